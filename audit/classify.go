@@ -13,8 +13,9 @@ type Subject struct {
 	Scope    string // a table, type, index, view, function, aggregate or trigger, or the resource of a permission
 }
 
-// Classify returns the subject of a statement. keyspace is that of unqualified names. The types are Cassandra's; EXPLAIN,
-// an extension, is a SELECT. GRANT and REVOKE on data name the keyspace itself, and not a resource as in Cassandra.
+// Classify returns the subject of a statement. keyspace is that of unqualified names. The types are Cassandra's;
+// EXPLAIN, an extension, is a SELECT. GRANT and REVOKE on data name the keyspace itself, and not a resource as in
+// Cassandra.
 func Classify(keyspace string, stmt cql.Statement) Subject {
 	named := func(t Type, n cql.QualifiedName) Subject {
 		if n.Keyspace == "" {
@@ -180,7 +181,8 @@ func permission(t Type, keyspace string, r cql.Resource) Subject {
 // Executed returns s: the subject of the execution of a statement.
 func (s Subject) Executed() Subject { return s }
 
-// Prepared returns the subject of the preparation of a statement. As in Cassandra, it names a keyspace only with a table.
+// Prepared returns the subject of the preparation of a statement. As in Cassandra, it names a keyspace only with a
+// table.
 func (s Subject) Prepared() Subject {
 	s.Type = PrepareStatement
 	if s.Scope == "" {

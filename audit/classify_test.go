@@ -73,8 +73,8 @@ func TestStatementsHaveCassandrasTypes(t *testing.T) {
 			keyspace = u.Keyspace
 		}
 	}
-	// EXPLAIN is an extension, and Cassandra 5 has neither LIKE of tables nor COMMENT ON; the node that recorded the entries had no class for a trigger, and refused to change
-	// passwords so often.
+	// EXPLAIN is an extension, and Cassandra 5 has neither LIKE of tables nor COMMENT ON; the node that recorded the
+	// entries had no class for a trigger, and refused to change passwords so often.
 	for text, want := range map[string]Subject{"EXPLAIN SELECT * FROM a.t": {Select, "a", "t"},
 		"CREATE TRIGGER tr ON a.t USING 'c'": {CreateTrigger, "a", "tr"},
 		"ALTER ROLE a WITH LOGIN = true":     {Type: AlterRole},

@@ -21,7 +21,8 @@ const (
 )
 
 // files is the output in a directory: audit.log, and older files whose names contain their time. timberjack rotates by
-// size and time; files removes the oldest ones, because timberjack bounds their number and age but not their total size.
+// size and time; files removes the oldest ones, because timberjack bounds their number and age but not their total
+// size.
 type files struct {
 	rotating *timberjack.Logger
 	dir      string
@@ -81,7 +82,8 @@ func (f *files) prune() {
 	for _, e := range entries {
 		name := e.Name()
 		info, err := e.Info()
-		if err != nil || !info.Mode().IsRegular() || !strings.HasPrefix(name, fileStem+"-") || !strings.HasSuffix(name, fileExt) {
+		if err != nil || !info.Mode().IsRegular() || !strings.HasPrefix(name, fileStem+"-") ||
+			!strings.HasSuffix(name, fileExt) {
 			continue
 		}
 		old = append(old, info)

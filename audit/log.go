@@ -145,8 +145,8 @@ func (l *Log) Enable(s Settings) error {
 	return nil
 }
 
-// Disable stops to record, and returns when all recorded entries are written, or could not be. The last one, unless nil,
-// enters the queue even if it is full.
+// Disable stops to record, and returns when all recorded entries are written, or could not be. The last one, unless
+// nil, enters the queue even if it is full.
 func (l *Log) Disable(last *Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

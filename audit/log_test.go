@@ -216,7 +216,8 @@ func TestAFullQueueCanBeDisabled(t *testing.T) {
 	for i := range 10 {
 		requests.Go(func() { l.Record(numbered(i)) })
 	}
-	for stats := l.Stats(); stats.Recorded+stats.Waits < 10; stats = l.Stats() { // all have recorded their entries or wait
+	// all have recorded their entries or wait
+	for stats := l.Stats(); stats.Recorded+stats.Waits < 10; stats = l.Stats() {
 		time.Sleep(time.Millisecond)
 	}
 	l.Disable(numbered(10))
@@ -251,7 +252,12 @@ func TestDisabledLogCostsNothing(t *testing.T) {
 	var none *Log
 	off := New(Options{}, testSettings())
 	e := numbered(1)
-	if n := testing.AllocsPerRun(100, func() { none.Record(e); off.Record(e); _ = none.Enabled() || off.Enabled() }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() {
+		none.Record(e)
+		off.Record(e)
+		_ = none.Enabled() ||
+			off.Enabled()
+	}); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -260,7 +266,8 @@ func TestRecordDoesNotAllocate(t *testing.T) {
 	o := onDisk(newDisk())
 	o.open = func(string, *Settings, *slog.Logger) (output, error) { return nothing{}, nil }
 	l := enabled(t, o, testSettings())
-	e := &Entry{Protocol: "cql", Type: Select, User: "alice", Source: netip.MustParseAddrPort("127.0.0.1:1234"), Keyspace: "ks", Scope: "t",
+	e := &Entry{Protocol: "cql", Type: Select, User: "alice", Source: netip.MustParseAddrPort("127.0.0.1:1234"),
+		Keyspace: "ks", Scope: "t",
 		Operation: "SELECT * FROM ks.t WHERE k = 1"}
 	for range 1000 {
 		l.Record(e)
@@ -276,12 +283,14 @@ func (nothing) Write(p []byte) (int, error) { return len(p), nil }
 func (nothing) Close() error                { return nil }
 
 func BenchmarkRecord(b *testing.B) {
-	l := New(Options{open: func(string, *Settings, *slog.Logger) (output, error) { return nothing{}, nil }}, testSettings())
+	l := New(Options{open: func(string, *Settings, *slog.Logger) (output, error) { return nothing{}, nil }},
+		testSettings())
 	if err := l.Enable(testSettings()); err != nil {
 		b.Fatal(err)
 	}
 	defer l.Close()
-	e := &Entry{Protocol: "cql", Type: Select, User: "alice", Source: netip.MustParseAddrPort("127.0.0.1:1234"), Keyspace: "ks", Scope: "t",
+	e := &Entry{Protocol: "cql", Type: Select, User: "alice", Source: netip.MustParseAddrPort("127.0.0.1:1234"),
+		Keyspace: "ks", Scope: "t",
 		Operation: "SELECT a, b, c FROM ks.t WHERE k = ? AND c > ? LIMIT 100"}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -299,9 +308,11 @@ func TestFilters(t *testing.T) {
 		{"default", DefaultSettings(), Entry{Type: Select, Keyspace: "ks"}, true},
 		{"system keyspace", DefaultSettings(), Entry{Type: Select, Keyspace: "system"}, false},
 		{"system_views", DefaultSettings(), Entry{Type: Select, Keyspace: "system_views"}, true},
-		{"login with included keyspaces", Settings{IncludedKeyspaces: []string{"aud"}}, Entry{Type: LoginSuccess, User: "u"}, false},
+		{"login with included keyspaces", Settings{IncludedKeyspaces: []string{"aud"}},
+			Entry{Type: LoginSuccess, User: "u"}, false},
 		{"included keyspace", Settings{IncludedKeyspaces: []string{"aud"}}, Entry{Type: Select, Keyspace: "aud"}, true},
-		{"included and excluded", Settings{IncludedKeyspaces: []string{"aud"}, ExcludedKeyspaces: []string{"aud"}}, Entry{Type: Select, Keyspace: "aud"}, false},
+		{"included and excluded", Settings{IncludedKeyspaces: []string{"aud"}, ExcludedKeyspaces: []string{"aud"}},
+			Entry{Type: Select, Keyspace: "aud"}, false},
 		{"category", Settings{IncludedCategories: []string{"query", "AUTH"}}, Entry{Type: LoginError}, true},
 		{"other category", Settings{IncludedCategories: []string{"query", "AUTH"}}, Entry{Type: ListRoles}, false},
 		{"excluded category", Settings{ExcludedCategories: []string{"PREPARE"}}, Entry{Type: PrepareStatement}, false},
@@ -322,7 +333,8 @@ func TestFilters(t *testing.T) {
 }
 
 func TestInvalidSettingsAreNamed(t *testing.T) {
-	s := Settings{Enabled: true, RollCycle: "WEEKLY", IncludedCategories: []string{"NIX"}, ExcludedCategories: []string{"query", "NAX"}}
+	s := Settings{Enabled: true, RollCycle: "WEEKLY", IncludedCategories: []string{"NIX"},
+		ExcludedCategories: []string{"query", "NAX"}}
 	err := s.Validate()
 	for _, want := range []string{"WEEKLY", "NIX", "NAX", "max_queue_weight", "max_log_size", "audit_logs_dir"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -333,7 +345,8 @@ func TestInvalidSettingsAreNamed(t *testing.T) {
 	if err := valid.Validate(); err != nil {
 		t.Error(err)
 	}
-	for class, ok := range map[string]bool{"": true, "BinAuditLogger": true, "org.apache.cassandra.audit.FileAuditLogger": true,
+	for class, ok := range map[string]bool{"": true, "BinAuditLogger": true,
+		"org.apache.cassandra.audit.FileAuditLogger": true,
 		LoggerName: true, "NoOpAuditLogger": false} {
 		if _, _, err := ParseLogger(class); (err == nil) != ok {
 			t.Errorf("%s: %v", class, err)
@@ -393,7 +406,8 @@ func TestUnwritableDirectoryIsReported(t *testing.T) {
 // FuzzEntryIsOneLineOfJSON checks that clients cannot forge entries: whatever text they send, an entry is one line, and
 // its fields have the values that were recorded.
 func FuzzEntryIsOneLineOfJSON(f *testing.F) {
-	for _, s := range []string{"", "SELECT 1", "a\nb", "\r\n{\"user\":\"root\"}", "\x00\x7f\x85\u2028\u0085", "ü\xff", `"\`, "<script>"} {
+	for _, s := range []string{"", "SELECT 1", "a\nb", "\r\n{\"user\":\"root\"}", "\x00\x7f\x85\u2028\u0085", "ü\xff",
+		`"\`, "<script>"} {
 		f.Add(s, s)
 	}
 	f.Fuzz(func(t *testing.T, operation, user string) {
@@ -406,7 +420,8 @@ func FuzzEntryIsOneLineOfJSON(f *testing.F) {
 			t.Fatalf("%q: %v", line, err)
 		}
 		valid := func(s string, n int) string { return strings.ToValidUTF8(cut(s, n), "\ufffd") }
-		if utf8.ValidString(operation) && got.Operation != valid(operation, operationBytesMax) || got.Outcome != "success" {
+		if utf8.ValidString(operation) && got.Operation != valid(operation, operationBytesMax) ||
+			got.Outcome != "success" {
 			t.Errorf("%q became %q", operation, got.Operation)
 		}
 		if utf8.ValidString(user) && got.User != valid(user, namesBytesMax) {

@@ -55,7 +55,8 @@ func ParseLogger(class string) (name, note string, err error) {
 	case "", LoggerName:
 		return LoggerName, "", nil
 	case "BinAuditLogger", "FileAuditLogger":
-		return LoggerName, fmt.Sprintf("the audit log is written as JSON lines by %s: %s is not available", LoggerName, short), nil
+		return LoggerName, fmt.Sprintf("the audit log is written as JSON lines by %s: %s is not available", LoggerName,
+			short), nil
 	default:
 		return "", "", fmt.Errorf("the logger %q is unknown: use %s", class, LoggerName)
 	}
@@ -71,8 +72,8 @@ func ParseList(text string) (list []string) {
 	return list
 }
 
-// rollCycle returns the interval of rotation. Chronicle's names with the prefix FAST_, which Cassandra accepts, mean the
-// same intervals.
+// rollCycle returns the interval of rotation. Chronicle's names with the prefix FAST_, which Cassandra accepts, mean
+// the same intervals.
 func rollCycle(name string) (time.Duration, bool) {
 	switch strings.TrimPrefix(strings.ToUpper(name), "FAST_") {
 	case "MINUTELY":
@@ -115,7 +116,8 @@ func (s *Settings) Validate() error {
 
 // clone returns a copy that shares no memory with s.
 func (s Settings) clone() Settings {
-	for _, list := range []*[]string{&s.IncludedKeyspaces, &s.ExcludedKeyspaces, &s.IncludedCategories, &s.ExcludedCategories,
+	for _, list := range []*[]string{&s.IncludedKeyspaces, &s.ExcludedKeyspaces, &s.IncludedCategories,
+		&s.ExcludedCategories,
 		&s.IncludedUsers, &s.ExcludedUsers, &s.IncludedRoles, &s.ExcludedRoles} {
 		*list = slices.Clone(*list)
 	}

@@ -16,7 +16,8 @@ type Client struct {
 // Executed records a statement that succeeded. Its text was parsed, and may contain secrets.
 func (l *Log) Executed(c Client, about Subject, text, batch string) {
 	if l.Wants(about.Type, about.Keyspace, c.User) {
-		l.Record(&Entry{Protocol: "cql", Type: about.Type, User: c.User, Source: c.Source, Keyspace: about.Keyspace, Scope: about.Scope,
+		l.Record(&Entry{Protocol: "cql", Type: about.Type, User: c.User, Source: c.Source, Keyspace: about.Keyspace,
+			Scope:     about.Scope,
 			Operation: cql.RedactStatement(text), Batch: batch})
 	}
 }
@@ -46,9 +47,10 @@ func (l *Log) Batch(c Client, statements int, consistency fmt.Stringer) BatchMes
 	return BatchMessage{fmt.Sprintf("BATCH of %d statements at consistency %v", statements, consistency), l, c}
 }
 
-// Executed records a batch that succeeded: as in Cassandra, one entry for the batch and one for each statement, with an id
-// that they share.
-func (b BatchMessage) Executed(keyspace string, id [16]byte, statements int, statement func(i int) (about Subject, text string)) {
+// Executed records a batch that succeeded: as in Cassandra, one entry for the batch and one for each statement, with an
+// id that they share.
+func (b BatchMessage) Executed(keyspace string, id [16]byte, statements int,
+	statement func(i int) (about Subject, text string)) {
 	batch := fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 	b.log.Executed(b.client, Subject{Type: Batch, Keyspace: keyspace}, b.Text, batch)
 	for i := range statements {

@@ -48,7 +48,8 @@ func newWriter(out output, s *Settings, f *filter, stats *counters, log *slog.Lo
 func (w *writer) add(entry []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for waited := false; !w.mu.closed && w.mu.queued > 0 && (w.mu.queued+len(entry) > w.weight || w.mu.entries >= queueEntriesMax); waited = true {
+	for waited := false; !w.mu.closed && w.mu.queued > 0 &&
+		(w.mu.queued+len(entry) > w.weight || w.mu.entries >= queueEntriesMax); waited = true {
 		if !w.block {
 			w.stats.dropped.Add(1)
 			return

@@ -243,8 +243,8 @@ func (c *RevokePermissions) apply(d *Directory) error {
 	return nil
 }
 
-// toChange returns the permissions of an existing role on a resource on which the given permissions can be granted. Query
-// checks that keyspaces and tables exist.
+// toChange returns the permissions of an existing role on a resource on which the given permissions can be granted.
+// Query checks that keyspaces and tables exist.
 func (d *Directory) toChange(role string, r Resource, set PermissionSet) (PermissionSet, error) {
 	if d.roles[role] == nil {
 		return 0, invalidf("Role %s doesn't exist", role)
@@ -335,8 +335,8 @@ func (c *SetCIDRGroup) apply(d *Directory) error {
 	return nil
 }
 
-// unmapped returns a range of IPv4 addresses that is written as one of IPv6 (::ffff:10.0.0.0/104) as a range of IPv4: addresses of clients
-// are compared in that form.
+// unmapped returns a range of IPv4 addresses that is written as one of IPv6 (::ffff:10.0.0.0/104) as a range of IPv4:
+// addresses of clients are compared in that form.
 func unmapped(p netip.Prefix) netip.Prefix {
 	const mapped = 96 // bits before the IPv4 address
 	if p.Addr().Is4In6() && p.Bits() >= mapped {

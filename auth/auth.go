@@ -50,6 +50,7 @@ type Denied struct {
 
 // Error returns Cassandra's message.
 func (d *Denied) Error() string {
-	return fmt.Sprintf("User %s has no %s permission on %s or any of its parents", d.Principal, d.Requirement.Permission,
+	return fmt.Sprintf("User %s has no %s permission on %s or any of its parents", d.Principal,
+		d.Requirement.Permission,
 		d.Requirement.Resource)
 }

@@ -7,7 +7,8 @@ import (
 
 // everyResource returns one resource of each kind.
 func everyResource() []Resource {
-	return []Resource{AllKeyspaces(), Keyspace("ks"), AllTables("ks"), Table("ks", "t"), AllRoles(), RoleResource("r"), AllFunctions(),
+	return []Resource{AllKeyspaces(), Keyspace("ks"), AllTables("ks"), Table("ks", "t"), AllRoles(), RoleResource("r"),
+		AllFunctions(),
 		KeyspaceFunctions("ks"), Function("ks", "f(int, text)"), AllMBeans(), MBean("repair")}
 }
 

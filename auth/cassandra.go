@@ -2,8 +2,8 @@ package auth
 
 import "context"
 
-// CassandraAuthorizer is an Authorizer with the rules of Cassandra's authorizer of that name. It decides by the roles of
-// the current directory, which contains each change as soon as its statement has returned.
+// CassandraAuthorizer is an Authorizer with the rules of Cassandra's authorizer of that name. It decides by the roles
+// of the current directory, which contains each change as soon as its statement has returned.
 //
 //  1. Superusers have all permissions, except that no client changes system keyspaces; package query refuses that.
 //  2. Every client, also an anonymous one, may read the tables that drivers need: see readable. Package query shows a client its own
@@ -36,8 +36,8 @@ func IsSystemKeyspace(name string) bool {
 	return false
 }
 
-// readable reports whether every client may read a table: drivers and tools need the topology, the schema and the sizes of
-// tables.
+// readable reports whether every client may read a table: drivers and tools need the topology, the schema and the sizes
+// of tables.
 func readable(r Resource) bool {
 	if r.Kind != KindTable {
 		return false

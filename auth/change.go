@@ -36,8 +36,8 @@ type RoleSettings struct {
 	Tables      *TablesSettings   `json:",omitempty"`
 }
 
-// DropRole removes a role, its memberships and members, its identities, its accounts of Azure Tables, and all grants to it
-// and on it.
+// DropRole removes a role, its memberships and members, its identities, its accounts of Azure Tables, and all grants to
+// it and on it.
 type DropRole struct {
 	Name     string
 	IfExists bool `json:",omitempty"`

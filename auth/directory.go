@@ -63,7 +63,8 @@ func NewDirectory() *Directory { return new(Directory) }
 
 // Empty reports whether there is nothing in the directory.
 func (d *Directory) Empty() bool {
-	return len(d.roles) == 0 && len(d.grants) == 0 && len(d.identities) == 0 && len(d.groups) == 0 && len(d.accounts) == 0
+	return len(d.roles) == 0 && len(d.grants) == 0 && len(d.identities) == 0 && len(d.groups) == 0 &&
+		len(d.accounts) == 0
 }
 
 // Role returns a role.
@@ -152,8 +153,8 @@ func (d *Directory) MayAccess(role, datacenter string) bool {
 	return d.IsSuperuser(role) || !r.Datacenters.Restricted || slices.Contains(r.Datacenters.Names, datacenter)
 }
 
-// GroupsOf returns the names of the CIDR groups that contain the longest prefix of an address, ascending. As in Cassandra,
-// groups with only shorter ones do not count.
+// GroupsOf returns the names of the CIDR groups that contain the longest prefix of an address, ascending. As in
+// Cassandra, groups with only shorter ones do not count.
 func (d *Directory) GroupsOf(client netip.Addr) []string {
 	var out []string
 	longest := -1

@@ -21,7 +21,8 @@ type model struct {
 }
 
 func newModel() *model {
-	return &model{map[string]bool{}, map[[2]string]bool{}, map[Grant]bool{}, map[string]string{}, map[string]TablesAccount{}}
+	return &model{map[string]bool{}, map[[2]string]bool{}, map[Grant]bool{}, map[string]string{},
+		map[string]TablesAccount{}}
 }
 
 // memberOf reports whether a role is another, or a member of it through others.
@@ -140,7 +141,8 @@ func (m *model) forget(which func(Grant) bool) {
 func names() []string { return []string{"a", "b", "c", "d", "e"} }
 
 func resources() []Resource {
-	return []Resource{AllKeyspaces(), Keyspace("ks"), AllTables("ks"), Table("ks", "t"), Table("ks", "u"), Keyspace("other"), AllRoles(), RoleResource("a"),
+	return []Resource{AllKeyspaces(), Keyspace("ks"), AllTables("ks"), Table("ks", "t"), Table("ks", "u"),
+		Keyspace("other"), AllRoles(), RoleResource("a"),
 		RoleResource("b"), KeyspaceFunctions("ks"), Function("ks", "f()")}
 }
 
@@ -184,8 +186,9 @@ func randomChange(r *rand.Rand) Change {
 	return &DropIdentity{Identity: "id of " + name()}
 }
 
-// TestDirectoryBehavesAsModel applies random changes. After each of them, permissions, superuser status and identities are those of the
-// model, the previous directory is unchanged, and encoding and decoding give an equal directory that behaves the same.
+// TestDirectoryBehavesAsModel applies random changes. After each of them, permissions, superuser status and identities
+// are those of the model, the previous directory is unchanged, and encoding and decoding give an equal directory that
+// behaves the same.
 func TestDirectoryBehavesAsModel(t *testing.T) {
 	accepted, levels := map[string]int{}, map[string]int{}
 	for seed := range uint64(60) {
@@ -247,7 +250,8 @@ func compare(t *testing.T, at string, d *Directory, m *model) {
 			t.Fatalf("%s: role %s exists %v, superuser %v", at, name, ok, d.IsSuperuser(name))
 		}
 		for _, of := range names() {
-			if _, there := m.roles[of]; exists && there && slices.Contains(d.RolesOf(name), of) != m.memberOf(name, of, len(m.roles)) {
+			if _, there := m.roles[of]; exists && there &&
+				slices.Contains(d.RolesOf(name), of) != m.memberOf(name, of, len(m.roles)) {
 				t.Fatalf("%s: roles of %s: %v", at, name, d.RolesOf(name))
 			}
 		}
@@ -286,7 +290,8 @@ func TestAuthorizationDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// benchAuthorizer returns an authorizer with 1,000 roles, and one that has its permissions on a keyspace by another role.
+// benchAuthorizer returns an authorizer with 1,000 roles, and one that has its permissions on a keyspace by another
+// role.
 func benchAuthorizer(t testing.TB) (Authorizer, Principal) {
 	t.Helper()
 	d := NewDirectory()
@@ -314,12 +319,14 @@ func BenchmarkAuthorize(b *testing.B) {
 	}
 }
 
-// TestSystemKeyspacesAreOutsideAllKeyspaces is a regression test for CVE-2025-23015 and CVE-2025-26467: permissions on ALL KEYSPACES must
-// not include the tables that decide who may do what.
+// TestSystemKeyspacesAreOutsideAllKeyspaces is a regression test for CVE-2025-23015 and CVE-2025-26467: permissions on
+// ALL KEYSPACES must not include the tables that decide who may do what.
 func TestSystemKeyspacesAreOutsideAllKeyspaces(t *testing.T) {
 	d := NewDirectory()
-	for _, c := range []Change{&CreateRole{Name: "a"}, &GrantPermissions{Role: "a", Resource: AllKeyspaces(), Permissions: NewPermissionSet(AllKeyspaces().Permissions()...)},
-		&CreateRole{Name: "b"}, &GrantPermissions{Role: "b", Resource: Keyspace("system_auth"), Permissions: NewPermissionSet(Select)}} {
+	for _, c := range []Change{&CreateRole{Name: "a"}, &GrantPermissions{Role: "a", Resource: AllKeyspaces(),
+		Permissions: NewPermissionSet(AllKeyspaces().Permissions()...)},
+		&CreateRole{Name: "b"}, &GrantPermissions{Role: "b", Resource: Keyspace("system_auth"),
+			Permissions: NewPermissionSet(Select)}} {
 		var err error
 		if d, err = Apply(d, c); err != nil {
 			t.Fatal(err)
@@ -329,20 +336,24 @@ func TestSystemKeyspacesAreOutsideAllKeyspaces(t *testing.T) {
 	may := func(role string, p Permission, r Resource) bool {
 		return a.Authorize(t.Context(), Principal{Name: role}, Requirement{p, r}) == nil
 	}
-	for _, keyspace := range []string{"system", "system_schema", "system_auth", "system_distributed", "system_traces", "system_views", "system_virtual_schema"} {
+	for _, keyspace := range []string{"system", "system_schema", "system_auth", "system_distributed", "system_traces",
+		"system_views", "system_virtual_schema"} {
 		for _, p := range AllKeyspaces().Permissions() {
 			for _, r := range []Resource{Keyspace(keyspace), AllTables(keyspace), Table(keyspace, "roles")} {
-				readable := p == Select && r.Kind == KindTable && (keyspace == "system_schema" || keyspace == "system_virtual_schema")
+				readable := p == Select && r.Kind == KindTable &&
+					(keyspace == "system_schema" || keyspace == "system_virtual_schema")
 				if may("a", p, r) != readable {
 					t.Errorf("%s on %s by ALL KEYSPACES: %v", p, r, !readable)
 				}
 			}
 		}
 	}
-	if !may("a", Modify, Table("ks", "t")) || !may("b", Select, Table("system_auth", "roles")) || may("b", Modify, Table("system_auth", "roles")) {
+	if !may("a", Modify, Table("ks", "t")) || !may("b", Select, Table("system_auth", "roles")) ||
+		may("b", Modify, Table("system_auth", "roles")) {
 		t.Error("permissions on user keyspaces, or on a system keyspace itself, are wrong")
 	}
-	if may("", Select, Table("ks", "t")) || !may("", Select, Table("system", "local")) || may("", Select, Table("system", "batches")) {
+	if may("", Select, Table("ks", "t")) || !may("", Select, Table("system", "local")) ||
+		may("", Select, Table("system", "batches")) {
 		t.Error("an anonymous client has other permissions")
 	}
 }
@@ -356,15 +367,18 @@ func TestCIDRGroups(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(&SetCIDRGroup{Name: "office", CIDRs: []netip.Prefix{netip.MustParsePrefix("192.0.2.7/24"), netip.MustParsePrefix("2001:db8::/32")}})
+	must(&SetCIDRGroup{Name: "office", CIDRs: []netip.Prefix{netip.MustParsePrefix("192.0.2.7/24"),
+		netip.MustParsePrefix("2001:db8::/32")}})
 	must(&SetCIDRGroup{Name: "all", CIDRs: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}})
 	must(&CreateRole{Name: "a", Settings: RoleSettings{CIDRs: &Access{Restricted: true, Names: []string{"office"}}}})
-	for address, want := range map[string]string{"192.0.2.200": "[office]", "192.0.3.1": "[all]", "2001:db8::1": "[office]", "::ffff:192.0.2.1": "[office]", "2001:db9::1": "[]"} {
+	for address, want := range map[string]string{"192.0.2.200": "[office]", "192.0.3.1": "[all]",
+		"2001:db8::1": "[office]", "::ffff:192.0.2.1": "[office]", "2001:db9::1": "[]"} {
 		if got := list(d.GroupsOf(netip.MustParseAddr(address))); got != want {
 			t.Errorf("%s: %v, want %v", address, got, want)
 		}
 	}
-	if _, err := Apply(d, &AlterRole{Name: "a", Settings: RoleSettings{CIDRs: &Access{Restricted: true, Names: []string{"nonesuch"}}}}); err == nil {
+	if _, err := Apply(d, &AlterRole{Name: "a", Settings: RoleSettings{CIDRs: &Access{Restricted: true,
+		Names: []string{"nonesuch"}}}}); err == nil {
 		t.Error("an unknown group is accepted")
 	}
 	must(&DropCIDRGroup{Name: "office"})
@@ -372,12 +386,14 @@ func TestCIDRGroups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, _ := again.Role("a"); !r.CIDRs.Restricted || !slices.Equal(r.CIDRs.Names, []string{"office"}) || len(again.GroupsOf(netip.MustParseAddr("192.0.2.200"))) != 1 {
+	if r, _ := again.Role("a"); !r.CIDRs.Restricted || !slices.Equal(r.CIDRs.Names, []string{"office"}) ||
+		len(again.GroupsOf(netip.MustParseAddr("192.0.2.200"))) != 1 {
 		t.Errorf("decoded: %+v", r)
 	}
 }
 
-// FuzzDecode checks that decoders of directories and changes return errors instead of panicking, and that what they accept can be used.
+// FuzzDecode checks that decoders of directories and changes return errors instead of panicking, and that what they
+// accept can be used.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"Format":1,"Roles":[{"Name":"a","MemberOf":["b"]},{"Name":"b"}],"Grants":[{"Role":"a","Resource":{"Kind":4,"Keyspace":"k","Name":"t"},"Permissions":2}]}`))
 	f.Add([]byte(`{"CreateRole":{"Name":"a","Settings":{"Login":true}}}`))

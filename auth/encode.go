@@ -55,7 +55,8 @@ func Encode(d *Directory) ([]byte, error) {
 	j := directoryJSON{Format: directoryFormat}
 	for _, name := range d.RoleNames() {
 		r := d.roles[name]
-		e := roleJSON{Name: r.Name, Hash: r.Hash, Login: r.Login, Superuser: r.Superuser, Options: r.Options, MemberOf: r.MemberOf}
+		e := roleJSON{Name: r.Name, Hash: r.Hash, Login: r.Login, Superuser: r.Superuser, Options: r.Options,
+			MemberOf: r.MemberOf}
 		if r.Datacenters.Restricted {
 			e.Datacenters = &r.Datacenters
 		}
@@ -88,10 +89,12 @@ func Decode(b []byte) (*Directory, error) {
 	if j.Format != directoryFormat {
 		return nil, fmt.Errorf("auth: the directory has format %d, this build reads %d", j.Format, directoryFormat)
 	}
-	d := &Directory{roles: map[string]*Role{}, grants: map[string]map[Resource]PermissionSet{}, identities: map[string]string{},
-		groups: map[string][]netip.Prefix{}, accounts: map[string]*TablesAccount{}}
+	d := &Directory{roles: map[string]*Role{}, grants: map[string]map[Resource]PermissionSet{},
+		identities: map[string]string{},
+		groups:     map[string][]netip.Prefix{}, accounts: map[string]*TablesAccount{}}
 	for _, e := range j.Roles {
-		r := &Role{Name: e.Name, Hash: e.Hash, Login: e.Login, Superuser: e.Superuser, Options: e.Options, MemberOf: e.MemberOf}
+		r := &Role{Name: e.Name, Hash: e.Hash, Login: e.Login, Superuser: e.Superuser, Options: e.Options,
+			MemberOf: e.MemberOf}
 		if e.Datacenters != nil {
 			r.Datacenters = *e.Datacenters
 		}

@@ -33,10 +33,11 @@ func ExampleAuthorizer() {
 	} {
 		fmt.Println(need, a.Authorize(context.Background(), alice, need))
 	}
-	fmt.Println(a.Authorize(context.Background(), auth.Principal{}, auth.Requirement{Permission: auth.Select, Resource: auth.Keyspace("shop")}))
+	fmt.Println(a.Authorize(context.Background(), auth.Principal{},
+		auth.Requirement{Permission: auth.Select, Resource: auth.Keyspace("shop")}))
 	// Output:
 	// SELECT on <table shop.orders> <nil>
 	// MODIFY on <table shop.orders> <nil>
-	// MODIFY on <table shop.customers> User alice has no MODIFY permission on <table shop.customers> or any of its parents
-	// User anonymous has no SELECT permission on <keyspace shop> or any of its parents
+	// MODIFY on <table shop.customers> User alice has no MODIFY permission on <table shop.customers> or any of its
+	// parents User anonymous has no SELECT permission on <keyspace shop> or any of its parents
 }

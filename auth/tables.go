@@ -21,8 +21,8 @@ type TablesAccount struct {
 	Consistency string
 }
 
-// The consistency of an Azure Tables account's requests: a majority of all replicas, with SERIAL, or of those in the data
-// center of the node that serves the request, with LOCAL_SERIAL.
+// The consistency of an Azure Tables account's requests: a majority of all replicas, with SERIAL, or of those in the
+// data center of the node that serves the request, with LOCAL_SERIAL.
 const (
 	TablesQuorum      = "QUORUM"
 	TablesLocalQuorum = "LOCAL_QUORUM"
@@ -108,7 +108,8 @@ func (a *TablesAccount) check() error {
 	case a.Name == DevelopmentAccount:
 		return invalidf("Invalid name of an Azure Tables account: %s is the development account", a.Name)
 	case CheckTablesConsistency(a.Consistency) != "":
-		return invalidf("Invalid consistency of Azure Tables account %s: %s", a.Name, CheckTablesConsistency(a.Consistency))
+		return invalidf("Invalid consistency of Azure Tables account %s: %s", a.Name,
+			CheckTablesConsistency(a.Consistency))
 	case a.Keys == [2]string{}:
 		return invalidf("Azure Tables account %s needs a key; to remove the account, drop it", a.Name)
 	}
@@ -120,7 +121,8 @@ func (a *TablesAccount) check() error {
 			return invalidf("Invalid key %d of Azure Tables account %s: %s", i+1, a.Name, problem)
 		}
 		if key == DevelopmentKey {
-			return invalidf("Invalid key %d of Azure Tables account %s: it is the development account's, which is public", i+1, a.Name)
+			return invalidf("Invalid key %d of Azure Tables account %s: it is the development account's, which is "+
+				"public", i+1, a.Name)
 		}
 	}
 	return nil

@@ -16,7 +16,8 @@ func key(n int) string {
 
 // randomTables returns a change of an account that may be possible or not.
 func randomTables(r *rand.Rand, role string) Change {
-	s := &TablesSettings{Account: "account" + names()[r.IntN(len(names()))], New: r.IntN(4) == 0, Exists: r.IntN(4) == 0, Drop: r.IntN(5) == 0}
+	s := &TablesSettings{Account: "account" + names()[r.IntN(len(names()))], New: r.IntN(4) == 0,
+		Exists: r.IntN(4) == 0, Drop: r.IntN(5) == 0}
 	for i := range s.Keys {
 		if k := key(r.IntN(5)); r.IntN(2) == 0 {
 			if s.Keys[i] = &k; r.IntN(4) == 0 {
@@ -85,11 +86,13 @@ func TestAccountsAreChecked(t *testing.T) {
 		}
 		next, err := apply(d, &AlterRole{Name: c.role, Settings: RoleSettings{Tables: &c.s}})
 		var invalid *Invalid
-		if (err == nil) != (c.want == "") || err != nil && (!errors.As(err, &invalid) || !strings.Contains(err.Error(), c.want)) {
+		if (err == nil) != (c.want == "") || err != nil &&
+			(!errors.As(err, &invalid) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", c.s.Account, err, c.want)
 		}
 		d = next
-		if text := fmt.Sprintf("%v %+v %v", err, &c.s, d.accounts["shop"]); strings.Contains(text, good[:12]) || strings.Contains(text, known) {
+		if text := fmt.Sprintf("%v %+v %v", err, &c.s, d.accounts["shop"]); strings.Contains(text, good[:12]) ||
+			strings.Contains(text, known) {
 			t.Errorf("%s contains a key", text)
 		}
 	}

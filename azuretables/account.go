@@ -45,7 +45,8 @@ func (c *call) setProperties() error {
 	if err := p.parse(c.req.body); err != nil {
 		return err
 	}
-	if err := c.server.o.Service.SetProperty(&c.request, c.account.name, "", serviceProperty, p.append(nil)); err != nil {
+	if err := c.server.o.Service.SetProperty(&c.request, c.account.name, "", serviceProperty,
+		p.append(nil)); err != nil {
 		return err
 	}
 	c.resp.status = 202
@@ -111,7 +112,8 @@ func (c *call) policies() error {
 				return err
 			}
 		}
-		if err := service.SetProperty(&c.request, c.account.name, table, policiesProperty, appendPolicies(nil, policies)); err != nil {
+		if err := service.SetProperty(&c.request, c.account.name, table, policiesProperty,
+			appendPolicies(nil, policies)); err != nil {
 			return err
 		}
 		c.resp.status = 204

@@ -13,7 +13,8 @@ import (
 )
 
 // accounts finds accounts: those of the cluster's directory, which change at any time, then those of the configuration.
-// It keeps the HMAC states of each account until the account's keys, role or consistency change. It is safe for concurrent use.
+// It keeps the HMAC states of each account until the account's keys, role or consistency change. It is safe for
+// concurrent use.
 type accounts struct {
 	directory   func() *auth.Directory // nil means that there is none
 	configured  map[string]*account
@@ -132,8 +133,8 @@ func (c *call) setLevels() {
 	}
 }
 
-// assumeRole makes the request run as the account's role. The role must exist and have LOGIN, and its restrictions of data
-// centers and addresses apply. A client that has authenticated learns that it is not authorized.
+// assumeRole makes the request run as the account's role. The role must exist and have LOGIN, and its restrictions of
+// data centers and addresses apply. A client that has authenticated learns that it is not authorized.
 func (c *call) assumeRole() error {
 	role := c.account.role
 	if role == "" {

@@ -67,13 +67,16 @@ func newAccountBench(t *testing.T, change func(*Options)) (*bench, *roles) {
 func (b *bench) ways(account, key string) map[string]string {
 	date, expiry := b.date(), b.clock.Now().Add(time.Hour).Format("2006-01-02T15:04:05Z")
 	header := func(scheme, toSign string) string {
-		return "GET /" + account + "/Tables\nx-ms-date: " + date + "\nAuthorization: " + scheme + " " + account + ":" + signWith(key, toSign)
+		return "GET /" + account + "/Tables\nx-ms-date: " + date + "\nAuthorization: " + scheme + " " + account + ":" +
+			signWith(key, toSign)
 	}
 	const from, version = "127.0.0.0-127.255.255.255", "2019-02-02"
 	accountSAS := strings.Join([]string{account, "rl", "t", "sco", "", expiry, from, "https,http", version, ""}, "\n")
-	tableSAS := strings.Join([]string{"r", "", expiry, "/table/" + account + "/nosuch", "", from, "https,http", version, "", "", "", ""}, "\n")
+	tableSAS := strings.Join([]string{"r", "", expiry, "/table/" + account + "/nosuch", "", from, "https,http",
+		version, "", "", "", ""}, "\n")
 	query := func(values url.Values, toSign string) string {
-		for name, value := range map[string]string{"se": expiry, "sip": from, "spr": "https,http", "sv": version, "sig": signWith(key, toSign)} {
+		for name, value := range map[string]string{"se": expiry, "sip": from, "spr": "https,http", "sv": version,
+			"sig": signWith(key, toSign)} {
 			values.Set(name, value)
 		}
 		return values.Encode()
@@ -81,8 +84,9 @@ func (b *bench) ways(account, key string) map[string]string {
 	return map[string]string{
 		"SharedKey":     header("SharedKey", "GET\n\n\n"+date+"\n/"+account+"/"+account+"/Tables"),
 		"SharedKeyLite": header("SharedKeyLite", date+"\n/"+account+"/"+account+"/Tables"),
-		"account SAS":   "GET /" + account + "/Tables?" + query(url.Values{"sp": {"rl"}, "ss": {"t"}, "srt": {"sco"}}, accountSAS),
-		"table SAS":     "GET /" + account + "/nosuch()?" + query(url.Values{"sp": {"r"}, "tn": {"nosuch"}}, tableSAS),
+		"account SAS": "GET /" + account + "/Tables?" +
+			query(url.Values{"sp": {"rl"}, "ss": {"t"}, "srt": {"sco"}}, accountSAS),
+		"table SAS": "GET /" + account + "/nosuch()?" + query(url.Values{"sp": {"r"}, "tn": {"nosuch"}}, tableSAS),
 	}
 }
 
@@ -91,13 +95,15 @@ func (b *bench) accepted(account, key string, want bool) {
 	b.t.Helper()
 	for way, text := range b.ways(account, key) {
 		resp, body := b.send(text)
-		if got := resp.StatusCode == 200 || resp.StatusCode == 404; got != want || !want && !strings.Contains(body, "AuthenticationFailed") {
+		if got := resp.StatusCode == 200 || resp.StatusCode == 404; got != want || !want &&
+			!strings.Contains(body, "AuthenticationFailed") {
 			b.t.Errorf("%s with a key of %s: %d %s, want accepted: %v", way, account, resp.StatusCode, body, want)
 		}
 	}
 }
 
-// TestBothKeysAreAccepted signs in every way with both keys, while they are rotated and removed. The connection stays open.
+// TestBothKeysAreAccepted signs in every way with both keys, while they are rotated and removed. The connection stays
+// open.
 func TestBothKeysAreAccepted(t *testing.T) {
 	b, r := newAccountBench(t, nil)
 	for _, step := range []struct {
@@ -119,7 +125,8 @@ func TestBothKeysAreAccepted(t *testing.T) {
 			b.accepted("shop", keyOf(n), valid[n])
 		}
 	}
-	r.change(&auth.AlterRole{Name: "shopper", Settings: auth.RoleSettings{Tables: &auth.TablesSettings{Account: "shop", Drop: true}}})
+	r.change(&auth.AlterRole{Name: "shopper", Settings: auth.RoleSettings{Tables: &auth.TablesSettings{Account: "shop",
+		Drop: true}}})
 	b.accepted("shop", keyOf(1), false)
 	if len(b.server.accounts.kept) > 0 {
 		t.Error("keys of the removed account are kept")
@@ -139,7 +146,8 @@ func TestAccountsOfTheDirectoryComeFirst(t *testing.T) {
 	b.accepted("shop", keyOf(1), false)
 }
 
-// TestDevelopmentAccountIsServedAlone checks that the account whose key is public disappears with the first other account.
+// TestDevelopmentAccountIsServedAlone checks that the account whose key is public disappears with the first other
+// account.
 func TestDevelopmentAccountIsServedAlone(t *testing.T) {
 	b, r := newAccountBench(t, func(o *Options) { o.Accounts, o.Development = nil, true })
 	b.accepted(DevelopmentAccount, DevelopmentKey, false)
@@ -164,7 +172,8 @@ func TestRolesOfAccountsMayBeRefused(t *testing.T) {
 		t.Helper()
 		for way, text := range b.ways("shop", keyOf(2)) {
 			resp, body := b.send(text)
-			if resp.StatusCode != want && !(want == 200 && resp.StatusCode == 404) || want == 403 && !strings.Contains(body, "AuthorizationFailure") {
+			if resp.StatusCode != want && !(want == 200 && resp.StatusCode == 404) || want == 403 &&
+				!strings.Contains(body, "AuthorizationFailure") {
 				t.Errorf("%s: %d %s", way, resp.StatusCode, body)
 			}
 		}

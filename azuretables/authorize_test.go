@@ -29,7 +29,8 @@ type empty struct {
 func (e *empty) Schema() *schema.Schema { return e.schema }
 
 func (e *empty) Topology() *ring.Topology {
-	return ring.NewTopology(1, []*ring.Node{{ID: 1, Host: ring.HostID{1}, Datacenter: "dc1", Rack: "r1", State: ring.Normal, Tokens: []ring.Token{0}}})
+	return ring.NewTopology(1, []*ring.Node{{ID: 1, Host: ring.HostID{1}, Datacenter: "dc1", Rack: "r1",
+		State: ring.Normal, Tokens: []ring.Token{0}}})
 }
 
 func (e *empty) AwaitSchema(context.Context) error { return nil }
@@ -94,37 +95,46 @@ func authorized() map[string][]string {
 		read, modify    = "SELECT on " + table, "MODIFY on " + table
 		json, xml       = "\nContent-Type: application/json\n\n", "\nContent-Type: application/xml\n\n"
 		one             = "/devstoreaccount1/Races(PartitionKey='p',RowKey='r')"
-		changeset       = "POST /devstoreaccount1/$batch\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: multipart/mixed; boundary=c\n\n" +
-			"--c\nContent-Type: application/http\n\nPUT /races(PartitionKey='p',RowKey='r') HTTP/1.1\nContent-Type: application/json\n\n{}\n--c--\n--b--\n"
-		inside = "POST /devstoreaccount1/$batch\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: application/http\n\n" +
+		changeset       = "POST /devstoreaccount1/$batch\nContent-Type: multipart/mixed; " +
+			"boundary=b\n\n--b\nContent-Type: multipart/mixed; boundary=c\n\n" +
+			"--c\nContent-Type: application/http\n\nPUT /races(PartitionKey='p',RowKey='r') HTTP/1.1\nContent-Type: " +
+			"application/json\n\n{}\n--c--\n--b--\n"
+		inside = "POST /devstoreaccount1/$batch\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: " +
+			"application/http\n\n" +
 			"GET /races(PartitionKey='p',RowKey='r') HTTP/1.1\nAccept: application/json\n\n\n--b--\n"
 	)
 	return map[string][]string{
 		"GET /devstoreaccount1/?restype=service&comp=properties": {"SELECT on " + keyspace},
-		"PUT /devstoreaccount1/?restype=service&comp=properties" + xml + "<StorageServiceProperties><Cors/></StorageServiceProperties>": {
+		"PUT /devstoreaccount1/?restype=service&comp=properties" + xml +
+			"<StorageServiceProperties><Cors/></StorageServiceProperties>": {
 			"ALTER on " + keyspace},
-		"GET /devstoreaccount1-secondary/?restype=service&comp=stats":                            {"SELECT on " + keyspace},
-		"GET /devstoreaccount1/Tables":                                                           {"SELECT on <all tables in devstoreaccount1>"},
-		"GET /devstoreaccount1/Tables?$top=0":                                                    {"SELECT on " + keyspace},
-		"GET /devstoreaccount1/Tables('Races')":                                                  {read},
-		"POST /devstoreaccount1/Tables" + json + `{"TableName":"More"}`:                          {"CREATE on <all tables in devstoreaccount1>"},
-		"DELETE /devstoreaccount1/Tables('races')":                                               {"DROP on " + table},
-		"GET /devstoreaccount1/races?comp=acl":                                                   {read},
-		"PUT /devstoreaccount1/races?comp=acl" + xml + "<SignedIdentifiers></SignedIdentifiers>": {"AUTHORIZE on " + table, "ALTER on " + table},
-		"GET /devstoreaccount1/races()":                                                          {read},
-		"GET /devstoreaccount1/races()?$top=0":                                                   {read},
-		"GET /devstoreaccount1/races()?$filter=PartitionKey%20eq%20'p'":                          {read},
-		"GET /devstoreaccount1/races/$count":                                                     {read},
-		"GET " + one:                                                                             {read},
-		"POST /devstoreaccount1/races" + json + `{"PartitionKey":"p","RowKey":"r","new":1}`:      {modify},
-		"PUT " + one + json + "{}":                                                               {modify},
-		"PATCH " + one + json + "{}":                                                             {modify},
-		"MERGE " + one + json + "{}":                                                             {modify},
-		"POST " + one + "\nX-HTTP-Method: MERGE" + json + "{}":                                   {modify},
-		"PUT " + one + "\nIf-Match: *" + json + "{}":                                             {modify},
-		"DELETE " + one + "\nIf-Match: *\n\n":                                                    {modify},
-		"DELETE /devstoreaccount1/races(PartitionKey='p')":                                       {modify},
-		"DELETE /devstoreaccount1/races()?$filter=PartitionKey%20eq%20'p'":                       {modify, read},
+		"GET /devstoreaccount1-secondary/?restype=service&comp=stats": {"SELECT on " +
+			keyspace},
+		"GET /devstoreaccount1/Tables": {"SELECT on <all " +
+			"tables in devstoreaccount1>"},
+		"GET /devstoreaccount1/Tables?$top=0": {"SELECT on " +
+			keyspace},
+		"GET /devstoreaccount1/Tables('Races')": {read},
+		"POST /devstoreaccount1/Tables" + json + `{"TableName":"More"}`: {"CREATE on <all " +
+			"tables in devstoreaccount1>"},
+		"DELETE /devstoreaccount1/Tables('races')": {"DROP on " + table},
+		"GET /devstoreaccount1/races?comp=acl":     {read},
+		"PUT /devstoreaccount1/races?comp=acl" + xml + "<SignedIdentifiers></SignedIdentifiers>": {"AUTHORIZE on " +
+			table, "ALTER on " + table},
+		"GET /devstoreaccount1/races()":                                 {read},
+		"GET /devstoreaccount1/races()?$top=0":                          {read},
+		"GET /devstoreaccount1/races()?$filter=PartitionKey%20eq%20'p'": {read},
+		"GET /devstoreaccount1/races/$count":                            {read},
+		"GET " + one:                                                    {read},
+		"POST /devstoreaccount1/races" + json + `{"PartitionKey":"p","RowKey":"r","new":1}`: {modify},
+		"PUT " + one + json + "{}":                                         {modify},
+		"PATCH " + one + json + "{}":                                       {modify},
+		"MERGE " + one + json + "{}":                                       {modify},
+		"POST " + one + "\nX-HTTP-Method: MERGE" + json + "{}":             {modify},
+		"PUT " + one + "\nIf-Match: *" + json + "{}":                       {modify},
+		"DELETE " + one + "\nIf-Match: *\n\n":                              {modify},
+		"DELETE /devstoreaccount1/races(PartitionKey='p')":                 {modify},
+		"DELETE /devstoreaccount1/races()?$filter=PartitionKey%20eq%20'p'": {modify, read},
 		changeset: {modify},
 		inside:    {read},
 	}
@@ -136,12 +146,15 @@ func newGuarded(t *testing.T, answered func(Answer)) (*bench, *guarded, *empty) 
 	cluster, g := &empty{schema: schema.Initial()}, &guarded{}
 	clock := newStillClock()
 	store := entity.New(entity.Options{View: cluster, Changer: cluster, Clock: clock, Rand: &counting{},
-		Executor: request.New(request.Options{Coordinator: cluster, Lister: cluster, Proposer: cluster, Clock: clock, Authorizer: g})})
+		Executor: request.New(request.Options{Coordinator: cluster, Lister: cluster, Proposer: cluster, Clock: clock,
+			Authorizer: g})})
 	b := newBench(t, func(o *Options) { o.Service, o.Answered = store, answered })
-	if resp, body := b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"Races\"}"); resp.StatusCode != 201 {
+	if resp, body := b.send("POST /devstoreaccount1/Tables\nContent-Type: " +
+		"application/json\n\n{\"TableName\":\"Races\"}"); resp.StatusCode != 201 {
 		t.Fatal(resp.StatusCode, body)
 	}
-	if want := []string{"CREATE on <all tables in devstoreaccount1>", "CREATE on <all keyspaces>"}; !slices.Equal(g.requested, want) {
+	if want := []string{"CREATE on <all tables in devstoreaccount1>",
+		"CREATE on <all keyspaces>"}; !slices.Equal(g.requested, want) {
 		t.Errorf("the first table requires %q, want %q", g.requested, want)
 	}
 	g.requested, cluster.effects = nil, 0
@@ -182,7 +195,8 @@ func TestEveryKindOfRequestAsksForItsPermissions(t *testing.T) {
 			}
 		}
 	}
-	for _, r := range []odata.Resource{odata.ServiceRoot, odata.TableSet, odata.OneTable, odata.EntitySet, odata.OneEntity, odata.Partition,
+	for _, r := range []odata.Resource{odata.ServiceRoot, odata.TableSet, odata.OneTable, odata.EntitySet,
+		odata.OneEntity, odata.Partition,
 		odata.EntityCount, odata.BatchEndpoint} {
 		for _, comp := range []string{"", "acl"} {
 			if comp != "" && r != odata.EntitySet && r != odata.ServiceRoot || comp == "" && r == odata.ServiceRoot {

@@ -147,7 +147,8 @@ func headerOf(r *odata.Request) (h header) {
 }
 
 // reply describes the response to one applied operation. (Recorded: only responses to inserts contain version 3.0.)
-func (c *call) reply(op *entity.Operation, w *wanted, ctx *odata.Context, etag string, links *strings.Builder, out *odata.Reply) {
+func (c *call) reply(op *entity.Operation, w *wanted, ctx *odata.Context, etag string, links *strings.Builder,
+	out *odata.Reply) {
 	out.Status, out.NoCache, out.Version = 204, true, "1.0"
 	if op.Kind != entity.Delete {
 		out.ETag = etag
@@ -217,7 +218,8 @@ func preference(prefer string) string {
 
 // batchQuery handles a batch that consists of one GET.
 func (c *call) batchQuery(r *odata.Request) ([]odata.Reply, error) {
-	inner := call{server: c.server, request: c.request, req: c.req, resp: &response{}, now: c.now, id: c.id, method: r.Method, path: r.Path,
+	inner := call{server: c.server, request: c.request, req: c.req, resp: &response{}, now: c.now, id: c.id,
+		method: r.Method, path: r.Path,
 		account: c.account, secondary: c.secondary, hostForm: c.hostForm, grant: c.grant}
 	inner.path.Account = c.path.Account // for URLs in the response
 	defer func() { c.request.Cost, c.plan = inner.request.Cost, inner.plan }()
@@ -240,7 +242,8 @@ func (c *call) batchQuery(r *odata.Request) ([]odata.Reply, error) {
 	if err != nil {
 		return nil, c.named(r.Path.Table, err)
 	}
-	reply := odata.Reply{Status: inner.resp.status, NoCache: true, Version: "3.0", ContentType: inner.resp.contentType, Body: inner.resp.body}
+	reply := odata.Reply{Status: inner.resp.status, NoCache: true, Version: "3.0", ContentType: inner.resp.contentType,
+		Body: inner.resp.body}
 	for _, f := range inner.resp.fields {
 		switch f.name {
 		case "ETag":

@@ -26,19 +26,22 @@ func (b *bench) signed(method, target, body string) func(*httpRequest) {
 	}
 	date, authorization := b.date(), b.sign(DevelopmentAccount, method, target, contentType)
 	return func(r *httpRequest) {
-		*r = httpRequest{method: method, path: target, host: "127.0.0.1:10002", remote: netip.MustParseAddrPort("127.0.0.1:1")}
+		*r = httpRequest{method: method, path: target, host: "127.0.0.1:10002",
+			remote: netip.MustParseAddrPort("127.0.0.1:1")}
 		if body != "" {
 			r.body = []byte(body)
 		}
 		r.header = header{accept: "application/json;odata=minimalmetadata", version: "2019-02-02", msDate: date,
-			contentType: contentType, authorization: authorization, clientRequestID: "960651c6-4147-11eb-adb1-58961df361d1"}
+			contentType: contentType, authorization: authorization,
+			clientRequestID: "960651c6-4147-11eb-adb1-58961df361d1"}
 	}
 }
 
 func benchmark(t *testing.B, method, target, body string, status int) {
 	b := newBench(t, nil)
 	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")
-	b.send("PUT /devstoreaccount1/races(PartitionKey='p',RowKey='r')\nContent-Type: application/json\n\n" + `{"age":39,"sex":"male","large":933311100}`)
+	b.send("PUT /devstoreaccount1/races(PartitionKey='p',RowKey='r')\nContent-Type: application/json\n\n" +
+		`{"age":39,"sex":"male","large":933311100}`)
 	ask := b.asking(b.signed(method, target, body))
 	t.ReportAllocs()
 	for t.Loop() {
@@ -117,10 +120,14 @@ func batchOfHundred() []byte {
 	b := []byte("--batch_b\r\nContent-Type: multipart/mixed; boundary=changeset_c\r\n\r\n")
 	payload := strings.Repeat("x", 900)
 	for i := range 100 {
-		e := fmt.Sprintf(`{"PartitionKey":"p","RowKey":"r%08d","Bib":%d,"Finished":true,"Name":"John","Payload":"%s"}`, i, i, payload)
-		b = fmt.Appendf(b, "--changeset_c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n"+
-			"POST http://127.0.0.1:10002/devstoreaccount1/races HTTP/1.1\r\nAccept: application/json;odata=nometadata\r\n"+
-			"Prefer: return-no-content\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s\r\n", len(e), e)
+		e := fmt.Sprintf(`{"PartitionKey":"p","RowKey":"r%08d","Bib":%d,"Finished":true,"Name":"John","Payload":"%s"}`,
+			i, i, payload)
+		b = fmt.Appendf(b, "--changeset_c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: "+
+			"binary\r\n\r\n"+
+			"POST http://127.0.0.1:10002/devstoreaccount1/races HTTP/1.1\r\nAccept: "+
+			"application/json;odata=nometadata\r\n"+
+			"Prefer: return-no-content\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s\r\n", len(e),
+			e)
 	}
 	return append(b, "--changeset_c--\r\n--batch_b--\r\n"...)
 }

@@ -25,7 +25,8 @@ func (c *call) deletePartition() error {
 	if err := c.admit(c.path.Table, c.path.PartitionKey, 1); err != nil {
 		return err
 	}
-	if err := c.server.o.Service.DeletePartition(&c.request, c.account.name, c.path.Table, c.path.PartitionKey); err != nil {
+	if err := c.server.o.Service.DeletePartition(&c.request, c.account.name, c.path.Table,
+		c.path.PartitionKey); err != nil {
 		return err
 	}
 	c.resp.status = 204

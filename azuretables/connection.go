@@ -209,7 +209,8 @@ func (c *connection) handshake() error {
 	if err := c.secure.Handshake(context.Background()); err != nil {
 		reason := d.encryption.Fail(err)
 		c.refusePlaintext(err)
-		d.log.Debug("azuretables: TLS handshake failed", "client", c.RemoteAddr().String(), "reason", string(reason), "err", err)
+		d.log.Debug("azuretables: TLS handshake failed", "client", c.RemoteAddr().String(), "reason", string(reason),
+			"err", err)
 		return err
 	}
 	if state, ok := c.secure.State(); ok {
@@ -219,7 +220,8 @@ func (c *connection) handshake() error {
 }
 
 // tlsRequired is the response to a request that was not encrypted, at a port that requires TLS.
-const tlsRequired = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: 66\r\n\r\n" +
+const tlsRequired = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: " +
+	"66\r\n\r\n" +
 	"This port requires TLS: use an endpoint that begins with https://\n"
 
 const (
@@ -274,8 +276,8 @@ func (c *connection) writeSize() int {
 	return writeLarge
 }
 
-// disconnectStuck ends the connections whose clients have not read anything of their responses for stuckGrace. It is called while
-// requests wait for memory, and does not block.
+// disconnectStuck ends the connections whose clients have not read anything of their responses for stuckGrace. It is
+// called while requests wait for memory, and does not block.
 func (c *carrier) disconnectStuck() {
 	late := time.Now().Add(-stuckGrace).UnixNano()
 	c.conns.Range(func(key, _ any) bool {

@@ -70,11 +70,12 @@ func TestDeadlinesAreSetWhenTheyMatter(t *testing.T) {
 	}
 }
 
-// TestSilentClientsAreDisconnected checks that the server closes connections after the timeout if the client sends nothing
-// more, or stops within a request.
+// TestSilentClientsAreDisconnected checks that the server closes connections after the timeout if the client sends
+// nothing more, or stops within a request.
 func TestSilentClientsAreDisconnected(t *testing.T) {
 	b := newBench(t, func(o *Options) {
-		o.Limits = Limits{ReadTimeout: 50 * time.Millisecond, IdleTimeout: 100 * time.Millisecond, WriteTimeout: time.Second}
+		o.Limits = Limits{ReadTimeout: 50 * time.Millisecond, IdleTimeout: 100 * time.Millisecond,
+			WriteTimeout: time.Second}
 	})
 	for _, sent := range []string{
 		"", "GET / HTTP/1.1\r\nHost: a\r\n",

@@ -33,7 +33,8 @@ func parseRules(e *element) (rules []corsRule, ok bool) {
 		}
 		for i, m := range r.methods {
 			r.methods[i] = strings.ToUpper(m)
-			if !slices.Contains([]string{"DELETE", "GET", "HEAD", "MERGE", "POST", "OPTIONS", "PUT", "PATCH"}, r.methods[i]) {
+			if !slices.Contains([]string{"DELETE", "GET", "HEAD", "MERGE", "POST", "OPTIONS", "PUT", "PATCH"},
+				r.methods[i]) {
 				return nil, false
 			}
 		}
@@ -88,7 +89,8 @@ func (r *corsRule) permits(headers string) bool {
 		found := false
 		for _, a := range r.allowed {
 			prefix, wildcard := strings.CutSuffix(a, "*")
-			found = found || strings.EqualFold(a, h) || wildcard && len(h) >= len(prefix) && strings.EqualFold(h[:len(prefix)], prefix)
+			found = found || strings.EqualFold(a, h) || wildcard && len(h) >= len(prefix) &&
+				strings.EqualFold(h[:len(prefix)], prefix)
 		}
 		if !found {
 			return false
@@ -120,7 +122,8 @@ func preflight(rules []corsRule, req *httpRequest, resp *response) error {
 		resp.addInt("Access-Control-Max-Age", r.maxAge)
 		return nil
 	}
-	return &odata.Error{Code: corsPreflightFailure, Message: "CORS not enabled or no matching rule found for this request."}
+	return &odata.Error{Code: corsPreflightFailure, Message: "CORS not enabled or no matching rule found for this " +
+		"request."}
 }
 
 func (r *corsRule) allow(resp *response, origin string, exact bool) {
@@ -143,7 +146,8 @@ func (r *corsRule) expose(resp *response) string {
 			continue
 		}
 		for i := range resp.fields {
-			if n := resp.fields[i].name; len(n) >= len(prefix) && strings.EqualFold(n[:len(prefix)], prefix) && !strings.HasPrefix(n, "Access-") {
+			if n := resp.fields[i].name; len(n) >= len(prefix) && strings.EqualFold(n[:len(prefix)], prefix) &&
+				!strings.HasPrefix(n, "Access-") {
 				names = append(names, n)
 			}
 		}

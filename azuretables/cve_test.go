@@ -9,8 +9,10 @@ import (
 // accountSignature returns the parameters of an account SAS for all services, types and permissions.
 func (b *bench) accountSignature(start, expiry, ip, protocol string) string {
 	const permissions, services, types, version = "rwdlacu", "t", "sco", "2019-02-02"
-	signed := strings.Join([]string{DevelopmentAccount, permissions, services, types, start, expiry, ip, protocol, version}, "\n") + "\n"
-	q := url.Values{"sp": {permissions}, "ss": {services}, "srt": {types}, "se": {expiry}, "sv": {version}, "sig": {b.hmac(DevelopmentAccount, signed)}}
+	signed := strings.Join([]string{DevelopmentAccount, permissions, services, types, start, expiry, ip, protocol,
+		version}, "\n") + "\n"
+	q := url.Values{"sp": {permissions}, "ss": {services}, "srt": {types}, "se": {expiry}, "sv": {version},
+		"sig": {b.hmac(DevelopmentAccount, signed)}}
 	for name, value := range map[string]string{"st": start, "sip": ip, "spr": protocol} {
 		if value != "" {
 			q.Set(name, value)
@@ -19,8 +21,8 @@ func (b *bench) accountSignature(start, expiry, ip, protocol string) string {
 	return q.Encode()
 }
 
-// Azurite listed tables with an expired shared access signature: its expiry was checked by some operations only. Every kind of
-// request is sent with signatures that are expired, not valid yet, for another address, and for https only.
+// Azurite listed tables with an expired shared access signature: its expiry was checked by some operations only. Every
+// kind of request is sent with signatures that are expired, not valid yet, for another address, and for https only.
 func TestAzurite2611_InvalidSignaturesPermitNoOperation(t *testing.T) {
 	const past, future = "2000-01-01T00:00:00Z", "2099-01-01T00:00:00Z"
 	for text := range authorized() {
@@ -47,7 +49,8 @@ func TestAzurite2611_InvalidSignaturesPermitNoOperation(t *testing.T) {
 		} {
 			resp, answer := b.send(with(query))
 			if resp.StatusCode != 403 || cluster.effects > 0 || len(g.requested) > 0 {
-				t.Errorf("%s, %s: %d %s, %d effects, required %q", text, name, resp.StatusCode, answer, cluster.effects, g.requested)
+				t.Errorf("%s, %s: %d %s, %d effects, required %q", text, name, resp.StatusCode, answer,
+					cluster.effects, g.requested)
 			}
 		}
 		if resp, answer := b.send(with(b.accountSignature("", future, "", "https,http"))); len(g.requested) == 0 {

@@ -14,7 +14,8 @@ const months = "JanFebMarAprMayJunJulAugSepOctNovDec"
 // parseDate parses the date of a signed request. It parses the form that all clients send without time.Parse, which
 // costs more than the signature's HMAC.
 func parseDate(s string) (time.Time, bool) {
-	if len(s) == len(dateFormat) && s[3:5] == ", " && s[7] == ' ' && s[11] == ' ' && s[16] == ' ' && s[19] == ':' && s[22] == ':' && s[25:] == " GMT" {
+	if len(s) == len(dateFormat) && s[3:5] == ", " && s[7] == ' ' && s[11] == ' ' && s[16] == ' ' && s[19] == ':' &&
+		s[22] == ':' && s[25:] == " GMT" {
 		day, ok1 := twoDigits(s[5:])
 		century, ok2 := twoDigits(s[12:])
 		year, ok3 := twoDigits(s[14:])
@@ -22,7 +23,8 @@ func parseDate(s string) (time.Time, bool) {
 		minute, ok5 := twoDigits(s[20:])
 		second, ok6 := twoDigits(s[23:])
 		month := strings.Index(months, s[8:11])
-		if ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && month >= 0 && month%3 == 0 && day >= 1 && day <= 28 && hour < 24 && minute < 60 && second < 60 {
+		if ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && month >= 0 && month%3 == 0 && day >= 1 && day <= 28 &&
+			hour < 24 && minute < 60 && second < 60 {
 			return time.Date(century*100+year, time.Month(month/3+1), day, hour, minute, second, 0, time.UTC), true
 		}
 	}

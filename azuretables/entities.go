@@ -194,7 +194,8 @@ func (c *call) get() error {
 		return err
 	}
 	c.plan = planName(entity.PointQuery)
-	e, err := c.server.o.Service.Get(&c.request, c.account.name, c.path.Table, c.path.PartitionKey, c.path.RowKey, selected)
+	e, err := c.server.o.Service.Get(&c.request, c.account.name, c.path.Table, c.path.PartitionKey, c.path.RowKey,
+		selected)
 	if err != nil {
 		return err
 	}

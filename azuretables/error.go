@@ -68,7 +68,8 @@ func serviceError(err error) (e *odata.Error, known bool) {
 		return odata.Of(odata.AuthorizationPermissionMismatch), true
 	case errors.Is(err, memory.ErrExhausted), errors.As(err, &tooLarge):
 		return odata.Of(odata.ServerBusy), true
-	case errors.As(err, &unavailable), errors.As(err, &voters), errors.As(err, &overloaded), errors.As(err, &notServing):
+	case errors.As(err, &unavailable), errors.As(err, &voters), errors.As(err, &overloaded),
+		errors.As(err, &notServing):
 		return odata.Of(odata.ServerBusy), true
 	case errors.As(err, &writeTimeout), errors.As(err, &readTimeout), errors.As(err, &unknown),
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
@@ -82,7 +83,8 @@ func serviceError(err error) (e *odata.Error, known bool) {
 // status returns the HTTP status of a code.
 func status(code odata.Code) int {
 	switch code {
-	case authorizationProtocolMismatch, authorizationSourceIPMismatch, corsPreflightFailure, insufficientAccountPermissions:
+	case authorizationProtocolMismatch, authorizationSourceIPMismatch, corsPreflightFailure,
+		insufficientAccountPermissions:
 		return 403
 	}
 	return code.Status()

@@ -37,8 +37,10 @@ func TestLowerErrorsMapToServiceErrors(t *testing.T) {
 		b := newBench(t, nil)
 		b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")
 		b.memory.fail = c.err
-		batch := "POST /devstoreaccount1/$batch\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: multipart/mixed; boundary=c\n\n" +
-			"--c\nContent-Type: application/http\n\nPUT /races(PartitionKey='p',RowKey='r') HTTP/1.1\nContent-Type: application/json\n\n{}\n--c--\n--b--\n"
+		batch := "POST /devstoreaccount1/$batch\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: " +
+			"multipart/mixed; boundary=c\n\n" +
+			"--c\nContent-Type: application/http\n\nPUT /races(PartitionKey='p',RowKey='r') HTTP/1.1\nContent-Type: " +
+			"application/json\n\n{}\n--c--\n--b--\n"
 		for _, request := range []string{
 			"PUT /devstoreaccount1/races(PartitionKey='p',RowKey='r')\nContent-Type: application/json\n\n{}",
 			"GET /devstoreaccount1/races(PartitionKey='p',RowKey='r')", "GET /devstoreaccount1/races()", batch,

@@ -11,10 +11,10 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// checkFraming refuses a request whose header can be understood in two ways. A proxy that understands it in the other way sees other
-// boundaries between requests, or another host, than this server (RFC 9112 §3.2, §5.1, §6.1): names that end in white space, lines that
-// continue another one, more than one Host, and Transfer-Encoding that is repeated or beside Content-Length. fasthttp
-// accepts all of these.
+// checkFraming refuses a request whose header can be understood in two ways. A proxy that understands it in the other
+// way sees other boundaries between requests, or another host, than this server (RFC 9112 §3.2, §5.1, §6.1): names that
+// end in white space, lines that continue another one, more than one Host, and Transfer-Encoding that is repeated or
+// beside Content-Length. fasthttp accepts all of these.
 func checkFraming(h *fasthttp.RequestHeader) error {
 	var hosts, lengths, encodings int
 	for rest := h.RawHeaders(); len(rest) > 0; {

@@ -46,17 +46,20 @@ func wellFormed(t *testing.T, r *response) {
 // FuzzUnauthenticated checks that a client without the key can neither change nor read anything.
 func FuzzUnauthenticated(f *testing.F) {
 	f.Add("GET", "/devstoreaccount1/races()", "se=2021-05-27T00%3A00%3A00Z&sp=r&sv=2019-02-02&tn=races&sig=S5Ujxcpj3VSa3EG8oDookMWKMzF60p%2BSKUxJ3Cpc8hk%3D", "", "{}")
-	f.Add("POST", "/devstoreaccount1/races", "", "SharedKey devstoreaccount1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", `{"PartitionKey":"p","RowKey":"r"}`)
+	f.Add("POST", "/devstoreaccount1/races", "", "SharedKey "+
+		"devstoreaccount1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", `{"PartitionKey":"p","RowKey":"r"}`)
 	f.Add("DELETE", "/devstoreaccount1/Tables('races')", "", "SharedKeyLite devstoreaccount1:=", "")
 	f.Add("POST", "/devstoreaccount1/$batch", "ss=t&srt=sco&sp=rwdlacu&se=2099&sv=2020-12-06&sig=", "Bearer x", "--b")
 	f.Add("OPTIONS", "/devstoreaccount1", "", "", "")
 	b := newBench(f, nil)
 	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")
-	b.send("PUT /devstoreaccount1/races(PartitionKey='p',RowKey='secret')\nContent-Type: application/json\n\n{\"a\":\"secret value\"}")
+	b.send("PUT /devstoreaccount1/races(PartitionKey='p',RowKey='secret')\nContent-Type: " +
+		"application/json\n\n{\"a\":\"secret value\"}")
 	writes := b.memory.writes
 	f.Fuzz(func(t *testing.T, method, path, query, authorization, body string) {
 		req := &httpRequest{method: method, path: path, query: query, host: "127.0.0.1:10002", body: []byte(body)}
-		req.header = header{authorization: authorization, msDate: b.date(), accept: "application/json", contentType: "application/json", ifMatch: "*"}
+		req.header = header{authorization: authorization, msDate: b.date(), accept: "application/json",
+			contentType: "application/json", ifMatch: "*"}
 		r := send1(b.server, req)
 		wellFormed(t, r)
 		if r.status < 400 {
@@ -75,9 +78,15 @@ func FuzzRequests(f *testing.F) {
 		{"POST", "/races", "application/json", `{"PartitionKey":"p","RowKey":"r","n@odata.type":"Edm.Int64","n":"5"}`},
 		{"PUT", "/races(PartitionKey='p',RowKey='it''s')", "application/json", `{"a":null}`},
 		{"DELETE", "/races()?$filter=n%20eq%201", "", ""},
-		{"POST", "/$batch", "multipart/mixed; boundary=b", "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\nContent-Type: application/http\r\n\r\nPUT /races(PartitionKey='p',RowKey='r') HTTP/1.1\r\nContent-Type: application/json\r\n\r\n{}\r\n--c--\r\n--b--\r\n"},
-		{"POST", "/$batch", "multipart/mixed; boundary=b", "--b\r\nContent-Type: application/http\r\n\r\nGET /races()?$top=1 HTTP/1.1\r\nAccept: application/json\r\n\r\n\r\n--b--\r\n"},
-		{"PUT", "/?restype=service&comp=properties", "application/xml", "<StorageServiceProperties><Cors /></StorageServiceProperties>"},
+		{"POST", "/$batch", "multipart/mixed; boundary=b",
+			"--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\nContent-Type: " +
+				"application/http\r\n\r\nPUT /races(PartitionKey='p',RowKey='r') HTTP/1.1\r\nContent-Type: " +
+				"application/json\r\n\r\n{}\r\n--c--\r\n--b--\r\n"},
+		{"POST", "/$batch", "multipart/mixed; boundary=b",
+			"--b\r\nContent-Type: application/http\r\n\r\nGET /races()?$top=1 HTTP/1.1\r\nAccept: " +
+				"application/json\r\n\r\n\r\n--b--\r\n"},
+		{"PUT", "/?restype=service&comp=properties", "application/xml",
+			"<StorageServiceProperties><Cors /></StorageServiceProperties>"},
 		{"PUT", "/races?comp=acl", "application/xml", "<SignedIdentifiers><SignedIdentifier><Id>a</Id></SignedIdentifier></SignedIdentifiers>"},
 		{"GET", "/races()/$count", "", ""}, {"PATCH", "/Tables('races')", "", ""},
 	} {
@@ -100,8 +109,10 @@ func FuzzRequests(f *testing.F) {
 		if err != nil {
 			return
 		}
-		stringToSign := b.server.accounts.named(DevelopmentAccount).appendStringToSign(nil, req, req.path, false, req.header.msDate, p.comp)
-		req.header.authorization = "SharedKey " + DevelopmentAccount + ":" + b.hmac(DevelopmentAccount, string(stringToSign))
+		stringToSign := b.server.accounts.named(DevelopmentAccount).appendStringToSign(nil, req, req.path, false,
+			req.header.msDate, p.comp)
+		req.header.authorization = "SharedKey " + DevelopmentAccount + ":" +
+			b.hmac(DevelopmentAccount, string(stringToSign))
 		r := send1(b.server, req)
 		wellFormed(t, r)
 		if strings.Contains(string(r.body), "AuthenticationFailed") && method != "OPTIONS" {
@@ -142,7 +153,8 @@ func FuzzRangesOfKeys(f *testing.F) {
 			}
 		}
 		b := newBenchWithoutListener(t)
-		s := &signature{version: "2019-02-02", table: "races", permissions: "raud", expiry: "2099-01-01", startPK: startPK, startRK: startRK, endPK: endPK, endRK: endRK}
+		s := &signature{version: "2019-02-02", table: "races", permissions: "raud", expiry: "2099-01-01",
+			startPK: startPK, startRK: startRK, endPK: endPK, endRK: endRK}
 		a := b.server.accounts.named(DevelopmentAccount)
 		s.sig = b.hmac(DevelopmentAccount, string(a.appendTableString(nil, s, "races")))
 		g, err := a.authorizeSignature(&httpRequest{}, s, b.clock.Now(), nil)

@@ -46,7 +46,8 @@ func (p patient) runQuery(t *testing.T, b *bench) net.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(c, "GET /devstoreaccount1/races() HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-date: %s\r\nAuthorization: %s\r\n\r\n",
+	fmt.Fprintf(c, "GET /devstoreaccount1/races() HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-date: %s\r\nAuthorization: "+
+		"%s\r\n\r\n",
 		b.date(), b.sign(DevelopmentAccount, "GET", "/devstoreaccount1/races()", ""))
 	select {
 	case <-p.entered:
@@ -102,7 +103,8 @@ func TestDrainCancelsLateRequests(t *testing.T) {
 // retry: each connection ends with a response that announces it.
 func TestDrainLosesNoRequest(t *testing.T) {
 	b := newBench(t, nil)
-	request := fmt.Sprintf("GET /devstoreaccount1/Tables HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-date: %s\r\nAuthorization: %s\r\n\r\n",
+	request := fmt.Sprintf("GET /devstoreaccount1/Tables HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-date: "+
+		"%s\r\nAuthorization: %s\r\n\r\n",
 		b.date(), b.sign(DevelopmentAccount, "GET", "/devstoreaccount1/Tables", ""))
 	var clients sync.WaitGroup
 	var answered, ended atomic.Int64
@@ -158,7 +160,8 @@ func TestDrainAnswersFirstRequestOfNewConnection(t *testing.T) {
 	drained := make(chan error, 1)
 	go func() { drained <- b.server.Drain(context.Background()) }()
 	time.Sleep(newcomerTime / 5)
-	fmt.Fprintf(c, "GET /devstoreaccount1/Tables HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-date: %s\r\nAuthorization: %s\r\n\r\n",
+	fmt.Fprintf(c, "GET /devstoreaccount1/Tables HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-date: %s\r\nAuthorization: "+
+		"%s\r\n\r\n",
 		b.date(), b.sign(DevelopmentAccount, "GET", "/devstoreaccount1/Tables", ""))
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil || resp.StatusCode != 200 || !resp.Close {

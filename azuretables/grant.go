@@ -102,10 +102,12 @@ func (g *grant) permits(a action, table string) error {
 
 // covers reports whether an entity is in the key range.
 func (g *grant) covers(partitionKey, rowKey string) bool {
-	if b := g.from; b != nil && (partitionKey < b.partitionKey || partitionKey == b.partitionKey && b.rowKey != "" && rowKey < b.rowKey) {
+	if b := g.from; b != nil && (partitionKey < b.partitionKey || partitionKey == b.partitionKey && b.rowKey != "" &&
+		rowKey < b.rowKey) {
 		return false
 	}
-	if b := g.to; b != nil && (partitionKey > b.partitionKey || partitionKey == b.partitionKey && b.rowKey != "" && rowKey > b.rowKey) {
+	if b := g.to; b != nil && (partitionKey > b.partitionKey || partitionKey == b.partitionKey && b.rowKey != "" &&
+		rowKey > b.rowKey) {
 		return false
 	}
 	return true
@@ -129,7 +131,8 @@ func (b *bound) side(reaches, beyond odata.Op) odata.Expr {
 		return whole
 	}
 	// The first comparison is redundant, but gives the query plan its range of partitions.
-	return both(whole, &odata.Or{Left: compareKey("PartitionKey", beyond, b.partitionKey), Right: compareKey("RowKey", reaches, b.rowKey)})
+	return both(whole, &odata.Or{Left: compareKey("PartitionKey", beyond, b.partitionKey),
+		Right: compareKey("RowKey", reaches, b.rowKey)})
 }
 
 func compareKey(property string, op odata.Op, value string) odata.Expr {

@@ -28,12 +28,13 @@ type guests struct {
 
 // newGuests returns an empty list for a server with the given maximum of connections.
 func newGuests(connections, perAddress int) *guests {
-	return &guests{max: max(1, connections/guestsShare), knownMax: connections, perAddress: perAddress, order: list.New(),
+	return &guests{max: max(1, connections/guestsShare), knownMax: connections, perAddress: perAddress,
+		order:  list.New(),
 		places: map[*connection]*list.Element{}, addresses: map[netip.Addr]int{}}
 }
 
-// enter adds a connection and closes the oldest one if the list is full. It returns false if the client's address has too
-// many connections.
+// enter adds a connection and closes the oldest one if the list is full. It returns false if the client's address has
+// too many connections.
 func (g *guests) enter(c *connection) bool {
 	g.mu.Lock()
 	if g.perAddress > 0 {

@@ -28,6 +28,7 @@ func (c *call) checkHost() error {
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") || slices.Contains(c.server.o.Hosts, name) {
 		return nil
 	}
-	return &odata.Error{Code: odata.AuthorizationFailure, Message: "The development account is not served under the host name in this " +
-		"request. Use an IP address or localhost, or list the name in tables_hosts."}
+	return &odata.Error{Code: odata.AuthorizationFailure,
+		Message: "The development account is not served under the host name in this " +
+			"request. Use an IP address or localhost, or list the name in tables_hosts."}
 }

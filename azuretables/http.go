@@ -67,7 +67,8 @@ func (p *pair) bodyBuffer(size int) []byte {
 }
 
 func newCarrier(d *Server) *carrier {
-	c := &carrier{server: d, large: intake.New(intake.DefaultLimits(d.limits.BodyBytesTotal)), guests: newGuests(d.limits.ConnectionsMax, d.limits.ConnectionsPerAddressMax)}
+	c := &carrier{server: d, large: intake.New(intake.DefaultLimits(d.limits.BodyBytesTotal)),
+		guests: newGuests(d.limits.ConnectionsMax, d.limits.ConnectionsPerAddressMax)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.pairs.New = func() any { return new(pair) }
 	if d.o.Memory != nil {
@@ -79,8 +80,9 @@ func newCarrier(d *Server) *carrier {
 		Name: serverName, NoDefaultContentType: true, NoDefaultServerHeader: true, CloseOnShutdown: true,
 		SecureErrorLogMessage: true, // the errors contain parts of requests, and thus signatures
 		// Guests enforces the limits; connections that it has closed may take a moment to end.
-		Concurrency: l.ConnectionsMax + 2*c.guests.max + closingMax, ReadBufferSize: headerBytesMax, WriteBufferSize: writeBufferBytes,
-		ReadTimeout: l.ReadTimeout, WriteTimeout: l.WriteTimeout, IdleTimeout: l.IdleTimeout,
+		Concurrency: l.ConnectionsMax + 2*c.guests.max + closingMax, ReadBufferSize: headerBytesMax,
+		WriteBufferSize: writeBufferBytes,
+		ReadTimeout:     l.ReadTimeout, WriteTimeout: l.WriteTimeout, IdleTimeout: l.IdleTimeout,
 		// readBody reads larger bodies and bounds their total.
 		StreamRequestBody: true, MaxRequestBodySize: smallBodyBytes, DisablePreParseMultipartForm: true,
 	}
@@ -175,8 +177,8 @@ func (c *carrier) awaitLastRequests(ctx context.Context) {
 	}
 }
 
-// awaitRequests waits for canceled requests to end, because the caller closes the resources that they use next. It returns
-// the number of those that have not ended after endTimeout.
+// awaitRequests waits for canceled requests to end, because the caller closes the resources that they use next. It
+// returns the number of those that have not ended after endTimeout.
 func (c *carrier) awaitRequests() (running int) {
 	for late := time.Now().Add(endTimeout); c.active.Load() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(late) {
@@ -438,8 +440,9 @@ func (c *carrier) refuse(ctx *fasthttp.RequestCtx, err error) {
 	e, status := odata.Of(odata.InvalidInput), 400
 	switch {
 	case errors.As(err, &small):
-		e, status = &odata.Error{Code: "RequestHeaderFieldsTooLarge", Message: "The request line and headers are larger than " +
-			strconv.Itoa(headerBytesMax) + " bytes."}, 431
+		e, status = &odata.Error{Code: "RequestHeaderFieldsTooLarge",
+			Message: "The request line and headers are larger than " +
+				strconv.Itoa(headerBytesMax) + " bytes."}, 431
 	case errors.As(err, &timeout) && timeout.Timeout():
 		e, status = odata.Of(odata.OperationTimedOut), 408
 	}

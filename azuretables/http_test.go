@@ -35,7 +35,8 @@ func TestLargeBodies(t *testing.T) {
 	if resp, body := b.send(post + largeEntity(400<<10)); resp.StatusCode != 204 {
 		t.Fatalf("an entity of 400 KiB: %d %s", resp.StatusCode, body)
 	}
-	if resp, body := b.send(post + largeEntity(3<<20)); resp.StatusCode != 400 || !strings.Contains(body, "EntityTooLarge") {
+	if resp, body := b.send(post + largeEntity(3<<20)); resp.StatusCode != 400 ||
+		!strings.Contains(body, "EntityTooLarge") {
 		t.Errorf("an entity of 3 MiB: %d %s", resp.StatusCode, body)
 	}
 	if resp, _ := b.send(post + strings.Repeat(" ", 4<<20)); resp.StatusCode != 400 {
@@ -44,7 +45,8 @@ func TestLargeBodies(t *testing.T) {
 	if resp, _ := b.send(post + strings.Repeat(" ", 4<<20+1)); resp.StatusCode != 413 {
 		t.Errorf("a body of 4 MiB and a byte: %d", resp.StatusCode)
 	}
-	if resp, body := b.send(post + strings.Repeat(" ", 40<<20)); resp.StatusCode != 413 || !strings.Contains(body, "RequestBodyTooLarge") {
+	if resp, body := b.send(post + strings.Repeat(" ", 40<<20)); resp.StatusCode != 413 ||
+		!strings.Contains(body, "RequestBodyTooLarge") {
 		t.Errorf("a body of 40 MiB: %d %s", resp.StatusCode, body)
 	}
 	if resp, _ := b.send("GET /devstoreaccount1/races(PartitionKey='p',RowKey='large')"); resp.StatusCode != 200 {
@@ -58,7 +60,8 @@ func TestLargeBodies(t *testing.T) {
 func TestBodiesAreAsLargeAsEntitiesMayBe(t *testing.T) {
 	b := newBench(t, func(o *Options) { o.Limits.Entity.EntityBytes = 14 << 20 })
 	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")
-	resp, body := b.send("POST /devstoreaccount1/races\nContent-Type: application/json\nPrefer: return-no-content\n\n" + largeEntity(6<<20))
+	resp, body := b.send("POST /devstoreaccount1/races\nContent-Type: application/json\nPrefer: " +
+		"return-no-content\n\n" + largeEntity(6<<20))
 	if resp.StatusCode != 204 {
 		t.Errorf("an entity of 6 MiB of text where 14 MiB are allowed: %d %s", resp.StatusCode, body)
 	}
@@ -81,7 +84,8 @@ func TestLargeBodiesTogetherAreBounded(t *testing.T) {
 
 func TestUnauthenticatedClientsGetNoMemory(t *testing.T) {
 	b := newBench(t, func(o *Options) { o.Limits.BodyBytesTotal = 1 }) // an authorized client gets ServerBusy
-	resp, body := b.send("POST /devstoreaccount1/races\nAuthorization: SharedKey devstoreaccount1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n" +
+	resp, body := b.send("POST /devstoreaccount1/races\nAuthorization: SharedKey " +
+		"devstoreaccount1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n" +
 		"Content-Type: application/json\n\n" + largeEntity(3<<20))
 	if resp.StatusCode != 403 || !strings.Contains(body, "AuthenticationFailed") {
 		t.Errorf("%d %s", resp.StatusCode, body)
@@ -93,8 +97,10 @@ func TestChunkedBodies(t *testing.T) {
 	for _, size := range []int{10, 100 << 10} {
 		name := fmt.Sprintf("races%d", size)
 		body := `{"TableName":"` + name + `"}` + strings.Repeat(" ", size)
-		head := "POST /devstoreaccount1/Tables HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\nx-ms-date: " +
-			b.date() + "\r\nAuthorization: " + b.sign(DevelopmentAccount, "POST", "/devstoreaccount1/Tables", "application/json") + "\r\n\r\n"
+		head := "POST /devstoreaccount1/Tables HTTP/1.1\r\nHost: localhost\r\nAccept: " +
+			"application/json\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\nx-ms-date: " +
+			b.date() + "\r\nAuthorization: " + b.sign(DevelopmentAccount, "POST", "/devstoreaccount1/Tables",
+			"application/json") + "\r\n\r\n"
 		resp, answer := b.raw([]byte(fmt.Sprintf("%s%x\r\n%s\r\n0\r\n\r\n", head, len(body), body)), "POST")
 		if resp.StatusCode != 201 {
 			t.Errorf("%d bytes: %d %s", size, resp.StatusCode, answer)
@@ -114,8 +120,10 @@ func TestExpectContinue(t *testing.T) {
 	defer c.Close()
 	for _, size := range []int{0, 100 << 10} {
 		body := fmt.Sprintf(`{"TableName":"races%d"}`, size) + strings.Repeat(" ", size)
-		fmt.Fprintf(c, "POST /devstoreaccount1/Tables HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"+
-			"Content-Length: %d\r\nx-ms-date: %s\r\nAuthorization: %s\r\n\r\n", len(body), b.date(), b.sign(DevelopmentAccount, "POST", "/devstoreaccount1/Tables", "application/json"))
+		fmt.Fprintf(c, "POST /devstoreaccount1/Tables HTTP/1.1\r\nHost: localhost\r\nAccept: "+
+			"application/json\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"+
+			"Content-Length: %d\r\nx-ms-date: %s\r\nAuthorization: %s\r\n\r\n", len(body), b.date(),
+			b.sign(DevelopmentAccount, "POST", "/devstoreaccount1/Tables", "application/json"))
 		in := bufio.NewReader(c)
 		if line, err := in.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
 			t.Fatalf("got %q, %v", line, err)
@@ -130,8 +138,8 @@ func TestExpectContinue(t *testing.T) {
 	}
 }
 
-// TestExpectContinueOnReusedConnection checks that the server sends 100 Continue on a connection that was idle for longer
-// than WriteTimeout.
+// TestExpectContinueOnReusedConnection checks that the server sends 100 Continue on a connection that was idle for
+// longer than WriteTimeout.
 func TestExpectContinueOnReusedConnection(t *testing.T) {
 	b := newBench(t, func(o *Options) { o.Limits.WriteTimeout = time.Second })
 	c, err := net.Dial("tcp", b.address)
@@ -176,9 +184,11 @@ func TestMalformedRequestsAreRefused(t *testing.T) {
 		request string
 		status  int
 	}{
-		"headers beyond the limit": {"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", headerBytesMax) + "\r\n\r\n", 431},
-		"no HTTP":                  {"hello\r\n\r\n", 400},
-		"two lengths":              {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef", 400},
+		"headers beyond the limit": {"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", headerBytesMax) +
+			"\r\n\r\n", 431},
+		"no HTTP": {"hello\r\n\r\n", 400},
+		"two lengths": {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: " +
+			"6\r\n\r\nabcdef", 400},
 	} {
 		b := newBench(t, nil)
 		resp, body := b.raw([]byte(c.request), "GET")
@@ -212,7 +222,8 @@ func TestDrainWaitsForRequestsUnderWayAndClosesIdleConnections(t *testing.T) {
 	defer idle.Close()
 	answered := make(chan int, 1)
 	go func() {
-		resp, _ := b.send("PUT /devstoreaccount1/races(PartitionKey='p',RowKey='r')\nContent-Type: application/json\n\n{}")
+		resp, _ := b.send("PUT /devstoreaccount1/races(PartitionKey='p',RowKey='r')\nContent-Type: " +
+			"application/json\n\n{}")
 		answered <- resp.StatusCode
 	}()
 	<-s.entered
@@ -274,7 +285,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		conns = append(conns, c)
-		fmt.Fprintf(c, "GET /devstoreaccount1/Tables HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-date: %s\r\nAuthorization: %s\r\n\r\n",
+		fmt.Fprintf(c, "GET /devstoreaccount1/Tables HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-date: %s\r\nAuthorization: "+
+			"%s\r\n\r\n",
 			b.date(), b.sign(DevelopmentAccount, "GET", "/devstoreaccount1/Tables", ""))
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil {
@@ -287,8 +299,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestUnauthenticatedConnectionsDelayNoClient checks at the default limits that 4,096 connections that send no request, part
-// of one, or only unauthorized ones, occupy few places for a short time.
+// TestUnauthenticatedConnectionsDelayNoClient checks at the default limits that 4,096 connections that send no request,
+// part of one, or only unauthorized ones, occupy few places for a short time.
 func TestUnauthenticatedConnectionsDelayNoClient(t *testing.T) {
 	const unknown = 4096
 	b := newBench(t, func(o *Options) { o.Limits = Limits{GuestTimeout: 3 * time.Second} })
@@ -334,7 +346,8 @@ func TestSlowBodiesAreAborted(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		fmt.Fprintf(c, "POST /devstoreaccount1/races HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\nx-ms-date: %s\r\nAuthorization: %s\r\n\r\n",
+		fmt.Fprintf(c, "POST /devstoreaccount1/races HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: "+
+			"application/json\r\nContent-Length: %d\r\nx-ms-date: %s\r\nAuthorization: %s\r\n\r\n",
 			1<<20, b.date(), b.sign(DevelopmentAccount, "POST", "/devstoreaccount1/races", "application/json"))
 		c.Write(bytes.Repeat([]byte(" "), 900<<10))
 	}

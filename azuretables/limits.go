@@ -90,9 +90,9 @@ const (
 	bucketSets = 8192
 	bucketWays = 8
 
-	// While requests wait for memory, clients that have not read anything of writePart bytes for stuckGrace are disconnected.
-	// Otherwise responses are written in parts of writeLarge bytes: each part costs a system call and wakes the client,
-	// in all 7 % of the processor time of a page of 1 MB.
+	// While requests wait for memory, clients that have not read anything of writePart bytes for stuckGrace are
+	// disconnected. Otherwise responses are written in parts of writeLarge bytes: each part costs a system call and
+	// wakes the client, in all 7 % of the processor time of a page of 1 MB.
 	writePart  = 128 << 10
 	writeLarge = 2 << 20
 	stuckGrace = time.Second

@@ -38,11 +38,13 @@ func (m *inMemory) table(account, name string) *memoryTable {
 	return m.tables[account+"/"+strings.ToLower(name)]
 }
 
-func (m *inMemory) Tables(_ *request.Request, account, from string, match func(string) bool, top int) (names []string, next string, err error) {
+func (m *inMemory) Tables(_ *request.Request, account, from string, match func(string) bool, top int) (names []string,
+	next string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for key, t := range m.tables {
-		if strings.HasPrefix(key, account+"/") && strings.ToLower(t.spelled) >= strings.ToLower(from) && (match == nil || match(t.spelled)) {
+		if strings.HasPrefix(key, account+"/") && strings.ToLower(t.spelled) >= strings.ToLower(from) &&
+			(match == nil || match(t.spelled)) {
 			names = append(names, t.spelled)
 		}
 	}
@@ -66,7 +68,8 @@ func (m *inMemory) CreateTable(_ *request.Request, account, name string) error {
 		return err
 	}
 	m.writes++
-	m.tables[account+"/"+strings.ToLower(name)] = &memoryTable{name, map[entity.Position]odata.Entity{}, map[string][]byte{}}
+	m.tables[account+"/"+strings.ToLower(name)] = &memoryTable{name, map[entity.Position]odata.Entity{},
+		map[string][]byte{}}
 	return nil
 }
 
@@ -119,7 +122,8 @@ func (m *inMemory) Apply(_ *request.Request, account, table string, ops []entity
 	m.writes++
 	stamps := make([]int64, len(ops))
 	for i, op := range ops {
-		at := entity.Position{PartitionKey: strings.Clone(op.Entity.PartitionKey), RowKey: strings.Clone(op.Entity.RowKey)}
+		at := entity.Position{PartitionKey: strings.Clone(op.Entity.PartitionKey),
+			RowKey: strings.Clone(op.Entity.RowKey)}
 		stamps[i] = m.ticks
 		switch old, there := t.rows[at]; {
 		case op.Kind == entity.Delete:
@@ -150,7 +154,8 @@ func cloned(p odata.Property) odata.Property {
 	return p
 }
 
-func (m *inMemory) Get(_ *request.Request, account, table, partitionKey, rowKey string, _ []string) (*odata.Entity, error) {
+func (m *inMemory) Get(_ *request.Request, account, table, partitionKey, rowKey string, _ []string) (*odata.Entity,
+	error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.table(account, table)

@@ -84,7 +84,8 @@ func appendPolicies(dst []byte, policies []policy) []byte {
 		dst = appendElement(dst, "Id", p.id)
 		if p.start+p.expiry+p.permission != "" { // the service returns an empty policy without AccessPolicy
 			dst = append(dst, "<AccessPolicy>"...)
-			for _, f := range [...]struct{ name, value string }{{"Start", p.start}, {"Expiry", p.expiry}, {"Permission", p.permission}} {
+			for _, f := range [...]struct{ name, value string }{{"Start", p.start}, {"Expiry", p.expiry},
+				{"Permission", p.permission}} {
 				if f.value != "" {
 					dst = appendElement(dst, f.name, f.value)
 				}

@@ -43,7 +43,8 @@ func (c *propertiesCache) of(raw []byte) *serviceProperties {
 	if p := c.newest.Load(); p != nil && bytes.Equal(p.raw, raw) {
 		return p.serviceProperties
 	}
-	p := &serviceProperties{logging: logging{version: "1.0"}, hour: metrics{version: "1.0"}, minutes: metrics{version: "1.0"}}
+	p := &serviceProperties{logging: logging{version: "1.0"}, hour: metrics{version: "1.0"},
+		minutes: metrics{version: "1.0"}}
 	if len(raw) > 0 {
 		if err := p.parse(raw); err != nil {
 			p = &serviceProperties{}

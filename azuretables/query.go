@@ -148,7 +148,8 @@ func parseOrder(orderBy string, filter odata.Expr) (entity.Order, error) {
 
 func errOrder() error {
 	e := odata.Of(odata.InvalidInput)
-	e.Message = "The query option $orderby is supported with RowKey alone, in a query whose $filter names one PartitionKey."
+	e.Message = "The query option $orderby is supported with RowKey alone, in a query whose $filter names one " +
+		"PartitionKey."
 	return e
 }
 

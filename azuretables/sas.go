@@ -25,7 +25,8 @@ func parseAccessTime(s string) (time.Time, bool) {
 
 // authorizeSignature checks a shared access signature; policies returns the stored access policies of a table. It
 // verifies the HMAC before anything else, so that a client without a valid signature learns nothing else.
-func (a *account) authorizeSignature(req *httpRequest, s *signature, now time.Time, policies func(table string) []policy) (*grant, error) {
+func (a *account) authorizeSignature(req *httpRequest, s *signature, now time.Time,
+	policies func(table string) []policy) (*grant, error) {
 	var err error
 	g := &grant{}
 	switch {
@@ -56,7 +57,8 @@ func (a *account) authorizeSignature(req *httpRequest, s *signature, now time.Ti
 // authorizeAccount checks an account SAS. (REST reference, "Create an account SAS".)
 func (a *account) authorizeAccount(s *signature, g *grant) error {
 	signed := a.verify(s.sig, func(dst []byte) []byte {
-		for _, part := range [...]string{a.name, s.permissions, s.services, s.types, s.start, s.expiry, s.ip, s.protocol, s.version} {
+		for _, part := range [...]string{a.name, s.permissions, s.services, s.types, s.start, s.expiry, s.ip,
+			s.protocol, s.version} {
 			dst = append(append(dst, part...), '\n')
 		}
 		if s.version >= "2020-12-06" {
@@ -190,7 +192,8 @@ func (s *signature) fromWhere(req *httpRequest) error {
 	client := req.remote.Addr().Unmap()
 	if client.BitLen() != from.BitLen() || client.Less(from) || to.Less(client) {
 		return &odata.Error{Code: authorizationSourceIPMismatch,
-			Message: "This request is not authorized to perform this operation using this source IP " + client.String() + "."}
+			Message: "This request is not authorized to perform this operation using this source IP " +
+				client.String() + "."}
 	}
 	return nil
 }

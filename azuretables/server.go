@@ -23,8 +23,8 @@ import (
 // Options configures a Server.
 type Options struct {
 	Service entity.Service
-	// Accounts are those of the configuration. Directory, unless nil, returns the current roles of the cluster with their
-	// accounts, which precede those of the same name in Accounts; it must not allocate or block.
+	// Accounts are those of the configuration. Directory, unless nil, returns the current roles of the cluster with
+	// their accounts, which precede those of the same name in Accounts; it must not allocate or block.
 	Accounts  []Account
 	Directory func() *auth.Directory
 	// Development serves the development account as long as there is no other account.
@@ -111,12 +111,13 @@ func New(o Options) (*Server, error) {
 	return d, nil
 }
 
-// Limited returns how often clients have reached bounds, by the name of the bound: connections that were closed because too
-// many sent no authorized request, connections refused because their address had too many, and requests refused because too
-// many connections were open.
+// Limited returns how often clients have reached bounds, by the name of the bound: connections that were closed because
+// too many sent no authorized request, connections refused because their address had too many, and requests refused
+// because too many connections were open.
 func (d *Server) Limited() map[string]int64 {
 	g := d.carrier.guests
-	return map[string]int64{"handshakes": g.closed.Load(), "connections_per_address": g.refused.Load(), "connections": g.crowded.Load()}
+	return map[string]int64{"handshakes": g.closed.Load(), "connections_per_address": g.refused.Load(),
+		"connections": g.crowded.Load()}
 }
 
 // call is the state of one request. begin resets all fields.
@@ -196,7 +197,8 @@ func (c *call) begin(ctx context.Context, req *httpRequest, resp *response) {
 	c.method = req.method
 	c.began = d.o.Clock.Monotonic()
 	// Azure Tables is strongly consistent: clients cannot choose a consistency level. An account may (setLevels).
-	c.request = request.Request{Context: ctx, Client: req.remote, Deadline: c.began + d.limits.RequestTimeout, Consistency: ring.Quorum,
+	c.request = request.Request{Context: ctx, Client: req.remote, Deadline: c.began + d.limits.RequestTimeout,
+		Consistency:       ring.Quorum,
 		SerialConsistency: ring.Serial}
 }
 
@@ -336,7 +338,8 @@ func (c *call) policiesOf(table string) []policy {
 	}
 	policies, err := parsePolicies(raw)
 	if err != nil {
-		c.server.log.Error("cannot read a table's access policies; signatures that refer to one are refused", "table", table, "err", err)
+		c.server.log.Error("cannot read a table's access policies; signatures that refer to one are refused", "table",
+			table, "err", err)
 	}
 	return policies
 }
@@ -386,7 +389,8 @@ func parseAccept(accept string) (odata.Metadata, bool) {
 	case strings.Contains(accept, "odata=fullmetadata"):
 		return odata.FullMetadata, true
 	}
-	return odata.MinimalMetadata, accept == "" || accept == "json" || strings.Contains(accept, "json") || strings.Contains(accept, "*/*")
+	return odata.MinimalMetadata, accept == "" || accept == "json" || strings.Contains(accept, "json") ||
+		strings.Contains(accept, "*/*")
 }
 
 // speaksXML reports whether the resource's documents are XML.
@@ -417,8 +421,10 @@ func (c *call) finish() {
 		share(c.properties().cors, c.req, c.req.method, c.resp)
 	}
 	if o := &c.server.o; o.Answered != nil {
-		a := Answer{Resource: c.path.Resource, Method: c.method, Comp: c.params.comp, Status: c.resp.status, Took: o.Clock.Monotonic() - c.began,
-			Client: c.req.remote, Account: c.path.Account, Role: c.request.Principal.Name, Table: c.path.Table, path: c.req.path, query: c.req.query}
+		a := Answer{Resource: c.path.Resource, Method: c.method, Comp: c.params.comp, Status: c.resp.status,
+			Took:   o.Clock.Monotonic() - c.began,
+			Client: c.req.remote, Account: c.path.Account, Role: c.request.Principal.Name, Table: c.path.Table,
+			path: c.req.path, query: c.req.query}
 		if c.failure != nil {
 			a.Code, a.Error = c.failure.Code, c.failure.Message
 		}

@@ -31,8 +31,10 @@ type bench struct {
 
 func newBench(t testing.TB, change func(*Options)) *bench {
 	b := &bench{t: t, memory: newMemory(), clock: newStillClock()}
-	o := Options{Service: b.memory, Clock: b.clock, Rand: &counting{}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Accounts: []Account{{Name: DevelopmentAccount, Key: DevelopmentKey}, {Name: "races", Key: "cmFjZXMgcmFjZXMgcmFjZXMh"}}}
+	o := Options{Service: b.memory, Clock: b.clock, Rand: &counting{},
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Accounts: []Account{{Name: DevelopmentAccount, Key: DevelopmentKey},
+			{Name: "races", Key: "cmFjZXMgcmFjZXMgcmFjZXMh"}}}
 	if change != nil {
 		change(&o)
 	}
@@ -66,7 +68,8 @@ func newBench(t testing.TB, change func(*Options)) *bench {
 // sign returns the Authorization of a request with an account's key.
 func (b *bench) sign(account, method, target, contentType string) string {
 	path, query, _ := strings.Cut(target, "?")
-	if first, again := strings.CutPrefix(path, "/"+account+secondarySuffix); again && strings.HasPrefix(first, "/"+account) {
+	if first, again := strings.CutPrefix(path, "/"+account+secondarySuffix); again &&
+		strings.HasPrefix(first, "/"+account) {
 		path = first // as the Python SDK signs it
 	}
 	s := method + "\n\n" + contentType + "\n" + b.date() + "\n/" + account + path
@@ -103,7 +106,8 @@ func (b *bench) send(text string) (*http.Response, string) {
 		lines = append(lines, "Host: 127.0.0.1:10002")
 	}
 	if has["authorization"] == "" && !strings.Contains(target, "sig=") && method != "OPTIONS" {
-		lines = append(lines, "x-ms-date: "+b.date(), "Authorization: "+b.sign(strings.TrimSuffix(account, secondarySuffix), method, target, has["content-type"]))
+		lines = append(lines, "x-ms-date: "+b.date(), "Authorization: "+b.sign(strings.TrimSuffix(account,
+			secondarySuffix), method, target, has["content-type"]))
 	}
 	if body != "" {
 		lines = append(lines, fmt.Sprintf("Content-Length: %d", len(body)))
@@ -194,7 +198,8 @@ func TestRequests(t *testing.T) {
 func newBenchWithoutListener(t testing.TB) *bench {
 	b := &bench{t: t, memory: newMemory(), clock: newStillClock()}
 	var err error
-	b.server, err = New(Options{Service: b.memory, Clock: b.clock, Rand: &counting{}, Accounts: []Account{{Name: DevelopmentAccount, Key: DevelopmentKey}}})
+	b.server, err = New(Options{Service: b.memory, Clock: b.clock, Rand: &counting{},
+		Accounts: []Account{{Name: DevelopmentAccount, Key: DevelopmentKey}}})
 	if err != nil {
 		t.Fatal(err)
 	}

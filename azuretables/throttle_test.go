@@ -11,7 +11,8 @@ func TestThrottledClientsGetRetryAfter(t *testing.T) {
 	b := newBench(t, func(o *Options) { o.PartitionTarget, o.AccountTarget = 10, 25 })
 	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")
 	put := func(partition string, i int) (status int, after string) {
-		resp, body := b.send(fmt.Sprintf("PUT /devstoreaccount1/races(PartitionKey='%s',RowKey='%d')\nContent-Type: application/json\n\n{}", partition, i))
+		resp, body := b.send(fmt.Sprintf("PUT /devstoreaccount1/races(PartitionKey='%s',RowKey='%d')\nContent-Type: "+
+			"application/json\n\n{}", partition, i))
 		if resp.StatusCode == 503 && !strings.Contains(body, `"code":"ServerBusy"`) {
 			t.Fatalf("the error is %s", body)
 		}

@@ -26,7 +26,8 @@ func TestPlaintextAtTLSPort(t *testing.T) {
 	})
 	for _, padding := range []int{0, 40 << 10} {
 		begun := time.Now()
-		resp, body := b.raw([]byte("GET /races HTTP/1.1\r\nHost: localhost\r\nX: "+strings.Repeat("x", padding)+"\r\n\r\n"), "GET")
+		resp, body := b.raw([]byte("GET /races HTTP/1.1\r\nHost: localhost\r\nX: "+strings.Repeat("x",
+			padding)+"\r\n\r\n"), "GET")
 		if resp.StatusCode != 400 || !resp.Close || !strings.HasPrefix(body, "This port requires TLS") {
 			t.Errorf("after %v: %d %q", time.Since(begun), resp.StatusCode, body)
 		}

@@ -13,9 +13,10 @@ import (
 	"cqld/simulation/scenario"
 )
 
-// TestBatchWhileHoldersDie writes logged batches while nodes die at any step of the exchange. The coordinator detects each death
-// after up to 1.5 s. While one other node is alive, each batch succeeds within its timeout of 2 s; and when the first mutation is
-// sent, the required number of nodes has the batch on disk: two, or one if only one other node is considered alive.
+// TestBatchWhileHoldersDie writes logged batches while nodes die at any step of the exchange. The coordinator detects
+// each death after up to 1.5 s. While one other node is alive, each batch succeeds within its timeout of 2 s; and when
+// the first mutation is sent, the required number of nodes has the batch on disk: two, or one if only one other node is
+// considered alive.
 func TestBatchWhileHoldersDie(t *testing.T) {
 	for seed := range uint64(400) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -23,8 +24,9 @@ func TestBatchWhileHoldersDie(t *testing.T) {
 		for range 3 + rnd.IntN(4) {
 			dcs = append(dcs, "dc1")
 		}
-		c := scenario.New(t, scenario.Options{Datacenters: dcs, Owners: len(dcs), Replication: ring.Replication{Class: ring.Simple, Factor: len(dcs)},
-			Table: func(o *schema.Options) { o.SpeculativeRetry = "NEVER" }})
+		c := scenario.New(t, scenario.Options{Datacenters: dcs, Owners: len(dcs),
+			Replication: ring.Replication{Class: ring.Simple, Factor: len(dcs)},
+			Table:       func(o *schema.Options) { o.SpeculativeRetry = "NEVER" }})
 		var mutations []*row.Mutation
 		for _, k := range []string{"k1", "k2"} {
 			m := &row.Mutation{}
@@ -46,7 +48,8 @@ func TestBatchWhileHoldersDie(t *testing.T) {
 		}
 		var outcome error
 		done := false
-		c.Node(1).Batches.Write(&coordinator.WriteRequest{Mutations: mutations, Consistency: ring.One, Type: coordinator.WriteBatch,
+		c.Node(1).Batches.Write(&coordinator.WriteRequest{Mutations: mutations, Consistency: ring.One,
+			Type:    coordinator.WriteBatch,
 			Timeout: 2 * time.Second}, func(err error) { outcome, done = err, true })
 		sent := false
 		for range 300 {
@@ -64,14 +67,16 @@ func TestBatchWhileHoldersDie(t *testing.T) {
 						}
 					}
 					if has < min(2, believed) {
-						t.Errorf("seed %d: %d nodes have the batch when it is sent; %d others are alive", seed, has, believed)
+						t.Errorf("seed %d: %d nodes have the batch when it is sent; %d others are alive", seed, has,
+							believed)
 					}
 				}
 			}
 			c.Clock.Advance(10 * time.Millisecond)
 		}
 		if !done || outcome != nil {
-			t.Errorf("seed %d: %d nodes, of which %v die: %v\n%s", seed, len(dcs), victims, fmt.Sprint(outcome), c.Take())
+			t.Errorf("seed %d: %d nodes, of which %v die: %v\n%s", seed, len(dcs), victims, fmt.Sprint(outcome),
+				c.Take())
 		}
 	}
 }

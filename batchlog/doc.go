@@ -1,4 +1,5 @@
-// Package batchlog applies logged batches: eventually all mutations of a batch are applied, or none, whichever node crashes.
+// Package batchlog applies logged batches: eventually all mutations of a batch are applied, or none, whichever node
+// crashes.
 //
 //	coordinator            two other nodes (holders)
 //	─ VerbBatchStore ──▶   the batch is synced to disk

@@ -21,8 +21,9 @@ func (l *Log) stays() bool {
 }
 
 // HandOver copies each batch that this node stores to two other nodes and removes its own copy. A node does this before
-// it leaves the ring: after that it could not apply the batches. A leaving node already refuses new batches. HandOver calls
-// done once: with nil when this node stores no batch any more, or with an error when the node does not leave after all.
+// it leaves the ring: after that it could not apply the batches. A leaving node already refuses new batches. HandOver
+// calls done once: with nil when this node stores no batch any more, or with an error when the node does not leave
+// after all.
 func (l *Log) HandOver(done func(error)) {
 	if l.unsafe.NoHandOver {
 		done(nil)
@@ -32,9 +33,10 @@ func (l *Log) HandOver(done func(error)) {
 	h.proceed()
 }
 
-// Transfer asks two other nodes to store mutations as a logged batch, which they apply. created (ns since 1970) is when the
-// newest of the mutations was made. It calls done once, with nil when the batch is on their disks, and after all requests that it
-// sent have ended. The caller calls BeginSending before it checks that the mutations are not void, and EndSending after done.
+// Transfer asks two other nodes to store mutations as a logged batch, which they apply. created (ns since 1970) is when
+// the newest of the mutations was made. It calls done once, with nil when the batch is on their disks, and after all
+// requests that it sent have ended. The caller calls BeginSending before it checks that the mutations are not void, and
+// EndSending after done.
 func (l *Log) Transfer(created int64, mutations []*row.Mutation, done func(error)) {
 	l.transferEncoded(l.c.NextRequestID(), appendBatch(nil, created, 0, mutations), done)
 }
@@ -100,7 +102,8 @@ func (h *handOver) nextLocked() (next []*held, err error) {
 	}
 	if !h.begun && l.mu.loaded {
 		h.begun = true
-		h.queued = slices.SortedFunc(maps.Values(l.mu.held), func(a, b *held) int { return bytes.Compare(a.key, b.key) })
+		h.queued = slices.SortedFunc(maps.Values(l.mu.held),
+			func(a, b *held) int { return bytes.Compare(a.key, b.key) })
 	}
 	for len(h.queued) > 0 && h.open < l.limits.HandOvers {
 		b := h.queued[0]

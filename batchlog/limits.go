@@ -7,18 +7,18 @@ import (
 
 // Limits are the bounds of the batch log. Zero means the default.
 type Limits struct {
-	// Bytes bounds the stored batches: at 10 KiB each and two holders, 64 MiB cover 3,000 batches a second from each of as many
-	// nodes as hold them, for the second that they are stored.
+	// Bytes bounds the stored batches: at 10 KiB each and two holders, 64 MiB cover 3,000 batches a second from each of
+	// as many nodes as hold them, for the second that they are stored.
 	Bytes int64
 	// BytesPerSecond limits the replay of batches whose coordinator died, like Cassandra's batchlog_replay_throttle.
 	BytesPerSecond int64
 	// Retry is the pause before a batch that could not be written or handed over is tried again.
 	Retry time.Duration
-	// Spare is how long a holder may take to store a batch before a further node is asked: several times a sync of a slow
-	// disk, and a tenth of the default write timeout.
+	// Spare is how long a holder may take to store a batch before a further node is asked: several times a sync of a
+	// slow disk, and a tenth of the default write timeout.
 	Spare time.Duration
-	// HandOvers is how many batches a node that leaves hands over at a time: at 5 ms for the syncs of two holders, 3,000 a
-	// second; at 50 KiB, the largest that clients may send, 800 KiB are in flight.
+	// HandOvers is how many batches a node that leaves hands over at a time: at 5 ms for the syncs of two holders,
+	// 3,000 a second; at 50 KiB, the largest that clients may send, 800 KiB are in flight.
 	HandOvers int
 	// Release is how long removals of batches are collected: 50 messages a second to each holder.
 	Release time.Duration

@@ -54,8 +54,8 @@ type Options struct {
 	Holders         Holders // the logs of the other nodes
 	LocalDatacenter string
 	Store           Store // nil means that this node stores no batches
-	// Run runs work that may wait for the disk in its own goroutine; timers and messages must not block. At most one such
-	// piece of work runs for replay and for a handover. nil means that the caller runs it.
+	// Run runs work that may wait for the disk in its own goroutine; timers and messages must not block. At most one
+	// such piece of work runs for replay and for a handover. nil means that the caller runs it.
 	Run     func(func())
 	Limits  Limits
 	Unsafe  Unsafe
@@ -72,9 +72,9 @@ type Unsafe struct {
 	HintsSecure      bool // remove a batch when hints for all of its replicas are on one disk
 }
 
-// Log stores logged batches for other nodes and applies those that are not removed in time, one after the other, at a bounded
-// rate and with the timestamps that they had. Holders need not agree, because applying a batch twice has the same effect as
-// applying it once. Its methods may be called from any goroutine.
+// Log stores logged batches for other nodes and applies those that are not removed in time, one after the other, at a
+// bounded rate and with the timestamps that they had. Holders need not agree, because applying a batch twice has the
+// same effect as applying it once. Its methods may be called from any goroutine.
 type Log struct {
 	c        *coordinator.Coordinator
 	view     coordinator.View
@@ -106,7 +106,8 @@ type Log struct {
 
 // New returns a Log and begins to replay the batches of an earlier process.
 func New(o Options) *Log {
-	l := &Log{c: o.Coordinator, view: o.View, clock: o.Clock, holders: o.Holders, localDC: o.LocalDatacenter, store: o.Store, run: o.Run,
+	l := &Log{c: o.Coordinator, view: o.View, clock: o.Clock, holders: o.Holders, localDC: o.LocalDatacenter,
+		store: o.Store, run: o.Run,
 		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, onError: o.OnError, guard: o.Guard}
 	if l.run == nil {
 		l.run = func(f func()) { f() }
@@ -199,8 +200,8 @@ func (l *Log) scheduleLocked() {
 	l.mu.timer = l.clock.After(max(l.mu.order[0].due-l.clock.Monotonic(), 0), func() { l.run(l.replayDue) })
 }
 
-// Keep stores a batch, as its coordinator encoded it, and calls done when it is on disk. Overloaded means that the log is full,
-// Unavailable that this node leaves the ring.
+// Keep stores a batch, as its coordinator encoded it, and calls done when it is on disk. Overloaded means that the log
+// is full, Unavailable that this node leaves the ring.
 func (l *Log) Keep(id coordinator.RequestID, encoded []byte, done func(error)) {
 	done(l.keep(id, encoded))
 }
@@ -313,11 +314,13 @@ func (l *Log) replayDue() {
 	}
 }
 
-// errTruncating means that a batch has to wait for the end of a truncation of one of its tables: it may be from before it.
+// errTruncating means that a batch has to wait for the end of a truncation of one of its tables: it may be from before
+// it.
 var errTruncating = errors.New("batchlog: a table of the batch is being truncated")
 
-// read returns a batch from disk without void mutations; nil means that there is none or that it cannot be decoded, and then it
-// cannot be applied. The caller has called BeginSending: a truncation that is prepared later waits for the caller.
+// read returns a batch from disk without void mutations; nil means that there is none or that it cannot be decoded, and
+// then it cannot be applied. The caller has called BeginSending: a truncation that is prepared later waits for the
+// caller.
 func (l *Log) read(h *held) (batch *loggedBatch, err error) {
 	var encoded []byte
 	err = l.store.ScanLocal(h.key, func(_, value []byte) error {
@@ -331,18 +334,20 @@ func (l *Log) read(h *held) (batch *loggedBatch, err error) {
 		l.onError(err)
 		return nil, nil
 	}
-	if !l.unsafe.DuringTruncation && slices.ContainsFunc(batch.mutations, func(m *row.Mutation) bool { return l.c.Truncating(m.Table) }) {
+	if !l.unsafe.DuringTruncation && slices.ContainsFunc(batch.mutations,
+		func(m *row.Mutation) bool { return l.c.Truncating(m.Table) }) {
 		return nil, errTruncating
 	}
-	batch.mutations = slices.DeleteFunc(batch.mutations, func(m *row.Mutation) bool { return l.c.Void(m.Table, h.mark) })
+	batch.mutations = slices.DeleteFunc(batch.mutations,
+		func(m *row.Mutation) bool { return l.c.Void(m.Table, h.mark) })
 	if len(batch.mutations) == 0 {
 		return nil, nil
 	}
 	return batch, nil
 }
 
-// replay writes the valid mutations of a batch to all replicas, with hints for replicas that are down. While no replica of
-// the batch is alive, it waits: hints alone do not secure the batch.
+// replay writes the valid mutations of a batch to all replicas, with hints for replicas that are down. While no replica
+// of the batch is alive, it waits: hints alone do not secure the batch.
 func (l *Log) replay(h *held, batch *loggedBatch) {
 	c := l.c
 	catalog, now := l.view.Schema(), l.clock.Now()
@@ -357,13 +362,15 @@ func (l *Log) replay(h *held, batch *loggedBatch) {
 		// As with hints: older mutations could resurrect deleted data.
 		return table == nil || batch.created+int64(table.Options.GCGraceSeconds)*int64(time.Second) <= now.UnixNano()
 	})
-	if !l.unsafe.HintsSecure && slices.ContainsFunc(batch.mutations, func(m *row.Mutation) bool { return !l.someAlive(m) }) {
+	if !l.unsafe.HintsSecure && slices.ContainsFunc(batch.mutations,
+		func(m *row.Mutation) bool { return !l.someAlive(m) }) {
 		l.written(h, false)
 		return
 	}
 	l.replayed.Add(1)
-	req := &coordinator.WriteRequest{Mutations: batch.mutations, Consistency: ring.Any, Type: coordinator.WriteBatch, Timeout: max(batch.delay/2, time.Second),
-		Since: h.began, Settled: func(s coordinator.Settlement) { l.run(func() { l.written(h, l.secured(s)) }) }}
+	req := &coordinator.WriteRequest{Mutations: batch.mutations, Consistency: ring.Any, Type: coordinator.WriteBatch,
+		Timeout: max(batch.delay/2, time.Second),
+		Since:   h.began, Settled: func(s coordinator.Settlement) { l.run(func() { l.written(h, l.secured(s)) }) }}
 	c.Write(req, func(error) {})
 }
 
@@ -406,7 +413,8 @@ func (l *Log) written(h *held, secured bool) {
 	})
 }
 
-// release informs the holders of a batch that it can be removed. Releases are collected, so that one message contains many.
+// release informs the holders of a batch that it can be removed. Releases are collected, so that one message contains
+// many.
 func (l *Log) release(id coordinator.RequestID, holders []ring.NodeID) {
 	l.mu.Lock()
 	defer l.mu.Unlock() // the event of a batch may panic in the clock

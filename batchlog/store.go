@@ -11,8 +11,8 @@ import (
 	"cqld/ring"
 )
 
-// storeOp stores one logged batch on its holders before the batch is written. A node that leaves the ring uses it, too, to hand
-// over the batches that it holds.
+// storeOp stores one logged batch on its holders before the batch is written. A node that leaves the ring uses it, too,
+// to hand over the batches that it holds.
 //
 //	ask need holders ──▶ need have it ──▶ write
 //	     ▲      │ a holder fails, or is late ──▶ ask the next live candidate too
@@ -58,9 +58,9 @@ const (
 	holderRefused                    // it answered that it does not store the batch
 )
 
-// choose lists the nodes that may hold the batch: other live nodes of this data center, those of other racks first. A node that is
-// alone in its data center holds its batches itself, and so does one that writes at ANY. If it leaves the ring, nodes of other data
-// centers hold them.
+// choose lists the nodes that may hold the batch: other live nodes of this data center, those of other racks first. A
+// node that is alone in its data center holds its batches itself, and so does one that writes at ANY. If it leaves the
+// ring, nodes of other data centers hold them.
 func (op *storeOp) choose() error {
 	l, t := op.l, op.l.view.Topology()
 	self := l.view.Self()
@@ -130,8 +130,8 @@ func (op *storeOp) armLocked() {
 	op.timer = l.clock.After(max(min(left, l.limits.Spare), 0), op.tick)
 }
 
-// nextLocked returns the candidates to ask now and marks them as asked: as many as are needed if all candidates that are not late
-// answer.
+// nextLocked returns the candidates to ask now and marks them as asked: as many as are needed if all candidates that
+// are not late answer.
 func (op *storeOp) nextLocked() (next []*holder) {
 	now := op.l.clock.Monotonic()
 	missing := op.need
@@ -212,15 +212,16 @@ func (op *storeOp) answered() {
 	}
 }
 
-// mayRetry reports whether a holder that failed with err may be asked again: it was unreachable, or its answer was lost. An
-// overloaded or failing holder is not asked again.
+// mayRetry reports whether a holder that failed with err may be asked again: it was unreachable, or its answer was
+// lost. An overloaded or failing holder is not asked again.
 func mayRetry(err error) bool {
 	var overloaded *coordinator.Overloaded
-	return errors.Is(err, coordinator.ErrNoReply) || errors.Is(err, coordinator.ErrNotSent) && !errors.As(err, &overloaded)
+	return errors.Is(err, coordinator.ErrNoReply) || errors.Is(err, coordinator.ErrNotSent) &&
+		!errors.As(err, &overloaded)
 }
 
-// tick is the event of the timer: it replaces late holders, asks those again that did not answer, and checks which nodes have
-// died.
+// tick is the event of the timer: it replaces late holders, asks those again that did not answer, and checks which
+// nodes have died.
 func (op *storeOp) tick() {
 	defer op.guarded()
 	l := op.l
@@ -308,7 +309,8 @@ func (op *storeOp) refuseLocked(err error) {
 	op.concludeLocked(err)
 }
 
-// failLocked ends the operation with a timeout: too few nodes store the batch, but those that do will apply it. It unlocks mu.
+// failLocked ends the operation with a timeout: too few nodes store the batch, but those that do will apply it. It
+// unlocks mu.
 func (op *storeOp) failLocked() {
 	op.l.c.Note(coordinator.EventWriteTimeout)
 	level := ring.Two
@@ -321,7 +323,8 @@ func (op *storeOp) failLocked() {
 			received++
 		}
 	}
-	op.concludeLocked(&coordinator.WriteTimeout{Consistency: level, Received: received, BlockFor: op.need, Type: coordinator.WriteBatchLog})
+	op.concludeLocked(&coordinator.WriteTimeout{Consistency: level, Received: received, BlockFor: op.need,
+		Type: coordinator.WriteBatchLog})
 }
 
 // concludeLocked answers the client. It unlocks mu.
@@ -377,8 +380,8 @@ func (op *storeOp) writeLocked() {
 	})
 }
 
-// guarded is deferred by the events of a storeOp. A panic ends the operation with an error. Holders that already store the batch
-// apply it.
+// guarded is deferred by the events of a storeOp. A panic ends the operation with an error. Holders that already store
+// the batch apply it.
 func (op *storeOp) guarded() {
 	g := op.l.guard
 	if g == nil {

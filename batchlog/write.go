@@ -8,8 +8,8 @@ import (
 	"cqld/row"
 )
 
-// Write applies mutations of several partitions: eventually all of them, or none. Before it sends the first, two other nodes have
-// the batch on disk; they apply it unless this node reports in time that it is secured (see Log.secured).
+// Write applies mutations of several partitions: eventually all of them, or none. Before it sends the first, two other
+// nodes have the batch on disk; they apply it unless this node reports in time that it is secured (see Log.secured).
 func (l *Log) Write(req *coordinator.WriteRequest, done func(error)) {
 	c := l.c
 	if len(req.Mutations) < 2 || l.unsafe.Disabled {
@@ -47,10 +47,10 @@ func (l *Log) Write(req *coordinator.WriteRequest, done func(error)) {
 	op.begin()
 }
 
-// secured reports whether a batch needs no holders any more: every replica will receive its mutations without them. Each has
-// them, or has a hint on disk. Hints alone do not suffice: they expire, or are lost with the node that stores them. A repair
-// then restores only mutations that some replica has. So a majority of each mutation's replicas must have it, or all that were
-// alive, and at least one.
+// secured reports whether a batch needs no holders any more: every replica will receive its mutations without them.
+// Each has them, or has a hint on disk. Hints alone do not suffice: they expire, or are lost with the node that stores
+// them. A repair then restores only mutations that some replica has. So a majority of each mutation's replicas must
+// have it, or all that were alive, and at least one.
 func (l *Log) secured(s coordinator.Settlement) bool {
 	return s.Hinted && (s.Majority || l.unsafe.HintsSecure)
 }

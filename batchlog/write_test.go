@@ -12,7 +12,8 @@ import (
 func FuzzBatch(f *testing.F) {
 	m, r := &row.Mutation{}, row.NewRow()
 	m.Reset(7, row.NewPartitionKey([]byte("k")))
-	r.Clustering, r.Cells = []byte("a"), []row.Cell{{Column: 1, Value: []byte("one")}, {Column: 2, Value: []byte("two")}}
+	r.Clustering, r.Cells = []byte("a"), []row.Cell{{Column: 1, Value: []byte("one")},
+		{Column: 2, Value: []byte("two")}}
 	m.AddRow(r)
 	f.Add(appendBatch(nil, 5, 6, []*row.Mutation{m}))
 	f.Add([]byte{0, 0})
@@ -21,14 +22,16 @@ func FuzzBatch(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := decodeBatch(coordinator.RequestID{}, appendBatch(nil, batch.created, batch.delay, batch.mutations))
+		again, err := decodeBatch(coordinator.RequestID{},
+			appendBatch(nil, batch.created, batch.delay, batch.mutations))
 		if err != nil || len(again.mutations) != len(batch.mutations) {
 			t.Errorf("%+v became %+v: %v", batch, again, err)
 		}
 	})
 }
 
-// FuzzRecord decodes arbitrary keys and values as records: they are refused, or the batch keeps its key, and its delay is bounded.
+// FuzzRecord decodes arbitrary keys and values as records: they are refused, or the batch keeps its key, and its delay
+// is bounded.
 func FuzzRecord(f *testing.F) {
 	id := coordinator.RequestID{Node: 1, Incarnation: 2, Sequence: 3}
 	key := recordKey(id, 4)

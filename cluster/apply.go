@@ -107,8 +107,10 @@ func applyAdmit(m *Metadata, c *admitCommand, index uint64) error {
 	}
 	for _, n := range m.Topology.Nodes() {
 		if n.Internode == c.Node.Internode && n.ID != c.Replaced {
-			return &Refused{Reason: fmt.Sprintf("address %s belongs to node %s, but this is not its disk. A node that lost "+
-				"its disk must be replaced: start it with replace_address_first_boot (--replace) %s", n.Internode, n.Host, n.Internode.Addr())}
+			return &Refused{Reason: fmt.Sprintf("address %s belongs to node %s, but this is not its disk. A node "+
+				"that lost "+
+				"its disk must be replaced: start it with replace_address_first_boot (--replace) %s", n.Internode,
+				n.Host, n.Internode.Addr())}
 		}
 	}
 	if c.Epoch != m.Topology.Epoch() {
@@ -168,7 +170,8 @@ func admitToFetch(m *Metadata, c *admitCommand, node *ring.Node, index uint64) e
 			return &Refused{Reason: "the node to be replaced is no longer a member"}
 		}
 		if old.Datacenter != node.Datacenter {
-			return &Refused{Reason: fmt.Sprintf("node %s is in data center %s: it cannot be replaced by a node in %s", old.Host, old.Datacenter, node.Datacenter)}
+			return &Refused{Reason: fmt.Sprintf("node %s is in data center %s: it cannot be replaced by a node in %s",
+				old.Host, old.Datacenter, node.Datacenter)}
 		}
 		o.Kind, o.Replaced, o.Tokens = ring.Replace, c.Replaced, nil
 	}
@@ -222,7 +225,8 @@ func applySchema(m *Metadata, c *schemaCommand, index uint64) error {
 	if alter, ok := change.(*schema.AlterKeyspace); ok && len(m.Topology.Operations()) > 0 {
 		old, now := m.Schema.Keyspace(alter.Keyspace), s.Keyspace(alter.Keyspace)
 		if old != nil && now != nil && !old.Replication.Equal(now.Replication) {
-			return &Refused{Busy: true, Reason: "the replication of a keyspace cannot change while the ring is changing: " + m.describe(m.Topology.Operations()[0])}
+			return &Refused{Busy: true, Reason: "the replication of a keyspace cannot change while the ring is " +
+				"changing: " + m.describe(m.Topology.Operations()[0])}
 		}
 	}
 	if err := m.noteFormer(s, c.At, index); err != nil {

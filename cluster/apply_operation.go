@@ -56,8 +56,10 @@ func (m *Metadata) begin(o *ring.Operation, nodes []*ring.Node, index uint64) er
 	for _, u := range m.PendingCleanup {
 		// A forced operation does not wait: the node keeps its data of a range that it gains (rebalance.Drops).
 		if !u.System && !o.Force && slices.Contains(t.GainingOf(o, userReplications(m.Schema)), u.Node) {
-			return &Refused{Busy: true, Reason: fmt.Sprintf("node %s is still dropping data of ranges that it lost, which needs confirmation by half of the "+
-				"replicas of each range; if it is down, it continues when it is up again", t.Node(u.Node).Internode.Addr())}
+			return &Refused{Busy: true, Reason: fmt.Sprintf("node %s is still dropping data of ranges that it lost, "+
+				"which needs confirmation by half of the "+
+				"replicas of each range; if it is down, it continues when it is up again",
+				t.Node(u.Node).Internode.Addr())}
 		}
 	}
 	if len(o.Gaining) == 0 {
@@ -91,16 +93,20 @@ func (m *Metadata) checkSources(t *ring.Topology, o *ring.Operation) error {
 		r := m.Schema.Keyspace(name).Replication
 		for _, g := range t.Gains(o, r, 0) {
 			if g.From == 0 && len(g.Sources) == 0 {
-				return &Refused{Reason: fmt.Sprintf("keyspace %s: no other node has range %s; its data would be lost. Use --force if it is lost anyway", name, g.Range)}
+				return &Refused{Reason: fmt.Sprintf("keyspace %s: no other node has range %s; its data would be "+
+					"lost. Use --force if it is lost anyway", name, g.Range)}
 			}
 		}
 		if at, lost := m.onlyOn(r, o.Node); o.Kind == ring.Remove && lost {
-			return &Refused{Reason: fmt.Sprintf("keyspace %s: no other node has range %s; its data would be lost. Use --force if it is lost anyway", name, at)}
+			return &Refused{Reason: fmt.Sprintf("keyspace %s: no other node has range %s; its data would be lost. "+
+				"Use --force if it is lost anyway", name, at)}
 		}
 		if o.Kind == ring.Leave { // the removal of a dead node takes no live replica away
 			if dc, left, want := m.shortOf(r, t.Node(o.Node)); left < want {
-				return &Refused{Reason: fmt.Sprintf("Not enough live nodes to maintain replication factor in keyspace %s "+
-					"(%s: replication factor %d, %d nodes would be left). Perform a forceful decommission to ignore.", name, dc, want, left)}
+				return &Refused{Reason: fmt.Sprintf("Not enough live nodes to maintain replication factor in "+
+					"keyspace %s "+
+					"(%s: replication factor %d, %d nodes would be left). Perform a forceful decommission to ignore.",
+					name, dc, want, left)}
 			}
 		}
 	}
@@ -153,7 +159,8 @@ func applyBegin(m *Metadata, c *beginCommand, index uint64) error {
 		}
 		return &Refused{Reason: reason, Busy: true}
 	}
-	o := &ring.Operation{ID: index, Kind: c.Kind, Node: c.Node, Phase: ring.Streaming, Force: c.Force, Hands: c.Hands && c.Kind == ring.Leave}
+	o := &ring.Operation{ID: index, Kind: c.Kind, Node: c.Node, Phase: ring.Streaming, Force: c.Force,
+		Hands: c.Hands && c.Kind == ring.Leave}
 	state := ring.Leaving
 	switch c.Kind {
 	case ring.Leave, ring.Remove:
@@ -193,9 +200,11 @@ func (m *Metadata) withNode(id ring.NodeID, change func(*ring.Node)) []*ring.Nod
 // without returns the members without one of them, which it records as removed.
 func (m *Metadata) without(nodes []*ring.Node, id ring.NodeID, index uint64, reason string) []*ring.Node {
 	n := m.Topology.Node(id)
-	m.Removed = append(slices.Clone(m.Removed), Removed{id, n.Host, index, n.Internode, fmt.Sprintf("node %s %s", n.Host, reason)})
+	m.Removed = append(slices.Clone(m.Removed), Removed{id, n.Host, index, n.Internode,
+		fmt.Sprintf("node %s %s", n.Host, reason)})
 	m.Removed = m.Removed[max(0, len(m.Removed)-removedMax):]
-	m.PendingCleanup = slices.DeleteFunc(slices.Clone(m.PendingCleanup), func(u PendingCleanup) bool { return u.Node == id })
+	m.PendingCleanup = slices.DeleteFunc(slices.Clone(m.PendingCleanup),
+		func(u PendingCleanup) bool { return u.Node == id })
 	m.settle(id, func(*Former) bool { return true })
 	return slices.DeleteFunc(nodes, func(n *ring.Node) bool { return n.ID == id })
 }
@@ -224,7 +233,8 @@ func applyStreamed(m *Metadata, c *streamedCommand, index uint64) error {
 		return nil // a repeated report
 	}
 	if !slices.Contains(o.Gaining, c.Node) {
-		return &Refused{Reason: fmt.Sprintf("%s gains no range by the %s of %s", m.Topology.NameOf(c.Node), o.Kind, m.Topology.NameOf(o.Node))}
+		return &Refused{Reason: fmt.Sprintf("%s gains no range by the %s of %s", m.Topology.NameOf(c.Node), o.Kind,
+			m.Topology.NameOf(o.Node))}
 	}
 	next := *o
 	next.Streamed = slices.Sorted(slices.Values(append(slices.Clone(o.Streamed), c.Node)))
@@ -261,7 +271,8 @@ func applyKnown(m *Metadata, c *knownCommand, index uint64) error {
 	}
 	next := *o
 	next.Known = true
-	m.Topology = ring.NewMovingTopology(index, m.Topology.Moved(), m.Topology.Nodes(), sortOperations(append(others, &next)))
+	m.Topology = ring.NewMovingTopology(index, m.Topology.Moved(), m.Topology.Nodes(),
+		sortOperations(append(others, &next)))
 	return nil
 }
 
@@ -274,12 +285,14 @@ func applyCompared(m *Metadata, c *comparedCommand, index uint64) error {
 		return nil // a repeated report
 	}
 	if !o.Known || !slices.Contains(o.Gaining, c.Node) {
-		return &Refused{Reason: fmt.Sprintf("%s has no range to compare for the %s of %s", m.Topology.NameOf(c.Node), o.Kind, m.Topology.NameOf(o.Node))}
+		return &Refused{Reason: fmt.Sprintf("%s has no range to compare for the %s of %s", m.Topology.NameOf(c.Node),
+			o.Kind, m.Topology.NameOf(o.Node))}
 	}
 	next := *o
 	next.Compared = slices.Sorted(slices.Values(append(slices.Clone(o.Compared), c.Node)))
 	next.Short = withShort(o.Short, c.Node, c.Short)
-	m.Topology = ring.NewMovingTopology(index, m.Topology.Moved(), m.Topology.Nodes(), sortOperations(append(others, &next)))
+	m.Topology = ring.NewMovingTopology(index, m.Topology.Moved(), m.Topology.Nodes(),
+		sortOperations(append(others, &next)))
 	return nil
 }
 
@@ -296,7 +309,8 @@ func applyHanded(m *Metadata, c *handedCommand, index uint64) error {
 	}
 	next := *o
 	next.Handed = true
-	m.Topology = ring.NewMovingTopology(index, m.Topology.Moved(), m.Topology.Nodes(), sortOperations(append(others, &next)))
+	m.Topology = ring.NewMovingTopology(index, m.Topology.Moved(), m.Topology.Nodes(),
+		sortOperations(append(others, &next)))
 	return nil
 }
 
@@ -365,7 +379,8 @@ func (m *Metadata) notePendingCleanup(before *ring.Topology, index uint64) {
 			users = append(users, u.Node)
 		}
 	}
-	pending := slices.DeleteFunc(slices.Clone(m.PendingCleanup), func(u PendingCleanup) bool { return slices.Contains(all, u.Node) })
+	pending := slices.DeleteFunc(slices.Clone(m.PendingCleanup),
+		func(u PendingCleanup) bool { return slices.Contains(all, u.Node) })
 	for _, id := range all {
 		pending = append(pending, PendingCleanup{Node: id, Epoch: index, System: !slices.Contains(users, id)})
 	}
@@ -413,6 +428,7 @@ func applyAbort(m *Metadata, c *abortCommand, index uint64) error {
 }
 
 func applyCleaned(m *Metadata, c *cleanedCommand) error {
-	m.PendingCleanup = slices.DeleteFunc(slices.Clone(m.PendingCleanup), func(u PendingCleanup) bool { return u.Node == c.Node && u.Epoch <= c.Epoch })
+	m.PendingCleanup = slices.DeleteFunc(slices.Clone(m.PendingCleanup),
+		func(u PendingCleanup) bool { return u.Node == c.Node && u.Epoch <= c.Epoch })
 	return nil
 }

@@ -67,8 +67,8 @@ func (c *Cluster) arrived(id ring.NodeID) {
 	})
 }
 
-// AwaitingFirstHeartbeat reports whether a node joined less than two seconds ago whose first heartbeat this node has not
-// received, or received within the last 100 ms. It is safe for concurrent use.
+// AwaitingFirstHeartbeat reports whether a node joined less than two seconds ago whose first heartbeat this node has
+// not received, or received within the last 100 ms. It is safe for concurrent use.
 func (c *Cluster) AwaitingFirstHeartbeat() bool {
 	a := c.arrivals.Load()
 	return a != nil && slices.ContainsFunc(a.nodes, func(id ring.NodeID) bool { return c.Metadata().Topology.Node(id) != nil })

@@ -20,15 +20,17 @@ func (c *timersClock) After(d time.Duration, f func()) env.Timer {
 	return nil
 }
 
-// TestNewNodeAwaitsFirstHeartbeat checks for how long requests wait for an admitted node. A request that was planned before
-// the first heartbeat checks after it: the node then still awaits its first heartbeat.
+// TestNewNodeAwaitsFirstHeartbeat checks for how long requests wait for an admitted node. A request that was planned
+// before the first heartbeat checks after it: the node then still awaits its first heartbeat.
 func TestNewNodeAwaitsFirstHeartbeat(t *testing.T) {
 	for _, end := range []string{"heard", "heard before", "taken back", "silent"} {
 		d, hand, _ := newTestDetector()
 		clock := &timersClock{manualClock: hand, timers: map[time.Duration]func(){}}
-		c := &Cluster{opts: Options{Clock: clock, Logger: slog.New(slog.DiscardHandler)}, detector: d, events: make(chan func(), 1), stopped: make(chan struct{})}
+		c := &Cluster{opts: Options{Clock: clock, Logger: slog.New(slog.DiscardHandler)}, detector: d,
+			events: make(chan func(), 1), stopped: make(chan struct{})}
 		before := ring.NewTopology(1, []*ring.Node{{ID: 1, State: ring.Normal}, {ID: 2, State: ring.Joining}})
-		with := ring.NewTopology(2, []*ring.Node{{ID: 1, State: ring.Normal}, {ID: 2, State: ring.Joining}, {ID: 3, State: ring.Joining}})
+		with := ring.NewTopology(2, []*ring.Node{{ID: 1, State: ring.Normal}, {ID: 2, State: ring.Joining},
+			{ID: 3, State: ring.Joining}})
 		c.meta.Store(&Metadata{Topology: before})
 		if c.expect(before, before); c.AwaitingFirstHeartbeat() || len(clock.timers) != 0 {
 			t.Error("an existing node is awaiting its first heartbeat")

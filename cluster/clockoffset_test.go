@@ -18,9 +18,11 @@ func TestNodeDetectsItsClockOffset(t *testing.T) {
 	}{
 		{"all agree", []time.Duration{0, 0, 0}, 0, false, false},
 		{"one peer is off", []time.Duration{0, 10 * time.Second, 0}, 0, false, false},
-		{"this node is ahead of all", []time.Duration{-time.Second, -time.Second, -2 * time.Second}, time.Second, true, true},
+		{"this node is ahead of all", []time.Duration{-time.Second, -time.Second, -2 * time.Second}, time.Second, true,
+			true},
 		{"this node is behind all", []time.Duration{time.Second, time.Second, time.Second}, -time.Second, true, true},
-		{"a little", []time.Duration{200 * time.Millisecond, 200 * time.Millisecond, 0}, -200 * time.Millisecond, false, true},
+		{"a little", []time.Duration{200 * time.Millisecond, 200 * time.Millisecond, 0}, -200 * time.Millisecond,
+			false, true},
 		{"two and two", []time.Duration{time.Second, time.Second, 0}, -time.Second, false, true},
 	} {
 		var o clockOffsets

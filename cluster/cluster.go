@@ -46,8 +46,8 @@ type Options struct {
 	// Seeds are the addresses to which a node that is not a member sends its join requests. A node that is first in
 	// the list, or has no list, creates a cluster if no other seed responds.
 	Seeds []netip.AddrPort
-	// LookUpSeeds, unless nil, replaces Seeds: it looks up the present addresses of the seeds and calls then once, on any
-	// goroutine. It must not block.
+	// LookUpSeeds, unless nil, replaces Seeds: it looks up the present addresses of the seeds and calls then once, on
+	// any goroutine. It must not block.
 	LookUpSeeds func(then func(SeedAddresses))
 	// ReplicationFactor is the factor for which the search for tokens balances ownership.
 	ReplicationFactor int
@@ -82,13 +82,14 @@ type Cluster struct {
 	stopped  chan struct{} // closed when Run returns
 
 	// The following fields are used by the loop only.
-	driver        *driver
-	proposals     map[CommandID]*proposal
-	applied       map[ring.NodeID]uint64
-	ticks         uint64
-	step          uint64                         // ticks of the last tick event
-	ticked        atomic.Int64                   // monotonic time (ns) of the last tick; also read by Idle
-	heard         uint64                         // tick of the last Raft message, or of the last request for this node's membership
+	driver    *driver
+	proposals map[CommandID]*proposal
+	applied   map[ring.NodeID]uint64
+	ticks     uint64
+	step      uint64       // ticks of the last tick event
+	ticked    atomic.Int64 // monotonic time (ns) of the last tick; also read by Idle
+	// tick of the last Raft message, or of the last request for this node's membership
+	heard         uint64
 	pace          atomic.Uint64                  // ticks per timer event; also read by the timer
 	newer         newerMembers                   // reported by other members
 	inquiry       int                            // addresses that were asked about unknown peers
@@ -132,7 +133,8 @@ const eventsMax = 4096
 // Open loads the node's stored state. Run and Join make the node participate.
 func Open(opts Options) (*Cluster, error) {
 	c := &Cluster{opts: opts, events: make(chan func(), eventsMax), stopped: make(chan struct{}),
-		seeds: opts.Seeds, proposals: map[CommandID]*proposal{}, applied: map[ring.NodeID]uint64{}, moved: map[ring.NodeID]netip.AddrPort{},
+		seeds: opts.Seeds, proposals: map[CommandID]*proposal{}, applied: map[ring.NodeID]uint64{},
+		moved:     map[ring.NodeID]netip.AddrPort{},
 		deadSince: map[ring.NodeID]uint64{}, steps: map[uint64]operationStep{}}
 	c.meta.Store(emptyMetadata())
 	c.confirmations.incarnation = opts.Rand.Uint64()
@@ -335,8 +337,8 @@ func (c *Cluster) tick(ticks uint64) {
 	c.breakSilence()
 }
 
-// raftPace returns how many of Raft's ticks one tick is: none before Raft is started, and two while this node considers the
-// leader down, so that the others elect a new one in half of the usual time.
+// raftPace returns how many of Raft's ticks one tick is: none before Raft is started, and two while this node considers
+// the leader down, so that the others elect a new one in half of the usual time.
 func (c *Cluster) raftPace() uint64 {
 	if c.driver == nil {
 		return 0
@@ -350,10 +352,11 @@ func (c *Cluster) raftPace() uint64 {
 // due reports whether a multiple of every ticks was reached by the last tick event.
 func (c *Cluster) due(every uint64) bool { return c.ticks/every != (c.ticks-c.step)/every }
 
-// idle reports whether nothing but heartbeats is due: Raft has a leader that is alive, and no proposal, confirmation, join,
-// operation of the ring or change of the voters is in progress.
+// idle reports whether nothing but heartbeats is due: Raft has a leader that is alive, and no proposal, confirmation,
+// join, operation of the ring or change of the voters is in progress.
 func (c *Cluster) idle() bool {
-	if c.driver == nil || c.driver.reconfigured != 0 && c.ticks-c.driver.reconfigured <= 2*retryTicks || c.joining != nil || c.joins > 0 || len(c.proposals) > 0 || len(c.newer.addrs) > 0 ||
+	if c.driver == nil || c.driver.reconfigured != 0 && c.ticks-c.driver.reconfigured <= 2*retryTicks ||
+		c.joining != nil || c.joins > 0 || len(c.proposals) > 0 || len(c.newer.addrs) > 0 ||
 		len(c.confirmations.waiting) > 0 || len(c.Metadata().Topology.Operations()) > 0 {
 		return false
 	}
@@ -376,8 +379,8 @@ func (c *Cluster) sendHeartbeat(id ring.NodeID) {
 }
 
 // admitted reports whether this node has applied its own admission to the ring. A joining node applies the log from its
-// beginning. Before its own admission it does not know all members and tables, and refuses requests that involve them. It
-// sends no heartbeat until then, because a heartbeat would make the other nodes count it as a live replica.
+// beginning. Before its own admission it does not know all members and tables, and refuses requests that involve them.
+// It sends no heartbeat until then, because a heartbeat would make the other nodes count it as a live replica.
 func (c *Cluster) admitted() bool {
 	return c.driver != nil && c.Metadata().Topology.Node(c.Self()) != nil
 }
@@ -492,7 +495,8 @@ func (c *Cluster) addFormer(m *Metadata, peers map[ring.NodeID]netip.AddrPort) {
 	taken := slices.Collect(maps.Values(peers))
 	for _, r := range m.Removed {
 		conf, id := c.driver.conf, uint64(r.Node)
-		in := slices.Contains(conf.GetVoters(), id) || slices.Contains(conf.GetLearners(), id) || slices.Contains(conf.GetVotersOutgoing(), id)
+		in := slices.Contains(conf.GetVoters(), id) || slices.Contains(conf.GetLearners(), id) ||
+			slices.Contains(conf.GetVotersOutgoing(), id)
 		if in && r.Node != c.Self() && !slices.Contains(taken, r.Addr) {
 			peers[r.Node] = r.Addr
 		}

@@ -61,8 +61,8 @@ func newTestNode(t *testing.T, i int, seeds ...netip.AddrPort) *testNode {
 // addrs counts the addresses that newAddr has returned.
 var addrs atomic.Uint32
 
-// newAddr returns an address of a test node, with any port. No other socket of the machine uses it, so the port that the node
-// selects is free when the node restarts.
+// newAddr returns an address of a test node, with any port. No other socket of the machine uses it, so the port that
+// the node selects is free when the node restarts.
 func newAddr() netip.AddrPort {
 	pid, n := os.Getpid(), addrs.Add(1)
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, byte(128 + pid>>8%100), byte(pid), byte(1 + n%254)}), 0)
@@ -79,14 +79,15 @@ func (n *testNode) numTokens() int {
 // open starts the node; it is then a member, or the error is the reason.
 func (n *testNode) open() error {
 	opened := make(chan *Cluster, 1) // streams to known peers come up before Open returns
-	n.net = messaging.NewStreamTransport(messaging.Options{Cluster: "test", Listen: n.addr, Limits: messaging.DefaultLimits(),
+	n.net = messaging.NewStreamTransport(messaging.Options{Cluster: "test", Listen: n.addr,
+		Limits: messaging.DefaultLimits(),
 		Connected: func(id ring.NodeID, up bool) {
 			c := <-opened
 			opened <- c
 			c.StreamChanged(id, up)
 		}})
-	// At its first start, a node listens, which selects its port, before the handlers are set: no node knows the port yet. At a
-	// restart it listens after they are set, because peers connect at once.
+	// At its first start, a node listens, which selects its port, before the handlers are set: no node knows the port
+	// yet. At a restart it listens after they are set, because peers connect at once.
 	restart := n.addr.Port() != 0
 	if !restart {
 		if err := n.net.Open(); err != nil {
@@ -103,7 +104,8 @@ func (n *testNode) open() error {
 		fatal = func(err error) { n.t.Error(err) }
 	}
 	c, err := Open(Options{Name: "test", Dir: "raft", FS: n.fs, Network: network, Clock: wallClock{time.Now()},
-		Rand: rand.New(rand.NewPCG(n.seed, uint64(time.Now().UnixNano()))), Logger: slog.New(slog.DiscardHandler), Seeds: n.seeds,
+		Rand: rand.New(rand.NewPCG(n.seed, uint64(time.Now().UnixNano()))), Logger: slog.New(slog.DiscardHandler),
+		Seeds: n.seeds,
 		Self: NodeSpec{Datacenter: "dc1", Rack: "r1", Internode: n.addr, Native: n.addr, NumTokens: n.numTokens(),
 			Tokens:  n.tokens,
 			Replace: n.replace},
@@ -163,8 +165,8 @@ func startRing(t *testing.T, size int) []*testNode {
 	return nodes
 }
 
-// patience is how long a test waits for an event: a machine that is busy with other work, and the race detector, must not cause a
-// failure.
+// patience is how long a test waits for an event: a machine that is busy with other work, and the race detector, must
+// not cause a failure.
 const patience = 3 * time.Minute
 
 func eventually(t *testing.T, ok func() bool) {

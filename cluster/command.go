@@ -56,7 +56,8 @@ type command struct {
 type foundCommand struct {
 	Cluster string
 	Secret  []byte
-	Schema  []byte `json:",omitempty"` // schema.Encode; empty in the first clusters, which means the keyspaces of this version
+	// schema.Encode; empty in the first clusters, which means the keyspaces of this version
+	Schema []byte `json:",omitempty"`
 }
 
 // admitCommand makes a node a member that owns Tokens. They were chosen for the topology of Epoch; in another
@@ -76,7 +77,8 @@ type updateCommand struct{ Node NodeSpec }
 type schemaCommand struct {
 	Change []byte
 	At     int64 `json:",omitempty"` // seconds, by the clock of the proposing node
-	// Creator is the role that gets all permissions on the keyspaces and tables that the change creates. Empty means none.
+	// Creator is the role that gets all permissions on the keyspaces and tables that the change creates. Empty means
+	// none.
 	Creator string `json:",omitempty"`
 }
 

@@ -22,8 +22,8 @@ func confirmedAt(n *testNode, within time.Duration) uint64 {
 	}
 }
 
-// TestOnlyAMajorityConfirms shows that a node's metadata are confirmed only with a majority: for voters, learners, leaders and
-// followers.
+// TestOnlyAMajorityConfirms shows that a node's metadata are confirmed only with a majority: for voters, learners,
+// leaders and followers.
 func TestOnlyAMajorityConfirms(t *testing.T) {
 	nodes := startRing(t, 4)
 	if err := createKeyspace(nodes[0], "before"); err != nil {
@@ -136,8 +136,8 @@ func regain(t *testing.T, w *operationsWalk) {
 	}
 }
 
-// TestUnrepairedRowsAreKept moves a keyspace from one data center to another: from dc1:1 to dc1:1 and dc2:2 to dc2:2. An old
-// row is only on dc1's replica, so that replica may drop it only if dc2's were repaired before dc1 was removed.
+// TestUnrepairedRowsAreKept moves a keyspace from one data center to another: from dc1:1 to dc1:1 and dc2:2 to dc2:2.
+// An old row is only on dc1's replica, so that replica may drop it only if dc2's were repaired before dc1 was removed.
 func TestUnrepairedRowsAreKept(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -165,7 +165,9 @@ func TestUnrepairedRowsAreKept(t *testing.T) {
 			}
 			alter := func(one, two int) {
 				t.Helper()
-				do(&command{ID: CommandID{byte(index)}, Schema: &schemaCommand{Change: schema.EncodeChange(&schema.AlterKeyspace{Keyspace: "ks", Replication: inDatacenters(one, two)}), At: int64(index)}})
+				do(&command{ID: CommandID{byte(index)},
+					Schema: &schemaCommand{Change: schema.EncodeChange(&schema.AlterKeyspace{Keyspace: "ks",
+						Replication: inDatacenters(one, two)}), At: int64(index)}})
 			}
 			alter(1, 2)
 			changed := m.Former[0].Changed
@@ -232,19 +234,21 @@ func movedKeyspace(t *testing.T) (m *Metadata, index uint64) {
 	m = emptyMetadata()
 	var nodes []*ring.Node
 	for i, dc := range []string{"dc1", "dc2", "dc2"} {
-		nodes = append(nodes, &ring.Node{ID: ring.NodeID(i + 1), Host: ring.HostID{byte(i + 1)}, Datacenter: dc, Rack: "r1", State: ring.Normal,
+		nodes = append(nodes, &ring.Node{ID: ring.NodeID(i + 1), Host: ring.HostID{byte(i + 1)}, Datacenter: dc,
+			Rack: "r1", State: ring.Normal,
 			Tokens: []ring.Token{ring.Token(i) << 60}})
 	}
 	m.Topology, m.nextNode = ring.NewTopology(5, nodes), 4
 	var err error
-	if m.Schema, err = schema.Apply(schema.Initial(), &schema.CreateKeyspace{Keyspace: "ks", Replication: *inDatacenters(1, 0)}); err != nil {
+	if m.Schema, err = schema.Apply(schema.Initial(), &schema.CreateKeyspace{Keyspace: "ks",
+		Replication: *inDatacenters(1, 0)}); err != nil {
 		t.Fatal(err)
 	}
 	return m, 5
 }
 
-// TestChangesOfReplicationAddUp changes a factor from 3 to 2 and to 1, without a repair in between: a row that a majority of three
-// acknowledged may be only on the two nodes that lost it by the changes, so neither may drop it.
+// TestChangesOfReplicationAddUp changes a factor from 3 to 2 and to 1, without a repair in between: a row that a
+// majority of three acknowledged may be only on the two nodes that lost it by the changes, so neither may drop it.
 func TestChangesOfReplicationAddUp(t *testing.T) {
 	w := newOperationsWalk(t, 1)
 	for len(w.m.Topology.Nodes()) < 4 {

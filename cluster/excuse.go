@@ -47,7 +47,8 @@ func (m *Metadata) MissingFrom(operation uint64) []ring.Shortfall {
 func (m *Metadata) DescribeMissing(missing []ring.Shortfall) string {
 	var parts []string
 	for _, s := range missing {
-		parts = append(parts, fmt.Sprintf("%d ranges of keyspace %s on %s", s.Ranges, s.Keyspace, m.Topology.NameOf(s.Node)))
+		parts = append(parts, fmt.Sprintf("%d ranges of keyspace %s on %s", s.Ranges, s.Keyspace,
+			m.Topology.NameOf(s.Node)))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -106,7 +107,8 @@ func applyExcuse(m *Metadata, c *excuseCommand, index uint64) error {
 	next.Absent = slices.Clone(o.Absent)
 	for _, id := range c.Nodes {
 		if id == o.Node || !m.mayExcuse(o, id) {
-			return &Refused{Reason: fmt.Sprintf("the %s of %s must wait for %s", o.Kind, m.Topology.NameOf(o.Node), m.Topology.NameOf(id))}
+			return &Refused{Reason: fmt.Sprintf("the %s of %s must wait for %s", o.Kind, m.Topology.NameOf(o.Node),
+				m.Topology.NameOf(id))}
 		}
 		if slices.Contains(o.Awaits(), id) && !slices.Contains(next.Absent, id) {
 			next.Absent = append(next.Absent, id)

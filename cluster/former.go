@@ -15,13 +15,15 @@ func (m *Metadata) noteFormer(next *schema.Schema, at int64, index uint64) error
 	former := slices.DeleteFunc(slices.Clone(m.Former), func(f Former) bool { return next.Keyspace(f.Keyspace) == nil })
 	for _, name := range m.Schema.KeyspaceNames() {
 		old, now := m.Schema.Keyspace(name), next.Keyspace(name)
-		if now == nil || old.Replication.Class == ring.Local || now.Replication.Class == ring.Local || old.Replication.Equal(now.Replication) {
+		if now == nil || old.Replication.Class == ring.Local || now.Replication.Class == ring.Local ||
+			old.Replication.Equal(now.Replication) {
 			continue
 		}
 		change := m.compareReplications(old.Replication, now.Replication)
 		for _, u := range m.PendingCleanup {
 			if slices.Contains(change.gain, u.Node) {
-				return &Refused{Busy: true, Reason: fmt.Sprintf("node %s is still dropping data of ranges that it lost; if it is down, it continues when "+
+				return &Refused{Busy: true, Reason: fmt.Sprintf("node %s is still dropping data of ranges that it "+
+					"lost; if it is down, it continues when "+
 					"it is up again", m.Topology.Node(u.Node).Internode.Addr())}
 			}
 		}
@@ -48,7 +50,8 @@ func (m *Metadata) noteFormer(next *schema.Schema, at int64, index uint64) error
 		former = slices.DeleteFunc(former, func(f Former) bool { return f.Keyspace == name && f.over() })
 	}
 	if len(former) > formerMax {
-		return &Refused{Reason: "too many changes of replication: repair the keyspaces, and run 'cqld ctl cleanup' on the nodes"}
+		return &Refused{Reason: "too many changes of replication: repair the keyspaces, and run 'cqld ctl cleanup' " +
+			"on the nodes"}
 	}
 	if m.Former = former; len(former) == 0 {
 		m.Former = nil

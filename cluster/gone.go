@@ -27,8 +27,8 @@ func (c *Cluster) keepRing(old, now *ring.Topology) {
 	}
 }
 
-// AwaitDeparture returns when every live node has applied that this node is no longer a member. Nodes that have applied it
-// send this node no heartbeats, so nodes that do not respond are considered dead after the usual time.
+// AwaitDeparture returns when every live node has applied that this node is no longer a member. Nodes that have applied
+// it send this node no heartbeats, so nodes that do not respond are considered dead after the usual time.
 func (c *Cluster) AwaitDeparture(ctx context.Context) error {
 	for unaware := c.Metadata().peers(); ; {
 		knows := make(chan ring.NodeID, len(unaware))

@@ -34,14 +34,15 @@ func TestPeersGetHeartbeatWhenStreamConnects(t *testing.T) {
 	}
 }
 
-// TestNoHeartbeatBeforeTheOwnAdmissionIsApplied checks that a joining node does not count as alive while it would refuse the
-// requests of members, or those for tables that it does not know yet.
+// TestNoHeartbeatBeforeTheOwnAdmissionIsApplied checks that a joining node does not count as alive while it would
+// refuse the requests of members, or those for tables that it does not know yet.
 func TestNoHeartbeatBeforeTheOwnAdmissionIsApplied(t *testing.T) {
 	c, _ := forgedVoter(t)
 	var sent []ring.NodeID
 	c.opts.Network = sentNetwork{heartbeats: &sent}
 	before := *c.Metadata()
-	before.Topology = ring.NewTopology(before.Epoch, slices.DeleteFunc(slices.Clone(before.Topology.Nodes()), func(n *ring.Node) bool { return n.ID == c.Self() }))
+	before.Topology = ring.NewTopology(before.Epoch, slices.DeleteFunc(slices.Clone(before.Topology.Nodes()),
+		func(n *ring.Node) bool { return n.ID == c.Self() }))
 	now := c.meta.Swap(&before)
 	c.StreamChanged(2, true)
 	if c.sendHeartbeats(); len(sent) != 0 {

@@ -214,7 +214,8 @@ func (j *joining) noteMembers(r joinReply) {
 	}
 	j.epoch, j.members = r.Epoch, nil
 	for _, id := range sortedIDs(r.Peers) {
-		if a := r.Peers[id]; len(j.members) < membersMax && a.IsValid() && a != j.c.opts.Self.Internode && !slices.Contains(j.seeds, a) {
+		if a := r.Peers[id]; len(j.members) < membersMax && a.IsValid() && a != j.c.opts.Self.Internode &&
+			!slices.Contains(j.seeds, a) {
 			j.members = append(j.members, a)
 		}
 	}
@@ -256,7 +257,8 @@ func (j *joining) answered(from netip.AddrPort, r joinReply, err error) {
 		j.restart(busyPause)
 	case err != nil:
 		j.c.opts.Logger.Debug("seed did not admit the node", "seed", from, "err", err)
-		j.waiting = fmt.Errorf("cluster: not admitted by any of the seeds %v or the members that they listed; %v: %w", j.c.seeds, from, err)
+		j.waiting = fmt.Errorf("cluster: not admitted by any of the seeds %v or the members that they listed; %v: %w",
+			j.c.seeds, from, err)
 		j.ask()
 	default:
 		if err := j.c.become(r.Node, r.Peers, false); err != nil {
@@ -267,8 +269,8 @@ func (j *joining) answered(from netip.AddrPort, r joinReply, err error) {
 	}
 }
 
-// await waits until this node has applied its own admission, which onMetadata detects. The admission may be undone before
-// any part of the log has arrived. Then none ever will: Raft has dropped a node that it never heard from.
+// await waits until this node has applied its own admission, which onMetadata detects. The admission may be undone
+// before any part of the log has arrived. Then none ever will: Raft has dropped a node that it never heard from.
 func (j *joining) await() {
 	j.waiting, j.admitted = errors.New("cluster: admitted, but the metadata did not arrive"), true
 	if j.onMetadata(); !j.over() {
@@ -328,7 +330,8 @@ func (j *joining) establish() {
 	if base == nil {
 		base = schema.Own()
 	}
-	c.start(&command{Found: &foundCommand{Cluster: c.opts.Name, Secret: slices.Concat(a[:], b[:]), Schema: schema.Encode(base)}}, func(err error) {
+	c.start(&command{Found: &foundCommand{Cluster: c.opts.Name, Secret: slices.Concat(a[:], b[:]),
+		Schema: schema.Encode(base)}}, func(err error) {
 		var refused *Refused
 		if err != nil && !errors.As(err, &refused) { // refused because the cluster was created before a crash
 			j.end(err)
@@ -448,9 +451,11 @@ func (s *NodeSpec) check(from netip.Addr) error {
 	case len(s.Datacenter) > nameMax || len(s.Rack) > nameMax || len(s.Replace) > nameMax:
 		return fmt.Errorf("the names of data center, rack and replaced node must not be longer than %d bytes", nameMax)
 	case !usable(s.Internode) || !usable(s.Native):
-		return fmt.Errorf("listen_address %s or rpc_address %s is not reachable from other nodes", s.Internode, s.Native)
+		return fmt.Errorf("listen_address %s or rpc_address %s is not reachable from other nodes", s.Internode,
+			s.Native)
 	case s.Internode.Addr().Unmap() != from.Unmap():
-		return fmt.Errorf("listen_address %s differs from the address from which the node connects, %s", s.Internode.Addr(), from)
+		return fmt.Errorf("listen_address %s differs from the address from which the node connects, %s",
+			s.Internode.Addr(), from)
 	}
 	return nil
 }

@@ -19,7 +19,8 @@ type answersNetwork struct {
 	answered func()
 }
 
-func (n answersNetwork) AskAddr(addr netip.AddrPort, verb messaging.Verb, payload []byte, timeout time.Duration, reply messaging.Reply) {
+func (n answersNetwork) AskAddr(addr netip.AddrPort, verb messaging.Verb, payload []byte, timeout time.Duration,
+	reply messaging.Reply) {
 	n.Network.AskAddr(addr, verb, payload, timeout, func(b []byte, err error) {
 		reply(b, err)
 		if err == nil {
@@ -28,7 +29,8 @@ func (n answersNetwork) AskAddr(addr netip.AddrPort, verb messaging.Verb, payloa
 	})
 }
 
-// TestJoinSurvivesRemovalOfSeed makes the only seed of a joining node leave the ring permanently before it admits the node.
+// TestJoinSurvivesRemovalOfSeed makes the only seed of a joining node leave the ring permanently before it admits the
+// node.
 func TestJoinSurvivesRemovalOfSeed(t *testing.T) {
 	nodes := startRing(t, 4)
 	if err := createKeyspace(nodes[0], "ks"); err != nil {
@@ -76,7 +78,8 @@ func TestMemberThatCannotAdmitNamesOthers(t *testing.T) {
 		fails bool
 	}{
 		{joinReply{Node: 3, Epoch: 9, Peers: map[ring.NodeID]netip.AddrPort{1: peer}}, 0, false},
-		{joinReply{Epoch: 9, Peers: map[ring.NodeID]netip.AddrPort{1: peer}, Why: "not now", Busy: true}, busyCode, true},
+		{joinReply{Epoch: 9, Peers: map[ring.NodeID]netip.AddrPort{1: peer}, Why: "not now", Busy: true}, busyCode,
+			true},
 		{joinReply{Epoch: 9, Peers: map[ring.NodeID]netip.AddrPort{1: peer}, Why: "no member"}, 0, true},
 	} {
 		b, err := json.Marshal(c.reply)
@@ -85,7 +88,8 @@ func TestMemberThatCannotAdmitNamesOthers(t *testing.T) {
 		}
 		r, err := decodeJoinReply(b)
 		var remote *messaging.RemoteError
-		if (err != nil) != c.fails || c.fails && (!errors.As(err, &remote) || remote.Code != c.code || remote.Message != c.reply.Why) || r.Peers[1] != peer {
+		if (err != nil) != c.fails || c.fails && (!errors.As(err, &remote) || remote.Code != c.code ||
+			remote.Message != c.reply.Why) || r.Peers[1] != peer {
 			t.Errorf("%s: %+v, %v", b, r, err)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"cqld/schema"
 )
 
-// TestChangesWithoutAMajorityAreRefused stops two of three voters. Changes are refused in time, and are not made when the voters
-// restart.
+// TestChangesWithoutAMajorityAreRefused stops two of three voters. Changes are refused in time, and are not made when
+// the voters restart.
 func TestChangesWithoutAMajorityAreRefused(t *testing.T) {
 	nodes := startRing(t, 3)
 	eventually(t, func() bool { return len(votersOf(t, nodes[0])) == 3 })

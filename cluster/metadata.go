@@ -132,12 +132,15 @@ func emptyMetadata() *Metadata {
 
 // encode returns the contents of a Raft snapshot.
 func (m *Metadata) encode() ([]byte, error) {
-	j := metadataJSON{Format: metadataFormat, Epoch: m.Epoch, Topology: m.Topology.Epoch(), Schema: schema.Encode(m.Schema),
-		Secret: m.Secret, NextNode: m.nextNode, Recent: m.recent, Moved: m.Topology.Moved(), Operations: m.Topology.Operations(),
+	j := metadataJSON{Format: metadataFormat, Epoch: m.Epoch, Topology: m.Topology.Epoch(),
+		Schema: schema.Encode(m.Schema),
+		Secret: m.Secret, NextNode: m.nextNode, Recent: m.recent, Moved: m.Topology.Moved(),
+		Operations:     m.Topology.Operations(),
 		PendingCleanup: m.PendingCleanup, Removed: m.Removed, PaxosFloors: m.PaxosFloors, Former: m.Former,
 		Incomplete: m.Incomplete}
 	for _, n := range m.Topology.Nodes() {
-		j.Nodes = append(j.Nodes, nodeJSON{n.ID, n.Host, n.Datacenter, n.Rack, n.Internode, n.Native, n.State, n.Tokens, n.DiskID})
+		j.Nodes = append(j.Nodes, nodeJSON{n.ID, n.Host, n.Datacenter, n.Rack, n.Internode, n.Native, n.State,
+			n.Tokens, n.DiskID})
 	}
 	if !m.Roles.Empty() {
 		roles, err := auth.Encode(m.Roles)
@@ -175,7 +178,8 @@ func decodeMetadata(b []byte) (*Metadata, error) {
 	if j.Moved == 0 {
 		j.Moved = j.Topology // written before changes of the ring were recorded
 	}
-	return &Metadata{Epoch: j.Epoch, Schema: s, Roles: roles, Topology: ring.NewMovingTopology(j.Topology, j.Moved, nodes, j.Operations), Secret: j.Secret,
+	return &Metadata{Epoch: j.Epoch, Schema: s, Roles: roles,
+		Topology: ring.NewMovingTopology(j.Topology, j.Moved, nodes, j.Operations), Secret: j.Secret,
 		PendingCleanup: j.PendingCleanup, Removed: j.Removed, PaxosFloors: j.PaxosFloors, Former: j.Former,
 		Incomplete: j.Incomplete, nextNode: j.NextNode, recent: j.Recent}, nil
 }

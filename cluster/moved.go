@@ -7,12 +7,12 @@ import (
 )
 
 // A member may return with another address. A majority then registers the address. But after a power failure, or in an
-// orchestrator that assigns addresses, a majority may have returned with others, and its members do not reach each other
-// at the registered ones: no majority could ever register an address. Therefore members use the address from which a
-// member requests its membership, and the one at which a member answers, until the metadata have it.
+// orchestrator that assigns addresses, a majority may have returned with others, and its members do not reach each
+// other at the registered ones: no majority could ever register an address. Therefore members use the address from
+// which a member requests its membership, and the one at which a member answers, until the metadata have it.
 
-// noteMoved records that the node with an id is at addr. A node that is alive at its registered address has not moved. The
-// loop calls it.
+// noteMoved records that the node with an id is at addr. A node that is alive at its registered address has not moved.
+// The loop calls it.
 func (c *Cluster) noteMoved(id ring.NodeID, addr netip.AddrPort) {
 	m := c.Metadata()
 	n := m.Topology.Node(id)

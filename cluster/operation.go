@@ -33,7 +33,8 @@ func (c *Cluster) RemoveNode(ctx context.Context, id ring.NodeID, force bool) (u
 		return 0, &Refused{Reason: "a node cannot remove itself: use 'cqld ctl decommission'"}
 	}
 	if c.Alive(id) {
-		return 0, &Refused{Reason: fmt.Sprintf("%s is alive: run 'cqld ctl decommission' on it", c.Metadata().Topology.NameOf(id))}
+		return 0, &Refused{Reason: fmt.Sprintf("%s is alive: run 'cqld ctl decommission' on it",
+			c.Metadata().Topology.NameOf(id))}
 	}
 	return c.begin(ctx, &beginCommand{Kind: ring.Remove, Node: id, Force: force})
 }
@@ -47,7 +48,8 @@ func (c *Cluster) Move(ctx context.Context, tokens []ring.Token) (uint64, error)
 		if len(tokens) == 0 {
 			self := t.Node(c.Self())
 			others := slices.DeleteFunc(slices.Clone(t.Nodes()), func(n *ring.Node) bool { return n.ID == self.ID })
-			cmd.Tokens = ring.Allocate(ring.NewTopology(0, others), self.Datacenter, self.Rack, len(self.Tokens), c.opts.ReplicationFactor)
+			cmd.Tokens = ring.Allocate(ring.NewTopology(0, others), self.Datacenter, self.Rack, len(self.Tokens),
+				c.opts.ReplicationFactor)
 		}
 		id, err := c.begin(ctx, cmd)
 		var refused *Refused
@@ -72,7 +74,8 @@ func (c *Cluster) begin(ctx context.Context, cmd *beginCommand) (uint64, error) 
 	for try := 0; err != nil; try++ {
 		// Data that nodes lost by the previous operation is dropped within moments.
 		var refused *Refused
-		if !errors.As(err, &refused) || !refused.Busy || len(c.Metadata().Topology.Operations()) > 0 || try == cleanTries {
+		if !errors.As(err, &refused) || !refused.Busy || len(c.Metadata().Topology.Operations()) > 0 ||
+			try == cleanTries {
 			return 0, err
 		}
 		if err := c.pause(ctx, cleanPause); err != nil {
@@ -110,7 +113,8 @@ func (c *Cluster) StartStreamed(operation uint64, short []ring.Shortfall, done f
 
 // StartMove is Move without blocking, with tokens that were chosen for the current topology.
 func (c *Cluster) StartMove(tokens []ring.Token, done func(error)) {
-	c.start(&command{Begin: &beginCommand{Kind: ring.Move, Node: c.Self(), Tokens: tokens, Epoch: c.Metadata().Topology.Epoch()}}, done)
+	c.start(&command{Begin: &beginCommand{Kind: ring.Move, Node: c.Self(), Tokens: tokens,
+		Epoch: c.Metadata().Topology.Epoch()}}, done)
 }
 
 // StartRemoveNode is RemoveNode without blocking.
@@ -162,7 +166,8 @@ func (c *Cluster) advanceOperations() {
 		}
 		switch {
 		case len(dead) > 0:
-			c.opts.Logger.Warn("operation does not wait for dead nodes; repair them when they are up", "operation", o.ID, "kind", o.Kind,
+			c.opts.Logger.Warn("operation does not wait for dead nodes; repair them when they are up", "operation",
+				o.ID, "kind", o.Kind,
 				"nodes", c.names(dead))
 			cmd = &command{Excuse: &excuseCommand{o.ID, dead}}
 		case o.Phase != ring.Switching || c.driver.applied < o.Switched:
@@ -209,7 +214,8 @@ func (c *Cluster) unaware(m *Metadata, o *ring.Operation) (live, dead []ring.Nod
 	behind := func(id ring.NodeID) bool { return c.applied[id] < o.Switched && !m.Topology.Gone(id) }
 	for _, r := range userReplications(m.Schema) {
 		for _, x := range m.Topology.Placement(r).Ranges(ring.FullRange()) {
-			before := slices.DeleteFunc(slices.Clone(x.Replicas.Before), func(id ring.NodeID) bool { return !behind(id) })
+			before := slices.DeleteFunc(slices.Clone(x.Replicas.Before),
+				func(id ring.NodeID) bool { return !behind(id) })
 			if staleQuorum(m.Topology, r, before, x.Replicas.Natural) {
 				return nil, before
 			}

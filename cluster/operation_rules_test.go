@@ -10,12 +10,13 @@ import (
 	"cqld/schema"
 )
 
-// TestDecommissionKeepsEnoughNodes checks which departures are refused: those after which a data center of a keyspace, or
-// the ring of a keyspace without data centers, would have fewer nodes than replicas. Joining nodes do not count.
+// TestDecommissionKeepsEnoughNodes checks which departures are refused: those after which a data center of a keyspace,
+// or the ring of a keyspace without data centers, would have fewer nodes than replicas. Joining nodes do not count.
 func TestDecommissionKeepsEnoughNodes(t *testing.T) {
 	simple := func(factor int) ring.Replication { return ring.Replication{Class: ring.Simple, Factor: factor} }
 	network := func(a, b int) ring.Replication {
-		return ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "a", Factor: a}, ring.DatacenterFactor{Datacenter: "b", Factor: b})
+		return ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "a", Factor: a},
+			ring.DatacenterFactor{Datacenter: "b", Factor: b})
 	}
 	for _, c := range []struct {
 		name        string
@@ -38,7 +39,8 @@ func TestDecommissionKeepsEnoughNodes(t *testing.T) {
 			m := emptyMetadata()
 			var nodes []*ring.Node
 			for i, dc := range c.datacenters + c.joins {
-				n := &ring.Node{ID: ring.NodeID(i + 1), Datacenter: string(dc), Rack: "r1", State: ring.Normal, Tokens: []ring.Token{ring.Token(i) << 59}}
+				n := &ring.Node{ID: ring.NodeID(i + 1), Datacenter: string(dc), Rack: "r1", State: ring.Normal,
+					Tokens: []ring.Token{ring.Token(i) << 59}}
 				if i >= len(c.datacenters) {
 					n.State = ring.Joining
 				}
@@ -46,7 +48,8 @@ func TestDecommissionKeepsEnoughNodes(t *testing.T) {
 			}
 			m.Topology = ring.NewTopology(5, nodes)
 			var err error
-			if m.Schema, err = schema.Apply(m.Schema, &schema.CreateKeyspace{Keyspace: "ks", Replication: c.r}); err != nil {
+			if m.Schema, err = schema.Apply(m.Schema, &schema.CreateKeyspace{Keyspace: "ks",
+				Replication: c.r}); err != nil {
 				t.Fatal(err)
 			}
 			where, left, want := m.shortOf(c.r, nodes[0])
@@ -54,22 +57,26 @@ func TestDecommissionKeepsEnoughNodes(t *testing.T) {
 				t.Errorf("%d nodes are left in %q of %d wanted", left, where, want)
 			}
 			err = applyBegin(m, &beginCommand{Kind: ring.Leave, Node: 1}, 6)
-			if c.refused == "" && err != nil || c.refused != "" && (err == nil || !strings.Contains(err.Error(), "Not enough live nodes to maintain replication factor in keyspace ks ("+c.refused)) {
+			if c.refused == "" && err != nil || c.refused != "" &&
+				(err == nil || !strings.Contains(err.Error(),
+					"Not enough live nodes to maintain replication factor in keyspace ks ("+c.refused)) {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
 }
 
-// TestRemovalDoesNotWaitForDeadNode removes a dead node while another node has not dropped a range that the dead one gained
-// from it. The drop requires that half of the range's replicas are up. With one replica that never happens: the removal is
-// refused permanently unless it is forced. With more replicas the others answer (rebalance.Drops), so the wait ends.
+// TestRemovalDoesNotWaitForDeadNode removes a dead node while another node has not dropped a range that the dead one
+// gained from it. The drop requires that half of the range's replicas are up. With one replica that never happens: the
+// removal is refused permanently unless it is forced. With more replicas the others answer (rebalance.Drops), so the
+// wait ends.
 func TestRemovalDoesNotWaitForDeadNode(t *testing.T) {
 	for factor := 1; factor <= 3; factor++ {
 		m := emptyMetadata()
 		var nodes []*ring.Node
 		for i := range 4 {
-			nodes = append(nodes, &ring.Node{ID: ring.NodeID(i + 1), Datacenter: "a", Rack: "r1", State: ring.Normal, Tokens: []ring.Token{ring.Token(i) << 59}})
+			nodes = append(nodes, &ring.Node{ID: ring.NodeID(i + 1), Datacenter: "a", Rack: "r1", State: ring.Normal,
+				Tokens: []ring.Token{ring.Token(i) << 59}})
 		}
 		m.Topology = ring.NewTopology(5, nodes)
 		var err error
@@ -82,7 +89,8 @@ func TestRemovalDoesNotWaitForDeadNode(t *testing.T) {
 		}
 		forced := *m
 		var refused *Refused
-		if err := applyBegin(m, &beginCommand{Kind: ring.Remove, Node: 1}, 6); !errors.As(err, &refused) || refused.Busy != (factor > 1) ||
+		if err := applyBegin(m, &beginCommand{Kind: ring.Remove, Node: 1}, 6); !errors.As(err, &refused) ||
+			refused.Busy != (factor > 1) ||
 			factor == 1 && !strings.Contains(refused.Reason, "Use --force if it is lost anyway") {
 			t.Errorf("%d replicas: %v, busy: %v", factor, err, refused != nil && refused.Busy)
 		}
@@ -100,8 +108,10 @@ func TestStaleQuorumNeedsALoser(t *testing.T) {
 		nodes = append(nodes, &ring.Node{ID: ring.NodeID(i + 1), Datacenter: string(dc), State: ring.Normal})
 	}
 	topology := ring.NewTopology(5, nodes)
-	network := ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "a", Factor: 3}, ring.DatacenterFactor{Datacenter: "b", Factor: 3})
-	large := ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "a", Factor: 3}, ring.DatacenterFactor{Datacenter: "b", Factor: 1})
+	network := ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "a", Factor: 3},
+		ring.DatacenterFactor{Datacenter: "b", Factor: 3})
+	large := ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "a", Factor: 3},
+		ring.DatacenterFactor{Datacenter: "b", Factor: 1})
 	simple := ring.Replication{Class: ring.Simple, Factor: 3}
 	for _, c := range []struct {
 		name   string
@@ -111,9 +121,11 @@ func TestStaleQuorumNeedsALoser(t *testing.T) {
 		want   bool
 	}{
 		{"none", network, nil, []ring.NodeID{1, 2, 3, 4, 5, 7}, false},
-		{"a dead data center that keeps its ranges", network, []ring.NodeID{1, 2, 3}, []ring.NodeID{1, 2, 3, 4, 5, 7}, false},
+		{"a dead data center that keeps its ranges", network, []ring.NodeID{1, 2, 3}, []ring.NodeID{1, 2, 3, 4, 5, 7},
+			false},
 		{"the loser alone", network, []ring.NodeID{6}, []ring.NodeID{1, 2, 3, 4, 5, 7}, false},
-		{"the loser and another one of its data center", network, []ring.NodeID{5, 6}, []ring.NodeID{1, 2, 3, 4, 5, 7}, true},
+		{"the loser and another one of its data center", network, []ring.NodeID{5, 6}, []ring.NodeID{1, 2, 3, 4, 5, 7},
+			true},
 		{"the loser and a dead data center", network, []ring.NodeID{1, 2, 3, 6}, []ring.NodeID{1, 2, 3, 4, 5, 7}, true},
 		{"a quorum of the ring that keeps its ranges", large, []ring.NodeID{1, 2, 3}, []ring.NodeID{1, 2, 3, 5}, false},
 		{"a quorum of the ring with the loser", large, []ring.NodeID{1, 2, 4}, []ring.NodeID{1, 2, 3, 5}, true},
@@ -133,13 +145,15 @@ func removalOf(t *testing.T, force bool) *Metadata {
 	m := emptyMetadata()
 	var nodes []*ring.Node
 	for i := range 5 {
-		nodes = append(nodes, &ring.Node{ID: ring.NodeID(i + 1), Host: ring.HostID{byte(i + 1)}, Datacenter: "a", Rack: "r1", State: ring.Normal,
+		nodes = append(nodes, &ring.Node{ID: ring.NodeID(i + 1), Host: ring.HostID{byte(i + 1)}, Datacenter: "a",
+			Rack: "r1", State: ring.Normal,
 			Tokens: []ring.Token{ring.Token(i) << 59}})
 	}
 	m.Topology = ring.NewTopology(5, nodes)
 	var err error
 	r := ring.Replication{Class: ring.Simple, Factor: 3}
-	if m.Schema, err = schema.Apply(schema.Initial(), &schema.CreateKeyspace{Keyspace: "ks", Replication: r}); err != nil {
+	if m.Schema, err = schema.Apply(schema.Initial(), &schema.CreateKeyspace{Keyspace: "ks",
+		Replication: r}); err != nil {
 		t.Fatal(err)
 	}
 	if err := applyBegin(m, &beginCommand{Kind: ring.Remove, Node: 1, Force: force}, 6); err != nil {
@@ -188,7 +202,8 @@ func TestRemovalEndsWithoutDeadNodes(t *testing.T) {
 		}
 		missing := m.MissingFrom(6)
 		if m.Topology.Node(1) != nil || len(missing) != want || (missing[0].Node == dead) != (returns == 0) {
-			t.Errorf("the dead node returned in phase %v: node 1 is a member: %v, missing %+v", returns, m.Topology.Node(1) != nil, missing)
+			t.Errorf("the dead node returned in phase %v: node 1 is a member: %v, missing %+v", returns,
+				m.Topology.Node(1) != nil, missing)
 		}
 		if text := m.DescribeMissing(missing); !strings.Contains(text, "2 ranges of keyspace ks") {
 			t.Error(text)
@@ -203,16 +218,19 @@ func TestOnlyRemovalsExcuse(t *testing.T) {
 		m := emptyMetadata()
 		var nodes []*ring.Node
 		for i, dc := range "aabbcc" {
-			nodes = append(nodes, &ring.Node{ID: ring.NodeID(i + 1), Host: ring.HostID{byte(i + 1)}, Datacenter: string(dc), Rack: "r1", State: ring.Normal,
+			nodes = append(nodes, &ring.Node{ID: ring.NodeID(i + 1), Host: ring.HostID{byte(i + 1)},
+				Datacenter: string(dc), Rack: "r1", State: ring.Normal,
 				Tokens: []ring.Token{ring.Token(i) << 59}})
 		}
 		m.Topology = ring.NewTopology(5, nodes)
-		r := ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "a", Factor: 1}, ring.DatacenterFactor{Datacenter: "b", Factor: 2})
+		r := ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "a", Factor: 1},
+			ring.DatacenterFactor{Datacenter: "b", Factor: 2})
 		if system {
 			r = ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "b", Factor: 2})
 		}
 		var err error
-		if m.Schema, err = schema.Apply(schema.Initial(), &schema.CreateKeyspace{Keyspace: "ks", Replication: r}); err != nil {
+		if m.Schema, err = schema.Apply(schema.Initial(),
+			&schema.CreateKeyspace{Keyspace: "ks", Replication: r}); err != nil {
 			t.Fatal(err)
 		}
 		if err := applyBegin(m, &beginCommand{Kind: ring.Leave, Node: 1}, 6); err != nil {

@@ -15,22 +15,23 @@ import (
 	"cqld/schema"
 )
 
-// follow makes the nodes act like their owners until nothing is left to do. An operation of a node that is not among them would
-// never end: see report.
+// follow makes the nodes act like their owners until nothing is left to do. An operation of a node that is not among
+// them would never end: see report.
 func follow(t *testing.T, nodes ...*testNode) {
 	t.Helper()
 	eventually(t, func() bool { return report(nodes...) })
 }
 
-// report makes the nodes act like their owners once: report their gained ranges as streamed and as compared, and their lost ranges as
-// dropped. It reports whether there was nothing to do.
+// report makes the nodes act like their owners once: report their gained ranges as streamed and as compared, and their
+// lost ranges as dropped. It reports whether there was nothing to do.
 func report(nodes ...*testNode) bool {
 	idle := true
 	for _, n := range nodes {
 		m := n.Metadata()
 		for _, o := range m.Topology.Operations() {
 			idle = false
-			if o.Phase == ring.Streaming && slices.Contains(o.Gaining, n.Self()) && !slices.Contains(o.Streamed, n.Self()) {
+			if o.Phase == ring.Streaming && slices.Contains(o.Gaining, n.Self()) &&
+				!slices.Contains(o.Streamed, n.Self()) {
 				n.StartStreamed(o.ID, nil, func(error) {})
 			}
 			if o.Hands && !o.Handed && o.Node == n.Self() {
@@ -58,7 +59,8 @@ func TestTheRingGrowsAndShrinks(t *testing.T) {
 	}
 	fifth := newTestNode(t, 5, nodes[0].addr).mustOpen()
 	o := fifth.Metadata().Topology.Operations()
-	if len(o) != 1 || o[0].Kind != ring.Join || !slices.Equal(o[0].Gaining, []ring.NodeID{fifth.Self()}) || o[0].Phase != ring.Streaming {
+	if len(o) != 1 || o[0].Kind != ring.Join || !slices.Equal(o[0].Gaining, []ring.NodeID{fifth.Self()}) ||
+		o[0].Phase != ring.Streaming {
 		t.Fatalf("%+v", o)
 	}
 	sixth := newTestNode(t, 6, nodes[0].addr)
@@ -112,7 +114,8 @@ func TestTheRingGrowsAndShrinks(t *testing.T) {
 	if err := createKeyspace(nodes[2], "after"); err != nil {
 		t.Error(err)
 	}
-	if _, err := nodes[1].Decommission(ctx, false); err == nil || !strings.Contains(err.Error(), "Not enough live nodes to maintain replication factor in keyspace") {
+	if _, err := nodes[1].Decommission(ctx, false); err == nil ||
+		!strings.Contains(err.Error(), "Not enough live nodes to maintain replication factor in keyspace") {
 		t.Errorf("got %v", err)
 	}
 	nodes[0].stop()
@@ -147,7 +150,8 @@ func TestDeadNodeIsReplacedOrRemoved(t *testing.T) {
 	live := append(nodes[:3:3], wiped)
 	follow(t, live...)
 	topology := nodes[0].Metadata().Topology
-	if n := topology.Node(wiped.Self()); topology.Node(id) != nil || n == nil || n.State != ring.Normal || len(n.Tokens) != 16 {
+	if n := topology.Node(wiped.Self()); topology.Node(id) != nil || n == nil || n.State != ring.Normal ||
+		len(n.Tokens) != 16 {
 		t.Errorf("after the replacement: %+v", n)
 	}
 
@@ -223,7 +227,8 @@ func TestDeadNodeDuringOperation(t *testing.T) {
 			}
 			follow(t, nodes...)
 			m := nodes[1].Metadata()
-			if len(m.Topology.Nodes()) != 4 || !slices.Equal(m.Topology.Tokens(), before) || len(m.Topology.Operations()) != 0 {
+			if len(m.Topology.Nodes()) != 4 || !slices.Equal(m.Topology.Tokens(), before) ||
+				len(m.Topology.Operations()) != 0 {
 				t.Errorf("%+v", m.Topology)
 			}
 			newTestNode(t, 6, nodes[0].addr).mustOpen()
@@ -263,14 +268,16 @@ type operationsWalk struct {
 var walkReplication = ring.Replication{Class: ring.Simple, Factor: 3}
 
 func newOperationsWalk(t *testing.T, seed uint64) *operationsWalk {
-	w := &operationsWalk{t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), m: emptyMetadata(), log: emptyMetadata(), has: map[ring.NodeID]map[ring.Token]bool{}}
+	w := &operationsWalk{t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), m: emptyMetadata(),
+		log: emptyMetadata(), has: map[ring.NodeID]map[ring.Token]bool{}}
 	if err := w.apply(&command{Found: &foundCommand{Secret: []byte("s"), Schema: otherVersion(t)}}); err != nil {
 		t.Fatal(err)
 	}
 	for range 4 {
 		w.join()
 	}
-	w.apply(&command{Schema: &schemaCommand{Change: schema.EncodeChange(&schema.CreateKeyspace{Keyspace: "ks", Replication: walkReplication})}})
+	w.apply(&command{Schema: &schemaCommand{Change: schema.EncodeChange(&schema.CreateKeyspace{Keyspace: "ks",
+		Replication: walkReplication})}})
 	for _, tok := range w.samples() {
 		for _, id := range w.m.Topology.Placement(walkReplication).Replicas(tok).Natural {
 			w.keep(id, tok)
@@ -281,7 +288,8 @@ func newOperationsWalk(t *testing.T, seed uint64) *operationsWalk {
 
 // otherVersion returns the schema with which another version, with different system keyspaces, would create a cluster.
 func otherVersion(t *testing.T) []byte {
-	s, err := schema.Apply(schema.Own(), &schema.CreateKeyspace{Keyspace: "system_auth", Replication: ring.Replication{Class: ring.Simple, Factor: 2}})
+	s, err := schema.Apply(schema.Own(), &schema.CreateKeyspace{Keyspace: "system_auth",
+		Replication: ring.Replication{Class: ring.Simple, Factor: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -396,7 +404,8 @@ func (w *operationsWalk) finish(o *ring.Operation) {
 	next := &command{End: &endCommand{o.ID}}
 	switch {
 	case len(o.Gaining) > 0 && !o.Known:
-		if w.apply(next) == nil || w.apply(&command{Compared: &comparedCommand{Operation: o.ID, Node: o.Gaining[0]}}) == nil {
+		if w.apply(next) == nil || w.apply(&command{Compared: &comparedCommand{Operation: o.ID,
+			Node: o.Gaining[0]}}) == nil {
 			w.t.Fatalf("seed %d: %+v ended before all nodes knew of it", w.seed, *o)
 		}
 		next = &command{Known: &knownCommand{o.ID}}
@@ -435,7 +444,8 @@ func (w *operationsWalk) fetch(g ring.Gain) {
 		}
 		for _, s := range sources {
 			if !w.has[s][tok] {
-				w.t.Fatalf("seed %d: node %d does not have token %s that node %d gains: %+v", w.seed, s, tok, g.Node, w.m.Topology.Operations())
+				w.t.Fatalf("seed %d: node %d does not have token %s that node %d gains: %+v", w.seed, s, tok, g.Node,
+					w.m.Topology.Operations())
 			}
 		}
 		w.keep(g.Node, tok)
@@ -451,7 +461,8 @@ func (w *operationsWalk) check() {
 		}
 		for _, id := range set.Natural {
 			if !w.has[id][tok] {
-				w.t.Fatalf("seed %d: reads of token %s ask node %d, which has not fetched it: %+v %s", w.seed, tok, id, set, fmt.Sprint(w.m.Topology.Operations()))
+				w.t.Fatalf("seed %d: reads of token %s ask node %d, which has not fetched it: %+v %s", w.seed, tok, id,
+					set, fmt.Sprint(w.m.Topology.Operations()))
 			}
 		}
 	}
@@ -467,12 +478,14 @@ func TestOperationsInDifferentDataCentersRunAtOnce(t *testing.T) {
 		return err
 	}
 	admit := func(n byte, dc string) error {
-		return do(&command{Admit: &admitCommand{Epoch: m.Topology.Epoch(), Tokens: ring.Allocate(m.Topology, dc, "r1", 4, 2),
+		return do(&command{Admit: &admitCommand{Epoch: m.Topology.Epoch(),
+			Tokens: ring.Allocate(m.Topology, dc, "r1", 4, 2),
 			Node: NodeSpec{Host: ring.HostID{n}, Datacenter: dc, Rack: "r1", NumTokens: 4,
 				Internode: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, n}), 7000)}}})
 	}
 	keyspace := func(name string, r ring.Replication) {
-		if err := do(&command{Schema: &schemaCommand{Change: schema.EncodeChange(&schema.CreateKeyspace{Keyspace: name, Replication: r})}}); err != nil {
+		if err := do(&command{Schema: &schemaCommand{Change: schema.EncodeChange(&schema.CreateKeyspace{Keyspace: name,
+			Replication: r})}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -481,7 +494,8 @@ func TestOperationsInDifferentDataCentersRunAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	keyspace("ks", ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "a", Factor: 2}, ring.DatacenterFactor{Datacenter: "b", Factor: 2}))
+	keyspace("ks", ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "a", Factor: 2},
+		ring.DatacenterFactor{Datacenter: "b", Factor: 2}))
 	if err := admit(7, "a"); err != nil {
 		t.Fatal(err)
 	}
@@ -492,13 +506,14 @@ func TestOperationsInDifferentDataCentersRunAtOnce(t *testing.T) {
 		t.Errorf("a node of another data center has to wait: %v", err)
 	}
 	alter := &schema.AlterKeyspace{Keyspace: "ks", Replication: &ring.Replication{Class: ring.Simple, Factor: 2}}
-	if err := do(&command{Schema: &schemaCommand{Change: schema.EncodeChange(alter)}}); err == nil || !strings.Contains(err.Error(), "cannot change while the ring is changing") {
+	if err := do(&command{Schema: &schemaCommand{Change: schema.EncodeChange(alter)}}); err == nil ||
+		!strings.Contains(err.Error(), "cannot change while the ring is changing") {
 		t.Errorf("the replication changed meanwhile: %v", err)
 	}
 }
 
-// TestOperationDoesNotWaitForDepartedNode makes nodes of two data centers leave concurrently: each gains ranges of a system
-// keyspace by the departure of the other, and the one that has left first delays nothing.
+// TestOperationDoesNotWaitForDepartedNode makes nodes of two data centers leave concurrently: each gains ranges of a
+// system keyspace by the departure of the other, and the one that has left first delays nothing.
 func TestOperationDoesNotWaitForDepartedNode(t *testing.T) {
 	m, index := emptyMetadata(), uint64(0)
 	m.Schema = schema.Initial()
@@ -517,8 +532,10 @@ func TestOperationDoesNotWaitForDepartedNode(t *testing.T) {
 			Node: NodeSpec{Host: ring.HostID{byte(n + 1)}, Datacenter: dc, Rack: "r1", NumTokens: 4,
 				Internode: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(n + 1)}), 7000)}}})
 	}
-	local := ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "a", Factor: 1}, ring.DatacenterFactor{Datacenter: "b", Factor: 1})
-	do(&command{Schema: &schemaCommand{Change: schema.EncodeChange(&schema.CreateKeyspace{Keyspace: "ks", Replication: local})}})
+	local := ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "a", Factor: 1},
+		ring.DatacenterFactor{Datacenter: "b", Factor: 1})
+	do(&command{Schema: &schemaCommand{Change: schema.EncodeChange(&schema.CreateKeyspace{Keyspace: "ks",
+		Replication: local})}})
 	first, second := m.Topology.Nodes()[0].ID, m.Topology.Nodes()[3].ID
 	do(&command{Begin: &beginCommand{Kind: ring.Leave, Node: first}})
 	staying := m.Topology.Operations()[0].ID

@@ -28,13 +28,15 @@ func TestPaxosLowBoundsRiseAndAreDropped(t *testing.T) {
 		}
 	}
 	table := func(name string) *schema.CreateTable {
-		return &schema.CreateTable{Keyspace: "ks", Table: name, ID: schema.UUID{name[0]}, Options: schema.DefaultOptions(),
+		return &schema.CreateTable{Keyspace: "ks", Table: name, ID: schema.UUID{name[0]},
+			Options: schema.DefaultOptions(),
 			Columns: []schema.ColumnSpec{{Name: "k", Kind: schema.PartitionKey, Type: types.Native(types.Text)}}}
 	}
 	raise := func(id schema.StorageID, micros int64) error {
 		return step(&command{PaxosFloor: &paxosFloorCommand{id, micros}})
 	}
-	change(&schema.CreateKeyspace{Keyspace: "ks", DurableWrites: true, Replication: ring.Replication{Class: ring.Simple, Factor: 3}})
+	change(&schema.CreateKeyspace{Keyspace: "ks", DurableWrites: true,
+		Replication: ring.Replication{Class: ring.Simple, Factor: 3}})
 	change(table("a"))
 	change(table("b"))
 	a, b := m.Schema.Table("ks", "a").StorageID, m.Schema.Table("ks", "b").StorageID

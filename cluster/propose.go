@@ -27,7 +27,8 @@ type proposal struct {
 
 // ErrUnknownOutcome means that a change was decided while this node was behind, so that the change may have been
 // refused.
-var ErrUnknownOutcome = errors.New("cluster: the change was decided, but this node does not know the result: check whether it was applied")
+var ErrUnknownOutcome = errors.New("cluster: the change was decided, but this node does not know the result: check " +
+	"whether it was applied")
 
 var errStopped = errors.New("cluster: this node is stopping")
 

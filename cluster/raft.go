@@ -17,8 +17,9 @@ import (
 )
 
 // Raft's timing, in ticks of tickEvery. The leader sends heartbeats as often as the failure detector does, in the same
-// events. An election begins after 0.6 to 1.2 s without any, or in half of that if the stream to the leader has ended. A
-// follower that misses one heartbeat may ask for votes too early; the others refuse, because they have a leader (pre-vote).
+// events. An election begins after 0.6 to 1.2 s without any, or in half of that if the stream to the leader has ended.
+// A follower that misses one heartbeat may ask for votes too early; the others refuse, because they have a leader
+// (pre-vote).
 const (
 	electionTicks  = 12
 	heartbeatTicks = int(ticksIdle)
@@ -341,7 +342,8 @@ func (d *driver) former(members []*ring.Node) []*pb.ConfChangeSingle {
 func (d *driver) handOver(members []*ring.Node) []*pb.ConfChangeSingle {
 	progress := d.node.Status().Progress
 	for _, id := range d.conf.GetVoters() {
-		if p, ok := progress[id]; ok && id != uint64(d.self) && p.RecentActive && d.c.Metadata().Topology.Node(ring.NodeID(id)) != nil {
+		if p, ok := progress[id]; ok && id != uint64(d.self) && p.RecentActive &&
+			d.c.Metadata().Topology.Node(ring.NodeID(id)) != nil {
 			d.node.TransferLeader(id)
 			return nil
 		}

@@ -220,7 +220,8 @@ func (d *driver) checkHeartbeatResponse(m *pb.Message) error {
 	if err := checkHeartbeatContext(m); err != nil || len(m.GetContext()) == 0 {
 		return err
 	}
-	if got := binary.LittleEndian.Uint64(m.GetContext()); m.GetTerm() == d.confirming.term && got > d.confirming.number {
+	if got := binary.LittleEndian.Uint64(m.GetContext()); m.GetTerm() == d.confirming.term &&
+		got > d.confirming.number {
 		return fmt.Errorf("it confirms request %d, the last one is %d", got, d.confirming.number)
 	} else if m.GetTerm() > d.confirming.term {
 		return fmt.Errorf("it confirms request %d of a term in which there was none", got)

@@ -44,8 +44,8 @@ const (
 	forgedTerm  = 2
 )
 
-// forgedVoter returns node 1 of the voters 1, 2 and 3. The test acts as the others. Events run at once; fatal is set if the node
-// would stop.
+// forgedVoter returns node 1 of the voters 1, 2 and 3. The test acts as the others. Events run at once; fatal is set if
+// the node would stop.
 func forgedVoter(t testing.TB) (c *Cluster, fatal *error) {
 	t.Helper()
 	fs, fatal := vfs.NewMem(), new(error)
@@ -58,7 +58,8 @@ func forgedVoter(t testing.TB) (c *Cluster, fatal *error) {
 	var nodes []*ring.Node
 	for i := range 3 {
 		a := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 63, 0, byte(i + 1)}), 7000)
-		nodes = append(nodes, &ring.Node{ID: ring.NodeID(i + 1), Host: ring.HostID{byte(i + 1)}, Datacenter: "dc1", Rack: "r1", Internode: a, Native: a,
+		nodes = append(nodes, &ring.Node{ID: ring.NodeID(i + 1), Host: ring.HostID{byte(i + 1)}, Datacenter: "dc1",
+			Rack: "r1", Internode: a, Native: a,
 			State: ring.Normal, Tokens: []ring.Token{ring.Token(i) << 60}, DiskID: [16]byte{byte(i + 1)}})
 	}
 	m.Topology, m.Epoch, m.nextNode = ring.NewTopology(forgedIndex, nodes), forgedIndex, 4
@@ -67,8 +68,10 @@ func forgedVoter(t testing.TB) (c *Cluster, fatal *error) {
 		t.Fatal(err)
 	}
 	ready := &raft.Ready{
-		HardState: &pb.HardState{Term: proto.Uint64(forgedTerm), Vote: proto.Uint64(0), Commit: proto.Uint64(forgedIndex)},
-		Snapshot: &pb.Snapshot{Data: data, Metadata: &pb.SnapshotMetadata{Index: proto.Uint64(forgedIndex), Term: proto.Uint64(forgedTerm),
+		HardState: &pb.HardState{Term: proto.Uint64(forgedTerm), Vote: proto.Uint64(0),
+			Commit: proto.Uint64(forgedIndex)},
+		Snapshot: &pb.Snapshot{Data: data, Metadata: &pb.SnapshotMetadata{Index: proto.Uint64(forgedIndex),
+			Term:      proto.Uint64(forgedTerm),
 			ConfState: &pb.ConfState{Voters: []uint64{1, 2, 3}}}},
 	}
 	if err := l.save(ready); err != nil {
@@ -88,8 +91,10 @@ func forgedVoter(t testing.TB) (c *Cluster, fatal *error) {
 	if err := l.close(); err != nil {
 		t.Fatal(err)
 	}
-	c, err = Open(Options{Name: "test", Dir: "raft", FS: fs, Network: silentNetwork{}, Clock: &idleClock{}, Rand: rand.New(rand.NewPCG(1, 1)),
-		Logger: slog.New(slog.DiscardHandler), Self: NodeSpec{Internode: nodes[0].Internode, Native: nodes[0].Native, NumTokens: 1},
+	c, err = Open(Options{Name: "test", Dir: "raft", FS: fs, Network: silentNetwork{}, Clock: &idleClock{},
+		Rand:   rand.New(rand.NewPCG(1, 1)),
+		Logger: slog.New(slog.DiscardHandler), Self: NodeSpec{Internode: nodes[0].Internode, Native: nodes[0].Native,
+			NumTokens: 1},
 		ReplicationFactor: 3, Fatal: func(err error) { *fatal = err }})
 	if err != nil {
 		t.Fatal(err)
@@ -161,12 +166,14 @@ func forgeries() map[string]struct {
 	}
 	appended := func(entries ...*pb.Entry) func(*pb.Message) {
 		return func(m *pb.Message) {
-			m.Index, m.LogTerm, m.Commit, m.Entries = proto.Uint64(forgedIndex), proto.Uint64(forgedTerm), proto.Uint64(forgedIndex+1), entries
+			m.Index, m.LogTerm, m.Commit, m.Entries = proto.Uint64(forgedIndex), proto.Uint64(forgedTerm),
+				proto.Uint64(forgedIndex+1), entries
 		}
 	}
 	snapshot := func(cs *pb.ConfState, data []byte) func(*pb.Message) {
 		return func(m *pb.Message) {
-			m.Snapshot = &pb.Snapshot{Data: data, Metadata: &pb.SnapshotMetadata{Index: proto.Uint64(9), Term: proto.Uint64(forgedTerm), ConfState: cs}}
+			m.Snapshot = &pb.Snapshot{Data: data, Metadata: &pb.SnapshotMetadata{Index: proto.Uint64(9),
+				Term: proto.Uint64(forgedTerm), ConfState: cs}}
 		}
 	}
 	confirm := of(true, pb.MsgHeartbeatResp, func(m *pb.Message) { m.Context = []byte{9, 0, 0, 0, 0, 0, 0, 0} })
@@ -174,29 +181,39 @@ func forgeries() map[string]struct {
 	again.From = proto.Uint64(3)
 	confirm.messages = append(confirm.messages, again)
 	return map[string]forgery{
-		"a heartbeat commits beyond the log":   of(false, pb.MsgHeartbeat, func(m *pb.Message) { m.Commit = proto.Uint64(1000) }),
-		"an append replaces what is committed": of(false, pb.MsgApp, appended(forgedEntry(3, forgedTerm+1, pb.EntryNormal, nil))),
-		"an append leaves a gap":               of(false, pb.MsgApp, appended(forgedEntry(9, forgedTerm, pb.EntryNormal, nil))),
-		"an entry is no command":               of(false, pb.MsgApp, appended(forgedEntry(6, forgedTerm, pb.EntryNormal, []byte("{")))),
-		"an entry is no change of membership":  of(false, pb.MsgApp, appended(forgedEntry(6, forgedTerm, pb.EntryConfChangeV2, []byte{0xff}))),
+		"a heartbeat commits beyond the log": of(false, pb.MsgHeartbeat,
+			func(m *pb.Message) { m.Commit = proto.Uint64(1000) }),
+		"an append replaces what is committed": of(false, pb.MsgApp,
+			appended(forgedEntry(3, forgedTerm+1, pb.EntryNormal, nil))),
+		"an append leaves a gap": of(false, pb.MsgApp,
+			appended(forgedEntry(9, forgedTerm, pb.EntryNormal, nil))),
+		"an entry is no command": of(false, pb.MsgApp,
+			appended(forgedEntry(6, forgedTerm, pb.EntryNormal, []byte("{")))),
+		"an entry is no change of membership": of(false, pb.MsgApp,
+			appended(forgedEntry(6, forgedTerm, pb.EntryConfChangeV2, []byte{0xff}))),
 		"a proposal has a term": {false, []*pb.Message{
 			of(false, pb.MsgHeartbeat, func(*pb.Message) {}).messages[0],
 			of(false, pb.MsgProp, func(m *pb.Message) {
-				m.Term, m.Entries = proto.Uint64(forgedTerm), []*pb.Entry{forgedEntry(0, 0, pb.EntryNormal, []byte("{}"))}
+				m.Term, m.Entries = proto.Uint64(forgedTerm),
+					[]*pb.Entry{forgedEntry(0, 0, pb.EntryNormal, []byte("{}"))}
 			}).messages[0],
 		}},
-		"a snapshot's membership is inconsistent": of(false, pb.MsgSnap, snapshot(&pb.ConfState{Voters: []uint64{1, 2}, Learners: []uint64{2}}, nil)),
-		"a snapshot has no metadata":              of(false, pb.MsgSnap, snapshot(&pb.ConfState{Voters: []uint64{1, 2, 3}}, []byte("{}"))),
-		"nothing is proposed":                     of(true, pb.MsgProp, func(*pb.Message) {}),
+		"a snapshot's membership is inconsistent": of(false, pb.MsgSnap,
+			snapshot(&pb.ConfState{Voters: []uint64{1, 2}, Learners: []uint64{2}}, nil)),
+		"a snapshot has no metadata": of(false, pb.MsgSnap,
+			snapshot(&pb.ConfState{Voters: []uint64{1, 2, 3}}, []byte("{}"))),
+		"nothing is proposed": of(true, pb.MsgProp, func(*pb.Message) {}),
 		"a proposal is no change of membership": of(true, pb.MsgProp, func(m *pb.Message) {
 			m.Entries = []*pb.Entry{forgedEntry(0, 0, pb.EntryConfChange, []byte{0xff})}
 		}),
-		"a confirmation has a short context":         of(true, pb.MsgHeartbeatResp, func(m *pb.Message) { m.Context = []byte{1, 2, 3} }),
+		"a confirmation has a short context": of(true, pb.MsgHeartbeatResp,
+			func(m *pb.Message) { m.Context = []byte{1, 2, 3} }),
 		"a request is confirmed that was never sent": confirm,
 	}
 }
 
-// TestForgedRaftMessages sends a node messages that would make Raft end the process, and checks that the node refuses them.
+// TestForgedRaftMessages sends a node messages that would make Raft end the process, and checks that the node refuses
+// them.
 func TestForgedRaftMessages(t *testing.T) {
 	for name, f := range forgeries() {
 		open := forgedVoter
@@ -247,14 +264,19 @@ func TestInvalidEntriesAreSkipped(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := forgedMessage(pb.MsgApp, 2)
-	m.Term, m.Index, m.LogTerm, m.Commit = proto.Uint64(forgedTerm), proto.Uint64(forgedIndex), proto.Uint64(forgedTerm), proto.Uint64(forgedIndex+2)
+	m.Term, m.Index, m.LogTerm, m.Commit = proto.Uint64(forgedTerm), proto.Uint64(forgedIndex),
+		proto.Uint64(forgedTerm), proto.Uint64(forgedIndex+2)
 	m.Entries = []*pb.Entry{
 		forgedEntry(forgedIndex+1, forgedTerm, pb.EntryConfChangeV2, data),
-		forgedEntry(forgedIndex+2, forgedTerm, pb.EntryNormal, must((&command{Admit: &admitCommand{Node: NodeSpec{Host: ring.HostID{9}}, Tokens: []ring.Token{1, 1}, Epoch: forgedIndex}}).encode())),
+		forgedEntry(forgedIndex+2, forgedTerm, pb.EntryNormal,
+			must((&command{Admit: &admitCommand{Node: NodeSpec{Host: ring.HostID{9}}, Tokens: []ring.Token{1, 1},
+				Epoch: forgedIndex}}).encode())),
 	}
 	c.receiveForged(t, m)
-	if c.driver.applied != forgedIndex+2 || *fatal != nil || len(c.driver.conf.GetVoters()) != 3 || len(c.Metadata().Topology.Nodes()) != 3 {
-		t.Errorf("applied to %d, %v, %v, %d nodes", c.driver.applied, *fatal, c.driver.conf, len(c.Metadata().Topology.Nodes()))
+	if c.driver.applied != forgedIndex+2 || *fatal != nil || len(c.driver.conf.GetVoters()) != 3 ||
+		len(c.Metadata().Topology.Nodes()) != 3 {
+		t.Errorf("applied to %d, %v, %v, %d nodes", c.driver.applied, *fatal, c.driver.conf,
+			len(c.Metadata().Topology.Nodes()))
 	}
 	m2, err := applySafely(&Metadata{}, &command{ID: CommandID{1}, Schema: &schemaCommand{}}, 9)
 	if err == nil || !m2.seen(CommandID{1}) {
@@ -262,8 +284,8 @@ func TestInvalidEntriesAreSkipped(t *testing.T) {
 	}
 }
 
-// TestRandomRaftMessages sends a node messages whose fields are close to the values that Raft compares, from two dishonest members.
-// The node must continue.
+// TestRandomRaftMessages sends a node messages whose fields are close to the values that Raft compares, from two
+// dishonest members. The node must continue.
 func TestRandomRaftMessages(t *testing.T) {
 	for seed := range uint64(6) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -293,8 +315,10 @@ func TestRandomRaftMessages(t *testing.T) {
 				t.Fatalf("seed %d: %v, %v after %v", seed, err, *fatal, m)
 			}
 		}
-		t.Logf("seed %d: %d refused, taken %v, term %d, log to %d", seed, c.refused.Load(), taken, c.driver.node.BasicStatus().HardState.GetTerm(), c.driver.lastIndex())
-		for _, typ := range []pb.MessageType{pb.MsgApp, pb.MsgAppResp, pb.MsgHeartbeat, pb.MsgHeartbeatResp, pb.MsgVote, pb.MsgPreVoteResp, pb.MsgProp, pb.MsgReadIndex, pb.MsgSnap} {
+		t.Logf("seed %d: %d refused, taken %v, term %d, log to %d", seed, c.refused.Load(), taken,
+			c.driver.node.BasicStatus().HardState.GetTerm(), c.driver.lastIndex())
+		for _, typ := range []pb.MessageType{pb.MsgApp, pb.MsgAppResp, pb.MsgHeartbeat, pb.MsgHeartbeatResp,
+			pb.MsgVote, pb.MsgPreVoteResp, pb.MsgProp, pb.MsgReadIndex, pb.MsgSnap} {
 			if taken[typ] == 0 {
 				t.Errorf("seed %d: no %v reached Raft", seed, typ)
 			}
@@ -350,7 +374,8 @@ func randomMessage(r *rand.Rand, d *driver, elections int) *pb.Message {
 			set := []*[]uint64{&cs.Voters, &cs.Learners, &cs.VotersOutgoing, &cs.LearnersNext}[r.IntN(4)]
 			*set = append(*set, uint64(r.IntN(6)))
 		}
-		m.Snapshot = &pb.Snapshot{Data: data, Metadata: &pb.SnapshotMetadata{Index: near(last + 1), Term: near(term), ConfState: cs}}
+		m.Snapshot = &pb.Snapshot{Data: data, Metadata: &pb.SnapshotMetadata{Index: near(last + 1), Term: near(term),
+			ConfState: cs}}
 	}
 	return m
 }
@@ -383,7 +408,8 @@ func randomEntries(r *rand.Rand, m *pb.Message) {
 		case 1:
 			e.Type, e.Data = pb.EntryConfChange.Enum(), []byte{byte(r.Uint32()), byte(r.Uint32())}
 		default:
-			e.Data = must((&command{ID: CommandID{byte(r.Uint32()), byte(r.Uint32())}, Cleaned: &cleanedCommand{}}).encode())
+			e.Data = must((&command{ID: CommandID{byte(r.Uint32()), byte(r.Uint32())},
+				Cleaned: &cleanedCommand{}}).encode())
 		}
 		if m.GetType() == pb.MsgReadIndex || m.GetType() == pb.MsgReadIndexResp {
 			e.Data = make([]byte, readIndexContext)

@@ -74,7 +74,8 @@ func (l *raftLog) load() error {
 			return err
 		}
 	}
-	it, err := l.db.NewIter(&pebble.IterOptions{LowerBound: keyEntry(snap.GetMetadata().GetIndex() + 1), UpperBound: []byte{'e' + 1}})
+	it, err := l.db.NewIter(&pebble.IterOptions{LowerBound: keyEntry(snap.GetMetadata().GetIndex() + 1),
+		UpperBound: []byte{'e' + 1}})
 	if err != nil {
 		return err
 	}

@@ -45,8 +45,8 @@ func (f failingFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File
 	return failingFile{file, f.failing}, nil
 }
 
-// TestFailedLogSyncSavesNothing shows that unsynced data are not considered saved: otherwise Raft would report to the other
-// nodes that this one has them. Pebble reports the failure only to its logger.
+// TestFailedLogSyncSavesNothing shows that unsynced data are not considered saved: otherwise Raft would report to the
+// other nodes that this one has them. Pebble reports the failure only to its logger.
 func TestFailedLogSyncSavesNothing(t *testing.T) {
 	var failing atomic.Bool
 	var fatal atomic.Int32
@@ -92,7 +92,8 @@ func TestFailedLogCreationSavesNothing(t *testing.T) {
 	saved := uint64(0)
 	for term := uint64(1); err == nil && saved < 100; saved++ {
 		index := saved + 1
-		if err = l.save(&raft.Ready{Entries: []*pb.Entry{{Term: &term, Index: &index, Data: make([]byte, 100<<10)}}}); err != nil {
+		if err = l.save(&raft.Ready{Entries: []*pb.Entry{{Term: &term, Index: &index,
+			Data: make([]byte, 100<<10)}}}); err != nil {
 			break
 		}
 	}
@@ -123,8 +124,8 @@ func (f refusingFS) Create(name string, category vfs.DiskWriteCategory) (vfs.Fil
 	return f.FS.Create(name, category)
 }
 
-// TestTheRaftLogSurvivesPowerLoss saves random states and entries, compacts the log, and reads the disk as a power loss leaves it
-// after each step. The saved term, vote, commit, snapshot and following entries exist.
+// TestTheRaftLogSurvivesPowerLoss saves random states and entries, compacts the log, and reads the disk as a power loss
+// leaves it after each step. The saved term, vote, commit, snapshot and following entries exist.
 func TestTheRaftLogSurvivesPowerLoss(t *testing.T) {
 	logger := pebbleLogger{log: slog.New(slog.DiscardHandler), fatal: func(err error) { t.Error(err) }}
 	for seed := range uint64(20) {
@@ -173,8 +174,8 @@ func TestTheRaftLogSurvivesPowerLoss(t *testing.T) {
 	}
 }
 
-// drawReady draws data that Raft may save next: a vote in a later term, entries that replace uncommitted ones, a later commit, or
-// all of them.
+// drawReady draws data that Raft may save next: a vote in a later term, entries that replace uncommitted ones, a later
+// commit, or all of them.
 func drawReady(rng *rand.Rand, last uint64, term, commit *uint64) *raft.Ready {
 	rd := new(raft.Ready)
 	if rng.IntN(3) > 0 {
@@ -182,7 +183,8 @@ func drawReady(rng *rand.Rand, last uint64, term, commit *uint64) *raft.Ready {
 		first := *commit + 1 + rng.Uint64N(last-*commit+1)
 		for i := range uint64(1 + rng.IntN(4)) {
 			index, t := first+i, *term
-			rd.Entries = append(rd.Entries, &pb.Entry{Index: &index, Term: &t, Data: fmt.Append(nil, "entry ", index, " of term ", t)})
+			rd.Entries = append(rd.Entries, &pb.Entry{Index: &index, Term: &t,
+				Data: fmt.Append(nil, "entry ", index, " of term ", t)})
 			last = index
 		}
 	}
@@ -208,7 +210,8 @@ func describeLog(t *testing.T, l *raftLog) string {
 		t.Fatal(err)
 	}
 	at, last := snap.GetMetadata().GetIndex(), l.memoryLastIndex()
-	out := fmt.Sprintf("term %d, vote %d, commit %d, voters %v, snapshot %d %q", hs.GetTerm(), hs.GetVote(), hs.GetCommit(), cs.GetVoters(), at, snap.GetData())
+	out := fmt.Sprintf("term %d, vote %d, commit %d, voters %v, snapshot %d %q", hs.GetTerm(), hs.GetVote(),
+		hs.GetCommit(), cs.GetVoters(), at, snap.GetData())
 	if last == at {
 		return out
 	}

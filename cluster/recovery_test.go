@@ -26,8 +26,8 @@ import (
 	"cqld/schema"
 )
 
-// conf returns the numbers in Raft's membership on node n. While the previous voters also have a vote, it returns no voters: the
-// loss of two of them may then be the loss of the majority.
+// conf returns the numbers in Raft's membership on node n. While the previous voters also have a vote, it returns no
+// voters: the loss of two of them may then be the loss of the majority.
 func (n *testNode) conf() (voters, learners int) {
 	got := make(chan struct{})
 	n.post(func() {
@@ -68,8 +68,8 @@ func TestVotersGrowInOddNumbers(t *testing.T) {
 	}
 }
 
-// A change of membership takes one entry, not one for each event. Each term may begin with an empty entry, and end a change that
-// it found incomplete; a change that took long is proposed again.
+// A change of membership takes one entry, not one for each event. Each term may begin with an empty entry, and end a
+// change that it found incomplete; a change that took long is proposed again.
 func TestTheLogStaysShort(t *testing.T) {
 	nodes := startRing(t, 5)
 	var ticks, terms uint64
@@ -137,8 +137,8 @@ func TestAllNodesRestartAtOnce(t *testing.T) {
 	}
 }
 
-// A majority of the voters is dead. A change that was proposed before this node detected it ends, reports that it may still be
-// made, and is not proposed forever. Later changes are refused.
+// A majority of the voters is dead. A change that was proposed before this node detected it ends, reports that it may
+// still be made, and is not proposed forever. Later changes are refused.
 func TestWithoutALeaderAChangeEndsWithItsContext(t *testing.T) {
 	nodes := startRing(t, 3)
 	eventually(t, func() bool { return len(votersOf(t, nodes[2])) == 3 })
@@ -190,8 +190,8 @@ func TestStoppingEndsProposals(t *testing.T) {
 	}
 }
 
-// A node that was admitted and crashed before it received any of the log joins again: as the same member, at its present
-// address.
+// A node that was admitted and crashed before it received any of the log joins again: as the same member, at its
+// present address.
 func TestJoiningNodeCrashesAfterAdmission(t *testing.T) {
 	first := newTestNode(t, 1).mustOpen()
 	for _, knows := range []bool{true, false} { // in the second case, the first node is stopped
@@ -209,7 +209,8 @@ func TestJoiningNodeCrashesAfterAdmission(t *testing.T) {
 			if got := m.Topology.Nodes(); len(got) != size+1 {
 				t.Fatalf("%d members", len(got))
 			}
-			if member := m.NodeByHost(n.HostID()); member == nil || member.ID != n.Self() || member.Internode != n.addr {
+			if member := m.NodeByHost(n.HostID()); member == nil || member.ID != n.Self() ||
+				member.Internode != n.addr {
 				t.Errorf("member %+v, node %d at %s", member, n.Self(), n.addr)
 			}
 			eventually(t, func() bool { return n.Alive(1) && first.Alive(n.Self()) })
@@ -221,7 +222,8 @@ func TestJoiningNodeCrashesAfterAdmission(t *testing.T) {
 // crashAfterAdmission makes n be admitted, possibly store its admission, and crash.
 func crashAfterAdmission(t *testing.T, n, seed *testNode, knows bool) {
 	t.Helper()
-	n.net = messaging.NewStreamTransport(messaging.Options{Cluster: "test", Listen: n.addr, Limits: messaging.DefaultLimits()})
+	n.net = messaging.NewStreamTransport(messaging.Options{Cluster: "test", Listen: n.addr,
+		Limits: messaging.DefaultLimits()})
 	if err := n.net.Open(); err != nil {
 		t.Fatal(err)
 	}
@@ -277,8 +279,8 @@ func deafen(n *testNode, deaf *atomic.Bool) {
 	n.network = func(n Network) Network { return deafNetwork{n, deaf} }
 }
 
-// A node that was admitted and removed before it received any of the log is notified: Raft has dropped it, and would never notify
-// it.
+// A node that was admitted and removed before it received any of the log is notified: Raft has dropped it, and would
+// never notify it.
 func TestAdmissionUndoneBeforeDelivery(t *testing.T) {
 	nodes := startRing(t, 4)
 	if err := createKeyspace(nodes[0], "ks"); err != nil {
@@ -302,8 +304,8 @@ func TestAdmissionUndoneBeforeDelivery(t *testing.T) {
 	}
 }
 
-// A running node that receives nothing while its join is aborted, for example because it is paused, asks other members after a
-// long silence, and stops: Raft notifies a former member for some seconds only.
+// A running node that receives nothing while its join is aborted, for example because it is paused, asks other members
+// after a long silence, and stops: Raft notifies a former member for some seconds only.
 func TestRemovedMemberStopsAfterSilence(t *testing.T) {
 	nodes := startRing(t, 4)
 	if err := createKeyspace(nodes[0], "ks"); err != nil {
@@ -321,7 +323,8 @@ func TestRemovedMemberStopsAfterSilence(t *testing.T) {
 	if err := nodes[1].Abort(ctx, nodes[1].Metadata().Topology.Operations()[0].ID); err != nil {
 		t.Fatal(err)
 	}
-	other, err := proto.Marshal(&pb.Message{Type: pb.MsgHeartbeat.Enum(), To: proto.Uint64(99), From: proto.Uint64(1), Term: proto.Uint64(1)})
+	other, err := proto.Marshal(&pb.Message{Type: pb.MsgHeartbeat.Enum(), To: proto.Uint64(99), From: proto.Uint64(1),
+		Term: proto.Uint64(1)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,7 +358,8 @@ func TestSpecWithTooManyTokensIsRefused(t *testing.T) {
 	first := newTestNode(t, 1).mustOpen()
 	for _, tokens := range []int{0, -1, numTokensMax + 1} {
 		var got error
-		first.handleJoin(messaging.Sender{}, fmt.Appendf(nil, `{"NumTokens":%d}`, tokens), func(_ []byte, err error) { got = err })
+		first.handleJoin(messaging.Sender{}, fmt.Appendf(nil, `{"NumTokens":%d}`, tokens),
+			func(_ []byte, err error) { got = err })
 		if got == nil || !strings.Contains(got.Error(), "num_tokens") {
 			t.Errorf("%d tokens: %v", tokens, got)
 		}
@@ -365,11 +369,14 @@ func TestSpecWithTooManyTokensIsRefused(t *testing.T) {
 // All fields that admissions and plans compare persist in a snapshot.
 func TestMetadataSurvivesItsEncoding(t *testing.T) {
 	m := emptyMetadata()
-	m.Topology = ring.NewTopology(5, []*ring.Node{{ID: 1, Datacenter: "dc1", Rack: "r1", State: ring.Normal, Tokens: []ring.Token{-3, 4},
-		Internode: netip.MustParseAddrPort("127.0.0.1:7000"), Native: netip.MustParseAddrPort("127.0.0.1:9042"), DiskID: [16]byte{1}}})
+	m.Topology = ring.NewTopology(5, []*ring.Node{{ID: 1, Datacenter: "dc1", Rack: "r1", State: ring.Normal,
+		Tokens:    []ring.Token{-3, 4},
+		Internode: netip.MustParseAddrPort("127.0.0.1:7000"), Native: netip.MustParseAddrPort("127.0.0.1:9042"),
+		DiskID: [16]byte{1}}})
 	m.Epoch, m.nextNode, m.Secret, m.recent = 9, 2, []byte("s"), []CommandID{{1}, {2}}
 	got := recode(t, m)
-	if got.Epoch != 9 || got.Topology.Epoch() != 5 || got.nextNode != 2 || string(got.Secret) != "s" || !slices.Equal(got.recent, m.recent) {
+	if got.Epoch != 9 || got.Topology.Epoch() != 5 || got.nextNode != 2 || string(got.Secret) != "s" ||
+		!slices.Equal(got.recent, m.recent) {
 		t.Errorf("%+v became %+v", m, got)
 	}
 	if !reflect.DeepEqual(got.Topology.Nodes(), m.Topology.Nodes()) {
@@ -398,7 +405,8 @@ func encoded(t *testing.T, m *Metadata) []byte {
 	return b
 }
 
-// Entries that a snapshot replaces are also removed from the disk, including the later ones, which were never committed.
+// Entries that a snapshot replaces are also removed from the disk, including the later ones, which were never
+// committed.
 func TestSnapshotReplacesLog(t *testing.T) {
 	fs := vfs.NewMem()
 	logger := pebbleLogger{log: slog.New(slog.DiscardHandler), fatal: func(err error) { t.Error(err) }}
@@ -415,7 +423,8 @@ func TestSnapshotReplacesLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	term, index := uint64(3), uint64(6)
-	snap := &pb.Snapshot{Data: []byte("state"), Metadata: &pb.SnapshotMetadata{Term: &term, Index: &index, ConfState: &pb.ConfState{Voters: []uint64{1}}}}
+	snap := &pb.Snapshot{Data: []byte("state"), Metadata: &pb.SnapshotMetadata{Term: &term, Index: &index,
+		ConfState: &pb.ConfState{Voters: []uint64{1}}}}
 	if err := l.save(&raft.Ready{Snapshot: snap}); err != nil {
 		t.Fatal(err)
 	}
@@ -468,8 +477,8 @@ func (n peersNetwork) SetPeers(peers map[ring.NodeID]netip.AddrPort) {
 	n.Network.SetPeers(peers)
 }
 
-// A node that joins or restarts replays the log, in which members join one after the other; no connection to a known member is
-// closed meanwhile.
+// A node that joins or restarts replays the log, in which members join one after the other; no connection to a known
+// member is closed meanwhile.
 func TestReplayCutsNoStreams(t *testing.T) {
 	nodes := startRing(t, 3)
 	watch := func(n *testNode) {

@@ -30,9 +30,9 @@ func applyRoles(m *Metadata, c *rolesCommand) error {
 	return nil
 }
 
-// rolesAfter returns the directory after a change of the schema: grants on dropped keyspaces and tables are removed, and
-// the creator gets all permissions on created ones. Otherwise a later keyspace or table of the same name would have the
-// grants of the dropped one.
+// rolesAfter returns the directory after a change of the schema: grants on dropped keyspaces and tables are removed,
+// and the creator gets all permissions on created ones. Otherwise a later keyspace or table of the same name would have
+// the grants of the dropped one.
 func rolesAfter(roles *auth.Directory, old, now *schema.Schema, creator string) (*auth.Directory, error) {
 	created, dropped := resourcesChanged(old, now)
 	var err error
@@ -48,8 +48,8 @@ func rolesAfter(roles *auth.Directory, old, now *schema.Schema, creator string) 
 }
 
 // resourcesChanged returns the resources that a change of the schema created and dropped. A keyspace includes its
-// functions. Dropping a keyspace includes its tables. A view that was created is none: permissions to use it are those on its base table, and
-// UNMASK on it would show its creator what the masks of the base table hide.
+// functions. Dropping a keyspace includes its tables. A view that was created is none: permissions to use it are those
+// on its base table, and UNMASK on it would show its creator what the masks of the base table hide.
 func resourcesChanged(old, now *schema.Schema) (created, dropped []auth.Resource) {
 	for _, e := range schema.Diff(old, now) {
 		var list []auth.Resource

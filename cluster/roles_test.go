@@ -10,8 +10,9 @@ import (
 	"cqld/types"
 )
 
-// TestRolesAreInTheMetadata applies changes of roles and of the schema as commands, and checks that snapshots contain the roles, that
-// creators get their grants in the same command, that dropped keyspaces lose theirs, and that metadata without roles decode.
+// TestRolesAreInTheMetadata applies changes of roles and of the schema as commands, and checks that snapshots contain
+// the roles, that creators get their grants in the same command, that dropped keyspaces lose theirs, and that metadata
+// without roles decode.
 func TestRolesAreInTheMetadata(t *testing.T) {
 	m, index := emptyMetadata(), uint64(0)
 	do := func(c *command) {
@@ -52,21 +53,28 @@ func TestRolesAreInTheMetadata(t *testing.T) {
 		return &command{Roles: &rolesCommand{b}}
 	}
 	do(change(&auth.CreateRole{Name: "maker"}))
-	create := &schema.CreateKeyspace{Keyspace: "k", Replication: ring.Replication{Class: ring.Simple, Factor: 1}, DurableWrites: true}
+	create := &schema.CreateKeyspace{Keyspace: "k", Replication: ring.Replication{Class: ring.Simple, Factor: 1},
+		DurableWrites: true}
 	do(&command{Schema: &schemaCommand{Change: schema.EncodeChange(create), Creator: "maker"}})
-	if d := again().Roles; !d.Has("maker", auth.Modify, auth.Table("k", "t")) || !d.Has("maker", auth.Execute, auth.KeyspaceFunctions("k")) {
+	if d := again().Roles; !d.Has("maker", auth.Modify, auth.Table("k", "t")) ||
+		!d.Has("maker", auth.Execute, auth.KeyspaceFunctions("k")) {
 		t.Errorf("the creator has %v", d.Grants("maker"))
 	}
-	columns := []schema.ColumnSpec{{Name: "a", Kind: schema.PartitionKey, Type: types.Native(types.Int)}, {Name: "b", Kind: schema.Regular, Type: types.Native(types.Int)}}
-	table := &schema.CreateTable{Keyspace: "k", Table: "t", ID: schema.UUID{1}, Columns: columns, Options: schema.DefaultOptions()}
+	columns := []schema.ColumnSpec{{Name: "a", Kind: schema.PartitionKey, Type: types.Native(types.Int)},
+		{Name: "b", Kind: schema.Regular, Type: types.Native(types.Int)}}
+	table := &schema.CreateTable{Keyspace: "k", Table: "t", ID: schema.UUID{1}, Columns: columns,
+		Options: schema.DefaultOptions()}
 	do(&command{Schema: &schemaCommand{Change: schema.EncodeChange(table), Creator: "maker"}})
 	base := m.Schema.Table("k", "t")
-	view := &schema.CreateView{Keyspace: "k", View: "v", Base: "t", BaseID: base.ID, ID: schema.UUID{2}, Options: schema.DefaultOptions(),
-		Partition: []schema.ColumnID{base.Column("b").ID}, Clustering: []schema.ViewClustering{{Column: base.Column("a").ID}},
+	view := &schema.CreateView{Keyspace: "k", View: "v", Base: "t", BaseID: base.ID, ID: schema.UUID{2},
+		Options:    schema.DefaultOptions(),
+		Partition:  []schema.ColumnID{base.Column("b").ID},
+		Clustering: []schema.ViewClustering{{Column: base.Column("a").ID}},
 		Where: []schema.ViewCondition{{Columns: []schema.ColumnID{base.Column("a").ID}, Operator: schema.ViewNotNull},
 			{Columns: []schema.ColumnID{base.Column("b").ID}, Operator: schema.ViewNotNull}}}
 	do(&command{Schema: &schemaCommand{Change: schema.EncodeChange(view), Creator: "maker"}})
-	if d := again().Roles; d.Granted("maker", auth.Table("k", "t")) == 0 || d.Granted("maker", auth.Table("k", "v")) != 0 {
+	if d := again().Roles; d.Granted("maker", auth.Table("k", "t")) == 0 ||
+		d.Granted("maker", auth.Table("k", "v")) != 0 {
 		t.Errorf("the creator of a table and its view has %v", d.Grants("maker"))
 	}
 	do(&command{Schema: &schemaCommand{Change: schema.EncodeChange(&schema.DropKeyspace{Keyspace: "k"})}})
@@ -74,7 +82,8 @@ func TestRolesAreInTheMetadata(t *testing.T) {
 		t.Errorf("after DROP KEYSPACE: %v", d.Grants("maker"))
 	}
 	epoch := m.Epoch
-	for _, c := range []*command{change(&auth.CreateRole{Name: "maker"}), {Roles: &rolesCommand{[]byte(`{"Unknown":{}}`)}}} {
+	for _, c := range []*command{change(&auth.CreateRole{Name: "maker"}),
+		{Roles: &rolesCommand{[]byte(`{"Unknown":{}}`)}}} {
 		c.ID = CommandID{0xFF, byte(len(c.Roles.Change))}
 		next, err := apply(m, c, index+1)
 		if err == nil || next.Epoch != epoch || next.Roles != m.Roles {

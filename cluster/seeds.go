@@ -9,8 +9,9 @@ import (
 // SeedAddresses are the seeds of a node as Options.LookUpSeeds found them.
 type SeedAddresses struct {
 	Addrs []netip.AddrPort
-	// First means that this node is the first seed, and that no address of a seed is unknown because a lookup failed: the
-	// node may create a cluster. A name that does not exist is not a failure, because the other nodes may not exist yet.
+	// First means that this node is the first seed, and that no address of a seed is unknown because a lookup failed:
+	// the node may create a cluster. A name that does not exist is not a failure, because the other nodes may not exist
+	// yet.
 	First bool
 	// Missing describes the seeds that have no address. Nil means that all have one.
 	Missing error
@@ -19,8 +20,8 @@ type SeedAddresses struct {
 // lookupPause is the pause between two rounds of join requests if names have to be looked up for each.
 const lookupPause = time.Second
 
-// lookUpSeeds calls then with the present addresses of the seeds. Without names, it calls then immediately, otherwise the
-// loop does.
+// lookUpSeeds calls then with the present addresses of the seeds. Without names, it calls then immediately, otherwise
+// the loop does.
 func (c *Cluster) lookUpSeeds(then func(SeedAddresses)) {
 	if c.opts.LookUpSeeds == nil {
 		seeds := c.opts.Seeds

@@ -43,8 +43,8 @@ func (d *names) set(change func()) {
 	change()
 }
 
-// TestRingReturnsWithOtherAddresses stops all nodes of a ring and starts them with other addresses, as an orchestrator does. Only the
-// first three are seeds, and the metadata of one node are behind.
+// TestRingReturnsWithOtherAddresses stops all nodes of a ring and starts them with other addresses, as an orchestrator
+// does. Only the first three are seeds, and the metadata of one node are behind.
 func TestRingReturnsWithOtherAddresses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the elections of four restarting nodes take minutes under the race detector on a busy machine")
@@ -74,7 +74,8 @@ func TestRingReturnsWithOtherAddresses(t *testing.T) {
 	eventually(t, func() bool {
 		for _, n := range nodes {
 			for _, m := range nodes {
-				if at := n.Metadata().Topology.Node(m.Self()); at == nil || at.Internode != m.addr || !n.Alive(m.Self()) {
+				if at := n.Metadata().Topology.Node(m.Self()); at == nil || at.Internode != m.addr ||
+					!n.Alive(m.Self()) {
 					return false
 				}
 			}
@@ -86,8 +87,8 @@ func TestRingReturnsWithOtherAddresses(t *testing.T) {
 	}
 }
 
-// TestFirstSeedWaitsForTheResolver checks that the first seed does not create a cluster while lookups fail, and that names
-// that do not exist do not prevent it.
+// TestFirstSeedWaitsForTheResolver checks that the first seed does not create a cluster while lookups fail, and that
+// names that do not exist do not prevent it.
 func TestFirstSeedWaitsForTheResolver(t *testing.T) {
 	first := newTestNode(t, 1)
 	directory := &names{nodes: []*testNode{first, nil, nil}, fail: true}

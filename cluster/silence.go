@@ -43,7 +43,8 @@ func (c *Cluster) askSeeds() {
 		return
 	}
 	c.lookUpSeeds(func(s SeedAddresses) {
-		c.confirmMembership(slices.DeleteFunc(slices.Clone(s.Addrs), func(a netip.AddrPort) bool { return a == c.opts.Self.Internode }))
+		c.confirmMembership(slices.DeleteFunc(slices.Clone(s.Addrs),
+			func(a netip.AddrPort) bool { return a == c.opts.Self.Internode }))
 	})
 }
 

@@ -28,5 +28,6 @@ func (s presentStorage) Snapshot() (*pb.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &pb.Snapshot{Data: data, Metadata: &pb.SnapshotMetadata{ConfState: s.d.conf, Index: &index, Term: &term}}, nil
+	return &pb.Snapshot{Data: data, Metadata: &pb.SnapshotMetadata{ConfState: s.d.conf, Index: &index, Term: &term}},
+		nil
 }

@@ -11,13 +11,14 @@ const stallMin = time.Second
 func (c *Cluster) noteStall(ticks uint64) {
 	now, ticked := c.opts.Clock.Monotonic(), time.Duration(c.ticked.Load())
 	if late := now - ticked - time.Duration(ticks)*tickEvery; ticked > 0 && late >= stallMin {
-		c.opts.Logger.Warn("process stalled: it was not scheduled, or its disk was slow", "for", late.Round(time.Millisecond))
+		c.opts.Logger.Warn("process stalled: it was not scheduled, or its disk was slow", "for",
+			late.Round(time.Millisecond))
 	}
 	c.ticked.Store(int64(now))
 }
 
-// Idle returns the time since the loop handled the last tick, or zero if it has not handled any. It is safe for concurrent
-// use.
+// Idle returns the time since the loop handled the last tick, or zero if it has not handled any. It is safe for
+// concurrent use.
 func (c *Cluster) Idle() time.Duration {
 	ticked := time.Duration(c.ticked.Load())
 	if ticked == 0 {

@@ -35,7 +35,8 @@ const (
 func (c *Cluster) noteUnknownPeer(s messaging.Sender) {
 	now := int64(c.opts.Clock.Monotonic())
 	last := c.inquired.Load()
-	if s.Node == 0 || s.Node == c.Self() || last != 0 && now-last < int64(inquireEvery) || !c.inquired.CompareAndSwap(last, max(now, 1)) {
+	if s.Node == 0 || s.Node == c.Self() || last != 0 && now-last < int64(inquireEvery) ||
+		!c.inquired.CompareAndSwap(last, max(now, 1)) {
 		return
 	}
 	c.post(c.inquire)

@@ -16,7 +16,8 @@ import (
 // openForger is a transport of the cluster's name at an address, which acts as node id.
 func openForger(t *testing.T, addr string, id ring.NodeID) *messaging.StreamTransport {
 	t.Helper()
-	n := messaging.NewStreamTransport(messaging.Options{Cluster: "test", Listen: netip.MustParseAddrPort(addr), Limits: messaging.DefaultLimits()})
+	n := messaging.NewStreamTransport(messaging.Options{Cluster: "test", Listen: netip.MustParseAddrPort(addr),
+		Limits: messaging.DefaultLimits()})
 	n.SetSelf(id)
 	if err := n.Open(); err != nil {
 		t.Fatal(err)
@@ -25,8 +26,8 @@ func openForger(t *testing.T, addr string, id ring.NodeID) *messaging.StreamTran
 	return n
 }
 
-// A node does not connect to the address of a node that no member knows, whatever that node sends, and does not pass its messages to
-// Raft.
+// A node does not connect to the address of a node that no member knows, whatever that node sends, and does not pass
+// its messages to Raft.
 func TestUnknownPeersAreNotTrusted(t *testing.T) {
 	first := newTestNode(t, 1)
 	var mu sync.Mutex
@@ -45,12 +46,14 @@ func TestUnknownPeersAreNotTrusted(t *testing.T) {
 		forger := openForger(t, "127.63.2.66:0", id)
 		for range 20 {
 			ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-			_, _ = forger.RequestAddr(ctx, first.addr, messaging.VerbRaft, []byte("forged")) // Raft's messages have no answers
+			// Raft's messages have no answers
+			_, _ = forger.RequestAddr(ctx, first.addr, messaging.VerbRaft, []byte("forged"))
 			cancel()
 		}
 		var remote *messaging.RemoteError
 		for _, verb := range []messaging.Verb{messaging.VerbHeartbeat, messaging.VerbApplied} {
-			if _, err := forger.RequestAddr(t.Context(), first.addr, verb, make([]byte, 16)); !errors.As(err, &remote) || remote.Code != messaging.CodeUnknownPeer {
+			if _, err := forger.RequestAddr(t.Context(), first.addr, verb, make([]byte, 16)); !errors.As(err,
+				&remote) || remote.Code != messaging.CodeUnknownPeer {
 				t.Errorf("verb %d as node %d: %v", verb, id, err)
 			}
 		}
@@ -68,7 +71,8 @@ func TestJoinAddressMatchesConnection(t *testing.T) {
 	first := newTestNode(t, 1).mustOpen()
 	spec := `{"Host":"01000000-0000-0000-0000-000000000000","NumTokens":4,"Internode":"127.63.2.8:7000","Native":"127.63.2.8:9042"}`
 	forger := openForger(t, "127.63.2.66:0", 0)
-	if _, err := forger.RequestAddr(t.Context(), first.addr, messaging.VerbJoin, []byte(spec)); err == nil || len(first.Metadata().Topology.Nodes()) != 1 {
+	if _, err := forger.RequestAddr(t.Context(), first.addr, messaging.VerbJoin, []byte(spec)); err == nil ||
+		len(first.Metadata().Topology.Nodes()) != 1 {
 		t.Errorf("it was admitted: %v", err)
 	}
 	good := NodeSpec{Host: ring.HostID{1}, Disk: [16]byte{1}, NumTokens: 4,
@@ -92,8 +96,8 @@ func TestJoinAddressMatchesConnection(t *testing.T) {
 	}
 }
 
-// A node may return at another address, if the others have a majority without it, also while another one is down, which then learns
-// of it from a third.
+// A node may return at another address, if the others have a majority without it, also while another one is down, which
+// then learns of it from a third.
 func TestNodeReturnsAtAnotherAddress(t *testing.T) {
 	nodes := startRing(t, 4)
 	leader, down := nodes[0], nodes[3]

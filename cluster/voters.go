@@ -137,7 +137,10 @@ func (g group) ranked() []candidate {
 		}
 		return -n
 	}
-	slices.SortFunc(out, func(a, b candidate) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.id, b.id)) })
+	slices.SortFunc(out, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)),
+			cmp.Compare(a.id, b.id))
+	})
 	return out
 }
 
@@ -237,7 +240,8 @@ func (d *driver) newVoters(members []*ring.Node) (changes []*pb.ConfChangeSingle
 func (d *driver) successor(ids []uint64) uint64 {
 	progress := d.node.Status().Progress
 	for _, id := range ids {
-		if p, ok := progress[id]; ok && p.RecentActive && d.c.Alive(ring.NodeID(id)) && slices.Contains(d.conf.GetVoters(), id) {
+		if p, ok := progress[id]; ok && p.RecentActive && d.c.Alive(ring.NodeID(id)) &&
+			slices.Contains(d.conf.GetVoters(), id) {
 			return id
 		}
 	}
@@ -289,7 +293,8 @@ func (c *Cluster) noteVoters() {
 		short.since = c.ticks
 	case c.ticks-short.since >= majorityLogTicks && (short.logged == 0 || c.ticks-short.logged >= majorityLogEvery):
 		short.logged = c.ticks
-		c.opts.Logger.Error("no majority of the metadata voters is alive: changes of schema, roles and members wait for one",
+		c.opts.Logger.Error("no majority of the metadata voters is alive: changes of schema, roles and members wait "+
+			"for one",
 			"alive", v.Alive, "required", v.Required, "down", c.names(v.Down))
 	}
 }
@@ -322,7 +327,8 @@ func (d *driver) voters() *Voters {
 }
 
 func (v *Voters) equal(o *Voters) bool {
-	return v.Leader == o.Leader && v.Alive == o.Alive && v.Required == o.Required && slices.Equal(v.IDs, o.IDs) && slices.Equal(v.Down, o.Down)
+	return v.Leader == o.Leader && v.Alive == o.Alive && v.Required == o.Required && slices.Equal(v.IDs, o.IDs) &&
+		slices.Equal(v.Down, o.Down)
 }
 
 // names returns the addresses of members.
@@ -350,6 +356,7 @@ func (c *Cluster) describeMajority(v *Voters) error {
 	if v.Majority() {
 		return nil
 	}
-	return fmt.Errorf("only %d of the metadata voters are alive and %d are needed (down: %s): changes of schema, roles and members "+
+	return fmt.Errorf("only %d of the metadata voters are alive and %d are needed (down: %s): changes of schema, "+
+		"roles and members "+
 		"wait for them", v.Alive, v.Required, strings.Join(c.names(v.Down), ", "))
 }

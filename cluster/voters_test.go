@@ -12,8 +12,9 @@ import (
 	"cqld/ring"
 )
 
-// TestMajorityExcludesFormerMember makes one of three voters leave, and stops it before it learns of its removal. One of the
-// two remaining members is a voter too many; if it were removed instead of the former member, no majority would be left.
+// TestMajorityExcludesFormerMember makes one of three voters leave, and stops it before it learns of its removal. One
+// of the two remaining members is a voter too many; if it were removed instead of the former member, no majority would
+// be left.
 func TestMajorityExcludesFormerMember(t *testing.T) {
 	first := newTestNode(t, 1).mustOpen()
 	leaver := newTestNode(t, 2, first.addr)
@@ -52,7 +53,8 @@ func draft(places []string, voting ...uint64) (out []candidate) {
 	for i, p := range places {
 		dc, rack, _ := strings.Cut(p, "/")
 		id := uint64(i + 1)
-		out = append(out, candidate{id: id, datacenter: dc, rack: rack, alive: true, votes: slices.Contains(voting, id)})
+		out = append(out, candidate{id: id, datacenter: dc, rack: rack, alive: true,
+			votes: slices.Contains(voting, id)})
 	}
 	return out
 }
@@ -69,20 +71,27 @@ func TestChooseVoters(t *testing.T) {
 		places       []string
 		voting, want []uint64
 	}{
-		"one":                      {one("r"), []uint64{1}, []uint64{1}},
-		"two":                      {one("r", "r"), []uint64{1}, []uint64{1}},
-		"three":                    {one("r", "r", "r"), []uint64{1}, []uint64{1, 2, 3}},
-		"four keep three":          {one("r", "r", "r", "r"), []uint64{2, 3, 4}, []uint64{2, 3, 4}},
-		"seven in one rack":        {one("r", "r", "r", "r", "r", "r", "r"), []uint64{1}, []uint64{1, 2, 3, 4, 5}},
-		"racks":                    {one("r", "r", "r", "s", "s", "t"), []uint64{1, 2, 3}, []uint64{1, 2, 4, 5, 6}},
-		"a rack without majority":  {one("r", "r", "r", "r", "r", "s", "t"), []uint64{1, 2, 3}, []uint64{1, 6, 7}},
-		"two data centers":         {[]string{"a/r", "a/r", "a/r", "b/r", "b/r", "b/r"}, []uint64{1, 2, 3}, []uint64{1, 2, 3, 4, 5}},
-		"three of two":             {[]string{"a/r", "a/r", "b/r", "b/r", "c/r", "c/r"}, []uint64{1, 2, 3}, []uint64{1, 2, 3, 4, 5}},
-		"three of three":           {[]string{"a/r", "a/r", "a/r", "b/r", "b/r", "b/r", "c/r", "c/r", "c/r"}, []uint64{1, 2, 3, 4, 5}, []uint64{1, 2, 3, 4, 5, 7, 8}},
-		"a small third":            {[]string{"a/r", "a/r", "a/r", "b/r", "b/r", "b/r", "c/r"}, []uint64{1, 2, 3, 4, 5}, []uint64{1, 2, 3, 4, 5, 6, 7}},
-		"one large of three":       {[]string{"a/r", "a/r", "a/r", "a/r", "a/r", "b/r", "c/r"}, []uint64{1, 2, 3, 4, 5}, []uint64{1, 6, 7}},
-		"racks of data centers":    {[]string{"a/r", "a/r", "a/s", "b/r", "b/r", "b/s", "c/r", "c/r", "c/s"}, nil, []uint64{1, 2, 3, 4, 6, 7, 9}},
-		"nine of one each, leader": {[]string{"a/r", "b/r", "c/r", "d/r", "e/r", "f/r", "g/r", "h/r", "i/r"}, []uint64{9}, []uint64{1, 2, 3, 4, 5, 6, 9}},
+		"one":                     {one("r"), []uint64{1}, []uint64{1}},
+		"two":                     {one("r", "r"), []uint64{1}, []uint64{1}},
+		"three":                   {one("r", "r", "r"), []uint64{1}, []uint64{1, 2, 3}},
+		"four keep three":         {one("r", "r", "r", "r"), []uint64{2, 3, 4}, []uint64{2, 3, 4}},
+		"seven in one rack":       {one("r", "r", "r", "r", "r", "r", "r"), []uint64{1}, []uint64{1, 2, 3, 4, 5}},
+		"racks":                   {one("r", "r", "r", "s", "s", "t"), []uint64{1, 2, 3}, []uint64{1, 2, 4, 5, 6}},
+		"a rack without majority": {one("r", "r", "r", "r", "r", "s", "t"), []uint64{1, 2, 3}, []uint64{1, 6, 7}},
+		"two data centers": {[]string{"a/r", "a/r", "a/r", "b/r", "b/r", "b/r"}, []uint64{1, 2, 3},
+			[]uint64{1, 2, 3, 4, 5}},
+		"three of two": {[]string{"a/r", "a/r", "b/r", "b/r", "c/r", "c/r"}, []uint64{1, 2, 3},
+			[]uint64{1, 2, 3, 4, 5}},
+		"three of three": {[]string{"a/r", "a/r", "a/r", "b/r", "b/r", "b/r", "c/r", "c/r", "c/r"},
+			[]uint64{1, 2, 3, 4, 5}, []uint64{1, 2, 3, 4, 5, 7, 8}},
+		"a small third": {[]string{"a/r", "a/r", "a/r", "b/r", "b/r", "b/r", "c/r"},
+			[]uint64{1, 2, 3, 4, 5}, []uint64{1, 2, 3, 4, 5, 6, 7}},
+		"one large of three": {[]string{"a/r", "a/r", "a/r", "a/r", "a/r", "b/r", "c/r"},
+			[]uint64{1, 2, 3, 4, 5}, []uint64{1, 6, 7}},
+		"racks of data centers": {[]string{"a/r", "a/r", "a/s", "b/r", "b/r", "b/s", "c/r", "c/r", "c/s"}, nil,
+			[]uint64{1, 2, 3, 4, 6, 7, 9}},
+		"nine of one each, leader": {[]string{"a/r", "b/r", "c/r", "d/r", "e/r", "f/r", "g/r", "h/r", "i/r"},
+			[]uint64{9}, []uint64{1, 2, 3, 4, 5, 6, 9}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := chooseVoters(draft(c.places, c.voting...)); !slices.Equal(got, c.want) {
@@ -99,7 +108,8 @@ func TestChooseVotersProperties(t *testing.T) {
 		var all []candidate
 		dcs, racks := 1+rng.IntN(5), 1+rng.IntN(4)
 		for id := range 1 + rng.IntN(14) {
-			all = append(all, candidate{id: uint64(id + 1), datacenter: string(rune('a' + rng.IntN(dcs))), rack: string(rune('r' + rng.IntN(racks))),
+			all = append(all, candidate{id: uint64(id + 1), datacenter: string(rune('a' + rng.IntN(dcs))),
+				rack:  string(rune('r' + rng.IntN(racks))),
 				alive: rng.IntN(5) > 0, votes: rng.IntN(2) == 0})
 		}
 		all[rng.IntN(len(all))].leads = true

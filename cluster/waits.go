@@ -58,7 +58,8 @@ func (c *Cluster) noteWaits() {
 		mine := o.Node == c.Self() || c.driver.node.BasicStatus().RaftState == raft.StateLeader
 		if mine && c.ticks-s.since >= waitsLogTicks && (s.logged == 0 || c.ticks-s.logged >= waitsLogEvery) {
 			s.logged = c.ticks
-			c.opts.Logger.Warn("operation of the ring waits", "operation", o.ID, "kind", o.Kind, "node", m.Topology.NameOf(o.Node),
+			c.opts.Logger.Warn("operation of the ring waits", "operation", o.ID, "kind", o.Kind, "node",
+				m.Topology.NameOf(o.Node),
 				"phase", o.Phase, "for", s.waits)
 		}
 		c.steps[o.ID] = s
@@ -78,7 +79,8 @@ func (c *Cluster) waitsFor(m *Metadata, o *ring.Operation) string {
 		case len(live) > 0:
 			return "live nodes to apply it: " + c.describeNodes(live)
 		case len(dead) > 0:
-			return "one of these dead nodes, which form a quorum of replicas that does not know of it, to start: " + c.describeNodes(dead)
+			return "one of these dead nodes, which form a quorum of replicas that does not know of it, to start: " +
+				c.describeNodes(dead)
 		}
 		return "the leader of the metadata"
 	}

@@ -16,13 +16,15 @@ func TestSeedNamesTheMissingMajority(t *testing.T) {
 	nodes[2].stop()
 	eventually(t, func() bool { return nodes[0].MajorityError() != nil })
 	v := nodes[0].Voters()
-	if err := nodes[0].MajorityError(); v.Alive != 1 || v.Required != 2 || len(v.Down) != 2 || !strings.Contains(err.Error(), nodes[1].addr.Addr().String()) {
+	if err := nodes[0].MajorityError(); v.Alive != 1 || v.Required != 2 || len(v.Down) != 2 ||
+		!strings.Contains(err.Error(), nodes[1].addr.Addr().String()) {
 		t.Errorf("%+v: %v", v, err)
 	}
 	joins := newTestNode(t, 4, nodes[0].addr)
 	joins.limit = 3 * time.Second
 	err := joins.open()
-	if err == nil || !strings.Contains(err.Error(), "the seed answers, but only 1 of the metadata voters are alive and 2 are needed") {
+	if err == nil || !strings.Contains(err.Error(), "the seed answers, but only 1 of the metadata voters are alive "+
+		"and 2 are needed") {
 		t.Errorf("without a majority: %v", err)
 	}
 	joins.stop()

@@ -56,7 +56,8 @@ const (
 // Note counts an event.
 func (c *Coordinator) Note(e Event) {
 	n := &c.counts
-	[...]*atomic.Uint64{&n.writeTimeouts, &n.readTimeouts, &n.unavailable, &n.overloaded, &n.speculated, &n.replans}[e].Add(1)
+	[...]*atomic.Uint64{&n.writeTimeouts, &n.readTimeouts, &n.unavailable, &n.overloaded, &n.speculated,
+		&n.replans}[e].Add(1)
 }
 
 // WriteSize returns the bytes that a write of the mutations reserves.
@@ -81,8 +82,8 @@ func (c *Coordinator) ReserveRead() error {
 // ReleaseRead ends a read that ReserveRead admitted.
 func (c *Coordinator) ReleaseRead() { c.reading.Add(-1) }
 
-// Available returns Unavailable if this node considers too few replicas alive for a write of m at level, and UnknownTable if
-// its table was dropped.
+// Available returns Unavailable if this node considers too few replicas alive for a write of m at level, and
+// UnknownTable if its table was dropped.
 func (c *Coordinator) Available(m *row.Mutation, level ring.Consistency) error {
 	table := c.view.Schema().TableByStorage(m.Table)
 	if table == nil {
@@ -111,14 +112,14 @@ func (c *Coordinator) Available(m *row.Mutation, level ring.Consistency) error {
 	return nil
 }
 
-// Order assigns timestamps after all stored ones to the mutations of req whose tables have write_ordering, and then calls
-// write. If it fails, it calls done with the error of a write, and nothing was sent.
+// Order assigns timestamps after all stored ones to the mutations of req whose tables have write_ordering, and then
+// calls write. If it fails, it calls done with the error of a write, and nothing was sent.
 func (c *Coordinator) Order(req *WriteRequest, write func(*WriteRequest, func(error)), done func(error)) {
 	c.order(req, write, done)
 }
 
-// Continue calls next, which continues an operation and calls done. If next panics before it has called done, Continue calls
-// done with the error. done is called once.
+// Continue calls next, which continues an operation and calls done. If next panics before it has called done, Continue
+// calls done with the error. done is called once.
 func (c *Coordinator) Continue(where string, done func(error), next func(done func(error))) {
 	c.handOver(where, done, next)
 }
@@ -138,8 +139,8 @@ func (c *Coordinator) RecordLatency(node ring.NodeID, took time.Duration) {
 	c.peers.Record(node, took, c.clock.Monotonic())
 }
 
-// SpeculateAfter returns how long a request that asked as few replicas of the table as it could waits before it asks others as
-// well. It is not ok if the table's speculative_retry forbids that.
+// SpeculateAfter returns how long a request that asked as few replicas of the table as it could waits before it asks
+// others as well. It is not ok if the table's speculative_retry forbids that.
 func (c *Coordinator) SpeculateAfter(table *schema.Table) (after time.Duration, ok bool) {
 	return c.tables.Patience(table)
 }
@@ -156,7 +157,8 @@ func TracedReplica(replicas Replicas, node ring.NodeID, t Trace) Replica {
 	return r
 }
 
-// Remaining returns the time until a monotonic deadline, at least a millisecond so that a request can still fail in order.
+// Remaining returns the time until a monotonic deadline, at least a millisecond so that a request can still fail in
+// order.
 func (c *Coordinator) Remaining(deadline time.Duration) time.Duration { return c.remaining(deadline) }
 
 // reserve admits size bytes of one more write, or refuses them.

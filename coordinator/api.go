@@ -16,13 +16,15 @@ type View interface {
 	Topology() *ring.Topology
 	// Alive reports whether this node's failure detector considers the node alive.
 	Alive(ring.NodeID) bool
-	// PaxosFloor returns the low bound (µs) of a table: its acceptors refuse ballots up to it, as if they had promised it.
+	// PaxosFloor returns the low bound (µs) of a table: its acceptors refuse ballots up to it, as if they had promised
+	// it.
 	PaxosFloor(schema.StorageID) int64
 }
 
-// Replica is a node in its role as a replica, this node or another one. Every method returns at once and calls done exactly
-// once, possibly before it returns. A failure that certainly had no effect is ErrNotSent (errors.Is). epoch is that of the
-// topology with which the request was planned: a replica that knows of a later change of replica sets refuses with NotReplica.
+// Replica is a node in its role as a replica, this node or another one. Every method returns at once and calls done
+// exactly once, possibly before it returns. A failure that certainly had no effect is ErrNotSent (errors.Is). epoch is
+// that of the topology with which the request was planned: a replica that knows of a later change of replica sets
+// refuses with NotReplica.
 type Replica interface {
 	// Apply makes the mutations durable (unless the keyspace has durable_writes disabled) and visible.
 	Apply(epoch uint64, mutations []*row.Mutation, timeout time.Duration, done func(error))
@@ -34,8 +36,8 @@ type Replica interface {
 	Truncate(epoch uint64, t Truncation, timeout time.Duration, done func(error))
 }
 
-// Blocking is a Replica on this node that can also read in the caller's goroutine, which then blocks on the disk. A request's
-// own goroutine may block; the goroutine of a stream, a timer or a commit may not.
+// Blocking is a Replica on this node that can also read in the caller's goroutine, which then blocks on the disk. A
+// request's own goroutine may block; the goroutine of a stream, a timer or a commit may not.
 type Blocking interface {
 	ReadHere(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(page []byte, err error))
 	DigestHere(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(row.Digest, error))
@@ -51,8 +53,8 @@ const (
 	ForHint
 )
 
-// Remote is a Replica that sends encoded requests. A request for several replicas is encoded once, and contains the epoch of
-// the topology with which it was planned. The methods do not retain a request's bytes.
+// Remote is a Replica that sends encoded requests. A request for several replicas is encoded once, and contains the
+// epoch of the topology with which it was planned. The methods do not retain a request's bytes.
 type Remote interface {
 	Replica
 	AppendMutations(dst []byte, epoch uint64, mutations []*row.Mutation) []byte
@@ -88,19 +90,20 @@ type WriteRequest struct {
 	Type        WriteType
 	Timeout     time.Duration
 	Trace       Trace
-	// Ordered means that some of the mutations' tables have write_ordering. Cells with the timestamp Stamp, or Stamp-1, get
-	// a timestamp after all that a quorum has for them (order.go); a client's timestamps stay.
+	// Ordered means that some of the mutations' tables have write_ordering. Cells with the timestamp Stamp, or Stamp-1,
+	// get a timestamp after all that a quorum has for them (order.go); a client's timestamps stay.
 	Ordered bool
 	Stamp   int64
 	// Applied means that this node has applied the mutations already, durably.
 	Applied bool
-	// Since is for mutations that this node had stored and writes again: the monotonic time of the BeginSending before it read
-	// them. A truncation that was prepared since makes the hints of the write void. Zero means that the write begins now.
+	// Since is for mutations that this node had stored and writes again: the monotonic time of the BeginSending before
+	// it read them. A truncation that was prepared since makes the hints of the write void. Zero means that the write
+	// begins now.
 	Since time.Duration
 	// Settled, if not nil, is called once, when no answer to the request is outstanding.
 	Settled func(Settlement)
-	// Sender, if not nil, sends the only mutation to each replica instead of Replica.Apply. Package paxos uses it for the
-	// commit of a decided change.
+	// Sender, if not nil, sends the only mutation to each replica instead of Replica.Apply. Package paxos uses it for
+	// the commit of a decided change.
 	Sender Sender
 }
 
@@ -108,8 +111,8 @@ type WriteRequest struct {
 type Settlement struct {
 	// Hinted reports that every replica has acknowledged its mutations, or that a hint for it is on disk.
 	Hinted bool
-	// Majority reports that a majority of the replicas of each mutation has acknowledged it, or all that were alive, and at
-	// least one.
+	// Majority reports that a majority of the replicas of each mutation has acknowledged it, or all that were alive,
+	// and at least one.
 	Majority bool
 }
 
@@ -123,8 +126,8 @@ type ReadRequest struct {
 	Command     *row.ReadCommand
 	Consistency ring.Consistency
 	Timeout     time.Duration
-	// Contention limits the time for which a serial read competes with other proposers. Package paxos executes such reads;
-	// zero means its default.
+	// Contention limits the time for which a serial read competes with other proposers. Package paxos executes such
+	// reads; zero means its default.
 	Contention time.Duration
 	Trace      Trace
 	// Only restricts a read at ALL to these nodes: it reads and repairs all of them that are replicas, and no others.
@@ -133,8 +136,8 @@ type ReadRequest struct {
 	// Cancel ends the read early, here and at the replicas, with env.ErrCanceled; nil means that nothing does. Command
 	// contains the same.
 	Cancel *env.Cancel
-	// Blocks means that the caller's goroutine may block on the disk. The first request to this node is then executed in it,
-	// without a worker.
+	// Blocks means that the caller's goroutine may block on the disk. The first request to this node is then executed
+	// in it, without a worker.
 	Blocks bool
 	// Memory bounds the bytes that the read uses if the answers of the replicas differ: for their pages, for the
 	// merge and for repairs. A read that needs more fails with NeedsMemory. Zero means no bound.

@@ -93,8 +93,8 @@ func (h *fickleHolder) KeepBatch(id coordinator.RequestID, _ []byte, _ time.Dura
 
 func (h *fickleHolder) ForgetBatches([]coordinator.RequestID, time.Duration, func(error)) {}
 
-// TestHandOverWhileBatchesCome decommissions a node while others send it batches: each acknowledged batch is on two other nodes when
-// the handover has ended, and none is accepted after that.
+// TestHandOverWhileBatchesCome decommissions a node while others send it batches: each acknowledged batch is on two
+// other nodes when the handover has ended, and none is accepted after that.
 func TestHandOverWhileBatchesCome(t *testing.T) {
 	var holders []*fickleHolder
 	view := &leavingView{fakeView: newFakeView(t, 4, 3, func(ring.NodeID) coordinator.Replica {
@@ -102,8 +102,10 @@ func TestHandOverWhileBatchesCome(t *testing.T) {
 		holders = append(holders, h)
 		return h
 	})}
-	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1"},
-		Store: &memoryStore{keys: map[string][]byte{}}, Batches: batchlog.Options{Limits: batchlog.Limits{Retry: time.Millisecond}}})
+	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view,
+		Clock: realClock{time.Now()}, LocalDatacenter: "dc1"},
+		Store:   &memoryStore{keys: map[string][]byte{}},
+		Batches: batchlog.Options{Limits: batchlog.Limits{Retry: time.Millisecond}}})
 	defer c.Close()
 	m := &row.Mutation{}
 	m.Reset(view.table.StorageID, row.NewPartitionKey([]byte("k")))
@@ -172,14 +174,17 @@ func TestHandOverWhileBatchesCome(t *testing.T) {
 func TestPartialBatchIsReplayed(t *testing.T) {
 	quick := &quickReplica{page: emptyPage()}
 	view := newFakeView(t, 1, 1, func(ring.NodeID) coordinator.Replica { return quick })
-	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1"},
-		Store: &memoryStore{keys: map[string][]byte{}}, Batches: batchlog.Options{Limits: batchlog.Limits{Retry: time.Hour}}})
+	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view,
+		Clock: realClock{time.Now()}, LocalDatacenter: "dc1"},
+		Store:   &memoryStore{keys: map[string][]byte{}},
+		Batches: batchlog.Options{Limits: batchlog.Limits{Retry: time.Hour}}})
 	defer c.Close()
 	m := &row.Mutation{}
 	m.Reset(view.table.StorageID, row.NewPartitionKey([]byte("k")))
 	encoded := row.AppendMutation(wire.AppendInt64(wire.AppendInt64(nil, time.Now().UnixNano()), 0), m)
 	for n := range 20 {
-		two := &coordinator.WriteRequest{Mutations: []*row.Mutation{m, m}, Consistency: ring.One, Type: coordinator.WriteBatch, Timeout: time.Second}
+		two := &coordinator.WriteRequest{Mutations: []*row.Mutation{m, m}, Consistency: ring.One,
+			Type: coordinator.WriteBatch, Timeout: time.Second}
 		c.Write(two, func(err error) {
 			if err != nil {
 				t.Error(err)
@@ -216,7 +221,8 @@ func (s *fullStore) SetLocal(key, value []byte, sync bool) error {
 // TestDuplicateBatchIsKept delivers the message to store a batch a second time, when the disk is full.
 func TestDuplicateBatchIsKept(t *testing.T) {
 	view := newFakeView(t, 1, 1, func(ring.NodeID) coordinator.Replica { return &quickReplica{page: emptyPage()} })
-	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1"},
+	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view,
+		Clock: realClock{time.Now()}, LocalDatacenter: "dc1"},
 		Store: &fullStore{memoryStore: memoryStore{keys: map[string][]byte{}}}})
 	defer c.Close()
 	m := &row.Mutation{}
@@ -224,7 +230,8 @@ func TestDuplicateBatchIsKept(t *testing.T) {
 	encoded := row.AppendMutation(wire.AppendInt64(wire.AppendInt64(nil, time.Now().UnixNano()), int64(time.Hour)), m)
 	var answers []error
 	for range 2 {
-		c.Batches.Keep(coordinator.RequestID{Node: 1, Sequence: 1000}, encoded, func(err error) { answers = append(answers, err) })
+		c.Batches.Keep(coordinator.RequestID{Node: 1, Sequence: 1000}, encoded,
+			func(err error) { answers = append(answers, err) })
 	}
 	if answers[0] != nil || answers[1] == nil {
 		t.Fatalf("the answers are %v", answers)

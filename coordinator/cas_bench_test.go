@@ -24,8 +24,8 @@ import (
 	"cqld/storage"
 )
 
-// benchNode is a coordinator and replica with storage on disk; messages are delivered by function calls in separate goroutines,
-// with the encoded payloads.
+// benchNode is a coordinator and replica with storage on disk; messages are delivered by function calls in separate
+// goroutines, with the encoded payloads.
 type benchNode struct {
 	id       ring.NodeID
 	nodes    []*benchNode
@@ -100,7 +100,8 @@ func newBenchRing(b testing.TB, n int) []*benchNode {
 	var members []*ring.Node
 	for i := range nodes {
 		id := ring.NodeID(i + 1)
-		engine, err := storage.Open(storage.Options{Dir: b.TempDir(), FS: vfs.Default, Clock: realClock{time.Now()}, Sync: storage.SyncBatch})
+		engine, err := storage.Open(storage.Options{Dir: b.TempDir(), FS: vfs.Default, Clock: realClock{time.Now()},
+			Sync: storage.SyncBatch})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -111,7 +112,8 @@ func newBenchRing(b testing.TB, n int) []*benchNode {
 		})
 		nodes[i] = &benchNode{id: id, nodes: nodes, schema: s, engine: engine, running: running,
 			services: map[messaging.Verb]messaging.Service{}}
-		members = append(members, &ring.Node{ID: id, Datacenter: "dc1", Rack: "r1", State: ring.Normal, Tokens: []ring.Token{ring.Token(i) << 60}})
+		members = append(members, &ring.Node{ID: id, Datacenter: "dc1", Rack: "r1", State: ring.Normal,
+			Tokens: []ring.Token{ring.Token(i) << 60}})
 	}
 	b.Cleanup(running.end) // a quorum answers the client before the last replica has done its work
 	for _, n := range nodes {
@@ -145,7 +147,8 @@ func (n *benchNode) insert(key row.PartitionKey, first, rows int, done func(erro
 		cmd.Slices = append(cmd.Slices, row.ExactRow(fmt.Appendf(nil, "%09d", first+i)))
 	}
 	n.proposer.CAS(&paxos.CASRequest{
-		Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum, Contention: 10 * time.Second, Timeout: 10 * time.Second,
+		Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum, Contention: 10 * time.Second,
+		Timeout: 10 * time.Second,
 		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
 			if len(page) > 2 {
 				return nil, false, nil
@@ -157,7 +160,8 @@ func (n *benchNode) insert(key row.PartitionKey, first, rows int, done func(erro
 				r.Reset()
 				r.Clustering = cmd.Slices[i].Start
 				r.Liveness.Timestamp = timestamp
-				r.Cells = append(r.Cells, row.Cell{Column: table.Column("v").ID, Timestamp: timestamp, Value: benchText})
+				r.Cells = append(r.Cells, row.Cell{Column: table.Column("v").ID, Timestamp: timestamp,
+					Value: benchText})
 				m.AddRow(r)
 			}
 			return m, true, nil
@@ -173,15 +177,17 @@ func (n *benchNode) insert(key row.PartitionKey, first, rows int, done func(erro
 // benchText is immutable.
 var benchText = slices.Repeat([]byte("0123456789"), 15)
 
-// BenchmarkCAS executes conditional inserts through one coordinator, with fsync: into one partition, or each into its own. An op is
-// one insert; B and allocations are those of all nodes.
+// BenchmarkCAS executes conditional inserts through one coordinator, with fsync: into one partition, or each into its
+// own. An op is one insert; B and allocations are those of all nodes.
 func BenchmarkCAS(b *testing.B) {
 	for _, c := range []struct {
 		nodes, flight, rows int
 		apart               bool
 	}{
-		{nodes: 1, flight: 1, rows: 1}, {nodes: 1, flight: 64, rows: 1}, {nodes: 1, flight: 64, rows: 1, apart: true}, {nodes: 1, flight: 16, rows: 100},
-		{nodes: 4, flight: 1, rows: 1}, {nodes: 4, flight: 16, rows: 1}, {nodes: 4, flight: 64, rows: 1}, {nodes: 4, flight: 16, rows: 100},
+		{nodes: 1, flight: 1, rows: 1}, {nodes: 1, flight: 64, rows: 1}, {nodes: 1, flight: 64, rows: 1, apart: true},
+		{nodes: 1, flight: 16, rows: 100},
+		{nodes: 4, flight: 1, rows: 1}, {nodes: 4, flight: 16, rows: 1}, {nodes: 4, flight: 64, rows: 1},
+		{nodes: 4, flight: 16, rows: 100},
 	} {
 		where := "one partition"
 		if c.apart {

@@ -16,8 +16,8 @@ import (
 	"cqld/simulation/scenario"
 )
 
-// TestReplayWaitsForConfirmedMetadata stores a hint and logged batches, one of them for a table that is created later. None
-// is sent, or becomes void, before the metadata are confirmed and the table is known.
+// TestReplayWaitsForConfirmedMetadata stores a hint and logged batches, one of them for a table that is created later.
+// None is sent, or becomes void, before the metadata are confirmed and the table is known.
 func TestReplayWaitsForConfirmedMetadata(t *testing.T) {
 	view := newFakeView(t, 1, 1, func(ring.NodeID) coordinator.Replica { return &quickReplica{page: emptyPage()} })
 	view.replicas[2] = &quickReplica{page: emptyPage()} // the target of the hints
@@ -31,12 +31,14 @@ func TestReplayWaitsForConfirmedMetadata(t *testing.T) {
 	batch := func(table schema.StorageID) []byte {
 		return row.AppendMutation(wire.AppendInt64(wire.AppendInt64(nil, now.UnixNano()), 0), mutation(table))
 	}
-	hint := row.AppendMutation(wire.AppendInt64(wire.AppendInt64(nil, now.Add(time.Hour).Unix()), now.UnixNano()), mutation(view.table.StorageID))
+	hint := row.AppendMutation(wire.AppendInt64(wire.AppendInt64(nil, now.Add(time.Hour).Unix()), now.UnixNano()),
+		mutation(view.table.StorageID))
 	if err := store.SetLocal(wire.AppendUint64(wire.AppendUint64([]byte("hint/"), 2), 1), hint, true); err != nil {
 		t.Fatal(err)
 	}
 	var confirmed atomic.Bool
-	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view, Clock: realClock{now}, LocalDatacenter: "dc1",
+	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view,
+		Clock: realClock{now}, LocalDatacenter: "dc1",
 		Confirmed: confirmed.Load}, Store: store,
 		Hints:   hints.Options{Limits: hints.Limits{Retry: time.Millisecond}},
 		Batches: batchlog.Options{Limits: batchlog.Limits{Retry: time.Millisecond}}})

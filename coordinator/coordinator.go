@@ -26,11 +26,11 @@ type Options struct {
 	Store           LocalStore // stores truncations; nil means that a restart forgets them
 	Stamps          Timestamps // nil means timestamps come from Clock and are not synchronized with peers
 	Unsafe          Unsafe
-	// AwaitingFirstHeartbeat reports whether a node has just been admitted to the ring and has not sent its first heartbeat;
-	// nil means never.
+	// AwaitingFirstHeartbeat reports whether a node has just been admitted to the ring and has not sent its first
+	// heartbeat; nil means never.
 	AwaitingFirstHeartbeat func() bool
-	// Confirmed reports whether View is at least as recent as the metadata that a majority of the cluster had committed when
-	// this node started. Until then, hints and logged batches wait. nil means that it always is.
+	// Confirmed reports whether View is at least as recent as the metadata that a majority of the cluster had committed
+	// when this node started. Until then, hints and logged batches wait. nil means that it always is.
 	Confirmed func() bool
 	// OnError receives failures for which no request waits; nil means that they are ignored.
 	OnError func(error)
@@ -54,8 +54,8 @@ type Unsafe struct {
 	NoTruncationStreams  bool // let streams transfer rows that were read before a truncation
 	NoWriteOrder         bool // do not act on the table option write_ordering
 
-	// StaleEpochs makes replicas accept requests that were planned for an earlier ring; OneSided counts acknowledgements and
-	// votes only among the present replicas.
+	// StaleEpochs makes replicas accept requests that were planned for an earlier ring; OneSided counts
+	// acknowledgements and votes only among the present replicas.
 	StaleEpochs, OneSided bool
 	// ReadOneSide makes reads use only the present replicas while an operation is Switching.
 	ReadOneSide bool
@@ -101,8 +101,9 @@ type Coordinator struct {
 func New(o Options) *Coordinator {
 	c := &Coordinator{
 		view: o.View, replicas: o.Replicas, clock: o.Clock, localDC: o.LocalDatacenter,
-		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, onError: o.OnError, guard: o.Guard, awaitingFirstHeartbeat: o.AwaitingFirstHeartbeat,
-		confirmed: o.Confirmed, hints: o.Hints,
+		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, onError: o.OnError, guard: o.Guard,
+		awaitingFirstHeartbeat: o.AwaitingFirstHeartbeat,
+		confirmed:              o.Confirmed, hints: o.Hints,
 	}
 	if c.stamps = o.Stamps; c.stamps == nil {
 		c.stamps = env.NewHLC(o.Clock, time.Minute)
@@ -138,7 +139,8 @@ func (c *Coordinator) Stats() Stats {
 		WriteTimeouts: n.writeTimeouts.Load(), ReadTimeouts: n.readTimeouts.Load(),
 		Unavailable: n.unavailable.Load(), Overloaded: n.overloaded.Load(),
 		DigestMismatches: n.digestMismatches.Load(), ReadRepairs: n.readRepairs.Load(),
-		ShortReads: n.shortReads.Load(), Speculated: n.speculated.Load(), Replans: n.replans.Load(), Restamped: n.restamped.Load(),
+		ShortReads: n.shortReads.Load(), Speculated: n.speculated.Load(), Replans: n.replans.Load(),
+		Restamped: n.restamped.Load(),
 	}
 }
 
@@ -155,14 +157,14 @@ func (c *Coordinator) release(b *[]byte) {
 	}
 }
 
-// replicasOf returns the replicas of a token of a table in topology t. The replica of a keyspace of LocalStrategy is this
-// node.
+// replicasOf returns the replicas of a token of a table in topology t. The replica of a keyspace of LocalStrategy is
+// this node.
 func (c *Coordinator) replicasOf(t *ring.Topology, table *schema.Table, token ring.Token) ring.ReplicaSet {
 	return ReplicasOf(c.view.Self(), t, table, token)
 }
 
-// outdated reports whether this node knows of a later ring change than a plan made at epoch: replicas of the plan may have
-// left the ring.
+// outdated reports whether this node knows of a later ring change than a plan made at epoch: replicas of the plan may
+// have left the ring.
 func (c *Coordinator) outdated(epoch uint64) bool { return c.view.Topology().Moved() > epoch }
 
 // onlySelf reports whether this node is the only replica of the token of a table.
@@ -175,8 +177,9 @@ func (c *Coordinator) remaining(deadline time.Duration) time.Duration {
 	return max(deadline-c.clock.Monotonic(), time.Millisecond)
 }
 
-// patience returns how long to wait for a replica's answer to a change, for a request that began at began and has a deadline
-// (both monotonic): the whole timeout, even if less is left. A truncation waits as long for messages that the network delays.
+// patience returns how long to wait for a replica's answer to a change, for a request that began at began and has a
+// deadline (both monotonic): the whole timeout, even if less is left. A truncation waits as long for messages that the
+// network delays.
 func (c *Coordinator) patience(began, deadline time.Duration) time.Duration {
 	return max(deadline-began, time.Millisecond)
 }

@@ -34,23 +34,26 @@ func (a *alone) Topology() *ring.Topology          { return a.topology }
 func (a *alone) Alive(ring.NodeID) bool            { return true }
 func (a *alone) PaxosFloor(schema.StorageID) int64 { return 0 }
 
-// TestCountersUnderLoad adds from many goroutines to a few counters of a node whose disk answers in a separate goroutine; some
-// messages are duplicated, and some requests exceed the bounds.
+// TestCountersUnderLoad adds from many goroutines to a few counters of a node whose disk answers in a separate
+// goroutine; some messages are duplicated, and some requests exceed the bounds.
 func TestCountersUnderLoad(t *testing.T) {
 	text := types.Native(types.Text)
 	s := schema.Empty()
 	for _, change := range []schema.Change{
 		&schema.CreateKeyspace{Keyspace: "ks", Replication: ring.Replication{Class: ring.Simple, Factor: 1}},
-		&schema.CreateTable{Keyspace: "ks", Table: "n", ID: schema.UUID{1}, Options: schema.DefaultOptions(), Columns: []schema.ColumnSpec{
-			{Name: "k", Kind: schema.PartitionKey, Type: text}, {Name: "v", Kind: schema.Regular, Type: types.Native(types.Counter)},
-		}},
+		&schema.CreateTable{Keyspace: "ks", Table: "n", ID: schema.UUID{1}, Options: schema.DefaultOptions(),
+			Columns: []schema.ColumnSpec{
+				{Name: "k", Kind: schema.PartitionKey, Type: text},
+				{Name: "v", Kind: schema.Regular, Type: types.Native(types.Counter)},
+			}},
 	} {
 		var err error
 		if s, err = schema.Apply(s, change); err != nil {
 			t.Fatal(err)
 		}
 	}
-	view := &alone{s, ring.NewTopology(1, []*ring.Node{{ID: 1, Datacenter: "dc1", Rack: "r1", State: ring.Normal, Tokens: []ring.Token{0}}})}
+	view := &alone{s, ring.NewTopology(1, []*ring.Node{{ID: 1, Datacenter: "dc1", Rack: "r1", State: ring.Normal,
+		Tokens: []ring.Token{0}}})}
 	clock := realClock{time.Now()}
 	engine, err := storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: clock})
 	if err != nil {
@@ -62,8 +65,10 @@ func TestCountersUnderLoad(t *testing.T) {
 		}
 	}()
 	local := replica.NewLocal(engine, view, nil)
-	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: replica.NewDirectory(local, nil, view), Clock: clock,
-		LocalDatacenter: "dc1", Limits: coordinator.Limits{WritesInFlight: 64}}, Store: engine, Counters: counters.Options{Limits: counters.Limits{Group: 7}}})
+	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view,
+		Replicas: replica.NewDirectory(local, nil, view), Clock: clock,
+		LocalDatacenter: "dc1", Limits: coordinator.Limits{WritesInFlight: 64}}, Store: engine,
+		Counters: counters.Options{Limits: counters.Limits{Group: 7}}})
 	table := s.Table("ks", "n")
 	add := func(key int) *row.Mutation {
 		m, r := &row.Mutation{}, row.NewRow()
@@ -82,8 +87,9 @@ func TestCountersUnderLoad(t *testing.T) {
 				key := (i + n) % keys
 				answer := make(chan error, 2)
 				if i%2 == 0 {
-					c.Counters.Update(&coordinator.WriteRequest{Mutations: []*row.Mutation{add(key)}, Consistency: ring.Quorum,
-						Type: coordinator.WriteCounter, Timeout: time.Minute}, func(err error) { answer <- err })
+					c.Counters.Update(&coordinator.WriteRequest{Mutations: []*row.Mutation{add(key)},
+						Consistency: ring.Quorum,
+						Type:        coordinator.WriteCounter, Timeout: time.Minute}, func(err error) { answer <- err })
 				} else {
 					update := counters.Update{Epoch: 1, Consistency: ring.One, Mutation: add(key),
 						ID: coordinator.RequestID{Node: ring.NodeID(i), Incarnation: 1, Sequence: uint64(n + 1)}}
@@ -116,7 +122,8 @@ func TestCountersUnderLoad(t *testing.T) {
 // sumOn returns the value in a node's storage of the counter that m changes.
 func sumOn(t *testing.T, engine *storage.Engine, m *row.Mutation) (sum int64) {
 	t.Helper()
-	page, err := engine.Read(nil, &row.ReadCommand{Table: m.Table, Key: m.Key, Slices: []row.Slice{row.AllRows()}, Now: time.Now().Unix()})
+	page, err := engine.Read(nil, &row.ReadCommand{Table: m.Table, Key: m.Key, Slices: []row.Slice{row.AllRows()},
+		Now: time.Now().Unix()})
 	if err != nil {
 		t.Fatal(err)
 	}

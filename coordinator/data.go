@@ -8,9 +8,9 @@ import (
 	"cqld/ring"
 )
 
-// gatherLocked ends a data round when enough pages have arrived: it merges them, repairs replicas that lack something, and
-// continues reading if a limit ended the pages before the limit of the command was met. It unlocks mu and releases the
-// caller's reference.
+// gatherLocked ends a data round when enough pages have arrived: it merges them, repairs replicas that lack something,
+// and continues reading if a limit ended the pages before the limit of the command was met. It unlocks mu and releases
+// the caller's reference.
 func (op *readOp) gatherLocked() {
 	if !op.tally.Satisfied() {
 		op.mu.Unlock()
@@ -45,8 +45,8 @@ func (op *readOp) gatherLocked() {
 	op.repairLocked(lacks)
 }
 
-// repairLocked writes to every replica what it lacks, and waits until as many as the level requires have the whole answer:
-// so a later read at the same level returns it, too.
+// repairLocked writes to every replica what it lacks, and waits until as many as the level requires have the whole
+// answer: so a later read at the same level returns it, too.
 func (op *readOp) repairLocked(lacks []resolve.Repairs) {
 	op.resetTally()
 	send := lacks[:0]
@@ -158,8 +158,8 @@ func (op *readOp) repaired(node ring.NodeID, round int, err error) {
 	op.release()
 }
 
-// nextRepaired returns a replica that does not participate in the repair yet, and that counts wherever failed would have: one
-// that was not asked, or whose page arrived too late to be in the answer.
+// nextRepaired returns a replica that does not participate in the repair yet, and that counts wherever failed would
+// have: one that was not asked, or whose page arrived too late to be in the answer.
 func (op *readOp) nextRepaired(failed ring.NodeID) *readTarget {
 	var late *readTarget
 	for _, t := range op.targets {
@@ -184,8 +184,8 @@ func (op *readOp) advanceIfRepairedLocked() {
 	op.release()
 }
 
-// advanceLocked answers, or continues reading if the round ended before the limit. It unlocks mu and releases the caller's
-// reference.
+// advanceLocked answers, or continues reading if the round ended before the limit. It unlocks mu and releases the
+// caller's reference.
 func (op *readOp) advanceLocked() {
 	for op.next != nil {
 		if op.rounds >= op.c.limits.RoundsMax {

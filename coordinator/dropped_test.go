@@ -46,17 +46,20 @@ var droppedRequests = map[string]func(c *cluster, done func(error)){
 		}, func(_ bool, _ []byte, err error) { done(err) })
 	},
 	"read": func(c *cluster, done func(error)) {
-		c.Node(4).Coordinator.Read(&coordinator.ReadRequest{Command: c.dropRead(), Consistency: ring.Quorum, Timeout: 2 * time.Second},
+		c.Node(4).Coordinator.Read(&coordinator.ReadRequest{Command: c.dropRead(), Consistency: ring.Quorum,
+			Timeout: 2 * time.Second},
 			func(_ []byte, err error) { done(err) })
 	},
 	"serial read": func(c *cluster, done func(error)) {
-		c.Node(4).Proposer.Read(&coordinator.ReadRequest{Command: c.dropRead(), Consistency: ring.Serial, Timeout: 2 * time.Second},
+		c.Node(4).Proposer.Read(&coordinator.ReadRequest{Command: c.dropRead(), Consistency: ring.Serial,
+			Timeout: 2 * time.Second},
 			func(_ []byte, err error) { done(err) })
 	},
 	"scan": func(c *cluster, done func(error)) {
 		cmd := &row.ReadCommand{Table: c.Table.StorageID, Slices: []row.Slice{row.AllRows()}}
 		cmd.Range.Tokens = ring.FullRange()
-		c.Node(4).Coordinator.Read(&coordinator.ReadRequest{Command: cmd, Consistency: ring.Quorum, Timeout: 2 * time.Second},
+		c.Node(4).Coordinator.Read(&coordinator.ReadRequest{Command: cmd, Consistency: ring.Quorum,
+			Timeout: 2 * time.Second},
 			func(_ []byte, err error) { done(err) })
 	},
 }
@@ -73,7 +76,8 @@ func (c *cluster) dropWrite(kind coordinator.WriteType, keys ...string) *coordin
 }
 
 func (c *cluster) dropRead() *row.ReadCommand {
-	return &row.ReadCommand{Table: c.Table.StorageID, Key: row.NewPartitionKey([]byte("k1")), Slices: []row.Slice{row.AllRows()}}
+	return &row.ReadCommand{Table: c.Table.StorageID, Key: row.NewPartitionKey([]byte("k1")),
+		Slices: []row.Slice{row.AllRows()}}
 }
 
 // drop removes both tables from the schema, and their rows from the storage of all nodes.
@@ -92,9 +96,9 @@ func (c *cluster) drop() {
 	}
 }
 
-// TestRequestsOfADroppedTable drops the table of a request before it and after every possible number of its messages, with a stable
-// ring and with one that has changed, so that replicas refuse the coordinator's plan. Each request is answered once. One that begins
-// after the drop gets this error, and nothing is sent.
+// TestRequestsOfADroppedTable drops the table of a request before it and after every possible number of its messages,
+// with a stable ring and with one that has changed, so that replicas refuse the coordinator's plan. Each request is
+// answered once. One that begins after the drop gets this error, and nothing is sent.
 func TestRequestsOfADroppedTable(t *testing.T) {
 	for name, request := range droppedRequests {
 		for _, moved := range []bool{false, true} {

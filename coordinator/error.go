@@ -26,8 +26,8 @@ func (e *NotReplica) Error() string {
 // Is makes it an ErrNotSent.
 func (e *NotReplica) Is(target error) bool { return target == ErrNotSent }
 
-// TruncationVoid is a replica's refusal of a truncation that was not prepared there, has expired, or was overtaken by another
-// truncation of the table: its coordinator may be dead, and the rows may be newer. Nothing was done.
+// TruncationVoid is a replica's refusal of a truncation that was not prepared there, has expired, or was overtaken by
+// another truncation of the table: its coordinator may be dead, and the rows may be newer. Nothing was done.
 type TruncationVoid struct{}
 
 // Error describes the refusal.
@@ -124,8 +124,8 @@ func (e *ReadTimeout) Error() string {
 	return fmt.Sprintf("Operation timed out - received only %d responses.", e.Received)
 }
 
-// CASUnknown means that Received replicas, fewer than BlockFor, accepted a conditional change, and that no majority could be
-// asked in time whether it was decided. Package paxos returns it.
+// CASUnknown means that Received replicas, fewer than BlockFor, accepted a conditional change, and that no majority
+// could be asked in time whether it was decided. Package paxos returns it.
 type CASUnknown struct {
 	Consistency        ring.Consistency
 	Received, BlockFor int

@@ -58,7 +58,8 @@ func (op *readOp) failedLocked(t *readTarget, err error) {
 	var refusal *NotReplica
 	op.refused = op.refused || errors.As(err, &refusal)
 	op.tally.Failed(t.node)
-	if op.tally.Hopeless() { // spares are counted: while the ring changes, one side may lack them, and answers of the other side do not help
+	// spares are counted: while the ring changes, one side may lack them, and answers of the other side do not help
+	if op.tally.Hopeless() {
 		op.giveUpLocked()
 		return
 	}
@@ -79,8 +80,8 @@ func (op *readOp) failedLocked(t *readTarget, err error) {
 	}
 }
 
-// sparesFor returns the replicas to ask instead of a failed one: one that counts wherever the failed one would have, or,
-// while the ring changes, one of each side.
+// sparesFor returns the replicas to ask instead of a failed one: one that counts wherever the failed one would have,
+// or, while the ring changes, one of each side.
 func (op *readOp) sparesFor(failed ring.NodeID) (spares []*readTarget) {
 	for _, t := range op.targets {
 		switch {
@@ -94,7 +95,8 @@ func (op *readOp) sparesFor(failed ring.NodeID) (spares []*readTarget) {
 	return spares
 }
 
-// giveUpLocked fails the read, or plans it again if a replica refused it. It unlocks mu and releases the caller's reference.
+// giveUpLocked fails the read, or plans it again if a replica refused it. It unlocks mu and releases the caller's
+// reference.
 func (op *readOp) giveUpLocked() {
 	err := op.failure()
 	op.refused = op.refused || op.c.outdated(op.topology.Epoch())
@@ -126,7 +128,8 @@ func (op *readOp) failure() error {
 		}
 	}
 	if len(failures) > 0 {
-		return &ReadFailure{Consistency: op.level, Received: received, BlockFor: blockFor, Failures: failures, DataPresent: data}
+		return &ReadFailure{Consistency: op.level, Received: received, BlockFor: blockFor, Failures: failures,
+			DataPresent: data}
 	}
 	op.c.counts.readTimeouts.Add(1)
 	return &ReadTimeout{Consistency: op.level, Received: received, BlockFor: blockFor, DataPresent: data}

@@ -1,10 +1,10 @@
 package coordinator
 
 // filtered sets the command that replicas execute, after the plan has determined how many of them must answer. Only if
-// one answer is enough, so that it is returned without a merge, does the replica evaluate the whole filter. Among several
-// replicas, the newest version of a row may be one that does not match: a replica that omitted it would let an older
-// version that matches win. There, replicas evaluate conditions on the primary key only, which is equal in all versions
-// of a row. Digests, pages, continuations and repairs of the read then use the same command.
+// one answer is enough, so that it is returned without a merge, does the replica evaluate the whole filter. Among
+// several replicas, the newest version of a row may be one that does not match: a replica that omitted it would let an
+// older version that matches win. There, replicas evaluate conditions on the primary key only, which is equal in all
+// versions of a row. Digests, pages, continuations and repairs of the read then use the same command.
 func (op *readOp) filtered() {
 	op.cmd = op.requested
 	if op.cmd.Filter != nil {

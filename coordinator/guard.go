@@ -6,9 +6,9 @@ import (
 )
 
 // Panics of operations. An event of an operation runs in the goroutine that delivers it: a peer's stream, a timer,
-// storage's committer, or a request. Each event defers guarded. A panic then ends the operation with an error, unlocks its
-// mutex, for which other events wait, and does not affect the goroutine. An operation that panicked is never returned to its
-// pool, because its reference count is no longer reliable.
+// storage's committer, or a request. Each event defers guarded. A panic then ends the operation with an error, unlocks
+// its mutex, for which other events wait, and does not affect the goroutine. An operation that panicked is never
+// returned to its pool, because its reference count is no longer reliable.
 //
 // Without a Guard, in the simulation, the panic continues.
 
@@ -79,8 +79,8 @@ func (op *orderOp) guarded() {
 	}
 }
 
-// handOver calls next, which continues an operation and calls done. If next panics before it has called done, handOver calls
-// done with the error, because the operation that panicked no longer has it. done is called once.
+// handOver calls next, which continues an operation and calls done. If next panics before it has called done, handOver
+// calls done with the error, because the operation that panicked no longer has it. done is called once.
 func (c *Coordinator) handOver(where string, done func(error), next func(done func(error))) {
 	if c.guard == nil {
 		next(done)

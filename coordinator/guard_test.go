@@ -32,8 +32,8 @@ import (
 	"cqld/storage/index"
 )
 
-// panics makes the dependencies of a coordinator (its view, clock and error receiver) panic once at each place in an event of an
-// operation that calls them. Many of these places hold the operation's mutex.
+// panics makes the dependencies of a coordinator (its view, clock and error receiver) panic once at each place in an
+// event of an operation that calls them. Many of these places hold the operation's mutex.
 type panics struct {
 	mu    sync.Mutex
 	armed bool
@@ -67,7 +67,8 @@ func placeOf() string {
 		f, more := frames.Next()
 		if name, ok := ofOperation(f.Function); ok {
 			place = append(place, fmt.Sprintf("%s:%d", name, f.Line))
-			event = event || strings.Contains(name, "Op)") || strings.Contains(name, "casRound") || strings.Contains(name, "(*group)")
+			event = event || strings.Contains(name, "Op)") || strings.Contains(name, "casRound") ||
+				strings.Contains(name, "(*group)")
 		} else if len(place) > 0 || strings.HasPrefix(f.Function, "cqld/coordinator/") {
 			break // a goroutine of the test, or shared code of the node
 		}
@@ -191,7 +192,8 @@ func newPanicRing(t *testing.T, p *panics) (*benchNode, *guard.Guard) {
 		})
 		nodes[i] = &benchNode{id: ring.NodeID(i + 1), nodes: nodes, schema: s, engine: engine, running: requests,
 			services: map[messaging.Verb]messaging.Service{}, call: calls.call}
-		members = append(members, &ring.Node{ID: nodes[i].id, Datacenter: "dc1", Rack: "r1", State: ring.Normal, Tokens: []ring.Token{ring.Token(i) << 60}})
+		members = append(members, &ring.Node{ID: nodes[i].id, Datacenter: "dc1", Rack: "r1", State: ring.Normal,
+			Tokens: []ring.Token{ring.Token(i) << 60}})
 	}
 	for _, n := range nodes {
 		n.topology = ring.NewTopology(1, members)
@@ -204,7 +206,9 @@ func newPanicRing(t *testing.T, p *panics) (*benchNode, *guard.Guard) {
 		}
 		pages := listing.NewReplica(listing.ReplicaOptions{Local: local, View: n, Engine: n.engine})
 		listing.Serve(n, pages)
-		n.parts = scenario.NewParts(scenario.PartsOptions{Coordinator: o, Store: n.engine, Listing: listing.Options{Replicas: listing.NewDirectory(pages, callPost{n, calls}, n)}, Batches: batchlog.Options{Holders: batchlog.NewClient(callPost{n, calls})},
+		n.parts = scenario.NewParts(scenario.PartsOptions{Coordinator: o, Store: n.engine,
+			Listing:  listing.Options{Replicas: listing.NewDirectory(pages, callPost{n, calls}, n)},
+			Batches:  batchlog.Options{Holders: batchlog.NewClient(callPost{n, calls})},
 			Counters: counters.Options{Leaders: counters.NewClient(callPost{n, calls})}})
 		n.coord = n.parts.Coordinator
 		n.parts.Serve(n)
@@ -238,11 +242,13 @@ func panicRequests() map[string]panicRequest {
 		return m
 	}
 	write := func(n *benchNode, ordered bool, done func(error)) {
-		n.coord.Write(&coordinator.WriteRequest{Mutations: []*row.Mutation{change(n, "t", "k", []byte("x"), 5)}, Consistency: ring.Quorum,
-			Type: coordinator.WriteSimple, Timeout: panicTimeout, Ordered: ordered, Stamp: 5}, done)
+		n.coord.Write(&coordinator.WriteRequest{Mutations: []*row.Mutation{change(n, "t", "k", []byte("x"), 5)},
+			Consistency: ring.Quorum,
+			Type:        coordinator.WriteSimple, Timeout: panicTimeout, Ordered: ordered, Stamp: 5}, done)
 	}
 	read := func(n *benchNode, level ring.Consistency, done func(error)) {
-		n.coord.Read(&coordinator.ReadRequest{Command: &row.ReadCommand{Table: n.schema.Table("ks", "t").StorageID, Key: key, Slices: []row.Slice{row.AllRows()}, Now: 1},
+		n.coord.Read(&coordinator.ReadRequest{Command: &row.ReadCommand{Table: n.schema.Table("ks", "t").StorageID,
+			Key: key, Slices: []row.Slice{row.AllRows()}, Now: 1},
 			Consistency: level, Timeout: panicTimeout}, func(_ []byte, err error) { done(err) })
 	}
 	return map[string]panicRequest{
@@ -250,28 +256,36 @@ func panicRequests() map[string]panicRequest {
 		"write":   func(n *benchNode, done func(error)) { write(n, false, done) },
 		"ordered": func(n *benchNode, done func(error)) { write(n, true, done) },
 		"range": func(n *benchNode, done func(error)) {
-			cmd := &row.ReadCommand{Table: n.schema.Table("ks", "t").StorageID, Slices: []row.Slice{row.AllRows()}, Now: 1}
+			cmd := &row.ReadCommand{Table: n.schema.Table("ks", "t").StorageID, Slices: []row.Slice{row.AllRows()},
+				Now: 1}
 			cmd.Range.Tokens = ring.FullRange()
-			n.coord.Read(&coordinator.ReadRequest{Command: cmd, Consistency: ring.Quorum, Timeout: panicTimeout}, func(_ []byte, err error) { done(err) })
+			n.coord.Read(&coordinator.ReadRequest{Command: cmd, Consistency: ring.Quorum, Timeout: panicTimeout},
+				func(_ []byte, err error) { done(err) })
 		},
 		"partitions": func(n *benchNode, done func(error)) {
-			n.parts.Lister.List(&listing.Request{Table: n.schema.Table("ks", "o"), Consistency: ring.Quorum, Timeout: panicTimeout, Now: 1},
+			n.parts.Lister.List(&listing.Request{Table: n.schema.Table("ks", "o"), Consistency: ring.Quorum,
+				Timeout: panicTimeout, Now: 1},
 				func(_ *listing.Result, err error) { done(err) })
 		},
 		"batch": func(n *benchNode, done func(error)) {
-			n.parts.Batches.Write(&coordinator.WriteRequest{Mutations: []*row.Mutation{change(n, "t", "k", []byte("x"), 5), change(n, "t", "l", []byte("x"), 5)},
+			n.parts.Batches.Write(&coordinator.WriteRequest{Mutations: []*row.Mutation{change(n, "t", "k", []byte("x"),
+				5), change(n, "t", "l", []byte("x"), 5)},
 				Consistency: ring.Quorum, Type: coordinator.WriteBatch, Timeout: panicTimeout}, done)
 		},
 		"counter": func(n *benchNode, done func(error)) {
-			n.parts.Counters.Update(&coordinator.WriteRequest{Mutations: []*row.Mutation{change(n, "n", "k", wire.AppendInt64(nil, 1), 0)},
+			n.parts.Counters.Update(&coordinator.WriteRequest{Mutations: []*row.Mutation{change(n, "n", "k",
+				wire.AppendInt64(nil, 1), 0)},
 				Consistency: ring.Quorum, Type: coordinator.WriteCounter, Timeout: panicTimeout}, done)
 		},
 		"counters": func(n *benchNode, done func(error)) { // of one partition: the second one waits for the first one
-			n.parts.Counters.Update(&coordinator.WriteRequest{Mutations: []*row.Mutation{change(n, "n", "k", wire.AppendInt64(nil, 1), 0),
-				change(n, "n", "k", wire.AppendInt64(nil, 2), 0)}, Consistency: ring.Quorum, Type: coordinator.WriteCounter, Timeout: panicTimeout}, done)
+			n.parts.Counters.Update(&coordinator.WriteRequest{Mutations: []*row.Mutation{change(n, "n", "k",
+				wire.AppendInt64(nil, 1), 0),
+				change(n, "n", "k", wire.AppendInt64(nil, 2), 0)}, Consistency: ring.Quorum,
+				Type: coordinator.WriteCounter, Timeout: panicTimeout}, done)
 		},
 		"conditional": func(n *benchNode, done func(error)) {
-			n.proposer.CAS(&paxos.CASRequest{Command: &row.ReadCommand{Table: n.schema.Table("ks", "t").StorageID, Key: key, Slices: []row.Slice{row.AllRows()}, Now: 1},
+			n.proposer.CAS(&paxos.CASRequest{Command: &row.ReadCommand{Table: n.schema.Table("ks", "t").StorageID,
+				Key: key, Slices: []row.Slice{row.AllRows()}, Now: 1},
 				Serial: ring.Serial, Consistency: ring.Quorum, Contention: panicTimeout, Timeout: panicTimeout,
 				Update: func(_ []byte, stamp int64) (*row.Mutation, bool, error) {
 					return change(n, "t", "k", []byte("y"), stamp), true, nil
@@ -281,8 +295,8 @@ func panicRequests() map[string]panicRequest {
 	}
 }
 
-// TestPanicInEventEndsItsOperation panics at every place at which an event of an operation calls the view or the clock, also
-// while the event holds the operation's mutex. The request ends, and the next one of the same partition succeeds.
+// TestPanicInEventEndsItsOperation panics at every place at which an event of an operation calls the view or the clock,
+// also while the event holds the operation's mutex. The request ends, and the next one of the same partition succeeds.
 func TestPanicInEventEndsItsOperation(t *testing.T) {
 	var all sync.WaitGroup
 	var mu sync.Mutex

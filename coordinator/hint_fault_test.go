@@ -58,8 +58,8 @@ func (*obedientReplica) Apply(_ uint64, _ []*row.Mutation, _ time.Duration, done
 	done(nil)
 }
 
-// TestHintReplayReportsFailures checks that a replay that the disk stops is reported once, with the node and the reason,
-// that it continues when the disk works again, and that no hint is lost.
+// TestHintReplayReportsFailures checks that a replay that the disk stops is reported once, with the node and the
+// reason, that it continues when the disk works again, and that no hint is lost.
 func TestHintReplayReportsFailures(t *testing.T) {
 	for _, fails := range []string{"read", "remove"} {
 		t.Run(fails, func(t *testing.T) {
@@ -72,12 +72,14 @@ func TestHintReplayReportsFailures(t *testing.T) {
 			store := &failingStore{memoryStore: memoryStore{keys: map[string][]byte{string(key): row.AppendMutation(record, m)}}, fails: fails}
 			var mu sync.Mutex
 			var reported []string
-			c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view, Clock: realClock{now}, LocalDatacenter: "dc1",
+			c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view,
+				Clock: realClock{now}, LocalDatacenter: "dc1",
 				OnError: func(err error) {
 					mu.Lock()
 					defer mu.Unlock()
 					reported = append(reported, err.Error())
-				}}, Run: func(f func()) { go f() }, Store: store, Hints: hints.Options{Limits: hints.Limits{Retry: time.Millisecond}}})
+				}}, Run: func(f func()) { go f() }, Store: store,
+				Hints: hints.Options{Limits: hints.Limits{Retry: time.Millisecond}}})
 			defer c.Close()
 			time.Sleep(50 * time.Millisecond) // enough for many attempts
 			if n := c.Hints.Pending(2); n != 1 {
@@ -93,7 +95,8 @@ func TestHintReplayReportsFailures(t *testing.T) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if len(reported) != 1 || !strings.Contains(reported[0], "node 127.0.0.2 ") || !strings.Contains(reported[0], errHintDisk.Error()) {
+			if len(reported) != 1 || !strings.Contains(reported[0], "node 127.0.0.2 ") ||
+				!strings.Contains(reported[0], errHintDisk.Error()) {
 				t.Errorf("OnError was called with %q", reported)
 			}
 		})

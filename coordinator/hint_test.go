@@ -12,7 +12,8 @@ import (
 	"cqld/simulation/scenario"
 )
 
-// slowHints is a store that cannot be read at first; later, reading it blocks until another goroutine has made progress.
+// slowHints is a store that cannot be read at first; later, reading it blocks until another goroutine has made
+// progress.
 type slowHints struct {
 	noHints
 	scans atomic.Int64
@@ -42,7 +43,8 @@ func (h *slowHints) ScanLocal(prefix []byte, _ func(k, v []byte) error) error {
 func TestHintScanDoesNotBlock(t *testing.T) {
 	view := newFakeView(t, 1, 1, func(ring.NodeID) coordinator.Replica { return &faultyReplica{} })
 	store := &slowHints{free: make(chan struct{}), read: make(chan bool, 1)}
-	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}}, Store: store,
+	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view,
+		Clock: realClock{time.Now()}}, Store: store,
 		Hints: hints.Options{Limits: hints.Limits{Retry: time.Millisecond}}})
 	for began := time.Now(); store.scans.Load() < 2; time.Sleep(time.Millisecond) {
 		if time.Since(began) > 20*time.Second {

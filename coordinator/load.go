@@ -9,5 +9,6 @@ type Load struct {
 // Load returns the present load.
 func (c *Coordinator) Load() Load {
 	return Load{Writes: c.writing.Load(), WriteBytes: c.writeBytes.Load(), Reads: c.reading.Load(),
-		WritesMax: c.limits.WritesInFlight, WriteBytesMax: c.limits.WriteBytesInFlight, ReadsMax: c.limits.ReadsInFlight}
+		WritesMax: c.limits.WritesInFlight, WriteBytesMax: c.limits.WriteBytesInFlight,
+		ReadsMax: c.limits.ReadsInFlight}
 }

@@ -14,9 +14,9 @@ import (
 	"cqld/schema"
 )
 
-// Writes of tables with write_ordering. The clock of the node or client that generates a write's timestamp may be behind
-// that of an earlier write, which would then hide the later one. Therefore the coordinator asks a quorum of the replicas for
-// the newest timestamp of the data that the write changes, and gives the write a later one:
+// Writes of tables with write_ordering. The clock of the node or client that generates a write's timestamp may be
+// behind that of an earlier write, which would then hide the later one. Therefore the coordinator asks a quorum of the
+// replicas for the newest timestamp of the data that the write changes, and gives the write a later one:
 //
 //	order ─▶ newest of a quorum ─▶ timestamps, chosen once ─▶ Write or Batch, as without write_ordering
 //
@@ -27,8 +27,8 @@ import (
 // 4. This node's clock is not advanced: a client's timestamp in the future would otherwise move all tables of all nodes
 //    there, not only the rows that have it.
 
-// Dated is a Replica that returns the newest timestamp (µs) of the slices, in any order, of one partition, including all
-// deletions that cover them and, with StaticCounts, the static row. row.NoTimestamp means that there is no data.
+// Dated is a Replica that returns the newest timestamp (µs) of the slices, in any order, of one partition, including
+// all deletions that cover them and, with StaticCounts, the static row. row.NoTimestamp means that there is no data.
 type Dated interface {
 	Newest(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(newest int64, err error))
 }
@@ -63,8 +63,8 @@ type orderPart struct {
 	plans    int  // answers to earlier plans are ignored
 }
 
-// order sets the timestamps of req's mutations after all stored ones, and then calls write. The errors are those of a write;
-// after any of them, nothing was sent.
+// order sets the timestamps of req's mutations after all stored ones, and then calls write. The errors are those of a
+// write; after any of them, nothing was sent.
 func (c *Coordinator) order(req *WriteRequest, write func(*WriteRequest, func(error)), done func(error)) {
 	op := &orderOp{c: c, req: *req, write: write, done: done, newest: row.NoTimestamp}
 	op.req.Ordered = false
@@ -137,8 +137,8 @@ func (op *orderOp) proceed() {
 	}
 }
 
-// plan determines the live replicas and chooses the first to ask, as for a read. The caller holds mu, or no other goroutine
-// uses p.
+// plan determines the live replicas and chooses the first to ask, as for a read. The caller holds mu, or no other
+// goroutine uses p.
 func (p *orderPart) plan() (requests []ring.NodeID, err error) {
 	c := p.op.c
 	t, self := c.view.Topology(), c.view.Self()
@@ -295,7 +295,8 @@ func (op *orderOp) tick() {
 func (p *orderPart) failure() error {
 	received, blockFor := p.tally.Totals()
 	if len(p.failures) > 0 {
-		return &WriteFailure{Consistency: p.level, Received: received, BlockFor: blockFor, Failures: p.failures, Type: p.op.req.Type}
+		return &WriteFailure{Consistency: p.level, Received: received, BlockFor: blockFor, Failures: p.failures,
+			Type: p.op.req.Type}
 	}
 	p.op.c.counts.writeTimeouts.Add(1)
 	return &WriteTimeout{Consistency: p.level, Received: received, BlockFor: blockFor, Type: p.op.req.Type}
@@ -337,9 +338,10 @@ func (op *orderOp) writeAfter(newest int64, done func(error)) {
 	op.write(&op.req, done)
 }
 
-// stampAfter returns a timestamp after newest; the one before it, with which a write deletes the data it overwrites, is after
-// newest, too. Writers that received the same newest should get different ones: otherwise their cells would mix in a row.
-// Therefore it depends on the timestamp that the write would have had; of pairs of writers, 1 in 64 gets the same one.
+// stampAfter returns a timestamp after newest; the one before it, with which a write deletes the data it overwrites, is
+// after newest, too. Writers that received the same newest should get different ones: otherwise their cells would mix
+// in a row. Therefore it depends on the timestamp that the write would have had; of pairs of writers, 1 in 64 gets the
+// same one.
 func stampAfter(newest, stamp int64) int64 {
 	if newest > math.MaxInt64-stampSpread {
 		return math.MaxInt64 // no timestamp is later: ties remain
@@ -347,6 +349,6 @@ func stampAfter(newest, stamp int64) int64 {
 	return newest + 2 + stamp&63*2
 }
 
-// stampSpread is the maximum distance of a new timestamp from the newest, in µs: shorter than the time in which one write can
-// follow another.
+// stampSpread is the maximum distance of a new timestamp from the newest, in µs: shorter than the time in which one
+// write can follow another.
 const stampSpread = 130

@@ -14,9 +14,9 @@ import (
 	"cqld/simulation/scenario"
 )
 
-// BenchmarkOrderedWrite writes rows of 150 bytes at QUORUM in a ring of four, with fsync. An op is three writes, in blocks of 200:
-// without write_ordering, with it, and with it and a slow clock, so that every write gets another timestamp. The time of each kind is
-// reported separately; CPU is that of all nodes.
+// BenchmarkOrderedWrite writes rows of 150 bytes at QUORUM in a ring of four, with fsync. An op is three writes, in
+// blocks of 200: without write_ordering, with it, and with it and a slow clock, so that every write gets another
+// timestamp. The time of each kind is reported separately; CPU is that of all nodes.
 func BenchmarkOrderedWrite(b *testing.B) {
 	for _, flight := range []int{1, 64} {
 		b.Run(fmt.Sprint("flight=", flight), func(b *testing.B) {
@@ -28,7 +28,8 @@ func BenchmarkOrderedWrite(b *testing.B) {
 				m.Reset(table.StorageID, row.NewPartitionKey(fmt.Append(nil, i%1000)))
 				scenario.AddRow(m, table, "c", string(benchText), stamp)
 				n.coord.Write(&coordinator.WriteRequest{
-					Mutations: []*row.Mutation{m}, Consistency: ring.Quorum, Type: coordinator.WriteSimple, Timeout: 10 * time.Second,
+					Mutations: []*row.Mutation{m}, Consistency: ring.Quorum, Type: coordinator.WriteSimple,
+					Timeout: 10 * time.Second,
 					Ordered: ordered, Stamp: stamp,
 				}, done)
 			}

@@ -8,8 +8,8 @@ import (
 	"cqld/row"
 )
 
-// target returns node's target in the current plan, and adds it if necessary. The caller holds mu, or no other goroutine uses
-// op.
+// target returns node's target in the current plan, and adds it if necessary. The caller holds mu, or no other
+// goroutine uses op.
 func (op *writeOp) target(plan int, node ring.NodeID) *writeTarget {
 	for _, t := range op.targets {
 		if t.node == node {
@@ -188,9 +188,9 @@ func (op *readOp) slot(node ring.NodeID) *readTarget {
 	return t
 }
 
-// choose returns the nearest replicas that satisfy the level, and one more if the table always speculates. tally.open counts
-// all that may be asked. The first one sends its page and, if one more is asked, so does the second, because any one of them
-// may not answer (Cassandra's AlwaysSpeculatingReadExecutor).
+// choose returns the nearest replicas that satisfy the level, and one more if the table always speculates. tally.open
+// counts all that may be asked. The first one sends its page and, if one more is asked, so does the second, because any
+// one of them may not answer (Cassandra's AlwaysSpeculatingReadExecutor).
 func (op *readOp) choose(requests []readRequest) []readRequest {
 	for _, t := range op.targets {
 		if op.tally.Ask(t.node) {

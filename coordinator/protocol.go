@@ -13,11 +13,12 @@ import (
 // ReplanPause is how long the first new plan of a request waits for newer metadata; it doubles with each plan.
 const ReplanPause = replanPause
 
-// ArrivalPause is how long a request waits before it is planned again because a new node has not sent its first heartbeat.
+// ArrivalPause is how long a request waits before it is planned again because a new node has not sent its first
+// heartbeat.
 const ArrivalPause = arrivalPause
 
-// ReplicasOf returns the replicas of a token of a table in topology t. The only replica of a keyspace of LocalStrategy is
-// this node, self.
+// ReplicasOf returns the replicas of a token of a table in topology t. The only replica of a keyspace of LocalStrategy
+// is this node, self.
 func ReplicasOf(self ring.NodeID, t *ring.Topology, table *schema.Table, token ring.Token) ring.ReplicaSet {
 	if table.Replication.Class == ring.Local {
 		return ring.ReplicaSet{Natural: []ring.NodeID{self}}
@@ -40,8 +41,8 @@ func Silent(err error) bool { return silent(err) }
 // ReasonOf returns the reason of a replica's failure for the client.
 func ReasonOf(err error) FailureReason { return reasonOf(err) }
 
-// MayArrive reports whether a request that could not be planned because of err may be planned again after ArrivalPause: a
-// node has just been admitted to the ring and has not sent its first heartbeat. deadline is monotonic.
+// MayArrive reports whether a request that could not be planned because of err may be planned again after ArrivalPause:
+// a node has just been admitted to the ring and has not sent its first heartbeat. deadline is monotonic.
 func (c *Coordinator) MayArrive(err error, deadline time.Duration) bool {
 	return c.waits(err, deadline)
 }

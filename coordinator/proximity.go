@@ -7,9 +7,10 @@ import (
 	"cqld/ring"
 )
 
-// SortByProximity sorts targets, of the topology t: this node, self, comes first, then the nodes of its data center, then the
-// others, each by the latency of their answers.
-func SortByProximity[T any](c *Coordinator, t *ring.Topology, self ring.NodeID, targets []T, nodeOf func(T) ring.NodeID) {
+// SortByProximity sorts targets, of the topology t: this node, self, comes first, then the nodes of its data center,
+// then the others, each by the latency of their answers.
+func SortByProximity[T any](c *Coordinator, t *ring.Topology, self ring.NodeID, targets []T,
+	nodeOf func(T) ring.NodeID) {
 	now := c.clock.Monotonic()
 	rank := func(x T) int64 {
 		node := nodeOf(x)

@@ -19,8 +19,8 @@ type refused struct{ error }
 func (r *refused) Unwrap() error { return r.error }
 
 // rangeOp is a read of many partitions. The ring is divided into ranges with one replica set each, and every range is a
-// readOp. Their pages are processed in token order. The number of concurrent readOps depends on the number of rows in the
-// first pages.
+// readOp. Their pages are processed in token order. The number of concurrent readOps depends on the number of rows in
+// the first pages.
 type rangeOp struct {
 	c        *Coordinator
 	mu       sync.Mutex
@@ -95,8 +95,8 @@ func (op *rangeOp) plan(rest ring.Range) {
 	op.started, op.taken, op.failed = 0, 0, nil
 }
 
-// pieceBytes returns the size of the pages of ranges that are read now. Together they are not larger than what is left of the
-// answer.
+// pieceBytes returns the size of the pages of ranges that are read now. Together they are not larger than what is left
+// of the answer.
 func (op *rangeOp) pieceBytes() uint32 {
 	limit := op.req.Command.Limits.Bytes
 	if limit == 0 {
@@ -231,8 +231,8 @@ func (op *rangeOp) answered(i, round int, page []byte, err error) {
 	}
 }
 
-// take appends the rows of the next range, up to the limit. It returns false if the limit is met, the page reports that it
-// is not the whole range, or the answer is large enough.
+// take appends the rows of the next range, up to the limit. It returns false if the limit is met, the page reports that
+// it is not the whole range, or the answer is large enough.
 func (op *rangeOp) take(page []byte) bool {
 	op.taken++
 	cmd := op.req.Command
@@ -264,8 +264,8 @@ func (op *rangeOp) take(page []byte) bool {
 	return !r.More() && !full
 }
 
-// widen raises the number of concurrent ranges to the number that is probably needed, judging by the rows read so far, but at
-// most doubles it.
+// widen raises the number of concurrent ranges to the number that is probably needed, judging by the rows read so far,
+// but at most doubles it.
 func (op *rangeOp) widen() {
 	wanted := len(op.pieces)
 	if limit := op.req.Command.Limits.Rows; limit > 0 && op.counted > 0 {

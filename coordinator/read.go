@@ -14,8 +14,8 @@ import (
 )
 
 // Read executes the command at as many replicas as the level requires. One sends its page, the others digests. If these
-// differ, all send pages; Read merges them, and writes to each replica what it lacks before it calls done. The command must
-// not change until then. Serial reads of one partition are refused: package paxos executes them.
+// differ, all send pages; Read merges them, and writes to each replica what it lacks before it calls done. The command
+// must not change until then. Serial reads of one partition are refused: package paxos executes them.
 func (c *Coordinator) Read(req *ReadRequest, done func(page []byte, err error)) {
 	table := c.view.Schema().TableByStorage(req.Command.Table)
 	if table == nil {
@@ -117,8 +117,8 @@ const (
 	phaseRepair                  // acknowledgements of repairs
 )
 
-// readOp is a read of one partition, or of one range of the ring with one replica set. It returns to the pool when refs is
-// zero, like writeOp.
+// readOp is a read of one partition, or of one range of the ring with one replica set. It returns to the pool when refs
+// is zero, like writeOp.
 type readOp struct {
 	c     *Coordinator
 	mu    sync.Mutex
@@ -369,8 +369,8 @@ func (op *readOp) stale(t *readTarget, round int) bool {
 	return op.done == nil || round != op.round || t.state != readOpenPage && t.state != readOpenDigest
 }
 
-// clocked records how long t took to answer or to fail, even if the answer is too late: otherwise a slow node would never be
-// detected.
+// clocked records how long t took to answer or to fail, even if the answer is too late: otherwise a slow node would
+// never be detected.
 func (op *readOp) clocked(t *readTarget) {
 	if t.node != op.self {
 		now := op.c.clock.Monotonic()
@@ -465,8 +465,8 @@ func (op *readOp) resetTally() {
 	}
 }
 
-// mismatchLocked starts the data phase with all replicas that answered. Those with the same digest as the available page
-// need not send theirs.
+// mismatchLocked starts the data phase with all replicas that answered. Those with the same digest as the available
+// page need not send theirs.
 func (op *readOp) mismatchLocked(with *readTarget) {
 	for _, t := range op.targets {
 		if t.state == readAnswered && t.page == nil && t.digest == with.digest {
@@ -476,8 +476,8 @@ func (op *readOp) mismatchLocked(with *readTarget) {
 	op.dataRoundLocked(func(t *readTarget) bool { return t.page != nil })
 }
 
-// dataRoundLocked requests pages from all replicas that answered, except those for which has returns true. It unlocks mu and
-// releases the caller's reference.
+// dataRoundLocked requests pages from all replicas that answered, except those for which has returns true. It unlocks
+// mu and releases the caller's reference.
 func (op *readOp) dataRoundLocked(has func(*readTarget) bool) {
 	op.phase = phaseData
 	op.round++
@@ -519,8 +519,8 @@ func (op *readOp) succeedLocked(page []byte) {
 // failLocked answers with err. It unlocks mu and releases the caller's reference.
 func (op *readOp) failLocked(err error) { op.concludeLocked(nil, err) }
 
-// concludeLocked answers the client. The op may exist until the last replica has answered, but needs no page any more. It
-// unlocks mu and releases the caller's reference.
+// concludeLocked answers the client. The op may exist until the last replica has answered, but needs no page any more.
+// It unlocks mu and releases the caller's reference.
 func (op *readOp) concludeLocked(page []byte, err error) {
 	done, kept, watched := op.done, op.kept, op.watched
 	op.done, op.kept = nil, nil

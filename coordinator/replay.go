@@ -10,9 +10,9 @@ import (
 
 // Hints stores the mutations that replicas missed and delivers them later. Package hints implements it.
 type Hints interface {
-	// Add stores mutations for node. began is the monotonic time at which the write began: a truncation of the table that this
-	// node prepares or applies later makes the hint void. If stored is not nil, it is called once: with nil when the hint is on
-	// disk, with an error when it is lost. Add keeps the mutations only during the call.
+	// Add stores mutations for node. began is the monotonic time at which the write began: a truncation of the table
+	// that this node prepares or applies later makes the hint void. If stored is not nil, it is called once: with nil
+	// when the hint is on disk, with an error when it is lost. Add keeps the mutations only during the call.
 	Add(node ring.NodeID, mutations []*row.Mutation, began time.Duration, stored func(error))
 	// SatisfyAny reports whether a stored hint satisfies ANY. It does not when this node leaves the ring.
 	SatisfyAny() bool
@@ -24,15 +24,15 @@ type LocalStore interface {
 	ScanLocal(prefix []byte, f func(key, value []byte) error) error
 }
 
-// MayReplay reports whether hints and logged batches may be replayed. They may not before the metadata are confirmed, because
-// some of them would be void or would go to other nodes by an older schema or topology, and not before the truncations of an
-// earlier process are known.
+// MayReplay reports whether hints and logged batches may be replayed. They may not before the metadata are confirmed,
+// because some of them would be void or would go to other nodes by an older schema or topology, and not before the
+// truncations of an earlier process are known.
 func (c *Coordinator) MayReplay() bool {
 	return (c.confirmed == nil || c.confirmed()) && c.TruncationsKnown()
 }
 
-// BeginSending starts a transmission of mutations that replicas must not receive after a truncation that begins later: the
-// truncation waits until EndSending is called with the returned generation.
+// BeginSending starts a transmission of mutations that replicas must not receive after a truncation that begins later:
+// the truncation waits until EndSending is called with the returned generation.
 func (c *Coordinator) BeginSending() (generation uint64) { return c.sent.Enter() }
 
 // EndSending ends the transmission that BeginSending started: no answer of a replica is outstanding.
@@ -40,8 +40,8 @@ func (c *Coordinator) EndSending(generation uint64) { c.sent.Leave(generation) }
 
 // The marks of stored mutations
 //
-// A node decides with numbers, not with wall-clock times, whether a stored mutation is from before a truncation. Clocks of different nodes
-// differ, and the clock of one node can go backwards.
+// A node decides with numbers, not with wall-clock times, whether a stored mutation is from before a truncation. Clocks
+// of different nodes differ, and the clock of one node can go backwards.
 //
 //  1. A truncation of a table that this node prepares or applies gets a number that is greater than those of all truncations of all
 //     tables that this node has recorded. The number is on disk before anything depends on it, and is never forgotten. It is at least
@@ -56,13 +56,15 @@ func (c *Coordinator) EndSending(generation uint64) { c.sent.Leave(generation) }
 //  5. A node that replays or hands over stored mutations calls BeginSending before it reads them and checks their marks. A truncation
 //     that is prepared later waits for EndSending. Hints for them have the time of that BeginSending (WriteRequest.Since).
 
-// Void reports whether a mutation of a table that this node stored with a mark is from before a truncation of the table.
+// Void reports whether a mutation of a table that this node stored with a mark is from before a truncation of the
+// table.
 func (c *Coordinator) Void(table schema.StorageID, mark int64) bool {
 	last, ok := c.truncating.last(table)
 	return ok && mark <= last
 }
 
-// HintMark returns the mark to store with a hint of a write that began at a monotonic time. TruncationsKnown must have returned true.
+// HintMark returns the mark to store with a hint of a write that began at a monotonic time. TruncationsKnown must have
+// returned true.
 func (c *Coordinator) HintMark(table schema.StorageID, began time.Duration) int64 {
 	if c.unsafe.TruncationsByClock {
 		return c.clock.Now().Add(began - c.clock.Monotonic()).UnixNano()
@@ -70,7 +72,8 @@ func (c *Coordinator) HintMark(table schema.StorageID, began time.Duration) int6
 	return c.truncating.hintMark(table, began)
 }
 
-// StoredMark returns the mark to store with mutations that this node receives. TruncationsKnown must have returned true.
+// StoredMark returns the mark to store with mutations that this node receives. TruncationsKnown must have returned
+// true.
 func (c *Coordinator) StoredMark() int64 {
 	if c.unsafe.TruncationsByClock {
 		return c.clock.Now().UnixNano()

@@ -24,11 +24,13 @@ type aheadClock struct {
 
 func (k *aheadClock) Now() time.Time { return k.Clock.Now().Add(k.ahead) }
 
-// TestMarksDoNotDependOnClocks truncates a table while the wall clock is an hour ahead or behind, and corrects the clock afterwards, or
-// the other way round. Hints of writes that began before this node applied the truncation are void, later ones are not, also after a
-// restart. Batches that were stored before the node applied the truncation are void.
+// TestMarksDoNotDependOnClocks truncates a table while the wall clock is an hour ahead or behind, and corrects the
+// clock afterwards, or the other way round. Hints of writes that began before this node applied the truncation are
+// void, later ones are not, also after a restart. Batches that were stored before the node applied the truncation are
+// void.
 func TestMarksDoNotDependOnClocks(t *testing.T) {
-	for _, ahead := range [][4]time.Duration{{0, time.Hour, time.Hour, 0}, {time.Hour, 0, 0, 0}, {0, -time.Hour, -time.Hour, 0}, {0, 0, time.Hour, 0},
+	for _, ahead := range [][4]time.Duration{{0, time.Hour, time.Hour, 0}, {time.Hour, 0, 0, 0},
+		{0, -time.Hour, -time.Hour, 0}, {0, 0, time.Hour, 0},
 		{time.Hour, 0, -time.Hour, 2 * time.Hour}} {
 		t.Run(fmt.Sprint(ahead), func(t *testing.T) { testMarks(t, ahead) })
 	}
@@ -52,7 +54,8 @@ func testMarks(t *testing.T, ahead [4]time.Duration) {
 	var all []*written
 	write := func(name string, void bool) {
 		clock.Advance(time.Second)
-		all = append(all, &written{name: name, began: clock.Monotonic(), hint: c.HintMark(table, clock.Monotonic()), stored: c.StoredMark(), void: void})
+		all = append(all, &written{name: name, began: clock.Monotonic(), hint: c.HintMark(table, clock.Monotonic()),
+			stored: c.StoredMark(), void: void})
 		clock.Advance(time.Second)
 	}
 	check := func(when string) {
@@ -60,10 +63,12 @@ func testMarks(t *testing.T, ahead [4]time.Duration) {
 		for _, w := range all {
 			late := c.HintMark(table, w.began)
 			if c.Void(table, w.hint) != w.void || c.Void(table, w.stored) != w.void {
-				t.Errorf("%s: the hint and the batch of a write %s are void: %v, %v, want %v", when, w.name, c.Void(table, w.hint), c.Void(table, w.stored), w.void)
+				t.Errorf("%s: the hint and the batch of a write %s are void: %v, %v, want %v", when, w.name,
+					c.Void(table, w.hint), c.Void(table, w.stored), w.void)
 			}
 			if when == "afterwards" && c.Void(table, late) != w.void {
-				t.Errorf("%s: a late hint of a write %s is void: %v, want %v", when, w.name, c.Void(table, late), w.void)
+				t.Errorf("%s: a late hint of a write %s is void: %v, want %v", when, w.name, c.Void(table, late),
+					w.void)
 			}
 			if c.Void(other, w.hint) || c.Void(other, w.stored) {
 				t.Errorf("%s: a truncation of one table makes those of another void", when)
@@ -128,8 +133,8 @@ func (s *localStore) ScanLocal(prefix []byte, f func(key, value []byte) error) e
 	return nil
 }
 
-// TestTruncationsThatAreNotOnDiskMakeNothingVoid lets the disk fail while a node prepares a truncation: after a restart, with a clock
-// that has gone back, the next truncation makes all earlier hints void.
+// TestTruncationsThatAreNotOnDiskMakeNothingVoid lets the disk fail while a node prepares a truncation: after a
+// restart, with a clock that has gone back, the next truncation makes all earlier hints void.
 func TestTruncationsThatAreNotOnDiskMakeNothingVoid(t *testing.T) {
 	const table = schema.StorageID(7)
 	clock, store := &aheadClock{ahead: time.Hour}, &localStore{failing: true}
@@ -137,7 +142,8 @@ func TestTruncationsThatAreNotOnDiskMakeNothingVoid(t *testing.T) {
 	o := coordinator.Options{View: view, Replicas: view, Clock: clock, Store: store}
 	c := coordinator.New(o)
 	prepare := func() (err error) {
-		c.FollowTruncation(coordinator.Truncation{Table: table, ID: 1, Phase: coordinator.TruncationPrepare}, func(e error) { err = e })
+		c.FollowTruncation(coordinator.Truncation{Table: table, ID: 1, Phase: coordinator.TruncationPrepare},
+			func(e error) { err = e })
 		return err
 	}
 	if prepare() == nil {

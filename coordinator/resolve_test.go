@@ -13,8 +13,8 @@ import (
 	"cqld/simulation/scenario"
 )
 
-// TestReadAtAllIsTheMerge writes random changes to random replicas, reads with random limits at ALL, and compares the result with the
-// merge of all replicas' data. With small pages and limits, most reads are short reads.
+// TestReadAtAllIsTheMerge writes random changes to random replicas, reads with random limits at ALL, and compares the
+// result with the merge of all replicas' data. With small pages and limits, most reads are short reads.
 func TestReadAtAllIsTheMerge(t *testing.T) {
 	seeds := uint64(90)
 	if testing.Short() {
@@ -147,13 +147,14 @@ func (c *cluster) compareRead(r *rand.Rand, cmd *row.ReadCommand) {
 
 func (c *cluster) mustRead(cmd *row.ReadCommand, level ring.Consistency, at ring.NodeID) (rows []string, more bool) {
 	answered := 0
-	c.Node(at).Coordinator.Read(&coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: 1e9}, func(page []byte, err error) {
-		answered++
-		if err != nil {
-			c.T.Fatal(err)
-		}
-		rows, more = liveRows(c.T, cmd, page)
-	})
+	c.Node(at).Coordinator.Read(&coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: 1e9},
+		func(page []byte, err error) {
+			answered++
+			if err != nil {
+				c.T.Fatal(err)
+			}
+			rows, more = liveRows(c.T, cmd, page)
+		})
 	c.Deliver(1_000_000, nil)
 	if answered != 1 {
 		c.T.Fatalf("answered %d times", answered)
@@ -221,7 +222,8 @@ func (c *cluster) truth(cmd *row.ReadCommand) (rows []string) {
 
 func (c *cluster) wholePartition(cmd *row.ReadCommand, k row.PartitionKey) *row.Partition {
 	versions := []*row.Partition{{Key: k, Header: *row.NewRow()}}
-	whole := &row.ReadCommand{Table: cmd.Table, Key: k, Slices: []row.Slice{row.AllRows()}, Now: cmd.Now, Reversed: cmd.Reversed}
+	whole := &row.ReadCommand{Table: cmd.Table, Key: k, Slices: []row.Slice{row.AllRows()}, Now: cmd.Now,
+		Reversed: cmd.Reversed}
 	for _, id := range c.holders(k) {
 		for {
 			page, err := c.Node(id).Engine.Read(nil, whole)
@@ -249,7 +251,8 @@ func (c *cluster) wholePartition(cmd *row.ReadCommand, k row.PartitionKey) *row.
 			}
 			whole = &next
 		}
-		whole = &row.ReadCommand{Table: cmd.Table, Key: k, Slices: []row.Slice{row.AllRows()}, Now: cmd.Now, Reversed: cmd.Reversed}
+		whole = &row.ReadCommand{Table: cmd.Table, Key: k, Slices: []row.Slice{row.AllRows()}, Now: cmd.Now,
+			Reversed: cmd.Reversed}
 	}
 	return row.MergePartitions(versions, cmd.Reversed)
 }

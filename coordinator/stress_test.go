@@ -57,7 +57,8 @@ func newFakeView(t testing.TB, nodes, factor int, replica func(ring.NodeID) coor
 	var members []*ring.Node
 	for i := range nodes {
 		id := ring.NodeID(i + 1)
-		members = append(members, &ring.Node{ID: id, Datacenter: "dc1", Rack: "r1", State: ring.Normal, Tokens: []ring.Token{ring.Token(i) << 60},
+		members = append(members, &ring.Node{ID: id, Datacenter: "dc1", Rack: "r1", State: ring.Normal,
+			Tokens:    []ring.Token{ring.Token(i) << 60},
 			Internode: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(id)}), 7000)})
 		v.replicas[id] = replica(id)
 	}
@@ -71,8 +72,8 @@ type faultyReplica struct {
 	pages      [][]byte
 }
 
-// running counts goroutines. Unlike a WaitGroup, it permits some to start while another waits, because a coordinator's timers ask
-// replicas at any time.
+// running counts goroutines. Unlike a WaitGroup, it permits some to start while another waits, because a coordinator's
+// timers ask replicas at any time.
 type running struct{ n atomic.Int64 }
 
 func (r *running) Go(f func()) {
@@ -146,8 +147,10 @@ func (w *faultyReplica) Digest(_ uint64, _ *row.ReadCommand, timeout time.Durati
 // faultyAcceptors answer like a faultyReplica.
 type faultyAcceptors struct{ w *faultyReplica }
 
-func (a faultyAcceptors) Prepare(_ ring.NodeID, _ coordinator.Trace, _ uint64, _, _ paxos.Ballot, _ *row.ReadCommand, timeout time.Duration, done func(*paxos.Promise, error)) {
-	p := &paxos.Promise{Promised: paxos.Ballot{Micros: 1}, Page: append([]byte(nil), a.w.pages[rand.IntN(len(a.w.pages))]...)}
+func (a faultyAcceptors) Prepare(_ ring.NodeID, _ coordinator.Trace, _ uint64, _, _ paxos.Ballot, _ *row.ReadCommand,
+	timeout time.Duration, done func(*paxos.Promise, error)) {
+	p := &paxos.Promise{Promised: paxos.Ballot{Micros: 1},
+		Page: append([]byte(nil), a.w.pages[rand.IntN(len(a.w.pages))]...)}
 	if p.Refused = rand.IntN(10) == 0; p.Refused {
 		p.Promised.Micros, p.Page = time.Now().UnixMicro(), nil
 	}
@@ -161,21 +164,25 @@ func (a faultyAcceptors) Prepare(_ ring.NodeID, _ coordinator.Trace, _ uint64, _
 	})
 }
 
-func (a faultyAcceptors) Accept(to []ring.NodeID, _ coordinator.Trace, _ uint64, _ *paxos.Proposal, timeout time.Duration, done func(int, paxos.Ballot, error)) {
+func (a faultyAcceptors) Accept(to []ring.NodeID, _ coordinator.Trace, _ uint64, _ *paxos.Proposal,
+	timeout time.Duration, done func(int, paxos.Ballot, error)) {
 	for i := range to {
 		a.w.later(timeout, func(err error) { done(i, paxos.Ballot{}, err) })
 	}
 }
 
-func (a faultyAcceptors) Commit(_ ring.NodeID, _ coordinator.Trace, _ uint64, _ *paxos.Proposal, timeout time.Duration, done func(error)) {
+func (a faultyAcceptors) Commit(_ ring.NodeID, _ coordinator.Trace, _ uint64, _ *paxos.Proposal, timeout time.Duration,
+	done func(error)) {
 	a.w.later(timeout, done)
 }
 
-func (a faultyAcceptors) Decide(_ uint64, _ *row.ReadCommand, _ func(paxos.Known, []byte) (*paxos.Proposal, *row.Mutation), done func(error)) {
+func (a faultyAcceptors) Decide(_ uint64, _ *row.ReadCommand,
+	_ func(paxos.Known, []byte) (*paxos.Proposal, *row.Mutation), done func(error)) {
 	done(paxos.ErrUnsettled)
 }
 
-func (a faultyAcceptors) RequestTurn(_ ring.NodeID, _ string, timeout time.Duration, done func(contention.Turn, error)) {
+func (a faultyAcceptors) RequestTurn(_ ring.NodeID, _ string, timeout time.Duration,
+	done func(contention.Turn, error)) {
 	a.w.later(timeout, func(err error) { done(contention.Turn{}, err) })
 }
 
@@ -204,16 +211,19 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 		faulty.pages = append(faulty.pages, w.Finish(i == 0))
 	}
 	stamps := env.NewHLC(realClock{time.Now()}, time.Minute)
-	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1", Stamps: stamps},
+	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view,
+		Clock: realClock{time.Now()}, LocalDatacenter: "dc1", Stamps: stamps},
 		Store: noHints{}})
-	proposer := paxos.NewProposer(paxos.Options{View: view, Acceptors: faultyAcceptors{faulty}, Coordinator: c.Coordinator, Clock: realClock{time.Now()},
+	proposer := paxos.NewProposer(paxos.Options{View: view, Acceptors: faultyAcceptors{faulty},
+		Coordinator: c.Coordinator, Clock: realClock{time.Now()},
 		Stamps: stamps, LocalDatacenter: "dc1"})
 	var asked, answered, broken atomic.Int64
 	var all sync.WaitGroup
 	request := func(r *rand.Rand) {
 		levels := []ring.Consistency{ring.One, ring.Two, ring.Quorum, ring.All, ring.Any}
 		level := levels[r.IntN(len(levels))]
-		cmd := &row.ReadCommand{Table: view.table.StorageID, Key: key, Slices: []row.Slice{row.AllRows()}, Limits: row.Limits{Rows: 5}}
+		cmd := &row.ReadCommand{Table: view.table.StorageID, Key: key, Slices: []row.Slice{row.AllRows()},
+			Limits: row.Limits{Rows: 5}}
 		once := new(atomic.Int64)
 		end := func() {
 			answered.Add(1)
@@ -230,7 +240,8 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 				cmd.Limits = row.Limits{} // it is merged with others
 			}
 			proposer.CAS(&paxos.CASRequest{
-				Command: cmd, Serial: ring.Serial, Consistency: level, Contention: 20 * time.Millisecond, Timeout: 20 * time.Millisecond,
+				Command: cmd, Serial: ring.Serial, Consistency: level, Contention: 20 * time.Millisecond,
+				Timeout: 20 * time.Millisecond,
 				Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
 					if rows, _ := liveRows(t, cmd, page); len(rows) == 0 {
 						broken.Add(1)
@@ -253,21 +264,23 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 			if r.IntN(3) == 0 {
 				write = c.Batches.Write
 			}
-			write(&coordinator.WriteRequest{Mutations: ms, Consistency: level, Type: coordinator.WriteSimple, Timeout: 20 * time.Millisecond,
+			write(&coordinator.WriteRequest{Mutations: ms, Consistency: level, Type: coordinator.WriteSimple,
+				Timeout: 20 * time.Millisecond,
 				Ordered: r.IntN(2) == 0, Stamp: 7}, func(error) { end() })
 			return
 		case 1:
 			cmd.Key = row.PartitionKey{}
 			cmd.Range.Tokens = ring.FullRange()
 		}
-		c.Read(&coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: 20 * time.Millisecond}, func(page []byte, err error) {
-			if err == nil {
-				if rows, _ := liveRows(t, cmd, page); len(rows) == 0 {
-					broken.Add(1)
+		c.Read(&coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: 20 * time.Millisecond},
+			func(page []byte, err error) {
+				if err == nil {
+					if rows, _ := liveRows(t, cmd, page); len(rows) == 0 {
+						broken.Add(1)
+					}
 				}
-			}
-			end()
-		})
+				end()
+			})
 	}
 	var clients sync.WaitGroup
 	for i := range 8 {
@@ -318,14 +331,18 @@ func (q *quickReplica) DigestHere(_ uint64, _ *row.ReadCommand, _ time.Duration,
 }
 
 // quickCluster returns a coordinator of replicas that answer at once.
-func quickCluster(t testing.TB, nodes int) (*coordinator.Coordinator, *coordinator.WriteRequest, *coordinator.ReadRequest) {
+func quickCluster(t testing.TB, nodes int) (*coordinator.Coordinator, *coordinator.WriteRequest,
+	*coordinator.ReadRequest) {
 	quick := &quickReplica{page: emptyPage()}
 	view := newFakeView(t, nodes, nodes, func(ring.NodeID) coordinator.Replica { return quick })
-	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1"}, Store: noHints{}})
+	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view,
+		Clock: realClock{time.Now()}, LocalDatacenter: "dc1"}, Store: noHints{}})
 	m := &row.Mutation{}
 	m.Reset(view.table.StorageID, row.NewPartitionKey([]byte("k")))
-	w := &coordinator.WriteRequest{Mutations: []*row.Mutation{m}, Consistency: ring.Quorum, Type: coordinator.WriteSimple, Timeout: time.Second}
-	cmd := &row.ReadCommand{Table: m.Table, Key: m.Key, Slices: []row.Slice{row.AllRows()}, Limits: row.Limits{Rows: 100}}
+	w := &coordinator.WriteRequest{Mutations: []*row.Mutation{m}, Consistency: ring.Quorum,
+		Type: coordinator.WriteSimple, Timeout: time.Second}
+	cmd := &row.ReadCommand{Table: m.Table, Key: m.Key, Slices: []row.Slice{row.AllRows()},
+		Limits: row.Limits{Rows: 100}}
 	return c.Coordinator, w, &coordinator.ReadRequest{Command: cmd, Consistency: ring.Quorum, Timeout: time.Second}
 }
 
@@ -403,8 +420,8 @@ func TestReadsOfThisNodeEndWithTheirRequest(t *testing.T) {
 	}
 }
 
-// leastAllocs repeats the count if there are too many allocations: those of all goroutines are counted, including the remaining
-// goroutines of earlier tests.
+// leastAllocs repeats the count if there are too many allocations: those of all goroutines are counted, including the
+// remaining goroutines of earlier tests.
 func leastAllocs(enough float64, f func()) float64 {
 	least := testing.AllocsPerRun(1000, f)
 	for i := 0; i < 5 && least > enough; i++ {

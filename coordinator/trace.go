@@ -16,7 +16,8 @@ type Trace interface {
 	Contact(node ring.NodeID)
 	// Read notes what a replica has read before it applied a write.
 	Read(Reads)
-	// Detailed reports whether events are recorded. If not, the methods below have no effect, and replicas record no events.
+	// Detailed reports whether events are recorded. If not, the methods below have no effect, and replicas record no
+	// events.
 	Detailed() bool
 	// Add notes an event of a node at the present time.
 	Add(source ring.NodeID, activity string)
@@ -58,8 +59,8 @@ func traceNode(t Trace, source ring.NodeID, activity string, node ring.NodeID) {
 	}
 }
 
-// Reads counts what was read for a write: live rows; deleted and expired rows, and bounds of range tombstones; partitions; read commands;
-// and the bytes of the pages that answered these.
+// Reads counts what was read for a write: live rows; deleted and expired rows, and bounds of range tombstones;
+// partitions; read commands; and the bytes of the pages that answered these.
 type Reads struct{ Rows, Tombstones, Partitions, Commands, Bytes int }
 
 // ReadsOf counts a page that answers one command, as of now, in seconds.
@@ -70,11 +71,12 @@ func ReadsOf(page []byte, now int64) Reads {
 
 // Plus returns the sum of r and x.
 func (r Reads) Plus(x Reads) Reads {
-	return Reads{r.Rows + x.Rows, r.Tombstones + x.Tombstones, r.Partitions + x.Partitions, r.Commands + x.Commands, r.Bytes + x.Bytes}
+	return Reads{r.Rows + x.Rows, r.Tombstones + x.Tombstones, r.Partitions + x.Partitions, r.Commands + x.Commands,
+		r.Bytes + x.Bytes}
 }
 
-// Observation records which replicas a request was sent to, and what its writes read. The zero value is empty. Its methods are safe
-// for concurrent use.
+// Observation records which replicas a request was sent to, and what its writes read. The zero value is empty. Its
+// methods are safe for concurrent use.
 type Observation struct {
 	mu    sync.Mutex
 	nodes []ring.NodeID

@@ -46,7 +46,8 @@ func TestObservationsRecordNoEvents(t *testing.T) {
 			observer = o.Observe(e)
 		}
 		// Requests that are executed together share a trace.
-		joined := coordinator.TracesOf([]coordinator.Trace{nil, observer}, func(t coordinator.Trace) coordinator.Trace { return t })
+		joined := coordinator.TracesOf([]coordinator.Trace{nil, observer},
+			func(t coordinator.Trace) coordinator.Trace { return t })
 		for _, trace := range []coordinator.Trace{observer, joined} {
 			coordinator.TracedReplica(oneReplica{traceable{traced: &n}}, 7, trace)
 			coordinator.AddContact(trace, 3)
@@ -68,7 +69,8 @@ func TestObservationsRecordNoEvents(t *testing.T) {
 		if nodes := o.Nodes(); !slices.Equal(nodes, []ring.NodeID{3, 7}) {
 			t.Errorf("traced %t: contacts %v", traced, nodes)
 		}
-		if got, again := o.TakeReads(), o.TakeReads(); got != (coordinator.Reads{Rows: 2, Bytes: 20}) || again != (coordinator.Reads{}) {
+		if got, again := o.TakeReads(), o.TakeReads(); got != (coordinator.Reads{Rows: 2, Bytes: 20}) ||
+			again != (coordinator.Reads{}) {
 			t.Errorf("traced %t: reads %+v, and again %+v", traced, got, again)
 		}
 	}

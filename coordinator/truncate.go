@@ -12,37 +12,37 @@ import (
 	"cqld/schema"
 )
 
-// Truncation is one TRUNCATE of a table. Nodes that stream data identify it by its ID: a stream transfers nothing from a node
-// that has not executed a truncation which the receiver has executed.
+// Truncation is one TRUNCATE of a table. Nodes that stream data identify it by its ID: a stream transfers nothing from
+// a node that has not executed a truncation which the receiver has executed.
 type Truncation struct {
 	Table schema.StorageID
 	ID    uint64
 	Phase TruncationPhase
 }
 
-// TruncationPhase is the phase of a Truncation that a node is asked to execute. A phase starts at the first node after all
-// nodes have completed the phase before.
+// TruncationPhase is the phase of a Truncation that a node is asked to execute. A phase starts at the first node after
+// all nodes have completed the phase before.
 type TruncationPhase uint8
 
 // The phases, as they are encoded.
 const (
-	// TruncationApply drops the rows. Before, it makes the node's hints and logged batches void again: a batch that was sent
-	// before its coordinator prepared may have arrived since this node prepared.
+	// TruncationApply drops the rows. Before, it makes the node's hints and logged batches void again: a batch that was
+	// sent before its coordinator prepared may have arrived since this node prepared.
 	TruncationApply TruncationPhase = iota
 	// TruncationPrepare makes the node's hints and logged batches void, and waits for the writes that it has sent. From
-	// then on, reads that the node coordinates do not repair: a replica that has dropped its rows would receive those of
-	// another that has not. A node drops rows only in a truncation that it has prepared, within the time given by the
-	// request to prepare, and not after another one was prepared later: so a request that a coordinator sent before it died
-	// cannot remove later writes.
+	// then on, reads that the node coordinates do not repair: a replica that has dropped its rows would receive those
+	// of another that has not. A node drops rows only in a truncation that it has prepared, within the time given by
+	// the request to prepare, and not after another one was prepared later: so a request that a coordinator sent before
+	// it died cannot remove later writes.
 	TruncationPrepare
 	// TruncationEnd reports that all nodes have dropped their rows: reads that begin from now on repair again.
 	TruncationEnd
 )
 
-// Truncate drops all rows of the table, and the hints and logged batches for it, on every node. All nodes that have some
-// of its rows must be alive, because a node that missed the truncation would restore its rows. While the ring changes, all
-// members must be alive, because any of them may be the source of a range. Members without rows are asked if they are alive,
-// because they may have hints.
+// Truncate drops all rows of the table, and the hints and logged batches for it, on every node. All nodes that have
+// some of its rows must be alive, because a node that missed the truncation would restore its rows. While the ring
+// changes, all members must be alive, because any of them may be the source of a range. Members without rows are asked
+// if they are alive, because they may have hints.
 func (c *Coordinator) Truncate(table *schema.Table, timeout time.Duration, done func(error)) {
 	now := c.clock.Monotonic()
 	op := &truncateOp{c: c, table: table, deadline: now + timeout, done: done,
@@ -55,9 +55,9 @@ func (c *Coordinator) truncationID() uint64 {
 	return uint64(c.stamps.Next())<<10 | uint64(c.view.Self()&1023)
 }
 
-// truncateOp asks all nodes to prepare, then to drop their rows, and then announces the end: a write that ended before the
-// truncation began does not reach a replica after it. If the ring has changed meanwhile, it asks all nodes again, including
-// a node that gains a range, before that node receives data.
+// truncateOp asks all nodes to prepare, then to drop their rows, and then announces the end: a write that ended before
+// the truncation began does not reach a replica after it. If the ring has changed meanwhile, it asks all nodes again,
+// including a node that gains a range, before that node receives data.
 type truncateOp struct {
 	c          *Coordinator
 	table      *schema.Table
@@ -128,7 +128,8 @@ func (op *truncateOp) abandon() {
 	_, nodes := c.truncates(op.table, t)
 	for _, n := range nodes {
 		if c.believes(n) {
-			c.replicas.Replica(n).Truncate(t.Epoch(), Truncation{Table: op.table.StorageID, ID: op.truncation.ID, Phase: TruncationEnd},
+			c.replicas.Replica(n).Truncate(t.Epoch(), Truncation{Table: op.table.StorageID, ID: op.truncation.ID,
+				Phase: TruncationEnd},
 				truncationEndWait, func(error) {})
 		}
 	}
@@ -272,8 +273,8 @@ type truncationNumber struct {
 //	hint-truncated/ table 4   → number 8, id 8 (0 when it has ended)
 const truncatedPrefix = "hint-truncated/"
 
-// TruncationsKnown reads the truncations of an earlier process, unless they are known, and reports whether they are known. It may
-// wait for the disk. A node must not store hints or logged batches before.
+// TruncationsKnown reads the truncations of an earlier process, unless they are known, and reports whether they are
+// known. It may wait for the disk. A node must not store hints or logged batches before.
 func (c *Coordinator) TruncationsKnown() bool {
 	t := &c.truncating
 	t.mu.Lock()
@@ -327,7 +328,8 @@ func (t *truncating) mark() int64 {
 	return t.highest + 1
 }
 
-// hintMark returns the mark of a hint for a write that began at a monotonic time. The hint is void if a truncation was recorded since.
+// hintMark returns the mark of a hint for a write that began at a monotonic time. The hint is void if a truncation was
+// recorded since.
 func (t *truncating) hintMark(table schema.StorageID, began time.Duration) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -374,8 +376,8 @@ func (t *truncating) prepare(table schema.StorageID, id uint64, until time.Durat
 	t.markLocked(table, truncationMark{id, until})
 }
 
-// end records that a truncation has ended, and reports whether it is the last one prepared. If a later one was prepared,
-// that one determines the end.
+// end records that a truncation has ended, and reports whether it is the last one prepared. If a later one was
+// prepared, that one determines the end.
 func (t *truncating) end(table schema.StorageID, id uint64, now time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -387,7 +389,8 @@ func (t *truncating) end(table schema.StorageID, id uint64, now time.Duration) b
 	return true
 }
 
-// covers reports whether a read of the table that began at a (monotonic) time may have seen rows that a truncation drops.
+// covers reports whether a read of the table that began at a (monotonic) time may have seen rows that a truncation
+// drops.
 func (t *truncating) covers(table schema.StorageID, began time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -398,8 +401,9 @@ func (t *truncating) covers(table schema.StorageID, began time.Duration) bool {
 // errTruncationsUnknown ends a truncation on a node that cannot read its earlier truncations.
 var errTruncationsUnknown = errors.New("coordinator: the truncations of an earlier process cannot be read")
 
-// voidStored makes all hints and logged batches of the table void that this node has stored. Its number is on disk before a hint
-// or batch depends on it: after a crash, a later truncation could otherwise get a number that is too small. It runs in serially.
+// voidStored makes all hints and logged batches of the table void that this node has stored. Its number is on disk
+// before a hint or batch depends on it: after a crash, a later truncation could otherwise get a number that is too
+// small. It runs in serially.
 func (c *Coordinator) voidStored(t Truncation) error {
 	now := c.clock.Now().UnixNano()
 	number := c.truncating.next(now)
@@ -422,10 +426,10 @@ func (c *Coordinator) saveTruncation(table schema.StorageID, number int64, under
 	return c.store.SetLocal(key, wire.AppendUint64(wire.AppendInt64(nil, number), underWay), true)
 }
 
-// FollowTruncation executes this node's part of a truncation in its role as a coordinator. To prepare, it makes the hints
-// and logged batches for the table void, and calls done when all writes, batches, hints and read repairs that this node had sent
-// before are answered or have timed out: no other node receives any of them after it has truncated. To apply, before the rows are
-// dropped, it makes those void that were stored since.
+// FollowTruncation executes this node's part of a truncation in its role as a coordinator. To prepare, it makes the
+// hints and logged batches for the table void, and calls done when all writes, batches, hints and read repairs that
+// this node had sent before are answered or have timed out: no other node receives any of them after it has truncated.
+// To apply, before the rows are dropped, it makes those void that were stored since.
 func (c *Coordinator) FollowTruncation(t Truncation, done func(error)) {
 	now := c.clock.Monotonic()
 	if !c.TruncationsKnown() {
@@ -472,15 +476,15 @@ func (t *truncating) serially(f func()) {
 	}
 }
 
-// Truncating reports whether this node knows of a truncation of the table in progress; until its end, replicas cannot be
-// compared. A node that does not receive the end waits for Limits.TruncationMost.
+// Truncating reports whether this node knows of a truncation of the table in progress; until its end, replicas cannot
+// be compared. A node that does not receive the end waits for Limits.TruncationMost.
 func (c *Coordinator) Truncating(table schema.StorageID) bool {
 	return c.truncating.covers(table, c.clock.Monotonic())
 }
 
 // truncatedSince reports whether this node knows of a truncation of the table that is in progress, or happened since a
-// monotonic time. It does not compare wall-clock times: a clock that was ahead during a truncation would make it true until
-// time has caught up.
+// monotonic time. It does not compare wall-clock times: a clock that was ahead during a truncation would make it true
+// until time has caught up.
 func (c *Coordinator) truncatedSince(table schema.StorageID, began time.Duration) bool {
 	return c.truncating.covers(table, began)
 }

@@ -11,9 +11,10 @@ import (
 	"cqld/row"
 )
 
-// Write applies the mutations, each at its own replicas, and calls done when each is acknowledged by as many replicas as the
-// level requires. It sends every live replica its mutations at once, and stores hints for replicas that are down or do not
-// answer. The caller must not change the mutations any more, even after done, because late hints contain them.
+// Write applies the mutations, each at its own replicas, and calls done when each is acknowledged by as many replicas
+// as the level requires. It sends every live replica its mutations at once, and stores hints for replicas that are down
+// or do not answer. The caller must not change the mutations any more, even after done, because late hints contain
+// them.
 func (c *Coordinator) Write(req *WriteRequest, done func(error)) {
 	if len(req.Mutations) == 0 {
 		done(nil)
@@ -74,8 +75,8 @@ type writePart struct {
 	met   bool
 }
 
-// writeOp is a write in progress. It returns to the pool when refs is zero. References are held by the caller, the timer and
-// every outstanding request.
+// writeOp is a write in progress. It returns to the pool when refs is zero. References are held by the caller, the
+// timer and every outstanding request.
 type writeOp struct {
 	c          *Coordinator
 	mu         sync.Mutex
@@ -145,8 +146,8 @@ func (op *writeOp) admit(req *WriteRequest, done func(error)) error {
 	return nil
 }
 
-// local reports whether this node is the only replica of the only mutation: its answer is then the result, and no timer is
-// needed.
+// local reports whether this node is the only replica of the only mutation: its answer is then the result, and no timer
+// is needed.
 func (op *writeOp) local() bool {
 	if len(op.mutations) != 1 || op.applied {
 		return false
@@ -206,8 +207,8 @@ func (op *writeOp) proceed() {
 	op.send()
 }
 
-// send sends the mutations to every live replica and stores hints for the others. Remote nodes come first, so that they work
-// concurrently with this node.
+// send sends the mutations to every live replica and stores hints for the others. Remote nodes come first, so that they
+// work concurrently with this node.
 func (op *writeOp) send() {
 	c := op.c
 	op.mu.Lock()
@@ -340,8 +341,8 @@ type verdict struct {
 	idle   bool // no answer is outstanding
 }
 
-// judge determines, with mu held, the consequence of the counts. Mutations that a replica refused are planned again: at once
-// if the write cannot succeed otherwise, else when all have answered.
+// judge determines, with mu held, the consequence of the counts. Mutations that a replica refused are planned again: at
+// once if the write cannot succeed otherwise, else when all have answered.
 func (op *writeOp) judge() verdict {
 	again := op.mayReplanLocked()
 	v := verdict{idle: op.waiting == 0, replan: again && op.refused && op.waiting == 0}
@@ -388,8 +389,8 @@ func (op *writeOp) hintable(i int) bool {
 	return false
 }
 
-// failure returns the error for part i, with mu held: a timeout if replicas did not answer or were unreachable, a failure
-// if one of them returned an error.
+// failure returns the error for part i, with mu held: a timeout if replicas did not answer or were unreachable, a
+// failure if one of them returned an error.
 func (op *writeOp) failure(i int) error {
 	received, blockFor := op.parts[i].tally.Totals()
 	var failures []NodeFailure
@@ -399,7 +400,8 @@ func (op *writeOp) failure(i int) error {
 		}
 	}
 	if len(failures) > 0 {
-		return &WriteFailure{Consistency: op.level, Received: received, BlockFor: blockFor, Failures: failures, Type: op.kind}
+		return &WriteFailure{Consistency: op.level, Received: received, BlockFor: blockFor, Failures: failures,
+			Type: op.kind}
 	}
 	op.c.counts.writeTimeouts.Add(1)
 	return &WriteTimeout{Consistency: op.level, Received: received, BlockFor: blockFor, Type: op.kind}
@@ -424,7 +426,8 @@ func (op *writeOp) act(v verdict) {
 	}
 }
 
-// timeout is the event of the deadline: it answers, if that has not happened, and stores hints for replicas without an answer.
+// timeout is the event of the deadline: it answers, if that has not happened, and stores hints for replicas without an
+// answer.
 func (op *writeOp) timeout() {
 	defer op.guarded()
 	op.mu.Lock()

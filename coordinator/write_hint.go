@@ -7,8 +7,8 @@ import (
 	"cqld/ring"
 )
 
-// missedLocked returns the targets that receive nothing any more: those that have not answered, and those that refused the
-// last plan. The caller holds mu.
+// missedLocked returns the targets that receive nothing any more: those that have not answered, and those that refused
+// the last plan. The caller holds mu.
 func (op *writeOp) missedLocked() (missed []*writeTarget) {
 	for _, t := range op.targets {
 		switch {
@@ -30,8 +30,8 @@ func refusedPlan(err error) bool {
 
 // hint stores t's mutations until the replica takes them. At ANY, a stored hint counts as an acknowledgement. Mutations
 // that a replica refused need a hint only if no other plan follows, because other replicas may have them. A coordinator
-// whose own replica fails stores a hint for itself. If its disk cannot store the hint either, the hint is reported as lost,
-// and the range is repaired.
+// whose own replica fails stores a hint for itself. If its disk cannot store the hint either, the hint is reported as
+// lost, and the range is repaired.
 func (op *writeOp) hint(t *writeTarget, plan int) {
 	op.mu.Lock()
 	if refusedPlan(t.err) && (plan != op.plans || op.mayReplanLocked()) {

@@ -55,7 +55,8 @@ type Counters struct {
 
 // New returns Counters.
 func New(o Options) *Counters {
-	c := &Counters{c: o.Coordinator, view: o.View, replicas: o.Replicas, clock: o.Clock, leaders: o.Leaders, stamps: o.Stamps,
+	c := &Counters{c: o.Coordinator, view: o.View, replicas: o.Replicas, clock: o.Clock, leaders: o.Leaders,
+		stamps:  o.Stamps,
 		localDC: o.LocalDatacenter, limits: o.Limits.withDefaults(), unsafe: o.Unsafe, guard: o.Guard}
 	if c.stamps == nil {
 		c.stamps = env.NewHLC(o.Clock, time.Minute)
@@ -69,8 +70,8 @@ func (c *Counters) self(t coordinator.Trace) coordinator.Replica {
 	return coordinator.TracedReplica(c.replicas, c.view.Self(), t)
 }
 
-// Leaders leads updates on other nodes. Lead returns at once and calls done exactly once, possibly before it returns. The errors of
-// done are those of Counters.Lead, or those of the messages.
+// Leaders leads updates on other nodes. Lead returns at once and calls done exactly once, possibly before it returns.
+// The errors of done are those of Counters.Lead, or those of the messages.
 type Leaders interface {
 	Lead(node ring.NodeID, update *Update, timeout time.Duration, done func(error))
 }

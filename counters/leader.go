@@ -12,8 +12,8 @@ import (
 	"cqld/schema"
 )
 
-// leader leads updates of counters. Updates of one partition run one after the other, because each reads the shard that the
-// previous one wrote. Updates that are queued meanwhile are led together, with one read and one sync.
+// leader leads updates of counters. Updates of one partition run one after the other, because each reads the shard that
+// the previous one wrote. Updates that are queued meanwhile are led together, with one read and one sync.
 type leader struct {
 	c       *Counters
 	seen    *shard.Windows
@@ -55,9 +55,9 @@ func newLeader(c *Counters) *leader {
 }
 
 // Lead changes counters of a partition of which this node is a replica, on behalf of update's coordinator. It retains
-// update.Mutation, which must not change any more. done receives Unavailable, Overloaded, NotReplica or another ErrNotSent if
-// certainly nothing was counted, WriteTimeout or WriteFailure with the acknowledgements of the replicas, or ReplicaFailure if
-// this node failed.
+// update.Mutation, which must not change any more. done receives Unavailable, Overloaded, NotReplica or another
+// ErrNotSent if certainly nothing was counted, WriteTimeout or WriteFailure with the acknowledgements of the replicas,
+// or ReplicaFailure if this node failed.
 func (c *Counters) Lead(update *Update, timeout time.Duration, done func(error)) {
 	if !c.unsafe.NotIdempotent {
 		process := shard.Process{Node: update.ID.Node, Incarnation: update.ID.Incarnation}
@@ -69,7 +69,8 @@ func (c *Counters) Lead(update *Update, timeout time.Duration, done func(error))
 		done(err)
 		return
 	}
-	u := &ledUpdate{Update: *update, deadline: c.clock.Monotonic() + timeout, size: coordinator.WriteSize(update.Mutation)}
+	u := &ledUpdate{Update: *update, deadline: c.clock.Monotonic() + timeout,
+		size: coordinator.WriteSize(update.Mutation)}
 	if err := c.c.Reserve(u.size); err != nil {
 		done(err)
 		return
@@ -200,8 +201,8 @@ func (g *group) read(rows *scan.Cursor) {
 	})
 }
 
-// write makes the new sums durable on this node. No other replica may have them before: after a crash, the next sums are
-// computed from the stored ones.
+// write makes the new sums durable on this node. No other replica may have them before: after a crash, the next sums
+// are computed from the stored ones.
 func (g *group) write() {
 	c := g.l.c
 	first := g.updates[0].Mutation
@@ -220,7 +221,8 @@ func (g *group) write() {
 func (g *group) replicate() {
 	c := g.l.c
 	level := g.updates[0].Consistency
-	req := &coordinator.WriteRequest{Mutations: []*row.Mutation{g.result}, Consistency: level, Type: coordinator.WriteCounter,
+	req := &coordinator.WriteRequest{Mutations: []*row.Mutation{g.result}, Consistency: level,
+		Type:    coordinator.WriteCounter,
 		Timeout: c.c.Remaining(g.deadline), Applied: true, Trace: g.trace}
 	c.c.Write(req, func(err error) {
 		defer g.guarded()
@@ -231,15 +233,16 @@ func (g *group) replicate() {
 			if table != nil {
 				blockFor = level.BlockFor(table.Replication, c.localDC)
 			}
-			err = &coordinator.WriteTimeout{Consistency: level, Received: 1, BlockFor: blockFor, Type: coordinator.WriteCounter}
+			err = &coordinator.WriteTimeout{Consistency: level, Received: 1, BlockFor: blockFor,
+				Type: coordinator.WriteCounter}
 		}
 		g.answer(err)
 	})
 	g.pass()
 }
 
-// pass starts the next group of the partition, once. If that panics, guarded calls it again, because no other event would
-// start the updates that wait in the queue.
+// pass starts the next group of the partition, once. If that panics, guarded calls it again, because no other event
+// would start the updates that wait in the queue.
 func (g *group) pass() {
 	if !g.setPassed(true) {
 		return
@@ -263,7 +266,8 @@ func (g *group) setPassed(passed bool) (changed bool) {
 	return changed
 }
 
-// onwards continues with the updates that have arrived meanwhile, as a separate event: this one may run in storage's committer.
+// onwards continues with the updates that have arrived meanwhile, as a separate event: this one may run in storage's
+// committer.
 func (l *leader) onwards(q *queue) {
 	q.stripe.mu.Lock()
 	more := len(q.waiting) > 0
@@ -292,7 +296,8 @@ func (g *group) answer(err error) {
 	}
 }
 
-// guarded is deferred by the events of a group. A panic ends it with an error, and the next group of the partition starts.
+// guarded is deferred by the events of a group. A panic ends it with an error, and the next group of the partition
+// starts.
 func (g *group) guarded() {
 	c := g.l.c
 	if c.guard == nil {

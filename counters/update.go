@@ -13,8 +13,8 @@ import (
 	"cqld/schema"
 )
 
-// Update is a change of one partition of a counter table, to be executed by the replica that leads it. The values of its counter
-// cells are added to the counters.
+// Update is a change of one partition of a counter table, to be executed by the replica that leads it. The values of
+// its counter cells are added to the counters.
 type Update struct {
 	ID          coordinator.RequestID
 	Epoch       uint64 // of the topology with which it was planned
@@ -24,10 +24,10 @@ type Update struct {
 	observed    bool              // the node that sent the update wants to know what the leader reads
 }
 
-// Update changes counters. The counter cells of the mutations contain the additions; deletions are ordinary ones. All tables are
-// counter tables. One replica leads each mutation. It knows the sum of all additions that it has led (its shard), and sends the
-// new sum to the other replicas, not the addition, so that applying it is idempotent. An update that may have been counted is not
-// retried.
+// Update changes counters. The counter cells of the mutations contain the additions; deletions are ordinary ones. All
+// tables are counter tables. One replica leads each mutation. It knows the sum of all additions that it has led (its
+// shard), and sends the new sum to the other replicas, not the addition, so that applying it is idempotent. An update
+// that may have been counted is not retried.
 func (c *Counters) Update(req *coordinator.WriteRequest, done func(error)) {
 	if len(req.Mutations) == 1 {
 		c.count(req, req.Mutations[0], done)
@@ -82,7 +82,8 @@ type updateOp struct {
 
 // count asks a replica to lead m.
 func (c *Counters) count(req *coordinator.WriteRequest, m *row.Mutation, done func(error)) {
-	op := &updateOp{c: c, trace: req.Trace, deadline: c.clock.Monotonic() + req.Timeout, size: coordinator.WriteSize(m), done: done}
+	op := &updateOp{c: c, trace: req.Trace, deadline: c.clock.Monotonic() + req.Timeout,
+		size: coordinator.WriteSize(m), done: done}
 	op.update = Update{Consistency: req.Consistency, Mutation: m, Trace: req.Trace}
 	if op.table = c.view.Schema().TableByStorage(m.Table); op.table == nil {
 		done(&coordinator.UnknownTable{Table: m.Table})
@@ -132,8 +133,8 @@ func (op *updateOp) plan() {
 	c.leaders.Lead(leader, &update, timeout, op.answer)
 }
 
-// LeaderTimeout returns how much of the coordinator's time a leader may use, so that it can still report in time how many
-// replicas have answered.
+// LeaderTimeout returns how much of the coordinator's time a leader may use, so that it can still report in time how
+// many replicas have answered.
 func LeaderTimeout(timeout time.Duration) time.Duration { return timeout - timeout/16 }
 
 // leader returns this node if it is a replica, or else the nearest live replica that was not asked yet.
@@ -208,7 +209,8 @@ func (op *updateOp) answer(err error) {
 		op.tried = op.tried[:0]
 		op.mu.Unlock()
 		op.c.clock.After(coordinator.ArrivalPause, op.plan)
-	case err == nil, errors.As(err, &unavailable), errors.As(err, &overloaded), errors.As(err, &timeout), errors.As(err, &failure):
+	case err == nil, errors.As(err, &unavailable), errors.As(err, &overloaded), errors.As(err, &timeout),
+		errors.As(err, &failure):
 		op.conclude(err)
 	case errors.Is(err, coordinator.ErrNotSent):
 		op.mu.Lock()
@@ -229,7 +231,8 @@ func (op *updateOp) answer(err error) {
 func (op *updateOp) timeout() {
 	op.c.c.Note(coordinator.EventWriteTimeout)
 	level := op.update.Consistency
-	op.conclude(&coordinator.WriteTimeout{Consistency: level, BlockFor: level.BlockFor(op.table.Replication, op.c.localDC), Type: coordinator.WriteCounter})
+	op.conclude(&coordinator.WriteTimeout{Consistency: level,
+		BlockFor: level.BlockFor(op.table.Replication, op.c.localDC), Type: coordinator.WriteCounter})
 }
 
 // conclude answers the client, once.

@@ -18,7 +18,8 @@ type updater interface {
 	Lead(update *Update, timeout time.Duration, done func(error))
 }
 
-// Serve registers the handler of other nodes' requests to lead updates of counters. It is called before the transport starts.
+// Serve registers the handler of other nodes' requests to lead updates of counters. It is called before the transport
+// starts.
 //
 //	VerbCounter   epoch, node, incarnation, sequence, level (1), timeout (µs), observed (1), row.AppendMutation
 //	              reply: outcome (1), with its figures; of a successful update that is observed, what the leader has read:
@@ -26,25 +27,26 @@ type updater interface {
 func Serve(transport messaging.Transport, c *Counters) { serve(transport, c) }
 
 func serve(transport messaging.Transport, leader updater) {
-	transport.Handle(messaging.Service{Verb: messaging.VerbCounter, Name: "counter", Handler: func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
-		update, timeout, err := decodeCounter(slices.Clone(payload)) // the update is retained
-		if err != nil {
-			respond(nil, replica.ToRemote(err))
-			return
-		}
-		var observation *coordinator.Observation
-		if update.observed {
-			observation = new(coordinator.Observation)
-			update.Trace = observation.Observe(nil)
-		}
-		leader.Lead(update, timeout, func(err error) {
-			reply, err := appendOutcome(nil, err)
-			if len(reply) > 0 && reply[0] == outcomeDone && observation != nil {
-				reply = appendReads(reply, observation.TakeReads())
+	transport.Handle(messaging.Service{Verb: messaging.VerbCounter, Name: "counter",
+		Handler: func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+			update, timeout, err := decodeCounter(slices.Clone(payload)) // the update is retained
+			if err != nil {
+				respond(nil, replica.ToRemote(err))
+				return
 			}
-			respond(reply, replica.ToRemote(err))
-		})
-	}})
+			var observation *coordinator.Observation
+			if update.observed {
+				observation = new(coordinator.Observation)
+				update.Trace = observation.Observe(nil)
+			}
+			leader.Lead(update, timeout, func(err error) {
+				reply, err := appendOutcome(nil, err)
+				if len(reply) > 0 && reply[0] == outcomeDone && observation != nil {
+					reply = appendReads(reply, observation.TakeReads())
+				}
+				respond(reply, replica.ToRemote(err))
+			})
+		}})
 }
 
 // Client implements Leaders by messages.
@@ -154,7 +156,8 @@ func decodeOutcome(payload []byte) (coordinator.Reads, error) {
 	outcome := c.Uint8()
 	if outcome == outcomeDone {
 		if len(payload) > 1 {
-			for _, n := range [...]*int{&reads.Rows, &reads.Tombstones, &reads.Partitions, &reads.Commands, &reads.Bytes} {
+			for _, n := range [...]*int{&reads.Rows, &reads.Tombstones, &reads.Partitions, &reads.Commands,
+				&reads.Bytes} {
 				x := c.Uvarint()
 				if x > math.MaxInt32 {
 					c.Fail(wire.ErrMalformed)
@@ -179,7 +182,8 @@ func decodeOutcome(payload []byte) (coordinator.Reads, error) {
 		f := &coordinator.WriteFailure{Consistency: level, Received: a, BlockFor: b, Type: coordinator.WriteCounter}
 		const sizeMin = 1 + 2
 		for range c.Count(sizeMin) {
-			f.Failures = append(f.Failures, coordinator.NodeFailure{Node: ring.NodeID(c.Uvarint()), Reason: coordinator.FailureReason(c.Uint16())})
+			f.Failures = append(f.Failures, coordinator.NodeFailure{Node: ring.NodeID(c.Uvarint()),
+				Reason: coordinator.FailureReason(c.Uint16())})
 		}
 		result = f
 	}

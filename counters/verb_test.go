@@ -34,15 +34,17 @@ func sampleMutation(key string) *row.Mutation {
 
 func sampleUpdate() *Update {
 	return &Update{
-		ID: coordinator.RequestID{Node: 7, Incarnation: 1 << 60, Sequence: 300}, Epoch: 12, Consistency: ring.LocalQuorum,
-		Mutation: sampleMutation("k"),
+		ID: coordinator.RequestID{Node: 7, Incarnation: 1 << 60, Sequence: 300}, Epoch: 12,
+		Consistency: ring.LocalQuorum,
+		Mutation:    sampleMutation("k"),
 	}
 }
 
 func TestCounterUpdatesRoundTrip(t *testing.T) {
 	payload := appendCounter(nil, sampleUpdate(), 1500*time.Millisecond)
 	got, timeout, err := decodeCounter(payload)
-	if err != nil || timeout != 1500*time.Millisecond || got.ID != sampleUpdate().ID || got.Epoch != 12 || got.Consistency != ring.LocalQuorum {
+	if err != nil || timeout != 1500*time.Millisecond || got.ID != sampleUpdate().ID || got.Epoch != 12 ||
+		got.Consistency != ring.LocalQuorum {
 		t.Fatalf("%+v, %v, %v", got, timeout, err)
 	}
 	if again := appendCounter(nil, got, timeout); !reflect.DeepEqual(again, payload) {
@@ -128,11 +130,12 @@ func TestLeaderReadRoundTrip(t *testing.T) {
 	if nodes := observation.Nodes(); len(nodes) != 1 || nodes[0] != 2 {
 		t.Errorf("replicas %v, want the leader", nodes)
 	}
-	l.services[messaging.VerbCounter].Handler(1, appendCounter(nil, sampleUpdate(), time.Second), func(answer []byte, err error) {
-		if err != nil || len(answer) != 1 || answer[0] != outcomeDone {
-			t.Errorf("an update that is not observed is answered by %x, %v", answer, err)
-		}
-	})
+	l.services[messaging.VerbCounter].Handler(1, appendCounter(nil, sampleUpdate(), time.Second),
+		func(answer []byte, err error) {
+			if err != nil || len(answer) != 1 || answer[0] != outcomeDone {
+				t.Errorf("an update that is not observed is answered by %x, %v", answer, err)
+			}
+		})
 }
 
 func FuzzDecodeCounter(f *testing.F) {
@@ -153,7 +156,8 @@ func FuzzDecodeOutcome(f *testing.F) {
 	seed, _ := appendOutcome(nil, &coordinator.WriteFailure{Failures: []coordinator.NodeFailure{{Node: 1}}})
 	f.Add(seed)
 	f.Add([]byte{outcomeDone})
-	f.Add(appendReads([]byte{outcomeDone}, coordinator.Reads{Rows: 1, Tombstones: 2, Partitions: 3, Commands: 4, Bytes: 500}))
+	f.Add(appendReads([]byte{outcomeDone}, coordinator.Reads{Rows: 1, Tombstones: 2, Partitions: 3, Commands: 4,
+		Bytes: 500}))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		reads, err := decodeOutcome(payload)
 		if err == nil && payload[0] != outcomeDone {

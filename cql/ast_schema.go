@@ -86,8 +86,8 @@ type ColumnDefinition struct {
 	PrimaryKey  bool         // followed by PRIMARY KEY
 }
 
-// Constraint is one element of CHECK: NOT NULL (Function is then "NOT_NULL"), a comparison of the column (Column is set),
-// or a function of it, with or without a comparison.
+// Constraint is one element of CHECK: NOT NULL (Function is then "NOT_NULL"), a comparison of the column (Column is
+// set), or a function of it, with or without a comparison.
 type Constraint struct {
 	Column   string // c > 5; empty means that Function is set
 	Function string // in the spelling of the text
@@ -120,7 +120,8 @@ type AlterTable struct {
 }
 
 // AlterTableAction is the action of ALTER TABLE. The sum type is closed: *AddColumns, *DropColumns, *RenameColumns,
-// *AlterColumnType, *AlterColumnMask, *AlterColumnConstraints, *AlterColumnDefault, *DropCompactStorage, *SetTableOptions.
+// *AlterColumnType, *AlterColumnMask, *AlterColumnConstraints, *AlterColumnDefault, *DropCompactStorage,
+// *SetTableOptions.
 type AlterTableAction interface{ alterTable() }
 
 // AddColumns is ADD.

@@ -15,8 +15,8 @@ type builder struct {
 	parser  *parser
 	text    string
 	markers int
-	// operators is the number of operators in the sums and products around the part that is being built: at most so many nodes of
-	// the AST are above it.
+	// operators is the number of operators in the sums and products around the part that is being built: at most so
+	// many nodes of the AST are above it.
 	operators int
 	err       *SyntaxError // the first error that the grammar does not detect
 }
@@ -32,12 +32,13 @@ func (b *builder) fail(msg string) {
 // token that it allows, if there is just one.
 func (b *builder) failAt(token antlr.Token, expected int) {
 	if b.err == nil {
-		b.err = b.parser.failureError(b.text, &failure{offending: token, decision: token.GetTokenIndex(), expected: expected})
+		b.err = b.parser.failureError(b.text, &failure{offending: token, decision: token.GetTokenIndex(),
+			expected: expected})
 	}
 }
 
-// enterOperators begins a sum or product, whose children are operands with operators between them. It returns false if the AST
-// would become too deep.
+// enterOperators begins a sum or product, whose children are operands with operators between them. It returns false if
+// the AST would become too deep.
 func (b *builder) enterOperators(children []antlr.Tree) bool {
 	b.operators += len(children) / 2
 	if b.operators <= operatorsMax {
@@ -138,7 +139,8 @@ func (b *builder) create(ctx *grammar.CreateContext) Statement {
 func (b *builder) alter(ctx *grammar.AlterContext) Statement {
 	switch c := ctx.GetChild(1).(type) {
 	case *grammar.AlterKeyspaceContext:
-		return &AlterKeyspace{Keyspace: name(c.Ident()), IfExists: c.IfExists() != nil, Properties: b.properties(c.Properties())}
+		return &AlterKeyspace{Keyspace: name(c.Ident()), IfExists: c.IfExists() != nil,
+			Properties: b.properties(c.Properties())}
 	case *grammar.AlterTableContext:
 		return b.alterTable(c)
 	case *grammar.AlterTypeContext:
@@ -150,7 +152,8 @@ func (b *builder) alter(ctx *grammar.AlterContext) Statement {
 			Options:  TableOptions{Properties: b.properties(c.Properties())},
 		}
 	case *grammar.AlterRoleContext:
-		return &AlterRole{Role: roleName(c.RoleName()), IfExists: c.IfExists() != nil, Options: b.roleOptions(c.AllRoleOption())}
+		return &AlterRole{Role: roleName(c.RoleName()), IfExists: c.IfExists() != nil,
+			Options: b.roleOptions(c.AllRoleOption())}
 	case *grammar.AlterUserContext:
 		return &AlterRole{
 			User:     true,
@@ -176,10 +179,12 @@ func (b *builder) drop(ctx *grammar.DropContext) Statement {
 		return &DropMaterializedView{View: tableName(c.TableName()), IfExists: c.IfExists() != nil}
 	case *grammar.DropFunctionContext:
 		args, hasArgs := b.argumentTypes(c.ArgumentTypes())
-		return &DropFunction{IfExists: c.IfExists() != nil, Name: functionName(c.FunctionName()), Args: args, HasArgs: hasArgs}
+		return &DropFunction{IfExists: c.IfExists() != nil, Name: functionName(c.FunctionName()), Args: args,
+			HasArgs: hasArgs}
 	case *grammar.DropAggregateContext:
 		args, hasArgs := b.argumentTypes(c.ArgumentTypes())
-		return &DropAggregate{IfExists: c.IfExists() != nil, Name: functionName(c.FunctionName()), Args: args, HasArgs: hasArgs}
+		return &DropAggregate{IfExists: c.IfExists() != nil, Name: functionName(c.FunctionName()), Args: args,
+			HasArgs: hasArgs}
 	case *grammar.DropTriggerContext:
 		return &DropTrigger{IfExists: c.IfExists() != nil, Name: name(c.Ident()), Table: tableName(c.TableName())}
 	case *grammar.DropRoleContext:

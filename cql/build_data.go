@@ -47,7 +47,8 @@ func (b *builder) insert(ctx *grammar.InsertContext) Statement {
 	if ctx.K_JSON() == nil {
 		columns := names(ctx.ColumnNames().AllColumnName())
 		values := b.terms(ctx.Terms())
-		return &Insert{Table: table, Columns: columns, Values: values, IfNotExists: ifNotExists, Using: b.using(ctx.UsingClause())}
+		return &Insert{Table: table, Columns: columns, Values: values, IfNotExists: ifNotExists,
+			Using: b.using(ctx.UsingClause())}
 	}
 	var value Term
 	if marker := ctx.JsonValue().Marker(); marker != nil {

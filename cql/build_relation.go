@@ -52,7 +52,8 @@ func (b *builder) relation(ctx grammar.IRelationContext) Relation {
 		columns := names(ctx.ColumnNames().AllColumnName())
 		if ctx.K_BETWEEN() != nil {
 			low := &TokenRelation{Columns: columns, Operator: GreaterOrEqual, Value: b.term(ctx.Term(0))}
-			return &BetweenRelation{Low: low, High: &TokenRelation{Columns: columns, Operator: LessOrEqual, Value: b.term(ctx.Term(1))}}
+			return &BetweenRelation{Low: low, High: &TokenRelation{Columns: columns, Operator: LessOrEqual,
+				Value: b.term(ctx.Term(1))}}
 		}
 		return &TokenRelation{Columns: columns, Operator: operator(ctx.Operator()), Value: b.term(ctx.Term(0))}
 	}
@@ -62,7 +63,8 @@ func (b *builder) relation(ctx grammar.IRelationContext) Relation {
 		return &TupleInRelation{Columns: columns, Not: ctx.K_NOT() != nil, In: b.tupleInValues(ctx.TupleInValues())}
 	case ctx.K_BETWEEN() != nil:
 		low := &TupleRelation{Columns: columns, Operator: GreaterOrEqual, Value: b.tupleValue(ctx.TupleValue(0))}
-		return &BetweenRelation{Low: low, High: &TupleRelation{Columns: columns, Operator: LessOrEqual, Value: b.tupleValue(ctx.TupleValue(1))}}
+		return &BetweenRelation{Low: low, High: &TupleRelation{Columns: columns, Operator: LessOrEqual,
+			Value: b.tupleValue(ctx.TupleValue(1))}}
 	}
 	return &TupleRelation{Columns: columns, Operator: operator(ctx.Operator()), Value: b.tupleValue(ctx.TupleValue(0))}
 }
@@ -71,10 +73,12 @@ func (b *builder) columnRelation(column string, ctx grammar.IRelationContext) Re
 	switch {
 	case ctx.LBRACKET() != nil:
 		key := b.term(ctx.Term(0))
-		return &ElementRelation{Column: column, Key: key, Operator: operator(ctx.Operator()), Value: b.term(ctx.Term(1))}
+		return &ElementRelation{Column: column, Key: key, Operator: operator(ctx.Operator()),
+			Value: b.term(ctx.Term(1))}
 	case ctx.K_BETWEEN() != nil:
 		low := &ColumnRelation{Column: column, Operator: GreaterOrEqual, Value: b.term(ctx.Term(0))}
-		return &BetweenRelation{Low: low, High: &ColumnRelation{Column: column, Operator: LessOrEqual, Value: b.term(ctx.Term(1))}}
+		return &BetweenRelation{Low: low, High: &ColumnRelation{Column: column, Operator: LessOrEqual,
+			Value: b.term(ctx.Term(1))}}
 	case ctx.K_IN() != nil:
 		return &InRelation{Column: column, Not: ctx.K_NOT() != nil, In: b.inValues(ctx.InValues())}
 	case ctx.K_IS() != nil:

@@ -47,7 +47,8 @@ func (b *builder) selector(ctx grammar.ISelectorContext) Selector {
 	left := b.selectorProduct(children[0].(grammar.ISelectorProductContext))
 	for i := 2; i < len(children); i += 2 {
 		op := Arithmetic(tokenOf(children[i-1]).GetText()[0])
-		left = &ArithmeticSelector{Operator: op, Left: left, Right: b.selectorProduct(children[i].(grammar.ISelectorProductContext))}
+		left = &ArithmeticSelector{Operator: op, Left: left,
+			Right: b.selectorProduct(children[i].(grammar.ISelectorProductContext))}
 	}
 	return left
 }
@@ -61,7 +62,8 @@ func (b *builder) selectorProduct(ctx grammar.ISelectorProductContext) Selector 
 	left := b.selectorUnary(children[0].(grammar.ISelectorUnaryContext))
 	for i := 2; i < len(children); i += 2 {
 		op := Arithmetic(tokenOf(children[i-1]).GetText()[0])
-		left = &ArithmeticSelector{Operator: op, Left: left, Right: b.selectorUnary(children[i].(grammar.ISelectorUnaryContext))}
+		left = &ArithmeticSelector{Operator: op, Left: left,
+			Right: b.selectorUnary(children[i].(grammar.ISelectorUnaryContext))}
 	}
 	return left
 }

@@ -116,7 +116,8 @@ func (b *builder) propertyMap(entries []grammar.IMapEntryContext) *MapLiteral {
 			continue
 		}
 		if _, ok := propertyLiteral(e.Value); !ok {
-			b.fail("Invalid property value: " + propertyTerm(e.Value) + " for property: " + propertyTerm(e.Key) + unbindableProperty(e.Value))
+			b.fail("Invalid property value: " + propertyTerm(e.Value) + " for property: " + propertyTerm(e.Key) +
+				unbindableProperty(e.Value))
 		}
 		if seen[key.Text] {
 			b.fail("Multiple definition for property " + key.Text)
@@ -179,7 +180,8 @@ func (b *builder) alterColumn(ctx *grammar.AlterTableContext, ifExists bool) Alt
 	}
 	switch {
 	case ctx.ColumnConstraints() != nil, ctx.K_CHECK() != nil:
-		return &AlterColumnConstraints{IfExists: ifExists, Column: column, Constraints: b.constraints(ctx.ColumnConstraints())}
+		return &AlterColumnConstraints{IfExists: ifExists, Column: column,
+			Constraints: b.constraints(ctx.ColumnConstraints())}
 	case ctx.ColumnDefault() != nil, ctx.K_DEFAULT() != nil:
 		return &AlterColumnDefault{IfExists: ifExists, Column: column, Default: b.columnDefault(ctx.ColumnDefault())}
 	}

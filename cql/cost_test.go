@@ -25,9 +25,10 @@ func TestParseBytesBound(t *testing.T) {
 		"relations": "SELECT a FROM t WHERE a=1" + strings.Repeat(" AND a=1", 1000),
 		"batch":     "BEGIN BATCH " + strings.Repeat("DELETE FROM t WHERE a=1;", n) + " APPLY BATCH",
 		"table":     "CREATE TABLE t (" + strings.Repeat("a int,", n) + "PRIMARY KEY (a))",
-		"function":  "CREATE FUNCTION f (" + strings.Repeat("a int,", n) + "b int) RETURNS NULL ON NULL INPUT RETURNS int LANGUAGE lua AS 'x'",
-		"type":      "CREATE TYPE t (" + strings.Repeat("a int,", n) + "b int)",
-		"short":     "SELECT a FROM t WHERE a=1 AND b=2",
+		"function": "CREATE FUNCTION f (" + strings.Repeat("a int,", n) +
+			"b int) RETURNS NULL ON NULL INPUT RETURNS int LANGUAGE lua AS 'x'",
+		"type":  "CREATE TYPE t (" + strings.Repeat("a int,", n) + "b int)",
+		"short": "SELECT a FROM t WHERE a=1 AND b=2",
 	} {
 		if _, err := Parse(text); err != nil { // the parser caches what it predicts
 			t.Errorf("%s: %v", name, err)
@@ -57,7 +58,8 @@ func TestParseBytesBound(t *testing.T) {
 
 // TestParseBytesOfBlob: a value of one word is not charged as if it had many.
 func TestParseBytesOfBlob(t *testing.T) {
-	for _, text := range []string{"0x" + strings.Repeat("ab", 1<<20), "'" + strings.Repeat("a b,", 1<<19) + "'", "$$" + strings.Repeat("a b,", 1<<19) + "$$"} {
+	for _, text := range []string{"0x" + strings.Repeat("ab", 1<<20), "'" + strings.Repeat("a b,", 1<<19) + "'", "$$" +
+		strings.Repeat("a b,", 1<<19) + "$$"} {
 		if parsed, _ := ParseBytes("INSERT INTO t (a) VALUES (" + text + ")"); parsed > 3*len(text) {
 			t.Errorf("%d bytes for a value of %d", parsed, len(text))
 		}

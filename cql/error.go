@@ -29,7 +29,8 @@ func (p *parser) syntaxError(text string) *SyntaxError {
 	}
 	if f.offending.GetTokenType() == grammar.CqlLexerQMARK {
 		rule := f.rule
-		if rule == grammar.CqlParserRULE_selectStatement && f.decision > 0 && p.tokens.Get(f.decision-1).GetTokenType() == grammar.CqlLexerK_FROM {
+		if rule == grammar.CqlParserRULE_selectStatement && f.decision > 0 &&
+			p.tokens.Get(f.decision-1).GetTokenType() == grammar.CqlLexerK_FROM {
 			rule = grammar.CqlParserRULE_tableName // the parser has not chosen between a table and its fragments
 		}
 		if thing := unbindable(rule, p.parser.GetParserRuleContext()); thing != "" {
@@ -40,8 +41,8 @@ func (p *parser) syntaxError(text string) *SyntaxError {
 	return p.failureError(text, f)
 }
 
-// lookBack adapts the failure to Cassandra's parser if that decides earlier: it looks ahead from the previous token, and
-// then reports that no alternative matches instead of the missing token.
+// lookBack adapts the failure to Cassandra's parser if that decides earlier: it looks ahead from the previous token,
+// and then reports that no alternative matches instead of the missing token.
 func (p *parser) lookBack(f *failure) {
 	if f.decision == 0 || f.decision != f.offending.GetTokenIndex() {
 		return
@@ -49,7 +50,8 @@ func (p *parser) lookBack(f *failure) {
 	previous := p.tokens.Get(f.decision - 1)
 	switch f.rule {
 	case grammar.CqlParserRULE_create, grammar.CqlParserRULE_alter, grammar.CqlParserRULE_drop,
-		grammar.CqlParserRULE_list, grammar.CqlParserRULE_grant, grammar.CqlParserRULE_revoke, grammar.CqlParserRULE_alterTable, grammar.CqlParserRULE_relation,
+		grammar.CqlParserRULE_list, grammar.CqlParserRULE_grant, grammar.CqlParserRULE_revoke,
+		grammar.CqlParserRULE_alterTable, grammar.CqlParserRULE_relation,
 		grammar.CqlParserRULE_insert:
 		if f.expected == antlr.TokenInvalidType {
 			f.decision--
@@ -209,7 +211,8 @@ func tokenName(kind int) string {
 		return "EOF"
 	}
 	names := &grammar.CqlLexerLexerStaticData
-	if kind < len(names.LiteralNames) && names.LiteralNames[kind] != "" && !strings.HasPrefix(names.SymbolicNames[kind], "K_") {
+	if kind < len(names.LiteralNames) && names.LiteralNames[kind] != "" &&
+		!strings.HasPrefix(names.SymbolicNames[kind], "K_") {
 		return names.LiteralNames[kind]
 	}
 	return names.SymbolicNames[kind]

@@ -2,8 +2,8 @@ package cql
 
 import "strings"
 
-// Explain is EXPLAIN SELECT … or EXPLAIN ANALYZE SELECT …, an extension of this server. The grammar, which is Cassandra's,
-// does not have it: Parse recognizes the words before it parses the SELECT.
+// Explain is EXPLAIN SELECT … or EXPLAIN ANALYZE SELECT …, an extension of this server. The grammar, which is
+// Cassandra's, does not have it: Parse recognizes the words before it parses the SELECT.
 type Explain struct {
 	Analyze bool // the SELECT is executed as well
 	Select  *Select
@@ -31,8 +31,8 @@ func explained(text string) (rest string, analyze, ok bool) {
 	return string(b), analyze, true
 }
 
-// wordAt returns the position of word, in upper or lower case, if it follows white space from a position on and precedes
-// white space.
+// wordAt returns the position of word, in upper or lower case, if it follows white space from a position on and
+// precedes white space.
 func wordAt(text string, from int, word string) (at int, ok bool) {
 	const space = " \t\r\n"
 	at = len(text) - len(strings.TrimLeft(text[from:], space))

@@ -170,7 +170,8 @@ func appendDescribe(dst []byte, s *Describe) []byte {
 func appendDescribedName(dst []byte, n QualifiedName) []byte {
 	if n.Keyspace == "" {
 		switch n.Name {
-		case "cluster", "keyspaces", "tables", "types", "type", "functions", "function", "aggregates", "aggregate", "only":
+		case "cluster", "keyspaces", "tables", "types", "type", "functions", "function", "aggregates", "aggregate",
+			"only":
 			return appendQuoted(dst, n.Name, '"')
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// FuzzParse checks that Parse never panics and fails only with a *SyntaxError, and that statements that it accepts survive
-// Format.
+// FuzzParse checks that Parse never panics and fails only with a *SyntaxError, and that statements that it accepts
+// survive Format.
 func FuzzParse(f *testing.F) {
 	for _, text := range corpus(f) {
 		f.Add(text)
@@ -38,7 +38,8 @@ func FuzzParse(f *testing.F) {
 // corpus returns the statements of testdata/parse.
 func corpus(t testing.TB) []string {
 	var out []string
-	for _, name := range []string{"data", "describe", "errors", "keywords", "literals", "roles", "schema", "select", "tables", "where"} {
+	for _, name := range []string{"data", "describe", "errors", "keywords", "literals", "roles", "schema", "select",
+		"tables", "where"} {
 		datadriven.RunTestAny(t, "testdata/parse/"+name+".txt", func(_ testing.TB, d *datadriven.TestData) string {
 			out = append(out, d.Input)
 			return d.Expected

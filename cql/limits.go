@@ -22,8 +22,9 @@ const (
 	// Go frames of the parser, and prediction visits all of them.
 	depthMax = 200
 
-	// operatorsMax bounds the operators of an expression on the way from its root to an operand. Since a sum of n terms is a tree of
-	// n levels, it also bounds the recursion of all that visits the tree: about 2 KiB of stack for each level, 8 MiB in all.
+	// operatorsMax bounds the operators of an expression on the way from its root to an operand. Since a sum of n terms
+	// is a tree of n levels, it also bounds the recursion of all that visits the tree: about 2 KiB of stack for each
+	// level, 8 MiB in all.
 	operatorsMax = 4096
 )
 
@@ -72,7 +73,8 @@ func (p *parser) bounded() error {
 			return &SyntaxError{
 				Line:   token.GetLine(),
 				Column: token.GetColumn(),
-				Msg:    fmt.Sprintf("line %d:%d nested deeper than %d levels", token.GetLine(), token.GetColumn(), depthMax),
+				Msg: fmt.Sprintf("line %d:%d nested deeper than %d levels", token.GetLine(), token.GetColumn(),
+					depthMax),
 			}
 		}
 		previous = kind
@@ -82,7 +84,8 @@ func (p *parser) bounded() error {
 // nameWithMicro returns the error for a name in which the lexer took µs for us.
 func nameWithMicro(token antlr.Token, name string) error {
 	err := &SyntaxError{Line: token.GetLine(), Column: token.GetColumn() + strings.IndexRune(name, micro)}
-	err.Msg = string(appendPosition(nil, err.Line, err.Column)) + "no viable alternative at character '" + string(micro) + "'"
+	err.Msg = string(appendPosition(nil, err.Line, err.Column)) + "no viable alternative at character '" +
+		string(micro) + "'"
 	return err
 }
 

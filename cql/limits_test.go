@@ -63,7 +63,8 @@ func TestNestingWithinTheBoundIsRead(t *testing.T) {
 		"tuples":    "SELECT * FROM t WHERE a = " + repeat("(", depth) + "1" + repeat(")", depth),
 		"selectors": "SELECT " + repeat("(", depth) + "a" + repeat(")", depth) + " FROM t",
 		"calls":     "SELECT " + repeat("f(", depth) + "a" + repeat(")", depth) + " FROM t",
-		"types":     "CREATE TABLE t (a " + repeat("frozen<list<", depth/2) + "int" + repeat(">>", depth/2) + " PRIMARY KEY)",
+		"types": "CREATE TABLE t (a " + repeat("frozen<list<", depth/2) + "int" + repeat(">>", depth/2) +
+			" PRIMARY KEY)",
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()
@@ -90,9 +91,10 @@ func TestManyMarkersAreRead(t *testing.T) {
 	}
 }
 
-// TestParserMemoryIsInProportionToTokens checks the bounds from which docs/limits.md computes the memory of the largest statement, for
-// each production of the grammar: the lexer and the tree take less than 1,700 bytes for each token, and a text less than 24 bytes for
-// each of its bytes, with errors and the copies of literals. The lexer of floats, whose predicate ANTLR does not cache, takes half of it.
+// TestParserMemoryIsInProportionToTokens checks the bounds from which docs/limits.md computes the memory of the largest
+// statement, for each production of the grammar: the lexer and the tree take less than 1,700 bytes for each token, and
+// a text less than 24 bytes for each of its bytes, with errors and the copies of literals. The lexer of floats, whose
+// predicate ANTLR does not cache, takes half of it.
 func TestParserMemoryIsInProportionToTokens(t *testing.T) {
 	for _, production := range repetition.All() {
 		text := production.Text(300)
@@ -105,7 +107,8 @@ func TestParserMemoryIsInProportionToTokens(t *testing.T) {
 		_, _ = Parse(text) // an error costs as much
 		runtime.ReadMemStats(&after)
 		if used := after.TotalAlloc - before.TotalAlloc; used > most {
-			t.Errorf("%s: %d bytes for %d tokens in %d bytes", production.String(), used, len(tokensOf(text)), len(text))
+			t.Errorf("%s: %d bytes for %d tokens in %d bytes", production.String(), used, len(tokensOf(text)),
+				len(text))
 		}
 	}
 }

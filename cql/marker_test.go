@@ -9,8 +9,8 @@ import (
 	"cqld/grammar"
 )
 
-// TestMarkersAreCountedInTheOrderOfTheText names every marker of the corpus after its position, and checks that name and
-// index agree in the AST.
+// TestMarkersAreCountedInTheOrderOfTheText names every marker of the corpus after its position, and checks that name
+// and index agree in the AST.
 func TestMarkersAreCountedInTheOrderOfTheText(t *testing.T) {
 	total := 0
 	for _, text := range corpus(t) {
@@ -57,9 +57,11 @@ func renameMarkers(text string) (string, int) {
 		case grammar.CqlLexerCOLON:
 			before := tokens[i-1].GetTokenType()
 			word := chars[tokens[i+1].GetStart()]
-			afterValue := before != grammar.CqlLexerCOLON && before != grammar.CqlLexerCOMMA && before != grammar.CqlLexerLPAREN &&
+			afterValue := before != grammar.CqlLexerCOLON && before != grammar.CqlLexerCOMMA &&
+				before != grammar.CqlLexerLPAREN &&
 				before != grammar.CqlLexerK_IN && before != grammar.CqlLexerEQ && before != grammar.CqlLexerK_LIMIT &&
-				before != grammar.CqlLexerK_TTL && before != grammar.CqlLexerK_JSON && before != grammar.CqlLexerK_TIMESTAMP
+				before != grammar.CqlLexerK_TTL && before != grammar.CqlLexerK_JSON &&
+				before != grammar.CqlLexerK_TIMESTAMP
 			if afterValue || word >= '0' && word <= '9' {
 				continue
 			}

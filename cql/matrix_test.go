@@ -13,21 +13,28 @@ import (
 	"cqld/query/matrix"
 )
 
-// valueRules returns the rules of the grammar that say nothing about what a statement does: names, values, types and selections. The
-// permission matrix need not contain each of their productions.
+// valueRules returns the rules of the grammar that say nothing about what a statement does: names, values, types and
+// selections. The permission matrix need not contain each of their productions.
 func valueRules() []string {
-	return []string{"root", "term", "product", "simpleTerm", "terms", "udtField", "mapEntry", "constant", "integerValue", "marker", "selector",
-		"selectorProduct", "selectorUnary", "selectorModifier", "simpleSelector", "mapSelectorEntry", "selectors", "selectColumn", "selectColumns",
-		"columnConstraints", "columnConstraint", "columnDefault", "laterKeyword", "groupBy", "orderBy", "ordering", "perPartitionLimit", "limit", "allowFiltering", "whereClause", "indexExpression",
-		"relation", "operator", "columnNames", "inValues", "tupleValue", "tupleInValues", "condition", "assignment", "assignmentValue",
-		"deleteTarget", "jsonValue", "propertyValue", "property", "properties", "tableOption", "clusteringOrder", "tableElement", "primaryKey",
-		"partitionKey", "columnMask", "keyspaceKeyword", "addedColumn", "rename", "fieldDefinition", "argumentTypes", "indexTarget", "stringSet",
-		"dataType", "ifNotExists", "ifExists", "tableName", "typeName", "functionName", "roleName", "userName", "ident", "columnName", "typeIdent",
+	return []string{"root", "term", "product", "simpleTerm", "terms", "udtField", "mapEntry", "constant",
+		"integerValue", "marker", "selector",
+		"selectorProduct", "selectorUnary", "selectorModifier", "simpleSelector", "mapSelectorEntry", "selectors",
+		"selectColumn", "selectColumns",
+		"columnConstraints", "columnConstraint", "columnDefault", "laterKeyword", "groupBy", "orderBy", "ordering",
+		"perPartitionLimit", "limit", "allowFiltering", "whereClause", "indexExpression",
+		"relation", "operator", "columnNames", "inValues", "tupleValue", "tupleInValues", "condition", "assignment",
+		"assignmentValue",
+		"deleteTarget", "jsonValue", "propertyValue", "property", "properties", "tableOption", "clusteringOrder",
+		"tableElement", "primaryKey",
+		"partitionKey", "columnMask", "keyspaceKeyword", "addedColumn", "rename", "fieldDefinition", "argumentTypes",
+		"indexTarget", "stringSet",
+		"dataType", "ifNotExists", "ifExists", "tableName", "typeName", "functionName", "roleName", "userName",
+		"ident", "columnName", "typeIdent",
 		"functionIdent", "keyword", "basicKeyword", "nativeType"}
 }
 
-// TestPermissionMatrixVisitsTheGrammar checks that the permission matrix contains every production of the grammar's rules of statements: a
-// new kind of statement, or a new variant of one, needs a row.
+// TestPermissionMatrixVisitsTheGrammar checks that the permission matrix contains every production of the grammar's
+// rules of statements: a new kind of statement, or a new variant of one, needs a row.
 func TestPermissionMatrixVisitsTheGrammar(t *testing.T) {
 	files, err := filepath.Glob("../query/matrix/testdata/rows/*.txt")
 	if err != nil || len(files) == 0 {
@@ -51,11 +58,15 @@ func TestPermissionMatrixVisitsTheGrammar(t *testing.T) {
 	// Punctuation, and what hardly any statement differs in.
 	optional := regexp.MustCompile(` > (ifExists|ifNotExists|K_PERMISSIONS?|K_AND|COMMA|SEMICOLON|[LR](PAREN|BRACE|BRACKET))$`)
 	// Cassandra 5.0, which answered the statements of the matrix, does not have these.
-	later := []string{"list > K_SUPERUSERS", "roleOption > K_GENERATED", "userPassword > K_GENERATED", "createTable > K_LIKE",
-		"createTable > likeOption", "selectStatement > offset", "selectStatement > K_MUTATION_FRAGMENTS", "selectStatement > timeoutClause", "truncate > timeoutClause",
-		"usingOption > usingTimeout", "deleteUsing > usingTimeout", "statement > commentOn", "statement > securityLabelOn", "alterTable > columnConstraints",
+	later := []string{"list > K_SUPERUSERS", "roleOption > K_GENERATED", "userPassword > K_GENERATED",
+		"createTable > K_LIKE",
+		"createTable > likeOption", "selectStatement > offset", "selectStatement > K_MUTATION_FRAGMENTS",
+		"selectStatement > timeoutClause", "truncate > timeoutClause",
+		"usingOption > usingTimeout", "deleteUsing > usingTimeout", "statement > commentOn",
+		"statement > securityLabelOn", "alterTable > columnConstraints",
 		"alterTable > columnDefault", "alterTable > K_SET", "alterTable > K_CHECK", "alterTable > K_DEFAULT"}
-	laterRules := []string{"offset", "timeoutClause", "usingTimeout", "likeOption", "commentOn", "securityLabelOn", "commented", "memberName"}
+	laterRules := []string{"offset", "timeoutClause", "usingTimeout", "likeOption", "commentOn", "securityLabelOn",
+		"commented", "memberName"}
 	for _, production := range productions(t) {
 		rule, _, _ := strings.Cut(production, " > ")
 		if slices.Contains(later, production) || slices.Contains(laterRules, rule) {

@@ -8,8 +8,8 @@ import (
 	"cqld/grammar"
 )
 
-// Parse parses a text to a statement, or returns a *SyntaxError. It is safe for concurrent use. The statement shares memory
-// with the text.
+// Parse parses a text to a statement, or returns a *SyntaxError. It is safe for concurrent use. The statement shares
+// memory with the text.
 func Parse(text string) (Statement, error) {
 	p, _ := parsers.Get().(*parser)
 	if p == nil {
@@ -73,8 +73,8 @@ func (p *parser) parsePlain(text string) (Statement, error) {
 	if err := p.bounded(); err != nil {
 		return nil, err
 	}
-	// SLL is the faster prediction mode. It is correct for every valid text with rare exceptions, so texts that it rejects
-	// are parsed again with full LL, which decides and provides the error.
+	// SLL is the faster prediction mode. It is correct for every valid text with rare exceptions, so texts that it
+	// rejects are parsed again with full LL, which decides and provides the error.
 	tree, ok := p.tree(antlr.PredictionModeSLL)
 	if !ok {
 		p.tokens.Seek(0)

@@ -9,8 +9,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestParse runs the corpus. A case is a statement; the expected output is its canonical text, or the error. The output of
-// Format must parse to an equal statement, whose canonical text must be the same.
+// TestParse runs the corpus. A case is a statement; the expected output is its canonical text, or the error. The output
+// of Format must parse to an equal statement, whose canonical text must be the same.
 func TestParse(t *testing.T) {
 	datadriven.Walk(t, "testdata/parse", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -41,7 +41,8 @@ func checkIdentity(t *testing.T, s Statement, text string) {
 	if twice := Format(again); twice != text {
 		t.Errorf("formatting is not stable: %s\nthen %s", text, twice)
 	}
-	if strings.ContainsAny(text, "\n") && !strings.Contains(text, "'") && !strings.Contains(text, "$$") && !strings.Contains(text, `"`) {
+	if strings.ContainsAny(text, "\n") && !strings.Contains(text, "'") && !strings.Contains(text, "$$") &&
+		!strings.Contains(text, `"`) {
 		t.Errorf("formatted text has a line break: %q", text)
 	}
 }

@@ -9,8 +9,8 @@ import (
 // QuoteString returns s as a string literal.
 func QuoteString(s string) string { return string(appendString(nil, s)) }
 
-// QuoteIdentifier returns name as an identifier. It quotes the name unless it consists of lower-case letters, digits and
-// underscores and is not a reserved word.
+// QuoteIdentifier returns name as an identifier. It quotes the name unless it consists of lower-case letters, digits
+// and underscores and is not a reserved word.
 func QuoteIdentifier(name string) string { return string(appendIdentifier(nil, name)) }
 
 // ReservedWord reports whether name, in any case, cannot be an unquoted identifier.

@@ -9,15 +9,15 @@ import (
 // redacted replaces a secret. Cassandra uses the same text.
 const redacted = "*******"
 
-// Redact returns a text without secrets, for logs, traces and tables that show statements. Secrets are passwords and their
-// hashes, the values of OPTIONS of roles, which may be keys, the constants that a statement compares with or writes to a column or
-// field whose name contains "password", and comments of statements about roles or with the word PASSWORD. Names, keywords and
-// other literals remain.
+// Redact returns a text without secrets, for logs, traces and tables that show statements. Secrets are passwords and
+// their hashes, the values of OPTIONS of roles, which may be keys, the constants that a statement compares with or
+// writes to a column or field whose name contains "password", and comments of statements about roles or with the word
+// PASSWORD. Names, keywords and other literals remain.
 //
-// A text that is not a statement keeps only the part up to the word PASSWORD, as in Cassandra. Without this word it loses all
-// literals and comments, and what may be a password without quotes, unless it begins as a statement about rows or the
-// schema and has none of the words PASSWORD, ROLE and USER. Texts without secrets are returned unchanged; those that begin as a statement
-// about rows or the schema and have none of these words, without allocation.
+// A text that is not a statement keeps only the part up to the word PASSWORD, as in Cassandra. Without this word it
+// loses all literals and comments, and what may be a password without quotes, unless it begins as a statement about
+// rows or the schema and has none of the words PASSWORD, ROLE and USER. Texts without secrets are returned unchanged;
+// those that begin as a statement about rows or the schema and have none of these words, without allocation.
 func Redact(text string) string {
 	if !suspicious(text) {
 		return text
@@ -45,12 +45,12 @@ func RedactError(text string, err error) string {
 	return redactMessage(text, err.Error())
 }
 
-// Sensitive reports whether the values of a column or field of that name are secrets: they are not shown in logs, traces and
-// tables of statements.
+// Sensitive reports whether the values of a column or field of that name are secrets: they are not shown in logs,
+// traces and tables of statements.
 func Sensitive(name string) bool { return containsFold(name, "password") }
 
-// redactMessage replaces the secrets of text in a message about it: short ones only as whole words, because they may be parts
-// of others. The snippet of a syntax error may lack the last characters of a literal.
+// redactMessage replaces the secrets of text in a message about it: short ones only as whole words, because they may be
+// parts of others. The snippet of a syntax error may lack the last characters of a literal.
 func redactMessage(text, message string) string {
 	if !suspicious(text) {
 		return message
@@ -58,7 +58,8 @@ func redactMessage(text, message string) string {
 	all := tokensOf(text)
 	misplaced, _ := unquoted(text, all, mentions(text))
 	spans := append(secrets(text, all), misplaced...)
-	slices.SortFunc(spans, func(a, b span) int { return b.to - b.from - (a.to - a.from) }) // a secret may contain another one
+	// a secret may contain another one
+	slices.SortFunc(spans, func(a, b span) int { return b.to - b.from - (a.to - a.from) })
 	for _, s := range spans {
 		raw := text[s.from:s.to]
 		for _, secret := range []string{raw, unquote("'"+raw+"'", "'")} {
@@ -70,7 +71,8 @@ func redactMessage(text, message string) string {
 		}
 		for cut := range min(len(raw), cutBytesMax) {
 			part := raw[:len(raw)-cut]
-			if s.from > 0 && (len(part) >= secretBytesMin || strings.ContainsRune("'$\"", rune(text[s.from-1]))) && cut < max(4, len(raw)-secretBytesMin) {
+			if s.from > 0 && (len(part) >= secretBytesMin || strings.ContainsRune("'$\"", rune(text[s.from-1]))) &&
+				cut < max(4, len(raw)-secretBytesMin) {
 				message = strings.ReplaceAll(message, text[s.from-1:s.from]+part, text[s.from-1:s.from]+redacted)
 			}
 		}
@@ -81,8 +83,8 @@ func redactMessage(text, message string) string {
 // secretBytesMin is the length from which secrets are replaced wherever they occur in a message.
 const secretBytesMin = 4
 
-// cutBytesMax bounds the bytes at the end of a literal that a snippet may lack. It lacks as many characters as the literal has bytes beyond
-// one for each, and the closing quotes.
+// cutBytesMax bounds the bytes at the end of a literal that a snippet may lack. It lacks as many characters as the
+// literal has bytes beyond one for each, and the closing quotes.
 const cutBytesMax = 4096
 
 // replaceWord replaces a short secret where it stands within quotes or brackets.
@@ -93,7 +95,8 @@ func replaceWord(message, secret string) string {
 	return message
 }
 
-// suspicious reports whether a text has a word that may precede a secret, or does not begin as a statement that has none.
+// suspicious reports whether a text has a word that may precede a secret, or does not begin as a statement that has
+// none.
 func suspicious(text string) bool {
 	return mentions(text) || !ordinary(text)
 }
@@ -103,17 +106,19 @@ func mentions(text string) bool {
 	return containsFold(text, "password") || containsFold(text, "role") || containsFold(text, "user")
 }
 
-// ordinary reports whether a text begins as a statement about rows, the schema or permissions, or is empty. Others begin as
-// statements about roles, or are no statements.
+// ordinary reports whether a text begins as a statement about rows, the schema or permissions, or is empty. Others
+// begin as statements about roles, or are no statements.
 func ordinary(text string) bool {
 	first, rest := firstWord(text)
 	switch {
-	case isOneOf(first, "select", "insert", "update", "delete", "begin", "apply", "batch", "use", "truncate", "drop", "list", "desc",
+	case isOneOf(first, "select", "insert", "update", "delete", "begin", "apply", "batch", "use", "truncate", "drop",
+		"list", "desc",
 		"describe", "explain", "grant", "revoke", "comment", "security", "add", ""):
 		return first != "" || rest == ""
 	case isOneOf(first, "create", "alter"):
 		second, _ := firstWord(rest)
-		return isOneOf(second, "keyspace", "schema", "table", "columnfamily", "type", "index", "custom", "materialized", "function",
+		return isOneOf(second, "keyspace", "schema", "table", "columnfamily", "type", "index", "custom",
+			"materialized", "function",
 			"aggregate", "trigger", "or")
 	}
 	return false
@@ -140,7 +145,8 @@ func firstWord(text string) (word, rest string) {
 	return text[:n], text[n:]
 }
 
-// comment returns the length of the comment with which a text begins, also if it does not end; 0 means that it begins with none.
+// comment returns the length of the comment with which a text begins, also if it does not end; 0 means that it begins
+// with none.
 func comment(text string) int {
 	closing, after := "", 0
 	switch {

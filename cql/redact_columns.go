@@ -2,9 +2,9 @@ package cql
 
 import "cqld/grammar"
 
-// columnSecrets returns the constants that a statement about rows or tables writes to sensitive columns and fields, or compares
-// them with. It follows tokens instead of the syntax tree, so that no form of a term is forgotten: a constant up to the end of the
-// assignment, relation or list position is a secret.
+// columnSecrets returns the constants that a statement about rows or tables writes to sensitive columns and fields, or
+// compares them with. It follows tokens instead of the syntax tree, so that no form of a term is forgotten: a constant
+// up to the end of the assignment, relation or list position is a secret.
 func columnSecrets(text string, all []lexeme) []span {
 	if !Sensitive(text) {
 		return nil
@@ -95,8 +95,8 @@ func nesting(kind int) int {
 	return 0
 }
 
-// valueOf adds the constants in what is assigned to, or compared with, the sensitive name at i. The name may have an index, and may be part of
-// a list of columns or an argument, which are compared as a whole.
+// valueOf adds the constants in what is assigned to, or compared with, the sensitive name at i. The name may have an
+// index, and may be part of a list of columns or an argument, which are compared as a whole.
 func (c *columnScan) valueOf(i int) {
 	i++
 	for depth := 0; i < len(c.all); i++ {
@@ -115,7 +115,8 @@ func (c *columnScan) valueOf(i int) {
 		switch {
 		case depth > 0 && isConstant(kind): // an element of a set, or a key
 			c.spans = append(c.spans, content(c.text, c.all[i]))
-		case closed, depth > 0, kind == grammar.CqlLexerDOT, kind == grammar.CqlLexerK_NOT, c.kind(i-1) == grammar.CqlLexerDOT:
+		case closed, depth > 0, kind == grammar.CqlLexerDOT, kind == grammar.CqlLexerK_NOT,
+			c.kind(i-1) == grammar.CqlLexerDOT:
 		case kind == grammar.CqlLexerK_DEFAULT:
 			c.constants(i+1, false)
 			return
@@ -133,7 +134,8 @@ func isType(kind, before int) bool {
 		kind == grammar.CqlLexerK_PRIMARY || before == grammar.CqlLexerK_PRIMARY
 }
 
-// listOperator returns the position of the operator after the list in which the i-th token stands, as in (a, password) = (…), or 0.
+// listOperator returns the position of the operator after the list in which the i-th token stands, as in (a, password)
+// = (…), or 0.
 func (c *columnScan) listOperator(i int) int {
 	for depth := 0; i < len(c.all); i++ {
 		if depth += nesting(c.all[i].kind); depth >= 0 {
@@ -150,7 +152,8 @@ func (c *columnScan) listOperator(i int) int {
 	return 0
 }
 
-// constants adds the constants from i to the end of the assignment or relation. between means that the first AND belongs to it.
+// constants adds the constants from i to the end of the assignment or relation. between means that the first AND
+// belongs to it.
 func (c *columnScan) constants(i int, between bool) {
 	for depth := 0; i < len(c.all); i++ {
 		t := c.all[i]
@@ -172,9 +175,12 @@ func (c *columnScan) constants(i int, between bool) {
 // endsValue reports whether a token ends an assignment or relation.
 func endsValue(kind int) bool {
 	switch kind {
-	case grammar.CqlLexerCOMMA, grammar.CqlLexerSEMICOLON, grammar.CqlLexerK_AND, grammar.CqlLexerK_OR, grammar.CqlLexerK_WHERE,
-		grammar.CqlLexerK_IF, grammar.CqlLexerK_USING, grammar.CqlLexerK_ORDER, grammar.CqlLexerK_GROUP, grammar.CqlLexerK_LIMIT,
-		grammar.CqlLexerK_PER, grammar.CqlLexerK_ALLOW, grammar.CqlLexerK_APPLY, grammar.CqlLexerK_INSERT, grammar.CqlLexerK_UPDATE,
+	case grammar.CqlLexerCOMMA, grammar.CqlLexerSEMICOLON, grammar.CqlLexerK_AND, grammar.CqlLexerK_OR,
+		grammar.CqlLexerK_WHERE,
+		grammar.CqlLexerK_IF, grammar.CqlLexerK_USING, grammar.CqlLexerK_ORDER, grammar.CqlLexerK_GROUP,
+		grammar.CqlLexerK_LIMIT,
+		grammar.CqlLexerK_PER, grammar.CqlLexerK_ALLOW, grammar.CqlLexerK_APPLY, grammar.CqlLexerK_INSERT,
+		grammar.CqlLexerK_UPDATE,
 		grammar.CqlLexerK_DELETE, grammar.CqlLexerK_FROM:
 		return true
 	}
@@ -184,8 +190,10 @@ func endsValue(kind int) bool {
 // isOperator reports whether a token compares or assigns.
 func isOperator(kind int) bool {
 	switch kind {
-	case grammar.CqlLexerEQ, grammar.CqlLexerNEQ, grammar.CqlLexerLT, grammar.CqlLexerLTE, grammar.CqlLexerGT, grammar.CqlLexerGTE,
-		grammar.CqlLexerPLUS_EQ, grammar.CqlLexerMINUS_EQ, grammar.CqlLexerK_IN, grammar.CqlLexerK_CONTAINS, grammar.CqlLexerK_LIKE, grammar.CqlLexerK_ILIKE,
+	case grammar.CqlLexerEQ, grammar.CqlLexerNEQ, grammar.CqlLexerLT, grammar.CqlLexerLTE, grammar.CqlLexerGT,
+		grammar.CqlLexerGTE,
+		grammar.CqlLexerPLUS_EQ, grammar.CqlLexerMINUS_EQ, grammar.CqlLexerK_IN, grammar.CqlLexerK_CONTAINS,
+		grammar.CqlLexerK_LIKE, grammar.CqlLexerK_ILIKE,
 		grammar.CqlLexerK_BETWEEN:
 		return true
 	}

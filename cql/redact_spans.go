@@ -63,12 +63,13 @@ func redactSpans(text string, spans []span) string {
 	return b.String()
 }
 
-// secrets returns the contents, without quotes, of the secrets of a statement: passwords, the values of OPTIONS, those of sensitive
-// columns, and comments that may contain any of these.
+// secrets returns the contents, without quotes, of the secrets of a statement: passwords, the values of OPTIONS, those
+// of sensitive columns, and comments that may contain any of these.
 func secrets(text string, all []lexeme) []span {
 	if !isRole(all) {
 		return append(columnSecrets(text, all), comments(text, all, func(c string) bool {
-			return containsFold(text, "password") || strings.ContainsAny(c, "'\"$") && (containsFold(c, "role") || containsFold(c, "user"))
+			return containsFold(text, "password") || strings.ContainsAny(c, "'\"$") &&
+				(containsFold(c, "role") || containsFold(c, "user"))
 		})...)
 	}
 	spans := comments(text, all, func(string) bool { return true })
@@ -94,7 +95,8 @@ func isRole(all []lexeme) bool {
 		(all[1].kind == grammar.CqlLexerK_ROLE || all[1].kind == grammar.CqlLexerK_USER)
 }
 
-// comments returns the contents of the comments that secret chooses: whatever stands between two tokens is white space or a comment.
+// comments returns the contents of the comments that secret chooses: whatever stands between two tokens is white space
+// or a comment.
 func comments(text string, all []lexeme, secret func(comment string) bool) (spans []span) {
 	at := 0
 	for i := 0; i <= len(all); i++ {
@@ -149,13 +151,15 @@ func kindBefore(all []lexeme, i int) int {
 }
 
 func isString(kind int) bool {
-	return kind == grammar.CqlLexerSTRING_LITERAL || kind == grammar.CqlLexerUNTERMINATED_STRING || kind == grammar.CqlLexerUNTERMINATED_DOLLAR
+	return kind == grammar.CqlLexerSTRING_LITERAL || kind == grammar.CqlLexerUNTERMINATED_STRING ||
+		kind == grammar.CqlLexerUNTERMINATED_DOLLAR
 }
 
 // isConstant reports whether a token is a literal.
 func isConstant(kind int) bool {
 	switch kind {
-	case grammar.CqlLexerUUID, grammar.CqlLexerHEXNUMBER, grammar.CqlLexerINTEGER, grammar.CqlLexerFLOAT, grammar.CqlLexerDURATION,
+	case grammar.CqlLexerUUID, grammar.CqlLexerHEXNUMBER, grammar.CqlLexerINTEGER, grammar.CqlLexerFLOAT,
+		grammar.CqlLexerDURATION,
 		grammar.CqlLexerISO_DURATION:
 		return true
 	}
@@ -195,12 +199,15 @@ func redactInvalid(text string) string {
 
 // isSensitiveName reports whether a token is a sensitive name.
 func isSensitiveName(text string, t lexeme) bool {
-	return !isConstant(t.kind) && !isPunctuation(t.kind) && t.kind < grammar.CqlLexerWHITESPACE && Sensitive(text[t.from:t.to])
+	return !isConstant(t.kind) && !isPunctuation(t.kind) && t.kind < grammar.CqlLexerWHITESPACE &&
+		Sensitive(text[t.from:t.to])
 }
 
-// listed reports whether the i-th token stands in a list, as the name of a column in INSERT: what follows is not its value.
+// listed reports whether the i-th token stands in a list, as the name of a column in INSERT: what follows is not its
+// value.
 func listed(all []lexeme, i int) bool {
-	return i > 0 && i+1 < len(all) && (all[i-1].kind == grammar.CqlLexerLPAREN || all[i-1].kind == grammar.CqlLexerCOMMA) &&
+	return i > 0 && i+1 < len(all) && (all[i-1].kind == grammar.CqlLexerLPAREN ||
+		all[i-1].kind == grammar.CqlLexerCOMMA) &&
 		(all[i+1].kind == grammar.CqlLexerRPAREN || all[i+1].kind == grammar.CqlLexerCOMMA)
 }
 
@@ -209,9 +216,10 @@ func upTo(spans []span, at int) []span {
 	return slices.DeleteFunc(spans, func(s span) bool { return s.to > at })
 }
 
-// unquoted returns what may be a secret in a text that is not a statement: literals, comments, and, unless the text begins as a statement about
-// rows or the schema, values without quotes and, if names is true, names that do not stand where a role or an option has its name. sensitive is
-// the index of the first sensitive name that is no value itself, or -1.
+// unquoted returns what may be a secret in a text that is not a statement: literals, comments, and, unless the text
+// begins as a statement about rows or the schema, values without quotes and, if names is true, names that do not stand
+// where a role or an option has its name. sensitive is the index of the first sensitive name that is no value itself,
+// or -1.
 func unquoted(text string, all []lexeme, names bool) (spans []span, sensitive int) {
 	spans, sensitive = comments(text, all, func(string) bool { return true }), -1
 	plain := ordinary(text)
@@ -253,7 +261,8 @@ func named(all []lexeme, i int) bool {
 		return i+1 < len(all)
 	}
 	switch all[i-1].kind {
-	case grammar.CqlLexerK_ROLE, grammar.CqlLexerK_USER, grammar.CqlLexerK_EXISTS, grammar.CqlLexerK_TO, grammar.CqlLexerK_FROM,
+	case grammar.CqlLexerK_ROLE, grammar.CqlLexerK_USER, grammar.CqlLexerK_EXISTS, grammar.CqlLexerK_TO,
+		grammar.CqlLexerK_FROM,
 		grammar.CqlLexerK_CREATE, grammar.CqlLexerK_ALTER:
 		return true
 	}

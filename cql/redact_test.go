@@ -10,13 +10,19 @@ import (
 // Cassandra redacts no values of OPTIONS, and no text that misspells PASSWORD.
 func TestRedact(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"CREATE ROLE aud_u WITH PASSWORD = 'secret1' AND LOGIN = true", "CREATE ROLE aud_u WITH PASSWORD = '*******' AND LOGIN = true"},
-		{"CREATE ROLE aud_h WITH HASHED PASSWORD = '$2a$10$JSJEMFm6GeaW9XxT'", "CREATE ROLE aud_h WITH HASHED PASSWORD = '*******'"},
-		{"CREATE USER aud_us WITH PASSWORD 'secret2' NOSUPERUSER", "CREATE USER aud_us WITH PASSWORD '*******' NOSUPERUSER"},
-		{"CREATE USER aud_uh WITH HASHED PASSWORD '$2a$10$JSJEMFm6G'", "CREATE USER aud_uh WITH HASHED PASSWORD '*******'"},
-		{"ALTER ROLE aud_u WITH LOGIN = true AND PASSWORD='secret9'", "ALTER ROLE aud_u WITH LOGIN = true AND PASSWORD='*******'"},
+		{"CREATE ROLE aud_u WITH PASSWORD = 'secret1' AND LOGIN = true",
+			"CREATE ROLE aud_u WITH PASSWORD = '*******' AND LOGIN = true"},
+		{"CREATE ROLE aud_h WITH HASHED PASSWORD = '$2a$10$JSJEMFm6GeaW9XxT'",
+			"CREATE ROLE aud_h WITH HASHED PASSWORD = '*******'"},
+		{"CREATE USER aud_us WITH PASSWORD 'secret2' NOSUPERUSER",
+			"CREATE USER aud_us WITH PASSWORD '*******' NOSUPERUSER"},
+		{"CREATE USER aud_uh WITH HASHED PASSWORD '$2a$10$JSJEMFm6G'",
+			"CREATE USER aud_uh WITH HASHED PASSWORD '*******'"},
+		{"ALTER ROLE aud_u WITH LOGIN = true AND PASSWORD='secret9'",
+			"ALTER ROLE aud_u WITH LOGIN = true AND PASSWORD='*******'"},
 		{"ALTER USER aud_us WITH PASSWORD 'secret4'", "ALTER USER aud_us WITH PASSWORD '*******'"},
-		{"CREATE ROLE IF NOT EXISTS aud_u WITH PASSWORD = $$secret5$$", "CREATE ROLE IF NOT EXISTS aud_u WITH PASSWORD = $$*******$$"},
+		{"CREATE ROLE IF NOT EXISTS aud_u WITH PASSWORD = $$secret5$$",
+			"CREATE ROLE IF NOT EXISTS aud_u WITH PASSWORD = $$*******$$"},
 		{`CREATE ROLE "aud_Q" WITH PASSWORD = 'it''s secret'`, `CREATE ROLE "aud_Q" WITH PASSWORD = '*******'`},
 		{"CREATE ROLE aud_x WITH PASSWORD = 'secret6' AND NONSENSE = 1", "CREATE ROLE aud_x WITH PASSWORD *******"},
 		{"CREATE ROLE aud_x WITH PASSWORD = 'secret7' foo", "CREATE ROLE aud_x WITH PASSWORD *******"},
@@ -24,17 +30,22 @@ func TestRedact(t *testing.T) {
 		{"CREATE TABLE aud.pw (password text primary key)", "CREATE TABLE aud.pw (password text primary key)"},
 		{"SELECT * FROM t WHERE name = 'it''s'", "SELECT * FROM t WHERE name = 'it''s'"},
 		// ours
-		{"INSERT INTO aud.pw (id, password, n) VALUES ('abc', 'def', 1)", "INSERT INTO aud.pw (id, password, n) VALUES ('abc', '*******', 1)"},
-		{"UPDATE pw SET n = 'a', password = 'b' WHERE id = 'c'", "UPDATE pw SET n = 'a', password = '*******' WHERE id = 'c'"},
+		{"INSERT INTO aud.pw (id, password, n) VALUES ('abc', 'def', 1)",
+			"INSERT INTO aud.pw (id, password, n) VALUES ('abc', '*******', 1)"},
+		{"UPDATE pw SET n = 'a', password = 'b' WHERE id = 'c'",
+			"UPDATE pw SET n = 'a', password = '*******' WHERE id = 'c'"},
 		{"SELECT * FROM users /* of bob */ WHERE id = 'c'", "SELECT * FROM users /* of bob */ WHERE id = 'c'"},
 		{"SELECT * FROM users WHERE id = 'c", "SELECT * FROM users WHERE id = '*******"},
 		{"SELECT * FRM orders WHERE id = 'c'", "SELECT * FRM orders WHERE id = 'c'"},
-		{"CREATE ROLE a WITH OPTIONS = {'n': 5, 'key': 'x'} AND LOGIN = true", "CREATE ROLE a WITH OPTIONS = {'n': *******, 'key': '*******'} AND LOGIN = true"},
+		{"CREATE ROLE a WITH OPTIONS = {'n': 5, 'key': 'x'} AND LOGIN = true",
+			"CREATE ROLE a WITH OPTIONS = {'n': *******, 'key': '*******'} AND LOGIN = true"},
 		{"CREATE USER bob PASSWORT geheim", "CREATE USER bob ******* *******"},
 		{"BATCH of 3 statements at consistency ONE", "BATCH of 3 statements at consistency ONE"},
-		{"SELECT password FROM aud.pw WHERE password = 'abc'", "SELECT password FROM aud.pw WHERE password = '*******'"},
+		{"SELECT password FROM aud.pw WHERE password = 'abc'",
+			"SELECT password FROM aud.pw WHERE password = '*******'"},
 		{"CREATE ROLE ü WITH PASSWORD = 'secrét'", "CREATE ROLE ü WITH PASSWORD *******"},
-		{`CREATE ROLE "ü" WITH PASSWORD = 'secrét' AND LOGIN = true`, `CREATE ROLE "ü" WITH PASSWORD = '*******' AND LOGIN = true`},
+		{`CREATE ROLE "ü" WITH PASSWORD = 'secrét' AND LOGIN = true`,
+			`CREATE ROLE "ü" WITH PASSWORD = '*******' AND LOGIN = true`},
 		{"CREATE ROLE a WITH OPTIONS = {'key1': 'c2VjcmV0', 'key2': 'x'} AND PASSWORD = 'y'",
 			"CREATE ROLE a WITH OPTIONS = {'key1': '*******', 'key2': '*******'} AND PASSWORD = '*******'"},
 		{"CREATE ROLE aud_x WITH PASSWRD = 'secret6'", "CREATE ROLE aud_x WITH PASSWRD = '*******'"},
@@ -70,16 +81,18 @@ func TestRedactError(t *testing.T) {
 	if got := RedactError("SELECT * FROM t WHERE password = 'secret9'", invalid); strings.Contains(got, "secret9") {
 		t.Error(got)
 	}
-	if got := RedactError("SELECT nix FROM t", errors.New("Undefined column name nix in table aud.t")); got != "Undefined column name nix in table aud.t" {
+	if got := RedactError("SELECT nix FROM t", errors.New("Undefined column name nix in table "+
+		"aud.t")); got != "Undefined column name nix in table aud.t" {
 		t.Error(got)
 	}
 }
 
-// FuzzRedact checks that a password does not remain in the redacted text of a role statement, whatever surrounds it, and
-// that messages of syntax errors don't contain it.
+// FuzzRedact checks that a password does not remain in the redacted text of a role statement, whatever surrounds it,
+// and that messages of syntax errors don't contain it.
 func FuzzRedact(f *testing.F) {
 	const secret = "Zq9vSecretZq9v"
-	for _, s := range []string{"", "foo", "' x", "/*", `"`, "$$", ";", "ü", "AND LOGIN = true", "--", "AND PASSWORD = 'y'", "\x00", "''"} {
+	for _, s := range []string{"", "foo", "' x", "/*", `"`, "$$", ";", "ü", "AND LOGIN = true", "--",
+		"AND PASSWORD = 'y'", "\x00", "''"} {
 		f.Add("CREATE ROLE a ", s)
 		f.Add("ALTER USER a "+s+" ", "")
 	}

@@ -80,9 +80,10 @@ func (s *asciiStream) GetTextFromTokens(start, end antlr.Token) string {
 
 func (s *asciiStream) GetTextFromInterval(i antlr.Interval) string { return s.GetText(i.Start, i.Stop) }
 
-// runeStream is the character stream of a text with other characters than ASCII. The lexer caches its transitions for ASCII only: each
-// other character would cost 2 KiB and some microseconds. Since no token distinguishes them, except the µ of durations, the lexer reads
-// them all as other. It reads µs after a digit as us, which means the same; parser.bounded refuses names in which that happened.
+// runeStream is the character stream of a text with other characters than ASCII. The lexer caches its transitions for
+// ASCII only: each other character would cost 2 KiB and some microseconds. Since no token distinguishes them, except
+// the µ of durations, the lexer reads them all as other. It reads µs after a digit as us, which means the same;
+// parser.bounded refuses names in which that happened.
 type runeStream struct {
 	runes []rune
 	index int
@@ -107,7 +108,8 @@ func (s *runeStream) LA(offset int) int {
 	switch r := s.runes[i]; {
 	case r < utf8.RuneSelf:
 		return int(r)
-	case r == micro && i > 0 && i+1 < len(s.runes) && s.runes[i-1] >= '0' && s.runes[i-1] <= '9' && s.runes[i+1]|0x20 == 's':
+	case r == micro && i > 0 && i+1 < len(s.runes) && s.runes[i-1] >= '0' && s.runes[i-1] <= '9' &&
+		s.runes[i+1]|0x20 == 's':
 		return 'u'
 	}
 	return other

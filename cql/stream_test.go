@@ -9,13 +9,16 @@ import (
 	"cqld/grammar"
 )
 
-// TestCharactersOutsideOfASCIIAreTokensAsBefore compares the tokens of texts with those that ANTLR's own stream gives, which passes each
-// character to the lexer as it is.
+// TestCharactersOutsideOfASCIIAreTokensAsBefore compares the tokens of texts with those that ANTLR's own stream gives,
+// which passes each character to the lexer as it is.
 func TestCharactersOutsideOfASCIIAreTokensAsBefore(t *testing.T) {
 	for _, text := range []string{
-		"SELECT '€', \"ä\", $$ß$$ FROM t -- ü\n", "/* é */ SELECT 1µs", "SELECT 1d2µs FROM t", "SELECT 1µS FROM t", "SELECT 1µ FROM t", "SELECT µs FROM t",
-		"SELECT µ FROM t", "SELECT '1µs' FROM t", "SELECT € FROM t", "SELECT '€", "SELECT \"€", "SELECT $$€", "/*€", "--€", "SELECT 1 µs FROM t",
-		"SELECT \u212a FROM t", "SELECT '\xff' FROM t", "INSERT INTO t (a) VALUES (-3h7µs)", "SELECT 'a''€' FROM t", "SELECT 1.€ FROM t", "SELECT 0x€ FROM t",
+		"SELECT '€', \"ä\", $$ß$$ FROM t -- ü\n", "/* é */ SELECT 1µs", "SELECT 1d2µs FROM t", "SELECT 1µS FROM t",
+		"SELECT 1µ FROM t", "SELECT µs FROM t",
+		"SELECT µ FROM t", "SELECT '1µs' FROM t", "SELECT € FROM t", "SELECT '€", "SELECT \"€", "SELECT $$€", "/*€",
+		"--€", "SELECT 1 µs FROM t",
+		"SELECT \u212a FROM t", "SELECT '\xff' FROM t", "INSERT INTO t (a) VALUES (-3h7µs)", "SELECT 'a''€' FROM t",
+		"SELECT 1.€ FROM t", "SELECT 0x€ FROM t",
 	} {
 		want := tokenTexts(antlr.NewInputStream(text))
 		if got := tokenTexts(characters(text, &asciiStream{})); got != want {
@@ -37,7 +40,8 @@ func tokenTexts(stream antlr.CharStream) string {
 	}
 }
 
-// TestNamesWithMicroAreRefused checks that the µ of durations is no letter of a name, although the lexer reads it as one after a digit.
+// TestNamesWithMicroAreRefused checks that the µ of durations is no letter of a name, although the lexer reads it as
+// one after a digit.
 func TestNamesWithMicroAreRefused(t *testing.T) {
 	for _, text := range []string{"SELECT a1µs FROM t", "SELECT 1abc2µs FROM t"} {
 		_, err := Parse(text)
@@ -47,7 +51,8 @@ func TestNamesWithMicroAreRefused(t *testing.T) {
 	}
 }
 
-// TestCharactersOutsideOfASCIICostAsOthers compares what the parser allocates for a string of such characters with a bound for each.
+// TestCharactersOutsideOfASCIICostAsOthers compares what the parser allocates for a string of such characters with a
+// bound for each.
 func TestCharactersOutsideOfASCIICostAsOthers(t *testing.T) {
 	const characters = 100_000
 	for _, c := range []string{"€", "µ", "1µs"} {

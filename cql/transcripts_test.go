@@ -19,7 +19,8 @@ func recordedAnswers(t *testing.T) []string {
 	repetitive := regexp.MustCompile(`(function_types|restriction_\w+|generated_\w+)\.txt$`)
 	for _, root := range []string{"../integration/testdata", "../query"} {
 		err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-			if err == nil && strings.Contains(path, "testdata") && strings.HasSuffix(path, ".txt") && !repetitive.MatchString(path) {
+			if err == nil && strings.Contains(path, "testdata") && strings.HasSuffix(path, ".txt") &&
+				!repetitive.MatchString(path) {
 				out = append(out, path)
 			}
 			return err
@@ -64,19 +65,24 @@ func TestTranscriptsVisitTheGrammar(t *testing.T) {
 	}
 }
 
-// notRecorded returns productions and rules that Cassandra 5 does not have or that need a configuration of their own, and those whose
-// answers are tested elsewhere.
+// notRecorded returns productions and rules that Cassandra 5 does not have or that need a configuration of their own,
+// and those whose answers are tested elsewhere.
 func notRecorded() []string {
 	return []string{
 		// Extensions: docs/differences.md.
-		"keyspaceKeyword > K_SCHEMA", "list > K_SUPERUSERS", "roleOption > K_GENERATED", "userPassword > K_GENERATED", "userName > laterKeyword",
-		"usingTimeout > ISO_DURATION", "usingTimeout > marker", "commented > K_FIELD", "commented > ident", "commented > keyspaceKeyword",
+		"keyspaceKeyword > K_SCHEMA", "list > K_SUPERUSERS", "roleOption > K_GENERATED", "userPassword > K_GENERATED",
+		"userName > laterKeyword",
+		"usingTimeout > ISO_DURATION", "usingTimeout > marker", "commented > K_FIELD", "commented > ident",
+		"commented > keyspaceKeyword",
 		"likeOption > K_INDEXES",
 		// Roles need authentication; the permission matrix has the other forms.
-		"alterRole > K_AND", "alterUser > ifExists", "alterUser > userPassword", "createUser > ifNotExists", "dropUser > ifExists",
-		"permissions > K_PERMISSION", "roleName > STRING_LITERAL", "roleOption > COMMA", "stringSet > COMMA", "userName > QUOTED_NAME",
+		"alterRole > K_AND", "alterUser > ifExists", "alterUser > userPassword", "createUser > ifNotExists",
+		"dropUser > ifExists",
+		"permissions > K_PERMISSION", "roleName > STRING_LITERAL", "roleOption > COMMA", "stringSet > COMMA",
+		"userName > QUOTED_NAME",
 		// Constants of the properties of tables: these values are refused there.
-		"constant > ISO_DURATION", "constant > K_NEGATIVE_INFINITY", "constant > K_NEGATIVE_NAN", "constant > K_POSITIVE_INFINITY",
+		"constant > ISO_DURATION", "constant > K_NEGATIVE_INFINITY", "constant > K_NEGATIVE_NAN",
+		"constant > K_POSITIVE_INFINITY",
 		"constant > K_POSITIVE_NAN",
 		// Markers with names are recorded in binds.txt. This test does not find them there yet.
 		"marker > COLON", "marker > ident",
@@ -85,10 +91,11 @@ func notRecorded() []string {
 	}
 }
 
-// candidates returns the texts of a file that may be statements. They begin at the start of a line, and end with the line, or with a
-// later one that ends with ";".
+// candidates returns the texts of a file that may be statements. They begin at the start of a line, and end with the
+// line, or with a later one that ends with ";".
 func candidates(text string) []string {
-	verbs := []string{"SELECT", "INSERT", "UPDATE", "DELETE", "BEGIN", "USE", "TRUNCATE", "CREATE", "ALTER", "DROP", "GRANT", "REVOKE", "LIST", "ADD",
+	verbs := []string{"SELECT", "INSERT", "UPDATE", "DELETE", "BEGIN", "USE", "TRUNCATE", "CREATE", "ALTER", "DROP",
+		"GRANT", "REVOKE", "LIST", "ADD",
 		"DESCRIBE", "DESC", "COMMENT", "SECURITY"}
 	var out, open []string
 	for _, line := range strings.Split(text, "\n") {
@@ -113,5 +120,6 @@ func candidates(text string) []string {
 
 // inBatch reports whether the lines are the beginning of a batch.
 func inBatch(lines []string) bool {
-	return len(lines) > 0 && strings.HasPrefix(strings.ToUpper(lines[0]), "BEGIN") && !strings.Contains(strings.ToUpper(lines[len(lines)-1]), "APPLY")
+	return len(lines) > 0 && strings.HasPrefix(strings.ToUpper(lines[0]), "BEGIN") &&
+		!strings.Contains(strings.ToUpper(lines[len(lines)-1]), "APPLY")
 }

@@ -10,8 +10,8 @@ import (
 	"cqld/cqldtest"
 )
 
-// TestBadInput sends requests that are far larger than usual ones to a node. Those beyond a bound are answered with an error that names
-// it, and the connection and the node serve further requests.
+// TestBadInput sends requests that are far larger than usual ones to a node. Those beyond a bound are answered with an
+// error that names it, and the connection and the node serve further requests.
 func TestBadInput(t *testing.T) {
 	ring := cqldtest.Start(t, cqldtest.InMemoryNetwork())
 	x := &badInput{connect(t, ring.Node(0), ring)}
@@ -69,8 +69,10 @@ func (x *badInput) in(t *testing.T) {
 	x.refused(t, product, "SELECT a FROM k.t WHERE a IN ?", numbers(1_000_000))
 	x.refused(t, product, "SELECT a FROM k.t WHERE a IN ? AND b IN ?", numbers(1_000), numbers(1_000))
 	x.refused(t, product, "DELETE FROM k.t WHERE a IN ? AND b IN ?", numbers(1_000), numbers(1_000))
-	x.refused(t, "/16777216) for keyspace: k. Top keys are: t.1", "UPDATE k.t SET v = ? WHERE a = 1 AND b IN ?", make([]byte, 1<<20), numbers(10_000))
-	x.refused(t, "more than 67108864 bytes", "UPDATE k.t SET v = ? WHERE a IN ? AND b = 1", make([]byte, 1<<20), numbers(10_000))
+	x.refused(t, "/16777216) for keyspace: k. Top keys are: t.1", "UPDATE k.t SET v = ? WHERE a = 1 AND b IN ?",
+		make([]byte, 1<<20), numbers(10_000))
+	x.refused(t, "more than 67108864 bytes", "UPDATE k.t SET v = ? WHERE a IN ? AND b = 1", make([]byte, 1<<20),
+		numbers(10_000))
 	if n := x.session.Query("SELECT a FROM k.t WHERE a IN ?", numbers(2_000)).Iter().NumRows(); n != 1 {
 		t.Errorf("an IN of 2,000 values selects %d rows", n)
 	}
@@ -144,9 +146,11 @@ func (x *badInput) index(t *testing.T) {
 	for _, c := range []struct {
 		suffix         string
 		pageSize, want int
-	}{{"", 10_000, partitions * rows}, {" LIMIT 12345", 5_000, 12_345}, {" AND a = 7 LIMIT 3", 2, 3}, {" AND a = 7", 777, rows}} {
+	}{{"", 10_000, partitions * rows}, {" LIMIT 12345", 5_000, 12_345}, {" AND a = 7 LIMIT 3", 2, 3},
+		{" AND a = 7", 777, rows}} {
 		n := 0
-		scanner := x.session.Query("SELECT a, b FROM k.same WHERE v = 'same'" + c.suffix).PageSize(c.pageSize).Iter().Scanner()
+		scanner := x.session.Query("SELECT a, b FROM k.same WHERE v = 'same'" +
+			c.suffix).PageSize(c.pageSize).Iter().Scanner()
 		for scanner.Next() {
 			n++
 		}
@@ -172,7 +176,8 @@ func (x *badInput) distinct(t *testing.T) {
 	}
 	for v := 0; v < rows; v += 1_777 {
 		var a, b int
-		if err := x.session.Query("SELECT a, b FROM k.distinct_values WHERE v = ?", v).Scan(&a, &b); err != nil || a*2_000+b != v {
+		if err := x.session.Query("SELECT a, b FROM k.distinct_values WHERE v = ?", v).Scan(&a, &b); err != nil ||
+			a*2_000+b != v {
 			t.Errorf("v = %d: %d, %d (%v)", v, a, b, err)
 		}
 	}

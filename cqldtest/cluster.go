@@ -170,7 +170,8 @@ func (c *Cluster) TablesEndpoint() string { return c.nodes[0].TablesEndpoint() }
 // TablesConnectionString returns the connection string with which the Azure SDKs connect to the development account at
 // the first node.
 func (c *Cluster) TablesConnectionString() string {
-	return fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;TableEndpoint=%s;", azuretables.DevelopmentAccount,
+	return fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;TableEndpoint=%s;",
+		azuretables.DevelopmentAccount,
 		azuretables.DevelopmentKey, c.TablesEndpoint())
 }
 
@@ -178,7 +179,8 @@ func (c *Cluster) TablesConnectionString() string {
 func (c *Cluster) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil || network != "tcp" && network != "tcp4" {
-		return nil, &net.OpError{Op: "dial", Net: network, Err: fmt.Errorf("cqldtest: %q is not the TCP address of a node", address)}
+		return nil, &net.OpError{Op: "dial", Net: network,
+			Err: fmt.Errorf("cqldtest: %q is not the TCP address of a node", address)}
 	}
 	return c.fabric.dial(ctx, netip.Addr{}, to)
 }
@@ -242,7 +244,8 @@ func (c *Cluster) AwaitUp(ctx context.Context) error { return await(ctx, c.notUp
 func (c *Cluster) AwaitDown(ctx context.Context, i int) error {
 	return await(ctx, func() error {
 		for _, n := range c.nodes {
-			if s := n.running(); n.index != i && s != nil && !s.paused.isShut() && s.node.Up(c.nodes[i].at.internodeAt()) {
+			if s := n.running(); n.index != i && s != nil && !s.paused.isShut() &&
+				s.node.Up(c.nodes[i].at.internodeAt()) {
 				return fmt.Errorf("node %d sees node %d up", n.index, i)
 			}
 		}

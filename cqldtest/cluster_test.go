@@ -32,8 +32,10 @@ func connect(t *testing.T, n *cqldtest.Node, c *cqldtest.Cluster) *gocql.Session
 	config.Port, config.Dialer, config.DisableInitialHostLookup = c.Port(), c, true
 	config.ProtoVersion, config.NumConns, config.Timeout, config.ConnectTimeout = 5, 1, 10*time.Second, 10*time.Second
 	config.RetryPolicy = &gocql.SimpleRetryPolicy{}
-	config.DefaultTimestamp = false                                                         // timestamps must follow the test's clock
-	config.Events.DisableTopologyEvents, config.Events.DisableNodeStatusEvents = true, true // events would add other nodes
+	// timestamps must follow the test's clock
+	config.DefaultTimestamp = false
+	// events would add other nodes
+	config.Events.DisableTopologyEvents, config.Events.DisableNodeStatusEvents = true, true
 	config.Logger = quiet{}
 	s, err := config.CreateSession()
 	if err != nil {
@@ -61,7 +63,8 @@ func exec(t *testing.T, s *gocql.Session, statement string, values ...any) {
 // create creates table k.t with 3 replicas, or as many as there are nodes.
 func create(t *testing.T, s *gocql.Session, c *cqldtest.Cluster) {
 	t.Helper()
-	exec(t, s, fmt.Sprintf("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}", min(3, len(c.Nodes()))))
+	exec(t, s, fmt.Sprintf("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': "+
+		"%d}", min(3, len(c.Nodes()))))
 	exec(t, s, "CREATE TABLE k.t (a int PRIMARY KEY, v int)")
 }
 
@@ -284,7 +287,8 @@ func TestSkewedClock(t *testing.T) {
 	c.Node(2).SkewClock(5 * time.Second)
 	await := func(refused bool) {
 		t.Helper()
-		for late := time.Now().Add(20 * time.Second); (write(s, 1) != nil) != refused; time.Sleep(10 * time.Millisecond) {
+		for late := time.Now().Add(20 * time.Second); (write(s,
+			1) != nil) != refused; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(late) {
 				t.Fatalf("refused is not %t", refused)
 			}

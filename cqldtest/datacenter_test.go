@@ -27,15 +27,16 @@ func tablesOf(t *testing.T, ring *cqldtest.Cluster, at int, account, key string)
 	return c
 }
 
-// TestDatacenterIsLost ends one of two data centers. An account of Azure Tables at LOCAL_QUORUM still inserts, replaces by
-// etag, reads and queries; one at QUORUM is refused. Conditional changes by CQL behave in the same way, and one whose commit
-// needs the lost data center changes nothing.
+// TestDatacenterIsLost ends one of two data centers. An account of Azure Tables at LOCAL_QUORUM still inserts, replaces
+// by etag, reads and queries; one at QUORUM is refused. Conditional changes by CQL behave in the same way, and one
+// whose commit needs the lost data center changes nothing.
 func TestDatacenterIsLost(t *testing.T) {
 	key := base64.StdEncoding.EncodeToString([]byte("the key of both accounts"))
-	ring := cqldtest.Start(t, cqldtest.Nodes(6), cqldtest.Datacenters(2), cqldtest.Configure(func(_ int, o *config.Options) {
-		o.TablesAccounts = []azuretables.Account{
-			{Name: "near", Key: key, Consistency: azuretables.LocalQuorum}, {Name: "everywhere", Key: key}}
-	}))
+	ring := cqldtest.Start(t, cqldtest.Nodes(6), cqldtest.Datacenters(2),
+		cqldtest.Configure(func(_ int, o *config.Options) {
+			o.TablesAccounts = []azuretables.Account{
+				{Name: "near", Key: key, Consistency: azuretables.LocalQuorum}, {Name: "everywhere", Key: key}}
+		}))
 	var names []string
 	for _, n := range ring.Datacenter("datacenter2") {
 		names = append(names, n.Datacenter())
@@ -46,7 +47,8 @@ func TestDatacenterIsLost(t *testing.T) {
 	near, everywhere := tablesOf(t, ring, 0, "near", key), tablesOf(t, ring, 0, "everywhere", key)
 	do := func(c *client.Client, method, path, body, etag string) *client.Response {
 		t.Helper()
-		r := client.Request{Method: method, Path: path, Header: map[string]string{"Accept": "application/json;odata=nometadata"}}
+		r := client.Request{Method: method, Path: path,
+			Header: map[string]string{"Accept": "application/json;odata=nometadata"}}
 		if body != "" {
 			r.Body = []byte(body)
 		}
@@ -86,10 +88,12 @@ func TestDatacenterIsLost(t *testing.T) {
 	if replaced.Status != http.StatusNoContent {
 		t.Fatal(replaced.Status, string(replaced.Body))
 	}
-	if again := do(near, "PUT", "/users(PartitionKey='a',RowKey='1')", `{"Name": "Edsger"}`, read.Header.Get("ETag")); again.Status != http.StatusPreconditionFailed {
+	if again := do(near, "PUT", "/users(PartitionKey='a',RowKey='1')", `{"Name": "Edsger"}`,
+		read.Header.Get("ETag")); again.Status != http.StatusPreconditionFailed {
 		t.Errorf("a replacement with the old etag: %d", again.Status)
 	}
-	if found := do(near, "GET", "/users()", "", ""); found.Status != http.StatusOK || !strings.Contains(string(found.Body), `"Grace"`) {
+	if found := do(near, "GET", "/users()", "", ""); found.Status != http.StatusOK ||
+		!strings.Contains(string(found.Body), `"Grace"`) {
 		t.Error(found.Status, string(found.Body))
 	}
 	if refused := do(everywhere, "GET", "/users(PartitionKey='a',RowKey='1')", "", ""); refused.Status < 500 {
@@ -108,7 +112,8 @@ func lostDatacenterSession(t *testing.T, ring *cqldtest.Cluster) *gocql.Session 
 		t.Fatal(err)
 	}
 	t.Cleanup(session.Close)
-	exec(t, session, "CREATE KEYSPACE k WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 3, 'datacenter2': 3}")
+	exec(t, session, "CREATE KEYSPACE k WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 3, "+
+		"'datacenter2': 3}")
 	exec(t, session, "CREATE TABLE k.t (k int PRIMARY KEY, v int)")
 	return session
 }
@@ -119,7 +124,8 @@ func checkConditionalChanges(t *testing.T, session *gocql.Session) {
 		commit  gocql.Consistency
 		refused bool
 	}{{gocql.EachQuorum, true}, {gocql.Quorum, true}, {gocql.All, true}, {gocql.LocalQuorum, false}} {
-		q := session.Query("INSERT INTO k.t (k, v) VALUES (1, 1) IF NOT EXISTS").Consistency(c.commit).SerialConsistency(gocql.LocalSerial)
+		q := session.Query("INSERT INTO k.t (k, v) VALUES (1, 1) IF NOT " +
+			"EXISTS").Consistency(c.commit).SerialConsistency(gocql.LocalSerial)
 		applied, err := q.MapScanCAS(map[string]any{})
 		var unavailable *gocql.RequestErrUnavailable
 		if errors.As(err, &unavailable) != c.refused || applied == c.refused {

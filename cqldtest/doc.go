@@ -12,8 +12,9 @@
 // addresses that no other cluster uses, or in memory. Tests can pause, stop, kill and restart nodes, partition the
 // ring, slow down its disks and advance its clock.
 //
-// Each process has its own ring, so test binaries of several packages can run at the same time. The package does not simulate
-// time or scheduling, and runs are not reproducible: the project's own deterministic tests are in package simulation.
+// Each process has its own ring, so test binaries of several packages can run at the same time. The package does not
+// simulate time or scheduling, and runs are not reproducible: the project's own deterministic tests are in package
+// simulation.
 //
 //	Cluster ─▶ Node ─▶ process (one incarnation) ─▶ node.Node
 //	  │                   ├─ clock    timers wait while the node is paused

@@ -142,8 +142,8 @@ func TestExampleNodeFailure(t *testing.T) {
 	}
 }
 
-// TestExampleTables shows a test of a client of Azure Tables. With the Azure SDK, pass Cluster.TablesConnectionString to
-// aztables.NewServiceClientFromConnectionString.
+// TestExampleTables shows a test of a client of Azure Tables. With the Azure SDK, pass Cluster.TablesConnectionString
+// to aztables.NewServiceClientFromConnectionString.
 func TestExampleTables(t *testing.T) {
 	for name, opts := range variants(t) {
 		t.Run(name, func(t *testing.T) {
@@ -156,7 +156,8 @@ func TestExampleTables(t *testing.T) {
 			tables.SetTransport(ring.RoundTripper())
 			for _, r := range []client.Request{
 				{Method: http.MethodPost, Path: "/Tables", Body: []byte(`{"TableName": "users"}`)},
-				{Method: http.MethodPost, Path: "/users", Body: []byte(`{"PartitionKey": "a", "RowKey": "1", "Name": "Ada"}`)},
+				{Method: http.MethodPost, Path: "/users",
+					Body: []byte(`{"PartitionKey": "a", "RowKey": "1", "Name": "Ada"}`)},
 				{Method: http.MethodGet, Path: "/users(PartitionKey='a',RowKey='1')"},
 			} {
 				answer, err := tables.Do(t.Context(), r)

@@ -148,7 +148,8 @@ const backlogMax = 4096
 func (m *memory) reserve(n int) ([]addresses, error) {
 	out := make([]addresses, n)
 	for i := range out {
-		out[i] = addresses{netip.AddrFrom4([4]byte{127, 255, 0, byte(i + 1)}), memoryNative, memoryInternode, memoryTables}
+		out[i] = addresses{netip.AddrFrom4([4]byte{127, 255, 0, byte(i + 1)}), memoryNative, memoryInternode,
+			memoryTables}
 	}
 	return out, nil
 }

@@ -38,7 +38,8 @@ func BenchmarkFilteredScan(b *testing.B) {
 	for k := range partitions {
 		batch := session.Batch(gocql.UnloggedBatch)
 		for c := range rows {
-			batch.Query("INSERT INTO b.t (k, c, v, w) VALUES (?, ?, ?, ?)", k, c, (k*rows+c)%(partitions*rows/matching), payload)
+			batch.Query("INSERT INTO b.t (k, c, v, w) VALUES (?, ?, ?, ?)", k, c,
+				(k*rows+c)%(partitions*rows/matching), payload)
 		}
 		if err := batch.Exec(); err != nil {
 			b.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"cqld/cqldtest"
 )
 
-// TestMutationFragments reads what the storage engine of a node has stored, by pages: cells with their timestamps and times to live,
-// tombstones of cells, rows and ranges, and what has expired.
+// TestMutationFragments reads what the storage engine of a node has stored, by pages: cells with their timestamps and
+// times to live, tombstones of cells, rows and ranges, and what has expired.
 func TestMutationFragments(t *testing.T) {
 	clock := cqldtest.NewClock(time.Now())
 	ring := cqldtest.Start(t, cqldtest.InMemoryNetwork(), cqldtest.UseClock(clock))
@@ -55,7 +55,8 @@ func TestMutationFragments(t *testing.T) {
 func fragmentsOf(t *testing.T, s *gocql.Session, pageSize int) (all []string) {
 	t.Helper()
 	var kind, metadata, value string
-	i := s.Query("SELECT mutation_fragment_kind, metadata, value FROM MUTATION_FRAGMENTS(k.t) WHERE p = 1").PageSize(pageSize).Iter()
+	i := s.Query("SELECT mutation_fragment_kind, metadata, value FROM MUTATION_FRAGMENTS(k.t) WHERE p = " +
+		"1").PageSize(pageSize).Iter()
 	for i.Scan(&kind, &metadata, &value) {
 		for _, name := range []string{`"expiry":`, `"deletion_time":`} {
 			parts := strings.Split(metadata, name)

@@ -34,16 +34,19 @@ type functions struct {
 }
 
 func startFunctions(t *testing.T, nodes int) *functions {
-	ring := cqldtest.Start(t, cqldtest.Nodes(nodes), cqldtest.InMemoryNetwork(), cqldtest.Configure(func(_ int, o *config.Options) {
-		o.FunctionLimits.Steps, o.FunctionLimits.Warn = 200_000, 1
-	}))
+	ring := cqldtest.Start(t, cqldtest.Nodes(nodes), cqldtest.InMemoryNetwork(),
+		cqldtest.Configure(func(_ int, o *config.Options) {
+			o.FunctionLimits.Steps, o.FunctionLimits.Warn = 200_000, 1
+		}))
 	x := &functions{connect(t, ring.Node(0), ring), connect(t, ring.Node(nodes-1), ring)}
-	exec(t, x.define, fmt.Sprintf("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}", nodes))
+	exec(t, x.define, fmt.Sprintf("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', "+
+		"'replication_factor': %d}", nodes))
 	exec(t, x.define, "CREATE TABLE k.t (a int, b int, v int, s text, PRIMARY KEY (a, b))")
 	for a := range 2 {
 		for b := range 4 {
 			repeat(t, func() error {
-				return x.define.Query("INSERT INTO k.t (a, b, v, s) VALUES (?, ?, ?, ?)", a, b, 10*a+b, fmt.Sprint(a, b)).Consistency(gocql.Quorum).Exec()
+				return x.define.Query("INSERT INTO k.t (a, b, v, s) VALUES (?, ?, ?, ?)", a, b, 10*a+b,
+					fmt.Sprint(a, b)).Consistency(gocql.Quorum).Exec()
 			})
 		}
 	}
@@ -51,7 +54,8 @@ func startFunctions(t *testing.T, nodes int) *functions {
 	return x
 }
 
-// expect repeats a SELECT until the values of its column x are want, in any order: the calling node may learn of a definition a moment after the defining one.
+// expect repeats a SELECT until the values of its column x are want, in any order: the calling node may learn of a
+// definition a moment after the defining one.
 func (x *functions) expect(t *testing.T, statement string, want ...any) {
 	t.Helper()
 	repeat(t, func() error {
@@ -107,7 +111,8 @@ func (x *functions) languages(t *testing.T) {
 	}
 	exec(t, x.define, "CREATE FUNCTION k.known (v int)"+onNull+"text LANGUAGE lua AS 'return v and \"yes\" or \"no\"'")
 	x.expect(t, "SELECT k.known(v) AS x FROM k.t WHERE a = 9", "no")
-	exec(t, x.define, "CREATE FUNCTION k.known (v text)"+onNull+"text LANGUAGE lua AS 'return v and \"text\" or \"no text\"'")
+	exec(t, x.define, "CREATE FUNCTION k.known (v text)"+onNull+"text LANGUAGE lua AS 'return v and \"text\" or "+
+		"\"no text\"'")
 	x.expect(t, "SELECT k.known(s) AS x FROM k.t WHERE a = 1 AND b = 1", "text")
 	x.expect(t, "SELECT k.known(v) AS x FROM k.t WHERE a = 1 AND b = 1", "yes")
 	refused(t, x.define, "multiple", "DROP FUNCTION k.known")
@@ -118,12 +123,15 @@ func (x *functions) languages(t *testing.T) {
 func (x *functions) replace(t *testing.T) {
 	const statement = "SELECT k.twice_lua(v) AS x FROM k.t WHERE a = 1 AND b = 1"
 	x.expect(t, statement, 22)
-	exec(t, x.define, "CREATE OR REPLACE FUNCTION k.twice_lua (v int)"+nullOnNull+"int LANGUAGE java AS 'return v * 3;'")
+	exec(t, x.define, "CREATE OR REPLACE FUNCTION k.twice_lua (v int)"+nullOnNull+"int LANGUAGE java AS 'return v * "+
+		"3;'")
 	x.expect(t, statement, 33)
 	exec(t, x.define, "CREATE FUNCTION IF NOT EXISTS k.twice_lua (v int)"+nullOnNull+"int LANGUAGE lua AS 'return 0'")
 	x.expect(t, statement, 33)
-	refused(t, x.define, "is not compatible with the return type", "CREATE OR REPLACE FUNCTION k.twice_lua (v int)"+nullOnNull+"text LANGUAGE lua AS 'return \"\"'")
-	refused(t, x.define, "already exists", "CREATE FUNCTION k.twice_lua (v int)"+nullOnNull+"int LANGUAGE lua AS 'return 0'")
+	refused(t, x.define, "is not compatible with the return type",
+		"CREATE OR REPLACE FUNCTION k.twice_lua (v int)"+nullOnNull+"text LANGUAGE lua AS 'return \"\"'")
+	refused(t, x.define, "already exists", "CREATE FUNCTION k.twice_lua (v int)"+nullOnNull+"int LANGUAGE lua AS "+
+		"'return 0'")
 }
 
 // aggregates calls aggregates whose states are a tuple and a user-defined type, for all rows and for groups.
@@ -133,11 +141,14 @@ func (x *functions) aggregates(t *testing.T) {
 		AS 'if v then return {state[1] + 1, state[2] + v} end return state'`)
 	exec(t, x.define, "CREATE FUNCTION k.mean (state tuple<int, bigint>)"+onNull+`double LANGUAGE lua
 		AS 'if state[1] > 0 then return state[2] / state[1] end'`)
-	exec(t, x.define, "CREATE AGGREGATE k.mean_of (int) SFUNC add_value STYPE tuple<int, bigint> FINALFUNC mean INITCOND (0, 0)")
+	exec(t, x.define, "CREATE AGGREGATE k.mean_of (int) SFUNC add_value STYPE tuple<int, bigint> FINALFUNC mean "+
+		"INITCOND (0, 0)")
 	exec(t, x.define, "CREATE FUNCTION k.widen (state span, v int)"+nullOnNull+`span LANGUAGE lua
 		AS 'return {low = math.min(state.low, v), high = math.max(state.high, v)}'`)
-	exec(t, x.define, "CREATE FUNCTION k.width (state span)"+nullOnNull+"int LANGUAGE lua AS 'return state.high - state.low'")
-	exec(t, x.define, "CREATE AGGREGATE k.width_of (int) SFUNC widen STYPE span FINALFUNC width INITCOND {low: 1000, high: -1000}")
+	exec(t, x.define, "CREATE FUNCTION k.width (state span)"+nullOnNull+"int LANGUAGE lua AS 'return state.high - "+
+		"state.low'")
+	exec(t, x.define, "CREATE AGGREGATE k.width_of (int) SFUNC widen STYPE span FINALFUNC width INITCOND {low: "+
+		"1000, high: -1000}")
 	x.expect(t, "SELECT k.mean_of(v) AS x FROM k.t", 6.5)
 	x.expect(t, "SELECT k.mean_of(v) AS x FROM k.t WHERE a = 1", 11.5)
 	x.expect(t, "SELECT k.width_of(v) AS x FROM k.t WHERE a IN (0, 1)", 13)
@@ -153,7 +164,8 @@ func (x *functions) drops(t *testing.T) {
 	exec(t, x.define, "DROP AGGREGATE k.mean_of")
 	exec(t, x.define, "DROP FUNCTION k.add_value")
 	repeat(t, func() error {
-		if err := x.call.Query("SELECT k.mean_of(v) AS x FROM k.t").Exec(); err == nil || !strings.Contains(err.Error(), "Unknown function") {
+		if err := x.call.Query("SELECT k.mean_of(v) AS x FROM k.t").Exec(); err == nil ||
+			!strings.Contains(err.Error(), "Unknown function") {
 			return fmt.Errorf("a dropped aggregate: %w", err)
 		}
 		return nil
@@ -163,11 +175,13 @@ func (x *functions) drops(t *testing.T) {
 // endless calls functions that do not end. Their calls fail, and the node continues.
 func (x *functions) endless(t *testing.T) {
 	spin := wasmBody("forever_wasm", 0x03, 0x40, 0x0C, 0, 0x0B, 0x41, 0, 0x0B) // loop, br 0, end, i32.const 0, end
-	for language, body := range map[string]string{"lua": "while true do end", "java": "int i = 0; while (true) { i++; }", "wasm": spin} {
+	for language, body := range map[string]string{"lua": "while true do end",
+		"java": "int i = 0; while (true) { i++; }", "wasm": spin} {
 		name := "forever_" + language
 		exec(t, x.define, "CREATE FUNCTION k."+name+" (v int)"+nullOnNull+"int LANGUAGE "+language+" AS '"+body+"'")
 		x.expect(t, "SELECT k."+name+"(v) AS x FROM k.t WHERE a = 9", 0) // not called, but known to the other node
-		refused(t, x.call, "User defined function k."+name+" : (int) -> int was stopped: ", "SELECT k."+name+"(v) FROM k.t WHERE a = 1 AND b = 1")
+		refused(t, x.call, "User defined function k."+name+" : (int) -> int was stopped: ",
+			"SELECT k."+name+"(v) FROM k.t WHERE a = 1 AND b = 1")
 	}
 	x.expect(t, "SELECT k.twice_wasm(v) AS x FROM k.t WHERE a = 1 AND b = 3", 26)
 }
@@ -179,7 +193,8 @@ func (x *functions) slow(t *testing.T) {
 	if err := iter.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if want := "User defined function k.twice_java : (int) -> int ran longer than 0ms"; !slices.Contains(warnings, want) {
+	if want := "User defined function k.twice_java : (int) -> int ran longer than 0ms"; !slices.Contains(warnings,
+		want) {
 		t.Errorf("warnings %q, want %q", warnings, want)
 	}
 }

@@ -20,8 +20,9 @@ import (
 var (
 	benchRows    = flag.Int("index-rows", 100_000, "rows of BenchmarkSelectByIndex")
 	benchVectors = flag.Int("index-vectors", 10_000, "rows of BenchmarkSelectNearest")
-	benchCache   = flag.Int64("index-cache", 0, "bytes of the block cache of BenchmarkSelectByIndex; 0 means that of test nodes")
-	benchWait    = flag.Duration("index-wait", 10*time.Second, "for the graph of BenchmarkSelectNearest")
+	benchCache   = flag.Int64("index-cache", 0, "bytes of the block cache of BenchmarkSelectByIndex; 0 means that "+
+		"of test nodes")
+	benchWait = flag.Duration("index-wait", 10*time.Second, "for the graph of BenchmarkSelectNearest")
 )
 
 // benchSession starts one node and executes statements in the keyspace b.
@@ -38,7 +39,8 @@ func benchSession(b *testing.B, statements ...string) *gocql.Session {
 		b.Fatal(err)
 	}
 	b.Cleanup(session.Close)
-	for _, s := range append([]string{"CREATE KEYSPACE b WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"}, statements...) {
+	for _, s := range append([]string{"CREATE KEYSPACE b WITH replication = {'class': 'SimpleStrategy', " +
+		"'replication_factor': 1}"}, statements...) {
 		if err := session.Query(s).Exec(); err != nil {
 			b.Fatal(err)
 		}
@@ -58,8 +60,8 @@ func countRows(b *testing.B, q *gocql.Query) (n int) {
 	return n
 }
 
-// BenchmarkInsertByIndexes inserts rows into a table without indexes, with one and with two. The metric cpu-µs/op is the CPU time of the
-// process, with the client's part.
+// BenchmarkInsertByIndexes inserts rows into a table without indexes, with one and with two. The metric cpu-µs/op is
+// the CPU time of the process, with the client's part.
 func BenchmarkInsertByIndexes(b *testing.B) {
 	for indexes := range 3 {
 		b.Run(fmt.Sprint("indexes=", indexes), func(b *testing.B) {
@@ -73,7 +75,8 @@ func BenchmarkInsertByIndexes(b *testing.B) {
 			before := cputime.Process()
 			for b.Loop() {
 				i++
-				if err := s.Query("INSERT INTO b.t (k, c, v, w, x) VALUES (?, ?, ?, ?, ?)", i/100, i%100, i%1000, i, payload).Exec(); err != nil {
+				if err := s.Query("INSERT INTO b.t (k, c, v, w, x) VALUES (?, ?, ?, ?, ?)", i/100, i%100, i%1000, i,
+					payload).Exec(); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -82,16 +85,19 @@ func BenchmarkInsertByIndexes(b *testing.B) {
 	}
 }
 
-// BenchmarkSelectByIndex reads rows by indexes, of 10 and 100 rows for each value, and by the partition key for comparison.
+// BenchmarkSelectByIndex reads rows by indexes, of 10 and 100 rows for each value, and by the partition key for
+// comparison.
 func BenchmarkSelectByIndex(b *testing.B) {
 	s := benchSession(b, "CREATE TABLE b.t (k int, c int, v int, w int, t int, x text, PRIMARY KEY (k, c))",
-		"CREATE INDEX ON b.t (v) USING 'sai'", "CREATE INDEX ON b.t (w) USING 'sai'", "CREATE INDEX ON b.t (t) USING 'sai'")
+		"CREATE INDEX ON b.t (v) USING 'sai'", "CREATE INDEX ON b.t (w) USING 'sai'",
+		"CREATE INDEX ON b.t (t) USING 'sai'")
 	payload, rows := strings.Repeat("x", 100), *benchRows
 	for k := range rows / 100 {
 		batch := s.Batch(gocql.UnloggedBatch)
 		for c := range 100 {
 			i := k*100 + c
-			batch.Query("INSERT INTO b.t (k, c, v, w, t, x) VALUES (?, ?, ?, ?, ?, ?)", k, c, i%(rows/10), i%(rows/100), (i*7919)%rows%10, payload)
+			batch.Query("INSERT INTO b.t (k, c, v, w, t, x) VALUES (?, ?, ?, ?, ?, ?)", k, c, i%(rows/10),
+				i%(rows/100), (i*7919)%rows%10, payload)
 		}
 		if err := batch.Exec(); err != nil {
 			b.Fatal(err)
@@ -101,7 +107,8 @@ func BenchmarkSelectByIndex(b *testing.B) {
 		where string
 		rows  int
 	}{
-		{"k = 5", 100}, {"k = 5 AND c = 5", 1}, {"v = 7", 10}, {"w = 7", 100}, {"v = 7 OR w = 8", 110}, {"v IN (7, 8) OR v = 9", 30},
+		{"k = 5", 100}, {"k = 5 AND c = 5", 1}, {"v = 7", 10}, {"w = 7", 100}, {"v = 7 OR w = 8", 110},
+		{"v IN (7, 8) OR v = 9", 30},
 		{"v = 7 AND w = 7", 10}, {"v > 7 LIMIT 10", 10},
 	} {
 		b.Run(q.where, func(b *testing.B) {
@@ -116,13 +123,14 @@ func BenchmarkSelectByIndex(b *testing.B) {
 	}
 }
 
-// BenchmarkSelectNearest reads the 10 nearest of vectors of 128 dimensions around 100 centers, by the similarity of the dot product, with
-// vectors of length 1 and of lengths from 0.5 to 2. It reports the median time and recall@10.
+// BenchmarkSelectNearest reads the 10 nearest of vectors of 128 dimensions around 100 centers, by the similarity of the
+// dot product, with vectors of length 1 and of lengths from 0.5 to 2. It reports the median time and recall@10.
 func BenchmarkSelectNearest(b *testing.B) {
 	for _, normalized := range []bool{true, false} {
 		b.Run(fmt.Sprint("normalized=", normalized), func(b *testing.B) {
 			s := benchSession(b, "CREATE TABLE b.v (k int PRIMARY KEY, v vector<float, 128>)",
-				"CREATE CUSTOM INDEX ON b.v (v) USING 'StorageAttachedIndex' WITH OPTIONS = {'similarity_function': 'dot_product'}")
+				"CREATE CUSTOM INDEX ON b.v (v) USING 'StorageAttachedIndex' WITH OPTIONS = {'similarity_function': "+
+					"'dot_product'}")
 			r := rand.New(rand.NewPCG(1, 2))
 			vectors := clustered(r, *benchVectors, normalized)
 			for k := 0; k < len(vectors); k += 50 {

@@ -10,8 +10,8 @@ import (
 	"cqld/cqldtest"
 )
 
-// TestSelectByIndex reads rows by an index at QUORUM, from one node and from a ring: page by page, with LIMIT, in one partition, and
-// after rows were updated, were deleted and have expired.
+// TestSelectByIndex reads rows by an index at QUORUM, from one node and from a ring: page by page, with LIMIT, in one
+// partition, and after rows were updated, were deleted and have expired.
 func TestSelectByIndex(t *testing.T) {
 	for _, c := range []struct{ nodes, partitions int }{{1, 100}, {4, 20}} {
 		t.Run(fmt.Sprint(c.nodes), func(t *testing.T) {
@@ -35,7 +35,8 @@ func startIndexed(t *testing.T, nodes, partitions int) *indexedRows {
 	clock := cqldtest.NewClock(time.Now())
 	ring := cqldtest.Start(t, cqldtest.Nodes(nodes), cqldtest.InMemoryNetwork(), cqldtest.UseClock(clock))
 	x := &indexedRows{connect(t, ring.Nodes()[0], ring), clock, partitions}
-	exec(t, x.session, fmt.Sprintf("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}", min(3, nodes)))
+	exec(t, x.session, fmt.Sprintf("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', "+
+		"'replication_factor': %d}", min(3, nodes)))
 	exec(t, x.session, "CREATE TABLE k.t (a int, b int, v int, PRIMARY KEY (a, b))")
 	exec(t, x.session, "CREATE INDEX ON k.t (v)")
 	for a := range partitions {
@@ -57,7 +58,8 @@ func (x *indexedRows) find(t *testing.T, pageSize int, where string, values ...a
 	repeat(t, func() error {
 		out = map[[2]int]bool{}
 		var a, b int
-		iter := x.session.Query("SELECT a, b FROM k.t WHERE "+where, values...).Consistency(gocql.Quorum).PageSize(pageSize).Iter()
+		iter := x.session.Query("SELECT a, b FROM k.t WHERE "+where,
+			values...).Consistency(gocql.Quorum).PageSize(pageSize).Iter()
 		for iter.Scan(&a, &b) {
 			if out[[2]int{a, b}] {
 				t.Errorf("%s: the row %d, %d comes twice", where, a, b)

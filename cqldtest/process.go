@@ -35,7 +35,8 @@ type process struct {
 func (n *Node) start(ctx context.Context) (*process, error) {
 	p := &process{over: make(chan struct{})}
 	p.clock = &processClock{Clock: n.cluster.clock, started: time.Now(), skew: &n.skew, paused: &p.paused}
-	p.network = &processNetwork{fabric: n.cluster.fabric, paused: &p.paused, open: map[interface{ Close() error }]struct{}{},
+	p.network = &processNetwork{fabric: n.cluster.fabric, paused: &p.paused,
+		open: map[interface{ Close() error }]struct{}{},
 		link: func(to netip.AddrPort) *gate { return n.cluster.linkTo(n.index, to) }}
 	opts := n.opts
 	opts.FS, opts.Clock, opts.Network = n.disk(p), p.clock, listening{p.network, n.at, p}

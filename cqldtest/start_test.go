@@ -12,7 +12,8 @@ import (
 // BenchmarkStart measures the time to start and to stop a cluster, and the CPU time of the start.
 func BenchmarkStart(b *testing.B) {
 	for _, nodes := range []int{1, 4} {
-		for name, opts := range map[string][]cqldtest.Option{"memory": nil, "network in memory": {cqldtest.InMemoryNetwork()}, "disk": {}} {
+		for name, opts := range map[string][]cqldtest.Option{"memory": nil,
+			"network in memory": {cqldtest.InMemoryNetwork()}, "disk": {}} {
 			b.Run(fmt.Sprintf("nodes=%d/%s", nodes, name), func(b *testing.B) {
 				var start, stop, cpu time.Duration
 				for b.Loop() {

@@ -13,8 +13,9 @@ import (
 	"cqld/cqldtest"
 )
 
-// TestViewEqualsBase writes to a table with a view from all nodes of a ring at the same time, so that rows of the view move, appear and
-// disappear, and stops and starts a node. Afterwards the view has exactly the rows of the table whose key in the view is not null.
+// TestViewEqualsBase writes to a table with a view from all nodes of a ring at the same time, so that rows of the view
+// move, appear and disappear, and stops and starts a node. Afterwards the view has exactly the rows of the table whose
+// key in the view is not null.
 func TestViewEqualsBase(t *testing.T) {
 	clock := cqldtest.NewClock(time.Now())
 	ring := cqldtest.Start(t, cqldtest.Nodes(3), cqldtest.InMemoryNetwork(), cqldtest.UseClock(clock))
@@ -81,7 +82,8 @@ func viewChange(random *rand.Rand, insertOnly bool) string {
 	a, b, v := random.IntN(4), random.IntN(3), random.IntN(5)
 	where := fmt.Sprintf(" WHERE a = %d AND b = %d", a, b)
 	if insertOnly {
-		return fmt.Sprintf("INSERT INTO k.t (a, b, v, w, unselected) VALUES (%d, %d, %d, 'w%d', 1)", a, b, v, random.IntN(9))
+		return fmt.Sprintf("INSERT INTO k.t (a, b, v, w, unselected) VALUES (%d, %d, %d, 'w%d', 1)", a, b, v,
+			random.IntN(9))
 	}
 	switch random.IntN(10) {
 	case 0:

@@ -1,5 +1,5 @@
-// Package grammar contains the grammar of CQL, CqlLexer.g4 and CqlParser.g4, and the lexer and parser that ANTLR generates
-// from it.
+// Package grammar contains the grammar of CQL, CqlLexer.g4 and CqlParser.g4, and the lexer and parser that ANTLR
+// generates from it.
 //
 // The generated code is not edited by hand, and only package cql uses it. After a change of a .g4 file, run
 //

@@ -10,8 +10,8 @@ import (
 	"cqld/row"
 )
 
-// A node that leaves the ring takes the hints that it stores with it. A write at ANY may have no other copy. So, from the moment at
-// which the node learns that it leaves,
+// A node that leaves the ring takes the hints that it stores with it. A write at ANY may have no other copy. So, from
+// the moment at which the node learns that it leaves,
 //
 //  1. a hint that it stores does not satisfy ANY any more (Add, SatisfyAny), and
 //  2. it gives the hints that it stores to two other nodes, as logged batches: these write them to all replicas, and store hints of
@@ -34,9 +34,9 @@ func (h *Hints) leaves() bool { return !h.stays() && !h.noHandOver }
 // SatisfyAny implements coordinator.Hints.
 func (h *Hints) SatisfyAny() bool { return !h.leaves() }
 
-// Batches stores mutations on two other nodes as a logged batch, which they apply. Package batchlog implements it. created (ns
-// since 1970) is when the newest of the mutations was made: it determines when the batch expires. done is called once: with nil
-// when the batch is on their disks.
+// Batches stores mutations on two other nodes as a logged batch, which they apply. Package batchlog implements it.
+// created (ns since 1970) is when the newest of the mutations was made: it determines when the batch expires. done is
+// called once: with nil when the batch is on their disks.
 type Batches interface {
 	Transfer(created int64, mutations []*row.Mutation, done func(error))
 }
@@ -62,8 +62,8 @@ type handOver struct {
 	done func(error)
 }
 
-// HandOver gives all stored hints to other nodes while this node leaves the ring. It calls done once: with nil after the last one, or
-// with an error when the node does not leave.
+// HandOver gives all stored hints to other nodes while this node leaves the ring. It calls done once: with nil after
+// the last one, or with an error when the node does not leave.
 func (h *Hints) HandOver(done func(error)) {
 	if h.c == nil || h.noHandOver {
 		done(nil)

@@ -14,9 +14,9 @@ import (
 	"cqld/storage"
 )
 
-// TestHintsAreWrittenBeforeANodeLeaves decommissions a node that has the only copy of a write at ANY: a hint for each replica. The
-// handover gives the hints to other nodes, which write them to all replicas, also to one that the leaving node considers dead; and
-// a hint of a leaving node does not satisfy ANY.
+// TestHintsAreWrittenBeforeANodeLeaves decommissions a node that has the only copy of a write at ANY: a hint for each
+// replica. The handover gives the hints to other nodes, which write them to all replicas, also to one that the leaving
+// node considers dead; and a hint of a leaving node does not satisfy ANY.
 func TestHintsAreWrittenBeforeANodeLeaves(t *testing.T) {
 	c := hintedCluster(t, func(e *storage.Engine) hints.Store { return e })
 	n := c.Node(4)
@@ -28,7 +28,8 @@ func TestHintsAreWrittenBeforeANodeLeaves(t *testing.T) {
 		m.Reset(c.Table.StorageID, row.NewPartitionKey([]byte("k")))
 		scenario.AddRow(m, c.Table, name, "value", stamp)
 		err = errors.New("no answer")
-		n.Coordinator.Write(&coordinator.WriteRequest{Mutations: []*row.Mutation{m}, Consistency: ring.Any, Type: coordinator.WriteSimple,
+		n.Coordinator.Write(&coordinator.WriteRequest{Mutations: []*row.Mutation{m}, Consistency: ring.Any,
+			Type:    coordinator.WriteSimple,
 			Timeout: time.Second}, func(answer error) { err = answer })
 		c.Deliver(math.MaxInt, nil)
 		c.Clock.Advance(2 * time.Second)

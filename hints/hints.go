@@ -31,8 +31,8 @@ type Options struct {
 	Replicas coordinator.Replicas
 	Clock    env.Clock
 	Store    Store
-	// Run runs work that may wait for the disk in its own goroutine; timers and messages must not block. At most one such
-	// piece of work runs for each node that has hints. nil means that the caller runs it.
+	// Run runs work that may wait for the disk in its own goroutine; timers and messages must not block. At most one
+	// such piece of work runs for each node that has hints. nil means that the caller runs it.
 	Run     func(func())
 	Rand    env.Rand // jitter of replay; nil means none
 	Limits  Limits
@@ -52,7 +52,8 @@ type Unsafe struct {
 //	hint/ node sequence   → (expiry mark mutation)*     8 bytes (s), 8 bytes (Coordinator.HintMark), row.AppendMutation
 const prefix = "hint/"
 
-// ErrLost reports that a hint was not stored: a limit is reached, the table has no gc_grace_seconds, or the disk failed.
+// ErrLost reports that a hint was not stored: a limit is reached, the table has no gc_grace_seconds, or the disk
+// failed.
 var ErrLost = errors.New("hints: the hint was not stored")
 
 // Hints stores and replays hints. It implements coordinator.Hints. Its methods may be called from any goroutine.
@@ -106,7 +107,8 @@ type queue struct {
 
 // New returns Hints that refuse hints until Start is called.
 func New(o Options) *Hints {
-	h := &Hints{view: o.View, replicas: o.Replicas, clock: o.Clock, run: o.Run, store: o.Store, limits: o.Limits.withDefaults(),
+	h := &Hints{view: o.View, replicas: o.Replicas, clock: o.Clock, run: o.Run, store: o.Store,
+		limits: o.Limits.withDefaults(),
 		forget: o.Unsafe.Forget, noHandOver: o.Unsafe.NoHandOver, onError: o.OnError}
 	if h.run == nil {
 		h.run = func(f func()) { f() }
@@ -119,8 +121,8 @@ func New(o Options) *Hints {
 	return h
 }
 
-// Start finds the records of an earlier process and begins to replay them. c writes the hints of nodes that are no longer
-// replicas. b gets the hints of this node when it leaves the ring; nil, in tests, means that it does not leave.
+// Start finds the records of an earlier process and begins to replay them. c writes the hints of nodes that are no
+// longer replicas. b gets the hints of this node when it leaves the ring; nil, in tests, means that it does not leave.
 func (h *Hints) Start(c *coordinator.Coordinator, b Batches) {
 	h.c, h.batches = c, b
 	h.load()
@@ -145,8 +147,8 @@ func (h *Hints) Load() Load {
 	return Load{Bytes: h.mu.bytes, BytesMax: h.limits.Bytes, BytesPerNodeMax: h.limits.BytesPerNode}
 }
 
-// SetAccepting sets whether new hints are stored. Stored hints are delivered in both cases. A replica that misses a write
-// without a hint gets it by read repair or repair.
+// SetAccepting sets whether new hints are stored. Stored hints are delivered in both cases. A replica that misses a
+// write without a hint gets it by read repair or repair.
 func (h *Hints) SetAccepting(accept bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -160,8 +162,8 @@ func (h *Hints) Accepting() bool {
 	return h.c != nil && !h.mu.refusing
 }
 
-// OnLost sets f, which is called with the partition of every mutation whose hint is lost or expired: only repair brings it
-// to the replica that missed it. f must not block.
+// OnLost sets f, which is called with the partition of every mutation whose hint is lost or expired: only repair brings
+// it to the replica that missed it. f must not block.
 func (h *Hints) OnLost(f func(table schema.StorageID, t ring.Token)) { h.onLost.Store(&f) }
 
 // Pending returns the number of records for node.
@@ -178,8 +180,8 @@ func (h *Hints) Pending(node ring.NodeID) int {
 	return q.records
 }
 
-// load finds the records on disk. Until it has succeeded no hint is accepted: the hint could overwrite a record, or its mark could be
-// that of a truncation.
+// load finds the records on disk. Until it has succeeded no hint is accepted: the hint could overwrite a record, or its
+// mark could be that of a truncation.
 func (h *Hints) load() {
 	nodes, err := h.scan()
 	if err != nil {

@@ -114,12 +114,12 @@ func (h *Hints) former(node ring.NodeID) bool {
 	return len(t.Nodes()) > 0 && t.Node(node) == nil
 }
 
-// moving reports whether ranges move. A node that gains a range may have compared its data with the hint's node already:
-// it needs the hint, too.
+// moving reports whether ranges move. A node that gains a range may have compared its data with the hint's node
+// already: it needs the hint, too.
 func (h *Hints) moving() bool { return len(h.view.Topology().Operations()) > 0 }
 
-// reroute writes a batch to the present replicas, because its node is no longer a replica of all of it, or because other nodes
-// are becoming replicas.
+// reroute writes a batch to the present replicas, because its node is no longer a replica of all of it, or because
+// other nodes are becoming replicas.
 func (h *Hints) reroute(q *queue, batch records) {
 	// This generation ends with the last answer; that of the queue may end before.
 	generation, began := h.c.BeginSending(), h.clock.Monotonic()
@@ -141,8 +141,9 @@ func (h *Hints) reroute(q *queue, batch records) {
 		h.transfer(q, batch)
 		return
 	}
-	req := &coordinator.WriteRequest{Mutations: batch.mutations, Consistency: ring.One, Type: coordinator.WriteSimple, Timeout: deliveryTimeout,
-		Since: began, Settled: func(coordinator.Settlement) { end() }}
+	req := &coordinator.WriteRequest{Mutations: batch.mutations, Consistency: ring.One, Type: coordinator.WriteSimple,
+		Timeout: deliveryTimeout,
+		Since:   began, Settled: func(coordinator.Settlement) { end() }}
 	h.c.Write(req, func(err error) {
 		if err != nil {
 			h.pause(q, h.limits.Retry)
@@ -189,7 +190,8 @@ func (h *Hints) read(node ring.NodeID) (records, error) {
 				if table := catalog.TableByStorage(m.Table); table != nil {
 					created = min(now, expiry-int64(h.keeps(table)/time.Second))
 				}
-				batch.mutations, batch.marks, batch.created = append(batch.mutations, m), append(batch.marks, mark), append(batch.created, created)
+				batch.mutations, batch.marks, batch.created = append(batch.mutations, m), append(batch.marks, mark),
+					append(batch.created, created)
 			}
 		}
 		return nil
@@ -200,8 +202,8 @@ func (h *Hints) read(node ring.NodeID) (records, error) {
 	return batch, err
 }
 
-// delivered removes a batch and schedules the next one, at the rate of Limits.BytesPerSecond. The removal needs no sync: a hint
-// may be delivered twice.
+// delivered removes a batch and schedules the next one, at the rate of Limits.BytesPerSecond. The removal needs no
+// sync: a hint may be delivered twice.
 func (h *Hints) delivered(q *queue, batch records) {
 	for i, k := range batch.keys {
 		if err := h.store.DeleteLocal(k, false); err != nil {

@@ -36,7 +36,8 @@ func (c *cluster) put(name string) {
 	m.Reset(c.Table.StorageID, row.NewPartitionKey([]byte("k")))
 	scenario.AddRow(m, c.Table, name, "value", 1)
 	acknowledged := false
-	c.Node(1).Coordinator.Write(&coordinator.WriteRequest{Mutations: []*row.Mutation{m}, Consistency: ring.Quorum, Type: coordinator.WriteSimple,
+	c.Node(1).Coordinator.Write(&coordinator.WriteRequest{Mutations: []*row.Mutation{m}, Consistency: ring.Quorum,
+		Type:    coordinator.WriteSimple,
 		Timeout: time.Second}, func(err error) {
 		if acknowledged = true; err != nil {
 			c.T.Error(err)
@@ -50,7 +51,8 @@ func (c *cluster) put(name string) {
 // has returns the content of key k on node id.
 func (c *cluster) has(id ring.NodeID) string {
 	c.T.Helper()
-	page, err := c.Node(id).Engine.Read(nil, &row.ReadCommand{Table: c.Table.StorageID, Key: row.NewPartitionKey([]byte("k")),
+	page, err := c.Node(id).Engine.Read(nil, &row.ReadCommand{Table: c.Table.StorageID,
+		Key:    row.NewPartitionKey([]byte("k")),
 		Slices: []row.Slice{row.AllRows()}})
 	if err != nil {
 		c.T.Fatal(err)
@@ -66,8 +68,8 @@ func (c *cluster) replay() {
 	}
 }
 
-// TestHintsOfAnEarlierProcessAreReplayed restarts the node that has hints. Their replica is up at the start, so there is no event of
-// it coming up.
+// TestHintsOfAnEarlierProcessAreReplayed restarts the node that has hints. Their replica is up at the start, so there
+// is no event of it coming up.
 func TestHintsOfAnEarlierProcessAreReplayed(t *testing.T) {
 	c := hintedCluster(t, nil)
 	c.put("a")
@@ -113,7 +115,8 @@ func TestHintsOfAFormerReplicaGoToItsSuccessor(t *testing.T) {
 	c := hintedCluster(t, nil)
 	c.put("a")
 	c.Clock.Advance(50 * time.Millisecond)
-	nodes := slices.DeleteFunc(slices.Clone(c.Topology(2, c.Options.Datacenters, 4).Nodes()), func(n *ring.Node) bool { return n.ID == 3 })
+	nodes := slices.DeleteFunc(slices.Clone(c.Topology(2, c.Options.Datacenters, 4).Nodes()),
+		func(n *ring.Node) bool { return n.ID == 3 })
 	for _, n := range c.Nodes {
 		n.Ring = ring.NewTopology(2, nodes)
 	}
@@ -154,7 +157,8 @@ func TestHintsAndBatchesAreSynced(t *testing.T) {
 		batch = append(batch, m)
 	}
 	held := 0
-	c.Node(1).Batches.Write(&coordinator.WriteRequest{Mutations: batch, Consistency: ring.Quorum, Type: coordinator.WriteBatch, Timeout: time.Second}, func(err error) {
+	c.Node(1).Batches.Write(&coordinator.WriteRequest{Mutations: batch, Consistency: ring.Quorum,
+		Type: coordinator.WriteBatch, Timeout: time.Second}, func(err error) {
 		for _, n := range c.Nodes {
 			held += n.Batches.Held()
 		}
@@ -171,8 +175,9 @@ func TestHintsAndBatchesAreSynced(t *testing.T) {
 	}
 }
 
-// TestHintsAreWrittenWhenTheBufferIsFull creates hints of many writes while no time passes. A record on disk has at most a full buffer
-// and one hint more, so that replay can send it in one message; and the buffer does not grow beyond that.
+// TestHintsAreWrittenWhenTheBufferIsFull creates hints of many writes while no time passes. A record on disk has at
+// most a full buffer and one hint more, so that replay can send it in one message; and the buffer does not grow beyond
+// that.
 func TestHintsAreWrittenWhenTheBufferIsFull(t *testing.T) {
 	const full, writes = 1000, 200
 	c := newCluster(t, scenario.Options{Datacenters: slices.Repeat([]string{"dc1"}, 4), Owners: 3,

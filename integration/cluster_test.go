@@ -46,7 +46,8 @@ func query(t *testing.T, c *cqlclient.Conn, text string, o cqlclient.Options) *c
 func keyspace(t *testing.T, c *cqlclient.Conn, name string, rf int) {
 	t.Helper()
 	query(t, c, "DROP KEYSPACE IF EXISTS "+name, cqlclient.Options{})
-	query(t, c, fmt.Sprintf("CREATE KEYSPACE %s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}", name, rf), cqlclient.Options{})
+	query(t, c, fmt.Sprintf("CREATE KEYSPACE %s WITH replication = {'class': 'SimpleStrategy', "+
+		"'replication_factor': %d}", name, rf), cqlclient.Options{})
 	t.Cleanup(func() { query(t, c, "DROP KEYSPACE "+name, cqlclient.Options{}) })
 }
 
@@ -58,7 +59,8 @@ func TestDefinitionsAreEverywhereWhenTheyReturn(t *testing.T) {
 		query(t, conns[i%4], "CREATE TABLE "+table+" (k int PRIMARY KEY)", cqlclient.Options{})
 		query(t, conns[(i+1)%4], "ALTER TABLE "+table+" ADD v int", cqlclient.Options{})
 		for j, c := range conns {
-			query(t, c, fmt.Sprintf("INSERT INTO %s (k, v) VALUES (%d, %d)", table, j, j), cqlclient.Options{Consistency: quorum})
+			query(t, c, fmt.Sprintf("INSERT INTO %s (k, v) VALUES (%d, %d)", table, j, j),
+				cqlclient.Options{Consistency: quorum})
 		}
 		query(t, conns[(i+2)%4], "DROP TABLE "+table, cqlclient.Options{})
 		for _, c := range conns {
@@ -80,7 +82,8 @@ func TestRacingDefinitionsGiveOneTable(t *testing.T) {
 		for i, c := range conns {
 			wg.Go(func() {
 				// The definitions differ, so that a mixture of two is detected.
-				a, err := c.Query(fmt.Sprintf("CREATE TABLE race.%s (k int PRIMARY KEY, v%d int)", table, i), cqlclient.Options{})
+				a, err := c.Query(fmt.Sprintf("CREATE TABLE race.%s (k int PRIMARY KEY, v%d int)", table, i),
+					cqlclient.Options{})
 				switch {
 				case err != nil:
 					results[i] = err.Error()
@@ -114,7 +117,8 @@ func TestPagingGoesOnAtAnotherNode(t *testing.T) {
 	keyspace(t, conns[0], "pages", 2)
 	query(t, conns[0], "CREATE TABLE pages.t (k int, c int, PRIMARY KEY (k, c))", cqlclient.Options{})
 	for i := range 300 {
-		query(t, conns[i%4], fmt.Sprintf("INSERT INTO pages.t (k, c) VALUES (%d, %d)", i%17, i), cqlclient.Options{Consistency: 5})
+		query(t, conns[i%4], fmt.Sprintf("INSERT INTO pages.t (k, c) VALUES (%d, %d)", i%17, i),
+			cqlclient.Options{Consistency: 5})
 	}
 	seen, o := map[string]bool{}, cqlclient.Options{PageSize: 7, Consistency: quorum}
 	for i := 0; ; i++ {

@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// degradeRatioMost bounds the ratio by which the rate of conditional batches may fall more than that of plain batches.
+	// degradeRatioMost bounds the ratio by which the rate of conditional batches may fall more than that of plain
+	// batches.
 	degradeRatioMost = 2.5
 	// compareRuns is the maximum number of runs of conditional batches that are compared in one state.
 	compareRuns = 3
@@ -43,15 +44,16 @@ type degradeKey struct {
 }
 
 func (k degradeKey) String() string {
-	return fmt.Sprintf("%s, %d partitions, %s", k.state, k.partitions, map[bool]string{false: "plain", true: "conditional"}[k.conditional])
+	return fmt.Sprintf("%s, %d partitions, %s", k.state, k.partitions,
+		map[bool]string{false: "plain", true: "conditional"}[k.conditional])
 }
 
-// TestConditionalBatchesDegradeAsWrites pauses and then kills a node of a ring that has more work than processor time. It
-// compares the effect on the rate of conditional batches with the effect on the rate of plain batches, so that the result does
-// not depend on the speed of the machine. With CQLD_CONTENTION the runs are longer, and some use 40 partitions.
-// CQLD_CONTENTION_TIME is the length of a run in seconds, CQLD_CONTENTION_BUSY the number of processes that compete for
-// the processors, CQLD_CONTENTION_VICTIM the number of the node that is paused and killed, and CQLD_CONTENTION_CLIENTS
-// the number of clients.
+// TestConditionalBatchesDegradeAsWrites pauses and then kills a node of a ring that has more work than processor time.
+// It compares the effect on the rate of conditional batches with the effect on the rate of plain batches, so that the
+// result does not depend on the speed of the machine. With CQLD_CONTENTION the runs are longer, and some use 40
+// partitions. CQLD_CONTENTION_TIME is the length of a run in seconds, CQLD_CONTENTION_BUSY the number of processes that
+// compete for the processors, CQLD_CONTENTION_VICTIM the number of the node that is paused and killed, and
+// CQLD_CONTENTION_CLIENTS the number of clients.
 func TestConditionalBatchesDegradeAsWrites(t *testing.T) {
 	partitions, limit := []int{4}, 1500*time.Millisecond
 	if os.Getenv("CQLD_CONTENTION") != "" {
@@ -90,7 +92,8 @@ func (d *degradation) measure(k degradeKey) {
 	}
 	d.unlessStalled(servers, func() (failure string) {
 		before := d.figures(k.state)
-		r := d.run(d.others, k.conditional, envNumber("CQLD_CONTENTION_CLIENTS", contentionClients), k.partitions, 1<<30, d.limit)
+		r := d.run(d.others, k.conditional, envNumber("CQLD_CONTENTION_CLIENTS", contentionClients), k.partitions,
+			1<<30, d.limit)
 		used := d.figures(k.state).since(before)
 		failed := r.unknown + r.expired + r.other
 		d.rates[k] = float64(r.batches-failed) / r.took.Seconds()
@@ -115,8 +118,8 @@ func (d *degradation) measurePaused(k degradeKey) {
 	d.awaitUp(4) // the next run begins before the failure detector has noticed the next pause
 }
 
-// compare measures the rates of a state, and fails the test if conditional batches degrade more than plain ones. A short run
-// may meet other load on the machine, so conditional batches get up to compareRuns runs.
+// compare measures the rates of a state, and fails the test if conditional batches degrade more than plain ones. A
+// short run may meet other load on the machine, so conditional batches get up to compareRuns runs.
 func (d *degradation) compare(state string, n int, measure func(degradeKey)) {
 	d.t.Helper()
 	ratio := func(conditional bool) float64 {
@@ -127,12 +130,14 @@ func (d *degradation) compare(state string, n int, measure func(degradeKey)) {
 	for run := 1; ; run++ {
 		measure(degradeKey{state, n, true})
 		conditional := ratio(true)
-		d.t.Logf("%s, %d partitions: plain batches have %.2f of the rate with all nodes up, conditional batches %.2f", state, n, plain, conditional)
+		d.t.Logf("%s, %d partitions: plain batches have %.2f of the rate with all nodes up, conditional batches %.2f",
+			state, n, plain, conditional)
 		if conditional*degradeRatioMost >= plain {
 			return
 		}
 		if run == compareRuns {
-			d.t.Errorf("%s, %d partitions: conditional batches have %.2f of the rate with all nodes up, plain batches %.2f", state, n, conditional, plain)
+			d.t.Errorf("%s, %d partitions: conditional batches have %.2f of the rate with all nodes up, plain "+
+				"batches %.2f", state, n, conditional, plain)
 			return
 		}
 	}

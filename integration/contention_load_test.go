@@ -21,9 +21,9 @@ import (
 	"cqld/integration/process"
 )
 
-// contention is a load of conditional batches: its clients use the coordinators round robin, and change a few partitions of a
-// table with three replicas. Every batch inserts a unique row IF NOT EXISTS, and updates a row that all batches of the partition
-// share. The condition always holds, so the existing rows show which batches were applied.
+// contention is a load of conditional batches: its clients use the coordinators round robin, and change a few
+// partitions of a table with three replicas. Every batch inserts a unique row IF NOT EXISTS, and updates a row that all
+// batches of the partition share. The condition always holds, so the existing rows show which batches were applied.
 type contention struct {
 	t     *testing.T
 	ring  *process.Ring
@@ -32,8 +32,8 @@ type contention struct {
 	next atomic.Int64 // numbers the batches
 	mu   sync.Mutex
 	made map[int32]map[int64]bool // by partition: rows that were acknowledged
-	// unknown contains the rows of batches with an error that leaves the outcome open; refused contains those of batches
-	// that were certainly not applied.
+	// unknown contains the rows of batches with an error that leaves the outcome open; refused contains those of
+	// batches that were certainly not applied.
 	unknown, refused map[int32]map[int64]bool
 }
 
@@ -56,7 +56,8 @@ func envNumber(name string, otherwise int) int {
 	return otherwise
 }
 
-// startContention starts a ring and creates the tables. CQLD_CONTENTION_BINARY selects another build of cqld to measure.
+// startContention starts a ring and creates the tables. CQLD_CONTENTION_BINARY selects another build of cqld to
+// measure.
 func startContention(t *testing.T, nodes int) *contention {
 	t.Helper()
 	binary, dir := cqld(t)
@@ -142,7 +143,8 @@ func (k *contentionClient) batch(node int, conditional bool, partition int32, nu
 }
 
 // run makes clients execute a number of batches, or fewer if the time limit is reached.
-func (w *contention) run(addresses []string, conditional bool, clients, partitions, batches int, limit time.Duration) *contentionRun {
+func (w *contention) run(addresses []string, conditional bool, clients, partitions, batches int,
+	limit time.Duration) *contentionRun {
 	w.t.Helper()
 	r := &contentionRun{}
 	var work sync.WaitGroup
@@ -178,7 +180,8 @@ func (w *contention) run(addresses []string, conditional bool, clients, partitio
 	return r
 }
 
-func (w *contention) note(r *contentionRun, conditional bool, partition int32, number int64, took time.Duration, a *cqlclient.Answer, err error) {
+func (w *contention) note(r *contentionRun, conditional bool, partition int32, number int64, took time.Duration,
+	a *cqlclient.Answer, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r.batches++
@@ -188,7 +191,8 @@ func (w *contention) note(r *contentionRun, conditional bool, partition int32, n
 	case err != nil:
 		r.other++
 		to = w.unknown
-	case a.Err == nil && conditional && (len(a.Rows) == 0 || len(a.Rows[0]) == 0 || len(a.Rows[0][0]) != 1 || a.Rows[0][0][0] != 1):
+	case a.Err == nil && conditional && (len(a.Rows) == 0 || len(a.Rows[0]) == 0 || len(a.Rows[0][0]) != 1 ||
+		a.Rows[0][0][0] != 1):
 		w.t.Errorf("batch %d of partition %d was not applied, though its condition holds", number, partition)
 		to = w.refused
 	case a.Err == nil:
@@ -227,8 +231,10 @@ func (r *contentionRun) quantile(q float64) time.Duration {
 }
 
 func (r *contentionRun) String() string {
-	s := fmt.Sprintf("%d batches in %v, %.0f a second, p50 %v, p99 %v, p99.9 %v, most %v; %d unknown, %d timeouts, %d other errors",
-		r.batches, r.took.Round(time.Millisecond), float64(r.batches)/r.took.Seconds(), r.quantile(0.5), r.quantile(0.99), r.quantile(0.999), r.quantile(1),
+	s := fmt.Sprintf("%d batches in %v, %.0f a second, p50 %v, p99 %v, p99.9 %v, most %v; %d unknown, %d timeouts, "+
+		"%d other errors",
+		r.batches, r.took.Round(time.Millisecond), float64(r.batches)/r.took.Seconds(), r.quantile(0.5),
+		r.quantile(0.99), r.quantile(0.999), r.quantile(1),
 		r.unknown, r.expired, r.other)
 	for _, x := range r.samples {
 		s += "\n\t" + x
@@ -239,8 +245,8 @@ func (r *contentionRun) String() string {
 // stallRuns bounds the repetitions of a load because of stalls of the machine.
 const stallRuns = 3
 
-// unlessStalled calls run, which returns a description of a failure, if any. It calls it again if a process or disk of servers
-// stalled meanwhile: requests that need that node then fail, and rates are meaningless.
+// unlessStalled calls run, which returns a description of a failure, if any. It calls it again if a process or disk of
+// servers stalled meanwhile: requests that need that node then fail, and rates are meaningless.
 func (w *contention) unlessStalled(servers []*process.Server, run func() (failure string)) {
 	w.t.Helper()
 	for n := 1; ; n++ {
@@ -256,7 +262,8 @@ func (w *contention) unlessStalled(servers []*process.Server, run func() (failur
 			}
 			return
 		}
-		w.t.Logf("nodes logged %d stalls of their processes or disks; %s. Again.", stalled, cmp.Or(failure, "nothing failed"))
+		w.t.Logf("nodes logged %d stalls of their processes or disks; %s. Again.", stalled,
+			cmp.Or(failure, "nothing failed"))
 	}
 }
 
@@ -283,7 +290,8 @@ func (w *contention) verify() {
 		found := map[int64]bool{}
 		var state []byte
 		for {
-			a, err := c.Query(fmt.Sprintf("SELECT c FROM %s WHERE p = %d", w.table, p), cqlclient.Options{Consistency: wireQuorum, PageSize: 5000, PagingState: state})
+			a, err := c.Query(fmt.Sprintf("SELECT c FROM %s WHERE p = %d", w.table, p),
+				cqlclient.Options{Consistency: wireQuorum, PageSize: 5000, PagingState: state})
 			if err != nil || a.Err != nil {
 				w.t.Fatal(err, a)
 			}

@@ -50,8 +50,8 @@ func dialServer(t *testing.T, s *process.Server) *cqlclient.Conn {
 
 func bigint(b []byte) int64 { return int64(binary.BigEndian.Uint64(b)) }
 
-// TestCountersOfManyCoordinators makes clients of all nodes add to one counter concurrently: no addition is lost or counted
-// twice, and every node reads the same value at QUORUM.
+// TestCountersOfManyCoordinators makes clients of all nodes add to one counter concurrently: no addition is lost or
+// counted twice, and every node reads the same value at QUORUM.
 func TestCountersOfManyCoordinators(t *testing.T) {
 	ring := sharedRing(t)
 	c := dialServer(t, ring.Servers[0])
@@ -63,12 +63,14 @@ func TestCountersOfManyCoordinators(t *testing.T) {
 		conn := dialServer(t, ring.Servers[i%len(ring.Servers)])
 		running.Go(func() {
 			for range each {
-				if _, err := askQuorum(conn, "UPDATE counted.hits SET n = n + 3, total = total + 1 WHERE k = 1 AND r = 1"); err != nil {
+				if _, err := askQuorum(conn, "UPDATE counted.hits SET n = n + 3, total = total + 1 WHERE k = 1 AND "+
+					"r = 1"); err != nil {
 					t.Error(err)
 				}
 				update := cqlclient.Statement{Text: "UPDATE counted.hits SET n = n - 1 WHERE k = 1 AND r = 1"}
 				other := cqlclient.Statement{Text: "UPDATE counted.hits SET n = n + 1 WHERE k = 2 AND r = 1"}
-				a, err := conn.Batch(counterBatch, []cqlclient.Statement{update, other}, cqlclient.Options{Consistency: quorum})
+				a, err := conn.Batch(counterBatch, []cqlclient.Statement{update, other},
+					cqlclient.Options{Consistency: quorum})
 				if err == nil && a.Err != nil {
 					err = a.Err
 				}
@@ -113,9 +115,9 @@ func (y *tally) note(err error) {
 // killedFor is the time during which nodes are killed.
 const killedFor = 12 * time.Second
 
-// TestCountersAndBatchesWhileNodesAreKilled adds to a counter and writes logged batches to partitions with different replicas
-// while one node after the other is killed. At the end, the counter is between the numbers of acknowledged and attempted
-// additions, and each batch exists completely or not at all.
+// TestCountersAndBatchesWhileNodesAreKilled adds to a counter and writes logged batches to partitions with different
+// replicas while one node after the other is killed. At the end, the counter is between the numbers of acknowledged and
+// attempted additions, and each batch exists completely or not at all.
 func TestCountersAndBatchesWhileNodesAreKilled(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 4})
 	c := dialServer(t, ring.Servers[0])

@@ -16,7 +16,8 @@ import (
 	"cqld/integration/process"
 )
 
-// TestControlAddress sends requests to a node's control_address: with the token all of them succeed, without it none does.
+// TestControlAddress sends requests to a node's control_address: with the token all of them succeed, without it none
+// does.
 func TestControlAddress(t *testing.T) {
 	binary, dir := cqld(t)
 	l, err := net.Listen("tcp", "127.63.5.1:0")
@@ -25,7 +26,8 @@ func TestControlAddress(t *testing.T) {
 	}
 	address := l.Addr().String()
 	l.Close()
-	ring, err := process.NewRing(binary, filepath.Join(dir, t.Name()), process.Options{Nodes: 1, Flags: []string{"--control-address", address}})
+	ring, err := process.NewRing(binary, filepath.Join(dir, t.Name()),
+		process.Options{Nodes: 1, Flags: []string{"--control-address", address}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +41,8 @@ func TestControlAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask := func(file string) (string, error) {
-		out, err := exec.CommandContext(t.Context(), binary, "ctl", "--host", address, "--token-file", file, "status").CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), binary, "ctl", "--host", address, "--token-file", file,
+			"status").CombinedOutput()
 		return string(out), err
 	}
 	if out, err := ask(token); err != nil || !strings.Contains(out, "\nUN ") {
@@ -58,16 +61,23 @@ func TestControlAddress(t *testing.T) {
 		"BEGIN BATCH INSERT INTO k.t (k) VALUES (2); INSERT INTO k.t (k) VALUES (3) APPLY BATCH"); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := http.Get(ring.Servers[0].Tables + "/devstoreaccount1/Tables"); err != nil || r.Body.Close() != nil || r.StatusCode/100 != 4 {
+	if r, err := http.Get(ring.Servers[0].Tables + "/devstoreaccount1/Tables"); err != nil || r.Body.Close() != nil ||
+		r.StatusCode/100 != 4 {
 		t.Fatal("an unauthenticated request was not refused:", err, r)
 	}
 	page, status := metricsOf(t, address, strings.TrimSpace(string(secret)))
-	for _, want := range []string{`(?m)^cqld_members 1$`, `(?m)^cqld_members_up 1$`, `(?m)^cqld_client_requests_total [1-9]`,
-		`(?m)^cqld_coordinator_events_total\{event="write_timeout"\} 0$`, `(?m)^cqld_table_reads_total\{keyspace="system_traces",table="sessions"\} [1-9]`,
-		`(?m)^cqld_coordinator_cas_total\{protocol="cql",result="applied"\} 1$`, `(?m)^cqld_coordinator_cas_total\{protocol="cql",result="not_applied"\} 1$`,
-		`(?m)^cqld_coordinator_requests_total\{kind="cas",protocol="cql"\} 2$`, `(?m)^cqld_coordinator_request_seconds_count\{kind="cas",protocol="cql"\} 2$`,
-		`(?m)^cqld_coordinator_requests_total\{kind="batch",protocol="cql"\} 1$`, `(?m)^cqld_coordinator_events_total\{event="batch_stored"\} 1$`,
-		`(?m)^cqld_tables_requests_total\{operation="list_tables",status="4xx"\} 1$`, `(?m)^cqld_tables_request_seconds_count\{operation="list_tables"\} 1$`,
+	for _, want := range []string{`(?m)^cqld_members 1$`, `(?m)^cqld_members_up 1$`,
+		`(?m)^cqld_client_requests_total [1-9]`,
+		`(?m)^cqld_coordinator_events_total\{event="write_timeout"\} 0$`,
+		`(?m)^cqld_table_reads_total\{keyspace="system_traces",table="sessions"\} [1-9]`,
+		`(?m)^cqld_coordinator_cas_total\{protocol="cql",result="applied"\} 1$`,
+		`(?m)^cqld_coordinator_cas_total\{protocol="cql",result="not_applied"\} 1$`,
+		`(?m)^cqld_coordinator_requests_total\{kind="cas",protocol="cql"\} 2$`,
+		`(?m)^cqld_coordinator_request_seconds_count\{kind="cas",protocol="cql"\} 2$`,
+		`(?m)^cqld_coordinator_requests_total\{kind="batch",protocol="cql"\} 1$`,
+		`(?m)^cqld_coordinator_events_total\{event="batch_stored"\} 1$`,
+		`(?m)^cqld_tables_requests_total\{operation="list_tables",status="4xx"\} 1$`,
+		`(?m)^cqld_tables_request_seconds_count\{operation="list_tables"\} 1$`,
 		`(?m)^cqld_coordinator_cas_stage_seconds_total\{stage="commit"\} [0-9.e-]*[1-9]`,
 		`(?m)^cqld_coordinator_cas_failures_total\{cause="queue"\} 0$`, `(?m)^cqld_storage_disk_full 0$`,
 		`(?m)^go_goroutines `} {
@@ -75,7 +85,8 @@ func TestControlAddress(t *testing.T) {
 			t.Errorf("/metrics, %d, does not have %s", status, want)
 		}
 	}
-	if page, status := metricsOf(t, address, ""); status != http.StatusUnauthorized || strings.Contains(page, "cqld_members") {
+	if page, status := metricsOf(t, address, ""); status != http.StatusUnauthorized ||
+		strings.Contains(page, "cqld_members") {
 		t.Errorf("/metrics without a token: %d", status)
 	}
 }

@@ -18,7 +18,8 @@ func TestSnapshotIsRestored(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 1})
 	s := ring.Servers[0]
 	for _, keyspace := range []string{"kept", "other"} {
-		if err := process.Ask(s.Address, "CREATE KEYSPACE "+keyspace+" WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+		if err := process.Ask(s.Address, "CREATE KEYSPACE "+keyspace+" WITH replication = {'class': "+
+			"'SimpleStrategy', 'replication_factor': 1}",
 			"CREATE TABLE "+keyspace+".t (k int PRIMARY KEY)"); err != nil {
 			t.Fatal(err)
 		}

@@ -44,10 +44,12 @@ func ctlCases(address string) []ctlCase {
 		{args: "viewbuildstatus ctl.t_by_v", want: `^ctl\.t_by_v has finished building\n$`},
 		{args: "setindexbuildthroughput 32", want: `^$`},
 		{args: "getindexbuildthroughput", want: `^Current index build throughput: 32 MiB/s\n$`},
-		{args: "members", want: `(?s)(127\.\S+\n  ID:\d+\n  HOST_ID:` + someID + `\n  STATUS:Normal\n  ALIVE:true\n  DC:datacenter1\n.*){4}`},
+		{args: "members", want: `(?s)(127\.\S+\n  ID:\d+\n  HOST_ID:` + someID +
+			`\n  STATUS:Normal\n  ALIVE:true\n  DC:datacenter1\n.*){4}`},
 		{args: "gossipinfo", want: `HOST_ID`},
 		{args: "operations", want: `^The ring is not changing\.\n$`},
-		{args: "info", want: `(?s)^ID +: ` + someID + `\n.*Mode +: NORMAL\nNative Transport active: true\nLoad +: ` + someSize + `\n.*Data Center +: datacenter1\n.*Corrupt files +: none\n.*see all 16 tokens\)\n$`},
+		{args: "info", want: `(?s)^ID +: ` + someID + `\n.*Mode +: NORMAL\nNative Transport active: true\nLoad +: ` +
+			someSize + `\n.*Data Center +: datacenter1\n.*Corrupt files +: none\n.*see all 16 tokens\)\n$`},
 		{args: "info -T", want: `(Token +: -?\d+\n){16}$`},
 		{args: "version", want: `^ReleaseVersion: 5\.\S+\nBuild: \S+\n$`},
 		{args: "flush", want: `^$`},
@@ -107,7 +109,8 @@ func ctlElsewhere() []string {
 func TestControl(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 4})
 	s := ring.Servers[0]
-	statements := []string{"CREATE KEYSPACE ctl WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}", "CREATE TABLE ctl.t (k int PRIMARY KEY, v text)"}
+	statements := []string{"CREATE KEYSPACE ctl WITH replication = {'class': 'SimpleStrategy', " +
+		"'replication_factor': 4}", "CREATE TABLE ctl.t (k int PRIMARY KEY, v text)"}
 	for i := range 100 {
 		statements = append(statements, fmt.Sprintf("INSERT INTO ctl.t (k, v) VALUES (%d, 'value')", i))
 	}
@@ -115,7 +118,8 @@ func TestControl(t *testing.T) {
 		statements = append(statements, fmt.Sprintf("SELECT v FROM ctl.t WHERE k = %d", i))
 	}
 	statements = append(statements, "CREATE INDEX by_v ON ctl.t (v)",
-		"CREATE MATERIALIZED VIEW ctl.t_by_v AS SELECT * FROM ctl.t WHERE v IS NOT NULL AND k IS NOT NULL PRIMARY KEY (v, k)")
+		"CREATE MATERIALIZED VIEW ctl.t_by_v AS SELECT * FROM ctl.t WHERE v IS NOT NULL AND k IS NOT NULL PRIMARY "+
+			"KEY (v, k)")
 	if err := process.Ask(s.Address, statements...); err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +216,8 @@ func controlDrains(t *testing.T, ring *process.Ring) {
 	if err := process.Ask(s.Address, "SELECT * FROM ctl.t"); err == nil {
 		t.Error("a drained node serves clients")
 	}
-	if out := mustCtl(t, s, "info"); !strings.Contains(out, ": DRAINED\n") || !strings.Contains(out, "Native Transport active: false\n") {
+	if out := mustCtl(t, s, "info"); !strings.Contains(out, ": DRAINED\n") ||
+		!strings.Contains(out, "Native Transport active: false\n") {
 		t.Errorf("a drained node reports\n%s", out)
 	}
 	if complaint, err := ctl(t, s, "enablebinary"); err == nil || !strings.Contains(complaint, "drained") {
@@ -225,7 +230,8 @@ func controlDrains(t *testing.T, ring *process.Ring) {
 	if complaint, err := ctl(t, s, "status"); err == nil || !strings.Contains(complaint, "no node is running in") {
 		t.Errorf("a stopped node: %v %s", err, complaint)
 	}
-	if out, err := ctl(t, ring.Servers[0], "status"); err != nil || strings.Count(out, "\nUN ") != 3 || !strings.Contains(out, "\nDN ") {
+	if out, err := ctl(t, ring.Servers[0], "status"); err != nil || strings.Count(out, "\nUN ") != 3 ||
+		!strings.Contains(out, "\nDN ") {
 		t.Errorf("with a node down: %v\n%s", err, out)
 	}
 	if err := s.Start(); err != nil {

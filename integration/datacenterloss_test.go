@@ -21,7 +21,8 @@ import (
 const lossStep = 60 * time.Second
 
 // TestLossOfADatacenter starts three data centers of two nodes, one data center after the other, and kills all nodes of
-// the first one, which created the ring. The others change the schema and roles, admit a node, and remove the dead ones.
+// the first one, which created the ring. The others change the schema and roles, admit a node, and remove the dead
+// ones.
 func TestLossOfADatacenter(t *testing.T) {
 	binary, dir := cqld(t)
 	dir = filepath.Join(dir, t.Name())
@@ -57,7 +58,8 @@ func TestLossOfADatacenter(t *testing.T) {
 	}
 	awaitVoters(t, ring.Servers[5], []int{1, 2, 2}, "dc1", "dc2", "dc3")
 	survivor := ring.Servers[2]
-	change(t, survivor, "CREATE KEYSPACE ks WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 2, 'dc2': 2, 'dc3': 2}",
+	change(t, survivor, "CREATE KEYSPACE ks WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 2, "+
+		"'dc2': 2, 'dc3': 2}",
 		"CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	for k := range 20 {
 		change(t, survivor, fmt.Sprintf("INSERT INTO ks.t (k, v) VALUES (%d, %d)", k, k))

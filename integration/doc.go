@@ -1,5 +1,5 @@
-// Package integration tests whole nodes from outside: it builds cqld, starts real processes as a ring, and sends requests with
-// the clients that users have. Tests of single packages are in those packages.
+// Package integration tests whole nodes from outside: it builds cqld, starts real processes as a ring, and sends
+// requests with the clients that users have. Tests of single packages are in those packages.
 //
 //	testdata/cql   statements with the answers recorded from Cassandra, played by TestTranscripts
 //	transcript     plays and renders them, over
@@ -13,8 +13,8 @@
 //	bench          the load program behind "make bench"
 //
 // CQLD_ADDRESS=host:port plays the transcripts against a node that runs already; CQLD_ORACLE=host:port plays them and
-// the drivers' suites against a Cassandra node, and with -rewrite records them from it (tools/oracle/record). CQLD_ORACLE6=host:port
-// does so with the transcripts of Cassandra 6 (testdata/cql6), in TestTranscriptsOfCassandra6.
+// the drivers' suites against a Cassandra node, and with -rewrite records them from it (tools/oracle/record).
+// CQLD_ORACLE6=host:port does so with the transcripts of Cassandra 6 (testdata/cql6), in TestTranscriptsOfCassandra6.
 //
 // TestSpark reads 200,000 rows; CQLD_SPARK_ROWS=1000000 makes them a million.
 //

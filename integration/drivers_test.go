@@ -37,10 +37,14 @@ func drivers(root string) []driver {
 	return []driver{
 		{name: "go-gocql", argv: []string{"go", "run", "-C", src, "./go-gocql"}, rolls: true, scripts: true},
 		{name: "go-apache", argv: []string{"go", "run", "-C", src, "./go-apache"}, rolls: true, scripts: true},
-		{name: "python", argv: []string{in(tools, "python/bin/python"), in(src, "python/suite.py")}, file: in(tools, "python.stamp"), rolls: true, scripts: true},
-		{name: "node", argv: []string{"node", in(src, "node/suite.js")}, env: []string{"NODE_PATH=" + in(tools, "node/node_modules")}, file: in(tools, "node.stamp")},
-		{name: "java", argv: []string{"java", "-Xmx256m", "-cp", in(tools, "java/lib/*") + ":" + in(tools, "java/classes"), "Suite"}, file: in(tools, "java/classes/Suite.class"), rolls: true},
-		{name: "rust", argv: []string{in(tools, "rust/debug/cqld-driver-suite")}, file: in(tools, "rust/debug/cqld-driver-suite")},
+		{name: "python", argv: []string{in(tools, "python/bin/python"), in(src, "python/suite.py")},
+			file: in(tools, "python.stamp"), rolls: true, scripts: true},
+		{name: "node", argv: []string{"node", in(src, "node/suite.js")},
+			env: []string{"NODE_PATH=" + in(tools, "node/node_modules")}, file: in(tools, "node.stamp")},
+		{name: "java", argv: []string{"java", "-Xmx256m", "-cp", in(tools, "java/lib/*") + ":" +
+			in(tools, "java/classes"), "Suite"}, file: in(tools, "java/classes/Suite.class"), rolls: true},
+		{name: "rust", argv: []string{in(tools, "rust/debug/cqld-driver-suite")},
+			file: in(tools, "rust/debug/cqld-driver-suite")},
 	}
 }
 
@@ -50,7 +54,8 @@ type servers struct {
 	nodes, rf int
 }
 
-// serversUnderTest returns the shared ring, or the Cassandra node that CQLD_ORACLE names: the suites must pass there, too.
+// serversUnderTest returns the shared ring, or the Cassandra node that CQLD_ORACLE names: the suites must pass there,
+// too.
 func serversUnderTest(t *testing.T) servers {
 	if oracle := os.Getenv("CQLD_ORACLE"); oracle != "" {
 		return servers{oracle, 1, 1}
@@ -63,7 +68,8 @@ func (d driver) command(ctx context.Context, root, program string, s servers) *e
 	cmd := exec.CommandContext(ctx, d.argv[0], append(append([]string{}, d.argv[1:]...), program)...)
 	cmd.Dir = root
 	cmd.WaitDelay = 5 * time.Second
-	cmd.Env = append(append(os.Environ(), d.env...), "CQLD_CONTACT_POINTS="+s.addresses, fmt.Sprintf("CQLD_NODES=%d", s.nodes),
+	cmd.Env = append(append(os.Environ(), d.env...), "CQLD_CONTACT_POINTS="+s.addresses,
+		fmt.Sprintf("CQLD_NODES=%d", s.nodes),
 		fmt.Sprintf("CQLD_RF=%d", s.rf), "CQLD_KEYSPACE=drv_"+program+"_"+strings.ReplaceAll(d.name, "-", "_"))
 	return cmd
 }

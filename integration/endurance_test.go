@@ -45,7 +45,8 @@ type footprint struct {
 }
 
 func (f footprint) String() string {
-	return fmt.Sprintf("%d MiB, of which %d of blocks, %d goroutines, %d files", f.rss>>20, f.cache>>20, f.goroutines, f.files)
+	return fmt.Sprintf("%d MiB, of which %d of blocks, %d goroutines, %d files", f.rss>>20, f.cache>>20, f.goroutines,
+		f.files)
 }
 
 func footprintOf(t *testing.T, s *process.Server, pprof string) (f footprint) {
@@ -68,7 +69,8 @@ func footprintOf(t *testing.T, s *process.Server, pprof string) (f footprint) {
 		t.Fatal(err)
 	}
 	for _, e := range open {
-		if target, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(s.PID), "fd", e.Name())); err == nil && !strings.HasPrefix(target, s.Dir) {
+		if target, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(s.PID), "fd", e.Name())); err == nil &&
+			!strings.HasPrefix(target, s.Dir) {
 			f.files++
 		}
 	}
@@ -148,7 +150,8 @@ func (m *mixed) work(address string) {
 // step sends one request of each kind; it returns false if the connection broke.
 func (m *mixed) step(c *cqlclient.Conn, k int64) bool {
 	ask := func(text string, args ...any) (certain, usable bool) {
-		a, err := c.Query(fmt.Sprintf(text, append([]any{m.keyspace}, args...)...), cqlclient.Options{Consistency: quorum})
+		a, err := c.Query(fmt.Sprintf(text, append([]any{m.keyspace}, args...)...),
+			cqlclient.Options{Consistency: quorum})
 		if err == nil && a.Err != nil {
 			m.mu.Lock()
 			m.failed = append(m.failed, a.Err)
@@ -171,7 +174,8 @@ func (m *mixed) step(c *cqlclient.Conn, k int64) bool {
 	if !usable {
 		return false
 	}
-	if certain, usable = ask("BEGIN BATCH INSERT INTO %[1]s.left (k) VALUES (%[2]d); INSERT INTO %[1]s.right (k) VALUES (%[2]d); APPLY BATCH", k); certain {
+	if certain, usable = ask("BEGIN BATCH INSERT INTO %[1]s.left (k) VALUES (%[2]d); INSERT INTO %[1]s.right (k) "+
+		"VALUES (%[2]d); APPLY BATCH", k); certain {
 		m.note(&m.batched, k)
 	}
 	return usable
@@ -225,7 +229,8 @@ func (m *mixed) judge(t *testing.T, address string) {
 	if missing > 0 || half > 0 || len(there["left"]) != len(there["right"]) {
 		t.Errorf("%d acknowledged rows are missing, %d batches are partially applied", missing, half)
 	}
-	t.Logf("%d increments, %d conditional inserts and %d logged batches acknowledged, %d answers were errors", low, len(m.won), len(m.batched), len(m.failed))
+	t.Logf("%d increments, %d conditional inserts and %d logged batches acknowledged, %d answers were errors", low,
+		len(m.won), len(m.batched), len(m.failed))
 }
 
 func keysOf(t *testing.T, c *cqlclient.Conn, table string) map[int64]bool {
@@ -233,7 +238,8 @@ func keysOf(t *testing.T, c *cqlclient.Conn, table string) map[int64]bool {
 	there := map[int64]bool{}
 	var state []byte
 	for {
-		a, err := c.Query("SELECT k FROM "+table, cqlclient.Options{Consistency: quorum, PageSize: 1000, PagingState: state})
+		a, err := c.Query("SELECT k FROM "+table, cqlclient.Options{Consistency: quorum, PageSize: 1000,
+			PagingState: state})
 		if err != nil || a.Err != nil {
 			t.Fatal(err, a)
 		}
@@ -246,8 +252,8 @@ func keysOf(t *testing.T, c *cqlclient.Conn, table string) map[int64]bool {
 	}
 }
 
-// TestEndurance loads a ring with all kinds of requests while nodes are killed and restarted, all except the first. At the end,
-// that node's resources must be at most those after the warm-up.
+// TestEndurance loads a ring with all kinds of requests while nodes are killed and restarted, all except the first. At
+// the end, that node's resources must be at most those after the warm-up.
 func TestEndurance(t *testing.T) {
 	length := endurance(t)
 	binary, dir := cqld(t)
@@ -255,7 +261,8 @@ func TestEndurance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pprof := "127.0.0.1:" + strconv.Itoa(21000+os.Getpid()%10000) // below the ports that the system gives to connections
+	// below the ports that the system gives to connections
+	pprof := "127.0.0.1:" + strconv.Itoa(21000+os.Getpid()%10000)
 	ring.Servers[0].AddFlags("--pprof", pprof)
 	if err := ring.Start(ringStart); err != nil {
 		t.Fatal(err)
@@ -303,7 +310,8 @@ func TestEndurance(t *testing.T) {
 		}
 	}
 	t.Logf("%v, %d kills: %v when warm, %v at the end", time.Since(began).Round(time.Second), kills, warm, end)
-	if end.goroutines > warm.goroutines+100 || end.files > warm.files+50 || end.rss-end.cache > (warm.rss-warm.cache)*5/4+64<<20 {
+	if end.goroutines > warm.goroutines+100 || end.files > warm.files+50 ||
+		end.rss-end.cache > (warm.rss-warm.cache)*5/4+64<<20 {
 		t.Errorf("the resources of the first node grew")
 	}
 }

@@ -26,8 +26,8 @@ type load struct {
 	err       error
 }
 
-// TestFailover kills a node under load from every driver, and starts it again. Requests at QUORUM may fail only before the
-// failure detector marks the node down, and every acknowledged write must exist.
+// TestFailover kills a node under load from every driver, and starts it again. Requests at QUORUM may fail only before
+// the failure detector marks the node down, and every acknowledged write must exist.
 func TestFailover(t *testing.T) {
 	root, err := process.Root()
 	if err != nil {
@@ -42,7 +42,10 @@ func TestFailover(t *testing.T) {
 		loads = append(loads, l)
 		if l.installed == nil {
 			ready.Add(1)
-			ended.Go(func() { l.run(root, "failover", servers{ring.Addresses(), 4, 4}, sync.OnceFunc(ready.Done), stop) })
+			ended.Go(func() {
+				l.run(root, "failover", servers{ring.Addresses(), 4, 4}, sync.OnceFunc(ready.Done),
+					stop)
+			})
 		}
 	}
 	ready.Wait()
@@ -126,7 +129,8 @@ func (l *load) judge(t *testing.T, killed time.Time) {
 	if counts["acked"] < 200 {
 		t.Errorf("only %d writes were acknowledged", counts["acked"])
 	}
-	t.Logf("%d writes acknowledged, %d requests failed before the crash was seen, %d after", counts["acked"], early, late)
+	t.Logf("%d writes acknowledged, %d requests failed before the crash was seen, %d after", counts["acked"], early,
+		late)
 }
 
 // installed returns an error if the driver cannot be executed.

@@ -13,9 +13,9 @@ import (
 	"cqld/integration/process"
 )
 
-// TestClocksApart runs a ring with different clocks, one of them too far off. That node does not serve clients, and no write that
-// was acknowledged by the others is lost. A client that reads a value at QUORUM and then writes another one through any of them
-// overwrites it, however far that node's clock is behind.
+// TestClocksApart runs a ring with different clocks, one of them too far off. That node does not serve clients, and no
+// write that was acknowledged by the others is lost. A client that reads a value at QUORUM and then writes another one
+// through any of them overwrites it, however far that node's clock is behind.
 func TestClocksApart(t *testing.T) {
 	binary, dir := cqld(t)
 	ring, err := process.NewRing(binary, filepath.Join(dir, t.Name()), process.Options{Nodes: 4})
@@ -74,17 +74,19 @@ func handOver(t *testing.T, servers []*process.Server, steps int) {
 		c := conns[i%len(conns)]
 		if i > 0 {
 			want := fmt.Sprint("step ", i-1)
-			if a := ask(c, "SELECT v FROM clocks.handed WHERE k = 1"); len(a.Rows) != 1 || string(a.Rows[0][0]) != want {
-				t.Fatalf("%s read %q, want %q: a write lost against an earlier one", servers[i%len(conns)].Address, a.Rows, want)
+			if a := ask(c, "SELECT v FROM clocks.handed WHERE k = 1"); len(a.Rows) != 1 ||
+				string(a.Rows[0][0]) != want {
+				t.Fatalf("%s read %q, want %q: a write lost against an earlier one", servers[i%len(conns)].Address,
+					a.Rows, want)
 			}
 		}
 		ask(c, fmt.Sprintf("INSERT INTO clocks.handed (k, v) VALUES (1, 'step %d')", i))
 	}
 }
 
-// TestDriversWithClocksApart writes one row through all nodes in turn, each time with the timestamp of a driver whose clock is up
-// to 5 s off. With write_ordering, reads return the last write; without it some writes are lost, which shows that the test is
-// effective.
+// TestDriversWithClocksApart writes one row through all nodes in turn, each time with the timestamp of a driver whose
+// clock is up to 5 s off. With write_ordering, reads return the last write; without it some writes are lost, which
+// shows that the test is effective.
 func TestDriversWithClocksApart(t *testing.T) {
 	binary, dir := cqld(t)
 	ring, err := process.NewRing(binary, filepath.Join(dir, t.Name()), process.Options{Nodes: 4})
@@ -112,7 +114,8 @@ func TestDriversWithClocksApart(t *testing.T) {
 		return a
 	}
 	ask(conns[0], "CREATE KEYSPACE skew WITH replication = {'class': 'SimpleStrategy'}", nil)
-	ask(conns[0], "CREATE TABLE skew.ordered (k int, c int, v text, s set<int>, PRIMARY KEY (k, c)) WITH write_ordering = 'quorum'", nil)
+	ask(conns[0], "CREATE TABLE skew.ordered (k int, c int, v text, s set<int>, PRIMARY KEY (k, c)) WITH "+
+		"write_ordering = 'quorum'", nil)
 	ask(conns[0], "CREATE TABLE skew.plain (k int, c int, v text, s set<int>, PRIMARY KEY (k, c))", nil)
 	skews := []time.Duration{5 * time.Second, -5 * time.Second, 0, 2 * time.Second, -time.Second}
 	lost := map[string]int{}
@@ -129,7 +132,8 @@ func TestDriversWithClocksApart(t *testing.T) {
 			}
 			ask(conns[i%4], insert, &stamp)
 			a := ask(conns[(i+1)%4], fmt.Sprintf("SELECT v, toJson(s) FROM skew.%s WHERE k = 1", table), nil)
-			if len(a.Rows) != 1 || string(a.Rows[0][0]) != fmt.Sprint("step ", i) || string(a.Rows[0][1]) != fmt.Sprintf("[%d]", i) {
+			if len(a.Rows) != 1 || string(a.Rows[0][0]) != fmt.Sprint("step ", i) ||
+				string(a.Rows[0][1]) != fmt.Sprintf("[%d]", i) {
 				lost[table]++
 			}
 		}
@@ -137,7 +141,8 @@ func TestDriversWithClocksApart(t *testing.T) {
 	if lost["ordered"] > 0 || lost["plain"] == 0 {
 		t.Errorf("writes lost: %v", lost)
 	}
-	if a := ask(conns[3], "DESCRIBE TABLE skew.ordered", nil); !strings.Contains(fmt.Sprintf("%s", a.Rows), "write_ordering = 'quorum'") {
+	if a := ask(conns[3], "DESCRIBE TABLE skew.ordered", nil); !strings.Contains(fmt.Sprintf("%s", a.Rows),
+		"write_ordering = 'quorum'") {
 		t.Errorf("described as %s", a.Rows)
 	}
 }
@@ -145,7 +150,8 @@ func TestDriversWithClocksApart(t *testing.T) {
 // TestWrongClockNeedsOption starts a node with a wrong clock and without the option that permits it.
 func TestWrongClockNeedsOption(t *testing.T) {
 	binary, dir := cqld(t)
-	ring, err := process.NewRing(binary, filepath.Join(dir, t.Name()), process.Options{Nodes: 1, Flags: []string{"--clock-offset=1s"}})
+	ring, err := process.NewRing(binary, filepath.Join(dir, t.Name()),
+		process.Options{Nodes: 1, Flags: []string{"--clock-offset=1s"}})
 	if err != nil {
 		t.Fatal(err)
 	}

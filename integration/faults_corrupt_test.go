@@ -18,8 +18,8 @@ const corruptRows = 3000
 
 func corruptValue(k int) string { return fmt.Sprintf("%d %s", k, strings.Repeat("v", 500)) }
 
-// TestCorruptFile changes bytes in a file of a node. The node reports the file, never serves its rows, and one command restores
-// them from the other nodes.
+// TestCorruptFile changes bytes in a file of a node. The node reports the file, never serves its rows, and one command
+// restores them from the other nodes.
 func TestCorruptFile(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 4})
 	writeCorruptible(t, ring.Servers[0].Address)
@@ -69,7 +69,8 @@ func writeCorruptible(t *testing.T, address string) {
 	}
 	defer c.Close()
 	all := cqlclient.Options{Consistency: 5}
-	for _, s := range []string{"CREATE KEYSPACE corrupt WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}",
+	for _, s := range []string{"CREATE KEYSPACE corrupt WITH replication = {'class': 'SimpleStrategy', " +
+		"'replication_factor': 4}",
 		"CREATE TABLE corrupt.t (k int PRIMARY KEY, v text)"} {
 		if a, err := c.Query(s, cqlclient.Options{}); err != nil || a.Err != nil {
 			t.Fatal(s, err, a)

@@ -58,7 +58,8 @@ func fillDisk(t *testing.T, data string) string {
 
 // oneRow inserts a row of 1 KiB.
 func oneRow(c *cqlclient.Conn, k int) error {
-	a, err := c.Query(fmt.Sprintf("INSERT INTO disk.t (k, v) VALUES (%d, '%s')", k, strings.Repeat("v", 1000)), cqlclient.Options{Consistency: quorum})
+	a, err := c.Query(fmt.Sprintf("INSERT INTO disk.t (k, v) VALUES (%d, '%s')", k, strings.Repeat("v", 1000)),
+		cqlclient.Options{Consistency: quorum})
 	if err == nil && a.Err != nil {
 		err = a.Err
 	}
@@ -75,8 +76,8 @@ func readRows(t *testing.T, c *cqlclient.Conn, acked []int) {
 	}
 }
 
-// TestFullDisk fills the disk of a single node: writes are refused, reads succeed, and writes succeed again when there is
-// space.
+// TestFullDisk fills the disk of a single node: writes are refused, reads succeed, and writes succeed again when there
+// is space.
 func TestFullDisk(t *testing.T) {
 	binary, dir := cqld(t)
 	ring, err := process.NewRing(binary, filepath.Join(dir, t.Name()), process.Options{Nodes: 1})
@@ -88,7 +89,8 @@ func TestFullDisk(t *testing.T) {
 	if err := ring.Start(ringStart); err != nil {
 		t.Fatal(err)
 	}
-	if err := process.Ask(s.Address, "CREATE KEYSPACE disk WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+	if err := process.Ask(s.Address, "CREATE KEYSPACE disk WITH replication = {'class': 'SimpleStrategy', "+
+		"'replication_factor': 1}",
 		"CREATE TABLE disk.t (k int PRIMARY KEY, v text)"); err != nil {
 		t.Fatal(err)
 	}

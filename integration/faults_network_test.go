@@ -56,7 +56,8 @@ func TestPartitions(t *testing.T) {
 		all = append(all, netip.MustParseAddrPort(s.Address).Addr())
 	}
 	// One node is isolated in both directions: the other three serve requests.
-	f.partition("one node away", func() error { return wall.Cut(all[:1], all[1:]) }, wall.Heal, f.ring.Servers[:1], pauseGap)
+	f.partition("one node away", func() error { return wall.Cut(all[:1], all[1:]) }, wall.Heal, f.ring.Servers[:1],
+		pauseGap)
 	// One node sends but does not receive: requests that it coordinates may fail, others may not.
 	f.partition("one node deaf", func() error {
 		return errors.Join(wall.Drop(all[0], all[3]), wall.Drop(all[1], all[3]), wall.Drop(all[2], all[3]))
@@ -124,5 +125,6 @@ func (f *faults) halves(wall *netns.Firewall, all []netip.Addr) {
 	if p := f.w.quantile(healed.Add(settled), time.Now(), 0.5); p == 0 {
 		f.t.Error("no request succeeds after the partition healed")
 	}
-	f.t.Logf("two halves: %d requests were refused, they agreed %v after the network was whole", refused, time.Since(healed))
+	f.t.Logf("two halves: %d requests were refused, they agreed %v after the network was whole", refused,
+		time.Since(healed))
 }

@@ -17,8 +17,8 @@ import (
 	"cqld/integration/process"
 )
 
-// These faults affect real processes. Each test is short enough for every run; CQLD_FAULTS=25 makes it 25 times as long, for a
-// release: 500 kills.
+// These faults affect real processes. Each test is short enough for every run; CQLD_FAULTS=25 makes it 25 times as
+// long, for a release: 500 kills.
 
 // times returns the factor of CQLD_FAULTS.
 func times() int {
@@ -131,8 +131,8 @@ func (f *faults) watch(from, to time.Time) time.Duration {
 	return p99
 }
 
-// quietAgain checks that at least one of the measured periods had such latencies: in others, the machine may have been busy with
-// other work.
+// quietAgain checks that at least one of the measured periods had such latencies: in others, the machine may have been
+// busy with other work.
 func (f *faults) quietAgain() {
 	f.t.Helper()
 	if f.best == 0 || f.best > max(2*f.quiet, f.quiet+noise) {
@@ -170,7 +170,8 @@ func TestKills(t *testing.T) {
 	}
 	f.end()
 	f.quietAgain()
-	t.Logf("%d kills: the longest gap was %v; 99 of 100 requests took up to %v, %v before the first", kills, worstGap, worst99, f.quiet)
+	t.Logf("%d kills: the longest gap was %v; 99 of 100 requests took up to %v, %v before the first", kills, worstGap,
+		worst99, f.quiet)
 }
 
 func maxTime(a, b time.Time) time.Time {

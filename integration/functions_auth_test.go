@@ -23,9 +23,9 @@ const settle = 300 * time.Millisecond
 // recorder is the driver whose answers -rewrite records.
 const recorder = "go-gocql"
 
-// TestFunctionPermissions executes testdata/functions_auth.txt with each driver: permissions on functions and aggregates, on a ring with
-// authentication. All drivers must get the answers that were recorded from Cassandra; -rewrite records those of the recorder at
-// CQLD_ORACLE_AUTH.
+// TestFunctionPermissions executes testdata/functions_auth.txt with each driver: permissions on functions and
+// aggregates, on a ring with authentication. All drivers must get the answers that were recorded from Cassandra;
+// -rewrite records those of the recorder at CQLD_ORACLE_AUTH.
 func TestFunctionPermissions(t *testing.T) {
 	const path = "testdata/functions_auth.txt"
 	root, err := process.Root()
@@ -86,7 +86,8 @@ func (d driver) script(t *testing.T, root string, s servers, steps []string) []s
 	return answers
 }
 
-// authenticatingRing returns a new ring of three nodes with authentication, or the Cassandra node that CQLD_ORACLE_AUTH names.
+// authenticatingRing returns a new ring of three nodes with authentication, or the Cassandra node that CQLD_ORACLE_AUTH
+// names.
 func authenticatingRing(t *testing.T) servers {
 	t.Helper()
 	if oracle := os.Getenv("CQLD_ORACLE_AUTH"); oracle != "" {
@@ -97,7 +98,8 @@ func authenticatingRing(t *testing.T) servers {
 	password := filepath.Join(dir, "password")
 	ring, err := process.NewRing(binary, dir, process.Options{Nodes: 3,
 		Flags: []string{"--superuser", superuser, "--superuser-password-file", password},
-		YAML:  []string{"authenticator: PasswordAuthenticator", "authorizer: CassandraAuthorizer", "dynamic_data_masking_enabled: true"},
+		YAML: []string{"authenticator: PasswordAuthenticator", "authorizer: CassandraAuthorizer",
+			"dynamic_data_masking_enabled: true"},
 		Dial: func(address string) (*cqlclient.Conn, error) {
 			return cqlclient.DialAs(address, 4, superuser, superuserPassword)
 		}})

@@ -151,8 +151,8 @@ var staticOfView = regexp.MustCompile(`static column '\w+' in materialized view`
 // dependentIndexes matches the list of indexes in an error, in the order of a hash table.
 var dependentIndexes = regexp.MustCompile(`dependent secondary indexes \(.*\)`)
 
-// inOfView matches a SELECT from a view with IN. Cassandra compares values of a view's partition key in the reverse order if it is a
-// descending clustering column of the base table, so that the partitions of IN have another order.
+// inOfView matches a SELECT from a view with IN. Cassandra compares values of a view's partition key in the reverse
+// order if it is a descending clustering column of the base table, so that the partitions of IN have another order.
 var inOfView = regexp.MustCompile(`FROM o\d+_w\d+ WHERE .*\bIN \(`)
 
 // reordered reports whether two answers to a SELECT that inOfView matches differ in the order of rows only.

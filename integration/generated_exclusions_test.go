@@ -4,8 +4,8 @@ package integration
 
 import "testing"
 
-// TestDocumentedDifferencesAreNarrow checks that an exclusion matches the example in docs/differences.md, and no statement that is
-// like it but has an answer which the fault does not explain.
+// TestDocumentedDifferencesAreNarrow checks that an exclusion matches the example in docs/differences.md, and no
+// statement that is like it but has an answer which the fault does not explain.
 func TestDocumentedDifferencesAreNarrow(t *testing.T) {
 	const none, one, two = "p int\n(0 rows)\n", "p int\n1\n(1 rows)\n", "p int\n1\n2\n(2 rows)\n"
 	const failure = "READ_FAILURE: x\n"
@@ -21,12 +21,15 @@ func TestDocumentedDifferencesAreNarrow(t *testing.T) {
 		{[]string{sasi("v0")}, "SELECT p0 FROM t WHERE v0 = 'a';", none, one, nil, ""},
 		{[]string{sai("v0")}, "SELECT p0 FROM t WHERE v0 = '';", none, one, nil, ""},
 		{[]string{sasi("v0")}, "SELECT p0 FROM t WHERE v0 = '';", one, none, nil, ""},
-		{[]string{sasi("v0")}, "SELECT p0 FROM t WHERE v0 = 1 AND p0 > 5 ALLOW FILTERING;", two, one, nil, "SASI does not evaluate other restrictions"},
+		{[]string{sasi("v0")}, "SELECT p0 FROM t WHERE v0 = 1 AND p0 > 5 ALLOW FILTERING;", two, one, nil,
+			"SASI does not evaluate other restrictions"},
 		{[]string{sasi("v0")}, "SELECT p0 FROM t WHERE v0 = 1 AND v1 > 5 ALLOW FILTERING;", two, one, nil, ""},
 		{[]string{sai("v0")}, "SELECT p0 FROM t WHERE v0 = 1 AND p0 > 5 ALLOW FILTERING;", two, one, nil, ""},
-		{[]string{sasi("v0")}, "SELECT p0 FROM t WHERE v0 = 1 AND l CONTAINS 5 ALLOW FILTERING;", failure, none, nil, "SASI fails beside CONTAINS"},
+		{[]string{sasi("v0")}, "SELECT p0 FROM t WHERE v0 = 1 AND l CONTAINS 5 ALLOW FILTERING;", failure, none, nil,
+			"SASI fails beside CONTAINS"},
 		{[]string{sasi("v0")}, "SELECT p0 FROM t WHERE v0 CONTAINS 5 ALLOW FILTERING;",
-			"SERVER_ERROR: java.lang.IllegalArgumentException: unknown operator: CONTAINS\n", none, nil, "SASI does not evaluate CONTAINS"},
+			"SERVER_ERROR: java.lang.IllegalArgumentException: unknown operator: CONTAINS\n", none, nil,
+			"SASI does not evaluate CONTAINS"},
 		{[]string{sai("v0")}, "SELECT p0 FROM t WHERE v0 CONTAINS 5 ALLOW FILTERING;",
 			"SERVER_ERROR: java.lang.IllegalArgumentException: unknown operator: CONTAINS\n", none, nil, ""},
 		{[]string{sasi("v0")}, "SELECT p0 FROM t WHERE v0 = 1 ORDER BY e ANN OF [1, 2] LIMIT 1 ALLOW FILTERING;",
@@ -59,33 +62,49 @@ func TestDocumentedDifferencesAreNarrow(t *testing.T) {
 			"ORDER BY and LIKE as filters"},
 		{[]string{sasi("v0")}, "SELECT p0 FROM t WHERE v0 LIKE '%b';",
 			"INVALID: v0 LIKE '%<term>' b is only supported on properly indexed columns\n", one, nil, ""},
-		{[]string{"INSERT INTO t (p0, v0) VALUES (1, '');"}, "SELECT p0 FROM t_w1;", one + "-- next page\nSERVER_ERROR: java.lang.NullPointerException\n",
+		{[]string{"INSERT INTO t (p0, v0) VALUES (1, '');"}, "SELECT p0 FROM t_w1;", one +
+			"-- next page\nSERVER_ERROR: java.lang.NullPointerException\n",
 			one + "-- next page\n" + one, []string{"page=1"}, "pages of a view after an empty partition key"},
-		{[]string{"INSERT INTO t (p0, v0) VALUES (1, 'a');"}, "SELECT p0 FROM t_w1;", one + "-- next page\nSERVER_ERROR: java.lang.NullPointerException\n",
+		{[]string{"INSERT INTO t (p0, v0) VALUES (1, 'a');"}, "SELECT p0 FROM t_w1;", one +
+			"-- next page\nSERVER_ERROR: java.lang.NullPointerException\n",
 			one + "-- next page\n" + one, []string{"page=1"}, ""},
-		{[]string{sasi("s0")}, "SELECT DISTINCT p0 FROM t WHERE s0 = 1;", none, one, nil, "SASI misses partitions of static columns only"},
+		{[]string{sasi("s0")}, "SELECT DISTINCT p0 FROM t WHERE s0 = 1;", none, one, nil,
+			"SASI misses partitions of static columns only"},
 		{[]string{"CREATE TABLE t (p0 int, v0 int, l frozen<list<int>>, PRIMARY KEY ((p0)));", sai("v0")},
-			"SELECT p0 FROM t WHERE v0 = 1 AND l CONTAINS 1 ALLOW FILTERING;", none, one, nil, "SAI misses rows beside CONTAINS on frozen collections"},
+			"SELECT p0 FROM t WHERE v0 = 1 AND l CONTAINS 1 ALLOW FILTERING;", none, one, nil,
+			"SAI misses rows beside CONTAINS on frozen collections"},
 		{[]string{"CREATE TABLE t (p0 int, v0 int, l list<int>, PRIMARY KEY ((p0)));", sai("v0")},
 			"SELECT p0 FROM t WHERE v0 = 1 AND l CONTAINS 1 ALLOW FILTERING;", none, one, nil, ""},
-		{[]string{"INSERT INTO t (p0, v0) VALUES (1, '');", sai("v0"), sai("s0")}, "SELECT p0 FROM t WHERE s0 = 1;", none, one, nil, "a second SAI index misses rows"},
+		{[]string{"INSERT INTO t (p0, v0) VALUES (1, '');", sai("v0"), sai("s0")}, "SELECT p0 FROM t WHERE s0 = 1;",
+			none, one, nil, "a second SAI index misses rows"},
 		{[]string{sai("v0"), sai("s0")}, "SELECT p0 FROM t WHERE s0 = 1;", none, one, nil, ""},
-		{nil, "SELECT p0 FROM t WHERE v0 > 1 ORDER BY e ANN OF [1, 2] LIMIT 1 ALLOW FILTERING;", none, one, nil, "ANN OF filters the nearest rows only"},
-		{nil, "SELECT p0 FROM t WHERE s0 = 1 ORDER BY e ANN OF [1, 2] LIMIT 1;", none, one, nil, "ANN OF misses rows of restricted static columns"},
+		{nil, "SELECT p0 FROM t WHERE v0 > 1 ORDER BY e ANN OF [1, 2] LIMIT 1 ALLOW FILTERING;", none, one, nil,
+			"ANN OF filters the nearest rows only"},
+		{nil, "SELECT p0 FROM t WHERE s0 = 1 ORDER BY e ANN OF [1, 2] LIMIT 1;", none, one, nil,
+			"ANN OF misses rows of restricted static columns"},
 		{nil, "SELECT p0 FROM t WHERE v0 = 1 ORDER BY e ANN OF [1, 2] LIMIT 1;", none, one, nil, ""},
 		{[]string{"CREATE TABLE t (p0 int, PRIMARY KEY ((p0)));"}, "SELECT p0 FROM t GROUP BY p0;",
-			one + "-- next page\nPROTOCOL_ERROR: Invalid value for the paging state\n", one + "-- next page\n" + one, []string{"page=1"},
+			one + "-- next page\nPROTOCOL_ERROR: Invalid value for the paging state\n", one + "-- next page\n" + one,
+			[]string{"page=1"},
 			"pages of GROUP BY without clustering columns"},
-		{[]string{"CREATE TABLE t (p0 int, c0 int, PRIMARY KEY ((p0), c0)) WITH CLUSTERING ORDER BY (c0 ASC);"}, "SELECT p0 FROM t GROUP BY p0;",
-			one + "-- next page\nPROTOCOL_ERROR: Invalid value for the paging state\n", one + "-- next page\n" + one, []string{"page=1"}, ""},
-		{[]string{"DELETE FROM t WHERE p0 = 2 AND c0 > 4;"}, "SELECT p0 FROM t GROUP BY p0 LIMIT 1;", failure, one, nil, "GROUP BY fails because of a deleted range"},
+		{[]string{"CREATE TABLE t (p0 int, c0 int, PRIMARY KEY ((p0), c0)) WITH CLUSTERING ORDER BY (c0 ASC);"},
+			"SELECT p0 FROM t GROUP BY p0;",
+			one + "-- next page\nPROTOCOL_ERROR: Invalid value for the paging state\n", one + "-- next page\n" + one,
+			[]string{"page=1"}, ""},
+		{[]string{"DELETE FROM t WHERE p0 = 2 AND c0 > 4;"}, "SELECT p0 FROM t GROUP BY p0 LIMIT 1;", failure, one,
+			nil, "GROUP BY fails because of a deleted range"},
 		{nil, "SELECT p0 FROM t GROUP BY p0 LIMIT 1;", failure, one, nil, ""},
-		{[]string{"CREATE MATERIALIZED VIEW w AS SELECT * FROM t WHERE p0 = '' AND c0 IS NOT NULL PRIMARY KEY (c0, p0);"},
-			"INSERT INTO t (p0, c0) VALUES ('a', 1);", "WRITE_FAILURE: x\n", "ok\n", nil, "writes fail because of a view of an empty key"},
+		{[]string{"CREATE MATERIALIZED VIEW w AS SELECT * FROM t WHERE p0 = '' AND c0 IS NOT NULL PRIMARY KEY (c0, " +
+			"p0);"},
+			"INSERT INTO t (p0, c0) VALUES ('a', 1);", "WRITE_FAILURE: x\n", "ok\n", nil,
+			"writes fail because of a view of an empty key"},
 		{nil, "INSERT INTO t (p0, c0) VALUES ('a', 1);", "WRITE_FAILURE: x\n", "ok\n", nil, ""},
-		{nil, "INSERT INTO t (p0, s0) VALUES (?, ?) IF NOT EXISTS;", "[applied] boolean | c0 int | s0 int\nfalse | 1 | 2\n(1 rows)\n",
-			"[applied] boolean | c0 int | s0 int\nfalse | null | 2\n(1 rows)\n", nil, "INSERT of static columns IF NOT EXISTS shows another row"},
-		{nil, "INSERT INTO t (p0, s0) VALUES (?, ?) IF NOT EXISTS;", "[applied] boolean | c0 int | s0 int\nfalse | 1 | 2\n(1 rows)\n",
+		{nil, "INSERT INTO t (p0, s0) VALUES (?, ?) IF NOT EXISTS;",
+			"[applied] boolean | c0 int | s0 int\nfalse | 1 | 2\n(1 rows)\n",
+			"[applied] boolean | c0 int | s0 int\nfalse | null | 2\n(1 rows)\n", nil,
+			"INSERT of static columns IF NOT EXISTS shows another row"},
+		{nil, "INSERT INTO t (p0, s0) VALUES (?, ?) IF NOT EXISTS;",
+			"[applied] boolean | c0 int | s0 int\nfalse | 1 | 2\n(1 rows)\n",
 			"[applied] boolean | c0 int | s0 int\nfalse | 1 | null\n(1 rows)\n", nil, ""},
 		{nil, "? 0x01 0x02\nUPDATE t SET s0 = ? WHERE p0 = ? IF EXISTS;",
 			"[applied] boolean | p0 int | c0 int | v0 int\nfalse | 1 | 2 | null\n(1 rows)\n", notAppliedOnly, nil,
@@ -114,7 +133,8 @@ func TestDocumentedDifferencesAreNarrow(t *testing.T) {
 		{[]string{"CREATE TABLE t (p0 int, c0 text, PRIMARY KEY ((p0), c0)) WITH CLUSTERING ORDER BY (c0 ASC);",
 			sai("c0")},
 			"SELECT p0 FROM t WHERE c0 = '';", none, one, nil, ""},
-		{nil, "DESCRIBE TABLE t;", "WHERE p0 = 'it's'\n", "WHERE p0 = 'it''s'\n", nil, "quotation marks in where_clause"},
+		{nil, "DESCRIBE TABLE t;", "WHERE p0 = 'it's'\n", "WHERE p0 = 'it''s'\n", nil,
+			"quotation marks in where_clause"},
 		{nil, "SELECT v0 FROM t;", "text\n'it's'\n(1 rows)\n", "text\n'it''s'\n(1 rows)\n", nil, ""},
 	} {
 		c := &comparison{x.input, x.want, x.got, x.options, &comparedTable{}}
@@ -134,7 +154,8 @@ func TestDocumentedDifferencesAreNarrow(t *testing.T) {
 }
 
 func sasi(column string) string {
-	return "CREATE CUSTOM INDEX i_" + column + " ON t (" + column + ") USING 'org.apache.cassandra.index.sasi.SASIIndex';"
+	return "CREATE CUSTOM INDEX i_" + column + " ON t (" + column +
+		") USING 'org.apache.cassandra.index.sasi.SASIIndex';"
 }
 
 func sai(column string) string {

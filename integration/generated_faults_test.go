@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// asDocumented are the differences that docs/differences.md describes: faults of Cassandra 5.0.9 and deliberate differences. Each matches
-// as few statements as possible.
+// asDocumented are the differences that docs/differences.md describes: faults of Cassandra 5.0.9 and deliberate
+// differences. Each matches as few statements as possible.
 var asDocumented = []struct {
 	name    string
 	matches func(c *comparison) bool
@@ -81,7 +81,8 @@ func (t *comparedTable) executed(input, answer string) {
 		} else if strings.HasSuffix(c, "sai") || strings.HasSuffix(c, "storageattachedindex") {
 			class = "SAI"
 		}
-		second := class == "SAI" && t.empty && slices.ContainsFunc(t.indexes, func(ix comparedIndex) bool { return ix.class == class })
+		second := class == "SAI" && t.empty && slices.ContainsFunc(t.indexes,
+			func(ix comparedIndex) bool { return ix.class == class })
 		t.indexes = append(t.indexes, comparedIndex{m[1], m[2], class, second})
 	case d != nil && strings.Contains(answer, "updated table"):
 		t.indexes = slices.DeleteFunc(t.indexes, func(ix comparedIndex) bool { return ix.name == d[1] })
@@ -100,21 +101,29 @@ var relation = regexp.MustCompile(`(?:WHERE|AND) \(?(\w+)(?:\[[^\]]*\])?(?:, \w+
 // restricts reports whether WHERE has a relation that satisfies a condition.
 func (c *comparison) restricts(condition func(column, operator, value string) bool) bool {
 	_, where, _ := strings.Cut(c.input, " WHERE ")
-	return slices.ContainsFunc(relation.FindAllStringSubmatch("WHERE "+where, -1), func(m []string) bool { return condition(m[1], m[2], m[3]) })
+	return slices.ContainsFunc(relation.FindAllStringSubmatch("WHERE "+where, -1),
+		func(m []string) bool { return condition(m[1], m[2], m[3]) })
 }
 
 func (c *comparison) hasIndex(column, class string) bool {
-	return slices.ContainsFunc(c.table.indexes, func(ix comparedIndex) bool { return ix.column == column && ix.class == class })
+	return slices.ContainsFunc(c.table.indexes, func(ix comparedIndex) bool {
+		return ix.column == column &&
+			ix.class == class
+	})
 }
 
 // restrictsIndexed reports whether WHERE restricts a column with an index of a class, whose name begins with prefix.
 func (c *comparison) restrictsIndexed(class, prefix string) bool {
-	return c.restricts(func(column, _, _ string) bool { return strings.HasPrefix(column, prefix) && c.hasIndex(column, class) })
+	return c.restricts(func(column, _, _ string) bool {
+		return strings.HasPrefix(column, prefix) &&
+			c.hasIndex(column, class)
+	})
 }
 
 // collection reports whether a column is a frozen collection.
 func (c *comparison) collection(column string) bool {
-	return strings.Contains(c.table.definition, " "+column+" frozen<list<") || strings.Contains(c.table.definition, " "+column+" frozen<set<") ||
+	return strings.Contains(c.table.definition, " "+column+" frozen<list<") ||
+		strings.Contains(c.table.definition, " "+column+" frozen<set<") ||
 		strings.Contains(c.table.definition, " "+column+" frozen<map<")
 }
 
@@ -172,7 +181,8 @@ func (c *comparison) failed() bool {
 // quotedWhere matches the text of a view whose WHERE has a quotation mark, which only cqld doubles.
 func (c *comparison) quotedWhere() bool {
 	plain := func(s string) string { return strings.ReplaceAll(s, "''", "'") }
-	return (strings.Contains(c.input, "DESCRIBE ") || strings.Contains(c.input, "where_clause")) && plain(c.want) == plain(c.got)
+	return (strings.Contains(c.input, "DESCRIBE ") || strings.Contains(c.input, "where_clause")) &&
+		plain(c.want) == plain(c.got)
 }
 
 var (
@@ -201,7 +211,8 @@ func (c *comparison) staticInsert() bool {
 // groupFails matches a GROUP BY with LIMIT or pages on a table of which rows were deleted, which may be a range.
 func (c *comparison) groupFails() bool {
 	paged := slices.ContainsFunc(c.options, func(o string) bool { return strings.HasPrefix(o, "page=") })
-	return c.failed() && c.table.deletes && strings.Contains(c.input, " GROUP BY ") && (paged || strings.Contains(c.input, " LIMIT "))
+	return c.failed() && c.table.deletes && strings.Contains(c.input, " GROUP BY ") &&
+		(paged || strings.Contains(c.input, " LIMIT "))
 }
 
 // emptyKeyOfView matches a write to a table with a view whose WHERE has an empty partition key.
@@ -215,7 +226,8 @@ func (c *comparison) sasiMissesEmpty() bool {
 	bound := strings.HasPrefix(c.input, "? ") && emptyText.MatchString(c.input)
 	return lacks(c.want, c.got) && c.restricts(func(column, operator, value string) bool {
 		empty := strings.Contains(value, "''") || bound && strings.Contains(value, "?")
-		return empty && (operator == "=" || operator == "IN" || operator == "<=" || operator == ">=" || operator == "<") && c.hasIndex(column, "SASI")
+		return empty && (operator == "=" || operator == "IN" || operator == "<=" || operator == ">=" ||
+			operator == "<") && c.hasIndex(column, "SASI")
 	})
 }
 
@@ -226,12 +238,14 @@ func (c *comparison) sasiMissesStatic() bool {
 
 // sasiFails matches a restricted column with a SASI index beside CONTAINS on a collection that is not frozen.
 func (c *comparison) sasiFails() bool {
-	return c.failed() && c.restrictsIndexed("SASI", "") && c.restricts(func(column, operator, _ string) bool { return strings.HasPrefix(operator, "CONTAINS") })
+	return c.failed() && c.restrictsIndexed("SASI", "") &&
+		c.restricts(func(column, operator, _ string) bool { return strings.HasPrefix(operator, "CONTAINS") })
 }
 
 // sasiContains matches CONTAINS on a frozen collection with a SASI index.
 func (c *comparison) sasiContains() bool {
-	return strings.HasPrefix(c.want, "SERVER_ERROR: java.lang.IllegalArgumentException: unknown operator: CONTAINS") && strings.Contains(c.got, " rows)") &&
+	return strings.HasPrefix(c.want, "SERVER_ERROR: java.lang.IllegalArgumentException: unknown operator: CONTAINS") &&
+		strings.Contains(c.got, " rows)") &&
 		c.restricts(func(column, operator, _ string) bool {
 			return strings.HasPrefix(operator, "CONTAINS") && c.hasIndex(column, "SASI")
 		})
@@ -271,7 +285,8 @@ var conditionColumn = regexp.MustCompile(` IF ([sv]\d)\b`)
 
 // nearestBesideOther matches ANN OF beside a restricted column with a SASI or legacy index.
 func (c *comparison) nearestBesideOther() bool {
-	return c.want == "SERVER_ERROR: java.lang.AssertionError\n" && strings.Contains(c.got, " rows)") && strings.Contains(c.input, " ANN OF ") &&
+	return c.want == "SERVER_ERROR: java.lang.AssertionError\n" && strings.Contains(c.got, " rows)") &&
+		strings.Contains(c.input, " ANN OF ") &&
 		(c.restrictsIndexed("SASI", "") || c.restrictsIndexed("legacy", ""))
 }
 
@@ -284,12 +299,14 @@ func (c *comparison) pagesOfEmptyKey() bool {
 	return ok && c.table.empty && ofView.MatchString(c.input) && strings.HasPrefix(c.got, first)
 }
 
-// sasiIgnores matches a restricted column with a SASI index beside a partition key that filters, or CONTAINS on a frozen collection.
+// sasiIgnores matches a restricted column with a SASI index beside a partition key that filters, or CONTAINS on a
+// frozen collection.
 func (c *comparison) sasiIgnores() bool {
 	other := c.restricts(func(column, operator, _ string) bool {
 		return strings.HasPrefix(column, "p") || strings.HasPrefix(operator, "CONTAINS") && c.collection(column)
 	})
-	return other && c.restrictsIndexed("SASI", "") && strings.Contains(c.input, "ALLOW FILTERING") && (lacks(c.got, c.want) || c.limited(c.want))
+	return other && c.restrictsIndexed("SASI", "") && strings.Contains(c.input, "ALLOW FILTERING") &&
+		(lacks(c.got, c.want) || c.limited(c.want))
 }
 
 // saiMissesElements matches a restricted column with an SAI index beside CONTAINS on a frozen collection.
@@ -300,10 +317,14 @@ func (c *comparison) saiMissesElements() bool {
 		})
 }
 
-// secondIndex matches a restricted column with an SAI index that was created on a table with another SAI index and an empty text.
+// secondIndex matches a restricted column with an SAI index that was created on a table with another SAI index and an
+// empty text.
 func (c *comparison) secondIndex() bool {
 	return lacks(c.want, c.got) && c.restricts(func(column, _, _ string) bool {
-		return slices.ContainsFunc(c.table.indexes, func(ix comparedIndex) bool { return ix.column == column && ix.second })
+		return slices.ContainsFunc(c.table.indexes, func(ix comparedIndex) bool {
+			return ix.column == column &&
+				ix.second
+		})
 	})
 }
 

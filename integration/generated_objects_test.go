@@ -56,8 +56,8 @@ func ways(i int, x generate.Step) (literal bool, options []string) {
 	return i%5 == 0 || i%5 == 2 && i%2 == 0, options
 }
 
-// TestGeneratedObjectsAnswerAsCassandra is TestGeneratedStatementsAnswerAsCassandra for tables with indexes, views, functions, compact
-// storage and vectors.
+// TestGeneratedObjectsAnswerAsCassandra is TestGeneratedStatementsAnswerAsCassandra for tables with indexes, views,
+// functions, compact storage and vectors.
 func TestGeneratedObjectsAnswerAsCassandra(t *testing.T) {
 	players := openBoth(t)
 	d := &differential{t: t, oracle: players[0], node: players[1]}
@@ -73,8 +73,8 @@ func TestGeneratedObjectsAnswerAsCassandra(t *testing.T) {
 	d.report()
 }
 
-// TestGeneratedObjectTranscripts writes generated statements as a transcript, on request, with the answers of Cassandra: those that cqld
-// answers in the same way.
+// TestGeneratedObjectTranscripts writes generated statements as a transcript, on request, with the answers of
+// Cassandra: those that cqld answers in the same way.
 func TestGeneratedObjectTranscripts(t *testing.T) {
 	if !*generatedWrite {
 		t.Skip("-generated-write is not given")
@@ -102,7 +102,8 @@ func TestGeneratedObjectTranscripts(t *testing.T) {
 			}
 			if want == got && !strings.Contains(want, "signatures") {
 				written++
-				fmt.Fprintf(&out, "\n%s\n%s\n----\n%s", strings.Join(append([]string{"cql"}, options...), " "), input, datadrivenAnswer(want))
+				fmt.Fprintf(&out, "\n%s\n%s\n----\n%s", strings.Join(append([]string{"cql"}, options...), " "), input,
+					datadrivenAnswer(want))
 			}
 		}
 		for _, x := range s.drops {

@@ -100,8 +100,8 @@ func play(p *transcript.Player, input string, options ...string) string {
 	return text
 }
 
-// TestGeneratedStatementsAnswerAsCassandra executes generated statements on Cassandra, at the address CQLD_ORACLE, and on a node,
-// and compares the answers.
+// TestGeneratedStatementsAnswerAsCassandra executes generated statements on Cassandra, at the address CQLD_ORACLE, and
+// on a node, and compares the answers.
 func TestGeneratedStatementsAnswerAsCassandra(t *testing.T) {
 	players := openBoth(t)
 	d := &differential{t: t, oracle: players[0], node: players[1]}
@@ -117,7 +117,8 @@ func TestGeneratedStatementsAnswerAsCassandra(t *testing.T) {
 	d.report()
 }
 
-var generatedWrite = flag.Bool("generated-write", false, "write the statements of transcripts/generated_*.txt again; tools/oracle/record adds the answers")
+var generatedWrite = flag.Bool("generated-write", false,
+	"write the statements of transcripts/generated_*.txt again; tools/oracle/record adds the answers")
 
 // recordedTables is the number of generated tables in each recorded transcript.
 const recordedTables = 5
@@ -144,7 +145,8 @@ func TestGeneratedTranscripts(t *testing.T) {
 				out.WriteString("----\n")
 			}
 		}
-		if err := os.WriteFile(fmt.Sprintf("testdata/cql/generated_%d.txt", file), []byte(out.String()), 0o644); err != nil {
+		if err := os.WriteFile(fmt.Sprintf("testdata/cql/generated_%d.txt", file), []byte(out.String()),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"cqld/internal/model/generate"
 )
 
-// rowsOf returns the rows of a rendered answer, of all its pages, or the answer itself if it has none. Column names and warnings
-// are not compared: they differ between literals and bound values, and are repeated on every page.
+// rowsOf returns the rows of a rendered answer, of all its pages, or the answer itself if it has none. Column names and
+// warnings are not compared: they differ between literals and bound values, and are repeated on every page.
 func rowsOf(text string) []string {
 	var rows []string
 	header, any := true, false
@@ -45,7 +45,8 @@ type variant struct {
 
 func variants(q generate.Query) []variant {
 	all := []variant{
-		{literal: true}, {options: []string{"prepared"}}, {options: []string{"v4"}}, {options: []string{"v4", "prepared"}},
+		{literal: true}, {options: []string{"prepared"}}, {options: []string{"v4"}},
+		{options: []string{"v4", "prepared"}},
 	}
 	if !q.Sorted { // answers that are sorted over several partitions have no pages
 		all = append(all, variant{options: []string{"page=1"}}, variant{options: []string{"page=2", "prepared"}},
@@ -54,8 +55,8 @@ func variants(q generate.Query) []variant {
 	return all
 }
 
-// TestGeneratedVariantsAgree executes generated queries with literals, with bound values, prepared, in both protocol versions,
-// and with pages of 1, 2 and 7 rows, and compares the rows.
+// TestGeneratedVariantsAgree executes generated queries with literals, with bound values, prepared, in both protocol
+// versions, and with pages of 1, 2 and 7 rows, and compares the rows.
 func TestGeneratedVariantsAgree(t *testing.T) {
 	p, err := transcript.OpenReplicated(ringAddress(t), "generated_variants", 3)
 	if err != nil {
@@ -74,8 +75,10 @@ func TestGeneratedVariantsAgree(t *testing.T) {
 			}
 			for _, v := range variants(q) {
 				compared++
-				if got := play(p, block(x, v.literal), append(v.options, "consistency=QUORUM")...); !slices.Equal(rowsOf(got), rowsOf(want)) {
-					t.Errorf("seed %d: %s\n%s\n%v\n---- want\n%s---- got\n%s", seed, s.definitions, block(x, v.literal), v, want, got)
+				if got := play(p, block(x, v.literal), append(v.options,
+					"consistency=QUORUM")...); !slices.Equal(rowsOf(got), rowsOf(want)) {
+					t.Errorf("seed %d: %s\n%s\n%v\n---- want\n%s---- got\n%s", seed, s.definitions,
+						block(x, v.literal), v, want, got)
 				}
 			}
 		}
@@ -83,8 +86,8 @@ func TestGeneratedVariantsAgree(t *testing.T) {
 	t.Logf("%d comparisons", compared)
 }
 
-// TestGeneratedStatementsWithADeadNode executes generated statements on a single node, and at QUORUM on a ring of four of which
-// one is dead, and compares the answers.
+// TestGeneratedStatementsWithADeadNode executes generated statements on a single node, and at QUORUM on a ring of four
+// of which one is dead, and compares the answers.
 func TestGeneratedStatementsWithADeadNode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a ring and a node")
@@ -122,7 +125,8 @@ func TestGeneratedStatementsWithADeadNode(t *testing.T) {
 			compared++
 			want := play(single, input)
 			if got := play(replicated, input, "consistency=QUORUM"); got != want {
-				t.Errorf("seed %d: %s\n%s\n---- one node\n%s---- three of four\n%s", seed, s.definitions, input, want, got)
+				t.Errorf("seed %d: %s\n%s\n---- one node\n%s---- three of four\n%s", seed, s.definitions, input, want,
+					got)
 			}
 		}
 	}

@@ -104,7 +104,8 @@ func javaSource(r *rand.Rand, n int) string {
 		"while (true) { }",
 		"String s = \"x\"; for (int i = 0; i < 60; i++) s = s + s; return s.length();",
 		"return new java.math.BigInteger(\"" + repeat("9") + "\").bitLength();",
-		"java.math.BigInteger b = java.math.BigInteger.TEN; for (int i = 0; i < 40; i++) b = b.multiply(b); return b.bitLength();",
+		"java.math.BigInteger b = java.math.BigInteger.TEN; for (int i = 0; i < 40; i++) b = b.multiply(b); return " +
+			"b.bitLength();",
 		"return " + repeat("(") + "x" + repeat(")") + ";",
 		"return x" + repeat(" + x") + ";",
 		repeat("if (x > 0) { ") + repeat("} ") + "return x;",

@@ -32,10 +32,11 @@ const (
 	hostileStop = 20 * time.Second
 )
 
-// TestHostile lets an ordinary role send generated statements, functions and frames to a node with 1 GiB of memory, default options
-// and authentication: random statements on objects of all kinds, statements in which one part repeats up to 100,000 times, functions in
-// three languages with damaged and expensive sources, large values, replies that are not read, damaged frames, compression bombs and
-// wrong passwords. The node must stay alive within its memory, serve another role within a second, and end when it is asked to.
+// TestHostile lets an ordinary role send generated statements, functions and frames to a node with 1 GiB of memory,
+// default options and authentication: random statements on objects of all kinds, statements in which one part repeats
+// up to 100,000 times, functions in three languages with damaged and expensive sources, large values, replies that are
+// not read, damaged frames, compression bombs and wrong passwords. The node must stay alive within its memory, serve
+// another role within a second, and end when it is asked to.
 func TestHostile(t *testing.T) {
 	lasts := hostileFor
 	if v := os.Getenv("CQLD_HOSTILE"); v != "" {
@@ -91,7 +92,8 @@ func (h *hostile) reports(ctx context.Context, t *testing.T, attacks []*hostileA
 			t.Error(err)
 			return
 		}
-		t.Logf("%v: %d MiB of processes, peak %d MiB with the page cache, %v, attempts %v", time.Since(began).Round(time.Second),
+		t.Logf("%v: %d MiB of processes, peak %d MiB with the page cache, %v, attempts %v",
+			time.Since(began).Round(time.Second),
 			u.Anonymous>>20, u.Peak>>20, h.ring.probing.Load(), attempts(attacks))
 	}
 }
@@ -123,7 +125,8 @@ func startHostile(t *testing.T) *hostile {
 		t.Fatal(err)
 	}
 	s := ring.Servers[0]
-	if err := s.Configure("authenticator: PasswordAuthenticator", "authorizer: CassandraAuthorizer", "user_defined_functions_enabled: true"); err != nil {
+	if err := s.Configure("authenticator: PasswordAuthenticator", "authorizer: CassandraAuthorizer",
+		"user_defined_functions_enabled: true"); err != nil {
 		t.Fatal(err)
 	}
 	g, err := process.NewMemoryGroup("hostile", hostileMemory)
@@ -146,7 +149,8 @@ func startHostile(t *testing.T) *hostile {
 	run(t, admin, "CREATE ROLE mallory WITH LOGIN = true AND PASSWORD = '"+hostilePassword+"'",
 		"CREATE ROLE victim WITH LOGIN = true AND PASSWORD = '"+hostilePassword+"'",
 		"CREATE KEYSPACE h WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-		"GRANT ALL PERMISSIONS ON KEYSPACE h TO mallory", "GRANT ALL PERMISSIONS ON ALL FUNCTIONS IN KEYSPACE h TO mallory",
+		"GRANT ALL PERMISSIONS ON KEYSPACE h TO mallory",
+		"GRANT ALL PERMISSIONS ON ALL FUNCTIONS IN KEYSPACE h TO mallory",
 		"GRANT SELECT ON m.probe TO victim")
 	h := &hostile{address: s.Address}
 	h.ring = &memoryRing{Ring: ring, groups: []*process.MemoryGroup{g}, user: "victim", password: hostilePassword}
@@ -264,7 +268,8 @@ var errScriptEnded = errors.New("all statements were sent")
 // repetitions sends statements in which one part repeats.
 func (h *hostile) repetitions(ctx context.Context, r *rand.Rand, count *atomic.Int64) {
 	h.session(ctx, func(c *cqlclient.Conn) error {
-		for _, text := range []string{"CREATE TABLE IF NOT EXISTS h.r (k int, c int, v int, l list<int>, m map<int, text>, PRIMARY KEY (k, c))",
+		for _, text := range []string{"CREATE TABLE IF NOT EXISTS h.r (k int, c int, v int, l list<int>, m map<int, " +
+			"text>, PRIMARY KEY (k, c))",
 			repeated(r)} {
 			if err := attempt(c, count, text, cqlclient.Options{}); err != nil {
 				return err
@@ -311,7 +316,8 @@ func repeated(r *rand.Rand) string {
 			return "BEGIN UNLOGGED BATCH " + list("INSERT INTO h.r (k, c, v) VALUES (1, 1, 1);", " ") + " APPLY BATCH"
 		},
 		func() string {
-			return "CREATE TABLE IF NOT EXISTS h.w" + fmt.Sprint(r.IntN(5)) + " (k int PRIMARY KEY, " + numbered("c%d int", ", ") + ")"
+			return "CREATE TABLE IF NOT EXISTS h.w" + fmt.Sprint(r.IntN(5)) + " (k int PRIMARY KEY, " +
+				numbered("c%d int", ", ") + ")"
 		},
 		func() string { return "CREATE TYPE IF NOT EXISTS h.u (" + numbered("f%d int", ", ") + ")" },
 		func() string {
@@ -331,20 +337,25 @@ func repeated(r *rand.Rand) string {
 // largeValues writes large cells and collections, and reads them.
 func (h *hostile) largeValues(ctx context.Context, r *rand.Rand, count *atomic.Int64) {
 	h.session(ctx, func(c *cqlclient.Conn) error {
-		if err := attempt(c, count, "CREATE TABLE IF NOT EXISTS h.l (k int, c int, v blob, PRIMARY KEY (k, c))", cqlclient.Options{}); err != nil {
+		if err := attempt(c, count, "CREATE TABLE IF NOT EXISTS h.l (k int, c int, v blob, PRIMARY KEY (k, c))",
+			cqlclient.Options{}); err != nil {
 			return err
 		}
 		switch r.IntN(3) {
 		case 0:
 			v := make([]byte, 1<<(10+r.IntN(13)))
 			_, _ = rand.NewChaCha8([32]byte{byte(r.IntN(256))}).Read(v)
-			o := cqlclient.Options{Values: []cqlclient.Value{{Bytes: int32Bytes(r.IntN(4))}, {Bytes: int32Bytes(r.IntN(20))}, {Bytes: v}}}
+			o := cqlclient.Options{Values: []cqlclient.Value{{Bytes: int32Bytes(r.IntN(4))},
+				{Bytes: int32Bytes(r.IntN(20))}, {Bytes: v}}}
 			return attempt(c, count, "INSERT INTO h.l (k, c, v) VALUES (?, ?, ?)", o)
 		case 1:
-			return attempt(c, count, "SELECT * FROM h.l WHERE k = "+fmt.Sprint(r.IntN(4)), cqlclient.Options{PageSize: r.IntN(2) * 5000})
+			return attempt(c, count, "SELECT * FROM h.l WHERE k = "+fmt.Sprint(r.IntN(4)),
+				cqlclient.Options{PageSize: r.IntN(2) * 5000})
 		default:
-			return attempt(c, count, []string{"SELECT * FROM h.l", "SELECT * FROM h.r", "SELECT count(*) FROM h.l", "SELECT l FROM h.r WHERE k = 1",
-				"SELECT DISTINCT k FROM h.l", "SELECT k, max(c) FROM h.l GROUP BY k"}[r.IntN(6)], cqlclient.Options{PageSize: r.IntN(2) * 100})
+			return attempt(c, count, []string{"SELECT * FROM h.l", "SELECT * FROM h.r", "SELECT count(*) FROM h.l",
+				"SELECT l FROM h.r WHERE k = 1",
+				"SELECT DISTINCT k FROM h.l", "SELECT k, max(c) FROM h.l GROUP BY k"}[r.IntN(6)],
+				cqlclient.Options{PageSize: r.IntN(2) * 100})
 		}
 	})
 }
@@ -382,7 +393,8 @@ func (h *hostile) damagedFrames(ctx context.Context, r *rand.Rand, count *atomic
 	}()
 	for range 1 + r.IntN(50) {
 		count.Add(1)
-		b := envelope(byte(r.IntN(18)), int16(r.IntN(100)), append(longText("SELECT * FROM h.r WHERE k IN (1, 2, 3)"), 0, 1, byte(r.IntN(256))))
+		b := envelope(byte(r.IntN(18)), int16(r.IntN(100)),
+			append(longText("SELECT * FROM h.r WHERE k IN (1, 2, 3)"), 0, 1, byte(r.IntN(256))))
 		for range r.IntN(4) {
 			b[r.IntN(len(b))] ^= byte(1 << r.IntN(8))
 		}
@@ -424,7 +436,8 @@ func (h *hostile) compressionBombs(ctx context.Context, r *rand.Rand, count *ato
 // wrongPasswords logs in with wrong passwords.
 func (h *hostile) wrongPasswords(ctx context.Context, r *rand.Rand, count *atomic.Int64) {
 	count.Add(1)
-	if c, err := cqlclient.DialAs(h.address, 4, []string{"mallory", "victim", "nobody"}[r.IntN(3)], fmt.Sprint(r.Uint64())); err == nil {
+	if c, err := cqlclient.DialAs(h.address, 4, []string{"mallory", "victim", "nobody"}[r.IntN(3)],
+		fmt.Sprint(r.Uint64())); err == nil {
 		c.Close()
 	}
 	rest(ctx, 20*time.Millisecond)

@@ -16,7 +16,8 @@ import (
 const reloaded = 7 * time.Second
 
 // TestInternodeEncryptionIsEnabledUnderLoad changes a ring from no encryption to required encryption, then replaces all
-// certificates, and revokes a previous one, while a driver that does not retry sends requests. No request may fail, except for rollingCrossed.
+// certificates, and revokes a previous one, while a driver that does not retry sends requests. No request may fail,
+// except for rollingCrossed.
 func TestInternodeEncryptionIsEnabledUnderLoad(t *testing.T) {
 	root, err := process.Root()
 	if err != nil {

@@ -87,7 +87,8 @@ func (m *memoryRing) paced(ctx context.Context, perSecond, rows, perPartition, s
 			case 1:
 				text += fmt.Sprintf(" AND c = %d", row%perPartition)
 			}
-			if err := patiently(ctx, func() (*cqlclient.Answer, error) { return c.Query(text, o) }); err != nil && ctx.Err() == nil {
+			if err := patiently(ctx, func() (*cqlclient.Answer, error) { return c.Query(text, o) }); err != nil &&
+				ctx.Err() == nil {
 				return err
 			}
 			select {

@@ -17,8 +17,8 @@ import (
 	"cqld/internal/syncbuf"
 )
 
-// TestLocal executes "cqld local" as a user does: it starts a ring of four, prints how to connect, ends after Ctrl-C, and starts
-// again with its data.
+// TestLocal executes "cqld local" as a user does: it starts a ring of four, prints how to connect, ends after Ctrl-C,
+// and starts again with its data.
 func TestLocal(t *testing.T) {
 	binary, dir := cqld(t)
 	data := filepath.Join(dir, t.Name())
@@ -66,8 +66,8 @@ func TestLocal(t *testing.T) {
 	}
 }
 
-// TestLocalWithManyNodes starts 32 nodes on a machine with much fewer processors: the command waits while they make progress, and
-// a definition reaches all of them.
+// TestLocalWithManyNodes starts 32 nodes on a machine with much fewer processors: the command waits while they make
+// progress, and a definition reaches all of them.
 func TestLocalWithManyNodes(t *testing.T) {
 	const limit = 5 * time.Minute
 	nodes := 32
@@ -75,7 +75,8 @@ func TestLocalWithManyNodes(t *testing.T) {
 		nodes = 16
 	}
 	binary, dir := cqld(t)
-	cmd := exec.Command(binary, "local", "--nodes", fmt.Sprint(nodes), "--port", "19042", "--tables-port", "0", "--data-dir", filepath.Join(dir, t.Name()))
+	cmd := exec.Command(binary, "local", "--nodes", fmt.Sprint(nodes), "--port", "19042", "--tables-port", "0",
+		"--data-dir", filepath.Join(dir, t.Name()))
 	out := &syncbuf.Buffer{}
 	cmd.Stdout, cmd.Stderr = out, out
 	began := time.Now()
@@ -102,7 +103,8 @@ func TestLocalWithManyNodes(t *testing.T) {
 	if want := fmt.Sprintf("cqld: %d nodes ready", nodes); !strings.Contains(out.String(), want) {
 		t.Errorf("it does not report %q:\n%s", want, out)
 	}
-	for i, statement := range []string{"CREATE KEYSPACE many WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
+	for i, statement := range []string{"CREATE KEYSPACE many WITH replication = {'class': 'SimpleStrategy', " +
+		"'replication_factor': 3}",
 		"CREATE TABLE many.t (k int PRIMARY KEY)", "SELECT k FROM many.t"} {
 		address := fmt.Sprintf("127.0.0.%d:19042", 1+i*(nodes-1)/2) // the first, one in the middle, the last
 		if err := process.Ask(address, statement); err != nil {
@@ -120,8 +122,8 @@ func TestLocalWithManyNodes(t *testing.T) {
 	}
 }
 
-// TestLocalSecure executes "cqld local --secure" twice with the same directory, and connects each time with the line for cqlsh that
-// it prints. A client without TLS is refused.
+// TestLocalSecure executes "cqld local --secure" twice with the same directory, and connects each time with the line
+// for cqlsh that it prints. A client without TLS is refused.
 func TestLocalSecure(t *testing.T) {
 	binary, dir := cqld(t)
 	root, err := process.Root()
@@ -134,10 +136,12 @@ func TestLocalSecure(t *testing.T) {
 	}
 	data := filepath.Join(dir, t.Name())
 	for round, statements := range []string{
-		"CREATE KEYSPACE s WITH replication = {'class': 'SimpleStrategy'}; CREATE TABLE s.t (k int PRIMARY KEY); INSERT INTO s.t (k) VALUES (4711); SELECT k FROM s.t;",
+		"CREATE KEYSPACE s WITH replication = {'class': 'SimpleStrategy'}; CREATE TABLE s.t (k int PRIMARY KEY); " +
+			"INSERT INTO s.t (k) VALUES (4711); SELECT k FROM s.t;",
 		"SELECT k FROM s.t;",
 	} {
-		cmd := exec.Command(binary, "local", "--secure", "--nodes", "3", "--port", "19042", "--tables-port", "20002", "--data-dir", data)
+		cmd := exec.Command(binary, "local", "--secure", "--nodes", "3", "--port", "19042", "--tables-port", "20002",
+			"--data-dir", data)
 		out := &syncbuf.Buffer{}
 		cmd.Stdout, cmd.Stderr = out, out
 		if err := cmd.Start(); err != nil {
@@ -145,7 +149,8 @@ func TestLocalSecure(t *testing.T) {
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
-		for end := time.Now().Add(ringStart); !strings.Contains(out.String(), "Press Ctrl-C") && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(ringStart); !strings.Contains(out.String(), "Press Ctrl-C") &&
+			time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		}
 		_, line, _ := strings.Cut(out.String(), "  cqlsh ")
 		args, _, printed := strings.Cut(line, "\n")

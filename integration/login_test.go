@@ -62,8 +62,8 @@ func authenticating(t *testing.T) (address string) {
 	}
 }
 
-// TestLogin checks with every driver that correct credentials work, and that wrong ones are its authentication error; then
-// the same with cqlsh.
+// TestLogin checks with every driver that correct credentials work, and that wrong ones are its authentication error;
+// then the same with cqlsh.
 func TestLogin(t *testing.T) {
 	root, err := process.Root()
 	if err != nil {
@@ -123,7 +123,8 @@ func cqlshLogins(t *testing.T, root, address string) {
 }
 
 // cqlshWarning matches what cqlsh writes about its version and about passwords in arguments.
-var cqlshWarning = regexp.MustCompile("^(WARNING: cqlsh was built against|Warning: Using a password|Recommendation: use the credentials)")
+var cqlshWarning = regexp.MustCompile("^(WARNING: cqlsh was built against|Warning: Using a password|Recommendation: " +
+	"use the credentials)")
 
 // plainCqlsh removes what depends on the address and the version of the server, and warnings of cqlsh about itself.
 func plainCqlsh(out, host, port string) string {

@@ -38,7 +38,8 @@ func longOperations() []longOperation {
 	}
 	return []longOperation{
 		command("repair", "repair", "KS"), command("repair of all", "repair"), command("rebuild", "rebuild"),
-		command("rebuild of one", "rebuild", "-k", "KS"), command("cleanup", "cleanup"), command("compact", "compact", "KS"),
+		command("rebuild of one", "rebuild", "-k", "KS"), command("cleanup", "cleanup"),
+		command("compact", "compact", "KS"),
 		command("flush", "flush", "KS"), command("snapshot", "snapshot", "-t", "KS", "KS"), command("move", "move"),
 		{"return", (*meeting).comeBack},
 	}
@@ -78,9 +79,9 @@ func tableChanges() []struct {
 	}
 }
 
-// TestOperationsWhileTablesChange executes every long operation while a table that it works on is dropped, dropped and created
-// again with the same name, truncated or altered, or its keyspace is dropped. Each operation succeeds, the other table has all its
-// rows, the changed one the expected rows, and no node prints an error or an internal number.
+// TestOperationsWhileTablesChange executes every long operation while a table that it works on is dropped, dropped and
+// created again with the same name, truncated or altered, or its keyspace is dropped. Each operation succeeds, the
+// other table has all its rows, the changed one the expected rows, and no node prints an error or an internal number.
 func TestOperationsWhileTablesChange(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 3})
 	n := 0
@@ -89,7 +90,8 @@ func TestOperationsWhileTablesChange(t *testing.T) {
 			n++
 			t.Run(o.name+" while "+change.name, func(t *testing.T) {
 				m := &meeting{t: t, ring: ring, keyspace: fmt.Sprint("meeting", n)}
-				m.run(o, strings.ReplaceAll(change.cql, "KS", m.keyspace), change.rows, time.Duration(n%7)*10*time.Millisecond)
+				m.run(o, strings.ReplaceAll(change.cql, "KS", m.keyspace), change.rows,
+					time.Duration(n%7)*10*time.Millisecond)
 			})
 		}
 	}
@@ -120,8 +122,10 @@ func (m *meeting) run(o longOperation, change string, rows int, pause time.Durat
 		m.ring.Servers[2].Kill()
 	}
 	for i := range meetingRows / 2 {
-		m.must(c, fmt.Sprintf("BEGIN BATCH INSERT INTO %[1]s.a (k, v) VALUES (%[2]d, 'x'); INSERT INTO %[1]s.a (k, v) VALUES (%[3]d, 'x'); "+
-			"INSERT INTO %[1]s.b (k, v) VALUES (%[2]d, 'x'); INSERT INTO %[1]s.b (k, v) VALUES (%[3]d, 'x'); APPLY BATCH", m.keyspace, i, i+meetingRows/2))
+		m.must(c, fmt.Sprintf("BEGIN BATCH INSERT INTO %[1]s.a (k, v) VALUES (%[2]d, 'x'); INSERT INTO %[1]s.a (k, "+
+			"v) VALUES (%[3]d, 'x'); "+
+			"INSERT INTO %[1]s.b (k, v) VALUES (%[2]d, 'x'); INSERT INTO %[1]s.b (k, v) VALUES (%[3]d, 'x'); APPLY "+
+			"BATCH", m.keyspace, i, i+meetingRows/2))
 	}
 	var both sync.WaitGroup
 	both.Go(func() {

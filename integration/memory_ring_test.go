@@ -76,7 +76,8 @@ func startInMemory(t *testing.T, limit int64, o process.Options, prepare ...func
 
 // probeTable returns the statements that create what the second client reads.
 func probeTable(replicas int) []string {
-	return []string{"CREATE KEYSPACE m WITH replication = {'class': 'SimpleStrategy', 'replication_factor': " + fmt.Sprint(replicas) + "}",
+	return []string{"CREATE KEYSPACE m WITH replication = {'class': 'SimpleStrategy', 'replication_factor': " +
+		fmt.Sprint(replicas) + "}",
 		"CREATE TABLE m.probe (k int PRIMARY KEY, v int)", "INSERT INTO m.probe (k, v) VALUES (1, 1)"}
 }
 
@@ -119,8 +120,8 @@ func run(t *testing.T, c *cqlclient.Conn, statements ...string) {
 	}
 }
 
-// survives calls load, during which a second client must be served, and checks that all nodes are alive after it and that the kernel has
-// killed none. A load ends by itself; ctx ends when a node has.
+// survives calls load, during which a second client must be served, and checks that all nodes are alive after it and
+// that the kernel has killed none. A load ends by itself; ctx ends when a node has.
 func (m *memoryRing) survives(t *testing.T, name string, load func(ctx context.Context) error) {
 	t.Helper()
 	for _, g := range m.groups {
@@ -155,7 +156,8 @@ func (m *memoryRing) survives(t *testing.T, name string, load func(ctx context.C
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s: %v, node %d: %d MiB of processes, peak %d MiB with the page cache; %v; idle node: %v", name, took.Round(time.Millisecond), i+1,
+		t.Logf("%s: %v, node %d: %d MiB of processes, peak %d MiB with the page cache; %v; idle node: %v", name,
+			took.Round(time.Millisecond), i+1,
 			u.Anonymous>>20, u.Peak>>20, p, idle)
 		if u.Killed > 0 || !s.Running() {
 			t.Fatalf("%s: node %d has ended; %d processes were killed for memory\n%s", name, i+1, u.Killed, s.Log())
@@ -166,7 +168,8 @@ func (m *memoryRing) survives(t *testing.T, name string, load func(ctx context.C
 	}
 	late, lost := max(probeLate, probeRatio*idle.slowest()), max(probeLost, probeRatio*idle.slowest())
 	if n := p.slower(late); idle.err != nil || n > 1+len(p.took)/probeSlack || p.slowest() > lost {
-		t.Errorf("%s: a second client waited longer than %v %d times in %d, at most %v; idle node: %v %v", name, late, n, len(p.took), p.slowest(),
+		t.Errorf("%s: a second client waited longer than %v %d times in %d, at most %v; idle node: %v %v", name, late,
+			n, len(p.took), p.slowest(),
 			idle, idle.err)
 	}
 }
@@ -218,7 +221,8 @@ func (p *probe) String() string {
 	late, slowest := p.slower(probeLate), p.slowest()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return fmt.Sprintf("%d probes, %d longer than %v, slowest %v", len(p.took), late, probeLate, slowest.Round(time.Millisecond))
+	return fmt.Sprintf("%d probes, %d longer than %v, slowest %v", len(p.took), late, probeLate,
+		slowest.Round(time.Millisecond))
 }
 
 // ask reads one row, and reports whether the node has not ended. A request that is refused as overloaded is repeated.
@@ -263,7 +267,8 @@ func (p *probe) once() (err error) {
 }
 
 // each calls f in n goroutines, each with a connection of its own to one of the nodes, until one of them fails.
-func (m *memoryRing) each(ctx context.Context, n int, f func(ctx context.Context, i int, c *cqlclient.Conn) error) error {
+func (m *memoryRing) each(ctx context.Context, n int, f func(ctx context.Context, i int,
+	c *cqlclient.Conn) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var all sync.WaitGroup
@@ -284,8 +289,8 @@ func (m *memoryRing) each(ctx context.Context, n int, f func(ctx context.Context
 	return context.Cause(ctx)
 }
 
-// fill writes rows with random bytes of the given size to a table (k int, c int, v blob), in partitions of perPartition rows, with several
-// clients. Writes that are refused or time out are repeated, as a driver does.
+// fill writes rows with random bytes of the given size to a table (k int, c int, v blob), in partitions of perPartition
+// rows, with several clients. Writes that are refused or time out are repeated, as a driver does.
 func (m *memoryRing) fill(ctx context.Context, table string, rows, perPartition, size int) error {
 	const clients = 4
 	batch := max(1, min(40<<10/(size+32), perPartition)) // below batch_size_fail_threshold
@@ -308,7 +313,10 @@ func (m *memoryRing) fill(ctx context.Context, table string, rows, perPartition,
 				statements = append(statements, cqlclient.Statement{ID: p.Prepared.ID, Values: []cqlclient.Value{
 					{Bytes: int32Bytes(row / perPartition)}, {Bytes: int32Bytes(row % perPartition)}, {Bytes: v}}})
 			}
-			if err := patiently(ctx, func() (*cqlclient.Answer, error) { return c.Batch(1, statements, cqlclient.Options{}) }); err != nil {
+			if err := patiently(ctx, func() (*cqlclient.Answer,
+				error) {
+				return c.Batch(1, statements, cqlclient.Options{})
+			}); err != nil {
 				return err
 			}
 		}

@@ -69,8 +69,8 @@ func TestMemoryOfReads(t *testing.T) {
 	}
 }
 
-// addsUp checks that the parts of the memory of the first node are what the kernel counts for its process, within the margin of
-// docs/OPERATING.md, and below its limit, and returns the kernel's count.
+// addsUp checks that the parts of the memory of the first node are what the kernel counts for its process, within the
+// margin of docs/OPERATING.md, and below its limit, and returns the kernel's count.
 func (m *memoryRing) addsUp(t *testing.T) int64 {
 	t.Helper()
 	value := func(name string) int64 { return m.metric(t, name) }
@@ -131,7 +131,10 @@ func (m *memoryRing) largeRows(t *testing.T, size int) {
 		return m.each(ctx, largeClients, func(ctx context.Context, i int, c *cqlclient.Conn) error {
 			for range 2 {
 				text := fmt.Sprintf("SELECT v FROM m.large WHERE k = %d", i%20)
-				if err := patiently(ctx, func() (*cqlclient.Answer, error) { return c.Query(text, cqlclient.Options{}) }); err != nil {
+				if err := patiently(ctx, func() (*cqlclient.Answer,
+					error) {
+					return c.Query(text, cqlclient.Options{})
+				}); err != nil {
 					return err
 				}
 			}
@@ -185,9 +188,13 @@ func TestMemoryOfLargeRequests(t *testing.T) {
 				var rows []cqlclient.Statement
 				for n := range batch {
 					rows = append(rows, cqlclient.Statement{ID: p.Prepared.ID, Values: []cqlclient.Value{
-						{Bytes: int32Bytes((i*rounds+round)*batch + n)}, {Bytes: int32Bytes(n)}, {Bytes: make([]byte, 60)}}})
+						{Bytes: int32Bytes((i*rounds+round)*batch + n)}, {Bytes: int32Bytes(n)},
+						{Bytes: make([]byte, 60)}}})
 				}
-				if err := patiently(ctx, func() (*cqlclient.Answer, error) { return c.Batch(byte(round%2), rows, cqlclient.Options{}) }); err != nil {
+				if err := patiently(ctx, func() (*cqlclient.Answer,
+					error) {
+					return c.Batch(byte(round%2), rows, cqlclient.Options{})
+				}); err != nil {
 					return err
 				}
 			}
@@ -203,21 +210,27 @@ func TestMemoryOfOneCore(t *testing.T) {
 	m.survives(t, "large collections", func(ctx context.Context) error { return m.largeCollections(ctx, 32) })
 }
 
-// TestMemoryOfIndexes writes rows with indexes and reads by them, and queries the same table with Azure Tables' protocol.
+// TestMemoryOfIndexes writes rows with indexes and reads by them, and queries the same table with Azure Tables'
+// protocol.
 func TestMemoryOfIndexes(t *testing.T) {
 	const (
 		limit = 400 << 20
 		rows  = 40_000
 	)
 	m := startInMemory(t, limit, process.Options{Nodes: 1})
-	run(t, m.dial(t), "CREATE TABLE m.t (k int, c int, v blob, w vector<float, 8>, g int, PRIMARY KEY (k, c))", "CREATE INDEX ON m.t (v)",
+	run(t, m.dial(t), "CREATE TABLE m.t (k int, c int, v blob, w vector<float, 8>, g int, PRIMARY KEY (k, c))",
+		"CREATE INDEX ON m.t (v)",
 		"CREATE INDEX ON m.t (w) USING 'sai'", "CREATE INDEX ON m.t (g)")
 	m.survives(t, "writes", func(ctx context.Context) error { return m.fill(ctx, "m.t", rows, 20, 900) })
 	m.survives(t, "vectors", func(ctx context.Context) error {
 		return m.each(ctx, 4, func(ctx context.Context, i int, c *cqlclient.Conn) error {
 			for n := range 1000 {
-				text := fmt.Sprintf("INSERT INTO m.t (k, c, g, w) VALUES (%d, %d, %d, [%d, 2, 3, 4, 5, 6, 7, %d])", i, n, n%5, n, n%7)
-				if err := patiently(ctx, func() (*cqlclient.Answer, error) { return c.Query(text, cqlclient.Options{}) }); err != nil {
+				text := fmt.Sprintf("INSERT INTO m.t (k, c, g, w) VALUES (%d, %d, %d, [%d, 2, 3, 4, 5, 6, 7, %d])", i,
+					n, n%5, n, n%7)
+				if err := patiently(ctx, func() (*cqlclient.Answer,
+					error) {
+					return c.Query(text, cqlclient.Options{})
+				}); err != nil {
 					return err
 				}
 			}
@@ -227,7 +240,8 @@ func TestMemoryOfIndexes(t *testing.T) {
 	m.survives(t, "searches", func(ctx context.Context) error {
 		return m.each(ctx, 8, func(ctx context.Context, i int, c *cqlclient.Conn) error {
 			for n := range 5 {
-				for _, text := range []string{fmt.Sprintf("SELECT * FROM m.t WHERE g = %d", n), "SELECT k FROM m.t ORDER BY w ANN OF [1, 2, 3, 4, 5, 6, 7, 8] LIMIT 100"} {
+				for _, text := range []string{fmt.Sprintf("SELECT * FROM m.t WHERE g = %d", n),
+					"SELECT k FROM m.t ORDER BY w ANN OF [1, 2, 3, 4, 5, 6, 7, 8] LIMIT 100"} {
 					if _, err := pages(ctx, c, text, cqlclient.Options{PageSize: 1000}); err != nil {
 						return err
 					}
@@ -249,13 +263,15 @@ func TestMemoryOfIndexes(t *testing.T) {
 		return err
 	}
 	m.survives(t, "Tables queries", func(ctx context.Context) error {
-		if err := tables(ctx, client.Request{Method: "POST", Path: "/Tables", Body: []byte(`{"TableName": "Large"}`)}, http.StatusCreated); err != nil {
+		if err := tables(ctx, client.Request{Method: "POST", Path: "/Tables", Body: []byte(`{"TableName": "Large"}`)},
+			http.StatusCreated); err != nil {
 			return err
 		}
 		for n := range 20 {
 			var changes []client.Change
 			for row := range 100 {
-				body := fmt.Sprintf(`{"PartitionKey": "%d", "RowKey": "%d", "v": "%s"}`, n, row, strings.Repeat("x", 15_000))
+				body := fmt.Sprintf(`{"PartitionKey": "%d", "RowKey": "%d", "v": "%s"}`, n, row,
+					strings.Repeat("x", 15_000))
 				changes = append(changes, client.Change{Method: "POST", Body: []byte(body)})
 			}
 			if err := tables(ctx, client.Transaction("Large", changes), http.StatusAccepted); err != nil {
@@ -273,7 +289,8 @@ func TestMemoryOfIndexes(t *testing.T) {
 	})
 }
 
-// TestMemoryOfARing streams to a node that joins, writes while a node is down, which needs hints and then repair, and reads all.
+// TestMemoryOfARing streams to a node that joins, writes while a node is down, which needs hints and then repair, and
+// reads all.
 func TestMemoryOfARing(t *testing.T) {
 	const (
 		limit = 400 << 20

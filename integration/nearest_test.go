@@ -48,7 +48,8 @@ func (m *vectorModel) write(t *testing.T, s *process.Server, first, n int) {
 	defer c.Close()
 	for i := first; i < first+n; i++ {
 		at, v := [2]int{i % vectorPartitions, i % vectorRows}, m.draw()
-		text := fmt.Sprintf("INSERT INTO nearest_ring.docs (pk, ck, lang, v) VALUES (%d, %d, '%s', %s)", at[0], at[1], []string{"de", "en"}[i%2], literal(v))
+		text := fmt.Sprintf("INSERT INTO nearest_ring.docs (pk, ck, lang, v) VALUES (%d, %d, '%s', %s)", at[0], at[1],
+			[]string{"de", "en"}[i%2], literal(v))
 		if m.rows[at] != nil && i%3 == 0 {
 			text = fmt.Sprintf("DELETE FROM nearest_ring.docs WHERE pk = %d AND ck = %d", at[0], at[1])
 			v = nil
@@ -89,7 +90,8 @@ func (m *vectorModel) check(t *testing.T, servers []*process.Server, when string
 			{"WHERE lang = 'de'", func(at [2]int) bool { return at[1]%2 == 0 }},
 		} {
 			to := m.draw()
-			a := askServer(t, s, quorum, fmt.Sprintf("SELECT pk, ck, similarity_euclidean(v, %s) FROM nearest_ring.docs %s ORDER BY v ANN OF %s LIMIT 10",
+			a := askServer(t, s, quorum, fmt.Sprintf("SELECT pk, ck, similarity_euclidean(v, %s) FROM "+
+				"nearest_ring.docs %s ORDER BY v ANN OF %s LIMIT 10",
 				literal(to), q.where, literal(to)))
 			var got [][2]int
 			for _, r := range a.Rows {
@@ -109,15 +111,17 @@ func (m *vectorModel) check(t *testing.T, servers []*process.Server, when string
 	t.Logf("%s: recall@10 is %d of %d", when, found, wanted)
 }
 
-// TestNearestVectorsSurviveFaults searches for vectors while a node is killed and has missed changes, after it has started again, and
-// after a node has joined, which streams entries to it.
+// TestNearestVectorsSurviveFaults searches for vectors while a node is killed and has missed changes, after it has
+// started again, and after a node has joined, which streams entries to it.
 func TestNearestVectorsSurviveFaults(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 4, Spare: 1})
 	first := ring.Servers[0]
 	for _, text := range []string{
 		"CREATE KEYSPACE nearest_ring WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
-		fmt.Sprintf("CREATE TABLE nearest_ring.docs (pk int, ck int, lang text, v vector<float, %d>, PRIMARY KEY (pk, ck))", vectorDimensions),
-		"CREATE CUSTOM INDEX ON nearest_ring.docs (v) USING 'StorageAttachedIndex' WITH OPTIONS = {'similarity_function': 'euclidean'}",
+		fmt.Sprintf("CREATE TABLE nearest_ring.docs (pk int, ck int, lang text, v vector<float, %d>, PRIMARY KEY "+
+			"(pk, ck))", vectorDimensions),
+		"CREATE CUSTOM INDEX ON nearest_ring.docs (v) USING 'StorageAttachedIndex' WITH OPTIONS = " +
+			"{'similarity_function': 'euclidean'}",
 		"CREATE INDEX ON nearest_ring.docs (lang) USING 'sai'",
 	} {
 		askServer(t, first, quorum, text)

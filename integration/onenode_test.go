@@ -12,8 +12,8 @@ import (
 	"cqld/integration/transcript"
 )
 
-// TestOneNodeTranscripts plays transcripts whose answers depend on a cluster of one node. As for TestTranscripts, the answers were
-// recorded from Cassandra, and are recorded again with CQLD_ORACLE and -rewrite.
+// TestOneNodeTranscripts plays transcripts whose answers depend on a cluster of one node. As for TestTranscripts, the
+// answers were recorded from Cassandra, and are recorded again with CQLD_ORACLE and -rewrite.
 func TestOneNodeTranscripts(t *testing.T) {
 	address := os.Getenv("CQLD_ORACLE")
 	if address == "" {

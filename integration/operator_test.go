@@ -23,14 +23,16 @@ import (
 func TestFailingOperations(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 3, Spare: 2, YAML: []string{"stream_throughput_outbound: 256KiB/s"}})
 	c := dialServer(t, ring.Servers[0])
-	query(t, c, "CREATE KEYSPACE unwell WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 2}", cqlclient.Options{})
+	query(t, c, "CREATE KEYSPACE unwell WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 2}",
+		cqlclient.Options{})
 	query(t, c, "CREATE TABLE unwell.t (k int PRIMARY KEY, v text)", cqlclient.Options{})
 	for k := range 1600 {
 		value := make([]byte, 10_000) // incompressible
 		for i := range value {
 			value[i] = 'a' + byte(rand.IntN(26))
 		}
-		query(t, c, fmt.Sprintf("INSERT INTO unwell.t (k, v) VALUES (%d, '%s')", k, value), cqlclient.Options{Consistency: quorum})
+		query(t, c, fmt.Sprintf("INSERT INTO unwell.t (k, v) VALUES (%d, '%s')", k, value),
+			cqlclient.Options{Consistency: quorum})
 	}
 	for _, s := range ring.Servers {
 		mustCtl(t, s, "flush") // the estimate of a stream covers data on disk
@@ -40,7 +42,8 @@ func TestFailingOperations(t *testing.T) {
 	t.Run("aborted decommission", func(t *testing.T) { abortDecommission(t, ring) })
 	t.Run("killed decommission", func(t *testing.T) { killDecommission(t, ring) })
 	t.Run("decommission", func(t *testing.T) {
-		query(t, dialServer(t, ring.Servers[0]), "TRUNCATE unwell.t", cqlclient.Options{}) // the data are no longer needed
+		// the data are no longer needed
+		query(t, dialServer(t, ring.Servers[0]), "TRUNCATE unwell.t", cqlclient.Options{})
 		if out := mustCtl(t, ring.Servers[2], "decommission"); !strings.Contains(out, "The node has left") {
 			t.Errorf("a decommission reports %q", out)
 		}
@@ -155,7 +158,8 @@ func decommission(t *testing.T, ring *process.Ring) <-chan string {
 		}
 		ended <- fmt.Sprintf("%d: %s", code, out)
 	}()
-	for end := time.Now().Add(operationLimit); stateOf(t, ring.Servers[0]).operations == 0; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(operationLimit); stateOf(t,
+		ring.Servers[0]).operations == 0; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) || len(ended) > 0 {
 			t.Fatal("the decommission has not begun: ", <-ended)
 		}
@@ -190,13 +194,14 @@ func killDecommission(t *testing.T, ring *process.Ring) {
 	waitRing(t, ring.Servers[0], 3)
 }
 
-// TestDefinitionsWithoutAMajority changes the schema while two of three voters are down. The answer arrives before clients time
-// out, and reports whether the outcome is unknown (the change was proposed) or the change was not made (the voters are known to be
-// dead).
+// TestDefinitionsWithoutAMajority changes the schema while two of three voters are down. The answer arrives before
+// clients time out, and reports whether the outcome is unknown (the change was proposed) or the change was not made
+// (the voters are known to be dead).
 func TestDefinitionsWithoutAMajority(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 3})
 	c := dialServer(t, ring.Servers[0])
-	query(t, c, "CREATE KEYSPACE lost WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}", cqlclient.Options{})
+	query(t, c, "CREATE KEYSPACE lost WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
+		cqlclient.Options{})
 	for _, s := range ring.Servers[1:] {
 		if err := s.Pause(); err != nil {
 			t.Fatal(err)
@@ -225,7 +230,8 @@ func TestDefinitionsWithoutAMajority(t *testing.T) {
 		t.Fatal(err)
 	}
 	query(t, c, "CREATE TABLE IF NOT EXISTS lost.unknown (k int PRIMARY KEY)", cqlclient.Options{})
-	query(t, c, "CREATE TABLE lost.refused (k int PRIMARY KEY)", cqlclient.Options{}) // succeeds, because it was not created before
+	// succeeds, because it was not created before
+	query(t, c, "CREATE TABLE lost.refused (k int PRIMARY KEY)", cqlclient.Options{})
 }
 
 // cqlshRefused checks the answer that cqlsh shows with its default timeout.

@@ -44,7 +44,8 @@ func TestStopsUnderPacedClients(t *testing.T) {
 	for _, program := range []string{"paced", "step"} {
 		for method, stop := range methods {
 			t.Run(program+"/"+method, func(t *testing.T) {
-				p := pacedStops{root: root, ring: ring, program: program, stops: stops, stop: stop, kills: method == "SIGKILL"}
+				p := pacedStops{root: root, ring: ring, program: program, stops: stops, stop: stop,
+					kills: method == "SIGKILL"}
 				p.run(t)
 			})
 		}

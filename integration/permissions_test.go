@@ -16,8 +16,8 @@ import (
 	"cqld/query/matrix"
 )
 
-// TestPermissionMatrix plays the permission matrix on a server whose address is in CQLD_ORACLE_AUTH, and whose superuser is
-// cassandra with the password cassandra; with -rewrite, it records the answers.
+// TestPermissionMatrix plays the permission matrix on a server whose address is in CQLD_ORACLE_AUTH, and whose
+// superuser is cassandra with the password cassandra; with -rewrite, it records the answers.
 func TestPermissionMatrix(t *testing.T) {
 	address := os.Getenv("CQLD_ORACLE_AUTH")
 	if address == "" {
@@ -58,7 +58,8 @@ func TestPermissionMatrix(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	datadriven.RunTest(t, filepath.Join(dir, "version.txt"), func(*testing.T, *datadriven.TestData) string { return version })
+	datadriven.RunTest(t, filepath.Join(dir, "version.txt"),
+		func(*testing.T, *datadriven.TestData) string { return version })
 	t.Logf("%d cells", cells)
 }
 
@@ -83,7 +84,8 @@ func newServer(t *testing.T, address string) *authServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &authServer{address: address, admin: admin, users: map[string]*cqlclient.Conn{}, prepared: map[string]*cqlclient.Prepared{}}
+	s := &authServer{address: address, admin: admin, users: map[string]*cqlclient.Conn{},
+		prepared: map[string]*cqlclient.Prepared{}}
 	t.Cleanup(func() {
 		admin.Close()
 		for _, c := range s.users {

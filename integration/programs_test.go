@@ -26,7 +26,8 @@ var programs = []struct {
 	{"workflow", 6}, {"visibility", 5}, {"mapper", 24}, {"vectors", 4}, {"orm", 9}, {"migrations", 8}, {"mixes", 7},
 }
 
-// TestPrograms executes programs that use the server as applications do. They must pass at Cassandra, too: CQLD_ORACLE names a node.
+// TestPrograms executes programs that use the server as applications do. They must pass at Cassandra, too: CQLD_ORACLE
+// names a node.
 func TestPrograms(t *testing.T) {
 	s := serversUnderTest(t)
 	_, dir := cqld(t)
@@ -35,7 +36,8 @@ func TestPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	binary := filepath.Join(dir, "go-programs")
-	build := exec.Command("go", "build", "-C", filepath.Join(root, "integration/drivers"), "-o", binary, "./go-programs")
+	build := exec.Command("go", "build", "-C", filepath.Join(root, "integration/drivers"), "-o", binary,
+		"./go-programs")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -66,7 +68,8 @@ func TestTools(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			module := filepath.Join(root, "integration/drivers", p.name)
 			if p.name == "go-ycsb" {
-				t.Setenv("CQLD_YCSB_WORKLOADS", filepath.Join(goCommand(t, module, "list", "-m", "-f", "{{.Dir}}", "github.com/pingcap/go-ycsb"), "workloads"))
+				t.Setenv("CQLD_YCSB_WORKLOADS", filepath.Join(goCommand(t, module, "list", "-m", "-f", "{{.Dir}}",
+					"github.com/pingcap/go-ycsb"), "workloads"))
 			}
 			binary := filepath.Join(dir, p.name)
 			goCommand(t, module, "build", "-o", binary, ".")
@@ -98,16 +101,19 @@ func TestModels(t *testing.T) {
 	if !exists(filepath.Join(root, ".tools/python.stamp")) {
 		missing(t, "the Python driver", fmt.Sprintf(installHint, "python"))
 	}
-	runChecks(t, serversUnderTest(t), "prg_models", 11, filepath.Join(root, ".tools/python/bin/python"), filepath.Join(root, "integration/drivers/python/models.py"))
+	runChecks(t, serversUnderTest(t), "prg_models", 11, filepath.Join(root, ".tools/python/bin/python"),
+		filepath.Join(root, "integration/drivers/python/models.py"))
 }
 
-// runChecks executes a program that prints a line for each of its checks, as drivers/README.md describes, and makes each a subtest.
+// runChecks executes a program that prints a line for each of its checks, as drivers/README.md describes, and makes
+// each a subtest.
 func runChecks(t *testing.T, s servers, keyspace string, least int, argv ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), programTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env = append(os.Environ(), "CQLD_CONTACT_POINTS="+s.addresses, fmt.Sprintf("CQLD_NODES=%d", s.nodes), fmt.Sprintf("CQLD_RF=%d", s.rf), "CQLD_KEYSPACE="+keyspace)
+	cmd.Env = append(os.Environ(), "CQLD_CONTACT_POINTS="+s.addresses, fmt.Sprintf("CQLD_NODES=%d", s.nodes),
+		fmt.Sprintf("CQLD_RF=%d", s.rf), "CQLD_KEYSPACE="+keyspace)
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
 	checks := 0

@@ -19,10 +19,10 @@ import (
 // raceFor is the duration of TestRaceRing, unless CQLD_RACE_RING sets it.
 const raceFor = 12 * time.Second
 
-// TestRaceRing builds cqld with the race detector, and runs a ring of four under load; if it lasts a minute or more, a fifth node
-// joins and leaves. The load consists of writes and reads at QUORUM, conditional changes, counters, logged batches, Azure Tables,
-// schema changes, TRUNCATE, repairs, a rebuild, snapshots, and kills. No process may report a data race or a panic, and no
-// acknowledged row may be lost.
+// TestRaceRing builds cqld with the race detector, and runs a ring of four under load; if it lasts a minute or more, a
+// fifth node joins and leaves. The load consists of writes and reads at QUORUM, conditional changes, counters, logged
+// batches, Azure Tables, schema changes, TRUNCATE, repairs, a rebuild, snapshots, and kills. No process may report a
+// data race or a panic, and no acknowledged row may be lost.
 func TestRaceRing(t *testing.T) {
 	lasts := raceFor
 	if v := os.Getenv("CQLD_RACE_RING"); v != "" {
@@ -50,7 +50,8 @@ func TestRaceRing(t *testing.T) {
 	w := startWorkload(t, strings.Split(ring.Addresses(), ","), "raced", 1)
 	w.pause.Store(int64(30 * time.Millisecond)) // the detector makes everything ten times slower
 	end := time.Now().Add(lasts)
-	r := &racing{t: t, ring: ring, until: func() bool { return time.Now().Before(end) }, failures: map[string]int{}, grows: lasts >= time.Minute}
+	r := &racing{t: t, ring: ring, until: func() bool { return time.Now().Before(end) }, failures: map[string]int{},
+		grows: lasts >= time.Minute}
 	r.prepare()
 	var all sync.WaitGroup
 	for i := range 4 {
@@ -70,7 +71,8 @@ func TestRaceRing(t *testing.T) {
 	for text, n := range r.failures {
 		t.Logf("%d times: %s", n, text)
 	}
-	t.Logf("%d rows, and %d other statements, %d of which failed; %d operations", len(w.acked), r.done, r.failed, r.operations)
+	t.Logf("%d rows, and %d other statements, %d of which failed; %d operations", len(w.acked), r.done, r.failed,
+		r.operations)
 	if len(w.acked) == 0 || r.done-r.failed < r.done/4 || r.operations == 0 {
 		t.Error("too few operations")
 	}
@@ -233,7 +235,8 @@ func (r *racing) operate() {
 		run(s, "snapshot", "-t", fmt.Sprint("race", n), "raced")
 		run(s, "compact", "raced")
 		run(s, "rebuild", "-k", "raced")
-		for _, args := range [][]string{{"status"}, {"info"}, {"tablestats"}, {"netstats"}, {"tpstats"}, {"compactionstats"}, {"clearsnapshot", "--all"}} {
+		for _, args := range [][]string{{"status"}, {"info"}, {"tablestats"}, {"netstats"}, {"tpstats"},
+			{"compactionstats"}, {"clearsnapshot", "--all"}} {
 			run(s, args...)
 		}
 	}

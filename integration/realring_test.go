@@ -32,9 +32,9 @@ const (
 	realKey     = "a2V5IG9mIHRoZSBpbnRlZ3JhdGlvbiB0ZXN0cw=="
 )
 
-// TestRealAddresses runs a ring whose nodes have a network namespace and an address each, with TLS, logins and permissions. All
-// clients are in a further namespace. Under load from there, the ring changes its members, certificates and its superuser,
-// and no request at QUORUM fails.
+// TestRealAddresses runs a ring whose nodes have a network namespace and an address each, with TLS, logins and
+// permissions. All clients are in a further namespace. Under load from there, the ring changes its members,
+// certificates and its superuser, and no request at QUORUM fails.
 func TestRealAddresses(t *testing.T) {
 	if !netns.Inside() {
 		runInNamespace(t)
@@ -48,7 +48,8 @@ func TestRealAddresses(t *testing.T) {
 	for _, phase := range []struct {
 		name string
 		run  func(*testing.T, *workload)
-	}{{"join", r.join}, {"decommission", r.decommission}, {"replace", r.replace}, {"rotation", r.rotate}, {"superuser", r.recover}} {
+	}{{"join", r.join}, {"decommission", r.decommission}, {"replace", r.replace}, {"rotation", r.rotate},
+		{"superuser", r.recover}} {
 		began := time.Now()
 		phases = append(phases, realPhase{phase.name, began})
 		if !t.Run(phase.name, func(t *testing.T) { phase.run(t, w) }) {
@@ -87,7 +88,8 @@ func reportByPhase(t *testing.T, phases []realPhase, failed []outcome) {
 				continue
 			}
 			if count++; count <= 5 {
-				t.Errorf("%s: a request to %s failed at %s after %v: %v", p.name, o.address, o.at.Format("15:04:05.000"), o.took, o.err)
+				t.Errorf("%s: a request to %s failed at %s after %v: %v", p.name, o.address,
+					o.at.Format("15:04:05.000"), o.took, o.err)
 			}
 		}
 		t.Logf("%s: %d requests failed", p.name, count)
@@ -97,11 +99,12 @@ func reportByPhase(t *testing.T, phases []realPhase, failed []outcome) {
 	}
 }
 
-// realStall is the delay of a process from which a machine is too busy for the deadlines of requests, which are 2 s and more.
+// realStall is the delay of a process from which a machine is too busy for the deadlines of requests, which are 2 s and
+// more.
 const realStall = time.Second
 
-// watchMachine logs when this process was not scheduled for realStall, until the returned function is called. It excuses no
-// failed request.
+// watchMachine logs when this process was not scheduled for realStall, until the returned function is called. It
+// excuses no failed request.
 func watchMachine(t *testing.T) (end func()) {
 	stop, ended := make(chan struct{}), make(chan []string, 1)
 	go func() {
@@ -115,7 +118,8 @@ func watchMachine(t *testing.T) (end func()) {
 			case <-time.After(10 * time.Millisecond):
 			}
 			if late := time.Since(began); late > realStall {
-				seen = append(seen, fmt.Sprintf("%s for %v", began.Format("15:04:05.000"), late.Round(time.Millisecond)))
+				seen = append(seen, fmt.Sprintf("%s for %v", began.Format("15:04:05.000"),
+					late.Round(time.Millisecond)))
 			}
 		}
 	}()
@@ -178,9 +182,11 @@ func startReal(t *testing.T) *realRing {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(built, t.Name())
-	r := &realRing{t: t, root: root, dir: built, certs: filepath.Join(dir, "certs"), password: "first password", roots: x509.NewCertPool()}
+	r := &realRing{t: t, root: root, dir: built, certs: filepath.Join(dir, "certs"), password: "first password",
+		roots: x509.NewCertPool()}
 	file := filepath.Join(dir, "password")
-	o := process.Options{Nodes: realNodes, Spare: realSpare, Hosts: r.network(realNodes + realSpare), Dial: r.dialer(superuser, &r.password),
+	o := process.Options{Nodes: realNodes, Spare: realSpare, Hosts: r.network(realNodes + realSpare),
+		Dial:  r.dialer(superuser, &r.password),
 		Flags: []string{"--superuser", superuser, "--superuser-password-file", file},
 		YAML: []string{"authenticator: PasswordAuthenticator", "authorizer: CassandraAuthorizer",
 			fmt.Sprintf("tables_accounts: [ { name: %s, key: %s, role: %s } ]", realAccount, realKey, superuser)}}
@@ -243,7 +249,8 @@ func (r *realRing) command(t *testing.T, args ...string) string {
 // dialer returns a function that connects over TLS, verifies the certificate for the address, and logs in.
 func (r *realRing) dialer(user string, password *string) process.Dialer {
 	return func(address string) (*cqlclient.Conn, error) {
-		sock, err := tls.DialWithDialer(&net.Dialer{Timeout: 5 * time.Second}, "tcp", address, &tls.Config{RootCAs: r.roots})
+		sock, err := tls.DialWithDialer(&net.Dialer{Timeout: 5 * time.Second}, "tcp", address,
+			&tls.Config{RootCAs: r.roots})
 		if err != nil {
 			return nil, err
 		}
@@ -269,8 +276,10 @@ func (r *realRing) startLoad() *workload {
 
 // environment returns the variables by which the clients' programs use TLS and log in.
 func (r *realRing) environment() []string {
-	return []string{"CQLD_TLS_CA=" + r.ca(), "SSL_CERT_FILE=" + r.ca(), "REQUESTS_CA_BUNDLE=" + r.ca(), "NODE_EXTRA_CA_CERTS=" + r.ca(),
-		"CQLD_USER=" + superuser, "CQLD_PASSWORD=" + r.password, "CQLD_TABLES_ACCOUNT=" + realAccount, "CQLD_TABLES_KEY=" + realKey}
+	return []string{"CQLD_TLS_CA=" + r.ca(), "SSL_CERT_FILE=" + r.ca(), "REQUESTS_CA_BUNDLE=" + r.ca(),
+		"NODE_EXTRA_CA_CERTS=" + r.ca(),
+		"CQLD_USER=" + superuser, "CQLD_PASSWORD=" + r.password, "CQLD_TABLES_ACCOUNT=" + realAccount,
+		"CQLD_TABLES_KEY=" + realKey}
 }
 
 // clients connects every driver, the SDKs of Azure Tables and cqlsh.
@@ -332,15 +341,19 @@ func (r *realRing) cqlsh(t *testing.T) {
 	}
 	shell := func(password, name string) (string, error) {
 		credentials, rc := filepath.Join(r.certs, name+"-credentials"), filepath.Join(r.certs, name+"-cqlshrc")
-		for file, text := range map[string]string{credentials: fmt.Sprintf("[plain_text_auth]\nusername = %s\npassword = %s\n", superuser, password),
-			rc: fmt.Sprintf("[connection]\nssl = true\ntimeout = 20\n[ssl]\ncertfile = %s\nvalidate = true\n[authentication]\ncredentials = %s\n", r.ca(), credentials)} {
+		for file, text := range map[string]string{credentials: fmt.Sprintf("[plain_text_auth]\nusername = "+
+			"%s\npassword = %s\n", superuser, password),
+			rc: fmt.Sprintf("[connection]\nssl = true\ntimeout = 20\n[ssl]\ncertfile = %s\nvalidate = "+
+				"true\n[authentication]\ncredentials = %s\n", r.ca(), credentials)} {
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
-		out, err := exec.CommandContext(t.Context(), cqlsh, "--cqlshrc", rc, "-e", "CREATE KEYSPACE shell WITH replication = "+
-			"{'class': 'SimpleStrategy', 'replication_factor': 3}; CREATE TABLE shell.t (k int PRIMARY KEY, v text); "+
-			"INSERT INTO shell.t (k, v) VALUES (1, 'written'); SELECT v FROM shell.t WHERE k = 1; DROP KEYSPACE shell", host(r.ring.Servers[1])).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), cqlsh, "--cqlshrc", rc, "-e",
+			"CREATE KEYSPACE shell WITH replication = "+
+				"{'class': 'SimpleStrategy', 'replication_factor': 3}; CREATE TABLE shell.t (k int PRIMARY KEY, v text); "+
+				"INSERT INTO shell.t (k, v) VALUES (1, 'written'); SELECT v FROM shell.t WHERE k = 1; DROP KEYSPACE shell",
+			host(r.ring.Servers[1])).CombinedOutput()
 		return string(out), err
 	}
 	if out, err := shell(r.password, "right"); err != nil || !strings.Contains(out, "written") {

@@ -131,8 +131,10 @@ func TestRepairOfOneDatacenter(t *testing.T) {
 			t.Errorf("after the repair, %s has %v", s.Address, got)
 		}
 	}
-	for _, args := range [][]string{{"--in-dc", "dc1"}, {"--in-hosts", internode(t, first) + "," + internode(t, absent)}} {
-		if out, rows := repairs(t, first, append([]string{"ks"}, args...)...); rows != 0 || strings.Contains(out, "skipped") {
+	for _, args := range [][]string{{"--in-dc", "dc1"},
+		{"--in-hosts", internode(t, first) + "," + internode(t, absent)}} {
+		if out, rows := repairs(t, first, append([]string{"ks"}, args...)...); rows != 0 ||
+			strings.Contains(out, "skipped") {
 			t.Errorf("a repair with %v of equal replicas: %s", args, out)
 		}
 	}

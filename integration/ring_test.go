@@ -28,8 +28,8 @@ var shared struct {
 // ringStart bounds the time in which a ring of four agrees; on an idle machine it takes less than three seconds.
 const ringStart = 60 * time.Second
 
-// builtVariable is the environment variable by which a test passes the directory of the built server to the process in which it
-// runs again. That process leaves the directory.
+// builtVariable is the environment variable by which a test passes the directory of the built server to the process in
+// which it runs again. That process leaves the directory.
 const builtVariable = "CQLD_TEST_BUILT"
 
 func TestMain(m *testing.M) {
@@ -48,8 +48,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// cqld builds the server once and returns its path and a directory for data, on the repository's disk. When the test ends without a
-// failure, its own directory in there is removed: those of all tests would be more than 20 GB.
+// cqld builds the server once and returns its path and a directory for data, on the repository's disk. When the test
+// ends without a failure, its own directory in there is removed: those of all tests would be more than 20 GB.
 func cqld(t *testing.T) (binary, dir string) {
 	t.Helper()
 	shared.once.Do(func() {

@@ -12,9 +12,9 @@ import (
 	"cqld/integration/process"
 )
 
-// TestDriversFollowANodeThatLeaves decommissions nodes one after the other, each with some drivers whose control connection is to
-// the leaving node, and others whose control connection is to a remaining node. All must finally know the remaining nodes and
-// tokens, although no request fails on a closed connection.
+// TestDriversFollowANodeThatLeaves decommissions nodes one after the other, each with some drivers whose control
+// connection is to the leaving node, and others whose control connection is to a remaining node. All must finally know
+// the remaining nodes and tokens, although no request fails on a closed connection.
 func TestDriversFollowANodeThatLeaves(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 6})
 	counts := func(nodes int) string { return fmt.Sprintf("%d %d", nodes, 16*nodes) }
@@ -35,12 +35,14 @@ func TestDriversFollowANodeThatLeaves(t *testing.T) {
 }
 
 // TestDecommissionClosesConnectionsLast uses a node while it is decommissioned, as long as it answers. It must serve a
-// driver that is connected to it, and return the whole ring including itself, until it closes its connections; after that,
-// no other node may list it. It must not send REMOVED_NODE for itself: the Python driver would not refresh its ring.
+// driver that is connected to it, and return the whole ring including itself, until it closes its connections; after
+// that, no other node may list it. It must not send REMOVED_NODE for itself: the Python driver would not refresh its
+// ring.
 func TestDecommissionClosesConnectionsLast(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 4})
 	c := dialServer(t, ring.Servers[0])
-	query(t, c, "CREATE KEYSPACE departures WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 2}", cqlclient.Options{})
+	query(t, c, "CREATE KEYSPACE departures WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 2}",
+		cqlclient.Options{})
 	query(t, c, "CREATE TABLE departures.written (k int PRIMARY KEY)", cqlclient.Options{})
 	for left := 3; left >= 2; left-- {
 		leaver := ring.Servers[left]
@@ -69,7 +71,8 @@ func TestDecommissionClosesConnectionsLast(t *testing.T) {
 	}
 }
 
-// askUntilClosed requests the ring from the leaving node until the connection ends, then looks for that node at all others.
+// askUntilClosed requests the ring from the leaving node until the connection ends, then looks for that node at all
+// others.
 func askUntilClosed(t *testing.T, leaver *cqlclient.Conn, others []*cqlclient.Conn) (asked int) {
 	rows := func(c *cqlclient.Conn, text string) (int, error) {
 		a, err := c.Query(text, cqlclient.Options{})
@@ -87,7 +90,8 @@ func askUntilClosed(t *testing.T, leaver *cqlclient.Conn, others []*cqlclient.Co
 		if err1 != nil || err2 != nil {
 			break
 		}
-		a, err := leaver.Query(fmt.Sprintf("INSERT INTO departures.written (k) VALUES (%d)", asked), cqlclient.Options{Consistency: quorum})
+		a, err := leaver.Query(fmt.Sprintf("INSERT INTO departures.written (k) VALUES (%d)", asked),
+			cqlclient.Options{Consistency: quorum})
 		if err != nil {
 			break
 		}
@@ -100,7 +104,8 @@ func askUntilClosed(t *testing.T, leaver *cqlclient.Conn, others []*cqlclient.Co
 	}
 	for i, c := range others {
 		if peers, err := rows(c, "SELECT peer FROM system.peers_v2"); err != nil || peers != len(others)-1 {
-			t.Errorf("after the departing node has closed its connections, node %d knows %d others, want %d: %v", i+1, peers, len(others)-1, err)
+			t.Errorf("after the departing node has closed its connections, node %d knows %d others, want %d: %v", i+1,
+				peers, len(others)-1, err)
 		}
 	}
 	return asked
@@ -126,8 +131,8 @@ func listen(t *testing.T, s *process.Server) <-chan []string {
 	return events
 }
 
-// TestNewNodeEventFollowsReadiness listens for events on every node while another joins: drivers connect when they receive
-// the event, and after a refused connection some wait long (gocql a minute).
+// TestNewNodeEventFollowsReadiness listens for events on every node while another joins: drivers connect when they
+// receive the event, and after a refused connection some wait long (gocql a minute).
 func TestNewNodeEventFollowsReadiness(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 3, Spare: 1})
 	var all []<-chan []string

@@ -23,7 +23,8 @@ const restartTable = "restarts.rows"
 // fillRestarts creates the table and writes its rows at QUORUM, through all servers.
 func fillRestarts(t *testing.T, servers []*process.Server) {
 	t.Helper()
-	askServer(t, servers[0], quorum, "CREATE KEYSPACE restarts WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
+	askServer(t, servers[0], quorum, "CREATE KEYSPACE restarts WITH replication = {'class': 'SimpleStrategy', "+
+		"'replication_factor': 3}")
 	askServer(t, servers[0], quorum, "CREATE TABLE "+restartTable+" (k text PRIMARY KEY, v text)")
 	const writers = 8
 	var writing sync.WaitGroup
@@ -38,7 +39,8 @@ func fillRestarts(t *testing.T, servers []*process.Server) {
 			for k := i; k < rowsOfRestarts+rowsOfRestarts/10; k += writers {
 				text := fmt.Sprintf("INSERT INTO %s (k, v) VALUES ('plain %d', 'v')", restartTable, k)
 				if k >= rowsOfRestarts {
-					text = fmt.Sprintf("INSERT INTO %s (k, v) VALUES ('conditional %d', 'v') IF NOT EXISTS", restartTable, k)
+					text = fmt.Sprintf("INSERT INTO %s (k, v) VALUES ('conditional %d', 'v') IF NOT EXISTS",
+						restartTable, k)
 				}
 				if a, err := c.Query(text, cqlclient.Options{Consistency: quorum}); err != nil || a.Err != nil {
 					t.Error(text, err, a)
@@ -74,7 +76,8 @@ func checkRestarts(t *testing.T, servers []*process.Server, when string) {
 	}{{"ONE", 1}, {"QUORUM", quorum}, {"ALL", 5}} {
 		for _, s := range servers {
 			if n := countRows(t, s, level.code); n != rowsOfRestarts+rowsOfRestarts/10 {
-				t.Errorf("%s, %s sees %d of %d rows at %s", when, s.Address, n, rowsOfRestarts+rowsOfRestarts/10, level.name)
+				t.Errorf("%s, %s sees %d of %d rows at %s", when, s.Address, n, rowsOfRestarts+rowsOfRestarts/10,
+					level.name)
 			}
 		}
 	}
@@ -89,7 +92,8 @@ func countRows(t *testing.T, s *process.Server, level uint16) (n int) {
 	defer c.Close()
 	var state []byte
 	for {
-		a, err := c.Query("SELECT k FROM "+restartTable, cqlclient.Options{Consistency: level, PageSize: 1000, PagingState: state})
+		a, err := c.Query("SELECT k FROM "+restartTable,
+			cqlclient.Options{Consistency: level, PageSize: 1000, PagingState: state})
 		if err != nil || a.Err != nil {
 			t.Fatal(err, a)
 		}
@@ -105,7 +109,8 @@ func nothingToRepair(t *testing.T, s *process.Server, when string) {
 	t.Helper()
 	var report struct{ Rows int64 }
 	out := mustCtl(t, s, "repair", "restarts", "--json")
-	if err := json.Unmarshal([]byte(out[strings.LastIndexByte(out[:len(out)-1], '\n')+1:]), &report); err != nil && json.Unmarshal([]byte(out), &report) != nil {
+	if err := json.Unmarshal([]byte(out[strings.LastIndexByte(out[:len(out)-1], '\n')+1:]), &report); err != nil &&
+		json.Unmarshal([]byte(out), &report) != nil {
 		t.Fatal(err, out)
 	}
 	if report.Rows != 0 {
@@ -175,8 +180,8 @@ func TestRestartAfterMoves(t *testing.T) {
 	nothingToRepair(t, ring.Servers[0], "after the restart")
 }
 
-// TestKillsAfterTheRingGrewAndShrankUnderLoad grows a ring from four nodes to eight and shrinks it to four, twice, under load;
-// then it restarts all nodes, and kills them one after the other.
+// TestKillsAfterTheRingGrewAndShrankUnderLoad grows a ring from four nodes to eight and shrinks it to four, twice,
+// under load; then it restarts all nodes, and kills them one after the other.
 func TestKillsAfterTheRingGrewAndShrankUnderLoad(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 4, Spare: 8})
 	fillRestarts(t, ring.Servers)

@@ -13,17 +13,19 @@ import (
 const (
 	rollingRounds  = 5               // restarts of each of the four nodes
 	rollingBetween = 2 * time.Second // from the agreement of all nodes to the next restart
-	// rollingCrossed bounds the requests, in total, that a client sends while the server ends their connection. A client that does
-	// not run for longer than a draining connection waits, for example during a garbage collection, looks idle. 20 restarts with
-	// 75,000 requests lose at most one; they lost ten before connections held their answers.
+	// rollingCrossed bounds the requests, in total, that a client sends while the server ends their connection. A
+	// client that does not run for longer than a draining connection waits, for example during a garbage collection,
+	// looks idle. 20 restarts with 75,000 requests lose at most one; they lost ten before connections held their
+	// answers.
 	rollingCrossed = 2
-	// rollingTogether is the time within which all threads of a client send again after a pause. The requests that they lose, at most
-	// one for each of a driver's four threads, count as one.
+	// rollingTogether is the time within which all threads of a client send again after a pause. The requests that they
+	// lose, at most one for each of a driver's four threads, count as one.
 	rollingTogether = 50 * time.Millisecond
 )
 
-// TestRollingRestartsFailNoRequest restarts each node of a ring five times under load from drivers that do not retry. No request
-// may fail, except for rollingCrossed. Every second round drains the node before it stops it, as users of nodetool do.
+// TestRollingRestartsFailNoRequest restarts each node of a ring five times under load from drivers that do not retry.
+// No request may fail, except for rollingCrossed. Every second round drains the node before it stops it, as users of
+// nodetool do.
 func TestRollingRestartsFailNoRequest(t *testing.T) {
 	root, err := process.Root()
 	if err != nil {
@@ -79,8 +81,8 @@ func rollingDrivers(root string, names ...string) (chosen []driver) {
 	return chosen
 }
 
-// TestDecommissionFailsNoRequest decommissions two nodes of six, one after the other, under load from drivers that do not
-// retry.
+// TestDecommissionFailsNoRequest decommissions two nodes of six, one after the other, under load from drivers that do
+// not retry.
 func TestDecommissionFailsNoRequest(t *testing.T) {
 	root, err := process.Root()
 	if err != nil {
@@ -103,8 +105,8 @@ func TestDecommissionFailsNoRequest(t *testing.T) {
 	}
 }
 
-// stallMost bounds the scheduling delay of a process: a server ends a connection on which nothing arrived for about twice as long,
-// and cannot distinguish a client that is not scheduled from an idle one.
+// stallMost bounds the scheduling delay of a process: a server ends a connection on which nothing arrived for about
+// twice as long, and cannot distinguish a client that is not scheduled from an idle one.
 const stallMost = 75 * time.Millisecond
 
 // watchStalls counts how often this process was not scheduled for stallMost, until the returned function is called.
@@ -135,8 +137,8 @@ func watchStalls(t *testing.T) (count func() int) {
 	}
 }
 
-// judgeRolling fails the test for every failed request that is not excused (for all drivers together), and if fewer than least were
-// answered.
+// judgeRolling fails the test for every failed request that is not excused (for all drivers together), and if fewer
+// than least were answered.
 func (l *load) judgeRolling(t *testing.T, least int, excused *int) {
 	if l.installed != nil {
 		missing(t, "the "+l.name+" driver", l.installed.Error())

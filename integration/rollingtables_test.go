@@ -22,9 +22,9 @@ import (
 	"cqld/integration/process"
 )
 
-// TestRollingRestartsFailNoTablesRequest restarts each node of a ring under load from clients of Azure Tables that keep their
-// connections and do not retry. Each writes and reads at all nodes in turn. Every second round drains the node before it stops
-// it. One node is decommissioned at the end.
+// TestRollingRestartsFailNoTablesRequest restarts each node of a ring under load from clients of Azure Tables that keep
+// their connections and do not retry. Each writes and reads at all nodes in turn. Every second round drains the node
+// before it stops it. One node is decommissioned at the end.
 func TestRollingRestartsFailNoTablesRequest(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 5})
 	a := askTables(t, ring)
@@ -67,7 +67,8 @@ func TestRollingRestartsFailNoTablesRequest(t *testing.T) {
 			t.Error(f)
 		}
 	}
-	t.Logf("%d requests were answered, %d went to another node because a node did not listen, %d connections ended with an answer",
+	t.Logf("%d requests were answered, %d went to another node because a node did not listen, %d connections ended "+
+		"with an answer",
 		answered, elsewhere, ended)
 	if answered < 1000 || ended < int64(rounds*len(ring.Servers)) {
 		t.Error("too few requests, or too few connections that ended with a response")
@@ -115,7 +116,8 @@ func (w *tablesWorker) run(stop <-chan struct{}) {
 		}
 		switch {
 		case err != nil:
-			w.failed = append(w.failed, fmt.Sprintf("%s at %s: %s %s: %v", time.Now().Format("15:04:05.000"), s.Address, method, path, err))
+			w.failed = append(w.failed, fmt.Sprintf("%s at %s: %s %s: %v", time.Now().Format("15:04:05.000"),
+				s.Address, method, path, err))
 		default:
 			w.answered.Add(1)
 		}
@@ -129,8 +131,8 @@ func (w *tablesWorker) run(stop <-chan struct{}) {
 	}
 }
 
-// connect returns a connection to the i-th node, or to the next one that listens. It does not use a connection that the server has
-// ended, which clients detect before they send.
+// connect returns a connection to the i-th node, or to the next one that listens. It does not use a connection that the
+// server has ended, which clients detect before they send.
 func (w *tablesWorker) connect(i int) (*process.Server, *tablesConn) {
 	for range w.servers {
 		s := w.servers[(w.id+i)%len(w.servers)]
@@ -175,7 +177,8 @@ func (c *tablesConn) ask(s *process.Server, method, path, body string) (*http.Re
 	req.Header.Set("x-ms-date", date)
 	req.Header.Set("x-ms-version", "2019-02-02")
 	req.Header.Set("Accept", "application/json;odata=nometadata")
-	req.Header.Set("Authorization", "SharedKey "+account+":"+client.Sign(key, client.StringToSign(method, contentType, date, account, target, "")))
+	req.Header.Set("Authorization", "SharedKey "+account+":"+client.Sign(key,
+		client.StringToSign(method, contentType, date, account, target, "")))
 	c.SetDeadline(time.Now().Add(30 * time.Second))
 	if err := req.Write(c); err != nil {
 		return nil, err

@@ -42,8 +42,8 @@ type sparkRead struct {
 	bytes    int64 // of the values
 }
 
-// TestSpark reads and writes tables with Apache Spark and its unmodified Cassandra connector. The connector divides a table into
-// partitions by system.size_estimates. CQLD_SPARK_ROWS=1000000 reads a table of that many rows.
+// TestSpark reads and writes tables with Apache Spark and its unmodified Cassandra connector. The connector divides a
+// table into partitions by system.size_estimates. CQLD_SPARK_ROWS=1000000 reads a table of that many rows.
 func TestSpark(t *testing.T) {
 	root, err := process.Root()
 	if err != nil {
@@ -55,12 +55,14 @@ func TestSpark(t *testing.T) {
 	rows := int64(sparkRows)
 	if text := os.Getenv("CQLD_SPARK_ROWS"); text != "" {
 		if rows, err = strconv.ParseInt(text, 10, 64); err != nil || rows < sparkRows/2 {
-			t.Fatalf("CQLD_SPARK_ROWS is %q: want a number of at least %d, so that there is something to split", text, sparkRows/2)
+			t.Fatalf("CQLD_SPARK_ROWS is %q: want a number of at least %d, so that there is something to split", text,
+				sparkRows/2)
 		}
 	}
 	conns := dial(t)
 	keyspace(t, conns[0], sparkKeyspace, sparkFactor)
-	query(t, conns[0], "CREATE TABLE spark.big (k int, c int, v bigint, s text, PRIMARY KEY (k, c))", cqlclient.Options{})
+	query(t, conns[0], "CREATE TABLE spark.big (k int, c int, v bigint, s text, PRIMARY KEY (k, c))",
+		cqlclient.Options{})
 	query(t, conns[0], "CREATE TABLE spark.written (k bigint PRIMARY KEY, v bigint, s text)", cqlclient.Options{})
 	began := time.Now()
 	want := loadForSpark(t, rows/sparkPartition)
@@ -128,7 +130,8 @@ func sparkBatch(id []byte, k int64) (batch []cqlclient.Statement, total sparkRea
 		total.crc += int64(crc32.ChecksumIEEE(s))
 		total.bytes += int64(4 + 4 + 8 + len(s))
 		batch = append(batch, cqlclient.Statement{ID: id, Values: []cqlclient.Value{
-			{Bytes: binary.BigEndian.AppendUint32(nil, uint32(k))}, {Bytes: binary.BigEndian.AppendUint32(nil, uint32(c))},
+			{Bytes: binary.BigEndian.AppendUint32(nil, uint32(k))},
+			{Bytes: binary.BigEndian.AppendUint32(nil, uint32(c))},
 			{Bytes: binary.BigEndian.AppendUint64(nil, uint64(v))}, {Bytes: s}}})
 	}
 	return batch, total
@@ -157,8 +160,8 @@ func sendBatch(c *cqlclient.Conn, batch []cqlclient.Statement) error {
 	}
 }
 
-// checkEstimates reads system.size_estimates as planners do: the ranges of all nodes cover the ring once, and the estimated numbers
-// of partitions and bytes are correct within a factor of two.
+// checkEstimates reads system.size_estimates as planners do: the ranges of all nodes cover the ring once, and the
+// estimated numbers of partitions and bytes are correct within a factor of two.
 func checkEstimates(t *testing.T, conns []*cqlclient.Conn, want sparkRead) {
 	t.Helper()
 	var ring, partitions, size float64
@@ -200,7 +203,8 @@ func (o sparkOutput) line(kind string) string {
 	return o[kind][0]
 }
 
-// sparkSplits are the split sizes in MB that the program tries. The last one is the connector's default and larger than the table.
+// sparkSplits are the split sizes in MB that the program tries. The last one is the connector's default and larger than
+// the table.
 const sparkSplits = "1,4,512"
 
 // runSpark executes the program; each of its checks is a subtest.
@@ -242,19 +246,24 @@ func runSpark(t *testing.T, root string) sparkOutput {
 // sparkCommand returns the program's process: two threads, 1 GiB of heap.
 func sparkCommand(ctx context.Context, root, dir, addresses string) *exec.Cmd {
 	in := func(path string) string { return filepath.Join(root, path) }
-	args := []string{"-Xmx1g", "-Djava.io.tmpdir=" + dir, "-Dlog4j2.configurationFile=" + in("integration/drivers/spark/log4j2.properties")}
+	args := []string{"-Xmx1g", "-Djava.io.tmpdir=" + dir, "-Dlog4j2.configurationFile=" +
+		in("integration/drivers/spark/log4j2.properties")}
 	// Spark needs these packages of the JDK; spark-submit opens them too.
-	for _, p := range []string{"lang", "lang.invoke", "lang.reflect", "io", "net", "nio", "util", "util.concurrent", "util.concurrent.atomic"} {
+	for _, p := range []string{"lang", "lang.invoke", "lang.reflect", "io", "net", "nio", "util", "util.concurrent",
+		"util.concurrent.atomic"} {
 		args = append(args, "--add-opens=java.base/java."+p+"=ALL-UNNAMED")
 	}
 	for _, p := range []string{"sun.nio.ch", "sun.nio.cs", "sun.security.action", "sun.util.calendar"} {
 		args = append(args, "--add-opens=java.base/"+p+"=ALL-UNNAMED")
 	}
-	cmd := exec.CommandContext(ctx, "java", append(args, "-cp", in(".tools/spark/lib/*")+":"+in(".tools/spark/classes"), "SparkSuite")...)
+	cmd := exec.CommandContext(ctx, "java", append(args, "-cp",
+		in(".tools/spark/lib/*")+":"+in(".tools/spark/classes"), "SparkSuite")...)
 	cmd.Dir = dir
 	cmd.WaitDelay = 5 * time.Second
-	cmd.Env = append(os.Environ(), "SPARK_LOCAL_IP=127.0.0.1", "SPARK_LOCAL_HOSTNAME=localhost", "CQLD_CONTACT_POINTS="+addresses,
-		"CQLD_KEYSPACE="+sparkKeyspace, "CQLD_SPARK_DIR="+dir, "CQLD_SPARK_SPLITS="+sparkSplits, fmt.Sprintf("CQLD_SPARK_WRITTEN=%d", int(sparkWritten)))
+	cmd.Env = append(os.Environ(), "SPARK_LOCAL_IP=127.0.0.1", "SPARK_LOCAL_HOSTNAME=localhost",
+		"CQLD_CONTACT_POINTS="+addresses,
+		"CQLD_KEYSPACE="+sparkKeyspace, "CQLD_SPARK_DIR="+dir, "CQLD_SPARK_SPLITS="+sparkSplits,
+		fmt.Sprintf("CQLD_SPARK_WRITTEN=%d", int(sparkWritten)))
 	return cmd
 }
 
@@ -296,7 +305,8 @@ func checkWritten(t *testing.T, c *cqlclient.Conn) {
 		a := query(t, c, "SELECT k, v, s FROM spark.written", o)
 		for _, r := range a.Rows {
 			k := int64(binary.BigEndian.Uint64(r[0]))
-			if v := int64(binary.BigEndian.Uint64(r[1])); v != k*k || string(r[2]) != fmt.Sprint("row ", k) || seen[k] || k < 0 || k >= sparkWritten {
+			if v := int64(binary.BigEndian.Uint64(r[1])); v != k*k || string(r[2]) != fmt.Sprint("row ", k) ||
+				seen[k] || k < 0 || k >= sparkWritten {
 				t.Fatalf("Spark wrote (%d, %d, %q), or it is duplicated", k, v, r[2])
 			}
 			seen[k] = true

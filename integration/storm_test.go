@@ -34,10 +34,10 @@ const (
 	superuserName = "admin" // the default
 )
 
-// TestStormBeforeAuthentication opens 10,000 connections that never authenticate, from 250 addresses: silent ones, half-sent
-// headers and bodies, compression bombs, and TLS handshakes that are complete, half or garbage. The latencies of a client
-// that logged in before are compared with those while the same connections go to a listener that only reads, so that the
-// cost of opening them counts on both sides. A machine with other load gets further rounds.
+// TestStormBeforeAuthentication opens 10,000 connections that never authenticate, from 250 addresses: silent ones,
+// half-sent headers and bodies, compression bombs, and TLS handshakes that are complete, half or garbage. The latencies
+// of a client that logged in before are compared with those while the same connections go to a listener that only
+// reads, so that the cost of opening them counts on both sides. A machine with other load gets further rounds.
 func TestStormBeforeAuthentication(t *testing.T) {
 	raiseFileLimit(t)
 	server, password, config := startStormed(t)
@@ -102,8 +102,8 @@ func raiseFileLimit(t *testing.T) {
 	}
 }
 
-// startStormed starts a node with authentication and optional TLS. It returns the generated password of its superuser, and
-// the configuration of TLS clients.
+// startStormed starts a node with authentication and optional TLS. It returns the generated password of its superuser,
+// and the configuration of TLS clients.
 func startStormed(t *testing.T) (s *process.Server, password string, config *tls.Config) {
 	t.Helper()
 	binary, dir := cqld(t)
@@ -121,7 +121,8 @@ func startStormed(t *testing.T) (s *process.Server, password string, config *tls
 		t.Fatal(err)
 	}
 	pem := filepath.Join(dir, "certs", filepath.Base(s.Dir)+".pem")
-	if err := s.Configure("authenticator: PasswordAuthenticator", "client_encryption_options:", "  enabled: true", "  optional: true",
+	if err := s.Configure("authenticator: PasswordAuthenticator", "client_encryption_options:", "  enabled: true",
+		"  optional: true",
 		"  certificate: "+pem, "  private_key: "+pem); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +140,8 @@ func startStormed(t *testing.T) (s *process.Server, password string, config *tls
 			c, err := cqlclient.DialAs(s.Address, 4, superuserName, password)
 			if err == nil {
 				c.Close()
-				return s, password, &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the storm does not care who answers
+				//nolint:gosec // the storm does not care who answers
+				return s, password, &tls.Config{InsecureSkipVerify: true}
 			}
 		}
 		if time.Now().After(late) {

@@ -38,8 +38,8 @@ type browserReport struct {
 	Entity, Unsigned, Insert, Remove, Forbidden seen
 }
 
-// TestTablesInABrowser makes Chromium read a table with a SAS from a page of another origin, which the service's CORS rules allow,
-// and from a third one, which they do not.
+// TestTablesInABrowser makes Chromium read a table with a SAS from a page of another origin, which the service's CORS
+// rules allow, and from a third one, which they do not.
 func TestTablesInABrowser(t *testing.T) {
 	root, err := process.Root()
 	if err != nil {
@@ -56,15 +56,17 @@ func TestTablesInABrowser(t *testing.T) {
 	for p := range 5 {
 		var changes []client.Change
 		for r := range 70 {
-			changes = append(changes, client.Change{Method: "POST", Body: fmt.Appendf(nil, `{"PartitionKey":"p%d","RowKey":"r%03d","n":%d}`, p, r, p*70+r)})
+			changes = append(changes, client.Change{Method: "POST",
+				Body: fmt.Appendf(nil, `{"PartitionKey":"p%d","RowKey":"r%03d","n":%d}`, p, r, p*70+r)})
 		}
 		a.must(p, client.Transaction("Browsed", changes), 202)
 	}
 	allowed, denied := servePage(t, page), servePage(t, page)
 	properties := func(rules string) {
 		t.Helper()
-		a.must(0, client.Request{Method: "PUT", Path: "/", Query: "restype=service&comp=properties", ContentType: "application/xml",
-			Body: []byte("<StorageServiceProperties><Cors>" + rules + "</Cors></StorageServiceProperties>")}, 202)
+		a.must(0, client.Request{Method: "PUT", Path: "/", Query: "restype=service&comp=properties",
+			ContentType: "application/xml",
+			Body:        []byte("<StorageServiceProperties><Cors>" + rules + "</Cors></StorageServiceProperties>")}, 202)
 	}
 	properties("<CorsRule><AllowedOrigins>" + allowed.url + "</AllowedOrigins><AllowedMethods>GET,DELETE</AllowedMethods><AllowedHeaders>accept,x-ms-*,dataserviceversion,if-match</AllowedHeaders>" +
 		"<ExposedHeaders>x-ms-*,etag</ExposedHeaders><MaxAgeInSeconds>60</MaxAgeInSeconds></CorsRule>")
@@ -93,7 +95,8 @@ func TestTablesInABrowser(t *testing.T) {
 		t.Errorf("an entity: %+v", r.Entity)
 	}
 	if r.Unsigned.Status == 200 || r.Insert.Hidden == "" || r.Forbidden.Hidden == "" {
-		t.Errorf("without a signature %+v, by a method %+v and with a header %+v that no rule allows", r.Unsigned, r.Insert, r.Forbidden)
+		t.Errorf("without a signature %+v, by a method %+v and with a header %+v that no rule allows", r.Unsigned,
+			r.Insert, r.Forbidden)
 	}
 	// The rules permit the request, the SAS does not permit the deletion, and the page may read the refusal.
 	if r.Remove.Status != 403 || !strings.Contains(r.Remove.Body, "AuthorizationPermissionMismatch") {
@@ -161,8 +164,8 @@ func groupEnds(t *testing.T, group int) {
 	}
 }
 
-// allDefunct reports whether every process of a group has ended. Some containers have no init process that collects those whose
-// parent has ended.
+// allDefunct reports whether every process of a group has ended. Some containers have no init process that collects
+// those whose parent has ended.
 func allDefunct(group int) bool {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, name := range stats {
@@ -183,7 +186,8 @@ func (s *site) visit(t *testing.T, chromium, fragment string) browserReport {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	args := []string{"--headless", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking", "--remote-debugging-port=0", "--user-data-dir=" + t.TempDir()}
+	args := []string{"--headless", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+		"--disable-background-networking", "--remote-debugging-port=0", "--user-data-dir=" + t.TempDir()}
 	if os.Geteuid() == 0 {
 		args = append(args, "--no-sandbox") // Chromium refuses to set the sandbox up as root
 	}

@@ -35,17 +35,21 @@ func tablesRestart(t *testing.T, ring *process.Ring, a *tables) {
 	for p := range 7 {
 		var changes []client.Change
 		for r := range 40 {
-			changes = append(changes, client.Change{Method: "POST", Body: fmt.Appendf(nil, `{"PartitionKey":"p%d","RowKey":"r%02d","n":%d}`, p, r, p*40+r)})
+			changes = append(changes, client.Change{Method: "POST",
+				Body: fmt.Appendf(nil, `{"PartitionKey":"p%d","RowKey":"r%02d","n":%d}`, p, r, p*40+r)})
 		}
 		a.must(p, client.Transaction("Restarts", changes), 202)
 	}
-	acl := client.Request{Method: "PUT", Path: "/Restarts", Query: "comp=acl", Body: []byte(policyXML), ContentType: "application/xml"}
+	acl := client.Request{Method: "PUT", Path: "/Restarts", Query: "comp=acl", Body: []byte(policyXML),
+		ContentType: "application/xml"}
 	a.must(1, acl, 204)
 	rule := `<StorageServiceProperties><Cors><CorsRule><AllowedOrigins>http://kept.example.com</AllowedOrigins><AllowedMethods>GET</AllowedMethods><AllowedHeaders>*</AllowedHeaders><ExposedHeaders>*</ExposedHeaders><MaxAgeInSeconds>7</MaxAgeInSeconds></CorsRule></Cors></StorageServiceProperties>`
-	properties := client.Request{Method: "PUT", Path: "/", Query: "restype=service&comp=properties", Body: []byte(rule), ContentType: "application/xml"}
+	properties := client.Request{Method: "PUT", Path: "/", Query: "restype=service&comp=properties",
+		Body: []byte(rule), ContentType: "application/xml"}
 	a.must(2, properties, 202)
 	page := a.must(0, filtered("Restarts", "n ge 5", "$top=100"), 200)
-	names := a.must(1, client.Request{Method: "GET", Path: "/Tables", Query: "$top=1&$filter=" + url.PathEscape("TableName ge 'A'")}, 200)
+	names := a.must(1, client.Request{Method: "GET", Path: "/Tables", Query: "$top=1&$filter=" +
+		url.PathEscape("TableName ge 'A'")}, 200)
 	ring.Stop()
 	for _, s := range ring.Servers {
 		if err := s.Start(); err != nil {
@@ -74,7 +78,8 @@ func tablesRestart(t *testing.T, ring *process.Ring, a *tables) {
 	if r := a.must(0, properties, 200); !strings.Contains(string(r.Body), "http://kept.example.com") {
 		t.Errorf("the properties after a restart: %s", r.Body)
 	}
-	if r := a.must(3, client.Request{Method: "GET", Path: "/Tables('restarts')"}, 200); !strings.Contains(string(r.Body), `"Restarts"`) {
+	if r := a.must(3, client.Request{Method: "GET", Path: "/Tables('restarts')"},
+		200); !strings.Contains(string(r.Body), `"Restarts"`) {
 		t.Errorf("the name after a restart: %s", r.Body)
 	}
 }
@@ -101,8 +106,8 @@ type journal struct {
 	refused []string
 }
 
-// tablesKills kills a node, and then all, while entities are inserted and updated through all nodes: each acknowledged one exists
-// afterwards. (Azurite writes a snapshot every five seconds and loses later changes.)
+// tablesKills kills a node, and then all, while entities are inserted and updated through all nodes: each acknowledged
+// one exists afterwards. (Azurite writes a snapshot every five seconds and loses later changes.)
 func tablesKills(t *testing.T, ring *process.Ring, a *tables) {
 	a.t = t
 	a.create("Kills")
@@ -224,7 +229,8 @@ func (j *journal) judge(t *testing.T, a *tables) {
 		}
 	}
 	if lost+stale+made > 0 {
-		t.Errorf("of %d acknowledged entities %d are lost, %d are not as acknowledged, %d were never written", len(j.acked), lost, stale, made)
+		t.Errorf("of %d acknowledged entities %d are lost, %d are not as acknowledged, %d were never written",
+			len(j.acked), lost, stale, made)
 	}
 	if len(j.acked) < 200 {
 		t.Errorf("only %d entities were acknowledged", len(j.acked))

@@ -27,7 +27,8 @@ func TestTablesRacingInserts(t *testing.T) {
 		statuses := make([]int, racers)
 		for i := range racers {
 			wg.Go(func() {
-				r, err := a.nodes[i%4].Do(t.Context(), insert("raceInserts", fmt.Sprintf(`{"PartitionKey":"p%d","RowKey":"r%d","by":%d}`, round%3, round, i)))
+				r, err := a.nodes[i%4].Do(t.Context(), insert("raceInserts",
+					fmt.Sprintf(`{"PartitionKey":"p%d","RowKey":"r%d","by":%d}`, round%3, round, i)))
 				if err == nil {
 					statuses[i] = r.Status
 				}
@@ -60,8 +61,8 @@ func TestTablesRacingInserts(t *testing.T) {
 	fewInDoubt(t, doubt, rounds*racers)
 }
 
-// TestTablesRacingUpdates counts by reading and updating with If-Match: no acknowledged increment is lost, and no refused one is
-// applied.
+// TestTablesRacingUpdates counts by reading and updating with If-Match: no acknowledged increment is lost, and no
+// refused one is applied.
 func TestTablesRacingUpdates(t *testing.T) {
 	a := askTables(t, sharedRing(t))
 	a.create("raceUpdates")
@@ -82,7 +83,9 @@ func TestTablesRacingUpdates(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				u, err := a.nodes[(i+1)%4].Do(t.Context(), client.Request{Method: "PUT", Path: client.EntityPath("raceUpdates", "p", "counter"), Body: fmt.Appendf(nil, `{"n":%d}`, e.N+1), IfMatch: r.Header.Get("ETag")})
+				u, err := a.nodes[(i+1)%4].Do(t.Context(),
+					client.Request{Method: "PUT", Path: client.EntityPath("raceUpdates", "p", "counter"),
+						Body: fmt.Appendf(nil, `{"n":%d}`, e.N+1), IfMatch: r.Header.Get("ETag")})
 				switch {
 				case err != nil:
 					t.Error(err)
@@ -103,8 +106,10 @@ func TestTablesRacingUpdates(t *testing.T) {
 	}
 	wg.Wait()
 	var e struct{ N int64 }
-	if r := a.must(3, get("raceUpdates", "p", "counter"), 200); json.Unmarshal(r.Body, &e) != nil || e.N < done.Load() || e.N > done.Load()+doubt.Load() {
-		t.Errorf("%d updates were acknowledged, %d refused, %d in doubt; the counter is %s", done.Load(), refused.Load(), doubt.Load(), r.Body)
+	if r := a.must(3, get("raceUpdates", "p", "counter"), 200); json.Unmarshal(r.Body, &e) != nil ||
+		e.N < done.Load() || e.N > done.Load()+doubt.Load() {
+		t.Errorf("%d updates were acknowledged, %d refused, %d in doubt; the counter is %s", done.Load(),
+			refused.Load(), doubt.Load(), r.Body)
 	}
 	fewInDoubt(t, doubt.Load(), done.Load())
 	t.Logf("%d updates, %d refused, %d in doubt", done.Load(), refused.Load(), doubt.Load())
@@ -113,8 +118,8 @@ func TestTablesRacingUpdates(t *testing.T) {
 // timedOut reports whether the outcome of a change is unknown, which is returned only if other changes overtook it.
 func timedOut(r *client.Response) bool { return r.Status == 500 && r.Code() == "OperationTimedOut" }
 
-// fewInDoubt permits some changes with an unknown outcome, as on a machine that is busy with other work: half as many as were
-// acknowledged, because an overwritten change cannot be distinguished from one that was not made.
+// fewInDoubt permits some changes with an unknown outcome, as on a machine that is busy with other work: half as many
+// as were acknowledged, because an overwritten change cannot be distinguished from one that was not made.
 func fewInDoubt(t *testing.T, doubt, done int64) {
 	t.Helper()
 	if 2*doubt > done {
@@ -122,8 +127,8 @@ func fewInDoubt(t *testing.T, doubt, done int64) {
 	}
 }
 
-// TestTablesRacingBatches makes writers replace the same rows by transactions, and reads them: all rows are always of one
-// writer.
+// TestTablesRacingBatches makes writers replace the same rows by transactions, and reads them: all rows are always of
+// one writer.
 func TestTablesRacingBatches(t *testing.T) {
 	a := askTables(t, sharedRing(t))
 	a.create("raceBatches")
@@ -131,7 +136,8 @@ func TestTablesRacingBatches(t *testing.T) {
 	batch := func(by int) client.Request {
 		var changes []client.Change
 		for r := range rows {
-			changes = append(changes, client.Change{Method: "PUT", PartitionKey: "p", RowKey: fmt.Sprintf("r%02d", r), Body: fmt.Appendf(nil, `{"by":%d}`, by)})
+			changes = append(changes, client.Change{Method: "PUT", PartitionKey: "p", RowKey: fmt.Sprintf("r%02d", r),
+				Body: fmt.Appendf(nil, `{"by":%d}`, by)})
 		}
 		return client.Transaction("raceBatches", changes)
 	}

@@ -25,7 +25,8 @@ import (
 func gocqlSession(t *testing.T) *gocql.Session {
 	t.Helper()
 	cluster := gocql.NewCluster(strings.Split(sharedRing(t).Addresses(), ",")...)
-	cluster.Consistency, cluster.Timeout, cluster.Keyspace = gocql.Quorum, 10*time.Second, azuretables.DevelopmentAccount
+	cluster.Consistency, cluster.Timeout, cluster.Keyspace = gocql.Quorum, 10*time.Second,
+		azuretables.DevelopmentAccount
 	session, err := cluster.CreateSession()
 	if err != nil {
 		t.Fatal(err)
@@ -70,13 +71,15 @@ func TestTablesRowsWrittenByHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for column, want := range map[string]any{"name": "John", "age": 55, "finished": true, "hours": 4.25, "steps": int64(9000000000), "id": id, "photo": []byte{0, 255, 1},
+	for column, want := range map[string]any{"name": "John", "age": 55, "finished": true, "hours": 4.25,
+		"steps": int64(9000000000), "id": id, "photo": []byte{0, 255, 1},
 		"born": time.Date(1955, 6, 1, 12, 0, 0, 123e6, time.UTC), "born@ticks": int16(4567)} {
 		if !reflect.DeepEqual(row[column], want) {
 			t.Errorf("column %s is %T %v, want %T %v", column, row[column], row[column], want, want)
 		}
 	}
-	a.must(2, client.Request{Method: "PATCH", Path: client.EntityPath("ByHttp", "New York__Full", "1234__John__M__55"), Body: []byte(`{"age":"fifty-five"}`), IfMatch: "*"}, 204)
+	a.must(2, client.Request{Method: "PATCH", Path: client.EntityPath("ByHttp", "New York__Full", "1234__John__M__55"),
+		Body: []byte(`{"age":"fifty-five"}`), IfMatch: "*"}, 204)
 	row = map[string]any{}
 	if err := session.Query(`SELECT age, "age@Edm.String" FROM byhttp`).MapScan(row); err != nil {
 		t.Fatal(err)
@@ -88,7 +91,8 @@ func TestTablesRowsWrittenByHTTP(t *testing.T) {
 	if err := session.Query(`SELECT age FROM byhttp`).Scan(&age); err != nil || age != nil {
 		t.Errorf("the value of the former type still exists: %v %v", age, err)
 	}
-	a.must(3, client.Request{Method: "DELETE", Path: client.EntityPath("ByHttp", "New York__Full", "1234__John__M__55"), IfMatch: "*"}, 204)
+	a.must(3, client.Request{Method: "DELETE", Path: client.EntityPath("ByHttp", "New York__Full",
+		"1234__John__M__55"), IfMatch: "*"}, 204)
 	if n := session.Query(`SELECT * FROM byhttp`).Iter().NumRows(); n != 0 {
 		t.Errorf("%d rows after a delete", n)
 	}
@@ -101,7 +105,8 @@ func TestTablesRowsWrittenByHTTP(t *testing.T) {
 	}
 }
 
-// TestTablesRowsWrittenByCQL shows that a row written in CQL is an entity with typed properties, also in a table created in CQL.
+// TestTablesRowsWrittenByCQL shows that a row written in CQL is an entity with typed properties, also in a table
+// created in CQL.
 func TestTablesRowsWrittenByCQL(t *testing.T) {
 	a := askTables(t, sharedRing(t))
 	a.create("ByCql")
@@ -121,14 +126,17 @@ func TestTablesRowsWrittenByCQL(t *testing.T) {
 	}
 	for node := range 4 {
 		third := fields(t, a.must(node, minimal(get("ByCql", "p", "third")), 200))
-		for name, want := range map[string]any{"n": 3.0, "txt": "Grüße", "small": 7.0, "f": 1.5, "big": "9000000000", "big@odata.type": "Edm.Int64", "b": "AP8=", "b@odata.type": "Edm.Binary",
-			"ts": "2020-01-02T03:04:05.678Z", "ts@odata.type": "Edm.DateTime", "v": "12345678901234567890", "l": "[1, 2]"} {
+		for name, want := range map[string]any{"n": 3.0, "txt": "Grüße", "small": 7.0, "f": 1.5, "big": "9000000000",
+			"big@odata.type": "Edm.Int64", "b": "AP8=", "b@odata.type": "Edm.Binary",
+			"ts": "2020-01-02T03:04:05.678Z", "ts@odata.type": "Edm.DateTime", "v": "12345678901234567890",
+			"l": "[1, 2]"} {
 			if third[name] != want {
 				t.Errorf("node %d: property %s is %v, want %v", node+1, name, third[name], want)
 			}
 		}
 	}
-	if got := fields(t, a.must(1, minimal(get("ByCql", "p", "second")), 200)); !reflect.DeepEqual(got, map[string]any{"PartitionKey": "p", "RowKey": "second", "n": 2.0}) {
+	if got := fields(t, a.must(1, minimal(get("ByCql", "p", "second")), 200)); !reflect.DeepEqual(got,
+		map[string]any{"PartitionKey": "p", "RowKey": "second", "n": 2.0}) {
 		t.Errorf("the second: %v", got)
 	}
 	r := a.must(2, filtered("Registrations", "PartitionKey eq '2011 New York City Marathon__Full'", ""), 200)
@@ -138,18 +146,20 @@ func TestTablesRowsWrittenByCQL(t *testing.T) {
 			Bib    int
 		}
 	}
-	if err := json.Unmarshal(r.Body, &page); err != nil || len(page.Value) != 2 || page.Value[0].RowKey != "0001__Ann__F__30" || page.Value[1].Bib != 1234 {
+	if err := json.Unmarshal(r.Body, &page); err != nil || len(page.Value) != 2 ||
+		page.Value[0].RowKey != "0001__Ann__F__30" || page.Value[1].Bib != 1234 {
 		t.Errorf("a table made by CQL: %s", r.Body)
 	}
-	a.must(3, client.Request{Method: "PATCH", Path: client.EntityPath("registrations", "2011 New York City Marathon__Full", "0001__Ann__F__30"), Body: []byte(`{"finished":true}`), IfMatch: "*"}, 204)
+	a.must(3, client.Request{Method: "PATCH", Path: client.EntityPath("registrations",
+		"2011 New York City Marathon__Full", "0001__Ann__F__30"), Body: []byte(`{"finished":true}`), IfMatch: "*"}, 204)
 	var finished bool
 	if err := session.Query(`SELECT finished FROM registrations WHERE race = '2011 New York City Marathon__Full' AND runner = '0001__Ann__F__30'`).Scan(&finished); err != nil || !finished {
 		t.Errorf("merged over HTTP: %v %v", finished, err)
 	}
 }
 
-// TestTablesReflectCQLChanges shows that times to live, deletes and updates in CQL affect entities; an update changes the
-// ETag.
+// TestTablesReflectCQLChanges shows that times to live, deletes and updates in CQL affect entities; an update changes
+// the ETag.
 func TestTablesReflectCQLChanges(t *testing.T) {
 	a := askTables(t, sharedRing(t))
 	a.create("Mixed")
@@ -168,9 +178,11 @@ func TestTablesReflectCQLChanges(t *testing.T) {
 	if r.Header.Get("ETag") == before || !strings.Contains(string(r.Body), `"n":2`) {
 		t.Errorf("after an update in CQL: %s %s, before %s", r.Header.Get("ETag"), r.Body, before)
 	}
-	a.must(2, client.Request{Method: "PUT", Path: client.EntityPath("Mixed", "p", "r"), Body: []byte(`{"n":3}`), IfMatch: before}, 412)
+	a.must(2, client.Request{Method: "PUT", Path: client.EntityPath("Mixed", "p", "r"), Body: []byte(`{"n":3}`),
+		IfMatch: before}, 412)
 	exec("DELETE n FROM mixed" + key)
-	if got := fields(t, a.must(3, get("Mixed", "p", "r"), 200)); !reflect.DeepEqual(got, map[string]any{"PartitionKey": "p", "RowKey": "r", "s": "x"}) {
+	if got := fields(t, a.must(3, get("Mixed", "p", "r"), 200)); !reflect.DeepEqual(got,
+		map[string]any{"PartitionKey": "p", "RowKey": "r", "s": "x"}) {
 		t.Errorf("after a column was deleted: %v", got)
 	}
 	exec("UPDATE mixed USING TTL 600 SET s = 'gone one day'" + key)
@@ -225,7 +237,8 @@ func TestTablesInCqlsh(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	text := strings.Join(strings.Fields(string(out)), " ")
-	for _, want := range []string{"PartitionKey | RowKey | age | large | yes", "p | r | 39 | 933311100 | True", `PRIMARY KEY ("PartitionKey", "RowKey")`, "age int", "large bigint", "yes boolean"} {
+	for _, want := range []string{"PartitionKey | RowKey | age | large | yes", "p | r | 39 | 933311100 | True",
+		`PRIMARY KEY ("PartitionKey", "RowKey")`, "age int", "large bigint", "yes boolean"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("cqlsh does not show %q:\n%s", want, out)
 		}

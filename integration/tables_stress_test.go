@@ -22,8 +22,8 @@ const (
 	racesKey     = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 )
 
-// TestBenchPartition executes the partition stress test against a node that limits partitions to 300 entities a second: with more
-// requests in flight, the node refuses some, and the rate does not exceed the limit.
+// TestBenchPartition executes the partition stress test against a node that limits partitions to 300 entities a second:
+// with more requests in flight, the node refuses some, and the rate does not exceed the limit.
 func TestBenchPartition(t *testing.T) {
 	const target = 300
 	ring := startRing(t, process.Options{Nodes: 1, YAML: []string{fmt.Sprint("tables_partition_target: ", target),
@@ -33,8 +33,10 @@ func TestBenchPartition(t *testing.T) {
 	binary, _ := cqld(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, binary, "bench", "partition", "--url", ring.Servers[0].Tables, "--account", racesAccount, "--key", racesKey, "--rows", "100", "--size", "100", "--steps", "1,32", "--step-time", "2s",
-		"--target", fmt.Sprint(target), "--backoff", "20ms", "--backoff-min", "5ms", "--backoff-max", "200ms", "--retries", "50").CombinedOutput()
+	out, err := exec.CommandContext(ctx, binary, "bench", "partition", "--url", ring.Servers[0].Tables, "--account",
+		racesAccount, "--key", racesKey, "--rows", "100", "--size", "100", "--steps", "1,32", "--step-time", "2s",
+		"--target", fmt.Sprint(target), "--backoff", "20ms", "--backoff-min", "5ms", "--backoff-max", "200ms",
+		"--retries", "50").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -46,7 +48,8 @@ func TestBenchPartition(t *testing.T) {
 	}
 	var inFlight, failed, refused int
 	var rate, percent, requests, p50, p99 float64
-	if _, err := fmt.Sscanf(strings.Replace(lines[1], "%", "", 1), "%d %g %g %g %g %g %d %d", &inFlight, &rate, &percent, &requests, &p50, &p99, &refused, &failed); err != nil {
+	if _, err := fmt.Sscanf(strings.Replace(lines[1], "%", "", 1), "%d %g %g %g %g %g %d %d", &inFlight, &rate,
+		&percent, &requests, &p50, &p99, &refused, &failed); err != nil {
 		t.Fatalf("%q: %v", lines[1], err)
 	}
 	// The token bucket holds tokens for one second, which permits more in the first second.
@@ -60,7 +63,8 @@ func tablesAccounts(t *testing.T, address string) {
 	for _, c := range []struct {
 		account, key string
 		known        bool
-	}{{racesAccount, racesKey, true}, {racesAccount, azuretables.DevelopmentKey, false}, {azuretables.DevelopmentAccount, azuretables.DevelopmentKey, false}} {
+	}{{racesAccount, racesKey, true}, {racesAccount, azuretables.DevelopmentKey, false},
+		{azuretables.DevelopmentAccount, azuretables.DevelopmentKey, false}} {
 		a, err := client.New(address, c.account, c.key, 1)
 		if err != nil {
 			t.Fatal(err)
@@ -73,8 +77,8 @@ func tablesAccounts(t *testing.T, address string) {
 	}
 }
 
-// tablesBusy inserts until the node reports that the partition has reached its target: 503 ServerBusy, with Retry-After. Another
-// partition has a target of its own, and refused inserts have no effect.
+// tablesBusy inserts until the node reports that the partition has reached its target: 503 ServerBusy, with
+// Retry-After. Another partition has a target of its own, and refused inserts have no effect.
 func tablesBusy(t *testing.T, address string) {
 	c, err := client.New(address, racesAccount, racesKey, 4)
 	if err != nil {
@@ -89,7 +93,8 @@ func tablesBusy(t *testing.T, address string) {
 		}
 		return resp
 	}
-	if err := ask(client.Request{Method: "POST", Path: "/Tables", Body: []byte(`{"TableName":"Busy"}`)}).Err(201); err != nil {
+	if err := ask(client.Request{Method: "POST", Path: "/Tables",
+		Body: []byte(`{"TableName":"Busy"}`)}).Err(201); err != nil {
 		t.Fatal(err)
 	}
 	for n := range 5000 {

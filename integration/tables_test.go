@@ -26,9 +26,12 @@ func tablesPrograms(root string) []tablesProgram {
 	src, tools := filepath.Join(root, "integration/drivers"), filepath.Join(root, ".tools")
 	python := filepath.Join(tools, "tables-python/bin/python")
 	return []tablesProgram{
-		{driver{name: "raw", argv: []string{python, filepath.Join(src, "tables-python/raw.py")}, file: filepath.Join(tools, "tables-python.stamp"), install: "tables-python"}, 900},
-		{driver{name: "python", argv: []string{python, filepath.Join(src, "tables-python/suite.py")}, file: filepath.Join(tools, "tables-python.stamp"), install: "tables-python"}, 110},
-		{driver{name: "node", argv: []string{"node", filepath.Join(src, "tables-node/suite.js")}, env: []string{"NODE_PATH=" + filepath.Join(tools, "tables-node/node_modules")},
+		{driver{name: "raw", argv: []string{python, filepath.Join(src, "tables-python/raw.py")},
+			file: filepath.Join(tools, "tables-python.stamp"), install: "tables-python"}, 900},
+		{driver{name: "python", argv: []string{python, filepath.Join(src, "tables-python/suite.py")},
+			file: filepath.Join(tools, "tables-python.stamp"), install: "tables-python"}, 110},
+		{driver{name: "node", argv: []string{"node", filepath.Join(src, "tables-node/suite.js")},
+			env:  []string{"NODE_PATH=" + filepath.Join(tools, "tables-node/node_modules")},
 			file: filepath.Join(tools, "tables-node.stamp"), install: "tables-node"}, 65},
 		{driver{name: "go", argv: []string{"go", "run", "-C", src, "./tables-go"}}, 110},
 	}
@@ -39,8 +42,8 @@ type tablesProgram struct {
 	checks int
 }
 
-// TestTablesSDKs executes the Azure SDKs, and handwritten requests, against the shared ring. Each program prints its number of
-// checks of status, code, header and body.
+// TestTablesSDKs executes the Azure SDKs, and handwritten requests, against the shared ring. Each program prints its
+// number of checks of status, code, header and body.
 func TestTablesSDKs(t *testing.T) {
 	root, err := process.Root()
 	if err != nil {
@@ -94,7 +97,8 @@ func (p tablesProgram) run(root, addresses string) ([]byte, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, p.argv[0], p.argv[1:]...)
 	cmd.Dir, cmd.WaitDelay = root, 5*time.Second
-	cmd.Env = append(append(os.Environ(), p.env...), "CQLD_TABLES="+addresses, "CQLD_TABLES_PREFIX=s"+strconv.FormatInt(time.Now().UnixMilli()%1e6, 10))
+	cmd.Env = append(append(os.Environ(), p.env...), "CQLD_TABLES="+addresses,
+		"CQLD_TABLES_PREFIX=s"+strconv.FormatInt(time.Now().UnixMilli()%1e6, 10))
 	return cmd.CombinedOutput()
 }
 
@@ -146,7 +150,8 @@ func (a *tables) create(name string) {
 }
 
 func insert(name, entity string) client.Request {
-	return client.Request{Method: "POST", Path: "/" + name, Body: []byte(entity), Header: map[string]string{"Prefer": "return-no-content"}}
+	return client.Request{Method: "POST", Path: "/" + name, Body: []byte(entity),
+		Header: map[string]string{"Prefer": "return-no-content"}}
 }
 
 func get(name, pk, rk string) client.Request {

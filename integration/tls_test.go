@@ -37,9 +37,10 @@ func startSecured(t *testing.T, yaml ...string) *secured {
 	binary, dir := cqld(t)
 	s := &secured{t: t, binary: binary, certs: filepath.Join(dir, t.Name(), "certs")}
 	file := func(name string) string { return filepath.Join(s.certs, name) }
-	ring, err := process.NewRing(binary, filepath.Join(dir, t.Name()), process.Options{Nodes: 1, YAML: append([]string{"client_encryption_options:",
-		"  enabled: true", "  certificate: " + file("n1.crt"), "  private_key: " + file("n1.key"),
-		"  trusted_certificates: " + file("ca.crt")}, yaml...)})
+	ring, err := process.NewRing(binary, filepath.Join(dir, t.Name()),
+		process.Options{Nodes: 1, YAML: append([]string{"client_encryption_options:",
+			"  enabled: true", "  certificate: " + file("n1.crt"), "  private_key: " + file("n1.key"),
+			"  trusted_certificates: " + file("ca.crt")}, yaml...)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +75,8 @@ func (s *secured) make(command string, args ...string) string {
 
 func (s *secured) makeIn(dir, command string, args ...string) string {
 	s.t.Helper()
-	out, err := exec.CommandContext(s.t.Context(), s.binary, append([]string{"certs", command, "--dir", dir}, args...)...).CombinedOutput()
+	out, err := exec.CommandContext(s.t.Context(), s.binary,
+		append([]string{"certs", command, "--dir", dir}, args...)...).CombinedOutput()
 	if err != nil {
 		s.t.Fatalf("certs %s %v: %v\n%s", command, args, err, out)
 	}
@@ -126,7 +128,8 @@ func (s *secured) handshake(dir, name string) error {
 // environment returns the variables with which the drivers' programs use TLS.
 func (s *secured) environment() []string {
 	file := func(name string) string { return filepath.Join(s.certs, name) }
-	return []string{"CQLD_TLS_CA=" + file("ca.crt"), "CQLD_TLS_CERT=" + file("app.crt"), "CQLD_TLS_KEY=" + file("app.key"),
+	return []string{"CQLD_TLS_CA=" + file("ca.crt"), "CQLD_TLS_CERT=" + file("app.crt"), "CQLD_TLS_KEY=" +
+		file("app.key"),
 		"SSL_CERT_FILE=" + file("ca.crt"), "REQUESTS_CA_BUNDLE=" + file("ca.crt")}
 }
 
@@ -164,7 +167,8 @@ func TestClientsOverTLS(t *testing.T) {
 			}
 			p.env = append(p.env, s.environment()...)
 			out, err := p.run(root, strings.Replace(s.server.Tables, "http:", "https:", 1))
-			if err != nil || strings.Contains("\n"+string(out), "\nfail ") || !strings.Contains("\n"+string(out), "\nok ") {
+			if err != nil || strings.Contains("\n"+string(out), "\nfail ") ||
+				!strings.Contains("\n"+string(out), "\nok ") {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})
@@ -193,7 +197,8 @@ func (s *secured) cqlsh(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), cqlsh, "--ssl", "--cqlshrc", file, "-e", "SELECT cluster_name FROM system.local", host, port).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), cqlsh, "--ssl", "--cqlshrc", file, "-e",
+		"SELECT cluster_name FROM system.local", host, port).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "integration") {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -206,7 +211,8 @@ func (s *secured) strangers(t *testing.T) {
 	s.makeIn(other, "client", "app")
 	s.make("client", "brief", "--validity", "1s")
 	time.Sleep(1100 * time.Millisecond)
-	for name, want := range map[string]error{"no certificate": s.handshake("", ""), "another authority": s.handshake(other, "app"),
+	for name, want := range map[string]error{"no certificate": s.handshake("", ""),
+		"another authority":      s.handshake(other, "app"),
 		"an expired certificate": s.handshake(s.certs, "brief")} {
 		if want == nil {
 			t.Errorf("a client with %s was served", name)
@@ -230,7 +236,8 @@ func (s *secured) strangers(t *testing.T) {
 	s.metrics(t)
 }
 
-// metrics waits for the metrics of what strangers did: the node counts a failure after it has reported it to the client.
+// metrics waits for the metrics of what strangers did: the node counts a failure after it has reported it to the
+// client.
 func (s *secured) metrics(t *testing.T) {
 	missing := ""
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
@@ -240,8 +247,10 @@ func (s *secured) metrics(t *testing.T) {
 		}
 		missing = ""
 		for _, want := range []string{`cqld_certificate_expiry_seconds{use="client"} 7.7`,
-			`cqld_tls_handshake_failures_total{protocol="cql",reason="nocertificate"} 1`, `cqld_tls_handshake_failures_total{protocol="cql",reason="untrusted"} 1`,
-			`cqld_tls_handshake_failures_total{protocol="cql",reason="expired"} 1`, `cqld_tls_handshake_failures_total{protocol="cql",reason="plaintext"} 1`,
+			`cqld_tls_handshake_failures_total{protocol="cql",reason="nocertificate"} 1`,
+			`cqld_tls_handshake_failures_total{protocol="cql",reason="untrusted"} 1`,
+			`cqld_tls_handshake_failures_total{protocol="cql",reason="expired"} 1`,
+			`cqld_tls_handshake_failures_total{protocol="cql",reason="plaintext"} 1`,
 			`cqld_tls_handshake_failures_total{protocol="tables",reason="plaintext"} 1`} {
 			if !strings.Contains(page, want) {
 				missing += "\n" + want
@@ -254,8 +263,8 @@ func (s *secured) metrics(t *testing.T) {
 	t.Errorf("/metrics does not have%s", missing)
 }
 
-// TestCertificatesReloadWithoutFailedRequest renews the certificates of a node under load. Connections continue, and new ones
-// get the new certificate. A certificate that does not belong to its key changes nothing.
+// TestCertificatesReloadWithoutFailedRequest renews the certificates of a node under load. Connections continue, and
+// new ones get the new certificate. A certificate that does not belong to its key changes nothing.
 func TestCertificatesReloadWithoutFailedRequest(t *testing.T) {
 	s := startSecured(t)
 	root, err := process.Root()
@@ -296,7 +305,8 @@ func TestCertificatesReloadWithoutFailedRequest(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.certs, "n1.crt"), broken, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := ctl(t, s.server, "reloadssl"); err == nil || !strings.Contains(out, "does not belong to the first certificate") {
+	if out, err := ctl(t, s.server, "reloadssl"); err == nil ||
+		!strings.Contains(out, "does not belong to the first certificate") {
 		t.Errorf("%v, %s", err, out)
 	}
 	if serial() != last {
@@ -319,9 +329,11 @@ func TestLoginByCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	admin := s.login("", "admin", strings.TrimSpace(string(password)))
-	for _, statement := range []string{"CREATE ROLE app WITH LOGIN = true", "CREATE ROLE idle", "GRANT SELECT ON ALL KEYSPACES TO app",
+	for _, statement := range []string{"CREATE ROLE app WITH LOGIN = true", "CREATE ROLE idle",
+		"GRANT SELECT ON ALL KEYSPACES TO app",
 		"CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}", "CREATE TABLE k.t (k int PRIMARY KEY)",
-		"ADD IDENTITY 'spiffe://integration/client/app' TO ROLE 'app'", "ADD IDENTITY 'spiffe://integration/client/idle' TO ROLE 'idle'"} {
+		"ADD IDENTITY 'spiffe://integration/client/app' TO ROLE 'app'",
+		"ADD IDENTITY 'spiffe://integration/client/idle' TO ROLE 'idle'"} {
 		if a, err := admin.Query(statement, cqlclient.Options{}); err != nil || a.Err != nil {
 			t.Fatalf("%s: %v, %v", statement, err, a.Err)
 		}
@@ -337,16 +349,20 @@ func TestLoginByCertificate(t *testing.T) {
 		!strings.Contains(a.Err.Error(), "User app has no MODIFY permission on <table k.t> or any of its parents") {
 		t.Errorf("a forbidden statement: %v, %v", err, a.Err)
 	}
-	for name, want := range map[string]string{"idle": "idle is not permitted to log in", "unknown": "Certificate identity 'spiffe://integration/client/unknown' not authorized"} {
-		if _, err := s.tryLogin(name, "admin", strings.TrimSpace(string(password))); err == nil || !strings.Contains(err.Error(), want) {
+	for name, want := range map[string]string{"idle": "idle is not permitted to log in",
+		"unknown": "Certificate identity 'spiffe://integration/client/unknown' not authorized"} {
+		if _, err := s.tryLogin(name, "admin", strings.TrimSpace(string(password))); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
 	}
-	if _, err := s.tryLogin("", "admin", "wrong"); err == nil || !strings.Contains(err.Error(), "Provided username admin and/or password are incorrect") {
+	if _, err := s.tryLogin("", "admin", "wrong"); err == nil ||
+		!strings.Contains(err.Error(), "Provided username admin and/or password are incorrect") {
 		t.Errorf("a wrong password: %v", err)
 	}
 	// An identity that is dropped does not log in again.
-	if a, err := admin.Query("DROP IDENTITY 'spiffe://integration/client/app'", cqlclient.Options{}); err != nil || a.Err != nil {
+	if a, err := admin.Query("DROP IDENTITY 'spiffe://integration/client/app'", cqlclient.Options{}); err != nil ||
+		a.Err != nil {
 		t.Fatal(err, a.Err)
 	}
 	if _, err := s.tryLogin("app", "", ""); err == nil || !strings.Contains(err.Error(), "not authorized") {
@@ -383,24 +399,29 @@ func TestControlAddressWithTLS(t *testing.T) {
 	l.Close()
 	binary, dir := cqld(t)
 	certs := filepath.Join(dir, t.Name(), "certs")
-	s := startSecured(t, "  require_client_auth: true", "control_address: "+address, "control_encryption_options:", "  enabled: true",
-		"  certificate: "+filepath.Join(certs, "ops.crt"), "  private_key: "+filepath.Join(certs, "ops.key"), "  trusted_certificates: "+filepath.Join(certs, "ca.crt"))
+	s := startSecured(t, "  require_client_auth: true", "control_address: "+address, "control_encryption_options:",
+		"  enabled: true",
+		"  certificate: "+filepath.Join(certs, "ops.crt"), "  private_key: "+filepath.Join(certs, "ops.key"),
+		"  trusted_certificates: "+filepath.Join(certs, "ca.crt"))
 	ask := func(args ...string) (string, error) {
 		out, err := exec.CommandContext(t.Context(), binary, append([]string{"ctl", "--host", address, "--token-file",
 			filepath.Join(s.server.Dir, "data", "control.token")}, args...)...).CombinedOutput()
 		return string(out), err
 	}
 	file := func(name string) string { return filepath.Join(s.certs, name) }
-	if out, err := ask("--tls-ca", file("ca.crt"), "--tls-cert", file("app.crt"), "--tls-key", file("app.key"), "status"); err != nil || !strings.Contains(out, "\nUN ") {
+	if out, err := ask("--tls-ca", file("ca.crt"), "--tls-cert", file("app.crt"), "--tls-key", file("app.key"),
+		"status"); err != nil || !strings.Contains(out, "\nUN ") {
 		t.Errorf("with a certificate: %v\n%s", err, out)
 	}
-	if out, err := ask("--tls-ca", file("ca.crt"), "status"); err == nil || !strings.Contains(out, "certificate required") {
+	if out, err := ask("--tls-ca", file("ca.crt"), "status"); err == nil ||
+		!strings.Contains(out, "certificate required") {
 		t.Errorf("without a certificate: %v\n%s", err, out)
 	}
 	if out, err := ask("status"); err == nil {
 		t.Errorf("without TLS: %s", out)
 	}
-	if out, err := ask("--tls-ca", file("ca.crt"), "--tls-cert", file("app.crt"), "--tls-key", file("app.key"), "--token-file", file("ca.crt"), "status"); err == nil ||
+	if out, err := ask("--tls-ca", file("ca.crt"), "--tls-cert", file("app.crt"), "--tls-key", file("app.key"),
+		"--token-file", file("ca.crt"), "status"); err == nil ||
 		!strings.Contains(out, "token") {
 		t.Errorf("without the token: %v\n%s", err, out)
 	}

@@ -59,7 +59,8 @@ func (s shell) run(text string) (out string, ok bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, s.path, "--encoding=utf-8", "--no-color", "--request-timeout=60", host, port, "-f", file)
+	cmd := exec.CommandContext(ctx, s.path, "--encoding=utf-8", "--no-color", "--request-timeout=60", host, port, "-f",
+		file)
 	cmd.Dir, cmd.Env, cmd.WaitDelay = s.dir, s.env, 5*time.Second
 	b, err := cmd.CombinedOutput()
 	return shellWarning.ReplaceAllString(string(b), ""), err == nil
@@ -91,7 +92,8 @@ func (s shell) expect(out string, texts ...string) {
 	}
 }
 
-// shellAddress returns a node of the shared ring, or the Cassandra node that CQLD_ORACLE names: the tests pass there, too.
+// shellAddress returns a node of the shared ring, or the Cassandra node that CQLD_ORACLE names: the tests pass there,
+// too.
 func shellAddress(t *testing.T) string {
 	if oracle := os.Getenv("CQLD_ORACLE"); oracle != "" {
 		return oracle
@@ -126,7 +128,8 @@ func TestCqlshCopy(t *testing.T) {
 	text := s.must("CREATE TABLE copied.t (k int, c int, b bigint, s text, v varint, PRIMARY KEY (k, c));\n" +
 		"COPY " + columns + " FROM '" + in + "' WITH NUMPROCESSES = 2 AND CHUNKSIZE = 2000;\n" +
 		"COPY " + columns + " TO '" + out + "' WITH NUMPROCESSES = 2;\n")
-	s.expect(text, fmt.Sprint(copied, " rows imported from 1 files in "), fmt.Sprint(copied, " rows exported to 1 files in "))
+	s.expect(text, fmt.Sprint(copied, " rows imported from 1 files in "),
+		fmt.Sprint(copied, " rows exported to 1 files in "))
 	b, err := os.ReadFile(out)
 	if err != nil {
 		t.Fatal(err)
@@ -149,22 +152,33 @@ func TestCqlshCommands(t *testing.T) {
 	s := newShell(t, shellAddress(t))
 	shellKeyspace(t, s.address, "shell")
 	source := filepath.Join(s.dir, "source.cql")
-	err := os.WriteFile(source, []byte("-- a comment\nINSERT INTO t (k, v) VALUES (1, 10); /* two; */ INSERT INTO t (k, v)\nVALUES (2, 20);\nSELECT v FROM t WHERE k = 2;\n"), 0o600)
+	err := os.WriteFile(source, []byte("-- a comment\nINSERT INTO t (k, v) VALUES (1, 10); /* two; */ INSERT INTO t "+
+		"(k, v)\nVALUES (2, 20);\nSELECT v FROM t WHERE k = 2;\n"), 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := s.must("USE shell;\nCREATE TABLE t (k int PRIMARY KEY, v int);\nCREATE TABLE p (k int, c int, PRIMARY KEY (k, c));\n" +
+	out := s.must("USE shell;\nCREATE TABLE t (k int PRIMARY KEY, v int);\nCREATE TABLE p (k int, c int, PRIMARY " +
+		"KEY (k, c));\n" +
 		"SOURCE '" + source + "'\nEXPAND ON\nSELECT * FROM t WHERE k = 1;\nEXPAND OFF\nPAGING 2\n" +
-		"BEGIN BATCH INSERT INTO p (k, c) VALUES (1, 1); INSERT INTO p (k, c) VALUES (1, 2); INSERT INTO p (k, c) VALUES (1, 3); APPLY BATCH;\n" +
-		"SELECT * FROM p;\nPAGING OFF\nPAGING\nCONSISTENCY\nCONSISTENCY QUORUM\nCONSISTENCY\nSERIAL CONSISTENCY\nSERIAL CONSISTENCY LOCAL_SERIAL\n" +
-		"SERIAL CONSISTENCY\nINSERT INTO t (k, v) VALUES (1, 11) IF NOT EXISTS;\nCONSISTENCY SERIAL\nSELECT v FROM t WHERE k = 1;\n" +
-		"CONSISTENCY ONE\nSHOW VERSION\nSHOW HOST\nSHOW REPLICAS 5 shell\nLOGIN user 'password'\nSELECT JSON * FROM t WHERE k = 1;\n")
-	s.expect(out, "\n v\n----\n 20\n\n(1 rows)", "EXPAND set to ON", "@ Row 1\n---+----\n k | 1\n v | 10\n", "EXPAND set to OFF", "Page size: 2",
-		" k | c\n---+---\n 1 | 1\n 1 | 2\n 1 | 3\n\n(3 rows)", "PAGING set to OFF", "PAGING is OFF", "Current consistency level is ONE.",
-		"Consistency level set to QUORUM.", "Current consistency level is QUORUM.", "Current serial consistency level is SERIAL.",
+		"BEGIN BATCH INSERT INTO p (k, c) VALUES (1, 1); INSERT INTO p (k, c) VALUES (1, 2); INSERT INTO p (k, c) " +
+		"VALUES (1, 3); APPLY BATCH;\n" +
+		"SELECT * FROM p;\nPAGING OFF\nPAGING\nCONSISTENCY\nCONSISTENCY QUORUM\nCONSISTENCY\nSERIAL " +
+		"CONSISTENCY\nSERIAL CONSISTENCY LOCAL_SERIAL\n" +
+		"SERIAL CONSISTENCY\nINSERT INTO t (k, v) VALUES (1, 11) IF NOT EXISTS;\nCONSISTENCY SERIAL\nSELECT v FROM " +
+		"t WHERE k = 1;\n" +
+		"CONSISTENCY ONE\nSHOW VERSION\nSHOW HOST\nSHOW REPLICAS 5 shell\nLOGIN user 'password'\nSELECT JSON * FROM " +
+		"t WHERE k = 1;\n")
+	s.expect(out, "\n v\n----\n 20\n\n(1 rows)", "EXPAND set to ON", "@ Row 1\n---+----\n k | 1\n v | 10\n",
+		"EXPAND set to OFF", "Page size: 2",
+		" k | c\n---+---\n 1 | 1\n 1 | 2\n 1 | 3\n\n(3 rows)", "PAGING set to OFF", "PAGING is OFF",
+		"Current consistency level is ONE.",
+		"Consistency level set to QUORUM.", "Current consistency level is QUORUM.",
+		"Current serial consistency level is SERIAL.",
 		"Serial consistency level set to LOCAL_SERIAL.", "Current serial consistency level is LOCAL_SERIAL.",
-		" [applied] | k | v\n-----------+---+----\n     False | 1 | 10\n", "Consistency level set to SERIAL.", "\n v\n----\n 10\n", "Consistency level set to ONE.",
-		"[cqlsh ", " | CQL spec 3.4.", " | Native protocol v5]", "Connected to ", " at "+s.address, "['", "']", ` {"k": 1, "v": 10}`)
+		" [applied] | k | v\n-----------+---+----\n     False | 1 | 10\n", "Consistency level set to SERIAL.",
+		"\n v\n----\n 10\n", "Consistency level set to ONE.",
+		"[cqlsh ", " | CQL spec 3.4.", " | Native protocol v5]", "Connected to ", " at "+s.address, "['", "']",
+		` {"k": 1, "v": 10}`)
 	if out, ok := s.run("SELECT nothing FROM shell.t;"); ok ||
 		!strings.Contains(out, `InvalidRequest: Error from server: code=2200 [Invalid query] message="Undefined column name nothing in table shell.t"`) {
 		t.Errorf("a statement with an error: %v\n%s", ok, out)
@@ -179,20 +193,26 @@ func TestCqlshTracing(t *testing.T) {
 	}{
 		{"ring of four", func(t *testing.T) string { return sharedRing(t).Servers[1].Address }},
 		// system_traces has two replicas, and cqlsh reads it at the level of the statement.
-		{"ring of one", func(t *testing.T) string { return startRing(t, process.Options{Nodes: 1}).Servers[0].Address }},
+		{"ring of one", func(t *testing.T) string {
+			return startRing(t,
+				process.Options{Nodes: 1}).Servers[0].Address
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newShell(t, c.address(t))
 			shellKeyspace(t, s.address, "traced")
-			out := s.must("USE traced;\nCREATE TABLE t (k int PRIMARY KEY, v int);\nCONSISTENCY QUORUM\nTRACING ON\nINSERT INTO t (k, v) VALUES (1, 2);\n" +
+			out := s.must("USE traced;\nCREATE TABLE t (k int PRIMARY KEY, v int);\nCONSISTENCY QUORUM\nTRACING " +
+				"ON\nINSERT INTO t (k, v) VALUES (1, 2);\n" +
 				"SELECT * FROM t WHERE k = 1;\nTRACING OFF\nSELECT * FROM t WHERE k = 1;\n")
-			s.expect(out, "TRACING set to ON", "Tracing session: ", "Execute CQL3 query", "INSERT INTO t (k, v) VALUES (1, 2)", "Request complete",
+			s.expect(out, "TRACING set to ON", "Tracing session: ", "Execute CQL3 query",
+				"INSERT INTO t (k, v) VALUES (1, 2)", "Request complete",
 				" 1 | 2", "Tracing session: ", "SELECT * FROM t WHERE k = 1", "Request complete", "TRACING set to OFF")
 			sessions := regexp.MustCompile(`Tracing session: (\S+)`).FindAllStringSubmatch(out, -1)
 			if len(sessions) != 2 {
 				t.Fatalf("%d sessions, want 2:\n%s", len(sessions), out)
 			}
-			s.expect(s.must("SHOW SESSION "+sessions[1][1]+"\n"), "Tracing session: "+sessions[1][1], "SELECT * FROM t WHERE k = 1", "Request complete")
+			s.expect(s.must("SHOW SESSION "+sessions[1][1]+"\n"), "Tracing session: "+sessions[1][1],
+				"SELECT * FROM t WHERE k = 1", "Request complete")
 		})
 	}
 }
@@ -222,23 +242,31 @@ CREATE AGGREGATE described.total(int) SFUNC plus STYPE int INITCOND 0;
 CREATE AGGREGATE described."Mean"(int) SFUNC plus STYPE int INITCOND 5;
 `
 
-// TestCqlshDescribe describes a schema with every kind of object, and executes the description in a keyspace that does not exist.
+// TestCqlshDescribe describes a schema with every kind of object, and executes the description in a keyspace that does
+// not exist.
 func TestCqlshDescribe(t *testing.T) {
 	s := newShell(t, shellAddress(t))
 	shellKeyspace(t, s.address, "described")
 	s.must(described)
 	before := s.must("DESCRIBE KEYSPACE described\n")
-	s.expect(before, "CREATE KEYSPACE described", "CREATE TYPE described.address", "CREATE TYPE described.person", "CREATE TABLE described.counts",
+	s.expect(before, "CREATE KEYSPACE described", "CREATE TYPE described.address", "CREATE TYPE described.person",
+		"CREATE TABLE described.counts",
 		"CREATE MATERIALIZED VIEW described.by_v")
-	parts := s.must("USE described;\nDESCRIBE TABLE t\nDESCRIBE INDEX by_vector\nDESCRIBE INDEX by_word\nDESCRIBE MATERIALIZED VIEW by_v\n" +
-		"DESCRIBE FUNCTION plus\nDESCRIBE AGGREGATE total\nDESCRIBE TYPE person\nDESCRIBE by_v\nDESCRIBE by_clustering\nDESCRIBE TYPES\nDESCRIBE FUNCTIONS\nDESCRIBE AGGREGATES\nDESCRIBE TABLES\n")
-	s.expect(parts, "CREATE TABLE described.t", "CREATE CUSTOM INDEX by_vector", "CREATE CUSTOM INDEX by_word", "CREATE MATERIALIZED VIEW described.by_v",
-		"CREATE FUNCTION described.plus(a int, b int)", "CREATE AGGREGATE described.total(int)", "CREATE TYPE described.person",
-		"CREATE MATERIALIZED VIEW described.by_v", "CREATE CUSTOM INDEX by_clustering", "address  person", "half(bigint)", "plus(int, int)", "total", "counts")
+	parts := s.must("USE described;\nDESCRIBE TABLE t\nDESCRIBE INDEX by_vector\nDESCRIBE INDEX by_word\nDESCRIBE " +
+		"MATERIALIZED VIEW by_v\n" +
+		"DESCRIBE FUNCTION plus\nDESCRIBE AGGREGATE total\nDESCRIBE TYPE person\nDESCRIBE by_v\nDESCRIBE " +
+		"by_clustering\nDESCRIBE TYPES\nDESCRIBE FUNCTIONS\nDESCRIBE AGGREGATES\nDESCRIBE TABLES\n")
+	s.expect(parts, "CREATE TABLE described.t", "CREATE CUSTOM INDEX by_vector", "CREATE CUSTOM INDEX by_word",
+		"CREATE MATERIALIZED VIEW described.by_v",
+		"CREATE FUNCTION described.plus(a int, b int)", "CREATE AGGREGATE described.total(int)",
+		"CREATE TYPE described.person",
+		"CREATE MATERIALIZED VIEW described.by_v", "CREATE CUSTOM INDEX by_clustering", "address  person",
+		"half(bigint)", "plus(int, int)", "total", "counts")
 	if schema := s.must("DESCRIBE SCHEMA\n"); !strings.Contains(schema, strings.TrimSpace(before)) {
 		t.Error("DESCRIBE SCHEMA does not contain the description of the keyspace")
 	}
-	if out, ok := s.run("DESCRIBE TABLE described.nothing\n"); ok || !strings.Contains(out, "Table 'nothing' not found in keyspace 'described'") {
+	if out, ok := s.run("DESCRIBE TABLE described.nothing\n"); ok ||
+		!strings.Contains(out, "Table 'nothing' not found in keyspace 'described'") {
 		t.Errorf("DESCRIBE of a table that does not exist: %v\n%s", ok, out)
 	}
 	s.must("DROP KEYSPACE described;\n")

@@ -39,10 +39,12 @@ func TestDSBulk(t *testing.T) {
 	}
 	t.Cleanup(func() { c.Close() })
 	keyspace(t, c, "bulk", 1)
-	query(t, c, "CREATE TABLE bulk.t (id int PRIMARY KEY, name text, v bigint, at timestamp, tags frozen<set<int>>)", cqlclient.Options{})
+	query(t, c, "CREATE TABLE bulk.t (id int PRIMARY KEY, name text, v bigint, at timestamp, tags frozen<set<int>>)",
+		cqlclient.Options{})
 	lines := []string{}
 	for i := range bulkRows {
-		lines = append(lines, fmt.Sprintf(`%d,"name, %d über",%d,2024-01-02T03:04:%02dZ,"[%d,%d]"`, i, i, int64(i)*int64(i)*1000, i%60, i%3, 5+i%4))
+		lines = append(lines, fmt.Sprintf(`%d,"name, %d über",%d,2024-01-02T03:04:%02dZ,"[%d,%d]"`, i, i,
+			int64(i)*int64(i)*1000, i%60, i%3, 5+i%4))
 	}
 	dir := t.TempDir()
 	in := filepath.Join(dir, "in.csv")
@@ -77,8 +79,10 @@ func bulk(t *testing.T, jars, dir, address, operation, url string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "java", "-Xmx256m", "-cp", filepath.Join(jars, "*"), "com.datastax.oss.dsbulk.runner.DataStaxBulkLoader", operation,
-		"-url", url, "-header", "true", "-k", "bulk", "-t", "t", "-h", host, "-port", port, "-dc", "datacenter1", "-cl", "LOCAL_QUORUM", "-logDir", filepath.Join(dir, "logs"), "-maxErrors", "0",
+	cmd := exec.CommandContext(ctx, "java", "-Xmx256m", "-cp", filepath.Join(jars, "*"),
+		"com.datastax.oss.dsbulk.runner.DataStaxBulkLoader", operation,
+		"-url", url, "-header", "true", "-k", "bulk", "-t", "t", "-h", host, "-port", port, "-dc", "datacenter1",
+		"-cl", "LOCAL_QUORUM", "-logDir", filepath.Join(dir, "logs"), "-maxErrors", "0",
 		// The driver in dsbulk cannot read definitions of vectors, neither from Cassandra: it sees only this keyspace.
 		"--datastax-java-driver.advanced.metadata.schema.refreshed-keyspaces", `["bulk"]`,
 		"--schema.mapping", "id,name,v,at,tags")

@@ -107,7 +107,8 @@ func TestTheRingGrowsAndShrinksUnderLoad(t *testing.T) {
 	for _, o := range w.failures(func(o outcome) bool { return false }) {
 		t.Errorf("%v after the start a request to %s failed: %v", o.at.Sub(began), o.address, o.err)
 	}
-	t.Logf("99 of 100 requests took at most %v, the longest gap was %v", w.quantile(began, time.Now(), 0.99), w.gap(began, time.Now().Add(-time.Second)))
+	t.Logf("99 of 100 requests took at most %v, the longest gap was %v", w.quantile(began, time.Now(), 0.99),
+		w.gap(began, time.Now().Add(-time.Second)))
 	for _, s := range []*process.Server{ring.Servers[0], ring.Spare[0]} {
 		w.readBack(t, s.Address)
 	}
@@ -177,7 +178,8 @@ func (l *load) lastRing() string {
 	return ""
 }
 
-// TestWipedNodeIsReplaced removes a node's disk: the node may not return with its former identity, and can replace itself.
+// TestWipedNodeIsReplaced removes a node's disk: the node may not return with its former identity, and can replace
+// itself.
 func TestWipedNodeIsReplaced(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 4})
 	addresses := strings.Split(ring.Addresses(), ",")
@@ -301,7 +303,8 @@ func TestJoinSurvivesCrashes(t *testing.T) {
 	if err := joiner.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(operationLimit); stateOf(t, ring.Servers[0]).operations == 0; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(operationLimit); stateOf(t,
+		ring.Servers[0]).operations == 0; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("nothing has begun\n", joiner.Log())
 		}
@@ -329,7 +332,8 @@ func TestJoinSurvivesCrashes(t *testing.T) {
 		out, err := ctl(t, joiner, "decommission")
 		left <- fmt.Sprint(err, out)
 	}()
-	for end := time.Now().Add(20 * time.Second); stateOf(t, ring.Servers[0]).operations == 0; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); stateOf(t,
+		ring.Servers[0]).operations == 0; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the decommission has not begun: ", <-left)
 		}
@@ -360,7 +364,8 @@ func TestMoveAndNewDataCenter(t *testing.T) {
 	}
 	const rows = 400
 	for k := range rows {
-		query(t, c, fmt.Sprintf("INSERT INTO moved.written (k, v) VALUES (%d, 'x')", k), cqlclient.Options{Consistency: quorum})
+		query(t, c, fmt.Sprintf("INSERT INTO moved.written (k, v) VALUES (%d, 'x')", k),
+			cqlclient.Options{Consistency: quorum})
 	}
 	before := mustCtl(t, ring.Servers[1], "info", "-T")
 	mustCtl(t, ring.Servers[1], "move")
@@ -383,13 +388,15 @@ func TestMoveAndNewDataCenter(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitRing(t, ring.Servers[0], 5)
-	query(t, c, "ALTER KEYSPACE moved WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 3, 'far': 1}", cqlclient.Options{})
+	query(t, c, "ALTER KEYSPACE moved WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 3, "+
+		"'far': 1}", cqlclient.Options{})
 	mustCtl(t, far, "rebuild", "datacenter1")
 	there := dialServer(t, far)
 	found := 0
 	for k := range rows {
 		const localOne = 10
-		if a := query(t, there, fmt.Sprintf("SELECT k FROM moved.written WHERE k = %d", k), cqlclient.Options{Consistency: localOne}); len(a.Rows) == 1 {
+		if a := query(t, there, fmt.Sprintf("SELECT k FROM moved.written WHERE k = %d", k),
+			cqlclient.Options{Consistency: localOne}); len(a.Rows) == 1 {
 			found++
 		}
 	}

@@ -18,9 +18,9 @@ import (
 // statementsMin is the minimum number of recorded statements in the transcripts of Cassandra 5.
 const statementsMin = 600
 
-// TestTranscripts plays every transcript of Cassandra 5. The answers in the files were recorded from Cassandra: with CQLD_ORACLE set to
-// the address of a Cassandra node the files are played against that (and -rewrite records them again), otherwise against
-// a node of the ring.
+// TestTranscripts plays every transcript of Cassandra 5. The answers in the files were recorded from Cassandra: with
+// CQLD_ORACLE set to the address of a Cassandra node the files are played against that (and -rewrite records them
+// again), otherwise against a node of the ring.
 func TestTranscripts(t *testing.T) {
 	total := playTranscripts(t, "testdata/cql/*.txt", "CQLD_ORACLE")
 	if !t.Failed() && total < statementsMin && allSelected() {
@@ -28,16 +28,16 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// TestTranscriptsOfCassandra6 plays the transcripts that were recorded from Cassandra 6.0-alpha2: the statements that Cassandra 5 does
-// not have. CQLD_ORACLE6 is the address of a node of that version.
+// TestTranscriptsOfCassandra6 plays the transcripts that were recorded from Cassandra 6.0-alpha2: the statements that
+// Cassandra 5 does not have. CQLD_ORACLE6 is the address of a node of that version.
 func TestTranscriptsOfCassandra6(t *testing.T) {
 	if total := playTranscripts(t, "testdata/cql6/*.txt", "CQLD_ORACLE6"); total == 0 && allSelected() {
 		t.Error("no statement was played")
 	}
 }
 
-// playTranscripts plays the files that a pattern selects, and returns the number of statements. The environment variable oracle names
-// the node of Cassandra from which they are recorded.
+// playTranscripts plays the files that a pattern selects, and returns the number of statements. The environment
+// variable oracle names the node of Cassandra from which they are recorded.
 func playTranscripts(t *testing.T, pattern, oracle string) (total int) {
 	address := os.Getenv(oracle)
 	if address == "" {
@@ -77,7 +77,8 @@ func playTranscript(t *testing.T, address, name, file string) int {
 			d.Fatalf(t, "%v", err)
 		}
 		if !rewriting() && text != d.Expected {
-			differences = append(differences, fmt.Sprintf("%s:\n%s\n---- want\n%s---- got\n%s", d.Pos, d.Input, d.Expected, text))
+			differences = append(differences, fmt.Sprintf("%s:\n%s\n---- want\n%s---- got\n%s", d.Pos, d.Input,
+				d.Expected, text))
 			return d.Expected
 		}
 		return text

@@ -41,7 +41,8 @@ func TestCqlsh(t *testing.T) {
 		t.Helper()
 		host, port, _ := strings.Cut(ring.Servers[node%4].Address, ":")
 		node++
-		cmd := exec.Command(cqlsh, host, port, "--no-color", "--request-timeout=20", "-e", "CONSISTENCY QUORUM; "+statements)
+		cmd := exec.Command(cqlsh, host, port, "--no-color", "--request-timeout=20", "-e",
+			"CONSISTENCY QUORUM; "+statements)
 		out, err := cmd.CombinedOutput()
 		if err != nil || strings.Contains(string(out), "WARNING") {
 			t.Fatalf("%s\n%v\n%s", statements, err, out)
@@ -57,7 +58,8 @@ func TestCqlsh(t *testing.T) {
 		CREATE TABLE person (firstname text, lastname text, id int, PRIMARY KEY ((firstname, lastname), id));
 		CREATE TABLE event (id uuid PRIMARY KEY, what text)`)
 	inserts := "USE uprofile; "
-	for _, values := range []string{"'theo', 1, 'hello'", "'theo', 2, 'second'", "'anna', 3, 'third'", "'anna', 1, 'first'", "'jonas', 5, 'hi'", "'Ümit', 1, 'merhaba'"} {
+	for _, values := range []string{"'theo', 1, 'hello'", "'theo', 2, 'second'", "'anna', 3, 'third'",
+		"'anna', 1, 'first'", "'jonas', 5, 'hi'", "'Ümit', 1, 'merhaba'"} {
 		inserts += "INSERT INTO user (user, id, message) VALUES (" + values + "); "
 	}
 	run(strings.TrimSuffix(inserts, "; "))
@@ -70,10 +72,12 @@ func TestCqlsh(t *testing.T) {
 		}
 		last = at[0]
 	}
-	if out := run("TRACING ON; SELECT * FROM uprofile.user WHERE user = 'theo'"); !strings.Contains(out, "Request complete") {
+	if out := run("TRACING ON; SELECT * FROM uprofile.user WHERE user = 'theo'"); !strings.Contains(out,
+		"Request complete") {
 		t.Errorf("no trace:\n%s", out)
 	}
-	run("DESCRIBE KEYSPACES; DESCRIBE TABLES; DESCRIBE CLUSTER; DESCRIBE SCHEMA; DESCRIBE TABLE uprofile.user; SHOW VERSION; SHOW HOST")
+	run("DESCRIBE KEYSPACES; DESCRIBE TABLES; DESCRIBE CLUSTER; DESCRIBE SCHEMA; DESCRIBE TABLE uprofile.user; SHOW " +
+		"VERSION; SHOW HOST")
 	run("DROP KEYSPACE uprofile")
 }
 
@@ -131,7 +135,8 @@ func (w *writer) write(address string, id, step int) {
 			return
 		case <-time.After(time.Duration(1+rand.IntN(3)) * time.Millisecond):
 		}
-		a, err := c.Query(fmt.Sprintf("INSERT INTO walk.t (id, v) VALUES (%d, 'v')", id), cqlclient.Options{Consistency: quorum})
+		a, err := c.Query(fmt.Sprintf("INSERT INTO walk.t (id, v) VALUES (%d, 'v')", id),
+			cqlclient.Options{Consistency: quorum})
 		if err == nil && a.Err != nil {
 			err = a.Err
 		}
@@ -162,7 +167,8 @@ func (w *writer) end() []int {
 func TestKillWalk(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 4})
 	nodes := ring.Servers
-	ask(t, nodes[0].Address, "CREATE KEYSPACE walk WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}", "CREATE TABLE walk.t (id int PRIMARY KEY, v text)")
+	ask(t, nodes[0].Address, "CREATE KEYSPACE walk WITH replication = {'class': 'SimpleStrategy', "+
+		"'replication_factor': 4}", "CREATE TABLE walk.t (id int PRIMARY KEY, v text)")
 
 	w := startWriter(nodes[0].Address, nodes[2].Address, nodes[3].Address)
 	time.Sleep(time.Second)
@@ -188,7 +194,8 @@ func TestKillWalk(t *testing.T) {
 	if err := ring.WaitAgreed(ringStart); err != nil {
 		t.Fatal(err)
 	}
-	if event, err = listener.NextEvent(5 * time.Second); err != nil || strings.Join(event, " ") != "STATUS_CHANGE UP "+nodes[1].Address {
+	if event, err = listener.NextEvent(5 * time.Second); err != nil ||
+		strings.Join(event, " ") != "STATUS_CHANGE UP "+nodes[1].Address {
 		t.Errorf("after the start: %v %v", event, err)
 	}
 	time.Sleep(2 * time.Second)
@@ -209,7 +216,8 @@ func TestKillWalk(t *testing.T) {
 	}
 	// The hints were delivered: the node that was down has every row itself.
 	n := 0
-	for end := time.Now().Add(30 * time.Second); n < len(acked) && time.Now().Before(end); time.Sleep(500 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); n < len(acked) &&
+		time.Now().Before(end); time.Sleep(500 * time.Millisecond) {
 		n = present(t, nodes[1].Address, nodeLocal, acked)
 	}
 	if n != len(acked) {
@@ -234,7 +242,8 @@ func twoDead(t *testing.T, ring *process.Ring) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a.Err == nil || a.Err.Code != cqlclient.CodeUnavailable || a.Err.Fields != "consistency=4 required=3 alive=2" {
+		if a.Err == nil || a.Err.Code != cqlclient.CodeUnavailable ||
+			a.Err.Fields != "consistency=4 required=3 alive=2" {
 			t.Errorf("%s at QUORUM: %v", s, a.Err)
 		}
 		if took := time.Since(began); took > 500*time.Millisecond {
@@ -279,7 +288,8 @@ func present(t *testing.T, address string, consistency uint16, ids []int) int {
 func TestCrashKeepsAcknowledgedWrites(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 1})
 	s := ring.Servers[0]
-	ask(t, s.Address, "CREATE KEYSPACE walk WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", "CREATE TABLE walk.t (id int PRIMARY KEY, v text)")
+	ask(t, s.Address, "CREATE KEYSPACE walk WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+		"CREATE TABLE walk.t (id int PRIMARY KEY, v text)")
 	for round := range 3 {
 		w := startWriter(s.Address, s.Address)
 		time.Sleep(time.Second)
@@ -304,7 +314,8 @@ func TestStartIsQuick(t *testing.T) {
 		nodes int
 		limit time.Duration
 	}{{1, 3 * time.Second}, {4, 15 * time.Second}} {
-		r, err := process.NewRing(binary, filepath.Join(dir, fmt.Sprint(t.Name(), c.nodes)), process.Options{Nodes: c.nodes})
+		r, err := process.NewRing(binary, filepath.Join(dir, fmt.Sprint(t.Name(), c.nodes)),
+			process.Options{Nodes: c.nodes})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,13 +48,15 @@ type outcome struct {
 // startWorkload creates a keyspace and a table and starts to write, with workers connections to each address.
 func startWorkload(t *testing.T, addresses []string, keyspace string, workers int) *workload {
 	t.Helper()
-	return startWorkloadAs(t, func(address string) (*cqlclient.Conn, error) { return cqlclient.Dial(address, 4) }, addresses, keyspace, workers)
+	return startWorkloadAs(t, func(address string) (*cqlclient.Conn, error) { return cqlclient.Dial(address, 4) },
+		addresses, keyspace, workers)
 }
 
 // startWorkloadAs is startWorkload with a function that connects.
 func startWorkloadAs(t *testing.T, dial process.Dialer, addresses []string, keyspace string, workers int) *workload {
 	t.Helper()
-	w := &workload{addresses: addresses, dial: dial, table: keyspace + ".written", stopped: make(chan struct{}), left: map[string]bool{}, open: map[int]bool{}}
+	w := &workload{addresses: addresses, dial: dial, table: keyspace + ".written", stopped: make(chan struct{}),
+		left: map[string]bool{}, open: map[int]bool{}}
 	c, err := dial(addresses[0])
 	if err != nil {
 		t.Fatal(err)
@@ -223,7 +225,8 @@ func (w *workload) fill(t *testing.T, address string, n int) {
 			defer c.Close()
 			for range n / 8 {
 				k := w.next.Add(1)
-				a, err := c.Query(fmt.Sprintf("INSERT INTO %s (k, v) VALUES (%d, '%s')", w.table, k, fill(k)), cqlclient.Options{Consistency: quorum})
+				a, err := c.Query(fmt.Sprintf("INSERT INTO %s (k, v) VALUES (%d, '%s')", w.table, k, fill(k)),
+					cqlclient.Options{Consistency: quorum})
 				if err != nil || a.Err != nil {
 					t.Error(err, a)
 					return
@@ -318,7 +321,8 @@ func (w *workload) readBackAt(t *testing.T, address string, level uint16) {
 	there := map[int64]bool{}
 	var state []byte
 	for {
-		a, err := c.Query("SELECT k FROM "+w.table, cqlclient.Options{Consistency: level, PageSize: 1000, PagingState: state})
+		a, err := c.Query("SELECT k FROM "+w.table, cqlclient.Options{Consistency: level, PageSize: 1000,
+			PagingState: state})
 		if err != nil || a.Err != nil {
 			t.Fatal(err, a)
 		}

@@ -57,8 +57,8 @@ func (s State) Ended() bool { return s >= Done }
 
 // Snapshot describes a job at one point in time. It does not change afterwards.
 type Snapshot struct {
-	// ID is a decimal number, unique on this node across restarts. The id of a ring operation is "ring-" and the number of
-	// the operation, on every node.
+	// ID is a decimal number, unique on this node across restarts. The id of a ring operation is "ring-" and the number
+	// of the operation, on every node.
 	ID     string
 	Kind   Kind
 	Target string // what the job works on: tables, keyspaces or a node
@@ -95,8 +95,8 @@ var (
 // interruptedText is the Error of an interrupted job.
 const interruptedText = "the node stopped before the job ended"
 
-// Job is the handle of one attempt. Calls after the end of the attempt have no effect, so that late callbacks of cancelled
-// work are harmless. It is safe for concurrent use.
+// Job is the handle of one attempt. Calls after the end of the attempt have no effect, so that late callbacks of
+// cancelled work are harmless. It is safe for concurrent use.
 type Job struct {
 	r       *Registry
 	e       *entry
@@ -113,8 +113,8 @@ func (j *Job) Args() []byte { return j.e.s.Args } // never change
 // Ended returns a channel that is closed when the attempt has ended.
 func (j *Job) Ended() <-chan struct{} { return j.ended }
 
-// Checkpoint returns the checkpoint that SetCheckpoint stored last, possibly in an earlier attempt or process. nil means
-// none.
+// Checkpoint returns the checkpoint that SetCheckpoint stored last, possibly in an earlier attempt or process. nil
+// means none.
 func (j *Job) Checkpoint() []byte {
 	j.r.mu.Lock()
 	defer j.r.mu.Unlock()
@@ -130,8 +130,8 @@ func (j *Job) SetCheckpoint(b []byte) {
 	j.update(true, func(e *entry) { e.checkpoint = b })
 }
 
-// Progress reports how much of the job is done, and its current part. Within an attempt, done does not decrease: smaller
-// values are ignored.
+// Progress reports how much of the job is done, and its current part. Within an attempt, done does not decrease:
+// smaller values are ignored.
 func (j *Job) Progress(done, total int64, phase string) {
 	j.update(false, func(e *entry) { e.progress(j.r.o.Clock.Monotonic(), done, total, phase) })
 }
@@ -162,8 +162,8 @@ func (j *Job) current() bool {
 	return !j.r.mu.closed && j.attempt == j.e.s.Attempt && !j.e.s.State.Ended()
 }
 
-// OnCancel registers the function that stops the work; nil means that it cannot be stopped any more. The function is called
-// at most once, without locks: immediately if Cancel was called before. It must not block.
+// OnCancel registers the function that stops the work; nil means that it cannot be stopped any more. The function is
+// called at most once, without locks: immediately if Cancel was called before. It must not block.
 func (j *Job) OnCancel(f func()) {
 	j.r.mu.Lock()
 	call := f != nil && j.current() && j.e.cancelled

@@ -7,16 +7,17 @@ import (
 
 // Limits bounds a Registry. Zero fields mean the default.
 type Limits struct {
-	// Running bounds the local jobs that run at the same time, Queued those that wait for a slot. Further jobs are refused.
+	// Running bounds the local jobs that run at the same time, Queued those that wait for a slot. Further jobs are
+	// refused.
 	Running, Queued int
-	// Ended bounds the ended jobs that are kept, including interrupted ones: that many local ones, and that many external
-	// ones. The job that ended first is forgotten first.
+	// Ended bounds the ended jobs that are kept, including interrupted ones: that many local ones, and that many
+	// external ones. The job that ended first is forgotten first.
 	Ended int
 	// External bounds the external jobs that run. The metadata log has at most as many ring operations as the ring has
 	// nodes; further ones are not shown.
 	External int
-	// StoreEvery is the shortest interval between two stored progress reports of a job. State changes and checkpoints are
-	// stored immediately.
+	// StoreEvery is the shortest interval between two stored progress reports of a job. State changes and checkpoints
+	// are stored immediately.
 	StoreEvery time.Duration
 }
 

@@ -22,8 +22,8 @@ type Options struct {
 	Limits Limits
 	// OnError receives errors of Store; nil discards them. Jobs run without records.
 	OnError func(error)
-	// Forgotten is called, without locks, after the registry has forgotten an ended local job. The owner can then remove
-	// what the job stored elsewhere for Resume. It may be nil.
+	// Forgotten is called, without locks, after the registry has forgotten an ended local job. The owner can then
+	// remove what the job stored elsewhere for Resume. It may be nil.
 	Forgotten func(Snapshot)
 }
 
@@ -36,8 +36,8 @@ type Spec struct {
 	Args []byte
 	// Resumable means that the work can continue, or be repeated, after an attempt that did not complete.
 	Resumable bool
-	// External is the id of a job whose progress and persistence another component owns. Such a job takes no slot, is not
-	// stored and cannot be resumed. Empty means a local job, whose id the registry assigns.
+	// External is the id of a job whose progress and persistence another component owns. Such a job takes no slot, is
+	// not stored and cannot be resumed. Empty means a local job, whose id the registry assigns.
 	External string
 }
 
@@ -67,15 +67,15 @@ type entry struct {
 	cancelled  bool // Cancel was called
 	onCancel   func()
 
-	// For the estimate, in monotonic time: when the attempt began, how much was done then, and when the last progress was
-	// reported.
+	// For the estimate, in monotonic time: when the attempt began, how much was done then, and when the last progress
+	// was reported.
 	began, moved time.Duration
 	base         int64
 	reported     bool
 
 	stored time.Duration // monotonic time of the last record
-	// writing means that a goroutine writes the record, dirty that it must write it again, forgotten that it must remove
-	// it.
+	// writing means that a goroutine writes the record, dirty that it must write it again, forgotten that it must
+	// remove it.
 	writing, dirty, forgotten bool
 }
 
@@ -94,13 +94,15 @@ func Open(o Options) (*Registry, error) {
 }
 
 // Start adds a job. It calls work once, in the caller's goroutine or in one that frees a slot: immediately, or when the
-// queued job gets a slot, but not if the job is cancelled before. work must not block; it ends the job by Job.End, possibly
-// later. An external job that is already running is ErrStillRunning.
+// queued job gets a slot, but not if the job is cancelled before. work must not block; it ends the job by Job.End,
+// possibly later. An external job that is already running is ErrStillRunning.
 func (r *Registry) Start(spec Spec, work func(*Job)) (*Job, error) {
 	if len(spec.Args) > argsBytesMax {
-		return nil, fmt.Errorf("jobs: the arguments have %d bytes; at most %d can be stored", len(spec.Args), argsBytesMax)
+		return nil, fmt.Errorf("jobs: the arguments have %d bytes; at most %d can be stored", len(spec.Args),
+			argsBytesMax)
 	}
-	e := &entry{work: work, s: Snapshot{ID: spec.External, Kind: spec.Kind, Target: cut(spec.Target), Unit: spec.Unit, Args: spec.Args,
+	e := &entry{work: work, s: Snapshot{ID: spec.External, Kind: spec.Kind, Target: cut(spec.Target), Unit: spec.Unit,
+		Args:      spec.Args,
 		Resumable: spec.Resumable && spec.External == "", External: spec.External != "", Created: r.o.Clock.Now()}}
 	r.mu.Lock()
 	if err := r.admitLocked(e); err != nil {
@@ -253,7 +255,8 @@ func (r *Registry) endLocked(e *entry, state State, text string) (forgotten []*e
 		r.mu.ended = append(r.mu.ended, e)
 		return r.forgetLocked()
 	}
-	// External jobs have a separate bound, so that their ends, which callers report from events, never write to the store.
+	// External jobs have a separate bound, so that their ends, which callers report from events, never write to the
+	// store.
 	if r.mu.endedExternal = append(r.mu.endedExternal, e); len(r.mu.endedExternal) > r.o.Limits.Ended {
 		delete(r.mu.entries, r.mu.endedExternal[0].s.ID)
 		r.mu.endedExternal = slices.Delete(r.mu.endedExternal, 0, 1)
@@ -261,8 +264,8 @@ func (r *Registry) endLocked(e *entry, state State, text string) (forgotten []*e
 	return nil
 }
 
-// forgetLocked forgets the local jobs that ended first, beyond Limits.Ended. It keeps the record with the greatest number,
-// from which the next process continues to count.
+// forgetLocked forgets the local jobs that ended first, beyond Limits.Ended. It keeps the record with the greatest
+// number, from which the next process continues to count.
 func (r *Registry) forgetLocked() (forgotten []*entry) {
 	for len(r.mu.ended) > r.o.Limits.Ended {
 		i := 0
@@ -322,8 +325,8 @@ func (r *Registry) discard(forgotten []*entry) {
 	}
 }
 
-// Cancel requests the end of a job. A queued job ends immediately. A running one is cancelled when its work has stopped; if
-// it completes before that, it is done.
+// Cancel requests the end of a job. A queued job ends immediately. A running one is cancelled when its work has
+// stopped; if it completes before that, it is done.
 func (r *Registry) Cancel(id string) error {
 	r.mu.Lock()
 	e := r.mu.entries[id]
@@ -353,8 +356,8 @@ func (r *Registry) Cancel(id string) error {
 	return nil
 }
 
-// Close marks all jobs that have not ended as interrupted, and stores that. Later calls of their handles have no effect.
-// The owner stops the work after Close, and closes the store when the work has stopped.
+// Close marks all jobs that have not ended as interrupted, and stores that. Later calls of their handles have no
+// effect. The owner stops the work after Close, and closes the store when the work has stopped.
 func (r *Registry) Close() {
 	r.mu.Lock()
 	if r.mu.closed {
@@ -376,7 +379,8 @@ func (r *Registry) Close() {
 	}
 }
 
-// List returns all jobs, in the order of Snapshot.Created: those that have not ended, and the most recent ones that have.
+// List returns all jobs, in the order of Snapshot.Created: those that have not ended, and the most recent ones that
+// have.
 func (r *Registry) List() []Snapshot {
 	r.mu.Lock()
 	defer r.mu.Unlock()

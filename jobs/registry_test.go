@@ -111,7 +111,8 @@ func state(t testing.TB, r *Registry, id string, want State) Snapshot {
 
 func TestJobOutcomeMatchesWork(t *testing.T) {
 	r := open(t, &fixedClock{}, newStore(), Limits{})
-	done, failed, cancelled, completed := start(t, r, nothing), start(t, r, nothing), start(t, r, nothing), start(t, r, nothing)
+	done, failed, cancelled, completed := start(t, r, nothing), start(t, r, nothing), start(t, r, nothing),
+		start(t, r, nothing)
 	done.End(nil)
 	failed.End(errors.New("the disk is full"))
 	stopped := 0
@@ -223,7 +224,8 @@ func TestResumeContinuesAfterCrash(t *testing.T) {
 	r = open(t, clock, store, Limits{})
 	state(t, r, ended.ID(), Done)
 	s := state(t, r, j.ID(), Interrupted)
-	if s.Done != 3 || s.Total != 10 || string(s.Args) != "args" || s.Error == "" || s.Target != "k.t" || s.Unit != Ranges {
+	if s.Done != 3 || s.Total != 10 || string(s.Args) != "args" || s.Error == "" || s.Target != "k.t" ||
+		s.Unit != Ranges {
 		t.Errorf("after the crash: %+v", s)
 	}
 	if c, err := r.Wait(j.ID()); err != nil {
@@ -364,8 +366,10 @@ func TestEstimatesFollowTheRate(t *testing.T) {
 // TestRandomHistories calls a registry at random, with crashes, and checks its invariants after each step.
 func TestRandomHistories(t *testing.T) {
 	for seed := range uint64(300) {
-		h := &history{t: t, rnd: rand.New(rand.NewPCG(seed, 2)), clock: &fixedClock{}, store: newStore(), last: map[string]Snapshot{}}
-		h.limits = Limits{Running: 1 + h.rnd.IntN(3), Queued: 1 + h.rnd.IntN(3), Ended: 1 + h.rnd.IntN(5), StoreEvery: time.Second}
+		h := &history{t: t, rnd: rand.New(rand.NewPCG(seed, 2)), clock: &fixedClock{}, store: newStore(),
+			last: map[string]Snapshot{}}
+		h.limits = Limits{Running: 1 + h.rnd.IntN(3), Queued: 1 + h.rnd.IntN(3), Ended: 1 + h.rnd.IntN(5),
+			StoreEvery: time.Second}
 		h.reopen()
 		for step := range 150 {
 			h.step()
@@ -453,17 +457,20 @@ func (h *history) check(at string) {
 		}
 		old, known := h.last[s.ID]
 		if known && (s.Attempt < old.Attempt || s.Attempt == old.Attempt && s.State < old.State) {
-			h.t.Fatalf("%s: job %s went from %v of attempt %d to %v of attempt %d", at, s.ID, old.State, old.Attempt, s.State, s.Attempt)
+			h.t.Fatalf("%s: job %s went from %v of attempt %d to %v of attempt %d", at, s.ID, old.State, old.Attempt,
+				s.State, s.Attempt)
 		}
 		if known && s.Attempt == old.Attempt && old.State.Ended() && s.State != old.State {
 			h.t.Fatalf("%s: job %s ended twice: %v, %v", at, s.ID, old.State, s.State)
 		}
-		if s.Done < 0 || s.Total > 0 && s.Done > s.Total || s.Left < 0 || s.State.Ended() == s.Ended.IsZero() && s.State != Interrupted {
+		if s.Done < 0 || s.Total > 0 && s.Done > s.Total || s.Left < 0 || s.State.Ended() == s.Ended.IsZero() &&
+			s.State != Interrupted {
 			h.t.Fatalf("%s: %+v", at, s)
 		}
 		h.last[s.ID] = s
 	}
-	if running > h.limits.Running || queued > h.limits.Queued || ended > h.limits.Ended || queued > 0 && running < h.limits.Running {
+	if running > h.limits.Running || queued > h.limits.Queued || ended > h.limits.Ended || queued > 0 &&
+		running < h.limits.Running {
 		h.t.Fatalf("%s: %d running, %d queued, %d ended of %+v", at, running, queued, ended, h.limits)
 	}
 	if n := len(h.store.values); n != running+queued+ended {

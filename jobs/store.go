@@ -50,7 +50,8 @@ func recordKey(number uint64) []byte {
 // encode returns the record of a job.
 func (e *entry) encode() ([]byte, error) {
 	s := &e.s
-	b, err := json.Marshal(record{Kind: s.Kind, Target: s.Target, State: s.State, Phase: s.Phase, Done: s.Done, Total: s.Total, Unit: s.Unit,
+	b, err := json.Marshal(record{Kind: s.Kind, Target: s.Target, State: s.State, Phase: s.Phase, Done: s.Done,
+		Total: s.Total, Unit: s.Unit,
 		Created: nanos(s.Created), Began: nanos(s.Began), Ended: nanos(s.Ended), Attempt: s.Attempt, Error: s.Error,
 		Resumable: s.Resumable, Args: s.Args, Checkpoint: e.checkpoint})
 	return append([]byte{recordVersion}, b...), err
@@ -87,9 +88,11 @@ func decodeRecord(key, value []byte) (*entry, error) {
 		return nil, errRecord
 	}
 	e := &entry{number: number, checkpoint: x.Checkpoint, s: Snapshot{
-		ID: strconv.FormatUint(number, 10), Kind: x.Kind, Target: x.Target, State: x.State, Phase: x.Phase, Done: x.Done, Total: x.Total,
-		Unit: x.Unit, Created: fromNanos(x.Created), Began: fromNanos(x.Began), Ended: fromNanos(x.Ended), Attempt: x.Attempt,
-		Error: x.Error, Resumable: x.Resumable, Args: x.Args,
+		ID: strconv.FormatUint(number, 10), Kind: x.Kind, Target: x.Target, State: x.State, Phase: x.Phase,
+		Done: x.Done, Total: x.Total,
+		Unit: x.Unit, Created: fromNanos(x.Created), Began: fromNanos(x.Began), Ended: fromNanos(x.Ended),
+		Attempt: x.Attempt,
+		Error:   x.Error, Resumable: x.Resumable, Args: x.Args,
 	}}
 	if !e.s.State.Ended() {
 		e.s.State, e.s.Error = Interrupted, interruptedText
@@ -138,8 +141,8 @@ func (r *Registry) load() error {
 	return nil
 }
 
-// store writes or removes the record of a job. Of two concurrent calls, one writes for both, so that an old record never
-// replaces a newer one; the other returns before the record is written.
+// store writes or removes the record of a job. Of two concurrent calls, one writes for both, so that an old record
+// never replaces a newer one; the other returns before the record is written.
 func (r *Registry) store(e *entry, sync bool) {
 	if r.o.Store == nil || e.s.External {
 		return

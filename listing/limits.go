@@ -6,11 +6,11 @@ import "cmp"
 type Limits struct {
 	// Keys is the most keys in one result: ten pages of a client.
 	Keys int
-	// Bytes bounds the keys of one result: 10,000 keys of 1 KiB, the longest that Azure Tables allows, exceed it. A result has at
-	// least one key.
+	// Bytes bounds the keys of one result: 10,000 keys of 1 KiB, the longest that Azure Tables allows, exceed it. A
+	// result has at least one key.
 	Bytes int
-	// ScanRows is how many partitions one read of a scan asks for: 1,000 keys of 1 KiB are a quarter of the page that ends a read
-	// early.
+	// ScanRows is how many partitions one read of a scan asks for: 1,000 keys of 1 KiB are a quarter of the page that
+	// ends a read early.
 	ScanRows uint32
 }
 

@@ -48,12 +48,12 @@ type Request struct {
 	Reversed    bool
 	Consistency ring.Consistency
 	Timeout     time.Duration
-	// Patience is the time after which an incomplete result is returned, if anything is known by then. Zero means that only a
-	// complete result is returned.
+	// Patience is the time after which an incomplete result is returned, if anything is known by then. Zero means that
+	// only a complete result is returned.
 	Patience time.Duration
 	Now      int64 // seconds since 1970; decides what has expired
-	// Dead includes partitions without a live row. Replicas then need not check whether a partition has one, which is most of the
-	// cost of a listing. It suits callers that read every partition anyway.
+	// Dead includes partitions without a live row. Replicas then need not check whether a partition has one, which is
+	// most of the cost of a listing. It suits callers that read every partition anyway.
 	Dead  bool
 	Trace coordinator.Trace // nil means that the request is not traced
 	// Cancel ends the listing early with env.ErrCanceled, here and on the replicas. nil means that nothing does.
@@ -67,8 +67,8 @@ type Request struct {
 type Result struct {
 	Keys [][]byte
 	More bool // there may be further keys behind Reached
-	// Reached is the last key of the interval that the result covers if More is set: the last of Keys, or one behind it if the
-	// request's Patience ended the listing.
+	// Reached is the last key of the interval that the result covers if More is set: the last of Keys, or one behind it
+	// if the request's Patience ended the listing.
 	Reached []byte
 	// Scanned is the number of keys examined by the replica that examined most.
 	Scanned int
@@ -105,8 +105,9 @@ func New(o Options) *Lister {
 		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, guard: o.Guard}
 }
 
-// List calls done exactly once, possibly before it returns: with a result, or with an error of a read of package coordinator. req
-// must not change until then. A table without a partition index (schema.Table.OrderedPartitions) is scanned.
+// List calls done exactly once, possibly before it returns: with a result, or with an error of a read of package
+// coordinator. req must not change until then. A table without a partition index (schema.Table.OrderedPartitions) is
+// scanned.
 func (l *Lister) List(req *Request, done func(*Result, error)) {
 	if l.view.Schema().TableByStorage(req.Table.StorageID) == nil {
 		done(nil, &coordinator.UnknownTable{Table: req.Table.StorageID})

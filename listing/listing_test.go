@@ -42,7 +42,8 @@ type fakeNode struct {
 
 func dead(key string) bool { return strings.HasSuffix(key, "-") }
 
-// running counts goroutines. Unlike with a WaitGroup some may begin while another one waits: timers ask nodes at any time.
+// running counts goroutines. Unlike with a WaitGroup some may begin while another one waits: timers ask nodes at any
+// time.
 type running struct{ n atomic.Int64 }
 
 func (r *running) Go(f func()) {
@@ -66,14 +67,16 @@ func newFakeRing(t *testing.T, nodes, factor int, node func() *fakeNode) (*fakeR
 	f := &fakeRing{nodes: map[ring.NodeID]*fakeNode{}}
 	f.self, f.schema = 1, testcluster.Catalog(t,
 		&schema.CreateKeyspace{Keyspace: "ks", Replication: ring.Replication{Class: ring.Simple, Factor: factor}},
-		&schema.CreateTable{Keyspace: "ks", Table: "t", ID: schema.UUID{1}, Options: options, Columns: []schema.ColumnSpec{
-			{Name: "PartitionKey", Kind: schema.PartitionKey, Type: text},
-			{Name: "RowKey", Kind: schema.Clustering, Type: text},
-		}})
+		&schema.CreateTable{Keyspace: "ks", Table: "t", ID: schema.UUID{1}, Options: options,
+			Columns: []schema.ColumnSpec{
+				{Name: "PartitionKey", Kind: schema.PartitionKey, Type: text},
+				{Name: "RowKey", Kind: schema.Clustering, Type: text},
+			}})
 	var members []*ring.Node
 	for i := range nodes {
 		id := ring.NodeID(i + 1)
-		members = append(members, &ring.Node{ID: id, Datacenter: "dc1", Rack: "r1", State: ring.Normal, Tokens: []ring.Token{ring.Token(i) << 60}})
+		members = append(members, &ring.Node{ID: id, Datacenter: "dc1", Rack: "r1", State: ring.Normal,
+			Tokens: []ring.Token{ring.Token(i) << 60}})
 		f.nodes[id] = node()
 	}
 	f.topology = ring.NewTopology(1, members)
@@ -93,7 +96,8 @@ func (f *fakeRing) Replica(ring.NodeID) coordinator.Replica {
 }
 
 // Page implements Replicas.
-func (f *fakeRing) Page(to ring.NodeID, _ coordinator.Trace, _ uint64, q *PageRequest, timeout time.Duration, done func(*Page, error)) {
+func (f *fakeRing) Page(to ring.NodeID, _ coordinator.Trace, _ uint64, q *PageRequest, timeout time.Duration,
+	done func(*Page, error)) {
 	n := f.nodes[to]
 	page := n.page(q)
 	if rand.IntN(100) >= n.quiet {
@@ -138,8 +142,8 @@ func (n *fakeNode) page(q *PageRequest) *Page {
 	return page
 }
 
-// TestListingMatchesQuorum lists partitions of which some are live on a quorum of their replicas, some on fewer and some
-// nowhere. Pages end anywhere and come late or never. Some requests accept a partial result.
+// TestListingMatchesQuorum lists partitions of which some are live on a quorum of their replicas, some on fewer and
+// some nowhere. Pages end anywhere and come late or never. Some requests accept a partial result.
 func TestListingMatchesQuorum(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -176,7 +180,8 @@ func TestListingMatchesQuorum(t *testing.T) {
 		var all sync.WaitGroup
 		for range 8 {
 			req := &Request{
-				Table: table, Limit: rng.IntN(30), Reversed: rng.IntN(2) == 0, Consistency: ring.Quorum, Timeout: 200 * time.Millisecond,
+				Table: table, Limit: rng.IntN(30), Reversed: rng.IntN(2) == 0, Consistency: ring.Quorum,
+				Timeout: 200 * time.Millisecond,
 			}
 			if rng.IntN(3) == 0 {
 				req.Patience = time.Duration(1 + rng.IntN(2_000_000))
@@ -205,8 +210,8 @@ func TestListingMatchesQuorum(t *testing.T) {
 	}
 }
 
-// TestPartialResultsReachTheEnd lists partitions of which none is live, with almost no Patience. Each result says up to where it is
-// complete.
+// TestPartialResultsReachTheEnd lists partitions of which none is live, with almost no Patience. Each result says up to
+// where it is complete.
 func TestPartialResultsReachTheEnd(t *testing.T) {
 	f, table := newFakeRing(t, 3, 3, func() *fakeNode {
 		n := &fakeNode{}

@@ -46,5 +46,6 @@ func (op *orderedOp) mergeLocked() (complete bool) {
 
 // partialLocked reports whether the request's Patience is over and something is known.
 func (op *orderedOp) partialLocked() bool {
-	return op.plan.Mark().Place == watermark.AtKey && op.req.Patience > 0 && op.l.clock.Monotonic()-op.started >= op.req.Patience
+	return op.plan.Mark().Place == watermark.AtKey && op.req.Patience > 0 &&
+		op.l.clock.Monotonic()-op.started >= op.req.Patience
 }

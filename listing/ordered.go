@@ -11,8 +11,8 @@ import (
 	"cqld/watermark"
 )
 
-// orderedOp is a listing of a table with a partition index. Its events are the pages of nodes, the timer, the end of a pause
-// before a new plan, and the cancelation.
+// orderedOp is a listing of a table with a partition index. Its events are the pages of nodes, the timer, the end of a
+// pause before a new plan, and the cancelation.
 type orderedOp struct {
 	l        *Lister
 	req      *Request
@@ -119,9 +119,10 @@ func (op *orderedOp) send(asked []*watermark.Node[[]byte], plan int) {
 	}
 }
 
-// request returns the request for the page of n that begins behind from. It is not ok if the listing has ended: the result then
-// belongs to the caller.
-func (op *orderedOp) request(n *watermark.Node[[]byte]) (q *PageRequest, epoch uint64, from watermark.Position, ok bool) {
+// request returns the request for the page of n that begins behind from. It is not ok if the listing has ended: the
+// result then belongs to the caller.
+func (op *orderedOp) request(n *watermark.Node[[]byte]) (q *PageRequest, epoch uint64, from watermark.Position,
+	ok bool) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	if op.done == nil {
@@ -131,8 +132,9 @@ func (op *orderedOp) request(n *watermark.Node[[]byte]) (q *PageRequest, epoch u
 		from = op.plan.Mark()
 	}
 	q = &PageRequest{
-		Table: op.req.Table.StorageID, Span: op.req.Span, Reversed: op.req.Reversed, Limit: op.limit - len(op.result.Keys),
-		Now: op.req.Now, Dead: op.req.Dead, Moved: op.topology.Moved(), Cancel: op.cancel,
+		Table: op.req.Table.StorageID, Span: op.req.Span, Reversed: op.req.Reversed,
+		Limit: op.limit - len(op.result.Keys),
+		Now:   op.req.Now, Dead: op.req.Dead, Moved: op.topology.Moved(), Cancel: op.cancel,
 	}
 	if from.Place == watermark.AtKey {
 		q.Span = q.Span.after(from.Key, q.Reversed)
@@ -162,7 +164,8 @@ func (op *orderedOp) answered(n *watermark.Node[[]byte], plan int, from watermar
 			return
 		}
 		op.l.counts.scanned.Add(uint64(page.Scanned))
-		op.plan.Take(n, from, &watermark.Page[[]byte]{Entries: page.Keys, Scanned: page.Scanned, More: page.More, Last: page.Last}, nil)
+		op.plan.Take(n, from, &watermark.Page[[]byte]{Entries: page.Keys, Scanned: page.Scanned, More: page.More,
+			Last: page.Last}, nil)
 		op.result.Scanned = max(op.result.Scanned, n.Scanned)
 	} else {
 		var refusal *coordinator.NotReplica
@@ -253,8 +256,8 @@ func (op *orderedOp) finishLocked(err error) {
 	op.cancel.Cancel() // the requests whose pages are not needed
 }
 
-// guarded is deferred by the events. A panic ends the listing with an error and frees mu, which the events of other nodes wait
-// for. Without a Guard, in the simulation, the panic goes on.
+// guarded is deferred by the events. A panic ends the listing with an error and frees mu, which the events of other
+// nodes wait for. Without a Guard, in the simulation, the panic goes on.
 func (op *orderedOp) guarded() {
 	g := op.l.guard
 	if g == nil {

@@ -31,8 +31,8 @@ func (op *orderedOp) planLocked() error {
 	return op.plan.Complete()
 }
 
-// giveUpLocked is called when the nodes of the plan cannot move the watermark any more. If a node refused the plan or the ring has
-// moved since, it pauses before a new plan. Otherwise it ends the listing, unlocks mu and returns true.
+// giveUpLocked is called when the nodes of the plan cannot move the watermark any more. If a node refused the plan or
+// the ring has moved since, it pauses before a new plan. Otherwise it ends the listing, unlocks mu and returns true.
 func (op *orderedOp) giveUpLocked() (ended bool) {
 	l := op.l
 	outdated := op.refused || l.view.Topology().Moved() > op.topology.Epoch()

@@ -65,8 +65,8 @@ func (r *Replica) Page(epoch uint64, q *PageRequest, done func(*Page, error)) {
 	r.local.Block(0, func() { done(r.page(epoch, &own)) }, func(err error) { done(nil, err) })
 }
 
-// page lists in the caller's goroutine. It leaves out keys of ranges that this node does not hold any more but has not dropped yet.
-// For that it must know the ring at least as well as the coordinator does; otherwise it refuses.
+// page lists in the caller's goroutine. It leaves out keys of ranges that this node does not hold any more but has not
+// dropped yet. For that it must know the ring at least as well as the coordinator does; otherwise it refuses.
 func (r *Replica) page(epoch uint64, q *PageRequest) (*Page, error) {
 	if err := r.local.CheckEpoch(epoch); err != nil {
 		return nil, err
@@ -100,7 +100,8 @@ func (r *Replica) read(q *storage.PartitionsRead) (page storage.PartitionsPage, 
 	return r.engine.Partitions(q)
 }
 
-// remotePage is page for another node, which must not list tables of LocalStrategy: their data belong to this node alone.
+// remotePage is page for another node, which must not list tables of LocalStrategy: their data belong to this node
+// alone.
 func (r *Replica) remotePage(epoch uint64, q *PageRequest) (*Page, error) {
 	if table := r.view.Schema().TableByStorage(q.Table); table != nil && table.Replication.Class == ring.Local {
 		return nil, &coordinator.NotReplica{Epoch: r.view.Topology().Epoch()}

@@ -13,8 +13,8 @@ import (
 	"cqld/scan"
 )
 
-// scanOp lists the partitions of a table without a partition index: it reads one row of each partition, in the order of the ring,
-// and keeps the first keys of the span.
+// scanOp lists the partitions of a table without a partition index: it reads one row of each partition, in the order of
+// the ring, and keeps the first keys of the span.
 type scanOp struct {
 	l        *Lister
 	req      *Request
@@ -29,8 +29,8 @@ type scanOp struct {
 	bound    []byte // keys at or behind it are not in the result; nil means that all may be
 	result   Result
 
-	// arrived counts the two events of a round: the page has come, and the call that asked for it has returned. The later one
-	// starts the next round, so that pages which come at once do not nest calls.
+	// arrived counts the two events of a round: the page has come, and the call that asked for it has returned. The
+	// later one starts the next round, so that pages which come at once do not nest calls.
 	arrived atomic.Int32
 	ended   bool
 }
@@ -60,7 +60,8 @@ func (op *scanOp) run() {
 		op.cursor.Next(cmd)
 		cmd.Limits.Bytes = uint32(min(op.size, math.MaxUint32))
 		op.l.c.Read(&coordinator.ReadRequest{
-			Command: cmd, Consistency: op.req.Consistency, Timeout: op.l.c.Remaining(op.deadline), Trace: op.req.Trace, Cancel: op.req.Cancel,
+			Command: cmd, Consistency: op.req.Consistency, Timeout: op.l.c.Remaining(op.deadline), Trace: op.req.Trace,
+			Cancel: op.req.Cancel,
 			Memory: (scanCopies - 1) * op.size,
 		}, op.page)
 		if op.arrived.Add(1) == 1 || op.ended {

@@ -2,8 +2,8 @@ package listing
 
 import "sync/atomic"
 
-// Stats are counts since the start. The Coordinator counts timeouts, refusals, speculation and new plans of listings together
-// with those of its own requests.
+// Stats are counts since the start. The Coordinator counts timeouts, refusals, speculation and new plans of listings
+// together with those of its own requests.
 type Stats struct {
 	// Ordered counts listings that began with the partition index, Scans those of tables without one.
 	Ordered, Scans uint64
@@ -19,6 +19,7 @@ type counters struct{ ordered, scans, pages, keys, scanned atomic.Uint64 }
 func (l *Lister) Stats() Stats {
 	n := &l.counts
 	return Stats{
-		Ordered: n.ordered.Load(), Scans: n.scans.Load(), Pages: n.pages.Load(), Keys: n.keys.Load(), Scanned: n.scanned.Load(),
+		Ordered: n.ordered.Load(), Scans: n.scans.Load(), Pages: n.pages.Load(), Keys: n.keys.Load(),
+		Scanned: n.scanned.Load(),
 	}
 }

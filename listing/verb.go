@@ -12,11 +12,13 @@ import (
 	"cqld/schema"
 )
 
-// Replicas lists the keys that nodes hold, this one included. Page returns at once and calls done exactly once, possibly before it
-// returns. The caller owns the page, and must not change q until done is called. trace may be nil. A node that knows of a later
-// change of the ring than epoch, or of an earlier one than q.Moved, refuses with coordinator.NotReplica.
+// Replicas lists the keys that nodes hold, this one included. Page returns at once and calls done exactly once,
+// possibly before it returns. The caller owns the page, and must not change q until done is called. trace may be nil. A
+// node that knows of a later change of the ring than epoch, or of an earlier one than q.Moved, refuses with
+// coordinator.NotReplica.
 type Replicas interface {
-	Page(to ring.NodeID, trace coordinator.Trace, epoch uint64, q *PageRequest, timeout time.Duration, done func(*Page, error))
+	Page(to ring.NodeID, trace coordinator.Trace, epoch uint64, q *PageRequest, timeout time.Duration,
+		done func(*Page, error))
 }
 
 // Directory implements Replicas: it calls this node's Replica, and sends messages to those of the other nodes.
@@ -34,7 +36,8 @@ func NewDirectory(r *Replica, transport messaging.Transport, view coordinator.Vi
 }
 
 // Page implements Replicas.
-func (d *Directory) Page(to ring.NodeID, trace coordinator.Trace, epoch uint64, q *PageRequest, timeout time.Duration, done func(*Page, error)) {
+func (d *Directory) Page(to ring.NodeID, trace coordinator.Trace, epoch uint64, q *PageRequest, timeout time.Duration,
+	done func(*Page, error)) {
 	coordinator.AddContact(trace, to)
 	if to == d.self() {
 		d.replica.Page(epoch, q, done)
@@ -44,13 +47,14 @@ func (d *Directory) Page(to ring.NodeID, trace coordinator.Trace, epoch uint64, 
 	if trace != nil {
 		transport = replica.TracedTransport(transport, trace)
 	}
-	messaging.RequestCancelable(transport, to, messaging.VerbPartitions, appendPageRequest(nil, epoch, q), timeout, q.Cancel, func(reply []byte, err error) {
-		if err != nil {
-			done(nil, replica.FromRemote(err))
-			return
-		}
-		done(decodePage(slices.Clone(reply)))
-	})
+	messaging.RequestCancelable(transport, to, messaging.VerbPartitions, appendPageRequest(nil, epoch, q), timeout,
+		q.Cancel, func(reply []byte, err error) {
+			if err != nil {
+				done(nil, replica.FromRemote(err))
+				return
+			}
+			done(decodePage(slices.Clone(reply)))
+		})
 }
 
 // Serve makes transport answer the requests of other nodes from r. It is called before the transport starts.
@@ -58,19 +62,20 @@ func (d *Directory) Page(to ring.NodeID, trace coordinator.Trace, epoch uint64, 
 //	VerbPartitions   epoch, moved, table, flags (1), limit, now (8), from, to
 //	                 reply: more (1), scanned, last, n, n × key
 func Serve(transport messaging.Transport, r *Replica) {
-	messaging.Register(transport, messaging.Service{Verb: messaging.VerbPartitions, Name: "partitions", Blocking: true, Call: func(c messaging.Call, respond messaging.Respond) {
-		epoch, q, err := decodePageRequest(c.Payload)
-		var page *Page
-		if err == nil {
-			q.Cancel = c.Cancel
-			page, err = r.remotePage(epoch, q)
-		}
-		if err != nil {
-			respond(nil, replica.ToRemote(err))
-			return
-		}
-		respond(appendPage(nil, page), nil)
-	}})
+	messaging.Register(transport, messaging.Service{Verb: messaging.VerbPartitions, Name: "partitions", Blocking: true,
+		Call: func(c messaging.Call, respond messaging.Respond) {
+			epoch, q, err := decodePageRequest(c.Payload)
+			var page *Page
+			if err == nil {
+				q.Cancel = c.Cancel
+				page, err = r.remotePage(epoch, q)
+			}
+			if err != nil {
+				respond(nil, replica.ToRemote(err))
+				return
+			}
+			respond(appendPage(nil, page), nil)
+		}})
 }
 
 // The flags of a PageRequest.

@@ -22,7 +22,8 @@ import (
 func samplePageRequests() []*PageRequest {
 	return []*PageRequest{
 		{},
-		{Table: 1 << 30, Span: Span{From: []byte("a"), To: []byte("b")}, Reversed: true, Limit: 1000, Now: 1 << 40, Moved: 7},
+		{Table: 1 << 30, Span: Span{From: []byte("a"), To: []byte("b")}, Reversed: true, Limit: 1000, Now: 1 << 40,
+			Moved: 7},
 		{Table: 5, Span: Span{From: []byte{}, To: []byte{}}, Limit: 1, Now: -1},
 		{Table: 5, Limit: 3, Now: 1, Dead: true},
 		{Table: 5, Span: Span{From: []byte("a")}, Reversed: true, Dead: true},
@@ -90,8 +91,8 @@ func FuzzDecodePartitions(f *testing.F) {
 	})
 }
 
-// loopback is a transport whose requests its own services answer at once. It clears the memory of messages afterwards, as a real
-// transport reuses it.
+// loopback is a transport whose requests its own services answer at once. It clears the memory of messages afterwards,
+// as a real transport reuses it.
 type loopback struct {
 	messaging.Transport
 	services map[messaging.Verb]messaging.Service
@@ -136,11 +137,12 @@ func (d *disk) Partitions(q *storage.PartitionsRead) (storage.PartitionsPage, er
 	asked := *q
 	asked.From, asked.To = slices.Clone(q.From), slices.Clone(q.To)
 	d.asked = &asked
-	return storage.PartitionsPage{Keys: [][]byte{[]byte("a"), []byte("b")}, Last: []byte("c"), More: true, Scanned: 3}, nil
+	return storage.PartitionsPage{Keys: [][]byte{[]byte("a"), []byte("b")}, Last: []byte("c"), More: true, Scanned: 3},
+		nil
 }
 
-// pair returns the Directory of node 2, which reaches the Replica of node 1 through a loopback, and the disk of node 1. Both know
-// epoch 5 of a ring in which node 1 holds the tokens up to 0, and node 2 those up to 1<<62.
+// pair returns the Directory of node 2, which reaches the Replica of node 1 through a loopback, and the disk of node 1.
+// Both know epoch 5 of a ring in which node 1 holds the tokens up to 0, and node 2 those up to 1<<62.
 func pair(t *testing.T, g *guard.Guard) (*Directory, *disk, *schema.Schema) {
 	t.Helper()
 	s := schema.Initial()
@@ -152,7 +154,8 @@ func pair(t *testing.T, g *guard.Guard) (*Directory, *disk, *schema.Schema) {
 	}
 	var members []*ring.Node
 	for i := range 2 {
-		members = append(members, &ring.Node{ID: ring.NodeID(i + 1), State: ring.Normal, Tokens: []ring.Token{ring.Token(i) << 62}})
+		members = append(members, &ring.Node{ID: ring.NodeID(i + 1), State: ring.Normal,
+			Tokens: []ring.Token{ring.Token(i) << 62}})
 	}
 	v := &member{self: 1, schema: s, topology: ring.NewTopology(5, members)}
 	d := &disk{}
@@ -165,17 +168,21 @@ func TestRequestsReachStorage(t *testing.T) {
 	directory, d, s := pair(t, nil)
 	asked := new(coordinator.Observation)
 	list := func(table *schema.Table, epoch, moved uint64) (page *Page, err error) {
-		q := &PageRequest{Table: table.StorageID, Span: Span{From: []byte("a"), To: []byte("c")}, Reversed: true, Limit: 7, Now: 3, Moved: moved}
-		directory.Page(1, asked.Observe(nil), epoch, q, time.Second, func(p *Page, failure error) { page, err = p, failure })
+		q := &PageRequest{Table: table.StorageID, Span: Span{From: []byte("a"), To: []byte("c")}, Reversed: true,
+			Limit: 7, Now: 3, Moved: moved}
+		directory.Page(1, asked.Observe(nil), epoch, q, time.Second,
+			func(p *Page, failure error) { page, err = p, failure })
 		return page, err
 	}
 	table := s.Table("ks", "t")
 	page, err := list(table, 5, 5)
-	if err != nil || len(page.Keys) != 2 || string(page.Keys[1]) != "b" || string(page.Last) != "c" || !page.More || page.Scanned != 3 {
+	if err != nil || len(page.Keys) != 2 || string(page.Keys[1]) != "b" || string(page.Last) != "c" || !page.More ||
+		page.Scanned != 3 {
 		t.Fatalf("%+v, %v", page, err)
 	}
 	q := d.asked
-	if q.Table != table.StorageID || string(q.From) != "a" || string(q.To) != "c" || !q.Reversed || q.Limit != 7 || q.Now != 3 {
+	if q.Table != table.StorageID || string(q.From) != "a" || string(q.To) != "c" || !q.Reversed || q.Limit != 7 ||
+		q.Now != 3 {
 		t.Errorf("storage was asked %+v", q)
 	}
 	if nodes := asked.Nodes(); !slices.Equal(nodes, []ring.NodeID{1}) {
@@ -198,13 +205,15 @@ func TestRequestsReachStorage(t *testing.T) {
 	}
 	d.asked = nil
 	request := appendPageRequest(nil, 5, &PageRequest{Table: table.StorageID, Limit: 7, Moved: 5})
-	directory.transport.Request(1, messaging.VerbPartitions, request[:len(request)-1], time.Second, func(_ []byte, err error) {
-		if err == nil || d.asked != nil {
-			t.Errorf("a request that is cut off: %v, storage was asked %+v", err, d.asked)
-		}
-	})
+	directory.transport.Request(1, messaging.VerbPartitions, request[:len(request)-1], time.Second,
+		func(_ []byte, err error) {
+			if err == nil || d.asked != nil {
+				t.Errorf("a request that is cut off: %v, storage was asked %+v", err, d.asked)
+			}
+		})
 	var failure *coordinator.ReplicaFailure
-	if _, err := list(&schema.Table{StorageID: 1 << 20}, 5, 5); !errors.As(err, &failure) || failure.Reason != coordinator.FailureIncompatibleSchema {
+	if _, err := list(&schema.Table{StorageID: 1 << 20}, 5, 5); !errors.As(err, &failure) ||
+		failure.Reason != coordinator.FailureIncompatibleSchema {
 		t.Errorf("an unknown table: %v", err)
 	}
 }

@@ -73,8 +73,10 @@ const (
 // A storm of connections, also with wrong credentials, verifies each password once.
 func TestConnectionStorm(t *testing.T) {
 	h := hash(t, "right", bcrypt.MinCost)
-	a, err := New(Options{Lookup: func(role string) (Role, bool) { return Role{Hash: h, Login: true}, role == "ada" }, Clock: &testclock.Clock{},
-		Random: bytes.NewReader(make([]byte, 64)), Logger: slog.New(slog.DiscardHandler), Limits: Limits{HashersMax: 1, Cost: bcrypt.MinCost}})
+	a, err := New(Options{Lookup: func(role string) (Role, bool) { return Role{Hash: h, Login: true}, role == "ada" },
+		Clock:  &testclock.Clock{},
+		Random: bytes.NewReader(make([]byte, 64)), Logger: slog.New(slog.DiscardHandler),
+		Limits: Limits{HashersMax: 1, Cost: bcrypt.MinCost}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,11 +113,12 @@ func refusal(role string) []byte {
 	return append(binary.BigEndian.AppendUint16([]byte{0, 0, 1, 0}, uint16(len(text))), text...)
 }
 
-// BenchmarkConnect measures whole logins: a TCP connection, STARTUP and AUTH_RESPONSE with remembered credentials. Client
-// and server share the CPU.
+// BenchmarkConnect measures whole logins: a TCP connection, STARTUP and AUTH_RESPONSE with remembered credentials.
+// Client and server share the CPU.
 func BenchmarkConnect(b *testing.B) {
 	h := hash(b, "right", 10)
-	a, err := New(Options{Lookup: func(string) (Role, bool) { return Role{Hash: h, Login: true}, true }, Clock: &testclock.Clock{},
+	a, err := New(Options{Lookup: func(string) (Role, bool) { return Role{Hash: h, Login: true}, true },
+		Clock:  &testclock.Clock{},
 		Random: bytes.NewReader(make([]byte, 64)), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		b.Fatal(err)

@@ -1,10 +1,11 @@
 // Package login authenticates CQL clients by user name and password, as Cassandra's PasswordAuthenticator does. Clients
 // send both in one token of SASL PLAIN.
 //
-// It does not store roles: Options.Lookup returns the bcrypt hash of a role from the cluster's metadata. A change of the
-// metadata is therefore in force immediately.
+// It does not store roles: Options.Lookup returns the bcrypt hash of a role from the cluster's metadata. A change of
+// the metadata is therefore in force immediately.
 //
-// One verification of a bcrypt hash takes tens of milliseconds of CPU time, so package login bounds how often that happens:
+// One verification of a bcrypt hash takes tens of milliseconds of CPU time, so package login bounds how often that
+// happens:
 //
 //   - Correct credentials are remembered for a bounded time, as an HMAC of role, hash and password under a key of this
 //     process. A changed hash changes the HMAC, so the old password is refused immediately. Wrong credentials are remembered

@@ -51,8 +51,10 @@ const (
 
 // String returns the reason in words.
 func (r Reason) String() string {
-	return [...]string{"", "malformed credentials", "wrong password", "unknown role", "no password", "unusable hash", "back-off after failures",
-		"overloaded", "canceled", "role cannot log in", "access denied", "no certificate", "no identity", "unknown identity"}[r]
+	return [...]string{"", "malformed credentials", "wrong password", "unknown role", "no password", "unusable hash",
+		"back-off after failures",
+		"overloaded", "canceled", "role cannot log in", "access denied", "no certificate", "no identity",
+		"unknown identity"}[r]
 }
 
 // Event is an attempt to log in that has ended.
@@ -85,8 +87,10 @@ type counters struct {
 // Stats returns the counts since the start.
 func (a *Authenticator) Stats() Stats {
 	c := &a.counters
-	s := Stats{Successes: c.kinds[Success].Load(), Failures: c.kinds[Failure].Load(), Unauthorized: c.kinds[Unauthorized].Load(),
-		Remembered: c.remembered.Load(), Verified: c.verified.Load(), Waiting: a.hashers.waitingNow(), Reasons: map[string]int64{}}
+	s := Stats{Successes: c.kinds[Success].Load(), Failures: c.kinds[Failure].Load(),
+		Unauthorized: c.kinds[Unauthorized].Load(),
+		Remembered:   c.remembered.Load(), Verified: c.verified.Load(), Waiting: a.hashers.waitingNow(),
+		Reasons: map[string]int64{}}
 	for r := Malformed; r < reasons; r++ {
 		s.Reasons[r.String()] = c.reasons[r].Load()
 	}
@@ -109,7 +113,8 @@ func (a *Authenticator) report(client netip.AddrPort, role string, kind Kind, re
 	}
 }
 
-// logs bounds the log messages about refused clients: one a second of each kind, with the number of events since the last.
+// logs bounds the log messages about refused clients: one a second of each kind, with the number of events since the
+// last.
 type logs struct {
 	last    [Unauthorized + 1]atomic.Int64 // seconds since 1970
 	skipped [Unauthorized + 1]atomic.Int64
@@ -124,7 +129,8 @@ func (l *logs) log(log *slog.Logger, e Event) {
 		l.skipped[e.Kind].Add(1)
 		return
 	}
-	log.Warn("client login refused", "role", escape(e.Role), "client", e.Address.String(), "kind", e.Kind.String(), "reason", e.Reason.String(),
+	log.Warn("client login refused", "role", escape(e.Role), "client", e.Address.String(), "kind", e.Kind.String(),
+		"reason", e.Reason.String(),
 		"skipped", l.skipped[e.Kind].Swap(0))
 }
 

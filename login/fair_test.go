@@ -24,7 +24,8 @@ type queued struct {
 }
 
 func newQueued(t *testing.T, l Limits) *queued {
-	return &queued{hashers: newHashers(l.withDefaults(), new(testclock.Clock)), t: t, gate: make(chan struct{}), names: map[string]byte{}}
+	return &queued{hashers: newHashers(l.withDefaults(), new(testclock.Clock)), t: t, gate: make(chan struct{}),
+		names: map[string]byte{}}
 }
 
 // start begins a verification. It returns when that runs, waits or is refused.
@@ -33,7 +34,8 @@ func (q *queued) start(role string, client int, cost int) (refused func() bool) 
 	if _, ok := q.names[role]; !ok {
 		q.names[role] = byte(len(q.names) + 1)
 	}
-	a := &applicant{role: digest{q.names[role]}, client: netip.AddrFrom4([4]byte{10, 0, byte(client >> 8), byte(client)}), rounds: roundsOf("", cost)}
+	a := &applicant{role: digest{q.names[role]}, client: netip.AddrFrom4([4]byte{10, 0, byte(client >> 8),
+		byte(client)}), rounds: roundsOf("", cost)}
 	done := make(chan error, 1)
 	before := q.counts()
 	q.wg.Go(func() {
@@ -44,7 +46,8 @@ func (q *queued) start(role string, client int, cost int) (refused func() bool) 
 			<-q.gate
 		})
 	})
-	eventually(q.t, "the verification runs, waits or is refused", func() bool { return q.counts() != before || len(done) > 0 })
+	eventually(q.t, "the verification runs, waits or is refused",
+		func() bool { return q.counts() != before || len(done) > 0 })
 	return func() bool {
 		var overloaded *server.AuthenticationOverloaded
 		select {
@@ -102,8 +105,9 @@ func (q *queued) end() {
 	}
 }
 
-// TestStormsDoNotKeepOthersFromTheirFirstLogin fills the queue by one role from many addresses, by one address with many roles, and by a role
-// with expensive hashes. Another role from another address is admitted to the full queue and is the next one to run.
+// TestStormsDoNotKeepOthersFromTheirFirstLogin fills the queue by one role from many addresses, by one address with
+// many roles, and by a role with expensive hashes. Another role from another address is admitted to the full queue and
+// is the next one to run.
 func TestStormsDoNotKeepOthersFromTheirFirstLogin(t *testing.T) {
 	for name, storm := range map[string]func(i int) (role string, client, cost int){
 		"one role, many addresses": func(i int) (string, int, int) { return "storm", i, 10 },

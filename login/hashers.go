@@ -15,10 +15,10 @@ import (
 	"cqld/server"
 )
 
-// hashers bounds the verifications that run and wait, and shares them fairly between roles and addresses: the next one to run is that whose
-// role and address ask for the least work, which includes what they have caused lately. Thus a role that makes its logins expensive, an address that tries many roles, and a
-// role that is tried from many addresses delay others by the verifications that run, not by those that wait. Each runs in the
-// goroutine of its connection.
+// hashers bounds the verifications that run and wait, and shares them fairly between roles and addresses: the next one
+// to run is that whose role and address ask for the least work, which includes what they have caused lately. Thus a
+// role that makes its logins expensive, an address that tries many roles, and a role that is tried from many addresses
+// delay others by the verifications that run, not by those that wait. Each runs in the goroutine of its connection.
 type hashers struct {
 	limits Limits
 	clock  env.Clock
@@ -66,7 +66,8 @@ func (h *hashers) waitingNow() int64 {
 
 // errOverloaded refuses a client while too many others wait.
 func errOverloaded() error {
-	return &server.AuthenticationOverloaded{Message: "Too many clients wait for authentication on this node; try again later"}
+	return &server.AuthenticationOverloaded{Message: "Too many clients wait for authentication on this node; try " +
+		"again later"}
 }
 
 // run calls f when it is the turn of a. It returns *server.AuthenticationOverloaded if too many wait, and if ctx ends
@@ -94,7 +95,8 @@ func (h *hashers) run(ctx context.Context, a *applicant, f func()) error {
 	return nil
 }
 
-// late returns the error for a wait that ctx has ended: this node is overloaded if the time for the handshake was too short.
+// late returns the error for a wait that ctx has ended: this node is overloaded if the time for the handshake was too
+// short.
 func late(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return errOverloaded()
@@ -123,7 +125,8 @@ func (h *hashers) apply(a *applicant) bool {
 	return true
 }
 
-// displaceLocked refuses the waiting verification whose role and address ask for the most work, if that is more than those of a.
+// displaceLocked refuses the waiting verification whose role and address ask for the most work, if that is more than
+// those of a.
 func (h *hashers) displaceLocked(a *applicant) bool {
 	all := append(slices.Clone(h.mu.waiting), a)
 	most, worst := h.demandLocked(a, all), -1
@@ -187,7 +190,8 @@ func (h *hashers) withdraw(a *applicant) bool {
 	return true
 }
 
-// release ends a verification and lets the next one run: that whose role and address ask for the least work, and of several the first.
+// release ends a verification and lets the next one run: that whose role and address ask for the least work, and of
+// several the first.
 func (h *hashers) release() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -206,7 +210,8 @@ func (h *hashers) release() {
 	h.admitLocked(a)
 }
 
-// roundsOf returns the rounds of bcrypt that a verification of a hash takes, with the given cost at least: a failure takes as long.
+// roundsOf returns the rounds of bcrypt that a verification of a hash takes, with the given cost at least: a failure
+// takes as long.
 func roundsOf(hash string, cost int) float64 {
 	if own, err := bcrypt.Cost([]byte(hash)); err == nil {
 		cost = max(cost, own)
@@ -214,8 +219,8 @@ func roundsOf(hash string, cost int) float64 {
 	return math.Exp2(float64(cost))
 }
 
-// verify compares a password with a bcrypt hash. A failure always takes the time of a hash with the given cost, unless the
-// hash itself has a larger one. "" is a hash that no password has.
+// verify compares a password with a bcrypt hash. A failure always takes the time of a hash with the given cost, unless
+// the hash itself has a larger one. "" is a hash that no password has.
 func verify(compare comparison, hash string, password []byte, cost int) bool {
 	if hash == "" {
 		_ = compare(dummy(cost), password) // differs

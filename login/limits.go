@@ -26,13 +26,14 @@ type Limits struct {
 	RejectedMax int // rejectedMax
 	// RejectFor is how long wrong credentials are remembered.
 	RejectFor time.Duration // rejectFor
-	// TrackedMax bounds the addresses, the roles, and the pairs of both whose failures are counted, and those whose work is.
+	// TrackedMax bounds the addresses, the roles, and the pairs of both whose failures are counted, and those whose
+	// work is.
 	TrackedMax int // trackedMax
 }
 
 const (
-	// With 80 ms for each verification, 32 waiting ones take 2.6 s on one CPU, which is half of the time that a handshake
-	// may take.
+	// With 80 ms for each verification, 32 waiting ones take 2.6 s on one CPU, which is half of the time that a
+	// handshake may take.
 	queueMax = 32
 
 	// Cassandra's default cost. 2^14 rounds take over a second.
@@ -72,16 +73,16 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// policy says how long guesses are refused after failures: not at all for the first free ones, then for first, doubling with
-// each further failure up to most. Each period of calm without a failure halves the count.
+// policy says how long guesses are refused after failures: not at all for the first free ones, then for first, doubling
+// with each further failure up to most. Each period of calm without a failure halves the count.
 type policy struct {
 	free        int
 	first, most time.Duration
 	calm        time.Duration
 }
 
-// addressPolicy and rolePolicy allow 10 typing errors in a minute, and then about six guesses in a minute of one address,
-// or four of one role.
+// addressPolicy and rolePolicy allow 10 typing errors in a minute, and then about six guesses in a minute of one
+// address, or four of one role.
 func addressPolicy() policy {
 	return policy{free: 10, first: 200 * time.Millisecond, most: 10 * time.Second, calm: time.Minute}
 }

@@ -27,14 +27,14 @@ type Role struct {
 
 // Options configure an Authenticator.
 type Options struct {
-	// Lookup returns the role with that name from the current metadata, or false. It is called concurrently and must not
-	// block.
+	// Lookup returns the role with that name from the current metadata, or false. It is called concurrently and must
+	// not block.
 	Lookup func(role string) (Role, bool)
-	// Access returns the error of statements of the role from the address, or nil if the role has access from there and in
-	// this node's data center. It must not block. Nil means that all roles have access.
+	// Access returns the error of statements of the role from the address, or nil if the role has access from there and
+	// in this node's data center. It must not block. Nil means that all roles have access.
 	Access func(role string, client netip.Addr) error
-	// OnEvent is called for each attempt that has ended, in the goroutine of the connection. It must not block. Nil means
-	// that no one is interested.
+	// OnEvent is called for each attempt that has ended, in the goroutine of the connection. It must not block. Nil
+	// means that no one is interested.
 	OnEvent func(Event)
 	Clock   env.Clock
 	// Random is a source of cryptographic randomness. It is read once, by New.
@@ -175,16 +175,18 @@ func (a *Authenticator) authenticate(ctx context.Context, client netip.Addr, c C
 	return Success, NoReason, nil
 }
 
-// errLongPassword refuses a password of which bcrypt would ignore a part: whatever followed it would be accepted. The hash of a longer password,
-// made by Cassandra, is that of its first bytes.
+// errLongPassword refuses a password of which bcrypt would ignore a part: whatever followed it would be accepted. The
+// hash of a longer password, made by Cassandra, is that of its first bytes.
 func errLongPassword() error {
-	return &server.BadCredentials{Message: fmt.Sprintf("The password has more than %d bytes, and bcrypt ignores the rest: "+
+	return &server.BadCredentials{Message: fmt.Sprintf("The password has more than %d bytes, and bcrypt ignores the "+
+		"rest: "+
 		"log in with the first %[1]d bytes, and set a shorter password", passwordBytesMax)}
 }
 
 // incorrect returns Cassandra's error for wrong credentials. Each malformed byte of the name becomes one U+FFFD.
 func incorrect(role string) error {
-	return &server.BadCredentials{Message: "Provided username " + string([]rune(role)) + " and/or password are incorrect"}
+	return &server.BadCredentials{Message: "Provided username " + string([]rune(role)) +
+		" and/or password are incorrect"}
 }
 
 // backedOff is the error for guesses that are refused after failures.
@@ -194,7 +196,8 @@ type backedOff struct{ server.BadCredentials }
 func (b *backedOff) Unwrap() error { return &b.BadCredentials }
 
 func refuseFor(wait time.Duration) error {
-	return &backedOff{server.BadCredentials{Message: fmt.Sprintf("Too many failed attempts to log in; try again in %v", wait.Round(time.Millisecond))}}
+	return &backedOff{server.BadCredentials{Message: fmt.Sprintf("Too many failed attempts to log in; try again in %v",
+		wait.Round(time.Millisecond))}}
 }
 
 // reasonOf returns the reason for which credentials were not verified.
@@ -211,8 +214,10 @@ func reasonOf(err error) Reason {
 	}
 }
 
-// check reports whether a password has the hash. It uses remembered results, and joins or starts a verification otherwise.
-func (a *Authenticator) check(ctx context.Context, client netip.Addr, c Credentials, hash string) (valid bool, err error) {
+// check reports whether a password has the hash. It uses remembered results, and joins or starts a verification
+// otherwise.
+func (a *Authenticator) check(ctx context.Context, client netip.Addr, c Credentials, hash string) (valid bool,
+	err error) {
 	sum, who := a.digest(c.Role, hash, string(c.Password)), a.digest(c.Role)
 	for {
 		v, leads, valid, err := a.begin(client, c.Role, who, sum)
@@ -234,9 +239,10 @@ func (a *Authenticator) check(ctx context.Context, client netip.Addr, c Credenti
 	}
 }
 
-// begin returns the remembered result for credentials, an error if guesses are refused, or the verification to wait for. If
-// leads is true, the caller must run it.
-func (a *Authenticator) begin(client netip.Addr, role string, who, sum digest) (v *verification, leads, valid bool, err error) {
+// begin returns the remembered result for credentials, an error if guesses are refused, or the verification to wait
+// for. If leads is true, the caller must run it.
+func (a *Authenticator) begin(client netip.Addr, role string, who, sum digest) (v *verification, leads, valid bool,
+	err error) {
 	now := a.options.Clock.Monotonic()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -264,7 +270,8 @@ func (a *Authenticator) begin(client netip.Addr, role string, who, sum digest) (
 }
 
 // lead runs a verification and records its result.
-func (a *Authenticator) lead(ctx context.Context, v *verification, client netip.Addr, c Credentials, hash string, sum, who digest) {
+func (a *Authenticator) lead(ctx context.Context, v *verification, client netip.Addr, c Credentials, hash string, sum,
+	who digest) {
 	v.err = errors.New("login: the verification panicked")
 	defer func() {
 		a.mu.Lock()

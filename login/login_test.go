@@ -63,7 +63,8 @@ func newFixture(t *testing.T, limits Limits) *fixture {
 	}
 	f.roles.Store("ada", Role{Hash: hash(t, "right", bcrypt.MinCost), Login: true})
 	var err error
-	f.Authenticator, err = New(Options{Lookup: f.roles.lookup, Clock: f.clock, Random: bytes.NewReader(make([]byte, 64)), Limits: limits,
+	f.Authenticator, err = New(Options{Lookup: f.roles.lookup, Clock: f.clock,
+		Random: bytes.NewReader(make([]byte, 64)), Limits: limits,
 		Logger: slog.New(slog.NewTextHandler(&f.log, nil)), OnEvent: func(e Event) { f.events = append(f.events, e) }})
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +96,8 @@ func (f *fixture) try(client int, role, password string) string {
 
 // recordedRoles are the roles with which testdata/tokens.txt was recorded.
 func recordedRoles(t *testing.T, r *roles) {
-	for name, password := range map[string]string{"login_ok": "pw", "login_no": "pw", "login_Müller漢": "pässwörd漢😀", "login_long": strings.Repeat("a", 100)} {
+	for name, password := range map[string]string{"login_ok": "pw", "login_no": "pw", "login_Müller漢": "pässwörd漢😀",
+		"login_long": strings.Repeat("a", 100)} {
 		r.Store(name, Role{Hash: hash(t, password, bcrypt.MinCost), Login: name != "login_no"})
 	}
 	r.Store("login_nopw", Role{Login: true})
@@ -131,7 +133,8 @@ func TestRecordedTokens(t *testing.T) {
 				got = "0100 " + err.Error()
 			}
 		}
-		if strings.Contains(sent, "login_long") && len(sent) > passwordBytesMax+12 { // Cassandra ignores the rest in silence
+		// Cassandra ignores the rest in silence
+		if strings.Contains(sent, "login_long") && len(sent) > passwordBytesMax+12 {
 			want = "0100 " + errLongPassword().Error()
 		}
 		if got != want {
@@ -163,9 +166,11 @@ func TestFailuresTakeTheSameTime(t *testing.T) {
 		rounds += 1 << c
 		return bcrypt.CompareHashAndPassword(hash, password)
 	}
-	for i, role := range []string{"cost4", "cost5", "cost6", "cost7", "nologin", "nopassword", "malformed", "expensive", "unknown"} {
+	for i, role := range []string{"cost4", "cost5", "cost6", "cost7", "nologin", "nopassword", "malformed",
+		"expensive", "unknown"} {
 		rounds = 0
-		if got, want := f.try(i, role, "wrong"), "Provided username "+role+" and/or password are incorrect"; got != want {
+		if got, want := f.try(i, role, "wrong"), "Provided username "+role+" and/or password are "+
+			"incorrect"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		if rounds != 1<<cost {
@@ -176,7 +181,8 @@ func TestFailuresTakeTheSameTime(t *testing.T) {
 
 func TestDummyMatchesNothing(t *testing.T) {
 	for _, password := range []string{"", "right", "abcdefghijklmnopqrstuvwxyzABCDE"} {
-		if err := bcrypt.CompareHashAndPassword(dummy(bcrypt.MinCost), []byte(password)); !errors.Is(err, bcrypt.ErrMismatchedHashAndPassword) {
+		if err := bcrypt.CompareHashAndPassword(dummy(bcrypt.MinCost), []byte(password)); !errors.Is(err,
+			bcrypt.ErrMismatchedHashAndPassword) {
 			t.Errorf("%q: %v", password, err)
 		}
 	}
@@ -253,7 +259,8 @@ func TestGuessesOfOneAddressAreBackedOff(t *testing.T) {
 	f.fails()
 	backedOff := 0
 	for i := range 100 { // each guesses another role
-		if err := f.try(1, fmt.Sprint("role", i), "guess"); strings.HasPrefix(err, "Too many failed attempts to log in; try again in ") {
+		if err := f.try(1, fmt.Sprint("role", i), "guess"); strings.HasPrefix(err,
+			"Too many failed attempts to log in; try again in ") {
 			backedOff++
 		}
 	}
@@ -337,7 +344,8 @@ func TestBackoffProperty(t *testing.T) {
 		got = append(got, b.wait(1, 0))
 	}
 	const s = time.Second
-	if want := fmt.Sprint([]time.Duration{0, 0, 0, s, 2 * s, 4 * s, 8 * s, 10 * s, 10 * s, 10 * s}); fmt.Sprint(got) != want {
+	if want := fmt.Sprint([]time.Duration{0, 0, 0, s, 2 * s, 4 * s, 8 * s, 10 * s, 10 * s,
+		10 * s}); fmt.Sprint(got) != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if w := b.wait(1, 4*s); w != 6*s {
@@ -477,8 +485,10 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		f.try(i, role, "wrong")
 	}
-	for name, got := range map[string][2]int{"remembered": {len(f.mu.remembered.entries), 3}, "rejected": {len(f.mu.rejected.entries), 4},
-		"addresses": {len(f.mu.addresses.table.entries), 5}, "roles": {len(f.mu.roles.table.entries), 5}, "pairs": {len(f.mu.pairs.table.entries), 5}} {
+	for name, got := range map[string][2]int{"remembered": {len(f.mu.remembered.entries), 3},
+		"rejected":  {len(f.mu.rejected.entries), 4},
+		"addresses": {len(f.mu.addresses.table.entries), 5}, "roles": {len(f.mu.roles.table.entries), 5},
+		"pairs": {len(f.mu.pairs.table.entries), 5}} {
 		if got[0] != got[1] {
 			t.Errorf("%s: %d entries, want %d", name, got[0], got[1])
 		}
@@ -581,7 +591,8 @@ func TestNewNeedsRandomness(t *testing.T) {
 
 // FuzzParsePlain compares ParsePlain with a parser that splits the token at all its NULs.
 func FuzzParsePlain(f *testing.F) {
-	for _, s := range []string{"", "\x00", "\x00a\x00b", "z\x00a\x00b", "\x00\x00\x00", "a\x00b", "\x00\xff\x00\xfe", "\x00a\x00b\x00c"} {
+	for _, s := range []string{"", "\x00", "\x00a\x00b", "z\x00a\x00b", "\x00\x00\x00", "a\x00b", "\x00\xff\x00\xfe",
+		"\x00a\x00b\x00c"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, token []byte) {
@@ -610,7 +621,8 @@ func BenchmarkLogin(b *testing.B) {
 	for _, cost := range []int{10} {
 		h := hash(b, "right", cost)
 		start := func(b *testing.B) *Authenticator {
-			a, err := New(Options{Lookup: func(string) (Role, bool) { return Role{Hash: h, Login: true}, true }, Clock: &testclock.Clock{},
+			a, err := New(Options{Lookup: func(string) (Role, bool) { return Role{Hash: h, Login: true}, true },
+				Clock:  &testclock.Clock{},
 				Random: bytes.NewReader(make([]byte, 64)), Logger: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				b.Fatal(err)

@@ -11,15 +11,16 @@ import (
 	"cqld/query"
 )
 
-// Restrictions refuses roles by ACCESS TO DATACENTERS and ACCESS FROM CIDRS, as Cassandra's network and CIDR authorizers
-// do. Its method Access is meant for Options. It is safe for concurrent use; its fields must not be changed.
+// Restrictions refuses roles by ACCESS TO DATACENTERS and ACCESS FROM CIDRS, as Cassandra's network and CIDR
+// authorizers do. Its method Access is meant for Options. It is safe for concurrent use; its fields must not be
+// changed.
 type Restrictions struct {
 	Directory func() *auth.Directory // returns the current roles
 	// Network applies the data centers of roles. Datacenter is that of this node.
 	Network    bool
 	Datacenter string
-	// CIDR applies the CIDR groups of roles: to superusers only if Superusers is true. Monitor logs what it would refuse
-	// instead.
+	// CIDR applies the CIDR groups of roles: to superusers only if Superusers is true. Monitor logs what it would
+	// refuse instead.
 	CIDR, Superusers, Monitor bool
 	Clock                     env.Clock
 	Logger                    *slog.Logger
@@ -28,8 +29,8 @@ type Restrictions struct {
 	logged atomic.Int64           // when Monitor last logged, in seconds since 1970
 }
 
-// Access returns Cassandra's error of statements if the role has no access from the address or in this data center. Roles
-// granted to it play no part, except that they may make it a superuser.
+// Access returns Cassandra's error of statements if the role has no access from the address or in this data center.
+// Roles granted to it play no part, except that they may make it a superuser.
 func (r *Restrictions) Access(role string, client netip.Addr) error {
 	d := r.Directory()
 	if r.Network && !d.MayAccess(role, r.Datacenter) {
@@ -40,7 +41,8 @@ func (r *Restrictions) Access(role string, client netip.Addr) error {
 	}
 	if r.Monitor {
 		if now := r.Clock.Now().Unix(); r.logged.Swap(now) != now {
-			r.Logger.Warn("client address is outside the CIDR groups of the role", "role", escape(shorten(role)), "client", client.String())
+			r.Logger.Warn("client address is outside the CIDR groups of the role", "role", escape(shorten(role)),
+				"client", client.String())
 		}
 		return nil
 	}
@@ -57,7 +59,10 @@ func (r *Restrictions) mayComeFrom(d *auth.Directory, role string, client netip.
 		of = indexGroups(d)
 		r.groups.Store(of)
 	}
-	return slices.ContainsFunc(of.of(client), func(group string) bool { return slices.Contains(stored.CIDRs.Names, group) })
+	return slices.ContainsFunc(of.of(client), func(group string) bool {
+		return slices.Contains(stored.CIDRs.Names,
+			group)
+	})
 }
 
 // groups finds the CIDR groups of an address.
@@ -80,8 +85,8 @@ func indexGroups(d *auth.Directory) *groups {
 	return g
 }
 
-// of returns the groups that contain the longest prefix of the address. As in Cassandra, those with only shorter ones do
-// not count.
+// of returns the groups that contain the longest prefix of the address. As in Cassandra, those with only shorter ones
+// do not count.
 func (g *groups) of(client netip.Addr) []string {
 	client = client.Unmap().WithZone("")
 	for bits := client.BitLen(); bits >= 0; bits-- {

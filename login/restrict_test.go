@@ -34,8 +34,8 @@ func groupOf(name string, cidrs ...string) auth.Change {
 	return g
 }
 
-// restrictedRoles are the roles and CIDR groups with which Cassandra's answers in TestRestrictions were recorded, and some
-// for IPv6.
+// restrictedRoles are the roles and CIDR groups with which Cassandra's answers in TestRestrictions were recorded, and
+// some for IPv6.
 func restrictedRoles(t *testing.T) *auth.Directory {
 	yes := true
 	role := func(name string, dcs, cidrs *auth.Access, super bool) auth.Change {
@@ -46,17 +46,21 @@ func restrictedRoles(t *testing.T) *auth.Directory {
 		return &auth.CreateRole{Name: name, Settings: s}
 	}
 	only := func(names ...string) *auth.Access { return &auth.Access{Restricted: true, Names: names} }
-	return directory(t, groupOf("wide", "127.0.0.0/8", "10.0.0.0/8", "2001:db8::/32"), groupOf("narrow", "127.0.0.1/32"),
+	return directory(t, groupOf("wide", "127.0.0.0/8", "10.0.0.0/8", "2001:db8::/32"),
+		groupOf("narrow", "127.0.0.1/32"),
 		groupOf("narrow2", "127.0.0.1/32", "2001:db8:1::/48"),
-		role("everywhere", nil, nil, false), role("dc9", only("dc9"), nil, false), role("here", only("datacenter1"), nil, false),
-		role("wide", nil, only("wide"), false), role("narrow2", nil, only("narrow2"), false), role("both", nil, only("wide", "narrow"), false),
+		role("everywhere", nil, nil, false), role("dc9", only("dc9"), nil, false),
+		role("here", only("datacenter1"), nil, false),
+		role("wide", nil, only("wide"), false), role("narrow2", nil, only("narrow2"), false),
+		role("both", nil, only("wide", "narrow"), false),
 		role("super", only("dc9"), only("wide"), true), role("member", only("dc9"), only("wide"), false),
 		&auth.GrantRole{Role: "super", Grantee: "member"})
 }
 
 func TestRestrictions(t *testing.T) {
 	d := restrictedRoles(t)
-	r := &Restrictions{Directory: func() *auth.Directory { return d }, Network: true, Datacenter: "datacenter1", CIDR: true}
+	r := &Restrictions{Directory: func() *auth.Directory { return d }, Network: true, Datacenter: "datacenter1",
+		CIDR: true}
 	const dc, ip = "You do not have access to this datacenter (datacenter1)", "You do not have access from this IP "
 	for _, c := range []struct{ role, client, want string }{
 		{"everywhere", "127.0.0.1", ""},
@@ -88,7 +92,8 @@ func TestRestrictions(t *testing.T) {
 		}
 	}
 	// The groups change.
-	d = directory(t, groupOf("wide", "11.0.0.0/8"), &auth.CreateRole{Name: "wide", Settings: auth.RoleSettings{CIDRs: &auth.Access{Restricted: true, Names: []string{"wide"}}}})
+	d = directory(t, groupOf("wide", "11.0.0.0/8"), &auth.CreateRole{Name: "wide",
+		Settings: auth.RoleSettings{CIDRs: &auth.Access{Restricted: true, Names: []string{"wide"}}}})
 	if err := r.Access("wide", netip.MustParseAddr("11.0.0.1")); err != nil {
 		t.Error(err)
 	}
@@ -97,13 +102,15 @@ func TestRestrictions(t *testing.T) {
 	}
 }
 
-// A group of IPv4 ranges contains the same addresses in both forms, and may be written in both: a listener for both families receives
-// IPv4 clients as ::ffff:a.b.c.d.
+// A group of IPv4 ranges contains the same addresses in both forms, and may be written in both: a listener for both
+// families receives IPv4 clients as ::ffff:a.b.c.d.
 func TestGroupsContainMappedAddresses(t *testing.T) {
 	for _, cidr := range []string{"10.1.0.0/16", "::ffff:10.1.0.0/112", "::ffff:10.1.2.3/112"} {
-		d := directory(t, groupOf("g", cidr), &auth.CreateRole{Name: "r", Settings: auth.RoleSettings{CIDRs: &auth.Access{Restricted: true, Names: []string{"g"}}}})
+		d := directory(t, groupOf("g", cidr), &auth.CreateRole{Name: "r",
+			Settings: auth.RoleSettings{CIDRs: &auth.Access{Restricted: true, Names: []string{"g"}}}})
 		r := &Restrictions{Directory: func() *auth.Directory { return d }, CIDR: true}
-		for client, inside := range map[string]bool{"10.1.2.3": true, "::ffff:10.1.2.3": true, "10.2.0.0": false, "::ffff:10.2.0.0": false, "::10.1.2.3": false} {
+		for client, inside := range map[string]bool{"10.1.2.3": true, "::ffff:10.1.2.3": true, "10.2.0.0": false,
+			"::ffff:10.2.0.0": false, "::10.1.2.3": false} {
 			a := netip.MustParseAddr(client)
 			if got := r.Access("r", a) == nil; got != inside || (len(d.GroupsOf(a)) > 0) != inside {
 				t.Errorf("%s in %s: %t, %v", client, cidr, got, d.GroupsOf(a))
@@ -130,7 +137,8 @@ func TestRestrictionsOptions(t *testing.T) {
 			t.Errorf("superuser %s is not restricted", role)
 		}
 	}
-	r = &Restrictions{Directory: r.Directory, CIDR: true, Monitor: true, Clock: clock, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	r = &Restrictions{Directory: r.Directory, CIDR: true, Monitor: true, Clock: clock,
+		Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	for range 10 {
 		if err := r.Access("wide", far); err != nil {
 			t.Error(err)

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// table is a map of bounded size that removes the entry that was not used for longest. It is not safe for concurrent use.
+// table is a map of bounded size that removes the entry that was not used for longest. It is not safe for concurrent
+// use.
 type table[K comparable, V any] struct {
 	max     int
 	order   *list.List // of *entry, the most recently used first

@@ -20,7 +20,10 @@ func BenchmarkRequest(b *testing.B) {
 
 func benchmarkRequest(b *testing.B, inFlight int) {
 	x, _ := pair(b, func(n *StreamTransport) {
-		n.Handle(Service{Verb: VerbMutation, Handler: func(_ ring.NodeID, p []byte, respond Respond) { respond(p[:60], nil) }})
+		n.Handle(Service{Verb: VerbMutation, Handler: func(_ ring.NodeID, p []byte,
+			respond Respond) {
+			respond(p[:60], nil)
+		}})
 	})
 	payload := make([]byte, 300)
 	slots := make(chan struct{}, inFlight)
@@ -45,11 +48,14 @@ func benchmarkRequest(b *testing.B, inFlight int) {
 	}
 }
 
-// A request with its reply allocates a closure on the receiver and one in the caller; maps and buffers that grow add less
-// than one allocation.
+// A request with its reply allocates a closure on the receiver and one in the caller; maps and buffers that grow add
+// less than one allocation.
 func TestRequestsAllocateLittle(t *testing.T) {
 	x, _ := pair(t, func(n *StreamTransport) {
-		n.Handle(Service{Verb: VerbMutation, Handler: func(_ ring.NodeID, p []byte, respond Respond) { respond(p[:60], nil) }})
+		n.Handle(Service{Verb: VerbMutation, Handler: func(_ ring.NodeID, p []byte,
+			respond Respond) {
+			respond(p[:60], nil)
+		}})
 	})
 	payload, done := make([]byte, 300), make(chan error, 1)
 	allocs := testing.AllocsPerRun(2000, func() {

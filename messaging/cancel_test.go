@@ -91,7 +91,8 @@ func TestAnsweredRequestIsNotCancelled(t *testing.T) {
 	n := NewStreamTransport(Options{Limits: DefaultLimits()})
 	service := &Service{Verb: VerbRead, Call: func(Call, Respond) {}}
 	in := newInbound(n, newLink(n, nil, nil), &inboundConn{}, 1)
-	c, respond := in.register(service, &envelope{kind: request, verb: VerbRead, id: 7, timeout: 1000}, func([]byte, error) {})
+	c, respond := in.register(service, &envelope{kind: request, verb: VerbRead, id: 7, timeout: 1000},
+		func([]byte, error) {})
 	if len(in.cancels) != 1 || c.Err() != nil {
 		t.Fatalf("%d registered, %v", len(in.cancels), c.Err())
 	}
@@ -109,7 +110,8 @@ func TestPanicEndsOnlyItsRequest(t *testing.T) {
 	b := openNode(t, 2, "c", func(b *StreamTransport) {
 		guarded(b)
 		for _, v := range []Verb{VerbRead, VerbMutation} {
-			b.Handle(Service{Verb: v, Name: "broken", Blocking: v == VerbRead, Handler: func(ring.NodeID, []byte, Respond) { panic("a defect") }})
+			b.Handle(Service{Verb: v, Name: "broken", Blocking: v == VerbRead,
+				Handler: func(ring.NodeID, []byte, Respond) { panic("a defect") }})
 		}
 	})
 	know(b, a)

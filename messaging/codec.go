@@ -6,9 +6,9 @@ import "cqld/internal/wire"
 //
 //	envelope := length(4) kind(1) verb(1) id(8) timeout(4) [events] payload
 //
-// length counts the bytes that follow it. timeout, of a request, is the number of milliseconds after which its sender no
-// longer waits for the answer. kindTraced is added to the kind of a traced request and to that of its answer. In such an
-// answer, the events of the node that answers precede the payload (Trace).
+// length counts the bytes that follow it. timeout, of a request, is the number of milliseconds after which its sender
+// no longer waits for the answer. kindTraced is added to the kind of a traced request and to that of its answer. In
+// such an answer, the events of the node that answers precede the payload (Trace).
 type envelope struct {
 	kind    envelopeKind
 	verb    Verb
@@ -51,7 +51,8 @@ func consumeEnvelope(c *wire.Cursor) envelope {
 	n := int(c.Uint32())
 	body := wire.NewCursor(c.Take(n))
 	kind := envelopeKind(body.Uint8())
-	e := envelope{kind: kind &^ kindTraced, verb: Verb(body.Uint8()), id: body.Uint64(), timeout: body.Uint32(), traced: kind&kindTraced != 0}
+	e := envelope{kind: kind &^ kindTraced, verb: Verb(body.Uint8()), id: body.Uint64(), timeout: body.Uint32(),
+		traced: kind&kindTraced != 0}
 	if body.Err() != nil {
 		c.Fail(body.Err())
 	}

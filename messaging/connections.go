@@ -5,8 +5,8 @@ import (
 	"net"
 )
 
-// Connections counts the connections of a transport. A connection of a peer counts from its acceptance, and one to a peer
-// while it can be used.
+// Connections counts the connections of a transport. A connection of a peer counts from its acceptance, and one to a
+// peer while it can be used.
 type Connections struct {
 	FromEncrypted, FromPlain int // that peers opened
 	ToEncrypted, ToPlain     int // that this node opened
@@ -35,8 +35,8 @@ func (t *StreamTransport) Connections() (c Connections) {
 	return c
 }
 
-// CloseRevoked closes the connections whose peers have certificates that were revoked after the connection was opened. It
-// is called when revocation lists have changed.
+// CloseRevoked closes the connections whose peers have certificates that were revoked after the connection was opened.
+// It is called when revocation lists have changed.
 func (t *StreamTransport) CloseRevoked() {
 	if t.opts.Security == nil {
 		return

@@ -25,7 +25,8 @@ func framesOf(payloads ...[]byte) (all []byte) {
 }
 
 func readerOf(src io.Reader, limit int) *frameReader {
-	return &frameReader{src: src, lengthMax: func() int { return limit }, memory: intake.New(intake.DefaultLimits(1 << 20)), abort: func() {}}
+	return &frameReader{src: src, lengthMax: func() int { return limit },
+		memory: intake.New(intake.DefaultLimits(1 << 20)), abort: func() {}}
 }
 
 // readAll returns the bodies of all frames.
@@ -108,7 +109,8 @@ func TestDamagedFramesAreRefused(t *testing.T) {
 	for bit := range 8 * len(sent) {
 		damaged := bytes.Clone(sent)
 		damaged[bit/8] ^= 1 << (bit % 8)
-		if err := check("bit", bit, damaged); !errors.Is(err, errChecksum) && !errors.Is(err, errFrameLength) && err != io.ErrUnexpectedEOF {
+		if err := check("bit", bit, damaged); !errors.Is(err, errChecksum) && !errors.Is(err, errFrameLength) &&
+			err != io.ErrUnexpectedEOF {
 			t.Errorf("bit %d: %v", bit, err)
 		}
 	}
@@ -137,7 +139,8 @@ func TestLengthsAreCheckedBeforeAllocation(t *testing.T) {
 
 // A connection that stops in the middle of a large frame ends when another one needs the memory.
 func TestStalledLargeFrameReleasesMemory(t *testing.T) {
-	memory := intake.New(intake.Limits{Bytes: 1 << 20, Patience: 10 * time.Second, Grace: 20 * time.Millisecond, RateMin: 1})
+	memory := intake.New(intake.Limits{Bytes: 1 << 20, Patience: 10 * time.Second, Grace: 20 * time.Millisecond,
+		RateMin: 1})
 	big := framesOf(make([]byte, 700<<10))
 	stalled, w := io.Pipe()
 	first := readerOf(stalled, 1<<20)
@@ -205,7 +208,8 @@ func FuzzHandshake(f *testing.F) {
 			t.Fatalf("%x was read as %x", b, again)
 		}
 		cluster, node, err := consumeIdentity(body)
-		if err == nil && (len(body) != len(cluster)+8 || !bytes.HasPrefix(body, cluster[:]) || binary.BigEndian.Uint64(body[len(cluster):]) != uint64(node)) {
+		if err == nil && (len(body) != len(cluster)+8 || !bytes.HasPrefix(body, cluster[:]) ||
+			binary.BigEndian.Uint64(body[len(cluster):]) != uint64(node)) {
 			t.Fatalf("%x is node %d", body, node)
 		}
 	})

@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// gate bounds the TLS handshakes of inbound connections, each of which costs a signature before the peer is known. Peers
-// at addresses of members have a bound of their own, so that strangers do not delay them; a stranger that can use the
-// address of a member could interrupt that member's connections in other ways. Strangers are limited in rate as well.
+// gate bounds the TLS handshakes of inbound connections, each of which costs a signature before the peer is known.
+// Peers at addresses of members have a bound of their own, so that strangers do not delay them; a stranger that can use
+// the address of a member could interrupt that member's connections in other ways. Strangers are limited in rate as
+// well.
 type gate struct {
 	members, strangers chan struct{}
 	every              time.Duration // between two handshakes of strangers, on average

@@ -82,7 +82,10 @@ func TestStrangersDoNotDelayMembers(t *testing.T) {
 	open := func(id ring.NodeID, addr string) *StreamTransport {
 		n := NewStreamTransport(Options{Cluster: "c", Listen: netip.MustParseAddrPort(addr), Limits: l, Security: s})
 		n.SetSelf(id)
-		n.Handle(Service{Verb: VerbHeartbeat, Handler: func(_ ring.NodeID, _ []byte, respond Respond) { respond(nil, nil) }})
+		n.Handle(Service{Verb: VerbHeartbeat, Handler: func(_ ring.NodeID, _ []byte,
+			respond Respond) {
+			respond(nil, nil)
+		}})
 		if err := n.Open(); err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +178,8 @@ func TestHandshakeBytesAreBounded(t *testing.T) {
 	hello = append(hello, make([]byte, 0xffff)...)
 	for len(hello) > 0 {
 		n := min(len(hello), 16<<10)
-		if _, err := conn.Write(append([]byte{recordHandshake, 3, 1, byte(n >> 8), byte(n)}, hello[:n]...)); err != nil {
+		if _, err := conn.Write(append([]byte{recordHandshake, 3, 1, byte(n >> 8), byte(n)},
+			hello[:n]...)); err != nil {
 			break // the connection ended
 		}
 		hello = hello[n:]

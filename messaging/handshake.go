@@ -20,7 +20,8 @@ import (
 const ProtocolVersion = 7
 
 // A connection begins with a hello of the node that opens it, and an answer of the other node. Frames follow. Later
-// versions of the protocol may change bodies, and nothing else of the handshake, so that nodes of different versions can name their versions.
+// versions of the protocol may change bodies, and nothing else of the handshake, so that nodes of different versions
+// can name their versions.
 //
 //	hello  := magic(4) version(2) length(2) body checksum(4)
 //	answer := magic(4) version(2) length(2) body checksum(4)
@@ -30,7 +31,8 @@ const ProtocolVersion = 7
 //	body of an answer, refusal := 1 message
 //
 // length counts the bytes of the body. checksum is the CRC-32C of all bytes before it. cluster is a hash of the name of
-// the cluster: a node of another cluster does not learn the name. node is the id of the sender, or 0 when it has none yet.
+// the cluster: a node of another cluster does not learn the name. node is the id of the sender, or 0 when it has none
+// yet.
 const (
 	handshakeMagic  = "cqld"
 	handshakeHeader = len(handshakeMagic) + 2 + 2
@@ -104,8 +106,8 @@ func consumeIdentity(body []byte) (cluster clusterID, node ring.NodeID, err erro
 	return cluster, node, c.Finish()
 }
 
-// accept answers the hello of a peer on conn, which is inbound or TLS over it and has the deadline of secure. It returns
-// the node id that the peer sent.
+// accept answers the hello of a peer on conn, which is inbound or TLS over it and has the deadline of secure. It
+// returns the node id that the peer sent.
 func (t *StreamTransport) accept(conn net.Conn, inbound *inboundConn) (ring.NodeID, error) {
 	version, body, err := readHandshake(conn)
 	if err != nil {
@@ -167,13 +169,15 @@ func (t *StreamTransport) open(ctx context.Context, addr netip.AddrPort, id ring
 }
 
 // openAs is open with a TLS configuration; nil means no encryption.
-func (t *StreamTransport) openAs(ctx context.Context, addr netip.AddrPort, id ring.NodeID, config *tls.Config) (net.Conn, error) {
+func (t *StreamTransport) openAs(ctx context.Context, addr netip.AddrPort, id ring.NodeID,
+	config *tls.Config) (net.Conn, error) {
 	raw, err := t.dial(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
 	conn := raw
-	interrupt := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) }) // a closed connection has no deadline
+	// a closed connection has no deadline
+	interrupt := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })
 	if config != nil {
 		conn, err = t.secureClient(ctx, raw, config, addr)
 	}
@@ -201,7 +205,8 @@ func (t *StreamTransport) introduce(conn net.Conn, want ring.NodeID) error {
 	case err != nil:
 		return fmt.Errorf("messaging: the peer did not answer the handshake: %w", err)
 	case version != ProtocolVersion:
-		return fmt.Errorf("messaging: the peer has internode protocol version %d, which is not %d", version, ProtocolVersion)
+		return fmt.Errorf("messaging: the peer has internode protocol version %d, which is not %d", version,
+			ProtocolVersion)
 	case len(body) == 0:
 		return errNotHandshake
 	case body[0] == handshakeRefused:

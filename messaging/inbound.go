@@ -31,7 +31,8 @@ type inbound struct {
 }
 
 func newInbound(t *StreamTransport, l *link, conn *inboundConn, from ring.NodeID) *inbound {
-	return &inbound{t: t, link: l, conn: conn, from: from, slots: make(chan struct{}, t.limits.Handlers), cancels: map[uint64]*env.Cancel{}}
+	return &inbound{t: t, link: l, conn: conn, from: from, slots: make(chan struct{}, t.limits.Handlers),
+		cancels: map[uint64]*env.Cancel{}}
 }
 
 // serve handles the messages of a connection that a peer opened, until it ends and no handler runs.
@@ -39,7 +40,8 @@ func (t *StreamTransport) serve(inbound *inboundConn) {
 	defer inbound.Close()
 	conn, from, err := t.admit(inbound)
 	if err != nil {
-		if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) || isSecurity(err) { // without a byte, the connection was a probe of the port
+		// without a byte, the connection was a probe of the port
+		if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) || isSecurity(err) {
 			t.refused.note("handshake", 0, err)
 		}
 		return
@@ -58,8 +60,8 @@ func (t *StreamTransport) serve(inbound *inboundConn) {
 	}
 }
 
-// admit executes the handshakes of a connection that a peer opened. It returns the connection for frames, and the node id
-// that the peer sent.
+// admit executes the handshakes of a connection that a peer opened. It returns the connection for frames, and the node
+// id that the peer sent.
 func (t *StreamTransport) admit(inbound *inboundConn) (net.Conn, ring.NodeID, error) {
 	conn, err := t.secure(inbound)
 	if err != nil {
@@ -118,8 +120,8 @@ func (in *inbound) refuseUnknown(service string) {
 	in.refused = cmp.Or(in.refused, service)
 }
 
-// responder returns the Respond of a message. Apart from it, a request that runs on the connection's goroutine allocates
-// nothing.
+// responder returns the Respond of a message. Apart from it, a request that runs on the connection's goroutine
+// allocates nothing.
 func (in *inbound) responder(kind envelopeKind, verb Verb, id uint64, trace *Trace) Respond {
 	if kind != request {
 		return func([]byte, error) {}

@@ -51,8 +51,8 @@ type inboundConn struct {
 	bytes  atomic.Int64 // bytes received while the connection was not bound
 	timer  *time.Timer  // ends an unknown peer's connection
 
-	// The goroutine that reads uses these. first is a byte that peek has read, and early is set until the handshakes are
-	// complete; until then the connection may send handshakeBytesTLS.
+	// The goroutine that reads uses these. first is a byte that peek has read, and early is set until the handshakes
+	// are complete; until then the connection may send handshakeBytesTLS.
 	first    []byte
 	early    bool
 	exceeded bool // the connection has sent too many bytes
@@ -104,8 +104,8 @@ func (c *inboundConn) Close() error {
 	return c.Conn.Close()
 }
 
-// add registers a connection as an unknown peer's. When there are too many, the oldest is closed, preferably one that does
-// not come from the address of a member. After stop, the connection itself is closed.
+// add registers a connection as an unknown peer's. When there are too many, the oldest is closed, preferably one that
+// does not come from the address of a member. After stop, the connection itself is closed.
 func (s *inboundConns) add(conn net.Conn) *inboundConn {
 	c := &inboundConn{Conn: conn, set: s, early: true}
 	if a, err := netip.ParseAddrPort(conn.RemoteAddr().String()); err == nil {
@@ -175,8 +175,8 @@ func (s *inboundConns) remove(c *inboundConn) {
 	}
 }
 
-// state records the node id that the peer of a connection sent in its handshake, and binds the connection if the peer may
-// act as that node. It returns false for the id of this node.
+// state records the node id that the peer of a connection sent in its handshake, and binds the connection if the peer
+// may act as that node. It returns false for the id of this node.
 func (s *inboundConns) state(c *inboundConn, id ring.NodeID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,7 +17,8 @@ import (
 // openAt is openNode at an address and with other limits.
 func openAt(t testing.TB, id ring.NodeID, addr string, l Limits, services ...Service) *StreamTransport {
 	t.Helper()
-	n := NewStreamTransport(Options{Cluster: "c", Listen: netip.MustParseAddrPort(addr), Limits: l, Security: suiteSecurity(t)})
+	n := NewStreamTransport(Options{Cluster: "c", Listen: netip.MustParseAddrPort(addr), Limits: l,
+		Security: suiteSecurity(t)})
 	n.SetSelf(id)
 	Register(n, services...)
 	if err := n.Open(); err != nil {
@@ -33,15 +34,16 @@ func isUnknownPeer(err error) bool {
 	return errors.As(err, &remote) && remote.Code == CodeUnknownPeer
 }
 
-// A node acts as the member that it says it is only from that member's address. Others can use the verbs that are for any
-// node, and nothing else.
+// A node acts as the member that it says it is only from that member's address. Others can use the verbs that are for
+// any node, and nothing else.
 func TestOnlyMembersMayUseAllVerbs(t *testing.T) {
 	var truncated atomic.Int64
 	b := openAt(t, 2, "127.63.1.2:0", DefaultLimits(),
-		Service{Verb: VerbTruncate, Name: "truncate", Blocking: true, Handler: func(from ring.NodeID, _ []byte, respond Respond) {
-			truncated.Add(1)
-			respond(nil, nil)
-		}},
+		Service{Verb: VerbTruncate, Name: "truncate", Blocking: true,
+			Handler: func(from ring.NodeID, _ []byte, respond Respond) {
+				truncated.Add(1)
+				respond(nil, nil)
+			}},
 		Service{Verb: VerbJoin, Name: "join", Any: func(from Sender, _ []byte, respond Respond) {
 			respond([]byte{byte(from.Node), from.Addr.As4()[3], map[bool]byte{true: 1}[from.Member]}, nil)
 		}})
@@ -59,7 +61,8 @@ func TestOnlyMembersMayUseAllVerbs(t *testing.T) {
 			t.Errorf("127.63.1.%d truncates: %v", x.last, err)
 		}
 		p, err := x.node.RequestAddr(context.Background(), b.Addr(), VerbJoin, nil)
-		if want := map[bool]byte{true: 1}[x.may]; err != nil || p[0] != byte(x.node.self()) || p[1] != x.last || p[2] != want {
+		if want := map[bool]byte{true: 1}[x.may]; err != nil || p[0] != byte(x.node.self()) || p[1] != x.last ||
+			p[2] != want {
 			t.Errorf("127.63.1.%d: %v, %v", x.last, p, err)
 		}
 	}
@@ -72,11 +75,14 @@ func TestOnlyMembersMayUseAllVerbs(t *testing.T) {
 	}
 }
 
-// A connection follows the metadata: a newcomer becomes a member on the connection that it has, a member that has left may
-// go on for a while, and one that is at another address now may not.
+// A connection follows the metadata: a newcomer becomes a member on the connection that it has, a member that has left
+// may go on for a while, and one that is at another address now may not.
 func TestConnectionsFollowTheMetadata(t *testing.T) {
 	b := openAt(t, 2, "127.63.1.2:0", DefaultLimits(),
-		Service{Verb: VerbRead, Name: "read", Handler: func(_ ring.NodeID, _ []byte, respond Respond) { respond(nil, nil) }})
+		Service{Verb: VerbRead, Name: "read", Handler: func(_ ring.NodeID, _ []byte,
+			respond Respond) {
+			respond(nil, nil)
+		}})
 	a := openAt(t, 1, "127.63.1.1:0", DefaultLimits())
 	a.SetPeers(map[ring.NodeID]netip.AddrPort{2: b.Addr()})
 	waitFor(t, func() bool { return isUnknownPeer(ask(a, VerbRead, "")) })
@@ -95,10 +101,12 @@ func TestConnectionsFollowTheMetadata(t *testing.T) {
 func TestFormerMembersAreBoundForAWhile(t *testing.T) {
 	var b Bindings
 	addr := netip.MustParseAddrPort("127.63.1.1:7000")
-	if b.Bound(1, addr.Addr(), 0) || b.Set(map[ring.NodeID]netip.AddrPort{1: addr}, time.Second) || !b.Bound(1, addr.Addr(), time.Second) {
+	if b.Bound(1, addr.Addr(), 0) || b.Set(map[ring.NodeID]netip.AddrPort{1: addr}, time.Second) ||
+		!b.Bound(1, addr.Addr(), time.Second) {
 		t.Fatal("a member is not bound")
 	}
-	if !b.Set(nil, 2*time.Second) || !b.Bound(1, addr.Addr(), 2*time.Second+formerGrace-1) || b.Bound(1, addr.Addr(), 2*time.Second+formerGrace) {
+	if !b.Set(nil, 2*time.Second) || !b.Bound(1, addr.Addr(), 2*time.Second+formerGrace-1) ||
+		b.Bound(1, addr.Addr(), 2*time.Second+formerGrace) {
 		t.Error("a former member is not bound, or for too long")
 	}
 	if b.Bound(1, netip.MustParseAddr("127.63.1.2"), 2*time.Second) {
@@ -114,7 +122,8 @@ func TestFormerMembersAreBoundForAWhile(t *testing.T) {
 func TestConnectionsOfUnknownPeersAreBounded(t *testing.T) {
 	l := DefaultLimits()
 	l.UnknownPeers, l.UnknownPeerBytes, l.UnknownPeerTime = 3, 10_000, 300*time.Millisecond
-	b := openAt(t, 2, "127.63.1.2:0", l, Service{Verb: VerbHeartbeat, Handler: func(_ ring.NodeID, _ []byte, respond Respond) { respond(nil, nil) }},
+	b := openAt(t, 2, "127.63.1.2:0", l, Service{Verb: VerbHeartbeat,
+		Handler: func(_ ring.NodeID, _ []byte, respond Respond) { respond(nil, nil) }},
 		Service{Verb: VerbJoin, Name: "join", Any: func(_ Sender, p []byte, respond Respond) { respond(nil, nil) }})
 	a := openAt(t, 1, "127.63.1.1:0", l)
 	know(b, a)
@@ -149,7 +158,8 @@ func TestConnectionsOfUnknownPeersAreBounded(t *testing.T) {
 		t.Error("a silent connection stays open")
 	}
 	unknown := openAt(t, 7, "127.63.1.7:0", l)
-	if _, err := unknown.RequestAddr(context.Background(), b.Addr(), VerbJoin, make([]byte, 2*l.UnknownPeerBytes)); err == nil {
+	if _, err := unknown.RequestAddr(context.Background(), b.Addr(), VerbJoin,
+		make([]byte, 2*l.UnknownPeerBytes)); err == nil {
 		t.Error("an unknown peer sends more than its byte limit")
 	}
 	if err := ask(a, VerbHeartbeat, string(make([]byte, 2*l.UnknownPeerBytes))); err != nil {
@@ -177,7 +187,8 @@ func TestRandomFrames(t *testing.T) {
 		for range 50 {
 			p := beginFrame(nil)
 			for range r.IntN(20) {
-				p = appendEnvelope(p, &envelope{kind: envelopeKind(r.IntN(9)), verb: Verb(r.IntN(40)), id: r.Uint64(), timeout: r.Uint32(), payload: make([]byte, r.IntN(50))})
+				p = appendEnvelope(p, &envelope{kind: envelopeKind(r.IntN(9)), verb: Verb(r.IntN(40)), id: r.Uint64(),
+					timeout: r.Uint32(), payload: make([]byte, r.IntN(50))})
 			}
 			setFrameLength(p)
 			for range r.IntN(3) {

@@ -7,8 +7,8 @@ type Limits struct {
 	// QueuedBytes bounds the bytes that wait to be written to a peer. At 100 MB/s the default takes a third of a
 	// second, longer than any stall that a write timeout of 2 s allows to wait for.
 	QueuedBytes int
-	// QueuedTotal bounds the bytes that wait to be written to all peers together, beyond those of the first frame of each. Zero
-	// means no bound.
+	// QueuedTotal bounds the bytes that wait to be written to all peers together, beyond those of the first frame of
+	// each. Zero means no bound.
 	QueuedTotal int
 	// Pending bounds the requests that wait for a peer's reply. The default, 32768, is the number of streams of one
 	// connection of the native protocol, all going to one replica.
@@ -27,8 +27,8 @@ type Limits struct {
 	// ReceiveBytes bounds the memory of all frames above receiveBufferMax that are being received or handled: four of
 	// the maximum size.
 	ReceiveBytes int
-	// UnknownPeers is how many connections may be open whose peers are not known as members: more than all nodes of a large
-	// ring that start at once. When one more comes, the oldest is closed.
+	// UnknownPeers is how many connections may be open whose peers are not known as members: more than all nodes of a
+	// large ring that start at once. When one more comes, the oldest is closed.
 	UnknownPeers int
 	// UnknownPeerBytes bounds the bytes that such a connection may send. A join request is under 1 KiB, and the first
 	// messages of a new leader are below 64 KiB.
@@ -36,8 +36,8 @@ type Limits struct {
 	// UnknownPeerTime bounds the duration of such a connection. The default is longer than a seed takes to decide about
 	// a join request.
 	UnknownPeerTime time.Duration
-	// MemberHandshakes bounds the TLS handshakes that are in progress with peers at addresses of members: all nodes of a
-	// ring may connect at once. StrangerHandshakes and StrangerHandshakeRate, per second, bound those with others. A
+	// MemberHandshakes bounds the TLS handshakes that are in progress with peers at addresses of members: all nodes of
+	// a ring may connect at once. StrangerHandshakes and StrangerHandshakeRate, per second, bound those with others. A
 	// handshake with a peer that is refused costs 0.2 ms of CPU time, so the default rate is 4 % of a core.
 	MemberHandshakes, StrangerHandshakes, StrangerHandshakeRate int
 	// DialBackoffMax is the maximum pause between two attempts to connect to a peer.

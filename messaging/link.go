@@ -12,14 +12,14 @@ import (
 	"cqld/internal/wire"
 )
 
-// link sends and receives the envelopes of one connection. Senders append to a buffer under a lock. One goroutine writes
-// all that was appended since its last write with one call, so that a burst costs one system call. The goroutine that
-// reads the connection parses and handles envelopes in its receive buffer.
+// link sends and receives the envelopes of one connection. Senders append to a buffer under a lock. One goroutine
+// writes all that was appended since its last write with one call, so that a burst costs one system call. The goroutine
+// that reads the connection parses and handles envelopes in its receive buffer.
 type link struct {
 	t    *StreamTransport
 	conn net.Conn
-	// bound reports whether the peer is a member: the clock does not follow unknown peers. nil means that this node opened
-	// the connection.
+	// bound reports whether the peer is a member: the clock does not follow unknown peers. nil means that this node
+	// opened the connection.
 	bound *atomic.Bool
 	ready chan struct{} // capacity 1: there is something to write, or the link is closed
 
@@ -118,8 +118,8 @@ func (t *StreamTransport) admits(n int64) bool {
 	return t.limits.QueuedTotal == 0 || t.queued.Load()+n <= int64(t.limits.QueuedTotal)
 }
 
-// Memory returns the bytes that wait to be written to all peers, those of large frames that are received or handled, and those of requests
-// that wait for a worker or run.
+// Memory returns the bytes that wait to be written to all peers, those of large frames that are received or handled,
+// and those of requests that wait for a worker or run.
 func (t *StreamTransport) Memory() int64 {
 	received, _ := t.memory.Used()
 	return t.queued.Load() + received + t.pool.held()

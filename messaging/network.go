@@ -6,8 +6,8 @@ import (
 	"net/netip"
 )
 
-// Network opens the connections of a transport. The remote address of each connection must be an IP address with a port:
-// Bindings identifies peers by their IP addresses. A Network is safe for concurrent use.
+// Network opens the connections of a transport. The remote address of each connection must be an IP address with a
+// port: Bindings identifies peers by their IP addresses. A Network is safe for concurrent use.
 type Network interface {
 	// Listen listens at an address.
 	Listen(at netip.AddrPort) (net.Listener, error)

@@ -57,7 +57,8 @@ func (p *peer) send(verb Verb, payload []byte) {
 }
 
 // request sends a request and returns its id. Zero means that it was not sent.
-func (p *peer) request(verb Verb, payload []byte, timeout time.Duration, traced func([]TraceEvent), rep Reply) (id uint64) {
+func (p *peer) request(verb Verb, payload []byte, timeout time.Duration, traced func([]TraceEvent),
+	rep Reply) (id uint64) {
 	r := pendingRequest{rep, traced, time.Now().Add(timeout)}
 	p.mu.Lock()
 	l := p.mu.link
@@ -76,7 +77,8 @@ func (p *peer) request(verb Verb, payload []byte, timeout time.Duration, traced 
 	p.mu.pending[id] = r
 	p.mu.Unlock()
 	p.t.awaited()
-	e := envelope{kind: request, verb: verb, id: id, timeout: timeoutMillis(timeout), traced: traced != nil, payload: payload}
+	e := envelope{kind: request, verb: verb, id: id, timeout: timeoutMillis(timeout), traced: traced != nil,
+		payload: payload}
 	if err := l.send(&e); err != nil {
 		if r, ok := p.take(id); ok {
 			if errors.Is(err, errQueueFull) {

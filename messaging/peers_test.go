@@ -53,7 +53,8 @@ func TestReplyMaySendWhilePeersChange(t *testing.T) {
 func TestPeerMovesToAnotherAddress(t *testing.T) {
 	var mu sync.Mutex
 	var heard []bool
-	a := NewStreamTransport(Options{Cluster: "c", Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: DefaultLimits(), Security: suiteSecurity(t),
+	a := NewStreamTransport(Options{Cluster: "c", Listen: netip.MustParseAddrPort("127.0.0.1:0"),
+		Limits: DefaultLimits(), Security: suiteSecurity(t),
 		Connected: func(_ ring.NodeID, up bool) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -112,7 +113,8 @@ func TestFullQueueRefuses(t *testing.T) {
 	}
 }
 
-// What waits for all peers together is bounded, except for the first messages of each peer, and given back when it is sent or dropped.
+// What waits for all peers together is bounded, except for the first messages of each peer, and given back when it is
+// sent or dropped.
 func TestQueuesOfAllPeersAreBounded(t *testing.T) {
 	transport := &StreamTransport{limits: Limits{QueuedBytes: 1 << 20, QueuedTotal: 1 << 20, FrameBytes: 1 << 20}}
 	large, sent := make([]byte, 200<<10), 0
@@ -204,11 +206,13 @@ func TestClusterNamesMayBeInAnyLanguage(t *testing.T) {
 		n.Handle(Service{Verb: VerbJoin, Any: func(_ Sender, p []byte, respond Respond) { respond(p, nil) }})
 	}
 	a, b := openNode(t, 1, "Prüfung\n山", echo), openNode(t, 0, "Prüfung\n山", nil)
-	if got, err := b.RequestAddr(context.Background(), a.Addr(), VerbJoin, []byte("x")); err != nil || string(got) != "x" {
+	if got, err := b.RequestAddr(context.Background(), a.Addr(), VerbJoin, []byte("x")); err != nil ||
+		string(got) != "x" {
 		t.Errorf("got %q, %v", got, err)
 	}
 	foreign := openNode(t, 0, "Prüfung", nil)
-	if _, err := foreign.RequestAddr(context.Background(), a.Addr(), VerbJoin, nil); err == nil || !strings.Contains(err.Error(), "cluster_name differs") {
+	if _, err := foreign.RequestAddr(context.Background(), a.Addr(), VerbJoin, nil); err == nil ||
+		!strings.Contains(err.Error(), "cluster_name differs") {
 		t.Errorf("got %v", err)
 	}
 }

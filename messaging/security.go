@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// Security decides which connections between nodes are encrypted, and authenticates their peers. A StreamTransport without
-// a Security opens and accepts unencrypted connections only. The methods are safe for concurrent use and are called for
-// each connection, so that a new certificate applies to the connections that are opened after it was loaded.
+// Security decides which connections between nodes are encrypted, and authenticates their peers. A StreamTransport
+// without a Security opens and accepts unencrypted connections only. The methods are safe for concurrent use and are
+// called for each connection, so that a new certificate applies to the connections that are opened after it was loaded.
 //
 //	accepted ──first byte begins TLS──▶ handshake ──▶ Authenticate ──▶ hello
 //	    └──otherwise, AcceptsPlain──────────────────────────────────────▶ hello
@@ -26,17 +26,17 @@ type Security interface {
 	Server() *tls.Config
 	// Client returns the configuration for a connection to the node at an address.
 	Client(to netip.AddrPort) *tls.Config
-	// Encrypts reports whether a connection to the node at an address is encrypted at first. If it is not, and the node ends
-	// the connection without an answer, the connection is opened again with encryption: the node may not know yet that
-	// this node needs none.
+	// Encrypts reports whether a connection to the node at an address is encrypted at first. If it is not, and the node
+	// ends the connection without an answer, the connection is opened again with encryption: the node may not know yet
+	// that this node needs none.
 	Encrypts(to netip.AddrPort) bool
 	// FallsBack reports whether a connection to the node at an address may be unencrypted if that node does not support
 	// TLS.
 	FallsBack(to netip.AddrPort) bool
 	// AcceptsPlain reports whether a peer at an address may open unencrypted connections.
 	AcceptsPlain(from netip.Addr) bool
-	// Authenticate returns nil if the certificate of a connection's peer belongs to the node at an address. It is called
-	// after every handshake, on both sides. It may resolve names until ctx ends.
+	// Authenticate returns nil if the certificate of a connection's peer belongs to the node at an address. It is
+	// called after every handshake, on both sides. It may resolve names until ctx ends.
 	Authenticate(ctx context.Context, state tls.ConnectionState, peer netip.Addr) error
 	// Revoked returns an error if the certificate of a connection's peer has been revoked.
 	Revoked(state tls.ConnectionState) error
@@ -139,15 +139,17 @@ func (t *StreamTransport) reason(err error) string {
 	switch {
 	case errors.As(err, &network) && network.Timeout(), errors.Is(err, context.DeadlineExceeded):
 		return ReasonTimeout
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), errors.Is(err, syscall.ECONNRESET):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
+		errors.Is(err, syscall.ECONNRESET):
 		return ReasonClosed
 	}
 	return ReasonProtocol
 }
 
-// secureClient encrypts a connection that this node opened, if its address requires that, and authenticates the peer. The
-// error wraps errNotTLS if the peer ended the connection without an answer, as a node without TLS does.
-func (t *StreamTransport) secureClient(ctx context.Context, raw net.Conn, config *tls.Config, to netip.AddrPort) (net.Conn, error) {
+// secureClient encrypts a connection that this node opened, if its address requires that, and authenticates the peer.
+// The error wraps errNotTLS if the peer ended the connection without an answer, as a node without TLS does.
+func (t *StreamTransport) secureClient(ctx context.Context, raw net.Conn, config *tls.Config,
+	to netip.AddrPort) (net.Conn, error) {
 	counted := &firstBytes{Conn: raw}
 	conn := tls.Client(newBuffered(counted), config)
 	err := t.authenticate(ctx, conn, to.Addr().Unmap())
@@ -166,8 +168,8 @@ func isSecurity(err error) bool {
 	return errors.As(err, &s)
 }
 
-// alerted describes an error that follows the handshake: with TLS 1.3, a peer that refuses this node's certificate reports
-// that afterwards.
+// alerted describes an error that follows the handshake: with TLS 1.3, a peer that refuses this node's certificate
+// reports that afterwards.
 func alerted(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "remote error" {
@@ -176,8 +178,8 @@ func alerted(err error) error {
 	return err
 }
 
-// unanswered reports whether a peer ended an unencrypted connection without an answer to the hello, like one that requires
-// encryption.
+// unanswered reports whether a peer ended an unencrypted connection without an answer to the hello, like one that
+// requires encryption.
 func unanswered(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
 }
@@ -195,8 +197,8 @@ func (c *firstBytes) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// buffered is a connection that reads ahead: crypto/tls reads the header of each record with a system call of its own, and
-// the first byte of an inbound connection is read before its protocol is known.
+// buffered is a connection that reads ahead: crypto/tls reads the header of each record with a system call of its own,
+// and the first byte of an inbound connection is read before its protocol is known.
 type buffered struct {
 	net.Conn
 	r *bufio.Reader

@@ -109,7 +109,8 @@ var errTestRefused = errors.New("refused by the test")
 // newTestSecurity returns a Security with TLS for the addresses of these tests. All have the same authority.
 func newTestSecurity(t testing.TB) *testSecurity {
 	t.Helper()
-	ca, err := authority.New(authority.Environment{Random: rand.NewChaCha8([32]byte{}), Now: time.Now().Truncate(time.Hour)}, "tests", 0)
+	ca, err := authority.New(authority.Environment{Random: rand.NewChaCha8([32]byte{}),
+		Now: time.Now().Truncate(time.Hour)}, "tests", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,14 +122,16 @@ func newTestSecurity(t testing.TB) *testSecurity {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &testSecurity{config: &tls.Config{Certificates: []tls.Certificate{pair.TLS()}, RootCAs: ca.Pool(), ClientCAs: ca.Pool(),
+	return &testSecurity{config: &tls.Config{Certificates: []tls.Certificate{pair.TLS()}, RootCAs: ca.Pool(),
+		ClientCAs:  ca.Pool(),
 		ClientAuth: tls.RequireAndVerifyClientCert, DynamicRecordSizingDisabled: true}}
 }
 
 // openSecured opens a node with a Security at 127.0.0.1 that echoes heartbeats.
 func openSecured(t *testing.T, id ring.NodeID, s Security) *StreamTransport {
 	t.Helper()
-	n := NewStreamTransport(Options{Cluster: "c", Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: DefaultLimits(), Security: s})
+	n := NewStreamTransport(Options{Cluster: "c", Listen: netip.MustParseAddrPort("127.0.0.1:0"),
+		Limits: DefaultLimits(), Security: s})
 	n.SetSelf(id)
 	n.Handle(Service{Verb: VerbHeartbeat, Any: func(_ Sender, p []byte, respond Respond) { respond(p, nil) }})
 	if err := n.Open(); err != nil {
@@ -170,7 +173,8 @@ func TestSecurityOfBothSides(t *testing.T) {
 		{"required to prepared", required, prepared, "", nil},
 		{"prepared to required", prepared, required, "", nil},
 		{"required to none", required, nil, ReasonNoTLS, func(_, to *StreamTransport) *refusals { return to.refused }},
-		{"none to required", nil, required, ReasonPlaintext, func(_, to *StreamTransport) *refusals { return to.refused }},
+		{"none to required", nil, required, ReasonPlaintext,
+			func(_, to *StreamTransport) *refusals { return to.refused }},
 	} {
 		from, to := openSecured(t, 1, x.from), openSecured(t, 2, x.to)
 		err := askOnce(t, from, to)

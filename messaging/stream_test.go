@@ -161,8 +161,8 @@ func TestIdleConnectionsStayOpen(t *testing.T) {
 	}
 }
 
-// The queue to a peer that does not read is bounded. Requests beyond it are refused at once, and the others get one outcome
-// when the keepalive has ended the connection.
+// The queue to a peer that does not read is bounded. Requests beyond it are refused at once, and the others get one
+// outcome when the keepalive has ended the connection.
 func TestQueueToSlowPeerIsBounded(t *testing.T) {
 	addr := fakePeer(t, func(c net.Conn) { // it is closed at the end of the test
 		if tcp, ok := c.(*net.TCPConn); ok {
@@ -230,9 +230,10 @@ func TestCloseAnswersPendingRequestsOnce(t *testing.T) {
 func TestMessagesBeyondTheLimitsAreRefused(t *testing.T) {
 	l := quickLimits()
 	l.FrameBytes, l.QueuedBytes = 100_000, 200_000
-	b := openAt(t, 2, "127.63.1.2:0", l, Service{Verb: VerbRead, Name: "read", Handler: func(_ ring.NodeID, p []byte, respond Respond) {
-		respond(make([]byte, 10*len(p)), nil)
-	}})
+	b := openAt(t, 2, "127.63.1.2:0", l, Service{Verb: VerbRead, Name: "read",
+		Handler: func(_ ring.NodeID, p []byte, respond Respond) {
+			respond(make([]byte, 10*len(p)), nil)
+		}})
 	a, changes := connectTo(t, l, b.Addr())
 	b.SetPeers(map[ring.NodeID]netip.AddrPort{1: netip.MustParseAddrPort("127.0.0.1:7000")})
 	for _, x := range []struct {
@@ -248,8 +249,8 @@ func TestMessagesBeyondTheLimitsAreRefused(t *testing.T) {
 	}
 }
 
-// Peers of another version, of another cluster, and processes that speak another protocol are refused with a reason that
-// does not tell the cluster's name or its hash.
+// Peers of another version, of another cluster, and processes that speak another protocol are refused with a reason
+// that does not tell the cluster's name or its hash.
 func TestHandshakesThatAreRefused(t *testing.T) {
 	b := openNode(t, 2, "secret", nil)
 	other := NewStreamTransport(Options{Cluster: "other"})
@@ -284,7 +285,8 @@ func TestHandshakesThatAreRefused(t *testing.T) {
 		if x.reason == "" && len(answer) > 0 || !strings.Contains(string(answer), x.reason) {
 			t.Errorf("%s: answer %q", x.name, answer)
 		}
-		if hash := string(b.cluster[:]); strings.Contains(string(answer), "secret") || strings.Contains(string(answer), hash) ||
+		if hash := string(b.cluster[:]); strings.Contains(string(answer), "secret") ||
+			strings.Contains(string(answer), hash) ||
 			strings.Contains(string(answer), hex.EncodeToString([]byte(hash))) {
 			t.Errorf("%s: the answer %q exposes the cluster name", x.name, answer)
 		}

@@ -39,8 +39,8 @@ type Options struct {
 	Guard *guard.Guard
 }
 
-// StreamTransport is the Transport over streams of frames: two nodes have two connections, and each sends its requests on
-// the one that it opened.
+// StreamTransport is the Transport over streams of frames: two nodes have two connections, and each sends its requests
+// on the one that it opened.
 type StreamTransport struct {
 	opts     Options
 	limits   Limits
@@ -278,12 +278,14 @@ func (t *StreamTransport) Request(to ring.NodeID, verb Verb, payload []byte, tim
 }
 
 // RequestCancelable implements Canceler.
-func (t *StreamTransport) RequestCancelable(to ring.NodeID, verb Verb, payload []byte, timeout time.Duration, rep Reply) (cancel func()) {
+func (t *StreamTransport) RequestCancelable(to ring.NodeID, verb Verb, payload []byte, timeout time.Duration,
+	rep Reply) (cancel func()) {
 	return t.RequestTraced(to, verb, payload, timeout, nil, rep)
 }
 
 // RequestTraced implements Tracer. traced may be nil.
-func (t *StreamTransport) RequestTraced(to ring.NodeID, verb Verb, payload []byte, timeout time.Duration, traced func([]TraceEvent), rep Reply) (cancel func()) {
+func (t *StreamTransport) RequestTraced(to ring.NodeID, verb Verb, payload []byte, timeout time.Duration,
+	traced func([]TraceEvent), rep Reply) (cancel func()) {
 	p := t.peer(to)
 	if p == nil {
 		pendingRequest{reply: rep, traced: traced}.end(nil, nil, ErrUnreachable)
@@ -295,7 +297,8 @@ func (t *StreamTransport) RequestTraced(to ring.NodeID, verb Verb, payload []byt
 
 // RequestAddr sends a request to the node that listens at addr and waits for the answer. It is for a node that is not a
 // member yet.
-func (t *StreamTransport) RequestAddr(ctx context.Context, addr netip.AddrPort, verb Verb, payload []byte) ([]byte, error) {
+func (t *StreamTransport) RequestAddr(ctx context.Context, addr netip.AddrPort, verb Verb, payload []byte) ([]byte,
+	error) {
 	conn, err := t.open(ctx, addr, 0)
 	if err != nil {
 		return nil, fmt.Errorf("messaging: connect to %s: %w", addr, err)

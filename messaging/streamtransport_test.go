@@ -27,10 +27,14 @@ func pair(t testing.TB, handle func(b *StreamTransport)) (a, b *StreamTransport)
 
 func openNode(t testing.TB, id ring.NodeID, cluster string, handle func(*StreamTransport)) *StreamTransport {
 	t.Helper()
-	n := NewStreamTransport(Options{Cluster: cluster, Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: DefaultLimits(),
+	n := NewStreamTransport(Options{Cluster: cluster, Listen: netip.MustParseAddrPort("127.0.0.1:0"),
+		Limits:   DefaultLimits(),
 		Security: suiteSecurity(t)})
 	n.SetSelf(id)
-	n.Handle(Service{Verb: VerbHeartbeat, Handler: func(_ ring.NodeID, _ []byte, respond Respond) { respond(nil, nil) }})
+	n.Handle(Service{Verb: VerbHeartbeat, Handler: func(_ ring.NodeID, _ []byte,
+		respond Respond) {
+		respond(nil, nil)
+	}})
 	if handle != nil {
 		handle(n)
 	}
@@ -169,7 +173,10 @@ func TestAnotherClusterIsRefused(t *testing.T) {
 
 func TestRequestAddrNeedsNoMembership(t *testing.T) {
 	a := openNode(t, 1, "c", func(n *StreamTransport) {
-		n.Handle(Service{Verb: VerbJoin, Any: func(_ Sender, p []byte, respond Respond) { respond(append(p, '!'), nil) }})
+		n.Handle(Service{Verb: VerbJoin, Any: func(_ Sender, p []byte,
+			respond Respond) {
+			respond(append(p, '!'), nil)
+		}})
 	})
 	b := openNode(t, 0, "c", nil)
 	got, err := b.RequestAddr(context.Background(), a.Addr(), VerbJoin, []byte("hello"))

@@ -81,7 +81,8 @@ func consumeTrace(c *wire.Cursor) []TraceEvent {
 type Tracer interface {
 	// RequestTraced is RequestCancelable for a traced request. traced is called once, before reply, with the events
 	// of the peer, or without events if there is no reply. It must not block.
-	RequestTraced(to ring.NodeID, verb Verb, payload []byte, timeout time.Duration, traced func([]TraceEvent), reply Reply) (cancel func())
+	RequestTraced(to ring.NodeID, verb Verb, payload []byte, timeout time.Duration, traced func([]TraceEvent),
+		reply Reply) (cancel func())
 }
 
 // Traced returns a Transport that sends the requests of t as traced requests. asked is called for each request and
@@ -105,6 +106,7 @@ func (t *tracedTransport) Request(to ring.NodeID, verb Verb, payload []byte, tim
 }
 
 // RequestCancelable implements Canceler.
-func (t *tracedTransport) RequestCancelable(to ring.NodeID, verb Verb, payload []byte, timeout time.Duration, reply Reply) (cancel func()) {
+func (t *tracedTransport) RequestCancelable(to ring.NodeID, verb Verb, payload []byte, timeout time.Duration,
+	reply Reply) (cancel func()) {
 	return t.tracer.RequestTraced(to, verb, payload, timeout, t.asked(to), reply)
 }

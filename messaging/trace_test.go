@@ -27,9 +27,10 @@ func TestEventsReturnWithReply(t *testing.T) {
 	}
 	ask := func(verb Verb) (activities []string, o outcome) {
 		events, answer := make(chan []TraceEvent, 1), make(chan outcome, 1)
-		a.RequestTraced(2, verb, []byte("x"), time.Minute, func(e []TraceEvent) { events <- e }, func(payload []byte, err error) {
-			answer <- outcome{string(payload), err}
-		})
+		a.RequestTraced(2, verb, []byte("x"), time.Minute, func(e []TraceEvent) { events <- e },
+			func(payload []byte, err error) {
+				answer <- outcome{string(payload), err}
+			})
 		o = <-answer
 		last := time.Duration(0)
 		for _, e := range <-events {
@@ -41,11 +42,13 @@ func TestEventsReturnWithReply(t *testing.T) {
 		}
 		return activities, o
 	}
-	if got, o := ask(VerbRead); !reflect.DeepEqual(got, []string{"Received read", "working on x", "Sending answer to read"}) || o.payload != "page" || o.err != nil {
+	if got, o := ask(VerbRead); !reflect.DeepEqual(got,
+		[]string{"Received read", "working on x", "Sending answer to read"}) || o.payload != "page" || o.err != nil {
 		t.Errorf("read: %q, %+v", got, o)
 	}
 	var remote *RemoteError
-	if got, o := ask(VerbMutation); !reflect.DeepEqual(got, []string{"Received mutation", "Sending answer to mutation"}) || !errors.As(o.err, &remote) || remote.Code != 7 {
+	if got, o := ask(VerbMutation); !reflect.DeepEqual(got,
+		[]string{"Received mutation", "Sending answer to mutation"}) || !errors.As(o.err, &remote) || remote.Code != 7 {
 		t.Errorf("mutation: %q, %+v", got, o)
 	}
 	traced := false
@@ -92,7 +95,8 @@ func FuzzTrace(f *testing.F) {
 		}
 		again := (&Trace{events: events}).appendTo(nil)
 		c = wire.NewCursor(again)
-		if got := consumeTrace(&c); c.Err() != nil || len(got) != len(events) || len(got) > 0 && !reflect.DeepEqual(got, events) {
+		if got := consumeTrace(&c); c.Err() != nil || len(got) != len(events) || len(got) > 0 &&
+			!reflect.DeepEqual(got, events) {
 			t.Errorf("%+v became %+v, %v", events, got, c.Err())
 		}
 	})

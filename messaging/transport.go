@@ -116,7 +116,8 @@ type Canceler interface {
 
 // RequestCancelable sends a request that ends when cancel is canceled; cancel may be nil. If t is not a Canceler, the
 // request continues until its timeout.
-func RequestCancelable(t Transport, to ring.NodeID, verb Verb, payload []byte, timeout time.Duration, cancel *env.Cancel, reply Reply) {
+func RequestCancelable(t Transport, to ring.NodeID, verb Verb, payload []byte, timeout time.Duration,
+	cancel *env.Cancel, reply Reply) {
 	c, ok := t.(Canceler)
 	if cancel == nil || !ok {
 		t.Request(to, verb, payload, timeout, reply)

@@ -33,17 +33,18 @@ func (s *slowScan) run(cancel *env.Cancel) error {
 	return nil
 }
 
-// stepsAfterMax is the maximum number of steps after the end of a request: a tenth of a second on an idle machine, plus a
-// margin for concurrent tests.
+// stepsAfterMax is the maximum number of steps after the end of a request: a tenth of a second on an idle machine, plus
+// a margin for concurrent tests.
 const stepsAfterMax = 1000
 
-// A scan ends soon after its client has disconnected, after the server is drained, and after its timeout: on the node that
-// the client is connected to, and on other nodes.
+// A scan ends soon after its client has disconnected, after the server is drained, and after its timeout: on the node
+// that the client is connected to, and on other nodes.
 func TestAbandonedScansEnd(t *testing.T) {
 	for _, protocol := range []string{"CQL", "Tables"} {
 		for at, where := range []string{"here", "on another node"} {
 			for _, end := range []string{"disconnect", "drain", "timeout"} {
-				t.Run(fmt.Sprintf("%s %s %s", protocol, where, end), func(t *testing.T) { abandonScan(t, protocol, at, end) })
+				t.Run(fmt.Sprintf("%s %s %s", protocol, where, end),
+					func(t *testing.T) { abandonScan(t, protocol, at, end) })
 			}
 		}
 	}
@@ -124,11 +125,13 @@ func (r *inProcess) cqlScan(c *cqlclient.Conn) func(context.Context) error {
 // tablesScan creates a table of Azure Tables, and lists it.
 func (r *inProcess) tablesScan() func(context.Context) error {
 	c := r.tables(0)
-	if status, err := r.ask(c, client.Request{Method: "POST", Path: "/Tables", Body: []byte(`{"TableName":"races"}`)}); status != 201 {
+	if status, err := r.ask(c, client.Request{Method: "POST", Path: "/Tables",
+		Body: []byte(`{"TableName":"races"}`)}); status != 201 {
 		r.t.Fatalf("create a table: %d, %v", status, err)
 	}
 	for i := range 5 {
-		req := client.Request{Method: "PUT", Path: client.EntityPath("races", fmt.Sprint("p", i), "r"), Body: []byte(`{}`)}
+		req := client.Request{Method: "PUT", Path: client.EntityPath("races", fmt.Sprint("p", i), "r"),
+			Body: []byte(`{}`)}
 		if status, err := r.ask(c, req); status != 204 {
 			r.t.Fatalf("insert an entity: %d, %v", status, err)
 		}

@@ -41,16 +41,18 @@ func (n *Node) operatorAuthorizer() auth.Authorizer {
 func (n *Node) roleStatements() *roles.Statements {
 	a := &n.opts.Access
 	return roles.New(roles.Options{
-		Directory: n.roles, Changer: n.cluster, Hash: n.hashPassword, NewKey: newTablesKey, NewPassword: generatePassword,
-		Schema:   func() *schema.Schema { return n.cluster.Metadata().Schema },
-		Topology: func() *ring.Topology { return n.cluster.Metadata().Topology },
-		Config: roles.Config{Authentication: a.Authenticates(), Authorization: a.Authorizes(), Network: a.RestrictsDatacenters(),
-			CIDR: a.RestrictsAddresses()},
+		Directory: n.roles, Changer: n.cluster, Hash: n.hashPassword, NewKey: newTablesKey,
+		NewPassword: generatePassword,
+		Schema:      func() *schema.Schema { return n.cluster.Metadata().Schema },
+		Topology:    func() *ring.Topology { return n.cluster.Metadata().Topology },
+		Config: roles.Config{Authentication: a.Authenticates(), Authorization: a.Authorizes(),
+			Network: a.RestrictsDatacenters(),
+			CIDR:    a.RestrictsAddresses()},
 	})
 }
 
-// hashing bounds the passwords that are hashed for statements. Each takes tens of milliseconds of CPU time, and every role may
-// change its own password as often as it likes.
+// hashing bounds the passwords that are hashed for statements. Each takes tens of milliseconds of CPU time, and every
+// role may change its own password as often as it likes.
 type hashing struct {
 	admitted chan struct{} // a slot for each that is hashed or waits
 	running  chan struct{} // a slot for each that is hashed
@@ -60,8 +62,8 @@ func newHashing() hashing {
 	return hashing{admitted: make(chan struct{}, hashesMax+hashesWaitingMax), running: make(chan struct{}, hashesMax)}
 }
 
-// hashPassword returns the bcrypt hash of a password, or a coordinator.Overloaded if too many wait to be hashed. bcrypt refuses passwords of
-// more than 72 bytes, of which it would ignore the rest.
+// hashPassword returns the bcrypt hash of a password, or a coordinator.Overloaded if too many wait to be hashed. bcrypt
+// refuses passwords of more than 72 bytes, of which it would ignore the rest.
 func (n *Node) hashPassword(ctx context.Context, password string) (string, error) {
 	h := &n.hashing
 	select {

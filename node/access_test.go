@@ -25,12 +25,14 @@ import (
 // withRoles turns on authentication and authorization, with cassandra as the first superuser.
 func withRoles(o *config.Options) {
 	o.TablesPort = 0
-	o.Access = config.Access{Authenticator: config.PasswordAuthenticator, Authorizer: config.CassandraAuthorizer, NetworkAuthorizer: config.CassandraNetworkAuthorizer,
-		CIDRAuthorizer: config.CassandraCIDRAuthorizer, CIDRForSuperusers: true, Superuser: "cassandra", SuperuserPassword: "cassandra"}
+	o.Access = config.Access{Authenticator: config.PasswordAuthenticator, Authorizer: config.CassandraAuthorizer,
+		NetworkAuthorizer: config.CassandraNetworkAuthorizer,
+		CIDRAuthorizer:    config.CassandraCIDRAuthorizer, CIDRForSuperusers: true, Superuser: "cassandra",
+		SuperuserPassword: "cassandra"}
 }
 
-// dialAs logs in to a node. On a slow machine a verification may take longer than a client may wait, so it tries again if the node is
-// overloaded.
+// dialAs logs in to a node. On a slow machine a verification may take longer than a client may wait, so it tries again
+// if the node is overloaded.
 func dialAs(n *Node, user, password string) (c *cqlclient.Conn, err error) {
 	const overloaded = 0x1001
 	for range 10 {
@@ -54,8 +56,8 @@ func (r *inProcess) connectAs(i int, user string) *cqlclient.Conn {
 	return c
 }
 
-// TestRoleChangesAreInForceOnEveryNode checks, without waiting, that permissions are in force on each node when GRANT and REVOKE return on
-// one, also for prepared statements, and that a new process of a node has them.
+// TestRoleChangesAreInForceOnEveryNode checks, without waiting, that permissions are in force on each node when GRANT
+// and REVOKE return on one, also for prepared statements, and that a new process of a node has them.
 func TestRoleChangesAreInForceOnEveryNode(t *testing.T) {
 	r := openNodes(t, 61, 3, func(o *config.Options) {
 		withRoles(o)
@@ -85,7 +87,8 @@ func TestRoleChangesAreInForceOnEveryNode(t *testing.T) {
 			if allowed := a.Err == nil; allowed != want {
 				t.Fatalf("%s: node %d allowed %v: %v", at, i, allowed, a.Err)
 			}
-			if !want && (a.Err.Code != 0x2100 || a.Err.Message != "User app has no SELECT permission on <table k.t> or any of its parents") {
+			if !want && (a.Err.Code != 0x2100 || a.Err.Message != "User app has no SELECT permission on <table k.t> "+
+				"or any of its parents") {
 				t.Fatalf("%s: node %d: %v", at, i, a.Err)
 			}
 		}
@@ -132,7 +135,8 @@ func TestRolesOfOpenConnections(t *testing.T) {
 		}
 		return err.Error()
 	}
-	dropped, barred, elsewhere, outside := r.connectAs(0, "dropped"), r.connectAs(0, "barred"), r.connectAs(0, "elsewhere"), r.connectAs(0, "outside")
+	dropped, barred, elsewhere, outside := r.connectAs(0, "dropped"), r.connectAs(0, "barred"),
+		r.connectAs(0, "elsewhere"), r.connectAs(0, "outside")
 	for _, c := range []*cqlclient.Conn{dropped, barred, elsewhere, outside} {
 		if err := refused(c); err != "" {
 			t.Fatal(err)
@@ -145,7 +149,8 @@ func TestRolesOfOpenConnections(t *testing.T) {
 	}
 	far := netip.MustParsePrefix("192.0.2.0/24")
 	for _, change := range []auth.Change{&auth.SetCIDRGroup{Name: "far", CIDRs: []netip.Prefix{far}},
-		&auth.AlterRole{Name: "elsewhere", Settings: auth.RoleSettings{Datacenters: &auth.Access{Restricted: true, Names: []string{"other"}}}}} {
+		&auth.AlterRole{Name: "elsewhere", Settings: auth.RoleSettings{Datacenters: &auth.Access{Restricted: true,
+			Names: []string{"other"}}}}} {
 		if err := r.nodes[0].cluster.ProposeRoles(t.Context(), change); err != nil {
 			t.Fatal(err)
 		}
@@ -162,11 +167,13 @@ func TestRolesOfOpenConnections(t *testing.T) {
 	if err := refused(elsewhere) + refused(outside); err != "" {
 		t.Error(err)
 	}
-	if got := r.query(admin, "SELECT salted_hash FROM system_auth.roles WHERE role = 'outside'").Rows; len(got) != 1 || !strings.HasPrefix(string(got[0][0]), "$2a$10$") {
+	if got := r.query(admin, "SELECT salted_hash FROM system_auth.roles WHERE role = 'outside'").Rows; len(got) != 1 ||
+		!strings.HasPrefix(string(got[0][0]), "$2a$10$") {
 		t.Errorf("salted_hash for a superuser: %q", got)
 	}
 	r.query(admin, "GRANT SELECT ON system_auth.roles TO outside")
-	for _, text := range []string{"SELECT salted_hash FROM system_auth.roles WHERE role = 'outside'", "SELECT max(salted_hash) FROM system_auth.roles",
+	for _, text := range []string{"SELECT salted_hash FROM system_auth.roles WHERE role = 'outside'",
+		"SELECT max(salted_hash) FROM system_auth.roles",
 		"SELECT salted_hash FROM system_auth.roles WHERE role = 'outside' AND salted_hash = null ALLOW FILTERING"} {
 		a, err := send(outside, text, cqlclient.Options{})
 		if err == nil && (len(a.Rows) > 1 || len(a.Rows) == 1 && a.Rows[0][0] != nil) {
@@ -175,8 +182,8 @@ func TestRolesOfOpenConnections(t *testing.T) {
 	}
 }
 
-// TestCreatorsHavePermissions checks that the creator of a keyspace, a table and a role has all permissions on them, and that they end with
-// what they were granted on.
+// TestCreatorsHavePermissions checks that the creator of a keyspace, a table and a role has all permissions on them,
+// and that they end with what they were granted on.
 func TestCreatorsHavePermissions(t *testing.T) {
 	r := openNodes(t, 63, 1, withRoles)
 	admin := r.connectAs(0, "cassandra")
@@ -185,8 +192,10 @@ func TestCreatorsHavePermissions(t *testing.T) {
 	r.query(admin, "GRANT CREATE ON ALL ROLES TO maker")
 	maker := r.connectAs(0, "maker")
 	for _, text := range []string{
-		"CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", "CREATE TABLE k.t (a int PRIMARY KEY)",
-		"INSERT INTO k.t (a) VALUES (1)", "ALTER TABLE k.t ADD b int", "CREATE ROLE made", "ALTER ROLE made WITH LOGIN = true", "GRANT SELECT ON k.t TO made",
+		"CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+		"CREATE TABLE k.t (a int PRIMARY KEY)",
+		"INSERT INTO k.t (a) VALUES (1)", "ALTER TABLE k.t ADD b int", "CREATE ROLE made",
+		"ALTER ROLE made WITH LOGIN = true", "GRANT SELECT ON k.t TO made",
 		"DROP TABLE k.t", "CREATE TABLE k.t (a int PRIMARY KEY)", "SELECT * FROM k.t",
 	} {
 		r.query(maker, text)
@@ -194,7 +203,8 @@ func TestCreatorsHavePermissions(t *testing.T) {
 	r.query(admin, "REVOKE ALL ON KEYSPACE k FROM maker")
 	r.query(maker, "SELECT * FROM k.t")
 	r.query(maker, "DROP TABLE k.t")
-	if grants := r.nodes[0].roles().Grants("maker"); slices.ContainsFunc(grants, func(g auth.Grant) bool { return g.Resource == auth.Table("k", "t") }) {
+	if grants := r.nodes[0].roles().Grants("maker"); slices.ContainsFunc(grants,
+		func(g auth.Grant) bool { return g.Resource == auth.Table("k", "t") }) {
 		t.Errorf("grants after DROP TABLE: %v", grants)
 	}
 	r.query(admin, "CREATE TABLE k.t (a int PRIMARY KEY)")
@@ -208,7 +218,8 @@ func TestCreatorsHavePermissions(t *testing.T) {
 	}
 }
 
-// TestFirstSuperuserHasGeneratedPassword checks the file with the password: its mode, that it logs in, and that a later start creates none.
+// TestFirstSuperuserHasGeneratedPassword checks the file with the password: its mode, that it logs in, and that a later
+// start creates none.
 func TestFirstSuperuserHasGeneratedPassword(t *testing.T) {
 	o := config.Default()
 	o.ListenAddress = netip.AddrFrom4([4]byte{127, 0, 64, 1})
@@ -276,7 +287,8 @@ func TestFirstSuperuserHasGeneratedPassword(t *testing.T) {
 func TestOperatorsResetSuperusersAndSetCIDRGroups(t *testing.T) {
 	r := openNodes(t, 65, 1, withRoles)
 	n := r.nodes[0]
-	r.query(r.connectAs(0, "cassandra"), "CREATE ROLE lost WITH PASSWORD = 'forgotten' AND LOGIN = false AND ACCESS TO DATACENTERS {'datacenter1'}")
+	r.query(r.connectAs(0, "cassandra"), "CREATE ROLE lost WITH PASSWORD = 'forgotten' AND LOGIN = false AND ACCESS "+
+		"TO DATACENTERS {'datacenter1'}")
 	local := control.DialSocket(filepath.Join(n.opts.DataDir, control.SocketName))
 	reset, err := control.Call(t.Context(), local, control.ResetSuperuser, control.SuperuserArgs{Role: "lost"}, nil)
 	if err != nil || reset.Password == "" {
@@ -297,7 +309,8 @@ func TestOperatorsResetSuperusersAndSetCIDRGroups(t *testing.T) {
 	if _, err := control.Call(t.Context(), local, control.UpdateCIDRGroup, group, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := control.Call(t.Context(), local, control.UpdateCIDRGroup, control.CIDRGroup{Name: "bad", CIDRs: []string{"1.2.3.4"}}, nil); err == nil ||
+	if _, err := control.Call(t.Context(), local, control.UpdateCIDRGroup,
+		control.CIDRGroup{Name: "bad", CIDRs: []string{"1.2.3.4"}}, nil); err == nil ||
 		err.Error() != "1.2.3.4 is not a valid CIDR String" {
 		t.Error(err)
 	}
@@ -305,13 +318,16 @@ func TestOperatorsResetSuperusersAndSetCIDRGroups(t *testing.T) {
 	if err != nil || len(of.Groups) != 1 || of.Groups[0].CIDRs[0] != "127.0.0.0/8" {
 		t.Error(of, err)
 	}
-	if _, err := control.Call(t.Context(), local, control.DropCIDRGroup, control.CIDRGroupArgs{Name: "local"}, nil); err != nil {
+	if _, err := control.Call(t.Context(), local, control.DropCIDRGroup, control.CIDRGroupArgs{Name: "local"},
+		nil); err != nil {
 		t.Error(err)
 	}
-	if _, err := control.Call(t.Context(), local, control.DropCIDRGroup, control.CIDRGroupArgs{Name: "local"}, nil); err == nil {
+	if _, err := control.Call(t.Context(), local, control.DropCIDRGroup, control.CIDRGroupArgs{Name: "local"},
+		nil); err == nil {
 		t.Error("a group that does not exist was dropped")
 	}
-	if list, err := control.Call(t.Context(), local, control.ListCIDRGroups, control.CIDRGroupArgs{}, nil); err != nil || len(list.Groups) != 0 {
+	if list, err := control.Call(t.Context(), local, control.ListCIDRGroups, control.CIDRGroupArgs{},
+		nil); err != nil || len(list.Groups) != 0 {
 		t.Error(list, err)
 	}
 }

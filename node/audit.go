@@ -14,7 +14,8 @@ import (
 // openAudit creates the audit log, and enables it if the configuration says so.
 func (n *Node) openAudit() error {
 	s := n.opts.AuditSettings()
-	n.audit = audit.New(audit.Options{Host: n.opts.Internode().String(), Now: n.clock.Now, Logger: n.log, Go: n.running.Go, RolesOf: n.rolesOf}, s)
+	n.audit = audit.New(audit.Options{Host: n.opts.Internode().String(), Now: n.clock.Now, Logger: n.log,
+		Go: n.running.Go, RolesOf: n.rolesOf}, s)
 	if !s.Enabled {
 		return nil
 	}
@@ -27,7 +28,8 @@ func (n *Node) openAudit() error {
 
 // auditLogin records an attempt to log in. With block: true, it blocks the connection while the queue is full.
 func (n *Node) auditLogin(attempt login.Event) {
-	e := audit.Entry{Protocol: "cql", Type: audit.LoginSuccess, User: attempt.Role, Source: attempt.Address, Operation: "LOGIN SUCCESSFUL"}
+	e := audit.Entry{Protocol: "cql", Type: audit.LoginSuccess, User: attempt.Role, Source: attempt.Address,
+		Operation: "LOGIN SUCCESSFUL"}
 	if attempt.Kind != login.Success {
 		e.Type, e.Operation, e.Error = audit.LoginError, "LOGIN FAILURE", attempt.Reason.String()
 	}
@@ -52,7 +54,8 @@ func tablesUser(a *azuretables.Answer) string {
 
 // auditTables records a request to the Tables server. The keyspace is the account, and the user its role.
 func (n *Node) auditTables(a *azuretables.Answer) {
-	e := audit.Entry{Protocol: "tables", Type: tablesAuditType(operationOf(*a)), User: tablesUser(a), Source: a.Client, Keyspace: a.Account, Scope: a.Table}
+	e := audit.Entry{Protocol: "tables", Type: tablesAuditType(operationOf(*a)), User: tablesUser(a), Source: a.Client,
+		Keyspace: a.Account, Scope: a.Table}
 	switch a.Code {
 	case "":
 	case odata.AuthenticationFailed, odata.InvalidAuthenticationInfo:
@@ -130,7 +133,8 @@ func (c figuresCollector) audit(m metricSink) {
 	m.gauge("audit_enabled", "Whether the audit log is enabled.", enabled)
 	m.gauge("audit_queue_bytes", "Bytes of entries that wait to be written.", s.Queued)
 	m.counter("audit_entries", "Entries recorded.", s.Recorded)
-	m.counter("audit_entries_dropped", "Entries dropped because the queue was full (block: false), or the log was closing.", s.Dropped)
+	m.counter("audit_entries_dropped", "Entries dropped because the queue was full (block: false), or the log was "+
+		"closing.", s.Dropped)
 	m.counter("audit_entries_lost", "Entries that could not be written.", s.Lost)
 	m.counter("audit_waits", "Requests that waited because the queue was full (block: true).", s.Waits)
 	m.counter("audit_write_failures", "Failed writes.", s.Failures)

@@ -27,7 +27,10 @@ import (
 )
 
 // auditEntry is an entry of the audit log.
-type auditEntry struct{ Protocol, Source, User, Type, Category, Keyspace, Scope, Operation, Batch, Outcome, Error string }
+type auditEntry struct {
+	Protocol, Source, User, Type, Category, Keyspace, Scope, Operation, Batch, Outcome,
+	Error string
+}
 
 // readAudit returns the entries in a directory.
 func readAudit(t *testing.T, dir string) (all []auditEntry) {
@@ -49,7 +52,10 @@ func readAudit(t *testing.T, dir string) (all []auditEntry) {
 
 // find returns the first entry of a protocol whose operation begins with a prefix.
 func find(all []auditEntry, protocol, prefix string) (auditEntry, bool) {
-	i := slices.IndexFunc(all, func(e auditEntry) bool { return e.Protocol == protocol && strings.HasPrefix(e.Operation, prefix) })
+	i := slices.IndexFunc(all, func(e auditEntry) bool {
+		return e.Protocol == protocol &&
+			strings.HasPrefix(e.Operation, prefix)
+	})
 	if i < 0 {
 		return auditEntry{}, false
 	}
@@ -86,13 +92,14 @@ func secretStatements() []string {
 }
 
 // TestSecretsAppearNowhere lets clients send passwords, hashes, account keys and signatures, and looks for them in
-// everything that the node then has: its data directory with the audit log, its log at debug level, its traces, and error
-// messages.
+// everything that the node then has: its data directory with the audit log, its log at debug level, its traces, and
+// error messages.
 func TestSecretsAppearNowhere(t *testing.T) {
 	var log syncbuf.Buffer
 	r := openNodes(t, 180, 1, func(o *config.Options) {
 		o.FS, o.Audit.Enabled = vfs.Default, true
-		o.Access = config.Access{Authenticator: config.PasswordAuthenticator, Authorizer: config.CassandraAuthorizer, Superuser: "admin", SuperuserPassword: secretAdmin}
+		o.Access = config.Access{Authenticator: config.PasswordAuthenticator, Authorizer: config.CassandraAuthorizer,
+			Superuser: "admin", SuperuserPassword: secretAdmin}
 		o.TablesAccounts = []azuretables.Account{{Name: "secretaccount", Key: secretKey, Role: "admin"}}
 		o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
@@ -116,7 +123,8 @@ func TestSecretsAppearNowhere(t *testing.T) {
 		}
 		see(c.Batch(0, []cqlclient.Statement{{Text: text}}, cqlclient.Options{Tracing: true}))
 	}
-	for _, text := range []string{"SELECT * FROM system_traces.sessions", "SELECT * FROM system_traces.events", "DESCRIBE FULL SCHEMA"} {
+	for _, text := range []string{"SELECT * FROM system_traces.sessions", "SELECT * FROM system_traces.events",
+		"DESCRIBE FULL SCHEMA"} {
 		for _, row := range see(c.Query(text, cqlclient.Options{})).Rows {
 			seen.Write(bytes.Join(row, []byte{' '}))
 		}
@@ -141,8 +149,10 @@ func TestSecretsAppearNowhere(t *testing.T) {
 	checkSecrets(t, "the log", []byte(log.String()))
 	checkDirectory(t, r.nodes[0].opts.DataDir)
 	entries := readAudit(t, filepath.Join(r.nodes[0].opts.DataDir, "audit"))
-	for _, want := range [][2]string{{"cql", "CREATE ROLE app1 WITH PASSWORD = '*******' AND LOGIN = true"}, {"cql", "LOGIN SUCCESSFUL"},
-		{"cql", "LOGIN FAILURE"}, {"cql", "CREATE ROLE app5 WITH PASSWORD *******"}, {"tables", "GET /secretaccount/T?sv=2019-02-02&sig=*******"},
+	for _, want := range [][2]string{{"cql", "CREATE ROLE app1 WITH PASSWORD = '*******' AND LOGIN = true"},
+		{"cql", "LOGIN SUCCESSFUL"},
+		{"cql", "LOGIN FAILURE"}, {"cql", "CREATE ROLE app5 WITH PASSWORD *******"},
+		{"tables", "GET /secretaccount/T?sv=2019-02-02&sig=*******"},
 		{"control", "flush"}} {
 		if _, ok := find(entries, want[0], want[1]); !ok {
 			t.Errorf("no entry of %v", want)
@@ -153,7 +163,8 @@ func TestSecretsAppearNowhere(t *testing.T) {
 // sendTablesSecrets sends an account's key and signatures to a Tables server, also in requests that are not HTTP.
 func sendTablesSecrets(t *testing.T, address string) {
 	t.Helper()
-	for _, path := range []string{"/secretaccount/T?sv=2019-02-02&sig=" + secretSignature, "/secretaccount/T?%53ig=" + secretSignature,
+	for _, path := range []string{"/secretaccount/T?sv=2019-02-02&sig=" + secretSignature, "/secretaccount/T?%53ig=" +
+		secretSignature,
 		"/nix/T?sig=" + secretSignature} {
 		resp, err := http.Get("http://" + address + path)
 		if err != nil {
@@ -166,10 +177,12 @@ func sendTablesSecrets(t *testing.T, address string) {
 		t.Fatal(err)
 	}
 	defer signed.Close()
-	if resp, err := signed.Do(t.Context(), client.Request{Method: "GET", Path: "/Tables"}); err != nil || resp.Status != 200 {
+	if resp, err := signed.Do(t.Context(), client.Request{Method: "GET", Path: "/Tables"}); err != nil ||
+		resp.Status != 200 {
 		t.Fatal(resp, err)
 	}
-	for _, raw := range []string{"GET /secretaccount/T?sig=" + secretSignature + " nonsense\r\n\r\n", "sig=" + secretSignature + "\r\n\r\n",
+	for _, raw := range []string{"GET /secretaccount/T?sig=" + secretSignature + " nonsense\r\n\r\n", "sig=" +
+		secretSignature + "\r\n\r\n",
 		"GET /T HTTP/1.1\r\nAuthorization SharedKeyLite a:" + secretSignature + "\r\n\r\n"} {
 		sock, err := net.Dial("tcp", address)
 		if err != nil {
@@ -186,7 +199,8 @@ func sendTablesSecrets(t *testing.T, address string) {
 
 func checkSecrets(t *testing.T, where string, content []byte) {
 	t.Helper()
-	for _, secret := range []string{secretAdmin, secretWrong, secretPassword, secretHash, secretOption, secretSignature, secretKey} {
+	for _, secret := range []string{secretAdmin, secretWrong, secretPassword, secretHash, secretOption,
+		secretSignature, secretKey} {
 		if at := bytes.Index(content, []byte(secret)); at >= 0 {
 			t.Errorf("%s contains %s: %q", where, secret, content[max(0, at-100):min(len(content), at+50)])
 		}
@@ -214,8 +228,10 @@ func checkDirectory(t *testing.T, dir string) {
 // TestRequestsAndOperationsAreRecorded checks the entries of Azure Tables and of `cqld ctl`.
 func TestRequestsAndOperationsAreRecorded(t *testing.T) {
 	r := openOperated(t, 181, 1)
-	settings := operate(r, 0, control.SetAuditLog, control.AuditArgs{Enable: true, ExcludedCategories: &[]string{"prepare"}})
-	if !settings.Enabled || !slices.Equal(settings.ExcludedCategories, []string{"prepare"}) || !slices.Contains(settings.ExcludedKeyspaces, "system") {
+	settings := operate(r, 0, control.SetAuditLog, control.AuditArgs{Enable: true,
+		ExcludedCategories: &[]string{"prepare"}})
+	if !settings.Enabled || !slices.Equal(settings.ExcludedCategories, []string{"prepare"}) ||
+		!slices.Contains(settings.ExcludedKeyspaces, "system") {
 		t.Errorf("%+v", settings)
 	}
 	c := r.tables(0)
@@ -232,9 +248,12 @@ func TestRequestsAndOperationsAreRecorded(t *testing.T) {
 	}
 	r.query(r.connect(0), "SELECT * FROM shop.orders")
 	r.check([]refusedOperation{
-		refuses(control.SetAuditLog, control.AuditArgs{Enable: true, IncludedCategories: &[]string{"NIX"}}, control.Invalid, `"NIX" is not one of [QUERY`),
-		refuses(control.SetAuditLog, control.AuditArgs{Enable: true, Logger: new("Nix")}, control.Invalid, `the logger "Nix" is unknown`),
-		refuses(control.Repair, control.RepairArgs{TablesArgs: control.TablesArgs{Keyspace: "nowhere"}}, control.Invalid, "nowhere"),
+		refuses(control.SetAuditLog, control.AuditArgs{Enable: true, IncludedCategories: &[]string{"NIX"}},
+			control.Invalid, `"NIX" is not one of [QUERY`),
+		refuses(control.SetAuditLog, control.AuditArgs{Enable: true, Logger: new("Nix")}, control.Invalid,
+			`the logger "Nix" is unknown`),
+		refuses(control.Repair, control.RepairArgs{TablesArgs: control.TablesArgs{Keyspace: "nowhere"}},
+			control.Invalid, "nowhere"),
 	})
 	if s := operate(r, 0, control.AuditLogOf, control.None{}); !s.Enabled {
 		t.Error("a refused change has disabled the audit log")
@@ -246,15 +265,23 @@ func TestRequestsAndOperationsAreRecorded(t *testing.T) {
 	r.query(r.connect(0), "SELECT * FROM shop.orders WHERE customer = 'unrecorded' AND id = 1")
 	account := azuretables.DevelopmentAccount
 	for _, want := range []auditEntry{
-		{Protocol: "control", Type: "CONTROL_OPERATION", Category: "OTHER", Operation: "setauditlog", Outcome: "success"},
-		{Protocol: "tables", Type: "CREATE_TABLE", Category: "DDL", Keyspace: account, Operation: "POST /" + account + "/Tables", Outcome: "success"},
-		{Protocol: "tables", Type: "UPDATE", Category: "DML", Keyspace: account, Scope: "races", Operation: "POST /" + account + "/races", Outcome: "success"},
-		{Protocol: "tables", Type: "SELECT", Category: "QUERY", Keyspace: account, Scope: "races", Operation: "GET /" + account + "/races(PartitionKey='a',RowKey='b')", Outcome: "success"},
-		{Protocol: "tables", Type: "REQUEST_FAILURE", Category: "ERROR", Keyspace: account, Scope: "races", Operation: "GET /" + account + "/races(PartitionKey='a',RowKey='c')", Outcome: "failure"},
-		{Protocol: "tables", Type: "DROP_TABLE", Category: "DDL", Keyspace: account, Scope: "races", Operation: "DELETE /" + account + "/Tables('races')", Outcome: "success"},
-		{Protocol: "cql", Type: "SELECT", Category: "QUERY", Keyspace: "shop", Scope: "orders", Operation: "SELECT * FROM shop.orders", Outcome: "success"},
+		{Protocol: "control", Type: "CONTROL_OPERATION", Category: "OTHER", Operation: "setauditlog",
+			Outcome: "success"},
+		{Protocol: "tables", Type: "CREATE_TABLE", Category: "DDL", Keyspace: account, Operation: "POST /" + account +
+			"/Tables", Outcome: "success"},
+		{Protocol: "tables", Type: "UPDATE", Category: "DML", Keyspace: account, Scope: "races", Operation: "POST /" +
+			account + "/races", Outcome: "success"},
+		{Protocol: "tables", Type: "SELECT", Category: "QUERY", Keyspace: account, Scope: "races", Operation: "GET /" +
+			account + "/races(PartitionKey='a',RowKey='b')", Outcome: "success"},
+		{Protocol: "tables", Type: "REQUEST_FAILURE", Category: "ERROR", Keyspace: account, Scope: "races",
+			Operation: "GET /" + account + "/races(PartitionKey='a',RowKey='c')", Outcome: "failure"},
+		{Protocol: "tables", Type: "DROP_TABLE", Category: "DDL", Keyspace: account, Scope: "races",
+			Operation: "DELETE /" + account + "/Tables('races')", Outcome: "success"},
+		{Protocol: "cql", Type: "SELECT", Category: "QUERY", Keyspace: "shop", Scope: "orders",
+			Operation: "SELECT * FROM shop.orders", Outcome: "success"},
 		{Protocol: "control", Type: "REQUEST_FAILURE", Category: "ERROR", Operation: "repair", Outcome: "failure"},
-		{Protocol: "control", Type: "CONTROL_OPERATION", Category: "OTHER", Operation: `setauditlog {"enable":false}`, Outcome: "success"},
+		{Protocol: "control", Type: "CONTROL_OPERATION", Category: "OTHER", Operation: `setauditlog {"enable":false}`,
+			Outcome: "success"},
 	} {
 		got, ok := find(readAudit(t, settings.Dir), want.Protocol, want.Operation)
 		if !ok {

@@ -16,7 +16,8 @@ func (n *Node) opAuditLog(context.Context, control.None, control.Report) (audit.
 // configuration.
 func (n *Node) opSetAuditLog(_ context.Context, a control.AuditArgs, _ control.Report) (audit.Settings, error) {
 	if !a.Enable {
-		n.audit.Disable(&audit.Entry{Protocol: "control", Type: audit.Control, Operation: control.SetAuditLog.Name + ` {"enable":false}`})
+		n.audit.Disable(&audit.Entry{Protocol: "control", Type: audit.Control, Operation: control.SetAuditLog.Name +
+			` {"enable":false}`})
 		return n.audit.Settings(), nil
 	}
 	s := n.opts.AuditSettings()
@@ -33,8 +34,10 @@ func (n *Node) opSetAuditLog(_ context.Context, a control.AuditArgs, _ control.R
 	for _, list := range []struct {
 		to    *[]string
 		given *[]string
-	}{{&s.IncludedKeyspaces, a.IncludedKeyspaces}, {&s.ExcludedKeyspaces, a.ExcludedKeyspaces}, {&s.IncludedCategories, a.IncludedCategories},
-		{&s.ExcludedCategories, a.ExcludedCategories}, {&s.IncludedUsers, a.IncludedUsers}, {&s.ExcludedUsers, a.ExcludedUsers},
+	}{{&s.IncludedKeyspaces, a.IncludedKeyspaces}, {&s.ExcludedKeyspaces, a.ExcludedKeyspaces},
+		{&s.IncludedCategories, a.IncludedCategories},
+		{&s.ExcludedCategories, a.ExcludedCategories}, {&s.IncludedUsers, a.IncludedUsers},
+		{&s.ExcludedUsers, a.ExcludedUsers},
 		{&s.IncludedRoles, a.IncludedRoles}, {&s.ExcludedRoles, a.ExcludedRoles}} {
 		setIf(list.to, list.given)
 	}

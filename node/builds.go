@@ -16,9 +16,9 @@ import (
 	"cqld/storage/index"
 )
 
-// builds shows the builds of indexes as jobs. The builder does the work, and storage keeps how far it is, so that a build goes on
-// after a restart; the registry only shows it. A build that ends with its first step was no long-running work and has no job, unless an
-// operator asked for it.
+// builds shows the builds of indexes as jobs. The builder does the work, and storage keeps how far it is, so that a
+// build goes on after a restart; the registry only shows it. A build that ends with its first step was no long-running
+// work and has no job, unless an operator asked for it.
 type builds struct {
 	n  *Node
 	mu sync.Mutex
@@ -81,7 +81,8 @@ func (s *builds) beginLocked(w index.Work) (*build, error) {
 		b.total = size.Bytes
 	}
 	var err error
-	b.Job, err = s.n.jobs.Start(jobs.Spec{External: buildJobPrefix + strconv.FormatUint(uint64(w.Index), 10), Kind: kind, Target: target, Unit: jobs.Bytes},
+	b.Job, err = s.n.jobs.Start(jobs.Spec{External: buildJobPrefix + strconv.FormatUint(uint64(w.Index), 10),
+		Kind: kind, Target: target, Unit: jobs.Bytes},
 		func(*jobs.Job) {})
 	if err != nil {
 		return nil, err
@@ -114,7 +115,8 @@ func (s *builds) again(t *schema.Table, x *schema.Index) (*jobs.Job, error) {
 	defer s.mu.Unlock()
 	if s.open[x.ID] != nil || !s.n.parts.Builder.Progress(t.StorageID, x.ID).Built {
 		return nil, &control.Error{Code: control.Refused,
-			Message: fmt.Sprintf("Cannot rebuild index %s as another index build for the same index is currently in progress.", x.Name)}
+			Message: fmt.Sprintf("Cannot rebuild index %s as another index build for the same index is currently in "+
+				"progress.", x.Name)}
 	}
 	b, err := s.beginLocked(index.Work{Table: t.StorageID, Index: x.ID})
 	if err != nil {
@@ -128,7 +130,8 @@ func (s *builds) again(t *schema.Table, x *schema.Index) (*jobs.Job, error) {
 }
 
 // opRebuildIndex builds indexes of a table once more, and waits for them.
-func (n *Node) opRebuildIndex(ctx context.Context, a control.IndexArgs, report control.Report) (none control.None, err error) {
+func (n *Node) opRebuildIndex(ctx context.Context, a control.IndexArgs, report control.Report) (none control.None,
+	err error) {
 	t, err := n.oneTable(a.TableArgs)
 	if err != nil {
 		return none, err
@@ -137,7 +140,8 @@ func (n *Node) opRebuildIndex(ctx context.Context, a control.IndexArgs, report c
 	for _, name := range a.Indexes {
 		x := t.Index(name)
 		if x == nil {
-			return none, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("table %s.%s has no index %s", t.Keyspace, t.Name, name)}
+			return none, &control.Error{Code: control.Invalid,
+				Message: fmt.Sprintf("table %s.%s has no index %s", t.Keyspace, t.Name, name)}
 		}
 		if _, kept := index.DefinitionOf(t, x); kept && !slices.Contains(of, x) {
 			of = append(of, x)
@@ -216,7 +220,8 @@ func (n *Node) shownBuilds() system.Builds {
 func (n *Node) runningBuilds() (out []control.IndexBuild) {
 	for _, s := range n.listJobs() {
 		if (s.Kind == jobs.IndexBuild || s.Kind == jobs.ViewBuild) && !s.State.Ended() {
-			out = append(out, control.IndexBuild{ID: s.ID, Kind: string(s.Kind), Target: s.Target, Done: s.Done, Total: s.Total, Unit: string(s.Unit)})
+			out = append(out, control.IndexBuild{ID: s.ID, Kind: string(s.Kind), Target: s.Target, Done: s.Done,
+				Total: s.Total, Unit: string(s.Unit)})
 		}
 	}
 	return out
@@ -226,9 +231,11 @@ func (n *Node) opBuildThroughput(context.Context, control.None, control.Report) 
 	return control.Throughput{BytesPerSecond: n.parts.Builder.Throughput()}, nil
 }
 
-func (n *Node) opSetBuildThroughput(_ context.Context, a control.Throughput, _ control.Report) (control.Throughput, error) {
+func (n *Node) opSetBuildThroughput(_ context.Context, a control.Throughput, _ control.Report) (control.Throughput,
+	error) {
 	if a.BytesPerSecond < 0 {
-		return a, &control.Error{Code: control.Invalid, Message: "the throughput must not be negative; 0 means no bound"}
+		return a, &control.Error{Code: control.Invalid,
+			Message: "the throughput must not be negative; 0 means no bound"}
 	}
 	n.parts.Builder.SetThroughput(a.BytesPerSecond)
 	return a, nil

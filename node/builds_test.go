@@ -11,8 +11,8 @@ import (
 	"cqld/node/control"
 )
 
-// TestBuildsOfIndexesAreJobs builds an index slowly. Its job and the system tables show it, searches fail as in Cassandra, a killed node
-// goes on with it, and an operator repeats it.
+// TestBuildsOfIndexesAreJobs builds an index slowly. Its job and the system tables show it, searches fail as in
+// Cassandra, a killed node goes on with it, and an operator repeats it.
 func TestBuildsOfIndexesAreJobs(t *testing.T) {
 	const rows = 5_000
 	r := openNodes(t, 81, 1, func(o *config.Options) {
@@ -35,7 +35,8 @@ func TestBuildsOfIndexesAreJobs(t *testing.T) {
 		t.Errorf("compactionstats: %+v, %v", all.Builds, err)
 	}
 	again := control.IndexArgs{TableArgs: control.TableArgs{Keyspace: "k", Table: "t"}, Indexes: []string{"by_v"}}
-	if _, err := r.nodes[0].opRebuildIndex(t.Context(), again, silent); err == nil || !strings.Contains(err.Error(), "another index build for the same index is currently in progress") {
+	if _, err := r.nodes[0].opRebuildIndex(t.Context(), again, silent); err == nil ||
+		!strings.Contains(err.Error(), "another index build for the same index is currently in progress") {
 		t.Errorf("a second build: %v", err)
 	}
 

@@ -70,13 +70,15 @@ const (
 func (x *charges) fill(c *cqlclient.Conn) {
 	r := x.r
 	r.query(c, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
-	r.query(c, "CREATE TABLE k.t (k int, c int, v text, tag int, l list<int>, s set<int>, st text static, PRIMARY KEY (k, c))")
+	r.query(c, "CREATE TABLE k.t (k int, c int, v text, tag int, l list<int>, s set<int>, st text static, PRIMARY "+
+		"KEY (k, c))")
 	r.query(c, "CREATE INDEX ON k.t (tag)")
 	r.query(c, "CREATE TABLE k.n (k int PRIMARY KEY, n counter)")
 	r.query(c, "CREATE TABLE k.p (a text, b text, c text, v int, PRIMARY KEY ((a, b), c))")
 	for k := range chargePartitions {
 		for i := range chargeRows {
-			r.queryAll(c, fmt.Sprintf("INSERT INTO k.t (k, c, v, tag, l) VALUES (%d, %d, '%s', %d, %s)", k, i, x.big, i%4, numbers(200, "[", "]")))
+			r.queryAll(c, fmt.Sprintf("INSERT INTO k.t (k, c, v, tag, l) VALUES (%d, %d, '%s', %d, %s)", k, i, x.big,
+				i%4, numbers(200, "[", "]")))
 		}
 	}
 }
@@ -120,8 +122,9 @@ func (x *charges) diverge(r *rand.Rand) {
 		w.Liveness.Timestamp = now
 		w.Cells = append(w.Cells, row.Cell{Column: table.Column("v").ID, Timestamp: now, Value: []byte(x.big)})
 		for j := range 200 {
-			w.Cells = append(w.Cells, row.Cell{Column: table.Column("s").ID, Path: table.Column("s").Type.Elems()[0].AppendOrdered(nil,
-				[]byte{0, 0, byte(r.IntN(4)), byte(j)}, false), Timestamp: now, Value: []byte{}})
+			w.Cells = append(w.Cells, row.Cell{Column: table.Column("s").ID,
+				Path: table.Column("s").Type.Elems()[0].AppendOrdered(nil,
+					[]byte{0, 0, byte(r.IntN(4)), byte(j)}, false), Timestamp: now, Value: []byte{}})
 		}
 		w.Sort()
 		m.AddRow(w)
@@ -153,7 +156,8 @@ func (x *charges) draw(r *rand.Rand) (kind, text string, o cqlclient.Options) {
 		o.Consistency = levelSerial
 		return "serial point", fmt.Sprintf("SELECT * FROM k.t WHERE k = %d AND c = %d", k, c), o
 	case 7:
-		return "CAS", fmt.Sprintf("UPDATE k.t SET v = '%s', s = %s WHERE k = %d AND c = %d IF tag != 17", x.big, numbers(500, "{", "}"), k, c), o
+		return "CAS", fmt.Sprintf("UPDATE k.t SET v = '%s', s = %s WHERE k = %d AND c = %d IF tag != 17", x.big,
+			numbers(500, "{", "}"), k, c), o
 	case 8:
 		var b strings.Builder
 		for i := range 200 {
@@ -167,15 +171,18 @@ func (x *charges) draw(r *rand.Rand) (kind, text string, o cqlclient.Options) {
 	case 11:
 		return "literals", fmt.Sprintf("SELECT * FROM k.n WHERE k IN %s", numbers(8_000, "(", ")")), o
 	case 12:
-		return "product", fmt.Sprintf("SELECT * FROM k.p WHERE a IN (%s) AND b IN (%s)", texts(100, 200), texts(100, 200)), o
+		return "product", fmt.Sprintf("SELECT * FROM k.p WHERE a IN (%s) AND b IN (%s)", texts(100, 200),
+			texts(100, 200)), o
 	case 13:
-		return "JSON", fmt.Sprintf(`INSERT INTO k.t JSON '{"k": %d, "c": 99, "s": %s}'`, k, numbers(20_000, "[", "]")), o
+		return "JSON", fmt.Sprintf(`INSERT INTO k.t JSON '{"k": %d, "c": 99, "s": %s}'`, k, numbers(20_000, "[", "]")),
+			o
 	case 14:
 		return "filter", fmt.Sprintf("SELECT k, c FROM k.t WHERE k = %d AND s CONTAINS 77 ALLOW FILTERING", k), o
 	case 15:
 		return "nulls", "", o
 	default:
-		return "written product", fmt.Sprintf("UPDATE k.p SET v = 1 WHERE a IN (%s) AND b IN (%s) AND c = '%s'", texts(10, 10), texts(8, 10), x.big), o
+		return "written product", fmt.Sprintf("UPDATE k.p SET v = 1 WHERE a IN (%s) AND b IN (%s) AND c = '%s'",
+			texts(10, 10), texts(8, 10), x.big), o
 	}
 }
 
@@ -260,7 +267,8 @@ func TestRequestsStayWithinTheirMemory(t *testing.T) {
 	// clients' own requests and answers.
 	const constant = 32 << 20
 	r := openNodes(t, 88, 3, func(o *config.Options) {
-		d, err := memory.Divide(512<<20, "test", memory.Figures{BlockCache: 8 << 20, Requests: 32 << 20, Frame: 4 << 20})
+		d, err := memory.Divide(512<<20, "test", memory.Figures{BlockCache: 8 << 20, Requests: 32 << 20,
+			Frame: 4 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}

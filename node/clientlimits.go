@@ -11,9 +11,12 @@ import (
 // serverLimits returns the limits of the CQL server.
 func serverLimits(o *config.Options) server.Limits {
 	l := &o.ClientLimits
-	s := server.Limits{FrameBytesMax: o.MaxFrameBytes, ConnectionsMax: o.MaxClients, ConnectionsPerAddressMax: l.ConnectionsPerAddress,
-		IdleTimeout: l.IdleTimeout, InFlightBytesMax: l.BytesInFlight, ReceivingBytesMax: o.Memory.Receiving(), AddressBytesMax: l.BytesPerAddress,
-		VersionMax: frame.Version(l.ProtocolVersion), OlderVersionsRefused: !l.OlderProtocols, HandshakeTimeout: l.Authentication}
+	s := server.Limits{FrameBytesMax: o.MaxFrameBytes, ConnectionsMax: o.MaxClients,
+		ConnectionsPerAddressMax: l.ConnectionsPerAddress,
+		IdleTimeout:              l.IdleTimeout, InFlightBytesMax: l.BytesInFlight, ReceivingBytesMax: o.Memory.Receiving(),
+		AddressBytesMax: l.BytesPerAddress,
+		VersionMax:      frame.Version(l.ProtocolVersion), OlderVersionsRefused: !l.OlderProtocols,
+		HandshakeTimeout: l.Authentication}
 	if l.RateLimited {
 		s.RequestsPerSecond = l.RequestsPerSecond
 	}
@@ -23,7 +26,8 @@ func serverLimits(o *config.Options) server.Limits {
 // limits collects how often clients have reached bounds.
 func (c figuresCollector) limits(m metricSink) {
 	send := func(protocol, name string, n int64) {
-		m.send(prometheus.CounterValue, "client_limits_total", "How often clients have reached a bound: connections refused or closed, and requests refused or delayed.",
+		m.send(prometheus.CounterValue, "client_limits_total",
+			"How often clients have reached a bound: connections refused or closed, and requests refused or delayed.",
 			float64(n), []string{"protocol", "bound"}, []string{protocol, name})
 	}
 	if s := c.n.server.Load(); s != nil {
@@ -46,13 +50,17 @@ func (c figuresCollector) requestMemory(m metricSink) {
 		kind  string
 		bytes int64
 	}{{"used", s.Used}, {"peak", s.Peak}, {"bound", s.Bytes}, {"reserve", s.Reserve}} {
-		m.send(prometheus.GaugeValue, "request_memory_bytes", "Memory of requests: in use, at most since the start, its bound, and the reserve for one request.",
+		m.send(prometheus.GaugeValue, "request_memory_bytes",
+			"Memory of requests: in use, at most since the start, its bound, and the reserve for one request.",
 			float64(x.bytes), []string{"kind"}, []string{x.kind})
 	}
-	m.send(prometheus.GaugeValue, "request_memory_waiting", "Requests that wait for memory now.", float64(s.Waiting), nil, nil)
-	m.send(prometheus.CounterValue, "request_memory_waits_total", "How often requests had to wait for memory.", float64(s.Waits), nil, nil)
+	m.send(prometheus.GaugeValue, "request_memory_waiting", "Requests that wait for memory now.", float64(s.Waiting),
+		nil, nil)
+	m.send(prometheus.CounterValue, "request_memory_waits_total", "How often requests had to wait for memory.",
+		float64(s.Waits), nil, nil)
 	for reason, n := range map[string]int64{"exhausted": s.Refused, "size": s.Oversized} {
-		m.send(prometheus.CounterValue, "request_memory_refusals_total", "Requests that got no memory in time, or needed more than a request may use.",
+		m.send(prometheus.CounterValue, "request_memory_refusals_total",
+			"Requests that got no memory in time, or needed more than a request may use.",
 			float64(n), []string{"reason"}, []string{reason})
 	}
 }

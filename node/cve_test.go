@@ -54,7 +54,8 @@ func TestCVE2026_32588_PasswordChangesAreBounded(t *testing.T) {
 	}
 }
 
-// Cassandra has the superuser cassandra with the password cassandra. A new cluster of cqld has no role that is not configured.
+// Cassandra has the superuser cassandra with the password cassandra. A new cluster of cqld has no role that is not
+// configured.
 func TestDefaultSuperuserDoesNotExist(t *testing.T) {
 	r := openSecure(t, 226, 1)
 	for _, role := range []string{"cassandra", "admin", "root", ""} {

@@ -1,5 +1,5 @@
-// Package node assembles a node. It is the only package that imports all parts: it starts them in order, connects them to
-// each other, and stops them in the opposite order.
+// Package node assembles a node. It is the only package that imports all parts: it starts them in order, connects them
+// to each other, and stops them in the opposite order.
 //
 // It makes no decisions about data or statements; it only sets defaults.
 //

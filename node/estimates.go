@@ -16,8 +16,8 @@ import (
 // estimateAge is how long an estimate of a table is used before it is computed again.
 const estimateAge = 20 * time.Second
 
-// estimates caches the newest estimates of this node's tables, which are computed when they are read. The zero value with n
-// set is ready for use.
+// estimates caches the newest estimates of this node's tables, which are computed when they are read. The zero value
+// with n set is ready for use.
 type estimates struct {
 	n  *Node
 	mu struct {
@@ -43,8 +43,8 @@ func (e *estimates) tableEstimate(t *schema.Table) (partitions, meanBytes int64,
 	return int64(math.Round(float64(last.partitions.All()) / last.share)), last.partitions.MeanBytes, true
 }
 
-// of estimates the partitions of a table in the ranges that this node replicates. A table that cannot be read because its
-// file is corrupt counts as empty: the storage engine reports the corruption separately.
+// of estimates the partitions of a table in the ranges that this node replicates. A table that cannot be read because
+// its file is corrupt counts as empty: the storage engine reports the corruption separately.
 func (e *estimates) of(t *schema.Table) estimate.Partitions { return e.newest(t).partitions }
 
 // newest returns the estimate of a table. It computes a new one if the ring has changed or the estimate is too old.
@@ -102,7 +102,8 @@ func (e *estimates) measure(t *schema.Table, topology *ring.Topology, now time.D
 
 // indexEntries implements query.Options.IndexEntries with the entries that this node has.
 func (n *Node) indexEntries(req *search.Request, most int) (entries int, ok bool) {
-	entries, err := n.instance.Values.Count(&index.Query{Table: req.Table.StorageID, Index: req.Index, Terms: req.Terms, Key: req.Key,
+	entries, err := n.instance.Values.Count(&index.Query{Table: req.Table.StorageID, Index: req.Index,
+		Terms: req.Terms, Key: req.Key,
 		Tokens: req.Tokens}, most)
 	return entries, err == nil
 }

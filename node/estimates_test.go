@@ -32,7 +32,8 @@ func TestEstimateQueryReadsOnlyItsTable(t *testing.T) {
 		for _, table := range []string{"size_estimates", "table_estimates"} {
 			a := r.query(c, "SELECT * FROM system."+table+" WHERE "+q.where)
 			if got := sampled(); !slices.Equal(got, q.want) || (len(a.Rows) > 0) != (q.want != nil) {
-				t.Errorf("%s where %s: %d rows, the node has sampled %v, want %v", table, q.where, len(a.Rows), got, q.want)
+				t.Errorf("%s where %s: %d rows, the node has sampled %v, want %v", table, q.where, len(a.Rows), got,
+					q.want)
 			}
 		}
 	}

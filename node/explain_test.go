@@ -20,7 +20,8 @@ func TestExplainOnARing(t *testing.T) {
 	if n, err := strconv.Atoi(answer["estimated partitions"]); err != nil || n < partitions/2 || n > partitions*2 {
 		t.Errorf("%q partitions are estimated: %v", answer["estimated partitions"], err)
 	}
-	if answer["replicas"] != "127.0.84.1, 127.0.84.2, 127.0.84.3" || answer["rows returned"] != strconv.Itoa(partitions) ||
+	if answer["replicas"] != "127.0.84.1, 127.0.84.2, 127.0.84.3" ||
+		answer["rows returned"] != strconv.Itoa(partitions) ||
 		!strings.HasPrefix(answer["path"], "scan") {
 		t.Errorf("%q", answer)
 	}

@@ -13,8 +13,8 @@ import (
 	"cqld/storage"
 )
 
-// measured wraps the storage engine that this node's replica uses. It counts requests by table and, during a toppartitions
-// command, by partition.
+// measured wraps the storage engine that this node's replica uses. It counts requests by table and, during a
+// toppartitions command, by partition.
 type measured struct {
 	*storage.Engine
 	clock  env.Clock

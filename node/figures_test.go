@@ -11,8 +11,8 @@ import (
 	"cqld/storage"
 )
 
-// The guarantee of the sketch: a count is never too small, too large by at most its error, and every key above the bound is
-// included.
+// The guarantee of the sketch: a count is never too small, too large by at most its error, and every key above the
+// bound is included.
 func TestTopKeysFindTheFrequent(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var k topKeys
@@ -48,7 +48,11 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	for id := range schema.StorageID(1000) {
 		m.of(id)
 	}
-	if n := testing.AllocsPerRun(100, func() { m.of(999).write.Begin(8); m.of(999).read.End(time.Microsecond, time.Second) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() {
+		m.of(999).write.Begin(8)
+		m.of(999).read.End(time.Microsecond,
+			time.Second)
+	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 	m.forget(999)
@@ -93,8 +97,10 @@ func TestRequestsAreCountedByTable(t *testing.T) {
 		return string(a.Rows[0][0])
 	}
 	for _, want := range []struct{ table, of, count string }{
-		{"coordinator_write_latency", "t", "5"}, {"coordinator_read_latency", "t", "3"}, {"coordinator_scan_latency", "t", "2"},
-		{"coordinator_write_latency", "other", "1"}, {"coordinator_read_latency", "other", "0"}, {"coordinator_scan_latency", "other", "1"},
+		{"coordinator_write_latency", "t", "5"}, {"coordinator_read_latency", "t", "3"},
+		{"coordinator_scan_latency", "t", "2"},
+		{"coordinator_write_latency", "other", "1"}, {"coordinator_read_latency", "other", "0"},
+		{"coordinator_scan_latency", "other", "1"},
 		{"local_write_latency", "t", "6"}, {"local_read_latency", "t", "3"}, {"local_write_latency", "other", "2"},
 	} {
 		where := "keyspace_name = 'k' AND table_name = '" + want.of + "'"

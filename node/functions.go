@@ -31,7 +31,8 @@ func (c figuresCollector) functions(m metricSink) {
 	m.gauge("functions_idle_instances", "Instances of WebAssembly modules that wait for calls.", int64(s.Idle))
 	m.gauge("functions_idle_instances_bytes", "Memory of the instances of WebAssembly modules that wait for calls.",
 		s.IdleBytes)
-	m.gauge("functions_memory_peak_bytes", "The most memory that functions have reserved since the start.", s.Memory.Peak)
+	m.gauge("functions_memory_peak_bytes", "The most memory that functions have reserved since the start.",
+		s.Memory.Peak)
 	m.counter("functions_memory_waits_total", "How often calls and compilations of functions waited for memory.",
 		s.Memory.Waits)
 	m.counter("functions_memory_refused_total", "Calls and compilations of functions that got no memory in time.",

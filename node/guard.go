@@ -35,7 +35,8 @@ func (w *workGroup) Critical(fail func(error), f func()) {
 // panics collects the counts of recovered panics.
 func (c figuresCollector) panics(m metricSink) {
 	for where, n := range c.n.guard.Counts() {
-		m.send(prometheus.CounterValue, "panics_total", "Panics that ended a request or a job; each is a defect, and in the log with its stack.",
+		m.send(prometheus.CounterValue, "panics_total",
+			"Panics that ended a request or a job; each is a defect, and in the log with its stack.",
 			float64(n), []string{"where"}, []string{where})
 	}
 }

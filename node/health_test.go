@@ -58,7 +58,8 @@ func TestProbesFollowTheNode(t *testing.T) {
 		if got := probe(at, "/livez"); got != "200 ok" {
 			t.Errorf("%s: /livez is %q", when, got)
 		}
-		if got := operate(r, 0, control.ReadyOf, control.None{}); got.On != (ready == "200 ok") || !got.On && !strings.HasSuffix(ready, got.Why) {
+		if got := operate(r, 0, control.ReadyOf, control.None{}); got.On != (ready == "200 ok") || !got.On &&
+			!strings.HasSuffix(ready, got.Why) {
 			t.Errorf("%s: the operation ready answers %+v", when, got)
 		}
 	}

@@ -30,8 +30,8 @@ func (r *inProcess) peerAt(host byte, id ring.NodeID) *messaging.StreamTransport
 	return p
 }
 
-// A process that reaches the internode port can neither write nor truncate in the name of a member, and a member that sends
-// random messages of all verbs stops no node and causes no panic.
+// A process that reaches the internode port can neither write nor truncate in the name of a member, and a member that
+// sends random messages of all verbs stops no node and causes no panic.
 func TestHostilePeers(t *testing.T) {
 	r := openNodes(t, 63, 2, nil)
 	c := r.connect(0)
@@ -89,7 +89,8 @@ func (r *inProcess) join(host byte) *messaging.StreamTransport {
 	p := r.peerAt(host, 0)
 	addr := netip.AddrFrom4([4]byte{127, 0, 63, host})
 	o := r.nodes[0].opts
-	spec, err := json.Marshal(cluster.NodeSpec{Host: ring.HostID{host}, Disk: [16]byte{host}, Datacenter: o.Datacenter, Rack: o.Rack, NumTokens: 4,
+	spec, err := json.Marshal(cluster.NodeSpec{Host: ring.HostID{host}, Disk: [16]byte{host}, Datacenter: o.Datacenter,
+		Rack: o.Rack, NumTokens: 4,
 		Internode: netip.AddrPortFrom(addr, o.StoragePort), Native: netip.AddrPortFrom(addr, 9042)})
 	if err != nil {
 		r.t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	"cqld/node/config"
 )
 
-// A member that is restarted with another cluster name, data center, rack or number of tokens does not start, and says why. The texts
-// are those of Cassandra 5.0.9. With the previous values, it starts again and has lost nothing.
+// A member that is restarted with another cluster name, data center, rack or number of tokens does not start, and says
+// why. The texts are those of Cassandra 5.0.9. With the previous values, it starts again and has lost nothing.
 func TestMembersKeepTheirPlace(t *testing.T) {
 	r := openNodes(t, 77, 2, nil)
 	c := r.connect(0)
@@ -23,10 +23,13 @@ func TestMembersKeepTheirPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(*config.Options){
-		"saved cluster name cqld != configured name other":                                                       func(o *config.Options) { o.ClusterName = "other" },
-		"cannot start node if its data center (dc9) differs from previous data center (datacenter1)":             func(o *config.Options) { o.Datacenter = "dc9" },
-		"cannot start node if its rack (rack9) differs from previous rack (rack1)":                               func(o *config.Options) { o.Rack = "rack9" },
-		"cannot change the number of tokens from 8 to 16: set num_tokens: 8, or decommission this node and let ": func(o *config.Options) { o.NumTokens = 16 },
+		"saved cluster name cqld != configured name other": func(o *config.Options) { o.ClusterName = "other" },
+		"cannot start node if its data center (dc9) differs from previous data center " +
+			"(datacenter1)": func(o *config.Options) { o.Datacenter = "dc9" },
+		"cannot start node if its rack (rack9) differs from previous rack " +
+			"(rack1)": func(o *config.Options) { o.Rack = "rack9" },
+		"cannot change the number of tokens from 8 to 16: set num_tokens: 8, or decommission this node and let " +
+			"": func(o *config.Options) { o.NumTokens = 16 },
 	} {
 		o := node.opts
 		change(&o)
@@ -45,7 +48,8 @@ func TestMembersKeepTheirPlace(t *testing.T) {
 	}
 	r.nodes[1] = again
 	t.Cleanup(func() { _ = again.Close(context.Background()) })
-	if got := r.query(r.connect(1), "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = 'k'"); len(got.Rows) != 1 {
+	if got := r.query(r.connect(1), "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = "+
+		"'k'"); len(got.Rows) != 1 {
 		t.Errorf("%d rows", len(got.Rows))
 	}
 }

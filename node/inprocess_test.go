@@ -183,8 +183,8 @@ func openNodes(t *testing.T, subnet byte, n int, change func(*config.Options)) *
 	return r
 }
 
-// kill ends a node's process and starts the next one with what was written to its crashable disk. change, which may be nil,
-// changes the options.
+// kill ends a node's process and starts the next one with what was written to its crashable disk. change, which may be
+// nil, changes the options.
 func (r *inProcess) kill(i int, change func(*config.Options)) {
 	r.t.Helper()
 	node := r.nodes[i]
@@ -266,7 +266,8 @@ func send(c *cqlclient.Conn, text string, o cqlclient.Options) (*cqlclient.Answe
 // tables returns a client of a node's Tables port.
 func (r *inProcess) tables(i int) *client.Client {
 	r.t.Helper()
-	c, err := client.New("http://"+r.nodes[i].opts.Tables().String(), azuretables.DevelopmentAccount, azuretables.DevelopmentKey, 1)
+	c, err := client.New("http://"+r.nodes[i].opts.Tables().String(), azuretables.DevelopmentAccount,
+		azuretables.DevelopmentKey, 1)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -304,7 +305,8 @@ func (r *inProcess) ask(c *client.Client, req client.Request) (status int, err e
 // fill writes rows 0 to n-1 of k.t (a int PRIMARY KEY, v int) at ALL, so that a read at ONE finds them.
 func (r *inProcess) fill(c *cqlclient.Conn, replication string, n int) {
 	r.t.Helper()
-	r.query(c, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': "+replication+"}")
+	r.query(c, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': "+
+		""+replication+"}")
 	r.query(c, "CREATE TABLE k.t (a int PRIMARY KEY, v int)")
 	for i := range n {
 		r.queryAll(c, fmt.Sprintf("INSERT INTO k.t (a, v) VALUES (%d, %d)", i, i))

@@ -18,7 +18,8 @@ func (n *Node) internodeSecurity() (messaging.Security, error) {
 	if !e.Used() {
 		return nil, nil
 	}
-	s, err := internodetls.New(internodetls.Options{Cluster: n.opts.ClusterName, Encryption: e.Peers, Optional: e.Optional,
+	s, err := internodetls.New(internodetls.Options{Cluster: n.opts.ClusterName, Encryption: e.Peers,
+		Optional:       e.Optional,
 		VerifyEndpoint: !e.AnyEndpoint, Source: n.certificates.nodes, Policy: e.Policy(), Place: n.placeOf})
 	if err != nil {
 		return nil, fmt.Errorf("server_encryption_options: %w", err)
@@ -61,8 +62,9 @@ func (n *Node) watchRevocations() {
 // internodeInfo returns the state of the connections with other nodes.
 func (n *Node) internodeInfo() control.Internode {
 	c := n.transport.Connections()
-	i := control.Internode{Encryption: n.opts.InternodeEncryption.String(), From: c.FromEncrypted + c.FromPlain, FromEncrypted: c.FromEncrypted,
-		To: c.ToEncrypted + c.ToPlain, ToEncrypted: c.ToEncrypted}
+	i := control.Internode{Encryption: n.opts.InternodeEncryption.String(), From: c.FromEncrypted + c.FromPlain,
+		FromEncrypted: c.FromEncrypted,
+		To:            c.ToEncrypted + c.ToPlain, ToEncrypted: c.ToEncrypted}
 	if s := n.certificates.nodes; s != nil {
 		i.Certificate = s.Expiry().UTC().Format(time.RFC3339)
 	}
@@ -75,14 +77,19 @@ func (c figuresCollector) internode(m metricSink) {
 	for _, e := range []struct {
 		direction, encrypted string
 		count                int
-	}{{"from", "true", n.FromEncrypted}, {"from", "false", n.FromPlain}, {"to", "true", n.ToEncrypted}, {"to", "false", n.ToPlain}} {
-		m.send(prometheus.GaugeValue, "internode_connections", "Connections with other nodes, by the direction in which they were opened.", float64(e.count),
+	}{{"from", "true", n.FromEncrypted}, {"from", "false", n.FromPlain}, {"to", "true", n.ToEncrypted},
+		{"to", "false", n.ToPlain}} {
+		m.send(prometheus.GaugeValue, "internode_connections",
+			"Connections with other nodes, by the direction in which they were opened.", float64(e.count),
 			[]string{"direction", "encrypted"}, []string{e.direction, e.encrypted})
 	}
-	const help = "Connections with other nodes that failed because of TLS, or the lack of it, by the direction and the reason."
-	for direction, reasons := range map[string]map[string]uint64{"from": c.n.transport.Refusals(), "to": c.n.transport.Failures()} {
+	const help = "Connections with other nodes that failed because of TLS, or the lack of it, by the direction and " +
+		"the reason."
+	for direction, reasons := range map[string]map[string]uint64{"from": c.n.transport.Refusals(),
+		"to": c.n.transport.Failures()} {
 		for reason, count := range reasons {
-			m.send(prometheus.CounterValue, "internode_handshake_failures_total", help, float64(count), []string{"direction", "reason"}, []string{direction, reason})
+			m.send(prometheus.CounterValue, "internode_handshake_failures_total", help, float64(count),
+				[]string{"direction", "reason"}, []string{direction, reason})
 		}
 	}
 }

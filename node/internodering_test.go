@@ -21,7 +21,8 @@ import (
 )
 
 // internodeFiles makes the certificate of a node at an address, and returns options that use it.
-func internodeFiles(t *testing.T, ca *authority.Authority, address netip.Addr, peers internodetls.Encryption) config.InternodeEncryption {
+func internodeFiles(t *testing.T, ca *authority.Authority, address netip.Addr,
+	peers internodetls.Encryption) config.InternodeEncryption {
 	t.Helper()
 	pair, err := ca.Issue(authority.Node("cqld", address.String(), nil, []netip.Addr{address}))
 	if err != nil {
@@ -40,7 +41,8 @@ func internodeFiles(t *testing.T, ca *authority.Authority, address netip.Addr, p
 		return path
 	}
 	return config.InternodeEncryption{Peers: peers, Encryption: config.Encryption{ClientAuth: tlsconfig.ClientAuthRequired, Files: tlsconfig.Files{
-		PrivateKey: write("node.pem", append(pair.CertificatePEM(), key...)), TrustedCertificates: write("ca.pem", ca.CertificatePEM())}}}
+		PrivateKey:          write("node.pem", append(pair.CertificatePEM(), key...)),
+		TrustedCertificates: write("ca.pem", ca.CertificatePEM())}}}
 }
 
 func newAuthority(t *testing.T) *authority.Authority {
@@ -52,8 +54,8 @@ func newAuthority(t *testing.T) *authority.Authority {
 	return ca
 }
 
-// With internode_encryption: dc, connections to nodes of other data centers are encrypted, and those within one are not.
-// A node whose certificate is of another authority cannot join.
+// With internode_encryption: dc, connections to nodes of other data centers are encrypted, and those within one are
+// not. A node whose certificate is of another authority cannot join.
 func TestConnectionsBetweenDataCentersAreEncrypted(t *testing.T) {
 	ca, n := newAuthority(t), 0
 	r := openNodes(t, 133, 3, func(o *config.Options) {
@@ -67,7 +69,8 @@ func TestConnectionsBetweenDataCentersAreEncrypted(t *testing.T) {
 	r.kill(1, nil)
 	for i, want := range []string{"from 1/2, to 1/2", "from 1/2, to 1/2", "from 2/2, to 2/2"} {
 		got := ""
-		for end := time.Now().Add(10 * time.Second); got != want && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(10 * time.Second); got != want &&
+			time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 			c := r.nodes[i].internodeInfo()
 			got = fmt.Sprintf("from %d/%d, to %d/%d", c.FromEncrypted, c.From, c.ToEncrypted, c.To)
 		}
@@ -95,7 +98,8 @@ func TestConnectionsBetweenDataCentersAreEncrypted(t *testing.T) {
 	}
 	page := httptest.NewRecorder()
 	r.nodes[0].metricsPage().ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
-	for _, want := range []string{`cqld_internode_connections{direction="to",encrypted="true"} 1`, `cqld_certificate_expiry_seconds{use="internode"}`,
+	for _, want := range []string{`cqld_internode_connections{direction="to",encrypted="true"} 1`,
+		`cqld_certificate_expiry_seconds{use="internode"}`,
 		`cqld_internode_handshake_failures_total{direction="from",reason="refused"}`} {
 		if !strings.Contains(page.Body.String(), want) {
 			t.Errorf("the metrics do not contain %s", want)

@@ -32,8 +32,8 @@ func (n *Node) forgetJob(s jobs.Snapshot) {
 	}
 }
 
-// jobWork performs one attempt of a job. It returns when the attempt has ended; ctx ends when the job is cancelled or the
-// node stops.
+// jobWork performs one attempt of a job. It returns when the attempt has ended; ctx ends when the job is cancelled or
+// the node stops.
 type jobWork func(ctx context.Context, j *jobs.Job) error
 
 // run returns a function that the registry calls to begin work. The work runs in a goroutine that the node waits for. A
@@ -57,7 +57,8 @@ func (n *Node) run(work jobWork) func(*jobs.Job) {
 }
 
 // startJob starts a job of an operator's command with its arguments, and waits for it.
-func (n *Node) startJob(ctx context.Context, kind jobs.Kind, target string, unit jobs.Unit, args any, work jobWork, report control.Report) error {
+func (n *Node) startJob(ctx context.Context, kind jobs.Kind, target string, unit jobs.Unit, args any, work jobWork,
+	report control.Report) error {
 	b, err := json.Marshal(args)
 	if err != nil {
 		return err
@@ -100,7 +101,8 @@ func (n *Node) watchJob(ctx context.Context, id string, report control.Report) (
 
 // progressOf returns the progress of a job in the form of the control protocol.
 func progressOf(s *jobs.Snapshot) control.Progress {
-	p := control.Progress{Job: s.ID, What: s.Phase, Done: s.Done, Total: s.Total, Bytes: s.Unit == jobs.Bytes, Unit: string(s.Unit), Left: s.Left}
+	p := control.Progress{Job: s.ID, What: s.Phase, Done: s.Done, Total: s.Total, Bytes: s.Unit == jobs.Bytes,
+		Unit: string(s.Unit), Left: s.Left}
 	if p.What == "" {
 		p.What = string(s.Kind)
 	}
@@ -114,7 +116,8 @@ func progressOf(s *jobs.Snapshot) control.Progress {
 func jobError(s *jobs.Snapshot) error {
 	switch s.State {
 	case jobs.Cancelled:
-		return &control.Error{Code: control.Failed, Message: fmt.Sprintf("job %s was cancelled; continue it with: cqld ctl jobs resume %s", s.ID, s.ID)}
+		return &control.Error{Code: control.Failed, Message: fmt.Sprintf("job %s was cancelled; continue it with: "+
+			"cqld ctl jobs resume %s", s.ID, s.ID)}
 	case jobs.Failed, jobs.Interrupted:
 		return &control.Error{Code: control.Failed, Message: s.Error}
 	}
@@ -123,8 +126,10 @@ func jobError(s *jobs.Snapshot) error {
 
 // jobRefusal converts errors of the registry to errors of the control protocol.
 func jobRefusal(err error) error {
-	for refused, code := range map[error]control.Code{jobs.ErrUnknown: control.Invalid, jobs.ErrEnded: control.Refused, jobs.ErrTooMany: control.Refused,
-		jobs.ErrNotResumable: control.Refused, jobs.ErrStillRunning: control.Refused, jobs.ErrCompleted: control.Refused,
+	for refused, code := range map[error]control.Code{jobs.ErrUnknown: control.Invalid, jobs.ErrEnded: control.Refused,
+		jobs.ErrTooMany:      control.Refused,
+		jobs.ErrNotResumable: control.Refused, jobs.ErrStillRunning: control.Refused,
+		jobs.ErrCompleted:      control.Refused,
 		jobs.ErrNotCancellable: control.Refused, jobs.ErrClosed: control.Refused} {
 		if errors.Is(err, refused) {
 			return &control.Error{Code: code, Message: err.Error()}
@@ -143,8 +148,10 @@ func (n *Node) listJobs() []jobs.Snapshot {
 }
 
 func shownJob(s *jobs.Snapshot) control.Job {
-	return control.Job{ID: s.ID, Kind: string(s.Kind), Target: s.Target, State: s.State.String(), Phase: s.Phase, Done: s.Done, Total: s.Total,
-		Unit: string(s.Unit), Left: s.Left, Attempt: s.Attempt, Error: s.Error, Resumable: s.Resumable && s.State.Ended() && s.State != jobs.Done,
+	return control.Job{ID: s.ID, Kind: string(s.Kind), Target: s.Target, State: s.State.String(), Phase: s.Phase,
+		Done: s.Done, Total: s.Total,
+		Unit: string(s.Unit), Left: s.Left, Attempt: s.Attempt, Error: s.Error, Resumable: s.Resumable &&
+			s.State.Ended() && s.State != jobs.Done,
 		Created: s.Created, Began: s.Began, Ended: s.Ended}
 }
 

@@ -56,10 +56,12 @@ func (r *inProcess) scatter(n int) {
 		m, w := new(row.Mutation), row.NewRow()
 		m.Reset(table.StorageID, row.NewPartitionKey(wire.AppendInt32(nil, int32(i))))
 		w.Liveness.Timestamp = 5
-		w.Cells = append(w.Cells, row.Cell{Column: table.Column("v").ID, Timestamp: 5, Value: []byte(strings.Repeat("v", 100))})
+		w.Cells = append(w.Cells, row.Cell{Column: table.Column("v").ID, Timestamp: 5,
+			Value: []byte(strings.Repeat("v", 100))})
 		m.AddRow(w)
 		done := make(chan error, 1)
-		if err := r.nodes[i%len(r.nodes)].engine.Apply([]*row.Mutation{m}, true, func(err error) { done <- err }); err != nil {
+		if err := r.nodes[i%len(r.nodes)].engine.Apply([]*row.Mutation{m}, true,
+			func(err error) { done <- err }); err != nil {
 			r.t.Fatal(err)
 		}
 		if err := <-done; err != nil {
@@ -76,7 +78,8 @@ func (r *inProcess) equalRows() (rows uint64, equal bool) {
 	for i, n := range r.nodes {
 		var sum storage.LeafHash
 		for _, tokens := range []ring.Range{{Start: ring.MinToken, End: 0}, {Start: 0, End: ring.MinToken}} {
-			cmd := &storage.HashCommand{Table: r.storage("k", "t"), Tokens: tokens, Leaves: 1, Now: time.Now().Unix(), BytesMax: 1 << 40}
+			cmd := &storage.HashCommand{Table: r.storage("k", "t"), Tokens: tokens, Leaves: 1, Now: time.Now().Unix(),
+				BytesMax: 1 << 40}
 			if _, _, err := n.engine.Hash(cmd, func(_ int, h storage.LeafHash) { sum.Add(h) }); err != nil {
 				r.t.Fatal(err)
 			}
@@ -89,8 +92,8 @@ func (r *inProcess) equalRows() (rows uint64, equal bool) {
 	return first.Rows, equal
 }
 
-// TestRepairIsAJob watches a repair, interrupts its command, cancels it, kills its node in the middle, and resumes it both
-// times. When the job is done, the replicas are equal.
+// TestRepairIsAJob watches a repair, interrupts its command, cancels it, kills its node in the middle, and resumes it
+// both times. When the job is done, the replicas are equal.
 func TestRepairIsAJob(t *testing.T) {
 	const rows = 900
 	r := openNodes(t, 67, 3, func(o *config.Options) {
@@ -107,12 +110,13 @@ func TestRepairIsAJob(t *testing.T) {
 	id := make(chan string, 1)
 	ended := make(chan error, 1)
 	go func() {
-		_, err := n.opRepair(client, control.RepairArgs{TablesArgs: control.TablesArgs{Keyspace: "k"}}, func(p control.Progress) {
-			select {
-			case id <- p.Job:
-			default:
-			}
-		})
+		_, err := n.opRepair(client, control.RepairArgs{TablesArgs: control.TablesArgs{Keyspace: "k"}},
+			func(p control.Progress) {
+				select {
+				case id <- p.Job:
+				default:
+				}
+			})
 		ended <- err
 	}()
 	job := <-id
@@ -128,11 +132,13 @@ func TestRepairIsAJob(t *testing.T) {
 		t.Errorf("after its command was interrupted, the job is %+v", now)
 	}
 	a := r.query(c, "SELECT state, kind, unit, total FROM system_views.jobs WHERE id = '"+job+"'")
-	if len(a.Rows) != 1 || string(a.Rows[0][0]) != "running" || string(a.Rows[0][1]) != "repair" || string(a.Rows[0][2]) != "ranges" {
+	if len(a.Rows) != 1 || string(a.Rows[0][0]) != "running" || string(a.Rows[0][1]) != "repair" ||
+		string(a.Rows[0][2]) != "ranges" {
 		t.Errorf("system_views.jobs has %q", a.Rows)
 	}
 	if page := metricsOf(t, n); !strings.Contains(page, `cqld_jobs_active{kind="repair",state="running"} 1`) ||
-		!strings.Contains(page, fmt.Sprintf(`cqld_job_total{id="%s",kind="repair",unit="ranges"} %d`, job, first.Total)) {
+		!strings.Contains(page, fmt.Sprintf(`cqld_job_total{id="%s",kind="repair",unit="ranges"} %d`, job,
+			first.Total)) {
 		t.Errorf("the metrics lack the job:\n%s", page)
 	}
 
@@ -143,11 +149,15 @@ func TestRepairIsAJob(t *testing.T) {
 	if _, err := n.opResumeJob(t.Context(), control.JobArgs{ID: job}, silent); err != nil {
 		t.Fatal(err)
 	}
-	r.until(0, job, "past the first attempt", func(j control.Job) bool { return moving(j) && j.Done > cancelled.Done && j.Attempt == 2 })
+	r.until(0, job, "past the first attempt", func(j control.Job) bool {
+		return moving(j) && j.Done > cancelled.Done &&
+			j.Attempt == 2
+	})
 
 	r.kill(0, func(o *config.Options) { o.RepairThroughput = 64 << 20 })
 	n = r.nodes[0]
-	if interrupted := r.job(0, job); interrupted.State != "interrupted" || interrupted.Error == "" || !interrupted.Resumable {
+	if interrupted := r.job(0, job); interrupted.State != "interrupted" || interrupted.Error == "" ||
+		!interrupted.Resumable {
 		t.Fatalf("after the crash: %+v", interrupted)
 	}
 	if _, err := n.opResumeJob(t.Context(), control.JobArgs{ID: job}, silent); err != nil {
@@ -161,7 +171,8 @@ func TestRepairIsAJob(t *testing.T) {
 		t.Errorf("the repair is done, and the replicas differ, or have %d rows", got)
 	}
 	if again := n.repairer.Stats().Ranges; again > done.Total-cancelled.Done {
-		t.Errorf("the last process repaired %d of %d ranges, and %d were done before", again, done.Total, cancelled.Done)
+		t.Errorf("the last process repaired %d of %d ranges, and %d were done before", again, done.Total,
+			cancelled.Done)
 	}
 	if _, err := n.opResumeJob(t.Context(), control.JobArgs{ID: job}, silent); err == nil {
 		t.Error("a job that is done was resumed")
@@ -198,10 +209,12 @@ func TestOperatorsCommandsAreJobs(t *testing.T) {
 	if err != nil || result.Ranges == 0 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if _, err := n.opRebuild(t.Context(), control.RebuildArgs{Keyspace: "k", Datacenter: "nowhere"}, silent); err == nil {
+	if _, err := n.opRebuild(t.Context(), control.RebuildArgs{Keyspace: "k", Datacenter: "nowhere"},
+		silent); err == nil {
 		t.Error("a rebuild from an unknown data center began")
 	}
-	if _, err := n.opRepair(t.Context(), control.RepairArgs{TablesArgs: control.TablesArgs{Keyspace: "nowhere"}}, silent); err == nil {
+	if _, err := n.opRepair(t.Context(), control.RepairArgs{TablesArgs: control.TablesArgs{Keyspace: "nowhere"}},
+		silent); err == nil {
 		t.Error("a repair of an unknown keyspace began")
 	}
 	all, err := n.opJobs(t.Context(), control.JobArgs{}, silent)
@@ -214,7 +227,8 @@ func TestOperatorsCommandsAreJobs(t *testing.T) {
 			got = append(got, j.Kind+" "+j.Target+" "+j.State)
 		}
 	}
-	if want := "compaction k.t done, cleanup k.t done, rebuild k done, repair k.t done"; strings.Join(got, ", ") != want {
+	if want := "compaction k.t done, cleanup k.t done, rebuild k done, repair k.t done"; strings.Join(got,
+		", ") != want {
 		t.Errorf("the jobs are %q, want %q", got, want)
 	}
 	if !strings.Contains(metricsOf(t, n), `cqld_jobs_total{kind="rebuild",state="done"} 1`) {
@@ -233,8 +247,8 @@ func TestOperatorsCommandsAreJobs(t *testing.T) {
 	}
 }
 
-// TestOperationsOfTheRingAreJobs checks that ring operations have the same ids on every node, and that their commands name
-// them.
+// TestOperationsOfTheRingAreJobs checks that ring operations have the same ids on every node, and that their commands
+// name them.
 func TestOperationsOfTheRingAreJobs(t *testing.T) {
 	r := openNodes(t, 69, 3, nil)
 	r.fill(r.connect(0), "1", 50)
@@ -271,7 +285,8 @@ func TestOperationsOfTheRingAreJobs(t *testing.T) {
 		}
 	}
 	run("move", func(report control.Report) error {
-		_, err := r.nodes[1].opMove(t.Context(), control.MoveArgs{Tokens: []int64{-7<<60 + 9, -5<<60 + 9, -3<<60 + 9, -1<<60 + 9, 1<<60 + 9, 3<<60 + 9, 5<<60 + 9, 7<<60 + 9}}, report)
+		_, err := r.nodes[1].opMove(t.Context(), control.MoveArgs{Tokens: []int64{-7<<60 + 9, -5<<60 + 9, -3<<60 + 9,
+			-1<<60 + 9, 1<<60 + 9, 3<<60 + 9, 5<<60 + 9, 7<<60 + 9}}, report)
 		return err
 	})
 	run("decommission", func(report control.Report) error {

@@ -28,8 +28,9 @@ type ringJob struct {
 	gains     bool // this node gains ranges, so its own progress is shown
 }
 
-// followRing updates the jobs of ring operations to a topology. The metadata log keeps these operations and continues them
-// after a crash; the registry only shows them. It is called once after the log was replayed, and then after every change.
+// followRing updates the jobs of ring operations to a topology. The metadata log keeps these operations and continues
+// them after a crash; the registry only shows them. It is called once after the log was replayed, and then after every
+// change.
 func (n *Node) followRing(t *ring.Topology) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -44,7 +45,8 @@ func (n *Node) followRing(t *ring.Topology) {
 		if j.operation.Completed(t) {
 			if m := n.cluster.Metadata(); len(m.MissingFrom(id)) > 0 {
 				missing := m.DescribeMissing(m.MissingFrom(id))
-				n.log.Warn("operation ended without all data; repair the keyspaces on these nodes", "operation", id, "missing", missing)
+				n.log.Warn("operation ended without all data; repair the keyspaces on these nodes", "operation", id,
+					"missing", missing)
 				done, all := int64(len(j.operation.Compared)), int64(len(j.operation.Gaining))
 				j.Progress(done, all, "ended; to be repaired: "+missing)
 			}
@@ -78,7 +80,8 @@ func (n *Node) newRingJob(t *ring.Topology, o *ring.Operation) *ringJob {
 		}
 	}
 	target := fmt.Sprintf("%s (data center %s)", t.NameOf(o.Node), datacenterOf(t, o.Node))
-	j, err := n.jobs.Start(jobs.Spec{External: ringJobID(o.ID), Kind: jobs.Kind(o.Kind.String()), Target: target, Unit: unit}, func(*jobs.Job) {})
+	j, err := n.jobs.Start(jobs.Spec{External: ringJobID(o.ID), Kind: jobs.Kind(o.Kind.String()), Target: target,
+		Unit: unit}, func(*jobs.Job) {})
 	if err != nil {
 		n.log.Debug("operation of the ring not shown as a job", "operation", o.ID, "err", err)
 		return nil
@@ -94,8 +97,8 @@ func datacenterOf(t *ring.Topology, id ring.NodeID) string {
 	return "unknown"
 }
 
-// measureRing updates the progress of operations by which this node gains ranges. Each range is streamed and then compared
-// with its sources.
+// measureRing updates the progress of operations by which this node gains ranges. Each range is streamed and then
+// compared with its sources.
 func (n *Node) measureRing() {
 	all := n.moves.Status()
 	n.mu.Lock()

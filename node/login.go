@@ -39,7 +39,8 @@ func (n *Node) openLogin() (err error) {
 // restrictions returns what refuses roles by data centers and addresses.
 func (n *Node) restrictions() *login.Restrictions {
 	a := &n.opts.Access
-	return &login.Restrictions{Directory: n.roles, Network: a.RestrictsDatacenters(), Datacenter: n.opts.Datacenter, CIDR: a.RestrictsAddresses(),
+	return &login.Restrictions{Directory: n.roles, Network: a.RestrictsDatacenters(), Datacenter: n.opts.Datacenter,
+		CIDR:       a.RestrictsAddresses(),
 		Superusers: a.CIDRForSuperusers, Monitor: a.CIDRMonitor, Clock: n.clock, Logger: n.log}
 }
 
@@ -73,12 +74,16 @@ func (c figuresCollector) logins(m metricSink) {
 	}
 	s := c.n.login.Stats()
 	m.counter("login_success", "Clients that were authenticated.", s.Successes)
-	m.counter("login_failure", "Clients that were not authenticated: wrong or malformed credentials, back-off or overload.", s.Failures)
-	m.counter("login_unauthorized", "Clients with correct credentials of a role that may not log in, or that has no access from their address or in this data center.", s.Unauthorized)
+	m.counter("login_failure", "Clients that were not authenticated: wrong or malformed credentials, back-off or "+
+		"overload.", s.Failures)
+	m.counter("login_unauthorized", "Clients with correct credentials of a role that may not log in, or that has no "+
+		"access from their address or in this data center.", s.Unauthorized)
 	for reason, count := range s.Reasons {
-		m.send(prometheus.CounterValue, "login_refusals_total", "Clients that were refused, by reason.", float64(count), []string{"reason"}, []string{reason})
+		m.send(prometheus.CounterValue, "login_refusals_total", "Clients that were refused, by reason.",
+			float64(count), []string{"reason"}, []string{reason})
 	}
-	m.counter("login_remembered", "Clients that were authenticated by remembered credentials, without a verification of the password.", s.Remembered)
+	m.counter("login_remembered", "Clients that were authenticated by remembered credentials, without a "+
+		"verification of the password.", s.Remembered)
 	m.counter("login_verifications", "Verifications of passwords by bcrypt.", s.Verified)
 	m.gauge("login_waiting", "Verifications of passwords that wait for others.", s.Waiting)
 }

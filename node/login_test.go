@@ -52,7 +52,8 @@ func TestLoginOnAllNodes(t *testing.T) {
 			}
 			for _, wrong := range []string{"ada", "unknown"} {
 				_, err := r.logIn(i, version, wrong, "wrong")
-				if want := "Provided username " + wrong + " and/or password are incorrect"; err == nil || !strings.Contains(err.Error(), want) {
+				if want := "Provided username " + wrong + " and/or password are incorrect"; err == nil ||
+					!strings.Contains(err.Error(), want) {
 					t.Errorf("node %d, v%d: %v, want %s", i, version, err, want)
 				}
 			}
@@ -86,7 +87,8 @@ func TestLoginOnAllNodes(t *testing.T) {
 	}
 	r.query(admin, "ALTER ROLE ada WITH LOGIN = false")
 	r.end(open)
-	if _, err := r.logIn(1, 5, "ada", "second"); err == nil || !strings.Contains(err.Error(), "ada is not permitted to log in") {
+	if _, err := r.logIn(1, 5, "ada", "second"); err == nil ||
+		!strings.Contains(err.Error(), "ada is not permitted to log in") {
 		t.Error(err)
 	}
 	r.query(admin, "ALTER ROLE ada WITH LOGIN = true")

@@ -12,8 +12,8 @@ import (
 	"cqld/rebalance"
 )
 
-// messagingLimits returns the bounds of the connections with other nodes: half of their part is for frames that are received, a
-// quarter for requests that wait for a worker, and a quarter for what is queued for all peers.
+// messagingLimits returns the bounds of the connections with other nodes: half of their part is for frames that are
+// received, a quarter for requests that wait for a worker, and a quarter for what is queued for all peers.
 func (n *Node) messagingLimits() messaging.Limits {
 	l, part := messaging.DefaultLimits(), n.opts.Memory.Part[memory.Internode]
 	l.ReceiveBytes = int(part / 2)
@@ -23,10 +23,11 @@ func (n *Node) messagingLimits() messaging.Limits {
 	return l
 }
 
-// newRequestMemory returns the memory that the requests of all protocols share, and the pages that are read for other nodes. The
-// division has made it at most three quarters of the part for requests.
+// newRequestMemory returns the memory that the requests of all protocols share, and the pages that are read for other
+// nodes. The division has made it at most three quarters of the part for requests.
 func newRequestMemory(o *config.Options) *memory.Pool {
-	return memory.New(memory.Options{Limits: memory.Limits{Bytes: o.ClientLimits.BytesInFlight, Reserve: o.Memory.Reserve()}})
+	return memory.New(memory.Options{Limits: memory.Limits{Bytes: o.ClientLimits.BytesInFlight,
+		Reserve: o.Memory.Reserve()}})
 }
 
 // streamLimits returns the bounds of streams. Blocks that wait take half of the part for background work at most.
@@ -35,8 +36,9 @@ func (n *Node) streamLimits() rebalance.Limits {
 		HeldMax: int(min(n.opts.Memory.BackgroundBlock()/rebalance.BlockBytes, rebalance.HeldMax))}
 }
 
-// memoryUse returns the parts of this node's memory with what they use. What no part counts of live memory is counted as base, and
-// garbage and free space as the collector's, so that the parts add up to what the process has of the operating system.
+// memoryUse returns the parts of this node's memory with what they use. What no part counts of live memory is counted
+// as base, and garbage and free space as the collector's, so that the parts add up to what the process has of the
+// operating system.
 func (n *Node) memoryUse() (m control.Memory) {
 	d := &n.opts.Memory
 	m.Limit, m.Source = d.Figure, d.Source
@@ -54,7 +56,8 @@ func (n *Node) memoryUse() (m control.Memory) {
 	used[memory.Collector] = max(heap.Objects-max(min(heap.Live, heap.Objects), sum), 0) + heap.Unused + heap.Free
 	used[memory.Kernel] = counted.File
 	for part, bytes := range used {
-		m.Parts = append(m.Parts, control.MemoryPart{Name: memory.Part(part).String(), Bound: d.Part[part], Used: bytes})
+		m.Parts = append(m.Parts, control.MemoryPart{Name: memory.Part(part).String(), Bound: d.Part[part],
+			Used: bytes})
 		m.Sum += bytes
 	}
 	return m
@@ -81,7 +84,8 @@ func (n *Node) measuredMemory() (used [memory.Parts]int64) {
 // readHeap returns the memory of Go's runtime.
 func readHeap() (h control.Heap) {
 	const classes = "/memory/classes/"
-	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: classes + "heap/objects:bytes"}, {Name: classes + "heap/unused:bytes"},
+	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: classes + "heap/objects:bytes"},
+		{Name: classes + "heap/unused:bytes"},
 		{Name: classes + "heap/free:bytes"}, {Name: classes + "heap/stacks:bytes"}, {Name: classes + "os-stacks:bytes"},
 		{Name: classes + "heap/released:bytes"}, {Name: classes + "total:bytes"}}
 	metrics.Read(samples)
@@ -95,8 +99,10 @@ func readHeap() (h control.Heap) {
 func (c figuresCollector) memory(m metricSink) {
 	use := c.n.memoryUse()
 	for _, p := range use.Parts {
-		m.send(prometheus.GaugeValue, "memory_part_bytes", "Memory that a part of the node uses.", float64(p.Used), []string{"part"}, []string{p.Name})
-		m.send(prometheus.GaugeValue, "memory_part_limit_bytes", "Bound of a part of the node's memory.", float64(p.Bound), []string{"part"}, []string{p.Name})
+		m.send(prometheus.GaugeValue, "memory_part_bytes", "Memory that a part of the node uses.", float64(p.Used),
+			[]string{"part"}, []string{p.Name})
+		m.send(prometheus.GaugeValue, "memory_part_limit_bytes", "Bound of a part of the node's memory.",
+			float64(p.Bound), []string{"part"}, []string{p.Name})
 	}
 	m.gauge("memory_limit_bytes", "Memory that the node may use.", use.Limit)
 	m.gauge("memory_used_bytes", "Sum of the parts of the node's memory.", use.Sum)

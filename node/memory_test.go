@@ -38,7 +38,8 @@ func TestMemoryAddsUp(t *testing.T) {
 	if kernel := m.Parts[memory.Kernel].Used; uses != m.Sum || m.Sum-kernel < m.Heap.Total() {
 		t.Errorf("the parts have %d bytes, of which %d are of files, and the heap has %d", uses, kernel, m.Heap.Total())
 	}
-	// In a test process, the runtime has pages that it has not used yet, and the detector of races has memory of its own.
+	// In a test process, the runtime has pages that it has not used yet, and the detector of races has memory of its
+	// own.
 	if m.Resident > 0 && (m.Sum < m.Resident/3 || m.Sum > m.Resident*3) {
 		t.Errorf("the parts have %d MiB, and the kernel counts %d MiB", m.Sum>>20, m.Resident>>20)
 	}
@@ -47,8 +48,11 @@ func TestMemoryAddsUp(t *testing.T) {
 // A node does not start with a memory that does not suffice, and says so.
 func TestMemoryIsRefused(t *testing.T) {
 	for want, set := range map[string]func(o *config.Options){
-		"a node needs at least 256 MiB":             func(o *config.Options) { o.MemoryLimit = 100 << 20 },
-		"block_cache_size 900 MiB; the other parts": func(o *config.Options) { o.MemoryLimit, o.CacheBytes = 1<<30, 900<<20 },
+		"a node needs at least 256 MiB": func(o *config.Options) { o.MemoryLimit = 100 << 20 },
+		"block_cache_size 900 MiB; the other parts": func(o *config.Options) {
+			o.MemoryLimit, o.CacheBytes = 1<<30,
+				900<<20
+		},
 	} {
 		o := config.Default()
 		o.DataDir = t.TempDir()

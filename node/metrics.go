@@ -16,7 +16,8 @@ import (
 // metricsPage serves the metrics of the node to Prometheus.
 func (n *Node) metricsPage() http.Handler {
 	r := prometheus.NewRegistry()
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), figuresCollector{n})
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		figuresCollector{n})
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
 }
 
@@ -67,7 +68,8 @@ func (m metricSink) counter(name, help string, v int64) {
 // histogram emits a histogram of seconds in powers of two, from 65 µs to 17 s.
 func (m metricSink) histogram(name, help string, h *histogram.Histogram, labels, values []string) {
 	buckets, count, sum := h.Octaves(16, 34)
-	m.out <- prometheus.MustNewConstHistogram(prometheus.NewDesc("cqld_"+name, help, labels, nil), count, sum.Seconds(), buckets, values...)
+	m.out <- prometheus.MustNewConstHistogram(prometheus.NewDesc("cqld_"+name, help, labels, nil), count,
+		sum.Seconds(), buckets, values...)
 }
 
 // scaled emits the histogram of requests of which only a sample was measured. All requests are counted, as if those not
@@ -83,7 +85,8 @@ func (m metricSink) scaled(name, help string, t *request.KindStats, labels, valu
 			buckets[le] = uint64(float64(n) * factor)
 		}
 	}
-	m.out <- prometheus.MustNewConstHistogram(prometheus.NewDesc("cqld_"+name, help, labels, nil), count, seconds, buckets, values...)
+	m.out <- prometheus.MustNewConstHistogram(prometheus.NewDesc("cqld_"+name, help, labels, nil), count, seconds,
+		buckets, values...)
 }
 
 func (c figuresCollector) ring(m metricSink) {
@@ -99,20 +102,24 @@ func (c figuresCollector) ring(m metricSink) {
 		if !v.Majority() {
 			missing = 1
 		}
-		m.gauge("metadata_majority_missing", "1 if too few voters are alive: no change of schema, roles or members is possible.", missing)
+		m.gauge("metadata_majority_missing", "1 if too few voters are alive: no change of schema, roles or members "+
+			"is possible.", missing)
 	}
 	hints := 0
 	for _, node := range c.n.cluster.Metadata().Topology.Nodes() {
 		hints += c.n.parts.Hints.Pending(node.ID)
 	}
-	m.counter("internode_refused", "Internode handshakes and messages refused because the sender is not a member or they are malformed.",
+	m.counter("internode_refused", "Internode handshakes and messages refused because the sender is not a member or "+
+		"they are malformed.",
 		int64(c.n.transport.Refused()+c.n.cluster.Refused()))
 	dropped := c.n.parts.Drops.Stats()
-	m.counter("ranges_dropped", "Ranges of tables whose data was dropped because this node no longer holds them.", dropped.Ranges)
+	m.counter("ranges_dropped", "Ranges of tables whose data was dropped because this node no longer holds them.",
+		dropped.Ranges)
 	m.counter("range_bytes_dropped", "Estimated bytes on disk of the dropped ranges.", dropped.Bytes)
 	m.gauge("hints_pending", "Records of hints for other nodes.", int64(hints))
 	ahead, refuses := c.n.cluster.ClockOffset()
-	m.send(prometheus.GaugeValue, "clock_offset_seconds", "How far this node's clock is before those of most others.", ahead.Seconds(), nil, nil)
+	m.send(prometheus.GaugeValue, "clock_offset_seconds", "How far this node's clock is before those of most others.",
+		ahead.Seconds(), nil, nil)
 	serving := int64(0)
 	if c.n.accepting() && !refuses {
 		serving = 1
@@ -129,7 +136,8 @@ func (c figuresCollector) ring(m metricSink) {
 	}
 	c.repairs(m)
 	if c.n.autoRepair != nil {
-		m.gauge("tables_waiting_for_repair", "Tables for which hints were lost and that are not repaired yet.", int64(len(c.n.autoRepair.DirtyTables())))
+		m.gauge("tables_waiting_for_repair", "Tables for which hints were lost and that are not repaired yet.",
+			int64(len(c.n.autoRepair.DirtyTables())))
 	}
 }
 
@@ -144,10 +152,12 @@ func (c figuresCollector) repairs(m metricSink) {
 		result string
 		count  int64
 	}{{"completed", s.Completed}, {"failed", s.Failed}, {"cancelled", s.Cancelled}} {
-		m.send(prometheus.CounterValue, "repairs_total", "Repairs that have ended, each of a range of a table.", float64(e.count),
+		m.send(prometheus.CounterValue, "repairs_total", "Repairs that have ended, each of a range of a table.",
+			float64(e.count),
 			[]string{"result"}, []string{e.result})
 	}
-	m.counter("repairs_restricted", "Completed repairs of only some replicas; repairs_total has them, too.", s.Restricted)
+	m.counter("repairs_restricted", "Completed repairs of only some replicas; repairs_total has them, too.",
+		s.Restricted)
 	m.counter("repair_ranges", "Ranges with one replica set each that repairs compared.", s.Ranges)
 	m.counter("repair_rows_sent", "Rows that repairs sent to replicas that lacked them.", s.Rows)
 	m.counter("repair_scanned_bytes", "Bytes that replicas scanned for repairs.", s.Bytes)
@@ -170,11 +180,14 @@ func (c figuresCollector) jobs(m metricSink) {
 		}
 		active[[2]string{string(s.Kind), s.State.String()}]++
 		values := []string{s.ID, string(s.Kind), string(s.Unit)}
-		m.send(prometheus.GaugeValue, "job_progress", "How much of a running or queued job is done, in its unit.", float64(s.Done), labels, values)
-		m.send(prometheus.GaugeValue, "job_total", "The extent of a running or queued job, in its unit; 0 while it is unknown.", float64(s.Total), labels, values)
+		m.send(prometheus.GaugeValue, "job_progress", "How much of a running or queued job is done, in its unit.",
+			float64(s.Done), labels, values)
+		m.send(prometheus.GaugeValue, "job_total", "The extent of a running or queued job, in its unit; 0 while it "+
+			"is unknown.", float64(s.Total), labels, values)
 	}
 	for key, count := range active {
-		m.send(prometheus.GaugeValue, "jobs_active", "Jobs that are queued or running.", float64(count), []string{"kind", "state"}, key[:])
+		m.send(prometheus.GaugeValue, "jobs_active", "Jobs that are queued or running.", float64(count),
+			[]string{"kind", "state"}, key[:])
 	}
 }
 
@@ -184,7 +197,8 @@ func (c figuresCollector) builds(m metricSink) {
 		return
 	}
 	s := c.n.parts.Builder.Stats()
-	m.gauge("indexes_unbuilt", "Indexes, also of materialized views, that this node has not built yet.", int64(len(c.n.ownUnbuilt())))
+	m.gauge("indexes_unbuilt", "Indexes, also of materialized views, that this node has not built yet.",
+		int64(len(c.n.ownUnbuilt())))
 	m.counter("indexes_built", "Builds of indexes that are complete.", s.Built)
 	m.counter("index_build_rows", "Rows that builds of indexes have read.", s.Rows)
 	m.counter("index_build_bytes", "Bytes of rows that builds of indexes have read.", s.Bytes)
@@ -201,7 +215,8 @@ func (c figuresCollector) requests(m metricSink) {
 		m.counter("client_requests_refused", "Requests refused because too many waited.", l.Refused)
 		m.counter("client_requests_killed", "Requests that an operator has ended.", s.Killed())
 		for code, count := range s.Errors() {
-			m.send(prometheus.CounterValue, "client_errors_total", "Errors that CQL clients were answered, by the protocol's code.", float64(count),
+			m.send(prometheus.CounterValue, "client_errors_total",
+				"Errors that CQL clients were answered, by the protocol's code.", float64(count),
 				[]string{"code"}, []string{fmt.Sprintf("0x%04X", uint32(code))})
 		}
 	}
@@ -213,22 +228,30 @@ func (c figuresCollector) requests(m metricSink) {
 	for _, e := range []struct {
 		event string
 		count uint64
-	}{{"write_timeout", s.WriteTimeouts}, {"read_timeout", s.ReadTimeouts}, {"unavailable", s.Unavailable}, {"overloaded", s.Overloaded},
-		{"digest_mismatch", s.DigestMismatches}, {"read_repair", s.ReadRepairs}, {"short_read", s.ShortReads}, {"speculated", s.Speculated},
-		{"replanned", s.Replans}, {"restamped", s.Restamped}, {"hint_stored", h.Stored}, {"hint_replayed", h.Replayed}, {"hint_expired", h.Expired},
+	}{{"write_timeout", s.WriteTimeouts}, {"read_timeout", s.ReadTimeouts}, {"unavailable", s.Unavailable},
+		{"overloaded", s.Overloaded},
+		{"digest_mismatch", s.DigestMismatches}, {"read_repair", s.ReadRepairs}, {"short_read", s.ShortReads},
+		{"speculated", s.Speculated},
+		{"replanned", s.Replans}, {"restamped", s.Restamped}, {"hint_stored", h.Stored}, {"hint_replayed", h.Replayed},
+		{"hint_expired", h.Expired},
 		{"hint_lost", h.Lost}, {"batch_stored", b.Stored}, {"batch_replayed", b.Replayed},
-		{"listing_ordered", listed.Ordered}, {"listing_scan", listed.Scans}, {"listing_page", listed.Pages}, {"listing_key", listed.Keys},
-		{"listing_key_scanned", listed.Scanned}, {"search", found.Searches}, {"search_page", found.Pages}, {"search_row", found.Rows}, {"search_settled", found.Settled},
-		{"search_read", found.Reads}, {"search_stale", found.Stale}, {"search_scanned", found.Scanned}, {"cas_contention", p.Contentions},
+		{"listing_ordered", listed.Ordered}, {"listing_scan", listed.Scans}, {"listing_page", listed.Pages},
+		{"listing_key", listed.Keys},
+		{"listing_key_scanned", listed.Scanned}, {"search", found.Searches}, {"search_page", found.Pages},
+		{"search_row", found.Rows}, {"search_settled", found.Settled},
+		{"search_read", found.Reads}, {"search_stale", found.Stale}, {"search_scanned", found.Scanned},
+		{"cas_contention", p.Contentions},
 		{"cas_finished_of_another", p.Finished}, {"cas_round", p.Rounds}, {"cas_shared_round", p.Shared},
 		{"cas_without_prepare", p.Unprepared}, {"cas_alone", p.Alone}, {"cas_turn", p.Turns},
 		{"cas_looked_up", p.LookedUp}, {"cas_unknown", p.Unknown}, {"cas_missing_commit", p.CommitsSent},
 		{"cas_read_again", p.Rereads}, {"cas_arbiter_failed", p.ArbitersFailed}} {
-		m.send(prometheus.CounterValue, "coordinator_events_total", "What happened to requests that this node coordinated.", float64(e.count),
+		m.send(prometheus.CounterValue, "coordinator_events_total",
+			"What happened to requests that this node coordinated.", float64(e.count),
 			[]string{"event"}, []string{e.event})
 	}
 	for stage := paxos.StageNone + 1; stage < paxos.Stages; stage++ {
-		m.send(prometheus.CounterValue, "coordinator_cas_stage_seconds_total", "Time that rounds of conditional changes spent in each stage.",
+		m.send(prometheus.CounterValue, "coordinator_cas_stage_seconds_total",
+			"Time that rounds of conditional changes spent in each stage.",
 			p.Times[stage].Seconds(), []string{"stage"}, []string{stage.String()})
 	}
 	for cause := paxos.CauseNone + 1; cause < paxos.Causes; cause++ {
@@ -244,15 +267,18 @@ func (c figuresCollector) coordinatorRequests(m metricSink, protocol string, e *
 	for k := range request.Kinds {
 		labels, values := []string{"protocol", "kind"}, []string{protocol, k.String()}
 		t := &f.Kinds[k]
-		m.send(prometheus.CounterValue, "coordinator_requests_total", "Requests that this node coordinated.", float64(t.Count.Load()), labels, values)
-		m.scaled("coordinator_request_seconds", "Duration of requests. One in eight reads and writes is measured, and counts for eight.",
+		m.send(prometheus.CounterValue, "coordinator_requests_total", "Requests that this node coordinated.",
+			float64(t.Count.Load()), labels, values)
+		m.scaled("coordinator_request_seconds", "Duration of requests. One in eight reads and writes is measured, "+
+			"and counts for eight.",
 			t, labels, values)
 	}
 	for _, r := range []struct {
 		result string
 		count  int64
 	}{{"applied", f.Applied.Load()}, {"not_applied", f.NotApplied.Load()}, {"failed", f.Failed.Load()}} {
-		m.send(prometheus.CounterValue, "coordinator_cas_total", "Conditional changes by what became of them.", float64(r.count),
+		m.send(prometheus.CounterValue, "coordinator_cas_total", "Conditional changes by what became of them.",
+			float64(r.count),
 			[]string{"protocol", "result"}, []string{protocol, r.result})
 	}
 }
@@ -263,11 +289,13 @@ func (c figuresCollector) answered(m metricSink) {
 		f := &c.n.answered.operations[o]
 		for digit := range f.statuses {
 			if n := f.statuses[digit].Load(); n > 0 {
-				m.send(prometheus.CounterValue, "tables_requests_total", "Requests that the Tables server answered.", float64(n),
+				m.send(prometheus.CounterValue, "tables_requests_total", "Requests that the Tables server answered.",
+					float64(n),
 					[]string{"operation", "status"}, []string{o.String(), fmt.Sprintf("%dxx", digit)})
 			}
 		}
-		m.histogram("tables_request_seconds", "Duration of Azure Tables requests.", &f.latency, []string{"operation"}, []string{o.String()})
+		m.histogram("tables_request_seconds", "Duration of Azure Tables requests.", &f.latency, []string{"operation"},
+			[]string{o.String()})
 	}
 }
 
@@ -275,7 +303,8 @@ func (c figuresCollector) storage(m metricSink) {
 	s := c.n.engine.Metrics()
 	m.counter("storage_reads", "Read commands.", s.Reads)
 	m.counter("storage_writes", "Mutations.", s.Writes)
-	m.counter("storage_writes_refused", "Mutations refused because the disk is full or too many bytes are waiting.", s.Refused)
+	m.counter("storage_writes_refused", "Mutations refused because the disk is full or too many bytes are waiting.",
+		s.Refused)
 	m.counter("storage_syncs", "Commits that waited for the disk.", s.Syncs)
 	m.counter("storage_stalls", "Times that the storage engine stalled writes.", s.Stalls)
 	for cause, n := range s.PausesByCause {
@@ -312,7 +341,8 @@ func (c figuresCollector) vectors(m metricSink) {
 		state string
 		count int
 	}{{"ready", s.Ready}, {"filling", s.Filling}, {"too_large", s.Full}} {
-		m.send(prometheus.GaugeValue, "vector_graphs", "Graphs of indexes of vectors.", float64(g.count), []string{"state"}, []string{g.state})
+		m.send(prometheus.GaugeValue, "vector_graphs", "Graphs of indexes of vectors.", float64(g.count),
+			[]string{"state"}, []string{g.state})
 	}
 	m.gauge("vector_graph_vectors", "Vectors in graphs.", s.Vectors)
 	m.gauge("vector_graph_bytes", "Estimated memory of graphs of vectors.", s.Bytes)
@@ -321,10 +351,12 @@ func (c figuresCollector) vectors(m metricSink) {
 		way   string
 		count uint64
 	}{{"graph", s.Searches}, {"entries", s.Scans}} {
-		m.send(prometheus.CounterValue, "vector_searches_total", "Steps of searches for the nearest vectors on this replica.", float64(by.count),
+		m.send(prometheus.CounterValue, "vector_searches_total",
+			"Steps of searches for the nearest vectors on this replica.", float64(by.count),
 			[]string{"by"}, []string{by.way})
 	}
-	m.send(prometheus.CounterValue, "vector_graph_visited_total", "Vectors that searches of graphs compared.", float64(s.Visited), nil, nil)
+	m.send(prometheus.CounterValue, "vector_graph_visited_total", "Vectors that searches of graphs compared.",
+		float64(s.Visited), nil, nil)
 }
 
 func (c figuresCollector) tables(m metricSink) {
@@ -335,7 +367,9 @@ func (c figuresCollector) tables(m metricSink) {
 			continue
 		}
 		labels, values := []string{"keyspace", "table"}, []string{t.Keyspace, t.Name}
-		m.send(prometheus.CounterValue, "table_reads_total", "Reads of a table on this replica.", float64(f.read.Count()+f.scan.Count()), labels, values)
-		m.send(prometheus.CounterValue, "table_writes_total", "Mutations of a table on this replica.", float64(f.write.Count()), labels, values)
+		m.send(prometheus.CounterValue, "table_reads_total", "Reads of a table on this replica.",
+			float64(f.read.Count()+f.scan.Count()), labels, values)
+		m.send(prometheus.CounterValue, "table_writes_total", "Mutations of a table on this replica.",
+			float64(f.write.Count()), labels, values)
 	}
 }

@@ -109,8 +109,8 @@ type Node struct {
 	}
 }
 
-// replicationFactor is the default of keyspaces that name none, limited to the number of nodes. Tokens are allocated for
-// this factor.
+// replicationFactor is the default of keyspaces that name none, limited to the number of nodes. Tokens are allocated
+// for this factor.
 const replicationFactor = 4
 
 // Open starts a node. When it returns, the node is a member and clients can connect. ctx bounds only the start.
@@ -242,7 +242,8 @@ func (n *Node) openTransport() error {
 		return err
 	}
 	n.transport = messaging.NewStreamTransport(messaging.Options{
-		Cluster: n.opts.ClusterName, Listen: n.opts.Internode(), Network: n.opts.Network, Logger: n.log, Limits: n.messagingLimits(), Guard: n.guard,
+		Cluster: n.opts.ClusterName, Listen: n.opts.Internode(), Network: n.opts.Network, Logger: n.log,
+		Limits: n.messagingLimits(), Guard: n.guard,
 		Security: security,
 		Stamp:    n.hlc.Last,
 		Observe: func(stamp int64) {
@@ -259,8 +260,8 @@ func (n *Node) openTransport() error {
 // clients.
 const peerClockAheadMax = time.Minute
 
-// stampWarnEvery is the minimum interval of the warning that a peer's timestamps are ignored, because every frame contains
-// one.
+// stampWarnEvery is the minimum interval of the warning that a peer's timestamps are ignored, because every frame
+// contains one.
 const stampWarnEvery = 10 * time.Second
 
 // warnOfStamp logs that a peer's clock is too far ahead.
@@ -282,8 +283,9 @@ func (n *Node) opening() (o assembly.Opening, err error) {
 		Storage: n.storageOptions(), Cluster: n.clusterOptions(), Parts: n.partsOptions(), Transport: n.transport,
 		Requests: func(*storage.Engine) assembly.RequestEngine { return n.requests() },
 		Stored:   n.stored, Assembled: n.assembled, Listen: n.listen,
-		Changed: n.metadataChanged, AliveChanged: n.aliveChanged, TableDropped: func(id schema.StorageID) { n.measured.forget(id) },
-		Retired: n.left, AutoRepair: n.opts.AutoRepair, GraphBytes: &n.opts.VectorGraphBytes,
+		Changed: n.metadataChanged, AliveChanged: n.aliveChanged,
+		TableDropped: func(id schema.StorageID) { n.measured.forget(id) },
+		Retired:      n.left, AutoRepair: n.opts.AutoRepair, GraphBytes: &n.opts.VectorGraphBytes,
 		AllGraphBytes: n.opts.Memory.Part[memory.Graphs],
 	}, nil
 }
@@ -299,7 +301,8 @@ func (n *Node) storageOptions() storage.Options {
 		PendingBytes: int(min(n.opts.Memory.MemTable(), storage.PendingBytesMax)), OnFatal: n.fail,
 		Guard: n.guard,
 		OnCorruption: func(c storage.CorruptionInfo) {
-			n.log.Error("corrupt data is not served; run cqld ctl repair to restore it", "file", c.Path, "err", c.Err.Error())
+			n.log.Error("corrupt data is not served; run cqld ctl repair to restore it", "file", c.Path, "err",
+				c.Err.Error())
 		},
 	}
 }
@@ -312,8 +315,10 @@ func (n *Node) clusterOptions() cluster.Options {
 		lookUp = n.lookUpSeeds
 	}
 	return cluster.Options{
-		Name: n.opts.ClusterName, Dir: filepath.Join(n.opts.DataDir, metadataDir), FS: n.opts.FS, Network: n.transport, Clock: n.clock,
-		Rand: newSecureRand(seed), Logger: n.log, Seeds: n.opts.Seeds, LookUpSeeds: lookUp, ReplicationFactor: replicationFactor, Base: schema.Initial(),
+		Name: n.opts.ClusterName, Dir: filepath.Join(n.opts.DataDir, metadataDir), FS: n.opts.FS, Network: n.transport,
+		Clock: n.clock,
+		Rand:  newSecureRand(seed), Logger: n.log, Seeds: n.opts.Seeds, LookUpSeeds: lookUp,
+		ReplicationFactor: replicationFactor, Base: schema.Initial(),
 		Self: cluster.NodeSpec{Datacenter: n.opts.Datacenter, Rack: n.opts.Rack, Internode: n.opts.Internode(),
 			Native: n.opts.Native(), NumTokens: n.opts.NumTokens, Tokens: n.opts.InitialTokens,
 			Replace: n.opts.Replace},
@@ -330,18 +335,20 @@ func (n *Node) partsOptions() assembly.Options {
 				TruncationMost: 2 * n.opts.TruncateTimeout, WriteBytesInFlight: n.opts.Memory.Part[memory.Writes]},
 			OnError: func(err error) { n.log.Error("background work of the coordinator failed", "err", err) },
 		},
-		Hints:   hints.Options{Limits: hints.Limits{Window: n.opts.HintWindow}},
-		Batches: batchlog.Options{Limits: batchlog.Limits{Bytes: min(n.opts.Memory.BackgroundBlock(), batchlog.BytesMax)}},
+		Hints: hints.Options{Limits: hints.Limits{Window: n.opts.HintWindow}},
+		Batches: batchlog.Options{Limits: batchlog.Limits{Bytes: min(n.opts.Memory.BackgroundBlock(),
+			batchlog.BytesMax)}},
 		Builder: search.BuilderLimits{BuildThroughput: n.opts.IndexBuildThroughput}, Worked: n.builds.worked,
 		Streams: n.streamLimits(),
 		Repair:  repair.Limits{BytesPerSecond: n.opts.RepairThroughput},
-		AutoRepair: repair.AutoOptions{Rand: realRand{}, Interval: n.opts.AutoRepairInterval, Note: func(message string, err error) {
-			if err != nil {
-				n.log.Warn(message, "err", err)
-				return
-			}
-			n.log.Info(message)
-		}},
+		AutoRepair: repair.AutoOptions{Rand: realRand{}, Interval: n.opts.AutoRepairInterval,
+			Note: func(message string, err error) {
+				if err != nil {
+					n.log.Warn(message, "err", err)
+					return
+				}
+				n.log.Info(message)
+			}},
 		Note: func(message string) { n.log.Info(message) }, Log: n.log,
 	}
 }
@@ -356,8 +363,10 @@ func (n *Node) openServer() error {
 	n.binary.Lock()
 	defer n.binary.Unlock()
 	n.processor = query.New(query.Options{
-		Executor: n.executors.cql, View: n.parts.View, Changer: n.cluster, Roles: n.roleStatements(), Virtual: n.virtualTables(), Clock: n.clock, Rand: realRand{},
-		Timestamps: n.hlc, PageBytes: n.opts.ClientLimits.PageBytes, PagingKey: func() []byte { return n.cluster.Metadata().Secret }, Local: n.opts.Native(),
+		Executor: n.executors.cql, View: n.parts.View, Changer: n.cluster, Roles: n.roleStatements(),
+		Virtual: n.virtualTables(), Clock: n.clock, Rand: realRand{},
+		Timestamps: n.hlc, PageBytes: n.opts.ClientLimits.PageBytes,
+		PagingKey: func() []byte { return n.cluster.Metadata().Secret }, Local: n.opts.Native(),
 		SharedPaging: []byte(n.opts.PagingSecret),
 		TraceBudget:  n.traces.Admit,
 		Stored:       func(cmd *row.ReadCommand) ([]byte, error) { return n.engine.Read(nil, cmd) },
@@ -388,8 +397,9 @@ func (n *Node) startBinary() error {
 	if err != nil {
 		return fmt.Errorf("node: listen for clients: %w", err)
 	}
-	s := server.New(server.Options{Processor: n.processor, Logger: n.log, Guard: n.guard, ReplicaAddress: n.replicaAddress,
-		TLS: n.certificates.server(n.opts.ClientEncryption.Policy()), TLSOptional: n.opts.ClientEncryption.Optional,
+	s := server.New(server.Options{Processor: n.processor, Logger: n.log, Guard: n.guard,
+		ReplicaAddress: n.replicaAddress,
+		TLS:            n.certificates.server(n.opts.ClientEncryption.Policy()), TLSOptional: n.opts.ClientEncryption.Optional,
 		Limits: serverLimits(&n.opts), Authenticator: n.authenticator(), Memory: n.memory})
 	n.server.Store(s)
 	n.log.Info("serving CQL clients", "address", n.opts.Native(), "encryption", n.opts.ClientEncryption.String())

@@ -25,8 +25,8 @@ type operated struct {
 	clients []*control.Client
 }
 
-// openOperated opens a ring of n nodes at consecutive addresses from 127.0.subnet.1. Their data is on disk, which snapshots
-// require. The table shop.orders has 20 partitions on n replicas.
+// openOperated opens a ring of n nodes at consecutive addresses from 127.0.subnet.1. Their data is on disk, which
+// snapshots require. The table shop.orders has 20 partitions on n replicas.
 func openOperated(t *testing.T, subnet byte, n int) *operated {
 	t.Helper()
 	r := &operated{inProcess: openNodes(t, subnet, n, func(o *config.Options) {
@@ -36,7 +36,8 @@ func openOperated(t *testing.T, subnet byte, n int) *operated {
 		r.clients = append(r.clients, control.DialSocket(filepath.Join(node.opts.DataDir, control.SocketName)))
 	}
 	c := r.connect(0)
-	r.query(c, "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': "+strconv.Itoa(n)+"}")
+	r.query(c, "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': "+
+		""+strconv.Itoa(n)+"}")
 	r.query(c, "CREATE TABLE shop.orders (customer text, id int, item text, PRIMARY KEY ((customer, id)))")
 	for i := range 20 {
 		r.queryAll(c, "INSERT INTO shop.orders (customer, id, item) VALUES ('ada', "+strconv.Itoa(i)+", 'lamp')")
@@ -91,8 +92,8 @@ var (
 	notStored = control.TablesArgs{Keyspace: "system_views", Tables: []string{"settings"}}
 )
 
-// TestOperationsRefuseBadArguments calls each operation that has arguments with invalid ones, or in a state that forbids
-// it.
+// TestOperationsRefuseBadArguments calls each operation that has arguments with invalid ones, or in a state that
+// forbids it.
 func TestOperationsRefuseBadArguments(t *testing.T) {
 	r := openOperated(t, 68, 2)
 	self := r.nodes[0].cluster.Metadata().Topology.Node(r.nodes[0].cluster.Self())
@@ -103,58 +104,84 @@ func TestOperationsRefuseBadArguments(t *testing.T) {
 
 	r.check([]refusedOperation{
 		refuses(control.StatusOf, nowhere, control.Invalid, "The keyspace nowhere, does not exist"),
-		refuses(control.StatusOf, control.KeyspaceArgs{Keyspace: "system"}, control.Invalid, "keyspace system is local to each node"),
+		refuses(control.StatusOf, control.KeyspaceArgs{Keyspace: "system"}, control.Invalid,
+			"keyspace system is local to each node"),
 		refuses(control.TokensOf, nowhere, control.Invalid, "The keyspace nowhere, does not exist"),
 		refuses(control.DescribeRing, nowhere, control.Invalid, "The keyspace nowhere, does not exist"),
-		refuses(control.DescribeRing, control.KeyspaceArgs{Keyspace: "system_schema"}, control.Invalid, "local to each node"),
-		refuses(control.EndpointsOf, control.EndpointsArgs{Keyspace: "nowhere", Table: "t", Key: "1"}, control.Invalid, "does not exist"),
-		refuses(control.EndpointsOf, control.EndpointsArgs{Keyspace: "shop", Table: "customers", Key: "1"}, control.Invalid, "table shop.customers does not exist"),
-		refuses(control.EndpointsOf, control.EndpointsArgs{Keyspace: "shop", Table: "orders", Key: "ada"}, control.Invalid, "has 2 columns"),
-		refuses(control.EndpointsOf, control.EndpointsArgs{Keyspace: "shop", Table: "orders", Key: "ada:one"}, control.Invalid, "one"),
+		refuses(control.DescribeRing, control.KeyspaceArgs{Keyspace: "system_schema"}, control.Invalid,
+			"local to each node"),
+		refuses(control.EndpointsOf, control.EndpointsArgs{Keyspace: "nowhere", Table: "t", Key: "1"}, control.Invalid,
+			"does not exist"),
+		refuses(control.EndpointsOf, control.EndpointsArgs{Keyspace: "shop", Table: "customers", Key: "1"},
+			control.Invalid, "table shop.customers does not exist"),
+		refuses(control.EndpointsOf, control.EndpointsArgs{Keyspace: "shop", Table: "orders", Key: "ada"},
+			control.Invalid, "has 2 columns"),
+		refuses(control.EndpointsOf, control.EndpointsArgs{Keyspace: "shop", Table: "orders", Key: "ada:one"},
+			control.Invalid, "one"),
 
-		refuses(control.StatsOfTables, control.TablesArgs{Keyspace: "nowhere"}, control.Invalid, "Keyspace [nowhere] does not exist."),
+		refuses(control.StatsOfTables, control.TablesArgs{Keyspace: "nowhere"}, control.Invalid,
+			"Keyspace [nowhere] does not exist."),
 		refuses(control.StatsOfTables, noTables, control.Invalid, "table shop.customers does not exist"),
 		refuses(control.StatsOfTables, notStored, control.Invalid, "system_views.settings"),
-		refuses(control.HistogramsOf, control.TableArgs{Keyspace: "shop", Table: "customers"}, control.Invalid, "table shop.customers does not exist"),
-		refuses(control.TopPartitions, control.TopArgs{TableArgs: control.TableArgs{Keyspace: "shop", Table: "customers"}, Duration: time.Second}, control.Invalid, "does not exist"),
-		refuses(control.TopPartitions, control.TopArgs{TableArgs: orders}, control.Invalid, "the time must be more than 0"),
-		refuses(control.TopPartitions, control.TopArgs{TableArgs: orders, Duration: sampleMax + 1}, control.Invalid, "at most 10m0s"),
+		refuses(control.HistogramsOf, control.TableArgs{Keyspace: "shop", Table: "customers"}, control.Invalid,
+			"table shop.customers does not exist"),
+		refuses(control.TopPartitions, control.TopArgs{TableArgs: control.TableArgs{Keyspace: "shop",
+			Table: "customers"}, Duration: time.Second}, control.Invalid, "does not exist"),
+		refuses(control.TopPartitions, control.TopArgs{TableArgs: orders}, control.Invalid,
+			"the time must be more than 0"),
+		refuses(control.TopPartitions, control.TopArgs{TableArgs: orders, Duration: sampleMax + 1}, control.Invalid,
+			"at most 10m0s"),
 
 		refuses(control.Flush, noTables, control.Invalid, "table shop.customers does not exist"),
 		refuses(control.Compact, noTables, control.Invalid, "table shop.customers does not exist"),
 		refuses(control.Cleanup, noTables, control.Invalid, "table shop.customers does not exist"),
-		refuses(control.Repair, control.RepairArgs{TablesArgs: noTables}, control.Invalid, "table shop.customers does not exist"),
+		refuses(control.Repair, control.RepairArgs{TablesArgs: noTables}, control.Invalid,
+			"table shop.customers does not exist"),
 		refuses(control.Repair, control.RepairArgs{Datacenters: []string{"datacenter1", "moon"}}, control.Invalid,
 			"data center moon does not exist; the data centers are datacenter1"),
 		refuses(control.Repair, control.RepairArgs{Hosts: []string{other, "127.0.0.99"}}, control.Invalid,
 			"node 127.0.0.99 does not exist"),
-		refuses(control.Repair, control.RepairArgs{Hosts: []string{other, other}}, control.Refused, "no range of all keyspaces has more than one replica on "),
+		refuses(control.Repair, control.RepairArgs{Hosts: []string{other, other}}, control.Refused,
+			"no range of all keyspaces has more than one replica on "),
 		refuses(control.Repair, control.RepairArgs{LocalDatacenter: true, Datacenters: []string{"datacenter1"}},
 			control.Invalid, "cannot be combined"),
 		refuses(control.Repair, control.RepairArgs{Datacenters: []string{"datacenter1"}, Hosts: []string{other}},
 			control.Invalid, "cannot be combined"),
 		refuses(control.Repair, control.RepairArgs{LocalDatacenter: true, Corrupted: true}, control.Invalid,
 			"--corrupted needs all replicas"),
-		refuses(control.Rebuild, control.RebuildArgs{Keyspace: "nowhere"}, control.Invalid, "Keyspace [nowhere] does not exist."),
-		refuses(control.Rebuild, control.RebuildArgs{Datacenter: "moon"}, control.Invalid, "data center moon does not exist; the data centers are datacenter1"),
+		refuses(control.Rebuild, control.RebuildArgs{Keyspace: "nowhere"}, control.Invalid,
+			"Keyspace [nowhere] does not exist."),
+		refuses(control.Rebuild, control.RebuildArgs{Datacenter: "moon"}, control.Invalid,
+			"data center moon does not exist; the data centers are datacenter1"),
 
-		refuses(control.TakeSnapshot, control.SnapshotArgs{Tag: "../taken"}, control.Invalid, "is not a valid snapshot name"),
-		refuses(control.TakeSnapshot, control.SnapshotArgs{Tag: "taken"}, control.Refused, "snapshot taken already exists"),
-		refuses(control.TakeSnapshot, control.SnapshotArgs{Tag: "other", Keyspaces: []string{"nowhere"}}, control.Invalid, "Keyspace [nowhere] does not exist."),
+		refuses(control.TakeSnapshot, control.SnapshotArgs{Tag: "../taken"}, control.Invalid,
+			"is not a valid snapshot name"),
+		refuses(control.TakeSnapshot, control.SnapshotArgs{Tag: "taken"}, control.Refused,
+			"snapshot taken already exists"),
+		refuses(control.TakeSnapshot, control.SnapshotArgs{Tag: "other", Keyspaces: []string{"nowhere"}},
+			control.Invalid, "Keyspace [nowhere] does not exist."),
 		refuses(control.ClearSnapshot, control.ClearArgs{}, control.Invalid, "Specify snapshot name or --all"),
-		refuses(control.ClearSnapshot, control.ClearArgs{Tag: "taken", All: true}, control.Invalid, "Specify snapshot name or --all"),
-		refuses(control.ClearSnapshot, control.ClearArgs{Tag: "other"}, control.Invalid, "snapshot other does not exist"),
+		refuses(control.ClearSnapshot, control.ClearArgs{Tag: "taken", All: true}, control.Invalid,
+			"Specify snapshot name or --all"),
+		refuses(control.ClearSnapshot, control.ClearArgs{Tag: "other"}, control.Invalid,
+			"snapshot other does not exist"),
 
-		refuses(control.SetLoggingLevel, control.Logging{Level: "loud"}, control.Invalid, "is not one of debug, info, warn, error"),
+		refuses(control.SetLoggingLevel, control.Logging{Level: "loud"}, control.Invalid,
+			"is not one of debug, info, warn, error"),
 
-		refuses(control.RemoveNode, control.NodeArgs{Node: "127.0.0.99"}, control.Invalid, "node 127.0.0.99 does not exist"),
-		refuses(control.RemoveNode, control.NodeArgs{Node: self.Host.String()}, control.Refused, "a node cannot remove itself"),
+		refuses(control.RemoveNode, control.NodeArgs{Node: "127.0.0.99"}, control.Invalid,
+			"node 127.0.0.99 does not exist"),
+		refuses(control.RemoveNode, control.NodeArgs{Node: self.Host.String()}, control.Refused,
+			"a node cannot remove itself"),
 		refuses(control.RemoveNode, control.NodeArgs{Node: other}, control.Refused, "alive"),
-		refuses(control.Move, control.MoveArgs{Tokens: []int64{1}}, control.Refused, "the node has 8 tokens and would have 1"),
-		refuses(control.Move, control.MoveArgs{Tokens: []int64{taken}, Force: true}, control.Refused, "is owned by node"),
+		refuses(control.Move, control.MoveArgs{Tokens: []int64{1}}, control.Refused,
+			"the node has 8 tokens and would have 1"),
+		refuses(control.Move, control.MoveArgs{Tokens: []int64{taken}, Force: true}, control.Refused,
+			"is owned by node"),
 		refuses(control.Abort, control.AbortArgs{}, control.Invalid, "0 operations are in progress"),
 		refuses(control.Abort, control.AbortArgs{Operation: 99}, control.Refused, "there is no operation 99"),
-		refuses(control.Decommission, control.ForceArgs{}, control.Refused, "Not enough live nodes to maintain replication factor in keyspace shop"),
+		refuses(control.Decommission, control.ForceArgs{}, control.Refused,
+			"Not enough live nodes to maintain replication factor in keyspace shop"),
 	})
 	// Refused operations have changed nothing.
 	if all := operate(r, 0, control.ListSnapshots, control.None{}).Snapshots; len(all) != 1 || all[0].Tag != "taken" {
@@ -163,7 +190,8 @@ func TestOperationsRefuseBadArguments(t *testing.T) {
 	if all := operate(r, 0, control.Operations, control.None{}).Operations; len(all) != 0 {
 		t.Errorf("operations %+v", all)
 	}
-	if m := operate(r, 0, control.StatusOf, control.KeyspaceArgs{}).Members; len(m) != 2 || m[0].Tokens != 8 || m[1].Tokens != 8 {
+	if m := operate(r, 0, control.StatusOf, control.KeyspaceArgs{}).Members; len(m) != 2 || m[0].Tokens != 8 ||
+		m[1].Tokens != 8 {
 		t.Errorf("members %+v", m)
 	}
 }
@@ -178,7 +206,8 @@ func TestOperationsShowTheRing(t *testing.T) {
 		t.Fatalf("status %+v", status)
 	}
 	for _, m := range status.Members {
-		if !m.Up || m.State != "Normal" || m.Tokens != 8 || m.Load == nil || m.Owns < 0.999 || m.Owns > 1.001 || m.Datacenter != "datacenter1" || m.Rack != "rack1" {
+		if !m.Up || m.State != "Normal" || m.Tokens != 8 || m.Load == nil || m.Owns < 0.999 || m.Owns > 1.001 ||
+			m.Datacenter != "datacenter1" || m.Rack != "rack1" {
 			t.Errorf("member %+v", m)
 		}
 	}
@@ -194,8 +223,10 @@ func TestOperationsShowTheRing(t *testing.T) {
 	}
 
 	all := operate(r, 0, control.DescribeCluster, control.None{})
-	if all.Name != "cqld" || all.Partitioner != partitioner || len(all.SchemaVersions) != 1 || len(all.Versions) != 1 || len(all.Members) != 2 ||
-		!slices.Contains(all.Keyspaces, control.Keyspace{Name: "shop", Replication: "SimpleStrategy {replication_factor=2}"}) {
+	if all.Name != "cqld" || all.Partitioner != partitioner || len(all.SchemaVersions) != 1 ||
+		len(all.Versions) != 1 || len(all.Members) != 2 ||
+		!slices.Contains(all.Keyspaces, control.Keyspace{Name: "shop",
+			Replication: "SimpleStrategy {replication_factor=2}"}) {
 		t.Errorf("cluster %+v", all)
 	}
 
@@ -216,8 +247,10 @@ func TestOperationsShowTheRing(t *testing.T) {
 	}
 
 	info := operate(r, 1, control.InfoOf, control.None{})
-	if info.Mode != "NORMAL" || !info.NativeActive || info.ID != uint64(r.nodes[1].cluster.Self()) || len(info.ListOfTokens) != 8 ||
-		info.Uptime <= 0 || info.HeapUsed <= 0 || info.Goroutines <= 0 || info.DiskTotal <= 0 || info.DiskFull || info.Hints != 0 || len(info.Corrupt) != 0 {
+	if info.Mode != "NORMAL" || !info.NativeActive || info.ID != uint64(r.nodes[1].cluster.Self()) ||
+		len(info.ListOfTokens) != 8 ||
+		info.Uptime <= 0 || info.HeapUsed <= 0 || info.Goroutines <= 0 || info.DiskTotal <= 0 || info.DiskFull ||
+		info.Hints != 0 || len(info.Corrupt) != 0 {
 		t.Errorf("info %+v", info)
 	}
 	first := r.nodes[0].opts.Internode().String()
@@ -244,18 +277,21 @@ func TestOperationsShowFigures(t *testing.T) {
 	if len(stats.Tables) != 1 || stats.Flushes == 0 {
 		t.Fatalf("tables %+v", stats)
 	}
-	if x := stats.Tables[0]; x.Keyspace != "shop" || x.Table != "orders" || x.Bytes == 0 || x.Files == 0 || x.Writes < 20 || x.Reads < 64 || x.ReadLatency <= 0 {
+	if x := stats.Tables[0]; x.Keyspace != "shop" || x.Table != "orders" || x.Bytes == 0 || x.Files == 0 ||
+		x.Writes < 20 || x.Reads < 64 || x.ReadLatency <= 0 {
 		t.Errorf("table %+v", x)
 	}
 	if all := operate(r, 0, control.StatsOfTables, control.TablesArgs{}); len(all.Tables) < 10 {
 		t.Errorf("%d tables in all", len(all.Tables))
 	}
-	if h := operate(r, 0, control.HistogramsOf, control.TableArgs{Keyspace: "shop", Table: "orders"}).Read; h.Count < 4 || h.P50 <= 0 || h.Max < h.P99 {
+	if h := operate(r, 0, control.HistogramsOf, control.TableArgs{Keyspace: "shop",
+		Table: "orders"}).Read; h.Count < 4 || h.P50 <= 0 || h.Max < h.P99 {
 		t.Errorf("histogram %+v", h)
 	}
 
 	pools := operate(r, 0, control.StatsOfPools, control.None{})
-	for _, name := range []string{"Native-Transport-Requests", "CoordinatorWrites", "ReadStage", "MutationStage", "CommitLogSync", "CompactionExecutor"} {
+	for _, name := range []string{"Native-Transport-Requests", "CoordinatorWrites", "ReadStage", "MutationStage",
+		"CommitLogSync", "CompactionExecutor"} {
 		if !slices.ContainsFunc(pools.Pools, func(p control.Pool) bool { return p.Name == name }) {
 			t.Errorf("no pool %s in %+v", name, pools.Pools)
 		}
@@ -265,17 +301,21 @@ func TestOperationsShowFigures(t *testing.T) {
 			t.Errorf("dropped %+v", d)
 		}
 	}
-	if x := operate(r, 0, control.CompactionStats, control.None{}); x.Flushes == 0 || len(x.Levels) != 7 || x.Failed != 0 {
+	if x := operate(r, 0, control.CompactionStats, control.None{}); x.Flushes == 0 || len(x.Levels) != 7 ||
+		x.Failed != 0 {
 		t.Errorf("compactions %+v", x)
 	}
-	if x := operate(r, 0, control.NetStats, control.None{}); x.Mode != "NORMAL" || len(x.Streams) != 0 || len(x.Peers) != 0 || x.HintBytesMax == 0 {
+	if x := operate(r, 0, control.NetStats, control.None{}); x.Mode != "NORMAL" || len(x.Streams) != 0 ||
+		len(x.Peers) != 0 || x.HintBytesMax == 0 {
 		t.Errorf("net %+v", x)
 	}
 	clients := operate(r, 0, control.ClientStats, control.None{}).Clients
-	if len(clients) != 2 || clients[0].Version != 5 || clients[0].User != "anonymous" || clients[0].Requests == 0 || clients[0].TLS {
+	if len(clients) != 2 || clients[0].Version != 5 || clients[0].User != "anonymous" || clients[0].Requests == 0 ||
+		clients[0].TLS {
 		t.Errorf("clients %+v", clients)
 	}
-	if x := operate(r, 0, control.TimeoutsOf, control.None{}).Timeouts; x["read"] != r.nodes[0].opts.ReadTimeout || x["truncate"] != r.nodes[0].opts.TruncateTimeout {
+	if x := operate(r, 0, control.TimeoutsOf, control.None{}).Timeouts; x["read"] != r.nodes[0].opts.ReadTimeout ||
+		x["truncate"] != r.nodes[0].opts.TruncateTimeout {
 		t.Errorf("timeouts %v", x)
 	}
 }
@@ -284,7 +324,8 @@ func TestOperationsShowFigures(t *testing.T) {
 func TestTopPartitionsShowsTheBusiest(t *testing.T) {
 	r := openOperated(t, 71, 1)
 	c := r.connect(0)
-	args := control.TopArgs{TableArgs: control.TableArgs{Keyspace: "shop", Table: "orders"}, Duration: time.Minute, Count: 1}
+	args := control.TopArgs{TableArgs: control.TableArgs{Keyspace: "shop", Table: "orders"}, Duration: time.Minute,
+		Count: 1}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	begun, canceled := make(chan struct{}), make(chan error, 1)
@@ -347,7 +388,8 @@ func TestSnapshotsAreMadeListedAndCleared(t *testing.T) {
 		t.Errorf("a new node has snapshots %+v", all)
 	}
 	one := operate(r, 0, control.TakeSnapshot, control.SnapshotArgs{Tag: "one", Keyspaces: []string{"shop"}})
-	if one.Tag != "one" || !slices.Equal(one.Keyspaces, []string{"shop"}) || one.Size == 0 || time.Since(one.Created) > time.Minute || len(one.Lacks) != 0 {
+	if one.Tag != "one" || !slices.Equal(one.Keyspaces, []string{"shop"}) || one.Size == 0 ||
+		time.Since(one.Created) > time.Minute || len(one.Lacks) != 0 {
 		t.Errorf("snapshot %+v", one)
 	}
 	if _, err := os.Stat(filepath.Join(one.Directory, snapshotFile)); err != nil {
@@ -361,13 +403,18 @@ func TestSnapshotsAreMadeListedAndCleared(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := operate(r, 0, control.ListSnapshots, control.None{}).Snapshots
-	if len(list) != 2 || !slices.ContainsFunc(list, func(s control.Snapshot) bool { return s.Tag == "one" && s.Size == one.Size }) {
+	if len(list) != 2 || !slices.ContainsFunc(list, func(s control.Snapshot) bool {
+		return s.Tag == "one" &&
+			s.Size == one.Size
+	}) {
 		t.Errorf("snapshots %+v", list)
 	}
-	if gone := operate(r, 0, control.ClearSnapshot, control.ClearArgs{Tag: "one"}).Snapshots; len(gone) != 1 || gone[0].Tag != "one" {
+	if gone := operate(r, 0, control.ClearSnapshot, control.ClearArgs{Tag: "one"}).Snapshots; len(gone) != 1 ||
+		gone[0].Tag != "one" {
 		t.Errorf("cleared %+v", gone)
 	}
-	if gone := operate(r, 0, control.ClearSnapshot, control.ClearArgs{All: true}).Snapshots; len(gone) != 1 || gone[0].Tag != all.Tag {
+	if gone := operate(r, 0, control.ClearSnapshot, control.ClearArgs{All: true}).Snapshots; len(gone) != 1 ||
+		gone[0].Tag != all.Tag {
 		t.Errorf("cleared %+v", gone)
 	}
 	if _, err := os.Stat(one.Directory); !errors.Is(err, os.ErrNotExist) {
@@ -375,14 +422,15 @@ func TestSnapshotsAreMadeListedAndCleared(t *testing.T) {
 	}
 }
 
-// TestOperatorSwitchesTakeEffect disables and enables the CQL port and hints, changes the log level, and drains the node at
-// the end.
+// TestOperatorSwitchesTakeEffect disables and enables the CQL port and hints, changes the log level, and drains the
+// node at the end.
 func TestOperatorSwitchesTakeEffect(t *testing.T) {
 	r := openOperated(t, 73, 1)
 	n := r.nodes[0]
 	for _, on := range []bool{false, false, true, true} {
 		operate(r, 0, control.SetBinary, control.Switch{On: on})
-		if got := operate(r, 0, control.BinaryOf, control.None{}); got.On != on || got.Why != "" || n.accepting() != on {
+		if got := operate(r, 0, control.BinaryOf, control.None{}); got.On != on || got.Why != "" ||
+			n.accepting() != on {
 			t.Errorf("the CQL port is %+v, want %t", got, on)
 		}
 		operate(r, 0, control.SetHandoff, control.Switch{On: on})
@@ -393,7 +441,8 @@ func TestOperatorSwitchesTakeEffect(t *testing.T) {
 	r.query(r.connect(0), "SELECT * FROM shop.orders")
 
 	operate(r, 0, control.SetLoggingLevel, control.Logging{Level: "debug"})
-	if got := operate(r, 0, control.LoggingLevelOf, control.None{}); got.Level != "DEBUG" || n.opts.LogLevel.Level() != slog.LevelDebug {
+	if got := operate(r, 0, control.LoggingLevelOf, control.None{}); got.Level != "DEBUG" ||
+		n.opts.LogLevel.Level() != slog.LevelDebug {
 		t.Errorf("level %+v", got)
 	}
 	n.opts.LogLevel = nil
@@ -403,20 +452,23 @@ func TestOperatorSwitchesTakeEffect(t *testing.T) {
 	})
 
 	operate(r, 0, control.Drain, control.None{})
-	if info := operate(r, 0, control.InfoOf, control.None{}); info.Mode != "DRAINED" || info.NativeActive || info.Clients != 0 {
+	if info := operate(r, 0, control.InfoOf, control.None{}); info.Mode != "DRAINED" || info.NativeActive ||
+		info.Clients != 0 {
 		t.Errorf("a drained node %+v", info)
 	}
 	if clients := operate(r, 0, control.ClientStats, control.None{}).Clients; len(clients) != 0 {
 		t.Errorf("a drained node has clients %+v", clients)
 	}
-	r.check([]refusedOperation{refuses(control.SetBinary, control.Switch{On: true}, control.Refused, "the node is drained")})
+	r.check([]refusedOperation{refuses(control.SetBinary, control.Switch{On: true}, control.Refused,
+		"the node is drained")})
 }
 
 // TestOperationsChangeTheRing repairs, rebuilds, cleans up, moves and decommissions a node of a ring.
 func TestOperationsChangeTheRing(t *testing.T) {
 	r := openOperated(t, 74, 2)
 	orders := control.TablesArgs{Keyspace: "shop"}
-	if got := operate(r, 0, control.Repair, control.RepairArgs{TablesArgs: orders}); got.Ranges == 0 || got.Different != 0 || got.Skipped != 0 || len(got.LeftOut) != 0 {
+	if got := operate(r, 0, control.Repair, control.RepairArgs{TablesArgs: orders}); got.Ranges == 0 ||
+		got.Different != 0 || got.Skipped != 0 || len(got.LeftOut) != 0 {
 		t.Errorf("repair %+v", got)
 	}
 	if got := operate(r, 0, control.Repair, control.RepairArgs{TablesArgs: orders, Corrupted: true}); got.Ranges != 0 {
@@ -440,7 +492,8 @@ func TestOperationsChangeTheRing(t *testing.T) {
 	operate(r, 1, control.Rebuild, control.RebuildArgs{Keyspace: "shop", Datacenter: "datacenter1"})
 	operate(r, 0, control.Cleanup, orders)
 	operate(r, 0, control.Cleanup, control.TablesArgs{Keyspace: "shop", Tables: []string{"orders"}})
-	if got := operate(r, 0, control.PendingHintsOf, control.None{}).Peers; len(got) != 1 || got[0].Records != 0 || got[0].ID != uint64(r.nodes[1].cluster.Self()) {
+	if got := operate(r, 0, control.PendingHintsOf, control.None{}).Peers; len(got) != 1 || got[0].Records != 0 ||
+		got[0].ID != uint64(r.nodes[1].cluster.Self()) {
 		t.Errorf("hints %+v", got)
 	}
 

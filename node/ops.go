@@ -15,8 +15,8 @@ import (
 	"cqld/schema"
 )
 
-// openControl opens the control port. A node works without it, so only a port that was configured and cannot be opened is
-// an error.
+// openControl opens the control port. A node works without it, so only a port that was configured and cannot be opened
+// is an error.
 func (n *Node) openControl() error {
 	n.control = control.NewServer(n.log, n.operatorAuthorizer())
 	n.control.Guard, n.control.Observe = n.guard, n.auditControl
@@ -147,7 +147,8 @@ func (n *Node) serveControl() {
 }
 
 func (n *Node) ownFacts() facts {
-	f := facts{Build: control.Build(), Schema: n.cluster.Metadata().Schema.Version().String(), Load: n.load(), Unbuilt: n.ownUnbuilt()}
+	f := facts{Build: control.Build(), Schema: n.cluster.Metadata().Schema.Version().String(), Load: n.load(),
+		Unbuilt: n.ownUnbuilt()}
 	f.ClockAhead, f.ClockRefuses = n.cluster.ClockOffset()
 	return f
 }
@@ -201,8 +202,10 @@ func (n *Node) members(t *ring.Topology, of map[ring.NodeID]facts) []control.Mem
 }
 
 func (n *Node) member(m *ring.Node) control.Member {
-	out := control.Member{ID: uint64(m.ID), HostID: m.Host.String(), Address: m.Internode.String(), Native: m.Native.String(),
-		Datacenter: m.Datacenter, Rack: m.Rack, Up: n.cluster.Alive(m.ID), State: stateWord(m.State), Tokens: len(m.Tokens)}
+	out := control.Member{ID: uint64(m.ID), HostID: m.Host.String(), Address: m.Internode.String(),
+		Native:     m.Native.String(),
+		Datacenter: m.Datacenter, Rack: m.Rack, Up: n.cluster.Alive(m.ID), State: stateWord(m.State),
+		Tokens: len(m.Tokens)}
 	if v := n.cluster.Voters(); v != nil {
 		out.Voter, out.Leader = slices.Contains(v.IDs, m.ID), v.Leader == m.ID
 	}
@@ -235,8 +238,8 @@ func (n *Node) opTokens(_ context.Context, a control.KeyspaceArgs, _ control.Rep
 	return r, nil
 }
 
-// ownership sets what each member owns: with the replication of the named keyspace, or with the replication that all user
-// keyspaces share, or as first replica.
+// ownership sets what each member owns: with the replication of the named keyspace, or with the replication that all
+// user keyspaces share, or as first replica.
 func ownership(s *control.Status, all *schema.Schema, t *ring.Topology, keyspace string) error {
 	replication, uneven, err := replicationFor(all, keyspace)
 	if err != nil {
@@ -262,8 +265,8 @@ func ownership(s *control.Status, all *schema.Schema, t *ring.Topology, keyspace
 	return nil
 }
 
-// replicationFor returns the replication to compute ownership with. It returns nil if there are no user keyspaces, or if
-// their replications differ; uneven then is true.
+// replicationFor returns the replication to compute ownership with. It returns nil if there are no user keyspaces, or
+// if their replications differ; uneven then is true.
 func replicationFor(all *schema.Schema, keyspace string) (r *ring.Replication, uneven bool, err error) {
 	if keyspace != "" {
 		k, err := replicated(all, keyspace)
@@ -274,7 +277,8 @@ func replicationFor(all *schema.Schema, keyspace string) (r *ring.Replication, u
 	}
 	for _, name := range all.KeyspaceNames() {
 		k := all.Keyspace(name)
-		if schema.IsSystem(name) || schema.IsReplicatedSystem(name) || schema.IsVirtualSystem(name) || k.Replication.Class == ring.Local {
+		if schema.IsSystem(name) || schema.IsReplicatedSystem(name) || schema.IsVirtualSystem(name) ||
+			k.Replication.Class == ring.Local {
 			continue
 		}
 		if r != nil && !r.Equal(k.Replication) {
@@ -289,10 +293,12 @@ func replicationFor(all *schema.Schema, keyspace string) (r *ring.Replication, u
 func replicated(all *schema.Schema, name string) (*schema.Keyspace, error) {
 	k := all.Keyspace(name)
 	if k == nil {
-		return nil, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("The keyspace %s, does not exist", name)} // the wording of nodetool
+		// the wording of nodetool
+		return nil, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("The keyspace %s, does not exist", name)}
 	}
 	if k.Replication.Class == ring.Local {
-		return nil, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("keyspace %s is local to each node", name)}
+		return nil, &control.Error{Code: control.Invalid,
+			Message: fmt.Sprintf("keyspace %s is local to each node", name)}
 	}
 	return k, nil
 }

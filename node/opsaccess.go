@@ -19,9 +19,10 @@ func (n *Node) handleAccess() {
 	control.Handle(s, control.CIDRGroupsOfIP, n.opCIDRGroupsOfIP)
 }
 
-// opResetSuperuser gives a superuser a new password. It creates the role if it does not exist. An operator who has lost all
-// passwords uses it.
-func (n *Node) opResetSuperuser(ctx context.Context, args control.SuperuserArgs, _ control.Report) (control.Superuser, error) {
+// opResetSuperuser gives a superuser a new password. It creates the role if it does not exist. An operator who has lost
+// all passwords uses it.
+func (n *Node) opResetSuperuser(ctx context.Context, args control.SuperuserArgs, _ control.Report) (control.Superuser,
+	error) {
 	out := control.Superuser{Role: args.Role}
 	if args.Role == "" {
 		return out, &control.Error{Code: control.Invalid, Message: "the name of the role is missing"}
@@ -54,11 +55,13 @@ func (n *Node) opUpdateCIDRGroup(ctx context.Context, args control.CIDRGroup, _ 
 	return control.None{}, n.proposeRoles(ctx, change)
 }
 
-func (n *Node) opDropCIDRGroup(ctx context.Context, args control.CIDRGroupArgs, _ control.Report) (control.None, error) {
+func (n *Node) opDropCIDRGroup(ctx context.Context, args control.CIDRGroupArgs, _ control.Report) (control.None,
+	error) {
 	return control.None{}, n.proposeRoles(ctx, &auth.DropCIDRGroup{Name: args.Name})
 }
 
-func (n *Node) opListCIDRGroups(_ context.Context, args control.CIDRGroupArgs, _ control.Report) (out control.CIDRGroups, err error) {
+func (n *Node) opListCIDRGroups(_ context.Context, args control.CIDRGroupArgs,
+	_ control.Report) (out control.CIDRGroups, err error) {
 	d := n.roles()
 	for _, name := range d.GroupNames() {
 		if args.Name == "" || args.Name == name {
@@ -66,12 +69,14 @@ func (n *Node) opListCIDRGroups(_ context.Context, args control.CIDRGroupArgs, _
 		}
 	}
 	if args.Name != "" && out.Groups == nil {
-		return out, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("CIDR group '%s' doesn't exist", args.Name)}
+		return out, &control.Error{Code: control.Invalid,
+			Message: fmt.Sprintf("CIDR group '%s' doesn't exist", args.Name)}
 	}
 	return out, nil
 }
 
-func (n *Node) opCIDRGroupsOfIP(_ context.Context, args control.IPArgs, _ control.Report) (out control.CIDRGroups, err error) {
+func (n *Node) opCIDRGroupsOfIP(_ context.Context, args control.IPArgs, _ control.Report) (out control.CIDRGroups,
+	err error) {
 	ip, err := netip.ParseAddr(args.IP)
 	if err != nil {
 		return out, &control.Error{Code: control.Invalid, Message: "Invalid IP " + args.IP}

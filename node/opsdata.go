@@ -22,7 +22,8 @@ func (n *Node) opFlush(_ context.Context, a control.TablesArgs, _ control.Report
 }
 
 // opCompact compacts tables, as a job.
-func (n *Node) opCompact(ctx context.Context, a control.TablesArgs, report control.Report) (none control.None, err error) {
+func (n *Node) opCompact(ctx context.Context, a control.TablesArgs, report control.Report) (none control.None,
+	err error) {
 	if _, err := n.tablesOf(a); err != nil {
 		return none, err
 	}
@@ -177,7 +178,8 @@ func (n *Node) opSetLogging(_ context.Context, a control.Logging, _ control.Repo
 	}
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(a.Level)); err != nil {
-		return a, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("%q is not one of debug, info, warn, error", a.Level)}
+		return a, &control.Error{Code: control.Invalid,
+			Message: fmt.Sprintf("%q is not one of debug, info, warn, error", a.Level)}
 	}
 	n.opts.LogLevel.Set(level)
 	return control.Logging{Level: level.String()}, nil

@@ -13,7 +13,8 @@ import (
 
 func (n *Node) opInfo(context.Context, control.None, control.Report) (control.Info, error) {
 	m := n.cluster.Metadata()
-	i := control.Info{Release: system.ReleaseVersion, Version: control.Build(), Mode: n.mode(), NativeActive: n.accepting(), Uptime: time.Since(n.started),
+	i := control.Info{Release: system.ReleaseVersion, Version: control.Build(), Mode: n.mode(),
+		NativeActive: n.accepting(), Uptime: time.Since(n.started),
 		HeapLimit: memoryLimit(), Corrupt: []string{}}
 	if self := m.Topology.Node(n.cluster.Self()); self != nil {
 		i.Member = n.member(self)

@@ -19,7 +19,8 @@ const partitioner = "org.apache.cassandra.dht.Murmur3Partitioner"
 func (n *Node) opDescribeCluster(context.Context, control.None, control.Report) (control.Cluster, error) {
 	m := n.cluster.Metadata()
 	of := n.allFacts()
-	c := control.Cluster{Name: n.opts.ClusterName, Partitioner: partitioner, Epoch: m.Epoch, Members: n.members(m.Topology, of),
+	c := control.Cluster{Name: n.opts.ClusterName, Partitioner: partitioner, Epoch: m.Epoch,
+		Members:        n.members(m.Topology, of),
 		SchemaVersions: map[string][]string{}, Versions: map[string][]string{}}
 	for _, node := range m.Topology.Nodes() {
 		f, ok := of[node.ID]
@@ -32,7 +33,8 @@ func (n *Node) opDescribeCluster(context.Context, control.None, control.Report) 
 	}
 	for _, name := range m.Schema.KeyspaceNames() {
 		if k := m.Schema.Keyspace(name); !k.Virtual {
-			c.Keyspaces = append(c.Keyspaces, control.Keyspace{Name: name, Replication: describeReplication(k.Replication)})
+			c.Keyspaces = append(c.Keyspaces, control.Keyspace{Name: name,
+				Replication: describeReplication(k.Replication)})
 		}
 	}
 	return c, nil
@@ -101,22 +103,24 @@ func (n *Node) opEndpoints(_ context.Context, a control.EndpointsArgs, _ control
 	}
 	token := ring.Murmur3(key)
 	set := m.Topology.Placement(k.Replication).Replicas(token)
-	return control.Endpoints{Token: int64(token), Endpoints: n.named(m.Topology, set.Natural), Pending: n.named(m.Topology, set.Pending)}, nil
+	return control.Endpoints{Token: int64(token), Endpoints: n.named(m.Topology, set.Natural),
+		Pending: n.named(m.Topology, set.Pending)}, nil
 }
 
 func noTable(keyspace, table string) error {
 	return &control.Error{Code: control.Invalid, Message: fmt.Sprintf("table %s.%s does not exist", keyspace, table)}
 }
 
-// parseKey reads a partition key in the format of nodetool: the values of its columns joined by colons, with \: for a colon
-// within a value.
+// parseKey reads a partition key in the format of nodetool: the values of its columns joined by colons, with \: for a
+// colon within a value.
 func parseKey(t *schema.Table, text string) ([]byte, error) {
 	if len(t.PartitionKey) == 1 {
 		return parseValue(t.PartitionKey[0].Type, text)
 	}
 	parts := splitKey(text)
 	if len(parts) != len(t.PartitionKey) {
-		return nil, fmt.Errorf("the partition key of %s.%s has %d columns, %q has %d: join them by colons, and write \\: for a colon in one",
+		return nil, fmt.Errorf("the partition key of %s.%s has %d columns, %q has %d: join them by colons, and "+
+			"write \\: for a colon in one",
 			t.Keyspace, t.Name, len(t.PartitionKey), text, len(parts))
 	}
 	var key []byte
@@ -153,7 +157,8 @@ func splitKey(text string) (parts []string) {
 // parseValue reads a value as CQL writes its constants, but a string without quotes.
 func parseValue(t *types.Type, text string) ([]byte, error) {
 	var last error
-	for _, kind := range []types.LiteralKind{types.StringLiteral, types.IntegerLiteral, types.FloatLiteral, types.UUIDLiteral,
+	for _, kind := range []types.LiteralKind{types.StringLiteral, types.IntegerLiteral, types.FloatLiteral,
+		types.UUIDLiteral,
 		types.BooleanLiteral, types.HexLiteral, types.DurationLiteral} {
 		if !kind.Assigns(t) {
 			continue

@@ -12,7 +12,8 @@ import (
 func keyed(kinds ...types.Kind) *schema.Table {
 	t := &schema.Table{Keyspace: "ks", Name: "t"}
 	for i, k := range kinds {
-		t.PartitionKey = append(t.PartitionKey, &schema.Column{Name: "k", Kind: schema.PartitionKey, Position: i, Type: types.Native(k)})
+		t.PartitionKey = append(t.PartitionKey, &schema.Column{Name: "k", Kind: schema.PartitionKey, Position: i,
+			Type: types.Native(k)})
 	}
 	return t
 }
@@ -41,8 +42,9 @@ func TestKeysAreReadByTheirTypes(t *testing.T) {
 			t.Errorf("%q is shown as %q", c.text, back)
 		}
 	}
-	for text, table := range map[string]*schema.Table{"x": keyed(types.Int), "a": keyed(types.Text, types.Int), "a:1:2": keyed(types.Text, types.Int),
-		"a:b": keyed(types.Text, types.Int)} {
+	for text, table := range map[string]*schema.Table{"x": keyed(types.Int), "a": keyed(types.Text, types.Int),
+		"a:1:2": keyed(types.Text, types.Int),
+		"a:b":   keyed(types.Text, types.Int)} {
 		if got, err := parseKey(table, text); err == nil {
 			t.Errorf("%q is read as %x", text, got)
 		}

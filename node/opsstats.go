@@ -31,7 +31,8 @@ func (n *Node) tablesOf(a control.TablesArgs) ([]*schema.Table, error) {
 	}
 	k := s.Keyspace(a.Keyspace)
 	if k == nil {
-		return nil, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("Keyspace [%s] does not exist.", a.Keyspace)}
+		return nil, &control.Error{Code: control.Invalid,
+			Message: fmt.Sprintf("Keyspace [%s] does not exist.", a.Keyspace)}
 	}
 	names := a.Tables
 	if len(names) == 0 {
@@ -46,7 +47,8 @@ func (n *Node) tablesOf(a control.TablesArgs) ([]*schema.Table, error) {
 		if !t.Virtual {
 			out = append(out, t)
 		} else if len(a.Tables) > 0 {
-			return nil, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("%s.%s is a virtual table: it has no data", a.Keyspace, name)}
+			return nil, &control.Error{Code: control.Invalid,
+				Message: fmt.Sprintf("%s.%s is a virtual table: it has no data", a.Keyspace, name)}
 		}
 	}
 	return out, nil
@@ -68,7 +70,8 @@ func (n *Node) opTableStats(_ context.Context, a control.TablesArgs, _ control.R
 		}
 		f := n.measured.of(t.StorageID)
 		partitions := n.estimates.of(t)
-		out.Tables = append(out.Tables, control.TableStat{Keyspace: t.Keyspace, Table: t.Name, Bytes: size.Bytes, Files: size.Files,
+		out.Tables = append(out.Tables, control.TableStat{Keyspace: t.Keyspace, Table: t.Name, Bytes: size.Bytes,
+			Files:  size.Files,
 			Levels: size.Levels, MaxBytes: size.MaxBytes, Partitions: partitions.All(),
 			MeanPartition: partitions.MeanBytes, Reads: f.read.Count() + f.scan.Count(), Writes: f.write.Count(),
 			ReadLatency: cmp.Or(f.read.Latency().Mean(), f.scan.Latency().Mean())})
@@ -103,11 +106,13 @@ func (n *Node) opTopPartitions(ctx context.Context, a control.TopArgs, report co
 		return out, err
 	}
 	if a.Duration <= 0 || a.Duration > sampleMax {
-		return out, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("the time must be more than 0 and at most %s", sampleMax)}
+		return out, &control.Error{Code: control.Invalid,
+			Message: fmt.Sprintf("the time must be more than 0 and at most %s", sampleMax)}
 	}
 	look := &sample{table: t.StorageID}
 	if !n.measured.sample.CompareAndSwap(nil, look) {
-		return out, &control.Error{Code: control.Refused, Message: "another toppartitions is in progress: try again later"}
+		return out, &control.Error{Code: control.Refused,
+			Message: "another toppartitions is in progress: try again later"}
 	}
 	err = wait(ctx, a.Duration, report)
 	n.measured.sample.Store(nil)
@@ -170,9 +175,11 @@ func (n *Node) opPools(context.Context, control.None, control.Report) (control.P
 	if s := n.server.Load(); s != nil {
 		l := s.Load()
 		out.Pools = append(out.Pools,
-			control.Pool{Name: "Native-Transport-Requests", Active: int64(l.Active), ActiveMax: int64(l.ActiveMax), Pending: int64(l.Queued),
+			control.Pool{Name: "Native-Transport-Requests", Active: int64(l.Active), ActiveMax: int64(l.ActiveMax),
+				Pending:   int64(l.Queued),
 				Completed: l.Completed, Refused: l.Refused},
-			control.Pool{Name: "Native-Transport-Connections", Active: int64(l.Connections), ActiveMax: int64(l.ConnectionsMax)},
+			control.Pool{Name: "Native-Transport-Connections", Active: int64(l.Connections),
+				ActiveMax: int64(l.ConnectionsMax)},
 			control.Pool{Name: "Native-Transport-Bytes", Active: l.Bytes, ActiveMax: l.BytesMax})
 	}
 	f, stats, m := n.coordinator.Load(), n.coordinatorStats(), n.engine.Metrics()
@@ -208,13 +215,16 @@ func (n *Node) opCompactions(context.Context, control.None, control.Report) (con
 		return control.Compactions{}, &control.Error{Code: control.Failed, Message: "the storage engine has failed"}
 	}
 	out := control.Compactions{InProgress: p.Compact.NumInProgress, InProgressBytes: p.Compact.InProgressBytes,
-		Debt: int64(p.Compact.EstimatedDebt), Completed: p.Compact.Count, Cancelled: p.Compact.CancelledCount, Failed: p.Compact.FailedCount,
+		Debt: int64(p.Compact.EstimatedDebt), Completed: p.Compact.Count, Cancelled: p.Compact.CancelledCount,
+		Failed:  p.Compact.FailedCount,
 		Flushes: p.Flush.Count, Stalls: m.Stalls, Pauses: m.Pauses, SlowSyncs: m.SlowSyncs,
-		LongestPauseMillis: m.LongestPause.Milliseconds(), LongestSyncMillis: m.LongestSync.Milliseconds(), MemTables: p.MemTable.Count, MemTableBytes: int64(p.MemTable.Size),
+		LongestPauseMillis: m.LongestPause.Milliseconds(), LongestSyncMillis: m.LongestSync.Milliseconds(),
+		MemTables: p.MemTable.Count, MemTableBytes: int64(p.MemTable.Size),
 		LogBytes: int64(p.WAL.Size), Swept: m.Swept, Purged: m.Purged, Builds: n.runningBuilds()}
 	for i, l := range p.Levels {
 		out.BytesCompacted += int64(l.TableBytesCompacted)
-		out.Levels = append(out.Levels, control.Level{Level: i, Files: l.TablesCount, Bytes: int64(l.TablesSize), Score: l.Score,
+		out.Levels = append(out.Levels, control.Level{Level: i, Files: l.TablesCount, Bytes: int64(l.TablesSize),
+			Score:     l.Score,
 			Sublevels: int(l.Sublevels)})
 	}
 	return out, nil
@@ -251,8 +261,10 @@ func (n *Node) opClients(context.Context, control.None, control.Report) (control
 		return out, nil
 	}
 	for _, c := range s.Clients() {
-		out.Clients = append(out.Clients, control.Connection{Address: c.Address.String(), Stage: c.Stage, User: cmp.Or(c.User, "anonymous"),
-			Keyspace: c.Keyspace, Version: c.ProtocolVersion, Driver: strings.TrimSpace(c.DriverName + " " + c.DriverVersion),
+		out.Clients = append(out.Clients, control.Connection{Address: c.Address.String(), Stage: c.Stage,
+			User:     cmp.Or(c.User, "anonymous"),
+			Keyspace: c.Keyspace, Version: c.ProtocolVersion,
+			Driver:   strings.TrimSpace(c.DriverName + " " + c.DriverVersion),
 			Requests: c.Requests, TLS: c.TLS})
 	}
 	slices.SortFunc(out.Clients, func(a, b control.Connection) int { return strings.Compare(a.Address, b.Address) })
@@ -262,5 +274,6 @@ func (n *Node) opClients(context.Context, control.None, control.Report) (control
 // percentiles summarizes a histogram for an operator.
 func percentiles(h *histogram.Histogram) control.Percentiles {
 	p := h.Percentiles()
-	return control.Percentiles{Count: p.Count, P50: p.P50, P75: p.P75, P95: p.P95, P98: p.P98, P99: p.P99, Min: p.Min, Max: p.Max}
+	return control.Percentiles{Count: p.Count, P50: p.P50, P75: p.P75, P95: p.P95, P98: p.P98, P99: p.P99, Min: p.Min,
+		Max: p.Max}
 }

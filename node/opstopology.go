@@ -22,7 +22,8 @@ func (n *Node) opChanges(context.Context, control.None, control.Report) (control
 	t := n.cluster.Metadata().Topology
 	out := control.Changes{Operations: []control.Change{}}
 	for _, o := range t.Operations() {
-		c := control.Change{ID: o.ID, Kind: o.Kind.String(), Phase: o.Phase.String(), Gaining: len(o.Gaining), Streamed: len(o.Streamed), Waits: n.cluster.Waits(o.ID)}
+		c := control.Change{ID: o.ID, Kind: o.Kind.String(), Phase: o.Phase.String(), Gaining: len(o.Gaining),
+			Streamed: len(o.Streamed), Waits: n.cluster.Waits(o.ID)}
 		if m := t.Node(o.Node); m != nil {
 			c.Node = n.member(m)
 		}
@@ -33,7 +34,8 @@ func (n *Node) opChanges(context.Context, control.None, control.Report) (control
 
 // opDecommission streams this node's data to the other nodes and leaves the ring. When it returns without an error, the
 // node serves no clients and may be stopped.
-func (n *Node) opDecommission(ctx context.Context, a control.ForceArgs, report control.Report) (out control.Departure, err error) {
+func (n *Node) opDecommission(ctx context.Context, a control.ForceArgs, report control.Report) (out control.Departure,
+	err error) {
 	id, err := n.cluster.Decommission(ctx, a.Force)
 	if err := n.follow(ctx, id, err, report); err != nil {
 		return out, err
@@ -47,7 +49,8 @@ func (n *Node) opDecommission(ctx context.Context, a control.ForceArgs, report c
 }
 
 // opRemoveNode removes a dead node.
-func (n *Node) opRemoveNode(ctx context.Context, a control.NodeArgs, report control.Report) (out control.Removal, err error) {
+func (n *Node) opRemoveNode(ctx context.Context, a control.NodeArgs, report control.Report) (out control.Removal,
+	err error) {
 	m := n.findMember(a.Node)
 	if m == nil {
 		return out, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("node %s does not exist", a.Node)}
@@ -62,7 +65,8 @@ func (n *Node) opRemoveNode(ctx context.Context, a control.NodeArgs, report cont
 	}
 	for _, s := range now.MissingFrom(id) {
 		if at := now.Topology.Node(s.Node); at != nil {
-			out.Missing = append(out.Missing, control.Missing{Node: at.Internode.String(), Keyspace: s.Keyspace, Ranges: s.Ranges})
+			out.Missing = append(out.Missing, control.Missing{Node: at.Internode.String(), Keyspace: s.Keyspace,
+				Ranges: s.Ranges})
 		}
 	}
 	return out, nil
@@ -84,7 +88,8 @@ func (n *Node) opMove(ctx context.Context, a control.MoveArgs, report control.Re
 	self := n.cluster.Metadata().Topology.Node(n.cluster.Self())
 	if self != nil && len(a.Tokens) > 0 && len(a.Tokens) < len(self.Tokens) && !a.Force {
 		return none, &control.Error{Code: control.Refused, Message: fmt.Sprintf(
-			"the node has %d tokens and would have %d, which shrinks its share of the ring. Use --force if this is intended, or omit the tokens for an even share",
+			"the node has %d tokens and would have %d, which shrinks its share of the ring. Use --force if this is "+
+				"intended, or omit the tokens for an even share",
 			len(self.Tokens), len(a.Tokens))}
 	}
 	var tokens []ring.Token
@@ -96,7 +101,8 @@ func (n *Node) opMove(ctx context.Context, a control.MoveArgs, report control.Re
 		return none, err
 	}
 	// Without tokens in the arguments, the allocated tokens may be the current ones of the node.
-	if now := n.cluster.Metadata().Topology.Node(n.cluster.Self()); now != nil && len(tokens) > 0 && !sameTokens(now.Tokens, tokens) {
+	if now := n.cluster.Metadata().Topology.Node(n.cluster.Self()); now != nil && len(tokens) > 0 &&
+		!sameTokens(now.Tokens, tokens) {
 		return none, aborted(id)
 	}
 	return none, nil
@@ -110,16 +116,19 @@ func sameTokens(a, b []ring.Token) bool {
 
 // aborted returns the error of an operation that another command has aborted.
 func aborted(operation uint64) error {
-	return &control.Error{Code: control.Failed, Message: fmt.Sprintf("operation %d was aborted: the ring is unchanged", operation)}
+	return &control.Error{Code: control.Failed, Message: fmt.Sprintf("operation %d was aborted: the ring is unchanged",
+		operation)}
 }
 
-// opAbort aborts an operation. If that ends the join of this node, the other nodes stop communicating with it, and it may
-// not receive the decision. The node then answers after it has detected that it is not a member.
-func (n *Node) opAbort(ctx context.Context, a control.AbortArgs, report control.Report) (out control.Departure, err error) {
+// opAbort aborts an operation. If that ends the join of this node, the other nodes stop communicating with it, and it
+// may not receive the decision. The node then answers after it has detected that it is not a member.
+func (n *Node) opAbort(ctx context.Context, a control.AbortArgs, report control.Report) (out control.Departure,
+	err error) {
 	if a.Operation == 0 {
 		all := n.cluster.Metadata().Topology.Operations()
 		if len(all) != 1 {
-			return out, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("%d operations are in progress: specify the ID of one", len(all))}
+			return out, &control.Error{Code: control.Invalid,
+				Message: fmt.Sprintf("%d operations are in progress: specify the ID of one", len(all))}
 		}
 		a.Operation = all[0].ID
 	}
@@ -138,9 +147,10 @@ func (n *Node) opAbort(ctx context.Context, a control.AbortArgs, report control.
 	return out, nil
 }
 
-// opCleanup drops the data of ranges that this node does not replicate any more, as a job. It applies the same rule as the
-// automatic cleanup after ring changes.
-func (n *Node) opCleanup(ctx context.Context, a control.TablesArgs, report control.Report) (none control.None, err error) {
+// opCleanup drops the data of ranges that this node does not replicate any more, as a job. It applies the same rule as
+// the automatic cleanup after ring changes.
+func (n *Node) opCleanup(ctx context.Context, a control.TablesArgs, report control.Report) (none control.None,
+	err error) {
 	if _, err := n.tablesOf(a); err != nil {
 		return none, err
 	}
@@ -162,7 +172,8 @@ func (n *Node) cleanupWork(a control.TablesArgs) jobWork {
 		}
 		done := make(chan error, 1)
 		j.Progress(0, 0, "asking the replicas of the ranges")
-		cancel := n.parts.Drops.Cleanup(a.Keyspace, ids, func(done, all int) { j.Progress(int64(done), int64(all), "dropping ranges") },
+		cancel := n.parts.Drops.Cleanup(a.Keyspace, ids,
+			func(done, all int) { j.Progress(int64(done), int64(all), "dropping ranges") },
 			func(err error) { done <- err })
 		select {
 		case err = <-done:
@@ -175,7 +186,8 @@ func (n *Node) cleanupWork(a control.TablesArgs) jobWork {
 }
 
 // opRebuild streams this node's data from the other replicas, as a job.
-func (n *Node) opRebuild(ctx context.Context, a control.RebuildArgs, report control.Report) (none control.None, err error) {
+func (n *Node) opRebuild(ctx context.Context, a control.RebuildArgs, report control.Report) (none control.None,
+	err error) {
 	m := n.cluster.Metadata()
 	if _, err := n.tablesOf(control.TablesArgs{Keyspace: a.Keyspace}); err != nil {
 		return none, err
@@ -216,8 +228,8 @@ func (n *Node) rebuildWork(a control.RebuildArgs) jobWork {
 	}
 }
 
-// follow waits until an operation is completed or aborted, and reports its progress: the number of nodes that have received
-// their data.
+// follow waits until an operation is completed or aborted, and reports its progress: the number of nodes that have
+// received their data.
 func (n *Node) follow(ctx context.Context, operation uint64, err error, report control.Report) error {
 	if err != nil {
 		return refusal(err)
@@ -239,7 +251,8 @@ func (n *Node) follow(ctx context.Context, operation uint64, err error, report c
 				if w := n.cluster.Waits(operation); w != "" {
 					what += "; waiting for " + w
 				}
-				report(control.Progress{Done: int64(len(o.Streamed)), Total: int64(len(o.Gaining)), What: what, Job: ringJobID(operation)})
+				report(control.Progress{Done: int64(len(o.Streamed)), Total: int64(len(o.Gaining)), What: what,
+					Job: ringJobID(operation)})
 			}
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"cqld/row"
 )
 
-// A panic on any path ends only its request: it is counted once and logged once with its stack, no lock remains held, and
-// other requests continue.
+// A panic on any path ends only its request: it is counted once and logged once with its stack, no lock remains held,
+// and other requests continue.
 func TestPanicEndsOnlyItsRequestOnEveryPath(t *testing.T) {
 	r := openNodes(t, 66, 2, func(o *config.Options) { o.ReadTimeout, o.WriteTimeout = 10*time.Second, 10*time.Second })
 	c, bystander := r.connect(0), r.connect(0)
@@ -23,10 +23,12 @@ func TestPanicEndsOnlyItsRequestOnEveryPath(t *testing.T) {
 	r.query(c, "CREATE TABLE alone.t (a int PRIMARY KEY, v int)")
 	r.query(c, "CREATE TABLE k.other (a int PRIMARY KEY, v int)")
 	tables := r.tables(0)
-	if status, err := r.ask(tables, client.Request{Method: "POST", Path: "/Tables", Body: []byte(`{"TableName":"races"}`)}); status != 201 {
+	if status, err := r.ask(tables, client.Request{Method: "POST", Path: "/Tables",
+		Body: []byte(`{"TableName":"races"}`)}); status != 201 {
 		t.Fatalf("create a table: %d, %v", status, err)
 	}
-	if status, err := r.ask(tables, client.Request{Method: "PUT", Path: client.EntityPath("races", "p", "r"), Body: []byte(`{}`)}); status != 204 {
+	if status, err := r.ask(tables, client.Request{Method: "PUT", Path: client.EntityPath("races", "p", "r"),
+		Body: []byte(`{}`)}); status != 204 {
 		t.Fatalf("insert an entity: %d, %v", status, err)
 	}
 	kt, alone, races := r.storage("k", "t"), r.storage("alone", "t"), r.storage("devstoreaccount1", "races")
@@ -63,13 +65,24 @@ func TestPanicEndsOnlyItsRequestOnEveryPath(t *testing.T) {
 		request     func() error // must fail
 		after       string       // on the same partition, without the fault
 	}{
-		{"a condition that two nodes vote on", "condition", func() { r.faults[0].table, r.faults[0].cas = kt, func() { boom("a condition that two nodes vote on") } },
+		{"a condition that two nodes vote on", "condition",
+			func() { r.faults[0].table, r.faults[0].cas = kt, func() { boom("a condition that two nodes vote on") } },
 			fails("INSERT INTO k.t (a, v) VALUES (1, 2) IF NOT EXISTS"), "UPDATE k.t SET v = 3 WHERE a = 1 IF v = 1"},
-		{"a condition of one voter", "condition", func() { r.faults[0].table, r.faults[0].cas = alone, func() { boom("a condition of one voter") } },
-			fails("INSERT INTO alone.t (a, v) VALUES (1, 2) IF NOT EXISTS"), "INSERT INTO alone.t (a, v) VALUES (1, 2) IF NOT EXISTS"},
-		{"a read of this replica", "replica read", func() { r.faults[0].table, r.faults[0].read = alone, read("a read of this replica") },
+		{"a condition of one voter", "condition", func() {
+			r.faults[0].table, r.faults[0].cas = alone,
+				func() { boom("a condition of one voter") }
+		},
+			fails("INSERT INTO alone.t (a, v) VALUES (1, 2) IF NOT EXISTS"),
+			"INSERT INTO alone.t (a, v) VALUES (1, 2) IF NOT EXISTS"},
+		{"a read of this replica", "replica read", func() {
+			r.faults[0].table, r.faults[0].read = alone,
+				read("a read of this replica")
+		},
 			fails("SELECT * FROM alone.t"), "SELECT * FROM alone.t"},
-		{"a read of another replica", "replica read", func() { r.faults[1].table, r.faults[1].read = alone, read("a read of another replica") },
+		{"a read of another replica", "replica read", func() {
+			r.faults[1].table, r.faults[1].read = alone,
+				read("a read of another replica")
+		},
 			fails("SELECT * FROM alone.t"), "SELECT * FROM alone.t"},
 		{"the read of a conditional change's acceptor", "replica read", func() {
 			r.faults[1].table, r.faults[1].read = kt, onceOnly(read("the read of a conditional change's acceptor"))
@@ -77,9 +90,15 @@ func TestPanicEndsOnlyItsRequestOnEveryPath(t *testing.T) {
 			fails("UPDATE k.t SET v = 5 WHERE a = 2 IF v = 2"), "UPDATE k.t SET v = 5 WHERE a = 2 IF v = 2"},
 		{"a virtual table", "CQL request", func() { r.faults[0].virtual = func() { boom("a virtual table") } },
 			fails("SELECT * FROM system_views.settings"), "SELECT * FROM system_views.settings"},
-		{"what follows a write", "answer to a write", func() { r.faults[0].table, r.faults[0].applied = kt, func() { boom("what follows a write") } },
+		{"what follows a write", "answer to a write", func() {
+			r.faults[0].table, r.faults[0].applied = kt,
+				func() { boom("what follows a write") }
+		},
 			works("INSERT INTO k.t (a, v) VALUES (3, 4)"), "INSERT INTO k.t (a, v) VALUES (3, 4)"},
-		{"a Tables query", "replica read", func() { r.faults[0].table, r.faults[0].read = races, onceOnly(read("a Tables query")) },
+		{"a Tables query", "replica read", func() {
+			r.faults[0].table, r.faults[0].read = races,
+				onceOnly(read("a Tables query"))
+		},
 			failed(client.Request{Method: "GET", Path: "/races()", Query: "$filter=a%20eq%201"}), "SELECT * FROM k.t"},
 		{"a timer", "timer", func() { r.nodes[0].clock.After(0, func() { boom("a timer") }) },
 			works("SELECT * FROM k.t"), "SELECT * FROM k.t"},

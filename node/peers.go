@@ -2,12 +2,12 @@ package node
 
 import "time"
 
-// peersWait bounds how long a starting node waits for the other nodes before it accepts clients. Live nodes are detected
-// within some tens of milliseconds; dead nodes do not justify a longer delay.
+// peersWait bounds how long a starting node waits for the other nodes before it accepts clients. Live nodes are
+// detected within some tens of milliseconds; dead nodes do not justify a longer delay.
 const peersWait = 2 * time.Second
 
-// awaitPeers returns when this node considers all others alive, or after peersWait. A node that accepted clients earlier
-// would report live replicas as unavailable.
+// awaitPeers returns when this node considers all others alive, or after peersWait. A node that accepted clients
+// earlier would report live replicas as unavailable.
 func (n *Node) awaitPeers() {
 	limit := time.NewTimer(peersWait)
 	defer limit.Stop()

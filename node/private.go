@@ -13,8 +13,8 @@ import (
 // privateMode is the mode of directories that contain data: only root and the user that runs the node can enter them.
 const privateMode = 0o700
 
-// makeDurable makes sure that dir exists, also after a power failure: it syncs the directories that hold dir and its new
-// ancestors. Without that, a power failure could remove dir with all files in it, although the files were synced.
+// makeDurable makes sure that dir exists, also after a power failure: it syncs the directories that hold dir and its
+// new ancestors. Without that, a power failure could remove dir with all files in it, although the files were synced.
 func makeDurable(fs vfs.FS, dir string) error {
 	var parents []string
 	for d := dir; ; {
@@ -53,8 +53,9 @@ func syncDir(fs vfs.FS, dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// makePrivate ensures that dir exists and that other users of this machine cannot enter it. If an earlier version created
-// the directory with access for all users, makePrivate removes their access, which protects everything below it.
+// makePrivate ensures that dir exists and that other users of this machine cannot enter it. If an earlier version
+// created the directory with access for all users, makePrivate removes their access, which protects everything below
+// it.
 func makePrivate(dir string, log *slog.Logger) error {
 	if err := makeDurable(vfs.Default, dir); err != nil {
 		return fmt.Errorf("node: make data directory: %w", err)
@@ -67,9 +68,11 @@ func makePrivate(dir string, log *slog.Logger) error {
 		return nil
 	}
 	if err := os.Chmod(dir, privateMode); err != nil {
-		log.Warn("data directory is accessible to other users", "directory", dir, "mode", info.Mode().Perm().String(), "err", err)
+		log.Warn("data directory is accessible to other users", "directory", dir, "mode", info.Mode().Perm().String(),
+			"err", err)
 		return nil
 	}
-	log.Warn("removed other users' access to the data directory", "directory", dir, "mode before", info.Mode().Perm().String())
+	log.Warn("removed other users' access to the data directory", "directory", dir, "mode before",
+		info.Mode().Perm().String())
 	return nil
 }

@@ -35,8 +35,8 @@ func TestTheDataDirectoryIsPrivate(t *testing.T) {
 	}
 }
 
-// TestDirectoriesSurviveAPowerFailure creates directories whose ancestors exist or do not exist, and drops everything that
-// was not synced.
+// TestDirectoriesSurviveAPowerFailure creates directories whose ancestors exist or do not exist, and drops everything
+// that was not synced.
 func TestDirectoriesSurviveAPowerFailure(t *testing.T) {
 	for _, dir := range []string{"data", "a/data", "a/b/c/data", "/data", "/a/b/data"} {
 		disk := vfs.NewCrashableMem()
@@ -58,8 +58,8 @@ func TestDirectoriesSurviveAPowerFailure(t *testing.T) {
 	}
 }
 
-// TestFirstStartSurvivesAPowerFailure crashes a node after its first start. It must remain the same node: one that has lost
-// its directories would create a new cluster.
+// TestFirstStartSurvivesAPowerFailure crashes a node after its first start. It must remain the same node: one that has
+// lost its directories would create a new cluster.
 func TestFirstStartSurvivesAPowerFailure(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	open := func(disk vfs.FS) *Node {

@@ -13,7 +13,8 @@ import (
 // queryPrefix precedes the number of a request in system_views.queries, as in Cassandra.
 const queryPrefix = "Native-Transport-Requests-"
 
-// shownQueries returns the requests of CQL clients that this node is executing. It is first called by one of them, so the server exists.
+// shownQueries returns the requests of CQL clients that this node is executing. It is first called by one of them, so
+// the server exists.
 func (n *Node) shownQueries() []system.Query {
 	s := n.server.Load()
 	if s == nil {
@@ -31,7 +32,8 @@ func (n *Node) shownQueries() []system.Query {
 	}
 	var out []system.Query
 	for _, q := range s.InProgress(textOf) {
-		out = append(out, system.Query{ThreadID: queryPrefix + strconv.FormatUint(q.ID, 10), Queued: q.Queued, Running: q.Running, Task: q.Task})
+		out = append(out, system.Query{ThreadID: queryPrefix + strconv.FormatUint(q.ID, 10), Queued: q.Queued,
+			Running: q.Running, Task: q.Task})
 	}
 	return out
 }
@@ -44,7 +46,8 @@ func (n *Node) opKillQuery(_ context.Context, a control.QueryArgs, _ control.Rep
 			Message: fmt.Sprintf("%q is not the thread_id of a query in system_views.queries, nor its number", a.ID)}
 	}
 	if s := n.server.Load(); s == nil || !s.Kill(id) {
-		return control.None{}, &control.Error{Code: control.Refused, Message: fmt.Sprintf("Query %d is not in progress on this node", id)}
+		return control.None{}, &control.Error{Code: control.Refused,
+			Message: fmt.Sprintf("Query %d is not in progress on this node", id)}
 	}
 	return control.None{}, nil
 }

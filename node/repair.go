@@ -19,7 +19,8 @@ import (
 )
 
 // opRepair makes the replicas of tables equal, as a job.
-func (n *Node) opRepair(ctx context.Context, a control.RepairArgs, report control.Report) (control.RepairResult, error) {
+func (n *Node) opRepair(ctx context.Context, a control.RepairArgs, report control.Report) (control.RepairResult,
+	error) {
 	plan, err := n.repairPlan(&a)
 	if err != nil {
 		return control.RepairResult{}, err
@@ -36,9 +37,9 @@ func (n *Node) opRepair(ctx context.Context, a control.RepairArgs, report contro
 	return control.RepairResult(<-result), nil
 }
 
-// repairWork returns the work of a repair. Before the repair, corrupt files are taken out of service, so that their data is
-// streamed from the other replicas; a restricted repair leaves these ranges lost. result, which may be nil, receives
-// the figures of a successful repair.
+// repairWork returns the work of a repair. Before the repair, corrupt files are taken out of service, so that their
+// data is streamed from the other replicas; a restricted repair leaves these ranges lost. result, which may be nil,
+// receives the figures of a successful repair.
 func (n *Node) repairWork(a control.RepairArgs, result chan<- repair.Summary) jobWork {
 	return func(ctx context.Context, j *jobs.Job) error {
 		lost, err := n.engine.Quarantine()
@@ -46,7 +47,8 @@ func (n *Node) repairWork(a control.RepairArgs, result chan<- repair.Summary) jo
 			return err
 		}
 		for _, l := range lost {
-			n.log.Warn("corrupt file removed", "table", n.schema().NameOf(l.Table), "tokens", l.Tokens.String(), "file", l.Path)
+			n.log.Warn("corrupt file removed", "table", n.schema().NameOf(l.Table), "tokens", l.Tokens.String(),
+				"file", l.Path)
 		}
 		plan, err := n.repairPlan(&a)
 		if err != nil {
@@ -64,14 +66,16 @@ func (n *Node) repairWork(a control.RepairArgs, result chan<- repair.Summary) jo
 		for _, l := range n.engine.Lost() {
 			if !a.Restricted() && n.schema().TableByStorage(l.Table) != nil {
 				return &control.Error{Code: control.Failed, Message: fmt.Sprintf(
-					"tokens %v of table %s were lost in %s and are not repaired yet: repair again when all their replicas are up", l.Tokens, n.schema().NameOf(l.Table), l.Path)}
+					"tokens %v of table %s were lost in %s and are not repaired yet: repair again when all their "+
+						"replicas are up", l.Tokens, n.schema().NameOf(l.Table), l.Path)}
 			}
 		}
 		s, err := n.jobs.Get(j.ID())
 		if err != nil {
 			return err
 		}
-		j.Progress(s.Total, s.Total, fmt.Sprintf("%d ranges compared, %d parts were different, %d rows sent, %d ranges skipped",
+		j.Progress(s.Total, s.Total, fmt.Sprintf("%d ranges compared, %d parts were different, %d rows sent, %d "+
+			"ranges skipped",
 			sum.Ranges, sum.Different, sum.Rows, sum.Skipped+sum.Moving))
 		if result != nil {
 			result <- sum
@@ -111,7 +115,8 @@ func (n *Node) repairScope(a *control.RepairArgs) (s repair.Scope, err error) {
 	}
 	switch {
 	case chosen > 1:
-		return s, &control.Error{Code: control.Invalid, Message: "--in-local-dc, --in-dc and --in-hosts cannot be combined"}
+		return s, &control.Error{Code: control.Invalid,
+			Message: "--in-local-dc, --in-dc and --in-hosts cannot be combined"}
 	case chosen > 0 && a.Corrupted:
 		return s, &control.Error{Code: control.Invalid,
 			Message: "--corrupted needs all replicas, and cannot be combined with --in-local-dc, --in-dc or --in-hosts"}
@@ -187,8 +192,8 @@ func (n *Node) repairTables(ctx context.Context, j *jobs.Job, plan repair.Plan) 
 	return o.sum, o.err
 }
 
-// fetchLost restores what was lost of this node's local tables. The Paxos promises are streamed from all other members: at
-// least one of them has any state that a quorum has. Other local data has no replicas and cannot be restored.
+// fetchLost restores what was lost of this node's local tables. The Paxos promises are streamed from all other members:
+// at least one of them has any state that a quorum has. Other local data has no replicas and cannot be restored.
 func (n *Node) fetchLost(ctx context.Context, j *jobs.Job) error {
 	for _, l := range n.engine.Lost() {
 		t := n.schema().TableByStorage(l.Table)
@@ -224,8 +229,8 @@ func (n *Node) liftForeign(t *schema.Table, l *storage.LostRange) error {
 	return nil
 }
 
-// fetchFromAll streams the states of a lost range from all other replicas, for each keyspace in the ranges that this node
-// replicates.
+// fetchFromAll streams the states of a lost range from all other replicas, for each keyspace in the ranges that this
+// node replicates.
 func (n *Node) fetchFromAll(ctx context.Context, l *storage.LostRange) error {
 	m := n.cluster.Metadata()
 	for _, name := range m.Schema.KeyspaceNames() {
@@ -243,7 +248,8 @@ func (n *Node) fetchFromAll(ctx context.Context, l *storage.LostRange) error {
 				}
 				if err := n.fetchStates(ctx, rebalance.Session{
 					ID:    fmt.Sprintf("lost %d %v %d %d %s", l.Table, piece.Range, l.Since, member.ID, name),
-					Epoch: m.Topology.Epoch(), Table: l.Table, Range: piece.Range, Source: member.ID, Keyspaces: []string{name}, Restore: true,
+					Epoch: m.Topology.Epoch(), Table: l.Table, Range: piece.Range, Source: member.ID,
+					Keyspaces: []string{name}, Restore: true,
 				}); err != nil {
 					return err
 				}
@@ -276,7 +282,8 @@ const fetchLostTimeout = 10 * time.Minute
 func (n *Node) netStreams() []control.Stream {
 	out := []control.Stream{}
 	for _, p := range n.streams.Sessions() {
-		s := control.Stream{What: fmt.Sprintf("%s, %v: %s", n.schema().NameOf(p.Table), p.Range, p.State), Done: p.Bytes, Total: p.Total}
+		s := control.Stream{What: fmt.Sprintf("%s, %v: %s", n.schema().NameOf(p.Table), p.Range, p.State),
+			Done: p.Bytes, Total: p.Total}
 		if m := n.cluster.Metadata().Topology.Node(p.Source); m != nil {
 			s.Peer = m.Internode.Addr().String()
 		}
@@ -284,8 +291,9 @@ func (n *Node) netStreams() []control.Stream {
 	}
 	topology := n.cluster.Metadata().Topology
 	for x, sent := range n.streams.Sent() {
-		out = append(out, control.Stream{Peer: topology.NameOf(x.Peer), Sending: true, Done: sent.Bytes, Total: sent.Total,
-			What: fmt.Sprintf("%s, %v", n.schema().NameOf(x.Table), x.Range)})
+		out = append(out, control.Stream{Peer: topology.NameOf(x.Peer), Sending: true, Done: sent.Bytes,
+			Total: sent.Total,
+			What:  fmt.Sprintf("%s, %v", n.schema().NameOf(x.Table), x.Range)})
 	}
 	slices.SortFunc(out, func(a, b control.Stream) int {
 		return cmp.Or(strings.Compare(a.Peer, b.Peer), strings.Compare(a.What, b.What))

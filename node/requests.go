@@ -32,12 +32,13 @@ const (
 
 // String returns the name of the operation in metrics.
 func (o tablesOperation) String() string {
-	return [tablesOperations]string{"other", "service", "list_tables", "create_table", "delete_table", "policies", "query", "insert", "get",
+	return [tablesOperations]string{"other", "service", "list_tables", "create_table", "delete_table", "policies",
+		"query", "insert", "get",
 		"replace", "merge", "delete", "delete_many", "count", "transaction"}[o]
 }
 
-// operationOf also classifies methods that the resource does not support: clients choose the method, and must not control
-// the number of metrics.
+// operationOf also classifies methods that the resource does not support: clients choose the method, and must not
+// control the number of metrics.
 func operationOf(a azuretables.Answer) tablesOperation {
 	switch a.Resource {
 	case odata.ServiceRoot:

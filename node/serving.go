@@ -16,20 +16,25 @@ func (n *Node) clockRefusal() error {
 	if !tooFar {
 		return nil
 	}
-	return &query.NotServing{Msg: fmt.Sprintf("this node's clock is %v ahead of the other nodes", ahead.Round(time.Millisecond))}
+	return &query.NotServing{Msg: fmt.Sprintf("this node's clock is %v ahead of the other nodes",
+		ahead.Round(time.Millisecond))}
 }
 
-// openExecutors opens the request executor of each protocol. While the node must not serve, each of them refuses requests
-// with an error of its own protocol.
+// openExecutors opens the request executor of each protocol. While the node must not serve, each of them refuses
+// requests with an error of its own protocol.
 func (n *Node) openExecutors() {
 	var proposer request.Proposer = n.parts.Proposer
 	if f := n.faults.proposer; f != nil {
 		proposer = f(proposer)
 	}
 	proposer = view.Serial{Proposer: proposer, Reader: n.parts.Views}
-	n.executors.cql = request.New(request.Options{Coordinator: n.parts.Views, Lister: n.parts.Lister, Searcher: n.parts.Searcher, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: proposer, Clock: n.clock,
+	n.executors.cql = request.New(request.Options{Coordinator: n.parts.Views, Lister: n.parts.Lister,
+		Searcher: n.parts.Searcher, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: proposer,
+		Clock:      n.clock,
 		Authorizer: n.clientAuthorizer(), Refuse: n.clockRefusal, Tables: n.measured.coordinated})
-	n.executors.tables = request.New(request.Options{Coordinator: n.coordinator, Lister: n.parts.Lister, Searcher: n.parts.Searcher, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: n.parts.Proposer, Clock: n.clock,
+	n.executors.tables = request.New(request.Options{Coordinator: n.coordinator, Lister: n.parts.Lister,
+		Searcher: n.parts.Searcher, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: n.parts.Proposer,
+		Clock:      n.clock,
 		Authorizer: n.clientAuthorizer(), Refuse: n.tablesRefusal, Tables: n.measured.coordinated})
 }
 

@@ -10,7 +10,8 @@ import (
 
 // shownFigures returns the measurements of this node for system_views.
 func (n *Node) shownFigures() system.Figures {
-	return system.Figures{Caches: n.shownCaches, Hints: n.shownHints, Pools: n.shownPools, Queries: n.shownQueries, Tables: n.shownTables,
+	return system.Figures{Caches: n.shownCaches, Hints: n.shownHints, Pools: n.shownPools, Queries: n.shownQueries,
+		Tables:   n.shownTables,
 		Prepared: n.shownPrepared, Statements: n.shownStatements, Snapshots: n.shownSnapshots}
 }
 
@@ -20,7 +21,8 @@ func (n *Node) shownCaches() []system.Cache {
 		return nil
 	}
 	c := &p.BlockCache
-	return []system.Cache{{Name: "blocks", Entries: c.Count, Bytes: c.Size, Max: n.opts.CacheBytes, Requests: c.Hits + c.Misses, Hits: c.Hits}}
+	return []system.Cache{{Name: "blocks", Entries: c.Count, Bytes: c.Size, Max: n.opts.CacheBytes, Requests: c.Hits +
+		c.Misses, Hits: c.Hits}}
 }
 
 func (n *Node) shownHints() []system.PendingHints {
@@ -30,7 +32,8 @@ func (n *Node) shownHints() []system.PendingHints {
 		if m.ID == n.cluster.Self() || records == 0 {
 			continue
 		}
-		out = append(out, system.PendingHints{Node: m, Address: m.Internode, Alive: n.cluster.Alive(m.ID), Records: records})
+		out = append(out, system.PendingHints{Node: m, Address: m.Internode, Alive: n.cluster.Alive(m.ID),
+			Records: records})
 	}
 	return out
 }
@@ -42,8 +45,9 @@ func (n *Node) shownPools() []system.Pool {
 	}
 	var out []system.Pool
 	for _, p := range pools.Pools {
-		out = append(out, system.Pool{Name: p.Name, Active: p.Active, ActiveMax: p.ActiveMax, Pending: p.Pending, Completed: p.Completed,
-			Refused: p.Refused})
+		out = append(out, system.Pool{Name: p.Name, Active: p.Active, ActiveMax: p.ActiveMax, Pending: p.Pending,
+			Completed: p.Completed,
+			Refused:   p.Refused})
 	}
 	return out
 }
@@ -62,9 +66,11 @@ func (n *Node) shownTables() []system.TableFigures {
 		}
 		shown := system.TableFigures{Keyspace: t.Keyspace, Table: t.Name, Bytes: size.Bytes}
 		if f := n.measured.lookUp(t.StorageID); f != nil {
-			shown.CoordinatorRead, shown.CoordinatorScan = f.coordinator.Read.Summary(now), f.coordinator.Scan.Summary(now)
+			shown.CoordinatorRead, shown.CoordinatorScan = f.coordinator.Read.Summary(now),
+				f.coordinator.Scan.Summary(now)
 			shown.CoordinatorWrite = f.coordinator.Write.Summary(now)
-			shown.LocalRead, shown.LocalScan, shown.LocalWrite = f.read.Summary(now), f.scan.Summary(now), f.write.Summary(now)
+			shown.LocalRead, shown.LocalScan, shown.LocalWrite = f.read.Summary(now), f.scan.Summary(now),
+				f.write.Summary(now)
 			shown.Rows, shown.Tombstones = f.rows.Percentiles(), f.tombstones.Percentiles()
 		}
 		out = append(out, shown)
@@ -72,7 +78,8 @@ func (n *Node) shownTables() []system.TableFigures {
 	return out
 }
 
-// shownPrepared returns the prepared statements. Like shownStatements it is first called by a request, so the processor exists.
+// shownPrepared returns the prepared statements. Like shownStatements it is first called by a request, so the processor
+// exists.
 func (n *Node) shownPrepared() []system.PreparedStatement {
 	var out []system.PreparedStatement
 	for _, p := range n.processor.PreparedStatements() {
@@ -83,6 +90,8 @@ func (n *Node) shownPrepared() []system.PreparedStatement {
 
 func (n *Node) shownStatements() system.StatementFigures {
 	s := n.processor.Stats()
-	return system.StatementFigures{Regular: s.RegularExecuted, Prepared: s.PreparedExecuted, PreparedCached: s.Prepared, Evicted: s.Evicted,
-		Logged: s.Batches[cql.BatchLogged], Unlogged: s.Batches[cql.BatchUnlogged], OfCounters: s.Batches[cql.BatchCounter]}
+	return system.StatementFigures{Regular: s.RegularExecuted, Prepared: s.PreparedExecuted,
+		PreparedCached: s.Prepared, Evicted: s.Evicted,
+		Logged: s.Batches[cql.BatchLogged], Unlogged: s.Batches[cql.BatchUnlogged],
+		OfCounters: s.Batches[cql.BatchCounter]}
 }

@@ -21,8 +21,8 @@ import (
 )
 
 // A snapshot is a directory DATA/snapshots/TAG. snapshot.json describes its content; data contains hard links to the
-// storage engine's files. While a snapshot is made, its directory has a name that begins with a dot, so an interrupted one
-// does not count.
+// storage engine's files. While a snapshot is made, its directory has a name that begins with a dot, so an interrupted
+// one does not count.
 const (
 	snapshotsDir = "snapshots"
 	snapshotFile = "snapshot.json"
@@ -55,20 +55,23 @@ func (n *Node) snapshotPath(name string) string {
 // tagPattern matches valid tags. A tag is the name of a directory.
 func tagPattern() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}$`) }
 
-func (n *Node) opSnapshot(_ context.Context, a control.SnapshotArgs, _ control.Report) (out control.Snapshot, err error) {
+func (n *Node) opSnapshot(_ context.Context, a control.SnapshotArgs, _ control.Report) (out control.Snapshot,
+	err error) {
 	now := time.Now().UTC()
 	if a.Tag == "" {
 		a.Tag = strconv.FormatInt(now.UnixMilli(), 10)
 	}
 	if !tagPattern().MatchString(a.Tag) {
-		return out, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("%q is not a valid snapshot name: use only letters, digits and _ . : -", a.Tag)}
+		return out, &control.Error{Code: control.Invalid,
+			Message: fmt.Sprintf("%q is not a valid snapshot name: use only letters, digits and _ . : -", a.Tag)}
 	}
 	n.snapshots.Lock()
 	defer n.snapshots.Unlock()
 	if _, err := os.Stat(n.snapshotPath(a.Tag)); err == nil {
 		return out, &control.Error{Code: control.Refused, Message: fmt.Sprintf("snapshot %s already exists", a.Tag)}
 	}
-	made := snapshotJSON{Tag: a.Tag, Created: now, Host: n.cluster.HostID().String(), Cluster: n.opts.ClusterName, Build: control.Build(),
+	made := snapshotJSON{Tag: a.Tag, Created: now, Host: n.cluster.HostID().String(), Cluster: n.opts.ClusterName,
+		Build: control.Build(),
 		Epoch: n.cluster.Metadata().Epoch}
 	var ids []schema.StorageID
 	for _, keyspace := range keyspacesOr(a.Keyspaces, "") {
@@ -89,20 +92,23 @@ func (n *Node) opSnapshot(_ context.Context, a control.SnapshotArgs, _ control.R
 	}
 	s, err := n.readSnapshot(a.Tag)
 	if s.Lacks = lacking(n.engine.Lost(), n.engine.Corruptions(), n.cluster.Metadata().Schema); len(s.Lacks) > 0 {
-		n.log.Warn("snapshot is incomplete: this node lost data that is not repaired yet", "tag", a.Tag, "lacks", s.Lacks)
+		n.log.Warn("snapshot is incomplete: this node lost data that is not repaired yet", "tag", a.Tag, "lacks",
+			s.Lacks)
 	}
 	return s, err
 }
 
-// lacking describes what a snapshot of this node cannot contain: ranges that were lost and not repaired yet, and detected
-// corrupt files that were not taken out of service yet. Corrupt blocks that have not been read are not detected.
+// lacking describes what a snapshot of this node cannot contain: ranges that were lost and not repaired yet, and
+// detected corrupt files that were not taken out of service yet. Corrupt blocks that have not been read are not
+// detected.
 func lacking(lost []storage.LostRange, corrupt []storage.CorruptionInfo, catalog *schema.Schema) (out []string) {
 	for _, x := range lost {
 		name := "a dropped table"
 		if t := catalog.TableByStorage(x.Table); t != nil {
 			name = t.Keyspace + "." + t.Name
 		}
-		out = append(out, fmt.Sprintf("%s, tokens %s: lost with %s, not repaired yet", name, x.Tokens, filepath.Base(x.Path)))
+		out = append(out, fmt.Sprintf("%s, tokens %s: lost with %s, not repaired yet", name, x.Tokens,
+			filepath.Base(x.Path)))
 	}
 	for _, c := range corrupt {
 		out = append(out, fmt.Sprintf("data of %s: the file is corrupt", filepath.Base(c.Path)))
@@ -223,8 +229,8 @@ func (n *Node) snapshotTags() (tags []string, err error) {
 	return tags, err
 }
 
-// shownSnapshots returns the tables of the snapshots for system_views. It has no sizes: the files of a snapshot contain several
-// tables. A snapshot that cannot be read is omitted; cqld ctl listsnapshots reports the error.
+// shownSnapshots returns the tables of the snapshots for system_views. It has no sizes: the files of a snapshot contain
+// several tables. A snapshot that cannot be read is omitted; cqld ctl listsnapshots reports the error.
 func (n *Node) shownSnapshots() []system.Snapshot {
 	n.snapshots.Lock()
 	defer n.snapshots.Unlock()

@@ -15,7 +15,8 @@ func TestSnapshotReportsMissingData(t *testing.T) {
 	catalog := schema.Initial()
 	table := catalog.Table("system", "paxos")
 	got := lacking(
-		[]storage.LostRange{{Table: table.StorageID, Tokens: ring.Range{Start: 1, End: 9}, Path: "/data/000012.sst"}, {Table: 1 << 20, Path: "/data/000013.sst"}},
+		[]storage.LostRange{{Table: table.StorageID, Tokens: ring.Range{Start: 1, End: 9}, Path: "/data/000012.sst"},
+			{Table: 1 << 20, Path: "/data/000013.sst"}},
 		[]storage.CorruptionInfo{{Path: "/data/000014.sst", Err: errors.New("checksum")}}, catalog)
 	want := []string{
 		"system.paxos, tokens (1, 9]: lost with 000012.sst, not repaired yet",

@@ -51,16 +51,18 @@ func (n *Node) createSuperuser(ctx context.Context) error {
 	}
 	n.log.Info("created the first superuser", "role", name)
 	if file != "" {
-		n.log.Warn("generated the superuser's password; change it with ALTER ROLE, then delete the file", "role", name, "file", file)
+		n.log.Warn("generated the superuser's password; change it with ALTER ROLE, then delete the file", "role", name,
+			"file", file)
 	}
 	return nil
 }
 
-// generatedPassword returns a password that is in a file of the data directory: one that an earlier attempt wrote, or a new
-// one.
+// generatedPassword returns a password that is in a file of the data directory: one that an earlier attempt wrote, or a
+// new one.
 func (n *Node) generatedPassword() (password, path string, err error) {
 	if n.opts.FS != vfs.Default {
-		return "", "", errors.New("node: the first superuser needs a password: the data directory is not one of this machine")
+		return "", "", errors.New("node: the first superuser needs a password: the data directory is not one of " +
+			"this machine")
 	}
 	path = filepath.Join(n.opts.DataDir, passwordFile)
 	if password, err = control.ReadPasswordFile(path); err == nil {

@@ -12,15 +12,16 @@ import (
 func (n *Node) systemTables() *system.Source {
 	return system.New(system.Options{
 		View: shownRing{n.parts.View}, ClusterName: n.opts.ClusterName, Generation: int32(n.clock.Now().Unix()),
-		Clients: n.clients, Estimate: n.estimates.shown, Settings: n.opts.Settings, Jobs: n.shownJobs, Roles: n.roles, Figures: n.shownFigures(), Builds: n.shownBuilds(),
+		Clients: n.clients, Estimate: n.estimates.shown, Settings: n.opts.Settings, Jobs: n.shownJobs, Roles: n.roles,
+		Figures: n.shownFigures(), Builds: n.shownBuilds(),
 	})
 }
 
 // shownRing is the cluster as clients see it.
 type shownRing struct{ assembly.View }
 
-// Topology implements system.View. After decommissioning, clients of this node keep seeing the last topology that contained
-// it.
+// Topology implements system.View. After decommissioning, clients of this node keep seeing the last topology that
+// contained it.
 func (v shownRing) Topology() *ring.Topology { return v.Cluster.LastRing() }
 
 // clients returns the open connections. It is first called by a connection, so the server exists.
@@ -32,7 +33,8 @@ func (n *Node) clients() []system.Client {
 	}
 	for _, c := range s.Clients() {
 		out = append(out, system.Client{Address: c.Address, User: c.User, Stage: strings.ToLower(c.Stage),
-			ProtocolVersion: c.ProtocolVersion, Options: c.Options, Keyspace: c.Keyspace, Requests: c.Requests, TLS: c.TLS})
+			ProtocolVersion: c.ProtocolVersion, Options: c.Options, Keyspace: c.Keyspace, Requests: c.Requests,
+			TLS: c.TLS})
 	}
 	return out
 }
@@ -42,8 +44,10 @@ func (n *Node) shownJobs() []system.Job {
 	var out []system.Job
 	for _, s := range n.listJobs() {
 		j := shownJob(&s)
-		out = append(out, system.Job{ID: j.ID, Kind: j.Kind, Target: j.Target, State: j.State, Phase: j.Phase, Error: j.Error, Done: j.Done,
-			Total: j.Total, Unit: j.Unit, Left: j.Left, Attempt: j.Attempt, Resumable: j.Resumable, Created: j.Created, Began: j.Began, Ended: j.Ended})
+		out = append(out, system.Job{ID: j.ID, Kind: j.Kind, Target: j.Target, State: j.State, Phase: j.Phase,
+			Error: j.Error, Done: j.Done,
+			Total: j.Total, Unit: j.Unit, Left: j.Left, Attempt: j.Attempt, Resumable: j.Resumable, Created: j.Created,
+			Began: j.Began, Ended: j.Ended})
 	}
 	return out
 }

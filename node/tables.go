@@ -26,14 +26,19 @@ func (n *Node) startTables() error {
 		Timeouts: entity.Timeouts{Read: n.opts.ReadTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout},
 	})
 	d, err := azuretables.New(azuretables.Options{
-		Service: store, Accounts: n.opts.TablesAccounts, Directory: n.roles, Development: n.opts.Development(), Admit: n.restrictions().Access, Clock: n.clock, Rand: realRand{}, Logger: n.log, Guard: n.guard, Memory: n.memory,
+		Service: store, Accounts: n.opts.TablesAccounts, Directory: n.roles, Development: n.opts.Development(),
+		Admit: n.restrictions().Access, Clock: n.clock, Rand: realRand{}, Logger: n.log, Guard: n.guard,
+		Memory:      n.memory,
 		Hosts:       n.opts.TablesHosts,
 		TLS:         n.certificates.server(n.tablesPolicy()),
 		TLSOptional: n.opts.ClientEncryption.Optional,
-		Limits: azuretables.Limits{ConnectionsMax: n.opts.TablesMaxConnections, ConnectionsPerAddressMax: n.opts.ClientLimits.TablesConnectionsPerAddress,
-			IdleTimeout: n.opts.ClientLimits.TablesIdleTimeout, Entity: limits, BodyBytesTotal: n.opts.Memory.Receiving()},
+		Limits: azuretables.Limits{ConnectionsMax: n.opts.TablesMaxConnections,
+			ConnectionsPerAddressMax: n.opts.ClientLimits.TablesConnectionsPerAddress,
+			IdleTimeout:              n.opts.ClientLimits.TablesIdleTimeout, Entity: limits,
+			BodyBytesTotal: n.opts.Memory.Receiving()},
 		Consistency:   n.opts.TablesConsistency,
-		AccountTarget: n.opts.TablesAccountTarget, PartitionTarget: n.opts.TablesPartitionTarget, Answered: n.tablesAnswered,
+		AccountTarget: n.opts.TablesAccountTarget, PartitionTarget: n.opts.TablesPartitionTarget,
+		Answered: n.tablesAnswered,
 	})
 	if err != nil {
 		return err
@@ -65,8 +70,8 @@ func (c tablesChanger) ProposeSchemaFor(ctx context.Context, by auth.Principal, 
 // AwaitSchema implements entity.Changer.
 func (c tablesChanger) AwaitSchema(ctx context.Context) error { return c.n.cluster.AwaitSchema(ctx) }
 
-// tablesPolicy returns the policy of TLS for clients of Azure Tables. They authenticate with keys of accounts, and their
-// SDKs have no certificates.
+// tablesPolicy returns the policy of TLS for clients of Azure Tables. They authenticate with keys of accounts, and
+// their SDKs have no certificates.
 func (n *Node) tablesPolicy() tlsconfig.Policy {
 	p := n.opts.ClientEncryption.Policy()
 	p.ClientAuth = tlsconfig.ClientAuthNone

@@ -28,26 +28,32 @@ func (n *Node) opTablesAccounts(_ context.Context, _ control.None, _ control.Rep
 	d := n.roles()
 	for _, name := range d.TablesAccounts() {
 		a, _ := d.TablesAccount(name)
-		out.Accounts = append(out.Accounts, control.TablesAccount{Name: name, Role: a.Role, Key1: a.Keys[0] != "", Key2: a.Keys[1] != "",
+		out.Accounts = append(out.Accounts, control.TablesAccount{Name: name, Role: a.Role, Key1: a.Keys[0] != "",
+			Key2:        a.Keys[1] != "",
 			Consistency: cmp.Or(a.Consistency, n.opts.TablesConsistency)})
 	}
 	for _, a := range n.opts.TablesAccounts {
 		_, hidden := d.TablesAccount(a.Name)
-		out.Accounts = append(out.Accounts, control.TablesAccount{Name: a.Name, Role: a.Role, Key1: true, Configured: true, Hidden: hidden,
+		out.Accounts = append(out.Accounts, control.TablesAccount{Name: a.Name, Role: a.Role, Key1: true,
+			Configured: true, Hidden: hidden,
 			Consistency: cmp.Or(a.Consistency, n.opts.TablesConsistency)})
 	}
 	return out, nil
 }
 
 // opCreateTablesAccount creates an account with two new keys. The role must exist.
-func (n *Node) opCreateTablesAccount(ctx context.Context, args control.TablesAccountArgs, _ control.Report) (control.TablesKeys, error) {
+func (n *Node) opCreateTablesAccount(ctx context.Context, args control.TablesAccountArgs,
+	_ control.Report) (control.TablesKeys, error) {
 	keys := [2]string{newTablesKey(), newTablesKey()}
-	err := n.changeTablesAccount(ctx, args.Role, auth.TablesSettings{Account: args.Name, New: true, Keys: [2]*string{&keys[0], &keys[1]}})
+	err := n.changeTablesAccount(ctx, args.Role, auth.TablesSettings{Account: args.Name, New: true,
+		Keys: [2]*string{&keys[0], &keys[1]}})
 	return control.TablesKeys{Name: args.Name, Key1: keys[0], Key2: keys[1]}, err
 }
 
-// opRotateTablesKey replaces a key of an account, or removes it. The old one is refused by every live node from then on.
-func (n *Node) opRotateTablesKey(ctx context.Context, args control.TablesAccountArgs, _ control.Report) (control.TablesKeys, error) {
+// opRotateTablesKey replaces a key of an account, or removes it. The old one is refused by every live node from then
+// on.
+func (n *Node) opRotateTablesKey(ctx context.Context, args control.TablesAccountArgs,
+	_ control.Report) (control.TablesKeys, error) {
 	out := control.TablesKeys{Name: args.Name}
 	if args.Key != 1 && args.Key != 2 {
 		return out, &control.Error{Code: control.Invalid, Message: "the key must be 1 or 2"}
@@ -67,12 +73,14 @@ func (n *Node) opRotateTablesKey(ctx context.Context, args control.TablesAccount
 }
 
 // opSetTablesConsistency changes the consistency of an account's requests.
-func (n *Node) opSetTablesConsistency(ctx context.Context, args control.TablesAccountArgs, _ control.Report) (control.None, error) {
+func (n *Node) opSetTablesConsistency(ctx context.Context, args control.TablesAccountArgs,
+	_ control.Report) (control.None, error) {
 	s := auth.TablesSettings{Account: args.Name, Exists: true, Consistency: &args.Consistency}
 	return control.None{}, n.changeTablesAccount(ctx, "", s)
 }
 
-func (n *Node) opRemoveTablesAccount(ctx context.Context, args control.TablesAccountArgs, _ control.Report) (control.None, error) {
+func (n *Node) opRemoveTablesAccount(ctx context.Context, args control.TablesAccountArgs,
+	_ control.Report) (control.None, error) {
 	return control.None{}, n.changeTablesAccount(ctx, "", auth.TablesSettings{Account: args.Name, Drop: true})
 }
 
@@ -81,7 +89,8 @@ func (n *Node) changeTablesAccount(ctx context.Context, role string, s auth.Tabl
 	if role == "" {
 		a, ok := n.roles().TablesAccount(s.Account)
 		if !ok {
-			return &control.Error{Code: control.Invalid, Message: fmt.Sprintf("Azure Tables account %s doesn't exist", s.Account)}
+			return &control.Error{Code: control.Invalid,
+				Message: fmt.Sprintf("Azure Tables account %s doesn't exist", s.Account)}
 		}
 		role = a.Role
 	}

@@ -71,17 +71,19 @@ const (
 	oneEntity    = "/Orders(PartitionKey='p',RowKey='1')"
 )
 
-// TestAccountsAreRoles creates an account by CQL and lets its role have permissions, one after the other. Both keys, on both
-// nodes, have the rights of the role over the rows that CQL reads and writes.
+// TestAccountsAreRoles creates an account by CQL and lets its role have permissions, one after the other. Both keys, on
+// both nodes, have the rights of the role over the rows that CQL reads and writes.
 func TestAccountsAreRoles(t *testing.T) {
 	var log syncbuf.Buffer
 	r := openNodes(t, 193, 2, func(o *config.Options) {
 		o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		o.FS, o.Audit.Enabled = vfs.Default, true
-		o.Access = config.Access{Authenticator: config.PasswordAuthenticator, Authorizer: config.CassandraAuthorizer, Superuser: "admin", SuperuserPassword: "of the admin"}
+		o.Access = config.Access{Authenticator: config.PasswordAuthenticator, Authorizer: config.CassandraAuthorizer,
+			Superuser: "admin", SuperuserPassword: "of the admin"}
 	})
 	admin := r.mustLogIn(0, "admin", "of the admin")
-	created := r.query(admin, "CREATE ROLE shopper WITH LOGIN = true AND PASSWORD = 'p' AND OPTIONS = {'tables_account': 'shop'}")
+	created := r.query(admin, "CREATE ROLE shopper WITH LOGIN = true AND PASSWORD = 'p' AND OPTIONS = "+
+		"{'tables_account': 'shop'}")
 	if len(created.Rows) != 1 || len(created.Rows[0]) != 3 {
 		t.Fatalf("the keys: %q", created.Rows)
 	}
@@ -91,11 +93,13 @@ func TestAccountsAreRoles(t *testing.T) {
 	one.expect(noPermission, "POST", "/Tables", `{"TableName":"Orders"}`)
 	r.query(admin, "GRANT CREATE ON KEYSPACE shop TO shopper")
 	one.expect("201", "POST", "/Tables", `{"TableName":"Orders"}`)
-	two.expect("201", "POST", "/Orders", `{"PartitionKey":"p","RowKey":"1","Item":"bread"}`) // a role may use what it has created
+	// a role may use what it has created
+	two.expect("201", "POST", "/Orders", `{"PartitionKey":"p","RowKey":"1","Item":"bread"}`)
 	if rows := r.query(r.mustLogIn(1, "shopper", "p"), `SELECT * FROM shop."orders"`).Rows; len(rows) != 1 {
 		t.Errorf("by CQL: %q", rows)
 	}
-	for _, statement := range []string{"REVOKE ALL ON KEYSPACE shop FROM shopper", "REVOKE ALL ON TABLE shop.orders FROM shopper"} {
+	for _, statement := range []string{"REVOKE ALL ON KEYSPACE shop FROM shopper",
+		"REVOKE ALL ON TABLE shop.orders FROM shopper"} {
 		r.query(admin, statement)
 	}
 	two.expect(noPermission, "GET", oneEntity, "")
@@ -131,7 +135,8 @@ func checkAccountSecrets(t *testing.T, r *inProcess, admin *cqlclient.Conn, log 
 	if text = log.String(); text == "" {
 		t.Error("the log is empty")
 	}
-	for _, statement := range []string{"LIST ROLES", "SELECT * FROM system_auth.roles", "DESCRIBE FULL SCHEMA", "SELECT * FROM system_traces.sessions", "SELECT * FROM system_traces.events"} {
+	for _, statement := range []string{"LIST ROLES", "SELECT * FROM system_auth.roles", "DESCRIBE FULL SCHEMA",
+		"SELECT * FROM system_traces.sessions", "SELECT * FROM system_traces.events"} {
 		text += fmt.Sprintf("%s", r.query(admin, statement).Rows)
 	}
 	list, err := r.nodes[0].opTablesAccounts(t.Context(), control.None{}, nil)
@@ -153,15 +158,18 @@ func checkAccountSecrets(t *testing.T, r *inProcess, admin *cqlclient.Conn, log 
 	}
 }
 
-// TestKeysAreRotatedUnderLoad rotates both keys of an account while clients of both nodes send requests. Clients that switch to
-// the other key before theirs is rotated have no failed request. Once a rotation has returned, no node accepts the old key.
+// TestKeysAreRotatedUnderLoad rotates both keys of an account while clients of both nodes send requests. Clients that
+// switch to the other key before theirs is rotated have no failed request. Once a rotation has returned, no node
+// accepts the old key.
 func TestKeysAreRotatedUnderLoad(t *testing.T) {
 	r := openNodes(t, 194, 2, func(o *config.Options) { o.NumTokens = 4 })
 	ctx, n := t.Context(), r.nodes[0]
-	if err := n.cluster.ProposeRoles(ctx, &auth.CreateRole{Name: "shopper", Settings: auth.RoleSettings{Login: new(bool)}}); err != nil {
+	if err := n.cluster.ProposeRoles(ctx, &auth.CreateRole{Name: "shopper",
+		Settings: auth.RoleSettings{Login: new(bool)}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.opCreateTablesAccount(ctx, control.TablesAccountArgs{Name: "shop", Role: "nobody"}, nil); err == nil {
+	if _, err := n.opCreateTablesAccount(ctx, control.TablesAccountArgs{Name: "shop", Role: "nobody"},
+		nil); err == nil {
 		t.Error("an account of a role that does not exist was created")
 	}
 	keys, err := n.opCreateTablesAccount(ctx, control.TablesAccountArgs{Name: "shop", Role: "shopper"}, nil)
@@ -170,7 +178,8 @@ func TestKeysAreRotatedUnderLoad(t *testing.T) {
 	}
 	r.account(0, "shop", keys.Key1).expect("403 AuthorizationFailure", "GET", "/Tables", "") // the role has no LOGIN
 	login := true
-	if err := n.cluster.ProposeRoles(ctx, &auth.AlterRole{Name: "shopper", Settings: auth.RoleSettings{Login: &login}}); err != nil {
+	if err := n.cluster.ProposeRoles(ctx, &auth.AlterRole{Name: "shopper",
+		Settings: auth.RoleSettings{Login: &login}}); err != nil {
 		t.Fatal(err)
 	}
 	r.account(1, "shop", keys.Key2).expect("201", "POST", "/Tables", `{"TableName":"Orders"}`)
@@ -222,7 +231,8 @@ func TestKeysAreRotatedUnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.account(1, "shop", held[0]).refused()
-	if got := r.account(1, azuretables.DevelopmentAccount, azuretables.DevelopmentKey).do("GET", "/Tables", ""); got != "200" {
+	if got := r.account(1, azuretables.DevelopmentAccount, azuretables.DevelopmentKey).do("GET", "/Tables",
+		""); got != "200" {
 		t.Errorf("without other accounts, the development account: %s", got)
 	}
 }

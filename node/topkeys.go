@@ -19,8 +19,8 @@ type sample struct {
 // guaranteed to be among them.
 const topKeysKept = 1024
 
-// topKeys counts the most frequent keys in bounded memory, with the space-saving sketch (Metwally et al. 2005). A new key
-// replaces the least frequent one, whose count becomes its error.
+// topKeys counts the most frequent keys in bounded memory, with the space-saving sketch (Metwally et al. 2005). A new
+// key replaces the least frequent one, whose count becomes its error.
 type topKeys struct {
 	mu   sync.Mutex
 	keys map[string]*topKey

@@ -17,10 +17,10 @@ func (n *Node) left() {
 	n.running.Go(func() { n.retire(clients) })
 }
 
-// retire ends the service of a node that is not a member any more; the process keeps running so that operators can query
-// it. Clients are served, with the last ring, until all other nodes know of the departure. A driver that is disconnected
-// takes the ring from the next node, and a driver that receives a ring without the node it is connected to may never
-// recover (docs/adr/0016).
+// retire ends the service of a node that is not a member any more; the process keeps running so that operators can
+// query it. Clients are served, with the last ring, until all other nodes know of the departure. A driver that is
+// disconnected takes the ring from the next node, and a driver that receives a ring without the node it is connected to
+// may never recover (docs/adr/0016).
 func (n *Node) retire(clients *server.Server) {
 	defer close(n.retired)
 	n.log.Warn("node has left the cluster; it no longer serves clients")
@@ -41,8 +41,8 @@ func (n *Node) retire(clients *server.Server) {
 	}
 }
 
-// Bounds of the wait until the other nodes know that this node has left, and until the last requests of its clients have
-// ended. A node that does not answer is considered dead after two seconds.
+// Bounds of the wait until the other nodes know that this node has left, and until the last requests of its clients
+// have ended. A node that does not answer is considered dead after two seconds.
 const (
 	departureTimeout = 5 * time.Second
 	retireTimeout    = 10 * time.Second

@@ -22,7 +22,8 @@ type tracedEvent struct {
 }
 
 // trace executes a traced request and reads its events in order.
-func (r *inProcess) trace(c *cqlclient.Conn, f func(cqlclient.Options) (*cqlclient.Answer, error)) (id string, events []tracedEvent) {
+func (r *inProcess) trace(c *cqlclient.Conn, f func(cqlclient.Options) (*cqlclient.Answer, error)) (id string,
+	events []tracedEvent) {
 	r.t.Helper()
 	a, err := f(cqlclient.Options{Consistency: 4, Tracing: true}) // QUORUM
 	if err != nil || a.Err != nil || len(a.TracingID) != 16 {
@@ -37,7 +38,8 @@ func (r *inProcess) trace(c *cqlclient.Conn, f func(cqlclient.Options) (*cqlclie
 	}
 	for _, row := range found.Rows {
 		source, _ := netip.AddrFromSlice(row[0])
-		events = append(events, tracedEvent{source.String(), string(row[1]), string(row[2]), int32(binary.BigEndian.Uint32(row[3]))})
+		events = append(events, tracedEvent{source.String(), string(row[1]), string(row[2]),
+			int32(binary.BigEndian.Uint32(row[3]))})
 	}
 	return id, events
 }
@@ -63,7 +65,8 @@ func TestTracesHaveTheEventsOfReplicas(t *testing.T) {
 		{"SELECT * FROM k.t", 2, "Executing range query on k.t for ("},
 		{"UPDATE k.t SET v = 3 WHERE a = 1 IF v = 2", 3, "Received paxos commit"},
 		{"UPDATE k.c SET n = n + 1 WHERE a = 1", 3, "Received mutation"},
-		{"BEGIN BATCH INSERT INTO k.t (a, v) VALUES (1, 4); INSERT INTO k.t (a, v) VALUES (2, 4); APPLY BATCH", 3, "Applying mutation of k.t"},
+		{"BEGIN BATCH INSERT INTO k.t (a, v) VALUES (1, 4); INSERT INTO k.t (a, v) VALUES (2, 4); APPLY BATCH", 3,
+			"Applying mutation of k.t"},
 	} {
 		_, events := r.trace(c, query(test.text))
 		sources := map[string]bool{}
@@ -76,7 +79,8 @@ func TestTracesHaveTheEventsOfReplicas(t *testing.T) {
 			}
 		}
 		if len(sources) < test.replicas {
-			t.Errorf("%s: events %q are of %q only:\n%s", test.text, test.activity, slices.Sorted(maps.Keys(sources)), inLines(events))
+			t.Errorf("%s: events %q are of %q only:\n%s", test.text, test.activity, slices.Sorted(maps.Keys(sources)),
+				inLines(events))
 		}
 	}
 	_, events := r.trace(c, query("INSERT INTO k.t (a, v) VALUES (3, 2)"))
@@ -84,7 +88,10 @@ func TestTracesHaveTheEventsOfReplicas(t *testing.T) {
 		sent := slices.IndexFunc(events, func(e tracedEvent) bool {
 			return e.source == "127.0.65.1" && e.activity == "Sending mutation to /"+node+":7000"
 		})
-		received := slices.IndexFunc(events, func(e tracedEvent) bool { return e.source == node && e.activity == "Received mutation" })
+		received := slices.IndexFunc(events, func(e tracedEvent) bool {
+			return e.source == node &&
+				e.activity == "Received mutation"
+		})
 		if sent < 0 || received < sent {
 			t.Errorf("sent to %s by event %d, received by event %d:\n%s", node, sent, received, inLines(events))
 		}

@@ -57,7 +57,8 @@ func (c *unreadClient) query(stream uint16, text string, pageSize uint32) {
 	c.send(stream, 7, binary.BigEndian.AppendUint32(append(body, 4), pageSize))
 }
 
-// peakHeap calls f and returns the largest heap meanwhile, as far as it is seen. The collector runs often, so that this is what is in use.
+// peakHeap calls f and returns the largest heap meanwhile, as far as it is seen. The collector runs often, so that this
+// is what is in use.
 func peakHeap(f func()) uint64 {
 	defer debug.SetGCPercent(debug.SetGCPercent(20))
 	var peak atomic.Uint64
@@ -90,8 +91,8 @@ func (r *inProcess) fillLarge(c *cqlclient.Conn, n, size int) {
 	}
 }
 
-// Clients that read nothing of the large results that they ask for neither take more memory than the bound of requests nor keep
-// others waiting. When they have gone, they have no memory.
+// Clients that read nothing of the large results that they ask for neither take more memory than the bound of requests
+// nor keep others waiting. When they have gone, they have no memory.
 func TestUnreadReplies(t *testing.T) {
 	for _, pageSize := range []uint32{5000, 0} {
 		t.Run(fmt.Sprintf("page of %d rows", pageSize), func(t *testing.T) {

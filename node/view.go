@@ -68,12 +68,14 @@ func (n *Node) metadataChanged(old, now *cluster.Metadata) {
 	n.followRing(now.Topology)
 	n.builds.retain(now.Schema)
 	clients := n.server.Load()
-	if clients == nil || now.Topology.Node(n.cluster.Self()) == nil { // a node that has left sends no events (docs/adr/0016)
+	// a node that has left sends no events (docs/adr/0016)
+	if clients == nil || now.Topology.Node(n.cluster.Self()) == nil {
 		return
 	}
 	n.rolesChanged(clients, old, now)
 	for _, e := range schema.Diff(old.Schema, now.Schema) {
-		clients.NotifySchema(&query.SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace, Name: e.Name, Args: e.Args})
+		clients.NotifySchema(&query.SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace,
+			Name: e.Name, Args: e.Args})
 	}
 	n.notifyTopology(clients, old.Topology, now.Topology)
 }
@@ -106,8 +108,8 @@ func (n *Node) notifyTopology(clients *server.Server, old, now *ring.Topology) {
 	}
 }
 
-// notifyNew notifies clients that a node has joined and is up, as soon as they can connect to it. A node whose first data
-// arrived immediately may not have sent a heartbeat yet.
+// notifyNew notifies clients that a node has joined and is up, as soon as they can connect to it. A node whose first
+// data arrived immediately may not have sent a heartbeat yet.
 func (n *Node) notifyNew(m *ring.Node) {
 	n.mu.Lock()
 	n.mu.unannounced[m.ID] = true
@@ -158,8 +160,8 @@ func (n *Node) aliveChanged(id ring.NodeID, up bool) {
 	})
 }
 
-// nativeProbes is the maximum number of checks, a tenth of a second apart, whether the native port of a node that came up
-// accepts connections. Clients are notified after one that succeeds.
+// nativeProbes is the maximum number of checks, a tenth of a second apart, whether the native port of a node that came
+// up accepts connections. Clients are notified after one that succeeds.
 const nativeProbes = 100
 
 // awaitNative waits until a node is alive and accepts clients, and then returns true. It returns false when worth does,

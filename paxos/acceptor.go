@@ -25,14 +25,16 @@ import (
 // A commit of a proposal that this acceptor has accepted leaves the update in the proposal cell and is written without
 // it. A later proposal overwrites the update: its proposer has made sure that a quorum has the change.
 //
-// The state does not expire. State up to the table's low bound (called floor in the code) is purged by repairs (purge.go).
-// From the moment it is raised, the low bound is equivalent to a promise of every acceptor for every partition.
+// The state does not expire. State up to the table's low bound (called floor in the code) is purged by repairs
+// (purge.go). From the moment it is raised, the low bound is equivalent to a promise of every acceptor for every
+// partition.
 
-// acceptorQueueMax bounds the queued requests for one partition at an acceptor: a hundred coordinators with a few attempts each.
+// acceptorQueueMax bounds the queued requests for one partition at an acceptor: a hundred coordinators with a few
+// attempts each.
 const acceptorQueueMax = 512
 
-// Acceptor is this node's acceptor. Its methods may be called concurrently. They return at once and call done exactly once,
-// possibly before they return. The arguments of done are valid until done returns.
+// Acceptor is this node's acceptor. Its methods may be called concurrently. They return at once and call done exactly
+// once, possibly before they return. The arguments of done are valid until done returns.
 type Acceptor struct {
 	replica *replica.Local
 	view    coordinator.View
@@ -48,7 +50,8 @@ type Acceptor struct {
 	generation atomic.Uint64
 	shards     [64]acceptorShard
 	writes     sync.Pool // *stateWrite
-	// tables contains the tables for which this process has received Paxos requests. The map is replaced, never modified.
+	// tables contains the tables for which this process has received Paxos requests. The map is replaced, never
+	// modified.
 	tables atomic.Pointer[map[schema.StorageID]bool]
 }
 
@@ -68,7 +71,8 @@ func NewAcceptor(local *replica.Local, view coordinator.View, unsafe Unsafe) *Ac
 	t := schema.Initial().Table("system", "paxos")
 	id := func(name string) schema.ColumnID { return t.Column(name).ID }
 	a := &Acceptor{
-		replica: local, view: view, noPrevious: unsafe.NoPrevious, noFloor: unsafe.NoLowBound, unsynced: unsafe.Unsynced,
+		replica: local, view: view, noPrevious: unsafe.NoPrevious, noFloor: unsafe.NoLowBound,
+		unsynced: unsafe.Unsynced,
 		promised: id("in_progress_ballot"), accepted: id("proposal_ballot"), proposal: id("proposal"),
 		at: id("most_recent_commit_at"), decision: id("most_recent_commit"),
 	}
@@ -98,8 +102,8 @@ func (s *acceptorState) stored() Ballot {
 	return s.promised.Latest(s.accepted.Ballot).Latest(s.commit.Ballot)
 }
 
-// enter runs step if no other step of the partition is running, and queues it otherwise; it returns false if the queue is
-// full. step ends with a call of leave. A queued step runs in the goroutine that calls leave, which may be storage's
+// enter runs step if no other step of the partition is running, and queues it otherwise; it returns false if the queue
+// is full. step ends with a call of leave. A queued step runs in the goroutine that calls leave, which may be storage's
 // committer: the step must not block.
 func (a *Acceptor) enter(key string, step func()) bool {
 	s := a.shard(key)
@@ -168,9 +172,9 @@ func (a *Acceptor) Select(tables []*schema.Table) func(clustering []byte) bool {
 	return func(clustering []byte) bool { return of[string(clustering)] }
 }
 
-// Undecide implements replica.PaxosState. The latest decision becomes an accepted proposal, unless a later one was accepted:
-// an acceptor that claims to have accepted what was decided changes no outcome, and the next round completes it again. The
-// proposer of a later proposal has brought the decision to a quorum.
+// Undecide implements replica.PaxosState. The latest decision becomes an accepted proposal, unless a later one was
+// accepted: an acceptor that claims to have accepted what was decided changes no outcome, and the next round completes
+// it again. The proposer of a later proposal has brought the decision to a quorum.
 func (a *Acceptor) Undecide(r *row.Row) error {
 	s, err := a.stateOf(r)
 	if err != nil {
@@ -193,7 +197,8 @@ func (a *Acceptor) Undecide(r *row.Row) error {
 // state reads the acceptor's row.
 func (a *Acceptor) state(table *schema.Table, key row.PartitionKey) (s acceptorState, err error) {
 	cmd := row.ReadCommand{
-		Table: schema.PaxosTable, Key: key, Slices: []row.Slice{row.ExactRow(clusteringOf(table))}, Limits: row.Limits{Rows: 1},
+		Table: schema.PaxosTable, Key: key, Slices: []row.Slice{row.ExactRow(clusteringOf(table))},
+		Limits: row.Limits{Rows: 1},
 	}
 	page, err := a.replica.ReadPage(&cmd)
 	if err != nil {
@@ -270,8 +275,8 @@ func (a *Acceptor) note(s *acceptorState, c *row.Cell) (err error) {
 	return err
 }
 
-// admitPaxos returns the table. It refuses requests for partitions of which this node is not a replica, and requests that
-// were planned with an earlier ring. The caller has entered the gate.
+// admitPaxos returns the table. It refuses requests for partitions of which this node is not a replica, and requests
+// that were planned with an earlier ring. The caller has entered the gate.
 func (a *Acceptor) admitPaxos(epoch uint64, id schema.StorageID, key row.PartitionKey) (*schema.Table, error) {
 	if err := a.replica.AdmitToken(epoch, id, schema.PaxosTable, key.Token); err != nil {
 		return nil, err
@@ -349,7 +354,8 @@ func (a *Acceptor) promiseGuest(
 }
 
 // promiseHere is promise in a goroutine that may block on the disk.
-func (a *Acceptor) promiseHere(partition string, epoch uint64, b, previous Ballot, cmd *row.ReadCommand, answer func(*Promise, error)) {
+func (a *Acceptor) promiseHere(partition string, epoch uint64, b, previous Ballot, cmd *row.ReadCommand,
+	answer func(*Promise, error)) {
 	phase := a.replica.Enter()
 	table, err := a.admitPaxos(epoch, cmd.Table, cmd.Key)
 	var s acceptorState

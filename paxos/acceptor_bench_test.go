@@ -17,7 +17,8 @@ import (
 
 func benchLocal(b *testing.B) (*Acceptor, *schema.Table) {
 	v, table := newView(b)
-	disk, err := storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: stillClock{}, Sync: storage.SyncNone,
+	disk, err := storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: stillClock{},
+		Sync: storage.SyncNone,
 		Table: func(schema.StorageID) storage.TableInfo {
 			return storage.TableInfo{Exists: true, GC: storage.GCTimeout}
 		}})
@@ -32,7 +33,8 @@ func benchLocal(b *testing.B) (*Acceptor, *schema.Table) {
 	return NewAcceptor(replica.NewLocal(disk, v, nil), v, Unsafe{}), table
 }
 
-// BenchmarkAcceptKnown accepts one proposal after the other for a partition with a cached state, locally and over a connection.
+// BenchmarkAcceptKnown accepts one proposal after the other for a partition with a cached state, locally and over a
+// connection.
 func BenchmarkAcceptKnown(b *testing.B) {
 	l, table := benchLocal(b)
 	for name, to := range map[string]*Directory{"local": NewDirectory(l, nil, l.view), "remote": benchPeer(b, l)} {
@@ -56,14 +58,16 @@ func BenchmarkAcceptKnown(b *testing.B) {
 // BenchmarkPrepareKnown reads a partition with a cached state, on the previous ballot.
 func BenchmarkPrepareKnown(b *testing.B) {
 	l, table := benchLocal(b)
-	cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k")), Slices: []row.Slice{row.AllRows()}}
+	cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k")),
+		Slices: []row.Slice{row.AllRows()}}
 	for name, to := range map[string]*Directory{"local": NewDirectory(l, nil, l.view), "remote": benchPeer(b, l)} {
 		b.Run(name, func(b *testing.B) {
 			done := make(chan error, 1)
 			b.ReportAllocs()
 			for b.Loop() {
 				benchBallot++
-				to.Prepare(1, nil, 5, ballot(benchBallot, 1), ballot(benchBallot-1, 1), cmd, time.Minute, func(_ *Promise, err error) { done <- err })
+				to.Prepare(1, nil, 5, ballot(benchBallot, 1), ballot(benchBallot-1, 1), cmd, time.Minute,
+					func(_ *Promise, err error) { done <- err })
 				if err := <-done; err != nil {
 					b.Fatal(err)
 				}
@@ -80,7 +84,8 @@ func benchPeer(b *testing.B, l *Acceptor) *Directory {
 	peers := map[ring.NodeID]netip.AddrPort{}
 	var nodes []*messaging.StreamTransport
 	for id := ring.NodeID(1); id <= 2; id++ {
-		n := messaging.NewStreamTransport(messaging.Options{Cluster: "c", Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: messaging.DefaultLimits()})
+		n := messaging.NewStreamTransport(messaging.Options{Cluster: "c",
+			Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: messaging.DefaultLimits()})
 		n.SetSelf(id)
 		if id == 1 {
 			replica.Serve(n, l.replica)
@@ -99,7 +104,8 @@ func benchPeer(b *testing.B, l *Acceptor) *Directory {
 	v := *l.view.(*view)
 	v.self = 2
 	peer := NewDirectory(nil, nodes[1], &v)
-	cmd := &row.ReadCommand{Table: v.schema.Table("ks", "t").StorageID, Key: row.NewPartitionKey([]byte("k")), Slices: []row.Slice{row.AllRows()}}
+	cmd := &row.ReadCommand{Table: v.schema.Table("ks", "t").StorageID, Key: row.NewPartitionKey([]byte("k")),
+		Slices: []row.Slice{row.AllRows()}}
 	for ok := false; !ok; time.Sleep(time.Millisecond) {
 		done := make(chan error, 1)
 		peer.Prepare(1, nil, 5, ballot(1, 1), Ballot{}, cmd, time.Second, func(_ *Promise, err error) { done <- err })

@@ -31,8 +31,8 @@ func (a *Acceptor) commit(partition string, epoch uint64, p *Proposal, done func
 	})
 }
 
-// commitOn is commit with the cached state, or in a worker that reads the state. The cached state lists a change as decided
-// only after readers can find the change.
+// commitOn is commit with the cached state, or in a worker that reads the state. The cached state lists a change as
+// decided only after readers can find the change.
 func (a *Acceptor) commitOn(have *remembered, partition string, epoch uint64, p *Proposal, done func(error)) {
 	phase := a.replica.Enter()
 	table, err := a.admitPaxos(epoch, p.Table, p.Key)
@@ -76,8 +76,8 @@ func (a *Acceptor) commitOn(have *remembered, partition string, epoch uint64, p 
 	}
 }
 
-// committing returns the mutations of a commit at an acceptor with the state s: the change itself and the acceptor's row.
-// They are in the memory of w.
+// committing returns the mutations of a commit at an acceptor with the state s: the change itself and the acceptor's
+// row. They are in the memory of w.
 func (a *Acceptor) committing(
 	w *stateWrite, s *acceptorState, table *schema.Table, p *Proposal,
 ) ([]*row.Mutation, error) {

@@ -27,7 +27,8 @@ func newPurged(t testing.TB) (*Acceptor, *storage.Engine, *Purge, *schema.Table)
 
 func purged(l *Acceptor, engine *storage.Engine) *Purge {
 	transport := &loopback{services: map[messaging.Verb]messaging.Service{}}
-	return NewPurge(PurgeOptions{Acceptor: l, Engine: engine, Transport: transport, Clock: stillClock{}, Run: func(f func()) { f() },
+	return NewPurge(PurgeOptions{Acceptor: l, Engine: engine, Transport: transport, Clock: stillClock{},
+		Run:       func(f func()) { f() },
 		Streaming: func(schema.StorageID) bool { return false }, Confirm: func(done func()) { done() }})
 }
 
@@ -36,8 +37,10 @@ func (r *Purge) purgeStep(t testing.TB, table *schema.Table, floor int64, forget
 	var step PurgeStep
 	failure := fmt.Errorf("no answer")
 	topology := r.o.Acceptor.view.Topology()
-	r.Paxos(r.o.Acceptor.view.Self(), &PurgeRequest{Epoch: topology.Epoch(), Moved: topology.Moved(), Table: table.StorageID,
-		Tokens: ring.FullRange(), LowBound: floor, Forget: forget}, time.Second, func(s PurgeStep, err error) { step, failure = s, err })
+	r.Paxos(r.o.Acceptor.view.Self(), &PurgeRequest{Epoch: topology.Epoch(), Moved: topology.Moved(),
+		Table:  table.StorageID,
+		Tokens: ring.FullRange(), LowBound: floor, Forget: forget}, time.Second,
+		func(s PurgeStep, err error) { step, failure = s, err })
 	return step, failure
 }
 
@@ -155,10 +158,13 @@ func TestAnAcceptorForgetsWhatItMay(t *testing.T) {
 	if step, err = r.purgeStep(t, table, 20, true); err != nil || step.Forgotten != 0 {
 		t.Errorf("forgotten again: %+v, %v", step, err)
 	}
-	for key, want := range map[string]Ballot{"old": {}, "young": ballot(30, 1), "open": ballot(10, 1), "void": {}, "finished": ballot(30, 1), "voted": ballot(30, 1)} {
+	for key, want := range map[string]Ballot{"old": {}, "young": ballot(30, 1), "open": ballot(10, 1), "void": {},
+		"finished": ballot(30, 1), "voted": ballot(30, 1)} {
 		for _, from := range []string{"memory", "disk"} {
-			s, _, err := l.known(&remembered{}, contention.Partition(table.StorageID, row.NewPartitionKey([]byte(key))), table, row.NewPartitionKey([]byte(key)), false)
-			if err != nil || s.stored() != want || s.latest().Micros < 20 || s.commit.Ballot.Present() && !s.commit.Ballot.After(s.floor) {
+			s, _, err := l.known(&remembered{}, contention.Partition(table.StorageID,
+				row.NewPartitionKey([]byte(key))), table, row.NewPartitionKey([]byte(key)), false)
+			if err != nil || s.stored() != want || s.latest().Micros < 20 || s.commit.Ballot.Present() &&
+				!s.commit.Ballot.After(s.floor) {
 				t.Errorf("%s, from %s: %v, want %v (%v)", key, from, s.stored(), want, err)
 			}
 			l.Reload()
@@ -179,8 +185,8 @@ func TestAnAcceptorForgetsWhatItMay(t *testing.T) {
 	}
 }
 
-// TestWhatIsForgottenStaysForgotten after a power loss: once all replicas have confirmed the purge, tombstones may be purged, and
-// the old decision must not reappear after that.
+// TestWhatIsForgottenStaysForgotten after a power loss: once all replicas have confirmed the purge, tombstones may be
+// purged, and the old decision must not reappear after that.
 func TestWhatIsForgottenStaysForgotten(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	l, engine, table := newAcceptorOn(t, disk, storage.SyncBatch)
@@ -199,7 +205,8 @@ func TestWhatIsForgottenStaysForgotten(t *testing.T) {
 
 // rowsOn counts the states with content in storage.
 func rowsOn(t *testing.T, engine *storage.Engine) (n int) {
-	page, err := engine.Read(nil, &row.ReadCommand{Table: schema.PaxosTable, Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()}})
+	page, err := engine.Read(nil, &row.ReadCommand{Table: schema.PaxosTable,
+		Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +232,8 @@ func TestStatesOfDroppedTablesGo(t *testing.T) {
 		gone.ID = schema.UUID{9, byte(i)}
 		x := row.NewRow()
 		x.Cells = append(x.Cells, ballotCell(l.promised, ballot(at, 1)))
-		if err := engine.Apply([]*row.Mutation{l.mutation(&gone, row.NewPartitionKey([]byte("k")), x)}, true, func(error) {}); err != nil {
+		if err := engine.Apply([]*row.Mutation{l.mutation(&gone, row.NewPartitionKey([]byte("k")), x)}, true,
+			func(error) {}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -270,8 +278,8 @@ func TestWhoIsToldMayAskAgain(t *testing.T) {
 	}
 }
 
-// BenchmarkPurge purges 110,000 partitions whose last change, an insert of 110 bytes, was committed by its accepted proposal. It
-// measures their size on disk before and after, and the time to list and to purge a state.
+// BenchmarkPurge purges 110,000 partitions whose last change, an insert of 110 bytes, was committed by its accepted
+// proposal. It measures their size on disk before and after, and the time to list and to purge a state.
 func BenchmarkPurge(b *testing.B) {
 	const states = 110_000 // more than the tombstone limit of a client's read
 	for b.Loop() {
@@ -308,7 +316,8 @@ func BenchmarkPurge(b *testing.B) {
 		topology := l.view.Topology()
 		walk := func(forget bool) {
 			began := time.Now()
-			req := &PurgeRequest{Epoch: 5, Moved: topology.Moved(), Table: table.StorageID, Tokens: ring.FullRange(), LowBound: 1 << 40, Forget: forget}
+			req := &PurgeRequest{Epoch: 5, Moved: topology.Moved(), Table: table.StorageID, Tokens: ring.FullRange(),
+				LowBound: 1 << 40, Forget: forget}
 			for done := false; !done; {
 				r.Paxos(1, req, time.Second, func(s PurgeStep, err error) {
 					if err != nil {
@@ -317,7 +326,8 @@ func BenchmarkPurge(b *testing.B) {
 					req.After, done = s.Next, s.Next == nil
 				})
 			}
-			b.ReportMetric(float64(time.Since(began).Nanoseconds())/states, map[bool]string{false: "ns-list/state", true: "ns-forget/state"}[forget])
+			b.ReportMetric(float64(time.Since(began).Nanoseconds())/states,
+				map[bool]string{false: "ns-list/state", true: "ns-forget/state"}[forget])
 		}
 		b.StartTimer()
 		walk(false)
@@ -349,8 +359,8 @@ func commit(t *testing.T, l *Acceptor, p *Proposal) {
 	})
 }
 
-// TestAnUndecidedStateClaimsNoDecision checks what a replica may receive of another one's state: the latest promise, and the latest
-// decision as an accepted proposal, unless a later proposal was accepted.
+// TestAnUndecidedStateClaimsNoDecision checks what a replica may receive of another one's state: the latest promise,
+// and the latest decision as an accepted proposal, unless a later proposal was accepted.
 func TestAnUndecidedStateClaimsNoDecision(t *testing.T) {
 	decided, later, promised := ballot(10, 1), ballot(20, 2), ballot(30, 3)
 	for _, test := range []struct {
@@ -365,7 +375,10 @@ func TestAnUndecidedStateClaimsNoDecision(t *testing.T) {
 			short.Update, short.Accepted = nil, true
 			commit(t, l, &short)
 		}, decided, decided},
-		{"decided without a vote", func(l *Acceptor, table *schema.Table) { commit(t, l, proposalOf(table, decided, decided, "k")) }, decided, decided},
+		{"decided without a vote", func(l *Acceptor, table *schema.Table) {
+			commit(t, l,
+				proposalOf(table, decided, decided, "k"))
+		}, decided, decided},
 		{"a later proposal", func(l *Acceptor, table *schema.Table) {
 			commit(t, l, proposalOf(table, decided, decided, "k"))
 			accept(t, l, proposalOf(table, later, later, "k"))
@@ -374,8 +387,10 @@ func TestAnUndecidedStateClaimsNoDecision(t *testing.T) {
 			commit(t, l, proposalOf(table, decided, decided, "k"))
 			prepare(t, l, table, promised)
 		}, decided, promised},
-		{"not decided", func(l *Acceptor, table *schema.Table) { accept(t, l, proposalOf(table, later, later, "k")) }, later, later},
-		{"nothing accepted", func(l *Acceptor, table *schema.Table) { prepare(t, l, table, promised) }, Ballot{}, promised},
+		{"not decided", func(l *Acceptor, table *schema.Table) { accept(t, l, proposalOf(table, later, later, "k")) },
+			later, later},
+		{"nothing accepted", func(l *Acceptor, table *schema.Table) { prepare(t, l, table, promised) }, Ballot{},
+			promised},
 	} {
 		source, from, table := newAcceptor(t)
 		test.prepare(source, table)
@@ -395,9 +410,11 @@ func TestAnUndecidedStateClaimsNoDecision(t *testing.T) {
 		}
 		l.Reload()
 		s, err := l.state(table, row.NewPartitionKey([]byte("k")))
-		if err != nil || s.commit.Ballot.Present() || s.accepted.Ballot != test.accepted || s.stored() != test.promised ||
+		if err != nil || s.commit.Ballot.Present() || s.accepted.Ballot != test.accepted ||
+			s.stored() != test.promised ||
 			(len(s.accepted.Update) > 0) != test.accepted.Present() {
-			t.Errorf("%s: decided %v, accepted %v with %d bytes, promised %v, %v; want accepted %v, promised %v", test.name, s.commit.Ballot,
+			t.Errorf("%s: decided %v, accepted %v with %d bytes, promised %v, %v; want accepted %v, promised %v",
+				test.name, s.commit.Ballot,
 				s.accepted.Ballot, len(s.accepted.Update), s.stored(), err, test.accepted, test.promised)
 		}
 	}

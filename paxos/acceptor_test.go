@@ -30,7 +30,8 @@ func proposalOf(table *schema.Table, b, origin Ballot, key string) *Proposal {
 func prepare(t *testing.T, l *Acceptor, table *schema.Table, b Ballot) *Promise {
 	t.Helper()
 	var got *Promise
-	cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k")), Slices: []row.Slice{row.AllRows()}}
+	cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k")),
+		Slices: []row.Slice{row.AllRows()}}
 	l.Prepare(5, b, Ballot{}, cmd, func(p *Promise, err error) {
 		if err != nil {
 			t.Fatal(err)
@@ -74,7 +75,8 @@ func TestAcceptorKeepsItsWord(t *testing.T) {
 		}
 	}
 	p := prepare(t, l, table, ballot(20, 2))
-	if p.Refused || p.Accepted.Ballot != ballot(10, 1) || string(p.Accepted.Update) != string(mine.Update) || p.Commit.Ballot.Present() {
+	if p.Refused || p.Accepted.Ballot != ballot(10, 1) || string(p.Accepted.Update) != string(mine.Update) ||
+		p.Commit.Ballot.Present() {
 		t.Errorf("a promise after acceptance: %+v", p)
 	}
 	if got := accept(t, l, mine); got.Present() {
@@ -104,7 +106,8 @@ func TestAcceptorKeepsItsWord(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if p = prepare(t, l, table, ballot(40, 1)); p.Refused || p.Commit.Ballot != ballot(20, 2) || len(p.Commit.Update) > 0 {
+	if p = prepare(t, l, table, ballot(40, 1)); p.Refused || p.Commit.Ballot != ballot(20, 2) ||
+		len(p.Commit.Update) > 0 {
 		t.Errorf("a truncation forgets updates and no ballots: %+v", p)
 	}
 }
@@ -118,7 +121,8 @@ func TestAcceptorWithoutPromises(t *testing.T) {
 		return p
 	}
 	read := func(b, previous Ballot) (got Promise) {
-		cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k")), Slices: []row.Slice{row.AllRows()}}
+		cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k")),
+			Slices: []row.Slice{row.AllRows()}}
 		l.Prepare(5, b, previous, cmd, func(p *Promise, err error) {
 			if err != nil {
 				t.Fatal(err)
@@ -146,7 +150,8 @@ func TestAcceptorWithoutPromises(t *testing.T) {
 	if p := read(ballot(20, 1), ballot(10, 1)); !p.Unchanged || p.Refused || len(p.Page) == 2 {
 		t.Errorf("nothing happened since, and the decided row is there: %+v", p)
 	}
-	if p := read(ballot(20, 1), ballot(9, 1)); p.Unchanged || p.Refused || p.Commit.Ballot != ballot(10, 1) || len(p.Commit.Update) == 0 {
+	if p := read(ballot(20, 1), ballot(9, 1)); p.Unchanged || p.Refused || p.Commit.Ballot != ballot(10, 1) ||
+		len(p.Commit.Update) == 0 {
 		t.Errorf("something was decided since: %+v", p)
 	}
 	if got := accept(t, l, after(ballot(30, 1), ballot(10, 1))); got != ballot(20, 1) {
@@ -169,7 +174,8 @@ func TestAcceptorWithoutPromises(t *testing.T) {
 		t.Errorf("the promise to 35/2 is gone: refused for %v", got)
 	}
 	// The cached state equals the state on disk.
-	key, partition := row.NewPartitionKey([]byte("k")), contention.Partition(table.StorageID, row.NewPartitionKey([]byte("k")))
+	key, partition := row.NewPartitionKey([]byte("k")),
+		contention.Partition(table.StorageID, row.NewPartitionKey([]byte("k")))
 	s, ok := l.recall(partition, 0)
 	stored, err := NewAcceptor(replica.NewLocal(engine, l.view, nil), l.view, Unsafe{}).state(table, key)
 	if err != nil || !ok || fmt.Sprint(s.promised, s.accepted.Ballot, s.accepted.Previous, s.commit.Ballot) !=
@@ -227,7 +233,8 @@ func TestRequestsOfAnEarlierRingAreRefused(t *testing.T) {
 			refusals++
 		}
 	}
-	l.Prepare(4, p.Ballot, Ballot{}, &row.ReadCommand{Table: p.Table, Key: p.Key}, func(_ *Promise, err error) { note(err) })
+	l.Prepare(4, p.Ballot, Ballot{}, &row.ReadCommand{Table: p.Table, Key: p.Key},
+		func(_ *Promise, err error) { note(err) })
 	l.Accept(4, p, func(_ Ballot, err error) { note(err) })
 	l.Commit(4, p, note)
 	if refusals != 3 {
@@ -235,8 +242,8 @@ func TestRequestsOfAnEarlierRingAreRefused(t *testing.T) {
 	}
 }
 
-// TestMergedStatesAreTheGreater merges the states of acceptors in any order, as streaming a range does: the result has the latest
-// promise, the latest commit, and the latest proposal if it is later.
+// TestMergedStatesAreTheGreater merges the states of acceptors in any order, as streaming a range does: the result has
+// the latest promise, the latest commit, and the latest proposal if it is later.
 func TestMergedStatesAreTheGreater(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for round := range 40 {
@@ -285,7 +292,8 @@ func TestMergedStatesAreTheGreater(t *testing.T) {
 			check(engine.Apply([]*row.Mutation{m}, false, check))
 		}
 		got, err := l.state(table, row.NewPartitionKey([]byte("k")))
-		if err != nil || fmt.Sprint(got.promised, got.accepted, got.commit) != fmt.Sprint(want.promised, want.accepted, want.commit) {
+		if err != nil || fmt.Sprint(got.promised, got.accepted, got.commit) != fmt.Sprint(want.promised, want.accepted,
+			want.commit) {
 			t.Fatalf("round %d: merged %+v, want %+v: %v", round, got, want, err)
 		}
 	}
@@ -295,7 +303,8 @@ func TestMergedStatesAreTheGreater(t *testing.T) {
 func rowsAsMutation(t *testing.T, engine *storage.Engine, table *schema.Table) *row.Mutation {
 	t.Helper()
 	key := row.NewPartitionKey([]byte("k"))
-	page, err := engine.Read(nil, &row.ReadCommand{Table: schema.PaxosTable, Key: key, Slices: []row.Slice{row.AllRows()}})
+	page, err := engine.Read(nil, &row.ReadCommand{Table: schema.PaxosTable, Key: key,
+		Slices: []row.Slice{row.AllRows()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,13 +343,15 @@ func TestPaxosMessages(t *testing.T) {
 		t.Errorf("%+v, again %+v: %v", promise, again, err)
 	}
 	answered := false
-	remote.Prepare(1, nil, 5, ballot(10, 1), Ballot{}, &row.ReadCommand{Table: p.Table, Key: p.Key}, time.Second, func(p *Promise, err error) {
-		answered = err == nil && string(p.Page) == "\x00\x00"
-	})
+	remote.Prepare(1, nil, 5, ballot(10, 1), Ballot{}, &row.ReadCommand{Table: p.Table, Key: p.Key}, time.Second,
+		func(p *Promise, err error) {
+			answered = err == nil && string(p.Page) == "\x00\x00"
+		})
 	if !answered {
 		t.Error("a promise does not arrive")
 	}
-	for _, verb := range []messaging.Verb{messaging.VerbPaxosPrepare, messaging.VerbPaxosAccept, messaging.VerbPaxosCommit} {
+	for _, verb := range []messaging.Verb{messaging.VerbPaxosPrepare, messaging.VerbPaxosAccept,
+		messaging.VerbPaxosCommit} {
 		l.Request(1, verb, []byte{1, 0xFF, 0xFF, 0xFF, 0xFF}, time.Second, func(_ []byte, e error) { err = e })
 		if err == nil {
 			t.Errorf("verb %d took nonsense", verb)
@@ -351,12 +362,14 @@ func TestPaxosMessages(t *testing.T) {
 // FuzzPaxosMessages passes arbitrary bytes to the decoders.
 func FuzzPaxosMessages(f *testing.F) {
 	p := &Proposal{Ballot: ballot(10, 1), Origin: ballot(9, 2), Table: 1024, Key: row.NewPartitionKey([]byte("k")),
-		Update: row.AppendMutation(nil, sampleMutation("k")), History: History{Latest: []Ballot{ballot(8, 3), ballot(7, 1)}}}
+		Update:  row.AppendMutation(nil, sampleMutation("k")),
+		History: History{Latest: []Ballot{ballot(8, 3), ballot(7, 1)}}}
 	f.Add(appendProposal(nil, 1, p))
 	f.Add(appendPromise(nil, &Promise{Promised: p.Ballot, Accepted: *p, Commit: *p, Page: []byte{0, 0}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if epoch, p, err := decodeProposal(b); err == nil {
-			if _, again, err := decodeProposal(appendProposal(nil, epoch, p)); err != nil || fmt.Sprint(*again) != fmt.Sprint(*p) {
+			if _, again, err := decodeProposal(appendProposal(nil, epoch, p)); err != nil ||
+				fmt.Sprint(*again) != fmt.Sprint(*p) {
 				t.Errorf("%+v, again %+v: %v", p, again, err)
 			}
 			_ = decodeMutation(p.Update, new(row.Mutation))

@@ -42,7 +42,8 @@ func (e *copyingEngine) Truncate(schema.StorageID) error { return nil }
 
 func (e *copyingEngine) Newest(*row.ReadCommand) (int64, error) { return 0, nil }
 
-// TestAcceptTakesNoMemoryForTheProposal shows that an acceptor writes consecutive large proposals from reused memory, unchanged.
+// TestAcceptTakesNoMemoryForTheProposal shows that an acceptor writes consecutive large proposals from reused memory,
+// unchanged.
 func TestAcceptTakesNoMemoryForTheProposal(t *testing.T) {
 	if raceEnabled {
 		t.Skip("sync.Pool keeps nothing under the race detector")

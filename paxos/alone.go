@@ -8,15 +8,16 @@ import (
 )
 
 // If this node is the only voter, and no other node is becoming one, no promise is needed. The acceptor of this node
-// serializes the round, from the read to the write, with the requests of other nodes, and writes the change and its ballot
-// in one batch with one sync.
+// serializes the round, from the read to the write, with the requests of other nodes, and writes the change and its
+// ballot in one batch with one sync.
 
-// alone reports whether this node is the only voter and holds the partition, and no proposal of the round is in doubt, which
-// a prepare would look up. At LOCAL_SERIAL, the only voter of a data center may not be the only replica: then the other
-// replicas must receive the change, and the consistency level must be met.
+// alone reports whether this node is the only voter and holds the partition, and no proposal of the round is in doubt,
+// which a prepare would look up. At LOCAL_SERIAL, the only voter of a data center may not be the only replica: then the
+// other replicas must receive the change, and the consistency level must be met.
 func (op *round) alone() bool {
 	v := &op.voters
-	if len(v.natural) != 1 || len(v.pending) > 0 || len(v.others) > 0 || v.natural[0] != op.c.view.Self() || op.crowded || len(op.own) > 0 || op.c.unsafe.NoPersist {
+	if len(v.natural) != 1 || len(v.pending) > 0 || len(v.others) > 0 || v.natural[0] != op.c.view.Self() ||
+		op.crowded || len(op.own) > 0 || op.c.unsafe.NoPersist {
 		return false
 	}
 	return coordinator.OnlySelf(op.c.view.Self(), op.topology, op.table, op.cmd.Key.Token)
@@ -44,7 +45,8 @@ func (op *round) decideAloneLocked() {
 			return nil, nil
 		}
 		update = a.update
-		op.proposal = Proposal{Ballot: op.ballot, Origin: op.ballot, Prior: known.Prior, History: known.History, Table: cmd.Table, Key: cmd.Key}
+		op.proposal = Proposal{Ballot: op.ballot, Origin: op.ballot, Prior: known.Prior, History: known.History,
+			Table: cmd.Table, Key: cmd.Key}
 		p := op.proposal
 		return &p, update
 	}, func(err error) {

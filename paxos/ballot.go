@@ -6,8 +6,8 @@ import (
 	"cqld/schema"
 )
 
-// Ballot numbers an attempt. Acceptors compare only the time. If two nodes use the same time, a quorum promises to at most
-// one of them, so a timestamp never has two values.
+// Ballot numbers an attempt. Acceptors compare only the time. If two nodes use the same time, a quorum promises to at
+// most one of them, so a timestamp never has two values.
 type Ballot struct {
 	Micros int64 // greater than zero; also the timestamp of the proposed change
 	Node   ring.NodeID
@@ -60,8 +60,8 @@ func (p *Proposal) RestsBefore(settled Ballot) bool {
 	return p.Previous.Present() && settled.After(p.Previous)
 }
 
-// Known is an acceptor's knowledge of a partition: its latest ballot, the latest decided ballot or the low bound, and the
-// history up to that one.
+// Known is an acceptor's knowledge of a partition: its latest ballot, the latest decided ballot or the low bound, and
+// the history up to that one.
 type Known struct {
 	Latest, Prior Ballot
 	History       History

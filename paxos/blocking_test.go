@@ -36,7 +36,8 @@ func (e *stuckEngine) Read(dst []byte, cmd *row.ReadCommand) ([]byte, error) {
 func newStuck(t *testing.T, free int64) (*Acceptor, *stuckEngine, *schema.Table) {
 	t.Helper()
 	v, table := newView(t)
-	disk, err := storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: stillClock{}, Sync: storage.SyncNone,
+	disk, err := storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: stillClock{},
+		Sync: storage.SyncNone,
 		Table: func(schema.StorageID) storage.TableInfo {
 			return storage.TableInfo{Exists: true, GC: storage.GCTimeout}
 		}})
@@ -60,13 +61,15 @@ func connect(t *testing.T, l *Acceptor) (from *messaging.StreamTransport, beats 
 	peers := map[ring.NodeID]netip.AddrPort{}
 	var nodes []*messaging.StreamTransport
 	for i := range 2 {
-		n := messaging.NewStreamTransport(messaging.Options{Cluster: "c", Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: messaging.DefaultLimits()})
+		n := messaging.NewStreamTransport(messaging.Options{Cluster: "c",
+			Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: messaging.DefaultLimits()})
 		id := ring.NodeID(2 - i) // node 1 serves
 		n.SetSelf(id)
 		if id == 1 {
 			replica.Serve(n, l.replica)
 			Serve(n, l)
-			n.Handle(messaging.Service{Verb: messaging.VerbHeartbeat, Handler: func(ring.NodeID, []byte, messaging.Respond) { beats.Add(1) }})
+			n.Handle(messaging.Service{Verb: messaging.VerbHeartbeat,
+				Handler: func(ring.NodeID, []byte, messaging.Respond) { beats.Add(1) }})
 		}
 		if err := n.Open(); err != nil {
 			t.Fatal(err)
@@ -102,16 +105,18 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// TestPaxosReadsDoNotHoldUpTheStream checks, for each verb of Paxos and each other verb that reads, that heartbeats and writes of
-// the same peer are processed while the read waits for the disk.
+// TestPaxosReadsDoNotHoldUpTheStream checks, for each verb of Paxos and each other verb that reads, that heartbeats and
+// writes of the same peer are processed while the read waits for the disk.
 func TestPaxosReadsDoNotHoldUpTheStream(t *testing.T) {
 	for name, ask := range map[string]func(d *Directory, r *replica.Remote, table *schema.Table){
 		"prepare": func(d *Directory, r *replica.Remote, table *schema.Table) {
-			cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k")), Slices: []row.Slice{row.AllRows()}}
+			cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k")),
+				Slices: []row.Slice{row.AllRows()}}
 			d.Prepare(1, nil, 5, ballot(10, 2), Ballot{}, cmd, time.Minute, func(*Promise, error) {})
 		},
 		"accept": func(d *Directory, r *replica.Remote, table *schema.Table) {
-			d.Accept([]ring.NodeID{1}, nil, 5, proposalOf(table, ballot(10, 2), ballot(10, 2), "k"), time.Minute, func(int, Ballot, error) {})
+			d.Accept([]ring.NodeID{1}, nil, 5, proposalOf(table, ballot(10, 2), ballot(10, 2), "k"), time.Minute,
+				func(int, Ballot, error) {})
 		},
 		"commit": func(d *Directory, r *replica.Remote, table *schema.Table) {
 			d.Commit(1, nil, 5, proposalOf(table, ballot(10, 2), ballot(10, 2), "k"), time.Minute, func(error) {})
@@ -120,7 +125,8 @@ func TestPaxosReadsDoNotHoldUpTheStream(t *testing.T) {
 			truncateNow(r, coordinator.Truncation{Table: table.StorageID, ID: 1}, func(error) {})
 		},
 		"read": func(d *Directory, r *replica.Remote, table *schema.Table) {
-			cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k")), Slices: []row.Slice{row.AllRows()}}
+			cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k")),
+				Slices: []row.Slice{row.AllRows()}}
 			r.Read(5, cmd, time.Minute, func([]byte, error) {})
 		},
 	} {
@@ -152,8 +158,8 @@ func TestPaxosReadsDoNotHoldUpTheStream(t *testing.T) {
 	}
 }
 
-// TestWaitingStepsDoNotHoldUpTheCommitter checks that the next request of a partition, which starts when the previous write is
-// acknowledged, does not make other writes wait for the disk's reads.
+// TestWaitingStepsDoNotHoldUpTheCommitter checks that the next request of a partition, which starts when the previous
+// write is acknowledged, does not make other writes wait for the disk's reads.
 func TestWaitingStepsDoNotHoldUpTheCommitter(t *testing.T) {
 	l, engine, table := newStuck(t, 2) // the first prepare reads its state and the row
 	from, _ := connect(t, l)
@@ -161,7 +167,8 @@ func TestWaitingStepsDoNotHoldUpTheCommitter(t *testing.T) {
 	t.Cleanup(release)
 	peer := directoryOf(l, from)
 	for i := range 3 {
-		cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k")), Slices: []row.Slice{row.AllRows()}}
+		cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k")),
+			Slices: []row.Slice{row.AllRows()}}
 		peer.Prepare(1, nil, 5, ballot(int64(10+i), 2), Ballot{}, cmd, time.Minute, func(*Promise, error) {})
 	}
 	eventually(t, "a read waits", func() bool { return engine.free.Load() < 0 })

@@ -5,10 +5,10 @@ import (
 	"cqld/schema"
 )
 
-// An acceptor caches the states of recently used partitions. A round writes the state's row three times, and a read of the
-// row becomes slower with each write since the last flush. A cached state equals the state on disk: it is stored when its
-// write is durable, by the running step of the partition. Writes of such rows outside the partition's queue (streams,
-// truncations) invalidate the whole cache.
+// An acceptor caches the states of recently used partitions. A round writes the state's row three times, and a read of
+// the row becomes slower with each write since the last flush. A cached state equals the state on disk: it is stored
+// when its write is durable, by the running step of the partition. Writes of such rows outside the partition's queue
+// (streams, truncations) invalidate the whole cache.
 
 const (
 	// shardStates is the maximum number of states in a shard: 32,768 in all 64 shards, of half a KiB each, or 16 MiB.
@@ -25,8 +25,8 @@ type remembered struct {
 }
 
 // withState runs step with the partition's cached state, or, if the state must be read, in a worker without it. The
-// caller runs a step of the partition. If the queue of the workers is full, withState calls refuse instead. bytes is the
-// memory that step retains.
+// caller runs a step of the partition. If the queue of the workers is full, withState calls refuse instead. bytes is
+// the memory that step retains.
 func (a *Acceptor) withState(partition string, bytes int, step func(remembered), refuse func(error)) {
 	if have := a.remembered(partition); have.ok {
 		step(have)
@@ -44,7 +44,8 @@ func (a *Acceptor) remembered(partition string) remembered {
 
 // known returns the state of a partition: have, the cached one or the one on disk. whole means that the state
 // must contain the update of the latest commit.
-func (a *Acceptor) known(have *remembered, partition string, table *schema.Table, key row.PartitionKey, whole bool) (s acceptorState, generation uint64, err error) {
+func (a *Acceptor) known(have *remembered, partition string, table *schema.Table, key row.PartitionKey,
+	whole bool) (s acceptorState, generation uint64, err error) {
 	s, generation, ok := have.acceptorState, have.generation, have.ok
 	if !ok {
 		generation = a.generation.Load()
@@ -90,7 +91,8 @@ func (a *Acceptor) remember(partition string, s acceptorState, generation uint64
 	if kept != nil {
 		grows -= len(kept.accepted.Update)
 	}
-	if shard.states == nil || kept == nil && len(shard.states) >= shardStates || shard.updateBytes+grows > shardUpdates {
+	if shard.states == nil || kept == nil && len(shard.states) >= shardStates ||
+		shard.updateBytes+grows > shardUpdates {
 		shard.states, shard.updateBytes = map[string]*acceptorState{}, 0
 		kept, grows = nil, len(s.accepted.Update)
 	}

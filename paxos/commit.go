@@ -11,8 +11,8 @@ import (
 	"cqld/row"
 )
 
-// decision is a commit of a decided proposal. Replicas in accepted have the proposal, or have been sent it, and therefore
-// receive only its ballot.
+// decision is a commit of a decided proposal. Replicas in accepted have the proposal, or have been sent it, and
+// therefore receive only its ballot.
 type decision struct {
 	acceptors Acceptors
 	trace     coordinator.Trace
@@ -49,7 +49,8 @@ func (op *round) commitLocked(level ring.Consistency) {
 	}
 	d := &decision{acceptors: op.c.acceptors, trace: op.tracer(), proposal: &p, short: p}
 	d.short.Update, d.short.Accepted = nil, true
-	if op.proposal.Ballot == op.ballot { // it was accepted in this attempt; requests to the other acceptors are outstanding
+	// it was accepted in this attempt; requests to the other acceptors are outstanding
+	if op.proposal.Ballot == op.ballot {
 		d.accepted = make([]ring.NodeID, 0, len(op.votes))
 		for i := range op.votes {
 			if v := &op.votes[i]; v.state == voteYes || v.state == voteOpen {
@@ -67,7 +68,8 @@ func (op *round) commitLocked(level ring.Consistency) {
 	c := wire.NewCursor(p.Update)
 	row.ConsumeMutation(&c, m)
 	op.c.coordinator.Write(&coordinator.WriteRequest{
-		Mutations: []*row.Mutation{m}, Consistency: level, Type: coordinator.WriteSimple, Timeout: op.timeout, Trace: op.tracer(), Sender: d,
+		Mutations: []*row.Mutation{m}, Consistency: level, Type: coordinator.WriteSimple, Timeout: op.timeout,
+		Trace: op.tracer(), Sender: d,
 	}, func(err error) {
 		defer op.guarded()
 		op.mu.Lock()
@@ -96,8 +98,8 @@ func (op *round) commitLocked(level ring.Consistency) {
 	op.endTurn()
 }
 
-// commitAgainLocked repeats the commit after a pause if nothing could be sent and there is time left, because other nodes may
-// come back. It unlocks mu if it returns true.
+// commitAgainLocked repeats the commit after a pause if nothing could be sent and there is time left, because other
+// nodes may come back. It unlocks mu if it returns true.
 func (op *round) commitAgainLocked(level ring.Consistency) bool {
 	pause, end := op.pause(), time.Duration(0)
 	for _, m := range op.members {

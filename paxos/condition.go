@@ -36,7 +36,8 @@ type verdict struct {
 
 // questionLocked returns the question of the present attempt.
 func (op *round) questionLocked(page []byte) question {
-	q := question{c: op.c, cmd: op.cmd, disjoint: op.disjoint, page: page, ballot: op.ballot, span: op.span(), maySplit: len(op.own) == 0}
+	q := question{c: op.c, cmd: op.cmd, disjoint: op.disjoint, page: page, ballot: op.ballot, span: op.span(),
+		maySplit: len(op.own) == 0}
 	q.members = make([]questioned, len(op.members))
 	for i, m := range op.members {
 		q.members[i] = questioned{m, m.answered}
@@ -52,8 +53,8 @@ func (op *round) takeLocked(a *verdict) {
 	}
 }
 
-// ask evaluates the members' conditions in their order, each on a page that includes the changes of the members before it,
-// and merges the changes to be made.
+// ask evaluates the members' conditions in their order, each on a page that includes the changes of the members before
+// it, and merges the changes to be made.
 func (q *question) ask() (a verdict) {
 	j, more := NewJoined(q.cmd, q.disjoint, q.page)
 	if more && len(q.members) > 1 {
@@ -165,8 +166,8 @@ func (op *round) putBackAfter(i int) bool {
 	return true
 }
 
-// splitLocked restarts with the first half of the members, because the rows of all members are too large for one read. It
-// unlocks mu.
+// splitLocked restarts with the first half of the members, because the rows of all members are too large for one read.
+// It unlocks mu.
 func (op *round) splitLocked() {
 	if !op.putBackAfter((len(op.members)+1)/2 - 1) {
 		op.supersedeLocked()

@@ -24,23 +24,25 @@ const turnTimeoutMax = time.Minute
 //	VerbTurn   timeout (µs), partition     reply: ticket, alone (1), kept (µs)
 //	VerbPass   ticket, partition           one-way
 func ServeTurns(transport messaging.Transport, keeper TurnKeeper) {
-	transport.Handle(messaging.Service{Verb: messaging.VerbTurn, Name: "turn", Handler: func(from ring.NodeID, payload []byte, respond messaging.Respond) {
-		c := wire.NewCursor(payload)
-		timeout := time.Duration(min(c.Uvarint(), uint64(turnTimeoutMax.Microseconds()))) * time.Microsecond
-		partition := string(c.Rest())
-		if err := c.Err(); err != nil {
-			respond(nil, replica.ToRemote(err))
-			return
-		}
-		keeper.Turn(partition, from, timeout, func(t contention.Turn) { respond(appendTurn(nil, t), nil) })
-	}})
-	transport.Handle(messaging.Service{Verb: messaging.VerbPass, Name: "pass", Handler: func(_ ring.NodeID, payload []byte, _ messaging.Respond) {
-		c := wire.NewCursor(payload)
-		ticket, partition := c.Uvarint(), string(c.Rest())
-		if c.Err() == nil {
-			keeper.Pass(partition, ticket)
-		}
-	}})
+	transport.Handle(messaging.Service{Verb: messaging.VerbTurn, Name: "turn",
+		Handler: func(from ring.NodeID, payload []byte, respond messaging.Respond) {
+			c := wire.NewCursor(payload)
+			timeout := time.Duration(min(c.Uvarint(), uint64(turnTimeoutMax.Microseconds()))) * time.Microsecond
+			partition := string(c.Rest())
+			if err := c.Err(); err != nil {
+				respond(nil, replica.ToRemote(err))
+				return
+			}
+			keeper.Turn(partition, from, timeout, func(t contention.Turn) { respond(appendTurn(nil, t), nil) })
+		}})
+	transport.Handle(messaging.Service{Verb: messaging.VerbPass, Name: "pass",
+		Handler: func(_ ring.NodeID, payload []byte, _ messaging.Respond) {
+			c := wire.NewCursor(payload)
+			ticket, partition := c.Uvarint(), string(c.Rest())
+			if c.Err() == nil {
+				keeper.Pass(partition, ticket)
+			}
+		}})
 }
 
 func appendTurn(dst []byte, t contention.Turn) []byte {

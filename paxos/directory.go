@@ -40,7 +40,8 @@ func (d *Directory) to(t coordinator.Trace) messaging.Transport {
 }
 
 // Prepare implements Acceptors.
-func (d *Directory) Prepare(to ring.NodeID, trace coordinator.Trace, epoch uint64, b, previous Ballot, cmd *row.ReadCommand, timeout time.Duration, done func(*Promise, error)) {
+func (d *Directory) Prepare(to ring.NodeID, trace coordinator.Trace, epoch uint64, b, previous Ballot,
+	cmd *row.ReadCommand, timeout time.Duration, done func(*Promise, error)) {
 	coordinator.AddContact(trace, to)
 	if to == d.self() {
 		d.acceptor.Prepare(epoch, b, previous, cmd, done)
@@ -60,7 +61,8 @@ func (d *Directory) Prepare(to ring.NodeID, trace coordinator.Trace, epoch uint6
 }
 
 // Accept implements Acceptors. A proposal may be large: it is encoded once for all other nodes.
-func (d *Directory) Accept(to []ring.NodeID, trace coordinator.Trace, epoch uint64, p *Proposal, timeout time.Duration, done func(place int, refused Ballot, err error)) {
+func (d *Directory) Accept(to []ring.NodeID, trace coordinator.Trace, epoch uint64, p *Proposal, timeout time.Duration,
+	done func(place int, refused Ballot, err error)) {
 	var request *[]byte
 	for i, node := range to {
 		coordinator.AddContact(trace, node)
@@ -70,7 +72,8 @@ func (d *Directory) Accept(to []ring.NodeID, trace coordinator.Trace, epoch uint
 		}
 		if request == nil {
 			request = d.requests.Get().(*[]byte)
-			*request = appendProposal(slices.Grow((*request)[:0], len(p.Update)+len(p.Key.Bytes)+proposalRest), epoch, p)
+			*request = appendProposal(slices.Grow((*request)[:0], len(p.Update)+len(p.Key.Bytes)+proposalRest), epoch,
+				p)
 		}
 		d.to(trace).Request(node, messaging.VerbPaxosAccept, *request, timeout, func(payload []byte, err error) {
 			if err != nil || len(payload) == 0 {
@@ -102,7 +105,8 @@ const proposalKept = 2 << 20
 const proposalRest = 128
 
 // Commit implements Acceptors.
-func (d *Directory) Commit(to ring.NodeID, trace coordinator.Trace, epoch uint64, p *Proposal, timeout time.Duration, done func(error)) {
+func (d *Directory) Commit(to ring.NodeID, trace coordinator.Trace, epoch uint64, p *Proposal, timeout time.Duration,
+	done func(error)) {
 	coordinator.AddContact(trace, to)
 	if to == d.self() {
 		d.acceptor.Commit(epoch, p, done)
@@ -126,12 +130,14 @@ func (d *Directory) Commit(to ring.NodeID, trace coordinator.Trace, epoch uint64
 }
 
 // Decide implements Acceptors.
-func (d *Directory) Decide(epoch uint64, cmd *row.ReadCommand, decide func(known Known, page []byte) (*Proposal, *row.Mutation), done func(error)) {
+func (d *Directory) Decide(epoch uint64, cmd *row.ReadCommand,
+	decide func(known Known, page []byte) (*Proposal, *row.Mutation), done func(error)) {
 	d.acceptor.Decide(epoch, cmd, decide, done)
 }
 
 // RequestTurn implements Acceptors.
-func (d *Directory) RequestTurn(to ring.NodeID, partition string, timeout time.Duration, done func(contention.Turn, error)) {
+func (d *Directory) RequestTurn(to ring.NodeID, partition string, timeout time.Duration,
+	done func(contention.Turn, error)) {
 	request := append(wire.AppendUvarint(nil, uint64(timeout.Microseconds())), partition...)
 	d.transport.Request(to, messaging.VerbTurn, request, timeout, func(payload []byte, err error) {
 		if err != nil {

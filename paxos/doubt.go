@@ -7,11 +7,12 @@ import (
 	"cqld/coordinator"
 )
 
-// A proposal is in doubt if some acceptors may have accepted it and the coordinator does not know that a majority has: an
-// accept was refused, failed, or was not answered in time. The members with a change in it are answered only when its
-// outcome is known. The next attempt of the round looks the outcome up: its prepare asks a majority at a later ballot, and
-// then either completes the proposal or has something else decided, which makes it void. The round makes further attempts,
-// with pauses, until the members' time is over. CASUnknown is returned only if no majority could be asked by then.
+// A proposal is in doubt if some acceptors may have accepted it and the coordinator does not know that a majority has:
+// an accept was refused, failed, or was not answered in time. The members with a change in it are answered only when
+// its outcome is known. The next attempt of the round looks the outcome up: its prepare asks a majority at a later
+// ballot, and then either completes the proposal or has something else decided, which makes it void. The round makes
+// further attempts, with pauses, until the members' time is over. CASUnknown is returned only if no majority could be
+// asked by then.
 //
 // Let q be a proposal of this round, made by this coordinator n under the ballot q (its origin), and let the promises
 // of a majority at a ballot b > q be known: their latest commit C, their low bound F, and the proposal in progress.
@@ -41,10 +42,10 @@ import (
 //     than HistoryMax coordinators had changes decided after q, the entry of n may have been dropped. Both leave Since at
 //     or after q, and the outcome is lost: coordinator.CASUnknown. A truncation removes origins; Since is then C.
 //
-// A change of the ring does not affect the proof: promises, acceptances and commits are counted among the replicas before
-// and after it (previous.go), so majorities overlap, and the history moves with the state. Rounds at SERIAL and at
-// LOCAL_SERIAL of one partition need not overlap; the conclusions of one hold only among rounds of the same level, as for
-// all conditions.
+// A change of the ring does not affect the proof: promises, acceptances and commits are counted among the replicas
+// before and after it (previous.go), so majorities overlap, and the history moves with the state. Rounds at SERIAL and
+// at LOCAL_SERIAL of one partition need not overlap; the conclusions of one hold only among rounds of the same level,
+// as for all conditions.
 
 // doubtful is an attempt of this round that has proposed a change with an unknown outcome.
 type doubtful struct {
@@ -73,8 +74,8 @@ func (op *round) doubtLocked() {
 	}
 }
 
-// resolve determines the outcomes of the round's proposals in doubt from the promises of a majority. It removes those that
-// are void. decided is the index of one that is decided, or -1; lost reports that an outcome cannot be determined.
+// resolve determines the outcomes of the round's proposals in doubt from the promises of a majority. It removes those
+// that are void. decided is the index of one that is decided, or -1; lost reports that an outcome cannot be determined.
 func (op *round) resolve(commit *Proposal, floor Ballot) (decided int, lost bool) {
 	kept := op.own[:0]
 	decided = -1
@@ -133,8 +134,8 @@ func (op *round) latestDeadline() (at time.Duration) {
 	return at
 }
 
-// failLocked ends the round with an error for all members except those with a proposal in doubt and time left. Those look
-// its outcome up in another attempt. It unlocks mu.
+// failLocked ends the round with an error for all members except those with a proposal in doubt and time left. Those
+// look its outcome up in another attempt. It unlocks mu.
 func (op *round) failLocked(err error) {
 	if len(op.own) == 0 || op.c.unsafe.NoLookup {
 		op.concludeLocked(nil, err)
@@ -157,8 +158,8 @@ func (op *round) failLocked(err error) {
 	op.againLocked(op.causeOf(), pause)
 }
 
-// lostLocked answers the members whose proposals' outcomes cannot be determined, and restarts with the others. It unlocks
-// mu.
+// lostLocked answers the members whose proposals' outcomes cannot be determined, and restarts with the others. It
+// unlocks mu.
 func (op *round) lostLocked(commit *Proposal, floor Ballot) {
 	isLost := func(p doubtful) bool {
 		return FateOf(p.proposal.Origin, commit, floor) == Lost || op.c.unsafe.NoLookup
@@ -181,8 +182,8 @@ func (op *round) lostLocked(commit *Proposal, floor Ballot) {
 	op.againLocked(CauseQueue, 0)
 }
 
-// supersedeLocked proposes an empty change, whose decision makes the proposals in doubt void, and then restarts. It unlocks
-// mu.
+// supersedeLocked proposes an empty change, whose decision makes the proposals in doubt void, and then restarts. It
+// unlocks mu.
 func (op *round) supersedeLocked() {
 	op.superseding = true
 	op.proposeLocked(op.ballot, nil)
@@ -201,8 +202,8 @@ func (op *round) expireLocked(at time.Duration) {
 	})
 }
 
-// answerSomeLocked answers the members for which failure returns an error. If none is left, the round is over, and the next
-// one of the partition starts. It unlocks mu temporarily.
+// answerSomeLocked answers the members for which failure returns an error. If none is left, the round is over, and the
+// next one of the partition starts. It unlocks mu temporarily.
 func (op *round) answerSomeLocked(failure func(i int) error) {
 	left := false
 	var answers []func()
@@ -238,8 +239,8 @@ func (op *round) answerSomeLocked(failure func(i int) error) {
 	op.mu.Lock()
 }
 
-// errorOf returns the error for member i when the round fails: unknown if an earlier proposal with a change of the member
-// may still be decided.
+// errorOf returns the error for member i when the round fails: unknown if an earlier proposal with a change of the
+// member may still be decided.
 func (op *round) errorOf(i int, err error) error {
 	if p := op.inDoubt(i); p != nil {
 		return op.unknown(p)
@@ -250,8 +251,8 @@ func (op *round) errorOf(i int, err error) error {
 	return asWrite(err)
 }
 
-// unknown returns the error of a change whose proposal stays in doubt. Its count is the number of known acceptances of the
-// proposal.
+// unknown returns the error of a change whose proposal stays in doubt. Its count is the number of known acceptances of
+// the proposal.
 func (op *round) unknown(p *doubtful) error {
 	return &coordinator.CASUnknown{Consistency: op.serial, Received: p.accepted, BlockFor: op.voters.required()}
 }

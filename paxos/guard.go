@@ -1,8 +1,8 @@
 package paxos
 
-// guarded is deferred by the events of a round. If an event panics, guarded ends the round with an error and unlocks its
-// mutex, which the events of other acceptors' answers need; the next round of the partition starts. Without a Guard, in the
-// simulation, the panic continues.
+// guarded is deferred by the events of a round. If an event panics, guarded ends the round with an error and unlocks
+// its mutex, which the events of other acceptors' answers need; the next round of the partition starts. Without a
+// Guard, in the simulation, the panic continues.
 func (op *round) guarded() {
 	g := op.c.guard
 	if g == nil {

@@ -4,19 +4,20 @@ package paxos
 // acceptor. The outcome of a proposal in doubt can be determined until so many other coordinators had changes decided.
 const HistoryMax = 32
 
-// History lists the changes of a partition that were decided before a proposal: the latest one of each coordinator, by its
-// origin. Every proposal and commit contains it. With it, a coordinator determines the outcome of its proposal in doubt,
-// however many changes of other coordinators were decided since:
+// History lists the changes of a partition that were decided before a proposal: the latest one of each coordinator, by
+// its origin. Every proposal and commit contains it. With it, a coordinator determines the outcome of its proposal in
+// doubt, however many changes of other coordinators were decided since:
 //
 //	Latest   (node 2, 910) (node 1, 870) (node 3, 640)
 //	Since    600: of nodes that are not listed, nothing with an origin after 600 was decided
 //
 // doubt.go describes when a coordinator may conclude the outcome of its proposal q, and proves it.
 type History struct {
-	// Since bounds the knowledge: a coordinator that is not listed may have had changes with origins up to Since decided.
+	// Since bounds the knowledge: a coordinator that is not listed may have had changes with origins up to Since
+	// decided.
 	Since Ballot
-	// Latest contains the origin of the latest decided change of each coordinator, the one decided last first. The slice
-	// is immutable.
+	// Latest contains the origin of the latest decided change of each coordinator, the one decided last first. The
+	// slice is immutable.
 	Latest []Ballot
 }
 
@@ -62,8 +63,8 @@ const (
 	Lost                // the state no longer contains the outcome
 )
 
-// FateOf returns the outcome of a proposal, made under the ballot q, for which its coordinator still waits. commit is the
-// latest decided change that a majority knows, and floor is the low bound of that majority.
+// FateOf returns the outcome of a proposal, made under the ballot q, for which its coordinator still waits. commit is
+// the latest decided change that a majority knows, and floor is the low bound of that majority.
 func FateOf(q Ballot, commit *Proposal, floor Ballot) Fate {
 	after := HistoryAfter(commit, floor)
 	for _, latest := range after.Latest {

@@ -7,9 +7,9 @@ import (
 	"cqld/ring"
 )
 
-// TestHistoriesImplyOutcomes draws chains of decided changes and compares the outcomes that their histories imply with the
-// actual ones: a decided proposal is never reported void, nor a void one decided. For up to HistoryMax coordinators, the outcome of
-// each coordinator's last change is known.
+// TestHistoriesImplyOutcomes draws chains of decided changes and compares the outcomes that their histories imply with
+// the actual ones: a decided proposal is never reported void, nor a void one decided. For up to HistoryMax
+// coordinators, the outcome of each coordinator's last change is known.
 func TestHistoriesImplyOutcomes(t *testing.T) {
 	fates := map[Fate]int{}
 	for seed := range uint64(300) {
@@ -29,7 +29,8 @@ func TestHistoriesImplyOutcomes(t *testing.T) {
 			case 0, 1: // in doubt, and never decided
 			case 2: // completed by another coordinator, under a later ballot
 				now += 1 + r.Int64N(50)
-				commit = Proposal{Ballot: Ballot{Micros: now, Node: node + 1}, Origin: q, Prior: commit.Ballot, History: HistoryAfter(&commit, floor)}
+				commit = Proposal{Ballot: Ballot{Micros: now, Node: node + 1}, Origin: q, Prior: commit.Ballot,
+					History: HistoryAfter(&commit, floor)}
 				decided[q] = true
 			default:
 				commit = Proposal{Ballot: q, Origin: q, Prior: commit.Ballot, History: HistoryAfter(&commit, floor)}
@@ -43,8 +44,10 @@ func TestHistoriesImplyOutcomes(t *testing.T) {
 				fates[f]++
 				switch {
 				case f == Decided && !decided[q], f == Void && decided[q], f == Open && decided[q]:
-					t.Fatalf("seed %d: %v after %+v, low bound %v: fate %d, decided %v", seed, q, commit, floor, f, decided[q])
-				case f == Lost && nodes <= HistoryMax && q.After(floor) && (len(commit.History.Latest) == 0 || !commit.History.Since.Present()):
+					t.Fatalf("seed %d: %v after %+v, low bound %v: fate %d, decided %v", seed, q, commit, floor, f,
+						decided[q])
+				case f == Lost && nodes <= HistoryMax && q.After(floor) &&
+					(len(commit.History.Latest) == 0 || !commit.History.Since.Present()):
 					t.Fatalf("seed %d: %v after %+v is lost", seed, q, commit)
 				}
 			}
@@ -63,7 +66,8 @@ func TestHistoriesImplyOutcomes(t *testing.T) {
 // TestTruncatedStatesImplyNoOutcome shows that a truncation keeps only the ballot of the latest change.
 func TestTruncatedStatesImplyNoOutcome(t *testing.T) {
 	truncated := Proposal{Ballot: Ballot{Micros: 100, Node: 1}}
-	for q, want := range map[Ballot]Fate{{Micros: 100, Node: 1}: Lost, {Micros: 50, Node: 2}: Lost, {Micros: 101, Node: 2}: Open} {
+	for q, want := range map[Ballot]Fate{{Micros: 100, Node: 1}: Lost, {Micros: 50, Node: 2}: Lost,
+		{Micros: 101, Node: 2}: Open} {
 		if got := FateOf(q, &truncated, Ballot{}); got != want {
 			t.Errorf("fate of %v is %d, not %d", q, got, want)
 		}

@@ -7,18 +7,19 @@ import (
 	"cqld/row"
 )
 
-// A round of several members reads the rows of all commands at once. Each condition is evaluated on the page that its own
-// command would return, including the changes of the members before it in the round.
+// A round of several members reads the rows of all commands at once. Each condition is evaluated on the page that its
+// own command would return, including the changes of the members before it in the round.
 
 // Joinable reports whether a command can be merged with others. One with a limit of rows cannot: the limit would
 // count the rows of other commands.
 func Joinable(c *row.ReadCommand) bool {
 	l := c.Limits
-	return c.SinglePartition() && !c.Reversed && l.Rows == 0 && l.PerPartition == 0 && c.Repair == nil && len(c.Slices) > 0
+	return c.SinglePartition() && !c.Reversed && l.Rows == 0 && l.PerPartition == 0 && c.Repair == nil &&
+		len(c.Slices) > 0
 }
 
-// Join returns a command that reads the rows of all commands; disjoint reports that no two of them read the same row. All
-// commands are Joinable, or there is only one.
+// Join returns a command that reads the rows of all commands; disjoint reports that no two of them read the same row.
+// All commands are Joinable, or there is only one.
 func Join(commands []*row.ReadCommand) (cmd *row.ReadCommand, disjoint bool) {
 	first := commands[0]
 	if len(commands) == 1 {
@@ -118,7 +119,8 @@ func (j *Joined) PageOf(c *row.ReadCommand) ([]byte, error) {
 		begun = true
 	}
 	for _, s := range c.Slices {
-		at, _ := slices.BinarySearchFunc(j.part.Rows, s.Start, func(r row.Row, start []byte) int { return bytes.Compare(r.Clustering, start) })
+		at, _ := slices.BinarySearchFunc(j.part.Rows, s.Start,
+			func(r row.Row, start []byte) int { return bytes.Compare(r.Clustering, start) })
 		for ; at < len(j.part.Rows) && s.Contains(j.part.Rows[at].Clustering); at++ {
 			begin()
 			w.Row(&j.part.Rows[at])
@@ -133,8 +135,8 @@ func (j *Joined) PageOf(c *row.ReadCommand) ([]byte, error) {
 	return w.Finish(false), nil
 }
 
-// Apply applies a member's change, for the members after it in the round. Rows that no other member reads, the common case,
-// are skipped.
+// Apply applies a member's change, for the members after it in the round. Rows that no other member reads, the common
+// case, are skipped.
 func (j *Joined) Apply(own *row.ReadCommand, m *row.Mutation) error {
 	if j.disjoint && onlyRowsOf(own, m) {
 		return nil
@@ -165,7 +167,8 @@ func onlyRowsOf(c *row.ReadCommand, m *row.Mutation) bool {
 
 // within reports whether a clustering is in one of the slices, which are ascending and disjoint.
 func within(in []row.Slice, clustering []byte) bool {
-	i, found := slices.BinarySearchFunc(in, clustering, func(s row.Slice, c []byte) int { return bytes.Compare(s.Start, c) })
+	i, found := slices.BinarySearchFunc(in, clustering,
+		func(s row.Slice, c []byte) int { return bytes.Compare(s.Start, c) })
 	return found || i > 0 && in[i-1].Contains(clustering)
 }
 
@@ -185,7 +188,8 @@ func partitionOf(m *row.Mutation, in []row.Slice) (*row.Partition, error) {
 			row.Reconcile(merged, &p.Header, r)
 			p.Header = *merged
 		case row.KindRangeTombstone:
-			p.RangeTombstones = append(p.RangeTombstones, row.RangeTombstone{Start: e.Start, End: e.End, Deletion: r.Deletion})
+			p.RangeTombstones = append(p.RangeTombstones,
+				row.RangeTombstone{Start: e.Start, End: e.End, Deletion: r.Deletion})
 		case row.KindRow:
 			if within(in, e.Start) {
 				r.Clustering = e.Start

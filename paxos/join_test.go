@@ -14,13 +14,14 @@ import (
 	"cqld/storage"
 )
 
-// TestSharedRoundPagesMatchSequentialRounds compares, for random content, commands and changes of a partition, the pages
-// that a round's members receive with the pages of storage when each change is applied before the next read.
+// TestSharedRoundPagesMatchSequentialRounds compares, for random content, commands and changes of a partition, the
+// pages that a round's members receive with the pages of storage when each change is applied before the next read.
 func TestSharedRoundPagesMatchSequentialRounds(t *testing.T) {
 	disjoint, skipped := 0, 0
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		engine, err := storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: stillClock{}, Inline: true, Sync: storage.SyncNone})
+		engine, err := storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: stillClock{}, Inline: true,
+			Sync: storage.SyncNone})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +65,8 @@ func TestSharedRoundPagesMatchSequentialRounds(t *testing.T) {
 				t.Fatal(err)
 			}
 			if want := read(c); !bytes.Equal(page, want) {
-				t.Fatalf("seed %d, member %d of %d, %v of %v:\n%s\nnot\n%s", seed, i, len(commands), c.Slices, cmd.Slices, shown(page), shown(want))
+				t.Fatalf("seed %d, member %d of %d, %v of %v:\n%s\nnot\n%s", seed, i, len(commands), c.Slices,
+					cmd.Slices, shown(page), shown(want))
 			}
 			change := randomChange(r, 100+int64(2*i), few)
 			if apart && onlyRowsOf(c, change) {
@@ -88,7 +90,8 @@ func randomClustering(r *rand.Rand) []byte { return []byte{byte('a' + r.IntN(8))
 
 // randomCommand reads a few rows or intervals.
 func randomCommand(r *rand.Rand) *row.ReadCommand {
-	c := &row.ReadCommand{Table: 1000, Key: row.NewPartitionKey([]byte("k")), Now: 1_000_000, StaticCounts: r.IntN(2) == 0}
+	c := &row.ReadCommand{Table: 1000, Key: row.NewPartitionKey([]byte("k")), Now: 1_000_000,
+		StaticCounts: r.IntN(2) == 0}
 	if r.IntN(8) == 0 {
 		c.Slices = []row.Slice{row.AllRows()}
 		return c
@@ -125,7 +128,8 @@ func randomChange(r *rand.Rand, timestamp int64, rowsOnly bool) *row.Mutation {
 				Deletion: row.Deletion{Timestamp: timestamp, LocalTime: 999_999}})
 			continue
 		case what == 8:
-			x.Cells = append(x.Cells, row.Cell{Column: 1, Timestamp: timestamp, Value: []byte(fmt.Sprint("s", timestamp))})
+			x.Cells = append(x.Cells, row.Cell{Column: 1, Timestamp: timestamp,
+				Value: []byte(fmt.Sprint("s", timestamp))})
 			m.AddHeader(x)
 			continue
 		case what == 7:
@@ -138,7 +142,8 @@ func randomChange(r *rand.Rand, timestamp int64, rowsOnly bool) *row.Mutation {
 			x.Liveness.Timestamp = timestamp
 			for range r.IntN(3) {
 				column := schema.ColumnID(2 + r.IntN(3))
-				x.Cells = append(x.Cells, row.Cell{Column: column, Timestamp: timestamp, Value: []byte(fmt.Sprint(column, timestamp))})
+				x.Cells = append(x.Cells, row.Cell{Column: column, Timestamp: timestamp,
+					Value: []byte(fmt.Sprint(column, timestamp))})
 			}
 			x.Sort()
 		}

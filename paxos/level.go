@@ -10,9 +10,9 @@ import (
 	"cqld/schema"
 )
 
-// checkFactor refuses a conditional change or a serial read if the partition has fewer replicas than the consistency levels
-// need, for example if the replication factor is larger than the ring: Cassandra uses the factor, not the number of nodes.
-// It checks the serial level first. round.plan handles replicas that are down.
+// checkFactor refuses a conditional change or a serial read if the partition has fewer replicas than the consistency
+// levels need, for example if the replication factor is larger than the ring: Cassandra uses the factor, not the number
+// of nodes. It checks the serial level first. round.plan handles replicas that are down.
 func (c *Proposer) checkFactor(table *schema.Table, req *CASRequest) error {
 	if req.Serial == ring.All {
 		return nil // a round of all existing replicas
@@ -36,9 +36,9 @@ func (c *Proposer) checkFactor(table *schema.Table, req *CASRequest) error {
 }
 
 // commitUnavailable returns Unavailable if too few replicas are alive for the commit of a change at its level. A change
-// must not be proposed then: once a majority has accepted it, it is made, and can no longer be refused. Cassandra checks
-// only after the votes: it answers Unavailable, and the next proposer completes the change. At ANY, the client does not wait
-// for the commit. The voters' majority implies the level that overlaps with it.
+// must not be proposed then: once a majority has accepted it, it is made, and can no longer be refused. Cassandra
+// checks only after the votes: it answers Unavailable, and the next proposer completes the change. At ANY, the client
+// does not wait for the commit. The voters' majority implies the level that overlaps with it.
 func (op *round) commitUnavailable() error {
 	if op.level == ring.Any || op.level == plainLevel(op.serial) {
 		return nil
@@ -46,9 +46,9 @@ func (op *round) commitUnavailable() error {
 	return op.c.coordinator.Available(&row.Mutation{Table: op.cmd.Table, Key: op.cmd.Key}, op.level)
 }
 
-// refuseCommitLocked answers the members whose changes were about to be proposed with err, because their commit cannot meet
-// its level, and makes another attempt for the others: their conditions may have been evaluated on these changes. If earlier
-// proposals are in doubt, an empty change first makes them void. It unlocks mu.
+// refuseCommitLocked answers the members whose changes were about to be proposed with err, because their commit cannot
+// meet its level, and makes another attempt for the others: their conditions may have been evaluated on these changes.
+// If earlier proposals are in doubt, an empty change first makes them void. It unlocks mu.
 func (op *round) refuseCommitLocked(err error) {
 	switch {
 	case op.c.coordinator.MayArrive(err, math.MaxInt64): // againLocked determines which members have time left
@@ -82,11 +82,14 @@ func asRead(err error) error {
 	var unknown *coordinator.CASUnknown
 	switch {
 	case errors.As(err, &timeout):
-		return &coordinator.ReadTimeout{Consistency: timeout.Consistency, Received: timeout.Received, BlockFor: timeout.BlockFor}
+		return &coordinator.ReadTimeout{Consistency: timeout.Consistency, Received: timeout.Received,
+			BlockFor: timeout.BlockFor}
 	case errors.As(err, &failure):
-		return &coordinator.ReadFailure{Consistency: failure.Consistency, Received: failure.Received, BlockFor: failure.BlockFor, Failures: failure.Failures}
+		return &coordinator.ReadFailure{Consistency: failure.Consistency, Received: failure.Received,
+			BlockFor: failure.BlockFor, Failures: failure.Failures}
 	case errors.As(err, &unknown):
-		return &coordinator.ReadTimeout{Consistency: unknown.Consistency, Received: unknown.Received, BlockFor: unknown.BlockFor}
+		return &coordinator.ReadTimeout{Consistency: unknown.Consistency, Received: unknown.Received,
+			BlockFor: unknown.BlockFor}
 	}
 	return err
 }

@@ -9,16 +9,16 @@ import (
 
 // A coordinator that settled the last ballot of a partition itself needs no promises for the next one. Its prepare only
 // reads: an acceptor that knows no ballot after that previous one returns the rows and promises nothing, which costs no
-// write. The proposal B then names the previous ballot P, and an acceptor accepts B only if it still knows no ballot after
-// P. In the usual case this saves one write to disk at each acceptor.
+// write. The proposal B then names the previous ballot P, and an acceptor accepts B only if it still knows no ballot
+// after P. In the usual case this saves one write to disk at each acceptor.
 //
 //	with promises:   prepare B ─▶ (disk) promise, rows ─▶ accept B ─▶ (disk) ─▶ commit ─▶ (disk)
 //	after P:         read, P?  ─▶        rows          ─▶ accept B after P ─▶ (disk) ─▶ commit ─▶ (disk)
 //
 // Why B is safe. P is settled: every change decided up to P is at a quorum, and nothing else before P will be decided.
 // Either a majority accepted P, and its change, if it had one, is at a quorum; or nothing was proposed, because no
-// condition held, and every voter promised P while none held a proposal in progress (round.settled). Accepting B after P
-// promises and accepts in one step, at an acceptor that has neither promised nor accepted anything in between.
+// condition held, and every voter promised P while none held a proposal in progress (round.settled). Accepting B after
+// P promises and accepts in one step, at an acceptor that has neither promised nor accepted anything in between.
 //  1. If a majority accepts B, nothing between P and B was or will be decided. Any ballot b in between needs a majority
 //     that accepts it. An acceptor in both majorities either accepted b first, and then refuses B, or accepted B first,
 //     and then refuses b as the earlier ballot. So the rows that a quorum had after P are the right input for B's
@@ -33,14 +33,14 @@ import (
 //     c. The remaining proposals without promises rest on the last settled ballot. There is at most one: only the
 //     coordinator that settled P may propose after it, and it does so once (lastBallots.take).
 //
-// Ring changes: acceptors refuse requests that were planned before the ring last moved. While it moves, each majority is
-// counted among the replicas before and after, here as everywhere, so majorities of consecutive rings overlap. A ballot of
-// another epoch is discarded. A coordinator that restarts knows none. SERIAL and LOCAL_SERIAL do not use each other's
-// previous ballots.
+// Ring changes: acceptors refuse requests that were planned before the ring last moved. While it moves, each majority
+// is counted among the replicas before and after, here as everywhere, so majorities of consecutive rings overlap. A
+// ballot of another epoch is discarded. A coordinator that restarts knows none. SERIAL and LOCAL_SERIAL do not use each
+// other's previous ballots.
 //
-// The low bound (View.PaxosFloor) acts as a promise of every acceptor for every partition of a table: an acceptor that knows
-// a low bound after P accepts no proposal that rests on P. An acceptor that has purged its state up to the low bound knows
-// the low bound.
+// The low bound (View.PaxosFloor) acts as a promise of every acceptor for every partition of a table: an acceptor that
+// knows a low bound after P accepts no proposal that rests on P. An acceptor that has purged its state up to the low
+// bound knows the low bound.
 
 // lastBallot is a ballot that this coordinator settled.
 type lastBallot struct {
@@ -94,7 +94,8 @@ func (l *lastBallots) put(last lastBallot) {
 
 // settledLocked records that ballot b of this round is settled, so that the next round can rest on it.
 func (op *round) settledLocked(b, prior Ballot, history History) {
-	op.c.lastBallots.put(lastBallot{partition: op.partition, ballot: b, prior: prior, history: history, epoch: op.topology.Epoch(), serial: op.serial})
+	op.c.lastBallots.put(lastBallot{partition: op.partition, ballot: b, prior: prior, history: history,
+		epoch: op.topology.Epoch(), serial: op.serial})
 }
 
 // quorate reports whether a commit at the level reaches a quorum of the voters.

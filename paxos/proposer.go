@@ -87,11 +87,15 @@ type Proposer struct {
 // NewProposer returns a Proposer. It starts no goroutine.
 func NewProposer(o Options) *Proposer {
 	c := &Proposer{
-		view: o.View, acceptors: o.Acceptors, coordinator: o.Coordinator, clock: o.Clock, stamps: o.Stamps, localDC: o.LocalDatacenter,
-		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, guard: o.Guard,
+		view: o.View, acceptors: o.Acceptors, coordinator: o.Coordinator, clock: o.Clock, stamps: o.Stamps,
+		localDC: o.LocalDatacenter,
+		limits:  o.Limits.withDefaults(), unsafe: o.Unsafe, guard: o.Guard,
 	}
 	c.lastBallots = newLastBallots(c.limits.LastBallots)
-	c.turns = contention.NewArbiter(c.clock, func(node ring.NodeID) bool { return node == c.view.Self() || c.view.Alive(node) })
+	c.turns = contention.NewArbiter(c.clock, func(node ring.NodeID) bool {
+		return node == c.view.Self() ||
+			c.view.Alive(node)
+	})
 	c.chances.rand = o.Rand
 	return c
 }
@@ -123,19 +127,19 @@ type CASRequest struct {
 	Serial, Consistency ring.Consistency
 	// Contention limits the time of attempts while other proposers are ahead; Timeout limits the wait for replicas.
 	Contention, Timeout time.Duration
-	// Update evaluates the condition on the page, which contains the rows at a quorum and the changes of earlier members of
-	// the round. It returns the change with the given timestamp, or reports that the condition does not apply. timestamp
-	// and timestamp-1 are reserved for this change. Update may be called several times, must not block, and must not retain
-	// the page. The mutation must not change afterwards. An attempt that other proposers outvote may have read while their
-	// changes were reaching the replicas; its result is discarded.
+	// Update evaluates the condition on the page, which contains the rows at a quorum and the changes of earlier
+	// members of the round. It returns the change with the given timestamp, or reports that the condition does not
+	// apply. timestamp and timestamp-1 are reserved for this change. Update may be called several times, must not
+	// block, and must not retain the page. The mutation must not change afterwards. An attempt that other proposers
+	// outvote may have read while their changes were reaching the replicas; its result is discarded.
 	Update func(page []byte, timestamp int64) (m *row.Mutation, applies bool, err error)
 	Trace  coordinator.Trace
 	// Cancel ends the wait for others, before anything is proposed, with env.ErrCanceled; nil means that nothing does.
 	Cancel *env.Cancel
 }
 
-// ballot returns a new ballot of this node. The span of timestamps that ends with it is after seen, and no other request
-// of this node uses it.
+// ballot returns a new ballot of this node. The span of timestamps that ends with it is after seen, and no other
+// request of this node uses it.
 func (c *Proposer) ballot(seen, span int64) Ballot {
 	now := c.stamps.Next()
 	for {
@@ -147,15 +151,17 @@ func (c *Proposer) ballot(seen, span int64) Ballot {
 	}
 }
 
-// electorate contains the voters on a partition's proposals: the replicas, or at LOCAL_SERIAL those of this data center,
-// including pending replicas.
+// electorate contains the voters on a partition's proposals: the replicas, or at LOCAL_SERIAL those of this data
+// center, including pending replicas.
 type electorate struct {
 	natural, pending []ring.NodeID
-	// others are further replica sets of which a majority must agree: the replicas before or after a change of the ring.
+	// others are further replica sets of which a majority must agree: the replicas before or after a change of the
+	// ring.
 	others [][]ring.NodeID
 }
 
-func (c *Proposer) electorateOf(t *ring.Topology, table *schema.Table, token ring.Token, serial ring.Consistency) electorate {
+func (c *Proposer) electorateOf(t *ring.Topology, table *schema.Table, token ring.Token,
+	serial ring.Consistency) electorate {
 	set := c.replicasOf(t, table, token)
 	if c.unsafe.OneSided {
 		set.Others = nil

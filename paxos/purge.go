@@ -26,39 +26,41 @@ import (
 //	   does not know to be decided or superseded.
 //	3. Purge rows without content after the low bound and without unsettled proposals.
 //
-// A row is purged by a deletion up to the low bound, which storage removes together with the row. Rows of dropped tables are
-// removed when the tables with state are determined.
+// A row is purged by a deletion up to the low bound, which storage removes together with the row. Rows of dropped
+// tables are removed when the tables with state are determined.
 
 const (
 	// paxosStepRows bounds the states in one step: 512 of a batch's 100 KB would be 50 MB, but a page ends at 1 MiB.
 	paxosStepRows = 512
 	// paxosLookDefault is how long the set of tables with state is cached: determining it reads all states.
 	paxosLookDefault = time.Hour
-	// paxosGoneAfter is the age (µs) at which the state of an unknown table is attributed to a dropped table. State that is
-	// younger may belong to a table whose creation this node does not know yet.
+	// paxosGoneAfter is the age (µs) at which the state of an unknown table is attributed to a dropped table. State
+	// that is younger may belong to a table whose creation this node does not know yet.
 	paxosGoneAfter = int64(time.Hour / time.Microsecond)
 )
 
 var (
 	errFloorUnknown = errors.New("paxos: this node does not know the Paxos low bound yet")
 	errRingMoves    = errors.New("paxos: a ring change is pending")
-	errPaxosCrowded = errors.New("paxos: too many requests are queued for a partition whose Paxos state is being purged")
-	errUnsettled    = errors.New("paxos: a proposal up to the low bound is not decided; it was streamed to this node")
-	errPaxosPulled  = errors.New("paxos: Paxos state is being streamed to this node")
+	errPaxosCrowded = errors.New("paxos: too many requests are queued for a partition whose Paxos state is being " +
+		"purged")
+	errUnsettled   = errors.New("paxos: a proposal up to the low bound is not decided; it was streamed to this node")
+	errPaxosPulled = errors.New("paxos: Paxos state is being streamed to this node")
 )
 
 // PurgeRequest asks a replica for one step over its Paxos state of a table, in a range that does not wrap.
 type PurgeRequest struct {
-	// Epoch and Moved are those of the topology that the repair uses. A replica that knows a different ring refuses with
-	// coordinator.NotReplica; a replica that knows of a pending ring change fails.
+	// Epoch and Moved are those of the topology that the repair uses. A replica that knows a different ring refuses
+	// with coordinator.NotReplica; a replica that knows of a pending ring change fails.
 	Epoch, Moved uint64
 	Table        schema.StorageID
 	Tokens       ring.Range
 	// LowBound is the table's low bound (µs). A replica that does not know it refuses. Before the first step, a replica
 	// waits until all requests that it admitted before are in its state.
 	LowBound int64
-	// Forget purges the state up to the low bound, durably. In either case the step lists proposals that were accepted up to
-	// the low bound, or that rest on a ballot before it, and that are not known to be decided; they are not purged.
+	// Forget purges the state up to the low bound, durably. In either case the step lists proposals that were accepted
+	// up to the low bound, or that rest on a ballot before it, and that are not known to be decided; they are not
+	// purged.
 	Forget bool
 	After  *row.PartitionKey // PurgeStep.Next of the previous step; nil in the first step
 }
@@ -83,8 +85,8 @@ type PurgeOptions struct {
 	Streaming func(schema.StorageID) bool
 	// Look is how long the set of tables with Paxos state stays known; zero means an hour.
 	Look time.Duration
-	// Confirm calls done when the metadata include every change that was committed before the call. nil keeps the states
-	// of dropped tables.
+	// Confirm calls done when the metadata include every change that was committed before the call. nil keeps the
+	// states of dropped tables.
 	Confirm func(done func())
 }
 
@@ -170,22 +172,24 @@ func (a *Acceptor) paxosPage(table *schema.Table, req *PurgeRequest, done func(P
 	})
 }
 
-// old reports whether the state has content up to the low bound to purge: all of it, or a decision besides later votes. Such
-// a decision would restore deleted data after the tombstones are purged.
+// old reports whether the state has content up to the low bound to purge: all of it, or a decision besides later votes.
+// Such a decision would restore deleted data after the tombstones are purged.
 func (s *acceptorState) old(floor Ballot) bool {
 	return !s.stored().After(floor) || s.commit.Ballot.Present() && !s.commit.Ballot.After(floor)
 }
 
-// unsettled reports whether the state has a proposal that is not known to be decided and that was accepted up to the low
-// bound, or later but resting on a ballot before it: such a proposal may be void because of state that other replicas purge.
+// unsettled reports whether the state has a proposal that is not known to be decided and that was accepted up to the
+// low bound, or later but resting on a ballot before it: such a proposal may be void because of state that other
+// replicas purge.
 func (s *acceptorState) unsettled(floor Ballot) bool {
 	p := &s.accepted
 	return len(p.Update) > 0 && (!p.Ballot.After(floor) || p.Previous.Present() && floor.After(p.Previous))
 }
 
-// forget purges the states of partitions up to the low bound, serialized with the other steps of each, unless a proposal is
-// unsettled.
-func (a *Acceptor) forget(table *schema.Table, keys []row.PartitionKey, floor Ballot, done func(forgotten int, err error)) {
+// forget purges the states of partitions up to the low bound, serialized with the other steps of each, unless a
+// proposal is unsettled.
+func (a *Acceptor) forget(table *schema.Table, keys []row.PartitionKey, floor Ballot,
+	done func(forgotten int, err error)) {
 	var mu sync.Mutex
 	left, forgotten := len(keys)+1, 0
 	var first error
@@ -210,16 +214,19 @@ func (a *Acceptor) forget(table *schema.Table, keys []row.PartitionKey, floor Ba
 }
 
 // forgetOne runs forget for one partition, as a step of the partition.
-func (a *Acceptor) forgetOne(partition string, table *schema.Table, key row.PartitionKey, floor Ballot, done func(int, error)) {
+func (a *Acceptor) forgetOne(partition string, table *schema.Table, key row.PartitionKey, floor Ballot,
+	done func(int, error)) {
 	answer := func(n int, err error) {
 		a.leave(partition)
 		done(n, err)
 	}
-	a.withState(partition, 0, func(have remembered) { a.forgetState(&have, partition, table, key, floor, answer) }, func(err error) { answer(0, err) })
+	a.withState(partition, 0, func(have remembered) { a.forgetState(&have, partition, table, key, floor, answer) },
+		func(err error) { answer(0, err) })
 }
 
 // forgetState is forgetOne with the cached state, or in a worker that reads the state.
-func (a *Acceptor) forgetState(have *remembered, partition string, table *schema.Table, key row.PartitionKey, floor Ballot, answer func(int, error)) {
+func (a *Acceptor) forgetState(have *remembered, partition string, table *schema.Table, key row.PartitionKey,
+	floor Ballot, answer func(int, error)) {
 	phase := a.replica.Enter()
 	s, _, err := a.known(have, partition, table, key, false)
 	if err == nil && s.unsettled(floor) {
@@ -231,14 +238,15 @@ func (a *Acceptor) forgetState(have *remembered, partition string, table *schema
 		return
 	}
 	// Synced: tombstones are purged when all replicas have purged their state, which must not return after that.
-	err = a.replica.Write([]*row.Mutation{paxosDeletion(key, clusteringOf(table), floor.Micros)}, true, func(err error) {
-		a.doubt(partition)
-		if err != nil {
-			answer(0, err)
-			return
-		}
-		answer(1, nil)
-	})
+	err = a.replica.Write([]*row.Mutation{paxosDeletion(key, clusteringOf(table), floor.Micros)}, true,
+		func(err error) {
+			a.doubt(partition)
+			if err != nil {
+				answer(0, err)
+				return
+			}
+			answer(1, nil)
+		})
 	a.replica.Leave(phase)
 	if err != nil {
 		answer(0, err)
@@ -316,8 +324,8 @@ type goneState struct {
 // goneStatesMax bounds the states of unknown tables that one scan removes.
 const goneStatesMax = 4096
 
-// removeGone removes the states of tables that do not exist, after the catalog has been confirmed: the creation of an unknown
-// table may not have reached this node yet.
+// removeGone removes the states of tables that do not exist, after the catalog has been confirmed: the creation of an
+// unknown table may not have reached this node yet.
 func (r *Purge) removeGone(gone []goneState) {
 	if len(gone) == 0 || r.o.Confirm == nil {
 		return
@@ -333,14 +341,16 @@ func (r *Purge) removeGone(gone []goneState) {
 		r.o.Run(func() {
 			for _, s := range gone {
 				if !known[string(s.clustering)] { // the next scan finds those that are not removed now
-					_ = r.o.Acceptor.replica.Write([]*row.Mutation{paxosDeletion(s.key, s.clustering, s.newest)}, false, func(error) {})
+					_ = r.o.Acceptor.replica.Write([]*row.Mutation{paxosDeletion(s.key, s.clustering, s.newest)},
+						false, func(error) {})
 				}
 			}
 		})
 	})
 }
 
-// lookAtPaxos scans all states: it returns the tables that have any, and the states of tables that this node does not know.
+// lookAtPaxos scans all states: it returns the tables that have any, and the states of tables that this node does not
+// know.
 func (a *Acceptor) lookAtPaxos(now int64) (found map[schema.StorageID]bool, gone []goneState, err error) {
 	catalog := a.view.Schema()
 	tables := map[string]schema.StorageID{}

@@ -22,20 +22,21 @@ import (
 
 // serve registers the handler of other nodes' repairs.
 func (r *Purge) serve() {
-	r.o.Transport.Handle(messaging.Service{Verb: messaging.VerbPaxosPurge, Name: "paxos purge", Blocking: true, Handler: func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
-		req, err := decodePurgeRequest(payload)
-		if err != nil {
-			respond(nil, replica.ToRemote(err))
-			return
-		}
-		r.step(req, func(f func()) { f() }, func(s PurgeStep, err error) {
+	r.o.Transport.Handle(messaging.Service{Verb: messaging.VerbPaxosPurge, Name: "paxos purge", Blocking: true,
+		Handler: func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+			req, err := decodePurgeRequest(payload)
 			if err != nil {
 				respond(nil, replica.ToRemote(err))
 				return
 			}
-			respond(appendPurgeStep(nil, &s), nil)
-		})
-	}})
+			r.step(req, func(f func()) { f() }, func(s PurgeStep, err error) {
+				if err != nil {
+					respond(nil, replica.ToRemote(err))
+					return
+				}
+				respond(appendPurgeStep(nil, &s), nil)
+			})
+		}})
 }
 
 // Paxos implements repair.PaxosStates
@@ -45,13 +46,14 @@ func (r *Purge) Paxos(node ring.NodeID, req *PurgeRequest, timeout time.Duration
 		r.step(&own, r.o.Run, done)
 		return
 	}
-	r.o.Transport.Request(node, messaging.VerbPaxosPurge, appendPurgeRequest(nil, req), timeout, func(payload []byte, err error) {
-		if err != nil {
-			done(PurgeStep{}, replica.FromRemote(err))
-			return
-		}
-		done(decodePurgeStep(payload))
-	})
+	r.o.Transport.Request(node, messaging.VerbPaxosPurge, appendPurgeRequest(nil, req), timeout,
+		func(payload []byte, err error) {
+			if err != nil {
+				done(PurgeStep{}, replica.FromRemote(err))
+				return
+			}
+			done(decodePurgeStep(payload))
+		})
 }
 
 func appendPaxosKey(dst []byte, k *row.PartitionKey) []byte {

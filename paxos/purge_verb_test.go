@@ -10,11 +10,13 @@ import (
 
 func TestPaxosPurgeMessagesRoundTrip(t *testing.T) {
 	key := row.NewPartitionKey([]byte("k"))
-	purge := PurgeRequest{Epoch: 3, Moved: 2, Table: 8, Tokens: ring.Range{Start: -1, End: 5}, LowBound: 1 << 50, Forget: true, After: &key}
+	purge := PurgeRequest{Epoch: 3, Moved: 2, Table: 8, Tokens: ring.Range{Start: -1, End: 5}, LowBound: 1 << 50,
+		Forget: true, After: &key}
 	if got, err := decodePurgeRequest(appendPurgeRequest(nil, &purge)); err != nil || !reflect.DeepEqual(*got, purge) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	found := PurgeStep{Unsettled: []row.PartitionKey{key, {Token: -3, Bytes: []byte{}}}, Forgotten: 5, Next: &key, Scanned: 1 << 40}
+	found := PurgeStep{Unsettled: []row.PartitionKey{key, {Token: -3, Bytes: []byte{}}}, Forgotten: 5, Next: &key,
+		Scanned: 1 << 40}
 	if got, err := decodePurgeStep(appendPurgeStep(nil, &found)); err != nil || !reflect.DeepEqual(got, found) {
 		t.Errorf("%+v, %v", got, err)
 	}

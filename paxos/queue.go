@@ -9,8 +9,8 @@ import (
 	"cqld/schema"
 )
 
-// queues contains the conditional changes and serial reads of each partition that wait at this node for the running round.
-// They share the next round, in which they do not contend with each other.
+// queues contains the conditional changes and serial reads of each partition that wait at this node for the running
+// round. They share the next round, in which they do not contend with each other.
 //
 //	queue of a partition:   [running round: a b c]   d e f g h      next: d e f g, then h
 type queues struct {
@@ -35,8 +35,8 @@ type member struct {
 // reads reports whether m is a read.
 func (m *member) reads() bool { return m.req.Update == nil }
 
-// enter reports whether m may start at once; otherwise leave starts it later. ok is false if too many members are running or
-// queued.
+// enter reports whether m may start at once; otherwise leave starts it later. ok is false if too many members are
+// running or queued.
 func (l *queues) enter(partition string, m *member, most int64) (first, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,7 +60,8 @@ func (l *queues) enter(partition string, m *member, most int64) (first, ok bool)
 func (l *queues) putBack(partition string, members []*member) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.queues[partition] = append(append(make([]*member, 0, len(members)+len(l.queues[partition])), members...), l.queues[partition]...)
+	l.queues[partition] = append(append(make([]*member, 0, len(members)+len(l.queues[partition])), members...),
+		l.queues[partition]...)
 }
 
 // withdraw removes a queued member; it returns false if the member is not queued.
@@ -98,8 +99,8 @@ func (l *queues) leave(partition string, limits *Limits) []*member {
 	return waiting[:n:n]
 }
 
-// together returns how many members at the head of the queue fit into one round. The round ends before the first that does
-// not fit, so that no member is overtaken.
+// together returns how many members at the head of the queue fit into one round. The round ends before the first that
+// does not fit, so that no member is overtaken.
 func together(waiting []*member, limits *Limits) int {
 	first := waiting[0].req
 	if !Joinable(first.Command) {
@@ -109,7 +110,8 @@ func together(waiting []*member, limits *Limits) int {
 	n, slices := 0, 0
 	for _, m := range waiting {
 		slices += len(m.req.Command.Slices)
-		if n == limits.Round || n > 0 && slices > limits.RoundSlices || m.req.Serial != first.Serial || !Joinable(m.req.Command) {
+		if n == limits.Round || n > 0 && slices > limits.RoundSlices || m.req.Serial != first.Serial ||
+			!Joinable(m.req.Command) {
 			break
 		}
 		if !m.reads() {

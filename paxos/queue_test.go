@@ -10,14 +10,16 @@ import (
 // TestTogether shows where a round ends.
 func TestTogether(t *testing.T) {
 	exact := func() *row.ReadCommand {
-		return &row.ReadCommand{Table: 1000, Key: row.NewPartitionKey([]byte("k")), Slices: []row.Slice{row.ExactRow([]byte("a"))}}
+		return &row.ReadCommand{Table: 1000, Key: row.NewPartitionKey([]byte("k")),
+			Slices: []row.Slice{row.ExactRow([]byte("a"))}}
 	}
 	update := func([]byte, int64) (*row.Mutation, bool, error) { return nil, true, nil }
 	change := func(level ring.Consistency) *member {
 		return &member{req: &CASRequest{Command: exact(), Serial: ring.Serial, Consistency: level, Update: update}}
 	}
 	read := &member{req: &CASRequest{Command: exact(), Serial: ring.Serial, Consistency: ring.Quorum}}
-	local := &member{req: &CASRequest{Command: exact(), Serial: ring.LocalSerial, Consistency: ring.Quorum, Update: update}}
+	local := &member{req: &CASRequest{Command: exact(), Serial: ring.LocalSerial, Consistency: ring.Quorum,
+		Update: update}}
 	limited := change(ring.Quorum)
 	limited.req.Command.Limits.Rows = 1
 	wide := change(ring.Quorum)

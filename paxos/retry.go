@@ -12,15 +12,15 @@ import (
 // cas_contention_timeout).
 const contentionDefault = time.Second
 
-// Pauses between attempts. The first is one measured round trip to a quorum, and at least pauseFirst. The longest allows six
-// attempts within the default contention timeout.
+// Pauses between attempts. The first is one measured round trip to a quorum, and at least pauseFirst. The longest
+// allows six attempts within the default contention timeout.
 const (
 	pauseFirst = 2 * time.Millisecond
 	pauseMost  = 160 * time.Millisecond
 )
 
-// patienceTrips is the number of round trips for which a phase waits for the last votes after one was refused; patienceLeast
-// is the minimum wait.
+// patienceTrips is the number of round trips for which a phase waits for the last votes after one was refused;
+// patienceLeast is the minimum wait.
 const (
 	patienceTrips = 4
 	patienceLeast = 10 * time.Millisecond
@@ -29,8 +29,8 @@ const (
 // settleWait limits the wait for the last promises: about the duration of the round that they save.
 const settleWait = 2 * time.Millisecond
 
-// pause returns the time before the next attempt. It is random, so that two competing proposers do not collide again, and it
-// grows with each attempt.
+// pause returns the time before the next attempt. It is random, so that two competing proposers do not collide again,
+// and it grows with each attempt.
 func (op *round) pause() time.Duration {
 	most := min(max(pauseFirst, op.c.trips.Of())<<min(op.tries, 10), pauseMost)
 	op.tries++
@@ -75,9 +75,9 @@ func (op *round) outvotedLocked() {
 	}
 }
 
-// hurryLocked shortens the wait for the last votes after one was refused: another proposer is ahead, and an attempt with a
-// later ballot needs only a majority. Otherwise a dead node that the failure detector has not noticed yet would delay the
-// round by the whole timeout.
+// hurryLocked shortens the wait for the last votes after one was refused: another proposer is ahead, and an attempt
+// with a later ballot needs only a majority. Otherwise a dead node that the failure detector has not noticed yet would
+// delay the round by the whole timeout.
 func (op *round) hurryLocked() {
 	if op.hurried || op.timer == nil {
 		return
@@ -85,7 +85,8 @@ func (op *round) hurryLocked() {
 	op.disarmLocked()
 	op.hurried = true
 	attempt, phase := op.attempt, op.phase
-	op.timer = op.c.clock.After(min(max(patienceTrips*op.c.trips.Of(), patienceLeast), op.timeout), func() { op.onSlow(attempt, phase) })
+	op.timer = op.c.clock.After(min(max(patienceTrips*op.c.trips.Of(), patienceLeast), op.timeout),
+		func() { op.onSlow(attempt, phase) })
 }
 
 // onSlow is the event that the last votes of a phase in which one was refused did not arrive in time.
@@ -166,14 +167,15 @@ func (op *round) onTimeout(attempt int, phase roundPhase) {
 	op.failLocked(op.timedOut())
 }
 
-// decidedButFailed returns the error of a decided change whose write failed. ErrNotSent applies to this write, but not to the
-// change, which the next proposer of the partition completes. Nothing was sent, so no replica has responded.
+// decidedButFailed returns the error of a decided change whose write failed. ErrNotSent applies to this write, but not
+// to the change, which the next proposer of the partition completes. Nothing was sent, so no replica has responded.
 func (op *round) decidedButFailed(level ring.Consistency, err error) error {
 	if !errors.Is(err, coordinator.ErrNotSent) {
 		return err
 	}
 	op.c.counts.writeTimeouts.Add(1)
-	return &coordinator.WriteTimeout{Consistency: level, BlockFor: level.BlockFor(op.table.Replication, op.c.localDC), Type: coordinator.WriteSimple}
+	return &coordinator.WriteTimeout{Consistency: level, BlockFor: level.BlockFor(op.table.Replication, op.c.localDC),
+		Type: coordinator.WriteSimple}
 }
 
 // asWrite converts the error of the read before the condition to the error of a conditional change.
@@ -182,9 +184,11 @@ func asWrite(err error) error {
 	var failure *coordinator.ReadFailure
 	switch {
 	case errors.As(err, &timeout):
-		return &coordinator.WriteTimeout{Consistency: timeout.Consistency, Received: timeout.Received, BlockFor: timeout.BlockFor, Type: coordinator.WriteCAS}
+		return &coordinator.WriteTimeout{Consistency: timeout.Consistency, Received: timeout.Received,
+			BlockFor: timeout.BlockFor, Type: coordinator.WriteCAS}
 	case errors.As(err, &failure):
-		return &coordinator.WriteFailure{Consistency: failure.Consistency, Received: failure.Received, BlockFor: failure.BlockFor,
+		return &coordinator.WriteFailure{Consistency: failure.Consistency, Received: failure.Received,
+			BlockFor: failure.BlockFor,
 			Failures: failure.Failures, Type: coordinator.WriteCAS}
 	}
 	return err

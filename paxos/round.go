@@ -16,9 +16,9 @@ import (
 	"cqld/schema"
 )
 
-// CAS executes a conditional change of one partition. applied reports whether the condition held. page is the content on
-// which the condition was evaluated; it is valid until done returns. Changes of one partition through one coordinator take
-// effect one after the other; those that wait for a running round share the next one.
+// CAS executes a conditional change of one partition. applied reports whether the condition held. page is the content
+// on which the condition was evaluated; it is valid until done returns. Changes of one partition through one
+// coordinator take effect one after the other; those that wait for a running round share the next one.
 func (c *Proposer) CAS(req *CASRequest, done func(applied bool, page []byte, err error)) {
 	table := c.view.Schema().TableByStorage(req.Command.Table)
 	if table == nil {
@@ -49,8 +49,8 @@ func (c *Proposer) CAS(req *CASRequest, done func(applied bool, page []byte, err
 	}
 }
 
-// Read executes a serial read of one partition: it completes a proposal in progress, and returns the decided content. The
-// command must not change until done is called.
+// Read executes a serial read of one partition: it completes a proposal in progress, and returns the decided content.
+// The command must not change until done is called.
 func (c *Proposer) Read(req *coordinator.ReadRequest, done func(page []byte, err error)) {
 	contention := req.Contention
 	if contention == 0 {
@@ -62,16 +62,18 @@ func (c *Proposer) Read(req *coordinator.ReadRequest, done func(page []byte, err
 	}, func(_ bool, page []byte, err error) { done(page, asRead(err)) })
 }
 
-// SettleProposals executes a round of a partition in which every replica votes. Afterwards, each proposal that any replica
-// had accepted before is either decided and on all replicas, or void. All replicas must be alive.
-func (c *Proposer) SettleProposals(table schema.StorageID, key row.PartitionKey, timeout time.Duration, done func(error)) {
+// SettleProposals executes a round of a partition in which every replica votes. Afterwards, each proposal that any
+// replica had accepted before is either decided and on all replicas, or void. All replicas must be alive.
+func (c *Proposer) SettleProposals(table schema.StorageID, key row.PartitionKey, timeout time.Duration,
+	done func(error)) {
 	c.CAS(&CASRequest{
 		Command: &row.ReadCommand{Table: table, Key: key, Slices: []row.Slice{row.ExactRow([]byte{})}},
 		Serial:  ring.All, Consistency: ring.All, Contention: timeout, Timeout: timeout,
 	}, func(_ bool, _ []byte, err error) { done(asRead(err)) })
 }
 
-// round executes conditional changes and serial reads of a partition together, from their first attempt to their answers.
+// round executes conditional changes and serial reads of a partition together, from their first attempt to their
+// answers.
 type round struct {
 	c         *Proposer
 	partition string
@@ -109,9 +111,10 @@ type round struct {
 	behind  int   // natural voters that have promised and have not confirmed the missing commit
 	lacking error // why the last attempt could not be planned, if replicas may come back
 
-	turn        turnState  // of a contended partition
-	seen        int64      // the latest ballot of other proposers
-	own         []doubtful // proposals of this round that some acceptors may have accepted and that are not known to be decided
+	turn turnState // of a contended partition
+	seen int64     // the latest ballot of other proposers
+	// proposals of this round that some acceptors may have accepted and that are not known to be decided
+	own         []doubtful
 	contentions int
 	left        atomic.Bool // the next round may start
 	stage       Stage
@@ -195,7 +198,8 @@ func (op *round) attemptLocked() {
 	}
 	op.ballot = op.c.ballot(op.seen, op.span())
 	op.armLocked()
-	attempt, ballot, previous, epoch, timeout, cmd := op.attempt, op.ballot, op.previous, op.topology.Epoch(), op.timeout, op.cmd
+	attempt, ballot, previous, epoch, timeout, cmd := op.attempt, op.ballot, op.previous, op.topology.Epoch(),
+		op.timeout, op.cmd
 	asked, votes := op.askedLocked(), op.votes // of this attempt: the next one may start before all requests are sent
 	op.mu.Unlock()
 	for _, i := range asked {
@@ -332,9 +336,9 @@ func (op *round) preparedLocked() {
 	}
 }
 
-// bringLocked sends the latest decided change to the acceptors of the quorum that lack it, and waits: the next proposal must
-// not hide it. Then it reads again: the pages of those promises lack the change, and so may the page of a pending replica,
-// which receives the acceptors' state before the rows. It unlocks mu.
+// bringLocked sends the latest decided change to the acceptors of the quorum that lack it, and waits: the next proposal
+// must not hide it. Then it reads again: the pages of those promises lack the change, and so may the page of a pending
+// replica, which receives the acceptors' state before the rows. It unlocks mu.
 func (op *round) bringLocked(commit Proposal) {
 	op.phase = phasePreparedWork
 	var missing []ring.NodeID
@@ -424,8 +428,8 @@ func (op *round) rereadLocked(activity string) {
 	})
 }
 
-// decideLocked evaluates the conditions and proposes their changes. It unlocks mu, also while it evaluates the conditions,
-// which are code of the requests.
+// decideLocked evaluates the conditions and proposes their changes. It unlocks mu, also while it evaluates the
+// conditions, which are code of the requests.
 func (op *round) decideLocked(page []byte) {
 	attempt, q := op.attempt, op.questionLocked(page)
 	op.mu.Unlock()
@@ -455,9 +459,9 @@ func (op *round) decideLocked(page []byte) {
 	}
 }
 
-// declineLocked answers that nothing was changed, if all voters are known to hold no proposal that could still be decided.
-// It waits briefly for the last voters. Otherwise it first proposes an empty change, which makes their proposals void. It
-// unlocks mu.
+// declineLocked answers that nothing was changed, if all voters are known to hold no proposal that could still be
+// decided. It waits briefly for the last voters. Otherwise it first proposes an empty change, which makes their
+// proposals void. It unlocks mu.
 func (op *round) declineLocked() {
 	certain, possible := op.settled()
 	switch {
@@ -497,7 +501,8 @@ func (op *round) proposeLocked(origin Ballot, update []byte) {
 	op.phase = phaseAccepting
 	op.stageLocked(StagePropose)
 	op.proposal = Proposal{
-		Ballot: op.ballot, Origin: origin, Prior: op.prior, History: op.history, Previous: op.previous, Table: op.cmd.Table, Key: op.cmd.Key, Update: update,
+		Ballot: op.ballot, Origin: origin, Prior: op.prior, History: op.history, Previous: op.previous,
+		Table: op.cmd.Table, Key: op.cmd.Key, Update: update,
 	}
 	for i := range op.votes {
 		v := &op.votes[i]
@@ -514,7 +519,8 @@ func (op *round) proposeLocked(origin Ballot, update []byte) {
 		op.c.counts.unprepared.Add(1)
 	}
 	op.armLocked()
-	attempt, epoch, timeout, asked, votes, p := op.attempt, op.topology.Epoch(), op.timeout, op.askedLocked(), op.votes, op.proposal
+	attempt, epoch, timeout, asked, votes, p := op.attempt, op.topology.Epoch(), op.timeout, op.askedLocked(),
+		op.votes, op.proposal
 	op.mu.Unlock()
 	nodes := make([]ring.NodeID, len(asked))
 	for place, i := range asked {
@@ -523,7 +529,8 @@ func (op *round) proposeLocked(origin Ballot, update []byte) {
 	for _, node := range nodes {
 		op.traceNode("Proposing to", node)
 	}
-	op.c.acceptors.Accept(nodes, op.tracer(), epoch, &p, timeout, func(place int, refused Ballot, err error) { op.onAccept(attempt, asked[place], refused, err) })
+	op.c.acceptors.Accept(nodes, op.tracer(), epoch, &p, timeout,
+		func(place int, refused Ballot, err error) { op.onAccept(attempt, asked[place], refused, err) })
 }
 
 // onAccept is the event of an acceptor's answer to a proposal.

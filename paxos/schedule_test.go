@@ -19,11 +19,13 @@ import (
 	"cqld/simulation/scenario"
 )
 
-var scheduleSeeds = flag.Int("schedules", 0, "how many random schedules of conditional changes are played; 0: as many as fit into the tests")
+var scheduleSeeds = flag.Int("schedules", 0, "how many random schedules of conditional changes are played; 0: as "+
+	"many as fit into the tests")
 
-// casSchedule contains several clients that change one row conditionally, through coordinators of four nodes, while messages are
-// delivered in any order, lost or duplicated, processes restart, writes fail, and node 1 leaves the ring. In a quarter of the
-// schedules, node 1 is the only replica, and does not leave. Values are unique, so that the decided changes form a chain.
+// casSchedule contains several clients that change one row conditionally, through coordinators of four nodes, while
+// messages are delivered in any order, lost or duplicated, processes restart, writes fail, and node 1 leaves the ring.
+// In a quarter of the schedules, node 1 is the only replica, and does not leave. Values are unique, so that the decided
+// changes form a chain.
 type casSchedule struct {
 	*scenario.Cluster
 	rnd     *rand.Rand
@@ -65,14 +67,16 @@ func newCASSchedule(t testing.TB, seed uint64, unsafe paxos.Unsafe) *casSchedule
 }
 
 func (s *casSchedule) command() *row.ReadCommand {
-	return &row.ReadCommand{Table: s.Table.StorageID, Key: s.key, Slices: []row.Slice{row.ExactRow([]byte("a"))}, StaticCounts: true,
-		Now: s.Clock.Now().Unix()}
+	return &row.ReadCommand{Table: s.Table.StorageID, Key: s.key, Slices: []row.Slice{row.ExactRow([]byte("a"))},
+		StaticCounts: true,
+		Now:          s.Clock.Now().Unix()}
 }
 
 // call sends a request of a client: a serial read, or a change of the value that the client last saw to a new one.
 func (s *casSchedule) call(client int, at ring.NodeID, reads bool) *casCall {
 	s.values++
-	x := &casCall{at: int(at), client: client, from: s.clients[client], to: fmt.Sprint("v", s.values), begin: s.step, end: -1, reads: reads}
+	x := &casCall{at: int(at), client: client, from: s.clients[client], to: fmt.Sprint("v", s.values), begin: s.step,
+		end: -1, reads: reads}
 	s.calls, s.busy[client] = append(s.calls, x), true
 	levels := []ring.Consistency{ring.Quorum, ring.One, ring.All, ring.Any}
 	req := &paxos.CASRequest{Command: s.command(), Serial: ring.Serial, Consistency: levels[s.rnd.IntN(len(levels))],
@@ -103,7 +107,8 @@ func (s *casSchedule) call(client int, at ring.NodeID, reads bool) *casCall {
 		}
 	}
 	if reads {
-		s.Node(at).Proposer.Read(&coordinator.ReadRequest{Command: req.Command, Consistency: ring.Serial, Timeout: 2 * time.Second},
+		s.Node(at).Proposer.Read(&coordinator.ReadRequest{Command: req.Command, Consistency: ring.Serial,
+			Timeout: 2 * time.Second},
 			func(page []byte, err error) { answer(false, page, err) })
 		return x
 	}
@@ -114,7 +119,8 @@ func (s *casSchedule) call(client int, at ring.NodeID, reads bool) *casCall {
 // play executes one random step.
 func (s *casSchedule) play() {
 	s.step++
-	ticks := []time.Duration{0, time.Microsecond, 3 * time.Microsecond, time.Millisecond, 5 * time.Millisecond, 40 * time.Millisecond, 700 * time.Millisecond}
+	ticks := []time.Duration{0, time.Microsecond, 3 * time.Microsecond, time.Millisecond, 5 * time.Millisecond,
+		40 * time.Millisecond, 700 * time.Millisecond}
 	n := len(s.Flight)
 	switch p := s.rnd.IntN(1000); {
 	case p < 100:
@@ -156,8 +162,8 @@ func (s *casSchedule) restart(id ring.NodeID) {
 	}
 }
 
-// moveRing decommissions node 1: it starts a phase, or a node receives one. Node 4 gets the data of node 1 when node 1 knows that it
-// leaves; then the ring switches.
+// moveRing decommissions node 1: it starts a phase, or a node receives one. Node 4 gets the data of node 1 when node 1
+// knows that it leaves; then the ring switches.
 func (s *casSchedule) moveRing() {
 	if s.Options.Owners == 1 {
 		return
@@ -185,7 +191,8 @@ func (s *casSchedule) topologyAt(stage int) *ring.Topology {
 	case 0:
 		return t
 	case 3:
-		return ring.NewTopology(t.Epoch(), slices.DeleteFunc(slices.Clone(t.Nodes()), func(n *ring.Node) bool { return n.ID == 1 }))
+		return ring.NewTopology(t.Epoch(), slices.DeleteFunc(slices.Clone(t.Nodes()),
+			func(n *ring.Node) bool { return n.ID == 1 }))
 	}
 	o := &ring.Operation{ID: 2, Kind: ring.Leave, Node: 1, Phase: ring.Streaming}
 	if stage == 2 {
@@ -198,7 +205,8 @@ func (s *casSchedule) topologyAt(stage int) *ring.Topology {
 // transfer copies the rows and the Paxos state of node 1 to node 4. Node 4 restarts, so that it reads them.
 func (s *casSchedule) transfer() {
 	for _, table := range []schema.StorageID{s.Table.StorageID, schema.Initial().Table("system", "paxos").StorageID} {
-		page, err := s.Node(1).Engine.Read(nil, &row.ReadCommand{Table: table, Key: s.key, Slices: []row.Slice{row.AllRows()}, Repair: new(row.Repair)})
+		page, err := s.Node(1).Engine.Read(nil, &row.ReadCommand{Table: table, Key: s.key,
+			Slices: []row.Slice{row.AllRows()}, Repair: new(row.Repair)})
 		if err != nil {
 			s.T.Fatal(err)
 		}
@@ -223,7 +231,8 @@ func (s *casSchedule) transfer() {
 
 // end completes the change of the ring and all requests, and executes a last read, which it returns.
 func (s *casSchedule) end() string {
-	for s.stage > 0 && s.stage < 3 || slices.ContainsFunc(s.Nodes, func(n *scenario.Node) bool { return s.known[n.ID] < s.stage }) {
+	for s.stage > 0 && s.stage < 3 || slices.ContainsFunc(s.Nodes,
+		func(n *scenario.Node) bool { return s.known[n.ID] < s.stage }) {
 		s.moveRing()
 		s.settle(1)
 	}
@@ -353,7 +362,8 @@ func TestConditionalChangesInRandomSchedules(t *testing.T) {
 			for _, x := range s.calls {
 				all = append(all, x.String())
 			}
-			t.Fatalf("seed %d: %s\nthe ring is at stage %d; all calls:\n%s", seed, strings.Join(wrong, "\n"), s.stage, strings.Join(all, "\n"))
+			t.Fatalf("seed %d: %s\nthe ring is at stage %d; all calls:\n%s", seed, strings.Join(wrong, "\n"), s.stage,
+				strings.Join(all, "\n"))
 		}
 	}
 	if applied < 2*n {

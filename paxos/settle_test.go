@@ -26,8 +26,8 @@ func (e *settlingEngine) Apply(ms []*row.Mutation, durable bool, done func(error
 	return e.Engine.Apply(ms, durable, done)
 }
 
-// TestFullDiskWithWaitersAndStreaming checks that writes which the engine refuses, queued requests for the same partition, and a
-// stream that waits for earlier writes do not block each other.
+// TestFullDiskWithWaitersAndStreaming checks that writes which the engine refuses, queued requests for the same
+// partition, and a stream that waits for earlier writes do not block each other.
 func TestFullDiskWithWaitersAndStreaming(t *testing.T) {
 	v, table := newView(t)
 	disk, err := storage.Open(storage.Options{
@@ -49,7 +49,8 @@ func TestFullDiskWithWaitersAndStreaming(t *testing.T) {
 	answers := make(chan error, 3*requests)
 	for i := range requests {
 		b := ballot(int64(10+i), 1)
-		cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k")), Slices: []row.Slice{row.AllRows()}}
+		cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k")),
+			Slices: []row.Slice{row.AllRows()}}
 		go l.Prepare(5, b, Ballot{}, cmd, func(_ *Promise, err error) { answers <- err })
 		go l.Accept(5, proposalOf(table, b, b, "k"), func(_ Ballot, err error) { answers <- err })
 		go local.Apply(5, []*row.Mutation{mutationOf(table, "k")}, time.Second, func(err error) { answers <- err })

@@ -30,7 +30,8 @@ type stoppedTimer struct{}
 
 func (stoppedTimer) Stop() bool { return true }
 
-// loopback is a transport whose requests arrive at once, in memory that is overwritten afterwards, as in a real transport.
+// loopback is a transport whose requests arrive at once, in memory that is overwritten afterwards, as in a real
+// transport.
 type loopback struct {
 	services map[messaging.Verb]messaging.Service
 }
@@ -71,9 +72,10 @@ func newView(t testing.TB) (*view, *schema.Table) {
 	s := schema.Empty()
 	for _, c := range []schema.Change{
 		&schema.CreateKeyspace{Keyspace: "ks", Replication: ring.Replication{Class: ring.Simple, Factor: 1}},
-		&schema.CreateTable{Keyspace: "ks", Table: "t", ID: schema.UUID{1}, Options: schema.DefaultOptions(), Columns: []schema.ColumnSpec{
-			{Name: "k", Kind: schema.PartitionKey, Type: types.Native(types.Text)},
-		}},
+		&schema.CreateTable{Keyspace: "ks", Table: "t", ID: schema.UUID{1}, Options: schema.DefaultOptions(),
+			Columns: []schema.ColumnSpec{
+				{Name: "k", Kind: schema.PartitionKey, Type: types.Native(types.Text)},
+			}},
 	} {
 		var err error
 		if s, err = schema.Apply(s, c); err != nil {
@@ -101,7 +103,8 @@ func newAcceptorOf(t testing.TB, of func(*storage.Engine) replica.Engine) (*Acce
 	return newAcceptorWith(t, vfs.NewMem(), storage.SyncNone, of)
 }
 
-func newAcceptorWith(t testing.TB, disk vfs.FS, sync storage.SyncMode, of func(*storage.Engine) replica.Engine) (*Acceptor, *storage.Engine, *schema.Table) {
+func newAcceptorWith(t testing.TB, disk vfs.FS, sync storage.SyncMode,
+	of func(*storage.Engine) replica.Engine) (*Acceptor, *storage.Engine, *schema.Table) {
 	t.Helper()
 	v, table := newView(t)
 	engine, err := storage.Open(storage.Options{Dir: "data", FS: disk, Clock: stillClock{}, Inline: true, Sync: sync,
@@ -129,7 +132,8 @@ func sampleMutation(key string) *row.Mutation {
 	r.Liveness.Timestamp = 7
 	r.Cells = append(r.Cells, row.Cell{Column: 3, Timestamp: 7, Value: []byte("v")})
 	m.AddRow(r)
-	m.AddRangeTombstone(row.RangeTombstone{Start: []byte("a"), End: []byte("b"), Deletion: row.Deletion{Timestamp: 5, LocalTime: 6}})
+	m.AddRangeTombstone(row.RangeTombstone{Start: []byte("a"), End: []byte("b"),
+		Deletion: row.Deletion{Timestamp: 5, LocalTime: 6}})
 	return m
 }
 

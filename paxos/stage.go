@@ -64,7 +64,8 @@ func (t *stageTimes) load() (out StageTimes) {
 	return out
 }
 
-// stageLocked makes the round enter a stage, and adds the time since it entered the previous stage to the sum of that stage.
+// stageLocked makes the round enter a stage, and adds the time since it entered the previous stage to the sum of that
+// stage.
 func (op *round) stageLocked(s Stage) {
 	now := op.c.clock.Monotonic()
 	if op.stage != StageNone {

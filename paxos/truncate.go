@@ -6,9 +6,9 @@ import (
 	"cqld/schema"
 )
 
-// ForgetTable implements replica.PaxosState. It removes the updates from the states of a table's partitions: otherwise a
-// change that was decided before a truncation could be sent to a replica after it. The ballots remain. It calls done when
-// the removal is on disk.
+// ForgetTable implements replica.PaxosState. It removes the updates from the states of a table's partitions: otherwise
+// a change that was decided before a truncation could be sent to a replica after it. The ballots remain. It calls done
+// when the removal is on disk.
 func (a *Acceptor) ForgetTable(id schema.StorageID, done func(error)) {
 	table := a.view.Schema().TableByStorage(id)
 	if table == nil {
@@ -54,7 +54,8 @@ func (a *Acceptor) forgetting(table *schema.Table, key row.PartitionKey, state *
 	for i := range state.Cells {
 		c := &state.Cells[i]
 		if !c.Tombstone && (c.Column == a.decision || c.Column == a.proposal || c.Column == a.accepted) {
-			r.Cells = append(r.Cells, row.Cell{Column: c.Column, Timestamp: c.Timestamp, Tombstone: true, LocalTime: c.Timestamp / 1e6})
+			r.Cells = append(r.Cells, row.Cell{Column: c.Column, Timestamp: c.Timestamp, Tombstone: true,
+				LocalTime: c.Timestamp / 1e6})
 		}
 	}
 	if len(r.Cells) == 0 {

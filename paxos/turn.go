@@ -10,8 +10,8 @@ import (
 )
 
 // Coordinators that change one partition at the same time outvote each other, and each failed attempt costs all of them
-// round trips and syncs. After a contention, they therefore take turns for a while, which the partition's arbiter grants:
-// its first live replica (package contention). A round keeps its turn from its first attempt to its end.
+// round trips and syncs. After a contention, they therefore take turns for a while, which the partition's arbiter
+// grants: its first live replica (package contention). A round keeps its turn from its first attempt to its end.
 
 // Turn calls done when the node may start a round of the partition. This node is the partition's arbiter.
 func (c *Proposer) Turn(partition string, from ring.NodeID, timeout time.Duration, done func(contention.Turn)) {
@@ -51,8 +51,8 @@ func (op *round) begin() {
 	op.askTurnLocked(now)
 }
 
-// askTurnLocked asks the partition's arbiter for a turn. If no arbiter is left, or the time for waiting is over, the round
-// starts without a turn. It unlocks mu.
+// askTurnLocked asks the partition's arbiter for a turn. If no arbiter is left, or the time for waiting is over, the
+// round starts without a turn. It unlocks mu.
 func (op *round) askTurnLocked(now time.Duration) {
 	arbiter, ok := op.arbiterLocked(now)
 	if !ok || now >= op.turn.until {
@@ -85,8 +85,8 @@ func (op *round) askTurnLocked(now time.Duration) {
 	})
 }
 
-// arbiterLocked returns the first of the partition's replicas that this node considers alive and responsive, and that the
-// round has not asked.
+// arbiterLocked returns the first of the partition's replicas that this node considers alive and responsive, and that
+// the round has not asked.
 func (op *round) arbiterLocked(now time.Duration) (ring.NodeID, bool) {
 	for _, node := range op.c.replicasOf(op.c.view.Topology(), op.table, op.cmd.Key.Token).Natural {
 		switch self := node == op.c.view.Self(); {

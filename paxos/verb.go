@@ -45,7 +45,8 @@ func appendState(dst []byte, p *Proposal) []byte {
 }
 
 func consumeState(c *wire.Cursor) Proposal {
-	p := Proposal{Ballot: consumeBallot(c), Origin: consumeBallot(c), Prior: consumeBallot(c), Previous: consumeBallot(c)}
+	p := Proposal{Ballot: consumeBallot(c), Origin: consumeBallot(c), Prior: consumeBallot(c),
+		Previous: consumeBallot(c)}
 	p.History = consumeHistory(c, p.Origin)
 	p.Update = consumeSized(c)
 	return p
@@ -130,8 +131,8 @@ func decodePromise(payload []byte) (*Promise, error) {
 	return p, c.Finish()
 }
 
-// A ballot in a cell is a time-based UUID, so that the table is readable: its time is the cell's timestamp, its node part
-// the node. An update in a cell is preceded by its origin, the prior ballot, the previous ballot and the history.
+// A ballot in a cell is a time-based UUID, so that the table is readable: its time is the cell's timestamp, its node
+// part the node. An update in a cell is preceded by its origin, the prior ballot, the previous ballot and the history.
 
 const nodeBits = 1<<62 - 1
 
@@ -185,7 +186,8 @@ func decodeMutation(update []byte, m *row.Mutation) error {
 	return c.Finish()
 }
 
-// Serve registers the handlers of other nodes' requests to this node's acceptor. It is called before the transport starts.
+// Serve registers the handlers of other nodes' requests to this node's acceptor. It is called before the transport
+// starts.
 func Serve(transport messaging.Transport, a *Acceptor) {
 	s := &server{acceptor: a}
 	// These read uncached states in a worker, as a step of the partition.

@@ -141,9 +141,10 @@ func (v *vote) take(p *Promise) {
 	v.page = append([]byte{}, p.Page...)
 }
 
-// inProgress returns the proposal that may have been decided, or may still be, after everything known to be settled, and
-// the latest decided one, from a quorum of promises. A proposal that rests on a previous ballot instead of promises is void
-// if any later ballot was settled or proposed with promises: a majority for it would have to know neither (previous.go).
+// inProgress returns the proposal that may have been decided, or may still be, after everything known to be settled,
+// and the latest decided one, from a quorum of promises. A proposal that rests on a previous ballot instead of promises
+// is void if any later ballot was settled or proposed with promises: a majority for it would have to know neither
+// (previous.go).
 func (op *round) inProgress() (accepted, commit Proposal) {
 	settled := Ballot{}
 	for i := range op.votes {
@@ -186,8 +187,8 @@ func (v *vote) clean() bool {
 	return v.promised && (len(v.accepted.Update) == 0 || !v.accepted.Ballot.After(v.commit.Ballot))
 }
 
-// settled reports whether no acceptor holds a proposal that could still be decided: certain means certainly not; possible
-// means not as far as is known.
+// settled reports whether no acceptor holds a proposal that could still be decided: certain means certainly not;
+// possible means not as far as is known.
 func (op *round) settled() (certain, possible bool) {
 	if op.reread || slices.ContainsFunc(op.own, func(p doubtful) bool { return !p.refused }) {
 		return false, false

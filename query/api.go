@@ -137,20 +137,21 @@ type Options struct {
 	Virtual  VirtualSource     // nil: there are no virtual tables
 	// Stored reads a page of what this node has stored, for MUTATION_FRAGMENTS. nil means that it is not supported.
 	Stored fragments.Read
-	// Estimate estimates how many partitions a table has in all, and their mean size, for EXPLAIN. ok is false if it is not
-	// known; nil means that nothing is.
+	// Estimate estimates how many partitions a table has in all, and their mean size, for EXPLAIN. ok is false if it is
+	// not known; nil means that nothing is.
 	Estimate func(t *schema.Table) (partitions, meanBytes int64, ok bool)
-	// IndexEntries counts the entries on this node that a search would look at, at most most, to choose one of several indexes. It is
-	// not ok if they cannot be counted; nil means that the kinds of the restrictions decide.
+	// IndexEntries counts the entries on this node that a search would look at, at most most, to choose one of several
+	// indexes. It is not ok if they cannot be counted; nil means that the kinds of the restrictions decide.
 	IndexEntries func(req *search.Request, most int) (n int, ok bool)
 	Clock        env.Clock
 	Rand         env.Rand             // for uuid() and similar functions; query serializes its use
 	Timestamps   execution.Timestamps // nil means a generator from Clock
 	PageBytes    int                  // ends a page of a result; zero means 1 MiB
-	PagingKey    func() []byte        // authenticates paging states and trace ids; must be equal on all nodes of a cluster
-	SharedPaging []byte               // the secret of paging states that several clusters share; empty means none
-	Local        netip.AddrPort       // this node's native address, for traces
-	Timeouts     Timeouts             // zero means Cassandra's defaults
+	// authenticates paging states and trace ids; must be equal on all nodes of a cluster
+	PagingKey    func() []byte
+	SharedPaging []byte         // the secret of paging states that several clusters share; empty means none
+	Local        netip.AddrPort // this node's native address, for traces
+	Timeouts     Timeouts       // zero means Cassandra's defaults
 	// TraceBudget reports whether a trace of some bytes may be stored, and counts it. nil means that all may.
 	TraceBudget func(bytes int) bool
 	// ClusterName is the name that DESCRIBE CLUSTER shows.

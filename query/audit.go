@@ -9,7 +9,8 @@ import (
 	"cqld/request"
 )
 
-func (p *Processor) audit(r *request.Request, s *Session, pl *plan, text string, convert func(audit.Subject) audit.Subject, err error) {
+func (p *Processor) audit(r *request.Request, s *Session, pl *plan, text string,
+	convert func(audit.Subject) audit.Subject, err error) {
 	if !p.o.Audit.Enabled() {
 		return
 	}
@@ -21,12 +22,14 @@ func (p *Processor) audit(r *request.Request, s *Session, pl *plan, text string,
 	if text == "" && pl != nil {
 		text = pl.text
 	}
-	p.o.Audit.Failed(client, s.Keyspace, text, err, errors.As(err, new(*Unauthorized)) || errors.As(err, new(*auth.Denied)))
+	p.o.Audit.Failed(client, s.Keyspace, text, err, errors.As(err, new(*Unauthorized)) ||
+		errors.As(err, new(*auth.Denied)))
 }
 
 func (p *Processor) auditBatch(r *request.Request, s *Session, plans []*plan, params *BatchParams, err error) {
 	if p.o.Audit.Enabled() {
-		b := p.o.Audit.Batch(audit.Client{User: r.Principal.String(), Source: r.Client}, len(params.Entries), r.Consistency)
+		b := p.o.Audit.Batch(audit.Client{User: r.Principal.String(), Source: r.Client}, len(params.Entries),
+			r.Consistency)
 		if err != nil {
 			p.audit(r, s, nil, b.Text, nil, err)
 		} else {

@@ -22,7 +22,8 @@ type recordedEntry struct {
 	Port                                                                            int
 }
 
-// newAudited returns a processor over a model that records, and a function that returns the entries so far and ends the log.
+// newAudited returns a processor over a model that records, and a function that returns the entries so far and ends the
+// log.
 func newAudited(t *testing.T, definitions ...string) (*Processor, *Session, func() []recordedEntry) {
 	t.Helper()
 	p, s := newTestProcessor(t, &modelStore{}, definitions...)
@@ -83,13 +84,18 @@ func TestStatementsAreRecorded(t *testing.T) {
 	_, _ = p.Execute(alice(), s, make([]byte, 16), &Params{})
 	want := []recordedEntry{
 		{Type: "SELECT", Category: "QUERY", Keyspace: "ks", Scope: "t", Operation: "SELECT * FROM t"},
-		{Type: "REQUEST_FAILURE", Category: "ERROR", Keyspace: "ks", Operation: "SELECT nix FROM t", Error: "Undefined column name nix in table ks.t"},
+		{Type: "REQUEST_FAILURE", Category: "ERROR", Keyspace: "ks", Operation: "SELECT nix FROM t",
+			Error: "Undefined column name nix in table ks.t"},
 		{Type: "REQUEST_FAILURE", Category: "ERROR", Keyspace: "ks", Operation: "CREATE ROLE a WITH PASSWORD *******",
 			Error: "Syntax Exception. Obscured for security reasons."},
-		{Type: "ALTER_TABLE", Category: "DDL", Keyspace: "ks", Scope: "t", Operation: "ALTER TABLE t WITH comment = 'it''s'"},
-		{Type: "PREPARE_STATEMENT", Category: "PREPARE", Keyspace: "ks", Scope: "t", Operation: "INSERT INTO ks.t (k, v) VALUES (?, ?)"},
-		{Type: "UPDATE", Category: "DML", Keyspace: "ks", Scope: "t", Operation: "INSERT INTO ks.t (k, v) VALUES (?, ?)"},
-		{Type: "REQUEST_FAILURE", Category: "ERROR", Keyspace: "ks", Error: (&Unprepared{ID: make([]byte, 16)}).Error()},
+		{Type: "ALTER_TABLE", Category: "DDL", Keyspace: "ks", Scope: "t",
+			Operation: "ALTER TABLE t WITH comment = 'it''s'"},
+		{Type: "PREPARE_STATEMENT", Category: "PREPARE", Keyspace: "ks", Scope: "t",
+			Operation: "INSERT INTO ks.t (k, v) VALUES (?, ?)"},
+		{Type: "UPDATE", Category: "DML", Keyspace: "ks", Scope: "t",
+			Operation: "INSERT INTO ks.t (k, v) VALUES (?, ?)"},
+		{Type: "REQUEST_FAILURE", Category: "ERROR", Keyspace: "ks",
+			Error: (&Unprepared{ID: make([]byte, 16)}).Error()},
 	}
 	got := entries()
 	for i := range want {
@@ -127,10 +133,12 @@ func TestBatchesAreRecordedWithAnID(t *testing.T) {
 			t.Errorf("entry %d: %+v", i, got[i])
 		}
 	}
-	if got[0].Operation != "BATCH of 2 statements at consistency ONE" || got[2].Operation != "DELETE FROM t WHERE k = 2" {
+	if got[0].Operation != "BATCH of 2 statements at consistency ONE" ||
+		got[2].Operation != "DELETE FROM t WHERE k = 2" {
 		t.Errorf("%+v", got[:3])
 	}
-	if got[3].Type != "REQUEST_FAILURE" || got[3].Error != "table nix does not exist" || got[3].Operation != got[0].Operation {
+	if got[3].Type != "REQUEST_FAILURE" || got[3].Error != "table nix does not exist" ||
+		got[3].Operation != got[0].Operation {
 		t.Errorf("%+v", got[3])
 	}
 }
@@ -140,7 +148,8 @@ func TestRefusedStatementsAreRecorded(t *testing.T) {
 	p, s, entries := newAudited(t)
 	_, _ = p.Query(alice(), s, "INSERT INTO system.local (key) VALUES ('a')", &Params{})
 	got := entries()
-	if len(got) != 1 || got[0].Type != "UNAUTHORIZED_ATTEMPT" || got[0].Category != "AUTH" || got[0].Outcome != "failure" {
+	if len(got) != 1 || got[0].Type != "UNAUTHORIZED_ATTEMPT" || got[0].Category != "AUTH" ||
+		got[0].Outcome != "failure" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -49,9 +49,11 @@ func authorized() map[string][]string {
 		"DELETE FROM t WHERE k = 1 IF EXISTS":              {modify, read},
 		"DELETE FROM t WHERE k = 1 IF v = 1":               {modify, read},
 		"TRUNCATE t":                                       {modify},
-		"BEGIN BATCH INSERT INTO t (k, v) VALUES (1, 1); DELETE FROM other.u WHERE k = 1; UPDATE t SET v = 2 WHERE k = 3 APPLY BATCH": {
+		"BEGIN BATCH INSERT INTO t (k, v) VALUES (1, 1); DELETE FROM other.u WHERE k = 1; UPDATE t SET v = 2 WHERE " +
+			"k = 3 APPLY BATCH": {
 			modify, "MODIFY on <table other.u>"},
-		"BEGIN BATCH INSERT INTO t (k, v) VALUES (1, 1) IF NOT EXISTS; UPDATE t SET v = 2 WHERE k = 1 APPLY BATCH": {modify, read},
+		"BEGIN BATCH INSERT INTO t (k, v) VALUES (1, 1) IF NOT EXISTS; UPDATE t SET v = 2 WHERE k = 1 APPLY " +
+			"BATCH": {modify, read},
 
 		// Statements that need no permission, as in Cassandra.
 		"USE ks":              nil,
@@ -59,8 +61,10 @@ func authorized() map[string][]string {
 		"DESCRIBE TABLE ks.t": nil,
 
 		// Keyspaces, tables and types.
-		"CREATE KEYSPACE x WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}": {"CREATE on <all keyspaces>"},
-		"ALTER KEYSPACE ks WITH durable_writes = true":                                              {"ALTER on <keyspace ks>"},
+		"CREATE KEYSPACE x WITH replication = {'class': 'SimpleStrategy', 'replication_factor': " +
+			"1}": {"CREATE on <all keyspaces>"},
+		"ALTER KEYSPACE ks WITH durable_writes = true": {"ALTER on " +
+			"<keyspace ks>"},
 		"DROP KEYSPACE other":                      {"DROP on <keyspace other>"},
 		"CREATE TABLE x (k int PRIMARY KEY)":       {"CREATE on <all tables in ks>"},
 		"CREATE TABLE other.x (k int PRIMARY KEY)": {"CREATE on <all tables in other>"},
@@ -83,20 +87,25 @@ func authorized() map[string][]string {
 		// Statements that can be parsed but are not supported yet.
 		"CREATE INDEX i ON t (v)": {"ALTER on <table ks.t>"},
 		"DROP INDEX indexed":      {"ALTER on <table ks.t>"},
-		"CREATE MATERIALIZED VIEW x AS SELECT * FROM other.u WHERE k IS NOT NULL PRIMARY KEY (k)":                    {"ALTER on <table other.u>"},
-		"ALTER MATERIALIZED VIEW other.viewed WITH comment = 'x'":                                                    {"ALTER on <table other.vb>"},
-		"DROP MATERIALIZED VIEW other.viewed":                                                                        {"ALTER on <table other.vb>"},
-		"CREATE TRIGGER x ON t USING 'c'":                                                                            {}, // superusers only
-		"DROP TRIGGER x ON t":                                                                                        {}, // superusers only
-		"CREATE FUNCTION f (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'return a;'":                    {"CREATE on <all functions in ks>"},
-		"CREATE OR REPLACE FUNCTION f (a int, b text) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'return a;'": {"ALTER on <function ks.f(int, text)>"},
-		"DROP FUNCTION f (int, text)":                                                                                {"DROP on <function ks.f(int, text)>"},
-		"DROP FUNCTION overloaded":                                                                                   {"DROP on <all functions in ks>"},
-		"DROP FUNCTION f":                                                                                            {"DROP on <function ks.f(int, text)>"},
-		"SELECT f(v, 'x') FROM t":                                                                                    {read, "EXECUTE on <function ks.f(int, text)>"},
-		"SELECT a(v) FROM t":                                                                                         {read, "EXECUTE on <function ks.a(int)>", "EXECUTE on <function ks.sf(int, int)>"},
+		"CREATE MATERIALIZED VIEW x AS SELECT * FROM other.u WHERE k IS NOT NULL PRIMARY KEY " +
+			"(k)": {"ALTER on <table other.u>"},
+		"ALTER MATERIALIZED VIEW other.viewed WITH comment = " +
+			"'x'": {"ALTER on <table other.vb>"},
+		"DROP MATERIALIZED VIEW other.viewed": {"ALTER on <table other.vb>"},
+		"CREATE TRIGGER x ON t USING 'c'":     {}, // superusers only
+		"DROP TRIGGER x ON t":                 {}, // superusers only
+		"CREATE FUNCTION f (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'return " +
+			"a;'": {"CREATE on <all functions in ks>"},
+		"CREATE OR REPLACE FUNCTION f (a int, b text) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'return " +
+			"a;'": {"ALTER on <function ks.f(int, text)>"},
+		"DROP FUNCTION f (int, text)": {"DROP on <function ks.f(int, text)>"},
+		"DROP FUNCTION overloaded":    {"DROP on <all functions in ks>"},
+		"DROP FUNCTION f":             {"DROP on <function ks.f(int, text)>"},
+		"SELECT f(v, 'x') FROM t":     {read, "EXECUTE on <function ks.f(int, text)>"},
+		"SELECT a(v) FROM t":          {read, "EXECUTE on <function ks.a(int)>", "EXECUTE on <function ks.sf(int, int)>"},
 		"CREATE AGGREGATE a (int) SFUNC f STYPE text FINALFUNC g": {
-			"CREATE on <all functions in ks>", "EXECUTE on <function ks.f(text, int)>", "EXECUTE on <function ks.g(text)>"},
+			"CREATE on <all functions in ks>", "EXECUTE on <function ks.f(text, int)>",
+			"EXECUTE on <function ks.g(text)>"},
 		"CREATE OR REPLACE AGGREGATE a (int) SFUNC sf STYPE int": {
 			"ALTER on <function ks.a(int)>", "EXECUTE on <function ks.sf(int, int)>"},
 		"DROP AGGREGATE a (int)": {"DROP on <function ks.a(int)>"},
@@ -209,7 +218,8 @@ func newGuarded(t *testing.T) (*Processor, *Session, *guarded, *watched) {
 	w, g := &watched{oneNode: newOneNode()}, &guarded{}
 	clock := &testClock{now: time.Unix(1700000000, 0)}
 	p := New(Options{View: w, Changer: w, Clock: clock, Rand: rand.NewPCG(1, 2),
-		Executor: request.New(request.Options{Coordinator: w, Batches: testBatches{w}, Counters: testCounters{w}, Proposer: w, Clock: clock, Authorizer: g})})
+		Executor: request.New(request.Options{Coordinator: w, Batches: testBatches{w}, Counters: testCounters{w},
+			Proposer: w, Clock: clock, Authorizer: g})})
 	s := &Session{Version: 5}
 	for _, text := range []string{
 		"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -231,10 +241,10 @@ func newGuarded(t *testing.T) (*Processor, *Session, *guarded, *watched) {
 	return p, s, g, w
 }
 
-// TestEveryKindOfStatementAsksForItsPermissions executes statements of every kind of package cql: once with an Authorizer that allows
-// everything, which must receive exactly the permissions of the list; and once for each of these with an Authorizer that denies it,
-// when no call may reach the coordinator or the schema. It distinguishes statements that are sent as text, prepared ones and those of a
-// BATCH message.
+// TestEveryKindOfStatementAsksForItsPermissions executes statements of every kind of package cql: once with an
+// Authorizer that allows everything, which must receive exactly the permissions of the list; and once for each of these
+// with an Authorizer that denies it, when no call may reach the coordinator or the schema. It distinguishes statements
+// that are sent as text, prepared ones and those of a BATCH message.
 func TestEveryKindOfStatementAsksForItsPermissions(t *testing.T) {
 	missing := statementKinds(t)
 	for text, want := range authorized() {
@@ -253,7 +263,8 @@ func TestEveryKindOfStatementAsksForItsPermissions(t *testing.T) {
 				p, s, g, w := newGuarded(t)
 				g.denied = denied
 				before := *s
-				if err := execute(p, s, text); !isDenied(err) || !strings.Contains(err.Error(), "has no "+strings.Replace(denied, " on ", " permission on ", 1)) {
+				if err := execute(p, s, text); !isDenied(err) ||
+					!strings.Contains(err.Error(), "has no "+strings.Replace(denied, " on ", " permission on ", 1)) {
 					t.Errorf("%s (%s) without %s: %v", text, name, denied, err)
 				}
 				if w.effects > 0 || w.reads > 0 || !reflect.DeepEqual(*s, before) || len(g.asked) != i+1 {
@@ -308,8 +319,8 @@ func isDenied(err error) bool {
 	return errors.As(err, &denied) && denied.Principal.Name == "alice"
 }
 
-// TestPlansNeedPermissionsOnTheirTables checks that the required permissions are those on the tables that a statement then reads and
-// writes, however its names are qualified.
+// TestPlansNeedPermissionsOnTheirTables checks that the required permissions are those on the tables that a statement
+// then reads and writes, however its names are qualified.
 func TestPlansNeedPermissionsOnTheirTables(t *testing.T) {
 	p, _, _, _ := newGuarded(t)
 	for text := range authorized() {
@@ -330,8 +341,8 @@ func TestPlansNeedPermissionsOnTheirTables(t *testing.T) {
 	}
 }
 
-// A revoked permission is effective at the next execution of a prepared statement, and of an entry of a batch; one denied entry prevents
-// the execution of the others.
+// A revoked permission is effective at the next execution of a prepared statement, and of an entry of a batch; one
+// denied entry prevents the execution of the others.
 func TestPermissionsAreAskedForAtEachExecution(t *testing.T) {
 	p, s, g, w := newGuarded(t)
 	insert := prepare(t, p, s, "INSERT INTO t (k, v) VALUES (?, 1)")
@@ -340,7 +351,8 @@ func TestPermissionsAreAskedForAtEachExecution(t *testing.T) {
 		t.Errorf("PREPARE requires %q", g.asked)
 	}
 	key := []wire.Value{wire.BytesValue([]byte{0, 0, 0, 1})}
-	batch := &BatchParams{Kind: cql.BatchUnlogged, Entries: []BatchEntry{{ID: insert.ID, Values: key}, {ID: other.ID, Values: key}}}
+	batch := &BatchParams{Kind: cql.BatchUnlogged, Entries: []BatchEntry{{ID: insert.ID, Values: key},
+		{ID: other.ID, Values: key}}}
 	for i, denied := range []string{"", "MODIFY on <table other.u>", "MODIFY on <table ks.t>", ""} {
 		g.denied, w.effects = denied, 0
 		_, err := p.Execute(at(ring.One), s, insert.ID, &Params{Values: key})

@@ -10,13 +10,15 @@ import (
 	"cqld/ring"
 )
 
-// TestBatchesHaveCassandrasSize compares the sizes in warnings with those of Cassandra 5.0.9 for the same batches: the size that each
-// change adds to a batch with a large row of another partition.
+// TestBatchesHaveCassandrasSize compares the sizes in warnings with those of Cassandra 5.0.9 for the same batches: the
+// size that each change adds to a batch with a large row of another partition.
 func TestBatchesHaveCassandrasSize(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TYPE u (a int, b text)",
-		"CREATE TABLE t (p int, c int, v text, n int, st text static, l list<int>, m map<text, int>, se set<int>, fl frozen<list<int>>, uu u, PRIMARY KEY (p, c))",
+		"CREATE TABLE t (p int, c int, v text, n int, st text static, l list<int>, m map<text, int>, se set<int>, "+
+			"fl frozen<list<int>>, uu u, PRIMARY KEY (p, c))",
 		"CREATE TABLE k (p int PRIMARY KEY, v text)",
-		"CREATE TABLE tx (p text, q text, c1 text, c2 int, v text, PRIMARY KEY ((p, q), c1, c2)) WITH CLUSTERING ORDER BY (c1 DESC, c2 ASC)",
+		"CREATE TABLE tx (p text, q text, c1 text, c2 int, v text, PRIMARY KEY ((p, q), c1, c2)) WITH CLUSTERING "+
+			"ORDER BY (c1 DESC, c2 ASC)",
 		"CREATE TABLE tn (p int PRIMARY KEY, n counter)", "CREATE TABLE tt (p int, c int, v text, PRIMARY KEY (p, c))")
 	const large = 5374 // of the row of 5,300 bytes
 	pattern := regexp.MustCompile(`^Batch for \[.*\] is of size (\d+), exceeding specified threshold of 5120 by (\d+)\.$`)
@@ -83,7 +85,8 @@ func TestBatchesHaveCassandrasSize(t *testing.T) {
 		{73, "DELETE FROM t WHERE p = 2 AND c > 1 AND c < 3; DELETE FROM t WHERE p = 2 AND c > 5 AND c < 7"},
 		{125, "INSERT INTO k (p, v) VALUES (2, 'a'); INSERT INTO t (p, c) VALUES (3, 4)"},
 	} {
-		got, _ := size(fmt.Sprintf("BEGIN BATCH INSERT INTO t (p, c, v) VALUES (1, 1, '%s'); %s; APPLY BATCH", strings.Repeat("x", 5300), test.statements))
+		got, _ := size(fmt.Sprintf("BEGIN BATCH INSERT INTO t (p, c, v) VALUES (1, 1, '%s'); %s; APPLY BATCH",
+			strings.Repeat("x", 5300), test.statements))
 		if got != large+test.adds {
 			t.Errorf("%s: adds %d, want %d", test.statements, got-large, test.adds)
 		}
@@ -96,11 +99,13 @@ func TestBatchesHaveCassandrasSize(t *testing.T) {
 	for i := range 60 {
 		counters += fmt.Sprintf("UPDATE tn SET n = n + 1 WHERE p = %d; ", i)
 	}
-	if got, rest := size(counters + "APPLY BATCH"); got != 60*106 || len(rest) != 1 || !strings.HasPrefix(rest[0], "Unlogged batch covering 60 partitions") {
+	if got, rest := size(counters + "APPLY BATCH"); got != 60*106 || len(rest) != 1 ||
+		!strings.HasPrefix(rest[0], "Unlogged batch covering 60 partitions") {
 		t.Errorf("counters: %d, %q", got, rest)
 	}
 	two := func(n int) string {
-		return fmt.Sprintf("BEGIN BATCH INSERT INTO k (p, v) VALUES (1, '%s'); INSERT INTO k (p, v) VALUES (2, '%s'); APPLY BATCH",
+		return fmt.Sprintf("BEGIN BATCH INSERT INTO k (p, v) VALUES (1, '%s'); INSERT INTO k (p, v) VALUES (2, "+
+			"'%s'); APPLY BATCH",
 			strings.Repeat("x", n), strings.Repeat("y", 100))
 	}
 	for _, test := range []struct{ length, size int }{{4880, 0}, {4881, 5121}, {50960, 51200}} {

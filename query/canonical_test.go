@@ -55,13 +55,14 @@ func enteringPaths() []enteringPath {
 		{name: "a removed element", text: "UPDATE t SET s = s - ?" + keys, wrap: "list"},
 		{name: "a removed key", text: "DELETE m[%[1]s] FROM t" + keys},
 		{name: "JSON", text: `INSERT INTO t JSON '{"k": %[1]s, "c": %[1]s, "v": %[1]s, "s": [%[1]s], "ud": {"f": %[1]s}, "tp": [%[1]s, 1]}'`, json: true},
-		{name: "from_json", text: "INSERT INTO t (k, c, v) VALUES (from_json('%[1]s'), from_json('%[1]s'), from_json('%[1]s'))", json: true},
+		{name: "from_json", text: "INSERT INTO t (k, c, v) VALUES (from_json('%[1]s'), from_json('%[1]s'), " +
+			"from_json('%[1]s'))", json: true},
 		{name: "a deleted row", text: "DELETE FROM t" + keys},
 	}
 }
 
-// TestValuesEnterInOneForm checks that the order of the elements of sets and maps does not matter: each path of a value has the same
-// effect on a table as its canonical form.
+// TestValuesEnterInOneForm checks that the order of the elements of sets and maps does not matter: each path of a value
+// has the same effect on a table as its canonical form.
 func TestValuesEnterInOneForm(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, name := range canonicalTypes() {
@@ -76,7 +77,8 @@ func TestValuesEnterInOneForm(t *testing.T) {
 				want := canonical.enter(t, path, normal, false)
 				for kind, f := range map[string]*formTable{"bound": bound, "literal": literal} {
 					if got := f.enter(t, path, value, kind == "literal" && path.wrap == ""); got != want {
-						t.Fatalf("%s, %s: %x entered %s as\n%s\nits canonical form %x as\n%s", name, path.name, value, kind, got, normal, want)
+						t.Fatalf("%s, %s: %x entered %s as\n%s\nits canonical form %x as\n%s", name, path.name, value,
+							kind, got, normal, want)
 					}
 				}
 			}
@@ -92,7 +94,8 @@ type formTable struct {
 }
 
 func newFormTable(t *testing.T, name string) *formTable {
-	p, s := newTestProcessor(t, &modelStore{}, "CREATE TYPE u (a frozen<set<int>>, b int)", fmt.Sprintf("CREATE TYPE w (f frozen<%s>)", name))
+	p, s := newTestProcessor(t, &modelStore{}, "CREATE TYPE u (a frozen<set<int>>, b int)",
+		fmt.Sprintf("CREATE TYPE w (f frozen<%s>)", name))
 	mustQuery(t, p, s, fmt.Sprintf(`CREATE TABLE t (k frozen<%[1]s>, c frozen<%[1]s>, st frozen<%[1]s> STATIC, v frozen<%[1]s>, s set<frozen<%[1]s>>,
 		l list<frozen<%[1]s>>, m map<frozen<%[1]s>, frozen<%[1]s>>, tp tuple<frozen<%[1]s>, int>, ud w, PRIMARY KEY (k, c))`, name))
 	return &formTable{p, s, p.o.View.Schema().Table("ks", "t").Column("k").Type}

@@ -15,8 +15,8 @@ import (
 	"cqld/row"
 )
 
-// lateStore answers in other goroutines, before or after the caller starts to wait, and still uses a request after it was answered, as
-// late replicas do.
+// lateStore answers in other goroutines, before or after the caller starts to wait, and still uses a request after it
+// was answered, as late replicas do.
 type lateStore struct {
 	modelStore
 	mu      sync.Mutex
@@ -47,8 +47,8 @@ func (s *lateStore) Read(req *coordinator.ReadRequest, done func([]byte, error))
 	})
 }
 
-// TestStatementsDoNotDisturbEachOther executes reads and writes of many rows concurrently; each must see its own. With -race, it also
-// shows that pooled memory is not shared.
+// TestStatementsDoNotDisturbEachOther executes reads and writes of many rows concurrently; each must see its own. With
+// -race, it also shows that pooled memory is not shared.
 func TestStatementsDoNotDisturbEachOther(t *testing.T) {
 	store := &lateStore{}
 	p, s := newTestProcessor(t, store, "CREATE TABLE t (k int, c int, v text, PRIMARY KEY (k, c))")
@@ -97,7 +97,8 @@ func TestTraces(t *testing.T) {
 	if _, err := p.Query(r, s, "INSERT INTO t (k, v) VALUES (1, 2)", &Params{}); err != nil || r.TraceID == nil {
 		t.Fatalf("traced %v: %v", r, err)
 	}
-	got := collectPages(t, p, s, "SELECT command, request, parameters['consistency_level'] FROM system_traces.sessions "+
+	got := collectPages(t, p, s, "SELECT command, request, parameters['consistency_level'] FROM "+
+		"system_traces.sessions "+
 		"WHERE session_id = "+wireUUID(*r.TraceID), 0)
 	if got != "'QUERY' | 'Execute CQL3 query' | 'ONE'\n" {
 		t.Errorf("session %q", got)
@@ -128,7 +129,8 @@ func TestBatches(t *testing.T) {
 		_, err := p.Batch(r, s, &BatchParams{Kind: kind, Entries: entries})
 		return r, err
 	}
-	if _, err := batch(cql.BatchLogged, entry(1, 1, "a"), entry(1, 2, "b"), BatchEntry{Text: "DELETE FROM t WHERE k = 1 AND c = 1"}); err != nil {
+	if _, err := batch(cql.BatchLogged, entry(1, 1, "a"), entry(1, 2, "b"),
+		BatchEntry{Text: "DELETE FROM t WHERE k = 1 AND c = 1"}); err != nil {
 		t.Error(err)
 	}
 	if got := collectPages(t, p, s, "SELECT c, v FROM t WHERE k = 1", 0); got != "2 | 'b'\n" {
@@ -144,7 +146,8 @@ func TestBatches(t *testing.T) {
 	if r, err := batch(cql.BatchUnlogged, many...); err != nil || len(r.Warnings) != 1 {
 		t.Errorf("an unlogged batch over 11 partitions: %v", err)
 	}
-	if _, err := batch(cql.BatchUnlogged, entry(1, 1, string(make([]byte, 60<<10))), entry(2, 1, "")); err == nil || err.Error() != "Batch too large" {
+	if _, err := batch(cql.BatchUnlogged, entry(1, 1, string(make([]byte, 60<<10))), entry(2, 1, "")); err == nil ||
+		err.Error() != "Batch too large" {
 		t.Errorf("a batch of 60 KiB: %v", err)
 	}
 	if _, err := batch(cql.BatchUnlogged, BatchEntry{Text: "SELECT * FROM t"}); err == nil {

@@ -22,8 +22,8 @@ func measuredAt(level ring.Consistency) *request.Request {
 	return r
 }
 
-// TestCost shows what statements cost: the figures of a measured request. Those of an unmeasured one are equal, except that it
-// has no path and no reads of conditional changes, and those of EXPLAIN ANALYZE are equal.
+// TestCost shows what statements cost: the figures of a measured request. Those of an unmeasured one are equal, except
+// that it has no path and no reads of conditional changes, and those of EXPLAIN ANALYZE are equal.
 func TestCost(t *testing.T) {
 	store := &modelStore{}
 	p, s := newTestProcessor(t, store)
@@ -124,8 +124,9 @@ func (s *pageCounter) count(page []byte, now int64) {
 	}
 }
 
-// TestCostsOfGeneratedStatements compares the cost of generated statements with the pages that they were answered with: the commands and
-// bytes are those of the pages, and rows, tombstones and partitions at most as many. Without a limit they are as many.
+// TestCostsOfGeneratedStatements compares the cost of generated statements with the pages that they were answered with:
+// the commands and bytes are those of the pages, and rows, tombstones and partitions at most as many. Without a limit
+// they are as many.
 func TestCostsOfGeneratedStatements(t *testing.T) {
 	unlimited, changes := 0, 0
 	for seed := range uint64(12) {
@@ -158,8 +159,10 @@ func TestCostsOfGeneratedStatements(t *testing.T) {
 			if upper := strings.ToUpper(text); strings.Contains(upper, "LIMIT") || strings.Contains(upper, "DISTINCT") {
 				continue
 			}
-			if result.Kind == KindRows && (got.Rows < store.rowsOnly || got.Tombstones != want.Tombstones || got.Partitions != want.Partitions) {
-				t.Errorf("seed %d: %s costs %+v, but its pages have %+v, and %d rows", seed+1, text, got, want, store.rowsOnly)
+			if result.Kind == KindRows && (got.Rows < store.rowsOnly || got.Tombstones != want.Tombstones ||
+				got.Partitions != want.Partitions) {
+				t.Errorf("seed %d: %s costs %+v, but its pages have %+v, and %d rows", seed+1, text, got, want,
+					store.rowsOnly)
 			}
 			if result.Kind == KindRows {
 				unlimited++
@@ -176,14 +179,17 @@ func TestExplainAnalyzeNamesContactedReplicas(t *testing.T) {
 	n := newOneNode()
 	p := explainProcessor(n, &contactStore{nodes: []ring.NodeID{2, 1, 2}})
 	s := &Session{Version: 5, Keyspace: "ks"}
-	for _, text := range []string{"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 2}",
+	for _, text := range []string{"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', " +
+		"'replication_factor': 2}",
 		"CREATE TABLE t (k int PRIMARY KEY)"} {
 		mustQuery(t, p, s, text)
 	}
-	if text := rowsAsText(t, mustQuery(t, p, s, "EXPLAIN ANALYZE SELECT k FROM t WHERE k = 1")); !strings.Contains(text, "replicas asked | 127.0.0.1, 127.0.0.2\n") {
+	if text := rowsAsText(t, mustQuery(t, p, s, "EXPLAIN ANALYZE SELECT k FROM t WHERE k = "+
+		"1")); !strings.Contains(text, "replicas asked | 127.0.0.1, 127.0.0.2\n") {
 		t.Error(text)
 	}
-	if text := rowsAsText(t, mustQuery(t, p, s, "EXPLAIN SELECT k FROM t WHERE k = 1")); strings.Contains(text, "replicas asked") {
+	if text := rowsAsText(t, mustQuery(t, p, s, "EXPLAIN SELECT k FROM t WHERE k = 1")); strings.Contains(text,
+		"replicas asked") {
 		t.Error(text)
 	}
 }

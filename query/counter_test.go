@@ -131,7 +131,8 @@ func TestCounterBatchMessages(t *testing.T) {
 		{cql.BatchUnlogged, []BatchEntry{counter}, ""},
 		{cql.BatchCounter, nil, ""},
 		{cql.BatchCounter, []BatchEntry{counter, plain}, "Cannot include non-counter statement in a counter batch"},
-		{cql.BatchUnlogged, []BatchEntry{counter, plain}, "Counter and non-counter mutations cannot exist in the same batch"},
+		{cql.BatchUnlogged, []BatchEntry{counter, plain},
+			"Counter and non-counter mutations cannot exist in the same batch"},
 		{cql.BatchLogged, []BatchEntry{counter}, "Cannot include a counter statement in a logged batch"},
 	} {
 		_, err := p.Batch(at(ring.One), s, &BatchParams{Kind: c.kind, Entries: c.entries})

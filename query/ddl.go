@@ -32,7 +32,8 @@ type Changer interface {
 func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.Statement) (*Result, error) {
 	now := p.services.View.Schema()
 	env := p.services.Environment(r, p.services.Moment(new(Params)))
-	d := &definition.Definer{Schema: now, Topology: p.services.View.Topology(), Keyspace: s.Keyspace, NewID: p.newTimeUUID,
+	d := &definition.Definer{Schema: now, Topology: p.services.View.Topology(), Keyspace: s.Keyspace,
+		NewID:     p.newTimeUUID,
 		NowMicros: p.services.Timestamps.Next, Functions: p.functions, UserFunctions: p.userFunctions.Named,
 		Masking: p.services.Masking, Indexes: p.o.Indexes,
 		Execute: func(fn *function.Function) error {
@@ -65,7 +66,8 @@ func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.S
 	}
 	e := def.Event
 	return &Result{Kind: KindSchemaChange,
-		SchemaChange: &SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace, Name: e.Name, Args: e.Args}}, nil
+		SchemaChange: &SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace, Name: e.Name,
+			Args: e.Args}}, nil
 }
 
 // unchanged returns the result of a definition without effect.
@@ -130,7 +132,8 @@ func (p *Processor) executeRoles(r *request.Request, s *Session, stmt cql.Statem
 	return &Result{Kind: KindRows, Metadata: newMetadata(columns), RowCount: int32(len(result.Rows)), Rows: rows}, nil
 }
 
-// definitionError converts the errors of schema, definition, auth and roles to those of query, and returns others unchanged.
+// definitionError converts the errors of schema, definition, auth and roles to those of query, and returns others
+// unchanged.
 func definitionError(err error) error {
 	if err == nil {
 		return nil

@@ -16,7 +16,8 @@ import (
 // definitions executes statements and returns the last result.
 func definitions(t *testing.T, n *oneNode, texts ...string) *Result {
 	t.Helper()
-	p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Changer: n, Clock: &testClock{now: time.Unix(1700000000, 0)}, Executor: over(&truncateStore{n: n})})
+	p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Changer: n,
+		Clock: &testClock{now: time.Unix(1700000000, 0)}, Executor: over(&truncateStore{n: n})})
 	var r *Result
 	for _, text := range texts {
 		stmt, err := cql.Parse(text)
@@ -35,7 +36,8 @@ func (n *oneNode) members(datacenters ...string) {
 	var nodes []*ring.Node
 	for i, dc := range datacenters {
 		addr := netip.AddrFrom4([4]byte{127, 0, 0, byte(i + 1)})
-		nodes = append(nodes, &ring.Node{ID: ring.NodeID(i + 1), Host: ring.HostID{byte(i + 1)}, Datacenter: dc, Rack: "r",
+		nodes = append(nodes, &ring.Node{ID: ring.NodeID(i + 1), Host: ring.HostID{byte(i + 1)}, Datacenter: dc,
+			Rack:  "r",
 			State: ring.Normal, Internode: netip.AddrPortFrom(addr, 7000), Native: netip.AddrPortFrom(addr, 9042),
 			Tokens: []ring.Token{ring.Token(i)}})
 	}
@@ -52,7 +54,8 @@ func TestReplicationDefaultsToFourOrTheNodesThereAre(t *testing.T) {
 		{[]string{"a", "a", "a", "a"}, "{'class': 'SimpleStrategy'}", ring.Replication{Class: ring.Simple, Factor: 4}},
 		{[]string{"a", "a", "a", "a", "a"}, "{}", ring.Replication{Class: ring.Simple, Factor: 4}},
 		{[]string{"a", "a", "a", "a", "a", "b"}, "{'class': 'NetworkTopologyStrategy'}",
-			ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "a", Factor: 4}, ring.DatacenterFactor{Datacenter: "b", Factor: 1})},
+			ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "a", Factor: 4},
+				ring.DatacenterFactor{Datacenter: "b", Factor: 1})},
 		{[]string{"a", "b"}, "{'class': 'NetworkTopologyStrategy', 'replication_factor': 3, 'b': 0}",
 			ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "a", Factor: 3})},
 	} {
@@ -71,11 +74,14 @@ func TestDefinitionsReportChange(t *testing.T) {
 		text string
 		want *SchemaChange // nil means void
 	}{
-		{"CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}", &SchemaChange{Change: "CREATED", Target: "KEYSPACE", Keyspace: "k"}},
+		{"CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}",
+			&SchemaChange{Change: "CREATED", Target: "KEYSPACE", Keyspace: "k"}},
 		{"CREATE KEYSPACE IF NOT EXISTS k WITH replication = {'class': 'SimpleStrategy'}", nil},
 		{"ALTER KEYSPACE k WITH durable_writes = true", nil},
-		{"ALTER KEYSPACE k WITH durable_writes = false", &SchemaChange{Change: "UPDATED", Target: "KEYSPACE", Keyspace: "k"}},
-		{"CREATE TABLE t (a int PRIMARY KEY)", &SchemaChange{Change: "CREATED", Target: "TABLE", Keyspace: "k", Name: "t"}},
+		{"ALTER KEYSPACE k WITH durable_writes = false",
+			&SchemaChange{Change: "UPDATED", Target: "KEYSPACE", Keyspace: "k"}},
+		{"CREATE TABLE t (a int PRIMARY KEY)", &SchemaChange{Change: "CREATED", Target: "TABLE", Keyspace: "k",
+			Name: "t"}},
 		{"ALTER TABLE t ADD b int", &SchemaChange{Change: "UPDATED", Target: "TABLE", Keyspace: "k", Name: "t"}},
 		{"ALTER TABLE t ADD IF NOT EXISTS b int", nil},
 		{"ALTER TABLE t WITH comment = ''", nil},
@@ -105,7 +111,8 @@ func TestDefinitionsReportChange(t *testing.T) {
 func TestDescribeByPages(t *testing.T) {
 	n := newOneNode()
 	definitions(t, n, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}",
-		"CREATE TABLE a (a int PRIMARY KEY)", "CREATE TABLE b (a int PRIMARY KEY)", "CREATE TABLE c (a int PRIMARY KEY)")
+		"CREATE TABLE a (a int PRIMARY KEY)", "CREATE TABLE b (a int PRIMARY KEY)",
+		"CREATE TABLE c (a int PRIMARY KEY)")
 	p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Changer: n, Clock: &testClock{}, Executor: over(nil)})
 	s := &Session{Keyspace: "k"}
 	params := &Params{PageSize: 2}
@@ -141,13 +148,15 @@ func TestDescribeClusterShowsRangeOwners(t *testing.T) {
 	n := newOneNode()
 	n.members("a", "a")
 	definitions(t, n, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 2}")
-	p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Clock: &testClock{}, Executor: over(nil), ClusterName: "c"})
+	p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Clock: &testClock{}, Executor: over(nil),
+		ClusterName: "c"})
 	r, err := p.describe(&Session{Keyspace: "k"}, &cql.Describe{Kind: cql.DescribeCluster}, &Params{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := string(r.Rows)
-	if len(r.Metadata.Columns) != 4 || strings.Count(text, "/127.0.0.1:7000") != 2 || strings.Count(text, "/127.0.0.2:7000") != 2 {
+	if len(r.Metadata.Columns) != 4 || strings.Count(text, "/127.0.0.1:7000") != 2 ||
+		strings.Count(text, "/127.0.0.2:7000") != 2 {
 		t.Errorf("%d columns: %q", len(r.Metadata.Columns), text)
 	}
 }

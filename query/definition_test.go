@@ -66,12 +66,13 @@ func (c *testClock) Now() time.Time {
 func (c *testClock) Monotonic() time.Duration              { return c.now.Sub(time.Unix(0, 0)) }
 func (c *testClock) After(time.Duration, func()) env.Timer { panic("nothing waits here") }
 
-// TestDefinitionsAnswerAsCassandra executes definitions whose answers were recorded from Cassandra 5.0.9: errors with their codes and
-// texts, warnings, and the text of DESCRIBE.
+// TestDefinitionsAnswerAsCassandra executes definitions whose answers were recorded from Cassandra 5.0.9: errors with
+// their codes and texts, warnings, and the text of DESCRIBE.
 func TestDefinitionsAnswerAsCassandra(t *testing.T) {
 	datadriven.Walk(t, "testdata/definition", func(t *testing.T, path string) {
 		n := newOneNode()
-		p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Changer: n, Clock: &testClock{now: time.Unix(1700000000, 0)}, Executor: over(&truncateStore{n: n}),
+		p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Changer: n,
+			Clock: &testClock{now: time.Unix(1700000000, 0)}, Executor: over(&truncateStore{n: n}),
 			ClusterName: "Test Cluster"})
 		s := &Session{Version: 5}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {

@@ -27,7 +27,8 @@ func (p *Processor) describe(s *Session, stmt *cql.Describe, params *Params) (*R
 	metadata := new(Metadata)
 	for _, c := range columns {
 		// Cassandra reports this table, which does not exist.
-		metadata.Columns = append(metadata.Columns, Column{Keyspace: "system", Table: "describe", Name: c.Name, Type: c.Type})
+		metadata.Columns = append(metadata.Columns, Column{Keyspace: "system", Table: "describe", Name: c.Name,
+			Type: c.Type})
 	}
 	var out []byte
 	for _, row := range rows {

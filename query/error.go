@@ -57,7 +57,8 @@ type SchemaUnavailable struct{ Required, Alive int }
 
 // Error returns a message with the number of live voters.
 func (e *SchemaUnavailable) Error() string {
-	return fmt.Sprintf("Cannot achieve consistency level QUORUM: the schema was not changed, because %d voting members are alive and %d must agree",
+	return fmt.Sprintf("Cannot achieve consistency level QUORUM: the schema was not changed, because %d voting "+
+		"members are alive and %d must agree",
 		e.Alive, e.Required)
 }
 
@@ -66,7 +67,8 @@ type SchemaTimeout struct{ After time.Duration }
 
 // Error returns a message that says that the outcome is unknown.
 func (e *SchemaTimeout) Error() string {
-	return fmt.Sprintf("Operation timed out: the schema change was not agreed on by a majority of the voting members, and applied by all live nodes, "+
+	return fmt.Sprintf("Operation timed out: the schema change was not agreed on by a majority of the voting "+
+		"members, and applied by all live nodes, "+
 		"within %v; whether it will be made is unknown: look before you repeat it", e.After)
 }
 

@@ -6,15 +6,17 @@ import (
 	"testing"
 )
 
-// TestDeleteOfExclusionsEqualsSelect requires that a DELETE with NOT IN deletes the rows that a SELECT with the same WHERE returns, and no
-// others, in ascending and descending order of clustering columns.
+// TestDeleteOfExclusionsEqualsSelect requires that a DELETE with NOT IN deletes the rows that a SELECT with the same
+// WHERE returns, and no others, in ascending and descending order of clustering columns.
 func TestDeleteOfExclusionsEqualsSelect(t *testing.T) {
 	deleted := 0
 	for seed := range uint64(extensionSeeds) {
 		c := newExtensionCase(t, seed)
-		mustQuery(t, c.p, c.s, "CREATE TABLE e (p int, c int, d int, v int, PRIMARY KEY (p, c, d)) WITH CLUSTERING ORDER BY (c DESC, d ASC)")
+		mustQuery(t, c.p, c.s, "CREATE TABLE e (p int, c int, d int, v int, PRIMARY KEY (p, c, d)) WITH CLUSTERING "+
+			"ORDER BY (c DESC, d ASC)")
 		for i := range 60 {
-			mustQuery(t, c.p, c.s, fmt.Sprintf("INSERT INTO e (p, c, d, v) VALUES (%d, %d, %d, %d)", i%3, c.r.IntN(5), c.r.IntN(5), i))
+			mustQuery(t, c.p, c.s, fmt.Sprintf("INSERT INTO e (p, c, d, v) VALUES (%d, %d, %d, %d)", i%3, c.r.IntN(5),
+				c.r.IntN(5), i))
 		}
 		for range 8 {
 			table := []string{"t", "e"}[c.r.IntN(2)]

@@ -79,13 +79,15 @@ func tracedAt(level ring.Consistency) *request.Request {
 	return r
 }
 
-// over returns an Executor of a coordinator, which may also be a proposer. It may be nil if no statement reads or writes rows.
+// over returns an Executor of a coordinator, which may also be a proposer. It may be nil if no statement reads or
+// writes rows.
 func over(c request.Coordinator) *request.Executor {
 	proposer, _ := c.(request.Proposer)
 	batches, _ := c.(batching)
 	counters, _ := c.(counting)
 	searcher, _ := c.(request.Searcher)
-	return request.New(request.Options{Coordinator: c, Searcher: searcher, Batches: testBatches{batches}, Counters: testCounters{counters}, Proposer: proposer, Clock: &testClock{now: time.Unix(1700000000, 0)}})
+	return request.New(request.Options{Coordinator: c, Searcher: searcher, Batches: testBatches{batches},
+		Counters: testCounters{counters}, Proposer: proposer, Clock: &testClock{now: time.Unix(1700000000, 0)}})
 }
 
 // newTestProcessor returns a Processor over a model, with a keyspace ks in use.
@@ -95,7 +97,8 @@ func newTestProcessor(t testing.TB, store request.Coordinator, definitions ...st
 }
 
 // newProcessorWith is newTestProcessor with other options.
-func newProcessorWith(t testing.TB, store request.Coordinator, change func(*Options), definitions ...string) (*Processor, *Session) {
+func newProcessorWith(t testing.TB, store request.Coordinator, change func(*Options),
+	definitions ...string) (*Processor, *Session) {
 	t.Helper()
 	n := newOneNode()
 	o := Options{View: n, Changer: n, Executor: over(store), Clock: &testClock{now: time.Unix(1700000000, 0)},
@@ -208,7 +211,8 @@ func hotSlice(t testing.TB) *hotStatement {
 	return prepareHot(t, &nullStore{}, 100, "SELECT id, message, n FROM user WHERE user = ?", []byte("theo"))
 }
 
-// TestHotPathsAllocateLittle checks that an EXECUTE allocates only what outlives it: the mutation or the command, and the result.
+// TestHotPathsAllocateLittle checks that an EXECUTE allocates only what outlives it: the mutation or the command, and
+// the result.
 func TestHotPathsAllocateLittle(t *testing.T) {
 	if raceEnabled {
 		t.Skip("pools forget under the race detector")

@@ -79,12 +79,15 @@ func explainProcessor(n *oneNode, store request.Coordinator) *Processor {
 	nodes := []*ring.Node{n.topology.Nodes()[0]}
 	for i := range 2 {
 		id := ring.NodeID(2 + i)
-		nodes = append(nodes, &ring.Node{ID: id, Host: ring.HostID{byte(id)}, Datacenter: "datacenter1", Rack: "rack1", State: ring.Normal,
-			Internode: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(id)}), 7000), Tokens: []ring.Token{ring.Token(id) << 60}})
+		nodes = append(nodes, &ring.Node{ID: id, Host: ring.HostID{byte(id)}, Datacenter: "datacenter1", Rack: "rack1",
+			State:     ring.Normal,
+			Internode: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(id)}), 7000),
+			Tokens:    []ring.Token{ring.Token(id) << 60}})
 	}
 	n.topology = ring.NewTopology(2, nodes)
-	return New(Options{View: halfView{n}, Changer: n, Executor: over(store), Clock: &testClock{}, Rand: testSource{}, PagingKey: func() []byte { return []byte("key") },
-		Estimate: func(*schema.Table) (partitions, meanBytes int64, ok bool) { return 1000, 300, true },
+	return New(Options{View: halfView{n}, Changer: n, Executor: over(store), Clock: &testClock{}, Rand: testSource{},
+		PagingKey: func() []byte { return []byte("key") },
+		Estimate:  func(*schema.Table) (partitions, meanBytes int64, ok bool) { return 1000, 300, true },
 		IndexEntries: func(req *search.Request, most int) (n int, ok bool) {
 			i := slices.IndexFunc(req.Table.Indexes(), func(ix *schema.Index) bool { return ix.ID == req.Index })
 			n, ok = map[string]int{"t_v_idx": 1 << 20, "t_s_idx": 70, "t_d_idx": 5}[req.Table.Indexes()[i].Name]
@@ -116,7 +119,8 @@ func TestExplainIsPrepared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := rowsAsText(t, r); !strings.Contains(text, "path | partition key") || !strings.Contains(text, "commands | 1\n") {
+	if text := rowsAsText(t, r); !strings.Contains(text, "path | partition key") ||
+		!strings.Contains(text, "commands | 1\n") {
 		t.Error(text)
 	}
 }

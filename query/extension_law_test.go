@@ -25,7 +25,8 @@ func newExtensionCase(t *testing.T, seed uint64) *extensionCase {
 	store := &shortPages{r: r, short: true, rows: r.IntN(4)}
 	c := &extensionCase{pagingCase: pagingCase{r: r, store: store}, t: t}
 	c.p, c.s = newTestProcessor(t, store)
-	mustQuery(t, c.p, c.s, "CREATE TABLE t (p int, c int, d int, s int static, v int, w text, l set<int>, PRIMARY KEY (p, c, d))")
+	mustQuery(t, c.p, c.s, "CREATE TABLE t (p int, c int, d int, s int static, v int, w text, l set<int>, PRIMARY "+
+		"KEY (p, c, d))")
 	value := func(text string) string {
 		if r.IntN(5) == 0 {
 			return "null"
@@ -34,7 +35,8 @@ func newExtensionCase(t *testing.T, seed uint64) *extensionCase {
 	}
 	for range r.IntN(60) {
 		w := fmt.Sprintf("'%c%c%c'", 'a'+r.IntN(3), 'A'+r.IntN(3), 'a'+r.IntN(3))
-		mustQuery(t, c.p, c.s, fmt.Sprintf("INSERT INTO t (p, c, d, s, v, w, l) VALUES (%d, %d, %d, %s, %s, %s, {%d, %d})", r.IntN(4), r.IntN(4), r.IntN(3),
+		mustQuery(t, c.p, c.s, fmt.Sprintf("INSERT INTO t (p, c, d, s, v, w, l) VALUES (%d, %d, %d, %s, %s, %s, "+
+			"{%d, %d})", r.IntN(4), r.IntN(4), r.IntN(3),
 			value(fmt.Sprint(r.IntN(3))), value(fmt.Sprint(r.IntN(5))), value(w), r.IntN(4), r.IntN(4)))
 	}
 	return c
@@ -87,7 +89,8 @@ func (c *extensionCase) compareSorted(equal func(what string, got, want []string
 	}
 	limit, n := 1+c.r.IntN(8), c.r.IntN(3)
 	rest := want[min(n, len(want)):]
-	equal("ORDER BY", c.query(fmt.Sprintf("SELECT p, c, d, s, v, w, l FROM t%s%s, %s LIMIT %d OFFSET %d ALLOW FILTERING", where, order, names[j], limit, n)),
+	equal("ORDER BY", c.query(fmt.Sprintf("SELECT p, c, d, s, v, w, l FROM t%s%s, %s LIMIT %d OFFSET %d ALLOW "+
+		"FILTERING", where, order, names[j], limit, n)),
 		rest[:min(limit, len(rest))])
 }
 
@@ -116,7 +119,8 @@ func TestGroupsByAPartOfThePartitionKey(t *testing.T) {
 		for range r.IntN(40) {
 			key, v := [3]int{r.IntN(3), r.IntN(4), r.IntN(3)}, r.IntN(100)
 			rows[key] = v
-			mustQuery(t, c.p, c.s, fmt.Sprintf("INSERT INTO t (a, b, c, v) VALUES (%d, %d, %d, %d)", key[0], key[1], key[2], v))
+			mustQuery(t, c.p, c.s, fmt.Sprintf("INSERT INTO t (a, b, c, v) VALUES (%d, %d, %d, %d)", key[0], key[1],
+				key[2], v))
 		}
 		for i, column := range []string{"a", "b"} {
 			sums, counts := map[int]int{}, map[int]int{}
@@ -128,7 +132,8 @@ func TestGroupsByAPartOfThePartitionKey(t *testing.T) {
 			for k := range sums {
 				want = append(want, fmt.Sprintf("%d | %d | %d", k, counts[k], sums[k]))
 			}
-			got := c.query(fmt.Sprintf("SELECT %s, count(*), sum(v) FROM t GROUP BY %s ALLOW FILTERING", column, column))
+			got := c.query(fmt.Sprintf("SELECT %s, count(*), sum(v) FROM t GROUP BY %s ALLOW FILTERING", column,
+				column))
 			if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
 				t.Errorf("seed %d: groups by %s: %q, want %q", seed, column, got, want)
 			}
@@ -136,9 +141,9 @@ func TestGroupsByAPartOfThePartitionKey(t *testing.T) {
 	}
 }
 
-// TestExtensionsEqualTheirDefinitions compares queries with those that define them: BETWEEN with two bounds, NOT IN and NOT CONTAINS
-// with the complement among the rows that are not null, ILIKE with LIKE, OR with the union, OFFSET with the rest of the rows,
-// and ORDER BY with sorted rows.
+// TestExtensionsEqualTheirDefinitions compares queries with those that define them: BETWEEN with two bounds, NOT IN and
+// NOT CONTAINS with the complement among the rows that are not null, ILIKE with LIKE, OR with the union, OFFSET with
+// the rest of the rows, and ORDER BY with sorted rows.
 func TestExtensionsEqualTheirDefinitions(t *testing.T) {
 	const all, filtering = "SELECT p, c, d, s, v, w, l FROM t", " ALLOW FILTERING"
 	answered := 0
@@ -155,19 +160,23 @@ func TestExtensionsEqualTheirDefinitions(t *testing.T) {
 		}
 		everything := c.query(all)
 		without := func(rows []string) []string {
-			return slices.DeleteFunc(slices.Clone(everything), func(row string) bool { return slices.Contains(rows, row) })
+			return slices.DeleteFunc(slices.Clone(everything),
+				func(row string) bool { return slices.Contains(rows, row) })
 		}
 		for range 10 {
 			a, b := c.r.IntN(5), c.r.IntN(5)
 			column := []string{"p", "c", "d", "s", "v"}[c.r.IntN(5)]
-			equal(column+" BETWEEN", c.query(fmt.Sprintf("%s WHERE %s BETWEEN %d AND %d%s", all, column, a, b, filtering)),
+			equal(column+" BETWEEN", c.query(fmt.Sprintf("%s WHERE %s BETWEEN %d AND %d%s", all, column, a, b,
+				filtering)),
 				c.query(fmt.Sprintf("%s WHERE %s >= %d AND %s <= %d%s", all, column, a, column, b, filtering)))
 
 			null := without(c.query(all + " WHERE " + column + " >= -1" + filtering))
 			equal(column+" NOT IN", c.query(fmt.Sprintf("%s WHERE %s NOT IN (%d, %d)%s", all, column, a, b, filtering)),
-				without(append(null, c.query(fmt.Sprintf("%s WHERE %s IN (%d, %d)%s", all, column, a, b, filtering))...)))
+				without(append(null, c.query(fmt.Sprintf("%s WHERE %s IN (%d, %d)%s", all, column, a, b,
+					filtering))...)))
 
-			empty := without(c.query(all + " WHERE l CONTAINS 0 OR l CONTAINS 1 OR l CONTAINS 2 OR l CONTAINS 3" + filtering))
+			empty := without(c.query(all + " WHERE l CONTAINS 0 OR l CONTAINS 1 OR l CONTAINS 2 OR l CONTAINS 3" +
+				filtering))
 			equal("NOT CONTAINS", c.query(fmt.Sprintf("%s WHERE l NOT CONTAINS %d%s", all, a, filtering)),
 				without(append(empty, c.query(fmt.Sprintf("%s WHERE l CONTAINS %d%s", all, a, filtering))...)))
 
@@ -188,7 +197,8 @@ func TestExtensionsEqualTheirDefinitions(t *testing.T) {
 			n, limit := c.r.IntN(len(rows)+2), 1+c.r.IntN(5)
 			rest := rows[min(n, len(rows)):]
 			equal("OFFSET", c.query(fmt.Sprintf("%s%s OFFSET %d%s", all, where, n, filtering)), rest)
-			equal("LIMIT OFFSET", c.query(fmt.Sprintf("%s%s LIMIT %d OFFSET %d%s", all, where, limit, n, filtering)), rest[:min(limit, len(rest))])
+			equal("LIMIT OFFSET", c.query(fmt.Sprintf("%s%s LIMIT %d OFFSET %d%s", all, where, limit, n, filtering)),
+				rest[:min(limit, len(rest))])
 		}
 	}
 	if answered < extensionSeeds*20 {

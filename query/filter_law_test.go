@@ -11,7 +11,8 @@ import (
 	"cqld/internal/model/generate"
 )
 
-var filterQueries = flag.Int("filter-queries", 4000, "how many generated queries TestReplicasFilterAsTheCoordinator compares")
+var filterQueries = flag.Int("filter-queries", 4000, "how many generated queries TestReplicasFilterAsTheCoordinator "+
+	"compares")
 
 // filterMode is which conditions replicas evaluate.
 type filterMode uint8
@@ -80,10 +81,12 @@ func TestReplicasFilterAsTheCoordinator(t *testing.T) {
 			n--
 		}
 		if filtered += store.filtered; t.Failed() {
-			t.Fatalf("again: -paging-seed=%d -filter-queries=%d\n%s", seed, queriesPerTable, strings.Join(c.history, ";\n"))
+			t.Fatalf("again: -paging-seed=%d -filter-queries=%d\n%s", seed, queriesPerTable,
+				strings.Join(c.history, ";\n"))
 		}
 	}
-	if t.Logf("%d of %d queries return rows; %d commands had filters", answered, total, filtered); answered < total/5 || filtered < total {
+	if t.Logf("%d of %d queries return rows; %d commands had filters", answered, total,
+		filtered); answered < total/5 || filtered < total {
 		t.Error("few queries return rows, or few commands have filters")
 	}
 }
@@ -106,7 +109,8 @@ func (c *pagingCase) compareFilters(t *testing.T, store *filterStore) bool {
 		if mode == filterNone {
 			want, found = got, err == nil && len(got) > 0
 		} else if !slices.Equal(got, want) {
-			t.Errorf("%s, filters %d, pages of %d that end after %d omitted rows\n got %q\nwant %q", q.Literal(), mode, size, store.rows, got, want)
+			t.Errorf("%s, filters %d, pages of %d that end after %d omitted rows\n got %q\nwant %q", q.Literal(), mode,
+				size, store.rows, got, want)
 		}
 	}
 	return found

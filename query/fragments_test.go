@@ -33,23 +33,27 @@ func TestMutationFragments(t *testing.T) {
 	})
 }
 
-// TestMutationFragmentsByPages checks that pages of any size contain the same fragments in the same order, for partitions larger
-// than one command, with range tombstones that span pages.
+// TestMutationFragmentsByPages checks that pages of any size contain the same fragments in the same order, for
+// partitions larger than one command, with range tombstones that span pages.
 func TestMutationFragmentsByPages(t *testing.T) {
 	p, s := newFragmentsProcessor(t, "CREATE TABLE t (p int, c int, d int, v int, s int STATIC, PRIMARY KEY (p, c, d))")
 	for k := range 2 {
 		for c := range 5 + 25*k {
 			for d := range 40 {
-				mustQuery(t, p, s, fmt.Sprintf("INSERT INTO t (p, c, d, v) VALUES (%d, %d, %d, 1) USING TIMESTAMP 2", k, c, d))
+				mustQuery(t, p, s, fmt.Sprintf("INSERT INTO t (p, c, d, v) VALUES (%d, %d, %d, 1) USING TIMESTAMP 2",
+					k, c, d))
 			}
-			mustQuery(t, p, s, fmt.Sprintf("DELETE FROM t USING TIMESTAMP 1 WHERE p = %d AND c = %d AND d > 3 AND d <= 30", k, c))
+			mustQuery(t, p, s, fmt.Sprintf("DELETE FROM t USING TIMESTAMP 1 WHERE p = %d AND c = %d AND d > 3 AND d "+
+				"<= 30", k, c))
 		}
 		mustQuery(t, p, s, fmt.Sprintf("DELETE FROM t USING TIMESTAMP %d WHERE p = %d AND c > 3", k, k))
 	}
 	mustQuery(t, p, s, "INSERT INTO t (p, s) VALUES (7, 1)")
-	for _, text := range []string{"SELECT * FROM MUTATION_FRAGMENTS(t)", "SELECT * FROM MUTATION_FRAGMENTS(t) WHERE p = 1",
+	for _, text := range []string{"SELECT * FROM MUTATION_FRAGMENTS(t)",
+		"SELECT * FROM MUTATION_FRAGMENTS(t) WHERE p = 1",
 		"SELECT * FROM MUTATION_FRAGMENTS(t) WHERE partition_region = 3 ALLOW FILTERING",
-		"SELECT * FROM MUTATION_FRAGMENTS(t) WHERE p = 1 AND mutation_source = 'storage' AND partition_region = 2 AND c >= 5"} {
+		"SELECT * FROM MUTATION_FRAGMENTS(t) WHERE p = 1 AND mutation_source = 'storage' AND partition_region = 2 " +
+			"AND c >= 5"} {
 		whole := pagesOf(t, p, s, text, 0)
 		if strings.Count(whole, "\n") < 3 {
 			t.Errorf("%s: only\n%s", text, whole)
@@ -67,7 +71,8 @@ func TestMutationFragmentsByPages(t *testing.T) {
 	}
 	other.PagingState = append([]byte{}, first.PagingState...)
 	other.PagingState[len(other.PagingState)-1] ^= 1
-	if _, err := p.Query(at(ring.One), s, "SELECT * FROM MUTATION_FRAGMENTS(t)", other); err == nil || !strings.Contains(err.Error(), "Moving between") {
+	if _, err := p.Query(at(ring.One), s, "SELECT * FROM MUTATION_FRAGMENTS(t)", other); err == nil ||
+		!strings.Contains(err.Error(), "Moving between") {
 		t.Errorf("a paging state of another node: %v", err)
 	}
 }

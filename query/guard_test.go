@@ -44,8 +44,8 @@ func lowGuardrails() *guardrail.Guardrails {
 	return g
 }
 
-// TestGuardrailsAnswerAsCassandra executes statements that violate guardrails. The messages were recorded from Cassandra 5.0.9 with the
-// same thresholds.
+// TestGuardrailsAnswerAsCassandra executes statements that violate guardrails. The messages were recorded from
+// Cassandra 5.0.9 with the same thresholds.
 func TestGuardrailsAnswerAsCassandra(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{})
 	p.services.Guardrails, p.services.BoundsData = lowGuardrails(), true
@@ -60,7 +60,8 @@ func TestGuardrailsAnswerAsCassandra(t *testing.T) {
 	})
 }
 
-// TestDefaultGuardrailsPermitEverything checks that the zero value does not read the clock of requests, and warns of one definition only.
+// TestDefaultGuardrailsPermitEverything checks that the zero value does not read the clock of requests, and warns of
+// one definition only.
 func TestDefaultGuardrailsPermitEverything(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int PRIMARY KEY, v list<text>)")
 	p.services.Guardrails = &guardrail.Guardrails{}
@@ -76,16 +77,18 @@ func TestDefaultGuardrailsPermitEverything(t *testing.T) {
 			t.Errorf("%s: %s", text, got)
 		}
 	}
-	got := runStatementAs(p, s, "app", "CREATE TABLE x (k int PRIMARY KEY) WITH compaction = {'class': 'TimeWindowCompactionStrategy'}")
+	got := runStatementAs(p, s, "app", "CREATE TABLE x (k int PRIMARY KEY) WITH compaction = {'class': "+
+		"'TimeWindowCompactionStrategy'}")
 	if !strings.HasPrefix(got, "warning: Guardrail zero_ttl_on_twcs violated: 0 default_time_to_live") {
 		t.Errorf("a role that logged in: %s", got)
 	}
 }
 
-// TestTermsOfIndexesAndIntersections writes terms beyond low thresholds of the guardrails that are set by default, and reads with filters
-// by several columns.
+// TestTermsOfIndexesAndIntersections writes terms beyond low thresholds of the guardrails that are set by default, and
+// reads with filters by several columns.
 func TestTermsOfIndexesAndIntersections(t *testing.T) {
-	p, s := newTestProcessor(t, &modelStore{}, "CREATE KEYSPACE three WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
+	p, s := newTestProcessor(t, &modelStore{}, "CREATE KEYSPACE three WITH replication = {'class': "+
+		"'SimpleStrategy', 'replication_factor': 3}")
 	g := guardrail.Defaults()
 	g.Warn[guardrail.SAIStringTermSize], g.Fail[guardrail.SAIStringTermSize] = 10, 20
 	g.Warn[guardrail.SAIFrozenTermSize], g.Fail[guardrail.SAIFrozenTermSize] = 10, 20
@@ -132,7 +135,8 @@ func TestDefaultBoundOfColumns(t *testing.T) {
 		}
 		return b.String()
 	}
-	const message = "error 2200: Guardrail columns_per_table violated: Tables cannot have more than 10000 columns, but %d provided for table %s\n"
+	const message = "error 2200: Guardrail columns_per_table violated: Tables cannot have more than 10000 columns, " +
+		"but %d provided for table %s\n"
 	for _, c := range []struct{ role, text, want string }{
 		{"app", "CREATE TABLE a (k int PRIMARY KEY" + columns(10_000) + ")", fmt.Sprintf(message, 10_001, "a")},
 		{"app", "CREATE TABLE b (k int PRIMARY KEY" + columns(9_999) + ")", "ok\n"},
@@ -146,7 +150,8 @@ func TestDefaultBoundOfColumns(t *testing.T) {
 	}
 }
 
-// TestTypesCountWhereverTheyAreUsed creates tables whose columns have a large user-defined type, up to the bound of all parts.
+// TestTypesCountWhereverTheyAreUsed creates tables whose columns have a large user-defined type, up to the bound of all
+// parts.
 func TestTypesCountWhereverTheyAreUsed(t *testing.T) {
 	fields := "f0 int"
 	for i := range 999 {
@@ -160,7 +165,8 @@ func TestTypesCountWhereverTheyAreUsed(t *testing.T) {
 		}
 		return b.String()
 	}
-	const refused = "error 2200: The types have more than 131072 parts in all: those of a user-defined type count wherever it is used\n"
+	const refused = "error 2200: The types have more than 131072 parts in all: those of a user-defined type count " +
+		"wherever it is used\n"
 	for _, c := range []struct{ text, want string }{
 		{"CREATE TABLE a (k int PRIMARY KEY" + columns(131, "u") + ")", refused},
 		{"CREATE TABLE b (k int PRIMARY KEY" + columns(130, "u") + ")", "ok\n"},
@@ -168,7 +174,8 @@ func TestTypesCountWhereverTheyAreUsed(t *testing.T) {
 		{"CREATE TABLE c (k int PRIMARY KEY" + columns(1000, "v") + ")", "ok\n"},
 		{"ALTER TYPE v ADD b frozen<u>", refused},
 		{"ALTER TYPE v ADD b int", "ok\n"},
-		{"CREATE FUNCTION f (" + strings.TrimPrefix(columns(131, "u"), ", ") + ") CALLED ON NULL INPUT RETURNS int LANGUAGE lua AS 'return 1'", ""},
+		{"CREATE FUNCTION f (" + strings.TrimPrefix(columns(131, "u"), ", ") +
+			") CALLED ON NULL INPUT RETURNS int LANGUAGE lua AS 'return 1'", ""},
 	} {
 		got := runStatement(p, s, c.text)
 		if c.want != "" && got != c.want || c.want == "" && !strings.HasPrefix(got, "error") {

@@ -34,7 +34,8 @@ func (s *searchStore) Search(req *search.Request, done func(*search.Result, erro
 		done(nil, fmt.Errorf("the index of the search does not exist or does not have its order"))
 		return
 	}
-	cmd := &row.ReadCommand{Table: req.Table.StorageID, Key: req.Key, Slices: req.Slices, Reversed: req.Reversed, Now: req.Now, StaticCounts: true}
+	cmd := &row.ReadCommand{Table: req.Table.StorageID, Key: req.Key, Slices: req.Slices, Reversed: req.Reversed,
+		Now: req.Now, StaticCounts: true}
 	cmd.Range.Tokens = req.Tokens
 	step := modelSearch{req: req, def: &def, union: unionOf(req), left: 1 + s.r.IntN(4), writer: row.NewPageWriter(nil)}
 	step.run(s.table(cmd.Table).Read(cmd))
@@ -118,10 +119,11 @@ func (s *modelSearch) run(page []byte) {
 	s.result.Page = s.writer.Finish(s.result.More)
 }
 
-// TestIndexesAllowRestrictions compares the statements that are allowed with indexes, with and without ALLOW FILTERING, with the answers
-// of Cassandra.
+// TestIndexesAllowRestrictions compares the statements that are allowed with indexes, with and without ALLOW FILTERING,
+// with the answers of Cassandra.
 func TestIndexesAllowRestrictions(t *testing.T) {
-	const table = "CREATE TABLE t (p1 int, p2 int, c1 int, c2 int, s int STATIC, v int, w int, x text, l list<int>, z set<int>, " +
+	const table = "CREATE TABLE t (p1 int, p2 int, c1 int, c2 int, s int STATIC, v int, w int, x text, l list<int>, " +
+		"z set<int>, " +
 		"m map<text, int>, fl frozen<list<int>>, fm frozen<map<text, int>>, PRIMARY KEY ((p1, p2), c1, c2))"
 	var where, first []string
 	datadriven.RunTest(t, "testdata/index_where.txt", func(t *testing.T, d *datadriven.TestData) string {
@@ -161,7 +163,8 @@ func TestIndexesAllowRestrictions(t *testing.T) {
 	})
 }
 
-// TestStatementsWithIndexes compares how many rows statements return, their errors and warnings with those of Cassandra.
+// TestStatementsWithIndexes compares how many rows statements return, their errors and warnings with those of
+// Cassandra.
 func TestStatementsWithIndexes(t *testing.T) {
 	p, s := newTestProcessor(t, &searchStore{r: rand.New(rand.NewPCG(1, 2))})
 	datadriven.RunTest(t, "testdata/index_select.txt", func(t *testing.T, d *datadriven.TestData) string {
@@ -236,10 +239,12 @@ func TestIndexesDoNotChangeAnswers(t *testing.T) {
 			n--
 		}
 		if searched += store.searches; t.Failed() {
-			t.Fatalf("again: -paging-seed=%d -filter-queries=%d\n%s", seed, queriesPerTable, strings.Join(with.history, ";\n"))
+			t.Fatalf("again: -paging-seed=%d -filter-queries=%d\n%s", seed, queriesPerTable,
+				strings.Join(with.history, ";\n"))
 		}
 	}
-	if t.Logf("%d of %d queries return rows; %d searches", answered, total, searched); answered < total/8 || searched < total/4 {
+	if t.Logf("%d of %d queries return rows; %d searches", answered, total, searched); answered < total/8 ||
+		searched < total/4 {
 		t.Error("few queries return rows, or few use indexes")
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"cqld/ring"
 )
 
-// TestKeyLengths compares statements with long keys with the answers of Cassandra 5.0.9: written keys have at most 65,535 bytes, the
-// values of all columns together; reads may contain longer clusterings.
+// TestKeyLengths compares statements with long keys with the answers of Cassandra 5.0.9: written keys have at most
+// 65,535 bytes, the values of all columns together; reads may contain longer clusterings.
 func TestKeyLengths(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (a text, b text, c text, v int, PRIMARY KEY (a, b, c))",
 		"CREATE TABLE p (a text, b text, c text, v int, PRIMARY KEY ((a, b), c))")

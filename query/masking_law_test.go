@@ -36,7 +36,8 @@ func newMaskedTable(rnd *rand.Rand) *maskedTable {
 	m := &maskedTable{rnd: rnd, secrets: [][]byte{[]byte(secretText), []byte("secret"), {0x5E, 0xC1, 0xE7},
 		[]byte("5345435245"), []byte("15908")}} // also the numbers and texts in decimal and hexadecimal digits
 	scalars := []string{"int", "text", "blob"}
-	others := append([]string{"list<text>", "set<text>", "map<text, int>", "ut", "frozen<ut>", "frozen<list<int>>", "tuple<int, text>"}, scalars...)
+	others := append([]string{"list<text>", "set<text>", "map<text, int>", "ut", "frozen<ut>", "frozen<list<int>>",
+		"tuple<int, text>"}, scalars...)
 	add := func(prefix, kind string, n int, kinds []string) {
 		for i := range n {
 			c := &maskedColumn{name: fmt.Sprintf("%s%d", prefix, i), kind: kind, typ: kinds[rnd.IntN(len(kinds))]}
@@ -59,7 +60,8 @@ func (m *maskedTable) randomMask(typ string) string {
 	case "int":
 		masks = append(masks, "mask_replace(7)")
 	case "text":
-		masks = append(masks, "mask_replace('x')", "mask_inner(0, 0)", "mask_inner(null, null, '#')", "mask_outer(99, 0)")
+		masks = append(masks, "mask_replace('x')", "mask_inner(0, 0)", "mask_inner(null, null, '#')",
+			"mask_outer(99, 0)")
 	case "blob":
 		masks = append(masks, "mask_hash()", "mask_hash('SHA-512')")
 	}
@@ -124,7 +126,8 @@ func (m *maskedTable) insert() string {
 // selector returns a random expression of a column.
 func (m *maskedTable) selector() string {
 	c := m.columns[m.rnd.IntN(len(m.columns))]
-	forms := []string{"%s", "%s", "%s AS x", "tojson(%s)", "(%s, %[1]s)", "[%s]", "max(%s)", "min(%s)", "count(%s)", "mask_default(%s)",
+	forms := []string{"%s", "%s", "%s AS x", "tojson(%s)", "(%s, %[1]s)", "[%s]", "max(%s)", "min(%s)", "count(%s)",
+		"mask_default(%s)",
 		"mask_replace(%s, %[1]s)", "(" + c.typ + ")%s"}
 	if c.kind == "static" || c.kind == "regular" {
 		forms = append(forms, "writetime(%s)", "ttl(%s)", "maxwritetime(%s)")
@@ -199,7 +202,8 @@ func (m *maskedTable) addTokens(p *Processor, t *schema.Table, store *modelStore
 	if !strings.Contains(m.create()[:strings.Index(m.create(), " c0 ")], "MASKED") {
 		return
 	}
-	cmd := &row.ReadCommand{Table: t.StorageID, Slices: []row.Slice{row.AllRows()}, Range: row.KeyRange{Tokens: ring.FullRange()},
+	cmd := &row.ReadCommand{Table: t.StorageID, Slices: []row.Slice{row.AllRows()},
+		Range:        row.KeyRange{Tokens: ring.FullRange()},
 		StaticCounts: true, Now: p.services.Moment(&Params{}).Seconds}
 	var page row.PageReader
 	page.Reset(store.table(t.StorageID).Read(cmd))
@@ -249,8 +253,9 @@ func (m *maskedTable) leaks(seen []byte) []byte {
 	return nil
 }
 
-// TestMaskedClientsSeeNoMaskedValue executes random statements on random tables. Nothing that a client without UNMASK and
-// SELECT_MASKED receives may contain a value of a masked column; a client with UNMASK shows that the values can be recognized.
+// TestMaskedClientsSeeNoMaskedValue executes random statements on random tables. Nothing that a client without UNMASK
+// and SELECT_MASKED receives may contain a value of a masked column; a client with UNMASK shows that the values can be
+// recognized.
 func TestMaskedClientsSeeNoMaskedValue(t *testing.T) {
 	recognized := 0
 	for seed := range uint64(20) {
@@ -279,8 +284,8 @@ func TestMaskedClientsSeeNoMaskedValue(t *testing.T) {
 	}
 }
 
-// TestGrantsOfUnmaskDecideAtEachExecution grants and revokes UNMASK at every level, to a role and to the role whose member it is, and
-// executes one prepared statement after each.
+// TestGrantsOfUnmaskDecideAtEachExecution grants and revokes UNMASK at every level, to a role and to the role whose
+// member it is, and executes one prepared statement after each.
 func TestGrantsOfUnmaskDecideAtEachExecution(t *testing.T) {
 	directory := auth.NewDirectory()
 	change := func(changes ...auth.Change) {
@@ -294,12 +299,15 @@ func TestGrantsOfUnmaskDecideAtEachExecution(t *testing.T) {
 		}
 	}
 	yes := true
-	change(&auth.CreateRole{Name: "root", Settings: auth.RoleSettings{Superuser: &yes}}, &auth.CreateRole{Name: "readers"},
+	change(&auth.CreateRole{Name: "root", Settings: auth.RoleSettings{Superuser: &yes}},
+		&auth.CreateRole{Name: "readers"},
 		&auth.CreateRole{Name: "alice"}, &auth.GrantRole{Role: "readers", Grantee: "alice"},
-		&auth.GrantPermissions{Role: "alice", Resource: auth.Keyspace("msk"), Permissions: auth.NewPermissionSet(auth.Select)})
+		&auth.GrantPermissions{Role: "alice", Resource: auth.Keyspace("msk"),
+			Permissions: auth.NewPermissionSet(auth.Select)})
 	p, s := newMaskingProcessorFor(t, &modelStore{}, auth.CassandraAuthorizer{Directory: func() *auth.Directory { return directory }}, "root")
 	s.Keyspace = "msk"
-	for _, text := range []string{"CREATE TABLE t (k int PRIMARY KEY, v int MASKED WITH DEFAULT)", "INSERT INTO t (k, v) VALUES (1, 2)"} {
+	for _, text := range []string{"CREATE TABLE t (k int PRIMARY KEY, v int MASKED WITH DEFAULT)",
+		"INSERT INTO t (k, v) VALUES (1, 2)"} {
 		if got := runStatementAs(p, s, "root", text); got != "ok\n" {
 			t.Fatalf("%s: %s", text, got)
 		}
@@ -320,16 +328,20 @@ func TestGrantsOfUnmaskDecideAtEachExecution(t *testing.T) {
 			t.Errorf("%s, %s sees %s", when, role, got)
 		}
 	}
-	for _, resource := range []auth.Resource{auth.Table("msk", "t"), auth.AllTables("msk"), auth.Keyspace("msk"), auth.AllKeyspaces()} {
+	for _, resource := range []auth.Resource{auth.Table("msk", "t"), auth.AllTables("msk"), auth.Keyspace("msk"),
+		auth.AllKeyspaces()} {
 		for _, role := range []string{"alice", "readers"} {
 			what := role + " on " + resource.String()
 			sees("before a grant to "+what, "alice", "0")
-			change(&auth.GrantPermissions{Role: role, Resource: resource, Permissions: auth.NewPermissionSet(auth.Unmask)})
+			change(&auth.GrantPermissions{Role: role, Resource: resource,
+				Permissions: auth.NewPermissionSet(auth.Unmask)})
 			sees("after a grant to "+what, "alice", "2")
 			sees("after a grant to "+what, "root", "2")
-			change(&auth.RevokePermissions{Role: role, Resource: resource, Permissions: auth.NewPermissionSet(auth.Unmask)})
+			change(&auth.RevokePermissions{Role: role, Resource: resource,
+				Permissions: auth.NewPermissionSet(auth.Unmask)})
 		}
 	}
-	change(&auth.GrantPermissions{Role: "readers", Resource: auth.Table("msk", "other"), Permissions: auth.NewPermissionSet(auth.Unmask)})
+	change(&auth.GrantPermissions{Role: "readers", Resource: auth.Table("msk", "other"),
+		Permissions: auth.NewPermissionSet(auth.Unmask)})
 	sees("after a grant on another table", "alice", "0")
 }

@@ -17,7 +17,8 @@ import (
 	"cqld/ring"
 )
 
-// keyspaceGrants is an Authorizer: the permissions of each role, on every resource. Roles that it does not contain have all.
+// keyspaceGrants is an Authorizer: the permissions of each role, on every resource. Roles that it does not contain have
+// all.
 type keyspaceGrants map[string][]auth.Permission
 
 func (g keyspaceGrants) Authorize(_ context.Context, p auth.Principal, need auth.Requirement) error {
@@ -53,12 +54,15 @@ func newMaskingProcessorOver(t testing.TB, store *modelStore) (*Processor, *Sess
 }
 
 // newMaskingProcessorFor returns a Processor with an authorizer and a keyspace msk, which a role creates.
-func newMaskingProcessorFor(t testing.TB, store *modelStore, authorizer auth.Authorizer, creator string) (*Processor, *Session) {
+func newMaskingProcessorFor(t testing.TB, store *modelStore, authorizer auth.Authorizer, creator string) (*Processor,
+	*Session) {
 	t.Helper()
 	n, clock := newOneNode(), &testClock{now: time.Unix(1700000000, 0)}
-	p := New(Options{View: n, Changer: n, Clock: clock, Rand: rand.NewPCG(1, 2), PagingKey: func() []byte { return []byte("key") },
+	p := New(Options{View: n, Changer: n, Clock: clock, Rand: rand.NewPCG(1, 2),
+		PagingKey:          func() []byte { return []byte("key") },
 		DynamicDataMasking: true,
-		Executor: request.New(request.Options{Coordinator: store, Searcher: store, Proposer: store, Batches: testBatches{store}, Counters: testCounters{store},
+		Executor: request.New(request.Options{Coordinator: store, Searcher: store, Proposer: store,
+			Batches: testBatches{store}, Counters: testCounters{store},
 			Clock: clock, Authorizer: authorizer})})
 	s := &Session{Version: 5}
 	const create = "CREATE KEYSPACE msk WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
@@ -78,35 +82,42 @@ func TestMaskingAnswersAsCassandra(t *testing.T) {
 			for _, text := range strings.Split(d.Input, "\n") {
 				answer := runStatementAs(p, s, d.Cmd, text)
 				head, rest, _ := strings.Cut(answer, "\n")
-				out.WriteString(strings.ReplaceAll(head, " frozen<addr>", " addr") + "\n" + rest) // the recorder's driver cannot tell
+				// the recorder's driver cannot tell
+				out.WriteString(strings.ReplaceAll(head, " frozen<addr>", " addr") + "\n" + rest)
 			}
 			return out.String()
 		})
 	})
 }
 
-// TestConditionalStatementsMaskTheirRows differs from Cassandra, which returns the real values and allows conditions on masked
-// columns (docs/differences.md).
+// TestConditionalStatementsMaskTheirRows differs from Cassandra, which returns the real values and allows conditions on
+// masked columns (docs/differences.md).
 func TestConditionalStatementsMaskTheirRows(t *testing.T) {
 	p, s := newMaskingProcessor(t)
 	s.Keyspace = "msk"
 	for _, text := range []string{
-		"CREATE TABLE t (k int, c int MASKED WITH DEFAULT, st text STATIC MASKED WITH mask_replace('x'), v int MASKED WITH DEFAULT, w int, PRIMARY KEY (k, c))",
+		"CREATE TABLE t (k int, c int MASKED WITH DEFAULT, st text STATIC MASKED WITH mask_replace('x'), v int " +
+			"MASKED WITH DEFAULT, w int, PRIMARY KEY (k, c))",
 		"INSERT INTO t (k, c, st, v, w) VALUES (1, 2, 'secret', 333, 4)",
 	} {
 		mustQuery(t, p, s, text)
 	}
-	const refused = "error 2100: User msk_low has no UNMASK nor SELECT_MASKED permission on table msk.t, cannot query masked columns "
+	const refused = "error 2100: User msk_low has no UNMASK nor SELECT_MASKED permission on table msk.t, cannot " +
+		"query masked columns "
 	for _, c := range []struct{ role, text, want string }{
 		{"msk_low", "UPDATE t SET w = 5 WHERE k = 1 AND c = 2 IF w = 9", "[applied] boolean | w int\nfalse | 4\n"},
 		{"msk_low", "INSERT INTO t (k, c) VALUES (1, 2) IF NOT EXISTS",
 			"[applied] boolean | k int | c int | st text | v int | w int\nfalse | 1 | 0 | 'x' | 0 | 4\n"},
 		{"msk_low", "UPDATE t SET w = 5 WHERE k = 1 AND c = 2 IF v = 333", refused + "[v]\n"},
 		{"msk_low", "DELETE FROM t WHERE k = 1 AND c = 2 IF w = 4 AND st IN ('secret')", refused + "[st]\n"},
-		{"msk_low", "BEGIN BATCH UPDATE t SET w = 5 WHERE k = 1 AND c = 2; UPDATE t SET w = 5 WHERE k = 1 AND c = 3 IF v > 1 APPLY BATCH", refused + "[v]\n"},
-		{"msk_low", "BEGIN BATCH UPDATE t SET w = 5 WHERE k = 1 AND c = 2 IF w = 9 APPLY BATCH", "[applied] boolean | k int | c int | w int\nfalse | 1 | 0 | 4\n"},
-		{"msk_sel", "UPDATE t SET w = 5 WHERE k = 1 AND c = 2 IF v = 9 AND st = 'y'", "[applied] boolean | v int | st text\nfalse | 0 | 'x'\n"},
-		{"msk_un", "UPDATE t SET w = 5 WHERE k = 1 AND c = 2 IF v = 9 AND st = 'y'", "[applied] boolean | v int | st text\nfalse | 333 | 'secret'\n"},
+		{"msk_low", "BEGIN BATCH UPDATE t SET w = 5 WHERE k = 1 AND c = 2; UPDATE t SET w = 5 WHERE k = 1 AND c = 3 " +
+			"IF v > 1 APPLY BATCH", refused + "[v]\n"},
+		{"msk_low", "BEGIN BATCH UPDATE t SET w = 5 WHERE k = 1 AND c = 2 IF w = 9 APPLY BATCH",
+			"[applied] boolean | k int | c int | w int\nfalse | 1 | 0 | 4\n"},
+		{"msk_sel", "UPDATE t SET w = 5 WHERE k = 1 AND c = 2 IF v = 9 AND st = 'y'",
+			"[applied] boolean | v int | st text\nfalse | 0 | 'x'\n"},
+		{"msk_un", "UPDATE t SET w = 5 WHERE k = 1 AND c = 2 IF v = 9 AND st = 'y'",
+			"[applied] boolean | v int | st text\nfalse | 333 | 'secret'\n"},
 		{"msk_sel", "UPDATE t SET w = 5 WHERE k = 1 AND c = 2 IF v = 333", "[applied] boolean\ntrue\n"},
 	} {
 		if got := runStatementAs(p, s, c.role, c.text); got != c.want {
@@ -115,8 +126,8 @@ func TestConditionalStatementsMaskTheirRows(t *testing.T) {
 	}
 }
 
-// TestMasksOfPreparedStatementsDependOnTheExecution checks that clients share a plan but not its masks, and that a change of a mask
-// affects prepared statements without a new PREPARE.
+// TestMasksOfPreparedStatementsDependOnTheExecution checks that clients share a plan but not its masks, and that a
+// change of a mask affects prepared statements without a new PREPARE.
 func TestMasksOfPreparedStatementsDependOnTheExecution(t *testing.T) {
 	p, s := newMaskingProcessor(t)
 	s.Keyspace = "msk"
@@ -155,12 +166,14 @@ func TestWithoutMaskingMasksAreIgnored(t *testing.T) {
 	mustQuery(t, p, s, "CREATE TABLE t (k int PRIMARY KEY, v int MASKED WITH DEFAULT)")
 	mustQuery(t, p, s, "INSERT INTO t (k, v) VALUES (1, 2)")
 	p.services.Masking = false
-	const off = "error 2200: Cannot mask columns because dynamic data masking is not enabled. You can enable it with the " +
+	const off = "error 2200: Cannot mask columns because dynamic data masking is not enabled. You can enable it " +
+		"with the " +
 		"dynamic_data_masking_enabled property on cassandra.yaml\n"
 	for _, c := range []struct{ text, want string }{
 		{"SELECT v FROM t", "v int\n2\n"},
 		{"SELECT k FROM t WHERE v = 2 ALLOW FILTERING",
-			"error 2100: User msk_low has no UNMASK nor SELECT_MASKED permission on table msk.t, cannot query masked columns [v]\n"},
+			"error 2100: User msk_low has no UNMASK nor SELECT_MASKED permission on table msk.t, cannot query " +
+				"masked columns [v]\n"},
 		{"CREATE TABLE u (k int PRIMARY KEY, v int MASKED WITH nosuch())", off},
 		{"ALTER TABLE t ADD x int MASKED WITH DEFAULT", off},
 		{"ALTER TABLE t ALTER v MASKED WITH mask_null()", off},
@@ -180,12 +193,13 @@ func TestWithoutMaskingMasksAreIgnored(t *testing.T) {
 	}
 }
 
-// TestMetadataTellsNoElements differs from Cassandra for masks that are not empty: the metadata of an element, or of a slice, would
-// tell which elements a masked collection contains.
+// TestMetadataTellsNoElements differs from Cassandra for masks that are not empty: the metadata of an element, or of a
+// slice, would tell which elements a masked collection contains.
 func TestMetadataTellsNoElements(t *testing.T) {
 	p, s := newMaskingProcessor(t)
 	s.Keyspace = "msk"
-	mustQuery(t, p, s, "CREATE TABLE t (k int PRIMARY KEY, s set<text> MASKED WITH mask_replace({'x'}), m frozen<map<text, int>> MASKED WITH DEFAULT)")
+	mustQuery(t, p, s, "CREATE TABLE t (k int PRIMARY KEY, s set<text> MASKED WITH mask_replace({'x'}), m "+
+		"frozen<map<text, int>> MASKED WITH DEFAULT)")
 	mustQuery(t, p, s, "INSERT INTO t (k, s, m) VALUES (1, {'secret'}, {'secret': 1}) USING TIMESTAMP 5")
 	for _, c := range []struct{ selector, masked, real string }{
 		{"writetime(s['secret'])", "null", "5"},
@@ -207,8 +221,8 @@ func TestMetadataTellsNoElements(t *testing.T) {
 	}
 }
 
-// TestSealedPagingStatesAreOurs checks that a paging state of a table with masked keys can be used after the masks are gone, and one
-// from before after a mask was added, but that no changed one is accepted.
+// TestSealedPagingStatesAreOurs checks that a paging state of a table with masked keys can be used after the masks are
+// gone, and one from before after a mask was added, but that no changed one is accepted.
 func TestSealedPagingStatesAreOurs(t *testing.T) {
 	p, s := newMaskingProcessor(t)
 	s.Keyspace = "msk"

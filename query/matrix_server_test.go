@@ -37,17 +37,23 @@ func newMatrixServer(t *testing.T, m *matrix.Matrix) *matrixServer {
 	t.Helper()
 	s := &matrixServer{oneNode: newOneNode(), directory: auth.NewDirectory(), prepared: map[string]*PreparedInfo{}}
 	superuser := true
-	err := s.ProposeRoles(context.Background(), &auth.CreateRole{Name: matrixAdmin, Settings: auth.RoleSettings{Superuser: &superuser}})
+	err := s.ProposeRoles(context.Background(), &auth.CreateRole{Name: matrixAdmin,
+		Settings: auth.RoleSettings{Superuser: &superuser}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	clock := &testClock{now: time.Unix(1700000000, 0)}
 	store := &modelStore{}
-	s.p = New(Options{View: s, Changer: s, Virtual: matrixVirtual{}, Clock: clock, Rand: rand.NewPCG(1, 2), ClusterName: "Test Cluster", DynamicDataMasking: true,
-		DropCompactStorage: true, Stored: func(cmd *row.ReadCommand) ([]byte, error) { return store.table(cmd.Table).Read(cmd), nil },
+	s.p = New(Options{View: s, Changer: s, Virtual: matrixVirtual{}, Clock: clock, Rand: rand.NewPCG(1, 2),
+		ClusterName: "Test Cluster", DynamicDataMasking: true,
+		DropCompactStorage: true, Stored: func(cmd *row.ReadCommand) ([]byte,
+			error) {
+			return store.table(cmd.Table).Read(cmd), nil
+		},
 		PagingKey:   func() []byte { return []byte("key") },
 		IsSuperuser: func(role string) bool { return s.roles().IsSuperuser(role) },
-		Executor: request.New(request.Options{Coordinator: store, Searcher: store, Batches: testBatches{store}, Counters: testCounters{store}, Proposer: store, Clock: clock,
+		Executor: request.New(request.Options{Coordinator: store, Searcher: store, Batches: testBatches{store},
+			Counters: testCounters{store}, Proposer: store, Clock: clock,
 			Authorizer: auth.CassandraAuthorizer{Directory: s.roles}}),
 		Roles: roles.New(roles.Options{Directory: s.roles, Schema: s.Schema, Topology: s.Topology, Changer: s,
 			Hash:   func(_ context.Context, password string) (string, error) { return "hash of " + password, nil },
@@ -101,8 +107,8 @@ func (s *matrixServer) ProposeSchemaAs(ctx context.Context, change schema.Change
 	return s.ProposeRoles(ctx, &auth.ResourcesCreated{Creator: creator, Resources: created})
 }
 
-// Admin implements matrix.Target. Objects that are not supported yet are missing, but not the permissions on them: statements that name
-// them are played, too.
+// Admin implements matrix.Target. Objects that are not supported yet are missing, but not the permissions on them:
+// statements that name them are played, too.
 func (s *matrixServer) Admin(text string) error {
 	answer, err := s.Query(matrixAdmin, text)
 	switch {

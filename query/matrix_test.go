@@ -23,8 +23,8 @@ const (
 	cellsMin = 40000
 )
 
-// TestPermissionMatrix plays the permission matrix, whose answers were recorded from Cassandra. Each cell must be equal, except for those
-// of differences.txt.
+// TestPermissionMatrix plays the permission matrix, whose answers were recorded from Cassandra. Each cell must be
+// equal, except for those of differences.txt.
 func TestPermissionMatrix(t *testing.T) {
 	m := loadMatrix(t)
 	differences := loadDifferences(t)
@@ -60,7 +60,8 @@ func TestPermissionMatrix(t *testing.T) {
 	differences.finish(t)
 }
 
-// playScenarios plays sequences of statements: for example, a revoked permission ends at the next execution of a prepared statement.
+// playScenarios plays sequences of statements: for example, a revoked permission ends at the next execution of a
+// prepared statement.
 func playScenarios(t *testing.T, m *matrix.Matrix, differences *differences) {
 	t.Helper()
 	pairs := map[string][]matrix.Pair{}
@@ -75,7 +76,8 @@ func playScenarios(t *testing.T, m *matrix.Matrix, differences *differences) {
 			d.Fatalf(t, "%d lines for %d steps", len(want), len(steps))
 		}
 		for i, s := range steps {
-			pairs[s.Step] = append(pairs[s.Step], matrix.Pair{Want: strings.TrimSpace(want[2*i+1]), Got: strings.TrimSpace(s.Answer)})
+			pairs[s.Step] = append(pairs[s.Step], matrix.Pair{Want: strings.TrimSpace(want[2*i+1]),
+				Got: strings.TrimSpace(s.Answer)})
 		}
 		return d.Expected
 	})
@@ -84,7 +86,8 @@ func playScenarios(t *testing.T, m *matrix.Matrix, differences *differences) {
 	}
 }
 
-// TestPermissionMatrixHasEveryStatement checks that there is a row for each kind of statement of package cql, and that no statement has two.
+// TestPermissionMatrixHasEveryStatement checks that there is a row for each kind of statement of package cql, and that
+// no statement has two.
 func TestPermissionMatrixHasEveryStatement(t *testing.T) {
 	missing, rows := statementKinds(t), map[string]bool{}
 	for _, kind := range []string{"Explain", "CreateTableLike", "CommentOn"} {
@@ -126,8 +129,8 @@ func TestExplainNeedsThePermissionsOfItsSelect(t *testing.T) {
 	}
 }
 
-// TestMutationFragmentsNeedThePermissionsOfTheirTable: fragments are refused to the users to whom a SELECT of the table is. If the table
-// has masks, they are also refused to users without UNMASK, to whom a SELECT returns masked values.
+// TestMutationFragmentsNeedThePermissionsOfTheirTable: fragments are refused to the users to whom a SELECT of the table
+// is. If the table has masks, they are also refused to users without UNMASK, to whom a SELECT returns masked values.
 func TestMutationFragmentsNeedThePermissionsOfTheirTable(t *testing.T) {
 	m := loadMatrix(t)
 	s := newMatrixServer(t, m)
@@ -142,10 +145,13 @@ func TestMutationFragmentsNeedThePermissionsOfTheirTable(t *testing.T) {
 	if text := m.Differences(want, got); text != "" {
 		t.Errorf("fragments differ from the SELECT:\n%s", text)
 	}
-	selected, fragments := play("SELECT * FROM mx.m WHERE k = 1"), play("SELECT * FROM MUTATION_FRAGMENTS(mx.m) WHERE k = 1")
+	selected, fragments := play("SELECT * FROM mx.m WHERE k = 1"),
+		play("SELECT * FROM MUTATION_FRAGMENTS(mx.m) WHERE k = 1")
 	refusals := map[string]bool{
-		"UNAUTHORIZED: User $me has no UNMASK nor SELECT_MASKED permission on table mx.m, cannot query masked columns [s]": false,
-		"UNAUTHORIZED: User $me has no UNMASK permission on table mx.m, cannot read its mutation fragments":                false,
+		"UNAUTHORIZED: User $me has no UNMASK nor SELECT_MASKED permission on table mx.m, cannot query masked " +
+			"columns [s]": false,
+		"UNAUTHORIZED: User $me has no UNMASK permission on table mx.m, cannot read its mutation " +
+			"fragments": false,
 	}
 	for _, u := range m.Users {
 		answer := fragments[u.Label]
@@ -174,17 +180,18 @@ type differences struct {
 func loadDifferences(t *testing.T) *differences {
 	t.Helper()
 	out := &differences{expected: map[string]*matrix.Difference{}, actual: map[string]string{}}
-	datadriven.RunTest(t, filepath.Join(matrixDir, "differences.txt"), func(t *testing.T, d *datadriven.TestData) string {
-		one, err := matrix.ParseDifference(d)
-		if err != nil {
-			d.Fatalf(t, "%v", err)
-		}
-		if out.expected[one.Statement] != nil {
-			d.Fatalf(t, "another entry has the same statement")
-		}
-		out.expected[one.Statement] = one
-		return d.Expected
-	})
+	datadriven.RunTest(t, filepath.Join(matrixDir, "differences.txt"),
+		func(t *testing.T, d *datadriven.TestData) string {
+			one, err := matrix.ParseDifference(d)
+			if err != nil {
+				d.Fatalf(t, "%v", err)
+			}
+			if out.expected[one.Statement] != nil {
+				d.Fatalf(t, "another entry has the same statement")
+			}
+			out.expected[one.Statement] = one
+			return d.Expected
+		})
 	return out
 }
 
@@ -197,7 +204,8 @@ func (x *differences) check(statement, text string) {
 	switch {
 	case e == nil && text == "", e != nil && text == e.Text:
 	case e == nil:
-		x.failures = append(x.failures, fmt.Sprintf("an unexpected difference:\n\ndiffers\n%s\nreason: \n----\n%s", statement, text))
+		x.failures = append(x.failures, fmt.Sprintf("an unexpected difference:\n\ndiffers\n%s\nreason: \n----\n%s",
+			statement, text))
 	case text != "":
 		x.failures = append(x.failures, fmt.Sprintf("%s (%s):\n%swant\n%s", statement, e.Reason, text, e.Text))
 	}

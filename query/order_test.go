@@ -28,8 +28,8 @@ func (s *stampStore) Count(req *coordinator.WriteRequest, done func(error)) {
 	done(nil)
 }
 
-// TestWritesThatMayBeStamped checks that, on a table with write_ordering, exactly the timestamps that the client did not set may be
-// replaced, as the request reports.
+// TestWritesThatMayBeStamped checks that, on a table with write_ordering, exactly the timestamps that the client did
+// not set may be replaced, as the request reports.
 func TestWritesThatMayBeStamped(t *testing.T) {
 	store := &stampStore{}
 	p, s := newTestProcessor(t, store,
@@ -58,8 +58,10 @@ func TestWritesThatMayBeStamped(t *testing.T) {
 		{text: "DELETE FROM o USING TIMESTAMP 5 WHERE k = 1"},
 		{text: "INSERT INTO p (k, c, v) VALUES (1, 1, 1)"},
 		{text: "UPDATE n SET v = v + 1 WHERE k = 1"},
-		{text: "BEGIN BATCH " + insert + "; INSERT INTO p (k, c, v) VALUES (1, 1, 1); APPLY BATCH", ordered: true, marked: 2},
-		{text: "BEGIN UNLOGGED BATCH " + insert + stated + "; INSERT INTO o (k, c, v) VALUES (2, 1, 1); APPLY BATCH", ordered: true, marked: 1},
+		{text: "BEGIN BATCH " + insert + "; INSERT INTO p (k, c, v) VALUES (1, 1, 1); APPLY BATCH", ordered: true,
+			marked: 2},
+		{text: "BEGIN UNLOGGED BATCH " + insert + stated + "; INSERT INTO o (k, c, v) VALUES (2, 1, 1); APPLY BATCH",
+			ordered: true, marked: 1},
 		{text: "BEGIN BATCH " + insert + stated + "; INSERT INTO p (k, c, v) VALUES (1, 1, 1); APPLY BATCH"},
 		{text: "BEGIN BATCH USING TIMESTAMP 5 " + insert + "; APPLY BATCH"},
 		{text: "BEGIN BATCH USING TIMESTAMP ? " + insert + "; APPLY BATCH", values: unset, ordered: true, marked: 1},

@@ -16,8 +16,9 @@ import (
 )
 
 var (
-	pagingQueries = flag.Int("paging-queries", 4000, "how many generated queries TestGeneratedQueriesPageAlike compares")
-	pagingSeed    = flag.Uint64("paging-seed", 1, "first seed of TestGeneratedQueriesPageAlike")
+	pagingQueries = flag.Int("paging-queries", 4000, "how many generated queries TestGeneratedQueriesPageAlike "+
+		"compares")
+	pagingSeed = flag.Uint64("paging-seed", 1, "first seed of TestGeneratedQueriesPageAlike")
 )
 
 // queriesPerTable is the number of queries that are compared on the rows of one generated table.
@@ -42,8 +43,8 @@ func (s *shortPages) Read(req *coordinator.ReadRequest, done func([]byte, error)
 	s.modelStore.Read(req, done)
 }
 
-// TestGeneratedQueriesPageAlike compares the answers of generated queries: the rows of pages of 1, 2 and 7 rows, and of commands with
-// few rows, equal those of the answer without paging. -paging-queries=100000 runs more.
+// TestGeneratedQueriesPageAlike compares the answers of generated queries: the rows of pages of 1, 2 and 7 rows, and of
+// commands with few rows, equal those of the answer without paging. -paging-queries=100000 runs more.
 func TestGeneratedQueriesPageAlike(t *testing.T) {
 	n := *pagingQueries
 	if testing.Short() {
@@ -59,7 +60,8 @@ func TestGeneratedQueriesPageAlike(t *testing.T) {
 			n--
 		}
 		if t.Failed() {
-			t.Fatalf("again: -paging-seed=%d -paging-queries=%d\n%s", seed, queriesPerTable, strings.Join(c.history, ";\n"))
+			t.Fatalf("again: -paging-seed=%d -paging-queries=%d\n%s", seed, queriesPerTable,
+				strings.Join(c.history, ";\n"))
 		}
 	}
 	if t.Logf("%d of %d queries return rows", answered, total); answered < total/2 {

@@ -39,8 +39,9 @@ type plan struct {
 	markers      []term.Marker
 	partitionKey []uint16
 	tables       []*schema.Table
-	calls        []*schema.Keyspace            // whose functions the statement calls
-	seen         atomic.Pointer[schema.Schema] // the newest schema in which all tables and called functions were the same
+	calls        []*schema.Keyspace // whose functions the statement calls
+	// the newest schema in which all tables and called functions were the same
+	seen atomic.Pointer[schema.Schema]
 }
 
 // isData reports whether the statement reads or writes rows; other statements are executed from their AST.
@@ -73,7 +74,8 @@ func (pl *plan) callsOthers(s *schema.Schema) bool {
 	})
 }
 
-// outdated reports whether a table of the plan was dropped in s, or has other columns, or whether functions of users have changed.
+// outdated reports whether a table of the plan was dropped in s, or has other columns, or whether functions of users
+// have changed.
 func (pl *plan) outdated(s *schema.Schema) bool {
 	for _, t := range pl.tables {
 		now := s.Table(t.Keyspace, t.Name)
@@ -85,7 +87,8 @@ func (pl *plan) outdated(s *schema.Schema) bool {
 }
 
 func sameColumn(a, b *schema.Column) bool {
-	return a.ID == b.ID && a.Name == b.Name && a.Kind == b.Kind && a.Type.Equal(b.Type) && a.Type.MarshalClass() == b.Type.MarshalClass()
+	return a.ID == b.ID && a.Name == b.Name && a.Kind == b.Kind && a.Type.Equal(b.Type) &&
+		a.Type.MarshalClass() == b.Type.MarshalClass()
 }
 
 // resultID returns the id of the metadata of the statement's rows, or nil.
@@ -126,7 +129,8 @@ type compiler struct {
 func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.Statement) (*plan, error) {
 	pl := &plan{text: text, keyspace: keyspace, stmt: stmt}
 	c := &compiler{p: p, plan: pl, Compiler: term.Compiler{
-		Schema: s, Functions: p.functions, UserFunctions: p.functionsFor(pl), ResolveType: resolveType, Keyspace: keyspace,
+		Schema: s, Functions: p.functions, UserFunctions: p.functionsFor(pl), ResolveType: resolveType,
+		Keyspace: keyspace,
 	}}
 	var err error
 	if pl.needs, err = permissions.Required(s, keyspace, stmt); err != nil {
@@ -151,7 +155,8 @@ func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.St
 	}
 	pl.needs = append(pl.needs, permissions.Execute(c.Called)...)
 	if len(c.Markers) > markersMax {
-		return nil, invalidf("Too many markers(?). %d markers exceed the allowed maximum of %d", len(c.Markers), markersMax)
+		return nil, invalidf("Too many markers(?). %d markers exceed the allowed maximum of %d", len(c.Markers),
+			markersMax)
 	}
 	pl.markers = c.Markers
 	if len(pl.tables) > 0 && !slices.ContainsFunc(pl.tables, func(t *schema.Table) bool { return t != pl.tables[0] }) {

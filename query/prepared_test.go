@@ -34,7 +34,8 @@ func TestPreparedIDsAreEqualOnAllNodes(t *testing.T) {
 }
 
 func TestPreparedMarkers(t *testing.T) {
-	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (a int, b text, c int, l list<int>, PRIMARY KEY ((a, b), c))")
+	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (a int, b text, c int, l list<int>, PRIMARY KEY ((a, "+
+		"b), c))")
 	info := prepare(t, p, s, "SELECT c FROM t WHERE b = ? AND a = :x AND c IN ? LIMIT ?")
 	want := []string{"b text", "x int", "in(c) list<int>", "[limit] int"}
 	for i, c := range info.Binds {
@@ -64,16 +65,19 @@ func TestUnknownIDIsUnprepared(t *testing.T) {
 	}
 }
 
-// TestAlterUnpreparesStatements checks that, after a change of its table's columns, a statement must be prepared again, once, in all
-// versions of the protocol, as in Cassandra. A client that still uses the old columns receives the new ones.
+// TestAlterUnpreparesStatements checks that, after a change of its table's columns, a statement must be prepared again,
+// once, in all versions of the protocol, as in Cassandra. A client that still uses the old columns receives the new
+// ones.
 func TestAlterUnpreparesStatements(t *testing.T) {
-	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int PRIMARY KEY, v int)", "INSERT INTO t (k, v) VALUES (1, 2)",
+	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int PRIMARY KEY, v int)",
+		"INSERT INTO t (k, v) VALUES (1, 2)",
 		"CREATE TABLE other (k int PRIMARY KEY)")
 	const text = "SELECT * FROM t WHERE k = ?"
 	info, other := prepare(t, p, s, text), prepare(t, p, s, "SELECT * FROM other WHERE k = ?")
 	execute := func(version int, info *PreparedInfo, metadata []byte) (*Result, error) {
 		return p.Execute(at(ring.One), &Session{Version: version, Keyspace: "ks"}, info.ID, &Params{
-			SkipMetadata: true, ResultMetadataID: metadata, Values: []wire.Value{wire.BytesValue(wire.AppendInt32(nil, 1))}})
+			SkipMetadata: true, ResultMetadataID: metadata,
+			Values: []wire.Value{wire.BytesValue(wire.AppendInt32(nil, 1))}})
 	}
 	var unprepared *Unprepared
 	for _, version := range []int{4, 5} {

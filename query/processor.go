@@ -47,8 +47,10 @@ func New(o Options) *Processor {
 	}
 	p := &Processor{
 		o: o,
-		services: &execution.Services{Executor: o.Executor, View: o.View, Clock: o.Clock, IDs: identifier.New(o.Rand), Timestamps: o.Timestamps,
-			Timeouts: o.Timeouts.WithDefaults(), Virtual: o.Virtual, Masking: o.DynamicDataMasking, Guardrails: o.Guardrails,
+		services: &execution.Services{Executor: o.Executor, View: o.View, Clock: o.Clock, IDs: identifier.New(o.Rand),
+			Timestamps: o.Timestamps,
+			Timeouts:   o.Timeouts.WithDefaults(), Virtual: o.Virtual, Masking: o.DynamicDataMasking,
+			Guardrails: o.Guardrails,
 			BoundsData: o.Guardrails != nil && o.Guardrails.BoundsData(), IsSuperuser: o.IsSuperuser},
 		functions: function.New(),
 		runtime:   udf.New(udf.Options{Limits: o.FunctionLimits, Now: o.Clock.Now, Memory: o.FunctionMemory}),
@@ -57,10 +59,12 @@ func New(o Options) *Processor {
 	}
 	p.traces = traces{secret: o.PagingKey, budget: o.TraceBudget}
 	p.userFunctions = userfunction.New(p.runtime, !o.NoUserFunctions)
-	p.reader = read.New(read.Options{Services: p.services, Stored: o.Stored, Estimate: o.Estimate, IndexEntries: o.IndexEntries,
-		PageBytes: o.PageBytes, PagingKey: o.PagingKey, SharedPaging: o.SharedPaging, Hidden: p.hidden,
+	p.reader = read.New(read.Options{Services: p.services, Stored: o.Stored, Estimate: o.Estimate,
+		IndexEntries: o.IndexEntries,
+		PageBytes:    o.PageBytes, PagingKey: o.PagingKey, SharedPaging: o.SharedPaging, Hidden: p.hidden,
 		Visible: p.visible})
-	p.writer = write.New(write.Options{Services: p.services, BatchWarnBytes: o.Limits.BatchWarnBytes, BatchFailBytes: o.Limits.BatchFailBytes,
+	p.writer = write.New(write.Options{Services: p.services, BatchWarnBytes: o.Limits.BatchWarnBytes,
+		BatchFailBytes:    o.Limits.BatchFailBytes,
 		BatchPartitions:   o.Limits.BatchPartitions,
 		TimestampAheadMax: o.Limits.TimestampAheadMax, TimestampAheadWarn: o.Limits.TimestampAheadWarn})
 	return p
@@ -235,14 +239,16 @@ func (p *Processor) Execute(r *request.Request, s *Session, id []byte, params *P
 	return p.executePlan(r, s, e, pl, params)
 }
 
-func (p *Processor) executePlan(r *request.Request, s *Session, e *plancache.Entry[plan], pl *plan, params *Params) (*Result, error) {
+func (p *Processor) executePlan(r *request.Request, s *Session, e *plancache.Entry[plan], pl *plan,
+	params *Params) (*Result, error) {
 	if params.Names != nil {
 		named := *params
 		named.Values, named.Names = pl.values(params), nil
 		params = &named
 	}
 	if len(params.Values) != len(pl.markers) {
-		return nil, invalidf("there were %d markers(?) in CQL but %d bound variables", len(pl.markers), len(params.Values))
+		return nil, invalidf("there were %d markers(?) in CQL but %d bound variables", len(pl.markers),
+			len(params.Values))
 	}
 	if s.Version < 5 && params.SkipMetadata && !e.Knows(pl.resultID()) {
 		// The client knows the columns before an ALTER, and some drivers decode rows by these whatever metadata is

@@ -19,25 +19,29 @@ func unrecorded() map[string]string {
 	const exception = "Cassandra fails with an exception of Java instead"
 	const unlike = "Cassandra answers with another error of the transcripts"
 	return map[string]string{
-		"Multi-column relation has more than %d columns":                                               "a bound of cqld",
-		"WHERE has more than %d relations":                                                             "a bound of cqld",
-		"Index %s does not support custom expressions":                                                 "needs a SASI index, which Cassandra does not create by default",
-		"Key length of %d is longer than maximum of %d":                                                "the statement would have 64 KiB",
-		"%s cannot be used for multi-column relations":                                                 "Cassandra's grammar has no such relation",
-		"Invalid null value for tuple %s":                                                              exception,
-		"Invalid element access syntax for non-UDT column %s":                                          exception,
-		"Invalid unset value for element access on column %s":                                          exception,
-		"Invalid null value for IN restriction":                                                        exception,
-		"unset value is not supported inside collections":                                              unlike,
-		"Type error: cannot assign result of operation %s (type %s) to %s (type %s)":                   unlike,
-		"Multi-column slice restrictions cannot be used for filtering.":                                "cqld refuses fewer statements than Cassandra",
+		"Multi-column relation has more than %d columns": "a bound of " +
+			"cqld",
+		"WHERE has more than %d relations": "a bound of " +
+			"cqld",
+		"Index %s does not support custom expressions":                               "needs a SASI index, which Cassandra does not create by default",
+		"Key length of %d is longer than maximum of %d":                              "the statement would have 64 KiB",
+		"%s cannot be used for multi-column relations":                               "Cassandra's grammar has no such relation",
+		"Invalid null value for tuple %s":                                            exception,
+		"Invalid element access syntax for non-UDT column %s":                        exception,
+		"Invalid unset value for element access on column %s":                        exception,
+		"Invalid null value for IN restriction":                                      exception,
+		"unset value is not supported inside collections":                            unlike,
+		"Type error: cannot assign result of operation %s (type %s) to %s (type %s)": unlike,
+		"Multi-column slice restrictions cannot be used for " +
+			"filtering.": "cqld refuses fewer statements than Cassandra",
 		"Collection column %s can only be restricted by CONTAINS, CONTAINS KEY, or map-entry equality": unlike,
-		"Guardrail in_select_cartesian_product violated: Aborting query because the cartesian product of the IN restrictions on %s produces %d values, this exceeds fail threshold of %d.": "needs a guardrail",
+		"Guardrail in_select_cartesian_product violated: Aborting query because the cartesian product of the IN " +
+			"restrictions on %s produces %d values, this exceeds fail threshold of %d.": "needs a guardrail",
 	}
 }
 
-// TestErrorsAreRecorded checks that a transcript of Cassandra has each error of the packages that say what WHERE, IF, selected
-// elements, terms and assignments mean: a new text must be Cassandra's, or have a reason.
+// TestErrorsAreRecorded checks that a transcript of Cassandra has each error of the packages that say what WHERE, IF,
+// selected elements, terms and assignments mean: a new text must be Cassandra's, or have a reason.
 func TestErrorsAreRecorded(t *testing.T) {
 	recorded := recordedErrors(t)
 	except := unrecorded()

@@ -11,10 +11,11 @@ import (
 	"cqld/internal/repetition"
 )
 
-var repetitions = flag.Int("repetitions", 4000, "how often TestStatementsGrowLinearly repeats each production of the grammar")
+var repetitions = flag.Int("repetitions", 4000, "how often TestStatementsGrowLinearly repeats each production of "+
+	"the grammar")
 
-// growth is the ratio of the two sizes of a statement that TestStatementsGrowLinearly compares. Linear cost has this ratio, quadratic
-// cost its square, 256.
+// growth is the ratio of the two sizes of a statement that TestStatementsGrowLinearly compares. Linear cost has this
+// ratio, quadratic cost its square, 256.
 const growth = 16
 
 // effort is what one layer used for a statement.
@@ -25,7 +26,8 @@ type effort struct {
 
 func (e effort) beyond(small effort) bool {
 	// Below a megabyte and 50 ms, what does not depend on the size dominates.
-	return e.bytes > 1<<20 && e.bytes > small.bytes*growth*3 || e.time > 50*time.Millisecond && e.time > small.time*growth*8
+	return e.bytes > 1<<20 && e.bytes > small.bytes*growth*3 || e.time > 50*time.Millisecond &&
+		e.time > small.time*growth*8
 }
 
 func measured(f func()) effort {
@@ -38,8 +40,9 @@ func measured(f func()) effort {
 	return effort{after.TotalAlloc - before.TotalAlloc, took}
 }
 
-// TestStatementsGrowLinearly executes each production of the grammar with two numbers of repetitions, and compares what the parser, the
-// formatter, the redaction for logs and the execution allocate, and their time: at most in proportion. A statement may be refused instead.
+// TestStatementsGrowLinearly executes each production of the grammar with two numbers of repetitions, and compares what
+// the parser, the formatter, the redaction for logs and the execution allocate, and their time: at most in proportion.
+// A statement may be refused instead.
 func TestStatementsGrowLinearly(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector distorts processor time and allocations")

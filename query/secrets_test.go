@@ -19,25 +19,35 @@ import (
 	"cqld/request"
 )
 
-// secretForms are statements with a secret, %s; the forms of texts that are not statements are generated in package cql.
+// secretForms are statements with a secret, %s; the forms of texts that are not statements are generated in package
+// cql.
 func secretForms() []string {
 	return []string{
-		"CREATE ROLE r%d WITH PASSWORD = %s", "CREATE USER u%d WITH PASSWORD %s NOSUPERUSER", "ALTER ROLE r0 WITH LOGIN = true AND PASSWORD = %s -- %d",
-		"CREATE ROLE h%d WITH HASHED PASSWORD = %s", "CREATE ROLE o%d WITH OPTIONS = {'key1': %s}", "ALTER ROLE nix%d WITH PASSWORD = %s",
-		"/* %d WITH PASSWORD = %s */ CREATE ROLE c%[1]d", "CREATE ROLE x%d WITH PASSWORD = %s foo", "CREATE ROLE x%d WITH PASSWORD = %s AND PASSWORD = 'y'",
-		"INSERT INTO t (k, password) VALUES (%d, %s)", "UPDATE t SET password = %[2]s WHERE k = %[1]d", "SELECT * FROM t WHERE k = %d AND password = %s ALLOW FILTERING",
-		"SELECT * FROM t WHERE password = %[2]s AND nix = %[1]d", "INSERT INTO t JSON '{\"k\": %d, \"password\": \"Zq9vSecret\"}'",
-		"UPDATE t SET m['password'] = %[2]s WHERE k = %[1]d", "UPDATE t SET number_of_passwords = %[2]s WHERE k = %[1]d",
-		"BEGIN BATCH INSERT INTO t (k, password) VALUES (%d, %s) APPLY BATCH", "EXPLAIN SELECT * FROM t WHERE k = %d AND password = %s ALLOW FILTERING",
+		"CREATE ROLE r%d WITH PASSWORD = %s", "CREATE USER u%d WITH PASSWORD %s NOSUPERUSER",
+		"ALTER ROLE r0 WITH LOGIN = true AND PASSWORD = %s -- %d",
+		"CREATE ROLE h%d WITH HASHED PASSWORD = %s", "CREATE ROLE o%d WITH OPTIONS = {'key1': %s}",
+		"ALTER ROLE nix%d WITH PASSWORD = %s",
+		"/* %d WITH PASSWORD = %s */ CREATE ROLE c%[1]d", "CREATE ROLE x%d WITH PASSWORD = %s foo",
+		"CREATE ROLE x%d WITH PASSWORD = %s AND PASSWORD = 'y'",
+		"INSERT INTO t (k, password) VALUES (%d, %s)", "UPDATE t SET password = %[2]s WHERE k = %[1]d",
+		"SELECT * FROM t WHERE k = %d AND password = %s ALLOW FILTERING",
+		"SELECT * FROM t WHERE password = %[2]s AND nix = %[1]d",
+		"INSERT INTO t JSON '{\"k\": %d, \"password\": \"Zq9vSecret\"}'",
+		"UPDATE t SET m['password'] = %[2]s WHERE k = %[1]d",
+		"UPDATE t SET number_of_passwords = %[2]s WHERE k = %[1]d",
+		"BEGIN BATCH INSERT INTO t (k, password) VALUES (%d, %s) APPLY BATCH",
+		"EXPLAIN SELECT * FROM t WHERE k = %d AND password = %s ALLOW FILTERING",
 	}
 }
 
-// TestNoSinkShowsASecret executes and prepares statements with secrets, traced and recorded, and then reads everything that shows
-// statements: the audit log with its errors, both tables of traces, prepared statements, and the messages of syntax errors.
+// TestNoSinkShowsASecret executes and prepares statements with secrets, traced and recorded, and then reads everything
+// that shows statements: the audit log with its errors, both tables of traces, prepared statements, and the messages of
+// syntax errors.
 func TestNoSinkShowsASecret(t *testing.T) {
 	n := &matrixServer{oneNode: newOneNode(), directory: auth.NewDirectory()}
 	yes := true
-	if err := n.ProposeRoles(context.Background(), &auth.CreateRole{Name: "alice", Settings: auth.RoleSettings{Superuser: &yes, Login: &yes}}); err != nil {
+	if err := n.ProposeRoles(context.Background(), &auth.CreateRole{Name: "alice",
+		Settings: auth.RoleSettings{Superuser: &yes, Login: &yes}}); err != nil {
 		t.Fatal(err)
 	}
 	store := &modelStore{}
@@ -49,15 +59,18 @@ func TestNoSinkShowsASecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := New(Options{View: n, Changer: n, Virtual: matrixVirtual{}, Clock: clock, Rand: rand.NewPCG(1, 2), Audit: log,
-		Executor: request.New(request.Options{Coordinator: store, Proposer: store, Batches: testBatches{store}, Counters: testCounters{store}, Clock: clock}),
+		Executor: request.New(request.Options{Coordinator: store, Proposer: store, Batches: testBatches{store},
+			Counters: testCounters{store}, Clock: clock}),
 		Roles: roles.New(roles.Options{Directory: n.roles, Schema: n.Schema, Topology: n.Topology, Changer: n,
 			Hash: func(_ context.Context, password string) (string, error) {
 				return "$2a$04$" + strings.Repeat("x", 53), nil
 			},
 			Config: roles.Config{Authentication: true, Authorization: true, Options: []string{"key1"}}})})
 	s := &Session{Version: 5, Keyspace: "ks"}
-	for _, text := range []string{"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-		"CREATE TABLE t (k int PRIMARY KEY, password text, m map<text, text>, number_of_passwords int)", "CREATE ROLE r0"} {
+	for _, text := range []string{"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', " +
+		"'replication_factor': 1}",
+		"CREATE TABLE t (k int PRIMARY KEY, password text, m map<text, text>, number_of_passwords int)",
+		"CREATE ROLE r0"} {
 		if _, err := p.Query(alice(), s, text, &Params{}); err != nil {
 			t.Fatal(err)
 		}

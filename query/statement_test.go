@@ -12,8 +12,8 @@ import (
 	"cqld/ring"
 )
 
-// TestStatementsAnswerAsCassandra executes statements on a model of storage. The recorded answers were compared with those of
-// Cassandra 5.0.9.
+// TestStatementsAnswerAsCassandra executes statements on a model of storage. The recorded answers were compared with
+// those of Cassandra 5.0.9.
 func TestStatementsAnswerAsCassandra(t *testing.T) { playStatements(t, "testdata/statement") }
 
 // TestExtensions executes statements that Cassandra 5 does not have.
@@ -90,9 +90,11 @@ func renderRows(r *Result) string {
 	return out.String()
 }
 
-// TestPagesOfAnySizeGiveTheSameRows checks that the concatenated pages of a result, of any size, equal the result without paging.
+// TestPagesOfAnySizeGiveTheSameRows checks that the concatenated pages of a result, of any size, equal the result
+// without paging.
 func TestPagesOfAnySizeGiveTheSameRows(t *testing.T) {
-	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int, c int, d int, v text, st text STATIC, PRIMARY KEY (k, c, d))")
+	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int, c int, d int, v text, st text STATIC, "+
+		"PRIMARY KEY (k, c, d))")
 	for k := range 6 {
 		if k%2 == 0 {
 			mustQuery(t, p, s, fmt.Sprintf("UPDATE t SET st = 's%d' WHERE k = %d", k, k))

@@ -18,7 +18,8 @@ import (
 
 // traced executes f, with a trace that it writes afterwards if the client requested one. params are nil for PREPARE.
 // bound are the markers of a prepared statement, whose values the trace shows.
-func (p *Processor) traced(r *request.Request, params *Params, what, text string, bound []term.Marker, f func() (*Result, error)) (*Result, error) {
+func (p *Processor) traced(r *request.Request, params *Params, what, text string, bound []term.Marker,
+	f func() (*Result, error)) (*Result, error) {
 	if !r.Tracing {
 		return f()
 	}
@@ -44,7 +45,8 @@ func (p *Processor) traced(r *request.Request, params *Params, what, text string
 	if p.traces.admit(&session) {
 		p.writeTrace(r, &session)
 	} else {
-		r.Warn("The trace was not stored: the traces on this node have reached their limit of disk space (trace_storage_limit)")
+		r.Warn("The trace was not stored: the traces on this node have reached their limit of disk space " +
+			"(trace_storage_limit)")
 	}
 	r.TraceID = &id
 	return result, err
@@ -69,7 +71,8 @@ type traceSession struct {
 	events     []trace.Event
 }
 
-// bytes returns about how many bytes a trace takes on a replica. Each event is a row with an id, an address and the name of a thread.
+// bytes returns about how many bytes a trace takes on a replica. Each event is a row with an id, an address and the
+// name of a thread.
 func (s *traceSession) bytes() int {
 	const session, event = 200, 100
 	n := session + len(s.parameters.Bytes)
@@ -96,11 +99,13 @@ func (p *Processor) writeTrace(r *request.Request, s *traceSession) {
 		source := p.address(e.Source)
 		// The time of an event id has steps of 100 ns. Events with equal times get different steps.
 		last = max(last+1, int64(e.At/100))
-		event := types.AppendTimeuuid(nil, types.UUIDTicks(s.started.UnixMilli(), last), binary.BigEndian.Uint64(s.id[8:]))
+		event := types.AppendTimeuuid(nil, types.UUIDTicks(s.started.UnixMilli(), last),
+			binary.BigEndian.Uint64(s.id[8:]))
 		add(insertEvent, id, wire.BytesValue(event), textValue(e.Activity), inetValue(source.Addr()),
 			intValue(int32(source.Port())), intValue(int32(e.Elapsed.Microseconds())), textValue("cqld"))
 	}
-	own := &request.Request{Context: context.Background(), Consistency: ring.One} // the trace is written even if the client has disconnected
+	// the trace is written even if the client has disconnected
+	own := &request.Request{Context: context.Background(), Consistency: ring.One}
 	if _, err := p.writer.ExecuteStatements(own, cql.BatchUnlogged, statements, new(Params)); err != nil {
 		return
 	}

@@ -10,18 +10,20 @@ import (
 	"cqld/schema"
 )
 
-// traces decides which traces are stored, and who reads them: a client those of its own role, and all with SELECT on the table.
+// traces decides which traces are stored, and who reads them: a client those of its own role, and all with SELECT on
+// the table.
 type traces struct {
 	secret func() []byte        // of the cluster; nil means none
 	budget func(bytes int) bool // nil means no limit
 }
 
-// sealBytes is the length of the part of a trace id that names the role. The rest has 30 random bits of the node, and the time.
+// sealBytes is the length of the part of a trace id that names the role. The rest has 30 random bits of the node, and
+// the time.
 const sealBytes = 4
 
-// id seals a new trace id: its last bytes authenticate the role that owns the trace, so that every node recognizes it without reading the
-// trace. A role that guesses ids finds one that it may read, and that is another role's, with a probability of 2^-32 for each
-// existing id that it guesses.
+// id seals a new trace id: its last bytes authenticate the role that owns the trace, so that every node recognizes it
+// without reading the trace. A role that guesses ids finds one that it may read, and that is another role's, with a
+// probability of 2^-32 for each existing id that it guesses.
 func (t *traces) id(owner auth.Principal, id [16]byte) [16]byte {
 	copy(id[len(id)-sealBytes:], t.seal(owner, id[:len(id)-sealBytes]))
 	return id
@@ -60,7 +62,8 @@ func isTraces(keyspace, name string) bool {
 
 // readsTraces reports whether a requirement is that for a SELECT from a table of traces.
 func (pl *plan) readsTraces(need auth.Requirement) bool {
-	return need.Permission == auth.Select && need.Resource.Kind == auth.KindTable && isTraces(need.Resource.Keyspace, need.Resource.Name) &&
+	return need.Permission == auth.Select && need.Resource.Kind == auth.KindTable &&
+		isTraces(need.Resource.Keyspace, need.Resource.Name) &&
 		(pl.selectPlan != nil || pl.explain != nil)
 }
 
@@ -69,7 +72,8 @@ func (p *Processor) visible(r *request.Request, t *schema.Table) (func(key []byt
 	if !isTraces(t.Keyspace, t.Name) {
 		return nil, nil
 	}
-	err := p.services.Executor.Authorize(r, auth.Requirement{Permission: auth.Select, Resource: auth.Table(t.Keyspace, t.Name)})
+	err := p.services.Executor.Authorize(r, auth.Requirement{Permission: auth.Select,
+		Resource: auth.Table(t.Keyspace, t.Name)})
 	if denied := (*auth.Denied)(nil); !errors.As(err, &denied) {
 		return nil, err
 	}

@@ -56,8 +56,8 @@ func unionRelation(r *rand.Rand, depth int) string {
 	return fmt.Sprintf("%s = %d", []string{"v", "w"}[r.IntN(2)], r.IntN(4))
 }
 
-// TestUnionsEqualFilters compares random disjunctions of indexed relations, page by page, without ALLOW FILTERING, with filters of the
-// same rows without indexes.
+// TestUnionsEqualFilters compares random disjunctions of indexed relations, page by page, without ALLOW FILTERING, with
+// filters of the same rows without indexes.
 func TestUnionsEqualFilters(t *testing.T) {
 	answered := 0
 	for seed := range uint64(unionSeeds) {
@@ -65,7 +65,8 @@ func TestUnionsEqualFilters(t *testing.T) {
 		store := &searchStore{r: r}
 		with, plain := &pagingCase{r: r}, &pagingCase{r: r}
 		for _, c := range []*pagingCase{with, plain} {
-			c.p, c.s = newTestProcessor(t, store, "CREATE TABLE t (p int, c int, s int STATIC, v int, w int, x int, l set<int>, PRIMARY KEY (p, c))")
+			c.p, c.s = newTestProcessor(t, store, "CREATE TABLE t (p int, c int, s int STATIC, v int, w int, x int, "+
+				"l set<int>, PRIMARY KEY (p, c))")
 		}
 		using := []string{"", " USING 'sai'"}
 		for _, column := range []string{"v", "l", "c"} {
@@ -73,7 +74,8 @@ func TestUnionsEqualFilters(t *testing.T) {
 		}
 		mustQuery(t, with.p, with.s, "CREATE INDEX ON t (w) USING 'sai'")
 		for range 60 {
-			mustQuery(t, with.p, with.s, fmt.Sprintf("INSERT INTO t (p, c, s, v, w, x, l) VALUES (%d, %d, %d, %d, %d, %d, {%d, %d})",
+			mustQuery(t, with.p, with.s, fmt.Sprintf("INSERT INTO t (p, c, s, v, w, x, l) VALUES (%d, %d, %d, %d, "+
+				"%d, %d, {%d, %d})",
 				r.IntN(5), r.IntN(6), r.IntN(3), r.IntN(6), r.IntN(8), r.IntN(3), r.IntN(6), r.IntN(6)))
 		}
 		for range 40 {

@@ -14,12 +14,13 @@ type cleanup struct {
 	done     func(error)
 }
 
-// Cleanup removes data of ranges that this node does not hold, of the given tables of a keyspace. Nil tables mean all tables of
-// the keyspace; an empty keyspace means all. While the node has data of ranges that it lost by a change of the ring, Cleanup
-// covers all tables. progress, which may be nil, receives the numbers of ranges that were dropped and that will be, counted for
-// each table. done is called once: with nil when no such data are left, or with the reason why some stay. cancel ends the
-// request with ErrCancelled, unless it has ended; ranges that were dropped stay dropped.
-func (d *Drops) Cleanup(keyspace string, tables []schema.StorageID, progress func(done, all int), done func(error)) (cancel func()) {
+// Cleanup removes data of ranges that this node does not hold, of the given tables of a keyspace. Nil tables mean all
+// tables of the keyspace; an empty keyspace means all. While the node has data of ranges that it lost by a change of
+// the ring, Cleanup covers all tables. progress, which may be nil, receives the numbers of ranges that were dropped and
+// that will be, counted for each table. done is called once: with nil when no such data are left, or with the reason
+// why some stay. cancel ends the request with ErrCancelled, unless it has ended; ranges that were dropped stay dropped.
+func (d *Drops) Cleanup(keyspace string, tables []schema.StorageID, progress func(done, all int),
+	done func(error)) (cancel func()) {
 	c := &cleanup{keyspace, tables, progress, done}
 	d.begin(c)
 	return func() { d.cancelCleanup(c) }
@@ -36,8 +37,8 @@ func (d *Drops) cancelCleanup(c *cleanup) {
 	}
 }
 
-// limit restricts a decision that was requested by operators only to the tables that they named. Paxos states are dropped with
-// whole keyspaces.
+// limit restricts a decision that was requested by operators only to the tables that they named. Paxos states are
+// dropped with whole keyspaces.
 func (x *dropDecision) limit(wanted []*cleanup) {
 	if x.unclean != 0 || slices.ContainsFunc(wanted, func(c *cleanup) bool { return c.keyspace == "" }) {
 		return
@@ -49,7 +50,8 @@ func (x *dropDecision) limit(wanted []*cleanup) {
 				return c.keyspace == item.keyspace && (c.tables == nil || slices.Contains(c.tables, id))
 			})
 		})
-		item.states = item.states && slices.ContainsFunc(wanted, func(c *cleanup) bool { return c.keyspace == item.keyspace && c.tables == nil })
+		item.states = item.states && slices.ContainsFunc(wanted,
+			func(c *cleanup) bool { return c.keyspace == item.keyspace && c.tables == nil })
 		if item.keyspace != "" && (len(item.tables) > 0 || item.states) {
 			items = append(items, item)
 		}

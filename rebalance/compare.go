@@ -14,13 +14,13 @@ type Hashes interface {
 	Hash(node ring.NodeID, req *repair.HashRequest, timeout time.Duration, done func(repair.HashStep, error))
 }
 
-// comparison finds the parts of a range in which a source may have data that this node lacks. It asks one node after the other,
-// step by step, so it needs no lock.
+// comparison finds the parts of a range in which a source may have data that this node lacks. It asks one node after
+// the other, step by step, so it needs no lock.
 //
 //	source: hashes of leaves ──▶ this node: hashes of leaves ──▶ done(leaves that differ)
 //
-// It starts with one leaf. When hashing that takes more than one step, it restarts with a number of leaves by the size of the
-// range.
+// It starts with one leaf. When hashing that takes more than one step, it restarts with a number of leaves by the size
+// of the range.
 type comparison struct {
 	m       *Movements
 	session Session
@@ -89,7 +89,8 @@ func (c *comparison) begin(leaves int) {
 
 // step hashes on one node until the range is done, and then calls then.
 func (c *comparison) step(node ring.NodeID, into []repair.LeafHash, after []byte, then func()) {
-	req := &repair.HashRequest{Epoch: c.m.o.View.Topology().Epoch(), Since: c.session.Epoch, Table: c.session.Table, Tokens: c.tokens,
+	req := &repair.HashRequest{Epoch: c.m.o.View.Topology().Epoch(), Since: c.session.Epoch, Table: c.session.Table,
+		Tokens: c.tokens,
 		Leaves: c.leaves, Now: c.now, After: after}
 	c.m.o.Hashes.Hash(node, req, compareTimeout, func(s repair.HashStep, err error) {
 		if err != nil {

@@ -1,7 +1,7 @@
-// Package rebalance moves token ranges between nodes. Movements follows the operations of the ring (join, leave, move, replace)
-// on one node: it streams the ranges that the node gains, compares them with their sources, and reports both to the metadata
-// log. Streams transfers ranges of tables from other nodes to this one, and serves other nodes' requests. Drops removes the
-// data of ranges that the node lost.
+// Package rebalance moves token ranges between nodes. Movements follows the operations of the ring (join, leave, move,
+// replace) on one node: it streams the ranges that the node gains, compares them with their sources, and reports both
+// to the metadata log. Streams transfers ranges of tables from other nodes to this one, and serves other nodes'
+// requests. Drops removes the data of ranges that the node lost.
 //
 //	operation of the ring ──▶ Movements ── one session for each range, table and source ──▶ Streams ── blocks ──▶ storage
 //	                              │ compares by hashes, streams again what differs

@@ -30,8 +30,8 @@ type DropEngine interface {
 	Lost() []storage.LostRange
 }
 
-// MetadataLog is the part of the metadata log that Drops needs. done is called once; that of StartConfirm only when a majority
-// responds.
+// MetadataLog is the part of the metadata log that Drops needs. done is called once; that of StartConfirm only when a
+// majority responds.
 type MetadataLog interface {
 	// StartConfirm calls done when View includes every change that was committed before the call.
 	StartConfirm(done func())
@@ -39,7 +39,8 @@ type MetadataLog interface {
 	StartCleaned(epoch uint64, done func(error))
 	// StartSettled reports that this node has no data left of a keyspace's replications up to epoch.
 	StartSettled(keyspace string, epoch uint64, done func(error))
-	// StartRegained reports that all ranges of a keyspace that this node holds were repaired after the change at epoch changed.
+	// StartRegained reports that all ranges of a keyspace that this node holds were repaired after the change at epoch
+	// changed.
 	StartRegained(keyspace string, changed uint64, done func(error))
 }
 
@@ -55,10 +56,11 @@ type DropsOptions struct {
 	Epoch func() uint64
 	// Unclean returns the epoch since which this node has data of ranges that it lost; zero means that it has none.
 	Unclean func() uint64
-	// Former describes data of a keyspace that only this node may have, because the replication was changed. Nil means none.
+	// Former describes data of a keyspace that only this node may have, because the replication was changed. Nil means
+	// none.
 	Former func(keyspace string) *FormerData
-	// Gained returns the keyspaces of which this node gained ranges by changes of replication that it has not reported as
-	// repaired. Nil means none.
+	// Gained returns the keyspaces of which this node gained ranges by changes of replication that it has not reported
+	// as repaired. Nil means none.
 	Gained func() []GainedData
 	// History contains the times up to which this node's ranges are repaired.
 	History *repair.History
@@ -71,12 +73,12 @@ type DropsOptions struct {
 	Unconfirmed bool
 }
 
-// FormerData describes data of a keyspace that a node may have by an earlier replication. A change of replication moves no data,
-// so the present replicas lack it until they are repaired.
+// FormerData describes data of a keyspace that a node may have by an earlier replication. A change of replication moves
+// no data, so the present replicas lack it until they are repaired.
 type FormerData struct {
 	Epoch uint64 // of the last change
-	// Since is the time of that change, in seconds. A repair of the present replicas that began later has copied all data, if
-	// Reachable.
+	// Since is the time of that change, in seconds. A repair of the present replicas that began later has copied all
+	// data, if Reachable.
 	Since int64
 	// Reachable reports that the present replicas could get all data from each other.
 	Reachable bool
@@ -93,8 +95,8 @@ type FormerData struct {
 //	        ──▶ storage.DropRange, logged and counted, and DropRows for Paxos states; then remove the fence
 //	        ──▶ StartCleaned: from now on this node may gain ranges again
 //
-// A decision that fails is repeated from the beginning. A crash at any point leaves data that the next decision finds. Drops
-// is safe for concurrent use.
+// A decision that fails is repeated from the beginning. A crash at any point leaves data that the next decision finds.
+// Drops is safe for concurrent use.
 type Drops struct {
 	o             DropsOptions
 	ranges, bytes atomic.Int64
@@ -102,7 +104,8 @@ type Drops struct {
 		sync.Mutex
 		running bool // a decision is under way, or will be retried
 		closed  bool
-		// asked are calls of Cleanup that wait for a decision that starts after the call; current wait for the present one.
+		// asked are calls of Cleanup that wait for a decision that starts after the call; current wait for the present
+		// one.
 		asked, current []*cleanup
 		failures       int  // consecutive decisions that failed
 		checking       bool // a check of gained ranges is scheduled
@@ -122,7 +125,8 @@ func NewDrops(o DropsOptions) *Drops {
 	return d
 }
 
-// Reconcile starts a decision when this node has data of ranges that it lost, and schedules a check of the ranges that it gained.
+// Reconcile starts a decision when this node has data of ranges that it lost, and schedules a check of the ranges that
+// it gained.
 func (d *Drops) Reconcile() {
 	d.scheduleGainedCheck()
 	if d.o.Unclean() != 0 {
@@ -250,15 +254,16 @@ func (d *Drops) end(err error, again bool) {
 	}
 }
 
-// dropItem is a range of tokens of one keyspace's tables, and of the Paxos states of their partitions, that this node does not
-// hold. When keyspace is empty, it is a range of Paxos state that this node holds of no keyspace.
+// dropItem is a range of tokens of one keyspace's tables, and of the Paxos states of their partitions, that this node
+// does not hold. When keyspace is empty, it is a range of Paxos state that this node holds of no keyspace.
 type dropItem struct {
 	keyspace string
 	tables   []schema.StorageID
 	tokens   ring.Range  // does not wrap
 	former   *FormerData // unless nil, the replicas must have been repaired since
-	// states reports that the Paxos states are dropped, too. A state that stayed could list a change as decided that this
-	// node's rows lack when it gains the range again, or bring the change back after the other replicas have purged it.
+	// states reports that the Paxos states are dropped, too. A state that stayed could list a change as decided that
+	// this node's rows lack when it gains the range again, or bring the change back after the other replicas have
+	// purged it.
 	states bool
 	fence  []schema.StorageID // the tables whose requests are refused meanwhile
 }
@@ -317,7 +322,8 @@ func (x *dropDecision) withData() error {
 		for _, id := range item.tables {
 			empty, err := x.d.o.Engine.EmptyRange(id, item.tokens)
 			if err != nil {
-				return fmt.Errorf("rebalance: look for data of table %s in %s: %w", x.d.o.View.Schema().NameOf(id), item.tokens, err)
+				return fmt.Errorf("rebalance: look for data of table %s in %s: %w", x.d.o.View.Schema().NameOf(id),
+					item.tokens, err)
 			}
 			if !empty {
 				tables = append(tables, id)
@@ -325,8 +331,10 @@ func (x *dropDecision) withData() error {
 		}
 		if item.states {
 			var err error
-			if item.states, err = x.d.o.Engine.HasRows(schema.PaxosTable, item.tokens, x.d.o.Local.StatesOf(item.keyspace)); err != nil {
-				return fmt.Errorf("rebalance: look for Paxos states of keyspace %s in %s: %w", item.keyspace, item.tokens, err)
+			if item.states, err = x.d.o.Engine.HasRows(schema.PaxosTable, item.tokens,
+				x.d.o.Local.StatesOf(item.keyspace)); err != nil {
+				return fmt.Errorf("rebalance: look for Paxos states of keyspace %s in %s: %w", item.keyspace,
+					item.tokens, err)
 			}
 		}
 		if item.tables = tables; len(tables) > 0 || item.states {
@@ -383,13 +391,17 @@ func (x *dropDecision) settle() {
 // leave records that an item is not dropped, because its replicas may lack data of a former replication.
 func (x *dropDecision) leave(item dropItem, reason string) {
 	x.leftover[item.keyspace] = true
-	x.left = fmt.Errorf("rebalance: range %s of keyspace %s was not dropped, because its replication was changed: %s", item.tokens, item.keyspace, reason)
+	x.left = fmt.Errorf("rebalance: range %s of keyspace %s was not dropped, because its replication was changed: %s",
+		item.tokens, item.keyspace, reason)
 }
 
 // still returns the items that lie within one of listed, of the same keyspace.
 func still(items, listed []dropItem) (out []dropItem) {
 	for _, item := range items {
-		if slices.ContainsFunc(listed, func(l dropItem) bool { return l.keyspace == item.keyspace && l.tokens.Covers(item.tokens) }) {
+		if slices.ContainsFunc(listed, func(l dropItem) bool {
+			return l.keyspace == item.keyspace &&
+				l.tokens.Covers(item.tokens)
+		}) {
 			out = append(out, item)
 		}
 	}

@@ -23,10 +23,10 @@ type holding struct {
 	item     int // of the decision
 }
 
-// enough reports whether at least half of the replicas confirmed that they hold the range. That each has all acknowledged
-// writes follows from the metadata log; the answers show that the replicas are alive, know that they hold the range, and can
-// read it. A majority would be too strict: of two replicas with one dead, a majority never answers, and no node could replace
-// the dead one.
+// enough reports whether at least half of the replicas confirmed that they hold the range. That each has all
+// acknowledged writes follows from the metadata log; the answers show that the replicas are alive, know that they hold
+// the range, and can read it. A majority would be too strict: of two replicas with one dead, a majority never answers,
+// and no node could replace the dead one.
 func (h *holding) enough() bool { return 2*h.yes >= len(h.replicas) && h.yes > 0 }
 
 // dropQuestion collects the replicas' answers for a decision.
@@ -38,13 +38,14 @@ type dropQuestion struct {
 	open     int // nodes without an answer
 }
 
-// ask asks the replicas of all ranges of the decision, and continues with drop when enough of them hold each. System keyspaces,
-// such as traces, never block a drop.
+// ask asks the replicas of all ranges of the decision, and continues with drop when enough of them hold each. System
+// keyspaces, such as traces, never block a drop.
 func (x *dropDecision) ask() {
 	x.items = slices.DeleteFunc(x.items, func(item dropItem) bool {
 		out := item.former != nil && !item.former.Reachable
 		if out {
-			x.leave(item, "its present replicas may lack data of the former ones; add the former ones to the replication, repair the keyspace, and "+
+			x.leave(item, "its present replicas may lack data of the former ones; add the former ones to the "+
+				"replication, repair the keyspace, and "+
 				"change the replication again")
 		}
 		return out
@@ -60,12 +61,14 @@ func (x *dropDecision) ask() {
 		}
 		for _, name := range catalog.KeyspaceNames() {
 			k := catalog.Keyspace(name)
-			if k.Replication.Class == ring.Local || schema.IsReplicatedSystem(name) || item.keyspace != "" && item.keyspace != name ||
+			if k.Replication.Class == ring.Local || schema.IsReplicatedSystem(name) || item.keyspace != "" &&
+				item.keyspace != name ||
 				len(tablesOf(k)) == 0 {
 				continue
 			}
 			for _, piece := range t.Placement(k.Replication).Ranges(item.tokens) {
-				q.holdings = append(q.holdings, &holding{keyspace: name, tokens: piece.Range, since: since, replicas: piece.Replicas.Natural, item: i})
+				q.holdings = append(q.holdings, &holding{keyspace: name, tokens: piece.Range, since: since,
+					replicas: piece.Replicas.Natural, item: i})
 				for _, n := range piece.Replicas.Natural {
 					if !slices.Contains(nodes, n) {
 						nodes = append(nodes, n)
@@ -93,10 +96,11 @@ func (q *dropQuestion) askNode(n ring.NodeID) {
 			of = append(of, h)
 		}
 	}
-	d.o.Transport.Request(n, messaging.VerbHolds, appendHolds(nil, q.x.epoch, of), holdsTimeout, func(p []byte, err error) {
-		p = slices.Clone(p)
-		d.o.Run(func() { q.answered(of, p, err) })
-	})
+	d.o.Transport.Request(n, messaging.VerbHolds, appendHolds(nil, q.x.epoch, of), holdsTimeout,
+		func(p []byte, err error) {
+			p = slices.Clone(p)
+			d.o.Run(func() { q.answered(of, p, err) })
+		})
 }
 
 // answered is the event of a node's answer.
@@ -125,7 +129,8 @@ func (q *dropQuestion) finish() {
 			continue
 		}
 		if left[h.item] = true; h.since == 0 {
-			q.x.d.end(fmt.Errorf("rebalance: range %s of keyspace %s was not dropped: %d of its %d replicas confirmed that they hold it", h.tokens, h.keyspace,
+			q.x.d.end(fmt.Errorf("rebalance: range %s of keyspace %s was not dropped: %d of its %d replicas "+
+				"confirmed that they hold it", h.tokens, h.keyspace,
 				h.yes, len(h.replicas)), true)
 			return
 		}
@@ -147,17 +152,18 @@ func (q *dropQuestion) finish() {
 var errMetadataBehind = errors.New("rebalance: this node has not applied that metadata yet")
 
 func (d *Drops) serve() {
-	d.o.Transport.Handle(messaging.Service{Verb: messaging.VerbHolds, Name: "holds", Handler: func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
-		epoch, asked, err := decodeHolds(payload)
-		switch {
-		case err != nil:
-			respond(nil, replica.ToRemote(err))
-		case d.o.Epoch() < epoch:
-			respond(nil, replica.ToRemote(&coordinator.ReplicaFailure{Message: errMetadataBehind.Error()}))
-		default:
-			respond(d.holds(asked), nil)
-		}
-	}})
+	d.o.Transport.Handle(messaging.Service{Verb: messaging.VerbHolds, Name: "holds",
+		Handler: func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
+			epoch, asked, err := decodeHolds(payload)
+			switch {
+			case err != nil:
+				respond(nil, replica.ToRemote(err))
+			case d.o.Epoch() < epoch:
+				respond(nil, replica.ToRemote(&coordinator.ReplicaFailure{Message: errMetadataBehind.Error()}))
+			default:
+				respond(d.holds(asked), nil)
+			}
+		}})
 }
 
 // holds answers for each range whether this node is a replica of it and can read it.

@@ -6,15 +6,17 @@ import (
 	"cqld/ring"
 )
 
-// GainedData describes ranges of a keyspace that a node gained by changes of its replication. Such changes move no data.
+// GainedData describes ranges of a keyspace that a node gained by changes of its replication. Such changes move no
+// data.
 type GainedData struct {
 	Keyspace string
 	Changed  uint64 // the epoch of the last change of the replication or of the ring
 	Since    int64  // the time of the change, in seconds; a repair that began later has copied the data
 }
 
-// scheduleGainedCheck schedules a check whether the ranges that this node gained by changes of replication were repaired. The
-// check reports them to the metadata log. Until then, other nodes keep data of former replications after further changes.
+// scheduleGainedCheck schedules a check whether the ranges that this node gained by changes of replication were
+// repaired. The check reports them to the metadata log. Until then, other nodes keep data of former replications after
+// further changes.
 func (d *Drops) scheduleGainedCheck() {
 	if d.o.Gained == nil || len(d.o.Gained()) == 0 {
 		return
@@ -43,7 +45,8 @@ func (d *Drops) reportGained() {
 		return
 	}
 	for _, g := range repaired {
-		d.o.Metadata.StartRegained(g.Keyspace, g.Changed, func(error) {}) // a lost report is repeated after the next repair
+		// a lost report is repeated after the next repair
+		d.o.Metadata.StartRegained(g.Keyspace, g.Changed, func(error) {})
 	}
 }
 

@@ -107,8 +107,10 @@ func newDropWorld(t *testing.T) *dropWorld {
 	text := types.Native(types.Text)
 	catalog := schema.Initial()
 	for _, change := range []schema.Change{
-		&schema.CreateKeyspace{Keyspace: "k", Replication: ring.Replication{Class: ring.Simple, Factor: 2}, DurableWrites: true},
-		&schema.CreateTable{Keyspace: "k", Table: "t", ID: schema.UUID{1}, Columns: []schema.ColumnSpec{{Name: "k", Kind: schema.PartitionKey, Type: text}},
+		&schema.CreateKeyspace{Keyspace: "k", Replication: ring.Replication{Class: ring.Simple, Factor: 2},
+			DurableWrites: true},
+		&schema.CreateTable{Keyspace: "k", Table: "t", ID: schema.UUID{1},
+			Columns: []schema.ColumnSpec{{Name: "k", Kind: schema.PartitionKey, Type: text}},
 			Options: schema.DefaultOptions()},
 	} {
 		var err error
@@ -119,7 +121,8 @@ func newDropWorld(t *testing.T) *dropWorld {
 	w.table = catalog.Table("k", "t")
 	w.view = &view{self: 1, schema: catalog, topology: ring.NewTopology(8, fourNodes())}
 	var err error
-	if w.engine, err = storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: &testclock.Clock{}, Inline: true}); err != nil {
+	if w.engine, err = storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: &testclock.Clock{},
+		Inline: true}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.engine.Close() })
@@ -128,7 +131,8 @@ func newDropWorld(t *testing.T) *dropWorld {
 	for i := range 64 {
 		w.write(fmt.Sprint("key", i))
 	}
-	w.drops = NewDrops(DropsOptions{View: w.view, Metadata: w, Local: w.local, Changed: ignoreChanges, Engine: w.engine, Transport: w, Clock: w,
+	w.drops = NewDrops(DropsOptions{View: w.view, Metadata: w, Local: w.local, Changed: ignoreChanges,
+		Engine: w.engine, Transport: w, Clock: w,
 		Epoch: func() uint64 { return w.epoch }, Unclean: func() uint64 { return w.unclean },
 		Former: func(string) *FormerData { return w.former }, Run: func(f func()) { f() }})
 	return w
@@ -136,7 +140,8 @@ func newDropWorld(t *testing.T) *dropWorld {
 
 func fourNodes() (nodes []*ring.Node) {
 	for i, token := range []ring.Token{-6 << 60, -2 << 60, 2 << 60, 6 << 60} {
-		nodes = append(nodes, &ring.Node{ID: ring.NodeID(i + 1), Datacenter: "a", State: ring.Normal, Tokens: []ring.Token{token}})
+		nodes = append(nodes, &ring.Node{ID: ring.NodeID(i + 1), Datacenter: "a", State: ring.Normal,
+			Tokens: []ring.Token{token}})
 	}
 	return nodes
 }
@@ -179,15 +184,22 @@ func TestARangeIsDroppedByADecision(t *testing.T) {
 	}{
 		{"all answer", func(*dropWorld) {}, true},
 		{"half of the replicas answer", func(w *dropWorld) { delete(w.answers, 3) }, true},
-		{"none of a range's replicas answers", func(w *dropWorld) { delete(w.answers, 3); delete(w.answers, 4); delete(w.answers, 2) }, false},
-		{"the replicas do not hold it", func(w *dropWorld) { w.answers = map[ring.NodeID]byte{2: 0, 3: 0, 4: 0} }, false},
+		{"none of a range's replicas answers", func(w *dropWorld) {
+			delete(w.answers, 3)
+			delete(w.answers,
+				4)
+			delete(w.answers, 2)
+		}, false},
+		{"the replicas do not hold it", func(w *dropWorld) { w.answers = map[ring.NodeID]byte{2: 0, 3: 0, 4: 0} },
+			false},
 		{"no majority confirms the metadata", func(w *dropWorld) { w.majority = false }, false},
 		{"nothing was lost", func(w *dropWorld) { w.unclean = 0 }, false},
 		{"the replication was changed, and the replicas could not get it from each other", func(w *dropWorld) {
 			w.former = &FormerData{Epoch: 8, Since: 5}
 		}, false},
 		{"the replication was changed, and the replicas have not been repaired since", func(w *dropWorld) {
-			w.former, w.answers = &FormerData{Epoch: 8, Since: 5, Reachable: true}, map[ring.NodeID]byte{2: 0, 3: 0, 4: 0}
+			w.former, w.answers = &FormerData{Epoch: 8, Since: 5, Reachable: true},
+				map[ring.NodeID]byte{2: 0, 3: 0, 4: 0}
 		}, false},
 		{"the replication was changed, and the replicas were repaired since", func(w *dropWorld) {
 			w.former = &FormerData{Epoch: 8, Since: 5, Reachable: true}
@@ -212,7 +224,8 @@ func TestARangeIsDroppedByADecision(t *testing.T) {
 	}
 }
 
-// TestADropNeedsNoDeadNode shows that if one of a range's replicas is dead, the others suffice, unless it was the only one.
+// TestADropNeedsNoDeadNode shows that if one of a range's replicas is dead, the others suffice, unless it was the only
+// one.
 func TestADropNeedsNoDeadNode(t *testing.T) {
 	for replicas := 1; replicas <= 7; replicas++ {
 		h := holding{replicas: make([]ring.NodeID, replicas), yes: replicas - 1}
@@ -253,7 +266,8 @@ func TestNothingIsWrittenToWhatIsDropped(t *testing.T) {
 		off := slices.ContainsFunc(items, func(x dropItem) bool {
 			return x.keyspace == "k" && x.tokens.Overlaps(ring.Range{Start: key.Token - 1, End: key.Token})
 		})
-		if off != (err != nil) || off != w.local.Fenced(w.table.StorageID, ring.Range{Start: key.Token - 1, End: key.Token}) {
+		if off != (err != nil) || off != w.local.Fenced(w.table.StorageID,
+			ring.Range{Start: key.Token - 1, End: key.Token}) {
 			t.Errorf("key %s, fenced off: %v: %v", key.Bytes, off, err)
 		}
 		if off {
@@ -272,7 +286,8 @@ func TestAnOperatorHearsWhatStays(t *testing.T) {
 	w.unclean, w.former = 0, &FormerData{Epoch: 8, Since: 5}
 	err := errors.New("no answer")
 	w.drops.Cleanup("", nil, nil, func(e error) { err = e })
-	if err == nil || !strings.Contains(err.Error(), "keyspace k") || !strings.Contains(err.Error(), "replication was changed") {
+	if err == nil || !strings.Contains(err.Error(), "keyspace k") ||
+		!strings.Contains(err.Error(), "replication was changed") {
 		t.Errorf("an operator hears %v", err)
 	}
 	w.former = nil
@@ -282,8 +297,9 @@ func TestAnOperatorHearsWhatStays(t *testing.T) {
 	}
 }
 
-// TestPaxosStatesAreDroppedByKeyspace checks that a node drops the states of the partitions that it lost, and keeps those of
-// another keyspace of which it still holds the same ranges. The states are dropped also where no rows are left.
+// TestPaxosStatesAreDroppedByKeyspace checks that a node drops the states of the partitions that it lost, and keeps
+// those of another keyspace of which it still holds the same ranges. The states are dropped also where no rows are
+// left.
 func TestPaxosStatesAreDroppedByKeyspace(t *testing.T) {
 	for _, empty := range []bool{false, true} {
 		w := newDropWorld(t)
@@ -291,7 +307,8 @@ func TestPaxosStatesAreDroppedByKeyspace(t *testing.T) {
 		everywhere := w.view.schema.Table("everywhere", "everywhere")
 		for i := range 64 {
 			for _, table := range []*schema.Table{w.table, everywhere} {
-				if err := w.engine.Apply([]*row.Mutation{testState(table, fmt.Sprint("key", i))}, true, func(error) {}); err != nil {
+				if err := w.engine.Apply([]*row.Mutation{testState(table, fmt.Sprint("key", i))}, true,
+					func(error) {}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -319,8 +336,8 @@ func TestPaxosStatesAreDroppedByKeyspace(t *testing.T) {
 	}
 }
 
-// TestACleanupOfOneKeyspace, or of some of its tables, does not affect others; after a change of the ring, it covers all
-// tables.
+// TestACleanupOfOneKeyspace, or of some of its tables, does not affect others; after a change of the ring, it covers
+// all tables.
 func TestACleanupOfOneKeyspace(t *testing.T) {
 	for _, test := range []struct {
 		unclean  uint64
@@ -353,16 +370,18 @@ func TestACleanupOfOneKeyspace(t *testing.T) {
 	}
 }
 
-// TestANodeSaysThatItWasRepaired when all its ranges of a keyspace were repaired after the change of the replication, and not if
-// they were before, or only in part.
+// TestANodeSaysThatItWasRepaired when all its ranges of a keyspace were repaired after the change of the replication,
+// and not if they were before, or only in part.
 func TestANodeSaysThatItWasRepaired(t *testing.T) {
 	w := newDropWorld(t)
 	repaired, err := repair.OpenHistory(w.engine)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.drops = NewDrops(DropsOptions{View: w.view, Metadata: w, Local: w.local, Changed: ignoreChanges, Engine: w.engine, Transport: w, Clock: w,
-		Epoch: func() uint64 { return w.epoch }, Unclean: func() uint64 { return 0 }, Former: func(string) *FormerData { return nil },
+	w.drops = NewDrops(DropsOptions{View: w.view, Metadata: w, Local: w.local, Changed: ignoreChanges,
+		Engine: w.engine, Transport: w, Clock: w,
+		Epoch: func() uint64 { return w.epoch }, Unclean: func() uint64 { return 0 },
+		Former: func(string) *FormerData { return nil },
 		Gained: func() []GainedData { return w.gained }, History: repaired, Run: func(f func()) { f() }})
 	look := func() {
 		timers := w.timers

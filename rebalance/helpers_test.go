@@ -69,7 +69,8 @@ func testState(table *schema.Table, key string) *row.Mutation {
 func hasState(t *testing.T, e *storage.Engine, table *schema.Table, key string) bool {
 	t.Helper()
 	token := row.NewPartitionKey([]byte(key)).Token
-	found, err := e.HasRows(schema.PaxosTable, ring.Range{Start: token - 1, End: token}, testStates{}.Select([]*schema.Table{table}))
+	found, err := e.HasRows(schema.PaxosTable, ring.Range{Start: token - 1, End: token},
+		testStates{}.Select([]*schema.Table{table}))
 	if err != nil {
 		t.Fatal(err)
 	}

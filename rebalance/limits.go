@@ -7,26 +7,27 @@ import (
 
 // Limits bounds Streams. Zero fields mean the default.
 type Limits struct {
-	// BlockBytes is the size of one reply. It is small enough to be read and sent within a few ms, so that client requests on
-	// the same connection do not wait.
+	// BlockBytes is the size of one reply. It is small enough to be read and sent within a few ms, so that client
+	// requests on the same connection do not wait.
 	BlockBytes int
-	// FileBytes is the size of an sstable that is ingested. At 24 MiB/s, a crash repeats at most two thirds of a second of
-	// streaming, and 1 GiB is 64 files.
+	// FileBytes is the size of an sstable that is ingested. At 24 MiB/s, a crash repeats at most two thirds of a second
+	// of streaming, and 1 GiB is 64 files.
 	FileBytes int64
-	// BytesPerSecond limits what this node sends in total (stream_throughput_outbound); the default is Cassandra's, 24 MiB/s.
+	// BytesPerSecond limits what this node sends in total (stream_throughput_outbound); the default is Cassandra's, 24
+	// MiB/s.
 	BytesPerSecond int64
-	// SessionsMax bounds the sessions under way on this node; further ones wait. Each holds a block and the buffers of an
-	// sstable, about 1 MiB.
+	// SessionsMax bounds the sessions under way on this node; further ones wait. Each holds a block and the buffers of
+	// an sstable, about 1 MiB.
 	SessionsMax int
 	// HeldMax bounds the blocks that wait for BytesPerSecond. Further requests are refused as overloaded, and retried.
 	HeldMax int
 	// Timeout bounds the wait for one block.
 	Timeout time.Duration
-	// RetryMin and RetryMax bound the pause after a failure, which doubles each time. After RetryFor without a reply, the
-	// session fails.
+	// RetryMin and RetryMax bound the pause after a failure, which doubles each time. After RetryFor without a reply,
+	// the session fails.
 	RetryMin, RetryMax, RetryFor time.Duration
-	// TruncationWait is how long after a truncation on this node a source must have applied it, too, before it may answer. It is
-	// longer than the timeout of TRUNCATE.
+	// TruncationWait is how long after a truncation on this node a source must have applied it, too, before it may
+	// answer. It is longer than the timeout of TRUNCATE.
 	TruncationWait time.Duration
 }
 
@@ -54,10 +55,11 @@ func (l Limits) withDefaults() Limits {
 const (
 	// sessionsAhead bounds the sessions of one operation that are started at a time.
 	sessionsAhead = 16
-	// movementRetry is the pause of an operation when a range has too few live sources, or the log did not take a report.
+	// movementRetry is the pause of an operation when a range has too few live sources, or the log did not take a
+	// report.
 	movementRetry = time.Second
-	// stuckReported is the number of failed attempts after which the operator is informed. A node that has just started does not
-	// know yet which nodes are alive.
+	// stuckReported is the number of failed attempts after which the operator is informed. A node that has just started
+	// does not know yet which nodes are alive.
 	stuckReported = 4
 	// deadAfter is the default of MovementOptions.DeadAfter: longer than a node takes to restart.
 	deadAfter = 30 * time.Second
@@ -65,8 +67,8 @@ const (
 
 // Bounds of comparisons.
 const (
-	// compareLeafBytes and compareLeavesMax are those of repairs: scanning dominates the cost, and 4096 leaves are 96 KiB of
-	// hashes.
+	// compareLeafBytes and compareLeavesMax are those of repairs: scanning dominates the cost, and 4096 leaves are 96
+	// KiB of hashes.
 	compareLeafBytes = 256 << 10
 	compareLeavesMax = 4096
 	// comparesAhead bounds the comparisons of one operation under way: each keeps a core of its source busy.

@@ -3,9 +3,7 @@ package rebalance
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -31,8 +29,8 @@ type MovementOptions struct {
 	Local   *replica.Local // whose fence sessions respect
 	Hashes  Hashes
 	Clock   env.Clock
-	// HandOver transfers what this node stores for others, such as logged batches, before it leaves. done is called once; on
-	// an error the node stays.
+	// HandOver transfers what this node stores for others, such as logged batches, before it leaves. done is called
+	// once; on an error the node stays.
 	HandOver func(done func(error))
 	// Run runs work that waits for the disk; see StreamOptions.Run.
 	Run func(func())
@@ -40,7 +38,8 @@ type MovementOptions struct {
 	Note func(message string)
 	// LeafBytes is the size of the parts that are compared, and streamed again when they differ; zero means 256 KiB.
 	LeafBytes int64
-	// DeadAfter is how long a removal waits for enough sources of a range before it takes the live ones; zero means 30 s.
+	// DeadAfter is how long a removal waits for enough sources of a range before it takes the live ones; zero means 30
+	// s.
 	DeadAfter time.Duration
 	// NoCompare, set by tests only, ends operations without a comparison.
 	NoCompare bool
@@ -50,9 +49,9 @@ type MovementOptions struct {
 	AllStates bool
 }
 
-// Movements follows the operations of the ring on one node. While an operation streams, it fetches the ranges that this node
-// gains; before the operation ends, it compares them with their sources. Drops removes the ranges that this node lost. It is
-// safe for concurrent use.
+// Movements follows the operations of the ring on one node. While an operation streams, it fetches the ranges that this
+// node gains; before the operation ends, it compares them with their sources. Drops removes the ranges that this node
+// lost. It is safe for concurrent use.
 //
 //	Streaming: for each range and table: stream from the node that loses it, or from so many of the nodes that keep it that
 //	           every quorum is met ── all received ──▶ OperationLog.StartStreamed
@@ -86,11 +85,13 @@ func NewMovements(o MovementOptions) *Movements {
 type gainedRange struct {
 	gain   ring.Gain
 	tables []schema.StorageID
-	// keyspaces are those of the tables or, if it is a range of system.paxos, of the states. They have the same replication.
+	// keyspaces are those of the tables or, if it is a range of system.paxos, of the states. They have the same
+	// replication.
 	keyspaces []string
 }
 
-// required reports whether the operation waits for the range until enough sources are alive. It does not for system keyspaces.
+// required reports whether the operation waits for the range until enough sources are alive. It does not for system
+// keyspaces.
 func (f *gainedRange) required() bool {
 	return slices.ContainsFunc(f.keyspaces, func(name string) bool { return !schema.IsReplicatedSystem(name) })
 }
@@ -117,8 +118,8 @@ type movement struct {
 	short   map[string]map[ring.Range]bool
 }
 
-// Reconcile starts and ends movements so that they match a confirmed topology. The owner calls it after every change, from one
-// goroutine at a time, with topologies in the order of their epochs.
+// Reconcile starts and ends movements so that they match a confirmed topology. The owner calls it after every change,
+// from one goroutine at a time, with topologies in the order of their epochs.
 func (m *Movements) Reconcile(t *ring.Topology) {
 	self := m.o.View.Self()
 	m.mu.Lock()
@@ -138,7 +139,8 @@ func (m *Movements) Reconcile(t *ring.Topology) {
 			ended = append(ended, v)
 		}
 	}
-	m.mu.partial = slices.DeleteFunc(append(m.mu.partial, partial...), func(id uint64) bool { return t.Operation(id) == nil })
+	m.mu.partial = slices.DeleteFunc(append(m.mu.partial, partial...),
+		func(id uint64) bool { return t.Operation(id) == nil })
 	for _, o := range t.Operations() {
 		if m.mu.movements[o.ID] == nil && m.concerns(o, self) {
 			v := &movement{m: m, operation: o, compare: o.Known, bytes: map[string]int64{}, started: map[string]bool{},
@@ -163,7 +165,8 @@ func (m *Movements) concerns(o *ring.Operation, self ring.NodeID) bool {
 	if !slices.Contains(o.Gaining, self) {
 		return false
 	}
-	return o.Phase == ring.Streaming && !slices.Contains(o.Streamed, self) || o.Known && !slices.Contains(o.Compared, self)
+	return o.Phase == ring.Streaming && !slices.Contains(o.Streamed, self) || o.Known &&
+		!slices.Contains(o.Compared, self)
 }
 
 // Close stops all movements. The next process of the node continues them.
@@ -179,12 +182,13 @@ func (v *movement) begin(t *ring.Topology) {
 		v.queued = v.gained(t)
 	}
 	v.total = len(v.queued)
-	v.m.o.Note(fmt.Sprintf("operation %d (%s): this node %s %d ranges", v.operation.ID, v.operation.Kind, v.verb(), v.total))
+	v.m.o.Note(fmt.Sprintf("operation %d (%s): this node %s %d ranges", v.operation.ID, v.operation.Kind, v.verb(),
+		v.total))
 	v.proceed()
 }
 
-// gained returns the ranges that this node gains. Unless they are compared, it adds those of Paxos state: votes of both sides
-// count, so the new replicas need the votes of the old ones.
+// gained returns the ranges that this node gains. Unless they are compared, it adds those of Paxos state: votes of both
+// sides count, so the new replicas need the votes of the old ones.
 func (v *movement) gained(t *ring.Topology) (all []*gainedRange) {
 	catalog, self := v.m.o.View.Schema(), v.m.o.View.Self()
 	var states [][]string // keyspaces of the same replication
@@ -208,7 +212,8 @@ func (v *movement) gained(t *ring.Topology) (all []*gainedRange) {
 	}
 	for _, keyspaces := range states {
 		for _, g := range t.Gains(v.operation, catalog.Keyspace(keyspaces[0]).Replication, self) {
-			all = append(all, &gainedRange{gain: g, tables: []schema.StorageID{schema.PaxosTable}, keyspaces: keyspaces})
+			all = append(all, &gainedRange{gain: g, tables: []schema.StorageID{schema.PaxosTable},
+				keyspaces: keyspaces})
 		}
 	}
 	return all
@@ -288,8 +293,8 @@ func (v *movement) proceed() {
 		p := v.waiting[0]
 		v.waiting = v.waiting[1:]
 		if v.started[p.ID] {
-			// A range is planned again after the failure of one of its sessions. Without this, each of the others would fail,
-			// because it is in progress, and the range would be planned again for each of those failures.
+			// A range is planned again after the failure of one of its sessions. Without this, each of the others would
+			// fail, because it is in progress, and the range would be planned again for each of those failures.
 			v.m.mu.Unlock()
 			continue
 		}
@@ -327,9 +332,9 @@ func (m *Movements) fenced(p Session) bool {
 	return slices.ContainsFunc(tables, func(id schema.StorageID) bool { return m.o.Local.Fenced(id, p.Range) })
 }
 
-// plan chooses the sources of a range: the node that loses it, if it is alive, because this node's copy replaces that one in
-// every quorum; otherwise so many of the others that at least one of them has each write that a quorum acknowledged. It
-// reports false when too few of them are alive.
+// plan chooses the sources of a range: the node that loses it, if it is alive, because this node's copy replaces that
+// one in every quorum; otherwise so many of the others that at least one of them has each write that a quorum
+// acknowledged. It reports false when too few of them are alive.
 func (v *movement) plan(f *gainedRange) (sessions []Session, ok bool) {
 	from := []ring.NodeID{f.gain.From}
 	if f.gain.From == 0 || !v.m.o.View.Alive(f.gain.From) {
@@ -355,64 +360,9 @@ func (v *movement) plan(f *gainedRange) (sessions []Session, ok bool) {
 	return sessions, true
 }
 
-// mayBePartial reports whether the operation completes with the live sources of a range: the nodes that would have to be
-// awaited may be dead for good. Other operations can be aborted.
-func (v *movement) mayBePartial() bool { return v.operation.Kind == ring.Remove || v.operation.Force }
-
-// noteShortLocked records a range that is fetched from too few sources.
-func (v *movement) noteShortLocked(f *gainedRange) {
-	if !v.partial || !f.required() || f.gain.From != 0 && v.m.o.View.Alive(f.gain.From) {
-		return
-	}
-	if _, enough := v.sources(f.gain); enough {
-		return
-	}
-	for _, name := range f.keyspaces {
-		if schema.IsReplicatedSystem(name) {
-			continue
-		}
-		if v.short[name] == nil {
-			v.short[name] = map[ring.Range]bool{}
-		}
-		v.short[name][f.gain.Range] = true
-	}
-}
-
-// shortfallsLocked counts the ranges that were fetched from too few sources, by keyspace.
-func (v *movement) shortfallsLocked() (out []ring.Shortfall) {
-	for _, name := range slices.Sorted(maps.Keys(v.short)) {
-		out = append(out, ring.Shortfall{Node: v.m.o.View.Self(), Keyspace: name, Ranges: len(v.short[name])})
-	}
-	return out
-}
-
-// partialReason describes to the operator from which range on the live sources must do.
-func (v *movement) partialReason(f *gainedRange) string {
-	return fmt.Sprintf("operation %d (%s): range %s of keyspace %s has too few live sources (down: %s): it and others like it are fetched from "+
-		"the live ones; repair the keyspace on this node when more replicas are up", v.operation.ID, v.operation.Kind, f.gain.Range,
-		strings.Join(f.keyspaces, ", "), strings.Join(v.deadSources(f), ", "))
-}
-
-// stuckReason describes to the operator which range waits for which dead nodes.
-func (v *movement) stuckReason(f *gainedRange) string {
-	return fmt.Sprintf("operation %d (%s): range %s of keyspace %s waits: too few of its sources are alive (down: %s); start them, "+
-		"or abort the operation: cqld ctl abort %d", v.operation.ID, v.operation.Kind, f.gain.Range, strings.Join(f.keyspaces, ", "),
-		strings.Join(v.deadSources(f), ", "), v.operation.ID)
-}
-
-// deadSources returns the addresses of the dead sources of a range.
-func (v *movement) deadSources(f *gainedRange) (out []string) {
-	view := v.m.o.View
-	for _, id := range f.gain.Sources {
-		if n := view.Topology().Node(id); n != nil && !view.Alive(id) {
-			out = append(out, n.Internode.String())
-		}
-	}
-	return out
-}
-
-// sources returns the live sources of a range, those of this node's data center first, and false when they are too few. A node
-// that is no longer a member has none: its operation was aborted, and Reconcile has not received that topology yet.
+// sources returns the live sources of a range, those of this node's data center first, and false when they are too few.
+// A node that is no longer a member has none: its operation was aborted, and Reconcile has not received that topology
+// yet.
 func (v *movement) sources(g ring.Gain) (from []ring.NodeID, ok bool) {
 	view := v.m.o.View
 	t := view.Topology()
@@ -485,11 +435,13 @@ func (v *movement) gainOf(p Session) *gainedRange {
 	if t := catalog.TableByStorage(p.Table); p.Table != schema.PaxosTable && t != nil {
 		keyspaces = []string{t.Keyspace}
 	}
-	keyspaces = slices.DeleteFunc(slices.Clone(keyspaces), func(name string) bool { return catalog.Keyspace(name) == nil }) // dropped
+	keyspaces = slices.DeleteFunc(slices.Clone(keyspaces),
+		func(name string) bool { return catalog.Keyspace(name) == nil }) // dropped
 	if len(keyspaces) == 0 {
 		return nil
 	}
-	for _, g := range v.m.o.View.Topology().Gains(v.operation, catalog.Keyspace(keyspaces[0]).Replication, v.m.o.View.Self()) {
+	for _, g := range v.m.o.View.Topology().Gains(v.operation, catalog.Keyspace(keyspaces[0]).Replication,
+		v.m.o.View.Self()) {
 		if g.Range == p.Range {
 			return &gainedRange{gain: g, tables: []schema.StorageID{p.Table}, keyspaces: keyspaces}
 		}
@@ -569,7 +521,8 @@ type MovementStatus struct {
 	Operation *ring.Operation
 	// Comparing reports that the ranges were streamed before, and are compared with their sources now.
 	Comparing bool
-	// Ranges are those that this node gains, and Left those that are not done in this phase. Ranges under way count as one.
+	// Ranges are those that this node gains, and Left those that are not done in this phase. Ranges under way count as
+	// one.
 	Ranges, Left int
 	Bytes        int64
 }
@@ -579,7 +532,8 @@ func (m *Movements) Status() (out []MovementStatus) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, v := range m.mu.movements {
-		s := MovementStatus{Operation: v.operation, Comparing: v.compare, Ranges: v.total, Left: len(v.queued) + len(v.retries)}
+		s := MovementStatus{Operation: v.operation, Comparing: v.compare, Ranges: v.total, Left: len(v.queued) +
+			len(v.retries)}
 		if v.running > 0 || len(v.waiting) > 0 {
 			s.Left = min(s.Left+1, s.Ranges)
 		}

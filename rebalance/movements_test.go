@@ -55,7 +55,8 @@ func (n *moveNode) Request(to ring.NodeID, v messaging.Verb, payload []byte, _ t
 	if n.w.lose {
 		return
 	}
-	n.w.nodes[to].services[v].Handler(n.view.self, slices.Clone(payload), func(answer []byte, err error) { reply(slices.Clone(answer), err) })
+	n.w.nodes[to].services[v].Handler(n.view.self, slices.Clone(payload),
+		func(answer []byte, err error) { reply(slices.Clone(answer), err) })
 }
 
 func (w *moveWorld) Now() time.Time           { return time.Unix(1_700_000_000, 0) }
@@ -81,7 +82,8 @@ func (w *moveWorld) StartHanded(uint64, func(error)) { w.t.Error("a node that jo
 func newMoveWorld(t *testing.T, o ring.Operation, leafBytes int64) *moveWorld {
 	w := &moveWorld{t: t, catalog: schema.Initial(), nodes: map[ring.NodeID]*moveNode{}}
 	for _, change := range []schema.Change{
-		&schema.CreateKeyspace{Keyspace: "k", Replication: ring.Replication{Class: ring.Simple, Factor: 1}, DurableWrites: true},
+		&schema.CreateKeyspace{Keyspace: "k", Replication: ring.Replication{Class: ring.Simple, Factor: 1},
+			DurableWrites: true},
 		&schema.CreateTable{Keyspace: "k", Table: "t", ID: schema.UUID{1}, Options: schema.DefaultOptions(),
 			Columns: []schema.ColumnSpec{{Name: "k", Kind: schema.PartitionKey, Type: types.Native(types.Text)}}},
 	} {
@@ -92,27 +94,32 @@ func newMoveWorld(t *testing.T, o ring.Operation, leafBytes int64) *moveWorld {
 	}
 	w.table = w.catalog.Table("k", "t")
 	for id := ring.NodeID(1); id <= 2; id++ {
-		n := &moveNode{w: w, view: &view{self: id, schema: w.catalog, topology: moveTopology(o)}, services: map[messaging.Verb]messaging.Service{}}
+		n := &moveNode{w: w, view: &view{self: id, schema: w.catalog, topology: moveTopology(o)},
+			services: map[messaging.Verb]messaging.Service{}}
 		var err error
-		if n.engine, err = storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: w, Inline: true}); err != nil {
+		if n.engine, err = storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: w,
+			Inline: true}); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { n.engine.Close() })
 		n.local = replica.NewLocal(n.engine, n.view, nil)
 		n.local.SetPaxos(testStates{})
-		n.streams = NewStreams(StreamOptions{View: n.view, Local: n.local, Engine: n.engine, Transport: n, Clock: w, Run: here, Changed: ignoreChanges,
+		n.streams = NewStreams(StreamOptions{View: n.view, Local: n.local, Engine: n.engine, Transport: n, Clock: w,
+			Run: here, Changed: ignoreChanges,
 			Limits: Limits{BlockBytes: 1000, FileBytes: 4000}})
-		n.hashes = repair.NewService(repair.ServiceOptions{View: n.view, Local: n.local, Engine: n.engine, Transport: n, Clock: w, Run: here, StepBytes: leafBytes})
+		n.hashes = repair.NewService(repair.ServiceOptions{View: n.view, Local: n.local, Engine: n.engine,
+			Transport: n, Clock: w, Run: here, StepBytes: leafBytes})
 		w.nodes[id] = n
 	}
 	joins := w.nodes[1]
-	w.moves = NewMovements(MovementOptions{View: joins.view, Log: w, Streams: joins.streams, Local: joins.local, Hashes: joins.hashes,
-		Clock: w, Run: here, LeafBytes: leafBytes})
+	w.moves = NewMovements(MovementOptions{View: joins.view, Log: w, Streams: joins.streams, Local: joins.local,
+		Hashes: joins.hashes,
+		Clock:  w, Run: here, LeafBytes: leafBytes})
 	return w
 }
 
-// moveTopology returns a topology in which node 1 joins node 2 by an operation that began at epoch 7. Their quarters of the ring
-// alternate.
+// moveTopology returns a topology in which node 1 joins node 2 by an operation that began at epoch 7. Their quarters of
+// the ring alternate.
 func moveTopology(o ring.Operation) *ring.Topology {
 	o.ID, o.Kind, o.Node, o.Tokens, o.Gaining = 7, ring.Join, 1, []ring.Token{-2 << 60, 6 << 60}, []ring.NodeID{1}
 	return ring.NewMovingTopology(9, 9, []*ring.Node{
@@ -197,15 +204,16 @@ func (w *moveWorld) missingFrom(table *schema.Table, node ring.NodeID, keys []st
 	return out
 }
 
-// TestAJoiningNodeFetchesRowsAndPaxosState checks that a node has the rows of its gained ranges, and the proposals that the
-// previous acceptor had accepted, when it reports that it has streamed them.
+// TestAJoiningNodeFetchesRowsAndPaxosState checks that a node has the rows of its gained ranges, and the proposals that
+// the previous acceptor had accepted, when it reports that it has streamed them.
 func TestAJoiningNodeFetchesRowsAndPaxosState(t *testing.T) {
 	w := newMoveWorld(t, ring.Operation{Phase: ring.Streaming}, 0)
 	gained, others := w.keys()
 	w.write(2, gained...)
 	w.write(2, others...)
 	// Node 1 gains nothing of this keyspace.
-	w.catalog = withKeyspace(t, w.catalog, "elsewhere", 2, ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "dc2", Factor: 1}))
+	w.catalog = withKeyspace(t, w.catalog, "elsewhere", 2,
+		ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "dc2", Factor: 1}))
 	for _, n := range w.nodes {
 		n.view.schema = w.catalog
 	}
@@ -227,13 +235,14 @@ func TestAJoiningNodeFetchesRowsAndPaxosState(t *testing.T) {
 			t.Errorf("the Paxos state of the gained partition %s is missing", key)
 		}
 		if hasState(t, w.nodes[1].engine, elsewhere, key) {
-			t.Errorf("the Paxos state of partition %s was received for a keyspace of which node 1 does not gain the range", key)
+			t.Errorf("the Paxos state of partition %s was received for a keyspace of which node 1 does not gain the "+
+				"range", key)
 		}
 	}
 }
 
-// TestAComparisonBringsWhatIsMissing checks that a node compares its gained ranges, streams exactly the parts that differ, and
-// then reports it. Leaves of different sizes divide a range into one part or many.
+// TestAComparisonBringsWhatIsMissing checks that a node compares its gained ranges, streams exactly the parts that
+// differ, and then reports it. Leaves of different sizes divide a range into one part or many.
 func TestAComparisonBringsWhatIsMissing(t *testing.T) {
 	for _, leafBytes := range []int64{200, 1000, 1 << 20} {
 		for name, lacks := range map[string]func(i int) bool{
@@ -250,7 +259,8 @@ func TestAComparisonBringsWhatIsMissing(t *testing.T) {
 }
 
 func compareMoves(t *testing.T, leafBytes int64, lacks func(i int) bool) {
-	w := newMoveWorld(t, ring.Operation{Phase: ring.Switching, Switched: 8, Known: true, Streamed: []ring.NodeID{1}}, leafBytes)
+	w := newMoveWorld(t, ring.Operation{Phase: ring.Switching, Switched: 8, Known: true, Streamed: []ring.NodeID{1}},
+		leafBytes)
 	gained, _ := w.keys()
 	w.write(2, gained...)
 	for i, key := range gained {
@@ -276,15 +286,16 @@ func compareMoves(t *testing.T, leafBytes int64, lacks func(i int) bool) {
 	}
 }
 
-// TestASourceThatIsBehindIsNotCompared checks that a node which does not know of the switch returns no hashes: requests of the former
-// ring may still change its data. The comparison fails and is retried after a pause.
+// TestASourceThatIsBehindIsNotCompared checks that a node which does not know of the switch returns no hashes: requests
+// of the former ring may still change its data. The comparison fails and is retried after a pause.
 func TestASourceThatIsBehindIsNotCompared(t *testing.T) {
 	w := newMoveWorld(t, ring.Operation{Phase: ring.Switching, Switched: 8, Known: true, Streamed: []ring.NodeID{1}}, 0)
 	gained, _ := w.keys()
 	w.write(2, gained...)
 	now := w.nodes[2].view.topology
 	w.nodes[2].view.topology = ring.NewTopology(7, now.Nodes())
-	w.nodes[1].view.topology, now = ring.NewMovingTopology(9, 7, now.Nodes(), now.Operations()), w.nodes[1].view.topology
+	w.nodes[1].view.topology, now = ring.NewMovingTopology(9, 7, now.Nodes(), now.Operations()),
+		w.nodes[1].view.topology
 	w.moves.Reconcile(w.nodes[1].view.topology)
 	if len(w.compared) != 0 || len(w.timers) == 0 {
 		t.Fatalf("node 2 does not know the switch; compared: %v, %d timers", w.compared, len(w.timers))
@@ -296,7 +307,8 @@ func TestASourceThatIsBehindIsNotCompared(t *testing.T) {
 		f()
 	}
 	if missing := w.missing(1, gained); len(missing) > 0 || len(w.compared) != 1 {
-		t.Errorf("after node 2 has heard of the switch %d partitions are missing, compared: %v", len(missing), w.compared)
+		t.Errorf("after node 2 has heard of the switch %d partitions are missing, compared: %v", len(missing),
+			w.compared)
 	}
 }
 
@@ -318,24 +330,28 @@ func (e *enteredEngine) Drain() error {
 	return e.Engine.Drain()
 }
 
-// TestAStreamWaitsForRequestsOfTheFormerRing blocks a write between its admission and storage while a stream begins. The stream must
-// contain it, because the receiver did not get this write itself.
+// TestAStreamWaitsForRequestsOfTheFormerRing blocks a write between its admission and storage while a stream begins.
+// The stream must contain it, because the receiver did not get this write itself.
 func TestAStreamWaitsForRequestsOfTheFormerRing(t *testing.T) {
 	catalog, table := testCatalog(t)
-	v := &view{self: 1, schema: catalog, topology: ring.NewTopology(5, []*ring.Node{{ID: 1, State: ring.Normal, Tokens: []ring.Token{0}}})}
+	v := &view{self: 1, schema: catalog, topology: ring.NewTopology(5,
+		[]*ring.Node{{ID: 1, State: ring.Normal, Tokens: []ring.Token{0}}})}
 	disk, err := storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: &testclock.Clock{}, Inline: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { disk.Close() })
-	engine := &enteredEngine{Engine: disk, entered: make(chan struct{}), release: make(chan struct{}), drained: make(chan struct{})}
+	engine := &enteredEngine{Engine: disk, entered: make(chan struct{}), release: make(chan struct{}),
+		drained: make(chan struct{})}
 	l := replica.NewLocal(engine, v, nil)
-	s := NewStreams(StreamOptions{View: v, Local: l, Engine: engine, Transport: services{}, Clock: &testclock.Clock{}, Run: here, Changed: ignoreChanges})
+	s := NewStreams(StreamOptions{View: v, Local: l, Engine: engine, Transport: services{}, Clock: &testclock.Clock{},
+		Run: here, Changed: ignoreChanges})
 	written, reply := make(chan error, 1), make(chan []byte, 1)
 	go l.Apply(5, []*row.Mutation{rowOf(table, "k")}, time.Second, func(err error) { written <- err })
 	<-engine.entered
 	go func() {
-		payload, err := s.export(1, &streamRequest{first: true, epoch: 5, table: table.StorageID, tokens: ring.FullRange(), bytesMax: 1000})
+		payload, err := s.export(1, &streamRequest{first: true, epoch: 5, table: table.StorageID,
+			tokens: ring.FullRange(), bytesMax: 1000})
 		if err != nil {
 			t.Error(err)
 		}

@@ -31,8 +31,8 @@ var errNoSource = errors.New("no live replica to stream it from")
 
 // RebuildOptions describe what Rebuild streams. The zero value means all keyspaces, from any data center.
 type RebuildOptions struct {
-	// Name identifies the rebuild: another one of the same name continues with the ranges that are not done, if the topology
-	// and the sources are the same. Empty means that each Rebuild streams everything.
+	// Name identifies the rebuild: another one of the same name continues with the ranges that are not done, if the
+	// topology and the sources are the same. Empty means that each Rebuild streams everything.
 	Name       string
 	Keyspace   string
 	Datacenter string // of the sources
@@ -40,9 +40,9 @@ type RebuildOptions struct {
 	Progress func(done, all int)
 }
 
-// Rebuild streams all ranges that this node holds from another replica of each range: for a new data center, or a node that
-// lost data. It may be repeated: received rows are merged with the present ones. It calls done once. cancel, which may be
-// called at any time, ends it with ErrCancelled; ranges that were received stay.
+// Rebuild streams all ranges that this node holds from another replica of each range: for a new data center, or a node
+// that lost data. It may be repeated: received rows are merged with the present ones. It calls done once. cancel, which
+// may be called at any time, ends it with ErrCancelled; ranges that were received stay.
 func (m *Movements) Rebuild(o RebuildOptions, done func(error)) (cancel func()) {
 	v := &rebuild{m: m, o: o, done: done, all: m.rebuildSessions(o)}
 	v.queued = v.all
@@ -50,8 +50,8 @@ func (m *Movements) Rebuild(o RebuildOptions, done func(error)) (cancel func()) 
 	return v.cancel
 }
 
-// rebuildSessions returns the sessions of a rebuild: one for each table, range and source, and one for the Paxos states of each
-// keyspace.
+// rebuildSessions returns the sessions of a rebuild: one for each table, range and source, and one for the Paxos states
+// of each keyspace.
 func (m *Movements) rebuildSessions(o RebuildOptions) (all []Session) {
 	t, self, catalog := m.o.View.Topology(), m.o.View.Self(), m.o.View.Schema()
 	name := o.Name
@@ -61,7 +61,8 @@ func (m *Movements) rebuildSessions(o RebuildOptions) (all []Session) {
 	unfetched := 0
 	defer func() {
 		if unfetched > 0 {
-			m.o.Note(fmt.Sprintf("rebuild: %d ranges of system keyspaces have no live replica and are not fetched", unfetched))
+			m.o.Note(fmt.Sprintf("rebuild: %d ranges of system keyspaces have no live replica and are not fetched",
+				unfetched))
 		}
 	}()
 	for _, keyspace := range catalog.KeyspaceNames() {
@@ -74,7 +75,8 @@ func (m *Movements) rebuildSessions(o RebuildOptions) (all []Session) {
 				continue
 			}
 			source := m.source(t, r.Replicas.Natural, o.Datacenter)
-			if schema.IsReplicatedSystem(keyspace) { // it never blocks a rebuild: its replicas may be in other data centers
+			// it never blocks a rebuild: its replicas may be in other data centers
+			if schema.IsReplicatedSystem(keyspace) {
 				if source = cmp.Or(source, m.source(t, r.Replicas.Natural, "")); source == 0 {
 					unfetched++
 					continue
@@ -186,11 +188,12 @@ func (v *rebuild) system(p Session) bool {
 	if t := v.m.o.View.Schema().TableByStorage(p.Table); p.Table != schema.PaxosTable && t != nil {
 		keyspaces = []string{t.Keyspace}
 	}
-	return len(keyspaces) > 0 && !slices.ContainsFunc(keyspaces, func(name string) bool { return !schema.IsReplicatedSystem(name) })
+	return len(keyspaces) > 0 && !slices.ContainsFunc(keyspaces,
+		func(name string) bool { return !schema.IsReplicatedSystem(name) })
 }
 
-// sessionEnded is the event of a session's end. Without a name its record is removed, so that another Rebuild streams the range
-// again.
+// sessionEnded is the event of a session's end. Without a name its record is removed, so that another Rebuild streams
+// the range again.
 func (v *rebuild) sessionEnded(p Session, err error) {
 	if err == nil && v.o.Name == "" {
 		err = v.m.o.Streams.Forget(p.ID)

@@ -14,7 +14,8 @@ import (
 func newRebuildWorld(t *testing.T) (w *moveWorld, keys []string) {
 	w = newMoveWorld(t, ring.Operation{Phase: ring.Streaming}, 0)
 	for _, change := range []schema.Change{
-		&schema.CreateKeyspace{Keyspace: "r", Replication: ring.Replication{Class: ring.Simple, Factor: 2}, DurableWrites: true},
+		&schema.CreateKeyspace{Keyspace: "r", Replication: ring.Replication{Class: ring.Simple, Factor: 2},
+			DurableWrites: true},
 		&schema.CreateTable{Keyspace: "r", Table: "t", ID: schema.UUID{2}, Options: schema.DefaultOptions(),
 			Columns: []schema.ColumnSpec{{Name: "k", Kind: schema.PartitionKey, Type: types.Native(types.Text)}}},
 	} {
@@ -41,13 +42,15 @@ func newRebuildWorld(t *testing.T) (w *moveWorld, keys []string) {
 // reopen starts the next process of node 1: running sessions are lost, and the disk persists.
 func (w *moveWorld) reopen() {
 	n := w.nodes[1]
-	n.streams = NewStreams(StreamOptions{View: n.view, Local: n.local, Engine: n.engine, Transport: n, Clock: w, Run: here, Changed: ignoreChanges,
+	n.streams = NewStreams(StreamOptions{View: n.view, Local: n.local, Engine: n.engine, Transport: n, Clock: w,
+		Run: here, Changed: ignoreChanges,
 		Limits: Limits{BlockBytes: 1000, FileBytes: 4000}})
-	w.moves = NewMovements(MovementOptions{View: n.view, Log: w, Streams: n.streams, Local: n.local, Hashes: n.hashes, Clock: w, Run: here})
+	w.moves = NewMovements(MovementOptions{View: n.view, Log: w, Streams: n.streams, Local: n.local, Hashes: n.hashes,
+		Clock: w, Run: here})
 }
 
-// TestARebuildContinuesWithTheRangesThatAreNotDone cancels a rebuild, or kills its process, after some of its ranges. The next
-// rebuild of the same name does not stream them again; one without a name does.
+// TestARebuildContinuesWithTheRangesThatAreNotDone cancels a rebuild, or kills its process, after some of its ranges.
+// The next rebuild of the same name does not stream them again; one without a name does.
 func TestARebuildContinuesWithTheRangesThatAreNotDone(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		w, keys := newRebuildWorld(t)
@@ -103,8 +106,8 @@ func TestARebuildThatFailsKeepsWhatItReceived(t *testing.T) {
 	}
 }
 
-// TestARebuildStreamsTheStatesOfEachKeyspace rebuilds two keyspaces with the same ranges, and one of them. Two concurrent sessions
-// with the same id would fail.
+// TestARebuildStreamsTheStatesOfEachKeyspace rebuilds two keyspaces with the same ranges, and one of them. Two
+// concurrent sessions with the same id would fail.
 func TestARebuildStreamsTheStatesOfEachKeyspace(t *testing.T) {
 	w, _ := newRebuildWorld(t)
 	w.catalog = withKeyspace(t, w.catalog, "s", 3, ring.Replication{Class: ring.Simple, Factor: 2})
@@ -125,7 +128,8 @@ func TestARebuildStreamsTheStatesOfEachKeyspace(t *testing.T) {
 				states[name] = true
 			}
 		}
-		if r, s := w.catalog.Table("r", "t").StorageID, w.catalog.Table("s", "s").StorageID; tables[r] != (keyspace == "") || !tables[s] {
+		if r, s := w.catalog.Table("r", "t").StorageID,
+			w.catalog.Table("s", "s").StorageID; tables[r] != (keyspace == "") || !tables[s] {
 			t.Errorf("rebuild of %q streams table r.t: %v, s.s: %v", keyspace, tables[r], tables[s])
 		}
 		if states["r"] != (keyspace == "") || !states["s"] {

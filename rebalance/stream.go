@@ -23,15 +23,15 @@ type Session struct {
 	// ID names the session. A session of the same ID, epoch, source and range continues after a crash at its stored
 	// position.
 	ID string
-	// Epoch is the topology that the source must have applied before it reads: from then on, coordinators send all writes of
-	// the range to this node, too.
+	// Epoch is the topology that the source must have applied before it reads: from then on, coordinators send all
+	// writes of the range to this node, too.
 	Epoch  uint64
 	Table  schema.StorageID
 	Range  ring.Range // may wrap
 	Source ring.NodeID
-	// Keyspaces are those whose states are streamed, if Table is system.paxos: the keyspaces of which this node gains the
-	// range. It must not receive the state of another keyspace's table. Such a state may list a change as decided that this
-	// node's rows lack, which would count as a replica that has the change.
+	// Keyspaces are those whose states are streamed, if Table is system.paxos: the keyspaces of which this node gains
+	// the range. It must not receive the state of another keyspace's table. Such a state may list a change as decided
+	// that this node's rows lack, which would count as a replica that has the change.
 	Keyspaces []string
 	// Restore reports that this node is a replica of the range already, and restores its data.
 	Restore bool
@@ -39,7 +39,8 @@ type Session struct {
 
 // StreamEngine is the part of storage that Streams needs.
 type StreamEngine interface {
-	Export(dst []byte, table schema.StorageID, tokens ring.Range, of func(clustering []byte) bool, after []byte, bytesMax int,
+	Export(dst []byte, table schema.StorageID, tokens ring.Range, of func(clustering []byte) bool, after []byte,
+		bytesMax int,
 	) (block, next []byte, err error)
 	NewIngestion(table schema.StorageID, tokens ring.Range) *storage.Ingestion
 	SizeOf(table schema.StorageID, tokens ring.Range) (int64, error)
@@ -65,16 +66,16 @@ type StreamOptions struct {
 	Changed func(table schema.StorageID)
 }
 
-// Streams transfers ranges of tables from other nodes to this one, and answers the requests of other nodes. It is safe for
-// concurrent use.
+// Streams transfers ranges of tables from other nodes to this one, and answers the requests of other nodes. It is safe
+// for concurrent use.
 //
 //	session ── VerbStream(after) ──▶ source: scan from after, up to one block
 //	        ◀─ block, next ─────────
 //	        add to an sstable; every FileBytes: ingest it, store next under the session's ID
 //
-// The source keeps no state between two blocks. A lost block is requested again; a crash of the source changes nothing, and
-// after a crash of this node the session continues where its last sstable ended. Blocks may be stored twice: entries are
-// merge operands.
+// The source keeps no state between two blocks. A lost block is requested again; a crash of the source changes nothing,
+// and after a crash of this node the session continues where its last sstable ended. Blocks may be stored twice:
+// entries are merge operands.
 type Streams struct {
 	o  StreamOptions
 	mu struct {
@@ -83,8 +84,8 @@ type Streams struct {
 		sessions map[string]*session
 		waiting  []*session
 		active   int
-		// free is the time (monotonic) at which the outbound budget allows the next block; held counts the blocks that wait
-		// for it.
+		// free is the time (monotonic) at which the outbound budget allows the next block; held counts the blocks that
+		// wait for it.
 		free time.Duration
 		held int
 		sent int64
@@ -98,7 +99,8 @@ func NewStreams(o StreamOptions) *Streams {
 	s := &Streams{o: o}
 	s.mu.sessions, s.mu.out = map[string]*session{}, map[Sending]*sending{}
 	o.Local.Truncations().Load(o.Engine, o.Clock, o.Limits.TruncationWait)
-	o.Transport.Handle(messaging.Service{Verb: messaging.VerbStream, Name: "stream", Handler: s.serve}) // reads in o.Run
+	// reads in o.Run
+	o.Transport.Handle(messaging.Service{Verb: messaging.VerbStream, Name: "stream", Handler: s.serve})
 	return s
 }
 
@@ -126,7 +128,8 @@ func (e *SessionError) Error() string {
 // Unwrap returns the cause.
 func (e *SessionError) Unwrap() error { return e.Err }
 
-// session is the state of a Session. Streams.mu guards it, except file and positions, which belong to the one event under way.
+// session is the state of a Session. Streams.mu guards it, except file and positions, which belong to the one event
+// under way.
 type session struct {
 	Session
 	streams  *Streams
@@ -161,10 +164,10 @@ const (
 	SessionEnded    SessionState = "ended"
 )
 
-// Start starts a session, or continues one of an earlier process. It calls progress, which may be nil, with the total bytes
-// received so far, and done once: with nil when the whole range is on disk, or when the table was dropped. A session that
-// completed before is done at once, until Forget. A stored session of the same ID with another epoch, source or range is
-// ignored.
+// Start starts a session, or continues one of an earlier process. It calls progress, which may be nil, with the total
+// bytes received so far, and done once: with nil when the whole range is on disk, or when the table was dropped. A
+// session that completed before is done at once, until Forget. A stored session of the same ID with another epoch,
+// source or range is ignored.
 func (s *Streams) Start(p Session, progress func(bytes int64), done func(error)) {
 	if progress == nil {
 		progress = func(int64) {}
@@ -311,8 +314,8 @@ func (q *session) load() {
 	q.fetch()
 }
 
-// store records, after an sstable was ingested, that the range up to q.after is stored. It needs no sync: after a crash, lost
-// positions only repeat work.
+// store records, after an sstable was ingested, that the range up to q.after is stored. It needs no sync: after a
+// crash, lost positions only repeat work.
 func (q *session) store(ended bool) error {
 	var flag byte
 	if ended {
@@ -346,12 +349,14 @@ func (q *session) fetch() {
 	named, count := o.Local.Truncations().Required(q.Table)
 	q.count = count
 	request := appendStreamRequest(nil, &streamRequest{
-		first: !q.begun, epoch: q.Epoch, table: q.Table, tokens: q.Range, bytesMax: o.Limits.BlockBytes, truncations: named,
-		keyspaces: q.Keyspaces, after: q.after,
+		first: !q.begun, epoch: q.Epoch, table: q.Table, tokens: q.Range, bytesMax: o.Limits.BlockBytes,
+		truncations: named,
+		keyspaces:   q.Keyspaces, after: q.after,
 	})
 	o.Transport.Request(q.Source, messaging.VerbStream, request, o.Limits.Timeout, func(payload []byte, err error) {
 		if err != nil {
-			o.Run(func() { q.failed(err) }) // the end of a session writes to disk, and this may be the goroutine of a peer's stream
+			// the end of a session writes to disk, and this may be the goroutine of a peer's stream
+			o.Run(func() { q.failed(err) })
 			return
 		}
 		payload = slices.Clone(payload)
@@ -459,8 +464,8 @@ func (q *session) abort() {
 	q.after = q.kept
 }
 
-// failed retries after a pause, or ends the session when a retry cannot succeed. A source that left the ring does not return: the
-// session ends at once, and its range is streamed from another node.
+// failed retries after a pause, or ends the session when a retry cannot succeed. A source that left the ring does not
+// return: the session ends at once, and its range is streamed from another node.
 func (q *session) failed(err error) {
 	s := q.streams
 	left := s.o.View.Topology().Node(q.Source) == nil
@@ -494,8 +499,8 @@ func (q *session) failed(err error) {
 	s.mu.Unlock()
 }
 
-// end ends the session, once. The event under way discards the file of a cancelled session; otherwise the next start of the
-// node does.
+// end ends the session, once. The event under way discards the file of a cancelled session; otherwise the next start of
+// the node does.
 func (q *session) end(err error) {
 	s := q.streams
 	s.mu.Lock()

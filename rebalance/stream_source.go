@@ -50,7 +50,8 @@ type Sending struct {
 	Range ring.Range
 }
 
-// Sent is how much of a range has been sent. Total is what the range was estimated to have on disk when the stream began.
+// Sent is how much of a range has been sent. Total is what the range was estimated to have on disk when the stream
+// began.
 type Sent struct{ Bytes, Total int64 }
 
 // sending is the state of a range that is being sent. until is when it is not shown any more (monotonic).
@@ -97,8 +98,8 @@ func (s *Streams) Sent() map[Sending]Sent {
 	return out
 }
 
-// export reads the reply to a request of a node. Before the first block, it waits for all mutations that were admitted at an earlier
-// topology: since the required one, coordinators send writes to the receiver, too.
+// export reads the reply to a request of a node. Before the first block, it waits for all mutations that were admitted
+// at an earlier topology: since the required one, coordinators send writes to the receiver, too.
 func (s *Streams) export(to ring.NodeID, r *streamRequest) (reply []byte, err error) {
 	if s.o.View.Topology().Epoch() < r.epoch {
 		return []byte{0}, nil

@@ -8,8 +8,8 @@ import (
 	"cqld/ring"
 )
 
-// TestSentShowsRangesUnderWay sends two ranges: one ends with its only block, the other one's peer does not request its second
-// block.
+// TestSentShowsRangesUnderWay sends two ranges: one ends with its only block, the other one's peer does not request its
+// second block.
 func TestSentShowsRangesUnderWay(t *testing.T) {
 	clock := &testclock.Clock{}
 	s := &Streams{o: StreamOptions{Clock: clock}}

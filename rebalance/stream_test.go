@@ -22,8 +22,8 @@ import (
 	"cqld/storage"
 )
 
-// TestStreamScenarios executes the scenarios in testdata/stream: node 1 streams from node 2. A command's output contains all
-// events. Messages are delivered only by commands, and timers fire only in tick:
+// TestStreamScenarios executes the scenarios in testdata/stream: node 1 streams from node 2. A command's output
+// contains all events. Messages are delivered only by commands, and timers fire only in tick:
 //
 //	start rows=100 [block=1000] [file=4000] [rate=…] [timeout=10s]
 //	pull session=s [epoch=5]      cancel session=s      forget session=s
@@ -84,7 +84,8 @@ func (n *worldNode) Run(_ int, f func()) error {
 	return nil
 }
 
-func (n *worldNode) Request(to ring.NodeID, v messaging.Verb, payload []byte, timeout time.Duration, reply messaging.Reply) {
+func (n *worldNode) Request(to ring.NodeID, v messaging.Verb, payload []byte, timeout time.Duration,
+	reply messaging.Reply) {
 	w, life := n.w, n.life
 	answered := false
 	answer := func(payload []byte, err error) {
@@ -127,7 +128,8 @@ func (n *worldNode) boot() {
 		n.w.t.Fatal(err)
 	}
 	n.local = replica.NewLocal(n.engine, n.view, nil)
-	n.streams = NewStreams(StreamOptions{View: n.view, Local: n.local, Engine: n.engine, Transport: n, Clock: &n.w.clock, Changed: ignoreChanges,
+	n.streams = NewStreams(StreamOptions{View: n.view, Local: n.local, Engine: n.engine, Transport: n,
+		Clock: &n.w.clock, Changed: ignoreChanges,
 		Run: func(f func()) { f() }, Limits: n.w.limits})
 }
 
@@ -146,12 +148,14 @@ func (w *streamWorld) run(d *datadriven.TestData) {
 	case "write":
 		n := w.nodes[ring.NodeID(integer(d, "node", 0))]
 		var err error
-		w.check(n.engine.Apply([]*row.Mutation{w.mutation(d.CmdArgs[1].Key, d.CmdArgs[2].Key, 2)}, true, func(e error) { err = e }))
+		w.check(n.engine.Apply([]*row.Mutation{w.mutation(d.CmdArgs[1].Key, d.CmdArgs[2].Key, 2)}, true,
+			func(e error) { err = e }))
 		w.check(err)
 	case "epoch":
 		w.topology(w.nodes[ring.NodeID(integer(d, "node", 0))], d.CmdArgs[1].Key)
 	case "leaves":
-		w.nodes[1].view.topology = ring.NewTopology(uint64(integer(d, "epoch", 6)), []*ring.Node{{ID: 1, Datacenter: "dc1"}})
+		w.nodes[1].view.topology = ring.NewTopology(uint64(integer(d, "epoch", 6)),
+			[]*ring.Node{{ID: 1, Datacenter: "dc1"}})
 	case "crash":
 		w.crash(ring.NodeID(integer(d, "node", 0)))
 	case "tick":
@@ -217,7 +221,8 @@ func (w *streamWorld) start(d *datadriven.TestData) {
 		n.boot()
 	}
 	for i := range integer(d, "rows", 0) {
-		w.check(w.nodes[2].engine.Apply([]*row.Mutation{w.mutation(fmt.Sprint("key", i%10), fmt.Sprintf("row%04d", i), 1)}, true, w.check))
+		w.check(w.nodes[2].engine.Apply([]*row.Mutation{w.mutation(fmt.Sprint("key", i%10), fmt.Sprintf("row%04d", i),
+			1)}, true, w.check))
 	}
 }
 
@@ -241,7 +246,8 @@ func (w *streamWorld) mutation(key, clustering string, timestamp int64) *row.Mut
 func (w *streamWorld) pull(d *datadriven.TestData) {
 	session := argument(d, "session", "")
 	w.nodes[1].streams.Start(Session{
-		ID: session, Epoch: uint64(integer(d, "epoch", 5)), Table: w.table.StorageID, Range: ring.FullRange(), Source: 2,
+		ID: session, Epoch: uint64(integer(d, "epoch", 5)), Table: w.table.StorageID, Range: ring.FullRange(),
+		Source: 2,
 	}, func(bytes int64) {
 		fmt.Fprintf(&w.log, "%s: %d bytes\n", session, bytes)
 	}, func(err error) {

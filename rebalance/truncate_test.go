@@ -16,9 +16,9 @@ import (
 	"cqld/simulation/testcluster"
 )
 
-// TestStreamsOfTruncatedTables streams a table while both nodes truncate it several times, in any order and at any time; messages
-// are lost, and the receiver crashes. At the end, the receiver has no row that was written before a truncation began, and every row
-// that was written after the last one.
+// TestStreamsOfTruncatedTables streams a table while both nodes truncate it several times, in any order and at any
+// time; messages are lost, and the receiver crashes. At the end, the receiver has no row that was written before a
+// truncation began, and every row that was written after the last one.
 func TestStreamsOfTruncatedTables(t *testing.T) {
 	for seed := range uint64(500) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
@@ -37,7 +37,8 @@ func TestStreamsOfTruncatedTables(t *testing.T) {
 		ended, sessions := false, 0
 		pull := func() {
 			sessions++
-			w.nodes[1].streams.Start(Session{ID: "a", Epoch: 5, Table: w.table.StorageID, Range: ring.FullRange(), Source: 2}, nil,
+			w.nodes[1].streams.Start(Session{ID: "a", Epoch: 5, Table: w.table.StorageID, Range: ring.FullRange(),
+				Source: 2}, nil,
 				func(err error) { ended = ended || err == nil })
 		}
 		pull()
@@ -86,7 +87,8 @@ func TestStreamsOfTruncatedTables(t *testing.T) {
 // truncatedWorld returns two nodes with a table; a block is a few rows.
 func truncatedWorld(t *testing.T, rnd *rand.Rand) *streamWorld {
 	w := &streamWorld{t: t, nodes: map[ring.NodeID]*worldNode{}}
-	w.limits = Limits{BlockBytes: 100 + rnd.IntN(600), FileBytes: int64(100 + rnd.IntN(2000)), Timeout: time.Second, RetryFor: time.Hour,
+	w.limits = Limits{BlockBytes: 100 + rnd.IntN(600), FileBytes: int64(100 + rnd.IntN(2000)), Timeout: time.Second,
+		RetryFor:       time.Hour,
 		TruncationWait: 20 * time.Second}
 	catalog, table := testCatalog(t)
 	w.table = table

@@ -16,9 +16,8 @@ import (
 //	           k uvarint, k × (uvarint length, keyspace), after
 //	reply   := 0 | 1, crc32c 4, total uvarint, last 1, next uvarint length, bytes, block
 //
-// The request lists n truncations that the source must have applied, and, for system.paxos, the k keyspaces of which it requests
-// the states. A reply of 0 means "not yet". The checksum covers all
-// bytes after it.
+// The request lists n truncations that the source must have applied, and, for system.paxos, the k keyspaces of which it
+// requests the states. A reply of 0 means "not yet". The checksum covers all bytes after it.
 type streamRequest struct {
 	first    bool
 	epoch    uint64
@@ -63,7 +62,8 @@ func decodeStreamRequest(payload []byte) (r streamRequest, err error) {
 	r.bytesMax = int(min(c.Uvarint(), streamBlockMax))
 	const truncationBytes = 4 + 8
 	for range c.Count(truncationBytes) {
-		r.truncations = append(r.truncations, coordinator.Truncation{Table: schema.StorageID(c.Uint32()), ID: c.Uint64()})
+		r.truncations = append(r.truncations, coordinator.Truncation{Table: schema.StorageID(c.Uint32()),
+			ID: c.Uint64()})
 	}
 	for range c.Count(1) {
 		r.keyspaces = append(r.keyspaces, string(c.Take(c.Count(1))))

@@ -8,8 +8,10 @@ import (
 )
 
 func TestStreamRequestsAreEncoded(t *testing.T) {
-	pull := streamRequest{first: true, epoch: 3, table: 8, tokens: ring.Range{Start: 3, End: -3}, bytesMax: 1000, after: []byte{}}
-	if got, err := decodeStreamRequest(appendStreamRequest(nil, &pull)); err != nil || got.epoch != 3 || got.tokens != pull.tokens || !got.first {
+	pull := streamRequest{first: true, epoch: 3, table: 8, tokens: ring.Range{Start: 3, End: -3}, bytesMax: 1000,
+		after: []byte{}}
+	if got, err := decodeStreamRequest(appendStreamRequest(nil, &pull)); err != nil || got.epoch != 3 ||
+		got.tokens != pull.tokens || !got.first {
 		t.Errorf("%+v, %v", got, err)
 	}
 	pull.bytesMax = 1 << 40

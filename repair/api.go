@@ -9,7 +9,8 @@ import (
 	"cqld/schema"
 )
 
-// LeafHash is the hash of one replica's data of a part of a range. It is a sum over rows, so that it can be computed in steps.
+// LeafHash is the hash of one replica's data of a part of a range. It is a sum over rows, so that it can be computed in
+// steps.
 type LeafHash struct {
 	Sum  [2]uint64
 	Rows uint64
@@ -31,8 +32,8 @@ type HashRequest struct {
 	Leaves  int
 	Now     int64  // seconds; the same for all replicas
 	After   []byte // HashStep.Next of the previous step; nil in the first
-	// Since is an epoch that the replica must have applied; until then it refuses. Before the first step, it waits until all
-	// mutations that it admitted at earlier epochs are in storage. Zero means any epoch.
+	// Since is an epoch that the replica must have applied; until then it refuses. Before the first step, it waits
+	// until all mutations that it admitted at earlier epochs are in storage. Zero means any epoch.
 	Since uint64
 }
 
@@ -45,8 +46,9 @@ type HashStep struct {
 	Size    int64  // estimate of the whole range on disk
 }
 
-// Notice reports to a replica that all replicas of a range have every write that any of them received before Until (seconds).
-// Session identifies the repair; it does not restore data that a replica lost after its first step of the session.
+// Notice reports to a replica that all replicas of a range have every write that any of them received before Until
+// (seconds). Session identifies the repair; it does not restore data that a replica lost after its first step of the
+// session.
 type Notice struct {
 	Session uint64
 	Table   schema.StorageID
@@ -54,14 +56,15 @@ type Notice struct {
 	Until   int64
 }
 
-// Peers sends requests to replicas, this node included. done is called once, possibly before the method returns. The callee may
-// keep the step and its slices. Service implements it.
+// Peers sends requests to replicas, this node included. done is called once, possibly before the method returns. The
+// callee may keep the step and its slices. Service implements it.
 type Peers interface {
 	Hash(node ring.NodeID, req *HashRequest, timeout time.Duration, done func(HashStep, error))
 	Repaired(node ring.NodeID, notice *Notice, timeout time.Duration, done func(error))
 }
 
-// PaxosStates lists and removes the Paxos state of replicas, this node's own included. done is called once, possibly at once.
+// PaxosStates lists and removes the Paxos state of replicas, this node's own included. done is called once, possibly at
+// once.
 type PaxosStates interface {
 	// Conditional reports whether this node had Paxos state of the table at its last scan.
 	Conditional(table schema.StorageID, done func(bool, error))
@@ -70,8 +73,8 @@ type PaxosStates interface {
 
 // Proposer executes rounds of Paxos in which every replica votes. Package paxos implements it.
 type Proposer interface {
-	// SettleProposals executes a round of a partition: afterwards, each proposal that any replica had accepted before is
-	// decided and on all replicas, or void. All replicas must be alive.
+	// SettleProposals executes a round of a partition: afterwards, each proposal that any replica had accepted before
+	// is decided and on all replicas, or void. All replicas must be alive.
 	SettleProposals(table schema.StorageID, key row.PartitionKey, timeout time.Duration, done func(error))
 }
 

@@ -20,8 +20,8 @@ type AutoOptions struct {
 	Repairer *Repairer
 	Store    LocalStore
 	Rand     env.Rand // spreads the repairs of different nodes; nil does not
-	// Interval is how often a table is repaired; half its gc_grace_seconds when that is less, because its tombstones cannot be
-	// purged before a repair.
+	// Interval is how often a table is repaired; half its gc_grace_seconds when that is less, because its tombstones
+	// cannot be purged before a repair.
 	Interval time.Duration
 	// Delay is the pause before the first repair after the start, or after a change of the ring.
 	Delay time.Duration
@@ -41,9 +41,9 @@ func (o AutoOptions) withDefaults() AutoOptions {
 	return o
 }
 
-// Auto repairs in the background. It repairs dirty ranges, for which this node lost hints, as soon as all their replicas are
-// alive. And it repairs, table by table, the ranges of which this node is the first replica, when Interval has passed or the
-// ring has changed since the last repair. It is safe for concurrent use.
+// Auto repairs in the background. It repairs dirty ranges, for which this node lost hints, as soon as all their
+// replicas are alive. And it repairs, table by table, the ranges of which this node is the first replica, when Interval
+// has passed or the ring has changed since the last repair. It is safe for concurrent use.
 type Auto struct {
 	o      AutoOptions
 	r      *Repairer
@@ -88,7 +88,8 @@ const autoPrefix = "autorepair/"
 
 // NewAuto reads the progress that an earlier process stored. Repairs begin with Start.
 func NewAuto(o AutoOptions) *Auto {
-	a := &Auto{o: o.withDefaults(), r: o.Repairer, tables: map[schema.StorageID]*autoTable{}, events: serial{run: o.Repairer.run}}
+	a := &Auto{o: o.withDefaults(), r: o.Repairer, tables: map[schema.StorageID]*autoTable{},
+		events: serial{run: o.Repairer.run}}
 	// Tables whose progress cannot be read are repaired again.
 	_ = o.Store.ScanLocal([]byte(autoPrefix), func(key, value []byte) error {
 		k, c := wire.NewCursor(key[len(autoPrefix):]), wire.NewCursor(value)

@@ -15,8 +15,8 @@ import (
 	"cqld/schema"
 )
 
-// A chunk is 1/256 of the ring. A chunk of a table is dirty when this node lost a hint for a partition in it, so that a replica
-// may lack a write. The dirty chunks of a table are stored as bits:
+// A chunk is 1/256 of the ring. A chunk of a table is dirty when this node lost a hint for a partition in it, so that a
+// replica may lack a write. The dirty chunks of a table are stored as bits:
 //
 //	dirty/ table 4 → 32 bytes
 const dirtyPrefix = "dirty/"
@@ -75,8 +75,8 @@ func (d *dirty) unblock() {
 	}
 }
 
-// Dirty records that a hint for a partition was lost. Its range is repaired as soon as all replicas are alive. Dirty is cheap
-// if the range is dirty already, and does not block.
+// Dirty records that a hint for a partition was lost. Its range is repaired as soon as all replicas are alive. Dirty is
+// cheap if the range is dirty already, and does not block.
 func (a *Auto) Dirty(table schema.StorageID, t ring.Token) {
 	chunk := int((uint64(t) ^ 1<<63 - 1) >> 56)
 	first, look := a.dirty.mark(table, chunk)
@@ -93,7 +93,8 @@ func (a *Auto) Dirty(table schema.StorageID, t ring.Token) {
 	}
 }
 
-// mark records a lost hint. It reports whether the chunk was not dirty before, and whether a call of look must be scheduled.
+// mark records a lost hint. It reports whether the chunk was not dirty before, and whether a call of look must be
+// scheduled.
 func (d *dirty) mark(table schema.StorageID, chunk int) (first, look bool) {
 	d.Lock()
 	defer d.Unlock()
@@ -166,8 +167,8 @@ func (a *Auto) startDirty() {
 	}
 }
 
-// takeDirty returns the first dirty range of a table that can be repaired now, as chunks [from, to); it is empty when there is
-// none. waits describes, once, the nodes for which other ranges wait.
+// takeDirty returns the first dirty range of a table that can be repaired now, as chunks [from, to); it is empty when
+// there is none. waits describes, once, the nodes for which other ranges wait.
 func (a *Auto) takeDirty(id schema.StorageID, now time.Duration) (from, to int, waits string) {
 	table := a.r.view.Schema().TableByStorage(id)
 	a.dirty.Lock()
@@ -201,14 +202,16 @@ func (a *Auto) takeDirty(id schema.StorageID, now time.Duration) (from, to int, 
 	}
 	if len(dead) > 0 && !t.notified {
 		t.notified = true
-		waits = fmt.Sprintf("hints for table %s were lost; it is repaired when %s is back", a.r.nameOf(id), a.r.addresses(dead))
+		waits = fmt.Sprintf("hints for table %s were lost; it is repaired when %s is back", a.r.nameOf(id),
+			a.r.addresses(dead))
 	}
 	return from, to, waits
 }
 
 // chunkRange returns the tokens of chunks [from, to).
 func chunkRange(from, to int) ring.Range {
-	return ring.Range{Start: ring.MinToken + ring.Token(uint64(from)<<56), End: ring.MinToken + ring.Token(uint64(to)<<56)}
+	return ring.Range{Start: ring.MinToken + ring.Token(uint64(from)<<56), End: ring.MinToken +
+		ring.Token(uint64(to)<<56)}
 }
 
 // absent returns the replicas of a range that are down, and whether its replicas are changing.
@@ -228,12 +231,13 @@ func (a *Auto) absent(p *ring.Placement, tokens ring.Range) (down []ring.NodeID,
 
 // repairDirty repairs a dirty range.
 func (a *Auto) repairDirty(id schema.StorageID, from, to int) {
-	a.urgent = a.r.Start(Job{Table: id, Range: chunkRange(from, to), PaxosOnly: true, Urgent: true}, nil, func(report Report, err error) {
-		a.events.do(func() {
-			a.urgent = nil
-			a.dirtyRepaired(id, from, to, report, err)
+	a.urgent = a.r.Start(Job{Table: id, Range: chunkRange(from, to), PaxosOnly: true, Urgent: true}, nil,
+		func(report Report, err error) {
+			a.events.do(func() {
+				a.urgent = nil
+				a.dirtyRepaired(id, from, to, report, err)
+			})
 		})
-	})
 }
 
 // dirtyRepaired is the event of the end of a dirty range's repair. Chunks with hints lost meanwhile stay dirty.
@@ -265,7 +269,8 @@ func (a *Auto) dirtyRepaired(id schema.StorageID, from, to int, report Report, e
 		return
 	}
 	if err != nil || report.Rows > 0 {
-		a.o.Note(fmt.Sprintf("repair of table %s, %v, for which hints were lost: %d rows sent", a.r.nameOf(id), report.Job.Range, report.Rows), err)
+		a.o.Note(fmt.Sprintf("repair of table %s, %v, for which hints were lost: %d rows sent", a.r.nameOf(id),
+			report.Job.Range, report.Rows), err)
 	}
 	a.r.clock.After(0, func() { a.events.do(a.startDue) }) // for other tables
 	if pause > 0 {

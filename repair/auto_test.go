@@ -19,8 +19,9 @@ import (
 func (w *world) auto(i int) *repair.Auto {
 	n := w.nodes[i]
 	a := repair.NewAuto(repair.AutoOptions{
-		Repairer: n.repairer(repair.Limits{}), Store: n.engine, Interval: time.Hour, Delay: time.Second, RetryAfter: 10 * time.Second,
-		Note: func(message string, err error) { w.printf("note: %s, %v", message, err) },
+		Repairer: n.repairer(repair.Limits{}), Store: n.engine, Interval: time.Hour, Delay: time.Second,
+		RetryAfter: 10 * time.Second,
+		Note:       func(message string, err error) { w.printf("note: %s, %v", message, err) },
 	})
 	n.hints.OnLost(a.Dirty)
 	return a
@@ -75,8 +76,8 @@ func TestAutoRepairCoversPrimaryRanges(t *testing.T) {
 	}
 }
 
-// TestLostHintsAreRepaired stores only a few bytes of hints for a node that is down: the lost writes are repaired when it is back,
-// by the node that lost the hints, whichever node is the first replica.
+// TestLostHintsAreRepaired stores only a few bytes of hints for a node that is down: the lost writes are repaired when
+// it is back, by the node that lost the hints, whichever node is the first replica.
 func TestLostHintsAreRepaired(t *testing.T) {
 	w := newWorld(t, 3, 3, "BLOCKING", 0, hints.Limits{BytesPerNode: 10})
 	a := w.auto(0)
@@ -117,9 +118,9 @@ func TestLostHintsAreRepaired(t *testing.T) {
 	}
 }
 
-// TestLostHintsDoNotWaitForTheSchedule restarts a node while everything that delays scheduled repairs applies: the other node has
-// just started, the ring has just changed, and a scheduled repair of a large table is running. The lost writes are repaired at
-// once, and without a read.
+// TestLostHintsDoNotWaitForTheSchedule restarts a node while everything that delays scheduled repairs applies: the
+// other node has just started, the ring has just changed, and a scheduled repair of a large table is running. The lost
+// writes are repaired at once, and without a read.
 func TestLostHintsDoNotWaitForTheSchedule(t *testing.T) {
 	for seed := range uint64(30) {
 		rnd := rand.New(rand.NewPCG(seed, 2))
@@ -127,7 +128,8 @@ func TestLostHintsDoNotWaitForTheSchedule(t *testing.T) {
 		var autos []*repair.Auto
 		for i, n := range w.nodes {
 			a := repair.NewAuto(repair.AutoOptions{
-				Repairer: n.repairer(repair.Limits{BytesPerSecond: 100, LeafBytes: 500, RetryPause: 10 * time.Millisecond}), Store: n.engine,
+				Repairer: n.repairer(repair.Limits{BytesPerSecond: 100, LeafBytes: 500,
+					RetryPause: 10 * time.Millisecond}), Store: n.engine,
 				Interval: time.Hour, Delay: time.Hour, RetryAfter: 10 * time.Minute,
 			})
 			n.hints.OnLost(a.Dirty)

@@ -103,9 +103,11 @@ func newWorld(t testing.TB, nodes, rf int, readRepair string, step int64, limits
 }
 
 func (w *world) start(id ring.NodeID, topology *ring.Topology, step int64, limits hints.Limits) *node {
-	n := &node{w: w, id: id, topology: topology, services: map[messaging.Verb]messaging.Service{}, down: map[ring.NodeID]bool{}}
+	n := &node{w: w, id: id, topology: topology, services: map[messaging.Verb]messaging.Service{},
+		down: map[ring.NodeID]bool{}}
 	var err error
-	if n.engine, err = storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: w.clock, Inline: true, Sync: storage.SyncNone}); err != nil {
+	if n.engine, err = storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: w.clock, Inline: true,
+		Sync: storage.SyncNone}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() {
@@ -116,25 +118,32 @@ func (w *world) start(id ring.NodeID, topology *ring.Topology, step int64, limit
 	if n.repaired, err = repair.OpenHistory(n.engine); err != nil {
 		w.t.Fatal(err)
 	}
-	local := replica.NewLocal(n.engine, n, func(t coordinator.Truncation, done func(error)) { n.coord.FollowTruncation(t, done) })
+	local := replica.NewLocal(n.engine, n, func(t coordinator.Truncation,
+		done func(error)) {
+		n.coord.FollowTruncation(t, done)
+	})
 	replica.Serve(n, local)
 	replicas := replica.NewDirectory(local, n, n)
 	n.hints = hints.New(hints.Options{View: n, Replicas: replicas, Clock: w.clock, Store: n.engine, Limits: limits})
 	stamps := env.NewHLC(w.clock, time.Minute)
-	n.coord = coordinator.New(coordinator.Options{View: n, Replicas: replicas, Clock: w.clock, LocalDatacenter: "dc1", Hints: n.hints,
+	n.coord = coordinator.New(coordinator.Options{View: n, Replicas: replicas, Clock: w.clock, LocalDatacenter: "dc1",
+		Hints: n.hints,
 		Store: n.engine, Stamps: stamps})
 	n.hints.Start(n.coord, nil)
 	acceptor := paxos.NewAcceptor(local, n, paxos.Unsafe{})
 	n.acceptor = acceptor
 	paxos.Serve(n, acceptor)
-	n.purge = paxos.NewPurge(paxos.PurgeOptions{Acceptor: acceptor, Engine: n.engine, Transport: n, Clock: w.clock, Run: func(f func()) { f() },
+	n.purge = paxos.NewPurge(paxos.PurgeOptions{Acceptor: acceptor, Engine: n.engine, Transport: n, Clock: w.clock,
+		Run:       func(f func()) { f() },
 		Streaming: func(schema.StorageID) bool { return false }})
-	n.proposer = paxos.NewProposer(paxos.Options{View: n, Acceptors: paxos.NewDirectory(acceptor, n, n), Coordinator: n.coord, Clock: w.clock,
+	n.proposer = paxos.NewProposer(paxos.Options{View: n, Acceptors: paxos.NewDirectory(acceptor, n, n),
+		Coordinator: n.coord, Clock: w.clock,
 		Stamps: stamps, LocalDatacenter: "dc1"})
 	n.local = local
 	run := func(f func()) { f() }
-	n.peers = repair.NewService(repair.ServiceOptions{View: n, Local: local, Engine: n.engine, Transport: n, Clock: w.clock,
-		Run: run, History: n.repaired, StepBytes: step})
+	n.peers = repair.NewService(repair.ServiceOptions{View: n, Local: local, Engine: n.engine, Transport: n,
+		Clock: w.clock,
+		Run:   run, History: n.repaired, StepBytes: step})
 	return n
 }
 
@@ -142,15 +151,18 @@ func testSchema(t testing.TB, rf int, readRepair string) (*schema.Schema, *schem
 	options := schema.DefaultOptions()
 	options.SpeculativeRetry, options.ReadRepair = "NEVER", readRepair
 	s := testcluster.Catalog(t,
-		&schema.CreateKeyspace{Keyspace: "ks", Replication: ring.Replication{Class: ring.Simple, Factor: rf}, DurableWrites: true},
-		&schema.CreateTable{Keyspace: "ks", Table: "t", ID: schema.UUID{1}, Options: options, Columns: testcluster.Columns(types.Native(types.Text))})
+		&schema.CreateKeyspace{Keyspace: "ks", Replication: ring.Replication{Class: ring.Simple, Factor: rf},
+			DurableWrites: true},
+		&schema.CreateTable{Keyspace: "ks", Table: "t", ID: schema.UUID{1}, Options: options,
+			Columns: testcluster.Columns(types.Native(types.Text))})
 	return s, s.Table("ks", "t")
 }
 
 // repairer returns a node's Repairer, with the given limits.
 func (n *node) repairer(limits repair.Limits) *repair.Repairer {
 	limits.Timeout = 2 * time.Second
-	return repair.NewRepairer(repair.Options{Coordinator: n.coord, View: n, Clock: n.w.clock, Peers: n.peers, Paxos: n.purge, Proposer: n.proposer, Store: n.engine, Limits: limits})
+	return repair.NewRepairer(repair.Options{Coordinator: n.coord, View: n, Clock: n.w.clock, Peers: n.peers,
+		Paxos: n.purge, Proposer: n.proposer, Store: n.engine, Limits: limits})
 }
 
 // verbName returns the name of a message in scenarios.
@@ -182,7 +194,8 @@ func (w *world) post(from, to ring.NodeID, what string, f func()) {
 	w.flight = append(w.flight, letter{fmt.Sprintf("%d>%d %s", from, to, what), f})
 }
 
-func (n *node) Request(to ring.NodeID, verb messaging.Verb, payload []byte, timeout time.Duration, reply messaging.Reply) {
+func (n *node) Request(to ring.NodeID, verb messaging.Verb, payload []byte, timeout time.Duration,
+	reply messaging.Reply) {
 	w, name := n.w, verbName(verb)
 	w.counts[verb]++
 	if i, asked := slices.BinarySearch(w.asked, to); !asked {
@@ -259,7 +272,8 @@ func (w *world) roots() (equal bool, rows uint64) {
 	for i, n := range w.nodes {
 		var root storage.LeafHash
 		for _, r := range []ring.Range{{Start: ring.MinToken, End: 0}, {Start: 0, End: ring.MinToken}} {
-			cmd := &storage.HashCommand{Table: w.table.StorageID, Tokens: r, Leaves: 1, Now: w.clock.Now().Unix(), BytesMax: 1 << 40}
+			cmd := &storage.HashCommand{Table: w.table.StorageID, Tokens: r, Leaves: 1, Now: w.clock.Now().Unix(),
+				BytesMax: 1 << 40}
 			if _, _, err := n.engine.Hash(cmd, func(_ int, h storage.LeafHash) { root.Add(h) }); err != nil {
 				w.t.Fatal(err)
 			}
@@ -292,7 +306,8 @@ func rowsOf(page []byte) string {
 	for r.Reset(page); r.NextPartition(); {
 		var parts []string
 		for _, t := range r.RangeTombstones {
-			parts = append(parts, fmt.Sprintf("[%s,%s)deleted@%d", t.Start, strings.TrimSuffix(string(t.End), "\xff"), t.Deletion.Timestamp))
+			parts = append(parts, fmt.Sprintf("[%s,%s)deleted@%d", t.Start, strings.TrimSuffix(string(t.End), "\xff"),
+				t.Deletion.Timestamp))
 		}
 		for r.NextRow(&x) {
 			s := string(x.Clustering)

@@ -25,7 +25,8 @@ type Stats struct {
 // Stats returns the present statistics.
 func (r *Repairer) Stats() Stats {
 	c := &r.counts
-	return Stats{Running: c.running.Load(), Completed: c.completed.Load(), Failed: c.failed.Load(), Cancelled: c.cancelled.Load(),
+	return Stats{Running: c.running.Load(), Completed: c.completed.Load(), Failed: c.failed.Load(),
+		Cancelled:  c.cancelled.Load(),
 		Restricted: c.restricted.Load(), Ranges: c.ranges.Load(), Rows: c.rows.Load(), Bytes: c.bytes.Load()}
 }
 

@@ -1,7 +1,8 @@
-// Package repair makes the replicas of token ranges equal. A Repairer compares hashes of the data that replicas hold, and reads
-// ranges that differ at consistency ALL; read repair performs all writes. Repairs run on request, and in the background by
-// Auto. A Service is the replica's half: it hashes this node's data for repairs of any node. A History records the ranges
-// that are repaired. A Scope restricts a repair to some replicas, for example while another data center is lost.
+// Package repair makes the replicas of token ranges equal. A Repairer compares hashes of the data that replicas hold,
+// and reads ranges that differ at consistency ALL; read repair performs all writes. Repairs run on request, and in the
+// background by Auto. A Service is the replica's half: it hashes this node's data for repairs of any node. A History
+// records the ranges that are repaired. A Scope restricts a repair to some replicas, for example while another data
+// center is lost.
 //
 // No function blocks. A job is a state machine whose events are replies and timers.
 //

@@ -14,8 +14,8 @@ import (
 	"cqld/schema"
 )
 
-// TestRepairOfADroppedTable drops a table after every possible number of messages of its repair. The repair ends at once, and reports
-// that the table was dropped, unless it ended before; no text contains the number of the table.
+// TestRepairOfADroppedTable drops a table after every possible number of messages of its repair. The repair ends at
+// once, and reports that the table was dropped, unless it ended before; no text contains the number of the table.
 func TestRepairOfADroppedTable(t *testing.T) {
 	dropped := 0
 	for n := range 60 {
@@ -26,7 +26,8 @@ func TestRepairOfADroppedTable(t *testing.T) {
 		var err error
 		ended := false
 		w.nodes[0].repairer(repair.Limits{LeafBytes: 500, RetryPause: 10 * time.Millisecond}).Start(
-			repair.Job{Table: w.table.StorageID, Range: ring.FullRange()}, nil, func(_ repair.Report, e error) { err, ended = e, true })
+			repair.Job{Table: w.table.StorageID, Range: ring.FullRange()}, nil,
+			func(_ repair.Report, e error) { err, ended = e, true })
 		w.deliver(n)
 		before := ended
 		now, applyErr := schema.Apply(w.schema, &schema.DropTable{Keyspace: w.table.Keyspace, Table: w.table.Name})

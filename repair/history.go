@@ -14,8 +14,8 @@ import (
 )
 
 // History records, for each table and token of this node, the time (seconds) up to which all replicas are known to have
-// every write. Storage may purge tombstones from before that time: no replica lacks them. Ranges that this node gives away
-// are removed. It is safe for concurrent use.
+// every write. Storage may purge tombstones from before that time: no replica lacks them. Ranges that this node gives
+// away are removed. It is safe for concurrent use.
 type History struct {
 	store LocalStore
 	// tables is replaced as a whole and never modified, so that readers need no lock.
@@ -40,8 +40,8 @@ type repairedSpan struct {
 	until        int64
 }
 
-// repairedSpansMax bounds the spans of one table: 64 KiB. A ring of 64 nodes with 16 tokens has 1024 ranges, and adjacent
-// ranges that were repaired together are one span.
+// repairedSpansMax bounds the spans of one table: 64 KiB. A ring of 64 nodes with 16 tokens has 1024 ranges, and
+// adjacent ranges that were repaired together are one span.
 const repairedSpansMax = 2730
 
 // The local key of a table and its value:
@@ -104,8 +104,8 @@ func repairedBefore(spans []repairedSpan, t ring.Token) int64 {
 	return neverRepaired
 }
 
-// Since returns the time up to which a whole range of a table is repaired, and a time long ago when some of it never was.
-// The range may wrap.
+// Since returns the time up to which a whole range of a table is repaired, and a time long ago when some of it never
+// was. The range may wrap.
 func (h *History) Since(table schema.StorageID, tokens ring.Range) int64 {
 	spans := (*h.tables.Load())[table].spans
 	until := int64(1) << 62
@@ -152,8 +152,8 @@ func (h *History) add(table schema.StorageID, tokens ring.Range, until int64) er
 	return h.putLocked(table, boundSpans(joinSpans(spans)), false)
 }
 
-// Retain removes all ranges of a table except held, the ranges of this node. A range that this node gains again later has
-// other data.
+// Retain removes all ranges of a table except held, the ranges of this node. A range that this node gains again later
+// has other data.
 func (h *History) Retain(table schema.StorageID, held []ring.Range) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -162,7 +162,8 @@ func (h *History) Retain(table schema.StorageID, held []ring.Range) error {
 	for _, own := range held {
 		for _, in := range spansOf(own, 0) {
 			for _, s := range spans {
-				if cut := (repairedSpan{max(s.lower, in.lower), min(s.upper, in.upper), s.until}); cut.lower < cut.upper {
+				if cut := (repairedSpan{max(s.lower, in.lower), min(s.upper, in.upper),
+					s.until}); cut.lower < cut.upper {
 					kept = addSpan(kept, cut)
 				}
 			}
@@ -247,8 +248,8 @@ func joinSpans(spans []repairedSpan) (out []repairedSpan) {
 	return out
 }
 
-// boundSpans reduces spans to repairedSpansMax: it joins adjacent spans, with the earlier time, and removes the first ones when
-// none are adjacent.
+// boundSpans reduces spans to repairedSpansMax: it joins adjacent spans, with the earlier time, and removes the first
+// ones when none are adjacent.
 func boundSpans(spans []repairedSpan) []repairedSpan {
 	for len(spans) > repairedSpansMax {
 		least, at := int64(1)<<62, -1

@@ -7,11 +7,11 @@ import (
 
 // Limits bounds the repairs of a Repairer. Zero fields mean the default.
 type Limits struct {
-	// BytesPerSecond limits the bytes that all replicas together scan for repairs of this node. The default, 16 MiB/s, is 3 %
-	// of a core at the 650 MB/s of storage.Engine.Hash, and 1.4 TB a day.
+	// BytesPerSecond limits the bytes that all replicas together scan for repairs of this node. The default, 16 MiB/s,
+	// is 3 % of a core at the 650 MB/s of storage.Engine.Hash, and 1.4 TB a day.
 	BytesPerSecond int64
-	// UrgentBytesPerSecond is a separate limit for ranges whose hints were lost. The default is a tenth of a core: 1 GiB on
-	// three replicas is compared in 48 s.
+	// UrgentBytesPerSecond is a separate limit for ranges whose hints were lost. The default is a tenth of a core: 1
+	// GiB on three replicas is compared in 48 s.
 	UrgentBytesPerSecond int64
 	// LeafBytes is the approximate size of a leaf. A difference in one row causes a read of one leaf.
 	LeafBytes int64
@@ -21,19 +21,21 @@ type Limits struct {
 	PageRows uint32
 	// Timeout bounds one step, read or notice.
 	Timeout time.Duration
-	// Attempts bounds the attempts of a step, read or notice. The pause before the second is RetryPause, and doubles with each
-	// further one.
+	// Attempts bounds the attempts of a step, read or notice. The pause before the second is RetryPause, and doubles
+	// with each further one.
 	Attempts   int
 	RetryPause time.Duration
-	// Rounds bounds the reads of a leaf until its hashes agree. Under writes they may never agree, because replicas are not
-	// hashed at the same moment.
+	// Rounds bounds the reads of a leaf until its hashes agree. Under writes they may never agree, because replicas are
+	// not hashed at the same moment.
 	Rounds int
-	// Margin is how much older than the repair a deletion must be to count as repaired. It covers delays and clock offsets.
+	// Margin is how much older than the repair a deletion must be to count as repaired. It covers delays and clock
+	// offsets.
 	Margin time.Duration
-	// PaxosMargin is the age of Paxos state that may be purged: longer than any conditional change is under way, and than clock
-	// offsets. When it is too small, changes wait or end with an unknown outcome; no data are lost.
+	// PaxosMargin is the age of Paxos state that may be purged: longer than any conditional change is under way, and
+	// than clock offsets. When it is too small, changes wait or end with an unknown outcome; no data are lost.
 	PaxosMargin time.Duration
-	// PaxosEvery is the interval at which a table's Paxos low bound is raised. Each time is an entry in the metadata log.
+	// PaxosEvery is the interval at which a table's Paxos low bound is raised. Each time is an entry in the metadata
+	// log.
 	PaxosEvery time.Duration
 }
 

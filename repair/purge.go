@@ -11,8 +11,8 @@ import (
 	"cqld/schema"
 )
 
-// Repairs purge the Paxos state of acceptors; docs/adr/0015 proves that this is safe. Before a job begins, it raises the
-// table's low bound (called floor in the code) if that was long ago. Each of its units then has additional steps:
+// Repairs purge the Paxos state of acceptors; docs/adr/0015 proves that this is safe. Before a job begins, it raises
+// the table's low bound (called floor in the code) if that was long ago. Each of its units then has additional steps:
 //
 //	list ── unsettled proposals up to the low bound ──▶ a round for each of them, in which all replicas vote
 //	  ▲──────────────────────────────────────┘ until all replicas list nothing, twice
@@ -21,8 +21,8 @@ import (
 //
 // A failure of the purge does not stop the repair: then no state is purged, and tombstones stay.
 
-// raiseFloor starts the ranges, after it has raised the table's low bound if necessary. A low bound that was ever raised
-// continues to rise, whether or not there is state: it limits the purge of tombstones.
+// raiseFloor starts the ranges, after it has raised the table's low bound if necessary. A low bound that was ever
+// raised continues to rise, whether or not there is state: it limits the purge of tombstones.
 func (j *Run) raiseFloor(table *schema.Table) {
 	r := j.r
 	to, floor := r.clock.Now().Add(-r.limits.PaxosMargin).UnixMicro(), r.view.PaxosFloor(table.StorageID)
@@ -42,8 +42,9 @@ func (j *Run) raiseFloor(table *schema.Table) {
 			}
 		})
 	}
-	timer = r.clock.After(r.limits.Timeout, begin)                            // continue without a leader
-	raise := func() { r.raise(table.StorageID, to, func(error) { begin() }) } // after a failure, with the present low bound
+	timer = r.clock.After(r.limits.Timeout, begin) // continue without a leader
+	// after a failure, with the present low bound
+	raise := func() { r.raise(table.StorageID, to, func(error) { begin() }) }
 	if floor > 0 {
 		raise()
 		return
@@ -72,9 +73,9 @@ type purge struct {
 	attempts int
 }
 
-// cleanRounds is the number of consecutive rounds in which no replica may list a proposal. After the first one, no replica has
-// an unsettled proposal, because none accepts a proposal up to the low bound. In the second round, a replica refuses to answer
-// if such state is being streamed to it, or was streamed in between.
+// cleanRounds is the number of consecutive rounds in which no replica may list a proposal. After the first one, no
+// replica has an unsettled proposal, because none accepts a proposal up to the low bound. In the second round, a
+// replica refuses to answer if such state is being streamed to it, or was streamed in between.
 const cleanRounds = 2
 
 // settle starts the unit's purge of proposals up to the low bound.
@@ -104,7 +105,8 @@ func (u *unit) keep() {
 // step sends a request to the present replica, and continues with then.
 func (p *purge) step(forget bool, then func(paxos.PurgeStep), failed func()) {
 	u := p.u
-	req := &paxos.PurgeRequest{Epoch: u.topology.Epoch(), Moved: u.topology.Moved(), Table: u.table.StorageID, Tokens: u.tokens,
+	req := &paxos.PurgeRequest{Epoch: u.topology.Epoch(), Moved: u.topology.Moved(), Table: u.table.StorageID,
+		Tokens:   u.tokens,
 		LowBound: p.floor, Forget: forget, After: p.after}
 	u.r.paxos.Paxos(u.set.Natural[p.node], req, u.r.limits.Timeout, func(s paxos.PurgeStep, err error) {
 		u.j.events.do(func() {
@@ -194,8 +196,9 @@ func (p *purge) nextNode() bool {
 	return p.node < len(p.u.set.Natural)
 }
 
-// forget makes the replicas purge their state, one after the other, and continues with the notice. Tombstones may be purged only
-// after all replicas have purged their state: a replica that still knows an old decision would send it to the others.
+// forget makes the replicas purge their state, one after the other, and continues with the notice. Tombstones may be
+// purged only after all replicas have purged their state: a replica that still knows an old decision would send it to
+// the others.
 func (p *purge) forget() {
 	if p.after == nil && p.node >= len(p.u.set.Natural) {
 		p.u.purge = nil

@@ -19,9 +19,14 @@ import (
 func (w *world) change(n *node, key, value string) {
 	w.t.Helper()
 	outcome := errors.New("no answer")
-	cmd := &row.ReadCommand{Table: w.table.StorageID, Key: row.NewPartitionKey([]byte(key)), Slices: []row.Slice{row.AllRows()}}
-	n.proposer.CAS(&paxos.CASRequest{Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum, Contention: time.Second, Timeout: time.Second,
-		Update: func(_ []byte, ts int64) (*row.Mutation, bool, error) { return w.insert(key, "c", value, ts), true, nil },
+	cmd := &row.ReadCommand{Table: w.table.StorageID, Key: row.NewPartitionKey([]byte(key)),
+		Slices: []row.Slice{row.AllRows()}}
+	n.proposer.CAS(&paxos.CASRequest{Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum,
+		Contention: time.Second, Timeout: time.Second,
+		Update: func(_ []byte, ts int64) (*row.Mutation, bool, error) {
+			return w.insert(key, "c", value, ts), true,
+				nil
+		},
 	}, func(_ bool, _ []byte, err error) { outcome = err })
 	w.pass(2 * time.Second)
 	if outcome != nil {
@@ -33,7 +38,8 @@ func (w *world) change(n *node, key, value string) {
 func (w *world) states() (out []int) {
 	paxos := schema.Initial().Table("system", "paxos").StorageID
 	for _, n := range w.nodes {
-		page, err := n.engine.Read(nil, &row.ReadCommand{Table: paxos, Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()}})
+		page, err := n.engine.Read(nil, &row.ReadCommand{Table: paxos, Range: row.KeyRange{Tokens: ring.FullRange()},
+			Slices: []row.Slice{row.AllRows()}})
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -55,8 +61,10 @@ func (w *world) states() (out []int) {
 // purger returns a Repairer of the first node; the nodes in hear receive the low bound.
 func (w *world) purger(hear ...*node) (*repair.Repairer, *int) {
 	raised := new(int)
-	return repair.NewRepairer(repair.Options{Coordinator: w.nodes[0].coord, View: w.nodes[0], Clock: w.clock, Peers: w.nodes[0].peers, Paxos: w.nodes[0].purge, Proposer: w.nodes[0].proposer,
-		Limits: repair.Limits{Timeout: 2 * time.Second, Margin: time.Millisecond, PaxosMargin: time.Second, PaxosEvery: time.Hour},
+	return repair.NewRepairer(repair.Options{Coordinator: w.nodes[0].coord, View: w.nodes[0], Clock: w.clock,
+		Peers: w.nodes[0].peers, Paxos: w.nodes[0].purge, Proposer: w.nodes[0].proposer,
+		Limits: repair.Limits{Timeout: 2 * time.Second, Margin: time.Millisecond, PaxosMargin: time.Second,
+			PaxosEvery: time.Hour},
 		RaiseFloor: func(_ schema.StorageID, micros int64, done func(error)) {
 			*raised++
 			for _, n := range hear {
@@ -83,8 +91,8 @@ func (w *world) runIn(r *repair.Repairer, scope repair.Scope) (report repair.Rep
 	return report
 }
 
-// paxosWorld returns ten partitions that were changed conditionally, one of them not at the last node, which only accepted a
-// proposal for it.
+// paxosWorld returns ten partitions that were changed conditionally, one of them not at the last node, which only
+// accepted a proposal for it.
 func paxosWorld(t *testing.T) *world {
 	w := newWorld(t, 3, 3, "BLOCKING", 0, hints.Limits{})
 	for i := range 9 {
@@ -109,14 +117,16 @@ func TestRepairPurgesPaxosState(t *testing.T) {
 	r, raised := w.purger(w.nodes...)
 	report := w.run(r)
 	if got := w.states(); *raised != 1 || report.Forgotten != 27 || got[0] != 1 || got[1] != 1 || got[2] != 1 {
-		t.Errorf("raised %d times, forgotten %d, states left %v, want those of k, whose votes are new", *raised, report.Forgotten, got)
+		t.Errorf("raised %d times, forgotten %d, states left %v, want those of k, whose votes are new", *raised,
+			report.Forgotten, got)
 	}
 	if equal, rows := w.roots(); !equal || rows != 10 {
 		t.Errorf("replicas equal %v, with %d rows, want 10", equal, rows)
 	}
 	tombstones := func() {
 		t.Helper()
-		if before, margin := w.nodes[0].repaired.Before(w.table.StorageID, 0), (w.nodes[0].floor-1000)/1e6; before != margin {
+		if before, margin := w.nodes[0].repaired.Before(w.table.StorageID, 0),
+			(w.nodes[0].floor-1000)/1e6; before != margin {
 			t.Errorf("tombstones may be purged up to %d, the low bound is a margin before %d", before, margin)
 		}
 	}
@@ -151,7 +161,8 @@ func TestTombstonesAreKeptWithoutLowBound(t *testing.T) {
 		t.Error("a difference was not repaired")
 	}
 	if before := w.nodes[0].repaired.Before(w.table.StorageID, 0); before > 0 {
-		t.Errorf("tombstones may be purged up to %d, although an old Paxos decision may restore the rows that they delete", before)
+		t.Errorf("tombstones may be purged up to %d, although an old Paxos decision may restore the rows that they "+
+			"delete", before)
 	}
 }
 
@@ -214,7 +225,8 @@ func TestTableWithOneReplicaIsPurged(t *testing.T) {
 	w.pass(10 * time.Second)
 	r, _ := w.purger(w.nodes...)
 	outcome := errors.New("no answer")
-	r.Start(repair.Job{Table: w.table.StorageID, Range: ring.FullRange(), PaxosOnly: true}, nil, func(_ repair.Report, err error) { outcome = err })
+	r.Start(repair.Job{Table: w.table.StorageID, Range: ring.FullRange(), PaxosOnly: true}, nil,
+		func(_ repair.Report, err error) { outcome = err })
 	w.pass(60 * time.Second)
 	if got := w.states(); outcome != nil || got[0]+got[1]+got[2] != 0 || w.counts[messaging.VerbMerkle] != 0 {
 		t.Errorf("%v: states left %v, %d requests of hashes", outcome, got, w.counts[messaging.VerbMerkle])

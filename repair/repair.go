@@ -25,12 +25,13 @@ type Options struct {
 	Paxos       PaxosStates
 	Proposer    Proposer
 	Store       LocalStore // keeps the positions of jobs; nil keeps none
-	// Run runs work that waits for the disk in a goroutine of its own: one for each job and for Auto. Nil runs it in the
-	// caller's goroutine.
+	// Run runs work that waits for the disk in a goroutine of its own: one for each job and for Auto. Nil runs it in
+	// the caller's goroutine.
 	Run    func(func())
 	Limits Limits
 	Unsafe Unsafe
-	// RaiseFloor proposes the Paxos low bound (µs) of a table. nil means that Paxos state is purged up to the present low bounds.
+	// RaiseFloor proposes the Paxos low bound (µs) of a table. nil means that Paxos state is purged up to the present
+	// low bounds.
 	RaiseFloor func(table schema.StorageID, micros int64, done func(error))
 }
 
@@ -40,8 +41,8 @@ type Unsafe struct {
 	NotifyRestricted bool
 }
 
-// Repairer makes replicas equal. Each Job is a state machine: no method waits, and no lock is held between two events. It is
-// safe for concurrent use.
+// Repairer makes replicas equal. Each Job is a state machine: no method waits, and no lock is held between two events.
+// It is safe for concurrent use.
 type Repairer struct {
 	c       *coordinator.Coordinator
 	view    coordinator.View
@@ -64,7 +65,8 @@ type Repairer struct {
 
 // NewRepairer returns a Repairer.
 func NewRepairer(o Options) *Repairer {
-	r := &Repairer{c: o.Coordinator, view: o.View, clock: o.Clock, peers: o.Peers, paxos: o.Paxos, propose: o.Proposer, store: o.Store, run: o.Run,
+	r := &Repairer{c: o.Coordinator, view: o.View, clock: o.Clock, peers: o.Peers, paxos: o.Paxos, propose: o.Proposer,
+		store: o.Store, run: o.Run,
 		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, raise: o.RaiseFloor}
 	r.session.Store(uint64(r.clock.Now().UnixNano()))
 	return r
@@ -163,9 +165,9 @@ type Run struct {
 	refusals int
 }
 
-// serial calls functions one after the other: a function that arrives while another runs is called after it. So events of one
-// state machine never run concurrently and never nest. They may block on the disk: run calls them in a separate goroutine. If
-// run is nil, the first caller runs them.
+// serial calls functions one after the other: a function that arrives while another runs is called after it. So events
+// of one state machine never run concurrently and never nest. They may block on the disk: run calls them in a separate
+// goroutine. If run is nil, the first caller runs them.
 type serial struct {
 	run     func(func())
 	mu      sync.Mutex
@@ -392,8 +394,8 @@ func (j *Run) after(d time.Duration, f func()) {
 	j.timer = j.r.clock.After(d, event)
 }
 
-// spend takes bytes from the node's budget for repairs and returns how long to wait for it. The budget may be overdrawn slightly:
-// a timer for each step would only delay the repair.
+// spend takes bytes from the node's budget for repairs and returns how long to wait for it. The budget may be overdrawn
+// slightly: a timer for each step would only delay the repair.
 func (j *Run) spend(bytes int64) time.Duration {
 	const lent = 20 * time.Millisecond
 	r := j.r

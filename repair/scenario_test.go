@@ -16,8 +16,8 @@ import (
 	"cqld/row"
 )
 
-// TestRepairScenarios executes the scenarios in testdata. A command's output contains all events; a line "1>2 …" is a message
-// that was delivered. Messages are delivered only by commands:
+// TestRepairScenarios executes the scenarios in testdata. A command's output contains all events; a line "1>2 …" is a
+// message that was delivered. Messages are delivered only by commands:
 //
 //	cluster nodes=3 rf=3 [read_repair=NONE] [step=]  step is how many bytes one step of hashing scans; nodes 1 and 2
 //	                                                 are in dc1, all others in dc2
@@ -33,13 +33,16 @@ import (
 func TestRepairScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		s := &scenarioRun{}
-		commands := map[string]func(*datadriven.TestData){"apply": s.apply, "fill": s.fill, "down": s.live, "up": s.live, "away": s.leave,
-			"deliver": s.deliver, "repair": s.repair, "cancel": s.cancel, "settle": s.settle, "repaired": s.until, "roots": s.compare, "pages": s.pages}
+		commands := map[string]func(*datadriven.TestData){"apply": s.apply, "fill": s.fill, "down": s.live,
+			"up": s.live, "away": s.leave,
+			"deliver": s.deliver, "repair": s.repair, "cancel": s.cancel, "settle": s.settle, "repaired": s.until,
+			"roots": s.compare, "pages": s.pages}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			if d.Cmd == "cluster" {
 				readRepair := "BLOCKING"
 				d.MaybeScanArgs(t, "read_repair", &readRepair)
-				s.world = newWorld(t, number(t, d, "nodes", 3), number(t, d, "rf", 3), readRepair, int64(number(t, d, "step", 0)), hints.Limits{})
+				s.world = newWorld(t, number(t, d, "nodes", 3), number(t, d, "rf", 3), readRepair,
+					int64(number(t, d, "step", 0)), hints.Limits{})
 				return "ok\n"
 			}
 			f := commands[d.Cmd]
@@ -175,7 +178,8 @@ func (s *scenarioRun) repair(d *datadriven.TestData) {
 		}
 	}
 	s.last = r.Start(job, nil, func(r repair.Report, err error) {
-		s.printf("repair: ranges %d of %d, leaves %d, differing %d, unsettled %d, rows %d, unnoticed %d, %v", r.RangesDone, r.Ranges,
+		s.printf("repair: ranges %d of %d, leaves %d, differing %d, unsettled %d, rows %d, unnoticed %d, %v",
+			r.RangesDone, r.Ranges,
 			r.Leaves, r.Differing, r.Unsettled, r.Rows, r.Unnoticed, outcomeOf(err))
 	})
 }
@@ -212,7 +216,8 @@ func (s *scenarioRun) settle(d *datadriven.TestData) {
 	}
 	if d.HasArg("verbs") {
 		s.printf("requests to nodes %v", s.asked)
-		s.printf("%d steps of hashing, %d notices to others", s.counts[messaging.VerbMerkle], s.counts[messaging.VerbRepaired])
+		s.printf("%d steps of hashing, %d notices to others", s.counts[messaging.VerbMerkle],
+			s.counts[messaging.VerbRepaired])
 	}
 }
 
@@ -240,7 +245,8 @@ func (s *scenarioRun) compare(*datadriven.TestData) {
 
 func (s *scenarioRun) pages(d *datadriven.TestData) {
 	for _, n := range s.nodes {
-		page, err := n.engine.Read(nil, &row.ReadCommand{Table: s.table.StorageID, Key: row.NewPartitionKey([]byte(d.CmdArgs[0].Key)),
+		page, err := n.engine.Read(nil, &row.ReadCommand{Table: s.table.StorageID,
+			Key:    row.NewPartitionKey([]byte(d.CmdArgs[0].Key)),
 			Slices: []row.Slice{row.AllRows()}, StaticCounts: true, Now: s.clock.Now().Unix()})
 		if err != nil {
 			s.t.Fatal(err)

@@ -5,11 +5,12 @@ import (
 	"testing"
 )
 
-// TestSerialCallsOneAtATime calls do from a running function and while a drain is scheduled. A new function is called after the
-// running one, in the order of the calls, and at most one drain runs.
+// TestSerialCallsOneAtATime calls do from a running function and while a drain is scheduled. A new function is called
+// after the running one, in the order of the calls, and at most one drain runs.
 func TestSerialCallsOneAtATime(t *testing.T) {
 	var scheduled []func()
-	for name, run := range map[string]func(func()){"of the caller": nil, "scheduled": func(f func()) { scheduled = append(scheduled, f) }} {
+	for name, run := range map[string]func(func()){"of the caller": nil,
+		"scheduled": func(f func()) { scheduled = append(scheduled, f) }} {
 		t.Run(name, func(t *testing.T) {
 			scheduled = nil
 			s := serial{run: run}

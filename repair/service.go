@@ -37,8 +37,8 @@ type ServiceOptions struct {
 	StepBytes int64
 }
 
-// Service executes a replica's part of repairs. It answers requests of other nodes and implements Peers: it executes requests to
-// this node itself, and sends all others. It is safe for concurrent use.
+// Service executes a replica's part of repairs. It answers requests of other nodes and implements Peers: it executes
+// requests to this node itself, and sends all others. It is safe for concurrent use.
 type Service struct {
 	o  ServiceOptions
 	mu struct {
@@ -94,13 +94,14 @@ func (s *Service) Hash(node ring.NodeID, req *HashRequest, timeout time.Duration
 		s.hash(&own, s.o.Run, done)
 		return
 	}
-	s.o.Transport.Request(node, messaging.VerbMerkle, appendHashRequest(nil, req), timeout, func(payload []byte, err error) {
-		if err != nil {
-			done(HashStep{}, replica.FromRemote(err))
-			return
-		}
-		done(decodeHashStep(payload))
-	})
+	s.o.Transport.Request(node, messaging.VerbMerkle, appendHashRequest(nil, req), timeout,
+		func(payload []byte, err error) {
+			if err != nil {
+				done(HashStep{}, replica.FromRemote(err))
+				return
+			}
+			done(decodeHashStep(payload))
+		})
 }
 
 // Repaired implements Peers.
@@ -118,7 +119,8 @@ func (s *Service) Repaired(node ring.NodeID, n *Notice, timeout time.Duration, d
 // callNow calls f in the caller's goroutine, which may block on the disk.
 func callNow(f func()) { f() }
 
-// errTopologyUnknown refuses a request that requires a later topology than this node has applied. The requester retries.
+// errTopologyUnknown refuses a request that requires a later topology than this node has applied. The requester
+// retries.
 var errTopologyUnknown = errors.New("repair: this node has not applied the required topology yet")
 
 // hash performs one step of hashing. run runs the part that reads the disk.
@@ -128,7 +130,8 @@ func (s *Service) hash(req *HashRequest, run func(func()), done func(HashStep, e
 		return
 	}
 	if s.o.View.Topology().Epoch() < req.Since {
-		done(HashStep{}, &coordinator.ReplicaFailure{Reason: coordinator.FailureUnknown, Message: errTopologyUnknown.Error()})
+		done(HashStep{}, &coordinator.ReplicaFailure{Reason: coordinator.FailureUnknown,
+			Message: errTopologyUnknown.Error()})
 		return
 	}
 	if req.Session != 0 {
@@ -144,7 +147,8 @@ func (s *Service) hash(req *HashRequest, run func(func()), done func(HashStep, e
 }
 
 func (s *Service) step(req *HashRequest) (step HashStep, err error) {
-	cmd := &storage.HashCommand{Table: req.Table, Tokens: req.Tokens, Leaves: req.Leaves, Now: req.Now, After: req.After,
+	cmd := &storage.HashCommand{Table: req.Table, Tokens: req.Tokens, Leaves: req.Leaves, Now: req.Now,
+		After:    req.After,
 		BytesMax: s.o.StepBytes}
 	if req.After == nil && req.Since != 0 {
 		s.o.Local.Settle()
@@ -182,8 +186,8 @@ func (s *Service) begin(session uint64) {
 	s.mu.order = append(s.mu.order, session)
 }
 
-// repaired records that a range is repaired: storage may purge its older tombstones, and serves rows again that a corrupt file
-// had lost before the session began.
+// repaired records that a range is repaired: storage may purge its older tombstones, and serves rows again that a
+// corrupt file had lost before the session began.
 func (s *Service) repaired(n *Notice) error {
 	s.mu.Lock()
 	began, known := s.mu.began[n.Session]

@@ -54,15 +54,15 @@ func (s Summary) plus(r *Report) Summary {
 	return s
 }
 
-// tablesCheckpoint is the checkpoint of a repair's job: all targets up to the name After are done. Positions within the next
-// target are those of Run.
+// tablesCheckpoint is the checkpoint of a repair's job: all targets up to the name After are done. Positions within the
+// next target are those of Run.
 type tablesCheckpoint struct {
 	After   string  `json:"after,omitempty"`
 	Summary Summary `json:"summary"`
 }
 
-// Tables is an operator's repair in progress: one Run for each target. It reports its progress in ranges to a job. Its events are
-// those of its runs, one at a time.
+// Tables is an operator's repair in progress: one Run for each target. It reports its progress in ranges to a job. Its
+// events are those of its runs, one at a time.
 type Tables struct {
 	r    *Repairer
 	j    *jobs.Job
@@ -81,8 +81,8 @@ type Tables struct {
 	ended     bool
 }
 
-// StartTables starts a repair, or continues it at the checkpoint of the last attempt of its job. It calls done once. The caller ends
-// the job. Cancelling the job cancels the repair, which then ends with ErrCancelled.
+// StartTables starts a repair, or continues it at the checkpoint of the last attempt of its job. It calls done once.
+// The caller ends the job. Cancelling the job cancels the repair, which then ends with ErrCancelled.
 func (r *Repairer) StartTables(j *jobs.Job, plan Plan, done func(Summary, error)) *Tables {
 	t := &Tables{r: r, j: j, plan: plan, done: done}
 	t.events.do(t.begin)

@@ -30,8 +30,10 @@ type operator struct {
 
 func newOperator(t *testing.T, plan repair.Plan) *operator {
 	o := &operator{world: newWorld(t, 3, 3, "BLOCKING", 0, hints.Limits{}), plan: plan}
-	for i, r := range []ring.Range{{Start: ring.MinToken, End: -1 << 62}, {Start: -1 << 62, End: 1 << 61}, {Start: 1 << 61, End: ring.MinToken}} {
-		o.plan.Targets = append(o.plan.Targets, repair.Target{Name: fmt.Sprint("ks.t", i), Table: o.table.StorageID, Range: r})
+	for i, r := range []ring.Range{{Start: ring.MinToken, End: -1 << 62}, {Start: -1 << 62, End: 1 << 61},
+		{Start: 1 << 61, End: ring.MinToken}} {
+		o.plan.Targets = append(o.plan.Targets, repair.Target{Name: fmt.Sprint("ks.t", i), Table: o.table.StorageID,
+			Range: r})
 	}
 	o.open()
 	return o
@@ -40,7 +42,8 @@ func newOperator(t *testing.T, plan repair.Plan) *operator {
 // open starts the process of node 1.
 func (o *operator) open() {
 	var err error
-	if o.registry, err = jobs.Open(jobs.Options{Clock: o.clock, Store: o.nodes[0].engine, OnError: func(err error) { o.t.Error(err) }}); err != nil {
+	if o.registry, err = jobs.Open(jobs.Options{Clock: o.clock, Store: o.nodes[0].engine,
+		OnError: func(err error) { o.t.Error(err) }}); err != nil {
 		o.t.Fatal(err)
 	}
 	o.repairer = o.nodes[0].repairer(repair.Limits{})
@@ -64,7 +67,8 @@ func (o *operator) work(j *jobs.Job) {
 }
 
 func (o *operator) start() {
-	if _, err := o.registry.Start(jobs.Spec{Kind: jobs.Repair, Target: "ks.t", Unit: jobs.Ranges, Resumable: o.plan.Keep}, o.work); err != nil {
+	if _, err := o.registry.Start(jobs.Spec{Kind: jobs.Repair, Target: "ks.t", Unit: jobs.Ranges,
+		Resumable: o.plan.Keep}, o.work); err != nil {
 		o.t.Fatal(err)
 	}
 }
@@ -90,8 +94,8 @@ func (o *operator) scatter(rnd *rand.Rand, rows int) {
 	}
 }
 
-// interrupt cancels the repair, or kills the process, at random times, and resumes it each time until it is done. It calls disturb
-// after each crash.
+// interrupt cancels the repair, or kills the process, at random times, and resumes it each time until it is done. It
+// calls disturb after each crash.
 func (o *operator) interrupt(rnd *rand.Rand, disturb func()) (interrupted int) {
 	o.start()
 	for range 10_000 {
@@ -152,8 +156,8 @@ func TestInterruptedRepairContinues(t *testing.T) {
 	}
 }
 
-// TestPositionAheadOfRepairIsDetected sets the stored position to the end of its target after each crash. The test above
-// must detect this.
+// TestPositionAheadOfRepairIsDetected sets the stored position to the end of its target after each crash. The test
+// above must detect this.
 func TestPositionAheadOfRepairIsDetected(t *testing.T) {
 	for seed := range uint64(40) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -187,8 +191,8 @@ func TestPositionAheadOfRepairIsDetected(t *testing.T) {
 	t.Error("40 seeds do not find a position that is ahead of the repair")
 }
 
-// TestRepairReportsSkippedRangesAfterCrash stops a replica while one range is repaired, and kills the process two ranges
-// later. The position is after the skipped range, so only the checkpoint contains it.
+// TestRepairReportsSkippedRangesAfterCrash stops a replica while one range is repaired, and kills the process two
+// ranges later. The position is after the skipped range, so only the checkpoint contains it.
 func TestRepairReportsSkippedRangesAfterCrash(t *testing.T) {
 	o := newOperator(t, repair.Plan{Keep: true, SkipDown: true})
 	o.plan.Targets = []repair.Target{{Name: "ks.t", Table: o.table.StorageID, Range: ring.FullRange()}}
@@ -234,7 +238,8 @@ func TestForgottenJobsLeaveNoPositions(t *testing.T) {
 		t.Fatal(err)
 	}
 	positions := func() (n int) {
-		if err := o.nodes[0].engine.ScanLocal([]byte("repair/job/"), func(_, _ []byte) error { n++; return nil }); err != nil {
+		if err := o.nodes[0].engine.ScanLocal([]byte("repair/job/"),
+			func(_, _ []byte) error { n++; return nil }); err != nil {
 			t.Fatal(err)
 		}
 		return n

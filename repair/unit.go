@@ -195,8 +195,9 @@ func (u *unit) stepped(t *tree, n *treeNode, s HashStep, err error) {
 	}
 }
 
-// again retries after a pause, or ends the unit. If a replica refuses because the ring has changed, the range is started
-// again. While the table is truncated it retries without a limit: a truncation ends after coordinator.Limits.TruncationMost.
+// again retries after a pause, or ends the unit. If a replica refuses because the ring has changed, the range is
+// started again. While the table is truncated it retries without a limit: a truncation ends after
+// coordinator.Limits.TruncationMost.
 func (u *unit) again(attempts *int, node ring.NodeID, err error, try func()) {
 	*attempts++
 	var refusal *coordinator.NotReplica

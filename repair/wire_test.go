@@ -8,9 +8,11 @@ import (
 )
 
 func TestRepairMessagesRoundTrip(t *testing.T) {
-	request := HashRequest{Session: 1 << 60, Epoch: 7, Since: 300, Table: 1024, Tokens: ring.Range{Start: -5, End: ring.MinToken},
+	request := HashRequest{Session: 1 << 60, Epoch: 7, Since: 300, Table: 1024,
+		Tokens: ring.Range{Start: -5, End: ring.MinToken},
 		Leaves: 4096, Now: -3, After: []byte("after")}
-	if got, err := decodeHashRequest(appendHashRequest(nil, &request)); err != nil || !reflect.DeepEqual(*got, request) {
+	if got, err := decodeHashRequest(appendHashRequest(nil, &request)); err != nil ||
+		!reflect.DeepEqual(*got, request) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	step := HashStep{Leaves: []int{0, 4095}, Hashes: []LeafHash{{Rows: 1, Sum: [2]uint64{2, 3}}, {Rows: 1 << 40}},

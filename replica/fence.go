@@ -10,8 +10,8 @@ import (
 	"cqld/schema"
 )
 
-// ErrFenced refuses requests for a range of tokens while its data are being dropped. It is transient: a coordinator whose
-// plan includes this node stores a hint, and read repair or repair delivers the rest.
+// ErrFenced refuses requests for a range of tokens while its data are being dropped. It is transient: a coordinator
+// whose plan includes this node stores a hint, and read repair or repair delivers the rest.
 var ErrFenced = errors.New("replica: this node is dropping its data of the range")
 
 // FencedRange is a range of tokens, which does not wrap, of some tables.
@@ -20,8 +20,8 @@ type FencedRange struct {
 	Tokens ring.Range
 }
 
-// Fence refuses mutations, votes and streams for exactly these ranges, until Unfence or another Fence. It returns when storage
-// has all mutations that were admitted before.
+// Fence refuses mutations, votes and streams for exactly these ranges, until Unfence or another Fence. It returns when
+// storage has all mutations that were admitted before.
 func (l *Local) Fence(ranges []FencedRange) {
 	l.fenced.Store(&ranges)
 	l.gate.wait()

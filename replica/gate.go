@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// gate counts the mutations between their admission by the topology and the engine. It is not a lock: enter never waits,
-// because a mutation may be admitted in the callback of another one while a stream waits for both.
+// gate counts the mutations between their admission by the topology and the engine. It is not a lock: enter never
+// waits, because a mutation may be admitted in the callback of another one while a stream waits for both.
 //
 // Mutations enter the current phase. wait begins the next phase and waits for the mutations of the previous one.
 type gate struct {

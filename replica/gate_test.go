@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestGateWaitsForThoseInside checks that wait returns after all mutations that entered before it have left, and before any
-// mutation that enters while it waits has to leave.
+// TestGateWaitsForThoseInside checks that wait returns after all mutations that entered before it have left, and before
+// any mutation that enters while it waits has to leave.
 func TestGateWaitsForThoseInside(t *testing.T) {
 	g := newGate()
 	before := g.enter()
@@ -32,8 +32,8 @@ func TestGateWaitsForThoseInside(t *testing.T) {
 	g.wait()
 }
 
-// TestGateSeparatesTopologies runs mutations that read a number inside the gate against changes of the number, each followed by
-// wait: after wait, no mutation may still use an earlier number.
+// TestGateSeparatesTopologies runs mutations that read a number inside the gate against changes of the number, each
+// followed by wait: after wait, no mutation may still use an earlier number.
 func TestGateSeparatesTopologies(t *testing.T) {
 	g := newGate()
 	var epoch, settled atomic.Int64

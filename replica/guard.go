@@ -5,8 +5,9 @@ import (
 	"cqld/row"
 )
 
-// guardedEngine is an Engine whose reads return an error if they panic. Reads change nothing, so only the request fails, and
-// the reader releases its resources as after any error. A panic of a write is handled by storage: it stops the node.
+// guardedEngine is an Engine whose reads return an error if they panic. Reads change nothing, so only the request
+// fails, and the reader releases its resources as after any error. A panic of a write is handled by storage: it stops
+// the node.
 type guardedEngine struct {
 	Engine
 	guard *guard.Guard

@@ -45,7 +45,8 @@ type Local struct {
 	// gate is held from the check of the topology until the engine has the mutation, so that Settle can wait for all
 	// mutations that were admitted before.
 	gate *gate
-	// fenced lists the ranges that are being dropped; nil means none. Mutations check it after they have entered the gate.
+	// fenced lists the ranges that are being dropped; nil means none. Mutations check it after they have entered the
+	// gate.
 	fenced      atomic.Pointer[[]FencedRange]
 	truncations *Truncations
 	// workers runs functions that may block, in bounded numbers; nil, in tests, means that the caller runs them.
@@ -54,13 +55,14 @@ type Local struct {
 	staleEpochs bool
 }
 
-// pageKept is the size of the largest page buffer that is reused. A read that runs has one buffer and does not wait, so there
-// are as many as processors. Growing a buffer to a page of 1 MiB again would cost more than the read.
+// pageKept is the size of the largest page buffer that is reused. A read that runs has one buffer and does not wait, so
+// there are as many as processors. Growing a buffer to a page of 1 MiB again would cost more than the read.
 const pageKept = 2 << 20
 
-// NewLocal returns the replica of the engine. onTruncate, which may be nil, executes this node's part of a truncation in its
-// role as a coordinator; see coordinator.FollowTruncation.
-func NewLocal(engine Engine, view coordinator.View, onTruncate func(t coordinator.Truncation, done func(error))) *Local {
+// NewLocal returns the replica of the engine. onTruncate, which may be nil, executes this node's part of a truncation
+// in its role as a coordinator; see coordinator.FollowTruncation.
+func NewLocal(engine Engine, view coordinator.View, onTruncate func(t coordinator.Truncation,
+	done func(error))) *Local {
 	l := &Local{engine: engine, view: view, onTruncate: onTruncate, gate: newGate(), truncations: newTruncations()}
 	l.pages.New = func() any { return &page{ended: &l.ended} }
 	l.writes.New = func() any {
@@ -95,8 +97,8 @@ func (l *Local) apply(epoch uint64, mutations []*row.Mutation, admit func([]*row
 	}
 }
 
-// write passes mutations to the engine, and the engine's errors to done, in the form that coordinators expect. If it returns an
-// error, done is not called.
+// write passes mutations to the engine, and the engine's errors to done, in the form that coordinators expect. If it
+// returns an error, done is not called.
 func (l *Local) write(mutations []*row.Mutation, durable bool, done func(error)) error {
 	a := l.writes.Get().(*applying)
 	a.done = done
@@ -129,8 +131,8 @@ func (a *applying) release() {
 	a.l.writes.Put(a)
 }
 
-// CheckEpoch refuses requests that were planned before the ring last moved: their sender may not know all nodes that must
-// receive a write, or may read from a node that no longer receives writes.
+// CheckEpoch refuses requests that were planned before the ring last moved: their sender may not know all nodes that
+// must receive a write, or may read from a node that no longer receives writes.
 func (l *Local) CheckEpoch(epoch uint64) error {
 	if t := l.view.Topology(); epoch < t.Moved() && !l.staleEpochs {
 		return &coordinator.NotReplica{Epoch: t.Epoch()}
@@ -138,8 +140,8 @@ func (l *Local) CheckEpoch(epoch uint64) error {
 	return nil
 }
 
-// Settle returns when the engine has all mutations that were admitted at an earlier topology than the present one. It delays
-// no other request.
+// Settle returns when the engine has all mutations that were admitted at an earlier topology than the present one. It
+// delays no other request.
 func (l *Local) Settle() { l.gate.wait() }
 
 // durable reports whether any of the mutations belongs to a keyspace with durable writes.
@@ -157,8 +159,8 @@ func (l *Local) durable(mutations []*row.Mutation) bool {
 	return false
 }
 
-// block runs f, which may block on the disk and retains the given number of bytes, in a worker. If the queue of the workers is
-// full, it calls refuse instead. The caller may be a stream, a timer or storage's committer.
+// block runs f, which may block on the disk and retains the given number of bytes, in a worker. If the queue of the
+// workers is full, it calls refuse instead. The caller may be a stream, a timer or storage's committer.
 func (l *Local) block(bytes int, f func(), refuse func(error)) {
 	if l.workers == nil {
 		f()

@@ -42,15 +42,16 @@ func (l *Local) newest(epoch uint64, cmd *row.ReadCommand, done func(int64, erro
 
 // Newest implements coordinator.Dated.
 func (r *Remote) Newest(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(int64, error)) {
-	r.transport.Request(r.node, messaging.VerbNewest, appendRead(nil, epoch, cmd), timeout, func(payload []byte, err error) {
-		if err != nil {
-			done(0, FromRemote(err))
-			return
-		}
-		c := wire.NewCursor(payload)
-		newest := c.Int64()
-		done(newest, c.Finish())
-	})
+	r.transport.Request(r.node, messaging.VerbNewest, appendRead(nil, epoch, cmd), timeout,
+		func(payload []byte, err error) {
+			if err != nil {
+				done(0, FromRemote(err))
+				return
+			}
+			c := wire.NewCursor(payload)
+			newest := c.Int64()
+			done(newest, c.Finish())
+		})
 }
 
 var errNotOnePartition = errors.New("replica: a request for the newest timestamp must name one partition")

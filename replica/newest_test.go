@@ -23,8 +23,8 @@ func (e *engine) Newest(cmd *row.ReadCommand) (int64, error) {
 	return int64(-n), e.err
 }
 
-// TestNewestTimestampComesFromReplica shows that the command and the answer arrive completely, and that a node refuses a
-// command for a partition of which it is not a replica, or for several partitions.
+// TestNewestTimestampComesFromReplica shows that the command and the answer arrive completely, and that a node refuses
+// a command for a partition of which it is not a replica, or for several partitions.
 func TestNewestTimestampComesFromReplica(t *testing.T) {
 	for self, held := range map[ring.NodeID]bool{1: true, 2: false} {
 		remote, e, _, table := pair(t, 2, self)
@@ -50,7 +50,8 @@ func TestNewestTimestampComesFromReplica(t *testing.T) {
 		if _, err := ask(5, cmd); err == nil || errors.Is(err, coordinator.ErrNotSent) {
 			t.Errorf("a failed engine: %v", err)
 		}
-		if _, err := ask(5, &row.ReadCommand{Table: table.StorageID, Range: row.KeyRange{Tokens: ring.FullRange()}}); err == nil {
+		if _, err := ask(5, &row.ReadCommand{Table: table.StorageID,
+			Range: row.KeyRange{Tokens: ring.FullRange()}}); err == nil {
 			t.Error("the whole table has a newest timestamp")
 		}
 	}

@@ -12,8 +12,8 @@ import (
 // pageMemoryFree is the size up to which a page needs no reservation: with 256 workers, 16 MiB in all.
 const pageMemoryFree = 64 << 10
 
-// page accounts for the memory of one page; it is reused. The memory for a page of a request of this node, which bounds it, is the
-// request's own.
+// page accounts for the memory of one page; it is reused. The memory for a page of a request of this node, which bounds
+// it, is the request's own.
 type page struct {
 	memory memory.Account
 	turn   memory.Turn // of the read
@@ -22,8 +22,8 @@ type page struct {
 	cmd    row.ReadCommand
 }
 
-// Grow implements row.PageMemory for commands that do not bound their pages. A page that gets no more memory ends early: its reader
-// requests the next one, as after every full page.
+// Grow implements row.PageMemory for commands that do not bound their pages. A page that gets no more memory ends
+// early: its reader requests the next one, as after every full page.
 func (p *page) Grow(n int) bool {
 	if more := int64(n) - pageMemoryFree - p.memory.Bytes(); more > 0 && !p.memory.TryGrow(more) {
 		p.ended.Add(1)
@@ -71,7 +71,8 @@ func (l *Local) freePage(p *page) {
 	}
 }
 
-// SetMemory sets the memory of requests, of which pages are a part; nil means no bound. It is called before the first request.
+// SetMemory sets the memory of requests, of which pages are a part; nil means no bound. It is called before the first
+// request.
 func (l *Local) SetMemory(pool *memory.Pool) { l.memory = pool }
 
 // EndedPages returns the number of pages that have ended early, for lack of memory, since the start.

@@ -13,8 +13,8 @@ import (
 	"cqld/row"
 )
 
-// TestPagesShareMemory reads a large partition many times concurrently: all pages together stay within their bound, and a reader
-// that continues after short pages gets every row.
+// TestPagesShareMemory reads a large partition many times concurrently: all pages together stay within their bound, and
+// a reader that continues after short pages gets every row.
 func TestPagesShareMemory(t *testing.T) {
 	const rows, size, readers, total = 400, 10 << 10, 60, 8 << 20
 	l, engine, table := newStored(t)
@@ -27,7 +27,8 @@ func TestPagesShareMemory(t *testing.T) {
 		r := row.NewRow()
 		r.Clustering = fmt.Append(nil, "row", 1000+i)
 		r.Liveness.Timestamp = 1
-		r.Cells = append(r.Cells, row.Cell{Column: table.Columns()[len(table.Columns())-1].ID, Timestamp: 1, Value: bytes.Repeat([]byte{'x'}, size)})
+		r.Cells = append(r.Cells, row.Cell{Column: table.Columns()[len(table.Columns())-1].ID, Timestamp: 1,
+			Value: bytes.Repeat([]byte{'x'}, size)})
 		m.AddRow(r)
 		if err := engine.Apply([]*row.Mutation{m}, false, func(error) {}); err != nil {
 			t.Fatal(err)
@@ -92,8 +93,8 @@ func TestPagesShareMemory(t *testing.T) {
 	}
 }
 
-// A page for another node waits for memory before it is read, and is refused if there is none in time. That of a request of this
-// node is reserved.
+// A page for another node waits for memory before it is read, and is refused if there is none in time. That of a
+// request of this node is reserved.
 func TestPagesOfOtherNodesWait(t *testing.T) {
 	l, _, table := newStored(t)
 	pool := memory.New(memory.Options{Limits: memory.Limits{Bytes: 1 << 20, Patience: time.Nanosecond}})
@@ -103,7 +104,8 @@ func TestPagesOfOtherNodesWait(t *testing.T) {
 	if !busy.TryGrow(1 << 19) {
 		t.Fatal("no memory")
 	}
-	cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k")), Slices: []row.Slice{row.AllRows()},
+	cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k")),
+		Slices: []row.Slice{row.AllRows()},
 		Limits: row.Limits{Bytes: 1 << 19}}
 	for _, own := range []bool{true, false} {
 		var overloaded *coordinator.Overloaded

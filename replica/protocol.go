@@ -14,23 +14,24 @@ import (
 
 // Admission, storage, workers and traces for other protocols between replicas.
 
-// PaxosState is this node's state in system.paxos. It must be informed of writes to the table that it does not make itself.
-// Package paxos implements it.
+// PaxosState is this node's state in system.paxos. It must be informed of writes to the table that it does not make
+// itself. Package paxos implements it.
 type PaxosState interface {
-	// ForgetTable removes, from the state of a table that is being truncated, the changes that were accepted or decided. It
-	// calls done when the removal is on disk.
+	// ForgetTable removes, from the state of a table that is being truncated, the changes that were accepted or
+	// decided. It calls done when the removal is on disk.
 	ForgetTable(table schema.StorageID, done func(error))
-	// Select returns a function that reports whether a row of system.paxos with a clustering belongs to one of the tables.
+	// Select returns a function that reports whether a row of system.paxos with a clustering belongs to one of the
+	// tables.
 	Select(tables []*schema.Table) func(clustering []byte) bool
-	// Undecide changes a row of system.paxos of another replica, so that it no longer lists a change as decided. r keeps what
-	// a quorum needs: the promise, and the change as accepted.
+	// Undecide changes a row of system.paxos of another replica, so that it no longer lists a change as decided. r
+	// keeps what a quorum needs: the promise, and the change as accepted.
 	Undecide(r *row.Row) error
 	// Reload invalidates the cache of system.paxos: a stream or a truncation has changed its rows.
 	Reload()
 }
 
-// SetPaxos sets the state that truncations and streams inform. It is called before requests are served. Without it, the node
-// has no Paxos state.
+// SetPaxos sets the state that truncations and streams inform. It is called before requests are served. Without it, the
+// node has no Paxos state.
 func (l *Local) SetPaxos(s PaxosState) { l.paxos = s }
 
 // SetUnsafe removes safeguards, for the tests that show that they are needed.
@@ -46,8 +47,8 @@ func (l *Local) Changed(table schema.StorageID) {
 	}
 }
 
-// StatesOf returns a function that reports whether a row of system.paxos with a clustering is the state of a table of the
-// keyspaces. The rows of all tables share system.paxos, and each belongs to the replicas of its table's keyspace.
+// StatesOf returns a function that reports whether a row of system.paxos with a clustering is the state of a table of
+// the keyspaces. The rows of all tables share system.paxos, and each belongs to the replicas of its table's keyspace.
 func (l *Local) StatesOf(keyspaces ...string) func(clustering []byte) bool {
 	if l.paxos == nil {
 		return func([]byte) bool { return false }
@@ -83,16 +84,16 @@ func (l *Local) forgetPaxos(table schema.StorageID, done func(error)) {
 	l.paxos.ForgetTable(table, done)
 }
 
-// Enter begins a change for which Settle waits. It is called before the change is admitted. Leave, with the phase that Enter
-// returns, is called when storage has the change, or when the change is refused. Enter never waits.
+// Enter begins a change for which Settle waits. It is called before the change is admitted. Leave, with the phase that
+// Enter returns, is called when storage has the change, or when the change is refused. Enter never waits.
 func (l *Local) Enter() (phase uint64) { return l.gate.enter() }
 
 // Leave ends the change that Enter began.
 func (l *Local) Leave(phase uint64) { l.gate.leave(phase) }
 
-// AdmitToken refuses a vote or a change of a token that this node does not own, that was planned before the ring last moved,
-// or whose range is being dropped. It is called between Enter and Leave. state is the table in which the protocol stores its
-// own state of the token.
+// AdmitToken refuses a vote or a change of a token that this node does not own, that was planned before the ring last
+// moved, or whose range is being dropped. It is called between Enter and Leave. state is the table in which the
+// protocol stores its own state of the token.
 func (l *Local) AdmitToken(epoch uint64, table, state schema.StorageID, token ring.Token) error {
 	if err := l.CheckEpoch(epoch); err != nil {
 		return err
@@ -131,8 +132,8 @@ func (l *Local) ReadPageWhole(cmd *row.ReadCommand) ([]byte, error) {
 	return page, nil
 }
 
-// Write passes mutations to storage, without admission. done is called later, in another goroutine, with an error in the form
-// that coordinators expect. If Write returns an error, done is not called.
+// Write passes mutations to storage, without admission. done is called later, in another goroutine, with an error in
+// the form that coordinators expect. If Write returns an error, done is not called.
 func (l *Local) Write(mutations []*row.Mutation, durable bool, done func(error)) error {
 	return l.write(mutations, durable, done)
 }
@@ -168,11 +169,12 @@ func (l *Local) Remove(mutations []*row.Mutation, done func(error)) error {
 	return nil
 }
 
-// Block runs f, which may block on the disk and retains the given number of bytes, in a worker. If the queue of the workers is
-// full, it calls refuse instead. Callers use it because they must not block on the disk themselves.
+// Block runs f, which may block on the disk and retains the given number of bytes, in a worker. If the queue of the
+// workers is full, it calls refuse instead. Callers use it because they must not block on the disk themselves.
 func (l *Local) Block(bytes int, f func(), refuse func(error)) { l.block(bytes, f, refuse) }
 
-// TracedTransport returns transport for one traced request: the events of the node that answers go to t, if t records events.
+// TracedTransport returns transport for one traced request: the events of the node that answers go to t, if t records
+// events.
 func TracedTransport(transport messaging.Transport, t coordinator.Trace) messaging.Transport {
 	if !t.Detailed() {
 		return transport

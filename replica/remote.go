@@ -53,30 +53,34 @@ func (r *Remote) AppendRead(dst []byte, epoch uint64, cmd *row.ReadCommand) []by
 }
 
 // ReadEncoded implements coordinator.Remote.
-func (r *Remote) ReadEncoded(request []byte, timeout time.Duration, cancel *env.Cancel, done func(page []byte, err error)) {
-	messaging.RequestCancelable(r.transport, r.node, messaging.VerbRead, request, timeout, cancel, func(page []byte, err error) {
-		if err != nil {
-			done(nil, FromRemote(err))
-			return
-		}
-		done(page, nil)
-	})
+func (r *Remote) ReadEncoded(request []byte, timeout time.Duration, cancel *env.Cancel,
+	done func(page []byte, err error)) {
+	messaging.RequestCancelable(r.transport, r.node, messaging.VerbRead, request, timeout, cancel,
+		func(page []byte, err error) {
+			if err != nil {
+				done(nil, FromRemote(err))
+				return
+			}
+			done(page, nil)
+		})
 }
 
 // DigestEncoded implements coordinator.Remote.
-func (r *Remote) DigestEncoded(request []byte, timeout time.Duration, cancel *env.Cancel, done func(row.Digest, error)) {
-	messaging.RequestCancelable(r.transport, r.node, messaging.VerbDigest, request, timeout, cancel, func(payload []byte, err error) {
-		var d row.Digest
-		switch {
-		case err != nil:
-			err = FromRemote(err)
-		case len(payload) != len(d):
-			err = errBadDigest
-		default:
-			copy(d[:], payload)
-		}
-		done(d, err)
-	})
+func (r *Remote) DigestEncoded(request []byte, timeout time.Duration, cancel *env.Cancel,
+	done func(row.Digest, error)) {
+	messaging.RequestCancelable(r.transport, r.node, messaging.VerbDigest, request, timeout, cancel,
+		func(payload []byte, err error) {
+			var d row.Digest
+			switch {
+			case err != nil:
+				err = FromRemote(err)
+			case len(payload) != len(d):
+				err = errBadDigest
+			default:
+				copy(d[:], payload)
+			}
+			done(d, err)
+		})
 }
 
 var errBadDigest = errors.New("replica: a digest has the wrong length")

@@ -8,8 +8,8 @@ import (
 	"cqld/row"
 )
 
-// Serve registers the handlers of other nodes' Remotes with transport, and makes l read in the transport's workers. It is
-// called before the transport starts.
+// Serve registers the handlers of other nodes' Remotes with transport, and makes l read in the transport's workers. It
+// is called before the transport starts.
 func Serve(transport messaging.Transport, l *Local) {
 	s := &server{local: l, admit: l.admitMutations}
 	s.batches.New = func() any { return &batch{} }
@@ -33,8 +33,8 @@ type server struct {
 	commands sync.Pool // *row.ReadCommand
 }
 
-// batch holds the mutations of one request. Storage copies the mutations that it applies, so the batch can be reused after
-// Apply has returned.
+// batch holds the mutations of one request. Storage copies the mutations that it applies, so the batch can be reused
+// after Apply has returned.
 type batch struct{ mutations []*row.Mutation }
 
 func (s *server) mutate(c messaging.Call, respond messaging.Respond) {

@@ -14,7 +14,8 @@ import (
 	"cqld/storage"
 )
 
-// loopback is a transport whose requests arrive at once, in memory that is overwritten afterwards, as in a real transport.
+// loopback is a transport whose requests arrive at once, in memory that is overwritten afterwards, as in a real
+// transport.
 type loopback struct {
 	services map[messaging.Verb]messaging.Service
 	verbs    []messaging.Verb
@@ -91,7 +92,8 @@ func pair(t testing.TB, nodes int, self ring.NodeID) (*Remote, *engine, *loopbac
 	s := testcluster.Catalog(t, testcluster.KeyOnly()...)
 	var members []*ring.Node
 	for i := range nodes {
-		members = append(members, &ring.Node{ID: ring.NodeID(i + 1), State: ring.Normal, Tokens: []ring.Token{ring.Token(i) << 62}})
+		members = append(members, &ring.Node{ID: ring.NodeID(i + 1), State: ring.Normal,
+			Tokens: []ring.Token{ring.Token(i) << 62}})
 	}
 	v := &view{self: self, schema: s, topology: ring.NewTopology(5, members)}
 	e := &engine{page: []byte{0, 0}}
@@ -109,7 +111,8 @@ func mutationOf(table *schema.Table, key string) *row.Mutation {
 func TestRemoteReachesStorage(t *testing.T) {
 	remote, e, l, table := pair(t, 1, 1)
 	var err error
-	remote.Apply(5, []*row.Mutation{mutationOf(table, "a"), mutationOf(table, "b")}, time.Second, func(e error) { err = e })
+	remote.Apply(5, []*row.Mutation{mutationOf(table, "a"), mutationOf(table, "b")}, time.Second,
+		func(e error) { err = e })
 	if err != nil || len(e.applied) != 2 || e.applied[1] != "b" {
 		t.Errorf("applied %q: %v", e.applied, err)
 	}
@@ -122,7 +125,8 @@ func TestRemoteReachesStorage(t *testing.T) {
 	if len(l.verbs) != 3 || l.verbs[1] != messaging.VerbReadRepair || l.verbs[2] != messaging.VerbHint {
 		t.Errorf("verbs %v", l.verbs)
 	}
-	cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("a")), Slices: []row.Slice{row.AllRows()}}
+	cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("a")),
+		Slices: []row.Slice{row.AllRows()}}
 	var page string
 	remote.Read(5, cmd, time.Second, func(p []byte, e error) { page, err = string(p), e })
 	if page != string(e.page) || err != nil {
@@ -158,7 +162,8 @@ func TestServeRefusesForeignTokens(t *testing.T) {
 		}
 		remote.Apply(5, []*row.Mutation{mutationOf(table, "a")}, time.Second, count)
 		key := row.NewPartitionKey([]byte("a"))
-		remote.Read(5, &row.ReadCommand{Table: table.StorageID, Key: key}, time.Second, func(_ []byte, err error) { count(err) })
+		remote.Read(5, &row.ReadCommand{Table: table.StorageID, Key: key}, time.Second,
+			func(_ []byte, err error) { count(err) })
 		if applied := len(e.applied) > 0; applied != (served > 0 && self == holder) {
 			t.Errorf("node %d: applied %q", self, e.applied)
 		}
@@ -187,7 +192,8 @@ func TestServeRefusesNonsense(t *testing.T) {
 	remote, e, l, _ := pair(t, 1, 1)
 	for verb := messaging.VerbMutation; verb <= messaging.VerbTruncate; verb++ {
 		var err error
-		l.Request(1, verb, []byte{1, 0xFF, 0xFF, 0xFF, 0xFF}, time.Second, func(_ []byte, e error) { err = FromRemote(e) })
+		l.Request(1, verb, []byte{1, 0xFF, 0xFF, 0xFF, 0xFF}, time.Second,
+			func(_ []byte, e error) { err = FromRemote(e) })
 		if err == nil {
 			t.Errorf("verb %d accepted a malformed message", verb)
 		}

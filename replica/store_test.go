@@ -39,7 +39,8 @@ func newStored(t testing.TB) (*Local, *storage.Engine, *schema.Table) {
 // openStorage opens storage in memory. inline makes callers commit.
 func openStorage(t testing.TB, inline bool) *storage.Engine {
 	t.Helper()
-	engine, err := storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: stillClock{}, Inline: inline, Sync: storage.SyncNone,
+	engine, err := storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: stillClock{}, Inline: inline,
+		Sync: storage.SyncNone,
 		Table: func(schema.StorageID) storage.TableInfo {
 			return storage.TableInfo{Exists: true, GC: storage.GCTimeout}
 		},
@@ -76,7 +77,8 @@ func benchPeer(b *testing.B) (*Remote, *schema.Table) {
 	peers := map[ring.NodeID]netip.AddrPort{}
 	var nodes []*messaging.StreamTransport
 	for id := ring.NodeID(1); id <= 2; id++ {
-		n := messaging.NewStreamTransport(messaging.Options{Cluster: "c", Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: messaging.DefaultLimits()})
+		n := messaging.NewStreamTransport(messaging.Options{Cluster: "c",
+			Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: messaging.DefaultLimits()})
 		n.SetSelf(id)
 		if id == 1 {
 			Serve(n, l)

@@ -8,8 +8,8 @@ import (
 	"cqld/row"
 )
 
-// Traced implements coordinator.TraceableReplica: requests ask for a trace, and the events in the node's answer are added
-// to t.
+// Traced implements coordinator.TraceableReplica: requests ask for a trace, and the events in the node's answer are
+// added to t.
 func (r *Remote) Traced(t coordinator.Trace) coordinator.Replica {
 	traced := *r
 	traced.transport = TracedTransport(r.transport, t)
@@ -34,16 +34,19 @@ func (l *tracedLocal) Apply(epoch uint64, mutations []*row.Mutation, timeout tim
 }
 
 // Read implements coordinator.Replica.
-func (l *tracedLocal) Read(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(page []byte, err error)) {
+func (l *tracedLocal) Read(epoch uint64, cmd *row.ReadCommand, timeout time.Duration,
+	done func(page []byte, err error)) {
 	l.Local.Read(epoch, cmd, timeout, l.traceRead(l.add, cmd, done))
 }
 
 // ReadHere implements coordinator.Blocking.
-func (l *tracedLocal) ReadHere(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(page []byte, err error)) {
+func (l *tracedLocal) ReadHere(epoch uint64, cmd *row.ReadCommand, timeout time.Duration,
+	done func(page []byte, err error)) {
 	l.Local.ReadHere(epoch, cmd, timeout, l.traceRead(l.add, cmd, done))
 }
 
-// traceApply adds an event of the mutations, and returns a function that adds an event of their end and then calls done.
+// traceApply adds an event of the mutations, and returns a function that adds an event of their end and then calls
+// done.
 func (l *Local) traceApply(add func(string), mutations []*row.Mutation, done func(error)) func(error) {
 	catalog := l.view.Schema()
 	for _, m := range mutations {
@@ -64,7 +67,8 @@ func (l *Local) traceApply(add func(string), mutations []*row.Mutation, done fun
 }
 
 // traceRead adds an event of the read, and returns a function that adds an event of the page and then calls done.
-func (l *Local) traceRead(add func(string), cmd *row.ReadCommand, done func(page []byte, err error)) func([]byte, error) {
+func (l *Local) traceRead(add func(string), cmd *row.ReadCommand, done func(page []byte, err error)) func([]byte,
+	error) {
 	name := "a dropped table"
 	if t := l.view.Schema().TableByStorage(cmd.Table); t != nil {
 		name = t.Keyspace + "." + t.Name
@@ -84,7 +88,8 @@ func (l *Local) traceRead(add func(string), cmd *row.ReadCommand, done func(page
 	}
 }
 
-// traceOfPage describes a page that a replica has read. Rows of the page may be deleted: the coordinator needs the deletions.
+// traceOfPage describes a page that a replica has read. Rows of the page may be deleted: the coordinator needs the
+// deletions.
 func traceOfPage(page []byte) string {
 	var p row.PageReader
 	var r row.Row
@@ -106,7 +111,8 @@ func (l *tracedLocal) Digest(epoch uint64, cmd *row.ReadCommand, timeout time.Du
 }
 
 // DigestHere implements coordinator.Blocking.
-func (l *tracedLocal) DigestHere(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(row.Digest, error)) {
+func (l *tracedLocal) DigestHere(epoch uint64, cmd *row.ReadCommand, timeout time.Duration,
+	done func(row.Digest, error)) {
 	l.add("Executing digest query")
 	l.Local.DigestHere(epoch, cmd, timeout, done)
 }

@@ -12,16 +12,16 @@ import (
 	"cqld/schema"
 )
 
-// A node that gains a range streams it from a node that has it. When both truncate the table meanwhile, the receiver must
-// not store rows that the source read before its truncation:
+// A node that gains a range streams it from a node that has it. When both truncate the table meanwhile, the receiver
+// must not store rows that the source read before its truncation:
 //
 //	source ── block, read before its truncation ──▶ receiver, which has truncated since its request: discards the block
 //	receiver, which has applied truncation 7 ── request that requires truncation 7 ──▶ source that has not: "not yet"
 //
-// So each node counts its truncations of a table: a stream session discards its data and restarts when the count changes
-// between a request and the commit of its file. And a request names the truncations that the receiver has applied: the
-// source answers when it has applied them, too. A truncation that failed on the source would stop streams for ever; after
-// the wait given to Load, the receiver no longer requires it.
+// So each node counts its truncations of a table: a stream session discards its data and restarts when the count
+// changes between a request and the commit of its file. And a request names the truncations that the receiver has
+// applied: the source answers when it has applied them, too. A truncation that failed on the source would stop streams
+// for ever; after the wait given to Load, the receiver no longer requires it.
 const (
 	// truncationsKept bounds the applied truncations that a node remembers per table.
 	truncationsKept = 16
@@ -83,8 +83,8 @@ func (t *Truncations) takeLocked(s *truncated, id uint64) bool {
 	return true
 }
 
-// Truncations tracks the truncations that this node applies. Streams use it to discard data from before a truncation. It is
-// safe for concurrent use.
+// Truncations tracks the truncations that this node applies. Streams use it to discard data from before a truncation.
+// It is safe for concurrent use.
 type Truncations struct {
 	mu     sync.Mutex
 	store  TruncationStore // nil until Load: nothing is persisted
@@ -133,8 +133,8 @@ func newTruncations() *Truncations {
 //	truncation/ table 4 → id 8, made 1
 const truncationPrefix = "truncation/"
 
-// Load reads the last truncation of each table from store, and records later ones there. For wait after a truncation began,
-// Required names it. Records that cannot be decoded are ignored.
+// Load reads the last truncation of each table from store, and records later ones there. For wait after a truncation
+// began, Required names it. Records that cannot be decoded are ignored.
 func (t *Truncations) Load(store TruncationStore, clock env.Clock, wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -174,8 +174,8 @@ func (t *Truncations) save(id schema.StorageID, truncation uint64, made, sync bo
 	return t.store.SetLocal(key, append(wire.AppendUint64(nil, truncation), flag), sync)
 }
 
-// begin starts a truncation, unless it was applied before: sessions that stream the table discard their data from now on. It
-// calls then when no stream file is being committed any more.
+// begin starts a truncation, unless it was applied before: sessions that stream the table discard their data from now
+// on. It calls then when no stream file is being committed any more.
 func (t *Truncations) begin(x coordinator.Truncation, then func()) (made bool, err error) {
 	t.mu.Lock()
 	s := t.tableLocked(x.Table)
@@ -207,8 +207,8 @@ func (t *Truncations) begin(x coordinator.Truncation, then func()) (made bool, e
 	return false, nil
 }
 
-// committingLocked reports whether a stream file is being committed that a truncation of the table must wait for: a file of the
-// table, or of Paxos state, some of which the truncation removes.
+// committingLocked reports whether a stream file is being committed that a truncation of the table must wait for: a
+// file of the table, or of Paxos state, some of which the truncation removes.
 func (t *Truncations) committingLocked(id schema.StorageID) bool {
 	for _, of := range []schema.StorageID{id, schema.PaxosTable} {
 		if s := t.tables[of]; s != nil && s.committing > 0 {
@@ -248,7 +248,8 @@ func (t *Truncations) countLocked(id schema.StorageID) uint64 {
 	return 0
 }
 
-// Required returns the truncations that the source of a stream must have applied before it answers, and the present Count.
+// Required returns the truncations that the source of a stream must have applied before it answers, and the present
+// Count.
 func (t *Truncations) Required(id schema.StorageID) (named []coordinator.Truncation, count uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -261,16 +262,16 @@ func (t *Truncations) Required(id schema.StorageID) (named []coordinator.Truncat
 	return named, t.countLocked(id)
 }
 
-// Count returns the number of truncations that began and concern streams of the table. When it changes, a session discards what
-// it received and has not committed.
+// Count returns the number of truncations that began and concern streams of the table. When it changes, a session
+// discards what it received and has not committed.
 func (t *Truncations) Count(id schema.StorageID) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.countLocked(id)
 }
 
-// Ready reports whether this node may answer a request for a block: it has applied the required truncations of tables that it
-// knows, and none is under way.
+// Ready reports whether this node may answer a request for a block: it has applied the required truncations of tables
+// that it knows, and none is under way.
 func (t *Truncations) Ready(id schema.StorageID, named []coordinator.Truncation, catalog *schema.Schema) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -293,8 +294,8 @@ func (t *Truncations) Ready(id schema.StorageID, named []coordinator.Truncation,
 	return true
 }
 
-// Commit calls f, which commits a stream file, and reports false without calling it when Count is no longer count. Truncations
-// wait for f.
+// Commit calls f, which commits a stream file, and reports false without calling it when Count is no longer count.
+// Truncations wait for f.
 func (t *Truncations) Commit(id schema.StorageID, count uint64, f func() error) (ok bool, err error) {
 	t.mu.Lock()
 	if t.countLocked(id) != count {
@@ -367,7 +368,8 @@ func (l *Local) followTruncation(t coordinator.Truncation, done func(error)) {
 
 // truncate removes the rows of a table, and its updates in Paxos state.
 func (l *Local) truncate(epoch uint64, t coordinator.Truncation, done func(error)) {
-	// Streams from this node wait from now on. A node that gains a range by a later epoch has received nothing from it yet.
+	// Streams from this node wait from now on. A node that gains a range by a later epoch has received nothing from it
+	// yet.
 	if err := l.CheckEpoch(epoch); err != nil {
 		l.truncations.end(t, err)
 		done(err)

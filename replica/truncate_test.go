@@ -20,12 +20,13 @@ func truncateNow(r coordinator.Replica, x coordinator.Truncation, done func(erro
 	testcluster.Truncate(r, 5, x, done)
 }
 
-// TestLateTruncations sends a replica truncations that must not remove rows: their coordinator may have died before the table was
-// truncated again and filled.
+// TestLateTruncations sends a replica truncations that must not remove rows: their coordinator may have died before the
+// table was truncated again and filled.
 func TestLateTruncations(t *testing.T) {
 	l, engine, table := newStored(t)
 	send := func(id uint64, phase coordinator.TruncationPhase, timeout time.Duration) (err error) {
-		l.Truncate(5, coordinator.Truncation{Table: table.StorageID, ID: id, Phase: phase}, timeout, func(e error) { err = e })
+		l.Truncate(5, coordinator.Truncation{Table: table.StorageID, ID: id, Phase: phase}, timeout,
+			func(e error) { err = e })
 		return err
 	}
 	const prepare, truncate = coordinator.TruncationPrepare, coordinator.TruncationApply
@@ -53,7 +54,8 @@ func TestLateTruncations(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := send(step.id, step.phase, step.timeout)
-		if void := new(coordinator.TruncationVoid); errors.As(err, &void) != step.refused || err != nil && !step.refused {
+		if void := new(coordinator.TruncationVoid); errors.As(err, &void) != step.refused || err != nil &&
+			!step.refused {
 			t.Fatalf("step %d: %v", i, err)
 		}
 		kept := slices.Contains(keysOf(t, engine, table), key)
@@ -66,7 +68,8 @@ func TestLateTruncations(t *testing.T) {
 // keysOf lists the partition keys of a table.
 func keysOf(t *testing.T, engine *storage.Engine, table *schema.Table) (out []string) {
 	t.Helper()
-	page, err := engine.Read(nil, &row.ReadCommand{Table: table.StorageID, Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()}})
+	page, err := engine.Read(nil, &row.ReadCommand{Table: table.StorageID,
+		Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,8 @@ func decodeRead(payload []byte, cmd *row.ReadCommand) (epoch uint64, err error) 
 }
 
 func appendTruncate(dst []byte, epoch uint64, t coordinator.Truncation, timeout time.Duration) []byte {
-	dst = append(wire.AppendUint64(wire.AppendUvarint(wire.AppendUvarint(dst, epoch), uint64(t.Table)), t.ID), byte(t.Phase))
+	dst = append(wire.AppendUint64(wire.AppendUvarint(wire.AppendUvarint(dst, epoch), uint64(t.Table)), t.ID),
+		byte(t.Phase))
 	return wire.AppendUvarint(dst, uint64(max(0, timeout).Microseconds()))
 }
 

@@ -21,7 +21,8 @@ func sampleMutation(key string) *row.Mutation {
 	r.Liveness.Timestamp = 7
 	r.Cells = append(r.Cells, row.Cell{Column: 3, Timestamp: 7, Value: []byte("v")})
 	m.AddRow(r)
-	m.AddRangeTombstone(row.RangeTombstone{Start: []byte("a"), End: []byte("b"), Deletion: row.Deletion{Timestamp: 5, LocalTime: 6}})
+	m.AddRangeTombstone(row.RangeTombstone{Start: []byte("a"), End: []byte("b"),
+		Deletion: row.Deletion{Timestamp: 5, LocalTime: 6}})
 	return m
 }
 
@@ -49,7 +50,8 @@ func TestMutationsRoundTrip(t *testing.T) {
 
 func sampleCommand() *row.ReadCommand {
 	return &row.ReadCommand{
-		Table: 1024, Key: row.NewPartitionKey([]byte("k")), Slices: []row.Slice{{Start: []byte("a"), End: []byte("b")}, {Start: []byte("x")}},
+		Table: 1024, Key: row.NewPartitionKey([]byte("k")),
+		Slices:   []row.Slice{{Start: []byte("a"), End: []byte("b")}, {Start: []byte("x")}},
 		Reversed: true, StaticCounts: true, Limits: row.Limits{Rows: 5, PerPartition: 2}, Now: 123,
 	}
 }
@@ -69,7 +71,8 @@ func TestReadsRoundTrip(t *testing.T) {
 		}
 	}
 	sent := coordinator.Truncation{Table: 77, ID: 1 << 60, Phase: coordinator.TruncationEnd}
-	if epoch, id, timeout, err := decodeTruncate(appendTruncate(nil, 9, sent, 3*time.Second)); epoch != 9 || id != sent || timeout != 3*time.Second || err != nil {
+	if epoch, id, timeout, err := decodeTruncate(appendTruncate(nil, 9, sent, 3*time.Second)); epoch != 9 ||
+		id != sent || timeout != 3*time.Second || err != nil {
 		t.Errorf("truncate: %v, %v", id, err)
 	}
 }
@@ -77,20 +80,24 @@ func TestReadsRoundTrip(t *testing.T) {
 // TestErrorsKeepTheirMeaning encodes and decodes every kind of failure.
 func TestErrorsKeepTheirMeaning(t *testing.T) {
 	var refusal *coordinator.NotReplica
-	if err := FromRemote(ToRemote(&coordinator.NotReplica{Epoch: 12})); !errors.As(err, &refusal) || refusal.Epoch != 12 {
+	if err := FromRemote(ToRemote(&coordinator.NotReplica{Epoch: 12})); !errors.As(err, &refusal) ||
+		refusal.Epoch != 12 {
 		t.Errorf("refusal: %v", err)
 	}
 	var overloaded *coordinator.Overloaded
-	if err := FromRemote(ToRemote(&coordinator.Overloaded{What: "x"})); !errors.As(err, &overloaded) || !errors.Is(err, coordinator.ErrNotSent) {
+	if err := FromRemote(ToRemote(&coordinator.Overloaded{What: "x"})); !errors.As(err, &overloaded) ||
+		!errors.Is(err, coordinator.ErrNotSent) {
 		t.Errorf("overload: %v", err)
 	}
-	if err := FromRemote(ToRemote(&notApplied{errors.New("full")})); !errors.Is(err, coordinator.ErrNotSent) || err.Error() != "full" {
+	if err := FromRemote(ToRemote(&notApplied{errors.New("full")})); !errors.Is(err, coordinator.ErrNotSent) ||
+		err.Error() != "full" {
 		t.Errorf("not applied: %v", err)
 	}
 	for reason := coordinator.FailureUnknown; reason <= coordinator.FailureReadTooManyIndexes; reason++ {
 		var failure *coordinator.ReplicaFailure
 		err := FromRemote(ToRemote(&coordinator.ReplicaFailure{Reason: reason, Message: "m"}))
-		if !errors.As(err, &failure) || failure.Reason != reason || failure.Message != "m" || errors.Is(err, coordinator.ErrNotSent) {
+		if !errors.As(err, &failure) || failure.Reason != reason || failure.Message != "m" ||
+			errors.Is(err, coordinator.ErrNotSent) {
 			t.Errorf("reason %d: %v", reason, err)
 		}
 	}

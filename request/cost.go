@@ -9,13 +9,14 @@ import (
 
 // Cost counts the work of a request. Each page of a paged query is a separate request.
 type Cost struct {
-	// Path names the access path of a CQL statement: how it found the partitions that it read. A SELECT sets it only if the request
-	// is measured; it is empty if nothing was read.
+	// Path names the access path of a CQL statement: how it found the partitions that it read. A SELECT sets it only if
+	// the request is measured; it is empty if nothing was read.
 	Path string
 	// Rows counts the live rows that the coordinator examined, whether the response contains them or not. A partition
 	// that is returned only for its static columns counts as a row.
 	Rows int
-	// Tombstones counts the deleted and expired rows that the coordinator examined, and both bounds of each range tombstone.
+	// Tombstones counts the deleted and expired rows that the coordinator examined, and both bounds of each range
+	// tombstone.
 	Tombstones int
 	Partitions int // partitions with rows or deletions that the coordinator received
 	Commands   int // reads executed by the coordinator, or by the leader of a counter update

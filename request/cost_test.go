@@ -57,10 +57,11 @@ func TestCostOfConditionalChangeCountsAttempts(t *testing.T) {
 				r.Measure()
 			}
 			updates := 0
-			req := &paxos.CASRequest{Command: &row.ReadCommand{}, Update: func([]byte, int64) (*row.Mutation, bool, error) {
-				updates++
-				return nil, false, nil
-			}}
+			req := &paxos.CASRequest{Command: &row.ReadCommand{},
+				Update: func([]byte, int64) (*row.Mutation, bool, error) {
+					updates++
+					return nil, false, nil
+				}}
 			_, call, err := e.CAS(r, req)
 			cost := r.Cost
 			if !errors.Is(err, failure) {
@@ -75,7 +76,8 @@ func TestCostOfConditionalChangeCountsAttempts(t *testing.T) {
 				want = Cost{Rows: 2, Tombstones: 2, Partitions: 2, Commands: 2, Bytes: 2 * len(p.page)}
 			}
 			// The late attempt may run before the cost is read, and then counts.
-			if late := (Cost{Rows: 3, Tombstones: 3, Partitions: 3, Commands: 3, Bytes: 3 * len(p.page)}); cost != want && (!measured || cost != late) {
+			if late := (Cost{Rows: 3, Tombstones: 3, Partitions: 3, Commands: 3,
+				Bytes: 3 * len(p.page)}); cost != want && (!measured || cost != late) {
 				t.Errorf("measured %t, failure %v: cost %+v, want %+v", measured, failure, cost, want)
 			}
 			if updates != 3 {

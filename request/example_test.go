@@ -28,7 +28,8 @@ func ExampleExecutor_Authorize() {
 	orders := auth.Table("shop", "orders")
 
 	fmt.Println(executor.Authorize(r, auth.Requirement{Permission: auth.Select, Resource: orders}))
-	err := executor.Authorize(r, auth.Requirement{Permission: auth.Select, Resource: orders}, auth.Requirement{Permission: auth.Modify, Resource: orders})
+	err := executor.Authorize(r, auth.Requirement{Permission: auth.Select, Resource: orders},
+		auth.Requirement{Permission: auth.Modify, Resource: orders})
 	var denied *auth.Denied
 	fmt.Println(errors.As(err, &denied), err)
 	// Output:

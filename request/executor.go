@@ -51,8 +51,8 @@ type Proposer interface {
 	Read(req *coordinator.ReadRequest, done func(page []byte, err error))
 }
 
-// Options configures an Executor. Coordinator and Clock are required; Lister, Searcher, Batches, Counters and Proposer are
-// required if requests use them.
+// Options configures an Executor. Coordinator and Clock are required; Lister, Searcher, Batches, Counters and Proposer
+// are required if requests use them.
 type Options struct {
 	Coordinator Coordinator
 	Lister      Lister
@@ -189,8 +189,8 @@ func (e *Executor) Truncate(r *Request, table *schema.Table, timeout time.Durati
 	return err
 }
 
-// Read executes a read of one row and returns the Call with its page, which the caller must release. Start describes req. Memory for
-// the page is reserved, and returned with the other memory of r.
+// Read executes a read of one row and returns the Call with its page, which the caller must release. Start describes
+// req. Memory for the page is reserved, and returned with the other memory of r.
 func (e *Executor) Read(r *Request, req *coordinator.ReadRequest) (*Call, error) {
 	if r.Memory == nil {
 		return e.read(r, req)

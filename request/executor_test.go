@@ -112,7 +112,8 @@ func (s *scripted) Truncate(_ *schema.Table, timeout time.Duration, done func(er
 func newExecutor(s *scripted, change ...func(*Options)) (*Executor, *manualClock) {
 	clock := &manualClock{}
 	clock.now.Store(int64(time.Hour))
-	o := Options{Coordinator: s, Lister: s, Batches: scriptedBatches{s}, Counters: scriptedCounters{s}, Proposer: s, Clock: clock}
+	o := Options{Coordinator: s, Lister: s, Batches: scriptedBatches{s}, Counters: scriptedCounters{s}, Proposer: s,
+		Clock: clock}
 	for _, f := range change {
 		f(&o)
 	}
@@ -127,7 +128,8 @@ func operations() map[string]func(e *Executor, r *Request) error {
 		}
 	}
 	return map[string]func(e *Executor, r *Request) error{
-		"write": write(coordinator.WriteSimple), "count": write(coordinator.WriteCounter), "batch": write(coordinator.WriteBatch),
+		"write": write(coordinator.WriteSimple), "count": write(coordinator.WriteCounter),
+		"batch": write(coordinator.WriteBatch),
 		"read": func(e *Executor, r *Request) error {
 			c, err := e.Read(r, &coordinator.ReadRequest{Timeout: time.Second})
 			if err == nil {
@@ -197,7 +199,8 @@ func TestTheTraceReachesTheCoordinator(t *testing.T) {
 	for name, do := range operations() {
 		s, want := &scripted{}, &anyTrace{}
 		e, _ := newExecutor(s)
-		if err := do(e, &Request{Context: t.Context(), Trace: want}); err != nil || s.trace != coordinator.Trace(want) && name != "truncate" {
+		if err := do(e, &Request{Context: t.Context(), Trace: want}); err != nil ||
+			s.trace != coordinator.Trace(want) && name != "truncate" {
 			t.Errorf("%s: %v, trace %v", name, err, s.trace)
 		}
 	}
@@ -246,18 +249,21 @@ func TestTheProposerExecutesSerialReadsOfOnePartition(t *testing.T) {
 		key    row.PartitionKey
 		serial bool
 	}{
-		{ring.Serial, row.NewPartitionKey([]byte("k")), true}, {ring.LocalSerial, row.NewPartitionKey([]byte("k")), true},
+		{ring.Serial, row.NewPartitionKey([]byte("k")), true},
+		{ring.LocalSerial, row.NewPartitionKey([]byte("k")), true},
 		{ring.Serial, row.PartitionKey{}, false}, {ring.Quorum, row.NewPartitionKey([]byte("k")), false},
 	} {
 		s, p := &scripted{}, &serialReads{}
 		e, _ := newExecutor(s, func(o *Options) { o.Proposer = p })
-		call, err := e.Read(&Request{Context: t.Context()}, &coordinator.ReadRequest{Command: &row.ReadCommand{Key: c.key}, Consistency: c.level})
+		call, err := e.Read(&Request{Context: t.Context()},
+			&coordinator.ReadRequest{Command: &row.ReadCommand{Key: c.key}, Consistency: c.level})
 		if err != nil {
 			t.Fatal(err)
 		}
 		call.Release()
 		if (p.count == 1) != c.serial || (len(s.asked) == 0) != c.serial {
-			t.Errorf("%s of key %q: the proposer gets %d reads, the coordinator %v", c.level, c.key.Bytes, p.count, s.asked)
+			t.Errorf("%s of key %q: the proposer gets %d reads, the coordinator %v", c.level, c.key.Bytes, p.count,
+				s.asked)
 		}
 	}
 }
@@ -385,7 +391,8 @@ func TestAuthorizeStopsAtTheFirstDenial(t *testing.T) {
 	e, _ := newExecutor(&scripted{}, func(o *Options) { o.Authorizer = a })
 	r := &Request{Context: t.Context(), Principal: auth.Principal{Name: "alice"}}
 	var denied *auth.Denied
-	if err := e.Authorize(r, on(auth.Modify), on(auth.Select), on(auth.Alter)); !errors.As(err, &denied) || a.asked != 2 ||
+	if err := e.Authorize(r, on(auth.Modify), on(auth.Select), on(auth.Alter)); !errors.As(err, &denied) ||
+		a.asked != 2 ||
 		denied.Principal.Name != "alice" || denied.Requirement != on(auth.Select) {
 		t.Errorf("%v after %d requests", err, a.asked)
 	}
@@ -405,7 +412,8 @@ func TestPauseDuration(t *testing.T) {
 func TestWithDeadlineTakesTheEarlier(t *testing.T) {
 	e, clock := newExecutor(&scripted{})
 	for _, c := range []struct{ left, timeout, want time.Duration }{
-		{0, 0, 0}, {0, time.Hour, time.Hour}, {time.Hour, 0, time.Hour}, {time.Hour, 2 * time.Hour, time.Hour}, {2 * time.Hour, time.Hour, time.Hour},
+		{0, 0, 0}, {0, time.Hour, time.Hour}, {time.Hour, 0, time.Hour}, {time.Hour, 2 * time.Hour, time.Hour},
+		{2 * time.Hour, time.Hour, time.Hour},
 	} {
 		r := &Request{Context: context.Background()}
 		if c.left > 0 {

@@ -52,8 +52,8 @@ func (r *Request) Warn(text string) {
 	}
 }
 
-// StillRunning is the error of a server that was closed while requests had not ended: the number of these requests. Their contexts
-// are canceled, but a function or a compilation may ignore that. What they use must not be closed.
+// StillRunning is the error of a server that was closed while requests had not ended: the number of these requests.
+// Their contexts are canceled, but a function or a compilation may ignore that. What they use must not be closed.
 type StillRunning int
 
 // Error implements error.

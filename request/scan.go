@@ -21,21 +21,22 @@ const (
 	SkipRow               // NextRow, but the row does not count in scan.Position.Given
 	NextPartition         // omit the other rows of the partition
 	StopAfter             // end the scan; the row was consumed
-	StopBefore            // end the scan; the row was not consumed, nor counted in the cost, and is the next one of a later scan
+	// end the scan; the row was not consumed, nor counted in the cost, and is the next one of a later scan
+	StopBefore
 )
 
 // Source determines what a Scan reads.
 type Source interface {
-	// Next returns the next Read, with its Cursor set, or nil if there is none. The Scan ignores a Read without commands,
-	// and otherwise uses it until Done or the end of Run. An error ends the scan after the rows of the previous Reads, unless
-	// a later call of Next succeeds.
+	// Next returns the next Read, with its Cursor set, or nil if there is none. The Scan ignores a Read without
+	// commands, and otherwise uses it until Done or the end of Run. An error ends the scan after the rows of the
+	// previous Reads, unless a later call of Next succeeds.
 	Next() (*Read, error)
 	// Prepare sets the timeouts of a command before it is sent.
 	Prepare(req *coordinator.ReadRequest)
 	// Begin is called before the first page of a Read is consumed. It returns false to end the scan there.
 	Begin(r *Read) bool
-	// Continue is called before each further command of a Read. It may change the limits of r.Command, or return false to
-	// end the scan there.
+	// Continue is called before each further command of a Read. It may change the limits of r.Command, or return false
+	// to end the scan there.
 	Continue(r *Read) bool
 	// Done is called when all rows of a Read were consumed.
 	Done(r *Read)
@@ -49,13 +50,14 @@ type Consumer interface {
 	Partition(r *Read)
 	// Live reports whether readers can see a row, or a static row. The Consumer may keep what it learns of x until Row.
 	Live(x *row.Row) bool
-	// Row is called for each live row, with r.At still before it, and with nil for a partition that is represented only by
-	// its static row. It must not use x, which points into the page, after Done, unless it calls r.Keep.
+	// Row is called for each live row, with r.At still before it, and with nil for a partition that is represented only
+	// by its static row. It must not use x, which points into the page, after Done, unless it calls r.Keep.
 	Row(r *Read, x *row.Row) (Verdict, error)
 }
 
-// Scan executes one or more Reads for a request, several of them concurrently, and passes their rows to a Consumer in the
-// order of the Reads. It belongs to the request's goroutine, starts none, and has released everything when Run returns.
+// Scan executes one or more Reads for a request, several of them concurrently, and passes their rows to a Consumer in
+// the order of the Reads. It belongs to the request's goroutine, starts none, and has released everything when Run
+// returns.
 //
 //	Source ─▶ [Read][Read][Read] ─ rows of the first ─▶ Consumer
 type Scan struct {
@@ -73,11 +75,12 @@ type Scan struct {
 	// Held means that Local has reserved memory for its pages, which the Scan returns.
 	Held bool
 	// Width is the maximum number of concurrent Reads at the beginning; zero means 1. After each Read it is set to the
-	// number that Source wants, but at most doubled, and at most WidthMax. Further, the concurrent Reads together may have
-	// at most WidthBytes, as estimated by the mean size of the previous ones.
+	// number that Source wants, but at most doubled, and at most WidthMax. Further, the concurrent Reads together may
+	// have at most WidthBytes, as estimated by the mean size of the previous ones.
 	Width, WidthMax, WidthBytes int
-	// FirstBytes is the size of the first page of each Read, for which memory is reserved, and PageBytes that of later ones. They
-	// grow from the one to the other, and beyond if a row is larger. Zero means that the pages of commands have no bound.
+	// FirstBytes is the size of the first page of each Read, for which memory is reserved, and PageBytes that of later
+	// ones. They grow from the one to the other, and beyond if a row is larger. Zero means that the pages of commands
+	// have no bound.
 	FirstBytes, PageBytes int
 
 	reads []*Read // the started ones, in order
@@ -105,7 +108,8 @@ type Read struct {
 
 // The memory that is reserved for a page.
 const (
-	// pageFirst is the least size of the first page: a hundred small rows. With its copy, it is a small request (package memory).
+	// pageFirst is the least size of the first page: a hundred small rows. With its copy, it is a small request
+	// (package memory).
 	pageFirst = 32 << 10
 	// pageCopies counts the page at the replica, and its copy for the request.
 	pageCopies = 2
@@ -142,8 +146,8 @@ func (s *Scan) Reset() {
 	*s = Scan{reads: s.reads[:0], spare: s.spare}
 }
 
-// Run reads until the Source has no Read left or the scan is ended. It adds the cost to the Request. When it returns, no
-// command is in progress.
+// Run reads until the Source has no Read left or the scan is ended. It adds the cost to the Request. When it returns,
+// no command is in progress.
 func (s *Scan) Run() error {
 	s.Width = max(s.Width, 1)
 	err := s.run()
@@ -168,8 +172,8 @@ func (s *Scan) count(cmd *row.ReadCommand) {
 	}
 }
 
-// More reports, after Run, whether the scan was ended before its last row, as far as is known: a range of tokens may turn
-// out to have no further row.
+// More reports, after Run, whether the scan was ended before its last row, as far as is known: a range of tokens may
+// turn out to have no further row.
 func (s *Scan) More() bool { return s.more }
 
 // InFlight returns the number of Reads that are started and not Done.
@@ -267,8 +271,8 @@ func (s *Scan) wait(r *Read) (page []byte, err error) {
 	return page, err
 }
 
-// reserve reserves memory for the page of a command: for a replica, and for the copy of it that is consumed. A range is merged
-// from pages of several replicas, and a round of package paxos has several pages.
+// reserve reserves memory for the page of a command: for a replica, and for the copy of it that is consumed. A range is
+// merged from pages of several replicas, and a round of package paxos has several pages.
 func (s *Scan) reserve(r *Read, req *coordinator.ReadRequest) error {
 	cmd, memory := req.Command, s.Request.Memory
 	serial := s.Request.Consistency.IsSerial() && cmd.SinglePartition()

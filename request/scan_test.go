@@ -109,12 +109,14 @@ func newScanCase(t *testing.T, seed uint64) *scanCase {
 	table, keys := model.Random(r)
 	c := &scanCase{t: t, r: r, s: &scanned{r: rand.New(rand.NewPCG(seed, 6)), table: table, slow: r.IntN(2) == 0}}
 	c.e = New(Options{Coordinator: c.s, Clock: &manualClock{}})
-	base := scan.Cursor{Command: row.ReadCommand{Table: 1, Slices: model.RandomSlices(r), Reversed: r.IntN(2) == 0, Now: model.RandomNow}}
+	base := scan.Cursor{Command: row.ReadCommand{Table: 1, Slices: model.RandomSlices(r), Reversed: r.IntN(2) == 0,
+		Now: model.RandomNow}}
 	switch r.IntN(4) {
 	case 0:
 		base.Command.Filter = &row.Filter{PartitionKey: 1}
-		base.Command.Filter.Add(row.Condition{Kind: schema.Regular, Column: model.RandomRegular, Operator: row.FilterEqual,
-			Type: types.Native(types.Blob), Values: [][]byte{[]byte("a")}})
+		base.Command.Filter.Add(row.Condition{Kind: schema.Regular, Column: model.RandomRegular,
+			Operator: row.FilterEqual,
+			Type:     types.Native(types.Blob), Values: [][]byte{[]byte("a")}})
 	case 1:
 		c.keep = 'a'
 	case 2:
@@ -317,9 +319,9 @@ func (c *scanCase) pages() (all []string) {
 	return nil
 }
 
-// TestPagesOfAScanConcatenateToItsAnswer checks that pages of any size have the rows of reads without limits, in order and each
-// once: for keys and ranges, by one Read or several, slices, both directions, limits of rows and of rows in a partition, filters
-// of replicas and of the consumer, and any end of a page. A scan without pages has the same rows.
+// TestPagesOfAScanConcatenateToItsAnswer checks that pages of any size have the rows of reads without limits, in order
+// and each once: for keys and ranges, by one Read or several, slices, both directions, limits of rows and of rows in a
+// partition, filters of replicas and of the consumer, and any end of a page. A scan without pages has the same rows.
 func TestPagesOfAScanConcatenateToItsAnswer(t *testing.T) {
 	rows, stopped := 0, 0
 	for seed := range uint64(6000) {
@@ -348,8 +350,8 @@ func TestPagesOfAScanConcatenateToItsAnswer(t *testing.T) {
 	}
 }
 
-// TestACanceledScanReleasesEverything checks scans that are canceled, or fail, at each of their reads: they return the error,
-// their rows are the beginning of the answer, no read is in progress afterwards, and no goroutine waits for one.
+// TestACanceledScanReleasesEverything checks scans that are canceled, or fail, at each of their reads: they return the
+// error, their rows are the beginning of the answer, no read is in progress afterwards, and no goroutine waits for one.
 func TestACanceledScanReleasesEverything(t *testing.T) {
 	before := runtime.NumGoroutine()
 	canceled, failed := 0, 0
@@ -379,7 +381,8 @@ func TestACanceledScanReleasesEverything(t *testing.T) {
 				break
 			}
 			if !errors.Is(err, want) || len(c.got) > len(c.want) || !slices.Equal(c.got, c.want[:len(c.got)]) {
-				t.Fatalf("seed %d, read %d: %v, want %v\n%q is not the beginning of\n%q", seed, at, err, want, c.got, c.want)
+				t.Fatalf("seed %d, read %d: %v, want %v\n%q is not the beginning of\n%q", seed, at, err, want, c.got,
+					c.want)
 			}
 			if seed%2 == 0 {
 				failed++
@@ -400,13 +403,15 @@ func TestACanceledScanReleasesEverything(t *testing.T) {
 	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 }
 
-// TestAScanStoppedEarlyCancelsWhatItReadAhead checks that a scan that ends with its first Read does not wait for the others.
+// TestAScanStoppedEarlyCancelsWhatItReadAhead checks that a scan that ends with its first Read does not wait for the
+// others.
 func TestAScanStoppedEarlyCancelsWhatItReadAhead(t *testing.T) {
 	stopped := 0
 	for seed := range uint64(400) {
 		c := newScanCase(t, seed)
 		first := &c.reads[0]
-		if len(c.reads) < 2 || c.grouped || len((&scanCase{s: c.s, reads: c.reads[:1], keep: c.keep, share: c.share}).answer()) == 0 {
+		if len(c.reads) < 2 || c.grouped || len((&scanCase{s: c.s, reads: c.reads[:1], keep: c.keep,
+			share: c.share}).answer()) == 0 {
 			continue // the scan has to wait for another Read
 		}
 		c.s.slow = true
@@ -421,7 +426,8 @@ func TestAScanStoppedEarlyCancelsWhatItReadAhead(t *testing.T) {
 		}
 		c.next, c.size = 0, 1
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		x := &Scan{Executor: c.e, Request: &Request{Context: ctx}, Source: c, Consumer: c, Cancel: env.NewCancel(ctx), Row: new(row.Row),
+		x := &Scan{Executor: c.e, Request: &Request{Context: ctx}, Source: c, Consumer: c, Cancel: env.NewCancel(ctx),
+			Row:   new(row.Row),
 			Width: len(c.reads)}
 		if err := x.Run(); err != nil || len(c.got) != 1 || c.s.inFlight.Load() != 0 {
 			t.Fatalf("seed %d: %v, %q, %d in progress", seed, err, c.got, c.s.inFlight.Load())

@@ -87,8 +87,8 @@ func (s *Stats) decided(applied bool, err error) {
 	}
 }
 
-// TableStats contains the statistics of one table since the node started: what this node did as the coordinator. Conditional
-// changes do not count, as in Cassandra. They are safe for concurrent use.
+// TableStats contains the statistics of one table since the node started: what this node did as the coordinator.
+// Conditional changes do not count, as in Cassandra. They are safe for concurrent use.
 type TableStats struct {
 	Read  histogram.Timer // reads of one partition; one of several partitions counts for each
 	Scan  histogram.Timer // pages of reads without a partition key

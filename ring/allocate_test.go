@@ -62,7 +62,8 @@ const spreadMax = 0.05
 
 func TestOwnershipIsEven(t *testing.T) {
 	for n, top := range growth(cycle(16, member{"dc1", "r1"})...) {
-		first, all := spread(top, Replication{Class: Simple, Factor: 1}, "dc1"), spread(top, Replication{Class: Simple, Factor: 4}, "dc1")
+		first, all := spread(top, Replication{Class: Simple, Factor: 1}, "dc1"),
+			spread(top, Replication{Class: Simple, Factor: 4}, "dc1")
 		three := spread(top, Replication{Class: Simple, Factor: 3}, "dc1")
 		t.Logf("%2d nodes: factor 1 %.3f, 3 %.3f, 4 %.3f", n+1, first, three, all)
 		if first > spreadMax || all > spreadMax {
@@ -128,7 +129,8 @@ func TestAllocateGivesTokensOfItsOwn(t *testing.T) {
 				if !slices.Equal(tokens, Allocate(top, "dc1", "r2", count, factor)) {
 					t.Errorf("%s: another answer the second time", name)
 				}
-				joined := append(slices.Clone(nodes), &Node{ID: 9, Datacenter: "dc1", Rack: "r2", State: Normal, Tokens: tokens})
+				joined := append(slices.Clone(nodes), &Node{ID: 9, Datacenter: "dc1", Rack: "r2", State: Normal,
+					Tokens: tokens})
 				checkDistinct(t, NewTopology(2, joined))
 			}
 		}

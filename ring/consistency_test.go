@@ -4,8 +4,10 @@ import "testing"
 
 // The codes are those of the native protocol (v5 §3, [consistency]).
 func TestConsistencyCodesAreTheProtocols(t *testing.T) {
-	codes := map[uint16]string{0x0: "ANY", 0x1: "ONE", 0x2: "TWO", 0x3: "THREE", 0x4: "QUORUM", 0x5: "ALL", 0x6: "LOCAL_QUORUM",
-		0x7: "EACH_QUORUM", 0x8: "SERIAL", 0x9: "LOCAL_SERIAL", 0xA: "LOCAL_ONE", 0xB: "NODE_LOCAL", 0xC: "UNKNOWN", 0xFFFF: "UNKNOWN"}
+	codes := map[uint16]string{0x0: "ANY", 0x1: "ONE", 0x2: "TWO", 0x3: "THREE", 0x4: "QUORUM", 0x5: "ALL",
+		0x6: "LOCAL_QUORUM",
+		0x7: "EACH_QUORUM", 0x8: "SERIAL", 0x9: "LOCAL_SERIAL", 0xA: "LOCAL_ONE", 0xB: "NODE_LOCAL", 0xC: "UNKNOWN",
+		0xFFFF: "UNKNOWN"}
 	for code, name := range codes {
 		c := Consistency(code)
 		if c.String() != name || c.Valid() != (name != "UNKNOWN") {
@@ -31,12 +33,14 @@ func TestBlockFor(t *testing.T) {
 		want  int
 	}{
 		{Any, simple(4), 1}, {One, simple(4), 1}, {Two, simple(4), 2}, {Three, simple(4), 3}, {All, simple(4), 4},
-		{Quorum, simple(1), 1}, {Quorum, simple(2), 2}, {Quorum, simple(3), 2}, {Quorum, simple(4), 3}, {Quorum, simple(5), 3},
+		{Quorum, simple(1), 1}, {Quorum, simple(2), 2}, {Quorum, simple(3), 2}, {Quorum, simple(4), 3},
+		{Quorum, simple(5), 3},
 		{Quorum, simple(6), 4}, {Serial, simple(4), 3}, {EachQuorum, simple(4), 3},
 		{LocalQuorum, simple(4), 3}, {LocalSerial, simple(3), 2}, {LocalOne, simple(3), 1}, {NodeLocal, simple(3), 1},
 		{One, two, 1}, {Two, two, 2}, {Quorum, two, 4}, {All, two, 7}, {Serial, two, 4},
 		{LocalQuorum, two, 2}, {LocalSerial, two, 2}, {LocalOne, two, 1}, {EachQuorum, two, 5},
-		{Quorum, Replication{Class: Local}, 1}, {All, Replication{Class: Local}, 1}, {LocalQuorum, Replication{Class: Local}, 1},
+		{Quorum, Replication{Class: Local}, 1}, {All, Replication{Class: Local}, 1},
+		{LocalQuorum, Replication{Class: Local}, 1},
 	} {
 		if got := c.level.BlockFor(c.r, "dc1"); got != c.want {
 			t.Errorf("%s of %v blocks for %d, want %d", c.level, c.r, got, c.want)

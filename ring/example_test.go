@@ -22,7 +22,8 @@ func ExampleTopology_Placement() {
 	var nodes []*ring.Node
 	for i, token := range []ring.Token{-6e18, -2e18, 2e18, 6e18} {
 		nodes = append(nodes, &ring.Node{ID: ring.NodeID(i + 1), Datacenter: "dc1", Rack: "rack1", State: ring.Normal,
-			Internode: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(i + 1)}), 7000), Tokens: []ring.Token{token}})
+			Internode: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(i + 1)}), 7000),
+			Tokens:    []ring.Token{token}})
 	}
 	replication := ring.Replication{Class: ring.Simple, Factor: 3}
 	placement := ring.NewTopology(1, nodes).Placement(replication)

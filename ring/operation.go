@@ -189,13 +189,15 @@ func (t *Topology) Gains(o *Operation, r Replication, node NodeID) []Gain {
 		out = t.gainsAt(out, o, r, node, Range{start, end}, before.replicas(r, end), after.replicas(r, end))
 	}
 	if n := len(bounds); n > 0 && bounds[n-1] != MaxToken { // the rest of the ring belongs to the first token
-		out = t.gainsAt(out, o, r, node, Range{bounds[n-1], MinToken}, before.replicas(r, bounds[0]), after.replicas(r, bounds[0]))
+		out = t.gainsAt(out, o, r, node, Range{bounds[n-1], MinToken}, before.replicas(r, bounds[0]),
+			after.replicas(r, bounds[0]))
 	}
 	return joined(out)
 }
 
 // gainsAt appends the nodes that gain one range.
-func (t *Topology) gainsAt(out []Gain, o *Operation, r Replication, node NodeID, at Range, before, after []NodeID) []Gain {
+func (t *Topology) gainsAt(out []Gain, o *Operation, r Replication, node NodeID, at Range, before,
+	after []NodeID) []Gain {
 	for _, id := range after {
 		if slices.Contains(before, id) || node != 0 && node != id {
 			continue
@@ -258,7 +260,8 @@ func joined(gains []Gain) []Gain {
 	for _, g := range gains {
 		if i, ok := last[g.Node]; ok {
 			p := &out[i]
-			if p.Range.End == g.Range.Start && p.From == g.From && p.Local == g.Local && p.Total == g.Total && slices.Equal(p.Sources, g.Sources) {
+			if p.Range.End == g.Range.Start && p.From == g.From && p.Local == g.Local && p.Total == g.Total &&
+				slices.Equal(p.Sources, g.Sources) {
 				p.Range.End = g.Range.End
 				continue
 			}

@@ -35,7 +35,8 @@ func TestReplicasAreInCassandrasOrder(t *testing.T) {
 			tok := Token(parseInt(t, strings.TrimSuffix(words[0], ":")))
 			want := strings.Join(words[1:], " ")
 			if got := joinIDs(p.Replicas(tok).Natural); got != want {
-				t.Errorf("%d nodes, %v, token %d: replicas %s, Cassandra's are %s", len(nodes), p.Replication(), tok, got, want)
+				t.Errorf("%d nodes, %v, token %d: replicas %s, Cassandra's are %s", len(nodes), p.Replication(), tok,
+					got, want)
 			}
 			compared++
 		}
@@ -86,8 +87,8 @@ func joinIDs(ids []NodeID) string {
 	return strings.Join(b, " ")
 }
 
-// For any ring and any range of it, the pieces are consecutive, do not wrap, and together cover the range, and each token's
-// replicas are those of its piece.
+// For any ring and any range of it, the pieces are consecutive, do not wrap, and together cover the range, and each
+// token's replicas are those of its piece.
 func TestRangesCoverAnyPartOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 3000 {
@@ -197,7 +198,8 @@ func TestPlacementsAreKeptAndBounded(t *testing.T) {
 		wg.Go(func() {
 			for i := range 10 * placementsMax {
 				want := Replication{Class: Simple, Factor: 1 + (i+g)%(3*placementsMax)}
-				if p := top.Placement(want); !p.Replication().Equal(want) || len(p.Replicas(1).Natural) != min(3, want.Factor) {
+				if p := top.Placement(want); !p.Replication().Equal(want) ||
+					len(p.Replicas(1).Natural) != min(3, want.Factor) {
 					t.Errorf("placement of %v is that of %v", want, p.Replication())
 				}
 			}

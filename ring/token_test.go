@@ -78,7 +78,8 @@ func TestRangeAndComplement(t *testing.T) {
 func randomTopology(rng *rand.Rand) *Topology {
 	var nodes []*Node
 	for i := range 1 + rng.IntN(8) {
-		n := &Node{ID: NodeID(i + 1), Datacenter: string(rune('a' + rng.IntN(3))), Rack: string(rune('r' + rng.IntN(3))), State: Normal}
+		n := &Node{ID: NodeID(i + 1), Datacenter: string(rune('a' + rng.IntN(3))),
+			Rack: string(rune('r' + rng.IntN(3))), State: Normal}
 		if rng.IntN(8) == 0 {
 			n.State = Joining
 		}
@@ -94,13 +95,15 @@ func randomReplication(rng *rand.Rand) Replication {
 	if rng.IntN(2) == 0 {
 		return Replication{Class: Simple, Factor: 1 + rng.IntN(5)}
 	}
-	return NewNetworkTopology(DatacenterFactor{"c", rng.IntN(4)}, DatacenterFactor{"a", rng.IntN(5)}, DatacenterFactor{"b", 1})
+	return NewNetworkTopology(DatacenterFactor{"c", rng.IntN(4)}, DatacenterFactor{"a", rng.IntN(5)},
+		DatacenterFactor{"b", 1})
 }
 func TestSharesAddUpToOne(t *testing.T) {
 	if got := FullRange().Share(); got != 1 {
 		t.Errorf("the whole ring is %v", got)
 	}
-	sum := Range{Start: MinToken, End: -5}.Share() + Range{Start: -5, End: 1 << 62}.Share() + Range{Start: 1 << 62, End: MinToken}.Share()
+	sum := Range{Start: MinToken, End: -5}.Share() + Range{Start: -5, End: 1 << 62}.Share() +
+		Range{Start: 1 << 62, End: MinToken}.Share()
 	if sum < 0.999999 || sum > 1.000001 {
 		t.Errorf("the parts are %v", sum)
 	}

@@ -63,8 +63,8 @@ func (t *Topology) Node(id NodeID) *Node {
 	return nil
 }
 
-// NameOf returns the internode address of a node, by which operators know it. If no member has the id, it returns a text
-// which states that the node has left.
+// NameOf returns the internode address of a node, by which operators know it. If no member has the id, it returns a
+// text which states that the node has left.
 func (t *Topology) NameOf(id NodeID) string {
 	if n := t.Node(id); n != nil {
 		return n.Internode.Addr().String()

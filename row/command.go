@@ -38,8 +38,8 @@ func (s Slice) Exact() bool {
 // After returns the bound that follows every clustering that begins with p.
 func After(p []byte) []byte { return append(bytes.Clone(p), 0xFF) }
 
-// SlicesAfter returns the parts of slices that follow the row with the clustering c, which has all components, in reading
-// order. The result does not refer to c.
+// SlicesAfter returns the parts of slices that follow the row with the clustering c, which has all components, in
+// reading order. The result does not refer to c.
 func SlicesAfter(in []Slice, c []byte, reversed bool) (out []Slice) {
 	bound := append(append(make([]byte, 0, len(c)+1), c...), 0) // no clustering lies between c and c·00
 	for _, s := range in {
@@ -67,7 +67,8 @@ func (s Slice) Empty() bool { return s.End != nil && bytes.Compare(s.Start, s.En
 
 // Overlaps reports whether a clustering can lie in both s and o.
 func (s Slice) Overlaps(o Slice) bool {
-	return !Slice{Start: o.Start, End: s.End}.Empty() && !Slice{Start: s.Start, End: o.End}.Empty() && !s.Empty() && !o.Empty()
+	return !Slice{Start: o.Start, End: s.End}.Empty() && !Slice{Start: s.Start, End: o.End}.Empty() && !s.Empty() &&
+		!o.Empty()
 }
 
 // Limits bound a read. Rows counts live rows; zero means no limit. A partition that has no live row but a live static
@@ -165,7 +166,8 @@ func (r *Repair) Count(ms []*Mutation) {
 // SinglePartition reports whether the command reads one partition.
 func (c *ReadCommand) SinglePartition() bool { return c.Key.Bytes != nil }
 
-// ReadsPartition reports whether the command reads the partition of key. The After of a range is compared in ring order.
+// ReadsPartition reports whether the command reads the partition of key. The After of a range is compared in ring
+// order.
 func (c *ReadCommand) ReadsPartition(key PartitionKey) bool {
 	if c.SinglePartition() {
 		return bytes.Equal(c.Key.Bytes, key.Bytes)

@@ -29,8 +29,8 @@ func TestSlicesOverlapIfAClusteringLiesInBoth(t *testing.T) {
 	}
 }
 
-// TestSlicesAfterContainTheLaterClusterings shows that SlicesAfter omits the clusterings up to a row, and no others, in both
-// directions.
+// TestSlicesAfterContainTheLaterClusterings shows that SlicesAfter omits the clusterings up to a row, and no others, in
+// both directions.
 func TestSlicesAfterContainTheLaterClusterings(t *testing.T) {
 	all := [][]byte{{}, {0}, {0, 0}, {0, 0xFF}, {1}, {1, 0}, {0xFF}, {0xFF, 0xFF}}
 	contains := func(in []Slice, c []byte) bool {
@@ -49,7 +49,8 @@ func TestSlicesAfterContainTheLaterClusterings(t *testing.T) {
 						later = bytes.Compare(c, last) < 0
 					}
 					if contains(out, c) != (later && contains(in, c)) {
-						t.Errorf("%x after %x, reversed %t: %x, contains %x: %t", in, last, reversed, out, c, contains(out, c))
+						t.Errorf("%x after %x, reversed %t: %x, contains %x: %t", in, last, reversed, out, c,
+							contains(out, c))
 					}
 				}
 				if slices.ContainsFunc(out, Slice.Empty) {

@@ -14,10 +14,10 @@ import (
 //	row   := flags [ts [ttl expiry]] [ts deleted] [n complex…] cell*
 //	cell  := flags column [ts] [deleted | ttl expiry] [path] [value]
 //
-// Timestamps take 8 bytes, all other numbers are varints. A cell without its own timestamp has that of the previous cell,
-// and the first cell has that of the liveness; the same applies to ttl and expiry. The encoding of a canonical Row
-// (Reconcile, Sort) is deterministic: equal rows have equal bytes, and digests rely on that. A change requires a new
-// format.Version of storage and messaging.ProtocolVersion.
+// Timestamps take 8 bytes, all other numbers are varints. A cell without its own timestamp has that of the previous
+// cell, and the first cell has that of the liveness; the same applies to ttl and expiry. The encoding of a canonical
+// Row (Reconcile, Sort) is deterministic: equal rows have equal bytes, and digests rely on that. A change requires a
+// new format.Version of storage and messaging.ProtocolVersion.
 const (
 	flagLiveness = 1 << iota
 	flagLivenessTTL
@@ -60,7 +60,8 @@ func AppendRow(dst []byte, r *Row) []byte {
 	return dst
 }
 
-// appendHead appends everything but the cells of r, and returns the flags that replace the first byte when these are known.
+// appendHead appends everything but the cells of r, and returns the flags that replace the first byte when these are
+// known.
 func appendHead(dst []byte, r *Row, state *cellState) (out []byte, flags byte) {
 	dst = append(dst, 0)
 	if r.HasRangeTombstones {

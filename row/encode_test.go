@@ -129,7 +129,8 @@ func TestSizedRowsOfEverySize(t *testing.T) {
 			r := NewRow()
 			r.Deletion = Deletion{Timestamp: 1, LocalTime: 1 << 40}
 			for i := range cells {
-				r.Cells = append(r.Cells, Cell{Column: schema.ColumnID(i), Timestamp: 2 + int64(i)/20, Value: make([]byte, size/cells)})
+				r.Cells = append(r.Cells, Cell{Column: schema.ColumnID(i), Timestamp: 2 + int64(i)/20,
+					Value: make([]byte, size/cells)})
 			}
 			got := appendSizedRow([]byte("before"), r)
 			want := encoded(r)

@@ -30,7 +30,8 @@ func show(r *row.Row) {
 func ExampleAppendRow() {
 	r := row.NewRow()
 	r.Liveness = row.Liveness{Timestamp: 1000}
-	r.Cells = []row.Cell{{Column: name, Timestamp: 1000, Value: []byte("Ada")}, {Column: age, Timestamp: 1000, Value: []byte{0, 0, 0, 36}}}
+	r.Cells = []row.Cell{{Column: name, Timestamp: 1000, Value: []byte("Ada")},
+		{Column: age, Timestamp: 1000, Value: []byte{0, 0, 0, 36}}}
 	encoded := row.AppendRow(nil, r)
 
 	var decoded row.Row
@@ -50,12 +51,14 @@ func ExampleAppendRow() {
 
 // Reconcile merges two versions of a row, as replicas have them: for each cell the later version wins.
 func ExampleReconcile() {
-	inserted := version(1000, row.Cell{Column: name, Value: []byte("Ada")}, row.Cell{Column: age, Value: []byte{0, 0, 0, 36}})
+	inserted := version(1000, row.Cell{Column: name, Value: []byte("Ada")},
+		row.Cell{Column: age, Value: []byte{0, 0, 0, 36}})
 	updated := version(2000, row.Cell{Column: name, Value: []byte("Grace")})
 	deleted := version(3000, row.Cell{Column: age, Tombstone: true, LocalTime: 3})
 
 	versions := []*row.Row{inserted, updated, deleted}
-	rand.Shuffle(len(versions), func(i, j int) { versions[i], versions[j] = versions[j], versions[i] }) // the order does not matter
+	// the order does not matter
+	rand.Shuffle(len(versions), func(i, j int) { versions[i], versions[j] = versions[j], versions[i] })
 	merged, all := row.NewRow(), row.NewRow()
 	row.Reconcile(merged, versions[0], versions[1])
 	row.Reconcile(all, merged, versions[2])

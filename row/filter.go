@@ -55,9 +55,10 @@ type ClusteringColumn struct {
 //   - a row, also a deleted one, if a condition on a clustering column fails;
 //   - a live row if a condition on a regular column fails.
 //
-// Conditions on static and regular columns depend on the version of the row. Only a replica whose answer is returned to the
-// client without a merge may evaluate them: among several replicas, the version that does not match may be the newest one.
-// The coordinator therefore sends only KeyConditions to the others, and replicas need not know how many replicas answer.
+// Conditions on static and regular columns depend on the version of the row. Only a replica whose answer is returned to
+// the client without a merge may evaluate them: among several replicas, the version that does not match may be the
+// newest one. The coordinator therefore sends only KeyConditions to the others, and replicas need not know how many
+// replicas answer.
 //
 // A filter refers to columns by number and contains their types, so that a replica evaluates it without its schema.
 type Filter struct {

@@ -146,7 +146,8 @@ func TestFilterBoundsAreChecked(t *testing.T) {
 	counter.Type = types.Native(types.Counter)
 	nested := one
 	nested.Type = deep
-	for name, c := range map[string]Condition{"values": wide, "null": null, "multi-cell": multi, "counter": counter, "type": nested} {
+	for name, c := range map[string]Condition{"values": wide, "null": null, "multi-cell": multi, "counter": counter,
+		"type": nested} {
 		if c.Supports() {
 			t.Errorf("%s: supported", name)
 		}
@@ -164,8 +165,8 @@ func TestFilterBoundsAreChecked(t *testing.T) {
 	}
 }
 
-// TestKeyConditionsDoNotDependOnVersions: whatever the cells of a row are, the conditions that several replicas evaluate
-// have one answer for it, and they omit no row that matches the whole filter.
+// TestKeyConditionsDoNotDependOnVersions: whatever the cells of a row are, the conditions that several replicas
+// evaluate have one answer for it, and they omit no row that matches the whole filter.
 func TestKeyConditionsDoNotDependOnVersions(t *testing.T) {
 	rng := rand.New(rand.NewPCG(26, 1))
 	for range draws {

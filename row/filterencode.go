@@ -55,8 +55,8 @@ func boolByte(b bool) byte {
 	return 0
 }
 
-// consumeFilter decodes a filter, whose values point into the bytes of c. It rejects filters that Supports and the bounds
-// of this package exclude, so that a matcher need not check them.
+// consumeFilter decodes a filter, whose values point into the bytes of c. It rejects filters that Supports and the
+// bounds of this package exclude, so that a matcher need not check them.
 func consumeFilter(c *wire.Cursor) *Filter {
 	f := &Filter{Decisive: consumeBool(c)}
 	f.PartitionKey = consumeSmall(c)

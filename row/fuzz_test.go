@@ -90,7 +90,8 @@ func FuzzPageReader(f *testing.F) {
 	for range 30 {
 		f.Add(pageOf(randomPartition(rng)))
 		w := NewPageWriter(nil)
-		f.Add(w.FinishAfter(&Position{Key: NewPartitionKey(randomBound(rng)), Clustering: randomBound(rng), Whole: rng.IntN(2) == 0}))
+		f.Add(w.FinishAfter(&Position{Key: NewPartitionKey(randomBound(rng)), Clustering: randomBound(rng),
+			Whole: rng.IntN(2) == 0}))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var r PageReader

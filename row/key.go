@@ -2,8 +2,8 @@ package row
 
 import "cqld/internal/wire"
 
-// The partition key of one column is its value. The key of several columns contains, for each of them, a 2-byte length, the
-// value, and a zero byte, as in Cassandra.
+// The partition key of one column is its value. The key of several columns contains, for each of them, a 2-byte length,
+// the value, and a zero byte, as in Cassandra.
 
 // AppendKeyComponents appends the partition key with these values.
 func AppendKeyComponents(dst []byte, values [][]byte) []byte {

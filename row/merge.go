@@ -129,7 +129,8 @@ func MergePartitions(versions []*Partition, reversed bool) *Partition {
 	for {
 		next := -1
 		for i, v := range versions {
-			if at[i] < len(v.Rows) && (next < 0 || before(v.Rows[at[i]].Clustering, versions[next].Rows[at[next]].Clustering, reversed)) {
+			if at[i] < len(v.Rows) && (next < 0 || before(v.Rows[at[i]].Clustering,
+				versions[next].Rows[at[next]].Clustering, reversed)) {
 				next = i
 			}
 		}

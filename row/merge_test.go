@@ -53,7 +53,8 @@ func TestNormalizedTombstonesDeleteTheSame(t *testing.T) {
 			c := randomBound(rng)
 			want := base
 			for _, x := range raw {
-				if bytes.Compare(x.Start, c) <= 0 && bytes.Compare(c, x.End) < 0 && x.Deletion.Timestamp > base.Timestamp {
+				if bytes.Compare(x.Start, c) <= 0 && bytes.Compare(c, x.End) < 0 &&
+					x.Deletion.Timestamp > base.Timestamp {
 					want = want.Max(x.Deletion)
 				}
 			}

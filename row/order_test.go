@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestRestampMovesOnlyTheStamps shows that the timestamp and the one before it are replaced, and nothing else changes; the changed
-// rows are those that Stamped returns.
+// TestRestampMovesOnlyTheStamps shows that the timestamp and the one before it are replaced, and nothing else changes;
+// the changed rows are those that Stamped returns.
 func TestRestampMovesOnlyTheStamps(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 3000 {

@@ -20,7 +20,8 @@ import (
 // (NormalizeRangeTombstones) and cut to the slices that were read. Rows are in the command's order, purged, with
 // their tombstones, and without parts that the partition's deletion, the range tombstones or their own deletion
 // shadow. Equal content therefore has equal bytes, whatever its history. more means that a limit ended the page
-// before the end of the data: after its last row or, if the last rows that were read are not in the page, after a position.
+// before the end of the data: after its last row or, if the last rows that were read are not in the page, after a
+// position.
 type PageWriter struct{ b []byte }
 
 // The ends of a page.
@@ -129,8 +130,8 @@ func (w *PageWriter) FinishAfter(p *Position) []byte {
 	return w.b
 }
 
-// ContinueAfter replaces the end of a page that Finish has ended: there is more data after a position, which is not before its last
-// row. It uses the memory of page.
+// ContinueAfter replaces the end of a page that Finish has ended: there is more data after a position, which is not
+// before its last row. It uses the memory of page.
 func ContinueAfter(page []byte, p *Position) []byte {
 	w := PageWriter{b: page[:len(page)-2]}
 	return w.FinishAfter(p)
@@ -151,9 +152,9 @@ func (w *PageWriter) bytes(b []byte) {
 	w.b = append(wire.AppendUvarint(w.b, uint64(len(b))), b...)
 }
 
-// CountPage counts what a page contains as of now, in seconds: live rows; deleted and expired rows, and both bounds of each
-// range tombstone; and partitions. A partition that has live static columns and no live row counts as a row. CountPage
-// counts what precedes an error in the page.
+// CountPage counts what a page contains as of now, in seconds: live rows; deleted and expired rows, and both bounds of
+// each range tombstone; and partitions. A partition that has live static columns and no live row counts as a row.
+// CountPage counts what precedes an error in the page.
 func CountPage(page []byte, now int64) (rows, tombstones, partitions int) {
 	var r PageReader
 	var x Row
@@ -343,8 +344,9 @@ func ContentsOf(page []byte) (n Contents) {
 // RowBytes returns the encoded size of the row that NextRow returned last.
 func (r *PageReader) RowBytes() int { return r.size }
 
-// Continues reports, after the rows of a partition, whether the page ends within it: the partition may have further rows. A
-// page without an explicit position ends within its last partition if that has rows; without rows, it was read completely.
+// Continues reports, after the rows of a partition, whether the page ends within it: the partition may have further
+// rows. A page without an explicit position ends within its last partition if that has rows; without rows, it was read
+// completely.
 func (r *PageReader) Continues() bool {
 	rest := PageReader{c: r.c}
 	if rest.c.Err() != nil || rest.c.Uint8() != 0 {

@@ -187,7 +187,8 @@ func TestReadCommandRoundTrip(t *testing.T) {
 func TestExactRowIsOneRow(t *testing.T) {
 	for _, c := range [][]byte{{}, {0x41}, {0x41, 0xFF}, {0x41, 0x00}} {
 		s := ExactRow(c)
-		if !s.Exact() || !s.Contains(c) || s.Contains(append(bytes.Clone(c), 0)) || s.Contains(append(bytes.Clone(c), 1)) {
+		if !s.Exact() || !s.Contains(c) || s.Contains(append(bytes.Clone(c), 0)) ||
+			s.Contains(append(bytes.Clone(c), 1)) {
 			t.Errorf("%x: %v", c, s)
 		}
 		if SliceOf(c).Exact() || AllRows().Exact() {

@@ -146,7 +146,8 @@ func Covers(a, b *Row) bool {
 		for len(complexes) > 0 && complexes[0].Column < c.Column {
 			complexes = complexes[1:]
 		}
-		if len(complexes) == 0 || complexes[0].Column != c.Column || complexes[0].Max(c.Deletion) != complexes[0].Deletion {
+		if len(complexes) == 0 || complexes[0].Column != c.Column ||
+			complexes[0].Max(c.Deletion) != complexes[0].Deletion {
 			return false
 		}
 	}
@@ -155,7 +156,8 @@ func Covers(a, b *Row) bool {
 		for len(cells) > 0 && cells[0].compareID(&b.Cells[i]) < 0 {
 			cells = cells[1:]
 		}
-		if len(cells) == 0 || cells[0].compareID(&b.Cells[i]) != 0 || ReconcileCells(&cells[0], &b.Cells[i]) != &cells[0] {
+		if len(cells) == 0 || cells[0].compareID(&b.Cells[i]) != 0 ||
+			ReconcileCells(&cells[0], &b.Cells[i]) != &cells[0] {
 			return false
 		}
 	}

@@ -120,7 +120,8 @@ func TestTiesAreDecidedAsCassandraDoes(t *testing.T) {
 		{"the greater value", value("b"), value("a")},
 		{"the greater value of equal expiry", expiring("b", 1, 10), expiring("a", 2, 10)},
 	} {
-		if ReconcileCells(&test.winner, &test.loser) != &test.winner || ReconcileCells(&test.loser, &test.winner) != &test.winner {
+		if ReconcileCells(&test.winner, &test.loser) != &test.winner ||
+			ReconcileCells(&test.loser, &test.winner) != &test.winner {
 			t.Errorf("%s does not win", test.name)
 		}
 	}
@@ -139,8 +140,8 @@ func TestPurgeAfterReconcileForgetsNothingThatCounts(t *testing.T) {
 	}
 }
 
-// TestLaterOfSimultaneousDeletionsIsKept compares with Cassandra's DeletionTime.supersedes: the deletion that was made later
-// is kept, because its tombstone is kept longer.
+// TestLaterOfSimultaneousDeletionsIsKept compares with Cassandra's DeletionTime.supersedes: the deletion that was made
+// later is kept, because its tombstone is kept longer.
 func TestLaterOfSimultaneousDeletionsIsKept(t *testing.T) {
 	early, late := Deletion{Timestamp: 5, LocalTime: 100}, Deletion{Timestamp: 5, LocalTime: 101}
 	for _, d := range []Deletion{early.Max(late), late.Max(early)} {

@@ -24,7 +24,8 @@ func NewRow() *Row {
 
 // Reset empties r and keeps its memory.
 func (r *Row) Reset() {
-	*r = Row{Liveness: NoLiveness(), Deletion: NoDeletion(), Complex: r.Complex[:0], Cells: r.Cells[:0], Runs: r.Runs[:0]}
+	*r = Row{Liveness: NoLiveness(), Deletion: NoDeletion(), Complex: r.Complex[:0], Cells: r.Cells[:0],
+		Runs: r.Runs[:0]}
 }
 
 // Empty reports whether r contains nothing.

@@ -39,7 +39,8 @@ func Immortal(b []byte) bool {
 // Summarize scans an encoded row without decoding it. now is in seconds.
 func Summarize(b []byte, now int64) (Summary, error) {
 	s := scanner{b: b, now: now}
-	s.sum = Summary{TimestampMin: math.MaxInt64, TimestampMax: NoTimestamp, LocalTimeMin: math.MaxInt64, Empty: len(b) == 1 && b[0] == 0}
+	s.sum = Summary{TimestampMin: math.MaxInt64, TimestampMax: NoTimestamp, LocalTimeMin: math.MaxInt64,
+		Empty: len(b) == 1 && b[0] == 0}
 	if !s.head() {
 		return s.sum, wire.ErrMalformed
 	}

@@ -8,8 +8,8 @@ import (
 	"cqld/schema"
 )
 
-// The functions of this file work on encoded rows cell by cell. A cell takes three to ten times its encoded size when it is decoded, so
-// that collections of many elements are never decoded as a whole.
+// The functions of this file work on encoded rows cell by cell. A cell takes three to ten times its encoded size when
+// it is decoded, so that collections of many elements are never decoded as a whole.
 
 // cells iterates over the cells of an encoded row.
 type cells struct {
@@ -108,10 +108,11 @@ func (s *Streamer) Release() {
 	}
 }
 
-// Canonical appends an encoded row to dst in the form in which readers see it: reconciled, and without what d or its own deletions
-// delete, or what was purged. That is what Reconcile with an empty row, Shadow and Purge do. live reports whether the row exists at now.
-// An empty row appends nothing.
-func (s *Streamer) Canonical(dst, encoded []byte, d Deletion, gcBefore, now int64) (out []byte, live, empty bool, err error) {
+// Canonical appends an encoded row to dst in the form in which readers see it: reconciled, and without what d or its
+// own deletions delete, or what was purged. That is what Reconcile with an empty row, Shadow and Purge do. live reports
+// whether the row exists at now. An empty row appends nothing.
+func (s *Streamer) Canonical(dst, encoded []byte, d Deletion, gcBefore, now int64) (out []byte, live, empty bool,
+	err error) {
 	s.a.begin(&s.heads[0], encoded)
 	s.heads[1].Reset()
 	Reconcile(&s.head, &s.heads[0], &s.heads[1])
@@ -138,7 +139,8 @@ func (s *Streamer) Canonical(dst, encoded []byte, d Deletion, gcBefore, now int6
 	return out, s.out.live, false, nil
 }
 
-// Reconcile appends the merge of two encoded rows to dst, as AppendRow appends that of Reconcile. dst shares no memory with them.
+// Reconcile appends the merge of two encoded rows to dst, as AppendRow appends that of Reconcile. dst shares no memory
+// with them.
 func (s *Streamer) Reconcile(dst, a, b []byte) ([]byte, error) {
 	s.a.begin(&s.heads[0], a)
 	s.b.begin(&s.heads[1], b)
@@ -287,8 +289,8 @@ func (r *Run) Clone() Run {
 	return own
 }
 
-// DecodeRuns is DecodeRow, but leaves the cells of multi-cell columns in b: r.Runs are those columns, in their order. Such a row is
-// for readers, and is not encoded again.
+// DecodeRuns is DecodeRow, but leaves the cells of multi-cell columns in b: r.Runs are those columns, in their order.
+// Such a row is for readers, and is not encoded again.
 func DecodeRuns(r *Row, b []byte) error {
 	clustering := r.Clustering
 	r.Reset()

@@ -77,7 +77,8 @@ func testRuns(t *testing.T, a *Row, b []byte) {
 		}
 		for i := range all {
 			x, y := all[i], plain.Cells[i]
-			if x.compareID(&y) != 0 || !bytes.Equal(x.Value, y.Value) || x.Timestamp != y.Timestamp || x.TTL != y.TTL || x.LocalTime != y.LocalTime || x.Tombstone != y.Tombstone {
+			if x.compareID(&y) != 0 || !bytes.Equal(x.Value, y.Value) || x.Timestamp != y.Timestamp ||
+				x.TTL != y.TTL || x.LocalTime != y.LocalTime || x.Tombstone != y.Tombstone {
 				t.Fatalf("%+v: %+v, want %+v", a, x, y)
 			}
 		}

@@ -25,14 +25,16 @@ var errPage = errors.New("scan: a page is empty and not the last")
 
 // Cursor is the state of a scan. It is not safe for concurrent use.
 type Cursor struct {
-	// Command contains what all commands have in common: everything but Key and Range. Its limits apply to each command;
-	// they may be changed between commands. Its limit of rows in a partition, if any, must equal PerPartition, unless
-	// EndPartition is called for each partition.
+	// Command contains what all commands have in common: everything but Key and Range. Its limits apply to each
+	// command; they may be changed between commands. Its limit of rows in a partition, if any, must equal PerPartition,
+	// unless EndPartition is called for each partition.
 	Command row.ReadCommand
-	// Keys are the partitions to read, in this order. Nil means all partitions with a token in Tokens, which does not wrap.
+	// Keys are the partitions to read, in this order. Nil means all partitions with a token in Tokens, which does not
+	// wrap.
 	Keys   []row.PartitionKey
 	Tokens ring.Range
-	// PerPartition ends a partition when At.Given, which the user of the Cursor counts, has reached it; zero means no limit.
+	// PerPartition ends a partition when At.Given, which the user of the Cursor counts, has reached it; zero means no
+	// limit.
 	PerPartition uint32
 
 	// At is the position of the scan. It moves at the end of each page, and with Consumed.
@@ -155,8 +157,9 @@ func (c *Cursor) move(key row.PartitionKey) {
 	c.At = Position{Key: row.PartitionKey{Token: key.Token, Bytes: c.memory}, Clustering: c.At.Clustering[:0]}
 }
 
-// Next sets cmd to the next command and returns true, or returns false at the end of the scan. cmd shares no memory with c
-// that changes, so it may be used after the scan. Calls without a call of Page between them return the same command.
+// Next sets cmd to the next command and returns true, or returns false at the end of the scan. cmd shares no memory
+// with c that changes, so it may be used after the scan. Calls without a call of Page between them return the same
+// command.
 func (c *Cursor) Next(cmd *row.ReadCommand) bool {
 	if !c.More() {
 		return false
@@ -224,7 +227,8 @@ func (c *Cursor) NextRow(x *row.Row) bool {
 	return false
 }
 
-// Continues reports, after the rows of a partition, whether the page ended inside it: the partition may have further rows.
+// Continues reports, after the rows of a partition, whether the page ended inside it: the partition may have further
+// rows.
 func (c *Cursor) Continues() bool { return c.continues }
 
 // close skips the rest of the partition.
@@ -237,22 +241,22 @@ func (c *Cursor) close() {
 	c.open = false
 }
 
-// Consumed moves the position behind the row that NextRow returned last, and records that the partition has a live row. A
-// scan that ends there continues with the row after it.
+// Consumed moves the position behind the row that NextRow returned last, and records that the partition has a live row.
+// A scan that ends there continues with the row after it.
 func (c *Cursor) Consumed() {
 	c.At.Inside, c.At.Live = true, true
 	c.At.Clustering = append(c.At.Clustering[:0], c.last...)
 }
 
-// ConsumedStatic records that the live static row represents the partition, which has no other row, and moves the position
-// behind the partition.
+// ConsumedStatic records that the live static row represents the partition, which has no other row, and moves the
+// position behind the partition.
 func (c *Cursor) ConsumedStatic() { c.At.Inside, c.At.Live, c.At.Done = true, true, true }
 
 // EndPartition omits the rest of the current partition, also of later pages.
 func (c *Cursor) EndPartition() { c.At.Done = true }
 
-// EndPage moves the position to the end of the page, and skips what was not read of it. It returns an error if the page is
-// malformed; the position is then undefined.
+// EndPage moves the position to the end of the page, and skips what was not read of it. It returns an error if the page
+// is malformed; the position is then undefined.
 func (c *Cursor) EndPage() error {
 	for c.NextPartition() {
 	}
@@ -281,8 +285,8 @@ func (c *Cursor) EndPage() error {
 	return nil
 }
 
-// Skip moves the position behind a page whose rows are not needed. If the page is malformed, it returns an error and does
-// not change the position, so that Next returns the same command again.
+// Skip moves the position behind a page whose rows are not needed. If the page is malformed, it returns an error and
+// does not change the position, so that Next returns the same command again.
 func (c *Cursor) Skip(page []byte) error {
 	before := c.At
 	before.Key.Bytes, before.Clustering = bytes.Clone(c.At.Key.Bytes), bytes.Clone(c.At.Clustering)

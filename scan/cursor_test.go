@@ -19,7 +19,8 @@ import (
 
 // randomCursor returns a cursor with random keys or tokens, slices, direction and filter.
 func randomCursor(r *rand.Rand, keys []row.PartitionKey) *Cursor {
-	c := &Cursor{Command: row.ReadCommand{Table: 1, Slices: model.RandomSlices(r), Reversed: r.IntN(2) == 0, Now: model.RandomNow}}
+	c := &Cursor{Command: row.ReadCommand{Table: 1, Slices: model.RandomSlices(r), Reversed: r.IntN(2) == 0,
+		Now: model.RandomNow}}
 	ranges := model.RandomRanges(r, keys)
 	c.Tokens = ranges[r.IntN(len(ranges))]
 	if r.IntN(2) == 0 {
@@ -32,7 +33,8 @@ func randomCursor(r *rand.Rand, keys []row.PartitionKey) *Cursor {
 		c.Command.Filter.Add(row.Condition{Kind: schema.Regular, Column: model.RandomRegular, Operator: row.FilterEqual,
 			Type: types.Native(types.Blob), Values: [][]byte{[]byte("a")}})
 		if r.IntN(3) == 0 {
-			c.Command.Filter.Conditions[0].Kind, c.Command.Filter.Conditions[0].Column = schema.Static, model.RandomStatic
+			c.Command.Filter.Conditions[0].Kind, c.Command.Filter.Conditions[0].Column = schema.Static,
+				model.RandomStatic
 			c.Command.Filter.Conditions[0].Values[0] = []byte("s")
 		}
 	}
@@ -67,9 +69,9 @@ func text(key row.PartitionKey, x *row.Row) string {
 	return fmt.Sprintf("%x/%x %x", key.Bytes, x.Clustering, row.AppendRow(nil, x))
 }
 
-// TestPagesConcatenateToTheAnswer checks that the rows of all pages, deleted ones included, are those of reads without limits,
-// and each exactly once: for keys and ranges, slices, both directions, filters, any size of the pages, and scans that end after
-// a row and continue from its position.
+// TestPagesConcatenateToTheAnswer checks that the rows of all pages, deleted ones included, are those of reads without
+// limits, and each exactly once: for keys and ranges, slices, both directions, filters, any size of the pages, and
+// scans that end after a row and continue from its position.
 func TestPagesConcatenateToTheAnswer(t *testing.T) {
 	pages, filtered := 0, 0
 	for seed := range uint64(5000) {
@@ -87,7 +89,8 @@ func TestPagesConcatenateToTheAnswer(t *testing.T) {
 			if !c.Next(&cmd) {
 				break
 			}
-			if end := c.Reader.End(); end != nil && end.Whole && cmd.SinglePartition() && bytes.Equal(cmd.Key.Bytes, end.Key.Bytes) {
+			if end := c.Reader.End(); end != nil && end.Whole && cmd.SinglePartition() &&
+				bytes.Equal(cmd.Key.Bytes, end.Key.Bytes) {
 				t.Fatalf("seed %d reads a partition again that a page had ended behind", seed)
 			}
 			commands, encoded = append(commands, cmd), append(encoded, row.AppendReadCommand(nil, &cmd))
@@ -185,8 +188,8 @@ func TestEndedPartitionsAreNotReadOn(t *testing.T) {
 	}
 }
 
-// TestBadPagesAreErrors checks that a page without progress ends a scan with an error instead of repeating it, and that a
-// malformed page can be requested again.
+// TestBadPagesAreErrors checks that a page without progress ends a scan with an error instead of repeating it, and that
+// a malformed page can be requested again.
 func TestBadPagesAreErrors(t *testing.T) {
 	table, keys := model.Random(rand.New(rand.NewPCG(3, 3)))
 	for _, c := range []*Cursor{{Tokens: ring.FullRange()}, {Keys: keys}} {

@@ -7,9 +7,9 @@ import (
 	"cqld/ring"
 )
 
-// Apply returns the schema after c. It depends only on its arguments, and validates c against s again, because s may have
-// changed since c was created: of two concurrent CREATE TABLE, the second fails with *Exists. If c has no effect because of
-// its IF [NOT] EXISTS, Apply returns s itself. Other errors are *NotFound and *Invalid. s is never changed.
+// Apply returns the schema after c. It depends only on its arguments, and validates c against s again, because s may
+// have changed since c was created: of two concurrent CREATE TABLE, the second fails with *Exists. If c has no effect
+// because of its IF [NOT] EXISTS, Apply returns s itself. Other errors are *NotFound and *Invalid. s is never changed.
 func Apply(s *Schema, c Change) (*Schema, error) {
 	switch c := c.(type) {
 	case *CreateKeyspace:
@@ -147,7 +147,8 @@ const tableNameMax = 222
 // CheckKeyspaceName returns an error if a keyspace must not have this name.
 func CheckKeyspaceName(name string) error {
 	if !isWord(name) {
-		return invalidf("Keyspace name must not be empty and must contain alphanumeric or underscore characters only (got \"%s\")", name)
+		return invalidf("Keyspace name must not be empty and must contain alphanumeric or underscore characters "+
+			"only (got \"%s\")", name)
 	}
 	if len(name) > keyspaceNameMax {
 		return invalidf("Keyspace name must not be more than %d characters long (got %d characters for \"%s\")",

@@ -33,7 +33,8 @@ func applyCreateFunction(s *Schema, c *CreateFunction) (*Schema, error) {
 		case old.CalledOnNull != f.CalledOnNull:
 			return nil, invalidf("Function '%s' must have %s directive", f.Name, NullDirective(f.CalledOnNull))
 		case !compatible(f.Returns, old.Returns):
-			return nil, invalidf("Cannot replace function '%s', the new return type %s is not compatible with the return type %s of existing function",
+			return nil, invalidf("Cannot replace function '%s', the new return type %s is not compatible with the "+
+				"return type %s of existing function",
 				f.Name, DeclaredText(f.Returns), DeclaredText(old.Returns))
 		case old.equal(f):
 			return s, nil
@@ -67,8 +68,8 @@ func (k *Keyspace) currentFunction(f *Function) (*Function, error) {
 	return &changed, err
 }
 
-// compatible reports whether values of type old can be read as values of type t, which may therefore replace it as the type of a
-// result.
+// compatible reports whether values of type old can be read as values of type t, which may therefore replace it as the
+// type of a result.
 func compatible(t, old *types.Type) bool {
 	if t.Freeze().Equal(old.Freeze()) {
 		return true
@@ -109,7 +110,8 @@ func applyCreateAggregate(s *Schema, c *CreateAggregate) (*Schema, error) {
 		case !c.OrReplace:
 			return nil, invalidf("Aggregate '%s' already exists", a.Name)
 		case !compatible(a.Returns, old.Returns):
-			return nil, invalidf("Cannot replace aggregate '%s', the new return type %s isn't compatible with the return type %s of existing function",
+			return nil, invalidf("Cannot replace aggregate '%s', the new return type %s isn't compatible with the "+
+				"return type %s of existing function",
 				a.Name, DeclaredText(a.Returns), DeclaredText(old.Returns))
 		case old.equal(a):
 			return s, nil
@@ -144,7 +146,8 @@ func (k *Keyspace) checkAggregate(a *Aggregate) error {
 		return invalidf("State function %s.%s doesn't exist", k.Name, FunctionText(a.StateFunction, args))
 	}
 	if !state.Returns.Freeze().Equal(a.StateType.Freeze()) {
-		return invalidf("State function %s.%s return type must be the same as the first argument type - check STYPE, argument and return types",
+		return invalidf("State function %s.%s return type must be the same as the first argument type - check "+
+			"STYPE, argument and return types",
 			k.Name, FunctionText(a.StateFunction, args))
 	}
 	a.Returns = state.Returns
@@ -152,21 +155,23 @@ func (k *Keyspace) checkAggregate(a *Aggregate) error {
 		final := k.FinalOf(a)
 		if final == nil {
 			if k.Aggregate(a.FinalFunction, args[:1]) != nil {
-				return invalidf("Final function %s.%s isn't a scalar function", k.Name, FunctionText(a.FinalFunction, args[:1]))
+				return invalidf("Final function %s.%s isn't a scalar function", k.Name,
+					FunctionText(a.FinalFunction, args[:1]))
 			}
 			return invalidf("Final function %s.%s doesn't exist", k.Name, FunctionText(a.FinalFunction, args[:1]))
 		}
 		a.Returns = final.Returns
 	}
 	if a.Initial == nil && !state.CalledOnNull {
-		return invalidf("Cannot create aggregate '%s' without INITCOND because state function %s.%s does not accept 'null' arguments",
+		return invalidf("Cannot create aggregate '%s' without INITCOND because state function %s.%s does not accept "+
+			"'null' arguments",
 			a.Name, k.Name, a.StateFunction)
 	}
 	return nil
 }
 
-// resetResults sets the results of the aggregates whose final function is f, which has replaced one with another, compatible result.
-// k must be a clone.
+// resetResults sets the results of the aggregates whose final function is f, which has replaced one with another,
+// compatible result. k must be a clone.
 func (k *Keyspace) resetResults(f *Function) {
 	for signature, a := range k.aggregates {
 		if k.FinalOf(a) == f {
@@ -196,13 +201,15 @@ func applyDropFunction(s *Schema, c *DropFunction) (*Schema, error) {
 		return nil, invalidf("Function '%s' is still referenced by aggregates %s", c.text(), strings.Join(users, ", "))
 	}
 	if users := s.maskedBy(dropped); len(users) > 0 {
-		return nil, invalidf("Function '%s' is still referenced by column masks in tables %s", c.text(), strings.Join(users, ", "))
+		return nil, invalidf("Function '%s' is still referenced by column masks in tables %s", c.text(),
+			strings.Join(users, ", "))
 	}
 	delete(next.functions, f)
 	return s.with(next), nil
 }
 
-// find returns the signature of the function or aggregate to be dropped; it is empty if there is none and IF EXISTS allows that.
+// find returns the signature of the function or aggregate to be dropped; it is empty if there is none and IF EXISTS
+// allows that.
 func (c *DropFunction) find(k *Keyspace) (string, error) {
 	functions, aggregates := k.FunctionsNamed(c.Name), k.AggregatesNamed(c.Name)
 	what := "FUNCTION"
@@ -210,13 +217,15 @@ func (c *DropFunction) find(k *Keyspace) (string, error) {
 		what = "AGGREGATE"
 	}
 	if !c.HasArgs && len(functions)+len(aggregates) > 1 {
-		return "", invalidf("'DROP %s %s' matches multiple function definitions; specify the argument types by issuing a statement like "+
+		return "", invalidf("'DROP %s %s' matches multiple function definitions; specify the argument types by "+
+			"issuing a statement like "+
 			"'DROP %s %s (type, type, ...)'. You can use cqlsh 'DESCRIBE %s %s' command to find all overloads",
 			what, c.Name, what, c.Name, what, c.Name)
 	}
 	signature := FunctionSignature(c.Name, c.Args)
 	switch {
-	case c.HasArgs && c.Aggregate && k.aggregates[signature] != nil, c.HasArgs && !c.Aggregate && k.functions[signature] != nil:
+	case c.HasArgs && c.Aggregate && k.aggregates[signature] != nil, c.HasArgs && !c.Aggregate &&
+		k.functions[signature] != nil:
 		return signature, nil
 	case !c.HasArgs && c.Aggregate && len(aggregates) == 1:
 		return aggregates[0].Signature(), nil

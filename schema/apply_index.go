@@ -98,7 +98,8 @@ func (c *CreateIndex) index(t *Table, taken map[string]bool) (*Index, error) {
 	if col == nil {
 		return nil, invalidf("Undefined column name %s in table %s.%s", types.QuoteName(c.Column), t.Keyspace, t.Name)
 	}
-	ix := &Index{Name: c.Name, Kind: c.Class.kind(), Class: c.Class, Column: col.ID, Target: c.Target, Options: c.Options}
+	ix := &Index{Name: c.Name, Kind: c.Class.kind(), Class: c.Class, Column: col.ID, Target: c.Target,
+		Options: c.Options}
 	// A column with several values has the target values if none is given.
 	if ix.Target == IndexSimple && col.Type.IsCollection() {
 		ix.Target = IndexValues
@@ -122,7 +123,8 @@ func checkIndexName(t *Table, name string) error {
 		return misconfiguredf("Illegal index name %s", name)
 	}
 	if len(name) > tableNameMax {
-		return misconfiguredf("%s.%s: Index name must not be more than %d characters long (got %d characters for \"%s\")",
+		return misconfiguredf("%s.%s: Index name must not be more than %d characters long (got %d characters for "+
+			"\"%s\")",
 			t.Keyspace, t.Name, tableNameMax, len(name), name)
 	}
 	return nil
@@ -157,10 +159,12 @@ func (t *Table) checkIndexTarget(col *Column, target IndexTarget) error {
 	case target == IndexFull && !(collection && col.Type.Frozen()):
 		return invalidf("full() indexes can only be created on frozen collections")
 	case target != IndexFull && collection && col.Type.Frozen():
-		return invalidf("Cannot create %s() index on frozen column %s. Frozen collections are immutable and must be fully "+
+		return invalidf("Cannot create %s() index on frozen column %s. Frozen collections are immutable and must be "+
+			"fully "+
 			"indexed by using the 'full(%s)' modifier", target, types.QuoteName(col.Name), types.QuoteName(col.Name))
 	case target != IndexSimple && target != IndexFull && !collection:
-		return invalidf("Cannot create %s() index on %s. Non-collection columns only support simple indexes", target, types.QuoteName(col.Name))
+		return invalidf("Cannot create %s() index on %s. Non-collection columns only support simple indexes", target,
+			types.QuoteName(col.Name))
 	case (target == IndexKeys || target == IndexEntries) && col.Type.Kind() != types.Map:
 		return invalidf("Cannot create index on %s of column %s with non-map type", target, types.QuoteName(col.Name))
 	case col.Type.Kind() == types.UDT && col.Type.MultiCell():

@@ -74,7 +74,8 @@ func (s *Schema) tableByID(id UUID) *Table {
 // addColumns adds the columns of a new table.
 func (t *Table) addColumns(specs []ColumnSpec) error {
 	if len(specs) > math.MaxUint16 {
-		return invalidf("Table '%s' would have %d columns; no more than %d are possible", t.Name, len(specs), math.MaxUint16)
+		return invalidf("Table '%s' would have %d columns; no more than %d are possible", t.Name, len(specs),
+			math.MaxUint16)
 	}
 	seen := make(map[string]bool, len(specs))
 	for _, spec := range specs {
@@ -82,7 +83,8 @@ func (t *Table) addColumns(specs []ColumnSpec) error {
 			return invalidf("Duplicate column '%s' declaration for table '%s'", spec.Name, t.Name)
 		}
 		seen[spec.Name] = true
-		col := &Column{ID: t.NextColumn, Name: spec.Name, Kind: spec.Kind, Position: -1, Desc: spec.Desc, Type: spec.Type,
+		col := &Column{ID: t.NextColumn, Name: spec.Name, Kind: spec.Kind, Position: -1, Desc: spec.Desc,
+			Type: spec.Type,
 			Mask: spec.Mask, Attributes: spec.Attributes}
 		t.NextColumn++
 		switch spec.Kind {
@@ -106,11 +108,13 @@ func (t *Table) addColumns(specs []ColumnSpec) error {
 // validate checks the rules that hold for every table.
 func (t *Table) validate() error {
 	if !isWord(t.Name) {
-		return misconfiguredf("%s.%s: Table name must not be empty or not contain non-alphanumeric-underscore characters (got \"%s\")",
+		return misconfiguredf("%s.%s: Table name must not be empty or not contain non-alphanumeric-underscore "+
+			"characters (got \"%s\")",
 			t.Keyspace, t.Name, t.Name)
 	}
 	if len(t.Name) > tableNameMax {
-		return misconfiguredf("%s.%s: Table name must not be more than %d characters long (got %d characters for \"%s\")",
+		return misconfiguredf("%s.%s: Table name must not be more than %d characters long (got %d characters for "+
+			"\"%s\")",
 			t.Keyspace, t.Name, tableNameMax, len(t.Name), t.Name)
 	}
 	if len(t.PartitionKey) == 0 {
@@ -139,7 +143,8 @@ func (t *Table) validateCounters() error {
 	for _, c := range slices.Concat(t.Statics, t.Regulars) {
 		switch {
 		case counter && c.Type.Kind() != types.Counter:
-			return misconfiguredf("%s.%s: Cannot have a non counter column (\"%s\") in a counter table", t.Keyspace, t.Name, c.Name)
+			return misconfiguredf("%s.%s: Cannot have a non counter column (\"%s\") in a counter table", t.Keyspace,
+				t.Name, c.Name)
 		}
 	}
 	if counter && t.Options.DefaultTTL > 0 {
@@ -158,7 +163,8 @@ func checkKeyType(name string, t *types.Type) error {
 	case t.IsCollection() && t.MultiCell():
 		return invalidf("Invalid non-frozen collection type %s for PRIMARY KEY column '%s'", t, name)
 	case t.Kind() == types.UDT && t.MultiCell():
-		return invalidf("Invalid non-frozen user-defined type \"%s.%s\" for PRIMARY KEY column '%s'", t.UDTKeyspace(), t, name)
+		return invalidf("Invalid non-frozen user-defined type \"%s.%s\" for PRIMARY KEY column '%s'", t.UDTKeyspace(),
+			t, name)
 	}
 	return nil
 }
@@ -301,7 +307,8 @@ func (t *Table) alterAdd(specs []ColumnSpec, ifNotExists bool) error {
 		if spec.Kind == Static && len(t.Clustering) == 0 {
 			return errStaticWithoutClustering()
 		}
-		col := &Column{Name: spec.Name, Kind: spec.Kind, Position: -1, Type: spec.Type, Mask: spec.Mask, Attributes: spec.Attributes}
+		col := &Column{Name: spec.Name, Kind: spec.Kind, Position: -1, Type: spec.Type, Mask: spec.Mask,
+			Attributes: spec.Attributes}
 		if at, ok := dropped[spec.Name]; ok {
 			if err := col.reuse(&t.Dropped[at]); err != nil {
 				return err
@@ -315,7 +322,8 @@ func (t *Table) alterAdd(specs []ColumnSpec, ifNotExists bool) error {
 		}
 		// The previous columns determine whether the table is a counter table.
 		if !counter && len(t.Statics)+len(t.Regulars) > 0 && col.IsCounter() {
-			return misconfiguredf("%s.%s: Cannot have a counter column (\"%s\") in a non counter table", t.Keyspace, t.Name, spec.Name)
+			return misconfiguredf("%s.%s: Cannot have a counter column (\"%s\") in a non counter table", t.Keyspace,
+				t.Name, spec.Name)
 		}
 		if spec.Kind == Static {
 			t.Statics = append(t.Statics, col)
@@ -331,7 +339,8 @@ func (t *Table) alterAdd(specs []ColumnSpec, ifNotExists bool) error {
 func (c *Column) reuse(d *DroppedColumn) error {
 	switch {
 	case !readable(c.Type, d.Type):
-		return invalidf("Cannot add a column '%s' of type %s, incompatible with previously dropped column '%s' of type %s",
+		return invalidf("Cannot add a column '%s' of type %s, incompatible with previously dropped column '%s' of "+
+			"type %s",
 			c.Name, c.Type, d.Name, d.Type)
 	case d.Kind != c.Kind:
 		return invalidf("Cannot re-add previously dropped column '%s' of kind %s, incompatible with previous kind %s",
@@ -372,8 +381,8 @@ func (t *Table) alterDrop(c *AlterTable) error {
 		}
 		delete(columns, name)
 		removed[col] = true
-		// One entry for each name. Its time never decreases: cells hidden by an earlier drop must not reappear after a later drop
-		// with an older timestamp.
+		// One entry for each name. Its time never decreases: cells hidden by an earlier drop must not reappear after a
+		// later drop with an older timestamp.
 		d := DroppedColumn{Column: *col, Micros: max(c.DropMicros, col.DroppedMicros)}
 		d.Type = expandUserTypes(d.Type)
 		if at, again := dropped[name]; again {
@@ -401,7 +410,8 @@ func (t *Table) alterRename(c *AlterTable) error {
 		case col.CheckText() != "" && r.Check == "": // added after the change was defined
 			return invalidf("Cannot rename column %s: its CHECK constraint was changed at the same time", r.From)
 		case columns[r.To] != nil:
-			return invalidf("Cannot rename column %s to %s in table '%s.%s'; another column with that name already exists",
+			return invalidf("Cannot rename column %s to %s in table '%s.%s'; another column with that name already "+
+				"exists",
 				r.From, r.To, t.Keyspace, t.Name)
 		}
 		if names := t.dependent(col.ID); names != "" {

@@ -40,13 +40,13 @@ func applyCreateType(s *Schema, c *CreateType) (*Schema, error) {
 	return s.with(next), nil
 }
 
-// Bounds of an expanded type, as its class name has it. The definition of a user-defined type is repeated wherever it is
-// used, so a few small types could otherwise expand to a name of any length.
+// Bounds of an expanded type, as its class name has it. The definition of a user-defined type is repeated wherever it
+// is used, so a few small types could otherwise expand to a name of any length.
 const (
 	typeDepthMax = 256 // below the limit of types.ParseDeclaredClass
 	typePartsMax = 10000
-	// tablePartsMax bounds the types of a table, or of the arguments of a function, in all. A part takes about 40 bytes of an encoded
-	// definition, and so a table at most 5 MB in the metadata log.
+	// tablePartsMax bounds the types of a table, or of the arguments of a function, in all. A part takes about 40 bytes
+	// of an encoded definition, and so a table at most 5 MB in the metadata log.
 	tablePartsMax = 1 << 17
 )
 
@@ -59,7 +59,8 @@ func checkExtent(t *types.Type) error {
 	return nil
 }
 
-// extent returns the number of parts of a type at a depth. It is not ok, and the number is incomplete, if a bound is exceeded.
+// extent returns the number of parts of a type at a depth. It is not ok, and the number is incomplete, if a bound is
+// exceeded.
 func extent(t *types.Type, depth int) (parts int, ok bool) {
 	if t.Frozen() {
 		depth++ // its class is nested in another class
@@ -78,11 +79,13 @@ func extent(t *types.Type, depth int) (parts int, ok bool) {
 
 // errParts returns the error for definitions with too many parts.
 func errParts() error {
-	return invalidf("The types have more than %d parts in all: those of a user-defined type count wherever it is used", tablePartsMax)
+	return invalidf("The types have more than %d parts in all: those of a user-defined type count wherever it is used",
+		tablePartsMax)
 }
 
-// CheckParts rejects a definition whose types have more than tablePartsMax parts in all. A statement that names a large type many times
-// would otherwise make an encoded definition of any size. Apply does not check this, because an older version does not.
+// CheckParts rejects a definition whose types have more than tablePartsMax parts in all. A statement that names a large
+// type many times would otherwise make an encoded definition of any size. Apply does not check this, because an older
+// version does not.
 func CheckParts(all ...*types.Type) error {
 	sum := 0
 	for _, t := range all {
@@ -149,8 +152,8 @@ func (k *Keyspace) checkExtents() error {
 	return nil
 }
 
-// checkFieldType returns an error if a field of a user-defined type of k must not have this type. The user-defined types in
-// it must be the current ones of k.
+// checkFieldType returns an error if a field of a user-defined type of k must not have this type. The user-defined
+// types in it must be the current ones of k.
 func (k *Keyspace) checkFieldType(t *types.Type) error {
 	switch {
 	case t.Kind() == types.Counter:
@@ -184,7 +187,8 @@ func (k *Keyspace) current(t *types.Type) (*types.Type, error) {
 	return t, checkExtent(t)
 }
 
-// renewed returns t with the current versions of the user-defined types of k, which must exist. The types in these are current.
+// renewed returns t with the current versions of the user-defined types of k, which must exist. The types in these are
+// current.
 func (k *Keyspace) renewed(t *types.Type) *types.Type {
 	if t.Kind() == types.UDT {
 		if t.Frozen() {
@@ -242,7 +246,8 @@ func (k *Keyspace) addField(old *types.Type, c *AlterType) (*types.Type, error) 
 		return nil, err
 	}
 	if uses(c.FieldType, c.Name) {
-		return nil, invalidf("Cannot add new field %s of type %s to user type %s.%s as it would create a circular reference",
+		return nil, invalidf("Cannot add new field %s of type %s to user type %s.%s as it would create a circular "+
+			"reference",
 			c.Field, qualifiedText(c.FieldType), c.Keyspace, old)
 	}
 	var keyed []string
@@ -256,7 +261,8 @@ func (k *Keyspace) addField(old *types.Type, c *AlterType) (*types.Type, error) 
 	}
 	if len(keyed) > 0 {
 		return nil, invalidf("Cannot add new field %s of type %s to user type %s.%s as the type is being used in "+
-			"partition key by the following tables: %s", c.Field, c.FieldType, c.Keyspace, old, strings.Join(keyed, ", "))
+			"partition key by the following tables: %s", c.Field, c.FieldType, c.Keyspace, old,
+			strings.Join(keyed, ", "))
 	}
 	fields := append(slices.Clone(old.FieldNames()), c.Field)
 	elems := append(slices.Clone(old.Elems()), c.FieldType)

@@ -84,7 +84,8 @@ func (c *AttributesChange) apply(old *Attributes) *Attributes {
 	if old != nil {
 		a = *old
 	}
-	for _, x := range [...]struct{ set, field *string }{{c.Check, &a.Check}, {c.Default, &a.Default}, {c.Comment, &a.Comment}, {c.Label, &a.Label}} {
+	for _, x := range [...]struct{ set, field *string }{{c.Check, &a.Check}, {c.Default, &a.Default},
+		{c.Comment, &a.Comment}, {c.Label, &a.Label}} {
 		if x.set != nil {
 			*x.field = *x.set
 		}

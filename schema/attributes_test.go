@@ -7,7 +7,8 @@ import (
 	"cqld/types"
 )
 
-// TestAttributesAreEncoded applies changes of attributes from their encodings, and compares the schemas after an encoding.
+// TestAttributesAreEncoded applies changes of attributes from their encodings, and compares the schemas after an
+// encoding.
 func TestAttributesAreEncoded(t *testing.T) {
 	text := func(s string) *string { return &s }
 	s := Initial()
@@ -15,8 +16,10 @@ func TestAttributesAreEncoded(t *testing.T) {
 		&CreateKeyspace{Keyspace: "ks", Replication: ring.Replication{Class: ring.Simple, Factor: 1}},
 		&CreateTable{Keyspace: "ks", Table: "t", ID: UUID{1}, Options: DefaultOptions(), Columns: []ColumnSpec{
 			{Name: "k", Kind: PartitionKey, Type: types.Native(types.Int)},
-			{Name: "v", Kind: Regular, Type: types.Native(types.Int), Attributes: &Attributes{Check: "v > 5", Default: "7"}}}},
-		&AlterTable{Keyspace: "ks", Table: "t", Attributes: &AttributesChange{Column: "v", Comment: text("c"), Default: text("")}},
+			{Name: "v", Kind: Regular, Type: types.Native(types.Int),
+				Attributes: &Attributes{Check: "v > 5", Default: "7"}}}},
+		&AlterTable{Keyspace: "ks", Table: "t", Attributes: &AttributesChange{Column: "v", Comment: text("c"),
+			Default: text("")}},
 		&AlterTable{Keyspace: "ks", Table: "t", Attributes: &AttributesChange{Column: "k", Check: text("k > 0")}},
 	} {
 		decoded, err := DecodeChange(EncodeChange(c))

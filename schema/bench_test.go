@@ -15,7 +15,8 @@ func withTables(b testing.TB, n int) *Schema {
 	k := s.keyspaces["ks"].clone()
 	for i := range n {
 		c := newTable(i, 10)
-		t := &Table{ID: c.ID, StorageID: s.nextStorage + StorageID(i), Keyspace: "ks", Name: c.Table, Options: c.Options,
+		t := &Table{ID: c.ID, StorageID: s.nextStorage + StorageID(i), Keyspace: "ks", Name: c.Table,
+			Options:     c.Options,
 			Replication: k.Replication}
 		if err := t.addColumns(c.Columns); err != nil {
 			b.Fatal(err)
@@ -34,7 +35,8 @@ func newTable(i, columns int) *CreateTable {
 		if j == 0 {
 			kind = PartitionKey
 		}
-		c.Columns = append(c.Columns, ColumnSpec{Name: fmt.Sprintf("c%d", j), Kind: kind, Type: types.Native(types.Int)})
+		c.Columns = append(c.Columns, ColumnSpec{Name: fmt.Sprintf("c%d", j), Kind: kind,
+			Type: types.Native(types.Int)})
 	}
 	return c
 }
@@ -50,7 +52,8 @@ func addColumns(prefix string, n int) *AlterTable {
 
 // newIndex returns a change that creates an index on a column of the table t0.
 func newIndex(name string, column int) *CreateIndex {
-	return &CreateIndex{Keyspace: "ks", Table: "t0", Name: name, Class: LegacyIndex, Column: fmt.Sprintf("c%d", column), Target: IndexSimple}
+	return &CreateIndex{Keyspace: "ks", Table: "t0", Name: name, Class: LegacyIndex,
+		Column: fmt.Sprintf("c%d", column), Target: IndexSimple}
 }
 
 // newView returns a change that creates a view of a table.
@@ -58,7 +61,8 @@ func newView(s *Schema, table, name string, id int) *CreateView {
 	base := s.Table("ks", table)
 	key := base.PartitionKey[0].ID
 	where := []ViewCondition{{Columns: []ColumnID{key}, Operator: ViewNotNull, Text: "IS NOT NULL"}}
-	return &CreateView{Keyspace: "ks", View: name, ID: UUID{1, byte(id >> 8), byte(id)}, Base: table, BaseID: base.ID, All: true,
+	return &CreateView{Keyspace: "ks", View: name, ID: UUID{1, byte(id >> 8), byte(id)}, Base: table, BaseID: base.ID,
+		All:       true,
 		Partition: []ColumnID{key}, Options: DefaultOptions(), Where: where}
 }
 
@@ -176,8 +180,9 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// TestChangesGrowLinearly checks that a change of four times the size, or of a schema of four times the size, allocates at most eight times
-// as much. A change of one of n tables makes the same number of allocations for any n, and copies less than 200 bytes for each table.
+// TestChangesGrowLinearly checks that a change of four times the size, or of a schema of four times the size, allocates
+// at most eight times as much. A change of one of n tables makes the same number of allocations for any n, and copies
+// less than 200 bytes for each table.
 func TestChangesGrowLinearly(t *testing.T) {
 	for _, c := range sizedChanges() {
 		small, large := changeBytes(t, &c, c.max/4), changeBytes(t, &c, c.max)
@@ -188,7 +193,8 @@ func TestChangesGrowLinearly(t *testing.T) {
 	for _, c := range sizedChanges()[:3] {
 		s, change := c.make(t, 10_000)
 		few, other := c.make(t, 100)
-		less, more := testing.AllocsPerRun(5, func() { mustApply(t, few, other) }), testing.AllocsPerRun(5, func() { mustApply(t, s, change) })
+		less, more := testing.AllocsPerRun(5, func() { mustApply(t, few, other) }),
+			testing.AllocsPerRun(5, func() { mustApply(t, s, change) })
 		if more > 3*less {
 			t.Errorf("%s: %v allocations beside 100 tables, %v beside 10,000", c.name, less, more)
 		}

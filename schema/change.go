@@ -6,11 +6,11 @@ import (
 )
 
 // Change is one step from a schema to the next. The set of implementations is closed: *CreateKeyspace, *AlterKeyspace,
-// *DropKeyspace, *CreateTable, *AlterTable, *DropTable, *CreateView, *AlterView, *DropView, *CreateType, *AlterType, *DropType,
-// *CreateIndex, *DropIndex, *CreateFunction, *CreateAggregate, *DropFunction.
+// *DropKeyspace, *CreateTable, *AlterTable, *DropTable, *CreateView, *AlterView, *DropView, *CreateType, *AlterType,
+// *DropType, *CreateIndex, *DropIndex, *CreateFunction, *CreateAggregate, *DropFunction.
 //
-// A Change contains every id and time that it adds to the schema, so that every node gets the same schema from it. It is
-// immutable.
+// A Change contains every id and time that it adds to the schema, so that every node gets the same schema from it. It
+// is immutable.
 type Change interface{ change() }
 
 // CreateKeyspace creates a keyspace.
@@ -60,8 +60,8 @@ type ColumnSpec struct {
 	Attributes *Attributes // nil means none
 }
 
-// AlterTable does one of: add columns, drop columns, rename key columns, drop compact storage, set the mask or attributes of a column, set options, set
-// extensions.
+// AlterTable does one of: add columns, drop columns, rename key columns, drop compact storage, set the mask or
+// attributes of a column, set options, set extensions.
 type AlterTable struct {
 	Keyspace string
 	Table    string

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Comment sets the comment on a keyspace, on one of its types (Type is set), or on a field of a type (both are set), or its security
-// label. An empty Text removes it.
+// Comment sets the comment on a keyspace, on one of its types (Type is set), or on a field of a type (both are set), or
+// its security label. An empty Text removes it.
 type Comment struct {
 	Type, Field, Text string
 	Label             bool `json:",omitempty"`
@@ -15,8 +15,8 @@ type Comment struct {
 // commentKey identifies the object of a comment or label within its keyspace.
 func commentKey(typeName, field string) string { return typeName + "\x00" + field }
 
-// Comment returns the comment on the keyspace (typeName and field are empty), on a type (field is empty) or on a field, or an empty
-// string.
+// Comment returns the comment on the keyspace (typeName and field are empty), on a type (field is empty) or on a field,
+// or an empty string.
 func (k *Keyspace) Comment(typeName, field string) string {
 	return k.comments[commentKey(typeName, field)]
 }
@@ -50,7 +50,8 @@ func (k *Keyspace) setComment(c *Comment) error {
 	return nil
 }
 
-// renameFieldComments moves the comments and labels of fields of a type to their new names. It changes k, which is a clone.
+// renameFieldComments moves the comments and labels of fields of a type to their new names. It changes k, which is a
+// clone.
 func (k *Keyspace) renameFieldComments(typeName string, renames []Rename) {
 	for _, set := range []*map[string]string{&k.comments, &k.labels} {
 		all := maps.Clone(*set)
@@ -82,7 +83,8 @@ func (k *Keyspace) sameComments(o *Keyspace) bool {
 // sameTypeComments reports whether a type has the same comments and labels in both keyspaces.
 func (k *Keyspace) sameTypeComments(o *Keyspace, typeName string) bool {
 	for _, field := range append([]string{""}, k.types[typeName].FieldNames()...) {
-		if k.Comment(typeName, field) != o.Comment(typeName, field) || k.Label(typeName, field) != o.Label(typeName, field) {
+		if k.Comment(typeName, field) != o.Comment(typeName, field) ||
+			k.Label(typeName, field) != o.Label(typeName, field) {
 			return false
 		}
 	}

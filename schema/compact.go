@@ -10,9 +10,10 @@ import (
 // Compact is the form of a table WITH COMPACT STORAGE, or NotCompact.
 type Compact uint8
 
-// The forms. A dense table has clustering columns and one regular column, which may be hidden; a row of it exists as long as
-// that column has a value. A sparse table has no clustering columns in CQL: as in Cassandra, its columns are stored as static
-// columns beside a hidden clustering column and a hidden regular column, which DROP COMPACT STORAGE reveals.
+// The forms. A dense table has clustering columns and one regular column, which may be hidden; a row of it exists as
+// long as that column has a value. A sparse table has no clustering columns in CQL: as in Cassandra, its columns are
+// stored as static columns beside a hidden clustering column and a hidden regular column, which DROP COMPACT STORAGE
+// reveals.
 const (
 	NotCompact Compact = iota
 	CompactDense
@@ -53,8 +54,8 @@ func (t *Table) Flags() []string {
 	return flags
 }
 
-// CompactColumns returns the columns of a new table with compact storage, with the hidden ones added, and its form. key columns
-// come first in specs. The error is *Invalid.
+// CompactColumns returns the columns of a new table with compact storage, with the hidden ones added, and its form. key
+// columns come first in specs. The error is *Invalid.
 func CompactColumns(specs []ColumnSpec) ([]ColumnSpec, Compact, error) {
 	clustered, counters := false, false
 	var others []string
@@ -75,10 +76,12 @@ func CompactColumns(specs []ColumnSpec) ([]ColumnSpec, Compact, error) {
 	}
 	switch {
 	case clustered && len(others) > 1:
-		return nil, 0, invalidf("COMPACT STORAGE with composite PRIMARY KEY allows no more than one column not part of the "+
+		return nil, 0, invalidf("COMPACT STORAGE with composite PRIMARY KEY allows no more than one column not part "+
+			"of the "+
 			"PRIMARY KEY (got: %s)", strings.Join(others, ", "))
 	case clustered && len(others) == 0:
-		return append(specs, ColumnSpec{Name: unusedName(specs, "value", false), Kind: Regular, Type: types.Empty()}), CompactDense, nil
+		return append(specs, ColumnSpec{Name: unusedName(specs, "value", false), Kind: Regular, Type: types.Empty()}),
+			CompactDense, nil
 	case clustered:
 		return specs, CompactDense, nil
 	case len(others) == 0:
@@ -105,8 +108,8 @@ func sparseColumns(specs []ColumnSpec, counters bool) []ColumnSpec {
 	return append(specs, hidden...)
 }
 
-// unusedName returns a name that no column has: base, or base with the first free number. Names of clustering columns are always
-// numbered.
+// unusedName returns a name that no column has: base, or base with the first free number. Names of clustering columns
+// are always numbered.
 func unusedName(specs []ColumnSpec, base string, numbered bool) string {
 	used := make(map[string]bool, len(specs))
 	for _, s := range specs {

@@ -25,7 +25,8 @@ func names(columns []*Column) (list []string) {
 	return list
 }
 
-// TestCompactTablesHideColumns checks what each form hides, that encoding keeps the form, and what DROP COMPACT STORAGE reveals.
+// TestCompactTablesHideColumns checks what each form hides, that encoding keeps the form, and what DROP COMPACT STORAGE
+// reveals.
 func TestCompactTablesHideColumns(t *testing.T) {
 	for _, c := range []struct {
 		specs    []ColumnSpec
@@ -35,13 +36,15 @@ func TestCompactTablesHideColumns(t *testing.T) {
 	}{
 		{compactSpecs(true, "v"), CompactDense, []string{"k", "c", "v"}, []string{"k", "c", "v"}},
 		{compactSpecs(true), CompactDense, []string{"k", "c"}, []string{"k", "c", "value"}},
-		{compactSpecs(false, "a", "value"), CompactSparse, []string{"k", "a", "value"}, []string{"k", "column1", "a", "value", "value1"}},
+		{compactSpecs(false, "a", "value"), CompactSparse, []string{"k", "a", "value"},
+			[]string{"k", "column1", "a", "value", "value1"}},
 	} {
 		specs, form, err := CompactColumns(c.specs)
 		if err != nil || form != c.form {
 			t.Fatalf("%v: form %d, %v", c.specs, form, err)
 		}
-		s, err := Apply(mustApply(t, Initial(), createKeyspace("ks")), &CreateTable{Keyspace: "ks", Table: "t", Columns: specs, Compact: form, Options: DefaultOptions()})
+		s, err := Apply(mustApply(t, Initial(), createKeyspace("ks")),
+			&CreateTable{Keyspace: "ks", Table: "t", Columns: specs, Compact: form, Options: DefaultOptions()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,7 +48,8 @@ func Diff(before, after *Schema) []Event {
 			events = append(events, Event{Change: Created, Target: TargetKeyspace, Keyspace: name})
 			b = NewKeyspace(name, a.Replication, a.DurableWrites)
 		case a.DurableWrites != b.DurableWrites || !a.Replication.Equal(b.Replication),
-			!maps.EqualFunc(a.Extensions, b.Extensions, bytes.Equal), a.Comment("", "") != b.Comment("", ""), a.Label("", "") != b.Label("", ""):
+			!maps.EqualFunc(a.Extensions, b.Extensions, bytes.Equal), a.Comment("", "") != b.Comment("", ""),
+			a.Label("", "") != b.Label("", ""):
 			events = append(events, Event{Change: Updated, Target: TargetKeyspace, Keyspace: name})
 		}
 		events = diffKeyspace(events, b, a)
@@ -86,8 +87,8 @@ func diffKeyspace(events []Event, b, a *Keyspace) []Event {
 	return diffFunctions(events, b, a)
 }
 
-// differentTables returns the tables of old that now does not have, and those of now that are not the same in old. Both are sorted by
-// name, and nearly all tables are the same.
+// differentTables returns the tables of old that now does not have, and those of now that are not the same in old. Both
+// are sorted by name, and nearly all tables are the same.
 func differentTables(old, now []*Table) (dropped, changed []*Table) {
 	for len(old) > 0 || len(now) > 0 {
 		switch {
@@ -147,11 +148,13 @@ func diffFunctions(events []Event, b, a *Keyspace) []Event {
 }
 
 func (f *Function) event(change string) Event {
-	return Event{Change: change, Target: TargetFunction, Keyspace: f.Keyspace, Name: f.Name, Signature: f.Signature(), Args: ArgumentTexts(f.ArgTypes)}
+	return Event{Change: change, Target: TargetFunction, Keyspace: f.Keyspace, Name: f.Name, Signature: f.Signature(),
+		Args: ArgumentTexts(f.ArgTypes)}
 }
 
 func (a *Aggregate) event(change string) Event {
-	return Event{Change: change, Target: TargetAggregate, Keyspace: a.Keyspace, Name: a.Name, Signature: a.Signature(), Args: ArgumentTexts(a.ArgTypes)}
+	return Event{Change: change, Target: TargetAggregate, Keyspace: a.Keyspace, Name: a.Name, Signature: a.Signature(),
+		Args: ArgumentTexts(a.ArgTypes)}
 }
 
 // sameDefinition reports whether both tables have the same definition, apart from their replication.

@@ -11,7 +11,8 @@ import (
 	"cqld/types"
 )
 
-// formatVersion is the version of the encodings of Schema and Change. A decoder accepts its own version and all older ones.
+// formatVersion is the version of the encodings of Schema and Change. A decoder accepts its own version and all older
+// ones.
 const formatVersion = 1
 
 // ErrFormat is the error for bytes that do not encode a schema or change (errors.Is).
@@ -71,8 +72,8 @@ type encodedIndex struct {
 	Options map[string]string `json:",omitempty"`
 }
 
-// Encode encodes the schema. Equal schemas have equal encodings. Keyspaces that the program itself defines (the local and
-// virtual system keyspaces) are omitted: they may differ between versions.
+// Encode encodes the schema. Equal schemas have equal encodings. Keyspaces that the program itself defines (the local
+// and virtual system keyspaces) are omitted: they may differ between versions.
 func Encode(s *Schema) []byte {
 	e := encodedSchema{Format: formatVersion, NextStorage: s.nextStorage}
 	for _, name := range s.KeyspaceNames() {
@@ -93,8 +94,9 @@ func marshal(v any) []byte {
 }
 
 func encodeKeyspace(k *Keyspace) encodedKeyspace {
-	e := encodedKeyspace{Name: k.Name, Replication: k.Replication, DurableWrites: k.DurableWrites, Extensions: k.Extensions,
-		Comments: k.comments, Labels: k.labels}
+	e := encodedKeyspace{Name: k.Name, Replication: k.Replication, DurableWrites: k.DurableWrites,
+		Extensions: k.Extensions,
+		Comments:   k.comments, Labels: k.labels}
 	for _, name := range k.TypeNames() {
 		e.Types = append(e.Types, k.types[name].DeclaredClass())
 	}
@@ -128,8 +130,9 @@ func encodeColumn(c *Column) encodedColumn {
 		Type: c.Type.DeclaredClass(), DroppedMicros: c.DroppedMicros, Mask: c.Mask, Attributes: c.Attributes}
 }
 
-// Decode decodes the output of Encode and adds the keyspaces that the program itself defines (Own). The replicated system
-// keyspaces are the encoded ones, even if this program would create a cluster with different ones. Errors are ErrFormat.
+// Decode decodes the output of Encode and adds the keyspaces that the program itself defines (Own). The replicated
+// system keyspaces are the encoded ones, even if this program would create a cluster with different ones. Errors are
+// ErrFormat.
 func Decode(b []byte) (*Schema, error) {
 	var e encodedSchema
 	if err := unmarshal(b, &e); err != nil {

@@ -7,8 +7,8 @@ import (
 	"cqld/types"
 )
 
-// encodedChange is a Change in the Raft log. Besides Format, exactly one field is set. The types in a change are separate,
-// as class names in the order of its columns or fields.
+// encodedChange is a Change in the Raft log. Besides Format, exactly one field is set. The types in a change are
+// separate, as class names in the order of its columns or fields.
 type encodedChange struct {
 	Format          int
 	Types           []string                `json:",omitempty"`

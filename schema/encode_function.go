@@ -75,7 +75,8 @@ func decodeTypes(classes []string) ([]*types.Type, error) {
 }
 
 func encodeFunction(f *Function) encodedFunction {
-	return encodedFunction{Name: f.Name, ArgNames: f.ArgNames, ArgTypes: classesOf(f.ArgTypes), Returns: f.Returns.DeclaredClass(),
+	return encodedFunction{Name: f.Name, ArgNames: f.ArgNames, ArgTypes: classesOf(f.ArgTypes),
+		Returns:      f.Returns.DeclaredClass(),
 		CalledOnNull: f.CalledOnNull, Language: f.Language, Body: f.Body}
 }
 
@@ -85,7 +86,8 @@ func decodeFunction(e *encodedFunction, keyspace string) (*Function, error) {
 		return nil, err
 	}
 	if len(args) != len(e.ArgNames) || e.Name == "" {
-		return nil, fmt.Errorf("%w: function %q has %d arguments and %d types", ErrFormat, e.Name, len(e.ArgNames), len(args))
+		return nil, fmt.Errorf("%w: function %q has %d arguments and %d types", ErrFormat, e.Name, len(e.ArgNames),
+			len(args))
 	}
 	returns, err := decodeType(e.Returns)
 	if err != nil {
@@ -112,7 +114,8 @@ func decodeAggregate(e *encodedAggregate, keyspace string) (*Aggregate, error) {
 	if e.Name == "" {
 		return nil, fmt.Errorf("%w: an aggregate without a name", ErrFormat)
 	}
-	a := &Aggregate{Keyspace: keyspace, Name: e.Name, ArgTypes: args, StateFunction: e.StateFunction, FinalFunction: e.FinalFunction, Initial: e.Initial}
+	a := &Aggregate{Keyspace: keyspace, Name: e.Name, ArgTypes: args, StateFunction: e.StateFunction,
+		FinalFunction: e.FinalFunction, Initial: e.Initial}
 	if a.StateType, err = decodeType(e.StateType); err != nil {
 		return nil, err
 	}
@@ -147,7 +150,8 @@ func decodeFunctions(e *encodedKeyspace, k *Keyspace) error {
 		if err != nil {
 			return err
 		}
-		if k.HasSignature(a.Signature()) || k.StateOf(a) == nil || a.FinalFunction != "" && k.FinalOf(a) == nil || a.Returns == nil {
+		if k.HasSignature(a.Signature()) || k.StateOf(a) == nil || a.FinalFunction != "" && k.FinalOf(a) == nil ||
+			a.Returns == nil {
 			return fmt.Errorf("%w: aggregate %q", ErrFormat, a.Signature())
 		}
 		k.aggregates[a.Signature()] = a
@@ -156,7 +160,8 @@ func decodeFunctions(e *encodedKeyspace, k *Keyspace) error {
 }
 
 func encodeCreateFunction(c *CreateFunction) *encodedCreateFunction {
-	e := &encodedCreateFunction{OrReplace: c.OrReplace, IfNotExists: c.IfNotExists, Function: encodeFunction(c.Function)}
+	e := &encodedCreateFunction{OrReplace: c.OrReplace, IfNotExists: c.IfNotExists,
+		Function: encodeFunction(c.Function)}
 	e.Function.Keyspace = c.Function.Keyspace
 	return e
 }
@@ -170,7 +175,8 @@ func (e *encodedCreateFunction) change() (Change, error) {
 }
 
 func encodeCreateAggregate(c *CreateAggregate) *encodedCreateAggregate {
-	e := &encodedCreateAggregate{OrReplace: c.OrReplace, IfNotExists: c.IfNotExists, Aggregate: encodeAggregate(c.Aggregate)}
+	e := &encodedCreateAggregate{OrReplace: c.OrReplace, IfNotExists: c.IfNotExists,
+		Aggregate: encodeAggregate(c.Aggregate)}
 	e.Aggregate.Keyspace, e.Aggregate.Returns = c.Aggregate.Keyspace, ""
 	return e
 }
@@ -184,7 +190,8 @@ func (e *encodedCreateAggregate) change() (Change, error) {
 }
 
 func encodeDropFunction(c *DropFunction) *encodedDropFunction {
-	return &encodedDropFunction{Aggregate: c.Aggregate, Keyspace: c.Keyspace, Name: c.Name, Args: classesOf(c.Args), HasArgs: c.HasArgs, IfExists: c.IfExists}
+	return &encodedDropFunction{Aggregate: c.Aggregate, Keyspace: c.Keyspace, Name: c.Name, Args: classesOf(c.Args),
+		HasArgs: c.HasArgs, IfExists: c.IfExists}
 }
 
 func (e *encodedDropFunction) change() (Change, error) {
@@ -192,5 +199,6 @@ func (e *encodedDropFunction) change() (Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &DropFunction{Aggregate: e.Aggregate, Keyspace: e.Keyspace, Name: e.Name, Args: args, HasArgs: e.HasArgs, IfExists: e.IfExists}, nil
+	return &DropFunction{Aggregate: e.Aggregate, Keyspace: e.Keyspace, Name: e.Name, Args: args, HasArgs: e.HasArgs,
+		IfExists: e.IfExists}, nil
 }

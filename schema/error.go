@@ -42,8 +42,8 @@ func (e *NotFound) Error() string {
 	return fmt.Sprintf("Table '%s.%s' doesn't exist", e.Keyspace, e.Name)
 }
 
-// Invalid means that a change violates a rule. Configuration is true if Cassandra answers with a configuration error, and
-// false for an invalid query.
+// Invalid means that a change violates a rule. Configuration is true if Cassandra answers with a configuration error,
+// and false for an invalid query.
 type Invalid struct {
 	Msg           string
 	Configuration bool
@@ -60,11 +60,12 @@ func misconfiguredf(format string, args ...any) error {
 	return &Invalid{Msg: fmt.Sprintf(format, args...), Configuration: true}
 }
 
-// Unavailable means that fewer voting members are alive than must agree on a change. The change was not proposed and has no
-// effect.
+// Unavailable means that fewer voting members are alive than must agree on a change. The change was not proposed and
+// has no effect.
 type Unavailable struct{ Required, Alive int }
 
 // Error states both numbers.
 func (e *Unavailable) Error() string {
-	return fmt.Sprintf("the metadata cannot change: %d voting members are alive, and %d must agree; nothing was changed", e.Alive, e.Required)
+	return fmt.Sprintf("the metadata cannot change: %d voting members are alive, and %d must agree; nothing was "+
+		"changed", e.Alive, e.Required)
 }

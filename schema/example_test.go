@@ -11,7 +11,8 @@ import (
 
 // A schema does not change. Apply returns the next one, or the reason why the change is invalid.
 func ExampleApply() {
-	table := &schema.CreateTable{Keyspace: "shop", Table: "orders", ID: schema.UUID{1}, Options: schema.DefaultOptions(),
+	table := &schema.CreateTable{Keyspace: "shop", Table: "orders", ID: schema.UUID{1},
+		Options: schema.DefaultOptions(),
 		Columns: []schema.ColumnSpec{
 			{Name: "customer", Kind: schema.PartitionKey, Type: types.Native(types.Text)},
 			{Name: "id", Kind: schema.Clustering, Type: types.Native(types.Int)},
@@ -20,7 +21,8 @@ func ExampleApply() {
 	before := schema.Empty()
 	after := before
 	for _, c := range []schema.Change{
-		&schema.CreateKeyspace{Keyspace: "shop", Replication: ring.Replication{Class: ring.Simple, Factor: 3}, DurableWrites: true},
+		&schema.CreateKeyspace{Keyspace: "shop", Replication: ring.Replication{Class: ring.Simple, Factor: 3},
+			DurableWrites: true},
 		table,
 	} {
 		next, err := schema.Apply(after, c)
@@ -51,12 +53,14 @@ func ExampleApply() {
 
 // Diff describes the differences between two schemas in the terms of a SCHEMA_CHANGE event.
 func ExampleDiff() {
-	before, err := schema.Apply(schema.Empty(), &schema.CreateKeyspace{Keyspace: "old", Replication: ring.Replication{Class: ring.Simple, Factor: 1}})
+	before, err := schema.Apply(schema.Empty(), &schema.CreateKeyspace{Keyspace: "old",
+		Replication: ring.Replication{Class: ring.Simple, Factor: 1}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	after, err := schema.Apply(schema.Empty(), &schema.CreateKeyspace{Keyspace: "new", Replication: ring.Replication{Class: ring.Simple, Factor: 1}})
+	after, err := schema.Apply(schema.Empty(), &schema.CreateKeyspace{Keyspace: "new",
+		Replication: ring.Replication{Class: ring.Simple, Factor: 1}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -34,11 +34,12 @@ type Aggregate struct {
 // Signature returns the name with the types of the arguments, which identifies a function among those of its keyspace.
 func (f *Function) Signature() string { return FunctionSignature(f.Name, f.ArgTypes) }
 
-// Signature returns the name with the types of the arguments, which identifies an aggregate among those of its keyspace.
+// Signature returns the name with the types of the arguments, which identifies an aggregate among those of its
+// keyspace.
 func (a *Aggregate) Signature() string { return FunctionSignature(a.Name, a.ArgTypes) }
 
-// FunctionSignature returns the name of a function with the types of its arguments, as name(int, text). It contains no frozen, so it
-// is the same however the types are written.
+// FunctionSignature returns the name of a function with the types of its arguments, as name(int, text). It contains no
+// frozen, so it is the same however the types are written.
 func FunctionSignature(name string, args []*types.Type) string {
 	texts := make([]string, len(args))
 	for i, t := range args {
@@ -49,7 +50,8 @@ func FunctionSignature(name string, args []*types.Type) string {
 
 // thawedText returns the text of a type without any frozen.
 func thawedText(t *types.Type) string {
-	words := map[types.Kind]string{types.List: "list", types.Set: "set", types.Map: "map", types.Tuple: "tuple", types.Vector: "vector"}
+	words := map[types.Kind]string{types.List: "list", types.Set: "set", types.Map: "map", types.Tuple: "tuple",
+		types.Vector: "vector"}
 	word, ok := words[t.Kind()]
 	if !ok {
 		return DeclaredText(t)
@@ -78,8 +80,8 @@ func ArgumentTexts(args []*types.Type) []string {
 	return texts
 }
 
-// DeclaredText returns the type of an argument or a result as CREATE FUNCTION declares it: what is always frozen there, is not
-// written so.
+// DeclaredText returns the type of an argument or a result as CREATE FUNCTION declares it: what is always frozen there,
+// is not written so.
 func DeclaredText(t *types.Type) string {
 	text := t.String()
 	if inner, ok := strings.CutPrefix(text, "frozen<"); ok {
@@ -187,18 +189,21 @@ func (f *Function) usesType(name string) bool {
 
 // usesType reports whether an argument, the state or the result is or contains the user-defined type called name.
 func (a *Aggregate) usesType(name string) bool {
-	return uses(a.Returns, name) || uses(a.StateType, name) || slices.ContainsFunc(a.ArgTypes, func(t *types.Type) bool { return uses(t, name) })
+	return uses(a.Returns, name) || uses(a.StateType, name) ||
+		slices.ContainsFunc(a.ArgTypes, func(t *types.Type) bool { return uses(t, name) })
 }
 
 // equal reports whether f and o have the same definition.
 func (f *Function) equal(o *Function) bool {
-	return slices.Equal(f.ArgNames, o.ArgNames) && slices.EqualFunc(f.ArgTypes, o.ArgTypes, (*types.Type).Equal) && f.Returns.Equal(o.Returns) &&
+	return slices.Equal(f.ArgNames, o.ArgNames) && slices.EqualFunc(f.ArgTypes, o.ArgTypes, (*types.Type).Equal) &&
+		f.Returns.Equal(o.Returns) &&
 		f.CalledOnNull == o.CalledOnNull && f.Language == o.Language && f.Body == o.Body
 }
 
 // equal reports whether a and o have the same definition.
 func (a *Aggregate) equal(o *Aggregate) bool {
-	return slices.EqualFunc(a.ArgTypes, o.ArgTypes, (*types.Type).Equal) && a.StateFunction == o.StateFunction && a.StateType.Equal(o.StateType) &&
+	return slices.EqualFunc(a.ArgTypes, o.ArgTypes, (*types.Type).Equal) && a.StateFunction == o.StateFunction &&
+		a.StateType.Equal(o.StateType) &&
 		a.FinalFunction == o.FinalFunction && a.Returns.Equal(o.Returns) && string(a.Initial) == string(o.Initial) &&
 		(a.Initial == nil) == (o.Initial == nil)
 }

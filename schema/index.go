@@ -37,8 +37,8 @@ func (c IndexClass) String() string {
 // IndexTarget is the part of a column's value that is indexed.
 type IndexTarget uint8
 
-// The targets. A column with a single value has the target IndexSimple, a non-frozen list or set IndexValues, a non-frozen
-// map one of IndexValues, IndexKeys and IndexEntries, and a frozen collection IndexFull.
+// The targets. A column with a single value has the target IndexSimple, a non-frozen list or set IndexValues, a
+// non-frozen map one of IndexValues, IndexKeys and IndexEntries, and a frozen collection IndexFull.
 const (
 	IndexSimple IndexTarget = iota + 1
 	IndexValues
@@ -93,7 +93,8 @@ type Index struct {
 	Class  IndexClass
 	Column ColumnID
 	Target IndexTarget
-	// Options are the options in WITH OPTIONS and, for a custom index, IndexClassOption with the class as it was written.
+	// Options are the options in WITH OPTIONS and, for a custom index, IndexClassOption with the class as it was
+	// written.
 	Options map[string]string
 }
 
@@ -119,8 +120,8 @@ func (t *Table) Index(name string) *Index {
 	return nil
 }
 
-// IndexTargetText returns the indexed target of an index of t as DESCRIBE and system_schema.indexes show it: v, values(v),
-// keys(m), entries(m) or full(f).
+// IndexTargetText returns the indexed target of an index of t as DESCRIBE and system_schema.indexes show it: v,
+// values(v), keys(m), entries(m) or full(f).
 func (t *Table) IndexTargetText(ix *Index) string {
 	name := ""
 	if c := t.ColumnByID(ix.Column); c != nil {
@@ -190,7 +191,8 @@ func unusedIndexName(base string, taken map[string]bool) string {
 	return name
 }
 
-// IsDefaultIndexName reports whether an index on a column of t has the name that CREATE INDEX chooses, also with a number.
+// IsDefaultIndexName reports whether an index on a column of t has the name that CREATE INDEX chooses, also with a
+// number.
 func IsDefaultIndexName(t *Table, col *Column, name string) bool {
 	base := defaultIndexName(t, col.Name)
 	number, ok := strings.CutPrefix(name, base+"_")

@@ -62,7 +62,8 @@ func checkCustomColumn(name string) error {
 		return invalidf("Column '%s' contains non-alphanumeric-underscore characters", name)
 	}
 	if len(name) > customIndexColumnNameMax {
-		return invalidf("Column '%s' is longer than the permissible name length of %d characters", name, customIndexColumnNameMax)
+		return invalidf("Column '%s' is longer than the permissible name length of %d characters", name,
+			customIndexColumnNameMax)
 	}
 	return nil
 }
@@ -116,14 +117,16 @@ func (t *Table) checkSAI(ix *Index) error {
 		}
 	}
 	if len(unknown) > 0 {
-		return misconfiguredf("Properties specified [%s] are not understood by StorageAttachedIndex", strings.Join(unknown, ", "))
+		return misconfiguredf("Properties specified [%s] are not understood by StorageAttachedIndex",
+			strings.Join(unknown, ", "))
 	}
 	if len(analysis) > 0 && (col.Kind == PartitionKey || col.Kind == Clustering) {
 		var parts []string
 		for _, name := range analysis {
 			parts = append(parts, "'"+name+"': '"+ix.Options[name]+"'")
 		}
-		return invalidf("Analysis options are not supported on primary key columns, but found {%s}", strings.Join(parts, ", "))
+		return invalidf("Analysis options are not supported on primary key columns, but found {%s}",
+			strings.Join(parts, ", "))
 	}
 	terms := ix.TermTypes(col.Type)
 	if err := checkAnalysis(ix, analysis, terms); err != nil {
@@ -165,7 +168,8 @@ func checkVectorOptions(ix *Index, terms []*types.Type) error {
 		_, ok := ix.Options[name]
 		return ok
 	}
-	if !has(optionNodeConnections) && !has(optionConstructionWidth) && !has(OptionSimilarity) && !has(OptionOptimizeFor) {
+	if !has(optionNodeConnections) && !has(optionConstructionWidth) && !has(OptionSimilarity) &&
+		!has(OptionOptimizeFor) {
 		return nil
 	}
 	similarity, goal := strings.ToUpper(ix.Options[OptionSimilarity]), strings.ToUpper(ix.Options[OptionOptimizeFor])
@@ -177,7 +181,8 @@ func checkVectorOptions(ix *Index, terms []*types.Type) error {
 	case has(optionConstructionWidth):
 		return invalidf("Construction beam width cannot be set without enabling %s", customVectorParameters)
 	case has(OptionSimilarity) && !slices.Contains([]string{"EUCLIDEAN", "DOT_PRODUCT", "COSINE"}, similarity):
-		return invalidf("Similarity function %s was not recognized for index null. Valid values are: EUCLIDEAN, DOT_PRODUCT, COSINE", similarity)
+		return invalidf("Similarity function %s was not recognized for index null. Valid values are: EUCLIDEAN, "+
+			"DOT_PRODUCT, COSINE", similarity)
 	case has(OptionOptimizeFor) && goal != "LATENCY" && goal != "RECALL":
 		return invalidf("optimize_for '%s' was not recognized for index null. Valid values are: LATENCY, RECALL", goal)
 	}
@@ -208,8 +213,8 @@ func checkVector(ix *Index, t *types.Type) error {
 	return nil
 }
 
-// Literal reports whether a SASI index on col has texts, which LIKE finds, or other values, of which it finds ranges. As in Cassandra,
-// texts of a descending clustering column are other values, unless the option is_literal is true.
+// Literal reports whether a SASI index on col has texts, which LIKE finds, or other values, of which it finds ranges.
+// As in Cassandra, texts of a descending clustering column are other values, unless the option is_literal is true.
 func (ix *Index) Literal(col *Column) bool {
 	if text, ok := ix.Options[optionIsLiteral]; ok {
 		return strings.EqualFold(text, "true")
@@ -272,8 +277,8 @@ func isCharacter(text string) bool {
 	return size > 0 && size == len(text) && r <= 0xffff
 }
 
-// checkSASIAnalyzer checks the class of an analyzer and its options. Cassandra answers contradictory options of lower and
-// upper case, and a delimiter that is not one character, with a server error.
+// checkSASIAnalyzer checks the class of an analyzer and its options. Cassandra answers contradictory options of lower
+// and upper case, and a delimiter that is not one character, with a server error.
 func checkSASIAnalyzer(ix *Index, class string, col *Column) error {
 	name, ok := strings.CutPrefix(class, SASIAnalyzerPackage)
 	lower, upper := "normalize_lowercase", "normalize_uppercase"
@@ -295,9 +300,11 @@ func checkSASIAnalyzer(ix *Index, class string, col *Column) error {
 	_, hasLower := ix.Options[lower]
 	_, hasUpper := ix.Options[upper]
 	if _, ok := ix.Options[OptionCaseSensitive]; ok && name == SASIVerbatimAnalyzer && (hasLower || hasUpper) {
-		return misconfiguredf("case_sensitive option cannot be specified together with either normalize_lowercase or normalize_uppercase")
+		return misconfiguredf("case_sensitive option cannot be specified together with either normalize_lowercase " +
+			"or normalize_uppercase")
 	}
-	if name != SASIDelimiterAnalyzer && strings.EqualFold(ix.Options[lower], "true") && strings.EqualFold(ix.Options[upper], "true") {
+	if name != SASIDelimiterAnalyzer && strings.EqualFold(ix.Options[lower], "true") &&
+		strings.EqualFold(ix.Options[upper], "true") {
 		return misconfiguredf("%s and %s cannot both be true", lower, upper)
 	}
 	return nil

@@ -13,7 +13,8 @@ import (
 func indexed(t *testing.T, more ...Change) *Schema {
 	create := createTable("k", "t", 1)
 	create.Columns = append(create.Columns,
-		ColumnSpec{Name: "m", Kind: Regular, Type: types.NewMap(types.Native(types.Text), types.Native(types.Int), false)},
+		ColumnSpec{Name: "m", Kind: Regular, Type: types.NewMap(types.Native(types.Text), types.Native(types.Int),
+			false)},
 		ColumnSpec{Name: "fl", Kind: Regular, Type: types.NewList(types.Native(types.Int), true)})
 	return mustApply(t, Initial(), append([]Change{createKeyspace("k"), create}, more...)...)
 }
@@ -23,7 +24,8 @@ func createIndex(name, column string, target IndexTarget) *CreateIndex {
 }
 
 func TestIndexesOfATable(t *testing.T) {
-	s := indexed(t, createIndex("", "v", IndexSimple), createIndex("named", "m", IndexKeys), createIndex("", "m", IndexSimple),
+	s := indexed(t, createIndex("", "v", IndexSimple), createIndex("named", "m", IndexKeys),
+		createIndex("", "m", IndexSimple),
 		createIndex("", "m", IndexEntries), createIndex("", "fl", IndexFull), createIndex("", "c", IndexSimple))
 	table := s.Table("k", "t")
 	var got []string
@@ -59,21 +61,24 @@ func TestDropIndex(t *testing.T) {
 	before := indexed(t)
 	s := indexed(t, createIndex("a", "v", IndexSimple))
 	_, ix := s.Index("k", "a")
-	if events := Diff(before, s); !reflect.DeepEqual(events, []Event{{Change: Updated, Target: TargetTable, Keyspace: "k", Name: "t"}}) {
+	if events := Diff(before, s); !reflect.DeepEqual(events,
+		[]Event{{Change: Updated, Target: TargetTable, Keyspace: "k", Name: "t"}}) {
 		t.Errorf("events of CREATE INDEX: %v", events)
 	}
 	dropped := mustApply(t, s, &DropIndex{Keyspace: "k", Name: "a"})
 	if _, left := dropped.Index("k", "a"); left != nil || !dropped.Dropped(ix.ID) || dropped.Version() == s.Version() {
 		t.Errorf("after DROP INDEX: %v", left)
 	}
-	if events := Diff(s, dropped); !reflect.DeepEqual(events, []Event{{Change: Updated, Target: TargetTable, Keyspace: "k", Name: "t"}}) {
+	if events := Diff(s, dropped); !reflect.DeepEqual(events,
+		[]Event{{Change: Updated, Target: TargetTable, Keyspace: "k", Name: "t"}}) {
 		t.Errorf("events of DROP INDEX: %v", events)
 	}
 	var missing *NotFound
 	if _, err := Apply(dropped, &DropIndex{Keyspace: "k", Name: "a"}); !errors.As(err, &missing) || !missing.Index {
 		t.Errorf("a second DROP INDEX: %v", err)
 	}
-	if next, err := Apply(dropped, &DropIndex{Keyspace: "k", Name: "a", IfExists: true}); err != nil || next != dropped {
+	if next, err := Apply(dropped, &DropIndex{Keyspace: "k", Name: "a", IfExists: true}); err != nil ||
+		next != dropped {
 		t.Errorf("IF EXISTS: %v", err)
 	}
 	again := mustApply(t, dropped, createIndex("a", "v", IndexSimple))
@@ -107,8 +112,10 @@ func TestIndexChangesAreEncoded(t *testing.T) {
 func TestIndexedColumnsStay(t *testing.T) {
 	s := indexed(t, createIndex("a", "v", IndexSimple), createIndex("b", "c", IndexSimple))
 	for want, c := range map[string]Change{
-		"Cannot drop column v because it has dependent secondary indexes (a)":  &AlterTable{Keyspace: "k", Table: "t", Drop: []string{"v"}},
-		"Can't rename column c because it has dependent secondary indexes (b)": &AlterTable{Keyspace: "k", Table: "t", Rename: []Rename{{From: "c", To: "d"}}},
+		"Cannot drop column v because it has dependent secondary indexes (a)": &AlterTable{Keyspace: "k", Table: "t",
+			Drop: []string{"v"}},
+		"Can't rename column c because it has dependent secondary indexes (b)": &AlterTable{Keyspace: "k", Table: "t",
+			Rename: []Rename{{From: "c", To: "d"}}},
 	} {
 		if _, err := Apply(s, c); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)

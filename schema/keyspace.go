@@ -18,8 +18,8 @@ type Keyspace struct {
 	// system_schema. Other system keyspaces may also have tables whose rows are computed when they are read; those have
 	// Table.Virtual.
 	Virtual bool
-	// Extensions are the properties that other protocols than CQL store with a keyspace. CQL does not show them. The map is
-	// immutable.
+	// Extensions are the properties that other protocols than CQL store with a keyspace. CQL does not show them. The
+	// map is immutable.
 	Extensions map[string][]byte
 	tables     map[string]*Table
 	types      map[string]*types.Type // not frozen
@@ -39,7 +39,8 @@ type Keyspace struct {
 // NewKeyspace returns an empty keyspace.
 func NewKeyspace(name string, r ring.Replication, durable bool) *Keyspace {
 	return &Keyspace{Name: name, Replication: r, DurableWrites: durable,
-		tables: map[string]*Table{}, types: map[string]*types.Type{}, functions: map[string]*Function{}, aggregates: map[string]*Aggregate{}}
+		tables: map[string]*Table{}, types: map[string]*types.Type{}, functions: map[string]*Function{},
+		aggregates: map[string]*Aggregate{}}
 }
 
 // Table returns the table or the materialized view with this name, or nil.

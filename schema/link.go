@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// What depends on all tables of a keyspace is computed once, when a change has made it, and from what the keyspace had before: a change
-// of one of n tables copies maps of n entries, and neither sorts n names nor encodes n tables.
+// What depends on all tables of a keyspace is computed once, when a change has made it, and from what the keyspace had
+// before: a change of one of n tables copies maps of n entries, and neither sorts n names nor encodes n tables.
 
 // digested are the id of a table and the digest of its definition. A keyspace has them side by side: a change that
 // reads them in n tables would wait for memory n times.
@@ -193,7 +193,8 @@ func (k *Keyspace) tablesByName() []*Table {
 	return k.sorted
 }
 
-// replaceTables changes the indexes from tables of a keyspace to others, both sorted by name. Tables that are the same are skipped.
+// replaceTables changes the indexes from tables of a keyspace to others, both sorted by name. Tables that are the same
+// are skipped.
 func (s *Schema) replaceTables(old, now []*Table) {
 	var removed, added []*Table
 	for len(old) > 0 || len(now) > 0 {

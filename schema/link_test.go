@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestSchemasKeepTheirIndexes applies random changes, and compares each schema with one that is built from nothing: by numbers in
-// storage, by name, and by version.
+// TestSchemasKeepTheirIndexes applies random changes, and compares each schema with one that is built from nothing: by
+// numbers in storage, by name, and by version.
 func TestSchemasKeepTheirIndexes(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	s := withTables(t, 0)
@@ -28,7 +28,8 @@ func TestSchemasKeepTheirIndexes(t *testing.T) {
 			add.Table = name
 			c = add
 		case 4:
-			c = &CreateIndex{Keyspace: "ks", Table: name, Name: fmt.Sprintf("i%d", rnd.IntN(8)), Class: LegacyIndex, Column: "c1",
+			c = &CreateIndex{Keyspace: "ks", Table: name, Name: fmt.Sprintf("i%d", rnd.IntN(8)), Class: LegacyIndex,
+				Column: "c1",
 				Target: IndexSimple}
 		case 5:
 			c = &DropIndex{Keyspace: "ks", Name: fmt.Sprintf("i%d", rnd.IntN(8))}

@@ -6,12 +6,13 @@ import (
 	"slices"
 )
 
-// Mask is the masking function of a column: clients without the permission UNMASK see its result instead of the column's
-// values. Its first parameter is the value. It is immutable.
+// Mask is the masking function of a column: clients without the permission UNMASK see its result instead of the
+// column's values. Its first parameter is the value. It is immutable.
 type Mask struct {
 	Function string // name of the function, without keyspace
 	Keyspace string `json:",omitempty"` // of a user's function; empty means a native one
-	// Args are the values of its further parameters; nil is null. Their types follow from the function and the column's type.
+	// Args are the values of its further parameters; nil is null. Their types follow from the function and the column's
+	// type.
 	Args [][]byte `json:",omitempty"`
 	// Types are the types of Args for a user's function, as class names.
 	Types []string `json:",omitempty"`
@@ -23,7 +24,8 @@ func (m *Mask) Equal(o *Mask) bool {
 		return m == o
 	}
 	null := func(x, y []byte) bool { return (x == nil) == (y == nil) && bytes.Equal(x, y) }
-	return m.Function == o.Function && m.Keyspace == o.Keyspace && slices.Equal(m.Types, o.Types) && slices.EqualFunc(m.Args, o.Args, null)
+	return m.Function == o.Function && m.Keyspace == o.Keyspace && slices.Equal(m.Types, o.Types) &&
+		slices.EqualFunc(m.Args, o.Args, null)
 }
 
 // MaskChange sets the mask of a column, or removes it.

@@ -18,8 +18,10 @@ func maskedTable() *CreateTable {
 // TestMasksSurviveEncoding checks changes and schemas. Null and empty arguments must remain different.
 func TestMasksSurviveEncoding(t *testing.T) {
 	for _, c := range []Change{maskedTable(),
-		&AlterTable{Keyspace: "k", Table: "t", Add: []ColumnSpec{{Name: "x", Kind: Regular, Type: types.Native(types.Int), Mask: &Mask{Function: "mask_null"}}}},
-		&AlterTable{Keyspace: "k", Table: "t", Mask: &MaskChange{Column: "s", Mask: &Mask{Function: "mask_replace", Args: [][]byte{{}}}}},
+		&AlterTable{Keyspace: "k", Table: "t", Add: []ColumnSpec{{Name: "x", Kind: Regular,
+			Type: types.Native(types.Int), Mask: &Mask{Function: "mask_null"}}}},
+		&AlterTable{Keyspace: "k", Table: "t", Mask: &MaskChange{Column: "s",
+			Mask: &Mask{Function: "mask_replace", Args: [][]byte{{}}}}},
 		&AlterTable{Keyspace: "k", Table: "t", Mask: &MaskChange{Column: "v", IfExists: true}},
 	} {
 		decoded, err := DecodeChange(EncodeChange(c))
@@ -38,10 +40,12 @@ func TestMasksSurviveEncoding(t *testing.T) {
 	}
 }
 
-// TestMasksAreOmittedFromOtherEncodings checks that the encodings of tables without masks are those of versions without masks.
+// TestMasksAreOmittedFromOtherEncodings checks that the encodings of tables without masks are those of versions without
+// masks.
 func TestMasksAreOmittedFromOtherEncodings(t *testing.T) {
 	s := mustApply(t, Initial(), createKeyspace("k"), createTable("k", "t", 1))
-	for _, b := range [][]byte{Encode(s), EncodeChange(createTable("k", "t", 1)), EncodeChange(&AlterTable{Keyspace: "k", Table: "t", Drop: []string{"v"}})} {
+	for _, b := range [][]byte{Encode(s), EncodeChange(createTable("k", "t", 1)),
+		EncodeChange(&AlterTable{Keyspace: "k", Table: "t", Drop: []string{"v"}})} {
 		if strings.Contains(string(b), "Mask") {
 			t.Errorf("%s", b)
 		}
@@ -54,9 +58,11 @@ func TestMasksAreOmittedFromOtherEncodings(t *testing.T) {
 func TestAlterSetsAndRemovesMasks(t *testing.T) {
 	before := mustApply(t, Initial(), createKeyspace("k"), createTable("k", "t", 1))
 	for _, column := range []string{"k", "c", "s", "v"} {
-		set := &AlterTable{Keyspace: "k", Table: "t", Mask: &MaskChange{Column: column, Mask: &Mask{Function: "mask_null"}}}
+		set := &AlterTable{Keyspace: "k", Table: "t", Mask: &MaskChange{Column: column,
+			Mask: &Mask{Function: "mask_null"}}}
 		s := mustApply(t, before, set)
-		if m := s.Table("k", "t").Column(column).Mask; m == nil || m.Function != "mask_null" || !s.Table("k", "t").Masked() {
+		if m := s.Table("k", "t").Column(column).Mask; m == nil || m.Function != "mask_null" ||
+			!s.Table("k", "t").Masked() {
 			t.Errorf("%s: mask %+v", column, m)
 		}
 		if before.Table("k", "t").Masked() {
@@ -77,7 +83,8 @@ func TestAlterSetsAndRemovesMasks(t *testing.T) {
 		}
 	}
 	missing := &AlterTable{Keyspace: "k", Table: "t", Mask: &MaskChange{Column: "x"}}
-	if _, err := Apply(before, missing); err == nil || err.Error() != "Column with name 'x' doesn't exist on table 't'" {
+	if _, err := Apply(before, missing); err == nil || err.Error() != "Column with name 'x' doesn't exist on table "+
+		"'t'" {
 		t.Error(err)
 	}
 	missing.Mask.IfExists = true
@@ -94,7 +101,8 @@ func TestMasksFollowTheirColumn(t *testing.T) {
 		t.Error("RENAME lost the mask")
 	}
 	s = mustApply(t, s, &AlterTable{Keyspace: "k", Table: "t", Drop: []string{"v"}, DropMicros: 5},
-		&AlterTable{Keyspace: "k", Table: "t", Add: []ColumnSpec{{Name: "v", Kind: Regular, Type: types.Native(types.Int)}}})
+		&AlterTable{Keyspace: "k", Table: "t", Add: []ColumnSpec{{Name: "v", Kind: Regular,
+			Type: types.Native(types.Int)}}})
 	if s.Table("k", "t").Column("v").Mask != nil {
 		t.Error("a column that was dropped and added without a mask has its mask again")
 	}
@@ -106,7 +114,8 @@ func TestMasksFollowTheirColumn(t *testing.T) {
 func TestMasksWithoutFunctionAreRefused(t *testing.T) {
 	for _, c := range []Change{
 		&AlterTable{Keyspace: "k", Table: "t", Mask: &MaskChange{Column: "v", Mask: &Mask{}}},
-		&AlterTable{Keyspace: "k", Table: "t", Add: []ColumnSpec{{Name: "x", Kind: Regular, Type: types.Native(types.Int), Mask: &Mask{}}}},
+		&AlterTable{Keyspace: "k", Table: "t", Add: []ColumnSpec{{Name: "x", Kind: Regular,
+			Type: types.Native(types.Int), Mask: &Mask{}}}},
 	} {
 		if _, err := DecodeChange(EncodeChange(c)); err == nil {
 			t.Errorf("%+v was decoded", c)

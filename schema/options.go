@@ -132,11 +132,13 @@ const ttlMax = 20 * 365 * 24 * 60 * 60
 func (o *Options) Validate() error {
 	// The lower bound is the false-positive rate of Cassandra's largest filter (20 buckets per element).
 	if !(o.BloomFilterFPChance > 6.71e-5 && o.BloomFilterFPChance <= 1) { // also rejects NaN
-		return misconfiguredf("bloom_filter_fp_chance must be larger than 6.71E-5 and less than or equal to 1.0 (got %s)",
+		return misconfiguredf("bloom_filter_fp_chance must be larger than 6.71E-5 and less than or equal to 1.0 "+
+			"(got %s)",
 			FormatDouble(o.BloomFilterFPChance))
 	}
 	if !(o.CRCCheckChance >= 0 && o.CRCCheckChance <= 1) {
-		return misconfiguredf("crc_check_chance must be larger than or equal to 0 and smaller than or equal to 1.0 (got %s)",
+		return misconfiguredf("crc_check_chance must be larger than or equal to 0 and smaller than or equal to 1.0 "+
+			"(got %s)",
 			FormatDouble(o.CRCCheckChance))
 	}
 	switch {
@@ -152,7 +154,8 @@ func (o *Options) Validate() error {
 		return misconfiguredf("max_index_interval must be greater than or equal to min_index_interval (%d) (got %d)",
 			o.MinIndexInterval, o.MaxIndexInterval)
 	case o.MemtableFlushPeriodMs < 0:
-		return misconfiguredf("memtable_flush_period_in_ms must be greater than or equal to 0 (got %d)", o.MemtableFlushPeriodMs)
+		return misconfiguredf("memtable_flush_period_in_ms must be greater than or equal to 0 (got %d)",
+			o.MemtableFlushPeriodMs)
 	}
 	return nil
 }

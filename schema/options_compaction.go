@@ -43,7 +43,8 @@ func ParseCompaction(m map[string]string) (map[string]string, error) {
 		if check == nil {
 			check = commonCompactionOptions(name)
 		}
-		if check == nil || strategy == "UnifiedCompactionStrategy" && strings.HasSuffix(name, "_threshold") && name != "tombstone_threshold" {
+		if check == nil || strategy == "UnifiedCompactionStrategy" && strings.HasSuffix(name, "_threshold") &&
+			name != "tombstone_threshold" {
 			unknown = append(unknown, name)
 			continue
 		}
@@ -52,7 +53,8 @@ func ParseCompaction(m map[string]string) (map[string]string, error) {
 		}
 	}
 	if unknown != nil {
-		return nil, misconfiguredf("Properties specified [%s] are not understood by %s", strings.Join(unknown, ", "), strategy)
+		return nil, misconfiguredf("Properties specified [%s] are not understood by %s", strings.Join(unknown, ", "),
+			strategy)
 	}
 	return out, checkTogether(out)
 }
@@ -75,7 +77,8 @@ func checkTogether(m map[string]string) error {
 		case low < 2:
 			return misconfiguredf("Min compaction threshold cannot be less than 2 (got %d)", low)
 		case low > high:
-			return misconfiguredf("Min compaction threshold (got %d) cannot be greater than max compaction threshold (got %d)", low, high)
+			return misconfiguredf("Min compaction threshold (got %d) cannot be greater than max compaction "+
+				"threshold (got %d)", low, high)
 		}
 	}
 	if m["class"] == compactionPackage+"LeveledCompactionStrategy" {
@@ -132,7 +135,8 @@ func commonCompactionOptions(name string) optionCheck {
 	case "min_threshold", "max_threshold":
 		return func(name, value string) error {
 			if _, ok := javanumber.ParseUnsigned(value); !ok {
-				return misconfiguredf("Invalid value %s for '%s' compaction sub-option - must be an integer", value, name)
+				return misconfiguredf("Invalid value %s for '%s' compaction sub-option - must be an integer", value,
+					name)
 			}
 			return nil
 		}
@@ -167,7 +171,8 @@ func commonCompactionOptions(name string) optionCheck {
 		return func(name, value string) error {
 			upper := strings.ToUpper(value)
 			if upper != "NONE" && upper != "ROW" && upper != "CELL" {
-				return misconfiguredf("Invalid value %s for '%s' compaction sub-option - must be one of the following [NONE, ROW, CELL].", upper, name)
+				return misconfiguredf("Invalid value %s for '%s' compaction sub-option - must be one of the "+
+					"following [NONE, ROW, CELL].", upper, name)
 			}
 			return nil
 		}
@@ -191,7 +196,8 @@ func compactionOptions(strategy string) map[string]optionCheck {
 	case "TimeWindowCompactionStrategy":
 		known := sizeTieredOptions() // of the newest window
 		known["compaction_window_unit"] = oneOf("MINUTES", "HOURS", "DAYS")
-		known["timestamp_resolution"] = oneOf("NANOSECONDS", "MICROSECONDS", "MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS")
+		known["timestamp_resolution"] = oneOf("NANOSECONDS", "MICROSECONDS", "MILLISECONDS", "SECONDS", "MINUTES",
+			"HOURS", "DAYS")
 		known["compaction_window_size"] = func(name, value string) error {
 			n, err := javanumber.ParseInt(value, 32)
 			if err != nil {

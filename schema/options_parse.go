@@ -20,7 +20,8 @@ func ParseCaching(m map[string]string) (map[string]string, error) {
 		switch name {
 		case "keys":
 			if upper != "ALL" && upper != "NONE" {
-				return nil, misconfiguredf("Invalid value '%s' for caching sub-option 'keys': only 'ALL' and 'NONE' are allowed", value)
+				return nil, misconfiguredf("Invalid value '%s' for caching sub-option 'keys': only 'ALL' and 'NONE' "+
+					"are allowed", value)
 			}
 			out[name] = upper
 		case "rows_per_partition":
@@ -225,7 +226,8 @@ func parseRetryTerm(whole, term string) (string, error) {
 		return strconv.FormatInt(int64(f), 10) + "ms", nil
 	}
 	if f <= 0 || f >= 100 {
-		return "", misconfiguredf("Invalid value %s for PERCENTILE option 'speculative_retry': must be between (0.0 and 100.0)", whole)
+		return "", misconfiguredf("Invalid value %s for PERCENTILE option 'speculative_retry': must be between (0.0 "+
+			"and 100.0)", whole)
 	}
 	return strings.TrimSuffix(strconv.FormatFloat(f, 'f', -1, 64), ".0") + "p", nil
 }
@@ -234,7 +236,8 @@ func parseRetryTerm(whole, term string) (string, error) {
 func ParseReadRepair(text string) (string, error) {
 	upper := strings.ToUpper(text)
 	if upper != "BLOCKING" && upper != "NONE" {
-		return "", misconfiguredf("Invalid value %s for option 'read_repair': only 'BLOCKING' and 'NONE' are allowed", text)
+		return "", misconfiguredf("Invalid value %s for option 'read_repair': only 'BLOCKING' and 'NONE' are allowed",
+			text)
 	}
 	return upper, nil
 }

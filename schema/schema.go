@@ -24,7 +24,8 @@ const FirstStorageID StorageID = 1024
 
 // Empty returns a schema without any keyspace, not even system keyspaces.
 func Empty() *Schema {
-	return &Schema{keyspaces: map[string]*Keyspace{}, byStorage: map[StorageID]*Table{}, byIndex: map[StorageID]*Table{},
+	return &Schema{keyspaces: map[string]*Keyspace{}, byStorage: map[StorageID]*Table{},
+		byIndex:     map[StorageID]*Table{},
 		nextStorage: FirstStorageID}
 }
 
@@ -45,17 +46,19 @@ func (s *Schema) Table(keyspace, name string) *Table {
 	return nil
 }
 
-// TableByStorage returns the table with this number in storage, or nil. Materialized views, which store no rows, have numbers, too.
+// TableByStorage returns the table with this number in storage, or nil. Materialized views, which store no rows, have
+// numbers, too.
 func (s *Schema) TableByStorage(id StorageID) *Table { return s.byStorage[id] }
 
-// Dropped reports whether the table or index with this number was dropped. This never becomes false again, because numbers are not
-// used again. A number that this schema has not assigned yet belongs to an element that is created later and is not dropped,
-// nor is the number of a system table that this version does not have.
+// Dropped reports whether the table or index with this number was dropped. This never becomes false again, because
+// numbers are not used again. A number that this schema has not assigned yet belongs to an element that is created
+// later and is not dropped, nor is the number of a system table that this version does not have.
 func (s *Schema) Dropped(id StorageID) bool {
 	return id >= FirstStorageID && id < s.nextStorage && s.byStorage[id] == nil && s.byIndex[id] == nil
 }
 
-// NameOf returns the name of a table as operators know it: keyspace.table. If no table has the id, the text states that.
+// NameOf returns the name of a table as operators know it: keyspace.table. If no table has the id, the text states
+// that.
 func (s *Schema) NameOf(id StorageID) string {
 	if t := s.byStorage[id]; t != nil {
 		return t.Keyspace + "." + t.Name

@@ -25,7 +25,8 @@ func mustApply(t testing.TB, s *Schema, changes ...Change) *Schema {
 }
 
 func createKeyspace(name string) *CreateKeyspace {
-	return &CreateKeyspace{Keyspace: name, Replication: ring.Replication{Class: ring.Simple, Factor: 3}, DurableWrites: true}
+	return &CreateKeyspace{Keyspace: name, Replication: ring.Replication{Class: ring.Simple, Factor: 3},
+		DurableWrites: true}
 }
 
 func createTable(keyspace, name string, id byte) *CreateTable {
@@ -71,7 +72,8 @@ func TestColumnComesBackUnderItsOldID(t *testing.T) {
 	v := s.Table("k", "t").Column("v")
 	s = mustApply(t, s,
 		&AlterTable{Keyspace: "k", Table: "t", Drop: []string{"v"}, DropMicros: 77},
-		&AlterTable{Keyspace: "k", Table: "t", Add: []ColumnSpec{{Name: "w", Kind: Regular, Type: types.Native(types.Int)}}})
+		&AlterTable{Keyspace: "k", Table: "t", Add: []ColumnSpec{{Name: "w", Kind: Regular,
+			Type: types.Native(types.Int)}}})
 	if c := s.Table("k", "t").ColumnByID(v.ID); c != nil {
 		t.Fatalf("the dropped column's id is now %s", c.Name)
 	}
@@ -203,8 +205,8 @@ func randomExtension(rnd *rand.Rand) []byte {
 	return [][]byte{nil, {}, {1}, {2, 3}}[rnd.IntN(4)]
 }
 
-// The same changes give the same schema on every node, also after encoding and decoding, and from a snapshot taken at any
-// point.
+// The same changes give the same schema on every node, also after encoding and decoding, and from a snapshot taken at
+// any point.
 func TestApplyIsDeterministic(t *testing.T) {
 	for seed := range uint64(12) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -273,7 +275,8 @@ func TestDiffListsDropsFirst(t *testing.T) {
 	before := mustApply(t, Initial(), createKeyspace("a"), createKeyspace("k"), createTable("k", "same", 1),
 		createTable("k", "gone", 2), createTable("k", "again", 3), createTable("k", "changed", 4))
 	after := mustApply(t, before, &DropKeyspace{Keyspace: "a"}, createKeyspace("b"), createTable("b", "t", 5),
-		&DropTable{Keyspace: "k", Table: "gone"}, &DropTable{Keyspace: "k", Table: "again"}, createTable("k", "again", 6),
+		&DropTable{Keyspace: "k", Table: "gone"}, &DropTable{Keyspace: "k", Table: "again"},
+		createTable("k", "again", 6),
 		&AlterTable{Keyspace: "k", Table: "changed", Drop: []string{"v"}, DropMicros: 1},
 		&CreateType{Type: types.NewUDT("k", "u", []string{"f"}, []*types.Type{types.Native(types.Int)}, false)})
 	want := []Event{
@@ -299,8 +302,8 @@ func TestDiffListsDropsFirst(t *testing.T) {
 	}
 }
 
-// Every schema that Apply returns can be decoded again: types whose expansion would be too deep or too large are rejected
-// in all cases.
+// Every schema that Apply returns can be decoded again: types whose expansion would be too deep or too large are
+// rejected in all cases.
 func TestTypesStayReadable(t *testing.T) {
 	integer := types.Native(types.Int)
 	pair := func(name string, of *types.Type) *types.Type {

@@ -16,8 +16,8 @@ const PaxosTable StorageID = 8
 // Initial returns the schema of a new cluster: only the system keyspaces.
 func Initial() *Schema { return Empty().withSystem(func(string) bool { return true }) }
 
-// Own returns the keyspaces that the program itself defines in every cluster: the local and virtual system keyspaces. Other
-// nodes may have different ones, so nothing that nodes agree on may depend on them.
+// Own returns the keyspaces that the program itself defines in every cluster: the local and virtual system keyspaces.
+// Other nodes may have different ones, so nothing that nodes agree on may depend on them.
 func Own() *Schema { return Empty().withOwn() }
 
 func (s *Schema) withOwn() *Schema {
@@ -97,8 +97,8 @@ func systemTracesOptions(string) Options {
 
 func virtualOptions(string) Options { return DefaultOptions() }
 
-// systemKeyspace builds a keyspace from its definition. It panics on an invalid definition, which would be a defect of this
-// package.
+// systemKeyspace builds a keyspace from its definition. It panics on an invalid definition, which would be a defect of
+// this package.
 func systemKeyspace(name string, r ring.Replication, definition string, options func(string) Options) *Keyspace {
 	k := NewKeyspace(name, r, true)
 	k.Virtual = IsVirtualSystem(name)

@@ -9,8 +9,8 @@ import (
 	"cqld/types"
 )
 
-// ColumnID identifies a column permanently within its table. RENAME keeps it, and a column that is dropped and added again
-// under the same name keeps its id.
+// ColumnID identifies a column permanently within its table. RENAME keeps it, and a column that is dropped and added
+// again under the same name keeps its id.
 type ColumnID uint16
 
 // ColumnKind is the role of a column in its table.
@@ -48,8 +48,8 @@ type Column struct {
 	Position int // within the partition key or the clustering; otherwise -1
 	Desc     bool
 	Type     *types.Type
-	// DroppedMicros is the time (µs) when a column with this name was last dropped. Cells written up to then do not belong
-	// to this column. Zero means that it was never dropped.
+	// DroppedMicros is the time (µs) when a column with this name was last dropped. Cells written up to then do not
+	// belong to this column. Zero means that it was never dropped.
 	DroppedMicros int64
 	Mask          *Mask       // nil if the column has none
 	Attributes    *Attributes // nil if the column has none
@@ -139,9 +139,9 @@ func (t *Table) ColumnByID(id ColumnID) *Column {
 // Masked reports whether a column of t has a mask.
 func (t *Table) Masked() bool { return t.masked }
 
-// OrderedPartitions reports whether the nodes also keep the partition keys of t in byte order (storage's partition index).
-// They do if the primary key is ("PartitionKey" text, "RowKey" text), with these names: the primary key of tables that the
-// Azure Tables server creates.
+// OrderedPartitions reports whether the nodes also keep the partition keys of t in byte order (storage's partition
+// index). They do if the primary key is ("PartitionKey" text, "RowKey" text), with these names: the primary key of
+// tables that the Azure Tables server creates.
 func (t *Table) OrderedPartitions() bool { return t.ordered }
 
 func hasOrderedKey(t *Table) bool {

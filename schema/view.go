@@ -10,8 +10,8 @@ import (
 
 // View is what makes a Table a materialized view of another table of its keyspace, the base table. It is immutable.
 //
-// A view stores no rows: its rows are computed from those of the base table. Its columns have the ids of the columns of the
-// base table from which they come. Its StorageID identifies the entries of the index by which they are found.
+// A view stores no rows: its rows are computed from those of the base table. Its columns have the ids of the columns of
+// the base table from which they come. Its StorageID identifies the entries of the index by which they are found.
 type View struct {
 	Base   string // name of the base table
 	BaseID UUID
@@ -37,14 +37,14 @@ const (
 	ViewContainsKey
 )
 
-// ViewCondition is one condition on columns of the base table. Except for ViewNotNull, the columns are key columns of the base
-// table. Several columns are compared as a tuple.
+// ViewCondition is one condition on columns of the base table. Except for ViewNotNull, the columns are key columns of
+// the base table. Several columns are compared as a tuple.
 type ViewCondition struct {
 	Columns  []ColumnID
 	Tuple    bool `json:",omitempty"` // written with parentheses, also with one column
 	Operator ViewOperator
-	// Values contains one value in wire form for each column and, with ViewIn, as many further ones as it has tuples. A value
-	// is nil if it is null: no row then satisfies the condition.
+	// Values contains one value in wire form for each column and, with ViewIn, as many further ones as it has tuples. A
+	// value is nil if it is null: no row then satisfies the condition.
 	Values [][]byte `json:",omitempty"`
 	Text   string   // of the operator and of what follows it
 }
@@ -181,12 +181,15 @@ func (t *Table) newView(c *CreateView, id StorageID) (*Table, error) {
 		return nil, invalidf("Materialized views are not supported on counter tables")
 	}
 	if t.Options.GCGraceSeconds == 0 {
-		return nil, invalidf("Cannot create materialized view '%s' for base table '%s' with gc_grace_seconds of 0, since this value is "+
-			"used to TTL undelivered updates. Setting gc_grace_seconds too low might cause undelivered updates to expire before "+
+		return nil, invalidf("Cannot create materialized view '%s' for base table '%s' with gc_grace_seconds of 0, "+
+			"since this value is "+
+			"used to TTL undelivered updates. Setting gc_grace_seconds too low might cause undelivered updates to "+
+			"expire before "+
 			"being replayed.", c.View, t.Name)
 	}
-	v := &Table{ID: c.ID, StorageID: id, Keyspace: t.Keyspace, Name: c.View, Options: c.Options, Replication: t.Replication,
-		View: &View{Base: t.Name, BaseID: t.ID, All: c.All, Where: c.Where}}
+	v := &Table{ID: c.ID, StorageID: id, Keyspace: t.Keyspace, Name: c.View, Options: c.Options,
+		Replication: t.Replication,
+		View:        &View{Base: t.Name, BaseID: t.ID, All: c.All, Where: c.Where}}
 	used := map[ColumnID]bool{}
 	add := func(id ColumnID, kind ColumnKind, desc bool) {
 		if used[id] || t.ColumnByID(id) == nil {
@@ -219,8 +222,8 @@ func (t *Table) newView(c *CreateView, id StorageID) (*Table, error) {
 	return v, v.validate()
 }
 
-// follow gives the columns of the view t the present definitions of the columns of its base table, and seals it. With All, it
-// also gets the columns that it does not have.
+// follow gives the columns of the view t the present definitions of the columns of its base table, and seals it. With
+// All, it also gets the columns that it does not have.
 func (t *Table) follow(base *Table) {
 	t.NextColumn = base.NextColumn
 	t.View.Base, t.View.BaseID = base.Name, base.ID
@@ -248,8 +251,8 @@ func (t *Table) follow(base *Table) {
 	t.Seal()
 }
 
-// checkView checks the rules between a view and its base table. The statement that defines a view has checked them already,
-// with the names that its user gave.
+// checkView checks the rules between a view and its base table. The statement that defines a view has checked them
+// already, with the names that its user gave.
 func (t *Table) checkView(base *Table) error {
 	others := 0
 	for _, c := range t.all {
@@ -268,7 +271,8 @@ func (t *Table) checkView(base *Table) error {
 	}
 	for _, key := range slices.Concat(base.PartitionKey, base.Clustering) {
 		if c := t.ColumnByID(key.ID); c == nil || c.Kind == Regular {
-			return invalidf("Cannot create materialized view '%s' without primary key columns %s from base table '%s'", t.Name, key.Name,
+			return invalidf("Cannot create materialized view '%s' without primary key columns %s from base table '%s'",
+				t.Name, key.Name,
 				base.Name)
 		}
 	}
@@ -278,7 +282,8 @@ func (t *Table) checkView(base *Table) error {
 		}
 	}
 	if t.Options.DefaultTTL > 0 {
-		return invalidf("Cannot set default_time_to_live for a materialized view. Data in a materialized view always expire at the " +
+		return invalidf("Cannot set default_time_to_live for a materialized view. Data in a materialized view " +
+			"always expire at the " +
 			"same time than the corresponding data in the parent table.")
 	}
 	return nil
@@ -292,7 +297,8 @@ func (c *ViewCondition) check(base *Table) error {
 	for _, id := range c.Columns {
 		column := base.ColumnByID(id)
 		if column == nil || c.Operator != ViewNotNull && column.Kind != PartitionKey && column.Kind != Clustering {
-			return invalidf("A condition of the materialized view is on a column that is not part of the primary key of '%s'", base.Name)
+			return invalidf("A condition of the materialized view is on a column that is not part of the primary "+
+				"key of '%s'", base.Name)
 		}
 	}
 	return nil
@@ -328,14 +334,17 @@ func (o *Options) checkView() error {
 		return invalidf("Cannot alter gc_grace_seconds of a materialized view to 0, %s", graceReason)
 	}
 	if o.DefaultTTL > 0 {
-		return invalidf("Forbidden default_time_to_live detected for a materialized view. Data in a materialized view always expire at " +
-			"the same time than the corresponding data in the parent table. default_time_to_live must be set to zero, see " +
+		return invalidf("Forbidden default_time_to_live detected for a materialized view. Data in a materialized " +
+			"view always expire at " +
+			"the same time than the corresponding data in the parent table. default_time_to_live must be set to " +
+			"zero, see " +
 			"CASSANDRA-12868 for more information")
 	}
 	return nil
 }
 
-const graceReason = "since this value is used to TTL undelivered updates. Setting gc_grace_seconds too low might cause undelivered " +
+const graceReason = "since this value is used to TTL undelivered updates. Setting gc_grace_seconds too low might " +
+	"cause undelivered " +
 	"updates to expire before being replayed."
 
 func applyDropView(s *Schema, c *DropView) (*Schema, error) {
@@ -399,14 +408,15 @@ func (k *Keyspace) checkViews() error {
 	return nil
 }
 
-// sameView reports whether both tables are views with the same definition, or neither is a view. The rest of a definition is
-// that of a table.
+// sameView reports whether both tables are views with the same definition, or neither is a view. The rest of a
+// definition is that of a table.
 func (t *Table) sameView(o *Table) bool {
 	if t.View == nil || o.View == nil {
 		return t.View == o.View
 	}
 	v, w := t.View, o.View
-	return v.Base == w.Base && v.BaseID == w.BaseID && v.All == w.All && slices.EqualFunc(v.Where, w.Where, func(a, b ViewCondition) bool {
-		return a.Operator == b.Operator && a.Text == b.Text && slices.Equal(a.Columns, b.Columns)
-	})
+	return v.Base == w.Base && v.BaseID == w.BaseID && v.All == w.All &&
+		slices.EqualFunc(v.Where, w.Where, func(a, b ViewCondition) bool {
+			return a.Operator == b.Operator && a.Text == b.Text && slices.Equal(a.Columns, b.Columns)
+		})
 }

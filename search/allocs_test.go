@@ -17,8 +17,8 @@ import (
 	"cqld/watermark"
 )
 
-// TestRowsOfOneNodeAllocateTogether bounds the allocations of a coordinator for the rows of one node: they do not grow with the number
-// of rows.
+// TestRowsOfOneNodeAllocateTogether bounds the allocations of a coordinator for the rows of one node: they do not grow
+// with the number of rows.
 func TestRowsOfOneNodeAllocateTogether(t *testing.T) {
 	const rows, most = 900, 80
 	candidates := oneNodeCandidates(rows)
@@ -48,9 +48,11 @@ func (onlyNode) Alive(ring.NodeID) bool { return true }
 func ofOneNode(s *Searcher, candidates []index.Candidate, limit int) *searchOp {
 	op := &searchOp{s: s, req: &Request{Order: ByToken, Now: 5}, limit: limit}
 	table := &schema.Table{Replication: ring.Replication{Class: ring.Local}}
-	op.plan.Reset(watermark.Options{View: onlyNode{}, Table: table, Consistency: ring.One}, watermark.Position{Place: watermark.BeforeAll})
+	op.plan.Reset(watermark.Options{View: onlyNode{}, Table: table, Consistency: ring.One},
+		watermark.Position{Place: watermark.BeforeAll})
 	members := op.plan.Add(ring.ReplicaSet{Natural: []ring.NodeID{1}})
-	op.plan.Take(members.Nodes[0], op.plan.Mark(), &watermark.Page[index.Candidate]{Entries: slices.Clone(candidates)}, nil)
+	op.plan.Take(members.Nodes[0], op.plan.Mark(), &watermark.Page[index.Candidate]{Entries: slices.Clone(candidates)},
+		nil)
 	op.sets = []replicaSet{{nodes: members.Nodes}}
 	op.pieces, op.window = []piece{{tokens: ring.FullRange()}}, 1
 	return op

@@ -31,13 +31,13 @@ type BuilderOptions struct {
 	Run    func(func()) // runs a function that blocks on the disk
 	Log    *slog.Logger // nil discards
 	Limits BuilderLimits
-	// Worked is called after each step of a build, with the error of a step that failed, and after an index was dropped. It may
-	// be nil, and must not block.
+	// Worked is called after each step of a build, with the error of a step that failed, and after an index was
+	// dropped. It may be nil, and must not block.
 	Worked func(index.Work, error)
 }
 
-// Builder builds the indexes of this node, removes the entries of those that were dropped, fills graphs of vectors, and looks for stale
-// entries, one step at a time. Start begins, once the schema is known.
+// Builder builds the indexes of this node, removes the entries of those that were dropped, fills graphs of vectors, and
+// looks for stale entries, one step at a time. Start begins, once the schema is known.
 type Builder struct {
 	o       BuilderOptions
 	sweepAt time.Duration // monotonic; of the next step of the sweep
@@ -161,7 +161,8 @@ func (b *Builder) work() time.Duration {
 	}
 	b.o.Worked(w, err)
 	if err != nil {
-		b.o.Log.Error("an index could not be built or dropped; it is tried again", "table", w.Table, "index", w.Index, "err", err)
+		b.o.Log.Error("an index could not be built or dropped; it is tried again", "table", w.Table, "index", w.Index,
+			"err", err)
 		return b.o.Limits.Retry
 	}
 	return rest

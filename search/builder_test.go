@@ -67,8 +67,9 @@ func newTestBuilder(k *keeper) (*Builder, *testclock.Clock) {
 	clock := new(testclock.Clock)
 	b := NewBuilder(BuilderOptions{Keeper: k, Clock: clock, Run: func(f func()) { f() },
 		Tables: func() []schema.StorageID { return []schema.StorageID{7} },
-		Limits: BuilderLimits{BuildPause: time.Second, SweepEntries: 5, SweepPause: time.Second, SweepRest: time.Hour, RefreshVectors: 3,
-			RefreshPause: 100 * time.Millisecond, RefreshRest: time.Minute, Retry: 10 * time.Second}})
+		Limits: BuilderLimits{BuildPause: time.Second, SweepEntries: 5, SweepPause: time.Second, SweepRest: time.Hour,
+			RefreshVectors: 3,
+			RefreshPause:   100 * time.Millisecond, RefreshRest: time.Minute, Retry: 10 * time.Second}})
 	return b, clock
 }
 
@@ -80,7 +81,8 @@ func (k *keeper) expect(t *testing.T, what string, want ...string) {
 	k.calls = nil
 }
 
-// TestBuilderBuildsAndDropsFirst expects one step at a time, with rests between, and the sweep only when nothing is pending.
+// TestBuilderBuildsAndDropsFirst expects one step at a time, with rests between, and the sweep only when nothing is
+// pending.
 func TestBuilderBuildsAndDropsFirst(t *testing.T) {
 	k := &keeper{pending: []index.Work{{Table: 7, Index: 1}, {Table: 7, Index: 2, Drop: true}}, steps: 2, wrapped: true}
 	b, clock := newTestBuilder(k)

@@ -1,10 +1,11 @@
 // Package search finds the rows of a table by an index, at the consistency level of a request.
 //
-// Each node keeps the entries of the rows that it stores (package storage/index). A Replica answers with the next candidates of
-// its node, which are the rows that match by its own versions, and with the position up to which it has looked. The Searcher
-// asks enough nodes to meet the level in every replica set concerned. Its result extends to the watermark: in each replica set,
-// as many nodes have reached it as the level requires. Up to the watermark, the candidates are the union of those of the nodes.
-// A candidate that all of them returned with equal bytes is settled. Any other is read by its key, at the level.
+// Each node keeps the entries of the rows that it stores (package storage/index). A Replica answers with the next
+// candidates of its node, which are the rows that match by its own versions, and with the position up to which it has
+// looked. The Searcher asks enough nodes to meet the level in every replica set concerned. Its result extends to the
+// watermark: in each replica set, as many nodes have reached it as the level requires. Up to the watermark, the
+// candidates are the union of those of the nodes. A candidate that all of them returned with equal bytes is settled.
+// Any other is read by its key, at the level.
 //
 // Invariants:
 //

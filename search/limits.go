@@ -31,17 +31,18 @@ func (l Limits) withDefaults() Limits {
 
 // BuilderLimits are the rates of a Builder. Zero means the default.
 type BuilderLimits struct {
-	// BuildPause is the least rest between the steps of a build, of 2,000 rows each: a build takes at most half of a processor.
+	// BuildPause is the least rest between the steps of a build, of 2,000 rows each: a build takes at most half of a
+	// processor.
 	BuildPause time.Duration
-	// BuildThroughput bounds the bytes of rows that builds read in a second (index_build_throughput). Builder.SetThroughput
-	// changes it.
+	// BuildThroughput bounds the bytes of rows that builds read in a second (index_build_throughput).
+	// Builder.SetThroughput changes it.
 	BuildThroughput int64
-	// SweepEntries is how many entries a step of the sweep looks at, SweepPause the rest between steps, and SweepRest that between
-	// sweeps: 10,000 entries a second.
+	// SweepEntries is how many entries a step of the sweep looks at, SweepPause the rest between steps, and SweepRest
+	// that between sweeps: 10,000 entries a second.
 	SweepEntries          int
 	SweepPause, SweepRest time.Duration
-	// RefreshVectors is how many vectors a step adds to graphs, in 0.5 ms each, RefreshPause the rest between steps, and RefreshRest
-	// that when no vector waits: graphs take at most half of a processor.
+	// RefreshVectors is how many vectors a step adds to graphs, in 0.5 ms each, RefreshPause the rest between steps,
+	// and RefreshRest that when no vector waits: graphs take at most half of a processor.
 	RefreshVectors            int
 	RefreshPause, RefreshRest time.Duration
 	// Retry is the rest after a failure.

@@ -78,8 +78,8 @@ func (op *searchOp) newLocked(to watermark.Position) (out []watermark.Position) 
 	return slices.CompactFunc(out, func(a, b watermark.Position) bool { return bytes.Equal(a.Key, b.Key) })
 }
 
-// candidateLocked makes c the candidate at a position. It is settled if all replicas that have come so far have returned the same
-// page.
+// candidateLocked makes c the candidate at a position. It is settled if all replicas that have come so far have
+// returned the same page.
 func (op *searchOp) candidateLocked(c *candidate, at watermark.Position) (ok bool) {
 	c.at = at
 	place := index.PlaceOf(op.req.Order, at.Key)
@@ -122,8 +122,8 @@ func (op *searchOp) pageAt(n *watermark.Node[index.Candidate], at watermark.Posi
 	return n.Entries[i].Page
 }
 
-// neededLocked marks and returns the nodes that must be asked for the watermark to move, if more candidates are needed. It is not ok
-// if the watermark cannot move any more.
+// neededLocked marks and returns the nodes that must be asked for the watermark to move, if more candidates are needed.
+// It is not ok if the watermark cannot move any more.
 func (op *searchOp) neededLocked() (asked []*watermark.Node[index.Candidate], ok bool) {
 	if op.covered || len(op.queue) >= op.limit-op.out.rows {
 		return nil, true

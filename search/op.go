@@ -15,11 +15,11 @@ import (
 	"cqld/watermark"
 )
 
-// searchOp is a search. Its events are the pages of nodes, the rows that are read by key, the timer, the end of a pause before a new
-// plan, and the cancelation.
+// searchOp is a search. Its events are the pages of nodes, the rows that are read by key, the timer, the end of a pause
+// before a new plan, and the cancelation.
 //
-// The ranges of the ring are searched in windows, in token order: the first window has one range, and the next ones have as many as
-// the rows found so far make necessary. Orders other than ByToken have all ranges in one window.
+// The ranges of the ring are searched in windows, in token order: the first window has one range, and the next ones
+// have as many as the rows found so far make necessary. Orders other than ByToken have all ranges in one window.
 type searchOp struct {
 	s        *Searcher
 	req      *Request
@@ -59,8 +59,8 @@ type searchOp struct {
 	readBytes int // size of the pages of reads by key; 0 means no bound
 }
 
-// Search calls done exactly once, possibly before it returns: with a result, with NotBuilt, or with an error of a read of package
-// coordinator. req must not change until then.
+// Search calls done exactly once, possibly before it returns: with a result, with NotBuilt, or with an error of a read
+// of package coordinator. req must not change until then.
 func (s *Searcher) Search(req *Request, done func(*Result, error)) {
 	s.counts.searches.Add(1)
 	if s.view.Schema().TableByStorage(req.Table.StorageID) == nil {
@@ -86,7 +86,8 @@ func (s *Searcher) Search(req *Request, done func(*Result, error)) {
 		return
 	}
 	now := s.clock.Monotonic()
-	op := &searchOp{s: s, req: owned(req), def: def, union: union, done: done, started: now, deadline: now + req.Timeout, limit: s.limits.Rows}
+	op := &searchOp{s: s, req: owned(req), def: def, union: union, done: done, started: now, deadline: now +
+		req.Timeout, limit: s.limits.Rows}
 	if req.Limit > 0 {
 		op.limit = min(op.limit, req.Limit)
 	}
@@ -99,7 +100,8 @@ func (s *Searcher) Search(req *Request, done func(*Result, error)) {
 	op.start()
 }
 
-// owned returns a copy of a request whose memory belongs to the search: requests to nodes may be read after it has ended.
+// owned returns a copy of a request whose memory belongs to the search: requests to nodes may be read after it has
+// ended.
 func owned(req *Request) *Request {
 	own := *req
 	own.Terms, own.Slices = cloneSlices(req.Terms), cloneSlices(req.Slices)
@@ -180,7 +182,8 @@ func (op *searchOp) advance() {
 	op.mu.Unlock()
 }
 
-// progressLocked moves the watermark, adds rows to the result, and begins the next window. It returns true if the result is complete.
+// progressLocked moves the watermark, adds rows to the result, and begins the next window. It returns true if the
+// result is complete.
 func (op *searchOp) progressLocked() (ended bool, err error) {
 	for {
 		op.mergeLocked()
@@ -201,10 +204,12 @@ func (op *searchOp) progressLocked() (ended bool, err error) {
 	}
 }
 
-// partialLocked reports whether half of the time is over and the search has come somewhere: the caller goes on from there.
+// partialLocked reports whether half of the time is over and the search has come somewhere: the caller goes on from
+// there.
 func (op *searchOp) partialLocked() bool {
 	half, mark := op.s.clock.Monotonic()-op.started >= op.req.Timeout/2, op.plan.Mark()
-	progress := op.out.rows > 0 || mark.Place == watermark.AtKey && op.plan.Compare(mark, watermark.Position{Key: op.req.From}) > 0
+	progress := op.out.rows > 0 || mark.Place == watermark.AtKey &&
+		op.plan.Compare(mark, watermark.Position{Key: op.req.From}) > 0
 	return half && progress && op.reading == 0 && len(op.queue) == 0 && mark.Place == watermark.AtKey
 }
 
@@ -229,8 +234,10 @@ func (op *searchOp) send(asked []*watermark.Node[index.Candidate], plan int) {
 	}
 }
 
-// request returns the request for the page of n that begins behind from. It is not ok if the search has ended or has another plan.
-func (op *searchOp) request(n *watermark.Node[index.Candidate], plan int) (q *PageRequest, epoch uint64, from watermark.Position, ok bool) {
+// request returns the request for the page of n that begins behind from. It is not ok if the search has ended or has
+// another plan.
+func (op *searchOp) request(n *watermark.Node[index.Candidate], plan int) (q *PageRequest, epoch uint64,
+	from watermark.Position, ok bool) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	if op.done == nil || plan != op.plans || len(op.pieces) == 0 {
@@ -241,10 +248,13 @@ func (op *searchOp) request(n *watermark.Node[index.Candidate], plan int) (q *Pa
 	}
 	req := op.req
 	q = &PageRequest{
-		Table: req.Table.StorageID, Index: req.Index, Terms: req.Terms, Union: req.Union, Key: req.Key, Slices: req.Slices,
-		Filter: op.filterLocked(),
-		Tokens: ring.Range{Start: op.pieces[0].tokens.Start, End: op.pieces[op.window-1].tokens.End}, Reversed: req.Reversed,
-		Order: req.Order, Near: req.Near, Limit: min(op.s.limits.Candidates, op.limit-op.out.rows+1), Now: req.Now, Moved: op.topology.Moved(), Cancel: op.cancel,
+		Table: req.Table.StorageID, Index: req.Index, Terms: req.Terms, Union: req.Union, Key: req.Key,
+		Slices:   req.Slices,
+		Filter:   op.filterLocked(),
+		Tokens:   ring.Range{Start: op.pieces[0].tokens.Start, End: op.pieces[op.window-1].tokens.End},
+		Reversed: req.Reversed,
+		Order:    req.Order, Near: req.Near, Limit: min(op.s.limits.Candidates, op.limit-op.out.rows+1), Now: req.Now,
+		Moved: op.topology.Moved(), Cancel: op.cancel,
 	}
 	if from.Place == watermark.AtKey {
 		q.From = slices.Clone(from.Key)
@@ -253,8 +263,8 @@ func (op *searchOp) request(n *watermark.Node[index.Candidate], plan int) (q *Pa
 	return q, op.topology.Epoch(), from, true
 }
 
-// filterLocked returns the conditions that replicas evaluate. Only the version of one that answers alone decides; among the versions
-// of several, the newest one may match by one condition on one replica and by another on the next.
+// filterLocked returns the conditions that replicas evaluate. Only the version of one that answers alone decides; among
+// the versions of several, the newest one may match by one condition on one replica and by another on the next.
 func (op *searchOp) filterLocked() *row.Filter {
 	switch {
 	case op.req.Filter == nil:
@@ -268,7 +278,8 @@ func (op *searchOp) filterLocked() *row.Filter {
 }
 
 // answered is the event of a node's page, which begins behind from.
-func (op *searchOp) answered(n *watermark.Node[index.Candidate], plan int, from watermark.Position, page *Page, err error) {
+func (op *searchOp) answered(n *watermark.Node[index.Candidate], plan int, from watermark.Position, page *Page,
+	err error) {
 	defer op.guarded()
 	op.mu.Lock()
 	if n.ID != op.s.view.Self() {
@@ -288,7 +299,8 @@ func (op *searchOp) answered(n *watermark.Node[index.Candidate], plan int, from 
 			return
 		}
 		op.s.counts.scanned.Add(uint64(page.Scanned))
-		op.plan.Take(n, from, &watermark.Page[index.Candidate]{Entries: page.Candidates, Scanned: page.Scanned, More: page.More, Last: page.Last}, nil)
+		op.plan.Take(n, from, &watermark.Page[index.Candidate]{Entries: page.Candidates, Scanned: page.Scanned,
+			More: page.More, Last: page.Last}, nil)
 		op.out.scanned = max(op.out.scanned, n.Scanned)
 	} else {
 		var refusal *coordinator.NotReplica
@@ -386,8 +398,8 @@ func (op *searchOp) finishLocked(err error) {
 	op.cancel.Cancel() // the requests whose answers are not needed
 }
 
-// guarded is deferred by the events. A panic ends the search with an error and frees mu, which the events of other nodes wait for.
-// Without a Guard, in the simulation, the panic goes on.
+// guarded is deferred by the events. A panic ends the search with an error and frees mu, which the events of other
+// nodes wait for. Without a Guard, in the simulation, the panic goes on.
 func (op *searchOp) guarded() {
 	g := op.s.guard
 	if g == nil {

@@ -8,8 +8,8 @@ import (
 // BehindPartition returns the position in ByToken behind all rows of a partition.
 func BehindPartition(key row.PartitionKey) Position { return index.AppendPlaceEnd(nil, key) }
 
-// PositionOfScan returns a position in ByToken as a position of a scan. It is not ok if no partition is named by p, which then lies
-// between partitions.
+// PositionOfScan returns a position in ByToken as a position of a scan. It is not ok if no partition is named by p,
+// which then lies between partitions.
 func PositionOfScan(p Position) (at *row.Position, ok bool) {
 	key, kind, clustering, ok := index.ParsePlace(p)
 	if !ok {

@@ -41,7 +41,8 @@ func (op *searchOp) planLocked(rest ring.Range) error {
 	op.pieces, op.window = op.pieces[:0], 0
 	replication := op.req.Table.Replication
 	if replication.Class == ring.Local {
-		op.pieces = append(op.pieces, piece{tokens: rest, replicas: ring.ReplicaSet{Natural: []ring.NodeID{op.s.view.Self()}}})
+		op.pieces = append(op.pieces, piece{tokens: rest,
+			replicas: ring.ReplicaSet{Natural: []ring.NodeID{op.s.view.Self()}}})
 	} else {
 		var last, readers []byte
 		for _, r := range op.topology.Placement(replication).Ranges(rest) {
@@ -57,8 +58,8 @@ func (op *searchOp) planLocked(rest ring.Range) error {
 	return op.windowLocked(op.widthLocked())
 }
 
-// widthLocked returns how many pieces the next window has: as many as the rows found so far make necessary, and at most twice as many
-// as were searched before.
+// widthLocked returns how many pieces the next window has: as many as the rows found so far make necessary, and at most
+// twice as many as were searched before.
 func (op *searchOp) widthLocked() int {
 	if op.req.Order != ByToken {
 		return len(op.pieces)
@@ -106,8 +107,9 @@ func (op *searchOp) windowLocked(width int) error {
 	return op.plan.Complete()
 }
 
-// giveUpLocked is called when the nodes of the plan cannot move the watermark any more. If a node refused the plan or has not
-// built the index, or the ring has moved since, it pauses before a new plan. Otherwise it ends the search, unlocks mu and returns true.
+// giveUpLocked is called when the nodes of the plan cannot move the watermark any more. If a node refused the plan or
+// has not built the index, or the ring has moved since, it pauses before a new plan. Otherwise it ends the search,
+// unlocks mu and returns true.
 func (op *searchOp) giveUpLocked() (ended bool) {
 	s := op.s
 	outdated := op.refused || op.unbuiltLocked() || s.view.Topology().Moved() > op.topology.Epoch()

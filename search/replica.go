@@ -34,7 +34,8 @@ type PageRequest struct {
 	Cancel   *env.Cancel // is not sent; nil means that nothing ends the request early
 }
 
-// Page has every row that matches by the versions of a node, from the beginning of the request up to and including Last.
+// Page has every row that matches by the versions of a node, from the beginning of the request up to and including
+// Last.
 type Page = index.Page
 
 // Engine is storage as a Replica uses it.
@@ -63,14 +64,14 @@ func NewReplica(o ReplicaOptions) *Replica {
 	return &Replica{local: o.Local, view: o.View, engine: o.Engine, guard: o.Guard}
 }
 
-// Page searches in a worker, because the engine reads the disk. It calls done exactly once, possibly before it returns. q must not
-// change before.
+// Page searches in a worker, because the engine reads the disk. It calls done exactly once, possibly before it returns.
+// q must not change before.
 func (r *Replica) Page(epoch uint64, q *PageRequest, done func(*Page, error)) {
 	r.local.Block(0, func() { done(r.page(epoch, q)) }, func(err error) { done(nil, err) })
 }
 
-// page searches in the caller's goroutine. It leaves out rows of ranges that this node does not hold any more but has not dropped
-// yet. For that it must know the ring at least as well as the coordinator does; otherwise it refuses.
+// page searches in the caller's goroutine. It leaves out rows of ranges that this node does not hold any more but has
+// not dropped yet. For that it must know the ring at least as well as the coordinator does; otherwise it refuses.
 func (r *Replica) page(epoch uint64, q *PageRequest) (*Page, error) {
 	if err := r.local.CheckEpoch(epoch); err != nil {
 		return nil, err
@@ -84,8 +85,9 @@ func (r *Replica) page(epoch uint64, q *PageRequest) (*Page, error) {
 		return nil, replica.UnknownTable(q.Table)
 	}
 	query := index.Query{
-		Table: q.Table, Index: q.Index, Terms: q.Terms, Union: q.Union, Key: q.Key, Tokens: q.Tokens, Slices: q.Slices, Filter: q.Filter,
-		From: q.From, Reversed: q.Reversed, Order: q.Order, Near: q.Near, Limit: q.Limit, Now: q.Now, Cancel: q.Cancel,
+		Table: q.Table, Index: q.Index, Terms: q.Terms, Union: q.Union, Key: q.Key, Tokens: q.Tokens, Slices: q.Slices,
+		Filter: q.Filter,
+		From:   q.From, Reversed: q.Reversed, Order: q.Order, Near: q.Near, Limit: q.Limit, Now: q.Now, Cancel: q.Cancel,
 	}
 	if table.Replication.Class != ring.Local {
 		placement, self := topology.Placement(table.Replication), r.view.Self()
@@ -107,7 +109,8 @@ func (r *Replica) read(q *index.Query) (page index.Page, err error) {
 	return r.engine.Search(q)
 }
 
-// remotePage is page for another node, which must not search tables of LocalStrategy: their data belong to this node alone.
+// remotePage is page for another node, which must not search tables of LocalStrategy: their data belong to this node
+// alone.
 func (r *Replica) remotePage(epoch uint64, q *PageRequest) (*Page, error) {
 	if table := r.view.Schema().TableByStorage(q.Table); table != nil && table.Replication.Class == ring.Local {
 		return nil, &coordinator.NotReplica{Epoch: r.view.Topology().Epoch()}
@@ -115,9 +118,10 @@ func (r *Replica) remotePage(epoch uint64, q *PageRequest) (*Page, error) {
 	return r.page(epoch, q)
 }
 
-// Replicas searches on nodes, this one included. Page returns at once and calls done exactly once, possibly before it returns. The
-// caller owns the page, and must not change q, at all. trace may be nil. A node that knows of a later change of the ring than epoch,
-// or of an earlier one than q.Moved, refuses with coordinator.NotReplica.
+// Replicas searches on nodes, this one included. Page returns at once and calls done exactly once, possibly before it
+// returns. The caller owns the page, and must not change q, at all. trace may be nil. A node that knows of a later
+// change of the ring than epoch, or of an earlier one than q.Moved, refuses with coordinator.NotReplica.
 type Replicas interface {
-	Page(to ring.NodeID, trace coordinator.Trace, epoch uint64, q *PageRequest, timeout time.Duration, done func(*Page, error))
+	Page(to ring.NodeID, trace coordinator.Trace, epoch uint64, q *PageRequest, timeout time.Duration,
+		done func(*Page, error))
 }

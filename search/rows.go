@@ -58,7 +58,8 @@ func (op *searchOp) read(list []*candidate) {
 		op.mu.Unlock()
 		op.s.counts.reads.Add(1)
 		op.s.c.Read(&coordinator.ReadRequest{
-			Command: cmd, Consistency: readLevel(op.req.Consistency), Timeout: op.s.c.Remaining(op.deadline), Trace: op.req.Trace, Cancel: op.cancel,
+			Command: cmd, Consistency: readLevel(op.req.Consistency), Timeout: op.s.c.Remaining(op.deadline),
+			Trace: op.req.Trace, Cancel: op.cancel,
 			Memory: readCopies * size,
 		}, func(page []byte, err error) { op.readDone(c, size, page, err) })
 	}
@@ -87,7 +88,8 @@ func (op *searchOp) commandLocked(c *candidate) *row.ReadCommand {
 	if cmd.Slices == nil {
 		cmd.Slices = []row.Slice{row.AllRows()}
 	}
-	if key, kind, clustering, ok := index.ParsePlace(req.From); ok && kind == row.KindRow && bytes.Equal(key.Bytes, c.key.Bytes) {
+	if key, kind, clustering, ok := index.ParsePlace(req.From); ok && kind == row.KindRow &&
+		bytes.Equal(key.Bytes, c.key.Bytes) {
 		cmd.Slices, cmd.StaticCounts = row.SlicesAfter(cmd.Slices, clustering, req.Reversed), false
 	}
 	cmd.Limits.Rows = uint32(op.limit-op.out.rows) + 1
@@ -118,7 +120,8 @@ func (op *searchOp) readDone(c *candidate, size int, page []byte, err error) {
 	op.advance()
 }
 
-// emitLocked adds the first candidates of the queue to the result, as far as they are known. full means that the result ends there.
+// emitLocked adds the first candidates of the queue to the result, as far as they are known. full means that the result
+// ends there.
 func (op *searchOp) emitLocked() (full bool, err error) {
 	for len(op.queue) > 0 {
 		c := op.queue[0]
@@ -141,7 +144,8 @@ func (op *searchOp) emitLocked() (full bool, err error) {
 	return false, nil
 }
 
-// addLocked adds the rows of a candidate. ended means that the result ends at out.next, before the end of the candidate.
+// addLocked adds the rows of a candidate. ended means that the result ends at out.next, before the end of the
+// candidate.
 func (op *searchOp) addLocked(c *candidate) (ended bool, err error) {
 	o := &op.out
 	before := o.rows
@@ -166,7 +170,8 @@ func (op *searchOp) addLocked(c *candidate) (ended bool, err error) {
 				o.next = index.AppendPlace(nil, c.key, row.KindRow, o.row.Clustering)
 			}
 		}
-		if op.def.Partitions && o.rows == before && op.req.StaticCounts && o.reader.Header.Live(op.req.Now) && !op.continues(c) {
+		if op.def.Partitions && o.rows == before && op.req.StaticCounts && o.reader.Header.Live(op.req.Now) &&
+			!op.continues(c) {
 			op.writePartition(&o.reader)
 			o.rows++
 		}
@@ -195,7 +200,8 @@ func (op *searchOp) continues(c *candidate) bool {
 	return ok && kind == row.KindRow && bytes.Equal(key.Bytes, c.key.Bytes)
 }
 
-// matches reports whether a row, or the header of a partition, matches the terms. Replicas have found that for a settled candidate.
+// matches reports whether a row, or the header of a partition, matches the terms. Replicas have found that for a
+// settled candidate.
 func (op *searchOp) matches(c *candidate, kind row.EntryKind, r *row.Row) bool {
 	if c.state == settled || op.s.unsafe.TrustReplicas {
 		return true

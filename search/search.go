@@ -21,27 +21,28 @@ const (
 	ByToken = index.ByToken
 	// ByTerm is the order of the terms; the entries of one term are in the order of ByToken. Views are read in it.
 	ByTerm = index.ByTerm
-	// ByScore is the order of the scores of vectors, the best ones first; equal scores are in the order of ByToken. Terms are not
-	// used. If replicas search a graph, rows may be missing from the result (package storage/index/vector).
+	// ByScore is the order of the scores of vectors, the best ones first; equal scores are in the order of ByToken.
+	// Terms are not used. If replicas search a graph, rows may be missing from the result (package
+	// storage/index/vector).
 	ByScore = index.ByScore
 )
 
 // Branch is intervals of terms of one more index.
 type Branch = index.Branch
 
-// Position is a place in the order of a search, behind a row. It is opaque, and positions of one search compare as bytes; nil is
-// the beginning. It can be kept in the state of a client's page.
+// Position is a place in the order of a search, behind a row. It is opaque, and positions of one search compare as
+// bytes; nil is the beginning. It can be kept in the state of a client's page.
 type Position = index.Position
 
 // Request asks for the rows of a table whose terms in an index are in given intervals.
 type Request struct {
 	Table *schema.Table
 	Index schema.StorageID // of the index.Definition
-	// Terms are intervals of terms, ascending and disjoint; a row matches if it has a term in one of them. A single term is
-	// row.ExactRow(term). Empty finds nothing.
+	// Terms are intervals of terms, ascending and disjoint; a row matches if it has a term in one of them. A single
+	// term is row.ExactRow(term). Empty finds nothing.
 	Terms []row.Slice
-	// Union has terms of further indexes: a row matches also if it has one of these. It is for ByToken, and for indexes of regular and
-	// clustering columns.
+	// Union has terms of further indexes: a row matches also if it has one of these. It is for ByToken, and for indexes
+	// of regular and clustering columns.
 	Union []Branch
 	// Key restricts the search to one partition if its Bytes are not nil. Otherwise Tokens, which must not wrap, does.
 	Key    row.PartitionKey
@@ -50,8 +51,8 @@ type Request struct {
 	Slices []row.Slice
 	// StaticCounts is that of the reads of partitions, for indexes of static and partition key columns.
 	StaticCounts bool
-	// Filter has further conditions. Replicas evaluate those that cannot hide a row that matches after a merge; the caller
-	// evaluates all of them on the rows of the result. nil means none.
+	// Filter has further conditions. Replicas evaluate those that cannot hide a row that matches after a merge; the
+	// caller evaluates all of them on the rows of the result. nil means none.
 	Filter *row.Filter
 	From   Position // the result begins behind it; nil means at the beginning
 	// Reversed reverses the order. In ByToken it is allowed with Key only.
@@ -74,13 +75,13 @@ type Request struct {
 
 // Result has the rows of a Request, up to its limit.
 type Result struct {
-	// Page has the rows in the encoding of row.PageReader: reconciled, live, in the order of the request, and without range
-	// tombstones. Rows of one partition that follow each other are together; in ByTerm a partition can come again. A
-	// partition without rows has a live static row.
+	// Page has the rows in the encoding of row.PageReader: reconciled, live, in the order of the request, and without
+	// range tombstones. Rows of one partition that follow each other are together; in ByTerm a partition can come
+	// again. A partition without rows has a live static row.
 	Page []byte
 	Rows int // in Page; a partition without rows counts as one
-	// Next is the position behind which the search continues if More is set: a request with it as From finds what follows,
-	// whatever its Limit. It can be behind rows that did not match.
+	// Next is the position behind which the search continues if More is set: a request with it as From finds what
+	// follows, whatever its Limit. It can be behind rows that did not match.
 	Next Position
 	More bool
 	// Scanned is the number of entries that the replica examined which examined most.

@@ -29,7 +29,8 @@ func NewDirectory(r *Replica, transport messaging.Transport, view coordinator.Vi
 }
 
 // Page implements Replicas.
-func (d *Directory) Page(to ring.NodeID, trace coordinator.Trace, epoch uint64, q *PageRequest, timeout time.Duration, done func(*Page, error)) {
+func (d *Directory) Page(to ring.NodeID, trace coordinator.Trace, epoch uint64, q *PageRequest, timeout time.Duration,
+	done func(*Page, error)) {
 	coordinator.AddContact(trace, to)
 	if to == d.self() {
 		d.replica.Page(epoch, q, done)
@@ -39,13 +40,14 @@ func (d *Directory) Page(to ring.NodeID, trace coordinator.Trace, epoch uint64, 
 	if trace != nil {
 		transport = replica.TracedTransport(transport, trace)
 	}
-	messaging.RequestCancelable(transport, to, messaging.VerbSearch, appendPageRequest(nil, epoch, q), timeout, q.Cancel, func(reply []byte, err error) {
-		if err != nil {
-			done(nil, replica.FromRemote(err))
-			return
-		}
-		done(decodePage(slices.Clone(reply)))
-	})
+	messaging.RequestCancelable(transport, to, messaging.VerbSearch, appendPageRequest(nil, epoch, q), timeout,
+		q.Cancel, func(reply []byte, err error) {
+			if err != nil {
+				done(nil, replica.FromRemote(err))
+				return
+			}
+			done(decodePage(slices.Clone(reply)))
+		})
 }
 
 // Serve makes transport answer the requests of other nodes from r. It is called before the transport starts.
@@ -54,19 +56,20 @@ func (d *Directory) Page(to ring.NodeID, trace coordinator.Trace, epoch uint64, 
 //	             terms := n, n × (start, end)
 //	             reply: more (1), scanned, last, n, n × (position, page)
 func Serve(transport messaging.Transport, r *Replica) {
-	messaging.Register(transport, messaging.Service{Verb: messaging.VerbSearch, Name: "search", Blocking: true, Call: func(c messaging.Call, respond messaging.Respond) {
-		epoch, q, err := decodePageRequest(c.Payload)
-		var page *Page
-		if err == nil {
-			q.Cancel = c.Cancel
-			page, err = r.remotePage(epoch, q)
-		}
-		if err != nil {
-			respond(nil, replica.ToRemote(err))
-			return
-		}
-		respond(appendPage(nil, page), nil)
-	}})
+	messaging.Register(transport, messaging.Service{Verb: messaging.VerbSearch, Name: "search", Blocking: true,
+		Call: func(c messaging.Call, respond messaging.Respond) {
+			epoch, q, err := decodePageRequest(c.Payload)
+			var page *Page
+			if err == nil {
+				q.Cancel = c.Cancel
+				page, err = r.remotePage(epoch, q)
+			}
+			if err != nil {
+				respond(nil, replica.ToRemote(err))
+				return
+			}
+			respond(appendPage(nil, page), nil)
+		}})
 }
 
 func appendPageRequest(dst []byte, epoch uint64, q *PageRequest) []byte {

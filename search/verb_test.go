@@ -17,9 +17,12 @@ func samplePageRequests() []*PageRequest {
 			Terms:  []row.Slice{row.ExactRow([]byte("a")), {Start: []byte("b"), End: []byte("c")}},
 			From:   index.AppendPlaceEnd(nil, key),
 			Slices: []row.Slice{row.ExactRow([]byte{1}), {Start: []byte{2}}}},
-		{Table: 5, Index: 6, Order: ByToken, Tokens: ring.FullRange(), Limit: 3, Now: 1, Terms: []row.Slice{row.ExactRow([]byte("a"))},
-			Union: []Branch{{Index: 7, Terms: []row.Slice{row.ExactRow([]byte("b")), {Start: []byte("c")}}}, {Index: 8}}},
-		{Table: 5, Index: 6, Order: ByScore, Tokens: ring.Range{Start: -5, End: 5}, Near: []byte{1, 2, 3, 4}, Limit: 100, Now: 1 << 40},
+		{Table: 5, Index: 6, Order: ByToken, Tokens: ring.FullRange(), Limit: 3, Now: 1,
+			Terms: []row.Slice{row.ExactRow([]byte("a"))},
+			Union: []Branch{{Index: 7, Terms: []row.Slice{row.ExactRow([]byte("b")), {Start: []byte("c")}}},
+				{Index: 8}}},
+		{Table: 5, Index: 6, Order: ByScore, Tokens: ring.Range{Start: -5, End: 5}, Near: []byte{1, 2, 3, 4},
+			Limit: 100, Now: 1 << 40},
 	}
 }
 
@@ -27,7 +30,8 @@ func samplePages() []*Page {
 	return []*Page{
 		{},
 		{Last: Position("z"), Scanned: 3},
-		{Candidates: []index.Candidate{{At: Position("a"), Page: []byte("row")}, {At: Position("b"), Page: nil}}, Last: Position("b"), More: true,
+		{Candidates: []index.Candidate{{At: Position("a"), Page: []byte("row")}, {At: Position("b"), Page: nil}},
+			Last: Position("b"), More: true,
 			Scanned: 1 << 20},
 	}
 }
@@ -40,7 +44,8 @@ func TestRequestsAndPagesRoundTrip(t *testing.T) {
 		if err != nil || epoch != 9 || !reflect.DeepEqual(appendPageRequest(nil, 9, got), payload) {
 			t.Errorf("%+v arrived as %+v at epoch %d: %v", q, got, epoch, err)
 		}
-		if got.Index != q.Index || got.Limit != q.Limit || string(got.From) != string(q.From) || len(got.Terms) != len(q.Terms) || len(got.Union) != len(q.Union) ||
+		if got.Index != q.Index || got.Limit != q.Limit || string(got.From) != string(q.From) ||
+			len(got.Terms) != len(q.Terms) || len(got.Union) != len(q.Union) ||
 			(got.Slices == nil) != (q.Slices == nil) || got.Reversed != q.Reversed || got.Moved != q.Moved {
 			t.Errorf("%+v arrived as %+v", q, got)
 		}

@@ -22,8 +22,8 @@ type Authenticator interface {
 // CertificateAuthenticator is an Authenticator that also uses the certificates of clients.
 type CertificateAuthenticator interface {
 	Authenticator
-	// BeginCertificate starts the exchange with a client that has presented a certificate, which was verified; nil means
-	// that it has presented none, or that the connection is not encrypted.
+	// BeginCertificate starts the exchange with a client that has presented a certificate, which was verified; nil
+	// means that it has presented none, or that the connection is not encrypted.
 	BeginCertificate(client netip.AddrPort, certificate *x509.Certificate) Exchange
 }
 
@@ -76,8 +76,8 @@ func (e *AuthenticationOverloaded) Error() string { return e.Message }
 // errLoggedOut refuses statements that were not yet executed when the client's role was dropped.
 var errLoggedOut = &query.Unauthorized{Msg: "You have not logged in"}
 
-// RecheckClients applies a change of roles to the open connections. A connection whose role may no longer log in ends when
-// its running requests have ended, and reads no more of them.
+// RecheckClients applies a change of roles to the open connections. A connection whose role may no longer log in ends
+// when its running requests have ended, and reads no more of them.
 func (s *Server) RecheckClients() {
 	if s.options.Authenticator == nil {
 		return
@@ -87,8 +87,8 @@ func (s *Server) RecheckClients() {
 	}
 }
 
-// recheck applies the standing of the connection's client. Concurrent calls may see different roles. The last one to store
-// a standing checks after that, so the standing according to the latest roles remains.
+// recheck applies the standing of the connection's client. Concurrent calls may see different roles. The last one to
+// store a standing checks after that, so the standing according to the latest roles remains.
 func (c *conn) recheck() {
 	user := c.user.Load()
 	if user == nil {

@@ -88,7 +88,8 @@ func TestConnectionsOfDroppedRolesEnd(t *testing.T) {
 			},
 		}})
 		release = make(chan struct{})
-		eve, busy, ada := logIn(t, addr, v, "eve", options...), logIn(t, addr, v, "eve", options...), logIn(t, addr, v, "ada", options...)
+		eve, busy, ada := logIn(t, addr, v, "eve", options...), logIn(t, addr, v, "eve", options...),
+			logIn(t, addr, v, "ada", options...)
 		busy.send(7, "slow")
 		<-running
 		g.set("eve", Standing{Ended: true})
@@ -103,8 +104,8 @@ func TestConnectionsOfDroppedRolesEnd(t *testing.T) {
 	})
 }
 
-// closedAfter checks that a request is answered with a text and that the connection then ends. The server may have read another request
-// before, which it answers with an error, before or after that.
+// closedAfter checks that a request is answered with a text and that the connection then ends. The server may have read
+// another request before, which it answers with an error, before or after that.
 func (c *client) closedAfter(answered int16, text string, refused int16) {
 	c.tb.Helper()
 	found := false
@@ -266,7 +267,8 @@ func TestMalformedAuthResponses(t *testing.T) {
 			{"a length of 2 GiB", []byte{0x7f, 0xff, 0xff, 0xff}, frame.CodeProtocolError, "Not enough bytes"},
 			{"null", []byte{0xff, 0xff, 0xff, 0xff}, frame.CodeBadCredentials, "Password must not be null"},
 			{"a negative length", []byte{0x80, 0, 0, 0}, frame.CodeBadCredentials, "Password must not be null"},
-			{"a name of 1 MB", wire.AppendBytes(nil, []byte("\x00"+strings.Repeat("u", 1_000_000)+"\x00x")), frame.CodeProtocolError, "too big before authentication"},
+			{"a name of 1 MB", wire.AppendBytes(nil, []byte("\x00"+strings.Repeat("u", 1_000_000)+"\x00x")),
+				frame.CodeProtocolError, "too big before authentication"},
 		} {
 			t.Run(fmt.Sprintf("v%d/%s", v, r.name), func(t *testing.T) {
 				c := dial(t, addr, v)

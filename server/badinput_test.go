@@ -64,25 +64,34 @@ func TestBadEnvelopes(t *testing.T) {
 		code frame.ErrorCode
 		ends bool
 	}{
-		{"unknown opcode", func(c *client) { c.write(0x44, 1, 0, []byte("abc")) }, "Unknown opcode 68", frame.CodeProtocolError, false},
+		{"unknown opcode", func(c *client) { c.write(0x44, 1, 0, []byte("abc")) }, "Unknown opcode 68",
+			frame.CodeProtocolError, false},
 		{
 			"response opcode", func(c *client) { c.write(frame.OpResult, 1, 0, nil) },
-			"Wrong protocol direction (expected RESPONSE, got REQUEST) for opcode 8 (RESULT)", frame.CodeProtocolError, false,
+			"Wrong protocol direction (expected RESPONSE, got REQUEST) for opcode 8 (RESULT)", frame.CodeProtocolError,
+			false,
 		},
 		{
 			"response direction", func(c *client) {
 				e := envelope(c.version, frame.OpOptions, 1, 0, nil)
 				e[0] |= 0x80
 				c.writeEnvelope(e)
-			}, "Wrong protocol direction (expected REQUEST, got RESPONSE) for opcode 5 (OPTIONS)", frame.CodeProtocolError, false,
+			}, "Wrong protocol direction (expected REQUEST, got RESPONSE) for opcode 5 (OPTIONS)",
+			frame.CodeProtocolError, false,
 		},
 		{
-			"other version", func(c *client) { c.writeEnvelope(envelope(other[c.version], frame.OpOptions, 1, 0, nil)) },
+			"other version", func(c *client) {
+				c.writeEnvelope(envelope(other[c.version], frame.OpOptions, 1, 0,
+					nil))
+			},
 			"Invalid message version. Got ", frame.CodeProtocolError, false,
 		},
-		{"second STARTUP", func(c *client) { c.write(frame.OpStartup, 1, 0, []byte{0, 0}) }, "already initialized", frame.CodeProtocolError, false},
-		{"truncated body", func(c *client) { c.write(frame.OpQuery, 1, 0, []byte{0, 0, 0, 9, 'S'}) }, "Not enough bytes", frame.CodeProtocolError, false},
-		{"empty body", func(c *client) { c.write(frame.OpExecute, 1, 0, nil) }, "Not enough bytes", frame.CodeProtocolError, false},
+		{"second STARTUP", func(c *client) { c.write(frame.OpStartup, 1, 0, []byte{0, 0}) }, "already initialized",
+			frame.CodeProtocolError, false},
+		{"truncated body", func(c *client) { c.write(frame.OpQuery, 1, 0, []byte{0, 0, 0, 9, 'S'}) },
+			"Not enough bytes", frame.CodeProtocolError, false},
+		{"empty body", func(c *client) { c.write(frame.OpExecute, 1, 0, nil) }, "Not enough bytes",
+			frame.CodeProtocolError, false},
 		{
 			"unknown consistency", func(c *client) {
 				b := queryBody(c.version, "SELECT")
@@ -90,7 +99,8 @@ func TestBadEnvelopes(t *testing.T) {
 				c.write(frame.OpQuery, 1, 0, b)
 			}, "Unknown code 12 for a consistency level", frame.CodeProtocolError, false,
 		},
-		{"unknown event", func(c *client) { c.write(frame.OpRegister, 1, 0, []byte("\x00\x01\x00\x03abc")) }, "Invalid value 'abc' for Type", frame.CodeProtocolError, false},
+		{"unknown event", func(c *client) { c.write(frame.OpRegister, 1, 0, []byte("\x00\x01\x00\x03abc")) },
+			"Invalid value 'abc' for Type", frame.CodeProtocolError, false},
 		{
 			"too large", func(c *client) { c.send(1, string(long)) },
 			" maximum ", frame.CodeInvalid, false, // TestTheLargestRequest has the texts
@@ -127,15 +137,25 @@ func TestBadHandshakes(t *testing.T) {
 		want string
 		ends bool
 	}{
-		{"QUERY first", 4, func(c *client) { c.send(1, "SELECT") }, "Unexpected message QUERY, expecting STARTUP or OPTIONS", true},
+		{"QUERY first", 4, func(c *client) { c.send(1, "SELECT") },
+			"Unexpected message QUERY, expecting STARTUP or OPTIONS", true},
 		{"no CQL_VERSION", 4, startup(), "Missing value CQL_VERSION in STARTUP message", false},
 		{"old CQL_VERSION", 4, startup(pair("CQL_VERSION", "1.0.0")), "CQL version 1.0.0 is not supported", false},
 		{"odd CQL_VERSION", 4, startup(pair("CQL_VERSION", "x")), "Invalid version value: x", false},
-		{"unknown compression", 4, startup(pair("CQL_VERSION", "3.0.0"), pair("compression", "zstd")), "Unknown compression algorithm: zstd", false},
-		{"snappy in v5", 5, startup(pair("CQL_VERSION", "3.0.0"), pair("COMPRESSION", "snappy")), "Snappy compression is not supported in protocol V5", false},
-		{"large STARTUP", 4, func(c *client) { c.write(frame.OpStartup, 1, 0, make([]byte, handshakeFrameMax+1)) }, "too big before authentication", true},
-		{"a claim of 2 GiB", 5, func(c *client) { c.writeRaw(lengthAt(envelope(5, frame.OpStartup, 1, 0, nil), 1<<31-1)) }, "too big before authentication", true},
-		{"a negative length", 4, func(c *client) { c.writeRaw(lengthAt(envelope(4, frame.OpOptions, 1, 0, nil), 1<<31)) }, "Invalid value for envelope header body length field: -2147483648", true},
+		{"unknown compression", 4, startup(pair("CQL_VERSION", "3.0.0"), pair("compression", "zstd")),
+			"Unknown compression algorithm: zstd", false},
+		{"snappy in v5", 5, startup(pair("CQL_VERSION", "3.0.0"), pair("COMPRESSION", "snappy")),
+			"Snappy compression is not supported in protocol V5", false},
+		{"large STARTUP", 4, func(c *client) { c.write(frame.OpStartup, 1, 0, make([]byte, handshakeFrameMax+1)) },
+			"too big before authentication", true},
+		{"a claim of 2 GiB", 5, func(c *client) {
+			c.writeRaw(lengthAt(envelope(5, frame.OpStartup, 1, 0, nil),
+				1<<31-1))
+		}, "too big before authentication", true},
+		{"a negative length", 4, func(c *client) {
+			c.writeRaw(lengthAt(envelope(4, frame.OpOptions, 1, 0, nil),
+				1<<31))
+		}, "Invalid value for envelope header body length field: -2147483648", true},
 	}
 	for _, bad := range cases {
 		c := dial(t, addr, bad.v)
@@ -187,16 +207,24 @@ func TestDamagedSegments(t *testing.T) {
 			damage func(c *client) []byte
 			want   string
 		}{
-			{"header CRC", func(c *client) []byte { b := segment(c, query); b[size-1] ^= 1; return b }, "CRC mismatch detected in frame header"},
-			{"payload CRC", func(c *client) []byte { b := segment(c, query); b[len(b)-1] ^= 1; return b }, "CRC mismatch detected in frame body"},
-			{"payload", func(c *client) []byte { b := segment(c, query); b[size+20] ^= 1; return b }, "CRC mismatch detected in frame body"},
+			{"header CRC", func(c *client) []byte { b := segment(c, query); b[size-1] ^= 1; return b },
+				"CRC mismatch detected in frame header"},
+			{"payload CRC", func(c *client) []byte { b := segment(c, query); b[len(b)-1] ^= 1; return b },
+				"CRC mismatch detected in frame body"},
+			{"payload", func(c *client) []byte { b := segment(c, query); b[size+20] ^= 1; return b },
+				"CRC mismatch detected in frame body"},
 			{"no segment at all", func(*client) []byte { return query }, "CRC mismatch detected in frame header"},
 			{
-				"envelope longer than its segment", func(c *client) []byte { return segment(c, lengthAt(bytes.Clone(query), 9999)) },
+				"envelope longer than its segment", func(c *client) []byte {
+					return segment(c,
+						lengthAt(bytes.Clone(query), 9999))
+				},
 				"longer than the self-contained frame",
 			},
-			{"half a header", func(c *client) []byte { return segment(c, query[:5]) }, "too short for a message header"},
-			{"version 9 inside", func(c *client) []byte { b := bytes.Clone(query); b[0] = 9; return segment(c, b) }, "Invalid message version. Got 9/v9"},
+			{"half a header", func(c *client) []byte { return segment(c, query[:5]) },
+				"too short for a message header"},
+			{"version 9 inside", func(c *client) []byte { b := bytes.Clone(query); b[0] = 9; return segment(c, b) },
+				"Invalid message version. Got 9/v9"},
 			{
 				"whole envelope within a large one", func(c *client) []byte {
 					large := envelope(frame.V5, frame.OpQuery, 1, 0, queryBody(frame.V5, strings.Repeat("y", 300_000)))
@@ -323,7 +351,8 @@ func TestPanicEndsOnlyItsRequestOrConnection(t *testing.T) {
 
 // untilContext returns a processor whose statements end when their contexts do.
 func untilContext(entered chan<- struct{}, ended chan<- error) *fake {
-	return &fake{query: func(r *request.Request, _ *query.Session, text string, _ *query.Params) (*query.Result, error) {
+	return &fake{query: func(r *request.Request, _ *query.Session, text string, _ *query.Params) (*query.Result,
+		error) {
 		if text != "slow" {
 			return void()
 		}

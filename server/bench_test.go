@@ -86,7 +86,8 @@ func benchmarkWindow(b *testing.B, addr string, v frame.Version, window int) {
 	for i := range values {
 		values[i] = wire.BytesValue([]byte("a value of thirty bytes, so ..."))
 	}
-	e := frame.Execute{ID: make([]byte, 16), ResultMetadataID: make([]byte, 16), Params: frame.Params{Consistency: ring.Quorum, Values: values}}
+	e := frame.Execute{ID: make([]byte, 16), ResultMetadataID: make([]byte, 16),
+		Params: frame.Params{Consistency: ring.Quorum, Values: values}}
 	one := envelope(v, frame.OpExecute, 1, 0, e.Append(nil, v))
 	if v >= 5 {
 		one = frame.AppendSegments(nil, one, nil)

@@ -33,7 +33,8 @@ func (f *fake) Query(r *request.Request, s *query.Session, text string, p *query
 }
 
 func (f *fake) Prepare(*request.Request, *query.Session, string, string) (*query.Result, error) {
-	return &query.Result{Kind: query.KindPrepared, Prepared: &query.PreparedInfo{ID: []byte{1, 2}, Result: &query.Metadata{ID: []byte{3}}}}, nil
+	return &query.Result{Kind: query.KindPrepared, Prepared: &query.PreparedInfo{ID: []byte{1, 2},
+		Result: &query.Metadata{ID: []byte{3}}}}, nil
 }
 
 func (f *fake) Execute(r *request.Request, s *query.Session, id []byte, p *query.Params) (*query.Result, error) {

@@ -120,7 +120,8 @@ func (c *conn) origin() memory.Origin { return memory.Origin{Role: c.role.Load()
 var errHangUp = errors.New("server: protocol error")
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{server: s, net: nc, opened: time.Now(), budget: newBudget(s.limits.ConnectionBytesMax), ended: make(chan struct{})}
+	c := &conn{server: s, net: nc, opened: time.Now(), budget: newBudget(s.limits.ConnectionBytesMax),
+		ended: make(chan struct{})}
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
 		ap := a.AddrPort()
 		c.client = netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
@@ -182,7 +183,8 @@ func (c *conn) read() (err error) {
 		if stage(c.stage.Load()) != stageReady {
 			c.server.limited[BoundHandshakeTime].Add(1)
 		}
-		c.server.late.log(c.server.log, "a client took too long", "client", c.client.String(), "stage", stage(c.stage.Load()).String())
+		c.server.late.log(c.server.log, "a client took too long", "client", c.client.String(), "stage",
+			stage(c.stage.Load()).String())
 	}
 	return err
 }

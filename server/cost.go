@@ -10,13 +10,13 @@ import (
 	"cqld/server/frame"
 )
 
-// costKey is the key by which the custom payload of a QUERY, EXECUTE or BATCH requests the cost of that request. Its value has no
-// meaning.
+// costKey is the key by which the custom payload of a QUERY, EXECUTE or BATCH requests the cost of that request. Its
+// value has no meaning.
 const costKey = "cqld-cost"
 
-// The keys of the custom payload with the cost, named after the properties of EXPLAIN ANALYZE. The values are text: the path as
-// EXPLAIN names it, internode addresses separated by ", ", and decimal numbers. pathKey is absent if nothing was read, and
-// replicasKey if no replica was asked.
+// The keys of the custom payload with the cost, named after the properties of EXPLAIN ANALYZE. The values are text: the
+// path as EXPLAIN names it, internode addresses separated by ", ", and decimal numbers. pathKey is absent if nothing
+// was read, and replicasKey if no replica was asked.
 const (
 	pathKey         = "cqld-path"
 	replicasKey     = "cqld-replicas"
@@ -28,8 +28,8 @@ const (
 	microsecondsKey = "cqld-microseconds"
 )
 
-// consumePrefix consumes what precedes the message of the request, and measures the request if its custom payload has costKey.
-// Other keys are ignored, and so is the payload of PREPARE.
+// consumePrefix consumes what precedes the message of the request, and measures the request if its custom payload has
+// costKey. Other keys are ignored, and so is the payload of PREPARE.
 func (w *worker) consumePrefix(c *wire.Cursor, h header) {
 	payload := frame.ConsumeRequestPrefix(c, h.Version, h.Flags)
 	if payload == nil || h.Opcode == frame.OpPrepare {
@@ -41,7 +41,8 @@ func (w *worker) consumePrefix(c *wire.Cursor, h header) {
 	}
 }
 
-// costPayload returns the custom payload of the answer to the worker's request, or nil if the request did not ask for one.
+// costPayload returns the custom payload of the answer to the worker's request, or nil if the request did not ask for
+// one.
 func (w *worker) costPayload(s *Server) map[string][]byte {
 	r := &w.request
 	if !r.Measured() {

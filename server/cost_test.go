@@ -57,9 +57,11 @@ func TestCustomPayloadRequestsCost(t *testing.T) {
 		c := connect(t, addr, v, options...)
 		params := frame.Params{Consistency: ring.One, SerialConsistency: ring.Serial}
 		messages := map[frame.Opcode][]byte{
-			frame.OpQuery:   queryBody(v, "SELECT"),
-			frame.OpExecute: (&frame.Execute{ID: []byte{1}, ResultMetadataID: []byte{1}, Params: params}).Append(nil, v),
-			frame.OpBatch:   (&frame.Batch{Statements: []frame.BatchStatement{{Query: "INSERT"}}, Params: params}).Append(nil, v),
+			frame.OpQuery: queryBody(v, "SELECT"),
+			frame.OpExecute: (&frame.Execute{ID: []byte{1}, ResultMetadataID: []byte{1}, Params: params}).Append(nil,
+				v),
+			frame.OpBatch: (&frame.Batch{Statements: []frame.BatchStatement{{Query: "INSERT"}},
+				Params: params}).Append(nil, v),
 			frame.OpPrepare: (&frame.Prepare{Query: "SELECT"}).Append(nil, v),
 		}
 		for op, message := range messages {
@@ -106,7 +108,8 @@ func checkCost(t *testing.T, payload map[string][]byte) {
 		t.Errorf("%s: %q", microsecondsKey, payload[microsecondsKey])
 	}
 	delete(payload, microsecondsKey)
-	want := map[string]string{pathKey: "scan", rowsKey: "3", tombstonesKey: "2", partitionsKey: "1", commandsKey: "4", bytesKey: "500"}
+	want := map[string]string{pathKey: "scan", rowsKey: "3", tombstonesKey: "2", partitionsKey: "1", commandsKey: "4",
+		bytesKey: "500"}
 	got := map[string]string{}
 	for k, v := range payload {
 		got[k] = string(v)

@@ -11,8 +11,8 @@ import (
 	"cqld/server/frame"
 )
 
-// The length in the first frame of a client that is not authenticated was believed by Scylla, and allocated. Here, a length
-// beyond the bound of the handshake ends the connection, and none takes memory.
+// The length in the first frame of a client that is not authenticated was believed by Scylla, and allocated. Here, a
+// length beyond the bound of the handshake ends the connection, and none takes memory.
 func TestScylla4620_4366_FirstFrameOfAnyLengthTakesNoMemory(t *testing.T) {
 	s, addr := start(t, Options{})
 	var clients []*client
@@ -20,7 +20,8 @@ func TestScylla4620_4366_FirstFrameOfAnyLengthTakesNoMemory(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	for _, v := range []frame.Version{3, 4, 5} {
-		for _, opcode := range []frame.Opcode{frame.OpStartup, frame.OpOptions, frame.OpQuery, frame.OpAuthResponse, 0x7f} {
+		for _, opcode := range []frame.Opcode{frame.OpStartup, frame.OpOptions, frame.OpQuery, frame.OpAuthResponse,
+			0x7f} {
 			for _, length := range []uint32{handshakeFrameMax + 1, 256<<20 + 1, 1<<31 - 1, 1 << 31, 1<<32 - 1} {
 				c := dial(t, addr, v)
 				c.writeRaw(lengthAt(envelope(v, opcode, 1, 0, nil), length))
@@ -41,8 +42,8 @@ func TestScylla4620_4366_FirstFrameOfAnyLengthTakesNoMemory(t *testing.T) {
 	}
 }
 
-// Scylla gave the memory of a request back before its response was sent, so that clients that do not read exhausted it. Here,
-// it is in use until the client has received the response.
+// Scylla gave the memory of a request back before its response was sent, so that clients that do not read exhausted it.
+// Here, it is in use until the client has received the response.
 func TestScylla1708_MemoryIsInUseUntilTheResponseIsSent(t *testing.T) {
 	const size = 8 << 20 // more than the sockets' buffers
 	large := rowsOf(1, strings.Repeat("x", size))

@@ -35,7 +35,8 @@ func (c *conn) drain() {
 	case stage(c.stage.Load()) != stageReady:
 		c.stop() // it has sent no request
 	case c.boundary.Load():
-		c.net.SetReadDeadline(time.Unix(1, 0)) // interrupts the wait for a request; an error means that the connection is closed
+		// interrupts the wait for a request; an error means that the connection is closed
+		c.net.SetReadDeadline(time.Unix(1, 0))
 	}
 	c.wake()
 }

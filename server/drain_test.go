@@ -210,8 +210,8 @@ func endInSequence(t *testing.T) error {
 	return nil
 }
 
-// TestDrainReturnsWithoutARequestThatDoesNotEnd drains a server with a request that ignores the end of its context, as a
-// function that is compiled does. Drain reports it, and a later Drain succeeds once it has ended.
+// TestDrainReturnsWithoutARequestThatDoesNotEnd drains a server with a request that ignores the end of its context, as
+// a function that is compiled does. Drain reports it, and a later Drain succeeds once it has ended.
 func TestDrainReturnsWithoutARequestThatDoesNotEnd(t *testing.T) {
 	entered, end := make(chan struct{}), make(chan struct{})
 	s, addr := start(t, Options{Limits: Limits{CancelTimeout: 20 * time.Millisecond}, Processor: &fake{

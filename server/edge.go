@@ -34,7 +34,8 @@ const (
 
 // String returns the name in metrics.
 func (b Bound) String() string {
-	return [Bounds]string{"connections", "connections_per_address", "handshakes", "handshake_time", "handshake_bytes", "idle_time",
+	return [Bounds]string{"connections", "connections_per_address", "handshakes", "handshake_time", "handshake_bytes",
+		"idle_time",
 		"rate_refused", "rate_delayed", "address_in_flight", "protocol_version", "unread_replies"}[b]
 }
 
@@ -160,20 +161,22 @@ func (c *conn) limitRate() error {
 // errIdle ends a connection whose client was idle for IdleTimeout.
 var errIdle = errors.New("the client was idle for too long")
 
-// peekRequest waits for the first byte of a request, for at most IdleTimeout. A connection with requests in progress, or to
-// which a reply or an event was sent meanwhile, is not idle.
+// peekRequest waits for the first byte of a request, for at most IdleTimeout. A connection with requests in progress,
+// or to which a reply or an event was sent meanwhile, is not idle.
 func (c *conn) peekRequest() error {
 	for {
 		c.armIdle()
 		_, err := c.in.peek(1)
-		if err == nil || c.idleAt.IsZero() || !errors.Is(err, os.ErrDeadlineExceeded) || c.stopping.Load() || c.draining.Load() {
+		if err == nil || c.idleAt.IsZero() || !errors.Is(err, os.ErrDeadlineExceeded) || c.stopping.Load() ||
+			c.draining.Load() {
 			return err
 		}
 		c.idleAt = time.Time{}
 		idle := c.server.limits.IdleTimeout
 		if c.executing.Load() == 0 && time.Since(time.Unix(0, c.lastSent.Load())) >= idle-idle/idleSlack {
 			c.server.limited[BoundIdle].Add(1)
-			c.server.late.log(c.server.log, "a client connection is closed", "client", c.client.String(), "reason", errIdle)
+			c.server.late.log(c.server.log, "a client connection is closed", "client", c.client.String(), "reason",
+				errIdle)
 			return errIdle
 		}
 	}

@@ -49,12 +49,14 @@ func TestRequestsPerSecond(t *testing.T) {
 			refused++
 		}
 	}
-	if refused == 0 || s.Limited(BoundRateRefused) != int64(refused) || s.Errors()[frame.CodeOverloaded] != int64(refused) {
+	if refused == 0 || s.Limited(BoundRateRefused) != int64(refused) ||
+		s.Errors()[frame.CodeOverloaded] != int64(refused) {
 		t.Errorf("%d refused, %d counted", refused, s.Limited(BoundRateRefused))
 	}
 	throwing.send(1, "SELECT")
 	if _, e := throwing.readError(); e.Message !=
-		"Request breached global limit of 3 requests/second. Server is currently in an overloaded state and cannot accept more requests." {
+		"Request breached global limit of 3 requests/second. Server is currently in an overloaded state and cannot "+
+			"accept more requests." {
 		t.Error(e.Message)
 	}
 	waiting := connect(t, addr, 4)
@@ -123,7 +125,8 @@ func TestMemoryOfAnAddress(t *testing.T) {
 	running := make(chan struct{}, 1)
 	proceed := make(chan struct{})
 	s, addr := start(t, Options{Limits: Limits{AddressBytesMax: 64 << 10},
-		Processor: &fake{query: func(_ *request.Request, _ *query.Session, text string, _ *query.Params) (*query.Result, error) {
+		Processor: &fake{query: func(_ *request.Request, _ *query.Session, text string,
+			_ *query.Params) (*query.Result, error) {
 			if len(text) > 1000 {
 				running <- struct{}{}
 				<-proceed
@@ -150,7 +153,8 @@ func TestMemoryOfAnAddress(t *testing.T) {
 
 // TestBoundsAreCounted checks the counts of the bounds on connections and handshakes.
 func TestBoundsAreCounted(t *testing.T) {
-	s, addr := start(t, Options{Limits: Limits{ConnectionsMax: 3, ConnectionsPerAddressMax: 2, HandshakeTimeout: time.Second}})
+	s, addr := start(t, Options{Limits: Limits{ConnectionsMax: 3, ConnectionsPerAddressMax: 2,
+		HandshakeTimeout: time.Second}})
 	connect(t, addr, 4)
 	silent := dial(t, addr, 4)
 	dial(t, addr, 4).closed()
@@ -159,7 +163,8 @@ func TestBoundsAreCounted(t *testing.T) {
 	large := dial(t, addr, 4)
 	large.writeRaw(lengthAt(envelope(4, frame.OpStartup, 1, 0, nil), handshakeFrameMax+1))
 	large.readError()
-	for b, want := range map[Bound]int64{BoundPerAddress: 1, BoundHandshakeTime: 1, BoundHandshakeBytes: 1, BoundConnections: 0} {
+	for b, want := range map[Bound]int64{BoundPerAddress: 1, BoundHandshakeTime: 1, BoundHandshakeBytes: 1,
+		BoundConnections: 0} {
 		if got := s.Limited(b); got != want {
 			t.Errorf("%v: %d, want %d", b, got, want)
 		}

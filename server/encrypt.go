@@ -20,8 +20,8 @@ func (c *conn) encrypt(config *tls.Config, optional bool) {
 	c.net = c.secure
 }
 
-// handshake performs the TLS handshake, if the connection has one. It runs on the connection's own goroutine, within the
-// time of Limits.HandshakeTimeout and as one of Limits.HandshakesMax.
+// handshake performs the TLS handshake, if the connection has one. It runs on the connection's own goroutine, within
+// the time of Limits.HandshakeTimeout and as one of Limits.HandshakesMax.
 func (c *conn) handshake() error {
 	if c.secure == nil {
 		return nil
@@ -33,13 +33,15 @@ func (c *conn) handshake() error {
 	if c.stopping.Load() { // stop may have set its deadline before
 		return nil
 	}
-	err := c.secure.Handshake(context.Background()) // fail and stop interrupt it by closing the socket and by the deadline
+	// fail and stop interrupt it by closing the socket and by the deadline
+	err := c.secure.Handshake(context.Background())
 	if err != nil {
 		reason := c.server.encryption.Fail(err)
 		c.refusePlaintext(err)
 		// Probes that only connect are frequent and harmless.
 		if reason != tlsconfig.ReasonClosed && !c.stopping.Load() {
-			c.server.unsafe.log(c.server.log, "TLS handshake with a client failed", "client", c.client.String(), "reason", string(reason), "err", err)
+			c.server.unsafe.log(c.server.log, "TLS handshake with a client failed", "client", c.client.String(),
+				"reason", string(reason), "err", err)
 		}
 		return err
 	}

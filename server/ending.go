@@ -67,7 +67,8 @@ const (
 // newEnding returns the state of a connection that begins to drain. last is when something was last sent on it.
 func newEnding(now, last time.Time, requests int64, limits *Limits) ending {
 	return ending{
-		hold: limits.DrainHold, timeout: limits.DrainTimeout, began: now, requests: requests, arrived: last, active: now,
+		hold: limits.DrainHold, timeout: limits.DrainTimeout, began: now, requests: requests, arrived: last,
+		active:  now,
 		stepped: now,
 	}
 }
@@ -125,7 +126,8 @@ func (e *ending) holding(m moment) endingAction {
 	switch {
 	case m.since.IsZero(): // the client may be busy with other nodes
 		quiet = max(holdNoneQuiet, e.longest*3/2)
-	case m.now.Sub(m.since) >= e.hold*3/4: // the answers must be sent soon: this moment is still better than a later one
+	// the answers must be sent soon: this moment is still better than a later one
+	case m.now.Sub(m.since) >= e.hold*3/4:
 		quiet = holdQuiet / 2
 	}
 	if m.running || m.now.Sub(latest(e.arrived, e.holds)) < quiet {

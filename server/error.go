@@ -18,7 +18,9 @@ import (
 )
 
 // errOverloaded refuses a request for which there is no memory or worker.
-var errOverloaded = errors.New("Too many requests in flight on this node; request discarded") //nolint:staticcheck // Cassandra's words
+//
+//nolint:staticcheck // Cassandra's words
+var errOverloaded = errors.New("Too many requests in flight on this node; request discarded")
 
 // wireError is the one place that translates errors for clients. An error that it does not know becomes a server
 // error and is logged: it is a defect or an operational failure that the operator must see.
@@ -50,8 +52,9 @@ func (s *Server) translate(err error) *frame.Error {
 	if e := schemaError(err); e != nil {
 		return e
 	}
-	var panicked *guard.PanicError                                                             // already logged
-	if !errors.Is(err, context.Canceled) && !errors.As(err, &panicked) && s.failures.allow() { // the client has disconnected
+	var panicked *guard.PanicError // already logged
+	// the client has disconnected
+	if !errors.Is(err, context.Canceled) && !errors.As(err, &panicked) && s.failures.allow() {
 		s.log.Error("request failed", "error", err)
 	}
 	return &frame.Error{Code: frame.CodeServerError, Message: err.Error()}
@@ -77,7 +80,8 @@ func requestError(err error) *frame.Error {
 	)
 	switch {
 	case errors.Is(err, wire.ErrShort):
-		return &frame.Error{Code: frame.CodeProtocolError, Message: "Not enough bytes in the message body for what it declares"}
+		return &frame.Error{Code: frame.CodeProtocolError,
+			Message: "Not enough bytes in the message body for what it declares"}
 	case errors.Is(err, wire.ErrMalformed):
 		return &frame.Error{Code: frame.CodeProtocolError, Message: "Malformed value in the message body"}
 	case errors.Is(err, frame.ErrDecompress), errors.Is(err, frame.ErrSegmentLZ4):
@@ -149,7 +153,8 @@ func (s *Server) replicaError(err error) *frame.Error {
 	switch {
 	case errors.As(err, &tooLarge):
 		e.Code = frame.CodeInvalid
-	case errors.Is(err, errOverloaded), errors.Is(err, memory.ErrExhausted), errors.As(err, &overloaded), errors.As(err, &logins), errors.As(err, &over):
+	case errors.Is(err, errOverloaded), errors.Is(err, memory.ErrExhausted), errors.As(err, &overloaded),
+		errors.As(err, &logins), errors.As(err, &over):
 		e.Code = frame.CodeOverloaded
 	case errors.As(err, &unavailable):
 		e.Code, e.Consistency = frame.CodeUnavailable, unavailable.Consistency

@@ -39,7 +39,8 @@ func (h *handshakes) begin(c *conn) {
 	h.mu.Unlock()
 	if oldest != nil {
 		h.closed.Add(1)
-		oldest.server.late.log(oldest.server.log, "a client connection is closed", "client", oldest.client.String(), "reason", errManyHandshakes)
+		oldest.server.late.log(oldest.server.log, "a client connection is closed", "client", oldest.client.String(),
+			"reason", errManyHandshakes)
 		oldest.fail(errManyHandshakes)
 	}
 }

@@ -132,7 +132,8 @@ func (s *slot) shown(now time.Time) (InProgress, task) {
 	return InProgress{ID: s.mu.id, Queued: s.mu.queued, Running: max(now.Sub(s.mu.began), 0)}, s.mu.task
 }
 
-// kill cancels the request if it has the id. It holds the lock, so that the context does not belong to another request yet.
+// kill cancels the request if it has the id. It holds the lock, so that the context does not belong to another request
+// yet.
 func (s *slot) kill(id uint64) (found, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,8 +181,8 @@ func (p *slots) list() []*slot {
 	return out
 }
 
-// InProgress returns the requests that are being executed, in no particular order. textOf returns the text of a prepared statement, or "" if
-// it is no longer prepared.
+// InProgress returns the requests that are being executed, in no particular order. textOf returns the text of a
+// prepared statement, or "" if it is no longer prepared.
 func (s *Server) InProgress(textOf func(id [16]byte) string) []InProgress {
 	var out []InProgress
 	now := time.Now()
@@ -194,8 +195,8 @@ func (s *Server) InProgress(textOf func(id [16]byte) string) []InProgress {
 	return out
 }
 
-// Kill cancels a request and reports whether it was being executed. Writes that were sent to replicas are not undone; then, and if the
-// request has just been completed, its client receives the actual outcome, and otherwise *Killed.
+// Kill cancels a request and reports whether it was being executed. Writes that were sent to replicas are not undone;
+// then, and if the request has just been completed, its client receives the actual outcome, and otherwise *Killed.
 func (s *Server) Kill(id uint64) bool {
 	for _, one := range s.workers.slots.list() {
 		if found, first := one.kill(id); found {

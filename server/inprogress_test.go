@@ -24,11 +24,14 @@ func TestTasksHaveNoSecrets(t *testing.T) {
 		task task
 		want string
 	}{
-		{task{opcode: frame.OpQuery, text: "CREATE ROLE r WITH PASSWORD = 'secret'"}, "QUERY CREATE ROLE r WITH PASSWORD = '*******'"},
+		{task{opcode: frame.OpQuery, text: "CREATE ROLE r WITH PASSWORD = 'secret'"},
+			"QUERY CREATE ROLE r WITH PASSWORD = '*******'"},
 		{task{opcode: frame.OpExecute, prepared: [16]byte{1}}, "EXECUTE SELECT * FROM t WHERE k = ?"},
 		{task{opcode: frame.OpExecute, prepared: [16]byte{0xAB}}, "EXECUTE ab000000000000000000000000000000"},
-		{task{opcode: frame.OpBatch, text: "DELETE FROM t WHERE k = 1", others: 2}, "BATCH DELETE FROM t WHERE k = 1 and 2 more statements"},
-		{task{opcode: frame.OpQuery, text: "USE " + strings.Repeat("x", taskBytesMax-5) + "é"}, "QUERY USE " + strings.Repeat("x", taskBytesMax-5)},
+		{task{opcode: frame.OpBatch, text: "DELETE FROM t WHERE k = 1", others: 2},
+			"BATCH DELETE FROM t WHERE k = 1 and 2 more statements"},
+		{task{opcode: frame.OpQuery, text: "USE " + strings.Repeat("x", taskBytesMax-5) + "é"}, "QUERY USE " +
+			strings.Repeat("x", taskBytesMax-5)},
 	} {
 		if got := c.task.shown(textOf); got != c.want {
 			t.Errorf("%+v is shown as %s, want %s", c.task, got, c.want)
@@ -36,10 +39,12 @@ func TestTasksHaveNoSecrets(t *testing.T) {
 	}
 }
 
-// TestKill ends one of two requests of a connection. The client receives a typed error, the other request and later ones are executed.
+// TestKill ends one of two requests of a connection. The client receives a typed error, the other request and later
+// ones are executed.
 func TestKill(t *testing.T) {
 	release, running := make(chan struct{}), new(atomic.Int64)
-	processor := &fake{query: func(r *request.Request, _ *query.Session, text string, _ *query.Params) (*query.Result, error) {
+	processor := &fake{query: func(r *request.Request, _ *query.Session, text string, _ *query.Params) (*query.Result,
+		error) {
 		if !strings.HasPrefix(text, "SELECT") {
 			return void()
 		}
@@ -55,7 +60,10 @@ func TestKill(t *testing.T) {
 	c := connect(t, addr, frame.V5)
 	c.send(1, "SELECT 1")
 	c.send(2, "SELECT 2")
-	eventually(t, "both requests are executed", func() bool { return running.Load() == 2 && len(s.InProgress(noText)) == 2 })
+	eventually(t, "both requests are executed", func() bool {
+		return running.Load() == 2 &&
+			len(s.InProgress(noText)) == 2
+	})
 	ids := map[string]uint64{}
 	for _, p := range s.InProgress(noText) {
 		ids[p.Task] = p.ID
@@ -83,7 +91,8 @@ func TestKill(t *testing.T) {
 func TestKillAfterTheOutcome(t *testing.T) {
 	killed := make(chan struct{})
 	running := new(atomic.Int64)
-	processor := &fake{query: func(r *request.Request, _ *query.Session, text string, _ *query.Params) (*query.Result, error) {
+	processor := &fake{query: func(r *request.Request, _ *query.Session, text string, _ *query.Params) (*query.Result,
+		error) {
 		if text == "WAIT" {
 			running.Add(1)
 			<-killed

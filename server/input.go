@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// buffers lends byte slices of readBufferLarge to busy connections, and larger ones for replies, in sizes that double. Others may be
-// returned to it, and are kept if they are usable.
+// buffers lends byte slices of readBufferLarge to busy connections, and larger ones for replies, in sizes that double.
+// Others may be returned to it, and are kept if they are usable.
 type buffers struct {
 	pools [bufferSizes]sync.Pool // *[]byte
 	boxes sync.Pool              // *[]byte that are nil: put allocates none

@@ -44,7 +44,8 @@ func TestLeaveEndsListenersLast(t *testing.T) {
 	ended := time.Now()
 	h, body := listener.read()
 	cur := wire.NewCursor(body)
-	if e := frame.ConsumeEvent(&cur); h.Opcode != frame.OpEvent || e.Change != frame.NodeDown || e.Node != node || cur.Finish() != nil {
+	if e := frame.ConsumeEvent(&cur); h.Opcode != frame.OpEvent || e.Change != frame.NodeDown || e.Node != node ||
+		cur.Finish() != nil {
 		t.Errorf("the listener received %v %+v", h.Opcode, e)
 	}
 	if gap := time.Since(ended); gap < leaveGap/2 {

@@ -26,8 +26,8 @@ type Limits struct {
 	// AddressBytesMax bounds the requests and unsent replies of the connections of one client address
 	// (native_transport_max_request_data_in_flight_per_ip). It is at least FrameBytesMax.
 	AddressBytesMax int64 // no bound
-	// RequestsPerSecond bounds the requests of all connections (native_transport_max_requests_per_second). Clients are slowed
-	// down, or refused if they have chosen THROW_ON_OVERLOAD.
+	// RequestsPerSecond bounds the requests of all connections (native_transport_max_requests_per_second). Clients are
+	// slowed down, or refused if they have chosen THROW_ON_OVERLOAD.
 	RequestsPerSecond int // no bound
 	// IdleTimeout is how long a client may send and receive nothing (native_transport_idle_timeout).
 	IdleTimeout time.Duration // no bound
@@ -161,21 +161,23 @@ const (
 	unsentMax = 2 << 20
 	unparkMax = 8
 
-	// While requests wait for memory, clients that have not read anything of a write of at most 128 KiB for this time are
-	// disconnected, until a part of the memory is free.
+	// While requests wait for memory, clients that have not read anything of a write of at most 128 KiB for this time
+	// are disconnected, until a part of the memory is free.
 	stuckGrace = time.Second
 	stuckShare = 4
 
 	// What a request may hold at least, in frames of the largest size.
 	frameCopies = 2
 
-	// Replies of this size exist before they are charged: those of writes, which cannot be refused when they were applied.
+	// Replies of this size exist before they are charged: those of writes, which cannot be refused when they were
+	// applied.
 	replyFree = 4 << 10
 
 	// A reply without its rows: header and metadata of some columns.
 	replyHead = 1 << 10
 
-	// Buffers of readBufferLarge, twice that, and so on are kept for replies until a second garbage collection: up to 2 MiB.
+	// Buffers of readBufferLarge, twice that, and so on are kept for replies until a second garbage collection: up to 2
+	// MiB.
 	bufferSizes = 7
 
 	// writeLarge is the size of the parts in which large replies are written while memory is not scarce. Each part
@@ -221,7 +223,8 @@ func (l Limits) withDefaults() Limits {
 
 // memory returns the limits of the memory of requests. Any request may be as large as a frame with its changes.
 func (l *Limits) memory() memory.Limits {
-	return memory.Limits{Bytes: l.InFlightBytesMax, Reserve: max(l.InFlightBytesMax/2, frameCopies*int64(l.FrameBytesMax))}
+	return memory.Limits{Bytes: l.InFlightBytesMax, Reserve: max(l.InFlightBytesMax/2,
+		frameCopies*int64(l.FrameBytesMax))}
 }
 
 func setInt(field *int, value int) {

@@ -93,7 +93,8 @@ func TestFloodIsAnsweredOverloaded(t *testing.T) {
 	const n, bound = 80, 64 << 10 // a request takes 2.3 KB: 28 fit
 	for _, v := range []frame.Version{4, 5} {
 		processor, running, open := gate()
-		s, addr := start(t, Options{Processor: processor, Limits: Limits{InFlightBytesMax: bound, ConnectionBytesMax: 1 << 20}})
+		s, addr := start(t, Options{Processor: processor,
+			Limits: Limits{InFlightBytesMax: bound, ConnectionBytesMax: 1 << 20}})
 		c := connect(t, addr, v, frame.StringPair{Key: "THROW_ON_OVERLOAD", Value: "1"})
 		for i := range n {
 			c.send(int16(i), strings.Repeat("x", 2000))
@@ -124,7 +125,8 @@ func TestFloodIsAnsweredOverloaded(t *testing.T) {
 // stays within the bound, and all is answered in the end.
 func TestFloodIsSlowedDown(t *testing.T) {
 	processor, running, open := gate()
-	s, addr := start(t, Options{Processor: processor, Limits: Limits{InFlightBytesMax: 1 << 20, ConnectionBytesMax: 64 << 10}})
+	s, addr := start(t, Options{Processor: processor, Limits: Limits{InFlightBytesMax: 1 << 20,
+		ConnectionBytesMax: 64 << 10}})
 	const n = 400
 	for _, v := range []frame.Version{4, 5} {
 		c := connect(t, addr, v)
@@ -276,8 +278,8 @@ func TestConnectionBounds(t *testing.T) {
 	connect(t, addr, 4).works()
 }
 
-// 5,000 clients that connect and send nothing, or half a header, delay no others at the default limits, and the log lines
-// about them are bounded.
+// 5,000 clients that connect and send nothing, or half a header, delay no others at the default limits, and the log
+// lines about them are bounded.
 func TestSilentConnectionsDelayNoClient(t *testing.T) {
 	const silent = 5000
 	var log bytes.Buffer

@@ -15,7 +15,8 @@ type Load struct {
 
 // Load returns the current figures.
 func (s *Server) Load() Load {
-	l := Load{ActiveMax: s.limits.WorkersMax, QueuedMax: s.limits.QueueMax, Bytes: s.InFlightBytes(), BytesMax: s.memory.Limits().Bytes + s.limits.ReceivingBytesMax,
+	l := Load{ActiveMax: s.limits.WorkersMax, QueuedMax: s.limits.QueueMax, Bytes: s.InFlightBytes(),
+		BytesMax:       s.memory.Limits().Bytes + s.limits.ReceivingBytesMax,
 		ConnectionsMax: s.limits.ConnectionsMax}
 	s.mu.Lock()
 	l.Connections = len(s.mu.conns)

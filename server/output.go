@@ -46,8 +46,8 @@ func (c *conn) send(envelopes []byte, charge memory.Held) {
 	c.enqueue(envelopes, charge.Plus(c.charge(int64(len(envelopes)))), false)
 }
 
-// enqueue is send for envelopes that charge includes. If owned, the caller owns the slice, and enqueue may keep it instead of copying it; then
-// it returns true and the caller must not use it again. It must then be a single envelope.
+// enqueue is send for envelopes that charge includes. If owned, the caller owns the slice, and enqueue may keep it
+// instead of copying it; then it returns true and the caller must not use it again. It must then be a single envelope.
 func (c *conn) enqueue(envelopes []byte, charge memory.Held, owned bool) (taken bool) {
 	o := &c.out
 	o.mu.Lock()
@@ -67,7 +67,8 @@ func (c *conn) enqueue(envelopes []byte, charge memory.Held, owned bool) (taken 
 	case last != nil:
 		last.envelopes, last.charge = append(last.envelopes, envelopes...), last.charge.Plus(charge)
 	default:
-		o.pending = append(o.pending, chunk{envelopes: append(c.server.buffers.get()[:0], envelopes...), charge: charge, plain: !o.framed})
+		o.pending = append(o.pending, chunk{envelopes: append(c.server.buffers.get()[:0], envelopes...),
+			charge: charge, plain: !o.framed})
 	}
 	if o.held && (o.bytes > holdBytesMax || c.server.memory.Scarce()) {
 		o.held = false

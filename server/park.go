@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A connection executes no further requests while its client does not read the replies that it has, or while its requests wait
-// for memory. Their requests are parked: they hold their bodies, and no worker.
+// A connection executes no further requests while its client does not read the replies that it has, or while its
+// requests wait for memory. Their requests are parked: they hold their bodies, and no worker.
 
 // overLocked reports whether requests must be parked. Each change to false is followed by a call of unpark.
 func (c *conn) overLocked() bool { return c.out.bytes > unsentMax || c.flow.Waiting() }
@@ -72,8 +72,8 @@ func (c *conn) dropParked() {
 	}
 }
 
-// disconnectStuck ends the connections whose clients have not read for stuckGrace, those with the most replies first, until a part
-// of the memory is free. It is called while requests wait for memory, and does not block.
+// disconnectStuck ends the connections whose clients have not read for stuckGrace, those with the most replies first,
+// until a part of the memory is free. It is called while requests wait for memory, and does not block.
 func (s *Server) disconnectStuck() {
 	type stuck struct {
 		conn  *conn
@@ -97,7 +97,8 @@ func (s *Server) disconnectStuck() {
 			return
 		}
 		s.limited[BoundStuck].Add(1)
-		s.late.log(s.log, "a client connection is closed", "client", x.conn.client.String(), "reason", errStuck, "bytes", x.bytes)
+		s.late.log(s.log, "a client connection is closed", "client", x.conn.client.String(), "reason", errStuck,
+			"bytes", x.bytes)
 		x.conn.net.SetWriteDeadline(time.Unix(1, 0)) // the writer fails; an error means that the connection is closed
 		if need <= 0 {
 			return

@@ -93,7 +93,8 @@ func TestRowsAreComplete(t *testing.T) {
 			cur := wire.NewCursor(body)
 			prefix := frame.ConsumeResponsePrefix(&cur, h.Flags)
 			r := frame.ConsumeResult(&cur, v)
-			if cur.Finish() != nil || r.RowCount != 50_000 || !bytes.Equal(r.Rows, result.Rows) || string(r.Metadata.PagingState) != "state" {
+			if cur.Finish() != nil || r.RowCount != 50_000 || !bytes.Equal(r.Rows, result.Rows) ||
+				string(r.Metadata.PagingState) != "state" {
 				t.Fatalf("%+v: %d rows, %d bytes, %v", h, r.RowCount, len(r.Rows), cur.Err())
 			}
 			if prefix.TracingID != session || (v >= frame.V4) != (len(prefix.Warnings) == 1) {
@@ -127,7 +128,8 @@ func TestExecuteAndBatchCarryTheirParameters(t *testing.T) {
 	var executed, batched string
 	_, addr := start(t, Options{Processor: &fake{
 		execute: func(r *request.Request, s *query.Session, id []byte, p *query.Params) (*query.Result, error) {
-			executed = fmt.Sprint(id, r.Consistency, r.SerialConsistency, p.Values, p.Names, p.PageSize, p.PagingState, p.HasTimestamp,
+			executed = fmt.Sprint(id, r.Consistency, r.SerialConsistency, p.Values, p.Names, p.PageSize, p.PagingState,
+				p.HasTimestamp,
 				p.Timestamp, p.SkipMetadata, p.ResultMetadataID, p.Keyspace, p.HasNow, p.NowInSeconds, r.Tracing,
 				s.Version)
 			return void()
@@ -149,9 +151,10 @@ func TestExecuteAndBatchCarryTheirParameters(t *testing.T) {
 	if executed != want {
 		t.Errorf("EXECUTE\n got %s\nwant %s", executed, want)
 	}
-	b := frame.Batch{Type: frame.BatchUnlogged, Params: frame.Params{Consistency: 4}, Statements: []frame.BatchStatement{
-		{Query: "a", Values: []wire.Value{{}}}, {ID: []byte{9}},
-	}}
+	b := frame.Batch{Type: frame.BatchUnlogged, Params: frame.Params{Consistency: 4},
+		Statements: []frame.BatchStatement{
+			{Query: "a", Values: []wire.Value{{}}}, {ID: []byte{9}},
+		}}
 	c.write(frame.OpBatch, 1, 0, b.Append(nil, frame.V5))
 	c.read()
 	if want := "UNLOGGED [{a [] [{0 []}]} { [9] []}] QUORUM"; batched != want {
@@ -160,7 +163,8 @@ func TestExecuteAndBatchCarryTheirParameters(t *testing.T) {
 	c.write(frame.OpPrepare, 1, 0, (&frame.Prepare{Query: "a"}).Append(nil, frame.V5))
 	_, body := c.read()
 	cur := wire.NewCursor(body)
-	if r := frame.ConsumeResult(&cur, frame.V5); cur.Finish() != nil || fmt.Sprint(r.Prepared.ID, r.Prepared.ResultMetadataID) != "[1 2] [3]" {
+	if r := frame.ConsumeResult(&cur, frame.V5); cur.Finish() != nil ||
+		fmt.Sprint(r.Prepared.ID, r.Prepared.ResultMetadataID) != "[1 2] [3]" {
 		t.Errorf("PREPARE: %+v", r)
 	}
 }
@@ -214,8 +218,10 @@ func TestUseChangesTheSession(t *testing.T) {
 		t.Error("the next statement does not see the keyspace")
 	}
 	clients := s.Clients()
-	if len(clients) != 1 || clients[0].Keyspace != "uprofile" || clients[0].DriverName != "test" || clients[0].Stage != "READY" ||
-		clients[0].ProtocolVersion != 4 || clients[0].Requests != 3 || clients[0].Address.String() != c.net.LocalAddr().String() {
+	if len(clients) != 1 || clients[0].Keyspace != "uprofile" || clients[0].DriverName != "test" ||
+		clients[0].Stage != "READY" ||
+		clients[0].ProtocolVersion != 4 || clients[0].Requests != 3 ||
+		clients[0].Address.String() != c.net.LocalAddr().String() {
 		t.Errorf("clients = %+v", clients)
 	}
 }
@@ -292,7 +298,8 @@ func TestEventsGoToRegisteredClients(t *testing.T) {
 		some.read()
 		none := connect(t, addr, v, options...)
 
-		s.NotifySchema(&query.SchemaChange{Change: "CREATED", Target: "FUNCTION", Keyspace: "ks", Name: "f", Args: []string{"int"}})
+		s.NotifySchema(&query.SchemaChange{Change: "CREATED", Target: "FUNCTION", Keyspace: "ks", Name: "f",
+			Args: []string{"int"}})
 		s.NotifyTopology(frame.NodeNew, node)
 		s.NotifyStatus(frame.NodeUp, node)
 
@@ -309,7 +316,8 @@ func TestEventsGoToRegisteredClients(t *testing.T) {
 		if v < frame.V4 {
 			wantSchema = "SCHEMA_CHANGE UPDATED invalid AddrPort KEYSPACE "
 		}
-		for _, want := range []string{wantSchema, "TOPOLOGY_CHANGE NEW_NODE 127.0.0.2:9042  ", "STATUS_CHANGE UP 127.0.0.2:9042  "} {
+		for _, want := range []string{wantSchema, "TOPOLOGY_CHANGE NEW_NODE 127.0.0.2:9042  ",
+			"STATUS_CHANGE UP 127.0.0.2:9042  "} {
 			if got := event(all); strings.Join(strings.Fields(got), "") != strings.Join(strings.Fields(want), "") {
 				t.Errorf("got %q, want %q", got, want)
 			}
@@ -383,33 +391,38 @@ func TestAuthentication(t *testing.T) {
 
 		c = begin()
 		c.send(1, "SELECT secrets")
-		if _, e := c.readError(); e.Code != frame.CodeProtocolError || !strings.Contains(e.Message, "Unexpected message QUERY, expecting SASL_RESPONSE") {
+		if _, e := c.readError(); e.Code != frame.CodeProtocolError ||
+			!strings.Contains(e.Message, "Unexpected message QUERY, expecting SASL_RESPONSE") {
 			t.Errorf("%+v", e)
 		}
 		c.closed()
 	})
 }
 
-// Each request of v6 needs the flag, also when the connection has been set up with it. As in Cassandra 5, the connection continues.
+// Each request of v6 needs the flag, also when the connection has been set up with it. As in Cassandra 5, the
+// connection continues.
 func TestBetaVersionNeedsItsFlag(t *testing.T) {
 	_, addr := start(t, Options{})
 	c := connect(t, addr, frame.V6)
 	unflagged := envelope(frame.V6, frame.OpOptions, 7, 0, nil)
 	unflagged[1] = 0
 	c.writeEnvelope(unflagged)
-	if h, e := c.readError(); h.Stream != 7 || h.Version != frame.V6 || h.Flags != frame.FlagBeta || e.Code != frame.CodeProtocolError ||
+	if h, e := c.readError(); h.Stream != 7 || h.Version != frame.V6 || h.Flags != frame.FlagBeta ||
+		e.Code != frame.CodeProtocolError ||
 		e.Message != "Beta version of the protocol used (6/v6-beta), but USE_BETA flag is unset" {
 		t.Errorf("%+v %+v", h, e)
 	}
 	c.writeEnvelope(envelope(frame.V5, frame.OpOptions, 8, 0, nil))
-	if h, e := c.readError(); h.Stream != 8 || e.Message != "Invalid message version. Got 5/v5 but previous messages on this connection had version 6/v6-beta" {
+	if h, e := c.readError(); h.Stream != 8 || e.Message != "Invalid message version. Got 5/v5 but previous "+
+		"messages on this connection had version 6/v6-beta" {
 		t.Errorf("%+v %+v", h, e)
 	}
 	c.works()
 	_, addr = start(t, Options{Limits: Limits{VersionMax: frame.V4}})
 	c = dial(t, addr, frame.V6)
 	c.write(frame.OpOptions, 1, 0, nil)
-	if h, e := c.readError(); h.Version != frame.V4 || e.Message != "Invalid or unsupported protocol version (6); supported versions are (3/v3, 4/v4)" {
+	if h, e := c.readError(); h.Version != frame.V4 || e.Message != "Invalid or unsupported protocol version (6); "+
+		"supported versions are (3/v3, 4/v4)" {
 		t.Errorf("%+v %+v", h, e)
 	}
 }

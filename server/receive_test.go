@@ -17,8 +17,10 @@ func TestCompressedBodiesStayWithinTheBound(t *testing.T) {
 	compressor := frame.NewCompressor()
 	for _, algorithm := range []frame.Compression{frame.LZ4, frame.Snappy} {
 		processor, running, open := gate()
-		s, addr := start(t, Options{Processor: processor, Limits: Limits{InFlightBytesMax: bound, ConnectionBytesMax: bound}})
-		body := compressor.CompressBody(envelope(4, frame.OpQuery, 1, 0, queryBody(4, strings.Repeat("x", size))), 0, algorithm)
+		s, addr := start(t, Options{Processor: processor,
+			Limits: Limits{InFlightBytesMax: bound, ConnectionBytesMax: bound}})
+		body := compressor.CompressBody(envelope(4, frame.OpQuery, 1, 0, queryBody(4, strings.Repeat("x", size))), 0,
+			algorithm)
 		if len(body) > size/10 {
 			t.Fatalf("%v: a body of %d bytes is no bomb", algorithm, len(body))
 		}
@@ -55,7 +57,8 @@ func TestCompressedBodiesStayWithinTheBound(t *testing.T) {
 // if they were not there, and large ones get their turn when the slow ones have been closed.
 func TestSlowBodiesHoldNoNeededMemory(t *testing.T) {
 	for _, v := range []frame.Version{4, 5} {
-		s, addr := start(t, Options{Limits: Limits{FrameBytesMax: 1 << 20, InFlightBytesMax: 8 << 20, ReceivingBytesMax: 4 << 20}})
+		s, addr := start(t, Options{Limits: Limits{FrameBytesMax: 1 << 20, InFlightBytesMax: 8 << 20,
+			ReceivingBytesMax: 4 << 20}})
 		large := envelope(v, frame.OpQuery, 1, 0, queryBody(v, strings.Repeat("x", 900<<10)))
 		if v >= 5 {
 			large = frame.AppendSegments(nil, large, nil)

@@ -10,8 +10,9 @@ import (
 	"cqld/server/frame"
 )
 
-// TestRepliesAreNotOverwritten makes replies wait in the output, and checks that none contains bytes of a later one: the memory of
-// a reply that waits must not be used for the next. Memory that has grown from 26 to 28 KiB has space for the replies after it.
+// TestRepliesAreNotOverwritten makes replies wait in the output, and checks that none contains bytes of a later one:
+// the memory of a reply that waits must not be used for the next. Memory that has grown from 26 to 28 KiB has space for
+// the replies after it.
 func TestRepliesAreNotOverwritten(t *testing.T) {
 	sizes := []int{26 << 10, 28 << 10, 33 << 10, 35 << 10, 34 << 10, readBufferLarge, 100}
 	for _, version := range []frame.Version{4, 5} {
@@ -33,7 +34,8 @@ func TestRepliesAreNotOverwritten(t *testing.T) {
 		for range sizes {
 			h, body := c.read()
 			i := int(h.Stream - 1)
-			if want := strings.Repeat(string(rune('a'+i)), sizes[i]); h.Opcode != frame.OpResult || !bytes.HasSuffix(body, []byte(want)) {
+			if want := strings.Repeat(string(rune('a'+i)), sizes[i]); h.Opcode != frame.OpResult ||
+				!bytes.HasSuffix(body, []byte(want)) {
 				t.Errorf("v%d: the reply on stream %d is not its own", version, h.Stream)
 			}
 		}

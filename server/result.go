@@ -96,7 +96,8 @@ func wireSchemaChange(s *query.SchemaChange) frame.SchemaChange {
 func appendErrorReply(dst []byte, h header, e *frame.Error, traceID *[16]byte, payload map[string][]byte) []byte {
 	start := len(dst)
 	flags := traceFlag(traceID) | payloadFlag(payload)
-	dst = frame.AppendHeader(dst, header{Version: h.Version, Response: true, Flags: flags, Stream: h.Stream, Opcode: frame.OpError})
+	dst = frame.AppendHeader(dst, header{Version: h.Version, Response: true, Flags: flags, Stream: h.Stream,
+		Opcode: frame.OpError})
 	prefix := frame.Prefix{CustomPayload: payload}
 	if traceID != nil {
 		prefix.TracingID = *traceID

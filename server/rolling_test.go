@@ -85,7 +85,8 @@ func (p *pool) connect(n int) {
 		if err != nil {
 			return
 		}
-		nc.Write(envelope(4, frame.OpStartup, 0, 0, frame.AppendStringMap(nil, []frame.StringPair{{Key: "CQL_VERSION", Value: "3.0.0"}})))
+		nc.Write(envelope(4, frame.OpStartup, 0, 0, frame.AppendStringMap(nil,
+			[]frame.StringPair{{Key: "CQL_VERSION", Value: "3.0.0"}})))
 		var ready [frame.HeaderSize]byte
 		if _, err := io.ReadFull(nc, ready[:]); err != nil {
 			nc.Close()
@@ -98,8 +99,8 @@ func (p *pool) connect(n int) {
 	p.conns.Store(&conns)
 }
 
-// lostMax is how many requests of rolling restarts may cross the end of their connection: none is expected, and a machine
-// that lets a client stand still for holdQuiet makes one possible. Without held answers, 4 to 6 did.
+// lostMax is how many requests of rolling restarts may cross the end of their connection: none is expected, and a
+// machine that lets a client stand still for holdQuiet makes one possible. Without held answers, 4 to 6 did.
 const lostMax = 1
 
 // Rolling restarts under load answer all that was sent before the server closed a connection. What a client sends while
@@ -125,7 +126,8 @@ func TestRollingRestartsAnswerSentRequests(t *testing.T) {
 	var ended [3]chan error
 	var pools [3]pool
 	for i := range servers {
-		servers[i], pools[i].addr, ended[i] = serve(fmt.Sprintf("127.63.4.%d:0", i+1)) // no other socket takes the port before it restarts
+		// no other socket takes the port before it restarts
+		servers[i], pools[i].addr, ended[i] = serve(fmt.Sprintf("127.63.4.%d:0", i+1))
 		pools[i].connect(2)
 	}
 	var answered, failed atomic.Int64
@@ -164,9 +166,11 @@ func TestRollingRestartsAnswerSentRequests(t *testing.T) {
 	stop.Store(true)
 	load.Wait()
 	behind := crossed / int64(len(envelope(4, frame.OpQuery, 1, 0, queryBody(4, "x"))))
-	t.Logf("%d requests were answered, %d failed, %d were sent while the end was on the way", answered.Load(), failed.Load(), behind)
+	t.Logf("%d requests were answered, %d failed, %d were sent while the end was on the way", answered.Load(),
+		failed.Load(), behind)
 	if failed.Load() > min(behind, lostMax) || answered.Load() < 100 {
-		t.Errorf("%d requests failed, of which %d were sent while the end was on the way; %d were answered", failed.Load(), behind, answered.Load())
+		t.Errorf("%d requests failed, of which %d were sent while the end was on the way; %d were answered",
+			failed.Load(), behind, answered.Load())
 	}
 	for i := range servers {
 		servers[i].Close()

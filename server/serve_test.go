@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A listener that is given to a server which was closed before does not stay open: its address would be in use until the
-// process ends.
+// A listener that is given to a server which was closed before does not stay open: its address would be in use until
+// the process ends.
 func TestServeAfterCloseClosesTheListener(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

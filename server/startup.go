@@ -47,7 +47,8 @@ func (c *conn) judge(h header) (fatal bool, err error) {
 	}
 	if at != stageReady && h.Length > handshakeFrameMax {
 		c.server.limited[BoundHandshakeBytes].Add(1)
-		return true, protocolError(fmt.Sprintf("Request is too big before authentication: length %d exceeds maximum allowed length %d.",
+		return true, protocolError(fmt.Sprintf("Request is too big before authentication: length %d exceeds maximum "+
+			"allowed length %d.",
 			h.Length+frame.HeaderSize, handshakeFrameMax))
 	}
 	return false, c.tooBig(h)
@@ -58,7 +59,8 @@ func (c *conn) judge(h header) (fatal bool, err error) {
 func (c *conn) tooBig(h header) error {
 	switch bound := c.server.limits.FrameBytesMax; {
 	case c.version >= 5 && h.Length > bound:
-		return &query.Invalid{Msg: fmt.Sprintf("CQL Message of size %d bytes exceeds allowed maximum of %d bytes", h.Length, bound)}
+		return &query.Invalid{Msg: fmt.Sprintf("CQL Message of size %d bytes exceeds allowed maximum of %d bytes",
+			h.Length, bound)}
 	case c.version < 5 && h.Length+frame.HeaderSize > bound:
 		return &query.Invalid{Msg: fmt.Sprintf("Request is too big: length %d exceeds maximum allowed length %d.",
 			h.Length+frame.HeaderSize, bound)}
@@ -69,11 +71,13 @@ func (c *conn) tooBig(h header) error {
 func protocolError(message string) error { return &frame.ProtocolError{Message: message} }
 
 func wrongDirection(expected, got string, o frame.Opcode) error {
-	return protocolError(fmt.Sprintf("Wrong protocol direction (expected %s, got %s) for opcode %d (%s)", expected, got, uint8(o), o))
+	return protocolError(fmt.Sprintf("Wrong protocol direction (expected %s, got %s) for opcode %d (%s)", expected,
+		got, uint8(o), o))
 }
 
 func versionMismatch(got, want frame.Version) error {
-	return protocolError(fmt.Sprintf("Invalid message version. Got %v but previous messages on this connection had version %v", got, want))
+	return protocolError(fmt.Sprintf("Invalid message version. Got %v but previous messages on this connection had "+
+		"version %v", got, want))
 }
 
 // handle handles an envelope whose header judge has accepted. It owns body.
@@ -92,7 +96,10 @@ func (c *conn) handle(h header, body []byte, charge memory.Held) error {
 	cur := wire.NewCursor(body)
 	switch h.Opcode {
 	case frame.OpOptions:
-		c.answer(h, frame.OpSupported, charge, func(dst []byte) []byte { return frame.AppendSupported(dst, c.server.supported) })
+		c.answer(h, frame.OpSupported, charge, func(dst []byte) []byte {
+			return frame.AppendSupported(dst,
+				c.server.supported)
+		})
 		return nil
 	case frame.OpStartup:
 		return c.startup(h, frame.ConsumeStringMap(&cur), cur.Err(), charge)
@@ -253,7 +260,8 @@ func checkCQLVersion(options map[string]string) error {
 		numbers[i] = n
 	}
 	if numbers[0] < 2 || numbers[0] == 2 && numbers[1] < 99 {
-		return protocolError("CQL version " + version + " is not supported by the binary protocol (supported version are >= 3.0.0)")
+		return protocolError("CQL version " + version +
+			" is not supported by the binary protocol (supported version are >= 3.0.0)")
 	}
 	return nil
 }

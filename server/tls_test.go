@@ -14,7 +14,8 @@ import (
 	"cqld/tlsconfig/authority"
 )
 
-// certificates returns a certificate authority, and the configuration of a server at 127.0.0.1 with a certificate of it.
+// certificates returns a certificate authority, and the configuration of a server at 127.0.0.1 with a certificate of
+// it.
 func certificates(t *testing.T) (*authority.Authority, *tls.Config) {
 	t.Helper()
 	ca, err := authority.New(authority.Environment{}, "test", 0)
@@ -48,7 +49,8 @@ func TestTLS(t *testing.T) {
 	for _, v := range versions() {
 		plain := dial(t, addr, v)
 		plain.write(frame.OpOptions, 1, 0, nil)
-		if h, e := plain.readError(); h.Version != v || h.Stream != 1 || !strings.HasPrefix(e.Message, "This port requires TLS") {
+		if h, e := plain.readError(); h.Version != v || h.Stream != 1 ||
+			!strings.HasPrefix(e.Message, "This port requires TLS") {
 			t.Errorf("v%d without encryption: %+v %v", v, h, e)
 		}
 		if b, err := io.ReadAll(plain.net); len(b) > 0 || err != nil {
@@ -68,7 +70,8 @@ func TestTLS(t *testing.T) {
 	}
 	eventually(t, "handshakes are counted", func() bool {
 		e := s.Encryption()
-		return e.Completed == 3 && e.Failures[tlsconfig.ReasonPlaintext] == 4 && e.Failures[tlsconfig.ReasonTimeout] == 1
+		return e.Completed == 3 && e.Failures[tlsconfig.ReasonPlaintext] == 4 &&
+			e.Failures[tlsconfig.ReasonTimeout] == 1
 	})
 }
 

@@ -94,7 +94,8 @@ func (w *appends) run(l *process, partition int, lists []int, end func(error) bo
 	}
 	var read map[string][]int64
 	l.cas(&paxos.CASRequest{
-		Command: cmd, Serial: ring.Serial, Consistency: w.commitLevel(), Contention: operationTimeout, Timeout: operationTimeout,
+		Command: cmd, Serial: ring.Serial, Consistency: w.commitLevel(), Contention: operationTimeout,
+		Timeout: operationTimeout,
 		Update: func(page []byte, timestamp int64) (m *row.Mutation, applies bool, err error) {
 			if read, err = listsOf(page); err != nil {
 				return nil, false, err

@@ -11,8 +11,8 @@ import (
 	"cqld/schema"
 )
 
-// bank is the workload: conditional changes transfer money between the accounts of a partition, and the sum that a read at
-// SERIAL returns must be constant.
+// bank is the workload: conditional changes transfer money between the accounts of a partition, and the sum that a read
+// at SERIAL returns must be constant.
 type bank struct {
 	clients
 	table *schema.Table
@@ -72,13 +72,14 @@ func (w *bank) command(l *process) *row.ReadCommand {
 	return l.partition(w.table, w.key())
 }
 
-// transfer transfers money. The page that the condition received is checked only if its attempt was decided: an attempt that
-// other proposers outvote may have read while their changes were reaching the replicas, and has no effect.
+// transfer transfers money. The page that the condition received is checked only if its attempt was decided: an attempt
+// that other proposers outvote may have read while their changes were reaching the replicas, and has no effect.
 func (w *bank) transfer(l *process, from, to, amount int, end func()) {
 	w.tried++
 	shown := "" // the error in the page of the last attempt
 	l.cas(&paxos.CASRequest{
-		Command: w.command(l), Serial: ring.Serial, Consistency: w.commitLevel(), Contention: operationTimeout, Timeout: operationTimeout,
+		Command: w.command(l), Serial: ring.Serial, Consistency: w.commitLevel(), Contention: operationTimeout,
+		Timeout: operationTimeout,
 		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
 			balances, wrong, err := balancesOf(page)
 			if shown = wrong; err != nil || balances[from] < amount {

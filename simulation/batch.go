@@ -13,8 +13,8 @@ import (
 	"cqld/schema"
 )
 
-// batches is a workload of logged batches: each adds a row of its own to several partitions. At the end, either all rows of
-// a batch exist or none, and all of an acknowledged one.
+// batches is a workload of logged batches: each adds a row of its own to several partitions. At the end, either all
+// rows of a batch exist or none, and all of an acknowledged one.
 type batches struct {
 	clients
 	table *schema.Table

@@ -13,8 +13,8 @@ import (
 	"cqld/storage/index"
 )
 
-// place is the goroutine that would execute the code of an event in production. Some of these goroutines must not block on the
-// disk, because they would delay the events queued behind.
+// place is the goroutine that would execute the code of an event in production. Some of these goroutines must not block
+// on the disk, because they would delay the events queued behind.
 type place uint8
 
 const (
@@ -137,14 +137,16 @@ func (e slowEngine) Partitions(q *storage.PartitionsRead) (storage.PartitionsPag
 func (e slowEngine) Commit() { e.process.block("a commit by its caller") }
 
 // Export implements rebalance.StreamEngine.
-func (e slowEngine) Export(dst []byte, table schema.StorageID, tokens ring.Range, of func(clustering []byte) bool, after []byte, bytesMax int,
+func (e slowEngine) Export(dst []byte, table schema.StorageID, tokens ring.Range, of func(clustering []byte) bool,
+	after []byte, bytesMax int,
 ) (block, next []byte, err error) {
 	e.process.block("an export")
 	return e.Engine.Export(dst, table, tokens, of, after, bytesMax)
 }
 
 // Hash implements repair.Engine.
-func (e slowEngine) Hash(cmd *storage.HashCommand, leaf func(int, storage.LeafHash)) (next []byte, scanned int64, err error) {
+func (e slowEngine) Hash(cmd *storage.HashCommand, leaf func(int, storage.LeafHash)) (next []byte, scanned int64,
+	err error) {
 	e.process.block("a hash of a range")
 	return e.Engine.Hash(cmd, leaf)
 }

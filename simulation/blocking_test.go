@@ -2,12 +2,13 @@ package simulation
 
 import "testing"
 
-// TestSimNeedsWorkers removes the workers: each workload must detect that the disk is read in a goroutine for which heartbeats,
-// writes or commits wait.
+// TestSimNeedsWorkers removes the workers: each workload must detect that the disk is read in a goroutine for which
+// heartbeats, writes or commits wait.
 func TestSimNeedsWorkers(t *testing.T) {
 	for _, workload := range []string{"register", "cas", "counter", "batch"} {
 		t.Run(workload, func(t *testing.T) {
-			mustFail(t, 0, 10, func(o *Options) { o.Workloads, o.NoWorkers = []string{workload}, true }, "on the goroutine of a stream")
+			mustFail(t, 0, 10, func(o *Options) { o.Workloads, o.NoWorkers = []string{workload}, true },
+				"on the goroutine of a stream")
 		})
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"cqld/schema"
 )
 
-// calm is the workload: requests of every kind at QUORUM, while the ring changes only by commands of its operator, and while
-// at most one of the replicas of a row is dead. No request may then fail, and none may take long. Other workloads check the
-// contents of answers; this one checks that there are answers.
+// calm is the workload: requests of every kind at QUORUM, while the ring changes only by commands of its operator, and
+// while at most one of the replicas of a row is dead. No request may then fail, and none may take long. Other workloads
+// check the contents of answers; this one checks that there are answers.
 type calm struct {
 	clients
 	table, counter *schema.Table
@@ -23,7 +23,8 @@ type calm struct {
 }
 
 const (
-	// calmMost bounds the duration of a request: several round trips, and the new plans that a change of the ring causes.
+	// calmMost bounds the duration of a request: several round trips, and the new plans that a change of the ring
+	// causes.
 	calmMost = 400 * time.Millisecond
 	// noticedAfter is how soon after a node's death its requests are sent to other nodes.
 	noticedAfter = 2 * time.Second
@@ -43,7 +44,8 @@ func (w *calm) step(l *process, client int, end func() bool) {
 		name string
 		do   func(l *process, client int, done func(error))
 	}{
-		{"write", w.write}, {"read", w.read}, {"scan", w.scan}, {"conditional change", w.change}, {"SERIAL read", w.serial},
+		{"write", w.write}, {"read", w.read}, {"scan", w.scan}, {"conditional change", w.change},
+		{"SERIAL read", w.serial},
 		{"increment", w.count}, {"batch", w.batch},
 	}
 	kind := kinds[w.rand.Intn(len(kinds))]
@@ -56,7 +58,8 @@ func (w *calm) step(l *process, client int, end func() bool) {
 			w.acked++
 		}
 		end()
-		excused := l.node.process != l || !l.serves() || w.c.healed || w.c.crashed > 0 && began < w.c.crashed+noticedAfter
+		excused := l.node.process != l || !l.serves() || w.c.healed || w.c.crashed > 0 &&
+			began < w.c.crashed+noticedAfter
 		switch {
 		case excused:
 		case err != nil:
@@ -96,7 +99,8 @@ func (w *calm) change(l *process, client int, done func(error)) {
 	cmd := l.partition(w.table, w.key(client))
 	cmd.Slices[0] = row.ExactRow([]byte("r"))
 	l.cas(&paxos.CASRequest{
-		Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum, Contention: operationTimeout, Timeout: operationTimeout,
+		Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum, Contention: operationTimeout,
+		Timeout: operationTimeout,
 		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
 			return textChange(w.table, cmd.Key, "r", strconv.FormatInt(timestamp, 10), timestamp), true, nil
 		},
@@ -118,7 +122,8 @@ func (w *calm) count(l *process, _ int, done func(error)) {
 
 func (w *calm) batch(l *process, _ int, done func(error)) {
 	l.parts.Batches.Write(&coordinator.WriteRequest{
-		Mutations: []*row.Mutation{w.mutation(), w.mutation()}, Consistency: ring.Quorum, Type: coordinator.WriteBatch, Timeout: operationTimeout,
+		Mutations: []*row.Mutation{w.mutation(), w.mutation()}, Consistency: ring.Quorum, Type: coordinator.WriteBatch,
+		Timeout: operationTimeout,
 	}, done)
 }
 

@@ -6,16 +6,17 @@ import (
 	"testing"
 )
 
-// TestRequestsSucceedWhileRingChanges sends requests while nodes join, leave and move, with all nodes alive, and with one
-// dead node that is removed or replaced: none may fail. A test with real processes first found a read that one side of the
-// change could not answer, and that waited for the other until its timeout.
+// TestRequestsSucceedWhileRingChanges sends requests while nodes join, leave and move, with all nodes alive, and with
+// one dead node that is removed or replaced: none may fail. A test with real processes first found a read that one side
+// of the change could not answer, and that waited for the other until its timeout.
 func TestRequestsSucceedWhileRingChanges(t *testing.T) {
 	n := max(4, *seeds/10)
 	if testing.Short() {
 		n = 4
 	}
 	acked := 0
-	draws := []uint64{1011, 1266, 1287, 15} // a node joins while another is dead, and its first heartbeat is late, or the join is aborted
+	// a node joins while another is dead, and its first heartbeat is late, or the join is aborted
+	draws := []uint64{1011, 1266, 1287, 15}
 	for i := range n {
 		draws = append(draws, *firstSeed+uint64(i))
 	}

@@ -17,10 +17,10 @@ import (
 	"cqld/schema"
 )
 
-// casRegisters is the workload: clients change a few registers conditionally, from the value that they last saw to a unique
-// new one, and read them at SERIAL. Two registers are rows of one partition. Sometimes a client sends several requests at
-// once, so that they are queued at their coordinator and share rounds. Timestamps are the ballots of the nodes' own clocks,
-// which differ.
+// casRegisters is the workload: clients change a few registers conditionally, from the value that they last saw to a
+// unique new one, and read them at SERIAL. Two registers are rows of one partition. Sometimes a client sends several
+// requests at once, so that they are queued at their coordinator and share rounds. Timestamps are the ballots of the
+// nodes' own clocks, which differ.
 type casRegisters struct {
 	clients
 	table   *schema.Table
@@ -78,7 +78,8 @@ func (w *casRegisters) partition(key int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("cas" + strconv.Itoa(key/2)))
 }
 
-// serial returns the serial level of all requests for a partition, and the data center of their coordinators; empty means any.
+// serial returns the serial level of all requests for a partition, and the data center of their coordinators; empty
+// means any.
 func (w *casRegisters) serial(key int) (level ring.Consistency, dc string) {
 	if !w.c.options.Levels {
 		return ring.Serial, ""
@@ -92,7 +93,8 @@ func (w *casRegisters) serial(key int) (level ring.Consistency, dc string) {
 
 func (w *casRegisters) keys() int { return cmp.Or(w.c.options.Registers, min(w.c.options.Keys, 3)) }
 
-// burst sends several requests for a partition at once: changes that depend on each other, competing changes, and reads.
+// burst sends several requests for a partition at once: changes that depend on each other, competing changes, and
+// reads.
 func (w *casRegisters) burst(l *process, client, key int, end func() bool) {
 	left := 2 + w.rand.Intn(5)
 	expect := w.seen[casClient{client, key}]
@@ -136,7 +138,8 @@ func (w *casRegisters) run(l *process, client, key int, in casInput, end func(er
 		return op
 	}
 	l.cas(&paxos.CASRequest{
-		Command: cmd, Serial: serial, Consistency: w.commitLevel(), Contention: operationTimeout, Timeout: operationTimeout,
+		Command: cmd, Serial: serial, Consistency: w.commitLevel(), Contention: operationTimeout,
+		Timeout: operationTimeout,
 		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
 			found, err := valueOf(page)
 			if err != nil || found != in.expect {
@@ -151,9 +154,10 @@ func (w *casRegisters) run(l *process, client, key int, in casInput, end func(er
 // casRow returns the row of a register.
 func casRow(key int) string { return fmt.Sprint("r", key%2) }
 
-// finish records an outcome. A failed change may still be applied, unless it certainly was not sent, or the error says that it
-// did not get enough votes: then it was not and will not be made. (The error of a change that may have been made is CASUnknown.
-// If messages are duplicated, a proposal may be accepted and then refused, which the coordinator takes for a refusal.)
+// finish records an outcome. A failed change may still be applied, unless it certainly was not sent, or the error says
+// that it did not get enough votes: then it was not and will not be made. (The error of a change that may have been
+// made is CASUnknown. If messages are duplicated, a proposal may be accepted and then refused, which the coordinator
+// takes for a refusal.)
 func (w *casRegisters) finish(op *casOperation, applied bool, page []byte, err error) {
 	var found int64
 	if err == nil && !applied {
@@ -164,7 +168,8 @@ func (w *casRegisters) finish(op *casOperation, applied bool, page []byte, err e
 	case err != nil:
 		var timeout *coordinator.WriteTimeout
 		notMade := errors.As(err, &timeout) && timeout.Type == coordinator.WriteCAS &&
-			!slices.ContainsFunc(w.c.options.FaultKinds, func(kind string) bool { return kind == "bad-links" || kind == "reorder" })
+			!slices.ContainsFunc(w.c.options.FaultKinds,
+				func(kind string) bool { return kind == "bad-links" || kind == "reorder" })
 		op.dropped = op.input.value == 0 || notMade || errors.Is(err, coordinator.ErrNotSent)
 		return
 	case applied:
@@ -194,7 +199,8 @@ func (w *casRegisters) readBack() {
 	}
 }
 
-// check passes the history to porcupine: a sequential register must be able to return the answers that the clients received.
+// check passes the history to porcupine: a sequential register must be able to return the answers that the clients
+// received.
 func (w *casRegisters) check() {
 	for key := range w.keys() {
 		var ops []porcupine.Operation
@@ -205,20 +211,22 @@ func (w *casRegisters) check() {
 			}
 			returned, client, output := o.returned, o.client, o.output
 			if returned == 0 {
-				// It is unknown whether it took effect. It did before its value was seen; if the value was never seen, it may
-				// not have taken effect.
+				// It is unknown whether it took effect. It did before its value was seen; if the value was never seen,
+				// it may not have taken effect.
 				if returned = seen[o.input.value]; returned == 0 {
 					continue
 				}
 				client, output.unknown = w.c.options.Clients+1+len(ops), true
 			}
-			ops = append(ops, porcupine.Operation{ClientId: client, Input: o.input, Output: output, Call: o.call, Return: returned})
+			ops = append(ops, porcupine.Operation{ClientId: client, Input: o.input, Output: output, Call: o.call,
+				Return: returned})
 		}
 		w.c.linearizable(casModel(), ops, fmt.Sprint("cas register ", key))
 	}
 }
 
-// firstSeen returns when the first answer that proves each value was returned: the value itself, or a later one in the chain.
+// firstSeen returns when the first answer that proves each value was returned: the value itself, or a later one in the
+// chain.
 func (w *casRegisters) firstSeen(key int) map[int64]int64 {
 	seen := map[int64]int64{}
 	for _, o := range w.history {

@@ -34,11 +34,12 @@ func TestSimNeedsPaxosQuorum(t *testing.T) {
 	casMustFail(t, func(o *Options) { o.UnsafePaxos.QuorumOne = true })
 }
 
-// TestSimCASOfOneVoter runs them with one replica for each partition, to which other nodes also send requests, while messages are
-// duplicated and delayed.
+// TestSimCASOfOneVoter runs them with one replica for each partition, to which other nodes also send requests, while
+// messages are duplicated and delayed.
 func TestSimCASOfOneVoter(t *testing.T) {
 	runAlone(t, max(*seeds/10, min(*seeds, 10)), 10, func(o *Options) {
 		o.Workloads, o.Nodes, o.Factor = []string{"cas"}, 3, 1
-		o.FaultKinds = []string{"kill", "power-one", "restart-storm", "pause", "isolate", "one-way", "bad-links", "slow-links", "reorder", "clock-jump"}
+		o.FaultKinds = []string{"kill", "power-one", "restart-storm", "pause", "isolate", "one-way", "bad-links",
+			"slow-links", "reorder", "clock-jump"}
 	})
 }

@@ -8,8 +8,8 @@ import (
 	"cqld/types"
 )
 
-// churn is the workload: clients create, alter and drop tables concurrently with all other events. At the end, all nodes have
-// the same schema, and it contains the acknowledged changes.
+// churn is the workload: clients create, alter and drop tables concurrently with all other events. At the end, all
+// nodes have the same schema, and it contains the acknowledged changes.
 type churn struct {
 	clients
 	made  []*churned
@@ -41,9 +41,10 @@ func (w *churn) start() {
 			w.change(l, &schema.DropTable{Keyspace: keyspace, Table: t.name, IfExists: true}, &t.dropped, end)
 		case t != nil && what < 6 && t.made && !t.dropping && !t.widening:
 			t.widening = true
-			w.change(l, &schema.AlterTable{Keyspace: keyspace, Table: t.name, AddIfNotExists: true, Add: []schema.ColumnSpec{
-				{Name: "wide", Kind: schema.Regular, Type: types.Native(types.Text)},
-			}}, &t.widened, end)
+			w.change(l, &schema.AlterTable{Keyspace: keyspace, Table: t.name, AddIfNotExists: true,
+				Add: []schema.ColumnSpec{
+					{Name: "wide", Kind: schema.Regular, Type: types.Native(types.Text)},
+				}}, &t.widened, end)
 		default:
 			t = &churned{name: fmt.Sprint("churn", len(w.made))}
 			w.made = append(w.made, t)

@@ -48,7 +48,8 @@ func NewCluster(o Options) *Cluster {
 	c.net.far = o.Far
 	k.after, k.traceText, c.meetings = c.stopFatal, o.Trace, newMeetings(k)
 	k.overrun = func(label string) {
-		c.fail("more than %d events in one second, the last of which is %q: some work repeats itself", eventsMost, label)
+		c.fail("more than %d events in one second, the last of which is %q: some work repeats itself", eventsMost,
+			label)
 	}
 	if o.Made != nil {
 		o.Made(c)
@@ -152,11 +153,15 @@ type Result struct {
 }
 
 // stats contains counts of the coordinators that show whether rare code paths were executed.
-type stats struct{ ReadRepairs, ShortReads, Speculated, Replans, HintsStored, HintsReplayed, HintsLost, CASShared, CASUnprepared uint64 }
+type stats struct {
+	ReadRepairs, ShortReads, Speculated, Replans, HintsStored, HintsReplayed, HintsLost, CASShared,
+	CASUnprepared uint64
+}
 
 func statsOf(p *assembly.Parts) stats {
 	o, h, x := p.Coordinator.Stats(), p.Hints.Stats(), p.Proposer.Stats()
-	return stats{o.ReadRepairs, o.ShortReads, o.Speculated, o.Replans + x.Replans, h.Stored, h.Replayed, h.Lost, x.Shared, x.Unprepared}
+	return stats{o.ReadRepairs, o.ShortReads, o.Speculated, o.Replans + x.Replans, h.Stored, h.Replayed, h.Lost,
+		x.Shared, x.Unprepared}
 }
 
 func (s *stats) add(o stats) {
@@ -186,7 +191,8 @@ func (r *Result) add(o Result) {
 	r.Stats.add(o.Stats)
 }
 
-// Run executes the workloads and the nemesis, heals the cluster, waits for hints to be delivered, and checks the results.
+// Run executes the workloads and the nemesis, heals the cluster, waits for hints to be delivered, and checks the
+// results.
 func Run(o Options) Result {
 	if o = o.withPoints(); o.wantsPartitions() {
 		o.PageBytes = 0
@@ -224,8 +230,9 @@ func Run(o Options) Result {
 
 // result returns the result, and ends all processes.
 func (c *Cluster) result() Result {
-	r := Result{Failures: c.failures, Trace: c.kernel.trace, Events: c.kernel.count, Time: c.kernel.Now(), Counted: c.counted,
-		Met: c.meetings.met}
+	r := Result{Failures: c.failures, Trace: c.kernel.trace, Events: c.kernel.count, Time: c.kernel.Now(),
+		Counted: c.counted,
+		Met:     c.meetings.met}
 	for _, f := range c.plan {
 		r.Plan = append(r.Plan, f.String())
 	}
@@ -289,7 +296,8 @@ func (c *Cluster) missing() (nodes []*Node) {
 // settle waits until the ring no longer changes and no hint is left.
 func (c *Cluster) settle() {
 	c.operate()
-	c.kernel.RunUntil(c.kernel.Now()+c.paced(2*time.Minute), func() bool { return len(c.missing()) == 0 && c.removed() })
+	c.kernel.RunUntil(c.kernel.Now()+c.paced(2*time.Minute),
+		func() bool { return len(c.missing()) == 0 && c.removed() })
 	for _, n := range c.missing() {
 		c.fail("node %d does not serve two minutes after all faults were healed", n.id)
 	}

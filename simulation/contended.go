@@ -15,10 +15,10 @@ import (
 	"cqld/schema"
 )
 
-// contended is the workload: every node coordinates conditional changes of one partition at its maximum rate, without faults
-// except, with an odd seed, one dead node. Each change inserts a different row, so its condition always holds. It checks that
-// no outcome is unknown, that changes answered as applied were applied and the others were not, and that no coordinator
-// starves.
+// contended is the workload: every node coordinates conditional changes of one partition at its maximum rate, without
+// faults except, with an odd seed, one dead node. Each change inserts a different row, so its condition always holds.
+// It checks that no outcome is unknown, that changes answered as applied were applied and the others were not, and that
+// no coordinator starves.
 type contended struct {
 	clients
 	table *schema.Table
@@ -39,7 +39,8 @@ const (
 )
 
 func newContended(c *Cluster) *contended {
-	return &contended{clients: newClients(c, "contended"), table: c.table("contended"), made: map[string]bool{}, acked: make([]int, len(c.nodes))}
+	return &contended{clients: newClients(c, "contended"), table: c.table("contended"), made: map[string]bool{},
+		acked: make([]int, len(c.nodes))}
 }
 
 // start starts the clients. Each uses one node.
@@ -91,7 +92,8 @@ func (w *contended) step(i int, n *Node) {
 	})
 	l.do(func() {
 		l.proposer.CAS(&paxos.CASRequest{
-			Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum, Contention: operationTimeout, Timeout: operationTimeout,
+			Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum, Contention: operationTimeout,
+			Timeout: operationTimeout,
 			Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
 				rows, err := textRows(page, 0)
 				if err != nil || len(rows) > 0 {
@@ -149,7 +151,8 @@ func (w *contended) readBack() {
 			l.read(cmd, ring.Quorum, func(page []byte, err error) {
 				rows, err2 := textRows(page, 0)
 				if err = errors.Join(err, err2); err == nil && w.made[name] != (len(rows) > 0) {
-					w.c.fail("contended: the change of row %s was reported as applied: %v; it was applied: %v", name, w.made[name], len(rows) > 0)
+					w.c.fail("contended: the change of row %s was reported as applied: %v; it was applied: %v", name,
+						w.made[name], len(rows) > 0)
 				}
 				done(err)
 			})

@@ -8,8 +8,8 @@ import (
 // contendedRing returns the size of the ring of such a run, also for a run that a command repeats.
 func contendedRing(seed uint64) (nodes, factor int) { return 3 + int(seed/2%3), 3 }
 
-// contendedOptions returns the options of a run in which all nodes change one partition, without faults. Seeds differ in the number of
-// nodes, in whether one is dead, and in the network delays.
+// contendedOptions returns the options of a run in which all nodes change one partition, without faults. Seeds differ
+// in the number of nodes, in whether one is dead, and in the network delays.
 func contendedOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
 	o.Workloads, o.Points, o.FaultKinds = []string{"contended"}, nil, nil
@@ -53,8 +53,8 @@ func TestUnknownOutcomesAreFound(t *testing.T) {
 	t.Error("200 seeds did not find an unknown outcome without the lookup")
 }
 
-// TestCoordinatorsStarveWithoutTurns disables turns: the workload finds changes that fail or take too long, or coordinators that
-// complete too few.
+// TestCoordinatorsStarveWithoutTurns disables turns: the workload finds changes that fail or take too long, or
+// coordinators that complete too few.
 func TestCoordinatorsStarveWithoutTurns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many seeds")

@@ -18,8 +18,8 @@ import (
 // all is the consistency level of requests to the healed cluster.
 func (c *Cluster) all() ring.Consistency { return ring.All }
 
-// converge reads every table completely from all replicas, which repairs differences that hints left, and then compares the
-// replicas.
+// converge reads every table completely from all replicas, which repairs differences that hints left, and then compares
+// the replicas.
 func (c *Cluster) converge() {
 	c.agree()
 	for _, k := range c.options.kinds() {
@@ -32,8 +32,8 @@ func (c *Cluster) converge() {
 	}
 }
 
-// convergeWithoutReads compares the replicas of all tables before any client reads them, if the options require it: hints
-// alone, or a repair, must have made them equal.
+// convergeWithoutReads compares the replicas of all tables before any client reads them, if the options require it:
+// hints alone, or a repair, must have made them equal.
 func (c *Cluster) convergeWithoutReads() {
 	switch {
 	case c.options.ConvergeBy == ByHints && !c.options.HintUnsafe.Disabled && !c.losing && !c.excused.all:
@@ -61,19 +61,21 @@ func (c *Cluster) tables() (all []*schema.Table) {
 // repairs repairs a table of a healed cluster; a second repair must send no rows.
 func (c *Cluster) repairs(table *schema.Table) {
 	for second := range 2 {
-		c.mustWithin(5*time.Minute, c.present()[second%len(c.present())], "repairing table "+table.Name, func(l *process, done func(error)) {
-			l.repairer.Start(repair.Job{Table: table.StorageID, Range: ring.FullRange()}, nil, func(r repair.Report, err error) {
-				if err == nil && second == 1 && r.Rows > 0 {
-					c.fail("a second repair of table %s sends %d rows: %+v", table.Name, r.Rows, r)
-				}
-				done(err)
+		c.mustWithin(5*time.Minute, c.present()[second%len(c.present())], "repairing table "+table.Name,
+			func(l *process, done func(error)) {
+				l.repairer.Start(repair.Job{Table: table.StorageID, Range: ring.FullRange()}, nil,
+					func(r repair.Report, err error) {
+						if err == nil && second == 1 && r.Rows > 0 {
+							c.fail("a second repair of table %s sends %d rows: %+v", table.Name, r.Rows, r)
+						}
+						done(err)
+					})
 			})
-		})
 	}
 }
 
-// awaitEqual waits until the replicas of all tables are equal, except for excused partitions: the replay of batches, and
-// outstanding answers, may take a few seconds.
+// awaitEqual waits until the replicas of all tables are equal, except for excused partitions: the replay of batches,
+// and outstanding answers, may take a few seconds.
 func (c *Cluster) awaitEqual(when string, excused *excuses) {
 	var different []string
 	for range 10 {
@@ -100,7 +102,8 @@ func (c *Cluster) agree() {
 			if n.process == nil {
 				return false
 			}
-			if m := n.process.cluster.Metadata(); m.Schema.Version() != newest.Schema.Version() || m.Topology.Epoch() != newest.Topology.Epoch() {
+			if m := n.process.cluster.Metadata(); m.Schema.Version() != newest.Schema.Version() ||
+				m.Topology.Epoch() != newest.Topology.Epoch() {
 				return false
 			}
 		}
@@ -112,7 +115,8 @@ func (c *Cluster) agree() {
 	}
 }
 
-// readAll reads a table at ALL, page by page, and calls visit as pager.took does. It reports whether it reached the end.
+// readAll reads a table at ALL, page by page, and calls visit as pager.took does. It reports whether it reached the
+// end.
 func (c *Cluster) readAll(table *schema.Table, visit func(r *row.PageReader, x *row.Row, continued bool)) bool {
 	nodes := c.present()
 	p := &pager{table: table.StorageID}
@@ -172,7 +176,8 @@ func (c *Cluster) differences(table *schema.Table, excused *excuses, scope *repa
 		}
 		slices.Sort(pages)
 		if pages = slices.Compact(pages); len(pages) > 1 {
-			out = append(out, fmt.Sprintf("table %s, partition %q, token %d: the replicas have not converged: %s: %s", table.Name, key, token,
+			out = append(out, fmt.Sprintf("table %s, partition %q, token %d: the replicas have not converged: %s: %s",
+				table.Name, key, token,
 				strings.Join(sizes, ", "), differ(pages)))
 		}
 	}
@@ -180,7 +185,8 @@ func (c *Cluster) differences(table *schema.Table, excused *excuses, scope *repa
 }
 
 // dump adds the bytes of each partition of a table in one node's storage.
-func dump(e *storage.Engine, node ring.NodeID, table *schema.Table, now int64, into map[string]map[ring.NodeID][]byte) error {
+func dump(e *storage.Engine, node ring.NodeID, table *schema.Table, now int64,
+	into map[string]map[ring.NodeID][]byte) error {
 	for p := (&pager{table: table.StorageID}); !p.done; {
 		page, err := e.Read(nil, p.command(now))
 		if err != nil {

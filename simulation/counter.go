@@ -15,8 +15,8 @@ import (
 	"cqld/types"
 )
 
-// additions is a workload of counters: clients add to and read a few counters at QUORUM. The value that a read returns is
-// between the additions acknowledged before it began and those sent before it ended.
+// additions is a workload of counters: clients add to and read a few counters at QUORUM. The value that a read returns
+// is between the additions acknowledged before it began and those sent before it ended.
 type additions struct {
 	clients
 	table     *schema.Table
@@ -62,7 +62,8 @@ func (w *additions) step(l *process, _ int, end func() bool) {
 	w.additions = append(w.additions, a)
 	met := w.c.meetings.begin(opCounter, 2*operationTimeout)
 	l.parts.Counters.Update(&coordinator.WriteRequest{
-		Mutations: []*row.Mutation{w.mutation(a)}, Consistency: ring.Quorum, Type: coordinator.WriteCounter, Timeout: operationTimeout,
+		Mutations: []*row.Mutation{w.mutation(a)}, Consistency: ring.Quorum, Type: coordinator.WriteCounter,
+		Timeout: operationTimeout,
 	}, func(err error) {
 		met()
 		w.c.kernel.Trace(fmt.Sprint("counted ", a.key, a.delta, err))
@@ -143,9 +144,11 @@ func (w *additions) judge(key, value, call, returned int64) {
 func (w *additions) readBack() {
 	for key := range int64(counterKeys) {
 		for _, n := range w.c.present() {
-			w.c.must(n, fmt.Sprintf("reading counter %d", key), func(l *process, done func(error)) { w.read(l, key, ring.Quorum, done) })
+			w.c.must(n, fmt.Sprintf("reading counter %d", key),
+				func(l *process, done func(error)) { w.read(l, key, ring.Quorum, done) })
 		}
-		w.c.must(w.c.present()[0], fmt.Sprintf("reading counter %d", key), func(l *process, done func(error)) { w.read(l, key, w.c.all(), done) })
+		w.c.must(w.c.present()[0], fmt.Sprintf("reading counter %d", key),
+			func(l *process, done func(error)) { w.read(l, key, w.c.all(), done) })
 	}
 }
 

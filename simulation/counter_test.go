@@ -5,13 +5,16 @@ import (
 	"testing"
 )
 
-// smaller configures a cluster in which most coordinators are not replicas, and partitions have different replicas: if every node
-// were a replica, no update of a counter would be sent, and no batch would be sent in parts.
+// smaller configures a cluster in which most coordinators are not replicas, and partitions have different replicas: if
+// every node were a replica, no update of a counter would be sent, and no batch would be sent in parts.
 func smaller(o *Options, workload string) {
 	o.Nodes, o.Factor = 5, 3
 	o.Workloads = []string{workload}
 	// Of three replicas, two do not suffice if one has lost its disk.
-	o.FaultKinds = slices.DeleteFunc(o.FaultKinds, func(kind string) bool { return kind == "bit-flip" || kind == "wiped-disk" })
+	o.FaultKinds = slices.DeleteFunc(o.FaultKinds, func(kind string) bool {
+		return kind == "bit-flip" ||
+			kind == "wiped-disk"
+	})
 }
 
 // TestSimCounters runs counters with remote leaders.

@@ -10,8 +10,8 @@ import (
 // datacenterName returns the name of the data center with a number, starting at 1.
 func datacenterName(number int) string { return fmt.Sprintf("dc%d", number) }
 
-// datacenterOf returns the data center of the machine with a number, starting at 1: each data center first gets as many nodes as
-// replicas; further nodes are distributed evenly.
+// datacenterOf returns the data center of the machine with a number, starting at 1: each data center first gets as many
+// nodes as replicas; further nodes are distributed evenly.
 func (o Options) datacenterOf(machine int) string {
 	if len(o.Datacenters) == 0 {
 		return datacenterName(1)
@@ -46,8 +46,8 @@ func (o Options) replication() ring.Replication {
 // replicasNearby returns the number of a partition's replicas among the machine and its neighbours.
 func (n *Node) replicasNearby() int { return n.cluster.replication().In(n.dc) }
 
-// neighbours reports whether two machines hold replicas of the same group: those of one data center or, with SimpleStrategy,
-// all.
+// neighbours reports whether two machines hold replicas of the same group: those of one data center or, with
+// SimpleStrategy, all.
 func (n *Node) neighbours(o *Node) bool {
 	return n.cluster.replication().Class != ring.NetworkTopology || n.dc == o.dc
 }
@@ -60,7 +60,8 @@ func (c *Cluster) cutDatacenter(r *Stream) {
 
 // loseDatacenter cuts the power of all machines of one data center for a while.
 func (c *Cluster) loseDatacenter(r *Stream) {
-	dc, d := datacenterName(1+r.Intn(max(1, len(c.options.Datacenters)))), r.Between(500*time.Millisecond, 6*time.Second)
+	dc, d := datacenterName(1+r.Intn(max(1, len(c.options.Datacenters)))),
+		r.Between(500*time.Millisecond, 6*time.Second)
 	c.meetings.begin(opDatacenterLoss, c.scaled(d))
 	for _, n := range c.nodes {
 		if n.dc == dc && !n.dead && !n.departed {

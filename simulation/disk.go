@@ -13,8 +13,8 @@ import (
 // errDisk is the error of a failing disk.
 var errDisk = errors.New("sim: input/output error")
 
-// diskFaults contains the faults of a machine's disk. Pebble's own goroutines use it, so its behaviour must not depend on their
-// timing: a fault is on or off, and no random numbers are drawn here.
+// diskFaults contains the faults of a machine's disk. Pebble's own goroutines use it, so its behaviour must not depend
+// on their timing: a fault is on or off, and no random numbers are drawn here.
 type diskFaults struct {
 	syncs, writes atomic.Bool // of the log
 	reads         atomic.Bool // of tables

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestDiskFaultsMeetOperations combines each disk fault with each long operation: a corrupt block, a full disk or a failed fsync while
-// ranges move, and while hints are replayed. No acknowledged write may be lost, and the ring must settle; otherwise the run fails.
-// Package node tests snapshots.
+// TestDiskFaultsMeetOperations combines each disk fault with each long operation: a corrupt block, a full disk or a
+// failed fsync while ranges move, and while hints are replayed. No acknowledged write may be lost, and the ring must
+// settle; otherwise the run fails. Package node tests snapshots.
 func TestDiskFaultsMeetOperations(t *testing.T) {
 	n := uint64(max(2, *seeds/25))
 	if testing.Short() {
@@ -36,7 +36,8 @@ func TestDiskFaultsMeetOperations(t *testing.T) {
 						struck[strings.Fields(planned)[1]]++
 					}
 				}
-				t.Logf("%d operations of clients, %d acknowledged; %v; %d hints replayed", total.Operations, total.Acked, struck, total.Stats.HintsReplayed)
+				t.Logf("%d operations of clients, %d acknowledged; %v; %d hints replayed", total.Operations,
+					total.Acked, struck, total.Stats.HintsReplayed)
 				if operation == "hints are replayed" && total.Stats.HintsReplayed == 0 {
 					t.Error("no hint was replayed")
 				}

@@ -1,5 +1,6 @@
-// Package simulation runs whole clusters in one goroutine: real coordinators, replicas and storage over a simulated network,
-// clock and disk, with one seeded queue of events. A seed determines the whole history, so a failure can be reproduced.
+// Package simulation runs whole clusters in one goroutine: real coordinators, replicas and storage over a simulated
+// network, clock and disk, with one seeded queue of events. A seed determines the whole history, so a failure can be
+// reproduced.
 //
 // It does not test races between goroutines of one node, nor the kernel: -race and package integration do.
 //
@@ -9,6 +10,6 @@
 //	                 └──────▶ replica.Remote ─▶ Network: loses, delays, reorders, duplicates, partitions
 //	nemesis: crashes, pauses, disks, clocks, links, members        workloads: history ─▶ their checkers
 //
-// A workload (workload.go) is a file of its own and a line in workloadKinds: clients that send requests while the nemesis is
-// active, and a check of their observations. set.go is an example.
+// A workload (workload.go) is a file of its own and a line in workloadKinds: clients that send requests while the
+// nemesis is active, and a check of their observations. set.go is an example.
 package simulation

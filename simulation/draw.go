@@ -17,9 +17,10 @@ const (
 	ByRepair = "repair"
 )
 
-// DrawnOptions returns the options of TestSim. They are DefaultOptions with, for most seeds, a ring of another shape: 3 to 10
-// nodes in one to three data centers, replication factors of 1 to 5, consistency levels that are drawn for each request, and
-// faults that DefaultOptions does not draw. At least a third of the seeds have changes of the ring and restarts.
+// DrawnOptions returns the options of TestSim. They are DefaultOptions with, for most seeds, a ring of another shape: 3
+// to 10 nodes in one to three data centers, replication factors of 1 to 5, consistency levels that are drawn for each
+// request, and faults that DefaultOptions does not draw. At least a third of the seeds have changes of the ring and
+// restarts.
 func DrawnOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
 	r := NewStream(seed, "drawn")
@@ -111,14 +112,15 @@ func (o *Options) drawRingChanges(r *Stream) {
 			}
 		}
 	}
-	add(&o.FaultKinds, "join", []string{"leave", "move"}[r.Intn(2)], []string{"restart", "kill", "power-one"}[r.Intn(3)])
+	add(&o.FaultKinds, "join", []string{"leave", "move"}[r.Intn(2)],
+		[]string{"restart", "kill", "power-one"}[r.Intn(3)])
 	if r.Chance(600) {
 		add(&o.Workloads, "cas")
 	}
 }
 
-// spareHints removes the faults with which hints are not guaranteed: processes that end between a write and its hints, and
-// limits that drop hints.
+// spareHints removes the faults with which hints are not guaranteed: processes that end between a write and its hints,
+// and limits that drop hints.
 func (o *Options) spareHints() {
 	o.FaultKinds = slices.DeleteFunc(o.FaultKinds, func(kind string) bool {
 		return endsProcesses(kind) || kind == "disk-full" || kind == "removenode" || kind == "wiped-disk"
@@ -129,7 +131,8 @@ func (o *Options) spareHints() {
 
 // endsProcesses reports whether a kind of fault ends processes.
 func endsProcesses(kind string) bool {
-	return slices.Contains([]string{"kill", "power-one", "power-all", "power-torn", "restart", "restart-storm", "fsync-error", "write-error",
+	return slices.Contains([]string{"kill", "power-one", "power-all", "power-torn", "restart", "restart-storm",
+		"fsync-error", "write-error",
 		"raft-fsync-error", "raft-write-error", "raft-full", "bit-flip"}, kind)
 }
 

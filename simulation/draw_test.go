@@ -8,8 +8,8 @@ import (
 	"cqld/ring"
 )
 
-// TestDrawnSeedsMeet counts the draws of seeds: in at least a third of them the ring changes and processes restart, and conditional
-// changes, three replicas and changes of the ring often coincide.
+// TestDrawnSeedsMeet counts the draws of seeds: in at least a third of them the ring changes and processes restart, and
+// conditional changes, three replicas and changes of the ring often coincide.
 func TestDrawnSeedsMeet(t *testing.T) {
 	const n = 2000
 	var both, conditional, datacenters, large int
@@ -35,7 +35,8 @@ func TestDrawnSeedsMeet(t *testing.T) {
 			t.Errorf("seed %d has %d nodes for %d replicas", seed, nodes, o.Factor)
 		}
 	}
-	t.Logf("of %d seeds %d have changes of the ring and restarts, %d of them three replicas and conditional changes; %d several data centers, "+
+	t.Logf("of %d seeds %d have changes of the ring and restarts, %d of them three replicas and conditional "+
+		"changes; %d several data centers, "+
 		"%d at least 7 nodes; factors %v; converge by %v", n, both, conditional, datacenters, large, factors, by)
 	if both < n/3 || conditional < n/20 || datacenters < n/5 || large < n/50 || factors[2] < n/30 || factors[5] < n/30 {
 		t.Error("that is too few")
@@ -51,13 +52,15 @@ func TestDrawnSeedsMeet(t *testing.T) {
 func TestLevelsMeet(t *testing.T) {
 	for _, r := range []ring.Replication{
 		{Class: ring.Simple, Factor: 1}, {Class: ring.Simple, Factor: 3}, {Class: ring.Simple, Factor: 4},
-		Options{Datacenters: []int{2, 1}}.replication(), Options{Datacenters: []int{3, 2}}.replication(), Options{Datacenters: []int{1, 1, 1}}.replication(),
+		Options{Datacenters: []int{2, 1}}.replication(), Options{Datacenters: []int{3, 2}}.replication(),
+		Options{Datacenters: []int{1, 1, 1}}.replication(),
 	} {
 		for _, a := range writeLevels() {
 			for _, b := range readLevels() {
 				for _, dc := range []string{"dc1", "dc2"} {
 					x, y := levelAt{a, "dc1"}, levelAt{b, dc}
-					if r.Total() < a.BlockFor(r, "dc1") || r.Total() < b.BlockFor(r, dc) || r.Class == ring.Simple && dc != "dc1" {
+					if r.Total() < a.BlockFor(r, "dc1") || r.Total() < b.BlockFor(r, dc) || r.Class == ring.Simple &&
+						dc != "dc1" {
 						continue // never enough replicas
 					}
 					if got, want := x.overlaps(y, r), !apart(x, y, r); got != want {

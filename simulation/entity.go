@@ -18,11 +18,11 @@ import (
 	"cqld/types"
 )
 
-// entities is the workload: clients change the entities of a few partitions in the data model of Azure Tables, individually and
-// in transactions, with and without ETags, and read them. A sequential partition must be able to return the same answers
-// (entity_check.go): no two inserts without a deletion in between, no ETag that is valid twice, no part of a transaction. In
-// addition, each client inserts entities that stay, and lists all of them in key order, page by page: an insert that was
-// acknowledged before a listing began must be in it, once.
+// entities is the workload: clients change the entities of a few partitions in the data model of Azure Tables,
+// individually and in transactions, with and without ETags, and read them. A sequential partition must be able to
+// return the same answers (entity_check.go): no two inserts without a deletion in between, no ETag that is valid twice,
+// no part of a transaction. In addition, each client inserts entities that stay, and lists all of them in key order,
+// page by page: an insert that was acknowledged before a listing began must be in it, once.
 type entities struct {
 	clients
 	history [entityPartitions][]*entityCall
@@ -65,7 +65,8 @@ func (w *entities) store(l *process) *entity.Store {
 	if l.entities == nil {
 		n := l.node
 		l.entities = entity.New(entity.Options{
-			Executor: request.New(request.Options{Coordinator: l.coord, Lister: l.parts.Lister, Batches: l.parts.Batches, Counters: l.parts.Counters, Proposer: l.proposer,
+			Executor: request.New(request.Options{Coordinator: l.coord, Lister: l.parts.Lister,
+				Batches: l.parts.Batches, Counters: l.parts.Counters, Proposer: l.proposer,
 				Clock: clock{l}, NewWaiter: l.newWaiter}), View: l, Clock: clock{l},
 			Rand: NewStream(w.c.options.Seed, fmt.Sprint("entity ", n.id, n.incarnations)),
 			Timeouts: entity.Timeouts{Read: operationTimeout, Write: operationTimeout, CAS: operationTimeout,
@@ -112,9 +113,11 @@ func (w *entities) transaction(client, partition int) (ops []entityOp) {
 	for i := range count {
 		op := entityOp{row: (first + i) % entityRows, version: w.c.tick()}
 		last := w.seen[entityClient{client, partition, op.row}].version
-		kinds := []entity.Kind{entity.Update, entity.Update, entity.Merge, entity.Merge, entity.Delete, entity.InsertOrReplace, entity.InsertOrMerge, entity.Insert}
+		kinds := []entity.Kind{entity.Update, entity.Update, entity.Merge, entity.Merge, entity.Delete,
+			entity.InsertOrReplace, entity.InsertOrMerge, entity.Insert}
 		if last == 0 {
-			kinds = []entity.Kind{entity.Insert, entity.Insert, entity.Insert, entity.InsertOrReplace, entity.InsertOrMerge, entity.Update, entity.Delete}
+			kinds = []entity.Kind{entity.Insert, entity.Insert, entity.Insert, entity.InsertOrReplace,
+				entity.InsertOrMerge, entity.Update, entity.Delete}
 		}
 		op.kind = kinds[w.rand.Intn(len(kinds))]
 		if op.kind != entity.Insert && w.rand.Chance(700) {
@@ -209,7 +212,8 @@ func (w *entities) read(s *entity.Store, partition, only int) (rows [entityRows]
 		}
 		found = append(found, *e)
 	} else {
-		page, err := s.Query(quorum(), keyspace, entityTable, &entity.Query{Filter: keyFilter(odata.Eq, entityKey(partition))})
+		page, err := s.Query(quorum(), keyspace, entityTable,
+			&entity.Query{Filter: keyFilter(odata.Eq, entityKey(partition))})
 		if err != nil {
 			return rows, err
 		}
@@ -237,7 +241,8 @@ func (w *entities) read(s *entity.Store, partition, only int) (rows [entityRows]
 }
 
 func keyFilter(op odata.Op, key string) odata.Expr {
-	return &odata.Comparison{Property: "PartitionKey", Op: op, Value: odata.Value{Type: odata.String, Bytes: []byte(key)}}
+	return &odata.Comparison{Property: "PartitionKey", Op: op,
+		Value: odata.Value{Type: odata.String, Bytes: []byte(key)}}
 }
 
 // learn records what a client knows of rows after an answer.
@@ -268,7 +273,8 @@ func (w *entities) insert(l *process, client int, next func()) {
 	l.run(func() {
 		partition, row, _ := strings.Cut(key, "/")
 		_, err := w.store(l).Apply(quorum(), keyspace, entityTable, []entity.Operation{{Kind: entity.Insert,
-			Entity: odata.Entity{PartitionKey: partition, RowKey: row, Properties: []odata.Property{numberProperty("version", x.call)}}}})
+			Entity: odata.Entity{PartitionKey: partition, RowKey: row,
+				Properties: []odata.Property{numberProperty("version", x.call)}}}})
 		w.c.kernel.Trace(fmt.Sprint("end entity insert ", key, err))
 		var failed *entity.Failed
 		if errors.As(err, &failed) {
@@ -303,7 +309,8 @@ func (w *entities) list(l *process) error {
 			if key <= last {
 				w.c.fail("entity %s is listed behind %s", key, last)
 			}
-			if x := w.inserts[key]; strings.HasPrefix(key, "own") && (x == nil || len(e.Properties) != 1 || e.Properties[0].Value.Int != x.call) {
+			if x := w.inserts[key]; strings.HasPrefix(key, "own") &&
+				(x == nil || len(e.Properties) != 1 || e.Properties[0].Value.Int != x.call) {
 				w.c.fail("entity %s is listed with %v, which was never inserted", key, e.Properties)
 			}
 			last, listed[key] = key, true

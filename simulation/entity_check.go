@@ -44,8 +44,8 @@ type entityOutput struct {
 	unknown bool
 }
 
-// entityRow is an entity: its newest version, and the version that wrote the property which merges keep. Version 0 means that
-// it does not exist.
+// entityRow is an entity: its newest version, and the version that wrote the property which merges keep. Version 0
+// means that it does not exist.
 type entityRow struct{ version, kept int64 }
 
 // entityState is the state of a partition.
@@ -113,9 +113,9 @@ func entityModel() porcupine.Model {
 	}
 }
 
-// check passes the history to porcupine: a sequential partition must be able to return the same answers. Each change without an
-// answer doubles porcupine's search, so it is first called without those of which nothing was seen: an order of the others is
-// an order of all, with these at the end, where they may fail.
+// check passes the history to porcupine: a sequential partition must be able to return the same answers. Each change
+// without an answer doubles porcupine's search, so it is first called without those of which nothing was seen: an order
+// of the others is an order of all, with these at the end, where they may fail.
 func (w *entities) check() {
 	for partition, history := range w.history {
 		ops := entityOperations(history)
@@ -127,8 +127,8 @@ func (w *entities) check() {
 	}
 }
 
-// entityOperations converts the calls for porcupine. It is unknown whether a call without an answer took effect. It did before
-// one of its versions was seen; if none was seen, it may have at any time.
+// entityOperations converts the calls for porcupine. It is unknown whether a call without an answer took effect. It did
+// before one of its versions was seen; if none was seen, it may have at any time.
 func entityOperations(history []*entityCall) (ops []porcupine.Operation) {
 	seen := map[int64]int64{}
 	last := int64(0)
@@ -153,7 +153,9 @@ func entityOperations(history []*entityCall) (ops []porcupine.Operation) {
 				}
 			}
 		}
-		ops = append(ops, porcupine.Operation{ClientId: len(ops), Input: x.in, Output: out, Call: x.call, Return: returned})
+		ops = append(ops, porcupine.Operation{ClientId: len(ops), Input: x.in, Output: out, Call: x.call,
+			Return: returned})
 	}
-	return append(ops, porcupine.Operation{ClientId: len(ops), Input: entityInput{healed: true}, Output: entityOutput{}, Call: last + 1, Return: last + 2})
+	return append(ops, porcupine.Operation{ClientId: len(ops), Input: entityInput{healed: true},
+		Output: entityOutput{}, Call: last + 1, Return: last + 2})
 }

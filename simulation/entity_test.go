@@ -54,7 +54,8 @@ func TestEntitiesAreJudged(t *testing.T) {
 		"a part of a transaction": {false, []*entityCall{{in: ops(insert(0, 1), insert(1, 2)), out: done},
 			{in: whole, out: found(entityRow{1, 1})}}},
 		"a part of a transaction that was refused": {false, []*entityCall{{in: ops(insert(1, 1)), out: done},
-			{in: ops(insert(1, 3), insert(0, 2)), out: refused(odata.EntityAlreadyExists)}, {in: whole, out: found(entityRow{2, 2}, entityRow{1, 1})}}},
+			{in: ops(insert(1, 3), insert(0, 2)), out: refused(odata.EntityAlreadyExists)},
+			{in: whole, out: found(entityRow{2, 2}, entityRow{1, 1})}}},
 		"a merge that takes away": {false, []*entityCall{{in: ops(insert(0, 1)), out: done},
 			{in: ops(entityOp{kind: entity.Merge, version: 2}), out: done}, {in: whole, out: found(entityRow{2, 0})}}},
 		"an answer that was lost, and seen late": {true, []*entityCall{lost(ops(insert(0, 1))),
@@ -78,9 +79,10 @@ func TestEntitiesAreJudged(t *testing.T) {
 	}
 }
 
-// TestMissingCommitsAreRead runs two seeds with their original options. Most commits are lost, and a node that joins or rebuilds has the
-// acceptors' state before the rows: it knew of a commit that its page did not contain, so that all pages were equal, and a round that
-// had just sent the commit to the other replicas evaluated its conditions without it.
+// TestMissingCommitsAreRead runs two seeds with their original options. Most commits are lost, and a node that joins or
+// rebuilds has the acceptors' state before the rows: it knew of a commit that its page did not contain, so that all
+// pages were equal, and a round that had just sent the commit to the other replicas evaluated its conditions without
+// it.
 func TestMissingCommitsAreRead(t *testing.T) {
 	for _, seed := range []uint64{811948, 812552} {
 		o := DrawnOptions(seed)

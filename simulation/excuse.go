@@ -14,8 +14,8 @@ type tokenOf struct {
 	token ring.Token
 }
 
-// excuses contains the partitions that hints alone need not make equal on all replicas: those for which a hint was lost and
-// reported, and those that a process wrote to shortly before it ended, because its hints may be lost with it.
+// excuses contains the partitions that hints alone need not make equal on all replicas: those for which a hint was lost
+// and reported, and those that a process wrote to shortly before it ended, because its hints may be lost with it.
 type excuses struct {
 	places map[tokenOf]bool
 	tables map[schema.StorageID]bool // truncated tables: replicas may have late writes, whose hints are void
@@ -33,16 +33,16 @@ func (e *excuses) truncated(table schema.StorageID) {
 // has reports whether a place is excused.
 func (e *excuses) has(p tokenOf) bool { return e != nil && (e.places[p] || e.tables[p.table]) }
 
-// left excuses all places if the process of a node that has left the ring has hints: every range is repaired after a change of
-// the ring, so nothing depends on them.
+// left excuses all places if the process of a node that has left the ring has hints: every range is repaired after a
+// change of the ring, so nothing depends on them.
 func (e *excuses) left(l *process) {
 	for id := range l.node.cluster.machines {
 		e.all = e.all || l != nil && l.coord != nil && l.parts.Hints.Pending(ring.NodeID(id+1)) > 0
 	}
 }
 
-// hintWithin bounds the time from when a replica applies a mutation until its coordinator has the hints for the others on disk:
-// the timeout of a request, and the time for which hints are buffered.
+// hintWithin bounds the time from when a replica applies a mutation until its coordinator has the hints for the others
+// on disk: the timeout of a request, and the time for which hints are buffered.
 const hintWithin = 4 * time.Second
 
 // add excuses a place.

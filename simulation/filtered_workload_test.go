@@ -15,11 +15,12 @@ import (
 	"cqld/types"
 )
 
-// filtereds is the workload of reads with filters. One client for each partition overwrites, expires and deletes the values
-// of few rows and of a static column, and tries each change until it is acknowledged. Between two changes it reads at
-// QUORUM with a filter on any columns, of its partition or of the whole ring, page after page. After the coordinator's own
-// evaluation of the filter, which the workload repeats without package row, the rows must be those of a model that has
-// all acknowledged changes: a replica that missed a change must not contribute a row that no longer matches.
+// filtereds is the workload of reads with filters. One client for each partition overwrites, expires and deletes the
+// values of few rows and of a static column, and tries each change until it is acknowledged. Between two changes it
+// reads at QUORUM with a filter on any columns, of its partition or of the whole ring, page after page. After the
+// coordinator's own evaluation of the filter, which the workload repeats without package row, the rows must be those of
+// a model that has all acknowledged changes: a replica that missed a change must not contribute a row that no longer
+// matches.
 type filtereds struct {
 	clients
 	table *schema.Table
@@ -56,7 +57,8 @@ func filteredTable() *schema.CreateTable {
 
 // filteredKind is the entry of the workload. TestSim draws it besides those of workloadKinds.
 func filteredKind() workloadKind {
-	return workloadKind{name: "filtered", tables: tables(filteredTable()), make: func(c *Cluster) workload { return newFiltereds(c) }}
+	return workloadKind{name: "filtered", tables: tables(filteredTable()),
+		make: func(c *Cluster) workload { return newFiltereds(c) }}
 }
 
 func newFiltereds(c *Cluster) *filtereds {
@@ -170,7 +172,8 @@ type filteredQuery struct {
 
 // draw draws a query of a partition or of the whole ring.
 func (w *filtereds) draw(p *filteredPartition) *filteredQuery {
-	q := &filteredQuery{part: p, pager: &pager{table: w.table.StorageID, only: &p.key, limit: uint32(1 + w.rand.Intn(8))}}
+	q := &filteredQuery{part: p, pager: &pager{table: w.table.StorageID, only: &p.key,
+		limit: uint32(1 + w.rand.Intn(8))}}
 	if w.rand.Chance(300) {
 		q.pager.only = nil
 	} else {
@@ -211,7 +214,8 @@ func (w *filtereds) condition(q *filteredQuery) {
 		op, match = row.FilterLess, func(r filteredRow) bool { return r.v != "" && r.v < string(x) }
 	}
 	c := w.table.Column(name)
-	q.pager.filter.Add(row.Condition{Kind: c.Kind, Column: c.ID, Position: c.Position, Operator: op, Type: c.Type, Values: values})
+	q.pager.filter.Add(row.Condition{Kind: c.Kind, Column: c.ID, Position: c.Position, Operator: op, Type: c.Type,
+		Values: values})
 	q.matches = append(q.matches, match)
 	q.text += fmt.Sprintf("%s %d %q; ", name, op, values)
 }
@@ -240,7 +244,8 @@ func (w *filtereds) read(l *process, q *filteredQuery, level ring.Consistency, d
 	var found []filteredRow
 	var next func()
 	next = func() {
-		l.coord.Read(&coordinator.ReadRequest{Command: q.pager.command(now), Consistency: level, Timeout: operationTimeout}, func(page []byte, err error) {
+		l.coord.Read(&coordinator.ReadRequest{Command: q.pager.command(now), Consistency: level,
+			Timeout: operationTimeout}, func(page []byte, err error) {
 			if err == nil {
 				err = q.pager.took(page, func(r *row.PageReader, x *row.Row, _ bool) {
 					if x != nil && x.Live(now) && bytes.Equal(r.Key.Bytes, p.key.Bytes) {
@@ -270,7 +275,8 @@ func (w *filtereds) readAll(l *process, p *filteredPartition, done func(error)) 
 
 // add appends a live row if it matches, as the coordinator's node does.
 func (w *filtereds) add(to []filteredRow, q *filteredQuery, r *row.PageReader, x *row.Row, now int64) []filteredRow {
-	seen := filteredRow{key: string(r.Key.Bytes), clustering: string(x.Clustering), s: liveText(&r.Header, now), v: liveText(x, now)}
+	seen := filteredRow{key: string(r.Key.Bytes), clustering: string(x.Clustering), s: liveText(&r.Header, now),
+		v: liveText(x, now)}
 	for _, match := range q.matches {
 		if !match(seen) {
 			return to
@@ -292,7 +298,8 @@ func (w *filtereds) compare(q *filteredQuery, level ring.Consistency, found []fi
 	var want []filteredRow
 	var r row.PageReader
 	var x row.Row
-	cmd := &row.ReadCommand{Table: w.table.StorageID, Key: q.part.key, Slices: []row.Slice{row.AllRows()}, Reversed: q.pager.reversed, Now: now}
+	cmd := &row.ReadCommand{Table: w.table.StorageID, Key: q.part.key, Slices: []row.Slice{row.AllRows()},
+		Reversed: q.pager.reversed, Now: now}
 	for r.Reset(q.part.model.Read(cmd)); r.NextPartition(); {
 		for r.NextRow(&x) {
 			if x.Live(now) {
@@ -306,14 +313,18 @@ func (w *filtereds) compare(q *filteredQuery, level ring.Consistency, found []fi
 	return r.Err()
 }
 
-// readBack sees to it that the last changes are made, and reads all partitions with filters from every node: at QUORUM and,
-// after a read at ALL has repaired every replica, at ONE, where the replica evaluates the whole filter.
+// readBack sees to it that the last changes are made, and reads all partitions with filters from every node: at QUORUM
+// and, after a read at ALL has repaired every replica, at ONE, where the replica evaluates the whole filter.
 func (w *filtereds) readBack() {
 	for _, p := range w.parts {
 		if p.pending != nil {
-			w.c.must(w.c.present()[0], "the last change of a filtered partition", func(l *process, done func(error)) { w.write(l, p, done) })
+			w.c.must(w.c.present()[0], "the last change of a filtered partition",
+				func(l *process, done func(error)) { w.write(l, p, done) })
 		}
-		w.c.everywhere("a filtered partition", func(l *process, done func(error)) { w.read(l, w.draw(p), ring.Quorum, done) })
+		w.c.everywhere("a filtered partition", func(l *process,
+			done func(error)) {
+			w.read(l, w.draw(p), ring.Quorum, done)
+		})
 		w.c.must(w.c.present()[0], "a filtered partition at ALL", func(l *process, done func(error)) {
 			w.readAll(l, p, done)
 		})

@@ -17,22 +17,26 @@ var (
 // forgeOptions returns the options of a run in which nodes use all verbs.
 func forgeOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
-	o.Nodes, o.Factor, o.Faults, o.FaultKinds = 4, 3, 12*time.Second, []string{"join", "leave", "repair", "flush", "pause", "isolate"}
+	o.Nodes, o.Factor, o.Faults, o.FaultKinds = 4, 3, 12*time.Second,
+		[]string{"join", "leave", "repair", "flush", "pause", "isolate"}
 	o.Workloads = []string{"register", "cas", "counter", "batch", "paging", "truncate", "ordered", "skewed", "churn"}
 	return o
 }
 
 // verbsForged returns the verbs of which a run of forgeOptions must have forged messages.
 func verbsForged() []messaging.Verb {
-	return []messaging.Verb{messaging.VerbMutation, messaging.VerbRead, messaging.VerbDigest, messaging.VerbReadRepair, messaging.VerbHint,
+	return []messaging.Verb{messaging.VerbMutation, messaging.VerbRead, messaging.VerbDigest, messaging.VerbReadRepair,
+		messaging.VerbHint,
 		messaging.VerbTruncate, messaging.VerbRaft, messaging.VerbJoin, messaging.VerbHeartbeat, messaging.VerbApplied,
 		messaging.VerbPaxosPrepare, messaging.VerbPaxosAccept, messaging.VerbPaxosCommit, messaging.VerbCounter,
-		messaging.VerbBatchStore, messaging.VerbBatchRemove, messaging.VerbStream, messaging.VerbMerkle, messaging.VerbRepaired,
-		messaging.VerbPartitions, messaging.VerbTurn, messaging.VerbPass, messaging.VerbNewest, messaging.VerbPaxosPurge, messaging.VerbHolds}
+		messaging.VerbBatchStore, messaging.VerbBatchRemove, messaging.VerbStream, messaging.VerbMerkle,
+		messaging.VerbRepaired,
+		messaging.VerbPartitions, messaging.VerbTurn, messaging.VerbPass, messaging.VerbNewest,
+		messaging.VerbPaxosPurge, messaging.VerbHolds}
 }
 
-// TestForgedMessagesOfMembers makes members send forged messages of every verb, and forged replies. Data and metadata may be wrong
-// afterwards. No node may panic, which would end this test.
+// TestForgedMessagesOfMembers makes members send forged messages of every verb, and forged replies. Data and metadata
+// may be wrong afterwards. No node may panic, which would end this test.
 func TestForgedMessagesOfMembers(t *testing.T) {
 	if testing.Short() {
 		*forgedSeeds = 1
@@ -40,7 +44,8 @@ func TestForgedMessagesOfMembers(t *testing.T) {
 	sent := map[messaging.Verb]int{}
 	for i := range *forgedSeeds {
 		o := forgeOptions(*firstSeed + uint64(i))
-		f := o.forge(Forge{Members: true, Messages: *forged, Burst: max(1, *forged/25_000), Replies: true}, o.Faults*3/4)
+		f := o.forge(Forge{Members: true, Messages: *forged, Burst: max(1, *forged/25_000), Replies: true},
+			o.Faults*3/4)
 		cryptotest.SetGlobalRandom(t, o.Seed)
 		c := NewCluster(o)
 		if len(c.failures) > 0 {
@@ -65,8 +70,8 @@ func TestForgedMessagesOfMembers(t *testing.T) {
 	}
 }
 
-// TestForgedMessagesOfUnknownPeers makes a machine outside the ring send messages of every verb with the ids of members. No
-// workload may fail.
+// TestForgedMessagesOfUnknownPeers makes a machine outside the ring send messages of every verb with the ids of
+// members. No workload may fail.
 func TestForgedMessagesOfUnknownPeers(t *testing.T) {
 	for i := range 2 {
 		o := forgeOptions(*firstSeed + uint64(i))

@@ -11,10 +11,11 @@ import (
 	"cqld/ring"
 )
 
-// Forge configures the forged messages of a run. Their payloads are random changes of those that the nodes sent, and random bytes.
+// Forge configures the forged messages of a run. Their payloads are random changes of those that the nodes sent, and
+// random bytes.
 type Forge struct {
-	// Members sends the messages from the addresses of members. Otherwise a machine outside the ring sends them, with the ids of
-	// members.
+	// Members sends the messages from the addresses of members. Otherwise a machine outside the ring sends them, with
+	// the ids of members.
 	Members bool
 	// Messages is the number of messages, Burst how many of them are sent at a time.
 	Messages, Burst int
@@ -43,7 +44,8 @@ type forger struct {
 
 // forge adds forged messages to the run of o, starting at a time after the start of its clients.
 func (o *Options) forge(how Forge, after time.Duration) *forger {
-	f := &forger{o: how, samples: map[messaging.Verb][][]byte{}, seen: map[messaging.Verb]int{}, sent: map[messaging.Verb]int{}}
+	f := &forger{o: how, samples: map[messaging.Verb][][]byte{}, seen: map[messaging.Verb]int{},
+		sent: map[messaging.Verb]int{}}
 	o.Made = func(c *Cluster) {
 		f.c, f.rand = c, NewStream(c.options.Seed, "forger")
 		c.net.sent, c.net.reply = f.note, f.reply
@@ -52,7 +54,8 @@ func (o *Options) forge(how Forge, after time.Duration) *forger {
 	return f
 }
 
-// await starts when the clients have run for that time, and there is a model for every verb or three times as long has passed.
+// await starts when the clients have run for that time, and there is a model for every verb or three times as long has
+// passed.
 func (f *forger) await(after time.Duration) {
 	f.c.kernel.After(100*time.Millisecond, "forge", func() {
 		if f.c.began == 0 || f.c.kernel.Now() < f.c.began+after || f.lacks() && f.c.kernel.Now() < f.c.began+3*after {
@@ -124,7 +127,8 @@ func (f *forger) send(verbs []messaging.Verb) {
 	})
 }
 
-// sender returns the apparent sender of a message to target: another member, or a machine outside that claims to be one.
+// sender returns the apparent sender of a message to target: another member, or a machine outside that claims to be
+// one.
 func (f *forger) sender(target *Node) (messaging.Sender, bool) {
 	other := f.c.nodes[f.rand.Intn(len(f.c.nodes))]
 	if other == target || other.process == nil || other.process.Self() == 0 {

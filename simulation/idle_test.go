@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// TestIdleRingRests counts what a ring of four does while no client, operator or fault asks for anything: heartbeats between all
-// nodes, which carry Raft's, and one tick of each node with them. A view and rows that were written before add nothing:
-// work that repeats itself without a cause shows here as further events.
+// TestIdleRingRests counts what a ring of four does while no client, operator or fault asks for anything: heartbeats
+// between all nodes, which carry Raft's, and one tick of each node with them. A view and rows that were written before
+// add nothing: work that repeats itself without a cause shows here as further events.
 func TestIdleRingRests(t *testing.T) {
 	const (
 		nodes     = 4

@@ -21,8 +21,8 @@ func TestSearchesWhileTheRingChanges(t *testing.T) {
 // TestSearches runs the workload alone, under the faults that the seeds draw.
 func TestSearches(t *testing.T) { runAlone(t, alone(), 100, indexedOnly) }
 
-// TestTrustedReplicasAreFound takes the first version of a candidate as the reconciled one. Some seed must find a value that was
-// overwritten or deleted.
+// TestTrustedReplicasAreFound takes the first version of a candidate as the reconciled one. Some seed must find a value
+// that was overwritten or deleted.
 func TestTrustedReplicasAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many seeds")
@@ -46,8 +46,8 @@ func TestStreamsWithoutEntriesAreFound(t *testing.T) {
 	}, "indexed")
 }
 
-// TestIngestionsThatVoidNothingAreFound takes an index as built although rows were ingested, between the steps of its build, that came
-// before it was known. Some seed must miss a row.
+// TestIngestionsThatVoidNothingAreFound takes an index as built although rows were ingested, between the steps of its
+// build, that came before it was known. Some seed must miss a row.
 func TestIngestionsThatVoidNothingAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many seeds")
@@ -59,13 +59,14 @@ func TestIngestionsThatVoidNothingAreFound(t *testing.T) {
 	}, "indexed")
 }
 
-// TestSearchesOfRangesGoOn ends searches of ranges where one step ends: behind the rows of the table, or behind the entries that it kept.
-// Some seed must miss a row.
+// TestSearchesOfRangesGoOn ends searches of ranges where one step ends: behind the rows of the table, or behind the
+// entries that it kept. Some seed must miss a row.
 func TestSearchesOfRangesGoOn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many seeds")
 	}
-	for name, unsafe := range map[string]index.Unsafe{"rows": {NoRowsBehind: true}, "entries": {NoEntriesBehind: true}} {
+	for name, unsafe := range map[string]index.Unsafe{"rows": {NoRowsBehind: true},
+		"entries": {NoEntriesBehind: true}} {
 		t.Run(name, func(t *testing.T) {
 			mustFail(t, 0, 100, func(o *Options) {
 				indexedOnly(o)

@@ -16,11 +16,13 @@ import (
 	"cqld/types"
 )
 
-// indexeds is the workload of searches by indexes. Its clients change rows as those of filtereds do. Between two changes they search
-// at QUORUM by an index of a regular, static or clustering column, or of a component of the partition key, for a value or a range of
-// values, in their partition or in the whole ring, page after page. The rows must be those of a model that has all acknowledged changes: one that was acknowledged before is found, and one
-// that was deleted or overwritten is not. Another client creates and drops the indexes meanwhile, so that they are built while rows
-// are written. A build takes several steps (drawIndexes), between which rows are written and streamed, and nodes start again.
+// indexeds is the workload of searches by indexes. Its clients change rows as those of filtereds do. Between two
+// changes they search at QUORUM by an index of a regular, static or clustering column, or of a component of the
+// partition key, for a value or a range of values, in their partition or in the whole ring, page after page. The rows
+// must be those of a model that has all acknowledged changes: one that was acknowledged before is found, and one that
+// was deleted or overwritten is not. Another client creates and drops the indexes meanwhile, so that they are built
+// while rows are written. A build takes several steps (drawIndexes), between which rows are written and streamed, and
+// nodes start again.
 type indexeds struct {
 	filtereds
 }
@@ -28,8 +30,8 @@ type indexeds struct {
 // indexedColumns have an index most of the time.
 var indexedColumns = [...]string{"v", "s", "c", "h"}
 
-// drawIndexes draws builds of indexes of 2 to 40 steps, and how many entries a search of a range looks at before it looks at rows: fewer
-// than there are, most of the time.
+// drawIndexes draws builds of indexes of 2 to 40 steps, and how many entries a search of a range looks at before it
+// looks at rows: fewer than there are, most of the time.
 func drawIndexes(o *Options) {
 	r := NewStream(o.Seed, "builds")
 	o.BuildRows, o.BuildPause = 1+r.Intn(8), r.Between(5*time.Millisecond, 30*time.Millisecond)
@@ -39,7 +41,8 @@ func drawIndexes(o *Options) {
 // indexedTable is filteredTable with a second component of the partition key.
 func indexedTable() *schema.CreateTable {
 	t := filteredTable()
-	t.Columns = slices.Insert(t.Columns, 1, schema.ColumnSpec{Name: "h", Kind: schema.PartitionKey, Type: types.Native(types.Text)})
+	t.Columns = slices.Insert(t.Columns, 1, schema.ColumnSpec{Name: "h", Kind: schema.PartitionKey,
+		Type: types.Native(types.Text)})
 	t.Table = "indexeds"
 	t.ID = schema.UUID{}
 	copy(t.ID[:], t.Table)
@@ -48,7 +51,8 @@ func indexedTable() *schema.CreateTable {
 
 // indexedKind is the entry of the workload. TestSim draws it besides those of workloadKinds.
 func indexedKind() workloadKind {
-	return workloadKind{name: "indexed", tables: tables(indexedTable()), make: func(c *Cluster) workload { return newIndexeds(c) }}
+	return workloadKind{name: "indexed", tables: tables(indexedTable()),
+		make: func(c *Cluster) workload { return newIndexeds(c) }}
 }
 
 func newIndexeds(c *Cluster) *indexeds {
@@ -116,8 +120,9 @@ func (w *indexeds) redefine(l *process, done func(error)) {
 	switch {
 	case table == nil:
 	case table.Index(name) == nil:
-		change = &schema.CreateIndex{Keyspace: keyspace, Table: w.table.Name, Name: name, Column: name, IfNotExists: true,
-			Class: schema.LegacyIndex, Target: schema.IndexSimple}
+		change = &schema.CreateIndex{Keyspace: keyspace, Table: w.table.Name, Name: name, Column: name,
+			IfNotExists: true,
+			Class:       schema.LegacyIndex, Target: schema.IndexSimple}
 	case w.rand.Chance(60):
 		change = &schema.DropIndex{Keyspace: keyspace, Name: name, IfExists: true}
 	}
@@ -153,7 +158,8 @@ func (w *indexeds) drawSearch(p *filteredPartition) *indexedSearch {
 // search is a search for the rows that have a digit in a column, or at least a digit.
 func (w *indexeds) search(p *filteredPartition, column string, x []byte, least bool) *indexedSearch {
 	has := func(v string) bool { return v == string(x) || least && v > string(x) }
-	q := &indexedSearch{column: column, value: x, least: least, whole: w.rand.Chance(500), limit: 1 + w.rand.Intn(8), level: ring.Quorum}
+	q := &indexedSearch{column: column, value: x, least: least, whole: w.rand.Chance(500), limit: 1 + w.rand.Intn(8),
+		level: ring.Quorum}
 	switch q.column {
 	case "v":
 		q.match = func(r filteredRow) bool { return has(r.v) }
@@ -181,8 +187,10 @@ func (w *indexeds) find(l *process, p *filteredPartition, q *indexedSearch, done
 		return
 	}
 	req := &search.Request{
-		Table: table, Index: table.Index(q.column).ID, Tokens: ring.FullRange(), Order: search.ByToken, Limit: q.limit, Consistency: q.level,
-		Terms: []row.Slice{row.ExactRow(w.table.Column(q.column).Type.AppendOrdered(nil, q.value, false))}, Now: now, Timeout: operationTimeout,
+		Table: table, Index: table.Index(q.column).ID, Tokens: ring.FullRange(), Order: search.ByToken, Limit: q.limit,
+		Consistency: q.level,
+		Terms:       []row.Slice{row.ExactRow(w.table.Column(q.column).Type.AppendOrdered(nil, q.value, false))}, Now: now,
+		Timeout: operationTimeout,
 	}
 	if q.least {
 		req.Terms[0].End = nil
@@ -219,20 +227,23 @@ func (w *indexeds) find(l *process, p *filteredPartition, q *indexedSearch, done
 }
 
 // addFound appends the rows of a partition in a page. Unlike filtereds, it does not look whether they match.
-func (w *indexeds) addFound(to []filteredRow, p *filteredPartition, q *indexedSearch, page []byte, now int64) ([]filteredRow, error) {
+func (w *indexeds) addFound(to []filteredRow, p *filteredPartition, q *indexedSearch, page []byte,
+	now int64) ([]filteredRow, error) {
 	var r row.PageReader
 	var x row.Row
 	for r.Reset(page); r.NextPartition(); {
 		for r.NextRow(&x) {
 			if bytes.Equal(r.Key.Bytes, p.key.Bytes) {
-				to = append(to, filteredRow{key: string(r.Key.Bytes), clustering: string(x.Clustering), s: liveText(&r.Header, now), v: liveText(&x, now)})
+				to = append(to, filteredRow{key: string(r.Key.Bytes), clustering: string(x.Clustering),
+					s: liveText(&r.Header, now), v: liveText(&x, now)})
 			}
 		}
 	}
 	return to, r.Err()
 }
 
-// compareFound compares what was found with the rows of the model that match. Static values need not be in pages of rows.
+// compareFound compares what was found with the rows of the model that match. Static values need not be in pages of
+// rows.
 func (w *indexeds) compareFound(p *filteredPartition, q *indexedSearch, found []filteredRow, now int64) error {
 	model := indexedModel{w, q}
 	want, err := model.rows(p, now)
@@ -241,7 +252,8 @@ func (w *indexeds) compareFound(p *filteredPartition, q *indexedSearch, found []
 		same = same && found[i].clustering == want[i].clustering && found[i].v == want[i].v
 	}
 	if err == nil && !same {
-		w.c.fail("indexed: %s at %s by %s = %q, or more %v, whole ring %v, finds %q, not %q", p.key.Bytes, q.level, q.column, q.value, q.least, q.whole, found, want)
+		w.c.fail("indexed: %s at %s by %s = %q, or more %v, whole ring %v, finds %q, not %q", p.key.Bytes, q.level,
+			q.column, q.value, q.least, q.whole, found, want)
 	}
 	return err
 }
@@ -259,7 +271,8 @@ func (m indexedModel) rows(p *filteredPartition, now int64) (want []filteredRow,
 	var x row.Row
 	for r.Reset(t.Read(cmd)); r.NextPartition(); {
 		for r.NextRow(&x) {
-			seen := filteredRow{key: string(r.Key.Bytes), clustering: string(x.Clustering), s: liveText(&r.Header, now), v: liveText(&x, now)}
+			seen := filteredRow{key: string(r.Key.Bytes), clustering: string(x.Clustering),
+				s: liveText(&r.Header, now), v: liveText(&x, now)}
 			if x.Live(now) && m.q.match(seen) {
 				want = append(want, seen)
 			}
@@ -268,14 +281,16 @@ func (m indexedModel) rows(p *filteredPartition, now int64) (want []filteredRow,
 	return want, r.Err()
 }
 
-// readBack sees to it that the last changes are made and that every index is built on every node. Then it searches all partitions
-// from every node: at QUORUM and, after repairs by searches and reads at ALL, by every value at ONE, where a replica answers alone.
+// readBack sees to it that the last changes are made and that every index is built on every node. Then it searches all
+// partitions from every node: at QUORUM and, after repairs by searches and reads at ALL, by every value at ONE, where a
+// replica answers alone.
 func (w *indexeds) readBack() {
 	for _, name := range indexedColumns {
 		w.c.must(w.c.present()[0], "the creation of an index", func(l *process, done func(error)) {
 			w.c.kernel.Trace("indexed readback " + name)
 			l.soon(func() {
-				l.cluster.StartSchema(&schema.CreateIndex{Keyspace: keyspace, Table: w.table.Name, Name: name, Column: name, IfNotExists: true,
+				l.cluster.StartSchema(&schema.CreateIndex{Keyspace: keyspace, Table: w.table.Name, Name: name,
+					Column: name, IfNotExists: true,
 					Class: schema.LegacyIndex, Target: schema.IndexSimple}, done)
 			})
 		})
@@ -283,10 +298,12 @@ func (w *indexeds) readBack() {
 	w.c.kernel.RunUntil(w.c.kernel.Now()+w.c.paced(20*time.Second), w.allBuilt)
 	for _, p := range w.parts {
 		if p.pending != nil {
-			w.c.must(w.c.present()[0], "the last change of an indexed partition", func(l *process, done func(error)) { w.write(l, p, done) })
+			w.c.must(w.c.present()[0], "the last change of an indexed partition",
+				func(l *process, done func(error)) { w.write(l, p, done) })
 		}
 		for range 2 {
-			w.c.everywhere("a search of an indexed partition", func(l *process, done func(error)) { w.find(l, p, w.drawSearch(p), done) })
+			w.c.everywhere("a search of an indexed partition",
+				func(l *process, done func(error)) { w.find(l, p, w.drawSearch(p), done) })
 		}
 		w.c.must(w.c.present()[0], "an indexed partition at ALL", func(l *process, done func(error)) {
 			w.readAll(l, p, done)
@@ -316,7 +333,8 @@ func (w *indexeds) allBuilt() bool {
 		}
 		table := n.process.parts.View.Schema().Table(keyspace, w.table.Name)
 		for _, name := range indexedColumns {
-			if table == nil || table.Index(name) == nil || !n.process.instance.Values.Built(table.StorageID, table.Index(name).ID) {
+			if table == nil || table.Index(name) == nil ||
+				!n.process.instance.Values.Built(table.StorageID, table.Index(name).ID) {
 				return false
 			}
 		}

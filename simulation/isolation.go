@@ -11,8 +11,8 @@ import (
 	"cqld/schema"
 )
 
-// isolation is the workload: a write changes all rows of a partition to one value, and a read at QUORUM must return the same
-// value for all of them, not older than one that an earlier read returned or an acknowledged write wrote.
+// isolation is the workload: a write changes all rows of a partition to one value, and a read at QUORUM must return the
+// same value for all of them, not older than one that an earlier read returned or an acknowledged write wrote.
 type isolation struct {
 	clients
 	table *schema.Table
@@ -57,7 +57,8 @@ func (w *isolation) write(l *process, partition int, end func()) {
 		m.AddRow(textRow(w.table, strconv.Itoa(i), strconv.FormatInt(stamp, 10), stamp))
 	}
 	l.coord.Write(&coordinator.WriteRequest{
-		Mutations: []*row.Mutation{m}, Consistency: ring.Quorum, Type: coordinator.WriteUnloggedBatch, Timeout: operationTimeout,
+		Mutations: []*row.Mutation{m}, Consistency: ring.Quorum, Type: coordinator.WriteUnloggedBatch,
+		Timeout: operationTimeout,
 	}, func(err error) {
 		w.c.kernel.Trace(fmt.Sprint("isolation ", partition, err))
 		if err == nil {
@@ -112,7 +113,8 @@ func (w *isolation) judge(partition int, page []byte, least int64) error {
 
 func (w *isolation) readBack() {
 	for partition := range isolationPartitions {
-		w.c.everywhere(fmt.Sprint("isolation ", partition), func(l *process, done func(error)) { w.read(l, partition, ring.Quorum, done) })
+		w.c.everywhere(fmt.Sprint("isolation ", partition),
+			func(l *process, done func(error)) { w.read(l, partition, ring.Quorum, done) })
 	}
 }
 

@@ -33,7 +33,8 @@ func newJobRun(t *testing.T, seed uint64, n int) *jobRun {
 	t.Helper()
 	cryptotest.SetGlobalRandom(t, seed) // for Raft
 	o := DefaultOptions(seed)
-	o.Nodes, o.Factor, o.Workloads, o.FaultKinds, o.PageBytes, o.Sync = 3, 3, []string{"register"}, nil, 0, storage.SyncBatch
+	o.Nodes, o.Factor, o.Workloads, o.FaultKinds, o.PageBytes, o.Sync = 3, 3, []string{"register"}, nil, 0,
+		storage.SyncBatch
 	r := &jobRun{Cluster: NewCluster(o), rand: NewStream(seed, "jobs")}
 	if len(r.failures) > 0 {
 		t.Fatalf("seed %d: %v", seed, r.failures)
@@ -55,7 +56,8 @@ func newJobRun(t *testing.T, seed uint64, n int) *jobRun {
 // open does the same as package node when a process starts.
 func (r *jobRun) open(t *testing.T) {
 	l := r.nodes[0].process
-	registry, err := jobs.Open(jobs.Options{Clock: clock{l}, Store: l.engine, OnError: func(err error) { t.Error(err) }})
+	registry, err := jobs.Open(jobs.Options{Clock: clock{l}, Store: l.engine,
+		OnError: func(err error) { t.Error(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +66,8 @@ func (r *jobRun) open(t *testing.T) {
 
 func (r *jobRun) work(j *jobs.Job) {
 	r.id = j.ID()
-	plan := repair.Plan{Keep: true, Targets: []repair.Target{{Name: "sim." + r.table.Name, Table: r.table.StorageID, Range: ring.FullRange()}}}
+	plan := repair.Plan{Keep: true, Targets: []repair.Target{{Name: "sim." + r.table.Name, Table: r.table.StorageID,
+		Range: ring.FullRange()}}}
 	r.process.repairer.StartTables(j, plan, func(_ repair.Summary, err error) { j.End(err) })
 }
 
@@ -89,7 +92,8 @@ func (r *jobRun) stop(t *testing.T) {
 			r.disturb(r.process)
 		}
 	}
-	if s, err := r.registry.Get(r.id); err != nil || s.State != jobs.Cancelled && s.State != jobs.Interrupted && s.State != jobs.Done {
+	if s, err := r.registry.Get(r.id); err != nil || s.State != jobs.Cancelled && s.State != jobs.Interrupted &&
+		s.State != jobs.Done {
 		t.Fatalf("after the interruption: %+v, %v", s, err)
 	}
 }
@@ -105,7 +109,8 @@ func (r *jobRun) ended(t *testing.T) bool {
 // run runs the job to its end. It returns the number of interruptions, and the final state of the job.
 func (r *jobRun) run(t *testing.T) (interrupted int, last jobs.Snapshot) {
 	r.open(t)
-	if _, err := r.registry.Start(jobs.Spec{Kind: jobs.Repair, Unit: jobs.Ranges, Resumable: true}, r.work); err != nil {
+	if _, err := r.registry.Start(jobs.Spec{Kind: jobs.Repair, Unit: jobs.Ranges, Resumable: true},
+		r.work); err != nil {
 		t.Fatal(err)
 	}
 	for range 100 {
@@ -139,7 +144,8 @@ func (r *jobRun) roots(t *testing.T) (rows []uint64, equal bool) {
 	for _, n := range r.nodes {
 		var root storage.LeafHash
 		for _, tokens := range []ring.Range{{Start: ring.MinToken, End: 0}, {Start: 0, End: ring.MinToken}} {
-			cmd := &storage.HashCommand{Table: r.table.StorageID, Tokens: tokens, Leaves: 1, Now: int64(epoch), BytesMax: 1 << 40}
+			cmd := &storage.HashCommand{Table: r.table.StorageID, Tokens: tokens, Leaves: 1, Now: int64(epoch),
+				BytesMax: 1 << 40}
 			if _, _, err := n.process.engine.Hash(cmd, func(_ int, h storage.LeafHash) { root.Add(h) }); err != nil {
 				t.Fatal(err)
 			}
@@ -151,8 +157,8 @@ func (r *jobRun) roots(t *testing.T) (rows []uint64, equal bool) {
 
 const jobRows = 60
 
-// TestSimInterruptedRepairContinues cancels a repair, kills its process and cuts its power at random times. When the job is
-// done, all replicas have all rows.
+// TestSimInterruptedRepairContinues cancels a repair, kills its process and cuts its power at random times. When the
+// job is done, all replicas have all rows.
 func TestSimInterruptedRepairContinues(t *testing.T) {
 	n := max(3, *seeds/15)
 	if testing.Short() {
@@ -185,7 +191,8 @@ func TestSimInterruptedRepairContinues(t *testing.T) {
 	}
 }
 
-// TestSimNeedsPositionsBehindTheRepair shows that the test above detects a position that is stored before its ranges are done.
+// TestSimNeedsPositionsBehindTheRepair shows that the test above detects a position that is stored before its ranges
+// are done.
 func TestSimNeedsPositionsBehindTheRepair(t *testing.T) {
 	for seed := range uint64(20) {
 		r := newJobRun(t, seed, jobRows)

@@ -10,24 +10,25 @@ import (
 	"cqld/internal/env"
 )
 
-// Kernel is the event queue and its clock. Every action is an event: the arrival of a message, a timer, a step of a client or of
-// the nemesis. Events with the same time are executed in the order in which they were scheduled.
+// Kernel is the event queue and its clock. Every action is an event: the arrival of a message, a timer, a step of a
+// client or of the nemesis. Events with the same time are executed in the order in which they were scheduled.
 type Kernel struct {
-	now       time.Duration
-	queue     eventQueue
-	next      uint64
-	trace     uint64 // FNV-1a of all events so far
-	count     int
-	second    int64              // of now
-	events    int                // in that second
-	after     func()             // called after every event
-	overrun   func(label string) // called once, with the label of the last event, if a second has more than eventsMost events
-	over      bool               // no event is executed any more
-	traceText io.Writer          // receives the trace as text; nil means none
+	now    time.Duration
+	queue  eventQueue
+	next   uint64
+	trace  uint64 // FNV-1a of all events so far
+	count  int
+	second int64  // of now
+	events int    // in that second
+	after  func() // called after every event
+	// called once, with the label of the last event, if a second has more than eventsMost events
+	overrun   func(label string)
+	over      bool      // no event is executed any more
+	traceText io.Writer // receives the trace as text; nil means none
 }
 
-// eventsMost is the maximum number of events in one simulated second. Only work that repeats itself without end exceeds it: most
-// seeds have at most 20,000.
+// eventsMost is the maximum number of events in one simulated second. Only work that repeats itself without end exceeds
+// it: most seeds have at most 20,000.
 const eventsMost = 300_000
 
 // event is a scheduled event.
@@ -65,7 +66,9 @@ func NewKernel() *Kernel {
 func (k *Kernel) Now() time.Duration { return k.now }
 
 // After schedules f after d. The label describes the event in the trace.
-func (k *Kernel) After(d time.Duration, label string, f func()) *event { //nolint:revive // only this package cancels events
+//
+//nolint:revive // only this package cancels events
+func (k *Kernel) After(d time.Duration, label string, f func()) *event {
 	k.next++
 	e := &event{at: k.now + max(d, 0), order: k.next, label: label, f: f}
 	heap.Push(&k.queue, e)
@@ -122,7 +125,8 @@ func (k *Kernel) Trace(what string) {
 	}
 }
 
-// steady returns the text without the words that Pebble adds to a disk's error: they depend on which of its files are open.
+// steady returns the text without the words that Pebble adds to a disk's error: they depend on which of its files are
+// open.
 func steady(what string) string {
 	if i := strings.Index(what, errDisk.Error()); i >= 0 {
 		if k := strings.Index(what[:i], "pebble: "); k >= 0 {
@@ -145,8 +149,8 @@ func fnv[S ~string | ~[]byte](h uint64, s S) uint64 {
 	return h
 }
 
-// Stream is a random number generator (splitmix64). Each subsystem has its own, so that additional draws of one do not affect
-// the others.
+// Stream is a random number generator (splitmix64). Each subsystem has its own, so that additional draws of one do not
+// affect the others.
 type Stream struct{ state uint64 }
 
 var _ env.Rand = (*Stream)(nil)

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestKernelDetectsEndlessEvents runs an event that schedules itself again without a pause. The clock would stand still for ever.
+// TestKernelDetectsEndlessEvents runs an event that schedules itself again without a pause. The clock would stand still
+// for ever.
 func TestKernelDetectsEndlessEvents(t *testing.T) {
 	k, found := NewKernel(), ""
 	k.overrun = func(label string) { found += label }

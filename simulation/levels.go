@@ -12,10 +12,10 @@ import (
 	"cqld/schema"
 )
 
-// levelled is the workload: clients write, delete and read a few rows at every consistency level, at coordinators in all data
-// centers. A read must return a value that was written and, if the levels and data centers of two requests make their replicas
-// overlap, nothing older than a value that was acknowledged or read before. In the healed cluster, every acknowledged write
-// exists, whatever its level.
+// levelled is the workload: clients write, delete and read a few rows at every consistency level, at coordinators in
+// all data centers. A read must return a value that was written and, if the levels and data centers of two requests
+// make their replicas overlap, nothing older than a value that was acknowledged or read before. In the healed cluster,
+// every acknowledged write exists, whatever its level.
 type levelled struct {
 	clients
 	table   *schema.Table
@@ -25,7 +25,8 @@ type levelled struct {
 	judged  int // number of reads with a required value
 }
 
-// levelledWrite is a write or a deletion, or a read that returned it and therefore stored it on as many replicas as answered.
+// levelledWrite is a write or a deletion, or a read that returned it and therefore stored it on as many replicas as
+// answered.
 type levelledWrite struct {
 	stamp    int64
 	deletion bool
@@ -49,7 +50,8 @@ const (
 
 // writeLevels and readLevels are the levels that clients use; SERIAL and LOCAL_SERIAL are levels of reads only.
 func writeLevels() []ring.Consistency {
-	return []ring.Consistency{ring.Any, ring.One, ring.Two, ring.Three, ring.Quorum, ring.All, ring.LocalQuorum, ring.EachQuorum, ring.LocalOne}
+	return []ring.Consistency{ring.Any, ring.One, ring.Two, ring.Three, ring.Quorum, ring.All, ring.LocalQuorum,
+		ring.EachQuorum, ring.LocalOne}
 }
 
 func readLevels() []ring.Consistency {
@@ -221,22 +223,25 @@ func (w *levelled) judge(key int, at levelAt, call, found int64, least *levelled
 			w.seen(key, at, o, found)
 			return
 		case found != 0:
-			w.c.fail("level %d: a read at %s in %s, called at %d, finds %d, but %+v was acknowledged or read before", key, at.level, at.dc, call, found, *least)
+			w.c.fail("level %d: a read at %s in %s, called at %d, finds %d, but %+v was acknowledged or read before",
+				key, at.level, at.dc, call, found, *least)
 			return
 		}
 	}
 	if found != 0 || least != nil {
-		w.c.fail("level %d: a read at %s in %s, called at %d, finds %d, and must find %+v", key, at.level, at.dc, call, found, least)
+		w.c.fail("level %d: a read at %s in %s, called at %d, finds %d, and must find %+v", key, at.level, at.dc, call,
+			found, least)
 	}
 }
 
-// seen records that a read has returned a value: later reads whose level overlaps with its own must return it, too. This holds
-// only for reads that repair: those of a level that overlaps with itself.
+// seen records that a read has returned a value: later reads whose level overlaps with its own must return it, too.
+// This holds only for reads that repair: those of a level that overlaps with itself.
 func (w *levelled) seen(key int, at levelAt, o *levelledWrite, found int64) {
 	if found == 0 || at.level.IsSerial() || !at.overlaps(at, w.c.replication()) {
 		return
 	}
-	w.history[key] = append(w.history[key], &levelledWrite{stamp: o.stamp, level: at, call: o.call, returned: w.c.tick(), read: true})
+	w.history[key] = append(w.history[key], &levelledWrite{stamp: o.stamp, level: at, call: o.call,
+		returned: w.c.tick(), read: true})
 }
 
 // readBack reads every row from every node, at ALL and then at ONE: now all replicas must have all acknowledged writes.

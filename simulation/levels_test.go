@@ -10,8 +10,8 @@ func TestSimLevels(t *testing.T) {
 	})
 }
 
-// TestSimLocalSerialReachesAllDataCenters runs data centers of one replica each, whose only voter decides alone, without faults: a
-// decided change must also be on the replicas of the others. In seed 162 it was not.
+// TestSimLocalSerialReachesAllDataCenters runs data centers of one replica each, whose only voter decides alone,
+// without faults: a decided change must also be on the replicas of the others. In seed 162 it was not.
 func TestSimLocalSerialReachesAllDataCenters(t *testing.T) {
 	runAlone(t, 6, 10, func(o *Options) {
 		o.Workloads, o.FaultKinds, o.Points = []string{"cas"}, []string{"flush"}, nil

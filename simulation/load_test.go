@@ -17,12 +17,12 @@ import (
 	"cqld/schema"
 )
 
-// Load describes a run that measures how many changes a ring with slow processors and disks completes in a given simulated time. It
-// compares conditional changes with plain writes, independently of the speed of the machine.
+// Load describes a run that measures how many changes a ring with slow processors and disks completes in a given
+// simulated time. It compares conditional changes with plain writes, independently of the speed of the machine.
 type Load struct {
 	Conditional bool
-	// Gone is the state of the last node while the run measures: "" (up), "dead" (the other nodes have detected it before)
-	// or "paused" (it stops when the measurement begins).
+	// Gone is the state of the last node while the run measures: "" (up), "dead" (the other nodes have detected it
+	// before) or "paused" (it stops when the measurement begins).
 	Gone       string
 	Partitions int
 	// CPU is the average processor time of a message, a piece of work and a client request. A node does them one after
@@ -47,8 +47,8 @@ type measured struct {
 	before, after     paxos.Stats     // sums over all coordinators at the begin and at the end of the measurement
 }
 
-// load is the workload. Its clients use the running coordinators in turn, and change a few partitions without pauses. A conditional
-// change inserts a unique row IF NOT EXISTS.
+// load is the workload. Its clients use the running coordinators in turn, and change a few partitions without pauses. A
+// conditional change inserts a unique row IF NOT EXISTS.
 type load struct {
 	clients
 	o        Load
@@ -200,7 +200,8 @@ func (m *measured) String() string {
 		}
 		return m.latency[int(q*float64(len(m.latency)-1))].Round(100 * time.Microsecond)
 	}
-	s := fmt.Sprintf("%d completed, %d failed, p50 %v, p99 %v, most %v", m.completed, m.failed, quantile(0.5), quantile(0.99), quantile(1))
+	s := fmt.Sprintf("%d completed, %d failed, p50 %v, p99 %v, most %v", m.completed, m.failed, quantile(0.5),
+		quantile(0.99), quantile(1))
 	if m.rounds() == 0 {
 		return s
 	}
@@ -208,7 +209,8 @@ func (m *measured) String() string {
 	for i := paxos.StageNone + 1; i < paxos.Stages; i++ {
 		s += fmt.Sprintf(" %v %.1f ms", i, (m.after.Times[i]-m.before.Times[i]).Seconds()/float64(m.rounds())*1000)
 	}
-	return s + fmt.Sprintf("; %d contentions, %d without prepare, %d shared, %d with a missing commit, %d arbiters failed",
+	return s + fmt.Sprintf("; %d contentions, %d without prepare, %d shared, %d with a missing commit, %d arbiters "+
+		"failed",
 		m.contentions(), m.after.Unprepared-m.before.Unprepared, m.after.Shared-m.before.Shared,
 		m.after.CommitsSent-m.before.CommitsSent, m.after.ArbitersFailed-m.before.ArbitersFailed)
 }
@@ -229,7 +231,8 @@ func measureLoad(t *testing.T, seed uint64, l Load, adjust func(*Options)) *meas
 		adjust(&o)
 	}
 	report(t, o, run(t, o))
-	t.Logf("seed %d, conditional %v, %d partitions, %v a message, gone %q: %v", seed, l.Conditional, l.Partitions, l.CPU, l.Gone, &w.measured)
+	t.Logf("seed %d, conditional %v, %d partitions, %v a message, gone %q: %v", seed, l.Conditional, l.Partitions,
+		l.CPU, l.Gone, &w.measured)
 	return &w.measured
 }
 
@@ -239,21 +242,24 @@ const loadRatioMost = 1.5
 // loadContentionsMost bounds the outvoted attempts per hundred rounds.
 const loadContentionsMost = 10
 
-// TestConditionalChangesDegradeAsWrites stops a node of a ring with slow processors and disks, in which all coordinators change the
-// same partitions.
+// TestConditionalChangesDegradeAsWrites stops a node of a ring with slow processors and disks, in which all
+// coordinators change the same partitions.
 func TestConditionalChangesDegradeAsWrites(t *testing.T) {
 	for _, partitions := range []int{4, 40} {
 		rate := func(conditional bool, gone string) float64 {
-			m := measureLoad(t, *firstSeed, Load{Conditional: conditional, Gone: gone, Partitions: partitions, CPU: 500 * time.Microsecond, Stall: 30 * time.Millisecond}, nil)
+			m := measureLoad(t, *firstSeed, Load{Conditional: conditional, Gone: gone, Partitions: partitions,
+				CPU: 500 * time.Microsecond, Stall: 30 * time.Millisecond}, nil)
 			checkLoad(t, m)
 			return float64(m.completed)
 		}
 		plain, conditional := rate(false, ""), rate(true, "")
 		for _, gone := range []string{"dead", "paused"} {
 			p, c := rate(false, gone)/plain, rate(true, gone)/conditional
-			t.Logf("%d partitions, %s: plain writes have %.2f of the rate with all nodes, conditional changes %.2f", partitions, gone, p, c)
+			t.Logf("%d partitions, %s: plain writes have %.2f of the rate with all nodes, conditional changes %.2f",
+				partitions, gone, p, c)
 			if c*loadRatioMost < p {
-				t.Errorf("%d partitions, one node %s: conditional changes fall to %.2f of their rate, plain writes to %.2f", partitions, gone, c, p)
+				t.Errorf("%d partitions, one node %s: conditional changes fall to %.2f of their rate, plain writes "+
+					"to %.2f", partitions, gone, c, p)
 			}
 		}
 	}

@@ -38,7 +38,8 @@ const (
 // meetingOps returns all operations, in the order of the table.
 func meetingOps() []string {
 	return []string{opJoin, opDecommission, opMove, opReplace, opRebuild, opRepair, opRepairSome, opRestart, opKill,
-		opPause, opPartition, opFullDisk, opSchema, opTruncate, opHints, opBatch, opConditional, opCounter, opSnapshot, opClock}
+		opPause, opPartition, opFullDisk, opSchema, opTruncate, opHints, opBatch, opConditional, opCounter, opSnapshot,
+		opClock}
 }
 
 // pair is two operations in the order of meetingOps.
@@ -70,7 +71,8 @@ func newMeetings(k *Kernel) *meetings {
 	return &meetings{kernel: k, state: map[string]*underway{}, met: map[pair]int{}}
 }
 
-// begin records that an operation begins. It lasts until end is called, or for most, because its process may end before.
+// begin records that an operation begins. It lasts until end is called, or for most, because its process may end
+// before.
 func (m *meetings) begin(op string, most time.Duration) (end func()) {
 	u := &underway{op, m.kernel.Now() + most}
 	m.active = slices.DeleteFunc(m.active, func(o *underway) bool { return o.until < m.kernel.Now() })
@@ -83,8 +85,8 @@ func (m *meetings) begin(op string, most time.Duration) (end func()) {
 	return func() { u.until = -1 }
 }
 
-// lingers is how long a TRUNCATE, whose requests may still be in transit, and a snapshot, which the next power cut must not
-// damage, still coincide with operations that begin.
+// lingers is how long a TRUNCATE, whose requests may still be in transit, and a snapshot, which the next power cut must
+// not damage, still coincide with operations that begin.
 const lingers = 500 * time.Millisecond
 
 // endless is longer than any run.
@@ -140,8 +142,10 @@ func (c *Cluster) watch() {
 	for _, n := range c.net.cut {
 		cut = cut || n > 0
 	}
-	for op, is := range map[string]bool{opRestart: down, opKill: killed, opPause: paused, opFullDisk: full, opClock: jumped, opJoin: joining,
-		opReplace: replacing, opDecommission: leaving, opMove: moving, opPartition: cut, opHints: c.pendingHints() > 0} {
+	for op, is := range map[string]bool{opRestart: down, opKill: killed, opPause: paused, opFullDisk: full,
+		opClock: jumped, opJoin: joining,
+		opReplace: replacing, opDecommission: leaving, opMove: moving, opPartition: cut,
+		opHints: c.pendingHints() > 0} {
 		c.meetings.saw(op, is)
 	}
 	if !c.settled {
@@ -170,8 +174,8 @@ func (l *process) cas(r *paxos.CASRequest, done func(applied bool, page []byte, 
 	})
 }
 
-// MeetingOptions returns the options of a run in which all operations coincide: nearly all kinds of faults, and the workloads of
-// docs/MEETINGS.md.
+// MeetingOptions returns the options of a run in which all operations coincide: nearly all kinds of faults, and the
+// workloads of docs/MEETINGS.md.
 func MeetingOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
 	r := NewStream(seed, "meetings")
@@ -181,7 +185,8 @@ func MeetingOptions(seed uint64) Options {
 	o.ConvergeBy = []string{ByReads, ByHints, ByRepair}[r.Intn(3)]
 	o.Limits, o.HintLimits = coordinator.Limits{}, hints.Limits{}
 	o.Workloads, o.Clients = []string{"cas", "counter", "batch", "churn", "reborn"}, 3
-	o.FaultKinds = []string{"kill", "restart", "pause", "isolate", "disk-full", "join", "leave", "move", "rebuild", "repair", "snapshot", "clock-leap"}
+	o.FaultKinds = []string{"kill", "restart", "pause", "isolate", "disk-full", "join", "leave", "move", "rebuild",
+		"repair", "snapshot", "clock-leap"}
 	if r.Chance(700) {
 		o.FaultKinds = append(o.FaultKinds, "wiped-disk")
 	}

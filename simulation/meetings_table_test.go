@@ -25,24 +25,34 @@ type meetingRow struct {
 
 func meetingRows() []meetingRow {
 	return []meetingRow{
-		{opJoin, "fault `join`", "the operation ends, all nodes have one ring, each replica has the rows of its ranges"},
-		{opDecommission, "faults `leave`, `removenode`", "the operation ends, the ranges of the leaver are whole on those that stay, its batches are handed over"},
+		{opJoin, "fault `join`", "the operation ends, all nodes have one ring, each replica has the rows of its " +
+			"ranges"},
+		{opDecommission, "faults `leave`, `removenode`",
+			"the operation ends, the ranges of the leaver are whole on those that stay, its batches are handed over"},
 		{opMove, "fault `move`", "the operation ends, each replica has the rows of its new ranges"},
 		{opReplace, "fault `wiped-disk`", "the new node serves, and has what a quorum acknowledged"},
 		{opRebuild, "fault `rebuild`", "nothing is lost, nothing deleted comes back"},
 		{opRepair, "fault `repair`, convergence by repair", "the replicas are equal, a second repair sends nothing"},
 		{opRepairSome, "fault `repair`, convergence by repair",
 			"the replicas in its scope are equal while the others are paused, and deleted rows stay deleted"},
-		{opRestart, "faults `restart`, `stop`", "the process stops without an error, starts, serves, and has all that it had"},
-		{opKill, "faults `kill`, `power-*`, `restart-storm`", "the process starts, serves, and has all that it acknowledged"},
+		{opRestart, "faults `restart`, `stop`", "the process stops without an error, starts, serves, and has all " +
+			"that it had"},
+		{opKill, "faults `kill`, `power-*`, `restart-storm`",
+			"the process starts, serves, and has all that it acknowledged"},
 		{opPause, "fault `pause`", "no request that others acknowledged meanwhile is lost"},
-		{opPartition, "faults `isolate`, `one-way`, `halves`, `bridge`, `ring`, `dc-cut`", "histories stay linearizable, replicas converge when links are whole"},
-		{opFullDisk, "faults `disk-full`, `raft-full`", "writes are refused or kept, the node goes on by itself when there is space"},
-		{opSchema, "workloads `churn`, `reborn`", "all nodes have one schema, with what was acknowledged, and no dropped data"},
-		{opTruncate, "workloads `reborn`, `truncate`", "no older row comes back, no later one is missing, also while the ring changes"},
-		{opHints, "all workloads, convergence by hints", "none is left, and the replicas are equal where none was lost"},
+		{opPartition, "faults `isolate`, `one-way`, `halves`, `bridge`, `ring`, `dc-cut`",
+			"histories stay linearizable, replicas converge when links are whole"},
+		{opFullDisk, "faults `disk-full`, `raft-full`",
+			"writes are refused or kept, the node goes on by itself when there is space"},
+		{opSchema, "workloads `churn`, `reborn`", "all nodes have one schema, with what was acknowledged, and no " +
+			"dropped data"},
+		{opTruncate, "workloads `reborn`, `truncate`", "no older row comes back, no later one is missing, also " +
+			"while the ring changes"},
+		{opHints, "all workloads, convergence by hints",
+			"none is left, and the replicas are equal where none was lost"},
 		{opBatch, "workload `batch`", "each batch is there whole, or not at all"},
-		{opConditional, "workloads `cas`, `append`, `bank`, `entity`, `contended`", "the history is linearizable, and all nodes read one value at SERIAL"},
+		{opConditional, "workloads `cas`, `append`, `bank`, `entity`, `contended`",
+			"the history is linearizable, and all nodes read one value at SERIAL"},
 		{opCounter, "workload `counter`", "each addition counts once, unknown ones once or not"},
 		{opSnapshot, "fault `snapshot`", "the snapshot can be opened when the run ends, and has what the node had"},
 		{opClock, "faults `clock-*`", "no acknowledged write is hidden, stamps of one table's order hold"},
@@ -73,7 +83,8 @@ func statementRows() []meetingRow {
 // meetingTests returns tests outside the simulation in which operations coincide.
 func meetingTests() [][3]string {
 	return [][3]string{
-		{"integration", "TestTheRingGrowsAndShrinksUnderLoad", "join, decommission × hints, counter, conditional change"},
+		{"integration", "TestTheRingGrowsAndShrinksUnderLoad",
+			"join, decommission × hints, counter, conditional change"},
 		{"integration", "TestJoinSurvivesCrashes", "join × kill"},
 		{"integration", "TestJoinWithDeadNode", "join × kill"},
 		{"integration", "TestWipedNodeIsReplaced", "replace × hints, repair"},
@@ -90,7 +101,8 @@ func meetingTests() [][3]string {
 		{"integration", "TestLossOfADatacenter", "loss of a data center × schema change, join, decommission"},
 		{"integration", "TestRepairOfOneDatacenter", "loss of a data center × restricted repair"},
 		{"integration", "TestTwoOfFiveNodesAreRemoved", "decommission × kill, conditional change"},
-		{"simulation", "TestMembersMeetLossOfADatacenter", "loss of a data center × join, decommission, move, replace, rebuild, repair, schema change"},
+		{"simulation", "TestMembersMeetLossOfADatacenter",
+			"loss of a data center × join, decommission, move, replace, rebuild, repair, schema change"},
 		{"cluster", "TestOperationsInDifferentDataCentersRunAtOnce", "join × join"},
 		{"cluster", "TestOperationDoesNotWaitForDepartedNode", "decommission × decommission"},
 		{"cluster", "TestOperationsKeepTheirPromises", "join, decommission, move, replace × each other"},
@@ -116,37 +128,54 @@ func meetingTests() [][3]string {
 func classified() map[string]map[string]string {
 	return map[string]map[string]string{
 		"fault": {
-			"kill": opKill, "power-one": opKill, "power-all": opKill, "power-torn": opKill, "restart-storm": opKill, "pause": opPause, "restart": opRestart, "stop": opRestart,
-			"isolate": opPartition, "one-way": opPartition, "halves": opPartition, "bridge": opPartition, "ring": opPartition, "dc-cut": opPartition, "dc-loss": opKill,
-			"bad-links": "- messages are lost and repeated, which all runs have", "slow-links": "- messages are late, which all runs have",
-			"reorder": "- messages change their order, which all runs have", "dc-slow": "- messages are late, which all runs have",
+			"kill": opKill, "power-one": opKill, "power-all": opKill, "power-torn": opKill, "restart-storm": opKill,
+			"pause": opPause, "restart": opRestart, "stop": opRestart,
+			"isolate": opPartition, "one-way": opPartition, "halves": opPartition, "bridge": opPartition,
+			"ring": opPartition, "dc-cut": opPartition, "dc-loss": opKill,
+			"bad-links":  "- messages are lost and repeated, which all runs have",
+			"slow-links": "- messages are late, which all runs have",
+			"reorder":    "- messages change their order, which all runs have",
+			"dc-slow":    "- messages are late, which all runs have",
 			"clock-jump": opClock, "clock-drift": opClock, "clock-strobe": opClock, "clock-leap": opClock,
-			"slow-disk": "- answers are late, which all runs have", "fsync-error": opKill, "write-error": opKill, "read-error": "- requests fail, and nothing lasts",
-			"disk-full": opFullDisk, "raft-full": opFullDisk, "raft-fsync-error": opKill, "raft-write-error": opKill,
+			"slow-disk": "- answers are late, which all runs have", "fsync-error": opKill, "write-error": opKill,
+			"read-error": "- requests fail, and nothing lasts",
+			"disk-full":  opFullDisk, "raft-full": opFullDisk, "raft-fsync-error": opKill, "raft-write-error": opKill,
 			"flush": "- where rows are on a disk", "bit-flip": opReplace, "wiped-disk": opReplace,
-			"join": opJoin, "leave": opDecommission, "move": opMove, "removenode": opDecommission, "abort": opJoin + ", " + opDecommission + ", " + opMove,
+			"join": opJoin, "leave": opDecommission, "move": opMove, "removenode": opDecommission, "abort": opJoin +
+				", " + opDecommission + ", " + opMove,
 			"rebuild": opRebuild, "repair": opRepair + ", " + opRepairSome, "snapshot": opSnapshot,
 		},
 		"workload": {
-			"register": opHints, "set": opHints, "cas": opConditional, "counter": opCounter, "batch": opBatch, "append": opConditional, "bank": opConditional,
-			"isolation": opHints, "ttl": opHints, "churn": opSchema, "paging": opHints, "graves": opRepair, "calm": "- requests that may not fail",
-			"ties": opHints, "ordered": opHints, "skewed": opHints, "entity": opConditional, "levels": opHints, "reborn": opTruncate + ", " + opSchema, "rich": opHints, "restarts": opRestart + ", " + opJoin,
-			"overflow": opHints + ", " + opRepair, "truncate": opTruncate, "contended": opConditional, "replications": opSchema + ", " + opRepair,
+			"register": opHints, "set": opHints, "cas": opConditional, "counter": opCounter, "batch": opBatch,
+			"append": opConditional, "bank": opConditional,
+			"isolation": opHints, "ttl": opHints, "churn": opSchema, "paging": opHints, "graves": opRepair,
+			"calm": "- requests that may not fail",
+			"ties": opHints, "ordered": opHints, "skewed": opHints, "entity": opConditional, "levels": opHints,
+			"reborn": opTruncate + ", " + opSchema, "rich": opHints, "restarts": opRestart + ", " + opJoin,
+			"overflow": opHints + ", " + opRepair, "truncate": opTruncate, "contended": opConditional,
+			"replications": opSchema + ", " + opRepair,
 		},
 		"cluster command": {
-			"Found": "- the first of a cluster", "Admit": opJoin + ", " + opReplace, "Update": opRestart, "Schema": opSchema, "Begin": opDecommission + ", " + opMove,
-			"Streamed": opJoin, "Excuse": opDecommission + ", " + opKill, "Known": opJoin, "Compared": opJoin, "Handed": opBatch, "End": opJoin, "Abort": opJoin, "Cleaned": opDecommission,
+			"Found": "- the first of a cluster", "Admit": opJoin + ", " + opReplace, "Update": opRestart,
+			"Schema": opSchema, "Begin": opDecommission + ", " + opMove,
+			"Streamed": opJoin, "Excuse": opDecommission + ", " + opKill, "Known": opJoin, "Compared": opJoin,
+			"Handed": opBatch, "End": opJoin, "Abort": opJoin, "Cleaned": opDecommission,
 			"PaxosFloor": opRepair + ", " + opConditional, "Settled": opRepair + ", " + opDecommission,
 			"Regained": opRepair + ", " + opSchema, "Roles": opRoles,
 		},
 		"control operation": {
-			"status": "- reads", "ring": "- reads", "describecluster": "- reads", "describering": "- reads", "getendpoints": "- reads", "info": "- reads",
-			"tablestats": "- reads", "tablehistograms": "- reads", "toppartitions": "- reads", "tpstats": "- reads", "compactionstats": "- reads",
-			"netstats": "- reads", "clientstats": "- reads", "killquery": "- one request", "flush": "- where rows are on a disk", "compact": "- where rows are on a disk",
+			"status": "- reads", "ring": "- reads", "describecluster": "- reads", "describering": "- reads",
+			"getendpoints": "- reads", "info": "- reads",
+			"tablestats": "- reads", "tablehistograms": "- reads", "toppartitions": "- reads", "tpstats": "- reads",
+			"compactionstats": "- reads",
+			"netstats":        "- reads", "clientstats": "- reads", "killquery": "- one request",
+			"flush": "- where rows are on a disk", "compact": "- where rows are on a disk",
 			"cleanup": opDecommission, "drain": opRestart, "stopdaemon": opRestart, "snapshot": opSnapshot,
 			"listsnapshots": "- reads", "clearsnapshot": opSnapshot,
-			"statusbinary": "- reads", "ready": "- reads", "setbinary": opRestart, "statushandoff": "- reads", "sethandoff": opHints, "listpendinghints": "- reads",
-			"gettimeout": "- reads", "getseeds": "- reads", "getlogginglevels": "- reads", "setlogginglevel": "- what is logged", "getauditlog": "- reads", "setauditlog": "- what is logged",
+			"statusbinary": "- reads", "ready": "- reads", "setbinary": opRestart, "statushandoff": "- reads",
+			"sethandoff": opHints, "listpendinghints": "- reads",
+			"gettimeout": "- reads", "getseeds": "- reads", "getlogginglevels": "- reads",
+			"setlogginglevel": "- what is logged", "getauditlog": "- reads", "setauditlog": "- what is logged",
 			"repair":       opRepair + ", " + opRepairSome,
 			"decommission": opDecommission, "removenode": opDecommission, "move": opMove, "rebuild": opRebuild,
 			"abort": opJoin + ", " + opDecommission + ", " + opMove, "operations": "- reads",
@@ -157,15 +186,21 @@ func classified() map[string]map[string]string {
 			"rebuild_index": opBuild, "viewbuildstatus": "- reads",
 			"getindexbuildthroughput": "- reads", "setindexbuildthroughput": "- how fast indexes are built",
 			"reloadssl": "- which certificates are used",
-			"jobs":      "- reads", "watchjob": "- reads", "canceljob": opRepair + ", " + opRebuild, "resumejob": opRepair + ", " + opRebuild,
+			"jobs":      "- reads", "watchjob": "- reads", "canceljob": opRepair + ", " + opRebuild,
+			"resumejob": opRepair + ", " + opRebuild,
 		},
 		"verb": {
-			"Mutation": opHints, "Read": "- reads", "Digest": "- reads", "ReadRepair": opRepair, "Hint": opHints, "Truncate": opTruncate,
-			"Raft": opSchema, "Join": opJoin, "Heartbeat": opPause, "Applied": opSchema,
-			"PaxosPrepare": opConditional, "PaxosAccept": opConditional, "PaxosCommit": opConditional, "Counter": opCounter,
-			"BatchStore": opBatch, "BatchRemove": opBatch, "Stream": opJoin + ", " + opRebuild, "Merkle": opRepair, "Repaired": opRepair,
-			"Control": "- carries the control operations", "Partitions": "- reads", "Turn": opConditional, "Pass": opConditional,
-			"Newest": "- reads", "Search": "- reads", "PaxosPurge": opRepair + ", " + opConditional, "Holds": opDecommission,
+			"Mutation": opHints, "Read": "- reads", "Digest": "- reads", "ReadRepair": opRepair, "Hint": opHints,
+			"Truncate": opTruncate,
+			"Raft":     opSchema, "Join": opJoin, "Heartbeat": opPause, "Applied": opSchema,
+			"PaxosPrepare": opConditional, "PaxosAccept": opConditional, "PaxosCommit": opConditional,
+			"Counter":    opCounter,
+			"BatchStore": opBatch, "BatchRemove": opBatch, "Stream": opJoin + ", " + opRebuild, "Merkle": opRepair,
+			"Repaired": opRepair,
+			"Control":  "- carries the control operations", "Partitions": "- reads", "Turn": opConditional,
+			"Pass":   opConditional,
+			"Newest": "- reads", "Search": "- reads", "PaxosPurge": opRepair + ", " + opConditional,
+			"Holds": opDecommission,
 		},
 		"schema change": {
 			"CreateKeyspace": opSchema, "AlterKeyspace": opSchema, "DropKeyspace": opSchema,
@@ -231,7 +266,8 @@ func TestEveryOperationIsClassified(t *testing.T) {
 	for kind, names := range inCode(t) {
 		for _, name := range names {
 			if table[kind][name] == "" {
-				t.Errorf("the %s %s has no place in the table of meetings: add it to classified, and to meetingRows if it is of a new kind", kind, name)
+				t.Errorf("the %s %s has no place in the table of meetings: add it to classified, and to meetingRows "+
+					"if it is of a new kind", kind, name)
 			}
 		}
 		for name, rows := range table[kind] {
@@ -279,13 +315,20 @@ func TestMeetingsAreDocumented(t *testing.T) {
 // meetingsDocument returns the content of docs/MEETINGS.md.
 func meetingsDocument(t *testing.T) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# Meetings\n\nFaults and operations break promises where they meet. This table has every pair of operations, with what draws them in\n"+
-		"the simulation and what is checked after they have met. Two operations meet when one begins while the other is under way: before it has\n"+
-		"ended, a dead node serves again, a link is whole, or a hint is delivered. An operation that is refused for the sake of the other has met it, too.\n\n"+
-		"`go test ./simulation -run TestOperationsMeet` runs seeds 0 to %d of `MeetingOptions` and fails when a pair has not met. `TestSim` draws the\n"+
-		"same operations in other combinations. `go test ./simulation -run TestMeetingsAreDocumented -rewrite-meetings` writes this file.\n\n", meetingSeeds-1)
-	b.WriteString("After every run, besides: each node serves, each operation of the ring has ended, no hint is left, all nodes have one schema and one\n" +
-		"ring, and all replicas of each table have the same bytes.\n\n## Operations\n\n| operation | drawn by | checked after it |\n|---|---|---|\n")
+	fmt.Fprintf(&b, "# Meetings\n\nFaults and operations break promises where they meet. This table has every pair "+
+		"of operations, with what draws them in\n"+
+		"the simulation and what is checked after they have met. Two operations meet when one begins while the "+
+		"other is under way: before it has\n"+
+		"ended, a dead node serves again, a link is whole, or a hint is delivered. An operation that is refused for "+
+		"the sake of the other has met it, too.\n\n"+
+		"`go test ./simulation -run TestOperationsMeet` runs seeds 0 to %d of `MeetingOptions` and fails when a "+
+		"pair has not met. `TestSim` draws the\n"+
+		"same operations in other combinations. `go test ./simulation -run TestMeetingsAreDocumented "+
+		"-rewrite-meetings` writes this file.\n\n", meetingSeeds-1)
+	b.WriteString("After every run, besides: each node serves, each operation of the ring has ended, no hint is " +
+		"left, all nodes have one schema and one\n" +
+		"ring, and all replicas of each table have the same bytes.\n\n## Operations\n\n| operation | drawn by | " +
+		"checked after it |\n|---|---|---|\n")
 	rows := meetingRows()
 	for _, r := range rows {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", r.op, r.drawnBy, r.checks)
@@ -297,7 +340,8 @@ func meetingsDocument(t *testing.T) []byte {
 		"three of them besides, with seeds 0\n"+
 		"to %d. Role changes have no pairs below: the tests outside of the simulation show what they meet.\n",
 		statementSeeds-1)
-	fmt.Fprintf(&b, "\n## Pairs\n\nAll pairs: `TestOperationsMeet`, seeds 0 to %d.\n\n| pair | exercised by | checked after it |\n|---|---|---|\n", meetingSeeds-1)
+	fmt.Fprintf(&b, "\n## Pairs\n\nAll pairs: `TestOperationsMeet`, seeds 0 to %d.\n\n| pair | exercised by | "+
+		"checked after it |\n|---|---|---|\n", meetingSeeds-1)
 	for i, x := range rows {
 		for _, y := range rows[i+1:] {
 			fmt.Fprintf(&b, "| %s × %s | %s; %s | %s; %s |\n", x.op, y.op, x.drawnBy, y.drawnBy, x.checks, y.checks)
@@ -314,7 +358,8 @@ func meetingsDocument(t *testing.T) []byte {
 	for _, m := range meetingTests() {
 		fmt.Fprintf(&b, "| %s of `%s` | %s |\n", m[1], m[0], m[2])
 	}
-	b.WriteString("\n## Where the operations of the code belong\n\n`TestEveryOperationIsClassified` fails when the code has one that is not here.\n\n" +
+	b.WriteString("\n## Where the operations of the code belong\n\n`TestEveryOperationIsClassified` fails when the " +
+		"code has one that is not here.\n\n" +
 		"| kind | name | operation of the table, or why none |\n|---|---|---|\n")
 	table := classified()
 	kinds := []string{"fault", "workload", "cluster command", "control operation", "verb", "schema change",

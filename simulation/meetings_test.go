@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestOperationsMeet runs the seeds in docs/MEETINGS.md: every pair of the table must have been in progress at the same time.
+// TestOperationsMeet runs the seeds in docs/MEETINGS.md: every pair of the table must have been in progress at the same
+// time.
 func TestOperationsMeet(t *testing.T) {
 	met := metIn(t, meetingSeeds, MeetingOptions)
 	ops := meetingOps()

@@ -23,8 +23,8 @@ func TestNearestWhileTheRingChanges(t *testing.T) {
 // TestNearest runs the workload alone, under the faults that the seeds draw.
 func TestNearest(t *testing.T) { runAlone(t, min(alone(), 3), 100, nearestOnly) }
 
-// TestTrustedReplicasOfVectorsAreFound takes the first version of a candidate as the reconciled one. Some seed must find a vector
-// that was overwritten or deleted.
+// TestTrustedReplicasOfVectorsAreFound takes the first version of a candidate as the reconciled one. Some seed must
+// find a vector that was overwritten or deleted.
 func TestTrustedReplicasOfVectorsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many seeds")

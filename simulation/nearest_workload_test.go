@@ -18,10 +18,11 @@ import (
 	"cqld/types/similarity"
 )
 
-// nearests is the workload of searches for the nearest vectors. Its clients change rows as those of filtereds do, with vectors for
-// values. Between two changes they search at QUORUM for the rows nearest to a vector, in their partition or in the whole ring, page after
-// page. The rows of all pages are in the order of their scores. Those of the client's partition must be those of a model that has all
-// acknowledged changes, each with its newest vector: so few vectors are found exactly, with a graph or without.
+// nearests is the workload of searches for the nearest vectors. Its clients change rows as those of filtereds do, with
+// vectors for values. Between two changes they search at QUORUM for the rows nearest to a vector, in their partition or
+// in the whole ring, page after page. The rows of all pages are in the order of their scores. Those of the client's
+// partition must be those of a model that has all acknowledged changes, each with its newest vector: so few vectors are
+// found exactly, with a graph or without.
 type nearests struct {
 	filtereds
 }
@@ -43,7 +44,8 @@ func nearestTable() *schema.CreateTable {
 
 // nearestKind is the entry of the workload. TestSim draws it besides those of workloadKinds.
 func nearestKind() workloadKind {
-	return workloadKind{name: "nearest", tables: tables(nearestTable()), make: func(c *Cluster) workload { return newNearests(c) }}
+	return workloadKind{name: "nearest", tables: tables(nearestTable()),
+		make: func(c *Cluster) workload { return newNearests(c) }}
 }
 
 func newNearests(c *Cluster) *nearests {
@@ -98,8 +100,9 @@ func (w *nearests) redefine(l *process, done func(error)) {
 }
 
 func (w *nearests) definition() *schema.CreateIndex {
-	return &schema.CreateIndex{Keyspace: keyspace, Table: w.table.Name, Name: nearestIndex, Column: "v", IfNotExists: true,
-		Class: schema.SAI, Target: schema.IndexSimple, Options: map[string]string{similarity.Option: "EUCLIDEAN"}}
+	return &schema.CreateIndex{Keyspace: keyspace, Table: w.table.Name, Name: nearestIndex, Column: "v",
+		IfNotExists: true,
+		Class:       schema.SAI, Target: schema.IndexSimple, Options: map[string]string{similarity.Option: "EUCLIDEAN"}}
 }
 
 // nearestQuery is a search for the rows nearest to a vector.
@@ -123,7 +126,8 @@ func (w *nearests) find(l *process, p *filteredPartition, q *nearestQuery, done 
 		done(errNoIndex)
 		return
 	}
-	req := &search.Request{Table: table, Index: table.Index(nearestIndex).ID, Tokens: ring.FullRange(), Order: search.ByScore, Near: q.near,
+	req := &search.Request{Table: table, Index: table.Index(nearestIndex).ID, Tokens: ring.FullRange(),
+		Order: search.ByScore, Near: q.near,
 		Limit: q.limit, Consistency: q.level, Now: now, Timeout: operationTimeout}
 	if !q.whole {
 		req.Key = p.key
@@ -165,7 +169,8 @@ func (w *nearests) addFound(to []filteredRow, page []byte, now int64) ([]filtere
 	var x row.Row
 	for r.Reset(page); r.NextPartition(); {
 		for r.NextRow(&x) {
-			to = append(to, filteredRow{key: string(r.Key.Bytes), clustering: string(x.Clustering), v: liveText(&x, now)})
+			to = append(to, filteredRow{key: string(r.Key.Bytes), clustering: string(x.Clustering),
+				v: liveText(&x, now)})
 		}
 	}
 	return to, r.Err()
@@ -189,7 +194,8 @@ func (w *nearests) compareScores(q *nearestQuery, found []filteredRow) {
 	}
 }
 
-// compareNearest compares what was found in a partition with the rows of the model that have vectors, the nearest first.
+// compareNearest compares what was found in a partition with the rows of the model that have vectors, the nearest
+// first.
 func (w *nearests) compareNearest(p *filteredPartition, q *nearestQuery, found []filteredRow, now int64) error {
 	var want []filteredRow
 	var r row.PageReader
@@ -197,7 +203,8 @@ func (w *nearests) compareNearest(p *filteredPartition, q *nearestQuery, found [
 	cmd := &row.ReadCommand{Table: w.table.StorageID, Key: p.key, Slices: []row.Slice{row.AllRows()}, Now: now}
 	for r.Reset(p.model.Read(cmd)); r.NextPartition(); {
 		for r.NextRow(&x) {
-			if seen := (filteredRow{key: string(r.Key.Bytes), clustering: string(x.Clustering), v: liveText(&x, now)}); seen.v != "" {
+			if seen := (filteredRow{key: string(r.Key.Bytes), clustering: string(x.Clustering),
+				v: liveText(&x, now)}); seen.v != "" {
 				want = append(want, seen)
 			}
 		}
@@ -205,13 +212,15 @@ func (w *nearests) compareNearest(p *filteredPartition, q *nearestQuery, found [
 	slices.SortStableFunc(want, func(a, b filteredRow) int { return cmp.Compare(q.score(b), q.score(a)) })
 	found = slices.DeleteFunc(slices.Clone(found), func(r filteredRow) bool { return r.key != string(p.key.Bytes) })
 	if r.Err() == nil && !slices.Equal(found, want) {
-		w.c.fail("nearest: %s at %s near %x, whole ring %v, finds %q, not %q", p.key.Bytes, q.level, q.near, q.whole, found, want)
+		w.c.fail("nearest: %s at %s near %x, whole ring %v, finds %q, not %q", p.key.Bytes, q.level, q.near, q.whole,
+			found, want)
 	}
 	return r.Err()
 }
 
-// readBack sees to it that the last changes are made and that every node has built the index. Then it searches all partitions from
-// every node: at QUORUM and, after repairs by searches and reads at ALL, at ONE, where a replica answers alone.
+// readBack sees to it that the last changes are made and that every node has built the index. Then it searches all
+// partitions from every node: at QUORUM and, after repairs by searches and reads at ALL, at ONE, where a replica
+// answers alone.
 func (w *nearests) readBack() {
 	w.c.must(w.c.present()[0], "the creation of an index of vectors", func(l *process, done func(error)) {
 		l.soon(func() { l.cluster.StartSchema(w.definition(), done) })
@@ -219,10 +228,14 @@ func (w *nearests) readBack() {
 	w.c.kernel.RunUntil(w.c.kernel.Now()+w.c.paced(20*time.Second), w.built)
 	for _, p := range w.parts {
 		if p.pending != nil {
-			w.c.must(w.c.present()[0], "the last change of a partition with vectors", func(l *process, done func(error)) { w.write(l, p, done) })
+			w.c.must(w.c.present()[0], "the last change of a partition with vectors",
+				func(l *process, done func(error)) { w.write(l, p, done) })
 		}
 		for range 2 {
-			w.c.everywhere("a search for vectors", func(l *process, done func(error)) { w.find(l, p, w.draw(ring.Quorum), done) })
+			w.c.everywhere("a search for vectors", func(l *process,
+				done func(error)) {
+				w.find(l, p, w.draw(ring.Quorum), done)
+			})
 		}
 		w.c.must(w.c.present()[0], "a partition with vectors at ALL", func(l *process, done func(error)) {
 			w.readAll(l, p, done)
@@ -242,7 +255,8 @@ func (w *nearests) built() bool {
 			continue
 		}
 		table := n.process.parts.View.Schema().Table(keyspace, w.table.Name)
-		if table == nil || table.Index(nearestIndex) == nil || !n.process.instance.Values.Built(table.StorageID, table.Index(nearestIndex).ID) {
+		if table == nil || table.Index(nearestIndex) == nil ||
+			!n.process.instance.Values.Built(table.StorageID, table.Index(nearestIndex).ID) {
 			return false
 		}
 	}

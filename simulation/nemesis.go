@@ -12,9 +12,11 @@ type faultKind struct {
 	strike func(c *Cluster, r *Stream)
 }
 
-// late reports whether a kind was added later: it is drawn from a stream of its own, so that seeds without it do not change.
+// late reports whether a kind was added later: it is drawn from a stream of its own, so that seeds without it do not
+// change.
 func (k faultKind) late() bool {
-	return slices.Contains([]string{"move", "removenode", "abort", "raft-fsync-error", "raft-write-error", "raft-full"}, k.name)
+	return slices.Contains([]string{"move", "removenode", "abort", "raft-fsync-error", "raft-write-error",
+		"raft-full"}, k.name)
 }
 
 // explicitOnly reports whether a kind is used only if the options name it: no seed draws it.
@@ -22,7 +24,8 @@ func (k faultKind) explicitOnly() bool { return k.name == "stop" || k.name == "d
 
 // drawn reports whether only DrawnOptions draws a kind, so that the seeds of DefaultOptions do not change.
 func (k faultKind) drawn() bool {
-	return slices.Contains([]string{"restart", "power-torn", "clock-leap", "dc-cut", "dc-slow", "rebuild", "repair", "snapshot"}, k.name)
+	return slices.Contains([]string{"restart", "power-torn", "clock-leap", "dc-cut", "dc-slow", "rebuild", "repair",
+		"snapshot"}, k.name)
 }
 
 // faultKinds returns the kinds that seeds draw from.
@@ -37,9 +40,11 @@ func faultKinds() []faultKind {
 		{"bridge", (*Cluster).bridge}, {"ring", (*Cluster).ring}, {"bad-links", (*Cluster).badLinks},
 		{"slow-links", (*Cluster).slowLinks}, {"reorder", (*Cluster).reorder},
 		// clocks
-		{"clock-jump", (*Cluster).clockJump}, {"clock-drift", (*Cluster).clockDrift}, {"clock-strobe", (*Cluster).clockStrobe},
+		{"clock-jump", (*Cluster).clockJump}, {"clock-drift", (*Cluster).clockDrift},
+		{"clock-strobe", (*Cluster).clockStrobe},
 		// disks
-		{"slow-disk", (*Cluster).slowDisk}, {"fsync-error", (*Cluster).fsyncError}, {"write-error", (*Cluster).writeError},
+		{"slow-disk", (*Cluster).slowDisk}, {"fsync-error", (*Cluster).fsyncError},
+		{"write-error", (*Cluster).writeError},
 		{"read-error", (*Cluster).readError}, {"disk-full", (*Cluster).diskFull}, {"flush", (*Cluster).flush},
 		{"bit-flip", (*Cluster).bitFlip}, {"wiped-disk", (*Cluster).wipedDisk},
 		// members
@@ -47,15 +52,17 @@ func faultKinds() []faultKind {
 		{"move", (*Cluster).moveNode}, {"removenode", (*Cluster).removeNode}, {"abort", (*Cluster).abortOperation},
 		// data centers, and commands of operators
 		{"restart", (*Cluster).restart}, {"power-torn", (*Cluster).powerTorn}, {"clock-leap", (*Cluster).clockLeap},
-		{"dc-cut", (*Cluster).cutDatacenter}, {"dc-slow", (*Cluster).slowDatacenters}, {"dc-loss", (*Cluster).loseDatacenter},
+		{"dc-cut", (*Cluster).cutDatacenter}, {"dc-slow", (*Cluster).slowDatacenters},
+		{"dc-loss", (*Cluster).loseDatacenter},
 		{"rebuild", (*Cluster).rebuildNode}, {"repair", (*Cluster).repairTable}, {"snapshot", (*Cluster).snapshotNode},
 		// the disk of the Raft log
-		{"raft-fsync-error", (*Cluster).raftFsyncError}, {"raft-write-error", (*Cluster).raftWriteError}, {"raft-full", (*Cluster).raftFull},
+		{"raft-fsync-error", (*Cluster).raftFsyncError}, {"raft-write-error", (*Cluster).raftWriteError},
+		{"raft-full", (*Cluster).raftFull},
 	}
 }
 
-// fault is one fault in the plan of a run. Its random numbers depend only on the seed and its number, so that others can be
-// omitted.
+// fault is one fault in the plan of a run. Its random numbers depend only on the seed and its number, so that others
+// can be omitted.
 type fault struct {
 	number int
 	at     time.Duration

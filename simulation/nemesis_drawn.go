@@ -45,8 +45,8 @@ func (n *Node) stop() {
 	}
 }
 
-// powerTorn cuts a machine's power while it waits for its disk: its unsynced writes survive in part, if the options have
-// TornWrites.
+// powerTorn cuts a machine's power while it waits for its disk: its unsynced writes survive in part, if the options
+// have TornWrites.
 func (c *Cluster) powerTorn(r *Stream) {
 	n := c.any(r)
 	if r.Chance(700) {
@@ -62,8 +62,8 @@ func (c *Cluster) powerTorn(r *Stream) {
 	})
 }
 
-// clockLeap changes a clock by up to three minutes, in either direction: by more than a timestamp may be ahead. Sometimes it is
-// corrected later.
+// clockLeap changes a clock by up to three minutes, in either direction: by more than a timestamp may be ahead.
+// Sometimes it is corrected later.
 func (c *Cluster) clockLeap(r *Stream) {
 	n := c.any(r)
 	by := r.Between(stampAhead, 3*stampAhead)

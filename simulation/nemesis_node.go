@@ -97,8 +97,8 @@ func (c *Cluster) writeError(r *Stream) {
 	c.later(r.Between(20*time.Millisecond, time.Second), "good disk", func() { n.faults.writes.Store(false) })
 }
 
-// raftFsyncError makes the fsync of the Raft log fail: the node must stop, and must not have sent messages based on unsynced
-// entries.
+// raftFsyncError makes the fsync of the Raft log fail: the node must stop, and must not have sent messages based on
+// unsynced entries.
 func (c *Cluster) raftFsyncError(r *Stream) { c.raftFault(r, raftSyncs) }
 
 // raftWriteError makes writes to the Raft log fail.
@@ -168,14 +168,15 @@ func (n *Node) compact() {
 	}
 }
 
-// mayLose reports whether a node may lose its data permanently: one per run, and the quorums of the remaining nodes must overlap
-// with the previous ones.
+// mayLose reports whether a node may lose its data permanently: one per run, and the quorums of the remaining nodes
+// must overlap with the previous ones.
 func (c *Cluster) mayLose(n *Node) bool {
-	return !c.losing && c.options.Factor >= 4 && (len(c.options.Datacenters) == 0 || c.options.Meet) && n.member && !n.departed && !n.dead && !n.leaving
+	return !c.losing && c.options.Factor >= 4 && (len(c.options.Datacenters) == 0 || c.options.Meet) && n.member &&
+		!n.departed && !n.dead && !n.leaving
 }
 
-// bitFlip changes bits of a machine's tables while it is off. Storage must detect it: a read returns the correct result or an
-// error. A damaged node is replaced when the cluster is healed.
+// bitFlip changes bits of a machine's tables while it is off. Storage must detect it: a read returns the correct result
+// or an error. A damaged node is replaced when the cluster is healed.
 func (c *Cluster) bitFlip(r *Stream) {
 	n := c.any(r)
 	if !c.mayLose(n) || !n.process.serves() || n.faults.any() {

@@ -101,8 +101,8 @@ func (c *Cluster) removeNode(r *Stream) {
 	c.kernel.After(c.paced(removeAfter), "operator", func() { c.remove(id) })
 }
 
-// How long the operator waits before the removal of a dead node, between two attempts, and before the abort of an operation that
-// makes no progress.
+// How long the operator waits before the removal of a dead node, between two attempts, and before the abort of an
+// operation that makes no progress.
 const (
 	removeAfter  = 2 * time.Second
 	operateEvery = time.Second
@@ -141,7 +141,8 @@ func (c *Cluster) members() (ids []ring.NodeID) {
 	return ids
 }
 
-// requesting reports whether a node retries a request for an operation that has not begun, because another one is ending.
+// requesting reports whether a node retries a request for an operation that has not begun, because another one is
+// ending.
 func (c *Cluster) requesting() bool {
 	return slices.ContainsFunc(c.present(), func(n *Node) bool { return n.process != nil && n.process.requests > 0 })
 }
@@ -149,11 +150,12 @@ func (c *Cluster) requesting() bool {
 // removed reports whether no member is permanently dead.
 func (c *Cluster) removed() bool {
 	ids := c.members()
-	return !slices.ContainsFunc(c.metadata().Topology.Nodes(), func(n *ring.Node) bool { return !slices.Contains(ids, n.ID) })
+	return !slices.ContainsFunc(c.metadata().Topology.Nodes(),
+		func(n *ring.Node) bool { return !slices.Contains(ids, n.ID) })
 }
 
-// operate is the operator of a healed cluster: it aborts operations that cannot end because a node is permanently dead. Such an
-// operation makes no progress.
+// operate is the operator of a healed cluster: it aborts operations that cannot end because a node is permanently dead.
+// Such an operation makes no progress.
 func (c *Cluster) operate() {
 	if c.operating {
 		return
@@ -217,8 +219,8 @@ func (n *Node) left(err error) bool {
 	return n.cluster.metadata().Topology.Node(n.process.Self()) == nil
 }
 
-// retire ends a machine that has left. If it was to replace a dead node, and was stopped, it tries again with an empty disk,
-// because the dead node must be replaced.
+// retire ends a machine that has left. If it was to replace a dead node, and was stopped, it tries again with an empty
+// disk, because the dead node must be replaced.
 func (n *Node) retire() {
 	if n.departed || n.retiring {
 		return
@@ -243,10 +245,12 @@ func (n *Node) retire() {
 
 // memberAt reports whether a member has the address.
 func (c *Cluster) memberAt(addr string) bool {
-	return slices.ContainsFunc(c.metadata().Topology.Nodes(), func(n *ring.Node) bool { return n.Internode.String() == addr })
+	return slices.ContainsFunc(c.metadata().Topology.Nodes(),
+		func(n *ring.Node) bool { return n.Internode.String() == addr })
 }
 
-// wipe gives the machine an empty disk and another address: it is now another node, which asks to replace the former one.
+// wipe gives the machine an empty disk and another address: it is now another node, which asks to replace the former
+// one.
 func (n *Node) wipe() {
 	if n.cluster.options.BlankDisksServe {
 		if err := n.disk.RemoveAll(dataDir); err != nil {

@@ -30,8 +30,8 @@ type Network struct {
 	SlowMax            time.Duration
 	late               *Stream       // draws truncation requests of dying processes that arrive late; nil means none
 	far                time.Duration // additional delay of a message between data centers
-	// cpu is the average processor time of a message or a piece of work; 0 means none. A process executes them one after the
-	// other. stall is the average time for which it gets no processor before some of them (stalls).
+	// cpu is the average processor time of a message or a piece of work; 0 means none. A process executes them one
+	// after the other. stall is the average time for which it gets no processor before some of them (stalls).
 	cpu, stall time.Duration
 }
 
@@ -41,7 +41,8 @@ const delayMax = 3 * time.Millisecond
 type link struct{ from, to ring.NodeID }
 
 func newNetwork(k *Kernel, seed uint64) *Network {
-	n := &Network{kernel: k, rand: NewStream(seed, "network"), work: NewStream(seed, "work"), nodes: map[ring.NodeID]*Node{}, byAddr: map[netip.AddrPort]*Node{}, cut: map[link]int{}}
+	n := &Network{kernel: k, rand: NewStream(seed, "network"), work: NewStream(seed, "work"),
+		nodes: map[ring.NodeID]*Node{}, byAddr: map[netip.AddrPort]*Node{}, cut: map[link]int{}}
 	n.clearFaults()
 	return n
 }
@@ -96,7 +97,8 @@ func (n *Network) carry(l link, label string, payload []byte, deliver func(paylo
 	}
 }
 
-// stalls is the number of messages and pieces of work in a thousand before which a process gets no processor for a while.
+// stalls is the number of messages and pieces of work in a thousand before which a process gets no processor for a
+// while.
 const stalls = 10
 
 // onCPU makes a process execute f after all its earlier work and after the processor time of f.

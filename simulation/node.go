@@ -140,8 +140,8 @@ func (n *Node) ended() {
 	}
 }
 
-// stopFatal stops the processes whose storage has failed, after a moment: their acknowledgements until then must be valid
-// nevertheless.
+// stopFatal stops the processes whose storage has failed, after a moment: their acknowledgements until then must be
+// valid nevertheless.
 func (c *Cluster) stopFatal() {
 	for _, n := range c.nodes {
 		l := n.process

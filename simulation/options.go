@@ -24,8 +24,8 @@ type Options struct {
 	Seed   uint64
 	Nodes  int
 	Factor int // replicas of every partition, over all data centers
-	// Datacenters contains the replication factor of each data center (dc1, dc2 and so on); empty means one data center, and
-	// SimpleStrategy. Their sum is Factor.
+	// Datacenters contains the replication factor of each data center (dc1, dc2 and so on); empty means one data
+	// center, and SimpleStrategy. Their sum is Factor.
 	Datacenters []int
 	// Far is the additional delay of a message between data centers.
 	Far time.Duration
@@ -57,8 +57,8 @@ type Options struct {
 	LateTruncates bool
 	// LoggedRows makes the workload reborn write its rows in logged batches.
 	LoggedRows bool
-	// ConvergeBy is the mechanism that must make replicas equal before any client reads them in the healed cluster: ByReads
-	// (the default), ByHints or ByRepair.
+	// ConvergeBy is the mechanism that must make replicas equal before any client reads them in the healed cluster:
+	// ByReads (the default), ByHints or ByRepair.
 	ConvergeBy string
 	// Hurry multiplies the frequency of faults; zero means 1.
 	Hurry int
@@ -71,16 +71,16 @@ type Options struct {
 	Made func(*Cluster)
 	// Extra contains the workloads of a test, which run in addition to those of workloadKinds.
 	Extra []workloadKind
-	// PaxosMargin is the minimum age of purged Paxos state; a negative value includes state of the near future. Zero means
-	// longer than a run.
+	// PaxosMargin is the minimum age of purged Paxos state; a negative value includes state of the near future. Zero
+	// means longer than a run.
 	PaxosMargin time.Duration
 
 	// TimeScale multiplies all durations of faults and of the clients' pauses, and Pace the interval of the cluster's
 	// heartbeats: with both, weeks are simulated in minutes. Zero means 1.
 	TimeScale, Pace int
 
-	// BuildRows is how many rows a step of the build of an index reads, BuildPause the rest between steps. RangeEntries is how many
-	// entries and rows a search of a range examines alternately. Zero means the default.
+	// BuildRows is how many rows a step of the build of an index reads, BuildPause the rest between steps. RangeEntries
+	// is how many entries and rows a search of a range examines alternately. Zero means the default.
 	BuildRows, RangeEntries int
 	BuildPause              time.Duration
 	Trace                   io.Writer // receives the trace as text; may be nil
@@ -98,7 +98,8 @@ type Options struct {
 	RepairUnsafe  repair.Unsafe
 	// BlankDisksServe lets a node whose disk was wiped start with its former identity.
 	BlankDisksServe bool
-	// NoWorkers executes blocking work in the calling goroutine: a run must then detect reads on a stream or in the committer.
+	// NoWorkers executes blocking work in the calling goroutine: a run must then detect reads on a stream or in the
+	// committer.
 	NoWorkers bool
 	// LyingDisks report syncs that they have not made.
 	LyingDisks bool
@@ -106,7 +107,8 @@ type Options struct {
 	TiesByArrival bool
 	// NoCompare ends operations of the ring without a comparison of the gained ranges.
 	NoCompare bool
-	// ReactToReplay lets nodes use metadata that no majority has confirmed, and drop ranges without a decision of the ring.
+	// ReactToReplay lets nodes use metadata that no majority has confirmed, and drop ranges without a decision of the
+	// ring.
 	ReactToReplay bool
 	// ForgetFormer lets a cleanup drop data of former replications that the present replicas may lack.
 	ForgetFormer bool
@@ -120,10 +122,11 @@ type Options struct {
 	NoAutoRepair bool
 }
 
-// DefaultOptions returns the options of a run that must not fail. Each seed uses some of all workloads and kinds of faults:
-// with all of them in every run, frequent effects would hide rare ones.
+// DefaultOptions returns the options of a run that must not fail. Each seed uses some of all workloads and kinds of
+// faults: with all of them in every run, frequent effects would hide rare ones.
 func DefaultOptions(seed uint64) Options {
-	o := Options{Seed: seed, Nodes: 4, Factor: 4, Tokens: 4, Clients: 6, Keys: 6, Turns: 10_000, Faults: 6 * time.Second}
+	o := Options{Seed: seed, Nodes: 4, Factor: 4, Tokens: 4, Clients: 6, Keys: 6, Turns: 10_000,
+		Faults: 6 * time.Second}
 	r, late := NewStream(seed, "options"), NewStream(seed, "late options")
 	if r.Chance(150) {
 		o.Nodes, o.Factor = 3, 3
@@ -145,7 +148,10 @@ func DefaultOptions(seed uint64) Options {
 		}
 	}
 	if len(o.Workloads) == 0 {
-		drawn := slices.DeleteFunc(workloadKinds(), func(k workloadKind) bool { return k.explicit || k.late || k.alone || k.drawn })
+		drawn := slices.DeleteFunc(workloadKinds(), func(k workloadKind) bool {
+			return k.explicit || k.late ||
+				k.alone || k.drawn
+		})
 		o.Workloads = []string{drawn[r.Intn(len(drawn))].name}
 	}
 	for _, kind := range faultKinds() {
@@ -194,9 +200,13 @@ func DefaultOptions(seed uint64) Options {
 
 // String describes all options, for the report of a failure.
 func (o Options) String() string {
-	return fmt.Sprintf("%d nodes, %d replicas%s, %d clients, %d keys, %v of faults; workloads %s; faults %s; points %s; pages of %d bytes and %d omitted rows, "+
-		"speculative retry %s, limits %+v, of hints %+v, without %+v %+v %+v %+v %+v and %+v", o.Nodes, o.Factor, o.drawnString(), o.Clients, o.Keys, o.Faults,
-		strings.Join(o.Workloads, " "), strings.Join(o.FaultKinds, " "), strings.Join(o.Points, " "), o.PageBytes, o.FilterRows, o.SpeculativeRetry, o.Limits, o.HintLimits, o.Unsafe, o.HintUnsafe, o.BatchUnsafe, o.CounterUnsafe, o.ListingUnsafe, o.UnsafePaxos)
+	return fmt.Sprintf("%d nodes, %d replicas%s, %d clients, %d keys, %v of faults; workloads %s; faults %s; points "+
+		"%s; pages of %d bytes and %d omitted rows, "+
+		"speculative retry %s, limits %+v, of hints %+v, without %+v %+v %+v %+v %+v and %+v", o.Nodes, o.Factor,
+		o.drawnString(), o.Clients, o.Keys, o.Faults,
+		strings.Join(o.Workloads, " "), strings.Join(o.FaultKinds, " "), strings.Join(o.Points, " "), o.PageBytes,
+		o.FilterRows, o.SpeculativeRetry, o.Limits, o.HintLimits, o.Unsafe, o.HintUnsafe, o.BatchUnsafe,
+		o.CounterUnsafe, o.ListingUnsafe, o.UnsafePaxos)
 }
 
 // kinds returns all kinds of workloads that may run.

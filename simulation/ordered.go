@@ -16,10 +16,10 @@ import (
 	"cqld/types"
 )
 
-// ordereds is the workload: clients write and delete many small partitions, each its own ones, and list partition keys in key
-// order at QUORUM, in any interval, from either end. A partition must be in a listing that covers it if its newest change that
-// may be visible is an acknowledged write. A deleted one may still be listed, if some replica lacks the deletion. At the end,
-// no node's partition index may lack a partition of which the node has rows.
+// ordereds is the workload: clients write and delete many small partitions, each its own ones, and list partition keys
+// in key order at QUORUM, in any interval, from either end. A partition must be in a listing that covers it if its
+// newest change that may be visible is an acknowledged write. A deleted one may still be listed, if some replica lacks
+// the deletion. At the end, no node's partition index may lack a partition of which the node has rows.
 type ordereds struct {
 	clients
 	table      *schema.Table
@@ -257,10 +257,12 @@ func (w *ordereds) check() {
 		}
 		for _, p := range w.partitions {
 			page, err := n.process.engine.Read(nil, &row.ReadCommand{
-				Table: w.table.StorageID, Key: row.NewPartitionKey([]byte(p.key)), Slices: []row.Slice{row.AllRows()}, Now: now,
+				Table: w.table.StorageID, Key: row.NewPartitionKey([]byte(p.key)), Slices: []row.Slice{row.AllRows()},
+				Now: now,
 			})
 			if live := err == nil && liveRow(page, now); err != nil || live != listed[p.key] {
-				w.c.fail("node %d has a live row in %s: %v, its index has an entry: %v, %v", n.id, p.key, live, listed[p.key], err)
+				w.c.fail("node %d has a live row in %s: %v, its index has an entry: %v, %v", n.id, p.key, live,
+					listed[p.key], err)
 			}
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"cqld/schema"
 )
 
-// overflows is a workload of rows that are written once, at QUORUM, while nodes are unreachable and hardly any hint is stored.
-// Clients do not read. When the cluster is healed, every replica must receive every acknowledged row within overflowBound,
-// by hints and automatic repair.
+// overflows is a workload of rows that are written once, at QUORUM, while nodes are unreachable and hardly any hint is
+// stored. Clients do not read. When the cluster is healed, every replica must receive every acknowledged row within
+// overflowBound, by hints and automatic repair.
 type overflows struct {
 	clients
 	table *schema.Table

@@ -24,7 +24,8 @@ type pager struct {
 func (p *pager) command(now int64) *row.ReadCommand {
 	if p.cursor == nil {
 		p.cursor = &scan.Cursor{Tokens: ring.FullRange(), Command: row.ReadCommand{
-			Table: p.table, Slices: []row.Slice{p.slice}, Reversed: p.reversed, Limits: row.Limits{Rows: p.limit}, Filter: p.filter,
+			Table: p.table, Slices: []row.Slice{p.slice}, Reversed: p.reversed, Limits: row.Limits{Rows: p.limit},
+			Filter: p.filter,
 		}}
 		if p.only != nil {
 			p.cursor.One(*p.only)
@@ -36,7 +37,8 @@ func (p *pager) command(now int64) *row.ReadCommand {
 	return cmd
 }
 
-// took advances past a page, and calls visit with its rows; continued means that the row's partition began on an earlier page.
+// took advances past a page, and calls visit with its rows; continued means that the row's partition began on an
+// earlier page.
 func (p *pager) took(page []byte, visit func(r *row.PageReader, x *row.Row, continued bool)) error {
 	c := p.cursor
 	var x row.Row

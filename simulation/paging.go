@@ -14,9 +14,9 @@ import (
 	"cqld/schema"
 )
 
-// pagings is the workload: one client for each partition writes and deletes rows, ranges and the whole partition, with old and
-// new timestamps, and retries each change until it is acknowledged. Between two changes, it reads at QUORUM, with slices,
-// limits, reversed, page by page. Every row must equal that of a model of the table (as in Harry).
+// pagings is the workload: one client for each partition writes and deletes rows, ranges and the whole partition, with
+// old and new timestamps, and retries each change until it is acknowledged. Between two changes, it reads at QUORUM,
+// with slices, limits, reversed, page by page. Every row must equal that of a model of the table (as in Harry).
 type pagings struct {
 	clients
 	table *schema.Table
@@ -97,7 +97,8 @@ func (w *pagings) rowName(i int) string { return fmt.Sprintf("%02d", i) }
 
 // randomPager draws how a partition is read.
 func (w *pagings) randomPager(p *pagedPartition) *pager {
-	g := &pager{table: w.table.StorageID, only: &p.key, reversed: w.rand.Chance(400), limit: uint32(1 + w.rand.Intn(12))}
+	g := &pager{table: w.table.StorageID, only: &p.key, reversed: w.rand.Chance(400),
+		limit: uint32(1 + w.rand.Intn(12))}
 	if w.rand.Chance(500) {
 		g.slice.Start = []byte(w.rowName(w.rand.Intn(pagingRows)))
 	}
@@ -151,7 +152,8 @@ func (w *pagings) read(l *process, p *pagedPartition, g *pager, level ring.Consi
 				next()
 				return
 			}
-			if err == nil && p.changes == began && p.pending == nil { // the client has not changed the partition meanwhile
+			// the client has not changed the partition meanwhile
+			if err == nil && p.changes == began && p.pending == nil {
 				w.acked++
 				err = w.compare(p, whole, rows)
 			}
@@ -173,10 +175,14 @@ func (w *pagings) compare(p *pagedPartition, cmd *row.ReadCommand, rows [][2]str
 func (w *pagings) readBack() {
 	for _, p := range w.parts {
 		if p.pending != nil {
-			w.c.must(w.c.present()[0], "the last change of a partition", func(l *process, done func(error)) { w.write(l, p, ring.Quorum, done) })
+			w.c.must(w.c.present()[0], "the last change of a partition",
+				func(l *process, done func(error)) { w.write(l, p, ring.Quorum, done) })
 		}
 		for _, n := range w.c.present() {
-			w.c.must(n, "pages", func(l *process, done func(error)) { w.read(l, p, w.randomPager(p), ring.Quorum, done) })
+			w.c.must(n, "pages", func(l *process, done func(error)) {
+				w.read(l, p, w.randomPager(p), ring.Quorum,
+					done)
+			})
 		}
 	}
 }

@@ -31,8 +31,8 @@ func points() []point {
 	}
 }
 
-// wantsPartitions reports whether a workload requires a partition to fit into one page: a condition is evaluated on one page,
-// and a change is observed as a whole in one page.
+// wantsPartitions reports whether a workload requires a partition to fit into one page: a condition is evaluated on one
+// page, and a change is observed as a whole in one page.
 func (o Options) wantsPartitions() bool {
 	return o.has("append") || o.has("bank") || o.has("isolation") || o.has("graves") || o.has("entity") || o.has("rich")
 }
@@ -50,8 +50,8 @@ func (o Options) withPoints() Options {
 	return o
 }
 
-// memTableBytes returns the size of a memtable. A tiny one is flushed within a run. It is larger if logs fail, because Pebble
-// ends the process if it cannot close the log of a full memtable.
+// memTableBytes returns the size of a memtable. A tiny one is flushed within a run. It is larger if logs fail, because
+// Pebble ends the process if it cannot close the log of a full memtable.
 func (o Options) memTableBytes() int64 {
 	fails := slices.Contains(o.FaultKinds, "fsync-error") || slices.Contains(o.FaultKinds, "write-error")
 	if o.at("tiny-memtable") && !fails {

@@ -23,8 +23,8 @@ var (
 	prefixLog   = flag.Uint64("prefix-log", 11, "the seed of the log that it records")
 )
 
-// recordLog returns a ring with rows and a long metadata log: nodes join, leave, move and are replaced, tables and keyspaces are
-// created, dropped and created again, and replications change.
+// recordLog returns a ring with rows and a long metadata log: nodes join, leave, move and are replaced, tables and
+// keyspaces are created, dropped and created again, and replications change.
 func recordLog(t *testing.T, o Options) *Cluster {
 	t.Helper()
 	cryptotest.SetGlobalRandom(t, o.Seed)
@@ -52,18 +52,22 @@ func recordLog(t *testing.T, o Options) *Cluster {
 	replace := func() { n := c.present()[1]; n.crash(true); n.wipe(); n.start() }
 	tables := func() {
 		for range 2 {
-			c.change(&schema.CreateKeyspace{Keyspace: "other", Replication: ring.Replication{Class: ring.Simple, Factor: 2}, DurableWrites: true})
+			c.change(&schema.CreateKeyspace{Keyspace: "other",
+				Replication: ring.Replication{Class: ring.Simple, Factor: 2}, DurableWrites: true})
 			table := textTable("other")
 			table.Keyspace = "other"
 			c.change(table)
-			c.change(&schema.AlterKeyspace{Keyspace: "other", Replication: &ring.Replication{Class: ring.Simple, Factor: 3}})
-			c.change(&schema.AlterKeyspace{Keyspace: "other", Replication: &ring.Replication{Class: ring.Simple, Factor: 1}})
+			c.change(&schema.AlterKeyspace{Keyspace: "other",
+				Replication: &ring.Replication{Class: ring.Simple, Factor: 3}})
+			c.change(&schema.AlterKeyspace{Keyspace: "other",
+				Replication: &ring.Replication{Class: ring.Simple, Factor: 1}})
 			c.change(&schema.DropTable{Keyspace: "other", Table: "other"})
 			c.change(table)
 			c.change(&schema.DropKeyspace{Keyspace: "other"})
 		}
 	}
-	for i, f := range []func(){join, join, move, tables, leave, move, leave, replace, join, tables, join, leave, leave, move} {
+	for i, f := range []func(){join, join, move, tables, leave, move, leave, replace, join, tables, join, leave, leave,
+		move} {
 		calmly(fmt.Sprint("step ", i), f)
 	}
 	return c
@@ -81,23 +85,24 @@ func heldRows(t *testing.T, c *Cluster, n *Node, placement *ring.Placement) map[
 	for _, r := range w.rows {
 		key := w.key(r.partition)
 		name := string(key.Bytes) + "/" + r.clustering
-		if rows[name] && slices.Contains(placement.Replicas(row.NewPartitionKey(key.Bytes).Token).Natural, n.process.Self()) {
+		if rows[name] && slices.Contains(placement.Replicas(row.NewPartitionKey(key.Bytes).Token).Natural,
+			n.process.Self()) {
 			held[name] = true
 		}
 	}
 	return held
 }
 
-// prefix is one replay: a node starts with a copy of its disk on which the log ends at an index, while the other nodes are up or
-// down.
+// prefix is one replay: a node starts with a copy of its disk on which the log ends at an index, while the other nodes
+// are up or down.
 type prefix struct {
 	node   *Node
 	others bool
 	index  uint64
 }
 
-// prefixes returns the replays of every prefix of the log on the given nodes. Prefixes that end before a node's snapshot do not exist;
-// CutLog returns where the first one ends.
+// prefixes returns the replays of every prefix of the log on the given nodes. Prefixes that end before a node's
+// snapshot do not exist; CutLog returns where the first one ends.
 func prefixes(t *testing.T, c *Cluster, nodes ...*Node) (all []prefix) {
 	t.Helper()
 	for _, n := range nodes {
@@ -143,9 +148,11 @@ func replayPrefixes(t *testing.T, c *Cluster, replays []prefix) (lost int) {
 	}
 	for _, p := range replays {
 		has := replayPrefix(t, c, p, placement)
-		missing := slices.DeleteFunc(slices.Sorted(maps.Keys(want[p.node])), func(name string) bool { return has[name] })
+		missing := slices.DeleteFunc(slices.Sorted(maps.Keys(want[p.node])),
+			func(name string) bool { return has[name] })
 		if len(missing) > 0 && lost == 0 {
-			t.Logf("node %d, log up to %d of %d, others up: %v: %d of %d rows are gone, such as %v", p.node.id, p.index, m.Epoch, p.others,
+			t.Logf("node %d, log up to %d of %d, others up: %v: %d of %d rows are gone, such as %v", p.node.id,
+				p.index, m.Epoch, p.others,
 				len(missing), len(want[p.node]), missing[0])
 		}
 		lost += len(missing)
@@ -153,8 +160,8 @@ func replayPrefixes(t *testing.T, c *Cluster, replays []prefix) (lost int) {
 	return lost
 }
 
-// replayPrefix executes one replay, and returns the rows that the node has afterwards. No process runs before and after it, and the
-// node's disk is not changed.
+// replayPrefix executes one replay, and returns the rows that the node has afterwards. No process runs before and after
+// it, and the node's disk is not changed.
 func replayPrefix(t *testing.T, c *Cluster, p prefix, placement *ring.Placement) map[string]bool {
 	t.Helper()
 	n := p.node
@@ -183,15 +190,17 @@ func prefixOptions(seed uint64) Options {
 	return o
 }
 
-// TestEveryPrefixOfTheLog replays prefixes of a long metadata log on nodes with data: no node loses a row that it holds by the newest
-// topology, whether or not it receives the rest of the log. The complete variant (-prefixes=all) replays every prefix on every node;
-// otherwise the test draws as many as take about 20 s of a core, different ones in each run.
+// TestEveryPrefixOfTheLog replays prefixes of a long metadata log on nodes with data: no node loses a row that it holds
+// by the newest topology, whether or not it receives the rest of the log. The complete variant (-prefixes=all) replays
+// every prefix on every node; otherwise the test draws as many as take about 20 s of a core, different ones in each
+// run.
 func TestEveryPrefixOfTheLog(t *testing.T) {
 	seed := *prefixSeed
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
-	t.Logf("run it again: go test ./simulation -run TestEveryPrefixOfTheLog -args -prefixes=%s -prefix-seed=%d -prefix-log=%d",
+	t.Logf("run it again: go test ./simulation -run TestEveryPrefixOfTheLog -args -prefixes=%s -prefix-seed=%d "+
+		"-prefix-log=%d",
 		*prefixCount, seed, *prefixLog)
 	c := recordLog(t, prefixOptions(*prefixLog))
 	all, epoch := prefixes(t, c, c.present()...), c.metadata().Epoch

@@ -28,8 +28,8 @@ import (
 	"cqld/storage/index"
 )
 
-// process is one process, from its start to its crash. Its scheduled events are discarded with it. Its parts are those of package
-// node, assembled in the same order, without the protocol servers.
+// process is one process, from its start to its crash. Its scheduled events are discarded with it. Its parts are those
+// of package node, assembled in the same order, without the protocol servers.
 type process struct {
 	node      *Node
 	hlc       *env.HLC
@@ -130,7 +130,8 @@ func (l *process) serves() bool {
 func (l *process) open() error {
 	n := l.node
 	if n.faults.raft.Load() != 0 {
-		return errDisk // Pebble v2.1.7 panics if it cannot create its log in Open while it still collects statistics of tables
+		// Pebble v2.1.7 panics if it cannot create its log in Open while it still collects statistics of tables
+		return errDisk
 	}
 	if err := n.disk.MkdirAll(raftDir, 0o755); err != nil {
 		return err
@@ -171,8 +172,9 @@ func (l *process) opening() assembly.Opening {
 	return assembly.Opening{
 		Storage: storage.Options{
 			Dir: dataDir, FS: l.disk, Clock: clock{l}, Inline: true, Sync: c.options.Sync, ShadowedRows: 2,
-			MemTableBytes: c.options.memTableBytes(), CacheBytes: 1 << 20, PageBytes: c.options.PageBytes, FilterRows: c.options.FilterRows,
-			OnFatal: l.fail, FreeSpace: l.node.faults.space,
+			MemTableBytes: c.options.memTableBytes(), CacheBytes: 1 << 20, PageBytes: c.options.PageBytes,
+			FilterRows: c.options.FilterRows,
+			OnFatal:    l.fail, FreeSpace: l.node.faults.space,
 		},
 		Cluster: l.clusterOptions(), Parts: l.partsOptions(), Transport: l.transport,
 		Requests:  func(e *storage.Engine) assembly.RequestEngine { return store(e) },
@@ -180,8 +182,10 @@ func (l *process) opening() assembly.Opening {
 		Store:     func(e *storage.Engine) assembly.Store { return store(e) },
 		TableInfo: l.tableInfo, Assembled: l.assembled, Changed: func(_, _ *cluster.Metadata) { l.interleave() },
 		Listen: func() error { l.transport.open = true; return nil }, Begin: func() { l.cluster.Begin() },
-		Retired: func() { l.node.retire() }, AutoRepair: (c.options.has("graves") || c.options.has("overflow")) && !c.options.NoAutoRepair, // for workloads that need it
-		ReactToReplay: c.options.ReactToReplay, IndexUnsafe: c.options.IndexUnsafe, BuildRows: c.options.BuildRows, RangeEntries: c.options.RangeEntries,
+		Retired: func() { l.node.retire() }, AutoRepair: (c.options.has("graves") || c.options.has("overflow")) &&
+			!c.options.NoAutoRepair, // for workloads that need it
+		ReactToReplay: c.options.ReactToReplay, IndexUnsafe: c.options.IndexUnsafe, BuildRows: c.options.BuildRows,
+		RangeEntries: c.options.RangeEntries,
 	}
 }
 
@@ -198,9 +202,11 @@ func (l *process) clusterOptions() cluster.Options {
 	return cluster.Options{
 		Name: "sim", Dir: raftDir, FS: l.raftDisk, Network: l.transport, Clock: pacedClock{clock{l}},
 		Rand:   NewStream(c.options.Seed, fmt.Sprint("cluster ", n.id, n.incarnations)),
-		Logger: slog.New(slog.DiscardHandler), Seeds: c.seeds(n), ReplicationFactor: c.options.Factor, Base: schema.Initial(),
+		Logger: slog.New(slog.DiscardHandler), Seeds: c.seeds(n), ReplicationFactor: c.options.Factor,
+		Base: schema.Initial(),
 		Self: cluster.NodeSpec{
-			Datacenter: n.dc, Rack: "r1", Internode: n.addr, Native: n.addr, NumTokens: c.options.Tokens, Replace: n.replace,
+			Datacenter: n.dc, Rack: "r1", Internode: n.addr, Native: n.addr, NumTokens: c.options.Tokens,
+			Replace: n.replace,
 		},
 		Fatal: l.fail, Post: l.soon, DeadAfter: c.scaled(30 * time.Second), // longer than any fault
 	}
@@ -230,13 +236,15 @@ func (l *process) partsOptions() assembly.Options {
 		Streams:  l.streamLimits(), Builder: search.BuilderLimits{BuildPause: c.options.BuildPause},
 		HintLost:     l.hintLost,
 		RepairUnsafe: c.options.RepairUnsafe,
-		Repair: repair.Limits{LeafBytes: 300, PageRows: 5, Timeout: operationTimeout, RetryPause: 100 * time.Millisecond,
-			Margin: repairMargin, PaxosMargin: c.options.PaxosMargin, PaxosEvery: time.Millisecond},
+		Repair: repair.Limits{LeafBytes: 300, PageRows: 5, Timeout: operationTimeout,
+			RetryPause: 100 * time.Millisecond,
+			Margin:     repairMargin, PaxosMargin: c.options.PaxosMargin, PaxosEvery: time.Millisecond},
 		AutoRepair: repair.AutoOptions{
 			Rand:  NewStream(c.options.Seed, fmt.Sprint("repair ", n.id, n.incarnations)),
 			Delay: c.scaled(200 * time.Millisecond), RetryAfter: c.scaled(time.Second),
 		},
-		StepBytes: 500, LeafBytes: 300, ForgetFormer: c.options.ForgetFormer, PaxosLook: 100 * time.Millisecond, NoCompare: c.options.NoCompare,
+		StepBytes: 500, LeafBytes: 300, ForgetFormer: c.options.ForgetFormer, PaxosLook: 100 * time.Millisecond,
+		NoCompare: c.options.NoCompare,
 		DeadAfter: c.scaled(30 * time.Second), NoPaxosStreams: c.options.NoPaxosStreams, AllStates: c.options.AllStates,
 	}
 }
@@ -277,8 +285,8 @@ type slowEngine struct {
 	process *process
 }
 
-// SizeOf implements rebalance.StreamEngine and repair.Engine. The size of a range on disk depends on the progress of storage's
-// own goroutines: here it is an arbitrary size that is the same in every run.
+// SizeOf implements rebalance.StreamEngine and repair.Engine. The size of a range on disk depends on the progress of
+// storage's own goroutines: here it is an arbitrary size that is the same in every run.
 func (e slowEngine) SizeOf(table schema.StorageID, tokens ring.Range) (int64, error) {
 	size := NewStream(uint64(table), fmt.Sprint("size ", tokens))
 	return int64(size.Intn(1 << (6 + size.Intn(12)))), nil

@@ -9,8 +9,8 @@ import (
 	"cqld/schema"
 )
 
-// purges repairs the ranges of a workload's partitions while clients change them conditionally, either the whole table or one
-// partition, at any node: Paxos state that is older than PaxosMargin is purged.
+// purges repairs the ranges of a workload's partitions while clients change them conditionally, either the whole table
+// or one partition, at any node: Paxos state that is older than PaxosMargin is purged.
 func (w *clients) purges(table *schema.Table, partition func(*Stream) row.PartitionKey) {
 	if w.c.options.PaxosMargin != 0 {
 		w.purge(NewStream(w.c.options.Seed, "purges "+w.name), table, partition)

@@ -13,9 +13,10 @@ import (
 	"cqld/types"
 )
 
-// reborn is the workload: clients write rows to a table and read all of it at QUORUM, while an operator truncates the table,
-// drops it and creates it again with the same name, and adds and drops a column. A row that was acknowledged well before a
-// completed TRUNCATE, or any time before a DROP, must not be read after it; a row that was acknowledged after it must be.
+// reborn is the workload: clients write rows to a table and read all of it at QUORUM, while an operator truncates the
+// table, drops it and creates it again with the same name, and adds and drops a column. A row that was acknowledged
+// well before a completed TRUNCATE, or any time before a DROP, must not be read after it; a row that was acknowledged
+// after it must be.
 type reborn struct {
 	clients
 	rows      []*rebornRow
@@ -51,11 +52,12 @@ const (
 	rebornColumn     = "extra"
 	rebornPartitions = 3
 	rebornClients    = 4 // the first is the operator
-	// truncatedLate is how long after a failed TRUNCATE replicas may still remove rows, because requests may be in transit.
+	// truncatedLate is how long after a failed TRUNCATE replicas may still remove rows, because requests may be in
+	// transit.
 	truncatedLate = 5 * time.Second
-	// rebornWindow is how long before a TRUNCATE a write must have been acknowledged to be removed for certain, with faults that
-	// deliver messages for which no coordinator waits any more: those of processes that have ended or were paused, and those
-	// that the network delays or duplicates (docs/limits.md).
+	// rebornWindow is how long before a TRUNCATE a write must have been acknowledged to be removed for certain, with
+	// faults that deliver messages for which no coordinator waits any more: those of processes that have ended or were
+	// paused, and those that the network delays or duplicates (docs/limits.md).
 	rebornWindow = 2500 * time.Millisecond
 )
 
@@ -89,10 +91,12 @@ func (w *reborn) operate(l *process, table *schema.Table, what int, done func(er
 	case what < 28:
 		w.change(l, &schema.DropTable{Keyspace: keyspace, Table: rebornTable, IfExists: true}, done)
 	case what < 34 && table.Column(rebornColumn) == nil:
-		w.change(l, &schema.AlterTable{Keyspace: keyspace, Table: rebornTable, AddIfNotExists: true, Add: []schema.ColumnSpec{
-			{Name: rebornColumn, Kind: schema.Regular, Type: types.Native(types.Text)}}}, done)
+		w.change(l, &schema.AlterTable{Keyspace: keyspace, Table: rebornTable, AddIfNotExists: true,
+			Add: []schema.ColumnSpec{
+				{Name: rebornColumn, Kind: schema.Regular, Type: types.Native(types.Text)}}}, done)
 	case what < 34:
-		w.change(l, &schema.AlterTable{Keyspace: keyspace, Table: rebornTable, DropIfExists: true, Drop: []string{rebornColumn}, DropMicros: w.c.stamp()}, done)
+		w.change(l, &schema.AlterTable{Keyspace: keyspace, Table: rebornTable, DropIfExists: true,
+			Drop: []string{rebornColumn}, DropMicros: w.c.stamp()}, done)
 	default:
 		done(nil)
 	}
@@ -176,7 +180,8 @@ func (w *reborn) write(l *process, table *schema.Table, done func(error)) {
 		return
 	}
 	other := textChange(table, row.NewPartitionKey([]byte("reborn beside")), fmt.Sprint(id), "x", e.stamp) // not read
-	l.parts.Batches.Write(&coordinator.WriteRequest{Mutations: []*row.Mutation{m, other}, Consistency: ring.Quorum, Type: coordinator.WriteBatch,
+	l.parts.Batches.Write(&coordinator.WriteRequest{Mutations: []*row.Mutation{m, other}, Consistency: ring.Quorum,
+		Type:    coordinator.WriteBatch,
 		Timeout: operationTimeout}, ended)
 }
 
@@ -189,25 +194,26 @@ func (w *reborn) read(l *process, table *schema.Table, partition int, level ring
 	now := clock{l}.Now().Unix()
 	var next func()
 	next = func() {
-		l.coord.Read(&coordinator.ReadRequest{Command: p.command(now), Consistency: level, Timeout: operationTimeout}, func(page []byte, err error) {
-			if err == nil {
-				err = w.collect(table, page, now, found)
-			}
-			if err == nil {
-				err = p.took(page, func(*row.PageReader, *row.Row, bool) {})
-			}
-			w.c.kernel.Trace(fmt.Sprint("reborn read ", len(found), err))
-			switch {
-			case err != nil:
-				done(err)
-			case !p.done:
-				next()
-			default:
-				w.acked++
-				w.judge(table.StorageID, partition, found, call)
-				done(nil)
-			}
-		})
+		l.coord.Read(&coordinator.ReadRequest{Command: p.command(now), Consistency: level, Timeout: operationTimeout},
+			func(page []byte, err error) {
+				if err == nil {
+					err = w.collect(table, page, now, found)
+				}
+				if err == nil {
+					err = p.took(page, func(*row.PageReader, *row.Row, bool) {})
+				}
+				w.c.kernel.Trace(fmt.Sprint("reborn read ", len(found), err))
+				switch {
+				case err != nil:
+					done(err)
+				case !p.done:
+					next()
+				default:
+					w.acked++
+					w.judge(table.StorageID, partition, found, call)
+					done(nil)
+				}
+			})
 	}
 	next()
 }
@@ -252,11 +258,14 @@ func (w *reborn) judge(table schema.StorageID, partition int, found map[int]bool
 		e := w.rows[id]
 		switch {
 		case found[id] && e.table != table:
-			w.c.fail("reborn: row %d was written to table %d, and is in table %d, which has its name now", id, e.table, table)
+			w.c.fail("reborn: row %d was written to table %d, and is in table %d, which has its name now", id, e.table,
+				table)
 		case found[id] && w.gone(e, call):
-			w.c.fail("reborn: row %d was resurrected: it was acknowledged before a TRUNCATE that ended before %d: %+v", id, call, *e)
+			w.c.fail("reborn: row %d was resurrected: it was acknowledged before a TRUNCATE that ended before %d: %+v",
+				id, call, *e)
 		case !found[id] && e.table == table && e.returned != 0 && e.returned < call && !w.mayBeTruncated(e, returned):
-			w.c.fail("reborn: row %d is missing, and nothing was truncated since: %+v, read from %d to %d", id, *e, call, returned)
+			w.c.fail("reborn: row %d is missing, and nothing was truncated since: %+v, read from %d to %d", id, *e,
+				call, returned)
 		}
 	}
 }
@@ -276,12 +285,13 @@ func (w *reborn) window() time.Duration {
 // gone reports whether a row was acknowledged, window before the begin of a TRUNCATE that ended before a read.
 func (w *reborn) gone(e *rebornRow, call int64) bool {
 	return slices.ContainsFunc(w.truncates, func(t *rebornTruncate) bool {
-		return t.table == e.table && t.returned != 0 && t.returned < call && e.returned != 0 && e.returned < t.call && t.began-e.ended >= w.window()
+		return t.table == e.table && t.returned != 0 && t.returned < call && e.returned != 0 && e.returned < t.call &&
+			t.began-e.ended >= w.window()
 	})
 }
 
-// mayBeTruncated reports whether a TRUNCATE may have removed a row: one that ended after the row's write began, or failed
-// and may continue.
+// mayBeTruncated reports whether a TRUNCATE may have removed a row: one that ended after the row's write began, or
+// failed and may continue.
 func (w *reborn) mayBeTruncated(e *rebornRow, returned int64) bool {
 	return slices.ContainsFunc(w.truncates, func(t *rebornTruncate) bool {
 		switch {
@@ -300,8 +310,10 @@ func (w *reborn) readBack() {
 		return
 	}
 	for partition := range rebornPartitions {
-		w.c.everywhere(fmt.Sprint("reborn ", partition), func(l *process, done func(error)) { w.read(l, table, partition, ring.Quorum, done) })
-		w.c.must(w.c.present()[0], fmt.Sprint("reborn ", partition), func(l *process, done func(error)) { w.read(l, table, partition, ring.All, done) })
+		w.c.everywhere(fmt.Sprint("reborn ", partition),
+			func(l *process, done func(error)) { w.read(l, table, partition, ring.Quorum, done) })
+		w.c.must(w.c.present()[0], fmt.Sprint("reborn ", partition),
+			func(l *process, done func(error)) { w.read(l, table, partition, ring.All, done) })
 	}
 }
 

@@ -2,8 +2,8 @@ package simulation
 
 import "testing"
 
-// TestSimNeedsReadsThatDoNotRepairTruncatedTables shows that the simulation finds rows that a read repair restores: the read began when
-// some replicas had dropped their rows and others had not.
+// TestSimNeedsReadsThatDoNotRepairTruncatedTables shows that the simulation finds rows that a read repair restores: the
+// read began when some replicas had dropped their rows and others had not.
 func TestSimNeedsReadsThatDoNotRepairTruncatedTables(t *testing.T) {
 	mustFail(t, 0, 200, func(o *Options) {
 		rebornOptions(o)
@@ -17,5 +17,6 @@ func TestSimResurrection(t *testing.T) { runAlone(t, alone(), 100, rebornOptions
 
 func rebornOptions(o *Options) {
 	o.Workloads, o.Points = []string{"reborn"}, nil
-	o.FaultKinds = [][]string{{"isolate", "one-way"}, {"join", "leave", "move"}, {"halves", "slow-disk", "flush"}}[o.Seed%3]
+	o.FaultKinds = [][]string{{"isolate", "one-way"}, {"join", "leave", "move"},
+		{"halves", "slow-disk", "flush"}}[o.Seed%3]
 }

@@ -15,8 +15,8 @@ import (
 )
 
 // registers is the workload: clients write unique values to a few registers and read them, all at QUORUM. Writes have
-// timestamps in one global order, as from a perfect clock: the workload does not test which of two writes wins, but whether
-// writes persist.
+// timestamps in one global order, as from a perfect clock: the workload does not test which of two writes wins, but
+// whether writes persist.
 type registers struct {
 	clients
 	table   *schema.Table
@@ -42,14 +42,16 @@ func newRegisters(c *Cluster) *registers {
 
 func (w *registers) start() {
 	w.launch(w.c.options.Clients, 40*time.Millisecond, func(l *process, client int, end func() bool) {
-		w.run(l, client, w.rand.Intn(w.c.options.Keys), w.rand.Chance(500), ring.Quorum, func(error) bool { return end() })
+		w.run(l, client, w.rand.Intn(w.c.options.Keys), w.rand.Chance(500), ring.Quorum,
+			func(error) bool { return end() })
 	})
 }
 
 func (w *registers) counts() (tried, acked int) { return len(w.history), w.acked }
 
 // run executes one operation; end reports whether the client still waits for its outcome.
-func (w *registers) run(l *process, client, key int, write bool, level ring.Consistency, end func(error) bool) *operation {
+func (w *registers) run(l *process, client, key int, write bool, level ring.Consistency,
+	end func(error) bool) *operation {
 	op := &operation{client: client, key: key, write: write, call: w.c.tick()}
 	w.history = append(w.history, op)
 	done := func(value int64, err error) {
@@ -65,7 +67,8 @@ func (w *registers) run(l *process, client, key int, write bool, level ring.Cons
 	return op
 }
 
-// finish records an outcome. A failed read has none; a failed write may still be applied, unless it certainly was not sent.
+// finish records an outcome. A failed read has none; a failed write may still be applied, unless it certainly was not
+// sent.
 func (w *registers) finish(op *operation, value int64, err error) {
 	w.c.kernel.Trace(fmt.Sprint("end ", op.client, op.key, op.write, value, err))
 	switch {
@@ -177,8 +180,8 @@ func (w *registers) check() {
 			}
 			returned, client := o.returned, o.client
 			if returned == 0 {
-				// It is unknown when it took effect, but it did before it was read. If it was never read, it may also be
-				// ordered last. Meanwhile, a client whose request timed out continues; for the checker it is another
+				// It is unknown when it took effect, but it did before it was read. If it was never read, it may also
+				// be ordered last. Meanwhile, a client whose request timed out continues; for the checker it is another
 				// client.
 				if returned = seen[o.value]; returned == 0 {
 					continue
@@ -186,7 +189,8 @@ func (w *registers) check() {
 				client = w.c.options.Clients + 1 + len(ops)
 			}
 			ops = append(ops, porcupine.Operation{
-				ClientId: client, Input: registerInput{o.write, o.value}, Output: o.value, Call: o.call, Return: returned,
+				ClientId: client, Input: registerInput{o.write, o.value}, Output: o.value, Call: o.call,
+				Return: returned,
 			})
 		}
 		w.c.linearizable(registerModel(), ops, fmt.Sprint("register ", key))

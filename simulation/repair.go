@@ -28,7 +28,8 @@ func (c *Cluster) repair(table *schema.Table) {
 		var roots []storage.LeafHash
 		for _, n := range c.holders(piece.Range.Start + 1) {
 			var root storage.LeafHash
-			cmd := &storage.HashCommand{Table: table.StorageID, Tokens: piece.Range, Leaves: 1, Now: now, BytesMax: 1 << 40}
+			cmd := &storage.HashCommand{Table: table.StorageID, Tokens: piece.Range, Leaves: 1, Now: now,
+				BytesMax: 1 << 40}
 			if _, _, err := n.process.engine.Hash(cmd, func(_ int, h storage.LeafHash) { root.Add(h) }); err != nil {
 				c.fail("node %d cannot hash %v of table %s: %v", n.id, piece.Range, table.Name, err)
 			}
@@ -40,9 +41,9 @@ func (c *Cluster) repair(table *schema.Table) {
 	}
 }
 
-// graves is a workload of rows that exist once: clients insert rows on all replicas, delete some, and read. Nodes are down for
-// longer than gc_grace, one after the other, and hints expire earlier. Deleted rows must not be resurrected, which only
-// repairs ensure.
+// graves is a workload of rows that exist once: clients insert rows on all replicas, delete some, and read. Nodes are
+// down for longer than gc_grace, one after the other, and hints expire earlier. Deleted rows must not be resurrected,
+// which only repairs ensure.
 type graves struct {
 	clients
 	table *schema.Table
@@ -208,7 +209,8 @@ func (w *graves) judge(partition int, page []byte, began int64) {
 		switch there := seen[g.clustering]; {
 		case g.partition != partition:
 		case there && g.deleted != 0 && g.deleted < began:
-			w.c.fail("row %s of graves was resurrected: it was deleted at %d, and read at %d", g.clustering, g.deleted, began)
+			w.c.fail("row %s of graves was resurrected: it was deleted at %d, and read at %d", g.clustering, g.deleted,
+				began)
 		case !there && g.added < began && g.deleteCall == 0:
 			w.c.fail("row %s of graves is missing: it was added at %d, and read at %d", g.clustering, g.added, began)
 		}

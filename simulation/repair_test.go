@@ -50,7 +50,8 @@ func TestSimNeedsAllReplicasBeforePurge(t *testing.T) {
 	}, "was resurrected")
 }
 
-// TestSimNeedsRepairBeforePurge shows that the simulation finds tombstones that are purged before all replicas have them.
+// TestSimNeedsRepairBeforePurge shows that the simulation finds tombstones that are purged before all replicas have
+// them.
 func TestSimNeedsRepairBeforePurge(t *testing.T) {
 	mustFail(t, 0, 20, func(o *Options) {
 		*o = graveOptions(o.Seed)

@@ -13,8 +13,8 @@ import (
 	"cqld/schema"
 )
 
-// ReplicationsOptions returns the options of a ring of fixed members that are killed, stopped and paused while the replication of
-// a keyspace changes and nodes run cleanups.
+// ReplicationsOptions returns the options of a ring of fixed members that are killed, stopped and paused while the
+// replication of a keyspace changes and nodes run cleanups.
 func ReplicationsOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
 	r := NewStream(seed, "replications options")
@@ -31,10 +31,10 @@ func ReplicationsOptions(seed uint64) Options {
 	return o
 }
 
-// replications is a workload of rows that are inserted once, at QUORUM, into a keyspace whose replication an operator changes
-// repeatedly. The operator repairs the keyspace and runs cleanups, in any order and with nodes down, contrary to the
-// documentation. The check: the copies of a row that a majority acknowledged are never all removed, so the row is on every node
-// after the keyspace is replicated to all nodes and repaired.
+// replications is a workload of rows that are inserted once, at QUORUM, into a keyspace whose replication an operator
+// changes repeatedly. The operator repairs the keyspace and runs cleanups, in any order and with nodes down, contrary
+// to the documentation. The check: the copies of a row that a majority acknowledged are never all removed, so the row
+// is on every node after the keyspace is replicated to all nodes and repaired.
 type replications struct {
 	clients
 	table    *schema.Table
@@ -48,7 +48,8 @@ type replications struct {
 const alteredKeyspace = "altered"
 
 func newReplications(c *Cluster) *replications {
-	w := &replications{clients: newClients(c, "replications"), operator: NewStream(c.options.Seed, "replications operator")}
+	w := &replications{clients: newClients(c, "replications"),
+		operator: NewStream(c.options.Seed, "replications operator")}
 	c.change(&schema.CreateKeyspace{Keyspace: alteredKeyspace, Replication: w.drawn(), DurableWrites: true})
 	t := textTable("replications")
 	t.Keyspace = alteredKeyspace
@@ -88,7 +89,8 @@ func (w *replications) everywhere() ring.Replication {
 	}
 	var factors []ring.DatacenterFactor
 	for i := range o.Datacenters {
-		factors = append(factors, ring.DatacenterFactor{Datacenter: datacenterName(i + 1), Factor: w.c.nodesIn(datacenterName(i + 1))})
+		factors = append(factors, ring.DatacenterFactor{Datacenter: datacenterName(i + 1),
+			Factor: w.c.nodesIn(datacenterName(i + 1))})
 	}
 	return ring.NewNetworkTopology(factors...)
 }
@@ -118,12 +120,13 @@ func (w *replications) start() {
 func (w *replications) step(l *process, _ int, end func() bool) {
 	w.tried++
 	r := insertedRow{partition: w.rand.Intn(restartPartitions), clustering: fmt.Sprintf("%06d", w.tried)}
-	l.write(textChange(w.table, w.key(r.partition), r.clustering, strconv.Itoa(w.tried), w.c.stamp()), ring.Quorum, func(err error) {
-		if err == nil {
-			w.rows = append(w.rows, r)
-		}
-		end()
-	})
+	l.write(textChange(w.table, w.key(r.partition), r.clustering, strconv.Itoa(w.tried), w.c.stamp()), ring.Quorum,
+		func(err error) {
+			if err == nil {
+				w.rows = append(w.rows, r)
+			}
+			end()
+		})
 }
 
 // operate executes the operator's next command on any serving node.
@@ -140,13 +143,14 @@ func (w *replications) operate() {
 			replication := w.drawn()
 			l.soon(func() {
 				met := w.c.meetings.begin(opSchema, 10*operationTimeout)
-				l.cluster.StartSchema(&schema.AlterKeyspace{Keyspace: alteredKeyspace, Replication: &replication}, func(err error) {
-					met()
-					w.c.kernel.Trace(fmt.Sprint("replication of altered: ", replication, err))
-					if err == nil {
-						w.c.count("replications changed")
-					}
-				})
+				l.cluster.StartSchema(&schema.AlterKeyspace{Keyspace: alteredKeyspace, Replication: &replication},
+					func(err error) {
+						met()
+						w.c.kernel.Trace(fmt.Sprint("replication of altered: ", replication, err))
+						if err == nil {
+							w.c.count("replications changed")
+						}
+					})
 			})
 		case what < 65:
 			l.do(func() { w.cleanup(l, func(error) {}) })

@@ -2,8 +2,8 @@ package simulation
 
 import "testing"
 
-// TestReplicationsChange changes the replication of a keyspace, repairs and runs cleanups in any order, with nodes down: a row that a
-// majority acknowledged stays on a node from which a repair can copy it.
+// TestReplicationsChange changes the replication of a keyspace, repairs and runs cleanups in any order, with nodes
+// down: a row that a majority acknowledged stays on a node from which a repair can copy it.
 func TestReplicationsChange(t *testing.T) {
 	total := runAlone(t, alone(), 100, func(o *Options) { *o = ReplicationsOptions(o.Seed) })
 	// Most cleanups are refused, because too few ranges were repaired since the changes.

@@ -15,8 +15,8 @@ import (
 	"cqld/schema"
 )
 
-// RestartsOptions returns the options of a ring that grows, shrinks and moves while its nodes are restarted: stopped, killed or
-// cut from power.
+// RestartsOptions returns the options of a ring that grows, shrinks and moves while its nodes are restarted: stopped,
+// killed or cut from power.
 func RestartsOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
 	r := NewStream(seed, "restarts options")
@@ -26,7 +26,8 @@ func RestartsOptions(seed uint64) Options {
 	if r.Chance(500) {
 		o.Workloads = append(o.Workloads, "cas")
 	}
-	for _, kind := range strings.Fields("stop kill power-one power-all restart-storm leave removenode wiped-disk abort isolate pause") {
+	for _, kind := range strings.Fields("stop kill power-one power-all restart-storm leave removenode wiped-disk " +
+		"abort isolate pause") {
 		if r.Chance(300) {
 			o.FaultKinds = append(o.FaultKinds, kind)
 		}
@@ -38,8 +39,9 @@ func RestartsOptions(seed uint64) Options {
 	return o
 }
 
-// restarts is a workload of rows that are inserted once and never change, conditionally or not, at ALL or at QUORUM. It checks
-// the rows of each replica individually, without an earlier read at a consistency level, which would repair them.
+// restarts is a workload of rows that are inserted once and never change, conditionally or not, at ALL or at QUORUM. It
+// checks the rows of each replica individually, without an earlier read at a consistency level, which would repair
+// them.
 type restarts struct {
 	clients
 	table    *schema.Table
@@ -60,7 +62,8 @@ type insertedRow struct {
 const restartPartitions = 24
 
 func newRestarts(c *Cluster) *restarts {
-	return &restarts{clients: newClients(c, "restarts"), table: c.table("restarts"), operator: NewStream(c.options.Seed, "restarts operator")}
+	return &restarts{clients: newClients(c, "restarts"), table: c.table("restarts"),
+		operator: NewStream(c.options.Seed, "restarts operator")}
 }
 
 func (w *restarts) start() {
@@ -68,8 +71,8 @@ func (w *restarts) start() {
 	w.operate()
 }
 
-// operate begins the next change of the ring as soon as the last one has ended: the ring grows by up to four nodes and shrinks
-// again, and its nodes move.
+// operate begins the next change of the ring as soon as the last one has ended: the ring grows by up to four nodes and
+// shrinks again, and its nodes move.
 func (w *restarts) operate() {
 	w.c.later(w.operator.Between(100*time.Millisecond, 300*time.Millisecond), "operator", func() {
 		defer w.operate()
@@ -136,8 +139,8 @@ func (w *restarts) step(l *process, _ int, end func() bool) {
 	})
 }
 
-// readBack restarts all nodes and compares the replicas with the acknowledged rows, then repairs, twice: the second repair must
-// find no difference.
+// readBack restarts all nodes and compares the replicas with the acknowledged rows, then repairs, twice: the second
+// repair must find no difference.
 func (w *restarts) readBack() {
 	w.judge("before the last restarts")
 	for range 2 {
@@ -147,13 +150,15 @@ func (w *restarts) readBack() {
 	for i := range 2 {
 		var report repair.Report
 		ok := w.c.mustWithin(time.Minute, w.c.present()[0], "repairing restarts", func(l *process, done func(error)) {
-			l.repairer.Start(repair.Job{Table: w.table.StorageID, Range: ring.FullRange()}, nil, func(r repair.Report, err error) {
-				report = r
-				done(err)
-			})
+			l.repairer.Start(repair.Job{Table: w.table.StorageID, Range: ring.FullRange()}, nil,
+				func(r repair.Report, err error) {
+					report = r
+					done(err)
+				})
 		})
 		if ok && i == 1 && (report.Rows > 0 || report.Differing > 0) {
-			w.c.fail("the second repair of restarts sends %d rows, of %d ranges that differ", report.Rows, report.Differing)
+			w.c.fail("the second repair of restarts sends %d rows, of %d ranges that differ", report.Rows,
+				report.Differing)
 		}
 	}
 }
@@ -186,14 +191,15 @@ func (w *restarts) judge(when string) {
 			need = len(nodes)
 		}
 		if has < need {
-			w.c.fail("%s, row %s of partition %s, acknowledged by all: %v, conditional: %v, is on %d of its %d replicas", when, r.clustering,
+			w.c.fail("%s, row %s of partition %s, acknowledged by all: %v, conditional: %v, is on %d of its %d "+
+				"replicas", when, r.clustering,
 				key.Bytes, r.all, r.conditional, has, len(nodes))
 		}
 	}
 }
 
-// restartAll stops, kills or cuts from power all nodes of a healed cluster, one by one or all at once, and waits until they
-// serve again.
+// restartAll stops, kills or cuts from power all nodes of a healed cluster, one by one or all at once, and waits until
+// they serve again.
 func (c *Cluster) restartAll(r *Stream) {
 	end := map[*Node]func(){}
 	for _, n := range c.present() {

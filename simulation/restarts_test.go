@@ -2,7 +2,8 @@ package simulation
 
 import "testing"
 
-// TestRestartsWhileTheRingChanges restarts the nodes of rings that grow, shrink and move: each replica keeps the acknowledged rows.
+// TestRestartsWhileTheRingChanges restarts the nodes of rings that grow, shrink and move: each replica keeps the
+// acknowledged rows.
 func TestRestartsWhileTheRingChanges(t *testing.T) {
 	runAlone(t, alone(), 20, func(o *Options) { *o = RestartsOptions(o.Seed) })
 }

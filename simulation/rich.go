@@ -16,10 +16,10 @@ import (
 	"cqld/types"
 )
 
-// riches is the workload: one client for each partition changes rows with static columns, elements of maps and expiring cells,
-// and deletes elements, maps, rows, ranges and the whole partition, at QUORUM. Some changes are abandoned, and may or may not be
-// applied. A read at QUORUM must return the state of the model after all acknowledged changes and some of the abandoned ones;
-// a change that one read has returned must persist.
+// riches is the workload: one client for each partition changes rows with static columns, elements of maps and expiring
+// cells, and deletes elements, maps, rows, ranges and the whole partition, at QUORUM. Some changes are abandoned, and
+// may or may not be applied. A read at QUORUM must return the state of the model after all acknowledged changes and
+// some of the abandoned ones; a change that one read has returned must persist.
 type riches struct {
 	clients
 	table *schema.Table
@@ -60,7 +60,8 @@ func richTable() *schema.CreateTable {
 func newRiches(c *Cluster) *riches {
 	w := &riches{clients: newClients(c, "rich"), table: c.table("riches")}
 	for i := range richClients {
-		w.parts = append(w.parts, &richPartition{key: row.NewPartitionKey([]byte("rich" + strconv.Itoa(i))), model: new(model.Table)})
+		w.parts = append(w.parts, &richPartition{key: row.NewPartitionKey([]byte("rich" + strconv.Itoa(i))),
+			model: new(model.Table)})
 	}
 	return w
 }
@@ -102,7 +103,8 @@ func (w *riches) randomChange(l *process, p *richPartition) *row.Mutation {
 		return m
 	case 1:
 		from := w.rand.Intn(richRows)
-		m.AddRangeTombstone(row.RangeTombstone{Start: []byte(w.rowName(from)), End: []byte(w.rowName(from + 1 + w.rand.Intn(4))), Deletion: deletion})
+		m.AddRangeTombstone(row.RangeTombstone{Start: []byte(w.rowName(from)),
+			End: []byte(w.rowName(from + 1 + w.rand.Intn(4))), Deletion: deletion})
 		return m
 	case 2:
 		r.Deletion = deletion
@@ -112,7 +114,8 @@ func (w *riches) randomChange(l *process, p *richPartition) *row.Mutation {
 		m.AddHeader(r)
 		return m
 	case 5, 6: // the whole map
-		r.Complex = append(r.Complex, row.ComplexDeletion{Column: w.table.Column("m").ID, Deletion: row.Deletion{Timestamp: stamp - 1, LocalTime: now}})
+		r.Complex = append(r.Complex, row.ComplexDeletion{Column: w.table.Column("m").ID,
+			Deletion: row.Deletion{Timestamp: stamp - 1, LocalTime: now}})
 		w.elements(r, p, stamp, now)
 	case 7, 8, 9:
 		w.elements(r, p, stamp, now)
@@ -141,7 +144,8 @@ func (w *riches) elements(r *row.Row, p *richPartition, stamp, now int64) {
 
 // cell returns a new value, an expiring one, or a deletion.
 func (w *riches) cell(p *richPartition, column string, path []byte, stamp, now int64) row.Cell {
-	c := row.Cell{Column: w.table.Column(column).ID, Path: path, Timestamp: stamp, Value: []byte(strconv.Itoa(p.changes))}
+	c := row.Cell{Column: w.table.Column(column).ID, Path: path, Timestamp: stamp,
+		Value: []byte(strconv.Itoa(p.changes))}
 	switch w.rand.Intn(8) {
 	case 0:
 		c.Tombstone, c.LocalTime, c.Value = true, now, nil
@@ -191,33 +195,34 @@ func (w *riches) read(l *process, p *richPartition, level ring.Consistency, done
 	var found []string
 	var next func()
 	next = func() {
-		l.coord.Read(&coordinator.ReadRequest{Command: g.command(now), Consistency: level, Timeout: operationTimeout}, func(page []byte, err error) {
-			first := len(found) == 0
-			if err == nil {
-				err = g.took(page, func(r *row.PageReader, x *row.Row, _ bool) {
-					switch {
-					case x != nil:
-						found = appendLive(found, x, now)
-					case first:
-						found = appendLive(found, &r.Header, now)
-						first = false
-					}
-				})
-			}
-			w.c.kernel.Trace(fmt.Sprint("rich read ", len(found), err))
-			switch {
-			case err != nil:
-				done(err)
-			case !g.done:
-				next()
-			default:
-				if p.changes == began && len(p.done) == confirmed && p.pending == nil {
-					w.acked++
-					err = w.compare(p, found, now)
+		l.coord.Read(&coordinator.ReadRequest{Command: g.command(now), Consistency: level, Timeout: operationTimeout},
+			func(page []byte, err error) {
+				first := len(found) == 0
+				if err == nil {
+					err = g.took(page, func(r *row.PageReader, x *row.Row, _ bool) {
+						switch {
+						case x != nil:
+							found = appendLive(found, x, now)
+						case first:
+							found = appendLive(found, &r.Header, now)
+							first = false
+						}
+					})
 				}
-				done(err)
-			}
-		})
+				w.c.kernel.Trace(fmt.Sprint("rich read ", len(found), err))
+				switch {
+				case err != nil:
+					done(err)
+				case !g.done:
+					next()
+				default:
+					if p.changes == began && len(p.done) == confirmed && p.pending == nil {
+						w.acked++
+						err = w.compare(p, found, now)
+					}
+					done(err)
+				}
+			})
 	}
 	next()
 }
@@ -263,7 +268,8 @@ func (w *riches) compare(p *richPartition, found []string, now int64) error {
 	}
 	switch {
 	case len(fits) == 0:
-		w.c.fail("rich: %s reads %q, not %q, nor that with any of %d changes that were given up", p.key.Bytes, found, want, len(p.maybe))
+		w.c.fail("rich: %s reads %q, not %q, nor that with any of %d changes that were given up", p.key.Bytes, found,
+			want, len(p.maybe))
 	case len(fits) == 1 && fits[0] != 0:
 		for i, m := range slices.Clone(p.maybe) {
 			if fits[0]>>i&1 == 1 {
@@ -292,7 +298,8 @@ func (p *richPartition) with(set int) *model.Table {
 func (w *riches) expected(t *model.Table, p *richPartition, now int64) (seen []string, err error) {
 	var r row.PageReader
 	var x row.Row
-	for r.Reset(t.Read(&row.ReadCommand{Table: w.table.StorageID, Key: p.key, Slices: []row.Slice{row.AllRows()}, Now: now})); r.NextPartition(); {
+	for r.Reset(t.Read(&row.ReadCommand{Table: w.table.StorageID, Key: p.key, Slices: []row.Slice{row.AllRows()},
+		Now: now})); r.NextPartition(); {
 		seen = appendLive(seen, &r.Header, now)
 		for r.NextRow(&x) {
 			seen = appendLive(seen, &x, now)
@@ -305,7 +312,8 @@ func (w *riches) expected(t *model.Table, p *richPartition, now int64) (seen []s
 func (w *riches) readBack() {
 	for _, p := range w.parts {
 		if p.pending != nil {
-			w.c.must(w.c.present()[0], "the last change of a rich partition", func(l *process, done func(error)) { w.write(l, p, done) })
+			w.c.must(w.c.present()[0], "the last change of a rich partition",
+				func(l *process, done func(error)) { w.write(l, p, done) })
 		}
 		w.c.everywhere("a rich partition", func(l *process, done func(error)) { w.read(l, p, ring.Quorum, done) })
 		w.c.must(w.c.present()[0], "a rich partition", func(l *process, done func(error)) {

@@ -9,8 +9,8 @@ import (
 )
 
 // TestSafeguards removes one safeguard after the other: each time, one of a thousand seeds must find a violation. Other
-// safeguards have their own tests with their workloads: Paxos (cas_test.go), counters and the batch log (counter_test.go,
-// batch_test.go), tombstones that wait for repair (repair_test.go).
+// safeguards have their own tests with their workloads: Paxos (cas_test.go), counters and the batch log
+// (counter_test.go, batch_test.go), tombstones that wait for repair (repair_test.go).
 func TestSafeguards(t *testing.T) {
 	for _, s := range []struct {
 		name      string
@@ -34,21 +34,25 @@ func TestSafeguards(t *testing.T) {
 		},
 		{
 			"a blank disk is replaced, and does not vote", "register isolation", "wiped-disk isolate one-way power-one",
-			func(o *Options) { o.BlankDisksServe, o.Nodes, o.Factor = true, 3, 3 }, "linearizable|acknowledged|rows of|before", 0,
+			func(o *Options) { o.BlankDisksServe, o.Nodes, o.Factor = true, 3, 3 },
+			"linearizable|acknowledged|rows of|before", 0,
 		},
 		{
-			"replicas refuse what was planned for an earlier ring", "set", "join leave isolate one-way bad-links pause slow-links",
+			"replicas refuse what was planned for an earlier ring", "set",
+			"join leave isolate one-way bad-links pause slow-links",
 			func(o *Options) { o.Unsafe.StaleEpochs, o.Nodes, o.Factor = true, 4, 1; o.lastMoment() }, "is missing", 0,
 		},
 		{
-			"a write meets its level among the replicas before and after", "set", "join leave isolate one-way bad-links",
+			"a write meets its level among the replicas before and after", "set",
+			"join leave isolate one-way bad-links",
 			func(o *Options) { o.Unsafe.OneSided, o.Nodes, o.Factor = true, 4, 1; o.lastMoment() }, "is missing", 0,
 		},
 		{
-			// Rare heartbeats put time between the switch of an operation and its comparison. Only reads in that time miss
-			// writes that are on the other side alone: the comparison copies them.
+			// Rare heartbeats put time between the switch of an operation and its comparison. Only reads in that time
+			// miss writes that are on the other side alone: the comparison copies them.
 			"reads ask the sides before and after, and repair both", "register", "join leave move bad-links",
-			func(o *Options) { o.Unsafe.ReadOneSide, o.Nodes, o.Factor = true, 4, 1; o.slowSwitch() }, "linearizable", 0,
+			func(o *Options) { o.Unsafe.ReadOneSide, o.Nodes, o.Factor = true, 4, 1; o.slowSwitch() }, "linearizable",
+			0,
 		},
 		{
 			"what was gained is compared before the operation ends", "register", "join leave isolate one-way bad-links",
@@ -73,8 +77,10 @@ func TestSafeguards(t *testing.T) {
 			}, "linearizable", 850,
 		},
 		{
-			"a proposal without promises is taken only when nothing happened since", "cas", "clock-jump clock-drift slow-links reorder pause",
-			func(o *Options) { o.UnsafePaxos.NoPrevious, o.Nodes, o.Factor, o.Keys = true, 3, 3, 1 }, "linearizable", 120,
+			"a proposal without promises is taken only when nothing happened since", "cas",
+			"clock-jump clock-drift slow-links reorder pause",
+			func(o *Options) { o.UnsafePaxos.NoPrevious, o.Nodes, o.Factor, o.Keys = true, 3, 3, 1 }, "linearizable",
+			120,
 		},
 		{
 			"who has forgotten refuses what is not after the floor", "cas", "slow-links reorder pause clock-drift",
@@ -106,8 +112,10 @@ func TestSafeguards(t *testing.T) {
 			}, "linearizable", 0,
 		},
 		{
-			// The system's keyspaces have two replicas, so that a replica of the workload's range gains the range for them alone.
-			"a node receives Paxos states of the keyspaces only of which it gains the range", "cas append", "leave abort",
+			// The system's keyspaces have two replicas, so that a replica of the workload's range gains the range for
+			// them alone.
+			"a node receives Paxos states of the keyspaces only of which it gains the range", "cas append",
+			"leave abort",
 			func(o *Options) {
 				o.AllStates, o.Nodes, o.Factor, o.Faults = true, 4, 3, 10*time.Second
 				o.loseCommits()
@@ -126,10 +134,10 @@ func TestSafeguards(t *testing.T) {
 	}
 }
 
-// loseCommits keeps decisions only in the state of acceptors for a long time: commits are lost in transit, no hint delivers them, and
-// clients do not wait for them.
+// loseCommits keeps decisions only in the state of acceptors for a long time: commits are lost in transit, no hint
+// delivers them, and clients do not wait for them.
 func (o *Options) loseCommits() { o.Points, o.Levels = []string{"drop-hint", "lose-commits"}, true }
 
-// lastMoment disables the checks at the end of an operation that detect missed writes: reads of both sides and the comparison would
-// hide for hundreds of seeds that a write was sent to one side only.
+// lastMoment disables the checks at the end of an operation that detect missed writes: reads of both sides and the
+// comparison would hide for hundreds of seeds that a write was sent to one side only.
 func (o *Options) lastMoment() { o.Unsafe.ReadOneSide, o.NoCompare = true, true }

@@ -12,9 +12,9 @@ import (
 	"cqld/schema"
 )
 
-// sets is a workload of many rows: clients add rows to a few partitions, each once, delete some, each once, and read partitions
-// and the whole ring at QUORUM, with limits and reversed. A read must return every row that was acknowledged before the read
-// began and that it covers, and none that was deleted.
+// sets is a workload of many rows: clients add rows to a few partitions, each once, delete some, each once, and read
+// partitions and the whole ring at QUORUM, with limits and reversed. A read must return every row that was acknowledged
+// before the read began and that it covers, and none that was deleted.
 type sets struct {
 	clients
 	table    *schema.Table
@@ -75,7 +75,8 @@ func (w *sets) key(partition int) row.PartitionKey {
 
 func (w *sets) add(l *process, next func()) {
 	e := &element{
-		partition: w.rand.Intn(setPartitions), clustering: fmt.Sprintf("%06d", w.rand.Intn(1_000_000)), addCall: w.c.tick(),
+		partition: w.rand.Intn(setPartitions), clustering: fmt.Sprintf("%06d", w.rand.Intn(1_000_000)),
+		addCall: w.c.tick(),
 	}
 	id := string(w.key(e.partition).Bytes) + "/" + e.clustering
 	if w.rows[id] != nil {
@@ -179,7 +180,8 @@ func (w *sets) compare(cmd *row.ReadCommand, page []byte, call, returned int64) 
 			}
 			seen[e] = true
 			if e.addCall > returned || e.addSkipped || e.deleted != 0 && e.deleted < call {
-				w.c.fail("row %s/%s should not be there: %+v, read from %d to %d", p.Key.Bytes, r.Clustering, *e, call, returned)
+				w.c.fail("row %s/%s should not be there: %+v, read from %d to %d", p.Key.Bytes, r.Clustering, *e, call,
+					returned)
 			}
 		}
 	}
@@ -192,7 +194,8 @@ func (w *sets) compare(cmd *row.ReadCommand, page []byte, call, returned int64) 
 			continue
 		}
 		if !seen[e] && e.added != 0 && e.added < call && (e.deleteCall == 0 || e.deleteCall > returned) {
-			w.c.fail("row set%d/%s is missing: %+v, read from %d to %d: %+v", e.partition, e.clustering, *e, call, returned, *cmd)
+			w.c.fail("row set%d/%s is missing: %+v, read from %d to %d: %+v", e.partition, e.clustering, *e, call,
+				returned, *cmd)
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Shrink reduces the options of a run that fails while the run still fails: fewer faults, workloads, clients and turns, each by
-// half. fails runs options; it is called at most tries times.
+// Shrink reduces the options of a run that fails while the run still fails: fewer faults, workloads, clients and turns,
+// each by half. fails runs options; it is called at most tries times.
 func Shrink(o Options, tries int, fails func(Options) bool) Options {
 	try := func(smaller Options) bool {
 		if tries == 0 {
@@ -92,7 +92,8 @@ func (o Options) Command() string {
 		flags = append(flags, "-faults="+strings.Trim(strings.ReplaceAll(fmt.Sprint(o.OnlyFaults), " ", ","), "[]")+"")
 	}
 	add(o.Nodes != d.Nodes, "-nodes=%d", o.Nodes)
-	add(!slices.Equal(o.factors(), d.factors()), "-factors=%s", strings.Trim(strings.ReplaceAll(fmt.Sprint(o.factors()), " ", ","), "[]"))
+	add(!slices.Equal(o.factors(), d.factors()), "-factors=%s",
+		strings.Trim(strings.ReplaceAll(fmt.Sprint(o.factors()), " ", ","), "[]"))
 	add(o.NodesMost != d.NodesMost, "-most=%d", o.NodesMost)
 	add(o.Far != d.Far, "-far=%v", o.Far)
 	add(o.Levels != d.Levels, "-levels=%v", o.Levels)

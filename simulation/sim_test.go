@@ -29,11 +29,13 @@ var (
 	nodeCount     = flag.Int("nodes", 0, "instead of what the seed draws")
 	mostNodes     = flag.Int("most", 0, "members that a ring has at most, instead of what the seed draws")
 	farAway       = flag.Duration("far", -1, "delay between data centers, instead of what the seed draws")
-	factorList    = flag.String("factors", "", "of the data centers, instead of what the seed draws; -3 is SimpleStrategy with 3")
-	levelsDrawn   = flag.String("levels", "", "true: conditional changes commit at all levels; instead of what the seed draws")
-	tornWrites    = flag.String("torn", "", "true: power cuts tear what is not synced; instead of what the seed draws")
-	convergeBy    = flag.String("converge", "", "by reads, hints or repair, instead of what the seed draws")
-	faultTime     = flag.Duration("for", 0, "how long there are faults")
+	factorList    = flag.String("factors", "", "of the data centers, instead of what the seed draws; -3 is "+
+		"SimpleStrategy with 3")
+	levelsDrawn = flag.String("levels", "", "true: conditional changes commit at all levels; instead of what the "+
+		"seed draws")
+	tornWrites = flag.String("torn", "", "true: power cuts tear what is not synced; instead of what the seed draws")
+	convergeBy = flag.String("converge", "", "by reads, hints or repair, instead of what the seed draws")
+	faultTime  = flag.Duration("for", 0, "how long there are faults")
 )
 
 // optionsOf returns the options of a seed, overridden by the flags.
@@ -113,12 +115,12 @@ func TestSimTrace(t *testing.T) {
 	report(t, o, run(t, o))
 }
 
-// runMost is the time after which a run counts as one that does not end. A run takes a second or two; those that do not end also
-// use more and more memory.
+// runMost is the time after which a run counts as one that does not end. A run takes a second or two; those that do not
+// end also use more and more memory.
 const runMost = 5 * time.Minute
 
-// run is Run with the randomness that Raft takes from the system, which is also derived from the seed. It names a seed that does
-// not end, because one event repeats its work: Run itself detects only events that repeat.
+// run is Run with the randomness that Raft takes from the system, which is also derived from the seed. It names a seed
+// that does not end, because one event repeats its work: Run itself detects only events that repeat.
 func run(t *testing.T, o Options) Result {
 	cryptotest.SetGlobalRandom(t, o.Seed)
 	watchdog := time.AfterFunc(runMost, func() {
@@ -147,7 +149,8 @@ func report(t *testing.T, o Options, r Result) {
 	if *shrink {
 		smaller := Shrink(o, 200, func(o Options) bool { return len(run(t, o).Failures) > 0 })
 		r := run(t, smaller)
-		t.Logf("smaller: %s\n%s\n%s", smaller.Command(), strings.Join(r.Plan, "\n"), strings.Join(r.Failures[:min(len(r.Failures), failuresShown)], "\n"))
+		t.Logf("smaller: %s\n%s\n%s", smaller.Command(), strings.Join(r.Plan, "\n"),
+			strings.Join(r.Failures[:min(len(r.Failures), failuresShown)], "\n"))
 	}
 }
 
@@ -178,7 +181,8 @@ func TestSim(t *testing.T) {
 		}
 	}
 	t.Logf("%d seeds, %d failed: %v of simulated time, %d events, %d operations, %d acknowledged, %+v\nfaults: %v",
-		*seeds, failed, total.Time.Round(time.Second), total.Events, total.Operations, total.Acked, total.Stats, counted)
+		*seeds, failed, total.Time.Round(time.Second), total.Events, total.Operations, total.Acked, total.Stats,
+		counted)
 	t.Logf("of %d seeds, %d draw changes of the ring and restarts; in %d both happened", *seeds, drawn, happened)
 	if *seeds >= 100 && *kindNames == "" && drawn < *seeds/3 {
 		t.Errorf("%d of %d seeds draw changes of the ring and restarts: at least a third must", drawn, *seeds)
@@ -203,9 +207,13 @@ func TestShrink(t *testing.T) {
 	o := DefaultOptions(7)
 	o.FaultKinds = []string{"kill", "pause", "isolate"}
 	all := len(plan(o))
-	smaller := Shrink(o, 100, func(o Options) bool { return slices.Contains(o.OnlyFaults, 3) && slices.Contains(o.OnlyFaults, all) })
+	smaller := Shrink(o, 100, func(o Options) bool {
+		return slices.Contains(o.OnlyFaults, 3) &&
+			slices.Contains(o.OnlyFaults, all)
+	})
 	if !slices.Equal(smaller.OnlyFaults, []int{3, all}) || smaller.Clients != 1 {
-		t.Errorf("faults 3 and %d of %d are needed, left are %v and %d clients", all, all, smaller.OnlyFaults, smaller.Clients)
+		t.Errorf("faults 3 and %d of %d are needed, left are %v and %d clients", all, all, smaller.OnlyFaults,
+			smaller.Clients)
 	}
 	if c := smaller.Command(); !strings.Contains(c, fmt.Sprintf("-faults=3,%d", all)) {
 		t.Errorf("the command %q does not name the faults", c)
@@ -242,8 +250,8 @@ func mustFail(t *testing.T, first, n uint64, without func(*Options), ways ...str
 	t.Errorf("%d seeds did not find that a safeguard is missing", n)
 }
 
-// runAlone runs n seeds with the options that change sets, and returns the sum of their results. Each of them executes enough operations
-// to test something.
+// runAlone runs n seeds with the options that change sets, and returns the sum of their results. Each of them executes
+// enough operations to test something.
 func runAlone(t *testing.T, n, ackedLeast int, change func(*Options)) (total Result) {
 	t.Helper()
 	for i := range n {

@@ -9,9 +9,9 @@ import (
 // skewMax is the maximum offset of clocks.
 const skewMax = 5 * time.Second
 
-// newSkewed returns the workload: registers in a table with write_ordering, written by clients with wrong clocks, like drivers
-// that send a timestamp with every request, and by others that use the node's clock. Reads at QUORUM must be linearizable
-// nevertheless.
+// newSkewed returns the workload: registers in a table with write_ordering, written by clients with wrong clocks, like
+// drivers that send a timestamp with every request, and by others that use the node's clock. Reads at QUORUM must be
+// linearizable nevertheless.
 func newSkewed(c *Cluster) *registers {
 	w := &registers{clients: newClients(c, "skewed"), table: c.table("skewed")}
 	for client := range c.options.Clients {

@@ -2,8 +2,8 @@ package simulation
 
 import "testing"
 
-// TestOrderedWritesWhileTheRingChanges runs registers with clock skew while nodes join and leave, with one and with three replicas: the
-// newest timestamp must be requested from both sides.
+// TestOrderedWritesWhileTheRingChanges runs registers with clock skew while nodes join and leave, with one and with
+// three replicas: the newest timestamp must be requested from both sides.
 func TestOrderedWritesWhileTheRingChanges(t *testing.T) {
 	runFewReplicas(t, 30, "skewed", "join leave isolate bad-links", func(*Options) {})
 }

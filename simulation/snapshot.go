@@ -29,13 +29,16 @@ type snapshot struct {
 // snapshotsMost bounds the snapshots of a run: each is read at the end.
 const snapshotsMost = 6
 
-// snapshotNode creates a snapshot of a node's storage. At the end of the run, its contents must equal those of the node then.
+// snapshotNode creates a snapshot of a node's storage. At the end of the run, its contents must equal those of the node
+// then.
 func (c *Cluster) snapshotNode(r *Stream) {
 	n := c.any(r)
-	if !n.process.serves() || n.process.fatal.Load() != nil || n.faults.any() || n.damaged || len(c.snapshots) == snapshotsMost {
+	if !n.process.serves() || n.process.fatal.Load() != nil || n.faults.any() || n.damaged ||
+		len(c.snapshots) == snapshotsMost {
 		return
 	}
-	s := &snapshot{node: n, addr: n.addr, dir: fmt.Sprint("snapshot-", c.order, "-", len(c.snapshots)), now: clock{n.process}.Now().Unix()}
+	s := &snapshot{node: n, addr: n.addr, dir: fmt.Sprint("snapshot-", c.order, "-", len(c.snapshots)),
+		now: clock{n.process}.Now().Unix()}
 	var err error
 	if s.rows, err = c.contents(n.process.engine, s.now); err != nil {
 		c.fail("node %d cannot read its tables: %v", n.id, err)
@@ -88,12 +91,17 @@ func (c *Cluster) checkSnapshot(s *snapshot) error {
 		return err
 	}
 	metadata := l.cluster.Metadata()
-	options := storage.Options{Dir: s.dir, FS: disk, Clock: clock{l}, Inline: true, CacheBytes: 1 << 20, MemTableBytes: 1 << 20}
+	options := storage.Options{Dir: s.dir, FS: disk, Clock: clock{l}, Inline: true, CacheBytes: 1 << 20,
+		MemTableBytes: 1 << 20}
 	options.Table = func(id schema.StorageID) storage.TableInfo {
 		return assembly.TableInfo(metadata, true, id, l.instance.Repaired)
 	}
-	index.Maintain(&options, index.NewPartitions(func(id schema.StorageID) bool { return assembly.Ordered(metadata, id) }))
-	index.MaintainValues(&options, index.NewValues(index.NewCatalog(metadata.Schema.TableByStorage, view.Definitions).Of))
+	index.Maintain(&options, index.NewPartitions(func(id schema.StorageID) bool {
+		return assembly.Ordered(metadata,
+			id)
+	}))
+	index.MaintainValues(&options, index.NewValues(index.NewCatalog(metadata.Schema.TableByStorage,
+		view.Definitions).Of))
 	e, err := storage.Open(options)
 	if err != nil {
 		return err

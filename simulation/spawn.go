@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// spawned is a goroutine that a process has started and that has not run yet. In the simulation it runs without a pause, as one
-// event. Its time is drawn: within the event that started it, between two entries of the metadata log; immediately after it; or
-// later.
+// spawned is a goroutine that a process has started and that has not run yet. In the simulation it runs without a
+// pause, as one event. Its time is drawn: within the event that started it, between two entries of the metadata log;
+// immediately after it; or later.
 type spawned struct {
 	f     func()
 	event *event
@@ -36,8 +36,8 @@ func (l *process) spawn(f func()) {
 	})
 }
 
-// interleave runs some of the waiting goroutines, in a random order. The loop of package cluster calls it after each entry of the
-// metadata log, also while the log is replayed.
+// interleave runs some of the waiting goroutines, in a random order. The loop of package cluster calls it after each
+// entry of the metadata log, also while the log is replayed.
 func (l *process) interleave() {
 	for range len(l.goroutines) {
 		if l.paused || len(l.goroutines) == 0 || !l.schedule.Chance(400) {

@@ -8,9 +8,9 @@ import (
 	"cqld/internal/env"
 )
 
-// task is sequential code of a process: in production, a goroutine of a package above the coordinator that blocks until the
-// coordinator answers. It runs within an event until it waits, and continues in the event of the answer, so the event queue
-// controls it, too. It ends with its process.
+// task is sequential code of a process: in production, a goroutine of a package above the coordinator that blocks until
+// the coordinator answers. It runs within an event until it waits, and continues in the event of the answer, so the
+// event queue controls it, too. It ends with its process.
 type task struct {
 	process *process
 	next    func() (struct{}, bool)

@@ -11,8 +11,9 @@ import (
 	"cqld/schema"
 )
 
-// ties is the workload: clients write values with timestamps of which many are equal, and read at QUORUM. For equal timestamps,
-// the greater value wins on all replicas: results of reads never go back in the order of timestamp and value.
+// ties is the workload: clients write values with timestamps of which many are equal, and read at QUORUM. For equal
+// timestamps, the greater value wins on all replicas: results of reads never go back in the order of timestamp and
+// value.
 type ties struct {
 	clients
 	table *schema.Table
@@ -87,7 +88,10 @@ func (w *ties) read(l *process, key int, level ring.Consistency, done func(error
 
 func (w *ties) readBack() {
 	for key := range tiesKeys {
-		w.c.everywhere(fmt.Sprint("tie ", key), func(l *process, done func(error)) { w.read(l, key, ring.Quorum, done) })
+		w.c.everywhere(fmt.Sprint("tie ", key), func(l *process,
+			done func(error)) {
+			w.read(l, key, ring.Quorum, done)
+		})
 	}
 }
 

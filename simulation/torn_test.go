@@ -7,7 +7,8 @@ func TestSimTornWrites(t *testing.T) {
 	torn, n := 0, alone()
 	for i := range n {
 		o := DefaultOptions(*firstSeed + uint64(i))
-		o.Workloads, o.FaultKinds, o.TornWrites = []string{"register", "cas"}, []string{"power-torn", "power-all", "fsync-error"}, true
+		o.Workloads, o.FaultKinds, o.TornWrites = []string{"register", "cas"},
+			[]string{"power-torn", "power-all", "fsync-error"}, true
 		r := run(t, o)
 		report(t, o, r)
 		if i < 2 && run(t, o).Trace != r.Trace {

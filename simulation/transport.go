@@ -32,8 +32,8 @@ func newTransport(net *Network, l *process) *Transport {
 	}
 }
 
-// connectEvery is the interval at which streams are checked: it determines when the end, or a new start, of a process is
-// detected, unless its network is cut.
+// connectEvery is the interval at which streams are checked: it determines when the end, or a new start, of a process
+// is detected, unless its network is cut.
 const connectEvery = 100 * time.Millisecond
 
 // SetSelf implements cluster.Network.
@@ -107,13 +107,15 @@ func (t *Transport) Send(to ring.NodeID, verb messaging.Verb, payload []byte) {
 }
 
 // Request implements messaging.Transport.
-func (t *Transport) Request(to ring.NodeID, verb messaging.Verb, payload []byte, timeout time.Duration, reply messaging.Reply) {
+func (t *Transport) Request(to ring.NodeID, verb messaging.Verb, payload []byte, timeout time.Duration,
+	reply messaging.Reply) {
 	l, ok := t.link(to)
 	t.request(l, ok, verb, payload, timeout, reply)
 }
 
 // AskAddr implements cluster.Network.
-func (t *Transport) AskAddr(addr netip.AddrPort, verb messaging.Verb, payload []byte, timeout time.Duration, reply messaging.Reply) {
+func (t *Transport) AskAddr(addr netip.AddrPort, verb messaging.Verb, payload []byte, timeout time.Duration,
+	reply messaging.Reply) {
 	n := t.net.byAddr[addr]
 	if n == nil {
 		t.request(link{}, false, verb, payload, timeout, reply)
@@ -122,7 +124,8 @@ func (t *Transport) AskAddr(addr netip.AddrPort, verb messaging.Verb, payload []
 	t.request(link{t.process.node.id, n.id}, true, verb, payload, timeout, reply)
 }
 
-func (t *Transport) request(l link, known bool, verb messaging.Verb, payload []byte, timeout time.Duration, reply messaging.Reply) {
+func (t *Transport) request(l link, known bool, verb messaging.Verb, payload []byte, timeout time.Duration,
+	reply messaging.Reply) {
 	answered := false
 	answer := func(payload []byte, err error) {
 		if !t.process.alive() {
@@ -155,7 +158,8 @@ func (t *Transport) request(l link, known bool, verb messaging.Verb, payload []b
 			})
 		})
 	}
-	if t.net.late != nil && t.process.dying && verb == messaging.VerbTruncate && dropsRows(payload) && t.net.late.Chance(500) {
+	if t.net.late != nil && t.process.dying && verb == messaging.VerbTruncate && dropsRows(payload) &&
+		t.net.late.Chance(500) {
 		payload = slices.Clone(payload) // the caller may reuse its memory
 		t.net.kernel.After(t.net.late.Between(0, lateMax), "late", deliver)
 		return
@@ -170,6 +174,6 @@ func dropsRows(payload []byte) bool {
 	return coordinator.TruncationPhase(payload[n+m+8]) == coordinator.TruncationApply
 }
 
-// lateMax is the maximum delay of a truncation request: its coordinator may have been killed, and the table truncated again and
-// filled.
+// lateMax is the maximum delay of a truncation request: its coordinator may have been killed, and the table truncated
+// again and filled.
 const lateMax = 10 * time.Second

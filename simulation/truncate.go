@@ -11,9 +11,10 @@ import (
 	"cqld/schema"
 )
 
-// truncates is a workload of rows that are written once, at QUORUM, read at QUORUM, and truncated sometimes, concurrently with
-// all faults. A row that was acknowledged before a TRUNCATE began is not read after that TRUNCATE succeeded; a row that was
-// written after the last TRUNCATE ended exists. Reads do not repair, so that rows which a replica must not have are found.
+// truncates is a workload of rows that are written once, at QUORUM, read at QUORUM, and truncated sometimes,
+// concurrently with all faults. A row that was acknowledged before a TRUNCATE began is not read after that TRUNCATE
+// succeeded; a row that was written after the last TRUNCATE ended exists. Reads do not repair, so that rows which a
+// replica must not have are found.
 type truncates struct {
 	clients
 	table *schema.Table
@@ -41,8 +42,8 @@ type truncate struct {
 
 const (
 	truncatePartitions = 6
-	// truncateSettled is how long after the end of a write that was not acknowledged, or of a TRUNCATE that failed, its messages
-	// may still arrive.
+	// truncateSettled is how long after the end of a write that was not acknowledged, or of a TRUNCATE that failed, its
+	// messages may still arrive.
 	truncateSettled = 5 * time.Second
 	truncateTimeout = 3 * time.Second
 )
@@ -55,7 +56,8 @@ func truncateTable() *schema.CreateTable {
 }
 
 func newTruncates(c *Cluster) *truncates {
-	return &truncates{clients: newClients(c, "truncates"), table: c.table("truncates"), byKey: map[string]*truncatedRow{}}
+	return &truncates{clients: newClients(c, "truncates"), table: c.table("truncates"),
+		byKey: map[string]*truncatedRow{}}
 }
 
 func (w *truncates) start() {
@@ -143,7 +145,8 @@ func (w *truncates) step(l *process, _ int, end func() bool) {
 }
 
 func (w *truncates) add(l *process, end func() bool) {
-	x := &truncatedRow{partition: w.rand.Intn(truncatePartitions), clustering: fmt.Sprintf("%06d", len(w.rows)), call: w.c.kernel.Now()}
+	x := &truncatedRow{partition: w.rand.Intn(truncatePartitions), clustering: fmt.Sprintf("%06d", len(w.rows)),
+		call: w.c.kernel.Now()}
 	w.rows = append(w.rows, x)
 	w.byKey[x.clustering] = x
 	m := &row.Mutation{}
@@ -214,15 +217,16 @@ func (w *truncates) truncatedBefore(x *truncatedRow, before time.Duration) bool 
 // mayBeTruncated reports whether a TRUNCATE may have removed the row until a time.
 func (w *truncates) mayBeTruncated(x *truncatedRow, until time.Duration) bool {
 	for _, t := range w.done {
-		if t.call <= until && (t.end == 0 || x.call <= t.end || !t.ok && x.call <= t.end+truncateSettled && !w.overtaken(t, x)) {
+		if t.call <= until && (t.end == 0 || x.call <= t.end || !t.ok && x.call <= t.end+truncateSettled &&
+			!w.overtaken(t, x)) {
 			return true
 		}
 	}
 	return false
 }
 
-// overtaken reports whether a TRUNCATE that failed was followed by one that succeeded before the row was written: its messages
-// then have no effect.
+// overtaken reports whether a TRUNCATE that failed was followed by one that succeeded before the row was written: its
+// messages then have no effect.
 func (w *truncates) overtaken(failed *truncate, x *truncatedRow) bool {
 	return slices.ContainsFunc(w.done, func(t *truncate) bool { return t.ok && t.call > failed.end && t.end < x.call })
 }
@@ -231,9 +235,13 @@ func (w *truncates) readBack() {
 	w.c.repair(w.table)
 	for partition := range truncatePartitions {
 		for _, n := range w.c.present() {
-			w.c.must(n, "reading truncates", func(l *process, done func(error)) { w.read(l, partition, ring.Quorum, done) })
+			w.c.must(n, "reading truncates", func(l *process,
+				done func(error)) {
+				w.read(l, partition, ring.Quorum, done)
+			})
 		}
-		w.c.must(w.c.present()[0], "reading truncates", func(l *process, done func(error)) { w.read(l, partition, w.c.all(), done) })
+		w.c.must(w.c.present()[0], "reading truncates",
+			func(l *process, done func(error)) { w.read(l, partition, w.c.all(), done) })
 	}
 }
 

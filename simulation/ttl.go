@@ -12,8 +12,9 @@ import (
 	"cqld/schema"
 )
 
-// ttls is the workload: clients write rows that expire, each once, by the clock of their node, and read them with the clock of
-// another. A read contains its time, so all replicas must agree on the rows that have expired, whatever their own clocks show.
+// ttls is the workload: clients write rows that expire, each once, by the clock of their node, and read them with the
+// clock of another. A read contains its time, so all replicas must agree on the rows that have expired, whatever their
+// own clocks show.
 type ttls struct {
 	clients
 	table *schema.Table
@@ -122,7 +123,8 @@ func (w *ttls) judge(partition int, now, call int64, page []byte) error {
 
 func (w *ttls) readBack() {
 	for partition := range ttlPartitions {
-		w.c.everywhere(fmt.Sprint("expiring rows ", partition), func(l *process, done func(error)) { w.read(l, partition, ring.Quorum, done) })
+		w.c.everywhere(fmt.Sprint("expiring rows ", partition),
+			func(l *process, done func(error)) { w.read(l, partition, ring.Quorum, done) })
 	}
 }
 

@@ -18,8 +18,8 @@ func TestViewsWhileTheRingChanges(t *testing.T) {
 // TestViews runs the workload alone, under the faults that the seeds draw.
 func TestViews(t *testing.T) { runAlone(t, alone(), 16, viewedOnly) }
 
-// TestTrustedReplicasOfViewsAreFound takes the first version of a row of the base table as the reconciled one. Some seed must find a
-// row at a place in a view that it has left.
+// TestTrustedReplicasOfViewsAreFound takes the first version of a row of the base table as the reconciled one. Some
+// seed must find a row at a place in a view that it has left.
 func TestTrustedReplicasOfViewsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many seeds")
@@ -31,8 +31,8 @@ func TestTrustedReplicasOfViewsAreFound(t *testing.T) {
 	}, "viewed")
 }
 
-// TestRequestedOperationsEndBeforeComparisons runs seed 605454, in which a decommission was requested long before it began: the repair
-// that makes the replicas of the healed cluster equal must not begin before it.
+// TestRequestedOperationsEndBeforeComparisons runs seed 605454, in which a decommission was requested long before it
+// began: the repair that makes the replicas of the healed cluster equal must not begin before it.
 func TestRequestedOperationsEndBeforeComparisons(t *testing.T) {
 	o := DrawnOptions(605454)
 	viewedOnly(&o)

@@ -13,10 +13,10 @@ import (
 	"cqld/schema"
 )
 
-// vieweds is the workload of materialized views. Its clients change rows as those of filtereds do. Between two changes they read a
-// partition of a view at QUORUM, page after page. The rows that come from the client's partition of the base table must be
-// those of a model that has all acknowledged changes. Another client creates and drops the views meanwhile, so that they are
-// also read before their indexes are built.
+// vieweds is the workload of materialized views. Its clients change rows as those of filtereds do. Between two changes
+// they read a partition of a view at QUORUM, page after page. The rows that come from the client's partition of the
+// base table must be those of a model that has all acknowledged changes. Another client creates and drops the views
+// meanwhile, so that they are also read before their indexes are built.
 type vieweds struct {
 	filtereds
 }
@@ -34,7 +34,8 @@ func viewedTable() *schema.CreateTable {
 
 // viewedKind is the entry of the workload. TestSim draws it besides those of workloadKinds.
 func viewedKind() workloadKind {
-	return workloadKind{name: "viewed", tables: tables(viewedTable()), make: func(c *Cluster) workload { return newVieweds(c) }}
+	return workloadKind{name: "viewed", tables: tables(viewedTable()),
+		make: func(c *Cluster) workload { return newVieweds(c) }}
 }
 
 func newVieweds(c *Cluster) *vieweds {
@@ -65,7 +66,8 @@ func (w *vieweds) start() {
 
 // definition returns the definition of a view: (v, k, c, d) or (c, k, d).
 func (w *vieweds) definition(base *schema.Table, name string) *schema.CreateView {
-	c := &schema.CreateView{Keyspace: keyspace, View: name, IfNotExists: true, Base: base.Name, BaseID: base.ID, Options: schema.DefaultOptions()}
+	c := &schema.CreateView{Keyspace: keyspace, View: name, IfNotExists: true, Base: base.Name, BaseID: base.ID,
+		Options: schema.DefaultOptions()}
 	copy(c.ID[:], fmt.Sprint(name, w.c.stamp()))
 	keys := []string{"v", "k", "c", "d"}
 	if name == "byc" {
@@ -142,28 +144,31 @@ func (w *vieweds) look(l *process, p *filteredPartition, done func(error)) {
 			done(nil)
 			return
 		}
-		l.parts.Views.Read(&coordinator.ReadRequest{Command: cmd, Consistency: ring.Quorum, Timeout: operationTimeout}, func(page []byte, err error) {
-			if err == nil {
-				found, err = w.addView(found, view, p, cursor, page, now)
-			}
-			w.c.kernel.Trace(fmt.Sprint("viewed read ", name, len(found), err))
-			if err != nil {
-				done(err)
-				return
-			}
-			next()
-		})
+		l.parts.Views.Read(&coordinator.ReadRequest{Command: cmd, Consistency: ring.Quorum, Timeout: operationTimeout},
+			func(page []byte, err error) {
+				if err == nil {
+					found, err = w.addView(found, view, p, cursor, page, now)
+				}
+				w.c.kernel.Trace(fmt.Sprint("viewed read ", name, len(found), err))
+				if err != nil {
+					done(err)
+					return
+				}
+				next()
+			})
 	}
 	next()
 }
 
 // addView appends the rows of a page that come from a partition, as "c d v".
-func (w *vieweds) addView(to []string, view *schema.Table, p *filteredPartition, cursor *scan.Cursor, page []byte, now int64) ([]string, error) {
+func (w *vieweds) addView(to []string, view *schema.Table, p *filteredPartition, cursor *scan.Cursor, page []byte,
+	now int64) ([]string, error) {
 	var x row.Row
 	cursor.Page(page)
 	for cursor.NextPartition() {
 		for cursor.NextRow(&x) {
-			values := map[string]string{view.PartitionKey[0].Name: string(cursor.Reader.Key.Bytes), "v": liveText(&x, now)}
+			values := map[string]string{view.PartitionKey[0].Name: string(cursor.Reader.Key.Bytes),
+				"v": liveText(&x, now)}
 			if view.PartitionKey[0].Name == "v" {
 				values["v"] = string(cursor.Reader.Key.Bytes)
 			}
@@ -189,7 +194,8 @@ func (w *vieweds) compareView(p *filteredPartition, name, key string, found []st
 	var want []string
 	var r row.PageReader
 	var x row.Row
-	for r.Reset(p.model.Read(&row.ReadCommand{Table: w.table.StorageID, Key: p.key, Slices: []row.Slice{row.AllRows()}, Now: now})); r.NextPartition(); {
+	for r.Reset(p.model.Read(&row.ReadCommand{Table: w.table.StorageID, Key: p.key, Slices: []row.Slice{row.AllRows()},
+		Now: now})); r.NextPartition(); {
 		for r.NextRow(&x) {
 			c, rest, _ := w.table.Clustering[0].Type.ConsumeOrdered(nil, x.Clustering, false)
 			d, _, _ := w.table.Clustering[1].Type.ConsumeOrdered(nil, rest, true)
@@ -206,7 +212,8 @@ func (w *vieweds) compareView(p *filteredPartition, name, key string, found []st
 	}
 }
 
-// readBack makes the last changes, and then reads the views from every node until their indexes are built, and afterwards.
+// readBack makes the last changes, and then reads the views from every node until their indexes are built, and
+// afterwards.
 func (w *vieweds) readBack() {
 	for _, name := range viewedViews {
 		w.c.must(w.c.present()[0], "the creation of a view", func(l *process, done func(error)) {
@@ -217,7 +224,8 @@ func (w *vieweds) readBack() {
 	}
 	for _, p := range w.parts {
 		if p.pending != nil {
-			w.c.must(w.c.present()[0], "the last change of a viewed partition", func(l *process, done func(error)) { w.write(l, p, done) })
+			w.c.must(w.c.present()[0], "the last change of a viewed partition",
+				func(l *process, done func(error)) { w.write(l, p, done) })
 		}
 		w.c.everywhere("a read of a new view", func(l *process, done func(error)) { w.look(l, p, done) })
 	}

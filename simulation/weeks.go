@@ -14,13 +14,15 @@ const (
 	dayFaults     = 24 * time.Hour / soakTimeScale
 )
 
-// SoakOptions returns the options of a long run: few requests, faults of minutes and hours, tombstones that are purged after
-// similar times, hints that expire, repairs that restore missed writes, and nodes that join, leave, move, die and are replaced.
+// SoakOptions returns the options of a long run: few requests, faults of minutes and hours, tombstones that are purged
+// after similar times, hints that expire, repairs that restore missed writes, and nodes that join, leave, move, die and
+// are replaced.
 func SoakOptions(seed uint64) Options {
 	return Options{Seed: seed, Nodes: 4, Factor: 4, Tokens: 4, Clients: 4, Keys: 6, Turns: 1 << 40, Faults: dayFaults,
 		TimeScale: soakTimeScale, Pace: 60, SpeculativeRetry: "99p",
-		Workloads:  []string{"isolation", "ties", "graves", "counter"},
-		FaultKinds: strings.Fields("kill power-one power-all restart-storm pause isolate one-way halves clock-jump slow-disk fsync-error disk-full flush wiped-disk join leave move removenode abort"),
+		Workloads: []string{"isolation", "ties", "graves", "counter"},
+		FaultKinds: strings.Fields("kill power-one power-all restart-storm pause isolate one-way halves clock-jump " +
+			"slow-disk fsync-error disk-full flush wiped-disk join leave move removenode abort"),
 	}
 }
 
@@ -39,13 +41,15 @@ type Day struct {
 
 // String returns one line.
 func (w Day) String() string {
-	return fmt.Sprintf("%d of %d machines, %d acknowledged, %d events; left over: %d goroutines, heap %d KiB, disks %d KiB in %d files, "+
-		"%d hints, %d queued events, %d requests", w.Nodes, w.Machines, w.Acked, w.Events, w.Goroutines, w.HeapBytes>>10, w.DiskBytes>>10,
+	return fmt.Sprintf("%d of %d machines, %d acknowledged, %d events; left over: %d goroutines, heap %d KiB, disks "+
+		"%d KiB in %d files, "+
+		"%d hints, %d queued events, %d requests", w.Nodes, w.Machines, w.Acked, w.Events, w.Goroutines,
+		w.HeapBytes>>10, w.DiskBytes>>10,
 		w.Files, w.Hints, w.Queued, w.Reading)
 }
 
-// RunSoak runs one cluster for several days, while more returns true. At the end of each day, it heals the cluster and checks
-// the results as Run does; then the next day begins.
+// RunSoak runs one cluster for several days, while more returns true. At the end of each day, it heals the cluster and
+// checks the results as Run does; then the next day begins.
 func RunSoak(o Options, more func(day int, w Day) bool) {
 	c := NewCluster(o)
 	for _, w := range c.workloads {
@@ -101,7 +105,8 @@ func (c *Cluster) bury() {
 
 // remains returns the state of the idle cluster.
 func (c *Cluster) remains() Day {
-	w := Day{Failures: c.failures, Nodes: len(c.present()), Machines: c.machines, Events: c.kernel.count, Counted: c.counted}
+	w := Day{Failures: c.failures, Nodes: len(c.present()), Machines: c.machines, Events: c.kernel.count,
+		Counted: c.counted}
 	for _, x := range c.workloads {
 		_, acked := x.counts()
 		w.Acked += acked

@@ -10,8 +10,8 @@ import (
 
 var weeksFor = flag.Duration("weeks", 0, "how long (real time) TestSimSoak runs a cluster")
 
-// TestSimSoak runs one cluster for weeks of simulated time: there may be no violation, and the amount of data at the end of
-// a day, when the cluster is idle, must not grow from day to day.
+// TestSimSoak runs one cluster for weeks of simulated time: there may be no violation, and the amount of data at the
+// end of a day, when the cluster is idle, must not grow from day to day.
 func TestSimSoak(t *testing.T) {
 	if *weeksFor == 0 {
 		t.Skip("no -weeks")

@@ -10,11 +10,11 @@ import (
 	"cqld/types"
 )
 
-// workload consists of clients and the check of their observations. Each has its own tables, stream of random numbers and file.
-// The methods in the order of a run:
+// workload consists of clients and the check of their observations. Each has its own tables, stream of random numbers
+// and file. The methods in the order of a run:
 type workload interface {
-	// start schedules the clients' first steps; nothing is sent yet. Clients are active until the cluster is healed. Most
-	// workloads use clients.
+	// start schedules the clients' first steps; nothing is sent yet. Clients are active until the cluster is healed.
+	// Most workloads use clients.
 	start()
 	// idle reports whether all clients have ended.
 	idle() bool
@@ -44,31 +44,49 @@ type workloadKind struct {
 // workloadKinds returns the list. A new workload is a new line; the order affects only the draws of Options.Workloads.
 func workloadKinds() []workloadKind {
 	return []workloadKind{
-		{name: "register", tables: tables(textTable("registers")), make: func(c *Cluster) workload { return newRegisters(c) }},
+		{name: "register", tables: tables(textTable("registers")),
+			make: func(c *Cluster) workload { return newRegisters(c) }},
 		{name: "set", tables: tables(textTable("sets")), make: func(c *Cluster) workload { return newSets(c) }},
 		{name: "cas", tables: tables(textTable("cas")), make: func(c *Cluster) workload { return newCASRegisters(c) }},
-		{name: "counter", tables: tables(counterTable("counters")), make: func(c *Cluster) workload { return newCounters(c) }},
+		{name: "counter", tables: tables(counterTable("counters")),
+			make: func(c *Cluster) workload { return newCounters(c) }},
 		{name: "batch", tables: tables(textTable("batches")), make: func(c *Cluster) workload { return newBatches(c) }},
-		{name: "append", tables: tables(textTable("appends")), make: func(c *Cluster) workload { return newAppends(c) }},
+		{name: "append", tables: tables(textTable("appends")),
+			make: func(c *Cluster) workload { return newAppends(c) }},
 		{name: "bank", tables: tables(textTable("bank")), make: func(c *Cluster) workload { return newBank(c) }},
-		{name: "isolation", tables: tables(textTable("isolation")), make: func(c *Cluster) workload { return newIsolation(c) }},
+		{name: "isolation", tables: tables(textTable("isolation")),
+			make: func(c *Cluster) workload { return newIsolation(c) }},
 		{name: "ttl", tables: tables(textTable("ttls")), make: func(c *Cluster) workload { return newTTLs(c) }},
 		{name: "churn", make: func(c *Cluster) workload { return newChurn(c) }},
-		{name: "paging", tables: tables(textTable("pagings")), make: func(c *Cluster) workload { return newPagings(c) }},
-		{name: "graves", tables: tables(graveTable()), make: func(c *Cluster) workload { return newGraves(c) }, explicit: true},
-		{name: "overflow", tables: tables(textTable("overflows")), make: func(c *Cluster) workload { return newOverflows(c) }, explicit: true},
-		{name: "truncate", tables: tables(truncateTable()), make: func(c *Cluster) workload { return newTruncates(c) }, explicit: true},
-		{name: "calm", tables: tables(textTable("calms"), counterTable("calmcounters")), make: func(c *Cluster) workload { return newCalm(c) }, explicit: true},
-		{name: "contended", tables: tables(textTable("contended")), make: func(c *Cluster) workload { return newContended(c) }, explicit: true},
-		{name: "ties", tables: tables(textTable("ties")), make: func(c *Cluster) workload { return newTies(c) }, late: true},
-		{name: "ordered", tables: tables(orderedTable(), walkedTable()), make: func(c *Cluster) workload { return newOrdereds(c) }, late: true},
-		{name: "skewed", tables: tables(skewedTable()), make: func(c *Cluster) workload { return newSkewed(c) }, alone: true},
-		{name: "entity", tables: tables(entitiesTable()), make: func(c *Cluster) workload { return newEntities(c) }, alone: true},
-		{name: "restarts", tables: tables(textTable("restarts")), make: func(c *Cluster) workload { return newRestarts(c) }, explicit: true},
+		{name: "paging", tables: tables(textTable("pagings")),
+			make: func(c *Cluster) workload { return newPagings(c) }},
+		{name: "graves", tables: tables(graveTable()), make: func(c *Cluster) workload { return newGraves(c) },
+			explicit: true},
+		{name: "overflow", tables: tables(textTable("overflows")),
+			make: func(c *Cluster) workload { return newOverflows(c) }, explicit: true},
+		{name: "truncate", tables: tables(truncateTable()), make: func(c *Cluster) workload { return newTruncates(c) },
+			explicit: true},
+		{name: "calm", tables: tables(textTable("calms"), counterTable("calmcounters")),
+			make: func(c *Cluster) workload { return newCalm(c) }, explicit: true},
+		{name: "contended", tables: tables(textTable("contended")),
+			make: func(c *Cluster) workload { return newContended(c) }, explicit: true},
+		{name: "ties", tables: tables(textTable("ties")), make: func(c *Cluster) workload { return newTies(c) },
+			late: true},
+		{name: "ordered", tables: tables(orderedTable(), walkedTable()),
+			make: func(c *Cluster) workload { return newOrdereds(c) }, late: true},
+		{name: "skewed", tables: tables(skewedTable()), make: func(c *Cluster) workload { return newSkewed(c) },
+			alone: true},
+		{name: "entity", tables: tables(entitiesTable()), make: func(c *Cluster) workload { return newEntities(c) },
+			alone: true},
+		{name: "restarts", tables: tables(textTable("restarts")),
+			make: func(c *Cluster) workload { return newRestarts(c) }, explicit: true},
 		{name: "replications", make: func(c *Cluster) workload { return newReplications(c) }, explicit: true},
-		{name: "levels", tables: tables(textTable("levels")), make: func(c *Cluster) workload { return newLevelled(c) }, drawn: true},
-		{name: "reborn", tables: tables(textTable(rebornTable)), make: func(c *Cluster) workload { return newReborn(c) }, drawn: true},
-		{name: "rich", tables: tables(richTable()), make: func(c *Cluster) workload { return newRiches(c) }, drawn: true},
+		{name: "levels", tables: tables(textTable("levels")),
+			make: func(c *Cluster) workload { return newLevelled(c) }, drawn: true},
+		{name: "reborn", tables: tables(textTable(rebornTable)),
+			make: func(c *Cluster) workload { return newReborn(c) }, drawn: true},
+		{name: "rich", tables: tables(richTable()), make: func(c *Cluster) workload { return newRiches(c) },
+			drawn: true},
 	}
 }
 
@@ -78,7 +96,8 @@ func tables(t ...*schema.CreateTable) []*schema.CreateTable { return t }
 func simTable(name string, columns ...schema.ColumnSpec) *schema.CreateTable {
 	id := schema.UUID{}
 	copy(id[:], name)
-	return &schema.CreateTable{Keyspace: keyspace, Table: name, ID: id, Columns: columns, Options: schema.DefaultOptions()}
+	return &schema.CreateTable{Keyspace: keyspace, Table: name, ID: id, Columns: columns,
+		Options: schema.DefaultOptions()}
 }
 
 // textTable returns the schema of a table with a partition key k, a clustering column c and a column v, all text.
@@ -96,12 +115,13 @@ const keyspace = "sim"
 // operationTimeout is the timeout of coordinators; clients wait half a second longer.
 const operationTimeout = time.Second
 
-// truncationWait is how long a stream waits for a source that a TRUNCATE did not reach, and how long reads repair nothing if the
-// end of a TRUNCATE does not arrive: longer than any TRUNCATE in a run, and much shorter than the time by which every node must
-// serve.
+// truncationWait is how long a stream waits for a source that a TRUNCATE did not reach, and how long reads repair
+// nothing if the end of a TRUNCATE does not arrive: longer than any TRUNCATE in a run, and much shorter than the time
+// by which every node must serve.
 const truncationWait = 15 * time.Second
 
-// clients are a workload's clients: each executes one operation after the other, at any running node, until the cluster is healed.
+// clients are a workload's clients: each executes one operation after the other, at any running node, until the cluster
+// is healed.
 type clients struct {
 	c       *Cluster
 	name    string
@@ -114,8 +134,8 @@ func newClients(c *Cluster, name string) clients {
 	return clients{c: c, name: name, rand: NewStream(c.options.Seed, name)}
 }
 
-// step is one operation of a client at a node. When it has its result it calls end, once: true means that the client waited for
-// it, false that the client's request timed out and its outcome is unknown.
+// step is one operation of a client at a node. When it has its result it calls end, once: true means that the client
+// waited for it, false that the client's request timed out and its outcome is unknown.
 type step func(l *process, client int, end func() bool)
 
 // launch starts n clients, with pauses of up to pauseMax between their steps.
@@ -153,8 +173,8 @@ func (w *clients) runSteps(client int, pauseMax time.Duration, do step, steps in
 
 func (w *clients) idle() bool { return w.running == 0 }
 
-// must executes an operation at a node of a healed cluster, where it may not fail, and waits for it. It skips a node that did not
-// start, which was recorded before.
+// must executes an operation at a node of a healed cluster, where it may not fail, and waits for it. It skips a node
+// that did not start, which was recorded before.
 func (c *Cluster) must(n *Node, what string, do func(l *process, done func(error))) bool {
 	patience := 10 * time.Second
 	if c.options.at("one-row-pages") {
@@ -199,7 +219,8 @@ func (l *process) write(m *row.Mutation, level ring.Consistency, done func(error
 
 // partition returns the command that reads all rows of a partition.
 func (l *process) partition(table *schema.Table, key row.PartitionKey) *row.ReadCommand {
-	return &row.ReadCommand{Table: table.StorageID, Key: key, Slices: []row.Slice{row.AllRows()}, Now: clock{l}.Now().Unix()}
+	return &row.ReadCommand{Table: table.StorageID, Key: key, Slices: []row.Slice{row.AllRows()},
+		Now: clock{l}.Now().Unix()}
 }
 
 // read executes a read as a client of the process does.
@@ -218,8 +239,8 @@ func (c *Cluster) tick() int64 {
 	return c.order
 }
 
-// stamp returns a timestamp after all earlier ones, as from a perfect clock. Workloads that do not test which of two writes wins
-// use it; others use the node's own clock (process.hlc).
+// stamp returns a timestamp after all earlier ones, as from a perfect clock. Workloads that do not test which of two
+// writes wins use it; others use the node's own clock (process.hlc).
 func (c *Cluster) stamp() int64 {
 	c.lastStamp = max(c.lastStamp+1, int64(c.kernel.Now()/time.Microsecond)+epoch*1_000_000)
 	return c.lastStamp

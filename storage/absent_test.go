@@ -12,8 +12,8 @@ import (
 	"cqld/row"
 )
 
-// TestAbsentKeysReadNoBlock shows that reads by key, also those of conditional changes and of headers, rarely read a block of
-// the last level for a key that is not stored.
+// TestAbsentKeysReadNoBlock shows that reads by key, also those of conditional changes and of headers, rarely read a
+// block of the last level for a key that is not stored.
 func TestAbsentKeysReadNoBlock(t *testing.T) {
 	const keys, tries = 2_000, 2_000
 	e := openTest(t, Options{FS: vfs.NewMem(), Inline: true, Sync: SyncNone, CacheBytes: 1 << 20})
@@ -43,7 +43,8 @@ func TestAbsentKeysReadNoBlock(t *testing.T) {
 		read    func(k row.PartitionKey) error
 	}{
 		{"read", 2, func(k row.PartitionKey) error {
-			_, err := e.Read(nil, &row.ReadCommand{Table: testTable, Key: k, Slices: []row.Slice{row.ExactRow(clusteringOf(0))}})
+			_, err := e.Read(nil, &row.ReadCommand{Table: testTable, Key: k,
+				Slices: []row.Slice{row.ExactRow(clusteringOf(0))}})
 			return err
 		}},
 		{"header", 1, func(k row.PartitionKey) error {
@@ -51,12 +52,14 @@ func TestAbsentKeysReadNoBlock(t *testing.T) {
 			return err
 		}},
 		{"newest timestamp", 2, func(k row.PartitionKey) error {
-			_, err := e.Newest(&row.ReadCommand{Table: testTable, Key: k, Slices: []row.Slice{row.ExactRow(clusteringOf(0))}})
+			_, err := e.Newest(&row.ReadCommand{Table: testTable, Key: k,
+				Slices: []row.Slice{row.ExactRow(clusteringOf(0))}})
 			return err
 		}},
 		{"probe", 2, func(k row.PartitionKey) error {
 			return h.Probe(func(p *Prober) error {
-				_, err := p.Read(nil, &row.ReadCommand{Table: testTable, Key: k, Slices: []row.Slice{row.ExactRow(clusteringOf(0))}})
+				_, err := p.Read(nil, &row.ReadCommand{Table: testTable, Key: k,
+					Slices: []row.Slice{row.ExactRow(clusteringOf(0))}})
 				return err
 			})
 		}},

@@ -66,7 +66,8 @@ func TestReadsEndEarly(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		clock := &askedClock{}
-		if err := read((*env.Cancel)(nil).Child(clock, 4*time.Second)); !errors.Is(err, context.DeadlineExceeded) || clock.asked != 4 {
+		if err := read((*env.Cancel)(nil).Child(clock, 4*time.Second)); !errors.Is(err, context.DeadlineExceeded) ||
+			clock.asked != 4 {
 			t.Errorf("%s: looked at the time %d times, %v", name, clock.asked, err)
 		}
 		c := env.NewCancel(context.Background())

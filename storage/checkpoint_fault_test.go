@@ -15,8 +15,8 @@ import (
 )
 
 // TestCheckpointsMeetFaults makes a checkpoint on a disk that is at its end in each way, while rows are written. The
-// checkpoint succeeds and has every row acknowledged before it, or fails with the reason. Rows that were acknowledged are
-// there afterwards, in this engine or in the next one.
+// checkpoint succeeds and has every row acknowledged before it, or fails with the reason. Rows that were acknowledged
+// are there afterwards, in this engine or in the next one.
 func TestCheckpointsMeetFaults(t *testing.T) {
 	for name, test := range map[string]struct {
 		begin    func(disk *faultfs.FS)
@@ -50,7 +50,8 @@ func TestCheckpointsMeetFaults(t *testing.T) {
 		"a failed fsync of the copy": {
 			begin: func(disk *faultfs.FS) {
 				disk.Fail(func(op faultfs.Op, file string) error {
-					if op == faultfs.OpSync && (strings.HasPrefix(file, "MANIFEST") || strings.HasPrefix(file, "OPTIONS") || strings.HasPrefix(file, "marker")) {
+					if op == faultfs.OpSync && (strings.HasPrefix(file, "MANIFEST") ||
+						strings.HasPrefix(file, "OPTIONS") || strings.HasPrefix(file, "marker")) {
 						return errDisk
 					}
 					return nil
@@ -129,7 +130,8 @@ func TestCheckpointsMeetFaults(t *testing.T) {
 				if err := c.Close(); err != nil {
 					t.Error(err)
 				}
-			case !errors.Is(err, errDisk) && !errors.Is(err, ErrStopped) && !errors.Is(err, ErrDiskFull) && !strings.Contains(err.Error(), "no space"):
+			case !errors.Is(err, errDisk) && !errors.Is(err, ErrStopped) && !errors.Is(err, ErrDiskFull) &&
+				!strings.Contains(err.Error(), "no space"):
 				t.Errorf("the checkpoint ends with %v, which does not name the cause", err)
 			}
 			if test.stops { // OnFatal is called after requests fail

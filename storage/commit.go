@@ -393,9 +393,9 @@ func (e *Engine) removeTable(id schema.StorageID, drop bool) error {
 	})
 }
 
-// removeLatched commits the removals that fill adds to a batch, under the write latches of all partitions: the purger must not
-// apply a deletion that is gone, and no collapse may write back a row that it read before. It waits for the disk after it has
-// released them, so that commits do not.
+// removeLatched commits the removals that fill adds to a batch, under the write latches of all partitions: the purger
+// must not apply a deletion that is gone, and no collapse may write back a row that it read before. It waits for the
+// disk after it has released them, so that commits do not.
 func (e *Engine) removeLatched(fill func(*pebble.Batch) error) (err error) {
 	defer e.commitPanic(&err)
 	batch := e.db.NewBatch()
@@ -409,8 +409,8 @@ func (e *Engine) removeLatched(fill func(*pebble.Batch) error) (err error) {
 	return e.failure(errors.Join(err, batch.Close()))
 }
 
-// publishLatched makes the removals that fill adds to a batch visible. published means that the batch has any; its caller waits for
-// the disk.
+// publishLatched makes the removals that fill adds to a batch visible. published means that the batch has any; its
+// caller waits for the disk.
 func (e *Engine) publishLatched(batch *pebble.Batch, fill func(*pebble.Batch) error) (published bool, err error) {
 	e.sweeper.mu.Lock()
 	defer e.sweeper.mu.Unlock()
@@ -423,8 +423,8 @@ func (e *Engine) publishLatched(batch *pebble.Batch, fill func(*pebble.Batch) er
 	return true, e.db.ApplyNoSyncWait(batch, pebble.Sync)
 }
 
-// DropTable removes a table for ever. Later writes get *UnknownTable, and so do reads that end later: they may have read
-// a part of the table.
+// DropTable removes a table for ever. Later writes get *UnknownTable, and so do reads that end later: they may have
+// read a part of the table.
 func (e *Engine) DropTable(id schema.StorageID) error {
 	e.queue.Lock()
 	dropped := map[schema.StorageID]bool{id: true}

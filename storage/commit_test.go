@@ -17,8 +17,8 @@ import (
 	"cqld/storage/faultfs"
 )
 
-// If no other goroutine commits, Commit returns after the caller's own commit. The committer, which nothing wakes here, may still take
-// some of the first writes before it waits for the first time.
+// If no other goroutine commits, Commit returns after the caller's own commit. The committer, which nothing wakes here,
+// may still take some of the first writes before it waits for the first time.
 func TestSingleCommitIsSynchronous(t *testing.T) {
 	e := openTest(t, Options{})
 	defer e.Close()
@@ -26,7 +26,8 @@ func TestSingleCommitIsSynchronous(t *testing.T) {
 	taken := 0
 	for i := range writes {
 		result := make(chan error, 1)
-		if err := e.Queue([]*row.Mutation{putRow("a", i, 1, "x")}, true, func(err error) { result <- err }); err != nil {
+		if err := e.Queue([]*row.Mutation{putRow("a", i, 1, "x")}, true,
+			func(err error) { result <- err }); err != nil {
 			t.Fatal(err)
 		}
 		e.Commit()
@@ -110,7 +111,8 @@ func TestSlowSyncIsReported(t *testing.T) {
 	e := openTest(t, Options{Clock: clock, FS: disk, Logger: slog.New(slog.NewTextHandler(log, nil))})
 	write := func(i int) {
 		written := make(chan error, 1)
-		if err := e.Queue([]*row.Mutation{putRow("a", i, 1, "x")}, true, func(err error) { written <- err }); err != nil {
+		if err := e.Queue([]*row.Mutation{putRow("a", i, 1, "x")}, true,
+			func(err error) { written <- err }); err != nil {
 			t.Fatal(err)
 		}
 		e.Commit()
@@ -135,7 +137,8 @@ func TestSlowSyncIsReported(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if text := log.String(); strings.Count(text, "slow disk delayed writes") != 1 || !strings.Contains(text, "took=1.5s") {
+	if text := log.String(); strings.Count(text, "slow disk delayed writes") != 1 ||
+		!strings.Contains(text, "took=1.5s") {
 		t.Errorf("it reports %q", text)
 	}
 }

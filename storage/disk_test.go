@@ -24,8 +24,8 @@ func (c *testClock) nextTimer() time.Duration {
 	return first
 }
 
-// TestIdleEngineRests checks how often the free space is checked: rarely while nothing is written, soon after a write, and
-// often while the disk is full.
+// TestIdleEngineRests checks how often the free space is checked: rarely while nothing is written, soon after a write,
+// and often while the disk is full.
 func TestIdleEngineRests(t *testing.T) {
 	var free, checks atomic.Int64
 	free.Store(1 << 40)

@@ -27,6 +27,7 @@
 // a write between would be lost, hence the latches: a commit holds the read side of the stripes of
 // its partitions, who overwrites holds the write side.
 //
-// Indexes are kept by maintainers (maintainer.go): the engine calls them wherever rows enter or leave, and their entries are
-// written in the same batch as the rows. Package storage/index has the maintainers; storage knows none of them.
+// Indexes are kept by maintainers (maintainer.go): the engine calls them wherever rows enter or leave, and their
+// entries are written in the same batch as the rows. Package storage/index has the maintainers; storage knows none of
+// them.
 package storage

@@ -182,7 +182,8 @@ func TestFormatIsChecked(t *testing.T) {
 	}
 	for _, other := range []int{format.Version - 1, format.Version + 1} {
 		write(fmt.Sprintf("cqld storage format %d\n", other))
-		if err := open(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("format %d, this cqld reads format %d", other, format.Version)) {
+		if err := open(); err == nil || !strings.Contains(err.Error(),
+			fmt.Sprintf("format %d, this cqld reads format %d", other, format.Version)) {
 			t.Fatalf("another format: %v", err)
 		}
 	}

@@ -115,8 +115,8 @@ func Open(o Options) (*Engine, error) {
 	return e, nil
 }
 
-// lockDirectory acquires the lock of dir, which excludes other processes. Until then nothing in dir may change, because a running node may
-// use it.
+// lockDirectory acquires the lock of dir, which excludes other processes. Until then nothing in dir may change, because
+// a running node may use it.
 func lockDirectory(disk vfs.FS, dir string) (*pebble.Lock, error) {
 	lock, err := pebble.LockDirectory(dir, disk)
 	if errors.Is(err, syscall.EAGAIN) {

@@ -9,8 +9,8 @@ import (
 	"cqld/storage/estimate"
 )
 
-// TestEstimatesAreWithinAFactorOfTwo writes partitions, overwrites them, and compares estimates with counts, for the whole ring and
-// for a part of it.
+// TestEstimatesAreWithinAFactorOfTwo writes partitions, overwrites them, and compares estimates with counts, for the
+// whole ring and for a part of it.
 func TestEstimatesAreWithinAFactorOfTwo(t *testing.T) {
 	half := []ring.Range{{Start: -1 << 62, End: 1 << 62}}
 	for _, n := range []int{0, 1, 7, 48, 49, 300, 5000} {
@@ -25,7 +25,8 @@ func TestEstimatesAreWithinAFactorOfTwo(t *testing.T) {
 						inHalf++
 					}
 					for version := range 3 {
-						mustApply(t, e, putRow(key, 1, int64(version), "some value"), putRow(key, 2, int64(version), "some value"))
+						mustApply(t, e, putRow(key, 1, int64(version), "some value"),
+							putRow(key, 2, int64(version), "some value"))
 					}
 				}
 				if flush {

@@ -15,9 +15,10 @@ import (
 
 // Export appends to dst a block of the entries of a table with a token in tokens, which may wrap, and a key greater
 // than after, which is nil for the first block. The block ends at about bytesMax. next is the after of the next
-// block, or nil if this is the last one. of, unless nil, selects rows by their clustering; other rows are omitted, and count
-// towards bytesMax.
-func (e *Engine) Export(dst []byte, id schema.StorageID, tokens ring.Range, of func(clustering []byte) bool, after []byte, bytesMax int,
+// block, or nil if this is the last one. of, unless nil, selects rows by their clustering; other rows are omitted, and
+// count towards bytesMax.
+func (e *Engine) Export(dst []byte, id schema.StorageID, tokens ring.Range, of func(clustering []byte) bool,
+	after []byte, bytesMax int,
 ) (out, next []byte, err error) {
 	if err := e.failedErr(); err != nil {
 		return dst, nil, err

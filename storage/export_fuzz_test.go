@@ -31,6 +31,7 @@ func FuzzIngestionTakesNoNonsense(f *testing.F) {
 		if _, _, err := e.Export(nil, testTable, ring.FullRange(), nil, nil, 1<<20); err != nil {
 			t.Fatal(err)
 		}
-		hashAll(t, e, HashCommand{Table: testTable, Tokens: ring.Range{Start: ring.MinToken, End: 0}, Leaves: 3, Now: 5, BytesMax: 100})
+		hashAll(t, e, HashCommand{Table: testTable, Tokens: ring.Range{Start: ring.MinToken, End: 0}, Leaves: 3,
+			Now: 5, BytesMax: 100})
 	})
 }

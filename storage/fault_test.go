@@ -247,7 +247,8 @@ func TestFullDiskRefusesWritesAndRecovers(t *testing.T) {
 	disk := faultfs.Wrap(vfs.NewMem())
 	disk.SetSpace(4 << 20)
 	clock := newTestClock()
-	e := openTest(t, Options{FS: disk, Clock: clock, FreeSpace: disk.Space, MemTableBytes: 128 << 10, BallastBytes: 256 << 10})
+	e := openTest(t, Options{FS: disk, Clock: clock, FreeSpace: disk.Space, MemTableBytes: 128 << 10,
+		BallastBytes: 256 << 10})
 	defer e.Close()
 	// The watcher looks every space.Every of the engine's clock.
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -304,7 +305,8 @@ func TestBallastIsGivenUpWhenTheDiskIsReallyFull(t *testing.T) {
 	disk := faultfs.Wrap(vfs.NewMem())
 	disk.SetSpace(64 << 20)
 	clock := newTestClock() // it does not advance, so the free space is not checked
-	e := openTest(t, Options{FS: disk, Clock: clock, FreeSpace: disk.Space, MemTableBytes: 256 << 10, BallastBytes: 4 << 20})
+	e := openTest(t, Options{FS: disk, Clock: clock, FreeSpace: disk.Space, MemTableBytes: 256 << 10,
+		BallastBytes: 4 << 20})
 	defer e.Close()
 	if _, err := disk.Stat("db/" + space.BallastFile); err != nil {
 		t.Fatal(err)

@@ -8,9 +8,9 @@ import (
 	"cqld/ring"
 )
 
-// TestInlineIngestionsMeetNoFlush checks that in an engine with Options.Inline, what an ingestion does does not depend on
-// the progress of Pebble's flushes: a value that was written without a sync between two ingestions survives a power cut
-// always or never.
+// TestInlineIngestionsMeetNoFlush checks that in an engine with Options.Inline, what an ingestion does does not depend
+// on the progress of Pebble's flushes: a value that was written without a sync between two ingestions survives a power
+// cut always or never.
 func TestInlineIngestionsMeetNoFlush(t *testing.T) {
 	source := openTest(t, Options{FS: vfs.NewMem(), Inline: true})
 	defer source.Close()
@@ -35,8 +35,8 @@ func TestInlineIngestionsMeetNoFlush(t *testing.T) {
 	}
 }
 
-// survivesPowerCut writes a value without a sync between two ingestions of a block, and reports whether it is there after a
-// power cut.
+// survivesPowerCut writes a value without a sync between two ingestions of a block, and reports whether it is there
+// after a power cut.
 func survivesPowerCut(t *testing.T, block []byte) bool {
 	t.Helper()
 	disk := vfs.NewCrashableMem()

@@ -74,9 +74,9 @@ func (h *Host) Barrier() error {
 	return nil
 }
 
-// Walk calls f with up to n partitions of which anything is stored, from a position on: nil at first. next is the position
-// to go on from, nil after the last partition. The key is valid during the call. It ends with ErrStopped when the engine
-// is being closed.
+// Walk calls f with up to n partitions of which anything is stored, from a position on: nil at first. next is the
+// position to go on from, nil after the last partition. The key is valid during the call. It ends with ErrStopped when
+// the engine is being closed.
 func (h *Host) Walk(table schema.StorageID, position []byte, n int, f func(row.PartitionKey)) (next []byte, err error) {
 	if h.e.stopping() {
 		return nil, ErrStopped
@@ -84,7 +84,8 @@ func (h *Host) Walk(table schema.StorageID, position []byte, n int, f func(row.P
 	if position == nil {
 		position = rowkey.AppendTable(nil, table)
 	}
-	iter, err := h.e.db.NewIter(&pebble.IterOptions{LowerBound: position, UpperBound: rowkey.AppendTableEnd(nil, table)})
+	iter, err := h.e.db.NewIter(&pebble.IterOptions{LowerBound: position,
+		UpperBound: rowkey.AppendTableEnd(nil, table)})
 	if err != nil {
 		return nil, h.e.failure(err)
 	}
@@ -200,11 +201,13 @@ func (p *Prober) Exhausted() bool { return p.tombstones >= tombstonesFail }
 
 // Alive reports whether a partition has a live row at the time now (seconds); nothing reports that a read would return
 // nothing of it. A partition with too many tombstones to decide counts as alive.
-func (p *Prober) Alive(table schema.StorageID, k row.PartitionKey, now int64, cancel *env.Cancel) (live, nothing bool, err error) {
+func (p *Prober) Alive(table schema.StorageID, k row.PartitionKey, now int64, cancel *env.Cancel) (live, nothing bool,
+	err error) {
 	if k.Bytes == nil {
 		k.Bytes = []byte{}
 	}
-	cmd := row.ReadCommand{Table: table, Key: k, Slices: []row.Slice{row.AllRows()}, Limits: row.Limits{Rows: 1}, Now: now, Cancel: cancel}
+	cmd := row.ReadCommand{Table: table, Key: k, Slices: []row.Slice{row.AllRows()}, Limits: row.Limits{Rows: 1},
+		Now: now, Cancel: cancel}
 	r := p.r
 	r.begin(p.e, p.scratch[:0], &cmd)
 	r.pageBytes = math.MaxInt // the bound of tombstones is enough
@@ -225,8 +228,8 @@ func (p *Prober) Alive(table schema.StorageID, k row.PartitionKey, now int64, ca
 	return live, nothing, err
 }
 
-// PartitionsRead asks for the partition keys of a table in the order of their bytes: from From on, up to, and without, To,
-// where nil means no bound; Reversed from the end.
+// PartitionsRead asks for the partition keys of a table in the order of their bytes: from From on, up to, and without,
+// To, where nil means no bound; Reversed from the end.
 type PartitionsRead struct {
 	Table    schema.StorageID
 	From, To []byte
@@ -250,9 +253,9 @@ type PartitionsPage struct {
 	Scanned int    // keys that were looked at
 }
 
-// PartitionLister lists the partition keys of tables in the order of their bytes. A listing is done in bounded steps: a step
-// ends at the Limit, or when it has looked at enough; the next one begins after Last. ErrInvalid is the error for a table
-// whose keys it does not keep.
+// PartitionLister lists the partition keys of tables in the order of their bytes. A listing is done in bounded steps: a
+// step ends at the Limit, or when it has looked at enough; the next one begins after Last. ErrInvalid is the error for
+// a table whose keys it does not keep.
 type PartitionLister interface {
 	Partitions(q *PartitionsRead) (PartitionsPage, error)
 }

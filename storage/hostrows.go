@@ -16,9 +16,9 @@ import (
 	"cqld/storage/rowkey"
 )
 
-// Rows calls f with up to n headers and rows of a table as they are stored, from a position on: nil at first. It also ends
-// when it has read a bounded number of bytes. next is the position to go on from, nil after the last. What f gets is valid during
-// the call. It ends with ErrStopped when the engine is being closed.
+// Rows calls f with up to n headers and rows of a table as they are stored, from a position on: nil at first. It also
+// ends when it has read a bounded number of bytes. next is the position to go on from, nil after the last. What f gets
+// is valid during the call. It ends with ErrStopped when the engine is being closed.
 func (h *Host) Rows(table schema.StorageID, position []byte, n int, f func(*Entered)) (next []byte, err error) {
 	if h.e.stopping() {
 		return nil, ErrStopped
@@ -26,7 +26,8 @@ func (h *Host) Rows(table schema.StorageID, position []byte, n int, f func(*Ente
 	if position == nil {
 		position = rowkey.AppendTable(nil, table)
 	}
-	iter, err := h.e.db.NewIter(&pebble.IterOptions{LowerBound: position, UpperBound: rowkey.AppendTableEnd(nil, table)})
+	iter, err := h.e.db.NewIter(&pebble.IterOptions{LowerBound: position,
+		UpperBound: rowkey.AppendTableEnd(nil, table)})
 	if err != nil {
 		return nil, h.e.failure(err)
 	}
@@ -57,9 +58,9 @@ type StoredRows struct {
 	n     int64
 }
 
-// StoredRows calls f with an iterator over what is stored of a table, as it is now, under keys from start on and before end. These are
-// keys without their table: token, length and bytes of the partition key, kind, clustering. nil means no bound. The iterator is valid
-// during the call.
+// StoredRows calls f with an iterator over what is stored of a table, as it is now, under keys from start on and before
+// end. These are keys without their table: token, length and bytes of the partition key, kind, clustering. nil means no
+// bound. The iterator is valid during the call.
 func (h *Host) StoredRows(table schema.StorageID, start, end []byte, f func(*StoredRows) error) (err error) {
 	o := &pebble.IterOptions{
 		LowerBound: append(rowkey.AppendTable(nil, table), start...), UpperBound: rowkey.AppendTableEnd(nil, table),
@@ -111,10 +112,11 @@ func enteredAt(iter *pebble.Iterator) (x Entered, err error) {
 	return Entered{Table: table, Key: k, Kind: row.EntryKind(suffix[0]), Clustering: suffix[1:], Value: value}, err
 }
 
-// Revise calls f with what is stored under a key of a partition, nil if nothing is: the header, or a row. It holds the write
-// latch of the partition, so that no commit, ingestion or purge of it runs meanwhile; the changes of d are committed. Nothing
-// is done while the disk is full.
-func (h *Host) Revise(table schema.StorageID, key row.PartitionKey, kind row.EntryKind, clustering []byte, f func(d Derived, value []byte)) error {
+// Revise calls f with what is stored under a key of a partition, nil if nothing is: the header, or a row. It holds the
+// write latch of the partition, so that no commit, ingestion or purge of it runs meanwhile; the changes of d are
+// committed. Nothing is done while the disk is full.
+func (h *Host) Revise(table schema.StorageID, key row.PartitionKey, kind row.EntryKind, clustering []byte,
+	f func(d Derived, value []byte)) error {
 	if h.e.disk.Full() {
 		return nil
 	}
@@ -128,9 +130,11 @@ func (h *Host) Revise(table schema.StorageID, key row.PartitionKey, kind row.Ent
 	return h.e.failure(err)
 }
 
-// lookUp calls f with what is stored under a key, nil if nothing is. Unlike pebble.DB.Get, it uses the filters of all levels.
+// lookUp calls f with what is stored under a key, nil if nothing is. Unlike pebble.DB.Get, it uses the filters of all
+// levels.
 func (e *Engine) lookUp(key []byte, f func(value []byte)) error {
-	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: key, UpperBound: append(key[:len(key):len(key)], 0), UseL6Filters: true})
+	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: key, UpperBound: append(key[:len(key):len(key)], 0),
+		UseL6Filters: true})
 	if err != nil {
 		return err
 	}
@@ -161,7 +165,8 @@ func (h *Host) Dropped(table schema.StorageID) error {
 	return nil
 }
 
-// Read appends the page of a command for one partition to dst, as Engine.Read does. It is read with the iterator of the prober.
+// Read appends the page of a command for one partition to dst, as Engine.Read does. It is read with the iterator of the
+// prober.
 func (p *Prober) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error) {
 	r := p.r
 	r.begin(p.e, dst, cmd)
@@ -198,8 +203,9 @@ func (r *reader) readRows() error {
 	return r.readOpened()
 }
 
-// openRows creates the iterator for rows that are found by their whole keys. Its bounds are those of the table, so that they stay
-// from one partition to the next, and a search for a later key begins where the last one ended. lower is the key of the header.
+// openRows creates the iterator for rows that are found by their whole keys. Its bounds are those of the table, so that
+// they stay from one partition to the next, and a search for a later key begins where the last one ended. lower is the
+// key of the header.
 func (r *reader) openRows() error {
 	if len(r.cmd.Key.Bytes) > keyBytesMax {
 		return fmt.Errorf("%w: partition key of %d bytes", ErrInvalid, len(r.cmd.Key.Bytes))
@@ -217,7 +223,8 @@ func (r *reader) openRows() error {
 }
 
 // Stored returns what is stored under a key of a partition, nil if nothing is: the header, or a row.
-func (h *Host) Stored(table schema.StorageID, key row.PartitionKey, kind row.EntryKind, clustering []byte) ([]byte, error) {
+func (h *Host) Stored(table schema.StorageID, key row.PartitionKey, kind row.EntryKind, clustering []byte) ([]byte,
+	error) {
 	var out []byte
 	stored := rowkey.AppendSuffix(rowkey.AppendPartition(nil, table, key), kind, clustering, nil)
 	err := h.e.lookUp(stored, func(value []byte) {

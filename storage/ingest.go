@@ -164,7 +164,8 @@ func (g *Ingestion) open() error {
 	if err != nil {
 		return err
 	}
-	g.w = sstable.NewWriter(objstorageprovider.NewFileWritable(f), g.e.pebble.MakeWriterOptions(0, g.e.db.TableFormat()))
+	g.w = sstable.NewWriter(objstorageprovider.NewFileWritable(f),
+		g.e.pebble.MakeWriterOptions(0, g.e.db.TableFormat()))
 	return nil
 }
 

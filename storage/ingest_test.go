@@ -88,7 +88,8 @@ func (m *meta) receive(source *Engine, seed uint64) {
 	}
 	engine := m.engine
 	repeat(func() error { _, err := engine.Sweep(7); return err })
-	all := &row.ReadCommand{Table: testTable, Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()}}
+	all := &row.ReadCommand{Table: testTable, Range: row.KeyRange{Tokens: ring.FullRange()},
+		Slices: []row.Slice{row.AllRows()}}
 	repeat(func() error { _, err := engine.Read(nil, all); return err })
 	rng := rand.New(rand.NewPCG(seed, 2))
 	work.Go(func() {

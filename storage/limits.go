@@ -71,16 +71,18 @@ const (
 	sweepPause = 20 * time.Millisecond
 	// sweepStart is how long the sweeper waits after a start before it continues.
 	sweepStart = 10 * time.Second
-	// sweepSaveEvery is the number of steps of a pass after which its position is saved: a restart repeats a second of it.
+	// sweepSaveEvery is the number of steps of a pass after which its position is saved: a restart repeats a second of
+	// it.
 	sweepSaveEvery = 32
-	// sweepBatch and sweepBatchBytes bound what is overwritten under one latch: some 0.5 ms. From purgeRangeMin adjacent
-	// rows on, one range deletion removes them: readers go over it in one step, but each costs every new iterator 0.1 µs.
+	// sweepBatch and sweepBatchBytes bound what is overwritten under one latch: some 0.5 ms. From purgeRangeMin
+	// adjacent rows on, one range deletion removes them: readers go over it in one step, but each costs every new
+	// iterator 0.1 µs.
 	sweepBatch      = 512
 	sweepBatchBytes = 1 << 20
 	purgeRangeMin   = 64
-	// shadowedMax is the number of rows shadowed by deletions from which a read has them purged: 0.3 ms of the read, and
-	// 1 ms of the purger. deadPartitionsMax bounds the partitions that wait; the next read finds further ones again.
-	// sweepDeadRows is how much is purged of them before a sweepPause: a quarter of a core.
+	// shadowedMax is the number of rows shadowed by deletions from which a read has them purged: 0.3 ms of the read,
+	// and 1 ms of the purger. deadPartitionsMax bounds the partitions that wait; the next read finds further ones
+	// again. sweepDeadRows is how much is purged of them before a sweepPause: a quarter of a core.
 	shadowedMax       = 1_000
 	deadPartitionsMax = 64
 	// suspectBytes is the size in files from which what a deletion covers is purged without a read: a thousand small

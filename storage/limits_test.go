@@ -28,7 +28,8 @@ func TestTooManyTombstonesAreRefused(t *testing.T) {
 	}
 	_, err := e.Read(nil, readKey("a"))
 	var tooMany *TooManyTombstones
-	if !errors.As(err, &tooMany) || tooMany.Tombstones != tombstonesFail+1 || tooMany.Live != 1 || tooMany.Table != "number 1024" {
+	if !errors.As(err, &tooMany) || tooMany.Tombstones != tombstonesFail+1 || tooMany.Live != 1 ||
+		tooMany.Table != "number 1024" {
 		t.Fatalf("got %v", err)
 	}
 	if _, err := e.Read(nil, readKey("a", row.Slice{End: clusteringOf(5000)})); err != nil {
@@ -172,7 +173,8 @@ func TestHotPathsHardlyAllocate(t *testing.T) {
 	n := 0
 	var page []byte
 	point := &row.ReadCommand{Table: testTable, Key: key, Slices: []row.Slice{row.ExactRow(clusteringOf(5))}}
-	slice := &row.ReadCommand{Table: testTable, Key: key, Slices: []row.Slice{{Start: clusteringOf(0), End: clusteringOf(100)}}}
+	slice := &row.ReadCommand{Table: testTable, Key: key,
+		Slices: []row.Slice{{Start: clusteringOf(0), End: clusteringOf(100)}}}
 	for _, test := range []struct {
 		name string
 		max  float64

@@ -11,8 +11,8 @@ import (
 	"cqld/row"
 )
 
-// A second process that opens the directory of a running node fails before it changes anything there: it removed the sstables that the
-// node was receiving.
+// A second process that opens the directory of a running node fails before it changes anything there: it removed the
+// sstables that the node was receiving.
 func TestOpenRefusesADirectoryInUseAndLeavesItAsItIs(t *testing.T) {
 	source := openTest(t, Options{Inline: true})
 	defer source.Close()
@@ -43,7 +43,8 @@ func TestOpenRefusesADirectoryInUseAndLeavesItAsItIs(t *testing.T) {
 		t.Errorf("a second process changed the directory from\n%s to\n%s", before, after)
 	}
 	ship(t, rand.New(rand.NewPCG(1, 1)), source, running, ring.FullRange())
-	all := &row.ReadCommand{Table: testTable, Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()}}
+	all := &row.ReadCommand{Table: testTable, Range: row.KeyRange{Tokens: ring.FullRange()},
+		Slices: []row.Slice{row.AllRows()}}
 	page, err := running.Read(nil, all)
 	if want, _ := source.Read(nil, all); err != nil || string(page) != string(want) {
 		t.Errorf("after that: %s, %v", describePage(page), err)

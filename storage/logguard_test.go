@@ -28,9 +28,10 @@ func TestLogFailureBetweenMemtables(t *testing.T) {
 		for _, inline := range []bool{false, true} {
 			for _, flush := range []bool{false, true} {
 				for _, forever := range []bool{false, true} {
-					t.Run(fmt.Sprintf("%s/inline=%v/flush=%v/forever=%v", name, inline, flush, forever), func(t *testing.T) {
-						failRotation(t, fails(), inline, flush, forever)
-					})
+					t.Run(fmt.Sprintf("%s/inline=%v/flush=%v/forever=%v", name, inline, flush, forever),
+						func(t *testing.T) {
+							failRotation(t, fails(), inline, flush, forever)
+						})
 				}
 			}
 		}
@@ -58,8 +59,9 @@ func failRotation(t *testing.T, fails func(faultfs.Op, string) bool, inline, flu
 	mem := vfs.NewCrashableMem()
 	disk := faultfs.Wrap(mem)
 	var fatal atomic.Int32
-	e := openTest(t, Options{FS: disk, Inline: inline, Sync: SyncPeriodic, SyncPeriod: time.Hour, MemTableBytes: 256 << 10,
-		OnFatal: func(error) { fatal.Add(1) }})
+	e := openTest(t, Options{FS: disk, Inline: inline, Sync: SyncPeriodic, SyncPeriod: time.Hour,
+		MemTableBytes: 256 << 10,
+		OnFatal:       func(error) { fatal.Add(1) }})
 	for i := range 20 {
 		mustApply(t, e, putRow("a", i, 1, "kept"))
 	}
@@ -82,7 +84,8 @@ func failRotation(t *testing.T, fails func(faultfs.Op, string) bool, inline, flu
 	within(t, time.Minute, "a failing log", func() {
 		for i := 0; err == nil && i < 20_000; i++ {
 			done := make(chan error, 1)
-			if err = e.Apply([]*row.Mutation{putRow("b", i, 1, value)}, false, func(err error) { done <- err }); err == nil {
+			if err = e.Apply([]*row.Mutation{putRow("b", i, 1, value)}, false,
+				func(err error) { done <- err }); err == nil {
 				err = <-done
 			}
 			if err == nil && flush && i%50 == 49 {
@@ -98,7 +101,8 @@ func failRotation(t *testing.T, fails func(faultfs.Op, string) bool, inline, flu
 		t.Fatalf("close: %v", err)
 	}
 	for _, unsynced := range []int{0, 50, 100} {
-		after := openTest(t, Options{FS: mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rand.New(rand.NewPCG(1, 2))})})
+		after := openTest(t, Options{FS: mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced,
+			RNG: rand.New(rand.NewPCG(1, 2))})})
 		if got := rows(t, mustRead(t, after, readKey("a"))); len(got) != 20 {
 			t.Fatalf("of the acknowledged rows %v exist", got)
 		}

@@ -40,8 +40,8 @@ import (
 //     that is being written.
 //  3. Commits are serialized: Settle of a commit returns before Enter of the next is called. Ingestions run beside them.
 //
-// A maintainer may take locks of its own in these calls, but must not take a latch while it holds one of them. It must not
-// call the engine except through its Host. A Maintainer belongs to one engine.
+// A maintainer may take locks of its own in these calls, but must not take a latch while it holds one of them. It must
+// not call the engine except through its Host. A Maintainer belongs to one engine.
 type Maintainer interface {
 	// Space names the keys of this maintainer. It is constant.
 	Space() KeySpace
@@ -57,20 +57,20 @@ type Maintainer interface {
 	// Stage adds to d the entries of a block of rows that will be ingested. No latch is held, and other changes may be
 	// made before Ingest commits d. It is called if the table was maintained when the ingestion began.
 	Stage(d Derived, in *Entering)
-	// Ingest calls commit, once, which writes d and adds the rows of the ingestion. staged is false if the table was not
-	// maintained when the ingestion began: rows then enter without entries.
+	// Ingest calls commit, once, which writes d and adds the rows of the ingestion. staged is false if the table was
+	// not maintained when the ingestion began: rows then enter without entries.
 	Ingest(d Derived, table schema.StorageID, staged bool, commit func() error) error
 	// Purge removes from d what is no longer derived from a key that the sweeper overwrites or removes.
 	Purge(d Derived, p *Purged)
 	// Emptied removes the entries of a partition of which nothing is stored any more.
 	Emptied(d Derived, table schema.StorageID, key row.PartitionKey)
-	// Remove removes the entries of a range of tokens, which may wrap, and of which no row is left. It may leave entries
-	// of a part of the table.
+	// Remove removes the entries of a range of tokens, which may wrap, and of which no row is left. It may leave
+	// entries of a part of the table.
 	Remove(d Derived, table schema.StorageID, tokens ring.Range)
 	// Drop removes what is left of a dropped table, after Remove of all of it: its mark.
 	Drop(d Derived, table schema.StorageID)
-	// LoseEntries calls remove, once, which removes a corrupt file with entries between two keys of the engine. From then
-	// on the maintainer must not rely on the entries of tables for which Host.Overlaps is true.
+	// LoseEntries calls remove, once, which removes a corrupt file with entries between two keys of the engine. From
+	// then on the maintainer must not rely on the entries of tables for which Host.Overlaps is true.
 	LoseEntries(first, last []byte, remove func() error) error
 }
 
@@ -106,8 +106,8 @@ type Derived struct {
 	staged *any
 }
 
-// Staged is a note of the maintainer that belongs to one ingestion: Stage and Ingest of the ingestion get the same, nil at
-// first. It is nil in other calls.
+// Staged is a note of the maintainer that belongs to one ingestion: Stage and Ingest of the ingestion get the same, nil
+// at first. It is nil in other calls.
 func (d Derived) Staged() *any { return d.staged }
 
 // The methods of pebble.Batch used here return errors for indexed batches only.
@@ -316,7 +316,8 @@ func (e *Engine) purge(b *pebble.Batch, key, before, after []byte) error {
 	if err != nil {
 		return err
 	}
-	p := Purged{Table: table, Key: k, Kind: row.EntryKind(suffix[0]), Clustering: suffix[1:], Before: before, After: after}
+	p := Purged{Table: table, Key: k, Kind: row.EntryKind(suffix[0]), Clustering: suffix[1:], Before: before,
+		After: after}
 	for _, m := range e.maintainers {
 		if m.Maintains(table) {
 			m.Purge(Derived{batch: b, space: m.space}, &p)

@@ -345,7 +345,8 @@ func (m *maintainedMeta) lose() {
 		return
 	}
 	m.engine.quarantine.Lock()
-	m.engine.quarantine.found = []CorruptionInfo{{Path: fmt.Sprint("file", len(m.log)), Start: lower, End: upper, Err: errDisk}}
+	m.engine.quarantine.found = []CorruptionInfo{{Path: fmt.Sprint("file", len(m.log)), Start: lower, End: upper,
+		Err: errDisk}}
 	m.engine.quarantine.Unlock()
 	lost, err := m.engine.Quarantine()
 	m.check("quarantine", err)
@@ -387,8 +388,8 @@ func runMaintained(t testing.TB, seed uint64, ops int, ignored string) (found []
 	return q.errors, m.seen
 }
 
-// TestMaintainersSeeEveryRow: after any operation, a restart or a crash, the entries of a maintainer equal what a scan of
-// all rows finds.
+// TestMaintainersSeeEveryRow: after any operation, a restart or a crash, the entries of a maintainer equal what a scan
+// of all rows finds.
 func TestMaintainersSeeEveryRow(t *testing.T) {
 	all := map[string]int{}
 	for seed := uint64(1); seed <= 8; seed++ {
@@ -397,7 +398,8 @@ func TestMaintainersSeeEveryRow(t *testing.T) {
 		}
 		found, seen := runMaintained(t, seed, *opsFlag/3, "")
 		if len(found) > 0 {
-			t.Fatalf("go test ./storage -run TestMaintainersSeeEveryRow -seed %d:\n%s", seed, strings.Join(found[:min(8, len(found))], "\n"))
+			t.Fatalf("go test ./storage -run TestMaintainersSeeEveryRow -seed %d:\n%s", seed,
+				strings.Join(found[:min(8, len(found))], "\n"))
 		}
 		for event, n := range seen {
 			all[event] += n
@@ -438,7 +440,8 @@ func TestMaintainersAreChecked(t *testing.T) {
 	l := newLedger("")
 	o.Maintainers = []Maintainer{l}
 	e := openTest(t, o)
-	if err := errors.Join(l.host.Write(true, func(d Derived) error { d.Mark(testTable); return nil }), e.Close()); err != nil {
+	if err := errors.Join(l.host.Write(true, func(d Derived) error { d.Mark(testTable); return nil }),
+		e.Close()); err != nil {
 		t.Fatal(err)
 	}
 	o.Maintainers = nil
@@ -449,7 +452,8 @@ func TestMaintainersAreChecked(t *testing.T) {
 	e = openTest(t, o)
 	defer e.Close()
 	marked := 0
-	if err := e.maintainers[0].Maintainer.(*ledger).host.Marks(func(schema.StorageID) { marked++ }); err != nil || marked != 1 {
+	if err := e.maintainers[0].Maintainer.(*ledger).host.Marks(func(schema.StorageID) { marked++ }); err != nil ||
+		marked != 1 {
 		t.Fatalf("%d marks, %v", marked, err)
 	}
 	if _, err := e.Partitions(&PartitionsRead{Table: testTable, Limit: 1}); !errors.Is(err, ErrInvalid) {
@@ -517,7 +521,8 @@ func TestWalkVisitsEveryPartition(t *testing.T) {
 		visited, steps := map[string]int{}, 0
 		for first, position := true, []byte(nil); first || position != nil; first = false {
 			var err error
-			if position, err = l.host.Walk(testTable, position, n, func(k row.PartitionKey) { visited[string(k.Bytes)]++ }); err != nil {
+			if position, err = l.host.Walk(testTable, position, n,
+				func(k row.PartitionKey) { visited[string(k.Bytes)]++ }); err != nil {
 				t.Fatal(err)
 			}
 			steps++

@@ -198,7 +198,8 @@ func (m *meta) read() {
 func (m *meta) key() row.PartitionKey {
 	keys := []row.PartitionKey{
 		{Token: -5, Bytes: []byte("b")}, {Token: -5, Bytes: []byte("ab")}, {Token: 7, Bytes: []byte{0}},
-		{Token: 7, Bytes: []byte{0, 0xFF}}, {Token: ring.MaxToken, Bytes: []byte("z")}, {Token: ring.MinToken + 1, Bytes: []byte("y")},
+		{Token: 7, Bytes: []byte{0, 0xFF}}, {Token: ring.MaxToken, Bytes: []byte("z")},
+		{Token: ring.MinToken + 1, Bytes: []byte("y")},
 	}
 	return keys[m.rng.IntN(len(keys))]
 }

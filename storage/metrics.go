@@ -46,7 +46,8 @@ type Metrics struct {
 // countSeeks counts the seeks of a read's iterator, which ends.
 func (e *Engine) countSeeks(iter *pebble.Iterator) {
 	stats := iter.Stats()
-	e.counters.seeks.Add(int64(stats.ForwardSeekCount[pebble.InterfaceCall] + stats.ReverseSeekCount[pebble.InterfaceCall]))
+	e.counters.seeks.Add(int64(stats.ForwardSeekCount[pebble.InterfaceCall] +
+		stats.ReverseSeekCount[pebble.InterfaceCall]))
 }
 
 // Metrics returns the current statistics.

@@ -29,7 +29,8 @@ func randomChange(rng *rand.Rand, stamp int64) change {
 		c.from, c.to, c.static = 0, 8, true
 	case 1:
 		c.to = c.from + 1 + rng.IntN(4)
-		c.m.AddRangeTombstone(row.RangeTombstone{Start: clusteringOf(c.from), End: clusteringOf(c.to), Deletion: deletion})
+		c.m.AddRangeTombstone(row.RangeTombstone{Start: clusteringOf(c.from), End: clusteringOf(c.to),
+			Deletion: deletion})
 	case 2:
 		r.Cells = []row.Cell{{Column: 2, Timestamp: stamp, Value: []byte("s")}}
 		c.m.AddHeader(r)

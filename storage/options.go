@@ -120,8 +120,8 @@ type Options struct {
 
 	// Maintainers keep entries that are derived from rows (Maintainer). Each belongs to this engine alone.
 	Maintainers []Maintainer
-	// Lister answers Engine.Partitions, usually by the entries of one of the maintainers. Nil means that the engine keeps the
-	// partition keys of no table in their order.
+	// Lister answers Engine.Partitions, usually by the entries of one of the maintainers. Nil means that the engine
+	// keeps the partition keys of no table in their order.
 	Lister PartitionLister
 
 	// OnFatal is called once when the engine cannot continue: the log or the MANIFEST could not be written. Nothing
@@ -190,7 +190,8 @@ func (o Options) withDefaults() (Options, error) {
 	for _, x := range []struct {
 		option *int
 		value  int
-	}{{&o.ShadowedRows, shadowedMax}, {&o.purgeRangeMin, purgeRangeMin}, {&o.runMin, sweepBatch}, {&o.blockBytes, blockBytes},
+	}{{&o.ShadowedRows, shadowedMax}, {&o.purgeRangeMin, purgeRangeMin}, {&o.runMin, sweepBatch},
+		{&o.blockBytes, blockBytes},
 		{&o.suspectBytes, suspectBytes}, {&o.ceilingSlack, ceilingSlack},
 		{&o.skipAfter, skipAfter}} {
 		if *x.option <= 0 {

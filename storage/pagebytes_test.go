@@ -13,8 +13,8 @@ import (
 	"cqld/scan"
 )
 
-// pageRows returns the rows, headers and range tombstones that a scan reads, each once, with pages of at most size bytes; 0 means without
-// a bound. A row that does not fit is read again with a page of the size that it needs.
+// pageRows returns the rows, headers and range tombstones that a scan reads, each once, with pages of at most size
+// bytes; 0 means without a bound. A row that does not fit is read again with a page of the size that it needs.
 func pageRows(t *testing.T, e *Engine, c *scan.Cursor, size int) (out []string) {
 	t.Helper()
 	limit := size
@@ -80,7 +80,8 @@ func randomPartition(r *rand.Rand) *row.Mutation {
 	}
 	if r.IntN(3) == 0 {
 		at := r.IntN(25)
-		m.AddRangeTombstone(row.RangeTombstone{Start: clusteringOf(at), End: clusteringOf(at + 5), Deletion: row.Deletion{Timestamp: 5, LocalTime: 1 << 40}})
+		m.AddRangeTombstone(row.RangeTombstone{Start: clusteringOf(at), End: clusteringOf(at + 5),
+			Deletion: row.Deletion{Timestamp: 5, LocalTime: 1 << 40}})
 	}
 	return m
 }
@@ -94,7 +95,8 @@ func TestPageBytes(t *testing.T) {
 			mustApply(t, e, randomPartition(r))
 		}
 		for range 6 {
-			command := row.ReadCommand{Table: testTable, Slices: []row.Slice{row.AllRows()}, Now: 10, Reversed: r.IntN(2) == 0, StaticCounts: r.IntN(2) == 0}
+			command := row.ReadCommand{Table: testTable, Slices: []row.Slice{row.AllRows()}, Now: 10,
+				Reversed: r.IntN(2) == 0, StaticCounts: r.IntN(2) == 0}
 			if r.IntN(2) == 0 {
 				command.Slices = []row.Slice{{Start: clusteringOf(3), End: clusteringOf(9)}, {Start: clusteringOf(12)}}
 			}

@@ -82,7 +82,8 @@ func (m *meta) compareHashes(engines [2]*Engine) {
 	now, leaves := m.clock.Now().Unix(), 1+m.rng.IntN(5)
 	var hashes [2][]LeafHash
 	for i, e := range engines {
-		hashes[i] = hashAll(m.t, e, HashCommand{Table: testTable, Tokens: r, Leaves: leaves, Now: now, BytesMax: 1 + m.rng.Int64N(300)})
+		hashes[i] = hashAll(m.t, e, HashCommand{Table: testTable, Tokens: r, Leaves: leaves, Now: now, BytesMax: 1 +
+			m.rng.Int64N(300)})
 	}
 	for i := range leaves {
 		cmd := &row.ReadCommand{Table: testTable, Range: row.KeyRange{Tokens: r.Part(i, leaves)},
@@ -101,7 +102,8 @@ func (m *meta) compareHashes(engines [2]*Engine) {
 			pages[n] = string(page)
 		}
 		if (pages[0] == pages[1]) != (hashes[0][i] == hashes[1][i]) {
-			m.t.Errorf("part %d: pages equal %v, hashes %x\n%s\n%s", i, pages[0] == pages[1], [2]LeafHash{hashes[0][i], hashes[1][i]},
+			m.t.Errorf("part %d: pages equal %v, hashes %x\n%s\n%s", i, pages[0] == pages[1],
+				[2]LeafHash{hashes[0][i], hashes[1][i]},
 				describePage([]byte(pages[0])), describePage([]byte(pages[1])))
 		}
 	}
@@ -138,7 +140,8 @@ func BenchmarkHash(b *testing.B) {
 			if err := e.Flush(); err != nil {
 				b.Fatal(err)
 			}
-			cmd := HashCommand{Table: testTable, Tokens: ring.Range{Start: ring.MinToken, End: ring.MaxToken}, Leaves: 1024, BytesMax: 1 << 20}
+			cmd := HashCommand{Table: testTable, Tokens: ring.Range{Start: ring.MinToken, End: ring.MaxToken},
+				Leaves: 1024, BytesMax: 1 << 20}
 			b.ResetTimer()
 			total := int64(0)
 			for range b.N {
@@ -174,7 +177,8 @@ func TestHashesDistinguishClusterings(t *testing.T) {
 		m.AddRow(r)
 		mustApply(t, e, m)
 		tokens := ring.Range{Start: key.Token - 1, End: key.Token}
-		sums[i] = hashAll(t, e, HashCommand{Table: schema.FirstStorageID, Tokens: tokens, Leaves: 1, BytesMax: 1 << 20})[0]
+		sums[i] = hashAll(t, e, HashCommand{Table: schema.FirstStorageID, Tokens: tokens, Leaves: 1,
+			BytesMax: 1 << 20})[0]
 	}
 	if sums[0] == sums[1] || sums[0].Rows != 1 {
 		t.Errorf("rows of two clusterings have one hash: %+v", sums[0])

@@ -53,7 +53,8 @@ func (l *lostRanges) overlaps(id schema.StorageID, tokens ring.Range) *LostRange
 
 // lostError returns the error for reads of the range.
 func (x *LostRange) lostError() error {
-	return &CorruptError{Path: x.Path, Err: fmt.Errorf("tokens %v of table number %d were lost and are not repaired yet", x.Tokens, x.Table)}
+	return &CorruptError{Path: x.Path, Err: fmt.Errorf("tokens %v of table number %d were lost and are not repaired "+
+		"yet", x.Tokens, x.Table)}
 }
 
 // Lost returns the ranges that were lost and are not repaired yet.
@@ -83,7 +84,8 @@ func (e *Engine) Quarantine() (lost []LostRange, err error) {
 		}
 		lost = append(lost, some...)
 		e.quarantine.Lock()
-		e.quarantine.found = slices.DeleteFunc(e.quarantine.found, func(c CorruptionInfo) bool { return c.Path == info.Path })
+		e.quarantine.found = slices.DeleteFunc(e.quarantine.found,
+			func(c CorruptionInfo) bool { return c.Path == info.Path })
 		e.quarantine.removed = append(e.quarantine.removed, info)
 		e.quarantine.Unlock()
 	}
@@ -102,7 +104,8 @@ func (e *Engine) quarantineFile(info *CorruptionInfo) ([]LostRange, error) {
 	if entries == nil {
 		return lost, e.removeFile(info, nil, lost)
 	}
-	return lost, loseEntries(e.maintainers, entries, info.End, func() error { return e.removeFile(info, entries, lost) })
+	return lost, loseEntries(e.maintainers, entries, info.End,
+		func() error { return e.removeFile(info, entries, lost) })
 }
 
 // removeFile notes what is lost and removes it. entries is where the entries of maintainers begin in the file, nil
@@ -161,7 +164,8 @@ func (e *Engine) lostIn(info *CorruptionInfo) (out []LostRange) {
 // ranges that were lost.
 func (e *Engine) excise(lower, upper []byte, lost []LostRange) error {
 	return e.removeLatched(func(b *pebble.Batch) error {
-		// Commits wait for the change of the MANIFEST: their rows must not go, nor lose the entries that are removed next.
+		// Commits wait for the change of the MANIFEST: their rows must not go, nor lose the entries that are removed
+		// next.
 		if err := e.db.Excise(context.Background(), pebble.KeyRange{Start: lower, End: upper}); err != nil {
 			return err
 		}
@@ -257,8 +261,9 @@ func (e *Engine) loadLost() error {
 	var list []LostRange
 	err := e.scan(ownKey(ownLost), func(key, value []byte) error {
 		c := wire.NewCursor(value)
-		x := LostRange{Table: schema.StorageID(c.Uint32()), Tokens: ring.Range{Start: ring.Token(c.Int64()), End: ring.Token(c.Int64())},
-			Since: c.Int64(), Path: string(c.Rest())}
+		x := LostRange{Table: schema.StorageID(c.Uint32()),
+			Tokens: ring.Range{Start: ring.Token(c.Int64()), End: ring.Token(c.Int64())},
+			Since:  c.Int64(), Path: string(c.Rest())}
 		if c.Finish() != nil {
 			return badKey(key)
 		}

@@ -33,7 +33,8 @@ func TestLostRangeIsNotReadUntilItIsLifted(t *testing.T) {
 	}
 	flipBit(t, mem, flips/3)
 	e = openTest(t, options)
-	all := &row.ReadCommand{Table: testTable, Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()}}
+	all := &row.ReadCommand{Table: testTable, Range: row.KeyRange{Tokens: ring.FullRange()},
+		Slices: []row.Slice{row.AllRows()}}
 	other := &row.ReadCommand{Table: testTable + 1, Range: all.Range, Slices: all.Slices}
 	if _, err := e.Read(nil, all); !errors.Is(err, ErrCorrupt) {
 		t.Fatalf("read of a corrupt file: %v", err)

@@ -12,14 +12,15 @@ import (
 	"cqld/storage/rowkey"
 )
 
-// Some tables contain rows that belong to different keyspaces, and hence to different replicas: a range of tokens of such a
-// table is not dropped as a whole, but row by row.
+// Some tables contain rows that belong to different keyspaces, and hence to different replicas: a range of tokens of
+// such a table is not dropped as a whole, but row by row.
 
 // dropRowsBatch is the number of rows that DropRows removes in one batch.
 const dropRowsBatch = 512
 
 // HasRows reports whether a range of tokens, which may wrap, has rows whose clustering of selects.
-func (e *Engine) HasRows(id schema.StorageID, tokens ring.Range, of func(clustering []byte) bool) (found bool, err error) {
+func (e *Engine) HasRows(id schema.StorageID, tokens ring.Range, of func(clustering []byte) bool) (found bool,
+	err error) {
 	err = e.scanRows(id, tokens, nil, of, func(_, _ []byte) bool {
 		found = true
 		return false
@@ -27,8 +28,8 @@ func (e *Engine) HasRows(id schema.StorageID, tokens ring.Range, of func(cluster
 	return found, err
 }
 
-// DropRows removes the rows of a range of tokens, which may wrap, whose clustering of selects, whatever their timestamps. The
-// removal is on disk when DropRows returns. Rows of these clusterings must not be written meanwhile.
+// DropRows removes the rows of a range of tokens, which may wrap, whose clustering of selects, whatever their
+// timestamps. The removal is on disk when DropRows returns. Rows of these clusterings must not be written meanwhile.
 func (e *Engine) DropRows(id schema.StorageID, tokens ring.Range, of func(clustering []byte) bool) error {
 	if err := e.Drain(); err != nil {
 		return err
@@ -72,7 +73,8 @@ func (e *Engine) scanRows(id schema.StorageID, tokens ring.Range, after []byte, 
 	return nil
 }
 
-func (e *Engine) scanRowsBetween(lower, upper []byte, of func(clustering []byte) bool, f func(key, value []byte) bool) (more bool, err error) {
+func (e *Engine) scanRowsBetween(lower, upper []byte, of func(clustering []byte) bool,
+	f func(key, value []byte) bool) (more bool, err error) {
 	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return false, err

@@ -18,8 +18,8 @@ import (
 // evenClustering selects half of the rows that rowsOfTwoKinds writes.
 func evenClustering(clustering []byte) bool { return bytes.HasPrefix(clustering, []byte("even")) }
 
-// rowsOfTwoKinds writes partitions with rows of two kinds, and partitions with rows of one of them. It returns the number of
-// each.
+// rowsOfTwoKinds writes partitions with rows of two kinds, and partitions with rows of one of them. It returns the
+// number of each.
 func rowsOfTwoKinds(t *testing.T, e *Engine) (even, odd int) {
 	t.Helper()
 	write := func(i int, kind string) {
@@ -84,7 +84,8 @@ func TestDropRowsRemovesOnlySelectedRows(t *testing.T) {
 	}
 }
 
-// TestExportOfSelectedRows compares exports with blocks of any size: together they have exactly the selected rows, in order.
+// TestExportOfSelectedRows compares exports with blocks of any size: together they have exactly the selected rows, in
+// order.
 func TestExportOfSelectedRows(t *testing.T) {
 	e := openTest(t, Options{})
 	even, _ := rowsOfTwoKinds(t, e)

@@ -4,8 +4,8 @@ import (
 	"cqld/row"
 )
 
-// omits reports whether the filter omits a row whose encoded form is canonical. It omits deleted rows by their clustering
-// only: the page contains the other ones, so that the coordinator counts their tombstones.
+// omits reports whether the filter omits a row whose encoded form is canonical. It omits deleted rows by their
+// clustering only: the page contains the other ones, so that the coordinator counts their tombstones.
 func (r *reader) omits(clustering, value []byte, live bool) (bool, error) {
 	if !r.filter.Clustering(clustering) {
 		return true, nil
@@ -20,8 +20,8 @@ func (r *reader) omits(clustering, value []byte, live bool) (bool, error) {
 	return !matches, nil
 }
 
-// dropRow counts a row of n bytes that the filter omits. It ends the page after it, and returns true, if the page has read
-// as much as it may.
+// dropRow counts a row of n bytes that the filter omits. It ends the page after it, and returns true, if the page has
+// read as much as it may.
 func (r *reader) dropRow(clustering []byte, n int) (done bool) {
 	if !r.dropped(n) {
 		return false
@@ -53,8 +53,8 @@ func (r *reader) endAfter(clustering []byte, whole bool) {
 	}
 }
 
-// onlyStatic reports whether the page need not contain the partition's header without rows: nothing is merged with it, and
-// it deletes nothing. A partition without matching rows is no row of the result even if it has static cells, unless
+// onlyStatic reports whether the page need not contain the partition's header without rows: nothing is merged with it,
+// and it deletes nothing. A partition without matching rows is no row of the result even if it has static cells, unless
 // StaticCounts is set.
 func (r *reader) onlyStatic() bool {
 	f := r.cmd.Filter

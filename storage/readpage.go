@@ -6,7 +6,8 @@ import "cqld/row"
 func (r *reader) writeEncoded(clustering, value []byte, live bool) (done bool, err error) {
 	mark, begun := r.w.Len(), r.begun
 	r.beginPage()
-	if n := r.w.Len() - r.pageStart + row.EncodedRowLen(clustering, value); r.exceeds(n) { // before a large row is copied
+	// before a large row is copied
+	if n := r.w.Len() - r.pageStart + row.EncodedRowLen(clustering, value); r.exceeds(n) {
 		return true, r.undo(mark, begun, n)
 	}
 	r.w.EncodedRow(clustering, value)
@@ -39,9 +40,9 @@ func (r *reader) writeCanonical(clustering, value []byte, deletion row.Deletion)
 // exceeds reports whether a page of n bytes is larger than the command allows.
 func (r *reader) exceeds(n int) bool { return r.cmd.Limits.Bytes > 0 && n > int(r.cmd.Limits.Bytes) }
 
-// undo ends the page at mark, because the row after it would make it a page of n bytes. begun is whether the page had the
-// partition's header there. A page that would be empty is an error. The end depends only on the contents of the page, so that
-// replicas with the same data return the same bytes.
+// undo ends the page at mark, because the row after it would make it a page of n bytes. begun is whether the page had
+// the partition's header there. A page that would be empty is an error. The end depends only on the contents of the
+// page, so that replicas with the same data return the same bytes.
 func (r *reader) undo(mark int, begun bool, n int) error {
 	r.w.Undo(mark)
 	if r.begun = begun; mark == r.pageStart {

@@ -43,8 +43,8 @@ func fill(t *testing.T, e *Engine, seed uint64, size int) (written int) {
 	return written
 }
 
-// TestSpaceIsFreedAtOnce checks that a table that is truncated or dropped leaves the disk within seconds, though nothing
-// is written after it that would flush the memtable.
+// TestSpaceIsFreedAtOnce checks that a table that is truncated or dropped leaves the disk within seconds, though
+// nothing is written after it that would flush the memtable.
 func TestSpaceIsFreedAtOnce(t *testing.T) {
 	for name, remove := range map[string]func(*Engine) error{
 		"truncate": func(e *Engine) error { return e.Truncate(testTable) },
@@ -104,7 +104,8 @@ func TestTruncationFreesAFullDisk(t *testing.T) {
 			disk := faultfs.Wrap(vfs.NewMem())
 			disk.SetSpace(64 << 20)
 			clock := newTestClock()
-			e := openTest(t, Options{FS: disk, Clock: clock, FreeSpace: disk.Space, MemTableBytes: 1 << 20, BallastBytes: 4 << 20})
+			e := openTest(t, Options{FS: disk, Clock: clock, FreeSpace: disk.Space, MemTableBytes: 1 << 20,
+				BallastBytes: 4 << 20})
 			defer e.Close()
 			for seed := uint64(0); fill(t, e, seed, 256<<10) > 0; seed++ {
 				e.disk.Check()

@@ -14,7 +14,8 @@ import (
 	"cqld/storage/faultfs"
 )
 
-// TestRemovalsDoNotDelayCommits holds the fsync of a removal: other writes, which do not wait for the disk, are committed meanwhile.
+// TestRemovalsDoNotDelayCommits holds the fsync of a removal: other writes, which do not wait for the disk, are
+// committed meanwhile.
 func TestRemovalsDoNotDelayCommits(t *testing.T) {
 	for name, remove := range map[string]func(e *Engine) error{
 		"truncate": func(e *Engine) error { return e.Truncate(testTable + 1) },

@@ -44,7 +44,8 @@ func benchScan(b *testing.B, rows int, headers, clustering bool) {
 		m.Reset(testTable, keys[p])
 		if headers {
 			header := row.NewRow()
-			header.Cells = append(header.Cells, row.Cell{Column: schema.ColumnID(9), Timestamp: 1, Value: benchValue[:8]})
+			header.Cells = append(header.Cells, row.Cell{Column: schema.ColumnID(9), Timestamp: 1,
+				Value: benchValue[:8]})
 			m.AddHeader(header)
 		}
 		for n := range rows {

@@ -38,7 +38,8 @@ func fillShape(t *testing.T, e *Engine, rows int, clustering, statics, tombstone
 	}
 }
 
-// TestScansStep shows that a scan of partitions that lie side by side searches for next to none of them, whatever they have.
+// TestScansStep shows that a scan of partitions that lie side by side searches for next to none of them, whatever they
+// have.
 func TestScansStep(t *testing.T) {
 	for _, x := range []struct {
 		name                            string
@@ -106,13 +107,15 @@ func TestHashesAndWalksStep(t *testing.T) {
 	fillShape(t, e, 1, true, true, true)
 	before := e.Metrics().Seeks
 	rows := uint64(0)
-	cmd := &HashCommand{Table: testTable, Tokens: ring.Range{Start: ring.MinToken, End: ring.MaxToken}, Leaves: 1, Now: 1_000_000, BytesMax: 1 << 40}
+	cmd := &HashCommand{Table: testTable, Tokens: ring.Range{Start: ring.MinToken, End: ring.MaxToken}, Leaves: 1,
+		Now: 1_000_000, BytesMax: 1 << 40}
 	if _, _, err := e.Hash(cmd, func(_ int, h LeafHash) { rows += h.Rows }); err != nil || rows != 2*stepPartitions {
 		t.Errorf("%d rows, %v", rows, err)
 	}
 	walked := 0
 	h := &Host{e: e}
-	if _, err := h.Walk(testTable, nil, 1<<20, func(row.PartitionKey) { walked++ }); err != nil || walked != stepPartitions {
+	if _, err := h.Walk(testTable, nil, 1<<20, func(row.PartitionKey) { walked++ }); err != nil ||
+		walked != stepPartitions {
 		t.Errorf("%d partitions, %v", walked, err)
 	}
 	if seeks := e.Metrics().Seeks - before; seeks > 10 {

@@ -130,8 +130,8 @@ func (e *Engine) sweepLocked(x *backlog.Sweep, budget int) (done bool, err error
 	return done, err
 }
 
-// forget drops what is known of the partition being swept: keys were removed other than by writes, or could not be read.
-// The sweep resumes at its position.
+// forget drops what is known of the partition being swept: keys were removed other than by writes, or could not be
+// read. The sweep resumes at its position.
 func (s *sweeper) forget() {
 	s.now, s.part.active, s.part.pending, s.part.run.rows = nil, false, s.part.pending[:0], 0
 }
@@ -213,7 +213,8 @@ func (e *Engine) sweepWith(iter *pebble.Iterator, x *backlog.Sweep, budget *int,
 // resumePartition reads the header and the range tombstones of a partition whose sweep may begin in its midst.
 func (e *Engine) resumePartition() error {
 	p := &e.sweeper.part
-	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: p.prefix, UpperBound: append(slices.Clone(p.prefix), byte(row.KindRow))})
+	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: p.prefix,
+		UpperBound: append(slices.Clone(p.prefix), byte(row.KindRow))})
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,8 @@ func deletePartition(key string, timestamp, localTime int64) *row.Mutation {
 func deleteRange(key string, from, to int, timestamp, localTime int64) *row.Mutation {
 	return mutate(key, func(m *row.Mutation) {
 		m.AddRangeTombstone(row.RangeTombstone{
-			Start: clusteringOf(from), End: clusteringOf(to), Deletion: row.Deletion{Timestamp: timestamp, LocalTime: localTime},
+			Start: clusteringOf(from), End: clusteringOf(to),
+			Deletion: row.Deletion{Timestamp: timestamp, LocalTime: localTime},
 		})
 	})
 }
@@ -110,7 +111,8 @@ func TestSweepKeepsTombstonesUntilRepaired(t *testing.T) {
 	now := clock.Now().Unix()
 	var info atomic.Pointer[TableInfo]
 	info.Store(&TableInfo{Exists: true, GC: GCRepair, GCGraceSeconds: 10})
-	e := openTest(t, Options{Inline: true, Clock: clock, Table: func(schema.StorageID) TableInfo { return *info.Load() }})
+	e := openTest(t, Options{Inline: true, Clock: clock,
+		Table: func(schema.StorageID) TableInfo { return *info.Load() }})
 	defer e.Close()
 	mustApply(t, e, putRow("a", 1, 1, "x"), deletePartition("a", 2, now))
 	clock.advance(time.Hour)

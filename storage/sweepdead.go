@@ -21,8 +21,8 @@ func (r *reader) noteShadowed() {
 	r.shadowed = 0
 }
 
-// SweepDead purges up to budget entries of the partitions in which reads met many shadowed rows. done means that no such
-// partition is left.
+// SweepDead purges up to budget entries of the partitions in which reads met many shadowed rows. done means that no
+// such partition is left.
 func (e *Engine) SweepDead(budget int) (done bool, err error) {
 	s := &e.sweeper
 	s.mu.Lock()
@@ -85,7 +85,8 @@ func (e *Engine) purgeSpan(ctx context.Context, x *backlog.Sweep) error {
 //	time at which the last pass ended (seconds) 8, position
 func sweptKey() []byte { return []byte("storage.swept") }
 
-// savePass saves the position of the pass now and then, so that the pass continues after a restart. The sweeper is locked.
+// savePass saves the position of the pass now and then, so that the pass continues after a restart. The sweeper is
+// locked.
 func (e *Engine) savePass(wrapped bool) error {
 	s := &e.sweeper
 	if s.unsaved++; !wrapped && s.unsaved < sweepSaveEvery {
@@ -114,8 +115,8 @@ func (e *Engine) loadPass() error {
 	return nil
 }
 
-// firstSweep returns how long the purger waits after the start: it continues an interrupted pass soon, and begins the next
-// pass when it would have begun without the restart.
+// firstSweep returns how long the purger waits after the start: it continues an interrupted pass soon, and begins the
+// next pass when it would have begun without the restart.
 func (e *Engine) firstSweep() time.Duration {
 	s := &e.sweeper
 	s.mu.Lock()

@@ -51,7 +51,8 @@ func settleFiles(t testing.TB, e *Engine) {
 	}
 }
 
-// steps returns how many keys Pebble looks at to iterate over the test table, also those that are deleted, and how many it finds.
+// steps returns how many keys Pebble looks at to iterate over the test table, also those that are deleted, and how many
+// it finds.
 func steps(t testing.TB, e *Engine) (internal, found int) {
 	t.Helper()
 	lower, upper := rowkey.AppendTable(nil, testTable), rowkey.AppendTableEnd(nil, testTable)
@@ -67,8 +68,8 @@ func steps(t testing.TB, e *Engine) (internal, found int) {
 	return stats.ForwardStepCount[pebble.InternalIterCall] + stats.ForwardSeekCount[pebble.InternalIterCall], found
 }
 
-// TestReadsHaveShadowedRowsPurged shows that after one read that met the rows of a deleted partition, or of a deleted range,
-// nothing looks at them again, and that the rows that are newer stay.
+// TestReadsHaveShadowedRowsPurged shows that after one read that met the rows of a deleted partition, or of a deleted
+// range, nothing looks at them again, and that the rows that are newer stay.
 func TestReadsHaveShadowedRowsPurged(t *testing.T) {
 	for _, x := range []struct {
 		name   string
@@ -77,7 +78,8 @@ func TestReadsHaveShadowedRowsPurged(t *testing.T) {
 	}{
 		{"partition", []*row.Mutation{deletePartition("a", 5, 999_999)}, 0},
 		{"range", []*row.Mutation{deleteRange("a", 500, shadowRows-500, 5, 999_999)}, 1000},
-		{"ranges", []*row.Mutation{deleteRange("a", 0, 9_000, 5, 999_999), deleteRange("a", 9_000, shadowRows, 6, 999_999)}, 0},
+		{"ranges", []*row.Mutation{deleteRange("a", 0, 9_000, 5, 999_999),
+			deleteRange("a", 9_000, shadowRows, 6, 999_999)}, 0},
 		{"both", []*row.Mutation{deletePartition("a", 3, 999_999), deleteRange("a", 500, shadowRows, 6, 999_999)}, 0},
 	} {
 		t.Run(x.name, func(t *testing.T) {
@@ -121,7 +123,8 @@ func TestDeletionsHaveRowsPurged(t *testing.T) {
 		{"partition", []*row.Mutation{deletePartition("a", 5, 999_999)}, 1, true},
 		{"range", []*row.Mutation{deleteRange("a", 500, shadowRows-500, 5, 999_999)}, 1001, true},
 		{"half", []*row.Mutation{deleteRange("a", 0, shadowRows/2, 5, 999_999)}, shadowRows/2 + 1, true},
-		{"both", []*row.Mutation{deletePartition("a", 3, 999_999), deleteRange("a", 500, shadowRows, 6, 999_999)}, 1, true},
+		{"both", []*row.Mutation{deletePartition("a", 3, 999_999), deleteRange("a", 500, shadowRows, 6, 999_999)}, 1,
+			true},
 		{"few rows", []*row.Mutation{deleteRange("a", 500, 550, 5, 999_999)}, shadowRows - 50, false},
 		{"small partition", []*row.Mutation{deletePartition("other1", 5, 999_999)}, shadowRows, false},
 		{"older than all", []*row.Mutation{deletePartition("a", 0, 999_999)}, shadowRows, true},
@@ -154,7 +157,8 @@ func TestDeletionsHaveRowsPurged(t *testing.T) {
 	}
 }
 
-// TestPurgerIsWoken shows that the purger of an engine with goroutines purges what reads met, without waiting for its pass.
+// TestPurgerIsWoken shows that the purger of an engine with goroutines purges what reads met, without waiting for its
+// pass.
 func TestPurgerIsWoken(t *testing.T) {
 	clock := newTestClock()
 	e := shadowEngine(t, Options{Clock: clock})
@@ -284,8 +288,8 @@ func TestRestartsDoNotPostponeThePass(t *testing.T) {
 	}
 }
 
-// TestResumedPartitionKeepsItsDeletion shows that a pass that a restart interrupted within a partition keeps the partition's
-// deletion: an older row that was written to its first part meanwhile must not reappear.
+// TestResumedPartitionKeepsItsDeletion shows that a pass that a restart interrupted within a partition keeps the
+// partition's deletion: an older row that was written to its first part meanwhile must not reappear.
 func TestResumedPartitionKeepsItsDeletion(t *testing.T) {
 	for _, mutant := range []bool{false, true} {
 		disk, clock := vfs.NewMem(), newTestClock()

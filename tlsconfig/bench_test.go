@@ -38,7 +38,8 @@ func BenchmarkHandshake(b *testing.B) {
 					nc.Close()
 				}
 			}()
-			client := &tls.Config{RootCAs: p.ca.Pool(), ServerName: "n1.example", Time: p.clock.Now, Certificates: []tls.Certificate{pair}}
+			client := &tls.Config{RootCAs: p.ca.Pool(), ServerName: "n1.example", Time: p.clock.Now,
+				Certificates: []tls.Certificate{pair}}
 			if c.resume {
 				client.ClientSessionCache = tls.NewLRUClientSessionCache(1)
 			}

@@ -31,8 +31,8 @@ type Conn struct {
 	closed    atomic.Bool
 }
 
-// NewConn returns the server side of a connection with the configuration of Source.Server. If optional is true, the first
-// byte determines whether the client encrypts.
+// NewConn returns the server side of a connection with the configuration of Source.Server. If optional is true, the
+// first byte determines whether the client encrypts.
 func NewConn(socket net.Conn, config *tls.Config, optional bool) *Conn {
 	c := &Conn{Conn: socket, config: config, optional: optional}
 	c.records.Conn = socket

@@ -32,7 +32,8 @@ func accepted(t *testing.T) (client, server net.Conn) {
 func TestTheFirstByteChoosesEncryption(t *testing.T) {
 	p := newPKI(t)
 	s := p.open(p.files(p.issue(p.ca, nodeRequest())))
-	for _, c := range []struct{ optional, encrypts, works bool }{{true, true, true}, {true, false, true}, {false, true, true}, {false, false, false}} {
+	for _, c := range []struct{ optional, encrypts, works bool }{{true, true, true}, {true, false, true},
+		{false, true, true}, {false, false, false}} {
 		socket, accepted := accepted(t)
 		server := tlsconfig.NewConn(accepted, s.Server(tlsconfig.Policy{}), c.optional)
 		client := socket

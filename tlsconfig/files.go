@@ -48,8 +48,9 @@ func describe(value string) string {
 	return value
 }
 
-// read returns the bytes of a value, which are at most limit. If secret is true or the file has a private key, other users must not be able
-// to read it. The check is of the opened file, so that a replacement between the check and the read has no effect.
+// read returns the bytes of a value, which are at most limit. If secret is true or the file has a private key, other
+// users must not be able to read it. The check is of the opened file, so that a replacement between the check and the
+// read has no effect.
 func read(value string, limit int64, secret bool) ([]byte, error) {
 	if inline(value) {
 		return []byte(value), nil
@@ -81,8 +82,9 @@ func read(value string, limit int64, secret bool) ([]byte, error) {
 	return b, nil
 }
 
-// CheckPrivate returns an error if users other than the owner can read or change a file with secrets. A group may read the files
-// of root: this is how packages and orchestrators hand keys to the user of a service. secrets names what the file contains.
+// CheckPrivate returns an error if users other than the owner can read or change a file with secrets. A group may read
+// the files of root: this is how packages and orchestrators hand keys to the user of a service. secrets names what the
+// file contains.
 func CheckPrivate(path, secrets string, info os.FileInfo) error {
 	mode := info.Mode().Perm()
 	allowed := os.FileMode(0o700)
@@ -92,7 +94,8 @@ func CheckPrivate(path, secrets string, info os.FileInfo) error {
 	if mode&^allowed == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s contains %s and has mode %04o, so other users may read or change it; run chmod 600 %s", path, secrets, mode, path)
+	return fmt.Errorf("%s contains %s and has mode %04o, so other users may read or change it; run chmod 600 %s", path,
+		secrets, mode, path)
 }
 
 // signature identifies the contents of watched files without reading them.

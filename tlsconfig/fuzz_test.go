@@ -81,12 +81,13 @@ func checkIdentity(t *testing.T, c *x509.Certificate) {
 	}
 }
 
-// TestCertificatesWithManyNamesAreRefused presents a certificate of a trusted authority with 10,000 names, and one whose
-// chain is larger than a handshake may be.
+// TestCertificatesWithManyNamesAreRefused presents a certificate of a trusted authority with 10,000 names, and one
+// whose chain is larger than a handshake may be.
 func TestCertificatesWithManyNamesAreRefused(t *testing.T) {
 	p := newPKI(t)
 	s := p.open(p.files(p.issue(p.ca, nodeRequest())))
-	for names, want := range map[int]string{10_000: "the certificate has 10001 names, and at most 256 are supported", 40_000: "oversized message|exceeds maximum"} {
+	for names, want := range map[int]string{10_000: "the certificate has 10001 names, and at most 256 are supported",
+		40_000: "oversized message|exceeds maximum"} {
 		crowded := authority.Client("c", "many")
 		for i := range names {
 			crowded.DNS = append(crowded.DNS, fmt.Sprintf("n%d.example", i))
@@ -94,12 +95,15 @@ func TestCertificatesWithManyNamesAreRefused(t *testing.T) {
 		pair := p.issue(p.ca, crowded)
 		if names == 10_000 {
 			text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate.Raw})
-			if _, err := tlsconfig.ParseCertificates("file", text, 1); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := tlsconfig.ParseCertificates("file", text, 1); err == nil ||
+				!strings.Contains(err.Error(), want) {
 				t.Errorf("a file: %v", err)
 			}
 		}
-		_, clientErr, serverErr := handshake(t, &tls.Config{RootCAs: p.ca.Pool(), ServerName: "n1.example", Time: p.clock.Now,
-			Certificates: []tls.Certificate{pair.TLS()}}, s.Server(tlsconfig.Policy{ClientAuth: tlsconfig.ClientAuthRequired}))
+		_, clientErr, serverErr := handshake(t, &tls.Config{RootCAs: p.ca.Pool(), ServerName: "n1.example",
+			Time:         p.clock.Now,
+			Certificates: []tls.Certificate{pair.TLS()}},
+			s.Server(tlsconfig.Policy{ClientAuth: tlsconfig.ClientAuthRequired}))
 		if clientErr == nil || serverErr == nil {
 			t.Fatalf("a client with %d names: %v, %v", names, clientErr, serverErr)
 		}

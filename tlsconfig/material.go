@@ -35,7 +35,8 @@ func load(f Files, now time.Time) (*material, error) {
 	}
 	if len(f.RevocationLists) > 0 {
 		if authorities == nil {
-			return nil, errors.New("revocation lists need trusted certificates, which must contain the authorities that signed them")
+			return nil, errors.New("revocation lists need trusted certificates, which must contain the authorities " +
+				"that signed them")
 		}
 		var err error
 		if m.revoked, err = loadRevoked(f.RevocationLists, authorities); err != nil {
@@ -60,10 +61,12 @@ func load(f Files, now time.Time) (*material, error) {
 func (m *material) validity(now time.Time) (expiry time.Time, err error) {
 	leaf := m.pair.Leaf
 	if now.After(leaf.NotAfter) {
-		return time.Time{}, fmt.Errorf("the certificate of %q expired on %s; renew it", leaf.Subject, date(leaf.NotAfter))
+		return time.Time{}, fmt.Errorf("the certificate of %q expired on %s; renew it", leaf.Subject,
+			date(leaf.NotAfter))
 	}
 	if now.Before(leaf.NotBefore) {
-		return time.Time{}, fmt.Errorf("the certificate of %q is not valid before %s; check the clock", leaf.Subject, date(leaf.NotBefore))
+		return time.Time{}, fmt.Errorf("the certificate of %q is not valid before %s; check the clock", leaf.Subject,
+			date(leaf.NotBefore))
 	}
 	expiry = leaf.NotAfter
 	earliest := func(c *x509.Certificate) {

@@ -26,14 +26,16 @@ func checkFormat(what string, b []byte) error {
 			"`keytool -importkeystore -srckeystore STORE.jks -destkeystore STORE.p12 -deststoretype PKCS12` and "+
 			"`openssl pkcs12 -in STORE.p12 -nodes -out STORE.pem`", what)
 	case b[0] == 0x30:
-		return fmt.Errorf("%s is binary, such as a PKCS#12 keystore or DER, and only PEM files are supported; convert it with "+
-			"`openssl pkcs12 -in STORE.p12 -nodes -out STORE.pem` or `openssl x509 -inform DER -in CERT.der -out CERT.pem`", what)
+		return fmt.Errorf("%s is binary, such as a PKCS#12 keystore or DER, and only PEM files are supported; "+
+			"convert it with "+
+			"`openssl pkcs12 -in STORE.p12 -nodes -out STORE.pem` or `openssl x509 -inform DER -in CERT.der -out "+
+			"CERT.pem`", what)
 	}
 	return fmt.Errorf("%s has no PEM block", what)
 }
 
-// ParseCertificates returns the certificates of PEM text and ignores its other blocks. It is an error if there are none,
-// or more than limit. what names the text in errors.
+// ParseCertificates returns the certificates of PEM text and ignores its other blocks. It is an error if there are
+// none, or more than limit. what names the text in errors.
 func ParseCertificates(what string, text []byte, limit int) ([]*x509.Certificate, error) {
 	if err := checkFormat(what, text); err != nil {
 		return nil, err
@@ -92,7 +94,8 @@ func ParseKey(what string, text []byte, password string) (crypto.Signer, error) 
 
 var (
 	errKeyEncrypted = errors.New("the private key is encrypted; set private_key_password")
-	errKeyLegacy    = errors.New("the private key has PEM encryption, which is not supported because it is insecure; convert it with " +
+	errKeyLegacy    = errors.New("the private key has PEM encryption, which is not supported because it is " +
+		"insecure; convert it with " +
 		"`openssl pkcs8 -topk8 -in KEY.pem -out NEW.pem`")
 )
 
@@ -112,7 +115,8 @@ func parseKeyBlock(block *pem.Block, password string) (crypto.Signer, error) {
 	case "ENCRYPTED PRIVATE KEY":
 		key, err = decryptKey(block.Bytes, password)
 	default:
-		return nil, fmt.Errorf("%s is not supported; convert it with `openssl pkcs8 -topk8 -nocrypt -in KEY.pem -out NEW.pem`", block.Type)
+		return nil, fmt.Errorf("%s is not supported; convert it with `openssl pkcs8 -topk8 -nocrypt -in KEY.pem "+
+			"-out NEW.pem`", block.Type)
 	}
 	if err != nil {
 		return nil, err
@@ -168,7 +172,8 @@ func loadPair(f Files) (*tls.Certificate, error) {
 	}
 	public, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool })
 	if !ok || !public.Equal(chain[0].PublicKey) {
-		return nil, fmt.Errorf("private key %s does not belong to the first certificate of %s", describe(f.PrivateKey), describe(certificate))
+		return nil, fmt.Errorf("private key %s does not belong to the first certificate of %s", describe(f.PrivateKey),
+			describe(certificate))
 	}
 	pair := &tls.Certificate{PrivateKey: key, Leaf: chain[0]}
 	for _, c := range chain {

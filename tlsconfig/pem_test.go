@@ -35,7 +35,8 @@ func TestEncryptedPrivateKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		key, err := tlsconfig.ParseKey(c.file, text, c.password)
-		if c.want == "" && (err != nil || key == nil) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+		if c.want == "" && (err != nil || key == nil) || c.want != "" &&
+			(err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s with password %q: %v, want %q", c.file, c.password, err, c.want)
 		}
 		if err != nil && !strings.HasPrefix(err.Error(), c.file) {
@@ -62,27 +63,43 @@ func TestFilesThatCannotBeUsed(t *testing.T) {
 		change func(f *tlsconfig.Files)
 		want   string
 	}{
-		"no certificate file": {func(f *tlsconfig.Files) { f.Certificate = filepath.Join(p.dir, "missing") }, "no such file"},
-		"a directory":         {func(f *tlsconfig.Files) { f.Certificate = p.dir }, "is not a regular file"},
-		"an empty file":       {func(f *tlsconfig.Files) { f.Certificate = p.write("empty", nil) }, "empty is empty"},
-		"text":                {func(f *tlsconfig.Files) { f.Certificate = p.write("text", []byte("hello")) }, "text has no PEM block"},
-		"another's key":       {func(f *tlsconfig.Files) { f.PrivateKey = p.write("other.key", otherKey) }, "does not belong to the first certificate of"},
-		"no key":              {func(f *tlsconfig.Files) { f.PrivateKey = "" }, "a certificate needs a private key"},
-		"key and certificate exchanged": {func(f *tlsconfig.Files) { f.Certificate, f.PrivateKey = f.PrivateKey, f.Certificate },
+		"no certificate file": {func(f *tlsconfig.Files) { f.Certificate = filepath.Join(p.dir, "missing") },
+			"no such file"},
+		"a directory":   {func(f *tlsconfig.Files) { f.Certificate = p.dir }, "is not a regular file"},
+		"an empty file": {func(f *tlsconfig.Files) { f.Certificate = p.write("empty", nil) }, "empty is empty"},
+		"text": {func(f *tlsconfig.Files) { f.Certificate = p.write("text", []byte("hello")) },
+			"text has no PEM block"},
+		"another's key": {func(f *tlsconfig.Files) { f.PrivateKey = p.write("other.key", otherKey) },
+			"does not belong to the first certificate of"},
+		"no key": {func(f *tlsconfig.Files) { f.PrivateKey = "" }, "a certificate needs a private key"},
+		"key and certificate exchanged": {func(f *tlsconfig.Files) {
+			f.Certificate, f.PrivateKey = f.PrivateKey,
+				f.Certificate
+		},
 			"has no CERTIFICATE block"},
-		"an expired certificate": {func(f *tlsconfig.Files) { *f = p.files(p.issue(p.ca, expired)) }, "expired on 1970-01-02 13:46:40 UTC; renew it"},
-		"a future certificate":   {func(f *tlsconfig.Files) { *f = p.files(p.issue(p.ca, future)) }, "is not valid before 1970-01-12 14:41:40 UTC; check the clock"},
-		"too many names":         {func(f *tlsconfig.Files) { *f = p.files(p.issue(p.ca, crowded)) }, "the certificate has 303 names, and at most 256 are supported"},
+		"an expired certificate": {func(f *tlsconfig.Files) { *f = p.files(p.issue(p.ca, expired)) },
+			"expired on 1970-01-02 13:46:40 UTC; renew it"},
+		"a future certificate": {func(f *tlsconfig.Files) { *f = p.files(p.issue(p.ca, future)) },
+			"is not valid before 1970-01-12 14:41:40 UTC; check the clock"},
+		"too many names": {func(f *tlsconfig.Files) { *f = p.files(p.issue(p.ca, crowded)) },
+			"the certificate has 303 names, and at most 256 are supported"},
 		"a truncated certificate": {func(f *tlsconfig.Files) {
 			f.Certificate = p.write("cut", []byte("-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"))
 		}, "certificate 1: x509: malformed"},
 		"too many certificates": {func(f *tlsconfig.Files) {
 			f.Certificate = p.write("many", slices.Repeat(pair.CertificatePEM(), 17))
 		}, "has more than 16 certificates"},
-		"a revocation list without authorities": {func(f *tlsconfig.Files) { f.TrustedCertificates, f.RevocationLists = "", []string{"x"} },
+		"a revocation list without authorities": {func(f *tlsconfig.Files) {
+			f.TrustedCertificates,
+				f.RevocationLists = "", []string{"x"}
+		},
 			"revocation lists need trusted certificates"},
-		"a certificate as revocation list": {func(f *tlsconfig.Files) { f.RevocationLists = []string{f.Certificate} }, "has no X509 CRL block"},
-		"a large file":                     {func(f *tlsconfig.Files) { f.TrustedCertificates = p.write("large", make([]byte, 5<<20)) }, "is larger than 4194304 bytes"},
+		"a certificate as revocation list": {func(f *tlsconfig.Files) { f.RevocationLists = []string{f.Certificate} },
+			"has no X509 CRL block"},
+		"a large file": {func(f *tlsconfig.Files) {
+			f.TrustedCertificates = p.write("large",
+				make([]byte, 5<<20))
+		}, "is larger than 4194304 bytes"},
 	} {
 		f := p.files(pair)
 		c.change(&f)
@@ -100,7 +117,8 @@ func TestPrivateKeysOfOthersAreRefused(t *testing.T) {
 	p := newPKI(t)
 	f := p.files(p.issue(p.ca, nodeRequest()))
 	root := os.Getuid() == 0 // then the files belong to root
-	for mode, allowed := range map[os.FileMode]bool{0o600: true, 0o400: true, 0o440: root, 0o640: root, 0o660: false, 0o604: false, 0o644: false, 0o602: false, 0o610: false} {
+	for mode, allowed := range map[os.FileMode]bool{0o600: true, 0o400: true, 0o440: root, 0o640: root, 0o660: false,
+		0o604: false, 0o644: false, 0o602: false, 0o610: false} {
 		if err := os.Chmod(f.PrivateKey, mode); err != nil {
 			t.Fatal(err)
 		}
@@ -135,14 +153,16 @@ func TestOneFileHasKeyAndCertificates(t *testing.T) {
 	}
 	store := append(key, pair.CertificatePEM()...)
 	for name, f := range map[string]tlsconfig.Files{
-		"file":        {PrivateKey: p.write("store.pem", store), TrustedCertificates: p.write("ca.pem", p.ca.CertificatePEM())},
+		"file": {PrivateKey: p.write("store.pem", store),
+			TrustedCertificates: p.write("ca.pem", p.ca.CertificatePEM())},
 		"inline text": {PrivateKey: string(store), TrustedCertificates: string(p.ca.CertificatePEM())},
 	} {
 		s := p.open(f)
 		if !s.HasCertificate() || !s.HasTrusted() || !s.Expiry().Equal(pair.Certificate.NotAfter) {
 			t.Errorf("%s: %v", name, s.Stats())
 		}
-		if _, clientErr, serverErr := handshake(t, s.Client(tlsconfig.Policy{ServerName: "n1.example"}), s.Server(tlsconfig.Policy{})); clientErr != nil || serverErr != nil {
+		if _, clientErr, serverErr := handshake(t, s.Client(tlsconfig.Policy{ServerName: "n1.example"}),
+			s.Server(tlsconfig.Policy{})); clientErr != nil || serverErr != nil {
 			t.Errorf("%s: %v, %v", name, clientErr, serverErr)
 		}
 	}
@@ -173,7 +193,8 @@ func TestIdentities(t *testing.T) {
 	if id, ok := tlsconfig.SPIFFE(plain); ok {
 		t.Errorf("a certificate without identity has %q", id)
 	}
-	plain.URIs = []*url.URL{{Scheme: "https", Host: "x"}, {Scheme: "spiffe", Host: "a", Path: "/b"}, {Scheme: "spiffe", Host: "c"}}
+	plain.URIs = []*url.URL{{Scheme: "https", Host: "x"}, {Scheme: "spiffe", Host: "a", Path: "/b"},
+		{Scheme: "spiffe", Host: "c"}}
 	if id, ok := tlsconfig.SPIFFE(plain); !ok || id != "spiffe://a/b" {
 		t.Errorf("the first identity of several is %q", id)
 	}

@@ -17,8 +17,8 @@ import (
 	"slices"
 )
 
-// Encrypted private keys are EncryptedPrivateKeyInfo of PKCS#8 (RFC 5958) with PBES2 and PBKDF2 (RFC 8018 sections 5.2 and
-// 6.2), as `openssl pkcs8 -topk8` and `openssl genpkey -aes256` write them.
+// Encrypted private keys are EncryptedPrivateKeyInfo of PKCS#8 (RFC 5958) with PBES2 and PBKDF2 (RFC 8018 sections 5.2
+// and 6.2), as `openssl pkcs8 -topk8` and `openssl genpkey -aes256` write them.
 
 type encryptedKey struct {
 	Algorithm pkix.AlgorithmIdentifier
@@ -37,8 +37,8 @@ type pbkdf2Parameters struct {
 	PRF        pkix.AlgorithmIdentifier `asn1:"optional"`
 }
 
-// iterationsMax bounds the time of the key derivation to some seconds. OpenSSL uses 2,048, and current recommendations are
-// below a million.
+// iterationsMax bounds the time of the key derivation to some seconds. OpenSSL uses 2,048, and current recommendations
+// are below a million.
 const iterationsMax = 10_000_000
 
 var (
@@ -93,7 +93,8 @@ func (p *pbes2Parameters) cipher(password string) (block cipher.Block, iv []byte
 		return nil, nil, errEncryption
 	}
 	if d.Iterations > iterationsMax {
-		return nil, nil, fmt.Errorf("the encryption of the private key has %d iterations, and at most %d are supported", d.Iterations, iterationsMax)
+		return nil, nil, fmt.Errorf("the encryption of the private key has %d iterations, and at most %d are "+
+			"supported", d.Iterations, iterationsMax)
 	}
 	if _, err := asn1.Unmarshal(p.Scheme.Parameters.FullBytes, &iv); err != nil {
 		return nil, nil, errEncryption

@@ -22,8 +22,8 @@ const (
 	ClientAuthRequired                   // clients must present a certificate
 )
 
-// Policy is how the files of a Source are used. The zero value is a server for all clients, or a client that verifies the
-// server's certificate and name, with TLS 1.2 and 1.3.
+// Policy is how the files of a Source are used. The zero value is a server for all clients, or a client that verifies
+// the server's certificate and name, with TLS 1.2 and 1.3.
 type Policy struct {
 	ClientAuth ClientAuth // of servers
 	// MinVersion and MaxVersion are tls.VersionTLS12 or tls.VersionTLS13. 0 means the former and the latter.
@@ -105,8 +105,8 @@ func (s *Source) serverConfig(p Policy, m *material) *tls.Config {
 	return c
 }
 
-// Client returns a configuration for clients. Each connection uses the files that are current when it begins. Sessions are
-// not resumed.
+// Client returns a configuration for clients. Each connection uses the files that are current when it begins. Sessions
+// are not resumed.
 func (s *Source) Client(p Policy) *tls.Config {
 	c := s.base(p)
 	c.ServerName = p.ServerName
@@ -122,14 +122,15 @@ func (s *Source) Client(p Policy) *tls.Config {
 	return c
 }
 
-// ClientConfig returns a configuration for a client that runs for a short time: the files are read once. serverName is a
-// DNS name or an IP address.
+// ClientConfig returns a configuration for a client that runs for a short time: the files are read once. serverName is
+// a DNS name or an IP address.
 func ClientConfig(files Files, serverName string, now time.Time) (*tls.Config, error) {
 	m, err := load(files, now)
 	if err != nil {
 		return nil, err
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: m.trusted, ServerName: serverName, CipherSuites: DefaultCipherSuites()}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: m.trusted, ServerName: serverName,
+		CipherSuites: DefaultCipherSuites()}
 	if m.pair != nil {
 		c.Certificates = []tls.Certificate{*m.pair}
 	}
@@ -166,7 +167,8 @@ func (s *Source) verifyServer(p Policy, state tls.ConnectionState) error {
 	if err := checkNames(leaf); err != nil {
 		return err
 	}
-	options := x509.VerifyOptions{Roots: m.trusted, Intermediates: x509.NewCertPool(), CurrentTime: s.options.Clock.Now()}
+	options := x509.VerifyOptions{Roots: m.trusted, Intermediates: x509.NewCertPool(),
+		CurrentTime: s.options.Clock.Now()}
 	if !p.AnyName {
 		if options.DNSName = p.ServerName; options.DNSName == "" {
 			options.DNSName = state.ServerName
@@ -194,12 +196,14 @@ func (s *Source) verified(p Policy, m *material, leaf *x509.Certificate, chains 
 		return err
 	}
 	if validity := leaf.NotAfter.Sub(leaf.NotBefore); p.MaxValidity > 0 && validity > p.MaxValidity {
-		return &ValidityError{Subject: leaf.Subject.String(), Reason: fmt.Sprintf("is issued for %v, and at most %v are allowed",
-			validity.Round(time.Minute), p.MaxValidity)}
+		return &ValidityError{Subject: leaf.Subject.String(),
+			Reason: fmt.Sprintf("is issued for %v, and at most %v are allowed",
+				validity.Round(time.Minute), p.MaxValidity)}
 	}
 	if left := leaf.NotAfter.Sub(s.options.Clock.Now()); p.MinValidity > 0 && left < p.MinValidity {
-		return &ValidityError{Subject: leaf.Subject.String(), Reason: fmt.Sprintf("expires in %v, and must be valid for %v",
-			left.Round(time.Minute), p.MinValidity)}
+		return &ValidityError{Subject: leaf.Subject.String(),
+			Reason: fmt.Sprintf("expires in %v, and must be valid for %v",
+				left.Round(time.Minute), p.MinValidity)}
 	}
 	if p.Verify != nil {
 		return p.Verify(leaf)
@@ -227,8 +231,9 @@ func SecureCipherSuites() map[string]uint16 {
 	return suites
 }
 
-// DefaultCipherSuites returns the TLS 1.2 cipher suites that are used unless others are configured: those with authenticated encryption.
-// crypto/tls also has suites in CBC mode on by default, whose padding attackers have used to decrypt (Lucky Thirteen).
+// DefaultCipherSuites returns the TLS 1.2 cipher suites that are used unless others are configured: those with
+// authenticated encryption. crypto/tls also has suites in CBC mode on by default, whose padding attackers have used to
+// decrypt (Lucky Thirteen).
 func DefaultCipherSuites() []uint16 {
 	var suites []uint16
 	for name, id := range SecureCipherSuites() {

@@ -29,7 +29,8 @@ const (
 
 // Reasons returns all reasons.
 func Reasons() [reasons]Reason {
-	return [reasons]Reason{ReasonPlaintext, ReasonTimeout, ReasonClosed, ReasonNoCertificate, ReasonExpired, ReasonUntrusted, ReasonRevoked,
+	return [reasons]Reason{ReasonPlaintext, ReasonTimeout, ReasonClosed, ReasonNoCertificate, ReasonExpired,
+		ReasonUntrusted, ReasonRevoked,
 		ReasonCertificate, ReasonRefused, ReasonProtocol}
 }
 

@@ -82,7 +82,8 @@ func ParseRevocationLists(b []byte) ([]*x509.RevocationList, error) {
 func (r *revoked) add(list *x509.RevocationList, authorities []*x509.Certificate) error {
 	for _, e := range list.Extensions {
 		if e.Critical {
-			return fmt.Errorf("the revocation list has the critical extension %s; only complete lists of one authority are supported", e.Id)
+			return fmt.Errorf("the revocation list has the critical extension %s; only complete lists of one "+
+				"authority are supported", e.Id)
 		}
 	}
 	signer := signerOf(list, authorities)

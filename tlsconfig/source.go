@@ -62,7 +62,8 @@ func Open(files Files, options Options) (*Source, error) {
 	if options.Poll == 0 {
 		options.Poll = pollInterval
 	}
-	s := &Source{files: files, paths: files.paths(), options: options, log: options.Logger.With("files", options.Name), stop: make(chan struct{})}
+	s := &Source{files: files, paths: files.paths(), options: options, log: options.Logger.With("files", options.Name),
+		stop: make(chan struct{})}
 	s.signature = newSignature(s.paths)
 	m, err := load(files, options.Clock.Now())
 	if err != nil {
@@ -115,9 +116,9 @@ func (s *Source) Reload() error {
 	return s.reloadLocked(newSignature(s.paths), true)
 }
 
-// reloadLocked reads the files, whose signature was taken before: a change during the read is noticed by the next check. A
-// failure is logged and counted once, and only if settled: files that have just changed may not have been replaced
-// completely, because a key and its certificate are renamed one after the other.
+// reloadLocked reads the files, whose signature was taken before: a change during the read is noticed by the next
+// check. A failure is logged and counted once, and only if settled: files that have just changed may not have been
+// replaced completely, because a key and its certificate are renamed one after the other.
 func (s *Source) reloadLocked(now signature, settled bool) error {
 	s.signature = now
 	m, err := load(s.files, s.options.Clock.Now())
@@ -139,7 +140,8 @@ func (s *Source) reloadLocked(now signature, settled bool) error {
 	return nil
 }
 
-// warnExpiry logs a certificate or revocation list that expires soon, once a day. Only one goroutine calls it at a time.
+// warnExpiry logs a certificate or revocation list that expires soon, once a day. Only one goroutine calls it at a
+// time.
 func (s *Source) warnExpiry() {
 	m, now := s.current.Load(), s.options.Clock.Now()
 	if s.warned && s.options.Clock.Monotonic()-s.reminded < expiryReminder {
@@ -171,7 +173,8 @@ type Stats struct {
 // Stats returns the current state of the Source.
 func (s *Source) Stats() Stats {
 	m := s.current.Load()
-	return Stats{Expiry: m.expiry, RevocationsDue: m.revoked.next, Reloads: s.reloads.Load(), Failures: s.failures.Load()}
+	return Stats{Expiry: m.expiry, RevocationsDue: m.revoked.next, Reloads: s.reloads.Load(),
+		Failures: s.failures.Load()}
 }
 
 // Expiry returns when the certificate, or an authority above it, expires. It is zero if there is no certificate.

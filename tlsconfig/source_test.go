@@ -102,7 +102,8 @@ func (p *pki) files(pair *authority.Pair) tlsconfig.Files {
 
 func (p *pki) open(f tlsconfig.Files) *tlsconfig.Source {
 	p.t.Helper()
-	s, err := tlsconfig.Open(f, tlsconfig.Options{Clock: p.clock, Logger: slog.New(slog.NewTextHandler(p.log, nil)), Name: "test"})
+	s, err := tlsconfig.Open(f, tlsconfig.Options{Clock: p.clock, Logger: slog.New(slog.NewTextHandler(p.log, nil)),
+		Name: "test"})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -166,23 +167,31 @@ func TestServersAndClientsVerifyEachOther(t *testing.T) {
 		"no certificate, required":      {nil, tlsconfig.ClientAuthRequired, tlsconfig.ReasonNoCertificate},
 		"certificate, optional":         {good, tlsconfig.ClientAuthOptional, ""},
 		"certificate, required":         {good, tlsconfig.ClientAuthRequired, ""},
-		"wrong CA, optional":            {p.issue(other, authority.Client("c", "x")), tlsconfig.ClientAuthOptional, tlsconfig.ReasonUntrusted},
-		"wrong CA, required":            {p.issue(other, authority.Client("c", "x")), tlsconfig.ClientAuthRequired, tlsconfig.ReasonUntrusted},
-		"expired":                       {p.issue(p.ca, expired), tlsconfig.ClientAuthRequired, tlsconfig.ReasonExpired},
+		"wrong CA, optional": {p.issue(other, authority.Client("c", "x")), tlsconfig.ClientAuthOptional,
+			tlsconfig.ReasonUntrusted},
+		"wrong CA, required": {p.issue(other, authority.Client("c", "x")), tlsconfig.ClientAuthRequired,
+			tlsconfig.ReasonUntrusted},
+		"expired": {p.issue(p.ca, expired), tlsconfig.ClientAuthRequired,
+			tlsconfig.ReasonExpired},
 	} {
 		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
-			client := &tls.Config{RootCAs: p.ca.Pool(), ServerName: "n1.example", Time: p.clock.Now, MinVersion: version, MaxVersion: version}
+			client := &tls.Config{RootCAs: p.ca.Pool(), ServerName: "n1.example", Time: p.clock.Now,
+				MinVersion: version, MaxVersion: version}
 			if c.pair != nil {
 				// A client sends a certificate whatever authorities the server names.
 				pair := c.pair.TLS()
-				client.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
+				client.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate,
+					error) {
+					return &pair, nil
+				}
 			}
 			state, clientErr, serverErr := handshake(t, client, s.Server(tlsconfig.Policy{ClientAuth: c.auth}))
 			if c.want == "" {
 				if clientErr != nil || serverErr != nil {
 					t.Errorf("%s: %v, %v", name, clientErr, serverErr)
 				}
-				if asked := c.auth != tlsconfig.ClientAuthNone; (len(state.VerifiedChains) > 0) != (asked && c.pair != nil) {
+				if asked := c.auth != tlsconfig.ClientAuthNone; (len(state.VerifiedChains) > 0) != (asked &&
+					c.pair != nil) {
 					t.Errorf("%s: %d verified chains", name, len(state.VerifiedChains))
 				}
 				continue
@@ -203,19 +212,25 @@ func TestClientsVerifyServers(t *testing.T) {
 		policy tlsconfig.Policy
 		want   string
 	}{
-		"DNS name":    {tlsconfig.Policy{ServerName: "n1.example"}, ""},
-		"address":     {tlsconfig.Policy{ServerName: "127.0.0.1"}, ""},
-		"wrong name":  {tlsconfig.Policy{ServerName: "n2.example"}, "not n2.example"},
-		"wrong IP":    {tlsconfig.Policy{ServerName: "127.0.0.2"}, "not 127.0.0.2"},
-		"no name":     {tlsconfig.Policy{}, "name of the server is not known"},
-		"any name":    {tlsconfig.Policy{AnyName: true}, ""},
-		"verify":      {tlsconfig.Policy{AnyName: true, Verify: func(*x509.Certificate) error { return refused }}, "another node"},
-		"too long":    {tlsconfig.Policy{AnyName: true, MaxValidity: 24 * time.Hour}, "is issued for 2160h5m0s, and at most 24h0m0s are allowed"},
-		"ends soon":   {tlsconfig.Policy{AnyName: true, MinValidity: 91 * 24 * time.Hour}, "expires in 2160h0m0s, and must be valid for 2184h0m0s"},
-		"TLS 1.2":     {tlsconfig.Policy{AnyName: true, MaxVersion: tls.VersionTLS12}, ""},
-		"one cipher":  {tlsconfig.Policy{AnyName: true, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}}, ""},
-		"CBC ciphers": {tlsconfig.Policy{AnyName: true, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}}, "handshake failure"},
-		"RSA ciphers": {tlsconfig.Policy{AnyName: true, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256}}, "handshake failure"},
+		"DNS name":   {tlsconfig.Policy{ServerName: "n1.example"}, ""},
+		"address":    {tlsconfig.Policy{ServerName: "127.0.0.1"}, ""},
+		"wrong name": {tlsconfig.Policy{ServerName: "n2.example"}, "not n2.example"},
+		"wrong IP":   {tlsconfig.Policy{ServerName: "127.0.0.2"}, "not 127.0.0.2"},
+		"no name":    {tlsconfig.Policy{}, "name of the server is not known"},
+		"any name":   {tlsconfig.Policy{AnyName: true}, ""},
+		"verify": {tlsconfig.Policy{AnyName: true, Verify: func(*x509.Certificate) error { return refused }},
+			"another node"},
+		"too long": {tlsconfig.Policy{AnyName: true, MaxValidity: 24 * time.Hour},
+			"is issued for 2160h5m0s, and at most 24h0m0s are allowed"},
+		"ends soon": {tlsconfig.Policy{AnyName: true, MinValidity: 91 * 24 * time.Hour},
+			"expires in 2160h0m0s, and must be valid for 2184h0m0s"},
+		"TLS 1.2": {tlsconfig.Policy{AnyName: true, MaxVersion: tls.VersionTLS12}, ""},
+		"one cipher": {tlsconfig.Policy{AnyName: true, MaxVersion: tls.VersionTLS12,
+			CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}}, ""},
+		"CBC ciphers": {tlsconfig.Policy{AnyName: true, MaxVersion: tls.VersionTLS12,
+			CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}}, "handshake failure"},
+		"RSA ciphers": {tlsconfig.Policy{AnyName: true, MaxVersion: tls.VersionTLS12,
+			CipherSuites: []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256}}, "handshake failure"},
 	} {
 		state, clientErr, serverErr := handshake(t, s.Client(c.policy), server)
 		if c.want == "" {
@@ -229,7 +244,8 @@ func TestClientsVerifyServers(t *testing.T) {
 		}
 	}
 	untrusting := &tls.Config{RootCAs: p.authority("other CA").Pool(), ServerName: "n1.example", Time: p.clock.Now}
-	if _, _, serverErr := handshake(t, untrusting, s.Server(tlsconfig.Policy{})); serverErr == nil || tlsconfig.ReasonOf(serverErr) != tlsconfig.ReasonRefused {
+	if _, _, serverErr := handshake(t, untrusting, s.Server(tlsconfig.Policy{})); serverErr == nil ||
+		tlsconfig.ReasonOf(serverErr) != tlsconfig.ReasonRefused {
 		t.Errorf("a client with another authority: %v", serverErr)
 	}
 }
@@ -238,11 +254,13 @@ func TestClientsVerifyServers(t *testing.T) {
 func TestCBCSuitesAreOffByDefault(t *testing.T) {
 	p := newPKI(t)
 	s := p.open(p.files(p.issue(p.ca, nodeRequest())))
-	cbc := tlsconfig.Policy{AnyName: true, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}}
+	cbc := tlsconfig.Policy{AnyName: true, MaxVersion: tls.VersionTLS12,
+		CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}}
 	for name, c := range map[string]struct {
 		client, server tlsconfig.Policy
 		works          bool
-	}{"both": {cbc, cbc, true}, "client": {cbc, tlsconfig.Policy{}, false}, "server": {tlsconfig.Policy{AnyName: true}, cbc, false}} {
+	}{"both": {cbc, cbc, true}, "client": {cbc, tlsconfig.Policy{}, false},
+		"server": {tlsconfig.Policy{AnyName: true}, cbc, false}} {
 		_, clientErr, serverErr := handshake(t, s.Client(c.client), s.Server(c.server))
 		if works := clientErr == nil && serverErr == nil; works != c.works {
 			t.Errorf("configured on %s: %v, %v", name, clientErr, serverErr)
@@ -302,16 +320,18 @@ func TestReloadTakesEffectForNewConnections(t *testing.T) {
 	if err := os.Chmod(f.PrivateKey, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Reload(); err == nil || !strings.Contains(err.Error(), "has mode 0644, so other users may read or change it; run chmod 600") {
+	if err := s.Reload(); err == nil || !strings.Contains(err.Error(),
+		"has mode 0644, so other users may read or change it; run chmod 600") {
 		t.Errorf("a key that others may read: %v", err)
 	}
-	if log := p.log.String(); strings.Count(log, "the previous ones stay in use") != 2 || !strings.Contains(log, "certificate files reloaded") {
+	if log := p.log.String(); strings.Count(log, "the previous ones stay in use") != 2 ||
+		!strings.Contains(log, "certificate files reloaded") {
 		t.Error(log)
 	}
 }
 
-// TestKeyAndCertificateAreReplacedOneAfterTheOther checks that the watcher does not report the moment between the renames
-// of a key and its certificate, and reports a pair that remains inconsistent once.
+// TestKeyAndCertificateAreReplacedOneAfterTheOther checks that the watcher does not report the moment between the
+// renames of a key and its certificate, and reports a pair that remains inconsistent once.
 func TestKeyAndCertificateAreReplacedOneAfterTheOther(t *testing.T) {
 	p := newPKI(t)
 	s := p.open(p.files(p.issue(p.ca, nodeRequest())))
@@ -334,7 +354,8 @@ func TestKeyAndCertificateAreReplacedOneAfterTheOther(t *testing.T) {
 	for range 3 {
 		tlsconfig.Check(s)
 	}
-	if got := s.Stats(); got.Reloads != 1 || got.Failures != 1 || strings.Count(p.log.String(), "the previous ones stay in use") != 1 {
+	if got := s.Stats(); got.Reloads != 1 || got.Failures != 1 ||
+		strings.Count(p.log.String(), "the previous ones stay in use") != 1 {
 		t.Errorf("%+v\n%s", got, p.log)
 	}
 }
@@ -366,7 +387,8 @@ func TestRevokedCertificatesAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.write("ca.crl", stranger)
-	if err := s.Reload(); err == nil || !strings.Contains(err.Error(), `"CN=test CA" is signed by none of the trusted certificates`) {
+	if err := s.Reload(); err == nil || !strings.Contains(err.Error(),
+		`"CN=test CA" is signed by none of the trusted certificates`) {
 		t.Errorf("a list of another authority: %v", err)
 	}
 	if s.Stats().RevocationsDue.Sub(p.clock.Now()) != time.Hour {
@@ -397,14 +419,16 @@ func TestExpiryIsReportedOnceADay(t *testing.T) {
 	count := func(after time.Duration) int {
 		p.clock.Skip(after)
 		tlsconfig.Check(s)
-		n := strings.Count(p.log.String(), "the certificate expires soon") + strings.Count(p.log.String(), "the certificate has expired")
+		n := strings.Count(p.log.String(), "the certificate expires soon") +
+			strings.Count(p.log.String(), "the certificate has expired")
 		p.log.Reset()
 		return n
 	}
 	for _, c := range []struct {
 		after time.Duration
 		want  int
-	}{{0, 0}, {59 * 24 * time.Hour, 0}, {25 * time.Hour, 1}, {time.Hour, 0}, {24 * time.Hour, 1}, {30 * 24 * time.Hour, 1}} {
+	}{{0, 0}, {59 * 24 * time.Hour, 0}, {25 * time.Hour, 1}, {time.Hour, 0}, {24 * time.Hour, 1},
+		{30 * 24 * time.Hour, 1}} {
 		if got := count(c.after); got != c.want {
 			t.Errorf("after %v: %d warnings, want %d", c.after, got, c.want)
 		}
@@ -432,7 +456,8 @@ func TestKeysInReadableCertificateFilesAreRefused(t *testing.T) {
 	}
 	f.Certificate = both
 	const want = "contains a private key and has mode 0644, so other users may read or change it"
-	if _, err := tlsconfig.ClientConfig(f, "n1.example", p.clock.Now()); err == nil || !strings.Contains(err.Error(), want) {
+	if _, err := tlsconfig.ClientConfig(f, "n1.example", p.clock.Now()); err == nil ||
+		!strings.Contains(err.Error(), want) {
 		t.Error(err)
 	}
 }

@@ -7,7 +7,8 @@ import (
 
 func BenchmarkOrdered(b *testing.B) {
 	r := rand.New(rand.NewPCG(61, 62))
-	for _, typ := range []*Type{Native(Int), Native(Bigint), Native(Text), Native(Timeuuid), Native(Decimal), NewTuple(Native(Int), Native(Text))} {
+	for _, typ := range []*Type{Native(Int), Native(Bigint), Native(Text), Native(Timeuuid), Native(Decimal),
+		NewTuple(Native(Int), Native(Text))} {
 		v := randomWire(r, typ)
 		if typ.Kind() == Text {
 			v = []byte("a text of some length")

@@ -2,7 +2,8 @@ package types
 
 import "encoding/binary"
 
-// Reads at a known offset. Callers have checked the length. Code that consumes values one by one uses wire.Cursor instead.
+// Reads at a known offset. Callers have checked the length. Code that consumes values one by one uses wire.Cursor
+// instead.
 
 func be16(b []byte) uint16 { return binary.BigEndian.Uint16(b) }
 func be32(b []byte) uint32 { return binary.BigEndian.Uint32(b) }

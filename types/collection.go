@@ -6,8 +6,8 @@ import (
 	"cqld/internal/wire"
 )
 
-// Parts iterates over the parts of a value without allocating: the elements of a list, set or vector, the keys and values
-// of a map alternately, or the fields present in a tuple or UDT.
+// Parts iterates over the parts of a value without allocating: the elements of a list, set or vector, the keys and
+// values of a map alternately, or the fields present in a tuple or UDT.
 //
 //	for p := t.Parts(v); p.Next(); {
 //		use(p.Index(), p.Type(), p.Bytes())
@@ -96,8 +96,8 @@ func (t *Type) Len(b []byte) int {
 	return p.n
 }
 
-// At returns the i-th element of a list or vector, or field of a tuple or UDT. ok is false if there is none. A null field
-// is nil with ok true.
+// At returns the i-th element of a list or vector, or field of a tuple or UDT. ok is false if there is none. A null
+// field is nil with ok true.
 func (t *Type) At(b []byte, i int) (part []byte, ok bool) {
 	if i < 0 {
 		return nil, false
@@ -143,9 +143,10 @@ func (t *Type) Contains(b, element []byte) bool {
 	return false
 }
 
-// AppendParts builds a value from parts, in the form that Parts returns them, and appends it. It sorts the elements of a
-// set and the entries of a map in the type's order; of equal ones, it keeps the last. For that, it sorts parts in place.
-// The error is a *MalformedError: a null in a collection or vector, or a number of parts that the type does not allow.
+// AppendParts builds a value from parts, in the form that Parts returns them, and appends it. It sorts the elements of
+// a set and the entries of a map in the type's order; of equal ones, it keeps the last. For that, it sorts parts in
+// place. The error is a *MalformedError: a null in a collection or vector, or a number of parts that the type does not
+// allow.
 func (t *Type) AppendParts(dst []byte, parts [][]byte) ([]byte, error) {
 	switch t.kind {
 	case Tuple, UDT:

@@ -7,9 +7,9 @@ import (
 	"cqld/internal/wire"
 )
 
-// Compare compares two wire forms in the type's ascending clustering order. The result is negative, zero or positive. Null
-// sorts before the empty value, which sorts before every other value; bytes that are invalid for the type sort last.
-// AppendOrdered has the same order.
+// Compare compares two wire forms in the type's ascending clustering order. The result is negative, zero or positive.
+// Null sorts before the empty value, which sorts before every other value; bytes that are invalid for the type sort
+// last. AppendOrdered has the same order.
 func (t *Type) Compare(a, b []byte) int {
 	if len(a) == 0 || len(b) == 0 {
 		return cmp.Compare(presence(a), presence(b))

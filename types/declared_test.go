@@ -27,7 +27,8 @@ func randomType(r *rand.Rand, depth int) *Type {
 	return NewVector(part(), 1+r.IntN(3))
 }
 
-// TestDeclaredTypesAreKept checks that a type is restored from its class as it was declared, also if only parts are frozen.
+// TestDeclaredTypesAreKept checks that a type is restored from its class as it was declared, also if only parts are
+// frozen.
 func TestDeclaredTypesAreKept(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 5000 {

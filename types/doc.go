@@ -1,9 +1,9 @@
-// Package types implements CQL's data types: their names, the representation of their values on the wire, in text and in
-// JSON, their comparison, and an encoding of values that sorts bytewise like the type.
+// Package types implements CQL's data types: their names, the representation of their values on the wire, in text and
+// in JSON, their comparison, and an encoding of values that sorts bytewise like the type.
 //
 // It does not know columns, tables or the names of user-defined types (package schema does), nor functions on values
-// (package query/function does). Values are byte slices in wire form throughout: nil is null, and a non-nil empty slice is
-// the empty value that some types allow.
+// (package query/function does). Values are byte slices in wire form throughout: nil is null, and a non-nil empty slice
+// is the empty value that some types allow.
 //
 //	CQL constant ──FromLiteral──▶              ──AppendOrdered──▶
 //	             ◀──AppendLiteral── wire form                    key bytes, in memcmp order the type's

@@ -83,8 +83,8 @@ func (u durationUnit) String() string {
 	return "nanoseconds"
 }
 
-// ParseDuration parses the three forms of CQL: 1y2mo3w4d5h6m7s8ms9us10ns, ISO 8601 as P1Y2M3DT4H5M6S or P3W, and ISO 8601's
-// alternative P0001-02-03T04:05:06. Each may start with a minus sign.
+// ParseDuration parses the three forms of CQL: 1y2mo3w4d5h6m7s8ms9us10ns, ISO 8601 as P1Y2M3DT4H5M6S or P3W, and ISO
+// 8601's alternative P0001-02-03T04:05:06. Each may start with a minus sign.
 func ParseDuration(text string) (DurationValue, error) {
 	source, negative := strings.CutPrefix(text, "-")
 	b := durationBuilder{source: source}
@@ -286,8 +286,8 @@ func (b *durationBuilder) parseAlternative(s string) {
 	}
 }
 
-// AppendText appends the duration as CQL prints it: 1y2mo3d4h5m6s7ms8us9ns, without the units that are zero. The text of
-// the zero duration is empty.
+// AppendText appends the duration as CQL prints it: 1y2mo3d4h5m6s7ms8us9ns, without the units that are zero. The text
+// of the zero duration is empty.
 func (d DurationValue) AppendText(dst []byte) []byte {
 	if d.Months < 0 || d.Days < 0 || d.Nanos < 0 {
 		dst = append(dst, '-')

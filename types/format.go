@@ -7,8 +7,8 @@ import (
 )
 
 // AppendLiteral appends a value as Cassandra prints it: a CQL literal that FromLiteral, or a collection literal, parses
-// back. Null, and the empty value of types other than texts, are "null". Bytes that are not a value of the type are printed
-// as a blob.
+// back. Null, and the empty value of types other than texts, are "null". Bytes that are not a value of the type are
+// printed as a blob.
 func (t *Type) AppendLiteral(dst, wire []byte) []byte {
 	switch {
 	case wire == nil:
@@ -35,8 +35,8 @@ func (t *Type) AppendLiteral(dst, wire []byte) []byte {
 	return t.appendScalarText(dst, wire)
 }
 
-// AppendText appends a value like AppendLiteral, but without quotes around scalars: the form in messages and in a cast to
-// text. The text of the empty value is empty.
+// AppendText appends a value like AppendLiteral, but without quotes around scalars: the form in messages and in a cast
+// to text. The text of the empty value is empty.
 func (t *Type) AppendText(dst, wire []byte) []byte {
 	switch {
 	case wire == nil:

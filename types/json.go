@@ -2,8 +2,8 @@ package types
 
 import "unicode/utf8"
 
-// AppendJSON appends a value in the form of SELECT JSON and to_json. The value must be valid. Null, and floats that JSON
-// does not have, become null; the empty value of types such as numbers becomes "".
+// AppendJSON appends a value in the form of SELECT JSON and to_json. The value must be valid. Null, and floats that
+// JSON does not have, become null; the empty value of types such as numbers becomes "".
 func (t *Type) AppendJSON(dst, wire []byte) []byte {
 	switch {
 	case wire == nil:

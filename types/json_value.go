@@ -15,7 +15,8 @@ func (t *Type) FromJSON(text []byte) ([]byte, error) {
 }
 
 // FromJSONValue is FromJSON for a parsed value. Every type accepts a string: for a scalar, it contains the text that
-// FromText parses, for a type with parts, it contains JSON, which is how a map has such keys. The error is a *ValueError.
+// FromText parses, for a type with parts, it contains JSON, which is how a map has such keys. The error is a
+// *ValueError.
 func (t *Type) FromJSONValue(v *JSONValue) ([]byte, error) { return t.fromJSON(v, 0) }
 
 func (t *Type) fromJSON(v *JSONValue, depth int) ([]byte, error) {
@@ -150,7 +151,8 @@ func (t *Type) exactFromJSON(v *JSONValue) ([]byte, error) {
 
 func (t *Type) blobFromJSON(v *JSONValue) ([]byte, error) {
 	if v.kind != jsonString {
-		return nil, t.invalid("Value '%s' is not a valid blob representation: a string is expected, not a %s", v, v.class())
+		return nil, t.invalid("Value '%s' is not a valid blob representation: a string is expected, not a %s", v,
+			v.class())
 	}
 	if !strings.HasPrefix(v.text, "0x") {
 		return nil, t.invalid("Value '%s' is not a valid blob representation: "+

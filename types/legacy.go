@@ -62,7 +62,8 @@ func newComposite(components []component) *Type {
 	for i, c := range components {
 		classes[i] = c.class()
 	}
-	return newLegacy(compositeClass+"("+strings.Join(classes, ",")+")", &legacyType{kind: composite, components: components})
+	return newLegacy(compositeClass+"("+strings.Join(classes, ",")+")",
+		&legacyType{kind: composite, components: components})
 }
 
 func newDynamicComposite(aliases map[byte]component) *Type {
@@ -75,7 +76,8 @@ func newDynamicComposite(aliases map[byte]component) *Type {
 	for i, name := range names {
 		classes[i] = string(name) + "=>" + aliases[name].class()
 	}
-	return newLegacy(dynamicCompositeClass+"("+strings.Join(classes, ",")+")", &legacyType{kind: dynamicComposite, aliases: aliases})
+	return newLegacy(dynamicCompositeClass+"("+strings.Join(classes, ",")+")",
+		&legacyType{kind: dynamicComposite, aliases: aliases})
 }
 
 // legacyKindOf returns the kind of a Custom type.
@@ -91,12 +93,12 @@ func (l *legacyType) hasDuration() bool {
 	return l != nil && slices.ContainsFunc(l.components, func(c component) bool { return c.t.HasDuration() })
 }
 
-// A dynamic composite's component begins with two bytes. With aliasFlag, the lower byte is an alias; otherwise they are the length of
-// the name of a class.
+// A dynamic composite's component begins with two bytes. With aliasFlag, the lower byte is an alias; otherwise they are
+// the length of the name of a class.
 const aliasFlag = 0x8000
 
-// comparator consumes the beginning of a component of a dynamic composite. form is how the type is written: the alias, formShort or
-// formLong.
+// comparator consumes the beginning of a component of a dynamic composite. form is how the type is written: the alias,
+// formShort or formLong.
 func (l *legacyType) comparator(c *wire.Cursor) (of component, form byte, ok bool) {
 	head := c.Uint16()
 	if c.Err() != nil {
@@ -133,7 +135,8 @@ func componentOf(class string) (component, bool) {
 	return c, true
 }
 
-// Unknown reports whether t, or a part of it, is a class that is neither a CQL type nor one of Cassandra's legacy types.
+// Unknown reports whether t, or a part of it, is a class that is neither a CQL type nor one of Cassandra's legacy
+// types.
 func (t *Type) Unknown() bool {
 	if t.kind == Custom && t.legacy == nil && !t.IsEmpty() {
 		return true
@@ -151,7 +154,8 @@ func (t *Type) Unknown() bool {
 	return slices.ContainsFunc(t.elems, (*Type).Unknown)
 }
 
-// validateLegacy checks the length of values as Cassandra does. It does not check components: Cassandra stores what is not a composite.
+// validateLegacy checks the length of values as Cassandra does. It does not check components: Cassandra stores what is
+// not a composite.
 func (t *Type) validateLegacy(b []byte) error {
 	const uuidBytes = 16
 	switch {
@@ -197,7 +201,8 @@ func (t *Type) legacyFromText(text string) ([]byte, error) {
 
 func (t *Type) compositeFromText(fields []string) (b []byte, err error) {
 	if len(fields) > len(t.legacy.components) {
-		return nil, &ValueError{Type: t, Reason: fmt.Sprintf("Invalid composite: %s has %d components, not %d", t, len(t.legacy.components), len(fields))}
+		return nil, &ValueError{Type: t, Reason: fmt.Sprintf("Invalid composite: %s has %d components, not %d", t,
+			len(t.legacy.components), len(fields))}
 	}
 	for i, f := range fields {
 		v, err := t.legacy.components[i].t.FromText(unescapeField(f))
@@ -222,7 +227,8 @@ func (t *Type) dynamicFromText(fields []string) (b []byte, err error) {
 		} else if of, ok = componentOf(name); ok {
 			b = append(wire.AppendUint16(b, uint16(len(name))), name...)
 		} else {
-			return nil, &ValueError{Type: t, Reason: fmt.Sprintf("Unable to find abstract-type class '%s'", marshalPackage+name)}
+			return nil, &ValueError{Type: t, Reason: fmt.Sprintf("Unable to find abstract-type class '%s'",
+				marshalPackage+name)}
 		}
 		v, err := of.t.FromText(unescapeField(value))
 		if err != nil {
@@ -246,7 +252,8 @@ func (t *Type) compareLegacy(a, b []byte) int {
 	return bytes.Compare(t.appendOrdered(nil, a), t.appendOrdered(nil, b))
 }
 
-// legacyFromJSON accepts the text of a constant, and, for composites, the form of a blob, in which AppendJSON writes them.
+// legacyFromJSON accepts the text of a constant, and, for composites, the form of a blob, in which AppendJSON writes
+// them.
 func (t *Type) legacyFromJSON(v *JSONValue) ([]byte, error) {
 	switch {
 	case v.kind != jsonString:

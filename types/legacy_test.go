@@ -20,7 +20,8 @@ func parsedClass(t *testing.T, class string) *Type {
 
 // TestLegacyClassesRoundTrip checks that the class of a type is parsed to the same type.
 func TestLegacyClassesRoundTrip(t *testing.T) {
-	for _, class := range []string{"LexicalUUIDType", "EmptyType()", "CompositeType(Int32Type, UTF8Type)", "DynamicCompositeType", "DynamicCompositeType(b=>UTF8Type,a=>Int32Type)",
+	for _, class := range []string{"LexicalUUIDType", "EmptyType()", "CompositeType(Int32Type, UTF8Type)",
+		"DynamicCompositeType", "DynamicCompositeType(b=>UTF8Type,a=>Int32Type)",
 		"CompositeType(ReversedType(Int32Type),CompositeType(LexicalUUIDType))", "ListType(CompositeType(Int32Type))"} {
 		typ := parsedClass(t, class)
 		for _, text := range []string{typ.MarshalClass(), typ.DeclaredClass()} {
@@ -28,11 +29,13 @@ func TestLegacyClassesRoundTrip(t *testing.T) {
 				t.Errorf("%s: %s is parsed to %v, %v", class, text, again, err)
 			}
 		}
-		if again, err := ParseCQL(typ.String(), nil); typ.Kind() == Custom && !typ.IsEmpty() && (err != nil || !again.Equal(typ)) {
+		if again, err := ParseCQL(typ.String(), nil); typ.Kind() == Custom && !typ.IsEmpty() &&
+			(err != nil || !again.Equal(typ)) {
 			t.Errorf("%s: %s: %v %v", class, typ, again, err)
 		}
 	}
-	for _, class := range []string{"CompositeType", "CompositeType()", "CompositeType(NoSuch)", "DynamicCompositeType(ab=>Int32Type)", "CompositeType(Int32Type", "NoSuch"} {
+	for _, class := range []string{"CompositeType", "CompositeType()", "CompositeType(NoSuch)",
+		"DynamicCompositeType(ab=>Int32Type)", "CompositeType(Int32Type", "NoSuch"} {
 		if typ, err := ParseClass(class); err == nil && !typ.Unknown() {
 			t.Errorf("%s is accepted as %s", class, typ)
 		}
@@ -70,10 +73,12 @@ func randomComposite(r *rand.Rand, t *Type) []byte {
 	return b
 }
 
-// TestLegacyOrderedForms checks that the ordered form sorts like Compare, decodes to the value, and can be skipped, also in descending order.
+// TestLegacyOrderedForms checks that the ordered form sorts like Compare, decodes to the value, and can be skipped,
+// also in descending order.
 func TestLegacyOrderedForms(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
-	for _, class := range []string{"LexicalUUIDType", "CompositeType(Int32Type,UTF8Type)", "CompositeType(ReversedType(Int32Type),ReversedType(BytesType),LongType)",
+	for _, class := range []string{"LexicalUUIDType", "CompositeType(Int32Type,UTF8Type)",
+		"CompositeType(ReversedType(Int32Type),ReversedType(BytesType),LongType)",
 		"DynamicCompositeType(a=>Int32Type,b=>ReversedType(UTF8Type))"} {
 		typ := parsedClass(t, class)
 		for range 3000 {

@@ -79,8 +79,8 @@ func (k LiteralKind) Assigns(t *Type) bool {
 	return false
 }
 
-// Preferred returns the type of a constant whose context does not determine it: ascii before text, the first of int, bigint
-// and varint that can represent the number, and double, or decimal if that is more exact.
+// Preferred returns the type of a constant whose context does not determine it: ascii before text, the first of int,
+// bigint and varint that can represent the number, and double, or decimal if that is more exact.
 func (k LiteralKind) Preferred(text string) *Type {
 	//exhaustive:enforce
 	switch k {
@@ -129,8 +129,8 @@ func preferredFloat(text string) *Type {
 	return Native(Double)
 }
 
-// ConstantError means that a kind of constant does not match a type. Its Message needs the name of the column or parameter,
-// which only the caller knows.
+// ConstantError means that a kind of constant does not match a type. Its Message needs the name of the column or
+// parameter, which only the caller knows.
 type ConstantError struct {
 	Kind LiteralKind
 	Text string
@@ -154,9 +154,9 @@ type ValueError struct {
 
 func (e *ValueError) Error() string { return e.Reason }
 
-// FromLiteral returns the wire form of a constant if CQL accepts it for t. text is the content of the quotes for a string,
-// and the token itself for other kinds. The error is a *ConstantError if the kind does not match the type, and a
-// *ValueError if the text does not.
+// FromLiteral returns the wire form of a constant if CQL accepts it for t. text is the content of the quotes for a
+// string, and the token itself for other kinds. The error is a *ConstantError if the kind does not match the type, and
+// a *ValueError if the text does not.
 func (t *Type) FromLiteral(kind LiteralKind, text string) ([]byte, error) {
 	if !kind.Assigns(t) {
 		return nil, &ConstantError{Kind: kind, Text: text, Type: t}
@@ -167,8 +167,8 @@ func (t *Type) FromLiteral(kind LiteralKind, text string) ([]byte, error) {
 	return t.FromText(text)
 }
 
-// FromText returns the wire form of a scalar written like FromLiteral's text. An empty text is the empty value if the type
-// has one. Types with parts have no such form.
+// FromText returns the wire form of a scalar written like FromLiteral's text. An empty text is the empty value if the
+// type has one. Types with parts have no such form.
 func (t *Type) FromText(text string) ([]byte, error) {
 	if text == "" && t.kind < List && t.AllowsEmpty() {
 		return []byte{}, nil
@@ -222,12 +222,13 @@ func (t *Type) FromText(text string) ([]byte, error) {
 	return nil, &ValueError{Type: t, Reason: fmt.Sprintf("Unable to make %s from '%s'", t, text)}
 }
 
-// tupleFromText parses the fields of a tuple separated by colons, like Cassandra: "@" is null, and a backslash escapes a
-// colon or "@".
+// tupleFromText parses the fields of a tuple separated by colons, like Cassandra: "@" is null, and a backslash escapes
+// a colon or "@".
 func (t *Type) tupleFromText(text string) ([]byte, error) {
 	fields := splitFields(text)
 	if len(fields) > len(t.elems) {
-		return nil, &ValueError{Type: t, Reason: fmt.Sprintf("Invalid tuple literal: too many elements. Type %s expects %d but got %d",
+		return nil, &ValueError{Type: t, Reason: fmt.Sprintf("Invalid tuple literal: too many elements. Type %s "+
+			"expects %d but got %d",
 			t, len(t.elems), len(fields))}
 	}
 	parts := make([][]byte, len(fields))

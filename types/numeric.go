@@ -27,8 +27,8 @@ func (t *Type) IsNumber() bool {
 	return t.IsInteger()
 }
 
-// WidestNumber returns the result type of an operation on numbers of two types: as wide as the wider operand, and with a
-// fraction if one of them has one. For example, bigint and float give double, varint and float give decimal.
+// WidestNumber returns the result type of an operation on numbers of two types: as wide as the wider operand, and with
+// a fraction if one of them has one. For example, bigint and float give double, varint and float give decimal.
 func WidestNumber(a, b *Type) *Type {
 	size := max(numberSize(a), numberSize(b))
 	if !a.IsInteger() || !b.IsInteger() {
@@ -77,8 +77,8 @@ func (t *Type) Int64(wire []byte) (v int64, ok bool) {
 	return signExtend(wire), true
 }
 
-// AppendInt64 appends v as a value of an integer type. Values that do not fit are truncated, as in the arithmetic of Java
-// and therefore of CQL; FitsInt64 checks that.
+// AppendInt64 appends v as a value of an integer type. Values that do not fit are truncated, as in the arithmetic of
+// Java and therefore of CQL; FitsInt64 checks that.
 func (t *Type) AppendInt64(dst []byte, v int64) []byte {
 	switch t.kind {
 	case Varint:
@@ -144,8 +144,9 @@ func (t *Type) AppendFloat64(dst []byte, f float64) []byte {
 	return appendBE64(dst, floatBits64(f))
 }
 
-// Decimal decodes any number to a decimal; a float or double to the shortest one that parses back to it. ok is false for
-// null, empty, other types, NaN and infinities, and for the scale -2^31, whose exponent an apd.Decimal cannot represent.
+// Decimal decodes any number to a decimal; a float or double to the shortest one that parses back to it. ok is false
+// for null, empty, other types, NaN and infinities, and for the scale -2^31, whose exponent an apd.Decimal cannot
+// represent.
 func (t *Type) Decimal(wire []byte) (d *apd.Decimal, ok bool) {
 	switch t.kind {
 	case Decimal:
@@ -187,8 +188,8 @@ func AppendDecimal(dst []byte, d *apd.Decimal) []byte {
 	return appendBig(appendBE32(dst, uint32(-d.Exponent)), x)
 }
 
-// appendMinimalInt64 appends v as the wire form of a varint: two's complement in the fewest bytes that keep the sign, but
-// at least one.
+// appendMinimalInt64 appends v as the wire form of a varint: two's complement in the fewest bytes that keep the sign,
+// but at least one.
 func appendMinimalInt64(dst []byte, v int64) []byte {
 	n := bits.Len64(uint64(v^v>>63))/8 + 1
 	for i := n - 1; i >= 0; i-- {

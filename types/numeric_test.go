@@ -108,7 +108,8 @@ func TestFloatsBecomeTheirShortestDecimal(t *testing.T) {
 }
 
 func TestInvalidNumbers(t *testing.T) {
-	for _, typ := range []*Type{Native(Int), Native(Varint), Native(Decimal), Native(Double), Native(Text), Native(Timestamp)} {
+	for _, typ := range []*Type{Native(Int), Native(Varint), Native(Decimal), Native(Double), Native(Text),
+		Native(Timestamp)} {
 		for _, b := range [][]byte{nil, {}, {1, 2, 3}} {
 			if typ.Kind() == Varint && len(b) == 3 {
 				continue

@@ -73,7 +73,8 @@ func TestOrderIsCassandras(t *testing.T) {
 			if got := sign(typ.Compare(last, b)); got != want {
 				t.Errorf("%s: Compare(%x, %x) = %d, want %d", typ, last, b, got, want)
 			}
-			if got := bytes.Compare(typ.AppendOrdered(nil, last, false), typ.AppendOrdered(nil, b, false)); got != want {
+			if got := bytes.Compare(typ.AppendOrdered(nil, last, false),
+				typ.AppendOrdered(nil, b, false)); got != want {
 				t.Errorf("%s: keys of %x and %x order %d, want %d", typ, last, b, got, want)
 			}
 			if got := bytes.Compare(typ.AppendOrdered(nil, b, true), typ.AppendOrdered(nil, last, true)); got != want {
@@ -127,7 +128,8 @@ func TestClassesAndNamesAreCassandras(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"map<text, frozen<list<int>>>", "vector<float, 3>", "'org.apache.cassandra.db.marshal.EmptyType'",
+	for _, seed := range []string{"map<text, frozen<list<int>>>", "vector<float, 3>",
+		"'org.apache.cassandra.db.marshal.EmptyType'",
 		"frozen<\"A b\">", "tuple<int, ks.u>", "UserType(ks,61,66:Int32Type)", "FrozenType(MapType(UTF8Type,LongType))",
 		"VectorType(FloatType , 3)", "DynamicCompositeType(a=>Int32Type)"} {
 		f.Add(seed)
@@ -150,13 +152,15 @@ func FuzzParse(f *testing.F) {
 }
 
 func TestParseRefusesInvalidTypes(t *testing.T) {
-	for _, text := range []string{"", "int4", "list<int", "list<int>>", "map<int>", "frozen<int>", "vector<int>", "vector<int, 0>",
+	for _, text := range []string{"", "int4", "list<int", "list<int>>", "map<int>", "frozen<int>", "vector<int>",
+		"vector<int, 0>",
 		"tuple<>", "list<>", "\"int", "'x", strings.Repeat("list<", 500) + "int" + strings.Repeat(">", 500)} {
 		if typ, err := ParseCQL(text, nil); err == nil {
 			t.Errorf("ParseCQL(%q) = %s", text, typ)
 		}
 	}
-	for _, text := range []string{"", "ListType", "ListType(", "ListType(Int32Type", "MapType(Int32Type)", "VectorType(Int32Type)",
+	for _, text := range []string{"", "ListType", "ListType(", "ListType(Int32Type", "MapType(Int32Type)",
+		"VectorType(Int32Type)",
 		"UserType(ks,zz)", "Int32Type)", "Foo(", strings.Repeat("ListType(", 500)} {
 		if typ, err := ParseClass(text); err == nil {
 			t.Errorf("ParseClass(%q) = %s", text, typ)

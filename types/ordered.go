@@ -13,18 +13,18 @@ import (
 //	value      03 body
 //	malformed  04 escaped bytes 00 01 bytes that are invalid for the type; kept, and sorted last
 //
-// Every body is self-delimiting: it has a fixed length, or a terminator after which no body continues. So no component is a
-// proper prefix of another, and components can be concatenated. Descending order inverts every byte, including the tag.
-// Hence a component begins with neither 00 nor FF. For any sequence of components p, p sorts before every longer key that
-// begins with p, and p followed by FF sorts after it.
+// Every body is self-delimiting: it has a fixed length, or a terminator after which no body continues. So no component
+// is a proper prefix of another, and components can be concatenated. Descending order inverts every byte, including the
+// tag. Hence a component begins with neither 00 nor FF. For any sequence of components p, p sorts before every longer
+// key that begins with p, and p followed by FF sorts after it.
 const (
 	tagNull      = 0x01
 	tagEmpty     = 0x02
 	tagValue     = 0x03
 	tagMalformed = 0x04
 
-	// bodyEnd terminates the elements of a list, set, map, tuple or UDT. It sorts before every tag, so of two values with
-	// equal beginnings, the shorter sorts first.
+	// bodyEnd terminates the elements of a list, set, map, tuple or UDT. It sorts before every tag, so of two values
+	// with equal beginnings, the shorter sorts first.
 	bodyEnd = 0x00
 
 	// Variable-length bytes: 00 is escaped as 00 FF, and 00 01 is the terminator.
@@ -36,12 +36,12 @@ const (
 // ErrOrdered means that bytes are not the ordered form of any value of the type.
 var ErrOrdered = errors.New("types: malformed ordered key")
 
-// AppendOrdered appends the order-preserving form of a value: bytes.Compare of two such forms has the sign of Compare of
-// the values, inverted for desc. A nil wire is null.
+// AppendOrdered appends the order-preserving form of a value: bytes.Compare of two such forms has the sign of Compare
+// of the values, inverted for desc. A nil wire is null.
 //
-// Values that compare equal have the same ordered form even if their wire forms differ: in a decimal's scale, the bits of a
-// NaN, a boolean's non-zero byte, a varint's superfluous leading bytes, or a tuple's missing trailing fields. Duration has
-// no order in CQL, and package schema does not allow it in keys; here it sorts as bytes.
+// Values that compare equal have the same ordered form even if their wire forms differ: in a decimal's scale, the bits
+// of a NaN, a boolean's non-zero byte, a varint's superfluous leading bytes, or a tuple's missing trailing fields.
+// Duration has no order in CQL, and package schema does not allow it in keys; here it sorts as bytes.
 func (t *Type) AppendOrdered(dst, wire []byte, desc bool) []byte {
 	start := len(dst)
 	dst = t.appendOrdered(dst, wire)
@@ -55,8 +55,8 @@ func (t *Type) AppendOrdered(dst, wire []byte, desc bool) []byte {
 // remainder of src. For null, wire is nil; for any value it is not nil, even if nothing was appended.
 //
 // The result is a canonical wire form that compares equal to the original: a decimal has lost the trailing zeros of its
-// fraction (scale 0 if it is a whole number of moderate size), a NaN is Java's, a varint is minimal, a tuple has all its
-// fields.
+// fraction (scale 0 if it is a whole number of moderate size), a NaN is Java's, a varint is minimal, a tuple has all
+// its fields.
 func (t *Type) ConsumeOrdered(dst, src []byte, desc bool) (wire, rest []byte, err error) {
 	r := orderedReader{src: src}
 	if desc {
@@ -144,8 +144,8 @@ func appendOrderedFixed(dst []byte, k Kind, wire []byte) []byte {
 	return appendBE64(dst, be64(wire)^1<<63) // bigint, counter, timestamp
 }
 
-// orderedFloat32 maps the bits of a float so that their unsigned order is that of Java's Float.compare: -0 before 0, and
-// all NaNs equal and last.
+// orderedFloat32 maps the bits of a float so that their unsigned order is that of Java's Float.compare: -0 before 0,
+// and all NaNs equal and last.
 func orderedFloat32(v uint32) uint32 {
 	if v&^(1<<31) > 0x7F800000 {
 		v = 0x7FC00000

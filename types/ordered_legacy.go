@@ -6,9 +6,9 @@ import (
 	"cqld/internal/wire"
 )
 
-// The ordered form of a composite is, for each component, its ordered form, inverted if its order is reversed, and the byte that ends
-// it, as a signed number; then bodyEnd. The components of a dynamic composite begin with the name of their class. After bodyEnd, it has
-// a byte for each component: how the class is written.
+// The ordered form of a composite is, for each component, its ordered form, inverted if its order is reversed, and the
+// byte that ends it, as a signed number; then bodyEnd. The components of a dynamic composite begin with the name of
+// their class. After bodyEnd, it has a byte for each component: how the class is written.
 const (
 	formShort = 1 // the class without its package
 	formLong  = 2 // the class; larger numbers are aliases

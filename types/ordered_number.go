@@ -61,9 +61,9 @@ func minimalInt(b []byte) []byte {
 	return b
 }
 
-// The body of a decimal 0.d₁d₂… × 10^e without leading or trailing zero digits is a sign byte, e in five bytes, the digits
-// in pairs, and an end. Pair dd is byte dd+1, so the end (00) sorts before every pair. For a negative number, e, pairs and
-// end are inverted. Zero is the sign byte alone.
+// The body of a decimal 0.d₁d₂… × 10^e without leading or trailing zero digits is a sign byte, e in five bytes, the
+// digits in pairs, and an end. Pair dd is byte dd+1, so the end (00) sorts before every pair. For a negative number, e,
+// pairs and end are inverted. Zero is the sign byte alone.
 //
 // The encoding depends on e, not on the scale: 1E+1000000000 takes as little space as 1.
 const (
@@ -74,15 +74,15 @@ const (
 	exponentBias  = 1 << 39
 	exponentBytes = 5
 
-	// wholeZerosMax is the maximum number of trailing zeros that a whole number regains when it is decoded from its ordered
-	// form. With more, it is decoded with a negative scale, as 1E+41.
+	// wholeZerosMax is the maximum number of trailing zeros that a whole number regains when it is decoded from its
+	// ordered form. With more, it is decoded with a negative scale, as 1E+41.
 	wholeZerosMax = 40
 	// digitsMax bounds the zeros added by decoding if a scale would be below the least int32.
 	digitsMax = 1 << 18
 )
 
-// decimalDigits returns a decimal's sign (-1, 0, 1), exponent e and digits without zeros at either end. The digits use buf
-// if they fit.
+// decimalDigits returns a decimal's sign (-1, 0, 1), exponent e and digits without zeros at either end. The digits use
+// buf if they fit.
 func decimalDigits(buf, wire []byte) (sign int, e int64, digits []byte, ok bool) {
 	if len(wire) < 4 {
 		return 0, 0, nil, false

@@ -23,10 +23,12 @@ func TestOrderedFormSortsAsCompare(t *testing.T) {
 					got = -got
 				}
 				if got != want {
-					t.Fatalf("%s desc=%t: %x and %x order %d by key (%x, %x), %d by Compare", typ, desc, a, b, got, ka, kb, want)
+					t.Fatalf("%s desc=%t: %x and %x order %d by key (%x, %x), %d by Compare", typ, desc, a, b, got, ka,
+						kb, want)
 				}
 				if want != 0 && (bytes.HasPrefix(ka, kb) || bytes.HasPrefix(kb, ka)) {
-					t.Fatalf("%s desc=%t: %x and %x: one key is a prefix of the other (%x, %x)", typ, desc, a, b, ka, kb)
+					t.Fatalf("%s desc=%t: %x and %x: one key is a prefix of the other (%x, %x)", typ, desc, a, b, ka,
+						kb)
 				}
 				if ka[0] == 0x00 || ka[0] == 0xFF {
 					t.Fatalf("%s: key %x begins with a bound's byte", typ, ka)
@@ -121,7 +123,8 @@ func TestMalformedBytesKeepTheirKeyAndSortLast(t *testing.T) {
 			if bytes.Compare(kg, kb) >= 0 && kb[0] == tagMalformed {
 				t.Errorf("%s: malformed key %x sorts before %x", typ, kb, kg)
 			}
-			if got, _, err := typ.ConsumeOrdered(nil, kb, false); err != nil || kb[0] == tagMalformed && !bytes.Equal(got, bad) {
+			if got, _, err := typ.ConsumeOrdered(nil, kb, false); err != nil || kb[0] == tagMalformed &&
+				!bytes.Equal(got, bad) {
 				t.Errorf("%s: malformed %x came back as %x, %v", typ, bad, got, err)
 			}
 		}

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// ParseCQL parses a type in CQL's syntax, which String writes. udt finds user-defined types (not frozen) by name, without
-// quotes and case-sensitively; keyspace is "" if the text names none. udt may be nil if there are no such types. The error
-// is a *TypeError.
+// ParseCQL parses a type in CQL's syntax, which String writes. udt finds user-defined types (not frozen) by name,
+// without quotes and case-sensitively; keyspace is "" if the text names none. udt may be nil if there are no such
+// types. The error is a *TypeError.
 func ParseCQL(text string, udt func(keyspace, name string) (*Type, bool)) (*Type, error) {
 	p := cqlParser{text: text, udt: udt}
 	t := p.parse(0)

@@ -67,8 +67,8 @@ func nativeClass(k Kind) string {
 	return ""
 }
 
-// MarshalClass returns the type's Java class, as Cassandra uses it internally, and as clients see it if the native protocol
-// has no id for the type: "org.apache.cassandra.db.marshal.VectorType(….FloatType , 3)".
+// MarshalClass returns the type's Java class, as Cassandra uses it internally, and as clients see it if the native
+// protocol has no id for the type: "org.apache.cassandra.db.marshal.VectorType(….FloatType , 3)".
 func (t *Type) MarshalClass() string {
 	var b strings.Builder
 	t.writeClass(&b, false, false)
@@ -133,9 +133,9 @@ func partsClass(k Kind) string {
 	return "TupleType"
 }
 
-// ParseClass parses a class name in a statement, with or without the package name. Types in vectors become frozen, as in
-// Cassandra. ReversedType is replaced by the type that it reverses. A class that is not one of CQL's types becomes a Custom
-// type. The error is a *TypeError.
+// ParseClass parses a class name in a statement, with or without the package name. Types in vectors become frozen, as
+// in Cassandra. ReversedType is replaced by the type that it reverses. A class that is not one of CQL's types becomes a
+// Custom type. The error is a *TypeError.
 func ParseClass(class string) (*Type, error) {
 	return parseClass(&classParser{text: class, freeze: true})
 }

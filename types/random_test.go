@@ -21,8 +21,8 @@ func orderedTypes() []*Type {
 	}
 }
 
-// randomWire returns a valid value of t, small and from a small alphabet so that equal, prefix and neighboring values are
-// common.
+// randomWire returns a valid value of t, small and from a small alphabet so that equal, prefix and neighboring values
+// are common.
 func randomWire(r *rand.Rand, t *Type) []byte {
 	switch t.kind {
 	case Boolean:

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Instants are CQL timestamps: milliseconds since 1970-01-01T00:00:00Z. Dates are days, with 1970-01-01 in the middle, at
-// 2^31. Times are nanoseconds since midnight. The calendar is the Gregorian one, extended to all years, with a year 0.
+// Instants are CQL timestamps: milliseconds since 1970-01-01T00:00:00Z. Dates are days, with 1970-01-01 in the middle,
+// at 2^31. Times are nanoseconds since midnight. The calendar is the Gregorian one, extended to all years, with a year
+// 0.
 
 const (
 	dateEpoch     = 1 << 31
@@ -74,8 +75,8 @@ func DateFromMillis(ms int64) (date uint32, ok bool) {
 // MillisFromDate returns a date's midnight in UTC.
 func MillisFromDate(date uint32) int64 { return (int64(date) - dateEpoch) * millisPerDay }
 
-// AddDuration adds a duration to a timestamp: first months, where a day beyond the month's end becomes its last, then days,
-// then time. ok is false if the sum exceeds the range of timestamps.
+// AddDuration adds a duration to a timestamp: first months, where a day beyond the month's end becomes its last, then
+// days, then time. ok is false if the sum exceeds the range of timestamps.
 func AddDuration(ms int64, d DurationValue) (sum int64, ok bool) {
 	days := floorDiv(ms, millisPerDay)
 	rest := ms - days*millisPerDay

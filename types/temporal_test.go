@@ -111,7 +111,8 @@ func TestTimestampsBeyondTheirRange(t *testing.T) {
 			t.Errorf("date %d is %d", date, back)
 		}
 	}
-	for days, ok := range map[int64]bool{106751991166: true, 106751991167: false, -106751991167: true, -106751991168: true, -106751991169: false} {
+	for days, ok := range map[int64]bool{106751991166: true, 106751991167: false, -106751991167: true,
+		-106751991168: true, -106751991169: false} {
 		if _, got := millisFrom(days, millisPerDay-1); got != ok {
 			t.Errorf("day %d, last millisecond: %t", days, got)
 		}
@@ -119,8 +120,10 @@ func TestTimestampsBeyondTheirRange(t *testing.T) {
 }
 
 func FuzzTemporalText(f *testing.F) {
-	for _, seed := range []string{"2020-01-02 03:04:05.678+0100", "2020-01-02", "-1", "1y2mo", "-PT5H", "P0001-02-03T04:05:06",
-		"23:59:59.999999999", "2020-01-02T03:04 America/New_York", "+292278994-08-17", "1e5", "-0.5E-7", "1.2.3.4", "::1"} {
+	for _, seed := range []string{"2020-01-02 03:04:05.678+0100", "2020-01-02", "-1", "1y2mo", "-PT5H",
+		"P0001-02-03T04:05:06",
+		"23:59:59.999999999", "2020-01-02T03:04 America/New_York", "+292278994-08-17", "1e5", "-0.5E-7", "1.2.3.4",
+		"::1"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -60,8 +60,8 @@ func isDecimalText(s string) bool {
 	return ok
 }
 
-// splitDecimal splits a decimal into its sign and digits without the point, the number of digits after the point, and the
-// exponent's text.
+// splitDecimal splits a decimal into its sign and digits without the point, the number of digits after the point, and
+// the exponent's text.
 func splitDecimal(s string) (digits string, point int, exponent string, ok bool) {
 	mantissa, hasExponent := s, false
 	if i := strings.IndexAny(s, "eE"); i >= 0 {
@@ -101,9 +101,9 @@ func decimalFromText(text string) ([]byte, error) {
 	return appendBig(appendBE32(nil, uint32(scale)), x), nil
 }
 
-// appendFloatText appends f as Java prints it: at least one digit on either side of the point, and an exponent below 10^-3
-// and from 10^7 on. bits is 32 or 64. The digits are the fewest that parse back to f, as in Java since version 19; earlier
-// versions sometimes printed one more.
+// appendFloatText appends f as Java prints it: at least one digit on either side of the point, and an exponent below
+// 10^-3 and from 10^7 on. bits is 32 or 64. The digits are the fewest that parse back to f, as in Java since version
+// 19; earlier versions sometimes printed one more.
 func appendFloatText(dst []byte, f float64, bits int) []byte {
 	switch {
 	case f != f:
@@ -132,8 +132,8 @@ func appendFloatText(dst []byte, f float64, bits int) []byte {
 	return strconv.AppendInt(dst, int64(n), 10)
 }
 
-// twoDigits prints f, for which one digit is sufficient, with two: the nearest two that parse back to f. Only for floats
-// near zero may these fail to parse back.
+// twoDigits prints f, for which one digit is sufficient, with two: the nearest two that parse back to f. Only for
+// floats near zero may these fail to parse back.
 func twoDigits(buf []byte, f float64, bits int) []byte {
 	b := strconv.AppendFloat(buf, f, 'e', 1, bits)
 	if back, _ := strconv.ParseFloat(string(b), bits); back == f {
@@ -144,8 +144,8 @@ func twoDigits(buf []byte, f float64, bits int) []byte {
 	return append(append(append(buf[:0], one[:i]...), ".0"...), one[i:]...)
 }
 
-// appendDecimalText appends a decimal like Java's BigDecimal.toString: without an exponent if the scale is not negative and
-// the number is not below 10^-6, otherwise with one.
+// appendDecimalText appends a decimal like Java's BigDecimal.toString: without an exponent if the scale is not negative
+// and the number is not below 10^-6, otherwise with one.
 func appendDecimalText(dst, wire []byte) []byte {
 	scale := int64(int32(be32(wire)))
 	unscaled := wire[4:]

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ParseTimestamp parses a timestamp. A whole number is milliseconds since 1970. Otherwise it is a date, an optional time
-// after a T or one space, and an optional zone:
+// ParseTimestamp parses a timestamp. A whole number is milliseconds since 1970. Otherwise it is a date, an optional
+// time after a T or one space, and an optional zone:
 //
 //	2020-01-02
 //	2020-1-2 3:4            one digit is sufficient if there is a time
@@ -15,8 +15,8 @@ import (
 //	… Z   … +01   … +0100   … +01:00   … PST   … America/New_York   (names after a space)
 //
 // The default zone is UTC. As in Cassandra, a day that the month does not have becomes its last, and digits beyond
-// milliseconds are dropped. Zone names are those of the IANA database and a few abbreviations. The caller handles 'now',
-// which needs a clock.
+// milliseconds are dropped. Zone names are those of the IANA database and a few abbreviations. The caller handles
+// 'now', which needs a clock.
 func ParseTimestamp(text string) (int64, error) {
 	if isWholeNumber(text) {
 		ms, err := strconv.ParseInt(text, 10, 64)
@@ -235,8 +235,8 @@ func appendCivil(dst []byte, year int64, month, day int) []byte {
 	return appendPadded(dst, int64(day), 2)
 }
 
-// AppendTimestampText appends a timestamp as CQL prints it, in UTC with milliseconds. separator is T, or a space in JSON.
-// Years before 1 are printed by era, as in Cassandra: year 0 as 0001.
+// AppendTimestampText appends a timestamp as CQL prints it, in UTC with milliseconds. separator is T, or a space in
+// JSON. Years before 1 are printed by era, as in Cassandra: year 0 as 0001.
 func AppendTimestampText(dst []byte, ms int64, separator byte) []byte {
 	days := floorDiv(ms, millisPerDay)
 	rest := ms - days*millisPerDay

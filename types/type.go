@@ -54,19 +54,20 @@ type Type struct {
 	class    string      // custom
 	legacy   *legacyType // custom, of a known class
 	text     string      // the result of String
-	// whenFrozen is the result of Freeze of a UDT that is not frozen: it has as many parts, and is asked for at each use.
+	// whenFrozen is the result of Freeze of a UDT that is not frozen: it has as many parts, and is asked for at each
+	// use.
 	whenFrozen *Type
 }
 
 // Kind returns the outermost kind.
 func (t *Type) Kind() Kind { return t.kind }
 
-// Elems returns the types of the parts: element (list, set, vector), key and value (map), fields (tuple, UDT). The caller
-// must not modify the slice.
+// Elems returns the types of the parts: element (list, set, vector), key and value (map), fields (tuple, UDT). The
+// caller must not modify the slice.
 func (t *Type) Elems() []*Type { return t.elems }
 
-// Frozen reports whether a type with parts is stored as one value; otherwise each part has its own cell. Tuples and vectors
-// are always frozen. For scalars, the result is false and has no meaning.
+// Frozen reports whether a type with parts is stored as one value; otherwise each part has its own cell. Tuples and
+// vectors are always frozen. For scalars, the result is false and has no meaning.
 func (t *Type) Frozen() bool { return t.frozen }
 
 // MultiCell reports whether a column of this type stores one cell for each element or field.
@@ -184,16 +185,16 @@ func NewMap(key, value *Type, frozen bool) *Type { return newParts(Map, "map", f
 // NewTuple returns tuple<elems…>. Tuples are always frozen, and CQL prints them as frozen<tuple<…>>.
 func NewTuple(elems ...*Type) *Type { return newParts(Tuple, "tuple", true, elems...) }
 
-// NewVector returns vector<elem, dims>. Vectors are always frozen, but CQL prints them without frozen. An element is stored
-// as one value whether or not its type is frozen. As in Cassandra, the type keeps the declaration, which drivers see in the
-// metadata.
+// NewVector returns vector<elem, dims>. Vectors are always frozen, but CQL prints them without frozen. An element is
+// stored as one value whether or not its type is frozen. As in Cassandra, the type keeps the declaration, which drivers
+// see in the metadata.
 func NewVector(elem *Type, dims int) *Type {
 	return &Type{kind: Vector, frozen: true, elems: []*Type{elem}, dims: dims,
 		text: "vector<" + elem.text + ", " + strconv.Itoa(dims) + ">"}
 }
 
-// NewUDT returns the user-defined type keyspace.name with the given fields, which are frozen if the type is. It keeps the
-// slices.
+// NewUDT returns the user-defined type keyspace.name with the given fields, which are frozen if the type is. It keeps
+// the slices.
 func NewUDT(keyspace, name string, fields []string, elems []*Type, frozen bool) *Type {
 	text := QuoteName(name)
 	if frozen {
@@ -212,8 +213,8 @@ func NewCustom(class string) *Type {
 	return &Type{kind: Custom, class: class, text: "'" + strings.ReplaceAll(class, "'", "''") + "'"}
 }
 
-// Empty returns the type whose only value has no bytes. CQL cannot name it; it is that of the hidden column of tables with compact
-// storage whose rows have nothing besides their key.
+// Empty returns the type whose only value has no bytes. CQL cannot name it; it is that of the hidden column of tables
+// with compact storage whose rows have nothing besides their key.
 func Empty() *Type { return &Type{kind: Custom, class: marshalPackage + "EmptyType", text: "empty"} }
 
 // IsEmpty reports whether t is Empty.

@@ -20,9 +20,9 @@ func (t *Type) malformed(format string, args ...any) error {
 	return &MalformedError{Type: t, Reason: fmt.Sprintf(format, args...)}
 }
 
-// Validate returns a *MalformedError unless wire is a value of the type. It checks the length, the structure, the parts and
-// the encoding of text. Null (nil) is always valid; the empty value is valid if AllowsEmpty returns true. Of
-// legacy types, only the length is checked.
+// Validate returns a *MalformedError unless wire is a value of the type. It checks the length, the structure, the parts
+// and the encoding of text. Null (nil) is always valid; the empty value is valid if AllowsEmpty returns true. Of legacy
+// types, only the length is checked.
 func (t *Type) Validate(wire []byte) error {
 	if wire == nil {
 		return nil
@@ -128,8 +128,8 @@ func (t *Type) validateText(wire []byte) error {
 	return nil
 }
 
-// validJavaText accepts the invalid UTF-8 that Cassandra accepts: C0 80 for NUL, single surrogates, and code points above
-// 10FFFF up to the limit of four bytes.
+// validJavaText accepts the invalid UTF-8 that Cassandra accepts: C0 80 for NUL, single surrogates, and code points
+// above 10FFFF up to the limit of four bytes.
 func validJavaText(b []byte) bool {
 	for len(b) > 0 {
 		n, lower := 1, byte(0x80)

@@ -16,8 +16,8 @@ import (
 // compiler compiles a function. It calls reserve with the memory that it needs, before it uses it.
 type compiler func(f *schema.Function, reserve func(bytes int64) error) (program, error)
 
-// cache contains compiled functions. Functions that are equal, as one that is checked and then created, share a program, which is compiled
-// once however many requests need it. No lock is held while a function is compiled.
+// cache contains compiled functions. Functions that are equal, as one that is checked and then created, share a
+// program, which is compiled once however many requests need it. No lock is held while a function is compiled.
 type cache struct {
 	compile   compiler
 	instances *wasm.Pool
@@ -159,7 +159,8 @@ func (c *cache) equal(f *schema.Function) *compiled {
 
 // equal reports whether two functions have the same program.
 func equal(a, b *schema.Function) bool {
-	same := a.Language == b.Language && a.Keyspace == b.Keyspace && a.Name == b.Name && a.CalledOnNull == b.CalledOnNull && a.Body == b.Body &&
+	same := a.Language == b.Language && a.Keyspace == b.Keyspace && a.Name == b.Name &&
+		a.CalledOnNull == b.CalledOnNull && a.Body == b.Body &&
 		slices.Equal(a.ArgNames, b.ArgNames) && len(a.ArgTypes) == len(b.ArgTypes) && a.Returns.Equal(b.Returns)
 	for i := 0; same && i < len(a.ArgTypes); i++ {
 		same = a.ArgTypes[i].Equal(b.ArgTypes[i])
@@ -252,7 +253,8 @@ func (c *cache) forget(e *compiled) {
 	for _, f := range e.aliases {
 		delete(c.programs, f)
 	}
-	if c.bodies[e.f.Body] = slices.DeleteFunc(c.bodies[e.f.Body], func(o *compiled) bool { return o == e }); len(c.bodies[e.f.Body]) == 0 {
+	if c.bodies[e.f.Body] = slices.DeleteFunc(c.bodies[e.f.Body],
+		func(o *compiled) bool { return o == e }); len(c.bodies[e.f.Body]) == 0 {
 		delete(c.bodies, e.f.Body)
 	}
 }

@@ -23,7 +23,8 @@ func (p fake) bytes() int64                                { return int64(p) }
 
 func function(body string) *schema.Function {
 	i := types.Native(types.Int)
-	return &schema.Function{Keyspace: "k", Name: "f", ArgNames: []string{"a"}, ArgTypes: []*types.Type{i}, Returns: i, Language: Wasm, Body: body}
+	return &schema.Function{Keyspace: "k", Name: "f", ArgNames: []string{"a"}, ArgTypes: []*types.Type{i}, Returns: i,
+		Language: Wasm, Body: body}
 }
 
 // testCache returns a cache without a bound for all functions.
@@ -65,8 +66,8 @@ func TestFunctionsAreCompiledOnce(t *testing.T) {
 	}
 }
 
-// TestCompilationDoesNotBlock waits for a compiler that does not end: other languages are compiled, known functions are found, and a
-// request that is canceled ends, whether it waits for the same module or for another.
+// TestCompilationDoesNotBlock waits for a compiler that does not end: other languages are compiled, known functions are
+// found, and a request that is canceled ends, whether it waits for the same module or for another.
 func TestCompilationDoesNotBlock(t *testing.T) {
 	release, started := make(chan struct{}), make(chan struct{}, 2)
 	c := testCache(func(f *schema.Function) (program, error) {
@@ -129,8 +130,10 @@ func TestProgramsAreBounded(t *testing.T) {
 			}
 		}
 		_, err := c.get(context.Background(), "r", function("invalid"))
-		if err == nil || c.order.Len() != x.kept || len(c.programs) != x.kept || len(c.bodies) != x.kept || c.bytes != x.size*int64(x.kept) {
-			t.Errorf("size %d: %d kept, %d, %d, %d bytes, %v", x.size, c.order.Len(), len(c.programs), len(c.bodies), c.bytes, err)
+		if err == nil || c.order.Len() != x.kept || len(c.programs) != x.kept || len(c.bodies) != x.kept ||
+			c.bytes != x.size*int64(x.kept) {
+			t.Errorf("size %d: %d kept, %d, %d, %d bytes, %v", x.size, c.order.Len(), len(c.programs), len(c.bodies),
+				c.bytes, err)
 		}
 	}
 }

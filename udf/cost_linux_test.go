@@ -322,10 +322,11 @@ func TestJavaCallsCostWhatTheyCount(t *testing.T) {
 					}
 					ran++
 					args := []value.Value{made.of(a, n), made.of(b, n), int64(1)}
-					checkCost(t, perStep, fmt.Sprintf("%s with %s, %s of %d", form, a.name, b.name, n), func(m *value.Meter) error {
-						_, err := p.Run(m, args)
-						return err
-					})
+					checkCost(t, perStep, fmt.Sprintf("%s with %s, %s of %d", form, a.name, b.name, n),
+						func(m *value.Meter) error {
+							_, err := p.Run(m, args)
+							return err
+						})
 				}
 			}
 		}
@@ -375,16 +376,18 @@ func TestConversionsOfValuesCostWhatTheyCount(t *testing.T) {
 			if func() (err error) { defer value.Catch(&err); wire = value.ToCQL(free, typ, v); return nil }() != nil {
 				continue
 			}
-			checkCost(t, perStep, fmt.Sprintf("to %s of %d from %s", a.cql, n, a.name), func(m *value.Meter) (err error) {
-				defer value.Catch(&err)
-				value.ToCQL(m, typ, v)
-				return nil
-			})
-			checkCost(t, perStep, fmt.Sprintf("from %s of %d, a %s", a.cql, n, a.name), func(m *value.Meter) (err error) {
-				defer value.Catch(&err)
-				value.FromCQL(m, typ, wire)
-				return nil
-			})
+			checkCost(t, perStep, fmt.Sprintf("to %s of %d from %s", a.cql, n, a.name),
+				func(m *value.Meter) (err error) {
+					defer value.Catch(&err)
+					value.ToCQL(m, typ, v)
+					return nil
+				})
+			checkCost(t, perStep, fmt.Sprintf("from %s of %d, a %s", a.cql, n, a.name),
+				func(m *value.Meter) (err error) {
+					defer value.Catch(&err)
+					value.FromCQL(m, typ, wire)
+					return nil
+				})
 		}
 	}
 }

@@ -16,7 +16,8 @@ type javaProgram struct {
 }
 
 func compileJava(f *schema.Function) (program, error) {
-	p, err := java.Compile(java.Function{Body: f.Body, ArgNames: f.ArgNames, ArgTypes: f.ArgTypes, Returns: f.Returns, CalledOnNull: f.CalledOnNull})
+	p, err := java.Compile(java.Function{Body: f.Body, ArgNames: f.ArgNames, ArgTypes: f.ArgTypes, Returns: f.Returns,
+		CalledOnNull: f.CalledOnNull})
 	var unsupported *java.Unsupported
 	switch {
 	case errors.As(err, &unsupported):

@@ -19,13 +19,14 @@ const (
 	timeMax  = 1500 * time.Millisecond
 	// bodyBytesMax bounds the text of a function.
 	bodyBytesMax = 64 << 10
-	// programsMax and programBytesMax bound the compiled functions that are kept. A source of 64 KiB counts as 4 MiB, and a module with
-	// the most work as 10 MiB: the largest 6 fit, and 512 of usual size.
+	// programsMax and programBytesMax bound the compiled functions that are kept. A source of 64 KiB counts as 4 MiB,
+	// and a module with the most work as 10 MiB: the largest 6 fit, and 512 of usual size.
 	programsMax     = 512
 	programBytesMax = 64 << 20
 	// compilerBytes is what a compiler of Lua or Java needs in addition to the program.
 	compilerBytes = 64 << 10
-	// programBytes and bytesPerSourceByte estimate the memory of a program: a syntax tree has some 64 bytes for each byte of its text.
+	// programBytes and bytesPerSourceByte estimate the memory of a program: a syntax tree has some 64 bytes for each
+	// byte of its text.
 	programBytes       = 32 << 10
 	bytesPerSourceByte = 64
 	// idleBytesMax bounds the idle instances of WebAssembly modules.

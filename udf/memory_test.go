@@ -24,20 +24,24 @@ import (
 func greedy(n int) map[string]*schema.Function {
 	in := types.Native(types.Int)
 	function := func(language, body string) *schema.Function {
-		return &schema.Function{Keyspace: "k", Name: "f", ArgNames: []string{"a"}, ArgTypes: []*types.Type{in}, Returns: in,
+		return &schema.Function{Keyspace: "k", Name: "f", ArgNames: []string{"a"}, ArgTypes: []*types.Type{in},
+			Returns:  in,
 			Language: language, Body: body}
 	}
 	all := map[string]*schema.Function{
 		"list":    function(Lua, fmt.Sprintf("local t = {} for i = 1, %d do t[i] = i + 1000 end return #t", n)),
 		"entries": function(Lua, fmt.Sprintf("local t = {} for i = 1, %d do t[i + 0.5] = i end return 1", n/3)),
-		"strings": function(Lua, fmt.Sprintf("local t = {} for i = 1, %d do t[i] = string.rep('x', 64) .. i end return 1",
+		"strings": function(Lua, fmt.Sprintf("local t = {} for i = 1, %d do t[i] = string.rep('x', 64) .. i end "+
+			"return 1",
 			n/3)),
 		"text": function(Lua, fmt.Sprintf("local s = string.rep('y', %d) local t = {s .. 1, s .. 2, s .. 3} return #t",
 			10*n)),
 		"closures": function(Lua, fmt.Sprintf(
-			"local t = {} for i = 1, %d do local x, y = i, i + 1 t[i] = function() return x + y end end return 1", n/5)),
+			"local t = {} for i = 1, %d do local x, y = i, i + 1 t[i] = function() return x + y end end return 1",
+			n/5)),
 		"java list": function(Java, fmt.Sprintf(
-			"java.util.List<Integer> l = new ArrayList<>(); for (int i = 0; i < %d; i++) l.add(i + 1000); return l.size();", n)),
+			"java.util.List<Integer> l = new ArrayList<>(); for (int i = 0; i < %d; i++) l.add(i + 1000); return "+
+				"l.size();", n)),
 		"java map": function(Java, fmt.Sprintf(
 			"java.util.Map<Integer, String> m = new HashMap<>();"+
 				" for (int i = 0; i < %d; i++) m.put(i + 9, \"v\" + i); return m.size();", n/4)),
@@ -103,7 +107,8 @@ func TestCallsStayWithinTheirPart(t *testing.T) {
 	sampler.Wait()
 	s := r.Stats()
 	if s.Memory.Peak > part || s.Memory.Waits == 0 {
-		t.Errorf("%d bytes were reserved at most, of %d, and calls waited %d times", s.Memory.Peak, part, s.Memory.Waits)
+		t.Errorf("%d bytes were reserved at most, of %d, and calls waited %d times", s.Memory.Peak, part,
+			s.Memory.Waits)
 	}
 	if grown := most.Load() - before; grown > part*5/4 {
 		t.Errorf("calls had %d bytes at once, of %d", grown, part)
@@ -185,7 +190,8 @@ func BenchmarkCall(b *testing.B) {
 		Wasm: base64.StdEncoding.EncodeToString([]byte(wasm))} {
 		b.Run(language, func(b *testing.B) {
 			r := New(Options{Memory: 32 << 20, Now: time.Now})
-			f := &schema.Function{Keyspace: "k", Name: "f", ArgNames: []string{"a"}, ArgTypes: []*types.Type{in}, Returns: in,
+			f := &schema.Function{Keyspace: "k", Name: "f", ArgNames: []string{"a"}, ArgTypes: []*types.Type{in},
+				Returns:  in,
 				Language: language, Body: body}
 			b.ReportAllocs()
 			for range b.N {

@@ -51,7 +51,8 @@ func repeated() map[string][][4]string {
 			{"", "{", "}", "return 1;"}, {"", "{}", "", "return 1;"},
 			{"", ";", "", "return 1;"}, {"", "if (a>1) ", "", "return 1; return 2;"},
 			{"", "if (a>1) {} else ", "", "{} return 2;"}, {"", "while (a>1) ", "", ";"},
-			{"", "for (;a>1;) ", "", "; return 1;"}, {"for (", "a++,", "", "a++;;) {}"}, {"", "int b = 1;", "", "return 1;"},
+			{"", "for (;a>1;) ", "", "; return 1;"}, {"for (", "a++,", "", "a++;;) {}"},
+			{"", "int b = 1;", "", "return 1;"},
 			{"int b", ",b", "", ";"},
 			{"", "a = 1;", "", "return 1;"}, {"", "a++;", "", "return 1;"}, {"return ", "a=", "", "1;"},
 			{"List", "<List", ">", " b;"}, {"List<", "Integer,", "", "Integer> b;"},
@@ -59,7 +60,8 @@ func repeated() map[string][][4]string {
 			{"return \"", "x", "", "\".length();"},
 			{"return \"", "\\n", "", "\".length();"}, {"return ", "1", "", ";"}, {"return 0x", "1", "", ";"},
 			{"return 1.", "1", "", ";"}, {"//", "x", "", ""},
-			{"/*", "*", "", "*/return 1;"}, {"", "\n", "", "return 1;"}, {"", "@", "", ""}, {"return a", "[1]", "", ";"},
+			{"/*", "*", "", "*/return 1;"}, {"", "\n", "", "return 1;"}, {"", "@", "", ""},
+			{"return a", "[1]", "", ";"},
 			{"return a", ".b", "", ";"},
 		},
 	}
@@ -91,7 +93,8 @@ func TestSourcesCostInProportion(t *testing.T) {
 					accepted++
 				}
 				if used := after.TotalAlloc - before.TotalAlloc; used > uint64(perByte*len(body)+fixed) {
-					t.Errorf("%s: %d times %q takes %d bytes for %d, %s", language, n, r[1], used, len(body), short(err))
+					t.Errorf("%s: %d times %q takes %d bytes for %d, %s", language, n, r[1], used, len(body),
+						short(err))
 					break
 				}
 			}

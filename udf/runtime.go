@@ -110,7 +110,8 @@ func (r *Runtime) Call(f *schema.Function, args [][]byte) (result []byte, warnin
 	elapsed := r.elapsed()
 	result, err = r.run(f, args, elapsed)
 	if err == nil && elapsed != nil && r.o.Limits.Warn > 0 && elapsed() > r.o.Limits.Warn {
-		warning = fmt.Sprintf("User defined function %s ran longer than %dms", Signature(f), r.o.Limits.Warn.Milliseconds())
+		warning = fmt.Sprintf("User defined function %s ran longer than %dms", Signature(f),
+			r.o.Limits.Warn.Milliseconds())
 	}
 	return result, warning, err
 }
@@ -171,7 +172,8 @@ func message(f *schema.Function, err error) string {
 }
 
 func failed(f *schema.Function, reason string) string {
-	return fmt.Sprintf("execution of '%s.%s%v' failed: %s", f.Keyspace, f.Name, schema.ArgumentTexts(f.ArgTypes), reason)
+	return fmt.Sprintf("execution of '%s.%s%v' failed: %s", f.Keyspace, f.Name, schema.ArgumentTexts(f.ArgTypes),
+		reason)
 }
 
 // Signature returns a function as Cassandra's messages show it.
@@ -230,7 +232,8 @@ func (r *Runtime) program(f *schema.Function, reserve func(bytes int64) error) (
 		return compileWasm(f, r.o.Limits, r.instances, reserve)
 	}
 	if len(f.Body) > bodyBytesMax {
-		return nil, &Refused{fmt.Sprintf("The body of function %s has %d bytes; no more than %d are possible", f.Name, len(f.Body), bodyBytesMax)}
+		return nil, &Refused{fmt.Sprintf("The body of function %s has %d bytes; no more than %d are possible", f.Name,
+			len(f.Body), bodyBytesMax)}
 	}
 	if err := reserve(compilerBytes + sourceBytes(f)); err != nil {
 		return nil, err
@@ -245,7 +248,8 @@ func (r *Runtime) program(f *schema.Function, reserve func(bytes int64) error) (
 	case Java:
 		return compileJava(f)
 	}
-	return nil, &Refused{fmt.Sprintf("Functions in the language %s are not supported: write LANGUAGE lua, wasm or java", f.Language)}
+	return nil, &Refused{fmt.Sprintf("Functions in the language %s are not supported: write LANGUAGE lua, wasm or "+
+		"java", f.Language)}
 }
 
 // sourceBytes returns about what the program of a source needs in memory.

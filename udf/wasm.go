@@ -11,7 +11,8 @@ type wasmProgram struct{ p *wasm.Program }
 
 func compileWasm(f *schema.Function, limits value.Limits, pool *wasm.Pool, reserve func(bytes int64) error) (program,
 	error) {
-	p, err := wasm.Compile(wasm.Function{Body: f.Body, Name: f.Name, ArgTypes: f.ArgTypes, Returns: f.Returns, CalledOnNull: f.CalledOnNull},
+	p, err := wasm.Compile(wasm.Function{Body: f.Body, Name: f.Name, ArgTypes: f.ArgTypes, Returns: f.Returns,
+		CalledOnNull: f.CalledOnNull},
 		limits, pool, func(bytes int64) error { return reserve(programBytes + bytes) })
 	if err != nil {
 		return nil, &Refused{"WebAssembly compilation failed: " + err.Error()}

@@ -26,7 +26,8 @@ type kept struct {
 }
 
 func newKept(cmd *row.ReadCommand, limits Limits) *kept {
-	k := &kept{limit: limits.Rows, bytesMax: limits.Bytes, perPartition: int(cmd.Limits.PerPartition), reversed: cmd.Reversed}
+	k := &kept{limit: limits.Rows, bytesMax: limits.Bytes, perPartition: int(cmd.Limits.PerPartition),
+		reversed: cmd.Reversed}
 	if n := int(cmd.Limits.Rows); n > 0 {
 		k.limit = min(k.limit, n)
 	}
@@ -67,7 +68,10 @@ func (k *kept) add(key row.PartitionKey, r *row.Row) {
 
 // limitPartition removes the last row of a partition that has more rows than are wanted of it.
 func (k *kept) limitPartition(key row.PartitionKey) {
-	first, _ := slices.BinarySearchFunc(k.rows, key, func(a keptRow, key row.PartitionKey) int { return a.key.Compare(key) })
+	first, _ := slices.BinarySearchFunc(k.rows, key, func(a keptRow,
+		key row.PartitionKey) int {
+		return a.key.Compare(key)
+	})
 	after := first
 	for after < len(k.rows) && k.rows[after].key.Compare(key) == 0 {
 		after++

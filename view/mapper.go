@@ -54,8 +54,8 @@ func NewMapper(base, view *schema.Table) *Mapper {
 	return m
 }
 
-// Row sets dst to the row of the view that a row of the base table has at now (seconds), and returns its partition key. ok is false
-// if it has none. The results are valid until the next call; they point into x and key.
+// Row sets dst to the row of the view that a row of the base table has at now (seconds), and returns its partition key.
+// ok is false if it has none. The results are valid until the next call; they point into x and key.
 func (m *Mapper) Row(dst *row.Row, key row.PartitionKey, x *row.Row, now int64) (of row.PartitionKey, ok bool) {
 	if !m.at(key, x, now) {
 		return of, false
@@ -93,8 +93,8 @@ func (m *Mapper) find(x *row.Row, now int64) bool {
 	return false
 }
 
-// liveness returns the row marker of the row of the view. With an additional key column, it is that of the column's cell. Without
-// one, columns that the view does not select keep a row alive, too.
+// liveness returns the row marker of the row of the view. With an additional key column, it is that of the column's
+// cell. Without one, columns that the view does not select keep a row alive, too.
 func (m *Mapper) liveness(x *row.Row, now int64) row.Liveness {
 	if m.extra != nil {
 		return row.Liveness{Timestamp: m.cell.Timestamp, TTL: m.cell.TTL, LocalTime: m.cell.LocalTime}
@@ -105,7 +105,8 @@ func (m *Mapper) liveness(x *row.Row, now int64) row.Liveness {
 	best := row.NoLiveness()
 	for i := range x.Cells {
 		c := &x.Cells[i]
-		if c.Live(now) && !m.selected[c.Column] && (!best.Present() || c.TTL == 0 || best.TTL != 0 && c.LocalTime > best.LocalTime) {
+		if c.Live(now) && !m.selected[c.Column] && (!best.Present() || c.TTL == 0 || best.TTL != 0 &&
+			c.LocalTime > best.LocalTime) {
 			best = row.Liveness{Timestamp: c.Timestamp, TTL: c.TTL, LocalTime: c.LocalTime}
 		}
 	}

@@ -34,8 +34,8 @@ func (testClock) Now() time.Time                        { return time.Unix(testN
 func (testClock) Monotonic() time.Duration              { return 1 }
 func (testClock) After(time.Duration, func()) env.Timer { panic("nothing waits here") }
 
-// base is a coordinator and a searcher over a model of the base table. The searcher knows the rows by the terms that the index would
-// have.
+// base is a coordinator and a searcher over a model of the base table. The searcher knows the rows by the terms that
+// the index would have.
 type base struct {
 	model.Table
 	schema *schema.Table
@@ -134,18 +134,21 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w.s = schema.Initial()
 	apply(&schema.CreateKeyspace{Keyspace: "ks", Replication: ring.Replication{Class: ring.Simple, Factor: 1}})
 	number, text := types.Native(types.Int), types.Native(types.Text)
-	apply(&schema.CreateTable{Keyspace: "ks", Table: "t", ID: schema.UUID{1}, Options: schema.DefaultOptions(), Columns: []schema.ColumnSpec{
-		{Name: "p", Kind: schema.PartitionKey, Type: number}, {Name: "q", Kind: schema.PartitionKey, Type: text},
-		{Name: "c", Kind: schema.Clustering, Type: number, Desc: w.IntN(2) == 0}, {Name: "d", Kind: schema.Clustering, Type: text},
-		{Name: "v", Kind: schema.Regular, Type: number}, {Name: "w", Kind: schema.Regular, Type: text},
-		{Name: "s", Kind: schema.Static, Type: number}}})
+	apply(&schema.CreateTable{Keyspace: "ks", Table: "t", ID: schema.UUID{1}, Options: schema.DefaultOptions(),
+		Columns: []schema.ColumnSpec{
+			{Name: "p", Kind: schema.PartitionKey, Type: number}, {Name: "q", Kind: schema.PartitionKey, Type: text},
+			{Name: "c", Kind: schema.Clustering, Type: number, Desc: w.IntN(2) == 0},
+			{Name: "d", Kind: schema.Clustering, Type: text},
+			{Name: "v", Kind: schema.Regular, Type: number}, {Name: "w", Kind: schema.Regular, Type: text},
+			{Name: "s", Kind: schema.Static, Type: number}}})
 	table := w.s.Table("ks", "t")
 	keys := slices.Concat(table.PartitionKey, table.Clustering)
 	if w.IntN(4) > 0 {
 		keys = append(keys, table.Column([]string{"v", "w"}[w.IntN(2)]))
 	}
 	w.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
-	c := &schema.CreateView{Keyspace: "ks", View: "x", ID: schema.UUID{2}, Base: "t", BaseID: table.ID, All: w.IntN(2) == 0,
+	c := &schema.CreateView{Keyspace: "ks", View: "x", ID: schema.UUID{2}, Base: "t", BaseID: table.ID,
+		All:     w.IntN(2) == 0,
 		Options: schema.DefaultOptions()}
 	n := 1 + w.IntN(len(keys))
 	for i, k := range keys {
@@ -156,8 +159,9 @@ func newWorld(t *testing.T, seed uint64) *world {
 		}
 	}
 	if w.IntN(3) == 0 {
-		c.Where = []schema.ViewCondition{{Columns: []schema.ColumnID{table.Column("c").ID}, Operator: schema.ViewGreater,
-			Values: [][]byte{w.number()}, Text: "> 0"}}
+		c.Where = []schema.ViewCondition{{Columns: []schema.ColumnID{table.Column("c").ID},
+			Operator: schema.ViewGreater,
+			Values:   [][]byte{w.number()}, Text: "> 0"}}
 	}
 	apply(c)
 	w.view = w.s.Table("ks", "x")
@@ -289,13 +293,14 @@ func (w *world) got(t *testing.T, r *Reader, c *scan.Cursor) (out []string) {
 		c.Next(cmd)
 		var page []byte
 		answers := 0
-		r.Read(&coordinator.ReadRequest{Command: cmd, Consistency: ring.One, Timeout: time.Second}, func(p []byte, err error) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			answers++
-			page = bytes.Clone(p)
-		})
+		r.Read(&coordinator.ReadRequest{Command: cmd, Consistency: ring.One, Timeout: time.Second},
+			func(p []byte, err error) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				answers++
+				page = bytes.Clone(p)
+			})
 		for len(w.base.late) > 0 {
 			next := w.base.late[0]
 			w.base.late = w.base.late[1:]
@@ -332,8 +337,8 @@ func (w *world) got(t *testing.T, r *Reader, c *scan.Cursor) (out []string) {
 	return out
 }
 
-// TestViewsEqualTheirModel compares random reads of random views with rows that are computed from the rows of the base table, by
-// scans and by searches.
+// TestViewsEqualTheirModel compares random reads of random views with rows that are computed from the rows of the base
+// table, by scans and by searches.
 func TestViewsEqualTheirModel(t *testing.T) {
 	rows := 0
 	for seed := range uint64(80) {
@@ -362,7 +367,8 @@ func TestViewsEqualTheirModel(t *testing.T) {
 // compare reads everything, each partition in both directions, and rest after a limit.
 func (w *world) compare(t *testing.T, r *Reader, name string, want []string) {
 	t.Helper()
-	all := &scan.Cursor{Tokens: ring.FullRange(), Command: row.ReadCommand{Table: w.view.StorageID, Slices: []row.Slice{row.AllRows()}, Now: testNow,
+	all := &scan.Cursor{Tokens: ring.FullRange(), Command: row.ReadCommand{Table: w.view.StorageID,
+		Slices: []row.Slice{row.AllRows()}, Now: testNow,
 		Limits: row.Limits{Rows: uint32(w.IntN(5))}}}
 	if got := w.got(t, r, all); !slices.Equal(got, want) {
 		t.Fatalf("%s: the view has\n%s\nnot\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -385,7 +391,8 @@ func (w *world) compare(t *testing.T, r *Reader, name string, want []string) {
 				part = append(part, text)
 			}
 		}
-		one := &scan.Cursor{Command: row.ReadCommand{Table: w.view.StorageID, Slices: []row.Slice{row.AllRows()}, Now: testNow,
+		one := &scan.Cursor{Command: row.ReadCommand{Table: w.view.StorageID, Slices: []row.Slice{row.AllRows()},
+			Now:      testNow,
 			Reversed: w.IntN(2) == 0, Limits: row.Limits{Rows: uint32(w.IntN(4))}}}
 		one.One(row.NewPartitionKey(raw))
 		if one.Command.Reversed {
@@ -397,7 +404,8 @@ func (w *world) compare(t *testing.T, r *Reader, name string, want []string) {
 			part = part[:min(len(part), int(one.PerPartition))]
 		}
 		if got := w.got(t, r, one); !slices.Equal(got, part) {
-			t.Fatalf("%s: the partition %s has\n%s\nnot\n%s", name, key, strings.Join(got, "\n"), strings.Join(part, "\n"))
+			t.Fatalf("%s: the partition %s has\n%s\nnot\n%s", name, key, strings.Join(got, "\n"),
+				strings.Join(part, "\n"))
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 
 // source finds the rows of the base table that may have rows in a view.
 type source interface {
-	// send requests the next rows, and calls answered exactly once, possibly before it returns. It returns false if there are
-	// none.
+	// send requests the next rows, and calls answered exactly once, possibly before it returns. It returns false if
+	// there are none.
 	send(left time.Duration, blocks bool) bool
 	// take offers the rows that were answered to the operation. It returns false when the page is complete.
 	take() (more bool, err error)

@@ -12,7 +12,8 @@ import (
 	"cqld/search"
 )
 
-// Coordinator is the part of the coordinator that a Reader uses. Each method calls done exactly once, possibly before it returns.
+// Coordinator is the part of the coordinator that a Reader uses. Each method calls done exactly once, possibly before
+// it returns.
 type Coordinator interface {
 	Write(req *coordinator.WriteRequest, done func(error))
 	Read(req *coordinator.ReadRequest, done func(page []byte, err error))
@@ -30,7 +31,8 @@ type Searcher interface {
 // Options configures a Reader. Coordinator, View and Clock are required.
 type Options struct {
 	Coordinator Coordinator
-	// Searcher finds the rows of views. While the index of a view is not built, or without a Searcher, its base table is scanned.
+	// Searcher finds the rows of views. While the index of a view is not built, or without a Searcher, its base table
+	// is scanned.
 	Searcher Searcher
 	View     View
 	Clock    env.Clock
@@ -38,8 +40,8 @@ type Options struct {
 	Guard    *guard.Guard // ends reads that panic; nil means that the panic goes on
 }
 
-// Reader is a Coordinator that also reads views. Reads of other tables are passed on unchanged. Its methods are safe for concurrent
-// use.
+// Reader is a Coordinator that also reads views. Reads of other tables are passed on unchanged. Its methods are safe
+// for concurrent use.
 type Reader struct {
 	Coordinator
 	o Options
@@ -51,8 +53,8 @@ func New(o Options) *Reader {
 	return &Reader{Coordinator: o.Coordinator, o: o}
 }
 
-// Read reads a table or a view. A page of a view contains live rows only, and no deletions. All conditions of the command's filter
-// have been evaluated on them.
+// Read reads a table or a view. A page of a view contains live rows only, and no deletions. All conditions of the
+// command's filter have been evaluated on them.
 func (r *Reader) Read(req *coordinator.ReadRequest, done func(page []byte, err error)) {
 	now := r.o.View.Schema()
 	table := now.TableByStorage(req.Command.Table)
@@ -65,8 +67,9 @@ func (r *Reader) Read(req *coordinator.ReadRequest, done func(page []byte, err e
 		done(nil, &coordinator.UnknownTable{Table: req.Command.Table})
 		return
 	}
-	op := &readOp{r: r, req: req, base: base, view: table, level: levelOf(req.Consistency), done: done, mapper: NewMapper(base, table),
-		kept: newKept(req.Command, r.o.Limits), deadline: r.o.Clock.Monotonic() + req.Timeout}
+	op := &readOp{r: r, req: req, base: base, view: table, level: levelOf(req.Consistency), done: done,
+		mapper: NewMapper(base, table),
+		kept:   newKept(req.Command, r.o.Limits), deadline: r.o.Clock.Monotonic() + req.Timeout}
 	op.header.Reset()
 	op.filter.Reset(req.Command.Filter, req.Command.Now)
 	if r.o.Searcher != nil {
@@ -77,8 +80,8 @@ func (r *Reader) Read(req *coordinator.ReadRequest, done func(page []byte, err e
 	op.run(req.Blocks)
 }
 
-// levelOf returns the level at which the base table is read. A conditional change that was acknowledged is visible to reads of a
-// majority.
+// levelOf returns the level at which the base table is read. A conditional change that was acknowledged is visible to
+// reads of a majority.
 func levelOf(level ring.Consistency) ring.Consistency {
 	//exhaustive:ignore
 	switch level {
@@ -99,20 +102,22 @@ func (op *readOp) offer(key row.PartitionKey, x *row.Row) {
 		return
 	}
 	op.last.Key, op.last.Clustering = of, append(op.last.Clustering[:0], op.dst.Clustering...)
-	if op.filter.Active() && !(op.filter.Partition(of, &op.header) && op.filter.Clustering(op.dst.Clustering) && op.filter.Row(&op.dst)) {
+	if op.filter.Active() && !(op.filter.Partition(of, &op.header) && op.filter.Clustering(op.dst.Clustering) &&
+		op.filter.Row(&op.dst)) {
 		return
 	}
 	op.kept.add(of, &op.dst)
 }
 
-// readsPartition reports whether a command on a view reads a partition. Unlike a table, a view may have a partition with an empty
-// key. Its token is the least one, which is in the ranges that have no other lower bound.
+// readsPartition reports whether a command on a view reads a partition. Unlike a table, a view may have a partition
+// with an empty key. Its token is the least one, which is in the ranges that have no other lower bound.
 func readsPartition(cmd *row.ReadCommand, key row.PartitionKey) bool {
 	if key.Token != ring.MinToken || cmd.SinglePartition() {
 		return cmd.ReadsPartition(key)
 	}
 	tokens := cmd.Range.Tokens
-	return (tokens.Start == ring.MinToken || tokens.Contains(key.Token)) && (cmd.Range.After == nil || key.Compare(*cmd.Range.After) > 0)
+	return (tokens.Start == ring.MinToken || tokens.Contains(key.Token)) &&
+		(cmd.Range.After == nil || key.Compare(*cmd.Range.After) > 0)
 }
 
 func reads(slices []row.Slice, clustering []byte) bool {

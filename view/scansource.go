@@ -19,7 +19,8 @@ type scanSource struct {
 
 func newScanSource(op *readOp) *scanSource {
 	s := &scanSource{op: op}
-	s.cursor.Command = row.ReadCommand{Table: op.base.StorageID, Slices: []row.Slice{row.AllRows()}, Now: op.req.Command.Now,
+	s.cursor.Command = row.ReadCommand{Table: op.base.StorageID, Slices: []row.Slice{row.AllRows()},
+		Now:    op.req.Command.Now,
 		Limits: row.Limits{Rows: uint32(op.r.o.Limits.BasePage)}, Cancel: op.req.Cancel}
 	s.cursor.Tokens = ring.FullRange()
 	return s
@@ -31,7 +32,8 @@ func (s *scanSource) send(left time.Duration, blocks bool) bool {
 		return false
 	}
 	op := s.op
-	op.r.Coordinator.Read(&coordinator.ReadRequest{Command: cmd, Consistency: op.level, Timeout: left, Trace: op.req.Trace,
+	op.r.Coordinator.Read(&coordinator.ReadRequest{Command: cmd, Consistency: op.level, Timeout: left,
+		Trace:  op.req.Trace,
 		Cancel: op.req.Cancel, Blocks: blocks}, func(page []byte, err error) {
 		op.answered(func() { s.page, s.err = append(s.page[:0], page...), err })
 	})

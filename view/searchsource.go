@@ -19,8 +19,10 @@ type searchSource struct {
 
 func newSearchSource(op *readOp) *searchSource {
 	cmd := op.req.Command
-	return &searchSource{op: op, req: search.Request{Table: op.base, Index: op.view.StorageID, Terms: places(cmd), Tokens: ring.FullRange(),
-		Reversed: cmd.Reversed, Order: search.ByTerm, Consistency: op.level, Now: cmd.Now, Trace: op.req.Trace, Cancel: op.req.Cancel}}
+	return &searchSource{op: op, req: search.Request{Table: op.base, Index: op.view.StorageID, Terms: places(cmd),
+		Tokens:   ring.FullRange(),
+		Reversed: cmd.Reversed, Order: search.ByTerm, Consistency: op.level, Now: cmd.Now, Trace: op.req.Trace,
+		Cancel: op.req.Cancel}}
 }
 
 func (s *searchSource) send(left time.Duration, _ bool) bool {

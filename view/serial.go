@@ -11,8 +11,8 @@ type Proposer interface {
 	Read(req *coordinator.ReadRequest, done func(page []byte, err error))
 }
 
-// Serial is a Proposer that also reads views. A serial read of a view is a read of a majority: it returns every conditional change
-// of the base table that was acknowledged before.
+// Serial is a Proposer that also reads views. A serial read of a view is a read of a majority: it returns every
+// conditional change of the base table that was acknowledged before.
 type Serial struct {
 	Proposer
 	Reader *Reader

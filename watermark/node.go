@@ -52,14 +52,15 @@ type Page[E any] struct {
 	Last    []byte // the key up to which the page has all entries of the node, if More is set
 }
 
-// Take records the answer of a node that was asked for its entries behind from. The node fails if there is an error, or if the page
-// does not go further than from.
+// Take records the answer of a node that was asked for its entries behind from. The node fails if there is an error, or
+// if the page does not go further than from.
 func (p *Plan[E]) Take(n *Node[E], from Position, page *Page[E], err error) {
 	n.slow = false
 	reached := Position{Place: AfterAll}
 	if err == nil && page.More {
 		if reached = (Position{Key: page.Last}); p.Compare(reached, from) <= 0 {
-			err = fmt.Errorf("watermark: the page of node %s ends at %x, which is not behind its beginning", p.o.Topology.NameOf(n.ID), page.Last)
+			err = fmt.Errorf("watermark: the page of node %s ends at %x, which is not behind its beginning",
+				p.o.Topology.NameOf(n.ID), page.Last)
 		}
 	}
 	if err != nil {

@@ -60,7 +60,8 @@ func (p *Plan[E]) Nodes() []*Node[E] { return p.nodes }
 // Compare compares positions in the order of the sequence.
 func (p *Plan[E]) Compare(a, b Position) int { return compare(a, b, p.o.Reversed) }
 
-// AppendReaders appends bytes that are equal for replica sets that are read from the same nodes: of those, one suffices in a Plan.
+// AppendReaders appends bytes that are equal for replica sets that are read from the same nodes: of those, one suffices
+// in a Plan.
 func AppendReaders(dst []byte, set *ring.ReplicaSet) []byte {
 	for _, nodes := range [...][]ring.NodeID{set.Natural, set.Before} {
 		var backing [8]ring.NodeID
@@ -81,8 +82,8 @@ type Members[E any] struct {
 	Decisive bool
 }
 
-// Add adds what the level requires of one replica set, as for a read of one token, and returns the nodes of the set. While the set's
-// ranges move, the level must be met on both sides.
+// Add adds what the level requires of one replica set, as for a read of one token, and returns the nodes of the set.
+// While the set's ranges move, the level must be met on both sides.
 func (p *Plan[E]) Add(set ring.ReplicaSet) (out Members[E]) {
 	level, replication := p.o.Consistency, p.o.Table.Replication
 	var y quorum.Tally
@@ -149,7 +150,8 @@ func (p *Plan[E]) Complete() error {
 			return &coordinator.Unavailable{Consistency: p.o.Consistency, Required: q.need, Alive: alive}
 		}
 	}
-	coordinator.SortByProximity(p.o.Coordinator, p.o.Topology, p.o.View.Self(), p.nodes, func(n *Node[E]) ring.NodeID { return n.ID })
+	coordinator.SortByProximity(p.o.Coordinator, p.o.Topology, p.o.View.Self(), p.nodes,
+		func(n *Node[E]) ring.NodeID { return n.ID })
 	return nil
 }
 
@@ -176,8 +178,8 @@ func (p *Plan[E]) reached(q *quota[E]) Position {
 	return positions[q.need-1]
 }
 
-// Needed returns the nodes that must be asked for the watermark to move, and marks them as requested. It is not ok if the watermark
-// cannot move any more.
+// Needed returns the nodes that must be asked for the watermark to move, and marks them as requested. It is not ok if
+// the watermark cannot move any more.
 func (p *Plan[E]) Needed() (asked []*Node[E], ok bool) {
 	for best := p.mostNeeded(); best != nil; best = p.mostNeeded() {
 		best.state = requested
@@ -215,8 +217,8 @@ func (p *Plan[E]) mostNeeded() (best *Node[E]) {
 	return best
 }
 
-// expected returns how many nodes of a quota are behind the watermark or have a request for a page. Slow nodes count only if slow
-// is set.
+// expected returns how many nodes of a quota are behind the watermark or have a request for a page. Slow nodes count
+// only if slow is set.
 func (p *Plan[E]) expected(q *quota[E], slow bool) (count int) {
 	for _, n := range q.nodes {
 		if p.Compare(n.Position, p.mark) > 0 || n.state == requested && (slow || !n.slow) {
@@ -226,10 +228,13 @@ func (p *Plan[E]) expected(q *quota[E], slow bool) (count int) {
 	return count
 }
 
-// SpeculateAfter returns how long a page may take before other nodes are asked as well. It is not ok if there are no other nodes, or
-// if the table's speculative_retry forbids it.
+// SpeculateAfter returns how long a page may take before other nodes are asked as well. It is not ok if there are no
+// other nodes, or if the table's speculative_retry forbids it.
 func (p *Plan[E]) SpeculateAfter() (after time.Duration, ok bool) {
-	spare := slices.ContainsFunc(p.nodes, func(n *Node[E]) bool { return n.state == ready && p.Compare(n.Position, p.mark) <= 0 })
+	spare := slices.ContainsFunc(p.nodes, func(n *Node[E]) bool {
+		return n.state == ready &&
+			p.Compare(n.Position, p.mark) <= 0
+	})
 	if !spare {
 		return 0, false
 	}
@@ -250,8 +255,8 @@ func (p *Plan[E]) Speculate(now time.Duration) {
 	}
 }
 
-// Failure returns the error of the present state: ReadFailure if nodes have answered with errors, otherwise ReadTimeout. Its counts
-// are those of the quota that is farthest from the level. data means that entries were found.
+// Failure returns the error of the present state: ReadFailure if nodes have answered with errors, otherwise
+// ReadTimeout. Its counts are those of the quota that is farthest from the level. data means that entries were found.
 func (p *Plan[E]) Failure(data bool) error {
 	received, blockFor := 0, 0
 	for i := range p.quotas {
@@ -274,7 +279,8 @@ func (p *Plan[E]) Failure(data bool) error {
 	}
 	level := p.o.Consistency
 	if len(failures) > 0 {
-		return &coordinator.ReadFailure{Consistency: level, Received: received, BlockFor: blockFor, Failures: failures, DataPresent: data}
+		return &coordinator.ReadFailure{Consistency: level, Received: received, BlockFor: blockFor, Failures: failures,
+			DataPresent: data}
 	}
 	p.o.Coordinator.Note(coordinator.EventReadTimeout)
 	return &coordinator.ReadTimeout{Consistency: level, Received: received, BlockFor: blockFor, DataPresent: data}

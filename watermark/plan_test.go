@@ -27,14 +27,16 @@ func members(ids ...ring.NodeID) ring.ReplicaSet { return ring.ReplicaSet{Natura
 func quorumOfFour(down ring.NodeID, reversed bool, u Unsafe) *Plan[int] {
 	p := &Plan[int]{}
 	table := &schema.Table{Replication: ring.Replication{Class: ring.Simple, Factor: 4}}
-	p.Reset(Options{View: fourNodes{down: down}, Topology: &ring.Topology{}, Table: table, Consistency: ring.Quorum, Reversed: reversed, Unsafe: u}, Position{Place: BeforeAll})
+	p.Reset(Options{View: fourNodes{down: down}, Topology: &ring.Topology{}, Table: table, Consistency: ring.Quorum,
+		Reversed: reversed, Unsafe: u}, Position{Place: BeforeAll})
 	p.Add(members(1, 2, 3, 4))
 	return p
 }
 
-// run asks the nodes of a plan for the entries that they hold, in pages of random sizes and in random order of the answers, and returns
-// the entries up to the watermark. It fails if a page leads nowhere.
-func run(t *testing.T, r *rand.Rand, p *Plan[int], holds map[ring.NodeID][]int, failing ring.NodeID) (found []int, err error) {
+// run asks the nodes of a plan for the entries that they hold, in pages of random sizes and in random order of the
+// answers, and returns the entries up to the watermark. It fails if a page leads nowhere.
+func run(t *testing.T, r *rand.Rand, p *Plan[int], holds map[ring.NodeID][]int, failing ring.NodeID) (found []int,
+	err error) {
 	t.Helper()
 	type request struct {
 		n    *Node[int]
@@ -53,7 +55,10 @@ func run(t *testing.T, r *rand.Rand, p *Plan[int], holds map[ring.NodeID][]int, 
 					return passed
 				})
 			}
-			slices.SortFunc(moved, func(a, b int) int { return p.Compare(Position{Key: key(a)}, Position{Key: key(b)}) })
+			slices.SortFunc(moved, func(a, b int) int {
+				return p.Compare(Position{Key: key(a)},
+					Position{Key: key(b)})
+			})
 			found = append(found, moved...)
 			p.SetMark(to)
 		}
@@ -94,7 +99,10 @@ func run(t *testing.T, r *rand.Rand, p *Plan[int], holds map[ring.NodeID][]int, 
 }
 
 func pageOf(p *Plan[int], all []int, from Position, limit int) *Page[int] {
-	sorted := slices.SortedFunc(slices.Values(all), func(a, b int) int { return p.Compare(Position{Key: key(a)}, Position{Key: key(b)}) })
+	sorted := slices.SortedFunc(slices.Values(all), func(a,
+		b int) int {
+		return p.Compare(Position{Key: key(a)}, Position{Key: key(b)})
+	})
 	page := &Page[int]{Scanned: 1}
 	for _, e := range sorted {
 		if p.Compare(Position{Key: key(e)}, from) <= 0 {
@@ -109,8 +117,8 @@ func pageOf(p *Plan[int], all []int, from Position, limit int) *Page[int] {
 	return page
 }
 
-// Entries that three of four nodes hold are found at QUORUM, in order and once, whichever nodes answer: one may be down, fail, or lack
-// any entry.
+// Entries that three of four nodes hold are found at QUORUM, in order and once, whichever nodes answer: one may be
+// down, fail, or lack any entry.
 func TestAcknowledgedEntriesAreFound(t *testing.T) {
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -137,7 +145,10 @@ func TestAcknowledgedEntriesAreFound(t *testing.T) {
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		if !slices.IsSortedFunc(found, func(a, b int) int { return p.Compare(Position{Key: key(a)}, Position{Key: key(b)}) }) || len(slices.Compact(slices.Sorted(slices.Values(found)))) != len(found) {
+		if !slices.IsSortedFunc(found, func(a, b int) int {
+			return p.Compare(Position{Key: key(a)},
+				Position{Key: key(b)})
+		}) || len(slices.Compact(slices.Sorted(slices.Values(found)))) != len(found) {
 			t.Fatalf("seed %d: found in the order %v", seed, found)
 		}
 		for _, e := range acknowledged {
@@ -185,7 +196,8 @@ func TestTooManyFailuresAreReported(t *testing.T) {
 		t.Error("two nodes of four are enough for QUORUM")
 	}
 	var failure *coordinator.ReadFailure
-	if err := p.Failure(false); !errors.As(err, &failure) || failure.Received != 1 || failure.BlockFor != 3 || len(failure.Failures) != 1 {
+	if err := p.Failure(false); !errors.As(err, &failure) || failure.Received != 1 || failure.BlockFor != 3 ||
+		len(failure.Failures) != 1 {
 		t.Errorf("%+v", failure)
 	}
 }
@@ -203,7 +215,8 @@ func TestPagesMustAdvance(t *testing.T) {
 func TestSetsReadFromTheSameNodesAreEqual(t *testing.T) {
 	a, b, moving := members(1, 2, 3), members(3, 1, 2), members(1, 2, 3)
 	moving.Before = []ring.NodeID{1, 2, 4}
-	if !bytes.Equal(AppendReaders(nil, &a), AppendReaders(nil, &b)) || bytes.Equal(AppendReaders(nil, &a), AppendReaders(nil, &moving)) {
+	if !bytes.Equal(AppendReaders(nil, &a), AppendReaders(nil, &b)) ||
+		bytes.Equal(AppendReaders(nil, &a), AppendReaders(nil, &moving)) {
 		t.Error("equal bytes do not mean equal nodes")
 	}
 }

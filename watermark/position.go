@@ -2,7 +2,8 @@ package watermark
 
 import "bytes"
 
-// Position is a place in a sequence: behind an entry, before all entries, or after all. The zero value is behind the empty key.
+// Position is a place in a sequence: behind an entry, before all entries, or after all. The zero value is behind the
+// empty key.
 type Position struct {
 	Key   []byte // of the entry, for AtKey
 	Place int8

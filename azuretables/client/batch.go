@@ -20,14 +20,17 @@ const batchBoundary, changesetBoundary = "batch_cqld", "changeset_cqld"
 // Transaction returns the request that applies changes of one partition atomically.
 func Transaction(table string, changes []Change) Request {
 	var b bytes.Buffer
-	b.WriteString("--" + batchBoundary + "\r\nContent-Type: multipart/mixed; boundary=" + changesetBoundary + "\r\n\r\n")
+	b.WriteString("--" + batchBoundary + "\r\nContent-Type: multipart/mixed; boundary=" + changesetBoundary +
+		"\r\n\r\n")
 	for _, c := range changes {
 		path := "/" + table
 		if c.Method != "POST" {
 			path = EntityPath(table, c.PartitionKey, c.RowKey)
 		}
-		b.WriteString("--" + changesetBoundary + "\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n")
-		b.WriteString(c.Method + " http://localhost" + path + " HTTP/1.1\r\nPrefer: return-no-content\r\nAccept: application/json;odata=nometadata\r\n")
+		b.WriteString("--" + changesetBoundary + "\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: " +
+			"binary\r\n\r\n")
+		b.WriteString(c.Method + " http://localhost" + path +
+			" HTTP/1.1\r\nPrefer: return-no-content\r\nAccept: application/json;odata=nometadata\r\n")
 		if c.IfMatch != "" {
 			b.WriteString("If-Match: " + c.IfMatch + "\r\n")
 		}
@@ -39,7 +42,8 @@ func Transaction(table string, changes []Change) Request {
 		b.WriteString("\r\n")
 	}
 	b.WriteString("--" + changesetBoundary + "--\r\n--" + batchBoundary + "--\r\n")
-	return Request{Method: "POST", Path: "/$batch", Body: b.Bytes(), ContentType: "multipart/mixed; boundary=" + batchBoundary}
+	return Request{Method: "POST", Path: "/$batch", Body: b.Bytes(), ContentType: "multipart/mixed; boundary=" +
+		batchBoundary}
 }
 
 // Statuses returns the statuses of a transaction's response: one for each change, or a single one for a refusal.

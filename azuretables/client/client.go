@@ -51,8 +51,10 @@ func New(base, account, key string, connections int) (*Client, error) {
 	if u, err := url.Parse(base); err != nil || u.Host == "" || strings.Trim(u.Path, "/") != "" {
 		return nil, fmt.Errorf("client: %q is not http://host:port", base)
 	}
-	t := &http.Transport{MaxIdleConnsPerHost: connections, MaxIdleConns: connections, DisableCompression: true, IdleConnTimeout: time.Minute}
-	return &Client{base: strings.TrimSuffix(base, "/"), account: account, key: secret, http: &http.Client{Transport: t}}, nil
+	t := &http.Transport{MaxIdleConnsPerHost: connections, MaxIdleConns: connections, DisableCompression: true,
+		IdleConnTimeout: time.Minute}
+	return &Client{base: strings.TrimSuffix(base, "/"), account: account, key: secret,
+		http: &http.Client{Transport: t}}, nil
 }
 
 // SetTransport makes c send its requests through t instead of its own connections. Call it before the first request.
@@ -93,7 +95,8 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	h.Set("DataServiceVersion", "3.0")
 	date := time.Now().UTC().Format(http.TimeFormat)
 	h.Set("x-ms-date", date)
-	h.Set("Authorization", "SharedKey "+c.account+":"+Sign(c.key, StringToSign(r.Method, contentType, date, c.account, target, r.Query)))
+	h.Set("Authorization", "SharedKey "+c.account+":"+Sign(c.key,
+		StringToSign(r.Method, contentType, date, c.account, target, r.Query)))
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, err

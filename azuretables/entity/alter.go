@@ -42,7 +42,8 @@ func (a *alteration) add(specs []schema.ColumnSpec) {
 
 // begin returns the columns that the caller must add, its own first, and true. If a change of the table is running, it
 // returns false: the next change includes the caller's columns, and wake is called when the running one has ended.
-func (a *altering) begin(table schema.UUID, missing []schema.ColumnSpec, wake func()) (all []schema.ColumnSpec, first bool) {
+func (a *altering) begin(table schema.UUID, missing []schema.ColumnSpec, wake func()) (all []schema.ColumnSpec,
+	first bool) {
 	a.Lock()
 	defer a.Unlock()
 	t := a.tables[table]
@@ -80,9 +81,10 @@ func (a *altering) end(table schema.UUID) {
 	}
 }
 
-// awaitAlter returns the columns that the caller must add to the table; the caller then calls altering.end. If it returns
-// none, another writer has just changed the table, and the caller checks it again.
-func (s *Store) awaitAlter(r *request.Request, table schema.UUID, missing []schema.ColumnSpec) (all []schema.ColumnSpec, err error) {
+// awaitAlter returns the columns that the caller must add to the table; the caller then calls altering.end. If it
+// returns none, another writer has just changed the table, and the caller checks it again.
+func (s *Store) awaitAlter(r *request.Request, table schema.UUID,
+	missing []schema.ColumnSpec) (all []schema.ColumnSpec, err error) {
 	waiter := s.o.Executor.NewWaiter()
 	var once sync.Once
 	wake := func() { once.Do(waiter.Signal) }
@@ -119,7 +121,8 @@ func (s *Store) planFor(r *request.Request, account, table string, ops []Operati
 			return p, err
 		}
 		if n := len(p.table.Regulars) + len(missing); n > s.o.Limits.Columns {
-			return nil, invalid(fmt.Sprintf("The entities of table %s have %d properties of different name or type, and %s is one "+
+			return nil, invalid(fmt.Sprintf("The entities of table %s have %d properties of different name or type, "+
+				"and %s is one "+
 				"too many: %d are kept.", p.spelled, len(p.table.Regulars), missing[0].Name, s.o.Limits.Columns))
 		}
 		all, err := s.awaitAlter(r, p.table.ID, missing)
@@ -182,7 +185,10 @@ func (p *plan) missing(ops []Operation) (specs []schema.ColumnSpec, err error) {
 					return nil, err
 				}
 				t := cqlType(v.Type)
-				if slices.ContainsFunc(specs, func(s schema.ColumnSpec) bool { return s.Name == wanted && s.Type != t }) {
+				if slices.ContainsFunc(specs, func(s schema.ColumnSpec) bool {
+					return s.Name == wanted &&
+						s.Type != t
+				}) {
 					wanted = name + typeSuffix(v.Type) // another operation adds the name with another type
 				}
 				add(wanted, t)

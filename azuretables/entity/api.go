@@ -17,7 +17,8 @@ type View interface {
 	Topology() *ring.Topology
 }
 
-// Changer changes the schema on behalf of a client. ProposeSchemaFor returns when every live node has applied the change.
+// Changer changes the schema on behalf of a client. ProposeSchemaFor returns when every live node has applied the
+// change.
 type Changer interface {
 	ProposeSchemaFor(ctx context.Context, by auth.Principal, change schema.Change) error
 	// AwaitSchema returns when every live node has applied the schema that this node has.
@@ -137,7 +138,8 @@ func (p Plan) String() string {
 // permission.
 type Service interface {
 	// Tables lists the account's tables by name (as created), starting at from.
-	Tables(r *request.Request, account, from string, match func(name string) bool, top int) (names []string, next string, err error)
+	Tables(r *request.Request, account, from string, match func(name string) bool, top int) (names []string,
+		next string, err error)
 	CreateTable(r *request.Request, account, name string) error
 	DeleteTable(r *request.Request, account, name string) error
 	// Exists reports whether the account has the table, and returns its name as created.

@@ -152,7 +152,8 @@ const (
 // settled reads the partition after completing any round in progress on it. ok is false if the time did not suffice.
 func (s *Store) settled(r *request.Request, cmd row.ReadCommand, deadline time.Duration) (page []byte, ok bool) {
 	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
-		call, err := s.o.Executor.Read(r, &coordinator.ReadRequest{Command: &cmd, Consistency: r.SerialConsistency, Timeout: s.o.Timeouts.Write, Contention: s.o.Timeouts.CAS})
+		call, err := s.o.Executor.Read(r, &coordinator.ReadRequest{Command: &cmd, Consistency: r.SerialConsistency,
+			Timeout: s.o.Timeouts.Write, Contention: s.o.Timeouts.CAS})
 		if err == nil {
 			page := call.Page()
 			r.Cost.CountPage(page, cmd.Now)

@@ -26,14 +26,20 @@ func TestTransactionIsAtomic(t *testing.T) {
 		code  odata.Code
 		ops   []entity.Operation
 	}{
-		{1, odata.EntityAlreadyExists, []entity.Operation{op(entity.Insert, "p", "z"), op(entity.Insert, "p", "b"), op(entity.Delete, "p", "a")}},
-		{1, odata.ResourceNotFound, []entity.Operation{op(entity.InsertOrReplace, "p", "b"), op(entity.Delete, "p", "c"), op(entity.Update, "p", "a")}},
+		{1, odata.EntityAlreadyExists, []entity.Operation{op(entity.Insert, "p", "z"), op(entity.Insert, "p", "b"),
+			op(entity.Delete, "p", "a")}},
+		{1, odata.ResourceNotFound, []entity.Operation{op(entity.InsertOrReplace, "p", "b"),
+			op(entity.Delete, "p", "c"), op(entity.Update, "p", "a")}},
 		{0, odata.UpdateConditionNotSatisfied, []entity.Operation{{Kind: entity.Update, Conditional: true, Match: 1,
 			Entity: odata.Entity{PartitionKey: "p", RowKey: "b"}}, op(entity.Insert, "p", "a")}},
-		{2, odata.InvalidDuplicateRow, []entity.Operation{op(entity.Insert, "p", "x"), op(entity.Insert, "p", "y"), op(entity.Merge, "p", "x")}},
-		{1, odata.CommandsInBatchActOnDifferentPartitions, []entity.Operation{op(entity.Insert, "p", "x"), op(entity.Insert, "q", "x")}},
-		{1, odata.DuplicatePropertiesSpecified, []entity.Operation{op(entity.Insert, "p", "x"), op(entity.Insert, "p", "y", text("a", "1"), text("a", "2"))}},
-		{0, odata.InvalidInput, []entity.Operation{{Kind: entity.Insert, Entity: odata.Entity{PartitionKey: "p", RowKey: "x"}, TTL: -1}}},
+		{2, odata.InvalidDuplicateRow, []entity.Operation{op(entity.Insert, "p", "x"), op(entity.Insert, "p", "y"),
+			op(entity.Merge, "p", "x")}},
+		{1, odata.CommandsInBatchActOnDifferentPartitions,
+			[]entity.Operation{op(entity.Insert, "p", "x"), op(entity.Insert, "q", "x")}},
+		{1, odata.DuplicatePropertiesSpecified, []entity.Operation{op(entity.Insert, "p", "x"),
+			op(entity.Insert, "p", "y", text("a", "1"), text("a", "2"))}},
+		{0, odata.InvalidInput, []entity.Operation{{Kind: entity.Insert,
+			Entity: odata.Entity{PartitionKey: "p", RowKey: "x"}, TTL: -1}}},
 		{0, odata.KeyValueTooLarge, []entity.Operation{op(entity.Insert, "p", strings.Repeat("x", 1<<16))}},
 	} {
 		err := r.refuse(c.code, "things", c.ops...)
@@ -55,12 +61,14 @@ func TestEntitiesAreLimited(t *testing.T) {
 	r.apply("things", op(entity.Insert, "p", "r", text("a", "x"), text("b", "x")))
 	r.refuse(odata.TooManyProperties, "things", op(entity.Merge, "p", "r", text("c", "x"), text("d", "x")))
 	r.apply("things", op(entity.Merge, "p", "r", text("a", "y"), text("c", "x")))
-	r.refuse(odata.TooManyProperties, "things", op(entity.InsertOrReplace, "p", "r", text("a", "x"), text("b", "x"), text("c", "x"), text("d", "x")))
+	r.refuse(odata.TooManyProperties, "things", op(entity.InsertOrReplace, "p", "r", text("a", "x"), text("b", "x"),
+		text("c", "x"), text("d", "x")))
 	long := strings.Repeat("x", 300)
 	r.apply("things", op(entity.Update, "p", "r", text("a", long)))
 	r.refuse(odata.EntityTooLarge, "things", op(entity.Merge, "p", "r", text("b", long)))
 	r.refuse(odata.EntityTooLarge, "things", op(entity.InsertOrReplace, "p", "r", text("a", long), text("b", long)))
-	r.apply("things", op(entity.Merge, "p", "r", odata.Property{Name: "b", Value: odata.Value{Type: odata.Binary, Bytes: []byte(long)}}))
+	r.apply("things", op(entity.Merge, "p", "r", odata.Property{Name: "b",
+		Value: odata.Value{Type: odata.Binary, Bytes: []byte(long)}}))
 }
 
 // TestRacingTransactionsNeverInterleave checks concurrent transactions over the same pairs of entities: both entities
@@ -87,7 +95,8 @@ func TestRacingTransactionsNeverInterleave(t *testing.T) {
 					return
 				}
 				n := a.Properties[0].Value.Int
-				first, second := op(entity.Merge, "p", "a", number("n", n+1)), op(entity.Update, "p", "b", number("n", n+1))
+				first, second := op(entity.Merge, "p", "a", number("n", n+1)),
+					op(entity.Update, "p", "b", number("n", n+1))
 				first.Conditional, first.Match = true, a.Timestamp
 				second.Conditional, second.Match = true, b.Timestamp
 				_, err = s.Apply(anyone(), account, "things", []entity.Operation{first, second})
@@ -129,7 +138,8 @@ func TestRacingInsertsHaveOneWinner(t *testing.T) {
 		wins, by, doubt := 0, -1, map[int]bool{}
 		for i := range 9 {
 			wg.Go(func() {
-				_, err := r.nodes[i%3].store.Apply(anyone(), account, "things", []entity.Operation{op(entity.Insert, "p", fmt.Sprint(round), number("by", int64(i)))})
+				_, err := r.nodes[i%3].store.Apply(anyone(), account, "things",
+					[]entity.Operation{op(entity.Insert, "p", fmt.Sprint(round), number("by", int64(i)))})
 				mu.Lock()
 				defer mu.Unlock()
 				var unknown *coordinator.CASUnknown
@@ -186,14 +196,16 @@ func TestLostResponseIsResolved(t *testing.T) {
 		e := r.get("things", "p", "n")
 		o := op(entity.Update, "p", "n", number("v", int64(i+1)))
 		o.Conditional, o.Match = true, e.Timestamp
-		stamps, err := n.store.Apply(anyone(), account, "things", []entity.Operation{o, op(entity.Insert, "p", fmt.Sprint(i))})
+		stamps, err := n.store.Apply(anyone(), account, "things",
+			[]entity.Operation{o, op(entity.Insert, "p", fmt.Sprint(i))})
 		if err != nil {
 			t.Fatalf("%d: %v", i, err)
 		}
 		if e := r.get("things", "p", "n"); e.Properties[0].Value.Int != int64(i+1) || e.Timestamp != stamps[0] {
 			t.Fatalf("%d: %s at %d, reported %d", i, show(e), e.Timestamp, stamps[0])
 		}
-		if _, err := n.store.Apply(anyone(), account, "things", []entity.Operation{op(entity.Delete, "p", fmt.Sprint(i))}); err != nil {
+		if _, err := n.store.Apply(anyone(), account, "things",
+			[]entity.Operation{op(entity.Delete, "p", fmt.Sprint(i))}); err != nil {
 			t.Fatalf("%d: %v", i, err)
 		}
 	}
@@ -216,7 +228,8 @@ func TestLostResponseWithUnknownOutcome(t *testing.T) {
 		})
 	}
 	lose := n.faults.cas
-	_, err := n.store.Apply(anyone(), account, "things", []entity.Operation{op(entity.Insert, "p", "r", text("v", "mine"))})
+	_, err := n.store.Apply(anyone(), account, "things",
+		[]entity.Operation{op(entity.Insert, "p", "r", text("v", "mine"))})
 	if !errors.Is(err, error(lost)) {
 		t.Error(err)
 	}
@@ -225,7 +238,8 @@ func TestLostResponseWithUnknownOutcome(t *testing.T) {
 	r.apply("things", op(entity.Update, "p", "r", text("v", "mine")), op(entity.Insert, "p", "s"))
 	overloaded := &coordinator.Overloaded{What: "a test"}
 	n.faults.cas = func(_ *paxos.CASRequest, done func(bool, []byte, error)) { done(false, nil, overloaded) }
-	if _, err := n.store.Apply(anyone(), account, "things", []entity.Operation{op(entity.Delete, "p", "r")}); !errors.Is(err, error(overloaded)) {
+	if _, err := n.store.Apply(anyone(), account, "things",
+		[]entity.Operation{op(entity.Delete, "p", "r")}); !errors.Is(err, error(overloaded)) {
 		t.Error(err)
 	}
 }

@@ -19,8 +19,8 @@ func (s *Store) permits(r *request.Request, permission auth.Permission, p *plan)
 	return s.authorize(r, permission, auth.Table(p.table.Keyspace, p.table.Name))
 }
 
-// mayRead checks the permission to read entities. Masks of columns are not applied to entities: reading a table with masks
-// also requires UNMASK.
+// mayRead checks the permission to read entities. Masks of columns are not applied to entities: reading a table with
+// masks also requires UNMASK.
 func (s *Store) mayRead(r *request.Request, p *plan) error {
 	if err := s.permits(r, auth.Select, p); err != nil || !p.table.Masked() {
 		return err

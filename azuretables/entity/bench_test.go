@@ -50,7 +50,8 @@ func newHollow(t testing.TB, rows int) (*entity.Store, *hollow) {
 	r.apply("things", tenProperties("other"))
 	table := r.nodes[0].Schema().Table(account, "things")
 	cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("partition")),
-		Slices: []row.Slice{{End: table.Clustering[0].Type.AppendOrdered(nil, []byte("other"), false)}}, Now: r.clock.Now().Unix()}
+		Slices: []row.Slice{{End: table.Clustering[0].Type.AppendOrdered(nil, []byte("other"), false)}},
+		Now:    r.clock.Now().Unix()}
 	if rows > 0 {
 		cmd.Slices = []row.Slice{{Start: table.Clustering[0].Type.AppendOrdered(nil, []byte("row"), false)}}
 	}
@@ -59,13 +60,15 @@ func newHollow(t testing.TB, rows int) (*entity.Store, *hollow) {
 		t.Fatal(err)
 	}
 	h := &hollow{page: page, stamp: 2_000_000_000_000_000}
-	return entity.New(entity.Options{Executor: request.New(request.Options{Coordinator: h, Lister: h, Proposer: h, Clock: r.clock}), View: r.nodes[0], Changer: r, Clock: r.clock, Rand: testRand{}}), h
+	return entity.New(entity.Options{Executor: request.New(request.Options{Coordinator: h, Lister: h, Proposer: h,
+		Clock: r.clock}), View: r.nodes[0], Changer: r, Clock: r.clock, Rand: testRand{}}), h
 }
 
 func tenProperties(rowKey string) entity.Operation {
 	o := op(entity.InsertOrReplace, "partition", rowKey)
 	for i := range 5 {
-		o.Entity.Properties = append(o.Entity.Properties, text(fmt.Sprint("Text", i), "some text of a few words"), number(fmt.Sprint("Number", i), int64(i)))
+		o.Entity.Properties = append(o.Entity.Properties, text(fmt.Sprint("Text", i), "some text of a few words"),
+			number(fmt.Sprint("Number", i), int64(i)))
 	}
 	return o
 }
@@ -175,7 +178,8 @@ func BenchmarkReal(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/entity")
 		})
 	}
-	query("page of a partition", key("PartitionKey", odata.Eq, "partition"), func(i int) entity.Operation { return tenProperties(fmt.Sprintf("row%06d", i)) })
+	query("page of a partition", key("PartitionKey", odata.Eq, "partition"),
+		func(i int) entity.Operation { return tenProperties(fmt.Sprintf("row%06d", i)) })
 	query("page of partitions", nil, func(i int) entity.Operation {
 		o := tenProperties("row")
 		o.Entity.PartitionKey = fmt.Sprintf("partition%06d", i)

@@ -134,7 +134,8 @@ func (s *Store) Exists(account, name string) (spelled string, ok bool) {
 }
 
 // Tables implements Service.
-func (s *Store) Tables(r *request.Request, account, from string, match func(name string) bool, top int) (names []string, next string, err error) {
+func (s *Store) Tables(r *request.Request, account, from string, match func(name string) bool,
+	top int) (names []string, next string, err error) {
 	if err := s.authorize(r, auth.Select, auth.AllTables(account)); err != nil {
 		return nil, "", err
 	}
@@ -179,7 +180,8 @@ func (s *Store) CreateTable(r *request.Request, account, name string) error {
 		return err
 	}
 	text := types.Native(types.Text)
-	change := &schema.CreateTable{Keyspace: account, Table: strings.ToLower(name), ID: s.newID(), Options: schema.DefaultOptions(),
+	change := &schema.CreateTable{Keyspace: account, Table: strings.ToLower(name), ID: s.newID(),
+		Options: schema.DefaultOptions(),
 		Columns: []schema.ColumnSpec{
 			{Name: "PartitionKey", Kind: schema.PartitionKey, Type: text},
 			{Name: "RowKey", Kind: schema.Clustering, Type: text},

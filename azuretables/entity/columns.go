@@ -130,7 +130,8 @@ func (p *plan) add(c *schema.Column) {
 	at := strings.LastIndex(c.Name, separator)
 	if at < 0 {
 		switch c.Name {
-		case "PartitionKey", "RowKey", "Timestamp": // properties of the entity itself; other columns may have these names, too
+		// properties of the entity itself; other columns may have these names, too
+		case "PartitionKey", "RowKey", "Timestamp":
 			return
 		}
 		col.prop = p.property(c.Name)

@@ -71,7 +71,8 @@ func TestPropertiesAreTypedColumns(t *testing.T) {
 	for _, c := range r.nodes[0].Schema().Table(account, "types").Regulars {
 		types = append(types, c.Name+" "+c.Type.String())
 	}
-	if got := strings.Join(types, ", "); got != "D double, b blob, d timestamp, d@ticks smallint, f boolean, g uuid, i int, l bigint, s text" {
+	if got := strings.Join(types, ", "); got != "D double, b blob, d timestamp, d@ticks smallint, f boolean, g "+
+		"uuid, i int, l bigint, s text" {
 		t.Error(got)
 	}
 	if r.alters != 1 {
@@ -156,13 +157,16 @@ func TestRowsOfCQLAreEntities(t *testing.T) {
 	r.refuse(odata.InvalidInput, "users", op(entity.Merge, "se", "1", text("tags", `["c"]`)))
 	r.refuse(odata.InvalidInput, "users", op(entity.Merge, "se", "1", text("n", "no number")))
 	r.refuse(odata.InvalidInput, "users", op(entity.Merge, "se", "1", number("age", 70_000)))
-	r.refuse(odata.InvalidInput, "users", op(entity.Merge, "se", "1", odata.Property{Name: "at", Value: odata.Value{Type: odata.GUID, Bytes: make([]byte, 16)}}))
-	r.apply("users", op(entity.Merge, "se", "1", text("n", "-5"), text("born", "2000-01-01"), number("age", 9), text("country", "x")))
+	r.refuse(odata.InvalidInput, "users", op(entity.Merge, "se", "1",
+		odata.Property{Name: "at", Value: odata.Value{Type: odata.GUID, Bytes: make([]byte, 16)}}))
+	r.apply("users", op(entity.Merge, "se", "1", text("n", "-5"), text("born", "2000-01-01"), number("age", 9),
+		text("country", "x")))
 	e = r.get("users", "se", "1")
 	if p := e.Property("n"); p == nil || string(p.Value.Bytes) != "-5" {
 		t.Error(show(e))
 	}
-	if p := e.Property("country"); p == nil || string(p.Value.Bytes) != "x" { // in addition to the key column of that name
+	// in addition to the key column of that name
+	if p := e.Property("country"); p == nil || string(p.Value.Bytes) != "x" {
 		t.Error(show(e))
 	}
 	r.apply("users", op(entity.InsertOrReplace, "se", "1"))
@@ -182,7 +186,8 @@ func TestRowsOfCQLAreEntities(t *testing.T) {
 func TestCountersAreShownAndNotWritten(t *testing.T) {
 	r := newTestRing(t, 1)
 	r.exec(keyspace, "CREATE TABLE acme.hits (p text, r text, n counter, PRIMARY KEY (p, r))")
-	r.refuse(odata.InvalidInput, "hits", op(entity.InsertOrMerge, "p", "r", odata.Property{Name: "n", Value: odata.Value{Type: odata.Int64, Int: 1}}))
+	r.refuse(odata.InvalidInput, "hits", op(entity.InsertOrMerge, "p", "r",
+		odata.Property{Name: "n", Value: odata.Value{Type: odata.Int64, Int: 1}}))
 	r.refuse(odata.InvalidInput, "hits", op(entity.InsertOrMerge, "p", "r", text("x", "y")))
 	if err := r.nodes[0].store.DeletePartition(anyone(), account, "hits", "p"); code(err) != odata.InvalidInput {
 		t.Error(err)
@@ -201,7 +206,8 @@ func TestTimestampIsTheNewestLiveWrite(t *testing.T) {
 	r.apply("things", entity.Operation{Kind: entity.Merge, Entity: odata.Entity{PartitionKey: "p", RowKey: "r",
 		Properties: []odata.Property{text("v", "x")}}, Match: 10 * old, Conditional: true})
 	r.exec(`ALTER TABLE acme.things ADD n int`)
-	r.exec(fmt.Sprintf(`UPDATE acme.things USING TIMESTAMP %d SET n = 1 WHERE "PartitionKey" = 'p' AND "RowKey" = 'r'`, old+5))
+	r.exec(fmt.Sprintf(`UPDATE acme.things USING TIMESTAMP %d SET n = 1 WHERE "PartitionKey" = 'p' AND "RowKey" = 'r'`,
+		old+5))
 	e := r.get("things", "p", "r")
 	if e.Timestamp <= 10*(old+5) {
 		t.Errorf("%d: the merge was later", e.Timestamp)
@@ -271,7 +277,8 @@ func (a allowed) Authorize(_ context.Context, p auth.Principal, need auth.Requir
 	return &auth.Denied{Principal: p, Requirement: need}
 }
 
-// TestMaskedEntitiesRequireUnmask checks that entities of a table with masks can be written, but not read, without UNMASK.
+// TestMaskedEntitiesRequireUnmask checks that entities of a table with masks can be written, but not read, without
+// UNMASK.
 func TestMaskedEntitiesRequireUnmask(t *testing.T) {
 	for _, unmask := range []bool{false, true} {
 		may := allowed{auth.Create, auth.Select, auth.Modify, auth.Alter}
@@ -292,7 +299,8 @@ func TestMaskedEntitiesRequireUnmask(t *testing.T) {
 			_, query := store.Query(anyone(), account, "people", &entity.Query{})
 			for _, err := range []error{get, query} {
 				var denied *auth.Denied
-				if errors.As(err, &denied) != refused || err != nil && !refused || refused && denied.Requirement.Permission != auth.Unmask {
+				if errors.As(err, &denied) != refused || err != nil && !refused || refused &&
+					denied.Requirement.Permission != auth.Unmask {
 					t.Errorf("%s, unmask %t: %v", when, unmask, err)
 				}
 			}

@@ -123,7 +123,8 @@ func (f *cursor) fetch() error {
 	f.listed = true
 	f.limit = max(1, min(f.limit, f.r.Wanted()-f.r.scan.InFlight()))
 	req := &listing.Request{Table: f.r.p.table, Span: listing.Span{From: f.resume}, Limit: f.limit,
-		Consistency: f.r.request.Consistency, Timeout: f.r.timeout(), Patience: f.r.patience(), Now: f.r.now, Dead: !f.dead, Cancel: f.r.cancel}
+		Consistency: f.r.request.Consistency, Timeout: f.r.timeout(), Patience: f.r.patience(), Now: f.r.now,
+		Dead: !f.dead, Cancel: f.r.cancel}
 	if !s.partitions.Endless {
 		req.Span.To = []byte(s.partitions.To)
 	}

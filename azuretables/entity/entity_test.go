@@ -32,11 +32,13 @@ func TestInsertedEntityIsRead(t *testing.T) {
 		t.Error(err)
 	}
 	page, err := s.Query(anyone(), account, "People", &entity.Query{
-		Filter: &odata.Comparison{Property: "PartitionKey", Op: odata.Eq, Value: odata.Value{Type: odata.String, Bytes: []byte("p")}}})
+		Filter: &odata.Comparison{Property: "PartitionKey", Op: odata.Eq,
+			Value: odata.Value{Type: odata.String, Bytes: []byte("p")}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(page.Entities) != 1 || page.Next != nil || page.Plan != entity.RowRangeScan || show(&page.Entities[0]) != show(e) {
+	if len(page.Entities) != 1 || page.Next != nil || page.Plan != entity.RowRangeScan ||
+		show(&page.Entities[0]) != show(e) {
 		t.Errorf("%+v", page)
 	}
 }

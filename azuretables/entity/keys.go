@@ -272,7 +272,8 @@ func partitionRanges(list []keyRectangle) []partitionRange {
 		if s.rows = join(s.rows); len(s.rows) == 0 {
 			continue
 		}
-		if n := len(out); n > 0 && !out[n-1].partitions.Endless && out[n-1].partitions.To == from && slices.Equal(out[n-1].rows, s.rows) {
+		if n := len(out); n > 0 && !out[n-1].partitions.Endless && out[n-1].partitions.To == from &&
+			slices.Equal(out[n-1].rows, s.rows) {
 			out[n-1].partitions.To, out[n-1].partitions.Endless = s.partitions.To, s.partitions.Endless
 			continue
 		}

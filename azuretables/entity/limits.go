@@ -27,9 +27,9 @@ func (l Limits) withDefaults() Limits {
 
 // Bounds on the work of a query.
 const (
-	// rectanglesMax is the maximum number of key ranges derived from a filter; a filter with more is read as fewer, larger
-	// ranges. A batch of point reads, which clients write as a disjunction of 100 of them, fits twice. Sorting them
-	// takes quadratic time: 65,536 comparisons are 0.3 ms.
+	// rectanglesMax is the maximum number of key ranges derived from a filter; a filter with more is read as fewer,
+	// larger ranges. A batch of point reads, which clients write as a disjunction of 100 of them, fits twice. Sorting
+	// them takes quadratic time: 65,536 comparisons are 0.3 ms.
 	rectanglesMax = 256
 	// readsMax is the maximum number of partitions read concurrently: at 1 ms for a quorum, 64,000 partitions per
 	// second.
@@ -47,8 +47,8 @@ const (
 	// them. Storage ends a page at 1 MiB in any case.
 	filteredFirst = 128
 	rowsMax       = 4096
-	// scanBytes bounds the page that is requested from a partition. The first one has rowBytesGuess for each row: with fewer, a page of
-	// entities would take several commands.
+	// scanBytes bounds the page that is requested from a partition. The first one has rowBytesGuess for each row: with
+	// fewer, a page of entities would take several commands.
 	scanBytes     = 1 << 20
 	rowBytesGuess = 512
 	// responseFree is the size of a response from which it is charged.

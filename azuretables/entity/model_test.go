@@ -32,7 +32,8 @@ func (m *model) rowKey() string {
 // value returns a random value of a random type, often an unusual one.
 func (m *model) value() odata.Value {
 	r := m.rnd
-	v := odata.Value{Type: pick(r, odata.String, odata.Binary, odata.Boolean, odata.DateTime, odata.Double, odata.GUID, odata.Int32, odata.Int64)}
+	v := odata.Value{Type: pick(r, odata.String, odata.Binary, odata.Boolean, odata.DateTime, odata.Double, odata.GUID,
+		odata.Int32, odata.Int64)}
 	switch v.Type {
 	case odata.String:
 		v.Bytes = []byte(pick(r, "", "x", "xy", "日本", strings.Repeat("long ", 100)))
@@ -41,7 +42,8 @@ func (m *model) value() odata.Value {
 	case odata.Boolean:
 		v.Int = r.Int64N(2)
 	case odata.DateTime:
-		v.Int = pick[int64](r, 0, 1, -1, 16220440870454448, odata.MinDateTime, odata.MaxDateTime, 10_000, -9_999, r.Int64N(1<<50))
+		v.Int = pick[int64](r, 0, 1, -1, 16220440870454448, odata.MinDateTime, odata.MaxDateTime, 10_000, -9_999,
+			r.Int64N(1<<50))
 	case odata.Double:
 		v.Float = pick(r, 0, 1.5, -1e300, math.NaN(), math.Inf(1), math.Inf(-1), 5e-324)
 	case odata.GUID:
@@ -263,17 +265,20 @@ func runModel(t *testing.T, seed uint64, nodes int, cql string) {
 				counted.From = page.Next
 			}
 			if want := len(m.sorted(q.Filter, q.Order)); count != want {
-				t.Fatalf("seed %d, step %d: %s: %d counted, want %d", seed, step, odata.AppendFilter(nil, q.Filter), count, want)
+				t.Fatalf("seed %d, step %d: %s: %d counted, want %d", seed, step, odata.AppendFilter(nil, q.Filter),
+					count, want)
 			}
 			want, got := shown(m.sorted(q.Filter, q.Order)), shown(m.pages(t, s, "things", q))
 			if want != got {
-				t.Fatalf("seed %d, step %d: %s in order %d:\n%swant\n%s", seed, step, odata.AppendFilter(nil, q.Filter), q.Order, got, want)
+				t.Fatalf("seed %d, step %d: %s in order %d:\n%swant\n%s", seed, step,
+					odata.AppendFilter(nil, q.Filter), q.Order, got, want)
 			}
 		case 1:
 			pk, rk := m.partitionKey(), m.rowKey()
 			e, err := s.Get(anyone(), account, "things", pk, rk, nil)
 			want := m.entities[[2]string{pk, rk}]
-			if want == nil && code(err) != odata.ResourceNotFound || want != nil && (err != nil || show(e) != show(want) || e.Timestamp != want.Timestamp) {
+			if want == nil && code(err) != odata.ResourceNotFound || want != nil &&
+				(err != nil || show(e) != show(want) || e.Timestamp != want.Timestamp) {
 				t.Fatalf("seed %d, step %d: %v, %v, want %v", seed, step, e, err, want)
 			}
 		case 2:
@@ -295,12 +300,14 @@ func runModel(t *testing.T, seed uint64, nodes int, cql string) {
 			stamps, err := s.Apply(anyone(), account, "things", ops)
 			var failed *entity.Failed
 			for _, o := range ops {
-				hist[o.Entity.PartitionKey+"/"+o.Entity.RowKey] += fmt.Sprintf("step %d kind %d ops %d err %v stamps %v\n", step, o.Kind, len(ops), err, stamps)
+				hist[o.Entity.PartitionKey+"/"+o.Entity.RowKey] += fmt.Sprintf("step %d kind %d ops %d err %v "+
+					"stamps %v\n", step, o.Kind, len(ops), err, stamps)
 			}
 			if errors.As(err, &failed) && failed.Index != index || code(err) != want {
 				for _, o := range ops {
 					e, err2 := s.Get(anyone(), account, "things", o.Entity.PartitionKey, o.Entity.RowKey, nil)
-					t.Logf("%q/%q: %v %v\n%s", o.Entity.PartitionKey, o.Entity.RowKey, e, err2, hist[o.Entity.PartitionKey+"/"+o.Entity.RowKey])
+					t.Logf("%q/%q: %v %v\n%s", o.Entity.PartitionKey, o.Entity.RowKey, e, err2,
+						hist[o.Entity.PartitionKey+"/"+o.Entity.RowKey])
 				}
 				t.Fatalf("seed %d, step %d: %v, want %s of %d\n%+v", seed, step, err, want, index, ops)
 			}

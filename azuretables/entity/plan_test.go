@@ -59,7 +59,8 @@ func TestPlans(t *testing.T) {
 		for _, s := range list {
 			fmt.Fprintf(&b, "  partitions %s rows %s\n", s.partitions, s.rows)
 			if d.HasArg("slices") {
-				fmt.Fprintf(&b, "    ascending  %s\n    descending %s\n", sliceText(asc.slices(s.rows)), sliceText(desc.slices(s.rows)))
+				fmt.Fprintf(&b, "    ascending  %s\n    descending %s\n", sliceText(asc.slices(s.rows)),
+					sliceText(desc.slices(s.rows)))
 			}
 		}
 		return b.String()
@@ -114,7 +115,8 @@ func TestSlicesAreTheIntervals(t *testing.T) {
 func TestStartingWith(t *testing.T) {
 	for _, p := range []string{"", "a", "a\xff", "\xff", "ab", "\U0010FFFF"} {
 		i := startingWith(p)
-		for _, s := range []string{"", "a", "a\xff", "a\xffz", "\xff", "\xff\xff", "ab", "aa", "b", "abz", "ac", "\U0010FFFF\U0010FFFF"} {
+		for _, s := range []string{"", "a", "a\xff", "a\xffz", "\xff", "\xff\xff", "ab", "aa", "b", "abz", "ac",
+			"\U0010FFFF\U0010FFFF"} {
 			if got := i.contains(s); got != strings.HasPrefix(s, p) {
 				t.Errorf("%q begins with %q: %v", s, p, got)
 			}
@@ -165,13 +167,16 @@ func TestPlansAreTheirFilters(t *testing.T) {
 		}
 		for _, pk := range keys {
 			for _, rk := range keys {
-				e := odata.Entity{PartitionKey: pk, RowKey: rk, Properties: []odata.Property{{Name: "n", Value: odata.Value{Type: odata.Int32, Int: 1}}}}
+				e := odata.Entity{PartitionKey: pk, RowKey: rk,
+					Properties: []odata.Property{{Name: "n", Value: odata.Value{Type: odata.Int32, Int: 1}}}}
 				read := false
 				for _, s := range list {
-					read = read || s.partitions.contains(pk) && slices.ContainsFunc(s.rows, func(i interval) bool { return i.contains(rk) })
+					read = read || s.partitions.contains(pk) &&
+						slices.ContainsFunc(s.rows, func(i interval) bool { return i.contains(rk) })
 				}
 				if matches := odata.Matches(x, &e); matches && !read || where.exact && read != matches {
-					t.Fatalf("%s: %q/%q matches: %v, is read: %v, exact: %v", odata.AppendFilter(nil, x), pk, rk, matches, read, where.exact)
+					t.Fatalf("%s: %q/%q matches: %v, is read: %v, exact: %v", odata.AppendFilter(nil, x), pk, rk,
+						matches, read, where.exact)
 				}
 			}
 		}

@@ -20,7 +20,8 @@ type pointRead struct {
 }
 
 // Get implements Service.
-func (s *Store) Get(r *request.Request, account, table, partitionKey, rowKey string, selected []string) (*odata.Entity, error) {
+func (s *Store) Get(r *request.Request, account, table, partitionKey, rowKey string, selected []string) (*odata.Entity,
+	error) {
 	p, err := s.plan(account, table)
 	if err != nil {
 		return nil, err
@@ -32,7 +33,8 @@ func (s *Store) Get(r *request.Request, account, table, partitionKey, rowKey str
 		return nil, odata.Of(odata.ResourceNotFound)
 	}
 	x := &pointRead{slices: [1]row.Slice{row.ExactRow(p.appendClustering(nil, []byte(rowKey)))}}
-	x.cmd = row.ReadCommand{Table: p.table.StorageID, Key: row.NewPartitionKey([]byte(partitionKey)), Slices: x.slices[:], Now: s.now()}
+	x.cmd = row.ReadCommand{Table: p.table.StorageID, Key: row.NewPartitionKey([]byte(partitionKey)),
+		Slices: x.slices[:], Now: s.now()}
 	x.req = coordinator.ReadRequest{Command: &x.cmd, Consistency: r.Consistency, Timeout: s.o.Timeouts.Read}
 	call, err := s.o.Executor.Read(r, &x.req)
 	if err != nil {
@@ -96,7 +98,8 @@ func (s *Store) Query(req *request.Request, account, table string, q *Query) (*P
 		return nil, err
 	}
 	where := rectanglesOf(q.Filter, false)
-	r := &run{s: s, p: p, q: q, request: req, cancel: env.NewCancel(req.Context), rowsBefore: req.Cost.Rows, now: s.now(), exact: where.exact}
+	r := &run{s: s, p: p, q: q, request: req, cancel: env.NewCancel(req.Context), rowsBefore: req.Cost.Rows,
+		now: s.now(), exact: where.exact}
 	list := partitionRanges(where.list)
 	r.page.Plan = planOf(list)
 	r.left = s.o.Limits.PageEntities
@@ -116,7 +119,8 @@ func (s *Store) Query(req *request.Request, account, table string, q *Query) (*P
 		r.noteProperties(q.Filter)
 	}
 	r.cursor = newCursor(r, list)
-	r.scan = request.Scan{Executor: s.o.Executor, Request: req, Source: r, Consumer: r, Cancel: r.cancel, Row: &r.d.row, PageBytes: scanBytes,
+	r.scan = request.Scan{Executor: s.o.Executor, Request: req, Source: r, Consumer: r, Cancel: r.cancel,
+		Row: &r.d.row, PageBytes: scanBytes,
 		Width: min(readsFirst, r.left), WidthMax: readsMax, WidthBytes: readingBytes}
 	if err := r.scan.Run(); err != nil {
 		if err := r.cut(known(err)); err != nil {
@@ -237,7 +241,8 @@ func (r *run) Next() (*request.Read, error) {
 	x := r.newReading()
 	x.key, x.from = key, from
 	x.One(row.NewPartitionKey([]byte(key)))
-	x.Command = row.ReadCommand{Table: r.p.table.StorageID, Slices: rows, Reversed: r.p.desc != (r.q.Order == Descending), Now: r.now}
+	x.Command = row.ReadCommand{Table: r.p.table.StorageID, Slices: rows,
+		Reversed: r.p.desc != (r.q.Order == Descending), Now: r.now}
 	x.Command.Limits.Rows = r.limit(r.scan.InFlight() == 0 && r.cursor.single)
 	r.scan.FirstBytes = int(x.Command.Limits.Rows) * rowBytesGuess
 	r.readings = append(r.readings, x) // the scan starts it, because a partition that was not read yet needs a command

@@ -47,7 +47,8 @@ func (r *testRing) load(partitions, rows int) {
 		for i := 0; i < rows; i += 100 {
 			var ops []entity.Operation
 			for k := i; k < min(rows, i+100); k++ {
-				ops = append(ops, op(entity.Insert, fmt.Sprintf("p%03d", p), fmt.Sprintf("r%04d", k), number("n", int64(k)), text("t", "x")))
+				ops = append(ops, op(entity.Insert, fmt.Sprintf("p%03d", p), fmt.Sprintf("r%04d", k),
+					number("n", int64(k)), text("t", "x")))
 			}
 			r.apply("things", ops...)
 		}
@@ -67,23 +68,33 @@ func TestQueriesReadLittle(t *testing.T) {
 		reads, listed int64
 		plan          entity.Plan
 	}{
-		{"point", entity.Query{Filter: and(key("PartitionKey", odata.Eq, "p003"), key("RowKey", odata.Eq, "r0003"))}, 1, 1, 1, 0, entity.PointQuery},
-		{"rows", entity.Query{Filter: and(key("PartitionKey", odata.Eq, "p003"), key("RowKey", odata.Ge, "r0038"))}, 2, 2, 1, 0, entity.RowRangeScan},
-		{"first of a partition", entity.Query{Filter: key("PartitionKey", odata.Eq, "p003"), Top: 1}, 1, 1, 1, 0, entity.RowRangeScan},
-		{"last of a partition", entity.Query{Filter: key("PartitionKey", odata.Eq, "p003"), Top: 1, Order: entity.Descending}, 1, 1, 1, 0, entity.RowRangeScan},
-		{"partitions", entity.Query{Filter: and(key("PartitionKey", odata.Ge, "p003"), key("PartitionKey", odata.Lt, "p005"))}, 80, 80, 2, 1, entity.PartitionRangeScan},
-		{"one row of each", entity.Query{Filter: and(key("PartitionKey", odata.StartsWith, "p01"), key("RowKey", odata.Eq, "r0001"))}, 10, 10, 10, 1, entity.PartitionRangeScan},
+		{"point", entity.Query{Filter: and(key("PartitionKey", odata.Eq, "p003"), key("RowKey", odata.Eq, "r0003"))},
+			1, 1, 1, 0, entity.PointQuery},
+		{"rows", entity.Query{Filter: and(key("PartitionKey", odata.Eq, "p003"), key("RowKey", odata.Ge, "r0038"))}, 2,
+			2, 1, 0, entity.RowRangeScan},
+		{"first of a partition", entity.Query{Filter: key("PartitionKey", odata.Eq, "p003"), Top: 1}, 1, 1, 1, 0,
+			entity.RowRangeScan},
+		{"last of a partition", entity.Query{Filter: key("PartitionKey", odata.Eq, "p003"), Top: 1,
+			Order: entity.Descending}, 1, 1, 1, 0, entity.RowRangeScan},
+		{"partitions", entity.Query{Filter: and(key("PartitionKey", odata.Ge, "p003"),
+			key("PartitionKey", odata.Lt, "p005"))}, 80, 80, 2, 1, entity.PartitionRangeScan},
+		{"one row of each", entity.Query{Filter: and(key("PartitionKey", odata.StartsWith, "p01"),
+			key("RowKey", odata.Eq, "r0001"))}, 10, 10, 10, 1, entity.PartitionRangeScan},
 		{"first of all", entity.Query{Top: 1}, 1, 1, 4, 1, entity.TableScan},
-		{"nothing", entity.Query{Filter: and(key("PartitionKey", odata.Gt, "b"), key("PartitionKey", odata.Lt, "a"))}, 0, 0, 0, 0, entity.PointQuery},
-		{"filtered", entity.Query{Filter: and(key("PartitionKey", odata.Eq, "p003"), &odata.Comparison{Property: "n", Op: odata.Eq,
-			Value: odata.Value{Type: odata.Int32, Int: 7}})}, 1, 40, 1, 0, entity.RowRangeScan},
+		{"nothing", entity.Query{Filter: and(key("PartitionKey", odata.Gt, "b"), key("PartitionKey", odata.Lt, "a"))},
+			0, 0, 0, 0, entity.PointQuery},
+		{"filtered", entity.Query{Filter: and(key("PartitionKey", odata.Eq, "p003"),
+			&odata.Comparison{Property: "n", Op: odata.Eq,
+				Value: odata.Value{Type: odata.Int32, Int: 7}})}, 1, 40, 1, 0, entity.RowRangeScan},
 		{"counted", entity.Query{CountOnly: true}, 1200, 1200, 30, 2, entity.TableScan},
 	} {
 		n.faults.reads.Store(0)
 		n.faults.listed.Store(0)
 		page, cost := r.cost(&c.q)
-		if page.Count != c.count || cost.Rows > c.scanned || n.faults.reads.Load() > c.reads || n.faults.listed.Load() > c.listed || page.Plan != c.plan {
-			t.Errorf("%s: %d entities of %d rows by %d reads and %d lists, %s", c.name, page.Count, cost.Rows, n.faults.reads.Load(), n.faults.listed.Load(), page.Plan)
+		if page.Count != c.count || cost.Rows > c.scanned || n.faults.reads.Load() > c.reads ||
+			n.faults.listed.Load() > c.listed || page.Plan != c.plan {
+			t.Errorf("%s: %d entities of %d rows by %d reads and %d lists, %s", c.name, page.Count, cost.Rows,
+				n.faults.reads.Load(), n.faults.listed.Load(), page.Plan)
 		}
 		if (page.Next != nil) != (c.q.Top == 1) || len(page.Entities) != page.Count && !c.q.CountOnly {
 			t.Errorf("%s: %d entities, next %v", c.name, len(page.Entities), page.Next)
@@ -131,8 +142,10 @@ func TestPagesAreCompleteDuringWrites(t *testing.T) {
 	}{
 		{nil, entity.Ascending, ""},
 		{key("PartitionKey", odata.Eq, "p001"), entity.Descending, ""},
-		{key("PartitionKey", odata.Eq, "p001"), entity.Descending, "CREATE TABLE acme.things (a text, b text, PRIMARY KEY (a, b)) WITH CLUSTERING ORDER BY (b DESC)"},
-		{key("PartitionKey", odata.Gt, "p000"), entity.Ascending, "CREATE TABLE acme.things (a text, b text, PRIMARY KEY (a, b)) WITH CLUSTERING ORDER BY (b DESC)"},
+		{key("PartitionKey", odata.Eq, "p001"), entity.Descending,
+			"CREATE TABLE acme.things (a text, b text, PRIMARY KEY (a, b)) WITH CLUSTERING ORDER BY (b DESC)"},
+		{key("PartitionKey", odata.Gt, "p000"), entity.Ascending,
+			"CREATE TABLE acme.things (a text, b text, PRIMARY KEY (a, b)) WITH CLUSTERING ORDER BY (b DESC)"},
 	} {
 		r := newTestRing(t, 1)
 		if c.cql != "" {
@@ -172,7 +185,8 @@ func TestPagesAreCompleteDuringWrites(t *testing.T) {
 			case 5: // new ones are inserted between
 				for p := range 4 {
 					for k := range 30 {
-						r.apply("things", op(entity.InsertOrReplace, fmt.Sprintf("p%03d", p), fmt.Sprintf("%03d", 2*k+1)))
+						r.apply("things", op(entity.InsertOrReplace, fmt.Sprintf("p%03d", p),
+							fmt.Sprintf("%03d", 2*k+1)))
 					}
 				}
 			}
@@ -243,7 +257,8 @@ func TestPagesEndAmongTombstones(t *testing.T) {
 		r.exec(fmt.Sprintf(`DELETE FROM %s.things WHERE "PartitionKey" = 'd%04d' AND "RowKey" = 'r'`, account, i))
 	}
 	pages, empty := 0, 0
-	q := entity.Query{Filter: &odata.Not{X: &odata.Comparison{Property: "RowKey", Op: odata.Eq, Value: odata.Value{Type: odata.String, Bytes: []byte("x")}}}}
+	q := entity.Query{Filter: &odata.Not{X: &odata.Comparison{Property: "RowKey", Op: odata.Eq,
+		Value: odata.Value{Type: odata.String, Bytes: []byte("x")}}}}
 	for {
 		page := r.query(&q)
 		if pages++; len(page.Entities) == 0 {
@@ -283,7 +298,8 @@ func TestErrorEndsPage(t *testing.T) {
 	if len(page.Entities) != 30 || page.Next == nil {
 		t.Fatal(len(page.Entities), page.Next)
 	}
-	if _, err := n.store.Query(anyone(), account, "things", &entity.Query{From: page.Next}); !errors.Is(err, error(failure)) {
+	if _, err := n.store.Query(anyone(), account, "things", &entity.Query{From: page.Next}); !errors.Is(err,
+		error(failure)) {
 		t.Error(err)
 	}
 	n.faults.read = nil
@@ -299,8 +315,11 @@ func TestSelect(t *testing.T) {
 	for _, c := range []struct {
 		selected []string
 		want     string
-	}{{nil, `p/r a:Edm.String="x" b:Edm.Int32=1 c:Edm.String="y"`}, {[]string{}, "p/r"}, {[]string{"b", "none", "RowKey"}, "p/r b:Edm.Int32=1"}} {
-		page := r.query(&entity.Query{Select: c.selected, Filter: &odata.Comparison{Property: "a", Op: odata.Eq, Value: odata.Value{Type: odata.String, Bytes: []byte("x")}}})
+	}{{nil, `p/r a:Edm.String="x" b:Edm.Int32=1 c:Edm.String="y"`}, {[]string{}, "p/r"},
+		{[]string{"b", "none", "RowKey"}, "p/r b:Edm.Int32=1"}} {
+		page := r.query(&entity.Query{Select: c.selected,
+			Filter: &odata.Comparison{Property: "a", Op: odata.Eq,
+				Value: odata.Value{Type: odata.String, Bytes: []byte("x")}}})
 		e, err := r.nodes[0].store.Get(anyone(), account, "things", "p", "r", c.selected)
 		if err != nil || len(page.Entities) != 1 || show(&page.Entities[0]) != c.want || show(e) != c.want {
 			t.Errorf("%v: %v, %v, %v", c.selected, page.Entities, e, err)
@@ -315,7 +334,8 @@ func TestUnions(t *testing.T) {
 	r.load(10, 50)
 	var filter odata.Expr
 	for i := range 10 {
-		point := and(key("PartitionKey", odata.Eq, fmt.Sprintf("p%03d", 9-i)), key("RowKey", odata.Eq, fmt.Sprintf("r%04d", i)))
+		point := and(key("PartitionKey", odata.Eq, fmt.Sprintf("p%03d", 9-i)),
+			key("RowKey", odata.Eq, fmt.Sprintf("r%04d", i)))
 		if filter == nil {
 			filter = point
 		} else {
@@ -327,7 +347,8 @@ func TestUnions(t *testing.T) {
 	for i := range page.Entities {
 		keys = append(keys, page.Entities[i].PartitionKey[3:]+page.Entities[i].RowKey[4:])
 	}
-	if got := strings.Join(keys, " "); got != "09 18 27 36 45 54 63 72 81 90" || cost.Rows != 10 || page.Plan != entity.PointQuery {
+	if got := strings.Join(keys, " "); got != "09 18 27 36 45 54 63 72 81 90" || cost.Rows != 10 ||
+		page.Plan != entity.PointQuery {
 		t.Error(got, cost.Rows, page.Plan)
 	}
 }

@@ -99,7 +99,8 @@ func newTestRing(t testing.TB, n int, options ...func(*entity.Options)) *testRin
 	r.schema.Store(schema.Initial())
 	var members []*ring.Node
 	for i := range n {
-		m := &ring.Node{ID: ring.NodeID(i + 1), Host: ring.HostID{byte(i + 1)}, Datacenter: "dc1", Rack: "r1", State: ring.Normal}
+		m := &ring.Node{ID: ring.NodeID(i + 1), Host: ring.HostID{byte(i + 1)}, Datacenter: "dc1", Rack: "r1",
+			State: ring.Normal}
 		for k := range 4 {
 			m.Tokens = append(m.Tokens, ring.MinToken+ring.Token(uint64(k)<<62+uint64(i+1)*((1<<62)/uint64(n))))
 		}
@@ -142,29 +143,36 @@ func (n *testNode) open(options ...func(*entity.Options)) {
 	n.local = replica.NewLocal(n.engine, n, nil)
 	n.hints = hints.New(hints.Options{View: n, Replicas: n, Clock: n.ring.clock, Store: n.engine, Rand: testRand{}})
 	stamps := env.NewHLC(n.ring.clock, time.Minute)
-	n.coord = coordinator.New(coordinator.Options{View: n, Replicas: n, Clock: n.ring.clock, LocalDatacenter: "dc1", Hints: n.hints, Store: n.engine,
+	n.coord = coordinator.New(coordinator.Options{View: n, Replicas: n, Clock: n.ring.clock, LocalDatacenter: "dc1",
+		Hints: n.hints, Store: n.engine,
 		Rand: testRand{}, Stamps: stamps})
-	n.batches = batchlog.New(batchlog.Options{Coordinator: n.coord, View: n, Clock: n.ring.clock, LocalDatacenter: "dc1", Store: n.engine})
+	n.batches = batchlog.New(batchlog.Options{Coordinator: n.coord, View: n, Clock: n.ring.clock,
+		LocalDatacenter: "dc1", Store: n.engine})
 	n.hints.Start(n.coord, n.batches)
-	n.counters = counters.New(counters.Options{Coordinator: n.coord, View: n, Replicas: n, Clock: n.ring.clock, LocalDatacenter: "dc1"})
+	n.counters = counters.New(counters.Options{Coordinator: n.coord, View: n, Replicas: n, Clock: n.ring.clock,
+		LocalDatacenter: "dc1"})
 	n.listed = listing.NewReplica(listing.ReplicaOptions{Local: n.local, View: n, Engine: n.engine})
-	n.lister = listing.New(listing.Options{Coordinator: n.coord, View: n, Replicas: inProcess{n}, Clock: n.ring.clock, LocalDatacenter: "dc1"})
+	n.lister = listing.New(listing.Options{Coordinator: n.coord, View: n, Replicas: inProcess{n}, Clock: n.ring.clock,
+		LocalDatacenter: "dc1"})
 	n.acceptor = paxos.NewAcceptor(n.local, n, paxos.Unsafe{})
-	n.proposer = paxos.NewProposer(paxos.Options{View: n, Acceptors: inProcess{n}, Coordinator: n.coord, Clock: n.ring.clock,
+	n.proposer = paxos.NewProposer(paxos.Options{View: n, Acceptors: inProcess{n}, Coordinator: n.coord,
+		Clock:           n.ring.clock,
 		LocalDatacenter: "dc1", Rand: testRand{}, Stamps: stamps})
 	o := entity.Options{Executor: n.executor(nil), View: n, Changer: n.ring, Clock: n.ring.clock, Rand: testRand{}}
 	for _, f := range options {
 		f(&o)
 	}
 	n.store = entity.New(o)
-	n.cql = query.New(query.Options{Executor: request.New(request.Options{Coordinator: n.coord, Lister: n.lister, Batches: n.batches, Counters: n.counters, Proposer: n.proposer,
+	n.cql = query.New(query.Options{Executor: request.New(request.Options{Coordinator: n.coord, Lister: n.lister,
+		Batches: n.batches, Counters: n.counters, Proposer: n.proposer,
 		Clock: n.ring.clock}), View: n, Changer: n.ring, Clock: n.ring.clock, Rand: rand.NewPCG(1, 2),
 		PagingKey: func() []byte { return []byte("key") }, DynamicDataMasking: true})
 }
 
 // executor returns an Executor of the node's coordinator with its faults; nil means that requests wait on channels.
 func (n *testNode) executor(newWaiter func() env.Waiter) *request.Executor {
-	return request.New(request.Options{Coordinator: (*between)(n), Lister: (*between)(n), Batches: n.batches, Counters: n.counters, Proposer: (*proposing)(n),
+	return request.New(request.Options{Coordinator: (*between)(n), Lister: (*between)(n), Batches: n.batches,
+		Counters: n.counters, Proposer: (*proposing)(n),
 		Clock: n.ring.clock, NewWaiter: newWaiter, Authorizer: n.authorizer})
 }
 
@@ -193,25 +201,30 @@ type inProcess struct{ n *testNode }
 func (p inProcess) of(to ring.NodeID) *paxos.Acceptor { return p.n.ring.nodes[to-1].acceptor }
 
 // Page implements listing.Replicas.
-func (p inProcess) Page(to ring.NodeID, _ coordinator.Trace, epoch uint64, q *listing.PageRequest, _ time.Duration, done func(*listing.Page, error)) {
+func (p inProcess) Page(to ring.NodeID, _ coordinator.Trace, epoch uint64, q *listing.PageRequest, _ time.Duration,
+	done func(*listing.Page, error)) {
 	p.n.ring.nodes[to-1].listed.Page(epoch, q, done)
 }
 
-func (p inProcess) Prepare(to ring.NodeID, _ coordinator.Trace, epoch uint64, b, previous paxos.Ballot, cmd *row.ReadCommand, _ time.Duration, done func(*paxos.Promise, error)) {
+func (p inProcess) Prepare(to ring.NodeID, _ coordinator.Trace, epoch uint64, b, previous paxos.Ballot,
+	cmd *row.ReadCommand, _ time.Duration, done func(*paxos.Promise, error)) {
 	p.of(to).Prepare(epoch, b, previous, cmd, done)
 }
 
-func (p inProcess) Accept(to []ring.NodeID, _ coordinator.Trace, epoch uint64, x *paxos.Proposal, _ time.Duration, done func(int, paxos.Ballot, error)) {
+func (p inProcess) Accept(to []ring.NodeID, _ coordinator.Trace, epoch uint64, x *paxos.Proposal, _ time.Duration,
+	done func(int, paxos.Ballot, error)) {
 	for i, node := range to {
 		p.of(node).Accept(epoch, x, func(refused paxos.Ballot, err error) { done(i, refused, err) })
 	}
 }
 
-func (p inProcess) Commit(to ring.NodeID, _ coordinator.Trace, epoch uint64, x *paxos.Proposal, _ time.Duration, done func(error)) {
+func (p inProcess) Commit(to ring.NodeID, _ coordinator.Trace, epoch uint64, x *paxos.Proposal, _ time.Duration,
+	done func(error)) {
 	p.of(to).Commit(epoch, x, done)
 }
 
-func (p inProcess) Decide(epoch uint64, cmd *row.ReadCommand, decide func(paxos.Known, []byte) (*paxos.Proposal, *row.Mutation), done func(error)) {
+func (p inProcess) Decide(epoch uint64, cmd *row.ReadCommand,
+	decide func(paxos.Known, []byte) (*paxos.Proposal, *row.Mutation), done func(error)) {
 	p.n.acceptor.Decide(epoch, cmd, decide, done)
 }
 

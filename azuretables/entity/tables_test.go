@@ -46,7 +46,8 @@ func TestTablesAreFoundInAnyCase(t *testing.T) {
 		from string
 		top  int
 		want string
-	}{{"", 0, "ants Bees Cats2 | "}, {"", 2, "ants Bees | Cats2"}, {"Cats2", 2, "Cats2 | "}, {"", 3, "ants Bees Cats2 | "}, {"b", 1, "Bees | Cats2"}} {
+	}{{"", 0, "ants Bees Cats2 | "}, {"", 2, "ants Bees | Cats2"}, {"Cats2", 2, "Cats2 | "},
+		{"", 3, "ants Bees Cats2 | "}, {"b", 1, "Bees | Cats2"}} {
 		if got := list(c.from, c.top); got != c.want {
 			t.Errorf("from %q, %d: %s, want %s", c.from, c.top, got, c.want)
 		}
@@ -57,7 +58,8 @@ func TestTablesAreFoundInAnyCase(t *testing.T) {
 	if err := s.DeleteTable(anyone(), account, "bees"); code(err) != odata.ResourceNotFound {
 		t.Error(err)
 	}
-	if _, err := s.Apply(anyone(), account, "bees", []entity.Operation{op(entity.Insert, "p", "r")}); code(err) != odata.TableNotFound {
+	if _, err := s.Apply(anyone(), account, "bees", []entity.Operation{op(entity.Insert, "p",
+		"r")}); code(err) != odata.TableNotFound {
 		t.Error(err)
 	}
 	if _, err := s.Query(anyone(), account, "bees", &entity.Query{}); code(err) != odata.TableNotFound {
@@ -76,8 +78,9 @@ func TestNamesOfTables(t *testing.T) {
 	r := newTestRing(t, 1)
 	for name, want := range map[string]odata.Code{
 		"ab": odata.OutOfRangeInput, strings.Repeat("a", 64): odata.OutOfRangeInput, "": odata.OutOfRangeInput,
-		"1abc": odata.InvalidResourceName, "a_b": odata.InvalidResourceName, "tables": odata.InvalidResourceName, "Tables": odata.InvalidResourceName,
-		"äää": odata.InvalidResourceName, strings.Repeat("a", 63): "", "abc": "", "a23": "",
+		"1abc": odata.InvalidResourceName, "a_b": odata.InvalidResourceName, "tables": odata.InvalidResourceName,
+		"Tables": odata.InvalidResourceName,
+		"äää":    odata.InvalidResourceName, strings.Repeat("a", 63): "", "abc": "", "a23": "",
 	} {
 		if err := r.nodes[0].store.CreateTable(anyone(), account, name); code(err) != want {
 			t.Errorf("%q: %v, want %q", name, err, want)
@@ -92,9 +95,11 @@ func TestNamesOfTables(t *testing.T) {
 
 func TestTablesOfCQLAreThereWhenTheirKeyIs(t *testing.T) {
 	r := newTestRing(t, 1)
-	r.exec(keyspace, "CREATE TABLE acme.yes (a text, b varchar, PRIMARY KEY (a, b))", `CREATE TABLE acme."Upper" (a text, b text, PRIMARY KEY (a, b))`,
+	r.exec(keyspace, "CREATE TABLE acme.yes (a text, b varchar, PRIMARY KEY (a, b))",
+		`CREATE TABLE acme."Upper" (a text, b text, PRIMARY KEY (a, b))`,
 		"CREATE TABLE acme.one (a text PRIMARY KEY)", "CREATE TABLE acme.number (a text, b int, PRIMARY KEY (a, b))",
-		"CREATE TABLE acme.three (a text, b text, c text, PRIMARY KEY (a, b, c))", "CREATE TABLE acme.both (a text, b text, PRIMARY KEY ((a, b)))")
+		"CREATE TABLE acme.three (a text, b text, c text, PRIMARY KEY (a, b, c))",
+		"CREATE TABLE acme.both (a text, b text, PRIMARY KEY ((a, b)))")
 	names, _, err := r.nodes[0].store.Tables(anyone(), account, "", nil, 0)
 	if fmt.Sprint(names) != "[Upper yes]" || err != nil {
 		t.Error(names, err)
@@ -177,7 +182,8 @@ func TestPropertiesOfAccountsAndTables(t *testing.T) {
 	if spelled, _ := s.Exists(account, "things"); spelled != "Things" {
 		t.Error(spelled)
 	}
-	if err := s.SetProperty(anyone(), account, "", "service", nil); err != nil || s.Property(account, "", "service") != nil {
+	if err := s.SetProperty(anyone(), account, "", "service", nil); err != nil ||
+		s.Property(account, "", "service") != nil {
 		t.Error(err, s.Property(account, "", "service"))
 	}
 	if err := s.SetProperty(anyone(), account, "nothing", "p", nil); code(err) != odata.TableNotFound {
@@ -241,7 +247,8 @@ func TestRacingRequestsAddColumns(t *testing.T) {
 func TestOneAlterForATransaction(t *testing.T) {
 	r := newTestRing(t, 1)
 	r.create("Things")
-	r.apply("things", op(entity.Insert, "p", "1", text("a", "x"), number("b", 1)), op(entity.Insert, "p", "2", text("c", "x"), number("b", 1)),
+	r.apply("things", op(entity.Insert, "p", "1", text("a", "x"), number("b", 1)),
+		op(entity.Insert, "p", "2", text("c", "x"), number("b", 1)),
 		op(entity.Insert, "p", "3", number("a", 1)))
 	var names []string
 	for _, c := range r.nodes[0].Schema().Table(account, "things").Regulars {
@@ -288,7 +295,8 @@ func TestWaitingForColumnsEnds(t *testing.T) {
 	})
 	r.create("Things")
 	insert := func(ctx context.Context, rowKey string) error {
-		_, err := r.nodes[0].store.Apply(&request.Request{Context: ctx, Consistency: ring.Quorum, SerialConsistency: ring.Serial}, account, "Things",
+		_, err := r.nodes[0].store.Apply(&request.Request{Context: ctx, Consistency: ring.Quorum,
+			SerialConsistency: ring.Serial}, account, "Things",
 			[]entity.Operation{op(entity.Insert, "p", rowKey, text("new", "x"))})
 		return err
 	}
@@ -324,7 +332,8 @@ func TestColumnsThatOthersAddAreUsed(t *testing.T) {
 	r.create("Things")
 	var wg sync.WaitGroup
 	insert := func(rowKey string) {
-		if _, err := r.nodes[0].store.Apply(anyone(), account, "Things", []entity.Operation{op(entity.Insert, "p", rowKey, text("new", "x"))}); err != nil {
+		if _, err := r.nodes[0].store.Apply(anyone(), account, "Things",
+			[]entity.Operation{op(entity.Insert, "p", rowKey, text("new", "x"))}); err != nil {
 			t.Error(err)
 		}
 	}

@@ -36,8 +36,8 @@ type transaction struct {
 	onUpdate func(page []byte, timestamp int64) (*row.Mutation, bool, error)
 }
 
-// casCall is the request to the coordinator. It is never reused, because replicas that a quorum did not need may read it
-// after the response.
+// casCall is the request to the coordinator. It is never reused, because replicas that a quorum did not need may read
+// it after the response.
 type casCall struct {
 	req    paxos.CASRequest
 	cmd    row.ReadCommand
@@ -247,7 +247,8 @@ func (t *transaction) order() error {
 	}
 	first := -1
 	for i := 1; i < len(t.changes); i++ {
-		if bytes.Equal(t.changes[i-1].clustering, t.changes[i].clustering) && (first < 0 || t.changes[i].index < first) {
+		if bytes.Equal(t.changes[i-1].clustering, t.changes[i].clustering) &&
+			(first < 0 || t.changes[i].index < first) {
 			first = t.changes[i].index
 		}
 	}
@@ -385,7 +386,8 @@ func (t *transaction) build(c *change, timestamp int64) error {
 	r.Liveness = row.Liveness{Timestamp: timestamp}
 	if ttl > 0 {
 		r.Liveness.TTL, r.Liveness.LocalTime = ttl, t.now+int64(ttl)
-		if old := &c.row.Liveness; merge && c.found && old.Live(t.now) && (old.TTL == 0 || old.LocalTime > r.Liveness.LocalTime) {
+		if old := &c.row.Liveness; merge && c.found && old.Live(t.now) &&
+			(old.TTL == 0 || old.LocalTime > r.Liveness.LocalTime) {
 			// An entity that expires later than the new properties keeps its expiry.
 			r.Liveness.TTL, r.Liveness.LocalTime = old.TTL, old.LocalTime
 		}
@@ -453,7 +455,8 @@ func (t *transaction) checkSame(c *change, w *write) error {
 
 // equal reports whether two values are equal; it compares DateTimes in milliseconds.
 func equal(a, b *odata.Value) bool {
-	if a.Type != b.Type || !bytes.Equal(a.Bytes, b.Bytes) || a.Float != b.Float && (a.Float == a.Float || b.Float == b.Float) {
+	if a.Type != b.Type || !bytes.Equal(a.Bytes, b.Bytes) || a.Float != b.Float &&
+		(a.Float == a.Float || b.Float == b.Float) {
 		return false
 	}
 	if a.Type == odata.DateTime {
@@ -505,7 +508,8 @@ func (t *transaction) settle(c *change, timestamp int64, merge bool) error {
 					Deletion: row.Deletion{Timestamp: timestamp, LocalTime: t.now}})
 			}
 		default:
-			t.row.Cells = append(t.row.Cells, row.Cell{Column: col.ID, Timestamp: timestamp, LocalTime: t.now, Tombstone: true})
+			t.row.Cells = append(t.row.Cells, row.Cell{Column: col.ID, Timestamp: timestamp, LocalTime: t.now,
+				Tombstone: true})
 		}
 	}
 	if !merge {

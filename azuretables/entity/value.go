@@ -37,7 +37,8 @@ func (c *column) appendWire(dst []byte, v *odata.Value) ([]byte, error) {
 		return wire.AppendInt64(dst, v.Int), nil
 	case types.Smallint, types.Tinyint:
 		if !c.Type.FitsInt64(v.Int) {
-			return dst, invalid("Property " + c.Name + ": " + strconv.FormatInt(v.Int, 10) + " is out of the range of CQL's " + c.Type.String() + ".")
+			return dst, invalid("Property " + c.Name + ": " + strconv.FormatInt(v.Int, 10) +
+				" is out of the range of CQL's " + c.Type.String() + ".")
 		}
 		return c.Type.AppendInt64(dst, v.Int), nil
 	}

@@ -8,7 +8,8 @@ import (
 
 // kilobyte returns an entity of about 1 KB of JSON, as clients send it: ten properties of all types.
 func kilobyte() (Entity, []byte) {
-	e := Entity{PartitionKey: "registration-2024-05-26", RowKey: "00000000000000000042", Timestamp: 16_000_000_000_454_448}
+	e := Entity{PartitionKey: "registration-2024-05-26", RowKey: "00000000000000000042",
+		Timestamp: 16_000_000_000_454_448}
 	add := func(name string, v Value) { e.Properties = append(e.Properties, Property{Name: name, Value: v}) }
 	add("Name", Value{Type: String, Bytes: []byte("Ada Lovelace")})
 	add("Notes", Value{Type: String, Bytes: bytes.Repeat([]byte("abcdefghij"), 35)})
@@ -20,7 +21,8 @@ func kilobyte() (Entity, []byte) {
 	add("Chip", Value{Type: GUID, Bytes: []byte("0123456789abcdef")})
 	add("Photo", Value{Type: Binary, Bytes: bytes.Repeat([]byte{1, 2, 3}, 20)})
 	add("Club", Value{Type: String, Bytes: []byte("Analytical Engine Runners")})
-	return e, (&Context{Level: MinimalMetadata, Root: "http://127.0.0.1:10002/acc", Table: "runners"}).AppendEntity(nil, &e)
+	return e, (&Context{Level: MinimalMetadata, Root: "http://127.0.0.1:10002/acc",
+		Table: "runners"}).AppendEntity(nil, &e)
 }
 
 func TestCodecsAllocateLittle(t *testing.T) {
@@ -127,7 +129,8 @@ func hundred() (body []byte) {
 	for i := range 100 {
 		body = append(body, "--c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n"...)
 		body = append(body, "PUT http://127.0.0.1:10002/acc/runners(PartitionKey='p',RowKey='"+strconv.Itoa(i)+"') HTTP/1.1\r\n"...)
-		body = append(body, "Accept: application/json;odata=minimalmetadata\r\nContent-Type: application/json\r\nPrefer: return-no-content\r\n\r\n"...)
+		body = append(body, "Accept: application/json;odata=minimalmetadata\r\nContent-Type: "+
+			"application/json\r\nPrefer: return-no-content\r\n\r\n"...)
 		body = append(append(body, entity...), "\r\n"...)
 	}
 	return append(body, "--c--\r\n--b--\r\n"...)

@@ -115,7 +115,8 @@ func parseChangeset(content []byte, boundary string, l *Limits) (*Batch, error) 
 	for part, ok := parts.next(); ok; part, ok = parts.next() {
 		if len(batch.Requests) >= l.BatchOperations {
 			return nil, &RequestError{Index: l.BatchOperations - 1, Err: invalid(
-				"The batch request operation exceeds the maximum " + strconv.Itoa(l.BatchOperations) + " changes per change set.")}
+				"The batch request operation exceeds the maximum " + strconv.Itoa(l.BatchOperations) +
+					" changes per change set.")}
 		}
 		contentType, inner, ok := cutPartHead(part)
 		if !ok || !isHTTP(contentType) {

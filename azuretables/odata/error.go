@@ -79,7 +79,8 @@ func (c Code) Status() int {
 	switch c {
 	case CommandsInBatchActOnDifferentPartitions, ContentLengthExceeded, DuplicatePropertiesSpecified,
 		EntityTooLarge, HostInformationNotPresent, InvalidAuthenticationInfo, InvalidDuplicateRow,
-		InvalidHeaderValue, InvalidInput, InvalidMD5, MD5Mismatch, InvalidQueryParameterValue, InvalidResourceName, InvalidURI,
+		InvalidHeaderValue, InvalidInput, InvalidMD5, MD5Mismatch, InvalidQueryParameterValue, InvalidResourceName,
+		InvalidURI,
 		InvalidValueType, InvalidXMLDocument, KeyValueTooLarge, MissingRequiredHeader, OutOfRangeInput,
 		PropertiesNeedValue, PropertyNameInvalid, PropertyNameTooLong, PropertyValueTooLarge, TooManyProperties,
 		XMethodIncorrectCount, XMethodIncorrectValue, XMethodNotUsingPost:

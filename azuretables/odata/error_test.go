@@ -45,7 +45,8 @@ func TestErrorBodiesAreWellFormed(t *testing.T) {
 		} `json:"odata.error"`
 	}
 	body := e.AppendJSON(nil, "r", time.Now())
-	if err := json.Unmarshal(body, &j); err != nil || j.Error.Code != "InvalidInput" || !strings.HasPrefix(j.Error.Message.Value, e.Message) {
+	if err := json.Unmarshal(body, &j); err != nil || j.Error.Code != "InvalidInput" ||
+		!strings.HasPrefix(j.Error.Message.Value, e.Message) {
 		t.Errorf("%v: %s", err, body)
 	}
 	for _, body := range [][]byte{e.AppendXML(nil, "r", time.Now()), e.AppendODataXML(nil, "r", time.Now())} {
@@ -62,7 +63,8 @@ func TestErrorBodiesAreWellFormed(t *testing.T) {
 func TestErrorsSayWhichOperation(t *testing.T) {
 	err := error(&RequestError{Index: 7, Err: Of(InvalidInput)})
 	var e *Error
-	if !errors.As(err, &e) || e.Code != InvalidInput || err.Error() != "InvalidInput: 7:One of the request inputs is not valid." {
+	if !errors.As(err, &e) || e.Code != InvalidInput ||
+		err.Error() != "InvalidInput: 7:One of the request inputs is not valid." {
 		t.Errorf("%v", err)
 	}
 	if HasBoth.Need() != nil || !errors.As(HasRowKey.Need(), &e) || e.Code != PropertiesNeedValue {

@@ -56,7 +56,8 @@ func FuzzStrings(f *testing.F) {
 		got := c.text()
 		if whole := c.peek() == 0 && c.pos == len(c.body) && !c.bad; whole && (err != nil || string(got) != want) {
 			t.Fatalf("%q: %q, want %q (%v)", b, got, want, err)
-		} else if !whole && err == nil && !strings.Contains(want, "\ufffd") && len(bytes.TrimSpace(b)) > 0 && bytes.TrimSpace(b)[0] == '"' {
+		} else if !whole && err == nil && !strings.Contains(want, "\ufffd") && len(bytes.TrimSpace(b)) > 0 &&
+			bytes.TrimSpace(b)[0] == '"' {
 			t.Fatalf("%q refused, is %q", b, want)
 		}
 	})
@@ -129,8 +130,10 @@ func FuzzParseBatch(f *testing.F) {
 	const kind = "multipart/mixed; boundary=b"
 	f.Add(recordedFile(f, "batch1.request"), "multipart/mixed; boundary=batch_cf1f876a-6b0e-4b98-8084-8fc7426d501b")
 	f.Add(recordedFile(f, "batch3.request"), "multipart/mixed; boundary=\"batch_76f336af-4439-48d9-8fe3-b7bbdf77169d\"")
-	f.Add([]byte("--b\r\nContent-Type: application/http\r\n\r\nGET /t()?$top=1 HTTP/1.1\r\nAccept: */*\r\n\r\n\r\n--b--\r\n"), kind)
-	f.Add([]byte("--b\nContent-Type: multipart/mixed; boundary=c\n\n--c\nContent-Type: application/http\n\nDELETE t(PartitionKey='a',RowKey='b') HTTP/1.1\nIf-Match: *\n\n--c--\n--b--"), kind)
+	f.Add([]byte("--b\r\nContent-Type: application/http\r\n\r\nGET /t()?$top=1 HTTP/1.1\r\nAccept: "+
+		"*/*\r\n\r\n\r\n--b--\r\n"), kind)
+	f.Add([]byte("--b\nContent-Type: multipart/mixed; boundary=c\n\n--c\nContent-Type: application/http\n\nDELETE "+
+		"t(PartitionKey='a',RowKey='b') HTTP/1.1\nIf-Match: *\n\n--c--\n--b--"), kind)
 	l := DefaultLimits()
 	l.BatchOperations = 5
 	f.Fuzz(func(t *testing.T, body []byte, contentType string) {

@@ -26,7 +26,10 @@ func TestGolden(t *testing.T) {
 			case "match":
 				return goldenMatch(t, d, &l)
 			case "path":
-				return eachLine(d.Input, func(line string) string { return goldenPath(ParsePath(line, hostAccount(t, d))) })
+				return eachLine(d.Input, func(line string) string {
+					return goldenPath(ParsePath(line,
+						hostAccount(t, d)))
+				})
 			case "batch-url":
 				return eachLine(d.Input, func(line string) string {
 					p, query, err := ParseBatchURL(line)
@@ -153,7 +156,8 @@ func goldenEncode(t *testing.T, d *datadriven.TestData, l *Limits) string {
 		}
 	}
 	if d.HasArg("tables") {
-		return string(c.AppendTables(nil, strings.Fields(d.Input))) + "\n" + string(c.AppendTable(nil, strings.Fields(d.Input)[0])) + "\n"
+		return string(c.AppendTables(nil, strings.Fields(d.Input))) + "\n" +
+			string(c.AppendTable(nil, strings.Fields(d.Input)[0])) + "\n"
 	}
 	e := Entity{Timestamp: 16220440870454448}
 	if _, err := DecodeEntity([]byte(d.Input), l, &e); err != nil {
@@ -182,9 +186,11 @@ func goldenMatch(t *testing.T, d *datadriven.TestData, l *Limits) string {
 }
 
 func goldenPath(p Path, err error) string {
-	name := [...]string{"nothing", "service", "tables", "table", "entities", "entity", "partition", "count", "batch", "metadata", "below", "tables-below"}
+	name := [...]string{"nothing", "service", "tables", "table", "entities", "entity", "partition", "count", "batch",
+		"metadata", "below", "tables-below"}
 	s := name[p.Resource]
-	for _, f := range []struct{ what, value string }{{"account", p.Account}, {"table", p.Table}, {"p", p.PartitionKey}, {"r", p.RowKey}} {
+	for _, f := range []struct{ what, value string }{{"account", p.Account}, {"table", p.Table}, {"p", p.PartitionKey},
+		{"r", p.RowKey}} {
 		if f.value != "" {
 			s += fmt.Sprintf(" %s=%q", f.what, f.value)
 		}
@@ -207,7 +213,8 @@ func goldenBatch(t *testing.T, d *datadriven.TestData, l *Limits) string {
 	fmt.Fprintf(&b, "changeset %v\n", batch.Changeset)
 	for i := range batch.Requests {
 		r := &batch.Requests[i]
-		fmt.Fprintf(&b, "%s %s ?%s fields %d body %q\n", r.Method, goldenPath(r.Path, nil), r.Query, len(r.Fields), r.Body)
+		fmt.Fprintf(&b, "%s %s ?%s fields %d body %q\n", r.Method, goldenPath(r.Path, nil), r.Query, len(r.Fields),
+			r.Body)
 	}
 	return b.String()
 }

@@ -15,8 +15,9 @@ type Limits struct {
 	BatchOperations int // of one $batch: 100
 	BatchBytes      int // of a $batch's body: 4 MiB
 	FilterBytes     int // of a $filter's text: 32 KiB, more than a URL holds
-	Comparisons     int // in one $filter: 1,000, as many as the request line holds; the service documents 15 and serves more
-	FilterDepth     int // of parentheses and not in one $filter: 100, some kB of stack each
+	// in one $filter: 1,000, as many as the request line holds; the service documents 15 and serves more
+	Comparisons int
+	FilterDepth int // of parentheses and not in one $filter: 100, some kB of stack each
 }
 
 // The service's limits.
@@ -36,7 +37,8 @@ const (
 // DefaultLimits returns the limits of the service.
 func DefaultLimits() Limits {
 	return Limits{
-		Properties: properties, NameChars: nameChars, ValueBytes: valueBytes, EntityBytes: entityBytes, KeyBytes: keyBytes,
+		Properties: properties, NameChars: nameChars, ValueBytes: valueBytes, EntityBytes: entityBytes,
+		KeyBytes:        keyBytes,
 		BatchOperations: batchOperations, BatchBytes: batchBytes,
 		FilterBytes: filterBytes, Comparisons: comparisons, FilterDepth: filterDepth,
 	}

@@ -21,9 +21,11 @@ func (c Code) messageOfEntity() string {
 	case PropertyNameTooLong:
 		return "The property name exceeds the maximum allowed length (255)."
 	case PropertyValueTooLarge:
-		return "The property value exceeds the maximum allowed size (64KB). If the property value is a string, it is UTF-16 encoded and the maximum number of characters should be 32K or less."
+		return "The property value exceeds the maximum allowed size (64KB). If the property value is a string, it " +
+			"is UTF-16 encoded and the maximum number of characters should be 32K or less."
 	case TooManyProperties:
-		return "The entity contains more properties than allowed. Each entity can include up to 252 properties to store data. Each entity also has 3 system properties."
+		return "The entity contains more properties than allowed. Each entity can include up to 252 properties to " +
+			"store data. Each entity also has 3 system properties."
 	case KeyValueTooLarge:
 		return "The key value is larger than the maximum allowed size (1KB)."
 	case OutOfRangeInput:
@@ -45,7 +47,8 @@ func (c Code) messageOfEntity() string {
 	case ResourceNotFound:
 		return "The specified resource does not exist."
 	case InvalidDuplicateRow:
-		return "The batch request contains multiple changes with same row key. An entity can appear only once in a batch request."
+		return "The batch request contains multiple changes with same row key. An entity can appear only once in a " +
+			"batch request."
 	case CommandsInBatchActOnDifferentPartitions:
 		return "All commands in a batch must operate on same entity group."
 	}
@@ -64,7 +67,8 @@ func (c Code) messageOfTable() string {
 	case InvalidResourceName:
 		return "The specifed resource name contains invalid characters."
 	case AuthenticationFailed:
-		return "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature."
+		return "Server failed to authenticate the request. Make sure the value of Authorization header is formed " +
+			"correctly including the signature."
 	case AuthorizationFailure:
 		return "This request is not authorized to perform this operation."
 	case AuthorizationPermissionMismatch:
@@ -93,7 +97,8 @@ func (c Code) messageOfRequest() string {
 	case ContentLengthExceeded:
 		return "The content length for the requested operation has exceeded the limit."
 	case HostInformationNotPresent:
-		return "The required host information is not present in the request. You must send a non-empty Host header or include the absolute URI in the request line."
+		return "The required host information is not present in the request. You must send a non-empty Host header " +
+			"or include the absolute URI in the request line."
 	case InternalError:
 		return "Server encountered an internal error. Please try again after some time."
 	case InvalidHeaderValue:

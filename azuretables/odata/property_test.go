@@ -114,7 +114,8 @@ func same(v, w *Value) bool {
 
 func sameEntity(t *testing.T, got, want *Entity, text string) {
 	t.Helper()
-	if got.PartitionKey != want.PartitionKey || got.RowKey != want.RowKey || len(got.Properties) != len(want.Properties) {
+	if got.PartitionKey != want.PartitionKey || got.RowKey != want.RowKey ||
+		len(got.Properties) != len(want.Properties) {
 		t.Fatalf("%s\ngave %+v\nwant %+v", text, got, want)
 	}
 	for i := range want.Properties {

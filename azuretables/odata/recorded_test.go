@@ -231,5 +231,6 @@ func TestBatchRepliesAreThoseOfTheService(t *testing.T) {
 }
 
 func reasonLine(status int) string {
-	return string(append([]byte{byte('0' + status/100), byte('0' + status/10%10), byte('0' + status%10), ' '}, reason(status)...))
+	return string(append([]byte{byte('0' + status/100), byte('0' + status/10%10), byte('0' + status%10), ' '},
+		reason(status)...))
 }

@@ -38,7 +38,8 @@ func ErrPath() *Error { return invalid("Bad Request - Error in query syntax.") }
 // ErrKeyCount returns the service's error for an entity that is not named by both keys. resource is the type of the
 // table's entities.
 func ErrKeyCount(resource string) *Error {
-	return invalid("The number of keys specified in the URI does not match number of key properties for the resource '" +
+	return invalid("The number of keys specified in the URI does not match number of key properties for the " +
+		"resource '" +
 		resource + "'.")
 }
 
@@ -285,7 +286,8 @@ const upperHex = "0123456789ABCDEF"
 // word tables. Errors: OutOfRangeInput, InvalidResourceName.
 func CheckTableName(name string) error {
 	if len(name) < 3 || len(name) > 63 {
-		return &Error{Code: OutOfRangeInput, Message: "The specified resource name length is not within the permissible limits."}
+		return &Error{Code: OutOfRangeInput, Message: "The specified resource name length is not within the " +
+			"permissible limits."}
 	}
 	for i := range len(name) {
 		c := name[i]

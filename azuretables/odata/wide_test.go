@@ -48,7 +48,8 @@ func readWide(t *testing.T, n int, format string, l *Limits) {
 	if _, err := DecodeEntity([]byte(twice), l, &e); err == nil || err.(*Error).Code != InvalidInput {
 		t.Fatalf("%d of %s and one twice: %v", n, format, err)
 	}
-	if _, err := DecodeEntity([]byte(wide(l.Properties+1, format)), l, &e); err == nil || err.(*Error).Code != TooManyProperties {
+	if _, err := DecodeEntity([]byte(wide(l.Properties+1, format)), l, &e); err == nil ||
+		err.(*Error).Code != TooManyProperties {
 		t.Fatalf("one more than %d: %v", l.Properties, err)
 	}
 }
@@ -75,7 +76,8 @@ func TestNullsAreNoProperties(t *testing.T) {
 }
 
 func TestRaisedLimitsHold(t *testing.T) {
-	l := Limits{NameChars: 300, ValueBytes: 128 << 10, EntityBytes: 4 << 20, KeyBytes: 2 << 10, Comparisons: 40}.WithDefaults()
+	l := Limits{NameChars: 300, ValueBytes: 128 << 10, EntityBytes: 4 << 20, KeyBytes: 2 << 10,
+		Comparisons: 40}.WithDefaults()
 	a := func(n int) string { return strings.Repeat("a", n) }
 	for _, c := range []struct {
 		body    string
@@ -106,7 +108,8 @@ func TestRaisedLimitsHold(t *testing.T) {
 // TestTimesBeyondTheCalendarAreCutOff checks that CQL timestamps outside four digits of the year are clamped, and that
 // the result is valid JSON.
 func TestTimesBeyondTheCalendarAreCutOff(t *testing.T) {
-	for ticks, want := range map[int64]string{-1 << 63: "0001-01-01T00:00:00Z", 1<<63 - 1: "9999-12-31T23:59:59.9999999Z"} {
+	for ticks, want := range map[int64]string{-1 << 63: "0001-01-01T00:00:00Z",
+		1<<63 - 1: "9999-12-31T23:59:59.9999999Z"} {
 		if got := string(AppendDateTime(nil, ticks)); got != want {
 			t.Errorf("%d: %s", ticks, got)
 		}
@@ -120,7 +123,8 @@ func TestNaNIsEqualToNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for filter, want := range map[string]bool{
-		"n eq NaN": false, "n ne NaN": true, "n ne 1": true, "i ne NaN": true, "i lt NaN": false, "n ne 'x'": false, "n ge NaN": false,
+		"n eq NaN": false, "n ne NaN": true, "n ne 1": true, "i ne NaN": true, "i lt NaN": false, "n ne 'x'": false,
+		"n ge NaN": false,
 	} {
 		x, err := ParseFilter(filter, &l)
 		if err != nil || Matches(x, &e) != want {

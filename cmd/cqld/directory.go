@@ -32,7 +32,8 @@ func checkRingDirectory(dir string) error {
 	case err != nil || len(ring) > 0:
 		return err
 	case node.IsDataDir(dir):
-		return fmt.Errorf("%s is the data directory of one node: start that node with `cqld start --data-dir %s`, or give the ring another --data-dir", dir, dir)
+		return fmt.Errorf("%s is the data directory of one node: start that node with `cqld start --data-dir %s`, "+
+			"or give the ring another --data-dir", dir, dir)
 	}
 	return checkNotRingNode(dir)
 }
@@ -48,8 +49,10 @@ func checkNodeDirectory(dir string) error {
 		return err
 	}
 	if len(ring) > 0 {
-		return fmt.Errorf("%s is the data directory of a ring of %d nodes: start the ring with `cqld local --nodes %d --data-dir %s`, "+
-			"one of its nodes with `cqld start --config %s`, or give the node another --data-dir", dir, len(ring), len(ring), dir, ring[0])
+		return fmt.Errorf("%s is the data directory of a ring of %d nodes: start the ring with `cqld local --nodes "+
+			"%d --data-dir %s`, "+
+			"one of its nodes with `cqld start --config %s`, or give the node another --data-dir", dir, len(ring),
+			len(ring), dir, ring[0])
 	}
 	return checkNotRingNode(dir)
 }
@@ -58,7 +61,8 @@ func checkNodeDirectory(dir string) error {
 func checkNotRingNode(dir string) error {
 	config := filepath.Join(dir, nodeConfig)
 	if _, err := os.Stat(config); err == nil && node.IsDataDir(filepath.Join(dir, nodeDataDir)) {
-		return fmt.Errorf("%s is the directory of one node of a ring: start that node with `cqld start --config %s`, or give another --data-dir", dir, config)
+		return fmt.Errorf("%s is the directory of one node of a ring: start that node with `cqld start --config "+
+			"%s`, or give another --data-dir", dir, config)
 	}
 	return nil
 }

@@ -37,7 +37,8 @@ func local(dir string, fresh bool) error {
 	c := localCommand{Nodes: 2, DataDir: dir, Fresh: fresh}
 	var members []member
 	for i, name := range []string{"node1", "node2"} {
-		members = append(members, member{index: i + 1, address: "127.0.69.1", port: 9042, storage: 7000, center: "datacenter1", dir: filepath.Join(dir, name)})
+		members = append(members, member{index: i + 1, address: "127.0.69.1", port: 9042, storage: 7000,
+			center: "datacenter1", dir: filepath.Join(dir, name)})
 	}
 	return c.prepareData(members)
 }
@@ -48,7 +49,8 @@ func start(t *testing.T, dir string) error {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	address := "127.0.69.1"
-	c := startCommand{DataDir: &dir, ListenAddress: &address, RPCAddress: &address, Seeds: []string{address}, LogLevel: "error"}
+	c := startCommand{DataDir: &dir, ListenAddress: &address, RPCAddress: &address, Seeds: []string{address},
+		LogLevel: "error"}
 	return c.Run(ctx)
 }
 
@@ -92,7 +94,8 @@ func TestStartAndLocalRefuseTheDirectoryOfTheOther(t *testing.T) {
 		refused(second, local(second, fresh), before, "cqld start --config "+filepath.Join(second, "cqld.yaml"))
 	}
 	before := names(t, ring)
-	refused(ring, start(t, ring), before, "cqld local --nodes 2 --data-dir ", "cqld start --config "+filepath.Join(ring, "node1", "cqld.yaml"))
+	refused(ring, start(t, ring), before, "cqld local --nodes 2 --data-dir ",
+		"cqld start --config "+filepath.Join(ring, "node1", "cqld.yaml"))
 	before = names(t, second)
 	refused(second, start(t, second), before, "cqld start --config "+filepath.Join(second, "cqld.yaml"))
 
@@ -112,8 +115,8 @@ func TestStartAndLocalRefuseTheDirectoryOfTheOther(t *testing.T) {
 	}
 }
 
-// TestSharedDirectoryServesBothCommands checks that a directory in which earlier versions ran both commands works with both,
-// each with its own data.
+// TestSharedDirectoryServesBothCommands checks that a directory in which earlier versions ran both commands works with
+// both, each with its own data.
 func TestSharedDirectoryServesBothCommands(t *testing.T) {
 	dir := t.TempDir()
 	if err := local(dir, false); err != nil {

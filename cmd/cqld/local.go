@@ -52,7 +52,8 @@ func (c *localCommand) Run(ctx context.Context) error {
 		return fmt.Errorf("--nodes: %d is not between 1 and %d", c.Nodes, localNodesMax)
 	}
 	if c.Datacenters < 1 || c.Nodes%c.Datacenters != 0 {
-		return fmt.Errorf("--datacenters: %d nodes cannot be divided evenly into %d data centers", c.Nodes, c.Datacenters)
+		return fmt.Errorf("--datacenters: %d nodes cannot be divided evenly into %d data centers", c.Nodes,
+			c.Datacenters)
 	}
 	if ctl.Running(c.DataDir) {
 		return fmt.Errorf("a ring in %s runs already: see cqld local status%s, or choose another --data-dir",
@@ -155,7 +156,8 @@ func (c *localCommand) prepareData(members []member) error {
 			return err
 		}
 	case isSecured(c.DataDir):
-		return fmt.Errorf("%s holds a ring that requires TLS and logins: use --secure, --fresh or another --data-dir", c.DataDir)
+		return fmt.Errorf("%s holds a ring that requires TLS and logins: use --secure, --fresh or another --data-dir",
+			c.DataDir)
 	}
 	figure, err := memory.Detect(memory.Local())
 	if err != nil {
@@ -247,6 +249,7 @@ func greetOpen(nodes []*localNode, points []string) {
 	fmt.Printf("\nConnect:\n  %s\n  drivers: contact points %s, local data center %s\n",
 		cqlshLine(first.address, first.port), strings.Join(points, ", "), centers(nodes))
 	if first.tables != 0 {
-		fmt.Printf("  Azure Tables: AZURE_STORAGE_CONNECTION_STRING=%q\n", connectionString("http", first, azuretables.DevelopmentKey))
+		fmt.Printf("  Azure Tables: AZURE_STORAGE_CONNECTION_STRING=%q\n",
+			connectionString("http", first, azuretables.DevelopmentKey))
 	}
 }

@@ -187,12 +187,14 @@ func (r *localRing) agreed() (bool, error) {
 	for i, n := range r.nodes {
 		status, ended, err := n.state()
 		if ended {
-			return false, fmt.Errorf("node %d exited immediately (%v): %s", n.index, err, n.lastLogLine()) //nolint:errorlint // err may be nil
+			//nolint:errorlint // err may be nil
+			return false, fmt.Errorf("node %d exited immediately (%v): %s", n.index, err, n.lastLogLine())
 		}
 		if i == 0 {
 			first = status
 		}
-		if status == "" || status != first || !strings.HasPrefix(status, fmt.Sprintf("up=%d of=%d ", len(r.nodes), len(r.nodes))) {
+		if status == "" || status != first || !strings.HasPrefix(status,
+			fmt.Sprintf("up=%d of=%d ", len(r.nodes), len(r.nodes))) {
 			return false, nil
 		}
 	}

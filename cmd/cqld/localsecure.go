@@ -32,8 +32,8 @@ const (
 	renewBefore = 30 * 24 * time.Hour
 )
 
-// security contains the files of a ring of `cqld local --secure`: certificates, the superuser's password and the key of the
-// account for Azure Tables. They are made at the first start and kept.
+// security contains the files of a ring of `cqld local --secure`: certificates, the superuser's password and the key of
+// the account for Azure Tables. They are made at the first start and kept.
 type security struct {
 	dir       string
 	tablesKey string
@@ -94,7 +94,8 @@ func (s *security) generate(now time.Time) error {
 	if err := writePrivate(s.password(), []byte(password+"\n")); err != nil {
 		return err
 	}
-	if err := writePrivate(s.credentials(), fmt.Appendf(nil, "[plain_text_auth]\nusername = %s\npassword = %s\n", localSuperuser, password)); err != nil {
+	if err := writePrivate(s.credentials(), fmt.Appendf(nil, "[plain_text_auth]\nusername = %s\npassword = %s\n",
+		localSuperuser, password)); err != nil {
 		return err
 	}
 	ca, err := authority.NewCluster(authority.Environment{Now: now}, localCluster, 0)
@@ -141,15 +142,16 @@ func (s *security) loadAuthority(now time.Time) (*authority.Authority, error) {
 	return authority.Load(authority.Environment{Now: now}, cert, key, "")
 }
 
-// valid reports whether the files of a node have a certificate of the authority for its address, with its key, that does not
-// expire soon.
+// valid reports whether the files of a node have a certificate of the authority for its address, with its key, that
+// does not expire soon.
 func (s *security) valid(ca *authority.Authority, m member, now time.Time) bool {
 	pair, err := tls.LoadX509KeyPair(s.cert(m), s.key(m))
 	if err != nil {
 		return false
 	}
 	leaf, err := x509.ParseCertificate(pair.Certificate[0])
-	return err == nil && ca.Issued(leaf) && leaf.VerifyHostname(m.address) == nil && leaf.NotAfter.Sub(now) > renewBefore
+	return err == nil && ca.Issued(leaf) && leaf.VerifyHostname(m.address) == nil &&
+		leaf.NotAfter.Sub(now) > renewBefore
 }
 
 func (s *security) issue(ca *authority.Authority, m member) error {
@@ -157,7 +159,8 @@ func (s *security) issue(ca *authority.Authority, m member) error {
 	if err != nil {
 		return err
 	}
-	pair, err := ca.Issue(authority.Node(localCluster, fmt.Sprintf("node%d", m.index), []string{"localhost"}, []netip.Addr{address}))
+	pair, err := ca.Issue(authority.Node(localCluster, fmt.Sprintf("node%d", m.index), []string{"localhost"},
+		[]netip.Addr{address}))
 	if err != nil {
 		return err
 	}
@@ -170,17 +173,19 @@ func (s *security) issue(ca *authority.Authority, m member) error {
 
 // options returns the options of a node that make it secure.
 func (s *security) options(m member) string {
-	files := fmt.Sprintf("  certificate: %q\n  private_key: %q\n  trusted_certificates: %q\n", s.cert(m), s.key(m), s.ca())
+	files := fmt.Sprintf("  certificate: %q\n  private_key: %q\n  trusted_certificates: %q\n", s.cert(m), s.key(m),
+		s.ca())
 	var b strings.Builder
 	b.WriteString("authenticator: PasswordAuthenticator\nauthorizer: CassandraAuthorizer\n")
 	b.WriteString("client_encryption_options:\n  enabled: true\n" + files)
 	b.WriteString("server_encryption_options:\n  internode_encryption: all\n" + files)
-	fmt.Fprintf(&b, "tables_accounts: [ { name: %s, key: %q, role: %s } ]\n", azuretables.DevelopmentAccount, s.tablesKey, localSuperuser)
+	fmt.Fprintf(&b, "tables_accounts: [ { name: %s, key: %q, role: %s } ]\n", azuretables.DevelopmentAccount,
+		s.tablesKey, localSuperuser)
 	return b.String()
 }
 
-// flags returns the flags of `cqld start` for a node, which has an effect on a new cluster only. The user may delete the file
-// with the password then.
+// flags returns the flags of `cqld start` for a node, which has an effect on a new cluster only. The user may delete
+// the file with the password then.
 func (s *security) flags() []string {
 	if _, err := os.Stat(s.password()); err != nil {
 		return nil
@@ -192,27 +197,32 @@ func (s *security) flags() []string {
 func (s *security) cqlshSettings(m member) string {
 	path := func(p string) string { return strings.ReplaceAll(p, "%", "%%") } // cqlsh interpolates values
 	return fmt.Sprintf("; Written by `cqld local --secure`.\n[connection]\nhostname = %s\nport = %d\nssl = true\n\n"+
-		"[ssl]\ncertfile = %s\nvalidate = true\n\n[authentication]\ncredentials = %s\n", m.address, m.port, path(s.ca()), path(s.credentials()))
+		"[ssl]\ncertfile = %s\nvalidate = true\n\n[authentication]\ncredentials = %s\n", m.address, m.port,
+		path(s.ca()), path(s.credentials()))
 }
 
 // greet prints how clients connect.
 func (s *security) greet(nodes []*localNode, points []string) {
 	first := nodes[0].member
-	fmt.Printf("\nConnect as superuser %s (its generated password is in %s):\n  cqlsh --cqlshrc %s\n", localSuperuser, s.password(), shellQuoted(s.cqlshrc()))
-	fmt.Printf("\n  drivers: contact points %s, local data center %s,\n    TLS with the certificate authority %s\n", strings.Join(points, ", "),
+	fmt.Printf("\nConnect as superuser %s (its generated password is in %s):\n  cqlsh --cqlshrc %s\n", localSuperuser,
+		s.password(), shellQuoted(s.cqlshrc()))
+	fmt.Printf("\n  drivers: contact points %s, local data center %s,\n    TLS with the certificate authority %s\n",
+		strings.Join(points, ", "),
 		centers(nodes), s.ca())
 	if first.tables == 0 {
 		return
 	}
 	fmt.Printf("  Azure Tables: AZURE_STORAGE_CONNECTION_STRING=%q\n", connectionString("https", first, s.tablesKey))
 	ca := shellQuoted(s.ca())
-	fmt.Printf("    The SDKs find the certificate authority in a variable: REQUESTS_CA_BUNDLE=%s (Python),\n    SSL_CERT_FILE=%s (Go), NODE_EXTRA_CA_CERTS=%s (Node.js)\n", ca, ca, ca)
+	fmt.Printf("    The SDKs find the certificate authority in a variable: REQUESTS_CA_BUNDLE=%s (Python),\n    "+
+		"SSL_CERT_FILE=%s (Go), NODE_EXTRA_CA_CERTS=%s (Node.js)\n", ca, ca, ca)
 }
 
 // shellQuoted returns text as one word of a shell.
 func shellQuoted(text string) string {
 	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,:@", r)
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("/._-+,:@", r)
 	}
 	if text != "" && strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
 		return text

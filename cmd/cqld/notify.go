@@ -12,8 +12,8 @@ const (
 	stateStopping = "STOPPING=1"
 )
 
-// notify sends a state to the supervisor if the process is a systemd service of Type=notify. A failure is only logged: the
-// node works without a supervisor.
+// notify sends a state to the supervisor if the process is a systemd service of Type=notify. A failure is only logged:
+// the node works without a supervisor.
 func notify(state string, log *slog.Logger) {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {

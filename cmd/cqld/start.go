@@ -145,8 +145,9 @@ func await(ctx context.Context, n *node.Node, log *slog.Logger, greet func()) (f
 	}
 }
 
-// tuneMemory sets the collector's pace unless GOGC is set, and its limit unless GOMEMLIMIT is, and turns off memory profiling without
-// --pprof: sampling an allocation every 512 KiB took a fortieth of the CPU time of large batches. stop ends the pacing.
+// tuneMemory sets the collector's pace unless GOGC is set, and its limit unless GOMEMLIMIT is, and turns off memory
+// profiling without --pprof: sampling an allocation every 512 KiB took a fortieth of the CPU time of large batches.
+// stop ends the pacing.
 func (c *startCommand) tuneMemory(d *memory.Division) (stop func()) {
 	if c.Pprof == "" {
 		runtime.MemProfileRate = 0
@@ -232,7 +233,8 @@ func (c *startCommand) options() (config.Options, error) {
 	for flag, f := range map[string]struct {
 		value *string
 		field *netip.AddrPort
-	}{"--control-address": {c.ControlAddress, &o.ControlAddress}, "--health-address": {c.HealthAddress, &o.HealthAddress}} {
+	}{"--control-address": {c.ControlAddress, &o.ControlAddress},
+		"--health-address": {c.HealthAddress, &o.HealthAddress}} {
 		if f.value == nil {
 			continue
 		}
@@ -308,8 +310,8 @@ func (c *startCommand) serveProfiles() (stop func(), err error) {
 	return func() { srv.Close(); <-done }, nil
 }
 
-// loopbackOnly refuses requests whose Host is not a loopback address or localhost: a web page whose name resolves to a loopback address (DNS
-// rebinding) has the browser of its reader send such requests.
+// loopbackOnly refuses requests whose Host is not a loopback address or localhost: a web page whose name resolves to a
+// loopback address (DNS rebinding) has the browser of its reader send such requests.
 func loopbackOnly(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host

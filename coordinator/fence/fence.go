@@ -1,5 +1,5 @@
-// Package fence lets a truncation wait for all requests that were sent to replicas before it: requests enter when they begin,
-// and leave when no replica's answer is outstanding.
+// Package fence lets a truncation wait for all requests that were sent to replicas before it: requests enter when they
+// begin, and leave when no replica's answer is outstanding.
 package fence
 
 import (
@@ -61,7 +61,8 @@ func (f *Fence) advance() {
 			f.closing.Store(false)
 		default:
 			f.called, f.next = f.next, nil
-			f.closing.Store(true) // before the generation changes, so that a request that leaves the previous one calls advance
+			// before the generation changes, so that a request that leaves the previous one calls advance
+			f.closing.Store(true)
 			f.generation.Add(1)
 		}
 		f.mu.Unlock()

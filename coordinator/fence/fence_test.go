@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestFence enters and leaves requests while others wait: a wait ends when all requests that entered before it have left, and every
-// wait ends.
+// TestFence enters and leaves requests while others wait: a wait ends when all requests that entered before it have
+// left, and every wait ends.
 func TestFence(t *testing.T) {
 	var f Fence
 	var all sync.WaitGroup

@@ -41,6 +41,6 @@ func (p *Peers) Of(node ring.NodeID, now time.Duration) time.Duration {
 	return time.Duration(l.average.Load()) >> min(age/halfLife, 62)
 }
 
-// Step is how much faster a node must be to be preferred: with smaller differences, all coordinators would prefer the same
-// replica, and then the next.
+// Step is how much faster a node must be to be preferred: with smaller differences, all coordinators would prefer the
+// same replica, and then the next.
 const Step = 500 * time.Microsecond

@@ -10,9 +10,9 @@ import (
 	"cqld/schema"
 )
 
-// samplesKept is the number of a table's last reads from which the percentile is computed, refreshAfter the number of new
-// reads after which it is computed again. afterFirst is how long a read waits before it speculates while there are too few
-// samples: long for a healthy replica, short for a client.
+// samplesKept is the number of a table's last reads from which the percentile is computed, refreshAfter the number of
+// new reads after which it is computed again. afterFirst is how long a read waits before it speculates while there are
+// too few samples: long for a healthy replica, short for a client.
 const (
 	samplesKept  = 256
 	refreshAfter = 64
@@ -60,7 +60,8 @@ func (ts *Tables) of(table *schema.Table) *tableLatency {
 // Always reports whether a read of the table always asks one additional replica.
 func (ts *Tables) Always(table *schema.Table) bool { return ts.of(table).option.Load().always }
 
-// After returns how long a read of the table waits before it asks one additional replica; false means that it never does.
+// After returns how long a read of the table waits before it asks one additional replica; false means that it never
+// does.
 func (ts *Tables) After(table *schema.Table) (time.Duration, bool) {
 	l := ts.of(table)
 	if o := l.option.Load(); o.never || o.always {
@@ -69,8 +70,8 @@ func (ts *Tables) After(table *schema.Table) (time.Duration, bool) {
 	return time.Duration(l.after.Load()), true
 }
 
-// Patience returns how long a request that asks no additional replicas, whatever the option, waits before it asks the others;
-// false means that it never does. With ALWAYS the time is minimal: an immediate answer needs no others.
+// Patience returns how long a request that asks no additional replicas, whatever the option, waits before it asks the
+// others; false means that it never does. With ALWAYS the time is minimal: an immediate answer needs no others.
 func (ts *Tables) Patience(table *schema.Table) (time.Duration, bool) {
 	after, ok := ts.After(table)
 	return max(after, time.Millisecond), ok || ts.Always(table)

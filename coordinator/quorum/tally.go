@@ -6,8 +6,8 @@ import (
 	"cqld/ring"
 )
 
-// Quota is the number of replicas of a group that must answer, and the number that have. The group contains all replicas of a
-// side, those of one data center, or only this node.
+// Quota is the number of replicas of a group that must answer, and the number that have. The group contains all
+// replicas of a side, those of one data center, or only this node.
 type Quota struct {
 	Need int // answers
 	Got  int
@@ -70,8 +70,8 @@ func (y *Tally) ResetTo(nodes []ring.NodeID) {
 	y.quotas = y.one[:]
 }
 
-// Join prepares the tally for a write to set: the level must be met among the present replicas, and among those before and
-// after the pending changes of the ring. It is called right after Reset.
+// Join prepares the tally for a write to set: the level must be met among the present replicas, and among those before
+// and after the pending changes of the ring. It is called right after Reset.
 func (y *Tally) Join(set ring.ReplicaSet) {
 	if len(set.Others) > 0 {
 		y.join(set.Natural, set.Others)
@@ -79,8 +79,8 @@ func (y *Tally) Join(set ring.ReplicaSet) {
 }
 
 // JoinRead prepares the tally for a read of set: while an operation is Switching, the level must also be met among the
-// replicas before it, unless two reads of the level need not overlap anyway. It is called right after Reset, with the same
-// level and replication.
+// replicas before it, unless two reads of the level need not overlap anyway. It is called right after Reset, with the
+// same level and replication.
 func (y *Tally) JoinRead(set ring.ReplicaSet, level ring.Consistency, r ring.Replication) {
 	if set.Before == nil || level == ring.NodeLocal {
 		return
@@ -224,8 +224,8 @@ func (y *Tally) Short() *Quota {
 	return nil
 }
 
-// Totals returns the numbers for errors: answers that count, and the number required. During a change of the ring, they are
-// those of the first side that lacks answers, or else of the present side.
+// Totals returns the numbers for errors: answers that count, and the number required. During a change of the ring, they
+// are those of the first side that lacks answers, or else of the present side.
 func (y *Tally) Totals() (received, blockFor int) {
 	for side := range y.sides {
 		got, need := 0, 0

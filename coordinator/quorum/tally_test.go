@@ -13,19 +13,22 @@ func world() (*ring.Topology, ring.Replication, map[ring.NodeID]string) {
 	datacenters := map[ring.NodeID]string{}
 	var nodes []*ring.Node
 	for i := range 6 {
-		n := &ring.Node{ID: ring.NodeID(i + 1), Datacenter: []string{"east", "west"}[i%2], Rack: "r", State: ring.Normal, Tokens: []ring.Token{ring.Token(i * 1000)}}
+		n := &ring.Node{ID: ring.NodeID(i + 1), Datacenter: []string{"east", "west"}[i%2], Rack: "r",
+			State: ring.Normal, Tokens: []ring.Token{ring.Token(i * 1000)}}
 		nodes = append(nodes, n)
 		datacenters[n.ID] = n.Datacenter
 	}
-	east, west := ring.DatacenterFactor{Datacenter: "east", Factor: 3}, ring.DatacenterFactor{Datacenter: "west", Factor: 3}
+	east, west := ring.DatacenterFactor{Datacenter: "east", Factor: 3},
+		ring.DatacenterFactor{Datacenter: "west", Factor: 3}
 	return ring.NewTopology(1, nodes), ring.NewNetworkTopology(east, west), datacenters
 }
 
-// TestTallyMatchesLevelDefinitions compares a tally, after random answers and failures, with the definitions of the levels:
-// on each side, a number of all replicas, of those in the local data center, or of those in each.
+// TestTallyMatchesLevelDefinitions compares a tally, after random answers and failures, with the definitions of the
+// levels: on each side, a number of all replicas, of those in the local data center, or of those in each.
 func TestTallyMatchesLevelDefinitions(t *testing.T) {
 	topology, replication, datacenters := world()
-	levels := []ring.Consistency{ring.One, ring.Quorum, ring.All, ring.LocalOne, ring.LocalQuorum, ring.EachQuorum, ring.NodeLocal}
+	levels := []ring.Consistency{ring.One, ring.Quorum, ring.All, ring.LocalOne, ring.LocalQuorum, ring.EachQuorum,
+		ring.NodeLocal}
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
 		level := levels[rnd.IntN(len(levels))]
@@ -58,7 +61,8 @@ func TestTallyMatchesLevelDefinitions(t *testing.T) {
 			satisfied, hopeless = satisfied && s, hopeless || h
 		}
 		if y.Satisfied() != satisfied || y.Hopeless() != hopeless {
-			t.Fatalf("%v of %v, answered %v, open %v: satisfied %v, hopeless %v", level, sides, got, open, y.Satisfied(), y.Hopeless())
+			t.Fatalf("%v of %v, answered %v, open %v: satisfied %v, hopeless %v", level, sides, got, open,
+				y.Satisfied(), y.Hopeless())
 		}
 		if received, blockFor := y.Totals(); received < blockFor == satisfied {
 			t.Fatalf("%v of %v, answered %v: %d of %d", level, sides, got, received, blockFor)
@@ -74,7 +78,8 @@ func some(rnd *rand.Rand) []ring.NodeID {
 }
 
 // meant evaluates the definition of a level for one side.
-func meant(level ring.Consistency, r ring.Replication, datacenters map[ring.NodeID]string, side, got, open []ring.NodeID) (satisfied, hopeless bool) {
+func meant(level ring.Consistency, r ring.Replication, datacenters map[ring.NodeID]string, side, got,
+	open []ring.NodeID) (satisfied, hopeless bool) {
 	met := func(need int, counts func(ring.NodeID) bool) {
 		n, more := 0, 0
 		for _, id := range side {

@@ -7,9 +7,9 @@ import (
 	"cqld/row"
 )
 
-// Difference returns the mutation that a replica which answered with have (nil means no data) needs to answer with merged; nil
-// means none. It shares no memory with either: the read may have been answered, and its pages reused, before the last repair
-// is sent.
+// Difference returns the mutation that a replica which answered with have (nil means no data) needs to answer with
+// merged; nil means none. It shares no memory with either: the read may have been answered, and its pages reused,
+// before the last repair is sent.
 func (s *Resolver) Difference(cmd *row.ReadCommand, merged, have *Partition) *row.Mutation {
 	if have == nil {
 		have = &Partition{header: Row{encoded: noRow}}
@@ -34,8 +34,8 @@ func (s *Resolver) Difference(cmd *row.ReadCommand, merged, have *Partition) *ro
 	at := 0
 	for i := range merged.Rows {
 		r := &merged.Rows[i]
-		// Both are in the command's order, and merged contains every row of have, except shadowed ones, which are skipped
-		// here.
+		// Both are in the command's order, and merged contains every row of have, except shadowed ones, which are
+		// skipped here.
 		old := noRow
 		for k := at; k < len(have.Rows); k++ {
 			if bytes.Equal(have.Rows[k].clustering, r.clustering) {

@@ -6,8 +6,8 @@ import (
 	"cqld/row"
 )
 
-// TestRepairsOutliveTheirPages: a repair may be sent after the read was answered, when its pages contain another read's rows
-// (simulation, seed 163: rows of a partition that no client had written).
+// TestRepairsOutliveTheirPages: a repair may be sent after the read was answered, when its pages contain another read's
+// rows (simulation, seed 163: rows of a partition that no client had written).
 func TestRepairsOutliveTheirPages(t *testing.T) {
 	r := row.NewRow()
 	r.Clustering = []byte("c")

@@ -21,7 +21,8 @@ func (e *NeedsMemory) Error() string {
 const (
 	rowBytes       = int(unsafe.Sizeof(Row{}))
 	partitionBytes = int(unsafe.Sizeof(Partition{})) + 4*int(unsafe.Sizeof(uintptr(0))) // and the pointers to it
-	tombstoneBytes = 12 * int(unsafe.Sizeof(row.RangeTombstone{}))                      // with their bounds and heap, and of the difference
+	// with their bounds and heap, and of the difference
+	tombstoneBytes = 12 * int(unsafe.Sizeof(row.RangeTombstone{}))
 	// mutationCopies counts a mutation that doubles its memory, what it had before, and the request to the replica.
 	mutationCopies = 4
 	// resultCopies counts the answer and its copy for the request.

@@ -44,7 +44,8 @@ func (s *Resolver) mergePartitions(versions []*Partition) *Partition {
 	for s.err == nil {
 		next := -1
 		for i, v := range versions {
-			if at[i] < len(v.Rows) && (next < 0 || s.before(v.Rows[at[i]].clustering, versions[next].Rows[at[next]].clustering)) {
+			if at[i] < len(v.Rows) && (next < 0 || s.before(v.Rows[at[i]].clustering,
+				versions[next].Rows[at[next]].clustering)) {
 				next = i
 			}
 		}

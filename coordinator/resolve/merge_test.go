@@ -37,13 +37,15 @@ func (d *draws) drawRow(r *rand.Rand, n int) *row.Row {
 		x.Deletion = row.Deletion{Timestamp: int64(r.IntN(5)), LocalTime: 7}
 	}
 	if r.IntN(8) == 0 {
-		x.Complex = append(x.Complex, row.ComplexDeletion{Column: 3, Deletion: row.Deletion{Timestamp: int64(r.IntN(5)), LocalTime: 7}})
+		x.Complex = append(x.Complex, row.ComplexDeletion{Column: 3,
+			Deletion: row.Deletion{Timestamp: int64(r.IntN(5)), LocalTime: 7}})
 	}
 	for range n {
 		if r.IntN(4) == 0 {
 			continue
 		}
-		c := row.Cell{Column: schema.ColumnID(1 + r.IntN(4)), Timestamp: int64(1 + r.IntN(9)), Value: make([]byte, 1+r.IntN(d.value))}
+		c := row.Cell{Column: schema.ColumnID(1 + r.IntN(4)), Timestamp: int64(1 + r.IntN(9)),
+			Value: make([]byte, 1+r.IntN(d.value))}
 		if d.path > 0 {
 			c.Column, c.Path = 3, []byte{byte(r.IntN(256)), byte(r.IntN(256)), 0}[:d.path]
 		}
@@ -109,7 +111,8 @@ func pageOf(all []*row.Partition) []byte {
 }
 
 // merge merges pages with a bound of memory, and returns the resolver, the answer, and the bytes that were allocated.
-func merge(cmd *row.ReadCommand, pages [][]byte, most int) (s Resolver, page []byte, lacks []Repairs, allocated int, err error) {
+func merge(cmd *row.ReadCommand, pages [][]byte, most int) (s Resolver, page []byte, lacks []Repairs, allocated int,
+	err error) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	s = New(cmd, 1<<30)
@@ -193,7 +196,8 @@ func TestMergesStayWithinTheirMemory(t *testing.T) {
 }
 
 // checkRepairs checks that the mutations for a replica are what its rows lack of the result.
-func checkRepairs(t *testing.T, seed uint64, cmd *row.ReadCommand, lacks []Repairs, want []*row.Partition, byKey map[string][]*row.Partition, pages [][]byte) {
+func checkRepairs(t *testing.T, seed uint64, cmd *row.ReadCommand, lacks []Repairs, want []*row.Partition,
+	byKey map[string][]*row.Partition, pages [][]byte) {
 	for i, l := range lacks {
 		repaired := map[string]map[string]*row.Row{}
 		for _, m := range l.Mutations {
@@ -223,7 +227,8 @@ func checkRepairs(t *testing.T, seed uint64, cmd *row.ReadCommand, lacks []Repai
 		for _, p := range want {
 			for j := range p.Rows {
 				w := &p.Rows[j]
-				sum, old, change := row.NewRow(), have[string(p.Key.Bytes)+string(w.Clustering)], repaired[string(p.Key.Bytes)][string(w.Clustering)]
+				sum, old, change := row.NewRow(), have[string(p.Key.Bytes)+string(w.Clustering)],
+					repaired[string(p.Key.Bytes)][string(w.Clustering)]
 				if old == nil {
 					old = row.NewRow()
 				}

@@ -72,8 +72,9 @@ type Position struct {
 	Whole      bool
 }
 
-// end returns how far v's answer extends; nil means that it is complete. A page that a limit ended covers its last partition up
-// to the last row. One without rows was counted for its static row, for which the replica had to read the whole partition.
+// end returns how far v's answer extends; nil means that it is complete. A page that a limit ended covers its last
+// partition up to the last row. One without rows was counted for its static row, for which the replica had to read the
+// whole partition.
 func (v *Version) end() *Position {
 	if !v.more || v.at != nil {
 		return v.at
@@ -103,8 +104,8 @@ func (a *Position) compare(b *Position, reversed bool) int {
 	return bytes.Compare(a.Clustering, b.Clustering)
 }
 
-// Resolver merges replicas' answers to one command, over as many rounds as are needed to meet its limit, and determines what
-// each replica lacks.
+// Resolver merges replicas' answers to one command, over as many rounds as are needed to meet its limit, and determines
+// what each replica lacks.
 type Resolver struct {
 	cmd         *row.ReadCommand // the client's command
 	bytesMax    int              // size at which the answer ends
@@ -140,8 +141,8 @@ type Repairs struct {
 	Mutations []*row.Mutation
 }
 
-// Round merges one round's answers to asked. It returns what each version lacks, in the order of versions, and the position at
-// which the answer stops being complete: nil means that the limit is met or that there are no more rows.
+// Round merges one round's answers to asked. It returns what each version lacks, in the order of versions, and the
+// position at which the answer stops being complete: nil means that the limit is met or that there are no more rows.
 func (s *Resolver) Round(asked *row.ReadCommand, versions []*Version, shortRead bool) ([]Repairs, *Position) {
 	lacks := make([]Repairs, len(versions))
 	var bound *Position
@@ -174,8 +175,8 @@ func (s *Resolver) Round(asked *row.ReadCommand, versions []*Version, shortRead 
 	return lacks, s.goOn(bound)
 }
 
-// goOn returns where reading continues, given the candidate at: nil once a limit, or the size, is met. A result that ends inside
-// a partition must contain a row of it, from which the reader learns where it ended.
+// goOn returns where reading continues, given the candidate at: nil once a limit, or the size, is met. A result that
+// ends inside a partition must contain a row of it, from which the reader learns where it ended.
 //
 // A filtered read ends after one round at the position up to which all versions are complete, even if the round found
 // nothing: its versions can contain few rows of many, and the client's request continues from there.
@@ -206,9 +207,10 @@ func lowestKey(versions []*Version, at []int) (lowest row.PartitionKey, ok bool)
 	return lowest, ok
 }
 
-// partition merges the versions of one partition into the result. It returns a position if the partition must be read on from
-// there before the next one can follow.
-func (s *Resolver) partition(asked *row.ReadCommand, same []*Partition, bound *Position, lacks []Repairs, shortRead bool) *Position {
+// partition merges the versions of one partition into the result. It returns a position if the partition must be read
+// on from there before the next one can follow.
+func (s *Resolver) partition(asked *row.ReadCommand, same []*Partition, bound *Position, lacks []Repairs,
+	shortRead bool) *Position {
 	present := make([]*Partition, 0, len(same))
 	var local *Position // how far all versions cover this partition
 	if bound != nil && !bound.Whole && bound.Key.Compare(keyOf(same)) == 0 {
@@ -277,8 +279,9 @@ func cutBehind(p *Partition, end *Position, reversed bool) {
 	p.Rows = p.Rows[:n]
 }
 
-// add appends m to the result, or to its last partition if m continues it, and truncates m and the result at the limits. For a
-// part of a partition it is not known yet whether the static row will be its only content, so the static row does not count.
+// add appends m to the result, or to its last partition if m continues it, and truncates m and the result at the
+// limits. For a part of a partition it is not known yet whether the static row will be its only content, so the static
+// row does not count.
 func (s *Resolver) add(m *Partition, part bool) {
 	last := m
 	if n := len(s.merged); n > 0 && s.merged[n-1].Key.Compare(m.Key) == 0 {

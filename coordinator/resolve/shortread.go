@@ -2,9 +2,9 @@ package resolve
 
 import "cqld/row"
 
-// Continuation returns the command that continues after end, where the answer to asked ended early; nil means that no rows can
-// follow. It requests the missing rows, and at least twice as many as asked did, because too many of those were deleted, but
-// then at most rowsMax.
+// Continuation returns the command that continues after end, where the answer to asked ended early; nil means that no
+// rows can follow. It requests the missing rows, and at least twice as many as asked did, because too many of those
+// were deleted, but then at most rowsMax.
 func (s *Resolver) Continuation(end *Position, asked *row.ReadCommand, rowsMax uint32) *row.ReadCommand {
 	next := *s.cmd
 	if n := s.cmd.Limits.Rows; n > 0 {

@@ -53,7 +53,8 @@ func (x *Change) Add(m *row.Mutation) error {
 			return err
 		}
 		if e.Kind == row.KindRangeTombstone {
-			x.tombstones = append(x.tombstones, row.RangeTombstone{Start: e.Start, End: e.End, Deletion: r.changes.Deletion})
+			x.tombstones = append(x.tombstones, row.RangeTombstone{Start: e.Start, End: e.End,
+				Deletion: r.changes.Deletion})
 			continue
 		}
 		for i := range r.changes.Cells {
@@ -172,8 +173,8 @@ func (x *Change) take(c *scan.Cursor) {
 	}
 }
 
-// Result returns the mutation with the new sums of self's shards, with timestamps after those of the previous sums, and with the
-// deletions unchanged.
+// Result returns the mutation with the new sums of self's shards, with timestamps after those of the previous sums, and
+// with the deletions unchanged.
 func (x *Change) Result(table schema.StorageID, key row.PartitionKey, self ring.NodeID, stamp int64) *row.Mutation {
 	m := &row.Mutation{}
 	m.Reset(table, key)

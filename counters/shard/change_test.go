@@ -70,8 +70,8 @@ func TestGroupedUpdatesAddUp(t *testing.T) {
 	}
 }
 
-// TestSumTimestampsIncrease shows that the timestamp of a sum is after those of the previous sum and of every deletion, and
-// that deleted sums do not count.
+// TestSumTimestampsIncrease shows that the timestamp of a sum is after those of the previous sum and of every deletion,
+// and that deleted sums do not count.
 func TestSumTimestampsIncrease(t *testing.T) {
 	stored := func(stamp, value int64, deletion row.Deletion) []byte {
 		w := row.NewPageWriter(nil)
@@ -79,7 +79,8 @@ func TestSumTimestampsIncrease(t *testing.T) {
 		r := row.NewRow()
 		r.Clustering, r.Deletion = []byte("a"), deletion
 		r.Cells = []row.Cell{
-			{Column: 1, Path: shardPath(4), Timestamp: stamp + 500, Value: wire.AppendInt64(nil, 999)}, // another node's shard
+			// another node's shard
+			{Column: 1, Path: shardPath(4), Timestamp: stamp + 500, Value: wire.AppendInt64(nil, 999)},
 			{Column: 1, Path: shardPath(5), Timestamp: stamp, Value: wire.AppendInt64(nil, value)},
 		}
 		w.Row(r)

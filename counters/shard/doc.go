@@ -1,7 +1,7 @@
 // Package shard converts additions to counters to the stored form.
 //
-// A counter is stored as shards: cells of its column whose path is the id of the node that leads the shard (8 bytes), and whose
-// value is the sum of all additions through that node.
+// A counter is stored as shards: cells of its column whose path is the id of the node that leads the shard (8 bytes),
+// and whose value is the sum of all additions through that node.
 //
 //  1. Only that node writes the shard, each time with a later timestamp, so the newest version is the correct one, whichever
 //     way it arrives: hints, read repair and streaming need no special treatment of counters.

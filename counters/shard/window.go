@@ -7,8 +7,8 @@ import (
 	"cqld/ring"
 )
 
-// Windows records the updates that a leader has received, so that a duplicated message counts once. An update whose number is
-// older than the recorded ones is refused: it may have been counted.
+// Windows records the updates that a leader has received, so that a duplicated message counts once. An update whose
+// number is older than the recorded ones is refused: it may have been counted.
 type Windows struct {
 	forgotten error // error for such an update
 
@@ -24,8 +24,8 @@ type Process struct {
 	Incarnation uint64
 }
 
-// processesKept bounds the recorded processes of other nodes: each has up to limit updates. A message does not outlive its
-// connection, and a node's next process has new connections.
+// processesKept bounds the recorded processes of other nodes: each has up to limit updates. A message does not outlive
+// its connection, and a node's next process has new connections.
 const processesKept = 64
 
 // window contains the updates of one process.
@@ -46,8 +46,9 @@ func NewWindows(limit int, forgotten error) *Windows {
 	return &Windows{limit: limit, forgotten: forgotten, windows: map[Process]*window{}}
 }
 
-// Enter records an update and returns the function to be called with its outcome instead of done. nil means that the update must
-// not be counted: then done is, or will be, called. An update with node zero is not recorded: it was not sent by message.
+// Enter records an update and returns the function to be called with its outcome instead of done. nil means that the
+// update must not be counted: then done is, or will be, called. An update with node zero is not recorded: it was not
+// sent by message.
 func (w *Windows) Enter(process Process, sequence uint64, done func(error)) func(error) {
 	if process.Node == 0 {
 		return done

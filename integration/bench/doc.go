@@ -1,13 +1,13 @@
-// Command bench loads one or more servers over the CQL native protocol and reports throughput, latency, and the servers' CPU time for
-// each operation. It uses little CPU time itself: it encodes requests for prepared statements directly, and pipelines them over a few
-// connections, with one goroutine each.
+// Command bench loads one or more servers over the CQL native protocol and reports throughput, latency, and the
+// servers' CPU time for each operation. It uses little CPU time itself: it encodes requests for prepared statements
+// directly, and pipelines them over a few connections, with one goroutine each.
 //
-// Servers are measured alternately in one run, each after its own warm-up, because CPU time per operation on a shared machine drifts
-// over time; the report shows every round and the best one. The results do not apply to remote servers: the network is the loopback
-// interface, and client and servers share the processors.
+// Servers are measured alternately in one run, each after its own warm-up, because CPU time per operation on a shared
+// machine drifts over time; the report shows every round and the best one. The results do not apply to remote servers:
+// the network is the loopback interface, and client and servers share the processors.
 //
-// "bench tables" does the same over HTTP: inserts, upserts, point queries, transactions of a hundred and pages of a thousand
-// entities, for one durable node, a ring of four at quorum 3, and Azurite, as tables grow.
+// "bench tables" does the same over HTTP: inserts, upserts, point queries, transactions of a hundred and pages of a
+// thousand entities, for one durable node, a ring of four at quorum 3, and Azurite, as tables grow.
 //
 //	bench                     a cqld and a Cassandra node, new, with durable writes, alternately
 //	bench -oracle 0           only cqld

@@ -19,7 +19,8 @@ func TestFrameReaderOverAnyChunks(t *testing.T) {
 	for i := range byte(50) {
 		all = append(all, answer(i, bytes.Repeat([]byte{i}, int(i)*37))...)
 	}
-	for _, src := range []io.Reader{bytes.NewReader(all), iotest.OneByteReader(bytes.NewReader(all)), iotest.HalfReader(bytes.NewReader(all))} {
+	for _, src := range []io.Reader{bytes.NewReader(all), iotest.OneByteReader(bytes.NewReader(all)),
+		iotest.HalfReader(bytes.NewReader(all))} {
 		r := &frameReader{src: src, buf: make([]byte, 64)}
 		for i := range byte(50) {
 			h, body, err := r.next()
@@ -46,7 +47,8 @@ func TestCheckAnswer(t *testing.T) {
 		rows int
 		ok   bool
 	}{
-		{[]byte{0, 0, 0, 1}, 0, true}, {[]byte{0, 0, 0, 1}, 1, false}, {rows(4, 100), 100, true}, {rows(4, 99), 100, false},
+		{[]byte{0, 0, 0, 1}, 0, true}, {[]byte{0, 0, 0, 1}, 1, false}, {rows(4, 100), 100, true},
+		{rows(4, 99), 100, false},
 		{rows(6, 100), 100, false}, {rows(4, 1), 0, false},
 	} {
 		if err := checkAnswer(h, c.body, c.rows); (err == nil) != c.ok {

@@ -10,8 +10,8 @@ import (
 	"strconv"
 )
 
-// httpConn is an HTTP/1.1 connection with one request in flight. It parses only the status and the length of an answer. net/http would
-// use several times the CPU time, which the servers need.
+// httpConn is an HTTP/1.1 connection with one request in flight. It parses only the status and the length of an answer.
+// net/http would use several times the CPU time, which the servers need.
 type httpConn struct {
 	sock net.Conn
 	in   *bufio.Reader

@@ -69,7 +69,8 @@ func (r *run) do() (*outcome, error) {
 		return total, err
 	}
 	if total.Errors > 0 {
-		return total, fmt.Errorf("bench: %d of %d requests failed, the first with: %w", total.Errors, total.Ops+total.Errors, total.first)
+		return total, fmt.Errorf("bench: %d of %d requests failed, the first with: %w", total.Errors,
+			total.Ops+total.Errors, total.first)
 	}
 	return total, nil
 }
@@ -80,8 +81,8 @@ type slot struct {
 	op   *operation
 }
 
-// connection is the loop of one connection: it processes all answers in the buffer, each of which causes a new request; then it sends
-// all new requests with one write.
+// connection is the loop of one connection: it processes all answers in the buffer, each of which causes a new request;
+// then it sends all new requests with one write.
 func (r *run) connection(address string, slots int, seed uint64, began time.Time) (*outcome, error) {
 	o := &outcome{Latency: newHistogram()}
 	sock, err := net.Dial("tcp", address)

@@ -61,10 +61,11 @@ func parse(args []string) (*config, error) {
 	f.IntVar(&c.cqld, "cqld", 1, "how many cqld nodes to start")
 	f.IntVar(&c.oracle, "oracle", 1, "how many Cassandra nodes to start, to compare with")
 	f.IntVar(&c.encrypted, "tls", 0, "how many cqld nodes to start with TLS between them")
-	f.Func("target", "servers that run already: name=host:port/pid,host:port/pid; may be given several times", func(s string) error {
-		c.targets = append(c.targets, s)
-		return nil
-	})
+	f.Func("target", "servers that run already: name=host:port/pid,host:port/pid; may be given several times",
+		func(s string) error {
+			c.targets = append(c.targets, s)
+			return nil
+		})
 	f.StringVar(&c.sync, "sync", "batch", "commitlog_sync of the nodes started: batch or periodic")
 	f.StringVar(&c.flags, "cqld-flags", "", "more flags for cqld start, separated by blanks")
 	workloads := f.String("workloads", "insert,read,slice,mixed",

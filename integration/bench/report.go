@@ -25,8 +25,9 @@ type measurement struct {
 
 func newMeasurement(server, workload string, inFlight int, o *outcome, cpu, own time.Duration) *measurement {
 	perOp := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(max(o.Ops, 1)) }
-	return &measurement{Server: server, Workload: workload, InFlight: inFlight, Ops: o.Ops, PerSecond: float64(o.Ops) / o.Elapsed.Seconds(),
-		P50: o.Latency.ValueAtQuantile(50), P99: o.Latency.ValueAtQuantile(99), P999: o.Latency.ValueAtQuantile(99.9),
+	return &measurement{Server: server, Workload: workload, InFlight: inFlight, Ops: o.Ops,
+		PerSecond: float64(o.Ops) / o.Elapsed.Seconds(),
+		P50:       o.Latency.ValueAtQuantile(50), P99: o.Latency.ValueAtQuantile(99), P999: o.Latency.ValueAtQuantile(99.9),
 		ServerCPU: perOp(cpu), ClientCPU: perOp(own)}
 }
 
@@ -46,13 +47,16 @@ const row = "%-8s %-8s %6v %6v %10v %9v %9v %9v %12v %12v\n"
 func (r *report) begin(targets []*target) {
 	for _, t := range targets {
 		if r.json {
-			json.NewEncoder(os.Stdout).Encode(map[string]any{"server": t.name, "nodes": len(t.addresses), "first_answer_ms": t.startup.Milliseconds(), "idle_rss_mb": t.idleRSS >> 20})
+			json.NewEncoder(os.Stdout).Encode(map[string]any{"server": t.name, "nodes": len(t.addresses),
+				"first_answer_ms": t.startup.Milliseconds(), "idle_rss_mb": t.idleRSS >> 20})
 		} else if t.owned {
-			fmt.Printf("%s: %d nodes, answering after %v, idle memory of a node %d MB\n", t.name, len(t.addresses), t.startup.Round(time.Millisecond), t.idleRSS>>20)
+			fmt.Printf("%s: %d nodes, answering after %v, idle memory of a node %d MB\n", t.name, len(t.addresses),
+				t.startup.Round(time.Millisecond), t.idleRSS>>20)
 		}
 	}
 	if !r.json {
-		fmt.Printf(row, "server", "workload", "flight", "round", "ops/s", "p50 µs", "p99 µs", "p999 µs", "server µs/op", "client µs/op")
+		fmt.Printf(row, "server", "workload", "flight", "round", "ops/s", "p50 µs", "p99 µs", "p999 µs",
+			"server µs/op", "client µs/op")
 	}
 }
 
@@ -89,7 +93,8 @@ func (r *report) end() {
 		}
 		m.print("best")
 		if c := best[[3]any{"cqld", m.Workload, m.InFlight}]; c != nil && m.Server != "cqld" {
-			fmt.Printf("%-8s %-8s %6d  the CPU time of cqld is %.2f of it\n", "", m.Workload, m.InFlight, c.ServerCPU/m.ServerCPU)
+			fmt.Printf("%-8s %-8s %6d  the CPU time of cqld is %.2f of it\n", "", m.Workload, m.InFlight,
+				c.ServerCPU/m.ServerCPU)
 		}
 	}
 }

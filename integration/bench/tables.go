@@ -16,8 +16,8 @@ import (
 	"cqld/integration/process"
 )
 
-// tablesConfig configures the measurements for Azure Tables: every workload at every number in flight on a table with the fewest rows,
-// and at one number in flight with the other numbers of rows.
+// tablesConfig configures the measurements for Azure Tables: every workload at every number in flight on a table with
+// the fewest rows, and at one number in flight with the other numbers of rows.
 type tablesConfig struct {
 	servers   []string // cqld1, cqld4, azurite
 	workloads []string
@@ -35,7 +35,10 @@ type tablesConfig struct {
 func parseTables(args []string) (*tablesConfig, error) {
 	c := &tablesConfig{}
 	f := flag.NewFlagSet("bench tables", flag.ContinueOnError)
-	servers := f.String("servers", "cqld1,cqld4,cqld4via1,azurite", "what to start: one durable node; a ring of four at quorum 3, asked at all its nodes; the same, asked at one, as a program with one connection string does; Azurite; or servers that run already, as name=host:port/pid")
+	servers := f.String("servers", "cqld1,cqld4,cqld4via1,azurite",
+		"what to start: one durable node; a ring of four at quorum 3, asked at all its nodes; the same, asked at "+
+			"one, as a program with one connection string does; Azurite; or servers that run already, as "+
+			"name=host:port/pid")
 	workloads := f.String("workloads", "insert,upsert,point,batch,page", "what to measure")
 	spreads := f.String("partitions", "one,many", "entities in one partition, in a hundred")
 	inFlight := f.String("in-flight", "1,16,64", "requests in flight, with the least rows")
@@ -49,12 +52,14 @@ func parseTables(args []string) (*tablesConfig, error) {
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
-	c.servers, c.workloads, c.spreads = strings.Split(*servers, ","), strings.Split(*workloads, ","), strings.Split(*spreads, ",")
+	c.servers, c.workloads, c.spreads = strings.Split(*servers, ","), strings.Split(*workloads, ","),
+		strings.Split(*spreads, ",")
 	var err1, err2 error
 	c.inFlight, err1 = numbers(*inFlight)
 	c.rows, err2 = numbers(*rows)
 	if err1 != nil || err2 != nil || c.grown < 1 || c.rounds < 1 {
-		return nil, fmt.Errorf("bench: -in-flight %q, -rows %q, -grown-in-flight %d, -rounds %d", *inFlight, *rows, c.grown, c.rounds)
+		return nil, fmt.Errorf("bench: -in-flight %q, -rows %q, -grown-in-flight %d, -rounds %d", *inFlight, *rows,
+			c.grown, c.rounds)
 	}
 	slices.Sort(c.rows)
 	if c.rows[0] < pageSize {
@@ -142,7 +147,8 @@ func (c *tablesConfig) start(ctx context.Context, dir, name string) (*target, er
 		if binary, err = process.Build(ctx, dir); err != nil {
 			return nil, err
 		}
-		if t.ring, err = process.NewRing(binary, filepath.Join(dir, name), process.Options{Nodes: n, Sync: c.sync}); err != nil {
+		if t.ring, err = process.NewRing(binary, filepath.Join(dir, name),
+			process.Options{Nodes: n, Sync: c.sync}); err != nil {
 			return nil, err
 		}
 		err = t.ring.Start(time.Minute)
@@ -161,7 +167,8 @@ func (c *tablesConfig) start(ctx context.Context, dir, name string) (*target, er
 }
 
 // measureSpread fills a new table of each server step by step, and measures the servers alternately after each step.
-func (c *tablesConfig) measureSpread(ctx context.Context, targets []*target, round int, spread string, out *tablesReport) error {
+func (c *tablesConfig) measureSpread(ctx context.Context, targets []*target, round int, spread string,
+	out *tablesReport) error {
 	tables := map[*target]*spreadTable{}
 	for _, t := range targets {
 		s := &spreadTable{name: fmt.Sprintf("Bench%s%d%s", spread, round, t.name), many: spread == "many"}
@@ -214,7 +221,8 @@ func (t *target) table(ctx context.Context, method, path, body string) error {
 	return r.Err(201, 204)
 }
 
-// fill adds rows to a table up to a number. With many partitions it uses single inserts, because a transaction has only one partition.
+// fill adds rows to a table up to a number. With many partitions it uses single inserts, because a transaction has only
+// one partition.
 func (t *target) fill(s *spreadTable, rows int) error {
 	missing := int64(rows) - s.rows.Load()
 	if missing <= 0 {
@@ -237,7 +245,8 @@ func (t *target) fill(s *spreadTable, rows int) error {
 }
 
 // measure takes one measurement. Transactions use a separate table, so that the other one does not grow.
-func (c *tablesConfig) measure(ctx context.Context, t *target, s *spreadTable, name string, inFlight int) (*tablesMeasurement, error) {
+func (c *tablesConfig) measure(ctx context.Context, t *target, s *spreadTable, name string,
+	inFlight int) (*tablesMeasurement, error) {
 	on := s
 	if name == "batch" {
 		on = &spreadTable{name: s.name + "Batch", many: s.many}
@@ -251,7 +260,8 @@ func (c *tablesConfig) measure(ctx context.Context, t *target, s *spreadTable, n
 		return nil, err
 	}
 	// The first operations of a kind are slower, because they create plans, columns and Azurite's compiled code.
-	if _, err := (&tablesRun{addresses: t.addresses, op: op, inFlight: inFlight, ops: 200, limit: c.limit / 3}).do(); err != nil {
+	if _, err := (&tablesRun{addresses: t.addresses, op: op, inFlight: inFlight, ops: 200,
+		limit: c.limit / 3}).do(); err != nil {
 		return nil, err
 	}
 	before, err1 := t.cpu()

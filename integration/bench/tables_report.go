@@ -25,9 +25,12 @@ type tablesMeasurement struct {
 	CPU        float64 `json:"server_cpu_us_per_op"`
 }
 
-func newTablesMeasurement(server, workload string, inFlight, entities int, o *outcome, cpu time.Duration) *tablesMeasurement {
-	return &tablesMeasurement{Server: server, Workload: workload, InFlight: inFlight, Ops: o.Ops, Refused: o.Errors, PerSecond: float64(o.Ops) * float64(entities) / o.Elapsed.Seconds(),
-		P50: o.Latency.ValueAtQuantile(50), P99: o.Latency.ValueAtQuantile(99), CPU: float64(cpu.Microseconds()) / float64(max(o.Ops, 1))}
+func newTablesMeasurement(server, workload string, inFlight, entities int, o *outcome,
+	cpu time.Duration) *tablesMeasurement {
+	return &tablesMeasurement{Server: server, Workload: workload, InFlight: inFlight, Ops: o.Ops, Refused: o.Errors,
+		PerSecond: float64(o.Ops) * float64(entities) / o.Elapsed.Seconds(),
+		P50:       o.Latency.ValueAtQuantile(50), P99: o.Latency.ValueAtQuantile(99),
+		CPU: float64(cpu.Microseconds()) / float64(max(o.Ops, 1))}
 }
 
 // point identifies a measurement, independently of the server.
@@ -47,7 +50,8 @@ type tablesReport struct {
 func (r *tablesReport) begin() {
 	r.best = map[point]map[string]*tablesMeasurement{}
 	if !r.json {
-		fmt.Printf("%-9s %-7s %-5s %6s %6s %5s %12s %9s %9s %12s %8s\n", "server", "work", "parts", "rows", "flight", "round", "entities/s", "p50 µs", "p99 µs", "server µs/op", "refused")
+		fmt.Printf("%-9s %-7s %-5s %6s %6s %5s %12s %9s %9s %12s %8s\n", "server", "work", "parts", "rows", "flight",
+			"round", "entities/s", "p50 µs", "p99 µs", "server µs/op", "refused")
 	}
 }
 
@@ -55,7 +59,8 @@ func (r *tablesReport) add(m *tablesMeasurement) {
 	if r.json {
 		json.NewEncoder(os.Stdout).Encode(m)
 	} else {
-		fmt.Printf("%-9s %-7s %-5s %6d %6d %5d %12.0f %9d %9d %12.1f %8d\n", m.Server, m.Workload, m.Partitions, m.Rows, m.InFlight, m.Round, m.PerSecond, m.P50, m.P99, m.CPU, m.Refused)
+		fmt.Printf("%-9s %-7s %-5s %6d %6d %5d %12.0f %9d %9d %12.1f %8d\n", m.Server, m.Workload, m.Partitions,
+			m.Rows, m.InFlight, m.Round, m.PerSecond, m.P50, m.P99, m.CPU, m.Refused)
 	}
 	p := m.point()
 	if r.best[p] == nil {
@@ -67,13 +72,14 @@ func (r *tablesReport) add(m *tablesMeasurement) {
 	}
 }
 
-// end prints, for each point, the rounds with the lowest cost for the servers, and the ratio of cqld's to Azurite's operations per second
-// of CPU time.
+// end prints, for each point, the rounds with the lowest cost for the servers, and the ratio of cqld's to Azurite's
+// operations per second of CPU time.
 func (r *tablesReport) end() {
 	if r.json {
 		return
 	}
-	fmt.Printf("\nbest rounds by the servers' CPU time: µs of CPU for each operation, and how many times Azurite's throughput per CPU second\n")
+	fmt.Printf("\nbest rounds by the servers' CPU time: µs of CPU for each operation, and how many times Azurite's " +
+		"throughput per CPU second\n")
 	for _, p := range r.points {
 		fmt.Printf("%-7s %-5s %6d rows @%-3d", p.workload, p.partitions, p.rows, p.inFlight)
 		azurite := r.best[p]["azurite"]

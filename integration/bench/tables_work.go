@@ -64,14 +64,16 @@ func (c *tablesConn) ask(method, path, query, contentType, more string) {
 		c.date, c.dateUntil = now.UTC().Format(http.TimeFormat), now.Truncate(time.Second).Add(time.Second)
 	}
 	target := "/" + azuretables.DevelopmentAccount + path
-	signature := client.Sign(c.key, client.StringToSign(method, contentType, c.date, azuretables.DevelopmentAccount, target, query))
+	signature := client.Sign(c.key, client.StringToSign(method, contentType, c.date, azuretables.DevelopmentAccount,
+		target, query))
 	b := append(c.request[:0], method...)
 	b = append(append(b, ' '), target...)
 	if query != "" {
 		b = append(append(b, '?'), query...)
 	}
 	b = append(append(b, " HTTP/1.1\r\nHost: "...), c.host...)
-	b = append(append(b, "\r\nx-ms-version: 2019-02-02\r\nDataServiceVersion: 3.0\r\nAccept: "+accept+"\r\nx-ms-date: "...), c.date...)
+	b = append(append(b, "\r\nx-ms-version: 2019-02-02\r\nDataServiceVersion: 3.0\r\nAccept: "+
+		""+accept+"\r\nx-ms-date: "...), c.date...)
 	b = append(append(b, "\r\nAuthorization: SharedKey "+azuretables.DevelopmentAccount+":"...), signature...)
 	b = append(append(b, "\r\n"...), more...)
 	if contentType != "" {
@@ -84,7 +86,8 @@ func (c *tablesConn) ask(method, path, query, contentType, more string) {
 var payload = strings.Repeat("x", payloadSize)
 
 func appendEntity(b []byte, pk, rk string, n int64) []byte {
-	return fmt.Appendf(b, `{"PartitionKey":"%s","RowKey":"%s","Bib":%d,"Finished":%v,"Name":"John","Payload":"%s"}`, pk, rk, n, n%2 == 0, payload)
+	return fmt.Appendf(b, `{"PartitionKey":"%s","RowKey":"%s","Bib":%d,"Finished":%v,"Name":"John","Payload":"%s"}`,
+		pk, rk, n, n%2 == 0, payload)
 }
 
 // tablesWork returns the operation with a name, on a table that contains rows.
@@ -112,12 +115,13 @@ func tablesWork(name string, s *spreadTable) (*tablesOp, error) {
 			c.ask("GET", client.EntityPath(s.name, pk, rk), "", "", "")
 		}}, nil
 	case "batch":
-		return &tablesOp{entities: batchSize, status: 202, build: func(c *tablesConn, _ *rand.Rand) { c.batch(s) }, check: func(body []byte) error {
-			if n := bytes.Count(body, []byte("HTTP/1.1 204 ")); n != batchSize {
-				return fmt.Errorf("bench: %d of %d inserts were done: %.300s", n, batchSize, body)
-			}
-			return nil
-		}}, nil
+		return &tablesOp{entities: batchSize, status: 202, build: func(c *tablesConn, _ *rand.Rand) { c.batch(s) },
+			check: func(body []byte) error {
+				if n := bytes.Count(body, []byte("HTTP/1.1 204 ")); n != batchSize {
+					return fmt.Errorf("bench: %d of %d inserts were done: %.300s", n, batchSize, body)
+				}
+				return nil
+			}}, nil
 	case "page":
 		return &tablesOp{entities: pageSize, status: 200, build: func(c *tablesConn, r *rand.Rand) {
 			c.body = c.body[:0]
@@ -132,8 +136,8 @@ func tablesWork(name string, s *spreadTable) (*tablesOp, error) {
 	return nil, fmt.Errorf("bench: no workload %q; there are insert, upsert, point, batch, page", name)
 }
 
-// batch encodes a transaction of inserts after the rows of the table, in one partition. Azurite requires boundaries with the prefixes that
-// the SDKs use.
+// batch encodes a transaction of inserts after the rows of the table, in one partition. Azurite requires boundaries
+// with the prefixes that the SDKs use.
 func (c *tablesConn) batch(s *spreadTable) {
 	from := s.rows.Add(batchSize) - batchSize
 	c.body = append(c.body[:0], "--batch_b\r\nContent-Type: multipart/mixed; boundary=changeset_c\r\n\r\n"...)
@@ -144,7 +148,9 @@ func (c *tablesConn) batch(s *spreadTable) {
 			pk, rk = fmt.Sprintf("p%03d", from/batchSize%manyPartitions), "b"+rk
 		}
 		entity = appendEntity(entity[:0], pk, rk, from+i)
-		c.body = fmt.Appendf(c.body, "--changeset_c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\nPOST http://%s/%s/%s HTTP/1.1\r\nAccept: %s\r\nPrefer: return-no-content\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s\r\n",
+		c.body = fmt.Appendf(c.body, "--changeset_c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: "+
+			"binary\r\n\r\nPOST http://%s/%s/%s HTTP/1.1\r\nAccept: %s\r\nPrefer: "+
+			"return-no-content\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s\r\n",
 			c.host, azuretables.DevelopmentAccount, s.name, accept, len(entity), entity)
 	}
 	c.body = append(c.body, "--changeset_c--\r\n--batch_b--\r\n"...)
@@ -160,7 +166,8 @@ func (s *spreadTable) range1000(r *rand.Rand, loaded int64) string {
 		return fmt.Sprintf("PartitionKey%%20ge%%20'p%03d'", r.Int64N(last+1))
 	}
 	// Not from the last thousand but one: failed inserts leave gaps.
-	return fmt.Sprintf("PartitionKey%%20eq%%20'p'%%20and%%20RowKey%%20ge%%20'r%08d'", r.Int64N(max(loaded-2*pageSize, 0)+1))
+	return fmt.Sprintf("PartitionKey%%20eq%%20'p'%%20and%%20RowKey%%20ge%%20'r%08d'",
+		r.Int64N(max(loaded-2*pageSize, 0)+1))
 }
 
 // tablesRun is a closed loop: a number of connections, with one request in flight on each.

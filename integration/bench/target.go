@@ -35,7 +35,8 @@ func startCqld(ctx context.Context, dir string, nodes int, encrypt bool, sync st
 	if encrypt {
 		name = "cqld-tls"
 	}
-	ring, err := process.NewRing(binary, filepath.Join(dir, name+"-ring"), process.Options{Nodes: nodes, Sync: sync, Flags: flags})
+	ring, err := process.NewRing(binary, filepath.Join(dir, name+"-ring"),
+		process.Options{Nodes: nodes, Sync: sync, Flags: flags})
 	if err != nil {
 		return nil, err
 	}
@@ -133,8 +134,10 @@ func (t *target) cpu() (time.Duration, error) {
 
 // load creates the schema and the data for reads.
 func (t *target) load(rf int, consistency uint16) error {
-	keyspace := fmt.Sprintf("CREATE KEYSPACE bench WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}", rf)
-	if err := process.Ask(t.addresses[0], append([]string{"DROP KEYSPACE IF EXISTS bench", keyspace}, schemaStatements...)...); err != nil {
+	keyspace := fmt.Sprintf("CREATE KEYSPACE bench WITH replication = {'class': 'SimpleStrategy', "+
+		"'replication_factor': %d}", rf)
+	if err := process.Ask(t.addresses[0], append([]string{"DROP KEYSPACE IF EXISTS bench", keyspace},
+		schemaStatements...)...); err != nil {
 		return err
 	}
 	var err error
@@ -148,7 +151,8 @@ func (t *target) load(rf int, consistency uint16) error {
 	if err != nil {
 		return err
 	}
-	if _, err := (&run{addresses: t.addresses, work: insert, inFlight: 64, ops: pointRows, limit: 5 * time.Minute}).do(); err != nil {
+	if _, err := (&run{addresses: t.addresses, work: insert, inFlight: 64, ops: pointRows,
+		limit: 5 * time.Minute}).do(); err != nil {
 		return err
 	}
 	t.next = pointRows

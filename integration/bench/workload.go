@@ -96,9 +96,10 @@ func prepare(address string, consistency uint16) (*operations, error) {
 		read: operation{prefix: prefix(selectPoint, 1), rows: 1, values: func(b []byte, _ int64, r *rand.Rand) []byte {
 			return appendInt64(b, spread(r.Int64N(pointRows)))
 		}},
-		slice: operation{prefix: prefix(selectSlice, 1), rows: sliceRows, values: func(b []byte, _ int64, r *rand.Rand) []byte {
-			return appendInt32(b, int32(r.IntN(slicePartitions)))
-		}},
+		slice: operation{prefix: prefix(selectSlice, 1), rows: sliceRows,
+			values: func(b []byte, _ int64, r *rand.Rand) []byte {
+				return appendInt32(b, int32(r.IntN(slicePartitions)))
+			}},
 		loadSlice: operation{prefix: prefix(insertSlice, 3), values: func(b []byte, n int64, _ *rand.Rand) []byte {
 			b = appendInt32(b, int32(n/sliceRows))
 			b = appendInt32(b, int32(n%sliceRows))

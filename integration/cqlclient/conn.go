@@ -149,7 +149,8 @@ func (c *Conn) readFrame() (*frame, error) {
 	if n > 256<<20 {
 		return nil, fmt.Errorf("cqlclient: a body of %d bytes", n)
 	}
-	f := &frame{version: h[0], flags: h[1], stream: int16(binary.BigEndian.Uint16(h[2:])), opcode: h[4], data: make([]byte, n)}
+	f := &frame{version: h[0], flags: h[1], stream: int16(binary.BigEndian.Uint16(h[2:])), opcode: h[4],
+		data: make([]byte, n)}
 	if f.version != c.Version|0x80 && f.opcode != opError {
 		return nil, fmt.Errorf("cqlclient: answer in version %#x", f.version)
 	}

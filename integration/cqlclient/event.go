@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Register requests events of these types: TOPOLOGY_CHANGE, STATUS_CHANGE, SCHEMA_CHANGE. From then on, the connection should be used
-// for NextEvent only.
+// Register requests events of these types: TOPOLOGY_CHANGE, STATUS_CHANGE, SCHEMA_CHANGE. From then on, the connection
+// should be used for NextEvent only.
 func (c *Conn) Register(types ...string) error {
 	body := appendShort(nil, len(types))
 	for _, t := range types {

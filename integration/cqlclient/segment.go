@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// Protocol v5 transports envelopes in segments: 3 bytes of header (17 bits length, 1 bit self-contained), CRC24 of them, the payload,
-// CRC32 of the payload; little-endian, unlike the envelopes.
+// Protocol v5 transports envelopes in segments: 3 bytes of header (17 bits length, 1 bit self-contained), CRC24 of
+// them, the payload, CRC32 of the payload; little-endian, unlike the envelopes.
 
 const maxSegment = 1<<17 - 1
 

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Text renders a value so that different bytes result in different texts: decimals as unscaled value and scale, durations as their three
-// parts, the empty value of a type that has other values as "empty".
+// Text renders a value so that different bytes result in different texts: decimals as unscaled value and scale,
+// durations as their three parts, the empty value of a type that has other values as "empty".
 func (t Type) Text(b []byte) string {
 	if b == nil {
 		return "null"
@@ -37,12 +37,14 @@ func (t Type) Text(b []byte) string {
 }
 
 func quoteText(s string) string {
-	return "'" + strings.NewReplacer("'", "''", "\\", "\\\\", "\n", "\\n", "\r", "\\r", "\t", "\\t", "\x00", "\\0").Replace(s) + "'"
+	return "'" + strings.NewReplacer("'", "''", "\\", "\\\\", "\n", "\\n", "\r", "\\r", "\t", "\\t", "\x00",
+		"\\0").Replace(s) + "'"
 }
 
 // fixedSizes contains the types whose values have a fixed size.
 var fixedSizes = [...]int{
-	tBigint: 8, tCounter: 8, tTimestamp: 8, tTime: 8, tDouble: 8, tFloat: 4, tInt: 4, tDate: 4, tSmallint: 2, tTinyint: 1, tBoolean: 1,
+	tBigint: 8, tCounter: 8, tTimestamp: 8, tTime: 8, tDouble: 8, tFloat: 4, tInt: 4, tDate: 4, tSmallint: 2,
+	tTinyint: 1, tBoolean: 1,
 	tUUID: 16, tTimeUUID: 16, tDuration: 0,
 }
 

@@ -1,8 +1,8 @@
-// Command firewall drops packets in the network namespace that it runs in, by nftables. It is a module of its own, so that
-// the module of cqld does not require nftables. Package netns of integration starts it.
+// Command firewall drops packets in the network namespace that it runs in, by nftables. It is a module of its own, so
+// that the module of cqld does not require nftables. Package netns of integration starts it.
 //
-// It prints "ok" when it has created its table. It then reads commands from its standard input, one on each line, and answers
-// each with "ok" or with "error MESSAGE":
+// It prints "ok" when it has created its table. It then reads commands from its standard input, one on each line, and
+// answers each with "ok" or with "error MESSAGE":
 //
 //	drop FROM TO   drop every packet from one IPv4 address to another; packets in the other direction arrive
 //	heal           accept all packets again
@@ -90,6 +90,7 @@ func (f *firewall) drop(from, to netip.Addr) error {
 			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: b[:]}}
 	}
 	rule := append(match(source, from), match(destination, to)...)
-	f.conn.AddRule(&nftables.Rule{Table: f.table, Chain: f.drops, Exprs: append(rule, &expr.Verdict{Kind: expr.VerdictDrop})})
+	f.conn.AddRule(&nftables.Rule{Table: f.table, Chain: f.drops,
+		Exprs: append(rule, &expr.Verdict{Kind: expr.VerdictDrop})})
 	return f.conn.Flush()
 }

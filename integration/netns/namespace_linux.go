@@ -34,9 +34,11 @@ type Namespace struct {
 	file    *os.File
 }
 
-// NewBridge makes a bridge in this namespace, which must be one of Run. address is that of this namespace on the bridge.
+// NewBridge makes a bridge in this namespace, which must be one of Run. address is that of this namespace on the
+// bridge.
 func NewBridge(ctx context.Context, address netip.Prefix) (*Bridge, error) {
-	err := ip(ctx, nil, "link add "+bridge+" type bridge", fmt.Sprintf("addr add %s dev %s", address, bridge), "link set "+bridge+" up", "link set lo up")
+	err := ip(ctx, nil, "link add "+bridge+" type bridge", fmt.Sprintf("addr add %s dev %s", address, bridge),
+		"link set "+bridge+" up", "link set lo up")
 	return &Bridge{network: address.Masked()}, err
 }
 
@@ -52,7 +54,8 @@ func (b *Bridge) Connect(ctx context.Context, address netip.Addr) (*Namespace, e
 		fmt.Sprintf("link set %s master %s", port, bridge), "link set "+port+" up")
 	if err == nil {
 		err = n.Do(func() error {
-			return ip(ctx, nil, fmt.Sprintf("addr add %s/%d dev %s", address, b.network.Bits(), device), "link set "+device+" up", "link set lo up")
+			return ip(ctx, nil, fmt.Sprintf("addr add %s/%d dev %s", address, b.network.Bits(), device),
+				"link set "+device+" up", "link set lo up")
 		})
 	}
 	if err != nil {
@@ -87,8 +90,8 @@ func (n *Namespace) Do(f func() error) error {
 // Close releases the namespace.
 func (n *Namespace) Close() error { return n.file.Close() }
 
-// onThread calls a function that may change the namespace of its thread, and returns to the namespace of before. The thread
-// lives on: processes that it started are killed when it ends (process.Server).
+// onThread calls a function that may change the namespace of its thread, and returns to the namespace of before. The
+// thread lives on: processes that it started are killed when it ends (process.Server).
 func onThread(f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -25,8 +25,8 @@ func Inside() bool { return os.Getenv(environment) != "" }
 // ErrNotPermitted is the error of Run when the process may not create network namespaces.
 var ErrNotPermitted = errors.New("netns: network namespaces are not permitted here")
 
-// BuildFirewall builds the firewall program into a directory, and returns its path. root is the repository. The go command may
-// download modules, so BuildFirewall must not be called inside the namespace.
+// BuildFirewall builds the firewall program into a directory, and returns its path. root is the repository. The go
+// command may download modules, so BuildFirewall must not be called inside the namespace.
 func BuildFirewall(ctx context.Context, root, dir string) (string, error) {
 	program := filepath.Join(dir, "firewall")
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", program, ".")
@@ -37,8 +37,8 @@ func BuildFirewall(ctx context.Context, root, dir string) (string, error) {
 	return program, nil
 }
 
-// Run executes this program again, with other arguments, in a network namespace of its own, and returns its output. firewall
-// is the path of the program that BuildFirewall has built, or another text if the test drops no packets.
+// Run executes this program again, with other arguments, in a network namespace of its own, and returns its output.
+// firewall is the path of the program that BuildFirewall has built, or another text if the test drops no packets.
 func Run(ctx context.Context, firewall string, args ...string) ([]byte, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -110,7 +110,8 @@ func (f *Firewall) Close() error { return errors.Join(f.commands.Close(), f.cmd.
 // answer reads the result of one command.
 func (f *Firewall) answer() error {
 	if !f.answers.Scan() {
-		return fmt.Errorf("netns: the firewall program has ended: %w", errors.Join(io.ErrUnexpectedEOF, f.answers.Err()))
+		return fmt.Errorf("netns: the firewall program has ended: %w",
+			errors.Join(io.ErrUnexpectedEOF, f.answers.Err()))
 	}
 	if text := f.answers.Text(); text != "ok" {
 		return fmt.Errorf("netns: firewall: %s", strings.TrimPrefix(text, "error "))

@@ -8,16 +8,18 @@ import (
 	"time"
 )
 
-// NewAzurite prepares an Azurite under dir, for comparisons. It is started as a ring of one, and stores its data as by default: in
-// memory, with a snapshot on disk every few seconds.
+// NewAzurite prepares an Azurite under dir, for comparisons. It is started as a ring of one, and stores its data as by
+// default: in memory, with a snapshot on disk every few seconds.
 func NewAzurite(dir string) (*Ring, error) {
 	root, err := Root()
 	if err != nil {
 		return nil, err
 	}
 	const host = "127.0.98.10"
-	s := &Server{Address: net.JoinHostPort(host, "10002"), Tables: "http://" + net.JoinHostPort(host, "10002"), Dir: filepath.Join(dir, "azurite")}
-	s.argv = []string{"node", filepath.Join(root, ".tools/azurite/node_modules/azurite/dist/src/table/main.js"), "--tableHost", host, "--tablePort", "10002", "--location", s.Dir,
+	s := &Server{Address: net.JoinHostPort(host, "10002"), Tables: "http://" + net.JoinHostPort(host, "10002"),
+		Dir: filepath.Join(dir, "azurite")}
+	s.argv = []string{"node", filepath.Join(root, ".tools/azurite/node_modules/azurite/dist/src/table/main.js"),
+		"--tableHost", host, "--tablePort", "10002", "--location", s.Dir,
 		"--silent", "--disableTelemetry", "--skipApiVersionCheck"}
 	return &Ring{Servers: []*Server{s}}, nil
 }

@@ -76,7 +76,8 @@ func (c *Certificates) Issue(s *Server) (*big.Int, error) {
 // Internode returns the lines of a server's configuration for TLS between nodes.
 func (c *Certificates) Internode(s *Server, peers string, optional bool) []string {
 	file := func(name string) string { return filepath.Join(c.dir, name) }
-	return []string{"server_encryption_options:", "  internode_encryption: " + peers, fmt.Sprintf("  optional: %t", optional),
+	return []string{"server_encryption_options:", "  internode_encryption: " + peers,
+		fmt.Sprintf("  optional: %t", optional),
 		"  private_key: " + file(filepath.Base(s.Dir)+".pem"), "  trusted_certificates: " + file("ca.pem"),
 		"  revocation_lists: [" + file("crl.pem") + "]"}
 }

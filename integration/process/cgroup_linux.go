@@ -21,7 +21,8 @@ type MemoryGroup struct {
 	v2  bool
 }
 
-// NewMemoryGroup makes a cgroup with a limit of so many bytes, and without swap. The caller removes it when its processes have ended.
+// NewMemoryGroup makes a cgroup with a limit of so many bytes, and without swap. The caller removes it when its
+// processes have ended.
 func NewMemoryGroup(name string, limit int64) (*MemoryGroup, error) {
 	var errs []error
 	for _, parent := range memoryParents() {
@@ -47,7 +48,8 @@ func (g *MemoryGroup) create(limit int64) error {
 	if err := os.WriteFile(filepath.Join(g.dir, bound), []byte(strconv.FormatInt(limit, 10)), 0o644); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(g.dir, swap), []byte(noSwap), 0o644); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.WriteFile(filepath.Join(g.dir, swap), []byte(noSwap), 0o644); err != nil &&
+		!errors.Is(err, os.ErrNotExist) {
 		return err // the kernel counts swap, but does not let it be bounded
 	}
 	return nil
@@ -59,8 +61,8 @@ type memoryParent struct {
 	v2  bool
 }
 
-// memoryParents returns the cgroup of this process, in version 1, or the root of version 2: there, the cgroup of a process cannot have
-// children with limits.
+// memoryParents returns the cgroup of this process, in version 1, or the root of version 2: there, the cgroup of a
+// process cannot have children with limits.
 func memoryParents() (parents []memoryParent) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -74,7 +76,8 @@ func memoryParents() (parents []memoryParent) {
 		case what[0] == "cgroup2":
 			parents = append(parents, memoryParent{where[4], true})
 		case what[0] == "cgroup" && slices.Contains(strings.Split(what[2], ","), "memory"):
-			parents = append(parents, memoryParent{filepath.Join(where[4], ownMemoryGroup(where[3])), false}, memoryParent{where[4], false})
+			parents = append(parents, memoryParent{filepath.Join(where[4], ownMemoryGroup(where[3])), false},
+				memoryParent{where[4], false})
 		}
 	}
 	return slices.DeleteFunc(parents, func(p memoryParent) bool {
@@ -102,7 +105,8 @@ func ownMemoryGroup(mounted string) string {
 
 // RunIn makes the next start of the server run in a cgroup: its process enters the group before it becomes the server.
 func (s *Server) RunIn(g *MemoryGroup) {
-	s.argv = append([]string{"/bin/sh", "-c", `echo $$ >"$0" && exec "$@"`, filepath.Join(g.dir, "cgroup.procs")}, s.argv...)
+	s.argv = append([]string{"/bin/sh", "-c", `echo $$ >"$0" && exec "$@"`, filepath.Join(g.dir, "cgroup.procs")},
+		s.argv...)
 }
 
 // hideProc mounts a /proc that contains processes only, in a mount namespace of its own, as ProcSubset=pid and
@@ -131,7 +135,8 @@ type MemoryUsage struct {
 
 // Usage returns the present memory of the group.
 func (g *MemoryGroup) Usage() (u MemoryUsage, err error) {
-	current, peak, anonymous, kills := "memory.usage_in_bytes", "memory.max_usage_in_bytes", "total_rss", "memory.oom_control"
+	current, peak, anonymous, kills := "memory.usage_in_bytes", "memory.max_usage_in_bytes", "total_rss",
+		"memory.oom_control"
 	if g.v2 {
 		current, peak, anonymous, kills = "memory.current", "memory.peak", "anon", "memory.events"
 	}
@@ -139,7 +144,8 @@ func (g *MemoryGroup) Usage() (u MemoryUsage, err error) {
 	for _, f := range []struct {
 		file, key string
 		value     *int64
-	}{{current, "", &u.Current}, {peak, "", &u.Peak}, {"memory.stat", anonymous, &u.Anonymous}, {kills, "oom_kill", &u.Killed}} {
+	}{{current, "", &u.Current}, {peak, "", &u.Peak}, {"memory.stat", anonymous, &u.Anonymous},
+		{kills, "oom_kill", &u.Killed}} {
 		var err error
 		*f.value, err = g.read(f.file, f.key)
 		errs = append(errs, err)

@@ -23,7 +23,8 @@ func (s *Server) Metrics(ctx context.Context) (string, error) {
 	}
 	defer dir.Close()
 	path := fmt.Sprintf("/proc/self/fd/%d/control.sock", dir.Fd())
-	client := http.Client{Timeout: metricsWait, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	client := http.Client{Timeout: metricsWait, Transport: &http.Transport{DialContext: func(ctx context.Context, _,
+		_ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
 	}}}
 	defer client.CloseIdleConnections()

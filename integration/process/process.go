@@ -50,15 +50,16 @@ func Root() (string, error) {
 	return filepath.Dir(strings.TrimSpace(string(out))), nil
 }
 
-// Build builds cqld into dir as releases are built, without cgo, and returns the binary's path. With flags for go build, such as -race,
-// cgo is as the machine has it.
+// Build builds cqld into dir as releases are built, without cgo, and returns the binary's path. With flags for go
+// build, such as -race, cgo is as the machine has it.
 func Build(ctx context.Context, dir string, flags ...string) (string, error) {
 	root, err := Root()
 	if err != nil {
 		return "", err
 	}
 	binary := filepath.Join(dir, "cqld")
-	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"build"}, flags, []string{"-o", binary, "./cmd/cqld"})...)
+	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"build"}, flags,
+		[]string{"-o", binary, "./cmd/cqld"})...)
 	cmd.Dir = root
 	if len(flags) == 0 {
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -46,11 +46,13 @@ func NewRing(binary, dir string, o Options) (*Ring, error) {
 	}
 	r := &Ring{}
 	for i, p := range places {
-		s := &Server{Address: net.JoinHostPort(p.host, strconv.Itoa(p.cql)), Dir: filepath.Join(dir, "node"+strconv.Itoa(i+1)), status: &status{}, dial: o.Dial}
+		s := &Server{Address: net.JoinHostPort(p.host, strconv.Itoa(p.cql)),
+			Dir: filepath.Join(dir, "node"+strconv.Itoa(i+1)), status: &status{}, dial: o.Dial}
 		if o.Hosts != nil {
 			s.enter = o.Hosts[i].Enter
 		}
-		s.argv = []string{binary, "start", "--status-fd", strconv.Itoa(statusFD), "--cluster-name", "integration", "--data-dir", filepath.Join(s.Dir, "data"),
+		s.argv = []string{binary, "start", "--status-fd", strconv.Itoa(statusFD), "--cluster-name", "integration",
+			"--data-dir", filepath.Join(s.Dir, "data"),
 			"--listen-address", p.host, "--storage-port", strconv.Itoa(p.storage),
 			"--rpc-address", p.host, "--native-transport-port", strconv.Itoa(p.cql),
 			"--seeds", net.JoinHostPort(places[0].host, strconv.Itoa(places[0].storage))}

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 )
 
-// status is the last line that a cqld node wrote about its view of the ring, "up=N of=N …": CQL does not show which nodes are
-// alive.
+// status is the last line that a cqld node wrote about its view of the ring, "up=N of=N …": CQL does not show which
+// nodes are alive.
 type status struct{ last atomic.Pointer[string] }
 
 // statusFD is the descriptor to which a node writes, the first after the standard three.

@@ -120,7 +120,8 @@ func encodeScalar(kind, text string) ([]byte, error) {
 		a, err := netip.ParseAddr(text)
 		return a.AsSlice(), err
 	}
-	width, ok := map[string]int{"tinyint": 1, "smallint": 2, "int": 4, "bigint": 8, "timestamp": 8, "time": 8, "date": 4, "varint": 0}[kind]
+	width, ok := map[string]int{"tinyint": 1, "smallint": 2, "int": 4, "bigint": 8, "timestamp": 8, "time": 8,
+		"date": 4, "varint": 0}[kind]
 	n, isInt := new(big.Int).SetString(text, 10)
 	if !ok || !isInt {
 		return nil, fmt.Errorf("transcript: cannot encode %s:%s", kind, text)

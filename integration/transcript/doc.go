@@ -1,7 +1,7 @@
-// Package transcript executes files of CQL statements on a server and renders every answer as text: columns with their types, rows
-// in canonical form, schema changes, warnings, errors with code and message. The files are recorded from the reference Cassandra
-// and contain the answers that cqld must return. A directive (mask=…) marks statements whose answer cannot be equal; every other
-// difference is a failure.
+// Package transcript executes files of CQL statements on a server and renders every answer as text: columns with their
+// types, rows in canonical form, schema changes, warnings, errors with code and message. The files are recorded from
+// the reference Cassandra and contain the answers that cqld must return. A directive (mask=…) marks statements whose
+// answer cannot be equal; every other difference is a failure.
 //
 // It does not select the server, and it does not compare: datadriven does that in the test.
 //
@@ -13,9 +13,9 @@
 //	k int | v text
 //	5 | 'x'
 //
-// Options of "cql": page=N (fetch all pages of N rows, each shown), mask=(column,…), raw (text values as they are), header (columns only),
-// ts=N (default timestamp), now=N (now in seconds), consistency=NAME, serial=NAME (serial consistency), keyspace=NAME
-// (the request's keyspace), trace (show the session of the trace), prepared (PREPARE and EXECUTE instead of QUERY), v4
-// (protocol v4 instead of v5). "prepare" shows the metadata of a prepared statement. "batch" sends its statements as
-// one BATCH message.
+// Options of "cql": page=N (fetch all pages of N rows, each shown), mask=(column,…), raw (text values as they are),
+// header (columns only), ts=N (default timestamp), now=N (now in seconds), consistency=NAME, serial=NAME (serial
+// consistency), keyspace=NAME (the request's keyspace), trace (show the session of the trace), prepared (PREPARE and
+// EXECUTE instead of QUERY), v4 (protocol v4 instead of v5). "prepare" shows the metadata of a prepared statement.
+// "batch" sends its statements as one BATCH message.
 package transcript

@@ -19,8 +19,8 @@ type Player struct {
 	conns    map[byte]*cqlclient.Conn
 }
 
-// Open connects, and recreates the file's keyspace, with one replica, and uses it. Keyspaces whose names begin with that name also
-// belong to the file: they are dropped now and by Close.
+// Open connects, and recreates the file's keyspace, with one replica, and uses it. Keyspaces whose names begin with
+// that name also belong to the file: they are dropped now and by Close.
 func Open(address, keyspace string) (*Player, error) { return OpenReplicated(address, keyspace, 1) }
 
 // OpenReplicated is Open with a replication factor.
@@ -35,7 +35,8 @@ func OpenReplicated(address, keyspace string, factor int) (*Player, error) {
 		return nil, err
 	}
 	for _, s := range []string{
-		fmt.Sprintf("CREATE KEYSPACE %s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}", keyspace, factor),
+		fmt.Sprintf("CREATE KEYSPACE %s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}",
+			keyspace, factor),
 		"USE " + keyspace,
 	} {
 		if err := mustQuery(c, s); err != nil {
@@ -220,7 +221,8 @@ var namedOptions = map[string]bool{"mask": true, "consistency": true, "serial": 
 	"execute-keyspace": true}
 
 var consistencies = map[string]uint16{
-	"ANY": cqlclient.ConsistencyAny, "ONE": 1, "TWO": 2, "THREE": 3, "QUORUM": 4, "ALL": 5, "LOCAL_QUORUM": 6, "EACH_QUORUM": 7, "SERIAL": 8, "LOCAL_SERIAL": 9, "LOCAL_ONE": 10,
+	"ANY": cqlclient.ConsistencyAny, "ONE": 1, "TWO": 2, "THREE": 3, "QUORUM": 4, "ALL": 5, "LOCAL_QUORUM": 6,
+	"EACH_QUORUM": 7, "SERIAL": 8, "LOCAL_SERIAL": 9, "LOCAL_ONE": 10,
 }
 
 type boundStatement struct {

@@ -155,7 +155,8 @@ func (rq *request) describePrepared(c *cqlclient.Conn, statement string) (string
 		}
 		return "[" + strings.Join(out, ", ") + "]"
 	}
-	text := fmt.Sprintf("binds %s key %v\nresult %s", columns(a.Prepared.Binds), a.Prepared.KeyIndexes, columns(a.Prepared.Result))
+	text := fmt.Sprintf("binds %s key %v\nresult %s", columns(a.Prepared.Binds), a.Prepared.KeyIndexes,
+		columns(a.Prepared.Result))
 	trace, err := rq.trace(c, a)
 	return text + trace, err
 }

@@ -11,9 +11,9 @@ import (
 // ErrCanceled is the error of work that ended early because its result is no longer needed.
 var ErrCanceled = errors.New("canceled: no client waits for the result")
 
-// Cancel reports when the result of some work is no longer needed: when Cancel was called, the deadline has passed, or the
-// context or the parent has ended. Long work checks Err regularly; an operation that waits for other nodes registers a
-// callback with OnCancel. A nil *Cancel never ends. It is safe for concurrent use.
+// Cancel reports when the result of some work is no longer needed: when Cancel was called, the deadline has passed, or
+// the context or the parent has ended. Long work checks Err regularly; an operation that waits for other nodes
+// registers a callback with OnCancel. A nil *Cancel never ends. It is safe for concurrent use.
 type Cancel struct {
 	parent   *Cancel
 	ctx      context.Context // nil: none
@@ -101,8 +101,8 @@ func (c *Cancel) Remove(h *Hook) bool {
 	return true
 }
 
-// Cancel marks the result as no longer needed. It calls each registered callback once, without holding a lock. A nil Cancel
-// does nothing.
+// Cancel marks the result as no longer needed. It calls each registered callback once, without holding a lock. A nil
+// Cancel does nothing.
 func (c *Cancel) Cancel() {
 	if c == nil {
 		return

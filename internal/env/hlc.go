@@ -9,8 +9,8 @@ import (
 // ErrClockAhead means that another clock is further ahead than the bound allows.
 var ErrClockAhead = errors.New("env: clock too far ahead")
 
-// HLC is a hybrid logical clock. It returns microseconds since 1970 that are unique and never go back, and that follow the
-// timestamps of other nodes up to a bound. It is safe for concurrent use.
+// HLC is a hybrid logical clock. It returns microseconds since 1970 that are unique and never go back, and that follow
+// the timestamps of other nodes up to a bound. It is safe for concurrent use.
 type HLC struct {
 	clock Clock
 	ahead time.Duration

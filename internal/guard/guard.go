@@ -1,7 +1,7 @@
 // Package guard ends the request whose code panics, and keeps the process running.
 //
-// A panic, including that of a broken invariant (package invariant), is a defect of this program. Its scope depends on the
-// state that the panicking code may have left inconsistent:
+// A panic, including that of a broken invariant (package invariant), is a defect of this program. Its scope depends on
+// the state that the panicking code may have left inconsistent:
 //
 //   - State of one request: the request ends with an error, its connection ends as well if the connection's own state
 //     may be inconsistent, and everything else continues. These are the CQL connection goroutines (package server), the
@@ -23,8 +23,8 @@ import (
 	"time"
 )
 
-// PanicError is the error of a request whose code panicked. Clients see its message, which therefore does not contain the
-// panic value: that is logged with the stack.
+// PanicError is the error of a request whose code panicked. Clients see its message, which therefore does not contain
+// the panic value: that is logged with the stack.
 type PanicError struct{ Where string }
 
 // Error returns a message that names the part of the program that panicked.
@@ -46,15 +46,15 @@ func New(log *slog.Logger, run func(func())) *Guard {
 	return &Guard{log: log, run: run, counts: map[string]int64{}}
 }
 
-// stacksLogged is the number of panics of one place that are all logged with their stacks. After that, one in stacksEvery
-// is: clients that have found a way to make requests panic must not fill the disk.
+// stacksLogged is the number of panics of one place that are all logged with their stacks. After that, one in
+// stacksEvery is: clients that have found a way to make requests panic must not fill the disk.
 const (
 	stacksLogged = 100
 	stacksEvery  = 1000
 )
 
-// Recover is deferred by code that may panic. It recovers from the panic, logs and counts it, and passes its error to fail,
-// which may be nil. where is one of a fixed set of names.
+// Recover is deferred by code that may panic. It recovers from the panic, logs and counts it, and passes its error to
+// fail, which may be nil. where is one of a fixed set of names.
 func (g *Guard) Recover(where string, fail func(error)) {
 	if g == nil {
 		return
@@ -81,7 +81,8 @@ func (g *Guard) Caught(where string, value any) error {
 	n := g.counts[where]
 	g.mu.Unlock()
 	if n <= stacksLogged || n%stacksEvery == 0 {
-		g.log.Error("request panicked", "where", where, "panic", fmt.Sprint(value), "count", n, "stack", string(debug.Stack()))
+		g.log.Error("request panicked", "where", where, "panic", fmt.Sprint(value), "count", n, "stack",
+			string(debug.Stack()))
 	}
 	return &PanicError{Where: where}
 }
@@ -100,8 +101,8 @@ func (g *Guard) Counts() map[string]int64 {
 	return out
 }
 
-// Bounds of Abandon's wait for the mutex of an operation, after which it assumes that the panicking code holds it. Events
-// hold it for microseconds, and never over I/O or a callback.
+// Bounds of Abandon's wait for the mutex of an operation, after which it assumes that the panicking code holds it.
+// Events hold it for microseconds, and never over I/O or a callback.
 const (
 	lockTries = 500
 	lockPause = 2 * time.Millisecond

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Counts counts numbers of things, for example of rows, in the buckets of Histogram; 0 is exact. The zero value is empty. It is
-// safe for concurrent use.
+// Counts counts numbers of things, for example of rows, in the buckets of Histogram; 0 is exact. The zero value is
+// empty. It is safe for concurrent use.
 type Counts struct {
 	zeros  atomic.Int64
 	others Histogram // numbers as nanoseconds

@@ -1,5 +1,5 @@
-// Package histogram counts durations and numbers. Percentiles, means, rates and cumulative counts can be read while other goroutines
-// add.
+// Package histogram counts durations and numbers. Percentiles, means, rates and cumulative counts can be read while
+// other goroutines add.
 package histogram
 
 import (
@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Histogram counts durations in buckets a quarter of an octave (power of two) wide, so percentiles are off by at most 12 %.
-// The zero value is empty. It is safe for concurrent use; Add costs two atomic additions.
+// Histogram counts durations in buckets a quarter of an octave (power of two) wide, so percentiles are off by at most
+// 12 %. The zero value is empty. It is safe for concurrent use; Add costs two atomic additions.
 type Histogram struct {
 	classes [classes]atomic.Int64
 	sum     atomic.Int64 // ns

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Timer counts operations, and measures the latencies of one in several: reading the clock costs more than a count. The zero value
-// is empty. It is safe for concurrent use.
+// Timer counts operations, and measures the latencies of one in several: reading the clock costs more than a count. The
+// zero value is empty. It is safe for concurrent use.
 type Timer struct {
 	count   atomic.Int64
 	latency Histogram // of the measured operations
@@ -22,7 +22,8 @@ type TimerSummary struct {
 	PerSecond float64 // exponentially weighted over five minutes
 }
 
-// Begin counts an operation and reports whether its latency is to be measured: that of the first, and of one in every thereafter.
+// Begin counts an operation and reports whether its latency is to be measured: that of the first, and of one in every
+// thereafter.
 func (t *Timer) Begin(every int64) bool { return (t.count.Add(1)-1)%every == 0 }
 
 // End adds the latency of a measured operation. now is the time of a monotonic clock.

@@ -16,7 +16,8 @@ func TestTimerMeasuresTheFirstOfEachGroup(t *testing.T) {
 		}
 	}
 	s := m.Summary(time.Second)
-	if measured != 3 || s.Count != 17 || m.Count() != 17 || s.Latency.Count != 3 || m.Latency().Percentiles() != s.Latency {
+	if measured != 3 || s.Count != 17 || m.Count() != 17 || s.Latency.Count != 3 ||
+		m.Latency().Percentiles() != s.Latency {
 		t.Errorf("%d measured, %+v", measured, s)
 	}
 }
@@ -54,7 +55,8 @@ func TestCountsHaveExactZeros(t *testing.T) {
 	}
 	c.Add(-5)
 	p := c.Percentiles()
-	if p.Count != 1001 || p.P50 != 0 || math.Abs(float64(p.P99-90)) > 12 || math.Abs(float64(p.P999-99)) > 12 || math.Abs(float64(p.Most-99)) > 12 {
+	if p.Count != 1001 || p.P50 != 0 || math.Abs(float64(p.P99-90)) > 12 || math.Abs(float64(p.P999-99)) > 12 ||
+		math.Abs(float64(p.Most-99)) > 12 {
 		t.Errorf("%+v", p)
 	}
 	if n := testing.AllocsPerRun(100, func() { c.Add(7) }); n != 0 {

@@ -1,8 +1,8 @@
-// Package intake limits the memory of requests that are being received. It is separate from the memory of requests that are
-// complete, so that slow or stalled clients do not affect other requests.
+// Package intake limits the memory of requests that are being received. It is separate from the memory of requests that
+// are complete, so that slow or stalled clients do not affect other requests.
 //
-// A body gets memory for its full size or waits: bodies that each held a part could wait for each other forever. If memory
-// is short, bodies that arrive too slowly are aborted, and waiting ones get their memory.
+// A body gets memory for its full size or waits: bodies that each held a part could wait for each other forever. If
+// memory is short, bodies that arrive too slowly are aborted, and waiting ones get their memory.
 package intake
 
 import (
@@ -25,8 +25,8 @@ type Limits struct {
 	RateMin int64
 }
 
-// DefaultLimits returns limits for bodies that take bytes together. Within 30 s, the maximum time of a body, the slowest
-// one that is kept receives 15 MiB.
+// DefaultLimits returns limits for bodies that take bytes together. Within 30 s, the maximum time of a body, the
+// slowest one that is kept receives 15 MiB.
 func DefaultLimits(bytes int64) Limits {
 	return Limits{Bytes: bytes, Patience: 10 * time.Second, Grace: time.Second, RateMin: 512 << 10}
 }
@@ -66,9 +66,9 @@ type Body struct {
 // New returns an empty Intake.
 func New(l Limits) *Intake { return &Intake{limits: l, bodies: map[*Body]struct{}{}} }
 
-// Admit reserves size bytes and waits for them if necessary. With first, it waits only for other bodies with first. abort
-// stops receiving this body because it has become too slow; another goroutine calls it, and End must follow. Admit fails
-// with ErrFull after Patience, or when stop is closed.
+// Admit reserves size bytes and waits for them if necessary. With first, it waits only for other bodies with first.
+// abort stops receiving this body because it has become too slow; another goroutine calls it, and End must follow.
+// Admit fails with ErrFull after Patience, or when stop is closed.
 func (in *Intake) Admit(size int64, first bool, abort func(), stop <-chan struct{}) (*Body, error) {
 	in.mu.Lock()
 	if len(in.waiting) == 0 && in.fits(size) {
@@ -144,7 +144,8 @@ func (in *Intake) admitLocked() {
 	}
 }
 
-// abortSlow aborts bodies that arrive too slowly, the largest first, until there is enough memory for the first that waits.
+// abortSlow aborts bodies that arrive too slowly, the largest first, until there is enough memory for the first that
+// waits.
 func (in *Intake) abortSlow() {
 	in.mu.Lock()
 	var slow []*Body
@@ -181,7 +182,8 @@ func (in *Intake) abortSlow() {
 // slow reports whether the body arrives too slowly.
 func (b *Body) slow(now time.Time, l *Limits) bool {
 	age := now.Sub(b.began)
-	return !b.complete && age > l.Grace && (now.Sub(b.last) > l.Grace || float64(b.received) < float64(l.RateMin)*age.Seconds())
+	return !b.complete && age > l.Grace && (now.Sub(b.last) > l.Grace ||
+		float64(b.received) < float64(l.RateMin)*age.Seconds())
 }
 
 // Received records that n bytes have arrived.
@@ -203,7 +205,8 @@ func (b *Body) Complete() {
 	b.in.mu.Unlock()
 }
 
-// End releases the memory when the body is not needed any more or was aborted. It does nothing if b is nil or has ended.
+// End releases the memory when the body is not needed any more or was aborted. It does nothing if b is nil or has
+// ended.
 func (b *Body) End() {
 	if b == nil {
 		return

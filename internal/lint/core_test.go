@@ -9,7 +9,8 @@ import (
 // core returns the packages whose behavior must be reproducible from a seed: time, randomness, network and disk are
 // injected, and they start no goroutines.
 func core() []string {
-	return []string{"row", "ring", "schema", "coordinator", "hints", "batchlog", "counters", "listing", "search", "paxos", "replica", "repair", "rebalance", "cluster", "query", "cql",
+	return []string{"row", "ring", "schema", "coordinator", "hints", "batchlog", "counters", "listing", "search",
+		"paxos", "replica", "repair", "rebalance", "cluster", "query", "cql",
 		"internal/wire", "auth", "login", "request", "jobs"}
 }
 
@@ -31,8 +32,10 @@ func TestTheCoreTakesTimeAndChanceFromOutside(t *testing.T) {
 				case *ast.GoStmt:
 					t.Errorf("%s: a go statement in the core", r.fset.Position(n.Pos()))
 				case *ast.SelectorExpr:
-					if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" && x.Obj == nil && clockFunctions()[n.Sel.Name] {
-						t.Errorf("%s:%d: time.%s in the core; use the env.Clock", name, r.fset.Position(n.Pos()).Line, n.Sel.Name)
+					if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" && x.Obj == nil &&
+						clockFunctions()[n.Sel.Name] {
+						t.Errorf("%s:%d: time.%s in the core; use the env.Clock", name, r.fset.Position(n.Pos()).Line,
+							n.Sel.Name)
 					}
 				}
 				return true

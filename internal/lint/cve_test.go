@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestNamedVulnerabilitiesHaveTests checks that the tests in the table of docs/SECURITY-GUIDE.md exist in their packages, and that
-// the table has each test that is named after a vulnerability.
+// TestNamedVulnerabilitiesHaveTests checks that the tests in the table of docs/SECURITY-GUIDE.md exist in their
+// packages, and that the table has each test that is named after a vulnerability.
 func TestNamedVulnerabilitiesHaveTests(t *testing.T) {
 	guide, err := os.ReadFile(filepath.Join(root, "docs", "SECURITY-GUIDE.md"))
 	if err != nil {

@@ -21,7 +21,8 @@ func documents(t *testing.T) map[string]string {
 		}
 		name := d.Name()
 		if d.IsDir() {
-			if p != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "node_modules" || name == "target") {
+			if p != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "node_modules" ||
+				name == "target") {
 				return filepath.SkipDir
 			}
 			return nil
@@ -115,8 +116,9 @@ func foreign() map[string]bool {
 	return map[string]bool{"raft": true, "pebble": true, "gocql": true, "time": true, "rand": true, "bytes": true, "net": true}
 }
 
-// Documents refer to symbols, not to lines, and the symbols must exist: `coordinator.Coordinator.Write`. Names of tables
-// and files look alike, so a lower-case name after a dot counts only if no table or file has the name of the package.
+// Documents refer to symbols, not to lines, and the symbols must exist: `coordinator.Coordinator.Write`. Names of
+// tables and files look alike, so a lower-case name after a dot counts only if no table or file has the name of the
+// package.
 func TestDocumentedSymbolsExist(t *testing.T) {
 	quoted := regexp.MustCompile("`([a-z][a-z0-9]*(?:/[a-z0-9]+)*)\\.([A-Za-z_]\\w*)(?:\\.(\\w+))?(?:\\([^`]*\\))?`")
 	namesakes := map[string]bool{"system": true, "cqld": true}

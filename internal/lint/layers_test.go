@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// allowedImports lists the packages of this module that each package may import, in the form of go/build's dependency test.
-// A package is below all packages that import it, and imports only packages listed before it. A new edge is an
+// allowedImports lists the packages of this module that each package may import, in the form of go/build's dependency
+// test. A package is below all packages that import it, and imports only packages listed before it. A new edge is an
 // architectural decision: describe it in docs/ARCHITECTURE.md, or in an ADR. Remove edges that are no longer used.
 //
 // query never imports storage; storage imports neither cql, coordinator nor messaging; protocol servers import neither

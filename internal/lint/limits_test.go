@@ -23,7 +23,8 @@ func TestUnsupportedErrorsAreDocumented(t *testing.T) {
 		for _, f := range r.files {
 			for _, what := range notSupported(f) {
 				found++
-				if !strings.Contains(text, what+" is not supported yet") && !strings.Contains(text, what+"SERIAL is not supported yet") {
+				if !strings.Contains(text, what+" is not supported yet") &&
+					!strings.Contains(text, what+"SERIAL is not supported yet") {
 					t.Errorf("docs/limits.md does not list %q", what+" is not supported yet")
 				}
 			}

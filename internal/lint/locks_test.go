@@ -9,12 +9,14 @@ import (
 	"testing"
 )
 
-// heldOverSync returns the locks that may be held while something waits for the disk, with the reason: no request waits for them.
+// heldOverSync returns the locks that may be held while something waits for the disk, with the reason: no request waits
+// for them.
 func heldOverSync() map[string]string {
 	return map[string]string{
-		"storage Commit q":             "commitFirst releases the queue before it commits",
-		"storage commitLoop q":         "commitFirst releases the queue before it commits",
-		"storage applyInline e.inline": "it serializes the commits of an engine without goroutines, which simulations use",
+		"storage Commit q":     "commitFirst releases the queue before it commits",
+		"storage commitLoop q": "commitFirst releases the queue before it commits",
+		"storage applyInline e.inline": "it serializes the commits of an engine without goroutines, which " +
+			"simulations use",
 		"storage ingest e.latches":     "it is the read side, which commits take as well",
 		"storage removeFile e.lost.mu": "it serializes Quarantine and Lift; reads use the list without it",
 		"storage Lift e.lost.mu":       "it serializes Quarantine and Lift; reads use the list without it",
@@ -22,8 +24,9 @@ func heldOverSync() map[string]string {
 	}
 }
 
-// TestNoLockIsHeldOverSync finds functions that take a lock and, before they release it, wait for the disk: by themselves, through
-// functions of their package, or through a function that they get as a parameter and that a caller wrote so.
+// TestNoLockIsHeldOverSync finds functions that take a lock and, before they release it, wait for the disk: by
+// themselves, through functions of their package, or through a function that they get as a parameter and that a caller
+// wrote so.
 func TestNoLockIsHeldOverSync(t *testing.T) {
 	excused := map[string]bool{}
 	for pkg, r := range parsePackages(t) {
@@ -33,7 +36,8 @@ func TestNoLockIsHeldOverSync(t *testing.T) {
 				excused[key] = true
 				continue
 			}
-			t.Errorf("%s: %s holds %s while it waits for the disk (%s)", r.fset.Position(found.pos), found.function, found.lock, key)
+			t.Errorf("%s: %s holds %s while it waits for the disk (%s)", r.fset.Position(found.pos), found.function,
+				found.lock, key)
 		}
 	}
 	for key := range heldOverSync() {
@@ -117,7 +121,8 @@ func syncsUnderLocks(r *parsedPackage) []syncUnderLock {
 	return s.found
 }
 
-// propagate finds the functions that wait for the disk. A name that several types have counts only if all of its functions wait.
+// propagate finds the functions that wait for the disk. A name that several types have counts only if all of its
+// functions wait.
 func (s *lockSearch) propagate() {
 	for changed := true; changed; {
 		changed = false
@@ -139,8 +144,8 @@ func (s *lockSearch) waits(n ast.Node) (found bool) {
 	return found
 }
 
-// calls calls f with the calls that the execution of n makes: also those of functions that are passed as arguments, but not those of
-// goroutines and of functions that are assigned.
+// calls calls f with the calls that the execution of n makes: also those of functions that are passed as arguments, but
+// not those of goroutines and of functions that are assigned.
 func (s *lockSearch) calls(n ast.Node, f func(*ast.CallExpr)) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -171,7 +176,8 @@ func (s *lockSearch) calls(n ast.Node, f func(*ast.CallExpr)) {
 
 func (s *lockSearch) callWaits(call *ast.CallExpr) bool {
 	for _, a := range call.Args {
-		if x, ok := a.(*ast.SelectorExpr); ok && x.Sel.Name == "Sync" && exprText(x.X) == "pebble" && calledName(call) != "ApplyNoSyncWait" {
+		if x, ok := a.(*ast.SelectorExpr); ok && x.Sel.Name == "Sync" && exprText(x.X) == "pebble" &&
+			calledName(call) != "ApplyNoSyncWait" {
 			return true
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// mayBlock declares for each internode verb whether its handler may wait for the disk. A handler that does not block runs
-// on the goroutine of a peer's stream, before the heartbeats and writes behind it.
+// mayBlock declares for each internode verb whether its handler may wait for the disk. A handler that does not block
+// runs on the goroutine of a peer's stream, before the heartbeats and writes behind it.
 func mayBlock() map[string]bool {
 	return map[string]bool{
 		// These append to storage's queue, to memory or to the queue of the cluster's goroutine.
@@ -16,11 +16,14 @@ func mayBlock() map[string]bool {
 		"VerbRaft": false, "VerbJoin": false, "VerbHeartbeat": false, "VerbApplied": false,
 		"VerbHolds": false,
 		// These pass their reads to a worker, or to a bounded goroutine.
-		"VerbPaxosPrepare": false, "VerbPaxosAccept": false, "VerbPaxosCommit": false, "VerbCounter": false, "VerbStream": false,
+		"VerbPaxosPrepare": false, "VerbPaxosAccept": false, "VerbPaxosCommit": false, "VerbCounter": false,
+		"VerbStream": false,
 		// These read, or wait for a sync.
-		"VerbRead": true, "VerbDigest": true, "VerbNewest": true, "VerbPartitions": true, "VerbSearch": true, "VerbTruncate": true,
-		"VerbBatchStore": true, "VerbBatchRemove": true, "VerbMerkle": true, "VerbRepaired": true, "VerbPaxosPurge": true,
-		"VerbControl": true,
+		"VerbRead": true, "VerbDigest": true, "VerbNewest": true, "VerbPartitions": true, "VerbSearch": true,
+		"VerbTruncate":   true,
+		"VerbBatchStore": true, "VerbBatchRemove": true, "VerbMerkle": true, "VerbRepaired": true,
+		"VerbPaxosPurge": true,
+		"VerbControl":    true,
 	}
 }
 

@@ -33,7 +33,8 @@ func parsePackages(t *testing.T) map[string]*parsedPackage {
 		rel := filepath.ToSlash(strings.TrimPrefix(strings.TrimPrefix(p, root), "/"))
 		if d.IsDir() {
 			base := d.Name()
-			if rel != "" && (strings.HasPrefix(base, ".") || base == "testdata" || base == "node_modules" || hasOwnModule(p)) {
+			if rel != "" && (strings.HasPrefix(base, ".") || base == "testdata" || base == "node_modules" ||
+				hasOwnModule(p)) {
 				return filepath.SkipDir
 			}
 			return nil
@@ -44,7 +45,8 @@ func parsePackages(t *testing.T) map[string]*parsedPackage {
 		dir := path.Dir(rel)
 		r := out[dir]
 		if r == nil {
-			r = &parsedPackage{path: dir, files: map[string]*ast.File{}, fset: token.NewFileSet(), lines: map[string]int{}}
+			r = &parsedPackage{path: dir, files: map[string]*ast.File{}, fset: token.NewFileSet(),
+				lines: map[string]int{}}
 			out[dir] = r
 		}
 		src, err := os.ReadFile(p)

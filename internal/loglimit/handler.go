@@ -1,14 +1,14 @@
 // Package loglimit bounds how often a log message repeats.
 //
-// A Handler passes on the first records with a message in each period, counts the others, and reports the count when the
-// period has ended. So a failure that concerns every request, such as a full disk, does not fill the log, and nothing
-// that happened is missing from it:
+// A Handler passes on the first records with a message in each period, counts the others, and reports the count when
+// the period has ended. So a failure that concerns every request, such as a full disk, does not fill the log, and
+// nothing that happened is missing from it:
 //
 //	level=ERROR msg="storage: write failed" err="no space left on device"                    (5 times)
 //	level=ERROR msg="storage: write failed" err="no space left on device" repeated=1240 since=10s
 //
-// Messages are compared by level and text. Values belong into attributes: a message that contains them never repeats. Records
-// below WARN are passed on: what is logged for each request must be at the level DEBUG.
+// Messages are compared by level and text. Values belong into attributes: a message that contains them never repeats.
+// Records below WARN are passed on: what is logged for each request must be at the level DEBUG.
 package loglimit
 
 import (
@@ -24,8 +24,8 @@ const (
 	burst = 5
 	// period is the time after which the count of a message is reported, and records are passed on again.
 	period = 10 * time.Second
-	// messagesMax bounds the messages that are counted at a time: 256 × about 0.5 KiB. Records with further messages are
-	// counted as one message.
+	// messagesMax bounds the messages that are counted at a time: 256 × about 0.5 KiB. Records with further messages
+	// are counted as one message.
 	messagesMax = 256
 )
 

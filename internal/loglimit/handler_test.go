@@ -40,8 +40,8 @@ func newTestLog() (*slog.Logger, *Handler, *clock, *bytes.Buffer) {
 
 var repeatedAttr = regexp.MustCompile(`repeated=(\d+)`)
 
-// TestEveryRecordIsCounted logs random messages over a random time. Each message appears at most burst+1 times in a period,
-// and its lines and counts add up to the number of its records.
+// TestEveryRecordIsCounted logs random messages over a random time. Each message appears at most burst+1 times in a
+// period, and its lines and counts add up to the number of its records.
 func TestEveryRecordIsCounted(t *testing.T) {
 	for seed := range uint64(50) {
 		log, h, c, out := newTestLog()

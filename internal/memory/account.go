@@ -30,14 +30,14 @@ type Flow struct {
 // Waiting reports whether a request of the connection waits for memory.
 func (f *Flow) Waiting() bool { return f.waiting.Load() > 0 }
 
-// Stop makes requests of the connection wait for further memory, or no longer wait: its client does not read the replies that
-// it has. Call Pool.Wake after Stop(false).
+// Stop makes requests of the connection wait for further memory, or no longer wait: its client does not read the
+// replies that it has. Call Pool.Wake after Stop(false).
 func (f *Flow) Stop(stop bool) { f.stop.Store(stop) }
 
 func (f *Flow) stopped() bool { return f != nil && f.stop.Load() }
 
-// Account is the memory of one request. One goroutine at a time uses it. It is reused after Close. A nil Account, and one
-// that was not opened, have no bound.
+// Account is the memory of one request. One goroutine at a time uses it. It is reused after Close. A nil Account, and
+// one that was not opened, have no bound.
 type Account struct {
 	pool   *Pool
 	origin Origin

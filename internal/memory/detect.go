@@ -22,8 +22,8 @@ type Figure struct {
 	Source string
 }
 
-// Detect returns the smallest limit of the machine and of the cgroups of this process. /proc/meminfo is not read: a unit with
-// ProcSubset=pid hides it, while sysinfo(2), /proc/self and /sys/fs/cgroup remain.
+// Detect returns the smallest limit of the machine and of the cgroups of this process. /proc/meminfo is not read: a
+// unit with ProcSubset=pid hides it, while sysinfo(2), /proc/self and /sys/fs/cgroup remain.
 func Detect(s System) (Figure, error) {
 	f := Figure{Bytes: s.Machine(), Source: "the memory of the machine"}
 	for _, h := range s.hierarchies() {
@@ -48,7 +48,8 @@ type hierarchy struct {
 	files        []string // with limits
 }
 
-// path returns the directories of the process' group and of all groups that contain it, whose limits hold for it as well.
+// path returns the directories of the process' group and of all groups that contain it, whose limits hold for it as
+// well.
 func (h hierarchy) path() (dirs []string) {
 	for g := h.group; ; g = path.Dir(g) {
 		dirs = append(dirs, path.Join(h.mount, g))
@@ -58,8 +59,8 @@ func (h hierarchy) path() (dirs []string) {
 	}
 }
 
-// hierarchies returns those that may limit memory. In a container, the group of /proc/self/cgroup may be one that is not visible in the
-// mounted directory: then the limits of the mounted group, the root of what is visible, hold.
+// hierarchies returns those that may limit memory. In a container, the group of /proc/self/cgroup may be one that is
+// not visible in the mounted directory: then the limits of the mounted group, the root of what is visible, hold.
 func (s System) hierarchies() (all []hierarchy) {
 	groups := s.groups()
 	for _, m := range s.mounts() {

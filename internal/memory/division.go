@@ -11,12 +11,14 @@ type Part int
 
 // The parts. Their bounds add up to the figure of the node.
 const (
-	// Kernel is what the kernel counts for the node besides its own pages: the page cache that reads and writes of files need,
-	// buffers of sockets, page tables and the program itself.
+	// Kernel is what the kernel counts for the node besides its own pages: the page cache that reads and writes of
+	// files need, buffers of sockets, page tables and the program itself.
 	Kernel Part = iota
-	// Base is what a node without clients uses: the runtime, stacks, the schema and roles, the metadata log, the tables of open files.
+	// Base is what a node without clients uses: the runtime, stacks, the schema and roles, the metadata log, the tables
+	// of open files.
 	Base
-	// Collector is the garbage that waits for the next collection, and free space inside of and between the spans of the heap.
+	// Collector is the garbage that waits for the next collection, and free space inside of and between the spans of
+	// the heap.
 	Collector
 	// BlockCache is block_cache_size.
 	BlockCache
@@ -26,8 +28,8 @@ const (
 	Requests
 	// Writes are the mutations that coordinators keep until the replicas have answered.
 	Writes
-	// Pages are the first bytes of the pages that this replica reads for requests, which need no reservation. What exceeds them
-	// belongs to Requests.
+	// Pages are the first bytes of the pages that this replica reads for requests, which need no reservation. What
+	// exceeds them belongs to Requests.
 	Pages
 	// Internode are the frames that are received from other nodes, wait to be executed, or wait to be sent.
 	Internode
@@ -43,7 +45,8 @@ const (
 
 // String returns the name of the part for operators.
 func (p Part) String() string {
-	return [...]string{"kernel and page cache", "base", "collector", "block cache", "memtables", "requests and replies", "writes in flight",
+	return [...]string{"kernel and page cache", "base", "collector", "block cache", "memtables",
+		"requests and replies", "writes in flight",
 		"pages of replicas", "internode", "streams and hints", "vector graphs", "functions"}[p]
 }
 
@@ -67,8 +70,9 @@ const (
 	// An idle node of the release has 22 MiB of live heap and 26 MiB of stacks, metadata and idle spans.
 	baseBytes = 48 * mib
 	// A sixth is for the collector. A node of 1 GiB then collects each 112 MiB that it allocates, which takes a few
-	// percent of its CPU time: a collection marks objects with pointers, and blocks of the cache have none. A third of it is for
-	// the allocator: size classes waste an eighth at most, and the live heap is below two thirds of the figure.
+	// percent of its CPU time: a collection marks objects with pointers, and blocks of the cache have none. A third of
+	// it is for the allocator: size classes waste an eighth at most, and the live heap is below two thirds of the
+	// figure.
 	collectorDivisor = 6
 	collectorMax     = 4 << 30
 	// memTableBytesMax is the default of memtable_heap_space; larger memtables do not make writes cheaper.
@@ -89,7 +93,8 @@ type share struct {
 // sharesTotal is the sum of the weights.
 const sharesTotal = 96
 
-// shares are the parts by weight, with requests of at most frame bytes; zero means the default. In a node of 1 GiB, which has 677 MiB for them, a weight of 1 is 7 MiB.
+// shares are the parts by weight, with requests of at most frame bytes; zero means the default. In a node of 1 GiB,
+// which has 677 MiB for them, a weight of 1 is 7 MiB.
 func shares(frame int64) []share {
 	return []share{
 		{BlockCache, 24, 4 * mib, unlimited},
@@ -108,19 +113,21 @@ func shares(frame int64) []share {
 // and Frame the largest request.
 type Figures struct{ BlockCache, MemTable, Requests, Frame, Graph int64 }
 
-// Divide divides a figure. Bounds that the operator has set replace shares, and the rest is divided by weight. Divide fails if the figure
-// is too small for a node, or for what the operator has set.
+// Divide divides a figure. Bounds that the operator has set replace shares, and the rest is divided by weight. Divide
+// fails if the figure is too small for a node, or for what the operator has set.
 func Divide(figure int64, source string, set Figures) (d Division, err error) {
 	d.Figure, d.Source = figure, source
 	if figure < FigureMin {
-		return d, fmt.Errorf("memory_limit: a node needs at least %s, but %s leaves it %s", size(FigureMin), source, size(figure))
+		return d, fmt.Errorf("memory_limit: a node needs at least %s, but %s leaves it %s", size(FigureMin), source,
+			size(figure))
 	}
 	d.Part[Kernel] = max(figure/kernelDivisor, kernelMin)
 	d.Part[Base] = baseBytes
 	d.Part[Collector] = min(figure/collectorDivisor, collectorMax)
 	rest := figure - d.Part[Kernel] - d.Part[Base] - d.Part[Collector]
 	fixed := map[Part]int64{}
-	for part, n := range map[Part]int64{BlockCache: set.BlockCache, MemTables: memTableParts * set.MemTable, Requests: inFlightDivisor * set.Requests} {
+	for part, n := range map[Part]int64{BlockCache: set.BlockCache, MemTables: memTableParts * set.MemTable,
+		Requests: inFlightDivisor * set.Requests} {
 		if n > 0 {
 			fixed[part] = n
 		}
@@ -141,15 +148,17 @@ func Divide(figure int64, source string, set Figures) (d Division, err error) {
 		weights, needed = weights+s.weight, needed+s.min
 	}
 	if rest < needed {
-		return d, fmt.Errorf("memory_limit: %s of %s do not suffice for what is configured: %s; the other parts need at least %s, and have %s",
+		return d, fmt.Errorf("memory_limit: %s of %s do not suffice for what is configured: %s; the other parts "+
+			"need at least %s, and have %s",
 			size(figure), source, configured(set), size(needed), size(max(rest, 0)))
 	}
 	d.divide(rest, shares(set.Frame), fixed)
 	return d, nil
 }
 
-// divide gives each part that has no bound yet its share of rest. Parts below their minimum get it first, which leaves less to the others;
-// then parts above their maximum get that, which leaves more, so that none is below its minimum again.
+// divide gives each part that has no bound yet its share of rest. Parts below their minimum get it first, which leaves
+// less to the others; then parts above their maximum get that, which leaves more, so that none is below its minimum
+// again.
 func (d *Division) divide(rest int64, shares []share, done map[Part]int64) {
 	for _, bounded := range []func(s share, n int64) int64{
 		func(s share, n int64) int64 { return max(n, s.min) },
@@ -194,7 +203,8 @@ func configured(f Figures) string {
 	for _, o := range []struct {
 		name  string
 		bytes int64
-	}{{"block_cache_size", f.BlockCache}, {"memtable_heap_space", f.MemTable}, {"native_transport_max_request_data_in_flight", f.Requests},
+	}{{"block_cache_size", f.BlockCache}, {"memtable_heap_space", f.MemTable},
+		{"native_transport_max_request_data_in_flight", f.Requests},
 		{"native_transport_max_frame_size", f.Frame},
 		{"vector_index_graph_size", f.Graph}} {
 		if o.bytes > 0 {
@@ -216,8 +226,9 @@ func (d *Division) MemTable() int64 { return d.Part[MemTables] / memTableParts }
 // Graph returns the bound of one graph of vectors by default.
 func (d *Division) Graph() int64 { return min(d.Part[Graphs], graphBytesMax) }
 
-// Requests are divided: half is for complete requests and replies, a quarter is the reserve from which one of them at a time may exceed
-// that, an eighth is for CQL requests that arrive, and an eighth for bodies of Azure Tables requests that do.
+// Requests are divided: half is for complete requests and replies, a quarter is the reserve from which one of them at a
+// time may exceed that, an eighth is for CQL requests that arrive, and an eighth for bodies of Azure Tables requests
+// that do.
 const (
 	inFlightDivisor  = 2
 	reserveDivisor   = 4
@@ -252,7 +263,8 @@ const (
 // Workers returns how many reads of this replica run at once.
 func (d *Division) Workers() int { return int(min(d.Part[Pages]/pageFree, workersMax)) }
 
-// BackgroundBlock bounds the bytes of logged batches, and of blocks of streams that wait: each is at most half of the part.
+// BackgroundBlock bounds the bytes of logged batches, and of blocks of streams that wait: each is at most half of the
+// part.
 func (d *Division) BackgroundBlock() int64 { return d.Part[Background] / 2 }
 
 // HeapLimit returns the limit for Go's runtime: all but the part of the kernel.

@@ -9,8 +9,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// The commands of testdata/division are: divide figure=MiB [nodes=N] [cache=MiB] [memtable=MiB] [requests=MiB] [frame=MiB] [graph=MiB], which divides
-// the figure among nodes of one machine, and then in each.
+// The commands of testdata/division are: divide figure=MiB [nodes=N] [cache=MiB] [memtable=MiB] [requests=MiB]
+// [frame=MiB] [graph=MiB], which divides the figure among nodes of one machine, and then in each.
 func TestDivision(t *testing.T) {
 	datadriven.RunTest(t, "testdata/division", func(t *testing.T, d *datadriven.TestData) string {
 		var b strings.Builder
@@ -82,7 +82,8 @@ func TestDivisionStaysBelowTheFigure(t *testing.T) {
 				t.Fatalf("%v has %d of %d: %+v", Part(p), n, figure, set)
 			}
 		}
-		if set.BlockCache > 0 && d.Part[BlockCache] != set.BlockCache || set.MemTable > 0 && d.MemTable() != set.MemTable ||
+		if set.BlockCache > 0 && d.Part[BlockCache] != set.BlockCache || set.MemTable > 0 &&
+			d.MemTable() != set.MemTable ||
 			set.Frame > 0 && d.Part[Requests]/frameDivisor < set.Frame {
 			t.Fatalf("%+v does not have %+v", d, set)
 		}

@@ -3,8 +3,8 @@ package memory
 import "time"
 
 const (
-	// smallMax is the size up to which an account is small: requests for single rows, and their replies. Only small accounts
-	// use the last 1/smallShare of a pool, so that large ones never keep them waiting.
+	// smallMax is the size up to which an account is small: requests for single rows, and their replies. Only small
+	// accounts use the last 1/smallShare of a pool, so that large ones never keep them waiting.
 	smallMax   = 64 << 10
 	smallShare = 8
 

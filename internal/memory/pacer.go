@@ -12,9 +12,9 @@ import (
 // each collection. The garbage never exceeds the live heap if that is larger than garbageMin, so that a node with
 // little data and much memory stays small.
 //
-// After each collection, the Pacer computes GOGC from the live heap that the collection has found. The runtime's memory limit is
-// above the bounds of all parts and the garbage together, so it rarely has an effect: a heap whose live part is at the limit would be
-// collected all the time.
+// After each collection, the Pacer computes GOGC from the live heap that the collection has found. The runtime's memory
+// limit is above the bounds of all parts and the garbage together, so it rarely has an effect: a heap whose live part
+// is at the limit would be collected all the time.
 type Pacer struct {
 	allowance int64
 	percent   func(int) int // debug.SetGCPercent
@@ -35,7 +35,8 @@ const (
 	// each 112 MiB, which costs a few percent of its CPU time, so that a larger node needs no more garbage for a live
 	// heap as small.
 	garbageMin = 128 * mib
-	// percentStep is the relative change, in percent, from which the pace is set: setting it stops the program for some 50 µs.
+	// percentStep is the relative change, in percent, from which the pace is set: setting it stops the program for some
+	// 50 µs.
 	percentStep = 5
 	// allocatorDivisor is the part of Collector for free space of the allocator.
 	allocatorDivisor = 3
@@ -43,13 +44,15 @@ const (
 
 // NewPacer returns a Pacer for a division.
 func NewPacer(d *Division) *Pacer {
-	return &Pacer{allowance: d.Part[Collector] - d.Part[Collector]/allocatorDivisor, percent: debug.SetGCPercent, live: liveHeap}
+	return &Pacer{allowance: d.Part[Collector] - d.Part[Collector]/allocatorDivisor, percent: debug.SetGCPercent,
+		live: liveHeap}
 }
 
-// liveHeap returns the bytes that the last collection has marked, and those of stacks and global variables, which the runtime adds to the
-// base of GOGC.
+// liveHeap returns the bytes that the last collection has marked, and those of stacks and global variables, which the
+// runtime adds to the base of GOGC.
 func liveHeap() (bytes int64) {
-	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}
+	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"},
+		{Name: "/gc/scan/globals:bytes"}}
 	metrics.Read(samples)
 	for _, s := range samples {
 		bytes += int64(s.Value.Uint64())
@@ -57,8 +60,8 @@ func liveHeap() (bytes int64) {
 	return bytes
 }
 
-// sentinel is an object without references, so each collection frees one. The pointer keeps it out of the allocator for tiny objects,
-// which frees several together.
+// sentinel is an object without references, so each collection frees one. The pointer keeps it out of the allocator for
+// tiny objects, which frees several together.
 type sentinel struct {
 	_ *sentinel
 	_ [4]uint64
@@ -76,7 +79,8 @@ func (p *Pacer) Start() {
 // watch makes the runtime call collected after the next collection.
 func (p *Pacer) watch() { runtime.AddCleanup(new(sentinel), (*Pacer).collected, p) }
 
-// collected adapts the pace to the live heap. The runtime calls it after a collection, so an idle node does no work for it.
+// collected adapts the pace to the live heap. The runtime calls it after a collection, so an idle node does no work for
+// it.
 func (p *Pacer) collected() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

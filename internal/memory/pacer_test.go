@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// The heap of a Pacer with a live heap that grows has the same garbage at any size, and GOGC=400 has five times the live heap.
+// The heap of a Pacer with a live heap that grows has the same garbage at any size, and GOGC=400 has five times the
+// live heap.
 func TestPacerAllowsBytes(t *testing.T) {
 	d, err := Divide(1<<30, "the test", Figures{})
 	if err != nil {

@@ -37,9 +37,10 @@ type Options struct {
 	NewWaiter func() env.Waiter
 }
 
-// Pool is memory that requests share: they reserve it before they allocate, and return it when the client has the reply or has gone. Each
-// request has an Account. It may hold memory and wait for more, so the account that has waited longest may exceed the bound, from a
-// reserve that suffices for any account. It proceeds and ends, and the next one follows. At all times:
+// Pool is memory that requests share: they reserve it before they allocate, and return it when the client has the reply
+// or has gone. Each request has an Account. It may hold memory and wait for more, so the account that has waited
+// longest may exceed the bound, from a reserve that suffices for any account. It proceeds and ends, and the next one
+// follows. At all times:
 //
 //  1. Accounts without the privilege, and what was reserved without an account, use at most Limits.Bytes. A part of it is for
 //     small accounts only, so that others do not keep them waiting.
@@ -111,9 +112,8 @@ func New(o Options) *Pool {
 // Limits returns the limits.
 func (p *Pool) Limits() Limits { return p.o.Limits }
 
-// OnShortage registers f, which is called regularly while accounts wait or Calm does, in a goroutine that must not block. It disconnects
-// clients that do not read their replies.
-// remove unregisters it.
+// OnShortage registers f, which is called regularly while accounts wait or Calm does, in a goroutine that must not
+// block. It disconnects clients that do not read their replies. remove unregisters it.
 func (p *Pool) OnShortage(f func()) (remove func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,8 +127,9 @@ func (p *Pool) OnShortage(f func()) (remove func()) {
 
 // Stats returns the present figures.
 func (p *Pool) Stats() Stats {
-	return Stats{Used: p.Used(), Peak: p.peak.Load(), Bytes: p.o.Bytes, Reserve: p.o.Reserve, Waiting: int(p.queued.Load()),
-		Waits: p.waits.Load(), Refused: p.refused.Load(), Oversized: p.oversized.Load()}
+	return Stats{Used: p.Used(), Peak: p.peak.Load(), Bytes: p.o.Bytes, Reserve: p.o.Reserve,
+		Waiting: int(p.queued.Load()),
+		Waits:   p.waits.Load(), Refused: p.refused.Load(), Oversized: p.oversized.Load()}
 }
 
 // Used returns the bytes in use.
@@ -212,8 +213,8 @@ type Pause struct{ cond *sync.Cond }
 // IsCalm reports whether less than 80 % of the bound are in use.
 func (p *Pool) IsCalm() bool { return p.Used() < p.pauseAt() }
 
-// Calm returns once less than 80 % of the bound are in use or stop returns true. The goroutine that makes stop true must call
-// Resume or Wake. One goroutine at a time uses at.
+// Calm returns once less than 80 % of the bound are in use or stop returns true. The goroutine that makes stop true
+// must call Resume or Wake. One goroutine at a time uses at.
 func (p *Pool) Calm(at *Pause, stop func() bool) {
 	if p.IsCalm() {
 		return

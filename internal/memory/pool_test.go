@@ -18,8 +18,9 @@ func testPool(l Limits) (*Pool, *testclock.Clock) {
 	return New(Options{Limits: l, Clock: clock}), clock
 }
 
-// TestProperty executes random requests concurrently. They hold memory while they wait for more, and some leave replies that
-// their clients read later. All of them end, the pool never uses more than Bytes + Reserve, and everything is returned.
+// TestProperty executes random requests concurrently. They hold memory while they wait for more, and some leave replies
+// that their clients read later. All of them end, the pool never uses more than Bytes + Reserve, and everything is
+// returned.
 func TestProperty(t *testing.T) {
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -107,8 +108,8 @@ func awaitWaiting(p *Pool, n int) {
 	p.Wake()
 }
 
-// TestPatience shows that a wait ends with ErrExhausted, that small requests do not wait for large ones, and that the pool looks
-// for clients that do not read.
+// TestPatience shows that a wait ends with ErrExhausted, that small requests do not wait for large ones, and that the
+// pool looks for clients that do not read.
 func TestPatience(t *testing.T) {
 	p, clock := testPool(Limits{Bytes: 8 << 20, Reserve: 4 << 20, Patience: time.Second})
 	looks := 0

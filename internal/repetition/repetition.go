@@ -26,7 +26,8 @@ func (p *Production) String() string { return p.Rule + ": " + p.Name }
 func Schema() []string {
 	return []string{
 		"CREATE TYPE u (a int, b text)",
-		"CREATE TABLE t (k int PRIMARY KEY, v int, d double, x text, b blob, i varint, l list<int>, s set<int>, m map<int, int>, " +
+		"CREATE TABLE t (k int PRIMARY KEY, v int, d double, x text, b blob, i varint, l list<int>, s set<int>, m " +
+			"map<int, int>, " +
 			"y u, z frozen<list<frozen<u>>>, n frozen<map<int, int>>)",
 		"CREATE TABLE c (k int, c int, d int, v int, st int STATIC, PRIMARY KEY (k, c, d))",
 		"CREATE TABLE p (k int, l int, v int, PRIMARY KEY ((k, l)))",
@@ -58,7 +59,10 @@ func times(n int, part, separator string) string {
 
 // of returns a production whose statement is format with %s replaced by the repeated part.
 func of(rule, name, format, part, separator string) Production {
-	return Production{Rule: rule, Name: name, Text: func(n int) string { return fmt.Sprintf(format, times(n, part, separator)) }}
+	return Production{Rule: rule, Name: name, Text: func(n int) string {
+		return fmt.Sprintf(format,
+			times(n, part, separator))
+	}}
 }
 
 // around returns a production whose statement nests inner.
@@ -98,8 +102,10 @@ func selectors() []Production {
 		of("orderBy", "near columns", "SELECT * FROM t ORDER BY %s", "v ANN OF [1]", ", "),
 	}
 	for name, part := range map[string]string{
-		"columns": "v", "aliases": "v AS a#", "calls": "abs(v)", "constants": "(int)1", "casts": "CAST(v AS text)", "rows counted": "count(*)",
-		"aggregates": "max(v)", "metadata": "writetime(v)", "elements": "m[#]", "slices": "m[#..#]", "fields": "y.a", "strings": "(text)'a'",
+		"columns": "v", "aliases": "v AS a#", "calls": "abs(v)", "constants": "(int)1", "casts": "CAST(v AS text)",
+		"rows counted": "count(*)",
+		"aggregates":   "max(v)", "metadata": "writetime(v)", "elements": "m[#]", "slices": "m[#..#]", "fields": "y.a",
+		"strings": "(text)'a'",
 		"markers": "(int)?", "named markers": "(int):m#", "sums": "v + #", "tuples": "(v, v)", "lists": "[v]",
 		"maps": "(map<int, int>){v: v}", "types": "(u){a: v}", "unknown columns": "w#",
 	} {
@@ -108,8 +114,10 @@ func selectors() []Production {
 	all = append(all,
 		of("selectColumns", "columns as JSON", "SELECT JSON %s FROM t", "v AS a#", ", "),
 		of("selectColumns", "distinct keys", "SELECT DISTINCT %s FROM t", "k", ", "),
-		of("selectColumns", "columns of a wide table", "SELECT %s FROM wide", "c#", ", ").with(wideTable, "c# int", ", "),
-		of("selectColumns", "columns of a view", "CREATE MATERIALIZED VIEW w AS SELECT %s FROM t WHERE k IS NOT NULL PRIMARY KEY (k)", "k", ", "))
+		of("selectColumns", "columns of a wide table", "SELECT %s FROM wide", "c#", ", ").with(wideTable, "c# int",
+			", "),
+		of("selectColumns", "columns of a view", "CREATE MATERIALIZED VIEW w AS SELECT %s FROM t WHERE k IS NOT "+
+			"NULL PRIMARY KEY (k)", "k", ", "))
 	for _, op := range []string{"+", "-", "*", "/", "%"} {
 		rule := "selectorProduct"
 		if op == "+" || op == "-" {
@@ -120,7 +128,8 @@ func selectors() []Production {
 			of(rule, "columns and "+op, "SELECT %s FROM t", "v", " "+strings.ReplaceAll(op, "%%", "%")+" "),
 			of(rule, "constants and "+op, "SELECT %s FROM t", "1", " "+strings.ReplaceAll(op, "%%", "%")+" "))
 	}
-	for name, part := range map[string]string{"columns": "v", "constants": "1", "calls": "abs(v)", "sums": "v + 1", "markers": "?"} {
+	for name, part := range map[string]string{"columns": "v", "constants": "1", "calls": "abs(v)", "sums": "v + 1",
+		"markers": "?"} {
 		all = append(all,
 			of("selectors", "arguments of a function: "+name, "SELECT abs(%s) FROM t", part, ", "),
 			of("selectors", "arguments of to_json: "+name, "SELECT to_json([%s]) FROM t", part, ", "),
@@ -131,7 +140,8 @@ func selectors() []Production {
 	}
 	return append(all,
 		of("simpleSelector", "entries of a map", "SELECT (map<int, int>){%s} FROM t", "#: v", ", "),
-		of("simpleSelector", "fields of a type", "SELECT (wide){%s} FROM t", "f#: v", ", ").with("CREATE TYPE wide (%s)", "f# int", ", "),
+		of("simpleSelector", "fields of a type", "SELECT (wide){%s} FROM t", "f#: v",
+			", ").with("CREATE TYPE wide (%s)", "f# int", ", "),
 		of("selectors", "vector", "SELECT (vector<float, 8>)[%s] FROM t", "1.0", ", "),
 		of("selectors", "similarity", "SELECT similarity_cosine([%s], [1]) FROM t", "1.0", ", "))
 }
@@ -152,7 +162,8 @@ func terms() []Production {
 		}
 	}
 	for name, part := range map[string]string{
-		"constants": "#", "strings": "'a'", "markers": "?", "named markers": ":m#", "nulls": "null", "calls": "abs(1)", "sums": "1 + #", "lists": "[1]",
+		"constants": "#", "strings": "'a'", "markers": "?", "named markers": ":m#", "nulls": "null", "calls": "abs(1)",
+		"sums": "1 + #", "lists": "[1]",
 		"hints": "(int)1", "floats": "1.5",
 	} {
 		all = append(all,
@@ -189,7 +200,8 @@ func terms() []Production {
 // typed adds the setup of a table ty with a column f of a type with n fields.
 func (p Production) typed() Production {
 	p.Setup = func(n int) []string {
-		return []string{"CREATE TYPE wide (" + times(n, "f# int", ", ") + ")", "CREATE TABLE ty (k int PRIMARY KEY, f frozen<wide>)"}
+		return []string{"CREATE TYPE wide (" + times(n, "f# int", ", ") + ")",
+			"CREATE TABLE ty (k int PRIMARY KEY, f frozen<wide>)"}
 	}
 	return p
 }
@@ -210,9 +222,12 @@ func (p Production) tuple() Production {
 func relations() []Production {
 	var all []Production
 	for name, part := range map[string]string{
-		"equal": "k = 1", "columns": "v = #", "ranges": "v > #", "unequal": "v != #", "IN": "v IN (#, 1)", "NOT IN": "v NOT IN (#)", "contains": "s CONTAINS #",
-		"not contains": "s NOT CONTAINS #", "contains key": "m CONTAINS KEY #", "elements": "m[#] = 1", "between": "v BETWEEN # AND 5", "like": "x LIKE 'a#%%'",
-		"clustering": "c > #", "tokens": "token(k) > #", "tuples": "(c, d) > (1, #)", "sums": "v = 1 + #", "groups": "(v = # OR v = 1)",
+		"equal": "k = 1", "columns": "v = #", "ranges": "v > #", "unequal": "v != #", "IN": "v IN (#, 1)",
+		"NOT IN": "v NOT IN (#)", "contains": "s CONTAINS #",
+		"not contains": "s NOT CONTAINS #", "contains key": "m CONTAINS KEY #", "elements": "m[#] = 1",
+		"between": "v BETWEEN # AND 5", "like": "x LIKE 'a#%%'",
+		"clustering": "c > #", "tokens": "token(k) > #", "tuples": "(c, d) > (1, #)", "sums": "v = 1 + #",
+		"groups":          "(v = # OR v = 1)",
 		"unknown columns": "w# = 1", "not null": "v IS NOT NULL", "markers": "v = ?",
 	} {
 		table := "t"
@@ -229,10 +244,13 @@ func relations() []Production {
 	return append(all,
 		of("whereClause", "expressions", "SELECT * FROM t WHERE %s", "expr(ix, 'a')", " AND "),
 		of("whereClause", "columns of a key", "SELECT * FROM keyed WHERE %s", "c# = 1", " AND ").keyed(),
-		of("whereClause", "columns of a partition key", "SELECT * FROM keyed WHERE %s", "c# IN (1, 2)", " AND ").partitioned(),
+		of("whereClause", "columns of a partition key", "SELECT * FROM keyed WHERE %s", "c# IN (1, 2)",
+			" AND ").partitioned(),
 		of("whereClause", "clustering columns", "SELECT * FROM keyed WHERE k = 1 AND %s", "c# = 1", " AND ").keyed(),
-		of("whereClause", "columns of a wide table", "SELECT * FROM wide WHERE %s ALLOW FILTERING", "c# = 1", " AND ").with(wideTable, "c# int", ", "),
-		of("whereClause", "relations of a view", "CREATE MATERIALIZED VIEW w AS SELECT * FROM t WHERE %s PRIMARY KEY (k)", "k IS NOT NULL", " AND "),
+		of("whereClause", "columns of a wide table", "SELECT * FROM wide WHERE %s ALLOW FILTERING", "c# = 1",
+			" AND ").with(wideTable, "c# int", ", "),
+		of("whereClause", "relations of a view", "CREATE MATERIALIZED VIEW w AS SELECT * FROM t WHERE %s PRIMARY "+
+			"KEY (k)", "k IS NOT NULL", " AND "),
 		around("relation", "nested groups", "SELECT * FROM t WHERE %s ALLOW FILTERING", "(v = 1 AND ", "v = 2", ")"),
 		of("columnNames", "tuple", "SELECT * FROM c WHERE k = 1 AND (%s) = (1)", "c", ", "),
 		of("columnNames", "token", "SELECT * FROM c WHERE token(%s) = 1", "k", ", "),
@@ -248,14 +266,16 @@ func relations() []Production {
 		of("ifClause", "conditions", "UPDATE t SET v = 1 WHERE k = 1 IF %s", "v != #", " AND "),
 		of("ifClause", "equal conditions", "UPDATE t SET v = 1 WHERE k = 1 IF %s", "v = 1", " AND "),
 		of("ifClause", "elements", "UPDATE t SET v = 1 WHERE k = 1 IF %s", "m[#] = 1", " AND "),
-		of("ifClause", "columns", "UPDATE wide SET c0 = 1 WHERE k = 1 IF %s", "c# = 1", " AND ").with(wideTable, "c# int", ", "),
+		of("ifClause", "columns", "UPDATE wide SET c0 = 1 WHERE k = 1 IF %s", "c# = 1", " AND ").with(wideTable,
+			"c# int", ", "),
 		of("terms", "IN of a condition", "UPDATE t SET v = 1 WHERE k = 1 IF v IN (%s)", "#", ", "))
 }
 
 // keyed adds the setup of a table keyed with n clustering columns.
 func (p Production) keyed() Production {
 	p.Setup = func(n int) []string {
-		return []string{"CREATE TABLE keyed (k int, " + times(n, "c# int", ", ") + ", PRIMARY KEY (k, " + times(n, "c#", ", ") + "))"}
+		return []string{"CREATE TABLE keyed (k int, " + times(n, "c# int", ", ") + ", PRIMARY KEY (k, " +
+			times(n, "c#", ", ") + "))"}
 	}
 	return p
 }
@@ -263,7 +283,8 @@ func (p Production) keyed() Production {
 // partitioned adds the setup of a table keyed with n partition key columns.
 func (p Production) partitioned() Production {
 	p.Setup = func(n int) []string {
-		return []string{"CREATE TABLE keyed (" + times(n, "c# int", ", ") + ", PRIMARY KEY ((" + times(n, "c#", ", ") + ")))"}
+		return []string{"CREATE TABLE keyed (" + times(n, "c# int", ", ") + ", PRIMARY KEY ((" + times(n, "c#", ", ") +
+			")))"}
 	}
 	return p
 }
@@ -272,7 +293,8 @@ func modifications() []Production {
 	wide := func(p Production) Production { return p.with(wideTable, "c# int", ", ") }
 	pairs := func(rule, name, table, column, value string) Production {
 		return Production{Rule: rule, Name: name, Text: func(n int) string {
-			return "INSERT INTO " + table + " (k, " + times(n, column, ", ") + ") VALUES (1, " + times(n, value, ", ") + ")"
+			return "INSERT INTO " + table + " (k, " + times(n, column, ", ") + ") VALUES (1, " +
+				times(n, value, ", ") + ")"
 		}}
 	}
 	return []Production{
@@ -305,17 +327,21 @@ func modifications() []Production {
 		of("usingClause", "TIMEOUT", "UPDATE t USING %s SET v = 1 WHERE k = 1", "TIMEOUT 1s", " AND "),
 		of("deleteUsing", "TIMEOUT", "DELETE FROM t USING %s WHERE k = 1", "TIMEOUT 1s", " AND "),
 		of("deleteUsing", "TIMESTAMP", "DELETE FROM t USING %s WHERE k = 1", "TIMESTAMP 1", " AND "),
-		of("batch", "inserts of one partition", "BEGIN BATCH %s APPLY BATCH", "INSERT INTO c (k, c, d) VALUES (1, #, 1)", "; "),
+		of("batch", "inserts of one partition", "BEGIN BATCH %s APPLY BATCH",
+			"INSERT INTO c (k, c, d) VALUES (1, #, 1)", "; "),
 		of("batch", "inserts of one row", "BEGIN BATCH %s APPLY BATCH", "INSERT INTO t (k, v) VALUES (1, 1)", "; "),
 		of("batch", "inserts", "BEGIN BATCH %s APPLY BATCH", "INSERT INTO t (k, v) VALUES (#, 1)", "; "),
 		of("batch", "unlogged updates", "BEGIN UNLOGGED BATCH %s APPLY BATCH", "UPDATE t SET v = # WHERE k = #", " "),
 		of("batch", "deletes", "BEGIN BATCH %s APPLY BATCH", "DELETE FROM t WHERE k = #", " "),
 		of("batch", "range deletes", "BEGIN BATCH %s APPLY BATCH", "DELETE FROM c WHERE k = 1 AND c > #", " "),
 		of("batch", "counters", "BEGIN COUNTER BATCH %s APPLY BATCH", "UPDATE counts SET n = n + 1 WHERE k = #", " "),
-		of("batch", "one counter", "BEGIN COUNTER BATCH %s APPLY BATCH", "UPDATE counts SET n = n + 1 WHERE k = 1", " "),
+		of("batch", "one counter", "BEGIN COUNTER BATCH %s APPLY BATCH", "UPDATE counts SET n = n + 1 WHERE k = 1",
+			" "),
 		of("batch", "markers", "BEGIN BATCH %s APPLY BATCH", "INSERT INTO t (k, v) VALUES (?, ?)", "; "),
-		of("batch", "conditions", "BEGIN BATCH %s APPLY BATCH", "UPDATE c SET v = 1 WHERE k = 1 AND c = # AND d = 1 IF v = 1", " "),
-		of("batch", "conditions of one row", "BEGIN BATCH %s APPLY BATCH", "UPDATE c SET v = 1 WHERE k = 1 AND c = 1 AND d = 1 IF v = 1", " "),
+		of("batch", "conditions", "BEGIN BATCH %s APPLY BATCH",
+			"UPDATE c SET v = 1 WHERE k = 1 AND c = # AND d = 1 IF v = 1", " "),
+		of("batch", "conditions of one row", "BEGIN BATCH %s APPLY BATCH",
+			"UPDATE c SET v = 1 WHERE k = 1 AND c = 1 AND d = 1 IF v = 1", " "),
 		of("batch", "elements of lists", "BEGIN BATCH %s APPLY BATCH", "UPDATE t SET l = l + [#] WHERE k = 1", " "),
 		of("batch", "unknown tables", "BEGIN BATCH %s APPLY BATCH", "INSERT INTO w# (k) VALUES (1)", " "),
 	}
@@ -329,7 +355,8 @@ func newTables() []Production {
 	return []Production{
 		of("createTable", "columns", "CREATE TABLE n (k int PRIMARY KEY, %s)", "c# int", ", "),
 		of("createTable", "equal columns", "CREATE TABLE n (k int PRIMARY KEY, %s)", "c int", ", "),
-		of("createTable", "static columns", "CREATE TABLE n (k int, c int, %s, PRIMARY KEY (k, c))", "c# int STATIC", ", "),
+		of("createTable", "static columns", "CREATE TABLE n (k int, c int, %s, PRIMARY KEY (k, c))", "c# int STATIC",
+			", "),
 		of("createTable", "counters", "CREATE TABLE n (k int PRIMARY KEY, %s)", "c# counter", ", "),
 		of("createTable", "columns of types", "CREATE TABLE n (k int PRIMARY KEY, %s)", "c# frozen<u>", ", "),
 		of("createTable", "columns with checks", "CREATE TABLE n (k int PRIMARY KEY, %s)", "c# int CHECK c# > 1", ", "),
@@ -341,10 +368,13 @@ func newTables() []Production {
 		of("createTable", "compact storage", "CREATE TABLE n (k int PRIMARY KEY) WITH %s", "COMPACT STORAGE", " AND "),
 		of("createTable", "LIKE", "CREATE TABLE n LIKE t WITH %s", "INDEXES", " AND "),
 		of("createTable", "LIKE with options", "CREATE TABLE n LIKE t WITH %s", "o# = 1", " AND "),
-		of("createTable", "LIKE a wide table", "CREATE TABLE n LIKE wide WITH comment = '%s'", "a", "").with(wideTable, "c# int", ", "),
-		of("createTable", "compact columns", "CREATE TABLE n (k int PRIMARY KEY, %s) WITH COMPACT STORAGE", "c# int", ", "),
+		of("createTable", "LIKE a wide table", "CREATE TABLE n LIKE wide WITH comment = '%s'", "a", "").with(wideTable,
+			"c# int", ", "),
+		of("createTable", "compact columns", "CREATE TABLE n (k int PRIMARY KEY, %s) WITH COMPACT STORAGE", "c# int",
+			", "),
 		{Rule: "primaryKey", Name: "clustering columns", Text: func(n int) string {
-			return "CREATE TABLE n (k int, " + times(n, "c# int", ", ") + ", PRIMARY KEY (k, " + times(n, "c#", ", ") + "))"
+			return "CREATE TABLE n (k int, " + times(n, "c# int", ", ") + ", PRIMARY KEY (k, " + times(n, "c#", ", ") +
+				"))"
 		}},
 		{Rule: "partitionKey", Name: "columns", Text: func(n int) string {
 			return "CREATE TABLE n (" + times(n, "c# int", ", ") + ", PRIMARY KEY ((" + times(n, "c#", ", ") + ")))"
@@ -354,27 +384,36 @@ func newTables() []Production {
 				")) WITH CLUSTERING ORDER BY (" + times(n, "c# DESC", ", ") + ")"
 		}},
 		of("primaryKey", "equal columns", "CREATE TABLE n (k int, c int, PRIMARY KEY (k, %s))", "c", ", "),
-		of("tableOption", "equal clustering orders", "CREATE TABLE n (k int, c int, PRIMARY KEY (k, c)) WITH CLUSTERING ORDER BY (%s)", "c ASC", ", "),
+		of("tableOption", "equal clustering orders", "CREATE TABLE n (k int, c int, PRIMARY KEY (k, c)) WITH "+
+			"CLUSTERING ORDER BY (%s)", "c ASC", ", "),
 		of("tableOption", "repeated clustering orders", "CREATE TABLE n (k int, c int, PRIMARY KEY (k, c)) WITH %s",
 			"CLUSTERING ORDER BY (c ASC)", " AND "),
 		of("columnConstraints", "comparisons", "CREATE TABLE n (k int PRIMARY KEY, v int CHECK %s)", "v > #", " AND "),
 		of("columnConstraints", "unequal", "CREATE TABLE n (k int PRIMARY KEY, v int CHECK %s)", "v != #", " AND "),
-		of("columnConstraints", "functions", "CREATE TABLE n (k int PRIMARY KEY, v text CHECK %s)", "length(v) > #", " AND "),
+		of("columnConstraints", "functions", "CREATE TABLE n (k int PRIMARY KEY, v text CHECK %s)", "length(v) > #",
+			" AND "),
 		of("columnConstraints", "not null", "CREATE TABLE n (k int PRIMARY KEY, v text CHECK %s)", "NOT NULL", " AND "),
-		of("terms", "arguments of a constraint", "CREATE TABLE n (k int PRIMARY KEY, v text CHECK regexp(%s) = 'a')", "v", ", "),
-		of("terms", "arguments of a mask", "CREATE TABLE n (k int PRIMARY KEY, v text MASKED WITH mask_inner(%s))", "1", ", "),
-		of("createTable", "masked columns", "CREATE TABLE n (k int PRIMARY KEY, %s)", "c# int MASKED WITH DEFAULT", ", "),
+		of("terms", "arguments of a constraint", "CREATE TABLE n (k int PRIMARY KEY, v text CHECK regexp(%s) = 'a')",
+			"v", ", "),
+		of("terms", "arguments of a mask", "CREATE TABLE n (k int PRIMARY KEY, v text MASKED WITH mask_inner(%s))",
+			"1", ", "),
+		of("createTable", "masked columns", "CREATE TABLE n (k int PRIMARY KEY, %s)", "c# int MASKED WITH DEFAULT",
+			", "),
 	}
 }
 
 func changedTables() []Production {
 	return []Production{
 		of("term", "default", "CREATE TABLE n (k int PRIMARY KEY, v int DEFAULT %s)", "1", " + "),
-		of("propertyValue", "replication", "CREATE KEYSPACE n WITH replication = {'class': 'NetworkTopologyStrategy', %s}", "'dc#': 1", ", "),
-		of("propertyValue", "compaction", "CREATE TABLE n (k int PRIMARY KEY) WITH compaction = {'class': 'LeveledCompactionStrategy', %s}", "'o#': '1'", ", "),
+		of("propertyValue", "replication", "CREATE KEYSPACE n WITH replication = {'class': "+
+			"'NetworkTopologyStrategy', %s}", "'dc#': 1", ", "),
+		of("propertyValue", "compaction", "CREATE TABLE n (k int PRIMARY KEY) WITH compaction = {'class': "+
+			"'LeveledCompactionStrategy', %s}", "'o#': '1'", ", "),
 		of("propertyValue", "caching", "CREATE TABLE n (k int PRIMARY KEY) WITH caching = {%s}", "'o#': '1'", ", "),
-		of("propertyValue", "equal compression", "CREATE TABLE n (k int PRIMARY KEY) WITH compression = {%s}", "'enabled': 'true'", ", "),
-		of("propertyValue", "extensions", "CREATE TABLE n (k int PRIMARY KEY) WITH extensions = {%s}", "'e#': 0x00", ", "),
+		of("propertyValue", "equal compression", "CREATE TABLE n (k int PRIMARY KEY) WITH compression = {%s}",
+			"'enabled': 'true'", ", "),
+		of("propertyValue", "extensions", "CREATE TABLE n (k int PRIMARY KEY) WITH extensions = {%s}", "'e#': 0x00",
+			", "),
 		of("properties", "keyspace", "CREATE KEYSPACE n WITH %s", "durable_writes = true", " AND "),
 		of("properties", "unknown", "ALTER KEYSPACE ks WITH %s", "o# = true", " AND "),
 		of("properties", "ALTER TABLE", "ALTER TABLE t WITH %s", "o# = true", " AND "),
@@ -382,7 +421,8 @@ func changedTables() []Production {
 		of("alterTable", "ADD", "ALTER TABLE t ADD (%s)", "c# int", ", "),
 		of("alterTable", "ADD equal columns", "ALTER TABLE t ADD (%s)", "c int", ", "),
 		of("alterTable", "ADD IF NOT EXISTS", "ALTER TABLE t ADD IF NOT EXISTS (%s)", "v int", ", "),
-		of("alterTable", "ADD to a wide table", "ALTER TABLE wide ADD (%s)", "d# int", ", ").with(wideTable, "c# int", ", "),
+		of("alterTable", "ADD to a wide table", "ALTER TABLE wide ADD (%s)", "d# int", ", ").with(wideTable, "c# int",
+			", "),
 		of("alterTable", "ADD dropped columns", "ALTER TABLE wide ADD (%s)", "c# int", ", ").dropped(),
 		of("alterTable", "DROP", "ALTER TABLE wide DROP (%s)", "c#", ", ").with(wideTable, "c# int", ", "),
 		of("alterTable", "DROP again", "ALTER TABLE wide DROP (%s)", "c#", ", ").droppedTwice(),
@@ -399,28 +439,39 @@ func otherDefinitions() []Production {
 		of("createType", "equal fields", "CREATE TYPE n (%s)", "f int", ", "),
 		of("createType", "fields of types", "CREATE TYPE n (%s)", "f# frozen<u>", ", "),
 		of("createType", "commas", "CREATE TYPE n (f int%s)", ",", ""),
-		of("alterType", "RENAME", "ALTER TYPE wide RENAME %s", "f# TO g#", " AND ").with("CREATE TYPE wide (%s)", "f# int", ", "),
+		of("alterType", "RENAME", "ALTER TYPE wide RENAME %s", "f# TO g#", " AND ").with("CREATE TYPE wide (%s)",
+			"f# int", ", "),
 		of("createIndex", "columns", "CREATE INDEX n ON t (%s)", "v", ", "),
 		of("createIndex", "columns of a custom index", "CREATE CUSTOM INDEX n ON t (%s) USING 'sai'", "v", ", "),
-		of("properties", "index", "CREATE CUSTOM INDEX n ON t (v) USING 'sai' WITH %s", "OPTIONS = {'a': 'b'}", " AND "),
-		of("propertyValue", "index", "CREATE CUSTOM INDEX n ON t (v) USING 'sai' WITH OPTIONS = {%s}", "'o#': 'b'", ", "),
-		of("createMaterializedView", "options", "CREATE MATERIALIZED VIEW w AS SELECT * FROM t WHERE k IS NOT NULL PRIMARY KEY (k) WITH %s",
+		of("properties", "index", "CREATE CUSTOM INDEX n ON t (v) USING 'sai' WITH %s", "OPTIONS = {'a': 'b'}",
+			" AND "),
+		of("propertyValue", "index", "CREATE CUSTOM INDEX n ON t (v) USING 'sai' WITH OPTIONS = {%s}", "'o#': 'b'",
+			", "),
+		of("createMaterializedView", "options", "CREATE MATERIALIZED VIEW w AS SELECT * FROM t WHERE k IS NOT NULL "+
+			"PRIMARY KEY (k) WITH %s",
 			"gc_grace_seconds = #", " AND "),
-		of("selectColumns", "all columns of a view", "CREATE MATERIALIZED VIEW w AS SELECT k, %s FROM wide WHERE k IS NOT NULL PRIMARY KEY (k)",
+		of("selectColumns", "all columns of a view", "CREATE MATERIALIZED VIEW w AS SELECT k, %s FROM wide WHERE k "+
+			"IS NOT NULL PRIMARY KEY (k)",
 			"c#", ", ").with(wideTable, "c# int", ", "),
 		of("properties", "view", "ALTER MATERIALIZED VIEW w WITH %s", "comment = 'a'", " AND "),
-		of("primaryKey", "view", "CREATE MATERIALIZED VIEW w AS SELECT * FROM t WHERE k IS NOT NULL PRIMARY KEY (k, %s)", "v", ", "),
-		of("createFunction", "arguments", "CREATE FUNCTION n (%s) CALLED ON NULL INPUT RETURNS int LANGUAGE lua AS 'return 1'", "a# int", ", "),
-		of("createFunction", "equal arguments", "CREATE FUNCTION n (%s) CALLED ON NULL INPUT RETURNS int LANGUAGE lua AS 'return 1'", "a int", ", "),
-		of("createFunction", "body", "CREATE FUNCTION n (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE lua AS 'return 1%s'", " ", ""),
+		of("primaryKey", "view", "CREATE MATERIALIZED VIEW w AS SELECT * FROM t WHERE k IS NOT NULL PRIMARY KEY (k, "+
+			"%s)", "v", ", "),
+		of("createFunction", "arguments", "CREATE FUNCTION n (%s) CALLED ON NULL INPUT RETURNS int LANGUAGE lua AS "+
+			"'return 1'", "a# int", ", "),
+		of("createFunction", "equal arguments", "CREATE FUNCTION n (%s) CALLED ON NULL INPUT RETURNS int LANGUAGE "+
+			"lua AS 'return 1'", "a int", ", "),
+		of("createFunction", "body", "CREATE FUNCTION n (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE lua AS "+
+			"'return 1%s'", " ", ""),
 		of("argumentTypes", "aggregate", "CREATE AGGREGATE n (%s) SFUNC f STYPE int", "int", ", "),
 		of("argumentTypes", "function", "DROP FUNCTION n (%s)", "int", ", "),
 		of("dataType", "tuple", "CREATE TABLE n (k int PRIMARY KEY, v tuple<%s>)", "int", ", "),
 		around("dataType", "frozen", "CREATE TABLE n (k int PRIMARY KEY, v %s)", "frozen<", "u", ">"),
 		around("dataType", "lists", "CREATE TABLE n (k int PRIMARY KEY, v %s)", "frozen<list<", "int", ">>"),
 		around("dataType", "vectors", "CREATE TABLE n (k int PRIMARY KEY, v %s)", "vector<", "int", ", 2>"),
-		around("dataType", "class names", "CREATE TABLE n (k int PRIMARY KEY, v '%s')", "ReversedType(", "Int32Type", ")"),
-		of("dataType", "class names of a tuple", "CREATE TABLE n (k int PRIMARY KEY, v 'TupleType(%s)')", "Int32Type", ","),
+		around("dataType", "class names", "CREATE TABLE n (k int PRIMARY KEY, v '%s')", "ReversedType(", "Int32Type",
+			")"),
+		of("dataType", "class names of a tuple", "CREATE TABLE n (k int PRIMARY KEY, v 'TupleType(%s)')", "Int32Type",
+			","),
 		of("term", "INITCOND", "CREATE AGGREGATE n (int) SFUNC f STYPE int INITCOND %s", "1", " + "),
 	}
 }
@@ -428,7 +479,8 @@ func otherDefinitions() []Production {
 // dropped adds the setup of a table wide whose n columns were dropped.
 func (p Production) dropped() Production {
 	p.Setup = func(n int) []string {
-		return []string{fmt.Sprintf(wideTable, times(n, "c# int", ", ")), "ALTER TABLE wide DROP (" + times(n, "c#", ", ") + ")"}
+		return []string{fmt.Sprintf(wideTable, times(n, "c# int", ", ")), "ALTER TABLE wide DROP (" +
+			times(n, "c#", ", ") + ")"}
 	}
 	return p
 }

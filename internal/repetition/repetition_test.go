@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestEveryRepetitionOfTheGrammarIsGenerated checks that there is a production for each rule of the grammar that repeats a part, or that
-// contains itself.
+// TestEveryRepetitionOfTheGrammarIsGenerated checks that there is a production for each rule of the grammar that
+// repeats a part, or that contains itself.
 func TestEveryRepetitionOfTheGrammarIsGenerated(t *testing.T) {
 	has := map[string]bool{}
 	names := map[string]bool{}
@@ -40,8 +40,8 @@ func TestEveryRepetitionOfTheGrammarIsGenerated(t *testing.T) {
 	}
 }
 
-// grammarRules returns the rules of a grammar by name, without comments, literals, actions and predicates. Fragments of the lexer are
-// parts of other rules.
+// grammarRules returns the rules of a grammar by name, without comments, literals, actions and predicates. Fragments of
+// the lexer are parts of other rules.
 func grammarRules(text string) map[string]string {
 	text = regexp.MustCompile(`(?m)^\s*//.*$`).ReplaceAllString(text, "")
 	text = regexp.MustCompile(`\[(\\.|[^\]\\])*\]`).ReplaceAllString(text, "SET")

@@ -1,5 +1,5 @@
-// Package testclock provides a clock for tests. Its time changes only when the test advances it, and its timers run in the
-// goroutine of the test.
+// Package testclock provides a clock for tests. Its time changes only when the test advances it, and its timers run in
+// the goroutine of the test.
 package testclock
 
 import (
@@ -12,8 +12,8 @@ import (
 // origin is the wall time at which a Clock starts.
 const origin = 1_000_000 // seconds since 1970
 
-// Clock is an env.Clock that stands still until Advance or Skip is called. The zero value is ready for use. It is not safe
-// for concurrent use.
+// Clock is an env.Clock that stands still until Advance or Skip is called. The zero value is ready for use. It is not
+// safe for concurrent use.
 type Clock struct {
 	elapsed time.Duration
 	timers  timerHeap
@@ -34,8 +34,8 @@ func (c *Clock) After(d time.Duration, f func()) env.Timer {
 	return t
 }
 
-// Advance moves the time forward by d and runs the timers that expire, each at its own time. Timers of the same time run in
-// the order in which they were created.
+// Advance moves the time forward by d and runs the timers that expire, each at its own time. Timers of the same time
+// run in the order in which they were created.
 func (c *Clock) Advance(d time.Duration) {
 	end := c.elapsed + d
 	for len(c.timers) > 0 && c.timers[0].at <= end {

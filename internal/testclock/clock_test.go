@@ -40,7 +40,8 @@ func TestTimersRunInTheirOrderAndAtTheirTime(t *testing.T) {
 	c.Advance(0)
 	expect(ran{"now", 0})
 	c.Advance(2 * time.Second)
-	expect(ran{"first", time.Second}, ran{"nested", 3 * time.Second / 2}, ran{"second", 2 * time.Second}, ran{"also second", 2 * time.Second})
+	expect(ran{"first", time.Second}, ran{"nested", 3 * time.Second / 2}, ran{"second", 2 * time.Second},
+		ran{"also second", 2 * time.Second})
 	late := timer("late", time.Second)
 	c.Skip(3 * time.Second)
 	expect()

@@ -36,8 +36,8 @@ func AppendUvarint(dst []byte, v uint64) []byte { return binary.AppendUvarint(ds
 func AppendVarint(dst []byte, v int64) []byte { return binary.AppendVarint(dst, v) }
 
 // AppendString appends a CQL [string]: a two-byte length and the bytes. A string beyond 65535 bytes does not fit the
-// notation and is truncated, so that the message stays well formed. Only messages for people (errors and warnings) can be
-// that long; names are limited to far less.
+// notation and is truncated, so that the message stays well formed. Only messages for people (errors and warnings) can
+// be that long; names are limited to far less.
 func AppendString[S ~string | ~[]byte](dst []byte, s S) []byte {
 	if len(s) > math.MaxUint16 {
 		s = s[:math.MaxUint16]
@@ -81,8 +81,8 @@ func AppendStringList(dst []byte, list []string) []byte {
 // AppendUUID appends the 16 bytes of a UUID.
 func AppendUUID(dst []byte, id [16]byte) []byte { return append(dst, id[:]...) }
 
-// AppendInetAddr appends a CQL [inetaddr]: the size (4 or 16) and the address. An IPv4 address mapped into IPv6 is sent as
-// IPv4, as Java does.
+// AppendInetAddr appends a CQL [inetaddr]: the size (4 or 16) and the address. An IPv4 address mapped into IPv6 is sent
+// as IPv4, as Java does.
 func AppendInetAddr(dst []byte, a netip.Addr) []byte {
 	a = a.Unmap()
 	if a.Is4() {

@@ -14,8 +14,8 @@ var ErrShort = errors.New("wire: unexpected end of input")
 // ErrMalformed is the error of a Cursor for bytes that encode no value.
 var ErrMalformed = errors.New("wire: malformed value")
 
-// Cursor consumes values from a byte slice. The first failure is sticky: every later call returns zero values, so a decoder
-// may consume a whole message and check Err once. The returned slices point into the input.
+// Cursor consumes values from a byte slice. The first failure is sticky: every later call returns zero values, so a
+// decoder may consume a whole message and check Err once. The returned slices point into the input.
 //
 // The zero Cursor is at the end of an empty input. A Cursor is not safe for concurrent use; copying one copies its
 // position.
@@ -33,7 +33,8 @@ func (c *Cursor) Err() error { return c.err }
 // Len returns the number of bytes not yet consumed, or 0 after a failure.
 func (c *Cursor) Len() int { return len(c.rest) }
 
-// Fail sets the Cursor's failure unless it already has one. Decoders use it for values that are well formed but invalid.
+// Fail sets the Cursor's failure unless it already has one. Decoders use it for values that are well formed but
+// invalid.
 func (c *Cursor) Fail(err error) {
 	if c.err == nil {
 		c.err = err
@@ -159,8 +160,8 @@ func (c *Cursor) failVarint(n int) {
 	c.Fail(ErrMalformed) // more than 64 bits
 }
 
-// Count consumes a Uvarint, the number of elements of at least sizeMin bytes each, and fails if the input is too short for
-// them. The result is therefore a safe size for an allocation.
+// Count consumes a Uvarint, the number of elements of at least sizeMin bytes each, and fails if the input is too short
+// for them. The result is therefore a safe size for an allocation.
 func (c *Cursor) Count(sizeMin int) int {
 	n := c.Uvarint()
 	if n > uint64(len(c.rest)/max(sizeMin, 1)) {

@@ -1,9 +1,9 @@
-// Package wire provides the primitives of all byte formats of cqld: functions that append a value to a caller's buffer, and
-// a Cursor that consumes values from one.
+// Package wire provides the primitives of all byte formats of cqld: functions that append a value to a caller's buffer,
+// and a Cursor that consumes values from one.
 //
 // It does not know messages, rows or keys: the packages that own those formats (server/frame, row, storage, messaging)
-// build them from these primitives. Decoders bound allocations by the bytes actually received: a declared size or count is
-// compared with the remaining bytes before it is used.
+// build them from these primitives. Decoders bound allocations by the bytes actually received: a declared size or count
+// is compared with the remaining bytes before it is used.
 //
 // Fixed-width integers are big-endian. The CQL notations and their functions:
 //

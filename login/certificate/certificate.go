@@ -1,9 +1,9 @@
-// Package certificate authenticates CQL clients by the certificates that they present in the TLS handshake, as Cassandra's
-// MutualTlsAuthenticator and MutualTlsWithPasswordFallbackAuthenticator do.
+// Package certificate authenticates CQL clients by the certificates that they present in the TLS handshake, as
+// Cassandra's MutualTlsAuthenticator and MutualTlsWithPasswordFallbackAuthenticator do.
 //
-// Package tlsconfig has verified a certificate before this package sees it. This package extracts an identity from it and
-// asks for the role of the identity. It does not store identities: ADD IDENTITY puts them into the cluster's metadata, so a
-// change is in force for the next login.
+// Package tlsconfig has verified a certificate before this package sees it. This package extracts an identity from it
+// and asks for the role of the identity. It does not store identities: ADD IDENTITY puts them into the cluster's
+// metadata, so a change is in force for the next login.
 package certificate
 
 import (
@@ -31,7 +31,8 @@ const (
 )
 
 // NewValidator returns the validator with a class name. SpiffeCertificateValidator is Cassandra's;
-// SubjectCertificateValidator uses the subject's distinguished name in the format of RFC 2253, such as CN=app,O=example.
+// SubjectCertificateValidator uses the subject's distinguished name in the format of RFC 2253, such as
+// CN=app,O=example.
 func NewValidator(class string) (Validator, error) {
 	switch strings.TrimPrefix(class, "org.apache.cassandra.auth.") {
 	case spiffeValidator:
@@ -42,7 +43,8 @@ func NewValidator(class string) (Validator, error) {
 		// The text of Cassandra.
 		return nil, fmt.Errorf("authenticator.parameters.validator_class_name is not set")
 	}
-	return nil, fmt.Errorf("validator_class_name %q is not supported; it is %s or %s", class, spiffeValidator, subjectValidator)
+	return nil, fmt.Errorf("validator_class_name %q is not supported; it is %s or %s", class, spiffeValidator,
+		subjectValidator)
 }
 
 func spiffe(c *x509.Certificate) (string, error) {
@@ -144,7 +146,8 @@ func (e *exchange) authenticate() (identity, role string, reason login.Reason, e
 		return "", "", login.NoIdentity, err
 	}
 	if identity == "" || len(identity) > identityBytesMax {
-		return "", "", login.NoIdentity, refused("Unable to extract client identity from certificate for authentication")
+		return "", "", login.NoIdentity, refused("Unable to extract client identity from certificate for " +
+			"authentication")
 	}
 	role, ok := e.o.Role(identity)
 	if !ok {

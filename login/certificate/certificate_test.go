@@ -28,7 +28,8 @@ type setup struct {
 func newSetup(t *testing.T, validator string, fallback bool) *setup {
 	t.Helper()
 	s := &setup{}
-	identities := map[string]string{"spiffe://oracle/client/app": "app", "spiffe://oracle/client/nologin": "nl", "CN=subject,O=example": "app",
+	identities := map[string]string{"spiffe://oracle/client/app": "app", "spiffe://oracle/client/nologin": "nl",
+		"CN=subject,O=example":        "app",
 		"spiffe://oracle/client/gone": "gone"}
 	may := map[string]bool{"app": true, "nl": false}
 	var err error
@@ -77,20 +78,30 @@ func TestTextsAreThoseOfCassandra(t *testing.T) {
 		reason          login.Reason
 		logged          string
 	}{
-		{"identity of a role", "org.apache.cassandra.auth.SpiffeCertificateValidator", spiffe("app"), "app", "", login.Success, login.NoReason, "app"},
+		{"identity of a role", "org.apache.cassandra.auth.SpiffeCertificateValidator", spiffe("app"), "app", "",
+			login.Success, login.NoReason, "app"},
 		{"unknown identity", "SpiffeCertificateValidator", spiffe("unknown"), "",
-			"Certificate identity 'spiffe://oracle/client/unknown' not authorized", login.Failure, login.UnknownIdentity, "spiffe://oracle/client/unknown"},
-		{"role without LOGIN", "SpiffeCertificateValidator", spiffe("nologin"), "", "nl is not permitted to log in", login.Unauthorized, login.NoLogin, "nl"},
-		{"dropped role", "SpiffeCertificateValidator", spiffe("gone"), "", "gone is not permitted to log in", login.Unauthorized, login.NoLogin, "gone"},
-		{"no URI", "SpiffeCertificateValidator", issue(t, authority.Request{Name: "nosan", Client: true}), "", "Unable to extract Spiffe from the certificate",
+			"Certificate identity 'spiffe://oracle/client/unknown' not authorized", login.Failure,
+			login.UnknownIdentity, "spiffe://oracle/client/unknown"},
+		{"role without LOGIN", "SpiffeCertificateValidator", spiffe("nologin"), "", "nl is not permitted to log in",
+			login.Unauthorized, login.NoLogin, "nl"},
+		{"dropped role", "SpiffeCertificateValidator", spiffe("gone"), "", "gone is not permitted to log in",
+			login.Unauthorized, login.NoLogin, "gone"},
+		{"no URI", "SpiffeCertificateValidator", issue(t, authority.Request{Name: "nosan", Client: true}), "",
+			"Unable to extract Spiffe from the certificate",
 			login.Failure, login.NoIdentity, ""},
-		{"no certificate", "SpiffeCertificateValidator", nil, "", "Invalid or not supported certificate", login.Failure, login.NoCertificate, ""},
+		{"no certificate", "SpiffeCertificateValidator", nil, "", "Invalid or not supported certificate",
+			login.Failure, login.NoCertificate, ""},
 		{"subject", "SubjectCertificateValidator", named, "app", "", login.Success, login.NoReason, "app"},
-		{"unknown subject", "SubjectCertificateValidator", spiffe("app"), "", "Certificate identity 'CN=app' not authorized", login.Failure, login.UnknownIdentity, "CN=app"},
-		{"long identity", "SpiffeCertificateValidator", &x509.Certificate{URIs: []*url.URL{{Scheme: "spiffe", Host: "x", Path: strings.Repeat("/y", 2000)}}}, "",
-			"Unable to extract client identity from certificate for authentication", login.Failure, login.NoIdentity, ""},
+		{"unknown subject", "SubjectCertificateValidator", spiffe("app"), "",
+			"Certificate identity 'CN=app' not authorized", login.Failure, login.UnknownIdentity, "CN=app"},
+		{"long identity", "SpiffeCertificateValidator",
+			&x509.Certificate{URIs: []*url.URL{{Scheme: "spiffe", Host: "x", Path: strings.Repeat("/y", 2000)}}}, "",
+			"Unable to extract client identity from certificate for authentication", login.Failure, login.NoIdentity,
+			""},
 		{"long subject", "SubjectCertificateValidator", &x509.Certificate{RawSubject: make([]byte, 10000)}, "",
-			"Unable to extract client identity from certificate for authentication", login.Failure, login.NoIdentity, ""},
+			"Unable to extract client identity from certificate for authentication", login.Failure, login.NoIdentity,
+			""},
 	} {
 		s := newSetup(t, c.validator, false)
 		user, done, challenge, err := s.BeginCertificate(client(), c.cert).Evaluate(t.Context(), []byte("\x00x\x00y"))
@@ -101,7 +112,8 @@ func TestTextsAreThoseOfCassandra(t *testing.T) {
 		case c.refusal != "" && (!errors.As(err, &bad) || bad.Message != c.refusal || user != "" || done):
 			t.Errorf("%s: %q, %t, %v, want %s", c.what, user, done, err, c.refusal)
 		}
-		if len(s.events) != 1 || s.events[0].Kind != c.kind || s.events[0].Reason != c.reason || s.events[0].Role != c.logged {
+		if len(s.events) != 1 || s.events[0].Kind != c.kind || s.events[0].Reason != c.reason ||
+			s.events[0].Role != c.logged {
 			t.Errorf("%s: events %+v", c.what, s.events)
 		}
 	}
@@ -118,7 +130,8 @@ func TestFallbackIsForClientsWithoutCertificateOnly(t *testing.T) {
 		t.Errorf("without a certificate: %v", err)
 	}
 	unknown := issue(t, authority.Client("oracle", "unknown"))
-	if _, _, _, err = s.BeginCertificate(client(), unknown).Evaluate(t.Context(), []byte("\x00app\x00y")); !errors.As(err, &bad) ||
+	if _, _, _, err = s.BeginCertificate(client(), unknown).Evaluate(t.Context(),
+		[]byte("\x00app\x00y")); !errors.As(err, &bad) ||
 		bad.Message != "Certificate identity 'spiffe://oracle/client/unknown' not authorized" {
 		t.Errorf("with an unknown identity: %v", err)
 	}

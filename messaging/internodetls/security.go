@@ -83,9 +83,9 @@ func New(o Options) (*Security, error) {
 	return s, nil
 }
 
-// serverName returns the server name that nodes of a cluster send in the first message of a TLS handshake. In TLS, servers
-// present their certificates first, and those of nodes contain the name of the cluster. The server name proves nothing,
-// but a process that does not know it receives no certificate, and costs no signature.
+// serverName returns the server name that nodes of a cluster send in the first message of a TLS handshake. In TLS,
+// servers present their certificates first, and those of nodes contain the name of the cluster. The server name proves
+// nothing, but a process that does not know it receives no certificate, and costs no signature.
 func serverName(cluster string) string {
 	sum := sha256.Sum256([]byte("cqld internode TLS " + cluster))
 	return hex.EncodeToString(sum[:16]) + ".cqld"
@@ -94,8 +94,8 @@ func serverName(cluster string) string {
 // errServerName is the error for a peer that does not send serverName.
 var errServerName = errors.New("internodetls: the peer does not know the name of the cluster")
 
-// guarded returns a configuration of servers that refuses other server names. It never divides what it writes into small
-// records, which are for web pages: each record is a system call.
+// guarded returns a configuration of servers that refuses other server names. It never divides what it writes into
+// small records, which are for web pages: each record is a system call.
 func guarded(server *tls.Config, name string) *tls.Config {
 	current := server.GetConfigForClient
 	server.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
@@ -121,8 +121,8 @@ func (s *Security) Client(netip.AddrPort) *tls.Config { return s.client }
 // Encrypts implements messaging.Security.
 func (s *Security) Encrypts(to netip.AddrPort) bool { return s.encrypts(to.Addr()) }
 
-// encrypts reports whether the connections to and from a peer are encrypted. A peer that is not a member is assumed to be
-// in another data center.
+// encrypts reports whether the connections to and from a peer are encrypted. A peer that is not a member is assumed to
+// be in another data center.
 func (s *Security) encrypts(peer netip.Addr) bool {
 	switch s.opts.Encryption {
 	case None:
@@ -165,7 +165,8 @@ func (s *Security) Authenticate(ctx context.Context, state tls.ConnectionState, 
 	_, node := tlsconfig.Node(leaf, s.opts.Cluster)
 	switch {
 	case named && !node:
-		return refuse("is not one of a node of this cluster: none of its identities begins with %s", tlsconfig.NodeIdentity(s.opts.Cluster, ""))
+		return refuse("is not one of a node of this cluster: none of its identities begins with %s",
+			tlsconfig.NodeIdentity(s.opts.Cluster, ""))
 	case !s.opts.VerifyEndpoint && !node:
 		return refuse("has no identity %sNAME, which is required if require_endpoint_verification is false",
 			tlsconfig.NodeIdentity(s.opts.Cluster, ""))

@@ -101,7 +101,8 @@ func (p *pki) source(name string, pair *authority.Pair) *tlsconfig.Source {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	s, err := tlsconfig.Open(tlsconfig.Files{Certificate: p.write(name+".pem", pair.CertificatePEM()), PrivateKey: p.write(name+".key", key),
+	s, err := tlsconfig.Open(tlsconfig.Files{Certificate: p.write(name+".pem", pair.CertificatePEM()),
+		PrivateKey:          p.write(name+".key", key),
 		TrustedCertificates: filepath.Join(p.dir, "ca.pem"), RevocationLists: []string{p.crl}},
 		tlsconfig.Options{Clock: p.clock, Logger: slog.New(slog.DiscardHandler), Name: name})
 	if err != nil {
@@ -137,15 +138,18 @@ func (p *pki) security(o Options) *Security {
 // open opens a transport that answers heartbeats of members and join requests of all.
 func open(t *testing.T, id ring.NodeID, addr string, s messaging.Security) *messaging.StreamTransport {
 	t.Helper()
-	n := messaging.NewStreamTransport(messaging.Options{Cluster: "c", Listen: netip.MustParseAddrPort(addr), Limits: messaging.DefaultLimits(), Security: s})
+	n := messaging.NewStreamTransport(messaging.Options{Cluster: "c", Listen: netip.MustParseAddrPort(addr),
+		Limits: messaging.DefaultLimits(), Security: s})
 	n.SetSelf(id)
 	messaging.Register(n,
-		messaging.Service{Verb: messaging.VerbHeartbeat, Name: "heartbeat", Handler: func(from ring.NodeID, _ []byte, respond messaging.Respond) {
-			respond(fmt.Append(nil, from), nil)
-		}},
-		messaging.Service{Verb: messaging.VerbJoin, Name: "join", Any: func(from messaging.Sender, _ []byte, respond messaging.Respond) {
-			respond(fmt.Append(nil, from.Member), nil)
-		}})
+		messaging.Service{Verb: messaging.VerbHeartbeat, Name: "heartbeat",
+			Handler: func(from ring.NodeID, _ []byte, respond messaging.Respond) {
+				respond(fmt.Append(nil, from), nil)
+			}},
+		messaging.Service{Verb: messaging.VerbJoin, Name: "join",
+			Any: func(from messaging.Sender, _ []byte, respond messaging.Respond) {
+				respond(fmt.Append(nil, from.Member), nil)
+			}})
 	if err := n.Open(); err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +186,11 @@ func stranger(t *testing.T, to netip.AddrPort, pair *authority.Pair, versions ..
 	}
 	if pair != nil {
 		// Not in Certificates: those are presented only if the server names their authority.
-		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { c := pair.TLS(); return &c, nil }
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate,
+			error) {
+			c := pair.TLS()
+			return &c, nil
+		}
 	}
 	conn := tls.Client(raw, config)
 	if _, err := conn.Write(hello()); err != nil {
@@ -201,7 +209,8 @@ func TestStrangersLearnNothing(t *testing.T) {
 	p := newPKI(t)
 	revoked := p.node("d", "127.64.1.9")
 	p.revoke(revoked.Certificate.SerialNumber)
-	b := open(t, 2, "127.64.1.2:0", p.security(Options{Encryption: All, VerifyEndpoint: true, Source: p.source("b", p.node("b", "127.64.1.2"))}))
+	b := open(t, 2, "127.64.1.2:0", p.security(Options{Encryption: All, VerifyEndpoint: true,
+		Source: p.source("b", p.node("b", "127.64.1.2"))}))
 	expired := authority.Node("c", "e", nil, parse([]string{"127.64.1.9"}))
 	expired.Issued, expired.Validity = p.clock.Now().Add(-48*time.Hour), time.Hour
 	for i, x := range []struct {
@@ -215,7 +224,8 @@ func TestStrangersLearnNothing(t *testing.T) {
 		{"usage", p.issue(p.ca, authority.Client("c", "app"))},
 		{"endpoint", p.node("a", "127.64.1.1")},
 		{"endpoint", p.issue(p.ca, authority.Node("another", "a", nil, parse([]string{"127.64.1.9"})))},
-		{"endpoint", p.issue(p.ca, authority.Request{Name: "x", Identity: tlsconfig.ClientIdentity("c", "x"), Addresses: parse([]string{"127.64.1.9"}), Server: true, Client: true})},
+		{"endpoint", p.issue(p.ca, authority.Request{Name: "x", Identity: tlsconfig.ClientIdentity("c", "x"),
+			Addresses: parse([]string{"127.64.1.9"}), Server: true, Client: true})},
 	} {
 		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 			before := b.Refusals()[x.reason]
@@ -254,7 +264,8 @@ func waitFor(t *testing.T, ok func() bool) {
 func TestNodesActFromTheirAddresses(t *testing.T) {
 	p := newPKI(t)
 	node := func(id ring.NodeID, addr string, pair *authority.Pair) *messaging.StreamTransport {
-		return open(t, id, addr+":0", p.security(Options{Encryption: All, VerifyEndpoint: true, Source: p.source(strings.ReplaceAll(addr, ".", "-"), pair)}))
+		return open(t, id, addr+":0", p.security(Options{Encryption: All, VerifyEndpoint: true,
+			Source: p.source(strings.ReplaceAll(addr, ".", "-"), pair)}))
 	}
 	a := node(1, "127.64.2.1", p.node("a", "127.64.2.1"))
 	b := node(2, "127.64.2.2", p.node("b", "127.64.2.2"))
@@ -277,7 +288,8 @@ func TestNodesActFromTheirAddresses(t *testing.T) {
 		t.Error("a node with the certificate of another address is answered")
 	}
 	waitFor(t, func() bool { return b.Refusals()["endpoint"] == 1 })
-	if _, err := ask(b, thief, messaging.VerbJoin); err == nil || !strings.Contains(err.Error(), "is for other addresses: 127.64.2.3") {
+	if _, err := ask(b, thief, messaging.VerbJoin); err == nil ||
+		!strings.Contains(err.Error(), "is for other addresses: 127.64.2.3") {
 		t.Errorf("a node connects to one with the certificate of another address: %v", err)
 	}
 }
@@ -285,7 +297,8 @@ func TestNodesActFromTheirAddresses(t *testing.T) {
 // A process that does not know the name of the cluster does not receive the certificate of a node, which contains it.
 func TestStrangersReceiveNoCertificate(t *testing.T) {
 	p := newPKI(t)
-	b := open(t, 2, "127.64.1.2:0", p.security(Options{Encryption: All, VerifyEndpoint: true, Source: p.source("b", p.node("b", "127.64.1.2"))}))
+	b := open(t, 2, "127.64.1.2:0", p.security(Options{Encryption: All, VerifyEndpoint: true,
+		Source: p.source("b", p.node("b", "127.64.1.2"))}))
 	for i, name := range []string{"", "localhost", serverName("another cluster"), strings.ToUpper(serverName("c"))} {
 		raw, err := net.Dial("tcp", b.Addr().String())
 		if err != nil {
@@ -331,7 +344,8 @@ func TestAuthenticate(t *testing.T) {
 		{"DNS", dns("unknown", "cqld-0.cqld"), true, true},
 		{"another DNS", dns("unknown"), false, true},
 		{"wildcard", dns("*.cqld"), false, true},
-		{"too many names", dns(append(strings.Fields(strings.Repeat("unknown ", namesResolvedMax)), "cqld-0.cqld")...), false, true},
+		{"too many names", dns(append(strings.Fields(strings.Repeat("unknown ", namesResolvedMax)), "cqld-0.cqld")...),
+			false, true},
 		{"no identity", outside(authority.Node("c", "n", nil, []netip.Addr{pod})), true, false},
 		{"no names", outside(dns()), false, false},
 		{"client", authority.Client("c", "n"), false, false},
@@ -350,7 +364,8 @@ func TestAuthenticate(t *testing.T) {
 // The place of a peer decides for rack and dc. Peers that are not members use TLS.
 func TestEncryptionByPlace(t *testing.T) {
 	p := newPKI(t)
-	places := map[string]Place{"10.0.0.1": {SameDatacenter: true, SameRack: true}, "10.0.0.2": {SameDatacenter: true}, "10.0.0.3": {}}
+	places := map[string]Place{"10.0.0.1": {SameDatacenter: true, SameRack: true}, "10.0.0.2": {SameDatacenter: true},
+		"10.0.0.3": {}}
 	source := p.source("self", p.node("self", "127.0.0.1"))
 	for _, x := range []struct {
 		encryption Encryption
@@ -373,17 +388,21 @@ func TestEncryptionByPlace(t *testing.T) {
 	}
 }
 
-// In Cassandra, internode_encryption dc and rack also accepted connections without TLS from other data centers and racks.
+// In Cassandra, internode_encryption dc and rack also accepted connections without TLS from other data centers and
+// racks.
 func TestCVE2020_17516_PlainConnectionsAreAcceptedFromTheSamePlaceOnly(t *testing.T) {
 	p := newPKI(t)
-	places := map[string]Place{"127.64.3.2": {SameDatacenter: true, SameRack: true}, "127.64.3.3": {SameDatacenter: true}, "127.64.3.4": {}}
+	places := map[string]Place{"127.64.3.2": {SameDatacenter: true, SameRack: true},
+		"127.64.3.3": {SameDatacenter: true}, "127.64.3.4": {}}
 	for i, x := range []struct {
 		encryption Encryption
-		answered   string // 1: a connection without TLS is answered, from .2 (same rack), .3 (same data center), .4 (another), .5 (not a member)
+		// 1: a connection without TLS is answered, from .2 (same rack), .3 (same data center), .4 (another), .5 (not a member)
+		answered string
 	}{{Rack, "1000"}, {Datacenter, "1100"}, {All, "0000"}} {
 		own := fmt.Sprintf("127.64.3.%d", 100+i)
-		b := open(t, 2, own+":0", p.security(Options{Encryption: x.encryption, VerifyEndpoint: true, Source: p.source(fmt.Sprint("cve", i), p.node("b", own)),
-			Place: func(a netip.Addr) (Place, bool) { pl, ok := places[a.String()]; return pl, ok }}))
+		b := open(t, 2, own+":0", p.security(Options{Encryption: x.encryption, VerifyEndpoint: true,
+			Source: p.source(fmt.Sprint("cve", i), p.node("b", own)),
+			Place:  func(a netip.Addr) (Place, bool) { pl, ok := places[a.String()]; return pl, ok }}))
 		got := ""
 		for last := 2; last <= 5; last++ {
 			dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 64, 3, byte(last))}}

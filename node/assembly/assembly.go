@@ -1,6 +1,6 @@
 // Package assembly connects the parts of a node that communicate with other nodes. Package node runs them with a real
-// engine and real connections, package simulation with simulated ones. Production and simulation therefore share the same
-// wiring.
+// engine and real connections, package simulation with simulated ones. Production and simulation therefore share the
+// same wiring.
 //
 // It does not open storage, the transport or the cluster, and does not serve clients.
 //
@@ -80,16 +80,16 @@ type Options struct {
 	AutoRepair   repair.AutoOptions // without Repairer and Store
 	Note         func(string)       // reports range movements to the operator; nil discards
 	Log          *slog.Logger       // records dropped ranges; nil discards
-	// HintLost is called for each partition whose hint was lost, after the partition is marked for repair. It may be nil,
-	// and must not block.
+	// HintLost is called for each partition whose hint was lost, after the partition is marked for repair. It may be
+	// nil, and must not block.
 	HintLost func(table schema.StorageID, token ring.Token)
-	// Confirmed reports whether this node's metadata have been confirmed since it started. Before that, neither hints nor
-	// logged batches are replayed.
+	// Confirmed reports whether this node's metadata have been confirmed since it started. Before that, neither hints
+	// nor logged batches are replayed.
 	Confirmed func() bool
 	// Unconfirmed sets rebalance.DropsOptions.Unconfirmed. It is for tests.
 	Unconfirmed bool
-	// ForgetFormer drops data of former replications without checking that the current replicas were repaired. It is for
-	// tests.
+	// ForgetFormer drops data of former replications without checking that the current replicas were repaired. It is
+	// for tests.
 	ForgetFormer bool
 
 	Memory               *memory.Pool  // of requests; nil means no bound
@@ -150,16 +150,19 @@ func (v View) PaxosFloor(id schema.StorageID) int64 { return v.Cluster.Metadata(
 // Assemble creates the parts. The transport must not deliver requests before it returns.
 func Assemble(o Options) *Parts {
 	p := &Parts{View: View{o.Cluster}, forgetFormer: o.ForgetFormer}
-	p.Local = replica.NewLocal(replica.GuardReads(o.Requests, o.Coordinator.Guard), p.View, func(t coordinator.Truncation, done func(error)) { p.Coordinator.FollowTruncation(t, done) })
+	p.Local = replica.NewLocal(replica.GuardReads(o.Requests, o.Coordinator.Guard), p.View,
+		func(t coordinator.Truncation, done func(error)) { p.Coordinator.FollowTruncation(t, done) })
 	p.Local.SetUnsafe(o.Coordinator.Unsafe)
 	p.Local.SetMemory(o.Memory)
 	replica.Serve(o.Transport, p.Local)
 	p.Streams = rebalance.NewStreams(rebalance.StreamOptions{
-		View: p.View, Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run, Limits: o.Streams,
+		View: p.View, Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run,
+		Limits:  o.Streams,
 		Changed: p.Local.Changed,
 	})
 	p.Repairs = repair.NewService(repair.ServiceOptions{
-		View: p.View, Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run, History: o.Repaired,
+		View: p.View, Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run,
+		History:   o.Repaired,
 		StepBytes: o.StepBytes,
 	})
 	p.assemblePaxos(o)
@@ -170,14 +173,17 @@ func Assemble(o Options) *Parts {
 		NoPaxosStreams: o.NoPaxosStreams, AllStates: o.AllStates,
 	})
 	p.Drops = rebalance.NewDrops(rebalance.DropsOptions{
-		View: p.View, Metadata: metadataLog{o.Cluster}, Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock,
+		View: p.View, Metadata: metadataLog{o.Cluster}, Local: p.Local, Engine: o.Store, Transport: o.Transport,
+		Clock: o.Clock,
 		Epoch: func() uint64 { return o.Cluster.Metadata().Epoch }, Unclean: p.pendingCleanup,
-		Former: p.former, Gained: p.gained, History: o.Repaired, Run: o.Run, Changed: p.Local.Changed, Log: o.Log, Unconfirmed: o.Unconfirmed,
+		Former: p.former, Gained: p.gained, History: o.Repaired, Run: o.Run, Changed: p.Local.Changed, Log: o.Log,
+		Unconfirmed: o.Unconfirmed,
 	})
 	c := o.Coordinator
 	replicas := replica.NewDirectory(p.Local, o.Transport, p.View)
 	h := o.Hints
-	h.View, h.Replicas, h.Clock, h.Store, h.Run, h.Rand, h.OnError = p.View, replicas, o.Clock, o.Store, o.Run, c.Rand, c.OnError
+	h.View, h.Replicas, h.Clock, h.Store, h.Run, h.Rand, h.OnError = p.View, replicas, o.Clock, o.Store, o.Run, c.Rand,
+		c.OnError
 	p.Hints = hints.New(h)
 	c.View, c.Replicas, c.Clock, c.Store = p.View, replicas, o.Clock, o.Store
 	c.AwaitingFirstHeartbeat, c.Confirmed = o.Cluster.AwaitingFirstHeartbeat, o.Confirmed
@@ -189,10 +195,12 @@ func Assemble(o Options) *Parts {
 	p.assembleProposer(o)
 	p.assembleLister(o)
 	p.assembleSearch(o)
-	p.Views = view.New(view.Options{Coordinator: p.Coordinator, Searcher: p.Searcher, View: p.View, Clock: o.Clock, Guard: c.Guard})
+	p.Views = view.New(view.Options{Coordinator: p.Coordinator, Searcher: p.Searcher, View: p.View, Clock: o.Clock,
+		Guard: c.Guard})
 	p.Repairer = repair.NewRepairer(repair.Options{
-		Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Peers: p.Repairs, Paxos: p.Purge, Proposer: p.Proposer,
-		Store: o.Store, Run: o.Run, Limits: o.Repair, Unsafe: o.RepairUnsafe,
+		Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Peers: p.Repairs, Paxos: p.Purge,
+		Proposer: p.Proposer,
+		Store:    o.Store, Run: o.Run, Limits: o.Repair, Unsafe: o.RepairUnsafe,
 		RaiseFloor: o.Cluster.StartPaxosFloor,
 	})
 	a := o.AutoRepair
@@ -213,15 +221,17 @@ func (p *Parts) hintLost(then func(schema.StorageID, ring.Token)) func(schema.St
 	}
 }
 
-// assembleProtocols creates counters and logged batches, and starts hints, which are handed over as logged batches when this
-// node leaves the ring.
+// assembleProtocols creates counters and logged batches, and starts hints, which are handed over as logged batches when
+// this node leaves the ring.
 func (p *Parts) assembleProtocols(o Options, replicas coordinator.Replicas) {
 	c, n, b := o.Coordinator, o.Counters, o.Batches
-	n.Coordinator, n.View, n.Replicas, n.Clock, n.Leaders = p.Coordinator, p.View, replicas, o.Clock, counters.NewClient(o.Transport)
+	n.Coordinator, n.View, n.Replicas, n.Clock, n.Leaders = p.Coordinator, p.View, replicas, o.Clock,
+		counters.NewClient(o.Transport)
 	n.Stamps, n.LocalDatacenter, n.Guard = c.Stamps, c.LocalDatacenter, c.Guard
 	p.Counters = counters.New(n)
 	counters.Serve(o.Transport, p.Counters)
-	b.Coordinator, b.View, b.Clock, b.Holders, b.Store, b.Run = p.Coordinator, p.View, o.Clock, batchlog.NewClient(o.Transport), o.Store, o.Run
+	b.Coordinator, b.View, b.Clock, b.Holders, b.Store, b.Run = p.Coordinator, p.View, o.Clock,
+		batchlog.NewClient(o.Transport), o.Store, o.Run
 	b.LocalDatacenter, b.OnError, b.Guard = c.LocalDatacenter, c.OnError, c.Guard
 	p.Batches = batchlog.New(b)
 	batchlog.Serve(o.Transport, p.Batches)
@@ -235,18 +245,21 @@ func (p *Parts) assembleLister(o Options) {
 	c, l := o.Coordinator, o.Listing
 	r := listing.NewReplica(listing.ReplicaOptions{Local: p.Local, View: p.View, Engine: o.Requests, Guard: c.Guard})
 	listing.Serve(o.Transport, r)
-	l.Coordinator, l.View, l.Clock, l.Replicas = p.Coordinator, p.View, o.Clock, listing.NewDirectory(r, o.Transport, p.View)
+	l.Coordinator, l.View, l.Clock, l.Replicas = p.Coordinator, p.View, o.Clock,
+		listing.NewDirectory(r, o.Transport, p.View)
 	l.LocalDatacenter, l.Guard = c.LocalDatacenter, c.Guard
 	l.Unsafe.OneSide = l.Unsafe.OneSide || c.Unsafe.ReadOneSide
 	p.Lister = listing.New(l)
 }
 
-// assembleSearch creates the searcher, the replica that searches this node's rows for all nodes, and the builder of its indexes.
+// assembleSearch creates the searcher, the replica that searches this node's rows for all nodes, and the builder of its
+// indexes.
 func (p *Parts) assembleSearch(o Options) {
 	c, s := o.Coordinator, o.Search
 	r := search.NewReplica(search.ReplicaOptions{Local: p.Local, View: p.View, Engine: o.Searches, Guard: c.Guard})
 	search.Serve(o.Transport, r)
-	s.Coordinator, s.View, s.Clock, s.Replicas = p.Coordinator, p.View, o.Clock, search.NewDirectory(r, o.Transport, p.View)
+	s.Coordinator, s.View, s.Clock, s.Replicas = p.Coordinator, p.View, o.Clock,
+		search.NewDirectory(r, o.Transport, p.View)
 	s.LocalDatacenter, s.Guard, s.Definitions = c.LocalDatacenter, c.Guard, o.Catalog.Of
 	s.Unsafe.OneSide = s.Unsafe.OneSide || c.Unsafe.ReadOneSide
 	p.Searcher = search.New(s)
@@ -257,7 +270,8 @@ func (p *Parts) assembleSearch(o Options) {
 	})
 }
 
-// PaxosOptions configure the proposer and the acceptor of a node, in addition to Options. The zero value has the defaults.
+// PaxosOptions configure the proposer and the acceptor of a node, in addition to Options. The zero value has the
+// defaults.
 type PaxosOptions struct {
 	Limits paxos.Limits
 	Unsafe paxos.Unsafe
@@ -268,8 +282,9 @@ func (p *Parts) assemblePaxos(o Options) {
 	p.Acceptor = paxos.NewAcceptor(p.Local, p.View, o.Paxos.Unsafe)
 	paxos.Serve(o.Transport, p.Acceptor)
 	p.Purge = paxos.NewPurge(paxos.PurgeOptions{
-		Acceptor: p.Acceptor, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run, Streaming: p.Streams.Receiving,
-		Look: o.PaxosLook, Confirm: metadataLog{o.Cluster}.StartConfirm,
+		Acceptor: p.Acceptor, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run,
+		Streaming: p.Streams.Receiving,
+		Look:      o.PaxosLook, Confirm: metadataLog{o.Cluster}.StartConfirm,
 	})
 }
 
@@ -278,8 +293,10 @@ func (p *Parts) assembleProposer(o Options) {
 	c, unsafe := o.Coordinator, o.Paxos.Unsafe
 	unsafe.OneSided = unsafe.OneSided || c.Unsafe.OneSided
 	p.Proposer = paxos.NewProposer(paxos.Options{
-		View: p.View, Acceptors: paxos.NewDirectory(p.Acceptor, o.Transport, p.View), Coordinator: p.Coordinator, Clock: o.Clock,
-		Stamps: c.Stamps, Rand: c.Rand, LocalDatacenter: c.LocalDatacenter, Limits: o.Paxos.Limits, Unsafe: unsafe, Guard: c.Guard,
+		View: p.View, Acceptors: paxos.NewDirectory(p.Acceptor, o.Transport, p.View), Coordinator: p.Coordinator,
+		Clock:  o.Clock,
+		Stamps: c.Stamps, Rand: c.Rand, LocalDatacenter: c.LocalDatacenter, Limits: o.Paxos.Limits, Unsafe: unsafe,
+		Guard: c.Guard,
 	})
 	paxos.ServeTurns(o.Transport, p.Proposer)
 }
@@ -295,8 +312,8 @@ func (p *Parts) handOver(done func(error)) {
 	})
 }
 
-// pendingCleanup returns the epoch since which this node has stored data of ranges that it lost; zero means that it has no
-// such data.
+// pendingCleanup returns the epoch since which this node has stored data of ranges that it lost; zero means that it has
+// no such data.
 func (p *Parts) pendingCleanup() uint64 {
 	for _, u := range p.View.Cluster.Metadata().PendingCleanup {
 		if u.Node == p.View.Self() {
@@ -324,12 +341,15 @@ func (p *Parts) former(keyspace string) *rebalance.FormerData {
 	return data
 }
 
-// gained implements rebalance.DropsOptions.Gained. Ranges that the current replicas could not stream from each other wait
-// for the next change.
+// gained implements rebalance.DropsOptions.Gained. Ranges that the current replicas could not stream from each other
+// wait for the next change.
 func (p *Parts) gained() (out []rebalance.GainedData) {
 	for _, f := range p.View.Cluster.Metadata().Former {
 		if !f.Overlaps || !slices.Contains(f.Gained, p.View.Self()) ||
-			slices.ContainsFunc(out, func(g rebalance.GainedData) bool { return g.Keyspace == f.Keyspace && g.Changed == f.Changed }) {
+			slices.ContainsFunc(out, func(g rebalance.GainedData) bool {
+				return g.Keyspace == f.Keyspace &&
+					g.Changed == f.Changed
+			}) {
 			continue
 		}
 		out = append(out, rebalance.GainedData{Keyspace: f.Keyspace, Changed: f.Changed, Since: f.Since})
@@ -345,8 +365,8 @@ func (a metadataLog) StartConfirm(done func()) {
 	a.Cluster.StartConfirm(func(*cluster.Metadata) { done() })
 }
 
-// retain removes ranges that this node does not replicate any more from the repair history: if it gains such a range again,
-// it has to be repaired again.
+// retain removes ranges that this node does not replicate any more from the repair history: if it gains such a range
+// again, it has to be repaired again.
 func (p *Parts) retain(m *cluster.Metadata, repaired *repair.History) error {
 	self := p.View.Self()
 	for _, id := range repaired.Tables() {

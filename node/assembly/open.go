@@ -29,14 +29,16 @@ type Opening struct {
 	Store    func(*storage.Engine) Store
 	// TableInfo may change the information that storage gets about a table; nil means no change.
 	TableInfo func(storage.TableInfo) storage.TableInfo
-	// Stored is called when storage is open, Assembled when the parts are. Either may be nil. An error ends the opening.
+	// Stored is called when storage is open, Assembled when the parts are. Either may be nil. An error ends the
+	// opening.
 	Stored, Assembled func(*Instance) error
-	// Listen starts to accept connections of other nodes, and Begin starts the loop of the cluster. They are called after
-	// the replay.
+	// Listen starts to accept connections of other nodes, and Begin starts the loop of the cluster. They are called
+	// after the replay.
 	Listen func() error
 	Begin  func()
 
-	// Changed and AliveChanged notify clients. The loop of the cluster calls them; they must not block. Either may be nil.
+	// Changed and AliveChanged notify clients. The loop of the cluster calls them; they must not block. Either may be
+	// nil.
 	Changed      func(old, now *cluster.Metadata)
 	AliveChanged func(id ring.NodeID, up bool)
 	// TableDropped is called before the data of a dropped table are removed, Retired when this node is not a member any
@@ -45,13 +47,14 @@ type Opening struct {
 	Retired      func()
 	AutoRepair   bool // repairs run in the background
 
-	// GraphBytes bounds the memory of the graph of each index of vectors, and AllGraphBytes that of all. nil means GraphBytes, and no
-	// bound of all.
+	// GraphBytes bounds the memory of the graph of each index of vectors, and AllGraphBytes that of all. nil means
+	// GraphBytes, and no bound of all.
 	GraphBytes    *int64
 	AllGraphBytes int64
 	// BuildRows is how many rows a step of the build of an index reads. Zero means the default. It is for tests.
 	BuildRows int
-	// RangeEntries is how many entries and rows a search of a range examines alternately. Zero means the default. It is for tests.
+	// RangeEntries is how many entries and rows a search of a range examines alternately. Zero means the default. It is
+	// for tests.
 	RangeEntries int
 	// IndexUnsafe removes safeguards of indexes. It is for tests.
 	IndexUnsafe index.Unsafe
@@ -91,9 +94,9 @@ type Instance struct {
 //	storage ─▶ cluster (the log on disk) ─▶ parts ─▶ replay ─▶ transport ─▶ loop ─▶ Join ─▶ member ──┐
 //	                                                                        └─▶ confirmation ────────┴─▶ reactions
 //
-// Requests of other nodes are accepted after the entries that this node has acted on before are applied. Reactions begin
-// after all entries that a majority has committed are applied. If Open fails, the instance contains what was opened, and
-// the caller must close it.
+// Requests of other nodes are accepted after the entries that this node has acted on before are applied. Reactions
+// begin after all entries that a majority has committed are applied. If Open fails, the instance contains what was
+// opened, and the caller must close it.
 func Open(o Opening) (*Instance, error) {
 	i := &Instance{opening: &o}
 	i.confirmed.Store(o.ReactToReplay)
@@ -174,8 +177,9 @@ func (i *Instance) assemble() {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	i.Reactions = newReactions(reactionOptions{cluster: i.Cluster, parts: i.Parts, opening: o, store: i.Engine, clock: p.Clock,
-		run: p.Run, log: log})
+	i.Reactions = newReactions(reactionOptions{cluster: i.Cluster, parts: i.Parts, opening: o, store: i.Engine,
+		clock: p.Clock,
+		run:   p.Run, log: log})
 }
 
 // Join returns when this node is a member; see cluster.Cluster.Join.
@@ -197,7 +201,8 @@ func (i *Instance) StartJoin(done func(error)) {
 	})
 }
 
-// Stop ends the background work of the parts. It does not wait for requests in flight; storage and the cluster stay open.
+// Stop ends the background work of the parts. It does not wait for requests in flight; storage and the cluster stay
+// open.
 func (i *Instance) Stop() {
 	if i.Reactions != nil {
 		i.Reactions.Close()

@@ -19,15 +19,15 @@ type ReactionStore interface {
 	DropTable(id schema.StorageID) error
 }
 
-// Reactions apply changes of the cluster metadata to this node: they drop the data of dropped tables, fetch the ranges that
-// the node gains, drop those that it has lost, and end its service when it is not a member any more. They also react to the
-// liveness of other nodes, by replaying hints and by repairs.
+// Reactions apply changes of the cluster metadata to this node: they drop the data of dropped tables, fetch the ranges
+// that the node gains, drop those that it has lost, and end its service when it is not a member any more. They also
+// react to the liveness of other nodes, by replaying hints and by repairs.
 //
 //	metadata changed ──▶ pending ──▶ reconcile (in Run, one at a time): compare the current metadata with this node
 //	                        ▲ nothing is done until they are confirmed and this node has joined
 //
-// They compare states, not changes. The outcome is therefore the same whether the entries of the log were applied one by
-// one, in a replay or by a snapshot. Failed reactions are retried.
+// They compare states, not changes. The outcome is therefore the same whether the entries of the log were applied one
+// by one, in a replay or by a snapshot. Failed reactions are retried.
 type Reactions struct {
 	o  reactionOptions
 	mu struct {
@@ -190,8 +190,8 @@ func (r *Reactions) dropped(now *schema.Schema) ([]schema.StorageID, error) {
 	return ids, err
 }
 
-// ringMoved removes ranges that this node gave away from the repair history, before it may gain them again. Then the parts
-// compare their work with the topology.
+// ringMoved removes ranges that this node gave away from the repair history, before it may gain them again. Then the
+// parts compare their work with the topology.
 func (r *Reactions) ringMoved(m *cluster.Metadata) (err error) {
 	if r.topology != m.Topology {
 		r.o.parts.AutoRepair.Moved()

@@ -8,9 +8,9 @@ import (
 	"cqld/storage"
 )
 
-// TableInfo returns what storage needs to know of a table. m is nil before the cluster is open; repaired is nil before the
-// repair history is loaded. Metadata that are not confirmed may be those of an earlier ring or catalog: until they are
-// confirmed, nothing is purged, and every write waits for its fsync.
+// TableInfo returns what storage needs to know of a table. m is nil before the cluster is open; repaired is nil before
+// the repair history is loaded. Metadata that are not confirmed may be those of an earlier ring or catalog: until they
+// are confirmed, nothing is purged, and every write waits for its fsync.
 func TableInfo(m *cluster.Metadata, confirmed bool, id schema.StorageID, repaired *repair.History) storage.TableInfo {
 	if m == nil || !confirmed {
 		info := storage.TableInfo{Exists: m == nil || !m.Schema.Dropped(id), GC: storage.GCDisabled, AlwaysSync: true}
@@ -21,7 +21,8 @@ func TableInfo(m *cluster.Metadata, confirmed bool, id schema.StorageID, repaire
 	}
 	t := m.Schema.TableByStorage(id)
 	if t == nil { // dropped, or not known yet
-		return storage.TableInfo{Exists: id >= schema.FirstStorageID && !m.Schema.Dropped(id), GC: storage.GCDisabled, AlwaysSync: true}
+		return storage.TableInfo{Exists: id >= schema.FirstStorageID && !m.Schema.Dropped(id), GC: storage.GCDisabled,
+			AlwaysSync: true}
 	}
 	info := storage.TableInfo{Of: t, Exists: true, GCGraceSeconds: int64(t.Options.GCGraceSeconds),
 		GC:         gcMode(t.Options.TombstoneGC),

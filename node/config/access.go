@@ -44,8 +44,8 @@ type Access struct {
 	// CIDRForSuperusers subjects superusers to the CIDR authorizer: cidr_checks_for_superusers.
 	CIDRForSuperusers bool
 
-	// CredentialsValidity is how long correct credentials are remembered, and CredentialsMax of how many roles; 0 means the
-	// defaults of package login.
+	// CredentialsValidity is how long correct credentials are remembered, and CredentialsMax of how many roles; 0 means
+	// the defaults of package login.
 	CredentialsValidity time.Duration
 	CredentialsMax      int
 
@@ -70,14 +70,16 @@ func (o *Access) RestrictsDatacenters() bool {
 // RestrictsAddresses reports whether roles may be restricted to groups of addresses.
 func (o *Access) RestrictsAddresses() bool { return o.CIDRAuthorizer == CassandraCIDRAuthorizer }
 
-// accessSettings returns the options of access control. Values are class names, in full or without the package, or the map
-// with class_name and parameters that cassandra.yaml has.
+// accessSettings returns the options of access control. Values are class names, in full or without the package, or the
+// map with class_name and parameters that cassandra.yaml has.
 func accessSettings() map[string]setting {
 	return map[string]setting{
-		"authenticator":      setAuthenticator,
-		"authorizer":         class(func(o *Options) *string { return &o.Access.Authorizer }, nil, AllowAllAuthorizer, CassandraAuthorizer),
-		"role_manager":       class(func(*Options) *string { return new(string) }, nil, "CassandraRoleManager"),
-		"network_authorizer": class(func(o *Options) *string { return &o.Access.NetworkAuthorizer }, nil, AllowAllNetworkAuthorizer, CassandraNetworkAuthorizer),
+		"authenticator": setAuthenticator,
+		"authorizer": class(func(o *Options) *string { return &o.Access.Authorizer }, nil, AllowAllAuthorizer,
+			CassandraAuthorizer),
+		"role_manager": class(func(*Options) *string { return new(string) }, nil, "CassandraRoleManager"),
+		"network_authorizer": class(func(o *Options) *string { return &o.Access.NetworkAuthorizer }, nil,
+			AllowAllNetworkAuthorizer, CassandraNetworkAuthorizer),
 		"cidr_authorizer": class(func(o *Options) *string { return &o.Access.CIDRAuthorizer }, setCIDRParameter,
 			AllowAllCIDRAuthorizer, CassandraCIDRAuthorizer),
 		"credentials_validity":          duration(func(o *Options) *time.Duration { return &o.Access.CredentialsValidity }),
@@ -93,14 +95,16 @@ func setAuthenticator(o *Options, v *yaml.Node) error {
 		}
 		return setCertificateValidator(o, name, value)
 	}
-	return class(func(o *Options) *string { return &o.Access.Authenticator }, parameter, AllowAllAuthenticator, PasswordAuthenticator,
+	return class(func(o *Options) *string { return &o.Access.Authenticator }, parameter, AllowAllAuthenticator,
+		PasswordAuthenticator,
 		MutualAuthenticator, FallbackAuthenticator)(o, v)
 }
 
 const classPackage = "org.apache.cassandra.auth."
 
 // class reads the name of one of the supported classes. parameter sets one parameter; nil means that there are none.
-func class(field func(*Options) *string, parameter func(o *Options, name, value string) error, supported ...string) setting {
+func class(field func(*Options) *string, parameter func(o *Options, name, value string) error,
+	supported ...string) setting {
 	return func(o *Options, v *yaml.Node) error {
 		name, parameters, err := classOf(v)
 		if err != nil {
@@ -137,7 +141,8 @@ func classOf(v *yaml.Node) (name string, parameters []*yaml.Node, err error) {
 			name = value.Value
 		case key == "parameters" && value.Kind == yaml.MappingNode:
 			parameters = value.Content
-		case key == "parameters" && value.Kind == yaml.SequenceNode && len(value.Content) == 1 && value.Content[0].Kind == yaml.MappingNode:
+		case key == "parameters" && value.Kind == yaml.SequenceNode && len(value.Content) == 1 &&
+			value.Content[0].Kind == yaml.MappingNode:
 			parameters = value.Content[0].Content // cassandra.yaml has a list of one map in places
 		case key == "parameters" && value.Tag == "!!null":
 		default:
@@ -150,8 +155,8 @@ func classOf(v *yaml.Node) (name string, parameters []*yaml.Node, err error) {
 	return name, parameters, nil
 }
 
-// setCIDRParameter sets a parameter of the CIDR authorizer. The intervals and sizes of its caches have no meaning here: the
-// groups are in memory and always current.
+// setCIDRParameter sets a parameter of the CIDR authorizer. The intervals and sizes of its caches have no meaning here:
+// the groups are in memory and always current.
 func setCIDRParameter(o *Options, name, value string) error {
 	switch name {
 	case "cidr_authorizer_mode":
@@ -181,15 +186,18 @@ func (o *Options) validateAccess(bad func(name, format string, args ...any)) {
 		return
 	}
 	if a.Authorizes() {
-		bad("authorizer", "%s has no effect on clients that do not log in: set authenticator to %s", a.Authorizer, PasswordAuthenticator)
+		bad("authorizer", "%s has no effect on clients that do not log in: set authenticator to %s", a.Authorizer,
+			PasswordAuthenticator)
 	}
-	for name, on := range map[string]bool{"network_authorizer": a.RestrictsDatacenters(), "cidr_authorizer": a.RestrictsAddresses()} {
+	for name, on := range map[string]bool{"network_authorizer": a.RestrictsDatacenters(),
+		"cidr_authorizer": a.RestrictsAddresses()} {
 		if on {
 			bad(name, "clients must log in to be restricted: set authenticator to %s", PasswordAuthenticator)
 		}
 	}
 	if a.SuperuserPassword != "" {
-		bad("superuser", "the password of a superuser has no use without authentication: set authenticator to %s", PasswordAuthenticator)
+		bad("superuser", "the password of a superuser has no use without authentication: set authenticator to %s",
+			PasswordAuthenticator)
 	}
 }
 
@@ -208,7 +216,8 @@ func (o *Options) validateMutual(bad func(name, format string, args ...any)) {
 		bad("authenticator", "%v", err)
 	}
 	// Clients that fall back to passwords may have no certificates.
-	asked := e.ClientAuth == tlsconfig.ClientAuthRequired || e.ClientAuth == tlsconfig.ClientAuthOptional && a.Authenticator == FallbackAuthenticator
+	asked := e.ClientAuth == tlsconfig.ClientAuthRequired || e.ClientAuth == tlsconfig.ClientAuthOptional &&
+		a.Authenticator == FallbackAuthenticator
 	if !e.Enabled || !asked {
 		bad("authenticator", "MutualTlsAuthenticator requires client_encryption_options.enabled to be true & "+
 			"client_encryption_options.require_client_auth to be true") // the text of Cassandra

@@ -14,7 +14,8 @@ import (
 
 // errArchive refuses archive_command. A setting that executes commands would let an operator of the control port, or
 // a user who can change the configuration, run programs as the user of the process (CVE-2023-30601 in Cassandra).
-var errArchive = errors.New("archive_command is not supported, because settings never execute commands: archive the files of " +
+var errArchive = errors.New("archive_command is not supported, because settings never execute commands: archive the " +
+	"files of " +
 	"audit_logs_dir by a job of the operating system")
 
 // setAuditLogging reads audit_logging_options.

@@ -32,7 +32,8 @@ func TestAuditOptions(t *testing.T) {
 	if err := o.parse("c.yaml", []byte(file)); err != nil {
 		t.Fatal(err)
 	}
-	want := audit.Settings{Enabled: true, Logger: audit.LoggerName, Dir: "/var/log/audit", IncludedKeyspaces: []string{"a", "b"},
+	want := audit.Settings{Enabled: true, Logger: audit.LoggerName, Dir: "/var/log/audit",
+		IncludedKeyspaces: []string{"a", "b"},
 		ExcludedKeyspaces: audit.DefaultSettings().ExcludedKeyspaces, ExcludedCategories: []string{"PREPARE", "query"},
 		IncludedRoles: []string{"ops"}, RollCycle: "DAILY", MaxQueueWeight: 1 << 20, MaxLogSize: 1 << 30}
 	if !reflect.DeepEqual(o.Audit, want) {
@@ -51,7 +52,8 @@ func TestAuditOptions(t *testing.T) {
 		"max_log_size: much":                   `"much" is not a size`,
 	} {
 		o := Default()
-		if err := o.parse("c.yaml", []byte("audit_logging_options:\n  "+file)); err == nil || !strings.Contains(err.Error(), want) {
+		if err := o.parse("c.yaml", []byte("audit_logging_options:\n  "+file)); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
@@ -61,11 +63,13 @@ func TestAuditOptions(t *testing.T) {
 	}
 }
 
-// FuzzAuditOptions reads malformed audit_logging_options and, from the same text, lists of names. Options that are accepted are
-// valid, or Validate says why not.
+// FuzzAuditOptions reads malformed audit_logging_options and, from the same text, lists of names. Options that are
+// accepted are valid, or Validate says why not.
 func FuzzAuditOptions(f *testing.F) {
-	for _, s := range []string{"{enabled: true}", "{logger: [ {class_name: BinAuditLogger} ]}", "{included_users: 'a, b'}", "{excluded_keyspaces: [a, {b: c}]}",
-		"{max_log_size: -1}", "{max_queue_weight: 99999999999999999999GiB}", "{roll_cycle: \"\\0\"}", "[]", "{audit_logs_dir: null}", "{? {a: b} : c}", "&a [*a]"} {
+	for _, s := range []string{"{enabled: true}", "{logger: [ {class_name: BinAuditLogger} ]}",
+		"{included_users: 'a, b'}", "{excluded_keyspaces: [a, {b: c}]}",
+		"{max_log_size: -1}", "{max_queue_weight: 99999999999999999999GiB}", "{roll_cycle: \"\\0\"}", "[]",
+		"{audit_logs_dir: null}", "{? {a: b} : c}", "&a [*a]"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -37,7 +37,8 @@ const (
 const requestsPerSecond = 1_000_000
 
 func defaultClientLimits() ClientLimits {
-	return ClientLimits{RequestsPerSecond: requestsPerSecond, ProtocolVersion: int(frame.V5), OlderProtocols: true, Authentication: 5 * time.Second, PageBytes: 1 << 20}
+	return ClientLimits{RequestsPerSecond: requestsPerSecond, ProtocolVersion: int(frame.V5), OlderProtocols: true,
+		Authentication: 5 * time.Second, PageBytes: 1 << 20}
 }
 
 // clientLimitSettings returns the options of ClientLimits.
@@ -96,7 +97,8 @@ func (o *Options) validateClientLimits(bad func(name, format string, args ...any
 	for name, n := range map[string]int64{"native_transport_max_request_data_in_flight": l.BytesInFlight,
 		"native_transport_max_request_data_in_flight_per_ip": l.BytesPerAddress} {
 		if n != 0 && n < int64(o.MaxFrameBytes) {
-			bad(name, "must be at least native_transport_max_frame_size, or the largest requests would always be refused")
+			bad(name, "must be at least native_transport_max_frame_size, or the largest requests would always be "+
+				"refused")
 		}
 	}
 	if v := frame.Version(l.ProtocolVersion); v < frame.V3 || v > frame.V5 {

@@ -26,6 +26,7 @@ func (o *Options) validateControl(bad func(name, format string, args ...any)) {
 	case e.Optional:
 		bad(name, "optional is not supported; set enabled")
 	case e.ClientAuth != tlsconfig.ClientAuthRequired:
-		bad(name, "require_client_auth must be true: clients of the control port present certificates, in addition to the token")
+		bad(name, "require_client_auth must be true: clients of the control port present certificates, in addition "+
+			"to the token")
 	}
 }

@@ -1,7 +1,8 @@
-// Package config contains the options of a node: their defaults, their names and forms in cassandra.yaml, and what is refused.
+// Package config contains the options of a node: their defaults, their names and forms in cassandra.yaml, and what is
+// refused.
 //
-// It opens nothing but the file of the options, except that ResolveNames and FindSeeds look up host names. Package node starts a
-// node with the options, and package cmd/cqld sets some of them from its flags.
+// It opens nothing but the file of the options, except that ResolveNames and FindSeeds look up host names. Package node
+// starts a node with the options, and package cmd/cqld sets some of them from its flags.
 //
 //	defaults ─▶ file ─▶ flags ─▶ names of hosts ─▶ Validate ─▶ node.Open
 package config

@@ -46,8 +46,9 @@ func (e *Encryption) String() string {
 
 // Policy returns how servers use the files.
 func (e *Encryption) Policy() tlsconfig.Policy {
-	return tlsconfig.Policy{ClientAuth: e.ClientAuth, MinVersion: e.MinVersion, MaxVersion: e.MaxVersion, CipherSuites: e.CipherSuites,
-		MaxValidity: e.MaxValidity, MinValidity: e.MinValidity}
+	return tlsconfig.Policy{ClientAuth: e.ClientAuth, MinVersion: e.MinVersion, MaxVersion: e.MaxVersion,
+		CipherSuites: e.CipherSuites,
+		MaxValidity:  e.MaxValidity, MinValidity: e.MinValidity}
 }
 
 // secret reports whether the configuration itself contains secrets. The password of an unused key does not count,
@@ -283,7 +284,8 @@ func protocolVersion(name string) (uint16, error) {
 	return 0, fmt.Errorf("%q is not supported; the protocols are TLSv1.2 and TLSv1.3", name)
 }
 
-// setCipherSuites reads the cipher suites of TLS 1.2. Those of TLS 1.3 may be listed, but all of them are always allowed.
+// setCipherSuites reads the cipher suites of TLS 1.2. Those of TLS 1.3 may be listed, but all of them are always
+// allowed.
 func setCipherSuites(e *Encryption, v *yaml.Node) error {
 	list, err := texts(v)
 	if err != nil {
@@ -296,7 +298,8 @@ func setCipherSuites(e *Encryption, v *yaml.Node) error {
 		switch {
 		case ok:
 			e.CipherSuites = append(e.CipherSuites, id)
-		case slices.ContainsFunc(tls.CipherSuites(), func(c *tls.CipherSuite) bool { return c.Name == name }): // of TLS 1.3
+		// of TLS 1.3
+		case slices.ContainsFunc(tls.CipherSuites(), func(c *tls.CipherSuite) bool { return c.Name == name }):
 		case slices.ContainsFunc(tls.InsecureCipherSuites(), func(c *tls.CipherSuite) bool { return c.Name == name }):
 			return fmt.Errorf("%s is insecure and not supported", name)
 		default:
@@ -305,7 +308,8 @@ func setCipherSuites(e *Encryption, v *yaml.Node) error {
 				names = append(names, n)
 			}
 			slices.Sort(names)
-			return fmt.Errorf("%q is not supported; the cipher suites are %s, and those of TLS 1.3", name, strings.Join(names, ", "))
+			return fmt.Errorf("%q is not supported; the cipher suites are %s, and those of TLS 1.3", name,
+				strings.Join(names, ", "))
 		}
 	}
 	return nil
@@ -321,7 +325,8 @@ func setContextFactory(e *Encryption, v *yaml.Node) error {
 		return errors.New("expected class_name and parameters")
 	}
 	if !strings.HasSuffix(f.Class, "PEMBasedSslContextFactory") {
-		return fmt.Errorf("class_name %q is not supported; it is org.apache.cassandra.security.PEMBasedSslContextFactory", f.Class)
+		return fmt.Errorf("class_name %q is not supported; it is "+
+			"org.apache.cassandra.security.PEMBasedSslContextFactory", f.Class)
 	}
 	parameters := &f.Parameters
 	if parameters.Kind == yaml.SequenceNode && len(parameters.Content) == 1 {
@@ -340,6 +345,7 @@ func setContextFactory(e *Encryption, v *yaml.Node) error {
 
 // setEncryptedPort refuses a second port for encrypted clients, which Cassandra 5 has deprecated.
 func setEncryptedPort(*Options, *yaml.Node) error {
-	return errors.New("a separate port for TLS is not supported; with client_encryption_options enabled and optional, " +
+	return errors.New("a separate port for TLS is not supported; with client_encryption_options enabled and " +
+		"optional, " +
 		"native_transport_port serves clients with and without TLS")
 }

@@ -25,39 +25,40 @@ type setting func(o *Options, v *yaml.Node) error
 // settings returns the options of the file by their names in cassandra.yaml.
 func settings() map[string]setting {
 	all := map[string]setting{
-		"cluster_name":                                text(func(o *Options) *string { return &o.ClusterName }),
-		"datacenter":                                  text(func(o *Options) *string { return &o.Datacenter }),
-		"rack":                                        text(func(o *Options) *string { return &o.Rack }),
-		"num_tokens":                                  number(func(o *Options) *int { return &o.NumTokens }),
-		"initial_token":                               setInitialTokens,
-		"materialized_views_enabled":                  falsehood(func(o *Options) *bool { return &o.ViewsDisabled }),
-		"data_file_directories":                       setDataDirs,
-		"listen_address":                              setListenAddress,
-		"storage_port":                                port(func(o *Options) *uint16 { return &o.StoragePort }),
-		"rpc_address":                                 setRPCAddress,
-		"native_transport_port_ssl":                   setEncryptedPort,
-		"client_encryption_options":                   setEncryption(func(o *Options) *Encryption { return &o.ClientEncryption }),
-		"control_encryption_options":                  setControlEncryption,
-		"server_encryption_options":                   setInternodeEncryption,
-		"allow_insecure_listen_addresses":             truth(func(o *Options) *bool { return &o.AllowInsecureAddresses }),
-		"native_transport_port":                       port(func(o *Options) *uint16 { return &o.NativeTransportPort }),
-		"tables_port":                                 portOrNone(func(o *Options) *uint16 { return &o.TablesPort }),
-		"tables_accounts":                             setTablesAccounts,
-		"tables_consistency":                          setTablesConsistency,
-		"tables_hosts":                                setTablesHosts,
-		"tables_partition_target":                     number(func(o *Options) *int { return &o.TablesPartitionTarget }),
-		"tables_account_target":                       number(func(o *Options) *int { return &o.TablesAccountTarget }),
-		"tables_max_connections":                      number(func(o *Options) *int { return &o.TablesMaxConnections }),
-		"tables_max_properties":                       number(func(o *Options) *int { return &o.TablesMaxProperties }),
-		"tables_max_entity_size":                      size(func(o *Options) *int { return &o.TablesMaxEntityBytes }),
-		"tables_max_batch_operations":                 number(func(o *Options) *int { return &o.TablesMaxBatchOperations }),
-		"paging_state_secret":                         text(func(o *Options) *string { return &o.PagingSecret }),
-		"seeds":                                       setSeeds,
-		"replace_address_first_boot":                  text(func(o *Options) *string { return &o.Replace }),
-		"control_address":                             setControlAddress,
-		"health_address":                              setHealthAddress,
-		"seed_provider":                               setSeedProvider,
-		"partitioner":                                 only("org.apache.cassandra.dht.Murmur3Partitioner", "Murmur3Partitioner"),
+		"cluster_name":                    text(func(o *Options) *string { return &o.ClusterName }),
+		"datacenter":                      text(func(o *Options) *string { return &o.Datacenter }),
+		"rack":                            text(func(o *Options) *string { return &o.Rack }),
+		"num_tokens":                      number(func(o *Options) *int { return &o.NumTokens }),
+		"initial_token":                   setInitialTokens,
+		"materialized_views_enabled":      falsehood(func(o *Options) *bool { return &o.ViewsDisabled }),
+		"data_file_directories":           setDataDirs,
+		"listen_address":                  setListenAddress,
+		"storage_port":                    port(func(o *Options) *uint16 { return &o.StoragePort }),
+		"rpc_address":                     setRPCAddress,
+		"native_transport_port_ssl":       setEncryptedPort,
+		"client_encryption_options":       setEncryption(func(o *Options) *Encryption { return &o.ClientEncryption }),
+		"control_encryption_options":      setControlEncryption,
+		"server_encryption_options":       setInternodeEncryption,
+		"allow_insecure_listen_addresses": truth(func(o *Options) *bool { return &o.AllowInsecureAddresses }),
+		"native_transport_port":           port(func(o *Options) *uint16 { return &o.NativeTransportPort }),
+		"tables_port":                     portOrNone(func(o *Options) *uint16 { return &o.TablesPort }),
+		"tables_accounts":                 setTablesAccounts,
+		"tables_consistency":              setTablesConsistency,
+		"tables_hosts":                    setTablesHosts,
+		"tables_partition_target":         number(func(o *Options) *int { return &o.TablesPartitionTarget }),
+		"tables_account_target":           number(func(o *Options) *int { return &o.TablesAccountTarget }),
+		"tables_max_connections":          number(func(o *Options) *int { return &o.TablesMaxConnections }),
+		"tables_max_properties":           number(func(o *Options) *int { return &o.TablesMaxProperties }),
+		"tables_max_entity_size":          size(func(o *Options) *int { return &o.TablesMaxEntityBytes }),
+		"tables_max_batch_operations":     number(func(o *Options) *int { return &o.TablesMaxBatchOperations }),
+		"paging_state_secret":             text(func(o *Options) *string { return &o.PagingSecret }),
+		"seeds":                           setSeeds,
+		"replace_address_first_boot":      text(func(o *Options) *string { return &o.Replace }),
+		"control_address":                 setControlAddress,
+		"health_address":                  setHealthAddress,
+		"seed_provider":                   setSeedProvider,
+		"partitioner": only("org.apache.cassandra.dht.Murmur3Partitioner",
+			"Murmur3Partitioner"),
 		"endpoint_snitch":                             only("SimpleSnitch", "GossipingPropertyFileSnitch"),
 		"start_native_transport":                      only("true"),
 		"commitlog_sync":                              setCommitLogSync,
@@ -156,8 +157,8 @@ func (o *Options) parse(path string, b []byte) error {
 	return errors.Join(errs...)
 }
 
-// seedsLast returns the lines of the file with the seeds at the end, because their default port is storage_port, which may
-// follow them in the file, and broadcast addresses, which are compared with the others.
+// seedsLast returns the lines of the file with the seeds at the end, because their default port is storage_port, which
+// may follow them in the file, and broadcast addresses, which are compared with the others.
 func seedsLast(content []*yaml.Node) [][2]*yaml.Node {
 	var first, last [][2]*yaml.Node
 	for i := 0; i+1 < len(content); i += 2 {
@@ -245,7 +246,8 @@ func setTablesAccounts(o *Options, v *yaml.Node) error {
 		if err := e.Decode(&a); err != nil || a.Name == "" || a.Key == "" {
 			return fmt.Errorf("line %d: expected {name, key}", e.Line)
 		}
-		accounts = append(accounts, azuretables.Account{Name: a.Name, Key: a.Key, Role: a.Role, Consistency: strings.ToUpper(a.Consistency)})
+		accounts = append(accounts, azuretables.Account{Name: a.Name, Key: a.Key, Role: a.Role,
+			Consistency: strings.ToUpper(a.Consistency)})
 	}
 	o.TablesAccounts = accounts
 	return nil
@@ -521,7 +523,8 @@ func parseSeed(s string, defaultPort uint16) (addr netip.AddrPort, name string, 
 		err = nil
 	}
 	if err != nil || p == 0 || !isHostName(host) {
-		return netip.AddrPort{}, "", fmt.Errorf("seed %q is neither an address such as 127.0.0.1 or 127.0.0.1:7000 nor a host name", s)
+		return netip.AddrPort{}, "", fmt.Errorf("seed %q is neither an address such as 127.0.0.1 or 127.0.0.1:7000 "+
+			"nor a host name", s)
 	}
 	return netip.AddrPort{}, net.JoinHostPort(host, strconv.FormatUint(p, 10)), nil
 }

@@ -38,7 +38,8 @@ native_transport_max_frame_size: 16MiB
 		o.CommitLogSyncPeriod != 10*time.Second || o.MaxFrameBytes != 16<<20 || o.DataDir != "/tmp/x" {
 		t.Errorf("got %+v", o)
 	}
-	if o.Internode() != netip.MustParseAddrPort("127.0.0.2:7001") || o.Native() != netip.MustParseAddrPort("127.0.0.1:9043") {
+	if o.Internode() != netip.MustParseAddrPort("127.0.0.2:7001") ||
+		o.Native() != netip.MustParseAddrPort("127.0.0.1:9043") {
 		t.Errorf("addresses %s, %s", o.Internode(), o.Native())
 	}
 	if len(o.Seeds) != 2 || o.Seeds[0].String() != "127.0.0.1:7001" || o.Seeds[1].String() != "127.0.0.2:7009" {
@@ -79,7 +80,8 @@ func TestBadFilesNameTheLine(t *testing.T) {
 
 func TestTablesOptions(t *testing.T) {
 	o := Default()
-	if err := o.Validate(); err != nil || o.Tables().String() != "127.0.0.1:10002" || len(o.TablesAccounts) > 0 || !o.Development() {
+	if err := o.Validate(); err != nil || o.Tables().String() != "127.0.0.1:10002" || len(o.TablesAccounts) > 0 ||
+		!o.Development() {
 		t.Errorf("without options: %v, %s, %v", err, o.Tables(), o.TablesAccounts)
 	}
 	err := o.parse("c.yaml", []byte(`
@@ -96,22 +98,29 @@ tables_max_entity_size: 2MiB
 tables_max_batch_operations: 200
 tables_max_connections: 10
 `))
-	if err != nil || o.Validate() != nil || o.TablesPort != 0 || len(o.TablesAccounts) != 2 || o.TablesAccounts[1].Role != "trainer" || o.Development() || o.TablesMaxEntityBytes != 2<<20 ||
-		o.TablesPartitionTarget != 2000 || o.TablesAccountTarget != 20000 || o.TablesMaxProperties != 500 || o.TablesMaxConnections != 10 {
+	if err != nil || o.Validate() != nil || o.TablesPort != 0 || len(o.TablesAccounts) != 2 ||
+		o.TablesAccounts[1].Role != "trainer" || o.Development() || o.TablesMaxEntityBytes != 2<<20 ||
+		o.TablesPartitionTarget != 2000 || o.TablesAccountTarget != 20000 || o.TablesMaxProperties != 500 ||
+		o.TablesMaxConnections != 10 {
 		t.Errorf("%v, %+v", err, o)
 	}
 	for file, want := range map[string]string{
-		"tables_accounts: races":                                               "expected a list of {name, key}",
-		"tables_accounts: [ { name: races } ]":                                 "expected {name, key}",
-		"tables_accounts: [ { name: Races, key: eHh4eA== } ]":                  "must consist of lower case letters and digits",
+		"tables_accounts: races":               "expected a list of {name, key}",
+		"tables_accounts: [ { name: races } ]": "expected {name, key}",
+		"tables_accounts: [ { name: Races, key: eHh4eA== } ]": "must consist of lower case letters " +
+			"and digits",
 		"tables_accounts: [ { name: races, key: eHh4eA== } ]":                  "must be base64 of at least 16 bytes",
 		"tables_accounts: [ { name: system, key: cmFjZXMgcmFjZXMgcmFjZXMh } ]": "system keyspace",
-		"tables_accounts: [ { name: abc, key: cmFjZXMgcmFjZXMgcmFjZXMh }, { name: abc, key: cmFjZXMgcmFjZXMgcmFjZXMh } ]": "there twice",
+		"tables_accounts: [ { name: abc, key: cmFjZXMgcmFjZXMgcmFjZXMh }, { name: abc, key: " +
+			"cmFjZXMgcmFjZXMgcmFjZXMh } ]": "there twice",
 		"tables_port: 9042":           "is native_transport_port",
 		"tables_port: many":           "not a port",
 		"tables_partition_target: -1": "must not be negative",
-		"authorizer: CassandraAuthorizer\ntables_accounts: [ { name: abc, key: cmFjZXMgcmFjZXMgcmFjZXMh } ]":                                                        "has no role",
-		"rpc_address: 192.0.2.7\ntables_accounts: [ { name: abc, key: Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw== } ]": "known to everyone",
+		"authorizer: CassandraAuthorizer\ntables_accounts: [ { name: abc, key: cmFjZXMgcmFjZXMgcmFjZXMh } " +
+			"]": "has no role",
+		"rpc_address: 192.0.2.7\ntables_accounts: [ { name: abc, key: " +
+			"Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw== } " +
+			"]": "known to everyone",
 	} {
 		o := Default()
 		err := o.parse("c.yaml", []byte(file))
@@ -122,7 +131,8 @@ tables_max_connections: 10
 			t.Errorf("%s: %v, want %q", file, err, want)
 		}
 	}
-	for file, want := range map[string]bool{"": true, "rpc_address: 192.0.2.7": false, "authorizer: CassandraAuthorizer": false} {
+	for file, want := range map[string]bool{"": true, "rpc_address: 192.0.2.7": false,
+		"authorizer: CassandraAuthorizer": false} {
 		o := Default()
 		if err := o.parse("c.yaml", []byte(file)); err != nil || o.Development() != want {
 			t.Errorf("%q: %v; the development account is served: %v, want %v", file, err, o.Development(), want)
@@ -149,7 +159,8 @@ func TestEveryOptionIsDocumented(t *testing.T) {
 		if len(cells) > 1 && strings.HasPrefix(strings.TrimSpace(cells[1]), "option") {
 			options = strings.TrimSpace(cells[1]) == "option"
 		}
-		if !options || len(cells) < 4 || !strings.HasPrefix(strings.TrimSpace(cells[1]), "`") || strings.HasPrefix(strings.TrimSpace(cells[1]), "`--") {
+		if !options || len(cells) < 4 || !strings.HasPrefix(strings.TrimSpace(cells[1]), "`") ||
+			strings.HasPrefix(strings.TrimSpace(cells[1]), "`--") {
 			continue
 		}
 		documented[strings.Trim(cells[1], " `")] = strings.TrimSpace(cells[2])

@@ -40,13 +40,15 @@ func setFunctionOperations(o *Options, v *yaml.Node) error {
 	return nil
 }
 
-// setFunctionTimeoutPolicy accepts the policy that does not stop the process. Cassandra's others exist because it cannot stop a call.
+// setFunctionTimeoutPolicy accepts the policy that does not stop the process. Cassandra's others exist because it
+// cannot stop a call.
 func setFunctionTimeoutPolicy(_ *Options, v *yaml.Node) error {
 	switch v.Value {
 	case "ignore":
 		return nil
 	case "die", "die_immediate":
-		return fmt.Errorf("%s is not supported: calls that take too long are stopped, and the node continues; write ignore", v.Value)
+		return fmt.Errorf("%s is not supported: calls that take too long are stopped, and the node continues; write "+
+			"ignore", v.Value)
 	}
 	return fmt.Errorf("%q is not ignore", v.Value)
 }
@@ -56,13 +58,17 @@ func (o *Options) validateFunctions() error {
 	l := o.FunctionLimits
 	switch {
 	case l.Time <= 0 || l.Warn <= 0:
-		return errors.New("user_defined_functions_warn_timeout and user_defined_functions_fail_timeout must be positive")
+		return errors.New("user_defined_functions_warn_timeout and user_defined_functions_fail_timeout must be " +
+			"positive")
 	case l.Time < l.Warn:
-		return errors.New("user_defined_functions_warn_timeout must not be longer than user_defined_functions_fail_timeout")
+		return errors.New("user_defined_functions_warn_timeout must not be longer than " +
+			"user_defined_functions_fail_timeout")
 	case l.Bytes < functionMemoryMin || l.Bytes > functionMemoryMax:
-		return fmt.Errorf("user_defined_functions_max_memory must be between %d KiB and %d MiB", functionMemoryMin>>10, functionMemoryMax>>20)
+		return fmt.Errorf("user_defined_functions_max_memory must be between %d KiB and %d MiB", functionMemoryMin>>10,
+			functionMemoryMax>>20)
 	case l.Output < 1 || l.Output > l.Bytes:
-		return errors.New("user_defined_functions_max_result_size must be positive, and not more than user_defined_functions_max_memory")
+		return errors.New("user_defined_functions_max_result_size must be positive, and not more than " +
+			"user_defined_functions_max_memory")
 	}
 	return nil
 }
@@ -82,5 +88,6 @@ func (o *Options) functionValues() map[string]string {
 
 // defaultFunctionLimits returns the bounds of one call that a node has without other options.
 func defaultFunctionLimits() value.Limits {
-	return value.Limits{Steps: 5_000_000, Bytes: 64 << 20, Output: 16 << 20, Warn: 500 * time.Millisecond, Time: 1500 * time.Millisecond}
+	return value.Limits{Steps: 5_000_000, Bytes: 64 << 20, Output: 16 << 20, Warn: 500 * time.Millisecond,
+		Time: 1500 * time.Millisecond}
 }

@@ -25,8 +25,10 @@ func guardrailSettings() map[string]setting {
 		all[f.Option()] = falsehood(func(o *Options) *bool { return &o.Guardrails.Disabled[f] })
 	}
 	for _, t := range guardrail.Thresholds() {
-		all[t.Name()+"_warn_threshold"] = guardrailThreshold(t, func(o *Options) *int64 { return &o.Guardrails.Warn[t] })
-		all[t.Name()+"_fail_threshold"] = guardrailThreshold(t, func(o *Options) *int64 { return &o.Guardrails.Fail[t] })
+		all[t.Name()+"_warn_threshold"] = guardrailThreshold(t,
+			func(o *Options) *int64 { return &o.Guardrails.Warn[t] })
+		all[t.Name()+"_fail_threshold"] = guardrailThreshold(t,
+			func(o *Options) *int64 { return &o.Guardrails.Fail[t] })
 	}
 	for _, v := range guardrail.AllValues() {
 		all[v.Name()+"_warned"] = words(v, func(o *Options) *[]string { return &o.Guardrails.Warned[v] })

@@ -79,7 +79,8 @@ func setInternodeEncryption(o *Options, v *yaml.Node) error {
 		if enabled, err := truthOf(v); err != nil || !enabled {
 			return err
 		}
-		return errors.New("a separate port for TLS is not supported; with optional: true, storage_port accepts connections with and without TLS")
+		return errors.New("a separate port for TLS is not supported; with optional: true, storage_port accepts " +
+			"connections with and without TLS")
 	}
 	known["legacy_ssl_storage_port_enabled"], known["enable_legacy_ssl_storage_port"] = legacyPort, legacyPort
 	for _, name := range []string{"outbound_keystore", "outbound_keystore_password"} {
@@ -121,18 +122,23 @@ func (o *Options) validateInsecure(bad func(name, format string, args ...any)) {
 	}
 	const override = " To accept that in a network that you trust, set allow_insecure_listen_addresses: true"
 	if a := o.ListenAddress; reachable(a) && !o.InternodeEncryption.required() {
-		bad("listen_address", "%s is not a loopback address, and connections between nodes are not always encrypted (internode_encryption: "+
-			"%s): any process that reaches the port could act as a node. Set server_encryption_options with internode_encryption: all, and "+
+		bad("listen_address", "%s is not a loopback address, and connections between nodes are not always encrypted "+
+			"(internode_encryption: "+
+			"%s): any process that reaches the port could act as a node. Set server_encryption_options with "+
+			"internode_encryption: all, and "+
 			"certificates that `cqld certs init` and `cqld certs node` make."+override, a, &o.InternodeEncryption)
 	}
 	if a := o.RPCAddress; reachable(a) && !a.IsUnspecified() && !o.DevelopmentMode {
 		if !o.Access.Authenticates() {
-			bad("rpc_address", "%s is not a loopback address, and clients do not log in: anyone who reaches the port could read and change "+
+			bad("rpc_address", "%s is not a loopback address, and clients do not log in: anyone who reaches the "+
+				"port could read and change "+
 				"everything. Set authenticator: PasswordAuthenticator."+override, a)
 		}
 		if !o.ClientEncryption.Enabled || o.ClientEncryption.Optional {
-			bad("rpc_address", "%s is not a loopback address, and clients may connect without encryption: passwords and rows could be read in the "+
-				"network. Set client_encryption_options with enabled: true and without optional, and certificates that `cqld certs init` and "+
+			bad("rpc_address", "%s is not a loopback address, and clients may connect without encryption: passwords "+
+				"and rows could be read in the "+
+				"network. Set client_encryption_options with enabled: true and without optional, and certificates "+
+				"that `cqld certs init` and "+
 				"`cqld certs node` make."+override, a)
 		}
 	}
@@ -143,10 +149,12 @@ func (o *Options) Insecurities() (all []string) {
 	if a := o.ListenAddress; reachable(a) {
 		switch e := &o.InternodeEncryption; {
 		case !e.required():
-			all = append(all, fmt.Sprintf("connections to and from other nodes may be unencrypted (internode_encryption: %s), and listen_address %s is not a "+
+			all = append(all, fmt.Sprintf("connections to and from other nodes may be unencrypted "+
+				"(internode_encryption: %s), and listen_address %s is not a "+
 				"loopback address: any process that reaches it can act as a node", e, a))
 		case e.Peers != internodetls.All:
-			all = append(all, fmt.Sprintf("internode_encryption is %s, so connections within the same %[1]s are unencrypted: any process that reaches %s "+
+			all = append(all, fmt.Sprintf("internode_encryption is %s, so connections within the same %[1]s are "+
+				"unencrypted: any process that reaches %s "+
 				"from the address of such a node can act as that node", e.Peers, a))
 		}
 	}
@@ -154,10 +162,12 @@ func (o *Options) Insecurities() (all []string) {
 		all = append(all, givesUp)
 	} else if reachable(a) {
 		if !o.Access.Authenticates() {
-			all = append(all, fmt.Sprintf("clients do not log in, and rpc_address %s is not a loopback address: anyone who reaches it can read and change everything", a))
+			all = append(all, fmt.Sprintf("clients do not log in, and rpc_address %s is not a loopback address: "+
+				"anyone who reaches it can read and change everything", a))
 		}
 		if !o.ClientEncryption.Enabled || o.ClientEncryption.Optional {
-			all = append(all, fmt.Sprintf("clients may connect without encryption, and rpc_address %s is not a loopback address", a))
+			all = append(all, fmt.Sprintf("clients may connect without encryption, and rpc_address %s is not a "+
+				"loopback address", a))
 		}
 	}
 	return all

@@ -7,7 +7,8 @@ import (
 	"cqld/internal/memory"
 )
 
-// DivideMemory determines the memory of the node, divides it, and sets the bounds that are not set. A second call does nothing.
+// DivideMemory determines the memory of the node, divides it, and sets the bounds that are not set. A second call does
+// nothing.
 func (o *Options) DivideMemory(s memory.System) error {
 	if o.Memory.Figure != 0 {
 		return nil
@@ -19,8 +20,9 @@ func (o *Options) DivideMemory(s memory.System) error {
 	if n := o.ClientLimits.BytesInFlight; n > 0 { // what is set for all requests decides how large one may be
 		setUnset(&o.MaxFrameBytes, int(min(n/2, memory.FrameBytesMax)))
 	}
-	o.Memory, err = memory.Divide(figure.Bytes, figure.Source, memory.Figures{BlockCache: o.CacheBytes, MemTable: o.MemTableBytes,
-		Requests: o.ClientLimits.BytesInFlight, Frame: int64(o.MaxFrameBytes), Graph: max(o.VectorGraphBytes, 0)})
+	o.Memory, err = memory.Divide(figure.Bytes, figure.Source,
+		memory.Figures{BlockCache: o.CacheBytes, MemTable: o.MemTableBytes,
+			Requests: o.ClientLimits.BytesInFlight, Frame: int64(o.MaxFrameBytes), Graph: max(o.VectorGraphBytes, 0)})
 	if err != nil {
 		return err
 	}
@@ -34,7 +36,8 @@ func (o *Options) DivideMemory(s memory.System) error {
 	setUnset(&o.MaxFrameBytes, int(m.Frame()))
 	setUnset(&o.TablesMaxConnections, min(azuretables.ConnectionsMax, m.TablesConnections(azuretables.ConnectionBytes)))
 	if n := o.ClientLimits.BytesInFlight; n < int64(o.MaxFrameBytes) {
-		return fmt.Errorf("memory_limit: the part for requests of %d MiB of %s is %d MiB, less than native_transport_max_frame_size", m.Figure>>20,
+		return fmt.Errorf("memory_limit: the part for requests of %d MiB of %s is %d MiB, less than "+
+			"native_transport_max_frame_size", m.Figure>>20,
 			m.Source, n>>20)
 	}
 	return nil

@@ -17,8 +17,8 @@ import (
 // LookupTimeout bounds the lookup of all names of the seeds, or of one of this node's own names.
 const LookupTimeout = 5 * time.Second
 
-// ownLookups is how often the lookup of an own name is tried, with a pause of ownLookupPause: an orchestrator may publish the
-// name of a container shortly after it has started.
+// ownLookups is how often the lookup of an own name is tried, with a pause of ownLookupPause: an orchestrator may
+// publish the name of a container shortly after it has started.
 const (
 	ownLookups     = 20
 	ownLookupPause = time.Second
@@ -108,8 +108,8 @@ func (o *Options) ownAddress(ctx context.Context, name string) (netip.Addr, erro
 	return netip.Addr{}, fmt.Errorf("the name %s of this machine was not found: %w", name, err)
 }
 
-// FindSeeds looks up the seeds. This node is the first seed if the first name has one address, its own: the name of a service
-// has the addresses of all nodes, and each would create a cluster.
+// FindSeeds looks up the seeds. This node is the first seed if the first name has one address, its own: the name of a
+// service has the addresses of all nodes, and each would create a cluster.
 func (o *Options) FindSeeds(ctx context.Context) (s cluster.SeedAddresses) {
 	var missing []error
 	failed := false

@@ -65,11 +65,16 @@ func TestSeedsAreFound(t *testing.T) {
 		first   bool
 		missing string
 	}{
-		{"first start of the first", directory{"a": {"127.0.0.1"}}, []string{"a", "b"}, "127.0.0.1:7000", true, "b:7000 has no address"},
-		{"another node", directory{"a": {"127.0.0.2"}, "b": {"127.0.0.1"}}, []string{"a", "b"}, "127.0.0.2:7000 127.0.0.1:7000", false, ""},
-		{"the resolver fails for a seed", directory{"a": {"127.0.0.1"}, "b": {"timeout"}}, []string{"a", "b"}, "127.0.0.1:7000", false, "b:7000: lookup b: i/o timeout"},
-		{"the name of a service", directory{"all": {"127.0.0.2", "127.0.0.1"}}, []string{"all"}, "127.0.0.1:7000 127.0.0.2:7000", false, ""},
-		{"names and addresses", directory{"b": {"::ffff:127.0.0.3"}}, []string{"127.0.0.1", "b:7001"}, "127.0.0.1:7000 127.0.0.3:7001", true, ""},
+		{"first start of the first", directory{"a": {"127.0.0.1"}}, []string{"a", "b"}, "127.0.0.1:7000", true,
+			"b:7000 has no address"},
+		{"another node", directory{"a": {"127.0.0.2"}, "b": {"127.0.0.1"}}, []string{"a", "b"},
+			"127.0.0.2:7000 127.0.0.1:7000", false, ""},
+		{"the resolver fails for a seed", directory{"a": {"127.0.0.1"}, "b": {"timeout"}}, []string{"a", "b"},
+			"127.0.0.1:7000", false, "b:7000: lookup b: i/o timeout"},
+		{"the name of a service", directory{"all": {"127.0.0.2", "127.0.0.1"}}, []string{"all"},
+			"127.0.0.1:7000 127.0.0.2:7000", false, ""},
+		{"names and addresses", directory{"b": {"::ffff:127.0.0.3"}}, []string{"127.0.0.1", "b:7001"},
+			"127.0.0.1:7000 127.0.0.3:7001", true, ""},
 	} {
 		o := Default()
 		o.LookupHost = c.dns.lookup
@@ -94,7 +99,8 @@ func TestSeedsAreFound(t *testing.T) {
 func TestOwnNames(t *testing.T) {
 	o := Default()
 	o.LookupHost = directory{"me": {"::1", "127.0.0.5"}}.lookup
-	for _, err := range []error{o.SetListenAddress("me"), o.SetRPCAddress("me"), o.SetRPCAddress("127.0.0.6"), o.ResolveNames(t.Context())} {
+	for _, err := range []error{o.SetListenAddress("me"), o.SetRPCAddress("me"), o.SetRPCAddress("127.0.0.6"),
+		o.ResolveNames(t.Context())} {
 		if err != nil {
 			t.Fatal(err)
 		}

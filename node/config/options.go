@@ -23,8 +23,8 @@ import (
 // CommitLogSync determines when a write is acknowledged.
 type CommitLogSync string
 
-// Batch acknowledges a write when it is on disk; concurrent writes share one sync. Periodic acknowledges immediately and
-// syncs every period; it is Cassandra's default.
+// Batch acknowledges a write when it is on disk; concurrent writes share one sync. Periodic acknowledges immediately
+// and syncs every period; it is Cassandra's default.
 const (
 	SyncBatch    CommitLogSync = "batch"
 	SyncPeriodic CommitLogSync = "periodic"
@@ -68,11 +68,12 @@ type Options struct {
 	Seeds                  []netip.AddrPort
 	// SeedNames replace Seeds if some are host names, NAME:PORT. They are looked up before each attempt to join.
 	SeedNames []string
-	// ListenName and RPCName are the host names from which ResolveNames determines ListenAddress and RPCAddress; empty: none.
+	// ListenName and RPCName are the host names from which ResolveNames determines ListenAddress and RPCAddress; empty:
+	// none.
 	ListenName, RPCName string
 	LookupHost          LookupHost // nil: the resolver of the machine
-	// Replace is the address or host id of the dead node that this node replaces at its first start. If it is empty, the
-	// node joins as an additional one.
+	// Replace is the address or host id of the dead node that this node replaces at its first start. If it is empty,
+	// the node joins as an additional one.
 	Replace        string
 	ControlAddress netip.AddrPort // of the control port, in addition to its socket; closed if not valid
 	// HealthAddress is the address of the probes of a supervisor; closed if not valid.
@@ -83,7 +84,8 @@ type Options struct {
 
 	CommitLogSync       CommitLogSync
 	CommitLogSyncPeriod time.Duration
-	// MemoryLimit bounds the memory of the node: memory_limit. Zero means the limit of the cgroup, or the machine's memory.
+	// MemoryLimit bounds the memory of the node: memory_limit. Zero means the limit of the cgroup, or the machine's
+	// memory.
 	MemoryLimit int64
 	// Memory divides the memory of the node. DivideMemory sets it, and the following fields that are zero.
 	Memory           memory.Division
@@ -103,7 +105,8 @@ type Options struct {
 	StreamThroughput     int64         // bytes per second sent for range movements: stream_throughput_outbound
 	AutoRepair           bool          // repair in the background: auto_repair_enabled
 	AutoRepairInterval   time.Duration // for each table: auto_repair_min_repair_interval
-	RepairThroughput     int64         // bytes per second that replicas scan for this node's repairs: auto_repair_throughput
+	// bytes per second that replicas scan for this node's repairs: auto_repair_throughput
+	RepairThroughput int64
 
 	TraceBytesMax int64 // disk space of traces on a node: trace_storage_limit
 
@@ -135,13 +138,13 @@ type Options struct {
 	TablesAccounts []azuretables.Account
 	// TablesConsistency is the consistency of requests of accounts without their own: QUORUM or LOCAL_QUORUM.
 	TablesConsistency string
-	// TablesHosts are the host names, in addition to localhost, under which the development account is served. Clients may
-	// always use IP addresses.
+	// TablesHosts are the host names, in addition to localhost, under which the development account is served. Clients
+	// may always use IP addresses.
 	TablesHosts []string
 	// Warnings are problems of the configuration that do not prevent the node from starting. Open logs them.
 	Warnings []string
-	// TablesPartitionTarget and TablesAccountTarget are the rates, in entities per second, above which the server throttles
-	// a partition or an account. 0 means no limit.
+	// TablesPartitionTarget and TablesAccountTarget are the rates, in entities per second, above which the server
+	// throttles a partition or an account. 0 means no limit.
 	TablesPartitionTarget, TablesAccountTarget int
 	// Limits of requests and of all connections. 0 means the limits of the Azure service.
 	TablesMaxConnections, TablesMaxProperties, TablesMaxEntityBytes, TablesMaxBatchOperations int
@@ -200,9 +203,10 @@ func Default() Options {
 		IndexBuildThroughput: 64 << 20,
 		AutoRepair:           true,
 		Guardrails:           guardrail.Defaults(),
-		Indexes:              definition.Indexes{Default: definition.LegacyIndexName, PerTableWarn: -1, PerTableFail: -1},
-		AutoRepairInterval:   24 * time.Hour,
-		RepairThroughput:     16 << 20,
+		Indexes: definition.Indexes{Default: definition.LegacyIndexName, PerTableWarn: -1,
+			PerTableFail: -1},
+		AutoRepairInterval: 24 * time.Hour,
+		RepairThroughput:   16 << 20,
 
 		UserFunctions: true, FunctionLimits: defaultFunctionLimits(),
 
@@ -254,14 +258,16 @@ func (o *Options) Validate() error {
 	}
 	o.validateAddresses(bad)
 	o.validateAccess(bad)
-	for name, d := range map[string]time.Duration{"read_request_timeout": o.ReadTimeout, "range_request_timeout": o.RangeTimeout,
+	for name, d := range map[string]time.Duration{"read_request_timeout": o.ReadTimeout,
+		"range_request_timeout": o.RangeTimeout,
 		"write_request_timeout": o.WriteTimeout, "cas_contention_timeout": o.CASTimeout,
 		"counter_write_request_timeout": o.CounterTimeout, "truncate_request_timeout": o.TruncateTimeout} {
 		if d <= 0 {
 			bad(name, "must be positive")
 		}
 	}
-	for name, n := range map[string]int64{"stream_throughput_outbound": o.StreamThroughput, "index_build_throughput": o.IndexBuildThroughput, "auto_repair_throughput": o.RepairThroughput} {
+	for name, n := range map[string]int64{"stream_throughput_outbound": o.StreamThroughput,
+		"index_build_throughput": o.IndexBuildThroughput, "auto_repair_throughput": o.RepairThroughput} {
 		if n < 64<<10 {
 			bad(name, "must be at least 64KiB/s")
 		}

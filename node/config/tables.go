@@ -35,16 +35,20 @@ func (o *Options) validateTables(bad func(name, format string, args ...any)) {
 	}
 	for _, a := range o.TablesAccounts {
 		if o.Access.Authorizes() && a.Role == "" {
-			bad("tables_accounts", "account %q has no role, so that %s would refuse all of its requests: add role to it", a.Name, CassandraAuthorizer)
+			bad("tables_accounts", "account %q has no role, so that %s would refuse all of its requests: add role "+
+				"to it", a.Name, CassandraAuthorizer)
 		}
 	}
 	known := func(a azuretables.Account) bool { return a.Key == azuretables.DevelopmentKey }
 	if !o.RPCAddress.IsLoopback() && !o.DevelopmentMode && slices.ContainsFunc(o.TablesAccounts, known) {
-		bad("tables_accounts", "%s is not a loopback address, and the key of %s is known to everyone: who reaches it could read "+
-			"and change everything. Set tables_accounts to accounts with keys of your own (openssl rand -base64 64), rpc_address to an "+
+		bad("tables_accounts", "%s is not a loopback address, and the key of %s is known to everyone: who reaches "+
+			"it could read "+
+			"and change everything. Set tables_accounts to accounts with keys of your own (openssl rand -base64 "+
+			"64), rpc_address to an "+
 			"address in 127.0.0.0/8, or ::1, or tables_port to 0", o.RPCAddress, azuretables.DevelopmentAccount)
 	}
-	for name, n := range map[string]int{"tables_partition_target": o.TablesPartitionTarget, "tables_account_target": o.TablesAccountTarget,
+	for name, n := range map[string]int{"tables_partition_target": o.TablesPartitionTarget,
+		"tables_account_target":  o.TablesAccountTarget,
 		"tables_max_connections": o.TablesMaxConnections, "tables_max_properties": o.TablesMaxProperties,
 		"tables_max_batch_operations": o.TablesMaxBatchOperations, "tables_max_entity_size": o.TablesMaxEntityBytes} {
 		if n < 0 {
@@ -53,8 +57,8 @@ func (o *Options) validateTables(bad func(name, format string, args ...any)) {
 	}
 }
 
-// Development reports whether the development account is served while there is no other: on loopback addresses only, and
-// in development mode, and not if permissions are checked, because anybody can sign with its key.
+// Development reports whether the development account is served while there is no other: on loopback addresses only,
+// and in development mode, and not if permissions are checked, because anybody can sign with its key.
 func (o *Options) Development() bool {
 	return len(o.TablesAccounts) == 0 && (o.RPCAddress.IsLoopback() || o.DevelopmentMode) && !o.Access.Authorizes()
 }

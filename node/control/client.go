@@ -38,7 +38,8 @@ func DialSocket(path string) *Client {
 // DialAddress returns a client of the node whose control_address is address. It connects at the first call.
 func DialAddress(address, token string) *Client {
 	// The proxies of the environment are ignored, because only the node may receive the token.
-	return &Client{where: address, url: "http://" + address, token: token, http: http.Client{Transport: &http.Transport{}}}
+	return &Client{where: address, url: "http://" + address, token: token,
+		http: http.Client{Transport: &http.Transport{}}}
 }
 
 // DialTLS returns a client like DialAddress for a node with control_encryption_options.

@@ -69,7 +69,8 @@ func TestOperationArgumentsProgressAndResult(t *testing.T) {
 
 func TestErrorsKeepTheirCode(t *testing.T) {
 	c, _ := onSocket(t)
-	for keyspace, want := range map[string]Error{"refuse": {Refused, "not now"}, "fail": {Failed, "injected disk error"},
+	for keyspace, want := range map[string]Error{"refuse": {Refused, "not now"},
+		"fail":  {Failed, "injected disk error"},
 		"later": {Unsupported, "waiting is not supported yet"}} {
 		_, err := Call(t.Context(), c, echo(), KeyspaceArgs{keyspace}, nil)
 		var got *Error
@@ -77,7 +78,8 @@ func TestErrorsKeepTheirCode(t *testing.T) {
 			t.Errorf("%s: %v, want %v", keyspace, err, want)
 		}
 	}
-	if _, err := Call(t.Context(), c, Operation[None, None]{Name: "unheard"}, None{}, nil); err == nil || !strings.Contains(err.Error(), "unknown operation") {
+	if _, err := Call(t.Context(), c, Operation[None, None]{Name: "unheard"}, None{}, nil); err == nil ||
+		!strings.Contains(err.Error(), "unknown operation") {
 		t.Errorf("an unknown operation: %v", err)
 	}
 }
@@ -116,8 +118,8 @@ func TestOperationEndsWithClientOrServer(t *testing.T) {
 	}
 }
 
-// TestOperationsRespondDuringClose closes the server while an operation is about to respond, as the abort of a node's own join
-// does.
+// TestOperationsRespondDuringClose closes the server while an operation is about to respond, as the abort of a node's
+// own join does.
 func TestOperationsRespondDuringClose(t *testing.T) {
 	dir := t.TempDir()
 	l, err := Listen(dir)
@@ -199,7 +201,8 @@ func TestLongDirectoriesHaveASocketToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	newServer(t).Serve(l, "")
-	if _, err := Call(t.Context(), DialSocket(filepath.Join(dir, SocketName)), echo(), KeyspaceArgs{"ks"}, nil); err != nil {
+	if _, err := Call(t.Context(), DialSocket(filepath.Join(dir, SocketName)), echo(), KeyspaceArgs{"ks"},
+		nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -306,8 +309,8 @@ func (g *recorded) Authorize(_ context.Context, p auth.Principal, need auth.Requ
 	return nil
 }
 
-// TestOperationsAndPagesAskForPermission runs a reading operation, one that changes something, and a page. A denied one is
-// not run.
+// TestOperationsAndPagesAskForPermission runs a reading operation, one that changes something, and a page. A denied one
+// is not run.
 func TestOperationsAndPagesAskForPermission(t *testing.T) {
 	for _, deny := range []bool{false, true} {
 		g := &recorded{deny: deny}
@@ -345,7 +348,8 @@ func TestOperationsAndPagesAskForPermission(t *testing.T) {
 	}
 }
 
-// TestLocalOperationsNeedTheSocket checks that a client of the TCP port cannot run an operation of HandleLocal, although it has the token.
+// TestLocalOperationsNeedTheSocket checks that a client of the TCP port cannot run an operation of HandleLocal,
+// although it has the token.
 func TestLocalOperationsNeedTheSocket(t *testing.T) {
 	s := NewServer(slog.New(slog.DiscardHandler), auth.AllowAll{})
 	t.Cleanup(s.Close)
@@ -358,14 +362,15 @@ func TestLocalOperationsNeedTheSocket(t *testing.T) {
 		r, w := httptest.NewRequest(http.MethodPost, "/v1/"+ResetSuperuser.Name, nil), httptest.NewRecorder()
 		r.Header.Set("Authorization", "Bearer token")
 		s.guard("token", local).ServeHTTP(w, r)
-		if denied := strings.Contains(w.Body.String(), `"code":"denied"`); denied == local || ran != map[bool]int{false: 0, true: 1}[local] {
+		if denied := strings.Contains(w.Body.String(), `"code":"denied"`); denied == local ||
+			ran != map[bool]int{false: 0, true: 1}[local] {
 			t.Errorf("local %v: ran %d times: %s", local, ran, w.Body)
 		}
 	}
 }
 
-// In Cassandra, a local user who bound the registry of JMX first received the passwords of operators. Here, a node replaces whatever is at
-// the path of its socket, also what a symbolic link names, and only its user can connect.
+// In Cassandra, a local user who bound the registry of JMX first received the passwords of operators. Here, a node
+// replaces whatever is at the path of its socket, also what a symbolic link names, and only its user can connect.
 func TestCVE2020_13946_OperatorsReachTheNode(t *testing.T) {
 	elsewhere := filepath.Join(t.TempDir(), "elsewhere")
 	for name, occupy := range map[string]func(path string) error{
@@ -399,7 +404,8 @@ func TestCVE2020_13946_OperatorsReachTheNode(t *testing.T) {
 		if err != nil || info.Mode() != os.ModeSocket|0o600 {
 			t.Errorf("%s: mode %v, %v", name, info.Mode(), err)
 		}
-		if got, err := Call(t.Context(), DialSocket(path), echo(), KeyspaceArgs{"ks"}, nil); err != nil || got.Keyspace != "ks" {
+		if got, err := Call(t.Context(), DialSocket(path), echo(), KeyspaceArgs{"ks"}, nil); err != nil ||
+			got.Keyspace != "ks" {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}

@@ -1,8 +1,8 @@
-// Package control is the control port: the protocol of an operator's commands. It contains both client and server, so that
-// they always agree.
+// Package control is the control port: the protocol of an operator's commands. It contains both client and server, so
+// that they always agree.
 //
-// An operation is a name with the types of its arguments and of its result (operations.go). This package transports them
-// and authorizes the client. Package node implements the operations; the command formats their results.
+// An operation is a name with the types of its arguments and of its result (operations.go). This package transports
+// them and authorizes the client. Package node implements the operations; the command formats their results.
 //
 //	cqld ctl ── Client ── control.sock in the data directory, mode 0600 ─────┐
 //	                                                                         ├─ Server ─ Operation ─ node

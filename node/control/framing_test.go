@@ -15,7 +15,10 @@ import (
 // Requests that a proxy may understand in another way are answered with 400.
 func TestAmbiguousHeadersAreRefused(t *testing.T) {
 	s := NewServer(slog.New(slog.NewTextHandler(io.Discard, nil)), auth.AllowAll{})
-	s.Page("/metrics", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	s.Page("/metrics", http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(http.StatusNoContent)
+	}))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -23,8 +26,10 @@ func TestAmbiguousHeadersAreRefused(t *testing.T) {
 	s.Serve(l, "")
 	t.Cleanup(s.Close)
 	for lines, want := range map[string]int{
-		"Host: localhost\r\n": 204, "Host: localhost\r\nContent-Length : 1\r\n": 400, "Host: a\r\nHost: a\r\n": 400, "": 400,
-		"Host: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n": 400, "Host: localhost\r\nTransfer-Encoding : chunked\r\n": 400,
+		"Host: localhost\r\n": 204, "Host: localhost\r\nContent-Length : 1\r\n": 400, "Host: a\r\nHost: a\r\n": 400,
+		"": 400,
+		"Host: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n": 400,
+		"Host: localhost\r\nTransfer-Encoding : chunked\r\n":            400,
 	} {
 		c, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {

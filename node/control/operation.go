@@ -30,14 +30,15 @@ type Progress struct {
 	Committed bool `json:"committed,omitempty"`
 }
 
-// Report sends progress to the client. It may be called often: most reports are dropped, but never one that is Committed.
+// Report sends progress to the client. It may be called often: most reports are dropped, but never one that is
+// Committed.
 type Report func(Progress)
 
 // operation is the untyped handler of an Operation.
 type operation func(ctx context.Context, args json.RawMessage, report Report) (any, error)
 
-// Handle registers do as the handler of an operation. It is called before Serve. ctx ends when the client disconnects or
-// the server closes.
+// Handle registers do as the handler of an operation. It is called before Serve. ctx ends when the client disconnects
+// or the server closes.
 func Handle[A, R any](s *Server, op Operation[A, R], do func(ctx context.Context, args A, report Report) (R, error)) {
 	s.changing[op.Name] = op.Changes
 	s.operations[op.Name] = func(ctx context.Context, raw json.RawMessage, report Report) (any, error) {
@@ -51,15 +52,16 @@ func Handle[A, R any](s *Server, op Operation[A, R], do func(ctx context.Context
 	}
 }
 
-// HandleLocal is Handle for an operation that only the socket of the data directory accepts: it is for an operator on the
-// machine of the node, who could change the node's files as well.
-func HandleLocal[A, R any](s *Server, op Operation[A, R], do func(ctx context.Context, args A, report Report) (R, error)) {
+// HandleLocal is Handle for an operation that only the socket of the data directory accepts: it is for an operator on
+// the machine of the node, who could change the node's files as well.
+func HandleLocal[A, R any](s *Server, op Operation[A, R],
+	do func(ctx context.Context, args A, report Report) (R, error)) {
 	s.local[op.Name] = true
 	Handle(s, op, do)
 }
 
-// Call executes an operation on a node and waits for its result. progress, which may be nil, receives progress reports. An
-// error of the operation is an *Error.
+// Call executes an operation on a node and waits for its result. progress, which may be nil, receives progress reports.
+// An error of the operation is an *Error.
 func Call[A, R any](ctx context.Context, c *Client, op Operation[A, R], args A, progress Report) (result R, err error) {
 	raw, err := c.call(ctx, op.Name, args, progress)
 	if err == nil {

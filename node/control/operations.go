@@ -34,8 +34,8 @@ type Member struct {
 	Tokens     int     `json:"tokens"`
 	Load       *int64  `json:"load"` // bytes on disk; nil: not reported
 	Owns       float64 `json:"owns"` // part of the ring; includes replicas if Status.Effective
-	// ClockAhead is how far the node's clock is ahead of most others. Zero means that they agree, or that the node has not
-	// reported it.
+	// ClockAhead is how far the node's clock is ahead of most others. Zero means that they agree, or that the node has
+	// not reported it.
 	ClockAhead time.Duration `json:"clock_ahead_ns"`
 	// ClockRefuses means that the node does not serve clients because of its clock.
 	ClockRefuses bool `json:"clock_refuses,omitempty"`
@@ -47,8 +47,8 @@ type Member struct {
 // Status describes all members.
 type Status struct {
 	Members []Member `json:"members"`
-	// Effective means that Owns includes the replicas of a keyspace's replication. Uneven means that no keyspace was named
-	// and the replications of the keyspaces differ; Owns then counts first replicas only.
+	// Effective means that Owns includes the replicas of a keyspace's replication. Uneven means that no keyspace was
+	// named and the replications of the keyspaces differ; Owns then counts first replicas only.
 	Effective bool `json:"effective"`
 	Uneven    bool `json:"uneven"`
 }
@@ -67,11 +67,12 @@ type Tokens struct {
 
 // Cluster is the state that the cluster has agreed on.
 type Cluster struct {
-	Name           string              `json:"name"`
-	Partitioner    string              `json:"partitioner"`
-	Epoch          uint64              `json:"epoch"`
-	SchemaVersions map[string][]string `json:"schema_versions"` // version → nodes; UNREACHABLE for those that do not answer
-	Versions       map[string][]string `json:"versions"`        // build → nodes
+	Name        string `json:"name"`
+	Partitioner string `json:"partitioner"`
+	Epoch       uint64 `json:"epoch"`
+	// version → nodes; UNREACHABLE for those that do not answer
+	SchemaVersions map[string][]string `json:"schema_versions"`
+	Versions       map[string][]string `json:"versions"` // build → nodes
 	Members        []Member            `json:"members"`
 	Keyspaces      []Keyspace          `json:"keyspaces"`
 }
@@ -151,8 +152,8 @@ type Memory struct {
 	Source string       `json:"source"` // which of them
 	Parts  []MemoryPart `json:"parts"`
 	Heap   Heap         `json:"heap"`
-	// Sum is what the parts use. The kernel counts Resident for the process, and Cgroup for its cgroup, with the page cache. Zero means
-	// unknown.
+	// Sum is what the parts use. The kernel counts Resident for the process, and Cgroup for its cgroup, with the page
+	// cache. Zero means unknown.
 	Sum      int64 `json:"sum"`
 	Resident int64 `json:"resident"`
 	Cgroup   int64 `json:"cgroup"`
@@ -180,7 +181,8 @@ func (h *Heap) Total() int64 { return h.Objects + h.Unused + h.Free + h.Stacks +
 
 // Internode describes the connections between a node and the others.
 type Internode struct {
-	Encryption  string `json:"encryption"`  // of server_encryption_options: none, rack, dc or all; ", optional" may follow
+	// of server_encryption_options: none, rack, dc or all; ", optional" may follow
+	Encryption  string `json:"encryption"`
 	Certificate string `json:"certificate"` // when it expires, in the format of RFC 3339; empty without encryption
 	// Connections that other nodes opened, and that this node opened, and how many of them are encrypted.
 	From          int `json:"from"`

@@ -65,7 +65,8 @@ type TableStat struct {
 	Files    int    `json:"sstable_count"`
 	Levels   []int  `json:"sstables_in_each_level"`
 	MaxBytes int64  `json:"max_sstable_size"`
-	// Partitions and MeanPartition are estimated from a sample. They include partitions of which only tombstones are left.
+	// Partitions and MeanPartition are estimated from a sample. They include partitions of which only tombstones are
+	// left.
 	Partitions    int64 `json:"number_of_partitions_estimate"`
 	MeanPartition int64 `json:"mean_partition_size"`
 
@@ -146,8 +147,8 @@ type Compactions struct {
 	BytesCompacted  int64 `json:"bytes_compacted"`
 	Flushes         int64 `json:"flushes"`
 	Stalls          int64 `json:"stalls"` // number of times that writes had to wait
-	// Pauses are commits that waited 0.1 s or longer for a latch, a memtable or a new log; SlowSyncs those that waited so long for
-	// the fsync of the log.
+	// Pauses are commits that waited 0.1 s or longer for a latch, a memtable or a new log; SlowSyncs those that waited
+	// so long for the fsync of the log.
 	Pauses             int64   `json:"pauses"`
 	LongestPauseMillis int64   `json:"longest_pause_millis"`
 	SlowSyncs          int64   `json:"slow_syncs"`
@@ -247,8 +248,8 @@ type Snapshot struct {
 	Created   time.Time `json:"created"`
 	TrueSize  int64     `json:"true_size"` // bytes that only the snapshot references
 	Size      int64     `json:"size"`      // bytes of all its files
-	// Lacks names the data that the node had lost when it made the snapshot. Only the answer to the snapshot command sets
-	// it.
+	// Lacks names the data that the node had lost when it made the snapshot. Only the answer to the snapshot command
+	// sets it.
 	Lacks []string `json:"lacks,omitempty"`
 }
 

@@ -9,8 +9,8 @@ var (
 	RemoveTablesAccount  = Operation[TablesAccountArgs, None]{Name: "removetablesaccount", Changes: true}
 )
 
-// TablesAccountArgs name an account. Role is that of a new account. Key, 1 or 2, is the key to rotate, or, if Remove, to
-// remove.
+// TablesAccountArgs name an account. Role is that of a new account. Key, 1 or 2, is the key to rotate, or, if Remove,
+// to remove.
 type TablesAccountArgs struct {
 	Name   string `json:"name"`
 	Role   string `json:"role,omitempty"`

@@ -19,7 +19,8 @@ func ReadPasswordFile(path string) (string, error) {
 		return "", fmt.Errorf("password file: %w", err)
 	}
 	if info.Size() > passwordFileMax {
-		return "", fmt.Errorf("password file %s has %d bytes, more than the %d allowed", path, info.Size(), passwordFileMax)
+		return "", fmt.Errorf("password file %s has %d bytes, more than the %d allowed", path, info.Size(),
+			passwordFileMax)
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -32,8 +33,8 @@ func ReadPasswordFile(path string) (string, error) {
 	return password, nil
 }
 
-// CheckPrivate refuses a file with secrets that users other than its owner may read or change. The group may read a file
-// of root, which is how orchestrators pass secrets to a process of another user.
+// CheckPrivate refuses a file with secrets that users other than its owner may read or change. The group may read a
+// file of root, which is how orchestrators pass secrets to a process of another user.
 func CheckPrivate(path string, info os.FileInfo) error {
 	mode := info.Mode().Perm()
 	if mode&0o077 == 0 || mode&0o037 == 0 && ownedByRoot(info) {

@@ -15,8 +15,10 @@ func TestPasswordFilesArePrivate(t *testing.T) {
 		content string
 		want    string
 	}{
-		{0o600, "secret\n", ""}, {0o400, "secret", ""}, {0o600, "secret\r\nrest", ""}, {0o644, "secret\n", "mode 0644"}, {0o660, "secret\n", "mode 0660"},
-		{0o604, "secret\n", "mode 0604"}, {0o600, "\n", "is empty"}, {0o600, strings.Repeat("x", passwordFileMax+1), "more than"},
+		{0o600, "secret\n", ""}, {0o400, "secret", ""}, {0o600, "secret\r\nrest", ""},
+		{0o644, "secret\n", "mode 0644"}, {0o660, "secret\n", "mode 0660"},
+		{0o604, "secret\n", "mode 0604"}, {0o600, "\n", "is empty"},
+		{0o600, strings.Repeat("x", passwordFileMax+1), "more than"},
 	} {
 		if err := os.RemoveAll(path); err != nil {
 			t.Fatal(err)
@@ -28,7 +30,8 @@ func TestPasswordFilesArePrivate(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := ReadPasswordFile(path)
-		if c.want == "" && (err != nil || got != "secret") || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+		if c.want == "" && (err != nil || got != "secret") || c.want != "" &&
+			(err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("mode %o: %q, %v", c.mode, got, err)
 		}
 		if err == nil && strings.Contains(fmt.Sprint(err), "secret") {

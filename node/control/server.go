@@ -28,7 +28,8 @@ type Server struct {
 	pages      map[string]http.Handler
 	// Guard recovers from panics of operations. It is set before Serve. nil leaves panics to net/http.
 	Guard *guard.Guard
-	// Observe, unless nil, is called after each operation, and after each request without the token. It is set before Serve.
+	// Observe, unless nil, is called after each operation, and after each request without the token. It is set before
+	// Serve.
 	Observe func(Observation)
 	slots   chan struct{}
 	serving sync.WaitGroup
@@ -42,21 +43,23 @@ type Server struct {
 	}
 }
 
-// NewServer returns a server that has no operations and does not listen yet. a authorizes each operation and page. Clients
-// are anonymous: a client that has the token, or that may open the socket, acts as the operator.
+// NewServer returns a server that has no operations and does not listen yet. a authorizes each operation and page.
+// Clients are anonymous: a client that has the token, or that may open the socket, acts as the operator.
 func NewServer(log *slog.Logger, a auth.Authorizer) *Server {
-	return &Server{log: log, authorizer: a, operations: map[string]operation{}, local: map[string]bool{}, changing: map[string]bool{}, pages: map[string]http.Handler{},
+	return &Server{log: log, authorizer: a, operations: map[string]operation{}, local: map[string]bool{},
+		changing: map[string]bool{}, pages: map[string]http.Handler{},
 		slots: make(chan struct{}, operationsMax), grace: closeGrace}
 }
 
 // Page registers a page that is read by GET, such as /metrics. It is called before Serve.
 func (s *Server) Page(path string, h http.Handler) { s.pages[path] = h }
 
-// Serve accepts clients of l in the background. Clients must present the token, unless it is empty: then every client that
-// can connect is accepted.
+// Serve accepts clients of l in the background. Clients must present the token, unless it is empty: then every client
+// that can connect is accepted.
 func (s *Server) Serve(l net.Listener, token string) {
-	h := &http.Server{Handler: s.guard(token, l.Addr().Network() == "unix"), ReadHeaderTimeout: headerTimeout, MaxHeaderBytes: headerBytesMax,
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+	h := &http.Server{Handler: s.guard(token, l.Addr().Network() == "unix"), ReadHeaderTimeout: headerTimeout,
+		MaxHeaderBytes: headerBytesMax,
+		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.closed {
@@ -71,8 +74,8 @@ func (s *Server) Serve(l net.Listener, token string) {
 	})
 }
 
-// Close waits for closeGrace until running operations have responded: the end of a node's own membership stops the node while it
-// responds. Then it cancels them and waits for them.
+// Close waits for closeGrace until running operations have responded: the end of a node's own membership stops the node
+// while it responds. Then it cancels them and waits for them.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.mu.closed = true
@@ -146,12 +149,16 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, local bool) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	var result any
 	if s.local[name] && !local {
-		err = &Error{Denied, name + " is accepted only over the socket in the data directory, on the machine of the node"}
+		err = &Error{Denied, name + " is accepted only over the socket in the data directory, on the machine of the " +
+			"node"}
 	} else {
 		err = s.authorize(r.Context(), name)
 	}
 	if err == nil {
-		if panicked := s.Guard.Do("control operation", func() { result, err = do(r.Context(), args, a.progress) }); panicked != nil {
+		if panicked := s.Guard.Do("control operation", func() {
+			result,
+				err = do(r.Context(), args, a.progress)
+		}); panicked != nil {
 			err = panicked
 		}
 	}

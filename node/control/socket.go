@@ -33,7 +33,8 @@ func Listen(dir string) (net.Listener, error) {
 
 // pathTooLong returns an error that describes what to do if the path of the socket is too long.
 func pathTooLong(path string) error {
-	return fmt.Errorf("control: socket path %s has %d bytes, more than the %d allowed: use a shorter data directory, or set control_address",
+	return fmt.Errorf("control: socket path %s has %d bytes, more than the %d allowed: use a shorter data "+
+		"directory, or set control_address",
 		path, len(path), socketPathMax)
 }
 

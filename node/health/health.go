@@ -1,11 +1,11 @@
-// Package health serves the probes of a supervisor such as Kubernetes or a load balancer over HTTP, without authentication.
-// The answers say only whether the node works and whether it serves clients.
+// Package health serves the probes of a supervisor such as Kubernetes or a load balancer over HTTP, without
+// authentication. The answers say only whether the node works and whether it serves clients.
 //
 //	GET /livez   200 unless the process should be restarted
 //	GET /readyz  200 while the node serves clients; the lines after "ok" name what is wrong nevertheless
 //
-// Other answers are 503 with the reason in one line. The server accepts at most connectionsMax connections: a new one ends
-// the oldest, so that clients that hold connections open do not prevent probes.
+// Other answers are 503 with the reason in one line. The server accepts at most connectionsMax connections: a new one
+// ends the oldest, so that clients that hold connections open do not prevent probes.
 package health
 
 import (
@@ -45,7 +45,8 @@ func Serve(l net.Listener, c Checks, log *slog.Logger) *Server {
 	mux := http.NewServeMux()
 	mux.Handle("GET /livez", answer(c.Live, nil))
 	mux.Handle("GET /readyz", answer(c.Ready, c.Details))
-	s := &Server{done: make(chan struct{}), http: &http.Server{Handler: mux, ReadTimeout: requestTimeout, WriteTimeout: requestTimeout,
+	s := &Server{done: make(chan struct{}), http: &http.Server{Handler: mux, ReadTimeout: requestTimeout,
+		WriteTimeout:   requestTimeout,
 		MaxHeaderBytes: headerBytesMax, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}}
 	s.http.SetKeepAlivesEnabled(false) // a probe is one request
 	go func() {

@@ -52,7 +52,8 @@ func TestAnswersFollowTheChecks(t *testing.T) {
 	}
 	var details atomic.Pointer[[]string]
 	details.Store(&[]string{})
-	at := "http://" + serve(t, Checks{Live: check(&live), Ready: check(&ready), Details: func() []string { return *details.Load() }})
+	at := "http://" + serve(t, Checks{Live: check(&live), Ready: check(&ready),
+		Details: func() []string { return *details.Load() }})
 	want := func(path string, status int, body string) {
 		t.Helper()
 		if gotStatus, gotBody := get(t, http.MethodGet, at+path); gotStatus != status || gotBody != body {
@@ -80,7 +81,8 @@ func TestOtherRequestsAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		method, path string
 		status       int
-	}{{http.MethodPost, "/livez", 405}, {http.MethodGet, "/", 404}, {http.MethodGet, "/metrics", 404}, {http.MethodHead, "/readyz", 200}} {
+	}{{http.MethodPost, "/livez", 405}, {http.MethodGet, "/", 404}, {http.MethodGet, "/metrics", 404},
+		{http.MethodHead, "/readyz", 200}} {
 		if got, _ := get(t, c.method, at+c.path); got != c.status {
 			t.Errorf("%s %s: %d, want %d", c.method, c.path, got, c.status)
 		}

@@ -1,13 +1,14 @@
 // Package socket listens for clients. Its connections read and write with raw system calls that bypass Go's scheduler.
 //
-// The scheduler tracks a system call so that it can run other goroutines if the call takes long. A call on a non-blocking
-// socket never does. But the first tracked call after all processors were idle wakes the scheduler's monitor thread
-// (sysmon), which then polls for some time before it sleeps again. A node that serves one request at a time becomes idle
-// after each: sysmon took a fifth of the CPU time of a small read.
+// The scheduler tracks a system call so that it can run other goroutines if the call takes long. A call on a
+// non-blocking socket never does. But the first tracked call after all processors were idle wakes the scheduler's
+// monitor thread (sysmon), which then polls for some time before it sleeps again. A node that serves one request at a
+// time becomes idle after each: sysmon took a fifth of the CPU time of a small read.
 //
 //	client ──▶ Conn.Read ──▶ raw read(2) ── no data ──▶ Go's poller waits ──▶ raw read(2)
 //
-// The package implements no protocol and no TLS. On other systems than Linux, it returns the connections of package net.
+// The package implements no protocol and no TLS. On other systems than Linux, it returns the connections of package
+// net.
 package socket
 
 import (
@@ -15,8 +16,8 @@ import (
 	"net"
 )
 
-// transferMax is the maximum number of bytes of one call. Copying them takes about ten microseconds, which is short enough
-// to block a processor.
+// transferMax is the maximum number of bytes of one call. Copying them takes about ten microseconds, which is short
+// enough to block a processor.
 const transferMax = 64 << 10
 
 // Listen listens on a TCP address.

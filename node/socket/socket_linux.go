@@ -20,8 +20,9 @@ type conn struct {
 type transfer struct {
 	sync.Mutex
 	name string
-	trap uintptr                           // the system call
-	wait func(func(fd uintptr) bool) error // calls the function until it returns true, and waits for the socket between calls
+	trap uintptr // the system call
+	// calls the function until it returns true, and waits for the socket between calls
+	wait func(func(fd uintptr) bool) error
 	call func(fd uintptr) bool
 
 	bytes []byte
@@ -45,7 +46,8 @@ func (t *transfer) init(name string, trap uintptr, wait func(func(fd uintptr) bo
 	t.name, t.trap, t.wait = name, trap, wait
 	t.call = func(fd uintptr) bool {
 		for {
-			n, _, errno := syscall.RawSyscall(t.trap, fd, uintptr(unsafe.Pointer(unsafe.SliceData(t.bytes))), uintptr(len(t.bytes)))
+			n, _, errno := syscall.RawSyscall(t.trap, fd, uintptr(unsafe.Pointer(unsafe.SliceData(t.bytes))),
+				uintptr(len(t.bytes)))
 			switch errno {
 			case syscall.EINTR:
 			case syscall.EAGAIN:
@@ -58,8 +60,8 @@ func (t *transfer) init(name string, trap uintptr, wait func(func(fd uintptr) bo
 	}
 }
 
-// some transfers some bytes: at least one unless there is an error or, for a read, the end of the input. It holds a lock,
-// so that the bytes of two writes are not mixed.
+// some transfers some bytes: at least one unless there is an error or, for a read, the end of the input. It holds a
+// lock, so that the bytes of two writes are not mixed.
 func (t *transfer) some(b []byte) (n int, err error) {
 	t.bytes, t.n, t.errno = b, 0, 0
 	err = t.wait(t.call)

@@ -53,7 +53,8 @@ func NewArbiter(clock env.Clock, alive func(ring.NodeID) bool) *Arbiter {
 	return &Arbiter{clock: clock, alive: alive, queues: map[string]*queue{}, latest: uint64(clock.Now().UnixMicro())}
 }
 
-// Ask calls done when it is the node's turn. After timeout, and at most after WaitMax, it calls done with a Turn without a ticket.
+// Ask calls done when it is the node's turn. After timeout, and at most after WaitMax, it calls done with a Turn
+// without a ticket.
 func (h *Arbiter) Ask(partition string, from ring.NodeID, timeout time.Duration, done func(Turn)) {
 	h.mu.Lock()
 	if l := h.queues[partition]; l != nil && !h.alive(l.holder) {

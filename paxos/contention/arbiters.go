@@ -8,9 +8,9 @@ import (
 	"cqld/ring"
 )
 
-// Arbiters contains a coordinator's knowledge of the nodes that it asks for turns: their response times, and which did not
-// respond. A coordinator avoids an unresponsive one for a while, long before the failure detector notices that it is dead. The
-// zero value is empty. Its methods may be called concurrently.
+// Arbiters contains a coordinator's knowledge of the nodes that it asks for turns: their response times, and which did
+// not respond. A coordinator avoids an unresponsive one for a while, long before the failure detector notices that it
+// is dead. The zero value is empty. Its methods may be called concurrently.
 type Arbiters struct {
 	waits  latency.Peers
 	mu     sync.Mutex

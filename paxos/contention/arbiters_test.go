@@ -9,8 +9,8 @@ import (
 	"cqld/ring"
 )
 
-// TestSilentArbitersAreAvoided shows that an arbiter that did not answer is avoided at once, is tried by one request after a
-// while, and is used again when it answers.
+// TestSilentArbitersAreAvoided shows that an arbiter that did not answer is avoided at once, is tried by one request
+// after a while, and is used again when it answers.
 func TestSilentArbitersAreAvoided(t *testing.T) {
 	var k Arbiters
 	now := time.Minute
@@ -37,8 +37,8 @@ func TestSilentArbitersAreAvoided(t *testing.T) {
 	}
 }
 
-// TestTurnsOfDeadNodesEnd shows that the next request ends the turn of a dead node, and that a dead node in the queue gets no
-// turn.
+// TestTurnsOfDeadNodesEnd shows that the next request ends the turn of a dead node, and that a dead node in the queue
+// gets no turn.
 func TestTurnsOfDeadNodesEnd(t *testing.T) {
 	dead := map[ring.NodeID]bool{}
 	var clock env.Clock = &testclock.Clock{}

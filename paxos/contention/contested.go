@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Contested contains the partitions with recent contention, each in the slot of its key's hash. The zero value is empty.
+// Contested contains the partitions with recent contention, each in the slot of its key's hash. The zero value is
+// empty.
 type Contested struct {
 	mu     sync.Mutex
 	places [slots]struct {

@@ -3,13 +3,13 @@ package contention
 import "time"
 
 const (
-	// kept is how long a turn lasts if the node does not return it, because the node died or its round takes unusually long:
-	// keptTurns times the average duration, within bounds; kept before there is an average.
+	// kept is how long a turn lasts if the node does not return it, because the node died or its round takes unusually
+	// long: keptTurns times the average duration, within bounds; kept before there is an average.
 	kept                = 250 * time.Millisecond
 	keptTurns           = 8
 	keptLeast, keptMost = 100 * time.Millisecond, time.Second
-	// A coordinator waits patienceWaits times the average response time of an arbiter, and at least patienceLeast, for its
-	// answer.
+	// A coordinator waits patienceWaits times the average response time of an arbiter, and at least patienceLeast, for
+	// its answer.
 	patienceWaits = 4
 	patienceLeast = 50 * time.Millisecond
 	// avoided is how long an unresponsive arbiter is not asked. Then one request tries it again.

@@ -5,8 +5,8 @@ import (
 	"cqld/schema"
 )
 
-// Partition returns the string that identifies a partition of a table. Changes are serialized by it: at a coordinator, at the partition's
-// arbiter, and at each acceptor.
+// Partition returns the string that identifies a partition of a table. Changes are serialized by it: at a coordinator,
+// at the partition's arbiter, and at each acceptor.
 func Partition(table schema.StorageID, key row.PartitionKey) string {
 	b := make([]byte, 4, 64) // on the stack, for most keys
 	b[0], b[1], b[2], b[3] = byte(table>>24), byte(table>>16), byte(table>>8), byte(table)

@@ -75,7 +75,8 @@ func TestContestedPartitionsAreForgotten(t *testing.T) {
 		at        time.Duration
 		want      bool
 	}{
-		{a, time.Minute, true}, {b, time.Minute, false}, {a, time.Minute + contestedFor - 1, true}, {a, time.Minute + contestedFor, false},
+		{a, time.Minute, true}, {b, time.Minute, false}, {a, time.Minute + contestedFor - 1, true},
+		{a, time.Minute + contestedFor, false},
 	} {
 		if got := k.Has(x.partition, x.at); got != x.want {
 			t.Errorf("%q at %v: contested %v", x.partition, x.at, got)

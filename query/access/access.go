@@ -1,5 +1,5 @@
-// Package access names the ways by which the rows of a SELECT are found, and says why one can be used or not: EXPLAIN shows them, and
-// metrics and the slow query log count by them.
+// Package access names the ways by which the rows of a SELECT are found, and says why one can be used or not: EXPLAIN
+// shows them, and metrics and the slow query log count by them.
 package access
 
 import (
@@ -28,8 +28,9 @@ type Path struct {
 	Reason string
 }
 
-// Paths returns the candidates for a SELECT on t in the order of their cost, cheapest first. The last one is always usable. A virtual
-// table has one: this node generates its rows. Rows are found by the indexes of choice if it has some.
+// Paths returns the candidates for a SELECT on t in the order of their cost, cheapest first. The last one is always
+// usable. A virtual table has one: this node generates its rows. Rows are found by the indexes of choice if it has
+// some.
 func Paths(t *schema.Table, where *restriction.Set, virtual bool, choice *restriction.Choice) []Path {
 	if virtual {
 		return []Path{{Virtual, true, "this node makes the rows"}}
@@ -47,7 +48,8 @@ func Paths(t *schema.Table, where *restriction.Set, virtual bool, choice *restri
 	key := Path{PartitionKey, !where.KeyRange, "every column of the partition key is restricted by = or IN"}
 	scan := Path{Scan, true, "all partitions of the table are read"}
 	if where.KeyRange {
-		key.Reason = "not every column of the partition key (" + restriction.ColumnNames(t.PartitionKey) + ") is restricted by = or IN"
+		key.Reason = "not every column of the partition key (" + restriction.ColumnNames(t.PartitionKey) +
+			") is restricted by = or IN"
 		if where.HasToken() {
 			key.Reason = "token() does not name partitions"
 			scan.Reason = "the partitions of a range of tokens are read"

@@ -1,5 +1,5 @@
-// Package batchsize computes the size of a batch as Cassandra does, for the thresholds that refer to it. It does not limit
-// batches.
+// Package batchsize computes the size of a batch as Cassandra does, for the thresholds that refer to it. It does not
+// limit batches.
 package batchsize
 
 import (

@@ -14,8 +14,8 @@ import (
 
 // The bounds of this package.
 const (
-	// partitionBytesMax bounds the changes of one partition (Cassandra's max_mutation_size). bytesMax bounds those of all partitions: IN
-	// writes each value once for each row.
+	// partitionBytesMax bounds the changes of one partition (Cassandra's max_mutation_size). bytesMax bounds those of
+	// all partitions: IN writes each value once for each row.
 	partitionBytesMax = 16 << 20
 	bytesMax          = 64 << 20
 	// scanned is how many mutations are compared one after the other with the next one.
@@ -116,7 +116,8 @@ func CheckPartition(t *schema.Table, m *row.Mutation) error {
 		}
 		key = t.PartitionKey[i].Type.AppendText(key, part)
 	}
-	return &function.Invalid{Msg: fmt.Sprintf("Rejected an oversized mutation (%d/%d) for keyspace: %s. Top keys are: %s.%s", n, partitionBytesMax, t.Keyspace, t.Name, key)}
+	return &function.Invalid{Msg: fmt.Sprintf("Rejected an oversized mutation (%d/%d) for keyspace: %s. Top keys "+
+		"are: %s.%s", n, partitionBytesMax, t.Keyspace, t.Name, key)}
 }
 
 // Check refuses a request whose changes of all partitions have n bytes if they are too large.

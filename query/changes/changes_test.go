@@ -13,7 +13,8 @@ import (
 )
 
 func table() *schema.Table {
-	return &schema.Table{Keyspace: "k", Name: "t", PartitionKey: []*schema.Column{{Name: "a", Type: types.Native(types.Int)}}}
+	return &schema.Table{Keyspace: "k", Name: "t", PartitionKey: []*schema.Column{{Name: "a",
+		Type: types.Native(types.Int)}}}
 }
 
 // mutation returns a mutation of a partition with a row of n bytes.

@@ -143,8 +143,8 @@ type Bound struct {
 	// nowhere means that the element does not exist.
 	nowhere bool
 	never   bool // the condition does not hold
-	// err is the error for an invalid value. As in Cassandra, it is reported when the condition is evaluated, so that a statement with
-	// another condition that does not hold has no error.
+	// err is the error for an invalid value. As in Cassandra, it is reported when the condition is evaluated, so that a
+	// statement with another condition that does not hold has no error.
 	err error
 }
 
@@ -278,7 +278,8 @@ func compareCondition(t *types.Type, operator cql.Operator, value, wanted []byte
 		case operator == cql.NotEqual:
 			return value != nil, nil
 		case empty:
-			return false, invalidf("Invalid comparison with an empty %s for operator \"%s\"", collectionWord(t), operator)
+			return false, invalidf("Invalid comparison with an empty %s for operator \"%s\"", collectionWord(t),
+				operator)
 		}
 		return false, invalidf("Invalid comparison with null for operator \"%s\"", operator)
 	}

@@ -6,11 +6,11 @@ import (
 	"cqld/schema"
 )
 
-// Sort sorts the conditions on a row in the order in which Cassandra evaluates them. The first one that does not hold decides whether a
-// later one with an invalid value is an error.
+// Sort sorts the conditions on a row in the order in which Cassandra evaluates them. The first one that does not hold
+// decides whether a later one with an invalid value is an error.
 //
-// The order is that of a Java HashMap whose keys are pairs of a column's name and an element's key. Conditions on the same column
-// or element keep their order; in Cassandra it differs from execution to execution.
+// The order is that of a Java HashMap whose keys are pairs of a column's name and an element's key. Conditions on the
+// same column or element keep their order; in Cassandra it differs from execution to execution.
 func Sort(all []Bound) {
 	buckets := uint32(16)
 	for distinct(all) > int(buckets)*3/4 {

@@ -1,5 +1,5 @@
-// Package constraint implements CHECK: it validates the constraints of a column when they are defined, and evaluates them on the
-// values that statements write. Constraints and messages are those of Cassandra 6.
+// Package constraint implements CHECK: it validates the constraints of a column when they are defined, and evaluates
+// them on the values that statements write. Constraints and messages are those of Cassandra 6.
 package constraint
 
 import (
@@ -38,8 +38,8 @@ func Compile(col *schema.Column) (*Check, error) {
 	return compile(col, all)
 }
 
-// Define checks the constraints of a column, and returns them in the form that Compile accepts. Only the name, kind and type of the
-// column are used.
+// Define checks the constraints of a column, and returns them in the form that Compile accepts. Only the name, kind and
+// type of the column are used.
 func Define(keyspace, table string, col *schema.Column, all []cql.Constraint) (string, error) {
 	if len(all) == 0 {
 		return "", nil
@@ -122,9 +122,11 @@ func checkNotNull(col *schema.Column, c *cql.Constraint) error {
 	}
 	switch col.Kind {
 	case schema.PartitionKey:
-		return function.Invalidf("%s constraint can not be specified on a partition key column '%s'", c.Function, col.Name)
+		return function.Invalidf("%s constraint can not be specified on a partition key column '%s'", c.Function,
+			col.Name)
 	case schema.Clustering:
-		return function.Invalidf("%s constraint can not be specified on a clustering key column '%s'", c.Function, col.Name)
+		return function.Invalidf("%s constraint can not be specified on a clustering key column '%s'", c.Function,
+			col.Name)
 	}
 	return nil
 }
@@ -163,7 +165,8 @@ func compileOne(col *schema.Column, c *cql.Constraint) (condition, error) {
 
 // scalar compares the column with a constant.
 func scalar(col *schema.Column, c *cql.Constraint) (condition, error) {
-	err := checkType(col, c.Column+" "+c.Operator.String(), types.Tinyint, types.Counter, types.Decimal, types.Double, types.Float, types.Int,
+	err := checkType(col, c.Column+" "+c.Operator.String(), types.Tinyint, types.Counter, types.Decimal, types.Double,
+		types.Float, types.Int,
 		types.Varint, types.Bigint, types.Smallint, types.Time, types.Date, types.Timestamp)
 	if err != nil {
 		return nil, err
@@ -176,7 +179,8 @@ func scalar(col *schema.Column, c *cql.Constraint) (condition, error) {
 		if len(v) > 0 && holds(c.Operator, col.Type.Compare(v, bound)) {
 			return nil
 		}
-		return function.Invalidf("Column value does not satisfy value constraint for column '%s'. It should be %s %s %s",
+		return function.Invalidf("Column value does not satisfy value constraint for column '%s'. It should be %s "+
+			"%s %s",
 			col.Name, col.Name, c.Operator, valueText(c))
 	}, nil
 }
@@ -184,7 +188,8 @@ func scalar(col *schema.Column, c *cql.Constraint) (condition, error) {
 // constant returns the encoding of the constant with which a constraint compares the column.
 func constant(col *schema.Column, c *cql.Constraint) ([]byte, error) {
 	if quoted := c.Value.Kind == cql.LiteralString; !quoted || takesStrings(col.Type) {
-		if bound, err := col.Type.FromText(c.Value.Text); err == nil && len(bound) > 0 && col.Type.Kind() != types.Counter {
+		if bound, err := col.Type.FromText(c.Value.Text); err == nil && len(bound) > 0 &&
+			col.Type.Kind() != types.Counter {
 			return bound, nil
 		}
 	}
@@ -216,7 +221,8 @@ func lengthOf(col *schema.Column, c *cql.Constraint, length func([]byte) int) (c
 		if holds(c.Operator, n-int(bound)) {
 			return nil
 		}
-		return function.Invalidf("Column value does not satisfy value constraint for column '%s'. It has a length of %d and it should be %s %s",
+		return function.Invalidf("Column value does not satisfy value constraint for column '%s'. It has a length "+
+			"of %d and it should be %s %s",
 			col.Name, n, c.Operator, valueText(c))
 	}, nil
 }
@@ -229,18 +235,20 @@ func isJSON(col *schema.Column, c *cql.Constraint) (condition, error) {
 		if json.Valid(v) {
 			return nil
 		}
-		return function.Invalidf("Value for column '%s' violated %s constraint as it is not a valid JSON.", col.Name, c.Function)
+		return function.Invalidf("Value for column '%s' violated %s constraint as it is not a valid JSON.", col.Name,
+			c.Function)
 	}, nil
 }
 
-// matches compares the whole value with a regular expression in the syntax of RE2, which has no backreferences and no lookaround, and
-// is evaluated in linear time.
+// matches compares the whole value with a regular expression in the syntax of RE2, which has no backreferences and no
+// lookaround, and is evaluated in linear time.
 func matches(col *schema.Column, c *cql.Constraint) (condition, error) {
 	if err := checkType(col, c.Function, types.Text, types.Ascii); err != nil {
 		return nil, err
 	}
 	if c.Operator != cql.Equal && c.Operator != cql.NotEqual {
-		return nil, function.Invalidf("%s constraint of relation '%s' is not supported. Only these are: [=, !=]", c.Function, c.Operator)
+		return nil, function.Invalidf("%s constraint of relation '%s' is not supported. Only these are: [=, !=]",
+			c.Function, c.Operator)
 	}
 	if _, err := regexp.Compile(c.Value.Text); err != nil {
 		return nil, function.Invalidf("String '%s' is not a valid regular expression", c.Value.Text)
@@ -310,7 +318,8 @@ func (c *Check) Required() bool { return c.required }
 // Value returns an error unless a value satisfies all constraints. Null satisfies none, as in Cassandra.
 func (c *Check) Value(v []byte) error {
 	if v == nil {
-		return function.Invalidf("Column value does not satisfy value constraint for column '%s' as it is null.", c.column.Name)
+		return function.Invalidf("Column value does not satisfy value constraint for column '%s' as it is null.",
+			c.column.Name)
 	}
 	for _, one := range c.conditions {
 		if err := one(v); err != nil {

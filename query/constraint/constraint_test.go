@@ -10,13 +10,15 @@ import (
 	"cqld/types"
 )
 
-// TestStoredConstraintsEqualDefinedOnes defines random constraints, compiles them from the stored text, and compares both, and the
-// comparisons of an int with those of Go.
+// TestStoredConstraintsEqualDefinedOnes defines random constraints, compiles them from the stored text, and compares
+// both, and the comparisons of an int with those of Go.
 func TestStoredConstraintsEqualDefinedOnes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	operators := map[string]func(a, b int) bool{
-		"<": func(a, b int) bool { return a < b }, "<=": func(a, b int) bool { return a <= b }, ">": func(a, b int) bool { return a > b },
-		">=": func(a, b int) bool { return a >= b }, "=": func(a, b int) bool { return a == b }, "!=": func(a, b int) bool { return a != b },
+		"<": func(a, b int) bool { return a < b }, "<=": func(a, b int) bool { return a <= b },
+		">":  func(a, b int) bool { return a > b },
+		">=": func(a, b int) bool { return a >= b }, "=": func(a, b int) bool { return a == b },
+		"!=": func(a, b int) bool { return a != b },
 	}
 	for op, holds := range operators {
 		for range 50 {
@@ -55,7 +57,8 @@ func TestRegularExpressionsMatchWholeValues(t *testing.T) {
 			t.Errorf("null satisfies %s", c.check)
 		}
 	}
-	if check := stored(t, types.Native(types.Text), "NOT NULL"); !check.Required() || check.Value(nil) == nil || check.Value([]byte{}) != nil {
+	if check := stored(t, types.Native(types.Text), "NOT NULL"); !check.Required() || check.Value(nil) == nil ||
+		check.Value([]byte{}) != nil {
 		t.Error("NOT NULL")
 	}
 }

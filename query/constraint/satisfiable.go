@@ -9,9 +9,10 @@ import (
 	"cqld/types"
 )
 
-// satisfiable refuses constraints on one column that contradict or repeat each other, as Cassandra does: each function, and the
-// comparisons of the column itself, may have one constraint of each operator, two with other operators than !=, and any number with
-// != and different constants. Combinations of exactly two are examined; those with further != are not.
+// satisfiable refuses constraints on one column that contradict or repeat each other, as Cassandra does: each function,
+// and the comparisons of the column itself, may have one constraint of each operator, two with other operators than !=,
+// and any number with != and different constants. Combinations of exactly two are examined; those with further != are
+// not.
 func satisfiable(col *schema.Column, all []cql.Constraint) error {
 	var repeated []string
 	names := map[string]int{}
@@ -29,7 +30,8 @@ func satisfiable(col *schema.Column, all []cql.Constraint) error {
 		}
 	}
 	if len(repeated) > 0 {
-		return function.Invalidf("There are duplicate constraint definitions on column '%s': [%s]", col.Name, strings.Join(repeated, ", "))
+		return function.Invalidf("There are duplicate constraint definitions on column '%s': [%s]", col.Name,
+			strings.Join(repeated, ", "))
 	}
 	for _, name := range []string{"LENGTH", "OCTET_LENGTH", "REGEXP", col.Name} {
 		var group []cql.Constraint
@@ -69,7 +71,8 @@ func combinable(col *schema.Column, group []cql.Constraint) error {
 		different[text] = true
 	}
 	if others > 2 {
-		return function.Invalidf("There can not be more than 2 constraints (not including non-equal relations) on a column '%s' but you have specified %d",
+		return function.Invalidf("There can not be more than 2 constraints (not including non-equal relations) on a "+
+			"column '%s' but you have specified %d",
 			col.Name, others)
 	}
 	if len(group) != 2 || others == 0 {
@@ -84,13 +87,15 @@ func pair(col *schema.Column, a, b *cql.Constraint) error {
 	if a.Column != "" {
 		name = "scalar"
 	}
-	text := col.Name + " " + a.Operator.String() + " " + valueText(a) + ", " + col.Name + " " + b.Operator.String() + " " + valueText(b)
+	text := col.Name + " " + a.Operator.String() + " " + valueText(a) + ", " + col.Name + " " + b.Operator.String() +
+		" " + valueText(b)
 	below, above := a, b
 	if isUpper(b.Operator) {
 		below, above = b, a
 	}
 	switch {
-	case a.Operator == cql.Equal || b.Operator == cql.Equal || isUpper(a.Operator) && isUpper(b.Operator) || isLower(a.Operator) && isLower(b.Operator):
+	case a.Operator == cql.Equal || b.Operator == cql.Equal || isUpper(a.Operator) && isUpper(b.Operator) ||
+		isLower(a.Operator) && isLower(b.Operator):
 		return function.Invalidf("Constraints combination of %s is not supported: %s", name, text)
 	case a.Operator == cql.NotEqual || b.Operator == cql.NotEqual:
 		return nil

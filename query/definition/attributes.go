@@ -135,7 +135,8 @@ func (d *Definer) commentOn(stmt *cql.CommentOn) Definition {
 		return refuse(invalidf("Column '%s' doesn't exist in table '%s.%s'", stmt.Member, keyspace, name))
 	}
 	c := &schema.AlterTable{Keyspace: keyspace, Table: name}
-	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetTable, Keyspace: keyspace, Name: name}}
+	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetTable,
+		Keyspace: keyspace, Name: name}}
 	def.Warnings = providerWarnings(stmt)
 	switch {
 	case stmt.Kind == cql.CommentColumn && stmt.Label:
@@ -171,7 +172,8 @@ func (d *Definer) commentOnKeyspace(stmt *cql.CommentOn, keyspace string) Defini
 	if d.Schema.Keyspace(keyspace) == nil {
 		return refuse(invalidf("Keyspace '%s' doesn't exist", keyspace))
 	}
-	return Definition{Change: &schema.AlterKeyspace{Keyspace: keyspace, Comment: &comment}, Event: event, Warnings: providerWarnings(stmt)}
+	return Definition{Change: &schema.AlterKeyspace{Keyspace: keyspace, Comment: &comment}, Event: event,
+		Warnings: providerWarnings(stmt)}
 }
 
 // commentName returns what a statement sets, as messages name it.
@@ -205,5 +207,6 @@ func providerWarnings(stmt *cql.CommentOn) []string {
 	if stmt.Provider == "" {
 		return nil
 	}
-	return []string{"Provider functionality not implemented. Provider '" + stmt.Provider + "' will not be loaded or invoked."}
+	return []string{"Provider functionality not implemented. Provider '" + stmt.Provider +
+		"' will not be loaded or invoked."}
 }

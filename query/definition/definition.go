@@ -10,8 +10,8 @@ import (
 	"cqld/schema"
 )
 
-// Definer converts definitions to schema changes. It uses one snapshot of the schema; schema.Apply checks again when the
-// change is made.
+// Definer converts definitions to schema changes. It uses one snapshot of the schema; schema.Apply checks again when
+// the change is made.
 type Definer struct {
 	Schema    *schema.Schema
 	Topology  *ring.Topology
@@ -37,8 +37,8 @@ type Definer struct {
 	DropCompact   bool             // DROP COMPACT STORAGE is possible (drop_compact_storage_enabled)
 }
 
-// Definition is the meaning of a statement: a change, the event for the client, and warnings. A nil Change means that nothing
-// changes.
+// Definition is the meaning of a statement: a change, the event for the client, and warnings. A nil Change means that
+// nothing changes.
 type Definition struct {
 	Change   schema.Change
 	Event    schema.Event
@@ -48,8 +48,8 @@ type Definition struct {
 
 func refuse(err error) Definition { return Definition{err: err} }
 
-// Define returns the meaning of a statement. The errors are schema's, *Unauthorized, *function.Invalid and *cql.SyntaxError. A statement that is
-// not a definition, or is not supported yet, is *schema.Invalid.
+// Define returns the meaning of a statement. The errors are schema's, *Unauthorized, *function.Invalid and
+// *cql.SyntaxError. A statement that is not a definition, or is not supported yet, is *schema.Invalid.
 func (d *Definer) Define(stmt cql.Statement) (Definition, error) {
 	def := d.guard(d.define(stmt))
 	return def, def.err
@@ -94,9 +94,11 @@ func (d *Definer) define(stmt cql.Statement) Definition {
 	case *cql.CreateAggregate:
 		return d.createAggregate(stmt)
 	case *cql.DropFunction:
-		return d.dropFunction(stmt.Name, stmt.Args, &schema.DropFunction{HasArgs: stmt.HasArgs, IfExists: stmt.IfExists})
+		return d.dropFunction(stmt.Name, stmt.Args, &schema.DropFunction{HasArgs: stmt.HasArgs,
+			IfExists: stmt.IfExists})
 	case *cql.DropAggregate:
-		return d.dropFunction(stmt.Name, stmt.Args, &schema.DropFunction{Aggregate: true, HasArgs: stmt.HasArgs, IfExists: stmt.IfExists})
+		return d.dropFunction(stmt.Name, stmt.Args, &schema.DropFunction{Aggregate: true, HasArgs: stmt.HasArgs,
+			IfExists: stmt.IfExists})
 	case *cql.CreateTrigger:
 		return d.createTrigger(stmt)
 	case *cql.DropTrigger:

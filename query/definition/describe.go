@@ -130,7 +130,10 @@ func (d *Describer) list(kind cql.DescribeKind) error {
 
 // ignoringCase sorts names as Cassandra does.
 func ignoringCase(names []string) []string {
-	slices.SortStableFunc(names, func(a, b string) int { return strings.Compare(strings.ToLower(a), strings.ToLower(b)) })
+	slices.SortStableFunc(names, func(a, b string) int {
+		return strings.Compare(strings.ToLower(a),
+			strings.ToLower(b))
+	})
 	return names
 }
 

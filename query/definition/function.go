@@ -91,11 +91,13 @@ func (d *Definer) createFunction(stmt *cql.CreateFunction) Definition {
 		}
 		return refuse(err)
 	}
-	event := schema.Event{Change: schema.Created, Target: schema.TargetFunction, Keyspace: keyspace, Name: f.Name, Args: schema.ArgumentTexts(f.ArgTypes)}
+	event := schema.Event{Change: schema.Created, Target: schema.TargetFunction, Keyspace: keyspace, Name: f.Name,
+		Args: schema.ArgumentTexts(f.ArgTypes)}
 	if d.Schema.Keyspace(keyspace).Function(f.Name, f.ArgTypes) != nil {
 		event.Change = schema.Updated
 	}
-	return Definition{Change: &schema.CreateFunction{OrReplace: stmt.OrReplace, IfNotExists: stmt.IfNotExists, Function: f}, Event: event}
+	return Definition{Change: &schema.CreateFunction{OrReplace: stmt.OrReplace, IfNotExists: stmt.IfNotExists,
+		Function: f}, Event: event}
 }
 
 // checkFunction checks what Cassandra checks before it resolves types, in its order.
@@ -107,7 +109,8 @@ func (d *Definer) checkFunction(stmt *cql.CreateFunction, f *schema.Function) er
 		return err
 	}
 	if d.CheckFunction == nil {
-		return invalidf("User-defined functions are disabled in cassandra.yaml - set user_defined_functions_enabled=true to enable")
+		return invalidf("User-defined functions are disabled in cassandra.yaml - set " +
+			"user_defined_functions_enabled=true to enable")
 	}
 	if !slices.Contains(udf.Languages(), f.Language) {
 		return invalidf("Functions in the language %s are not supported: write LANGUAGE lua, wasm or java", f.Language)
@@ -118,7 +121,8 @@ func (d *Definer) checkFunction(stmt *cql.CreateFunction, f *schema.Function) er
 	}
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
-			return invalidf("Duplicate argument names for given function %s with argument names [%s]", f.Name, strings.Join(names, ", "))
+			return invalidf("Duplicate argument names for given function %s with argument names [%s]", f.Name,
+				strings.Join(names, ", "))
 		}
 	}
 	for i := range stmt.Args {
@@ -155,7 +159,8 @@ func (d *Definer) createAggregate(stmt *cql.CreateAggregate) Definition {
 	if d.Schema.Keyspace(keyspace) == nil {
 		return refuse(configf("Keyspace %s doesn't exist", keyspace))
 	}
-	a := &schema.Aggregate{Keyspace: keyspace, Name: stmt.Name.Name, StateFunction: stmt.StateFunction, FinalFunction: stmt.FinalFunction}
+	a := &schema.Aggregate{Keyspace: keyspace, Name: stmt.Name.Name, StateFunction: stmt.StateFunction,
+		FinalFunction: stmt.FinalFunction}
 	if a.ArgTypes, err = d.argumentTypes(keyspace, stmt.Args); err != nil {
 		return refuse(err)
 	}
@@ -163,13 +168,15 @@ func (d *Definer) createAggregate(stmt *cql.CreateAggregate) Definition {
 		return refuse(err)
 	}
 	c := &schema.CreateAggregate{OrReplace: stmt.OrReplace, IfNotExists: stmt.IfNotExists, Aggregate: a}
-	def := Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetAggregate, Keyspace: keyspace,
-		Name: a.Name, Args: schema.ArgumentTexts(a.ArgTypes)}}
+	def := Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetAggregate,
+		Keyspace: keyspace,
+		Name:     a.Name, Args: schema.ArgumentTexts(a.ArgTypes)}}
 	if d.Schema.Keyspace(keyspace).Aggregate(a.Name, a.ArgTypes) != nil {
 		def.Event.Change = schema.Updated
 	}
 	// Apply reports functions that do not exist before errors in INITCOND.
-	if d.Schema.Keyspace(keyspace).StateOf(a) == nil || a.FinalFunction != "" && d.Schema.Keyspace(keyspace).FinalOf(a) == nil {
+	if d.Schema.Keyspace(keyspace).StateOf(a) == nil || a.FinalFunction != "" &&
+		d.Schema.Keyspace(keyspace).FinalOf(a) == nil {
 		return def
 	}
 	if stmt.Initial != nil {
@@ -186,7 +193,8 @@ func (d *Definer) initial(keyspace string, t *types.Type, written cql.Term) ([]b
 	if term.HasMarker(written) {
 		return nil, invalidf("Invalid INITCOND: bind variables are not supported")
 	}
-	compiled, err := c.Term(written, term.Spec{Keyspace: keyspace, Table: "--dummy--", Name: "(dummy)", Type: t.Freeze()})
+	compiled, err := c.Term(written, term.Spec{Keyspace: keyspace, Table: "--dummy--", Name: "(dummy)",
+		Type: t.Freeze()})
 	var v wire.Value
 	if err == nil {
 		v, err = compiled.Eval(&term.Scope{Env: d.Env})
@@ -203,7 +211,8 @@ func (d *Definer) initial(keyspace string, t *types.Type, written cql.Term) ([]b
 
 // compiler returns a compiler of terms outside of tables.
 func (d *Definer) compiler(keyspace string) *term.Compiler {
-	return &term.Compiler{Schema: d.Schema, Functions: d.Functions, UserFunctions: d.UserFunctions, ResolveType: ResolveType, Keyspace: keyspace}
+	return &term.Compiler{Schema: d.Schema, Functions: d.Functions, UserFunctions: d.UserFunctions,
+		ResolveType: ResolveType, Keyspace: keyspace}
 }
 
 func (d *Definer) dropFunction(name cql.QualifiedName, args []cql.TypeExpr, c *schema.DropFunction) Definition {
@@ -253,14 +262,17 @@ func functionText(f *schema.Function) string {
 	if strings.Contains(f.Body, "$$") || strings.HasSuffix(f.Body, "$") {
 		body = cql.QuoteString(f.Body)
 	}
-	return fmt.Sprintf("CREATE FUNCTION %s(%s)\n    %s\n    RETURNS %s\n    LANGUAGE %s\n    AS %s;", qualified(f.Keyspace, f.Name),
-		strings.Join(args, ", "), schema.NullDirective(f.CalledOnNull), schema.DeclaredText(f.Returns), f.Language, body)
+	return fmt.Sprintf("CREATE FUNCTION %s(%s)\n    %s\n    RETURNS %s\n    LANGUAGE %s\n    AS %s;",
+		qualified(f.Keyspace, f.Name),
+		strings.Join(args, ", "), schema.NullDirective(f.CalledOnNull), schema.DeclaredText(f.Returns), f.Language,
+		body)
 }
 
 // aggregateText returns CREATE AGGREGATE.
 func aggregateText(a *schema.Aggregate) string {
 	text := fmt.Sprintf("CREATE AGGREGATE %s(%s)\n    SFUNC %s\n    STYPE %s", qualified(a.Keyspace, a.Name),
-		strings.Join(schema.ArgumentTexts(a.ArgTypes), ", "), types.QuoteName(a.StateFunction), schema.DeclaredText(a.StateType))
+		strings.Join(schema.ArgumentTexts(a.ArgTypes), ", "), types.QuoteName(a.StateFunction),
+		schema.DeclaredText(a.StateType))
 	if a.FinalFunction != "" {
 		text += "\n    FINALFUNC " + types.QuoteName(a.FinalFunction)
 	}

@@ -32,7 +32,8 @@ func (d *Definer) guard(def Definition) Definition {
 		err = d.guardAlter(c)
 	case *schema.CreateView:
 		if base := d.Schema.Table(c.Keyspace, c.Base); base != nil && d.Schema.Table(c.Keyspace, c.View) == nil {
-			err = d.Guard.Within(guardrail.MaterializedViewsPerTable, int64(len(base.Views())+1), c.View+" on table "+base.Name)
+			err = d.Guard.Within(guardrail.MaterializedViewsPerTable, int64(len(base.Views())+1),
+				c.View+" on table "+base.Name)
 		}
 	case *schema.DropTable:
 		err = d.Guard.Enabled(guardrail.DropTruncateTable)
@@ -155,7 +156,8 @@ func (d *Definer) guardAlter(c *schema.AlterTable) error {
 		}
 	}
 	if len(c.Add) > 0 {
-		if err := d.Guard.Within(guardrail.ColumnsPerTable, int64(len(t.StoredColumns())+len(c.Add)), c.Table); err != nil {
+		if err := d.Guard.Within(guardrail.ColumnsPerTable, int64(len(t.StoredColumns())+len(c.Add)),
+			c.Table); err != nil {
 			return err
 		}
 		return d.guardColumns(c.Add)
@@ -180,5 +182,6 @@ func (d *Definer) guardProperties(p cql.Properties) (cql.Properties, error) {
 	if err != nil || ignored == nil {
 		return p, err
 	}
-	return slices.DeleteFunc(slices.Clone(p), func(x cql.Property) bool { return slices.Contains(ignored, x.Name) }), nil
+	return slices.DeleteFunc(slices.Clone(p), func(x cql.Property) bool { return slices.Contains(ignored, x.Name) }),
+		nil
 }

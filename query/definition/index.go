@@ -48,7 +48,8 @@ func (d *Definer) createIndex(stmt *cql.CreateIndex) Definition {
 	if err := d.indexClass(c, stmt); err != nil {
 		return refuse(err)
 	}
-	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetTable, Keyspace: keyspace, Name: c.Table}}
+	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetTable,
+		Keyspace: keyspace, Name: c.Table}}
 	if c.Class == schema.SASI {
 		def.Warnings = append(def.Warnings, sasiWarning)
 	}
@@ -145,11 +146,13 @@ func (o *Indexes) guard(def *Definition, t *schema.Table, name string) error {
 	n := len(t.Indexes()) + 1
 	switch {
 	case o.PerTableFail > 0 && n > o.PerTableFail:
-		return invalidf("Guardrail secondary_indexes_per_table violated: Tables cannot have more than %d secondary indexes, "+
+		return invalidf("Guardrail secondary_indexes_per_table violated: Tables cannot have more than %d secondary "+
+			"indexes, "+
 			"aborting the creation of secondary index %s", o.PerTableFail, what)
 	case o.PerTableWarn > 0 && n > o.PerTableWarn:
 		def.Warnings = append(def.Warnings, fmt.Sprintf("Guardrail secondary_indexes_per_table violated: "+
-			"Creating secondary index %s, current number of indexes %d exceeds warning threshold of %d.", what, n, o.PerTableWarn))
+			"Creating secondary index %s, current number of indexes %d exceeds warning threshold of %d.", what, n,
+			o.PerTableWarn))
 	}
 	return nil
 }
@@ -215,7 +218,8 @@ func indexesVector(c *schema.CreateIndex, t *schema.Table) bool {
 	if k := col.Type.Kind(); k == types.Vector || c.Target == schema.IndexFull {
 		return k == types.Vector
 	}
-	return slices.ContainsFunc(col.Type.Elems(), func(e *types.Type) bool { return e.Kind() == types.Vector }) && col.Type.IsCollection()
+	return slices.ContainsFunc(col.Type.Elems(), func(e *types.Type) bool { return e.Kind() == types.Vector }) &&
+		col.Type.IsCollection()
 }
 
 func (d *Definer) dropIndex(stmt *cql.DropIndex) Definition {

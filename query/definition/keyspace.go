@@ -13,7 +13,8 @@ import (
 	"cqld/schema"
 )
 
-// defaultFactor is the replication factor of a keyspace that specifies none, limited by the number of nodes (design §5).
+// defaultFactor is the replication factor of a keyspace that specifies none, limited by the number of nodes (design
+// §5).
 const defaultFactor = 4
 
 func (d *Definer) createKeyspace(stmt *cql.CreateKeyspace) Definition {
@@ -35,7 +36,8 @@ func (d *Definer) createKeyspace(stmt *cql.CreateKeyspace) Definition {
 		return refuse(invalidf("System keyspace '%s' is not user-modifiable", stmt.Keyspace))
 	}
 	c := &schema.CreateKeyspace{Keyspace: stmt.Keyspace, IfNotExists: stmt.IfNotExists}
-	def := Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetKeyspace, Keyspace: stmt.Keyspace}}
+	def := Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetKeyspace,
+		Keyspace: stmt.Keyspace}}
 	if d.Schema.Keyspace(stmt.Keyspace) != nil { // Apply returns this error, before errors about the replication
 		c.Replication = ring.Replication{Class: ring.Simple}
 		return def
@@ -74,7 +76,8 @@ func (d *Definer) alterKeyspace(stmt *cql.AlterKeyspace) Definition {
 	if schema.IsLocalSystem(stmt.Keyspace) || schema.IsVirtualSystem(stmt.Keyspace) {
 		return refuse(mayChange(stmt.Keyspace, "", ""))
 	}
-	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetKeyspace, Keyspace: stmt.Keyspace}}
+	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetKeyspace,
+		Keyspace: stmt.Keyspace}}
 	old := d.Schema.Keyspace(stmt.Keyspace)
 	if old == nil || !given || len(options) == 0 {
 		return def
@@ -100,9 +103,10 @@ func (d *Definer) dropKeyspace(stmt *cql.DropKeyspace) Definition {
 		Event: schema.Event{Change: schema.Dropped, Target: schema.TargetKeyspace, Keyspace: stmt.Keyspace}}
 }
 
-// replication parses the option; previous is that of the altered keyspace. The default class is SimpleStrategy, the default
-// factor defaultFactor.
-func (d *Definer) replication(keyspace string, options map[string]string, previous ring.Replication) (ring.Replication, error) {
+// replication parses the option; previous is that of the altered keyspace. The default class is SimpleStrategy, the
+// default factor defaultFactor.
+func (d *Definer) replication(keyspace string, options map[string]string, previous ring.Replication) (ring.Replication,
+	error) {
 	class, ok := options["class"]
 	if !ok && len(options) > 0 {
 		return ring.Replication{}, configf("Missing replication strategy class")
@@ -121,7 +125,8 @@ func (d *Definer) replication(keyspace string, options map[string]string, previo
 	case ring.NetworkTopology.Name():
 		return d.networkReplication(keyspace, rest, previous)
 	case ring.Local.Name():
-		return ring.Replication{}, invalidf("Unable to use given strategy class: LocalStrategy is reserved for internal use.")
+		return ring.Replication{}, invalidf("Unable to use given strategy class: LocalStrategy is reserved for " +
+			"internal use.")
 	}
 	return ring.Replication{}, configf("Unable to find replication strategy class '%s'", class)
 }
@@ -130,7 +135,8 @@ func (d *Definer) simpleReplication(keyspace string, options map[string]string) 
 	factor := min(defaultFactor, max(1, d.nodesIn("")))
 	for _, name := range slices.Sorted(maps.Keys(options)) {
 		if name != "replication_factor" {
-			return ring.Replication{}, configf("Unrecognized strategy option {%s} passed to SimpleStrategy for keyspace %s", name, keyspace)
+			return ring.Replication{}, configf("Unrecognized strategy option {%s} passed to SimpleStrategy for "+
+				"keyspace %s", name, keyspace)
 		}
 		var err error
 		if factor, err = parseFactor(options[name]); err != nil {
@@ -140,9 +146,11 @@ func (d *Definer) simpleReplication(keyspace string, options map[string]string) 
 	return ring.Replication{Class: ring.Simple, Factor: factor}, nil
 }
 
-// networkReplication expands replication_factor to all data centers. In ALTER KEYSPACE, a data center that the keyspace already
-// has keeps its factor unless it is named, as in Cassandra: the shorthand must not remove replicas unexpectedly.
-func (d *Definer) networkReplication(keyspace string, options map[string]string, previous ring.Replication) (ring.Replication, error) {
+// networkReplication expands replication_factor to all data centers. In ALTER KEYSPACE, a data center that the keyspace
+// already has keeps its factor unless it is named, as in Cassandra: the shorthand must not remove replicas
+// unexpectedly.
+func (d *Definer) networkReplication(keyspace string, options map[string]string,
+	previous ring.Replication) (ring.Replication, error) {
 	expand, given := options["replication_factor"]
 	named := maps.Clone(options)
 	delete(named, "replication_factor")
@@ -175,7 +183,8 @@ func (d *Definer) networkReplication(keyspace string, options map[string]string,
 			return ring.Replication{}, err
 		}
 		if !slices.Contains(known, dc) {
-			return ring.Replication{}, configf("Unrecognized strategy option {%s} passed to NetworkTopologyStrategy for keyspace %s", dc, keyspace)
+			return ring.Replication{}, configf("Unrecognized strategy option {%s} passed to NetworkTopologyStrategy "+
+				"for keyspace %s", dc, keyspace)
 		}
 		if n > 0 {
 			factors = append(factors, ring.DatacenterFactor{Datacenter: dc, Factor: n})
@@ -216,7 +225,8 @@ func (d *Definer) factorWarnings(keyspace string, r ring.Replication) []string {
 	var warnings []string
 	warn := func(factor, nodes int, where string) {
 		if factor > nodes {
-			warnings = append(warnings, fmt.Sprintf("Your replication factor %d for keyspace %s is higher than the number of nodes %d%s",
+			warnings = append(warnings, fmt.Sprintf("Your replication factor %d for keyspace %s is higher than the "+
+				"number of nodes %d%s",
 				factor, keyspace, nodes, where))
 		}
 	}

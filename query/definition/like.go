@@ -11,9 +11,9 @@ import (
 	"cqld/types"
 )
 
-// createTableLike defines CREATE TABLE t LIKE source: the columns with their masks, constraints and defaults, and the options, which
-// WITH changes. Comments on columns are copied WITH COMMENTS only, security labels WITH SECURITY LABELS only, indexes WITH INDEXES only,
-// and rows are not.
+// createTableLike defines CREATE TABLE t LIKE source: the columns with their masks, constraints and defaults, and the
+// options, which WITH changes. Comments on columns are copied WITH COMMENTS only, security labels WITH SECURITY LABELS
+// only, indexes WITH INDEXES only, and rows are not.
 func (d *Definer) createTableLike(stmt *cql.CreateTableLike) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Table)
 	if err != nil {
@@ -40,7 +40,8 @@ func (d *Definer) createTableLike(stmt *cql.CreateTableLike) Definition {
 		return refuse(invalidf("Target Keyspace '%s' doesn't exist", keyspace))
 	}
 	name := stmt.Table.Name
-	c := &schema.CreateTable{Keyspace: keyspace, Table: name, IfNotExists: stmt.IfNotExists, ID: d.NewID(), Compact: source.Compact}
+	c := &schema.CreateTable{Keyspace: keyspace, Table: name, IfNotExists: stmt.IfNotExists, ID: d.NewID(),
+		Compact: source.Compact}
 	if (properties{stmt.Properties}).has("id") {
 		return refuse(configf("Cannot alter table id."))
 	}
@@ -53,7 +54,8 @@ func (d *Definer) createTableLike(stmt *cql.CreateTableLike) Definition {
 	if c.Columns, err = d.likeColumns(keyspace, source, stmt); err != nil {
 		return refuse(err)
 	}
-	def := Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetTable, Keyspace: keyspace, Name: name}}
+	def := Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetTable,
+		Keyspace: keyspace, Name: name}}
 	if stmt.Indexes && d.Schema.Table(keyspace, name) == nil {
 		err = d.likeIndexes(&def, c, source)
 	}
@@ -63,8 +65,9 @@ func (d *Definer) createTableLike(stmt *cql.CreateTableLike) Definition {
 	return def
 }
 
-// likeIndexes adds the indexes of a table to a new one. An index whose name CREATE INDEX chose gets the name that it chooses for the new
-// table; another keeps its name if the keyspace has no index of that name, and otherwise gets a number.
+// likeIndexes adds the indexes of a table to a new one. An index whose name CREATE INDEX chose gets the name that it
+// chooses for the new table; another keeps its name if the keyspace has no index of that name, and otherwise gets a
+// number.
 func (d *Definer) likeIndexes(def *Definition, c *schema.CreateTable, source *schema.Table) error {
 	taken := d.Schema.Keyspace(c.Keyspace).IndexesCalled("")
 	for _, ix := range source.Indexes() {
@@ -72,7 +75,8 @@ func (d *Definer) likeIndexes(def *Definition, c *schema.CreateTable, source *sc
 		if err := d.Indexes.allow(ix.Class); err != nil {
 			return err
 		}
-		like := schema.CreateIndex{Keyspace: c.Keyspace, Table: c.Table, Class: ix.Class, Column: col.Name, Target: ix.Target, Options: ix.Options}
+		like := schema.CreateIndex{Keyspace: c.Keyspace, Table: c.Table, Class: ix.Class, Column: col.Name,
+			Target: ix.Target, Options: ix.Options}
 		if !schema.IsDefaultIndexName(source, col, ix.Name) {
 			like.Name = ix.Name
 			for n := 1; taken[like.Name]; n++ {
@@ -84,7 +88,8 @@ func (d *Definer) likeIndexes(def *Definition, c *schema.CreateTable, source *sc
 		if ix.Class == schema.SASI && !slices.Contains(def.Warnings, sasiWarning) {
 			def.Warnings = append(def.Warnings, sasiWarning)
 		}
-		if ix.Class == schema.SAI && col.Type.Kind() == types.Vector && !slices.Contains(def.Warnings, vectorIndexWarning) {
+		if ix.Class == schema.SAI && col.Type.Kind() == types.Vector &&
+			!slices.Contains(def.Warnings, vectorIndexWarning) {
 			def.Warnings = append(def.Warnings, vectorIndexWarning)
 		}
 	}
@@ -110,7 +115,8 @@ func likeAttributes(a *schema.Attributes, stmt *cql.CreateTableLike) *schema.Att
 }
 
 // likeColumns returns the columns of a table as those of a new one in a keyspace.
-func (d *Definer) likeColumns(keyspace string, source *schema.Table, stmt *cql.CreateTableLike) ([]schema.ColumnSpec, error) {
+func (d *Definer) likeColumns(keyspace string, source *schema.Table, stmt *cql.CreateTableLike) ([]schema.ColumnSpec,
+	error) {
 	var specs []schema.ColumnSpec
 	var missing []string
 	for _, col := range source.StoredColumns() {
@@ -136,7 +142,8 @@ func (d *Definer) likeColumns(keyspace string, source *schema.Table, stmt *cql.C
 	}
 	if len(missing) > 0 {
 		slices.Sort(missing)
-		return nil, invalidf("UDTs %s do not exist in target keyspace '%s'.", strings.Join(slices.Compact(missing), ", "), keyspace)
+		return nil, invalidf("UDTs %s do not exist in target keyspace '%s'.",
+			strings.Join(slices.Compact(missing), ", "), keyspace)
 	}
 	return specs, nil
 }
@@ -145,7 +152,8 @@ func usesUDT(t *types.Type) bool {
 	return t.Kind() == types.UDT || slices.ContainsFunc(t.Elems(), usesUDT)
 }
 
-// missingTypes returns the user-defined types within t that a keyspace does not have. One with other fields is an error.
+// missingTypes returns the user-defined types within t that a keyspace does not have. One with other fields is an
+// error.
 func (d *Definer) missingTypes(keyspace, from string, t *types.Type) (missing []string, err error) {
 	if t.Kind() == types.UDT {
 		other := d.Schema.Keyspace(keyspace).Type(t.UDTName())
@@ -153,8 +161,10 @@ func (d *Definer) missingTypes(keyspace, from string, t *types.Type) (missing []
 			return []string{t.UDTName()}, nil
 		}
 		if !slices.Equal(t.FieldNames(), other.FieldNames()) ||
-			!slices.EqualFunc(t.Elems(), other.Elems(), func(a, b *types.Type) bool { return a.String() == b.String() }) {
-			return nil, invalidf("Target keyspace '%s' has same UDT name '%s' as source keyspace '%s' but with different structure.",
+			!slices.EqualFunc(t.Elems(), other.Elems(),
+				func(a, b *types.Type) bool { return a.String() == b.String() }) {
+			return nil, invalidf("Target keyspace '%s' has same UDT name '%s' as source keyspace '%s' but with "+
+				"different structure.",
 				keyspace, t.UDTName(), from)
 		}
 	}

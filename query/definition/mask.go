@@ -15,7 +15,8 @@ func (d *Definer) mask(keyspace, table, column string, t *types.Type, m *cql.Mas
 	if !d.Masking {
 		return nil, errMaskingDisabled()
 	}
-	return (&mask.Definer{Compiler: d.compiler(keyspace), Table: table, Env: d.Env, Execute: d.Execute}).Define(column, t, m)
+	return (&mask.Definer{Compiler: d.compiler(keyspace), Table: table, Env: d.Env, Execute: d.Execute}).Define(column,
+		t, m)
 }
 
 func errMaskingDisabled() error {

@@ -100,7 +100,8 @@ func (r *optionReader) text(name string, into *string, parse func(string) (strin
 	}
 }
 
-func (r *optionReader) stringMap(name string, into *map[string]string, parse func(map[string]string) (map[string]string, error)) {
+func (r *optionReader) stringMap(name string, into *map[string]string,
+	parse func(map[string]string) (map[string]string, error)) {
 	if !r.next(name) {
 		return
 	}

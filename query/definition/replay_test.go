@@ -27,7 +27,8 @@ func (w *world) run(text string) {
 	if err != nil {
 		w.t.Fatalf("%s: %v", text, err)
 	}
-	d := &Definer{Schema: w.schema, Topology: ring.NewTopology(1, nil), Keyspace: "k", Functions: function.New(), Masking: true,
+	d := &Definer{Schema: w.schema, Topology: ring.NewTopology(1, nil), Keyspace: "k", Functions: function.New(),
+		Masking: true,
 		NewID: func() schema.UUID {
 			w.ids++
 			return schema.UUID{w.ids}
@@ -82,8 +83,10 @@ func randomMask(rnd *rand.Rand, typ string) string {
 
 // randomTable returns a CREATE TABLE with random columns, names that must be quoted, and non-default options.
 func randomTable(rnd *rand.Rand, name string) string {
-	kinds := []string{"int", "text", "timeuuid", "frozen<list<int>>", "frozen<u>", "tuple<int, text>", "vector<float, 3>"}
-	values := append([]string{"list<text>", "set<frozen<u>>", "map<text, frozen<map<int, text>>>", "u", "duration"}, kinds...)
+	kinds := []string{"int", "text", "timeuuid", "frozen<list<int>>", "frozen<u>", "tuple<int, text>",
+		"vector<float, 3>"}
+	values := append([]string{"list<text>", "set<frozen<u>>", "map<text, frozen<map<int, text>>>", "u", "duration"},
+		kinds...)
 	var columns, partition, clustering, order []string
 	for i := range 1 + rnd.IntN(2) {
 		partition = append(partition, fmt.Sprintf("p%d", i))
@@ -103,7 +106,8 @@ func randomTable(rnd *rand.Rand, name string) string {
 		column += randomMask(rnd, typ)
 		columns = append(columns, column)
 	}
-	with := []string{"comment = 'it''s'", "gc_grace_seconds = " + fmt.Sprint(rnd.IntN(1000)), "tombstone_gc = 'timeout'"}
+	with := []string{"comment = 'it''s'", "gc_grace_seconds = " + fmt.Sprint(rnd.IntN(1000)),
+		"tombstone_gc = 'timeout'"}
 	if order != nil {
 		with = append(with, "CLUSTERING ORDER BY ("+strings.Join(order, ", ")+")")
 	}
@@ -113,7 +117,8 @@ func randomTable(rnd *rand.Rand, name string) string {
 			"compression = {'enabled': false}")
 	}
 	key := append([]string{"(" + strings.Join(partition, ", ") + ")"}, clustering...)
-	return "CREATE TABLE " + name + " (" + strings.Join(columns, ", ") + ", PRIMARY KEY (" + strings.Join(key, ", ") + ")) WITH " +
+	return "CREATE TABLE " + name + " (" + strings.Join(columns, ", ") + ", PRIMARY KEY (" + strings.Join(key, ", ") +
+		")) WITH " +
 		strings.Join(with, " AND ")
 }
 
@@ -122,7 +127,8 @@ func TestDescribeCanBeReplayed(t *testing.T) {
 	for seed := range uint64(40) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
 		w := &world{t: t, schema: schema.Initial()}
-		w.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3} AND durable_writes = false")
+		w.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3} AND " +
+			"durable_writes = false")
 		w.run("CREATE TYPE z (f int)")
 		w.run(`CREATE TYPE u ("F F" frozen<z>, g frozen<list<text>>)`)
 		for i := range 3 {

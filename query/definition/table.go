@@ -24,7 +24,8 @@ func (d *Definer) createTable(stmt *cql.CreateTable) Definition {
 		return refuse(err)
 	}
 	options, set, err := tableOptions(schema.DefaultOptions(), given)
-	if strings.HasSuffix(options.Compaction["class"], "LeveledCompactionStrategy") && !slices.Contains(set, "bloom_filter_fp_chance") {
+	if strings.HasSuffix(options.Compaction["class"], "LeveledCompactionStrategy") &&
+		!slices.Contains(set, "bloom_filter_fp_chance") {
 		options.BloomFilterFPChance = 0.1 // Cassandra's default for that strategy
 	}
 	if err != nil {
@@ -34,7 +35,8 @@ func (d *Definer) createTable(stmt *cql.CreateTable) Definition {
 		return refuse(err)
 	}
 	c := &schema.CreateTable{Keyspace: keyspace, Table: b.name, IfNotExists: stmt.IfNotExists, Options: options}
-	def := Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetTable, Keyspace: keyspace, Name: b.name}}
+	def := Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetTable,
+		Keyspace: keyspace, Name: b.name}}
 	if d.Schema.Keyspace(keyspace) == nil || d.Schema.Table(keyspace, b.name) != nil {
 		return def // Apply returns this error, before errors about the columns
 	}
@@ -128,12 +130,14 @@ func (b *tableBuilder) columns() ([]schema.ColumnSpec, error) {
 			return nil, err
 		}
 		resolved[i] = t
-		if masks[i], err = b.d.mask(b.keyspace, b.stmt.Table.Name, b.stmt.Columns[i].Name, t, b.stmt.Columns[i].Mask); err != nil {
+		if masks[i], err = b.d.mask(b.keyspace, b.stmt.Table.Name, b.stmt.Columns[i].Name, t,
+			b.stmt.Columns[i].Mask); err != nil {
 			return nil, err
 		}
 	}
 	if len(b.key.Partition) == 0 {
-		return nil, invalidf("No PRIMARY KEY specifed for table '%s' (exactly one required)", b.name) // Cassandra's spelling
+		// Cassandra's spelling
+		return nil, invalidf("No PRIMARY KEY specifed for table '%s' (exactly one required)", b.name)
 	}
 	descending, err := b.clusteringOrder()
 	if err != nil {
@@ -156,7 +160,8 @@ func (b *tableBuilder) columns() ([]schema.ColumnSpec, error) {
 }
 
 // keyColumns returns the key columns in key order.
-func (b *tableBuilder) keyColumns(resolved []*types.Type, masks []*schema.Mask, descending map[string]bool) ([]schema.ColumnSpec, error) {
+func (b *tableBuilder) keyColumns(resolved []*types.Type, masks []*schema.Mask,
+	descending map[string]bool) ([]schema.ColumnSpec, error) {
 	specs := make([]schema.ColumnSpec, 0, len(b.stmt.Columns))
 	seen := map[string]bool{}
 	for i, name := range slices.Concat(b.key.Partition, b.key.Clustering) {
@@ -180,7 +185,8 @@ func (b *tableBuilder) keyColumns(resolved []*types.Type, masks []*schema.Mask, 
 }
 
 // otherColumns appends the columns that are not part of the key to specs, which are those of the key, and counts them.
-func (b *tableBuilder) otherColumns(specs []schema.ColumnSpec, resolved []*types.Type, masks []*schema.Mask) ([]schema.ColumnSpec, int, error) {
+func (b *tableBuilder) otherColumns(specs []schema.ColumnSpec, resolved []*types.Type,
+	masks []*schema.Mask) ([]schema.ColumnSpec, int, error) {
 	keys := make(map[string]bool, len(specs))
 	for i := range specs {
 		keys[specs[i].Name] = true
@@ -206,7 +212,8 @@ func (b *tableBuilder) otherColumns(specs []schema.ColumnSpec, resolved []*types
 		specs = append(specs, spec)
 	}
 	if b.counters > 0 && b.counters == len(byClass) { // a class name does not make the table a counter table
-		return nil, 0, configf("%s.%s: Cannot have a counter column (\"%s\") in a non counter table", b.keyspace, b.name, byClass[0])
+		return nil, 0, configf("%s.%s: Cannot have a counter column (\"%s\") in a non counter table", b.keyspace,
+			b.name, byClass[0])
 	}
 	return specs, others, nil
 }
@@ -214,7 +221,8 @@ func (b *tableBuilder) otherColumns(specs []schema.ColumnSpec, resolved []*types
 func (b *tableBuilder) checkTogether(specs []schema.ColumnSpec, others int) error {
 	static := slices.ContainsFunc(specs, func(s schema.ColumnSpec) bool { return s.Kind == schema.Static })
 	if static && len(b.key.Clustering) == 0 && !b.stmt.Options.CompactStorage {
-		return invalidf("Static columns are only useful (and thus allowed) if the table has at least one clustering column")
+		return invalidf("Static columns are only useful (and thus allowed) if the table has at least one clustering " +
+			"column")
 	}
 	if b.counters > 0 && b.counters < others {
 		return invalidf("Cannot mix counter and non counter columns in the same table")
@@ -237,7 +245,8 @@ func (b *tableBuilder) clusteringOrder() (map[string]bool, error) {
 		}
 	}
 	if unknownColumns != nil {
-		return nil, invalidf("Only clustering key columns can be defined in CLUSTERING ORDER directive: [%s] are not clustering columns",
+		return nil, invalidf("Only clustering key columns can be defined in CLUSTERING ORDER directive: [%s] are "+
+			"not clustering columns",
 			strings.Join(unknownColumns, ", "))
 	}
 	for i, o := range b.stmt.Options.ClusteringOrder {
@@ -251,7 +260,8 @@ func (b *tableBuilder) clusteringOrder() (map[string]bool, error) {
 		if _, ok := descending[key]; !ok {
 			return nil, invalidf("Missing CLUSTERING ORDER for column %s", key)
 		}
-		return nil, invalidf("The order of columns in the CLUSTERING ORDER directive must match that of the clustering columns "+
+		return nil, invalidf("The order of columns in the CLUSTERING ORDER directive must match that of the "+
+			"clustering columns "+
 			"(%s must appear before %s)", key, o.Column)
 	}
 	return descending, nil
@@ -277,7 +287,8 @@ func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 	}
 	name := stmt.Table.Name
 	c := &schema.AlterTable{Keyspace: keyspace, Table: name, IfExists: stmt.IfExists}
-	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetTable, Keyspace: keyspace, Name: name}}
+	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetTable,
+		Keyspace: keyspace, Name: name}}
 	t := d.Schema.Table(keyspace, name)
 	if set, ok := stmt.Action.(*cql.SetTableOptions); ok {
 		if err := d.alterOptions(c, t, set); err != nil {

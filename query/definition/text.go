@@ -14,12 +14,13 @@ import (
 	"cqld/types"
 )
 
-// The text of DESCRIBE is identical to Cassandra's, including its two spaces before durable_writes: users compare it, and
-// tools execute it.
+// The text of DESCRIBE is identical to Cassandra's, including its two spaces before durable_writes: users compare it,
+// and tools execute it.
 
 func keyspaceText(k *schema.Keyspace) string {
 	if k.Virtual {
-		return "/*\nWarning: Keyspace " + types.QuoteName(k.Name) + " is a virtual keyspace and cannot be recreated with CQL.\n" +
+		return "/*\nWarning: Keyspace " + types.QuoteName(k.Name) +
+			" is a virtual keyspace and cannot be recreated with CQL.\n" +
 			"Structure, for reference:\nVIRTUAL KEYSPACE " + types.QuoteName(k.Name) + ";\n*/"
 	}
 	return "CREATE KEYSPACE " + types.QuoteName(k.Name) + " WITH replication = " + replicationText(k.Replication) +
@@ -39,7 +40,8 @@ func replicationText(r ring.Replication) string {
 	return text + "}"
 }
 
-// commentText returns the statement that sets the comment on an object, in a line of its own, or nothing without a comment.
+// commentText returns the statement that sets the comment on an object, in a line of its own, or nothing without a
+// comment.
 func commentText(kind cql.CommentKind, name, comment string) string {
 	if comment == "" {
 		return ""
@@ -77,7 +79,8 @@ func tableText(k *schema.Keyspace, t *schema.Table, internals bool) string {
 	if k.Virtual {
 		return "/*\nWarning: Table " + name + " is a virtual table and cannot be recreated with CQL.\n" +
 			"Structure, for reference:\nVIRTUAL TABLE " + name + columnsText(t, false) +
-			" WITH " + strings.Join(append(orderText(t), "comment = "+cql.QuoteString(t.Options.Comment)), "\n    AND ") + ";\n*/"
+			" WITH " + strings.Join(append(orderText(t), "comment = "+cql.QuoteString(t.Options.Comment)),
+			"\n    AND ") + ";\n*/"
 	}
 	var with []string
 	if t.Compact != schema.NotCompact {
@@ -90,8 +93,10 @@ func tableText(k *schema.Keyspace, t *schema.Table, internals bool) string {
 	with = append(with, optionTexts(&t.Options)...)
 	text := "CREATE TABLE " + name + columnsText(t, internals) + " WITH " + strings.Join(with, "\n    AND ") + ";"
 	if t.Compact != schema.NotCompact {
-		return "/*\nWarning: Table " + name + " omitted because it has constructs not compatible with CQL (was created via legacy API).\n" +
-			"Approximate structure, for reference:\n(this should not be used to reproduce this schema)\n\n" + text + "\n*/"
+		return "/*\nWarning: Table " + name + " omitted because it has constructs not compatible with CQL (was " +
+			"created via legacy API).\n" +
+			"Approximate structure, for reference:\n(this should not be used to reproduce this schema)\n\n" + text +
+			"\n*/"
 	}
 	text += labelText(cql.CommentTable, name, t.Options.Label)
 	for _, c := range t.Columns() {
@@ -157,9 +162,9 @@ func droppedByName(t *schema.Table) []schema.DroppedColumn {
 	return dropped
 }
 
-// columnsText returns the list in parentheses: the columns, and the primary key unless it is written with its only column. With
-// internals, a column that was dropped and added again is listed as dropped, because ALTER statements after the CREATE drop
-// and add it.
+// columnsText returns the list in parentheses: the columns, and the primary key unless it is written with its only
+// column. With internals, a column that was dropped and added again is listed as dropped, because ALTER statements
+// after the CREATE drop and add it.
 func columnsText(t *schema.Table, internals bool) string {
 	single := len(t.PartitionKey) == 1 && len(t.Clustering) == 0 // compact tables have a line for the key
 	wasDropped := func(name string) bool {
@@ -230,7 +235,8 @@ func primaryKeyText(t *schema.Table) string {
 	if len(t.PartitionKey) > 1 {
 		partition = "(" + partition + ")"
 	}
-	return "(" + strings.Join(append([]string{partition}, names(slices.DeleteFunc(slices.Clone(t.Clustering), t.Hides))...), ", ") + ")"
+	return "(" + strings.Join(append([]string{partition},
+		names(slices.DeleteFunc(slices.Clone(t.Clustering), t.Hides))...), ", ") + ")"
 }
 
 // orderText returns CLUSTERING ORDER BY if there are clustering columns.
@@ -249,8 +255,8 @@ func orderText(t *schema.Table) []string {
 	return []string{"CLUSTERING ORDER BY (" + strings.Join(parts, ", ") + ")"}
 }
 
-// optionTexts returns the options in Cassandra's order. cqld's own options are last, and are omitted if they have the default,
-// so that Cassandra accepts the text of an ordinary table.
+// optionTexts returns the options in Cassandra's order. cqld's own options are last, and are omitted if they have the
+// default, so that Cassandra accepts the text of an ordinary table.
 func optionTexts(o *schema.Options) []string {
 	integer := func(n int32) string { return strconv.Itoa(int(n)) }
 	texts := []string{

@@ -23,7 +23,8 @@ func (d *Definer) createTrigger(stmt *cql.CreateTrigger) Definition {
 	case k.Table(stmt.Table.Name) == nil:
 		return refuse(invalidf("Table '%s' doesn't exist", stmt.Table.Name))
 	}
-	return refuse(invalidf("Trigger class '%s' couldn't be loaded: triggers are Java classes, which cqld does not run. Write what the "+
+	return refuse(invalidf("Trigger class '%s' couldn't be loaded: triggers are Java classes, which cqld does not "+
+		"run. Write what the "+
 		"trigger would write in the same logged BATCH, or use a materialized view", stmt.Using))
 }
 
@@ -32,7 +33,8 @@ func (d *Definer) dropTrigger(stmt *cql.DropTrigger) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Table)
 	switch {
 	case d.Ordinary:
-		return refuse(&Unauthorized{Msg: "Only superusers are allowed to perfrom DROP TRIGGER queries"}) // Cassandra's spelling
+		// Cassandra's spelling
+		return refuse(&Unauthorized{Msg: "Only superusers are allowed to perfrom DROP TRIGGER queries"})
 	case err != nil:
 		return refuse(err)
 	case stmt.IfExists:

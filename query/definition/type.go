@@ -9,8 +9,8 @@ import (
 	"cqld/types"
 )
 
-// typeOf resolves a type as written in a keyspace. User-defined types are those of that keyspace, whether or not the type is
-// qualified.
+// typeOf resolves a type as written in a keyspace. User-defined types are those of that keyspace, whether or not the
+// type is qualified.
 func (d *Definer) typeOf(keyspace string, e *cql.TypeExpr) (*types.Type, error) {
 	return ResolveType(d.Schema.Keyspace(keyspace), keyspace, e)
 }
@@ -33,7 +33,8 @@ func (r *typeResolver) resolve(e *cql.TypeExpr, inFrozen bool) (*types.Type, err
 		case cql.TypeNative, cql.TypeCustom:
 			inner := *e
 			inner.Frozen = false
-			return nil, syntaxf("frozen<> is only allowed on collections, tuples, and user-defined types (got %s)", inner.String())
+			return nil, syntaxf("frozen<> is only allowed on collections, tuples, and user-defined types (got %s)",
+				inner.String())
 		}
 		inFrozen = true
 	}
@@ -72,9 +73,11 @@ func customType(class string) (*types.Type, error) {
 	case class == "":
 		return types.Native(types.Blob), nil
 	case isAbstractClass(name):
-		return nil, syntaxf("Error setting type %s: Invalid comparator class %s: must define a public static instance field or a public static method "+
+		return nil, syntaxf("Error setting type %s: Invalid comparator class %s: must define a public static "+
+			"instance field or a public static method "+
 			"getInstance(TypeParser).", class, name)
-	case err == nil && t.Kind() == types.Custom && t.Unknown() && !strings.HasPrefix(t.CustomClass(), "org.apache.cassandra.db.marshal.CompositeType") &&
+	case err == nil && t.Kind() == types.Custom && t.Unknown() &&
+		!strings.HasPrefix(t.CustomClass(), "org.apache.cassandra.db.marshal.CompositeType") &&
 		!strings.HasPrefix(t.CustomClass(), "org.apache.cassandra.db.marshal.DynamicCompositeType"):
 		return nil, syntaxf("Error setting type %s: Unable to find abstract-type class '%s'", class, name)
 	case err != nil || t.Unknown():
@@ -83,9 +86,11 @@ func customType(class string) (*types.Type, error) {
 	return t, nil
 }
 
-// isReversedClass reports whether e is the class ReversedType in quotes, with which a clustering column is in descending order.
+// isReversedClass reports whether e is the class ReversedType in quotes, with which a clustering column is in
+// descending order.
 func isReversedClass(e *cql.TypeExpr) bool {
-	return e.Kind == cql.TypeCustom && strings.HasPrefix(strings.TrimPrefix(strings.TrimSpace(e.Custom), "org.apache.cassandra.db.marshal."), "ReversedType")
+	return e.Kind == cql.TypeCustom && strings.HasPrefix(strings.TrimPrefix(strings.TrimSpace(e.Custom),
+		"org.apache.cassandra.db.marshal."), "ReversedType")
 }
 
 // isAbstractClass reports whether a class of Cassandra is the superclass of types, and none itself.
@@ -198,7 +203,8 @@ func (d *Definer) createType(stmt *cql.CreateType) Definition {
 	if k == nil {
 		return refuse(&schema.NotFound{Keyspace: keyspace})
 	}
-	def := Definition{Event: schema.Event{Change: schema.Created, Target: schema.TargetType, Keyspace: keyspace, Name: name}}
+	def := Definition{Event: schema.Event{Change: schema.Created, Target: schema.TargetType, Keyspace: keyspace,
+		Name: name}}
 	var fields []string
 	var elems []*types.Type
 	for i := range stmt.Fields {
@@ -215,7 +221,8 @@ func (d *Definer) createType(stmt *cql.CreateType) Definition {
 	if k.Type(name) != nil {
 		fields = nil
 	}
-	def.Change = &schema.CreateType{IfNotExists: stmt.IfNotExists, Type: types.NewUDT(keyspace, name, fields, elems, false)}
+	def.Change = &schema.CreateType{IfNotExists: stmt.IfNotExists,
+		Type: types.NewUDT(keyspace, name, fields, elems, false)}
 	return def
 }
 
@@ -228,7 +235,8 @@ func (d *Definer) alterType(stmt *cql.AlterType) Definition {
 		return refuse(err)
 	}
 	c := &schema.AlterType{Keyspace: keyspace, Name: stmt.Type.Name, IfExists: stmt.IfExists}
-	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetType, Keyspace: keyspace, Name: stmt.Type.Name}}
+	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetType,
+		Keyspace: keyspace, Name: stmt.Type.Name}}
 	k := d.Schema.Keyspace(keyspace)
 	if k == nil || k.Type(c.Name) == nil {
 		return def
@@ -266,5 +274,6 @@ func (d *Definer) dropType(stmt *cql.DropType) Definition {
 		return refuse(err)
 	}
 	return Definition{Change: &schema.DropType{Keyspace: keyspace, Name: stmt.Type.Name, IfExists: stmt.IfExists},
-		Event: schema.Event{Change: schema.Dropped, Target: schema.TargetType, Keyspace: keyspace, Name: stmt.Type.Name}}
+		Event: schema.Event{Change: schema.Dropped, Target: schema.TargetType, Keyspace: keyspace,
+			Name: stmt.Type.Name}}
 }

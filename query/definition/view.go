@@ -27,8 +27,10 @@ func (d *Definer) createView(stmt *cql.CreateMaterializedView) Definition {
 	if err := mayChange(keyspace, "ALTER", "table "+of+"."+stmt.Table.Name); err != nil {
 		return refuse(err)
 	}
-	c := &schema.CreateView{Keyspace: keyspace, View: stmt.View.Name, IfNotExists: stmt.IfNotExists, Base: stmt.Table.Name}
-	def := Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetTable, Keyspace: keyspace, Name: c.View}}
+	c := &schema.CreateView{Keyspace: keyspace, View: stmt.View.Name, IfNotExists: stmt.IfNotExists,
+		Base: stmt.Table.Name}
+	def := Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetTable,
+		Keyspace: keyspace, Name: c.View}}
 	if of != keyspace {
 		return refuse(invalidf("Cannot create a materialized view on a table in a different keyspace"))
 	}
@@ -76,11 +78,13 @@ func (b *viewBuilder) columns() error {
 	for i := range b.stmt.Columns {
 		s := &b.stmt.Columns[i]
 		if s.Alias != "" {
-			return invalidf("Cannot use aliases when defining a materialized view (got %s AS %s)", term.SelectorText(s.Selector), s.Alias)
+			return invalidf("Cannot use aliases when defining a materialized view (got %s AS %s)",
+				term.SelectorText(s.Selector), s.Alias)
 		}
 		named, ok := s.Selector.(*cql.ColumnSelector)
 		if !ok {
-			return invalidf("Can only select columns by name when defining a materialized view (got %s)", term.SelectorText(s.Selector))
+			return invalidf("Can only select columns by name when defining a materialized view (got %s)",
+				term.SelectorText(s.Selector))
 		}
 		c, err := b.column(named.Column)
 		if err != nil {
@@ -103,7 +107,8 @@ func (b *viewBuilder) column(name string) (*schema.Column, error) {
 	if c := b.base.Column(name); c != nil {
 		return c, nil
 	}
-	return nil, invalidf("Undefined column name %s in table %s.%s", cql.QuoteIdentifier(name), b.base.Keyspace, b.base.Name)
+	return nil, invalidf("Undefined column name %s in table %s.%s", cql.QuoteIdentifier(name), b.base.Keyspace,
+		b.base.Name)
 }
 
 // key converts PRIMARY KEY.
@@ -112,17 +117,21 @@ func (b *viewBuilder) key() error {
 	var others []string
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
-			return invalidf("Duplicate column '%s' in PRIMARY KEY clause for materialized view '%s'", name, b.change.View)
+			return invalidf("Duplicate column '%s' in PRIMARY KEY clause for materialized view '%s'", name,
+				b.change.View)
 		}
 		c := b.base.Column(name)
 		if c == nil || !slices.Contains(b.selected, c) {
-			return invalidf("Unknown column '%s' referenced in PRIMARY KEY for materialized view '%s'", name, b.change.View)
+			return invalidf("Unknown column '%s' referenced in PRIMARY KEY for materialized view '%s'", name,
+				b.change.View)
 		}
 		switch {
 		case c.Type.IsCollection() && c.Type.MultiCell():
-			return invalidf("Invalid non-frozen collection type '%s' for PRIMARY KEY column '%s'", c.Type.MarshalClass(), name)
+			return invalidf("Invalid non-frozen collection type '%s' for PRIMARY KEY column '%s'",
+				c.Type.MarshalClass(), name)
 		case c.Type.Kind() == types.UDT && c.Type.MultiCell():
-			return invalidf("Invalid non-frozen user-defined type '%s' for PRIMARY KEY column '%s'", c.Type.MarshalClass(), name)
+			return invalidf("Invalid non-frozen user-defined type '%s' for PRIMARY KEY column '%s'",
+				c.Type.MarshalClass(), name)
 		case c.Type.Kind() == types.Duration:
 			return invalidf("duration type is not supported for PRIMARY KEY column '%s'", name)
 		}
@@ -143,7 +152,8 @@ func (b *viewBuilder) key() error {
 	}
 	switch {
 	case len(missing) > 0:
-		return invalidf("Cannot create materialized view '%s' without primary key columns %s from base table '%s'", b.change.View,
+		return invalidf("Cannot create materialized view '%s' without primary key columns %s from base table '%s'",
+			b.change.View,
 			strings.Join(missing, ", "), b.base.Name)
 	case len(others) > 1:
 		return invalidf("Cannot include more than one non-primary key column in materialized view primary key (got %s)",
@@ -154,15 +164,17 @@ func (b *viewBuilder) key() error {
 
 // where converts WHERE.
 func (b *viewBuilder) where() error {
-	w := &viewWhere{b: b, compiler: term.Compiler{Schema: b.d.Schema, Functions: b.d.Functions, ResolveType: ResolveType,
-		Keyspace: b.base.Keyspace, Table: b.base}, restricted: map[string]bool{}}
+	w := &viewWhere{b: b, compiler: term.Compiler{Schema: b.d.Schema, Functions: b.d.Functions,
+		ResolveType: ResolveType,
+		Keyspace:    b.base.Keyspace, Table: b.base}, restricted: map[string]bool{}}
 	for _, r := range b.stmt.Where {
 		if err := w.add(r); err != nil {
 			return err
 		}
 	}
 	if len(w.illegal) > 0 {
-		return invalidf("Non-primary key columns can only be restricted with 'IS NOT NULL' (got: %s restricted illegally)",
+		return invalidf("Non-primary key columns can only be restricted with 'IS NOT NULL' (got: %s restricted "+
+			"illegally)",
 			strings.Join(w.illegal, ", "))
 	}
 	var free []string
@@ -173,12 +185,14 @@ func (b *viewBuilder) where() error {
 	}
 	if len(free) > 0 {
 		slices.SortStableFunc(free, func(x, y string) int { return bucket(x) - bucket(y) })
-		return invalidf("Primary key columns %s must be restricted with 'IS NOT NULL' or otherwise", strings.Join(free, ", "))
+		return invalidf("Primary key columns %s must be restricted with 'IS NOT NULL' or otherwise",
+			strings.Join(free, ", "))
 	}
 	return nil
 }
 
-// bucket returns the place of a name in the iteration order of Cassandra's set of names, which is a Java HashSet of 16 buckets.
+// bucket returns the place of a name in the iteration order of Cassandra's set of names, which is a Java HashSet of 16
+// buckets.
 func bucket(name string) int {
 	h := int32(1)
 	for i := len(name) - 1; i >= 0; i-- {
@@ -193,12 +207,14 @@ func (b *viewBuilder) order() error {
 	if err != nil {
 		return err
 	}
-	if strings.HasSuffix(options.Compaction["class"], "LeveledCompactionStrategy") && !slices.Contains(set, "bloom_filter_fp_chance") {
+	if strings.HasSuffix(options.Compaction["class"], "LeveledCompactionStrategy") &&
+		!slices.Contains(set, "bloom_filter_fp_chance") {
 		options.BloomFilterFPChance = 0.1 // as for tables
 	}
 	b.change.Options = options
 	if order := b.stmt.Options.ClusteringOrder; len(order) > 0 {
-		if !slices.EqualFunc(order, b.stmt.PrimaryKey.Clustering, func(o cql.ClusteringOrder, name string) bool { return o.Column == name }) {
+		if !slices.EqualFunc(order, b.stmt.PrimaryKey.Clustering,
+			func(o cql.ClusteringOrder, name string) bool { return o.Column == name }) {
 			return invalidf("Clustering key columns must exactly match columns in CLUSTERING ORDER BY directive")
 		}
 		for i := range order {
@@ -206,7 +222,8 @@ func (b *viewBuilder) order() error {
 		}
 	}
 	if b.change.Options.DefaultTTL > 0 {
-		return invalidf("Cannot set default_time_to_live for a materialized view. Data in a materialized view always expire at the " +
+		return invalidf("Cannot set default_time_to_live for a materialized view. Data in a materialized view " +
+			"always expire at the " +
 			"same time than the corresponding data in the parent table.")
 	}
 	b.change.ID, err = (&tableBuilder{d: b.d, stmt: &cql.CreateTable{Options: b.stmt.Options}}).id()
@@ -336,13 +353,16 @@ func (w *viewWhere) unsupported(r *cql.ColumnRelation, name string, o cql.Operat
 		if _, err := w.value(column, schema.ViewEqual, r.Value); err != nil {
 			return err
 		}
-		return invalidf("LIKE restriction is only supported on properly indexed columns. %s is not valid.", term.RelationText(r))
+		return invalidf("LIKE restriction is only supported on properly indexed columns. %s is not valid.",
+			term.RelationText(r))
 	}
 	return invalidf("Unsupported \"%s\" relation: %s", o, term.RelationText(r))
 }
 
-// condition adds one condition. values are nil for IS NOT NULL, and otherwise tuples of as many terms as there are columns.
-func (w *viewWhere) condition(r cql.Relation, names []string, tuple bool, op schema.ViewOperator, values [][]cql.Term) error {
+// condition adds one condition. values are nil for IS NOT NULL, and otherwise tuples of as many terms as there are
+// columns.
+func (w *viewWhere) condition(r cql.Relation, names []string, tuple bool, op schema.ViewOperator,
+	values [][]cql.Term) error {
 	c := schema.ViewCondition{Tuple: tuple, Operator: op}
 	var columns []*schema.Column
 	for _, name := range names {
@@ -351,7 +371,8 @@ func (w *viewWhere) condition(r cql.Relation, names []string, tuple bool, op sch
 			return err
 		}
 		if tuple && column.Kind != schema.Clustering {
-			return invalidf("Multi-column relations can only be applied to clustering columns but was applied to: %s", name)
+			return invalidf("Multi-column relations can only be applied to clustering columns but was applied to: %s",
+				name)
 		}
 		columns, c.Columns = append(columns, column), append(c.Columns, column.ID)
 	}
@@ -360,7 +381,8 @@ func (w *viewWhere) condition(r cql.Relation, names []string, tuple bool, op sch
 			return errViewMarker()
 		}
 		if len(terms) != len(columns) {
-			return invalidf("Expected %d elements in value tuple, but got %d: (%s)", len(columns), len(terms), term.Text(&cql.TupleLiteral{Elements: terms}))
+			return invalidf("Expected %d elements in value tuple, but got %d: (%s)", len(columns), len(terms),
+				term.Text(&cql.TupleLiteral{Elements: terms}))
 		}
 		for i, t := range terms {
 			v, err := w.value(columns[i], op, t)
@@ -460,7 +482,8 @@ func (d *Definer) alterView(stmt *cql.AlterMaterializedView) Definition {
 	}
 	name := stmt.View.Name
 	c := &schema.AlterView{Keyspace: keyspace, View: name, IfExists: stmt.IfExists}
-	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetTable, Keyspace: keyspace, Name: name}}
+	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetTable,
+		Keyspace: keyspace, Name: name}}
 	if (properties{stmt.Options.Properties}).has("id") {
 		return refuse(configf("Cannot alter table id."))
 	}
@@ -481,5 +504,6 @@ func (d *Definer) dropView(stmt *cql.DropMaterializedView) Definition {
 		return refuse(err)
 	}
 	return Definition{Change: &schema.DropView{Keyspace: keyspace, View: stmt.View.Name, IfExists: stmt.IfExists},
-		Event: schema.Event{Change: schema.Dropped, Target: schema.TargetTable, Keyspace: keyspace, Name: stmt.View.Name}}
+		Event: schema.Event{Change: schema.Dropped, Target: schema.TargetTable, Keyspace: keyspace,
+			Name: stmt.View.Name}}
 }

@@ -1,5 +1,5 @@
-// Package execution contains what the execution of a statement has, whatever the statement does: its parameters, its time, and the
-// services of this node.
+// Package execution contains what the execution of a statement has, whatever the statement does: its parameters, its
+// time, and the services of this node.
 //
 // It executes nothing: query/read reads rows with it, query/write writes them, and package query does everything else.
 //

@@ -101,8 +101,8 @@ func (s *Services) DataGuard(r *request.Request) *guardrail.Guard {
 	return s.Guard(r)
 }
 
-// Masks returns the masks to be applied to the rows of a request: none if its principal may see all values, and none while
-// masking is off. The restriction of masked columns is then still refused, as in Cassandra.
+// Masks returns the masks to be applied to the rows of a request: none if its principal may see all values, and none
+// while masking is off. The restriction of masked columns is then still refused, as in Cassandra.
 func (s *Services) Masks(r *request.Request, d *mask.Decision) (*mask.Table, error) {
 	if d == nil {
 		return nil, nil

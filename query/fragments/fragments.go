@@ -1,6 +1,6 @@
-// Package fragments shows what one replica has stored of a table, for SELECT … FROM MUTATION_FRAGMENTS(table): the start of
-// each partition with its deletion, the static row, rows, changes of range tombstones, and the end, with the timestamps, times
-// to live and tombstones of all cells.
+// Package fragments shows what one replica has stored of a table, for SELECT … FROM MUTATION_FRAGMENTS(table): the
+// start of each partition with its deletion, the static row, rows, changes of range tombstones, and the end, with the
+// timestamps, times to live and tombstones of all cells.
 //
 // A Shape is a table that is derived from another one; its rows are the fragments. It reads no storage itself.
 package fragments
@@ -53,7 +53,8 @@ type Shape struct {
 
 // NewShape returns the shape of the fragments of base, which must store rows.
 func NewShape(base *schema.Table) *Shape {
-	t := &schema.Table{ID: base.ID, StorageID: base.StorageID, Keyspace: base.Keyspace, Name: base.Name + Suffix, Options: base.Options,
+	t := &schema.Table{ID: base.ID, StorageID: base.StorageID, Keyspace: base.Keyspace, Name: base.Name + Suffix,
+		Options: base.Options,
 		Virtual: true, Replication: base.Replication}
 	s := &Shape{Base: base, Table: t}
 	names := map[string]bool{}
@@ -85,7 +86,8 @@ func NewShape(base *schema.Table) *Shape {
 
 // column returns a new column of the derived table. Key columns keep their names; another column with such a name is
 // shown with an underscore in front.
-func (s *Shape) column(names map[string]bool, name string, kind schema.ColumnKind, t *types.Type, position int, desc bool) *schema.Column {
+func (s *Shape) column(names map[string]bool, name string, kind schema.ColumnKind, t *types.Type, position int,
+	desc bool) *schema.Column {
 	for names[name] {
 		name = "_" + name
 	}
@@ -112,7 +114,8 @@ func storedRows(cmd *row.ReadCommand) uint32 {
 	return min(cmd.Limits.Rows, commandRows-1) + 1
 }
 
-// Page answers a command on the derived table with the fragments of one page of storage, among those that the command selects.
+// Page answers a command on the derived table with the fragments of one page of storage, among those that the command
+// selects.
 func (s *Shape) Page(cmd *row.ReadCommand, read Read) ([]byte, error) {
 	if cmd.Reversed {
 		return nil, ErrReversed
@@ -122,7 +125,8 @@ func (s *Shape) Page(cmd *row.ReadCommand, read Read) ([]byte, error) {
 		return w.out.Finish(false), nil
 	}
 	// At time zero nothing has expired, and no tombstone is old enough to be omitted.
-	stored := row.ReadCommand{Table: s.Base.StorageID, Key: cmd.Key, Range: cmd.Range, Limits: row.Limits{Rows: storedRows(cmd)},
+	stored := row.ReadCommand{Table: s.Base.StorageID, Key: cmd.Key, Range: cmd.Range,
+		Limits: row.Limits{Rows: storedRows(cmd)},
 		Cancel: cmd.Cancel, Memory: cmd.Memory}
 	var begin []byte
 	if cmd.SinglePartition() {
@@ -144,8 +148,8 @@ func (s *Shape) Page(cmd *row.ReadCommand, read Read) ([]byte, error) {
 	return shown, err
 }
 
-// storedStart returns the stored clustering from which the fragments from start on are read. rows is false if they include
-// neither rows nor range tombstones.
+// storedStart returns the stored clustering from which the fragments from start on are read. rows is false if they
+// include neither rows nor range tombstones.
 func (s *Shape) storedStart(start []byte) (stored []byte, rows bool) {
 	columns := s.Table.Clustering
 	rest, err := columns[0].Type.SkipOrdered(start, false)

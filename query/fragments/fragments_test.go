@@ -20,13 +20,14 @@ func newShape(t *testing.T) *Shape {
 	s := schema.Empty()
 	for _, c := range []schema.Change{
 		&schema.CreateKeyspace{Keyspace: "k", Replication: ring.Replication{Class: ring.Simple, Factor: 1}},
-		&schema.CreateTable{Keyspace: "k", Table: "t", ID: schema.UUID{1}, Options: schema.DefaultOptions(), Columns: []schema.ColumnSpec{
-			{Name: "p", Kind: schema.PartitionKey, Type: integer},
-			{Name: "value", Kind: schema.Clustering, Type: integer},
-			{Name: "d", Kind: schema.Clustering, Type: integer, Desc: true},
-			{Name: "s", Kind: schema.Static, Type: integer},
-			{Name: "v", Kind: schema.Regular, Type: integer},
-		}},
+		&schema.CreateTable{Keyspace: "k", Table: "t", ID: schema.UUID{1}, Options: schema.DefaultOptions(),
+			Columns: []schema.ColumnSpec{
+				{Name: "p", Kind: schema.PartitionKey, Type: integer},
+				{Name: "value", Kind: schema.Clustering, Type: integer},
+				{Name: "d", Kind: schema.Clustering, Type: integer, Desc: true},
+				{Name: "s", Kind: schema.Static, Type: integer},
+				{Name: "v", Kind: schema.Regular, Type: integer},
+			}},
 	} {
 		next, err := schema.Apply(s, c)
 		if err != nil {
@@ -46,13 +47,15 @@ func stored(s *Shape) *row.Partition {
 	x.Header.Deletion = row.Deletion{Timestamp: 1, LocalTime: 60}
 	x.Header.Cells = []row.Cell{{Column: s.Base.Column("s").ID, Timestamp: 5, Value: wireInt(9)}}
 	two := row.SliceOf(ordered(2, false))
-	x.RangeTombstones = []row.RangeTombstone{{Start: two.Start, End: two.End, Deletion: row.Deletion{Timestamp: 2, LocalTime: 60}}}
+	x.RangeTombstones = []row.RangeTombstone{{Start: two.Start, End: two.End,
+		Deletion: row.Deletion{Timestamp: 2, LocalTime: 60}}}
 	for value := 1; value <= 3; value++ {
 		for _, d := range []int{2, 1} {
 			r := row.NewRow()
 			r.Clustering = append(ordered(value, false), ordered(d, true)...)
 			r.Liveness = row.Liveness{Timestamp: 6}
-			r.Cells = []row.Cell{{Column: s.Base.Column("v").ID, Timestamp: 6, TTL: 30, LocalTime: 90, Value: wireInt(value * 10)}}
+			r.Cells = []row.Cell{{Column: s.Base.Column("v").ID, Timestamp: 6, TTL: 30, LocalTime: 90,
+				Value: wireInt(value * 10)}}
 			x.Rows = append(x.Rows, *r)
 		}
 	}
@@ -113,7 +116,8 @@ func TestShape(t *testing.T) {
 		names = append(names, fmt.Sprint(c.Name, " ", c.Type))
 	}
 	slices.Sort(names)
-	want := []string{"_value text", "d int", "metadata text", "mutation_fragment_kind text", "mutation_source text", "p int",
+	want := []string{"_value text", "d int", "metadata text", "mutation_fragment_kind text", "mutation_source text",
+		"p int",
 		"partition_region tinyint", "position_weight tinyint", "value int"}
 	if !slices.Equal(names, want) || !s.Table.Virtual || s.Table.Name != "t"+Suffix {
 		t.Errorf("%s has the columns %q, want %q", s.Table.Name, names, want)
@@ -145,13 +149,15 @@ func TestFragmentsOfPartition(t *testing.T) {
 	}
 	for i := range max(len(all), len(want)) {
 		if i >= len(all) || i >= len(want) || all[i].text != want[i] {
-			t.Fatalf("fragment %d of %d differs from fragment %d of %d:\n%v\nwant\n%v", i, len(all), i, len(want), all[min(i, len(all)-1)].text,
+			t.Fatalf("fragment %d of %d differs from fragment %d of %d:\n%v\nwant\n%v", i, len(all), i, len(want),
+				all[min(i, len(all)-1)].text,
 				want[min(i, len(want)-1)])
 		}
 	}
 }
 
-// TestSlicesOfFragments checks that a read of each slice returns exactly the fragments in it, without reading the rows before it.
+// TestSlicesOfFragments checks that a read of each slice returns exactly the fragments in it, without reading the rows
+// before it.
 func TestSlicesOfFragments(t *testing.T) {
 	s, rows := newShape(t), 0
 	x := stored(s)
@@ -164,7 +170,10 @@ func TestSlicesOfFragments(t *testing.T) {
 			}
 			rows = 0
 			got := read(t, s, &row.ReadCommand{Key: x.Key, Slices: []row.Slice{one}}, reader(x, &rows))
-			if !slices.EqualFunc(got, all[from:to], func(a, b shown) bool { return a.text == b.text && bytes.Equal(a.clustering, b.clustering) }) {
+			if !slices.EqualFunc(got, all[from:to], func(a, b shown) bool {
+				return a.text == b.text &&
+					bytes.Equal(a.clustering, b.clustering)
+			}) {
 				t.Errorf("fragments %d to %d are %v", from, to, got)
 			}
 			if from == 8 && rows > 2 { // the first row with value = 3

@@ -12,8 +12,8 @@ import (
 	"cqld/types"
 )
 
-// The JSON of metadata and value has the form that ScyllaDB documents for its statement of this name: metadata is everything
-// except values, and value has the values only.
+// The JSON of metadata and value has the form that ScyllaDB documents for its statement of this name: metadata is
+// everything except values, and value has the values only.
 
 // object appends the members of a JSON object.
 type object struct {

@@ -79,7 +79,8 @@ func (w *writer) changesUntil(changes []change, position []byte) []change {
 	return changes
 }
 
-// changes returns where the range tombstones of a partition begin and end, in order. tombstones are disjoint and in order.
+// changes returns where the range tombstones of a partition begin and end, in order. tombstones are disjoint and in
+// order.
 func (w *writer) changes(tombstones []row.RangeTombstone) (out []change) {
 	for i, t := range tombstones {
 		out = append(out, change{w.bound(t.Start), t.Deletion})
@@ -95,8 +96,9 @@ func (w *writer) changes(tombstones []row.RangeTombstone) (out []change) {
 	return out
 }
 
-// bound returns the clustering of a change at a bound of a range tombstone: before all rows that begin with some components, or
-// after them. The missing components of a bound are one byte each, which sorts before or after all values.
+// bound returns the clustering of a change at a bound of a range tombstone: before all rows that begin with some
+// components, or after them. The missing components of a bound are one byte each, which sorts before or after all
+// values.
 func (w *writer) bound(b []byte) []byte {
 	rest, missing := b, 0
 	columns := w.shape.Base.Clustering
@@ -152,7 +154,8 @@ func (w *writer) emit(clustering []byte, kind string, metadata, value []byte) {
 	w.out.Row(r)
 }
 
-// onlyEnd answers a command for the rest of a partition in which no row follows: the end of the partition, if it exists.
+// onlyEnd answers a command for the rest of a partition in which no row follows: the end of the partition, if it
+// exists.
 func (w *writer) onlyEnd(stored *row.ReadCommand, read Read) ([]byte, error) {
 	stored.Slices, stored.Limits.Rows = []row.Slice{row.AllRows()}, 1
 	page, err := read(stored)

@@ -7,9 +7,12 @@ import (
 )
 
 func (l *Library) addAggregates() {
-	l.add(&Function{Name: "count_rows", Returns: native(types.Bigint), New: func(Env) Accumulator { return new(counter) }}, "countrows")
-	// The argument is a blob, as in Cassandra: values of every type match it. So elements in parentheses are counted, too.
-	l.add(&Function{Name: "count", Args: args(types.Blob), Returns: native(types.Bigint), New: func(Env) Accumulator { return new(counter) }})
+	l.add(&Function{Name: "count_rows", Returns: native(types.Bigint),
+		New: func(Env) Accumulator { return new(counter) }}, "countrows")
+	// The argument is a blob, as in Cassandra: values of every type match it. So elements in parentheses are counted,
+	// too.
+	l.add(&Function{Name: "count", Args: args(types.Blob), Returns: native(types.Bigint),
+		New: func(Env) Accumulator { return new(counter) }})
 	for name, sign := range map[string]int{"min": -1, "max": 1} {
 		l.make(name, func(name string, c Call) (*Function, error) {
 			arg, err := onlyArg(name, c)
@@ -23,14 +26,17 @@ func (l *Library) addAggregates() {
 	}
 	for _, k := range numericKinds() {
 		t := native(k)
-		l.add(&Function{Name: "sum", Args: args(k), Returns: t, New: func(Env) Accumulator { return newSum(t, t, false) }})
-		l.add(&Function{Name: "avg", Args: args(k), Returns: t, New: func(Env) Accumulator { return newSum(t, t, true) }})
+		l.add(&Function{Name: "sum", Args: args(k), Returns: t,
+			New: func(Env) Accumulator { return newSum(t, t, false) }})
+		l.add(&Function{Name: "avg", Args: args(k), Returns: t,
+			New: func(Env) Accumulator { return newSum(t, t, true) }})
 	}
 }
 
 func onlyArg(name string, c Call) (*types.Type, error) {
 	if len(c.Args) != 1 {
-		return nil, invalidf("Invalid number of arguments in call to function system.%s: 1 required but %d provided", name, len(c.Args))
+		return nil, invalidf("Invalid number of arguments in call to function system.%s: 1 required but %d provided",
+			name, len(c.Args))
 	}
 	if t := c.Args[0].Type(); t != nil {
 		return t, nil
@@ -154,7 +160,8 @@ func (s *sum) Result() ([]byte, error) {
 	if s.of.Kind() == types.Decimal {
 		return averageDecimal(s.whole, s.n)
 	}
-	v, err := compute(opDivide, s.wide(), s.wide(), s.whole, native(types.Bigint).AppendInt64(nil, s.n), native(types.Bigint))
+	v, err := compute(opDivide, s.wide(), s.wide(), s.whole, native(types.Bigint).AppendInt64(nil, s.n),
+		native(types.Bigint))
 	if err != nil || s.returns.Kind() == types.Varint {
 		return v, err
 	}

@@ -14,21 +14,24 @@ func (l *Library) addCollections() {
 		returns := types.NewList(t.Elems()[1], false)
 		return partsFunction(name, t, returns, func(parts [][]byte) [][]byte { return everySecond(parts, 1) })
 	})
-	l.makeOf("collection_count", (*types.Type).IsCollection, "a collection", "collection", func(name string, t *types.Type) *Function {
-		return &Function{Name: name, Args: []*types.Type{t}, Returns: native(types.Int), Eval: strict(func(a [][]byte) ([]byte, error) {
-			return native(types.Int).AppendInt64(nil, int64(t.Len(a[0]))), nil
-		})}
-	})
+	l.makeOf("collection_count", (*types.Type).IsCollection, "a collection", "collection",
+		func(name string, t *types.Type) *Function {
+			return &Function{Name: name, Args: []*types.Type{t}, Returns: native(types.Int),
+				Eval: strict(func(a [][]byte) ([]byte, error) {
+					return native(types.Int).AppendInt64(nil, int64(t.Len(a[0]))), nil
+				})}
+		})
 	for name, sign := range map[string]int{"collection_min": -1, "collection_max": 1} {
 		l.makeOf(name, isSetOrList, "a set or list", "numeric_set_or_list", func(name string, t *types.Type) *Function {
 			return accumulate(name, t, t.Elems()[0], &extreme{t: t.Elems()[0], sign: sign})
 		})
 	}
 	for name, average := range map[string]bool{"collection_sum": false, "collection_avg": true} {
-		l.makeOf(name, isNumericSetOrList, "a numeric set/list", "numeric_set_or_list", func(name string, t *types.Type) *Function {
-			e := t.Elems()[0]
-			return accumulate(name, t, e, newSum(e, e, average))
-		})
+		l.makeOf(name, isNumericSetOrList, "a numeric set/list", "numeric_set_or_list",
+			func(name string, t *types.Type) *Function {
+				e := t.Elems()[0]
+				return accumulate(name, t, e, newSum(e, e, average))
+			})
 	}
 }
 
@@ -38,8 +41,10 @@ func isNumericSetOrList(t *types.Type) bool {
 	return isSetOrList(t) && t.Elems()[0].IsNumber()
 }
 
-// makeOf adds a function of one collection for which fits returns true. what is its name in messages, parameter in signatures.
-func (l *Library) makeOf(name string, fits func(*types.Type) bool, what, parameter string, f func(string, *types.Type) *Function) {
+// makeOf adds a function of one collection for which fits returns true. what is its name in messages, parameter in
+// signatures.
+func (l *Library) makeOf(name string, fits func(*types.Type) bool, what, parameter string,
+	f func(string, *types.Type) *Function) {
 	l.make(name, func(name string, c Call) (*Function, error) {
 		if len(c.Args) != 1 {
 			return nil, invalidf("Invalid number of arguments for function system.%s(%s)", name, parameter)
@@ -57,9 +62,10 @@ func (l *Library) makeOf(name string, fits func(*types.Type) bool, what, paramet
 }
 
 func partsFunction(name string, t, returns *types.Type, f func([][]byte) [][]byte) *Function {
-	return &Function{Name: name, Args: []*types.Type{t}, Returns: returns, Eval: strict(func(a [][]byte) ([]byte, error) {
-		return returns.AppendParts(nil, f(parts(t, a[0])))
-	})}
+	return &Function{Name: name, Args: []*types.Type{t}, Returns: returns,
+		Eval: strict(func(a [][]byte) ([]byte, error) {
+			return returns.AppendParts(nil, f(parts(t, a[0])))
+		})}
 }
 
 func parts(t *types.Type, v []byte) (out [][]byte) {
@@ -79,21 +85,22 @@ func everySecond(parts [][]byte, from int) [][]byte {
 
 // accumulate executes an aggregation over the elements of a collection.
 func accumulate(name string, t, returns *types.Type, a Accumulator) *Function {
-	return &Function{Name: name, Args: []*types.Type{t}, Returns: returns, Eval: strict(func(args [][]byte) ([]byte, error) {
-		var x Accumulator
-		switch a := a.(type) {
-		case *extreme:
-			x = &extreme{t: a.t, sign: a.sign}
-		case *sum:
-			x = newSum(a.of, a.returns, a.average)
-		}
-		for p := t.Parts(args[0]); p.Next(); {
-			if err := x.Add([][]byte{p.Bytes()}); err != nil {
-				return nil, err
+	return &Function{Name: name, Args: []*types.Type{t}, Returns: returns,
+		Eval: strict(func(args [][]byte) ([]byte, error) {
+			var x Accumulator
+			switch a := a.(type) {
+			case *extreme:
+				x = &extreme{t: a.t, sign: a.sign}
+			case *sum:
+				x = newSum(a.of, a.returns, a.average)
 			}
-		}
-		return x.Result()
-	})}
+			for p := t.Parts(args[0]); p.Next(); {
+				if err := x.Add([][]byte{p.Bytes()}); err != nil {
+					return nil, err
+				}
+			}
+			return x.Result()
+		})}
 }
 
 func (l *Library) addVector() {
@@ -101,7 +108,8 @@ func (l *Library) addVector() {
 		"similarity_euclidean": similarity.Euclidean, "similarity_dot_product": similarity.DotProduct} {
 		l.make(name, func(name string, c Call) (*Function, error) {
 			if len(c.Args) != 2 {
-				return nil, invalidf("Invalid number of arguments for function system.%s(vector<float, n>, vector<float, n>)", name)
+				return nil, invalidf("Invalid number of arguments for function system.%s(vector<float, n>, "+
+					"vector<float, n>)", name)
 			}
 			t, err := floatVector(name, c.Args[0], c.Args[1])
 			if err != nil {
@@ -131,7 +139,8 @@ func floatVector(name string, args ...Arg) (*types.Type, error) {
 	}
 	for i, t := range given {
 		if t != nil && (t.Kind() != types.Vector || t.Elems()[0].Kind() != types.Float) {
-			return nil, invalidf("Function system.%s requires a float vector argument, but found argument %s of type %s", name, args[i], t)
+			return nil, invalidf("Function system.%s requires a float vector argument, but found argument %s of "+
+				"type %s", name, args[i], t)
 		}
 	}
 	switch {
@@ -145,7 +154,8 @@ func floatVector(name string, args ...Arg) (*types.Type, error) {
 
 // cannotInfer returns the error for an argument whose type is unknown in a function with that signature.
 func cannotInfer(a Arg, signature string) error {
-	return invalidf("Cannot infer type of argument %s in call to function system.%s: use type casts to disambiguate", a, signature)
+	return invalidf("Cannot infer type of argument %s in call to function system.%s: use type casts to disambiguate",
+		a, signature)
 }
 
 // similar returns the score of two vectors.

@@ -30,7 +30,8 @@ func (l *Library) addBlobOf(word string, t *types.Type) {
 	for _, name := range []string{"blob_as_" + word, "blobas" + word} {
 		l.add(&Function{Name: name, Args: args(types.Blob), Returns: t, Eval: strict(func(a [][]byte) ([]byte, error) {
 			if err := t.Validate(a[0]); err != nil {
-				return nil, invalidf("In call to function system.%s, value 0x%s is not a valid binary representation for type %s",
+				return nil, invalidf("In call to function system.%s, value 0x%s is not a valid binary "+
+					"representation for type %s",
 					name, hex.EncodeToString(a[0]), t)
 			}
 			return a[0], nil
@@ -69,12 +70,13 @@ func (l *Library) addCast() {
 func (l *Library) addCastOf(from, to types.Kind, f func(from, to *types.Type, v []byte) ([]byte, error)) {
 	a, b := native(from), native(to)
 	camel := "castas" + b.String()
-	l.add(&Function{Name: "cast_as_" + b.String(), Args: []*types.Type{a}, Returns: b, Eval: strict(func(x [][]byte) ([]byte, error) {
-		if len(x[0]) == 0 {
-			return nil, nil
-		}
-		return f(a, b, x[0])
-	})}, camel)
+	l.add(&Function{Name: "cast_as_" + b.String(), Args: []*types.Type{a}, Returns: b,
+		Eval: strict(func(x [][]byte) ([]byte, error) {
+			if len(x[0]) == 0 {
+				return nil, nil
+			}
+			return f(a, b, x[0])
+		})}, camel)
 }
 
 func castSame(_, _ *types.Type, v []byte) ([]byte, error) { return v, nil }
@@ -187,7 +189,8 @@ func (l *Library) addJSON() {
 				if t.Kind() == types.Duration && !strings.HasPrefix(err.Error(), "Expected ") {
 					return nil, &Invalid{Msg: err.Error()}
 				}
-				return nil, &Failure{Keyspace: "system", Function: name, Args: []string{"text"}, Msg: marshalException + err.Error()}
+				return nil, &Failure{Keyspace: "system", Function: name, Args: []string{"text"},
+					Msg: marshalException + err.Error()}
 			}
 			return v, nil
 		})}, nil

@@ -26,15 +26,17 @@ func byteUnits() []unit {
 
 func timeUnits() []unit {
 	const second = 1000 * 1000 * 1000
-	return []unit{{"ns", 1}, {"us", 1000}, {"ms", 1000 * 1000}, {"s", second}, {"m", 60 * second}, {"h", 3600 * second}, {"d", 86400 * second}}
+	return []unit{{"ns", 1}, {"us", 1000}, {"ms", 1000 * 1000}, {"s", second}, {"m", 60 * second},
+		{"h", 3600 * second}, {"d", 86400 * second}}
 }
 
-// formatFactory returns the factory of a function f(quantity [, unit] [, unit]). format receives the quantity, which is not
-// negative, and the names of the units.
+// formatFactory returns the factory of a function f(quantity [, unit] [, unit]). format receives the quantity, which is
+// not negative, and the names of the units.
 func formatFactory(format func(n uint64, units []string) (string, error)) func(name string, c Call) (*Function, error) {
 	return func(name string, c Call) (*Function, error) {
 		if len(c.Args) < 1 || len(c.Args) > 3 {
-			return nil, invalidf("Invalid number of arguments for function system.%s([int|tinyint|smallint|bigint|varint|ascii|text], [ascii], [ascii])", name)
+			return nil, invalidf("Invalid number of arguments for function "+
+				"system.%s([int|tinyint|smallint|bigint|varint|ascii|text], [ascii], [ascii])", name)
 		}
 		from, err := quantityType(name, c.Args[0])
 		if err != nil {
@@ -56,7 +58,8 @@ func quantityType(name string, a Arg) (*types.Type, error) {
 		case types.Int, types.Tinyint, types.Smallint, types.Bigint, types.Varint, types.Ascii, types.Text:
 			return t, nil
 		}
-		return nil, invalidf("Function system.%s requires an argument of type [int|tinyint|smallint|bigint|varint|ascii|text], "+
+		return nil, invalidf("Function system.%s requires an argument of type "+
+			"[int|tinyint|smallint|bigint|varint|ascii|text], "+
 			"but found argument %s of type %s", name, a, TypeText(t))
 	}
 	return native(types.Bigint), nil
@@ -138,8 +141,10 @@ func formatTime(n uint64, units []string) (string, error) {
 	})
 }
 
-// formatUnits converts a quantity and shows it. units are the target unit, or the source and the target unit, if they are given.
-func formatUnits(n uint64, source, target unit, all []unit, units []string, find func(string, []unit) (unit, error)) (string, error) {
+// formatUnits converts a quantity and shows it. units are the target unit, or the source and the target unit, if they
+// are given.
+func formatUnits(n uint64, source, target unit, all []unit, units []string,
+	find func(string, []unit) (unit, error)) (string, error) {
 	var err error
 	if len(units) == 2 {
 		if source, err = find(units[0], all); err != nil {
@@ -164,7 +169,8 @@ func quantityText(x float64) string {
 	if x >= noFraction {
 		return strconv.FormatFloat(x, 'f', -1, 64)
 	}
-	if math.Mod(x*8, 2) == 1 { // an odd number of eighths: the only halves of a hundredth that a float64 represents exactly
+	// an odd number of eighths: the only halves of a hundredth that a float64 represents exactly
+	if math.Mod(x*8, 2) == 1 {
 		x += 0.005
 	}
 	return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(x, 'f', 2, 64), "0"), ".")

@@ -60,8 +60,10 @@ func TestFormatFunctions(t *testing.T) {
 		{"format_bytes", "1 null", types.Int, "error: none of the arguments may be null"},
 		{"format_bytes", "-1", types.Int, "error: value must be non-negative"},
 		{"format_bytes", "abc", types.Text, "error: unable to convert string 'abc' to a value of type long"},
-		{"format_bytes", "1 abc", types.Int, "error: Unsupported data storage unit: abc. Supported units are: B, KiB, MiB, GiB"},
-		{"format_bytes", "1 abc B", types.Int, "error: Unsupported data storage unit: abc. Supported units are: B, KiB, MiB, GiB"},
+		{"format_bytes", "1 abc", types.Int, "error: Unsupported data storage unit: abc. Supported units are: B, " +
+			"KiB, MiB, GiB"},
+		{"format_bytes", "1 abc B", types.Int, "error: Unsupported data storage unit: abc. Supported units are: B, " +
+			"KiB, MiB, GiB"},
 		{"format_bytes", "1 B B B", types.Int, "error: Invalid number of arguments for function " +
 			"system.format_bytes([int|tinyint|smallint|bigint|varint|ascii|text], [ascii], [ascii])"},
 		{"format_bytes", "128 B KiB", types.Int, "0.13 KiB"},
@@ -79,7 +81,8 @@ func TestFormatFunctions(t *testing.T) {
 		{"format_time", "3 m s", types.Int, "180 s"},
 		{"format_time", "1 d NS", types.Int, "86400000000000 NS"},
 		{"format_time", "9223372036854775807 d ns", types.Bigint, "796899343984252600000000000000000 ns"},
-		{"format_time", "1 abc", types.Int, "error: Unsupported time unit: abc. Supported units are: ns, us, ms, s, m, h, d"},
+		{"format_time", "1 abc", types.Int, "error: Unsupported time unit: abc. Supported units are: ns, us, ms, s, " +
+			"m, h, d"},
 		{"format_time", "1", types.Boolean, "error: Function system.format_time requires an argument of type " +
 			"[int|tinyint|smallint|bigint|varint|ascii|text], but found argument boolean of type boolean"},
 		{"length", "héllo𝄞", types.Text, "7"}, // UTF-16 code units

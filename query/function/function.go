@@ -59,7 +59,8 @@ type Function struct {
 	New func(env Env) Accumulator
 	// Volatile functions may return a different value for every call.
 	Volatile bool
-	// Signatures identify the functions of users that a call executes: the function and, for an aggregate, those that it calls.
+	// Signatures identify the functions of users that a call executes: the function and, for an aggregate, those that
+	// it calls.
 	Signatures []string
 }
 
@@ -101,8 +102,8 @@ func (f *Function) Qualified() string { return f.keyspace() + "." + f.Name }
 // TypeText returns a type as error messages about functions show it.
 func TypeText(t *types.Type) string { return t.String() }
 
-// Invalid is the error for a well-formed call that is not valid; package query returns it to the client (0x2200). Its text is
-// Cassandra's.
+// Invalid is the error for a well-formed call that is not valid; package query returns it to the client (0x2200). Its
+// text is Cassandra's.
 type Invalid struct{ Msg string }
 
 // Error returns the message.
@@ -125,7 +126,8 @@ type Failure struct {
 // Error returns the message.
 func (e *Failure) Error() string { return e.Msg }
 
-// Assignable returns how well a value of type from matches a receiver of type to. It ignores whether the types are frozen.
+// Assignable returns how well a value of type from matches a receiver of type to. It ignores whether the types are
+// frozen.
 func Assignable(from, to *types.Type) Match { return AssignableAsIs(from.Freeze(), to.Freeze()) }
 
 // AssignableAsIs is Assignable, except that a frozen type does not match one that is not, or the reverse.

@@ -45,9 +45,12 @@ func sample(rng *rand.Rand, t *types.Type) [][]byte {
 			}
 		}
 	}
-	add("0", "1", "-1", "127", "-128", "32767", "-32768", "2147483647", "-2147483648", "9223372036854775807", "-9223372036854775808",
-		"1.5", "-2.25", "NaN", "Infinity", "-Infinity", "1e400", "1e-400", "123456789012345678901234567890", "true", "a", "héllo",
-		"2020-02-29", "12:34:56.789", "127.0.0.1", "::1", "1h", "-1mo2d", "1y", "0s", "50554d6e-29bb-11e5-b345-feff819cdc9f")
+	add("0", "1", "-1", "127", "-128", "32767", "-32768", "2147483647", "-2147483648", "9223372036854775807",
+		"-9223372036854775808",
+		"1.5", "-2.25", "NaN", "Infinity", "-Infinity", "1e400", "1e-400", "123456789012345678901234567890", "true",
+		"a", "héllo",
+		"2020-02-29", "12:34:56.789", "127.0.0.1", "::1", "1h", "-1mo2d", "1y", "0s",
+		"50554d6e-29bb-11e5-b345-feff819cdc9f")
 	for range 6 {
 		b := make([]byte, rng.IntN(20))
 		for i := range b {
@@ -60,8 +63,8 @@ func sample(rng *rand.Rand, t *types.Type) [][]byte {
 	return out
 }
 
-// TestNoFunctionPanics calls every signature with valid values of its types, nulls and empty ones, and checks that the results are
-// values of the declared type.
+// TestNoFunctionPanics calls every signature with valid values of its types, nulls and empty ones, and checks that the
+// results are values of the declared type.
 func TestNoFunctionPanics(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	l := New()
@@ -141,7 +144,8 @@ func TestAdditionCommutes(t *testing.T) {
 // TestSumOfPartsIsTheSum checks that the sum of integers does not depend on their order.
 func TestSumOfPartsIsTheSum(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	for _, k := range []types.Kind{types.Int, types.Bigint, types.Smallint, types.Tinyint, types.Varint, types.Decimal} {
+	for _, k := range []types.Kind{types.Int, types.Bigint, types.Smallint, types.Tinyint, types.Varint,
+		types.Decimal} {
 		values := slices.DeleteFunc(sample(rng, native(k)), func(b []byte) bool {
 			d, _ := native(k).Decimal(b)
 			return d == nil || tooLarge(d)
@@ -219,7 +223,8 @@ func TestEveryBlobConversionGoesBack(t *testing.T) {
 	}
 }
 
-// TestFloorOfFarTimesEnds checks that months are counted correctly beyond 32 bits, for a wide interval and a distant time.
+// TestFloorOfFarTimesEnds checks that months are counted correctly beyond 32 bits, for a wide interval and a distant
+// time.
 func TestFloorOfFarTimesEnds(t *testing.T) {
 	for _, c := range []struct{ ms, want int64 }{
 		{1<<63 - 1, 0}, {-1, 0}, {1700000000000, 1698796800000},
@@ -229,7 +234,8 @@ func TestFloorOfFarTimesEnds(t *testing.T) {
 			t.Errorf("floor of %d is %d", c.ms, got)
 		}
 	}
-	if got := floorMonths(0, 1<<62, types.DurationValue{Months: 1<<31 - 1, Days: 1<<31 - 1, Nanos: 1<<63 - 1}); got > 1<<62 {
+	if got := floorMonths(0, 1<<62, types.DurationValue{Months: 1<<31 - 1, Days: 1<<31 - 1,
+		Nanos: 1<<63 - 1}); got > 1<<62 {
 		t.Errorf("got %d", got)
 	}
 }

@@ -17,8 +17,8 @@ func (l *Library) addLength() {
 	}
 }
 
-// UTF16Length returns the number of UTF-16 code units of a text, which is what Java and therefore Cassandra count: a character
-// outside of the Basic Multilingual Plane counts twice.
+// UTF16Length returns the number of UTF-16 code units of a text, which is what Java and therefore Cassandra count: a
+// character outside of the Basic Multilingual Plane counts twice.
 func UTF16Length(text []byte) int {
 	n := 0
 	for len(text) > 0 {

@@ -13,12 +13,14 @@ import (
 )
 
 func (l *Library) addMask() {
-	l.makeMask("mask_null", 1, func(t *types.Type) *types.Type { return t }, func(*types.Type, [][]byte) ([]byte, error) {
-		return nil, nil
-	})
-	l.makeMask("mask_default", 1, func(t *types.Type) *types.Type { return t }, func(t *types.Type, _ [][]byte) ([]byte, error) {
-		return masked(t), nil
-	})
+	l.makeMask("mask_null", 1, func(t *types.Type) *types.Type { return t },
+		func(*types.Type, [][]byte) ([]byte, error) {
+			return nil, nil
+		})
+	l.makeMask("mask_default", 1, func(t *types.Type) *types.Type { return t },
+		func(t *types.Type, _ [][]byte) ([]byte, error) {
+			return masked(t), nil
+		})
 	l.make("mask_replace", func(name string, c Call) (*Function, error) {
 		if len(c.Args) != 2 {
 			return nil, invalidf("Invalid number of arguments for function system.%s(any, any)", name)
@@ -60,7 +62,8 @@ func IsMask(name string) bool {
 func (l *Library) makeTextMask(name string, inner bool) {
 	l.make(name, func(name string, c Call) (*Function, error) {
 		if len(c.Args) != 3 && len(c.Args) != 4 {
-			return nil, invalidf("Invalid number of arguments for function system.%s([text|varchar|ascii], int, int, [text])", name)
+			return nil, invalidf("Invalid number of arguments for function system.%s([text|varchar|ascii], int, "+
+				"int, [text])", name)
 		}
 		t := c.Args[0].Type()
 		switch {
@@ -69,7 +72,8 @@ func (l *Library) makeTextMask(name string, inner bool) {
 		case t.Kind() != types.Text && t.Kind() != types.Ascii:
 			return nil, maskArgument(name, "[text|varchar|ascii]", c.Args[0])
 		}
-		f := &Function{Name: name, Args: []*types.Type{t, native(types.Int), native(types.Int), native(types.Text)}[:len(c.Args)], Returns: t,
+		f := &Function{Name: name, Args: []*types.Type{t, native(types.Int), native(types.Int),
+			native(types.Text)}[:len(c.Args)], Returns: t,
 			Eval: func(_ Env, a [][]byte) ([]byte, error) { return maskText(inner, a) }}
 		for i, to := range f.Args[1:] {
 			if a := c.Args[i+1]; a.Type() != nil && Assignable(a.Type(), to) == NoMatch {
@@ -81,10 +85,12 @@ func (l *Library) makeTextMask(name string, inner bool) {
 }
 
 func maskArgument(name, want string, got Arg) error {
-	return invalidf("Function system.%s requires an argument of type %s, but found argument %s of type %s", name, want, got, got.Type())
+	return invalidf("Function system.%s requires an argument of type %s, but found argument %s of type %s", name, want,
+		got, got.Type())
 }
 
-func (l *Library) makeMask(name string, n int, returns func(*types.Type) *types.Type, f func(*types.Type, [][]byte) ([]byte, error)) {
+func (l *Library) makeMask(name string, n int, returns func(*types.Type) *types.Type,
+	f func(*types.Type, [][]byte) ([]byte, error)) {
 	l.make(name, func(name string, c Call) (*Function, error) {
 		if len(c.Args) != n {
 			return nil, invalidf("Invalid number of arguments for function system.%s(any)", name)
@@ -148,7 +154,8 @@ func maskText(inner bool, a [][]byte) ([]byte, error) {
 	pad := "*"
 	if len(a) == 4 && a[3] != nil {
 		if pad = string(a[3]); utf8.RuneCountInString(pad) != 1 {
-			return nil, invalidf("The padding argument for function system.%s should be single-character, but '%s' has %d characters.",
+			return nil, invalidf("The padding argument for function system.%s should be single-character, but '%s' "+
+				"has %d characters.",
 				map[bool]string{true: "mask_inner", false: "mask_outer"}[inner], pad, utf8.RuneCountInString(pad))
 		}
 	}

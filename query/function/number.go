@@ -32,12 +32,13 @@ func (l *Library) addOperators() {
 	for _, k := range numbers {
 		t := native(k)
 		returns := t
-		l.add(&Function{Name: "_negate", Args: args(k), Returns: returns, Eval: strict(func(a [][]byte) ([]byte, error) {
-			if len(a[0]) == 0 {
-				return nil, nil
-			}
-			return compute(opSubtract, returns, t, zero(t), a[0])
-		})})
+		l.add(&Function{Name: "_negate", Args: args(k), Returns: returns,
+			Eval: strict(func(a [][]byte) ([]byte, error) {
+				if len(a[0]) == 0 {
+					return nil, nil
+				}
+				return compute(opSubtract, returns, t, zero(t), a[0])
+			})})
 	}
 	for _, k := range []types.Kind{types.Ascii, types.Text} {
 		for _, m := range []types.Kind{types.Ascii, types.Text} {
@@ -46,7 +47,10 @@ func (l *Library) addOperators() {
 				returns = native(types.Ascii)
 			}
 			l.add(&Function{Name: opAdd, Args: args(k, m), Returns: returns,
-				Eval: strict(func(a [][]byte) ([]byte, error) { return append(append([]byte{}, a[0]...), a[1]...), nil })})
+				Eval: strict(func(a [][]byte) ([]byte, error) {
+					return append(append([]byte{}, a[0]...), a[1]...),
+						nil
+				})})
 		}
 	}
 	for _, k := range []types.Kind{types.Timestamp, types.Date} {
@@ -69,17 +73,18 @@ func zero(t *types.Type) []byte {
 func arithmetic(op string, a, b *types.Type) *Function {
 	returns := types.WidestNumber(a, b)
 	text, _ := operatorText(op)
-	return &Function{Name: op, Args: []*types.Type{a, b}, Returns: returns, Eval: func(_ Env, args [][]byte) ([]byte, error) {
-		if len(args[0]) == 0 || len(args[1]) == 0 {
-			return nil, nil
-		}
-		v, err := compute(op, returns, a, args[0], args[1], b)
-		if err != nil {
-			return nil, &Failure{Keyspace: "system", Function: op, Args: []string{a.String(), b.String()},
-				Msg: "the operation '" + a.String() + " " + text + " " + b.String() + "' failed: " + err.Error()}
-		}
-		return v, nil
-	}}
+	return &Function{Name: op, Args: []*types.Type{a, b}, Returns: returns,
+		Eval: func(_ Env, args [][]byte) ([]byte, error) {
+			if len(args[0]) == 0 || len(args[1]) == 0 {
+				return nil, nil
+			}
+			v, err := compute(op, returns, a, args[0], args[1], b)
+			if err != nil {
+				return nil, &Failure{Keyspace: "system", Function: op, Args: []string{a.String(), b.String()},
+					Msg: "the operation '" + a.String() + " " + text + " " + b.String() + "' failed: " + err.Error()}
+			}
+			return v, nil
+		}}
 }
 
 var errDivisionByZero = errors.New("/ by zero")
@@ -217,7 +222,8 @@ const (
 // decimalContext computes exactly within the precision.
 func decimalContext() *apd.Context {
 	return &apd.Context{Precision: decimalPrecision, MaxExponent: apd.MaxExponent, MinExponent: apd.MinExponent,
-		Traps: apd.DefaultTraps &^ (apd.Inexact | apd.Rounded | apd.Subnormal | apd.Underflow), Rounding: apd.RoundHalfUp}
+		Traps:    apd.DefaultTraps &^ (apd.Inexact | apd.Rounded | apd.Subnormal | apd.Underflow),
+		Rounding: apd.RoundHalfUp}
 }
 
 func computeDecimal(op string, x, y *apd.Decimal) ([]byte, error) {
@@ -252,8 +258,8 @@ func computeDecimal(op string, x, y *apd.Decimal) ([]byte, error) {
 	return types.AppendDecimal(nil, v), nil
 }
 
-// zeroRemainderExponent returns the exponent of x - q·y, which is zero, as Java computes it: the integral quotient q has no
-// trailing zeros beyond the difference of the scales.
+// zeroRemainderExponent returns the exponent of x - q·y, which is zero, as Java computes it: the integral quotient q
+// has no trailing zeros beyond the difference of the scales.
 func zeroRemainderExponent(c *apd.Context, x, y *apd.Decimal) (int32, error) {
 	q := new(apd.Decimal)
 	if _, err := c.QuoInteger(q, x, y); err != nil {
@@ -269,7 +275,8 @@ func zeroRemainderExponent(c *apd.Context, x, y *apd.Decimal) (int32, error) {
 
 // exactDivision sets the precision of c for the whole quotient of x and y.
 func exactDivision(c *apd.Context, x, y *apd.Decimal) *apd.Context {
-	digits := x.NumDigits() + y.NumDigits() + int64(max(x.Exponent, -x.Exponent)) + int64(max(y.Exponent, -y.Exponent)) + decimalScaleMax
+	digits := x.NumDigits() + y.NumDigits() + int64(max(x.Exponent, -x.Exponent)) +
+		int64(max(y.Exponent, -y.Exponent)) + decimalScaleMax
 	c.Precision = max(c.Precision, uint32(digits))
 	return c
 }
@@ -278,8 +285,8 @@ func tooLarge(d *apd.Decimal) bool {
 	return d.Exponent > decimalExponentMax || d.Exponent < -decimalExponentMax || d.Coeff.BitLen() > decimalBitsMax
 }
 
-// divideDecimal divides as Cassandra's DecimalType does: with 32 digits after the decimal point, or as many as are needed for 32
-// significant digits, rounded half up, without trailing zeros.
+// divideDecimal divides as Cassandra's DecimalType does: with 32 digits after the decimal point, or as many as are
+// needed for 32 significant digits, rounded half up, without trailing zeros.
 func divideDecimal(c *apd.Context, x, y *apd.Decimal) ([]byte, error) {
 	quotient := new(apd.Decimal)
 	if _, err := c.Quo(quotient, x, y); err != nil {
@@ -442,7 +449,8 @@ func mathDecimal(name string, t *types.Type, v []byte) ([]byte, error) {
 		return nil, invalidf("%s of a number out of range", name)
 	}
 	c := &apd.Context{Precision: 32, MaxExponent: apd.MaxExponent, MinExponent: apd.MinExponent,
-		Traps: apd.DefaultTraps &^ (apd.Inexact | apd.Rounded | apd.Subnormal | apd.Underflow), Rounding: apd.RoundHalfEven}
+		Traps:    apd.DefaultTraps &^ (apd.Inexact | apd.Rounded | apd.Subnormal | apd.Underflow),
+		Rounding: apd.RoundHalfEven}
 	r := new(apd.Decimal)
 	var err error
 	switch name {

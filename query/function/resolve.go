@@ -19,8 +19,8 @@ type Call struct {
 	User []*Function
 	// PartitionKey are the types of the partition key, for token().
 	PartitionKey []*types.Type
-	// Trial means that the caller only needs to know whether a signature matches: errors have no text. The operators within an
-	// expression are resolved for many types, and each text would contain all that is below.
+	// Trial means that the caller only needs to know whether a signature matches: errors have no text. The operators
+	// within an expression are resolved for many types, and each text would contain all that is below.
 	Trial bool
 }
 
@@ -114,7 +114,8 @@ func pick(c Call, candidates []*Function) (*Function, error) {
 // ambiguous returns the function of a call that several signatures match, or none, if one of them is preferred.
 func ambiguous(c Call, candidates, weak []*Function) (*Function, error) {
 	op, operator := operatorText(c.Name)
-	if operator && len(weak) > 0 && len(c.Args) == 2 && c.Receiver != nil && !c.Args[0].IsMarker() && !c.Args[1].IsMarker() {
+	if operator && len(weak) > 0 && len(c.Args) == 2 && c.Receiver != nil && !c.Args[0].IsMarker() &&
+		!c.Args[1].IsMarker() {
 		for _, f := range weak {
 			if f.Args[0].Equal(c.Receiver) && f.Args[1].Equal(c.Receiver) {
 				return f, nil
@@ -127,16 +128,19 @@ func ambiguous(c Call, candidates, weak []*Function) (*Function, error) {
 	case len(weak) == 0 && operator && len(c.Args) == 2:
 		return nil, invalidf("the '%s' operation is not supported between %s and %s", op, c.Args[0], c.Args[1])
 	case len(weak) == 0:
-		return nil, invalidf("Invalid call to function %s, none of its type signatures match (known type signatures: %s)",
+		return nil, invalidf("Invalid call to function %s, none of its type signatures match (known type "+
+			"signatures: %s)",
 			c.shown(), signatures(candidates))
 	case operator && len(c.Args) == 2:
-		return nil, invalidf("Ambiguous '%s' operation with args %s and %s: use type hint to disambiguate, example '(int) ?'",
+		return nil, invalidf("Ambiguous '%s' operation with args %s and %s: use type hint to disambiguate, example "+
+			"'(int) ?'",
 			op, c.Args[0], c.Args[1])
 	}
 	if operator {
 		return nil, invalidf("Ambiguous negation: use type casts to disambiguate")
 	}
-	return nil, invalidf("Ambiguous call to function %s (can be matched by following signatures: %s): use type casts to disambiguate",
+	return nil, invalidf("Ambiguous call to function %s (can be matched by following signatures: %s): use type "+
+		"casts to disambiguate",
 		c.shown(), signatures(weak))
 }
 

@@ -10,10 +10,15 @@ import (
 
 func (l *Library) addTime() {
 	l.addVolatile("now", types.Timeuuid, func(e Env) []byte { id := e.TimeUUID(); return id[:] })
-	l.addVolatile("current_timeuuid", types.Timeuuid, func(e Env) []byte { id := e.TimeUUID(); return id[:] }, "currenttimeuuid")
+	l.addVolatile("current_timeuuid", types.Timeuuid, func(e Env) []byte { id := e.TimeUUID(); return id[:] },
+		"currenttimeuuid")
 	l.addVolatile("uuid", types.UUID, func(e Env) []byte { id := e.RandomUUID(); return id[:] })
-	l.addVolatile("current_timestamp", types.Timestamp, func(e Env) []byte { return wire.AppendInt64(nil, e.NowMillis()) }, "currenttimestamp")
-	l.addVolatile("current_date", types.Date, func(e Env) []byte { return fromMillis(native(types.Date), e.NowMillis()) }, "currentdate")
+	l.addVolatile("current_timestamp", types.Timestamp,
+		func(e Env) []byte { return wire.AppendInt64(nil, e.NowMillis()) }, "currenttimestamp")
+	l.addVolatile("current_date", types.Date, func(e Env) []byte {
+		return fromMillis(native(types.Date),
+			e.NowMillis())
+	}, "currentdate")
 	l.addVolatile("current_time", types.Time, func(e Env) []byte {
 		return wire.AppendInt64(nil, floorMod(e.NowMillis(), millisPerDay)*1e6)
 	}, "currenttime")
@@ -158,8 +163,8 @@ func floor(from, to *types.Type, a [][]byte, start int64) ([]byte, error) {
 	return fromMillis(to, floorMonths(start, ms, d)), nil
 }
 
-// floorMonths returns the last start + n·d that is not after ms. Months differ in length, so it searches for n; times out of
-// range count as after.
+// floorMonths returns the last start + n·d that is not after ms. Months differ in length, so it searches for n; times
+// out of range count as after.
 func floorMonths(start, ms int64, d types.DurationValue) int64 {
 	at := start
 	n := sort.Search(math.MaxInt32/int(d.Months), func(i int) bool {
@@ -167,11 +172,13 @@ func floorMonths(start, ms int64, d types.DurationValue) int64 {
 		if int64(d.Days) > math.MaxInt32/n || d.Nanos > math.MaxInt64/n {
 			return true
 		}
-		next, ok := types.AddDuration(start, types.DurationValue{Months: d.Months * int32(n), Days: d.Days * int32(n), Nanos: d.Nanos * n})
+		next, ok := types.AddDuration(start, types.DurationValue{Months: d.Months * int32(n), Days: d.Days * int32(n),
+			Nanos: d.Nanos * n})
 		return !ok || next > ms
 	})
 	if n > 0 {
-		at, _ = types.AddDuration(start, types.DurationValue{Months: d.Months * int32(n), Days: d.Days * int32(n), Nanos: d.Nanos * int64(n)})
+		at, _ = types.AddDuration(start, types.DurationValue{Months: d.Months * int32(n), Days: d.Days * int32(n),
+			Nanos: d.Nanos * int64(n)})
 	}
 	return at
 }

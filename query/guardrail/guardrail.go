@@ -43,19 +43,23 @@ type flagText struct{ option, name, feature string }
 
 func (f Flag) text() flagText {
 	return [flags]flagText{
-		AllowFiltering:    {"allow_filtering_enabled", "allow_filtering", "Querying with ALLOW FILTERING"},
-		AlterTable:        {"alter_table_enabled", "alter_table", "ALTER TABLE changing columns"},
-		CompactTables:     {"compact_tables_enabled", "compact_tables", "Creation of new COMPACT STORAGE tables"},
-		DropKeyspace:      {"drop_keyspace_enabled", "drop_keyspace_enabled", "DROP KEYSPACE functionality"},
-		DropTruncateTable: {"drop_truncate_table_enabled", "drop_truncate_table_enabled", "DROP and TRUNCATE TABLE functionality"},
-		GroupBy:           {"group_by_enabled", "group_by", "GROUP BY functionality"},
-		NonPartitionRestrictedIndexQuery: {"non_partition_restricted_index_query_enabled", "non_partition_restricted_index_query_enabled",
+		AllowFiltering: {"allow_filtering_enabled", "allow_filtering", "Querying with ALLOW FILTERING"},
+		AlterTable:     {"alter_table_enabled", "alter_table", "ALTER TABLE changing columns"},
+		CompactTables:  {"compact_tables_enabled", "compact_tables", "Creation of new COMPACT STORAGE tables"},
+		DropKeyspace:   {"drop_keyspace_enabled", "drop_keyspace_enabled", "DROP KEYSPACE functionality"},
+		DropTruncateTable: {"drop_truncate_table_enabled", "drop_truncate_table_enabled",
+			"DROP and TRUNCATE TABLE functionality"},
+		GroupBy: {"group_by_enabled", "group_by", "GROUP BY functionality"},
+		NonPartitionRestrictedIndexQuery: {"non_partition_restricted_index_query_enabled",
+			"non_partition_restricted_index_query_enabled",
 			"Non-partition key restricted query"},
-		ReadBeforeWriteLists: {"read_before_write_list_operations_enabled", "read_before_write_list_operations", "List operation"},
-		SimpleStrategy:       {"simplestrategy_enabled", "simplestrategy", "SimpleStrategy"},
-		UncompressedTables:   {"uncompressed_tables_enabled", "uncompressed_tables_enabled", "Uncompressed table"},
-		UserTimestamps:       {"user_timestamps_enabled", "user_timestamps", "User provided timestamps (USING TIMESTAMP)"},
-		VectorType:           {"vector_type_enabled", "vector_type_enabled", "Vector type"},
+		ReadBeforeWriteLists: {"read_before_write_list_operations_enabled", "read_before_write_list_operations",
+			"List operation"},
+		SimpleStrategy:     {"simplestrategy_enabled", "simplestrategy", "SimpleStrategy"},
+		UncompressedTables: {"uncompressed_tables_enabled", "uncompressed_tables_enabled", "Uncompressed table"},
+		UserTimestamps: {"user_timestamps_enabled", "user_timestamps",
+			"User provided timestamps (USING TIMESTAMP)"},
+		VectorType: {"vector_type_enabled", "vector_type_enabled", "Vector type"},
 	}[f]
 }
 
@@ -92,9 +96,12 @@ func Thresholds() []Threshold { return sequence[Threshold](int(thresholds)) }
 
 // Name returns the name of t in messages. In cassandra.yaml it is followed by _warn_threshold or _fail_threshold.
 func (t Threshold) Name() string {
-	return [thresholds]string{"collection_size", "column_value_size", "columns_per_table", "fields_per_udt", "in_select_cartesian_product",
-		"items_per_collection", "keyspaces", "materialized_views_per_table", "maximum_replication_factor", "minimum_replication_factor", "page_size",
-		"partition_keys_in_select", "sai_frozen_term_size", "sai_string_term_size", "sai_vector_term_size", "tables", "vector_dimensions"}[t]
+	return [thresholds]string{"collection_size", "column_value_size", "columns_per_table", "fields_per_udt",
+		"in_select_cartesian_product",
+		"items_per_collection", "keyspaces", "materialized_views_per_table", "maximum_replication_factor",
+		"minimum_replication_factor", "page_size",
+		"partition_keys_in_select", "sai_frozen_term_size", "sai_string_term_size", "sai_vector_term_size", "tables",
+		"vector_dimensions"}[t]
 }
 
 // Bytes reports whether t is a number of bytes, which options state with a unit.
@@ -136,14 +143,16 @@ type Guardrails struct {
 	Warned     [valueSets][]string
 	Ignored    [valueSets][]string // of TableProperties only
 	Disallowed [valueSets][]string
-	// ZeroTTLRefused refuses tables with TimeWindowCompactionStrategy and no default_time_to_live; ZeroTTLAccepted omits the warning.
+	// ZeroTTLRefused refuses tables with TimeWindowCompactionStrategy and no default_time_to_live; ZeroTTLAccepted
+	// omits the warning.
 	ZeroTTLRefused, ZeroTTLAccepted bool
-	// IntersectionsRefused refuses reads that filter by several columns that can be changed; IntersectionsAccepted omits the warning.
+	// IntersectionsRefused refuses reads that filter by several columns that can be changed; IntersectionsAccepted
+	// omits the warning.
 	IntersectionsRefused, IntersectionsAccepted bool
 }
 
-// columnsPerTable is the default bound of the columns of a table, which Cassandra does not have: a definition of 10,000 columns takes
-// about 1 MB in the metadata, which each node encodes again when the table changes.
+// columnsPerTable is the default bound of the columns of a table, which Cassandra does not have: a definition of 10,000
+// columns takes about 1 MB in the metadata, which each node encodes again when the table changes.
 const columnsPerTable = 10_000
 
 // Defaults returns Cassandra's defaults, which bound the terms of indexes, and a bound of the columns of tables.
@@ -156,14 +165,17 @@ func Defaults() Guardrails {
 	return g
 }
 
-// BoundsData reports whether a guardrail bounds statements that read or write data, apart from BoundsTerms and Guard.Intersection.
+// BoundsData reports whether a guardrail bounds statements that read or write data, apart from BoundsTerms and
+// Guard.Intersection.
 func (g *Guardrails) BoundsData() bool {
-	for _, f := range []Flag{AllowFiltering, GroupBy, NonPartitionRestrictedIndexQuery, ReadBeforeWriteLists, UserTimestamps} {
+	for _, f := range []Flag{AllowFiltering, GroupBy, NonPartitionRestrictedIndexQuery, ReadBeforeWriteLists,
+		UserTimestamps} {
 		if g.Disabled[f] {
 			return true
 		}
 	}
-	for _, t := range []Threshold{CollectionSize, ColumnValueSize, InSelectProduct, ItemsPerCollection, PageSize, PartitionKeysInSelect} {
+	for _, t := range []Threshold{CollectionSize, ColumnValueSize, InSelectProduct, ItemsPerCollection, PageSize,
+		PartitionKeysInSelect} {
 		if g.Warn[t] > 0 || g.Fail[t] > 0 {
 			return true
 		}
@@ -220,8 +232,8 @@ func (g *Guard) EnabledFor(f Flag, feature string) error {
 	return &function.Invalid{Msg: text}
 }
 
-// Within warns of a number beyond the warning threshold of t, or returns a *function.Invalid if it is beyond the other one. what is the
-// subject of the message.
+// Within warns of a number beyond the warning threshold of t, or returns a *function.Invalid if it is beyond the other
+// one. what is the subject of the message.
 func (g *Guard) Within(t Threshold, n int64, what string) error {
 	if g == nil {
 		return nil
@@ -245,17 +257,20 @@ func (t Threshold) beyond(n, bound int64) bool {
 	return n > bound
 }
 
-// Permitted warns of values, or returns a *function.Invalid if one of them is disallowed. It returns those to be ignored.
+// Permitted warns of values, or returns a *function.Invalid if one of them is disallowed. It returns those to be
+// ignored.
 func (g *Guard) Permitted(v Values, values ...string) (ignored []string, err error) {
 	if g == nil {
 		return nil, nil
 	}
 	if bad := among(values, g.Disallowed[v]); bad != nil {
-		return nil, &function.Invalid{Msg: violated(v.Name(), "Provided values [%s] are not allowed for %s (disallowed values are: [%s])",
+		return nil, &function.Invalid{Msg: violated(v.Name(),
+			"Provided values [%s] are not allowed for %s (disallowed values are: [%s])",
 			strings.Join(bad, ", "), v.what(), strings.Join(g.Disallowed[v], ", "))}
 	}
 	if ignored = among(values, g.Ignored[v]); ignored != nil {
-		g.warn(violated(v.Name(), "Ignoring provided values [%s] as they are not supported for %s (ignored values are: [%s])",
+		g.warn(violated(v.Name(), "Ignoring provided values [%s] as they are not supported for %s (ignored values "+
+			"are: [%s])",
 			strings.Join(ignored, ", "), v.what(), strings.Join(g.Ignored[v], ", ")))
 	}
 	if warned := among(values, g.Warned[v]); warned != nil {
@@ -276,9 +291,12 @@ func among(values, list []string) (found []string) {
 
 // ZeroTTL warns of a table with TimeWindowCompactionStrategy and no default_time_to_live, or refuses it.
 func (g *Guard) ZeroTTL() error {
-	const text = "0 default_time_to_live on a table with TimeWindowCompactionStrategy compaction strategy is not %s. It is suspicious to " +
-		"use default_time_to_live set to 0 with such compaction strategy. Please keep in mind that data will not start to automatically " +
-		"expire after they are older than a respective compaction window unit of a certain size. Please set TTL for your INSERT or UPDATE " +
+	const text = "0 default_time_to_live on a table with TimeWindowCompactionStrategy compaction strategy is not " +
+		"%s. It is suspicious to " +
+		"use default_time_to_live set to 0 with such compaction strategy. Please keep in mind that data will not " +
+		"start to automatically " +
+		"expire after they are older than a respective compaction window unit of a certain size. Please set TTL for " +
+		"your INSERT or UPDATE " +
 		"statements if you expect data to be expired as table settings will not do it. "
 	switch {
 	case g == nil:
@@ -290,11 +308,13 @@ func (g *Guard) ZeroTTL() error {
 	return nil
 }
 
-// Intersection warns of a read that filters by several columns that can be changed, at a level for which coordinators reconcile rows, or
-// refuses it.
+// Intersection warns of a read that filters by several columns that can be changed, at a level for which coordinators
+// reconcile rows, or refuses it.
 func (g *Guard) Intersection() error {
-	const text = "Filtering query with intersection on mutable columns at consistency level requiring coordinator reconciliation is not %s. " +
-		"Filtering queries involving an intersection on multiple mutable (i.e. non-key) columns over unrepaired data at read consistency " +
+	const text = "Filtering query with intersection on mutable columns at consistency level requiring coordinator " +
+		"reconciliation is not %s. " +
+		"Filtering queries involving an intersection on multiple mutable (i.e. non-key) columns over unrepaired " +
+		"data at read consistency " +
 		"levels that would require coordinator reconciliation may violate the guarantees of those consistency levels."
 	switch {
 	case g == nil:

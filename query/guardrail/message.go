@@ -28,15 +28,20 @@ func (t Threshold) message(warning bool, n, bound int64, what string) string {
 			fmt.Sprintf("Tables cannot have more than %d columns, but %d provided for table %s", bound, n, what))
 	case FieldsPerUDT:
 		return choose(fmt.Sprintf("The user type %s has %d columns, %s %d.", what, n, exceeds, bound),
-			fmt.Sprintf("User types cannot have more than %d columns, but %d provided for user type %s.", bound, n, what))
+			fmt.Sprintf("User types cannot have more than %d columns, but %d provided for user type %s.", bound, n,
+				what))
 	case Keyspaces:
-		return choose(fmt.Sprintf("Creating keyspace %s, current number of keyspaces %d exceeds warning threshold of %d.", what, n, bound),
+		return choose(fmt.Sprintf("Creating keyspace %s, current number of keyspaces %d exceeds warning threshold "+
+			"of %d.", what, n, bound),
 			fmt.Sprintf("Cannot have more than %d keyspaces, aborting the creation of keyspace %s", bound, what))
 	case MaterializedViewsPerTable:
-		return choose(fmt.Sprintf("Creating materialized view %s, current number of views %d exceeds warning threshold of %d.", what, n, bound),
-			fmt.Sprintf("Tables cannot have more than %d materialized views, aborting the creation of materialized view %s", bound, what))
+		return choose(fmt.Sprintf("Creating materialized view %s, current number of views %d exceeds warning "+
+			"threshold of %d.", what, n, bound),
+			fmt.Sprintf("Tables cannot have more than %d materialized views, aborting the creation of materialized "+
+				"view %s", bound, what))
 	case Tables:
-		return choose(fmt.Sprintf("Creating table %s, current number of tables %d exceeds warning threshold of %d.", what, n, bound),
+		return choose(fmt.Sprintf("Creating table %s, current number of tables %d exceeds warning threshold of %d.",
+			what, n, bound),
 			fmt.Sprintf("Cannot have more than %d tables, aborting the creation of table %s", bound, what))
 	case MaximumReplicationFactor, MinimumReplicationFactor:
 		side := "above"
@@ -57,13 +62,16 @@ func (t Threshold) readMessage(warning bool, n, bound int64, what string) string
 	case t == PageSize:
 		return fmt.Sprintf("Aborting query for table %s, page size %d exceeds fail threshold of %d.", what, n, bound)
 	case t == PartitionKeysInSelect && warning:
-		return fmt.Sprintf("Query with partition keys in IN clause on table %s, with number of partition keys %d exceeds warning threshold of %d.",
+		return fmt.Sprintf("Query with partition keys in IN clause on table %s, with number of partition keys %d "+
+			"exceeds warning threshold of %d.",
 			what, n, bound)
 	case t == PartitionKeysInSelect:
-		return fmt.Sprintf("Aborting query with partition keys in IN clause on table %s, number of partition keys %d exceeds fail threshold of %d.",
+		return fmt.Sprintf("Aborting query with partition keys in IN clause on table %s, number of partition keys "+
+			"%d exceeds fail threshold of %d.",
 			what, n, bound)
 	case warning:
-		return fmt.Sprintf("The cartesian product of the IN restrictions on %s produces %d values, this exceeds warning threshold of %d.", what, n, bound)
+		return fmt.Sprintf("The cartesian product of the IN restrictions on %s produces %d values, this exceeds "+
+			"warning threshold of %d.", what, n, bound)
 	}
 	return fmt.Sprintf("Aborting query because the cartesian product of the IN restrictions on %s produces %d values, "+
 		"this exceeds fail threshold of %d.", what, n, bound)

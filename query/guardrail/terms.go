@@ -9,7 +9,8 @@ import (
 	"cqld/types/analysis"
 )
 
-// entryOverhead is the size that an entry of a map has besides its key and value, as Cassandra counts the term of an entry.
+// entryOverhead is the size that an entry of a map has besides its key and value, as Cassandra counts the term of an
+// entry.
 const entryOverhead = 6
 
 // BoundsTerms reports whether a guardrail bounds the terms of an index of t.
@@ -33,8 +34,8 @@ func termBound(t *schema.Table, x *schema.Index) Threshold {
 	return SAIStringTermSize
 }
 
-// Terms applies the guardrails on the terms of storage-attached indexes to a row that is written: kind is schema.Static for a static
-// row. now (seconds since 1970) decides which cells have expired.
+// Terms applies the guardrails on the terms of storage-attached indexes to a row that is written: kind is schema.Static
+// for a static row. now (seconds since 1970) decides which cells have expired.
 func (g *Guard) Terms(t *schema.Table, key []byte, kind schema.ColumnKind, r *row.Row, now int64) error {
 	if g == nil {
 		return nil
@@ -44,7 +45,8 @@ func (g *Guard) Terms(t *schema.Table, key []byte, kind schema.ColumnKind, r *ro
 		if x.Class != schema.SAI || c == nil || (c.Kind == schema.Static) != (kind == schema.Static) {
 			continue
 		}
-		w := termGuard{Guard: g, bound: termBound(t, x), column: c, target: x.Target, analyzer: analysis.Of(x.Class.String(), x.Options)}
+		w := termGuard{Guard: g, bound: termBound(t, x), column: c, target: x.Target,
+			analyzer: analysis.Of(x.Class.String(), x.Options)}
 		if err := w.row(t, key, r, now); err != nil {
 			return err
 		}
@@ -107,7 +109,8 @@ func (g *termGuard) cell(c *row.Cell) error {
 
 // value applies the guardrail to the terms of a value.
 func (g *termGuard) value(v []byte) error {
-	if g.analyzer == nil || !g.bound.beyond(int64(len(v)), g.Warn[g.bound]) && !g.bound.beyond(int64(len(v)), g.Fail[g.bound]) {
+	if g.analyzer == nil || !g.bound.beyond(int64(len(v)), g.Warn[g.bound]) &&
+		!g.bound.beyond(int64(len(v)), g.Fail[g.bound]) {
 		return g.size(int64(len(v)))
 	}
 	for _, term := range g.analyzer.Terms(v) {

@@ -22,8 +22,8 @@ type Source struct {
 	}
 }
 
-// New generates the node part of the UUIDs: variant 2, and the multicast bit, which marks a node ID that is not a network
-// card's. The Source serializes its use of rand.
+// New generates the node part of the UUIDs: variant 2, and the multicast bit, which marks a node ID that is not a
+// network card's. The Source serializes its use of rand.
 func New(rand env.Rand) *Source {
 	s := new(Source)
 	s.mu.rand = rand

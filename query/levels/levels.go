@@ -42,8 +42,8 @@ func CheckLocal(t *schema.Table, level ring.Consistency) error {
 	return nil
 }
 
-// OfRead returns the level at which a table is read in a ring of some nodes. A ring of one answers for both replicas of system_traces, so
-// that a client that reads its traces at the level of its statements, as cqlsh does, finds them.
+// OfRead returns the level at which a table is read in a ring of some nodes. A ring of one answers for both replicas of
+// system_traces, so that a client that reads its traces at the level of its statements, as cqlsh does, finds them.
 func OfRead(t *schema.Table, level ring.Consistency, nodes int) ring.Consistency {
 	if nodes == 1 && t.Keyspace == "system_traces" && !level.IsSerial() {
 		return ring.One
@@ -73,7 +73,8 @@ func CheckConditional(t *schema.Table, commit, serial ring.Consistency) error {
 		return invalidf("Invalid consistency for conditional update. Must be one of SERIAL or LOCAL_SERIAL")
 	}
 	if commit.IsSerial() {
-		return invalidf("%s is not supported as conditional update commit consistency. Use ANY if you mean \"make sure it is "+
+		return invalidf("%s is not supported as conditional update commit consistency. Use ANY if you mean \"make "+
+			"sure it is "+
 			"accepted but I don't care how many replicas commit it for non-SERIAL reads\"", commit)
 	}
 	if x := t.Replication; commit == ring.EachQuorum && x.Class != ring.NetworkTopology {

@@ -23,7 +23,8 @@ func (d *Denied) Error() string {
 	for i, c := range d.Columns {
 		names[i] = c.Name
 	}
-	return fmt.Sprintf("User %s has no UNMASK nor SELECT_MASKED permission on table %s.%s, cannot query masked columns [%s]",
+	return fmt.Sprintf("User %s has no UNMASK nor SELECT_MASKED permission on table %s.%s, cannot query masked "+
+		"columns [%s]",
 		d.Principal, d.Table.Keyspace, d.Table.Name, strings.Join(names, ", "))
 }
 
@@ -49,9 +50,9 @@ func NewDecision(masks *Table, t *schema.Table, restricted []*schema.Column) *De
 	return d
 }
 
-// Masks returns the masks to be applied for a principal: none if it may see all values. authorize returns nil if the principal
-// has a permission on a resource, and otherwise *auth.Denied. The error is *Denied if the principal must not restrict the
-// columns that the statement restricts.
+// Masks returns the masks to be applied for a principal: none if it may see all values. authorize returns nil if the
+// principal has a permission on a resource, and otherwise *auth.Denied. The error is *Denied if the principal must not
+// restrict the columns that the statement restricts.
 func (d *Decision) Masks(p auth.Principal, authorize func(auth.Requirement) error) (*Table, error) {
 	if d == nil {
 		return nil, nil
@@ -84,8 +85,8 @@ func allowed(err error) (bool, error) {
 	return false, err
 }
 
-// inHashOrder returns columns in the order in which Cassandra lists them: that of a Java HashMap by name, whose buckets depend
-// on the number of columns.
+// inHashOrder returns columns in the order in which Cassandra lists them: that of a Java HashMap by name, whose buckets
+// depend on the number of columns.
 func inHashOrder(columns []*schema.Column) []*schema.Column {
 	buckets := 16
 	for len(columns) > buckets*3/4 {

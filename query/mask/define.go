@@ -17,8 +17,9 @@ type Definer struct {
 	Compiler *term.Compiler // of the arguments
 	Table    string         // for messages
 	Env      function.Env   // of functions in the arguments, which are called once
-	// Execute returns why the client may not call a function of a user, or nil; without it, clients may call all. Reads call the function for clients that need no
-	// permission to do so, so that the one that attaches it needs the permission.
+	// Execute returns why the client may not call a function of a user, or nil; without it, clients may call all. Reads
+	// call the function for clients that need no permission to do so, so that the one that attaches it needs the
+	// permission.
 	Execute func(fn *function.Function) error
 }
 
@@ -55,16 +56,20 @@ func (d *Definer) define(column string, t *types.Type, m *cql.Mask) (*schema.Mas
 	case err != nil:
 		return nil, err
 	case fn == nil:
-		return nil, invalidf("Unable to find masking function for %s, no declared function matches the signature %s", column, written)
+		return nil, invalidf("Unable to find masking function for %s, no declared function matches the signature %s",
+			column, written)
 	case fn.IsAggregate():
 		return nil, invalidf("Aggregate function %s cannot be used for masking table columns", written)
 	case fn.Keyspace != "" && fn.Keyspace != d.Compiler.Keyspace:
-		return nil, invalidf("Masking function %s doesn't belong to the same keyspace as the table %s.%s", written, d.Compiler.Keyspace, d.Table)
+		return nil, invalidf("Masking function %s doesn't belong to the same keyspace as the table %s.%s", written,
+			d.Compiler.Keyspace, d.Table)
 	case fn.Keyspace == "" && !function.IsMask(fn.Name):
 		return nil, invalidf("Not-masking function %s cannot be used for masking table columns", written)
 	case !fn.Returns.Equal(t) && (fn.Keyspace == "" || !fn.Returns.Freeze().Equal(t.Freeze())):
-		return nil, invalidf("Masking function %s return type is %s. This is different to the type of the masked column %s of type %s. "+
-			"Masking functions can only be attached to table columns if they return the same data type as the masked column.",
+		return nil, invalidf("Masking function %s return type is %s. This is different to the type of the masked "+
+			"column %s of type %s. "+
+			"Masking functions can only be attached to table columns if they return the same data type as the "+
+			"masked column.",
 			written, fn.Returns, column, t)
 	}
 	if fn.Keyspace != "" && d.Execute != nil {

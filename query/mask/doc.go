@@ -1,7 +1,7 @@
-// Package mask implements dynamic data masking: the meaning of MASKED WITH, the values that clients without the permission
-// UNMASK see, and the masked columns that they must not restrict without SELECT_MASKED.
+// Package mask implements dynamic data masking: the meaning of MASKED WITH, the values that clients without the
+// permission UNMASK see, and the masked columns that they must not restrict without SELECT_MASKED.
 //
-// It does not read or write rows. query/read and query/write apply masks to the columns of a row before functions, aggregates and JSON
-// receive them, so that nothing computed from a masked column contains its value. Rows are selected, grouped and ordered by
-// their real values.
+// It does not read or write rows. query/read and query/write apply masks to the columns of a row before functions,
+// aggregates and JSON receive them, so that nothing computed from a masked column contains its value. Rows are
+// selected, grouped and ordered by their real values.
 package mask

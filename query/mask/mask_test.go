@@ -18,7 +18,8 @@ import (
 // sealed returns a table with a key k int and further columns.
 func sealed(columns ...*schema.Column) *schema.Table {
 	t := &schema.Table{Keyspace: "ks", Name: "t",
-		PartitionKey: []*schema.Column{{Name: "k", Kind: schema.PartitionKey, Type: types.Native(types.Int)}}, NextColumn: 1}
+		PartitionKey: []*schema.Column{{Name: "k", Kind: schema.PartitionKey, Type: types.Native(types.Int)}},
+		NextColumn:   1}
 	for _, c := range columns {
 		c.ID, c.Kind, c.Position = t.NextColumn, schema.Regular, -1
 		t.NextColumn++
@@ -54,13 +55,18 @@ func TestTextIsCassandras(t *testing.T) {
 		{masked("v", text, "mask_inner", five, nil), " MASKED WITH system.mask_inner(5, null)", "int,int", "5,"},
 		{masked("v", types.Native(types.Ascii), "mask_outer", five, five, []byte("x")),
 			" MASKED WITH system.mask_outer(5, 5, 'x')", "int,int,text", "5,5,x"},
-		{masked("v", types.Native(types.Blob), "mask_hash", []byte("SHA-512")), " MASKED WITH system.mask_hash('SHA-512')", "text", "SHA-512"},
-		{masked("v", types.Native(types.Blob), "mask_replace", []byte{255}), " MASKED WITH system.mask_replace(0xff)", "blob", "ff"},
-		{masked("v", text, "mask_replace", []byte("it's")), " MASKED WITH system.mask_replace('it''s')", "text", "it's"},
-		{masked("v", list, "mask_replace", parts(list, five)), " MASKED WITH system.mask_replace([5])", "list<int>", "000000010000000400000005"},
+		{masked("v", types.Native(types.Blob), "mask_hash", []byte("SHA-512")),
+			" MASKED WITH system.mask_hash('SHA-512')", "text", "SHA-512"},
+		{masked("v", types.Native(types.Blob), "mask_replace", []byte{255}), " MASKED WITH system.mask_replace(0xff)",
+			"blob", "ff"},
+		{masked("v", text, "mask_replace", []byte("it's")), " MASKED WITH system.mask_replace('it''s')", "text",
+			"it's"},
+		{masked("v", list, "mask_replace", parts(list, five)), " MASKED WITH system.mask_replace([5])", "list<int>",
+			"000000010000000400000005"},
 		{masked("v", address, "mask_replace", parts(address, []byte("x:@"), five)),
 			" MASKED WITH system.mask_replace({street: 'x:@', no: 5})", "addr", `x\:\@:5`},
-		{masked("v", address, "mask_replace", parts(address, nil, five)), " MASKED WITH system.mask_replace({street: null, no: 5})", "addr", "@:5"},
+		{masked("v", address, "mask_replace", parts(address, nil, five)),
+			" MASKED WITH system.mask_replace({street: null, no: 5})", "addr", "@:5"},
 		{masked("v", tuple, "mask_replace", parts(tuple, five, []byte("a"))),
 			" MASKED WITH system.mask_replace((5, 'a'))", "frozen<tuple<int, text>>", "5:a"},
 	} {
@@ -80,7 +86,8 @@ func TestTextIsCassandras(t *testing.T) {
 	}
 }
 
-// TestBadMasksHideTheirColumn checks masks that DDL cannot create, as from another version: they must not show the value.
+// TestBadMasksHideTheirColumn checks masks that DDL cannot create, as from another version: they must not show the
+// value.
 func TestBadMasksHideTheirColumn(t *testing.T) {
 	number := types.Native(types.Int)
 	secret := wire.AppendInt32(nil, 12345)
@@ -110,9 +117,11 @@ func TestBadMasksHideTheirColumn(t *testing.T) {
 	}
 }
 
-// TestDecision checks which permissions are asked for, and that a failure to decide is neither a refusal nor a permission.
+// TestDecision checks which permissions are asked for, and that a failure to decide is neither a refusal nor a
+// permission.
 func TestDecision(t *testing.T) {
-	a, b := masked("a", types.Native(types.Int), "mask_default"), &schema.Column{Name: "b", Type: types.Native(types.Int)}
+	a, b := masked("a", types.Native(types.Int), "mask_default"),
+		&schema.Column{Name: "b", Type: types.Native(types.Int)}
 	table := sealed(a, b)
 	masks := Compile(&term.Compiler{Functions: function.New()}, table)
 	broken := errors.New("no quorum")
@@ -134,20 +143,21 @@ func TestDecision(t *testing.T) {
 			"User alice has no UNMASK nor SELECT_MASKED permission on table ks.t, cannot query masked columns [a]"},
 		{[]*schema.Column{a}, nil, auth.SelectMasked, false, "no quorum"},
 	} {
-		got, err := NewDecision(masks, table, c.restricted).Masks(auth.Principal{Name: "alice"}, func(need auth.Requirement) error {
-			if need.Resource != auth.Table("ks", "t") {
-				t.Errorf("asked for %s", need)
-			}
-			if need.Permission == c.broken {
-				return broken
-			}
-			for _, p := range c.granted {
-				if p == need.Permission {
-					return nil
+		got, err := NewDecision(masks, table, c.restricted).Masks(auth.Principal{Name: "alice"},
+			func(need auth.Requirement) error {
+				if need.Resource != auth.Table("ks", "t") {
+					t.Errorf("asked for %s", need)
 				}
-			}
-			return &auth.Denied{Requirement: need}
-		})
+				if need.Permission == c.broken {
+					return broken
+				}
+				for _, p := range c.granted {
+					if p == need.Permission {
+						return nil
+					}
+				}
+				return &auth.Denied{Requirement: need}
+			})
 		text := ""
 		if err != nil {
 			text = err.Error()
@@ -164,8 +174,8 @@ func TestDecision(t *testing.T) {
 	}
 }
 
-// TestHashOrder checks the order of columns in Cassandra's message, recorded from Cassandra 5.0.9: with 14 columns the map has 32
-// buckets.
+// TestHashOrder checks the order of columns in Cassandra's message, recorded from Cassandra 5.0.9: with 14 columns the
+// map has 32 buckets.
 func TestHashOrder(t *testing.T) {
 	for _, c := range []struct{ names, want string }{
 		{"k alpha beta_value gamma delta zeta eta theta iota kappa lambda mu",

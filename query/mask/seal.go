@@ -11,10 +11,12 @@ import (
 	"cqld/schema"
 )
 
-// sealedPad is the multiple of bytes to which Seal extends a text, so that its length does not tell that of a masked value.
+// sealedPad is the multiple of bytes to which Seal extends a text, so that its length does not tell that of a masked
+// value.
 const sealedPad = 64
 
-// Keys reports whether a column of t's primary key has a mask. Paging states contain primary keys and must then be sealed.
+// Keys reports whether a column of t's primary key has a mask. Paging states contain primary keys and must then be
+// sealed.
 func Keys(t *schema.Table) bool {
 	if !t.Masked() {
 		return false
@@ -29,8 +31,8 @@ func Keys(t *schema.Table) bool {
 	return false
 }
 
-// Seal encrypts and authenticates a text with a secret: AES-256-GCM, whose nonce is a MAC of the text. Equal texts have equal
-// results.
+// Seal encrypts and authenticates a text with a secret: AES-256-GCM, whose nonce is a MAC of the text. Equal texts have
+// equal results.
 func Seal(secret, text []byte) []byte {
 	padded := append(bytes.Clone(text), 0x80)
 	padded = append(padded, make([]byte, (sealedPad-len(padded)%sealedPad)%sealedPad)...)

@@ -20,8 +20,8 @@ type column struct {
 	args [][]byte // of the mask, without the value
 }
 
-// Compile returns the masks of t, or nil if t has none. A mask that cannot be applied to its column shows null instead of the
-// column's values.
+// Compile returns the masks of t, or nil if t has none. A mask that cannot be applied to its column shows null instead
+// of the column's values.
 func Compile(c *term.Compiler, t *schema.Table) *Table {
 	if !t.Masked() {
 		return nil

@@ -28,8 +28,8 @@ func ArgumentTypes(c *schema.Column) []*types.Type {
 	return all[:min(len(all), len(c.Mask.Args))]
 }
 
-// Text returns the mask of a column in the form of DESCRIBE: " MASKED WITH system.mask_inner(1, null)", or an empty string if
-// the column has none.
+// Text returns the mask of a column in the form of DESCRIBE: " MASKED WITH system.mask_inner(1, null)", or an empty
+// string if the column has none.
 func Text(c *schema.Column) string {
 	if c.Mask == nil {
 		return ""
@@ -48,8 +48,8 @@ func Text(c *schema.Column) string {
 	return string(append(b, ')'))
 }
 
-// ValueText returns an argument as system_schema.column_masks shows it: collections and vectors as hexadecimal digits, the
-// fields of tuples and user-defined types separated by colons, and null as an empty text.
+// ValueText returns an argument as system_schema.column_masks shows it: collections and vectors as hexadecimal digits,
+// the fields of tuples and user-defined types separated by colons, and null as an empty text.
 func ValueText(t *types.Type, v []byte) string {
 	switch {
 	case v == nil:

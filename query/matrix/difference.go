@@ -8,7 +8,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// Difference is an entry of differences.txt: how the answers to a statement, or to a step of a scenario, differ from Cassandra's.
+// Difference is an entry of differences.txt: how the answers to a statement, or to a step of a scenario, differ from
+// Cassandra's.
 type Difference struct {
 	Statement string
 	Reason    string
@@ -30,7 +31,8 @@ func ParseDifference(d *datadriven.TestData) (*Difference, error) {
 // Pair is an expected and an actual answer.
 type Pair struct{ Want, Got string }
 
-// Differences renders the cells whose answers are not equal, counted: one line for each pair of answers. It is empty if there are none.
+// Differences renders the cells whose answers are not equal, counted: one line for each pair of answers. It is empty if
+// there are none.
 func (m *Matrix) Differences(want, got Answers) string {
 	var pairs []Pair
 	for _, u := range m.Users {

@@ -11,7 +11,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestRecordedAnswersAreCanonical: Parse and Format are inverse for every recorded row, so that a recording changes only what differs.
+// TestRecordedAnswersAreCanonical: Parse and Format are inverse for every recorded row, so that a recording changes
+// only what differs.
 func TestRecordedAnswersAreCanonical(t *testing.T) {
 	m, err := Load(os.DirFS("testdata"))
 	if err != nil {
@@ -49,7 +50,8 @@ func users(labels ...string) *Matrix {
 
 func TestParseRefusesIncompleteAnswers(t *testing.T) {
 	m := users("none", "superuser", "SELECT ON TABLE mx.t")
-	for _, text := range []string{"", "OK\n  the other 2\n", "OK\n  the other x\n", "OK\n  none\n  nobody\n  superuser\n", "OK\n  none; none\n  the other 1\n"} {
+	for _, text := range []string{"", "OK\n  the other 2\n", "OK\n  the other x\n",
+		"OK\n  none\n  nobody\n  superuser\n", "OK\n  none; none\n  the other 1\n"} {
 		if _, err := m.Parse(text); err == nil {
 			t.Errorf("no error for %q", text)
 		}
@@ -64,7 +66,8 @@ func TestUsersHaveTheirGrants(t *testing.T) {
 	for label, want := range map[string][]string{
 		"none": nil, "superuser": nil,
 		"member of mx_r": {"GRANT mx_r TO u"},
-		"ALTER ON ROLE mx_r + SELECT ON TABLE mx.t": {"GRANT ALTER ON ROLE mx_r TO u", "GRANT SELECT ON TABLE mx.t TO u"},
+		"ALTER ON ROLE mx_r + SELECT ON TABLE mx.t": {"GRANT ALTER ON ROLE mx_r TO u",
+			"GRANT SELECT ON TABLE mx.t TO u"},
 	} {
 		if got := (&User{Label: label, Name: "u"}).grants(); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", label, got, want)
@@ -92,15 +95,18 @@ func (s *scripted) Admin(text string) error {
 
 func (s *scripted) Query(user, _ string) (string, error) { return s.answers[user], nil }
 
-// TestPlayUndoesSuccesses: only a statement that succeeded is undone, and its user's name and rows are not in the answer.
+// TestPlayUndoesSuccesses: only a statement that succeeded is undone, and its user's name and rows are not in the
+// answer.
 func TestPlayUndoesSuccesses(t *testing.T) {
 	m := users("none", "superuser")
-	s := &scripted{answers: map[string]string{"mx_usera": "UNAUTHORIZED: User mx_usera has no ALTER permission on <role mx_usera>", "mx_userb": "OK (1)"}}
+	s := &scripted{answers: map[string]string{"mx_usera": "UNAUTHORIZED: User mx_usera has no ALTER permission on " +
+		"<role mx_usera>", "mx_userb": "OK (1)"}}
 	got, err := m.Play(s, &Row{Statement: "x $me", undo: []string{"undo $me"}, unordered: true})
 	if err != nil || !slices.Equal(s.admin, []string{"undo mx_userb"}) {
 		t.Errorf("%v: the superuser executed %q", err, s.admin)
 	}
-	if got["superuser"] != "OK" || got["none"] != "UNAUTHORIZED: User $me has no (one of the permissions) permission on <role $me>" {
+	if got["superuser"] != "OK" || got["none"] != "UNAUTHORIZED: User $me has no (one of the permissions) "+
+		"permission on <role $me>" {
 		t.Errorf("%q", got)
 	}
 	if got, _ := m.Play(s, &Row{Statement: "x", rows: true}); got["superuser"] != "OK (1)" {
@@ -113,7 +119,8 @@ func TestPlayUndoesSuccesses(t *testing.T) {
 
 func TestDifferencesAreCounted(t *testing.T) {
 	m := users("a", "b", "c")
-	if text := m.Differences(Answers{"a": "OK", "b": "OK", "c": "OK"}, Answers{"a": "OK", "b": "OK", "c": "OK"}); text != "" {
+	if text := m.Differences(Answers{"a": "OK", "b": "OK", "c": "OK"},
+		Answers{"a": "OK", "b": "OK", "c": "OK"}); text != "" {
 		t.Error(text)
 	}
 	text := m.Differences(Answers{"a": "OK", "b": "OK", "c": "x"}, Answers{"a": "y", "b": "y", "c": "OK"})

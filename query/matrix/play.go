@@ -9,8 +9,8 @@ import (
 type Target interface {
 	// Admin executes a statement as a superuser.
 	Admin(text string) error
-	// Query executes a statement as the user, and returns "OK", with the rows if the statement has any, or the error with the name
-	// of its code.
+	// Query executes a statement as the user, and returns "OK", with the rows if the statement has any, or the error
+	// with the name of its code.
 	Query(user, text string) (string, error)
 	// Prepare prepares a statement as the user.
 	Prepare(user, name, text string) (string, error)
@@ -68,8 +68,8 @@ func (m *Matrix) Play(t Target, r *Row) (Answers, error) {
 	return answers, nil
 }
 
-// withoutPermission removes the name of the missing permission from an answer, unless it is AUTHORIZE, which is checked first. Cassandra
-// checks the permissions of GRANT in an order that differs from process to process.
+// withoutPermission removes the name of the missing permission from an answer, unless it is AUTHORIZE, which is checked
+// first. Cassandra checks the permissions of GRANT in an order that differs from process to process.
 func withoutPermission(answer string) string {
 	before, rest, ok := strings.Cut(answer, " has no ")
 	_, after, permission := strings.Cut(rest, " permission on ")

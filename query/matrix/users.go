@@ -64,7 +64,8 @@ func Load(testdata fs.FS) (*Matrix, error) {
 	return m, nil
 }
 
-// lines returns the lines of a file without comments and empty lines. A line that begins with a space continues the previous one.
+// lines returns the lines of a file without comments and empty lines. A line that begins with a space continues the
+// previous one.
 func lines(testdata fs.FS, file string) ([]string, error) {
 	text, err := fs.ReadFile(testdata, file)
 	if err != nil {

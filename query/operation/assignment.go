@@ -28,7 +28,8 @@ func Assignment(in *term.Compiler, a cql.Assignment) (Operation, error) {
 			return nil, err
 		}
 		if col.IsCounter() {
-			return nil, invalidf("Cannot set the value of counter column %s (counters can only be incremented/decremented, not set)", col.Name)
+			return nil, invalidf("Cannot set the value of counter column %s (counters can only be "+
+				"incremented/decremented, not set)", col.Name)
 		}
 		return Set(col, t), nil
 	case *cql.AddToColumn:

@@ -1,5 +1,5 @@
-// Package operation implements the changes of one column: it compiles the elements of SET, VALUES and DELETE into operations, and
-// applies them to a row with bound values.
+// Package operation implements the changes of one column: it compiles the elements of SET, VALUES and DELETE into
+// operations, and applies them to a row with bound values.
 package operation
 
 import (

@@ -410,7 +410,8 @@ func (o *deleteIndex) Apply(x *Context, r *row.Row) error {
 	return nil
 }
 
-// ByIndex reports whether an operation finds an element of a list by its index. Whether it fails shows how many elements the list has.
+// ByIndex reports whether an operation finds an element of a list by its index. Whether it fails shows how many
+// elements the list has.
 func ByIndex(o Operation) bool {
 	switch o.(type) {
 	case *setIndex, *deleteIndex:

@@ -1,4 +1,5 @@
-// Package paging encodes and decodes paging states, from which a client continues a query whose result has several pages.
+// Package paging encodes and decodes paging states, from which a client continues a query whose result has several
+// pages.
 //
 // It does not read pages: query/read does, with the scan.Cursor of the State's position.
 package paging
@@ -23,7 +24,8 @@ import (
 //
 //	state := version table flags token key clustering given remaining | HMAC-SHA256, 16 bytes of it
 //
-// Clients could read masked key columns in it. If the table has any, the state is 2 followed by mask.Seal of the other form.
+// Clients could read masked key columns in it. If the table has any, the state is 2 followed by mask.Seal of the other
+// form.
 //
 // Clusters that share a secret accept each other's states: ZDM's dual reads carry them from one cluster to another. The
 // storage ids of their tables differ, so that such a state, with version 3 (or 4 if it is sealed), has in place of it a

@@ -20,7 +20,8 @@ func newTable(tb testing.TB, masked bool) *schema.Table {
 	s := schema.Empty()
 	for _, c := range []schema.Change{
 		&schema.CreateKeyspace{Keyspace: "ks", Replication: ring.Replication{Class: ring.Simple, Factor: 1}},
-		&schema.CreateTable{Keyspace: "ks", Table: "t", ID: schema.UUID{1}, Options: schema.DefaultOptions(), Columns: []schema.ColumnSpec{key}},
+		&schema.CreateTable{Keyspace: "ks", Table: "t", ID: schema.UUID{1}, Options: schema.DefaultOptions(),
+			Columns: []schema.ColumnSpec{key}},
 	} {
 		var err error
 		if s, err = schema.Apply(s, c); err != nil {

@@ -6,9 +6,9 @@ import (
 	"cqld/schema"
 )
 
-// Granted returns the resource and the permissions of GRANT and REVOKE: those of the list that apply to the resource, or
-// all that do. keyspace is the keyspace of unqualified names. Errors are *schema.Invalid, and *cql.SyntaxError if none of
-// the permissions applies.
+// Granted returns the resource and the permissions of GRANT and REVOKE: those of the list that apply to the resource,
+// or all that do. keyspace is the keyspace of unqualified names. Errors are *schema.Invalid, and *cql.SyntaxError if
+// none of the permissions applies.
 func Granted(keyspace string, list []cql.Permission, on *cql.Resource) (auth.Resource, auth.PermissionSet, error) {
 	r, err := ResourceOf(keyspace, on)
 	if err != nil {
@@ -19,7 +19,8 @@ func Granted(keyspace string, list []cql.Permission, on *cql.Resource) (auth.Res
 	}
 	set := Set(list) & auth.NewPermissionSet(r.Permissions()...)
 	if set == 0 {
-		return r, 0, &cql.SyntaxError{Msg: "Resource type " + resourceClass(r) + " does not support any of the requested permissions"}
+		return r, 0, &cql.SyntaxError{Msg: "Resource type " + resourceClass(r) +
+			" does not support any of the requested permissions"}
 	}
 	return r, set, nil
 }
@@ -56,7 +57,8 @@ func Set(list []cql.Permission) auth.PermissionSet {
 func ResourceOf(keyspace string, r *cql.Resource) (auth.Resource, error) {
 	c := requirer{keyspace: keyspace}
 	if r.Kind == cql.ResourceFunction && r.Name.Keyspace == "" {
-		return auth.Resource{}, &schema.Invalid{Msg: "In this context function name must be explictly qualified by a keyspace"}
+		return auth.Resource{}, &schema.Invalid{Msg: "In this context function name must be explictly qualified by " +
+			"a keyspace"}
 	}
 	return c.resource(r), c.err
 }

@@ -12,8 +12,9 @@ import (
 	"cqld/schema"
 )
 
-// Required returns the permissions that a statement needs, without duplicates, as Cassandra 5.0 does. now is the schema in which
-// an index belongs to a table, and keyspace is the keyspace of unqualified names. It refuses unknown kinds of statements. Errors are *schema.Invalid.
+// Required returns the permissions that a statement needs, without duplicates, as Cassandra 5.0 does. now is the schema
+// in which an index belongs to a table, and keyspace is the keyspace of unqualified names. It refuses unknown kinds of
+// statements. Errors are *schema.Invalid.
 //
 // USE and DESCRIBE need none, as in Cassandra. Calls of native functions need none; for those of users see Execute.
 func Required(now *schema.Schema, keyspace string, stmt cql.Statement) ([]auth.Requirement, error) {
@@ -24,9 +25,9 @@ func Required(now *schema.Schema, keyspace string, stmt cql.Statement) ([]auth.R
 	return ofViews(now, stmt, c.needs), c.err
 }
 
-// Protected returns why no client may make a definition with these requirements, or nil: the keyspaces and tables of the
-// system can be neither created nor dropped nor altered, except for the options of replicated keyspaces. It is checked
-// before permissions, as in Cassandra. The error is *definition.Unauthorized.
+// Protected returns why no client may make a definition with these requirements, or nil: the keyspaces and tables of
+// the system can be neither created nor dropped nor altered, except for the options of replicated keyspaces. It is
+// checked before permissions, as in Cassandra. The error is *definition.Unauthorized.
 func Protected(needs []auth.Requirement) error {
 	for _, q := range needs {
 		r := q.Resource
@@ -48,8 +49,8 @@ func Protected(needs []auth.Requirement) error {
 	return nil
 }
 
-// ofViews returns the requirements with the base table in place of a materialized view: permissions to read, alter or drop a view
-// are those on its base table, as in Cassandra. A change of a view that does not exist needs no permission.
+// ofViews returns the requirements with the base table in place of a materialized view: permissions to read, alter or
+// drop a view are those on its base table, as in Cassandra. A change of a view that does not exist needs no permission.
 func ofViews(s *schema.Schema, stmt cql.Statement, needs []auth.Requirement) []auth.Requirement {
 	changed := false
 	switch stmt.(type) {
@@ -149,7 +150,8 @@ func (c *requirer) data(stmt cql.Statement) bool {
 	return true
 }
 
-// modification adds the permissions for a change of rows. A conditional one also needs SELECT, because its result contains rows.
+// modification adds the permissions for a change of rows. A conditional one also needs SELECT, because its result
+// contains rows.
 func (c *requirer) modification(n cql.QualifiedName, conditional bool) {
 	c.table(auth.Modify, n)
 	if conditional {
@@ -159,8 +161,8 @@ func (c *requirer) modification(n cql.QualifiedName, conditional bool) {
 
 // definition handles changes of the schema, except for those of functions.
 //
-// Cassandra requires ALTER on the table of an index or a view, and nothing to drop one that does not exist. ofViews replaces
-// views by their tables. Cassandra allows triggers to superusers only.
+// Cassandra requires ALTER on the table of an index or a view, and nothing to drop one that does not exist. ofViews
+// replaces views by their tables. Cassandra allows triggers to superusers only.
 func (c *requirer) definition(stmt cql.Statement) bool {
 	switch stmt := stmt.(type) {
 	case *cql.CreateKeyspace:
@@ -264,8 +266,8 @@ func (c *requirer) keyspaceNamed(name string) *schema.Keyspace {
 	return c.now.Keyspace(name)
 }
 
-// dropFunction adds the permissions for DROP: on the function that is dropped, on all functions of the keyspace if several have the
-// name, and none if there is no such function.
+// dropFunction adds the permissions for DROP: on the function that is dropped, on all functions of the keyspace if
+// several have the name, and none if there is no such function.
 func (c *requirer) dropFunction(n cql.QualifiedName, args []cql.TypeExpr, hasArgs bool) {
 	keyspace := c.in(n)
 	k := c.keyspaceNamed(keyspace)
@@ -342,7 +344,8 @@ func (c *requirer) role(stmt cql.Statement) bool {
 		_, _, c.err = Granted(c.keyspace, stmt.Permissions, &stmt.Resource)
 	case *cql.RevokePermissions:
 		_, _, c.err = Granted(c.keyspace, stmt.Permissions, &stmt.Resource)
-	case *cql.CreateRole, *cql.AlterRole, *cql.DropRole, *cql.GrantRole, *cql.RevokeRole, *cql.ListRoles, *cql.ListUsers,
+	case *cql.CreateRole, *cql.AlterRole, *cql.DropRole, *cql.GrantRole, *cql.RevokeRole, *cql.ListRoles,
+		*cql.ListUsers,
 		*cql.ListPermissions, *cql.AddIdentity, *cql.DropIdentity:
 	default:
 		return false

@@ -25,7 +25,8 @@ type Key struct {
 // Entry is a plan in a Cache.
 type Entry[P any] struct {
 	Key Key
-	// Changed means that the statement was prepared before with other result columns, which other clients may still use.
+	// Changed means that the statement was prepared before with other result columns, which other clients may still
+	// use.
 	Changed bool
 
 	plan atomic.Pointer[P]
@@ -33,7 +34,8 @@ type Entry[P any] struct {
 	// stale means that the columns of a table have changed: the statement must be prepared again.
 	stale atomic.Bool
 	size  int
-	// resultID is the id of the result metadata when the statement was prepared: clients of v4 know exactly those columns.
+	// resultID is the id of the result metadata when the statement was prepared: clients of v4 know exactly those
+	// columns.
 	resultID []byte
 }
 
@@ -55,8 +57,8 @@ func (e *Entry[P]) MarkStale() { e.stale.Store(true) }
 // Stale reports whether the statement must be prepared again.
 func (e *Entry[P]) Stale() bool { return e.stale.Load() }
 
-// Cache caches plans by key. It evicts entries that were not used since the clock hand last passed (CLOCK: as good as LRU, and
-// a hit writes no shared memory). Its methods are safe for concurrent use.
+// Cache caches plans by key. It evicts entries that were not used since the clock hand last passed (CLOCK: as good as
+// LRU, and a hit writes no shared memory). Its methods are safe for concurrent use.
 type Cache[P any] struct {
 	mu struct {
 		sync.RWMutex
@@ -90,8 +92,8 @@ func (c *Cache[P]) Get(k Key) *Entry[P] {
 	return e
 }
 
-// Put adds a plan with the length of its text, or replaces the plan of the existing entry, and returns the entry. resultID is the
-// id of the result's metadata, empty without one; it is retained.
+// Put adds a plan with the length of its text, or replaces the plan of the existing entry, and returns the entry.
+// resultID is the id of the result's metadata, empty without one; it is retained.
 func (c *Cache[P]) Put(k Key, p *P, text int, resultID []byte) *Entry[P] {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -30,7 +30,8 @@ func TestStaleEntriesArePutAgain(t *testing.T) {
 	}
 	e.MarkStale()
 	again := c.Put(k, &p, 4, []byte("b"))
-	if again == e || again.Stale() || !again.Changed || !again.Knows([]byte("b")) || again.Knows([]byte("a")) || c.Get(k) != again {
+	if again == e || again.Stale() || !again.Changed || !again.Knows([]byte("b")) || again.Knows([]byte("a")) ||
+		c.Get(k) != again {
 		t.Error("other columns are not another entry")
 	}
 }

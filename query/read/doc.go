@@ -1,6 +1,7 @@
 // Package read implements SELECT and EXPLAIN: it compiles them into plans, and executes plans with bound values.
 //
-// It leaves WHERE to query/restriction and the select clause to query/selection, and does not know which replicas hold a row.
+// It leaves WHERE to query/restriction and the select clause to query/selection, and does not know which replicas hold
+// a row.
 //
 //	*cql.Select ─▶ Reader.Compile ─▶ Plan ──┐
 //	                                        ├─▶ reading: WHERE ─▶ commands of a request.Scan ─▶ rows of the table ─▶ filters ──┐

@@ -77,8 +77,8 @@ func (x *explanation) add(property, format string, args ...any) {
 	x.n++
 }
 
-// Explain executes EXPLAIN. ANALYZE executes the SELECT with the parameters of the request, so that it executes one page
-// of a long result; the rows are discarded.
+// Explain executes EXPLAIN. ANALYZE executes the SELECT with the parameters of the request, so that it executes one
+// page of a long result; the rows are discarded.
 func (reader *Reader) Explain(r *request.Request, plan *Explain, params *execution.Params) (Rows, error) {
 	if err := levels.CheckRead(r.Consistency); err != nil {
 		return Rows{}, err
@@ -220,7 +220,8 @@ func (x *explanation) replicas(run *reading, level ring.Consistency) {
 		}
 	}
 	x.add("replicas", "%s", strings.Join(names, ", "))
-	x.add("consistency", "%s: %s", level, plural(level.BlockFor(replication, datacenter), "answer", "answers")+" for each partition")
+	x.add("consistency", "%s: %s", level, plural(level.BlockFor(replication, datacenter), "answer",
+		"answers")+" for each partition")
 }
 
 // nodes returns the replicas of keys or, if keys is nil, of a range of tokens, ascending, without duplicates.

@@ -21,9 +21,11 @@ func (c *compiler) enterFragments(p *Plan, stmt *cql.Select) error {
 	base := c.Table
 	switch {
 	case c.reader.o.IsVirtual(base):
-		return invalidf("MUTATION_FRAGMENTS is not supported for virtual tables: %s.%s stores no rows", base.Keyspace, base.Name)
+		return invalidf("MUTATION_FRAGMENTS is not supported for virtual tables: %s.%s stores no rows", base.Keyspace,
+			base.Name)
 	case base.View != nil:
-		return invalidf("MUTATION_FRAGMENTS is not supported for materialized views: use the base table of %s.%s", base.Keyspace, base.Name)
+		return invalidf("MUTATION_FRAGMENTS is not supported for materialized views: use the base table of %s.%s",
+			base.Keyspace, base.Name)
 	case c.reader.o.Stored == nil:
 		return invalidf("This node stores no rows for MUTATION_FRAGMENTS")
 	case len(stmt.OrderBy) > 0:
@@ -44,7 +46,8 @@ func (c *compiler) enterFragments(p *Plan, stmt *cql.Select) error {
 
 // fragmentsMasked is the error for a client that may not see all values of a table.
 func fragmentsMasked(r *request.Request, shape *fragments.Shape) error {
-	return &execution.Unauthorized{Msg: "User " + r.Principal.Name + " has no UNMASK permission on table " + shape.Base.Keyspace + "." +
+	return &execution.Unauthorized{Msg: "User " + r.Principal.Name + " has no UNMASK permission on table " +
+		shape.Base.Keyspace + "." +
 		shape.Base.Name + ", cannot read its mutation fragments"}
 }
 

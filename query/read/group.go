@@ -13,7 +13,8 @@ import (
 	"cqld/schema"
 )
 
-const groupByOrder = "Group by currently only support groups of columns following their declared order in the PRIMARY KEY"
+const groupByOrder = "Group by currently only support groups of columns following their declared order in the " +
+	"PRIMARY KEY"
 
 // groupBy compiles GROUP BY: columns of the primary key in its order, from which those restricted by = may be
 // omitted, and at most one function as the last element.
@@ -36,7 +37,8 @@ func (c *compiler) groupBy(p *Plan, groups []cql.Selector) error {
 		if plain, ok := x.(*selection.Column); ok {
 			col = plain.Column
 			if col.Kind != schema.PartitionKey && col.Kind != schema.Clustering {
-				return invalidf("Group by is currently only supported on the columns of the PRIMARY KEY, got %s", col.Name)
+				return invalidf("Group by is currently only supported on the columns of the PRIMARY KEY, got %s",
+					col.Name)
 			}
 		} else {
 			ended = true
@@ -45,7 +47,8 @@ func (c *compiler) groupBy(p *Plan, groups []cql.Selector) error {
 			case len(columns) == 0:
 				return invalidf("GROUP BY functions must have one clustering column name as parameter")
 			case len(columns) > 1:
-				return invalidf("GROUP BY functions accept only one clustering column as parameter, got: %s", restriction.ColumnNames(columns))
+				return invalidf("GROUP BY functions accept only one clustering column as parameter, got: %s",
+					restriction.ColumnNames(columns))
 			case columns[0].Kind != schema.Clustering:
 				return invalidf("Group by functions are only supported on clustering columns, got %s", columns[0].Name)
 			}
@@ -144,7 +147,8 @@ func (run *reading) aggregate(to []function.Accumulator) error {
 	return nil
 }
 
-// groupValues evaluates GROUP BY. Rows are grouped by the real values of columns, but by functions of what the client sees.
+// groupValues evaluates GROUP BY. Rows are grouped by the real values of columns, but by functions of what the client
+// sees.
 func groupValues(x *selection.Context, groups []selection.Selector) ([][]byte, error) {
 	out := make([][]byte, len(groups))
 	for i, g := range groups {

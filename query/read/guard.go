@@ -31,9 +31,11 @@ func (run *reading) guardRead(r *request.Request) error {
 	return err
 }
 
-// guardIntersection applies the guardrail on filters by several columns, where a read has more than one replica and compares them.
+// guardIntersection applies the guardrail on filters by several columns, where a read has more than one replica and
+// compares them.
 func (run *reading) guardIntersection(r *request.Request) error {
-	if run.reader.o.Guardrails == nil || r.Consistency == ring.One || r.Consistency == ring.LocalOne || !run.plan.where.Intersects() {
+	if run.reader.o.Guardrails == nil || r.Consistency == ring.One || r.Consistency == ring.LocalOne ||
+		!run.plan.where.Intersects() {
 		return nil
 	}
 	k := run.reader.o.View.Schema().Keyspace(run.plan.table.Keyspace)

@@ -11,8 +11,8 @@ import (
 	"cqld/schema"
 )
 
-// hashGroups compiles a GROUP BY of some columns of the partition key, whose groups span partitions: they are collected in memory. It
-// needs ALLOW FILTERING. declared is the error of Cassandra, which refuses it.
+// hashGroups compiles a GROUP BY of some columns of the partition key, whose groups span partitions: they are collected
+// in memory. It needs ALLOW FILTERING. declared is the error of Cassandra, which refuses it.
 func (p *Plan) hashGroups(stmt *cql.Select, declared error) error {
 	if declared == nil || !stmt.AllowFiltering || p.distinct || len(stmt.OrderBy) > 0 || stmt.PerPartitionLimit != nil {
 		return declared
@@ -57,7 +57,8 @@ func (run *reading) consumeHashed(v *rowview.View) (request.Verdict, error) {
 	at, ok := h.index[string(key)]
 	if !ok {
 		if len(h.groups) == hashGroupsMax {
-			return 0, invalidf("GROUP BY a part of the partition key collects at most %d groups in memory", hashGroupsMax)
+			return 0, invalidf("GROUP BY a part of the partition key collects at most %d groups in memory",
+				hashGroupsMax)
 		}
 		if h.index == nil {
 			h.index = map[string]int{}

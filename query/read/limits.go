@@ -33,23 +33,24 @@ const (
 	pageInternal = 5000
 	batchMax     = 10000
 
-	// pageBytesMax bounds results that clients do not page, and rows that are sorted: a message may have 256 MiB. A result and its
-	// reply are a part of what a request may hold.
+	// pageBytesMax bounds results that clients do not page, and rows that are sorted: a message may have 256 MiB. A
+	// result and its reply are a part of what a request may hold.
 	pageBytesMax = 64 << 20
 	unpagedShare = 3
 
 	// pageBytesDefault ends a page, like the rows that the client asks for (query_page_size).
 	pageBytesDefault = 1 << 20
 
-	// resultFree is the size of a result from which it is charged; memory for the result of a row of rowLarge is reserved
-	// before it is made.
+	// resultFree is the size of a result from which it is charged; memory for the result of a row of rowLarge is
+	// reserved before it is made.
 	resultFree = 4 << 10
 	rowLarge   = 64 << 10
 
 	// orderedOverhead is what a row that is sorted takes besides its bytes: slices of it and of its keys.
 	orderedOverhead = 96
 
-	// hashRowCopies is what a row that represents a group takes, in its encoded size: a cell of 7 bytes and more has 72.
+	// hashRowCopies is what a row that represents a group takes, in its encoded size: a cell of 7 bytes and more has
+	// 72.
 	hashRowCopies = 10
 
 	// bufferKeepMax bounds the memory that an idle Buffer keeps.

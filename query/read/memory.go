@@ -6,8 +6,8 @@ import (
 	"cqld/request"
 )
 
-// reserve reserves memory for everything that the SELECT keeps, n bytes in all: the result, and rows, groups and vectors that are
-// not part of it yet. It doubles, as slices do.
+// reserve reserves memory for everything that the SELECT keeps, n bytes in all: the result, and rows, groups and
+// vectors that are not part of it yet. It doubles, as slices do.
 func (run *reading) reserve(n int) error {
 	if n <= max(run.reserved, resultFree) {
 		return nil

@@ -72,7 +72,8 @@ func (c *compiler) orderByNearest(where *restriction.Set, n *nearest, orderings 
 	return where.OrderBy(n.col, n.index != nil)
 }
 
-// check refuses columns without a vector index, and restrictions of columns without an index by which rows would be filtered.
+// check refuses columns without a vector index, and restrictions of columns without an index by which rows would be
+// filtered.
 func (n *nearest) check(where *restriction.Set) error {
 	switch {
 	case n.col.Type.Kind() != types.Vector || n.col.Type.Elems()[0].Kind() != types.Float:
@@ -145,18 +146,21 @@ func (a *nearestRow) after(b *nearestRow) bool {
 func (run *reading) beginNearest(r *request.Request, limit uint32, params *execution.Params) error {
 	near := run.plan.near
 	if r.Consistency.IsSerial() {
-		return invalidf("Top-K queries can only be run with consistency level ONE/LOCAL_ONE. Consistency level %s was used.", r.Consistency)
+		return invalidf("Top-K queries can only be run with consistency level ONE/LOCAL_ONE. Consistency level %s "+
+			"was used.", r.Consistency)
 	}
 	switch {
 	case limit == 0:
 		return invalidf("Top-K queries must have a limit specified and the limit must be less than the query page size")
 	case limit > nearestMax:
-		return invalidf("Use of ANN OF in an ORDER BY clause requires a LIMIT that is not greater than %d. LIMIT was %d", nearestMax, limit)
+		return invalidf("Use of ANN OF in an ORDER BY clause requires a LIMIT that is not greater than %d. LIMIT "+
+			"was %d", nearestMax, limit)
 	case len(params.PagingState) > 0:
 		return invalidPagingState()
 	}
 	if size := params.PageSize; size > 0 && uint32(size) < limit {
-		r.Warn(fmt.Sprintf("Top-K queries do not support paging and the page size is set to %d, which is less than LIMIT %d. "+
+		r.Warn(fmt.Sprintf("Top-K queries do not support paging and the page size is set to %d, which is less than "+
+			"LIMIT %d. "+
 			"The page size has been set to %d to match the LIMIT.", size, limit, limit))
 	}
 	v, err := near.to.Eval(&run.x.Scope)

@@ -7,8 +7,8 @@ import (
 	"cqld/search"
 )
 
-// searchesVectors reports whether the plan finds its rows with the vector index. Otherwise it compares all rows that WHERE selects: of
-// a partition, or those that another index finds.
+// searchesVectors reports whether the plan finds its rows with the vector index. Otherwise it compares all rows that
+// WHERE selects: of a partition, or those that another index finds.
 func (p *Plan) searchesVectors() bool {
 	return p.near != nil && p.near.col.Kind == schema.Regular && p.where.KeyRange && p.where.Index() == nil &&
 		!p.where.HasFilters() && !p.where.HasClustering()
@@ -18,8 +18,10 @@ func (p *Plan) searchesVectors() bool {
 func (run *reading) readNearest(r *request.Request) error {
 	plan := run.plan
 	req := &search.Request{
-		Table: plan.table, Index: plan.near.index.ID, Tokens: run.cursor.Tokens, Order: search.ByScore, Near: run.near.value,
-		Consistency: r.Consistency, Now: run.cursor.Command.Now, Timeout: run.reader.o.Timeouts.Range, Cancel: run.scan.Cancel,
+		Table: plan.table, Index: plan.near.index.ID, Tokens: run.cursor.Tokens, Order: search.ByScore,
+		Near:        run.near.value,
+		Consistency: r.Consistency, Now: run.cursor.Command.Now, Timeout: run.reader.o.Timeouts.Range,
+		Cancel: run.scan.Cancel,
 	}
 	run.view.Reset(plan.table, run.cursor.Command.Now)
 	var reader row.PageReader

@@ -16,7 +16,8 @@ type orderColumn struct {
 	descending bool
 }
 
-const orderByDeclared = "Order by currently only supports the ordering of columns following their declared order in the PRIMARY KEY"
+const orderByDeclared = "Order by currently only supports the ordering of columns following their declared order in " +
+	"the PRIMARY KEY"
 
 func (c *compiler) orderBy(p *Plan, stmt *cql.Select) error {
 	if len(stmt.OrderBy) == 0 {
@@ -55,7 +56,8 @@ func (p *Plan) declaredOrder(columns []orderColumn) error {
 	at := 0
 	for i, o := range columns {
 		if o.col.Kind != schema.Clustering {
-			return invalidf("Order by is currently only supported on the clustered columns of the PRIMARY KEY, got %s", o.col.Name)
+			return invalidf("Order by is currently only supported on the clustered columns of the PRIMARY KEY, got %s",
+				o.col.Name)
 		}
 		for at != o.col.Position {
 			if at >= len(p.table.Clustering) || !p.where.EqualTo(p.table.Clustering[at]) {
@@ -109,7 +111,8 @@ func (run *reading) orderRow(v *rowview.View) error {
 		return err
 	}
 	if run.ordered.bytes > pageBytesMax {
-		return invalidf("The rows to sort are larger than %d bytes; remove the ORDER BY or the IN and sort client side", pageBytesMax)
+		return invalidf("The rows to sort are larger than %d bytes; remove the ORDER BY or the IN and sort client "+
+			"side", pageBytesMax)
 	}
 	return nil
 }

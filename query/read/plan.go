@@ -43,8 +43,8 @@ type Plan struct {
 	bytes atomic.Int64 // of a recent page, for firstBytes
 }
 
-// firstBytes returns the size of the first page that is requested: twice that of a recent result, so that most SELECTs send one
-// command.
+// firstBytes returns the size of the first page that is requested: twice that of a recent result, so that most SELECTs
+// send one command.
 func (p *Plan) firstBytes() int { return int(2 * p.bytes.Load()) }
 
 // observe records the size of a result. A smaller one than the previous ones counts for an eighth.
@@ -92,20 +92,22 @@ func (c *compiler) statement(stmt *cql.Select) (*Plan, error) {
 		return nil, err
 	}
 	if p.fragments == nil {
-		p.masking = mask.NewDecision(mask.Compile(c.Compiler, c.Table), c.Table, append(p.where.Columns(), p.sortedColumns()...))
+		p.masking = mask.NewDecision(mask.Compile(c.Compiler, c.Table), c.Table,
+			append(p.where.Columns(), p.sortedColumns()...))
 	}
 	p.staticCounts = !p.where.HasClustering() && !p.where.HasRegular()
 	p.single, p.oneKey = p.where.SingleRow() && !p.aggregates(), p.where.OneKey()
 	return p, nil
 }
 
-// where compiles ORDER BY with ANN OF, WHERE and the select clause. Errors are in Cassandra's order: the select clause is compiled
-// when all relations are, before they are checked together.
+// where compiles ORDER BY with ANN OF, WHERE and the select clause. Errors are in Cassandra's order: the select clause
+// is compiled when all relations are, before they are checked together.
 func (c *compiler) where(p *Plan, stmt *cql.Select) (err error) {
 	if p.near, err = c.orderings(stmt.OrderBy); err != nil {
 		return err
 	}
-	o := restriction.Options{Statement: restriction.Select, OnlyStatic: c.onlyStatic(stmt), AllowFiltering: stmt.AllowFiltering}
+	o := restriction.Options{Statement: restriction.Select, OnlyStatic: c.onlyStatic(stmt),
+		AllowFiltering: stmt.AllowFiltering}
 	o.AfterRelations = func(where *restriction.Set) (err error) {
 		if p.near != nil {
 			if err := c.orderByNearest(where, p.near, stmt.OrderBy); err != nil {
@@ -177,7 +179,8 @@ func (p *Plan) checkDistinct(stmt *cql.Select) error {
 	}
 	nearest := p.near != nil && p.near.col.Kind != schema.Static
 	if p.where.HasClustering() || p.where.HasRegular() || p.where.FiltersRows() || nearest {
-		return invalidf("SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.")
+		return invalidf("SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static " +
+			"columns.")
 	}
 	requested := p.table.Columns()
 	if len(stmt.Columns) > 0 {
@@ -193,7 +196,8 @@ func (p *Plan) checkDistinct(stmt *cql.Select) error {
 	}
 	for _, col := range requested {
 		if col.Kind != schema.PartitionKey && col.Kind != schema.Static {
-			return invalidf("SELECT DISTINCT queries must only request partition key columns and/or static columns (not %s)", col.Name)
+			return invalidf("SELECT DISTINCT queries must only request partition key columns and/or static columns "+
+				"(not %s)", col.Name)
 		}
 	}
 	// A partition that is selected by = need not be shown.

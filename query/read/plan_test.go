@@ -18,9 +18,11 @@ import (
 	"cqld/schema"
 )
 
-// TestPlans checks the plans of SELECTs: the keys, tokens and slices to be read, and the remaining filters, groups and sorts.
+// TestPlans checks the plans of SELECTs: the keys, tokens and slices to be read, and the remaining filters, groups and
+// sorts.
 func TestPlans(t *testing.T) {
-	s, of := table(t, "t", "CREATE TABLE t (a int, b int, c int, d text, e int, v int, l list<int>, m map<text, int>, s int STATIC, "+
+	s, of := table(t, "t", "CREATE TABLE t (a int, b int, c int, d text, e int, v int, l list<int>, m map<text, "+
+		"int>, s int STATIC, "+
 		"PRIMARY KEY ((a, b), c, d, e)) WITH CLUSTERING ORDER BY (c ASC, d DESC, e ASC)")
 	reader := New(Options{Services: &execution.Services{}})
 	datadriven.RunTest(t, "testdata/plan.txt", func(t *testing.T, d *datadriven.TestData) string {
@@ -28,7 +30,8 @@ func TestPlans(t *testing.T) {
 		if err != nil {
 			return err.Error() + "\n"
 		}
-		plan, err := reader.Compile(&term.Compiler{Schema: s, Functions: function.New(), Keyspace: "ks", Table: of}, stmt.(*cql.Select))
+		plan, err := reader.Compile(&term.Compiler{Schema: s, Functions: function.New(), Keyspace: "ks", Table: of},
+			stmt.(*cql.Select))
 		if err != nil {
 			return err.Error() + "\n"
 		}
@@ -40,12 +43,14 @@ func TestPlans(t *testing.T) {
 func table(t *testing.T, name, definitionText string) (*schema.Schema, *schema.Table) {
 	t.Helper()
 	s := schema.Initial()
-	for _, text := range []string{"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", definitionText} {
+	for _, text := range []string{"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', " +
+		"'replication_factor': 1}", definitionText} {
 		stmt, err := cql.Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := &definition.Definer{Schema: s, Topology: ring.NewTopology(1, nil), Keyspace: "ks", Functions: function.New(), NewID: func() schema.UUID { return schema.UUID{1} },
+		d := &definition.Definer{Schema: s, Topology: ring.NewTopology(1, nil), Keyspace: "ks",
+			Functions: function.New(), NewID: func() schema.UUID { return schema.UUID{1} },
 			NowMicros: func() int64 { return 1 }}
 		def, err := d.Define(stmt)
 		if err == nil {
@@ -65,15 +70,18 @@ func explain(t *testing.T, p *Plan) string {
 	for _, columns := range p.where.FilterColumns() {
 		fmt.Fprintf(&out, "filter on %s\n", restriction.ColumnNames(columns))
 	}
-	flags := map[string]bool{"single row": p.single, "reversed": p.reversed, "distinct": p.distinct, "sort in memory": p.order != nil,
+	flags := map[string]bool{"single row": p.single, "reversed": p.reversed, "distinct": p.distinct,
+		"sort in memory":                p.order != nil,
 		"partitions without rows count": p.staticCounts, "plain columns": p.selection.Plain != nil}
-	for _, name := range []string{"single row", "reversed", "distinct", "sort in memory", "partitions without rows count", "plain columns"} {
+	for _, name := range []string{"single row", "reversed", "distinct", "sort in memory",
+		"partitions without rows count", "plain columns"} {
 		if flags[name] {
 			out.WriteString(name + "\n")
 		}
 	}
 	if p.aggregates() {
-		fmt.Fprintf(&out, "groups by %d clustering columns, %d aggregations\n", len(p.groups), len(p.selection.Aggregates))
+		fmt.Fprintf(&out, "groups by %d clustering columns, %d aggregations\n", len(p.groups),
+			len(p.selection.Aggregates))
 	}
 	return out.String()
 }

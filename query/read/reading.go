@@ -158,7 +158,8 @@ func (run *reading) setTimeout(params *execution.Params) error {
 	return nil
 }
 
-// bounds evaluates the timeout, LIMIT and PER PARTITION LIMIT, and checks the guardrails of reads. It returns LIMIT; 0 means none.
+// bounds evaluates the timeout, LIMIT and PER PARTITION LIMIT, and checks the guardrails of reads. It returns LIMIT; 0
+// means none.
 func (run *reading) bounds(r *request.Request, params *execution.Params) (limit uint32, err error) {
 	run.guard = run.reader.o.DataGuard(r)
 	if err := run.guardRead(r); err != nil {
@@ -197,12 +198,14 @@ func (run *reading) resume(params *execution.Params, limit uint32) (start *scan.
 func (run *reading) begin(r *request.Request, reader *Reader, plan *Plan, values []wire.Value, now execution.Moment) {
 	run.reader, run.plan, run.request = reader, plan, r
 	run.env = reader.o.Environment(r, now)
-	run.x = selection.Context{Scope: term.Scope{Values: values, Env: &run.env}, Masks: run.masks, Aggregates: run.x.Aggregates[:0]}
+	run.x = selection.Context{Scope: term.Scope{Values: values, Env: &run.env}, Masks: run.masks,
+		Aggregates: run.x.Aggregates[:0]}
 	for _, a := range plan.selection.Aggregates {
 		run.x.Aggregates = append(run.x.Aggregates, a.Function.New(&run.env))
 	}
 	run.cursor.Tokens = ring.FullRange()
-	run.cursor.Command = row.ReadCommand{Table: plan.table.StorageID, Reversed: plan.reversed, StaticCounts: plan.staticCounts, Now: now.Seconds}
+	run.cursor.Command = row.ReadCommand{Table: plan.table.StorageID, Reversed: plan.reversed,
+		StaticCounts: plan.staticCounts, Now: now.Seconds}
 	run.buf = reader.buffers.Get().(*Buffer)
 	run.buf.b = run.buf.b[:0]
 }
@@ -378,8 +381,10 @@ func (run *reading) limits(pageSize int32, pushed bool) {
 	switch {
 	case run.plan.near != nil:
 		limits.Rows = pageInternal
-	case (pushed || run.plan.where.Index() != nil) && !run.plan.distinct && !run.plan.aggregates() && run.plan.order == nil:
-		// While the ring changes, replicas may evaluate fewer filters than this counts on, and not every row of an index may match.
+	case (pushed || run.plan.where.Index() != nil) && !run.plan.distinct && !run.plan.aggregates() &&
+		run.plan.order == nil:
+		// While the ring changes, replicas may evaluate fewer filters than this counts on, and not every row of an
+		// index may match.
 		limits.Rows, run.grow = rows, true
 	case len(run.filters) == 0 && !run.plan.aggregates() && run.plan.order == nil:
 		limits.PerPartition = run.perPartition
@@ -461,7 +466,8 @@ func (run *reading) appendRow(v *rowview.View) error {
 
 // enough reports whether the result is complete. A sorted result is cut after the sort.
 func (run *reading) enough() bool {
-	return run.plan.order == nil && (uint32(run.count) >= run.pageLimit || run.paged && len(run.buf.b) >= run.reader.o.PageBytes)
+	return run.plan.order == nil && (uint32(run.count) >= run.pageLimit || run.paged &&
+		len(run.buf.b) >= run.reader.o.PageBytes)
 }
 
 // end appends the remaining results after the last row: the last group, and sorted rows.
@@ -510,7 +516,8 @@ func (run *reading) result(r *request.Request, params *execution.Params, remaini
 	if remaining > 0 {
 		left = remaining - uint32(run.count)
 	}
-	if run.scan.More() && run.plan.order == nil && run.plan.near == nil && (remaining == 0 || left > 0) && params.PageSize > 0 {
+	if run.scan.More() && run.plan.order == nil && run.plan.near == nil && (remaining == 0 || left > 0) &&
+		params.PageSize > 0 {
 		rows.PagingState = paging.Append(nil, run.pagingKeys(), run.plan.table,
 			&paging.State{At: run.cursor.At, Remaining: left})
 	}

@@ -8,8 +8,8 @@ import (
 	"cqld/schema"
 )
 
-// replicaFilter returns the part of the filters that replicas can evaluate, or nil if there is none. whole means that it
-// has all conditions of them. The coordinator still evaluates all filters on the rows that it receives.
+// replicaFilter returns the part of the filters that replicas can evaluate, or nil if there is none. whole means that
+// it has all conditions of them. The coordinator still evaluates all filters on the rows that it receives.
 func (run *reading) replicaFilter() (f *row.Filter, whole bool) {
 	table := run.plan.table
 	f, whole = &row.Filter{PartitionKey: len(table.PartitionKey)}, true
@@ -39,7 +39,8 @@ func (run *reading) replicaFilter() (f *row.Filter, whole bool) {
 // receives satisfy all filters, except while the ring changes.
 func (run *reading) pushDown(level ring.Consistency) (pushed bool) {
 	run.cursor.Command.Filter = nil
-	if len(run.filters) == 0 || level.IsSerial() || run.plan.fragments != nil || run.reader.o.IsVirtual(run.plan.table) {
+	if len(run.filters) == 0 || level.IsSerial() || run.plan.fragments != nil ||
+		run.reader.o.IsVirtual(run.plan.table) {
 		return false
 	}
 	f, whole := run.replicaFilter()
@@ -59,9 +60,10 @@ func (run *reading) filterPlaces(level ring.Consistency) (replicas, coordinator 
 	versions := run.oneAnswers(level)
 	for i := range run.filters {
 		columns := run.filters[i].Columns()
-		sent := run.cursor.Command.Filter != nil && slices.ContainsFunc(run.cursor.Command.Filter.Conditions, func(c row.Condition) bool {
-			return c.Kind == columns[0].Kind && c.Column == columns[0].ID && (c.OnKey() || versions)
-		})
+		sent := run.cursor.Command.Filter != nil && slices.ContainsFunc(run.cursor.Command.Filter.Conditions,
+			func(c row.Condition) bool {
+				return c.Kind == columns[0].Kind && c.Column == columns[0].ID && (c.OnKey() || versions)
+			})
 		if sent {
 			replicas = append(replicas, columns...)
 		} else {

@@ -14,9 +14,11 @@ import (
 // possibly others. Memory for the page is reserved.
 func (run *reading) search(r *request.Request, cmd *row.ReadCommand) ([]byte, error) {
 	req := &search.Request{
-		Table: run.plan.table, Index: run.index.Index.ID, Terms: run.index.Terms, Union: run.union(), Slices: cmd.Slices, StaticCounts: cmd.StaticCounts,
-		Filter: cmd.Filter, Reversed: cmd.Reversed, Order: search.ByToken, Limit: int(cmd.Limits.Rows), Consistency: r.Consistency,
-		Now: cmd.Now, Timeout: run.reader.o.Timeouts.Range, Cancel: cmd.Cancel,
+		Table: run.plan.table, Index: run.index.Index.ID, Terms: run.index.Terms, Union: run.union(),
+		Slices: cmd.Slices, StaticCounts: cmd.StaticCounts,
+		Filter: cmd.Filter, Reversed: cmd.Reversed, Order: search.ByToken, Limit: int(cmd.Limits.Rows),
+		Consistency: r.Consistency,
+		Now:         cmd.Now, Timeout: run.reader.o.Timeouts.Range, Cancel: cmd.Cancel,
 	}
 	if cmd.SinglePartition() {
 		req.Key, req.Timeout = cmd.Key, run.reader.o.Timeouts.Read
@@ -54,7 +56,8 @@ func (run *reading) union() (out []search.Branch) {
 	return out
 }
 
-// entryCounter returns a function that counts entries on this node, or nil. They are those of the partition if one is selected.
+// entryCounter returns a function that counts entries on this node, or nil. They are those of the partition if one is
+// selected.
 func (run *reading) entryCounter() restriction.EntryCounter {
 	if run.reader.o.IndexEntries == nil {
 		return nil

@@ -30,8 +30,8 @@ func (c *compiler) sortedOrder(p *Plan, stmt *cql.Select, columns []orderColumn,
 	return nil
 }
 
-// sortedColumns returns the columns by which rows are sorted in memory. As with restricted columns, their real values show in the result: the
-// distances of a vector from a few others determine it.
+// sortedColumns returns the columns by which rows are sorted in memory. As with restricted columns, their real values
+// show in the result: the distances of a vector from a few others determine it.
 func (p *Plan) sortedColumns() (all []*schema.Column) {
 	if p.near != nil {
 		all = append(all, p.near.col)
@@ -78,8 +78,8 @@ func (run *reading) checkSorted() error {
 	return nil
 }
 
-// boundSorted keeps the rows that may be part of the result: the first ones, as many as LIMIT and OFFSET select. Each sort of twice
-// as many rows removes half of them. Without a LIMIT, too many rows are an error.
+// boundSorted keeps the rows that may be part of the result: the first ones, as many as LIMIT and OFFSET select. Each
+// sort of twice as many rows removes half of them. Without a LIMIT, too many rows are an error.
 func (run *reading) boundSorted() error {
 	o := &run.ordered
 	if run.pageLimit == noLimit {

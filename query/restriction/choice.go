@@ -9,12 +9,13 @@ import (
 // Choice is the index by which the rows of a statement are found.
 type Choice struct {
 	Index *schema.Index // nil if there is none
-	// Terms are the intervals of terms in which it is searched, ascending and disjoint. None means that no row matches. WHERE must
-	// still be evaluated on the rows that are found.
+	// Terms are the intervals of terms in which it is searched, ascending and disjoint. None means that no row matches.
+	// WHERE must still be evaluated on the rows that are found.
 	Terms []row.Slice
 	// Union has the other branches of an OR: a row may have a term of one of them instead.
 	Union []Branch
-	// Counted has the indexes whose entries were counted to choose one of them. It is empty if there was nothing to choose.
+	// Counted has the indexes whose entries were counted to choose one of them. It is empty if there was nothing to
+	// choose.
 	Counted []Counted
 }
 
@@ -25,11 +26,12 @@ type Counted struct {
 	More    bool // counting ended at Entries
 }
 
-// EntryCounter counts the entries of an index in intervals of terms, at most most. It is not ok if they cannot be counted.
+// EntryCounter counts the entries of an index in intervals of terms, at most most. It is not ok if they cannot be
+// counted.
 type EntryCounter func(ix *schema.Index, terms []row.Slice, most int) (n int, ok bool)
 
-// ChooseIndex chooses one of the indexes that can find the rows. It prefers the one with the fewest entries by count and, if the
-// numbers are equal or count is nil, the kind of restriction that is expected to select the fewest rows.
+// ChooseIndex chooses one of the indexes that can find the rows. It prefers the one with the fewest entries by count
+// and, if the numbers are equal or count is nil, the kind of restriction that is expected to select the fewest rows.
 func (rs *Set) ChooseIndex(s *term.Scope, count EntryCounter) (c Choice, err error) {
 	if len(rs.candidates) == 0 {
 		return c, nil

@@ -27,7 +27,8 @@ func (f *Filter) Conditions() (out []row.Condition) {
 	}
 	col := f.r.first()
 	add := func(op row.FilterOperator, values ...[]byte) {
-		out = append(out, row.Condition{Kind: col.Kind, Column: col.ID, Position: col.Position, Operator: op, Type: col.Type, Values: values})
+		out = append(out, row.Condition{Kind: col.Kind, Column: col.ID, Position: col.Position, Operator: op,
+			Type: col.Type, Values: values})
 	}
 	switch f.r.kind {
 	case kindEqual:

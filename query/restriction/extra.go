@@ -13,8 +13,8 @@ import (
 	"cqld/types/analysis"
 )
 
-// The restrictions in this file filter rows, and select neither keys nor slices. A null value satisfies none of them. The exception is
-// NOT IN in a DELETE, which selects the slices between its values. != is NOT IN with one value.
+// The restrictions in this file filter rows, and select neither keys nor slices. A null value satisfies none of them.
+// The exception is NOT IN in a DELETE, which selects the slices between its values. != is NOT IN with one value.
 
 // operator returns the operator of a restriction for messages.
 func (r *restriction) operator() string {
@@ -51,7 +51,8 @@ func (rs *Set) checkExtra(o Options) error {
 		case o.OnlyStatic && r.restricts(schema.Clustering):
 			return invalidf("Cannot restrict clustering columns when selecting only static columns")
 		case r.kind == kindLike && len(rs.supporting(r, nil)) > 0:
-			if r.restricts(schema.Clustering) && len(rs.clustering) > 0 && !slices.Contains(rs.expected, rs.clustering[0]) {
+			if r.restricts(schema.Clustering) && len(rs.clustering) > 0 &&
+				!slices.Contains(rs.expected, rs.clustering[0]) {
 				rs.expected = append(rs.expected, rs.clustering...)
 			}
 			rs.usesIndex, rs.expected = true, append(rs.expected, r)
@@ -66,8 +67,8 @@ func (rs *Set) checkExtra(o Options) error {
 	return nil
 }
 
-// checkNotIn refuses a NOT IN beside a restriction of the same column that it cannot be combined with: =, IN, or a range or NOT IN that
-// begins with another column.
+// checkNotIn refuses a NOT IN beside a restriction of the same column that it cannot be combined with: =, IN, or a
+// range or NOT IN that begins with another column.
 func (rs *Set) checkNotIn(r *restriction) error {
 	if r.kind != kindNotIn {
 		return nil
@@ -88,18 +89,21 @@ func (rs *Set) checkNotIn(r *restriction) error {
 	return nil
 }
 
-// refusePlaced returns the error for a restriction of the clustering column col without = or IN on the one before, which misses them.
+// refusePlaced returns the error for a restriction of the clustering column col without = or IN on the one before,
+// which misses them.
 func (rs *Set) refusePlaced(col, before *schema.Column) error {
 	restricts := func(x *restriction) bool { return slices.Contains(x.columns, before) }
 	if slices.ContainsFunc(rs.clustering, restricts) || slices.ContainsFunc(rs.extra, restricts) {
-		return invalidf("Clustering column \"%s\" cannot be restricted (preceding column \"%s\" is restricted by a non-EQ relation)",
+		return invalidf("Clustering column \"%s\" cannot be restricted (preceding column \"%s\" is restricted by a "+
+			"non-EQ relation)",
 			col.Name, before.Name)
 	}
-	return invalidf("PRIMARY KEY column \"%s\" cannot be restricted as preceding column \"%s\" is not restricted", col.Name, before.Name)
+	return invalidf("PRIMARY KEY column \"%s\" cannot be restricted as preceding column \"%s\" is not restricted",
+		col.Name, before.Name)
 }
 
-// afterPrefix reports whether r is a NOT IN on clustering columns of selected partitions that follows other restrictions. It then
-// excludes rows from slices, and, as in Cassandra 6, needs no ALLOW FILTERING.
+// afterPrefix reports whether r is a NOT IN on clustering columns of selected partitions that follows other
+// restrictions. It then excludes rows from slices, and, as in Cassandra 6, needs no ALLOW FILTERING.
 func (rs *Set) afterPrefix(r *restriction) bool {
 	return r.kind == kindNotIn && !rs.KeyRange && r.first().Kind == schema.Clustering && rs.follows(r)
 }
@@ -122,8 +126,8 @@ func (rs *Set) firstFree() *schema.Column {
 	return nil
 }
 
-// slice returns the slice of all values but those of NOT IN. Statements that write cannot filter rows: a DELETE has range tombstones
-// between the values.
+// slice returns the slice of all values but those of NOT IN. Statements that write cannot filter rows: a DELETE has
+// range tombstones between the values.
 func (r *restriction) slice() *restriction {
 	return &restriction{columns: r.columns, multi: r.multi, kind: kindSlice, excluded: []*restriction{r}}
 }
@@ -168,7 +172,8 @@ func (r *restriction) evalNotIn(s *term.Scope) ([][][]byte, error) {
 			switch {
 			case v != nil || i >= len(r.columns):
 			case r.multi:
-				return nil, invalidf("Invalid null value for %s in tuple (%s)", r.columns[i].Name, ColumnNames(r.columns))
+				return nil, invalidf("Invalid null value for %s in tuple (%s)", r.columns[i].Name,
+					ColumnNames(r.columns))
 			default:
 				return nil, invalidf("Invalid null value for column %s", r.columns[i].Name)
 			}
@@ -189,14 +194,16 @@ func (c compiler) checkedLike(r *cql.ColumnRelation, o Options) (*restriction, e
 	}) {
 		return x, nil
 	}
-	if o.Statement != Select || !o.AllowFiltering && !freeToFilter(c.Table) || kind != types.Text && kind != types.Ascii {
-		return nil, invalidf("%s restriction is only supported on properly indexed columns. %s is not valid.", r.Operator, term.RelationText(r))
+	if o.Statement != Select || !o.AllowFiltering && !freeToFilter(c.Table) || kind != types.Text &&
+		kind != types.Ascii {
+		return nil, invalidf("%s restriction is only supported on properly indexed columns. %s is not valid.",
+			r.Operator, term.RelationText(r))
 	}
 	return x, nil
 }
 
-// checkLikes refuses r beside another restriction of its columns, if one of both is a LIKE that a SASI index finds. LIKE as a filter may
-// be combined.
+// checkLikes refuses r beside another restriction of its columns, if one of both is a LIKE that a SASI index finds.
+// LIKE as a filter may be combined.
 func (rs *Set) checkLikes(r *restriction) error {
 	indexed := func(r *restriction) bool { return r.kind == kindLike && !r.folded && len(rs.supporting(r, nil)) > 0 }
 	merges := func(r *restriction) bool { return r.kind < kindNotIn || r.kind == kindLike }
@@ -223,8 +230,8 @@ func (c compiler) likeRestriction(col *schema.Column, r *cql.ColumnRelation) (*r
 		folded: r.Operator == cql.ILike}, nil
 }
 
-// pattern is the pattern of LIKE: a text with a wildcard before it, after it, or both. As in Cassandra, % within the text
-// stands for itself.
+// pattern is the pattern of LIKE: a text with a wildcard before it, after it, or both. As in Cassandra, % within the
+// text stands for itself.
 type pattern struct {
 	text       []byte
 	begin, end bool // the text may begin and end with other characters
@@ -266,8 +273,8 @@ func (p *pattern) matches(v []byte) bool {
 	return bytes.Equal(v, p.text)
 }
 
-// matchesTerm reports whether a value matches after analysis: with %, one of its terms must; without, it must have all terms of the
-// text.
+// matchesTerm reports whether a value matches after analysis: with %, one of its terms must; without, it must have all
+// terms of the text.
 func (p *pattern) matchesTerm(a *analysis.Analyzer, v []byte) bool {
 	if !p.begin && !p.end {
 		return a.Matches(v, p.text)

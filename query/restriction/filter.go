@@ -194,7 +194,8 @@ func (f *Filter) matches(v *rowview.View) bool {
 		return compareTuples(columns, values, f.equal) == 0
 	case kindIn, kindNotIn:
 		found := slices.ContainsFunc(f.in, func(in [][]byte) bool {
-			return !slices.ContainsFunc(in, func(b []byte) bool { return b == nil }) && compareTuples(columns, values, in) == 0
+			return !slices.ContainsFunc(in, func(b []byte) bool { return b == nil }) &&
+				compareTuples(columns, values, in) == 0
 		})
 		return found == (f.r.kind == kindIn)
 	case kindLike:

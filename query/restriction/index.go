@@ -130,7 +130,8 @@ func ordered(t *types.Type) bool {
 func findsElement(ix *schema.Index, c *schema.Column, o cql.Operator) bool {
 	switch o {
 	case cql.Contains:
-		return ix.Target == schema.IndexValues && c.Type.MultiCell() || ix.Target == schema.IndexSimple && c.Type.MultiCell()
+		return ix.Target == schema.IndexValues && c.Type.MultiCell() || ix.Target == schema.IndexSimple &&
+			c.Type.MultiCell()
 	case cql.ContainsKey:
 		return ix.Target == schema.IndexKeys
 	case cql.Equal:
@@ -154,7 +155,10 @@ func (rs *Set) findIndexes() {
 func (rs *Set) equalsVector() bool {
 	return slices.ContainsFunc(rs.other, func(r *restriction) bool {
 		return r.kind == kindEqual && r.first().Type.Kind() == types.Vector &&
-			slices.ContainsFunc(rs.table.Indexes(), func(ix *schema.Index) bool { return ix.Column == r.first().ID && ix.Class == schema.SAI })
+			slices.ContainsFunc(rs.table.Indexes(), func(ix *schema.Index) bool {
+				return ix.Column == r.first().ID &&
+					ix.Class == schema.SAI
+			})
 	})
 }
 
@@ -166,8 +170,9 @@ func (rs *Set) queriableClustering() bool {
 	return slices.ContainsFunc(rs.indexed, func(p indexedPart) bool { return p.of.first().Kind == schema.Clustering })
 }
 
-// needsFiltering reports whether rows must be filtered by Cassandra's rules, which do not depend on how they are found here: an index
-// must find each restriction and, unless storage-attached indexes find all, there may be one restricted column, with one CONTAINS.
+// needsFiltering reports whether rows must be filtered by Cassandra's rules, which do not depend on how they are found
+// here: an index must find each restriction and, unless storage-attached indexes find all, there may be one restricted
+// column, with one CONTAINS.
 func (rs *Set) needsFiltering() bool {
 	attached, columns, elements := len(rs.expected) > 0, 0, 0
 	for _, r := range rs.expected {
@@ -178,11 +183,12 @@ func (rs *Set) needsFiltering() bool {
 		columns += len(r.columns)
 		elements = max(elements, len(r.elements))
 	}
-	return !attached && (columns > 1 || columns == 0 && len(rs.clustering) > 0 || elements > 1 || columns == 1 && !rs.usesIndex)
+	return !attached && (columns > 1 || columns == 0 && len(rs.clustering) > 0 || elements > 1 || columns == 1 &&
+		!rs.usesIndex)
 }
 
-// found reports whether indexes, or only storage-attached ones, find all columns of a restriction. Of several restrictions on the
-// elements of a collection, one is enough.
+// found reports whether indexes, or only storage-attached ones, find all columns of a restriction. Of several
+// restrictions on the elements of a collection, one is enough.
 func (rs *Set) found(r *restriction, attached bool) bool {
 	found := make([]bool, len(r.columns))
 	for _, p := range rs.indexed {
@@ -193,7 +199,8 @@ func (rs *Set) found(r *restriction, attached bool) bool {
 	return !slices.Contains(found, false)
 }
 
-// chooseIndexes determines by which indexes rows can be found. For the rows that Cassandra filters, there may be one, too: for IN.
+// chooseIndexes determines by which indexes rows can be found. For the rows that Cassandra filters, there may be one,
+// too: for IN.
 func (rs *Set) chooseIndexes() {
 	rs.analyze()
 	if rs.exactRows() || rs.writes {
@@ -201,7 +208,8 @@ func (rs *Set) chooseIndexes() {
 	}
 	var parts []indexedPart
 	if rs.usesIndex {
-		parts = slices.DeleteFunc(slices.Clone(rs.indexed), func(p indexedPart) bool { return p.of.multi && p.of.kind == kindSlice })
+		parts = slices.DeleteFunc(slices.Clone(rs.indexed),
+			func(p indexedPart) bool { return p.of.multi && p.of.kind == kindSlice })
 	}
 	for _, r := range rs.filters {
 		parts = rs.supportingList(r, parts)
@@ -218,7 +226,8 @@ func (rs *Set) chooseIndexes() {
 func (rs *Set) supportingList(r *restriction, dst []indexedPart) []indexedPart {
 	for _, ix := range rs.table.Indexes() {
 		if r.kind == kindIn && !r.multi && r.first().Type.Kind() != types.Vector && ix.Column == r.first().ID &&
-			(ix.Target == schema.IndexSimple || ix.Target == schema.IndexFull) && analysis.Of(ix.Class.String(), ix.Options) == nil {
+			(ix.Target == schema.IndexSimple || ix.Target == schema.IndexFull) &&
+			analysis.Of(ix.Class.String(), ix.Options) == nil {
 			dst = append(dst, indexedPart{ix, r, 0, -1, nil, nil})
 		}
 	}
@@ -233,7 +242,8 @@ func (rs *Set) exactRows() bool {
 // UsesIndex reports whether, by Cassandra's rules, an index is used. Index may still be nil, if WHERE names the rows.
 func (rs *Set) UsesIndex() bool { return rs.usesIndex }
 
-// Index returns the index by which rows are found, or nil. If there are several, ChooseIndex decides for each execution.
+// Index returns the index by which rows are found, or nil. If there are several, ChooseIndex decides for each
+// execution.
 func (rs *Set) Index() *schema.Index {
 	if len(rs.candidates) == 0 {
 		return nil
@@ -356,8 +366,8 @@ func (p *indexedPart) listTerms(s *term.Scope, col *schema.Column) (out []row.Sl
 	return slices.CompactFunc(out, func(a, b row.Slice) bool { return bytes.Equal(a.Start, b.Start) }), nil
 }
 
-// patternTerms returns the interval of the terms that begin with the text of LIKE. An index in the mode CONTAINS also finds texts
-// within terms, by looking at all of them.
+// patternTerms returns the interval of the terms that begin with the text of LIKE. An index in the mode CONTAINS also
+// finds texts within terms, by looking at all of them.
 func (p *indexedPart) patternTerms(s *term.Scope, col *schema.Column) ([]row.Slice, error) {
 	x, err := p.of.evalPattern(s)
 	if err != nil {
@@ -401,9 +411,9 @@ func termsWithPrefix(t *types.Type, prefix []byte) row.Slice {
 	return row.Slice{Start: b[:end:end], End: row.After(b[:end:end])}
 }
 
-// foldedTerms returns an interval of terms in lower case that contains those of all texts which match. The case of some texts depends
-// on what follows (Σ), and a character can be composed with the next one, so it is determined by the first characters of ASCII only. The
-// letter i also comes from İ, which has two characters in lower case.
+// foldedTerms returns an interval of terms in lower case that contains those of all texts which match. The case of some
+// texts depends on what follows (Σ), and a character can be composed with the next one, so it is determined by the
+// first characters of ASCII only. The letter i also comes from İ, which has two characters in lower case.
 func (p *pattern) foldedTerms(t *types.Type) row.Slice {
 	n := 0
 	for n < len(p.text) && p.text[n] < utf8.RuneSelf && p.text[n] != 'i' {
@@ -420,7 +430,8 @@ func (c compiler) refuseExpression(r *cql.IndexRelation) error {
 	ix := c.Table.Index(r.Index.Name)
 	switch {
 	case ix == nil:
-		return invalidf("Invalid index expression, index %s not found for %s.%s", r.Index.Name, c.Table.Keyspace, c.Table.Name)
+		return invalidf("Invalid index expression, index %s not found for %s.%s", r.Index.Name, c.Table.Keyspace,
+			c.Table.Name)
 	case ix.Class == schema.LegacyIndex:
 		return invalidf("Only CUSTOM indexes may be used in custom index expressions, %s is not valid", ix.Name)
 	}

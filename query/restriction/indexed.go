@@ -8,8 +8,9 @@ import (
 	"cqld/types"
 )
 
-// OrderBy adds ORDER BY col ANN OF, in AfterRelations. indexed reports whether an index finds the nearest vectors. Cassandra treats it as
-// a restriction of the column, if that is not in the primary key, which cannot be restricted by relations, too.
+// OrderBy adds ORDER BY col ANN OF, in AfterRelations. indexed reports whether an index finds the nearest vectors.
+// Cassandra treats it as a restriction of the column, if that is not in the primary key, which cannot be restricted by
+// relations, too.
 func (rs *Set) OrderBy(col *schema.Column, indexed bool) error {
 	rs.nearest, rs.findsVector = col, rs.findsVector || indexed
 	for _, r := range rs.other {
@@ -20,14 +21,15 @@ func (rs *Set) OrderBy(col *schema.Column, indexed bool) error {
 	return nil
 }
 
-// CheckNearest refuses restrictions that ORDER BY … ANN OF cannot be combined with, in BeforeOthers. Clustering columns need no index
-// if they select a slice of partitions.
+// CheckNearest refuses restrictions that ORDER BY … ANN OF cannot be combined with, in BeforeOthers. Clustering columns
+// need no index if they select a slice of partitions.
 func (rs *Set) CheckNearest() error {
 	refused := rs.keyFiltered
 	indexed := func(col *schema.Column) bool {
 		return slices.ContainsFunc(rs.table.Indexes(), func(ix *schema.Index) bool { return ix.Column == col.ID })
 	}
-	sliced := (rs.token != nil || !rs.KeyRange) && !slices.ContainsFunc(rs.clustering, func(r *restriction) bool { return slices.Contains(rs.filters, r) })
+	sliced := (rs.token != nil || !rs.KeyRange) && !slices.ContainsFunc(rs.clustering,
+		func(r *restriction) bool { return slices.Contains(rs.filters, r) })
 	for _, r := range slices.Concat(rs.other, rs.extra, rs.clustering) {
 		for _, col := range r.columns {
 			refused = refused || !indexed(col) && (col.Kind != schema.Clustering || r.kind >= kindNotIn || !sliced)
@@ -39,7 +41,8 @@ func (rs *Set) CheckNearest() error {
 	return nil
 }
 
-// CheckNearestFiltering refuses ORDER BY … ANN OF without ALLOW FILTERING, unless storage-attached indexes find all restrictions.
+// CheckNearestFiltering refuses ORDER BY … ANN OF without ALLOW FILTERING, unless storage-attached indexes find all
+// restrictions.
 func (rs *Set) CheckNearestFiltering(allowed bool) error {
 	for _, r := range slices.Concat(rs.expected, rs.extra) {
 		for _, col := range r.columns {
@@ -53,8 +56,8 @@ func (rs *Set) CheckNearestFiltering(allowed bool) error {
 	return nil
 }
 
-// Intersects reports whether rows are filtered, by Cassandra's rules, by several columns that can change: by two that are not of the
-// primary key, or by a static one and any other relation.
+// Intersects reports whether rows are filtered, by Cassandra's rules, by several columns that can change: by two that
+// are not of the primary key, or by a static one and any other relation.
 func (rs *Set) Intersects() bool {
 	relations, static := 0, false
 	var mutable []*schema.Column

@@ -149,7 +149,8 @@ func CheckProduct(keys, slices int) error {
 // tooManyValues returns the error of Cassandra's guardrail, which is disabled there by default. Cassandra calls the
 // restricted columns "partition key" and "clustering key".
 func tooManyValues(what string, product int) error {
-	return invalidf("Guardrail in_select_cartesian_product violated: Aborting query because the cartesian product of the IN "+
+	return invalidf("Guardrail in_select_cartesian_product violated: Aborting query because the cartesian product "+
+		"of the IN "+
 		"restrictions on %s produces %d values, this exceeds fail threshold of %d.", what, product, keysMax)
 }
 

@@ -104,7 +104,8 @@ func (r *restriction) mergeSlice(o *restriction) error {
 		if o.first().Position > later.Position {
 			later = o.first()
 		}
-		return invalidf("Column \"%s\" cannot be restricted by two inequalities not starting with the same column", later.Name)
+		return invalidf("Column \"%s\" cannot be restricted by two inequalities not starting with the same column",
+			later.Name)
 	}
 	if o.lower != nil {
 		if r.lower != nil {
@@ -244,7 +245,8 @@ func (c compiler) containsRestriction(col *schema.Column, r *cql.ColumnRelation)
 	if err != nil {
 		return nil, err
 	}
-	x := &restriction{columns: []*schema.Column{col}, kind: kindContains, elements: []element{{operator: r.Operator, value: value}}}
+	x := &restriction{columns: []*schema.Column{col}, kind: kindContains,
+		elements: []element{{operator: r.Operator, value: value}}}
 	if r.Operator == cql.NotContains || r.Operator == cql.NotContainsKey {
 		x.kind = kindNotContains
 	}
@@ -327,13 +329,15 @@ func (c compiler) tupleColumns(names []string, source cql.Relation) ([]*schema.C
 			return nil, err
 		}
 		if col.Kind != schema.Clustering {
-			return nil, invalidf("Multi-column relations can only be applied to clustering columns but was applied to: %s", col.Name)
+			return nil, invalidf("Multi-column relations can only be applied to clustering columns but was applied "+
+				"to: %s", col.Name)
 		}
 		if slices.Contains(columns[:i], col) {
 			return nil, invalidf("Column \"%s\" appeared twice in a relation: %s", col.Name, term.RelationText(source))
 		}
 		if previous >= 0 && col.Position != previous+1 {
-			return nil, invalidf("Clustering columns must appear in the PRIMARY KEY order in multi-column relations: %s",
+			return nil, invalidf("Clustering columns must appear in the PRIMARY KEY order in multi-column "+
+				"relations: %s",
 				term.RelationText(source))
 		}
 		columns[i], previous = col, col.Position

@@ -43,15 +43,16 @@ type Set struct {
 	writes     bool           // the statement changes rows
 
 	indexed []indexedPart // what indexes can find
-	// findsVector reports that an indexed vector is restricted by =, which BeforeOthers refuses, or that rows are ordered by it. As in
-	// Cassandra, the restrictions of the primary key are valid as if the index found the vector.
+	// findsVector reports that an indexed vector is restricted by =, which BeforeOthers refuses, or that rows are
+	// ordered by it. As in Cassandra, the restrictions of the primary key are valid as if the index found the vector.
 	findsVector bool
 	nearest     *schema.Column // by which rows are ordered with ANN OF; nil means none
 	keyFiltered bool           // rows are filtered by their partition keys
 
-	usesIndex  bool           // by Cassandra's rules
-	expected   []*restriction // of what an index must find by these rules, or ALLOW FILTERING is needed
-	candidates []indexedPart  // by which rows can be found, the expected best first; none if they are not found by an index
+	usesIndex bool           // by Cassandra's rules
+	expected  []*restriction // of what an index must find by these rules, or ALLOW FILTERING is needed
+	// by which rows can be found, the expected best first; none if they are not found by an index
+	candidates []indexedPart
 }
 
 // Options contains what the rules depend on besides WHERE.
@@ -61,7 +62,8 @@ type Options struct {
 	AllowFiltering bool
 	// AfterRelations, if not nil, is called when all relations are compiled, before the restrictions are checked.
 	AfterRelations func(*Set) error
-	// BeforeOthers, if not nil, is called when the restrictions of the primary key are valid, before those of other columns are checked.
+	// BeforeOthers, if not nil, is called when the restrictions of the primary key are valid, before those of other
+	// columns are checked.
 	BeforeOthers func(*Set) error
 }
 
@@ -77,7 +79,8 @@ func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
 		return nil, invalidf("WHERE has more than %d relations", relationsMax)
 	}
 	c := compiler{Compiler: in}
-	rs := &Set{table: c.Table, writes: o.Statement != Select, partition: make([]*restriction, len(c.Table.PartitionKey))}
+	rs := &Set{table: c.Table, writes: o.Statement != Select,
+		partition: make([]*restriction, len(c.Table.PartitionKey))}
 	for _, relation := range where {
 		if err := c.addRelation(rs, relation, o); err != nil {
 			return nil, err
@@ -98,7 +101,8 @@ func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
 	if o.OnlyStatic && len(rs.clustering) > 0 {
 		switch o.Statement {
 		case Update, Delete:
-			return nil, invalidf("Invalid restrictions on clustering columns since the %s statement modifies only static columns", o.Statement)
+			return nil, invalidf("Invalid restrictions on clustering columns since the %s statement modifies only "+
+				"static columns", o.Statement)
 		case Select:
 			return nil, invalidf("Cannot restrict clustering columns when selecting only static columns")
 		}
@@ -124,8 +128,8 @@ func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
 	return rs, nil
 }
 
-// CompileValues returns the restrictions by = that the key columns in the VALUES of an INSERT on t mean. onlyStatic means that
-// all other columns are static.
+// CompileValues returns the restrictions by = that the key columns in the VALUES of an INSERT on t mean. onlyStatic
+// means that all other columns are static.
 func CompileValues(t *schema.Table, keys map[*schema.Column]term.Term, onlyStatic bool) (*Set, error) {
 	rs := &Set{table: t, writes: true, partition: make([]*restriction, len(t.PartitionKey))}
 	for i, col := range t.PartitionKey {
@@ -135,7 +139,8 @@ func CompileValues(t *schema.Table, keys map[*schema.Column]term.Term, onlyStati
 	}
 	for _, col := range t.Clustering {
 		if value, ok := keys[col]; ok {
-			rs.clustering = append(rs.clustering, compare([]*schema.Column{col}, cql.Equal, &valueTerm{terms: []term.Term{value}}))
+			rs.clustering = append(rs.clustering, compare([]*schema.Column{col}, cql.Equal,
+				&valueTerm{terms: []term.Term{value}}))
 		}
 	}
 	o := Options{Statement: Insert, OnlyStatic: onlyStatic && len(rs.clustering) == 0}
@@ -257,7 +262,8 @@ func (c compiler) addToken(rs *Set, relation *cql.TokenRelation) error {
 		return nil
 	}
 	if rs.token.kind == kindSlice && r.kind == kindEqual {
-		return invalidf("Columns \"%s\" cannot be restricted by both an equality and an inequality relation", ColumnNames(c.Table.PartitionKey))
+		return invalidf("Columns \"%s\" cannot be restricted by both an equality and an inequality relation",
+			ColumnNames(c.Table.PartitionKey))
 	}
 	return rs.token.merge(r)
 }
@@ -273,11 +279,13 @@ func (rs *Set) addClustering(r *restriction, o Options) error {
 		(o.Statement != Select || len(rs.supporting(r, nil)) == 0) {
 		last := rs.clustering[n-1]
 		if last.kind == kindSlice && r.first().Position > last.first().Position {
-			return invalidf("Clustering column \"%s\" cannot be restricted (preceding column \"%s\" is restricted by a non-EQ relation)",
+			return invalidf("Clustering column \"%s\" cannot be restricted (preceding column \"%s\" is restricted "+
+				"by a non-EQ relation)",
 				r.first().Name, last.first().Name)
 		}
 		if r.kind == kindSlice && r.first().Position < last.first().Position {
-			return invalidf("PRIMARY KEY column \"%s\" cannot be restricted (preceding column \"%s\" is restricted by a non-EQ relation)",
+			return invalidf("PRIMARY KEY column \"%s\" cannot be restricted (preceding column \"%s\" is restricted "+
+				"by a non-EQ relation)",
 				rs.nextClustering(r.first()).Name, r.first().Name)
 		}
 	}
@@ -313,7 +321,8 @@ func (rs *Set) checkPartition(o Options) error {
 		case len(missing) > 0:
 			return invalidf("Some partition key parts are missing: %s", ColumnNames(missing))
 		case slice:
-			return invalidf("Only EQ and IN relation are supported on the partition key (unless you use the token() function) for %s statements", o.Statement)
+			return invalidf("Only EQ and IN relation are supported on the partition key (unless you use the token() "+
+				"function) for %s statements", o.Statement)
 		}
 		return nil
 	}
@@ -348,9 +357,11 @@ func (rs *Set) checkClustering(o Options) error {
 	hasSlice := slices.ContainsFunc(rs.clustering, func(r *restriction) bool { return r.kind == kindSlice })
 	if updates {
 		if hasSlice {
-			return invalidf("Slice restrictions are not supported on the clustering columns in %s statements", o.Statement)
+			return invalidf("Slice restrictions are not supported on the clustering columns in %s statements",
+				o.Statement)
 		}
-		partial := rs.table.Compact == schema.CompactDense && len(rs.clustering) > 0 // such a row may have the first parts of a clustering
+		// such a row may have the first parts of a clustering
+		partial := rs.table.Compact == schema.CompactDense && len(rs.clustering) > 0
 		if missing := rs.missingClustering(); !o.OnlyStatic && len(missing) > 0 && !partial {
 			return invalidf("Some clustering keys are missing: %s", ColumnNames(missing))
 		} else if !o.OnlyStatic && len(missing) > 0 {

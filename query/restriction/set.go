@@ -65,7 +65,8 @@ func (rs *Set) ClusteringIn() bool {
 
 // WholeRows reports whether WHERE restricts all clustering columns by = or IN.
 func (rs *Set) WholeRows() bool {
-	return len(rs.missingClustering()) == 0 && !slices.ContainsFunc(rs.clustering, func(r *restriction) bool { return r.kind == kindSlice })
+	return len(rs.missingClustering()) == 0 && !slices.ContainsFunc(rs.clustering,
+		func(r *restriction) bool { return r.kind == kindSlice })
 }
 
 // Single reports whether WHERE selects one row, or one partition, by one term for each column.
@@ -85,7 +86,8 @@ func (rs *Set) Single() bool {
 
 // SingleRow reports whether WHERE is the key of one row, and nothing else.
 func (rs *Set) SingleRow() bool {
-	return !rs.KeyRange && rs.token == nil && rs.Single() && len(rs.filters) == 0 && len(rs.clustering) == len(rs.table.Clustering)
+	return !rs.KeyRange && rs.token == nil && rs.Single() && len(rs.filters) == 0 &&
+		len(rs.clustering) == len(rs.table.Clustering)
 }
 
 // OneKey reports whether WHERE selects one partition, by one value for each column of its key. SingleKey returns the
@@ -155,7 +157,8 @@ func (r *restriction) keyValue(s *term.Scope) ([]byte, error) {
 	return v.Bytes, checkKeyValue(r.first(), term.NotNil(v.Bytes))
 }
 
-// KeyValues returns the values of a key column in the rows that an INSERT or UPDATE selects. A null is refused elsewhere.
+// KeyValues returns the values of a key column in the rows that an INSERT or UPDATE selects. A null is refused
+// elsewhere.
 func (rs *Set) KeyValues(s *term.Scope, col *schema.Column) (values [][]byte, err error) {
 	for _, r := range slices.Concat(rs.partition, rs.clustering) {
 		if r == nil {

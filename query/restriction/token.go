@@ -24,9 +24,13 @@ func (c compiler) tokenRestriction(relation *cql.TokenRelation) (*restriction, e
 	keys := c.Table.PartitionKey
 	if !slices.Equal(columns, keys) {
 		sorted := slices.Clone(columns)
-		slices.SortFunc(sorted, func(a, b *schema.Column) int { return int(a.Kind-b.Kind)*1000 + a.Position - b.Position })
+		slices.SortFunc(sorted, func(a, b *schema.Column) int {
+			return int(a.Kind-b.Kind)*1000 +
+				a.Position - b.Position
+		})
 		if slices.Equal(sorted, keys) {
-			return nil, invalidf("The token function arguments must be in the partition key order: %s", ColumnNames(keys))
+			return nil, invalidf("The token function arguments must be in the partition key order: %s",
+				ColumnNames(keys))
 		}
 		if slices.Equal(slices.Compact(sorted), keys) {
 			return nil, invalidf("The token() function contains duplicate partition key components")

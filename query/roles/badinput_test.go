@@ -13,11 +13,14 @@ func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "
 
 // badNames returns names of roles that clients may send: all characters are possible.
 func badNames() []string {
-	return []string{"\x00", "a\x00b", "\u202eelor", "é", "e\u0301", "日本", "🔑", "a\nb", `a"b`, "a'b", "a/b", "roles/a", " ", "\ufeff", "\xff\xfe", "\xc0\x80",
-		strings.Repeat("n", 60<<10), strings.Repeat("n", 65_535), strings.Repeat("\x00", 64<<10), strings.Repeat("n", 1<<20)}
+	return []string{"\x00", "a\x00b", "\u202eelor", "é", "e\u0301", "日本", "🔑", "a\nb", `a"b`, "a'b", "a/b", "roles/a",
+		" ", "\ufeff", "\xff\xfe", "\xc0\x80",
+		strings.Repeat("n", 60<<10), strings.Repeat("n", 65_535), strings.Repeat("\x00", 64<<10),
+		strings.Repeat("n", 1<<20)}
 }
 
-// Statements with malformed and long names are executed, or refused with a text, and lose nothing: what they store survives encoding.
+// Statements with malformed and long names are executed, or refused with a text, and lose nothing: what they store
+// survives encoding.
 func TestNamesWithAnyCharacters(t *testing.T) {
 	for i, name := range badNames() {
 		s := newSession("authentication authorization")
@@ -45,7 +48,8 @@ func TestNamesWithAnyCharacters(t *testing.T) {
 		if got := other.execute("CREATE ROLE x"); !strings.HasPrefix(got, "error 2100") {
 			t.Errorf("%d: the role has permissions: %.200q", i, got)
 		}
-		for _, text := range []string{"GRANT CREATE ON ALL ROLES TO " + role, "CREATE ROLE member", "GRANT " + role + " TO member", "ADD IDENTITY " + role + " TO ROLE " + role} {
+		for _, text := range []string{"GRANT CREATE ON ALL ROLES TO " + role, "CREATE ROLE member", "GRANT " + role +
+			" TO member", "ADD IDENTITY " + role + " TO ROLE " + role} {
 			if got := s.execute(text); got != "void" {
 				t.Errorf("%d: %.100q: %.200q", i, text, got)
 			}
@@ -60,7 +64,8 @@ func TestNamesWithAnyCharacters(t *testing.T) {
 		}
 		r, exists := again.Role(name)
 		identity, bound := again.Identity(name)
-		if !exists || !r.Login || !bound || identity != name || fmt.Sprint(again.RolesOf("member")) != fmt.Sprint(s.m.roles.RolesOf("member")) {
+		if !exists || !r.Login || !bound || identity != name ||
+			fmt.Sprint(again.RolesOf("member")) != fmt.Sprint(s.m.roles.RolesOf("member")) {
 			t.Errorf("%d: %.40q is lost when it is encoded: %v %v %.40q", i, name, exists, bound, identity)
 		}
 		if got := s.execute("DROP ROLE " + role); got != "void" {
@@ -79,11 +84,13 @@ func newSessionOf(s *session, user string) *session {
 	return &other
 }
 
-// FuzzStatements executes statements with any names, option keys and values as a superuser and as a role without permissions. None
-// panics, all errors have a text, and the second changes nothing.
+// FuzzStatements executes statements with any names, option keys and values as a superuser and as a role without
+// permissions. None panics, all errors have a text, and the second changes nothing.
 func FuzzStatements(f *testing.F) {
-	for _, option := range []string{"PASSWORD = 'x'", "HASHED PASSWORD = '$2a$10$'", "OPTIONS = {'a': 'b'}", "OPTIONS = {'tables_account': 'x', 'tables_key1': '='}",
-		"ACCESS TO DATACENTERS {'x'}", "ACCESS FROM CIDRS {''}", "GENERATED PASSWORD", "LOGIN = maybe", "OPTIONS = {}", "OPTIONS = {1: null}"} {
+	for _, option := range []string{"PASSWORD = 'x'", "HASHED PASSWORD = '$2a$10$'", "OPTIONS = {'a': 'b'}",
+		"OPTIONS = {'tables_account': 'x', 'tables_key1': '='}",
+		"ACCESS TO DATACENTERS {'x'}", "ACCESS FROM CIDRS {''}", "GENERATED PASSWORD", "LOGIN = maybe", "OPTIONS = {}",
+		"OPTIONS = {1: null}"} {
 		f.Add("a", option)
 	}
 	for _, name := range badNames() {
@@ -98,8 +105,10 @@ func FuzzStatements(f *testing.F) {
 		for _, user := range []string{"mallory", "cassandra"} {
 			before := s.m.roles
 			s.user = user
-			for _, text := range []string{"CREATE ROLE " + role + " WITH " + option, "ALTER ROLE " + role + " WITH " + option, "ADD IDENTITY " + role + " TO ROLE " + role,
-				"GRANT SELECT ON ALL KEYSPACES TO " + role, "GRANT " + role + " TO " + role, "LIST ALL PERMISSIONS OF " + role, "LIST ROLES OF " + role,
+			for _, text := range []string{"CREATE ROLE " + role + " WITH " + option, "ALTER ROLE " + role + " WITH " +
+				option, "ADD IDENTITY " + role + " TO ROLE " + role,
+				"GRANT SELECT ON ALL KEYSPACES TO " + role, "GRANT " + role + " TO " + role,
+				"LIST ALL PERMISSIONS OF " + role, "LIST ROLES OF " + role,
 				"DROP IDENTITY " + role, "DROP ROLE " + role} {
 				if got := s.execute(text); got == "" || strings.HasSuffix(got, ": ") {
 					t.Errorf("%q: %q", text, got)
@@ -124,23 +133,29 @@ func mustApply(t *testing.T, d *auth.Directory, c auth.Change) *auth.Directory {
 	return next
 }
 
-// Passwords of which bcrypt ignores a part are refused, and hashes that make logins more expensive than those that nodes make are for
-// superusers only. Cassandra cuts the former in silence, and accepts every cost of the latter.
+// Passwords of which bcrypt ignores a part are refused, and hashes that make logins more expensive than those that
+// nodes make are for superusers only. Cassandra cuts the former in silence, and accepts every cost of the latter.
 func TestPasswordsAndHashesAreBounded(t *testing.T) {
 	s := newSession("authentication authorization")
 	s.user = "cassandra"
 	hash := func(cost int) string { return fmt.Sprintf("'$2a$%02d$%s'", cost, strings.Repeat("a", 53)) }
 	for _, c := range []struct{ user, text, want string }{
 		{"cassandra", "CREATE ROLE a WITH LOGIN = true AND PASSWORD = '" + strings.Repeat("x", 72) + "'", "void"},
-		{"cassandra", "CREATE ROLE b WITH PASSWORD = '" + strings.Repeat("x", 73) + "'", "error 2200: The password has 73 bytes, and bcrypt uses only the first 72"},
-		{"cassandra", "CREATE USER b WITH PASSWORD '" + strings.Repeat("é", 37) + "'", "error 2200: The password has 74 bytes"},
-		{"a", "ALTER ROLE a WITH PASSWORD = '" + strings.Repeat("x", 73) + "'", "error 2200: The password has 73 bytes"},
+		{"cassandra", "CREATE ROLE b WITH PASSWORD = '" + strings.Repeat("x", 73) + "'",
+			"error 2200: The password has 73 bytes, and bcrypt uses only the first 72"},
+		{"cassandra", "CREATE USER b WITH PASSWORD '" + strings.Repeat("é", 37) + "'",
+			"error 2200: The password has 74 bytes"},
+		{"a", "ALTER ROLE a WITH PASSWORD = '" + strings.Repeat("x", 73) + "'",
+			"error 2200: The password has 73 bytes"},
 		{"a", "ALTER ROLE a WITH HASHED PASSWORD = " + hash(10), "void"},
-		{"a", "ALTER ROLE a WITH HASHED PASSWORD = " + hash(11), "error 2100: Only superusers can set a hashed password of a cost greater than 10"},
+		{"a", "ALTER ROLE a WITH HASHED PASSWORD = " + hash(11),
+			"error 2100: Only superusers can set a hashed password of a cost greater than 10"},
 		{"a", "ALTER USER a WITH HASHED PASSWORD " + hash(14), "error 2100: Only superusers"},
 		{"cassandra", "ALTER ROLE a WITH HASHED PASSWORD = " + hash(14), "void"},
-		{"cassandra", "ALTER ROLE a WITH HASHED PASSWORD = " + hash(15), "error 2200: The hashed password has the cost 15"},
-		{"cassandra", "ALTER ROLE a WITH HASHED PASSWORD = '" + strings.Repeat("x", 60) + "'", "error 2200: Invalid hashed password value. Please use jBcrypt."},
+		{"cassandra", "ALTER ROLE a WITH HASHED PASSWORD = " + hash(15),
+			"error 2200: The hashed password has the cost 15"},
+		{"cassandra", "ALTER ROLE a WITH HASHED PASSWORD = '" + strings.Repeat("x", 60) + "'",
+			"error 2200: Invalid hashed password value. Please use jBcrypt."},
 	} {
 		in := s
 		if c.user != "cassandra" {
@@ -152,12 +167,15 @@ func TestPasswordsAndHashesAreBounded(t *testing.T) {
 	}
 }
 
-// Only superusers change who is a superuser: AUTHORIZE on all roles is enough neither to grant nor to revoke a role with that status.
+// Only superusers change who is a superuser: AUTHORIZE on all roles is enough neither to grant nor to revoke a role
+// with that status.
 func TestOnlySuperusersGrantAndRevokeSuperuserRoles(t *testing.T) {
 	s := newSession("authentication authorization")
 	s.user = "cassandra"
-	for _, text := range []string{"CREATE ROLE root WITH SUPERUSER = true", "CREATE ROLE admins", "CREATE ROLE victim WITH LOGIN = true", "CREATE ROLE au WITH LOGIN = true",
-		"CREATE ROLE plain", "GRANT root TO admins", "GRANT admins TO victim", "GRANT plain TO victim", "GRANT AUTHORIZE ON ALL ROLES TO au"} {
+	for _, text := range []string{"CREATE ROLE root WITH SUPERUSER = true", "CREATE ROLE admins",
+		"CREATE ROLE victim WITH LOGIN = true", "CREATE ROLE au WITH LOGIN = true",
+		"CREATE ROLE plain", "GRANT root TO admins", "GRANT admins TO victim", "GRANT plain TO victim",
+		"GRANT AUTHORIZE ON ALL ROLES TO au"} {
 		if got := s.execute(text); got != "void" {
 			t.Fatalf("%s: %s", text, got)
 		}

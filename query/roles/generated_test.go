@@ -15,13 +15,15 @@ func TestGeneratedPasswordsAndSuperusers(t *testing.T) {
 		{"cassandra", "CREATE USER bob WITH GENERATED PASSWORD SUPERUSER", generated},
 		{"cassandra", "ALTER ROLE ada WITH GENERATED PASSWORD", generated},
 		{"ada", "ALTER USER ada WITH GENERATED PASSWORD", generated},
-		{"ada", "ALTER ROLE bob WITH GENERATED PASSWORD", "error 2100: User ada does not have sufficient privileges to perform the requested operation"},
+		{"ada", "ALTER ROLE bob WITH GENERATED PASSWORD",
+			"error 2100: User ada does not have sufficient privileges to perform the requested operation"},
 		{"cassandra", "CREATE ROLE eve WITH GENERATED PASSWORD AND PASSWORD = 'x'",
 			"error 2000: Options 'password' and 'generated password' are mutually exclusive"},
 		{"cassandra", "CREATE ROLE eve WITH GENERATED PASSWORD AND HASHED PASSWORD = '$2a$10$abcdefghijklmnopqrstuv'",
 			"error 2000: Options 'hashed password' and 'generated password' are mutually exclusive"},
 		{"cassandra", "CREATE ROLE nologin WITH GENERATED PASSWORD AND LOGIN = false", generated},
-		{"cassandra", "CREATE ROLE eve WITH GENERATED PASSWORD AND GENERATED PASSWORD", "error 2000: Multiple definition for property 'GENERATED_PASSWORD'"},
+		{"cassandra", "CREATE ROLE eve WITH GENERATED PASSWORD AND GENERATED PASSWORD",
+			"error 2000: Multiple definition for property 'GENERATED_PASSWORD'"},
 		{"cassandra", "GRANT bob TO ada", "void"},
 		{"cassandra", "LIST SUPERUSERS", superusers},
 		{"ada", "LIST SUPERUSERS", superusers},
@@ -35,7 +37,8 @@ func TestGeneratedPasswordsAndSuperusers(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	anonymous := newSession("")
-	if got := anonymous.execute("CREATE ROLE x WITH GENERATED PASSWORD"); got != "error 2200: org.apache.cassandra.auth.CassandraRoleManager doesn't support GENERATED_PASSWORD" {
+	if got := anonymous.execute("CREATE ROLE x WITH GENERATED PASSWORD"); got != "error 2200: "+
+		"org.apache.cassandra.auth.CassandraRoleManager doesn't support GENERATED_PASSWORD" {
 		t.Error(got)
 	}
 }

@@ -57,8 +57,10 @@ func (e *execution) validGrant(r auth.Resource, set auth.PermissionSet, role str
 		return invalidf("%s operation is not supported by AllowAllAuthorizer", verb)
 	}
 	// CVE-2025-23015: a role that may write a system keyspace could become a superuser.
-	if auth.IsSystemKeyspace(r.Keyspace) && !schema.IsVirtualSystem(r.Keyspace) && set&^auth.NewPermissionSet(auth.Alter, auth.Select) != 0 {
-		return unauthorized("Granting permissions on system keyspaces is strictly limited, this operation is not permitted")
+	if auth.IsSystemKeyspace(r.Keyspace) && !schema.IsVirtualSystem(r.Keyspace) &&
+		set&^auth.NewPermissionSet(auth.Alter, auth.Select) != 0 {
+		return unauthorized("Granting permissions on system keyspaces is strictly limited, this operation is not " +
+			"permitted")
 	}
 	return nil
 }
@@ -80,7 +82,8 @@ func (e *execution) exists(r auth.Resource) bool {
 		return ok
 	case auth.KindFunction:
 		return k.HasSignature(r.Name)
-	case auth.KindAllKeyspaces, auth.KindKeyspace, auth.KindAllTables, auth.KindAllRoles, auth.KindAllFunctions, auth.KindKeyspaceFunctions,
+	case auth.KindAllKeyspaces, auth.KindKeyspace, auth.KindAllTables, auth.KindAllRoles, auth.KindAllFunctions,
+		auth.KindKeyspaceFunctions,
 		auth.KindAllMBeans, auth.KindMBean:
 	}
 	return true

@@ -45,7 +45,8 @@ func (e *execution) listRoles(stmt *cql.ListRoles) error {
 		{"options", types.NewMap(types.Native(types.Text), types.Native(types.Text), true)}, textColumn("datacenters")}
 	for _, name := range names {
 		r, _ := e.directory.Role(name)
-		e.result.Rows = append(e.result.Rows, [][]byte{text(name), boolean(r.Superuser), boolean(r.Login), e.shownOptions(r), text(e.datacenters(r))})
+		e.result.Rows = append(e.result.Rows, [][]byte{text(name), boolean(r.Superuser), boolean(r.Login),
+			e.shownOptions(r), text(e.datacenters(r))})
 	}
 	return nil
 }
@@ -113,14 +114,15 @@ func (e *execution) listUsers() error {
 	e.result.Columns = []Column{textColumn("name"), booleanColumn("super"), textColumn("datacenters")}
 	for _, name := range names {
 		if r, _ := e.directory.Role(name); r.Login {
-			e.result.Rows = append(e.result.Rows, [][]byte{text(name), boolean(e.directory.IsSuperuser(name)), text(e.datacenters(r))})
+			e.result.Rows = append(e.result.Rows, [][]byte{text(name), boolean(e.directory.IsSuperuser(name)),
+				text(e.datacenters(r))})
 		}
 	}
 	return nil
 }
 
-// listSuperusers lists the superusers among the roles that LIST ROLES shows to the caller, including those by a role that is
-// granted to them.
+// listSuperusers lists the superusers among the roles that LIST ROLES shows to the caller, including those by a role
+// that is granted to them.
 func (e *execution) listSuperusers() error {
 	names, err := e.shownRoles()
 	if err != nil {
@@ -167,7 +169,8 @@ func (e *execution) listPermissions(stmt *cql.ListPermissions) error {
 	}
 	if len(e.result.Rows) > 0 { // without rows the result is void
 		e.result.Table = "permissions"
-		e.result.Columns = []Column{textColumn("role"), textColumn("username"), textColumn("resource"), textColumn("permission")}
+		e.result.Columns = []Column{textColumn("role"), textColumn("username"), textColumn("resource"),
+			textColumn("permission")}
 	}
 	return nil
 }
@@ -212,7 +215,8 @@ func covers(granted, on auth.Resource, exact bool) bool {
 
 func (e *execution) addPermissions(g auth.Grant, set auth.PermissionSet) {
 	for _, p := range set.List() {
-		e.result.Rows = append(e.result.Rows, [][]byte{text(g.Role), text(g.Role), text(g.Resource.String()), text(p.String())})
+		e.result.Rows = append(e.result.Rows, [][]byte{text(g.Role), text(g.Role), text(g.Resource.String()),
+			text(p.String())})
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"cqld/cql"
 )
 
-// optionMap converts WITH OPTIONS = {…}. Keys and values are constants. Options of Azure Tables accounts are not stored as
-// options: out is nil if there are no others, so that those of the role remain.
+// optionMap converts WITH OPTIONS = {…}. Keys and values are constants. Options of Azure Tables accounts are not stored
+// as options: out is nil if there are no others, so that those of the role remain.
 func (e *execution) optionMap(m *cql.MapLiteral) (out map[string]string, tables *auth.TablesSettings, err error) {
 	given := map[string]string{}
 	if !onlyTables(m) {

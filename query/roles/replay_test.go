@@ -35,8 +35,9 @@ type metadata struct {
 }
 
 func newMetadata() *metadata {
-	m := &metadata{schema: schema.Initial(), roles: auth.NewDirectory(), ring: ring.NewTopology(1, []*ring.Node{{ID: 1, Datacenter: "datacenter1", Rack: "rack1",
-		State: ring.Normal, Tokens: []ring.Token{0}}})}
+	m := &metadata{schema: schema.Initial(), roles: auth.NewDirectory(),
+		ring: ring.NewTopology(1, []*ring.Node{{ID: 1, Datacenter: "datacenter1", Rack: "rack1",
+			State: ring.Normal, Tokens: []ring.Token{0}}})}
 	if err := m.ProposeRoles(context.Background(), &auth.FirstSuperuser{Name: "cassandra", Hash: "x"}); err != nil {
 		panic(err)
 	}
@@ -95,7 +96,8 @@ type session struct {
 	user      string
 }
 
-// newSession returns a session with the classes of access control of a transcript, such as "authentication authorization".
+// newSession returns a session with the classes of access control of a transcript, such as "authentication
+// authorization".
 func newSession(classes string) *session {
 	on := func(name string) bool { return slices.Contains(strings.Fields(classes), name) }
 	m := newMetadata()
@@ -105,13 +107,18 @@ func newSession(classes string) *session {
 		authorizer = auth.CassandraAuthorizer{Directory: func() *auth.Directory { return m.roles }}
 	}
 	generated := 0
-	statements := roles.New(roles.Options{Directory: func() *auth.Directory { return m.roles }, Schema: m.Schema, Topology: m.Topology, Changer: m,
-		Hash:   func(_ context.Context, password string) (string, error) { return "hash of " + password, nil },
-		NewKey: func() string { generated++; return tablesKey(generated) }, NewPassword: func() string { return "a generated password" },
-		Config: roles.Config{Authentication: on("authentication"), Authorization: on("authorization"), Network: on("network"), CIDR: on("cidr")}})
-	source := system.New(system.Options{View: m, ClusterName: "Test Cluster", Roles: func() *auth.Directory { return m.roles }})
+	statements := roles.New(roles.Options{Directory: func() *auth.Directory { return m.roles }, Schema: m.Schema,
+		Topology: m.Topology, Changer: m,
+		Hash:        func(_ context.Context, password string) (string, error) { return "hash of " + password, nil },
+		NewKey:      func() string { generated++; return tablesKey(generated) },
+		NewPassword: func() string { return "a generated password" },
+		Config: roles.Config{Authentication: on("authentication"), Authorization: on("authorization"),
+			Network: on("network"), CIDR: on("cidr")}})
+	source := system.New(system.Options{View: m, ClusterName: "Test Cluster",
+		Roles: func() *auth.Directory { return m.roles }})
 	return &session{m: m, state: query.Session{Version: 4}, processor: query.New(query.Options{
-		Executor: request.New(request.Options{Clock: clock, Authorizer: authorizer}), View: m, Changer: m, Roles: statements, Virtual: source,
+		Executor: request.New(request.Options{Clock: clock, Authorizer: authorizer}), View: m, Changer: m,
+		Roles: statements, Virtual: source,
 		Clock: clock, Rand: rand.NewPCG(1, 2)})}
 }
 
@@ -179,7 +186,8 @@ func show(r *query.Result) string {
 
 // wireType returns a type as the protocol shows it: without frozen.
 func wireType(t *types.Type) string {
-	return strings.NewReplacer("frozen<", "", ", ", ",").Replace(strings.TrimSuffix(t.String(), strings.Repeat(">", strings.Count(t.String(), "frozen<"))))
+	return strings.NewReplacer("frozen<", "", ", ", ",").Replace(strings.TrimSuffix(t.String(),
+		strings.Repeat(">", strings.Count(t.String(), "frozen<"))))
 }
 
 func value(t *types.Type, b []byte) string {
@@ -207,8 +215,9 @@ func value(t *types.Type, b []byte) string {
 	return fmt.Sprintf("0x%x", b)
 }
 
-// TestStatementsAnswerAsInCassandra replays transcripts of Cassandra 5. Each statement is followed by Cassandra's answer, and, if cqld
-// differs on purpose, by cqld's answer after a line "cqld:", which -rewrite replaces. docs/differences.md gives the reasons.
+// TestStatementsAnswerAsInCassandra replays transcripts of Cassandra 5. Each statement is followed by Cassandra's
+// answer, and, if cqld differs on purpose, by cqld's answer after a line "cqld:", which -rewrite replaces.
+// docs/differences.md gives the reasons.
 func TestStatementsAnswerAsInCassandra(t *testing.T) {
 	files, err := filepath.Glob("testdata/cassandra/*.txt")
 	if err != nil || len(files) == 0 {

@@ -86,7 +86,8 @@ func (e *execution) alterRole(stmt *cql.AlterRole) error {
 	if err != nil {
 		return err
 	}
-	return e.proposeWithSecrets(&auth.AlterRole{Name: stmt.Role, IfExists: stmt.IfExists, Settings: settings}, settings.Tables)
+	return e.proposeWithSecrets(&auth.AlterRole{Name: stmt.Role, IfExists: stmt.IfExists, Settings: settings},
+		settings.Tables)
 }
 
 // mayAlter decides whether the caller may change these options of a role:
@@ -149,9 +150,9 @@ func (e *execution) dropRole(stmt *cql.DropRole) error {
 	return e.propose(&auth.DropRole{Name: stmt.Role, IfExists: stmt.IfExists})
 }
 
-// changeMembership executes GRANT role TO grantee and REVOKE role FROM grantee. Only superusers grant and revoke a role with
-// superuser status: in Cassandra, AUTHORIZE on all roles is enough to become a superuser by it, or to make a superuser an ordinary
-// role.
+// changeMembership executes GRANT role TO grantee and REVOKE role FROM grantee. Only superusers grant and revoke a role
+// with superuser status: in Cassandra, AUTHORIZE on all roles is enough to become a superuser by it, or to make a
+// superuser an ordinary role.
 func (e *execution) changeMembership(role, grantee string, change auth.Change) error {
 	if err := e.permit(auth.Authorize, auth.RoleResource(role)); err != nil {
 		return err
@@ -197,20 +198,22 @@ func (e *execution) checkOptions(o *cql.RoleOptions) error {
 }
 
 const (
-	// passwordBytesMax is the length of the longest password of which bcrypt uses every byte. Cassandra accepts longer ones, and ignores the
-	// rest.
+	// passwordBytesMax is the length of the longest password of which bcrypt uses every byte. Cassandra accepts longer
+	// ones, and ignores the rest.
 	passwordBytesMax = 72
 	// hashCostMax bounds the cost of a hashed password: each login with it takes 2^cost rounds.
 	hashCostMax = 14
-	// hashCost is the cost of the hashes that nodes make. Only superusers set greater ones: a role could otherwise make its own
-	// logins so expensive that those of others fail.
+	// hashCost is the cost of the hashes that nodes make. Only superusers set greater ones: a role could otherwise make
+	// its own logins so expensive that those of others fail.
 	hashCost = bcrypt.DefaultCost
 )
 
-// checkPassword refuses passwords and hashes that logins could not verify, or only at a cost that the caller may not cause.
+// checkPassword refuses passwords and hashes that logins could not verify, or only at a cost that the caller may not
+// cause.
 func (e *execution) checkPassword(o *cql.RoleOptions) error {
 	if o.Password != nil && len(*o.Password) > passwordBytesMax {
-		return invalidf("The password has %d bytes, and bcrypt uses only the first %d: longer passwords are not supported",
+		return invalidf("The password has %d bytes, and bcrypt uses only the first %d: longer passwords are not "+
+			"supported",
 			len(*o.Password), passwordBytesMax)
 	}
 	if o.HashedPassword == nil {
@@ -245,7 +248,8 @@ func (e *execution) checkDatacenters(a *cql.AccessList) error {
 	}
 	for _, name := range a.Names {
 		if !known[name] {
-			return invalidf("Invalid value(s) for DATACENTERS '[%s]',All values must be valid datacenters", strings.Join(sorted(a.Names), ", "))
+			return invalidf("Invalid value(s) for DATACENTERS '[%s]',All values must be valid datacenters",
+				strings.Join(sorted(a.Names), ", "))
 		}
 	}
 	return nil
@@ -263,7 +267,8 @@ func (e *execution) checkCIDRs(a *cql.AccessList) error {
 		}
 	}
 	if len(unknown) > 0 {
-		return invalidf("Invalid CIDR group(s): [%s]. Available CIDR Groups are: [%s]", strings.Join(unknown, ", "), strings.Join(groups, ", "))
+		return invalidf("Invalid CIDR group(s): [%s]. Available CIDR Groups are: [%s]", strings.Join(unknown, ", "),
+			strings.Join(groups, ", "))
 	}
 	return nil
 }
@@ -275,7 +280,8 @@ func sorted(names []string) []string {
 
 // settings converts options. It hashes the password.
 func (e *execution) settings(o *cql.RoleOptions) (auth.RoleSettings, error) {
-	out := auth.RoleSettings{Login: o.Login, Superuser: o.Superuser, Hash: o.HashedPassword, Datacenters: access(o.Datacenters), CIDRs: access(o.CIDRs)}
+	out := auth.RoleSettings{Login: o.Login, Superuser: o.Superuser, Hash: o.HashedPassword,
+		Datacenters: access(o.Datacenters), CIDRs: access(o.CIDRs)}
 	if o.Options != nil {
 		var err error
 		if out.Options, out.Tables, err = e.optionMap(o.Options); err != nil {

@@ -57,8 +57,8 @@ func (s *Statements) Config() Config { return s.o.Config }
 // IsSuperuser reports whether a client is a superuser.
 func (s *Statements) IsSuperuser(p auth.Principal) bool { return s.o.Directory().IsSuperuser(p.Name) }
 
-// ProposeSchema changes the schema. If the authorizer keeps grants, the principal gets all permissions on what the change
-// creates.
+// ProposeSchema changes the schema. If the authorizer keeps grants, the principal gets all permissions on what the
+// change creates.
 func (s *Statements) ProposeSchema(ctx context.Context, by auth.Principal, change schema.Change) error {
 	creator := ""
 	if s.o.Config.Authorization {
@@ -105,7 +105,8 @@ func invalidf(format string, args ...any) error {
 // Handles reports whether a statement is about roles.
 func Handles(stmt cql.Statement) bool {
 	switch stmt.(type) {
-	case *cql.CreateRole, *cql.AlterRole, *cql.DropRole, *cql.GrantRole, *cql.RevokeRole, *cql.GrantPermissions, *cql.RevokePermissions,
+	case *cql.CreateRole, *cql.AlterRole, *cql.DropRole, *cql.GrantRole, *cql.RevokeRole, *cql.GrantPermissions,
+		*cql.RevokePermissions,
 		*cql.ListRoles, *cql.ListUsers, *cql.ListPermissions, *cql.AddIdentity, *cql.DropIdentity:
 		return true
 	}
@@ -184,7 +185,8 @@ func (e *execution) permit(p auth.Permission, r auth.Resource) error {
 	err := e.caller.Authorize(auth.Requirement{Permission: p, Resource: r})
 	var denied *auth.Denied
 	if errors.As(err, &denied) {
-		return unauthorized("User %s does not have sufficient privileges to perform the requested operation", e.caller.Principal)
+		return unauthorized("User %s does not have sufficient privileges to perform the requested operation",
+			e.caller.Principal)
 	}
 	return err
 }

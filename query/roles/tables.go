@@ -19,7 +19,8 @@ const (
 )
 
 func isTables(option string) bool {
-	return option == tablesAccount || option == tablesLevel || option == tablesKey1 || option == tablesKey2 || option == tablesDrop
+	return option == tablesAccount || option == tablesLevel || option == tablesKey1 || option == tablesKey2 ||
+		option == tablesDrop
 }
 
 // onlyTables reports whether options concern nothing but accounts of Azure Tables.
@@ -69,13 +70,14 @@ func (e *execution) tablesSettings(given map[string]string) (*auth.TablesSetting
 		out.Keys[i] = &key
 	}
 	if exists && len(given) == 1 {
-		return nil, invalidf("Azure Tables account %s already exists; set '%s' or '%s' to change a key, or '%s'", name, tablesKey1, tablesKey2, tablesLevel)
+		return nil, invalidf("Azure Tables account %s already exists; set '%s' or '%s' to change a key, or '%s'", name,
+			tablesKey1, tablesKey2, tablesLevel)
 	}
 	return out, nil
 }
 
-// proposeWithSecrets makes a change of a role. If it generated a password or keys of an Azure Tables account, the result is
-// one row with them: they are not shown again.
+// proposeWithSecrets makes a change of a role. If it generated a password or keys of an Azure Tables account, the
+// result is one row with them: they are not shown again.
 func (e *execution) proposeWithSecrets(change auth.Change, tables *auth.TablesSettings) error {
 	if err := e.propose(change); err != nil {
 		return err

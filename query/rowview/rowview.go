@@ -1,5 +1,6 @@
-// Package rowview reads the values of columns from rows: a View is one row of a page with the header of its partition, and
-// returns the values of key columns, cells, collections, user-defined types and counters as a reader at one moment sees them.
+// Package rowview reads the values of columns from rows: a View is one row of a page with the header of its partition,
+// and returns the values of key columns, cells, collections, user-defined types and counters as a reader at one moment
+// sees them.
 package rowview
 
 import (
@@ -164,7 +165,8 @@ func (v *View) clusteringValue(position int) []byte {
 func (v *View) decodeClustering() {
 	rest := v.Clustering
 	for _, c := range v.table.Clustering {
-		if len(rest) > 0 && (rest[0] == 0x00 || rest[0] == 0xFF) { // missing, in the bound of a range: see query/fragments
+		// missing, in the bound of a range: see query/fragments
+		if len(rest) > 0 && (rest[0] == 0x00 || rest[0] == 0xFF) {
 			v.clusteringValues, rest = append(v.clusteringValues, nil), rest[1:]
 			continue
 		}
@@ -212,7 +214,8 @@ func (v *View) Elements(c *schema.Column, f func(*row.Cell)) {
 
 // Append appends the value of a column as [bytes]. It makes no copy of a collection.
 func (v *View) Append(dst []byte, c *schema.Column) []byte {
-	if !c.Type.MultiCell() || c.Type.Kind() == types.UDT || c.Kind == schema.PartitionKey || c.Kind == schema.Clustering {
+	if !c.Type.MultiCell() || c.Type.Kind() == types.UDT || c.Kind == schema.PartitionKey ||
+		c.Kind == schema.Clustering {
 		return wire.AppendBytes(dst, v.Value(c))
 	}
 	start := len(dst)

@@ -5,8 +5,9 @@ import (
 	"cqld/query/term"
 )
 
-// name is the name of a result column, in parts: the names of operands are parts of that of an expression, and are joined only for the
-// outermost one. A name that were joined at each level would make the cost of an expression quadratic.
+// name is the name of a result column, in parts: the names of operands are parts of that of an expression, and are
+// joined only for the outermost one. A name that were joined at each level would make the cost of an expression
+// quadratic.
 type name func(dst []byte) []byte
 
 // String returns the name, which is cut where the protocol would cut it.

@@ -175,8 +175,8 @@ func isHinted(x cql.Selector) bool {
 	return false
 }
 
-// hinted returns the type of a type hint, or why the value does not have it. The answer is determined once, because it compiles the
-// value: hints in the value would otherwise double the work with each level.
+// hinted returns the type of a type hint, or why the value does not have it. The answer is determined once, because it
+// compiles the value: hints in the value would otherwise double the work with each level.
 func (b *compiler) hinted(x *cql.TypeHintSelector) (*types.Type, error) {
 	if h, ok := b.hints[x]; ok {
 		return h.typ, h.err
@@ -194,7 +194,8 @@ func (b *compiler) hinted(x *cql.TypeHintSelector) (*types.Type, error) {
 }
 
 func cannotInfer(x cql.Selector) error {
-	return invalidf("Cannot infer type for term %s in selection clause (try using a cast to force a type)", term.SelectorText(x))
+	return invalidf("Cannot infer type for term %s in selection clause (try using a cast to force a type)",
+		term.SelectorText(x))
 }
 
 func (b *compiler) term(x *cql.TermSelector, want *types.Type) (selected, error) {
@@ -280,7 +281,8 @@ func (b *compiler) udt(x *cql.UDTSelector, t *types.Type) (selected, error) {
 	if t.Kind() == types.Map {
 		m := &cql.MapSelector{}
 		for _, f := range x.Fields {
-			m.Entries = append(m.Entries, cql.MapSelectorEntry{Key: &cql.ColumnSelector{Column: f.Name}, Value: f.Value})
+			m.Entries = append(m.Entries, cql.MapSelectorEntry{Key: &cql.ColumnSelector{Column: f.Name},
+				Value: f.Value})
 		}
 		return b.literal(m, t)
 	}
@@ -331,7 +333,8 @@ func (b *compiler) field(x *cql.FieldSelector) (selected, error) {
 		return selected{}, err
 	}
 	if of.typ.Kind() != types.UDT {
-		return selected{}, invalidf("Invalid field selection: %s of type %s is not a user type", term.SelectorText(x.Of), of.typ)
+		return selected{}, invalidf("Invalid field selection: %s of type %s is not a user type",
+			term.SelectorText(x.Of), of.typ)
 	}
 	i := of.typ.FieldIndex(x.Field)
 	if i < 0 {
@@ -350,12 +353,15 @@ func (b *compiler) elementsOf(x cql.Selector, what string) (selected, error) {
 	case types.Set, types.Map:
 		return of, nil
 	case types.List:
-		return selected{}, invalidf("%s selection is only allowed on sets and maps, but %s is a list", what, term.SelectorText(x))
+		return selected{}, invalidf("%s selection is only allowed on sets and maps, but %s is a list", what,
+			term.SelectorText(x))
 	}
 	if what == "Slice" {
-		return selected{}, invalidf("Invalid slice selection: %s of type %s is not a collection", term.SelectorText(x), of.typ)
+		return selected{}, invalidf("Invalid slice selection: %s of type %s is not a collection", term.SelectorText(x),
+			of.typ)
 	}
-	return selected{}, invalidf("Invalid element selection: %s is of type %s is not a collection", term.SelectorText(x), of.typ)
+	return selected{}, invalidf("Invalid element selection: %s is of type %s is not a collection",
+		term.SelectorText(x), of.typ)
 }
 
 func (b *compiler) element(x *cql.ElementSelector) (selected, error) {

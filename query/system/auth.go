@@ -8,8 +8,8 @@ import (
 	"cqld/internal/wire"
 )
 
-// authRows adds the rows of system_auth. They have Cassandra's form, in which roles and resources are named by their paths
-// in some tables.
+// authRows adds the rows of system_auth. They have Cassandra's form, in which roles and resources are named by their
+// paths in some tables.
 func (s *Source) authRows(b *builder) {
 	if s.o.Roles == nil {
 		return
@@ -39,7 +39,8 @@ func (s *Source) authRows(b *builder) {
 func roleRows(b *builder, d *auth.Directory, r *auth.Role) {
 	switch b.table.Name {
 	case "roles":
-		row := values{"role": text(r.Name), "can_login": boolean(r.Login), "is_superuser": boolean(r.Superuser), "salted_hash": textOrNull(r.Hash)}
+		row := values{"role": text(r.Name), "can_login": boolean(r.Login), "is_superuser": boolean(r.Superuser),
+			"salted_hash": textOrNull(r.Hash)}
 		if len(r.MemberOf) > 0 {
 			row["member_of"] = texts(r.MemberOf)
 		}
@@ -50,7 +51,8 @@ func roleRows(b *builder, d *auth.Directory, r *auth.Role) {
 		}
 	case "role_permissions":
 		for _, g := range d.Grants(r.Name) {
-			b.add(values{"role": text(r.Name), "resource": text(g.Resource.Path()), "permissions": texts(permissionNames(g.Permissions))})
+			b.add(values{"role": text(r.Name), "resource": text(g.Resource.Path()),
+				"permissions": texts(permissionNames(g.Permissions))})
 		}
 	case "resource_role_permissons_index":
 		for _, g := range d.Grants(r.Name) {

@@ -49,8 +49,8 @@ func (s *Source) eachIndex(f func(t *schema.Table, x *schema.Index)) {
 	})
 }
 
-// indexInfoRows adds the rows of system."IndexInfo": the indexes that this node has built. The column table_name contains the
-// keyspace, as in Cassandra.
+// indexInfoRows adds the rows of system."IndexInfo": the indexes that this node has built. The column table_name
+// contains the keyspace, as in Cassandra.
 func (s *Source) indexInfoRows(b *builder) {
 	if s.o.Builds.Of == nil {
 		return
@@ -69,7 +69,8 @@ func (s *Source) builtRows(b *builder) {
 	}
 	s.eachView(func(view, base *schema.Table) {
 		if s.o.Builds.Of(base.StorageID, view.StorageID).Built {
-			b.add(values{"keyspace_name": text(view.Keyspace), "view_name": text(view.Name), "status_replicated": boolean(true)})
+			b.add(values{"keyspace_name": text(view.Keyspace), "view_name": text(view.Name),
+				"status_replicated": boolean(true)})
 		}
 	})
 }
@@ -85,7 +86,8 @@ func (s *Source) buildingRows(b *builder) {
 			return
 		}
 		least := strconv.FormatInt(int64(ring.MinToken), 10)
-		row := values{"keyspace_name": text(view.Keyspace), "view_name": text(view.Name), "start_token": text(least), "end_token": text(least),
+		row := values{"keyspace_name": text(view.Keyspace), "view_name": text(view.Name), "start_token": text(least),
+			"end_token":  text(least),
 			"keys_built": bigint(build.Rows)}
 		if build.Begun {
 			row["last_token"] = text(strconv.FormatInt(int64(build.Next), 10))
@@ -94,8 +96,8 @@ func (s *Source) buildingRows(b *builder) {
 	})
 }
 
-// buildStatusRows adds the rows of system_distributed.view_build_status: one for each view and each node that is known to have
-// built it, or to be building it.
+// buildStatusRows adds the rows of system_distributed.view_build_status: one for each view and each node that is known
+// to have built it, or to be building it.
 func (s *Source) buildStatusRows(b *builder) {
 	if s.o.Builds.Unbuilt == nil {
 		return
@@ -107,7 +109,8 @@ func (s *Source) buildStatusRows(b *builder) {
 		}
 		for _, n := range s.o.View.Topology().Nodes() {
 			if status := ViewStatus(view, n, unbuilt); status != UnknownView {
-				b.add(values{"keyspace_name": text(view.Keyspace), "view_name": text(view.Name), "host_id": uuid(n.Host), "status": text(status)})
+				b.add(values{"keyspace_name": text(view.Keyspace), "view_name": text(view.Name),
+					"host_id": uuid(n.Host), "status": text(status)})
 			}
 		}
 	})
@@ -149,8 +152,10 @@ func (s *Source) columnIndexRows(b *builder) {
 			analyzer = a.String()
 		}
 		built := s.o.Builds.Of(t.StorageID, x.ID).Built
-		b.add(values{"keyspace_name": text(t.Keyspace), "index_name": text(x.Name), "analyzer": text(analyzer), "column_name": text(c.Name),
-			"is_building": boolean(!built), "is_queryable": boolean(built), "is_string": boolean(literal(x.TermTypes(c.Type))), "table_name": text(t.Name)})
+		b.add(values{"keyspace_name": text(t.Keyspace), "index_name": text(x.Name), "analyzer": text(analyzer),
+			"column_name": text(c.Name),
+			"is_building": boolean(!built), "is_queryable": boolean(built),
+			"is_string": boolean(literal(x.TermTypes(c.Type))), "table_name": text(t.Name)})
 	})
 }
 

@@ -71,9 +71,11 @@ func randomCommand(r *rand.Rand, all []*row.Partition) *row.ReadCommand {
 
 // tables returns the changes that create tables in a keyspace.
 func tables(keyspace string, names ...string) []schema.Change {
-	out := []schema.Change{&schema.CreateKeyspace{Keyspace: keyspace, Replication: ring.Replication{Class: ring.Simple, Factor: 2}}}
+	out := []schema.Change{&schema.CreateKeyspace{Keyspace: keyspace,
+		Replication: ring.Replication{Class: ring.Simple, Factor: 2}}}
 	for i, name := range names {
-		out = append(out, &schema.CreateTable{Keyspace: keyspace, Table: name, ID: schema.UUID{byte(i + 1)}, Options: schema.DefaultOptions(),
+		out = append(out, &schema.CreateTable{Keyspace: keyspace, Table: name, ID: schema.UUID{byte(i + 1)},
+			Options: schema.DefaultOptions(),
 			Columns: []schema.ColumnSpec{{Name: "a", Type: types.Native(types.Int), Kind: schema.PartitionKey}}})
 	}
 	return out
@@ -137,7 +139,8 @@ func TestEstimatesReadOnlyTheTablesOfTheCommand(t *testing.T) {
 	}{
 		{row.ReadCommand{Key: k, Slices: []row.Slice{row.AllRows()}}, []string{"k.t", "k.t2", "k.tt"}},
 		{row.ReadCommand{Key: k, Slices: []row.Slice{row.SliceOf(name)}}, []string{"k.t2"}},
-		{row.ReadCommand{Key: k, Slices: []row.Slice{row.SliceOf(append(name, types.Native(types.Text).AppendOrdered(nil, []byte("5"), false)...))}}, []string{"k.t2"}},
+		{row.ReadCommand{Key: k, Slices: []row.Slice{row.SliceOf(append(name,
+			types.Native(types.Text).AppendOrdered(nil, []byte("5"), false)...))}}, []string{"k.t2"}},
 		{row.ReadCommand{Key: row.NewPartitionKey([]byte("none")), Slices: []row.Slice{row.AllRows()}}, nil},
 	} {
 		for _, table := range []string{"size_estimates", "table_estimates"} {

@@ -14,11 +14,13 @@ type annotations struct {
 }
 
 func commentsOf() annotations {
-	return annotations{(*schema.Keyspace).Comment, func(t *schema.Table) string { return t.Options.Comment }, (*schema.Column).Comment}
+	return annotations{(*schema.Keyspace).Comment, func(t *schema.Table) string { return t.Options.Comment },
+		(*schema.Column).Comment}
 }
 
 func labelsOf() annotations {
-	return annotations{(*schema.Keyspace).Label, func(t *schema.Table) string { return t.Options.Label }, (*schema.Column).Label}
+	return annotations{(*schema.Keyspace).Label, func(t *schema.Table) string { return t.Options.Label },
+		(*schema.Column).Label}
 }
 
 // commentRows adds the rows of system_views.schema_comments or schema_security_labels. Views have neither.
@@ -28,8 +30,9 @@ func (s *Source) commentRows(b *builder, column string, of annotations) {
 			if value == "" {
 				return
 			}
-			row := values{"object_type": text(object), "keyspace_name": text(k.Name), "table_name": text(""), "column_name": text(""),
-				"udt_name": text(""), "field_name": text(""), column: text(value)}
+			row := values{"object_type": text(object), "keyspace_name": text(k.Name), "table_name": text(""),
+				"column_name": text(""),
+				"udt_name":    text(""), "field_name": text(""), column: text(value)}
 			maps.Copy(row, parts)
 			b.add(row)
 		}

@@ -13,14 +13,16 @@ type Estimate struct {
 	Partitions func(ring.Range) int64 // in a range that this node holds
 }
 
-// The values of table_estimates.range_type: ranges of which this node is the first replica of all, or of its data center.
+// The values of table_estimates.range_type: ranges of which this node is the first replica of all, or of its data
+// center.
 const (
 	primaryRanges      = "primary"
 	localPrimaryRanges = "local_primary"
 )
 
-// estimateRows adds the rows of system.size_estimates and system.table_estimates. Spark, Hadoop, Flink, Trino and Beam read them to
-// divide a table into parts of equal size: a row for each range of which this node is the first replica, also for empty tables.
+// estimateRows adds the rows of system.size_estimates and system.table_estimates. Spark, Hadoop, Flink, Trino and Beam
+// read them to divide a table into parts of equal size: a row for each range of which this node is the first replica,
+// also for empty tables.
 func (s *Source) estimateRows(b *builder, typed bool) {
 	if s.o.Estimate == nil {
 		return
@@ -40,7 +42,8 @@ func (s *Source) estimateRows(b *builder, typed bool) {
 	}
 }
 
-func (s *Source) tableEstimate(b *builder, def *schema.Table, pieces []ring.RangeReplicas, t *ring.Topology, self ring.NodeID, typed bool) {
+func (s *Source) tableEstimate(b *builder, def *schema.Table, pieces []ring.RangeReplicas, t *ring.Topology,
+	self ring.NodeID, typed bool) {
 	estimate := s.o.Estimate(def)
 	add := func(kind string, r ring.Range) {
 		v := values{

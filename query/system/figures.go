@@ -85,8 +85,9 @@ func (s *Source) figureRows(b *builder) {
 	switch {
 	case b.table.Name == "caches" && f.Caches != nil:
 		for _, c := range f.Caches() {
-			row := values{"name": text(c.Name), "capacity_bytes": bigint(c.Max), "entry_count": integer(int32(c.Entries)),
-				"hit_count": bigint(c.Hits), "request_count": bigint(c.Requests), "size_bytes": bigint(c.Bytes)}
+			row := values{"name": text(c.Name), "capacity_bytes": bigint(c.Max),
+				"entry_count": integer(int32(c.Entries)),
+				"hit_count":   bigint(c.Hits), "request_count": bigint(c.Requests), "size_bytes": bigint(c.Bytes)}
 			if c.Requests > 0 {
 				row["hit_ratio"] = double(float64(c.Hits) / float64(c.Requests))
 			}
@@ -98,19 +99,24 @@ func (s *Source) figureRows(b *builder) {
 			if h.Alive {
 				status = "UP"
 			}
-			b.add(values{"host_id": uuid(h.Node.Host), "address": inet(h.Address.Addr()), "port": integer(int32(h.Address.Port())),
-				"dc": text(h.Node.Datacenter), "rack": text(h.Node.Rack), "status": text(status), "files": integer(int32(h.Records))})
+			b.add(values{"host_id": uuid(h.Node.Host), "address": inet(h.Address.Addr()),
+				"port": integer(int32(h.Address.Port())),
+				"dc":   text(h.Node.Datacenter), "rack": text(h.Node.Rack), "status": text(status),
+				"files": integer(int32(h.Records))})
 		}
 	case b.table.Name == "thread_pools" && f.Pools != nil:
 		for _, p := range f.Pools() {
-			b.add(values{"name": text(p.Name), "active_tasks": integer(int32(p.Active)), "active_tasks_limit": integer(int32(p.ActiveMax)),
-				"blocked_tasks": bigint(0), "blocked_tasks_all_time": bigint(p.Refused), "completed_tasks": bigint(p.Completed),
-				"pending_tasks": integer(int32(p.Pending))})
+			b.add(values{"name": text(p.Name), "active_tasks": integer(int32(p.Active)),
+				"active_tasks_limit": integer(int32(p.ActiveMax)),
+				"blocked_tasks":      bigint(0), "blocked_tasks_all_time": bigint(p.Refused),
+				"completed_tasks": bigint(p.Completed),
+				"pending_tasks":   integer(int32(p.Pending))})
 		}
 	case b.table.Name == "queries" && f.Queries != nil:
 		for _, q := range f.Queries() {
-			b.add(values{"thread_id": text(q.ThreadID), "queued_micros": bigint(q.Queued.Microseconds()), "running_micros": bigint(q.Running.Microseconds()),
-				"task": text(q.Task)})
+			b.add(values{"thread_id": text(q.ThreadID), "queued_micros": bigint(q.Queued.Microseconds()),
+				"running_micros": bigint(q.Running.Microseconds()),
+				"task":           text(q.Task)})
 		}
 	case b.table.Name == "cql_metrics" && f.Statements != nil:
 		statementRows(b, f.Statements())
@@ -118,8 +124,9 @@ func (s *Source) figureRows(b *builder) {
 		batchRows(b, f.Statements())
 	case b.table.Name == "snapshots" && f.Snapshots != nil:
 		for _, x := range f.Snapshots() {
-			b.add(values{"name": text(x.Name), "keyspace_name": text(x.Keyspace), "table_name": text(x.Table), "created_at": timestampOrNull(x.Created),
-				"ephemeral": boolean(false)})
+			b.add(values{"name": text(x.Name), "keyspace_name": text(x.Keyspace), "table_name": text(x.Table),
+				"created_at": timestampOrNull(x.Created),
+				"ephemeral":  boolean(false)})
 		}
 	case f.Tables != nil:
 		s.tableRows(b, f.Tables())
@@ -145,15 +152,19 @@ func statementRows(b *builder, f StatementFigures) {
 	if all := f.Prepared + f.Regular; all > 0 {
 		ratio = float64(f.Prepared) / float64(all)
 	}
-	for name, v := range map[string]float64{"prepared_statements_count": float64(f.PreparedCached), "prepared_statements_evicted": float64(f.Evicted),
-		"prepared_statements_executed": float64(f.Prepared), "prepared_statements_ratio": ratio, "regular_statements_executed": float64(f.Regular)} {
+	for name, v := range map[string]float64{"prepared_statements_count": float64(f.PreparedCached),
+		"prepared_statements_evicted":  float64(f.Evicted),
+		"prepared_statements_executed": float64(f.Prepared), "prepared_statements_ratio": ratio,
+		"regular_statements_executed": float64(f.Regular)} {
 		b.add(values{"name": text(name), "value": double(v)})
 	}
 }
 
 func batchRows(b *builder, f StatementFigures) {
-	for name, p := range map[string]*histogram.CountPercentiles{"logged": &f.Logged, "unlogged": &f.Unlogged, "counter": &f.OfCounters} {
-		b.add(values{"name": text("partitions_per_" + name + "_batch"), "max": bigint(p.Most), "p50th": double(float64(p.P50)),
+	for name, p := range map[string]*histogram.CountPercentiles{"logged": &f.Logged, "unlogged": &f.Unlogged,
+		"counter": &f.OfCounters} {
+		b.add(values{"name": text("partitions_per_" + name + "_batch"), "max": bigint(p.Most),
+			"p50th": double(float64(p.P50)),
 			"p99th": double(float64(p.P99)), "p999th": double(float64(p.P999))})
 	}
 }
@@ -192,11 +203,13 @@ func (s *Source) tableRows(b *builder, tables []TableFigures) {
 // latencies returns the columns of a table of latencies.
 func latencies(s *histogram.TimerSummary) values {
 	milliseconds := func(d time.Duration) []byte { return double(float64(d) / float64(time.Millisecond)) }
-	return values{"count": bigint(s.Count), "max_ms": milliseconds(s.Latency.Max), "p50th_ms": milliseconds(s.Latency.P50),
+	return values{"count": bigint(s.Count), "max_ms": milliseconds(s.Latency.Max),
+		"p50th_ms": milliseconds(s.Latency.P50),
 		"p99th_ms": milliseconds(s.Latency.P99), "per_second": double(s.PerSecond)}
 }
 
 // numbers returns the columns of a table of numbers per read.
 func numbers(p *histogram.CountPercentiles) values {
-	return values{"count": bigint(p.Count), "max": double(float64(p.Most)), "p50th": double(float64(p.P50)), "p99th": double(float64(p.P99))}
+	return values{"count": bigint(p.Count), "max": double(float64(p.Most)), "p50th": double(float64(p.P50)),
+		"p99th": double(float64(p.P99))}
 }

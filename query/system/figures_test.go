@@ -21,14 +21,16 @@ func TestFiguresAreShown(t *testing.T) {
 		},
 		Pools: func() []Pool { return []Pool{{Name: "ReadStage", Active: 2, ActiveMax: 9, Refused: 5}} },
 		Queries: func() []Query {
-			return []Query{{ThreadID: "Native-Transport-Requests-7", Queued: 2 * time.Microsecond, Running: time.Second, Task: "QUERY SELECT"}}
+			return []Query{{ThreadID: "Native-Transport-Requests-7", Queued: 2 * time.Microsecond,
+				Running: time.Second, Task: "QUERY SELECT"}}
 		},
 		Snapshots: func() []Snapshot {
 			return []Snapshot{{Name: "s1", Keyspace: "k", Table: "t", Created: time.UnixMilli(5)}}
 		},
 		Tables: func() []TableFigures {
 			return []TableFigures{{Keyspace: "k", Table: "t", Bytes: mebibyte + 1,
-				LocalRead:        histogram.TimerSummary{Count: 4, Latency: histogram.Percentiles{Max: 3 * time.Millisecond}},
+				LocalRead: histogram.TimerSummary{Count: 4,
+					Latency: histogram.Percentiles{Max: 3 * time.Millisecond}},
 				LocalScan:        histogram.TimerSummary{Count: 5},
 				LocalWrite:       histogram.TimerSummary{Count: 6, PerSecond: 1.5},
 				CoordinatorRead:  histogram.TimerSummary{Count: 7},
@@ -72,7 +74,8 @@ func TestFiguresAreShown(t *testing.T) {
 		if len(all) != 1 || len(all[0].Rows) != 1 {
 			t.Fatalf("%s has %d partitions", c.table, len(all))
 		}
-		if got := value(s.o.View.Schema().Table("system_views", c.table), &all[0].Rows[0], c.column); !bytes.Equal(got, c.want) {
+		if got := value(s.o.View.Schema().Table("system_views", c.table), &all[0].Rows[0], c.column); !bytes.Equal(got,
+			c.want) {
 			t.Errorf("%s.%s is %x, want %x", c.table, c.column, got, c.want)
 		}
 	}
@@ -82,9 +85,13 @@ func TestFiguresAreShown(t *testing.T) {
 func TestStatementsAreCounted(t *testing.T) {
 	s := source(t)
 	s.o.Figures.Statements = func() StatementFigures {
-		return StatementFigures{Regular: 3, Prepared: 1, PreparedCached: 7, Evicted: 2, Unlogged: histogram.CountPercentiles{Most: 9, P999: 8}}
+		return StatementFigures{Regular: 3, Prepared: 1, PreparedCached: 7, Evicted: 2,
+			Unlogged: histogram.CountPercentiles{Most: 9, P999: 8}}
 	}
-	s.o.Figures.Prepared = func() []PreparedStatement { return []PreparedStatement{{ID: [16]byte{1}, Text: "SELECT 1"}} }
+	s.o.Figures.Prepared = func() []PreparedStatement {
+		return []PreparedStatement{{ID: [16]byte{1},
+			Text: "SELECT 1"}}
+	}
 	for _, c := range []struct {
 		keyspace, table, key, column string
 		want                         []byte
@@ -107,7 +114,8 @@ func TestStatementsAreCounted(t *testing.T) {
 				continue
 			}
 			found = true
-			if got := value(s.o.View.Schema().Table(c.keyspace, c.table), &p.Rows[0], c.column); !bytes.Equal(got, c.want) {
+			if got := value(s.o.View.Schema().Table(c.keyspace, c.table), &p.Rows[0], c.column); !bytes.Equal(got,
+				c.want) {
 				t.Errorf("%s, %s: %s is %x, want %x", c.table, c.key, c.column, got, c.want)
 			}
 		}

@@ -21,14 +21,16 @@ func TestColumnMasks(t *testing.T) {
 	mask := func(function string, args ...[]byte) *schema.Mask {
 		return &schema.Mask{Function: function, Args: args}
 	}
-	s := source(t, &schema.CreateKeyspace{Keyspace: "msk", Replication: ring.Replication{Class: ring.Simple, Factor: 1}},
-		&schema.CreateTable{Keyspace: "msk", Table: "b", Options: schema.DefaultOptions(), ID: schema.UUID{1}, Columns: []schema.ColumnSpec{
-			{Name: "k", Kind: schema.PartitionKey, Type: text},
-			{Name: "c", Kind: schema.Clustering, Type: text, Mask: mask("mask_inner", one, one)},
-			{Name: "i", Kind: schema.Regular, Type: text, Mask: mask("mask_null")},
-			{Name: "l", Kind: schema.Regular, Type: list, Mask: mask("mask_replace", two)},
-			{Name: "s", Kind: schema.Static, Type: text, Mask: mask("mask_replace", []byte("st"))},
-			{Name: "v", Kind: schema.Regular, Type: text, Mask: mask("mask_outer", one, nil, []byte("#"))}}})
+	s := source(t, &schema.CreateKeyspace{Keyspace: "msk",
+		Replication: ring.Replication{Class: ring.Simple, Factor: 1}},
+		&schema.CreateTable{Keyspace: "msk", Table: "b", Options: schema.DefaultOptions(), ID: schema.UUID{1},
+			Columns: []schema.ColumnSpec{
+				{Name: "k", Kind: schema.PartitionKey, Type: text},
+				{Name: "c", Kind: schema.Clustering, Type: text, Mask: mask("mask_inner", one, one)},
+				{Name: "i", Kind: schema.Regular, Type: text, Mask: mask("mask_null")},
+				{Name: "l", Kind: schema.Regular, Type: list, Mask: mask("mask_replace", two)},
+				{Name: "s", Kind: schema.Static, Type: text, Mask: mask("mask_replace", []byte("st"))},
+				{Name: "v", Kind: schema.Regular, Type: text, Mask: mask("mask_outer", one, nil, []byte("#"))}}})
 	def := s.o.View.Schema().Table("system_schema", "column_masks")
 	var out strings.Builder
 	for _, p := range partitions(t, s, "system_schema", "column_masks") {

@@ -191,8 +191,9 @@ func maskRows(b *builder, k *schema.Keyspace) {
 				of = "system"
 			}
 			b.add(values{"keyspace_name": text(k.Name), "table_name": text(table.Name), "column_name": text(c.Name),
-				"function_argument_nulls": nulls, "function_argument_types": texts(classes), "function_argument_values": texts(shown),
-				"function_keyspace": text(of), "function_name": text(c.Mask.Function)})
+				"function_argument_nulls": nulls, "function_argument_types": texts(classes),
+				"function_argument_values": texts(shown),
+				"function_keyspace":        text(of), "function_name": text(c.Mask.Function)})
 		}
 	})
 }
@@ -242,7 +243,8 @@ func (s *Source) virtualSchemaRows(b *builder) {
 			b.add(values{"keyspace_name": text(k.Name)})
 		case "tables":
 			for _, name := range k.TableNames() {
-				b.add(values{"keyspace_name": text(k.Name), "table_name": text(name), "comment": text(k.Table(name).Options.Comment)})
+				b.add(values{"keyspace_name": text(k.Name), "table_name": text(name),
+					"comment": text(k.Table(name).Options.Comment)})
 			}
 		case "columns":
 			columnRows(b, k)
@@ -270,7 +272,8 @@ func typeTexts(list []*types.Type) []string {
 
 func functionRows(b *builder, k *schema.Keyspace) {
 	for _, f := range k.Functions() {
-		b.add(values{"keyspace_name": text(k.Name), "function_name": text(f.Name), "argument_types": texts(typeTexts(f.ArgTypes)),
+		b.add(values{"keyspace_name": text(k.Name), "function_name": text(f.Name),
+			"argument_types": texts(typeTexts(f.ArgTypes)),
 			"argument_names": texts(f.ArgNames), "body": text(f.Body), "called_on_null_input": boolean(f.CalledOnNull),
 			"language": text(f.Language), "return_type": text(f.Returns.String())})
 	}
@@ -278,8 +281,10 @@ func functionRows(b *builder, k *schema.Keyspace) {
 
 func aggregateRows(b *builder, k *schema.Keyspace) {
 	for _, a := range k.Aggregates() {
-		v := values{"keyspace_name": text(k.Name), "aggregate_name": text(a.Name), "argument_types": texts(typeTexts(a.ArgTypes)),
-			"state_func": text(a.StateFunction), "state_type": text(a.StateType.String()), "return_type": text(a.Returns.String())}
+		v := values{"keyspace_name": text(k.Name), "aggregate_name": text(a.Name),
+			"argument_types": texts(typeTexts(a.ArgTypes)),
+			"state_func":     text(a.StateFunction), "state_type": text(a.StateType.String()),
+			"return_type": text(a.Returns.String())}
 		if a.FinalFunction != "" {
 			v["final_func"] = text(a.FinalFunction)
 		}

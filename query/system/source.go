@@ -10,9 +10,9 @@ import (
 	"cqld/schema"
 )
 
-// The versions that this server reports. Drivers choose the tables and the syntax by the release: it must be at least 4.0 for
-// peers_v2, virtual tables and server-side DESCRIBE. cqlsh warns if the release differs from the one for which it was built
-// (6.2.2: 5.0.0).
+// The versions that this server reports. Drivers choose the tables and the syntax by the release: it must be at least
+// 4.0 for peers_v2, virtual tables and server-side DESCRIBE. cqlsh warns if the release differs from the one for which
+// it was built (6.2.2: 5.0.0).
 const (
 	ReleaseVersion  = "5.0.0"
 	CQLVersion      = "3.4.7"
@@ -83,12 +83,13 @@ func New(o Options) *Source { return &Source{o} }
 
 // Serves reports whether this package generates the rows of t.
 func (s *Source) Serves(t *schema.Table) bool {
-	return t.Virtual || t.Keyspace == "system_auth" || t.Keyspace == "system_distributed" && t.Name == "view_build_status"
+	return t.Virtual || t.Keyspace == "system_auth" || t.Keyspace == "system_distributed" &&
+		t.Name == "view_build_status"
 }
 
-// Partitions yields the partitions of t until yield returns false. It includes all rows that cmd reads, and omits the rows of
-// other tables from the estimates, because each estimate reads samples of the table's data. more means that it omits
-// rows of system_schema after those that it yields.
+// Partitions yields the partitions of t until yield returns false. It includes all rows that cmd reads, and omits the
+// rows of other tables from the estimates, because each estimate reads samples of the table's data. more means that it
+// omits rows of system_schema after those that it yields.
 func (s *Source) Partitions(t *schema.Table, cmd *row.ReadCommand, yield func(*row.Partition) bool) (more bool,
 	err error) {
 	b := newBuilder(t, cmd)

@@ -33,7 +33,8 @@ func (v fixedView) SchemaVersion(id ring.NodeID) schema.UUID {
 func node(id ring.NodeID, state ring.NodeState) *ring.Node {
 	addr := netip.AddrFrom4([4]byte{127, 0, 0, byte(id)})
 	return &ring.Node{ID: id, Host: ring.HostID{byte(id)}, Datacenter: "dc1", Rack: "r1", State: state,
-		Internode: netip.AddrPortFrom(addr, 7000), Native: netip.AddrPortFrom(addr, 9042), Tokens: []ring.Token{ring.Token(id), -5}}
+		Internode: netip.AddrPortFrom(addr, 7000), Native: netip.AddrPortFrom(addr, 9042),
+		Tokens: []ring.Token{ring.Token(id), -5}}
 }
 
 func source(t *testing.T, changes ...schema.Change) *Source {
@@ -45,15 +46,18 @@ func source(t *testing.T, changes ...schema.Change) *Source {
 			t.Fatal(err)
 		}
 	}
-	topology := ring.NewTopology(1, []*ring.Node{node(1, ring.Normal), node(2, ring.Normal), node(3, ring.Joining), node(4, ring.Leaving)})
+	topology := ring.NewTopology(1, []*ring.Node{node(1, ring.Normal), node(2, ring.Normal), node(3, ring.Joining),
+		node(4, ring.Leaving)})
 	return New(Options{View: fixedView{1, s, topology}, ClusterName: "test",
 		Estimate: func(t *schema.Table) Estimate {
 			return Estimate{MeanBytes: 100, Partitions: func(r ring.Range) int64 { return int64(uint64(r.End-r.Start) >> 40) }}
 		},
 		Clients: func() []Client { return []Client{{Address: netip.MustParseAddrPort("10.0.0.1:5"), Keyspace: "k"}} },
 		Jobs: func() []Job {
-			return []Job{{ID: "1", Kind: "repair", Target: "k", State: "running", Unit: "ranges", Done: 1, Total: 4, Left: 90 * time.Second, Attempt: 1,
-				Created: time.UnixMilli(5), Began: time.UnixMilli(6)}, {ID: "2", Kind: "cleanup", State: "queued", Unit: "ranges"}}
+			return []Job{{ID: "1", Kind: "repair", Target: "k", State: "running", Unit: "ranges", Done: 1, Total: 4,
+				Left: 90 * time.Second, Attempt: 1,
+				Created: time.UnixMilli(5), Began: time.UnixMilli(6)},
+				{ID: "2", Kind: "cleanup", State: "queued", Unit: "ranges"}}
 		},
 		Settings: func() map[string]string { return map[string]string{"num_tokens": "16"} }})
 }
@@ -144,9 +148,11 @@ func TestEveryVirtualTableCanBeRead(t *testing.T) {
 	s := source(t,
 		&schema.CreateKeyspace{Keyspace: "k", Replication: ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "dc1", Factor: 2})},
 		&schema.CreateType{Type: udt},
-		&schema.CreateTable{Keyspace: "k", Table: "t", ID: schema.UUID{1}, Options: schema.DefaultOptions(), Columns: []schema.ColumnSpec{
-			{Name: "p", Kind: schema.PartitionKey, Type: types.Native(types.Int)},
-			{Name: "v", Kind: schema.Regular, Type: udt}, {Name: "w", Kind: schema.Regular, Type: types.Native(types.Int)}}},
+		&schema.CreateTable{Keyspace: "k", Table: "t", ID: schema.UUID{1}, Options: schema.DefaultOptions(),
+			Columns: []schema.ColumnSpec{
+				{Name: "p", Kind: schema.PartitionKey, Type: types.Native(types.Int)},
+				{Name: "v", Kind: schema.Regular, Type: udt},
+				{Name: "w", Kind: schema.Regular, Type: types.Native(types.Int)}}},
 		&schema.AlterTable{Keyspace: "k", Table: "t", Drop: []string{"w"}, DropMicros: 5000})
 	now := s.o.View.Schema()
 	rows := map[string]int{}
@@ -167,7 +173,8 @@ func TestEveryVirtualTableCanBeRead(t *testing.T) {
 	}
 	for table, want := range map[string]int{"system_schema.keyspaces": 6, "system_schema.types": 1,
 		"system_schema.dropped_columns": 1, "system_virtual_schema.keyspaces": 2, "system_virtual_schema.tables": 25,
-		"system_views.clients": 1, "system_views.jobs": 2, "system_views.settings": 1, "system.peers": 2, "system.batches": 0} {
+		"system_views.clients": 1, "system_views.jobs": 2, "system_views.settings": 1, "system.peers": 2,
+		"system.batches": 0} {
 		if rows[table] != want {
 			t.Errorf("%s has %d rows, want %d", table, rows[table], want)
 		}
@@ -190,7 +197,8 @@ func TestMistakesAreReported(t *testing.T) {
 	}
 }
 
-// TestEstimatesHaveARowForEveryPrimaryRange divides the ring as Spark does: the primary ranges of all nodes cover it once.
+// TestEstimatesHaveARowForEveryPrimaryRange divides the ring as Spark does: the primary ranges of all nodes cover it
+// once.
 func TestEstimatesHaveARowForEveryPrimaryRange(t *testing.T) {
 	s := source(t)
 	for _, table := range []string{"size_estimates", "table_estimates"} {
@@ -228,12 +236,14 @@ func TestJobs(t *testing.T) {
 		all[0], all[1] = all[1], all[0]
 	}
 	first, second := &all[0].Rows[0], &all[1].Rows[0]
-	for name, want := range map[string][]byte{"completion_ratio": double(0.25), "remaining_seconds": bigint(90), "created_at": bigint(5), "started_at": bigint(6)} {
+	for name, want := range map[string][]byte{"completion_ratio": double(0.25), "remaining_seconds": bigint(90),
+		"created_at": bigint(5), "started_at": bigint(6)} {
 		if got := value(table, first, name); !bytes.Equal(got, want) {
 			t.Errorf("%s is %x, want %x", name, got, want)
 		}
 	}
-	for _, name := range []string{"total", "completion_ratio", "remaining_seconds", "created_at", "started_at", "ended_at", "error", "phase"} {
+	for _, name := range []string{"total", "completion_ratio", "remaining_seconds", "created_at", "started_at",
+		"ended_at", "error", "phase"} {
 		if got := value(table, second, name); got != nil {
 			t.Errorf("%s of a queued job is %x", name, got)
 		}

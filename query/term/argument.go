@@ -36,7 +36,8 @@ func (a *termArg) IsMarker() bool {
 	return ok
 }
 
-// trialArg is an argument of a call within an argument. The errors of its resolution are discarded, so that it needs no text.
+// trialArg is an argument of a call within an argument. The errors of its resolution are discarded, so that it needs no
+// text.
 type trialArg struct{ termArg }
 
 // String returns nothing.

@@ -17,8 +17,8 @@ type Marker struct {
 	Column *schema.Column // the column whose whole value it is; nil otherwise
 }
 
-// Spec is the name and type of a value: of a term's receiver or a bind marker (Cassandra's ColumnSpecification). Keyspace and
-// Table are empty outside of a table.
+// Spec is the name and type of a value: of a term's receiver or a bind marker (Cassandra's ColumnSpecification).
+// Keyspace and Table are empty outside of a table.
 type Spec struct {
 	Keyspace, Table, Name string
 	Type                  *types.Type
@@ -35,7 +35,8 @@ type Compiler struct {
 	Table    *schema.Table // of the statement; nil while it is unknown
 	Markers  []Marker      // by index
 
-	// UserFunctions returns the functions and aggregates of the keyspace k, which may be nil, with a name; nil means there are none.
+	// UserFunctions returns the functions and aggregates of the keyspace k, which may be nil, with a name; nil means
+	// there are none.
 	UserFunctions func(k *schema.Keyspace, name string) []*function.Function
 	Called        []*function.Function // the functions of users that the statement calls
 
@@ -223,8 +224,10 @@ func functionArg(i int, fn *function.Function) string {
 	return "arg" + string(rune('0'+i%10)) + "(" + fn.Qualified() + ")"
 }
 
-// Resolve returns the function that a call means, or nil if there is none with that name. It records those of users in Called.
-func (c *Compiler) Resolve(name cql.QualifiedName, args []function.Arg, receiver *types.Type) (*function.Function, error) {
+// Resolve returns the function that a call means, or nil if there is none with that name. It records those of users in
+// Called.
+func (c *Compiler) Resolve(name cql.QualifiedName, args []function.Arg, receiver *types.Type) (*function.Function,
+	error) {
 	c.mismatch = nil
 	fn, err := c.resolve(name, args, receiver, false)
 	if c.mismatch != nil {
@@ -236,8 +239,8 @@ func (c *Compiler) Resolve(name cql.QualifiedName, args []function.Arg, receiver
 	return fn, err
 }
 
-// Outermost moves the last function in Called before those that have been recorded since there were n: arguments are resolved before
-// the call, and permissions are checked from the outside to the inside.
+// Outermost moves the last function in Called before those that have been recorded since there were n: arguments are
+// resolved before the call, and permissions are checked from the outside to the inside.
 func (c *Compiler) Outermost(n int) {
 	last := len(c.Called) - 1
 	if last > n {
@@ -248,7 +251,8 @@ func (c *Compiler) Outermost(n int) {
 }
 
 // resolve is Resolve, and records nothing. The errors of a trial have no text.
-func (c *Compiler) resolve(name cql.QualifiedName, args []function.Arg, receiver *types.Type, trial bool) (*function.Function, error) {
+func (c *Compiler) resolve(name cql.QualifiedName, args []function.Arg, receiver *types.Type,
+	trial bool) (*function.Function, error) {
 	call := function.Call{Keyspace: name.Keyspace, Name: name.Name, Args: args, Receiver: receiver, Trial: trial}
 	if c.UserFunctions != nil {
 		keyspace := name.Keyspace
@@ -269,8 +273,8 @@ func (c *Compiler) resolve(name cql.QualifiedName, args []function.Arg, receiver
 	return fn, nil
 }
 
-// resolveArg resolves a call in an argument; nil means that no function matches. It caches the result, because each signature of
-// the enclosing functions, and of those around them, asks for it.
+// resolveArg resolves a call in an argument; nil means that no function matches. It caches the result, because each
+// signature of the enclosing functions, and of those around them, asks for it.
 func (c *Compiler) resolveArg(call cql.Term, receiver *types.Type) *function.Function {
 	key := callKey{call, receiver}
 	if fn, ok := c.calls[key]; ok {

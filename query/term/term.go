@@ -49,8 +49,8 @@ type MarkerTerm struct {
 	Type  *types.Type
 }
 
-// Eval returns the value bound to the marker, checked against its type and in canonical form: clients may send the elements of
-// sets and the entries of maps in any order and repeatedly.
+// Eval returns the value bound to the marker, checked against its type and in canonical form: clients may send the
+// elements of sets and the entries of maps in any order and repeatedly.
 func (t *MarkerTerm) Eval(s *Scope) (wire.Value, error) {
 	v := s.Values[t.Index]
 	if v.Kind == wire.ValueSet {
@@ -149,7 +149,8 @@ func (t *partsTerm) Eval(s *Scope) (wire.Value, error) {
 
 func (t *partsTerm) unsetField(i int) error {
 	if t.kind == partsFields {
-		return invalidf("Invalid unset value for field '%s' of user defined type %s", t.typ.FieldNames()[i], t.typ.UDTName())
+		return invalidf("Invalid unset value for field '%s' of user defined type %s", t.typ.FieldNames()[i],
+			t.typ.UDTName())
 	}
 	return invalidf("Invalid unset value for tuple field number %d", i)
 }

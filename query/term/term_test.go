@@ -41,7 +41,8 @@ func TestConstantTermsAreEvaluatedWhenCompiled(t *testing.T) {
 		{typ: "blob", text: "intAsBlob(1)", json: `"0x00000001"`},
 		{typ: "int", text: "'a'", err: `Invalid STRING constant (a) for "c" of type int`},
 		{typ: "list<int>", text: "['a']", err: "Invalid list literal for c: value 'a' is not of type int"},
-		{typ: "list<int>", text: "[?]", err: "Invalid list literal for c: bind variables are not supported inside collection literals"},
+		{typ: "list<int>", text: "[?]", err: "Invalid list literal for c: bind variables are not supported inside " +
+			"collection literals"},
 		{typ: "int", text: "nothing(1)", err: "Unknown function nothing called"},
 	} {
 		typ := typed(t, x.typ)

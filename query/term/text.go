@@ -9,8 +9,9 @@ import (
 	"cqld/types"
 )
 
-// textBytesMax bounds the text of a term or selector. A [string] of the protocol, which is what names and messages are, cannot be
-// longer. Terms within a text that is complete are not visited, so that a text costs at most its own size, however large the term is.
+// textBytesMax bounds the text of a term or selector. A [string] of the protocol, which is what names and messages are,
+// cannot be longer. Terms within a text that is complete are not visited, so that a text costs at most its own size,
+// however large the term is.
 const textBytesMax = math.MaxUint16
 
 // Cut returns the text within textBytesMax, without a part of a character.
@@ -193,7 +194,8 @@ func AppendSelector(dst []byte, x cql.Selector) []byte {
 		}
 		return append(appendSelectors(append(append(dst, FunctionText(name)...), '('), x.Args), ')')
 	case *cql.CastSelector:
-		return append(append(append(AppendSelector(append(dst, "cast("...), x.Value), " as "...), x.Type.String()...), ')')
+		return append(append(append(AppendSelector(append(dst, "cast("...), x.Value), " as "...), x.Type.String()...),
+			')')
 	case *cql.TypeHintSelector:
 		return AppendSelector(appendHint(dst, x.Type.String()), x.Value)
 	case *cql.MetadataSelector:

@@ -16,8 +16,8 @@ import (
 const (
 	// boundTextMax is the number of characters of a bound value that a trace shows, as in Cassandra.
 	boundTextMax = 1000
-	// parametersBytesMax bounds the statement and the bound values that a session shows, each: a statement may have 16 MiB, and 65,535
-	// values.
+	// parametersBytesMax bounds the statement and the bound values that a session shows, each: a statement may have 16
+	// MiB, and 65,535 values.
 	parametersBytesMax = 64 << 10
 	// redacted replaces the values of sensitive columns.
 	redacted = "*******"

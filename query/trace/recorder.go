@@ -19,7 +19,8 @@ type Recorder struct {
 	clock   env.Clock
 	address func(ring.NodeID) netip.AddrPort
 	start   time.Duration
-	settled env.Waiter // signaled when the last contacted node has replied after the statement's end, or at the time limit
+	// signaled when the last contacted node has replied after the statement's end, or at the time limit
+	settled env.Waiter
 	mu      struct {
 		sync.Mutex
 		events  []Event
@@ -45,8 +46,8 @@ const (
 	waitMax = 100 * time.Millisecond
 )
 
-// New returns a recorder of a statement that begins now. waiter is for Close only. address returns the internode address of a
-// node.
+// New returns a recorder of a statement that begins now. waiter is for Close only. address returns the internode
+// address of a node.
 func New(clock env.Clock, waiter env.Waiter, address func(ring.NodeID) netip.AddrPort) *Recorder {
 	return &Recorder{clock: clock, address: address, start: clock.Monotonic(), settled: waiter}
 }

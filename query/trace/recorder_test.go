@@ -37,14 +37,16 @@ func text(events []Event) string {
 	return b.String()
 }
 
-// Events of replicas have times of this node's clock, computed from the arrival of the reply. Close returns them in order.
+// Events of replicas have times of this node's clock, computed from the arrival of the reply. Close returns them in
+// order.
 func TestEventsAreOrdered(t *testing.T) {
 	r, clock, _ := newRecorder(nil)
 	r.AddNode(1, "Sending to", 2)
 	reply := r.Asked(2)
 	clock.Advance(10 * time.Millisecond)
 	r.Add(1, "Received")
-	reply([]coordinator.TraceEvent{{Elapsed: time.Millisecond, Activity: "Read"}, {Elapsed: 4 * time.Millisecond, Activity: "Replied"}})
+	reply([]coordinator.TraceEvent{{Elapsed: time.Millisecond, Activity: "Read"},
+		{Elapsed: 4 * time.Millisecond, Activity: "Replied"}})
 	want := "0s 1 Sending to /127.0.0.2:7000 0s\n7ms 2 Read 1ms\n10ms 1 Received 10ms\n10ms 2 Replied 4ms\n"
 	if got := text(r.Close()); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)

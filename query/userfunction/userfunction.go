@@ -46,7 +46,8 @@ func (u *Functions) Scalar(f *schema.Function) *function.Function {
 // call calls a function, unless an argument is null and it has RETURNS NULL ON NULL INPUT.
 func (u *Functions) call(env function.Env, f *schema.Function, args [][]byte) ([]byte, error) {
 	if !u.enabled {
-		return nil, &function.Invalid{Msg: "User-defined functions are disabled in cassandra.yaml - set user_defined_functions_enabled=true to enable"}
+		return nil, &function.Invalid{Msg: "User-defined functions are disabled in cassandra.yaml - set " +
+			"user_defined_functions_enabled=true to enable"}
 	}
 	if !f.CalledOnNull {
 		for i, a := range args {
@@ -61,7 +62,8 @@ func (u *Functions) call(env function.Env, f *schema.Function, args [][]byte) ([
 	}
 	var failure *udf.Failure
 	if errors.As(err, &failure) {
-		return nil, &function.Failure{Keyspace: f.Keyspace, Function: f.Name, Args: schema.ArgumentTexts(f.ArgTypes), Msg: failure.Msg}
+		return nil, &function.Failure{Keyspace: f.Keyspace, Function: f.Name, Args: schema.ArgumentTexts(f.ArgTypes),
+			Msg: failure.Msg}
 	}
 	return b, err
 }
@@ -98,7 +100,8 @@ type accumulator struct {
 	state       []byte
 }
 
-// Add calls the state function. If it has RETURNS NULL ON NULL INPUT, rows with a null argument do not change the state.
+// Add calls the state function. If it has RETURNS NULL ON NULL INPUT, rows with a null argument do not change the
+// state.
 func (a *accumulator) Add(args [][]byte) error {
 	if !a.step.CalledOnNull {
 		for _, v := range args {

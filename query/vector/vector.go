@@ -1,5 +1,5 @@
-// Package vector decides what a vector index can do: which index finds the nearest vectors of a column, and which vectors have a
-// score in it.
+// Package vector decides what a vector index can do: which index finds the nearest vectors of a column, and which
+// vectors have a score in it.
 //
 // It searches no index: query/read does, for ORDER BY … ANN OF.
 package vector

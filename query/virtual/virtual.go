@@ -13,10 +13,10 @@ import (
 type Source interface {
 	// Serves reports whether the source generates the rows of t. Otherwise they are read from the Store.
 	Serves(t *schema.Table) bool
-	// Partitions yields the partitions of t in any order until yield returns false. It may omit partitions and rows that cmd
-	// does not read; the caller filters what it gets. Rows are sorted by clustering, cells by column and path. The rows are
-	// immutable. more means that it yielded as many rows as cmd requests, and omitted those that follow in the order of
-	// cmd.
+	// Partitions yields the partitions of t in any order until yield returns false. It may omit partitions and rows
+	// that cmd does not read; the caller filters what it gets. Rows are sorted by clustering, cells by column and path.
+	// The rows are immutable. more means that it yielded as many rows as cmd requests, and omitted those that follow in
+	// the order of cmd.
 	Partitions(t *schema.Table, cmd *row.ReadCommand, yield func(*row.Partition) bool) (more bool, err error)
 }
 

@@ -68,8 +68,8 @@ func text(t *testing.T, g *generated, table *schema.Table, cmd *row.ReadCommand,
 	return b.String()
 }
 
-// TestPage checks which rows a command returns, and in which order. Partitions of system_views are in the order of their keys, others
-// in the order of their tokens.
+// TestPage checks which rows a command returns, and in which order. Partitions of system_views are in the order of
+// their keys, others in the order of their tokens.
 func TestPage(t *testing.T) {
 	all := []row.Slice{row.AllRows()}
 	whole := row.KeyRange{Tokens: ring.Range{}}
@@ -91,11 +91,14 @@ func TestPage(t *testing.T) {
 	}{
 		{"all", views, row.ReadCommand{Range: whole, Slices: all}, nil, "a:1/2 2/2 3/2 b:1/2 2/2 3/2 c:1/2 2/2 3/2 "},
 		{"all by token", local, row.ReadCommand{Range: whole, Slices: all}, nil, byToken},
-		{"after a", views, row.ReadCommand{Range: row.KeyRange{After: &after}, Slices: all}, nil, "b:1/2 2/2 3/2 c:1/2 2/2 3/2 "},
-		{"one partition", views, row.ReadCommand{Key: row.NewPartitionKey([]byte("b")), Slices: all}, nil, "b:1/2 2/2 3/2 "},
+		{"after a", views, row.ReadCommand{Range: row.KeyRange{After: &after}, Slices: all}, nil,
+			"b:1/2 2/2 3/2 c:1/2 2/2 3/2 "},
+		{"one partition", views, row.ReadCommand{Key: row.NewPartitionKey([]byte("b")), Slices: all}, nil,
+			"b:1/2 2/2 3/2 "},
 		{"no partition", views, row.ReadCommand{Key: row.NewPartitionKey([]byte("x")), Slices: all}, nil, ""},
 		{"reversed", views, row.ReadCommand{Key: after, Slices: all, Reversed: true}, nil, "a:3/2 2/2 1/2 "},
-		{"a slice", views, row.ReadCommand{Key: after, Slices: []row.Slice{{Start: []byte{2}, End: []byte{3}}}}, nil, "a:2/2 "},
+		{"a slice", views, row.ReadCommand{Key: after, Slices: []row.Slice{{Start: []byte{2}, End: []byte{3}}}}, nil,
+			"a:2/2 "},
 		{"a hidden column", views, row.ReadCommand{Key: after, Slices: all}, &schema.Column{ID: 2}, "a:1/1 2/1 3/1 "},
 	} {
 		if got := text(t, g, c.table, &c.cmd, c.hidden); got != c.want {

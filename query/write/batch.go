@@ -33,7 +33,8 @@ type Statement struct {
 }
 
 // CompileBatch compiles BEGIN BATCH … APPLY BATCH. compile compiles each of its statements.
-func CompileBatch(c *term.Compiler, stmt *cql.Batch, compile func(cql.Statement) (*Modification, error)) (*Batch, error) {
+func CompileBatch(c *term.Compiler, stmt *cql.Batch, compile func(cql.Statement) (*Modification, error)) (*Batch,
+	error) {
 	b := &Batch{kind: stmt.Kind}
 	if stmt.Using.TTL != nil {
 		return nil, invalidf("Global TTL on the BATCH statement is not supported.")
@@ -92,8 +93,10 @@ func (writer *Writer) ExecuteBatch(r *request.Request, b *Batch, params *executi
 	return writer.ExecuteStatements(r, b.kind, statements, params)
 }
 
-// ExecuteStatements executes the statements of a batch: it builds one mutation for each partition of each table and writes them.
-func (writer *Writer) ExecuteStatements(r *request.Request, kind cql.BatchKind, statements []Statement, params *execution.Params) (Outcome, error) {
+// ExecuteStatements executes the statements of a batch: it builds one mutation for each partition of each table and
+// writes them.
+func (writer *Writer) ExecuteStatements(r *request.Request, kind cql.BatchKind, statements []Statement,
+	params *execution.Params) (Outcome, error) {
 	for _, s := range statements {
 		if s.Modification.timeout != nil {
 			return Outcome{}, invalidf("Timeout must be set on BATCH, not on its statements")
@@ -132,7 +135,10 @@ func (writer *Writer) ExecuteStatements(r *request.Request, kind cql.BatchKind, 
 			return Outcome{}, err
 		}
 		ordered = ordered || w.ordered(s.Modification.table)
-		if err := w.build(s.Modification, func(m *row.Mutation) error { return c.Add(s.Modification.table, m) }); err != nil {
+		if err := w.build(s.Modification, func(m *row.Mutation) error {
+			return c.Add(s.Modification.table,
+				m)
+		}); err != nil {
 			return Outcome{}, err
 		}
 	}
@@ -184,7 +190,8 @@ func (writer *Writer) checkBatch(r *request.Request, kind cql.BatchKind, c *chan
 			plural = "s"
 		}
 		r.Warn(fmt.Sprintf("Unlogged batch covering %d partitions detected against table%s %s. "+
-			"You should use a logged batch for atomicity, or asynchronous writes for performance.", n, plural, c.TableNames()))
+			"You should use a logged batch for atomicity, or asynchronous writes for performance.", n, plural,
+			c.TableNames()))
 	}
 	return nil
 }
@@ -205,6 +212,7 @@ func (writer *Writer) warnOfGrace(r *request.Request, c *changes.Set) {
 		plural = "s"
 	}
 	r.Warn(fmt.Sprintf("Executing a LOGGED BATCH on table%s [%s], configured with a gc_grace_seconds of 0. "+
-		"The gc_grace_seconds is used to TTL batchlog entries, so setting gc_grace_seconds too low on tables involved in an atomic "+
+		"The gc_grace_seconds is used to TTL batchlog entries, so setting gc_grace_seconds too low on tables "+
+		"involved in an atomic "+
 		"batch might cause batchlog entries to expire before being replayed.", plural, strings.Join(without, ", ")))
 }

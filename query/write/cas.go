@@ -56,8 +56,10 @@ type casRow struct {
 }
 
 // executeConditional executes statements of which at least one has a condition.
-func (writer *Writer) executeConditional(r *request.Request, statements []Statement, batch bool, params *execution.Params) (Outcome, error) {
-	x := &cas{writer: writer, request: r, params: params, now: writer.o.Moment(params), statements: statements, batch: batch, table: statements[0].Modification.table}
+func (writer *Writer) executeConditional(r *request.Request, statements []Statement, batch bool,
+	params *execution.Params) (Outcome, error) {
+	x := &cas{writer: writer, request: r, params: params, now: writer.o.Moment(params), statements: statements,
+		batch: batch, table: statements[0].Modification.table}
 	for _, st := range statements {
 		if !st.Modification.conditional() {
 			continue
@@ -147,7 +149,8 @@ func (x *cas) environment() *execution.Environment {
 
 // touchesStatic reports whether m changes static columns or has conditions on some.
 func (m *Modification) touchesStatic() bool {
-	return len(m.static) > 0 || slices.ContainsFunc(m.conditions.columns, func(c *condition.Condition) bool { return c.Column.Kind == schema.Static })
+	return len(m.static) > 0 || slices.ContainsFunc(m.conditions.columns,
+		func(c *condition.Condition) bool { return c.Column.Kind == schema.Static })
 }
 
 func (x *cas) checkLists(m *Modification) error {
@@ -157,7 +160,8 @@ func (x *cas) checkLists(m *Modification) error {
 	}
 	if m.where.KeyIn() {
 		if x.batch {
-			return invalidf("Batch with conditions cannot span multiple partitions (you cannot use IN on the partition key)")
+			return invalidf("Batch with conditions cannot span multiple partitions (you cannot use IN on the " +
+				"partition key)")
 		}
 		return invalidf("IN on the partition key is not supported with conditional %s", what)
 	}
@@ -378,7 +382,8 @@ func (x *cas) known(clustering []byte) *rowview.View {
 
 // result returns the result: whether the change was applied and, if not, the current values.
 func (x *cas) result(applied bool, page []byte) (Outcome, error) {
-	columns := []term.Spec{{Keyspace: x.table.Keyspace, Table: x.table.Name, Name: "[applied]", Type: types.Native(types.Boolean)}}
+	columns := []term.Spec{{Keyspace: x.table.Keyspace, Table: x.table.Name, Name: "[applied]",
+		Type: types.Native(types.Boolean)}}
 	out := Outcome{Columns: columns, Count: 1}
 	if applied {
 		out.Values = wire.AppendBytes(nil, []byte{1})
@@ -409,7 +414,8 @@ func (x *cas) result(applied bool, page []byte) (Outcome, error) {
 	}
 	shown := x.columns()
 	for _, c := range shown {
-		columns = append(columns, term.Spec{Keyspace: x.table.Keyspace, Table: x.table.Name, Name: c.Name, Type: c.Type})
+		columns = append(columns, term.Spec{Keyspace: x.table.Keyspace, Table: x.table.Name, Name: c.Name,
+			Type: c.Type})
 	}
 	out.Columns, out.Count, out.Values = columns, int32(len(views)), out.Values[:0]
 	for _, v := range views {

@@ -31,10 +31,12 @@ func (c *compiler) constraints(m *Modification) error {
 	return nil
 }
 
-// names reports whether an INSERT or UPDATE assigns the column. INSERT JSON assigns all columns, and deletions need not name one.
+// names reports whether an INSERT or UPDATE assigns the column. INSERT JSON assigns all columns, and deletions need not
+// name one.
 func (m *Modification) names(col *schema.Column) bool {
 	assigns := func(o operation.Operation) bool { return o.Column() == col }
-	return m.kind == restriction.Delete || m.json != nil || slices.ContainsFunc(m.regular, assigns) || slices.ContainsFunc(m.static, assigns)
+	return m.kind == restriction.Delete || m.json != nil || slices.ContainsFunc(m.regular, assigns) ||
+		slices.ContainsFunc(m.static, assigns)
 }
 
 // checkKeys evaluates the constraints on the key columns of the rows that m writes. Deletions may have any key.
@@ -72,7 +74,8 @@ func (w *writing) checkRow(m *Modification, kind schema.ColumnKind) error {
 		case at < 0 && check.Required():
 			return check.Missing()
 		case at < 0:
-		case w.row.Cells[at].Tombstone && m.json != nil && kind == schema.Static && !check.Required(): // the object need not name it
+		// the object need not name it
+		case w.row.Cells[at].Tombstone && m.json != nil && kind == schema.Static && !check.Required():
 		case w.row.Cells[at].Tombstone:
 			return check.Value(nil)
 		default:
@@ -84,7 +87,8 @@ func (w *writing) checkRow(m *Modification, kind schema.ColumnKind) error {
 	return nil
 }
 
-// defaults assigns the defaults of columns that an INSERT does not name. An INSERT of static columns only writes no row, and gets none.
+// defaults assigns the defaults of columns that an INSERT does not name. An INSERT of static columns only writes no
+// row, and gets none.
 func (c *compiler) defaults(m *Modification, names []string, keys keyTerms) error {
 	onlyStatic := len(m.static) > 0 && len(m.regular) == 0 &&
 		!slices.ContainsFunc(c.Table.Clustering, func(col *schema.Column) bool { return keys[col] != nil })

@@ -1,5 +1,5 @@
-// Package write implements INSERT, UPDATE, DELETE and BATCH: it compiles them into plans, and executes plans with bound values, also
-// those with conditions.
+// Package write implements INSERT, UPDATE, DELETE and BATCH: it compiles them into plans, and executes plans with bound
+// values, also those with conditions.
 //
 // It leaves WHERE to query/restriction, the changes of columns to query/operation and IF to query/condition.
 //

@@ -66,8 +66,8 @@ func (w *writing) guardRow(m *Modification, key row.PartitionKey, kind schema.Co
 	return w.writer.o.Guard(w.request).Terms(m.table, key.Bytes, kind, &w.row, w.Now)
 }
 
-// guardCells applies the guardrails on values and collections to the cells that operations write to one row. As in Cassandra, the size
-// of a collection is not that of one element that is set.
+// guardCells applies the guardrails on values and collections to the cells that operations write to one row. As in
+// Cassandra, the size of a collection is not that of one element that is set.
 func guardCells(g *guardrail.Guard, t *schema.Table, operations []operation.Operation, r *row.Row) error {
 	type collection struct{ items, bytes int64 }
 	collections := map[*schema.Column]*collection{}
@@ -84,7 +84,8 @@ func guardCells(g *guardrail.Guard, t *schema.Table, operations []operation.Oper
 				return err
 			}
 		}
-		if !col.Type.IsCollection() || slices.ContainsFunc(operations, func(o operation.Operation) bool { return o.Column() == col && operation.SetsElement(o) }) {
+		if !col.Type.IsCollection() || slices.ContainsFunc(operations,
+			func(o operation.Operation) bool { return o.Column() == col && operation.SetsElement(o) }) {
 			continue
 		}
 		c := collections[col]
@@ -111,7 +112,8 @@ func guardCells(g *guardrail.Guard, t *schema.Table, operations []operation.Oper
 	return nil
 }
 
-// cellOverhead is the size of a cell without its path and value, as Cassandra counts it: its timestamp, TTL and time of deletion.
+// cellOverhead is the size of a cell without its path and value, as Cassandra counts it: its timestamp, TTL and time of
+// deletion.
 const cellOverhead = 20
 
 // pathBytes returns the size in wire form of the path of a cell.

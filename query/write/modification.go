@@ -65,8 +65,8 @@ func (writer *Writer) Compile(terms *term.Compiler, stmt cql.Statement) (m *Modi
 	return m, c.constraints(m)
 }
 
-// masksOfIndexed returns the decision on the masked lists whose elements m finds by index, which is as good as a restriction: it shows
-// the size of the list.
+// masksOfIndexed returns the decision on the masked lists whose elements m finds by index, which is as good as a
+// restriction: it shows the size of the list.
 func (c *compiler) masksOfIndexed(m *Modification) *mask.Decision {
 	var restricted []*schema.Column
 	for _, list := range [][]operation.Operation{m.static, m.regular} {
@@ -92,8 +92,8 @@ func (writer *Writer) permitIndexes(r *request.Request, modifications ...*Modifi
 	return nil
 }
 
-// checkModifiable refuses tables that statements cannot modify. Clients without permission on virtual tables must not get
-// another error, so these are refused at execution.
+// checkModifiable refuses tables that statements cannot modify. Clients without permission on virtual tables must not
+// get another error, so these are refused at execution.
 func (c *compiler) checkModifiable(kind restriction.Statement) error {
 	switch {
 	case c.Table.IsCounter() && kind == restriction.Insert:
@@ -179,8 +179,8 @@ func (c *compiler) insertKeys(m *Modification, keys keyTerms) error {
 	return nil
 }
 
-// setCompactValue makes INSERT set the value of a dense table if it is hidden, and requires it otherwise: such a row exists as long
-// as its value does. As in Cassandra, the values of the key are checked before.
+// setCompactValue makes INSERT set the value of a dense table if it is hidden, and requires it otherwise: such a row
+// exists as long as its value does. As in Cassandra, the values of the key are checked before.
 func (m *Modification) setCompactValue() {
 	switch value := m.table.CompactValue(); {
 	case value == nil || len(m.regular) > 0:
@@ -200,7 +200,10 @@ func (m *Modification) addOperation(o operation.Operation) {
 	}
 	m.reads = m.reads || o.Reads()
 	id := int(o.Column().ID)
-	at, _ := slices.BinarySearchFunc(*list, id+1, func(x operation.Operation, next int) int { return int(x.Column().ID) - next })
+	at, _ := slices.BinarySearchFunc(*list, id+1, func(x operation.Operation,
+		next int) int {
+		return int(x.Column().ID) - next
+	})
 	*list = slices.Insert(*list, at, o)
 }
 
@@ -244,7 +247,8 @@ func (c *compiler) update(stmt *cql.Update) (*Modification, error) {
 		return nil, err
 	}
 	onlyStatic := len(m.regular) == 0 && (!m.conditional() || !m.conditions.regular())
-	rs, err := restriction.Compile(c.Compiler, stmt.Where, restriction.Options{Statement: restriction.Update, OnlyStatic: onlyStatic})
+	rs, err := restriction.Compile(c.Compiler, stmt.Where,
+		restriction.Options{Statement: restriction.Update, OnlyStatic: onlyStatic})
 	if err == nil {
 		err = c.checkCounterModification(stmt.Using, stmt.IfExists)
 	}
@@ -280,7 +284,8 @@ func (c *compiler) delete(stmt *cql.Delete) (*Modification, error) {
 	}
 	deletesStatic := len(m.static) > 0 && len(m.regular) == 0
 	onlyStatic := deletesStatic && (!m.conditional() || !m.conditions.regular())
-	rs, err := restriction.Compile(c.Compiler, stmt.Where, restriction.Options{Statement: restriction.Delete, OnlyStatic: onlyStatic})
+	rs, err := restriction.Compile(c.Compiler, stmt.Where,
+		restriction.Options{Statement: restriction.Delete, OnlyStatic: onlyStatic})
 	if err == nil {
 		err = c.checkCounterModification(stmt.Using, stmt.IfExists)
 	}

@@ -50,7 +50,8 @@ type writing struct {
 const ttlMax = 20 * 365 * 24 * 60 * 60
 
 // begin prepares w for one statement with its values.
-func (w *writing) begin(writer *Writer, r *request.Request, params *execution.Params, values []wire.Value, now execution.Moment) {
+func (w *writing) begin(writer *Writer, r *request.Request, params *execution.Params, values []wire.Value,
+	now execution.Moment) {
 	w.writer, w.request, w.params = writer, r, params
 	reserved := operation.Memory(w)
 	if r.Memory == nil {
@@ -126,11 +127,15 @@ func (w *writing) checkAhead(t *schema.Table) error {
 	now, o := w.Millis*1000, &w.writer.o
 	switch {
 	case o.TimestampAheadMax > 0 && w.Timestamp > now+o.TimestampAheadMax.Microseconds():
-		return invalidf("Guardrail maximum_timestamp violated: The Modification timestamp %d requested for table %s.%s lies more "+
-			"than %s ahead of this node's clock (maximum_timestamp_fail_threshold)", w.Timestamp, t.Keyspace, t.Name, o.TimestampAheadMax)
+		return invalidf("Guardrail maximum_timestamp violated: The Modification timestamp %d requested for table "+
+			"%s.%s lies more "+
+			"than %s ahead of this node's clock (maximum_timestamp_fail_threshold)", w.Timestamp, t.Keyspace, t.Name,
+			o.TimestampAheadMax)
 	case o.TimestampAheadWarn > 0 && w.Timestamp > now+o.TimestampAheadWarn.Microseconds():
-		w.request.Warn(fmt.Sprintf("Guardrail maximum_timestamp violated: The modification timestamp requested for table %s.%s lies more "+
-			"than %s ahead of this node's clock (maximum_timestamp_warn_threshold): it hides writes until then. Timestamps are "+
+		w.request.Warn(fmt.Sprintf("Guardrail maximum_timestamp violated: The modification timestamp requested for "+
+			"table %s.%s lies more "+
+			"than %s ahead of this node's clock (maximum_timestamp_warn_threshold): it hides writes until then. "+
+			"Timestamps are "+
 			"microseconds since 1970.", t.Keyspace, t.Name, o.TimestampAheadWarn))
 	}
 	return nil
@@ -385,7 +390,8 @@ func (w *writing) find(t *schema.Table, key row.PartitionKey, clustering []byte)
 	} else {
 		cmd.Slices = []row.Slice{row.AllRows()}
 	}
-	call, err := w.writer.o.Executor.Read(w.request, &coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: w.writer.o.TimeoutsOf(w.params).Read})
+	call, err := w.writer.o.Executor.Read(w.request, &coordinator.ReadRequest{Command: cmd, Consistency: level,
+		Timeout: w.writer.o.TimeoutsOf(w.params).Read})
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,8 @@ import (
 
 // TestPlans checks the plans of statements that write: the keys and slices to be written, and the operations.
 func TestPlans(t *testing.T) {
-	s, of := table(t, "t", "CREATE TABLE t (a int, b int, c int, d text, e int, v int, l list<int>, m map<text, int>, s int STATIC, "+
+	s, of := table(t, "t", "CREATE TABLE t (a int, b int, c int, d text, e int, v int, l list<int>, m map<text, "+
+		"int>, s int STATIC, "+
 		"PRIMARY KEY ((a, b), c, d, e)) WITH CLUSTERING ORDER BY (c ASC, d DESC, e ASC)")
 	writer := New(Options{Services: &execution.Services{}})
 	datadriven.RunTest(t, "testdata/plan.txt", func(t *testing.T, d *datadriven.TestData) string {
@@ -39,12 +40,14 @@ func TestPlans(t *testing.T) {
 func table(t *testing.T, name, definitionText string) (*schema.Schema, *schema.Table) {
 	t.Helper()
 	s := schema.Initial()
-	for _, text := range []string{"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", definitionText} {
+	for _, text := range []string{"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', " +
+		"'replication_factor': 1}", definitionText} {
 		stmt, err := cql.Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := &definition.Definer{Schema: s, Topology: ring.NewTopology(1, nil), Keyspace: "ks", Functions: function.New(), NewID: func() schema.UUID { return schema.UUID{1} },
+		d := &definition.Definer{Schema: s, Topology: ring.NewTopology(1, nil), Keyspace: "ks",
+			Functions: function.New(), NewID: func() schema.UUID { return schema.UUID{1} },
 			NowMicros: func() int64 { return 1 }}
 		def, err := d.Define(stmt)
 		if err == nil {

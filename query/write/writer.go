@@ -47,7 +47,8 @@ func New(o Options) *Writer {
 	return writer
 }
 
-// Outcome is what a client learns of a write that was executed: the rows of a conditional change. Other writes have no columns.
+// Outcome is what a client learns of a write that was executed: the rows of a conditional change. Other writes have no
+// columns.
 type Outcome struct {
 	Columns []term.Spec
 	Count   int32

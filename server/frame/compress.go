@@ -161,7 +161,8 @@ func DecompressBody(body []byte, algorithm Compression, sizeMax int) ([]byte, er
 
 func checkDeclared(size, compressed, ratioMax, sizeMax int) error {
 	if size > sizeMax {
-		return protocolError(fmt.Sprintf("Decompressed body of %d bytes is larger than the maximum of %d", size, sizeMax))
+		return protocolError(fmt.Sprintf("Decompressed body of %d bytes is larger than the maximum of %d", size,
+			sizeMax))
 	}
 	if size > compressed*ratioMax {
 		return ErrDecompress

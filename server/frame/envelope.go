@@ -43,7 +43,8 @@ func (e *UnsupportedVersion) Error() string {
 	for v := V3; v <= cmp.Or(e.Newest, V6); v++ {
 		supported = append(supported, v.String())
 	}
-	return fmt.Sprintf("Invalid or unsupported protocol version (%d); supported versions are (%s)", e.Version, strings.Join(supported, ", "))
+	return fmt.Sprintf("Invalid or unsupported protocol version (%d); supported versions are (%s)", e.Version,
+		strings.Join(supported, ", "))
 }
 
 // CheckBeta refuses requests of V6 without FlagBeta, with the text of Cassandra.
@@ -127,7 +128,8 @@ func AppendUnsupportedVersion(dst []byte, e *UnsupportedVersion, stream int16) [
 		dst = append(dst, e.Version|directionBit, 0, byte(stream), byte(OpError))
 		dst = wire.AppendUint32(dst, uint32(4+2+len(message)))
 	} else {
-		dst = AppendHeader(dst, Header{Version: V5, Response: true, Stream: stream, Opcode: OpError, Length: 4 + 2 + len(message)})
+		dst = AppendHeader(dst, Header{Version: V5, Response: true, Stream: stream, Opcode: OpError, Length: 4 + 2 +
+			len(message)})
 	}
 	dst = wire.AppendInt32(dst, int32(CodeProtocolError))
 	return wire.AppendString(dst, message)

@@ -51,7 +51,8 @@ func TestUnsupportedVersionAnswer(t *testing.T) {
 	const text = "Invalid or unsupported protocol version (66); supported versions are (3/v3, 4/v4, 5/v5, 6/v6-beta)"
 	answer := AppendUnsupportedVersion(nil, &UnsupportedVersion{Version: 66}, 7)
 	h, err := DecodeHeader(answer)
-	if err != nil || h != (Header{Version: V5, Response: true, Stream: 7, Opcode: OpError, Length: len(answer) - HeaderSize}) {
+	if err != nil || h != (Header{Version: V5, Response: true, Stream: 7, Opcode: OpError,
+		Length: len(answer) - HeaderSize}) {
 		t.Errorf("header %+v, %v", h, err)
 	}
 	c := wire.NewCursor(answer[HeaderSize:])
@@ -79,7 +80,8 @@ func TestBetaVersion(t *testing.T) {
 	if FinishEnvelope(got, 0); hex.EncodeToString(got) != want {
 		t.Errorf("answer %x, want %s", got, want)
 	}
-	for _, h := range []Header{{Version: V6, Flags: FlagBeta | FlagTracing}, {Version: V5}, {Version: V4, Flags: FlagBeta}} {
+	for _, h := range []Header{{Version: V6, Flags: FlagBeta | FlagTracing}, {Version: V5},
+		{Version: V4, Flags: FlagBeta}} {
 		if err := h.CheckBeta(); err != nil {
 			t.Errorf("%+v: %v", h, err)
 		}

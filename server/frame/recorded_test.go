@@ -17,7 +17,8 @@ import (
 	"cqld/ring"
 )
 
-var recordFrom = flag.String("record-from", "", "address of a Cassandra from which to record testdata/cassandra.txt again")
+var recordFrom = flag.String("record-from", "", "address of a Cassandra from which to record testdata/cassandra.txt "+
+	"again")
 
 const recordedFile = "testdata/cassandra.txt"
 
@@ -30,10 +31,13 @@ var recordedStatements = []string{
 	"CREATE KEYSPACE frame_recorded WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
 	"USE frame_recorded",
 	"CREATE TYPE frame_recorded.address (street text, zip int, tags frozen<set<text>>)",
-	"CREATE TABLE frame_recorded.scalars (k int PRIMARY KEY, a ascii, b bigint, c blob, d boolean, e date, f decimal, g double, h duration, " +
+	"CREATE TABLE frame_recorded.scalars (k int PRIMARY KEY, a ascii, b bigint, c blob, d boolean, e date, f " +
+		"decimal, g double, h duration, " +
 		"i float, j inet, l smallint, m text, n time, o timestamp, p timeuuid, q tinyint, r uuid, s varchar, t varint)",
-	"CREATE TABLE frame_recorded.parts (k int, c1 text, c2 date, l list<int>, m map<text, frozen<list<date>>>, s set<uuid>, t tuple<int, text, duration>, " +
-		"u address, fu frozen<address>, v vector<float, 3>, vv vector<text, 2>, lv list<frozen<vector<int, 2>>>, PRIMARY KEY ((k, c1), c2)) " +
+	"CREATE TABLE frame_recorded.parts (k int, c1 text, c2 date, l list<int>, m map<text, frozen<list<date>>>, s " +
+		"set<uuid>, t tuple<int, text, duration>, " +
+		"u address, fu frozen<address>, v vector<float, 3>, vv vector<text, 2>, lv list<frozen<vector<int, 2>>>, " +
+		"PRIMARY KEY ((k, c1), c2)) " +
 		"WITH CLUSTERING ORDER BY (c2 DESC)",
 	"CREATE TABLE frame_recorded.parts (k int PRIMARY KEY)",
 	"CREATE TABLE frame_recorded.counts (k int PRIMARY KEY, c counter)",
@@ -49,7 +53,8 @@ var recordedStatements = []string{
 	"prepare:SELECT * FROM frame_recorded.parts WHERE k = ? AND c1 = ? LIMIT ?",
 	"prepare:SELECT k FROM frame_recorded.scalars WHERE k = 1",
 	"prepare:UPDATE frame_recorded.counts SET c = c + ? WHERE k = 1",
-	"prepare:BEGIN BATCH INSERT INTO frame_recorded.scalars (k) VALUES (?); INSERT INTO frame_recorded.counts (k) VALUES (?); APPLY BATCH",
+	"prepare:BEGIN BATCH INSERT INTO frame_recorded.scalars (k) VALUES (?); INSERT INTO frame_recorded.counts (k) " +
+		"VALUES (?); APPLY BATCH",
 	"execute:",
 	"SELECT FROM",
 	"SELECT * FROM frame_recorded.nothing",
@@ -160,7 +165,8 @@ func recordedRequest(statement string, v Version) (Opcode, []byte) {
 	case "prepare":
 		return OpPrepare, (&Prepare{Query: text}).Append(nil, v)
 	case "execute":
-		return OpExecute, (&Execute{ID: make([]byte, 16), ResultMetadataID: make([]byte, 16), Params: params}).Append(nil, v)
+		return OpExecute, (&Execute{ID: make([]byte, 16), ResultMetadataID: make([]byte, 16),
+			Params: params}).Append(nil, v)
 	case "three":
 		params.Consistency = ring.Three
 	case "page":

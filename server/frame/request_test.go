@@ -70,10 +70,11 @@ func requests(v Version) map[string][2]body {
 	maps.Copy(pairs, map[string][2]body{
 		"query":       {&Query{Query: "SELECT 1", Params: full(v)}, &Query{}},
 		"named query": {&Query{Query: "SELECT ?", Params: named}, &Query{}},
-		"bare query":  {&Query{Query: "", Params: Params{Consistency: ring.One, SerialConsistency: ring.Serial}}, &Query{}},
-		"prepare":     {prepare, &Prepare{}},
-		"execute":     {execute, &Execute{}},
-		"batch":       {batch, &Batch{}},
+		"bare query": {&Query{Query: "", Params: Params{Consistency: ring.One, SerialConsistency: ring.Serial}},
+			&Query{}},
+		"prepare": {prepare, &Prepare{}},
+		"execute": {execute, &Execute{}},
+		"batch":   {batch, &Batch{}},
 	})
 	return pairs
 }
@@ -122,15 +123,18 @@ func TestRequestVectors(t *testing.T) {
 			"query v5", V5, select1 + "0006" + "000001c0" + "00026b73" + "0000000a",
 			&Query{},
 			&Query{Query: "SELECT 1", Params: Params{
-				Consistency: ring.LocalQuorum, SerialConsistency: ring.Serial, Keyspace: "ks", NowInSeconds: 10, HasNowInSeconds: true,
+				Consistency: ring.LocalQuorum, SerialConsistency: ring.Serial, Keyspace: "ks", NowInSeconds: 10,
+				HasNowInSeconds: true,
 			}},
 		},
 		{
-			"execute v4", V4, "0002cafe" + "0004" + "0b" + "0003" + "00000001aa" + "ffffffff" + "fffffffe" + "00000002beef",
+			"execute v4", V4, "0002cafe" + "0004" + "0b" + "0003" + "00000001aa" + "ffffffff" + "fffffffe" +
+				"00000002beef",
 			&Execute{},
 			&Execute{ID: []byte{0xCA, 0xFE}, Params: Params{
-				Consistency: ring.Quorum, SerialConsistency: ring.Serial, SkipMetadata: true, PagingState: []byte{0xBE, 0xEF},
-				Values: []wire.Value{wire.BytesValue([]byte{0xAA}), {}, wire.UnsetValue()},
+				Consistency: ring.Quorum, SerialConsistency: ring.Serial, SkipMetadata: true,
+				PagingState: []byte{0xBE, 0xEF},
+				Values:      []wire.Value{wire.BytesValue([]byte{0xAA}), {}, wire.UnsetValue()},
 			}},
 		},
 		{
@@ -145,7 +149,8 @@ func TestRequestVectors(t *testing.T) {
 			&Prepare{}, &Prepare{Query: "SELECT 1", Keyspace: "ks"},
 		},
 		{
-			"batch v4", V4, "01" + "0002" + "00" + select1 + "0000" + "01" + "0001ff" + "0001" + "0000000100" + "0001" + "10" + "0009",
+			"batch v4", V4, "01" + "0002" + "00" + select1 + "0000" + "01" + "0001ff" + "0001" + "0000000100" +
+				"0001" + "10" + "0009",
 			&Batch{},
 			&Batch{Type: BatchUnlogged, Statements: []BatchStatement{
 				{Query: "SELECT 1"},
@@ -181,10 +186,14 @@ func TestMeaninglessRequestsAreProtocolErrors(t *testing.T) {
 		raw  []byte
 		want string
 	}{
-		{"consistency 12", V4, &Query{}, query(func(p *Params) { p.Consistency = 12 }), "Unknown code 12 for a consistency level"},
+		{"consistency 12", V4, &Query{}, query(func(p *Params) { p.Consistency = 12 }),
+			"Unknown code 12 for a consistency level"},
 		{"page size 0", V4, &Query{}, mustHex(t, "00000000"+"0001"+"04"+"00000000"), "page size cannot be 0"},
 		{
-			"timestamp Long.MIN", V4, &Query{}, query(func(p *Params) { p.HasTimestamp, p.Timestamp = true, math.MinInt64 }),
+			"timestamp Long.MIN", V4, &Query{}, query(func(p *Params) {
+				p.HasTimestamp, p.Timestamp = true,
+					math.MinInt64
+			}),
 			"Out of bound timestamp",
 		},
 		{
@@ -192,7 +201,8 @@ func TestMeaninglessRequestsAreProtocolErrors(t *testing.T) {
 			"Invalid ByteBuf length -2",
 		},
 		{"batch type 3", V4, &Batch{}, mustHex(t, "03"+"0000"+"0001"+"00"), "Invalid BATCH message type 3"},
-		{"batch kind 2", V4, &Batch{}, mustHex(t, "00"+"0001"+"02"+"0000"+"0000"+"0001"+"00"), "Invalid query kind in BATCH messages"},
+		{"batch kind 2", V4, &Batch{}, mustHex(t, "00"+"0001"+"02"+"0000"+"0000"+"0001"+"00"),
+			"Invalid query kind in BATCH messages"},
 	}
 	for _, c := range cases {
 		cur := wire.NewCursor(c.raw)
@@ -208,7 +218,8 @@ func TestMeaninglessRequestsAreProtocolErrors(t *testing.T) {
 func TestConsumeForgetsThePreviousRequest(t *testing.T) {
 	for _, v := range versions {
 		reused := &Execute{}
-		for _, e := range []*Execute{{ID: []byte{1}, Params: full(v)}, {ID: []byte{2}, Params: Params{SerialConsistency: ring.Serial}}} {
+		for _, e := range []*Execute{{ID: []byte{1}, Params: full(v)},
+			{ID: []byte{2}, Params: Params{SerialConsistency: ring.Serial}}} {
 			if v >= V5 {
 				e.ResultMetadataID = []byte{9}
 			}
@@ -327,7 +338,8 @@ func BenchmarkDecodeExecute(b *testing.B) {
 	for i := range values {
 		values[i] = wire.BytesValue([]byte("some value of a row"))
 	}
-	encoded := (&Execute{ID: make([]byte, 16), Params: Params{Consistency: ring.Quorum, Values: values}}).Append(nil, V4)
+	encoded := (&Execute{ID: make([]byte, 16), Params: Params{Consistency: ring.Quorum, Values: values}}).Append(nil,
+		V4)
 	var e Execute
 	b.ReportAllocs()
 	for b.Loop() {

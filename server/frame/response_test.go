@@ -50,7 +50,8 @@ func TestErrorBodyVectors(t *testing.T) {
 		set  func(*Error)
 		want string
 	}{
-		{"unavailable", V4, func(e *Error) { e.Code = CodeUnavailable }, "00001000" + "00016d" + "0004" + "00000003" + "00000002"},
+		{"unavailable", V4, func(e *Error) { e.Code = CodeUnavailable }, "00001000" + "00016d" + "0004" + "00000003" +
+			"00000002"},
 		{
 			"write timeout", V4, func(e *Error) { e.Code, e.WriteType = CodeWriteTimeout, "SIMPLE" },
 			"00001100" + "00016d" + "0004" + "00000002" + "00000003" + "0006" + hex.EncodeToString([]byte("SIMPLE")),
@@ -68,7 +69,10 @@ func TestErrorBodyVectors(t *testing.T) {
 			"00001100" + "00016d" + "0004" + "00000002" + "00000003" + "0003434153",
 		},
 		{
-			"read failure v3 is a timeout", V3, func(e *Error) { e.Code, e.Failures, e.DataPresent = CodeReadFailure, failures, true },
+			"read failure v3 is a timeout", V3, func(e *Error) {
+				e.Code, e.Failures, e.DataPresent = CodeReadFailure,
+					failures, true
+			},
 			"00001200" + "00016d" + "0004" + "00000002" + "00000003" + "01",
 		},
 		{
@@ -80,7 +84,8 @@ func TestErrorBodyVectors(t *testing.T) {
 			"00001300" + "00016d" + "0004" + "00000002" + "00000003" + "00000001" + "047f000002" + "0001" + "00",
 		},
 		{"CDC failure v3 is invalid", V3, func(e *Error) { e.Code = CodeCDCWriteFailure }, "00002200" + "00016d"},
-		{"unprepared", V4, func(e *Error) { e.Code, e.ID = CodeUnprepared, []byte{0xCA, 0xFE} }, "00002500" + "00016d" + "0002cafe"},
+		{"unprepared", V4, func(e *Error) { e.Code, e.ID = CodeUnprepared, []byte{0xCA, 0xFE} }, "00002500" +
+			"00016d" + "0002cafe"},
 	}
 	for _, c := range cases {
 		e := base
@@ -92,9 +97,11 @@ func TestErrorBodyVectors(t *testing.T) {
 }
 
 func columns() []Column {
-	udt := types.NewUDT("ks", "address", []string{"street", "zip"}, []*types.Type{types.Native(types.Text), types.Native(types.Int)}, false)
+	udt := types.NewUDT("ks", "address", []string{"street", "zip"},
+		[]*types.Type{types.Native(types.Text), types.Native(types.Int)}, false)
 	list := []*types.Type{
-		types.Native(types.Text), types.Native(types.Int), types.Native(types.UUID), types.NewList(types.Native(types.Date), false),
+		types.Native(types.Text), types.Native(types.Int), types.Native(types.UUID),
+		types.NewList(types.Native(types.Date), false),
 		types.NewMap(types.Native(types.Text), types.NewSet(types.Native(types.Smallint), false), false),
 		types.NewTuple(types.Native(types.Time), udt), udt, types.Native(types.Tinyint),
 	}
@@ -148,7 +155,8 @@ func TestMetadataVectors(t *testing.T) {
 			"00000006" + "00000001" + "0000000109",
 		},
 		{
-			"changed wins over skipped", V5, RowsMetadata{Columns: col, NoMetadata: true, NewMetadataID: []byte{7}, PagingState: []byte{9}},
+			"changed wins over skipped", V5, RowsMetadata{Columns: col, NoMetadata: true, NewMetadataID: []byte{7},
+				PagingState: []byte{9}},
 			"0000000b" + "00000001" + "0000000109" + "000107" + "00016b" + "000174" + "000163" + "000d",
 		},
 		{
@@ -196,11 +204,14 @@ func TestTypeOptions(t *testing.T) {
 		{V3, types.Native(types.Tinyint), custom("ByteType")},
 		{V4, types.Native(types.Duration), custom("DurationType")},
 		{V5, types.Native(types.Duration), "0015"},
-		{V5, types.NewVector(types.Native(types.Float), 3), custom("VectorType(org.apache.cassandra.db.marshal.FloatType , 3)")},
-		{V4, types.NewMap(types.Native(types.Text), types.NewList(types.Native(types.Int), true), false), "0021" + "000d" + "0020" + "0009"},
+		{V5, types.NewVector(types.Native(types.Float), 3),
+			custom("VectorType(org.apache.cassandra.db.marshal.FloatType , 3)")},
+		{V4, types.NewMap(types.Native(types.Text), types.NewList(types.Native(types.Int), true), false), "0021" +
+			"000d" + "0020" + "0009"},
 		{V4, types.NewTuple(types.Native(types.Int), types.Native(types.Blob)), "0031" + "0002" + "0009" + "0003"},
 		{
-			V4, types.NewUDT("k", "u", []string{"f"}, []*types.Type{types.NewSet(types.Native(types.Inet), true)}, true),
+			V4, types.NewUDT("k", "u", []string{"f"}, []*types.Type{types.NewSet(types.Native(types.Inet), true)},
+				true),
 			"0030" + "00016b" + "000175" + "0001" + "000166" + "0022" + "0010",
 		},
 		{V4, types.NewCustom("com.acme.Odd"), hex.EncodeToString(wire.AppendString([]byte{0, 0}, "com.acme.Odd"))},
@@ -230,28 +241,33 @@ func TestEveryScalarTypeRoundTrips(t *testing.T) {
 
 func TestEventVectors(t *testing.T) {
 	node := netip.MustParseAddrPort("127.0.0.1:9042")
-	function := &SchemaChange{Change: ChangeDropped, Target: TargetFunction, Keyspace: "ks", Name: "f", ArgTypes: []string{"int"}}
+	function := &SchemaChange{Change: ChangeDropped, Target: TargetFunction, Keyspace: "ks", Name: "f",
+		ArgTypes: []string{"int"}}
 	text := func(s string) string { return hex.EncodeToString(wire.AppendString(nil, s)) }
 	for name, c := range map[string]struct {
 		got  []byte
 		want string
 	}{
-		"status":   {AppendStatusEvent(nil, NodeUp, node), text("STATUS_CHANGE") + text("UP") + "047f000001" + "00002352"},
+		"status": {AppendStatusEvent(nil, NodeUp, node), text("STATUS_CHANGE") + text("UP") + "047f000001" +
+			"00002352"},
 		"graceful": {AppendGracefulDisconnect(nil), text("GRACEFUL_DISCONNECT")},
-		"topology": {AppendTopologyEvent(nil, NodeNew, node), text("TOPOLOGY_CHANGE") + text("NEW_NODE") + "047f000001" + "00002352"},
+		"topology": {AppendTopologyEvent(nil, NodeNew, node), text("TOPOLOGY_CHANGE") + text("NEW_NODE") +
+			"047f000001" + "00002352"},
 		"keyspace": {
 			AppendSchemaEvent(nil, V4, &SchemaChange{Change: ChangeCreated, Target: TargetKeyspace, Keyspace: "ks"}),
 			text("SCHEMA_CHANGE") + text("CREATED") + text("KEYSPACE") + text("ks"),
 		},
 		"table": {
-			AppendSchemaEvent(nil, V4, &SchemaChange{Change: ChangeUpdated, Target: TargetTable, Keyspace: "ks", Name: "t"}),
+			AppendSchemaEvent(nil, V4, &SchemaChange{Change: ChangeUpdated, Target: TargetTable, Keyspace: "ks",
+				Name: "t"}),
 			text("SCHEMA_CHANGE") + text("UPDATED") + text("TABLE") + text("ks") + text("t"),
 		},
 		"function v4": {
 			AppendSchemaEvent(nil, V4, function),
 			text("SCHEMA_CHANGE") + text("DROPPED") + text("FUNCTION") + text("ks") + text("f") + "0001" + text("int"),
 		},
-		"function v3": {AppendSchemaEvent(nil, V3, function), text("SCHEMA_CHANGE") + text("UPDATED") + text("KEYSPACE") + text("ks")},
+		"function v3": {AppendSchemaEvent(nil, V3, function), text("SCHEMA_CHANGE") + text("UPDATED") +
+			text("KEYSPACE") + text("ks")},
 	} {
 		if hex.EncodeToString(c.got) != c.want {
 			t.Errorf("%s: %x, want %s", name, c.got, c.want)

@@ -120,8 +120,8 @@ func AppendSegments(dst, envelopes []byte, lz4 *Compressor) []byte {
 	return dst
 }
 
-// AppendSegmentSlice appends one segment with a part of an envelope that is larger than SegmentPayloadMax. The part has at most
-// that size.
+// AppendSegmentSlice appends one segment with a part of an envelope that is larger than SegmentPayloadMax. The part has
+// at most that size.
 func AppendSegmentSlice(dst, part []byte, lz4 *Compressor) []byte {
 	return appendSegment(dst, part, false, lz4)
 }

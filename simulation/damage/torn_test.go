@@ -16,7 +16,8 @@ func TestTornSectors(t *testing.T) {
 	for range 2000 {
 		torn := tornSectors(before, after, r)
 		if !bytes.HasPrefix(torn, before) || len(torn) > len(after) {
-			t.Fatalf("%d bytes of %d are left, or what was synced is not: %v", len(torn), len(after), torn[:len(before)])
+			t.Fatalf("%d bytes of %d are left, or what was synced is not: %v", len(torn), len(after),
+				torn[:len(before)])
 		}
 		gap, gapped := false, false
 		for i := len(before); i < len(torn); i++ {

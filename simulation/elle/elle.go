@@ -1,5 +1,5 @@
-// Package elle checks histories of transactions that read lists and append to them, as the Elle checker does: it derives the
-// order of versions from the reads, and reports cycles of dependencies between transactions.
+// Package elle checks histories of transactions that read lists and append to them, as the Elle checker does: it
+// derives the order of versions from the reads, and reports cycles of dependencies between transactions.
 package elle
 
 import (
@@ -27,8 +27,9 @@ const (
 	edgeTime                      // had returned when it was called
 )
 
-// Check returns the anomalies (Adya's phenomena) in a history of transactions. Each value is appended to a list once. The longest
-// read of a list is the order of its appends, and the dependencies between transactions follow from that order.
+// Check returns the anomalies (Adya's phenomena) in a history of transactions. Each value is appended to a list once.
+// The longest read of a list is the order of its appends, and the dependencies between transactions follow from that
+// order.
 func Check(txns []*Transaction) (anomalies []string) {
 	g := &appendGraph{txns: txns, writer: map[appendedTo]int{}, edges: make([]map[int]edgeKind, len(txns))}
 	for i, t := range txns {
@@ -83,15 +84,16 @@ func (g *appendGraph) orders() (anomalies []string) {
 				anomalies = append(anomalies, fmt.Sprintf("duplicates: transaction %d read %s as %v", i, key, list))
 			}
 			if !slices.Equal(list, g.order[key][:len(list)]) {
-				anomalies = append(anomalies, fmt.Sprintf("incompatible order: transaction %d read %s as %v, others as %v", i, key, list, g.order[key]))
+				anomalies = append(anomalies, fmt.Sprintf("incompatible order: transaction %d read %s as %v, others "+
+					"as %v", i, key, list, g.order[key]))
 			}
 		}
 	}
 	return anomalies
 }
 
-// reads finds invalid reads: values of failed transactions (G1a), intermediate values of a transaction (G1b), and values that
-// no transaction appended.
+// reads finds invalid reads: values of failed transactions (G1a), intermediate values of a transaction (G1b), and
+// values that no transaction appended.
 func (g *appendGraph) reads() (anomalies []string) {
 	for i, t := range g.txns {
 		for _, key := range slices.Sorted(maps.Keys(t.Reads)) {
@@ -103,12 +105,15 @@ func (g *appendGraph) reads() (anomalies []string) {
 				w, ok := g.writer[appendedTo{key, v}]
 				switch {
 				case !ok:
-					anomalies = append(anomalies, fmt.Sprintf("transaction %d read %d in %s, which was never appended", i, v, key))
+					anomalies = append(anomalies, fmt.Sprintf("transaction %d read %d in %s, which was never appended",
+						i, v, key))
 				case g.txns[w].Failed:
-					anomalies = append(anomalies, fmt.Sprintf("G1a: transaction %d read %d in %s, of transaction %d that failed", i, v, key, w))
+					anomalies = append(anomalies, fmt.Sprintf("G1a: transaction %d read %d in %s, of transaction %d "+
+						"that failed", i, v, key, w))
 				case n == len(list)-1 && w != i:
 					if all := g.txns[w].Appends[key]; all[len(all)-1] != v {
-						anomalies = append(anomalies, fmt.Sprintf("G1b: transaction %d read %s up to %d, the midst of transaction %d", i, key, v, w))
+						anomalies = append(anomalies, fmt.Sprintf("G1b: transaction %d read %s up to %d, the midst "+
+							"of transaction %d", i, key, v, w))
 					}
 				}
 			}
@@ -225,13 +230,15 @@ func (g *appendGraph) path(from, to int, kinds edgeKind) []int {
 	return nil
 }
 
-// describe describes a cycle. Two transactions that read one version of a list and both appended to it are a lost update.
+// describe describes a cycle. Two transactions that read one version of a list and both appended to it are a lost
+// update.
 func (g *appendGraph) describe(name string, path []int) string {
 	for _, i := range path {
 		for _, k := range path {
 			for key, list := range g.txns[i].Reads {
 				other, read := g.txns[k].Reads[key]
-				if i < k && read && slices.Equal(list, other) && len(g.txns[i].Appends[key]) > 0 && len(g.txns[k].Appends[key]) > 0 {
+				if i < k && read && slices.Equal(list, other) && len(g.txns[i].Appends[key]) > 0 &&
+					len(g.txns[k].Appends[key]) > 0 {
 					name = "lost update"
 				}
 			}

@@ -28,7 +28,8 @@ func TestAppendCheckerFindsAnomalies(t *testing.T) {
 		txns []*Transaction
 	}{
 		{"a good history", "", []*Transaction{
-			txn(1, lists{"x": {}}, lists{"x": {1}}), txn(2, lists{"x": {1}}, lists{"x": {2, 3}}), txn(3, lists{"x": {1, 2, 3}}, nil),
+			txn(1, lists{"x": {}}, lists{"x": {1}}), txn(2, lists{"x": {1}}, lists{"x": {2, 3}}),
+			txn(3, lists{"x": {1, 2, 3}}, nil),
 		}},
 		{"an unknown one that took effect", "", []*Transaction{open, txn(9, lists{"x": {1}}, nil)}},
 		{"an unknown one that did not", "", []*Transaction{open, txn(9, lists{"x": {}}, nil)}},
@@ -36,11 +37,13 @@ func TestAppendCheckerFindsAnomalies(t *testing.T) {
 		{"half of a transaction", "G1b", []*Transaction{during(nil, lists{"x": {1, 2}}), during(lists{"x": {1}}, nil)}},
 		{"appended twice", "duplicates", []*Transaction{during(nil, lists{"x": {1}}), during(lists{"x": {1, 1}}, nil)}},
 		{"two orders", "incompatible order", []*Transaction{
-			during(nil, lists{"x": {1}}), during(nil, lists{"x": {2}}), during(lists{"x": {1, 2}}, nil), during(lists{"x": {2, 1}}, nil),
+			during(nil, lists{"x": {1}}), during(nil, lists{"x": {2}}), during(lists{"x": {1, 2}}, nil),
+			during(lists{"x": {2, 1}}, nil),
 		}},
 		{"out of nothing", "transaction 0 read 7", []*Transaction{during(lists{"x": {7}}, nil)}},
 		{"writes in a circle", "G0", []*Transaction{
-			during(nil, lists{"x": {1}, "y": {2}}), during(nil, lists{"x": {3}, "y": {4}}), during(lists{"x": {1, 3}, "y": {4, 2}}, nil),
+			during(nil, lists{"x": {1}, "y": {2}}), during(nil, lists{"x": {3}, "y": {4}}),
+			during(lists{"x": {1, 3}, "y": {4, 2}}, nil),
 		}},
 		{"each read the other's", "G1c", []*Transaction{
 			during(lists{"y": {2}}, lists{"x": {1}}), during(lists{"x": {1}}, lists{"y": {2}}),
@@ -49,7 +52,8 @@ func TestAppendCheckerFindsAnomalies(t *testing.T) {
 			during(nil, lists{"x": {1}, "y": {2}}), during(lists{"x": {1}, "y": {}}, nil),
 		}},
 		{"a lost update", "lost update", []*Transaction{
-			during(lists{"x": {}}, lists{"x": {1}}), during(lists{"x": {}}, lists{"x": {2}}), during(lists{"x": {1, 2}}, nil),
+			during(lists{"x": {}}, lists{"x": {1}}), during(lists{"x": {}}, lists{"x": {2}}),
+			during(lists{"x": {1, 2}}, nil),
 		}},
 		{"a stale read", "G-single in real time", []*Transaction{
 			txn(1, nil, lists{"x": {1}}), txn(2, lists{"x": {}}, nil), txn(3, lists{"x": {1}}, nil),

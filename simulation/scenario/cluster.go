@@ -46,8 +46,8 @@ type Options struct {
 	Store         func(*storage.Engine) hints.Store // where hints and batches are stored; nil means the engine
 }
 
-// Cluster is a few nodes with real storage in memory, between which a test delivers messages. It is not safe for concurrent
-// use.
+// Cluster is a few nodes with real storage in memory, between which a test delivers messages. It is not safe for
+// concurrent use.
 type Cluster struct {
 	T        testing.TB
 	Clock    *testclock.Clock
@@ -131,13 +131,16 @@ func Catalog(t testing.TB, o Options) *schema.Schema {
 	}
 	return testcluster.Catalog(t,
 		&schema.CreateKeyspace{Keyspace: "ks", Replication: o.Replication, DurableWrites: true},
-		&schema.CreateTable{Keyspace: "ks", Table: "t", ID: schema.UUID{1}, Options: options, Columns: testcluster.Columns(text)},
-		&schema.CreateTable{Keyspace: "ks", Table: "n", ID: schema.UUID{2}, Options: options, Columns: testcluster.Columns(types.Native(types.Counter))},
-		&schema.CreateTable{Keyspace: "ks", Table: "o", ID: schema.UUID{3}, Options: options, Columns: []schema.ColumnSpec{
-			{Name: "PartitionKey", Kind: schema.PartitionKey, Type: text},
-			{Name: "RowKey", Kind: schema.Clustering, Type: text},
-			{Name: "s", Kind: schema.Static, Type: text},
-		}})
+		&schema.CreateTable{Keyspace: "ks", Table: "t", ID: schema.UUID{1}, Options: options,
+			Columns: testcluster.Columns(text)},
+		&schema.CreateTable{Keyspace: "ks", Table: "n", ID: schema.UUID{2}, Options: options,
+			Columns: testcluster.Columns(types.Native(types.Counter))},
+		&schema.CreateTable{Keyspace: "ks", Table: "o", ID: schema.UUID{3}, Options: options,
+			Columns: []schema.ColumnSpec{
+				{Name: "PartitionKey", Kind: schema.PartitionKey, Type: text},
+				{Name: "RowKey", Kind: schema.Clustering, Type: text},
+				{Name: "s", Kind: schema.Static, Type: text},
+			}})
 }
 
 // AddRow adds a row of table t to a mutation.

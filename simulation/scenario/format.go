@@ -27,7 +27,8 @@ func FormatPage(page []byte) string {
 			parts = append(parts, "s"+cellText(&cell))
 		}
 		for _, t := range r.RangeTombstones {
-			parts = append(parts, fmt.Sprintf("[%s,%s)deleted@%d", t.Start, strings.TrimSuffix(string(t.End), "\xff"), t.Deletion.Timestamp))
+			parts = append(parts, fmt.Sprintf("[%s,%s)deleted@%d", t.Start, strings.TrimSuffix(string(t.End), "\xff"),
+				t.Deletion.Timestamp))
 		}
 		var x row.Row
 		for r.NextRow(&x) {
@@ -74,15 +75,20 @@ func FormatError(err error) string {
 	case casErrorText(err) != "":
 		return casErrorText(err)
 	case errors.As(err, &unavailable):
-		return fmt.Sprintf("Unavailable %s required=%d alive=%d", unavailable.Consistency, unavailable.Required, unavailable.Alive)
+		return fmt.Sprintf("Unavailable %s required=%d alive=%d", unavailable.Consistency, unavailable.Required,
+			unavailable.Alive)
 	case errors.As(err, &wt):
-		return fmt.Sprintf("WriteTimeout %s received=%d blockFor=%d %s", wt.Consistency, wt.Received, wt.BlockFor, wt.Type)
+		return fmt.Sprintf("WriteTimeout %s received=%d blockFor=%d %s", wt.Consistency, wt.Received, wt.BlockFor,
+			wt.Type)
 	case errors.As(err, &rt):
-		return fmt.Sprintf("ReadTimeout %s received=%d blockFor=%d data=%t", rt.Consistency, rt.Received, rt.BlockFor, rt.DataPresent)
+		return fmt.Sprintf("ReadTimeout %s received=%d blockFor=%d data=%t", rt.Consistency, rt.Received, rt.BlockFor,
+			rt.DataPresent)
 	case errors.As(err, &wf):
-		return fmt.Sprintf("WriteFailure %s received=%d blockFor=%d failures=%v %s", wf.Consistency, wf.Received, wf.BlockFor, wf.Failures, wf.Type)
+		return fmt.Sprintf("WriteFailure %s received=%d blockFor=%d failures=%v %s", wf.Consistency, wf.Received,
+			wf.BlockFor, wf.Failures, wf.Type)
 	case errors.As(err, &rf):
-		return fmt.Sprintf("ReadFailure %s received=%d blockFor=%d failures=%v data=%t", rf.Consistency, rf.Received, rf.BlockFor, rf.Failures, rf.DataPresent)
+		return fmt.Sprintf("ReadFailure %s received=%d blockFor=%d failures=%v data=%t", rf.Consistency, rf.Received,
+			rf.BlockFor, rf.Failures, rf.DataPresent)
 	}
 	return "error: " + err.Error()
 }

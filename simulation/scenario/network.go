@@ -45,7 +45,8 @@ func (p *postbox) Send(to ring.NodeID, verb messaging.Verb, payload []byte) {
 }
 
 // Request implements messaging.Transport.
-func (p *postbox) Request(to ring.NodeID, verb messaging.Verb, payload []byte, timeout time.Duration, reply messaging.Reply) {
+func (p *postbox) Request(to ring.NodeID, verb messaging.Verb, payload []byte, timeout time.Duration,
+	reply messaging.Reply) {
 	c, from := p.n.c, p.n.ID
 	if c.away[to] {
 		c.printf("%d>%d %s unreachable", from, to, verbNames[verb])

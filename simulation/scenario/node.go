@@ -95,7 +95,8 @@ func (n *Node) PaxosFloor(schema.StorageID) int64 { return n.lowBound }
 func (c *Cluster) newNode(id ring.NodeID) *Node {
 	n := &Node{c: c, ID: id, services: map[messaging.Verb]messaging.Service{}, Down: map[ring.NodeID]bool{}}
 	options := storage.Options{
-		Dir: "data", FS: vfs.NewMem(), Clock: c.Clock, Inline: true, Sync: storage.SyncNone, PageBytes: c.Options.PageBytes,
+		Dir: "data", FS: vfs.NewMem(), Clock: c.Clock, Inline: true, Sync: storage.SyncNone,
+		PageBytes: c.Options.PageBytes,
 	}
 	index.Maintain(&options, index.NewPartitions(func(id schema.StorageID) bool {
 		table := c.Schema.TableByStorage(id)
@@ -125,7 +126,10 @@ func (n *Node) Start() {
 	o := n.c.Options
 	post := &postbox{n, n.process}
 	clock := processClock{n.c.Clock, n, n.process}
-	local := replica.NewLocal(disk{n.Engine, n}, n, func(t coordinator.Truncation, done func(error)) { n.FollowTruncation(t, done) })
+	local := replica.NewLocal(disk{n.Engine, n}, n, func(t coordinator.Truncation,
+		done func(error)) {
+		n.FollowTruncation(t, done)
+	})
 	replica.Serve(post, local)
 	pages := listing.NewReplica(listing.ReplicaOptions{Local: local, View: n, Engine: n.Engine})
 	listing.Serve(post, pages)
@@ -145,7 +149,8 @@ func (n *Node) Start() {
 		Batches:  batchlog.Options{Limits: o.BatchLimits, Unsafe: o.BatchUnsafe, Holders: batchlog.NewClient(post)},
 		Counters: counters.Options{Limits: o.CounterLimits, Unsafe: o.CounterUnsafe, Leaders: counters.NewClient(post)},
 		Listing:  listing.Options{Limits: o.ListingLimits, Replicas: listing.NewDirectory(pages, post, n)},
-		Search: search.Options{Limits: o.SearchLimits, Unsafe: o.SearchUnsafe, Replicas: search.NewDirectory(found, post, n),
+		Search: search.Options{Limits: o.SearchLimits, Unsafe: o.SearchUnsafe,
+			Replicas:    search.NewDirectory(found, post, n),
 			Definitions: n.c.definitions},
 	})
 	n.Serve(post)
@@ -159,8 +164,10 @@ func (n *Node) startPaxos(local *replica.Local, post *postbox, stamps coordinato
 	paxos.Serve(post, acceptor)
 	n.purge = paxos.NewPurge(paxos.PurgeOptions{Acceptor: acceptor, Engine: n.Engine, Transport: post, Clock: n.c.Clock,
 		Run: func(f func()) { f() }, Streaming: func(schema.StorageID) bool { return false }})
-	n.Proposer = paxos.NewProposer(paxos.Options{View: n, Acceptors: paxos.NewDirectory(acceptor, post, n), Coordinator: n.Coordinator,
-		Clock: processClock{n.c.Clock, n, n.process}, Stamps: stamps, LocalDatacenter: o.Datacenters[n.ID-1], Unsafe: o.UnsafePaxos})
+	n.Proposer = paxos.NewProposer(paxos.Options{View: n, Acceptors: paxos.NewDirectory(acceptor, post, n),
+		Coordinator: n.Coordinator,
+		Clock:       processClock{n.c.Clock, n, n.process}, Stamps: stamps, LocalDatacenter: o.Datacenters[n.ID-1],
+		Unsafe: o.UnsafePaxos})
 	paxos.ServeTurns(post, n.Proposer)
 }
 
@@ -188,7 +195,8 @@ func (d disk) refused() error {
 }
 
 // fail makes the write fail if Node.Failing is set. taken reports whether it did.
-func (d disk) fail(mutations []*row.Mutation, done func(error), apply func([]*row.Mutation, bool, func(error)) error) (taken bool, err error) {
+func (d disk) fail(mutations []*row.Mutation, done func(error),
+	apply func([]*row.Mutation, bool, func(error)) error) (taken bool, err error) {
 	fault := d.n.Failing
 	if fault == 0 {
 		return false, nil

@@ -39,7 +39,8 @@ type PartsOptions struct {
 func NewParts(o PartsOptions) *Parts {
 	p, c := &Parts{}, o.Coordinator
 	h := o.Hints
-	h.View, h.Replicas, h.Clock, h.Store, h.Run, h.Rand, h.OnError = c.View, c.Replicas, c.Clock, o.Store, o.Run, c.Rand, c.OnError
+	h.View, h.Replicas, h.Clock, h.Store, h.Run, h.Rand, h.OnError = c.View, c.Replicas, c.Clock, o.Store, o.Run,
+		c.Rand, c.OnError
 	p.Hints = hints.New(h)
 	kept := o.Store != nil && !h.Unsafe.Disabled
 	if o.Store != nil {
@@ -50,7 +51,8 @@ func NewParts(o PartsOptions) *Parts {
 	}
 	p.Coordinator = coordinator.New(c)
 	b := o.Batches
-	b.Coordinator, b.View, b.Clock, b.LocalDatacenter, b.Store, b.Run = p.Coordinator, c.View, c.Clock, c.LocalDatacenter, o.Store, o.Run
+	b.Coordinator, b.View, b.Clock, b.LocalDatacenter, b.Store, b.Run = p.Coordinator, c.View, c.Clock,
+		c.LocalDatacenter, o.Store, o.Run
 	b.OnError, b.Guard = c.OnError, c.Guard
 	if b.Holders == nil {
 		b.Holders = holders{c.Replicas}
@@ -60,15 +62,18 @@ func NewParts(o PartsOptions) *Parts {
 		p.Hints.Start(p.Coordinator, p.Batches)
 	}
 	n := o.Counters
-	n.Coordinator, n.View, n.Replicas, n.Clock, n.LocalDatacenter = p.Coordinator, c.View, c.Replicas, c.Clock, c.LocalDatacenter
+	n.Coordinator, n.View, n.Replicas, n.Clock, n.LocalDatacenter = p.Coordinator, c.View, c.Replicas, c.Clock,
+		c.LocalDatacenter
 	n.Stamps, n.Guard = c.Stamps, c.Guard
 	p.Counters = counters.New(n)
 	l := o.Listing
-	l.Coordinator, l.View, l.Clock, l.LocalDatacenter, l.Guard = p.Coordinator, c.View, c.Clock, c.LocalDatacenter, c.Guard
+	l.Coordinator, l.View, l.Clock, l.LocalDatacenter, l.Guard = p.Coordinator, c.View, c.Clock, c.LocalDatacenter,
+		c.Guard
 	l.Unsafe.OneSide = c.Unsafe.ReadOneSide
 	p.Lister = listing.New(l)
 	if f := o.Search; f.Replicas != nil {
-		f.Coordinator, f.View, f.Clock, f.LocalDatacenter, f.Guard = p.Coordinator, c.View, c.Clock, c.LocalDatacenter, c.Guard
+		f.Coordinator, f.View, f.Clock, f.LocalDatacenter, f.Guard = p.Coordinator, c.View, c.Clock, c.LocalDatacenter,
+			c.Guard
 		f.Unsafe.OneSide = c.Unsafe.ReadOneSide
 		p.Searcher = search.New(f)
 	}
@@ -108,7 +113,8 @@ type batchHolder interface {
 type holders struct{ replicas coordinator.Replicas }
 
 // Keep implements batchlog.Holders.
-func (h holders) Keep(node ring.NodeID, _ coordinator.Trace, id coordinator.RequestID, encoded []byte, timeout time.Duration, done func(error)) {
+func (h holders) Keep(node ring.NodeID, _ coordinator.Trace, id coordinator.RequestID, encoded []byte,
+	timeout time.Duration, done func(error)) {
 	h.replicas.Replica(node).(batchHolder).KeepBatch(id, encoded, timeout, done)
 }
 

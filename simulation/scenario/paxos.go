@@ -16,8 +16,8 @@ import (
 	"cqld/schema"
 )
 
-// cas executes a conditional update: "k1 a=x if=y" sets row a to x if its value is y. With if=none the row must not exist,
-// and without if= there is no condition.
+// cas executes a conditional update: "k1 a=x if=y" sets row a to x if its value is y. With if=none the row must not
+// exist, and without if= there is no condition.
 func (s *script) cas(d *datadriven.TestData) {
 	done := s.begin("cas")
 	key := row.NewPartitionKey([]byte(words(d)[0]))
@@ -33,9 +33,11 @@ func (s *script) cas(d *datadriven.TestData) {
 		serial = ring.LocalSerial
 	}
 	s.c.Node(ring.NodeID(number(d, "at", 1))).Proposer.CAS(&paxos.CASRequest{
-		Command: &row.ReadCommand{Table: s.c.Table.StorageID, Key: key, Slices: []row.Slice{row.ExactRow([]byte(clustering))},
+		Command: &row.ReadCommand{Table: s.c.Table.StorageID, Key: key,
+			Slices:       []row.Slice{row.ExactRow([]byte(clustering))},
 			StaticCounts: true, Now: s.c.Clock.Now().Unix()},
-		Serial: serial, Consistency: s.level(d), Contention: duration(d, "contention", "1s"), Timeout: duration(d, "timeout", "2s"),
+		Serial: serial, Consistency: s.level(d), Contention: duration(d, "contention", "1s"),
+		Timeout: duration(d, "timeout", "2s"),
 		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
 			if wanted != "" && wanted != ValueIn(page) {
 				return nil, false, nil
@@ -131,7 +133,8 @@ func (s *script) paxosCell(table *schema.Table, c *row.Cell) string {
 		}
 		return fmt.Sprintf("#%d of %d", cursor.Len(), origin)
 	}
-	short := map[string]string{"in_progress_ballot": "promised", "proposal_ballot": "accepted", "most_recent_commit_at": "decided"}[name]
+	short := map[string]string{"in_progress_ballot": "promised", "proposal_ballot": "accepted",
+		"most_recent_commit_at": "decided"}[name]
 	return fmt.Sprintf("%s=%d/%d", short, at, c.Value[15])
 }
 
@@ -139,7 +142,8 @@ func (s *script) paxosCell(table *schema.Table, c *row.Cell) string {
 func casErrorText(err error) string {
 	var unknown *coordinator.CASUnknown
 	if errors.As(err, &unknown) {
-		return fmt.Sprintf("CASUnknown %s received=%d blockFor=%d", unknown.Consistency, unknown.Received, unknown.BlockFor)
+		return fmt.Sprintf("CASUnknown %s received=%d blockFor=%d", unknown.Consistency, unknown.Received,
+			unknown.BlockFor)
 	}
 	return ""
 }

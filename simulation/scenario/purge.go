@@ -39,8 +39,8 @@ func (s *script) among(d *datadriven.TestData) []*Node {
 	return out
 }
 
-// forget prints the unsettled partitions of nodes up to the low bound and, without look, makes the nodes forget the settled
-// ones.
+// forget prints the unsettled partitions of nodes up to the low bound and, without look, makes the nodes forget the
+// settled ones.
 func (s *script) forget(d *datadriven.TestData) {
 	steps := []bool{false, true}
 	look := slices.Contains(words(d), "look")
@@ -73,11 +73,12 @@ func (s *script) forget(d *datadriven.TestData) {
 func (s *script) settle(d *datadriven.TestData) {
 	done := s.begin("settle")
 	key := row.NewPartitionKey([]byte(words(d)[0]))
-	s.c.Node(ring.NodeID(number(d, "at", 1))).Proposer.SettleProposals(s.c.Table.StorageID, key, 2*time.Second, func(err error) {
-		if err != nil {
-			done(FormatError(err))
-			return
-		}
-		done("ok")
-	})
+	s.c.Node(ring.NodeID(number(d, "at", 1))).Proposer.SettleProposals(s.c.Table.StorageID, key, 2*time.Second,
+		func(err error) {
+			if err != nil {
+				done(FormatError(err))
+				return
+			}
+			done("ok")
+		})
 }

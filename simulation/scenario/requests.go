@@ -12,8 +12,8 @@ import (
 	"cqld/row"
 )
 
-// mutation returns the mutation of a command: "k1 a=x b=y ts=10"; of delete "k1 a ts=10", "k1 from=a to=c" or "k1" alone;
-// of static "k1 x".
+// mutation returns the mutation of a command: "k1 a=x b=y ts=10"; of delete "k1 a ts=10", "k1 from=a to=c" or "k1"
+// alone; of static "k1 x".
 func (s *script) mutation(d *datadriven.TestData, kind string) *row.Mutation {
 	m := &row.Mutation{}
 	bare := words(d)
@@ -141,9 +141,10 @@ func without(args []datadriven.CmdArg, key string) (out []datadriven.CmdArg) {
 // command returns the read command of a line.
 func (s *script) command(d *datadriven.TestData) *row.ReadCommand {
 	cmd := &row.ReadCommand{
-		Table: s.c.Table.StorageID, Slices: []row.Slice{row.AllRows()}, Reversed: d.HasArg("reversed"), StaticCounts: true,
-		Limits: row.Limits{Rows: uint32(number(d, "limit", 0)), PerPartition: uint32(number(d, "per", 0))},
-		Now:    s.c.Clock.Now().Unix(),
+		Table: s.c.Table.StorageID, Slices: []row.Slice{row.AllRows()}, Reversed: d.HasArg("reversed"),
+		StaticCounts: true,
+		Limits:       row.Limits{Rows: uint32(number(d, "limit", 0)), PerPartition: uint32(number(d, "per", 0))},
+		Now:          s.c.Clock.Now().Unix(),
 	}
 	if d.HasArg("from") {
 		cmd.StaticCounts = false
@@ -152,7 +153,8 @@ func (s *script) command(d *datadriven.TestData) *row.ReadCommand {
 	if d.HasArg("v") { // WHERE v = … ALLOW FILTERING
 		v := s.c.Table.Column("v")
 		cmd.StaticCounts, cmd.Filter = false, &row.Filter{PartitionKey: 1}
-		cmd.Filter.Add(row.Condition{Kind: v.Kind, Column: v.ID, Operator: row.FilterEqual, Type: v.Type, Values: [][]byte{[]byte(text(d, "v", ""))}})
+		cmd.Filter.Add(row.Condition{Kind: v.Kind, Column: v.ID, Operator: row.FilterEqual, Type: v.Type,
+			Values: [][]byte{[]byte(text(d, "v", ""))}})
 	}
 	if d.Cmd == "scan" {
 		cmd.Range.Tokens = ring.FullRange()

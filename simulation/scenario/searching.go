@@ -59,12 +59,14 @@ func (n *Node) buildValues() {
 	}
 }
 
-// search searches by an index: "search v=red limit=3 cl=ONE at=2 key=k1 from=k1/c1". With s=, it searches the static column; with
-// near=, the values of four bytes, which are floats, by score. With or=, it also finds the rows with that value of v.
+// search searches by an index: "search v=red limit=3 cl=ONE at=2 key=k1 from=k1/c1". With s=, it searches the static
+// column; with near=, the values of four bytes, which are floats, by score. With or=, it also finds the rows with that
+// value of v.
 func (s *script) search(d *datadriven.TestData) {
 	done := s.begin("search")
 	req := &search.Request{
-		Table: s.c.Table, Index: indexOfV, Tokens: ring.FullRange(), Limit: number(d, "limit", 0), Order: search.ByToken,
+		Table: s.c.Table, Index: indexOfV, Tokens: ring.FullRange(), Limit: number(d, "limit", 0),
+		Order:       search.ByToken,
 		Consistency: s.level(d), Timeout: duration(d, "timeout", "5s"), Now: s.c.Clock.Now().Unix(),
 		StaticCounts: true, Reversed: d.HasArg("reversed"), From: s.searched,
 	}

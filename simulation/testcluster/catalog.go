@@ -23,8 +23,8 @@ func Catalog(t testing.TB, changes ...schema.Change) *schema.Schema {
 	return s
 }
 
-// Columns returns the columns k (partition key), c (clustering), s (static) and v (regular). The keys are texts, s and v
-// are of type values.
+// Columns returns the columns k (partition key), c (clustering), s (static) and v (regular). The keys are texts, s and
+// v are of type values.
 func Columns(values *types.Type) []schema.ColumnSpec {
 	text := types.Native(types.Text)
 	return []schema.ColumnSpec{
@@ -39,8 +39,9 @@ func Columns(values *types.Type) []schema.ColumnSpec {
 func KeyOnly() []schema.Change {
 	return []schema.Change{
 		&schema.CreateKeyspace{Keyspace: "ks", Replication: ring.Replication{Class: ring.Simple, Factor: 1}},
-		&schema.CreateTable{Keyspace: "ks", Table: "t", ID: schema.UUID{1}, Options: schema.DefaultOptions(), Columns: []schema.ColumnSpec{
-			{Name: "k", Kind: schema.PartitionKey, Type: types.Native(types.Text)},
-		}},
+		&schema.CreateTable{Keyspace: "ks", Table: "t", ID: schema.UUID{1}, Options: schema.DefaultOptions(),
+			Columns: []schema.ColumnSpec{
+				{Name: "k", Kind: schema.PartitionKey, Type: types.Native(types.Text)},
+			}},
 	}
 }

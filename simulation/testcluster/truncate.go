@@ -9,8 +9,8 @@ import (
 // truncationTimeout bounds each phase of Truncate.
 const truncationTimeout = time.Second
 
-// Truncate prepares and then executes a truncation at a replica, like a coordinator. It calls done with the error of the
-// phase that failed, or with nil.
+// Truncate prepares and then executes a truncation at a replica, like a coordinator. It calls done with the error of
+// the phase that failed, or with nil.
 func Truncate(r coordinator.Replica, epoch uint64, x coordinator.Truncation, done func(error)) {
 	prepare := x
 	prepare.Phase = coordinator.TruncationPrepare

@@ -54,12 +54,14 @@ func TestFiltersFindEveryPartition(t *testing.T) {
 		var in []partition
 		var keys [][]byte
 		for i := range 1 + rng.IntN(300) {
-			p := partition{schema.FirstStorageID + schema.StorageID(rng.IntN(tables)), row.NewPartitionKey(fmt.Append(nil, block, i))}
+			p := partition{schema.FirstStorageID + schema.StorageID(rng.IntN(tables)),
+				row.NewPartitionKey(fmt.Append(nil, block, i))}
 			in = append(in, p)
 			prefix := rowkey.AppendPartition(nil, p.table, p.key)
 			for range 1 + rng.IntN(3) {
 				kind := []row.EntryKind{row.KindHeader, row.KindRangeTombstone, row.KindRow}[rng.IntN(3)]
-				keys = append(keys, rowkey.AppendSuffix(append([]byte(nil), prefix...), kind, []byte{1, byte(rng.IntN(9))}, []byte{2}))
+				keys = append(keys, rowkey.AppendSuffix(append([]byte(nil), prefix...), kind,
+					[]byte{1, byte(rng.IntN(9))}, []byte{2}))
 			}
 		}
 		prop := blockOf(t, c, keys)
@@ -100,7 +102,8 @@ func TestBlocksWithoutFilter(t *testing.T) {
 		{"malformed key", []byte{1}},
 	} {
 		for _, keys := range [][][]byte{{x.key}, {x.key, slice}, {slice, x.key}} {
-			if prop := blockOf(t, c, keys); len(prop) != 0 || !mayContain(t, prop, table, row.NewPartitionKey([]byte("other"))) {
+			if prop := blockOf(t, c, keys); len(prop) != 0 ||
+				!mayContain(t, prop, table, row.NewPartitionKey([]byte("other"))) {
 				t.Errorf("%s: a filter of %d bytes", x.name, len(prop))
 			}
 		}

@@ -1,8 +1,8 @@
 // Package compaction decides when Pebble may run compactions.
 //
 // Pebble's own scheduler asks every 100 ms whether another compaction may run. On an idle node with two databases these
-// 20 wake-ups a second were most of the CPU time. A Scheduler has the same limit, which Pebble computes from its backlog,
-// and asks only when the answer can have changed:
+// 20 wake-ups a second were most of the CPU time. A Scheduler has the same limit, which Pebble computes from its
+// backlog, and asks only when the answer can have changed:
 //
 //	a compaction is wanted ── TrySchedule ─────────────────────────┐
 //	a flush has ended ─────── UpdateGetAllowedWithoutPermission ───┼──▶ running < allowed: run one more

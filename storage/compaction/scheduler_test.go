@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// backlog is a database that wants compactions. Like Pebble, it calls TrySchedule with its lock held, and not while it knows
-// that a compaction is waiting.
+// backlog is a database that wants compactions. Like Pebble, it calls TrySchedule with its lock held, and not while it
+// knows that a compaction is waiting.
 type backlog struct {
 	t *testing.T
 	s *Scheduler
@@ -89,8 +89,8 @@ func (b *backlog) finish(rng *rand.Rand) bool {
 	return true
 }
 
-// TestEveryWantedCompactionRuns lets flushes and ends of compactions race. All wanted compactions run, without any timer,
-// and never more than allowed at a time.
+// TestEveryWantedCompactionRuns lets flushes and ends of compactions race. All wanted compactions run, without any
+// timer, and never more than allowed at a time.
 func TestEveryWantedCompactionRuns(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))

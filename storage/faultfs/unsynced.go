@@ -6,8 +6,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Unsynced is a file system that reports syncs of log files which it has not made. A crash of the file system below it then
-// loses what was acknowledged.
+// Unsynced is a file system that reports syncs of log files which it has not made. A crash of the file system below it
+// then loses what was acknowledged.
 type Unsynced struct{ vfs.FS }
 
 // unsyncedFile is a file whose syncs do nothing.

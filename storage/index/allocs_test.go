@@ -13,8 +13,8 @@ import (
 	"cqld/types"
 )
 
-// TestSearchAllocatesPerStep bounds the allocations of a search: those of a step do not grow with its rows, except for the memory of
-// the rows themselves.
+// TestSearchAllocatesPerStep bounds the allocations of a search: those of a step do not grow with its rows, except for
+// the memory of the rows themselves.
 func TestSearchAllocatesPerStep(t *testing.T) {
 	const rows, most = 900, 80
 	e, x := openValues(t, true)
@@ -27,7 +27,8 @@ func TestSearchAllocatesPerStep(t *testing.T) {
 	valuesMutation(m, r, rows, value, []byte("rest"))
 	mustApply(t, e, m)
 	term := types.Native(types.Text).AppendOrdered(nil, value, false)
-	q := &Query{Table: testTable, Index: ofValue, Order: ByToken, Tokens: ring.FullRange(), Limit: rows, Now: 5, Terms: []row.Slice{row.ExactRow(term)}}
+	q := &Query{Table: testTable, Index: ofValue, Order: ByToken, Tokens: ring.FullRange(), Limit: rows, Now: 5,
+		Terms: []row.Slice{row.ExactRow(term)}}
 	allocs := testing.AllocsPerRun(5, func() {
 		page, err := x.Search(q)
 		if err != nil || len(page.Candidates) != rows {
@@ -39,8 +40,8 @@ func TestSearchAllocatesPerStep(t *testing.T) {
 	}
 }
 
-// TestRangeStopsEarly finds the first rows of a range that all rows are in. It bounds the rows that are looked at, and the allocations, which
-// would grow with the entries if all were looked at and kept.
+// TestRangeStopsEarly finds the first rows of a range that all rows are in. It bounds the rows that are looked at, and
+// the allocations, which would grow with the entries if all were looked at and kept.
 func TestRangeStopsEarly(t *testing.T) {
 	const rows, limit, most = 20_000, 10, 120
 	e, x := openValues(t, true)
@@ -52,7 +53,8 @@ func TestRangeStopsEarly(t *testing.T) {
 		mustQueue(t, e, m)
 	}
 	mustApply(t, e, m)
-	q := &Query{Table: testTable, Index: ofValue, Order: ByToken, Tokens: ring.FullRange(), Limit: limit, Now: 5, Terms: []row.Slice{row.AllRows()}}
+	q := &Query{Table: testTable, Index: ofValue, Order: ByToken, Tokens: ring.FullRange(), Limit: limit, Now: 5,
+		Terms: []row.Slice{row.AllRows()}}
 	before, searches := e.Metrics().Looked, int64(0)
 	allocs := testing.AllocsPerRun(5, func() {
 		searches++

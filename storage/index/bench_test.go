@@ -13,7 +13,8 @@ import (
 )
 
 func openBench(b *testing.B, ordered func(schema.StorageID) bool) *engine {
-	return open(b, storage.Options{FS: vfs.Default, Dir: b.TempDir(), CacheBytes: 256 << 20, Sync: storage.SyncNone}, ordered)
+	return open(b, storage.Options{FS: vfs.Default, Dir: b.TempDir(), CacheBytes: 256 << 20, Sync: storage.SyncNone},
+		ordered)
 }
 
 func benchKey(partition int) row.PartitionKey {
@@ -80,7 +81,8 @@ func BenchmarkPartitions(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := range b.N {
-		page, err := e.Partitions(&storage.PartitionsRead{Table: testTable, From: benchKey(i).Bytes, Limit: 100, Now: 5})
+		page, err := e.Partitions(&storage.PartitionsRead{Table: testTable, From: benchKey(i).Bytes, Limit: 100,
+			Now: 5})
 		if err != nil || len(page.Keys) < 100 && page.More || page.Scanned > 100 {
 			b.Fatal(len(page.Keys), page.Scanned, err)
 		}

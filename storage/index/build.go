@@ -13,9 +13,9 @@ func (x *Values) Built(table, id schema.StorageID) bool {
 	return s.state == built
 }
 
-// Build does the next step of making an index complete that has rows from before it was known: it writes the entries of some
-// stored rows. Rows that enter meanwhile have entries already. more is false once the index is built, or is unknown. The caller
-// rests between steps. Steps that were done before a restart are not done again.
+// Build does the next step of making an index complete that has rows from before it was known: it writes the entries of
+// some stored rows. Rows that enter meanwhile have entries already. more is false once the index is built, or is
+// unknown. The caller rests between steps. Steps that were done before a restart are not done again.
 func (x *Values) Build(table, id schema.StorageID) (more bool, err error) {
 	x.building.Lock()
 	defer x.building.Unlock()
@@ -93,7 +93,11 @@ func (x *Values) built(table schema.StorageID, s, next indexState) (more bool, e
 		return true, nil
 	}
 	now.state, now.position, now.rows, now.bytes = built, nil, next.rows, next.bytes
-	if err := x.host.Write(true, func(d storage.Derived) error { d.MarkWith(s.id, now.mark(table)); return nil }); err != nil {
+	if err := x.host.Write(true, func(d storage.Derived) error {
+		d.MarkWith(s.id,
+			now.mark(table))
+		return nil
+	}); err != nil {
 		return true, err
 	}
 	x.put(table, now)
@@ -107,8 +111,8 @@ type Work struct {
 	Drop bool
 }
 
-// Pending returns what is to be done: indexes of tables that are not built, and entries of indexes that are defined no more. The
-// caller must know the whole schema.
+// Pending returns what is to be done: indexes of tables that are not built, and entries of indexes that are defined no
+// more. The caller must know the whole schema.
 func (x *Values) Pending(tables []schema.StorageID) (out []Work) {
 	for _, table := range tables {
 		for _, d := range x.definitions(table) {

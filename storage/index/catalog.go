@@ -21,8 +21,9 @@ type Catalog struct {
 	due   int        // added at which they are removed again
 }
 
-// NewCatalog returns the catalog of the tables that table finds; nil means that there is no such table. more, which may be nil,
-// returns definitions that are not in schema.Table.Indexes, such as those of views; it must depend on the table only.
+// NewCatalog returns the catalog of the tables that table finds; nil means that there is no such table. more, which may
+// be nil, returns definitions that are not in schema.Table.Indexes, such as those of views; it must depend on the table
+// only.
 func NewCatalog(table func(schema.StorageID) *schema.Table, more func(*schema.Table) []Definition) *Catalog {
 	return &Catalog{table: table, more: more}
 }
@@ -68,7 +69,8 @@ func (c *Catalog) removeFormer() {
 	c.added, c.due = 0, left
 }
 
-// Definitions returns the definitions of the indexes of a table, as far as Values keeps them: those of static vectors it does not.
+// Definitions returns the definitions of the indexes of a table, as far as Values keeps them: those of static vectors
+// it does not.
 func Definitions(t *schema.Table) (out []Definition) {
 	for _, x := range t.Indexes() {
 		if d, ok := DefinitionOf(t, x); ok {

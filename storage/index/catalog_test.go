@@ -14,14 +14,16 @@ import (
 func catalogSchema(t *testing.T, more ...schema.Change) *schema.Schema {
 	s := schema.Initial()
 	for _, c := range append([]schema.Change{
-		&schema.CreateKeyspace{Keyspace: "k", Replication: ring.Replication{Class: ring.Simple, Factor: 1}, DurableWrites: true},
-		&schema.CreateTable{Keyspace: "k", Table: "t", ID: schema.UUID{1}, Options: schema.DefaultOptions(), Columns: []schema.ColumnSpec{
-			{Name: "p", Kind: schema.PartitionKey, Type: types.Native(types.Int)},
-			{Name: "q", Kind: schema.PartitionKey, Type: types.Native(types.Int)},
-			{Name: "c", Kind: schema.Clustering, Type: types.Native(types.Text)},
-			{Name: "v", Kind: schema.Regular, Type: types.Native(types.Int)},
-			{Name: "s", Kind: schema.Static, Type: types.Native(types.Int)},
-		}}}, more...) {
+		&schema.CreateKeyspace{Keyspace: "k", Replication: ring.Replication{Class: ring.Simple, Factor: 1},
+			DurableWrites: true},
+		&schema.CreateTable{Keyspace: "k", Table: "t", ID: schema.UUID{1}, Options: schema.DefaultOptions(),
+			Columns: []schema.ColumnSpec{
+				{Name: "p", Kind: schema.PartitionKey, Type: types.Native(types.Int)},
+				{Name: "q", Kind: schema.PartitionKey, Type: types.Native(types.Int)},
+				{Name: "c", Kind: schema.Clustering, Type: types.Native(types.Text)},
+				{Name: "v", Kind: schema.Regular, Type: types.Native(types.Int)},
+				{Name: "s", Kind: schema.Static, Type: types.Native(types.Int)},
+			}}}, more...) {
 		var err error
 		if s, err = schema.Apply(s, c); err != nil {
 			t.Fatalf("%T: %v", c, err)
@@ -31,10 +33,12 @@ func catalogSchema(t *testing.T, more ...schema.Change) *schema.Schema {
 }
 
 func indexOn(column string) schema.Change {
-	return &schema.CreateIndex{Keyspace: "k", Table: "t", Name: "by_" + column, Class: schema.LegacyIndex, Column: column, Target: schema.IndexSimple}
+	return &schema.CreateIndex{Keyspace: "k", Table: "t", Name: "by_" + column, Class: schema.LegacyIndex,
+		Column: column, Target: schema.IndexSimple}
 }
 
-// TestCatalogFollowsTheSchema expects the definitions of the present version of a table, after each change of the schema.
+// TestCatalogFollowsTheSchema expects the definitions of the present version of a table, after each change of the
+// schema.
 func TestCatalogFollowsTheSchema(t *testing.T) {
 	now := catalogSchema(t)
 	id := now.Table("k", "t").StorageID

@@ -11,7 +11,8 @@ type Definition struct {
 	ID schema.StorageID
 	// Terms finds the terms of a row. It must depend on nothing but its arguments, and must be safe for concurrent use.
 	Terms Terms
-	// Partitions means that an entry stands for a partition, not for a row: Terms looks at partition keys or static columns.
+	// Partitions means that an entry stands for a partition, not for a row: Terms looks at partition keys or static
+	// columns.
 	Partitions bool
 	// Values means that an entry has a value, that of Found.Add. Other entries have none.
 	Values bool
@@ -24,9 +25,9 @@ type Definition struct {
 
 // Terms finds the terms of one row, or of the header of a partition.
 type Terms interface {
-	// Append adds the terms of x that are live at the time now (seconds) to found. x may be a change, of which nothing else is
-	// known: a row that has a term after changes were reconciled must have it in one of these changes, or in the key. At
-	// math.MinInt64 everything is live that is not a tombstone.
+	// Append adds the terms of x that are live at the time now (seconds) to found. x may be a change, of which nothing
+	// else is known: a row that has a term after changes were reconciled must have it in one of these changes, or in
+	// the key. At math.MinInt64 everything is live that is not a tombstone.
 	Append(found *Found, x *Source, now int64)
 }
 

@@ -11,8 +11,8 @@ import (
 	"cqld/storage"
 )
 
-// TestBuildWaitsForWritesWithoutEntries begins to build an index while a write is under way that was prepared before the index was
-// known. The build must find its row. A build that does not wait must not, or this test shows nothing.
+// TestBuildWaitsForWritesWithoutEntries begins to build an index while a write is under way that was prepared before
+// the index was known. The build must find its row. A build that does not wait must not, or this test shows nothing.
 func TestBuildWaitsForWritesWithoutEntries(t *testing.T) {
 	for _, unsafe := range []bool{false, true} {
 		if found := buildDuringWrite(t, unsafe); found == unsafe {
@@ -32,7 +32,8 @@ func buildDuringWrite(t *testing.T, unsafe bool) bool {
 	})
 	x.SetUnsafe(Unsafe{NoFence: unsafe})
 	info := storage.TableInfo{Exists: true, GCGraceSeconds: grace, GC: storage.GCTimeout}
-	o := storage.Options{Clock: newTestClock(), Dir: "db", FS: vfs.NewMem(), MemTableBytes: 1 << 20, Table: func(schema.StorageID) storage.TableInfo { return info }}
+	o := storage.Options{Clock: newTestClock(), Dir: "db", FS: vfs.NewMem(), MemTableBytes: 1 << 20,
+		Table: func(schema.StorageID) storage.TableInfo { return info }}
 	MaintainValues(&o, x)
 	h := &holder{reached: make(chan struct{}), release: make(chan struct{})}
 	o.Maintainers = append(o.Maintainers, h)

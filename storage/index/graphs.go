@@ -13,11 +13,11 @@ import (
 
 // graphs keeps the vectors of entries in graphs in memory, so that searches ByScore need not look at all entries.
 //
-// Invariant: a graph that is ready, together with what is pending for it, has each entry of its index. It may have entries that were
-// removed. Searches look at the row of each entry that they find.
+// Invariant: a graph that is ready, together with what is pending for it, has each entry of its index. It may have
+// entries that were removed. Searches look at the row of each entry that they find.
 //
-// A graph is filled by Values.Refresh: from the stored entries first, and then from pending. If more is pending than fits, or rows
-// were ingested, the graph is not ready until the stored entries were compared with it again.
+// A graph is filled by Values.Refresh: from the stored entries first, and then from pending. If more is pending than
+// fits, or rows were ingested, the graph is not ready until the stored entries were compared with it again.
 type graphs struct {
 	mu sync.Mutex
 	of map[schema.StorageID]*graph
@@ -131,7 +131,8 @@ func (g *graphs) begin(d *Definition) *graph {
 	defer g.mu.Unlock()
 	x := g.of[d.ID]
 	if x == nil {
-		x = &graph{nearest: vector.New(vector.Options{Dimensions: d.Vectors.Dimensions, Function: d.Vectors.Similarity, Seed: uint64(d.ID)}),
+		x = &graph{nearest: vector.New(vector.Options{Dimensions: d.Vectors.Dimensions, Function: d.Vectors.Similarity,
+			Seed: uint64(d.ID)}),
 			pending: map[string]change{}}
 		if g.of == nil {
 			g.of = map[schema.StorageID]*graph{}
@@ -144,7 +145,10 @@ func (g *graphs) begin(d *Definition) *graph {
 // drain applies up to n pending changes, the oldest first, and returns how many there were.
 func (g *graphs) drain(x *graph, n int) (applied int) {
 	g.mu.Lock()
-	entries := slices.SortedFunc(maps.Keys(x.pending), func(a, b string) int { return x.pending[a].number - x.pending[b].number })
+	entries := slices.SortedFunc(maps.Keys(x.pending), func(a,
+		b string) int {
+		return x.pending[a].number - x.pending[b].number
+	})
 	entries = entries[:min(n, len(entries))]
 	list := make([]change, len(entries))
 	for i, entry := range entries {
@@ -179,8 +183,8 @@ type Graphs struct {
 	More bool // vectors wait
 }
 
-// exceeded reports whether all graphs together have more bytes than they may. The graph that grows is then given up, and those that
-// have been filled before stay.
+// exceeded reports whether all graphs together have more bytes than they may. The graph that grows is then given up,
+// and those that have been filled before stay.
 func (g *graphs) exceeded() bool {
 	if g.bytesMax == 0 {
 		return false
@@ -194,13 +198,13 @@ func (g *graphs) exceeded() bool {
 
 // GraphStats describes the graphs of vectors of this node.
 type GraphStats struct {
-	// Ready counts the graphs that searches use, Filling those that do not have all vectors yet, and Full those that are not kept because
-	// they would be too large.
+	// Ready counts the graphs that searches use, Filling those that do not have all vectors yet, and Full those that
+	// are not kept because they would be too large.
 	Ready, Filling, Full int
 	// Vectors and Bytes are those of all graphs. Pending vectors are not in a graph yet.
 	Vectors, Bytes, Pending int64
-	// Searches counts the steps of searches that used a graph, and Scans those that looked at all entries instead, since the start. Visited
-	// counts the vectors that searches of graphs compared.
+	// Searches counts the steps of searches that used a graph, and Scans those that looked at all entries instead,
+	// since the start. Visited counts the vectors that searches of graphs compared.
 	Searches, Scans, Visited uint64
 }
 
@@ -226,8 +230,8 @@ func (x *Values) GraphStats() GraphStats {
 	return s
 }
 
-// Refresh fills the graphs of the vector indexes of tables that are built, by up to n vectors of each. One goroutine at a time may call
-// it.
+// Refresh fills the graphs of the vector indexes of tables that are built, by up to n vectors of each. One goroutine at
+// a time may call it.
 func (x *Values) Refresh(tables []schema.StorageID, n int) (found Graphs, err error) {
 	for _, table := range tables {
 		for _, d := range x.definitions(table) {
@@ -249,7 +253,8 @@ func (x *Values) refresh(table schema.StorageID, d *Definition, n int) (more boo
 	n -= x.graphs.drain(g, n)
 	x.graphs.mu.Lock()
 	if !g.full && x.graphs.of[d.ID] == g && (g.nearest.Bytes() > x.bytes || x.graphs.exceeded()) {
-		g.full, g.ready, g.pending, g.nearest = true, false, nil, vector.New(vector.Options{Dimensions: d.Vectors.Dimensions})
+		g.full, g.ready, g.pending, g.nearest = true, false, nil,
+			vector.New(vector.Options{Dimensions: d.Vectors.Dimensions})
 	}
 	done, after, epoch := g.ready || g.full, g.after, g.epoch
 	more = len(g.pending) > 0
@@ -270,7 +275,8 @@ func (x *Values) refresh(table schema.StorageID, d *Definition, n int) (more boo
 }
 
 // compareEntries adds the vectors of stored entries behind one of them that the graph does not have, up to n.
-func (x *Values) compareEntries(table schema.StorageID, d *Definition, g *graph, after []byte, n int) (last []byte, ended bool, err error) {
+func (x *Values) compareEntries(table schema.StorageID, d *Definition, g *graph, after []byte, n int) (last []byte,
+	ended bool, err error) {
 	from := appendIndex(nil, d.ID)
 	if after != nil {
 		from = append(append(from[:0], after...), 0)
@@ -303,8 +309,8 @@ func (x *Values) compareEntries(table schema.StorageID, d *Definition, g *graph,
 	return nil, true, nil
 }
 
-// inGraph passes entries on to offer that the graph of the index finds, as far as it has one: the best ones behind the position of
-// the query, and all that are pending. Of entries with equal scores, it passes on all: their places decide.
+// inGraph passes entries on to offer that the graph of the index finds, as far as it has one: the best ones behind the
+// position of the query, and all that are pending. Of entries with equal scores, it passes on all: their places decide.
 func (s *search) inGraph(best *bestScored) (ok bool) {
 	nearest, pending := s.x.graphs.find(s.q.Index)
 	if nearest == nil {

@@ -36,8 +36,8 @@ type run struct {
 	log     []string
 }
 
-// TestPartitionsEqualModel does the same random operations on an engine and on the model, restarts and crashes the engine
-// between, and compares every listing. After every operation each stored partition has its entry.
+// TestPartitionsEqualModel does the same random operations on an engine and on the model, restarts and crashes the
+// engine between, and compares every listing. After every operation each stored partition has its entry.
 func TestPartitionsEqualModel(t *testing.T) {
 	for seed := uint64(1); seed <= 8; seed++ {
 		if *seedFlag != 0 {
@@ -208,7 +208,8 @@ func (m *run) ingest() {
 // live are the keys of the model's partitions that have a live row.
 func (m *run) live() (keys []string) {
 	cmd := &row.ReadCommand{
-		Table: testTable, Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()}, Now: m.clock.Now().Unix(),
+		Table: testTable, Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()},
+		Now: m.clock.Now().Unix(),
 	}
 	var r row.PageReader
 	r.Reset(m.model.Read(cmd))
@@ -226,7 +227,8 @@ func (m *run) live() (keys []string) {
 
 // list compares a listing, step by step, with the model's.
 func (m *run) list() {
-	q := &storage.PartitionsRead{Table: testTable, Limit: 1 + m.rng.IntN(9), Reversed: m.rng.IntN(2) == 0, Now: m.clock.Now().Unix()}
+	q := &storage.PartitionsRead{Table: testTable, Limit: 1 + m.rng.IntN(9), Reversed: m.rng.IntN(2) == 0,
+		Now: m.clock.Now().Unix()}
 	q.Dead = m.rng.IntN(4) == 0
 	if m.rng.IntN(2) == 0 {
 		q.From = m.key().Bytes
@@ -310,7 +312,8 @@ func (m *run) mutation() *row.Mutation {
 			out.AddHeader(r)
 			continue
 		case n < 4:
-			out.AddRangeTombstone(row.RangeTombstone{Start: r.Clustering, End: clusteringOf(12), Deletion: m.deletion()})
+			out.AddRangeTombstone(row.RangeTombstone{Start: r.Clustering, End: clusteringOf(12),
+				Deletion: m.deletion()})
 			continue
 		case n < 7:
 			r.Deletion = m.deletion()

@@ -44,8 +44,8 @@ type Partitions struct {
 		deciding bool // is held
 		marked   []schema.StorageID
 	}
-	// written are entries that are committed, by stripe and place. Commits, of which there is one at a time, hold the read
-	// side of the stripe's latch, all others the write side.
+	// written are entries that are committed, by stripe and place. Commits, of which there is one at a time, hold the
+	// read side of the stripe's latch, all others the write side.
 	written [64]*[remembered]entry
 }
 
@@ -62,8 +62,8 @@ type entry struct {
 	key   []byte
 }
 
-// NewPartitions returns the partition index of one engine. ordered reports for which tables it is kept; it must be quick and
-// safe for concurrent use, and its answer may change.
+// NewPartitions returns the partition index of one engine. ordered reports for which tables it is kept; it must be
+// quick and safe for concurrent use, and its answer may change.
 func NewPartitions(ordered func(schema.StorageID) bool) *Partitions {
 	return &Partitions{ordered: ordered}
 }
@@ -167,8 +167,8 @@ func (x *Partitions) Settle(in *storage.Entering, err error) {
 	x.deciding.Unlock()
 }
 
-// Stage implements storage.Maintainer. It adds the entries of all partitions: what is remembered now may be gone when the
-// rows come.
+// Stage implements storage.Maintainer. It adds the entries of all partitions: what is remembered now may be gone when
+// the rows come.
 func (x *Partitions) Stage(d storage.Derived, in *storage.Entering) {
 	var p storage.Entered
 	for in.NextPartition(&p) {
@@ -223,8 +223,8 @@ func (x *Partitions) Drop(d storage.Derived, table schema.StorageID) {
 	}
 }
 
-// LoseEntries implements storage.Maintainer. The indexes that lose entries are built again at the next listing, after the
-// file was removed.
+// LoseEntries implements storage.Maintainer. The indexes that lose entries are built again at the next listing, after
+// the file was removed.
 func (x *Partitions) LoseEntries(first, last []byte, remove func() error) error {
 	x.building.Lock()
 	defer x.building.Unlock()
@@ -328,7 +328,8 @@ func place(token ring.Token) (stripe, slot int) {
 func (x *Partitions) remembers(id schema.StorageID, token ring.Token, key []byte) bool {
 	stripe, slot := place(token)
 	entries := x.written[stripe]
-	return entries != nil && entries[slot].key != nil && entries[slot].table == id && bytes.Equal(entries[slot].key, key)
+	return entries != nil && entries[slot].key != nil && entries[slot].table == id &&
+		bytes.Equal(entries[slot].key, key)
 }
 
 // remember notes an entry; long keys are not worth it.

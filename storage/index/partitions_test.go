@@ -54,7 +54,8 @@ func TestEntriesGoWithTheirPartitions(t *testing.T) {
 	if page, keys := list(10); !slices.Equal(keys, []string{"a", "d"}) || page.Scanned != 3 || page.More {
 		t.Fatalf("a listing: %q, %+v", keys, page)
 	}
-	if page, keys := list(1); !slices.Equal(keys, []string{"a"}) || page.Scanned != 1 || !page.More || string(page.Last) != "a" {
+	if page, keys := list(1); !slices.Equal(keys, []string{"a"}) || page.Scanned != 1 || !page.More ||
+		string(page.Last) != "a" {
 		t.Fatalf("a listing that reads more than it returns: %q, %+v", keys, page)
 	}
 	if got := entriesOf(t, e); !slices.Equal(got, []string{"a", "d"}) {
@@ -83,7 +84,8 @@ func TestEntriesGoWithTheirPartitions(t *testing.T) {
 	}
 }
 
-// TestIndexOfOlderRows opens a table that has rows without entries, as one has whose columns were renamed into the shape.
+// TestIndexOfOlderRows opens a table that has rows without entries, as one has whose columns were renamed into the
+// shape.
 func TestIndexOfOlderRows(t *testing.T) {
 	disk, clock := vfs.NewMem(), newTestClock()
 	o := storage.Options{Clock: clock, FS: disk}
@@ -158,7 +160,8 @@ func TestEntriesUnderStress(t *testing.T) {
 	beside(func() error { _, err := e.Sweep(20); return err })
 	for _, reversed := range []bool{false, true} {
 		beside(func() error {
-			_, err := e.Partitions(&storage.PartitionsRead{Table: testTable, Limit: 1000, Reversed: reversed, Now: clock.Now().Unix()})
+			_, err := e.Partitions(&storage.PartitionsRead{Table: testTable, Limit: 1000, Reversed: reversed,
+				Now: clock.Now().Unix()})
 			return err
 		})
 	}
@@ -213,8 +216,8 @@ func TestIngestionThatBeganBeforeTheIndex(t *testing.T) {
 	}
 }
 
-// TestIndexInQuarantine corrupts the files of rows and of entries: they go with them, and the index is built again when what
-// was lost is back.
+// TestIndexInQuarantine corrupts the files of rows and of entries: they go with them, and the index is built again when
+// what was lost is back.
 func TestIndexInQuarantine(t *testing.T) {
 	mem := vfs.NewMem()
 	o := storage.Options{FS: mem, Inline: true, Table: tables(storage.GCDisabled)}
@@ -236,7 +239,8 @@ func TestIndexInQuarantine(t *testing.T) {
 	corrupt(t, mem, 2) // the rows' and the entries'
 	e = open(t, o, always)
 	defer e.Close()
-	all := &row.ReadCommand{Table: testTable, Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()}}
+	all := &row.ReadCommand{Table: testTable, Range: row.KeyRange{Tokens: ring.FullRange()},
+		Slices: []row.Slice{row.AllRows()}}
 	if _, err := e.Read(nil, all); !errors.Is(err, storage.ErrCorrupt) {
 		t.Fatalf("read of a corrupt file: %v", err)
 	}
@@ -323,14 +327,16 @@ func TestListingsEndEarly(t *testing.T) {
 		mustApply(t, e, putRow(fmt.Sprintf("p%04d", i), 0, 1, "v"), deleteKey(fmt.Sprintf("p%04d", i), 2, 1_000_000))
 	}
 	list := func(c *env.Cancel) error {
-		_, err := e.Partitions(&storage.PartitionsRead{Table: testTable, Limit: partitions + 1, Now: 1_000_000, Cancel: c})
+		_, err := e.Partitions(&storage.PartitionsRead{Table: testTable, Limit: partitions + 1, Now: 1_000_000,
+			Cancel: c})
 		return err
 	}
 	if err := list(nil); err != nil {
 		t.Error(err)
 	}
 	clock := &askedClock{}
-	if err := list((*env.Cancel)(nil).Child(clock, 4*time.Second)); !errors.Is(err, context.DeadlineExceeded) || clock.asked != 4 {
+	if err := list((*env.Cancel)(nil).Child(clock, 4*time.Second)); !errors.Is(err, context.DeadlineExceeded) ||
+		clock.asked != 4 {
 		t.Errorf("looked at the time %d times, %v", clock.asked, err)
 	}
 	c := env.NewCancel(context.Background())

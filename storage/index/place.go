@@ -13,8 +13,8 @@ import (
 //	index 4 │ term, escaped │ place
 //	place := token 8 │ length 2 │ partition key │ kind 1 │ clustering
 //
-// A place has the layout of the keys of rows, so places are in the order of the ring. Terms are escaped: 00 is 00 FF, and the end
-// is 00 01. So a bound of terms, escaped without an end, is the same bound of escaped terms.
+// A place has the layout of the keys of rows, so places are in the order of the ring. Terms are escaped: 00 is 00 FF,
+// and the end is 00 01. So a bound of terms, escaped without an end, is the same bound of escaped terms.
 
 // Position is a place in the order of a search, behind an entry: in ByToken a place, in ByTerm a term and a
 // place, in ByScore a score and a place. Positions

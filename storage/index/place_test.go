@@ -7,7 +7,8 @@ import (
 	"cqld/row"
 )
 
-// FuzzParseEntry parses keys of entries: the parts of one that is well formed make the same key again, and terms keep their order.
+// FuzzParseEntry parses keys of entries: the parts of one that is well formed make the same key again, and terms keep
+// their order.
 func FuzzParseEntry(f *testing.F) {
 	key := row.NewPartitionKey([]byte("key"))
 	for _, term := range [][]byte{{}, []byte("term"), {0}, {0, 1}, {0, 0xFF}, {0xFF}} {
@@ -30,7 +31,8 @@ func FuzzParseEntry(f *testing.F) {
 			t.Errorf("the term %x became %x", b, escaped)
 		}
 		longer := append(bytes.Clone(b), 0)
-		if bytes.Compare(escaped, appendTerm(nil, longer)) >= 0 || bytes.Compare(escaped, appendTermBound(nil, longer)) >= 0 ||
+		if bytes.Compare(escaped, appendTerm(nil, longer)) >= 0 ||
+			bytes.Compare(escaped, appendTermBound(nil, longer)) >= 0 ||
 			bytes.Compare(appendTermBound(nil, b), escaped) > 0 {
 			t.Errorf("the term %x is not before %x", b, longer)
 		}

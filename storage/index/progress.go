@@ -32,8 +32,8 @@ func (x *Values) Progress(table, id schema.StorageID) Progress {
 	return p
 }
 
-// Rebuild voids what is built of an index: Build begins again. Entries that exist stay, because those of new rows are among
-// them; the build writes the same ones once more.
+// Rebuild voids what is built of an index: Build begins again. Entries that exist stay, because those of new rows are
+// among them; the build writes the same ones once more.
 func (x *Values) Rebuild(table, id schema.StorageID) error {
 	x.building.Lock()
 	defer x.building.Unlock()

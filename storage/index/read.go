@@ -8,8 +8,8 @@ import (
 	"cqld/storage"
 )
 
-// Partitions implements storage.PartitionLister. The first listing of a table that had rows before it had an index builds
-// the index, and may take long.
+// Partitions implements storage.PartitionLister. The first listing of a table that had rows before it had an index
+// builds the index, and may take long.
 func (x *Partitions) Partitions(q *storage.PartitionsRead) (page storage.PartitionsPage, err error) {
 	if x.state(q.Table) != complete {
 		if !x.Maintains(q.Table) {

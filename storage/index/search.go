@@ -15,18 +15,19 @@ import (
 // Query asks for the rows of a table whose terms in an index are in intervals.
 type Query struct {
 	Table, Index schema.StorageID
-	Terms        []row.Slice      // ascending and disjoint
-	Union        []Branch         // other terms that a row may have instead; ByToken, and no index of them has entries of partitions
-	Key          row.PartitionKey // if its Bytes are not nil, only of this partition
-	Tokens       ring.Range       // else of these; does not wrap
-	Slices       []row.Slice      // of the clustering, ascending and disjoint; nil means all rows
-	Filter       *row.Filter      // omits rows
-	From         Position         // begin behind it
-	Reversed     bool             // in ByToken with Key only
-	Order        Order
-	Near         []byte // of ByScore: the vector that others are compared with
-	Limit        int    // most candidates in the answer
-	Now          int64  // seconds; decides what has expired
+	Terms        []row.Slice // ascending and disjoint
+	// other terms that a row may have instead; ByToken, and no index of them has entries of partitions
+	Union    []Branch
+	Key      row.PartitionKey // if its Bytes are not nil, only of this partition
+	Tokens   ring.Range       // else of these; does not wrap
+	Slices   []row.Slice      // of the clustering, ascending and disjoint; nil means all rows
+	Filter   *row.Filter      // omits rows
+	From     Position         // begin behind it
+	Reversed bool             // in ByToken with Key only
+	Order    Order
+	Near     []byte // of ByScore: the vector that others are compared with
+	Limit    int    // most candidates in the answer
+	Now      int64  // seconds; decides what has expired
 	// Holds, if it is not nil, reports which tokens are wanted; other rows are left out.
 	Holds func(ring.Token) bool
 	// Cancel ends the step early, with an error; nil means that nothing does.
@@ -55,8 +56,8 @@ type Candidate struct {
 	Page []byte
 }
 
-// Search does one bounded step of a search: a step ends at the Limit, or when it has looked at enough; the next one begins behind
-// Last. ErrNotBuilt is the error for an index that is not built.
+// Search does one bounded step of a search: a step ends at the Limit, or when it has looked at enough; the next one
+// begins behind Last. ErrNotBuilt is the error for an index that is not built.
 func (x *Values) Search(q *Query) (page Page, err error) {
 	if err := x.host.Failed(); err != nil {
 		return page, err
@@ -237,12 +238,13 @@ func (s *search) position(dst []byte, e *entryOf) []byte {
 	return append(dst, e.place...)
 }
 
-// read reads the row of an entry. has reports whether the row has terms of the query, matches whether it is a candidate: the filter
-// may omit it.
+// read reads the row of an entry. has reports whether the row has terms of the query, matches whether it is a
+// candidate: the filter may omit it.
 func (s *search) read(e *entryOf, p *storage.Prober) (page []byte, matches, has bool, err error) {
 	s.end = append(append(s.end[:0], e.clustering...), 0)
 	s.slice[0] = row.Slice{Start: s.end[:len(e.clustering):len(e.clustering)], End: s.end}
-	s.cmd = row.ReadCommand{Table: s.q.Table, Key: e.key, Slices: s.slice[:], Now: s.q.Now, Filter: s.q.Filter, Cancel: s.q.Cancel}
+	s.cmd = row.ReadCommand{Table: s.q.Table, Key: e.key, Slices: s.slice[:], Now: s.q.Now, Filter: s.q.Filter,
+		Cancel: s.q.Cancel}
 	if page, err = p.Read(s.raw[:0], &s.cmd); err != nil {
 		return nil, false, false, err
 	}

@@ -141,8 +141,8 @@ func keyBounds(id schema.StorageID, t row.Slice) (b bounds) {
 	return b
 }
 
-// exactBounds returns the interval of the entries of a single term in the bounds of the query, and the length of what precedes the place
-// in each.
+// exactBounds returns the interval of the entries of a single term in the bounds of the query, and the length of what
+// precedes the place in each.
 func (s *search) exactBounds(id schema.StorageID, term []byte) (b bounds, prefix int) {
 	p := appendTerm(appendIndex(nil, id), term)
 	return bounds{append(slices.Clone(p), s.bounds.start...), append(slices.Clone(p), s.bounds.end...)}, len(p)
@@ -156,15 +156,18 @@ type cursor struct {
 }
 
 // merged passes on the entries of single terms in the order of their places.
-func (s *search) merged(terms []row.Slice, open func(bounds) (*storage.Entries, error), f func(func() ([]byte, bool, error)) error) error {
+func (s *search) merged(terms []row.Slice, open func(bounds) (*storage.Entries, error),
+	f func(func() ([]byte, bool, error)) error) error {
 	return s.mergedOf([]Branch{{s.q.Index, terms}}, open, f)
 }
 
 // mergedOf is merged for terms of several indexes.
-func (s *search) mergedOf(all []Branch, open func(bounds) (*storage.Entries, error), f func(func() ([]byte, bool, error)) error) error {
+func (s *search) mergedOf(all []Branch, open func(bounds) (*storage.Entries, error),
+	f func(func() ([]byte, bool, error)) error) error {
 	cursors := make([]cursor, 0, len(all[0].Terms))
 	for _, branch := range all {
-		for _, t := range slices.CompactFunc(branch.Terms, func(a, b row.Slice) bool { return bytes.Equal(a.Start, b.Start) }) {
+		for _, t := range slices.CompactFunc(branch.Terms,
+			func(a, b row.Slice) bool { return bytes.Equal(a.Start, b.Start) }) {
 			b, prefix := s.exactBounds(branch.Index, t.Start)
 			e, err := open(b)
 			if err != nil {
@@ -188,7 +191,8 @@ func (s *search) mergedOf(all []Branch, open func(bounds) (*storage.Entries, err
 		}
 		at = -1
 		for i := range cursors {
-			if c := &cursors[i]; c.valid && (at < 0 || s.before(c.entries.Key()[c.prefix:], cursors[at].entries.Key()[cursors[at].prefix:])) {
+			if c := &cursors[i]; c.valid && (at < 0 || s.before(c.entries.Key()[c.prefix:],
+				cursors[at].entries.Key()[cursors[at].prefix:])) {
 				at = i
 			}
 		}
@@ -289,7 +293,8 @@ func (h *firsts) inOrder() []placedEntry {
 }
 
 // inTermOrder passes on the entries of intervals in the order of their terms.
-func (s *search) inTermOrder(terms []row.Slice, open func(bounds) (*storage.Entries, error), f func(func() ([]byte, bool, error)) error) error {
+func (s *search) inTermOrder(terms []row.Slice, open func(bounds) (*storage.Entries, error),
+	f func(func() ([]byte, bool, error)) error) error {
 	if s.q.Reversed {
 		slices.Reverse(terms)
 	}

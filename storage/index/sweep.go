@@ -10,8 +10,9 @@ import (
 	"cqld/storage"
 )
 
-// sweeps is what is known about stale entries by table. A table is clean if a sweep has examined all its entries and nothing has
-// changed since the sweep began. A mark on disk says so, so that neither an idle node nor one that restarts reads its indexes:
+// sweeps is what is known about stale entries by table. A table is clean if a sweep has examined all its entries and
+// nothing has changed since the sweep began. A mark on disk says so, so that neither an idle node nor one that restarts
+// reads its indexes:
 //
 //	sweep of all entries ──▶ clean, marked ── change ──▶ not marked, in the batch of the change
 //	                            │
@@ -28,8 +29,8 @@ type sweeps struct {
 type tableSweep struct {
 	clean bool
 	due   int64 // seconds: when a value that a sweep has seen expires, plus graceExpired; 0 means never
-	// changes counts the changes in this process since the last complete sweep began; entries counts what that sweep examined, and
-	// ended is when it ended, in seconds. ended is 0 before the first sweep in this process.
+	// changes counts the changes in this process since the last complete sweep began; entries counts what that sweep
+	// examined, and ended is when it ended, in seconds. ended is 0 before the first sweep in this process.
 	changes, entries, ended int64
 }
 
@@ -43,7 +44,8 @@ type sweepPosition struct {
 	changes int64 // when it began
 }
 
-// changed records n changes that may leave entries of a table without their terms. d belongs to the batch of the changes.
+// changed records n changes that may leave entries of a table without their terms. d belongs to the batch of the
+// changes.
 func (s *sweeps) changed(d storage.Derived, table schema.StorageID, n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,9 +126,9 @@ func (s *sweeps) load(table schema.StorageID, mark []byte) {
 	t.clean, t.due, t.ended = true, int64(binary.BigEndian.Uint64(mark[markFixed:])), 1
 }
 
-// Sweep examines up to n more entries, which no reader may meet, and removes those that are stale and those of indexes that are no
-// longer defined. now is in seconds. It passes over tables that are clean, and waits until the changes of a table are many. wrapped
-// means that it has reached the end and will begin again. One goroutine at a time may call it.
+// Sweep examines up to n more entries, which no reader may meet, and removes those that are stale and those of indexes
+// that are no longer defined. now is in seconds. It passes over tables that are clean, and waits until the changes of a
+// table are many. wrapped means that it has reached the end and will begin again. One goroutine at a time may call it.
 func (x *Values) Sweep(n int, now int64) (removed int, wrapped bool, err error) {
 	at := &x.sweeps.at
 	if !at.active {
@@ -153,7 +155,8 @@ func (x *Values) Sweep(n int, now int64) (removed int, wrapped bool, err error) 
 	return removed, false, err
 }
 
-// endSweep marks the table as clean if it is. A change meanwhile removes the mark, but its batch may be committed before the mark.
+// endSweep marks the table as clean if it is. A change meanwhile removes the mark, but its batch may be committed
+// before the mark.
 func (x *Values) endSweep(now int64) error {
 	at := &x.sweeps.at
 	table, due := at.table, at.due
@@ -263,8 +266,8 @@ func (x *Values) removeStale(table schema.StorageID, entry []byte, now int64) er
 	return x.host.Write(false, func(d storage.Derived) error { d.Delete(table, entry); return nil })
 }
 
-// revise removes an entry if nothing that is stored of its row, or of its partition, has its term. What expired graceExpired ago does
-// not count. now is in seconds.
+// revise removes an entry if nothing that is stored of its row, or of its partition, has its term. What expired
+// graceExpired ago does not count. now is in seconds.
 func (x *Values) revise(table schema.StorageID, def *Definition, entry []byte, now int64) error {
 	e, ok := parseEntry(entry)
 	if !ok {

@@ -10,8 +10,8 @@ import (
 	"cqld/ring"
 )
 
-// TestSweepFollowsEveryChange makes all entries clean, and then one change of each kind that can leave an entry without its term.
-// The next sweep must remove the entry, although it passes over tables without changes.
+// TestSweepFollowsEveryChange makes all entries clean, and then one change of each kind that can leave an entry without
+// its term. The next sweep must remove the entry, although it passes over tables without changes.
 func TestSweepFollowsEveryChange(t *testing.T) {
 	for name, change := range map[string]func(m *valuesRun){
 		"write":     func(m *valuesRun) { m.apply(m.mutation()) },

@@ -17,11 +17,12 @@ type rangeBounds struct {
 // usualRanges returns the bounds of limits.go.
 func usualRanges() rangeBounds { return rangeBounds{rangeEntries, rangeRows, rangeStep, stepKeys + 1} }
 
-// ranged passes on the entries of intervals in the order of their places. Entries are in the order of their terms, so it would have to
-// look at all of them to find the first ones. If there are many, the rows of the table, which are in the order of places, may lead to
-// a full page sooner. It depends on how many entries and rows there are, and neither is known. So ranged looks at entries and at rows
-// alternately, and uses what finishes first: the entries, of which it then has the first ones, or the rows, with a full page. This
-// takes at most about twice the time of the better of the two.
+// ranged passes on the entries of intervals in the order of their places. Entries are in the order of their terms, so
+// it would have to look at all of them to find the first ones. If there are many, the rows of the table, which are in
+// the order of places, may lead to a full page sooner. It depends on how many entries and rows there are, and neither
+// is known. So ranged looks at entries and at rows alternately, and uses what finishes first: the entries, of which it
+// then has the first ones, or the rows, with a full page. This takes at most about twice the time of the better of the
+// two.
 //
 // Both find the same rows: a stored row is passed on if its terms, which are those of its entries, are in the query.
 type ranged struct {
@@ -41,12 +42,14 @@ type ranged struct {
 }
 
 // sorted passes on the entries of intervals in the order of their places.
-func (s *search) sorted(terms []row.Slice, open func(bounds) (*storage.Entries, error), f func(func() ([]byte, bool, error)) error) error {
+func (s *search) sorted(terms []row.Slice, open func(bounds) (*storage.Entries, error),
+	f func(func() ([]byte, bool, error)) error) error {
 	return s.sortedOf([]Branch{{s.q.Index, terms}}, open, f)
 }
 
 // sortedOf is sorted for intervals of terms of several indexes.
-func (s *search) sortedOf(all []Branch, open func(bounds) (*storage.Entries, error), f func(func() ([]byte, bool, error)) error) error {
+func (s *search) sortedOf(all []Branch, open func(bounds) (*storage.Entries, error),
+	f func(func() ([]byte, bool, error)) error) error {
 	r := ranged{s: s, kept: firsts{s: s, most: s.x.ranges.kept}}
 	for _, branch := range all {
 		for _, t := range branch.Terms {
@@ -107,7 +110,8 @@ func (r *ranged) list() {
 	}
 }
 
-// next returns the next entry, or one that stands for the next row. After false, Page.More says whether the step ended early.
+// next returns the next entry, or one that stands for the next row. After false, Page.More says whether the step ended
+// early.
 func (r *ranged) next() ([]byte, bool, error) {
 	s := r.s
 	for !r.listed {

@@ -23,8 +23,9 @@ const (
 	Entries
 )
 
-// ColumnTerms returns the terms of a regular or static column: of each of its live cells. The terms of Cell, Elements and Keys are
-// ordered forms (types.Type.AppendOrdered); those of Entries are the ordered form of the key, and behind it that of the value.
+// ColumnTerms returns the terms of a regular or static column: of each of its live cells. The terms of Cell, Elements
+// and Keys are ordered forms (types.Type.AppendOrdered); those of Entries are the ordered form of the key, and behind
+// it that of the value.
 func ColumnTerms(c *schema.Column, part Part) Terms {
 	t := &columnTerms{column: c.ID, static: c.Kind == schema.Static, since: c.DroppedMicros, part: part, value: c.Type}
 	switch {
@@ -75,8 +76,8 @@ func (t *columnTerms) append(dst []byte, c *row.Cell) []byte {
 	return t.value.AppendOrdered(dst, value, false)
 }
 
-// ClusteringTerms returns the terms of a clustering column: its value, for rows that are live. columns are the clustering columns of
-// the table. The term is the ordered form of the value, ascending also if the column descends.
+// ClusteringTerms returns the terms of a clustering column: its value, for rows that are live. columns are the
+// clustering columns of the table. The term is the ordered form of the value, ascending also if the column descends.
 func ClusteringTerms(columns []*schema.Column, position int) Terms {
 	return &clusteringTerms{columns: columns, position: position}
 }
@@ -116,8 +117,8 @@ func (t *clusteringTerms) Append(found *Found, x *Source, now int64) {
 	}, nil)
 }
 
-// KeyTerms returns the terms of a column of the partition key, whose entries stand for partitions: its value, for partitions with a
-// live row. columns are those of the partition key.
+// KeyTerms returns the terms of a column of the partition key, whose entries stand for partitions: its value, for
+// partitions with a live row. columns are those of the partition key.
 func KeyTerms(columns []*schema.Column, position int) Terms {
 	return &keyTerms{columns: columns, position: position}
 }
@@ -139,8 +140,10 @@ func (t *keyTerms) Append(found *Found, x *Source, now int64) {
 	}, nil)
 }
 
-// ColumnDefinition returns the definition of an index of one column of a table. part counts for regular and static columns only.
-func ColumnDefinition(id schema.StorageID, table *schema.Table, column schema.ColumnID, part Part) (d Definition, ok bool) {
+// ColumnDefinition returns the definition of an index of one column of a table. part counts for regular and static
+// columns only.
+func ColumnDefinition(id schema.StorageID, table *schema.Table, column schema.ColumnID, part Part) (d Definition,
+	ok bool) {
 	c := table.ColumnByID(column)
 	if c == nil {
 		return d, false

@@ -22,14 +22,15 @@ func (x *Values) union(q *Query, def *Definition) ([]Definition, error) {
 		}
 		out[i] = d
 	}
-	if q.Order != ByToken || def.Partitions || slices.ContainsFunc(out, func(d Definition) bool { return d.Partitions }) {
+	if q.Order != ByToken || def.Partitions || slices.ContainsFunc(out,
+		func(d Definition) bool { return d.Partitions }) {
 		return nil, fmt.Errorf("%w union of indexes", storage.ErrInvalid)
 	}
 	return out, nil
 }
 
-// united passes on the entries of all branches in the order of their places: merged if all terms are single and not too many, and
-// otherwise after looking at all of them. A row has an entry for each of its terms.
+// united passes on the entries of all branches in the order of their places: merged if all terms are single and not too
+// many, and otherwise after looking at all of them. A row has an entry for each of its terms.
 func (s *search) united(open func(bounds) (*storage.Entries, error), f func(func() ([]byte, bool, error)) error) error {
 	all := []Branch{{s.q.Index, cutTerms(s.def, s.q.Terms)}}
 	for i, b := range s.q.Union {

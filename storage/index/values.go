@@ -17,8 +17,9 @@ import (
 // ErrNotBuilt is the error of a search by an index whose entries are not complete.
 var ErrNotBuilt = errors.New("index: the index is not built")
 
-// Values keeps the indexes of the values of one engine: a storage.Maintainer with an entry for each term of each row. Writes add
-// entries and read nothing, so an entry can be of a value that was overwritten or deleted; readers look at the row.
+// Values keeps the indexes of the values of one engine: a storage.Maintainer with an entry for each term of each row.
+// Writes add entries and read nothing, so an entry can be of a value that was overwritten or deleted; readers look at
+// the row.
 //
 // Invariant: if an index is built, each row that has a term has its entry. The opposite may fail.
 //
@@ -70,7 +71,8 @@ type Unsafe struct {
 	NoFence bool
 	// NoVoid counts an index as built although rows were ingested without entries of it.
 	NoVoid bool
-	// NoRowsBehind ends a search of a range behind the rows of the table that one step looked at, although there are others.
+	// NoRowsBehind ends a search of a range behind the rows of the table that one step looked at, although there are
+	// others.
 	NoRowsBehind bool
 	// NoEntriesBehind ends a search of a range behind the entries that one step kept, although there are others.
 	NoEntriesBehind bool
@@ -78,20 +80,21 @@ type Unsafe struct {
 	NoCompare bool
 }
 
-// SetGraphBytes bounds the memory of the graph of each index of vectors, instead of GraphBytes, and of all graphs together; zero means no
-// bound of all. It is called before the engine is opened.
+// SetGraphBytes bounds the memory of the graph of each index of vectors, instead of GraphBytes, and of all graphs
+// together; zero means no bound of all. It is called before the engine is opened.
 func (x *Values) SetGraphBytes(one, all int64) { x.bytes, x.graphs.bytesMax = one, all }
 
-// SetBuildRows sets how many rows a step of a build reads, instead of buildRows; zero changes nothing. It is called before the engine is
-// opened.
+// SetBuildRows sets how many rows a step of a build reads, instead of buildRows; zero changes nothing. It is called
+// before the engine is opened.
 func (x *Values) SetBuildRows(n int) {
 	if n > 0 {
 		x.rows = n
 	}
 }
 
-// SetRangeEntries sets how many entries and rows a search of a range examines alternately, and how many it keeps, instead of the bounds of
-// limits.go; a step then ends after four times as many rows. Zero changes nothing. It is called before the engine is opened.
+// SetRangeEntries sets how many entries and rows a search of a range examines alternately, and how many it keeps,
+// instead of the bounds of limits.go; a step then ends after four times as many rows. Zero changes nothing. It is
+// called before the engine is opened.
 func (x *Values) SetRangeEntries(n int) {
 	if n > 0 {
 		x.ranges = rangeBounds{entries: n, rows: n, step: 4 * n, kept: n}
@@ -120,8 +123,8 @@ type scratch struct {
 	added []added // vectors, of Enter only
 }
 
-// NewValues returns the value indexes of one engine. definitions returns the indexes of a table; it must be quick and safe for
-// concurrent use, and its answer may change.
+// NewValues returns the value indexes of one engine. definitions returns the indexes of a table; it must be quick and
+// safe for concurrent use, and its answer may change.
 func NewValues(definitions func(schema.StorageID) []Definition) *Values {
 	return &Values{definitions: definitions, rows: buildRows, bytes: GraphBytes, ranges: usualRanges(),
 		sweeps:  sweeps{patience: sweepPatience},
@@ -306,8 +309,8 @@ func (d *Definition) cut(term []byte) []byte {
 	return term[:termMax]
 }
 
-// Settle implements storage.Maintainer. The states that Enter has put may lack a mark after a commit that failed; then the engine has
-// failed too, or the next mark follows.
+// Settle implements storage.Maintainer. The states that Enter has put may lack a mark after a commit that failed; then
+// the engine has failed too, or the next mark follows.
 func (x *Values) Settle(_ *storage.Entering, err error) {
 	x.settleVectors(err)
 	if x.voiding {
@@ -436,8 +439,8 @@ func (d *Definition) has(f *Found, cut []byte) bool {
 	return false
 }
 
-// Emptied implements storage.Maintainer. It removes the entries of the partition in indexes of the partition key; those of values
-// went with the values.
+// Emptied implements storage.Maintainer. It removes the entries of the partition in indexes of the partition key; those
+// of values went with the values.
 func (x *Values) Emptied(d storage.Derived, table schema.StorageID, key row.PartitionKey) {
 	live := row.NewRow()
 	live.Liveness.Timestamp = 0
@@ -455,7 +458,8 @@ func (x *Values) Emptied(d storage.Derived, table schema.StorageID, key row.Part
 	}
 }
 
-// Remove implements storage.Maintainer. The entries of a part of a table are not together; they are left to readers and to Sweep.
+// Remove implements storage.Maintainer. The entries of a part of a table are not together; they are left to readers and
+// to Sweep.
 func (x *Values) Remove(d storage.Derived, table schema.StorageID, tokens ring.Range) {
 	x.sweeps.changed(d, table, ingestChanges)
 	if tokens == ring.FullRange() {

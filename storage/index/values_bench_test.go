@@ -20,14 +20,16 @@ import (
 
 // openValues opens an engine with an index of column 3, or without one.
 func openValues(b testing.TB, indexed bool) (*engine, *Values) {
-	def := Definition{ID: ofValue, Terms: ColumnTerms(&schema.Column{ID: 3, Kind: schema.Regular, Type: types.Native(types.Text)}, Cell)}
+	def := Definition{ID: ofValue, Terms: ColumnTerms(&schema.Column{ID: 3, Kind: schema.Regular,
+		Type: types.Native(types.Text)}, Cell)}
 	x := NewValues(func(schema.StorageID) []Definition {
 		if !indexed {
 			return nil
 		}
 		return []Definition{def}
 	})
-	o := storage.Options{FS: vfs.Default, Dir: b.TempDir(), CacheBytes: 256 << 20, Sync: storage.SyncNone, Clock: newTestClock()}
+	o := storage.Options{FS: vfs.Default, Dir: b.TempDir(), CacheBytes: 256 << 20, Sync: storage.SyncNone,
+		Clock: newTestClock()}
 	MaintainValues(&o, x)
 	e, err := storage.Open(o)
 	if err != nil {
@@ -49,8 +51,8 @@ func valuesMutation(m *row.Mutation, r *row.Row, i int, value, rest []byte) {
 	m.AddRow(r)
 }
 
-// The next two insert rows into partitions of their own, without and with an index of one column. They report the processor time, with
-// that of flushes and compactions meanwhile.
+// The next two insert rows into partitions of their own, without and with an index of one column. They report the
+// processor time, with that of flushes and compactions meanwhile.
 
 func BenchmarkInsertPlain(b *testing.B)   { benchInsert(b, false) }
 func BenchmarkInsertIndexed(b *testing.B) { benchInsert(b, true) }
@@ -80,8 +82,8 @@ func benchInsert(b *testing.B, indexed bool) {
 	b.ReportMetric(float64(cputime.Process()-before)/float64(b.N), "cpu-ns/op")
 }
 
-// BenchmarkSearch finds the first 10 and all 100 rows of a value among 1,000,000 rows. It reports the processor time, because others
-// may use the machine.
+// BenchmarkSearch finds the first 10 and all 100 rows of a value among 1,000,000 rows. It reports the processor time,
+// because others may use the machine.
 func BenchmarkSearch(b *testing.B) {
 	const rows, matches = 1_000_000, 100
 	e, x := openValues(b, true)
@@ -94,7 +96,8 @@ func BenchmarkSearch(b *testing.B) {
 			search := func(i int) {
 				binary.BigEndian.PutUint64(value, uint64(i%50))
 				term := types.Native(types.Text).AppendOrdered(nil, value, false)
-				page, err := x.Search(&Query{Table: testTable, Index: ofValue, Order: ByToken, Tokens: ring.FullRange(), Limit: limit, Now: 5,
+				page, err := x.Search(&Query{Table: testTable, Index: ofValue, Order: ByToken,
+					Tokens: ring.FullRange(), Limit: limit, Now: 5,
 					Terms: []row.Slice{row.ExactRow(term)}})
 				if err != nil || len(page.Candidates) != limit {
 					b.Fatal(len(page.Candidates), page.More, err)
@@ -113,8 +116,8 @@ func BenchmarkSearch(b *testing.B) {
 	}
 }
 
-// BenchmarkSearchRange finds the first rows of a range of terms in the order of tokens, among 1,000,000 rows of which one in every has a term
-// in it: with the rows of the table and by entries alone, after the same load.
+// BenchmarkSearchRange finds the first rows of a range of terms in the order of tokens, among 1,000,000 rows of which
+// one in every has a term in it: with the rows of the table and by entries alone, after the same load.
 func BenchmarkSearchRange(b *testing.B) {
 	const rows = 1_000_000
 	e, x := openValues(b, true)
@@ -123,19 +126,21 @@ func BenchmarkSearchRange(b *testing.B) {
 	for _, every := range []int{1, 10, 100, 1_000} {
 		for _, limit := range []int{11, 1_000} {
 			for _, entries := range []int{rangeEntries, rows + 1} {
-				b.Run(fmt.Sprintf("every=%d/limit=%d/table=%v", every, limit, entries == rangeEntries), func(b *testing.B) {
-					x.ranges.entries = entries
-					end := binary.BigEndian.AppendUint64(nil, uint64(rows/every))
-					q := &Query{Table: testTable, Index: ofValue, Order: ByToken, Tokens: ring.FullRange(), Limit: limit, Now: 5,
-						Terms: []row.Slice{{End: types.Native(types.Text).AppendOrdered(nil, end, false)}}}
-					before := cputime.Process()
-					for b.Loop() {
-						if page, err := x.Search(q); err != nil || len(page.Candidates) != limit {
-							b.Fatal(len(page.Candidates), err)
+				b.Run(fmt.Sprintf("every=%d/limit=%d/table=%v", every, limit, entries == rangeEntries),
+					func(b *testing.B) {
+						x.ranges.entries = entries
+						end := binary.BigEndian.AppendUint64(nil, uint64(rows/every))
+						q := &Query{Table: testTable, Index: ofValue, Order: ByToken, Tokens: ring.FullRange(),
+							Limit: limit, Now: 5,
+							Terms: []row.Slice{{End: types.Native(types.Text).AppendOrdered(nil, end, false)}}}
+						before := cputime.Process()
+						for b.Loop() {
+							if page, err := x.Search(q); err != nil || len(page.Candidates) != limit {
+								b.Fatal(len(page.Candidates), err)
+							}
 						}
-					}
-					b.ReportMetric(float64(cputime.Process()-before)/float64(b.N)/1000, "cpu-µs/op")
-				})
+						b.ReportMetric(float64(cputime.Process()-before)/float64(b.N)/1000, "cpu-µs/op")
+					})
 			}
 		}
 	}

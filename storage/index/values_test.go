@@ -31,8 +31,10 @@ func testDefinitions() []Definition {
 	text := types.Native(types.Text)
 	return []Definition{
 		{ID: ofValue, Terms: ColumnTerms(&schema.Column{ID: 3, Kind: schema.Regular, Type: text}, Cell)},
-		{ID: ofStatic, Partitions: true, Terms: ColumnTerms(&schema.Column{ID: 7, Kind: schema.Static, Type: text}, Cell)},
-		{ID: ofElement, Whole: true, Terms: ColumnTerms(&schema.Column{ID: 9, Kind: schema.Regular, Type: types.NewSet(text, false)}, Elements)},
+		{ID: ofStatic, Partitions: true, Terms: ColumnTerms(&schema.Column{ID: 7, Kind: schema.Static, Type: text},
+			Cell)},
+		{ID: ofElement, Whole: true, Terms: ColumnTerms(&schema.Column{ID: 9, Kind: schema.Regular,
+			Type: types.NewSet(text, false)}, Elements)},
 		{ID: ofKey, Partitions: true, Terms: KeyTerms([]*schema.Column{{Type: text}}, 0)},
 	}
 }
@@ -51,8 +53,9 @@ type valuesRun struct {
 	log    []string
 }
 
-// TestValuesEqualModel does the same random operations on an engine and on the model, restarts and crashes the engine between, and
-// compares searches by all indexes, in all orders and step by step, with the model. After sweeps no stale entries are left.
+// TestValuesEqualModel does the same random operations on an engine and on the model, restarts and crashes the engine
+// between, and compares searches by all indexes, in all orders and step by step, with the model. After sweeps no stale
+// entries are left.
 func TestValuesEqualModel(t *testing.T) {
 	for seed := uint64(1); seed <= 8; seed++ {
 		if *seedFlag != 0 {
@@ -155,7 +158,8 @@ func (m *valuesRun) step() {
 	}
 }
 
-// redefine changes the schema: an index is created or dropped. Definitions come back only with other entries than before.
+// redefine changes the schema: an index is created or dropped. Definitions come back only with other entries than
+// before.
 func (m *valuesRun) redefine() {
 	m.known = slices.Clone(m.known)
 	if len(m.known) > 0 && m.rng.IntN(3) == 0 {
@@ -202,7 +206,8 @@ func (m *valuesRun) restart() {
 	m.open()
 }
 
-// sweep purges, and removes stale entries. What expired counts as stored for a while, so the time of that sweep is later.
+// sweep purges, and removes stale entries. What expired counts as stored for a while, so the time of that sweep is
+// later.
 func (m *valuesRun) sweep() {
 	m.logf("sweep")
 	budget := 1 + m.rng.IntN(40)
@@ -249,7 +254,8 @@ func (m *valuesRun) noStale(now int64) {
 		}
 		value, err := m.values.host.Stored(testTable, e.key, e.kind, e.clustering)
 		if err != nil || !s.yields(&def, &e, value, now-graceExpired) {
-			m.t.Errorf("a stale entry of index %d at %q %x is left after a sweep: %v", e.index, e.key.Bytes, e.clustering, err)
+			m.t.Errorf("a stale entry of index %d at %q %x is left after a sweep: %v", e.index, e.key.Bytes,
+				e.clustering, err)
 		}
 	}
 }
@@ -362,7 +368,8 @@ func (m *valuesRun) unite(def *Definition, q *Query) {
 // query returns a random query of an index.
 func (m *valuesRun) query(def *Definition) *Query {
 	term := func() []byte { return types.Native(types.Text).AppendOrdered(nil, m.text(), false) }
-	q := &Query{Table: testTable, Index: def.ID, Order: ByToken, Tokens: ring.FullRange(), Limit: 1 + m.rng.IntN(5), Now: m.clock.Now().Unix()}
+	q := &Query{Table: testTable, Index: def.ID, Order: ByToken, Tokens: ring.FullRange(), Limit: 1 + m.rng.IntN(5),
+		Now: m.clock.Now().Unix()}
 	switch m.rng.IntN(3) {
 	case 0:
 		q.Terms = []row.Slice{row.ExactRow(term())}
@@ -401,7 +408,8 @@ func (m *valuesRun) search() {
 	if m.values.ranges = usualRanges(); m.rng.IntN(4) > 0 { // also the rows of the table are looked at
 		m.values.ranges = rangeBounds{1 + m.rng.IntN(4), 1 + m.rng.IntN(4), 1 + m.rng.IntN(20), 1 + m.rng.IntN(8)}
 	}
-	m.logf("search %d key %.9q ranges %v order %d reversed %v terms %.200s union %.200s", q.Index, q.Key.Bytes, m.values.ranges, q.Order, q.Reversed, fmt.Sprintf("%q", q.Terms), fmt.Sprint(q.Union))
+	m.logf("search %d key %.9q ranges %v order %d reversed %v terms %.200s union %.200s", q.Index, q.Key.Bytes,
+		m.values.ranges, q.Order, q.Reversed, fmt.Sprintf("%q", q.Terms), fmt.Sprint(q.Union))
 	var got []foundRow
 	for {
 		page, err := m.values.Search(q)

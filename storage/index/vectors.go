@@ -16,8 +16,8 @@ import (
 	"cqld/types/similarity"
 )
 
-// Vectors describes an index of vectors, which is searched ByScore. The term of a vector is a digest, and the value of its entry the
-// vector.
+// Vectors describes an index of vectors, which is searched ByScore. The term of a vector is a digest, and the value of
+// its entry the vector.
 type Vectors struct {
 	Dimensions int
 	Similarity similarity.Function
@@ -34,9 +34,11 @@ const (
 )
 
 // VectorDefinition returns the definition of an index of a regular column of the type vector<float, n>.
-func VectorDefinition(id schema.StorageID, table *schema.Table, column schema.ColumnID, f similarity.Function) (d Definition, ok bool) {
+func VectorDefinition(id schema.StorageID, table *schema.Table, column schema.ColumnID,
+	f similarity.Function) (d Definition, ok bool) {
 	c := table.ColumnByID(column)
-	if c == nil || c.Kind != schema.Regular || c.Type.Kind() != types.Vector || c.Type.Elems()[0].Kind() != types.Float {
+	if c == nil || c.Kind != schema.Regular || c.Type.Kind() != types.Vector ||
+		c.Type.Elems()[0].Kind() != types.Float {
 		return d, false
 	}
 	return CellVectors(id, c, Vectors{Dimensions: c.Type.Dimensions(), Similarity: f}), true
@@ -44,7 +46,8 @@ func VectorDefinition(id schema.StorageID, table *schema.Table, column schema.Co
 
 // CellVectors returns the definition of an index of the cells of a regular column whose values are encoded vectors.
 func CellVectors(id schema.StorageID, c *schema.Column, v Vectors) Definition {
-	return Definition{ID: id, Terms: &vectorTerms{v: &v, column: c.ID, since: c.DroppedMicros}, Values: true, Whole: true, Vectors: &v}
+	return Definition{ID: id, Terms: &vectorTerms{v: &v, column: c.ID, since: c.DroppedMicros}, Values: true,
+		Whole: true, Vectors: &v}
 }
 
 // vectorTerms finds the vectors that have scores.
@@ -61,7 +64,8 @@ func (t *vectorTerms) Append(found *Found, x *Source, now int64) {
 	}
 	for i := range x.Row.Cells {
 		c := &x.Row.Cells[i]
-		if c.Column != t.column || c.Timestamp <= t.since && t.since > 0 || !c.Live(now) || len(c.Value) != 4*t.v.Dimensions {
+		if c.Column != t.column || c.Timestamp <= t.since && t.since > 0 || !c.Live(now) ||
+			len(c.Value) != 4*t.v.Dimensions {
 			continue
 		}
 		if !t.v.Similarity.Comparable(similarity.Decode(nil, c.Value)) {
@@ -72,7 +76,8 @@ func (t *vectorTerms) Append(found *Found, x *Source, now int64) {
 	}
 }
 
-// appendScore appends the score of a vector with near, so that better scores come first. Equal scores have equal bytes on all nodes.
+// appendScore appends the score of a vector with near, so that better scores come first. Equal scores have equal bytes
+// on all nodes.
 func (v *Vectors) appendScore(dst []byte, near []float32, vector []byte) []byte {
 	score, _ := v.Similarity.Score(near, similarity.Decode(make([]float32, 0, v.Dimensions), vector))
 	bits := math.Float32bits(score + 0) // -0 becomes 0
@@ -108,7 +113,8 @@ type scored struct {
 	entry    []byte
 }
 
-// compare orders s and an entry by position. The entry decides between a stale vector of a row and another with the same score.
+// compare orders s and an entry by position. The entry decides between a stale vector of a row and another with the
+// same score.
 func (s *scored) compare(position, entry []byte) int {
 	return cmp.Or(bytes.Compare(s.position, position), bytes.Compare(s.entry, entry))
 }
@@ -182,9 +188,10 @@ func encode(dst []byte, v []float32) []byte {
 	return dst
 }
 
-// nearest passes on the entries with the best scores behind the position of the query: of the graph if there is one, and otherwise
-// of all entries.
-func (s *search) nearest(open func(bounds) (*storage.Entries, error), f func(func() ([]byte, bool, error)) error) error {
+// nearest passes on the entries with the best scores behind the position of the query: of the graph if there is one,
+// and otherwise of all entries.
+func (s *search) nearest(open func(bounds) (*storage.Entries, error),
+	f func(func() ([]byte, bool, error)) error) error {
 	best := bestScored{most: min(s.q.Limit, stepKeys) + nearestExtra}
 	if s.q.Filter != nil {
 		best.most = stepKeys + nearestExtra // most entries may be omitted

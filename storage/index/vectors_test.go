@@ -128,7 +128,8 @@ func (m *vectorRun) step() {
 
 // expected returns the positions of the rows in the order of their scores, by reading all of them.
 func (m *vectorRun) expected(q *Query) (out [][]byte) {
-	page := m.model.Read(&row.ReadCommand{Table: testTable, Range: row.KeyRange{Tokens: q.Tokens}, Slices: []row.Slice{row.AllRows()}, Now: q.Now})
+	page := m.model.Read(&row.ReadCommand{Table: testTable, Range: row.KeyRange{Tokens: q.Tokens},
+		Slices: []row.Slice{row.AllRows()}, Now: q.Now})
 	var r row.PageReader
 	var x row.Row
 	near := similarity.Decode(nil, q.Near)
@@ -138,7 +139,8 @@ func (m *vectorRun) expected(q *Query) (out [][]byte) {
 				v := similarity.Decode(nil, c.Value)
 				if len(v) == 3 && m.def.Vectors.Similarity.Comparable(v) {
 					score, _ := m.def.Vectors.Similarity.Score(near, v)
-					code := binary.BigEndian.AppendUint64(nil, math.Float64bits(1e6-float64(score))) // positive, so in order
+					// positive, so in order
+					code := binary.BigEndian.AppendUint64(nil, math.Float64bits(1e6-float64(score)))
 					out = append(out, AppendPlace(code, r.Key, row.KindRow, x.Clustering))
 				}
 			}
@@ -153,7 +155,8 @@ func (m *vectorRun) expected(q *Query) (out [][]byte) {
 
 func (m *vectorRun) search() {
 	m.t.Helper()
-	q := &Query{Table: testTable, Index: vectorIndex, Tokens: ring.FullRange(), Order: ByScore, Near: m.random(), Limit: 1 + m.rng.IntN(20), Now: 100}
+	q := &Query{Table: testTable, Index: vectorIndex, Tokens: ring.FullRange(), Order: ByScore, Near: m.random(),
+		Limit: 1 + m.rng.IntN(20), Now: 100}
 	if m.rng.IntN(3) == 0 {
 		q.Tokens = ring.Range{Start: ring.MinToken, End: ring.Token(m.rng.Uint64())}
 	}
@@ -186,7 +189,8 @@ func (m *vectorRun) search() {
 func TestSearchesByScoreEqualModel(t *testing.T) {
 	for i, f := range []similarity.Function{similarity.Cosine, similarity.Euclidean, similarity.DotProduct} {
 		t.Run(f.String(), func(t *testing.T) {
-			m := &vectorRun{t: t, rng: rand.New(rand.NewPCG(uint64(i), 9)), disk: vfs.NewCrashableMem(), def: vectorDefinition(f), at: 1000}
+			m := &vectorRun{t: t, rng: rand.New(rand.NewPCG(uint64(i), 9)), disk: vfs.NewCrashableMem(),
+				def: vectorDefinition(f), at: 1000}
 			m.open()
 			defer func() { _ = m.engine.Close() }()
 			for range 2000 {
@@ -199,8 +203,8 @@ func TestSearchesByScoreEqualModel(t *testing.T) {
 	}
 }
 
-// TestVectorsAreFoundOnceAcknowledged writes, deletes and searches in several goroutines while a graph is filled: a write that was
-// acknowledged is found at once.
+// TestVectorsAreFoundOnceAcknowledged writes, deletes and searches in several goroutines while a graph is filled: a
+// write that was acknowledged is found at once.
 func TestVectorsAreFoundOnceAcknowledged(t *testing.T) {
 	m := &vectorRun{t: t, disk: vfs.NewMem(), def: vectorDefinition(similarity.Euclidean)}
 	m.open()
@@ -224,7 +228,8 @@ func TestVectorsAreFoundOnceAcknowledged(t *testing.T) {
 		}
 	}
 	nearest := func(v []byte) (place string) {
-		page, err := m.values.Search(&Query{Table: testTable, Index: vectorIndex, Tokens: ring.FullRange(), Order: ByScore, Near: v, Limit: 1, Now: 100})
+		page, err := m.values.Search(&Query{Table: testTable, Index: vectorIndex, Tokens: ring.FullRange(),
+			Order: ByScore, Near: v, Limit: 1, Now: 100})
 		if err != nil {
 			t.Error(err)
 		}
@@ -260,7 +265,8 @@ func TestVectorsAreFoundOnceAcknowledged(t *testing.T) {
 // All graphs together have a bound: the graph that exceeds it is given up, and searches compare entries.
 func TestAllGraphsAreBounded(t *testing.T) {
 	const most = 4000
-	m := &vectorRun{t: t, rng: rand.New(rand.NewPCG(3, 4)), disk: vfs.NewMem(), def: vectorDefinition(similarity.Euclidean), at: 1000}
+	m := &vectorRun{t: t, rng: rand.New(rand.NewPCG(3, 4)), disk: vfs.NewMem(),
+		def: vectorDefinition(similarity.Euclidean), at: 1000}
 	m.open()
 	defer func() { _ = m.engine.Close() }()
 	m.values.SetGraphBytes(1<<30, most)

@@ -45,9 +45,9 @@ const (
 	tryEvery = 100 * time.Microsecond
 )
 
-// Lock takes the write side of the stripes of set. A goroutine that waits for the write side of a mutex keeps others from the read
-// side, and the holder of the read side may be an ingestion that waits for the disk: commits would wait for it, too. Lock
-// therefore takes all stripes or none for 0.1 s, and only then waits for each, in order.
+// Lock takes the write side of the stripes of set. A goroutine that waits for the write side of a mutex keeps others
+// from the read side, and the holder of the read side may be an ingestion that waits for the disk: commits would wait
+// for it, too. Lock therefore takes all stripes or none for 0.1 s, and only then waits for each, in order.
 func (l *Latches) Lock(set uint64) {
 	if l.Off {
 		return

@@ -8,7 +8,8 @@ import (
 	"cqld/ring"
 )
 
-// TestWaitingWriterAdmitsReaders shows that commits proceed while a writer waits for an ingestion, which holds the read side.
+// TestWaitingWriterAdmitsReaders shows that commits proceed while a writer waits for an ingestion, which holds the read
+// side.
 func TestWaitingWriterAdmitsReaders(t *testing.T) {
 	var l Latches
 	l.RLock(AllStripes) // an ingestion

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// CrowdedMin is the number of merge operands from which a row is crowded: at 0.4 µs each, a read spends some 10 µs on
-	// merging them, as much as it costs to collapse them once.
+	// CrowdedMin is the number of merge operands from which a row is crowded: at 0.4 µs each, a read spends some 10 µs
+	// on merging them, as much as it costs to collapse them once.
 	CrowdedMin = 32
 	// ArenaBytes is the number of bytes that a merge gathers before it merges them.
 	ArenaBytes = 64 << 10
@@ -24,8 +24,8 @@ const (
 // mergerName is stored in the OPTIONS file. Pebble refuses to open a database with another merger.
 const mergerName = "cqld.row.1"
 
-// New returns a Pebble merger that uses row.Reconcile. It calls crowded with keys that had CrowdedMin operands, and corrupt
-// makes the error for a key with a value that is no row.
+// New returns a Pebble merger that uses row.Reconcile. It calls crowded with keys that had CrowdedMin operands, and
+// corrupt makes the error for a key with a value that is no row.
 //
 // It must stay a plain ValueMerger: with DeletableValueMerger, Pebble v2.1.7 panics in compactions, or older operands
 // reappear (cockroachdb/pebble#6168). Therefore the purger removes data instead.

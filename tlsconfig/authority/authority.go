@@ -145,7 +145,8 @@ type Request struct {
 
 // Node returns the request for a node of a cluster. Nodes serve clients and other nodes, and connect to other nodes.
 func Node(cluster, name string, dns []string, addresses []netip.Addr) Request {
-	return Request{Name: name, DNS: dns, Addresses: addresses, Identity: tlsconfig.NodeIdentity(cluster, name), Server: true, Client: true}
+	return Request{Name: name, DNS: dns, Addresses: addresses, Identity: tlsconfig.NodeIdentity(cluster, name),
+		Server: true, Client: true}
 }
 
 // Client returns the request for a client of a cluster.
@@ -206,10 +207,12 @@ func (a *Authority) intermediates() []*x509.Certificate {
 	return append([]*x509.Certificate{a.Certificate}, a.Chain...)
 }
 
-func (a *Authority) sign(e Environment, template *x509.Certificate, public crypto.PublicKey, validity time.Duration) (*x509.Certificate, error) {
+func (a *Authority) sign(e Environment, template *x509.Certificate, public crypto.PublicKey,
+	validity time.Duration) (*x509.Certificate, error) {
 	now := e.now()
 	if now.After(a.Certificate.NotAfter) {
-		return nil, fmt.Errorf("the certificate authority expired on %s", a.Certificate.NotAfter.UTC().Format(time.DateOnly))
+		return nil, fmt.Errorf("the certificate authority expired on %s",
+			a.Certificate.NotAfter.UTC().Format(time.DateOnly))
 	}
 	if left := a.Certificate.NotAfter.Sub(now); validity > left {
 		validity = left
@@ -218,7 +221,8 @@ func (a *Authority) sign(e Environment, template *x509.Certificate, public crypt
 }
 
 // sign makes a certificate that is valid from now, or a little earlier.
-func sign(e Environment, template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer, validity time.Duration) (*x509.Certificate, error) {
+func sign(e Environment, template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer,
+	validity time.Duration) (*x509.Certificate, error) {
 	now := e.now().Truncate(time.Second)
 	template.NotBefore, template.NotAfter = now.Add(-backdated), now.Add(validity)
 	if parent != template && template.NotBefore.Before(parent.NotBefore) {

@@ -47,11 +47,12 @@ func (a *Authority) Pool() *x509.CertPool {
 	return pool
 }
 
-// Revoke returns a revocation list, as PEM, of certificates that the authority has issued. It is due for replacement after
-// validity.
+// Revoke returns a revocation list, as PEM, of certificates that the authority has issued. It is due for replacement
+// after validity.
 func (a *Authority) Revoke(validity time.Duration, serials ...*big.Int) ([]byte, error) {
 	now := a.environment.now().Truncate(time.Second)
-	list := &x509.RevocationList{Number: big.NewInt(now.Unix()), ThisUpdate: now.Add(-backdated), NextUpdate: now.Add(validity)}
+	list := &x509.RevocationList{Number: big.NewInt(now.Unix()), ThisUpdate: now.Add(-backdated),
+		NextUpdate: now.Add(validity)}
 	for _, s := range serials {
 		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries,
 			x509.RevocationListEntry{SerialNumber: s, RevocationTime: now})

@@ -20,8 +20,8 @@ func (a *Authority) Issued(c *x509.Certificate) bool {
 	return bytes.Equal(c.RawIssuer, a.Certificate.RawSubject) && c.CheckSignatureFrom(a.Certificate) == nil
 }
 
-// Renew makes a certificate with the subject, names, usages and key type of an old one that the authority has issued, and
-// with a new key unless key is set. validity 0 means that of the old one.
+// Renew makes a certificate with the subject, names, usages and key type of an old one that the authority has issued,
+// and with a new key unless key is set. validity 0 means that of the old one.
 func (a *Authority) Renew(old *x509.Certificate, key crypto.Signer, validity time.Duration) (*Pair, error) {
 	if !a.Issued(old) {
 		return nil, ErrForeign
@@ -61,9 +61,11 @@ func (a *Authority) RenewAuthority(validity time.Duration) (*Authority, error) {
 // renewal returns a certificate to be signed with what old says.
 func renewal(old *x509.Certificate) *x509.Certificate {
 	return &x509.Certificate{
-		RawSubject: old.RawSubject, DNSNames: old.DNSNames, IPAddresses: old.IPAddresses, URIs: old.URIs, EmailAddresses: old.EmailAddresses,
-		KeyUsage: old.KeyUsage, ExtKeyUsage: old.ExtKeyUsage, UnknownExtKeyUsage: old.UnknownExtKeyUsage,
-		BasicConstraintsValid: old.BasicConstraintsValid, IsCA: old.IsCA, MaxPathLen: old.MaxPathLen, MaxPathLenZero: old.MaxPathLenZero,
+		RawSubject: old.RawSubject, DNSNames: old.DNSNames, IPAddresses: old.IPAddresses, URIs: old.URIs,
+		EmailAddresses: old.EmailAddresses,
+		KeyUsage:       old.KeyUsage, ExtKeyUsage: old.ExtKeyUsage, UnknownExtKeyUsage: old.UnknownExtKeyUsage,
+		BasicConstraintsValid: old.BasicConstraintsValid, IsCA: old.IsCA, MaxPathLen: old.MaxPathLen,
+		MaxPathLenZero: old.MaxPathLenZero,
 	}
 }
 

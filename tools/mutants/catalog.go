@@ -24,10 +24,13 @@ type area struct {
 func areas() []area {
 	return []area{
 		{"durability", []string{"storage/commit.go", "storage/logguard/*.go", "cluster/raftlog.go"}, 4,
-			[]string{"TestSim -workloads=register,cas -kinds=power-all,power-one,power-torn,raft-fsync-error -torn=true -levels=true"}},
-		{"quorum", []string{"coordinator/quorum/*.go", "ring/consistency.go", "coordinator/write.go", "coordinator/plan.go", "coordinator/read.go"}, 5,
+			[]string{"TestSim -workloads=register,cas -kinds=power-all,power-one,power-torn,raft-fsync-error " +
+				"-torn=true -levels=true"}},
+		{"quorum", []string{"coordinator/quorum/*.go", "ring/consistency.go", "coordinator/write.go",
+			"coordinator/plan.go", "coordinator/read.go"}, 5,
 			[]string{"TestSim -workloads=register,set -kinds=isolate,halves,one-way,bad-links,kill"}},
-		{"reconcile", []string{"row/reconcile.go", "row/merge.go", "coordinator/resolve/*.go", "coordinator/data.go"}, 5,
+		{"reconcile", []string{"row/reconcile.go", "row/merge.go", "coordinator/resolve/*.go", "coordinator/data.go"},
+			5,
 			[]string{"TestSim -workloads=register,set,ties,paging -kinds=isolate,one-way,bad-links"}},
 		{"hints", []string{"hints/*.go"}, 4,
 			[]string{"TestSim -workloads=set,register -kinds=isolate,kill,restart,power-one -converge=hints"}},
@@ -35,12 +38,15 @@ func areas() []area {
 			[]string{"TestSim -workloads=cas -kinds=restart-storm,reorder,one-way,slow-links,pause", "TestSimPurge"}},
 		{"batchlog", []string{"batchlog/*.go"}, 4,
 			[]string{"TestSimBatches", "TestBatchesOfDepartingNodesAreComplete"}},
-		{"ring", []string{"ring/operation.go", "ring/replicaset.go", "ring/strategy.go", "cluster/apply_operation.go", "cluster/operation.go",
+		{"ring", []string{"ring/operation.go", "ring/replicaset.go", "ring/strategy.go", "cluster/apply_operation.go",
+			"cluster/operation.go",
 			"rebalance/movements.go", "rebalance/compare.go", "rebalance/stream*.go"}, 6,
-			[]string{"TestSim -workloads=set,register -kinds=join,leave,move,isolate,one-way,bad-links -nodes=4 -factors=-1", "TestReadValuesStayVisible"}},
+			[]string{"TestSim -workloads=set,register -kinds=join,leave,move,isolate,one-way,bad-links -nodes=4 " +
+				"-factors=-1", "TestReadValuesStayVisible"}},
 		{"repair", []string{"repair/unit.go", "repair/repair.go", "repair/scope.go", "repair/auto.go",
 			"repair/history.go", "repair/service.go"}, 4,
-			[]string{"TestSim -workloads=set,register -kinds=isolate,one-way,kill -converge=repair", "TestSimDeletedRowsStayDeleted"}},
+			[]string{"TestSim -workloads=set,register -kinds=isolate,one-way,kill -converge=repair",
+				"TestSimDeletedRowsStayDeleted"}},
 		{"purge", []string{"storage/sweep.go", "repair/purge.go", "paxos/purge.go"}, 4,
 			[]string{"TestSimDeletedRowsStayDeleted", "TestSimPurge"}},
 		{"index", []string{"storage/index/partitions.go", "storage/maintainer.go", "storage/ingest.go"}, 4,
@@ -48,7 +54,8 @@ func areas() []area {
 		{"counter", []string{"counters/*.go", "counters/shard/*.go"}, 3,
 			[]string{"TestSimCounters"}},
 		{"listing", []string{"listing/*.go", "watermark/*.go"}, 4,
-			[]string{"TestSimOrdered", "TestSim -workloads=ordered -kinds=isolate,one-way,bad-links,join,leave,move -nodes=4 -factors=-1"}},
+			[]string{"TestSimOrdered", "TestSim -workloads=ordered -kinds=isolate,one-way,bad-links,join,leave,move " +
+				"-nodes=4 -factors=-1"}},
 	}
 }
 
@@ -147,7 +154,8 @@ func (c *catalog) addByHand(h *handMutant) error {
 	if err != nil {
 		return fmt.Errorf("line %d: %w", h.line, err)
 	}
-	m := &mutant{id: len(c.mutants) + 1, key: h.key, area: a.name, what: h.what, hand: true, sampled: h.sampled, sims: a.sims}
+	m := &mutant{id: len(c.mutants) + 1, key: h.key, area: a.name, what: h.what, hand: true, sampled: h.sampled,
+		sims: a.sims}
 	if len(h.sims) > 0 {
 		m.sims = h.sims
 	}
@@ -208,7 +216,10 @@ func (c *catalog) draw(a area) error {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b named) int { return cmp.Or(cmp.Compare(a.hash, b.hash), strings.Compare(a.key, b.key)) })
+	slices.SortFunc(all, func(a, b named) int {
+		return cmp.Or(cmp.Compare(a.hash, b.hash),
+			strings.Compare(a.key, b.key))
+	})
 	taken, of := 0, map[string]int{}
 	for _, x := range all {
 		place := x.fn.file.path + " " + x.fn.name
@@ -220,7 +231,8 @@ func (c *catalog) draw(a area) error {
 			continue
 		}
 		m := &mutant{id: len(c.mutants) + 1, key: x.key, area: a.name, what: x.what, sims: a.sims}
-		e := &edit{key: x.key, start: x.start, end: x.end, render: func(inner string) string { return x.render(m.id, inner) }}
+		e := &edit{key: x.key, start: x.start, end: x.end,
+			render: func(inner string) string { return x.render(m.id, inner) }}
 		if !x.fn.file.fits(e) {
 			continue
 		}

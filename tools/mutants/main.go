@@ -39,7 +39,8 @@ func main() {
 	var s settings
 	flag.BoolVar(&s.list, "list", false, "list the mutants")
 	flag.BoolVar(&s.rewrite, "rewrite", false, "write the results there are into docs/MUTANTS.md, and run nothing")
-	flag.BoolVar(&s.resume, "resume", false, "leave out mutants that have a result, and those that survived as many seeds")
+	flag.BoolVar(&s.resume, "resume", false, "leave out mutants that have a result, and those that survived as many "+
+		"seeds")
 	flag.BoolVar(&s.build, "build", true, "compile; false uses the binaries of the last build")
 	flag.StringVar(&s.only, "only", "", "run mutants whose name contains one of these, separated by commas")
 	flag.IntVar(&s.seeds, "seeds", 1000, "how many seeds are simulated for each mutant")
@@ -147,7 +148,8 @@ func (s *settings) runMutants(ctx context.Context, c *catalog, dir string) error
 	if err := r.measured(ctx, s.build); err != nil {
 		return err
 	}
-	slices.SortStableFunc(mutants, func(a, b *mutant) int { return cmp.Compare(r.cost(a), r.cost(b)) }) // the cheap ones first
+	// the cheap ones first
+	slices.SortStableFunc(mutants, func(a, b *mutant) int { return cmp.Compare(r.cost(a), r.cost(b)) })
 	queue := make(chan *mutant)
 	var workers sync.WaitGroup
 	var mu sync.Mutex

@@ -26,8 +26,8 @@ func testCatalog(t *testing.T) *catalog {
 	return c
 }
 
-// TestCatalog shows that every pattern of the list by hand still occurs once in its function, that the explanations are of
-// mutants that exist, and that docs/MUTANTS.md reports every mutant of the list by hand.
+// TestCatalog shows that every pattern of the list by hand still occurs once in its function, that the explanations are
+// of mutants that exist, and that docs/MUTANTS.md reports every mutant of the list by hand.
 func TestCatalog(t *testing.T) {
 	c := testCatalog(t)
 	if len(c.mutants) < 60 {
@@ -118,7 +118,8 @@ func TestPatternsIgnoreWhiteSpace(t *testing.T) {
 // TestEditsNest shows that edits inside others are made, and that edits that overlap are refused.
 func TestEditsNest(t *testing.T) {
 	fn := parsed(t, example)
-	for i, p := range []pattern{{kind: "cond", old: "a < b && b < c", becomes: "true"}, {kind: "cond", old: "b < c", becomes: "b <= c"}} {
+	for i, p := range []pattern{{kind: "cond", old: "a < b && b < c", becomes: "true"},
+		{kind: "cond", old: "b < c", becomes: "b <= c"}} {
 		e, err := p.edit(fn, "x", i+1)
 		if err != nil || !fn.file.fits(e) {
 			t.Fatal(err)
@@ -126,7 +127,8 @@ func TestEditsNest(t *testing.T) {
 		fn.file.edits = append(fn.file.edits, e)
 	}
 	out := string(fn.file.rewritten())
-	want := "if (cqldmutant.On(1) && (true) || !cqldmutant.On(1) && (a < b && (cqldmutant.On(2) && (b <= c) || !cqldmutant.On(2) && (b < c)))) {"
+	want := "if (cqldmutant.On(1) && (true) || !cqldmutant.On(1) && (a < b && (cqldmutant.On(2) && (b <= c) || " +
+		"!cqldmutant.On(2) && (b < c)))) {"
 	if !strings.Contains(out, want) {
 		t.Errorf("%s\nhas no %s", out, want)
 	}
@@ -150,10 +152,12 @@ func TestOperatorFindsCandidates(t *testing.T) {
 func TestHandListIsChecked(t *testing.T) {
 	good := "mutant a/b\nwhat W.\nin row F\ncond x\nbecomes y\nstmt a\n  b\nbecomes\n"
 	list, err := parseHandList(good)
-	if err != nil || len(list) != 1 || len(list[0].patterns) != 2 || list[0].patterns[1].old != "a\n  b" || list[0].patterns[1].becomes != "" {
+	if err != nil || len(list) != 1 || len(list[0].patterns) != 2 || list[0].patterns[1].old != "a\n  b" ||
+		list[0].patterns[1].becomes != "" {
 		t.Errorf("%+v, %v", list, err)
 	}
-	for _, bad := range []string{"what W", "mutant x\n", "mutant a/b\ncond x\n", "mutant a/b\nwhat W.\n", good + "kind x\n", "mutant a/b\nin row\n"} {
+	for _, bad := range []string{"what W", "mutant x\n", "mutant a/b\ncond x\n", "mutant a/b\nwhat W.\n", good +
+		"kind x\n", "mutant a/b\nin row\n"} {
 		if _, err := parseHandList(bad); err == nil {
 			t.Errorf("%q is taken", bad)
 		}

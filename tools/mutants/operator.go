@@ -46,8 +46,10 @@ func candidates(fn function) []candidate {
 
 // uninteresting are functions whose faults lose no data: texts, statistics and the reuse of memory.
 func uninteresting(name string) bool {
-	for _, s := range []string{"String", "Error", "Unwrap", "Stats", "Status", "trace", "report", "release", "buffer", "stopTimer",
-		"withDefaults", "verb", "whyStuck", "describe", "reasonOf", "pause", "giveBack", "progress", "clocked", "crowded", "failure",
+	for _, s := range []string{"String", "Error", "Unwrap", "Stats", "Status", "trace", "report", "release", "buffer",
+		"stopTimer",
+		"withDefaults", "verb", "whyStuck", "describe", "reasonOf", "pause", "giveBack", "progress", "clocked",
+		"crowded", "failure",
 		"Pending", "Held", "Totals", "newGroup", "lookLocked"} {
 		if strings.EqualFold(name, s) || strings.HasPrefix(name, s) && s == "trace" {
 			return true
@@ -58,7 +60,8 @@ func uninteresting(name string) bool {
 
 // quiet says whether a statement only counts, logs, locks or gives memory back.
 func quiet(text string) bool {
-	for _, s := range []string{"counts.", "counters.", "trace(", "traceNode(", "report(", "Logger.", "Lock(", "Unlock(", "release(", "giveBack(",
+	for _, s := range []string{"counts.", "counters.", "trace(", "traceNode(", "report(", "Logger.", "Lock(",
+		"Unlock(", "release(", "giveBack(",
 		"Note(", "panic(", "tell(", "Stop()", ".Record(", "Count("} {
 		if strings.Contains(text, s) {
 			return true
@@ -117,18 +120,22 @@ func (o *operator) binary(n *ast.BinaryExpr) {
 	other := map[token.Token]string{token.LSS: "<=", token.LEQ: "<", token.GTR: ">=", token.GEQ: ">"}[n.Op]
 	switch {
 	case other != "" && simple(n.X) && simple(n.Y):
-		o.add("bound", fmt.Sprintf("`%s` becomes `%s %s %s`", oneLine(text(n)), oneLine(x), other, oneLine(y)), n, func(id int, inner string) string {
-			return fmt.Sprintf("(%s && %s %s %s || !%s && %s)", switchCall(id), x, other, y, switchCall(id), inner)
-		})
+		o.add("bound", fmt.Sprintf("`%s` becomes `%s %s %s`", oneLine(text(n)), oneLine(x), other, oneLine(y)), n,
+			func(id int, inner string) string {
+				return fmt.Sprintf("(%s && %s %s %s || !%s && %s)", switchCall(id), x, other, y, switchCall(id), inner)
+			})
 	case n.Op == token.LAND || n.Op == token.LOR:
 		other := map[token.Token]string{token.LAND: "||", token.LOR: "&&"}[n.Op]
-		o.add("logic", fmt.Sprintf("`%s` becomes `(%s) %s (%s)`", oneLine(text(n)), oneLine(x), other, oneLine(y)), n, func(id int, inner string) string {
-			return fmt.Sprintf("(%s && ((%s) %s (%s)) || !%s && (%s))", switchCall(id), x, other, y, switchCall(id), inner)
-		})
+		o.add("logic", fmt.Sprintf("`%s` becomes `(%s) %s (%s)`", oneLine(text(n)), oneLine(x), other, oneLine(y)), n,
+			func(id int, inner string) string {
+				return fmt.Sprintf("(%s && ((%s) %s (%s)) || !%s && (%s))", switchCall(id), x, other, y, switchCall(id),
+					inner)
+			})
 	case (n.Op == token.ADD || n.Op == token.SUB) && y == "1" && simple(n.X) && variable(n.X):
-		o.add("step", fmt.Sprintf("`%s` becomes `%s`", oneLine(text(n)), oneLine(x)), n, func(id int, inner string) string {
-			return pickCall(id, inner, x)
-		})
+		o.add("step", fmt.Sprintf("`%s` becomes `%s`", oneLine(text(n)), oneLine(x)), n,
+			func(id int, inner string) string {
+				return pickCall(id, inner, x)
+			})
 	}
 }
 
@@ -153,7 +160,8 @@ func simple(e ast.Expr) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
 			id, named := n.Fun.(*ast.Ident)
-			ok = ok && named && (id.Name == "len" || id.Name == "cap" || id.Name == "int" || id.Name == "int64" || id.Name == "uint64")
+			ok = ok && named && (id.Name == "len" || id.Name == "cap" || id.Name == "int" || id.Name == "int64" ||
+				id.Name == "uint64")
 		case *ast.FuncLit, *ast.UnaryExpr:
 			ok = false
 		}
@@ -206,9 +214,10 @@ func (o *operator) returned(n *ast.ReturnStmt) {
 		}
 	}
 	results[k-1] = "nil"
-	o.add("error", fmt.Sprintf("`%s` returns no error", oneLine(o.fn.file.textOf(n))), n, func(id int, inner string) string {
-		return fmt.Sprintf("if %s {\nreturn %s\n}\n%s", switchCall(id), strings.Join(results, ", "), inner)
-	})
+	o.add("error", fmt.Sprintf("`%s` returns no error", oneLine(o.fn.file.textOf(n))), n,
+		func(id int, inner string) string {
+			return fmt.Sprintf("if %s {\nreturn %s\n}\n%s", switchCall(id), strings.Join(results, ", "), inner)
+		})
 }
 
 // extreme exchanges min and max.
@@ -219,9 +228,10 @@ func (o *operator) extreme(n *ast.CallExpr) {
 	}
 	other := map[string]string{"min": "max", "max": "min"}[id.Name]
 	a, b := o.fn.file.textOf(n.Args[0]), o.fn.file.textOf(n.Args[1])
-	o.add("extreme", fmt.Sprintf("`%s` becomes `%s`", oneLine(o.fn.file.textOf(n)), other), n, func(i int, inner string) string {
-		return pickCall(i, inner, fmt.Sprintf("%s(%s, %s)", other, a, b))
-	})
+	o.add("extreme", fmt.Sprintf("`%s` becomes `%s`", oneLine(o.fn.file.textOf(n)), other), n,
+		func(i int, inner string) string {
+			return pickCall(i, inner, fmt.Sprintf("%s(%s, %s)", other, a, b))
+		})
 }
 
 // oneLine is text for a table.

@@ -85,7 +85,8 @@ func (c *catalog) writeOverlay(dir string) (path string, err error) {
 
 // scenarioPackages are the packages with tests of their own that look for mutants.
 func scenarioPackages() []string {
-	return []string{"row", "ring", "coordinator/quorum", "coordinator/resolve", "counters/shard", "repair", "coordinator", "paxos", "hints", "batchlog", "counters", "listing", "watermark",
+	return []string{"row", "ring", "coordinator/quorum", "coordinator/resolve", "counters/shard", "repair",
+		"coordinator", "paxos", "hints", "batchlog", "counters", "listing", "watermark",
 		"storage", "replica", "rebalance", "cluster"}
 }
 
@@ -99,7 +100,8 @@ func (c *catalog) build(ctx context.Context, dir string, packages []string) erro
 		return err
 	}
 	for _, p := range packages {
-		cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary(dir, p), "./"+p)
+		cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary(dir, p),
+			"./"+p)
 		cmd.Dir = c.root
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("mutants: build %s: %w\n%s", p, err, out)

@@ -70,7 +70,8 @@ func readExplained(root string) (map[string]explanation, error) {
 		key, rest, _ := strings.Cut(strings.Join(strings.Fields(l.text), " "), " ")
 		kind, text, ok := strings.Cut(rest, ": ")
 		if !ok || kind != "equivalent" && kind != "survives" {
-			return nil, fmt.Errorf("explained.txt, line %d: want a key, \"equivalent:\" or \"survives:\", and a reason", l.line)
+			return nil, fmt.Errorf("explained.txt, line %d: want a key, \"equivalent:\" or \"survives:\", and a "+
+				"reason", l.line)
 		}
 		if _, twice := out[key]; twice {
 			return nil, fmt.Errorf("explained.txt, line %d: %s is explained twice", l.line, key)
@@ -145,7 +146,8 @@ func (s score) share() float64 {
 }
 
 func (s score) String() string {
-	return fmt.Sprintf("%d mutants change what the program does; %d of them (%.1f %%) are found, %d survive. %d more are equivalent, %d were not run. %.0f minutes of CPU.",
+	return fmt.Sprintf("%d mutants change what the program does; %d of them (%.1f %%) are found, %d survive. %d "+
+		"more are equivalent, %d were not run. %.0f minutes of CPU.",
 		s.total, s.found, s.share(), s.survived, s.equivalent, s.unknown, s.cpu/60)
 }
 
@@ -157,7 +159,8 @@ func (c *catalog) report(done results, explained map[string]explanation) string 
 		fmt.Fprintf(&b, "\n### %s\n\n| mutant | fault | found by |\n|---|---|---|\n", a.name)
 		for _, m := range c.mutants {
 			if m.area == a.name {
-				fmt.Fprintf(&b, "| %s | %s | %s |\n", cell("`"+m.key+"`"), cell(m.what), cell(outcome(m, done, explained)))
+				fmt.Fprintf(&b, "| %s | %s | %s |\n", cell("`"+m.key+"`"), cell(m.what),
+					cell(outcome(m, done, explained)))
 			}
 		}
 	}

@@ -57,9 +57,10 @@ type attempt struct {
 	wall    time.Duration
 }
 
-// execute runs a test binary with a mutant on; zero: none. watch, which may be nil, sees each line of the output and says
-// whether the process can be stopped.
-func (r *runner) execute(ctx context.Context, pkg string, id int, timeout time.Duration, watch func(string) bool, args ...string) (attempt, error) {
+// execute runs a test binary with a mutant on; zero: none. watch, which may be nil, sees each line of the output and
+// says whether the process can be stopped.
+func (r *runner) execute(ctx context.Context, pkg string, id int, timeout time.Duration, watch func(string) bool,
+	args ...string) (attempt, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary(r.dir, pkg), args...)
@@ -141,8 +142,8 @@ func (a *attempt) note(line string) {
 // flakyMax is how many tests of a package may fail by the load of the machine, and are left out.
 const flakyMax = 3
 
-// measure runs the tests of all packages without a mutant. A test that fails may measure time on a machine that is busy:
-// it is left out, if all others pass.
+// measure runs the tests of all packages without a mutant. A test that fails may measure time on a machine that is
+// busy: it is left out, if all others pass.
 func (r *runner) measure(ctx context.Context) error {
 	r.baseline, r.skipped = map[string]time.Duration{}, map[string][]string{}
 	for _, p := range r.packages {
@@ -156,7 +157,8 @@ func (r *runner) measure(ctx context.Context) error {
 			}
 			if !a.failed {
 				r.baseline[p] = a.wall
-				fmt.Printf("# %s: %.1f s of CPU, %.1f s, without %v\n", p, a.cpu.Seconds(), a.wall.Seconds(), r.skipped[p])
+				fmt.Printf("# %s: %.1f s of CPU, %.1f s, without %v\n", p, a.cpu.Seconds(), a.wall.Seconds(),
+					r.skipped[p])
 				break
 			}
 			r.skipped[p] = append(r.skipped[p], topTest(a.test))
@@ -237,7 +239,8 @@ func (r *runner) cost(m *mutant) (d time.Duration) {
 	return d
 }
 
-// runMutant looks for one mutant: with the scenarios, then with the simulation. before is what an earlier run has found.
+// runMutant looks for one mutant: with the scenarios, then with the simulation. before is what an earlier run has
+// found.
 func (r *runner) runMutant(ctx context.Context, m *mutant, before verdict) (v verdict, err error) {
 	v = verdict{Key: m.key, Clean: before.Clean, CPU: before.CPU}
 	for _, p := range r.order(m) {
@@ -283,7 +286,8 @@ func (r *runner) scenarios(ctx context.Context, pkg string, id int) (attempt, er
 			a.cpu = cpu
 			return a, err
 		}
-		b, err := r.execute(ctx, pkg, id, timeout, nil, append(shortTests(nil), "-test.run", "^"+topTest(a.test)+"$")...)
+		b, err := r.execute(ctx, pkg, id, timeout, nil,
+			append(shortTests(nil), "-test.run", "^"+topTest(a.test)+"$")...)
 		cpu += b.cpu
 		if err != nil || b.failed {
 			b.cpu, b.test = cpu, a.test
@@ -293,8 +297,8 @@ func (r *runner) scenarios(ctx context.Context, pkg string, id int) (attempt, er
 	}
 }
 
-// simulate runs up to n seeds of a simulation with a mutant. A seed that fails without the mutant, too, says nothing: it is
-// passed over.
+// simulate runs up to n seeds of a simulation with a mutant. A seed that fails without the mutant, too, says nothing:
+// it is passed over.
 func (r *runner) simulate(ctx context.Context, m *mutant, sim string, n int, v *verdict) error {
 	name, options, _ := strings.Cut(sim, " ")
 	for first := uint64(1); n > 0; {
@@ -334,7 +338,8 @@ func (r *runner) simulate(ctx context.Context, m *mutant, sim string, n int, v *
 }
 
 // seedsOf runs n seeds until one fails, which is returned with the promise that it breaks; zero: none does.
-func (r *runner) seedsOf(ctx context.Context, id int, name, options string, first uint64, n int) (a attempt, failed uint64, how string, err error) {
+func (r *runner) seedsOf(ctx context.Context, id int, name, options string, first uint64, n int) (a attempt,
+	failed uint64, how string, err error) {
 	args := []string{"-test.run", "^" + name + "$", "-test.v", "-test.timeout", "24h"}
 	args = append(args, strings.Fields(options)...)
 	args = append(args, "-seed="+strconv.FormatUint(first, 10), "-seeds="+strconv.Itoa(n))

@@ -173,7 +173,8 @@ func (f *file) rewritten() []byte {
 		return b.end - a.end // the outer one first
 	})
 	at := f.offset(f.tree.Name.End())
-	out := string(f.text[:at]) + "; import " + switchName + " " + `"` + switchImport + `"` + f.render(at, len(f.text), f.edits)
+	out := string(f.text[:at]) + "; import " + switchName + " " + `"` + switchImport + `"` +
+		f.render(at, len(f.text), f.edits)
 	return []byte(out)
 }
 

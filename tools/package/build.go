@@ -16,8 +16,8 @@ import (
 // checksumsFile has the form that sha256sum -c reads.
 const checksumsFile = "SHA256SUMS"
 
-// buildBinaries builds a static binary for each target, without cgo, which would take the block cache out of the memory that the node
-// can account for (ADR 44).
+// buildBinaries builds a static binary for each target, without cgo, which would take the block cache out of the memory
+// that the node can account for (ADR 44).
 func (r *release) buildBinaries(ctx context.Context) error {
 	for _, t := range r.targets {
 		args := []string{"build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w -buildid="}
@@ -39,7 +39,8 @@ func (r *release) buildBinaries(ctx context.Context) error {
 func reproducible(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(e string) bool {
 		name, _, _ := strings.Cut(e, "=")
-		return slices.Contains([]string{"GOFLAGS", "GOEXPERIMENT", "GOAMD64", "GOARM64", "CGO_ENABLED", "GOOS", "GOARCH"}, name)
+		return slices.Contains([]string{"GOFLAGS", "GOEXPERIMENT", "GOAMD64", "GOARM64", "CGO_ENABLED", "GOOS",
+			"GOARCH"}, name)
 	})
 }
 

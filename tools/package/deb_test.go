@@ -28,7 +28,8 @@ func unpackedDeb(t *testing.T) (path, root, scripts string) {
 // TestPackageFollowsPolicy checks what lintian would.
 func TestPackageFollowsPolicy(t *testing.T) {
 	path, root, scripts := unpackedDeb(t)
-	for field, want := range map[string]string{"Package": "cqld", "Architecture": runtime.GOARCH, "Version": built.version, "Section": "database", "Priority": "optional"} {
+	for field, want := range map[string]string{"Package": "cqld", "Architecture": runtime.GOARCH,
+		"Version": built.version, "Section": "database", "Priority": "optional"} {
 		if got := strings.TrimSpace(command(t, "", "dpkg-deb", "--field", path, field)); got != want {
 			t.Errorf("%s is %q, want %q", field, got, want)
 		}
@@ -44,7 +45,8 @@ func TestPackageFollowsPolicy(t *testing.T) {
 		}
 	}
 	command(t, root, "md5sum", "--check", "--quiet", filepath.Join(scripts, "md5sums"))
-	for _, name := range []string{"usr/bin/cqld", "usr/lib/systemd/system/cqld.service", "usr/share/doc/cqld/copyright", "usr/share/doc/cqld/" + noticesName} {
+	for _, name := range []string{"usr/bin/cqld", "usr/lib/systemd/system/cqld.service",
+		"usr/share/doc/cqld/copyright", "usr/share/doc/cqld/" + noticesName} {
 		if _, err := os.Stat(filepath.Join(root, name)); err != nil {
 			t.Error(err)
 		}
@@ -55,14 +57,15 @@ func TestPackageFollowsPolicy(t *testing.T) {
 func TestPackagedNodeRuns(t *testing.T) {
 	_, root, _ := unpackedDeb(t)
 	flags, probes := arguments(t)
-	args := append([]string{"start", "--config", filepath.Join(root, "etc/cqld/cqld.yaml"), "--data-dir", filepath.Join(t.TempDir(), "data")}, flags...)
+	args := append([]string{"start", "--config", filepath.Join(root, "etc/cqld/cqld.yaml"), "--data-dir",
+		filepath.Join(t.TempDir(), "data")}, flags...)
 	n := startNode(t, exec.Command(filepath.Join(root, "usr/bin/cqld"), args...))
 	n.awaitReady(t, probes)
 	n.stop(t)
 }
 
-// TestMaintainerScripts runs the scripts, in the order of an installation, an upgrade and a removal, with programs that only record
-// their arguments.
+// TestMaintainerScripts runs the scripts, in the order of an installation, an upgrade and a removal, with programs that
+// only record their arguments.
 func TestMaintainerScripts(t *testing.T) {
 	_, _, scripts := unpackedDeb(t)
 	bin, log := t.TempDir(), filepath.Join(t.TempDir(), "log")
@@ -75,7 +78,8 @@ func TestMaintainerScripts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, step := range [][]string{{"postinst", "configure", ""}, {"postinst", "configure", ""}, {"prerm", "upgrade", "1"}, {"postinst", "configure", "1"},
+	for _, step := range [][]string{{"postinst", "configure", ""}, {"postinst", "configure", ""},
+		{"prerm", "upgrade", "1"}, {"postinst", "configure", "1"},
 		{"prerm", "remove"}, {"postrm", "remove"}, {"postrm", "purge"}, {"postrm", "purge"}} {
 		cmd := exec.Command("/bin/sh", slices.Concat([]string{"-eu", filepath.Join(scripts, step[0])}, step[1:])...)
 		cmd.Env = []string{"PATH=" + bin + ":/usr/bin:/bin"}
@@ -99,7 +103,8 @@ func TestMaintainerScripts(t *testing.T) {
 	}
 }
 
-// exposureMax is the greatest exposure of the unit, in tenths, that systemd-analyze may report. 100 is a unit without restrictions.
+// exposureMax is the greatest exposure of the unit, in tenths, that systemd-analyze may report. 100 is a unit without
+// restrictions.
 const exposureMax = "15"
 
 func TestUnit(t *testing.T) {
@@ -123,7 +128,8 @@ func TestUnit(t *testing.T) {
 	if err := os.WriteFile(weak, protections.ReplaceAll(text, nil), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := exec.Command("systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold="+exposureMax, weak).Run(); err == nil {
+	if err := exec.Command("systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold="+exposureMax,
+		weak).Run(); err == nil {
 		t.Error("a unit without protections passes")
 	}
 }

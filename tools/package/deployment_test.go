@@ -41,7 +41,8 @@ func TestComposeFile(t *testing.T) {
 		t.Errorf("%d services", len(project.Services))
 	}
 	for name, s := range project.Services {
-		if !s.ReadOnly || s.User != "1000:1000" || !slices.Equal(s.CapDrop, []string{"ALL"}) || s.HealthCheck == nil || s.Hostname != name {
+		if !s.ReadOnly || s.User != "1000:1000" || !slices.Equal(s.CapDrop, []string{"ALL"}) || s.HealthCheck == nil ||
+			s.Hostname != name {
 			t.Errorf("%s: %+v", name, s)
 		}
 		if !slices.Equal(s.Command[3:], []string{"--listen-address", name, "--rpc-address", name}) {
@@ -172,7 +173,8 @@ func readManifests(t *testing.T) (m manifests) {
 			t.Errorf("unexpected object %+v", kind)
 		}
 	}
-	if len(m.accounts) != 1 || len(m.configs) != 1 || len(m.services) != 2 || len(m.sets) != 1 || len(m.budgets) != 1 || len(m.policies) != 1 {
+	if len(m.accounts) != 1 || len(m.configs) != 1 || len(m.services) != 2 || len(m.sets) != 1 ||
+		len(m.budgets) != 1 || len(m.policies) != 1 {
 		t.Fatalf("objects are missing: %+v", m)
 	}
 	return m
@@ -218,7 +220,8 @@ func TestManifestsBelongTogether(t *testing.T) {
 			}
 		}
 	}
-	if s := m.services[0]; s.Name != set.Spec.ServiceName || s.Spec.ClusterIP != "None" || !s.Spec.PublishNotReadyAddresses {
+	if s := m.services[0]; s.Name != set.Spec.ServiceName || s.Spec.ClusterIP != "None" ||
+		!s.Spec.PublishNotReadyAddresses {
 		t.Errorf("the service of the set: %+v", s)
 	}
 	for _, rule := range m.policies[0].Spec.Ingress {
@@ -228,7 +231,8 @@ func TestManifestsBelongTogether(t *testing.T) {
 			}
 		}
 	}
-	for name, p := range map[string]*corev1.Probe{"startup": c.StartupProbe, "liveness": c.LivenessProbe, "readiness": c.ReadinessProbe} {
+	for name, p := range map[string]*corev1.Probe{"startup": c.StartupProbe, "liveness": c.LivenessProbe,
+		"readiness": c.ReadinessProbe} {
 		if p == nil || p.HTTPGet == nil || !ports[p.HTTPGet.Port.StrVal] {
 			t.Errorf("%s probe: %+v", name, p)
 		}
@@ -265,7 +269,8 @@ func TestPodsAreRestricted(t *testing.T) {
 	truth("allowPrivilegeEscalation", c.SecurityContext.AllowPrivilegeEscalation, false)
 	truth("readOnlyRootFilesystem", c.SecurityContext.ReadOnlyRootFilesystem, true)
 	truth("automountServiceAccountToken", spec.AutomountServiceAccountToken, false)
-	if s := spec.SecurityContext; s.SeccompProfile == nil || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault || *s.RunAsUser != imageUser {
+	if s := spec.SecurityContext; s.SeccompProfile == nil ||
+		s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault || *s.RunAsUser != imageUser {
 		t.Errorf("%+v", s)
 	}
 	if d := c.SecurityContext.Capabilities.Drop; !slices.Equal(d, []corev1.Capability{"ALL"}) {

@@ -25,8 +25,8 @@ const imageUser = 65532
 // imageData is the volume with the data of the node.
 const imageData = "/var/lib/cqld"
 
-// buildImage writes the image for all Linux targets as a tar file of an OCI layout. It has no operating system: cqld is a
-// static binary, and trusts only the certificate authorities that its configuration names.
+// buildImage writes the image for all Linux targets as a tar file of an OCI layout. It has no operating system: cqld is
+// a static binary, and trusts only the certificate authorities that its configuration names.
 func (r *release) buildImage(context.Context) error {
 	base, err := r.baseLayer()
 	if err != nil {
@@ -80,8 +80,10 @@ func (r *release) image(t target, base v1.Layer) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	program, err := r.layer([]entry{{name: "usr/"}, {name: "usr/bin/"}, {name: "usr/bin/cqld", mode: 0o755, content: binary},
-		{name: "usr/share/"}, {name: "usr/share/doc/"}, {name: "usr/share/doc/cqld/"}, {name: "usr/share/doc/cqld/LICENSE", mode: 0o644, content: license},
+	program, err := r.layer([]entry{{name: "usr/"}, {name: "usr/bin/"},
+		{name: "usr/bin/cqld", mode: 0o755, content: binary},
+		{name: "usr/share/"}, {name: "usr/share/doc/"}, {name: "usr/share/doc/cqld/"},
+		{name: "usr/share/doc/cqld/LICENSE", mode: 0o644, content: license},
 		{name: "usr/share/doc/cqld/" + noticesName, mode: 0o644, content: notices}})
 	if err != nil {
 		return nil, err
@@ -101,10 +103,12 @@ func (r *release) image(t target, base v1.Layer) (v1.Image, error) {
 	}
 	config.Config = v1.Config{
 		User: fmt.Sprintf("%d:%d", imageUser, imageUser), WorkingDir: imageData, Entrypoint: []string{"/usr/bin/cqld"},
-		Cmd: []string{"start", "--config", "/etc/cqld/cqld.yaml"}, Env: []string{"PATH=/usr/bin", "CQLD_DATA_DIR=" + imageData},
+		Cmd:     []string{"start", "--config", "/etc/cqld/cqld.yaml"},
+		Env:     []string{"PATH=/usr/bin", "CQLD_DATA_DIR=" + imageData},
 		Volumes: map[string]struct{}{imageData: {}}, StopSignal: "SIGTERM",
 		ExposedPorts: map[string]struct{}{"7000/tcp": {}, "9042/tcp": {}, "10002/tcp": {}},
-		Labels:       map[string]string{"org.opencontainers.image.title": "cqld", "org.opencontainers.image.version": r.version, "org.opencontainers.image.licenses": "Apache-2.0"},
+		Labels: map[string]string{"org.opencontainers.image.title": "cqld",
+			"org.opencontainers.image.version": r.version, "org.opencontainers.image.licenses": "Apache-2.0"},
 	}
 	return mutate.ConfigFile(image, config)
 }
@@ -117,7 +121,8 @@ func (r *release) baseLayer() (v1.Layer, error) {
 	}
 	return r.layer([]entry{
 		{name: "etc/"},
-		{name: "etc/passwd", mode: 0o644, content: fmt.Appendf(nil, "root:x:0:0:root:/:/sbin/nologin\ncqld:x:%d:%d:cqld:%s:/sbin/nologin\n", imageUser, imageUser, imageData)},
+		{name: "etc/passwd", mode: 0o644, content: fmt.Appendf(nil,
+			"root:x:0:0:root:/:/sbin/nologin\ncqld:x:%d:%d:cqld:%s:/sbin/nologin\n", imageUser, imageUser, imageData)},
 		{name: "etc/group", mode: 0o644, content: fmt.Appendf(nil, "root:x:0:\ncqld:x:%d:\n", imageUser)},
 		{name: "etc/cqld/"},
 		{name: "etc/cqld/certs/"},
@@ -141,7 +146,8 @@ func (r *release) layer(entries []entry) (v1.Layer, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, e := range entries {
-		h := &tar.Header{Name: e.name, Mode: e.mode, Uid: e.owner, Gid: e.owner, Size: int64(len(e.content)), ModTime: r.epoch, Typeflag: tar.TypeReg}
+		h := &tar.Header{Name: e.name, Mode: e.mode, Uid: e.owner, Gid: e.owner, Size: int64(len(e.content)),
+			ModTime: r.epoch, Typeflag: tar.TypeReg}
 		if e.name[len(e.name)-1] == '/' {
 			h.Typeflag = tar.TypeDir
 			if e.mode == 0 {
@@ -158,7 +164,10 @@ func (r *release) layer(entries []entry) (v1.Layer, error) {
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	return tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil }, tarball.WithMediaType(types.OCILayer))
+	return tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(b.Bytes())),
+			nil
+	}, tarball.WithMediaType(types.OCILayer))
 }
 
 // archive writes the files of dir into a tar file, in the order of their names.

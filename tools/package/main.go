@@ -7,8 +7,8 @@
 //	cqld-VERSION-packaging.tar.gz    the compose file and the Kubernetes manifests
 //	SHA256SUMS                       checksums of these files
 //
-// The outputs depend only on the commit and the version of Go: all times are SOURCE_DATE_EPOCH, by default the time of the
-// commit.
+// The outputs depend only on the commit and the version of Go: all times are SOURCE_DATE_EPOCH, by default the time of
+// the commit.
 //
 // It is a module of its own, so that the libraries for packages and images are not requirements of cqld.
 package main
@@ -75,7 +75,8 @@ func (r *release) linux() (out []target) {
 func run(ctx context.Context) error {
 	root := flag.String("root", ".", "the `directory` of the repository")
 	out := flag.String("out", "dist", "the `directory` that the files are written to")
-	version := flag.String("version", os.Getenv("VERSION"), "the `version`; by default, the tag or the time and the revision of the commit")
+	version := flag.String("version", os.Getenv("VERSION"),
+		"the `version`; by default, the tag or the time and the revision of the commit")
 	targets := flag.String("targets", "linux/"+runtime.GOARCH, "`systems` to build for, separated by commas, or all")
 	quick := flag.Bool("quick", false, "for tests: build with the paths of this machine, which reuses the build cache")
 	flag.Parse()
@@ -90,7 +91,8 @@ func run(ctx context.Context) error {
 	for _, step := range []struct {
 		name string
 		do   func(context.Context) error
-	}{{"binaries", r.buildBinaries}, {"notices", r.buildNotices}, {"Debian packages", r.buildDebs}, {"image", r.buildImage},
+	}{{"binaries", r.buildBinaries}, {"notices", r.buildNotices}, {"Debian packages", r.buildDebs},
+		{"image", r.buildImage},
 		{"deployment files", r.buildDeployment}, {"checksums", r.writeChecksums}} {
 		begun := time.Now()
 		if err := step.do(ctx); err != nil {
@@ -133,7 +135,8 @@ func newRelease(ctx context.Context, root, out, version, targets string) (*relea
 		}
 	}
 	if r.version[0] < '0' || r.version[0] > '9' || strings.ContainsAny(r.version, "/- _") {
-		return nil, fmt.Errorf("version %q must begin with a digit and must not contain '-', '_', '/' and spaces", r.version)
+		return nil, fmt.Errorf("version %q must begin with a digit and must not contain '-', '_', '/' and spaces",
+			r.version)
 	}
 	return r, nil
 }

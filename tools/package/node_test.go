@@ -47,8 +47,10 @@ func freePorts(t *testing.T, n int) (address string, ports []string) {
 // arguments returns the flags that move a node of the packaged configuration to free ports, and the URL of its probes.
 func arguments(t *testing.T) (flags []string, probes string) {
 	address, ports := freePorts(t, 3)
-	return []string{"--listen-address", address, "--rpc-address", address, "--seeds", address, "--storage-port", ports[0],
-		"--native-transport-port", ports[1], "--health-address", address + ":" + ports[2]}, "http://" + address + ":" + ports[2]
+	return []string{"--listen-address", address, "--rpc-address", address, "--seeds", address, "--storage-port",
+			ports[0],
+			"--native-transport-port", ports[1], "--health-address", address + ":" + ports[2]}, "http://" + address + ":" +
+			ports[2]
 }
 
 // awaitReady waits until a node serves clients.
@@ -190,8 +192,8 @@ func unpack(t *testing.T, r io.Reader, root string) {
 	}
 }
 
-// TestImageRuns starts the image as a container runtime does, twice: as its user, with its files as the root directory if the test may do that, otherwise as a
-// plain process.
+// TestImageRuns starts the image as a container runtime does, twice: as its user, with its files as the root directory
+// if the test may do that, otherwise as a plain process.
 func TestImageRuns(t *testing.T) {
 	image, root := unpackedImage(t)
 	file, err := image.ConfigFile()
@@ -199,7 +201,8 @@ func TestImageRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := file.Config
-	if c.User != "65532:65532" || !slices.Equal(c.Entrypoint, []string{"/usr/bin/cqld"}) || c.StopSignal != "SIGTERM" || !file.Created.Equal(built.epoch) {
+	if c.User != "65532:65532" || !slices.Equal(c.Entrypoint, []string{"/usr/bin/cqld"}) ||
+		c.StopSignal != "SIGTERM" || !file.Created.Equal(built.epoch) {
 		t.Errorf("the configuration is %+v", c)
 	}
 	flags, probes := arguments(t)
@@ -235,7 +238,8 @@ func containerOf(root string, c *v1.Config) func(args ...string) *exec.Cmd {
 		}
 		cmd := exec.Command(c.Entrypoint[0], args...)
 		cmd.Env, cmd.Dir = slices.Clone(c.Env), c.WorkingDir
-		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: imageUser, Gid: imageUser}}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root,
+			Credential: &syscall.Credential{Uid: imageUser, Gid: imageUser}}
 		return cmd
 	}
 }

@@ -46,12 +46,14 @@ func (r *release) buildNotices(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	standard := &licensed{name: "Go standard library and runtime " + strings.TrimSpace(version), root: strings.TrimSpace(root)}
+	standard := &licensed{name: "Go standard library and runtime " + strings.TrimSpace(version),
+		root: strings.TrimSpace(root)}
 	if err := standard.collect(standard.root); err != nil {
 		return err
 	}
 	var b bytes.Buffer
-	b.WriteString("cqld contains the code of others, under the licenses below. Its own license is in the file LICENSE (copyright in Debian packages).\n")
+	b.WriteString("cqld contains the code of others, under the licenses below. Its own license is in the file " +
+		"LICENSE (copyright in Debian packages).\n")
 	for _, one := range append([]*licensed{standard}, sorted(modules)...) {
 		if err := one.append(&b); err != nil {
 			return err
@@ -67,7 +69,8 @@ func sorted(modules map[string]*licensed) (out []*licensed) {
 	return out
 }
 
-// addModules adds the modules of the binary for a target, with the licenses in the directories of its packages and above.
+// addModules adds the modules of the binary for a target, with the licenses in the directories of its packages and
+// above.
 func (r *release) addModules(ctx context.Context, t target, modules map[string]*licensed) error {
 	const format = "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}\t{{.Dir}}\t{{$.Dir}}{{end}}{{end}}"
 	out, err := r.goTool(ctx, t, "list", "-deps", "-f", format, "./cmd/cqld")
@@ -124,7 +127,8 @@ func (l *licensed) collect(dir string) error {
 	name := regexp.MustCompile(`(?i)^(un)?(licen[cs]e|copying|copyright|notice|patents)([-_.].*)?$`)
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
-		if e.IsDir() || !name.MatchString(e.Name()) || strings.HasSuffix(e.Name(), ".go") || slices.Contains(l.files, path) {
+		if e.IsDir() || !name.MatchString(e.Name()) || strings.HasSuffix(e.Name(), ".go") ||
+			slices.Contains(l.files, path) {
 			continue
 		}
 		l.files = append(l.files, path)
@@ -144,7 +148,8 @@ func (l *licensed) append(b *bytes.Buffer) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(b, "\n%[1]s\n%[2]s (%[3]s)\n%[1]s\n\n%[4]s\n", strings.Repeat("=", 80), l.name, name, bytes.TrimSpace(text))
+		fmt.Fprintf(b, "\n%[1]s\n%[2]s (%[3]s)\n%[1]s\n\n%[4]s\n", strings.Repeat("=", 80), l.name, name,
+			bytes.TrimSpace(text))
 	}
 	return nil
 }

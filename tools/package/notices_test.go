@@ -32,7 +32,8 @@ func TestNoticesNameEveryModule(t *testing.T) {
 	if modules < 20 {
 		t.Errorf("the binary records %d modules", modules)
 	}
-	for _, want := range []string{"Go standard library and runtime go1.", "Apache License", "Redistribution and use in source and binary forms", "Permission is hereby granted"} {
+	for _, want := range []string{"Go standard library and runtime go1.", "Apache License",
+		"Redistribution and use in source and binary forms", "Permission is hereby granted"} {
 		if !bytes.Contains(text, []byte(want)) {
 			t.Errorf("%q is missing", want)
 		}
@@ -42,7 +43,8 @@ func TestNoticesNameEveryModule(t *testing.T) {
 	}
 }
 
-// TestDeploymentFilesContainTheNotices checks the archive; TestPackageFollowsPolicy and TestImageContainsTheNotices check the other packages.
+// TestDeploymentFilesContainTheNotices checks the archive; TestPackageFollowsPolicy and TestImageContainsTheNotices
+// check the other packages.
 func TestDeploymentFilesContainTheNotices(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join(built.out, "*-packaging.tar.gz"))
 	if err != nil || len(paths) != 1 {
@@ -77,7 +79,8 @@ func TestDeploymentFilesContainTheNotices(t *testing.T) {
 func TestModulesWithoutLicenseAreFound(t *testing.T) {
 	dir := t.TempDir()
 	l := &licensed{root: dir}
-	for name, counts := range map[string]bool{"main.go": false, "license.go": false, "LICENSE": true, "COPYING.txt": true, "NOTICE": true, "licence-MIT": true,
+	for name, counts := range map[string]bool{"main.go": false, "license.go": false, "LICENSE": true,
+		"COPYING.txt": true, "NOTICE": true, "licence-MIT": true,
 		"PATENTS": true, "README.md": false, "licensing.md": false} {
 		before := len(l.files)
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {

@@ -38,7 +38,8 @@ func buildAndRun(m *testing.M) (int, error) {
 		return 1, err
 	}
 	built.quick = true
-	if err := errors.Join(os.Chmod(dir, 0o755), built.clean(), built.buildBinaries(ctx), built.buildAll(ctx)); err != nil {
+	if err := errors.Join(os.Chmod(dir, 0o755), built.clean(), built.buildBinaries(ctx),
+		built.buildAll(ctx)); err != nil {
 		return 1, err
 	}
 	return m.Run(), nil
@@ -46,7 +47,8 @@ func buildAndRun(m *testing.M) (int, error) {
 
 // buildAll makes everything from the binaries.
 func (r *release) buildAll(ctx context.Context) error {
-	return errors.Join(r.buildNotices(ctx), r.buildDebs(ctx), r.buildImage(ctx), r.buildDeployment(ctx), r.writeChecksums(ctx))
+	return errors.Join(r.buildNotices(ctx), r.buildDebs(ctx), r.buildImage(ctx), r.buildDeployment(ctx),
+		r.writeChecksums(ctx))
 }
 
 // need skips a test if a program is missing, or fails it in continuous integration.
@@ -116,7 +118,8 @@ func TestOutputsAreReproducible(t *testing.T) {
 }
 
 func TestVersions(t *testing.T) {
-	for version, ok := range map[string]bool{"1.2.3": true, "1.2.3~rc1": true, "v1": false, "1-2": false, "1/2": false} {
+	for version, ok := range map[string]bool{"1.2.3": true, "1.2.3~rc1": true, "v1": false, "1-2": false,
+		"1/2": false} {
 		if _, err := newRelease(t.Context(), "../..", t.TempDir(), version, "linux/amd64"); (err == nil) != ok {
 			t.Errorf("%s: %v", version, err)
 		}

@@ -23,8 +23,8 @@ func (a *Analyzer) String() string { return a.name }
 // Divides reports whether a text may have several terms: a condition then matches words, not whole texts.
 func (a *Analyzer) Divides() bool { return a.tokenize != nil }
 
-// Terms returns the terms of a text in the order of their first occurrence, without duplicates. An analyzer that does not divide
-// texts returns one term, which is empty for an empty text. A text that is not UTF-8 is its own term.
+// Terms returns the terms of a text in the order of their first occurrence, without duplicates. An analyzer that does
+// not divide texts returns one term, which is empty for an empty text. A text that is not UTF-8 is its own term.
 func (a *Analyzer) Terms(text []byte) [][]byte {
 	if !utf8.Valid(text) {
 		return [][]byte{slices.Clone(text)}
@@ -58,8 +58,8 @@ func (a *Analyzer) Matches(value, text []byte) bool {
 	return !slices.ContainsFunc(wanted, func(term []byte) bool { return !has[string(term)] })
 }
 
-// Pattern returns the text of a LIKE pattern as it is compared with terms. Words of patterns are not reduced to stems, because
-// they may be parts of words, and are not divided.
+// Pattern returns the text of a LIKE pattern as it is compared with terms. Words of patterns are not reduced to stems,
+// because they may be parts of words, and are not divided.
 func (a *Analyzer) Pattern(text []byte) []byte {
 	if !utf8.Valid(text) {
 		return text

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// TestTermsAreCassandras compares terms with those of the analyzers of Cassandra 5.0.9. A line of testdata/tokens.txt has the class, the
-// options, a text and its terms, separated by tabs. Words that are not in lower case are not reduced to stems here.
+// TestTermsAreCassandras compares terms with those of the analyzers of Cassandra 5.0.9. A line of testdata/tokens.txt
+// has the class, the options, a text and its terms, separated by tabs. Words that are not in lower case are not reduced
+// to stems here.
 func TestTermsAreCassandras(t *testing.T) {
 	file, err := os.Open("testdata/tokens.txt")
 	if err != nil {
@@ -43,7 +44,8 @@ func TestTermsAreCassandras(t *testing.T) {
 		var want [][]byte
 		for _, term := range cells[3:] {
 			term = unquote.Replace(term)
-			if slices.ContainsFunc(want, func(w []byte) bool { return string(w) == term }) || term == "" && a != nil && a.Divides() {
+			if slices.ContainsFunc(want, func(w []byte) bool { return string(w) == term }) || term == "" && a != nil &&
+				a.Divides() {
 				continue
 			}
 			want = append(want, []byte(term))
@@ -65,7 +67,8 @@ func FuzzTerms(f *testing.F) {
 			"tokenization_normalize_lowercase": "true", "tokenization_locale": "en"}),
 		ForSASI(map[string]string{"analyzer_class": "DelimiterAnalyzer", "delimiter": " "}),
 	}
-	for _, seed := range []string{"", "The dogs' 3.14 été", "ไทย日本語 x", "\xff\xfe", "a\u0301\u0327 İSTANBUL ẞ", strings.Repeat("word ", 50)} {
+	for _, seed := range []string{"", "The dogs' 3.14 été", "ไทย日本語 x", "\xff\xfe", "a\u0301\u0327 İSTANBUL ẞ",
+		strings.Repeat("word ", 50)} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -6,7 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Of returns the analyzer of an index of the class sai or sasi with these options, or nil if values themselves are the terms.
+// Of returns the analyzer of an index of the class sai or sasi with these options, or nil if values themselves are the
+// terms.
 func Of(class string, options map[string]string) *Analyzer {
 	switch class {
 	case "sai":
@@ -17,7 +18,8 @@ func Of(class string, options map[string]string) *Analyzer {
 	return nil
 }
 
-// ForSAI returns the analyzer of a storage-attached index with these options, or nil if values themselves are the terms.
+// ForSAI returns the analyzer of a storage-attached index with these options, or nil if values themselves are the
+// terms.
 func ForSAI(options map[string]string) *Analyzer {
 	has := func(name string) bool {
 		_, ok := options[name]
@@ -28,7 +30,8 @@ func ForSAI(options map[string]string) *Analyzer {
 	}
 	sensitive := !has("case_sensitive") || truth(options, "case_sensitive")
 	normalized, ascii := truth(options, "normalize"), truth(options, "ascii")
-	a := &Analyzer{name: fmt.Sprintf("NonTokenizingAnalyzer{caseSensitive=%t, normalized=%t, ascii=%t}", sensitive, normalized, ascii)}
+	a := &Analyzer{name: fmt.Sprintf("NonTokenizingAnalyzer{caseSensitive=%t, normalized=%t, ascii=%t}", sensitive,
+		normalized, ascii)}
 	if !sensitive {
 		a.filters = append(a.filters, lower)
 	}
@@ -41,8 +44,8 @@ func ForSAI(options map[string]string) *Analyzer {
 	return a
 }
 
-// ForSASI returns the analyzer of an SSTable-attached secondary index with these options, or nil if values themselves are the
-// terms. The class is one that package schema accepts.
+// ForSASI returns the analyzer of an SSTable-attached secondary index with these options, or nil if values themselves
+// are the terms. The class is one that package schema accepts.
 func ForSASI(options map[string]string) *Analyzer {
 	class := options["analyzer_class"]
 	class = class[strings.LastIndexByte(class, '.')+1:]
@@ -61,7 +64,8 @@ func ForSASI(options map[string]string) *Analyzer {
 		return &Analyzer{name: class, tokenize: separated(delimiter[:size])}
 	case "StandardAnalyzer":
 		a := &Analyzer{name: class, tokenize: words, filters: caseFilters(options, "tokenization_")}
-		if stem := stemmer(options["tokenization_locale"]); stem != nil && truth(options, "tokenization_enable_stemming") {
+		if stem := stemmer(options["tokenization_locale"]); stem != nil &&
+			truth(options, "tokenization_enable_stemming") {
 			a.filters = append(a.filters, stem)
 		}
 		a.filters = append(a.filters, compose)

@@ -39,8 +39,8 @@ func upper(s string) string {
 // compose returns the normalization form C.
 func compose(s string) string { return norm.NFC.String(s) }
 
-// foldTable has the ASCII texts that stand for other characters. Each line has the text, a tab, and ranges of code points. It was
-// measured with the ASCIIFoldingFilter of Lucene 9.7, which Cassandra uses.
+// foldTable has the ASCII texts that stand for other characters. Each line has the text, a tab, and ranges of code
+// points. It was measured with the ASCIIFoldingFilter of Lucene 9.7, which Cassandra uses.
 //
 //go:embed fold.txt
 var foldTable string
@@ -85,10 +85,11 @@ func hex(text string) rune {
 	return rune(c)
 }
 
-// stemmer returns the filter that reduces words of a language to stems, or nil if there is none. Words that are not in lower case
-// are not reduced: all algorithms are for lower case.
+// stemmer returns the filter that reduces words of a language to stems, or nil if there is none. Words that are not in
+// lower case are not reduced: all algorithms are for lower case.
 func stemmer(locale string) filter {
-	languages := map[string]string{"en": "english", "es": "spanish", "fr": "french", "hu": "hungarian", "no": "norwegian",
+	languages := map[string]string{"en": "english", "es": "spanish", "fr": "french", "hu": "hungarian",
+		"no": "norwegian",
 		"ru": "russian", "sv": "swedish"}
 	name, ok := languages[strings.ToLower(strings.SplitN(locale, "_", 2)[0])]
 	if !ok {

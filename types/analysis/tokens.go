@@ -20,11 +20,15 @@ func separated(by string) func(string, func(string) bool) {
 }
 
 func hasLetter(segment string) bool {
-	return strings.ContainsFunc(segment, func(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) || unicode.Is(unicode.Nl, c) })
+	return strings.ContainsFunc(segment, func(c rune) bool {
+		return unicode.IsLetter(c) || unicode.IsDigit(c) ||
+			unicode.Is(unicode.Nl, c)
+	})
 }
 
-// words divides a text at the word boundaries of Unicode (UAX #29). Segments without a letter or digit are omitted, and so are
-// words of more than wordMax characters. Scripts that do not separate words have one word for a sequence of their characters.
+// words divides a text at the word boundaries of Unicode (UAX #29). Segments without a letter or digit are omitted, and
+// so are words of more than wordMax characters. Scripts that do not separate words have one word for a sequence of
+// their characters.
 func words(text string, yield func(string) bool) {
 	from, until := 0, 0 // a sequence of segments without separation
 	flush := func() bool {

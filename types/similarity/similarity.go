@@ -45,7 +45,8 @@ func Of(options map[string]string) (f Function, ok bool) {
 	return 0, false
 }
 
-// Score returns the similarity of two vectors of equal length. ok is false if it is not defined: the cosine of a zero vector.
+// Score returns the similarity of two vectors of equal length. ok is false if it is not defined: the cosine of a zero
+// vector.
 func (f Function) Score(a, b []float32) (score float32, ok bool) {
 	var dot, squareA, squareB, distance float64
 	for i, x := range a {
@@ -67,7 +68,8 @@ func (f Function) Score(a, b []float32) (score float32, ok bool) {
 	return (1 + float32(dot/math.Sqrt(squareA*squareB))) / 2, true
 }
 
-// Comparable reports whether a vector has a score with others: its elements are finite and, for Cosine, one is not zero.
+// Comparable reports whether a vector has a score with others: its elements are finite and, for Cosine, one is not
+// zero.
 func (f Function) Comparable(v []float32) bool {
 	zero := true
 	for _, e := range v {

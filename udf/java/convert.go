@@ -7,7 +7,8 @@ import (
 	"cqld/udf/value"
 )
 
-// convert returns e as a value of type t by an assignment conversion: widening, boxing, unboxing, and narrowing of constants.
+// convert returns e as a value of type t by an assignment conversion: widening, boxing, unboxing, and narrowing of
+// constants.
 func (c *compiler) convert(e *expr, t *jtype, line int) *expr {
 	if e.create != nil {
 		e = e.create(t)
@@ -43,7 +44,8 @@ func (c *compiler) unbox(e *expr) func(fr *frame) value.Value {
 	if !e.t.boxed {
 		return e.eval
 	}
-	method := map[kind]string{kindByte: "byte", kindShort: "short", kindInt: "int", kindLong: "long", kindFloat: "float", kindDouble: "double",
+	method := map[kind]string{kindByte: "byte", kindShort: "short", kindInt: "int", kindLong: "long",
+		kindFloat: "float", kindDouble: "double",
 		kindBoolean: "boolean"}[e.t.kind]
 	return func(fr *frame) value.Value {
 		v := e.eval(fr)
@@ -139,7 +141,8 @@ func narrow(v value.Value, to kind) value.Value {
 	return n
 }
 
-// truncate converts a float to long, or to int for narrower kinds: values out of range become the nearest one, and NaN 0.
+// truncate converts a float to long, or to int for narrower kinds: values out of range become the nearest one, and NaN
+// 0.
 func truncate(x float64, to kind) int64 {
 	low, high := int64(math.MinInt32), int64(math.MaxInt32)
 	if to == kindLong {

@@ -1,10 +1,10 @@
 // Package java executes functions of users in a subset of Java.
 //
-// The subset has the statements and methods that are usual in functions of Cassandra: arithmetic, comparisons and conditions with
-// Java's types and conversions (overflow, integer division, boxes and null), strings, Math, collections, tuples and user-defined
-// types, local variables, if and loops. The compiler checks types as a Java compiler does, so that what it accepts has the meaning
-// that it has in Java. Everything else is refused, with a message that says so. There is no Java virtual machine, and no class
-// besides the listed ones.
+// The subset has the statements and methods that are usual in functions of Cassandra: arithmetic, comparisons and
+// conditions with Java's types and conversions (overflow, integer division, boxes and null), strings, Math,
+// collections, tuples and user-defined types, local variables, if and loops. The compiler checks types as a Java
+// compiler does, so that what it accepts has the meaning that it has in Java. Everything else is refused, with a
+// message that says so. There is no Java virtual machine, and no class besides the listed ones.
 //
 //	body ── Compile: lex, parse and check types ──▶ *Program ── Run(meter, arguments) ──▶ value
 package java

@@ -10,8 +10,8 @@ import (
 	"cqld/udf/value"
 )
 
-// expr is a compiled expression with its type. Values of byte, short, int and long are int64 in the range of their type, and those of
-// float and double are float64.
+// expr is a compiled expression with its type. Values of byte, short, int and long are int64 in the range of their
+// type, and those of float and double are float64.
 type expr struct {
 	t        *jtype
 	eval     func(fr *frame) value.Value
@@ -112,7 +112,8 @@ func fits(n int64, k kind) bool {
 
 // levels are the binary operators, from the lowest precedence to the highest.
 func levels() [][]string {
-	return [][]string{{"||"}, {"&&"}, {"|"}, {"^"}, {"&"}, {"==", "!="}, {"<", ">", "<=", ">="}, {"<<", ">>", ">>>"}, {"+", "-"}, {"*", "/", "%"}}
+	return [][]string{{"||"}, {"&&"}, {"|"}, {"^"}, {"&"}, {"==", "!="}, {"<", ">", "<=", ">="}, {"<<", ">>", ">>>"},
+		{"+", "-"}, {"*", "/", "%"}}
 }
 
 func (c *compiler) operation(level int) *expr {
@@ -152,7 +153,8 @@ func (c *compiler) unary() *expr {
 	t := c.peek()
 	switch {
 	case c.symbol("-"):
-		if n := c.peek(); n.kind == tokenInt && (n.text == "2147483648" || strings.EqualFold(n.text, "9223372036854775808L")) {
+		if n := c.peek(); n.kind == tokenInt && (n.text == "2147483648" ||
+			strings.EqualFold(n.text, "9223372036854775808L")) {
 			c.next()
 			if n.text == "2147483648" {
 				return constantInt(math.MinInt32)
@@ -168,7 +170,8 @@ func (c *compiler) unary() *expr {
 		}
 		if e.t.kind >= kindFloat { // not 0 - x, which differs for zero
 			in := c.convert(e, e.t.unboxed(), t.line)
-			return &expr{t: in.t, eval: func(fr *frame) value.Value { return -in.eval(fr).(float64) }} //nolint:forcetypeassert // by type
+			//nolint:forcetypeassert // by type
+			return &expr{t: in.t, eval: func(fr *frame) value.Value { return -in.eval(fr).(float64) }}
 		}
 		return c.binary("-", constantInt(0), e, t.line)
 	case c.symbol("+"):
@@ -204,7 +207,8 @@ func (c *compiler) preIncrement() *expr {
 		invalid(op.line, "Invalid argument to operation ++/--")
 	}
 	c.assignable(v, op.line)
-	next := c.convert(c.cast(c.binary(op.text[:1], c.variableExpr(v), constantInt(1), op.line), v.t.unboxed(), op.line), v.t, op.line)
+	next := c.convert(c.cast(c.binary(op.text[:1], c.variableExpr(v), constantInt(1), op.line), v.t.unboxed(),
+		op.line), v.t, op.line)
 	return &expr{t: v.t, effect: true, eval: func(fr *frame) value.Value {
 		fr.vars[v.slot] = next.eval(fr)
 		return fr.vars[v.slot]
@@ -284,8 +288,10 @@ func intLiteral(t token) *expr {
 	u, err := strconv.ParseUint(digits, base, 64)
 	n := int64(u)
 	switch {
-	case err != nil, long && base == 10 && u > math.MaxInt64, !long && base == 10 && u > math.MaxInt32, !long && u > math.MaxUint32:
-		invalid(t.line, "The literal %s of type %s is out of range ", t.text, map[bool]string{true: "long", false: "int"}[long])
+	case err != nil, long && base == 10 && u > math.MaxInt64, !long && base == 10 && u > math.MaxInt32, !long &&
+		u > math.MaxUint32:
+		invalid(t.line, "The literal %s of type %s is out of range ", t.text,
+			map[bool]string{true: "long", false: "int"}[long])
 	case !long:
 		return constantInt(int64(int32(u)))
 	}

@@ -91,12 +91,15 @@ func TestResults(t *testing.T) {
 		{"int", "int", "return Byte.compare((byte) a, (byte) 1);", []value.Value{int64(24)}, "23"},
 		{"int", "text", "return a.charAt(1) + a.indexOf('c');", []value.Value{"abc"}, "100"},
 		{"int", "text", `return a.length();`, []value.Value{"𝄞"}, "2"}, // in UTF-16
-		{"int", "int", "int s = 0; for (int i = 0; i < a; i++) { if (i % 2 == 0) continue; s += i; } return s;", []value.Value{int64(10)}, "25"},
-		{"int", "int", "int i = 0; while (true) { if (i > a) break; i += 3; } return i;", []value.Value{int64(10)}, "12"},
+		{"int", "int", "int s = 0; for (int i = 0; i < a; i++) { if (i % 2 == 0) continue; s += i; } return s;",
+			[]value.Value{int64(10)}, "25"},
+		{"int", "int", "int i = 0; while (true) { if (i > a) break; i += 3; } return i;", []value.Value{int64(10)},
+			"12"},
 		{"int", "int", "byte x = 127; x++; return x;", []value.Value{int64(0)}, "-128"},
 		{"boolean", "int int", "return a < b && !(a == b) || false;", []value.Value{int64(1), int64(2)}, "true"},
 		{"bigint", "double", "return Math.round(a);", []value.Value{-2.5}, "-2"},
-		{"float", "float float", "return a + b;", []value.Value{float64(float32(0.1)), float64(float32(0.2))}, "0.30000001192092896"},
+		{"float", "float float", "return a + b;", []value.Value{float64(float32(0.1)), float64(float32(0.2))},
+			"0.30000001192092896"},
 	} {
 		got, err := execute(t, x.returns, x.argTypes, x.body, false, x.args...)
 		if err != nil {
@@ -126,10 +129,13 @@ func TestRefusals(t *testing.T) {
 	for body, supported := range map[string]bool{
 		"return new int[1][0];": false, "return switch (a) { default -> 1; };": false,
 		"try { return a; } finally { }": false, "char c = 'x'; return 1;": false,
-		"return System.exit(1);": false, "return Runtime.getRuntime().hashCode();": false, "return this.hashCode();": false, "int x; return 1;": false,
+		"return System.exit(1);": false, "return Runtime.getRuntime().hashCode();": false,
+		"return this.hashCode();": false, "int x; return 1;": false,
 		"return java.lang.Thread.activeCount();": false, "return a instanceof Integer ? 1 : 2;": false,
-		"return q;": true, "return a": true, "return \"x\";": true, "": true, "if (a > 1) return a;": true, "return 1; return 2;": true, "int a = 1; return a;": true,
-		"return 2147483648;": true, "return a && true;": true, "x = 1; return 1;": true, "return 1L;": true, "return 1.0;": true, "1 + 1; return 1;": true,
+		"return q;": true, "return a": true, "return \"x\";": true, "": true, "if (a > 1) return a;": true,
+		"return 1; return 2;": true, "int a = 1; return a;": true,
+		"return 2147483648;": true, "return a && true;": true, "x = 1; return 1;": true, "return 1L;": true,
+		"return 1.0;": true, "1 + 1; return 1;": true,
 		"while (true) { } return 1;": true,
 	} {
 		_, err := execute(t, "int", "int", body, false, int64(1))
@@ -152,7 +158,8 @@ func TestCallsEnd(t *testing.T) {
 			t.Errorf("%q: %v", body, err)
 		}
 	}
-	for _, body := range []string{"return " + strings.Repeat("(", 5000) + "1", "return " + strings.Repeat("-", 5000) + "1;", strings.Repeat("{", 5000),
+	for _, body := range []string{"return " + strings.Repeat("(", 5000) + "1", "return " + strings.Repeat("-", 5000) +
+		"1;", strings.Repeat("{", 5000),
 		"return 1" + strings.Repeat("+1", 5000) + ";", "return " + strings.Repeat("a?a:", 5000) + "1;"} {
 		if _, err := execute(t, "int", "int", body, false, int64(1)); err == nil {
 			t.Errorf("compiled %.20s…", body)
@@ -162,8 +169,10 @@ func TestCallsEnd(t *testing.T) {
 
 // FuzzCompile compiles arbitrary bodies, and calls those that are accepted: each ends with a value or an error.
 func FuzzCompile(f *testing.F) {
-	for _, body := range []string{"return a + 1;", "if (a > 1) { return 2; } else return a == 3 ? 1 : 2;", "for (int i = 0; i < a; i++) { } return a;",
-		`String s = "x" + a; return s.length();`, "java.util.List<Integer> l = new ArrayList<>(); l.add(a); return l.get(0);"} {
+	for _, body := range []string{"return a + 1;", "if (a > 1) { return 2; } else return a == 3 ? 1 : 2;",
+		"for (int i = 0; i < a; i++) { } return a;",
+		`String s = "x" + a; return s.length();`, "java.util.List<Integer> l = new ArrayList<>(); l.add(a); return " +
+			"l.get(0);"} {
 		f.Add(body)
 	}
 	f.Fuzz(func(t *testing.T, body string) { _, _ = execute(t, "int", "int", body, false, int64(3)) })
@@ -172,13 +181,15 @@ func FuzzCompile(f *testing.F) {
 // TestConversionsAreCharged converts a long text: nothing is computed before its length is checked.
 func TestConversionsAreCharged(t *testing.T) {
 	long := strings.Repeat("7", 1_600_000)
-	for _, x := range []struct{ returns, body string }{{"varint", "return new java.math.BigInteger(a);"}, {"decimal", "return new java.math.BigDecimal(a);"},
+	for _, x := range []struct{ returns, body string }{{"varint", "return new java.math.BigInteger(a);"},
+		{"decimal", "return new java.math.BigDecimal(a);"},
 		{"int", "return Integer.parseInt(a);"}, {"double", "return Double.parseDouble(a);"}} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		_, err := execute(t, x.returns, "text", x.body, false, long)
 		runtime.ReadMemStats(&after)
-		if bytes := after.TotalAlloc - before.TotalAlloc; bytes > 256<<10 || err == nil || !strings.Contains(err.Error(), "NumberFormatException") {
+		if bytes := after.TotalAlloc - before.TotalAlloc; bytes > 256<<10 || err == nil ||
+			!strings.Contains(err.Error(), "NumberFormatException") {
 			t.Errorf("%s: %d bytes, %v", x.body, bytes, err)
 		}
 	}

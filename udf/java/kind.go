@@ -99,8 +99,10 @@ func (t *jtype) className() string {
 
 // fromCQL returns the Java type of arguments and results of a CQL type.
 func fromCQL(t *types.Type, boxed bool) *jtype {
-	number := map[types.Kind]kind{types.Tinyint: kindByte, types.Smallint: kindShort, types.Int: kindInt, types.Bigint: kindLong,
-		types.Counter: kindLong, types.Time: kindLong, types.Float: kindFloat, types.Double: kindDouble, types.Boolean: kindBoolean}
+	number := map[types.Kind]kind{types.Tinyint: kindByte, types.Smallint: kindShort, types.Int: kindInt,
+		types.Bigint:  kindLong,
+		types.Counter: kindLong, types.Time: kindLong, types.Float: kindFloat, types.Double: kindDouble,
+		types.Boolean: kindBoolean}
 	if k, ok := number[t.Kind()]; ok {
 		return &jtype{kind: k, boxed: boxed}
 	}

@@ -31,7 +31,8 @@ const tokensMax = 20000
 
 // symbols are the operators and separators, longest first.
 func symbols() []string {
-	return []string{">>>=", "<<=", ">>=", ">>>", "++", "--", "&&", "||", "==", "!=", "<=", ">=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=",
+	return []string{">>>=", "<<=", ">>=", ">>>", "++", "--", "&&", "||", "==", "!=", "<=", ">=", "+=", "-=", "*=",
+		"/=", "%=", "&=", "|=", "^=",
 		"<<", ">>", "->", "::", "+", "-", "*", "/", "%", "<", ">", "=", "!", "~", "?", ":", ";", ",", ".", "(", ")",
 		"{", "}", "[", "]", "&", "|", "^", "@"}
 }
@@ -156,7 +157,8 @@ func lexNumber(s string, line int) token {
 		for n < len(s) && (isDigit(s[n]) || s[n] == '_') {
 			n++
 		}
-		if n < len(s) && s[n] == '.' && (n+1 >= len(s) || !isLetter(s[n+1]) || strings.IndexByte("dDfFeE", s[n+1]) >= 0) {
+		if n < len(s) && s[n] == '.' && (n+1 >= len(s) || !isLetter(s[n+1]) ||
+			strings.IndexByte("dDfFeE", s[n+1]) >= 0) {
 			t.kind = tokenFloat
 			for n++; n < len(s) && isDigit(s[n]); n++ {
 			}

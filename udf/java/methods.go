@@ -79,7 +79,8 @@ func (m *call) argument(i int) func(fr *frame) string {
 
 // withString compiles the methods of String with one argument that is a string.
 func (m *call) withString(on func(fr *frame) string) *expr {
-	tests := map[string]func(s, t string) bool{"contains": strings.Contains, "startsWith": strings.HasPrefix, "endsWith": strings.HasSuffix,
+	tests := map[string]func(s, t string) bool{"contains": strings.Contains, "startsWith": strings.HasPrefix,
+		"endsWith":         strings.HasSuffix,
 		"equalsIgnoreCase": strings.EqualFold}
 	if test := tests[m.name]; test != nil {
 		arg := m.argument(0)
@@ -225,7 +226,11 @@ func (m *call) ofList() *expr {
 	switch {
 	case m.is("get", 1):
 		index := at(0)
-		return &expr{t: m.elem(0), eval: func(fr *frame) value.Value { t := m.table(fr); return t.Get(fr.m, index(fr, t)) }}
+		return &expr{t: m.elem(0), eval: func(fr *frame) value.Value {
+			t := m.table(fr)
+			return t.Get(fr.m,
+				index(fr, t))
+		}}
 	case m.is("add", 1):
 		v := m.arg(0, m.elem(0))
 		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {

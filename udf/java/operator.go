@@ -191,8 +191,8 @@ func (c *compiler) shift(op string, a, b *expr, line int) *expr {
 	}}
 }
 
-// equality compiles == and !=. Comparisons of references of boxes, strings and numbers are refused: in Java they compare objects,
-// which have no identity here.
+// equality compiles == and !=. Comparisons of references of boxes, strings and numbers are refused: in Java they
+// compare objects, which have no identity here.
 func (c *compiler) equality(op string, a, b *expr, line int) *expr {
 	equal := op == "=="
 	result := func(same func(fr *frame) bool) *expr {

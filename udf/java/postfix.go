@@ -205,7 +205,8 @@ func deref(v value.Value, e *expr, method string) *value.Table {
 // ofBox compiles the methods of Integer, Double, Boolean, ….
 func (m *call) ofBox() *expr {
 	of := m.on.t
-	conversions := map[string]kind{"byteValue": kindByte, "shortValue": kindShort, "intValue": kindInt, "longValue": kindLong, "floatValue": kindFloat,
+	conversions := map[string]kind{"byteValue": kindByte, "shortValue": kindShort, "intValue": kindInt,
+		"longValue": kindLong, "floatValue": kindFloat,
 		"doubleValue": kindDouble}
 	if k, ok := conversions[m.name]; ok && len(m.args) == 0 && of.numeric() {
 		in := &expr{t: of.unboxed(), eval: func(fr *frame) value.Value { return m.object(fr) }}

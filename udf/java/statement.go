@@ -331,7 +331,8 @@ func (c *compiler) declaration(final bool) stmt {
 				invalid(line, "Cannot infer type for local variable initialized to '%s'", e.t)
 			}
 		}
-		if declared.kind == e.t.kind && (declared.kind == kindTuple || declared.kind == kindUDT) && declared.cql == nil {
+		if declared.kind == e.t.kind && (declared.kind == kindTuple || declared.kind == kindUDT) &&
+			declared.cql == nil {
 			declared = e.t // their fields follow from the value
 		}
 		e = c.convert(e, declared, line)

@@ -63,14 +63,19 @@ func (c *compiler) static(t token) *expr {
 	case "java.math.BigInteger":
 		if m.is("valueOf", 1) {
 			in := m.arg(0, primitive(kindLong))
-			e = &expr{t: primitive(kindBigInteger), eval: func(fr *frame) value.Value { n, _ := in(fr).(int64); return big.NewInt(n) }}
+			e = &expr{t: primitive(kindBigInteger), eval: func(fr *frame) value.Value {
+				n,
+					_ := in(fr).(int64)
+				return big.NewInt(n)
+			}}
 		}
 	case "java.math.BigDecimal":
 		if m.is("valueOf", 1) {
 			e = m.decimalValueOf()
 		}
 	case "udfContext":
-		if m.is("newReturnTupleValue", 0) && c.returns.kind == kindTuple || m.is("newReturnUDTValue", 0) && c.returns.kind == kindUDT {
+		if m.is("newReturnTupleValue", 0) && c.returns.kind == kindTuple || m.is("newReturnUDTValue", 0) &&
+			c.returns.kind == kindUDT {
 			e = &expr{t: c.returns, eval: func(fr *frame) value.Value { return value.NewTable(fr.m) }}
 		}
 	default:
@@ -103,13 +108,17 @@ func boxed(class string) kind {
 }
 
 func constantOf(class, name string) *expr {
-	ints := map[string]int64{"Integer.MAX_VALUE": math.MaxInt32, "Integer.MIN_VALUE": math.MinInt32, "Short.MAX_VALUE": math.MaxInt16,
+	ints := map[string]int64{"Integer.MAX_VALUE": math.MaxInt32, "Integer.MIN_VALUE": math.MinInt32,
+		"Short.MAX_VALUE": math.MaxInt16,
 		"Short.MIN_VALUE": math.MinInt16, "Byte.MAX_VALUE": math.MaxInt8, "Byte.MIN_VALUE": math.MinInt8}
 	longs := map[string]int64{"Long.MAX_VALUE": math.MaxInt64, "Long.MIN_VALUE": math.MinInt64}
-	doubles := map[string]float64{"Math.PI": math.Pi, "Math.E": math.E, "Double.MAX_VALUE": math.MaxFloat64, "Double.MIN_VALUE": math.SmallestNonzeroFloat64,
-		"Double.NaN": math.NaN(), "Double.POSITIVE_INFINITY": math.Inf(1), "Double.NEGATIVE_INFINITY": math.Inf(-1)}
-	bigs := map[string]int64{"java.math.BigInteger.ZERO": 0, "java.math.BigInteger.ONE": 1, "java.math.BigInteger.TEN": 10}
-	decimals := map[string]int64{"java.math.BigDecimal.ZERO": 0, "java.math.BigDecimal.ONE": 1, "java.math.BigDecimal.TEN": 10}
+	doubles := map[string]float64{"Math.PI": math.Pi, "Math.E": math.E, "Double.MAX_VALUE": math.MaxFloat64,
+		"Double.MIN_VALUE": math.SmallestNonzeroFloat64,
+		"Double.NaN":       math.NaN(), "Double.POSITIVE_INFINITY": math.Inf(1), "Double.NEGATIVE_INFINITY": math.Inf(-1)}
+	bigs := map[string]int64{"java.math.BigInteger.ZERO": 0, "java.math.BigInteger.ONE": 1,
+		"java.math.BigInteger.TEN": 10}
+	decimals := map[string]int64{"java.math.BigDecimal.ZERO": 0, "java.math.BigDecimal.ONE": 1,
+		"java.math.BigDecimal.TEN": 10}
 	full := class + "." + name
 	fixed := func(k kind, boxed bool, v value.Value) *expr {
 		return &expr{t: &jtype{kind: k, boxed: boxed}, eval: func(*frame) value.Value { return v }}
@@ -145,16 +154,23 @@ func (m *call) ofMath() *expr {
 		a = promotedChar(a)
 		m.args[i] = a
 		if !a.t.numeric() {
-			invalid(m.line, "The method %s(double) in the type Math is not applicable for the arguments (%s)", m.name, argumentTypes(m.args))
+			invalid(m.line, "The method %s(double) in the type Math is not applicable for the arguments (%s)", m.name,
+				argumentTypes(m.args))
 		}
 	}
 	double := primitive(kindDouble)
-	functions := map[string]func(float64) float64{"sqrt": math.Sqrt, "cbrt": math.Cbrt, "exp": math.Exp, "log": math.Log, "log10": math.Log10,
-		"sin": math.Sin, "cos": math.Cos, "tan": math.Tan, "asin": math.Asin, "acos": math.Acos, "atan": math.Atan, "floor": math.Floor,
-		"ceil": math.Ceil, "rint": math.RoundToEven}
+	functions := map[string]func(float64) float64{"sqrt": math.Sqrt, "cbrt": math.Cbrt, "exp": math.Exp,
+		"log": math.Log, "log10": math.Log10,
+		"sin": math.Sin, "cos": math.Cos, "tan": math.Tan, "asin": math.Asin, "acos": math.Acos, "atan": math.Atan,
+		"floor": math.Floor,
+		"ceil":  math.Ceil, "rint": math.RoundToEven}
 	if f := functions[m.name]; f != nil && len(m.args) == 1 {
 		in := m.arg(0, double)
-		return &expr{t: double, eval: func(fr *frame) value.Value { fr.m.Step(); return f(value.ToFloat(fr.m, in(fr))) }}
+		return &expr{t: double, eval: func(fr *frame) value.Value {
+			fr.m.Step()
+			return f(value.ToFloat(fr.m,
+				in(fr)))
+		}}
 	}
 	switch {
 	case m.is("pow", 2), m.is("atan2", 2):
@@ -170,7 +186,11 @@ func (m *call) ofMath() *expr {
 	case m.is("abs", 1):
 		t := promoted(m.args[0].t, m.args[0].t)
 		in := m.arg(0, t)
-		return &expr{t: t, eval: func(fr *frame) value.Value { fr.m.Step(); return narrow(absolute(fr.m, in(fr)), t.kind) }}
+		return &expr{t: t, eval: func(fr *frame) value.Value {
+			fr.m.Step()
+			return narrow(absolute(fr.m, in(fr)),
+				t.kind)
+		}}
 	case m.is("max", 2), m.is("min", 2):
 		return m.extreme()
 	case m.is("round", 1):
@@ -250,7 +270,8 @@ func (m *call) floor() *expr {
 
 // ofBoxClass compiles the static methods of Integer, Double, …: valueOf, parseX, toString, compare, sum, max, min.
 func (m *call) ofBoxClass(k kind) *expr {
-	parse := map[kind]string{kindInt: "parseInt", kindLong: "parseLong", kindDouble: "parseDouble", kindShort: "parseShort", kindByte: "parseByte"}[k]
+	parse := map[kind]string{kindInt: "parseInt", kindLong: "parseLong", kindDouble: "parseDouble",
+		kindShort: "parseShort", kindByte: "parseByte"}[k]
 	switch {
 	case m.is("valueOf", 1) && m.args[0].t.kind != kindString, m.is("valueOf", 1) && k == kindBoolean:
 		return &expr{t: box(k), eval: m.arg(0, primitive(k))}
@@ -267,7 +288,8 @@ func (m *call) ofBoxClass(k kind) *expr {
 				y(fr))
 		}}
 	case m.is("sum", 2) && k >= kindInt && k != kindBoolean:
-		return m.c.binary("+", m.c.convert(m.args[0], primitive(k), m.line), m.c.convert(m.args[1], primitive(k), m.line), m.line)
+		return m.c.binary("+", m.c.convert(m.args[0], primitive(k), m.line),
+			m.c.convert(m.args[1], primitive(k), m.line), m.line)
 	case (m.is("max", 2) || m.is("min", 2)) && k >= kindInt && k != kindBoolean:
 		for i, a := range m.args {
 			m.args[i] = m.c.convert(a, primitive(k), m.line)
@@ -308,7 +330,11 @@ func (m *call) parse(t *jtype) *expr {
 func (m *call) decimalValueOf() *expr {
 	if m.args[0].t.integral() {
 		in := m.arg(0, primitive(kindLong))
-		return &expr{t: primitive(kindBigDecimal), eval: func(fr *frame) value.Value { n, _ := in(fr).(int64); return apd.New(n, 0) }}
+		return &expr{t: primitive(kindBigDecimal), eval: func(fr *frame) value.Value {
+			n,
+				_ := in(fr).(int64)
+			return apd.New(n, 0)
+		}}
 	}
 	in := m.arg(0, primitive(kindDouble))
 	return &expr{t: primitive(kindBigDecimal), eval: func(fr *frame) value.Value {
@@ -331,8 +357,9 @@ func decimalText(fr *frame, s string) value.Value {
 func (c *compiler) newExpr(line int) *expr {
 	class := c.qualified()
 	short := strings.TrimPrefix(class, "java.util.")
-	if kinds := map[string]kind{"ArrayList": kindList, "LinkedList": kindList, "HashSet": kindSet, "LinkedHashSet": kindSet,
-		"HashMap": kindMap, "LinkedHashMap": kindMap}; kinds[short] != kindNone {
+	if kinds := map[string]kind{"ArrayList": kindList, "LinkedList": kindList, "HashSet": kindSet,
+		"LinkedHashSet": kindSet,
+		"HashMap":       kindMap, "LinkedHashMap": kindMap}; kinds[short] != kindNone {
 		return c.newCollection(kinds[short], short, line)
 	}
 	if c.peek().text == "[" {
@@ -343,7 +370,8 @@ func (c *compiler) newExpr(line int) *expr {
 	switch {
 	case m.is("java.math.BigDecimal", 1) && m.args[0].t.kind == kindString:
 		in := m.argument(0)
-		return &expr{t: primitive(kindBigDecimal), effect: true, eval: func(fr *frame) value.Value { return decimalText(fr, in(fr)) }}
+		return &expr{t: primitive(kindBigDecimal), effect: true,
+			eval: func(fr *frame) value.Value { return decimalText(fr, in(fr)) }}
 	case m.is("java.math.BigInteger", 1) && m.args[0].t.kind == kindString:
 		in := m.argument(0)
 		return &expr{t: primitive(kindBigInteger), effect: true, eval: func(fr *frame) value.Value {
@@ -395,8 +423,8 @@ func (m *call) newBox(k kind) *expr {
 	return e
 }
 
-// newCollection compiles new ArrayList<T>() and similar; with <> the type of the receiver decides. HashMap and HashSet have the
-// order of insertion here.
+// newCollection compiles new ArrayList<T>() and similar; with <> the type of the receiver decides. HashMap and HashSet
+// have the order of insertion here.
 func (c *compiler) newCollection(k kind, class string, line int) *expr {
 	t := &jtype{kind: k}
 	if c.symbol("<") {
@@ -458,7 +486,10 @@ func (m *call) ofBig() *expr {
 			return int64(order)
 		})
 	case m.is("doubleValue", 0):
-		return m.simple(primitive(kindDouble), func(fr *frame, v value.Value) value.Value { return value.ToFloat(fr.m, v) })
+		return m.simple(primitive(kindDouble), func(fr *frame,
+			v value.Value) value.Value {
+			return value.ToFloat(fr.m, v)
+		})
 	case !isDecimal && (m.is("intValue", 0) || m.is("longValue", 0)):
 		k := kindLong
 		if m.name == "intValue" {

@@ -7,8 +7,8 @@ import (
 	"cqld/udf/value"
 )
 
-// ofTuple compiles the methods of TupleValue and UDTValue: isNull, setToNull, and getX and setX by position or, for user-defined
-// types, by name. As in Cassandra, getX of a primitive type returns zero for null.
+// ofTuple compiles the methods of TupleValue and UDTValue: isNull, setToNull, and getX and setX by position or, for
+// user-defined types, by name. As in Cassandra, getX of a primitive type returns zero for null.
 func (m *call) ofTuple() *expr {
 	if m.on.t.cql == nil {
 		unsupported(m.line, "a variable of the raw type "+m.on.t.String())
@@ -82,9 +82,12 @@ func (m *call) field() (value.Value, *types.Type) {
 
 // accessor returns the Java type of getX and setX for a field of a CQL type; nil if X does not fit the field.
 func accessor(suffix string, cql *types.Type) *jtype {
-	kinds := map[string][]types.Kind{"Byte": {types.Tinyint}, "Short": {types.Smallint}, "Int": {types.Int}, "Long": {types.Bigint, types.Counter},
-		"Time": {types.Time}, "Float": {types.Float}, "Double": {types.Double}, "Bool": {types.Boolean}, "String": {types.Text, types.Ascii},
-		"Varint": {types.Varint}, "Decimal": {types.Decimal}, "Timestamp": {types.Timestamp}, "TupleValue": {types.Tuple}, "UDTValue": {types.UDT}}
+	kinds := map[string][]types.Kind{"Byte": {types.Tinyint}, "Short": {types.Smallint}, "Int": {types.Int},
+		"Long": {types.Bigint, types.Counter},
+		"Time": {types.Time}, "Float": {types.Float}, "Double": {types.Double}, "Bool": {types.Boolean},
+		"String": {types.Text, types.Ascii},
+		"Varint": {types.Varint}, "Decimal": {types.Decimal}, "Timestamp": {types.Timestamp},
+		"TupleValue": {types.Tuple}, "UDTValue": {types.UDT}}
 	if slices.Contains(kinds[suffix], cql.Kind()) {
 		return fromCQL(cql, false)
 	}

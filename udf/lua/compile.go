@@ -256,7 +256,8 @@ func (f *function) target(x ast.Expr) target {
 		if i, ok := f.upvalue(x.Value); ok {
 			return func(fr *frame) func(value.Value) { return func(v value.Value) { fr.up[i].v = v } }
 		}
-		refuse(x.Line(), "%s is not a local variable: global variables cannot be assigned, because calls share nothing; write local %s", x.Value, x.Value)
+		refuse(x.Line(), "%s is not a local variable: global variables cannot be assigned, because calls share "+
+			"nothing; write local %s", x.Value, x.Value)
 	case *ast.AttrGetExpr:
 		object, key := f.expr(x.Object), f.expr(x.Key)
 		line := x.Line()

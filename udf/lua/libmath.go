@@ -10,7 +10,8 @@ import (
 )
 
 func mathConstants() map[string]value.Value {
-	return map[string]value.Value{"huge": math.Inf(1), "pi": math.Pi, "maxinteger": int64(math.MaxInt64), "mininteger": int64(math.MinInt64)}
+	return map[string]value.Value{"huge": math.Inf(1), "pi": math.Pi, "maxinteger": int64(math.MaxInt64),
+		"mininteger": int64(math.MinInt64)}
 }
 
 func mathFunctions() map[string]native {
@@ -92,7 +93,8 @@ func mathFunctions() map[string]native {
 	}
 }
 
-// floorDivide implements math.idiv(a, b): the quotient of two integers, rounded down, which later versions of Lua write a // b.
+// floorDivide implements math.idiv(a, b): the quotient of two integers, rounded down, which later versions of Lua write
+// a // b.
 func floorDivide(fr *frame, a args) []value.Value {
 	x, y := a.number(0), a.number(1)
 	n, ok := x.(int64)

@@ -31,7 +31,8 @@ type args struct {
 // isGlobal reports whether name is a global name of the library.
 func isGlobal(name string) bool {
 	switch name {
-	case "string", "math", "table", "pairs", "ipairs", "next", "select", "type", "tostring", "tonumber", "error", "assert", "pcall",
+	case "string", "math", "table", "pairs", "ipairs", "next", "select", "type", "tostring", "tonumber", "error",
+		"assert", "pcall",
 		"unpack", "integer", "decimal":
 		return true
 	}
@@ -268,7 +269,8 @@ func exactDecimal(fr *frame, a args) []value.Value {
 	return one(d)
 }
 
-// toText returns a value as tostring shows it. Tables and functions have no addresses, which would differ between calls.
+// toText returns a value as tostring shows it. Tables and functions have no addresses, which would differ between
+// calls.
 func toText(m *value.Meter, v value.Value) string {
 	switch v := v.(type) {
 	case nil:

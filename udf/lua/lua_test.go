@@ -51,14 +51,17 @@ func TestResults(t *testing.T) {
 		{"local s = 0 for i = 1, 10 do s = s + i end return s", nil, "55"},
 		{"local s = 0 for i = 10, 1, -3 do s = s + i end return s", nil, "22"},
 		{"local t = {5, 3, 4} table.sort(t) return table.concat(t, ',')", nil, `"3,4,5"`},
-		{"local t = {} t.x = 1 t.y = 2 t.x = nil t.z = 3 local s = '' for k, v in pairs(t) do s = s .. k .. v end return s", nil, `"y2z3"`},
-		{"local function fib(n) if n < 2 then return n end return fib(n - 1) + fib(n - 2) end return fib(15)", nil, "610"},
+		{"local t = {} t.x = 1 t.y = 2 t.x = nil t.z = 3 local s = '' for k, v in pairs(t) do s = s .. k .. v end " +
+			"return s", nil, `"y2z3"`},
+		{"local function fib(n) if n < 2 then return n end return fib(n - 1) + fib(n - 2) end return fib(15)", nil,
+			"610"},
 		{"local n = 0 local function inc() n = n + 1 return n end inc() inc() return n", nil, "2"},
 		{"local f = {} for i = 1, 3 do f[i] = function() return i end end return f[1]() + f[3]()", nil, "4"},
 		{"return (string.gsub('hello world', 'o', '0'))", nil, `"hell0 w0rld"`},
 		{"return string.find('key=value', '(%w+)=(%w+)')", nil, "1"},
 		{"return string.match('key=value', '=(%w+)')", nil, `"value"`},
-		{"local s = '' for w in string.gmatch('one two', '%a+') do s = s .. '<' .. w .. '>' end return s", nil, `"<one><two>"`},
+		{"local s = '' for w in string.gmatch('one two', '%a+') do s = s .. '<' .. w .. '>' end return s", nil,
+			`"<one><two>"`},
 		{"return string.format('%5.2f|%d|%s|%x', 3.14159, 42, 'x', 255)", nil, `" 3.14|42|x|ff"`},
 		{"return select('#', 1, nil, 3)", nil, "3"},
 		{"local function f(...) local x, y = ... return y end return f(1, 2)", nil, "2"},
@@ -138,16 +141,19 @@ func TestAttacksEnd(t *testing.T) {
 		"table of gaps":      "local t = {} local i = 1 while true do t[i] = i i = i + 2 end",
 		"table growth":       "local t = {} while true do t[#t + 1] = 'x' end",
 		"pcall hides limits": "while true do pcall(function() while true do end end) end",
-		"concat":             "local t = {} for i = 1, 1000 do t[i] = string.rep('x', 1000) end local s = '' while true do s = s .. table.concat(t) end",
-		"pattern":            "return string.match(string.rep('a', 30), string.rep('a?', 30) .. string.rep('a', 30) .. 'b')",
-		"backtracking":       "return string.find(string.rep('a', 5000), '.-.-.-.-b')",
-		"gsub growth":        "local s = string.rep('x', 10000) return string.gsub(s, '.+', string.rep('%0', 5000))",
-		"format width":       "local s = '' while true do s = string.format('%99s%s', s, s) end",
-		"big integers":       "local x = integer(2) while true do x = x * x end",
-		"closures":           "local f = function() end while true do local g = f f = function() return g end end",
-		"unpack":             "return unpack({}, 1, 1e8)",
-		"sort":               "local t = {} for i = 1, 1000 do t[i] = i end table.sort(t, function(a, b) while true do end end)",
-		"string.byte":        "return string.byte(string.rep('x', 7000000), 1, -1)",
+		"concat": "local t = {} for i = 1, 1000 do t[i] = string.rep('x', 1000) end local s = '' while " +
+			"true do s = s .. table.concat(t) end",
+		"pattern": "return string.match(string.rep('a', 30), string.rep('a?', 30) .. string.rep('a', 30) " +
+			".. 'b')",
+		"backtracking": "return string.find(string.rep('a', 5000), '.-.-.-.-b')",
+		"gsub growth":  "local s = string.rep('x', 10000) return string.gsub(s, '.+', string.rep('%0', 5000))",
+		"format width": "local s = '' while true do s = string.format('%99s%s', s, s) end",
+		"big integers": "local x = integer(2) while true do x = x * x end",
+		"closures":     "local f = function() end while true do local g = f f = function() return g end end",
+		"unpack":       "return unpack({}, 1, 1e8)",
+		"sort": "local t = {} for i = 1, 1000 do t[i] = i end table.sort(t, function(a, b) while true " +
+			"do end end)",
+		"string.byte": "return string.byte(string.rep('x', 7000000), 1, -1)",
 	} {
 		began := time.Now()
 		_, err := run1(t, body)
@@ -173,7 +179,8 @@ func TestCallsAreDeterministic(t *testing.T) {
 		first, firstErr := run1(t, body)
 		for range 5 {
 			again, err := run1(t, body)
-			if value.Describe(again) != value.Describe(first) || (err == nil) != (firstErr == nil) || err != nil && err.Error() != firstErr.Error() {
+			if value.Describe(again) != value.Describe(first) || (err == nil) != (firstErr == nil) || err != nil &&
+				err.Error() != firstErr.Error() {
 				t.Errorf("%q: %v (%v), then %v (%v)", body, first, firstErr, again, err)
 			}
 		}
@@ -211,17 +218,22 @@ func FuzzRun(f *testing.F) {
 	})
 }
 
-// TestConversionsAreCharged converts long texts and decimals with extreme exponents: nothing is computed before the length is checked,
-// and what is computed is counted.
+// TestConversionsAreCharged converts long texts and decimals with extreme exponents: nothing is computed before the
+// length is checked, and what is computed is counted.
 func TestConversionsAreCharged(t *testing.T) {
 	long := strings.Repeat("7", 1_600_000)
-	for _, body := range []string{"return integer(a)", "return decimal(a)", "return a + 1", "return tonumber(a)", "return math.max(a, 1)",
-		"return integer(decimal('1e1000000000'))", "return math.tointeger(decimal('1e-1000000000'))", "return string.rep('x', decimal('1e999999999'))"} {
+	for _, body := range []string{"return integer(a)", "return decimal(a)", "return a + 1", "return tonumber(a)",
+		"return math.max(a, 1)",
+		"return integer(decimal('1e1000000000'))", "return math.tointeger(decimal('1e-1000000000'))",
+		"return string.rep('x', decimal('1e999999999'))"} {
 		p, err := Compile(body, []string{"a"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		allocated := testing.AllocsPerRun(1, func() { _, _ = p.Run(value.NewMeter(limits(), nil), []value.Value{long}) })
+		allocated := testing.AllocsPerRun(1, func() {
+			_,
+				_ = p.Run(value.NewMeter(limits(), nil), []value.Value{long})
+		})
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		_, err = p.Run(value.NewMeter(limits(), nil), []value.Value{long})
@@ -232,8 +244,10 @@ func TestConversionsAreCharged(t *testing.T) {
 	}
 	// Operations whose time depends on their arguments end by operations, far below one for each iteration.
 	x := strings.Repeat("x", 400_000)
-	for _, body := range []string{"local n = 0 for i = 1, 900000 do if a == b then n = n + 1 end end return n", "local t = {} for i = 1, 900000 do t[a] = i end return 1",
-		"for i = 1, 900000 do if a < b then return 1 end end return 1", "for i = 1, 900000 do string.match(a, '^[' .. b .. ']') end return 1"} {
+	for _, body := range []string{"local n = 0 for i = 1, 900000 do if a == b then n = n + 1 end end return n",
+		"local t = {} for i = 1, 900000 do t[a] = i end return 1",
+		"for i = 1, 900000 do if a < b then return 1 end end return 1",
+		"for i = 1, 900000 do string.match(a, '^[' .. b .. ']') end return 1"} {
 		p, err := Compile(body, []string{"a", "b"})
 		if err != nil {
 			t.Fatal(err)
@@ -259,7 +273,8 @@ func TestNestingIsCountedOutsideOfText(t *testing.T) {
 		}
 	}
 	for _, open := range []string{"(", "{", "a[", "do ", "if a then ", "repeat ", "while a do ", "[[x]]..("} {
-		if err := checkNesting(strings.Repeat("\n"+open, 101)); err == nil || !strings.HasPrefix(err.Error(), "line 102: ") {
+		if err := checkNesting(strings.Repeat("\n"+open, 101)); err == nil ||
+			!strings.HasPrefix(err.Error(), "line 102: ") {
 			t.Errorf("%q: %v", open, err)
 		}
 		if err := checkNesting(strings.Repeat(open, 100)); err != nil {

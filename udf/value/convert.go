@@ -108,7 +108,8 @@ func tableFrom(m *Meter, t *types.Type, b []byte) Value {
 	return out
 }
 
-// ToCQL returns a value of a script in the wire form of a CQL type; nil is null. It panics with a Fault if the type has no such value.
+// ToCQL returns a value of a script in the wire form of a CQL type; nil is null. It panics with a Fault if the type has
+// no such value.
 func ToCQL(m *Meter, t *types.Type, v Value) []byte {
 	if v == nil {
 		return nil

@@ -17,8 +17,8 @@ type Limits struct {
 	Output int64
 	// Warn is the duration of a call after which the client gets a warning.
 	Warn time.Duration
-	// Time is the longest duration of a call; zero means no limit. It protects against slow machines: steps end a call first, and
-	// end it at the same point on every machine.
+	// Time is the longest duration of a call; zero means no limit. It protects against slow machines: steps end a call
+	// first, and end it at the same point on every machine.
 	Time time.Duration
 }
 
@@ -51,7 +51,8 @@ type Memory interface {
 	Shrink(n int64)
 }
 
-// Meter counts what one call uses. Its methods panic with *Exceeded when a bound is reached; the interpreter recovers it.
+// Meter counts what one call uses. Its methods panic with *Exceeded when a bound is reached; the interpreter recovers
+// it.
 type Meter struct {
 	limits   Limits
 	steps    int64

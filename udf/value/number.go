@@ -9,8 +9,9 @@ import (
 	"github.com/cockroachdb/apd/v3"
 )
 
-// Arithmetic has four kinds of numbers: int64, which wraps around as in Lua and Java; *big.Int, which is exact; *apd.Decimal; and
-// float64. An operation on two kinds uses the first kind in the order float64, *apd.Decimal, *big.Int, int64 that one of them has.
+// Arithmetic has four kinds of numbers: int64, which wraps around as in Lua and Java; *big.Int, which is exact;
+// *apd.Decimal; and float64. An operation on two kinds uses the first kind in the order float64, *apd.Decimal,
+// *big.Int, int64 that one of them has.
 
 // Limits on the size of exact numbers, so that one operation takes a bounded time.
 const (
@@ -93,8 +94,8 @@ func toDecimal(v Value) *apd.Decimal {
 	return new(apd.Decimal)
 }
 
-// Arith computes a op b for the operators + - * / % ^ of Lua: / and ^ of integers are floats, % has the sign of the divisor.
-// Both must be numbers.
+// Arith computes a op b for the operators + - * / % ^ of Lua: / and ^ of integers are floats, % has the sign of the
+// divisor. Both must be numbers.
 func Arith(m *Meter, op byte, a, b Value) Value {
 	m.Step()
 	r := max(rankOf(a), rankOf(b))
@@ -203,8 +204,8 @@ func arithDecimal(m *Meter, op byte, a, b *apd.Decimal) Value {
 	return out
 }
 
-// DecimalInt64 returns a decimal without a fraction as an integer of 64 bits. Those with extreme exponents are not converted, because that
-// takes time and memory by the exponent.
+// DecimalInt64 returns a decimal without a fraction as an integer of 64 bits. Those with extreme exponents are not
+// converted, because that takes time and memory by the exponent.
 func DecimalInt64(m *Meter, d *apd.Decimal) (n int64, ok bool) {
 	m.Scan(d)
 	const digitsOfInt64 = 19

@@ -6,14 +6,15 @@ import (
 	"github.com/cockroachdb/apd/v3"
 )
 
-// numberBytesMax bounds the texts that are converted to numbers: the conversion takes time by the square of their length. A text of
-// 1000 digits takes 16 us, which is counted as 40 operations and the allocation.
+// numberBytesMax bounds the texts that are converted to numbers: the conversion takes time by the square of their
+// length. A text of 1000 digits takes 16 us, which is counted as 40 operations and the allocation.
 const (
 	numberBytesMax      = 1000
 	digitsPerConversion = 25
 )
 
-// MayParse counts the conversion of a text to a number before it is done. It returns false for a text that is too long to be one.
+// MayParse counts the conversion of a text to a number before it is done. It returns false for a text that is too long
+// to be one.
 func MayParse(m *Meter, s string) bool {
 	if len(s) > numberBytesMax {
 		return false

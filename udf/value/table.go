@@ -8,12 +8,12 @@ import (
 	"github.com/cockroachdb/apd/v3"
 )
 
-// Value is a value of a script: nil, bool, int64, float64, string (bytes), *big.Int, *apd.Decimal, *Table, or a function of the
-// interpreter, which is a pointer.
+// Value is a value of a script: nil, bool, int64, float64, string (bytes), *big.Int, *apd.Decimal, *Table, or a
+// function of the interpreter, which is a pointer.
 type Value = any
 
-// Table is an associative array. Its order of iteration is deterministic: the values of 1, 2, …, then other keys in the order of
-// their insertion. A table is used by one call only.
+// Table is an associative array. Its order of iteration is deterministic: the values of 1, 2, …, then other keys in the
+// order of their insertion. A table is used by one call only.
 type Table struct {
 	list    []Value // of the keys 1, 2, …; the last is not nil
 	index   map[Value]int
@@ -171,8 +171,8 @@ func (t *Table) setListed(m *Meter, n int, v Value) {
 // Append adds a value after the last one.
 func (t *Table) Append(m *Meter, v Value) { t.Set(m, int64(len(t.list)+1), v) }
 
-// Next returns the entry at a position and the following position, which is negative after the last entry. The first position is 0.
-// It counts the entries that were removed, over which it steps.
+// Next returns the entry at a position and the following position, which is negative after the last entry. The first
+// position is 0. It counts the entries that were removed, over which it steps.
 func (t *Table) Next(m *Meter, at int) (k, v Value, next int) {
 	const skippedPerStep = 16
 	from := at

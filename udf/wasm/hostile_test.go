@@ -18,8 +18,8 @@ func sized(id byte, body ...byte) []byte {
 	return append(appendUnsigned([]byte{id}, uint64(len(body))), body...)
 }
 
-// memoryModule returns a module with a memory of one page, at most the given pages, with alloc and the function f of the type
-// (i64, i64) -> i64. alloc returns increasing addresses from 1024 on.
+// memoryModule returns a module with a memory of one page, at most the given pages, with alloc and the function f of
+// the type (i64, i64) -> i64. alloc returns increasing addresses from 1024 on.
 func memoryModule(pagesMax byte, f ...byte) string {
 	b := []byte("\x00asm\x01\x00\x00\x00")
 	b = append(b, sized(typeSection, 2, 0x60, 2, 0x7e, 0x7e, 1, 0x7e, 0x60, 1, 0x7f, 1, 0x7f)...)
@@ -28,8 +28,10 @@ func memoryModule(pagesMax byte, f ...byte) string {
 	b = append(b, sized(globalSection, 1, 0x7f, 1, 0x41, 0x80, 0x08, 0x0b)...) // i32 1024
 	b = append(b, sized(exportSection, append([]byte("\x03\x01f\x00\x00\x05alloc\x00\x01\x06memory"), 2, 0)...)...)
 	body := append(append([]byte{0}, f...), 0x0b)
-	alloc := []byte{0, 0x23, 0, 0x20, 0, 0x23, 0, 0x6a, 0x24, 0, 0x0b} // global.get; local.get; global.get; i32.add; global.set
-	code := append(append(appendUnsigned([]byte{2}, uint64(len(body))), body...), append(appendUnsigned(nil, uint64(len(alloc))), alloc...)...)
+	// global.get; local.get; global.get; i32.add; global.set
+	alloc := []byte{0, 0x23, 0, 0x20, 0, 0x23, 0, 0x6a, 0x24, 0, 0x0b}
+	code := append(append(appendUnsigned([]byte{2}, uint64(len(body))), body...),
+		append(appendUnsigned(nil, uint64(len(alloc))), alloc...)...)
 	return base64.StdEncoding.EncodeToString(append(b, sized(codeSection, code...)...))
 }
 
@@ -85,12 +87,15 @@ func TestResultsInMemoryAreChecked(t *testing.T) {
 		code    []byte
 		want    string
 	}{
-		"outside of the memory": {text, append(invalid, appendSigned(nil, 10<<32|0x7fffffff)...), "outside of the memory"},
-		"negative address":      {text, append(invalid, appendSigned(nil, 1<<32|0xffffffff)...), "outside of the memory"},
-		"larger than possible":  {text, append(invalid, appendSigned(nil, 0x10001<<32)...), "too large"},
-		"not a list":            {list, append(invalid, appendSigned(nil, 3<<32)...), "Not enough bytes to read a list"},
-		"a trap":                {text, []byte{0x00}, "unreachable"},
-		"a load out of bounds":  {text, []byte{0x41, 0x7f, 0x29, 3, 0}, "out of bounds"},
+		"outside of the memory": {text, append(invalid, appendSigned(nil, 10<<32|0x7fffffff)...),
+			"outside of the memory"},
+		"negative address": {text, append(invalid, appendSigned(nil, 1<<32|0xffffffff)...),
+			"outside of the memory"},
+		"larger than possible": {text, append(invalid, appendSigned(nil, 0x10001<<32)...), "too large"},
+		"not a list": {list, append(invalid, appendSigned(nil, 3<<32)...),
+			"Not enough bytes to read a list"},
+		"a trap":               {text, []byte{0x00}, "unreachable"},
+		"a load out of bounds": {text, []byte{0x41, 0x7f, 0x29, 3, 0}, "out of bounds"},
 	} {
 		_, err := memoryProgram(t, text, x.returns, memoryModule(16, x.code...)).Run(testCall(), [][]byte{{}, {}})
 		var fault *value.Fault
@@ -98,16 +103,19 @@ func TestResultsInMemoryAreChecked(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := memoryProgram(t, types.Native(types.Blob), text, memoryModule(16, 0x20, 1)).Run(testCall(), [][]byte{{}, {0xff}}); err == nil {
+	if _, err := memoryProgram(t, types.Native(types.Blob), text, memoryModule(16, 0x20, 1)).Run(testCall(),
+		[][]byte{{}, {0xff}}); err == nil {
 		t.Error("bytes that are not UTF-8 are a text")
 	}
 	// Arguments that the module has no memory for: alloc returns an address outside.
-	if _, err := memoryProgram(t, text, text, memoryModule(16, 0x20, 1)).Run(testCall(), [][]byte{make([]byte, 1<<20), {}}); err == nil {
+	if _, err := memoryProgram(t, text, text, memoryModule(16, 0x20, 1)).Run(testCall(),
+		[][]byte{make([]byte, 1<<20), {}}); err == nil {
 		t.Error("an argument larger than the memory was passed")
 	}
 }
 
-// TestOperationsAreCounted checks that loops, recursion and bulk instructions end by the number of operations, always at the same one.
+// TestOperationsAreCounted checks that loops, recursion and bulk instructions end by the number of operations, always
+// at the same one.
 func TestOperationsAreCounted(t *testing.T) {
 	const i32, get0, br = 0x41, 0x20, 0x0c
 	loop := []byte{0x03, 0x40, br, 0, 0x0b}
@@ -122,7 +130,8 @@ func TestOperationsAreCounted(t *testing.T) {
 	} {
 		p := memoryProgram(t, types.Native(types.Text), types.Native(types.Text), memoryModule(16, code...))
 		var exceeded *value.Exceeded
-		if _, err := p.Run(testCall(), [][]byte{{}, {}}); !errors.As(err, &exceeded) || exceeded.Reason != "it executed more than 100000 operations" {
+		if _, err := p.Run(testCall(), [][]byte{{}, {}}); !errors.As(err, &exceeded) ||
+			exceeded.Reason != "it executed more than 100000 operations" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -154,18 +163,31 @@ func TestHostileModules(t *testing.T) {
 	header := "\x00asm\x01\x00\x00\x00"
 	function := string(sized(typeSection, 1, 0x60, 2, 0x7f, 0x7f, 1, 0x7f)) + string(sized(functionSection, 1, 0))
 	for name, binary := range map[string]string{
-		"nesting":           header + function + string(sized(exportSection, 1, 1, 'f', 0, 0)) + string(sized(codeSection, codeOf(deep)...)),
-		"many loops":        header + function + string(sized(exportSection, 1, 1, 'f', 0, 0)) + string(sized(codeSection, codeOf(flat)...)),
-		"locals":            header + function + string(sized(exportSection, 1, 1, 'f', 0, 0)) + string(sized(codeSection, 1, 10, 1, 0xff, 0xff, 0xff, 0xff, 0x0f, 0x7e, 0x41, 0, 0x0b)),
-		"an import":         header + string(sized(typeSection, 1, 0x60, 0, 0)) + string(sized(importSection, []byte("\x01\x03env\x01g\x00\x00")...)) + function,
-		"start of a loop":   header + string(sized(typeSection, 2, 0x60, 2, 0x7f, 0x7f, 1, 0x7f, 0x60, 0, 0)) + string(sized(functionSection, 2, 0, 1)) + string(sized(exportSection, 1, 1, 'f', 0, 0)) + string(sized(8, 1)) + string(sized(codeSection, 2, 4, 0, 0x41, 0, 0x0b, 7, 0, 0x03, 0x40, 0x0c, 0, 0x0b, 0x0b)),
-		"many functions":    header + string(sized(typeSection, 1, 0x60, 0, 0)) + string(sized(functionSection, 0xff, 0xff, 0xff, 0xff, 0x0f)),
-		"a truncated code":  header + function + string(sized(exportSection, 1, 1, 'f', 0, 0)) + string(sized(codeSection, 1, 3, 0, 0x41, 0)),
-		"the meter's name":  header + function + string(sized(globalSection, 1, 0x7e, 1, 0x42, 0, 0x0b)) + string(sized(exportSection, append([]byte("\x02\x01f\x00\x00\x0fcqld:operations"), 3, 0)...)) + string(sized(codeSection, 1, 4, 0, 0x41, 0, 0x0b)),
-		"a huge memory":     header + string(sized(5, 1, 0, 0xff, 0xff, 0x03)) + function,
-		"memory 64":         header + string(sized(5, 1, 4, 1)) + function,
-		"reference types":   header + function + string(sized(exportSection, 1, 1, 'f', 0, 0)) + string(sized(codeSection, 1, 7, 0, 0xd0, 0x70, 0x1a, 0x41, 0, 0x0b)),
-		"vector operations": header + function + string(sized(exportSection, 1, 1, 'f', 0, 0)) + string(sized(codeSection, 1, 7, 0, 0xfd, 0x0f, 0x1a, 0x41, 0, 0x0b)),
+		"nesting": header + function + string(sized(exportSection, 1, 1, 'f', 0, 0)) +
+			string(sized(codeSection, codeOf(deep)...)),
+		"many loops": header + function + string(sized(exportSection, 1, 1, 'f', 0, 0)) +
+			string(sized(codeSection, codeOf(flat)...)),
+		"locals": header + function + string(sized(exportSection, 1, 1, 'f', 0, 0)) +
+			string(sized(codeSection, 1, 10, 1, 0xff, 0xff, 0xff, 0xff, 0x0f, 0x7e, 0x41, 0, 0x0b)),
+		"an import": header + string(sized(typeSection, 1, 0x60, 0, 0)) +
+			string(sized(importSection, []byte("\x01\x03env\x01g\x00\x00")...)) + function,
+		"start of a loop": header + string(sized(typeSection, 2, 0x60, 2, 0x7f, 0x7f, 1, 0x7f, 0x60, 0, 0)) +
+			string(sized(functionSection, 2, 0, 1)) + string(sized(exportSection, 1, 1, 'f', 0, 0)) +
+			string(sized(8, 1)) + string(sized(codeSection, 2, 4, 0, 0x41, 0, 0x0b, 7, 0, 0x03, 0x40, 0x0c, 0, 0x0b,
+			0x0b)),
+		"many functions": header + string(sized(typeSection, 1, 0x60, 0, 0)) +
+			string(sized(functionSection, 0xff, 0xff, 0xff, 0xff, 0x0f)),
+		"a truncated code": header + function + string(sized(exportSection, 1, 1, 'f', 0, 0)) +
+			string(sized(codeSection, 1, 3, 0, 0x41, 0)),
+		"the meter's name": header + function + string(sized(globalSection, 1, 0x7e, 1, 0x42, 0, 0x0b)) +
+			string(sized(exportSection, append([]byte("\x02\x01f\x00\x00\x0fcqld:operations"), 3, 0)...)) +
+			string(sized(codeSection, 1, 4, 0, 0x41, 0, 0x0b)),
+		"a huge memory": header + string(sized(5, 1, 0, 0xff, 0xff, 0x03)) + function,
+		"memory 64":     header + string(sized(5, 1, 4, 1)) + function,
+		"reference types": header + function + string(sized(exportSection, 1, 1, 'f', 0, 0)) +
+			string(sized(codeSection, 1, 7, 0, 0xd0, 0x70, 0x1a, 0x41, 0, 0x0b)),
+		"vector operations": header + function + string(sized(exportSection, 1, 1, 'f', 0, 0)) +
+			string(sized(codeSection, 1, 7, 0, 0xfd, 0x0f, 0x1a, 0x41, 0, 0x0b)),
 	} {
 		p, err := compiled(t, base64.StdEncoding.EncodeToString([]byte(binary)))
 		if err != nil {

@@ -52,14 +52,16 @@ type instanceKey struct{}
 
 // newInstance instantiates the module. Its start function counts as a part of the call.
 func (p *Program) newInstance(call *value.Meter) (*instance, error) {
-	i := &instance{p: p, call: call, left: p.limits.Steps - p.initialization, stack: make([]uint64, max(len(p.f.ArgTypes), 1))}
+	i := &instance{p: p, call: call, left: p.limits.Steps - p.initialization,
+		stack: make([]uint64, max(len(p.f.ArgTypes), 1))}
 	if err := call.Reserve(instanceBytes + p.memory); err != nil {
 		return nil, err
 	}
 	i.memory = linearMemory{i: i, reserved: p.memory}
 	i.ctx = experimental.WithMemoryAllocator(context.WithValue(context.Background(), instanceKey{}, i), &i.memory)
 	var err error
-	i.module, err = p.runtime.InstantiateModule(i.ctx, p.module, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+	i.module, err = p.runtime.InstantiateModule(i.ctx, p.module,
+		wazero.NewModuleConfig().WithName("").WithStartFunctions())
 	if err != nil {
 		return nil, i.fault(err)
 	}
@@ -93,8 +95,8 @@ func (i *instance) begin(call *value.Meter) {
 	i.meter.Set(0)
 }
 
-// grant is the host function that code calls when the operations of its quantum are used up: the meter is negative. It ends the call by a
-// panic, which the runtime converts to an error.
+// grant is the host function that code calls when the operations of its quantum are used up: the meter is negative. It
+// ends the call by a panic, which the runtime converts to an error.
 func grant(ctx context.Context, module api.Module, _ []uint64) {
 	i, _ := ctx.Value(instanceKey{}).(*instance)
 	meter := meterOf(module)
@@ -180,7 +182,8 @@ func (i *instance) write(at uint32, b []byte) bool {
 	return i.module.Memory().Write(at, b)
 }
 
-// reset restores the initial state after a call. ok is false if that is not possible, or takes longer than a new instance.
+// reset restores the initial state after a call. ok is false if that is not possible, or takes longer than a new
+// instance.
 func (i *instance) reset() (ok bool) {
 	p := i.p
 	if !p.resets || i.bytes() > instanceBytesMax {

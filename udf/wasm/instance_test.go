@@ -15,15 +15,16 @@ import (
 	"cqld/udf/value"
 )
 
-// stateful returns a module whose calls change all of its state: f is code, of the type (i32, i32) -> i32. It has a memory of the given
-// pages with data, six mutable globals, a table of four functions, and a passive segment of data.
+// stateful returns a module whose calls change all of its state: f is code, of the type (i32, i32) -> i32. It has a
+// memory of the given pages with data, six mutable globals, a table of four functions, and a passive segment of data.
 func stateful(pages int, start bool, f []byte) []byte {
 	b := []byte("\x00asm\x01\x00\x00\x00")
 	b = append(b, sized(typeSection, 2, 0x60, 2, 0x7f, 0x7f, 1, 0x7f, 0x60, 0, 0)...)
 	b = append(b, sized(functionSection, 4, 0, 1, 0, 0)...)
 	b = append(b, sized(tableSection, 1, 0x70, 0, 4)...)
 	b = append(b, sized(memorySection, append([]byte{1, 0}, appendUnsigned(nil, uint64(pages))...)...)...)
-	globals := code(6, 0x7f, 1, i32, 5, end, 0x7e, 1, 0x42, 6, end, 0x7d, 1, 0x43, 0, 0, 0x80, 0x3f, end, 0x7c, 1, 0x44, 0, 0, 0, 0, 0, 0, 0, 0, end,
+	globals := code(6, 0x7f, 1, i32, 5, end, 0x7e, 1, 0x42, 6, end, 0x7d, 1, 0x43, 0, 0, 0x80, 0x3f, end, 0x7c, 1,
+		0x44, 0, 0, 0, 0, 0, 0, 0, 0, end,
 		0x7f, 0, i32, 9, end, 0x7f, 1, i32, 0, end)
 	b = append(b, sized(globalSection, globals...)...)
 	b = append(b, sized(exportSection, 1, 1, 'f', 0, 0)...)
@@ -33,7 +34,8 @@ func stateful(pages int, start bool, f []byte) []byte {
 	b = append(b, sized(elementSection, code(1, 0, i32, 0, end, 2, 2, 3)...)...)
 	b = append(b, sized(dataCountSection, 2)...)
 	functions := code(4)
-	for _, body := range [][]byte{f, code(0x23, 5, i32, 1, add, 0x24, 5, i32, 60, i32, 3, 0x36, 0, 0), code(get, 0, i32, 1, add), code(get, 0, i32, 2, add)} {
+	for _, body := range [][]byte{f, code(0x23, 5, i32, 1, add, 0x24, 5, i32, 60, i32, 3, 0x36, 0, 0),
+		code(get, 0, i32, 1, add), code(get, 0, i32, 2, add)} {
 		body = code(0, body, end)
 		functions = append(appendUnsigned(functions, uint64(len(body))), body...)
 	}
@@ -44,29 +46,30 @@ func stateful(pages int, start bool, f []byte) []byte {
 // changes are instructions that change state and leave a number that depends on it.
 func changes() map[string][]byte {
 	return map[string][]byte{
-		"memory":      code(i32, 0, i32, 0, fetch, 0, 0, get, 0, add, 0x36, 0, 0, i32, 0, fetch, 0, 0),
-		"data":        code(i32, 16, i32, 16, fetch, 0, 0, i32, 1, add, 0x36, 0, 0, i32, 16, fetch, 0, 0),
-		"far memory":  code(get, 1, get, 1, fetch, 0, 0, i32, 1, add, 0x36, 0, 0, get, 1, fetch, 0, 0),
-		"i32 global":  code(0x23, 0, get, 0, add, 0x24, 0, 0x23, 0),
-		"i64 global":  code(0x23, 1, 0x42, 3, 0x7c, 0x24, 1, 0x23, 1, 0xa7),
-		"f32 global":  code(0x23, 2, 0x23, 2, 0x92, 0x24, 2, 0x23, 2, 0xbc),
-		"f64 global":  code(0x23, 3, 0x44, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f, 0xa0, 0x24, 3, 0x23, 3, 0xaa),
-		"growth":      code(i32, 1, 0x40, 0, 0x3f, 0, add),
-		"no growth":   code(i32, 0x7f, 0x40, 0),
-		"fill":        code(i32, 20, get, 0, i32, 40, 0xfc, 11, 0, i32, 50, fetch, 0, 0),
-		"copy":        code(i32, 17, i32, 16, i32, 30, 0xfc, 10, 0, 0, i32, 40, fetch, 0, 0),
-		"init":        code(i32, 18, i32, 0, i32, 4, 0xfc, 8, 1, 0, i32, 16, fetch, 0, 0),
-		"data.drop":   code(0xfc, 9, 1, i32, 18, i32, 0, i32, 0, 0xfc, 8, 1, 0, i32, 0),
-		"table.copy":  code(get, 0, get, 0, i32, 0, 0x11, 0, 0, i32, 0, i32, 1, i32, 1, 0xfc, 14, 0, 0),
-		"table":       code(get, 0, get, 0, i32, 1, 0x11, 0, 0),
-		"start":       code(0x23, 5, i32, 60, fetch, 0, 0, add),
-		"a long loop": code(loop, none, 0x23, 0, i32, 1, add, 0x24, 0, 0x23, 0, i32, 0xe4, 0, 0x48, brif, 0, end, 0x23, 0),
-		"recursion":   code(get, 0, cond, 0x7f, get, 0, i32, 1, 0x6b, get, 1, 0x10, 0, els, 0x23, 0, end),
+		"memory":     code(i32, 0, i32, 0, fetch, 0, 0, get, 0, add, 0x36, 0, 0, i32, 0, fetch, 0, 0),
+		"data":       code(i32, 16, i32, 16, fetch, 0, 0, i32, 1, add, 0x36, 0, 0, i32, 16, fetch, 0, 0),
+		"far memory": code(get, 1, get, 1, fetch, 0, 0, i32, 1, add, 0x36, 0, 0, get, 1, fetch, 0, 0),
+		"i32 global": code(0x23, 0, get, 0, add, 0x24, 0, 0x23, 0),
+		"i64 global": code(0x23, 1, 0x42, 3, 0x7c, 0x24, 1, 0x23, 1, 0xa7),
+		"f32 global": code(0x23, 2, 0x23, 2, 0x92, 0x24, 2, 0x23, 2, 0xbc),
+		"f64 global": code(0x23, 3, 0x44, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f, 0xa0, 0x24, 3, 0x23, 3, 0xaa),
+		"growth":     code(i32, 1, 0x40, 0, 0x3f, 0, add),
+		"no growth":  code(i32, 0x7f, 0x40, 0),
+		"fill":       code(i32, 20, get, 0, i32, 40, 0xfc, 11, 0, i32, 50, fetch, 0, 0),
+		"copy":       code(i32, 17, i32, 16, i32, 30, 0xfc, 10, 0, 0, i32, 40, fetch, 0, 0),
+		"init":       code(i32, 18, i32, 0, i32, 4, 0xfc, 8, 1, 0, i32, 16, fetch, 0, 0),
+		"data.drop":  code(0xfc, 9, 1, i32, 18, i32, 0, i32, 0, 0xfc, 8, 1, 0, i32, 0),
+		"table.copy": code(get, 0, get, 0, i32, 0, 0x11, 0, 0, i32, 0, i32, 1, i32, 1, 0xfc, 14, 0, 0),
+		"table":      code(get, 0, get, 0, i32, 1, 0x11, 0, 0),
+		"start":      code(0x23, 5, i32, 60, fetch, 0, 0, add),
+		"a long loop": code(loop, none, 0x23, 0, i32, 1, add, 0x24, 0, 0x23, 0, i32, 0xe4, 0, 0x48, brif, 0, end, 0x23,
+			0),
+		"recursion": code(get, 0, cond, 0x7f, get, 0, i32, 1, 0x6b, get, 1, 0x10, 0, els, 0x23, 0, end),
 	}
 }
 
-// TestCallsShareNothing runs modules of random state changes in instances that are used again, and in new ones. The results must be the
-// same.
+// TestCallsShareNothing runs modules of random state changes in instances that are used again, and in new ones. The
+// results must be the same.
 func TestCallsShareNothing(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	list, names := changes(), []string{}
@@ -93,7 +96,8 @@ func TestCallsShareNothing(t *testing.T) {
 		for range 12 {
 			args := [][]byte{wire.AppendUint32(nil, uint32(r.IntN(8))), wire.AppendUint32(nil, uint32(r.IntN(3)*20000))}
 			got, err := p.Run(testCall(), args)
-			fresh := &Program{runtime: p.runtime, module: p.module, f: p.f, limits: p.limits, pool: testPool(), uses: p.uses,
+			fresh := &Program{runtime: p.runtime, module: p.module, f: p.f, limits: p.limits, pool: testPool(),
+				uses:    p.uses,
 				mutable: p.mutable, hasMemory: p.hasMemory, initialization: p.initialization}
 			want, wantErr := fresh.Run(testCall(), args)
 			if !bytes.Equal(got, want) || fmt.Sprint(err) != fmt.Sprint(wantErr) {
@@ -109,10 +113,12 @@ func TestCallsShareNothing(t *testing.T) {
 	}
 }
 
-// TestArgumentsAreNotLeft passes an argument in memory to a module that does not write, and reads it in the following call.
+// TestArgumentsAreNotLeft passes an argument in memory to a module that does not write, and reads it in the following
+// call.
 func TestArgumentsAreNotLeft(t *testing.T) {
 	text := types.Native(types.Text)
-	whole := append([]byte{0x42}, appendSigned(nil, 10<<32|1024)...) // the 10 bytes at 1024, where alloc places the first argument
+	// the 10 bytes at 1024, where alloc places the first argument
+	whole := append([]byte{0x42}, appendSigned(nil, 10<<32|1024)...)
 	p := memoryProgram(t, text, types.Native(types.Blob), memoryModule(16, whole...))
 	if b, err := p.Run(testCall(), [][]byte{[]byte("secret"), nil}); err != nil || string(b[:6]) != "secret" {
 		t.Fatalf("%q %v", b, err)
@@ -150,7 +156,8 @@ func TestIdleInstancesAreBounded(t *testing.T) {
 			}
 		}
 	}
-	p, err := compiledBytes(stateful(1, false, code(get, 0, cond, 0x7f, get, 0, i32, 1, 0x6b, get, 1, 0x10, 0, els, i32, 0, end)))
+	p, err := compiledBytes(stateful(1, false, code(get, 0, cond, 0x7f, get, 0, i32, 1, 0x6b, get, 1, 0x10, 0, els,
+		i32, 0, end)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +166,8 @@ func TestIdleInstancesAreBounded(t *testing.T) {
 		depth uint32
 		idle  int
 	}{{100, 1}, {5000, 1}, {200_000, 0}} {
-		if _, err := p.Run(value.NewMeter(testLimits(), nil), [][]byte{wire.AppendUint32(nil, x.depth), make([]byte, 4)}); err != nil {
+		if _, err := p.Run(value.NewMeter(testLimits(), nil),
+			[][]byte{wire.AppendUint32(nil, x.depth), make([]byte, 4)}); err != nil {
 			t.Fatal(err)
 		}
 		if n, _ := p.pool.Idle(); n != x.idle {
@@ -214,14 +222,16 @@ func TestCallsReserveMemory(t *testing.T) {
 		}
 		n, has, err := run(1 << 40)
 		if err != nil || n.held < has || n.most > 8*has+16<<20 {
-			t.Errorf("%s of %d: %d bytes are reserved, %d at most, for an instance of %d; %v", x.name, x.arg, n.held, n.most,
+			t.Errorf("%s of %d: %d bytes are reserved, %d at most, for an instance of %d; %v", x.name, x.arg, n.held,
+				n.most,
 				has, err)
 		}
 		for _, part := range []int64{2, 10, 1000} {
 			less, has, err := run(n.most * (part - 1) / part)
 			var unavailable *value.Unavailable
 			if !errors.As(err, &unavailable) || less.most > less.left || has > less.most {
-				t.Errorf("%s of %d with less memory: %d of %d are reserved, the instance has %d; %v", x.name, x.arg, less.most,
+				t.Errorf("%s of %d with less memory: %d of %d are reserved, the instance has %d; %v", x.name, x.arg,
+					less.most,
 					less.left, has, err)
 			}
 		}
@@ -288,7 +298,8 @@ func TestTimeIsChecked(t *testing.T) {
 	limits := testLimits()
 	call := value.NewMeter(limits, elapsedAfter(&checks, 3, limits.Time))
 	var exceeded *value.Exceeded
-	if _, err := p.Run(call, [][]byte{make([]byte, 4), make([]byte, 4)}); !errors.As(err, &exceeded) || exceeded.Reason != "it ran longer than 20000ms" || checks != 3 {
+	if _, err := p.Run(call, [][]byte{make([]byte, 4), make([]byte, 4)}); !errors.As(err, &exceeded) ||
+		exceeded.Reason != "it ran longer than 20000ms" || checks != 3 {
 		t.Errorf("%v after %d checks", err, checks)
 	}
 }

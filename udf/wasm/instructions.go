@@ -201,7 +201,8 @@ func (w *instructions) growth() {
 	const operationsShift = 10 // pageBytes / bytesPerOperation operations a page
 	local := appendUnsigned(nil, uint64(w.local))
 	w.out = append(append(w.out, opLocalTee), local...)
-	amount := append(append([]byte{opLocalGet}, local...), 0xad, 0x42, operationsShift, 0x86, 0x42, 0) // i64.extend_i32_u; i64.shl
+	// i64.extend_i32_u; i64.shl
+	amount := append(append([]byte{opLocalGet}, local...), 0xad, 0x42, operationsShift, 0x86, 0x42, 0)
 	amount = appendSigned(append(append(append(amount, opLocalGet), local...), 0x41), growMax)
 	w.out = append(w.out, w.subtract(append(amount, 0x4d, 0x1b))...) // i32.le_u; select
 	w.metered()
@@ -253,8 +254,8 @@ func (w *instructions) calls(op byte) error {
 	return nil
 }
 
-// extended copies an instruction with the prefix FC. Those on memory and tables charge for the elements that they process, whose number
-// is on the stack.
+// extended copies an instruction with the prefix FC. Those on memory and tables charge for the elements that they
+// process, whose number is on the stack.
 func (w *instructions) extended(before []byte) error {
 	sub, ok := w.number()
 	bulk := true
@@ -284,7 +285,8 @@ func (w *instructions) extended(before []byte) error {
 		const tee, get = 0x22, 0x20
 		w.out = appendUnsigned(append(w.out, tee), uint64(w.local))
 		amount := appendUnsigned([]byte{get}, uint64(w.local))
-		w.out = append(w.out, w.subtract(append(amount, 0xad, 0x42, 6, 0x88))...) // i64.extend_i32_u; i64.const 6; i64.shr_u
+		// i64.extend_i32_u; i64.const 6; i64.shr_u
+		w.out = append(w.out, w.subtract(append(amount, 0xad, 0x42, 6, 0x88))...)
 	}
 	w.out = append(w.out, w.since(before)...)
 	return w.check()

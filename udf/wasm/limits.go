@@ -1,7 +1,7 @@
 package wasm
 
-// The bounds of a module. They are checked in one pass over its bytes, before the compiler sees it, and depend on nothing else: a module
-// that one node accepts, every node compiles.
+// The bounds of a module. They are checked in one pass over its bytes, before the compiler sees it, and depend on
+// nothing else: a module that one node accepts, every node compiles.
 const (
 	moduleBytesMax = 1 << 20
 	pageBytes      = 64 << 10
@@ -12,16 +12,18 @@ const (
 	valuesMax      = 1000  // parameters, and results, of a type of functions
 	globalsMax     = 10000
 
-	// functionWorkMax and moduleWorkMax bound the estimated work of the compiler. On each of the shapes in work_test.go a unit takes at
-	// most about 2 µs and allocates at most 512 bytes; typical code takes a third of that. So the compiler allocates at most 128 MiB
-	// for a function, which is its peak, because it uses its memory again for the next function, and takes 2 s of one core for a
-	// module. 100 KiB of code that Rust, TinyGo or Zig have compiled are 250,000 to 350,000 units, and their largest functions 100,000.
+	// functionWorkMax and moduleWorkMax bound the estimated work of the compiler. On each of the shapes in work_test.go
+	// a unit takes at most about 2 µs and allocates at most 512 bytes; typical code takes a third of that. So the
+	// compiler allocates at most 128 MiB for a function, which is its peak, because it uses its memory again for the
+	// next function, and takes 2 s of one core for a module. 100 KiB of code that Rust, TinyGo or Zig have compiled are
+	// 250,000 to 350,000 units, and their largest functions 100,000.
 	functionWorkMax = 1 << 18
 	moduleWorkMax   = 1 << 20
 )
 
-// The estimated work of the compiler, in units, measured with wazero 1.12. An edge is a branch of the control flow or a block that a
-// branch can reach: the compiler's graph algorithms take time by the square of their number, and by the values that are live at each.
+// The estimated work of the compiler, in units, measured with wazero 1.12. An edge is a branch of the control flow or a
+// block that a branch can reach: the compiler's graph algorithms take time by the square of their number, and by the
+// values that are live at each.
 const (
 	functionWork      = 8
 	instructionWork   = 1
@@ -45,8 +47,8 @@ const (
 
 	// bytesPerOperation is the number of bytes that are copied or cleared in the time of an operation.
 	bytesPerOperation = 64
-	// valuesPerOperation is the number of values in the frame of a call that count as an operation. A value takes 16 bytes at most, so
-	// that the frames of a call take 256 bytes for each operation at most.
+	// valuesPerOperation is the number of values in the frame of a call that count as an operation. A value takes 16
+	// bytes at most, so that the frames of a call take 256 bytes for each operation at most.
 	valuesPerOperation     = 16
 	frameBytesPerOperation = 16 * valuesPerOperation
 
@@ -73,7 +75,8 @@ const (
 // instanceBytes is what an instance needs besides its memory and its stacks: tables and globals.
 const instanceBytes = 32 << 10
 
-// codeBytesPerUnit is what a compiled module needs in memory for each unit of work; a unit is half an instruction or less.
+// codeBytesPerUnit is what a compiled module needs in memory for each unit of work; a unit is half an instruction or
+// less.
 const codeBytesPerUnit = 8
 
 // What is reserved while a module is compiled: the compiler uses the memory of one function again for the next one.

@@ -22,8 +22,8 @@ func (r *reader) number() (n uint32, ok bool) {
 	return 0, false
 }
 
-// count reads the number of elements of a vector. Each takes at least one byte: a larger number is a failure, so that the numbers of a
-// module never make the decoder allocate more than a multiple of the module's size.
+// count reads the number of elements of a vector. Each takes at least one byte: a larger number is a failure, so that
+// the numbers of a module never make the decoder allocate more than a multiple of the module's size.
 func (r *reader) count() uint32 {
 	n, ok := r.number()
 	if !ok || uint64(n) > uint64(len(r.b)) {

@@ -27,8 +27,8 @@ type moduleSection struct {
 	body []byte
 }
 
-// sectionsOf divides a module into its sections. Custom sections, with names and debug information, are omitted: they are not needed,
-// and formats that nothing needs are not decoded.
+// sectionsOf divides a module into its sections. Custom sections, with names and debug information, are omitted: they
+// are not needed, and formats that nothing needs are not decoded.
 func sectionsOf(b []byte) (sections []moduleSection, err error) {
 	if len(b) < header || string(b[:4]) != "\x00asm" {
 		return nil, errMalformed
@@ -187,8 +187,8 @@ func (l *layout) readExport(r *reader) {
 	l.exported = append(l.exported, r.since(before)...)
 }
 
-// readElements reads a segment of a table. Bit 0 of its kind: it is passive or declarative, which the runtime supports only with reference
-// types; bit 1: it names its table; bit 2: its elements are expressions.
+// readElements reads a segment of a table. Bit 0 of its kind: it is passive or declarative, which the runtime supports
+// only with reference types; bit 1: it names its table; bit 2: its elements are expressions.
 func (l *layout) readElements(r *reader) error {
 	before := r.b
 	kind, _ := r.number()

@@ -1,10 +1,10 @@
 // Package wasm executes functions of users that are compiled to WebAssembly.
 //
-// A module imports nothing, so it has no access to the host. Each call runs in an instance of the module in its initial state, whose memory
-// and time are bounded; calls share nothing.
+// A module imports nothing, so it has no access to the host. Each call runs in an instance of the module in its initial
+// state, whose memory and time are bounded; calls share nothing.
 //
-// A module exports its memory, the function with the name of the CQL function and, if an argument is not a number, alloc(size i32) i32.
-// See docs/FUNCTIONS.md for how values are passed.
+// A module exports its memory, the function with the name of the CQL function and, if an argument is not a number,
+// alloc(size i32) i32. See docs/FUNCTIONS.md for how values are passed.
 package wasm
 
 import (
@@ -69,8 +69,9 @@ func Compile(f Function, limits value.Limits, pool *Pool, reserve func(bytes int
 	if err := reserve(m.compilerBytes()); err != nil {
 		return nil, err
 	}
-	p := &Program{f: f, limits: limits, pool: pool, uses: m.uses, mutable: m.layout.mutable, initialization: m.layout.initialization,
-		memory: m.layout.memory, hasMemory: m.layout.hasMemory, bytes: int64(len(m.binary)) + m.work*codeBytesPerUnit}
+	p := &Program{f: f, limits: limits, pool: pool, uses: m.uses, mutable: m.layout.mutable,
+		initialization: m.layout.initialization,
+		memory:         m.layout.memory, hasMemory: m.layout.hasMemory, bytes: int64(len(m.binary)) + m.work*codeBytesPerUnit}
 	p.resets = !m.uses.segments && len(p.mutable) <= resetGlobalsMax && m.layout.memory <= resetMemoryMax
 	ctx := context.Background()
 	p.runtime = wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCoreFeatures(features()).WithDebugInfoEnabled(false).
@@ -114,13 +115,15 @@ func (p *Program) check() error {
 		want = append(want, p.valueType(t))
 	}
 	if !equal(def.ParamTypes(), want) || !equal(def.ResultTypes(), []api.ValueType{p.valueType(p.f.Returns)}) {
-		return fmt.Errorf("the function %q must have the type (%s) -> %s", p.f.Name, names(want), names([]api.ValueType{p.valueType(p.f.Returns)}))
+		return fmt.Errorf("the function %q must have the type (%s) -> %s", p.f.Name, names(want),
+			names([]api.ValueType{p.valueType(p.f.Returns)}))
 	}
 	if p.inMemory() && len(p.module.ExportedMemories()) == 0 {
 		return errors.New("the module does not export a memory")
 	}
 	alloc := p.module.ExportedFunctions()["alloc"]
-	if p.argsInMemory() && (alloc == nil || !equal(alloc.ParamTypes(), []api.ValueType{api.ValueTypeI32}) || !equal(alloc.ResultTypes(), []api.ValueType{api.ValueTypeI32})) {
+	if p.argsInMemory() && (alloc == nil || !equal(alloc.ParamTypes(), []api.ValueType{api.ValueTypeI32}) ||
+		!equal(alloc.ResultTypes(), []api.ValueType{api.ValueTypeI32})) {
 		return errors.New("the module does not export alloc(i32) -> i32")
 	}
 	return nil
@@ -139,8 +142,8 @@ func names(list []api.ValueType) string {
 	return text
 }
 
-// valueType returns the type that a CQL type is passed as. Values in memory are i64: the size in the upper 32 bits, the address in the
-// lower ones.
+// valueType returns the type that a CQL type is passed as. Values in memory are i64: the size in the upper 32 bits, the
+// address in the lower ones.
 func (p *Program) valueType(t *types.Type) api.ValueType {
 	if !p.f.CalledOnNull {
 		switch t.Kind() {
@@ -163,7 +166,8 @@ func (p *Program) isDirect(t *types.Type) bool {
 		return false
 	}
 	switch t.Kind() {
-	case types.Boolean, types.Tinyint, types.Smallint, types.Int, types.Bigint, types.Counter, types.Timestamp, types.Time, types.Float, types.Double:
+	case types.Boolean, types.Tinyint, types.Smallint, types.Int, types.Bigint, types.Counter, types.Timestamp,
+		types.Time, types.Float, types.Double:
 		return true
 	}
 	return false
@@ -274,7 +278,8 @@ func (p *Program) result(i *instance, v uint64) ([]byte, error) {
 		}
 		b, ok := i.module.Memory().Read(uint32(v), size)
 		if !ok || int64(size) > p.limits.Output {
-			return nil, &value.Fault{Msg: fmt.Sprintf("the result of %d bytes at %d is outside of the memory, or too large", size, uint32(v))}
+			return nil, &value.Fault{Msg: fmt.Sprintf("the result of %d bytes at %d is outside of the memory, or "+
+				"too large", size, uint32(v))}
 		}
 		if err := i.call.Reserve(int64(size)); err != nil {
 			return nil, err

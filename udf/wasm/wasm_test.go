@@ -16,7 +16,8 @@ func section(id byte, content ...byte) []byte {
 	return append([]byte{id, byte(len(content))}, content...)
 }
 
-// module returns a module in base64 that exports the function f of the type (i32, i32) -> i32 with the instructions of code.
+// module returns a module in base64 that exports the function f of the type (i32, i32) -> i32 with the instructions of
+// code.
 func module(extra []byte, code ...byte) string {
 	b := []byte("\x00asm\x01\x00\x00\x00")
 	b = append(b, section(1, 1, 0x60, 2, 0x7f, 0x7f, 1, 0x7f)...) // one type
@@ -85,9 +86,10 @@ func TestFaultsEndTheCall(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	for name, x := range map[string]struct{ body, want string }{
-		"not base64":      {"!", "not a WebAssembly module in base64"},
-		"not a module":    {"AAAA", "not a WebAssembly module"},
-		"large table":     {module(section(4, 1, 0x70, 0, 0xff, 0xff, 0xff, 0x07), 0x41, 0), "has a table of 16777215 elements"},
+		"not base64":   {"!", "not a WebAssembly module in base64"},
+		"not a module": {"AAAA", "not a WebAssembly module"},
+		"large table": {module(section(4, 1, 0x70, 0, 0xff, 0xff, 0xff, 0x07), 0x41, 0),
+			"has a table of 16777215 elements"},
 		"large memory":    {module(section(5, 1, 0, 0x80, 0x08), 0x41, 0), "memory"},
 		"invalid code":    {module(nil, 0x6a), ""},
 		"another result":  {strings.Replace(module(nil, 0x42, 0), "", "", 1), ""},

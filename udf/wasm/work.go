@@ -2,8 +2,8 @@ package wasm
 
 import "fmt"
 
-// estimate estimates the work of the compiler for one function, as its instructions are read. It never underestimates the values that
-// are live at an edge, which are
+// estimate estimates the work of the compiler for one function, as its instructions are read. It never underestimates
+// the values that are live at an edge, which are
 //
 //  1. the operands on the stack, whose number follows from the instructions, and
 //  2. the local variables between their first and their last access. A variable that is read first has a value since the beginning of
@@ -44,7 +44,8 @@ type lifetime struct {
 }
 
 func newEstimate(of signature, locals uint64) *estimate {
-	e := &estimate{work: functionWork + int64(of.params)/parametersPerUnit + int64(locals)/localsPerUnit, locals: map[uint32]*lifetime{}}
+	e := &estimate{work: functionWork + int64(of.params)/parametersPerUnit + int64(locals)/localsPerUnit,
+		locals: map[uint32]*lifetime{}}
 	for i := range of.params {
 		e.locals[i] = &lifetime{}
 	}
@@ -182,7 +183,8 @@ func (e *estimate) plain(op byte) {
 		e.stack(1, 0)
 	case op == 0x1b: // select
 		e.stack(3, 1)
-	case op == 0x20 || op == 0x23 || op == 0x3f || op >= 0x41 && op <= 0x44: // local.get, global.get, memory.size, constants
+	// local.get, global.get, memory.size, constants
+	case op == 0x20 || op == 0x23 || op == 0x3f || op >= 0x41 && op <= 0x44:
 		e.stack(0, 1)
 	case op >= 0x28 && op <= 0x35: // loads
 		e.work += accessWork
@@ -203,7 +205,8 @@ func (e *estimate) plain(op byte) {
 
 // isBinary reports whether an instruction, which is no division, has two operands and a result.
 func isBinary(op byte) bool {
-	return op >= 0x46 && op <= 0x4f || op >= 0x51 && op <= 0x66 || op >= 0x6a && op <= 0x78 || op >= 0x7c && op <= 0x8a ||
+	return op >= 0x46 && op <= 0x4f || op >= 0x51 && op <= 0x66 || op >= 0x6a && op <= 0x78 || op >= 0x7c &&
+		op <= 0x8a ||
 		op >= 0x92 && op <= 0x98 || op >= 0xa0 && op <= 0xa6
 }
 
@@ -223,8 +226,10 @@ func (e *estimate) bulk() {
 
 // errFunctionWork and errModuleWork are the errors for code that takes the compiler too long.
 var (
-	errFunctionWork = fmt.Errorf("a function is too large: its instructions, branches and the values that are live at branches are more than %d"+
+	errFunctionWork = fmt.Errorf("a function is too large: its instructions, branches and the values that are live "+
+		"at branches are more than %d"+
 		" units of work for the compiler; divide it into smaller functions", functionWorkMax)
-	errModuleWork = fmt.Errorf("the module is too large: its instructions, branches and the values that are live at branches are more than %d"+
+	errModuleWork = fmt.Errorf("the module is too large: its instructions, branches and the values that are live at "+
+		"branches are more than %d"+
 		" units of work for the compiler", moduleWorkMax)
 )

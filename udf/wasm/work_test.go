@@ -31,7 +31,8 @@ func (s shape) module(n int) []byte {
 	const wide = 200
 	i32s := append(appendUnsigned(nil, wide), bytes.Repeat([]byte{0x7f}, wide)...)
 	b := []byte("\x00asm\x01\x00\x00\x00")
-	b = append(b, sized(typeSection, slices.Concat([]byte{3, 0x60, 2, 0x7f, 0x7f, 1, 0x7f, 0x60, 0}, i32s, []byte{0x60}, i32s, i32s)...)...)
+	b = append(b, sized(typeSection, slices.Concat([]byte{3, 0x60, 2, 0x7f, 0x7f, 1, 0x7f, 0x60, 0}, i32s,
+		[]byte{0x60}, i32s, i32s)...)...)
 	b = append(b, sized(functionSection, 1, 0)...)
 	b = append(b, sized(tableSection, 1, 0x70, 0, 1)...)
 	b = append(b, sized(memorySection, 1, 0, 1)...)
@@ -110,28 +111,32 @@ func branchShapes() map[string]shape {
 	narrow := bytes.Repeat(code(add), 199)
 	targets := func(n int) []byte { return append(appendUnsigned(code(get, 0, table), uint64(n)), 0) }
 	return map[string]shape{
-		"if":                    {unit: code(get, 0, cond, none, end), tail: zero},
-		"if that assigns":       {locals: 1, unit: code(get, 0, cond, none, increment, end), tail: zero},
-		"if else":               {locals: 9, unit: code(get, 0, cond, none, i32, 1, set, 3, els, get, 3, set, 4, end), tail: zero},
-		"nested if":             {unit: code(get, 0, cond, none), closing: code(end), tail: zero},
-		"nested if assigns":     {locals: 1, unit: code(get, 0, cond, none), closing: code(increment, end), tail: zero},
-		"nested block":          {unit: code(blk, none), closing: code(end), tail: zero},
-		"nested loop":           {unit: code(loop, none), closing: code(end), tail: zero},
-		"nested loop br_if":     {unit: code(loop, none), closing: code(get, 0, brif, 0, end), tail: zero},
-		"loop":                  {unit: code(loop, none, get, 0, brif, 0, end), tail: zero},
-		"br_table":              {head: code(blk, none), operands: targets, unit: code(0), tail: code(end, zero)},
-		"br_table of many":      {head: bytes.Repeat(code(blk, none), 100), operands: targets, atUnit: func(i int) []byte { return code(i % 100) }, tail: code(bytes.Repeat(code(end), 100), zero)},
-		"small br_table":        {unit: code(blk, none, get, 0, table, 3, 0, 0, 0, 0, end), tail: zero},
-		"br_if":                 {head: code(blk, none), unit: code(get, 0, brif, 0), tail: code(end, zero)},
-		"br_if that assigns":    {locals: 1, head: code(blk, none), unit: code(increment, get, 0, brif, 0), tail: code(end, zero)},
-		"br_if that returns":    {unit: code(get, 0, get, 0, brif, 0, drop), tail: zero},
-		"br_if with values":     {head: code(blk, 1, wide), unit: code(get, 0, brif, 0), tail: code(end, narrow)},
-		"br_table with values":  {head: code(blk, 1, wide), operands: targets, unit: code(0), tail: code(end, narrow)},
-		"block with values":     {head: wide, unit: code(blk, 2, end), tail: narrow},
-		"loop with values":      {head: wide, unit: code(loop, 2, get, 0, brif, 0, end), tail: narrow},
-		"unreachable":           {head: code(0), unit: code(blk, none, end), tail: zero},
-		"unreachable blocks":    {unit: code(blk, none, 0, end), tail: zero},
-		"unreachable br_values": {head: code(blk, 1, 0), unit: code(blk, 1, 0, 0x0c, 1, end, bytes.Repeat(code(drop), 200)), tail: code(end, narrow)},
+		"if":              {unit: code(get, 0, cond, none, end), tail: zero},
+		"if that assigns": {locals: 1, unit: code(get, 0, cond, none, increment, end), tail: zero},
+		"if else": {locals: 9, unit: code(get, 0, cond, none, i32, 1, set, 3, els, get, 3, set, 4, end),
+			tail: zero},
+		"nested if":         {unit: code(get, 0, cond, none), closing: code(end), tail: zero},
+		"nested if assigns": {locals: 1, unit: code(get, 0, cond, none), closing: code(increment, end), tail: zero},
+		"nested block":      {unit: code(blk, none), closing: code(end), tail: zero},
+		"nested loop":       {unit: code(loop, none), closing: code(end), tail: zero},
+		"nested loop br_if": {unit: code(loop, none), closing: code(get, 0, brif, 0, end), tail: zero},
+		"loop":              {unit: code(loop, none, get, 0, brif, 0, end), tail: zero},
+		"br_table":          {head: code(blk, none), operands: targets, unit: code(0), tail: code(end, zero)},
+		"br_table of many": {head: bytes.Repeat(code(blk, none), 100), operands: targets,
+			atUnit: func(i int) []byte { return code(i % 100) }, tail: code(bytes.Repeat(code(end), 100), zero)},
+		"small br_table": {unit: code(blk, none, get, 0, table, 3, 0, 0, 0, 0, end), tail: zero},
+		"br_if":          {head: code(blk, none), unit: code(get, 0, brif, 0), tail: code(end, zero)},
+		"br_if that assigns": {locals: 1, head: code(blk, none), unit: code(increment, get, 0, brif, 0),
+			tail: code(end, zero)},
+		"br_if that returns":   {unit: code(get, 0, get, 0, brif, 0, drop), tail: zero},
+		"br_if with values":    {head: code(blk, 1, wide), unit: code(get, 0, brif, 0), tail: code(end, narrow)},
+		"br_table with values": {head: code(blk, 1, wide), operands: targets, unit: code(0), tail: code(end, narrow)},
+		"block with values":    {head: wide, unit: code(blk, 2, end), tail: narrow},
+		"loop with values":     {head: wide, unit: code(loop, 2, get, 0, brif, 0, end), tail: narrow},
+		"unreachable":          {head: code(0), unit: code(blk, none, end), tail: zero},
+		"unreachable blocks":   {unit: code(blk, none, 0, end), tail: zero},
+		"unreachable br_values": {head: code(blk, 1, 0),
+			unit: code(blk, 1, 0, 0x0c, 1, end, bytes.Repeat(code(drop), 200)), tail: code(end, narrow)},
 	}
 }
 
@@ -140,12 +145,16 @@ func valueShapes() map[string]shape {
 	ifs := code(get, 0, cond, none, end)
 	assign := onLocal(code(get, 0, i32, 1, add), set)
 	return map[string]shape{
-		"locals":             {locals: -1, tail: zero},
-		"assigned locals":    {locals: -1, atUnit: onLocal(code(i32, 1), set), tail: zero},
-		"locals of a loop":   {locals: -1, head: code(loop, none), atUnit: onLocal(nil, get, i32, add, set), tail: code(get, 0, brif, 0, end, zero)},
-		"locals over ifs":    {locals: -1, unit: ifs, atUnit: assign, middle: code(zero), atClosing: onLocal(nil, get, add)},
-		"locals over loops":  {locals: -1, atUnit: assign, middle: zero, atClosing: onLocal(code(loop, none), get, i32, add, tee), closing: code(brif, 0, end), tail: nil},
-		"locals of branches": {locals: -1, head: code(blk, none), atUnit: onLocal(code(get, 0, brif, 0, i32, 1), set), middle: code(end, zero), atClosing: onLocal(nil, get, add)},
+		"locals":          {locals: -1, tail: zero},
+		"assigned locals": {locals: -1, atUnit: onLocal(code(i32, 1), set), tail: zero},
+		"locals of a loop": {locals: -1, head: code(loop, none), atUnit: onLocal(nil, get, i32, add, set),
+			tail: code(get, 0, brif, 0, end, zero)},
+		"locals over ifs": {locals: -1, unit: ifs, atUnit: assign, middle: code(zero),
+			atClosing: onLocal(nil, get, add)},
+		"locals over loops": {locals: -1, atUnit: assign, middle: zero,
+			atClosing: onLocal(code(loop, none), get, i32, add, tee), closing: code(brif, 0, end), tail: nil},
+		"locals of branches": {locals: -1, head: code(blk, none), atUnit: onLocal(code(get, 0, brif, 0, i32, 1), set),
+			middle: code(end, zero), atClosing: onLocal(nil, get, add)},
 		"operands":           {head: zero, unit: code(get, 0), closing: code(add)},
 		"operands of memory": {head: zero, unit: code(get, 0, fetch, 2, 0), closing: code(add)},
 		"operands over ifs":  {head: zero, unit: code(get, 0, fetch, 2, 0, ifs), closing: code(add)},
@@ -207,12 +216,13 @@ func measured(f func()) (allocated, cpu int64) {
 	f()
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &to)
 	runtime.ReadMemStats(&after)
-	return int64(after.TotalAlloc - before.TotalAlloc), to.Utime.Nano() - from.Utime.Nano() + to.Stime.Nano() - from.Stime.Nano()
+	return int64(after.TotalAlloc - before.TotalAlloc), to.Utime.Nano() - from.Utime.Nano() +
+		to.Stime.Nano() - from.Stime.Nano()
 }
 
-// TestCompilationIsBounded repeats each construct until the module is refused or larger than possible. The largest module that is
-// accepted must not make the compiler allocate more than the estimate says, and a unit of work must not take many times what it takes
-// for simple sums.
+// TestCompilationIsBounded repeats each construct until the module is refused or larger than possible. The largest
+// module that is accepted must not make the compiler allocate more than the estimate says, and a unit of work must not
+// take many times what it takes for simple sums.
 func TestCompilationIsBounded(t *testing.T) {
 	all := branchShapes()
 	maps.Copy(all, valueShapes())
@@ -297,7 +307,8 @@ func TestFunctionsAreBounded(t *testing.T) {
 	} {
 		for n := 100; n <= 200_000; n *= 2 {
 			b := []byte("\x00asm\x01\x00\x00\x00")
-			b = append(b, sized(typeSection, code(1, 0x60, appendUnsigned(nil, uint64(x.params)), bytes.Repeat(code(0x7f), x.params), 0)...)...)
+			b = append(b, sized(typeSection, code(1, 0x60, appendUnsigned(nil, uint64(x.params)),
+				bytes.Repeat(code(0x7f), x.params), 0)...)...)
 			b = append(b, sized(functionSection, code(appendUnsigned(nil, uint64(n)), bytes.Repeat(code(0), n))...)...)
 			b = append(b, sized(codeSection, code(appendUnsigned(nil, uint64(n)), bytes.Repeat(x.body, n))...)...)
 			m, err := withMeter(b)
@@ -319,7 +330,8 @@ func TestFunctionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestNumbersAreNotBelieved checks that a number in a module never makes the decoder allocate more than the module has bytes.
+// TestNumbersAreNotBelieved checks that a number in a module never makes the decoder allocate more than the module has
+// bytes.
 func TestNumbersAreNotBelieved(t *testing.T) {
 	huge := code(0xff, 0xff, 0xff, 0xff, 0x0f)
 	header := "\x00asm\x01\x00\x00\x00"
@@ -352,7 +364,8 @@ func TestNumbersAreNotBelieved(t *testing.T) {
 // TestMeterIsNotAccessible checks that code cannot set the number of operations that are left, nor call the host.
 func TestMeterIsNotAccessible(t *testing.T) {
 	for name, b := range map[string][]byte{
-		"set": code(0x42, 0, 0x24, 1, i32, 0), "read": code(0x23, 1, drop, i32, 0), "call": code(0x10, 1, i32, 0), "local": code(get, 2),
+		"set": code(0x42, 0, 0x24, 1, i32, 0), "read": code(0x23, 1, drop, i32, 0), "call": code(0x10, 1, i32, 0),
+		"local": code(get, 2),
 	} {
 		if _, err := compiledBytes(shape{tail: b}.module(0)); !errors.Is(err, errMalformed) {
 			t.Errorf("%s: %v", name, err)

@@ -27,7 +27,8 @@ func TestWaitIsBetweenItsBounds(t *testing.T) {
 }
 
 func TestOnlyServerBusyIsRetried(t *testing.T) {
-	for status, want := range map[int]bool{503: true, 500: true, 504: true, 200: false, 400: false, 401: false, 409: false, 412: false, 429: false, 501: false, 505: false} {
+	for status, want := range map[int]bool{503: true, 500: true, 504: true, 200: false, 400: false, 401: false,
+		409: false, 412: false, 429: false, 501: false, 505: false} {
 		if again(status) != want {
 			t.Errorf("status %d: %v", status, !want)
 		}

@@ -122,7 +122,8 @@ func (l *load) upsert(i int) client.Change {
 // request returns the next request of the load, and the number of its entities.
 func (l *load) request() (client.Request, int) {
 	if rand.IntN(100) < l.reads {
-		return client.Request{Method: "GET", Path: client.EntityPath(l.table, l.partition, rowKey(rand.IntN(l.rows)))}, 1
+		return client.Request{Method: "GET", Path: client.EntityPath(l.table, l.partition, rowKey(rand.IntN(l.rows)))},
+			1
 	}
 	var changes []client.Change
 	for range l.batch {
@@ -130,7 +131,8 @@ func (l *load) request() (client.Request, int) {
 	}
 	if l.batch == 1 {
 		c := changes[0]
-		return client.Request{Method: c.Method, Path: client.EntityPath(l.table, c.PartitionKey, c.RowKey), Body: c.Body}, 1
+		return client.Request{Method: c.Method, Path: client.EntityPath(l.table, c.PartitionKey, c.RowKey),
+			Body: c.Body}, 1
 	}
 	return client.Transaction(l.table, changes), l.batch
 }
@@ -254,6 +256,7 @@ func (s *step) quantile(q float64) time.Duration {
 
 func (s *step) print(out io.Writer, target int) {
 	ms := func(q float64) float64 { return float64(s.quantile(q).Microseconds()) / 1000 }
-	fmt.Fprintf(out, "%9d %12.0f %9.0f%% %12.0f %9.2f %9.2f %9d %8d\n", s.inFlight, s.rate(), 100*s.rate()/float64(target),
+	fmt.Fprintf(out, "%9d %12.0f %9.0f%% %12.0f %9.2f %9.2f %9d %8d\n", s.inFlight, s.rate(),
+		100*s.rate()/float64(target),
 		float64(s.requests)/max(s.took.Seconds(), 1e-9), ms(0.5), ms(0.99), s.refused, s.failed)
 }

@@ -71,7 +71,8 @@ func (c *partitionCommand) validate() error {
 	case c.Target < 1:
 		return errors.New("--target: must be above 0")
 	case c.BackoffBase <= 0 || c.BackoffMin < 0 || c.BackoffMax < c.BackoffMin || c.Retries < 0:
-		return errors.New("--backoff: must be above 0, with the minimum below the maximum; --retries must not be below 0")
+		return errors.New("--backoff: must be above 0, with the minimum below the maximum; --retries must not be " +
+			"below 0")
 	}
 	return nil
 }
@@ -101,8 +102,10 @@ func (c *partitionCommand) run(ctx context.Context, out io.Writer) (err error) {
 	if err := l.fill(ctx, c.Rows); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "Partition %q of table %s has %d entities of %d bytes; %d %% of the requests read one, the others write %d.\n\n", c.Partition, l.table, c.Rows, c.Size, c.Reads, c.Batch)
-	fmt.Fprintf(out, "%9s %12s %10s %12s %9s %9s %9s %8s\n", "in flight", "entities/s", "of target", "requests/s", "p50 ms", "p99 ms", "refused", "failed")
+	fmt.Fprintf(out, "Partition %q of table %s has %d entities of %d bytes; %d %% of the requests read one, the "+
+		"others write %d.\n\n", c.Partition, l.table, c.Rows, c.Size, c.Reads, c.Batch)
+	fmt.Fprintf(out, "%9s %12s %10s %12s %9s %9s %9s %8s\n", "in flight", "entities/s", "of target", "requests/s",
+		"p50 ms", "p99 ms", "refused", "failed")
 	var best *step
 	for _, n := range c.Steps {
 		s := l.step(ctx, n, c.StepTime)
@@ -129,7 +132,8 @@ func (c *partitionCommand) verdict(out io.Writer, best *step) error {
 	if best.rate() >= float64(c.Target) {
 		than = "at least"
 	}
-	_, err := fmt.Fprintf(out, "\nThe peak is %.0f entities/s at %d in flight: %s the target of %d.\n", best.rate(), best.inFlight, than, c.Target)
+	_, err := fmt.Fprintf(out, "\nThe peak is %.0f entities/s at %d in flight: %s the target of %d.\n", best.rate(),
+		best.inFlight, than, c.Target)
 	return err
 }
 
@@ -143,7 +147,8 @@ func (c *partitionCommand) load() (*load, error) {
 		return nil, errors.New("--key: needed for account " + c.Account)
 	}
 	l := &load{table: c.Table, partition: c.Partition, rows: c.Rows, reads: c.Reads, batch: c.Batch, retries: c.Retries,
-		payload: strings.Repeat("x", c.Size), backoff: backoff{base: c.BackoffBase, min: c.BackoffMin, max: c.BackoffMax, rand: rand.Float64}}
+		payload: strings.Repeat("x", c.Size), backoff: backoff{base: c.BackoffBase, min: c.BackoffMin,
+			max: c.BackoffMax, rand: rand.Float64}}
 	if l.table == "" {
 		l.table = "CqldBench" + strconv.FormatInt(time.Now().UnixMilli(), 36)
 	}

@@ -69,7 +69,8 @@ func command(t *testing.T, server *httptest.Server, flags ...string) *partitionC
 		t.Fatal(err)
 	}
 	key := base64.StdEncoding.EncodeToString([]byte("key"))
-	if _, err := k.Parse(append([]string{"partition", "--url", server.URL, "--account", "a", "--key", key}, flags...)); err != nil {
+	if _, err := k.Parse(append([]string{"partition", "--url", server.URL, "--account", "a", "--key", key},
+		flags...)); err != nil {
 		t.Fatal(err)
 	}
 	return &c.Partition
@@ -79,7 +80,8 @@ func TestCurve(t *testing.T) {
 	b := &busyTable{capacity: 4, entities: map[string]bool{}}
 	server := httptest.NewServer(b)
 	defer server.Close()
-	c := command(t, server, "--rows", "250", "--steps", "1,4,16", "--step-time", "200ms", "--backoff", "2ms", "--backoff-min", "1ms", "--backoff-max", "20ms", "--retries", "1000")
+	c := command(t, server, "--rows", "250", "--steps", "1,4,16", "--step-time", "200ms", "--backoff", "2ms",
+		"--backoff-min", "1ms", "--backoff-max", "20ms", "--retries", "1000")
 	var out strings.Builder
 	if err := c.run(context.Background(), &out); err != nil {
 		t.Fatal(err)
@@ -90,7 +92,9 @@ func TestCurve(t *testing.T) {
 		t.Errorf("%d created, %d dropped, %d written, %d refused", b.created, b.dropped, len(b.entities), b.refused)
 	}
 	lines := strings.Split(out.String(), "\n")
-	if len(lines) < 7 || !strings.Contains(lines[0], "250 entities") || !strings.HasPrefix(strings.TrimSpace(lines[3]), "1 ") || !strings.HasPrefix(strings.TrimSpace(lines[5]), "16 ") || !strings.Contains(out.String(), "The peak is ") {
+	if len(lines) < 7 || !strings.Contains(lines[0], "250 entities") ||
+		!strings.HasPrefix(strings.TrimSpace(lines[3]), "1 ") ||
+		!strings.HasPrefix(strings.TrimSpace(lines[5]), "16 ") || !strings.Contains(out.String(), "The peak is ") {
 		t.Errorf("the curve:\n%s", out.String())
 	}
 	if f := strings.Fields(lines[3]); f[6] != "0" || f[7] != "0" {
@@ -113,7 +117,8 @@ func TestTableDeletionIsRetriedWhenBusy(t *testing.T) {
 		w.WriteHeader(204)
 	}))
 	defer server.Close()
-	l, err := command(t, server, "--backoff", "2ms", "--backoff-min", "1ms", "--backoff-max", "20ms", "--retries", "5").load()
+	l, err := command(t, server, "--backoff", "2ms", "--backoff-min", "1ms", "--backoff-max", "20ms", "--retries",
+		"5").load()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,12 +131,15 @@ func TestTableDeletionIsRetriedWhenBusy(t *testing.T) {
 func TestInvalidLoadIsRefused(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
-	for _, flags := range [][]string{{"--steps", "0"}, {"--steps", "5000"}, {"--step-time", "1h"}, {"--rows", "0"}, {"--size", "40000"}, {"--reads", "101"}, {"--batch", "101"}, {"--target", "0"}, {"--backoff", "0s"}} {
-		if err := command(t, server, flags...).run(context.Background(), io.Discard); err == nil || !strings.HasPrefix(err.Error(), "--") {
+	for _, flags := range [][]string{{"--steps", "0"}, {"--steps", "5000"}, {"--step-time", "1h"}, {"--rows", "0"},
+		{"--size", "40000"}, {"--reads", "101"}, {"--batch", "101"}, {"--target", "0"}, {"--backoff", "0s"}} {
+		if err := command(t, server, flags...).run(context.Background(), io.Discard); err == nil ||
+			!strings.HasPrefix(err.Error(), "--") {
 			t.Errorf("%v: %v", flags, err)
 		}
 	}
-	if err := command(t, server).run(context.Background(), io.Discard); err == nil || !strings.Contains(err.Error(), "create table") {
+	if err := command(t, server).run(context.Background(), io.Discard); err == nil ||
+		!strings.Contains(err.Error(), "create table") {
 		t.Errorf("a server without tables: %v", err)
 	}
 }

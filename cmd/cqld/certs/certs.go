@@ -60,7 +60,8 @@ type initCommand struct {
 
 // Help describes the subcommand.
 func (*initCommand) Help() string {
-	return "Writes ca.crt, which all nodes and clients need, and ca.key, which signs certificates. Keep ca.key away from the nodes: " +
+	return "Writes ca.crt, which all nodes and clients need, and ca.key, which signs certificates. Keep ca.key away " +
+		"from the nodes: " +
 		"with it, anyone can make certificates for the cluster. The CA is valid for 10 years, unless --validity is set."
 }
 
@@ -95,8 +96,10 @@ type nodeCommand struct {
 
 // Help describes the subcommand.
 func (*nodeCommand) Help() string {
-	return "Writes NAME.crt and NAME.key, and prints the options for cassandra.yaml. The certificate contains the hosts, and the " +
-		"identity spiffe://CLUSTER/node/NAME. It is valid for 90 days, unless --validity is set; nodes read renewed files without a restart."
+	return "Writes NAME.crt and NAME.key, and prints the options for cassandra.yaml. The certificate contains the " +
+		"hosts, and the " +
+		"identity spiffe://CLUSTER/node/NAME. It is valid for 90 days, unless --validity is set; nodes read renewed " +
+		"files without a restart."
 }
 
 // Run makes the certificate of a node.
@@ -116,7 +119,10 @@ func (c *nodeCommand) Run(out io.Writer) error {
 			dns = append(dns, h)
 		}
 	}
-	s, cert, err := c.issue(c.issuer, name, func(cluster string) authority.Request { return authority.Node(cluster, name, dns, addresses) })
+	s, cert, err := c.issue(c.issuer, name, func(cluster string) authority.Request {
+		return authority.Node(cluster,
+			name, dns, addresses)
+	})
 	if err != nil {
 		return err
 	}
@@ -140,25 +146,33 @@ type clientCommand struct {
 
 // Help describes the subcommand.
 func (*clientCommand) Help() string {
-	return "Writes NAME.crt and NAME.key. The certificate contains the identity spiffe://CLUSTER/client/NAME, which MutualTlsAuthenticator " +
-		"maps to a role: ADD IDENTITY 'spiffe://CLUSTER/client/NAME' TO ROLE 'NAME'. It is valid for 90 days, unless --validity is set."
+	return "Writes NAME.crt and NAME.key. The certificate contains the identity spiffe://CLUSTER/client/NAME, which " +
+		"MutualTlsAuthenticator " +
+		"maps to a role: ADD IDENTITY 'spiffe://CLUSTER/client/NAME' TO ROLE 'NAME'. It is valid for 90 days, " +
+		"unless --validity is set."
 }
 
 // Run makes the certificate of a client.
 func (c *clientCommand) Run(out io.Writer) error {
-	s, cert, err := c.issue(c.issuer, c.Name, func(cluster string) authority.Request { return authority.Client(cluster, c.Name) })
+	s, cert, err := c.issue(c.issuer, c.Name, func(cluster string) authority.Request {
+		return authority.Client(cluster,
+			c.Name)
+	})
 	if err != nil {
 		return err
 	}
 	printWritten(out, s.cert(c.Name), s.key(c.Name), cert)
 	identity, _ := tlsconfig.SPIFFE(cert)
-	fmt.Fprintf(out, "\ncqlshrc:\n[ssl]\ncertfile = %s\nvalidate = true\nuserkey = %s\nusercert = %s\n", absolute(s.authorityCert()), absolute(s.key(c.Name)), absolute(s.cert(c.Name)))
-	fmt.Fprintf(out, "\nWith MutualTlsAuthenticator:\nADD IDENTITY '%s' TO ROLE '%s';\n", identity, strings.ReplaceAll(c.Name, "'", "''"))
+	fmt.Fprintf(out, "\ncqlshrc:\n[ssl]\ncertfile = %s\nvalidate = true\nuserkey = %s\nusercert = %s\n",
+		absolute(s.authorityCert()), absolute(s.key(c.Name)), absolute(s.cert(c.Name)))
+	fmt.Fprintf(out, "\nWith MutualTlsAuthenticator:\nADD IDENTITY '%s' TO ROLE '%s';\n", identity,
+		strings.ReplaceAll(c.Name, "'", "''"))
 	return nil
 }
 
 // issue makes a certificate and writes its files.
-func (c *common) issue(i issuer, name string, request func(cluster string) authority.Request) (*store, *x509.Certificate, error) {
+func (c *common) issue(i issuer, name string, request func(cluster string) authority.Request) (*store,
+	*x509.Certificate, error) {
 	if name == authorityName || name != filepath.Base(name) || strings.HasPrefix(name, ".") {
 		return nil, nil, fmt.Errorf("%q cannot be the name of a certificate; set another --name", name)
 	}
@@ -210,7 +224,8 @@ func printWritten(w io.Writer, cert, key string, c *x509.Certificate) {
 
 // printOptions prints the options of the configuration file that use the certificate of a node.
 func printOptions(w io.Writer, s *store, name string) error {
-	files := fmt.Sprintf("  certificate: %s\n  private_key: %s\n  trusted_certificates: %s\n", yamlText(absolute(s.cert(name))),
+	files := fmt.Sprintf("  certificate: %s\n  private_key: %s\n  trusted_certificates: %s\n",
+		yamlText(absolute(s.cert(name))),
 		yamlText(absolute(s.key(name))), yamlText(absolute(s.authorityCert())))
 	_, err := fmt.Fprintf(w, "\nOptions for the configuration file:\n\nclient_encryption_options:\n  enabled: true\n%s"+
 		"server_encryption_options:\n  internode_encryption: all\n%s", files, files)

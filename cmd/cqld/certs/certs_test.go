@@ -77,7 +77,8 @@ func verified(t *testing.T, dir, name, host string, use x509.ExtKeyUsage) *x509.
 	t.Helper()
 	c, roots := load(t, dir, name), x509.NewCertPool()
 	roots.AddCert(load(t, dir, "ca.crt"))
-	if _, err := c.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, KeyUsages: []x509.ExtKeyUsage{use}}); err != nil {
+	if _, err := c.Verify(x509.VerifyOptions{DNSName: host, Roots: roots,
+		KeyUsages: []x509.ExtKeyUsage{use}}); err != nil {
 		t.Errorf("%s: %v", name, err)
 	}
 	return c
@@ -106,7 +107,8 @@ func TestOneCommandForEachCertificate(t *testing.T) {
 	if years := time.Until(load(t, dir, "ca.crt").NotAfter).Hours() / 24 / 365; years < 9.9 || years > 10 {
 		t.Errorf("the CA is valid for %v years", years)
 	}
-	for file, mode := range map[string]os.FileMode{"": 0o700, "ca.key": 0o600, "n1.key": 0o600, "app.key": 0o600, "ca.crt": 0o644, "n1.crt": 0o644} {
+	for file, mode := range map[string]os.FileMode{"": 0o700, "ca.key": 0o600, "n1.key": 0o600, "app.key": 0o600,
+		"ca.crt": 0o644, "n1.crt": 0o644} {
 		if info, err := os.Stat(filepath.Join(dir, file)); err != nil || info.Mode().Perm() != mode {
 			t.Errorf("%s: %v, %v", file, info.Mode(), err)
 		}
@@ -181,7 +183,8 @@ func TestRenewKeepsNamesAndKeyType(t *testing.T) {
 		t.Errorf("the validity changed by %v", d)
 	}
 	must(t, dir, "renew", filepath.Join(dir, "n1.crt"), "--keep-key", "--validity", "20d")
-	if kept := load(t, dir, "n1.crt"); !kept.PublicKey.(*ecdsa.PublicKey).Equal(after.PublicKey) || time.Until(kept.NotAfter) < 19*24*time.Hour {
+	if kept := load(t, dir, "n1.crt"); !kept.PublicKey.(*ecdsa.PublicKey).Equal(after.PublicKey) ||
+		time.Until(kept.NotAfter) < 19*24*time.Hour {
 		t.Error("--keep-key or --validity has no effect")
 	}
 	ca := load(t, dir, "ca.crt")
@@ -196,7 +199,8 @@ func TestRenewKeepsNamesAndKeyType(t *testing.T) {
 
 func sameNames(t *testing.T, a, b *x509.Certificate) {
 	t.Helper()
-	if a.Subject.String() != b.Subject.String() || strings.Join(a.DNSNames, " ") != strings.Join(b.DNSNames, " ") || len(a.IPAddresses) != len(b.IPAddresses) ||
+	if a.Subject.String() != b.Subject.String() || strings.Join(a.DNSNames, " ") != strings.Join(b.DNSNames, " ") ||
+		len(a.IPAddresses) != len(b.IPAddresses) ||
 		len(a.URIs) != len(b.URIs) || len(a.URIs) == 1 && a.URIs[0].String() != b.URIs[0].String() {
 		t.Errorf("the names changed from %v to %v", a.DNSNames, b.DNSNames)
 	}
@@ -210,11 +214,13 @@ func TestOutsideAuthorities(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	authority := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Company CA"}, NotBefore: time.Now(), NotAfter: time.Now().Add(24 * time.Hour),
+	authority := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Company CA"},
+		NotBefore: time.Now(), NotAfter: time.Now().Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	writeOutside(t, cert, key, authority, authority, authorityKey, authorityKey)
 	files := []string{"--ca-cert", cert, "--ca-key", key}
-	refuses(t, "the certificate of the CA does not name a cluster; set --cluster", dir, "client", append(files, "app")...)
+	refuses(t, "the certificate of the CA does not name a cluster; set --cluster", dir, "client",
+		append(files, "app")...)
 	must(t, dir, "client", append(files, "--cluster", "shop", "app")...)
 	if c := load(t, dir, "app.crt"); c.NotAfter.After(authority.NotAfter) {
 		t.Error("the certificate outlives its authority")
@@ -223,8 +229,10 @@ func TestOutsideAuthorities(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "n7", Organization: []string{"Company"}}, DNSNames: []string{"n7.example"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 7)}, NotBefore: time.Now(), NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(2),
+		Subject: pkix.Name{CommonName: "n7", Organization: []string{"Company"}}, DNSNames: []string{"n7.example"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 7)}, NotBefore: time.Now(), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
 	writeOutside(t, filepath.Join(dir, "n7.crt"), filepath.Join(dir, "n7.key"), leaf, authority, leafKey, authorityKey)
 	before := load(t, dir, "n7.crt")
 	must(t, dir, "renew", append(files, filepath.Join(dir, "n7.crt"))...)
@@ -235,7 +243,8 @@ func TestOutsideAuthorities(t *testing.T) {
 	}
 	other := t.TempDir()
 	must(t, other, "init")
-	refuses(t, "the certificate was issued by another authority; set --ca-cert and --ca-key", other, "renew", filepath.Join(dir, "n7.crt"))
+	refuses(t, "the certificate was issued by another authority; set --ca-cert and --ca-key", other, "renew",
+		filepath.Join(dir, "n7.crt"))
 	refuses(t, "contains no certificates to renew", other, "renew")
 }
 

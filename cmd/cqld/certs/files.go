@@ -58,7 +58,8 @@ func (s *store) authorityKey() string {
 func (s *store) open(e authority.Environment) (*authority.Authority, error) {
 	cert, err := os.ReadFile(s.authorityCert())
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("there is no certificate authority: %w; make one with `cqld certs init --dir %s`, or set --ca-cert and --ca-key", err, s.dir)
+		return nil, fmt.Errorf("there is no certificate authority: %w; make one with `cqld certs init --dir %s`, or "+
+			"set --ca-cert and --ca-key", err, s.dir)
 	}
 	if err != nil {
 		return nil, err
@@ -115,8 +116,8 @@ func (s *store) write(name string, p *authority.Pair) error {
 	return replacePair(s.cert(name), s.key(name), p)
 }
 
-// replacePair replaces both files. A node that reads them between the two replacements keeps its previous pair, and reads
-// them again.
+// replacePair replaces both files. A node that reads them between the two replacements keeps its previous pair, and
+// reads them again.
 func replacePair(certPath, keyPath string, p *authority.Pair) error {
 	key, err := p.KeyPEM()
 	if err != nil {

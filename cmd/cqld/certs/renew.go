@@ -25,8 +25,10 @@ type renewCommand struct {
 
 // Help describes the subcommand.
 func (*renewCommand) Help() string {
-	return "Replaces NAME.crt and NAME.key by a certificate with the same subject, names, usages and key type. The CA must be the one that has " +
-		"issued it. `cqld certs renew ca.crt` renews the CA itself, with the same key, so that issued certificates remain valid. " +
+	return "Replaces NAME.crt and NAME.key by a certificate with the same subject, names, usages and key type. The " +
+		"CA must be the one that has " +
+		"issued it. `cqld certs renew ca.crt` renews the CA itself, with the same key, so that issued certificates " +
+		"remain valid. " +
 		"Nodes read the new files without a restart."
 }
 
@@ -72,7 +74,8 @@ func (s *store) issued() ([]string, error) {
 	var files []string
 	for _, e := range entries {
 		path := filepath.Join(s.dir, e.Name())
-		if strings.HasSuffix(e.Name(), certSuffix) && !strings.HasPrefix(e.Name(), ".") && path != filepath.Clean(s.authorityCert()) {
+		if strings.HasSuffix(e.Name(), certSuffix) && !strings.HasPrefix(e.Name(), ".") &&
+			path != filepath.Clean(s.authorityCert()) {
 			files = append(files, path)
 		}
 	}
@@ -82,9 +85,11 @@ func (s *store) issued() ([]string, error) {
 	return files, nil
 }
 
-func (c *renewCommand) renew(out io.Writer, s *store, ca *authority.Authority, file string, validity, within time.Duration) error {
+func (c *renewCommand) renew(out io.Writer, s *store, ca *authority.Authority, file string, validity,
+	within time.Duration) error {
 	if !strings.HasSuffix(file, certSuffix) {
-		return fmt.Errorf("the name of a certificate to be renewed ends with %s, and that of its key with %s", certSuffix, keySuffix)
+		return fmt.Errorf("the name of a certificate to be renewed ends with %s, and that of its key with %s",
+			certSuffix, keySuffix)
 	}
 	old, key, err := s.read(file)
 	if err != nil {

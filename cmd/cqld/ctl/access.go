@@ -59,18 +59,19 @@ type listCIDRGroupsCommand struct {
 
 // Run lists the CIDR groups, or the ranges of one.
 func (c *listCIDRGroupsCommand) Run(s *session) error {
-	return ask(s, control.ListCIDRGroups, control.CIDRGroupArgs{Name: c.Name}, func(w io.Writer, r control.CIDRGroups) error {
-		if c.Name == "" {
-			return printGroups(w, r)
-		}
-		fmt.Fprintln(w, "CIDRs:")
-		for _, g := range r.Groups {
-			for _, cidr := range g.CIDRs {
-				fmt.Fprintln(w, cidr)
+	return ask(s, control.ListCIDRGroups, control.CIDRGroupArgs{Name: c.Name},
+		func(w io.Writer, r control.CIDRGroups) error {
+			if c.Name == "" {
+				return printGroups(w, r)
 			}
-		}
-		return nil
-	})
+			fmt.Fprintln(w, "CIDRs:")
+			for _, g := range r.Groups {
+				for _, cidr := range g.CIDRs {
+					fmt.Fprintln(w, cidr)
+				}
+			}
+			return nil
+		})
 }
 
 type cidrGroupsOfIPCommand struct {

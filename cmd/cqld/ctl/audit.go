@@ -31,12 +31,17 @@ type enableAuditCommand struct {
 // Run enables the audit log.
 func (c *enableAuditCommand) Run(s *session) error {
 	if c.ArchiveCommand != "" {
-		return fmt.Errorf("archive_command is not supported, because settings never execute commands: archive the files by a job of the operating system")
+		return fmt.Errorf("archive_command is not supported, because settings never execute commands: archive the " +
+			"files by a job of the operating system")
 	}
-	a := control.AuditArgs{Enable: true, Logger: given(c.Logger), RollCycle: given(c.RollCycle), MaxQueueWeight: given(c.MaxQueueWeight),
-		MaxLogSize: given(c.MaxLogSize), IncludedKeyspaces: list(c.IncludedKeyspaces), ExcludedKeyspaces: list(c.ExcludedKeyspaces),
-		IncludedCategories: list(c.IncludedCategories), ExcludedCategories: list(c.ExcludedCategories), IncludedUsers: list(c.IncludedUsers),
-		ExcludedUsers: list(c.ExcludedUsers), IncludedRoles: list(c.IncludedRoles), ExcludedRoles: list(c.ExcludedRoles)}
+	a := control.AuditArgs{Enable: true, Logger: given(c.Logger), RollCycle: given(c.RollCycle),
+		MaxQueueWeight: given(c.MaxQueueWeight),
+		MaxLogSize:     given(c.MaxLogSize), IncludedKeyspaces: list(c.IncludedKeyspaces),
+		ExcludedKeyspaces:  list(c.ExcludedKeyspaces),
+		IncludedCategories: list(c.IncludedCategories), ExcludedCategories: list(c.ExcludedCategories),
+		IncludedUsers: list(c.IncludedUsers),
+		ExcludedUsers: list(c.ExcludedUsers), IncludedRoles: list(c.IncludedRoles),
+		ExcludedRoles: list(c.ExcludedRoles)}
 	switch strings.ToLower(c.Blocking) {
 	case "":
 	case "true", "false":
@@ -85,12 +90,16 @@ func showAudit(w io.Writer, s audit.Settings) error {
 	for _, o := range []struct {
 		name  string
 		value any
-	}{{"enabled", s.Enabled}, {"logger", s.Logger}, {"audit_logs_dir", s.Dir}, {"roll_cycle", s.RollCycle}, {"block", s.Block},
+	}{{"enabled", s.Enabled}, {"logger", s.Logger}, {"audit_logs_dir", s.Dir}, {"roll_cycle", s.RollCycle},
+		{"block", s.Block},
 		{"max_log_size", s.MaxLogSize}, {"max_queue_weight", s.MaxQueueWeight},
-		{"included_keyspaces", strings.Join(s.IncludedKeyspaces, ",")}, {"excluded_keyspaces", strings.Join(s.ExcludedKeyspaces, ",")},
-		{"included_categories", strings.Join(s.IncludedCategories, ",")}, {"excluded_categories", strings.Join(s.ExcludedCategories, ",")},
+		{"included_keyspaces", strings.Join(s.IncludedKeyspaces, ",")},
+		{"excluded_keyspaces", strings.Join(s.ExcludedKeyspaces, ",")},
+		{"included_categories", strings.Join(s.IncludedCategories, ",")},
+		{"excluded_categories", strings.Join(s.ExcludedCategories, ",")},
 		{"included_users", strings.Join(s.IncludedUsers, ",")}, {"excluded_users", strings.Join(s.ExcludedUsers, ",")},
-		{"included_roles", strings.Join(s.IncludedRoles, ",")}, {"excluded_roles", strings.Join(s.ExcludedRoles, ",")}} {
+		{"included_roles", strings.Join(s.IncludedRoles, ",")},
+		{"excluded_roles", strings.Join(s.ExcludedRoles, ",")}} {
 		p.line("%s", strings.TrimRight(fmt.Sprintf("%-19s %v", o.name, o.value), " "))
 	}
 	return p.err

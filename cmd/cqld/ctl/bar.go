@@ -101,7 +101,8 @@ func drawing(p control.Progress, passed, moved time.Duration) string {
 	}
 	share := min(1, max(0, float64(p.Done)/float64(p.Total)))
 	full := int(share * barWidth)
-	line := fmt.Sprintf("%s  [%s%s] %3.0f%%  %s of %s", p.What, strings.Repeat("#", full), strings.Repeat("-", barWidth-full), 100*share,
+	line := fmt.Sprintf("%s  [%s%s] %3.0f%%  %s of %s", p.What, strings.Repeat("#", full),
+		strings.Repeat("-", barWidth-full), 100*share,
 		count(p.Done), count(p.Total)) + unit
 	switch {
 	case passed-moved >= stalledAfter:

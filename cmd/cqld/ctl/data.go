@@ -88,18 +88,20 @@ type snapshotCommand struct {
 
 // Run creates a snapshot.
 func (c *snapshotCommand) Run(s *session) error {
-	return ask(s, control.TakeSnapshot, control.SnapshotArgs{Tag: c.Tag, Keyspaces: c.Keyspaces}, func(w io.Writer, made control.Snapshot) error {
-		what := "all keyspaces"
-		if len(c.Keyspaces) > 0 {
-			what = strings.Join(made.Keyspaces, ", ")
-		}
-		p := &printer{w: w}
-		p.line("Requested creating snapshot(s) for [%s] with snapshot name [%s]\nSnapshot directory: %s", what, made.Tag, made.Directory)
-		for _, lacks := range made.Lacks {
-			p.line("The snapshot is incomplete: %s", lacks)
-		}
-		return p.err
-	})
+	return ask(s, control.TakeSnapshot, control.SnapshotArgs{Tag: c.Tag, Keyspaces: c.Keyspaces},
+		func(w io.Writer, made control.Snapshot) error {
+			what := "all keyspaces"
+			if len(c.Keyspaces) > 0 {
+				what = strings.Join(made.Keyspaces, ", ")
+			}
+			p := &printer{w: w}
+			p.line("Requested creating snapshot(s) for [%s] with snapshot name [%s]\nSnapshot directory: %s", what,
+				made.Tag, made.Directory)
+			for _, lacks := range made.Lacks {
+				p.line("The snapshot is incomplete: %s", lacks)
+			}
+			return p.err
+		})
 }
 
 type listSnapshotsCommand struct{}
@@ -120,7 +122,8 @@ func showSnapshots(w io.Writer, all control.Snapshots) error {
 	t := newTable("Snapshot name", "Keyspace names", "True size", "Size on disk", "Creation time")
 	for _, s := range all.Snapshots {
 		total += s.TrueSize
-		t.row(s.Tag, strings.Join(s.Keyspaces, ","), size(s.TrueSize), size(s.Size), s.Created.UTC().Format("2006-01-02T15:04:05.000Z"))
+		t.row(s.Tag, strings.Join(s.Keyspaces, ","), size(s.TrueSize), size(s.Size),
+			s.Created.UTC().Format("2006-01-02T15:04:05.000Z"))
 	}
 	p.table(t)
 	p.line("\nTotal TrueDiskSpaceUsed: %s", size(total))
@@ -134,13 +137,14 @@ type clearSnapshotCommand struct {
 
 // Run deletes snapshots.
 func (c *clearSnapshotCommand) Run(s *session) error {
-	return ask(s, control.ClearSnapshot, control.ClearArgs{Tag: c.Tag, All: c.All}, func(w io.Writer, gone control.Snapshots) error {
-		p := &printer{w: w}
-		for _, s := range gone.Snapshots {
-			p.line("Removed snapshot %s", s.Tag)
-		}
-		return p.err
-	})
+	return ask(s, control.ClearSnapshot, control.ClearArgs{Tag: c.Tag, All: c.All},
+		func(w io.Writer, gone control.Snapshots) error {
+			p := &printer{w: w}
+			for _, s := range gone.Snapshots {
+				p.line("Removed snapshot %s", s.Tag)
+			}
+			return p.err
+		})
 }
 
 type statusBinaryCommand struct{}
@@ -193,7 +197,8 @@ type statusHandoffCommand struct{}
 // Run reports whether hinted handoff is enabled.
 func (c *statusHandoffCommand) Run(s *session) error {
 	return ask(s, control.HandoffOf, control.None{}, func(w io.Writer, on control.Switch) error {
-		_, err := fmt.Fprintf(w, "Hinted handoff is %s\n", map[bool]string{true: "running", false: "not running"}[on.On])
+		_, err := fmt.Fprintf(w, "Hinted handoff is %s\n",
+			map[bool]string{true: "running", false: "not running"}[on.On])
 		return err
 	})
 }
@@ -233,7 +238,8 @@ func (c *seedsCommand) Run(s *session) error {
 			_, err := fmt.Fprintln(w, "Seed node list does not contain any remote node IPs")
 			return err
 		}
-		_, err := fmt.Fprintf(w, "Current list of seed node IPs, excluding the current node's IP: %s\n", strings.Join(list.Seeds, " "))
+		_, err := fmt.Fprintf(w, "Current list of seed node IPs, excluding the current node's IP: %s\n",
+			strings.Join(list.Seeds, " "))
 		return err
 	})
 }

@@ -99,7 +99,8 @@ type setBuildThroughputCommand struct {
 
 // Run changes the bound on the rate of builds until the node is restarted.
 func (c *setBuildThroughputCommand) Run(s *session) error {
-	return ask(s, control.SetBuildThroughput, control.Throughput{BytesPerSecond: c.Rate * mebibyte}, quiet[control.Throughput])
+	return ask(s, control.SetBuildThroughput, control.Throughput{BytesPerSecond: c.Rate * mebibyte},
+		quiet[control.Throughput])
 }
 
 // printBuilds prints builds of indexes like the compactions of nodetool.

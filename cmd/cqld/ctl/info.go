@@ -15,7 +15,10 @@ type infoCommand struct {
 
 // Run prints the node's state and statistics.
 func (c *infoCommand) Run(s *session) error {
-	return ask(s, control.InfoOf, control.None{}, func(w io.Writer, i control.Info) error { return showInfo(w, i, c.Tokens) })
+	return ask(s, control.InfoOf, control.None{}, func(w io.Writer,
+		i control.Info) error {
+		return showInfo(w, i, c.Tokens)
+	})
 }
 
 func showInfo(w io.Writer, i control.Info, tokens bool) error {
@@ -56,7 +59,8 @@ func showInfo(w io.Writer, i control.Info, tokens bool) error {
 	if requests > 0 {
 		rate = fmt.Sprintf("%.3f", float64(i.CacheHits)/float64(requests))
 	}
-	field("Block Cache", "size %s, capacity %s, %d hits, %d requests, %s hit rate", size(i.CacheSize), size(i.CacheCapacity), i.CacheHits, requests, rate)
+	field("Block Cache", "size %s, capacity %s, %d hits, %d requests, %s hit rate", size(i.CacheSize),
+		size(i.CacheCapacity), i.CacheHits, requests, rate)
 	state := "writes accepted"
 	if i.DiskFull {
 		state = "WRITES REFUSED until space is free"
@@ -87,12 +91,14 @@ func showMemory(field func(name, format string, args ...any), m *control.Memory)
 	field("  sum", "%s", size(m.Sum))
 	field("Resident", "%s as the kernel counts, %s in the cgroup with its page cache", size(m.Resident), size(m.Cgroup))
 	h := &m.Heap
-	field("Go runtime", "%s live, %s garbage, %s unused, %s free, %s stacks, %s metadata", size(h.Live), size(max(h.Objects-h.Live, 0)),
+	field("Go runtime", "%s live, %s garbage, %s unused, %s free, %s stacks, %s metadata", size(h.Live),
+		size(max(h.Objects-h.Live, 0)),
 		size(h.Unused), size(h.Free), size(h.Stacks), size(h.Metadata))
 }
 
 // internodeText describes the encryption of the connections with other nodes.
 func internodeText(i control.Internode) string {
-	return fmt.Sprintf("%s; %d of %d connections from and %d of %d to other nodes are encrypted", i.Encryption, i.FromEncrypted, i.From,
+	return fmt.Sprintf("%s; %d of %d connections from and %d of %d to other nodes are encrypted", i.Encryption,
+		i.FromEncrypted, i.From,
 		i.ToEncrypted, i.To)
 }

@@ -61,7 +61,8 @@ func jobProgress(j *control.Job) string {
 	}
 	switch {
 	case j.Total > 0:
-		return fmt.Sprintf("%s of %s%s (%s)", count(j.Done), count(j.Total), unit, percent(float64(j.Done)/float64(j.Total)))
+		return fmt.Sprintf("%s of %s%s (%s)", count(j.Done), count(j.Total), unit,
+			percent(float64(j.Done)/float64(j.Total)))
 	case j.Done > 0:
 		return count(j.Done) + unit
 	}
@@ -94,8 +95,10 @@ func showJob(w io.Writer, j control.Job) error {
 		}
 		return t.Format(time.RFC3339)
 	}
-	p.line("ID:        %s\nKind:      %s\nTarget:    %s\nState:     %s\nProgress:  %s\nRemaining: %s", j.ID, j.Kind, j.Target, j.State, jobProgress(&j), remaining(j.Left))
-	p.line("Attempt:   %d\nCreated:   %s\nBegan:     %s\nEnded:     %s", j.Attempt, at(j.Created), at(j.Began), at(j.Ended))
+	p.line("ID:        %s\nKind:      %s\nTarget:    %s\nState:     %s\nProgress:  %s\nRemaining: %s", j.ID, j.Kind,
+		j.Target, j.State, jobProgress(&j), remaining(j.Left))
+	p.line("Attempt:   %d\nCreated:   %s\nBegan:     %s\nEnded:     %s", j.Attempt, at(j.Created), at(j.Began),
+		at(j.Ended))
 	if j.Phase != "" {
 		p.line("Phase:     %s", j.Phase)
 	}
@@ -209,7 +212,8 @@ type resumeJobCommand struct{ jobArg }
 // Run resumes a job.
 func (c *resumeJobCommand) Run(s *session) error {
 	return ask(s, control.ResumeJob, control.JobArgs{ID: c.ID}, func(w io.Writer, j control.Job) error {
-		_, err := fmt.Fprintf(w, "Job %s is %s, attempt %d. Follow it with: cqld ctl jobs watch %s\n", j.ID, j.State, j.Attempt, j.ID)
+		_, err := fmt.Fprintf(w, "Job %s is %s, attempt %d. Follow it with: cqld ctl jobs watch %s\n", j.ID, j.State,
+			j.Attempt, j.ID)
 		return err
 	})
 }
@@ -221,6 +225,7 @@ func (s *session) interrupted() {
 		if strings.HasPrefix(s.job, "ring-") {
 			follow = "cqld ctl operations"
 		}
-		fmt.Fprintf(s.progress, "Job %s continues. Follow it with: %s; end it with: cqld ctl jobs cancel %s\n", s.job, follow, s.job)
+		fmt.Fprintf(s.progress, "Job %s continues. Follow it with: %s; end it with: cqld ctl jobs cancel %s\n", s.job,
+			follow, s.job)
 	}
 }

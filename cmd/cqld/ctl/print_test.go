@@ -18,16 +18,22 @@ import (
 // contains the results, as in --json, and the expected output.
 func TestAnswersAreShownAsNodetoolShowsThem(t *testing.T) {
 	shows := map[string]func(in []byte, out io.Writer) error{
-		"status":                  shown(showStatus),
-		"ring":                    shown(showRing),
-		"describecluster":         shown(showCluster),
-		"describering":            shown(showRanges),
-		"getendpoints":            shown(showEndpoints),
-		"members":                 shown(showMembers),
-		"operations":              shown(showChanges),
-		"removenode":              shown(showRemoved),
-		"repair":                  shown(func(w io.Writer, r control.RepairResult) error { return showRepair(w, r, false) }),
-		"repair-in-dc":            shown(func(w io.Writer, r control.RepairResult) error { return showRepair(w, r, true) }),
+		"status":          shown(showStatus),
+		"ring":            shown(showRing),
+		"describecluster": shown(showCluster),
+		"describering":    shown(showRanges),
+		"getendpoints":    shown(showEndpoints),
+		"members":         shown(showMembers),
+		"operations":      shown(showChanges),
+		"removenode":      shown(showRemoved),
+		"repair": shown(func(w io.Writer,
+			r control.RepairResult) error {
+			return showRepair(w, r, false)
+		}),
+		"repair-in-dc": shown(func(w io.Writer,
+			r control.RepairResult) error {
+			return showRepair(w, r, true)
+		}),
 		"jobs":                    shown(showJobs),
 		"job":                     shown(showJob),
 		"info":                    shown(func(w io.Writer, i control.Info) error { return showInfo(w, i, false) }),
@@ -93,8 +99,9 @@ func shown[R any](show func(io.Writer, R) error) func([]byte, io.Writer) error {
 }
 
 func TestSizesArePrintedAsNodetoolPrintsThem(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 bytes", 1023: "1023 bytes", 1024: "1.00 KiB", 1536: "1.50 KiB", 30366761: "28.96 MiB",
-		5 << 30: "5.00 GiB", 3 << 40: "3.00 TiB"} {
+	for n, want := range map[int64]string{0: "0 bytes", 1023: "1023 bytes", 1024: "1.00 KiB", 1536: "1.50 KiB",
+		30366761: "28.96 MiB",
+		5 << 30:  "5.00 GiB", 3 << 40: "3.00 TiB"} {
 		if got := size(n); got != want {
 			t.Errorf("%d: %q, want %q", n, got, want)
 		}
@@ -114,7 +121,8 @@ func TestProgressBarShowsFractionAndRemainingTime(t *testing.T) {
 			"job 7  repairing k.t  [#######-----------------------]  25%  12 of 48 ranges  1m30s left"},
 		{control.Progress{What: "repairing k.t", Done: 12, Total: 48, Unit: "ranges", Job: "7"},
 			"job 7  repairing k.t  [#######-----------------------]  25%  12 of 48 ranges"},
-		{control.Progress{What: "more than all", Done: 9, Total: 3}, "more than all  [##############################] 100%  9 of 3"},
+		{control.Progress{What: "more than all", Done: 9, Total: 3},
+			"more than all  [##############################] 100%  9 of 3"},
 	} {
 		if got := drawing(c.p, 10*time.Second, 10*time.Second); got != c.want {
 			t.Errorf("%+v:\n got %q\nwant %q", c.p, got, c.want)
@@ -122,7 +130,8 @@ func TestProgressBarShowsFractionAndRemainingTime(t *testing.T) {
 	}
 	// Without progress the estimate stays constant, and then the line shows how long there was none.
 	p := control.Progress{What: "ranges", Done: 1, Total: 4}
-	for passed, want := range map[time.Duration]string{10 * time.Second: "30s left", 19 * time.Second: "30s left", 25 * time.Second: "no progress for 15s"} {
+	for passed, want := range map[time.Duration]string{10 * time.Second: "30s left", 19 * time.Second: "30s left",
+		25 * time.Second: "no progress for 15s"} {
 		if got := drawing(p, passed, 10*time.Second); !strings.HasSuffix(got, want) {
 			t.Errorf("after %v: %q, want %q", passed, got, want)
 		}

@@ -21,7 +21,8 @@ func (c *statusCommand) Run(s *session) error {
 }
 
 // uneven is nodetool's note about keyspaces with different replication.
-const uneven = "Note: Non-system keyspaces don't have the same replication settings, effective ownership information is meaningless"
+const uneven = "Note: Non-system keyspaces don't have the same replication settings, effective ownership " +
+	"information is meaningless"
 
 func showStatus(w io.Writer, st control.Status) error {
 	p := &printer{w: w}
@@ -35,7 +36,8 @@ func showStatus(w io.Writer, st control.Status) error {
 		p.line("%s\n%s\nStatus=Up/Down\n|/ State=Normal/Leaving/Joining/Moving", title, strings.Repeat("=", len(title)))
 		t := newTable("--", "Address", "Load", "Tokens", owns, "Host ID", "Rack")
 		for _, m := range by[dc] {
-			t.row(upDown(m.Up)[:1]+m.State[:1], host(m.Address), load(m), fmt.Sprint(m.Tokens), owned(st, m), m.HostID, m.Rack)
+			t.row(upDown(m.Up)[:1]+m.State[:1], host(m.Address), load(m), fmt.Sprint(m.Tokens), owned(st, m), m.HostID,
+				m.Rack)
 		}
 		p.table(t)
 		p.line("")
@@ -133,7 +135,8 @@ func (c *describeClusterCommand) Run(s *session) error {
 
 func showCluster(w io.Writer, c control.Cluster) error {
 	p := &printer{w: w}
-	p.line("Cluster Information:\n\tName: %s\n\tPartitioner: %s\n\tEpoch: %d\n\tSchema versions:", c.Name, c.Partitioner, c.Epoch)
+	p.line("Cluster Information:\n\tName: %s\n\tPartitioner: %s\n\tEpoch: %d\n\tSchema versions:", c.Name,
+		c.Partitioner, c.Epoch)
 	for _, v := range slices.Sorted(maps.Keys(c.SchemaVersions)) {
 		p.line("\t\t%s: [%s]", v, strings.Join(c.SchemaVersions[v], ", "))
 	}
@@ -144,7 +147,8 @@ func showCluster(w io.Writer, c control.Cluster) error {
 		}
 		count[m.State]++
 	}
-	p.line("\nStats for all nodes:\n\tLive: %d\n\tJoining: %d\n\tMoving: %d\n\tLeaving: %d\n\tUnreachable: %d", count["up"], count["Joining"],
+	p.line("\nStats for all nodes:\n\tLive: %d\n\tJoining: %d\n\tMoving: %d\n\tLeaving: %d\n\tUnreachable: %d",
+		count["up"], count["Joining"],
 		count["Moving"], count["Leaving"], len(c.Members)-count["up"])
 	p.line("\nData Centers:")
 	names, by := groups(c.Members, func(m control.Member) string { return m.Datacenter })
@@ -185,7 +189,8 @@ func showRanges(w io.Writer, r control.Ranges) error {
 		for _, m := range t.Endpoints {
 			internode = append(internode, host(m.Address))
 			native = append(native, host(m.Native))
-			details = append(details, fmt.Sprintf("EndpointDetails(host:%s, datacenter:%s, rack:%s)", host(m.Address), m.Datacenter, m.Rack))
+			details = append(details, fmt.Sprintf("EndpointDetails(host:%s, datacenter:%s, rack:%s)", host(m.Address),
+				m.Datacenter, m.Rack))
 		}
 		pending := ""
 		for i, m := range t.Pending {
@@ -194,7 +199,8 @@ func showRanges(w io.Writer, r control.Ranges) error {
 		if pending != "" {
 			pending += "]"
 		}
-		p.line("\tTokenRange(start_token:%d, end_token:%d, endpoints:[%s], rpc_endpoints:[%s], endpoint_details:[%s]%s)", t.Start, t.End,
+		p.line("\tTokenRange(start_token:%d, end_token:%d, endpoints:[%s], rpc_endpoints:[%s], "+
+			"endpoint_details:[%s]%s)", t.Start, t.End,
 			strings.Join(internode, ", "), strings.Join(native, ", "), strings.Join(details, ", "), pending)
 	}
 	return p.err
@@ -208,7 +214,8 @@ type endpointsCommand struct {
 
 // Run prints the replicas of a partition.
 func (c *endpointsCommand) Run(s *session) error {
-	return ask(s, control.EndpointsOf, control.EndpointsArgs{Keyspace: c.Keyspace, Table: c.Table, Key: c.Key}, showEndpoints)
+	return ask(s, control.EndpointsOf, control.EndpointsArgs{Keyspace: c.Keyspace, Table: c.Table, Key: c.Key},
+		showEndpoints)
 }
 
 func showEndpoints(w io.Writer, e control.Endpoints) error {

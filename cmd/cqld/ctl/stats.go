@@ -117,7 +117,8 @@ type topPartitionsCommand struct {
 
 // Run samples requests and prints the partitions with the most.
 func (c *topPartitionsCommand) Run(s *session) error {
-	return ask(s, control.TopPartitions, control.TopArgs{TableArgs: control.TableArgs{Keyspace: c.Keyspace, Table: c.Table},
+	return ask(s, control.TopPartitions, control.TopArgs{TableArgs: control.TableArgs{Keyspace: c.Keyspace,
+		Table: c.Table},
 		Duration: time.Duration(c.Duration) * time.Millisecond, Count: c.Count}, showTop)
 }
 
@@ -157,7 +158,8 @@ func showPools(w io.Writer, st control.Pools) error {
 		if pool.ActiveMax > 0 {
 			limit = fmt.Sprint(pool.ActiveMax)
 		}
-		t.row(pool.Name, fmt.Sprint(pool.Active), limit, fmt.Sprint(pool.Pending), fmt.Sprint(pool.Completed), fmt.Sprint(pool.Refused))
+		t.row(pool.Name, fmt.Sprint(pool.Active), limit, fmt.Sprint(pool.Pending), fmt.Sprint(pool.Completed),
+			fmt.Sprint(pool.Refused))
 	}
 	p.table(t)
 	p.line("")
@@ -196,7 +198,8 @@ func showCompactions(w io.Writer, st control.Compactions) error {
 	printBuilds(p, st.Builds)
 	t := newTable("Level", "SSTables", "Size", "Score", "Sublevels").alignRight(1, 3, 4)
 	for _, l := range st.Levels {
-		t.row(fmt.Sprintf("L%d", l.Level), fmt.Sprint(l.Files), size(l.Bytes), fmt.Sprintf("%.2f", l.Score), fmt.Sprint(l.Sublevels))
+		t.row(fmt.Sprintf("L%d", l.Level), fmt.Sprint(l.Files), size(l.Bytes), fmt.Sprintf("%.2f", l.Score),
+			fmt.Sprint(l.Sublevels))
 	}
 	p.table(t)
 	return p.err
@@ -213,9 +216,11 @@ func showNet(w io.Writer, st control.Net) error {
 	p := &printer{w: w}
 	p.line("Mode: %s", st.Mode)
 	printStreams(p, st.Streams)
-	p.line("Read Repair Statistics:\nMismatch (Blocking): %d\nRepaired: %d", st.ReadRepair.Mismatches, st.ReadRepair.Repairs)
+	p.line("Read Repair Statistics:\nMismatch (Blocking): %d\nRepaired: %d", st.ReadRepair.Mismatches,
+		st.ReadRepair.Repairs)
 	h := st.Hints
-	p.line("Hint Statistics:\nStored: %d\nReplayed: %d\nExpired: %d\nLost: %d\nKept: %s of %s", h.Stored, h.Replayed, h.Expired, h.Lost,
+	p.line("Hint Statistics:\nStored: %d\nReplayed: %d\nExpired: %d\nLost: %d\nKept: %s of %s", h.Stored, h.Replayed,
+		h.Expired, h.Lost,
 		size(st.HintBytes), size(st.HintBytesMax))
 	p.table(hintTable(st.Peers))
 	return p.err
@@ -263,7 +268,8 @@ func printStreams(p *printer, streams []control.Stream) {
 func hintTable(peers []control.PeerHints) *table {
 	t := newTable("Address", "Host ID", "Rack", "DC", "Status", "Hints").alignRight(5)
 	for _, peer := range peers {
-		t.row(host(peer.Address), peer.HostID, peer.Rack, peer.Datacenter, strings.ToUpper(upDown(peer.Up)), fmt.Sprint(peer.Records))
+		t.row(host(peer.Address), peer.HostID, peer.Rack, peer.Datacenter, strings.ToUpper(upDown(peer.Up)),
+			fmt.Sprint(peer.Records))
 	}
 	return t
 }
@@ -293,7 +299,8 @@ func showClients(w io.Writer, st control.Clients) error {
 	p := &printer{w: w}
 	t := newTable("Address", "SSL", "Version", "User", "Keyspace", "Requests", "Driver", "Stage").alignRight(5)
 	for _, c := range st.Clients {
-		t.row(c.Address, fmt.Sprint(c.TLS), fmt.Sprint(c.Version), c.User, c.Keyspace, fmt.Sprint(c.Requests), c.Driver, c.Stage)
+		t.row(c.Address, fmt.Sprint(c.TLS), fmt.Sprint(c.Version), c.User, c.Keyspace, fmt.Sprint(c.Requests),
+			c.Driver, c.Stage)
 	}
 	p.table(t)
 	p.line("\nTotal connected clients: %d", len(st.Clients))

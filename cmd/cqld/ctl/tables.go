@@ -34,7 +34,8 @@ type rotateKeyCommand struct {
 
 // Run replaces or removes a key.
 func (c *rotateKeyCommand) Run(s *session) error {
-	return ask(s, control.RotateTablesKey, control.TablesAccountArgs{Name: c.Name, Key: c.Key, Remove: c.Remove}, showKeys)
+	return ask(s, control.RotateTablesKey, control.TablesAccountArgs{Name: c.Name, Key: c.Key, Remove: c.Remove},
+		showKeys)
 }
 
 func showKeys(w io.Writer, k control.TablesKeys) error {
@@ -110,7 +111,8 @@ func showAccounts(w io.Writer, r control.TablesAccounts) error {
 		case a.Configured:
 			source = "file"
 		}
-		p.line("%-24s  %-4s  %-4s  %-13s  %-12s  %s", a.Name, yesNo(a.Key1), yesNo(a.Key2), source, a.Consistency, a.Role)
+		p.line("%-24s  %-4s  %-4s  %-13s  %-12s  %s", a.Name, yesNo(a.Key1), yesNo(a.Key2), source, a.Consistency,
+			a.Role)
 	}
 	return p.err
 }

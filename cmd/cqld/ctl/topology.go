@@ -58,16 +58,19 @@ type decommissionCommand struct {
 
 // Run decommissions the node.
 func (c *decommissionCommand) Run(s *session) error {
-	err := orCommitted(s, ask(s, control.Decommission, control.ForceArgs{Force: c.Force}, showDecommissioned), control.Departure{Left: true}, showDecommissioned)
+	err := orCommitted(s, ask(s, control.Decommission, control.ForceArgs{Force: c.Force}, showDecommissioned),
+		control.Departure{Left: true}, showDecommissioned)
 	if errors.Is(err, control.ErrStopped) {
-		return fmt.Errorf("%w: start it again to resume the decommission, or abort it on another node with 'cqld ctl abort'", err)
+		return fmt.Errorf("%w: start it again to resume the decommission, or abort it on another node with 'cqld "+
+			"ctl abort'", err)
 	}
 	return err
 }
 
 // showDecommissioned prints what the operator has to do next.
 func showDecommissioned(w io.Writer, _ control.Departure) error {
-	_, err := fmt.Fprintln(w, "The node has left the ring, and its process ends. Ownership may be uneven now: check it with 'cqld ctl status KEYSPACE', "+
+	_, err := fmt.Fprintln(w, "The node has left the ring, and its process ends. Ownership may be uneven now: check "+
+		"it with 'cqld ctl status KEYSPACE', "+
 		"and even it out with 'cqld ctl move' without tokens, on one node after the other.")
 	return err
 }
@@ -97,7 +100,8 @@ func showRemoved(w io.Writer, r control.Removal) error {
 	if len(r.Missing) == 0 {
 		return nil
 	}
-	p.line("The node was removed, but nodes that took over its ranges lack data, because they were down or too few replicas were up:")
+	p.line("The node was removed, but nodes that took over its ranges lack data, because they were down or too few " +
+		"replicas were up:")
 	for _, m := range r.Missing {
 		p.line("  %d ranges of keyspace %s on %s", m.Ranges, m.Keyspace, host(m.Node))
 	}
@@ -122,7 +126,8 @@ type rebuildCommand struct {
 
 // Run streams the node's data from other nodes.
 func (c *rebuildCommand) Run(s *session) error {
-	return ask(s, control.Rebuild, control.RebuildArgs{Datacenter: c.Datacenter, Keyspace: c.Keyspace}, quiet[control.None])
+	return ask(s, control.Rebuild, control.RebuildArgs{Datacenter: c.Datacenter, Keyspace: c.Keyspace},
+		quiet[control.None])
 }
 
 type abortCommand struct {
@@ -131,7 +136,8 @@ type abortCommand struct {
 
 // Run aborts an operation.
 func (c *abortCommand) Run(s *session) error {
-	return orCommitted(s, ask(s, control.Abort, control.AbortArgs{Operation: c.Operation}, showAborted), control.Departure{Left: true}, showAborted)
+	return orCommitted(s, ask(s, control.Abort, control.AbortArgs{Operation: c.Operation}, showAborted),
+		control.Departure{Left: true}, showAborted)
 }
 
 func showAborted(w io.Writer, d control.Departure) error {
@@ -156,7 +162,8 @@ func showChanges(w io.Writer, all control.Changes) error {
 	}
 	t := newTable("ID", "Operation", "Node", "Host ID", "Phase", "Nodes that have their data", "Waits for")
 	for _, o := range all.Operations {
-		t.row(fmt.Sprint(o.ID), o.Kind, host(o.Node.Address), o.Node.HostID, o.Phase, fmt.Sprintf("%d of %d", o.Streamed, o.Gaining), o.Waits)
+		t.row(fmt.Sprint(o.ID), o.Kind, host(o.Node.Address), o.Node.HostID, o.Phase,
+			fmt.Sprintf("%d of %d", o.Streamed, o.Gaining), o.Waits)
 	}
 	return t.print(w)
 }
@@ -171,8 +178,10 @@ func (c *membersCommand) Run(s *session) error {
 func showMembers(w io.Writer, st control.Status) error {
 	p := &printer{w: w}
 	for _, m := range st.Members {
-		p.line("%s\n  ID:%d\n  HOST_ID:%s\n  STATUS:%s\n  ALIVE:%t\n  DC:%s\n  RACK:%s\n  INTERNAL_ADDRESS_AND_PORT:%s\n  NATIVE_ADDRESS_AND_PORT:%s\n"+
-			"  TOKENS:%d\n  LOAD:%s\n  VOTER:%s", host(m.Address), m.ID, m.HostID, m.State, m.Up, m.Datacenter, m.Rack, m.Address, m.Native, m.Tokens, load(m), voterText(m))
+		p.line("%s\n  ID:%d\n  HOST_ID:%s\n  STATUS:%s\n  ALIVE:%t\n  DC:%s\n  RACK:%s\n  "+
+			"INTERNAL_ADDRESS_AND_PORT:%s\n  NATIVE_ADDRESS_AND_PORT:%s\n"+
+			"  TOKENS:%d\n  LOAD:%s\n  VOTER:%s", host(m.Address), m.ID, m.HostID, m.State, m.Up, m.Datacenter, m.Rack,
+			m.Address, m.Native, m.Tokens, load(m), voterText(m))
 	}
 	return p.err
 }

@@ -12,8 +12,8 @@ import (
 	"cqld/node/control"
 )
 
-// TestCommandReportsOutcomeOfStoppedNode ends the node's process during a decommission: the command succeeds if the node
-// had reported that it has left, and fails otherwise, when the ring is unchanged.
+// TestCommandReportsOutcomeOfStoppedNode ends the node's process during a decommission: the command succeeds if the
+// node had reported that it has left, and fails otherwise, when the ring is unchanged.
 func TestCommandReportsOutcomeOfStoppedNode(t *testing.T) {
 	for _, committed := range []bool{true, false} {
 		dir := t.TempDir()
@@ -25,15 +25,18 @@ func TestCommandReportsOutcomeOfStoppedNode(t *testing.T) {
 		reported := make(chan struct{}, 2)
 		leave := func(ctx context.Context, report control.Report) (control.Departure, error) {
 			report(control.Progress{What: "nodes have received their data", Total: 3})
-			report(control.Progress{What: "the node has left", Committed: committed}) // too early for any other progress report
+			// too early for any other progress report
+			report(control.Progress{What: "the node has left", Committed: committed})
 			reported <- struct{}{}
 			<-ctx.Done()
 			return control.Departure{}, ctx.Err()
 		}
-		control.Handle(server, control.Decommission, func(ctx context.Context, _ control.ForceArgs, report control.Report) (control.Departure, error) {
+		control.Handle(server, control.Decommission, func(ctx context.Context, _ control.ForceArgs,
+			report control.Report) (control.Departure, error) {
 			return leave(ctx, report)
 		})
-		control.Handle(server, control.Abort, func(ctx context.Context, _ control.AbortArgs, report control.Report) (control.Departure, error) {
+		control.Handle(server, control.Abort, func(ctx context.Context, _ control.AbortArgs,
+			report control.Report) (control.Departure, error) {
 			return leave(ctx, report)
 		})
 		server.Serve(l, "")

@@ -126,10 +126,12 @@ func (w *Where) sockets() ([]string, error) {
 		return found, nil
 	}
 	if _, err := os.Stat(w.DataDir); errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("directory %s does not exist: set --data-dir to the data directory of a local node, or --host to the control_address of another one", w.DataDir)
+		return nil, fmt.Errorf("directory %s does not exist: set --data-dir to the data directory of a local node, "+
+			"or --host to the control_address of another one", w.DataDir)
 	}
 	if w.Node != 0 {
-		return nil, fmt.Errorf("node %d is not running in %s: there is no %s", w.Node, w.DataDir, filepath.Join(node, "data", control.SocketName))
+		return nil, fmt.Errorf("node %d is not running in %s: there is no %s", w.Node, w.DataDir,
+			filepath.Join(node, "data", control.SocketName))
 	}
 	return nil, fmt.Errorf("no node is running in %s: it contains no %s", w.DataDir, control.SocketName)
 }

@@ -67,7 +67,8 @@ type session struct {
 }
 
 func open(s gosuite.Settings, compression string) (gosuite.Session, error) {
-	r := &ring{HostSelectionPolicy: gocql.TokenAwareHostPolicy(gocql.DCAwareRoundRobinPolicy(s.DC)), hosts: map[string]*gocql.HostInfo{}}
+	r := &ring{HostSelectionPolicy: gocql.TokenAwareHostPolicy(gocql.DCAwareRoundRobinPolicy(s.DC)),
+		hosts: map[string]*gocql.HostInfo{}}
 	c := gocql.NewCluster(s.Points...)
 	c.Consistency = gocql.Quorum
 	c.Timeout = 15 * time.Second
@@ -80,7 +81,8 @@ func open(s gosuite.Settings, compression string) (gosuite.Session, error) {
 		c.RetryPolicy = &gocql.SimpleRetryPolicy{NumRetries: s.Nodes}
 	}
 	if ca := os.Getenv("CQLD_TLS_CA"); ca != "" {
-		c.SslOpts = &gocql.SslOptions{CaPath: ca, CertPath: os.Getenv("CQLD_TLS_CERT"), KeyPath: os.Getenv("CQLD_TLS_KEY"), EnableHostVerification: true}
+		c.SslOpts = &gocql.SslOptions{CaPath: ca, CertPath: os.Getenv("CQLD_TLS_CERT"),
+			KeyPath: os.Getenv("CQLD_TLS_KEY"), EnableHostVerification: true}
 	}
 	if compression == "snappy" {
 		c.Compressor = gocql.SnappyCompressor{}

@@ -13,7 +13,8 @@ import (
 	"github.com/scylladb/gocqlx/v3/qb"
 )
 
-// batch returns a builder of a batch that is one statement: gocqlx deprecates it, but applications that use it must work.
+// batch returns a builder of a batch that is one statement: gocqlx deprecates it, but applications that use it must
+// work.
 func batch() *qb.BatchBuilder {
 	return qb.Batch() //nolint:staticcheck // see above
 }
@@ -23,7 +24,9 @@ func (s *suite) counters() error {
 	add := qb.Update("visits").Add("n").Where(qb.Eq("page"))
 	return first(
 		add.Query(s.Session).BindMap(qb.M{"n": int64(3), "page": "a"}).ExecRelease,
-		batch().Counter().AddWithPrefix("x", add).AddWithPrefix("y", add).Query(s.Session).BindMap(qb.M{"x.n": int64(4), "x.page": "a", "y.n": int64(-1), "y.page": "b"}).ExecRelease,
+		batch().Counter().AddWithPrefix("x", add).AddWithPrefix("y",
+			add).Query(s.Session).BindMap(qb.M{"x.n": int64(4), "x.page": "a", "y.n": int64(-1),
+			"y.page": "b"}).ExecRelease,
 		func() error {
 			var got []int64
 			err := qb.Select("visits").Columns("n").Where(qb.In("page")).Query(s.Session).BindMap(qb.M{"page": []string{"a", "b"}}).SelectRelease(&got)
@@ -32,14 +35,16 @@ func (s *suite) counters() error {
 	)
 }
 
-// batches executes batches: statements in one text, with a timestamp and without the log, and prepared ones in a batch of the protocol.
+// batches executes batches: statements in one text, with a timestamp and without the log, and prepared ones in a batch
+// of the protocol.
 func (s *suite) batches() error {
 	t := people()
 	insert, update := t.InsertBuilder(), t.UpdateBuilder("age")
 	names := func(want ...string) func() error {
 		return func() error {
 			var got []string
-			err := qb.Select("people").Columns("last").Where(qb.EqLit("first", "'B'")).Query(s.Session).SelectRelease(&got)
+			err := qb.Select("people").Columns("last").Where(qb.EqLit("first",
+				"'B'")).Query(s.Session).SelectRelease(&got)
 			return errors.Join(err, same("names", got, want))
 		}
 	}
@@ -51,7 +56,8 @@ func (s *suite) batches() error {
 		batch().AddWithPrefix("a", insert).AddWithPrefix("b", insert).TimestampNamed("t").Query(s.Session).
 			BindStruct(both{person{"B", "One", nil, 1}, person{"B", "Two", nil, 2}, 1000}).ExecRelease,
 		names("One", "Two"),
-		batch().UnLogged().Add(insert).AddStmtWithPrefix("d", "DELETE FROM people WHERE first = ? AND last = ?", []string{"first", "last"}).Query(s.Session).
+		batch().UnLogged().Add(insert).AddStmtWithPrefix("d", "DELETE FROM people WHERE first = ? AND last = ?",
+			[]string{"first", "last"}).Query(s.Session).
 			BindStructMap(person{"B", "Three", nil, 3}, qb.M{"d.first": "B", "d.last": "One"}).ExecRelease,
 		names("Three", "Two"),
 		func() error {
@@ -59,7 +65,8 @@ func (s *suite) batches() error {
 			i, u := insert.Query(s.Session), update.Query(s.Session)
 			defer i.Release()
 			defer u.Release()
-			return errors.Join(b.BindStruct(i, person{"B", "Four", nil, 4}), b.BindMap(u, qb.M{"age": 30, "first": "B", "last": "Three"}), s.ExecuteBatch(b))
+			return errors.Join(b.BindStruct(i, person{"B", "Four", nil, 4}),
+				b.BindMap(u, qb.M{"age": 30, "first": "B", "last": "Three"}), s.ExecuteBatch(b))
 		},
 		names("Four", "Three", "Two"),
 		func() error {
@@ -96,7 +103,8 @@ func (s *suite) conditions() error {
 			q, i := update.Query(s.Session), insert.Query(s.Session)
 			defer q.Release()
 			defer i.Release()
-			if err := errors.Join(b.BindStructMap(q, p, qb.M{"new": 5, "old": 2}), b.BindStruct(i, person{"C", "Two", nil, 2})); err != nil {
+			if err := errors.Join(b.BindStructMap(q, p, qb.M{"new": 5, "old": 2}),
+				b.BindStruct(i, person{"C", "Two", nil, 2})); err != nil {
 				return err
 			}
 			applied, iter, err := s.ExecuteBatchCAS(b)
@@ -187,7 +195,8 @@ func (s *suite) migrations() error {
 				Title string
 				Pages int
 			}
-			err := qb.Select("books").Columns("title", "pages").Where(qb.EqLit("id", "1")).Query(s.Session).GetRelease(&got)
+			err := qb.Select("books").Columns("title", "pages").Where(qb.EqLit("id",
+				"1")).Query(s.Session).GetRelease(&got)
 			return errors.Join(err, same("book", fmt.Sprint(got), "{Dune 412}"))
 		},
 	)

@@ -20,7 +20,8 @@ func (s *suite) builders() error {
 		TTL     int
 		Written int64
 	}
-	read := qb.Select("people").Columns("age", qb.As("ttl(age)", "ttl"), qb.As("writetime(age)", "written")).Where(qb.EqLit("first", "'Alan'"), qb.EqNamed("last", "name"))
+	read := qb.Select("people").Columns("age", qb.As("ttl(age)", "ttl"),
+		qb.As("writetime(age)", "written")).Where(qb.EqLit("first", "'Alan'"), qb.EqNamed("last", "name"))
 	return first(
 		insert.Query(s.Session).BindMap(qb.M{"first": "Alan", "last": "Turing", "ttl": 1000, "at": at}).ExecRelease,
 		func() error {
@@ -31,7 +32,8 @@ func (s *suite) builders() error {
 			return err
 		},
 		func() error {
-			return qb.Update("people").SetLit("age", "51").SetNamed("emails", "list").Where(qb.Eq("first"), qb.Eq("last")).Timestamp(time.Now()).Query(s.Session).
+			return qb.Update("people").SetLit("age", "51").SetNamed("emails", "list").Where(qb.Eq("first"),
+				qb.Eq("last")).Timestamp(time.Now()).Query(s.Session).
 				BindStructMap(person{First: "Alan", Last: "Turing"}, qb.M{"list": []string{"t@x"}}).ExecRelease()
 		},
 		func() error {
@@ -39,7 +41,8 @@ func (s *suite) builders() error {
 			err := people().GetQuery(s.Session).BindStruct(person{First: "Alan", Last: "Turing"}).GetRelease(&got)
 			return errors.Join(err, same("updated", got, person{"Alan", "Turing", []string{"t@x"}, 51}))
 		},
-		qb.Delete("people").Where(qb.EqLit("first", "'Alan'"), qb.GtOrEqLit("last", "'A'"), qb.LtLit("last", "'U'")).Query(s.Session).ExecRelease,
+		qb.Delete("people").Where(qb.EqLit("first", "'Alan'"), qb.GtOrEqLit("last", "'A'"),
+			qb.LtLit("last", "'U'")).Query(s.Session).ExecRelease,
 		func() error {
 			var count int
 			err := qb.Select("people").CountAll().Where(qb.EqLit("first", "'Alan'")).Query(s.Session).GetRelease(&count)
@@ -57,10 +60,13 @@ func (s *suite) builders() error {
 func (s *suite) functions() error {
 	before := time.Now().Add(-time.Minute)
 	return first(
-		qb.Insert("shelves").Columns("name").FuncColumn("seen", qb.Now()).Query(s.Session).BindMap(qb.M{"name": "f"}).ExecRelease,
+		qb.Insert("shelves").Columns("name").FuncColumn("seen",
+			qb.Now()).Query(s.Session).BindMap(qb.M{"name": "f"}).ExecRelease,
 		func() error {
 			var id gocql.UUID
-			q := qb.Select("shelves").Columns("seen").Where(qb.EqLit("name", "'f'"), qb.GtFunc("seen", qb.MinTimeuuid("from")), qb.LtFunc("seen", qb.MaxTimeuuid("to"))).AllowFiltering().Query(s.Session)
+			q := qb.Select("shelves").Columns("seen").Where(qb.EqLit("name", "'f'"),
+				qb.GtFunc("seen", qb.MinTimeuuid("from")),
+				qb.LtFunc("seen", qb.MaxTimeuuid("to"))).AllowFiltering().Query(s.Session)
 			err := q.BindMap(qb.M{"from": before, "to": time.Now().Add(time.Minute)}).GetRelease(&id)
 			if err == nil && id.Time().Before(before) {
 				err = fmt.Errorf("the time of now() is %v", id.Time())
@@ -69,7 +75,8 @@ func (s *suite) functions() error {
 		},
 		func() error {
 			var got []int
-			q := qb.Select("readings").Distinct("sensor").Where(qb.Token("sensor").GtOrEqValueNamed("low"), qb.Token("sensor").LtValueNamed("high")).Query(s.Session)
+			q := qb.Select("readings").Distinct("sensor").Where(qb.Token("sensor").GtOrEqValueNamed("low"),
+				qb.Token("sensor").LtValueNamed("high")).Query(s.Session)
 			err := q.BindMap(qb.M{"low": int64(math.MinInt64), "high": int64(math.MaxInt64)}).SelectRelease(&got)
 			if err == nil && len(got) != 2 {
 				err = fmt.Errorf("the partitions between all tokens are %v", got)
@@ -82,7 +89,8 @@ func (s *suite) functions() error {
 
 // named compiles statements with named parameters.
 func (s *suite) named() error {
-	text, names, err := gocqlx.CompileNamedQueryString("INSERT INTO people (first, last, age) VALUES (:first, :last, :age)")
+	text, names, err := gocqlx.CompileNamedQueryString("INSERT INTO people (first, last, age) VALUES (:first, " +
+		":last, :age)")
 	if err != nil {
 		return err
 	}
@@ -90,7 +98,8 @@ func (s *suite) named() error {
 		s.Query(text, names).BindStruct(person{First: "Grace", Last: "Hopper", Age: 85}).ExecRelease,
 		func() error { // markers with names, which the server knows
 			var age int
-			err := s.Query("SELECT age FROM people WHERE first = :first AND last = :last", []string{"first", "last"}).BindMap(qb.M{"first": "Grace", "last": "Hopper"}).GetRelease(&age)
+			err := s.Query("SELECT age FROM people WHERE first = :first AND last = :last",
+				[]string{"first", "last"}).BindMap(qb.M{"first": "Grace", "last": "Hopper"}).GetRelease(&age)
 			return errors.Join(err, same("age", age, 85))
 		},
 		s.Query("DELETE FROM people WHERE first = ?", nil).Bind("Grace").ExecRelease,
@@ -109,12 +118,17 @@ func (s *suite) collections() error {
 	at := []qb.Cmp{qb.EqLit("name", "'s'")}
 	return first(
 		qb.Insert("shelves").Columns("name", "words", "counts").TupleColumn("pair", 2).Query(s.Session).
-			BindMap(qb.M{"name": "s", "words": []string{"a", "b"}, "counts": map[string]int{"a": 1}, "pair[0]": 7, "pair[1]": "seven"}).ExecRelease,
-		qb.Update("shelves").AddNamed("words", "more").RemoveLit("counts", "{'a'}").Where(at...).Query(s.Session).BindMap(qb.M{"more": []string{"c"}}).ExecRelease,
-		qb.Update("shelves").Add("counts").RemoveNamed("words", "less").Where(at...).Query(s.Session).BindMap(qb.M{"counts": map[string]int{"z": 9}, "less": []string{"a"}}).ExecRelease,
+			BindMap(qb.M{"name": "s", "words": []string{"a", "b"}, "counts": map[string]int{"a": 1}, "pair[0]": 7,
+				"pair[1]": "seven"}).ExecRelease,
+		qb.Update("shelves").AddNamed("words", "more").RemoveLit("counts",
+			"{'a'}").Where(at...).Query(s.Session).BindMap(qb.M{"more": []string{"c"}}).ExecRelease,
+		qb.Update("shelves").Add("counts").RemoveNamed("words",
+			"less").Where(at...).Query(s.Session).BindMap(qb.M{"counts": map[string]int{"z": 9},
+			"less": []string{"a"}}).ExecRelease,
 		func() error {
 			var got shelf
-			err := qb.Select("shelves").Columns("name", "words", "counts").Where(at...).Query(s.Session).GetRelease(&got)
+			err := qb.Select("shelves").Columns("name", "words",
+				"counts").Where(at...).Query(s.Session).GetRelease(&got)
 			return errors.Join(err, same("shelf", got, shelf{"s", []string{"b", "c"}, map[string]int{"z": 9}}))
 		},
 		func() error {
@@ -125,14 +139,16 @@ func (s *suite) collections() error {
 		},
 		func() error {
 			var got []string
-			err := qb.Select("shelves").Columns("name").Where(qb.Contains("words"), qb.ContainsKeyNamed("counts", "key")).AllowFiltering().Query(s.Session).
+			err := qb.Select("shelves").Columns("name").Where(qb.Contains("words"),
+				qb.ContainsKeyNamed("counts", "key")).AllowFiltering().Query(s.Session).
 				BindMap(qb.M{"words": "b", "key": "z"}).SelectRelease(&got)
 			return errors.Join(err, same("names", got, []string{"s"}))
 		},
 	)
 }
 
-// place is a value of the user-defined type of that name. gocqlx encodes it by the names of its fields, and gocql, in lists, by their tags.
+// place is a value of the user-defined type of that name. gocqlx encodes it by the names of its fields, and gocql, in
+// lists, by their tags.
 type place struct {
 	gocqlx.UDT
 	Street string   `cql:"street"`
@@ -150,7 +166,8 @@ type home struct {
 // userTypes stores values of a user-defined type, alone and in a list.
 func (s *suite) userTypes() error {
 	id := gocql.TimeUUID()
-	stored := home{ID: id, Home: place{Street: "Main", Number: 3, Tags: []string{"x", "y"}}, Others: []place{{Street: "Side", Number: 1}, {Street: "Back", Tags: []string{"z"}}}}
+	stored := home{ID: id, Home: place{Street: "Main", Number: 3, Tags: []string{"x", "y"}},
+		Others: []place{{Street: "Side", Number: 1}, {Street: "Back", Tags: []string{"z"}}}}
 	return first(
 		qb.Insert("homes").Columns("id", "home", "others").Query(s.Session).BindStruct(stored).ExecRelease,
 		func() error {

@@ -70,7 +70,8 @@ func (s *suite) open(points []string) error {
 		return err
 	}
 	for _, text := range []string{"DROP KEYSPACE IF EXISTS " + s.keyspace,
-		fmt.Sprintf("CREATE KEYSPACE %s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}", s.keyspace, rf)} {
+		fmt.Sprintf("CREATE KEYSPACE %s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}",
+			s.keyspace, rf)} {
 		if err := db.ExecStmt(text); err != nil {
 			return err
 		}
@@ -87,10 +88,12 @@ func (s *suite) schema() error {
 	for _, text := range []string{
 		"CREATE TYPE place (street text, number int, tags frozen<set<text>>)",
 		"CREATE TABLE people (first text, last text, emails list<text>, age int, PRIMARY KEY (first, last))",
-		"CREATE TABLE shelves (name text PRIMARY KEY, words set<text>, counts map<text, int>, pair frozen<tuple<int, text>>, seen timeuuid)",
+		"CREATE TABLE shelves (name text PRIMARY KEY, words set<text>, counts map<text, int>, pair " +
+			"frozen<tuple<int, text>>, seen timeuuid)",
 		"CREATE TABLE homes (id uuid PRIMARY KEY, home frozen<place>, others list<frozen<place>>)",
 		"CREATE TABLE visits (page text PRIMARY KEY, n counter)",
-		"CREATE TABLE readings (sensor int, at timestamp, value double, PRIMARY KEY (sensor, at)) WITH CLUSTERING ORDER BY (at DESC)",
+		"CREATE TABLE readings (sensor int, at timestamp, value double, PRIMARY KEY (sensor, at)) WITH CLUSTERING " +
+			"ORDER BY (at DESC)",
 		"CREATE TABLE copies (sensor int, at timestamp, value double, PRIMARY KEY (sensor, at))",
 	} {
 		if err := s.ExecStmt(text); err != nil {

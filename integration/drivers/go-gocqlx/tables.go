@@ -20,7 +20,8 @@ type person struct {
 
 // people describes the table of persons.
 func people() *table.Table {
-	return table.New(table.Metadata{Name: "people", Columns: []string{"first", "last", "emails", "age"}, PartKey: []string{"first"}, SortKey: []string{"last"}})
+	return table.New(table.Metadata{Name: "people", Columns: []string{"first", "last", "emails", "age"},
+		PartKey: []string{"first"}, SortKey: []string{"last"}})
 }
 
 // crud inserts, reads, updates and deletes rows by the table's metadata.
@@ -78,7 +79,8 @@ type reading struct {
 }
 
 func readings(name string) *table.Table {
-	return table.New(table.Metadata{Name: name, Columns: []string{"sensor", "at", "value"}, PartKey: []string{"sensor"}, SortKey: []string{"at"}})
+	return table.New(table.Metadata{Name: name, Columns: []string{"sensor", "at", "value"},
+		PartKey: []string{"sensor"}, SortKey: []string{"at"}})
 }
 
 func second(n int) time.Time { return time.Unix(1_700_000_000+int64(n), 0).UTC() }
@@ -106,12 +108,16 @@ func (s *suite) clusterings() error {
 	}
 	part := qb.Eq("sensor")
 	return first(
-		want(qb.Select("readings").Where(part, qb.GtOrEqNamed("at", "from"), qb.LtNamed("at", "to")), qb.M{"sensor": 1, "from": second(4), "to": second(7)}, 1.5, 1.25, 1),
+		want(qb.Select("readings").Where(part, qb.GtOrEqNamed("at", "from"), qb.LtNamed("at", "to")),
+			qb.M{"sensor": 1, "from": second(4), "to": second(7)}, 1.5, 1.25, 1),
 		want(qb.Select("readings").Where(part).OrderBy("at", qb.ASC).Limit(3), qb.M{"sensor": 0}, 0, 0.25, 0.5),
 		want(qb.Select("readings").Where(part).LimitNamed("most"), qb.M{"sensor": 0, "most": 2}, 4.75, 4.5),
-		want(qb.Select("readings").Where(part, qb.In("at")), qb.M{"sensor": 1, "at": []time.Time{second(8), second(2)}}, 2, 0.5),
-		want(qb.Select("readings").Where(qb.In("sensor")).LimitPerPartition(1), qb.M{"sensor": []int{0, 1}}, 4.75, 4.75),
-		want(qb.Select("readings").Where(part, qb.Gt("value")).AllowFiltering(), qb.M{"sensor": 1, "value": 4.4}, 4.75, 4.5),
+		want(qb.Select("readings").Where(part, qb.In("at")),
+			qb.M{"sensor": 1, "at": []time.Time{second(8), second(2)}}, 2, 0.5),
+		want(qb.Select("readings").Where(qb.In("sensor")).LimitPerPartition(1), qb.M{"sensor": []int{0, 1}}, 4.75,
+			4.75),
+		want(qb.Select("readings").Where(part, qb.Gt("value")).AllowFiltering(), qb.M{"sensor": 1, "value": 4.4}, 4.75,
+			4.5),
 	)
 }
 
@@ -127,7 +133,8 @@ func (s *suite) rewrite() error {
 		Count      int
 		Least, Sum float64
 	}
-	err := qb.Select("copies").Columns("COUNT(*) AS count", "MIN(value) AS least", "SUM(value) AS sum").Query(s.Session).GetRelease(&got)
+	err := qb.Select("copies").Columns("COUNT(*) AS count", "MIN(value) AS least",
+		"SUM(value) AS sum").Query(s.Session).GetRelease(&got)
 	if got.Count != 40 || got.Least != 0 || got.Sum != 190 {
 		return fmt.Errorf("the copied rows are %+v: %w", got, err)
 	}

@@ -31,7 +31,8 @@ func (p *program) check(name string, step func() error) {
 }
 
 func main() {
-	run := map[string]func(*program){"workflow": workflow, "visibility": visibility, "mapper": mapper, "vectors": vectors, "orm": orm,
+	run := map[string]func(*program){"workflow": workflow, "visibility": visibility, "mapper": mapper,
+		"vectors": vectors, "orm": orm,
 		"migrations": migrations, "mixes": mixes}[strings.Join(os.Args[1:], " ")]
 	if run == nil {
 		fmt.Fprintln(os.Stderr, "usage: workflow | visibility | mapper | vectors | orm | migrations | mixes")
@@ -63,7 +64,8 @@ func (p *program) open() error {
 		return err
 	}
 	for _, text := range []string{"DROP KEYSPACE IF EXISTS " + p.keyspace,
-		fmt.Sprintf("CREATE KEYSPACE %s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}", p.keyspace, rf)} {
+		fmt.Sprintf("CREATE KEYSPACE %s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}",
+			p.keyspace, rf)} {
 		if err := s.Query(text).Exec(); err != nil {
 			return err
 		}

@@ -15,9 +15,12 @@ import (
 
 // scripts are migrations with several statements each. The third one fails.
 var scripts = map[string]string{
-	"1_users.up.cql":     "CREATE TABLE users (id int PRIMARY KEY, name text);\nCREATE INDEX users_name ON users (name);\n",
-	"1_users.down.cql":   "DROP INDEX users_name;\nDROP TABLE users;\n",
-	"2_cities.up.cql":    "ALTER TABLE users ADD city text;\nCREATE MATERIALIZED VIEW by_city AS SELECT * FROM users WHERE city IS NOT NULL AND id IS NOT NULL PRIMARY KEY (city, id);\nINSERT INTO users (id, name, city) VALUES (1, 'a', 'b');\n",
+	"1_users.up.cql": "CREATE TABLE users (id int PRIMARY KEY, name text);\nCREATE INDEX users_name ON users " +
+		"(name);\n",
+	"1_users.down.cql": "DROP INDEX users_name;\nDROP TABLE users;\n",
+	"2_cities.up.cql": "ALTER TABLE users ADD city text;\nCREATE MATERIALIZED VIEW by_city AS SELECT * FROM " +
+		"users WHERE city IS NOT NULL AND id IS NOT NULL PRIMARY KEY (city, id);\nINSERT INTO users (id, name, " +
+		"city) VALUES (1, 'a', 'b');\n",
 	"2_cities.down.cql":  "DROP MATERIALIZED VIEW by_city;\nALTER TABLE users DROP city;\n",
 	"3_mistake.up.cql":   "CREATE TABLE third (id int PRIMARY KEY);\nALTER TABLE nothing ADD x int;\n",
 	"3_mistake.down.cql": "DROP TABLE third;\n",
@@ -53,10 +56,12 @@ func migrations(p *program) {
 		return nil
 	}
 	p.check("up", func() error {
-		return first(m.Migrate(2), at(2, false), p.want([]string{"1"}, `SELECT id FROM by_city WHERE city = 'b'`), p.want([]string{"1"}, `SELECT id FROM users WHERE name = 'a'`))
+		return first(m.Migrate(2), at(2, false), p.want([]string{"1"}, `SELECT id FROM by_city WHERE city = 'b'`),
+			p.want([]string{"1"}, `SELECT id FROM users WHERE name = 'a'`))
 	})
 	p.check("down", func() error {
-		return first(m.Steps(-1), at(1, false), p.refused("city", `SELECT city FROM users`), p.refused("by_city", `SELECT * FROM by_city`))
+		return first(m.Steps(-1), at(1, false), p.refused("city", `SELECT city FROM users`),
+			p.refused("by_city", `SELECT * FROM by_city`))
 	})
 	p.check("dirty", func() error {
 		var failed database.Error

@@ -15,8 +15,8 @@ const (
 	mixWorkers = 8
 )
 
-// mix is a core workload of the Yahoo Cloud Serving Benchmark: percentages of the kinds of requests. The benchmark itself is run by ../go-ycsb;
-// its driver does not scan, and it does not notice when a read returns an older version.
+// mix is a core workload of the Yahoo Cloud Serving Benchmark: percentages of the kinds of requests. The benchmark
+// itself is run by ../go-ycsb; its driver does not scan, and it does not notice when a read returns an older version.
 type mix struct {
 	name                               string
 	read, update, insert, scan, modify int
@@ -170,13 +170,15 @@ func (x *mixer) write(id, version int) error {
 	for i := range 5 {
 		args = append(args, field(id, version, i))
 	}
-	return x.p.Query(`UPDATE usertable SET field0 = ?, field1 = ?, field2 = ?, field3 = ?, field4 = ? WHERE y_id = ?`, append(args, key(id))...).Exec()
+	return x.p.Query(`UPDATE usertable SET field0 = ?, field1 = ?, field2 = ?, field3 = ?, field4 = ? WHERE y_id = ?`,
+		append(args, key(id))...).Exec()
 }
 
 // check reads a record, and compares all fields.
 func (x *mixer) check(id, version int) error {
 	var f [5]string
-	err := x.p.Query(`SELECT field0, field1, field2, field3, field4 FROM usertable WHERE y_id = ?`, key(id)).Scan(&f[0], &f[1], &f[2], &f[3], &f[4])
+	err := x.p.Query(`SELECT field0, field1, field2, field3, field4 FROM usertable WHERE y_id = ?`,
+		key(id)).Scan(&f[0], &f[1], &f[2], &f[3], &f[4])
 	if err != nil {
 		return fmt.Errorf("record %d: %w", id, err)
 	}
@@ -188,8 +190,8 @@ func (x *mixer) check(id, version int) error {
 	return nil
 }
 
-// scan reads records in the order of tokens from a key on, all if it is empty. Other workers write meanwhile: a record is some version that
-// was written, with fields of one version. Without other workers, all records are compared.
+// scan reads records in the order of tokens from a key on, all if it is empty. Other workers write meanwhile: a record
+// is some version that was written, with fields of one version. Without other workers, all records are compared.
 func (x *mixer) scan(from string, limit int) error {
 	text, args := `SELECT y_id, field0, field4, token(y_id) FROM usertable`, []any{}
 	if from != "" {

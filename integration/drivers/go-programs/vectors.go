@@ -6,7 +6,8 @@ import (
 	"sort"
 )
 
-// vectors is a store of embeddings with metadata: an index on the entries of a map, and one on the vectors, in one table.
+// vectors is a store of embeddings with metadata: an index on the entries of a map, and one on the vectors, in one
+// table.
 func vectors(p *program) {
 	for _, similarity := range []string{"cosine", "euclidean", "dot_product"} {
 		p.check(similarity, func() error { return p.nearest(similarity) })
@@ -27,7 +28,8 @@ func (p *program) nearest(similarity string) error {
 		a, b := float64(i)*0.37, float64(i)*0.53
 		v := unit(math.Cos(a), math.Sin(a), math.Cos(b), math.Sin(b))
 		stored[i] = v
-		if err := p.Query(`INSERT INTO `+t+` (pk, id, body, m, v) VALUES (?, ?, ?, ?, ?)`, fmt.Sprint("p", i%2), i, fmt.Sprint("body ", i),
+		if err := p.Query(`INSERT INTO `+t+` (pk, id, body, m, v) VALUES (?, ?, ?, ?, ?)`, fmt.Sprint("p", i%2), i,
+			fmt.Sprint("body ", i),
 			map[string]string{"source": fmt.Sprint("s", i%3), "language": "en"}, v).Exec(); err != nil {
 			return err
 		}
@@ -50,14 +52,17 @@ func (p *program) nearest(similarity string) error {
 		return p.wantNearest(rows, `SELECT id FROM `+t+where+` ORDER BY v ANN OF ? LIMIT ?`, args...)
 	}
 	return first(
-		find(order(func(i int) bool { return i%3 == 1 && i%2 == 0 }, 5), ` WHERE m[?] = ? AND pk = ?`, "source", "s1", "p0", asked, 5),
+		find(order(func(i int) bool { return i%3 == 1 && i%2 == 0 }, 5), ` WHERE m[?] = ? AND pk = ?`, "source", "s1",
+			"p0", asked, 5),
 		find(order(func(i int) bool { return i%3 == 2 }, 7), ` WHERE m[?] = ?`, "source", "s2", asked, 7),
 		find(order(func(i int) bool { return i%2 == 1 }, 4), ` WHERE pk = ?`, "p1", asked, 4),
 		find(order(func(int) bool { return true }, 3), ``, asked, 3),
 		find([]string{}, ` WHERE m['source'] = 's1' AND m['language'] = 'de' AND pk = 'p0'`, asked, 3),
 		p.similar(t, similarity, asked),
-		p.all(`DELETE FROM `+t+` WHERE pk = 'p0' AND id IN (4, 10, 16)`, `UPDATE `+t+` SET m['source'] = 'none' WHERE pk = 'p0' AND id = 22`),
-		find(order(func(i int) bool { return i%3 == 1 && i%2 == 0 && i > 22 }, 9), ` WHERE m[?] = ? AND pk = ?`, "source", "s1", "p0", asked, 9))
+		p.all(`DELETE FROM `+t+` WHERE pk = 'p0' AND id IN (4, 10, 16)`,
+			`UPDATE `+t+` SET m['source'] = 'none' WHERE pk = 'p0' AND id = 22`),
+		find(order(func(i int) bool { return i%3 == 1 && i%2 == 0 && i > 22 }, 9), ` WHERE m[?] = ? AND pk = ?`,
+			"source", "s1", "p0", asked, 9))
 }
 
 // wantNearest executes a search at the only level that Cassandra accepts.
@@ -80,7 +85,8 @@ func (p *program) wantNearest(want []string, text string, args ...any) error {
 func (p *program) similar(table, similarity string, asked []float32) error {
 	var score float32
 	var v []float32
-	if err := p.Query(`SELECT v, similarity_`+similarity+`(v, ?) FROM `+table+` WHERE pk = 'p1' AND id = 7`, asked).Scan(&v, &score); err != nil {
+	if err := p.Query(`SELECT v, similarity_`+similarity+`(v, ?) FROM `+table+` WHERE pk = 'p1' AND id = 7`,
+		asked).Scan(&v, &score); err != nil {
 		return err
 	}
 	want := (1 + product(v, asked)) / 2

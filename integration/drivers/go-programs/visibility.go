@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// visibility is a store of the executions of a domain, by their time: a partition, a range of clusterings, and an indexed column,
-// without ALLOW FILTERING.
+// visibility is a store of the executions of a domain, by their time: a partition, a range of clusterings, and an
+// indexed column, without ALLOW FILTERING.
 func visibility(p *program) {
 	base := time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC)
 	p.check("schema", func() error {

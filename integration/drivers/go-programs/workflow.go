@@ -2,15 +2,16 @@ package main
 
 import "fmt"
 
-// workflow is an engine for workflows: the executions of a shard are one partition, which it reads by plain indexes, and with ALLOW
-// FILTERING.
+// workflow is an engine for workflows: the executions of a shard are one partition, which it reads by plain indexes,
+// and with ALLOW FILTERING.
 func workflow(p *program) {
 	p.check("schema", func() error {
 		return p.all(
 			`CREATE TABLE executions (shard int, type int, namespace text, workflow text, run uuid, state int, queue text, visible timestamp, task bigint, payload blob, encoding text,
 				next_event bigint, version bigint, PRIMARY KEY (shard, type, namespace, workflow, run, visible, task)) WITH compaction = {'class': 'LeveledCompactionStrategy'}`,
 			`CREATE TABLE queue (queue text, type int, level int, id bigint, payload blob, owner text STATIC, PRIMARY KEY ((queue, type), level, id))`,
-			`CREATE INDEX ON executions (queue)`, `CREATE INDEX executions_by_state ON executions (state)`, `CREATE INDEX IF NOT EXISTS executions_by_state ON executions (state)`,
+			`CREATE INDEX ON executions (queue)`, `CREATE INDEX executions_by_state ON executions (state)`,
+			`CREATE INDEX IF NOT EXISTS executions_by_state ON executions (state)`,
 			`CREATE INDEX ON queue (owner)`)
 	})
 	p.check("writes", func() error {
@@ -38,7 +39,8 @@ func workflow(p *program) {
 	p.check("conditional", func() error {
 		const where = ` WHERE shard = 1 AND type = 1 AND namespace = 'default' AND workflow = 'w01' AND run = 5f3e5bb0-0000-4000-8000-000000000001 AND visible = 0 AND task = 1`
 		old := map[string]any{}
-		applied, err := p.Query(`UPDATE executions SET state = 9, version = 2` + where + ` IF version = 1 AND next_event = 1`).MapScanCAS(old)
+		applied, err := p.Query(`UPDATE executions SET state = 9, version = 2` + where +
+			` IF version = 1 AND next_event = 1`).MapScanCAS(old)
 		if err != nil || !applied {
 			return fmt.Errorf("not applied: %v %w", old, err)
 		}
@@ -51,10 +53,13 @@ func workflow(p *program) {
 			p.want([]string{}, `SELECT workflow FROM executions WHERE shard = 1 AND state = 1 AND next_event = 1 ALLOW FILTERING`))
 	})
 	p.check("leases", func() error {
-		return first(p.all(`INSERT INTO queue (queue, type, owner) VALUES ('a', 1, 'host1')`, `INSERT INTO queue (queue, type, owner) VALUES ('b', 1, 'host2')`,
-			`INSERT INTO queue (queue, type, level, id) VALUES ('a', 1, 0, 7)`, `INSERT INTO queue (queue, type, level, id) VALUES ('a', 1, 0, 8)`),
+		return first(p.all(`INSERT INTO queue (queue, type, owner) VALUES ('a', 1, 'host1')`,
+			`INSERT INTO queue (queue, type, owner) VALUES ('b', 1, 'host2')`,
+			`INSERT INTO queue (queue, type, level, id) VALUES ('a', 1, 0, 7)`,
+			`INSERT INTO queue (queue, type, level, id) VALUES ('a', 1, 0, 8)`),
 			p.want([]string{"a 7", "a 8"}, `SELECT queue, id FROM queue WHERE owner = 'host1'`),
-			p.all(`UPDATE queue SET owner = 'host2' WHERE queue = 'a' AND type = 1`, `DELETE FROM queue WHERE queue = 'a' AND type = 1 AND level = 0 AND id < 8`),
+			p.all(`UPDATE queue SET owner = 'host2' WHERE queue = 'a' AND type = 1`,
+				`DELETE FROM queue WHERE queue = 'a' AND type = 1 AND level = 0 AND id < 8`),
 			p.want([]string{"a 8"}, `SELECT queue, id FROM queue WHERE owner = 'host2' AND id = 8 ALLOW FILTERING`))
 	})
 }

@@ -64,7 +64,8 @@ func (c *counted) Insert(ctx context.Context, table, key string, values map[stri
 	return c.count(&c.inserts, c.DB.Insert(ctx, table, key, values))
 }
 
-func (c *counted) Scan(ctx context.Context, table, start string, count int, fields []string) ([]map[string][]byte, error) {
+func (c *counted) Scan(ctx context.Context, table, start string, count int, fields []string) ([]map[string][]byte,
+	error) {
 	rows, err := c.DB.Scan(ctx, table, start, count, fields)
 	return rows, c.count(&c.scans, err)
 }
@@ -84,7 +85,8 @@ func (c *counted) mix(workload string) error {
 	}
 	want := map[string]string{"a": "ru", "b": "ru", "c": "r", "d": "ri", "e": "is", "f": "ru"}[workload]
 	if kinds != want || total != operations {
-		return fmt.Errorf("%d operations, want %d: %d reads, %d updates, %d inserts, %d scans", total, operations, reads, updates, inserts, scans)
+		return fmt.Errorf("%d operations, want %d: %d reads, %d updates, %d inserts, %d scans", total, operations,
+			reads, updates, inserts, scans)
 	}
 	return nil
 }

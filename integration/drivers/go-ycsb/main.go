@@ -1,5 +1,5 @@
-// Command go-ycsb runs the core workloads of the Yahoo Cloud Serving Benchmark with go-ycsb's own client and its own driver for Cassandra:
-// see ../README.md.
+// Command go-ycsb runs the core workloads of the Yahoo Cloud Serving Benchmark with go-ycsb's own client and its own
+// driver for Cassandra: see ../README.md.
 package main
 
 import (
@@ -39,7 +39,8 @@ type benchmark struct {
 }
 
 func main() {
-	b := &benchmark{points: os.Getenv("CQLD_CONTACT_POINTS"), keyspace: os.Getenv("CQLD_KEYSPACE"), files: os.Getenv("CQLD_YCSB_WORKLOADS")}
+	b := &benchmark{points: os.Getenv("CQLD_CONTACT_POINTS"), keyspace: os.Getenv("CQLD_KEYSPACE"),
+		files: os.Getenv("CQLD_YCSB_WORKLOADS")}
 	failed := false
 	check := func(name string, step func() error) {
 		if err := step(); err != nil {
@@ -88,18 +89,21 @@ func (b *benchmark) open() (err error) {
 	if err := b.session.Query("DROP KEYSPACE IF EXISTS " + b.keyspace).Exec(); err != nil {
 		return err
 	}
-	return b.session.Query(fmt.Sprintf("CREATE KEYSPACE %s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}", b.keyspace, rf)).Exec()
+	return b.session.Query(fmt.Sprintf("CREATE KEYSPACE %s WITH replication = {'class': 'SimpleStrategy', "+
+		"'replication_factor': %d}", b.keyspace, rf)).Exec()
 }
 
-// run loads the records of a workload, or executes its operations, as the commands "go-ycsb load" and "go-ycsb run" do. go-ycsb ends the process
-// when a value that it reads is not the one that it wrote.
+// run loads the records of a workload, or executes its operations, as the commands "go-ycsb load" and "go-ycsb run" do.
+// go-ycsb ends the process when a value that it reads is not the one that it wrote.
 func (b *benchmark) run(name string, transactions bool) (*counted, error) {
 	p, err := properties.LoadFile(filepath.Join(b.files, "workload"+name), properties.UTF8)
 	if err != nil {
 		return nil, err
 	}
-	for key, value := range map[string]string{"cassandra.cluster": b.points, "cassandra.keyspace": b.keyspace, prop.TableName: "usertable", prop.ThreadCount: strconv.Itoa(threads),
-		prop.RecordCount: strconv.Itoa(records), prop.OperationCount: strconv.Itoa(operations), prop.FieldLength: strconv.Itoa(fieldLength), prop.DataIntegrity: "true",
+	for key, value := range map[string]string{"cassandra.cluster": b.points, "cassandra.keyspace": b.keyspace,
+		prop.TableName: "usertable", prop.ThreadCount: strconv.Itoa(threads),
+		prop.RecordCount: strconv.Itoa(records), prop.OperationCount: strconv.Itoa(operations),
+		prop.FieldLength: strconv.Itoa(fieldLength), prop.DataIntegrity: "true",
 		prop.DoTransactions: strconv.FormatBool(transactions), prop.DropData: strconv.FormatBool(!transactions)} {
 		if _, _, err := p.Set(key, value); err != nil {
 			return nil, err
@@ -120,7 +124,8 @@ func (b *benchmark) run(name string, transactions bool) (*counted, error) {
 	return c, errors.Join(db.Close(), workload.Close(), c.failure())
 }
 
-// stored checks that the table contains the keys that the benchmark generates first, that many, and that all fields of each have their value's length.
+// stored checks that the table contains the keys that the benchmark generates first, that many, and that all fields of
+// each have their value's length.
 func (b *benchmark) stored(count int64) error {
 	wanted := map[string]bool{}
 	for n := range count {

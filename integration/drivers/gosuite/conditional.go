@@ -5,7 +5,8 @@ import "fmt"
 // conditional checks that the driver understands the answers of lightweight transactions.
 func (t *suite) conditional() error {
 	table := t.ks + ".conditional"
-	if err := t.db.Exec("CREATE TABLE " + table + " (k int, c int, v text, s int STATIC, PRIMARY KEY (k, c))"); err != nil {
+	if err := t.db.Exec("CREATE TABLE " + table + " (k int, c int, v text, s int STATIC, PRIMARY KEY (k, " +
+		"c))"); err != nil {
 		return err
 	}
 	insert := "INSERT INTO " + table + " (k, c, v) VALUES (?, ?, ?) IF NOT EXISTS"
@@ -26,7 +27,8 @@ func (t *suite) conditional() error {
 		if err != nil {
 			return err
 		}
-		if err := firstError(same(applied, step.applied, step.text), same(row["v"], step.found, step.text)); err != nil {
+		if err := firstError(same(applied, step.applied, step.text),
+			same(row["v"], step.found, step.text)); err != nil {
 			return err
 		}
 	}
@@ -37,7 +39,8 @@ func (t *suite) conditional() error {
 	if err != nil || !applied {
 		return fmt.Errorf("a conditional batch: applied %t, %w", applied, err)
 	}
-	if applied, err = t.db.BatchCAS([]Statement{{Text: insert, Args: []any{1, 2, "y"}}, {Text: insert, Args: []any{1, 3, "y"}}}); err != nil || applied {
+	if applied, err = t.db.BatchCAS([]Statement{{Text: insert, Args: []any{1, 2, "y"}},
+		{Text: insert, Args: []any{1, 3, "y"}}}); err != nil || applied {
 		return fmt.Errorf("a conditional batch of which a row exists: applied %t, %w", applied, err)
 	}
 	row, err := t.db.Row("SELECT v FROM "+table+" WHERE k = ? AND c = ?", 1, 1)

@@ -21,7 +21,8 @@ func runFailover(d Driver, s Settings) int {
 	}
 	defer db.Close()
 	table := s.Keyspace + ".acked"
-	err = firstError(db.Exec("DROP KEYSPACE IF EXISTS "+s.Keyspace), db.Exec(s.createKeyspace()), db.Exec("CREATE TABLE "+table+" (id int PRIMARY KEY)"))
+	err = firstError(db.Exec("DROP KEYSPACE IF EXISTS "+s.Keyspace), db.Exec(s.createKeyspace()),
+		db.Exec("CREATE TABLE "+table+" (id int PRIMARY KEY)"))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -45,7 +45,8 @@ type Session interface {
 	Named(name string, value any) any
 	// Ring returns the numbers of nodes and tokens that the driver knows.
 	Ring() (nodes, tokens int)
-	// Table returns column name → "kind type order" of a table's metadata, or nil if the driver does not know the table.
+	// Table returns column name → "kind type order" of a table's metadata, or nil if the driver does not know the
+	// table.
 	Table(keyspace, table string) map[string]string
 	Agree() error
 	// Trace executes the statement with tracing and returns the trace as text.
@@ -65,7 +66,8 @@ type Driver struct {
 
 // Main executes the program that the first argument names and returns the exit code.
 func Main(d Driver) int {
-	s := Settings{Points: strings.Split(os.Getenv("CQLD_CONTACT_POINTS"), ","), DC: setting("CQLD_DATACENTER", "datacenter1"),
+	s := Settings{Points: strings.Split(os.Getenv("CQLD_CONTACT_POINTS"), ","),
+		DC:    setting("CQLD_DATACENTER", "datacenter1"),
 		Nodes: number("CQLD_NODES"), RF: number("CQLD_RF"), Keyspace: setting("CQLD_KEYSPACE", "drv_go"),
 		User: os.Getenv("CQLD_USER"), Password: os.Getenv("CQLD_PASSWORD")}
 	run := program(os.Args[1:])
@@ -92,7 +94,8 @@ func number(name string) int {
 }
 
 func (s Settings) createKeyspace() string {
-	return fmt.Sprintf("CREATE KEYSPACE %s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}", s.Keyspace, s.RF)
+	return fmt.Sprintf("CREATE KEYSPACE %s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}",
+		s.Keyspace, s.RF)
 }
 
 // same compares the printed values, so that a driver may choose its Go types.

@@ -44,8 +44,10 @@ func (s Settings) logIn(d Driver) error {
 	}
 	drop := "DROP KEYSPACE IF EXISTS " + s.Keyspace
 	for _, text := range []string{drop,
-		fmt.Sprintf("CREATE KEYSPACE %s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}", s.Keyspace, s.RF),
-		"CREATE TABLE " + s.Keyspace + ".t (k int PRIMARY KEY, v text)", "INSERT INTO " + s.Keyspace + ".t (k, v) VALUES (1, 'written')"} {
+		fmt.Sprintf("CREATE KEYSPACE %s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}",
+			s.Keyspace, s.RF),
+		"CREATE TABLE " + s.Keyspace + ".t (k int PRIMARY KEY, v text)", "INSERT INTO " + s.Keyspace +
+			".t (k, v) VALUES (1, 'written')"} {
 		if err := db.Exec(text); err != nil {
 			return fmt.Errorf("%s: %w", text, err)
 		}

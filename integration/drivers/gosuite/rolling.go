@@ -14,7 +14,8 @@ const (
 	rollingPause   = 5 * time.Millisecond // between two requests of one worker
 )
 
-// runRolling writes and reads with several workers until the input ends. The driver does not retry: each failed request is printed.
+// runRolling writes and reads with several workers until the input ends. The driver does not retry: each failed request
+// is printed.
 func runRolling(d Driver, s Settings) int {
 	s.NoRetries = true
 	db, err := d.Open(s, "")
@@ -24,7 +25,8 @@ func runRolling(d Driver, s Settings) int {
 	}
 	defer db.Close()
 	table := s.Keyspace + ".rolling"
-	err = firstError(db.Exec("DROP KEYSPACE IF EXISTS "+s.Keyspace), db.Exec(s.createKeyspace()), db.Exec("CREATE TABLE "+table+" (id int PRIMARY KEY)"))
+	err = firstError(db.Exec("DROP KEYSPACE IF EXISTS "+s.Keyspace), db.Exec(s.createKeyspace()),
+		db.Exec("CREATE TABLE "+table+" (id int PRIMARY KEY)"))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -40,7 +42,8 @@ func runRolling(d Driver, s Settings) int {
 	for w := range rollingWorkers {
 		workers.Go(func() {
 			for id := w; !stop.Load(); id += rollingWorkers {
-				for _, text := range []string{"INSERT INTO " + table + " (id) VALUES (?)", "SELECT id FROM " + table + " WHERE id = ?"} {
+				for _, text := range []string{"INSERT INTO " + table + " (id) VALUES (?)", "SELECT id FROM " + table +
+					" WHERE id = ?"} {
 					if err := db.Exec(text, id); err != nil {
 						report("error", err)
 					} else {

@@ -45,8 +45,8 @@ func runScript(d Driver, s Settings) int {
 	return 0
 }
 
-// step executes "ROLE: STATEMENT", "ROLE prepare NAME: STATEMENT" or "ROLE execute NAME". Drivers in Go prepare a statement when it is executed
-// first.
+// step executes "ROLE: STATEMENT", "ROLE prepare NAME: STATEMENT" or "ROLE execute NAME". Drivers in Go prepare a
+// statement when it is executed first.
 func (p *script) step(line string) (string, error) {
 	head, statement, _ := strings.Cut(line, ": ")
 	words := strings.Fields(head)

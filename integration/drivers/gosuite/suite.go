@@ -32,9 +32,12 @@ func runSuite(d Driver, s Settings) int {
 		name  string
 		check func() error
 	}{
-		{"connect", t.connect}, {"schema", t.schema}, {"types", t.types}, {"collections", t.collections}, {"nulls", t.nulls},
-		{"named", t.named}, {"paging", t.paging}, {"nearest", t.nearest}, {"batch", t.batch}, {"conditional", t.conditional}, {"counters", t.counters}, {"metadata", t.metadata}, {"events", t.events},
-		{"alter", t.alter}, {"errors", t.errors}, {"tracing", t.tracing}, {"compression", t.compression}, {"drop", t.drop},
+		{"connect", t.connect}, {"schema", t.schema}, {"types", t.types}, {"collections", t.collections},
+		{"nulls", t.nulls},
+		{"named", t.named}, {"paging", t.paging}, {"nearest", t.nearest}, {"batch", t.batch},
+		{"conditional", t.conditional}, {"counters", t.counters}, {"metadata", t.metadata}, {"events", t.events},
+		{"alter", t.alter}, {"errors", t.errors}, {"tracing", t.tracing}, {"compression", t.compression},
+		{"drop", t.drop},
 	} {
 		if err := c.check(); err != nil {
 			failed = 1
@@ -85,7 +88,9 @@ func (t *suite) schema() error {
 }
 
 func (t *suite) types() error {
-	columns := "a ascii, bi bigint, bl blob, bo boolean, da date, de decimal, dou double, du duration, f float, i inet, n int, sm smallint, te text, ti time, ts timestamp, tu timeuuid, ty tinyint, u uuid, vc varchar, vi varint"
+	columns := "a ascii, bi bigint, bl blob, bo boolean, da date, de decimal, dou double, du duration, f float, i " +
+		"inet, n int, sm smallint, te text, ti time, ts timestamp, tu timeuuid, ty tinyint, u uuid, vc varchar, vi " +
+		"varint"
 	var names []string
 	for _, c := range strings.Split(columns, ", ") {
 		names = append(names, strings.Fields(c)[0])
@@ -96,13 +101,19 @@ func (t *suite) types() error {
 	}
 	huge := new(big.Int).Exp(big.NewInt(10), big.NewInt(30), nil)
 	rows := [][]any{
-		{"ascii", int64(math.MaxInt64), []byte{0, 255}, true, time.Date(2020, 2, 29, 0, 0, 0, 0, time.UTC), inf.NewDec(123450, 3), 1.5e300,
-			t.Duration(14, 3, 5000), float32(1.5), "127.0.0.1", math.MaxInt32, int16(math.MaxInt16), "Grüße 世界", 86399999999999 * time.Nanosecond,
-			time.Date(2020, 1, 2, 3, 4, 5, 678e6, time.UTC), t.UUID("50554d6e-29bb-11e5-b345-feff819cdc9f"), int8(math.MaxInt8),
+		{"ascii", int64(math.MaxInt64), []byte{0, 255}, true, time.Date(2020, 2, 29, 0, 0, 0, 0, time.UTC),
+			inf.NewDec(123450, 3), 1.5e300,
+			t.Duration(14, 3, 5000), float32(1.5), "127.0.0.1", math.MaxInt32, int16(math.MaxInt16), "Grüße 世界",
+			86399999999999 * time.Nanosecond,
+			time.Date(2020, 1, 2, 3, 4, 5, 678e6, time.UTC), t.UUID("50554d6e-29bb-11e5-b345-feff819cdc9f"),
+			int8(math.MaxInt8),
 			t.UUID("123e4567-e89b-42d3-a456-426614174000"), "v", huge},
-		{"", int64(math.MinInt64), []byte{}, false, time.Date(1969, 12, 31, 0, 0, 0, 0, time.UTC), inf.NewDec(-1, 10), math.Inf(-1),
-			t.Duration(-1, -2, -3), float32(-0.5), "2001:db8::1", math.MinInt32, int16(math.MinInt16), "", time.Duration(0),
-			time.Date(1969, 12, 31, 23, 59, 59, 0, time.UTC), t.UUID("00000000-0000-1000-8000-000000000000"), int8(math.MinInt8),
+		{"", int64(math.MinInt64), []byte{}, false, time.Date(1969, 12, 31, 0, 0, 0, 0, time.UTC), inf.NewDec(-1, 10),
+			math.Inf(-1),
+			t.Duration(-1, -2, -3), float32(-0.5), "2001:db8::1", math.MinInt32, int16(math.MinInt16), "",
+			time.Duration(0),
+			time.Date(1969, 12, 31, 23, 59, 59, 0, time.UTC), t.UUID("00000000-0000-1000-8000-000000000000"),
+			int8(math.MinInt8),
 			t.UUID("00000000-0000-0000-0000-000000000000"), "", new(big.Int).Neg(huge)},
 	}
 	insert := fmt.Sprintf("INSERT INTO %s.types (k, %s) VALUES (?%s)", t.ks, list, strings.Repeat(", ?", len(names)))
@@ -125,22 +136,26 @@ func (t *suite) types() error {
 
 func (t *suite) collections() error {
 	table := t.ks + ".collections"
-	if err := t.db.Exec("CREATE TABLE " + table + " (k int PRIMARY KEY, l list<int>, s set<text>, m map<text, int>, fl frozen<list<int>>, fm frozen<map<int, frozen<set<text>>>>)"); err != nil {
+	if err := t.db.Exec("CREATE TABLE " + table + " (k int PRIMARY KEY, l list<int>, s set<text>, m map<text, int>, " +
+		"fl frozen<list<int>>, fm frozen<map<int, frozen<set<text>>>>)"); err != nil {
 		return err
 	}
 	insert := "INSERT INTO " + table + " (k, l, s, m, fl, fm) VALUES (?, ?, ?, ?, ?, ?)"
 	fm := map[int][]string{1: {"p", "q"}, 2: {"r"}}
-	if err := t.db.Exec(insert, 1, []int{3, 1, 3}, []string{"b", "a"}, map[string]int{"x": 1, "y": 2}, []int{9, 8}, fm); err != nil {
+	if err := t.db.Exec(insert, 1, []int{3, 1, 3}, []string{"b", "a"}, map[string]int{"x": 1, "y": 2}, []int{9, 8},
+		fm); err != nil {
 		return err
 	}
-	if err := t.db.Exec("UPDATE "+table+" SET l = l + ?, s = s - ?, m[?] = ? WHERE k = ?", []int{7}, []string{"a"}, "z", 26, 1); err != nil {
+	if err := t.db.Exec("UPDATE "+table+" SET l = l + ?, s = s - ?, m[?] = ? WHERE k = ?", []int{7}, []string{"a"},
+		"z", 26, 1); err != nil {
 		return err
 	}
 	row, err := t.db.Row("SELECT * FROM "+table+" WHERE k = ?", 1)
 	if err != nil {
 		return err
 	}
-	err = firstError(same(row["l"], []int{3, 1, 3, 7}, "l"), same(row["s"], []string{"b"}, "s"), same(row["m"], map[string]int{"x": 1, "y": 2, "z": 26}, "m"),
+	err = firstError(same(row["l"], []int{3, 1, 3, 7}, "l"), same(row["s"], []string{"b"}, "s"),
+		same(row["m"], map[string]int{"x": 1, "y": 2, "z": 26}, "m"),
 		same(row["fl"], []int{9, 8}, "fl"), same(row["fm"], fm, "fm"))
 	if err != nil {
 		return err
@@ -149,7 +164,8 @@ func (t *suite) collections() error {
 		return err
 	}
 	row, err = t.db.Row("SELECT l, s, m FROM "+table+" WHERE k = ?", 2)
-	return firstError(err, same(row["l"], []int{}, "empty list"), same(row["s"], []string{}, "empty set"), same(row["m"], map[string]int{}, "empty map"))
+	return firstError(err, same(row["l"], []int{}, "empty list"), same(row["s"], []string{}, "empty set"),
+		same(row["m"], map[string]int{}, "empty map"))
 }
 
 func (t *suite) pair(k int, a, b any) error {
@@ -174,7 +190,8 @@ func (t *suite) count(where string, want int) error {
 
 func (t *suite) named() error {
 	n := t.db.Named
-	return firstError(t.db.Exec("INSERT INTO "+t.ks+".nulls (k, a, b) VALUES (:k, :a, :b)", n("b", 5), n("a", "named"), n("k", 7)), t.pair(7, "named", 5))
+	return firstError(t.db.Exec("INSERT INTO "+t.ks+".nulls (k, a, b) VALUES (:k, :a, :b)", n("b", 5), n("a", "named"),
+		n("k", 7)), t.pair(7, "named", 5))
 }
 
 func (t *suite) paging() error {
@@ -212,7 +229,8 @@ func (t *suite) paging() error {
 func (t *suite) nearest() error {
 	err := firstError(
 		t.db.Exec("CREATE TABLE "+t.ks+".nearest (k int PRIMARY KEY, v vector<float, 3>)"),
-		t.db.Exec("CREATE CUSTOM INDEX ON "+t.ks+".nearest (v) USING 'StorageAttachedIndex' WITH OPTIONS = {'similarity_function': 'euclidean'}"))
+		t.db.Exec("CREATE CUSTOM INDEX ON "+t.ks+".nearest (v) USING 'StorageAttachedIndex' WITH OPTIONS = "+
+			"{'similarity_function': 'euclidean'}"))
 	for i := 0; i < 50 && err == nil; i++ {
 		err = t.db.Exec(fmt.Sprintf("INSERT INTO %s.nearest (k, v) VALUES (%d, [%d, 1, 2])", t.ks, i, i*i))
 	}
@@ -263,14 +281,17 @@ func (t *suite) counters() error {
 	}
 	row, readErr := t.db.Row("SELECT k FROM " + table + " WHERE k = 1 AND c = 200 ALLOW FILTERING")
 	err = firstError(err, readErr, same(row["k"], 1, "key of the counter"))
-	return firstError(err, t.db.Exec("BEGIN COUNTER BATCH UPDATE "+table+" SET c = c - 5 WHERE k = 1; UPDATE "+table+" SET c = c + 5 WHERE k = 2; APPLY BATCH"))
+	return firstError(err, t.db.Exec("BEGIN COUNTER BATCH UPDATE "+table+" SET c = c - 5 WHERE k = 1; UPDATE "+
+		""+table+" SET c = c + 5 WHERE k = 2; APPLY BATCH"))
 }
 
 func (t *suite) metadata() error {
-	if err := t.db.Exec("CREATE TABLE " + t.ks + ".meta (a int, b text, c int, d list<int>, s int STATIC, PRIMARY KEY ((a, b), c)) WITH CLUSTERING ORDER BY (c DESC)"); err != nil {
+	if err := t.db.Exec("CREATE TABLE " + t.ks + ".meta (a int, b text, c int, d list<int>, s int STATIC, PRIMARY " +
+		"KEY ((a, b), c)) WITH CLUSTERING ORDER BY (c DESC)"); err != nil {
 		return err
 	}
-	want := map[string]string{"a": "partition_key int none", "b": "partition_key text none", "c": "clustering int desc", "d": "regular list<int> none", "s": "static int none"}
+	want := map[string]string{"a": "partition_key int none", "b": "partition_key text none",
+		"c": "clustering int desc", "d": "regular list<int> none", "s": "static int none"}
 	var got map[string]string
 	err := until("the table just made", func() bool { got = t.db.Table(t.ks, "meta"); return len(got) > 0 })
 	return firstError(err, same(got, want, "metadata"))
@@ -289,7 +310,10 @@ func (t *suite) events() error {
 	if err := other.Exec("CREATE TABLE " + t.ks + ".seen (k int PRIMARY KEY)"); err != nil {
 		return err
 	}
-	if err := until("the table another session made", func() bool { return t.db.Table(t.ks, "seen") != nil }); err != nil {
+	if err := until("the table another session made", func() bool {
+		return t.db.Table(t.ks,
+			"seen") != nil
+	}); err != nil {
 		return err
 	}
 	if err := other.Exec("DROP TABLE " + t.ks + ".seen"); err != nil {
@@ -300,7 +324,8 @@ func (t *suite) events() error {
 
 func (t *suite) alter() error {
 	table := t.ks + ".altered"
-	err := firstError(t.db.Exec("CREATE TABLE "+table+" (k int PRIMARY KEY, a int)"), t.db.Exec("INSERT INTO "+table+" (k, a) VALUES (?, ?)", 1, 2))
+	err := firstError(t.db.Exec("CREATE TABLE "+table+" (k int PRIMARY KEY, a int)"),
+		t.db.Exec("INSERT INTO "+table+" (k, a) VALUES (?, ?)", 1, 2))
 	if err != nil {
 		return err
 	}
@@ -308,7 +333,8 @@ func (t *suite) alter() error {
 	if _, err = t.db.Row(selectAll, 1); err != nil {
 		return err
 	}
-	err = firstError(t.db.Exec("ALTER TABLE "+table+" ADD aa text"), t.db.Exec("UPDATE "+table+" SET aa = 'new' WHERE k = 1"))
+	err = firstError(t.db.Exec("ALTER TABLE "+table+" ADD aa text"),
+		t.db.Exec("UPDATE "+table+" SET aa = 'new' WHERE k = 1"))
 	for range 3 * t.s.Nodes {
 		row, readErr := t.db.Row(selectAll, 1)
 		err = firstError(err, readErr, same(row["a"], 2, "a"), same(row["aa"], "new", "the new column"))
@@ -318,7 +344,8 @@ func (t *suite) alter() error {
 
 func (t *suite) errors() error {
 	for text, code := range map[string]int{
-		"SELEC": 0x2000, "SELECT * FROM " + t.ks + ".nosuch": 0x2200, "CREATE TABLE " + t.ks + ".altered (k int PRIMARY KEY)": 0x2400,
+		"SELEC": 0x2000, "SELECT * FROM " + t.ks + ".nosuch": 0x2200, "CREATE TABLE " + t.ks +
+			".altered (k int PRIMARY KEY)": 0x2400,
 	} {
 		err := t.db.Exec(text)
 		if err == nil {

@@ -1,4 +1,5 @@
-// Command tables-go runs the checks of Azure Tables with github.com/Azure/azure-sdk-for-go/sdk/data/aztables: see ../README.md.
+// Command tables-go runs the checks of Azure Tables with github.com/Azure/azure-sdk-for-go/sdk/data/aztables: see
+// ../README.md.
 package main
 
 import (
@@ -40,12 +41,14 @@ type suite struct {
 }
 
 func main() {
-	s := &suite{ctx: context.Background(), account: environment("CQLD_TABLES_ACCOUNT", "devstoreaccount1"), prefix: environment("CQLD_TABLES_PREFIX", "t") + "Go"}
+	s := &suite{ctx: context.Background(), account: environment("CQLD_TABLES_ACCOUNT", "devstoreaccount1"),
+		prefix: environment("CQLD_TABLES_PREFIX", "t") + "Go"}
 	for _, e := range strings.Split(environment("CQLD_TABLES", "http://127.0.0.1:10002"), ",") {
 		s.endpoints = append(s.endpoints, e+"/"+s.account)
 	}
 	var err error
-	if s.key, err = aztables.NewSharedKeyCredential(s.account, environment("CQLD_TABLES_KEY", developmentKey)); err != nil {
+	if s.key, err = aztables.NewSharedKeyCredential(s.account,
+		environment("CQLD_TABLES_KEY", developmentKey)); err != nil {
 		fmt.Println("fail key", err)
 		os.Exit(1)
 	}
@@ -63,7 +66,8 @@ func main() {
 		name string
 		run  func(*suite) error
 	}{
-		{"tables", (*suite).tables}, {"types", (*suite).types}, {"changes", (*suite).changes}, {"transactions", (*suite).transactions},
+		{"tables", (*suite).tables}, {"types", (*suite).types}, {"changes", (*suite).changes},
+		{"transactions", (*suite).transactions},
 		{"queries", (*suite).queries}, {"signatures", (*suite).signatures}, {"properties", (*suite).properties},
 	} {
 		s.count, s.failures = 0, nil
@@ -93,7 +97,8 @@ func (s *suite) readSAS(table string) (string, error) {
 func (s *suite) same(got, want any, what string, args ...any) {
 	s.count++
 	if !reflect.DeepEqual(got, want) {
-		s.failures = append(s.failures, fmt.Sprintf("%s: got %.300v, want %.300v", fmt.Sprintf(what, args...), got, want))
+		s.failures = append(s.failures, fmt.Sprintf("%s: got %.300v, want %.300v", fmt.Sprintf(what, args...), got,
+			want))
 	}
 }
 
@@ -108,7 +113,8 @@ func (s *suite) fails(err error, status int, code, what string, args ...any) {
 }
 
 func options() *aztables.ClientOptions {
-	return &aztables.ClientOptions{ClientOptions: azcore.ClientOptions{InsecureAllowCredentialWithHTTP: true, Retry: policy.RetryOptions{MaxRetries: 2}}}
+	return &aztables.ClientOptions{ClientOptions: azcore.ClientOptions{InsecureAllowCredentialWithHTTP: true,
+		Retry: policy.RetryOptions{MaxRetries: 2}}}
 }
 
 func (s *suite) endpoint(node int) string { return s.endpoints[node%len(s.endpoints)] }
@@ -163,7 +169,8 @@ func (s *suite) get(c *aztables.Client, pk, rk string) (props, azcore.ETag, erro
 }
 
 // list reads all pages of a query.
-func (s *suite) list(c *aztables.Client, o *aztables.ListEntitiesOptions) (all []aztables.EDMEntity, sizes []int, err error) {
+func (s *suite) list(c *aztables.Client, o *aztables.ListEntitiesOptions) (all []aztables.EDMEntity, sizes []int,
+	err error) {
 	for p := c.NewListEntitiesPager(o); p.More(); {
 		page, err := p.NextPage(s.ctx)
 		if err != nil {

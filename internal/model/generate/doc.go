@@ -1,7 +1,7 @@
-// Package generate generates random tables, rows and CQL statements for comparisons: of one result with the same result in
-// pages of several sizes, of a statement with literals and with bound values, and of two servers. The same seed generates
-// the same statements.
+// Package generate generates random tables, rows and CQL statements for comparisons: of one result with the same result
+// in pages of several sizes, of a statement with literals and with bound values, and of two servers. The same seed
+// generates the same statements.
 //
-// It does not execute statements and does not know their results. Most statements are valid; some are not, because errors
-// are compared too.
+// It does not execute statements and does not know their results. Most statements are valid; some are not, because
+// errors are compared too.
 package generate

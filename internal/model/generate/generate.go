@@ -56,7 +56,8 @@ type Options struct {
 	Hints bool
 	// Elements adds changes of elements of lists, by their index.
 	Elements bool
-	// Compact gives the table compact storage: no static columns and no collections, and one regular column if it has clustering columns.
+	// Compact gives the table compact storage: no static columns and no collections, and one regular column if it has
+	// clustering columns.
 	Compact bool
 }
 
@@ -79,7 +80,8 @@ type Generator struct {
 func New(r *rand.Rand, table string, o Options) *Generator {
 	g := &Generator{Options: o, r: r, table: table}
 	if o.Types && !o.Compact {
-		g.udt = &Type{Name: table + "_u", Elems: []*Type{native("int"), native("text")}, Fields: []string{"f", "g"}, Multi: true}
+		g.udt = &Type{Name: table + "_u", Elems: []*Type{native("int"), native("text")}, Fields: []string{"f", "g"},
+			Multi: true}
 		g.Counters = g.oneIn(8)
 	}
 	g.columns("p", PartitionKey, 1+b2i(g.oneIn(3)))

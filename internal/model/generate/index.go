@@ -30,7 +30,8 @@ func (o *Objects) createIndex() Step {
 		t.add("CREATE INDEX %s%s ON %s (%s) USING 'sai'", exists, name, o.table, target)
 		o.attachedOptions(t, c)
 	case n == 3 && !o.Compact:
-		t.add("CREATE CUSTOM INDEX %s%s ON %s (%s) USING 'org.apache.cassandra.index.sasi.SASIIndex'", exists, name, o.table, target)
+		t.add("CREATE CUSTOM INDEX %s%s ON %s (%s) USING 'org.apache.cassandra.index.sasi.SASIIndex'", exists, name,
+			o.table, target)
 		o.arrayOptions(t)
 	case n == 4:
 		t.add("CREATE INDEX %s%s ON %s (%s) USING 'legacy_local_table'", exists, name, o.table, target)
@@ -62,7 +63,8 @@ func (o *Objects) attachedOptions(t *text, c Column) {
 	var list []string
 	if c.Type.kind() == "vector" {
 		if !o.oneIn(4) {
-			list = []string{fmt.Sprintf("'similarity_function': '%s'", []string{"cosine", "EUCLIDEAN", "dot_product"}[o.r.IntN(3)])}
+			list = []string{fmt.Sprintf("'similarity_function': '%s'",
+				[]string{"cosine", "EUCLIDEAN", "dot_product"}[o.r.IntN(3)])}
 		}
 	} else if o.oneIn(3) {
 		for _, name := range []string{"case_sensitive", "normalize", "ascii"} {
@@ -83,10 +85,12 @@ func (o *Objects) attachedOptions(t *text, c Column) {
 func (o *Objects) arrayOptions(t *text) {
 	var list []string
 	if !o.oneIn(3) {
-		list = append(list, fmt.Sprintf("'mode': '%s'", []string{"PREFIX", "CONTAINS", "CONTAINS", "SPARSE"}[o.r.IntN(4)]))
+		list = append(list, fmt.Sprintf("'mode': '%s'",
+			[]string{"PREFIX", "CONTAINS", "CONTAINS", "SPARSE"}[o.r.IntN(4)]))
 	}
 	if o.oneIn(3) {
-		list = append(list, "'analyzer_class': 'org.apache.cassandra.index.sasi.analyzer.NonTokenizingAnalyzer'", "'case_sensitive': 'false'")
+		list = append(list, "'analyzer_class': 'org.apache.cassandra.index.sasi.analyzer.NonTokenizingAnalyzer'",
+			"'case_sensitive': 'false'")
 	}
 	if len(list) > 0 {
 		t.add(" WITH OPTIONS = {%s}", strings.Join(list, ", "))

@@ -28,8 +28,8 @@ type Step struct {
 	Paged   bool     // the statement is a query that can be answered in pages
 }
 
-// Objects generates a table, the objects of a theme that depend on it, statements that change and drop these objects, and queries that
-// use them.
+// Objects generates a table, the objects of a theme that depend on it, statements that change and drop these objects,
+// and queries that use them.
 type Objects struct {
 	*Generator
 	Theme Theme
@@ -146,7 +146,8 @@ func (o *Objects) Alter() Step {
 	return step(t)
 }
 
-// droppable reports whether Cassandra probably drops the column: it is not in a key, an index or a view, and others remain.
+// droppable reports whether Cassandra probably drops the column: it is not in a key, an index or a view, and others
+// remain.
 func (o *Objects) droppable(c Column) bool {
 	return c.Kind == Regular && !o.Compact && !o.Counters && len(o.views) == 0 && len(o.of(Regular)) > 1 &&
 		!slices.ContainsFunc(o.indexed, func(x Column) bool { return x.Name == c.Name })
@@ -188,7 +189,8 @@ func (o *Objects) describe() Step {
 	return s
 }
 
-// schemaRows generates a SELECT from system_schema. The keyspace must be bound by the caller: the text contains %KEYSPACE%.
+// schemaRows generates a SELECT from system_schema. The keyspace must be bound by the caller: the text contains
+// %KEYSPACE%.
 func (o *Objects) schemaRows() Step {
 	const own = " FROM system_schema.%s WHERE keyspace_name = '%%KEYSPACE%%' AND %s"
 	t := &text{}
@@ -199,7 +201,8 @@ func (o *Objects) schemaRows() Step {
 	case 1:
 		t.add("SELECT column_name, kind, type"+own, "dropped_columns", table)
 	case 2:
-		t.add("SELECT where_clause, base_table_name, include_all_columns, comment"+own, "views", fmt.Sprintf("view_name = '%s'", o.anyCreated("_w9")))
+		t.add("SELECT where_clause, base_table_name, include_all_columns, comment"+own, "views",
+			fmt.Sprintf("view_name = '%s'", o.anyCreated("_w9")))
 	case 3:
 		if len(o.functions) > 0 {
 			f := o.functions[o.r.IntN(len(o.functions))]

@@ -21,17 +21,21 @@ func bodies() []userFunction {
 		{arguments: []string{"int", "int"}, returns: "int", body: "return x0 + x1;"},
 		{arguments: []string{"int", "int"}, returns: "int", body: "return x0 / x1;"},
 		{arguments: []string{"int", "int"}, returns: "int", body: "return Math.max(x0, x1);"},
-		{arguments: []string{"int", "int"}, returns: "int", body: "if (x1 == null) return x0; return x0 + x1;", called: true},
-		{arguments: []string{"int", "int"}, returns: "int", body: "if (x0 == null) return x1; return x0;", called: true},
+		{arguments: []string{"int", "int"}, returns: "int", body: "if (x1 == null) return x0; return x0 + x1;",
+			called: true},
+		{arguments: []string{"int", "int"}, returns: "int", body: "if (x0 == null) return x1; return x0;",
+			called: true},
 		{arguments: []string{"int", "text"}, returns: "int", body: "return x0 + x1.length();"},
 		{arguments: []string{"int"}, returns: "text", body: "return Integer.toString(x0);"},
-		{arguments: []string{"int"}, returns: "bigint", body: "long y = x0; for (int i = 0; i < 10; i++) y = y * 3; return y;"},
+		{arguments: []string{"int"}, returns: "bigint",
+			body: "long y = x0; for (int i = 0; i < 10; i++) y = y * 3; return y;"},
 		{arguments: []string{"text"}, returns: "text", body: "return x0.toUpperCase();"},
 		{arguments: []string{"text"}, returns: "text", body: "return x0.substring(1);"},
 		{arguments: []string{"text"}, returns: "int", body: "return x0.length();"},
 		{arguments: []string{"text", "text"}, returns: "text", body: "return x0 + x1;"},
 		{arguments: []string{"text", "int"}, returns: "text", body: "return x0 + x1;"},
-		{arguments: []string{"text"}, returns: "text", body: "if (x0 == null) return \"null\"; return x0;", called: true},
+		{arguments: []string{"text"}, returns: "text", body: "if (x0 == null) return \"null\"; return x0;",
+			called: true},
 		{arguments: []string{"bigint"}, returns: "double", body: "return Math.sqrt(x0);"},
 		{arguments: []string{"double", "double"}, returns: "double", body: "return x0 * x1 + 0.5;"},
 		{arguments: []string{"boolean"}, returns: "boolean", body: "return !x0;"},
@@ -58,8 +62,10 @@ func (o *Objects) createFunction() Step {
 		nulls = "CALLED"
 	}
 	t := &text{}
-	t.add("CREATE %sFUNCTION %s%s (%s) %s ON NULL INPUT RETURNS %s LANGUAGE java AS '%s'", []string{"", "", "OR REPLACE "}[o.r.IntN(3)],
-		[]string{"", "", "IF NOT EXISTS "}[o.r.IntN(3)], f.name, strings.Join(arguments, ", "), nulls, f.returns, f.body)
+	t.add("CREATE %sFUNCTION %s%s (%s) %s ON NULL INPUT RETURNS %s LANGUAGE java AS '%s'",
+		[]string{"", "", "OR REPLACE "}[o.r.IntN(3)],
+		[]string{"", "", "IF NOT EXISTS "}[o.r.IntN(3)], f.name, strings.Join(arguments, ", "), nulls, f.returns,
+		f.body)
 	o.functions = append(o.functions, f)
 	return step(t)
 }
@@ -72,7 +78,8 @@ func (o *Objects) createAggregate() Step {
 		arguments = f.arguments
 	}
 	t := &text{}
-	t.add("CREATE %sAGGREGATE %s (%s) SFUNC %s STYPE %s", []string{"", "", "OR REPLACE "}[o.r.IntN(3)], name, strings.Join(arguments, ", "), f.name, f.returns)
+	t.add("CREATE %sAGGREGATE %s (%s) SFUNC %s STYPE %s", []string{"", "", "OR REPLACE "}[o.r.IntN(3)], name,
+		strings.Join(arguments, ", "), f.name, f.returns)
 	if o.oneIn(3) {
 		t.add(" FINALFUNC %s", o.functions[o.r.IntN(len(o.functions))].name)
 	}

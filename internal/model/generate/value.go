@@ -53,7 +53,8 @@ func collection(kind string, multi bool, elems ...*Type) *Type {
 
 // scalars returns the names of the native types of columns.
 func scalars() []string {
-	return []string{"int", "int", "text", "text", "bigint", "boolean", "double", "varint", "decimal", "timestamp", "blob", "smallint", "date"}
+	return []string{"int", "int", "text", "text", "bigint", "boolean", "double", "varint", "decimal", "timestamp",
+		"blob", "smallint", "date"}
 }
 
 // value generates a value of t from a small domain, so that equal values occur.
@@ -166,7 +167,8 @@ func appendBytes(dst, b []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(dst, uint32(len(b))), b...)
 }
 
-// collectionValue generates a list, set or map of up to three elements. Sets and maps are in random order, with duplicates.
+// collectionValue generates a list, set or map of up to three elements. Sets and maps are in random order, with
+// duplicates.
 func (g *Generator) collectionValue(t *Type, kind string) Value {
 	n := g.r.IntN(4)
 	if kind == "map" && n == 0 && !t.Multi {
@@ -178,8 +180,8 @@ func (g *Generator) collectionValue(t *Type, kind string) Value {
 	for range n {
 		e := g.value(t.Elems[0])
 		if kind == "map" && slices.Contains(keys, string(e.Bytes)) {
-			// Of two entries with the same key, the order decides which one counts. Cassandra does not keep the order, so a
-			// literal and a bound value might differ.
+			// Of two entries with the same key, the order decides which one counts. Cassandra does not keep the order,
+			// so a literal and a bound value might differ.
 			e = g.value(t.Elems[0])
 			if slices.Contains(keys, string(e.Bytes)) {
 				return g.collectionValue(t, kind)

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// createView generates CREATE MATERIALIZED VIEW: the key of the table in another order, and perhaps one more column. Some are invalid.
+// createView generates CREATE MATERIALIZED VIEW: the key of the table in another order, and perhaps one more column.
+// Some are invalid.
 func (o *Objects) createView() Step {
 	name := fmt.Sprintf("%s_w%d", o.table, len(o.created))
 	key := o.of(PartitionKey, Clustering)

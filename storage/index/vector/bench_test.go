@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// BenchmarkRecall searches 100,000 clustered vectors of 128 dimensions, and reports recall@10 and the median latency. It
-// takes a minute to build the graph.
+// BenchmarkRecall searches 100,000 clustered vectors of 128 dimensions, and reports recall@10 and the median latency.
+// It takes a minute to build the graph.
 func BenchmarkRecall(b *testing.B) {
 	const n, dimensions, searches = 100_000, 128, 300
 	for _, f := range functions {

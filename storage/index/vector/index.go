@@ -70,8 +70,8 @@ func (n *node) at(level int) []*node {
 	return nil
 }
 
-// ErrIncomparable is the error of Set for a vector that has no score: with an element that is not a finite number, or the zero
-// vector with the cosine.
+// ErrIncomparable is the error of Set for a vector that has no score: with an element that is not a finite number, or
+// the zero vector with the cosine.
 var ErrIncomparable = errors.New("vector: not comparable")
 
 // New returns an empty index.
@@ -110,7 +110,8 @@ func (x *Index) Set(key string, v []float32) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	old := x.keys[key]
-	n := &node{key: key, point: pointOf(x.o.Function, slices.Clone(v)), links: make([]atomic.Pointer[[]*node], 1+x.level())}
+	n := &node{key: key, point: pointOf(x.o.Function, slices.Clone(v)),
+		links: make([]atomic.Pointer[[]*node], 1+x.level())}
 	x.place(n)
 	x.link(n)
 	x.keys[key] = n

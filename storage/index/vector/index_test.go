@@ -141,8 +141,8 @@ func TestRefusesVectors(t *testing.T) {
 	}
 }
 
-// TestModel makes random changes and checks that a search to the end yields exactly the keys that are there, and the best
-// ones first: through the exact search and through the graph.
+// TestModel makes random changes and checks that a search to the end yields exactly the keys that are there, and the
+// best ones first: through the exact search and through the graph.
 func TestModel(t *testing.T) {
 	for _, exact := range []int{1 << 20, 1} {
 		for _, f := range functions {
@@ -203,7 +203,8 @@ func testModel(t *testing.T, f similarity.Function, exact int) {
 		t.Errorf("an index without keys yields %v", got)
 	}
 	// Ghosts that wait are bounded.
-	if n := int64(minGhosts * 2); x.Bytes() > n*x.size(&node{key: "1000", point: point{vector: make([]float32, dimensions)}})*4 {
+	if n := int64(minGhosts * 2); x.Bytes() > n*x.size(&node{key: "1000",
+		point: point{vector: make([]float32, dimensions)}})*4 {
 		t.Errorf("%d bytes without keys", x.Bytes())
 	}
 }

@@ -103,9 +103,9 @@ func compare(a, b candidate) int {
 	return 0
 }
 
-// choose selects up to n links among candidates, which are sorted by distance: those that are nearer to the node than to
-// each link selected before, so that links lead in different directions (algorithm 4 of the paper). It selects all of
-// them if they are not more.
+// choose selects up to n links among candidates, which are sorted by distance: those that are nearer to the node than
+// to each link selected before, so that links lead in different directions (algorithm 4 of the paper). It selects all
+// of them if they are not more.
 func (x *Index) choose(candidates []candidate, n int) []*node {
 	chosen := make([]*node, 0, min(n, len(candidates)))
 	for _, c := range candidates {

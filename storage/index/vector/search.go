@@ -25,11 +25,12 @@ type Result struct {
 }
 
 // Search begins a search for the vectors nearest to query, which has the dimensions of the index and passes Check.
-// accept, if not nil, is called for each key that is met and decides whether the search may yield it. beam is the number
-// of candidates that are considered before a batch of them is yielded: at least the number of results that are expected;
-// more give a better recall. Close must be called.
+// accept, if not nil, is called for each key that is met and decides whether the search may yield it. beam is the
+// number of candidates that are considered before a batch of them is yielded: at least the number of results that are
+// expected; more give a better recall. Close must be called.
 func (x *Index) Search(query []float32, beam int, accept func(key string) bool) *Search {
-	s := &Search{x: x, query: pointOf(x.o.Function, slices.Clone(query)), accept: accept, beam: max(beam, 1), seen: x.borrow()}
+	s := &Search{x: x, query: pointOf(x.o.Function, slices.Clone(query)), accept: accept, beam: max(beam, 1),
+		seen: x.borrow()}
 	entry := x.entry.Load()
 	switch {
 	case entry == nil:
@@ -70,7 +71,8 @@ func (s *Search) Next() (Result, bool) {
 	}
 }
 
-// fill walks on through the graph until the nearest open node is farther than beam accepted ones, which become the batch.
+// fill walks on through the graph until the nearest open node is farther than beam accepted ones, which become the
+// batch.
 func (s *Search) fill() bool {
 	best := heap{items: s.batch[:0], farthest: true} // the nearest beam of those found
 	take := func() {
