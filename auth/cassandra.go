@@ -6,8 +6,8 @@ import "context"
 // of the current directory, which contains each change as soon as its statement has returned.
 //
 //  1. Superusers have all permissions, except that no client changes system keyspaces; package query refuses that.
-//  2. Every client, also an anonymous one, may read the tables that drivers need: see readable. Package query shows a client its own
-//     traces without a permission.
+//  2. Every client, also an anonymous one, may read the tables that drivers need: see readable. Package query shows a
+//     client its own traces without a permission.
 //  3. Permissions on ALL KEYSPACES exclude system keyspaces. Those are granted for each keyspace or table.
 //  4. Other permissions hold on the resource and on everything below it, for the role and its members.
 type CassandraAuthorizer struct {

@@ -46,7 +46,8 @@ func (r *roles) change(c auth.Change) {
 
 func (r *roles) setKeys(account, key1, key2 string) {
 	r.t.Helper()
-	r.change(&auth.AlterRole{Name: "shopper", Settings: auth.RoleSettings{Tables: &auth.TablesSettings{Account: account, Keys: [2]*string{&key1, &key2}}}})
+	settings := auth.RoleSettings{Tables: &auth.TablesSettings{Account: account, Keys: [2]*string{&key1, &key2}}}
+	r.change(&auth.AlterRole{Name: "shopper", Settings: settings})
 }
 
 // newAccountBench returns a server with the account shop, of the role shopper, and its directory.

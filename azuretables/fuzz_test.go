@@ -45,7 +45,9 @@ func wellFormed(t *testing.T, r *response) {
 
 // FuzzUnauthenticated checks that a client without the key can neither change nor read anything.
 func FuzzUnauthenticated(f *testing.F) {
-	f.Add("GET", "/devstoreaccount1/races()", "se=2021-05-27T00%3A00%3A00Z&sp=r&sv=2019-02-02&tn=races&sig=S5Ujxcpj3VSa3EG8oDookMWKMzF60p%2BSKUxJ3Cpc8hk%3D", "", "{}")
+	f.Add("GET", "/devstoreaccount1/races()",
+		"se=2021-05-27T00%3A00%3A00Z&sp=r&sv=2019-02-02&tn=races"+
+			"&sig=S5Ujxcpj3VSa3EG8oDookMWKMzF60p%2BSKUxJ3Cpc8hk%3D", "", "{}")
 	f.Add("POST", "/devstoreaccount1/races", "", "SharedKey "+
 		"devstoreaccount1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", `{"PartitionKey":"p","RowKey":"r"}`)
 	f.Add("DELETE", "/devstoreaccount1/Tables('races')", "", "SharedKeyLite devstoreaccount1:=", "")
@@ -87,7 +89,8 @@ func FuzzRequests(f *testing.F) {
 				"application/json\r\n\r\n\r\n--b--\r\n"},
 		{"PUT", "/?restype=service&comp=properties", "application/xml",
 			"<StorageServiceProperties><Cors /></StorageServiceProperties>"},
-		{"PUT", "/races?comp=acl", "application/xml", "<SignedIdentifiers><SignedIdentifier><Id>a</Id></SignedIdentifier></SignedIdentifiers>"},
+		{"PUT", "/races?comp=acl", "application/xml",
+			"<SignedIdentifiers><SignedIdentifier><Id>a</Id></SignedIdentifier></SignedIdentifiers>"},
 		{"GET", "/races()/$count", "", ""}, {"PATCH", "/Tables('races')", "", ""},
 	} {
 		f.Add(s.method, s.target, s.contentType, s.body, "*", "application/json;odata=fullmetadata")

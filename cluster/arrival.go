@@ -71,5 +71,7 @@ func (c *Cluster) arrived(id ring.NodeID) {
 // not received, or received within the last 100 ms. It is safe for concurrent use.
 func (c *Cluster) AwaitingFirstHeartbeat() bool {
 	a := c.arrivals.Load()
-	return a != nil && slices.ContainsFunc(a.nodes, func(id ring.NodeID) bool { return c.Metadata().Topology.Node(id) != nil })
+	return a != nil && slices.ContainsFunc(a.nodes, func(id ring.NodeID) bool {
+		return c.Metadata().Topology.Node(id) != nil
+	})
 }

@@ -83,7 +83,8 @@ func TestReplicationChangeIsRecorded(t *testing.T) {
 	}
 	alter := func(factor int) error {
 		r := ring.Replication{Class: ring.Simple, Factor: factor}
-		return w.apply(&command{Schema: &schemaCommand{Change: schema.EncodeChange(&schema.AlterKeyspace{Keyspace: "ks", Replication: &r}), At: 77}})
+		change := schema.EncodeChange(&schema.AlterKeyspace{Keyspace: "ks", Replication: &r})
+		return w.apply(&command{Schema: &schemaCommand{Change: change, At: 77}})
 	}
 	for _, factor := range []int{1, 4} { // from any factor: all nodes lose ranges, and then hold all again
 		if err := alter(factor); err != nil {

@@ -152,7 +152,9 @@ func TestWithoutALeaderAChangeEndsWithItsContext(t *testing.T) {
 		return propose(ctx)
 	}
 	err := within(func(ctx context.Context) error {
-		return nodes[2].wait(ctx, func(done func(error)) func() { return nodes[2].start(&command{Found: &foundCommand{}}, done) })
+		return nodes[2].wait(ctx, func(done func(error)) func() {
+			return nodes[2].start(&command{Found: &foundCommand{}}, done)
+		})
 	})
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "may still be") {
 		t.Errorf("got %v", err)

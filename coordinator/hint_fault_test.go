@@ -69,7 +69,8 @@ func TestHintReplayReportsFailures(t *testing.T) {
 			now := time.Now()
 			record := wire.AppendInt64(wire.AppendInt64(nil, now.Add(time.Hour).Unix()), now.UnixNano())
 			key := append([]byte("hint/"), binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, 2), 7)...)
-			store := &failingStore{memoryStore: memoryStore{keys: map[string][]byte{string(key): row.AppendMutation(record, m)}}, fails: fails}
+			keys := map[string][]byte{string(key): row.AppendMutation(record, m)}
+			store := &failingStore{memoryStore: memoryStore{keys: keys}, fails: fails}
 			var mu sync.Mutex
 			var reported []string
 			c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view,

@@ -43,18 +43,22 @@ func (c *Coordinator) EndSending(generation uint64) { c.sent.Leave(generation) }
 // A node decides with numbers, not with wall-clock times, whether a stored mutation is from before a truncation. Clocks
 // of different nodes differ, and the clock of one node can go backwards.
 //
-//  1. A truncation of a table that this node prepares or applies gets a number that is greater than those of all truncations of all
-//     tables that this node has recorded. The number is on disk before anything depends on it, and is never forgotten. It is at least
-//     the wall-clock time (ns since 1970), so that records of earlier versions, which contain such times, become void, too.
-//  2. A stored mutation has a mark: the last number plus one. It is void when the last truncation of its table has the mark as its
-//     number, or a greater one. A mark is compared only with numbers of the node that assigned it.
-//  3. A hint has the mark of the last truncation of its table instead, and is void at once, when its write began before that truncation.
-//  4. The holder of a logged batch assigns its mark when it stores the batch. A batch that was sent before this node prepared
-//     the truncation may arrive between the two phases. All nodes have answered that they are prepared before one applies the
-//     truncation, and a node answers only when all requests that it sent before have ended: none arrives after the holder has
-//     applied, and applying makes those void that have arrived. Until the truncation ends, holders replay no batch of the table.
-//  5. A node that replays or hands over stored mutations calls BeginSending before it reads them and checks their marks. A truncation
-//     that is prepared later waits for EndSending. Hints for them have the time of that BeginSending (WriteRequest.Since).
+//  1. A truncation of a table that this node prepares or applies gets a number that is greater than those of all
+//     truncations of all tables that this node has recorded. The number is on disk before anything depends on it, and
+//     is never forgotten. It is at least the wall-clock time (ns since 1970), so that records of earlier versions,
+//     which contain such times, become void, too.
+//  2. A stored mutation has a mark: the last number plus one. It is void when the last truncation of its table has the
+//     mark as its number, or a greater one. A mark is compared only with numbers of the node that assigned it.
+//  3. A hint has the mark of the last truncation of its table instead, and is void at once, when its write began before
+//     that truncation.
+//  4. The holder of a logged batch assigns its mark when it stores the batch. A batch that was sent before this node
+//     prepared the truncation may arrive between the two phases. All nodes have answered that they are prepared before
+//     one applies the truncation, and a node answers only when all requests that it sent before have ended: none
+//     arrives after the holder has applied, and applying makes those void that have arrived. Until the truncation ends,
+//     holders replay no batch of the table.
+//  5. A node that replays or hands over stored mutations calls BeginSending before it reads them and checks their
+//     marks. A truncation that is prepared later waits for EndSending. Hints for them have the time of that
+//     BeginSending (WriteRequest.Since).
 
 // Void reports whether a mutation of a table that this node stored with a mark is from before a truncation of the
 // table.

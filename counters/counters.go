@@ -1,12 +1,14 @@
 // Package counters updates counters: it finds the replica that leads an update, and leads updates as a replica.
 //
-//	client ─ Update ─▶ coordinator ─ VerbCounter ─▶ leader: Lead ─ read own shard, add, sync ─▶ coordinator.Write of the new sum
+//	client ─ Update ─▶ coordinator ─ VerbCounter ─▶ leader: Lead ─ read own shard, add, sync
+//	                                                               └─▶ coordinator.Write of the new sum
 //
 // Invariants:
 //
-//  1. A leader counts an update once, even if it receives it several times (shard.Windows), and the coordinator does not resend
-//     an update that may have been counted.
-//  2. No other replica gets a new sum before it is on the leader's disk: after a crash, the next sums are computed from it.
+//  1. A leader counts an update once, even if it receives it several times (shard.Windows), and the coordinator does
+//     not resend an update that may have been counted.
+//  2. No other replica gets a new sum before it is on the leader's disk: after a crash, the next sums are computed from
+//     it.
 //  3. Only its leader writes a shard, each time with a later timestamp (package shard).
 package counters
 

@@ -22,8 +22,8 @@ type updater interface {
 // starts.
 //
 //	VerbCounter   epoch, node, incarnation, sequence, level (1), timeout (µs), observed (1), row.AppendMutation
-//	              reply: outcome (1), with its figures; of a successful update that is observed, what the leader has read:
-//	              rows, tombstones, partitions, commands, bytes
+//	              reply: outcome (1), with its figures; of a successful update that is observed, what the leader
+//	              has read: rows, tombstones, partitions, commands, bytes
 func Serve(transport messaging.Transport, c *Counters) { serve(transport, c) }
 
 func serve(transport messaging.Transport, leader updater) {

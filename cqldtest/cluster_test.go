@@ -324,7 +324,8 @@ func TestCloseEndsAllGoroutines(t *testing.T) {
 			must(t, c.Node(2).Kill())
 			must(t, c.Close())
 			var stacks []byte
-			for late := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
+			late := time.Now().Add(10 * time.Second)
+			for ; runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(late) {
 					stacks = make([]byte, 1<<20)
 					stacks = stacks[:runtime.Stack(stacks, true)]

@@ -85,7 +85,8 @@ func TestDriversGetTheCost(t *testing.T) {
 	} {
 		var iter *gocql.Iter
 		repeat(t, func() error { // under load, a node may seem down for a moment
-			iter = s.Query(step.statement).Consistency(step.level).SerialConsistency(gocql.Serial).CustomPayload(askForCost()).Iter()
+			iter = s.Query(step.statement).Consistency(step.level).SerialConsistency(gocql.Serial).
+				CustomPayload(askForCost()).Iter()
 			if iter.GetCustomPayload() == nil && !strings.Contains(step.statement, " IF ") {
 				return iter.Close()
 			}

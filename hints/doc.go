@@ -8,11 +8,11 @@
 // Invariants:
 //
 //  1. A hint counts as stored only after its record is synced to disk.
-//  2. A record is removed only after its mutations are acknowledged or void. Delivering a hint twice has the same effect as
-//     delivering it once, because mutations carry their timestamps.
+//  2. A record is removed only after its mutations are acknowledged or void. Delivering a hint twice has the same
+//     effect as delivering it once, because mutations carry their timestamps.
 //  3. A hint is never delivered after gc_grace_seconds of its table: it could resurrect deleted data.
-//  4. A hint of a write that began before a truncation of its table is never delivered after the truncation. Marks decide this, not
-//     clocks: see coordinator.Coordinator.HintMark.
+//  4. A hint of a write that began before a truncation of its table is never delivered after the truncation. Marks
+//     decide this, not clocks: see coordinator.Coordinator.HintMark.
 //
 // A hint that expires or that does not fit the limits is reported with OnLost; only repair brings its mutations to the
 // replica.

@@ -14,8 +14,8 @@ import (
 // the moment at which the node learns that it leaves,
 //
 //  1. a hint that it stores does not satisfy ANY any more (Add, SatisfyAny), and
-//  2. it gives the hints that it stores to two other nodes, as logged batches: these write them to all replicas, and store hints of
-//     their own for replicas that are down (transfer).
+//  2. it gives the hints that it stores to two other nodes, as logged batches: these write them to all replicas, and
+//     store hints of their own for replicas that are down (transfer).
 //
 // The operation that removes the node ends after that (replica.Moves.handOver).
 

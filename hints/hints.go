@@ -49,7 +49,9 @@ type Unsafe struct {
 
 // Record keys in local storage. Node and sequence are 8 bytes, big-endian, so that the hints of a node are in order:
 //
-//	hint/ node sequence   → (expiry mark mutation)*     8 bytes (s), 8 bytes (Coordinator.HintMark), row.AppendMutation
+//	hint/ node sequence   → (expiry mark mutation)*
+//
+// expiry has 8 bytes (s), mark 8 bytes (Coordinator.HintMark), and mutation is encoded by row.AppendMutation.
 const prefix = "hint/"
 
 // ErrLost reports that a hint was not stored: a limit is reached, the table has no gc_grace_seconds, or the disk

@@ -4,9 +4,9 @@
 //	testdata/cql   statements with the answers recorded from Cassandra, played by TestTranscripts
 //	transcript     plays and renders them, over
 //	cqlclient      a raw client of the native protocol that hides nothing
-//	drivers        one small suite per driver, each in its own language, run by TestDrivers; of Azure Tables by TestTablesSDKs,
-//	               of Apache Spark by TestSpark; a Go module of its own. Programs as applications write them are in it, too, run by
-//	               TestPrograms, TestTools and TestModels
+//	drivers        one small suite per driver, each in its own language, run by TestDrivers; for the SDKs of Azure
+//	               Tables by TestTablesSDKs, for Apache Spark by TestSpark. It is a Go module of its own, and also
+//	               contains programs as applications write them, run by TestPrograms, TestTools and TestModels
 //	process        starts, kills, pauses and stops the servers
 //	netns          partitions their network, in a network namespace, with
 //	firewall       which drops packets by nftables; a Go module of its own

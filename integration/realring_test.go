@@ -351,8 +351,10 @@ func (r *realRing) cqlsh(t *testing.T) {
 		}
 		out, err := exec.CommandContext(t.Context(), cqlsh, "--cqlshrc", rc, "-e",
 			"CREATE KEYSPACE shell WITH replication = "+
-				"{'class': 'SimpleStrategy', 'replication_factor': 3}; CREATE TABLE shell.t (k int PRIMARY KEY, v text); "+
-				"INSERT INTO shell.t (k, v) VALUES (1, 'written'); SELECT v FROM shell.t WHERE k = 1; DROP KEYSPACE shell",
+				"{'class': 'SimpleStrategy', 'replication_factor': 3}; CREATE TABLE shell.t (k int PRIMARY KEY, v "+
+				"text); "+
+				"INSERT INTO shell.t (k, v) VALUES (1, 'written'); SELECT v FROM shell.t WHERE k = 1; DROP KEYSPACE "+
+				"shell",
 			host(r.ring.Servers[1])).CombinedOutput()
 		return string(out), err
 	}

@@ -271,8 +271,8 @@ func sparkCommand(ctx context.Context, root, dir, addresses string) *exec.Cmd {
 //
 //  1. The connector divides the estimated size, which is correct within a factor of two, by the split size.
 //  2. It divides the ranges of the ring into parts of that share, which are up to 1.5 times as large by rounding.
-//  3. It groups smaller parts until the next one would exceed the share: two consecutive groups exceed it, except where the
-//     replicas change.
+//  3. It groups smaller parts until the next one would exceed the share: two consecutive groups exceed it, except where
+//     the replicas change.
 func checkSplits(t *testing.T, out sparkOutput, want sparkRead) {
 	t.Helper()
 	const minimum = 5 // 1 + 2 · threads

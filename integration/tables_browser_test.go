@@ -66,9 +66,12 @@ func TestTablesInABrowser(t *testing.T) {
 		t.Helper()
 		a.must(0, client.Request{Method: "PUT", Path: "/", Query: "restype=service&comp=properties",
 			ContentType: "application/xml",
-			Body:        []byte("<StorageServiceProperties><Cors>" + rules + "</Cors></StorageServiceProperties>")}, 202)
+			Body:        []byte("<StorageServiceProperties><Cors>" + rules + "</Cors></StorageServiceProperties>")},
+			202)
 	}
-	properties("<CorsRule><AllowedOrigins>" + allowed.url + "</AllowedOrigins><AllowedMethods>GET,DELETE</AllowedMethods><AllowedHeaders>accept,x-ms-*,dataserviceversion,if-match</AllowedHeaders>" +
+	properties("<CorsRule><AllowedOrigins>" + allowed.url + "</AllowedOrigins>" +
+		"<AllowedMethods>GET,DELETE</AllowedMethods>" +
+		"<AllowedHeaders>accept,x-ms-*,dataserviceversion,if-match</AllowedHeaders>" +
 		"<ExposedHeaders>x-ms-*,etag</ExposedHeaders><MaxAgeInSeconds>60</MaxAgeInSeconds></CorsRule>")
 	defer properties("")
 	endpoint := ring.Servers[1].Tables + "/" + azuretables.DevelopmentAccount + "/Browsed"

@@ -14,8 +14,8 @@
 //
 // Invariants:
 //
-//  1. A partition with a live row that was acknowledged before the listing began, at a level that overlaps with the level of the
-//     listing, is in the result if the result extends to its key.
+//  1. A partition with a live row that was acknowledged before the listing began, at a level that overlaps with the
+//     level of the listing, is in the result if the result extends to its key.
 //  2. The keys of a result are unique and in the order of the request.
 //  3. The watermark only moves forward, also when the listing is planned again for a newer topology.
 //

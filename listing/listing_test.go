@@ -160,7 +160,8 @@ func TestListingMatchesQuorum(t *testing.T) {
 				continue
 			}
 			anywhere = append(anywhere, key)
-			natural := slices.Clone(f.topology.Placement(table.Replication).Replicas(row.NewPartitionKey([]byte(key)).Token).Natural)
+			token := row.NewPartitionKey([]byte(key)).Token
+			natural := slices.Clone(f.topology.Placement(table.Replication).Replicas(token).Natural)
 			rng.Shuffle(len(natural), func(a, b int) { natural[a], natural[b] = natural[b], natural[a] })
 			holders := rng.IntN(factor + 1)
 			if i%2 == 0 {

@@ -8,13 +8,13 @@
 // happens:
 //
 //   - Correct credentials are remembered for a bounded time, as an HMAC of role, hash and password under a key of this
-//     process. A changed hash changes the HMAC, so the old password is refused immediately. Wrong credentials are remembered
-//     as well: a client that repeats them costs no CPU time and is not a guess.
+//     process. A changed hash changes the HMAC, so the old password is refused immediately. Wrong credentials are
+//     remembered as well: a client that repeats them costs no CPU time and is not a guess.
 //   - Connections that send the same credentials at the same time share one verification.
-//   - Few verifications run at a time, few wait, and each waits no longer than the handshake may take. Beyond that, clients
-//     receive the error Overloaded.
-//   - After repeated wrong guesses, from one address or for one role, further ones are refused without verification. The
-//     remembered credentials of a role are not affected by guesses from other addresses.
+//   - Few verifications run at a time, few wait, and each waits no longer than the handshake may take. Beyond that,
+//     clients receive the error Overloaded.
+//   - After repeated wrong guesses, from one address or for one role, further ones are refused without verification.
+//     The remembered credentials of a role are not affected by guesses from other addresses.
 //
 // Failures do not reveal which roles exist. A role that does not exist, or that has no password, is verified against a
 // dummy hash, and the verification of a cheaper hash is extended to the same cost. All of them have the same text.

@@ -13,9 +13,10 @@ func serverLimits(o *config.Options) server.Limits {
 	l := &o.ClientLimits
 	s := server.Limits{FrameBytesMax: o.MaxFrameBytes, ConnectionsMax: o.MaxClients,
 		ConnectionsPerAddressMax: l.ConnectionsPerAddress,
-		IdleTimeout:              l.IdleTimeout, InFlightBytesMax: l.BytesInFlight, ReceivingBytesMax: o.Memory.Receiving(),
-		AddressBytesMax: l.BytesPerAddress,
-		VersionMax:      frame.Version(l.ProtocolVersion), OlderVersionsRefused: !l.OlderProtocols,
+		IdleTimeout:              l.IdleTimeout, InFlightBytesMax: l.BytesInFlight,
+		ReceivingBytesMax: o.Memory.Receiving(),
+		AddressBytesMax:   l.BytesPerAddress,
+		VersionMax:        frame.Version(l.ProtocolVersion), OlderVersionsRefused: !l.OlderProtocols,
 		HandshakeTimeout: l.Authentication}
 	if l.RateLimited {
 		s.RequestsPerSecond = l.RequestsPerSecond

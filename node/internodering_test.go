@@ -40,9 +40,10 @@ func internodeFiles(t *testing.T, ca *authority.Authority, address netip.Addr,
 		}
 		return path
 	}
-	return config.InternodeEncryption{Peers: peers, Encryption: config.Encryption{ClientAuth: tlsconfig.ClientAuthRequired, Files: tlsconfig.Files{
-		PrivateKey:          write("node.pem", append(pair.CertificatePEM(), key...)),
-		TrustedCertificates: write("ca.pem", ca.CertificatePEM())}}}
+	return config.InternodeEncryption{Peers: peers, Encryption: config.Encryption{
+		ClientAuth: tlsconfig.ClientAuthRequired, Files: tlsconfig.Files{
+			PrivateKey:          write("node.pem", append(pair.CertificatePEM(), key...)),
+			TrustedCertificates: write("ca.pem", ca.CertificatePEM())}}}
 }
 
 func newAuthority(t *testing.T) *authority.Authority {

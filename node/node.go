@@ -399,8 +399,9 @@ func (n *Node) startBinary() error {
 	}
 	s := server.New(server.Options{Processor: n.processor, Logger: n.log, Guard: n.guard,
 		ReplicaAddress: n.replicaAddress,
-		TLS:            n.certificates.server(n.opts.ClientEncryption.Policy()), TLSOptional: n.opts.ClientEncryption.Optional,
-		Limits: serverLimits(&n.opts), Authenticator: n.authenticator(), Memory: n.memory})
+		TLS:            n.certificates.server(n.opts.ClientEncryption.Policy()),
+		TLSOptional:    n.opts.ClientEncryption.Optional,
+		Limits:         serverLimits(&n.opts), Authenticator: n.authenticator(), Memory: n.memory})
 	n.server.Store(s)
 	n.log.Info("serving CQL clients", "address", n.opts.Native(), "encryption", n.opts.ClientEncryption.String())
 	n.running.Critical(n.fail, func() {

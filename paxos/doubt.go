@@ -38,9 +38,10 @@ import (
 //     argument of 5 with b' in place of q'.
 //  7. Promises alone do not make q void, even when they do not show it: an acceptor outside the majority may hold it,
 //     and a later proposer may meet and complete it. So q stays in doubt (open) until 3, 4, 5 or 6 applies.
-//  8. If the low bound is not before q, and no history contains the outcome, q may have been decided and purged. If more
-//     than HistoryMax coordinators had changes decided after q, the entry of n may have been dropped. Both leave Since at
-//     or after q, and the outcome is lost: coordinator.CASUnknown. A truncation removes origins; Since is then C.
+//  8. If the low bound is not before q, and no history contains the outcome, q may have been decided and purged. If
+//     more than HistoryMax coordinators had changes decided after q, the entry of n may have been dropped. Both leave
+//     Since at or after q, and the outcome is lost: coordinator.CASUnknown. A truncation removes origins; Since is then
+//     C.
 //
 // A change of the ring does not affect the proof: promises, acceptances and commits are counted among the replicas
 // before and after it (previous.go), so majorities overlap, and the history moves with the state. Rounds at SERIAL and

@@ -23,11 +23,12 @@ import (
 //     that accepts it. An acceptor in both majorities either accepted b first, and then refuses B, or accepted B first,
 //     and then refuses b as the earlier ballot. So the rows that a quorum had after P are the right input for B's
 //     conditions.
-//  2. Any ballot after B needs promises of a majority. One of those acceptors accepted B, and did so before its promise,
-//     because it would have refused B afterwards. So the promises show B, as they show any proposal.
+//  2. Any ballot after B needs promises of a majority. One of those acceptors accepted B, and did so before its
+//     promise, because it would have refused B afterwards. So the promises show B, as they show any proposal.
 //  3. If only some acceptors accept B, another proposer may find it together with another proposal b, and must not
 //     conclude that B is decided.
-//     a. If b was proposed with promises and is after P, a majority had promised b. B can then never get a majority, by 1
+//     a. If b was proposed with promises and is after P, a majority had promised b. B can then never get a majority, by
+//        1
 //     or, if b is later than B, because those promises refuse B or show it. So proposals with promises have precedence.
 //     b. If any ballot after P is settled, B is void, as in 1 (round.inProgress).
 //     c. The remaining proposals without promises rest on the last settled ballot. There is at most one: only the

@@ -20,11 +20,11 @@ import (
 // Repairs of a range purge the Paxos state of its partitions. docs/adr/0015 proves that this is safe. It requires three
 // operations of an acceptor:
 //
-//	1. Learn the low bound. From then on the acceptor accepts nothing up to it, and everything it accepted before is in
-//	   its rows.
-//	2. List unsettled proposals: those accepted up to the low bound, or resting on a ballot before it, that the acceptor
-//	   does not know to be decided or superseded.
-//	3. Purge rows without content after the low bound and without unsettled proposals.
+//  1. Learn the low bound. From then on the acceptor accepts nothing up to it, and everything it accepted before is in
+//     its rows.
+//  2. List unsettled proposals: those accepted up to the low bound, or resting on a ballot before it, that the acceptor
+//     does not know to be decided or superseded.
+//  3. Purge rows without content after the low bound and without unsettled proposals.
 //
 // A row is purged by a deletion up to the low bound, which storage removes together with the row. Rows of dropped
 // tables are removed when the tables with state are determined.

@@ -102,7 +102,8 @@ func authorized() map[string][]string {
 		"DROP FUNCTION overloaded":    {"DROP on <all functions in ks>"},
 		"DROP FUNCTION f":             {"DROP on <function ks.f(int, text)>"},
 		"SELECT f(v, 'x') FROM t":     {read, "EXECUTE on <function ks.f(int, text)>"},
-		"SELECT a(v) FROM t":          {read, "EXECUTE on <function ks.a(int)>", "EXECUTE on <function ks.sf(int, int)>"},
+		"SELECT a(v) FROM t": {read, "EXECUTE on <function ks.a(int)>",
+			"EXECUTE on <function ks.sf(int, int)>"},
 		"CREATE AGGREGATE a (int) SFUNC f STYPE text FINALFUNC g": {
 			"CREATE on <all functions in ks>", "EXECUTE on <function ks.f(text, int)>",
 			"EXECUTE on <function ks.g(text)>"},
@@ -334,7 +335,9 @@ func TestPlansNeedPermissionsOnTheirTables(t *testing.T) {
 			continue
 		}
 		for _, table := range pl.tables {
-			if !slices.ContainsFunc(pl.needs, func(q auth.Requirement) bool { return q.Resource == auth.Table(table.Keyspace, table.Name) }) {
+			if !slices.ContainsFunc(pl.needs, func(q auth.Requirement) bool {
+				return q.Resource == auth.Table(table.Keyspace, table.Name)
+			}) {
 				t.Errorf("%s: no permission is required on %s.%s", text, table.Keyspace, table.Name)
 			}
 		}

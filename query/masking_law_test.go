@@ -304,7 +304,9 @@ func TestGrantsOfUnmaskDecideAtEachExecution(t *testing.T) {
 		&auth.CreateRole{Name: "alice"}, &auth.GrantRole{Role: "readers", Grantee: "alice"},
 		&auth.GrantPermissions{Role: "alice", Resource: auth.Keyspace("msk"),
 			Permissions: auth.NewPermissionSet(auth.Select)})
-	p, s := newMaskingProcessorFor(t, &modelStore{}, auth.CassandraAuthorizer{Directory: func() *auth.Directory { return directory }}, "root")
+	p, s := newMaskingProcessorFor(t, &modelStore{}, auth.CassandraAuthorizer{Directory: func() *auth.Directory {
+		return directory
+	}}, "root")
 	s.Keyspace = "msk"
 	for _, text := range []string{"CREATE TABLE t (k int PRIMARY KEY, v int MASKED WITH DEFAULT)",
 		"INSERT INTO t (k, v) VALUES (1, 2)"} {

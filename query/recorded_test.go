@@ -23,9 +23,11 @@ func unrecorded() map[string]string {
 			"cqld",
 		"WHERE has more than %d relations": "a bound of " +
 			"cqld",
-		"Index %s does not support custom expressions":                               "needs a SASI index, which Cassandra does not create by default",
-		"Key length of %d is longer than maximum of %d":                              "the statement would have 64 KiB",
-		"%s cannot be used for multi-column relations":                               "Cassandra's grammar has no such relation",
+		"Index %s does not support custom expressions": "needs a SASI index, which " +
+			"Cassandra does not create by default",
+		"Key length of %d is longer than maximum of %d": "the statement would have 64 KiB",
+		"%s cannot be used for multi-column relations": "Cassandra's grammar has no " +
+			"such relation",
 		"Invalid null value for tuple %s":                                            exception,
 		"Invalid element access syntax for non-UDT column %s":                        exception,
 		"Invalid unset value for element access on column %s":                        exception,

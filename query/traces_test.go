@@ -31,7 +31,9 @@ func newTracing(t *testing.T) (*Processor, *Session) {
 		}
 		directory = next
 	}
-	p, s := newMaskingProcessorFor(t, &modelStore{}, auth.CassandraAuthorizer{Directory: func() *auth.Directory { return directory }}, "root")
+	p, s := newMaskingProcessorFor(t, &modelStore{}, auth.CassandraAuthorizer{Directory: func() *auth.Directory {
+		return directory
+	}}, "root")
 	s.Keyspace = "msk"
 	if got := runStatementAs(p, s, "root", "CREATE TABLE t (k int PRIMARY KEY, v text MASKED WITH "+
 		"DEFAULT)"); got != "ok\n" {

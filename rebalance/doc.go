@@ -3,9 +3,9 @@
 // to the metadata log. Streams transfers ranges of tables from other nodes to this one, and serves other nodes'
 // requests. Drops removes the data of ranges that the node lost.
 //
-//	operation of the ring ──▶ Movements ── one session for each range, table and source ──▶ Streams ── blocks ──▶ storage
-//	                              │ compares by hashes, streams again what differs
-//	                              └── streamed, compared, handed over ──▶ metadata log
+//	ring operation ──▶ Movements ── one session for each range, table and source ──▶ Streams ── blocks ──▶ storage
+//	                       │ compares by hashes, streams again what differs
+//	                       └── streamed, compared, handed over ──▶ metadata log
 //	range lost ──▶ Drops ── asks its replicas ── fences the range ──▶ storage.DropRange ──▶ metadata log
 //
 // A session continues after a crash where its last file ended. Rows may be transferred twice: they are merged by their

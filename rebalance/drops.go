@@ -87,8 +87,8 @@ type FormerData struct {
 // Drops removes the data of ranges that this node no longer holds. It decides about each removal in these steps:
 //
 //	unclean ──▶ confirm that this node has applied all metadata that a majority has committed
-//	        ──▶ list the ranges with data that no operation, and no replication of a keyspace, present or kept, assigns to this
-//	            node
+//	        ──▶ list the ranges with data that no operation, and no replication of a keyspace, present or
+//	            kept, assigns to this node
 //	        ──▶ ask their replicas whether, at that epoch or later, they hold the range and can read it;
 //	            at least half of them must confirm
 //	        ──▶ fence the ranges that this node still does not hold: writes, votes and streams are refused

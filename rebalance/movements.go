@@ -53,8 +53,8 @@ type MovementOptions struct {
 // node gains; before the operation ends, it compares them with their sources. Drops removes the ranges that this node
 // lost. It is safe for concurrent use.
 //
-//	Streaming: for each range and table: stream from the node that loses it, or from so many of the nodes that keep it that
-//	           every quorum is met ── all received ──▶ OperationLog.StartStreamed
+//	Streaming: for each range and table: stream from the node that loses it, or from so many of the nodes that keep it
+//	           that every quorum is met ── all received ──▶ OperationLog.StartStreamed
 //	Known:     compare each range and table with the same sources, and stream the parts that differ
 //	           ── all compared ──▶ OperationLog.StartCompared
 //	leaving:   hand over what this node stores for others ──▶ OperationLog.StartHanded
@@ -201,7 +201,9 @@ func (v *movement) gained(t *ring.Topology) (all []*gainedRange) {
 		for _, g := range t.Gains(v.operation, k.Replication, self) {
 			all = append(all, &gainedRange{gain: g, tables: tables, keyspaces: []string{name}})
 		}
-		same := slices.IndexFunc(states, func(of []string) bool { return catalog.Keyspace(of[0]).Replication.Equal(k.Replication) })
+		same := slices.IndexFunc(states, func(of []string) bool {
+			return catalog.Keyspace(of[0]).Replication.Equal(k.Replication)
+		})
 		if same < 0 {
 			same, states = len(states), append(states, nil)
 		}

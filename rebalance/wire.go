@@ -12,8 +12,8 @@ import (
 
 // streamRequest requests one block.
 //
-//	request := first 1, epoch uvarint, table uvarint, start 8, end 8, bytesMax uvarint, n uvarint, n × (table 4, id 8),
-//	           k uvarint, k × (uvarint length, keyspace), after
+//	request := first 1, epoch uvarint, table uvarint, start 8, end 8, bytesMax uvarint, n uvarint,
+//	           n × (table 4, id 8), k uvarint, k × (uvarint length, keyspace), after
 //	reply   := 0 | 1, crc32c 4, total uvarint, last 1, next uvarint length, bytes, block
 //
 // The request lists n truncations that the source must have applied, and, for system.paxos, the k keyspaces of which it

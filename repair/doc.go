@@ -8,7 +8,8 @@
 //
 //	Auto ── the ranges of a table, those with lost hints first ──▶ job
 //	job  ── range by range, in token order ──▶ unit: one range with one replica set
-//	unit ── undecided Paxos proposals ──▶ a round in which all replicas vote; at the end, replicas remove old state (purge.go)
+//	unit ── undecided Paxos proposals ──▶ a round in which all replicas vote; at the end, replicas remove old
+//	                                         state (purge.go)
 //	     ── hash request ──▶ Service of every replica     ── differing leaves ──▶ read at ALL, page by page
 //	     ── hash the leaf again to verify                 ── Notice ──▶ Service of every replica ──▶ History
 //

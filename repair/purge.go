@@ -17,7 +17,8 @@ import (
 //	list ── unsettled proposals up to the low bound ──▶ a round for each of them, in which all replicas vote
 //	  ▲──────────────────────────────────────┘ until all replicas list nothing, twice
 //	compare and read differences: now all replicas have every change decided up to the low bound
-//	purge ──▶ every replica      notice ──▶ every replica: tombstones up to the low bound may be purged, later ones not
+//	purge ──▶ every replica
+//	notice ──▶ every replica: tombstones up to the low bound may be purged, later ones not
 //
 // A failure of the purge does not stop the repair: then no state is purged, and tombstones stay.
 

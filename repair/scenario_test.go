@@ -26,8 +26,8 @@ import (
 //	down, up, away, deliver [n=]                     nodes and the network
 //	repair [at=1] [name=x] [leaf_bytes=] [rounds=]   repairs the table; only=(1,2) and dc=dc1 restrict it
 //	cancel                                           the last one
-//	settle [verbs]                                   delivers all messages, runs timers for 20 s; prints the requests of
-//	                                                 repairs only, and counts them if verbs is given
+//	settle [verbs]                                   delivers all messages, runs timers for 20 s; prints the requests
+//	                                                 of repairs only, and counts them if verbs is given
 //	repaired                                         the time up to which each node considers the ring repaired
 //	roots, pages k1                                  whether all nodes have the same hashes; what each has
 func TestRepairScenarios(t *testing.T) {

@@ -15,7 +15,8 @@ import (
 // A node that gains a range streams it from a node that has it. When both truncate the table meanwhile, the receiver
 // must not store rows that the source read before its truncation:
 //
-//	source ── block, read before its truncation ──▶ receiver, which has truncated since its request: discards the block
+//	source ── block, read before its truncation ──▶ receiver, which has truncated since its request:
+//	                                                discards the block
 //	receiver, which has applied truncation 7 ── request that requires truncation 7 ──▶ source that has not: "not yet"
 //
 // So each node counts its truncations of a table: a stream session discards its data and restarts when the count

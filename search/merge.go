@@ -47,7 +47,9 @@ func (op *searchOp) mergeLocked() {
 		}
 	}
 	for _, n := range op.plan.Nodes() {
-		n.Entries = slices.DeleteFunc(n.Entries, func(c index.Candidate) bool { return op.plan.Compare(watermark.Position{Key: c.At}, to) <= 0 })
+		n.Entries = slices.DeleteFunc(n.Entries, func(c index.Candidate) bool {
+			return op.plan.Compare(watermark.Position{Key: c.At}, to) <= 0
+		})
 	}
 	if to.Place == watermark.AfterAll {
 		op.covered = true

@@ -87,7 +87,8 @@ func (r *Replica) page(epoch uint64, q *PageRequest) (*Page, error) {
 	query := index.Query{
 		Table: q.Table, Index: q.Index, Terms: q.Terms, Union: q.Union, Key: q.Key, Tokens: q.Tokens, Slices: q.Slices,
 		Filter: q.Filter,
-		From:   q.From, Reversed: q.Reversed, Order: q.Order, Near: q.Near, Limit: q.Limit, Now: q.Now, Cancel: q.Cancel,
+		From:   q.From, Reversed: q.Reversed, Order: q.Order, Near: q.Near, Limit: q.Limit, Now: q.Now,
+		Cancel: q.Cancel,
 	}
 	if table.Replication.Class != ring.Local {
 		placement, self := topology.Placement(table.Replication), r.view.Self()

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 // row, with a client that keeps a window of requests in flight. cpu-µs/op is
 // the CPU of this process, client included.
 func BenchmarkServer(b *testing.B) {
-	row := rowsOf(1, "a row of two hundred bytes or so .................................................................................")
+	row := rowsOf(1, "a row of two hundred bytes or so "+strings.Repeat(".", 81))
 	row.NoMetadata = true
 	_, addr := start(b, Options{Processor: &fake{
 		execute: func(*request.Request, *query.Session, []byte, *query.Params) (*query.Result, error) {

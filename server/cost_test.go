@@ -85,7 +85,8 @@ func TestCustomPayloadRequestsCost(t *testing.T) {
 				}
 				continue
 			}
-			if h.Flags &^= frame.FlagCompressed | frame.FlagBeta; h.Flags != frame.FlagCustomPayload|frame.FlagWarnings || h.Opcode != frame.OpResult {
+			h.Flags &^= frame.FlagCompressed | frame.FlagBeta
+			if h.Flags != frame.FlagCustomPayload|frame.FlagWarnings || h.Opcode != frame.OpResult {
 				t.Fatalf("%v is answered by %v with flags %x", op, h.Opcode, h.Flags)
 			}
 			cur, plainCur := wire.NewCursor(body), wire.NewCursor(plain)

@@ -353,7 +353,8 @@ func TestEndingIsBounded(t *testing.T) {
 		}
 		m := moment{now: modelEpoch, requests: 5}
 		holds := 0
-		for age := time.Duration(0); age < drainTimeout; age += time.Duration(rng.Int64N(int64(40 * time.Millisecond))) {
+		pause := func() time.Duration { return time.Duration(rng.Int64N(int64(40 * time.Millisecond))) }
+		for age := time.Duration(0); age < drainTimeout; age += pause() {
 			m.now, m.running = modelEpoch.Add(age), rng.IntN(3) == 0
 			if m.parallel = rng.IntN(3); m.running {
 				m.parallel++

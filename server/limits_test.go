@@ -236,10 +236,11 @@ func TestUnfinishedRequestsTimeOut(t *testing.T) {
 		v    frame.Version
 		part []byte
 	}{
-		"v4 body":                 {4, envelope(4, frame.OpQuery, 1, 0, make([]byte, 2<<20))[:1<<20]},
-		"v4 header":               {4, envelope(4, frame.OpQuery, 1, 0, make([]byte, 60<<10))[:9]},
-		"v5 segment header":       {5, segments[:6]},
-		"v5 one of four segments": {5, segments[:frame.SegmentHeaderSize(false)+frame.SegmentPayloadMax+frame.SegmentTrailerSize]},
+		"v4 body":           {4, envelope(4, frame.OpQuery, 1, 0, make([]byte, 2<<20))[:1<<20]},
+		"v4 header":         {4, envelope(4, frame.OpQuery, 1, 0, make([]byte, 60<<10))[:9]},
+		"v5 segment header": {5, segments[:6]},
+		"v5 one of four segments": {5,
+			segments[:frame.SegmentHeaderSize(false)+frame.SegmentPayloadMax+frame.SegmentTrailerSize]},
 	} {
 		stuck, steady := connect(t, addr, c.v), connect(t, addr, c.v)
 		stuck.writeRaw(c.part)

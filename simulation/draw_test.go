@@ -104,7 +104,9 @@ func satisfies(a levelAt, r ring.Replication, of []string, set int) bool {
 	case r.Class == ring.Simple:
 		return all >= a.level.BlockFor(r, a.dc)
 	case a.level == ring.EachQuorum:
-		return !slices.ContainsFunc(r.Datacenters, func(f ring.DatacenterFactor) bool { return in[f.Datacenter] < ring.QuorumOf(f.Factor) })
+		return !slices.ContainsFunc(r.Datacenters, func(f ring.DatacenterFactor) bool {
+			return in[f.Datacenter] < ring.QuorumOf(f.Factor)
+		})
 	case a.level.IsLocal():
 		return in[a.dc] >= a.level.BlockFor(r, a.dc)
 	}

@@ -119,7 +119,9 @@ func entityModel() porcupine.Model {
 func (w *entities) check() {
 	for partition, history := range w.history {
 		ops := entityOperations(history)
-		seen := slices.DeleteFunc(slices.Clone(ops), func(o porcupine.Operation) bool { return o.Return == math.MaxInt64 })
+		seen := slices.DeleteFunc(slices.Clone(ops), func(o porcupine.Operation) bool {
+			return o.Return == math.MaxInt64
+		})
 		if len(seen) < len(ops) && porcupine.CheckOperationsTimeout(entityModel(), seen, checkTimeout) == porcupine.Ok {
 			continue
 		}

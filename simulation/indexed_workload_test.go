@@ -189,8 +189,9 @@ func (w *indexeds) find(l *process, p *filteredPartition, q *indexedSearch, done
 	req := &search.Request{
 		Table: table, Index: table.Index(q.column).ID, Tokens: ring.FullRange(), Order: search.ByToken, Limit: q.limit,
 		Consistency: q.level,
-		Terms:       []row.Slice{row.ExactRow(w.table.Column(q.column).Type.AppendOrdered(nil, q.value, false))}, Now: now,
-		Timeout: operationTimeout,
+		Terms:       []row.Slice{row.ExactRow(w.table.Column(q.column).Type.AppendOrdered(nil, q.value, false))},
+		Now:         now,
+		Timeout:     operationTimeout,
 	}
 	if q.least {
 		req.Terms[0].End = nil

@@ -31,14 +31,15 @@ import (
 //
 // The engine guarantees:
 //
-//  1. Derived is a part of the Pebble batch that carries the change of rows, so that both are applied or neither is. There
-//     are three exceptions, each of which can leave entries without rows after a crash, and never rows without entries:
-//     the entries of an ingestion are on disk before its rows are visible; Emptied has a batch of its own, committed
-//     after the purge; Remove for a lost range has a batch of its own, committed after the file was removed.
+//  1. Derived is a part of the Pebble batch that carries the change of rows, so that both are applied or neither is.
+//     There are three exceptions, each of which can leave entries without rows after a crash, and never rows without
+//     entries: the entries of an ingestion are on disk before its rows are visible; Emptied has a batch of its own,
+//     committed after the purge; Remove for a lost range has a batch of its own, committed after the file was removed.
 //  2. Enter, Settle and Ingest run under the read latches of the partitions concerned; Purge, Emptied and Remove run
 //     under their write latches. So an entry that is removed because nothing is left of its rows does not hide a row
 //     that is being written.
-//  3. Commits are serialized: Settle of a commit returns before Enter of the next is called. Ingestions run beside them.
+//  3. Commits are serialized: Settle of a commit returns before Enter of the next is called. Ingestions run beside
+//     them.
 //
 // A maintainer may take locks of its own in these calls, but must not take a latch while it holds one of them. It must
 // not call the engine except through its Host. A Maintainer belongs to one engine.

@@ -22,13 +22,17 @@ func TestEncryptedPrivateKeys(t *testing.T) {
 		{"des3sha512.pem", "secret", ""},
 		{"aes256.pem", "wrong", "private_key_password does not decrypt the private key"},
 		{"aes256.pem", "", "the private key is encrypted; set private_key_password"},
-		{"scrypt.pem", "secret", "the encryption of the private key is not supported; convert it with `openssl pkcs8 -topk8 -v2 aes-256-cbc"},
-		{"legacy.pem", "secret", "has PEM encryption, which is not supported because it is insecure; convert it with `openssl pkcs8 -topk8"},
+		{"scrypt.pem", "secret", "the encryption of the private key is not supported; " +
+			"convert it with `openssl pkcs8 -topk8 -v2 aes-256-cbc"},
+		{"legacy.pem", "secret", "has PEM encryption, which is not supported because it is insecure; " +
+			"convert it with `openssl pkcs8 -topk8"},
 		{"rsa1024.pem", "", "an RSA key needs at least 2048 bits; this one has 1024"},
 		{"k1.pem", "", "unknown elliptic curve"},
 		{"public.pem", "", "has no PRIVATE KEY block"},
-		{"store.jks", "", "is a Java keystore (JKS or JCEKS), and only PEM files are supported; convert it with `keytool -importkeystore"},
-		{"store.p12", "", "is binary, such as a PKCS#12 keystore or DER, and only PEM files are supported; convert it with `openssl pkcs12"},
+		{"store.jks", "", "is a Java keystore (JKS or JCEKS), and only PEM files are supported; " +
+			"convert it with `keytool -importkeystore"},
+		{"store.p12", "", "is binary, such as a PKCS#12 keystore or DER, and only PEM files are supported; " +
+			"convert it with `openssl pkcs12"},
 	} {
 		text, err := os.ReadFile(filepath.Join("testdata", c.file))
 		if err != nil {

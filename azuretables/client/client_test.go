@@ -12,7 +12,8 @@ import (
 
 // TestSignature compares the signature of a fixed text by the development account's key with one computed by OpenSSL.
 func TestSignature(t *testing.T) {
-	key, err := base64.StdEncoding.DecodeString("Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==")
+	key, err := base64.StdEncoding.DecodeString(
+		"Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -128,7 +128,8 @@ func hundred() (body []byte) {
 	_, entity := kilobyte()
 	for i := range 100 {
 		body = append(body, "--c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n"...)
-		body = append(body, "PUT http://127.0.0.1:10002/acc/runners(PartitionKey='p',RowKey='"+strconv.Itoa(i)+"') HTTP/1.1\r\n"...)
+		body = append(body, "PUT http://127.0.0.1:10002/acc/runners(PartitionKey='p',RowKey='"...)
+		body = append(strconv.AppendInt(body, int64(i), 10), "') HTTP/1.1\r\n"...)
 		body = append(body, "Accept: application/json;odata=minimalmetadata\r\nContent-Type: "+
 			"application/json\r\nPrefer: return-no-content\r\n\r\n"...)
 		body = append(append(body, entity...), "\r\n"...)

@@ -27,7 +27,8 @@ func newMeasurement(server, workload string, inFlight int, o *outcome, cpu, own 
 	perOp := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(max(o.Ops, 1)) }
 	return &measurement{Server: server, Workload: workload, InFlight: inFlight, Ops: o.Ops,
 		PerSecond: float64(o.Ops) / o.Elapsed.Seconds(),
-		P50:       o.Latency.ValueAtQuantile(50), P99: o.Latency.ValueAtQuantile(99), P999: o.Latency.ValueAtQuantile(99.9),
+		P50:       o.Latency.ValueAtQuantile(50), P99: o.Latency.ValueAtQuantile(99),
+		P999:      o.Latency.ValueAtQuantile(99.9),
 		ServerCPU: perOp(cpu), ClientCPU: perOp(own)}
 }
 

@@ -29,7 +29,8 @@ func TestParseBinds(t *testing.T) {
 	for in, want := range map[string]string{
 		"int:-1": "ffffffff", "bigint:1": "0000000000000001", "varint:128": "0080", "tinyint:-128": "80",
 		"text:'it''s x'": "697427732078",
-		"0x00ff":         "00ff", "boolean:true": "01", "inet:::1": "00000000000000000000000000000001", "float:1.5": "3fc00000",
+		"0x00ff":         "00ff", "boolean:true": "01", "inet:::1": "00000000000000000000000000000001",
+		"float:1.5":          "3fc00000",
 		"list:[int:1 int:2]": "0000000200000004000000010000000400000002", "name=int:1": "00000001",
 	} {
 		v, err := parseBinds(in)

@@ -6,10 +6,10 @@
 //   - State of one request: the request ends with an error, its connection ends as well if the connection's own state
 //     may be inconsistent, and everything else continues. These are the CQL connection goroutines (package server), the
 //     requests of Tables (package azuretables), the statements, conditions, functions and filters that they evaluate
-//     (packages query and azuretables/entity), the operations of the coordinator, the handlers of other nodes' requests to a
-//     replica, the callbacks of timers and replies, control operations, and background jobs that can be repeated.
-//   - State of the whole node: the node stops. These are the commit path of package storage, from the queue of groups to
-//     Pebble, the loop that owns Raft and the handlers of its messages (package cluster), and the loops that accept
+//     (packages query and azuretables/entity), the operations of the coordinator, the handlers of other nodes' requests
+//     to a replica, the callbacks of timers and replies, control operations, and background jobs that can be repeated.
+//   - State of the whole node: the node stops. These are the commit path of package storage, from the queue of groups
+//     to Pebble, the loop that owns Raft and the handlers of its messages (package cluster), and the loops that accept
 //     clients. Their state is unknown after a panic, and a restart recovers it from the disk.
 //
 // The simulation and tests have no Guard: there, a panic ends the program, so that it is noticed.

@@ -113,7 +113,8 @@ func hasAnchor(text, anchor string) bool {
 
 // foreign returns the packages of other modules that documents mention.
 func foreign() map[string]bool {
-	return map[string]bool{"raft": true, "pebble": true, "gocql": true, "time": true, "rand": true, "bytes": true, "net": true}
+	return map[string]bool{"raft": true, "pebble": true, "gocql": true, "time": true, "rand": true, "bytes": true,
+		"net": true}
 }
 
 // Documents refer to symbols, not to lines, and the symbols must exist: `coordinator.Coordinator.Write`. Names of

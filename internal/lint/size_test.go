@@ -10,6 +10,7 @@ const (
 	fileLinesMax     = 600
 	functionLinesMax = 80
 	packageLinesMax  = 6200
+	columnsMax       = 120 // with tabs of four columns
 )
 
 // exceptions returns files and functions that may be larger, up to the given size. Sizes are only ever reduced.

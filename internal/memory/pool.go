@@ -42,14 +42,14 @@ type Options struct {
 // longest may exceed the bound, from a reserve that suffices for any account. It proceeds and ends, and the next one
 // follows. At all times:
 //
-//  1. Accounts without the privilege, and what was reserved without an account, use at most Limits.Bytes. A part of it is for
-//     small accounts only, so that others do not keep them waiting.
+//  1. Accounts without the privilege, and what was reserved without an account, use at most Limits.Bytes. A part of it
+//     is for small accounts only, so that others do not keep them waiting.
 //  2. At most one account has the privilege, none exceeds Limits.Reserve, and the privilege is given only while at most
 //     Limits.Bytes are used. So the pool uses at most Bytes + Reserve.
-//  3. Roles and addresses share what is free, and take turns at the privilege: a role or an address with many requests that wait
-//     delays others by the requests that run, not by those that wait.
-//  4. If accounts wait, another account has the privilege and does not wait, or replies that clients have not read exceed the
-//     bound. Clients that do not read are disconnected (OnShortage), so each wait ends.
+//  3. Roles and addresses share what is free, and take turns at the privilege: a role or an address with many requests
+//     that wait delays others by the requests that run, not by those that wait.
+//  4. If accounts wait, another account has the privilege and does not wait, or replies that clients have not read
+//     exceed the bound. Clients that do not read are disconnected (OnShortage), so each wait ends.
 //
 // A Pool is safe for concurrent use. A nil Pool has no bound.
 type Pool struct {

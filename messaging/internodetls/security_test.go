@@ -396,7 +396,8 @@ func TestCVE2020_17516_PlainConnectionsAreAcceptedFromTheSamePlaceOnly(t *testin
 		"127.64.3.3": {SameDatacenter: true}, "127.64.3.4": {}}
 	for i, x := range []struct {
 		encryption Encryption
-		// 1: a connection without TLS is answered, from .2 (same rack), .3 (same data center), .4 (another), .5 (not a member)
+		// answered has 1 where a connection without TLS is answered: from .2 (same rack), .3 (same data center),
+		// .4 (another), .5 (not a member).
 		answered string
 	}{{Rack, "1000"}, {Datacenter, "1100"}, {All, "0000"}} {
 		own := fmt.Sprintf("127.64.3.%d", 100+i)

@@ -97,7 +97,8 @@ func TestBadEncryptionOptionsSayWhatToDo(t *testing.T) {
 		}
 	}
 	for file, want := range map[string]string{
-		"client_encryption_options:\n  enabled: true": "client_encryption_options: TLS needs certificate and private_key; `cqld certs init`",
+		"client_encryption_options:\n  enabled: true": "client_encryption_options: TLS needs certificate and " +
+			"private_key; `cqld certs init`",
 		"client_encryption_options:\n  enabled: true\n  private_key: k\n  require_client_auth: " +
 			"true": "require_client_auth needs trusted_certificates",
 		"client_encryption_options:\n  enabled: true\n  private_key: k\n  trusted_certificates: c\n  " +

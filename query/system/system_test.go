@@ -50,7 +50,9 @@ func source(t *testing.T, changes ...schema.Change) *Source {
 		node(4, ring.Leaving)})
 	return New(Options{View: fixedView{1, s, topology}, ClusterName: "test",
 		Estimate: func(t *schema.Table) Estimate {
-			return Estimate{MeanBytes: 100, Partitions: func(r ring.Range) int64 { return int64(uint64(r.End-r.Start) >> 40) }}
+			return Estimate{MeanBytes: 100, Partitions: func(r ring.Range) int64 {
+				return int64(uint64(r.End-r.Start) >> 40)
+			}}
 		},
 		Clients: func() []Client { return []Client{{Address: netip.MustParseAddrPort("10.0.0.1:5"), Keyspace: "k"}} },
 		Jobs: func() []Job {
@@ -146,7 +148,8 @@ func TestPeersAreTheOtherCompleteNodes(t *testing.T) {
 func TestEveryVirtualTableCanBeRead(t *testing.T) {
 	udt := types.NewUDT("k", "u", []string{"f"}, []*types.Type{types.Native(types.Int)}, false)
 	s := source(t,
-		&schema.CreateKeyspace{Keyspace: "k", Replication: ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "dc1", Factor: 2})},
+		&schema.CreateKeyspace{Keyspace: "k",
+			Replication: ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "dc1", Factor: 2})},
 		&schema.CreateType{Type: udt},
 		&schema.CreateTable{Keyspace: "k", Table: "t", ID: schema.UUID{1}, Options: schema.DefaultOptions(),
 			Columns: []schema.ColumnSpec{

@@ -17,23 +17,27 @@ import (
 // Run plays the scenario files of a directory. The output of a command is everything that happened since the previous
 // command. A line "1>2 …" is a message that arrived. Messages are delivered, and time passes, only by commands:
 //
-//	cluster nodes=4 rf=4 | dcs=(a,a,b) factors=(a=2,b=1) [racks=(r1,r1,r2)] [owners=3] [speculative_retry=…] [read_repair=NONE] [write_ordering=quorum] [unsafe=…]
-//	write|delete|static … [at=1] [cl=QUORUM] [timeout=2s]            requests of coordinator at
+//	cluster nodes=4 rf=4 | dcs=(a,a,b) factors=(a=2,b=1) [racks=(r1,r1,r2)] [owners=3]
+//	        [speculative_retry=…] [read_repair=NONE] [write_ordering=quorum] [unsafe=…]
+//	write|delete|static … [at=1] [cl=QUORUM] [timeout=2s]    requests of coordinator at
 //	read k [limit= per= reversed from= to= v=] | scan | batch | truncate
-//	apply node=2 …                                                   changes one replica only
-//	deliver [1>2 2<>3] [n=1], drop, cut, heal, hold, release, tick   the network and the time
-//	clock node=(1,2) ahead=-1h                                       the wall clocks of nodes
-//	down, up, away, back, break [disk=full|readonly|kept|lost], mend nodes
-//	awaits, arrived                                                  whether nodes await the first heartbeat of a new node
-//	count k a=1 static=1 | logged                                    additions to counters; a logged batch
-//	twice, restart                                                   deliver a message again; a new process
-//	cas k a=x if=y|none [local] [contention=1s], paxos k             a conditional update; the acceptors' states
-//	floor 5 [node=(1,2)] | forget [look] | settle k                  raises the low bound of ballots; steps of a purge
-//	have a b node=(1,2) [static], gone | list [limit= from= to=]     partitions of one replica; a listing of partition keys
-//	search v=x|s=x [limit= key= reversed more]                       a search by an index; more goes on where the last one ended
-//	handover 3                                                       a leaving node hands over its batches and hints
-//	counters, batches                                                show shards, and the content of batch holders
-//	pages, hints, stats, replicas, ring                              show state; ring gives nodes a new topology
+//	apply node=2 …                                           changes one replica only
+//	deliver [1>2 2<>3] [n=1], drop, cut, heal, hold, release, tick
+//	                                                         the network and the time
+//	clock node=(1,2) ahead=-1h                               the wall clocks of nodes
+//	down, up, away, back, break [disk=full|readonly|kept|lost], mend
+//	                                                         nodes
+//	awaits, arrived                                          whether nodes await the first heartbeat of a new node
+//	count k a=1 static=1 | logged                            additions to counters; a logged batch
+//	twice, restart                                           deliver a message again; a new process
+//	cas k a=x if=y|none [local] [contention=1s], paxos k     a conditional update; the acceptors' states
+//	floor 5 [node=(1,2)] | forget [look] | settle k          raises the low bound of ballots; steps of a purge
+//	have a b node=(1,2) [static], gone | list [limit= from= to=]
+//	                                                         partitions of one replica; a listing of keys
+//	search v=x|s=x [limit= key= reversed more]               a search by an index; more continues the last one
+//	handover 3                                               a leaving node hands over its batches and hints
+//	counters, batches                                        show shards, and the content of batch holders
+//	pages, hints, stats, replicas, ring                      show state; ring gives nodes a new topology
 func Run(t *testing.T, dir string) {
 	datadriven.Walk(t, dir, func(t *testing.T, path string) {
 		s := &script{t: t}

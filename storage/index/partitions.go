@@ -20,11 +20,11 @@ import (
 // Invariant: where the index is complete, a partition of which anything is stored has its entry. The opposite may
 // fail: an entry without a partition is removed by the sweeper or by a listing that meets it.
 //
-//   - An entry stands in the batch that brings a row, or in one before. It is left out if it was written lately: entries
-//     that are committed are remembered, and looked up under the latch of the partition. An entry is removed under
-//     the write side of the latch, when nothing is left of the partition, and then is not remembered any more.
-//   - The mark is written with the first row of an empty table. A table that had rows before it had an index is marked when
-//     its partitions were walked (build), at the first listing. From the mark on its index is kept, whatever
+//   - An entry stands in the batch that brings a row, or in one before. It is left out if it was written lately:
+//     entries that are committed are remembered, and looked up under the latch of the partition. An entry is removed
+//     under the write side of the latch, when nothing is left of the partition, and then is not remembered any more.
+//   - The mark is written with the first row of an empty table. A table that had rows before it had an index is marked
+//     when its partitions were walked (build), at the first listing. From the mark on its index is kept, whatever
 //     Ordered says.
 //   - Streamed rows come without entries; the receiver writes them.
 //

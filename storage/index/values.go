@@ -23,10 +23,10 @@ var ErrNotBuilt = errors.New("index: the index is not built")
 //
 // Invariant: if an index is built, each row that has a term has its entry. The opposite may fail.
 //
-//   - The entries of a change are in its batch, or on disk before it. An entry is removed under the write side of the latch of its
-//     partition, when what is stored has the term no more.
-//   - A mark says of each index that has entries whether it is built, and otherwise up to where. An index that is unknown while rows of
-//     its table enter is void: it is built again if it becomes known again.
+//   - The entries of a change are in its batch, or on disk before it. An entry is removed under the write side of the
+//     latch of its partition, when what is stored has the term no more.
+//   - A mark says of each index that has entries whether it is built, and otherwise up to where. An index that is
+//     unknown while rows of its table enter is void: it is built again if it becomes known again.
 //
 // Lock order: building, latches of storage, deciding, mu.
 type Values struct {

@@ -50,7 +50,8 @@ func (r *release) buildImage(context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := root.AppendIndex(index, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": "cqld:" + imageTag(r.version)})); err != nil {
+	name := map[string]string{"org.opencontainers.image.ref.name": "cqld:" + imageTag(r.version)}
+	if err := root.AppendIndex(index, layout.WithAnnotations(name)); err != nil {
 		return err
 	}
 	return r.archive(dir, filepath.Join(r.out, fmt.Sprintf("cqld-%s-image.tar", r.version)))

@@ -49,7 +49,8 @@ func arguments(t *testing.T) (flags []string, probes string) {
 	address, ports := freePorts(t, 3)
 	return []string{"--listen-address", address, "--rpc-address", address, "--seeds", address, "--storage-port",
 			ports[0],
-			"--native-transport-port", ports[1], "--health-address", address + ":" + ports[2]}, "http://" + address + ":" +
+			"--native-transport-port", ports[1], "--health-address", address + ":" + ports[2]}, "http://" + address +
+			":" +
 			ports[2]
 }
 

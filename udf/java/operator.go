@@ -196,7 +196,10 @@ func (c *compiler) shift(op string, a, b *expr, line int) *expr {
 func (c *compiler) equality(op string, a, b *expr, line int) *expr {
 	equal := op == "=="
 	result := func(same func(fr *frame) bool) *expr {
-		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value { fr.m.Step(); return same(fr) == equal }}
+		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
+			fr.m.Step()
+			return same(fr) == equal
+		}}
 	}
 	switch {
 	case a.t.kind == kindNull && b.t.kind == kindNull:

@@ -114,7 +114,8 @@ func constantOf(class, name string) *expr {
 	longs := map[string]int64{"Long.MAX_VALUE": math.MaxInt64, "Long.MIN_VALUE": math.MinInt64}
 	doubles := map[string]float64{"Math.PI": math.Pi, "Math.E": math.E, "Double.MAX_VALUE": math.MaxFloat64,
 		"Double.MIN_VALUE": math.SmallestNonzeroFloat64,
-		"Double.NaN":       math.NaN(), "Double.POSITIVE_INFINITY": math.Inf(1), "Double.NEGATIVE_INFINITY": math.Inf(-1)}
+		"Double.NaN":       math.NaN(), "Double.POSITIVE_INFINITY": math.Inf(1),
+		"Double.NEGATIVE_INFINITY": math.Inf(-1)}
 	bigs := map[string]int64{"java.math.BigInteger.ZERO": 0, "java.math.BigInteger.ONE": 1,
 		"java.math.BigInteger.TEN": 10}
 	decimals := map[string]int64{"java.math.BigDecimal.ZERO": 0, "java.math.BigDecimal.ONE": 1,

@@ -71,10 +71,12 @@ func Compile(f Function, limits value.Limits, pool *Pool, reserve func(bytes int
 	}
 	p := &Program{f: f, limits: limits, pool: pool, uses: m.uses, mutable: m.layout.mutable,
 		initialization: m.layout.initialization,
-		memory:         m.layout.memory, hasMemory: m.layout.hasMemory, bytes: int64(len(m.binary)) + m.work*codeBytesPerUnit}
+		memory:         m.layout.memory, hasMemory: m.layout.hasMemory, bytes: int64(len(m.binary)) +
+			m.work*codeBytesPerUnit}
 	p.resets = !m.uses.segments && len(p.mutable) <= resetGlobalsMax && m.layout.memory <= resetMemoryMax
 	ctx := context.Background()
-	p.runtime = wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCoreFeatures(features()).WithDebugInfoEnabled(false).
+	p.runtime = wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCoreFeatures(features()).
+		WithDebugInfoEnabled(false).
 		WithMemoryLimitPages(uint32(limits.Bytes/pageBytes)))
 	if err := p.compile(ctx, m.binary); err != nil {
 		_ = p.runtime.Close(ctx)
@@ -97,8 +99,8 @@ func (p *Program) compile(ctx context.Context, binary []byte) error {
 
 // features returns the extensions of WebAssembly 1.0 that modules can use.
 func features() api.CoreFeatures {
-	return api.CoreFeaturesV1 | api.CoreFeatureSignExtensionOps | api.CoreFeatureMultiValue | api.CoreFeatureNonTrappingFloatToIntConversion |
-		api.CoreFeatureBulkMemoryOperations
+	return api.CoreFeaturesV1 | api.CoreFeatureSignExtensionOps | api.CoreFeatureMultiValue |
+		api.CoreFeatureNonTrappingFloatToIntConversion | api.CoreFeatureBulkMemoryOperations
 }
 
 // Bytes returns about what the program needs in memory.

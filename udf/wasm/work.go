@@ -6,8 +6,9 @@ import "fmt"
 // the values that are live at an edge, which are
 //
 //  1. the operands on the stack, whose number follows from the instructions, and
-//  2. the local variables between their first and their last access. A variable that is read first has a value since the beginning of
-//     the function, and one that is accessed in a loop can have a value during all iterations of the outermost loop.
+//  2. the local variables between their first and their last access. A variable that is read first has a value since
+//     the beginning of the function, and one that is accessed in a loop can have a value during all iterations of the
+//     outermost loop.
 type estimate struct {
 	work   int64
 	values int64 // that instructions compute, each of which can need a place in the frame of a call

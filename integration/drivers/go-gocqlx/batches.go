@@ -29,7 +29,8 @@ func (s *suite) counters() error {
 			"y.page": "b"}).ExecRelease,
 		func() error {
 			var got []int64
-			err := qb.Select("visits").Columns("n").Where(qb.In("page")).Query(s.Session).BindMap(qb.M{"page": []string{"a", "b"}}).SelectRelease(&got)
+			err := qb.Select("visits").Columns("n").Where(qb.In("page")).Query(s.Session).
+				BindMap(qb.M{"page": []string{"a", "b"}}).SelectRelease(&got)
 			return errors.Join(err, same("counters", got, []int64{7, -1}))
 		},
 	)
@@ -113,7 +114,8 @@ func (s *suite) conditions() error {
 			}
 			return errors.Join(err, same("batch", applied, true))
 		},
-		cas("delete of nothing", qb.Delete("people").Where(key...).Existing().Query(s.Session).BindStruct(person{First: "C", Last: "Three"}), false),
+		cas("delete of nothing", qb.Delete("people").Where(key...).Existing().Query(s.Session).
+			BindStruct(person{First: "C", Last: "Three"}), false),
 		cas("delete", qb.Delete("people").Where(key...).If(qb.EqLit("age", "5")).Query(s.Session).BindStruct(p), true),
 	)
 }

@@ -172,12 +172,14 @@ func (s *suite) userTypes() error {
 		qb.Insert("homes").Columns("id", "home", "others").Query(s.Session).BindStruct(stored).ExecRelease,
 		func() error {
 			var got home
-			err := qb.Select("homes").Where(qb.Eq("id")).Query(s.Session).Strict().BindMap(qb.M{"id": id}).GetRelease(&got)
+			err := qb.Select("homes").Where(qb.Eq("id")).Query(s.Session).Strict().BindMap(qb.M{"id": id}).
+				GetRelease(&got)
 			return errors.Join(err, same("home", got, stored))
 		},
 		func() error {
 			var street string
-			err := qb.Select("homes").Columns("home.street").Where(qb.Eq("id")).Query(s.Session).BindMap(qb.M{"id": id}).GetRelease(&street)
+			err := qb.Select("homes").Columns("home.street").Where(qb.Eq("id")).Query(s.Session).
+				BindMap(qb.M{"id": id}).GetRelease(&street)
 			return errors.Join(err, same("street", street, "Main"))
 		},
 	)

@@ -42,7 +42,8 @@ func migrations(p *program) {
 	}
 	var m *migrate.Migrate
 	p.check("open", func() (err error) {
-		m, err = migrate.New("file://"+dir, "cassandra://"+p.points[0]+"/"+url.PathEscape(p.keyspace)+"?x-multi-statement=true&timeout=20s&consistency=QUORUM&connect-timeout=20s")
+		m, err = migrate.New("file://"+dir, "cassandra://"+p.points[0]+"/"+url.PathEscape(p.keyspace)+
+			"?x-multi-statement=true&timeout=20s&consistency=QUORUM&connect-timeout=20s")
 		return err
 	})
 	if m == nil {

@@ -389,9 +389,14 @@ func (s *suite) signatures() error {
 	s.fails(err, 403, "AuthorizationPermissionMismatch", "read only")
 	_, _, err = s.get(expired, "b", "r")
 	s.fails(err, 403, "AuthenticationFailed", "expired")
-	_, err = c.SetAccessPolicy(s.ctx, &aztables.SetAccessPolicyOptions{TableACL: []*aztables.SignedIdentifier{{ID: to.Ptr("stored"),
-		AccessPolicy: &aztables.AccessPolicy{Start: to.Ptr(now.Add(-time.Minute)), Expiry: to.Ptr(now.Add(time.Hour)),
-			Permission: to.Ptr("r")}}}})
+	policy := &aztables.AccessPolicy{
+		Start:      to.Ptr(now.Add(-time.Minute)),
+		Expiry:     to.Ptr(now.Add(time.Hour)),
+		Permission: to.Ptr("r"),
+	}
+	_, err = c.SetAccessPolicy(s.ctx, &aztables.SetAccessPolicyOptions{
+		TableACL: []*aztables.SignedIdentifier{{ID: to.Ptr("stored"), AccessPolicy: policy}},
+	})
 	s.same(err, nil, "a stored policy")
 	policies, err := c.GetAccessPolicy(s.ctx, nil)
 	if err != nil {
