@@ -4,7 +4,7 @@ GO        ?= go
 PACKAGES   = ./...
 # The modules of this repository: cqld, and those whose requirements cqld itself must not have. tools/lint, which has no code, is
 # left out: go mod tidy would download what the tests of every linter need.
-MODULES    = . integration/drivers integration/drivers/go-gocqlx integration/drivers/go-ycsb integration/firewall tools/package
+MODULES    = . examples integration/drivers integration/drivers/go-gocqlx integration/drivers/go-ycsb integration/firewall tools/package
 LINT       = $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint run --timeout 15m --allow-parallel-runners
 RACE       = ./coordinator/... ./paxos/... ./hints/... ./batchlog/... ./counters/... ./listing/... ./search/... ./view/... ./replica/... ./repair/... ./rebalance/... ./cluster/... ./messaging/... ./storage/... ./server/...
 TARGETS   ?= linux/$(shell $(GO) env GOARCH)
