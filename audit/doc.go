@@ -1,5 +1,5 @@
 // Package audit writes the audit log: who did what on this node, from where, and with which outcome. Its options, types
-// and categories are those of Cassandra; its entries are JSON objects, one a line.
+// and categories are Cassandra's; its entries are JSON objects, one a line.
 //
 // Servers record an Entry after each statement, request to Azure Tables, login and control operation. The Log filters
 // it, encodes it into reused memory, and appends it to a queue that is bounded in entries and bytes. One goroutine

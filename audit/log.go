@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Entry is one event. Its texts must not contain secrets.
+// Entry is one event. It must not contain secrets.
 type Entry struct {
 	Protocol string // cql, tables or control
 	Type     Type

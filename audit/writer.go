@@ -87,7 +87,7 @@ func (w *writer) queuedBytes() int64 {
 	return int64(w.mu.queued)
 }
 
-// run writes entries until close. Whatever ends it, requests do not wait for it any more.
+// run writes entries until close. However it ends, requests no longer wait for it.
 func (w *writer) run() {
 	defer close(w.done)
 	defer w.abandon()

@@ -43,7 +43,7 @@ type TablesSettings struct {
 	Exists  bool       `json:",omitempty"` // refuse the change unless the account exists
 	Drop    bool       `json:",omitempty"` // remove the account
 	Keys    [2]*string // base64; nil keeps a key, and an empty one removes it
-	// Consistency is that of TablesAccount; nil keeps it.
+	// Consistency changes TablesAccount.Consistency; nil keeps it.
 	Consistency *string `json:",omitempty"`
 }
 
@@ -128,7 +128,7 @@ func (a *TablesAccount) check() error {
 	return nil
 }
 
-// CheckTablesName returns why a name is not that of an account of Azure Tables, or an empty string if it is.
+// CheckTablesName returns why a name cannot be that of an account of Azure Tables, or an empty string if it is.
 func CheckTablesName(name string) (problem string) {
 	if len(name) < 3 || len(name) > 24 {
 		return "the name must be 3 to 24 characters long"

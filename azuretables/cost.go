@@ -19,8 +19,8 @@ const (
 	microsecondsHeader = "x-cqld-microseconds"
 )
 
-// measure reads the header x-cqld-cost. Signatures do not cover it, because those of the Table service cover no x-ms
-// headers either.
+// measure reads the header x-cqld-cost. Signatures do not cover it, because the Table service's signatures cover no
+// x-ms headers either.
 func (c *call) measure() error {
 	switch c.req.header.cost {
 	case "true":

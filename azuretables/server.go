@@ -23,7 +23,7 @@ import (
 // Options configures a Server.
 type Options struct {
 	Service entity.Service
-	// Accounts are those of the configuration. Directory, unless nil, returns the current roles of the cluster with
+	// Accounts are the configured accounts. Directory, unless nil, returns the current roles of the cluster with
 	// their accounts, which precede those of the same name in Accounts; it must not allocate or block.
 	Accounts  []Account
 	Directory func() *auth.Directory
@@ -43,7 +43,7 @@ type Options struct {
 	TLSOptional bool
 	// Guard handles panics of requests; nil means one that logs to Logger.
 	Guard *guard.Guard
-	// Consistency is that of accounts without their own: Quorum, also if it is empty, or LocalQuorum.
+	// Consistency applies to accounts without their own: Quorum, also if it is empty, or LocalQuorum.
 	Consistency string
 	// Memory is the memory of requests; nil means no bound.
 	Memory *memory.Pool

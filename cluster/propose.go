@@ -21,7 +21,7 @@ type proposal struct {
 	// shared means that a refusal, too, is returned only after every live node has applied the commands that caused it.
 	shared bool
 	result error // once index is set
-	// abandoned means that no caller waits any more: the command is not proposed again.
+	// abandoned means that no caller waits for it: the command is not proposed again.
 	abandoned atomic.Bool
 }
 

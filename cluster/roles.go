@@ -8,7 +8,7 @@ import (
 )
 
 // ProposeRoles changes the directory of roles. It returns when every live node has applied the change, so that it is in
-// force on all of them, or with *auth.Invalid if it was refused. Other errors are those of ProposeSchema.
+// force on all of them, or with *auth.Invalid if it was refused. ProposeSchema documents the other errors.
 func (c *Cluster) ProposeRoles(ctx context.Context, change auth.Change) error {
 	b, err := auth.EncodeChange(change)
 	if err != nil {

@@ -23,7 +23,7 @@ type View interface {
 
 // Replica is a node in its role as a replica, this node or another one. Every method returns at once and calls done
 // exactly once, possibly before it returns. A failure that certainly had no effect is ErrNotSent (errors.Is). epoch is
-// that of the topology with which the request was planned: a replica that knows of a later change of replica sets
+// the epoch of the topology with which the request was planned: a replica that knows of a later change of replica sets
 // refuses with NotReplica.
 type Replica interface {
 	// Apply makes the mutations durable (unless the keyspace has durable_writes disabled) and visible.

@@ -51,7 +51,7 @@ func (e *ReplicaFailure) Error() string { return e.Message }
 // The caller may repeat it with more.
 type NeedsMemory = resolve.NeedsMemory
 
-// UnknownTable means that the coordinator's schema does not contain the table (any more); nothing was sent.
+// UnknownTable means that the coordinator's schema does not contain the table; nothing was sent.
 type UnknownTable struct{ Table schema.StorageID }
 
 // Error does not name the table: only its number is known.

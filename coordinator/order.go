@@ -63,8 +63,8 @@ type orderPart struct {
 	plans    int  // answers to earlier plans are ignored
 }
 
-// order sets the timestamps of req's mutations after all stored ones, and then calls write. The errors are those of a
-// write; after any of them, nothing was sent.
+// order sets the timestamps of req's mutations after all stored ones, and then calls write. The errors are the same as
+// for a write; after any of them, nothing was sent.
 func (c *Coordinator) order(req *WriteRequest, write func(*WriteRequest, func(error)), done func(error)) {
 	op := &orderOp{c: c, req: *req, write: write, done: done, newest: row.NoTimestamp}
 	op.req.Ordered = false
@@ -189,7 +189,7 @@ func (p *orderPart) ask(nodes []ring.NodeID, plan int, epoch uint64) {
 		if dated, ok := c.replica(node, p.op.req.Trace).(Dated); ok {
 			dated.Newest(epoch, p.cmd, timeout, done)
 		} else {
-			done(0, &ReplicaFailure{Message: "the replica tells no timestamps"})
+			done(0, &ReplicaFailure{Message: "the replica does not support timestamp reads"})
 		}
 	}
 }

@@ -519,7 +519,7 @@ func (op *readOp) succeedLocked(page []byte) {
 // failLocked answers with err. It unlocks mu and releases the caller's reference.
 func (op *readOp) failLocked(err error) { op.concludeLocked(nil, err) }
 
-// concludeLocked answers the client. The op may exist until the last replica has answered, but needs no page any more.
+// concludeLocked answers the client. The op may exist until the last replica has answered, but no longer needs a page.
 // It unlocks mu and releases the caller's reference.
 func (op *readOp) concludeLocked(page []byte, err error) {
 	done, kept, watched := op.done, op.kept, op.watched

@@ -13,7 +13,7 @@ import (
 
 // Write applies the mutations, each at its own replicas, and calls done when each is acknowledged by as many replicas
 // as the level requires. It sends every live replica its mutations at once, and stores hints for replicas that are down
-// or do not answer. The caller must not change the mutations any more, even after done, because late hints contain
+// or do not answer. The caller must never change the mutations again, even after done, because late hints contain
 // them.
 func (c *Coordinator) Write(req *WriteRequest, done func(error)) {
 	if len(req.Mutations) == 0 {

@@ -7,7 +7,7 @@ import (
 	"cqld/ring"
 )
 
-// missedLocked returns the targets that receive nothing any more: those that have not answered, and those that refused
+// missedLocked returns the targets that receive nothing further: those that have not answered, and those that refused
 // the last plan. The caller holds mu.
 func (op *writeOp) missedLocked() (missed []*writeTarget) {
 	for _, t := range op.targets {

@@ -4,7 +4,7 @@ import (
 	"cqld/grammar"
 )
 
-// Error texts for quoted names of users and identities.
+// Error messages for quoted names of users and identities.
 const (
 	userNameQuoted = "Quoted strings are are not supported for user names and USER is deprecated, please use ROLE"
 	identityQuoted = "Quoted strings are are not supported for identity"

@@ -8,9 +8,9 @@
 //		ring.Node(2).Kill()
 //	}
 //
-// The nodes are those of `cqld start`, with the same storage, replication and protocol servers. They listen on loopback
-// addresses that no other cluster uses, or in memory. Tests can pause, stop, kill and restart nodes, partition the
-// ring, slow down its disks and advance its clock.
+// The nodes run the code of `cqld start`, with the same storage, replication and protocol servers. They listen on
+// loopback addresses that no other cluster uses, or in memory. Tests can pause, stop, kill and restart nodes, partition
+// the ring, slow down its disks and advance its clock.
 //
 // Each process has its own ring, so test binaries of several packages can run at the same time. The package does not
 // simulate time or scheduling, and runs are not reproducible: the project's own deterministic tests are in package

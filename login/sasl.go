@@ -13,7 +13,7 @@ type Credentials struct {
 }
 
 // ParsePlain parses a token of SASL PLAIN: an authorization identity, which Cassandra ignores and which may be omitted,
-// the user name, and the password, separated by NUL. It returns *server.BadCredentials with Cassandra's texts. The
+// the user name, and the password, separated by NUL. It returns *server.BadCredentials with Cassandra's messages. The
 // password refers to the token.
 func ParsePlain(token []byte) (Credentials, error) {
 	rest, password, ok := cutLast(token)

@@ -36,7 +36,7 @@ func beginFrame(dst []byte) []byte {
 	return append(dst, 0, 0, 0, 0, 0, 0, 0, frameStamp, 0, 0, 0, 0, 0, 0, 0, 0)
 }
 
-// setFrameLength sets the length of a frame which has nothing behind it.
+// setFrameLength sets the length of a frame that ends the buffer.
 func setFrameLength(frame []byte) {
 	binary.BigEndian.PutUint32(frame[frameChecksum:], uint32(len(frame)-frameChecksum-frameLength))
 }

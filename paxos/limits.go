@@ -14,7 +14,7 @@ type Limits struct {
 	// changes of a round to each other's pages costs at most its rows for each change, about 0.3 µs each: 25 ms.
 	RoundSlices int
 	// RoundBytes is the size at which a proposal accepts no further change: the acceptors write it to their log, like a
-	// write of that size, and the writes queued behind it should not wait long. A single change may be larger.
+	// write of that size, and the writes queued after it should not wait long. A single change may be larger.
 	RoundBytes int
 	// LastBallots bounds the partitions whose last ballot a proposer remembers, if it was its own: those can be changed
 	// again without promises. 150 bytes each: 600 KiB.

@@ -15,7 +15,7 @@ import (
 //	queue of a partition:   [running round: a b c]   d e f g h      next: d e f g, then h
 type queues struct {
 	mu     sync.Mutex
-	queues map[string][]*member // members that wait behind the running round
+	queues map[string][]*member // members that wait for the running round to end
 	count  int64
 }
 

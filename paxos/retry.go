@@ -37,7 +37,7 @@ func (op *round) pause() time.Duration {
 	return most/4 + time.Duration(op.c.chance()%uint64(most))
 }
 
-// outvotedLocked continues when a quorum cannot be reached any more. It unlocks mu.
+// outvotedLocked continues when a quorum can no longer be reached. It unlocks mu.
 func (op *round) outvotedLocked() {
 	op.doubtLocked()
 	var refusal *coordinator.NotReplica

@@ -85,7 +85,7 @@ func NewMovements(o MovementOptions) *Movements {
 type gainedRange struct {
 	gain   ring.Gain
 	tables []schema.StorageID
-	// keyspaces are those of the tables or, if it is a range of system.paxos, of the states. They have the same
+	// keyspaces are the tables' keyspaces or, if it is a range of system.paxos, the states'. They have the same
 	// replication.
 	keyspaces []string
 }

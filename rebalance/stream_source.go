@@ -54,13 +54,13 @@ type Sending struct {
 // began.
 type Sent struct{ Bytes, Total int64 }
 
-// sending is the state of a range that is being sent. until is when it is not shown any more (monotonic).
+// sending is the state of a range that is being sent. until is when it is no longer shown (monotonic).
 type sending struct {
 	Sent
 	until time.Duration
 }
 
-// record counts a block, and removes ranges that no node requests any more.
+// record counts a block, and removes ranges that no node has requested lately.
 func (s *Streams) record(x Sending, r streamReply) {
 	now := s.o.Clock.Monotonic()
 	s.mu.Lock()

@@ -22,7 +22,7 @@ type Plan struct {
 	Targets []Target
 	// Keep stores the progress of the repair, so that the next attempt of its job continues there.
 	Keep bool
-	// Scope and SkipDown are those of Job.
+	// Scope and SkipDown have the meaning that Job documents.
 	Scope    Scope
 	SkipDown bool
 }

@@ -64,7 +64,7 @@ func (t *Truncations) prepare(x coordinator.Truncation, timeout time.Duration) e
 	return nil
 }
 
-// voidLocked records truncations that must not be applied any more.
+// voidLocked records truncations that must no longer be applied.
 func (s *truncated) voidLocked(prepared []preparedTruncation) {
 	for _, p := range prepared {
 		s.void = append(s.void, p.id)
@@ -176,7 +176,7 @@ func (t *Truncations) save(id schema.StorageID, truncation uint64, made, sync bo
 }
 
 // begin starts a truncation, unless it was applied before: sessions that stream the table discard their data from now
-// on. It calls then when no stream file is being committed any more.
+// on. It calls then when the last stream file has been committed.
 func (t *Truncations) begin(x coordinator.Truncation, then func()) (made bool, err error) {
 	t.mu.Lock()
 	s := t.tableLocked(x.Table)

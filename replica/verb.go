@@ -13,7 +13,7 @@ import (
 	"cqld/schema"
 )
 
-// Requests between nodes; epoch is that of the topology with which the sender planned.
+// Requests between nodes; epoch is the epoch of the topology with which the sender planned.
 //
 //	VerbMutation, VerbReadRepair, VerbHint   epoch, n, n × row.AppendMutation   reply: empty
 //	VerbRead                                 epoch, row.AppendReadCommand       reply: page

@@ -13,7 +13,7 @@ import (
 //	condition := kind column|position operator [type] n value*
 //	type      := kind | 0x80 if multi-cell, then the types of its elements
 //
-// The type of a condition on a clustering column is that of the column. A user-defined type is encoded as the tuple of
+// A condition on a clustering column has the type of the column. A user-defined type is encoded as the tuple of
 // its fields, and a custom type as blob: they compare alike.
 
 const typeMultiCell = 0x80

@@ -135,7 +135,7 @@ func reconcileRowCells(dst *Row, a, b []Cell) {
 }
 
 // Covers reports whether merging b into a changes nothing: for each part of b, a has one that wins over it. Its
-// result is that of Reconcile, without building the merge.
+// result is the same as Reconcile's, without building the merge.
 func Covers(a, b *Row) bool {
 	if b.HasRangeTombstones && !a.HasRangeTombstones ||
 		a.Deletion.Max(b.Deletion) != a.Deletion || reconcileLiveness(a.Liveness, b.Liveness) != a.Liveness {
@@ -191,7 +191,7 @@ func (r *Row) Shadow(d Deletion) {
 	r.Cells = cells
 }
 
-// Purge removes data that no replica needs any more: tombstones made before gcBefore (seconds), and cells and markers
+// Purge removes data that no replica needs: tombstones made before gcBefore (seconds), and cells and markers
 // that expired before it. Reads purge, too, so that replicas return the same result whether or not the purger has
 // processed them.
 func (r *Row) Purge(gcBefore int64) {

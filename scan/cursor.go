@@ -15,7 +15,7 @@ type Position struct {
 	// Inside reports that the rows of the partition up to Clustering, included, were read.
 	Inside     bool
 	Clustering []byte
-	Done       bool   // no row of the partition is needed any more
+	Done       bool   // no further row of the partition is needed
 	Live       bool   // Consumed was called for a row of the partition
 	Given      uint32 // rows of the partition, or groups of rows, that count for Cursor.PerPartition
 }
@@ -139,7 +139,7 @@ func (c *Cursor) enter(key row.PartitionKey) bool {
 	return len(c.rest) > 0
 }
 
-// leave moves the position behind a partition.
+// leave moves the position past a partition.
 func (c *Cursor) leave(key row.PartitionKey) {
 	if c.Keys != nil {
 		c.key++
@@ -241,7 +241,7 @@ func (c *Cursor) close() {
 	c.open = false
 }
 
-// Consumed moves the position behind the row that NextRow returned last, and records that the partition has a live row.
+// Consumed moves the position past the row that NextRow returned last, and records that the partition has a live row.
 // A scan that ends there continues with the row after it.
 func (c *Cursor) Consumed() {
 	c.At.Inside, c.At.Live = true, true
@@ -249,7 +249,7 @@ func (c *Cursor) Consumed() {
 }
 
 // ConsumedStatic records that the live static row represents the partition, which has no other row, and moves the
-// position behind the partition.
+// position past the partition.
 func (c *Cursor) ConsumedStatic() { c.At.Inside, c.At.Live, c.At.Done = true, true, true }
 
 // EndPartition omits the rest of the current partition, also of later pages.
@@ -285,7 +285,7 @@ func (c *Cursor) EndPage() error {
 	return nil
 }
 
-// Skip moves the position behind a page whose rows are not needed. If the page is malformed, it returns an error and
+// Skip moves the position past a page whose rows are not needed. If the page is malformed, it returns an error and
 // does not change the position, so that Next returns the same command again.
 func (c *Cursor) Skip(page []byte) error {
 	before := c.At

@@ -32,7 +32,7 @@ type Keyspace struct {
 	sorted     []*Table   // the tables and views, by name
 	digests    []digested // of the tables of sorted
 	views      bool       // some tables are views
-	ordered    bool       // sorted, digests and views are those of the tables although link has not run yet
+	ordered    bool       // sorted; digests and views match the tables although link has not run yet
 	definition []byte     // the keyspace without its tables, encoded; nil if the schema's version has no part of it
 }
 

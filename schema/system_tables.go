@@ -2,7 +2,7 @@ package schema
 
 // The tables of the system keyspaces. Each definition has the table's number in storage, its name and comment, then its
 // columns with their types. P marks the partition key, C a clustering column, D one in descending order, S a static
-// column. Names and types are those of Cassandra 5.0, because drivers and tools read them. A number is never used for
+// column. Names and types equal Cassandra 5.0's, because drivers and tools read them. A number is never used for
 // another table.
 
 // systemTables defines the keyspace system: one node's own view.

@@ -102,7 +102,7 @@ type conn struct {
 	stopping  atomic.Bool   // the reader must stop reading
 	halting   sync.Once     // for halt
 	halt      chan struct{} // closed when stopping becomes true
-	ended     chan struct{} // closed when no goroutine of the connection runs any more
+	ended     chan struct{} // closed when the last goroutine of the connection has ended
 }
 
 // principal returns the role with which the client logged in.
@@ -133,7 +133,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 	return c
 }
 
-// serve is the reader. It returns when the connection has ended and no goroutine of it runs any more.
+// serve is the reader. It returns when the connection and all of its goroutines have ended.
 func (c *conn) serve() {
 	defer close(c.ended)
 	defer c.server.unregister(c)

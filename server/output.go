@@ -24,7 +24,7 @@ type output struct {
 	since    time.Time // when the oldest answer was held
 	released time.Time // when held answers were last written
 	closed   bool      // no more envelopes are accepted
-	broken   bool      // the socket failed; nothing is written any more
+	broken   bool      // the socket failed; nothing further is written
 	parked   []job     // requests that are executed when the client has read more; see park.go
 
 	flushers sync.WaitGroup

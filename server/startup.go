@@ -54,7 +54,7 @@ func (c *conn) judge(h header) (fatal bool, err error) {
 	return false, c.tooBig(h)
 }
 
-// tooBig refuses a request larger than FrameBytesMax with Cassandra's texts and code. The bound applies to the body
+// tooBig refuses a request larger than FrameBytesMax with Cassandra's message and code. The bound applies to the body
 // in protocol v5, and to the whole frame in earlier versions. The connection continues.
 func (c *conn) tooBig(h header) error {
 	switch bound := c.server.limits.FrameBytesMax; {

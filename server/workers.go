@@ -117,7 +117,7 @@ func (p *workers) dequeueLocked() (job, bool) {
 	return j, true
 }
 
-// close ends the idle workers and waits for the others. submit must not be called any more.
+// close ends the idle workers and waits for the others. submit must not be called again.
 func (p *workers) close() {
 	p.mu.Lock()
 	p.mu.closed = true

@@ -14,7 +14,7 @@ import (
 )
 
 // place is the goroutine that would execute the code of an event in production. Some of these goroutines must not block
-// on the disk, because they would delay the events queued behind.
+// on the disk, because they would delay the events queued after it.
 type place uint8
 
 const (

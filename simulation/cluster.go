@@ -258,7 +258,7 @@ func (c *Cluster) heal() {
 	c.net.clearFaults()
 	c.net.early, c.net.lossy, c.net.late, c.net.far = nil, nil, nil, c.options.Far
 	for _, n := range c.nodes {
-		n.faults.mend()
+		n.faults.heal()
 		n.wall = wallClock{}
 		if l := n.process; l != nil && (n.damaged || l.fatal.Load() != nil) {
 			n.crash(true)

@@ -34,8 +34,8 @@ func (f *diskFaults) any() bool {
 	return f.syncs.Load() || f.writes.Load() || f.reads.Load() || f.raft.Load() != 0
 }
 
-// mend ends all faults; the data stay.
-func (f *diskFaults) mend() {
+// heal ends all faults; the data stay.
+func (f *diskFaults) heal() {
 	f.syncs.Store(false)
 	f.writes.Store(false)
 	f.reads.Store(false)

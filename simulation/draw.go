@@ -163,7 +163,7 @@ func changesMembers(kind string) bool {
 
 func (o Options) restarts() bool { return slices.ContainsFunc(o.FaultKinds, endsProcesses) }
 
-// factors returns the replication factors of the data centers; a negative one is that of SimpleStrategy.
+// factors returns the replication factors of the data centers; a negative one means SimpleStrategy.
 func (o Options) factors() []int {
 	if len(o.Datacenters) == 0 {
 		return []int{-o.Factor}

@@ -23,7 +23,7 @@ type Kernel struct {
 	after  func() // called after every event
 	// called once, with the label of the last event, if a second has more than eventsMost events
 	overrun   func(label string)
-	over      bool      // no event is executed any more
+	over      bool      // no further event is executed
 	traceText io.Writer // receives the trace as text; nil means none
 }
 

@@ -136,7 +136,7 @@ func (c *Cluster) cut(r *Stream, links []link) {
 	for _, l := range links {
 		c.net.cut[l]++
 	}
-	c.later(r.Between(100*time.Millisecond, 2500*time.Millisecond), "mend", func() {
+	c.later(r.Between(100*time.Millisecond, 2500*time.Millisecond), "heal", func() {
 		for _, l := range links {
 			c.net.cut[l]--
 		}

@@ -16,7 +16,7 @@ import (
 
 // pagings is the workload: one client for each partition writes and deletes rows, ranges and the whole partition, with
 // old and new timestamps, and retries each change until it is acknowledged. Between two changes, it reads at QUORUM,
-// with slices, limits, reversed, page by page. Every row must equal that of a model of the table (as in Harry).
+// with slices, limits, reversed, page by page. Every row must equal the row of a model of the table (as in Harry).
 type pagings struct {
 	clients
 	table *schema.Table

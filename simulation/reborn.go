@@ -56,7 +56,7 @@ const (
 	// transit.
 	truncatedLate = 5 * time.Second
 	// rebornWindow is how long before a TRUNCATE a write must have been acknowledged to be removed for certain, with
-	// faults that deliver messages for which no coordinator waits any more: those of processes that have ended or were
+	// faults that deliver messages for which no coordinator waits: messages of processes that have ended or were
 	// paused, and those that the network delays or duplicates (docs/limits.md).
 	rebornWindow = 2500 * time.Millisecond
 )

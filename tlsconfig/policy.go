@@ -28,7 +28,7 @@ type Policy struct {
 	ClientAuth ClientAuth // of servers
 	// MinVersion and MaxVersion are tls.VersionTLS12 or tls.VersionTLS13. 0 means the former and the latter.
 	MinVersion, MaxVersion uint16
-	// CipherSuites are those of TLS 1.2; nil means those of DefaultCipherSuites. Those of TLS 1.3 are not configurable.
+	// CipherSuites applies to TLS 1.2; nil means DefaultCipherSuites. TLS 1.3 has no configurable suites.
 	CipherSuites []uint16
 	// NextProtos are the application protocols (ALPN), the preferred ones first.
 	NextProtos []string

@@ -144,7 +144,7 @@ func appendOrderedFixed(dst []byte, k Kind, wire []byte) []byte {
 	return appendBE64(dst, be64(wire)^1<<63) // bigint, counter, timestamp
 }
 
-// orderedFloat32 maps the bits of a float so that their unsigned order is that of Java's Float.compare: -0 before 0,
+// orderedFloat32 maps the bits of a float so that their unsigned order equals Java's Float.compare: -0 before 0,
 // and all NaNs equal and last.
 func orderedFloat32(v uint32) uint32 {
 	if v&^(1<<31) > 0x7F800000 {

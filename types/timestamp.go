@@ -15,7 +15,7 @@ import (
 //	… Z   … +01   … +0100   … +01:00   … PST   … America/New_York   (names after a space)
 //
 // The default zone is UTC. As in Cassandra, a day that the month does not have becomes its last, and digits beyond
-// milliseconds are dropped. Zone names are those of the IANA database and a few abbreviations. The caller handles
+// milliseconds are dropped. Zone names come from the IANA database and a few abbreviations. The caller handles
 // 'now', which needs a clock.
 func ParseTimestamp(text string) (int64, error) {
 	if isWholeNumber(text) {

@@ -54,7 +54,7 @@ type Type struct {
 	class    string      // custom
 	legacy   *legacyType // custom, of a known class
 	text     string      // the result of String
-	// whenFrozen is the result of Freeze of a UDT that is not frozen: it has as many parts, and is asked for at each
+	// whenFrozen is the result of Freeze of a UDT that is not frozen: it has as many parts, and is used at each
 	// use.
 	whenFrozen *Type
 }

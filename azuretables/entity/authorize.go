@@ -47,7 +47,7 @@ func (s *Store) propose(r *request.Request, change schema.Change) error {
 	return s.o.Changer.ProposeSchemaFor(ctx, r.Principal, change)
 }
 
-// tableExists returns the error of a table that exists, when every live node has it: the client may go on to use it
+// tableExists returns the error of a table that exists, when every live node has it: the client may then use it
 // anywhere.
 func (s *Store) tableExists(r *request.Request) error {
 	ctx, cancel := s.o.Executor.WithDeadline(r, 0)

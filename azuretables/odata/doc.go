@@ -12,7 +12,7 @@
 // an *Error with the service's code and message. All bounds are in Limits.
 //
 // Sources: the REST reference of the Table service, and recorded responses of the service (testdata/recorded). The JSON
-// format is that of OData 3.0 (minimal, full and no metadata). Where neither source specifies how input is read, the
+// format is OData 3.0's (minimal, full and no metadata). Where neither source specifies how input is read, the
 // package follows Microsoft's OData library for .NET. Strings are ordered by their UTF-8 bytes. Text that is not valid
 // UTF-8, such as half of a surrogate pair, is refused.
 package odata

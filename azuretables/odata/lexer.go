@@ -30,7 +30,7 @@ type token struct {
 	value Value // of a literal
 }
 
-// lexer splits a $filter into tokens. Its messages are those of the service's OData library, which counts in UTF-16
+// lexer splits a $filter into tokens. Its messages are copied from the service's OData library, which counts in UTF-16
 // code units and reports the position after the unexpected token.
 type lexer struct {
 	text  string

@@ -11,7 +11,7 @@ func (c Code) message() string {
 	return c.messageOfRequest()
 }
 
-// messageOfEntity returns the texts of errors about an entity or a batch of entities.
+// messageOfEntity returns the messages of errors about an entity or a batch of entities.
 func (c Code) messageOfEntity() string {
 	switch c {
 	case PropertiesNeedValue:
@@ -55,7 +55,7 @@ func (c Code) messageOfEntity() string {
 	return ""
 }
 
-// messageOfTable returns the texts of errors about tables and authorization.
+// messageOfTable returns the messages of errors about tables and authorization.
 func (c Code) messageOfTable() string {
 	switch c {
 	case TableAlreadyExists:
@@ -85,7 +85,7 @@ func (c Code) messageOfTable() string {
 	return ""
 }
 
-// messageOfRequest returns the texts of errors about the request itself.
+// messageOfRequest returns the messages of errors about the request itself.
 func (c Code) messageOfRequest() string {
 	switch c {
 	case InvalidMD5:

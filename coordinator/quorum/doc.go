@@ -1,7 +1,7 @@
-// Package quorum counts the answers of replicas until a consistency level is met, or cannot be met any more.
+// Package quorum counts the answers of replicas until a consistency level is met, or can no longer be met.
 //
-// It sends no requests: package coordinator tells it which replicas may answer, which are asked, and which answered or
-// failed.
+// It sends no requests: package coordinator reports to it which replicas may answer, which have been asked, and which
+// answered or failed.
 //
 //	Tally ──┬─▶ Quota  replicas of now            "need 3: got 2, open 1"
 //	        └─▶ Quota  replicas after (or before) the pending change of the ring

@@ -211,7 +211,7 @@ func (y *Tally) Satisfied() bool {
 	return true
 }
 
-// Hopeless reports whether the level cannot be met any more.
+// Hopeless reports whether the level can no longer be met.
 func (y *Tally) Hopeless() bool { return y.Short() != nil }
 
 // Short returns the first quota that cannot be met; nil means that all can.

@@ -108,7 +108,7 @@ const (
 	lockPause = 2 * time.Millisecond
 )
 
-// Abandon calls end with mu locked, in a separate goroutine; end unlocks it. It is for an operation of which an event
+// Abandon calls end with mu locked, in a separate goroutine; end unlocks it. It is for an operation whose event
 // panicked, perhaps with mu locked. The event has ended, so a lock that does not become free is the event's.
 func (g *Guard) Abandon(mu *sync.Mutex, end func()) {
 	g.run(func() {

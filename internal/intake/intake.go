@@ -205,7 +205,7 @@ func (b *Body) Complete() {
 	b.in.mu.Unlock()
 }
 
-// End releases the memory when the body is not needed any more or was aborted. It does nothing if b is nil or has
+// End releases the memory when the body is no longer needed or was aborted. It does nothing if b is nil or has
 // ended.
 func (b *Body) End() {
 	if b == nil {

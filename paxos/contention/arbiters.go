@@ -36,7 +36,7 @@ func (k *Arbiters) Patience(node ring.NodeID, now time.Duration) time.Duration {
 	return max(patienceWaits*k.waits.Of(node, now), patienceLeast)
 }
 
-// Answered records an arbiter's response time, even if no request waited for it any more.
+// Answered records an arbiter's response time, even if no request waited for it by then.
 func (k *Arbiters) Answered(node ring.NodeID, took, now time.Duration) {
 	k.waits.Record(node, took, now)
 	k.mu.Lock()

@@ -4,11 +4,11 @@
 //	go run ./tools/mutants                   all mutants, 1,000 seeds each
 //	go run ./tools/mutants -list             what there is
 //	go run ./tools/mutants -only=paxos/ -seeds=100
-//	go run ./tools/mutants -resume -for=5m   go on with a run that was interrupted
+//	go run ./tools/mutants -resume -for=5m   continue an interrupted run
 //	go run ./tools/mutants -rewrite          write the report into docs/MUTANTS.md
 //
 // All mutants are compiled once. "go build -overlay" replaces the source files by copies in which each fault stands
-// behind a switch, and a process turns one of them on by an environment variable. The repository's own files, and what
+// with a switch, and a process turns one of them on by an environment variable. The repository's own files, and what
 // is built from them, have no switches.
 package main
 

@@ -115,7 +115,7 @@ func binary(dir, pkg string) string {
 	return filepath.Join(dir, strings.ReplaceAll(pkg, "/", "-")+".test")
 }
 
-// dependents tells which of the packages' tests contain code of which directories.
+// dependents returns which of the packages' tests contain code of which directories.
 func (c *catalog) dependents(ctx context.Context, packages []string) (map[string]map[string]bool, error) {
 	out := map[string]map[string]bool{}
 	for _, p := range packages {

@@ -1,4 +1,4 @@
-// Package java executes functions of users in a subset of Java.
+// Package java executes user-defined functions in a subset of Java.
 //
 // The subset has the statements and methods that are usual in functions of Cassandra: arithmetic, comparisons and
 // conditions with Java's types and conversions (overflow, integer division, boxes and null), strings, Math,

@@ -6,7 +6,7 @@ import (
 	"cqld/udf/value"
 )
 
-// signal tells the enclosing statement how to go on.
+// signal says how the enclosing statement continues.
 type signal uint8
 
 const (

@@ -1,6 +1,6 @@
-// Package lua executes functions of users in Lua.
+// Package lua executes user-defined functions in Lua.
 //
-// The syntax is that of Lua 5.1, parsed by a library; the package compiles it to closures and executes them itself.
+// The syntax is Lua 5.1's, parsed by a library; the package compiles it to closures and executes them itself.
 // Every operation and every allocation is counted, so that a call ends after a bounded number of steps and with a
 // bounded amount of memory, at the same point on every machine. Integers have 64 bits as in Lua 5.4. There is no access
 // to the host: no files, no modules, no clock, no random numbers, no coroutines, and no loading of code.

@@ -6,7 +6,7 @@ import (
 	"github.com/cockroachdb/apd/v3"
 )
 
-// numberBytesMax bounds the texts that are converted to numbers: the conversion takes time by the square of their
+// numberBytesMax bounds the strings that are converted to numbers: the conversion takes time by the square of their
 // length. A text of 1000 digits takes 16 us, which is counted as 40 operations and the allocation.
 const (
 	numberBytesMax      = 1000

@@ -1,4 +1,4 @@
-// Package wasm executes functions of users that are compiled to WebAssembly.
+// Package wasm executes user-defined functions that are compiled to WebAssembly.
 //
 // A module imports nothing, so it has no access to the host. Each call runs in an instance of the module in its initial
 // state, whose memory and time are bounded; calls share nothing.

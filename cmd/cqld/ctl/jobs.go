@@ -218,7 +218,7 @@ func (c *resumeJobCommand) Run(s *session) error {
 	})
 }
 
-// interrupted tells the user of a command that was interrupted that its job continues.
+// interrupted reports to the user of an interrupted command that its job continues.
 func (s *session) interrupted() {
 	if s.job != "" && s.ctx.Err() != nil {
 		follow := "cqld ctl jobs watch " + s.job
