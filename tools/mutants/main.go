@@ -5,7 +5,7 @@
 //	go run ./tools/mutants -list             what there is
 //	go run ./tools/mutants -only=paxos/ -seeds=100
 //	go run ./tools/mutants -resume -for=5m   continue an interrupted run
-//	go run ./tools/mutants -rewrite          write the report into docs/MUTANTS.md
+//	go run ./tools/mutants -rewrite          write the verdicts into tools/mutants/RESULTS.md
 //
 // All mutants are compiled once. "go build -overlay" replaces the source files by copies in which each fault stands
 // with a switch, and a process turns one of them on by an environment variable. The repository's own files, and what
@@ -38,7 +38,7 @@ type settings struct {
 func main() {
 	var s settings
 	flag.BoolVar(&s.list, "list", false, "list the mutants")
-	flag.BoolVar(&s.rewrite, "rewrite", false, "write the results there are into docs/MUTANTS.md, and run nothing")
+	flag.BoolVar(&s.rewrite, "rewrite", false, "write the present results into tools/mutants/RESULTS.md, and run nothing")
 	flag.BoolVar(&s.resume, "resume", false, "leave out mutants that have a result, and those that survived as many "+
 		"seeds")
 	flag.BoolVar(&s.build, "build", true, "compile; false uses the binaries of the last build")

@@ -27,7 +27,7 @@ func testCatalog(t *testing.T) *catalog {
 }
 
 // TestCatalog shows that every pattern of the list by hand still occurs once in its function, that the explanations are
-// of mutants that exist, and that docs/MUTANTS.md reports every mutant of the list by hand.
+// of mutants that exist, and that RESULTS.md reports every mutant of the list by hand.
 func TestCatalog(t *testing.T) {
 	c := testCatalog(t)
 	if len(c.mutants) < 60 {
@@ -40,13 +40,13 @@ func TestCatalog(t *testing.T) {
 	if err := c.checkExplained(explained); err != nil {
 		t.Error(err)
 	}
-	document, err := os.ReadFile(filepath.Join(c.root, "docs/MUTANTS.md"))
+	document, err := os.ReadFile(c.reportPath())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range c.mutants {
 		if m.hand && !strings.Contains(string(document), "`"+m.key+"`") {
-			t.Errorf("docs/MUTANTS.md does not report %s: run the mutant, then go run ./tools/mutants -rewrite", m.key)
+			t.Errorf("RESULTS.md does not report %s: run the mutant, then go run ./tools/mutants -rewrite", m.key)
 		}
 	}
 }

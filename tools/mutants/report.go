@@ -100,12 +100,6 @@ func (c *catalog) checkExplained(explained map[string]explanation) error {
 	return nil
 }
 
-// The marks between which the report stands in docs/MUTANTS.md.
-const (
-	reportBegins = "<!-- begin: written by tools/mutants -rewrite -->\n"
-	reportEnds   = "<!-- end -->\n"
-)
-
 // score is the outcome of a run.
 type score struct {
 	total, found, equivalent, survived, unknown int
@@ -151,12 +145,12 @@ func (s score) String() string {
 		s.total, s.found, s.share(), s.survived, s.equivalent, s.unknown, s.cpu/60)
 }
 
-// report is the table of docs/MUTANTS.md.
+// report is the content of the file with the results.
 func (c *catalog) report(done results, explained map[string]explanation) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", c.score(done, explained))
+	fmt.Fprintf(&b, "# Results of the mutants\n\n%s\n", c.score(done, explained))
 	for _, a := range areas() {
-		fmt.Fprintf(&b, "\n### %s\n\n| mutant | fault | found by |\n|---|---|---|\n", a.name)
+		fmt.Fprintf(&b, "\n## %s\n\n| mutant | fault | found by |\n|---|---|---|\n", a.name)
 		for _, m := range c.mutants {
 			if m.area == a.name {
 				fmt.Fprintf(&b, "| %s | %s | %s |\n", cell("`"+m.key+"`"), cell(m.what),
@@ -185,17 +179,10 @@ func outcome(m *mutant, done results, explained map[string]explanation) string {
 
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 
-// rewrite puts the report into the document.
+// reportPath is the file with the verdict of each mutant. Only this tool writes it.
+func (c *catalog) reportPath() string { return filepath.Join(c.root, "tools/mutants/RESULTS.md") }
+
+// rewrite writes the report.
 func (c *catalog) rewrite(done results, explained map[string]explanation) error {
-	path := filepath.Join(c.root, "docs/MUTANTS.md")
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	head, rest, ok := strings.Cut(string(b), reportBegins)
-	_, tail, ok2 := strings.Cut(rest, reportEnds)
-	if !ok || !ok2 {
-		return fmt.Errorf("mutants: %s has no place for the report", path)
-	}
-	return os.WriteFile(path, []byte(head+reportBegins+"\n"+c.report(done, explained)+"\n"+reportEnds+tail), 0o644)
+	return os.WriteFile(c.reportPath(), []byte(c.report(done, explained)), 0o644)
 }
