@@ -77,8 +77,9 @@ vet:
 	@for m in $(filter-out .,$(MODULES)); do (cd $$m && $(GO) vet ./...) || exit 1; done
 
 .PHONY: lint
-lint: ## staticcheck, errorlint, revive, exhaustive and others in all modules, by golangci-lint; .golangci.yml says which rules
+lint: ## staticcheck, errorlint, revive, exhaustive and others in all modules, by golangci-lint; unreachable functions
 	@for m in $(MODULES); do (cd $$m && $(LINT) ./...) || exit 1; done
+	tools/deadcode-check.sh
 
 .PHONY: test
 test: tools fmt-check tidy-check generate-check vet ## everything: units, goldens, fuzz seeds, lint, race, simulation, drivers against a ring (< 40 min)

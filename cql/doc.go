@@ -1,4 +1,4 @@
-// Package cql implements the syntax of CQL: it parses text into a Statement, and formats a Statement as text.
+// Package cql implements the syntax of CQL: it parses text into a Statement, and formats terms as text.
 //
 // It does not know what a statement means: package query resolves names and types and converts values. Package cql
 // has no schema and does no I/O.

@@ -15,12 +15,10 @@ func ExampleParse() {
 	if s, ok := statement.(*cql.Select); ok {
 		fmt.Println(s.Table, len(s.Columns))
 	}
-	fmt.Println(cql.Format(statement))
 
 	_, err = cql.Parse("select * form people")
 	fmt.Println(err)
 	// Output:
 	// ks.people 2
-	// SELECT name, "Age" FROM ks.people WHERE id = ? LIMIT 10
 	// line 1:9 mismatched input 'form' expecting K_FROM (select * [form]...)
 }

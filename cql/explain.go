@@ -57,9 +57,3 @@ func (p *parser) explain(rest string, analyze bool) (Statement, error) {
 	}
 	return nil, &SyntaxError{Msg: "EXPLAIN is allowed for SELECT statements only"}
 }
-
-func appendExplain(dst []byte, s *Explain) []byte {
-	dst = append(dst, explainWord+" "...)
-	dst = appendIf(dst, s.Analyze, analyzeWord+" ")
-	return appendSelect(dst, s.Select)
-}

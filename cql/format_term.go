@@ -83,3 +83,8 @@ func appendMarker(dst []byte, m *BindMarker) []byte {
 	}
 	return appendIdentifier(append(dst, ':'), m.Name)
 }
+
+func appendComparison(dst []byte, o Operator, value Term) []byte {
+	dst = append(append(append(dst, ' '), o.String()...), ' ')
+	return appendTerm(dst, value)
+}

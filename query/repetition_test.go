@@ -127,11 +127,7 @@ func efforts(t *testing.T, production *repetition.Production, n int) map[string]
 		}
 	}
 	text := production.Text(n)
-	var statement cql.Statement
-	all := map[string]effort{"parser": measured(func() { statement, err = cql.Parse(text) })}
-	if err == nil {
-		all["formatter"] = measured(func() { cql.Format(statement) })
-	}
+	all := map[string]effort{"parser": measured(func() { _, err = cql.Parse(text) })}
 	all["redaction"] = measured(func() { cql.Redact(text) })
 	all["preparation"] = measured(func() { _, err = p.Prepare(alice(), s, text, "") })
 	all["execution"] = measured(func() { _, err = p.Query(alice(), s, text, &Params{}) })

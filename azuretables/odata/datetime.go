@@ -2,7 +2,6 @@ package odata
 
 import (
 	"bytes"
-	"time"
 )
 
 // A tick is 100 ns; Entity.Timestamp and DateTime values count ticks since 1970, UTC.
@@ -16,9 +15,6 @@ const (
 	MinDateTime = -11_644_473_600 * ticksPerSecond
 	MaxDateTime = 253_402_300_800*ticksPerSecond - 1
 )
-
-// Ticks returns a time in ticks, rounded down.
-func Ticks(t time.Time) int64 { return t.Unix()*ticksPerSecond + int64(t.Nanosecond()/100) }
 
 // AppendDateTime appends ticks in the service's format: 2021-05-26T15:48:07.0454448Z, without trailing zeros in the
 // fraction and without a fraction that is zero.

@@ -219,10 +219,3 @@ func parseGUID[T ~string | ~[]byte](t T, space []byte) ([]byte, bool) {
 	}
 	return space[:16:16], true
 }
-
-// ParseGUID returns the 16 bytes of a GUID's text.
-func ParseGUID(s string) ([16]byte, bool) {
-	var b [16]byte
-	_, ok := parseGUID(s, b[:])
-	return b, ok
-}

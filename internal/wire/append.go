@@ -7,9 +7,6 @@ import (
 	"net/netip"
 )
 
-// AppendUint8 appends one byte.
-func AppendUint8(dst []byte, v uint8) []byte { return append(dst, v) }
-
 // AppendUint16 appends v in two bytes, a CQL [short].
 func AppendUint16(dst []byte, v uint16) []byte { return binary.BigEndian.AppendUint16(dst, v) }
 

@@ -24,6 +24,3 @@ func BytesValue(b []byte) Value {
 	}
 	return Value{Kind: ValueSet, Bytes: b}
 }
-
-// UnsetValue returns the value "not set".
-func UnsetValue() Value { return Value{Kind: ValueUnset} }

@@ -12,7 +12,7 @@ import (
 
 // everything appends one value of each notation.
 func everything(dst []byte) []byte {
-	dst = AppendUint8(dst, 0xAB)
+	dst = append(dst, 0xAB)
 	dst = AppendUint16(dst, 0xABCD)
 	dst = AppendUint32(dst, 0xDEADBEEF)
 	dst = AppendUint64(dst, math.MaxUint64-1)
@@ -27,7 +27,7 @@ func everything(dst []byte) []byte {
 	dst = AppendBytes(dst, []byte{1, 2})
 	dst = AppendShortBytes(dst, []byte{9})
 	dst = AppendValue(dst, Value{})
-	dst = AppendValue(dst, UnsetValue())
+	dst = AppendValue(dst, Value{Kind: ValueUnset})
 	dst = AppendValue(dst, BytesValue([]byte{7}))
 	dst = AppendInet(dst, netip.MustParseAddrPort("127.0.0.3:9042"))
 	dst = AppendInet(dst, netip.MustParseAddrPort("[::1]:9043"))

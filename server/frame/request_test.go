@@ -35,7 +35,7 @@ func full(v Version) Params {
 		HasTimestamp:      true,
 	}
 	if v >= V4 {
-		p.Values = append(p.Values, wire.UnsetValue())
+		p.Values = append(p.Values, wire.Value{Kind: wire.ValueUnset})
 	}
 	if v >= V5 {
 		p.Keyspace, p.NowInSeconds, p.HasNowInSeconds = "uprofile", -1, true
@@ -134,7 +134,7 @@ func TestRequestVectors(t *testing.T) {
 			&Execute{ID: []byte{0xCA, 0xFE}, Params: Params{
 				Consistency: ring.Quorum, SerialConsistency: ring.Serial, SkipMetadata: true,
 				PagingState: []byte{0xBE, 0xEF},
-				Values:      []wire.Value{wire.BytesValue([]byte{0xAA}), {}, wire.UnsetValue()},
+				Values:      []wire.Value{wire.BytesValue([]byte{0xAA}), {}, wire.Value{Kind: wire.ValueUnset}},
 			}},
 		},
 		{
@@ -197,7 +197,7 @@ func TestMeaninglessRequestsAreProtocolErrors(t *testing.T) {
 			"Out of bound timestamp",
 		},
 		{
-			"unset in v3", V3, &Query{}, query(func(p *Params) { p.Values = []wire.Value{wire.UnsetValue()} }),
+			"unset in v3", V3, &Query{}, query(func(p *Params) { p.Values = []wire.Value{wire.Value{Kind: wire.ValueUnset}} }),
 			"Invalid ByteBuf length -2",
 		},
 		{"batch type 3", V4, &Batch{}, mustHex(t, "03"+"0000"+"0001"+"00"), "Invalid BATCH message type 3"},

@@ -176,11 +176,6 @@ func appendIn(dst []byte, in InList) []byte {
 	return append(appendTerms(append(dst, '('), in.Values), ')')
 }
 
-func appendComparison(dst []byte, o Operator, value Term) []byte {
-	dst = append(append(append(dst, ' '), o.String()...), ' ')
-	return appendTerm(dst, value)
-}
-
 func appendWhere(dst []byte, where []Relation) []byte {
 	if len(where) == 0 {
 		return dst
@@ -215,4 +210,10 @@ func appendRelation(dst []byte, r Relation) []byte {
 		return append(appendTerm(append(dst, ", "...), r.Value), ')')
 	}
 	return append(dst, '?')
+}
+
+func appendExplain(dst []byte, s *Explain) []byte {
+	dst = append(dst, explainWord+" "...)
+	dst = appendIf(dst, s.Analyze, analyzeWord+" ")
+	return appendSelect(dst, s.Select)
 }
