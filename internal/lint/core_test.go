@@ -9,9 +9,12 @@ import (
 // core returns the packages whose behavior must be reproducible from a seed: time, randomness, network and disk are
 // injected, and they start no goroutines.
 func core() []string {
-	return []string{"row", "ring", "schema", "coordinator", "hints", "batchlog", "counters", "listing", "search",
-		"paxos", "replica", "repair", "rebalance", "cluster", "query", "cql",
-		"internal/wire", "auth", "login", "request", "jobs"}
+	return []string{
+		"internal/wire", "auth", "jobs", "row", "scan", "ring", "schema", "cluster",
+		"coordinator", "paxos", "hints", "batchlog", "counters", "listing", "search", "view", "watermark",
+		"replica", "repair", "rebalance",
+		"request", "cql", "query", "azuretables/entity", "login",
+	}
 }
 
 func TestTheCoreTakesTimeAndChanceFromOutside(t *testing.T) {
