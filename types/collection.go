@@ -43,7 +43,7 @@ func (p *Parts) Next() bool {
 	}
 	switch p.t.kind {
 	case Vector:
-		p.bytes = p.t.vectorElement(&p.c)
+		p.bytes = vectorElement(p.t, &p.c)
 	case Tuple, UDT:
 		if p.c.Len() == 0 {
 			return false
@@ -66,18 +66,18 @@ func (p *Parts) Index() int { return p.i }
 func (p *Parts) Bytes() []byte { return p.bytes }
 
 // Type returns the part's type.
-func (p *Parts) Type() *Type { return p.t.partType(p.i) }
+func (p *Parts) Type() *Type { return partType(p.t, p.i) }
 
 // Err returns an error if the value ended before its last part.
 func (p *Parts) Err() error {
 	if p.c.Err() != nil {
-		return p.t.malformed("Not enough bytes to read a %s", p.t)
+		return malformed(p.t, "Not enough bytes to read a %s", p.t)
 	}
 	return nil
 }
 
 // partType returns the type of the i-th part.
-func (t *Type) partType(i int) *Type {
+func partType(t *Type, i int) *Type {
 	switch t.kind {
 	case Map:
 		return t.elems[i%2]
@@ -151,29 +151,29 @@ func (t *Type) AppendParts(dst []byte, parts [][]byte) ([]byte, error) {
 	switch t.kind {
 	case Tuple, UDT:
 		if len(parts) > len(t.elems) {
-			return nil, t.malformed("Expected %d elements for %s but got %d", len(t.elems), t, len(parts))
+			return nil, malformed(t, "Expected %d elements for %s but got %d", len(t.elems), t, len(parts))
 		}
 		for _, p := range parts {
 			dst = wire.AppendBytes(dst, p)
 		}
 		return dst, nil
 	case Vector:
-		return t.appendVector(dst, parts)
+		return appendVector(t, dst, parts)
 	case Map:
 		if len(parts)%2 != 0 {
-			return nil, t.malformed("A map has a value for each key")
+			return nil, malformed(t, "A map has a value for each key")
 		}
 	}
 	for _, p := range parts {
 		if p == nil {
-			return nil, t.malformed("null is not supported inside collections")
+			return nil, malformed(t, "null is not supported inside collections")
 		}
 	}
 	switch t.kind {
 	case Set:
-		parts = t.sortSet(parts)
+		parts = sortSet(t, parts)
 	case Map:
-		parts = t.sortMap(parts)
+		parts = sortMap(t, parts)
 	}
 	dst = appendBE32(dst, uint32(len(parts)/len(t.elems)))
 	for _, p := range parts {
@@ -182,31 +182,31 @@ func (t *Type) AppendParts(dst []byte, parts [][]byte) ([]byte, error) {
 	return dst, nil
 }
 
-func (t *Type) appendVector(dst []byte, parts [][]byte) ([]byte, error) {
+func appendVector(t *Type, dst []byte, parts [][]byte) ([]byte, error) {
 	if len(parts) != t.dims {
-		return nil, t.malformed("Invalid vector: expected %d elements, but given %d", t.dims, len(parts))
+		return nil, malformed(t, "Invalid vector: expected %d elements, but given %d", t.dims, len(parts))
 	}
 	size := t.elems[0].FixedLength()
 	for _, p := range parts {
 		switch {
 		case p == nil:
-			return nil, t.malformed("null is not supported inside vectors")
+			return nil, malformed(t, "null is not supported inside vectors")
 		case size == 0:
 			dst = wire.AppendUnsignedVint(dst, uint64(len(p)))
 		case len(p) != size:
-			return nil, t.malformed("Not enough bytes to read a %s", t)
+			return nil, malformed(t, "Not enough bytes to read a %s", t)
 		}
 		dst = append(dst, p...)
 	}
 	return dst, nil
 }
 
-func (t *Type) sortSet(parts [][]byte) [][]byte {
+func sortSet(t *Type, parts [][]byte) [][]byte {
 	slices.SortStableFunc(parts, t.elems[0].Compare)
 	return slices.CompactFunc(parts, func(a, b []byte) bool { return t.elems[0].Compare(a, b) == 0 })
 }
 
-func (t *Type) sortMap(parts [][]byte) [][]byte {
+func sortMap(t *Type, parts [][]byte) [][]byte {
 	entries := make([][2][]byte, 0, len(parts)/2)
 	for i := 0; i < len(parts); i += 2 {
 		entries = append(entries, [2][]byte{parts[i], parts[i+1]})
@@ -225,7 +225,7 @@ func (t *Type) sortMap(parts [][]byte) [][]byte {
 // Normalize returns a valid value in which the elements of all sets and the entries of all maps are sorted and unique,
 // which values from clients need not be. It returns b itself if it is normalized.
 func (t *Type) Normalize(b []byte) []byte {
-	if len(b) == 0 || !t.hasSorted() || t.isNormal(b) {
+	if len(b) == 0 || !hasSorted(t) || isNormal(t, b) {
 		return b
 	}
 	var parts [][]byte
@@ -239,19 +239,19 @@ func (t *Type) Normalize(b []byte) []byte {
 	return normal
 }
 
-func (t *Type) hasSorted() bool {
+func hasSorted(t *Type) bool {
 	if t.kind == Set || t.kind == Map {
 		return true
 	}
-	return slices.ContainsFunc(t.elems, (*Type).hasSorted)
+	return slices.ContainsFunc(t.elems, hasSorted)
 }
 
-func (t *Type) isNormal(b []byte) bool {
+func isNormal(t *Type, b []byte) bool {
 	var last []byte
 	for p := t.Parts(b); p.Next(); {
 		v := p.Bytes()
 		part := p.Type()
-		if len(part.elems) > 0 && len(v) > 0 && part.hasSorted() && !part.isNormal(v) {
+		if len(part.elems) > 0 && len(v) > 0 && hasSorted(part) && !isNormal(part, v) {
 			return false
 		}
 		if t.kind == Set || t.kind == Map && p.Index()%2 == 0 {

@@ -26,13 +26,13 @@ func (t *Type) Compare(a, b []byte) int {
 	case Decimal:
 		return compareDecimal(a, b)
 	case List, Set, Map:
-		return t.compareCollection(a, b)
+		return compareCollection(t, a, b)
 	case Tuple, UDT:
-		return t.compareFields(a, b)
+		return compareFields(t, a, b)
 	case Vector:
-		return t.compareVector(a, b)
+		return compareVector(t, a, b)
 	case Custom:
-		return t.compareLegacy(a, b)
+		return compareLegacy(t, a, b)
 	}
 	return bytes.Compare(a, b)
 }
@@ -122,12 +122,12 @@ func compareDecimal(a, b []byte) int {
 	return signA * c
 }
 
-func (t *Type) compareCollection(a, b []byte) int {
+func compareCollection(t *Type, a, b []byte) int {
 	ca, cb := wire.NewCursor(a), wire.NewCursor(b)
 	na, nb := ca.IntCount(4*len(t.elems)), cb.IntCount(4*len(t.elems))
 	for range min(na, nb) {
 		for _, e := range t.elems {
-			if c := e.compareNext(&ca, &cb); c != 0 {
+			if c := compareNext(e, &ca, &cb); c != 0 {
 				return c
 			}
 		}
@@ -136,10 +136,10 @@ func (t *Type) compareCollection(a, b []byte) int {
 }
 
 // compareNext compares the next [bytes] of both cursors.
-func (t *Type) compareNext(a, b *wire.Cursor) int { return t.Compare(a.Bytes(), b.Bytes()) }
+func compareNext(t *Type, a, b *wire.Cursor) int { return t.Compare(a.Bytes(), b.Bytes()) }
 
 // compareFields treats a missing trailing field as null.
-func (t *Type) compareFields(a, b []byte) int {
+func compareFields(t *Type, a, b []byte) int {
 	ca, cb := wire.NewCursor(a), wire.NewCursor(b)
 	for _, e := range t.elems {
 		if ca.Len() == 0 && cb.Len() == 0 {
@@ -159,10 +159,10 @@ func (t *Type) compareFields(a, b []byte) int {
 	return 0
 }
 
-func (t *Type) compareVector(a, b []byte) int {
+func compareVector(t *Type, a, b []byte) int {
 	ca, cb := wire.NewCursor(a), wire.NewCursor(b)
 	for range t.dims {
-		if c := t.elems[0].Compare(t.vectorElement(&ca), t.vectorElement(&cb)); c != 0 {
+		if c := t.elems[0].Compare(vectorElement(t, &ca), vectorElement(t, &cb)); c != 0 {
 			return c
 		}
 	}

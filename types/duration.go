@@ -19,7 +19,7 @@ type DurationValue struct {
 
 // DecodeDuration decodes the wire form of a duration. ok is false for bytes that Validate rejects.
 func DecodeDuration(b []byte) (d DurationValue, ok bool) {
-	if len(b) == 0 || Native(Duration).validateDuration(b) != nil {
+	if len(b) == 0 || validateDuration(Native(Duration), b) != nil {
 		return DurationValue{}, false
 	}
 	c := wire.NewCursor(b)

@@ -22,17 +22,17 @@ func (t *Type) AppendLiteral(dst, wire []byte) []byte {
 	case Ascii, Text:
 		return appendQuoted(dst, wire)
 	case Date, Inet, Time, Timestamp:
-		return append(t.appendScalarText(append(dst, '\''), wire), '\'')
+		return append(appendScalarText(t, append(dst, '\''), wire), '\'')
 	case List, Vector:
-		return t.appendLiterals(dst, wire, '[', ']')
+		return appendLiterals(t, dst, wire, '[', ']')
 	case Set, Map:
-		return t.appendLiterals(dst, wire, '{', '}')
+		return appendLiterals(t, dst, wire, '{', '}')
 	case Tuple:
-		return t.appendLiterals(dst, wire, '(', ')')
+		return appendLiterals(t, dst, wire, '(', ')')
 	case UDT:
-		return t.appendFieldLiterals(dst, wire)
+		return appendFieldLiterals(t, dst, wire)
 	}
-	return t.appendScalarText(dst, wire)
+	return appendScalarText(t, dst, wire)
 }
 
 // AppendText appends a value like AppendLiteral, but without quotes around scalars: the form in messages and in a cast
@@ -48,13 +48,13 @@ func (t *Type) AppendText(dst, wire []byte) []byte {
 	case t.Validate(wire) != nil:
 		return appendBlobText(dst, wire)
 	}
-	return t.appendScalarText(dst, wire)
+	return appendScalarText(t, dst, wire)
 }
 
 // appendScalarText appends the text of a valid, non-empty value of a scalar type.
-func (t *Type) appendScalarText(dst, wire []byte) []byte {
+func appendScalarText(t *Type, dst, wire []byte) []byte {
 	if t.kind == Custom {
-		if t.legacyKindOf() == lexicalUUID {
+		if legacyKindOf(t) == lexicalUUID {
 			return appendUUIDText(dst, wire)
 		}
 		return appendBlobText(dst, wire)
@@ -137,7 +137,7 @@ func appendUUIDText(dst, wire []byte) []byte {
 	return dst
 }
 
-func (t *Type) appendLiterals(dst, b []byte, open, end byte) []byte {
+func appendLiterals(t *Type, dst, b []byte, open, end byte) []byte {
 	dst = append(dst, open)
 	for p := t.Parts(b); p.Next(); {
 		i := p.Index()
@@ -152,7 +152,7 @@ func (t *Type) appendLiterals(dst, b []byte, open, end byte) []byte {
 	return append(dst, end)
 }
 
-func (t *Type) appendFieldLiterals(dst, b []byte) []byte {
+func appendFieldLiterals(t *Type, dst, b []byte) []byte {
 	dst = append(dst, '{')
 	for p := t.Parts(b); p.Next(); {
 		if p.Index() > 0 {

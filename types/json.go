@@ -15,33 +15,33 @@ func (t *Type) AppendJSON(dst, wire []byte) []byte {
 	}
 	switch t.kind {
 	case Bigint, Boolean, Counter, Decimal, Int, Smallint, Tinyint, Varint:
-		return t.appendScalarText(dst, wire)
+		return appendScalarText(t, dst, wire)
 	case Double, Float:
-		return t.appendJSONFloat(dst, wire)
+		return appendJSONFloat(t, dst, wire)
 	case Ascii, Text:
 		return appendJSONString(dst, wire)
 	case Timestamp:
 		return append(AppendTimestampText(append(dst, '"'), int64(be64(wire)), ' '), '"')
 	case List, Set, Tuple, Vector:
-		return t.appendJSONArray(dst, wire)
+		return appendJSONArray(t, dst, wire)
 	case Map:
-		return t.appendJSONMap(dst, wire)
+		return appendJSONMap(t, dst, wire)
 	case UDT:
-		return t.appendJSONFields(dst, wire)
+		return appendJSONFields(t, dst, wire)
 	}
-	return append(t.appendScalarText(append(dst, '"'), wire), '"')
+	return append(appendScalarText(t, append(dst, '"'), wire), '"')
 }
 
-func (t *Type) appendJSONFloat(dst, wire []byte) []byte {
+func appendJSONFloat(t *Type, dst, wire []byte) []byte {
 	start := len(dst)
-	dst = t.appendScalarText(dst, wire)
+	dst = appendScalarText(t, dst, wire)
 	if c := dst[len(dst)-1]; c == 'N' || c == 'y' { // NaN, Infinity
 		return append(dst[:start], "null"...)
 	}
 	return dst
 }
 
-func (t *Type) appendJSONArray(dst, wire []byte) []byte {
+func appendJSONArray(t *Type, dst, wire []byte) []byte {
 	dst = append(dst, '[')
 	n := 0
 	for p := t.Parts(wire); p.Next(); n++ {
@@ -62,7 +62,7 @@ func (t *Type) appendJSONArray(dst, wire []byte) []byte {
 }
 
 // appendJSONMap writes every key as a string: a key that is a JSON string is unchanged, any other is quoted.
-func (t *Type) appendJSONMap(dst, wire []byte) []byte {
+func appendJSONMap(t *Type, dst, wire []byte) []byte {
 	dst = append(dst, '{')
 	var key []byte
 	for p := t.Parts(wire); p.Next(); {
@@ -84,7 +84,7 @@ func (t *Type) appendJSONMap(dst, wire []byte) []byte {
 }
 
 // appendJSONFields includes all fields, also those missing in a value written before ALTER TYPE.
-func (t *Type) appendJSONFields(dst, wire []byte) []byte {
+func appendJSONFields(t *Type, dst, wire []byte) []byte {
 	dst = append(dst, '{')
 	n := 0
 	field := func(i int, part []byte) {

@@ -17,50 +17,50 @@ func (t *Type) FromJSON(text []byte) ([]byte, error) {
 // FromJSONValue is FromJSON for a parsed value. Every type accepts a string: for a scalar, it contains the text that
 // FromText parses, for a type with parts, it contains JSON, which is how a map has such keys. The error is a
 // *ValueError.
-func (t *Type) FromJSONValue(v *JSONValue) ([]byte, error) { return t.fromJSON(v, 0) }
+func (t *Type) FromJSONValue(v *JSONValue) ([]byte, error) { return fromJSON(t, v, 0) }
 
-func (t *Type) fromJSON(v *JSONValue, depth int) ([]byte, error) {
+func fromJSON(t *Type, v *JSONValue, depth int) ([]byte, error) {
 	if v.kind == jsonNull {
 		return nil, nil
 	}
 	if t.kind < List {
-		return t.scalarFromJSON(v)
+		return scalarFromJSON(t, v)
 	}
 	if t.kind == Custom {
-		return t.legacyFromJSON(v)
+		return legacyFromJSON(t, v)
 	}
 	if v.kind == jsonString && depth < nestingMax {
 		inner, err := ParseJSON([]byte(v.text))
 		if err != nil {
-			return nil, t.invalid("%v", err)
+			return nil, invalid(t, "%v", err)
 		}
-		return t.fromJSON(&inner, depth+1)
+		return fromJSON(t, &inner, depth+1)
 	}
 	switch t.kind {
 	case List, Set, Vector, Tuple:
-		return t.listFromJSON(v, depth)
+		return listFromJSON(t, v, depth)
 	case Map:
-		return t.mapFromJSON(v, depth)
+		return mapFromJSON(t, v, depth)
 	case UDT:
-		return t.fieldsFromJSON(v, depth)
+		return fieldsFromJSON(t, v, depth)
 	}
-	return nil, t.invalid("JSON values of the type %s are not supported", t)
+	return nil, invalid(t, "JSON values of the type %s are not supported", t)
 }
 
-func (t *Type) invalid(format string, args ...any) error {
+func invalid(t *Type, format string, args ...any) error {
 	return &ValueError{Type: t, Reason: fmt.Sprintf(format, args...)}
 }
 
 // expected returns Cassandra's message for a JSON value of the wrong kind.
-func (t *Type) expected(what string, v *JSONValue) error {
-	return t.invalid("Expected %s, but got a %s: %s", what, v.class(), v)
+func expected(t *Type, what string, v *JSONValue) error {
+	return invalid(t, "Expected %s, but got a %s: %s", what, v.class(), v)
 }
 
-func (t *Type) scalarFromJSON(v *JSONValue) ([]byte, error) {
+func scalarFromJSON(t *Type, v *JSONValue) ([]byte, error) {
 	isString := v.kind == jsonString
 	switch t.kind {
 	case Varint, Decimal:
-		return t.exactFromJSON(v)
+		return exactFromJSON(t, v)
 	case Tinyint, Smallint:
 		if isString || v.kind == jsonNumber {
 			return t.FromText(v.String())
@@ -89,13 +89,13 @@ func (t *Type) scalarFromJSON(v *JSONValue) ([]byte, error) {
 			return t.FromText(v.text)
 		}
 	case Blob:
-		return t.blobFromJSON(v)
+		return blobFromJSON(t, v)
 	default:
 		if isString {
-			return t.textFromJSON(v.text)
+			return textFromJSON(t, v.text)
 		}
 	}
-	return nil, t.expected(jsonExpectation(t.kind), v)
+	return nil, expected(t, jsonExpectation(t.kind), v)
 }
 
 func jsonExpectation(k Kind) string {
@@ -132,60 +132,60 @@ func jsonExpectation(k Kind) string {
 	return "a string representation of a " + Native(k).text + " value" // date, time
 }
 
-func (t *Type) textFromJSON(text string) ([]byte, error) {
+func textFromJSON(t *Type, text string) ([]byte, error) {
 	b, err := t.FromText(text)
 	if err != nil && t.kind == Timeuuid && !strings.HasPrefix(err.Error(), "TimeUUID") {
-		return nil, t.invalid("Unknown timeuuid representation: %s", text)
+		return nil, invalid(t, "Unknown timeuuid representation: %s", text)
 	}
 	return b, err
 }
 
-func (t *Type) exactFromJSON(v *JSONValue) ([]byte, error) {
+func exactFromJSON(t *Type, v *JSONValue) ([]byte, error) {
 	if v.kind == jsonNumber || v.kind == jsonString && (v.text != "" || t.kind == Decimal) {
 		if b, err := t.FromText(v.text); err == nil {
 			return b, nil
 		}
 	}
-	return nil, t.invalid("Value '%s' is not a valid representation of a %s value", v, t)
+	return nil, invalid(t, "Value '%s' is not a valid representation of a %s value", v, t)
 }
 
-func (t *Type) blobFromJSON(v *JSONValue) ([]byte, error) {
+func blobFromJSON(t *Type, v *JSONValue) ([]byte, error) {
 	if v.kind != jsonString {
-		return nil, t.invalid("Value '%s' is not a valid blob representation: a string is expected, not a %s", v,
+		return nil, invalid(t, "Value '%s' is not a valid blob representation: a string is expected, not a %s", v,
 			v.class())
 	}
 	if !strings.HasPrefix(v.text, "0x") {
-		return nil, t.invalid("Value '%s' is not a valid blob representation: "+
+		return nil, invalid(t, "Value '%s' is not a valid blob representation: "+
 			"String representation of blob is missing 0x prefix: %s", v, v.text)
 	}
 	b, err := t.FromText(v.text)
 	if err != nil {
-		return nil, t.invalid("Value '%s' is not a valid blob representation: %v", v, err)
+		return nil, invalid(t, "Value '%s' is not a valid blob representation: %v", v, err)
 	}
 	return b, nil
 }
 
-func (t *Type) listFromJSON(v *JSONValue, depth int) ([]byte, error) {
+func listFromJSON(t *Type, v *JSONValue, depth int) ([]byte, error) {
 	if v.kind != jsonArray {
 		switch t.kind {
 		case Set:
-			return nil, t.expected("a list (representing a set)", v)
+			return nil, expected(t, "a list (representing a set)", v)
 		case Tuple:
-			return nil, t.expected("a list representation of a tuple", v)
+			return nil, expected(t, "a list representation of a tuple", v)
 		}
-		return nil, t.expected("a list", v)
+		return nil, expected(t, "a list", v)
 	}
 	switch n := len(v.list); {
 	case t.kind == Vector && n != t.dims:
-		return nil, t.invalid("List had incorrect size: expected %d but given %d; %s", t.dims, n, v)
+		return nil, invalid(t, "List had incorrect size: expected %d but given %d; %s", t.dims, n, v)
 	case t.kind == Tuple && n > len(t.elems):
-		return nil, t.invalid("Tuple contains extra items (expected %d): %s", len(t.elems), v)
+		return nil, invalid(t, "Tuple contains extra items (expected %d): %s", len(t.elems), v)
 	case t.kind == Tuple && n < len(t.elems):
-		return nil, t.invalid("Tuple is missing items (expected %d): %s", len(t.elems), v)
+		return nil, invalid(t, "Tuple is missing items (expected %d): %s", len(t.elems), v)
 	}
 	parts := make([][]byte, len(v.list))
 	for i := range v.list {
-		b, err := t.partType(i).fromJSON(&v.list[i], depth)
+		b, err := fromJSON(partType(t, i), &v.list[i], depth)
 		if err != nil {
 			return nil, err
 		}
@@ -194,63 +194,63 @@ func (t *Type) listFromJSON(v *JSONValue, depth int) ([]byte, error) {
 			if t.kind == Vector {
 				word = kindWord(List)
 			}
-			return nil, t.invalid("Invalid null element in %s", word)
+			return nil, invalid(t, "Invalid null element in %s", word)
 		}
 		parts[i] = b
 	}
-	return t.partsFromJSON(parts)
+	return partsFromJSON(t, parts)
 }
 
-func (t *Type) mapFromJSON(v *JSONValue, depth int) ([]byte, error) {
+func mapFromJSON(t *Type, v *JSONValue, depth int) ([]byte, error) {
 	if v.kind != jsonObject {
-		return nil, t.expected("a map", v)
+		return nil, expected(t, "a map", v)
 	}
 	parts := make([][]byte, 0, 2*len(v.members))
 	for i := range v.members {
 		m := &v.members[i]
 		if m.Value.kind == jsonNull {
-			return nil, t.invalid("Invalid null value in map")
+			return nil, invalid(t, "Invalid null value in map")
 		}
-		key, err := t.elems[0].fromJSON(&JSONValue{kind: jsonString, text: m.Name}, depth)
+		key, err := fromJSON(t.elems[0], &JSONValue{kind: jsonString, text: m.Name}, depth)
 		if err != nil {
 			return nil, err
 		}
-		value, err := t.elems[1].fromJSON(&m.Value, depth)
+		value, err := fromJSON(t.elems[1], &m.Value, depth)
 		if err != nil {
 			return nil, err
 		}
 		if key == nil || value == nil { // null inside a string
-			return nil, t.invalid("Invalid null value in map")
+			return nil, invalid(t, "Invalid null value in map")
 		}
 		parts = append(parts, key, value)
 	}
-	return t.partsFromJSON(parts)
+	return partsFromJSON(t, parts)
 }
 
-func (t *Type) fieldsFromJSON(v *JSONValue, depth int) ([]byte, error) {
+func fieldsFromJSON(t *Type, v *JSONValue, depth int) ([]byte, error) {
 	if v.kind != jsonObject {
-		return nil, t.expected("a map", v)
+		return nil, expected(t, "a map", v)
 	}
 	parts := make([][]byte, len(t.elems))
 	for i := range v.members {
 		m := &v.members[i]
 		at := t.FieldIndex(m.CQLName())
 		if at < 0 {
-			return nil, t.invalid("Unknown field '%s' in value of user defined type %s", m.CQLName(), t.name)
+			return nil, invalid(t, "Unknown field '%s' in value of user defined type %s", m.CQLName(), t.name)
 		}
-		b, err := t.elems[at].fromJSON(&m.Value, depth)
+		b, err := fromJSON(t.elems[at], &m.Value, depth)
 		if err != nil {
 			return nil, err
 		}
 		parts[at] = b
 	}
-	return t.partsFromJSON(parts)
+	return partsFromJSON(t, parts)
 }
 
-func (t *Type) partsFromJSON(parts [][]byte) ([]byte, error) {
+func partsFromJSON(t *Type, parts [][]byte) ([]byte, error) {
 	b, err := t.AppendParts([]byte{}, parts)
 	if err != nil {
-		return nil, t.invalid("%v", err)
+		return nil, invalid(t, "%v", err)
 	}
 	return b, nil
 }

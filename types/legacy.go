@@ -81,7 +81,7 @@ func newDynamicComposite(aliases map[byte]component) *Type {
 }
 
 // legacyKindOf returns the kind of a Custom type.
-func (t *Type) legacyKindOf() legacyKind {
+func legacyKindOf(t *Type) legacyKind {
 	if t.legacy == nil {
 		return notLegacy
 	}
@@ -156,22 +156,22 @@ func (t *Type) Unknown() bool {
 
 // validateLegacy checks the length of values as Cassandra does. It does not check components: Cassandra stores what is
 // not a composite.
-func (t *Type) validateLegacy(b []byte) error {
+func validateLegacy(t *Type, b []byte) error {
 	const uuidBytes = 16
 	switch {
 	case t.IsEmpty() && len(b) > 0:
-		return t.malformed("EmptyType only accept empty values; received %x", b)
-	case t.legacyKindOf() == lexicalUUID && len(b) != uuidBytes:
-		return t.malformed("LexicalUUID should be 16 or 0 bytes (%d)", len(b))
+		return malformed(t, "EmptyType only accept empty values; received %x", b)
+	case legacyKindOf(t) == lexicalUUID && len(b) != uuidBytes:
+		return malformed(t, "LexicalUUID should be 16 or 0 bytes (%d)", len(b))
 	}
 	return nil
 }
 
 // legacyFromHex returns the value that a constant such as 0x00 contains.
-func (t *Type) legacyFromHex(text string) ([]byte, error) {
+func legacyFromHex(t *Type, text string) ([]byte, error) {
 	b, err := Native(Blob).FromText(text)
 	if err == nil && len(b) > 0 {
-		err = t.validateLegacy(b)
+		err = validateLegacy(t, b)
 	}
 	if err != nil {
 		return nil, &ValueError{Type: t, Reason: err.Error()}
@@ -180,11 +180,11 @@ func (t *Type) legacyFromHex(text string) ([]byte, error) {
 }
 
 // legacyFromText returns the value that a constant stands for, in the words of Cassandra's classes.
-func (t *Type) legacyFromText(text string) ([]byte, error) {
+func legacyFromText(t *Type, text string) ([]byte, error) {
 	if text == "" {
 		return []byte{}, nil
 	}
-	switch t.legacyKindOf() {
+	switch legacyKindOf(t) {
 	case lexicalUUID:
 		b, err := Native(UUID).FromText(text)
 		if err != nil {
@@ -192,14 +192,14 @@ func (t *Type) legacyFromText(text string) ([]byte, error) {
 		}
 		return b, nil
 	case composite:
-		return t.compositeFromText(splitFields(text))
+		return compositeFromText(t, splitFields(text))
 	case dynamicComposite:
-		return t.dynamicFromText(splitFields(text))
+		return dynamicFromText(t, splitFields(text))
 	}
 	return nil, &ValueError{Type: t, Reason: fmt.Sprintf("Unable to make %s from '%s'", t, text)}
 }
 
-func (t *Type) compositeFromText(fields []string) (b []byte, err error) {
+func compositeFromText(t *Type, fields []string) (b []byte, err error) {
 	if len(fields) > len(t.legacy.components) {
 		return nil, &ValueError{Type: t, Reason: fmt.Sprintf("Invalid composite: %s has %d components, not %d", t,
 			len(t.legacy.components), len(fields))}
@@ -214,7 +214,7 @@ func (t *Type) compositeFromText(fields []string) (b []byte, err error) {
 	return b, nil
 }
 
-func (t *Type) dynamicFromText(fields []string) (b []byte, err error) {
+func dynamicFromText(t *Type, fields []string) (b []byte, err error) {
 	for _, f := range fields {
 		name, value, _ := strings.Cut(f, "@")
 		var of component
@@ -248,20 +248,20 @@ func appendComponent(b, v []byte) []byte {
 }
 
 // compareLegacy compares values by their ordered forms.
-func (t *Type) compareLegacy(a, b []byte) int {
-	return bytes.Compare(t.appendOrdered(nil, a), t.appendOrdered(nil, b))
+func compareLegacy(t *Type, a, b []byte) int {
+	return bytes.Compare(appendOrdered(t, nil, a), appendOrdered(t, nil, b))
 }
 
 // legacyFromJSON accepts the text of a constant, and, for composites, the form of a blob, in which AppendJSON writes
 // them.
-func (t *Type) legacyFromJSON(v *JSONValue) ([]byte, error) {
+func legacyFromJSON(t *Type, v *JSONValue) ([]byte, error) {
 	switch {
 	case v.kind != jsonString:
-		return nil, t.expected("a string", v)
-	case t.legacyKindOf() != lexicalUUID && strings.HasPrefix(v.text, "0x"):
-		return t.legacyFromHex(v.text)
+		return nil, expected(t, "a string", v)
+	case legacyKindOf(t) != lexicalUUID && strings.HasPrefix(v.text, "0x"):
+		return legacyFromHex(t, v.text)
 	case t.IsEmpty() && v.text == "":
 		return []byte{}, nil
 	}
-	return t.legacyFromText(v.text)
+	return legacyFromText(t, v.text)
 }

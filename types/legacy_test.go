@@ -51,9 +51,9 @@ func randomComposite(r *rand.Rand, t *Type) []byte {
 	for i := range r.IntN(4) {
 		var of component
 		switch {
-		case t.legacyKindOf() == lexicalUUID:
+		case legacyKindOf(t) == lexicalUUID:
 			return randomBytes(r, 16, 16)
-		case t.legacyKindOf() == composite:
+		case legacyKindOf(t) == composite:
 			if i >= len(t.legacy.components) {
 				return b
 			}

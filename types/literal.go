@@ -162,7 +162,7 @@ func (t *Type) FromLiteral(kind LiteralKind, text string) ([]byte, error) {
 		return nil, &ConstantError{Kind: kind, Text: text, Type: t}
 	}
 	if t.kind == Custom && kind == HexLiteral {
-		return t.legacyFromHex(text)
+		return legacyFromHex(t, text)
 	}
 	return t.FromText(text)
 }
@@ -185,7 +185,7 @@ func (t *Type) FromText(text string) ([]byte, error) {
 	case Text:
 		return []byte(text), nil
 	case Bigint, Counter, Int, Smallint, Tinyint:
-		return t.integerFromText(text)
+		return integerFromText(t, text)
 	case Varint:
 		if len(strings.TrimLeft(text, "+-")) > literalDigitsMax {
 			return nil, valueError(Varint, "unable to make int from '%s'", text)
@@ -196,7 +196,7 @@ func (t *Type) FromText(text string) ([]byte, error) {
 		}
 		return appendBig(nil, x), nil
 	case Float, Double:
-		return t.floatFromText(text)
+		return floatFromText(t, text)
 	case Decimal:
 		return decimalFromText(text)
 	case Blob:
@@ -209,22 +209,22 @@ func (t *Type) FromText(text string) ([]byte, error) {
 	case Boolean:
 		return booleanFromText(text)
 	case UUID, Timeuuid:
-		return t.uuidFromText(text)
+		return uuidFromText(t, text)
 	case Inet:
 		return inetFromText(text)
 	case Date, Time, Timestamp, Duration:
-		return t.temporalFromText(text)
+		return temporalFromText(t, text)
 	case Tuple:
-		return t.tupleFromText(text)
+		return tupleFromText(t, text)
 	case Custom:
-		return t.legacyFromText(text)
+		return legacyFromText(t, text)
 	}
 	return nil, &ValueError{Type: t, Reason: fmt.Sprintf("Unable to make %s from '%s'", t, text)}
 }
 
 // tupleFromText parses the fields of a tuple separated by colons, like Cassandra: "@" is null, and a backslash escapes
 // a colon or "@".
-func (t *Type) tupleFromText(text string) ([]byte, error) {
+func tupleFromText(t *Type, text string) ([]byte, error) {
 	fields := splitFields(text)
 	if len(fields) > len(t.elems) {
 		return nil, &ValueError{Type: t, Reason: fmt.Sprintf("Invalid tuple literal: too many elements. Type %s "+
@@ -264,7 +264,7 @@ func splitFields(text string) (fields []string) {
 // most. Longer numbers can be bound as values, which are binary.
 const literalDigitsMax = 1 << 14
 
-func (t *Type) integerFromText(text string) ([]byte, error) {
+func integerFromText(t *Type, text string) ([]byte, error) {
 	size := fixedSize(t.kind)
 	n, err := strconv.ParseInt(text, 10, 8*size)
 	if err != nil {
@@ -297,7 +297,7 @@ func booleanFromText(text string) ([]byte, error) {
 	return nil, valueError(Boolean, "Unable to make boolean from '%s'", text)
 }
 
-func (t *Type) uuidFromText(text string) ([]byte, error) {
+func uuidFromText(t *Type, text string) ([]byte, error) {
 	if len(text) != 36 || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
 		return nil, valueError(t.kind, "Unable to make UUID from '%s'", text)
 	}
@@ -355,7 +355,7 @@ func ipv4FromText(s string) ([]byte, bool) {
 	return nil, false
 }
 
-func (t *Type) temporalFromText(text string) ([]byte, error) {
+func temporalFromText(t *Type, text string) ([]byte, error) {
 	switch t.kind {
 	case Date:
 		d, err := ParseDate(text)

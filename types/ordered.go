@@ -44,7 +44,7 @@ var ErrOrdered = errors.New("types: malformed ordered key")
 // Duration has no order in CQL, and package schema does not allow it in keys; here it sorts as bytes.
 func (t *Type) AppendOrdered(dst, wire []byte, desc bool) []byte {
 	start := len(dst)
-	dst = t.appendOrdered(dst, wire)
+	dst = appendOrdered(t, dst, wire)
 	if desc {
 		invert(dst[start:])
 	}
@@ -62,7 +62,7 @@ func (t *Type) ConsumeOrdered(dst, src []byte, desc bool) (wire, rest []byte, er
 	if desc {
 		r.mask = 0xFF
 	}
-	wire, null := t.consumeOrdered(dst, &r)
+	wire, null := consumeOrdered(t, dst, &r)
 	if r.bad {
 		return nil, nil, fmt.Errorf("%w of type %s", ErrOrdered, t)
 	}
@@ -75,7 +75,7 @@ func (t *Type) ConsumeOrdered(dst, src []byte, desc bool) (wire, rest []byte, er
 	return wire, r.src, nil
 }
 
-func (t *Type) appendOrdered(dst, wire []byte) []byte {
+func appendOrdered(t *Type, dst, wire []byte) []byte {
 	if len(wire) == 0 {
 		if wire == nil {
 			return append(dst, tagNull)
@@ -97,13 +97,13 @@ func (t *Type) appendOrdered(dst, wire []byte) []byte {
 	case Decimal:
 		dst, ok = appendOrderedDecimal(dst, wire)
 	case List, Set, Map:
-		dst, ok = t.appendOrderedCollection(dst, wire)
+		dst, ok = appendOrderedCollection(t, dst, wire)
 	case Tuple, UDT:
-		dst, ok = t.appendOrderedFields(dst, wire)
+		dst, ok = appendOrderedFields(t, dst, wire)
 	case Vector:
-		dst, ok = t.appendOrderedVector(dst, wire)
+		dst, ok = appendOrderedVector(t, dst, wire)
 	case Custom:
-		dst, ok = t.appendOrderedLegacy(dst, wire)
+		dst, ok = appendOrderedLegacy(t, dst, wire)
 	default: // ascii, blob, duration, inet, text
 		return appendEscaped(dst, wire)
 	}
@@ -297,14 +297,14 @@ func (r *orderedReader) escaped(dst []byte) []byte {
 }
 
 // consumeOrdered appends the next component's wire form to dst, or reports that it is null.
-func (t *Type) consumeOrdered(dst []byte, r *orderedReader) (wire []byte, null bool) {
+func consumeOrdered(t *Type, dst []byte, r *orderedReader) (wire []byte, null bool) {
 	switch r.byte() {
 	case tagNull:
 		return dst, true
 	case tagEmpty:
 		return dst, false
 	case tagValue:
-		return t.consumeBody(dst, r), false
+		return consumeBody(t, dst, r), false
 	case tagMalformed:
 		return r.escaped(dst), false
 	}
@@ -312,7 +312,7 @@ func (t *Type) consumeOrdered(dst []byte, r *orderedReader) (wire []byte, null b
 	return dst, false
 }
 
-func (t *Type) consumeBody(dst []byte, r *orderedReader) []byte {
+func consumeBody(t *Type, dst []byte, r *orderedReader) []byte {
 	switch t.kind {
 	case Boolean, Date, Time:
 		return r.raw(dst, fixedSize(t.kind))
@@ -347,13 +347,13 @@ func (t *Type) consumeBody(dst []byte, r *orderedReader) []byte {
 	case Decimal:
 		return consumeOrderedDecimal(dst, r)
 	case List, Set, Map:
-		return t.consumeOrderedCollection(dst, r)
+		return consumeOrderedCollection(t, dst, r)
 	case Tuple, UDT:
-		return t.consumeOrderedFields(dst, r)
+		return consumeOrderedFields(t, dst, r)
 	case Vector:
-		return t.consumeOrderedVector(dst, r)
+		return consumeOrderedVector(t, dst, r)
 	case Custom:
-		return t.consumeLegacy(dst, r)
+		return consumeLegacy(t, dst, r)
 	}
 	return r.escaped(dst)
 }

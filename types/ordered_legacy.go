@@ -17,8 +17,8 @@ const (
 )
 
 // appendOrderedLegacy appends the body of a Custom type, or returns false for bytes that are not a value of the type.
-func (t *Type) appendOrderedLegacy(dst, b []byte) ([]byte, bool) {
-	switch t.legacyKindOf() {
+func appendOrderedLegacy(t *Type, dst, b []byte) ([]byte, bool) {
+	switch legacyKindOf(t) {
 	case lexicalUUID:
 		const uuidBytes = 16
 		if len(b) != uuidBytes {
@@ -78,8 +78,8 @@ func (of component) appendOrdered(dst []byte, c *wire.Cursor) ([]byte, bool) {
 }
 
 // consumeLegacy appends the wire form of a body.
-func (t *Type) consumeLegacy(dst []byte, r *orderedReader) []byte {
-	switch t.legacyKindOf() {
+func consumeLegacy(t *Type, dst []byte, r *orderedReader) []byte {
+	switch legacyKindOf(t) {
 	case lexicalUUID:
 		dst = appendBE64(dst, r.uint64()^1<<63)
 		return appendBE64(dst, r.uint64()^1<<63)
@@ -131,7 +131,7 @@ func (of component) consume(dst []byte, r *orderedReader) []byte {
 	if of.reversed {
 		r.mask ^= 0xFF
 	}
-	dst, null := of.t.consumeOrdered(append(dst, 0, 0), r)
+	dst, null := consumeOrdered(of.t, append(dst, 0, 0), r)
 	if of.reversed {
 		r.mask ^= 0xFF
 	}

@@ -4,7 +4,7 @@ import "cqld/internal/wire"
 
 // appendOrderedCollection appends the elements, or alternating keys and values, and the end. It returns false for bytes
 // that are not a collection.
-func (t *Type) appendOrderedCollection(dst, b []byte) ([]byte, bool) {
+func appendOrderedCollection(t *Type, dst, b []byte) ([]byte, bool) {
 	c := wire.NewCursor(b)
 	n := c.IntCount(4 * len(t.elems))
 	for range n {
@@ -13,19 +13,19 @@ func (t *Type) appendOrderedCollection(dst, b []byte) ([]byte, bool) {
 			if c.Err() != nil {
 				return dst, false
 			}
-			dst = e.appendOrdered(dst, v)
+			dst = appendOrdered(e, dst, v)
 		}
 	}
 	return append(dst, bodyEnd), c.Finish() == nil
 }
 
-func (t *Type) consumeOrderedCollection(dst []byte, r *orderedReader) []byte {
+func consumeOrderedCollection(t *Type, dst []byte, r *orderedReader) []byte {
 	start := len(dst)
 	dst = append(dst, 0, 0, 0, 0)
 	n := uint32(0)
 	for !r.end() && !r.bad {
 		for _, e := range t.elems {
-			dst = e.consumeElement(dst, r)
+			dst = consumeElement(e, dst, r)
 		}
 		n++
 	}
@@ -43,9 +43,9 @@ func (r *orderedReader) end() bool {
 }
 
 // consumeElement appends the next component as a [bytes].
-func (t *Type) consumeElement(dst []byte, r *orderedReader) []byte {
+func consumeElement(t *Type, dst []byte, r *orderedReader) []byte {
 	start := len(dst)
-	dst, null := t.consumeOrdered(append(dst, 0xFF, 0xFF, 0xFF, 0xFF), r)
+	dst, null := consumeOrdered(t, append(dst, 0xFF, 0xFF, 0xFF, 0xFF), r)
 	if !null {
 		putBE32(dst[start:], uint32(len(dst)-start-4))
 	}
@@ -54,7 +54,7 @@ func (t *Type) consumeElement(dst []byte, r *orderedReader) []byte {
 
 // appendOrderedFields appends the fields of a tuple or UDT without its trailing nulls, which are equivalent to missing
 // fields: a value written before ALTER TYPE added a field keeps its key.
-func (t *Type) appendOrderedFields(dst, b []byte) ([]byte, bool) {
+func appendOrderedFields(t *Type, dst, b []byte) ([]byte, bool) {
 	c := wire.NewCursor(b)
 	set := len(dst) // the end of the last field that is not null
 	for _, e := range t.elems {
@@ -65,7 +65,7 @@ func (t *Type) appendOrderedFields(dst, b []byte) ([]byte, bool) {
 		if c.Err() != nil {
 			return dst, false
 		}
-		dst = e.appendOrdered(dst, v)
+		dst = appendOrdered(e, dst, v)
 		if v != nil {
 			set = len(dst)
 		}
@@ -73,14 +73,14 @@ func (t *Type) appendOrderedFields(dst, b []byte) ([]byte, bool) {
 	return append(dst[:set], bodyEnd), c.Finish() == nil
 }
 
-func (t *Type) consumeOrderedFields(dst []byte, r *orderedReader) []byte {
+func consumeOrderedFields(t *Type, dst []byte, r *orderedReader) []byte {
 	i := 0
 	for ; !r.end() && !r.bad; i++ {
 		if i == len(t.elems) {
 			r.fail()
 			return dst
 		}
-		dst = t.elems[i].consumeElement(dst, r)
+		dst = consumeElement(t.elems[i], dst, r)
 	}
 	for ; i < len(t.elems); i++ {
 		dst = append(dst, 0xFF, 0xFF, 0xFF, 0xFF)
@@ -89,30 +89,30 @@ func (t *Type) consumeOrderedFields(dst []byte, r *orderedReader) []byte {
 }
 
 // appendOrderedVector appends the elements. The type determines their number, so there is no end.
-func (t *Type) appendOrderedVector(dst, b []byte) ([]byte, bool) {
+func appendOrderedVector(t *Type, dst, b []byte) ([]byte, bool) {
 	c := wire.NewCursor(b)
 	for range t.dims {
-		v := t.vectorElement(&c)
+		v := vectorElement(t, &c)
 		if c.Err() != nil {
 			return dst, false
 		}
-		dst = t.elems[0].appendOrdered(dst, v)
+		dst = appendOrdered(t.elems[0], dst, v)
 	}
 	return dst, c.Finish() == nil
 }
 
-func (t *Type) consumeOrderedVector(dst []byte, r *orderedReader) []byte {
+func consumeOrderedVector(t *Type, dst []byte, r *orderedReader) []byte {
 	e := t.elems[0]
 	var scratch []byte
 	for range t.dims {
 		if n := e.FixedLength(); n != 0 {
 			start := len(dst)
-			dst, _ = e.consumeOrdered(dst, r)
+			dst, _ = consumeOrdered(e, dst, r)
 			if len(dst)-start != n {
 				r.fail()
 			}
 		} else {
-			scratch, _ = e.consumeOrdered(scratch[:0], r)
+			scratch, _ = consumeOrdered(e, scratch[:0], r)
 			dst = append(wire.AppendUnsignedVint(dst, uint64(len(scratch))), scratch...)
 		}
 		if r.bad {
@@ -123,7 +123,7 @@ func (t *Type) consumeOrderedVector(dst []byte, r *orderedReader) []byte {
 }
 
 // vectorElement consumes the next element of a vector's wire form.
-func (t *Type) vectorElement(c *wire.Cursor) []byte {
+func vectorElement(t *Type, c *wire.Cursor) []byte {
 	if n := t.elems[0].FixedLength(); n != 0 {
 		return c.Take(n)
 	}

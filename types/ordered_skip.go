@@ -12,18 +12,18 @@ func (t *Type) SkipOrdered(src []byte, desc bool) (rest []byte, err error) {
 	if desc {
 		r.mask = 0xFF
 	}
-	t.skipOrdered(&r)
+	skipOrdered(t, &r)
 	if r.bad {
 		return nil, fmt.Errorf("%w of type %s", ErrOrdered, t)
 	}
 	return r.src, nil
 }
 
-func (t *Type) skipOrdered(r *orderedReader) {
+func skipOrdered(t *Type, r *orderedReader) {
 	switch r.byte() {
 	case tagNull, tagEmpty:
 	case tagValue:
-		t.skipBody(r)
+		skipBody(t, r)
 	case tagMalformed:
 		r.skipEscaped()
 	default:
@@ -31,7 +31,7 @@ func (t *Type) skipOrdered(r *orderedReader) {
 	}
 }
 
-func (t *Type) skipBody(r *orderedReader) {
+func skipBody(t *Type, r *orderedReader) {
 	if n := fixedSize(t.kind); n != 0 {
 		r.skip(n)
 		return
@@ -44,7 +44,7 @@ func (t *Type) skipBody(r *orderedReader) {
 	case List, Set, Map:
 		for !r.end() && !r.bad {
 			for _, e := range t.elems {
-				e.skipOrdered(r)
+				skipOrdered(e, r)
 			}
 		}
 	case Tuple, UDT:
@@ -53,14 +53,14 @@ func (t *Type) skipBody(r *orderedReader) {
 				r.fail()
 				return
 			}
-			t.elems[i].skipOrdered(r)
+			skipOrdered(t.elems[i], r)
 		}
 	case Vector:
 		for i := 0; i < t.dims && !r.bad; i++ {
-			t.elems[0].skipOrdered(r)
+			skipOrdered(t.elems[0], r)
 		}
 	case Custom:
-		t.consumeLegacy(nil, r)
+		consumeLegacy(t, nil, r)
 	default:
 		r.skipEscaped()
 	}

@@ -71,7 +71,7 @@ func nativeClass(k Kind) string {
 // protocol has no id for the type: "org.apache.cassandra.db.marshal.VectorType(….FloatType , 3)".
 func (t *Type) MarshalClass() string {
 	var b strings.Builder
-	t.writeClass(&b, false, false)
+	writeClass(t, &b, false, false)
 	return b.String()
 }
 
@@ -79,12 +79,12 @@ func (t *Type) MarshalClass() string {
 // ParseDeclaredClass restores the type from it as it was declared.
 func (t *Type) DeclaredClass() string {
 	var b strings.Builder
-	t.writeClass(&b, false, true)
+	writeClass(t, &b, false, true)
 	return b.String()
 }
 
 // writeClass writes FrozenType once, around the outermost frozen part, and, if declared is true, again in vectors.
-func (t *Type) writeClass(b *strings.Builder, inFrozen, declared bool) {
+func writeClass(t *Type, b *strings.Builder, inFrozen, declared bool) {
 	wrap := t.frozen && !inFrozen && (t.IsCollection() || t.kind == UDT)
 	if wrap {
 		b.WriteString(marshalPackage + "FrozenType(")
@@ -97,18 +97,18 @@ func (t *Type) writeClass(b *strings.Builder, inFrozen, declared bool) {
 			if i > 0 {
 				b.WriteByte(',')
 			}
-			e.writeClass(b, inner, declared)
+			writeClass(e, b, inner, declared)
 		}
 		b.WriteByte(')')
 	case Vector:
 		b.WriteString(marshalPackage + "VectorType(")
-		t.elems[0].writeClass(b, inner && !declared, declared)
+		writeClass(t.elems[0], b, inner && !declared, declared)
 		b.WriteString(" , " + strconv.Itoa(t.dims) + ")")
 	case UDT:
 		b.WriteString(marshalPackage + "UserType(" + t.keyspace + "," + hex.EncodeToString([]byte(t.name)))
 		for i, e := range t.elems {
 			b.WriteString("," + hex.EncodeToString([]byte(t.fields[i])) + ":")
-			e.writeClass(b, inner, declared)
+			writeClass(e, b, inner, declared)
 		}
 		b.WriteByte(')')
 	case Custom:

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-func (t *Type) floatFromText(text string) ([]byte, error) {
+func floatFromText(t *Type, text string) ([]byte, error) {
 	bits, word := 64, "double"
 	if t.kind == Float {
 		bits, word = 32, "float"
