@@ -198,7 +198,9 @@ func TestWorkersAreBounded(t *testing.T) {
 	Register(b,
 		Service{Verb: VerbHeartbeat, Handler: func(_ ring.NodeID, _ []byte, respond Respond) { respond(nil, nil) }},
 		Service{Verb: VerbRead, Blocking: true, Handler: func(_ ring.NodeID, _ []byte, respond Respond) {
-			most.Store(max(most.Load(), running.Add(1)))
+			now := running.Add(1)
+			for was := most.Load(); now > was && !most.CompareAndSwap(was, now); was = most.Load() {
+			}
 			<-release
 			running.Add(-1)
 			respond(nil, nil)
@@ -224,6 +226,7 @@ func TestWorkersAreBounded(t *testing.T) {
 		}
 		refused++
 	}
+	waitFor(t, func() bool { return running.Load() == 2 }) // the refusals may overtake the start of a worker
 	if err := ask(a, VerbHeartbeat, ""); err != nil {
 		t.Errorf("a heartbeat while all workers are busy: %v", err)
 	}
