@@ -17,6 +17,16 @@ func (c *Cluster) ProposeRoles(ctx context.Context, change auth.Change) error {
 	return c.proposeNew(ctx, &command{Roles: &rolesCommand{b}})
 }
 
+// StartRoles is ProposeRoles without blocking. The loop calls done.
+func (c *Cluster) StartRoles(change auth.Change, done func(error)) {
+	b, err := auth.EncodeChange(change)
+	if err != nil {
+		done(err)
+		return
+	}
+	c.start(&command{Roles: &rolesCommand{b}}, done)
+}
+
 func applyRoles(m *Metadata, c *rolesCommand) error {
 	change, err := auth.DecodeChange(c.Change)
 	if err != nil {

@@ -59,7 +59,7 @@ func meetingRows() []meetingRow {
 	}
 }
 
-// The operations that TestOperationsMeet does not draw. TestStatementsMeet draws all but the last.
+// The operations that TestStatementsMeet draws in addition to those that TestOperationsMeet draws.
 const (
 	opIndex = "CREATE and DROP INDEX"
 	opBuild = "build of an index"
@@ -75,8 +75,8 @@ func statementRows() []meetingRow {
 		{opBuild, "workloads `indexed`, `nearest`, with steps of one to eight rows",
 			"the same, also when rows are streamed or a process ends between the steps"},
 		{opView, "workload `viewed`", "a view has the rows of its base table, each at its place only"},
-		{opRoles, "tests of `cluster` and `node`",
-			"all live nodes have the roles of the answer, and open connections lose what they lost"},
+		{opRoles, "workload `roled`",
+			"each node lists the roles as the acknowledged changes left them, also after a restart"},
 	}
 }
 
@@ -117,6 +117,8 @@ func meetingTests() [][3]string {
 		{"storage/index", "TestValuesEqualModel", opIndex + ", " + opBuild + " × join, kill, restart, TRUNCATE"},
 		{"simulation", "TestViews", opView + " × what the seeds draw"},
 		{"simulation", "TestViewsWhileTheRingChanges", opView + " × join, decommission, partition"},
+		{"simulation", "TestRoleChanges", opRoles + " × what the seeds draw"},
+		{"simulation", "TestRoleChangesWhileTheRingChanges", opRoles + " × join, decommission, move, restart, kill"},
 		{"cluster", "TestRolesAreInTheMetadata", opRoles + " × schema change"},
 		{"node", "TestRoleChangesAreInForceOnEveryNode", opRoles + " × restart, schema change"},
 		{"cluster", "TestClientsSeeWhichNodesLackTheSchema", "schema change × schema change, partition"},
@@ -336,10 +338,8 @@ func meetingsDocument(t *testing.T) []byte {
 	for _, r := range statementRows() {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", r.op, r.drawnBy, r.checks)
 	}
-	fmt.Fprintf(&b, "\nThe last four are not drawn by `TestOperationsMeet`. `TestStatementsMeet` draws the first "+
-		"three of them besides, with seeds 0\n"+
-		"to %d. Role changes have no pairs below: the tests outside of the simulation show what they meet.\n",
-		statementSeeds-1)
+	fmt.Fprintf(&b, "\nThe last four are drawn by `TestStatementsMeet`, with seeds 0 to %d, not by "+
+		"`TestOperationsMeet`.\n", statementSeeds-1)
 	fmt.Fprintf(&b, "\n## Pairs\n\nAll pairs: `TestOperationsMeet`, seeds 0 to %d.\n\n| pair | exercised by | "+
 		"checked after it |\n|---|---|---|\n", meetingSeeds-1)
 	for i, x := range rows {
@@ -347,9 +347,9 @@ func meetingsDocument(t *testing.T) []byte {
 			fmt.Fprintf(&b, "| %s × %s | %s; %s | %s; %s |\n", x.op, y.op, x.drawnBy, y.drawnBy, x.checks, y.checks)
 		}
 	}
-	fmt.Fprintf(&b, "\nPairs of statements on indexes and views: `TestStatementsMeet`, seeds 0 to %d.\n\n"+
+	fmt.Fprintf(&b, "\nPairs of statements on indexes, views and roles: `TestStatementsMeet`, seeds 0 to %d.\n\n"+
 		"| pair | exercised by | checked after it |\n|---|---|---|\n", statementSeeds-1)
-	for i, x := range statementRows()[:3] {
+	for i, x := range statementRows() {
 		for _, y := range append(meetingRows(), statementRows()[:i]...) {
 			fmt.Fprintf(&b, "| %s × %s | %s; %s | %s; %s |\n", x.op, y.op, x.drawnBy, y.drawnBy, x.checks, y.checks)
 		}

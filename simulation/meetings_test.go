@@ -35,21 +35,21 @@ func metIn(t *testing.T, seeds uint64, options func(seed uint64) Options) map[pa
 	return met
 }
 
-// statementMeetingOptions returns MeetingOptions with the workloads of indexes and views besides.
+// statementMeetingOptions returns MeetingOptions with the workloads of indexes, views and roles besides.
 func statementMeetingOptions(seed uint64) Options {
 	o := MeetingOptions(seed)
-	o.Extra = append(o.Extra, indexedKind(), viewedKind())
-	o.Workloads = append(o.Workloads, "indexed", "viewed")
+	o.Extra = append(o.Extra, indexedKind(), viewedKind(), roledKind())
+	o.Workloads = append(o.Workloads, "indexed", "viewed", "roled")
 	drawIndexes(&o)
 	return o
 }
 
-// TestStatementsMeet runs the seeds in docs/MEETINGS.md for statements on indexes and views: each must have been in
+// TestStatementsMeet runs the seeds in docs/MEETINGS.md for statements on indexes, views and roles: each must have been in
 // progress together with every other operation. Afterwards, the replicas of each table are compared, as after every
 // run.
 func TestStatementsMeet(t *testing.T) {
 	met := metIn(t, statementSeeds, statementMeetingOptions)
-	statements := []string{opIndex, opBuild, opView}
+	statements := []string{opIndex, opBuild, opView, opRoles}
 	for i, a := range statements {
 		for _, b := range append(meetingOps(), statements[:i]...) {
 			if met[pairOf(a, b)]+met[pairOf(b, a)] == 0 {

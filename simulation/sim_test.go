@@ -41,7 +41,7 @@ var (
 // optionsOf returns the options of a seed, overridden by the flags.
 func optionsOf(t *testing.T, seed uint64) Options {
 	o := DrawnOptions(seed)
-	o.Extra = append(o.Extra, filteredKind(), indexedKind(), viewedKind(), nearestKind())
+	o.Extra = append(o.Extra, filteredKind(), indexedKind(), viewedKind(), nearestKind(), roledKind())
 	if NewStream(seed, "options filtered").Chance(200) {
 		o.Workloads = append(o.Workloads, "filtered")
 	}
