@@ -215,7 +215,7 @@ func TestClientThatDoesNotReadIsDisconnected(t *testing.T) {
 }
 
 func TestHandshakeTimeout(t *testing.T) {
-	s, addr := start(t, Options{Limits: Limits{HandshakeTimeout: 400 * time.Millisecond}})
+	s, addr := start(t, Options{Limits: Limits{HandshakeTimeout: 2 * time.Second}}) // enough for READY
 	silent := dial(t, addr, 4)
 	ready := connect(t, addr, 4)
 	silent.closed()

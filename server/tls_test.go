@@ -31,7 +31,7 @@ func certificates(t *testing.T) (*authority.Authority, *tls.Config) {
 
 func TestTLS(t *testing.T) {
 	ca, config := certificates(t)
-	s, addr := start(t, Options{TLS: config, Limits: Limits{HandshakeTimeout: 500 * time.Millisecond}})
+	s, addr := start(t, Options{TLS: config, Limits: Limits{HandshakeTimeout: 2 * time.Second}}) // enough for READY
 	for _, v := range versions() {
 		c := dial(t, addr, v)
 		c.net = tls.Client(c.net, &tls.Config{RootCAs: ca.Pool(), ServerName: "127.0.0.1"})
