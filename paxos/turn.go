@@ -27,6 +27,7 @@ type turnState struct {
 	arbiter ring.NodeID
 	since   time.Duration // when it was granted
 	asked   int           // number of the request, to match answers
+	waited  time.Duration // start of the present wait for the arbiter's answer
 	until   time.Duration // when the round starts without a turn
 	tried   []ring.NodeID // arbiters that this round has asked
 	timer   env.Timer
@@ -63,14 +64,10 @@ func (op *round) askTurnLocked(now time.Duration) {
 	op.turn.arbiter = arbiter
 	op.turn.tried = append(op.turn.tried, arbiter)
 	asked, timeout := op.turn.asked, op.turn.until-now
-	self, patience := arbiter == op.c.view.Self(), timeout
-	if !self {
-		patience = min(timeout, op.c.arbiters.Patience(arbiter, now))
-	}
-	op.turn.timer = op.c.clock.After(patience, func() { op.onNoTurn(asked) })
+	op.awaitTurnLocked(now)
 	op.trace("Waiting for the partition's turn") // while members cannot change
 	op.mu.Unlock()
-	if self {
+	if arbiter == op.c.view.Self() {
 		op.c.Turn(op.partition, arbiter, timeout, func(t contention.Turn) { op.onTurn(asked, arbiter, t) })
 		return
 	}
@@ -83,6 +80,35 @@ func (op *round) askTurnLocked(now time.Duration) {
 		op.c.arbiters.Answered(arbiter, at-now, at)
 		op.onTurn(asked, arbiter, t)
 	})
+}
+
+// awaitTurnLocked arms the timer of a wait for the arbiter.
+func (op *round) awaitTurnLocked(now time.Duration) {
+	asked, wait := op.turn.asked, op.turn.until-now
+	if arbiter := op.turn.arbiter; arbiter != op.c.view.Self() {
+		wait = min(wait, op.c.arbiters.Patience(arbiter, now))
+	}
+	op.turn.waited = now
+	op.turn.timer = op.c.clock.After(wait, func() { op.onLateTurn(asked) })
+}
+
+// onLateTurn is the event that an arbiter did not answer in time. If it has answered other requests meanwhile, the
+// round waits again.
+func (op *round) onLateTurn(asked int) {
+	defer op.guarded()
+	op.mu.Lock()
+	now := op.c.clock.Monotonic()
+	if asked == op.turn.asked && now < op.turn.until && op.arbiterHeardLocked() {
+		op.awaitTurnLocked(now)
+		op.mu.Unlock()
+		return
+	}
+	op.noTurnLocked(asked, now)
+}
+
+// arbiterHeardLocked reports whether the arbiter has answered any request during the present wait.
+func (op *round) arbiterHeardLocked() bool {
+	return op.turn.arbiter == op.c.view.Self() || op.c.arbiters.HeardSince(op.turn.arbiter, op.turn.waited)
 }
 
 // arbiterLocked returns the first of the partition's replicas that this node considers alive and responsive, and that
@@ -98,10 +124,15 @@ func (op *round) arbiterLocked(now time.Duration) (ring.NodeID, bool) {
 	return 0, false
 }
 
-// onNoTurn is the event that an arbiter failed, or did not answer in time. The round asks the next one.
+// onNoTurn is the event that the request for a turn failed.
 func (op *round) onNoTurn(asked int) {
 	defer op.guarded()
 	op.mu.Lock()
+	op.noTurnLocked(asked, op.c.clock.Monotonic())
+}
+
+// noTurnLocked gives an arbiter up and asks the next one. It unlocks mu.
+func (op *round) noTurnLocked(asked int, now time.Duration) {
 	if asked != op.turn.asked {
 		op.mu.Unlock()
 		return
@@ -109,8 +140,7 @@ func (op *round) onNoTurn(asked int) {
 	op.turn.asked++
 	op.turn.timer.Stop()
 	op.c.counts.arbitersFailed.Add(1)
-	now := op.c.clock.Monotonic()
-	if op.turn.arbiter != op.c.view.Self() {
+	if !op.arbiterHeardLocked() {
 		op.c.arbiters.Silent(op.turn.arbiter, now)
 	}
 	op.askTurnLocked(now)

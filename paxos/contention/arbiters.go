@@ -15,6 +15,7 @@ type Arbiters struct {
 	waits  latency.Peers
 	mu     sync.Mutex
 	silent map[ring.NodeID]time.Duration // until when each is avoided
+	heard  map[ring.NodeID]time.Duration // when each answered last
 }
 
 // Usable reports whether to ask an arbiter. After a while, one request tries an unresponsive one again.
@@ -31,7 +32,8 @@ func (k *Arbiters) Usable(node ring.NodeID, now time.Duration) bool {
 	return true
 }
 
-// Patience returns how long to wait for an arbiter before another one is asked.
+// Patience returns how long to wait for an arbiter before another one is asked, unless the arbiter answers others
+// meanwhile.
 func (k *Arbiters) Patience(node ring.NodeID, now time.Duration) time.Duration {
 	return max(patienceWaits*k.waits.Of(node, now), patienceLeast)
 }
@@ -42,6 +44,22 @@ func (k *Arbiters) Answered(node ring.NodeID, took, now time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.silent, node)
+	if k.heard == nil {
+		k.heard = map[ring.NodeID]time.Duration{}
+	}
+	if _, known := k.heard[node]; known || len(k.heard) < heardMax {
+		k.heard[node] = now
+	}
+}
+
+// HeardSince reports whether an arbiter has answered a request, of any partition, at a time or later. If it has, a
+// missing answer means that others have the partition's turn, not that the arbiter is dead: another arbiter would grant
+// the turn a second time.
+func (k *Arbiters) HeardSince(node ring.NodeID, since time.Duration) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	at, ok := k.heard[node]
+	return ok && at >= since
 }
 
 // Silent records that an arbiter did not answer in time.

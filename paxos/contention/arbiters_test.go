@@ -27,7 +27,13 @@ func TestSilentArbitersAreAvoided(t *testing.T) {
 	now += avoided
 	want("after a while one request tries it", 1, true)
 	want("and no other one", 1, false)
+	if k.HeardSince(1, 0) {
+		t.Error("an answer of a silent arbiter")
+	}
 	k.Answered(1, 20*time.Millisecond, now)
+	if !k.HeardSince(1, now) || k.HeardSince(1, now+1) || k.HeardSince(2, 0) {
+		t.Error("the time of the last answer is wrong")
+	}
 	want("it answered", 1, true)
 	if got := k.Patience(1, now); got < 80*time.Millisecond || got > 4*20*time.Millisecond {
 		t.Errorf("patience of %v with answers of 20 ms", got)

@@ -14,8 +14,8 @@ const (
 	patienceLeast = 50 * time.Millisecond
 	// avoided is how long an unresponsive arbiter is not asked. Then one request tries it again.
 	avoided = 500 * time.Millisecond
-	// silentMax bounds the avoided arbiters.
-	silentMax = 256
+	// silentMax bounds the avoided arbiters, heardMax those with a known time of the last answer.
+	silentMax, heardMax = 256, 4096
 	// WaitMax bounds the wait for a turn: several turns of others.
 	WaitMax = 500 * time.Millisecond
 	// contestedFor is how long a partition counts as contended.
