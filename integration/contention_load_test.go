@@ -45,6 +45,7 @@ type contentionRun struct {
 	unknown int // answered CAS_WRITE_UNKNOWN
 	expired int // answered WRITE_TIMEOUT (CAS): certainly not applied
 	other   int // other errors
+	silent  int // errors of any kind that report zero responses
 	samples []string
 }
 
@@ -211,6 +212,9 @@ func (w *contention) note(r *contentionRun, conditional bool, partition int32, n
 	}
 	if err == nil && a.Err != nil {
 		err = a.Err
+		if strings.Contains(a.Err.Fields, "received=0 ") {
+			r.silent++
+		}
 	}
 	if err != nil && len(r.samples) < 5 {
 		r.samples = append(r.samples, fmt.Sprintf("after %v: %v", took.Round(time.Millisecond), err))
