@@ -2,12 +2,15 @@ package simulation
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -326,34 +329,21 @@ func meetingsDocument(t *testing.T) []byte {
 		"`go test ./simulation -run TestOperationsMeet` runs seeds 0 to %d of `MeetingOptions` and fails when a "+
 		"pair has not met. `TestSim` draws the\n"+
 		"same operations in other combinations. `go test ./simulation -run TestMeetingsAreDocumented "+
-		"-rewrite-meetings` writes this file.\n\n", meetingSeeds-1)
+		"-rewrite-meetings` writes this file,\n"+
+		"and with `-run 'TestOperationsMeet|TestStatementsMeet'` what they count.\n\n", meetingSeeds-1)
 	b.WriteString("After every run, besides: each node serves, each operation of the ring has ended, no hint is " +
 		"left, all nodes have one schema and one\n" +
-		"ring, and all replicas of each table have the same bytes.\n\n## Operations\n\n| operation | drawn by | " +
-		"checked after it |\n|---|---|---|\n")
-	rows := meetingRows()
-	for _, r := range rows {
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", r.op, r.drawnBy, r.checks)
+		"ring, and all replicas of each table have the same bytes.\n\n## Operations\n\n| | operation | drawn by | " +
+		"checked after it |\n|---|---|---|---|\n")
+	rows := append(meetingRows(), statementRows()...)
+	for i, r := range rows {
+		fmt.Fprintf(&b, "| %d | %s | %s | %s |\n", i+1, r.op, r.drawnBy, r.checks)
 	}
-	for _, r := range statementRows() {
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", r.op, r.drawnBy, r.checks)
-	}
-	fmt.Fprintf(&b, "\nThe last four are drawn by `TestStatementsMeet`, with seeds 0 to %d, not by "+
-		"`TestOperationsMeet`.\n", statementSeeds-1)
-	fmt.Fprintf(&b, "\n## Pairs\n\nAll pairs: `TestOperationsMeet`, seeds 0 to %d.\n\n| pair | exercised by | "+
-		"checked after it |\n|---|---|---|\n", meetingSeeds-1)
-	for i, x := range rows {
-		for _, y := range rows[i+1:] {
-			fmt.Fprintf(&b, "| %s × %s | %s; %s | %s; %s |\n", x.op, y.op, x.drawnBy, y.drawnBy, x.checks, y.checks)
-		}
-	}
-	fmt.Fprintf(&b, "\nPairs of statements on indexes, views and roles: `TestStatementsMeet`, seeds 0 to %d.\n\n"+
-		"| pair | exercised by | checked after it |\n|---|---|---|\n", statementSeeds-1)
-	for i, x := range statementRows() {
-		for _, y := range append(meetingRows(), statementRows()[:i]...) {
-			fmt.Fprintf(&b, "| %s × %s | %s; %s | %s; %s |\n", x.op, y.op, x.drawnBy, y.drawnBy, x.checks, y.checks)
-		}
-	}
+	fmt.Fprintf(&b, "\n## Pairs\n\nThe numbers are those of the operations. A cell has the number of seeds in which the "+
+		"two were in progress together, as recorded last:\n"+
+		"of the %d of `TestOperationsMeet`, and in the last %d rows of the %d of `TestStatementsMeet`.\n\n",
+		meetingSeeds, len(statementRows()), statementSeeds)
+	writeMatrix(t, &b, rows)
 	b.WriteString("\n## Tests outside the simulation\n\n| test | operations that meet |\n|---|---|\n")
 	for _, m := range meetingTests() {
 		fmt.Fprintf(&b, "| %s of `%s` | %s |\n", m[1], m[0], m[2])
@@ -370,4 +360,73 @@ func meetingsDocument(t *testing.T) []byte {
 		}
 	}
 	return b.Bytes()
+}
+
+// writeMatrix writes a triangle with the recorded numbers of seeds in which each pair of operations met.
+func writeMatrix(t *testing.T, b *bytes.Buffer, rows []meetingRow) {
+	met := recordedMeetings(t)
+	b.WriteString("| |")
+	for i := range rows[1:] {
+		fmt.Fprintf(b, " %d |", i+1)
+	}
+	b.WriteString("\n|---" + strings.Repeat("|---", len(rows)-1) + "|\n")
+	for i, x := range rows[1:] {
+		fmt.Fprintf(b, "| **%d %s** |", i+2, x.op)
+		for _, y := range rows[:i+1] {
+			n := met[pair{y.op, x.op}] + met[pair{x.op, y.op}]
+			if n == 0 {
+				t.Errorf("%s and %s have not met, as %s records", x.op, y.op, meetingsCounts)
+			}
+			fmt.Fprintf(b, " %d |", n)
+		}
+		b.WriteString(strings.Repeat(" |", len(rows)-2-i) + "\n")
+	}
+}
+
+// meetingsCounts has a line for each pair that met: the test, the operations, and the number of seeds.
+const meetingsCounts = "testdata/meetings.txt"
+
+// recordedMeetings returns how many seeds of the last recorded runs each pair met in.
+func recordedMeetings(t *testing.T) map[pair]int {
+	t.Helper()
+	met := map[pair]int{}
+	for _, line := range meetingLines(t) {
+		fields := strings.Split(line, "\t")
+		n, err := strconv.Atoi(fields[len(fields)-1])
+		if err != nil || len(fields) != 4 {
+			t.Fatalf("%s: %q: %v", meetingsCounts, line, err)
+		}
+		met[pair{fields[1], fields[2]}] = n
+	}
+	return met
+}
+
+func meetingLines(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile(meetingsCounts)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(strings.Split(string(text), "\n"), func(l string) bool { return l == "" })
+}
+
+// recordMeetings writes what a test has counted, if -rewrite-meetings is set: the pairs for which counts returns true.
+func recordMeetings(t *testing.T, met map[pair]int, counts func(pair) bool) {
+	t.Helper()
+	if !*rewriteMeetings {
+		return
+	}
+	lines := slices.DeleteFunc(meetingLines(t), func(l string) bool { return strings.HasPrefix(l, t.Name()+"\t") })
+	for p, n := range met {
+		if counts(p) {
+			lines = append(lines, fmt.Sprintf("%s\t%s\t%s\t%d", t.Name(), p.a, p.b, n))
+		}
+	}
+	slices.Sort(lines)
+	if err := os.MkdirAll(filepath.Dir(meetingsCounts), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(meetingsCounts, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 }

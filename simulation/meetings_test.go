@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -10,6 +11,7 @@ import (
 func TestOperationsMeet(t *testing.T) {
 	met := metIn(t, meetingSeeds, MeetingOptions)
 	ops := meetingOps()
+	recordMeetings(t, met, func(p pair) bool { return slices.Contains(ops, p.a) && slices.Contains(ops, p.b) })
 	for i, a := range ops {
 		for _, b := range ops[i+1:] {
 			if met[pair{a, b}] == 0 {
@@ -50,6 +52,9 @@ func statementMeetingOptions(seed uint64) Options {
 func TestStatementsMeet(t *testing.T) {
 	met := metIn(t, statementSeeds, statementMeetingOptions)
 	statements := []string{opIndex, opBuild, opView, opRoles}
+	recordMeetings(t, met, func(p pair) bool {
+		return slices.Contains(statements, p.a) || slices.Contains(statements, p.b)
+	})
 	for i, a := range statements {
 		for _, b := range append(meetingOps(), statements[:i]...) {
 			if met[pairOf(a, b)]+met[pairOf(b, a)] == 0 {
