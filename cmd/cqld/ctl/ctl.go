@@ -17,16 +17,29 @@ type Commands struct {
 	Where
 	JSON bool `name:"json" help:"Print the result as JSON."`
 
+	Ring   ringCommands   `embed:""`
+	Change changeCommands `embed:""`
+	Node   nodeCommands   `embed:""`
+	Do     doCommands     `embed:""`
+	Access accessCommands `embed:""`
+
+	Help helpCommand `cmd:"" group:"do" help:"Show the commands, or the arguments and flags of one."`
+}
+
+// ringCommands show the state of the ring.
+type ringCommands struct {
 	Status          statusCommand          `cmd:"" group:"ring" help:"Show the state, load and ownership of every node."`
 	Ring            ringCommand            `cmd:"" group:"ring" help:"Show every token and its owner."`
 	Describecluster describeClusterCommand `cmd:"" group:"ring" help:"Show the cluster's name, schema versions, nodes and keyspaces."`
 	Describering    describeRingCommand    `cmd:"" group:"ring" help:"Show the token ranges of a keyspace and their replicas."`
 	Getendpoints    endpointsCommand       `cmd:"" group:"ring" help:"Show the replicas of a partition."`
+	Getseeds        seedsCommand           `cmd:"" group:"ring" help:"Show the seeds, without the node itself."`
+	Members         membersCommand         `cmd:"" group:"ring" aliases:"gossipinfo" help:"Show everything that the node knows about each member."`
+	Operations      operationsCommand      `cmd:"" group:"ring" help:"Show the operations that are changing the ring."`
+}
 
-	Getseeds   seedsCommand      `cmd:"" group:"ring" help:"Show the seeds, without the node itself."`
-	Members    membersCommand    `cmd:"" group:"ring" aliases:"gossipinfo" help:"Show everything that the node knows about each member."`
-	Operations operationsCommand `cmd:"" group:"ring" help:"Show the operations that are changing the ring."`
-
+// changeCommands change or repair the ring.
+type changeCommands struct {
 	Decommission decommissionCommand `cmd:"" group:"change" help:"Stream the node's data to the other nodes and leave the ring."`
 	Removenode   removeNodeCommand   `cmd:"" group:"change" help:"Remove a dead node; the other nodes stream its data from each other."`
 	Move         moveCommand         `cmd:"" group:"change" help:"Change the node's tokens."`
@@ -34,7 +47,10 @@ type Commands struct {
 	Abort        abortCommand        `cmd:"" group:"change" help:"Abort an operation that is changing the ring."`
 	Repair       repairCommand       `cmd:"" group:"change" help:"Compare the replicas of all ranges and copy what differs."`
 	Cleanup      cleanupCommand      `cmd:"" group:"change" help:"Drop data of ranges that the node no longer holds."`
+}
 
+// nodeCommands show the state of the node.
+type nodeCommands struct {
 	Info             infoCommand            `cmd:"" group:"node" help:"Show load, uptime, memory, clients and disk."`
 	Ready            readyCommand           `cmd:"" group:"node" help:"Exit with status 0 if the node serves clients, for health checks."`
 	Version          versionCommand         `cmd:"" group:"node" help:"Show the node's version."`
@@ -49,7 +65,10 @@ type Commands struct {
 	Listpendinghints pendingHintsCommand    `cmd:"" group:"node" help:"Show pending hints for other nodes."`
 	Clientstats      clientStatsCommand     `cmd:"" group:"node" help:"Show CQL client connections."`
 	Gettimeout       timeoutCommand         `cmd:"" group:"node" help:"Show the timeout of a type of request."`
+}
 
+// doCommands change what the node does.
+type doCommands struct {
 	Flush                   flushCommand              `cmd:"" group:"do" help:"Flush memtables to disk."`
 	Compact                 compactCommand            `cmd:"" group:"do" help:"Compact data into the lowest level."`
 	RebuildIndex            rebuildIndexCommand       `cmd:"" name:"rebuild_index" group:"do" help:"Build secondary indexes of a table once more."`
@@ -74,14 +93,15 @@ type Commands struct {
 	Getauditlog             getAuditCommand           `cmd:"" group:"do" help:"Show the options of the audit log."`
 	TablesAccount           tablesAccountCommand      `cmd:"" group:"do" help:"Create, list, rotate and remove accounts of Azure Tables."`
 	Reloadssl               reloadSSLCommand          `cmd:"" group:"do" help:"Read the certificate files again."`
+}
 
+// accessCommands change roles and access.
+type accessCommands struct {
 	ResetSuperuser    resetSuperuserCommand  `cmd:"" group:"access" help:"Give a superuser a new password. Works only on the machine of the node."`
 	Updatecidrgroup   updateCIDRGroupCommand `cmd:"" group:"access" help:"Create a CIDR group or replace its ranges."`
 	Dropcidrgroup     dropCIDRGroupCommand   `cmd:"" group:"access" help:"Remove a CIDR group."`
 	Listcidrgroups    listCIDRGroupsCommand  `cmd:"" group:"access" help:"List the CIDR groups, or the ranges of one."`
 	Getcidrgroupsofip cidrGroupsOfIPCommand  `cmd:"" group:"access" help:"List the CIDR groups that contain an address."`
-
-	Help helpCommand `cmd:"" group:"do" help:"Show the commands, or the arguments and flags of one."`
 }
 
 // Groups returns the headings under which the help lists the subcommands.
