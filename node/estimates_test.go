@@ -11,11 +11,9 @@ func TestEstimateQueryReadsOnlyItsTable(t *testing.T) {
 	c := r.connect(0)
 	r.fill(c, "1", 10)
 	r.query(c, "CREATE TABLE k.other (a int PRIMARY KEY)")
-	e := &r.nodes[0].estimates
+	e := r.nodes[0].estimates
 	sampled := func() (names []string) {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		for id := range e.mu.tables {
+		for _, id := range e.Tables() {
 			names = append(names, r.nodes[0].cluster.Metadata().Schema.TableByStorage(id).Name)
 		}
 		slices.Sort(names)

@@ -361,15 +361,15 @@ func (c figuresCollector) vectors(m metricSink) {
 
 func (c figuresCollector) tables(m metricSink) {
 	s := c.n.cluster.Metadata().Schema
-	for id, f := range *c.n.measured.tables.Load() {
+	for id, f := range c.n.measured.Statistics() {
 		t := s.TableByStorage(id)
 		if t == nil {
 			continue
 		}
 		labels, values := []string{"keyspace", "table"}, []string{t.Keyspace, t.Name}
 		m.send(prometheus.CounterValue, "table_reads_total", "Reads of a table on this replica.",
-			float64(f.read.Count()+f.scan.Count()), labels, values)
+			float64(f.Read.Count()+f.Scan.Count()), labels, values)
 		m.send(prometheus.CounterValue, "table_writes_total", "Mutations of a table on this replica.",
-			float64(f.write.Count()), labels, values)
+			float64(f.Write.Count()), labels, values)
 	}
 }

@@ -30,6 +30,7 @@ import (
 	"cqld/node/config"
 	"cqld/node/control"
 	"cqld/node/health"
+	"cqld/node/tablestats"
 	"cqld/query"
 	"cqld/query/trace"
 	"cqld/rebalance"
@@ -68,8 +69,8 @@ type Node struct {
 	returning     bool                               // this node was a member when it started
 	server        atomic.Pointer[server.Server]      // nil: CQL clients cannot connect
 	tables        atomic.Pointer[azuretables.Server] // nil: clients of Azure Tables cannot connect
-	measured      *measured
-	estimates     estimates
+	measured      *tablestats.Engine
+	estimates     *tablestats.Estimates
 	executors     struct{ cql, tables *request.Executor }
 	answered      tablesFigures
 	control       *control.Server
@@ -143,7 +144,6 @@ func open(ctx context.Context, opts config.Options, f faults) (*Node, error) {
 	}
 	n.guard = guard.New(n.log, n.running.Go)
 	n.running.guard, n.clock = n.guard, newClock(opts, n.guard)
-	n.estimates.n = n
 	n.traces = &trace.Budget{Max: opts.TraceBytesMax, Size: n.traceBytes, Clock: n.clock}
 	n.builds = builds{n: n, open: map[schema.StorageID]*build{}}
 	n.mu.unannounced = map[ring.NodeID]bool{}
@@ -198,7 +198,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 // stored is called when storage is open.
 func (n *Node) stored(i *assembly.Instance) error {
 	n.engine = i.Engine
-	n.measured = newMeasured(i.Engine, n.clock)
+	n.measured = tablestats.NewEngine(i.Engine, n.clock)
 	return nil
 }
 
@@ -207,6 +207,8 @@ func (n *Node) assembled(i *assembly.Instance) error {
 	n.cluster, n.parts = i.Cluster, i.Parts
 	n.coordinator, n.streams, n.moves = i.Coordinator, i.Streams, i.Movements
 	n.repaired, n.repairer, n.autoRepair = i.Repaired, i.Repairer, i.Parts.AutoRepair
+	n.estimates = tablestats.NewEstimates(tablestats.EstimatesOptions{Cluster: n.cluster, Engine: n.engine, Clock: n.clock,
+		Log: n.log})
 	n.openExecutors()
 	if err := n.openJobs(); err != nil {
 		return err
@@ -284,7 +286,7 @@ func (n *Node) opening() (o assembly.Opening, err error) {
 		Requests: func(*storage.Engine) assembly.RequestEngine { return n.requests() },
 		Stored:   n.stored, Assembled: n.assembled, Listen: n.listen,
 		Changed: n.metadataChanged, AliveChanged: n.aliveChanged,
-		TableDropped: func(id schema.StorageID) { n.measured.forget(id) },
+		TableDropped: func(id schema.StorageID) { n.measured.ForgetTable(id) },
 		Retired:      n.left, AutoRepair: n.opts.AutoRepair, GraphBytes: &n.opts.VectorGraphBytes,
 		AllGraphBytes: n.opts.Memory.Part[memory.Graphs],
 	}, nil
@@ -370,7 +372,7 @@ func (n *Node) openServer() error {
 		SharedPaging: []byte(n.opts.PagingSecret),
 		TraceBudget:  n.traces.Admit,
 		Stored:       func(cmd *row.ReadCommand) ([]byte, error) { return n.engine.Read(nil, cmd) },
-		Audit:        n.audit, ClusterName: n.opts.ClusterName, Estimate: n.estimates.tableEstimate,
+		Audit:        n.audit, ClusterName: n.opts.ClusterName, Estimate: n.estimates.OfCluster,
 		IndexEntries: n.indexEntries, DynamicDataMasking: n.opts.DynamicDataMasking, Indexes: n.opts.Indexes,
 		Guardrails: &n.opts.Guardrails, IsSuperuser: func(role string) bool { return n.roles().IsSuperuser(role) },
 		NoUserFunctions: !n.opts.UserFunctions, FunctionLimits: n.opts.FunctionLimits,

@@ -11,6 +11,7 @@ import (
 	"cqld/internal/histogram"
 	"cqld/internal/wire"
 	"cqld/node/control"
+	"cqld/node/tablestats"
 	"cqld/schema"
 )
 
@@ -68,13 +69,13 @@ func (n *Node) opTableStats(_ context.Context, a control.TablesArgs, _ control.R
 		if err != nil {
 			return out, err
 		}
-		f := n.measured.of(t.StorageID)
-		partitions := n.estimates.of(t)
+		f := n.measured.Of(t.StorageID)
+		partitions := n.estimates.Of(t)
 		out.Tables = append(out.Tables, control.TableStat{Keyspace: t.Keyspace, Table: t.Name, Bytes: size.Bytes,
 			Files:  size.Files,
 			Levels: size.Levels, MaxBytes: size.MaxBytes, Partitions: partitions.All(),
-			MeanPartition: partitions.MeanBytes, Reads: f.read.Count() + f.scan.Count(), Writes: f.write.Count(),
-			ReadLatency: cmp.Or(f.read.Latency().Mean(), f.scan.Latency().Mean())})
+			MeanPartition: partitions.MeanBytes, Reads: f.Read.Count() + f.Scan.Count(), Writes: f.Write.Count(),
+			ReadLatency: cmp.Or(f.Read.Latency().Mean(), f.Scan.Latency().Mean())})
 	}
 	return out, nil
 }
@@ -93,7 +94,7 @@ func (n *Node) opHistograms(_ context.Context, a control.TableArgs, _ control.Re
 	if err != nil {
 		return control.TableHistograms{}, err
 	}
-	return control.TableHistograms{TableArgs: a, Read: percentiles(n.measured.of(t.StorageID).read.Latency())}, nil
+	return control.TableHistograms{TableArgs: a, Read: percentiles(n.measured.Of(t.StorageID).Read.Latency())}, nil
 }
 
 // sampleMax bounds how long toppartitions samples.
@@ -109,18 +110,18 @@ func (n *Node) opTopPartitions(ctx context.Context, a control.TopArgs, report co
 		return out, &control.Error{Code: control.Invalid,
 			Message: fmt.Sprintf("the time must be more than 0 and at most %s", sampleMax)}
 	}
-	look := &sample{table: t.StorageID}
-	if !n.measured.sample.CompareAndSwap(nil, look) {
+	sample := n.measured.StartSample(t.StorageID)
+	if sample == nil {
 		return out, &control.Error{Code: control.Refused,
 			Message: "another toppartitions is in progress: try again later"}
 	}
 	err = wait(ctx, a.Duration, report)
-	n.measured.sample.Store(nil)
+	n.measured.StopSample()
 	if err != nil {
 		return out, err
 	}
 	count := cmp.Or(a.Count, 10)
-	out.Reads, out.Writes = topOf(t, &look.reads, count), topOf(t, &look.writes, count)
+	out.Reads, out.Writes = topOf(t, &sample.Reads, count), topOf(t, &sample.Writes, count)
 	return out, nil
 }
 
@@ -143,10 +144,10 @@ func wait(ctx context.Context, d time.Duration, report control.Report) error {
 	}
 }
 
-func topOf(t *schema.Table, keys *topKeys, count int) []control.TopPartition {
+func topOf(t *schema.Table, keys *tablestats.TopKeys, count int) []control.TopPartition {
 	out := []control.TopPartition{}
-	for _, k := range keys.top(count) {
-		out = append(out, control.TopPartition{Key: keyText(t, []byte(k.key)), Count: k.count, Error: k.error})
+	for _, k := range keys.Top(count) {
+		out = append(out, control.TopPartition{Key: keyText(t, []byte(k.Key)), Count: k.Count, Error: k.Error})
 	}
 	return out
 }

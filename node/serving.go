@@ -31,11 +31,11 @@ func (n *Node) openExecutors() {
 	n.executors.cql = request.New(request.Options{Coordinator: n.parts.Views, Lister: n.parts.Lister,
 		Searcher: n.parts.Searcher, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: proposer,
 		Clock:      n.clock,
-		Authorizer: n.clientAuthorizer(), Refuse: n.clockRefusal, Tables: n.measured.coordinated})
+		Authorizer: n.clientAuthorizer(), Refuse: n.clockRefusal, Tables: n.measured.Coordinated})
 	n.executors.tables = request.New(request.Options{Coordinator: n.coordinator, Lister: n.parts.Lister,
 		Searcher: n.parts.Searcher, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: n.parts.Proposer,
 		Clock:      n.clock,
-		Authorizer: n.clientAuthorizer(), Refuse: n.tablesRefusal, Tables: n.measured.coordinated})
+		Authorizer: n.clientAuthorizer(), Refuse: n.tablesRefusal, Tables: n.measured.Coordinated})
 }
 
 // coordinatorStats returns the counts of requests of all kinds: the proposer counts those of conditional changes.

@@ -65,13 +65,13 @@ func (n *Node) shownTables() []system.TableFigures {
 			return nil // the engine is closed or has failed
 		}
 		shown := system.TableFigures{Keyspace: t.Keyspace, Table: t.Name, Bytes: size.Bytes}
-		if f := n.measured.lookUp(t.StorageID); f != nil {
-			shown.CoordinatorRead, shown.CoordinatorScan = f.coordinator.Read.Summary(now),
-				f.coordinator.Scan.Summary(now)
-			shown.CoordinatorWrite = f.coordinator.Write.Summary(now)
-			shown.LocalRead, shown.LocalScan, shown.LocalWrite = f.read.Summary(now), f.scan.Summary(now),
-				f.write.Summary(now)
-			shown.Rows, shown.Tombstones = f.rows.Percentiles(), f.tombstones.Percentiles()
+		if f := n.measured.LookUp(t.StorageID); f != nil {
+			shown.CoordinatorRead, shown.CoordinatorScan = f.Coordinator.Read.Summary(now),
+				f.Coordinator.Scan.Summary(now)
+			shown.CoordinatorWrite = f.Coordinator.Write.Summary(now)
+			shown.LocalRead, shown.LocalScan, shown.LocalWrite = f.Read.Summary(now), f.Scan.Summary(now),
+				f.Write.Summary(now)
+			shown.Rows, shown.Tombstones = f.Rows.Percentiles(), f.Tombstones.Percentiles()
 		}
 		out = append(out, shown)
 	}

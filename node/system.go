@@ -12,7 +12,7 @@ import (
 func (n *Node) systemTables() *system.Source {
 	return system.New(system.Options{
 		View: shownRing{n.parts.View}, ClusterName: n.opts.ClusterName, Generation: int32(n.clock.Now().Unix()),
-		Clients: n.clients, Estimate: n.estimates.shown, Settings: n.opts.Settings, Jobs: n.shownJobs, Roles: n.roles,
+		Clients: n.clients, Estimate: n.estimates.Shown, Settings: n.opts.Settings, Jobs: n.shownJobs, Roles: n.roles,
 		Figures: n.shownFigures(), Builds: n.shownBuilds(),
 	})
 }

@@ -163,9 +163,10 @@ azuretables: auth azuretables/entity azuretables/odata coordinator internal/env 
 node/socket:
 node/control: audit auth internal/guard
 node/health:
+node/tablestats: cluster internal/env internal/histogram query/system request ring row schema storage storage/estimate
 node/assembly: batchlog cluster coordinator counters hints internal/env internal/memory listing messaging paxos rebalance repair replica ring schema search storage storage/index view
 node/config: audit azuretables cluster internal/env internal/memory internal/typo login/certificate messaging messaging/internodetls query/definition query/guardrail ring server/frame tlsconfig udf/value
-node: audit auth azuretables azuretables/entity azuretables/odata batchlog cluster coordinator cql hints internal/env internal/guard internal/histogram internal/memory internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/config node/control node/health node/socket paxos query query/roles query/system query/trace rebalance repair request ring row schema search server server/frame storage storage/estimate storage/index tlsconfig types view
+node: audit auth azuretables azuretables/entity azuretables/odata batchlog cluster coordinator cql hints internal/env internal/guard internal/histogram internal/memory internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/config node/control node/health node/socket node/tablestats paxos query query/roles query/system query/trace rebalance repair request ring row schema search server server/frame storage storage/index tlsconfig types view
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node node/config storage/faultfs

@@ -1,0 +1,128 @@
+package tablestats
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"cqld/internal/env"
+	"cqld/internal/histogram"
+	"cqld/request"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// Engine wraps the storage engine that this node's replica uses. It counts requests by table and, during a
+// toppartitions command, by partition.
+type Engine struct {
+	*storage.Engine
+	clock  env.Clock
+	mu     sync.Mutex // held to add or remove tables
+	tables atomic.Pointer[map[schema.StorageID]*Table]
+	sample atomic.Pointer[Sample] // nil: no sampling is running
+}
+
+// Table are the statistics of one table since the node started.
+type Table struct {
+	Coordinator request.TableStats // of requests of this node's clients
+
+	// Of this node as a replica.
+	Read, Scan, Write histogram.Timer
+	Rows, Tombstones  histogram.Counts // of the measured reads and scans
+}
+
+// NewEngine wraps e. clock measures latencies.
+func NewEngine(e *storage.Engine, clock env.Clock) *Engine {
+	m := &Engine{Engine: e, clock: clock}
+	m.tables.Store(&map[schema.StorageID]*Table{})
+	return m
+}
+
+// Of returns the statistics of a table. It allocates only at the first request of a table.
+func (m *Engine) Of(id schema.StorageID) *Table {
+	if f := (*m.tables.Load())[id]; f != nil {
+		return f
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if f := (*m.tables.Load())[id]; f != nil {
+		return f
+	}
+	now := maps.Clone(*m.tables.Load())
+	now[id] = &Table{}
+	m.tables.Store(&now)
+	return now[id]
+}
+
+// ForgetTable drops the figures of a dropped table.
+func (m *Engine) ForgetTable(id schema.StorageID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := maps.Clone(*m.tables.Load())
+	delete(now, id)
+	m.tables.Store(&now)
+}
+
+// LookUp returns the statistics of a table, or nil if it had no request.
+func (m *Engine) LookUp(id schema.StorageID) *Table { return (*m.tables.Load())[id] }
+
+// Statistics returns the statistics of all tables that had requests. The caller must not change the map.
+func (m *Engine) Statistics() map[schema.StorageID]*Table { return *m.tables.Load() }
+
+// Coordinated returns the statistics of the coordinator for a table.
+func (m *Engine) Coordinated(id schema.StorageID) *request.TableStats { return &m.Of(id).Coordinator }
+
+// Apply implements replica.Engine.
+func (m *Engine) Apply(mutations []*row.Mutation, durable bool, done func(error)) error {
+	return m.Engine.Apply(mutations, durable, m.countWrites(mutations, done))
+}
+
+// Queue implements replica.Engine.
+func (m *Engine) Queue(mutations []*row.Mutation, durable bool, done func(error)) error {
+	return m.Engine.Queue(mutations, durable, m.countWrites(mutations, done))
+}
+
+// countWrites counts mutations. It returns done or, if their latency is measured, what measures it and calls done.
+func (m *Engine) countWrites(mutations []*row.Mutation, done func(error)) func(error) {
+	s := m.sample.Load()
+	var timed *histogram.Timer
+	for _, mu := range mutations {
+		if t := &m.Of(mu.Table).Write; t.Begin(request.SampledReads) {
+			timed = t
+		}
+		if s != nil && s.table == mu.Table {
+			s.Writes.add(mu.Key.Bytes)
+		}
+	}
+	if timed == nil || done == nil {
+		return done
+	}
+	began := m.clock.Monotonic()
+	return func(err error) {
+		now := m.clock.Monotonic()
+		timed.End(now-began, now)
+		done(err)
+	}
+}
+
+// Read implements replica.Engine.
+func (m *Engine) Read(dst []byte, cmd *row.ReadCommand) ([]byte, error) {
+	f := m.Of(cmd.Table)
+	t := &f.Read
+	if !cmd.SinglePartition() {
+		t = &f.Scan
+	} else if s := m.sample.Load(); s != nil && s.table == cmd.Table {
+		s.Reads.add(cmd.Key.Bytes)
+	}
+	if !t.Begin(request.SampledReads) {
+		return m.Engine.Read(dst, cmd)
+	}
+	began := m.clock.Monotonic()
+	page, n, err := m.Engine.ReadCounted(dst, cmd)
+	now := m.clock.Monotonic()
+	t.End(now-began, now)
+	f.Rows.Add(n.Rows)
+	f.Tombstones.Add(n.Tombstones)
+	return page, err
+}

@@ -1,0 +1,61 @@
+package tablestats
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// The guarantee of the sketch: a count is never too small, too large by at most its error, and every key above the
+// bound is included.
+func TestTopKeysFindTheFrequent(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var k TopKeys
+	truth := map[string]int64{}
+	const total = 200_000
+	for range total {
+		key := fmt.Sprint("rare", r.IntN(1_000_000))
+		switch n := r.IntN(100); {
+		case n < 20:
+			key = "hot"
+		case n < 30:
+			key = "warm"
+		}
+		truth[key]++
+		k.add([]byte(key))
+	}
+	if len(k.keys) > topKeysKept {
+		t.Errorf("%d keys are kept", len(k.keys))
+	}
+	top := k.Top(10)
+	if top[0].Key != "hot" || top[1].Key != "warm" {
+		t.Errorf("found %v", top)
+	}
+	for _, found := range top {
+		if found.Count < truth[found.Key] || found.Count-found.Error > truth[found.Key] {
+			t.Errorf("%s: %d ± %d, and it was %d", found.Key, found.Count, found.Error, truth[found.Key])
+		}
+	}
+}
+
+func TestCountingAllocatesNothing(t *testing.T) {
+	m := NewEngine(&storage.Engine{}, nil)
+	for id := range schema.StorageID(1000) {
+		m.Of(id)
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		m.Of(999).Write.Begin(8)
+		m.Of(999).Read.End(time.Microsecond,
+			time.Second)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	m.ForgetTable(999)
+	if len(*m.tables.Load()) != 999 {
+		t.Error("a table that is gone is still counted")
+	}
+}
