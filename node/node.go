@@ -29,6 +29,7 @@ import (
 	"cqld/node/assembly"
 	"cqld/node/config"
 	"cqld/node/control"
+	"cqld/node/datadir"
 	"cqld/node/health"
 	"cqld/node/tablestats"
 	"cqld/query"
@@ -132,7 +133,7 @@ func open(ctx context.Context, opts config.Options, f faults) (*Node, error) {
 	}
 	if opts.FS == nil {
 		opts.FS = vfs.Default
-		if err := makePrivate(opts.DataDir, opts.Logger); err != nil {
+		if err := datadir.MakePrivate(opts.DataDir, opts.Logger); err != nil {
 			return nil, err
 		}
 	}
@@ -213,14 +214,34 @@ func (n *Node) assembled(i *assembly.Instance) error {
 	if err := n.openJobs(); err != nil {
 		return err
 	}
-	if err := n.checkDisk(); err != nil {
+	n.returning = n.cluster.Self() != 0
+	identity := datadir.Identity{Dir: n.opts.DataDir, Engine: n.engine, Disk: n.cluster.DiskID(), Member: n.returning}
+	if err := identity.CheckDisk(); err != nil {
 		return err
 	}
-	if err := n.checkPlace(); err != nil {
+	if err := identity.CheckPlace(n.place()); err != nil {
 		return err
 	}
 	n.serveControl()
 	return nil
+}
+
+// place returns the configured place of this node.
+func (n *Node) place() datadir.Place {
+	return datadir.Place{Cluster: n.opts.ClusterName, Datacenter: n.opts.Datacenter, Rack: n.opts.Rack}
+}
+
+// checkMember compares the configuration with the entry of this node in the metadata.
+func (n *Node) checkMember() error {
+	own := n.cluster.Metadata().Topology.Node(n.cluster.Self())
+	if own == nil {
+		return nil
+	}
+	member := datadir.Place{Cluster: n.opts.ClusterName, Datacenter: own.Datacenter, Rack: own.Rack}
+	if err := member.Check(n.place()); err != nil || !n.returning {
+		return err
+	}
+	return datadir.CheckTokens(own, n.opts.NumTokens)
 }
 
 // listen opens the ports for operators and other nodes.
@@ -276,8 +297,8 @@ func (n *Node) warnOfStamp() {
 
 // opening returns the options of the assembly.
 func (n *Node) opening() (o assembly.Opening, err error) {
-	for _, dir := range []string{rowsDir, metadataDir} {
-		if err := makeDurable(n.opts.FS, filepath.Join(n.opts.DataDir, dir)); err != nil {
+	for _, dir := range []string{datadir.Rows, datadir.Metadata} {
+		if err := datadir.MakeDurable(n.opts.FS, filepath.Join(n.opts.DataDir, dir)); err != nil {
 			return o, fmt.Errorf("node: make the directory of %s: %w", dir, err)
 		}
 	}
@@ -298,7 +319,7 @@ func (n *Node) storageOptions() storage.Options {
 		sync = storage.SyncPeriodic
 	}
 	return storage.Options{
-		Dir: filepath.Join(n.opts.DataDir, rowsDir), FS: n.opts.FS, Clock: n.clock, Logger: n.log, Sync: sync,
+		Dir: filepath.Join(n.opts.DataDir, datadir.Rows), FS: n.opts.FS, Clock: n.clock, Logger: n.log, Sync: sync,
 		SyncPeriod: n.opts.CommitLogSyncPeriod, CacheBytes: n.opts.CacheBytes, MemTableBytes: n.opts.MemTableBytes,
 		PendingBytes: int(min(n.opts.Memory.MemTable(), storage.PendingBytesMax)), OnFatal: n.fail,
 		Guard: n.guard,
@@ -317,7 +338,7 @@ func (n *Node) clusterOptions() cluster.Options {
 		lookUp = n.lookUpSeeds
 	}
 	return cluster.Options{
-		Name: n.opts.ClusterName, Dir: filepath.Join(n.opts.DataDir, metadataDir), FS: n.opts.FS, Network: n.transport,
+		Name: n.opts.ClusterName, Dir: filepath.Join(n.opts.DataDir, datadir.Metadata), FS: n.opts.FS, Network: n.transport,
 		Clock: n.clock,
 		Rand:  newSecureRand(seed), Logger: n.log, Seeds: n.opts.Seeds, LookUpSeeds: lookUp,
 		ReplicationFactor: replicationFactor, Base: schema.Initial(),

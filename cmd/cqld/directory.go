@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"cqld/node"
+	"cqld/node/datadir"
 )
 
 // `cqld start` uses its data directory for one node. `cqld local` creates a subdirectory for each node of its ring:
@@ -31,7 +31,7 @@ func checkRingDirectory(dir string) error {
 	switch ring, err := ringConfigs(dir); {
 	case err != nil || len(ring) > 0:
 		return err
-	case node.IsDataDir(dir):
+	case datadir.IsDataDir(dir):
 		return fmt.Errorf("%s is the data directory of one node: start that node with `cqld start --data-dir %s`, "+
 			"or give the ring another --data-dir", dir, dir)
 	}
@@ -41,7 +41,7 @@ func checkRingDirectory(dir string) error {
 // checkNodeDirectory returns an error if `cqld start` must not use dir because it contains a ring, or a node of a ring,
 // but no data of its own.
 func checkNodeDirectory(dir string) error {
-	if node.IsDataDir(dir) {
+	if datadir.IsDataDir(dir) {
 		return nil
 	}
 	ring, err := ringConfigs(dir)
@@ -60,7 +60,7 @@ func checkNodeDirectory(dir string) error {
 // checkNotRingNode returns an error if dir is the directory of one node of a ring.
 func checkNotRingNode(dir string) error {
 	config := filepath.Join(dir, nodeConfig)
-	if _, err := os.Stat(config); err == nil && node.IsDataDir(filepath.Join(dir, nodeDataDir)) {
+	if _, err := os.Stat(config); err == nil && datadir.IsDataDir(filepath.Join(dir, nodeDataDir)) {
 		return fmt.Errorf("%s is the directory of one node of a ring: start that node with `cqld start --config "+
 			"%s`, or give another --data-dir", dir, config)
 	}

@@ -163,10 +163,11 @@ azuretables: auth azuretables/entity azuretables/odata coordinator internal/env 
 node/socket:
 node/control: audit auth internal/guard
 node/health:
+node/datadir: ring storage
 node/tablestats: cluster internal/env internal/histogram query/system request ring row schema storage storage/estimate
 node/assembly: batchlog cluster coordinator counters hints internal/env internal/memory listing messaging paxos rebalance repair replica ring schema search storage storage/index view
 node/config: audit azuretables cluster internal/env internal/memory internal/typo login/certificate messaging messaging/internodetls query/definition query/guardrail ring server/frame tlsconfig udf/value
-node: audit auth azuretables azuretables/entity azuretables/odata batchlog cluster coordinator cql hints internal/env internal/guard internal/histogram internal/memory internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/config node/control node/health node/socket node/tablestats paxos query query/roles query/system query/trace rebalance repair request ring row schema search server server/frame storage storage/index tlsconfig types view
+node: audit auth azuretables azuretables/entity azuretables/odata batchlog cluster coordinator cql hints internal/env internal/guard internal/histogram internal/memory internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/config node/control node/datadir node/health node/socket node/tablestats paxos query query/roles query/system query/trace rebalance repair request ring row schema search server server/frame storage storage/index tlsconfig types view
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node node/config storage/faultfs
@@ -177,7 +178,7 @@ cmd/cqld/running:
 cmd/cqld/ctl: audit cmd/cqld/running node/control tlsconfig
 cmd/cqld/bench: azuretables azuretables/client
 cmd/cqld/certs: node/config tlsconfig tlsconfig/authority
-cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl cmd/cqld/running internal/loglimit internal/memory internal/typo node node/config node/control tlsconfig/authority
+cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl cmd/cqld/running internal/loglimit internal/memory internal/typo node node/config node/datadir node/control tlsconfig/authority
 simulation/elle:
 simulation/damage:
 simulation: azuretables/entity azuretables/odata batchlog cluster coordinator counters hints internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring row scan schema search simulation/damage simulation/elle storage storage/faultfs storage/index types view watermark

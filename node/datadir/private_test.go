@@ -1,14 +1,11 @@
-package node
+package datadir
 
 import (
 	"errors"
 	"log/slog"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"testing"
-
-	"cqld/node/config"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -22,7 +19,7 @@ func TestTheDataDirectoryIsPrivate(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := makePrivate(dir, slog.New(slog.DiscardHandler)); err != nil {
+		if err := MakePrivate(dir, slog.New(slog.DiscardHandler)); err != nil {
 			t.Fatal(err)
 		}
 		info, err := os.Stat(dir)
@@ -41,7 +38,7 @@ func TestDirectoriesSurviveAPowerFailure(t *testing.T) {
 	for _, dir := range []string{"data", "a/data", "a/b/c/data", "/data", "/a/b/data"} {
 		disk := vfs.NewCrashableMem()
 		for range 2 { // the second time, the directory exists
-			if err := makeDurable(disk, dir); err != nil {
+			if err := MakeDurable(disk, dir); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -55,33 +52,5 @@ func TestDirectoriesSurviveAPowerFailure(t *testing.T) {
 		if _, err := disk.CrashClone(vfs.CrashCloneCfg{}).Stat(disk.PathJoin(dir, "file")); err != nil {
 			t.Errorf("a synced file in %s is lost: %v", dir, err)
 		}
-	}
-}
-
-// TestFirstStartSurvivesAPowerFailure crashes a node after its first start. It must remain the same node: one that has
-// lost its directories would create a new cluster.
-func TestFirstStartSurvivesAPowerFailure(t *testing.T) {
-	disk := vfs.NewCrashableMem()
-	open := func(disk vfs.FS) *Node {
-		o := config.Default()
-		o.ListenAddress = netip.MustParseAddr("127.0.85.1")
-		o.RPCAddress, o.FS, o.DataDir, o.ControlSocket = o.ListenAddress, disk, "new/node", false
-		o.CacheBytes, o.Logger = 8<<20, slog.New(slog.DiscardHandler)
-		n, err := Open(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	n := open(disk)
-	host := n.cluster.HostID()
-	crashed := disk.CrashClone(vfs.CrashCloneCfg{})
-	if err := n.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	n = open(crashed)
-	defer n.Close(t.Context())
-	if n.cluster.HostID() != host {
-		t.Fatal("the node has another host id after a power failure")
 	}
 }

@@ -1,4 +1,4 @@
-package node
+package datadir
 
 import (
 	"errors"
@@ -13,9 +13,9 @@ import (
 // privateMode is the mode of directories that contain data: only root and the user that runs the node can enter them.
 const privateMode = 0o700
 
-// makeDurable makes sure that dir exists, also after a power failure: it syncs the directories that hold dir and its
+// MakeDurable makes sure that dir exists, also after a power failure: it syncs the directories that hold dir and its
 // new ancestors. Without that, a power failure could remove dir with all files in it, although the files were synced.
-func makeDurable(fs vfs.FS, dir string) error {
+func MakeDurable(fs vfs.FS, dir string) error {
 	var parents []string
 	for d := dir; ; {
 		parent := fs.PathDir(d)
@@ -53,11 +53,11 @@ func syncDir(fs vfs.FS, dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// makePrivate ensures that dir exists and that other users of this machine cannot enter it. If an earlier version
-// created the directory with access for all users, makePrivate removes their access, which protects everything below
+// MakePrivate ensures that dir exists and that other users of this machine cannot enter it. If an earlier version
+// created the directory with access for all users, MakePrivate removes their access, which protects everything below
 // it.
-func makePrivate(dir string, log *slog.Logger) error {
-	if err := makeDurable(vfs.Default, dir); err != nil {
+func MakePrivate(dir string, log *slog.Logger) error {
+	if err := MakeDurable(vfs.Default, dir); err != nil {
 		return fmt.Errorf("node: make data directory: %w", err)
 	}
 	info, err := os.Stat(dir)
