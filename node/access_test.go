@@ -18,6 +18,7 @@ import (
 	"cqld/auth"
 	"cqld/integration/cqlclient"
 	"cqld/internal/syncbuf"
+	"cqld/node/access"
 	"cqld/node/config"
 	"cqld/node/control"
 )
@@ -246,7 +247,7 @@ func TestFirstSuperuserHasGeneratedPassword(t *testing.T) {
 		}
 	}
 	n := open()
-	path := filepath.Join(o.DataDir, passwordFile)
+	path := filepath.Join(o.DataDir, access.PasswordFile)
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("%v, %v", info, err)

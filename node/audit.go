@@ -146,5 +146,5 @@ func (n *Node) rolesOf(user string) []string {
 	if n.cluster == nil { // nothing is served yet
 		return nil
 	}
-	return n.roles().RolesOf(user)
+	return n.cluster.Metadata().Roles.RolesOf(user)
 }

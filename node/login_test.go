@@ -100,8 +100,8 @@ func TestLoginOnAllNodes(t *testing.T) {
 	}
 	r.query(admin, "SELECT key FROM system.local")
 
-	stats := r.nodes[0].login.Stats()
-	if stats.Successes < 6 || stats.Failures < 7 || r.nodes[1].login.Stats().Unauthorized != 1 {
+	stats := r.nodes[0].access.Logins()
+	if stats.Successes < 6 || stats.Failures < 7 || r.nodes[1].access.Logins().Unauthorized != 1 {
 		t.Errorf("%+v", stats)
 	}
 }
@@ -145,7 +145,7 @@ func TestRestrictedLogins(t *testing.T) {
 	r.query(admin, "ALTER ROLE ada WITH ACCESS FROM CIDRS {'far'}")
 	refuses(ada, "You do not have access from this IP 127.0.0.1")
 	refuses(r.mustLogIn(0, "ada", "x"), "You do not have access from this IP 127.0.0.1")
-	if s := r.nodes[0].login.Stats(); s.Unauthorized != 1 {
+	if s := r.nodes[0].access.Logins(); s.Unauthorized != 1 {
 		t.Errorf("%+v", s)
 	}
 	r.query(admin, "ALTER ROLE ada WITH ACCESS FROM ALL CIDRS")

@@ -23,9 +23,8 @@ import (
 	"cqld/internal/guard"
 	"cqld/internal/memory"
 	"cqld/jobs"
-	"cqld/login"
-	"cqld/login/certificate"
 	"cqld/messaging"
+	"cqld/node/access"
 	"cqld/node/assembly"
 	"cqld/node/config"
 	"cqld/node/control"
@@ -91,10 +90,8 @@ type Node struct {
 	stopOnce      sync.Once
 	stopRequested chan struct{} // closed when an operator has asked the process to stop
 	retired       chan struct{} // closed when it has disconnected its clients after that
-	hashing       hashing
-	memory        *memory.Pool          // of the requests of clients
-	login         *login.Authenticator  // nil: CQL clients need not log in
-	validator     certificate.Validator // of clients' certificates, if they log in by them
+	memory        *memory.Pool  // of the requests of clients
+	access        *access.Access
 
 	failed   chan error      // capacity 1: why the node must stop
 	lifetime context.Context // ends when the node stops
@@ -139,7 +136,7 @@ func open(ctx context.Context, opts config.Options, f faults) (*Node, error) {
 	}
 	n := &Node{opts: opts, faults: f, log: opts.Logger, started: time.Now(), failed: make(chan error, 1),
 		retired: make(chan struct{}), stopRequested: make(chan struct{}),
-		served: make(chan struct{}), hashing: newHashing(), memory: newRequestMemory(&opts)}
+		served: make(chan struct{}), memory: newRequestMemory(&opts)}
 	for _, w := range append(opts.Insecurities(), opts.Warnings...) {
 		n.log.Warn("configuration", "problem", w)
 	}
@@ -210,6 +207,13 @@ func (n *Node) assembled(i *assembly.Instance) error {
 	n.repaired, n.repairer, n.autoRepair = i.Repaired, i.Repairer, i.Parts.AutoRepair
 	n.estimates = tablestats.NewEstimates(tablestats.EstimatesOptions{Cluster: n.cluster, Engine: n.engine, Clock: n.clock,
 		Log: n.log})
+	var err error
+	n.access, err = access.New(access.Options{Settings: &n.opts.Access, Datacenter: n.opts.Datacenter,
+		DataDir: n.opts.DataDir, Local: n.opts.FS == vfs.Default, Cluster: n.cluster, Clock: n.clock, Log: n.log,
+		OnLogin: n.auditLogin})
+	if err != nil {
+		return err
+	}
 	n.openExecutors()
 	if err := n.openJobs(); err != nil {
 		return err
@@ -377,16 +381,13 @@ func (n *Node) partsOptions() assembly.Options {
 }
 
 func (n *Node) openServer() error {
-	if err := n.createSuperuser(n.lifetime); err != nil {
-		return err
-	}
-	if err := n.openLogin(); err != nil {
+	if err := n.access.CreateSuperuser(n.lifetime); err != nil {
 		return err
 	}
 	n.binary.Lock()
 	defer n.binary.Unlock()
 	n.processor = query.New(query.Options{
-		Executor: n.executors.cql, View: n.parts.View, Changer: n.cluster, Roles: n.roleStatements(),
+		Executor: n.executors.cql, View: n.parts.View, Changer: n.cluster, Roles: n.access.Statements(),
 		Virtual: n.virtualTables(), Clock: n.clock, Rand: realRand{},
 		Timestamps: n.hlc, PageBytes: n.opts.ClientLimits.PageBytes,
 		PagingKey: func() []byte { return n.cluster.Metadata().Secret }, Local: n.opts.Native(),
@@ -422,9 +423,8 @@ func (n *Node) startBinary() error {
 	}
 	s := server.New(server.Options{Processor: n.processor, Logger: n.log, Guard: n.guard,
 		ReplicaAddress: n.replicaAddress,
-		TLS:            n.certificates.server(n.opts.ClientEncryption.Policy()),
-		TLSOptional:    n.opts.ClientEncryption.Optional,
-		Limits:         serverLimits(&n.opts), Authenticator: n.authenticator(), Memory: n.memory})
+		TLS:            n.certificates.server(n.opts.ClientEncryption.Policy()), TLSOptional: n.opts.ClientEncryption.Optional,
+		Limits: serverLimits(&n.opts), Authenticator: n.access.Authenticator(), Memory: n.memory})
 	n.server.Store(s)
 	n.log.Info("serving CQL clients", "address", n.opts.Native(), "encryption", n.opts.ClientEncryption.String())
 	n.running.Critical(n.fail, func() {

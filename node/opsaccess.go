@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"cqld/auth"
+	"cqld/node/access"
 	"cqld/node/control"
 )
 
@@ -29,10 +30,10 @@ func (n *Node) opResetSuperuser(ctx context.Context, args control.SuperuserArgs,
 	}
 	password := args.Password
 	if password == "" {
-		password = generatePassword()
+		password = access.GeneratePassword()
 		out.Password = password
 	}
-	hash, err := n.hashPassword(ctx, password)
+	hash, err := n.access.Passwords().Hash(ctx, password)
 	if err != nil {
 		return control.Superuser{}, err
 	}

@@ -27,7 +27,7 @@ func (n *Node) startTables() error {
 	})
 	d, err := azuretables.New(azuretables.Options{
 		Service: store, Accounts: n.opts.TablesAccounts, Directory: n.roles, Development: n.opts.Development(),
-		Admit: n.restrictions().Access, Clock: n.clock, Rand: realRand{}, Logger: n.log, Guard: n.guard,
+		Admit: n.access.Restrictions().Access, Clock: n.clock, Rand: realRand{}, Logger: n.log, Guard: n.guard,
 		Memory:      n.memory,
 		Hosts:       n.opts.TablesHosts,
 		TLS:         n.certificates.server(n.tablesPolicy()),

@@ -3,24 +3,13 @@ package node
 import (
 	"cmp"
 	"context"
-	crand "crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 
 	"cqld/auth"
+	"cqld/node/access"
 	"cqld/node/control"
 )
-
-// tablesKeyBytes is the size of a generated key, as in Azure.
-const tablesKeyBytes = 64
-
-// newTablesKey returns a random key of an Azure Tables account.
-func newTablesKey() string {
-	b := make([]byte, tablesKeyBytes)
-	crand.Read(b) // never fails (crypto/rand)
-	return base64.StdEncoding.EncodeToString(b)
-}
 
 // opTablesAccounts lists the accounts of the cluster and of this node's configuration, without keys.
 func (n *Node) opTablesAccounts(_ context.Context, _ control.None, _ control.Report) (control.TablesAccounts, error) {
@@ -44,7 +33,7 @@ func (n *Node) opTablesAccounts(_ context.Context, _ control.None, _ control.Rep
 // opCreateTablesAccount creates an account with two new keys. The role must exist.
 func (n *Node) opCreateTablesAccount(ctx context.Context, args control.TablesAccountArgs,
 	_ control.Report) (control.TablesKeys, error) {
-	keys := [2]string{newTablesKey(), newTablesKey()}
+	keys := [2]string{access.NewTablesKey(), access.NewTablesKey()}
 	err := n.changeTablesAccount(ctx, args.Role, auth.TablesSettings{Account: args.Name, New: true,
 		Keys: [2]*string{&keys[0], &keys[1]}})
 	return control.TablesKeys{Name: args.Name, Key1: keys[0], Key2: keys[1]}, err
@@ -60,7 +49,7 @@ func (n *Node) opRotateTablesKey(ctx context.Context, args control.TablesAccount
 	}
 	key := ""
 	if !args.Remove {
-		key = newTablesKey()
+		key = access.NewTablesKey()
 	}
 	settings := auth.TablesSettings{Account: args.Name, Exists: true}
 	settings.Keys[args.Key-1] = &key

@@ -17,6 +17,7 @@ import (
 	"cqld/azuretables/client"
 	"cqld/integration/cqlclient"
 	"cqld/internal/syncbuf"
+	"cqld/node/access"
 	"cqld/node/config"
 	"cqld/node/control"
 )
@@ -126,7 +127,7 @@ func TestAccountsAreRoles(t *testing.T) {
 // checkAccountSecrets looks for keys where only the metadata log may have them, and for the role in the audit log.
 func checkAccountSecrets(t *testing.T, r *inProcess, admin *cqlclient.Conn, log *syncbuf.Buffer, keys ...string) {
 	t.Helper()
-	given := newTablesKey()
+	given := access.NewTablesKey()
 	text := "ALTER ROLE shopper WITH OPTIONS = {'tables_account': 'shop', 'tables_key1': '" + given + "'}"
 	if _, err := send(admin, text, cqlclient.Options{Tracing: true}); err != nil {
 		t.Fatal(err)
