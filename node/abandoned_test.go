@@ -80,9 +80,9 @@ func abandonScan(t *testing.T, protocol string, at int, end string) {
 		defer cancel()
 		n := r.nodes[0]
 		if protocol == "CQL" {
-			_ = n.server.Swap(nil).Drain(ctx)
+			_ = n.servers.StopCQL(ctx)
 		} else {
-			_ = n.drainTables(ctx)
+			_ = n.servers.DrainTables(ctx)
 		}
 	case "timeout":
 		if err := <-answered; err == nil {

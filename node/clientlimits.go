@@ -31,13 +31,13 @@ func (c figuresCollector) limits(m metricSink) {
 			"How often clients have reached a bound: connections refused or closed, and requests refused or delayed.",
 			float64(n), []string{"protocol", "bound"}, []string{protocol, name})
 	}
-	if s := c.n.server.Load(); s != nil {
+	if s := c.n.servers.CQL(); s != nil {
 		for b := range server.Bounds {
 			send("cql", b.String(), s.Limited(b))
 		}
 	}
 	c.requestMemory(m)
-	if t := c.n.tables.Load(); t != nil {
+	if t := c.n.servers.Tables(); t != nil {
 		for name, n := range t.Limited() {
 			send("tables", name, n)
 		}

@@ -8,12 +8,10 @@ import (
 
 // functionStats returns the figures of user-defined functions, which are zero until the node serves clients.
 func (n *Node) functionStats() (s query.FunctionStats) {
-	select {
-	case <-n.served:
-		return n.processor.FunctionStats()
-	default:
-		return s
+	if n.servers.HasOpened() {
+		s = n.processor.FunctionStats()
 	}
+	return s
 }
 
 // functions collects the figures of user-defined functions.

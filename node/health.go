@@ -1,7 +1,6 @@
 package node
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -13,15 +12,6 @@ import (
 // delays the loop by seconds.
 const stuckAfter = time.Minute
 
-// The reasons for which a node does not serve clients.
-var (
-	errStarting = errors.New("starting: the node has not joined the ring yet")
-	errDrained  = errors.New("drained")
-	errStopping = errors.New("stopping")
-	errLeft     = errors.New("the node has left the ring")
-	errDisabled = errors.New("CQL clients are not served")
-)
-
 // openHealth serves the probes on health_address, if it is set, from the beginning: a start may take long.
 func (n *Node) openHealth() error {
 	if !n.opts.HealthAddress.IsValid() {
@@ -31,7 +21,7 @@ func (n *Node) openHealth() error {
 	if err != nil {
 		return fmt.Errorf("node: listen for probes: %w", err)
 	}
-	n.health = health.Serve(l, health.Checks{Live: n.live, Ready: n.ready, Details: n.details}, n.log)
+	n.health = health.Serve(l, health.Checks{Live: n.live, Ready: n.servers.Ready, Details: n.details}, n.log)
 	return nil
 }
 
@@ -47,23 +37,6 @@ func (n *Node) live() error {
 	return nil
 }
 
-// ready returns an error unless this node serves clients.
-func (n *Node) ready() error {
-	switch {
-	case n.closing.Load():
-		return errStopping
-	case n.retiring.Load():
-		return errLeft
-	case n.drained.Load():
-		return errDrained
-	case !n.hasServed():
-		return errStarting
-	case !n.accepting():
-		return errDisabled
-	}
-	return n.clockRefusal()
-}
-
 // details returns what limits this node although it serves clients.
 func (n *Node) details() (lines []string) {
 	if c := n.beating.Load(); c != nil {
@@ -75,13 +48,4 @@ func (n *Node) details() (lines []string) {
 }
 
 // Served returns a channel that is closed when clients can connect for the first time.
-func (n *Node) Served() <-chan struct{} { return n.served }
-
-func (n *Node) hasServed() bool {
-	select {
-	case <-n.served:
-		return true
-	default:
-		return false
-	}
-}
+func (n *Node) Served() <-chan struct{} { return n.servers.Opened() }

@@ -70,7 +70,7 @@ func TestProbesFollowTheNode(t *testing.T) {
 	expect("enabled", "200 ok")
 	operate(r, 0, control.Drain, control.None{})
 	expect("drained", "503 drained")
-	n.closing.Store(true)
+	n.servers.Stopping()
 	if got := probe(at, "/readyz"); got != "503 stopping" {
 		t.Errorf("closing: %q", got)
 	}
@@ -78,11 +78,8 @@ func TestProbesFollowTheNode(t *testing.T) {
 
 // TestProbesBeforeTheStart probes a node that has not opened its parts yet.
 func TestProbesBeforeTheStart(t *testing.T) {
-	n := &Node{served: make(chan struct{})}
+	n := &Node{}
 	if err := n.live(); err != nil {
 		t.Error("live:", err)
-	}
-	if err := n.ready(); err == nil || !strings.HasPrefix(err.Error(), "starting") {
-		t.Error("ready:", err)
 	}
 }

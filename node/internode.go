@@ -20,7 +20,7 @@ func (n *Node) internodeSecurity() (messaging.Security, error) {
 	}
 	s, err := internodetls.New(internodetls.Options{Cluster: n.opts.ClusterName, Encryption: e.Peers,
 		Optional:       e.Optional,
-		VerifyEndpoint: !e.AnyEndpoint, Source: n.certificates.nodes, Policy: e.Policy(), Place: n.placeOf})
+		VerifyEndpoint: !e.AnyEndpoint, Source: n.certificates.Nodes, Policy: e.Policy(), Place: n.placeOf})
 	if err != nil {
 		return nil, fmt.Errorf("server_encryption_options: %w", err)
 	}
@@ -38,34 +38,13 @@ func (n *Node) placeOf(a netip.Addr) (p internodetls.Place, ok bool) {
 	return p, false
 }
 
-// revocationsEvery is how often the node checks whether revocation lists were read again.
-const revocationsEvery = time.Second
-
-// watchRevocations closes the connections of nodes whose certificates are revoked, until the node stops.
-func (n *Node) watchRevocations() {
-	seen := n.certificates.nodes.Stats().Reloads
-	for {
-		timer := time.NewTimer(revocationsEvery)
-		select {
-		case <-n.stopping:
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
-		if reloads := n.certificates.nodes.Stats().Reloads; reloads != seen {
-			seen = reloads
-			n.transport.CloseRevoked()
-		}
-	}
-}
-
 // internodeInfo returns the state of the connections with other nodes.
 func (n *Node) internodeInfo() control.Internode {
 	c := n.transport.Connections()
 	i := control.Internode{Encryption: n.opts.InternodeEncryption.String(), From: c.FromEncrypted + c.FromPlain,
 		FromEncrypted: c.FromEncrypted,
 		To:            c.ToEncrypted + c.ToPlain, ToEncrypted: c.ToEncrypted}
-	if s := n.certificates.nodes; s != nil {
+	if s := n.certificates.Nodes; s != nil {
 		i.Certificate = s.Expiry().UTC().Format(time.RFC3339)
 	}
 	return i

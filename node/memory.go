@@ -70,7 +70,7 @@ func (n *Node) measuredMemory() (used [memory.Parts]int64) {
 		used[memory.MemTables] = int64(p.MemTable.Size + p.MemTable.ZombieSize)
 	}
 	used[memory.Requests] = n.memory.Used()
-	if s := n.server.Load(); s != nil {
+	if s := n.servers.CQL(); s != nil {
 		used[memory.Requests] += s.Receiving()
 	}
 	used[memory.Writes] = n.coordinator.Load().WriteBytes

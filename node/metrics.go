@@ -121,7 +121,7 @@ func (c figuresCollector) ring(m metricSink) {
 	m.send(prometheus.GaugeValue, "clock_offset_seconds", "How far this node's clock is before those of most others.",
 		ahead.Seconds(), nil, nil)
 	serving := int64(0)
-	if c.n.accepting() && !refuses {
+	if c.n.servers.Accepting() && !refuses {
 		serving = 1
 	}
 	m.gauge("serving", "Whether CQL clients are served: 0 also while the clock differs too much.", serving)
@@ -205,7 +205,7 @@ func (c figuresCollector) builds(m metricSink) {
 }
 
 func (c figuresCollector) requests(m metricSink) {
-	if s := c.n.server.Load(); s != nil {
+	if s := c.n.servers.CQL(); s != nil {
 		l := s.Load()
 		m.gauge("client_connections", "CQL connections.", int64(l.Connections))
 		m.gauge("client_requests_active", "Requests being executed.", int64(l.Active))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -14,7 +15,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/audit"
-	"cqld/azuretables"
 	"cqld/batchlog"
 	"cqld/cluster"
 	"cqld/coordinator"
@@ -26,6 +26,8 @@ import (
 	"cqld/messaging"
 	"cqld/node/access"
 	"cqld/node/assembly"
+	"cqld/node/certificates"
+	"cqld/node/clients"
 	"cqld/node/config"
 	"cqld/node/control"
 	"cqld/node/datadir"
@@ -42,6 +44,7 @@ import (
 	"cqld/search"
 	"cqld/server"
 	"cqld/storage"
+	"cqld/tlsconfig"
 )
 
 // Node is one running node.
@@ -66,9 +69,8 @@ type Node struct {
 	jobs          *jobs.Registry
 	processor     *query.Processor
 	traces        *trace.Budget
-	returning     bool                               // this node was a member when it started
-	server        atomic.Pointer[server.Server]      // nil: CQL clients cannot connect
-	tables        atomic.Pointer[azuretables.Server] // nil: clients of Azure Tables cannot connect
+	returning     bool // this node was a member when it started
+	servers       *clients.Servers
 	measured      *tablestats.Engine
 	estimates     *tablestats.Estimates
 	executors     struct{ cql, tables *request.Executor }
@@ -77,19 +79,13 @@ type Node struct {
 	health        *health.Server                  // nil: health_address is not set
 	beating       atomic.Pointer[cluster.Cluster] // whose loop runs; nil before the loop starts and after it ends
 	audit         *audit.Log
-	certificates  certificates
+	certificates  certificates.Set
 	started       time.Time
 	builds        builds
-	drained       atomic.Bool   // clients are refused until the process ends
-	binary        sync.Mutex    // held while the client servers start or stop
-	snapshots     sync.Mutex    // held while snapshots are made, read or removed
-	stampWarned   atomic.Int64  // monotonic ns: the last warning that a peer's timestamps are ignored
-	served        chan struct{} // closed when the servers for clients have been opened
-	closing       atomic.Bool   // Close was called
-	retiring      atomic.Bool   // this node has left the cluster while it was running
+	snapshots     sync.Mutex   // held while snapshots are made, read or removed
+	stampWarned   atomic.Int64 // monotonic ns: the last warning that a peer's timestamps are ignored
 	stopOnce      sync.Once
 	stopRequested chan struct{} // closed when an operator has asked the process to stop
-	retired       chan struct{} // closed when it has disconnected its clients after that
 	memory        *memory.Pool  // of the requests of clients
 	access        *access.Access
 
@@ -135,8 +131,7 @@ func open(ctx context.Context, opts config.Options, f faults) (*Node, error) {
 		}
 	}
 	n := &Node{opts: opts, faults: f, log: opts.Logger, started: time.Now(), failed: make(chan error, 1),
-		retired: make(chan struct{}), stopRequested: make(chan struct{}),
-		served: make(chan struct{}), memory: newRequestMemory(&opts)}
+		stopRequested: make(chan struct{}), memory: newRequestMemory(&opts)}
 	for _, w := range append(opts.Insecurities(), opts.Warnings...) {
 		n.log.Warn("configuration", "problem", w)
 	}
@@ -146,6 +141,7 @@ func open(ctx context.Context, opts config.Options, f faults) (*Node, error) {
 	n.builds = builds{n: n, open: map[schema.StorageID]*build{}}
 	n.mu.unannounced = map[ring.NodeID]bool{}
 	n.hlc = env.NewHLC(n.clock, peerClockAheadMax)
+	n.servers = n.newServers()
 	if err := n.open(ctx); err != nil {
 		return nil, errors.Join(err, n.Close(context.Background()))
 	}
@@ -161,7 +157,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if err := n.openHealth(); err != nil {
 		return err
 	}
-	if err := n.openCertificates(); err != nil {
+	if err := n.certificates.Open(&n.opts, tlsconfig.Options{Clock: n.clock, Logger: n.log, Guard: n.guard}); err != nil {
 		return err
 	}
 	if err := n.openTransport(); err != nil {
@@ -257,8 +253,8 @@ func (n *Node) listen() error {
 	if err := n.openControl(); err != nil {
 		return err
 	}
-	if n.certificates.nodes != nil {
-		n.running.Go(n.watchRevocations)
+	if n.certificates.Nodes != nil {
+		n.running.Go(func() { n.certificates.WatchRevocations(n.stopping, n.transport.CloseRevoked) })
 	}
 	return n.transport.Open()
 }
@@ -312,7 +308,7 @@ func (n *Node) opening() (o assembly.Opening, err error) {
 		Stored:   n.stored, Assembled: n.assembled, Listen: n.listen,
 		Changed: n.metadataChanged, AliveChanged: n.aliveChanged,
 		TableDropped: func(id schema.StorageID) { n.measured.ForgetTable(id) },
-		Retired:      n.left, AutoRepair: n.opts.AutoRepair, GraphBytes: &n.opts.VectorGraphBytes,
+		Retired:      n.servers.Leave, AutoRepair: n.opts.AutoRepair, GraphBytes: &n.opts.VectorGraphBytes,
 		AllGraphBytes: n.opts.Memory.Part[memory.Graphs],
 	}, nil
 }
@@ -384,9 +380,12 @@ func (n *Node) openServer() error {
 	if err := n.access.CreateSuperuser(n.lifetime); err != nil {
 		return err
 	}
-	n.binary.Lock()
-	defer n.binary.Unlock()
-	n.processor = query.New(query.Options{
+	return n.servers.Open(func() { n.processor = n.newProcessor() })
+}
+
+// newProcessor returns what executes the statements of clients.
+func (n *Node) newProcessor() *query.Processor {
+	return query.New(query.Options{
 		Executor: n.executors.cql, View: n.parts.View, Changer: n.cluster, Roles: n.access.Statements(),
 		Virtual: n.virtualTables(), Clock: n.clock, Rand: realRand{},
 		Timestamps: n.hlc, PageBytes: n.opts.ClientLimits.PageBytes,
@@ -405,34 +404,37 @@ func (n *Node) openServer() error {
 		Limits: query.Limits{BatchWarnBytes: n.opts.BatchWarnBytes, BatchFailBytes: n.opts.BatchFailBytes,
 			TimestampAheadMax: n.opts.MaxTimestampAhead, TimestampAheadWarn: n.opts.WarnTimestampAhead},
 	})
-	if err := n.startBinary(); err != nil {
-		return err
-	}
-	if err := n.startTables(); err != nil {
-		return err
-	}
-	close(n.served)
-	return nil
 }
 
-// startBinary opens the CQL server. The caller holds n.binary.
-func (n *Node) startBinary() error {
+// newServers returns the servers for clients, which are not open yet.
+func (n *Node) newServers() *clients.Servers {
+	return clients.New(clients.Options{
+		CQL: n.cqlServer, Tables: n.tablesServer, Run: n.running.Go,
+		Critical: func(serve func() error) {
+			n.running.Critical(n.fail, func() {
+				if err := serve(); err != nil {
+					n.fail(err)
+				}
+			})
+		},
+		Member:         n.isMember,
+		AwaitDeparture: func(ctx context.Context) error { return n.cluster.AwaitDeparture(ctx) },
+		Refuse:         n.clockRefusal, Native: n.opts.Native(), Log: n.log,
+	})
+}
+
+// cqlServer returns a CQL server and its listener.
+func (n *Node) cqlServer() (*server.Server, net.Listener, error) {
 	l, err := n.listenForClients(n.opts.NativeListener())
 	if err != nil {
-		return fmt.Errorf("node: listen for clients: %w", err)
+		return nil, nil, fmt.Errorf("node: listen for clients: %w", err)
 	}
 	s := server.New(server.Options{Processor: n.processor, Logger: n.log, Guard: n.guard,
 		ReplicaAddress: n.replicaAddress,
-		TLS:            n.certificates.server(n.opts.ClientEncryption.Policy()), TLSOptional: n.opts.ClientEncryption.Optional,
+		TLS:            n.certificates.Server(n.opts.ClientEncryption.Policy()), TLSOptional: n.opts.ClientEncryption.Optional,
 		Limits: serverLimits(&n.opts), Authenticator: n.access.Authenticator(), Memory: n.memory})
-	n.server.Store(s)
 	n.log.Info("serving CQL clients", "address", n.opts.Native(), "encryption", n.opts.ClientEncryption.String())
-	n.running.Critical(n.fail, func() {
-		if err := s.Serve(l); err != nil && !errors.Is(err, server.ErrClosed) {
-			n.fail(err)
-		}
-	})
-	return nil
+	return s, l, nil
 }
 
 // fail makes the node stop. Only the first error is kept.
@@ -449,7 +451,7 @@ func (n *Node) Failed() <-chan error { return n.failed }
 // Close drains the requests of clients until ctx ends, then stops everything.
 func (n *Node) Close(ctx context.Context) error {
 	var errs []error
-	n.closing.Store(true)
+	n.servers.Stopping()
 	n.beating.Store(nil)
 	if n.health != nil {
 		defer n.health.Close()
@@ -460,13 +462,10 @@ func (n *Node) Close(ctx context.Context) error {
 	if n.jobs != nil {
 		n.jobs.Close() // before their work is stopped, so that the next process lists them as interrupted
 	}
-	if n.retiring.Load() {
-		n.awaitRetired(ctx)
+	if n.servers.Left() {
+		n.servers.AwaitRetired(ctx)
 	}
-	if s := n.server.Swap(nil); s != nil {
-		errs = append(errs, s.Drain(ctx))
-	}
-	errs = append(errs, n.drainTables(ctx))
+	errs = append(errs, n.servers.Close(ctx))
 	n.audit.Close()
 	var running request.StillRunning
 	if err := errors.Join(errs...); errors.As(err, &running) {
@@ -482,7 +481,7 @@ func (n *Node) Close(ctx context.Context) error {
 		n.transport.Close()
 	}
 	n.running.Wait()
-	n.certificates.close()
+	n.certificates.Close()
 	if n.cluster != nil {
 		errs = append(errs, n.cluster.Close())
 	}

@@ -430,7 +430,7 @@ func TestOperatorSwitchesTakeEffect(t *testing.T) {
 	for _, on := range []bool{false, false, true, true} {
 		operate(r, 0, control.SetBinary, control.Switch{On: on})
 		if got := operate(r, 0, control.BinaryOf, control.None{}); got.On != on || got.Why != "" ||
-			n.accepting() != on {
+			n.servers.Accepting() != on {
 			t.Errorf("the CQL port is %+v, want %t", got, on)
 		}
 		operate(r, 0, control.SetHandoff, control.Switch{On: on})

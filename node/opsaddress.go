@@ -21,7 +21,7 @@ func (n *Node) openControlAddress() error {
 	if err != nil {
 		return fmt.Errorf("node: listen for control: %w", err)
 	}
-	if s := n.certificates.control; s != nil {
+	if s := n.certificates.Control; s != nil {
 		l = tls.NewListener(l, s.Server(n.opts.ControlEncryption.Policy()))
 	}
 	n.control.Serve(l, token)

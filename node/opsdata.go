@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cqld/jobs"
+	"cqld/node/clients"
 	"cqld/node/control"
 	"cqld/schema"
 )
@@ -69,16 +70,10 @@ func (n *Node) compactionWork(a control.TablesArgs) jobWork {
 	}
 }
 
-// drainWait bounds the wait for requests in flight.
-const drainWait = 10 * time.Second
-
 // opDrain prepares the node for a stop: it refuses clients until the process ends, and flushes everything.
 func (n *Node) opDrain(ctx context.Context, _ control.None, report control.Report) (control.None, error) {
 	report(control.Progress{What: "waiting for requests in progress", Total: 2})
-	n.binary.Lock()
-	n.drained.Store(true)
-	n.binary.Unlock()
-	err := errors.Join(n.stopBinary(ctx), n.stopTables(ctx)) // requests that do not end must not prevent the flush
+	err := n.servers.Drain(ctx) // requests that do not end must not prevent the flush
 	report(control.Progress{What: "flushing", Done: 1, Total: 2})
 	if err := errors.Join(err, n.engine.Flush()); err != nil {
 		return control.None{}, err
@@ -98,7 +93,7 @@ func (n *Node) opStop(context.Context, control.None, control.Report) (control.No
 func (n *Node) StopRequested() <-chan struct{} { return n.stopRequested }
 
 func (n *Node) opReady(context.Context, control.None, control.Report) (control.Switch, error) {
-	if err := n.ready(); err != nil {
+	if err := n.servers.Ready(); err != nil {
 		return control.Switch{Why: err.Error()}, nil
 	}
 	return control.Switch{On: true}, nil
@@ -108,37 +103,21 @@ func (n *Node) opBinaryOf(context.Context, control.None, control.Report) (contro
 	if err := n.clockRefusal(); err != nil {
 		return control.Switch{Why: err.Error()}, nil
 	}
-	return control.Switch{On: n.accepting()}, nil
+	return control.Switch{On: n.servers.Accepting()}, nil
 }
 
 func (n *Node) opSetBinary(ctx context.Context, a control.Switch, _ control.Report) (control.Switch, error) {
 	if !a.On {
-		return a, n.stopBinary(ctx)
+		return a, n.servers.StopCQL(ctx)
 	}
-	n.binary.Lock()
-	defer n.binary.Unlock()
+	err := n.servers.StartCQL()
 	switch {
-	case n.drained.Load():
-		return a, &control.Error{Code: control.Refused, Message: "the node is drained: restart it"}
-	case n.server.Load() != nil:
-		return a, nil
-	case !n.isMember() || n.processor == nil:
-		return a, &control.Error{Code: control.Refused, Message: "the node is not a member of the ring"}
+	case errors.Is(err, clients.ErrDrained):
+		err = &control.Error{Code: control.Refused, Message: "the node is drained: restart it"}
+	case errors.Is(err, clients.ErrNotMember):
+		err = &control.Error{Code: control.Refused, Message: err.Error()}
 	}
-	return a, n.startBinary()
-}
-
-// stopBinary closes the CQL server if it is open, and waits for requests in flight.
-func (n *Node) stopBinary(ctx context.Context) error {
-	n.binary.Lock()
-	defer n.binary.Unlock()
-	s := n.server.Swap(nil)
-	if s == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, drainWait)
-	defer cancel()
-	return s.Drain(ctx)
+	return a, err
 }
 
 func (n *Node) opHandoffOf(context.Context, control.None, control.Report) (control.Switch, error) {

@@ -14,7 +14,7 @@ import (
 func (n *Node) opInfo(context.Context, control.None, control.Report) (control.Info, error) {
 	m := n.cluster.Metadata()
 	i := control.Info{Release: system.ReleaseVersion, Version: control.Build(), Mode: n.mode(),
-		NativeActive: n.accepting(), Uptime: time.Since(n.started),
+		NativeActive: n.servers.Accepting(), Uptime: time.Since(n.started),
 		HeapLimit: memoryLimit(), Corrupt: []string{}}
 	if self := m.Topology.Node(n.cluster.Self()); self != nil {
 		i.Member = n.member(self)
@@ -37,7 +37,7 @@ func (n *Node) opInfo(context.Context, control.None, control.Report) (control.In
 	i.ClockAhead, i.ClockRefuses = n.cluster.ClockOffset()
 	i.Memory = n.memoryUse()
 	i.HeapUsed, i.Goroutines = i.Memory.Heap.Objects, runtime.NumGoroutine()
-	if s := n.server.Load(); s != nil {
+	if s := n.servers.CQL(); s != nil {
 		i.Clients = s.Load().Connections
 	}
 	figures := n.engine.Metrics()
@@ -57,7 +57,7 @@ func (n *Node) opInfo(context.Context, control.None, control.Report) (control.In
 
 // mode returns the node's state in the words of nodetool.
 func (n *Node) mode() string {
-	if n.drained.Load() {
+	if n.servers.Drained() {
 		return "DRAINED"
 	}
 	if self := n.cluster.Metadata().Topology.Node(n.cluster.Self()); self != nil {
@@ -65,9 +65,6 @@ func (n *Node) mode() string {
 	}
 	return "STARTING"
 }
-
-// accepting reports whether CQL clients can connect.
-func (n *Node) accepting() bool { return n.server.Load() != nil }
 
 // memoryLimit returns GOMEMLIMIT in bytes; 0 means no limit.
 func memoryLimit() int64 {

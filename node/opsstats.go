@@ -173,7 +173,7 @@ func keyText(t *schema.Table, key []byte) string {
 
 func (n *Node) opPools(context.Context, control.None, control.Report) (control.Pools, error) {
 	var out control.Pools
-	if s := n.server.Load(); s != nil {
+	if s := n.servers.CQL(); s != nil {
 		l := s.Load()
 		out.Pools = append(out.Pools,
 			control.Pool{Name: "Native-Transport-Requests", Active: int64(l.Active), ActiveMax: int64(l.ActiveMax),
@@ -257,7 +257,7 @@ func (n *Node) opPendingHints(context.Context, control.None, control.Report) (co
 
 func (n *Node) opClients(context.Context, control.None, control.Report) (control.Clients, error) {
 	out := control.Clients{Clients: []control.Connection{}}
-	s := n.server.Load()
+	s := n.servers.CQL()
 	if s == nil {
 		return out, nil
 	}

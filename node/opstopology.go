@@ -40,11 +40,11 @@ func (n *Node) opDecommission(ctx context.Context, a control.ForceArgs, report c
 	if err := n.follow(ctx, id, err, report); err != nil {
 		return out, err
 	}
-	if n.isMember() && !n.retiring.Load() {
+	if n.isMember() && !n.servers.Left() {
 		return out, aborted(id)
 	}
 	report(control.Progress{What: "the node has left the ring; moving its clients to other nodes", Committed: true})
-	n.awaitRetired(ctx)
+	n.servers.AwaitRetired(ctx)
 	return control.Departure{Left: true}, nil
 }
 
@@ -136,12 +136,12 @@ func (n *Node) opAbort(ctx context.Context, a control.AbortArgs, report control.
 	n.running.Go(func() { ended <- n.cluster.Abort(ctx, a.Operation) })
 	select {
 	case err = <-ended:
-	case <-n.retired:
+	case <-n.servers.Retired():
 	}
 	if err != nil {
 		return out, refusal(err)
 	}
-	if out.Left = n.retiring.Load() || !n.isMember(); out.Left {
+	if out.Left = n.servers.Left() || !n.isMember(); out.Left {
 		report(control.Progress{What: "the join of this node was aborted", Committed: true})
 	}
 	return out, nil
@@ -243,7 +243,7 @@ func (n *Node) follow(ctx context.Context, operation uint64, err error, report c
 				return fmt.Errorf("operation %d continues: %w", operation, err)
 			}
 			return nil
-		case <-n.retired: // a node that was removed may not receive the end of the operation
+		case <-n.servers.Retired(): // a node that was removed may not receive the end of the operation
 			return nil
 		case <-time.After(progressEvery):
 			if o := n.cluster.Metadata().Topology.Operation(operation); o != nil {

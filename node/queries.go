@@ -16,7 +16,7 @@ const queryPrefix = "Native-Transport-Requests-"
 // shownQueries returns the requests of CQL clients that this node is executing. It is first called by one of them, so
 // the server exists.
 func (n *Node) shownQueries() []system.Query {
-	s := n.server.Load()
+	s := n.servers.CQL()
 	if s == nil {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (n *Node) opKillQuery(_ context.Context, a control.QueryArgs, _ control.Rep
 		return control.None{}, &control.Error{Code: control.Invalid,
 			Message: fmt.Sprintf("%q is not the thread_id of a query in system_views.queries, nor its number", a.ID)}
 	}
-	if s := n.server.Load(); s == nil || !s.Kill(id) {
+	if s := n.servers.CQL(); s == nil || !s.Kill(id) {
 		return control.None{}, &control.Error{Code: control.Refused,
 			Message: fmt.Sprintf("Query %d is not in progress on this node", id)}
 	}

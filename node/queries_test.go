@@ -58,7 +58,7 @@ func TestQueriesAreShownAndKilled(t *testing.T) {
 		t.Errorf("the client receives %v", err)
 	}
 	r.eventually("the scan ends", func() bool { return scan.running.Load() == 0 })
-	if killed := n.server.Load().Killed(); killed != 1 || n.panics() != 0 {
+	if killed := n.servers.CQL().Killed(); killed != 1 || n.panics() != 0 {
 		t.Errorf("%d requests were killed, with %d panics", killed, n.panics())
 	}
 	r.query(c, "SELECT key FROM system.local")

@@ -27,7 +27,7 @@ func (v shownRing) Topology() *ring.Topology { return v.Cluster.LastRing() }
 // clients returns the open connections. It is first called by a connection, so the server exists.
 func (n *Node) clients() []system.Client {
 	var out []system.Client
-	s := n.server.Load()
+	s := n.servers.CQL()
 	if s == nil {
 		return nil
 	}

@@ -2,8 +2,8 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"net"
 
 	"cqld/auth"
 	"cqld/azuretables"
@@ -13,10 +13,10 @@ import (
 	"cqld/tlsconfig"
 )
 
-// startTables opens the Azure Tables server. The caller holds n.binary.
-func (n *Node) startTables() error {
+// tablesServer returns an Azure Tables server and its listener, or nil if the node has none.
+func (n *Node) tablesServer() (*azuretables.Server, net.Listener, error) {
 	if n.opts.TablesPort == 0 {
-		return nil
+		return nil, nil, nil
 	}
 	limits := odata.Limits{Properties: n.opts.TablesMaxProperties, EntityBytes: n.opts.TablesMaxEntityBytes,
 		BatchOperations: n.opts.TablesMaxBatchOperations}
@@ -30,7 +30,7 @@ func (n *Node) startTables() error {
 		Admit: n.access.Restrictions().Access, Clock: n.clock, Rand: realRand{}, Logger: n.log, Guard: n.guard,
 		Memory:      n.memory,
 		Hosts:       n.opts.TablesHosts,
-		TLS:         n.certificates.server(n.tablesPolicy()),
+		TLS:         n.certificates.Server(n.tablesPolicy()),
 		TLSOptional: n.opts.ClientEncryption.Optional,
 		Limits: azuretables.Limits{ConnectionsMax: n.opts.TablesMaxConnections,
 			ConnectionsPerAddressMax: n.opts.ClientLimits.TablesConnectionsPerAddress,
@@ -41,19 +41,13 @@ func (n *Node) startTables() error {
 		Answered: n.tablesAnswered,
 	})
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	l, err := n.listenForClients(n.opts.Tables())
 	if err != nil {
-		return fmt.Errorf("node: listen for clients of Azure Tables (tables_port; 0 turns it off): %w", err)
+		return nil, nil, fmt.Errorf("node: listen for clients of Azure Tables (tables_port; 0 turns it off): %w", err)
 	}
-	n.tables.Store(d)
-	n.running.Critical(n.fail, func() {
-		if err := d.Serve(l); err != nil && !errors.Is(err, azuretables.ErrClosed) {
-			n.fail(err)
-		}
-	})
-	return nil
+	return d, l, nil
 }
 
 // tablesChanger changes the schema for clients of Azure Tables.
@@ -84,22 +78,4 @@ func (n *Node) tablesRefusal() error {
 		return &azuretables.NotServing{Reason: err.Error()}
 	}
 	return nil
-}
-
-// drainTables closes the Azure Tables server, if it is open.
-func (n *Node) drainTables(ctx context.Context) error {
-	d := n.tables.Swap(nil)
-	if d == nil {
-		return nil
-	}
-	return d.Drain(ctx)
-}
-
-// stopTables closes the Azure Tables server for an operator, who may start it again.
-func (n *Node) stopTables(ctx context.Context) error {
-	n.binary.Lock()
-	defer n.binary.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, drainWait)
-	defer cancel()
-	return n.drainTables(ctx)
 }

@@ -1,63 +1,14 @@
 package node
 
 import (
-	"context"
 	"errors"
 	"time"
 
 	"cqld/ring"
-	"cqld/server"
-)
-
-// left is called when this node is not a member any more. From then on, it sends no events to its clients, which keep
-// seeing the last ring that contained it (docs/adr/0016).
-func (n *Node) left() {
-	n.retiring.Store(true)
-	clients := n.server.Swap(nil)
-	n.running.Go(func() { n.retire(clients) })
-}
-
-// retire ends the service of a node that is not a member any more; the process keeps running so that operators can
-// query it. Clients are served, with the last ring, until all other nodes know of the departure. A driver that is
-// disconnected takes the ring from the next node, and a driver that receives a ring without the node it is connected to
-// may never recover (docs/adr/0016).
-func (n *Node) retire(clients *server.Server) {
-	defer close(n.retired)
-	n.log.Warn("node has left the cluster; it no longer serves clients")
-	ctx, cancel := context.WithTimeout(context.Background(), departureTimeout)
-	defer cancel()
-	if err := n.cluster.AwaitDeparture(ctx); err != nil {
-		n.log.Warn("closing client connections before all nodes know that this node has left", "err", err)
-	}
-	ctx, cancel = context.WithTimeout(context.Background(), retireTimeout)
-	defer cancel()
-	if clients != nil {
-		if err := clients.Leave(ctx, n.opts.Native()); err != nil {
-			n.log.Warn("client connections closed before they were drained", "err", err)
-		}
-	}
-	if err := n.drainTables(ctx); err != nil {
-		n.log.Warn("Azure Tables connections closed before they were drained", "err", err)
-	}
-}
-
-// Bounds of the wait until the other nodes know that this node has left, and until the last requests of its clients
-// have ended. A node that does not answer is considered dead after two seconds.
-const (
-	departureTimeout = 5 * time.Second
-	retireTimeout    = 10 * time.Second
 )
 
 // Retired returns a channel that is closed when this node is not a member any more and serves no clients.
-func (n *Node) Retired() <-chan struct{} { return n.retired }
-
-// awaitRetired returns when clients are no longer served, or when ctx ends.
-func (n *Node) awaitRetired(ctx context.Context) {
-	select {
-	case <-n.retired:
-	case <-ctx.Done():
-	}
-}
+func (n *Node) Retired() <-chan struct{} { return n.servers.Retired() }
 
 // isMember reports whether this node is a member.
 func (n *Node) isMember() bool { return n.cluster.Metadata().Topology.Node(n.cluster.Self()) != nil }

@@ -99,7 +99,7 @@ func TestUnreadReplies(t *testing.T) {
 			r := openNodes(t, 86, 1, func(o *config.Options) { o.ClientLimits.BytesInFlight = 64 << 20 })
 			c := r.connect(0)
 			r.fillLarge(c, 90, 100<<10)
-			pool := r.nodes[0].server.Load().Memory()
+			pool := r.nodes[0].servers.CQL().Memory()
 			heap := peakHeap(func() {
 				var clients []*unreadClient
 				for range 40 {
@@ -176,7 +176,7 @@ func TestLargeCollections(t *testing.T) {
 		}
 	}
 	// Writes reserve more than reads: each element is a cell before it is encoded, and memory is reserved in steps.
-	if s := r.nodes[0].server.Load().Memory().Stats(); s.Peak > 24*26*n {
+	if s := r.nodes[0].servers.CQL().Memory().Stats(); s.Peak > 24*26*n {
 		t.Errorf("a request of a collection reserved %d bytes", s.Peak)
 	}
 }
@@ -187,7 +187,7 @@ func TestLargeRows(t *testing.T) {
 	c := r.connect(0)
 	const size = 6 << 20
 	r.fillLarge(c, 3, size)
-	pool := r.nodes[0].server.Load().Memory()
+	pool := r.nodes[0].servers.CQL().Memory()
 	heap := peakHeap(func() {
 		var all sync.WaitGroup
 		for i := range 24 {

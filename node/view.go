@@ -67,7 +67,7 @@ func (n *Node) metadataChanged(old, now *cluster.Metadata) {
 	n.statusChanged()
 	n.followRing(now.Topology)
 	n.builds.retain(now.Schema)
-	clients := n.server.Load()
+	clients := n.servers.CQL()
 	// a node that has left sends no events (docs/adr/0016)
 	if clients == nil || now.Topology.Node(n.cluster.Self()) == nil {
 		return
@@ -119,7 +119,7 @@ func (n *Node) notifyNew(m *ring.Node) {
 		n.mu.Lock()
 		delete(n.mu.unannounced, m.ID)
 		n.mu.Unlock()
-		if clients := n.server.Load(); clients != nil && n.servingNode(m.ID) != nil {
+		if clients := n.servers.CQL(); clients != nil && n.servingNode(m.ID) != nil {
 			clients.NotifyTopology(frame.NodeNew, m.Native)
 			if up {
 				clients.NotifyStatus(frame.NodeUp, m.Native)
@@ -142,7 +142,7 @@ func (n *Node) servingNode(id ring.NodeID) *ring.Node {
 // aliveChanged is called when a peer went down or came up.
 func (n *Node) aliveChanged(id ring.NodeID, up bool) {
 	n.statusChanged()
-	m, clients := n.servingNode(id), n.server.Load()
+	m, clients := n.servingNode(id), n.servers.CQL()
 	if clients == nil || m == nil {
 		return
 	}
@@ -154,7 +154,7 @@ func (n *Node) aliveChanged(id ring.NodeID, up bool) {
 		if !n.awaitNative(m, func() bool { return n.cluster.Alive(id) }) || n.unannounced(id) {
 			return
 		}
-		if clients := n.server.Load(); clients != nil && n.servingNode(id) != nil {
+		if clients := n.servers.CQL(); clients != nil && n.servingNode(id) != nil {
 			clients.NotifyStatus(frame.NodeUp, m.Native)
 		}
 	})

@@ -168,7 +168,9 @@ node/tablestats: cluster internal/env internal/histogram query/system request ri
 node/assembly: batchlog cluster coordinator counters hints internal/env internal/memory listing messaging paxos rebalance repair replica ring schema search storage storage/index view
 node/config: audit azuretables cluster internal/env internal/memory internal/typo login/certificate messaging messaging/internodetls query/definition query/guardrail ring server/frame tlsconfig udf/value
 node/access: auth cluster coordinator internal/env login login/certificate node/config node/control query/roles ring schema server
-node: audit auth azuretables azuretables/entity azuretables/odata batchlog cluster coordinator cql hints internal/env internal/guard internal/histogram internal/memory internal/wire jobs login messaging messaging/internodetls node/access node/assembly node/config node/control node/datadir node/health node/socket node/tablestats paxos query query/system query/trace rebalance repair request ring row schema search server server/frame storage storage/index tlsconfig types view
+node/certificates: node/config tlsconfig
+node/clients: azuretables server
+node: audit auth azuretables azuretables/entity azuretables/odata batchlog cluster coordinator cql hints internal/env internal/guard internal/histogram internal/memory internal/wire jobs login messaging messaging/internodetls node/access node/assembly node/certificates node/clients node/config node/control node/datadir node/health node/socket node/tablestats paxos query query/system query/trace rebalance repair request ring row schema search server server/frame storage storage/index tlsconfig types view
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node node/config storage/faultfs

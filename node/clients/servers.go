@@ -1,0 +1,217 @@
+package clients
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cqld/azuretables"
+	"cqld/server"
+)
+
+// Options configure New. All fields are required.
+type Options struct {
+	// CQL and Tables construct a server and listen for its clients. Tables returns nil if the node has no Tables server.
+	CQL    func() (*server.Server, net.Listener, error)
+	Tables func() (*azuretables.Server, net.Listener, error)
+	// Critical runs a server in a goroutine. The node stops with its error, or if it panics.
+	Critical func(func() error)
+	// Run runs a function in a goroutine that the node waits for.
+	Run func(func())
+	// Member reports whether this node is a member. AwaitDeparture returns when all other nodes know that it is not.
+	Member         func() bool
+	AwaitDeparture func(context.Context) error
+	Refuse         func() error   // why this node must not serve clients because of its clock, or nil
+	Native         netip.AddrPort // at which CQL clients know this node
+	Log            *slog.Logger
+}
+
+// Servers are the servers for clients.
+type Servers struct {
+	o         Options
+	cql       atomic.Pointer[server.Server]      // nil: CQL clients cannot connect
+	tables    atomic.Pointer[azuretables.Server] // nil: clients of Azure Tables cannot connect
+	switching sync.Mutex                         // held while the servers start or stop
+	opened    chan struct{}                      // closed when the servers have been opened
+	drained   atomic.Bool                        // clients are refused until the process ends
+	closing   atomic.Bool                        // Stopping was called
+	leaving   atomic.Bool                        // this node has left the cluster while it was running
+	retired   chan struct{}                      // closed when it has disconnected its clients after that
+}
+
+// New returns servers that are not open yet.
+func New(o Options) *Servers {
+	return &Servers{o: o, opened: make(chan struct{}), retired: make(chan struct{})}
+}
+
+// drainWait bounds the wait for requests in flight.
+const drainWait = 10 * time.Second
+
+// The reasons for which a node does not serve clients.
+var (
+	ErrStarting  = errors.New("starting: the node has not joined the ring yet")
+	ErrDrained   = errors.New("drained")
+	ErrStopping  = errors.New("stopping")
+	ErrLeft      = errors.New("the node has left the ring")
+	ErrDisabled  = errors.New("CQL clients are not served")
+	ErrNotMember = errors.New("the node is not a member of the ring")
+)
+
+// CQL returns the CQL server, or nil while it is closed.
+func (s *Servers) CQL() *server.Server { return s.cql.Load() }
+
+// Tables returns the Azure Tables server, or nil while it is closed.
+func (s *Servers) Tables() *azuretables.Server { return s.tables.Load() }
+
+// Accepting reports whether CQL clients can connect.
+func (s *Servers) Accepting() bool { return s.cql.Load() != nil }
+
+// Drained reports whether clients are refused until the process ends.
+func (s *Servers) Drained() bool { return s.drained.Load() }
+
+// Opened returns a channel that is closed when clients can connect for the first time.
+func (s *Servers) Opened() <-chan struct{} { return s.opened }
+
+// HasOpened reports whether clients could connect at some time.
+func (s *Servers) HasOpened() bool {
+	select {
+	case <-s.opened:
+		return true
+	default:
+		return false
+	}
+}
+
+// Ready returns an error unless this node serves clients.
+func (s *Servers) Ready() error {
+	switch {
+	case s.closing.Load():
+		return ErrStopping
+	case s.leaving.Load():
+		return ErrLeft
+	case s.drained.Load():
+		return ErrDrained
+	case !s.HasOpened():
+		return ErrStarting
+	case !s.Accepting():
+		return ErrDisabled
+	}
+	return s.o.Refuse()
+}
+
+// Open opens both servers for the first time. prepare, which is called first, creates what they use.
+func (s *Servers) Open(prepare func()) error {
+	s.switching.Lock()
+	defer s.switching.Unlock()
+	prepare()
+	if err := s.startCQLLocked(); err != nil {
+		return err
+	}
+	if err := s.startTablesLocked(); err != nil {
+		return err
+	}
+	close(s.opened)
+	return nil
+}
+
+func (s *Servers) startCQLLocked() error {
+	q, l, err := s.o.CQL()
+	if err != nil {
+		return err
+	}
+	s.cql.Store(q)
+	s.o.Critical(func() error {
+		if err := q.Serve(l); err != nil && !errors.Is(err, server.ErrClosed) {
+			return err
+		}
+		return nil
+	})
+	return nil
+}
+
+func (s *Servers) startTablesLocked() error {
+	d, l, err := s.o.Tables()
+	if d == nil || err != nil {
+		return err
+	}
+	s.tables.Store(d)
+	s.o.Critical(func() error {
+		if err := d.Serve(l); err != nil && !errors.Is(err, azuretables.ErrClosed) {
+			return err
+		}
+		return nil
+	})
+	return nil
+}
+
+// StartCQL opens the CQL server for an operator, unless it is open. It returns ErrDrained or ErrNotMember if the node
+// cannot serve clients.
+func (s *Servers) StartCQL() error {
+	s.switching.Lock()
+	defer s.switching.Unlock()
+	switch {
+	case s.drained.Load():
+		return ErrDrained
+	case s.cql.Load() != nil:
+		return nil
+	case !s.o.Member() || !s.HasOpened():
+		return ErrNotMember
+	}
+	return s.startCQLLocked()
+}
+
+// StopCQL closes the CQL server if it is open, and waits for requests in flight.
+func (s *Servers) StopCQL(ctx context.Context) error {
+	s.switching.Lock()
+	defer s.switching.Unlock()
+	q := s.cql.Swap(nil)
+	if q == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, drainWait)
+	defer cancel()
+	return q.Drain(ctx)
+}
+
+// Drain refuses clients until the process ends, and waits for requests in flight.
+func (s *Servers) Drain(ctx context.Context) error {
+	s.switching.Lock()
+	s.drained.Store(true)
+	s.switching.Unlock()
+	return errors.Join(s.StopCQL(ctx), s.stopTables(ctx))
+}
+
+// stopTables closes the Azure Tables server for an operator.
+func (s *Servers) stopTables(ctx context.Context) error {
+	s.switching.Lock()
+	defer s.switching.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, drainWait)
+	defer cancel()
+	return s.DrainTables(ctx)
+}
+
+// DrainTables closes the Azure Tables server, if it is open.
+func (s *Servers) DrainTables(ctx context.Context) error {
+	d := s.tables.Swap(nil)
+	if d == nil {
+		return nil
+	}
+	return d.Drain(ctx)
+}
+
+// Stopping makes Ready report that the node stops.
+func (s *Servers) Stopping() { s.closing.Store(true) }
+
+// Close closes both servers, and waits for requests in flight until ctx ends.
+func (s *Servers) Close(ctx context.Context) error {
+	var errs []error
+	if q := s.cql.Swap(nil); q != nil {
+		errs = append(errs, q.Drain(ctx))
+	}
+	return errors.Join(append(errs, s.DrainTables(ctx))...)
+}
