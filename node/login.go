@@ -2,17 +2,7 @@ package node
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-
-	"cqld/cluster"
-	"cqld/server"
 )
-
-// rolesChanged ends or restricts the connections of roles that were dropped or changed.
-func (n *Node) rolesChanged(clients *server.Server, old, now *cluster.Metadata) {
-	if old.Roles != now.Roles {
-		clients.RecheckClients()
-	}
-}
 
 // logins collects the attempts of clients to log in.
 func (c figuresCollector) logins(m metricSink) {

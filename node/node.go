@@ -32,6 +32,7 @@ import (
 	"cqld/node/control"
 	"cqld/node/datadir"
 	"cqld/node/health"
+	"cqld/node/notify"
 	"cqld/node/tablestats"
 	"cqld/query"
 	"cqld/query/trace"
@@ -71,6 +72,7 @@ type Node struct {
 	traces        *trace.Budget
 	returning     bool // this node was a member when it started
 	servers       *clients.Servers
+	notifier      *notify.Notifier
 	measured      *tablestats.Engine
 	estimates     *tablestats.Estimates
 	executors     struct{ cql, tables *request.Executor }
@@ -98,9 +100,8 @@ type Node struct {
 
 	mu struct {
 		sync.Mutex
-		onStatus    func()
-		unannounced map[ring.NodeID]bool // new members that clients have not been notified of yet
-		ringJobs    map[uint64]*ringJob  // by operation; nil until the metadata log was replayed
+		onStatus func()
+		ringJobs map[uint64]*ringJob // by operation; nil until the metadata log was replayed
 	}
 }
 
@@ -139,7 +140,6 @@ func open(ctx context.Context, opts config.Options, f faults) (*Node, error) {
 	n.running.guard, n.clock = n.guard, newClock(opts, n.guard)
 	n.traces = &trace.Budget{Max: opts.TraceBytesMax, Size: n.traceBytes, Clock: n.clock}
 	n.builds = builds{n: n, open: map[schema.StorageID]*build{}}
-	n.mu.unannounced = map[ring.NodeID]bool{}
 	n.hlc = env.NewHLC(n.clock, peerClockAheadMax)
 	n.servers = n.newServers()
 	if err := n.open(ctx); err != nil {
@@ -210,6 +210,8 @@ func (n *Node) assembled(i *assembly.Instance) error {
 	if err != nil {
 		return err
 	}
+	n.notifier = notify.New(notify.Options{Cluster: n.cluster, Servers: n.servers, Reaches: n.acceptsClients,
+		Run: n.running.Go, Stopping: n.stopping})
 	n.openExecutors()
 	if err := n.openJobs(); err != nil {
 		return err

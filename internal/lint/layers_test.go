@@ -170,7 +170,8 @@ node/config: audit azuretables cluster internal/env internal/memory internal/typ
 node/access: auth cluster coordinator internal/env login login/certificate node/config node/control query/roles ring schema server
 node/certificates: node/config tlsconfig
 node/clients: azuretables server
-node: audit auth azuretables azuretables/entity azuretables/odata batchlog cluster coordinator cql hints internal/env internal/guard internal/histogram internal/memory internal/wire jobs login messaging messaging/internodetls node/access node/assembly node/certificates node/clients node/config node/control node/datadir node/health node/socket node/tablestats paxos query query/system query/trace rebalance repair request ring row schema search server server/frame storage storage/index tlsconfig types view
+node/notify: cluster node/clients query ring schema server server/frame
+node: audit auth azuretables azuretables/entity azuretables/odata batchlog cluster coordinator cql hints internal/env internal/guard internal/histogram internal/memory internal/wire jobs login messaging messaging/internodetls node/access node/assembly node/certificates node/clients node/config node/control node/datadir node/health node/notify node/socket node/tablestats paxos query query/system query/trace rebalance repair request ring row schema search server server/frame storage storage/index tlsconfig types view
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node node/config storage/faultfs
