@@ -31,11 +31,11 @@ func TestBuildsOfIndexesAreJobs(t *testing.T) {
 	if a := r.query(c, `SELECT * FROM system."IndexInfo" WHERE table_name = 'k'`); len(a.Rows) != 0 {
 		t.Errorf("the index is shown as built: %q", a.Rows)
 	}
-	if all, err := r.nodes[0].opCompactions(t.Context(), control.None{}, silent); err != nil || len(all.Builds) != 1 {
+	if all, err := r.nodes[0].commands.Activity.Compactions(t.Context(), control.None{}, silent); err != nil || len(all.Builds) != 1 {
 		t.Errorf("compactionstats: %+v, %v", all.Builds, err)
 	}
 	again := control.IndexArgs{TableArgs: control.TableArgs{Keyspace: "k", Table: "t"}, Indexes: []string{"by_v"}}
-	if _, err := r.nodes[0].opRebuildIndex(t.Context(), again, silent); err == nil ||
+	if _, err := r.nodes[0].commands.Indexes.Rebuild(t.Context(), again, silent); err == nil ||
 		!strings.Contains(err.Error(), "another index build for the same index is currently in progress") {
 		t.Errorf("a second build: %v", err)
 	}
@@ -51,7 +51,7 @@ func TestBuildsOfIndexesAreJobs(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if _, err := r.nodes[0].opRebuildIndex(ctx, again, silent); err != nil || !built() {
+	if _, err := r.nodes[0].commands.Indexes.Rebuild(ctx, again, silent); err != nil || !built() {
 		t.Errorf("the second build: %v", err)
 	}
 	if j := r.job(0, id); j.State != "done" || j.Resumable {
@@ -69,7 +69,7 @@ func (r *inProcess) indexJob(name string) string {
 	target := "k.t: " + name
 	id := ""
 	r.eventually("a job", func() bool {
-		for _, s := range r.nodes[0].listJobs() {
+		for _, s := range r.nodes[0].commands.Jobs.All() {
 			if s.Target == target {
 				id = s.ID
 			}

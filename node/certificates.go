@@ -1,24 +1,10 @@
 package node
 
 import (
-	"context"
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 
-	"cqld/node/control"
 	"cqld/tlsconfig"
 )
-
-// opReloadSSL reads the certificate files. If one of them cannot be used, the previous ones of its use stay in use.
-func (n *Node) opReloadSSL(context.Context, control.None, control.Report) (control.Certificates, error) {
-	list := []control.Certificate{}
-	reloaded, err := n.certificates.Reload()
-	for _, c := range reloaded {
-		list = append(list, control.Certificate{Use: c.Use, Expires: c.Expires.Format(time.RFC3339)})
-	}
-	return control.Certificates{Certificates: list}, err
-}
 
 // encryption collects certificates and TLS handshakes.
 func (c figuresCollector) encryption(m metricSink) {

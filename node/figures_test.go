@@ -12,7 +12,7 @@ func TestTheFirstReadOfATableIsMeasured(t *testing.T) {
 	c := r.connect(0)
 	r.fill(c, "1", 1)
 	r.query(c, "SELECT * FROM k.t WHERE a = 0")
-	st, err := r.nodes[0].opTableStats(t.Context(), control.TablesArgs{Keyspace: "k"}, nil)
+	st, err := r.nodes[0].commands.Tables.Stats(t.Context(), control.TablesArgs{Keyspace: "k"}, nil)
 	if err != nil || len(st.Tables) != 1 || st.Tables[0].Reads != 1 || st.Tables[0].ReadLatency <= 0 {
 		t.Errorf("tablestats after one read: %+v, %v", st.Tables, err)
 	}

@@ -3,13 +3,11 @@ package node
 import (
 	"fmt"
 	"net/netip"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"cqld/messaging"
 	"cqld/messaging/internodetls"
-	"cqld/node/control"
 )
 
 // internodeSecurity returns how the transport uses TLS. It returns nil if the node does not use TLS with other nodes.
@@ -36,18 +34,6 @@ func (n *Node) placeOf(a netip.Addr) (p internodetls.Place, ok bool) {
 		}
 	}
 	return p, false
-}
-
-// internodeInfo returns the state of the connections with other nodes.
-func (n *Node) internodeInfo() control.Internode {
-	c := n.transport.Connections()
-	i := control.Internode{Encryption: n.opts.InternodeEncryption.String(), From: c.FromEncrypted + c.FromPlain,
-		FromEncrypted: c.FromEncrypted,
-		To:            c.ToEncrypted + c.ToPlain, ToEncrypted: c.ToEncrypted}
-	if s := n.certificates.Nodes; s != nil {
-		i.Certificate = s.Expiry().UTC().Format(time.RFC3339)
-	}
-	return i
 }
 
 // internode collects the connections with other nodes.

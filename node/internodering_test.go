@@ -72,14 +72,14 @@ func TestConnectionsBetweenDataCentersAreEncrypted(t *testing.T) {
 		got := ""
 		for end := time.Now().Add(10 * time.Second); got != want &&
 			time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-			c := r.nodes[i].internodeInfo()
+			c := r.nodes[i].commands.Status.Internode()
 			got = fmt.Sprintf("from %d/%d, to %d/%d", c.FromEncrypted, c.From, c.ToEncrypted, c.To)
 		}
 		if got != want {
 			t.Errorf("node %d has encrypted connections %s, want %s", i+1, got, want)
 		}
 	}
-	info, err := r.nodes[2].opInfo(t.Context(), control.None{}, nil)
+	info, err := r.nodes[2].commands.Status.Info(t.Context(), control.None{}, nil)
 	if err != nil || info.Internode.Certificate == "" {
 		t.Errorf("info: %+v, %v", info.Internode, err)
 	}

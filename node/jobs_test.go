@@ -14,6 +14,7 @@ import (
 
 	"cqld/internal/wire"
 	"cqld/jobs"
+	"cqld/node/admin"
 	"cqld/node/config"
 	"cqld/node/control"
 	"cqld/ring"
@@ -27,7 +28,7 @@ func silent(control.Progress) {}
 // job returns a node's job.
 func (r *inProcess) job(i int, id string) control.Job {
 	r.t.Helper()
-	all, err := r.nodes[i].opJobs(r.t.Context(), control.JobArgs{ID: id}, silent)
+	all, err := r.nodes[i].commands.Jobs.List(r.t.Context(), control.JobArgs{ID: id}, silent)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -110,7 +111,7 @@ func TestRepairIsAJob(t *testing.T) {
 	id := make(chan string, 1)
 	ended := make(chan error, 1)
 	go func() {
-		_, err := n.opRepair(client, control.RepairArgs{TablesArgs: control.TablesArgs{Keyspace: "k"}},
+		_, err := n.commands.Repairs.Repair(client, control.RepairArgs{TablesArgs: control.TablesArgs{Keyspace: "k"}},
 			func(p control.Progress) {
 				select {
 				case id <- p.Job:
@@ -142,11 +143,11 @@ func TestRepairIsAJob(t *testing.T) {
 		t.Errorf("the metrics lack the job:\n%s", page)
 	}
 
-	cancelled, err := n.opCancelJob(t.Context(), control.JobArgs{ID: job}, silent)
+	cancelled, err := n.commands.Jobs.Cancel(t.Context(), control.JobArgs{ID: job}, silent)
 	if err != nil || cancelled.State != "cancelled" || !cancelled.Resumable {
 		t.Fatalf("cancelled: %+v, %v", cancelled, err)
 	}
-	if _, err := n.opResumeJob(t.Context(), control.JobArgs{ID: job}, silent); err != nil {
+	if _, err := n.commands.Jobs.Resume(t.Context(), control.JobArgs{ID: job}, silent); err != nil {
 		t.Fatal(err)
 	}
 	r.until(0, job, "past the first attempt", func(j control.Job) bool {
@@ -160,21 +161,21 @@ func TestRepairIsAJob(t *testing.T) {
 		!interrupted.Resumable {
 		t.Fatalf("after the crash: %+v", interrupted)
 	}
-	if _, err := n.opResumeJob(t.Context(), control.JobArgs{ID: job}, silent); err != nil {
+	if _, err := n.commands.Jobs.Resume(t.Context(), control.JobArgs{ID: job}, silent); err != nil {
 		t.Fatal(err)
 	}
-	done, err := n.opWatchJob(t.Context(), control.JobArgs{ID: job}, silent)
+	done, err := n.commands.Jobs.Watch(t.Context(), control.JobArgs{ID: job}, silent)
 	if err != nil || done.State != "done" || done.Done != done.Total || done.Attempt != 3 {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	if got, equal := r.equalRows(); got != rows || !equal {
 		t.Errorf("the repair is done, and the replicas differ, or have %d rows", got)
 	}
-	if again := n.repairer.Stats().Ranges; again > done.Total-cancelled.Done {
+	if again := n.parts.Repairer.Stats().Ranges; again > done.Total-cancelled.Done {
 		t.Errorf("the last process repaired %d of %d ranges, and %d were done before", again, done.Total,
 			cancelled.Done)
 	}
-	if _, err := n.opResumeJob(t.Context(), control.JobArgs{ID: job}, silent); err == nil {
+	if _, err := n.commands.Jobs.Resume(t.Context(), control.JobArgs{ID: job}, silent); err == nil {
 		t.Error("a job that is done was resumed")
 	}
 }
@@ -196,34 +197,34 @@ func TestOperatorsCommandsAreJobs(t *testing.T) {
 	r.fill(r.connect(0), "2", 50)
 	n := r.nodes[0]
 	tables := control.TablesArgs{Keyspace: "k", Tables: []string{"t"}}
-	if _, err := n.opCompact(t.Context(), tables, silent); err != nil {
+	if _, err := n.commands.Data.Compact(t.Context(), tables, silent); err != nil {
 		t.Error(err)
 	}
-	if _, err := n.opCleanup(t.Context(), tables, silent); err != nil {
+	if _, err := n.commands.Movement.Cleanup(t.Context(), tables, silent); err != nil {
 		t.Error(err)
 	}
-	if _, err := n.opRebuild(t.Context(), control.RebuildArgs{Keyspace: "k"}, silent); err != nil {
+	if _, err := n.commands.Movement.Rebuild(t.Context(), control.RebuildArgs{Keyspace: "k"}, silent); err != nil {
 		t.Error(err)
 	}
-	result, err := n.opRepair(t.Context(), control.RepairArgs{TablesArgs: tables}, silent)
+	result, err := n.commands.Repairs.Repair(t.Context(), control.RepairArgs{TablesArgs: tables}, silent)
 	if err != nil || result.Ranges == 0 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if _, err := n.opRebuild(t.Context(), control.RebuildArgs{Keyspace: "k", Datacenter: "nowhere"},
+	if _, err := n.commands.Movement.Rebuild(t.Context(), control.RebuildArgs{Keyspace: "k", Datacenter: "nowhere"},
 		silent); err == nil {
 		t.Error("a rebuild from an unknown data center began")
 	}
-	if _, err := n.opRepair(t.Context(), control.RepairArgs{TablesArgs: control.TablesArgs{Keyspace: "nowhere"}},
+	if _, err := n.commands.Repairs.Repair(t.Context(), control.RepairArgs{TablesArgs: control.TablesArgs{Keyspace: "nowhere"}},
 		silent); err == nil {
 		t.Error("a repair of an unknown keyspace began")
 	}
-	all, err := n.opJobs(t.Context(), control.JobArgs{}, silent)
+	all, err := n.commands.Jobs.List(t.Context(), control.JobArgs{}, silent)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
 	for _, j := range all.Jobs {
-		if !strings.HasPrefix(j.ID, ringJobPrefix) {
+		if !strings.HasPrefix(j.ID, admin.RingJobPrefix) {
 			got = append(got, j.Kind+" "+j.Target+" "+j.State)
 		}
 	}
@@ -235,13 +236,13 @@ func TestOperatorsCommandsAreJobs(t *testing.T) {
 		t.Error("the metrics lack the rebuild")
 	}
 	for _, id := range []string{"", "99", "ring-99"} {
-		if _, err := n.opCancelJob(t.Context(), control.JobArgs{ID: id}, silent); err == nil {
+		if _, err := n.commands.Jobs.Cancel(t.Context(), control.JobArgs{ID: id}, silent); err == nil {
 			t.Errorf("job %q was cancelled", id)
 		}
-		if _, err := n.opResumeJob(t.Context(), control.JobArgs{ID: id}, silent); err == nil {
+		if _, err := n.commands.Jobs.Resume(t.Context(), control.JobArgs{ID: id}, silent); err == nil {
 			t.Errorf("job %q was resumed", id)
 		}
-		if _, err := n.opWatchJob(t.Context(), control.JobArgs{ID: id}, silent); err == nil {
+		if _, err := n.commands.Jobs.Watch(t.Context(), control.JobArgs{ID: id}, silent); err == nil {
 			t.Errorf("job %q was watched", id)
 		}
 	}
@@ -266,13 +267,13 @@ func TestOperationsOfTheRingAreJobs(t *testing.T) {
 		for i := range 2 {
 			var found []string
 			for late := time.Now().Add(time.Minute); len(found) == 0; time.Sleep(10 * time.Millisecond) {
-				for _, s := range r.nodes[i].listJobs() {
+				for _, s := range r.nodes[i].commands.Jobs.All() {
 					if s.Kind == jobs.Kind(kind) && s.State == jobs.Done && s.External {
 						found = append(found, s.ID)
 					}
 				}
 				if time.Now().After(late) {
-					t.Fatalf("node %d shows %+v", i+1, r.nodes[i].listJobs())
+					t.Fatalf("node %d shows %+v", i+1, r.nodes[i].commands.Jobs.All())
 				}
 			}
 			ids = append(ids, found...)
@@ -280,17 +281,17 @@ func TestOperationsOfTheRingAreJobs(t *testing.T) {
 		if len(ids) != 2 || ids[0] != ids[1] || named != "" && named != ids[0] {
 			t.Errorf("%s is job %q on node 1 and 2, and its command named %q", kind, ids, named)
 		}
-		if _, err := r.nodes[0].opResumeJob(t.Context(), control.JobArgs{ID: ids[0]}, silent); err == nil {
+		if _, err := r.nodes[0].commands.Jobs.Resume(t.Context(), control.JobArgs{ID: ids[0]}, silent); err == nil {
 			t.Errorf("job %s was resumed", ids[0])
 		}
 	}
 	run("move", func(report control.Report) error {
-		_, err := r.nodes[1].opMove(t.Context(), control.MoveArgs{Tokens: []int64{-7<<60 + 9, -5<<60 + 9, -3<<60 + 9,
+		_, err := r.nodes[1].commands.Topology.Move(t.Context(), control.MoveArgs{Tokens: []int64{-7<<60 + 9, -5<<60 + 9, -3<<60 + 9,
 			-1<<60 + 9, 1<<60 + 9, 3<<60 + 9, 5<<60 + 9, 7<<60 + 9}}, report)
 		return err
 	})
 	run("decommission", func(report control.Report) error {
-		_, err := r.nodes[2].opDecommission(t.Context(), control.ForceArgs{}, report)
+		_, err := r.nodes[2].commands.Topology.Decommission(t.Context(), control.ForceArgs{}, report)
 		return err
 	})
 }

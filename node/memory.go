@@ -73,7 +73,7 @@ func (n *Node) measuredMemory() (used [memory.Parts]int64) {
 	if s := n.servers.CQL(); s != nil {
 		used[memory.Requests] += s.Receiving()
 	}
-	used[memory.Writes] = n.coordinator.Load().WriteBytes
+	used[memory.Writes] = n.parts.Coordinator.Load().WriteBytes
 	used[memory.Internode] = n.transport.Memory()
 	used[memory.Background] = n.parts.Batches.Bytes()
 	used[memory.Graphs] = n.instance.Values.GraphStats().Bytes

@@ -129,23 +129,20 @@ func (c figuresCollector) ring(m metricSink) {
 		m.gauge("disk_free_bytes", "Free space of the data directory's file system.", int64(u.AvailBytes))
 		m.gauge("disk_total_bytes", "Size of the data directory's file system.", int64(u.TotalBytes))
 	}
-	if c.n.streams != nil {
-		streams := c.n.streams.Stats()
+	if c.n.parts.Streams != nil {
+		streams := c.n.parts.Streams.Stats()
 		m.gauge("streams_active", "Ranges being streamed to this node.", int64(streams.Sessions))
 		m.counter("streams_sent_bytes", "Bytes of ranges sent to other nodes.", streams.SentBytes)
 	}
 	c.repairs(m)
-	if c.n.autoRepair != nil {
+	if c.n.parts.AutoRepair != nil {
 		m.gauge("tables_waiting_for_repair", "Tables for which hints were lost and that are not repaired yet.",
-			int64(len(c.n.autoRepair.DirtyTables())))
+			int64(len(c.n.parts.AutoRepair.DirtyTables())))
 	}
 }
 
 // repairs collects the repairs that this node leads: those of operators and those in the background.
 func (c figuresCollector) repairs(m metricSink) {
-	if c.n.parts == nil {
-		return
-	}
 	s := c.n.parts.Repairer.Stats()
 	m.gauge("repairs_active", "Repairs in progress, each of a range of a table.", s.Running)
 	for _, e := range []struct {
@@ -165,16 +162,13 @@ func (c figuresCollector) repairs(m metricSink) {
 
 // jobs collects the jobs that operators see: repairs, rebuilds, cleanups, compactions and ring operations.
 func (c figuresCollector) jobs(m metricSink) {
-	if c.n.jobs == nil {
-		return
-	}
-	for outcome, count := range c.n.jobs.Stats().Ended {
+	for outcome, count := range c.n.commands.Jobs.Ended() {
 		m.send(prometheus.CounterValue, "jobs_total", "Attempts of jobs that have ended.", float64(count),
 			[]string{"kind", "state"}, []string{string(outcome.Kind), outcome.State.String()})
 	}
 	active := map[[2]string]int{}
 	labels := []string{"id", "kind", "unit"}
-	for _, s := range c.n.listJobs() {
+	for _, s := range c.n.commands.Jobs.All() {
 		if s.State.Ended() {
 			continue
 		}
@@ -193,12 +187,9 @@ func (c figuresCollector) jobs(m metricSink) {
 
 // builds collects the builds of indexes.
 func (c figuresCollector) builds(m metricSink) {
-	if c.n.parts == nil {
-		return
-	}
 	s := c.n.parts.Builder.Stats()
 	m.gauge("indexes_unbuilt", "Indexes, also of materialized views, that this node has not built yet.",
-		int64(len(c.n.ownUnbuilt())))
+		int64(len(c.n.commands.Peers.OwnUnbuilt())))
 	m.counter("indexes_built", "Builds of indexes that are complete.", s.Built)
 	m.counter("index_build_rows", "Rows that builds of indexes have read.", s.Rows)
 	m.counter("index_build_bytes", "Bytes of rows that builds of indexes have read.", s.Bytes)
@@ -220,7 +211,7 @@ func (c figuresCollector) requests(m metricSink) {
 				[]string{"code"}, []string{fmt.Sprintf("0x%04X", uint32(code))})
 		}
 	}
-	s, l, p := c.n.coordinatorStats(), c.n.coordinator.Load(), c.n.parts.Proposer.Stats()
+	s, l, p := c.n.commands.Activity.CoordinatorStats(), c.n.parts.Coordinator.Load(), c.n.parts.Proposer.Stats()
 	h, b, listed := c.n.parts.Hints.Stats(), c.n.parts.Batches.Stats(), c.n.parts.Lister.Stats()
 	found := c.n.parts.Searcher.Stats()
 	m.gauge("coordinator_writes_active", "Writes that wait for replicas.", l.Writes)

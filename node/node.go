@@ -22,9 +22,9 @@ import (
 	"cqld/internal/env"
 	"cqld/internal/guard"
 	"cqld/internal/memory"
-	"cqld/jobs"
 	"cqld/messaging"
 	"cqld/node/access"
+	"cqld/node/admin"
 	"cqld/node/assembly"
 	"cqld/node/certificates"
 	"cqld/node/clients"
@@ -36,7 +36,6 @@ import (
 	"cqld/node/tablestats"
 	"cqld/query"
 	"cqld/query/trace"
-	"cqld/rebalance"
 	"cqld/repair"
 	"cqld/request"
 	"cqld/ring"
@@ -45,6 +44,7 @@ import (
 	"cqld/search"
 	"cqld/server"
 	"cqld/storage"
+	"cqld/storage/index"
 	"cqld/tlsconfig"
 )
 
@@ -60,14 +60,8 @@ type Node struct {
 	engine        *storage.Engine
 	transport     *messaging.StreamTransport
 	cluster       *cluster.Cluster
-	coordinator   *coordinator.Coordinator
-	streams       *rebalance.Streams
-	moves         *rebalance.Movements
-	repaired      *repair.History
 	parts         *assembly.Parts
-	repairer      *repair.Repairer
-	autoRepair    *repair.Auto
-	jobs          *jobs.Registry
+	commands      *admin.Commands
 	processor     *query.Processor
 	traces        *trace.Budget
 	returning     bool // this node was a member when it started
@@ -83,8 +77,6 @@ type Node struct {
 	audit         *audit.Log
 	certificates  certificates.Set
 	started       time.Time
-	builds        builds
-	snapshots     sync.Mutex   // held while snapshots are made, read or removed
 	stampWarned   atomic.Int64 // monotonic ns: the last warning that a peer's timestamps are ignored
 	stopOnce      sync.Once
 	stopRequested chan struct{} // closed when an operator has asked the process to stop
@@ -101,7 +93,6 @@ type Node struct {
 	mu struct {
 		sync.Mutex
 		onStatus func()
-		ringJobs map[uint64]*ringJob // by operation; nil until the metadata log was replayed
 	}
 }
 
@@ -139,7 +130,6 @@ func open(ctx context.Context, opts config.Options, f faults) (*Node, error) {
 	n.guard = guard.New(n.log, n.running.Go)
 	n.running.guard, n.clock = n.guard, newClock(opts, n.guard)
 	n.traces = &trace.Budget{Max: opts.TraceBytesMax, Size: n.traceBytes, Clock: n.clock}
-	n.builds = builds{n: n, open: map[schema.StorageID]*build{}}
 	n.hlc = env.NewHLC(n.clock, peerClockAheadMax)
 	n.servers = n.newServers()
 	if err := n.open(ctx); err != nil {
@@ -199,8 +189,6 @@ func (n *Node) stored(i *assembly.Instance) error {
 // assembled is called when all parts exist, before they are used.
 func (n *Node) assembled(i *assembly.Instance) error {
 	n.cluster, n.parts = i.Cluster, i.Parts
-	n.coordinator, n.streams, n.moves = i.Coordinator, i.Streams, i.Movements
-	n.repaired, n.repairer, n.autoRepair = i.Repaired, i.Repairer, i.Parts.AutoRepair
 	n.estimates = tablestats.NewEstimates(tablestats.EstimatesOptions{Cluster: n.cluster, Engine: n.engine, Clock: n.clock,
 		Log: n.log})
 	var err error
@@ -213,9 +201,6 @@ func (n *Node) assembled(i *assembly.Instance) error {
 	n.notifier = notify.New(notify.Options{Cluster: n.cluster, Servers: n.servers, Reaches: n.acceptsClients,
 		Run: n.running.Go, Stopping: n.stopping})
 	n.openExecutors()
-	if err := n.openJobs(); err != nil {
-		return err
-	}
 	n.returning = n.cluster.Self() != 0
 	identity := datadir.Identity{Dir: n.opts.DataDir, Engine: n.engine, Disk: n.cluster.DiskID(), Member: n.returning}
 	if err := identity.CheckDisk(); err != nil {
@@ -224,8 +209,17 @@ func (n *Node) assembled(i *assembly.Instance) error {
 	if err := identity.CheckPlace(n.place()); err != nil {
 		return err
 	}
-	n.serveControl()
-	return nil
+	n.commands, err = admin.New(admin.Options{
+		Config: &n.opts, Instance: i, Transport: n.transport, Tables: n.measured, Estimates: n.estimates,
+		Servers: n.servers, Certificates: &n.certificates, Access: n.access, Audit: n.audit,
+		Jobs:   admin.JobsOptions{Clock: n.clock, Guard: n.guard, Lifetime: n.lifetime, Run: n.running.Go, Log: n.log},
+		Memory: n.memoryUse, Refuse: n.clockRefusal, Started: n.started, Log: n.log,
+		Stop: func() { n.stopOnce.Do(func() { close(n.stopRequested) }) },
+	})
+	if err == nil {
+		n.commands.Peers.Serve()
+	}
+	return err
 }
 
 // place returns the configured place of this node.
@@ -248,10 +242,7 @@ func (n *Node) checkMember() error {
 
 // listen opens the ports for operators and other nodes.
 func (n *Node) listen() error {
-	n.mu.Lock()
-	n.mu.ringJobs = map[uint64]*ringJob{}
-	n.mu.Unlock()
-	n.followRing(n.cluster.Metadata().Topology)
+	n.commands.Replayed()
 	if err := n.openControl(); err != nil {
 		return err
 	}
@@ -363,7 +354,7 @@ func (n *Node) partsOptions() assembly.Options {
 		Hints: hints.Options{Limits: hints.Limits{Window: n.opts.HintWindow}},
 		Batches: batchlog.Options{Limits: batchlog.Limits{Bytes: min(n.opts.Memory.BackgroundBlock(),
 			batchlog.BytesMax)}},
-		Builder: search.BuilderLimits{BuildThroughput: n.opts.IndexBuildThroughput}, Worked: n.builds.worked,
+		Builder: search.BuilderLimits{BuildThroughput: n.opts.IndexBuildThroughput}, Worked: func(w index.Work, err error) { n.commands.Built(w, err) },
 		Streams: n.streamLimits(),
 		Repair:  repair.Limits{BytesPerSecond: n.opts.RepairThroughput},
 		AutoRepair: repair.AutoOptions{Rand: realRand{}, Interval: n.opts.AutoRepairInterval,
@@ -461,8 +452,8 @@ func (n *Node) Close(ctx context.Context) error {
 	if n.control != nil {
 		n.control.Close()
 	}
-	if n.jobs != nil {
-		n.jobs.Close() // before their work is stopped, so that the next process lists them as interrupted
+	if n.commands != nil {
+		n.commands.Jobs.Close()
 	}
 	if n.servers.Left() {
 		n.servers.AwaitRetired(ctx)

@@ -1,17 +1,11 @@
 package node
 
 import (
-	"context"
-	"fmt"
 	"strconv"
-	"strings"
 
-	"cqld/node/control"
+	"cqld/node/admin"
 	"cqld/query/system"
 )
-
-// queryPrefix precedes the number of a request in system_views.queries, as in Cassandra.
-const queryPrefix = "Native-Transport-Requests-"
 
 // shownQueries returns the requests of CQL clients that this node is executing. It is first called by one of them, so
 // the server exists.
@@ -32,22 +26,8 @@ func (n *Node) shownQueries() []system.Query {
 	}
 	var out []system.Query
 	for _, q := range s.InProgress(textOf) {
-		out = append(out, system.Query{ThreadID: queryPrefix + strconv.FormatUint(q.ID, 10), Queued: q.Queued,
+		out = append(out, system.Query{ThreadID: admin.QueryPrefix + strconv.FormatUint(q.ID, 10), Queued: q.Queued,
 			Running: q.Running, Task: q.Task})
 	}
 	return out
-}
-
-// opKillQuery ends a request of a CQL client.
-func (n *Node) opKillQuery(_ context.Context, a control.QueryArgs, _ control.Report) (control.None, error) {
-	id, err := strconv.ParseUint(strings.TrimPrefix(a.ID, queryPrefix), 10, 64)
-	if err != nil {
-		return control.None{}, &control.Error{Code: control.Invalid,
-			Message: fmt.Sprintf("%q is not the thread_id of a query in system_views.queries, nor its number", a.ID)}
-	}
-	if s := n.servers.CQL(); s == nil || !s.Kill(id) {
-		return control.None{}, &control.Error{Code: control.Refused,
-			Message: fmt.Sprintf("Query %d is not in progress on this node", id)}
-	}
-	return control.None{}, nil
 }

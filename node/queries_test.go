@@ -41,11 +41,11 @@ func TestQueriesAreShownAndKilled(t *testing.T) {
 	}
 	for _, wrong := range []string{"Native-Transport-Requests-0", "99999", "k.t"} {
 		var e *control.Error
-		if _, err := n.opKillQuery(t.Context(), control.QueryArgs{ID: wrong}, nil); !errors.As(err, &e) {
+		if _, err := n.commands.Clients.KillQuery(t.Context(), control.QueryArgs{ID: wrong}, nil); !errors.As(err, &e) {
 			t.Errorf("kill %s: %v", wrong, err)
 		}
 	}
-	if _, err := n.opKillQuery(t.Context(), control.QueryArgs{ID: id}, nil); err != nil {
+	if _, err := n.commands.Clients.KillQuery(t.Context(), control.QueryArgs{ID: id}, nil); err != nil {
 		t.Fatal(err)
 	}
 	err := <-answered

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"cqld/coordinator"
 	"cqld/query"
 	"cqld/request"
 	"cqld/view"
@@ -32,18 +31,8 @@ func (n *Node) openExecutors() {
 		Searcher: n.parts.Searcher, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: proposer,
 		Clock:      n.clock,
 		Authorizer: n.clientAuthorizer(), Refuse: n.clockRefusal, Tables: n.measured.Coordinated})
-	n.executors.tables = request.New(request.Options{Coordinator: n.coordinator, Lister: n.parts.Lister,
+	n.executors.tables = request.New(request.Options{Coordinator: n.parts.Coordinator, Lister: n.parts.Lister,
 		Searcher: n.parts.Searcher, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: n.parts.Proposer,
 		Clock:      n.clock,
 		Authorizer: n.clientAuthorizer(), Refuse: n.tablesRefusal, Tables: n.measured.Coordinated})
-}
-
-// coordinatorStats returns the counts of requests of all kinds: the proposer counts those of conditional changes.
-func (n *Node) coordinatorStats() coordinator.Stats {
-	s, p := n.coordinator.Stats(), n.parts.Proposer.Stats()
-	s.WriteTimeouts += p.WriteTimeouts
-	s.Unavailable += p.Unavailable
-	s.Overloaded += p.Overloaded
-	s.Replans += p.Replans
-	return s
 }

@@ -12,7 +12,7 @@ import (
 func (n *Node) shownFigures() system.Figures {
 	return system.Figures{Caches: n.shownCaches, Hints: n.shownHints, Pools: n.shownPools, Queries: n.shownQueries,
 		Tables:   n.shownTables,
-		Prepared: n.shownPrepared, Statements: n.shownStatements, Snapshots: n.shownSnapshots}
+		Prepared: n.shownPrepared, Statements: n.shownStatements, Snapshots: n.commands.Snapshots.Shown}
 }
 
 func (n *Node) shownCaches() []system.Cache {
@@ -39,7 +39,7 @@ func (n *Node) shownHints() []system.PendingHints {
 }
 
 func (n *Node) shownPools() []system.Pool {
-	pools, err := n.opPools(context.Background(), control.None{}, nil)
+	pools, err := n.commands.Activity.Pools(context.Background(), control.None{}, nil)
 	if err != nil {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (n *Node) shownPools() []system.Pool {
 }
 
 func (n *Node) shownTables() []system.TableFigures {
-	tables, err := n.tablesOf(control.TablesArgs{})
+	tables, err := n.commands.Catalog.Tables(control.TablesArgs{})
 	if err != nil {
 		return nil
 	}

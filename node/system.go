@@ -3,6 +3,7 @@ package node
 import (
 	"strings"
 
+	"cqld/node/admin"
 	"cqld/node/assembly"
 	"cqld/query/system"
 	"cqld/ring"
@@ -13,7 +14,7 @@ func (n *Node) systemTables() *system.Source {
 	return system.New(system.Options{
 		View: shownRing{n.parts.View}, ClusterName: n.opts.ClusterName, Generation: int32(n.clock.Now().Unix()),
 		Clients: n.clients, Estimate: n.estimates.Shown, Settings: n.opts.Settings, Jobs: n.shownJobs, Roles: n.roles,
-		Figures: n.shownFigures(), Builds: n.shownBuilds(),
+		Figures: n.shownFigures(), Builds: n.commands.Indexes.Shown(),
 	})
 }
 
@@ -42,8 +43,8 @@ func (n *Node) clients() []system.Client {
 // shownJobs returns the jobs for system_views.jobs.
 func (n *Node) shownJobs() []system.Job {
 	var out []system.Job
-	for _, s := range n.listJobs() {
-		j := shownJob(&s)
+	for _, s := range n.commands.Jobs.All() {
+		j := admin.ShownJob(&s)
 		out = append(out, system.Job{ID: j.ID, Kind: j.Kind, Target: j.Target, State: j.State, Phase: j.Phase,
 			Error: j.Error, Done: j.Done,
 			Total: j.Total, Unit: j.Unit, Left: j.Left, Attempt: j.Attempt, Resumable: j.Resumable, Created: j.Created,

@@ -140,7 +140,7 @@ func checkAccountSecrets(t *testing.T, r *inProcess, admin *cqlclient.Conn, log 
 		"SELECT * FROM system_traces.sessions", "SELECT * FROM system_traces.events"} {
 		text += fmt.Sprintf("%s", r.query(admin, statement).Rows)
 	}
-	list, err := r.nodes[0].opTablesAccounts(t.Context(), control.None{}, nil)
+	list, err := r.nodes[0].commands.Accounts.List(t.Context(), control.None{}, nil)
 	text += fmt.Sprint(list, err)
 	for _, key := range append(keys, given) {
 		if strings.Contains(text, key) {
@@ -169,11 +169,11 @@ func TestKeysAreRotatedUnderLoad(t *testing.T) {
 		Settings: auth.RoleSettings{Login: new(bool)}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.opCreateTablesAccount(ctx, control.TablesAccountArgs{Name: "shop", Role: "nobody"},
+	if _, err := n.commands.Accounts.Create(ctx, control.TablesAccountArgs{Name: "shop", Role: "nobody"},
 		nil); err == nil {
 		t.Error("an account of a role that does not exist was created")
 	}
-	keys, err := n.opCreateTablesAccount(ctx, control.TablesAccountArgs{Name: "shop", Role: "shopper"}, nil)
+	keys, err := n.commands.Accounts.Create(ctx, control.TablesAccountArgs{Name: "shop", Role: "shopper"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestKeysAreRotatedUnderLoad(t *testing.T) {
 		mu.Lock()
 		current.Store(held[1-rotated])
 		mu.Unlock()
-		next, err := n.opRotateTablesKey(ctx, control.TablesAccountArgs{Name: "shop", Key: rotated + 1}, nil)
+		next, err := n.commands.Accounts.RotateKey(ctx, control.TablesAccountArgs{Name: "shop", Key: rotated + 1}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -228,7 +228,7 @@ func TestKeysAreRotatedUnderLoad(t *testing.T) {
 	}
 	close(done)
 	clients.Wait()
-	if _, err := n.opRemoveTablesAccount(ctx, control.TablesAccountArgs{Name: "shop"}, nil); err != nil {
+	if _, err := n.commands.Accounts.Remove(ctx, control.TablesAccountArgs{Name: "shop"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	r.account(1, "shop", held[0]).refused()

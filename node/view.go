@@ -60,8 +60,7 @@ func (n *Node) statusChanged() {
 // metadataChanged notifies clients of changes of the metadata. This node's own reactions are in assembly.Reactions.
 func (n *Node) metadataChanged(old, now *cluster.Metadata) {
 	n.statusChanged()
-	n.followRing(now.Topology)
-	n.builds.retain(now.Schema)
+	n.commands.MetadataChanged(now)
 	n.notifier.MetadataChanged(old, now)
 }
 

@@ -2,7 +2,7 @@ package control
 
 import "time"
 
-// The operations, by subject. The ops files of package node implement them, cmd/cqld/ctl shows their results, and
+// The operations, by subject. Package node/admin implements them, cmd/cqld/ctl shows their results, and
 // docs/OPERATING.md describes all of them.
 var (
 	// The ring from the view of the queried node.

@@ -1,4 +1,4 @@
-package node
+package admin
 
 import (
 	"context"
@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"cqld/node/control"
@@ -19,6 +21,16 @@ import (
 	"cqld/schema"
 	"cqld/storage"
 )
+
+// Snapshots makes, lists and removes snapshots.
+type Snapshots struct {
+	dir     string // the data directory
+	name    string // of the cluster
+	catalog Catalog
+	engine  *storage.Engine
+	log     *slog.Logger
+	mu      sync.Mutex // held while snapshots are made, read or removed
+}
 
 // A snapshot is a directory DATA/snapshots/TAG. snapshot.json describes its content; data contains hard links to the
 // storage engine's files. While a snapshot is made, its directory has a name that begins with a dot, so an interrupted
@@ -48,14 +60,15 @@ type snapshotTable struct {
 	Storage         schema.StorageID
 }
 
-func (n *Node) snapshotPath(name string) string {
-	return filepath.Join(n.opts.DataDir, snapshotsDir, name)
+func (v *Snapshots) path(name string) string {
+	return filepath.Join(v.dir, snapshotsDir, name)
 }
 
 // tagPattern matches valid tags. A tag is the name of a directory.
 func tagPattern() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}$`) }
 
-func (n *Node) opSnapshot(_ context.Context, a control.SnapshotArgs, _ control.Report) (out control.Snapshot,
+// Take makes a snapshot.
+func (v *Snapshots) Take(_ context.Context, a control.SnapshotArgs, _ control.Report) (out control.Snapshot,
 	err error) {
 	now := time.Now().UTC()
 	if a.Tag == "" {
@@ -65,17 +78,17 @@ func (n *Node) opSnapshot(_ context.Context, a control.SnapshotArgs, _ control.R
 		return out, &control.Error{Code: control.Invalid,
 			Message: fmt.Sprintf("%q is not a valid snapshot name: use only letters, digits and _ . : -", a.Tag)}
 	}
-	n.snapshots.Lock()
-	defer n.snapshots.Unlock()
-	if _, err := os.Stat(n.snapshotPath(a.Tag)); err == nil {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if _, err := os.Stat(v.path(a.Tag)); err == nil {
 		return out, &control.Error{Code: control.Refused, Message: fmt.Sprintf("snapshot %s already exists", a.Tag)}
 	}
-	made := snapshotJSON{Tag: a.Tag, Created: now, Host: n.cluster.HostID().String(), Cluster: n.opts.ClusterName,
+	made := snapshotJSON{Tag: a.Tag, Created: now, Host: v.catalog.cluster.HostID().String(), Cluster: v.name,
 		Build: control.Build(),
-		Epoch: n.cluster.Metadata().Epoch}
+		Epoch: v.catalog.cluster.Metadata().Epoch}
 	var ids []schema.StorageID
 	for _, keyspace := range keyspacesOr(a.Keyspaces, "") {
-		tables, err := n.tablesOf(control.TablesArgs{Keyspace: keyspace})
+		tables, err := v.catalog.Tables(control.TablesArgs{Keyspace: keyspace})
 		if err != nil {
 			return out, err
 		}
@@ -87,15 +100,15 @@ func (n *Node) opSnapshot(_ context.Context, a control.SnapshotArgs, _ control.R
 			}
 		}
 	}
-	if err := n.makeSnapshot(made, ids, len(a.Keyspaces) == 0); err != nil {
+	if err := v.makeLocked(made, ids, len(a.Keyspaces) == 0); err != nil {
 		return out, err
 	}
-	s, err := n.readSnapshot(a.Tag)
-	if s.Lacks = lacking(n.engine.Lost(), n.engine.Corruptions(), n.cluster.Metadata().Schema); len(s.Lacks) > 0 {
-		n.log.Warn("snapshot is incomplete: this node lost data that is not repaired yet", "tag", a.Tag, "lacks",
-			s.Lacks)
+	out, err = v.read(a.Tag)
+	if out.Lacks = lacking(v.engine.Lost(), v.engine.Corruptions(), v.catalog.cluster.Metadata().Schema); len(out.Lacks) > 0 {
+		v.log.Warn("snapshot is incomplete: this node lost data that is not repaired yet", "tag", a.Tag, "lacks",
+			out.Lacks)
 	}
-	return s, err
+	return out, err
 }
 
 // lacking describes what a snapshot of this node cannot contain: ranges that were lost and not repaired yet, and
@@ -123,8 +136,8 @@ func keyspacesOr(names []string, none string) []string {
 	return names
 }
 
-func (n *Node) makeSnapshot(made snapshotJSON, ids []schema.StorageID, all bool) (err error) {
-	temp := n.snapshotPath(snapshotTemp + made.Tag)
+func (v *Snapshots) makeLocked(made snapshotJSON, ids []schema.StorageID, all bool) (err error) {
+	temp := v.path(snapshotTemp + made.Tag)
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("node: make a snapshot: %w", err), os.RemoveAll(temp))
@@ -138,9 +151,9 @@ func (n *Node) makeSnapshot(made snapshotJSON, ids []schema.StorageID, all bool)
 	}
 	data := filepath.Join(temp, "data")
 	if all {
-		err = n.engine.Checkpoint(data)
+		err = v.engine.Checkpoint(data)
 	} else {
-		err = n.engine.CheckpointTables(data, ids)
+		err = v.engine.CheckpointTables(data, ids)
 	}
 	if err != nil {
 		return err
@@ -152,12 +165,12 @@ func (n *Node) makeSnapshot(made snapshotJSON, ids []schema.StorageID, all bool)
 	if err := os.WriteFile(filepath.Join(temp, snapshotFile), append(b, '\n'), 0o600); err != nil {
 		return err
 	}
-	return os.Rename(temp, n.snapshotPath(made.Tag))
+	return os.Rename(temp, v.path(made.Tag))
 }
 
-// describeSnapshot reads the description of a snapshot.
-func (n *Node) describeSnapshot(tag string) (made snapshotJSON, err error) {
-	path := filepath.Join(n.snapshotPath(tag), snapshotFile)
+// describe reads the description of a snapshot.
+func (v *Snapshots) describe(tag string) (made snapshotJSON, err error) {
+	path := filepath.Join(v.path(tag), snapshotFile)
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return made, err
@@ -168,13 +181,13 @@ func (n *Node) describeSnapshot(tag string) (made snapshotJSON, err error) {
 	return made, nil
 }
 
-// readSnapshot returns a snapshot with its size.
-func (n *Node) readSnapshot(tag string) (control.Snapshot, error) {
-	made, err := n.describeSnapshot(tag)
+// read returns a snapshot with its size.
+func (v *Snapshots) read(tag string) (control.Snapshot, error) {
+	made, err := v.describe(tag)
 	if err != nil {
 		return control.Snapshot{}, err
 	}
-	dir := n.snapshotPath(tag)
+	dir := v.path(tag)
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
 	}
@@ -196,17 +209,18 @@ func (n *Node) readSnapshot(tag string) (control.Snapshot, error) {
 	return s, err
 }
 
-func (n *Node) opListSnapshots(context.Context, control.None, control.Report) (control.Snapshots, error) {
-	n.snapshots.Lock()
-	defer n.snapshots.Unlock()
-	return n.listSnapshots()
+// List lists the snapshots.
+func (v *Snapshots) List(context.Context, control.None, control.Report) (control.Snapshots, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.listLocked()
 }
 
-func (n *Node) listSnapshots() (control.Snapshots, error) {
+func (v *Snapshots) listLocked() (control.Snapshots, error) {
 	out := control.Snapshots{Snapshots: []control.Snapshot{}}
-	tags, err := n.snapshotTags()
+	tags, err := v.tags()
 	for _, tag := range tags {
-		s, err := n.readSnapshot(tag)
+		s, err := v.read(tag)
 		if err != nil {
 			return out, err
 		}
@@ -215,9 +229,9 @@ func (n *Node) listSnapshots() (control.Snapshots, error) {
 	return out, err
 }
 
-// snapshotTags returns the names of the snapshots.
-func (n *Node) snapshotTags() (tags []string, err error) {
-	found, err := os.ReadDir(n.snapshotPath(""))
+// tags returns the names of the snapshots.
+func (v *Snapshots) tags() (tags []string, err error) {
+	found, err := os.ReadDir(v.path(""))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -229,18 +243,18 @@ func (n *Node) snapshotTags() (tags []string, err error) {
 	return tags, err
 }
 
-// shownSnapshots returns the tables of the snapshots for system_views. It has no sizes: the files of a snapshot contain
+// Shown returns the tables of the snapshots for system_views. It has no sizes: the files of a snapshot contain
 // several tables. A snapshot that cannot be read is omitted; cqld ctl listsnapshots reports the error.
-func (n *Node) shownSnapshots() []system.Snapshot {
-	n.snapshots.Lock()
-	defer n.snapshots.Unlock()
-	tags, err := n.snapshotTags()
+func (v *Snapshots) Shown() []system.Snapshot {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	tags, err := v.tags()
 	if err != nil {
 		return nil
 	}
 	var out []system.Snapshot
 	for _, tag := range tags {
-		made, err := n.describeSnapshot(tag)
+		made, err := v.describe(tag)
 		if err != nil {
 			continue
 		}
@@ -251,15 +265,15 @@ func (n *Node) shownSnapshots() []system.Snapshot {
 	return out
 }
 
-// opClearSnapshot removes snapshots and returns which.
-func (n *Node) opClearSnapshot(_ context.Context, a control.ClearArgs, _ control.Report) (control.Snapshots, error) {
+// Clear removes snapshots and returns which.
+func (v *Snapshots) Clear(_ context.Context, a control.ClearArgs, _ control.Report) (control.Snapshots, error) {
 	out := control.Snapshots{Snapshots: []control.Snapshot{}}
 	if a.All == (a.Tag != "") {
 		return out, &control.Error{Code: control.Invalid, Message: "Specify snapshot name or --all"}
 	}
-	n.snapshots.Lock()
-	defer n.snapshots.Unlock()
-	all, err := n.listSnapshots()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	all, err := v.listLocked()
 	if err != nil {
 		return out, err
 	}
@@ -267,7 +281,7 @@ func (n *Node) opClearSnapshot(_ context.Context, a control.ClearArgs, _ control
 		if !a.All && s.Tag != a.Tag {
 			continue
 		}
-		if err := os.RemoveAll(n.snapshotPath(s.Tag)); err != nil {
+		if err := os.RemoveAll(v.path(s.Tag)); err != nil {
 			return out, err
 		}
 		out.Snapshots = append(out.Snapshots, s)

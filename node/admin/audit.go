@@ -1,33 +1,41 @@
-package node
+package admin
 
 import (
 	"context"
+	"log/slog"
 
 	"cqld/audit"
 	"cqld/node/control"
 )
 
-// opAuditLog returns the settings of the audit log.
-func (n *Node) opAuditLog(context.Context, control.None, control.Report) (audit.Settings, error) {
-	return n.audit.Settings(), nil
+// Audit enables and disables the audit log.
+type Audit struct {
+	log      *audit.Log
+	settings func() audit.Settings // of the configuration
+	logger   *slog.Logger
 }
 
-// opSetAuditLog enables or disables the audit log. As in nodetool, options that are not given have the values of the
+// Get returns the settings of the audit log.
+func (l *Audit) Get(context.Context, control.None, control.Report) (audit.Settings, error) {
+	return l.log.Settings(), nil
+}
+
+// Set enables or disables the audit log. As in nodetool, options that are not given have the values of the
 // configuration.
-func (n *Node) opSetAuditLog(_ context.Context, a control.AuditArgs, _ control.Report) (audit.Settings, error) {
+func (l *Audit) Set(_ context.Context, a control.AuditArgs, _ control.Report) (audit.Settings, error) {
 	if !a.Enable {
-		n.audit.Disable(&audit.Entry{Protocol: "control", Type: audit.Control, Operation: control.SetAuditLog.Name +
+		l.log.Disable(&audit.Entry{Protocol: "control", Type: audit.Control, Operation: control.SetAuditLog.Name +
 			` {"enable":false}`})
-		return n.audit.Settings(), nil
+		return l.log.Settings(), nil
 	}
-	s := n.opts.AuditSettings()
+	s := l.settings()
 	if a.Logger != nil {
 		name, note, err := audit.ParseLogger(*a.Logger)
 		if err != nil {
 			return s, &control.Error{Code: control.Invalid, Message: err.Error()}
 		}
 		if note != "" {
-			n.log.Warn("configuration", "problem", note)
+			l.logger.Warn("configuration", "problem", note)
 		}
 		s.Logger = name
 	}
@@ -45,10 +53,10 @@ func (n *Node) opSetAuditLog(_ context.Context, a control.AuditArgs, _ control.R
 	setIf(&s.Block, a.Block)
 	setIf(&s.MaxQueueWeight, a.MaxQueueWeight)
 	setIf(&s.MaxLogSize, a.MaxLogSize)
-	if err := n.audit.Enable(s); err != nil {
+	if err := l.log.Enable(s); err != nil {
 		return s, &control.Error{Code: control.Invalid, Message: err.Error()}
 	}
-	return n.audit.Settings(), nil
+	return l.log.Settings(), nil
 }
 
 // setIf sets a setting that is given.

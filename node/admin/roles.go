@@ -1,28 +1,28 @@
-package node
+package admin
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 
 	"cqld/auth"
+	"cqld/cluster"
 	"cqld/node/access"
 	"cqld/node/control"
 )
 
-func (n *Node) handleAccess() {
-	s := n.control
-	control.HandleLocal(s, control.ResetSuperuser, n.opResetSuperuser)
-	control.Handle(s, control.UpdateCIDRGroup, n.opUpdateCIDRGroup)
-	control.Handle(s, control.DropCIDRGroup, n.opDropCIDRGroup)
-	control.Handle(s, control.ListCIDRGroups, n.opListCIDRGroups)
-	control.Handle(s, control.CIDRGroupsOfIP, n.opCIDRGroupsOfIP)
+// Roles changes roles and groups of addresses for operators.
+type Roles struct {
+	access  *access.Access
+	cluster *cluster.Cluster
+	log     *slog.Logger
 }
 
-// opResetSuperuser gives a superuser a new password. It creates the role if it does not exist. An operator who has lost
+// ResetSuperuser gives a superuser a new password. It creates the role if it does not exist. An operator who has lost
 // all passwords uses it.
-func (n *Node) opResetSuperuser(ctx context.Context, args control.SuperuserArgs, _ control.Report) (control.Superuser,
+func (r *Roles) ResetSuperuser(ctx context.Context, args control.SuperuserArgs, _ control.Report) (control.Superuser,
 	error) {
 	out := control.Superuser{Role: args.Role}
 	if args.Role == "" {
@@ -33,18 +33,19 @@ func (n *Node) opResetSuperuser(ctx context.Context, args control.SuperuserArgs,
 		password = access.GeneratePassword()
 		out.Password = password
 	}
-	hash, err := n.access.Passwords().Hash(ctx, password)
+	hash, err := r.access.Passwords().Hash(ctx, password)
 	if err != nil {
 		return control.Superuser{}, err
 	}
-	if err := n.proposeRoles(ctx, &auth.ResetSuperuser{Name: args.Role, Hash: hash}); err != nil {
+	if err := r.propose(ctx, &auth.ResetSuperuser{Name: args.Role, Hash: hash}); err != nil {
 		return control.Superuser{}, err
 	}
-	n.log.Warn("an operator reset the password of a superuser", "role", args.Role)
+	r.log.Warn("an operator reset the password of a superuser", "role", args.Role)
 	return out, nil
 }
 
-func (n *Node) opUpdateCIDRGroup(ctx context.Context, args control.CIDRGroup, _ control.Report) (control.None, error) {
+// UpdateCIDRGroup creates a group of addresses or replaces its ranges.
+func (r *Roles) UpdateCIDRGroup(ctx context.Context, args control.CIDRGroup, _ control.Report) (control.None, error) {
 	change := &auth.SetCIDRGroup{Name: args.Name}
 	for _, text := range args.CIDRs {
 		p, err := netip.ParsePrefix(text)
@@ -53,17 +54,19 @@ func (n *Node) opUpdateCIDRGroup(ctx context.Context, args control.CIDRGroup, _ 
 		}
 		change.CIDRs = append(change.CIDRs, p)
 	}
-	return control.None{}, n.proposeRoles(ctx, change)
+	return control.None{}, r.propose(ctx, change)
 }
 
-func (n *Node) opDropCIDRGroup(ctx context.Context, args control.CIDRGroupArgs, _ control.Report) (control.None,
+// DropCIDRGroup removes a group of addresses.
+func (r *Roles) DropCIDRGroup(ctx context.Context, args control.CIDRGroupArgs, _ control.Report) (control.None,
 	error) {
-	return control.None{}, n.proposeRoles(ctx, &auth.DropCIDRGroup{Name: args.Name})
+	return control.None{}, r.propose(ctx, &auth.DropCIDRGroup{Name: args.Name})
 }
 
-func (n *Node) opListCIDRGroups(_ context.Context, args control.CIDRGroupArgs,
+// ListCIDRGroups lists the groups of addresses, or one of them.
+func (r *Roles) ListCIDRGroups(_ context.Context, args control.CIDRGroupArgs,
 	_ control.Report) (out control.CIDRGroups, err error) {
-	d := n.roles()
+	d := r.access.Roles()
 	for _, name := range d.GroupNames() {
 		if args.Name == "" || args.Name == name {
 			out.Groups = append(out.Groups, shownGroup(d, name))
@@ -76,13 +79,14 @@ func (n *Node) opListCIDRGroups(_ context.Context, args control.CIDRGroupArgs,
 	return out, nil
 }
 
-func (n *Node) opCIDRGroupsOfIP(_ context.Context, args control.IPArgs, _ control.Report) (out control.CIDRGroups,
+// CIDRGroupsOfIP lists the groups that contain an address.
+func (r *Roles) CIDRGroupsOfIP(_ context.Context, args control.IPArgs, _ control.Report) (out control.CIDRGroups,
 	err error) {
 	ip, err := netip.ParseAddr(args.IP)
 	if err != nil {
 		return out, &control.Error{Code: control.Invalid, Message: "Invalid IP " + args.IP}
 	}
-	d := n.roles()
+	d := r.access.Roles()
 	for _, name := range d.GroupsOf(ip) {
 		out.Groups = append(out.Groups, shownGroup(d, name))
 	}
@@ -98,9 +102,9 @@ func shownGroup(d *auth.Directory, name string) control.CIDRGroup {
 	return g
 }
 
-// proposeRoles changes the directory of roles for an operator.
-func (n *Node) proposeRoles(ctx context.Context, change auth.Change) error {
-	err := n.cluster.ProposeRoles(ctx, change)
+// propose changes the directory of roles for an operator.
+func (r *Roles) propose(ctx context.Context, change auth.Change) error {
+	err := r.cluster.ProposeRoles(ctx, change)
 	var invalid *auth.Invalid
 	if errors.As(err, &invalid) {
 		return &control.Error{Code: control.Invalid, Message: invalid.Msg}

@@ -1,22 +1,46 @@
-package node
+package admin
 
 import (
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
+	"sync"
 
+	"cqld/cluster"
 	"cqld/jobs"
+	"cqld/rebalance"
 	"cqld/ring"
 )
 
-// ringJobPrefix begins the ids of jobs that represent ring operations. The number of the operation follows.
-const ringJobPrefix = "ring-"
+// ringJobs shows the operations of the ring as jobs.
+type ringJobs struct {
+	cluster   *cluster.Cluster
+	movements *rebalance.Movements
+	registry  *jobs.Registry
+	log       *slog.Logger
+	mu        struct {
+		sync.Mutex
+		jobs map[uint64]*ringJob // by operation; nil until the metadata log was replayed
+	}
+}
 
-func ringJobID(operation uint64) string { return ringJobPrefix + strconv.FormatUint(operation, 10) }
+// begin shows the operations of a topology, after the metadata log was replayed.
+func (r *ringJobs) begin(t *ring.Topology) {
+	r.mu.Lock()
+	r.mu.jobs = map[uint64]*ringJob{}
+	r.mu.Unlock()
+	r.follow(t)
+}
+
+// RingJobPrefix begins the ids of jobs that represent ring operations. The number of the operation follows.
+const RingJobPrefix = "ring-"
+
+func ringJobID(operation uint64) string { return RingJobPrefix + strconv.FormatUint(operation, 10) }
 
 // ringOperation returns the ring operation that a job represents; ok is false for other jobs.
 func ringOperation(job string) (operation uint64, ok bool) {
-	number, ok := strings.CutPrefix(job, ringJobPrefix)
+	number, ok := strings.CutPrefix(job, RingJobPrefix)
 	operation, err := strconv.ParseUint(number, 10, 64)
 	return operation, ok && err == nil
 }
@@ -28,24 +52,24 @@ type ringJob struct {
 	gains     bool // this node gains ranges, so its own progress is shown
 }
 
-// followRing updates the jobs of ring operations to a topology. The metadata log keeps these operations and continues
+// follow updates the jobs of ring operations to a topology. The metadata log keeps these operations and continues
 // them after a crash; the registry only shows them. It is called once after the log was replayed, and then after every
 // change.
-func (n *Node) followRing(t *ring.Topology) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.mu.ringJobs == nil {
+func (r *ringJobs) follow(t *ring.Topology) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.jobs == nil {
 		return
 	}
-	for id, j := range n.mu.ringJobs {
+	for id, j := range r.mu.jobs {
 		if t.Operation(id) != nil {
 			continue
 		}
-		delete(n.mu.ringJobs, id)
+		delete(r.mu.jobs, id)
 		if j.operation.Completed(t) {
-			if m := n.cluster.Metadata(); len(m.MissingFrom(id)) > 0 {
+			if m := r.cluster.Metadata(); len(m.MissingFrom(id)) > 0 {
 				missing := m.DescribeMissing(m.MissingFrom(id))
-				n.log.Warn("operation ended without all data; repair the keyspaces on these nodes", "operation", id,
+				r.log.Warn("operation ended without all data; repair the keyspaces on these nodes", "operation", id,
 					"missing", missing)
 				done, all := int64(len(j.operation.Compared)), int64(len(j.operation.Gaining))
 				j.Progress(done, all, "ended; to be repaired: "+missing)
@@ -56,14 +80,14 @@ func (n *Node) followRing(t *ring.Topology) {
 		}
 	}
 	for _, o := range t.Operations() {
-		j := n.mu.ringJobs[o.ID]
+		j := r.mu.jobs[o.ID]
 		if j == nil {
-			j = n.newRingJob(t, o)
+			j = r.newRingJob(t, o)
 		}
 		if j == nil {
 			continue
 		}
-		n.mu.ringJobs[o.ID] = j
+		r.mu.jobs[o.ID] = j
 		if j.operation = o; !j.gains {
 			j.Progress(int64(len(o.Streamed)+len(o.Compared)), int64(2*len(o.Gaining)), o.Phase.String())
 		}
@@ -71,19 +95,19 @@ func (n *Node) followRing(t *ring.Topology) {
 }
 
 // newRingJob starts the job of an operation. It returns nil if there are too many jobs.
-func (n *Node) newRingJob(t *ring.Topology, o *ring.Operation) *ringJob {
+func (r *ringJobs) newRingJob(t *ring.Topology, o *ring.Operation) *ringJob {
 	out := &ringJob{operation: o}
 	unit := jobs.Nodes
 	for _, id := range o.Gaining {
-		if id == n.cluster.Self() {
+		if id == r.cluster.Self() {
 			out.gains, unit = true, jobs.Ranges
 		}
 	}
 	target := fmt.Sprintf("%s (data center %s)", t.NameOf(o.Node), datacenterOf(t, o.Node))
-	j, err := n.jobs.Start(jobs.Spec{External: ringJobID(o.ID), Kind: jobs.Kind(o.Kind.String()), Target: target,
+	j, err := r.registry.Start(jobs.Spec{External: ringJobID(o.ID), Kind: jobs.Kind(o.Kind.String()), Target: target,
 		Unit: unit}, func(*jobs.Job) {})
 	if err != nil {
-		n.log.Debug("operation of the ring not shown as a job", "operation", o.ID, "err", err)
+		r.log.Debug("operation of the ring not shown as a job", "operation", o.ID, "err", err)
 		return nil
 	}
 	out.Job = j
@@ -97,14 +121,14 @@ func datacenterOf(t *ring.Topology, id ring.NodeID) string {
 	return "unknown"
 }
 
-// measureRing updates the progress of operations by which this node gains ranges. Each range is streamed and then
+// measure updates the progress of operations by which this node gains ranges. Each range is streamed and then
 // compared with its sources.
-func (n *Node) measureRing() {
-	all := n.moves.Status()
-	n.mu.Lock()
-	defer n.mu.Unlock()
+func (r *ringJobs) measure() {
+	all := r.movements.Status()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, s := range all {
-		j := n.mu.ringJobs[s.Operation.ID]
+		j := r.mu.jobs[s.Operation.ID]
 		if j == nil || !j.gains {
 			continue
 		}

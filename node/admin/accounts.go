@@ -1,0 +1,102 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"cqld/auth"
+	"cqld/cluster"
+	"cqld/node/access"
+	"cqld/node/config"
+	"cqld/node/control"
+)
+
+// Accounts manages the accounts of Azure Tables.
+type Accounts struct {
+	options *config.Options
+	access  *access.Access
+	cluster *cluster.Cluster
+}
+
+// List lists the accounts of the cluster and of this node's configuration, without keys.
+func (t *Accounts) List(_ context.Context, _ control.None, _ control.Report) (control.TablesAccounts, error) {
+	out := control.TablesAccounts{Accounts: []control.TablesAccount{}}
+	d := t.access.Roles()
+	for _, name := range d.TablesAccounts() {
+		a, _ := d.TablesAccount(name)
+		out.Accounts = append(out.Accounts, control.TablesAccount{Name: name, Role: a.Role, Key1: a.Keys[0] != "",
+			Key2:        a.Keys[1] != "",
+			Consistency: cmp.Or(a.Consistency, t.options.TablesConsistency)})
+	}
+	for _, a := range t.options.TablesAccounts {
+		_, hidden := d.TablesAccount(a.Name)
+		out.Accounts = append(out.Accounts, control.TablesAccount{Name: a.Name, Role: a.Role, Key1: true,
+			Configured: true, Hidden: hidden,
+			Consistency: cmp.Or(a.Consistency, t.options.TablesConsistency)})
+	}
+	return out, nil
+}
+
+// Create creates an account with two new keys. The role must exist.
+func (t *Accounts) Create(ctx context.Context, args control.TablesAccountArgs,
+	_ control.Report) (control.TablesKeys, error) {
+	keys := [2]string{access.NewTablesKey(), access.NewTablesKey()}
+	err := t.change(ctx, args.Role, auth.TablesSettings{Account: args.Name, New: true,
+		Keys: [2]*string{&keys[0], &keys[1]}})
+	return control.TablesKeys{Name: args.Name, Key1: keys[0], Key2: keys[1]}, err
+}
+
+// RotateKey replaces a key of an account, or removes it. The old one is refused by every live node from then
+// on.
+func (t *Accounts) RotateKey(ctx context.Context, args control.TablesAccountArgs,
+	_ control.Report) (control.TablesKeys, error) {
+	out := control.TablesKeys{Name: args.Name}
+	if args.Key != 1 && args.Key != 2 {
+		return out, &control.Error{Code: control.Invalid, Message: "the key must be 1 or 2"}
+	}
+	key := ""
+	if !args.Remove {
+		key = access.NewTablesKey()
+	}
+	settings := auth.TablesSettings{Account: args.Name, Exists: true}
+	settings.Keys[args.Key-1] = &key
+	if args.Key == 1 {
+		out.Key1 = key
+	} else {
+		out.Key2 = key
+	}
+	return out, t.change(ctx, "", settings)
+}
+
+// SetConsistency changes the consistency of an account's requests.
+func (t *Accounts) SetConsistency(ctx context.Context, args control.TablesAccountArgs,
+	_ control.Report) (control.None, error) {
+	s := auth.TablesSettings{Account: args.Name, Exists: true, Consistency: &args.Consistency}
+	return control.None{}, t.change(ctx, "", s)
+}
+
+// Remove removes an account.
+func (t *Accounts) Remove(ctx context.Context, args control.TablesAccountArgs,
+	_ control.Report) (control.None, error) {
+	return control.None{}, t.change(ctx, "", auth.TablesSettings{Account: args.Name, Drop: true})
+}
+
+// change changes an account of a role, or, if role is empty, of the one that it belongs to.
+func (t *Accounts) change(ctx context.Context, role string, s auth.TablesSettings) error {
+	if role == "" {
+		a, ok := t.access.Roles().TablesAccount(s.Account)
+		if !ok {
+			return &control.Error{Code: control.Invalid,
+				Message: fmt.Sprintf("Azure Tables account %s doesn't exist", s.Account)}
+		}
+		role = a.Role
+	}
+	err := t.cluster.ProposeRoles(ctx, &auth.AlterRole{Name: role, Settings: auth.RoleSettings{Tables: &s}})
+	var invalid *auth.Invalid
+	if errors.As(err, &invalid) {
+		return &control.Error{Code: control.Invalid, Message: invalid.Msg}
+	}
+	return err
+}

@@ -1,0 +1,132 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"cqld/cluster"
+	"cqld/jobs"
+	"cqld/node/control"
+	"cqld/schema"
+	"cqld/search"
+	"cqld/storage"
+	"cqld/storage/index"
+)
+
+// builds shows the builds of indexes as jobs. The builder does the work, and storage keeps how far it is, so that a
+// build continues after a restart; the registry only shows it. A build that ends with its first step was no long-running
+// work and has no job, unless an operator asked for it.
+type builds struct {
+	cluster  *cluster.Cluster
+	engine   *storage.Engine
+	builder  *search.Builder
+	registry *jobs.Registry
+	mu       sync.Mutex
+	// open are the builds that have not ended, by index.
+	open map[schema.StorageID]*build
+}
+
+// build is the job of a build.
+type build struct {
+	*jobs.Job
+	work  index.Work
+	total int64 // the size of the table on disk when the job began; 0: its rows are in memory
+}
+
+// buildJobPrefix begins the ids of jobs that represent builds. The number of the index in storage follows.
+const buildJobPrefix = "index-"
+
+// worked implements search.BuilderOptions.Worked.
+func (s *builds) worked(w index.Work, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.Drop {
+		s.endLocked(w.Index, jobs.ErrCancelled)
+		return
+	}
+	p := s.builder.Progress(w.Table, w.Index)
+	b := s.open[w.Index]
+	if b == nil && !(p.Built && err == nil) {
+		b, _ = s.beginLocked(w) // too many jobs: the build goes on without one
+	}
+	if b == nil {
+		return
+	}
+	done, phase := p.Bytes, "writing entries of rows"
+	if b.total > 0 {
+		done = int64(p.Fraction * float64(b.total))
+	}
+	if err != nil {
+		phase = "failed, and tried again: " + err.Error()
+	}
+	b.Progress(done, b.total, phase)
+	if p.Built {
+		s.endLocked(w.Index, nil)
+	}
+}
+
+// beginLocked starts the job of a build.
+func (s *builds) beginLocked(w index.Work) (*build, error) {
+	catalog := s.cluster.Metadata().Schema
+	kind, target := jobs.IndexBuild, ""
+	if t, x := catalog.IndexByStorage(w.Index); x != nil {
+		target = t.Keyspace + "." + t.Name + ": " + x.Name
+	} else if v := catalog.TableByStorage(w.Index); v != nil {
+		kind, target = jobs.ViewBuild, v.Keyspace+"."+v.Name
+	} else {
+		return nil, errors.New("the index was dropped")
+	}
+	b := &build{work: w}
+	if size, err := s.engine.TableSize(w.Table); err == nil {
+		b.total = size.Bytes
+	}
+	var err error
+	b.Job, err = s.registry.Start(jobs.Spec{External: buildJobPrefix + strconv.FormatUint(uint64(w.Index), 10),
+		Kind: kind, Target: target, Unit: jobs.Bytes},
+		func(*jobs.Job) {})
+	if err != nil {
+		return nil, err
+	}
+	s.open[w.Index] = b
+	return b, nil
+}
+
+func (s *builds) endLocked(id schema.StorageID, err error) {
+	if b := s.open[id]; b != nil {
+		delete(s.open, id)
+		b.End(err)
+	}
+}
+
+// retain ends the jobs of indexes that a schema does not have.
+func (s *builds) retain(catalog *schema.Schema) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id := range s.open {
+		if _, x := catalog.IndexByStorage(id); x == nil && catalog.TableByStorage(id) == nil {
+			s.endLocked(id, jobs.ErrCancelled)
+		}
+	}
+}
+
+// again builds an index once more, and returns its job.
+func (s *builds) again(t *schema.Table, x *schema.Index) (*jobs.Job, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[x.ID] != nil || !s.builder.Progress(t.StorageID, x.ID).Built {
+		return nil, &control.Error{Code: control.Refused,
+			Message: fmt.Sprintf("Cannot rebuild index %s as another index build for the same index is currently in "+
+				"progress.", x.Name)}
+	}
+	b, err := s.beginLocked(index.Work{Table: t.StorageID, Index: x.ID})
+	if err != nil {
+		return nil, jobRefusal(err)
+	}
+	if err := s.builder.Rebuild(t.StorageID, x.ID); err != nil {
+		s.endLocked(x.ID, err)
+		return nil, err
+	}
+	return b.Job, nil
+}

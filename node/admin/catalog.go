@@ -1,0 +1,103 @@
+package admin
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cqld/cluster"
+	"cqld/node/control"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// Catalog finds the tables and keyspaces that operators name.
+type Catalog struct{ cluster *cluster.Cluster }
+
+// Tables returns the tables that an operator names and that this node stores; it excludes virtual tables.
+func (c Catalog) Tables(a control.TablesArgs) ([]*schema.Table, error) {
+	s := c.cluster.Metadata().Schema
+	if a.Keyspace == "" {
+		var all []*schema.Table
+		for _, id := range s.StorageIDs() {
+			if t := s.TableByStorage(id); !t.Virtual {
+				all = append(all, t)
+			}
+		}
+		slices.SortFunc(all, func(a, b *schema.Table) int {
+			return cmp.Or(strings.Compare(a.Keyspace, b.Keyspace), strings.Compare(a.Name, b.Name))
+		})
+		return all, nil
+	}
+	k := s.Keyspace(a.Keyspace)
+	if k == nil {
+		return nil, &control.Error{Code: control.Invalid,
+			Message: fmt.Sprintf("Keyspace [%s] does not exist.", a.Keyspace)}
+	}
+	names := a.Tables
+	if len(names) == 0 {
+		names = k.TableNames()
+	}
+	var out []*schema.Table
+	for _, name := range names {
+		t := k.Table(name)
+		if t == nil {
+			return nil, noTable(a.Keyspace, name)
+		}
+		if !t.Virtual {
+			out = append(out, t)
+		} else if len(a.Tables) > 0 {
+			return nil, &control.Error{Code: control.Invalid,
+				Message: fmt.Sprintf("%s.%s is a virtual table: it has no data", a.Keyspace, name)}
+		}
+	}
+	return out, nil
+}
+
+// one returns the table of an operation.
+func (c Catalog) one(a control.TableArgs) (*schema.Table, error) {
+	tables, err := c.Tables(control.TablesArgs{Keyspace: a.Keyspace, Tables: []string{a.Table}})
+	if err != nil {
+		return nil, err
+	}
+	return tables[0], nil
+}
+
+func noTable(keyspace, table string) error {
+	return &control.Error{Code: control.Invalid, Message: fmt.Sprintf("table %s.%s does not exist", keyspace, table)}
+}
+
+// replicated finds a keyspace that is replicated over the ring.
+func replicated(all *schema.Schema, name string) (*schema.Keyspace, error) {
+	k := all.Keyspace(name)
+	if k == nil {
+		// the wording of nodetool
+		return nil, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("The keyspace %s, does not exist", name)}
+	}
+	if k.Replication.Class == ring.Local {
+		return nil, &control.Error{Code: control.Invalid,
+			Message: fmt.Sprintf("keyspace %s is local to each node", name)}
+	}
+	return k, nil
+}
+
+func (c Catalog) schema() *schema.Schema { return c.cluster.Metadata().Schema }
+
+// dropped reports whether an operation failed because its table was dropped.
+func (c Catalog) dropped(id schema.StorageID, err error) bool {
+	return err != nil && c.schema().Dropped(id)
+}
+
+// targetOf describes tables for operators.
+func targetOf(a control.TablesArgs) string {
+	switch {
+	case a.Keyspace == "":
+		return "all keyspaces"
+	case len(a.Tables) == 0:
+		return a.Keyspace
+	case len(a.Tables) == 1:
+		return a.Keyspace + "." + a.Tables[0]
+	}
+	return fmt.Sprintf("%s (%d tables)", a.Keyspace, len(a.Tables))
+}

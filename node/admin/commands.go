@@ -1,0 +1,141 @@
+package admin
+
+import (
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"cqld/audit"
+	"cqld/cluster"
+	"cqld/jobs"
+	"cqld/messaging"
+	"cqld/node/access"
+	"cqld/node/assembly"
+	"cqld/node/certificates"
+	"cqld/node/clients"
+	"cqld/node/config"
+	"cqld/node/control"
+	"cqld/node/tablestats"
+	"cqld/repair"
+	"cqld/schema"
+	"cqld/storage/index"
+)
+
+// Options configure New. All fields are required.
+type Options struct {
+	Config       *config.Options
+	Instance     *assembly.Instance
+	Transport    *messaging.StreamTransport
+	Tables       *tablestats.Engine
+	Estimates    *tablestats.Estimates
+	Servers      *clients.Servers
+	Certificates *certificates.Set
+	Access       *access.Access
+	Audit        *audit.Log
+	Jobs         JobsOptions
+	Memory       func() control.Memory // what the parts of the node use
+	Refuse       func() error          // why clients are refused because of the clock, or nil
+	Stop         func()                // requests that the process stops
+	Started      time.Time             // when the node was started
+	Log          *slog.Logger
+}
+
+// Commands are the operations of a node, by subject.
+type Commands struct {
+	Peers   *Peers
+	Catalog Catalog
+
+	Ring     *Ring
+	Topology *Topology
+	Movement *Movement
+
+	Jobs    *Jobs
+	Repairs *Repairs
+	Data    *Data
+	Indexes *Indexes
+
+	Tables    *Tables
+	Snapshots *Snapshots
+
+	Roles    *Roles
+	Accounts *Accounts
+	Audit    *Audit
+
+	Clients  *Clients
+	Settings *Settings
+	Status   *Status
+	Activity *Activity
+}
+
+// New returns the operations of a node whose parts exist and do not run yet.
+func New(o Options) (*Commands, error) {
+	i := o.Instance
+	catalog, of := Catalog{i.Cluster}, members{i.Cluster}
+	c := &Commands{Catalog: catalog, Peers: &Peers{cluster: i.Cluster, engine: i.Engine, values: i.Values, transport: o.Transport}}
+	c.Topology = &Topology{cluster: i.Cluster, members: of, servers: o.Servers, run: o.Jobs.Run}
+	if err := c.openJobs(o); err != nil {
+		return nil, err
+	}
+	c.Ring = &Ring{options: o.Config, cluster: i.Cluster, members: of, peers: c.Peers}
+	c.Movement = &Movement{catalog: catalog, jobs: c.Jobs, drops: i.Drops, movements: i.Movements}
+	c.Data = &Data{catalog: catalog, engine: i.Engine, jobs: c.Jobs}
+	c.Repairs = &Repairs{catalog: catalog, members: of, jobs: c.Jobs, repairer: i.Repairer,
+		losses: losses{catalog: catalog, engine: i.Engine, streams: i.Streams, log: o.Log}}
+	c.Indexes = &Indexes{catalog: catalog, jobs: c.Jobs, peers: c.Peers, builder: i.Builder,
+		builds: &builds{cluster: i.Cluster, engine: i.Engine, builder: i.Builder, registry: c.Jobs.registry,
+			open: map[schema.StorageID]*build{}}}
+	c.Tables = &Tables{catalog: catalog, engine: o.Tables, estimates: o.Estimates}
+	c.Snapshots = &Snapshots{dir: o.Config.DataDir, name: o.Config.ClusterName, catalog: catalog, engine: i.Engine,
+		log: o.Log}
+	c.Roles = &Roles{access: o.Access, cluster: i.Cluster, log: o.Log}
+	c.Accounts = &Accounts{options: o.Config, access: o.Access, cluster: i.Cluster}
+	c.Audit = &Audit{log: o.Audit, settings: o.Config.AuditSettings, logger: o.Log}
+	c.Clients = &Clients{servers: o.Servers, engine: i.Engine, refuse: o.Refuse, log: o.Log}
+	c.Settings = &Settings{options: o.Config, hints: i.Hints, certificates: o.Certificates, stop: o.Stop, log: o.Log}
+	c.Status = &Status{config: o.Config, instance: i, members: of, peers: c.Peers, servers: o.Servers,
+		certificates: o.Certificates, transport: o.Transport, memory: o.Memory, started: o.Started}
+	c.Activity = &Activity{instance: i, members: of, servers: o.Servers, indexes: c.Indexes, status: c.Status}
+	resumable(c.Jobs, jobs.Repair, func(a control.RepairArgs) jobWork { return c.Repairs.work(a, nil) })
+	resumable(c.Jobs, jobs.Rebuild, c.Movement.rebuildWork)
+	resumable(c.Jobs, jobs.Cleanup, c.Movement.cleanupWork)
+	resumable(c.Jobs, jobs.Compaction, c.Data.compactionWork)
+	return c, nil
+}
+
+// openJobs opens the registry of jobs. Storage is already open.
+func (c *Commands) openJobs(o Options) error {
+	i := o.Instance
+	registry, err := jobs.Open(jobs.Options{Clock: o.Jobs.Clock, Store: i.Engine,
+		Forgotten: func(s jobs.Snapshot) { forget(i.Repairer, i.Movements.ForgetRebuild, s, o.Log) },
+		OnError:   func(err error) { o.Log.Warn("job not stored", "err", err) }})
+	c.Jobs = &Jobs{o: o.Jobs, registry: registry, topology: c.Topology,
+		works: map[jobs.Kind]func(json.RawMessage) (jobWork, error){},
+		ring:  &ringJobs{cluster: i.Cluster, movements: i.Movements, registry: registry, log: o.Log}}
+	return err
+}
+
+// forget removes what a job stored for its next attempt.
+func forget(repairer *repair.Repairer, forgetRebuild func(string) error, s jobs.Snapshot, log *slog.Logger) {
+	var err error
+	switch s.Kind {
+	case jobs.Repair:
+		err = repairer.ForgetTables(s.ID)
+	case jobs.Rebuild:
+		err = forgetRebuild(s.ID)
+	}
+	if err != nil {
+		log.Warn("positions of an ended job not removed", "job", s.ID, "err", err)
+	}
+}
+
+// Replayed is called when the metadata log was replayed: then the operations of the ring are shown as jobs.
+func (c *Commands) Replayed() { c.Jobs.ring.begin(c.Topology.cluster.Metadata().Topology) }
+
+// MetadataChanged updates the jobs of operations of the ring and of builds to new metadata.
+func (c *Commands) MetadataChanged(now *cluster.Metadata) {
+	c.Jobs.ring.follow(now.Topology)
+	c.Indexes.builds.retain(now.Schema)
+}
+
+// Built is called after each step of the build of an index.
+func (c *Commands) Built(w index.Work, err error) { c.Indexes.builds.worked(w, err) }

@@ -1,0 +1,109 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"cqld/jobs"
+	"cqld/rebalance"
+	"cqld/ring"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// losses restores the data that this node has lost in corrupt files and that a repair cannot compare.
+type losses struct {
+	catalog Catalog
+	engine  *storage.Engine
+	streams *rebalance.Streams
+	log     *slog.Logger
+}
+
+// fetch restores what was lost of this node's local tables. The Paxos promises are streamed from all other members:
+// at least one of them has any state that a quorum has. Other local data has no replicas and cannot be restored.
+func (f losses) fetch(ctx context.Context, j *jobs.Job) error {
+	for _, l := range f.engine.Lost() {
+		t := f.catalog.schema().TableByStorage(l.Table)
+		if t != nil && t.Replication.Class != ring.Local {
+			if err := f.liftForeign(t, &l); err != nil {
+				return err
+			}
+			continue
+		}
+		if t != nil && t.Keyspace == "system" && t.Name == "paxos" {
+			j.Progress(0, 0, "streaming Paxos state")
+			if err := f.fetchFromAll(ctx, &l); err != nil {
+				return err
+			}
+		}
+		if err := f.engine.Lift(l.Table, l.Tokens, l.Since); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// liftForeign removes the loss marks of ranges that this node does not replicate.
+func (f losses) liftForeign(t *schema.Table, l *storage.LostRange) error {
+	for _, piece := range f.catalog.cluster.Metadata().Topology.Placement(t.Replication).Ranges(l.Tokens) {
+		if piece.Replicas.Contains(f.catalog.cluster.Self()) {
+			continue
+		}
+		if err := f.engine.Lift(l.Table, piece.Range, l.Since); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fetchFromAll streams the states of a lost range from all other replicas, for each keyspace in the ranges that this
+// node replicates.
+func (f losses) fetchFromAll(ctx context.Context, l *storage.LostRange) error {
+	m := f.catalog.cluster.Metadata()
+	for _, name := range m.Schema.KeyspaceNames() {
+		replication := m.Schema.Keyspace(name).Replication
+		if replication.Class == ring.Local {
+			continue
+		}
+		for _, piece := range m.Topology.Placement(replication).Ranges(l.Tokens) {
+			if !piece.Replicas.Contains(f.catalog.cluster.Self()) {
+				continue
+			}
+			for _, member := range m.Topology.Nodes() {
+				if member.ID == f.catalog.cluster.Self() || !piece.Replicas.Involves(member.ID) {
+					continue
+				}
+				if err := f.fetchStates(ctx, rebalance.Session{
+					ID:    fmt.Sprintf("lost %d %v %d %d %s", l.Table, piece.Range, l.Since, member.ID, name),
+					Epoch: m.Topology.Epoch(), Table: l.Table, Range: piece.Range, Source: member.ID,
+					Keyspaces: []string{name}, Restore: true,
+				}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// fetchStates runs a session and waits for it.
+func (f losses) fetchStates(ctx context.Context, s rebalance.Session) error {
+	ended := make(chan error, 1)
+	f.streams.Start(s, nil, func(err error) { ended <- err })
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		f.streams.Cancel(s.ID)
+		return errors.Join(ctx.Err(), <-ended)
+	case <-time.After(fetchLostTimeout):
+		f.streams.Cancel(s.ID)
+		return errors.Join(errors.New("node: streaming the lost data took too long"), <-ended)
+	}
+}
+
+// fetchLostTimeout bounds the stream from one node in fetchStates.
+const fetchLostTimeout = 10 * time.Minute

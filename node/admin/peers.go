@@ -1,0 +1,115 @@
+package admin
+
+import (
+	"encoding/json"
+	"sync"
+	"time"
+
+	"cqld/cluster"
+	"cqld/messaging"
+	"cqld/node/control"
+	"cqld/ring"
+	"cqld/schema"
+	"cqld/storage"
+	"cqld/storage/index"
+)
+
+// Peers exchanges facts with the other nodes: what only a node itself knows.
+type Peers struct {
+	cluster   *cluster.Cluster
+	engine    *storage.Engine
+	values    *index.Values
+	transport *messaging.StreamTransport
+}
+
+// facts are properties of a node that it reports to all other nodes on request.
+type facts struct {
+	Build  string
+	Schema string
+	Load   int64 // bytes of data
+	// ClockAhead is how far the node's clock is ahead of the others. ClockRefuses means that the node does not serve
+	// requests for this reason.
+	ClockAhead   time.Duration
+	ClockRefuses bool
+	// Unbuilt are the indexes, of views too, that the node has not built.
+	Unbuilt []schema.StorageID
+}
+
+// factsTimeout bounds the wait for the answers of other nodes.
+const factsTimeout = time.Second
+
+// factsRequest is the only request of VerbControl. The first byte of a message identifies the request.
+const factsRequest = 1
+
+// Serve answers requests from the control ports of other nodes.
+func (p *Peers) Serve() {
+	serve := func(_ ring.NodeID, message []byte, respond messaging.Respond) {
+		if len(message) != 1 || message[0] != factsRequest {
+			respond(nil, &messaging.RemoteError{Message: "unknown request"})
+			return
+		}
+		b, err := json.Marshal(p.own())
+		respond(b, err)
+	}
+	p.transport.Handle(messaging.Service{Verb: messaging.VerbControl, Name: "control", Blocking: true, Handler: serve})
+}
+
+func (p *Peers) own() facts {
+	f := facts{Build: control.Build(), Schema: p.cluster.Metadata().Schema.Version().String(), Load: p.Load(),
+		Unbuilt: p.OwnUnbuilt()}
+	f.ClockAhead, f.ClockRefuses = p.cluster.ClockOffset()
+	return f
+}
+
+// Load returns the size of the node's data in bytes: its live files and memtables, without logs and obsolete files.
+func (p *Peers) Load() int64 {
+	if m := p.engine.Metrics().Pebble; m != nil {
+		total := m.Total()
+		return total.TablesSize + int64(m.MemTable.Size)
+	}
+	return 0
+}
+
+// all asks all live nodes. Nodes that do not answer in time are missing from the result.
+func (p *Peers) all() map[ring.NodeID]facts {
+	self := p.cluster.Self()
+	out := map[ring.NodeID]facts{self: p.own()}
+	var mu sync.Mutex
+	var asked sync.WaitGroup
+	for _, m := range p.cluster.Metadata().Topology.Nodes() {
+		if m.ID == self || !p.cluster.Alive(m.ID) {
+			continue
+		}
+		asked.Add(1)
+		p.transport.Request(m.ID, messaging.VerbControl, []byte{factsRequest}, factsTimeout, func(answer []byte, err error) {
+			defer asked.Done()
+			var f facts
+			if err == nil && json.Unmarshal(answer, &f) == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				out[m.ID] = f
+			}
+		})
+	}
+	asked.Wait()
+	return out
+}
+
+// Unbuilt implements system.Builds.Unbuilt.
+func (p *Peers) Unbuilt() map[ring.NodeID][]schema.StorageID {
+	out := map[ring.NodeID][]schema.StorageID{}
+	for id, f := range p.all() {
+		out[id] = f.Unbuilt
+	}
+	return out
+}
+
+// OwnUnbuilt returns the indexes that this node has not built.
+func (p *Peers) OwnUnbuilt() (out []schema.StorageID) {
+	for _, w := range p.values.Pending(p.cluster.Metadata().Schema.IndexedIDs()) {
+		if !w.Drop {
+			out = append(out, w.Index)
+		}
+	}
+	return out
+}

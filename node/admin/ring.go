@@ -1,0 +1,193 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cqld/cluster"
+	"cqld/node/config"
+	"cqld/node/control"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// Ring shows the ring from the view of this node.
+type Ring struct {
+	options *config.Options
+	cluster *cluster.Cluster
+	members members
+	peers   *Peers
+}
+
+// Status shows all members with their load and what they own.
+func (v *Ring) Status(_ context.Context, a control.KeyspaceArgs, _ control.Report) (control.Status, error) {
+	m := v.cluster.Metadata()
+	s := control.Status{Members: v.members.list(m.Topology, v.peers.all())}
+	return s, ownership(&s, m.Schema, m.Topology, a.Keyspace)
+}
+
+// Tokens shows all tokens and their owners.
+func (v *Ring) Tokens(_ context.Context, a control.KeyspaceArgs, _ control.Report) (control.Tokens, error) {
+	m := v.cluster.Metadata()
+	r := control.Tokens{Status: control.Status{Members: v.members.list(m.Topology, v.peers.all())}}
+	if err := ownership(&r.Status, m.Schema, m.Topology, a.Keyspace); err != nil {
+		return r, err
+	}
+	for i, tok := range m.Topology.Tokens() {
+		id := m.Topology.Owner(i).ID
+		r.Tokens = append(r.Tokens, control.Token{Token: int64(tok),
+			Member: slices.IndexFunc(r.Members, func(c control.Member) bool { return c.ID == uint64(id) })})
+	}
+	return r, nil
+}
+
+// ownership sets what each member owns: with the replication of the named keyspace, or with the replication that all
+// user keyspaces share, or as first replica.
+func ownership(s *control.Status, all *schema.Schema, t *ring.Topology, keyspace string) error {
+	replication, uneven, err := replicationFor(all, keyspace)
+	if err != nil {
+		return err
+	}
+	s.Uneven, s.Effective = uneven, replication != nil
+	owned := map[ring.NodeID]float64{}
+	if replication == nil {
+		for i, tok := range t.Tokens() {
+			before := t.Tokens()[(i+len(t.Tokens())-1)%len(t.Tokens())]
+			owned[t.Owner(i).ID] += ring.Range{Start: before, End: tok}.Share()
+		}
+	} else {
+		for _, r := range t.Placement(*replication).Ranges(ring.FullRange()) {
+			for _, id := range r.Replicas.Natural {
+				owned[id] += r.Range.Share()
+			}
+		}
+	}
+	for i := range s.Members {
+		s.Members[i].Owns = owned[ring.NodeID(s.Members[i].ID)]
+	}
+	return nil
+}
+
+// replicationFor returns the replication to compute ownership with. It returns nil if there are no user keyspaces, or
+// if their replications differ; uneven then is true.
+func replicationFor(all *schema.Schema, keyspace string) (r *ring.Replication, uneven bool, err error) {
+	if keyspace != "" {
+		k, err := replicated(all, keyspace)
+		if err != nil {
+			return nil, false, err
+		}
+		return &k.Replication, false, nil
+	}
+	for _, name := range all.KeyspaceNames() {
+		k := all.Keyspace(name)
+		if schema.IsSystem(name) || schema.IsReplicatedSystem(name) || schema.IsVirtualSystem(name) ||
+			k.Replication.Class == ring.Local {
+			continue
+		}
+		if r != nil && !r.Equal(k.Replication) {
+			return nil, true, nil
+		}
+		r = &k.Replication
+	}
+	return r, false, nil
+}
+
+// partitioner is the only one supported.
+const partitioner = "org.apache.cassandra.dht.Murmur3Partitioner"
+
+// DescribeCluster shows the state that the cluster has agreed on.
+func (v *Ring) DescribeCluster(context.Context, control.None, control.Report) (control.Cluster, error) {
+	m := v.cluster.Metadata()
+	of := v.peers.all()
+	c := control.Cluster{Name: v.options.ClusterName, Partitioner: partitioner, Epoch: m.Epoch,
+		Members:        v.members.list(m.Topology, of),
+		SchemaVersions: map[string][]string{}, Versions: map[string][]string{}}
+	for _, node := range m.Topology.Nodes() {
+		f, ok := of[node.ID]
+		if !ok {
+			c.SchemaVersions["UNREACHABLE"] = append(c.SchemaVersions["UNREACHABLE"], node.Internode.Addr().String())
+			continue
+		}
+		c.SchemaVersions[f.Schema] = append(c.SchemaVersions[f.Schema], node.Internode.Addr().String())
+		c.Versions[f.Build] = append(c.Versions[f.Build], node.Internode.String())
+	}
+	for _, name := range m.Schema.KeyspaceNames() {
+		if k := m.Schema.Keyspace(name); !k.Virtual {
+			c.Keyspaces = append(c.Keyspaces, control.Keyspace{Name: name,
+				Replication: describeReplication(k.Replication)})
+		}
+	}
+	return c, nil
+}
+
+// describeReplication returns a replication as nodetool shows it.
+func describeReplication(r ring.Replication) string {
+	var factors []string
+	switch r.Class {
+	case ring.Simple:
+		factors = append(factors, fmt.Sprintf("replication_factor=%d", r.Factor))
+	case ring.NetworkTopology:
+		for _, f := range r.Datacenters {
+			factors = append(factors, fmt.Sprintf("%s=%d", f.Datacenter, f.Factor))
+		}
+	}
+	return fmt.Sprintf("%s {%s}", r.Class.ShortName(), strings.Join(factors, ", "))
+}
+
+// DescribeRing shows the ranges of a keyspace and their replicas.
+func (v *Ring) DescribeRing(_ context.Context, a control.KeyspaceArgs, _ control.Report) (control.Ranges, error) {
+	m := v.cluster.Metadata()
+	out := control.Ranges{SchemaVersion: m.Schema.Version().String()}
+	k, err := replicated(m.Schema, a.Keyspace)
+	if err != nil {
+		return out, err
+	}
+	pieces := m.Topology.Placement(k.Replication).Ranges(ring.FullRange())
+	if last := len(pieces) - 1; last > 0 && equalReplicas(pieces[0].Replicas, pieces[last].Replicas) {
+		pieces[0].Range.Start = pieces[last].Range.Start // join the two ends of the range that wraps around
+		pieces = pieces[:last]
+	}
+	for _, p := range pieces {
+		out.Ranges = append(out.Ranges, control.Range{Start: int64(p.Range.Start), End: int64(p.Range.End),
+			Endpoints: v.members.named(m.Topology, p.Replicas.Natural), Pending: v.members.named(m.Topology, p.Replicas.Pending)})
+	}
+	return out, nil
+}
+
+func equalReplicas(a, b ring.ReplicaSet) bool {
+	return slices.Equal(a.Natural, b.Natural) && slices.Equal(a.Pending, b.Pending)
+}
+
+// Endpoints shows the replicas of a partition.
+func (v *Ring) Endpoints(_ context.Context, a control.EndpointsArgs, _ control.Report) (control.Endpoints, error) {
+	m := v.cluster.Metadata()
+	k, err := replicated(m.Schema, a.Keyspace)
+	if err != nil {
+		return control.Endpoints{}, err
+	}
+	t := k.Table(a.Table)
+	if t == nil {
+		return control.Endpoints{}, noTable(a.Keyspace, a.Table)
+	}
+	key, err := parseKey(t, a.Key)
+	if err != nil {
+		return control.Endpoints{}, &control.Error{Code: control.Invalid, Message: err.Error()}
+	}
+	token := ring.Murmur3(key)
+	set := m.Topology.Placement(k.Replication).Replicas(token)
+	return control.Endpoints{Token: int64(token), Endpoints: v.members.named(m.Topology, set.Natural),
+		Pending: v.members.named(m.Topology, set.Pending)}, nil
+}
+
+// Seeds shows the configured seeds, without this node.
+func (v *Ring) Seeds(context.Context, control.None, control.Report) (control.Seeds, error) {
+	out := control.Seeds{Seeds: []string{}}
+	for _, s := range v.options.SeedTexts() {
+		if s != v.options.Internode().String() {
+			out.Seeds = append(out.Seeds, s)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,106 @@
+package admin
+
+import (
+	"context"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"cqld/messaging"
+	"cqld/node/assembly"
+	"cqld/node/certificates"
+	"cqld/node/clients"
+	"cqld/node/config"
+	"cqld/node/control"
+	"cqld/query/system"
+)
+
+// Status shows the state of this node.
+type Status struct {
+	config       *config.Options
+	instance     *assembly.Instance
+	members      members
+	peers        *Peers
+	servers      *clients.Servers
+	certificates *certificates.Set
+	transport    *messaging.StreamTransport
+	memory       func() control.Memory
+	started      time.Time
+}
+
+// Info shows the node with its load, memory, clients and disk.
+func (st *Status) Info(context.Context, control.None, control.Report) (control.Info, error) {
+	m := st.instance.Cluster.Metadata()
+	i := control.Info{Release: system.ReleaseVersion, Version: control.Build(), Mode: st.mode(),
+		NativeActive: st.servers.Accepting(), Uptime: time.Since(st.started),
+		HeapLimit: memoryLimit(), Corrupt: []string{}}
+	if self := m.Topology.Node(st.instance.Cluster.Self()); self != nil {
+		i.Member = st.members.one(self)
+		for _, t := range self.Tokens {
+			i.ListOfTokens = append(i.ListOfTokens, int64(t))
+		}
+	}
+	for _, node := range m.Topology.Nodes() {
+		i.Hints += st.instance.Hints.Pending(node.ID)
+	}
+	i.Internode = st.Internode()
+	if v := st.instance.Cluster.Voters(); v != nil {
+		i.Voters = control.Voters{Voters: len(v.IDs), Alive: len(v.IDs) - len(v.Down), Required: v.Required}
+		if err := st.instance.Cluster.MajorityError(); err != nil {
+			i.Voters.Missing = err.Error()
+		}
+	}
+	load := st.peers.Load()
+	i.Load = &load
+	i.ClockAhead, i.ClockRefuses = st.instance.Cluster.ClockOffset()
+	i.Memory = st.memory()
+	i.HeapUsed, i.Goroutines = i.Memory.Heap.Objects, runtime.NumGoroutine()
+	if s := st.servers.CQL(); s != nil {
+		i.Clients = s.Load().Connections
+	}
+	figures := st.instance.Engine.Metrics()
+	i.DiskFull = figures.DiskFull
+	if p := figures.Pebble; p != nil {
+		i.CacheSize, i.CacheCapacity = p.BlockCache.Size, st.config.CacheBytes
+		i.CacheHits, i.CacheMisses = p.BlockCache.Hits, p.BlockCache.Misses
+	}
+	for _, c := range st.instance.Engine.Corruptions() {
+		i.Corrupt = append(i.Corrupt, c.Path)
+	}
+	if u, err := st.config.FS.GetDiskUsage(st.config.DataDir); err == nil {
+		i.DiskFree, i.DiskTotal = int64(u.AvailBytes), int64(u.TotalBytes)
+	}
+	return i, nil
+}
+
+// mode returns the node's state in the words of nodetool.
+func (st *Status) mode() string {
+	if st.servers.Drained() {
+		return "DRAINED"
+	}
+	if self := st.instance.Cluster.Metadata().Topology.Node(st.instance.Cluster.Self()); self != nil {
+		return strings.ToUpper(self.State.String())
+	}
+	return "STARTING"
+}
+
+// memoryLimit returns GOMEMLIMIT in bytes; 0 means no limit.
+func memoryLimit() int64 {
+	if l := debug.SetMemoryLimit(-1); l < 1<<62 {
+		return l
+	}
+	return 0
+}
+
+// Internode returns the state of the connections with other nodes.
+func (st *Status) Internode() control.Internode {
+	c := st.transport.Connections()
+	i := control.Internode{Encryption: st.config.InternodeEncryption.String(), From: c.FromEncrypted + c.FromPlain,
+		FromEncrypted: c.FromEncrypted,
+		To:            c.ToEncrypted + c.ToPlain, ToEncrypted: c.ToEncrypted}
+	if s := st.certificates.Nodes; s != nil {
+		i.Certificate = s.Expiry().UTC().Format(time.RFC3339)
+	}
+	return i
+}

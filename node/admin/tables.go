@@ -1,0 +1,118 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"cqld/internal/histogram"
+	"cqld/node/control"
+	"cqld/node/tablestats"
+	"cqld/schema"
+)
+
+// Tables shows what this node measures of its tables.
+type Tables struct {
+	catalog   Catalog
+	engine    *tablestats.Engine
+	estimates *tablestats.Estimates
+}
+
+// Stats shows statistics of tables.
+func (s *Tables) Stats(_ context.Context, a control.TablesArgs, _ control.Report) (control.TableStats, error) {
+	tables, err := s.catalog.Tables(a)
+	if err != nil {
+		return control.TableStats{}, err
+	}
+	out := control.TableStats{Tables: []control.TableStat{}}
+	if p := s.engine.Metrics().Pebble; p != nil {
+		out.MemTableSize, out.Flushes = int64(p.MemTable.Size), p.Flush.Count
+	}
+	for _, t := range tables {
+		size, err := s.engine.TableSize(t.StorageID)
+		if err != nil {
+			return out, err
+		}
+		f := s.engine.Of(t.StorageID)
+		partitions := s.estimates.Of(t)
+		out.Tables = append(out.Tables, control.TableStat{Keyspace: t.Keyspace, Table: t.Name, Bytes: size.Bytes,
+			Files:  size.Files,
+			Levels: size.Levels, MaxBytes: size.MaxBytes, Partitions: partitions.All(),
+			MeanPartition: partitions.MeanBytes, Reads: f.Read.Count() + f.Scan.Count(), Writes: f.Write.Count(),
+			ReadLatency: cmp.Or(f.Read.Latency().Mean(), f.Scan.Latency().Mean())})
+	}
+	return out, nil
+}
+
+// Histograms shows the read latencies of a table.
+func (s *Tables) Histograms(_ context.Context, a control.TableArgs, _ control.Report) (control.TableHistograms, error) {
+	t, err := s.catalog.one(a)
+	if err != nil {
+		return control.TableHistograms{}, err
+	}
+	return control.TableHistograms{TableArgs: a, Read: percentiles(s.engine.Of(t.StorageID).Read.Latency())}, nil
+}
+
+// sampleMax bounds how long toppartitions samples.
+const sampleMax = 10 * time.Minute
+
+// TopPartitions samples requests, and shows the most used partitions of a table.
+func (s *Tables) TopPartitions(ctx context.Context, a control.TopArgs, report control.Report) (control.Top, error) {
+	out := control.Top{TableArgs: a.TableArgs}
+	t, err := s.catalog.one(a.TableArgs)
+	if err != nil {
+		return out, err
+	}
+	if a.Duration <= 0 || a.Duration > sampleMax {
+		return out, &control.Error{Code: control.Invalid,
+			Message: fmt.Sprintf("the time must be more than 0 and at most %s", sampleMax)}
+	}
+	sample := s.engine.StartSample(t.StorageID)
+	if sample == nil {
+		return out, &control.Error{Code: control.Refused,
+			Message: "another toppartitions is in progress: try again later"}
+	}
+	err = wait(ctx, a.Duration, report)
+	s.engine.StopSample()
+	if err != nil {
+		return out, err
+	}
+	count := cmp.Or(a.Count, 10)
+	out.Reads, out.Writes = topOf(t, &sample.Reads, count), topOf(t, &sample.Writes, count)
+	return out, nil
+}
+
+// wait waits, and reports the time elapsed.
+func wait(ctx context.Context, d time.Duration, report control.Report) error {
+	every := time.NewTicker(max(d/100, 10*time.Millisecond))
+	defer every.Stop()
+	begin := time.Now()
+	for {
+		passed := time.Since(begin)
+		if passed >= d {
+			return nil
+		}
+		report(control.Progress{What: "sampling (ms)", Done: passed.Milliseconds(), Total: d.Milliseconds()})
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-every.C:
+		}
+	}
+}
+
+func topOf(t *schema.Table, keys *tablestats.TopKeys, count int) []control.TopPartition {
+	out := []control.TopPartition{}
+	for _, k := range keys.Top(count) {
+		out = append(out, control.TopPartition{Key: keyText(t, []byte(k.Key)), Count: k.Count, Error: k.Error})
+	}
+	return out
+}
+
+// percentiles summarizes a histogram for an operator.
+func percentiles(h *histogram.Histogram) control.Percentiles {
+	p := h.Percentiles()
+	return control.Percentiles{Count: p.Count, P50: p.P50, P75: p.P75, P95: p.P95, P98: p.P98, P99: p.P99, Min: p.Min,
+		Max: p.Max}
+}

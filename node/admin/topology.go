@@ -1,0 +1,188 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"cqld/cluster"
+	"cqld/node/clients"
+	"cqld/node/control"
+	"cqld/ring"
+)
+
+// Topology changes the ring, and follows the operations that do.
+type Topology struct {
+	cluster *cluster.Cluster
+	members members
+	servers *clients.Servers
+	run     func(func()) // runs a function in a goroutine that the node waits for
+}
+
+// Operations returns the ring operations in progress.
+func (c *Topology) Operations(context.Context, control.None, control.Report) (control.Changes, error) {
+	t := c.cluster.Metadata().Topology
+	out := control.Changes{Operations: []control.Change{}}
+	for _, o := range t.Operations() {
+		change := control.Change{ID: o.ID, Kind: o.Kind.String(), Phase: o.Phase.String(), Gaining: len(o.Gaining),
+			Streamed: len(o.Streamed), Waits: c.cluster.Waits(o.ID)}
+		if m := t.Node(o.Node); m != nil {
+			change.Node = c.members.one(m)
+		}
+		out.Operations = append(out.Operations, change)
+	}
+	return out, nil
+}
+
+// Decommission streams this node's data to the other nodes and leaves the ring. When it returns without an error, the
+// node serves no clients and may be stopped.
+func (c *Topology) Decommission(ctx context.Context, a control.ForceArgs, report control.Report) (out control.Departure,
+	err error) {
+	id, err := c.cluster.Decommission(ctx, a.Force)
+	if err := c.follow(ctx, id, err, report); err != nil {
+		return out, err
+	}
+	if c.isMember() && !c.servers.Left() {
+		return out, aborted(id)
+	}
+	report(control.Progress{What: "the node has left the ring; moving its clients to other nodes", Committed: true})
+	c.servers.AwaitRetired(ctx)
+	return control.Departure{Left: true}, nil
+}
+
+// RemoveNode removes a dead node.
+func (c *Topology) RemoveNode(ctx context.Context, a control.NodeArgs, report control.Report) (out control.Removal,
+	err error) {
+	m := c.members.find(a.Node)
+	if m == nil {
+		return out, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("node %s does not exist", a.Node)}
+	}
+	id, err := c.cluster.RemoveNode(ctx, m.ID, a.Force)
+	if err := c.follow(ctx, id, err, report); err != nil {
+		return out, err
+	}
+	now := c.cluster.Metadata()
+	if now.Topology.Node(m.ID) != nil {
+		return out, aborted(id)
+	}
+	for _, s := range now.MissingFrom(id) {
+		if at := now.Topology.Node(s.Node); at != nil {
+			out.Missing = append(out.Missing, control.Missing{Node: at.Internode.String(), Keyspace: s.Keyspace,
+				Ranges: s.Ranges})
+		}
+	}
+	return out, nil
+}
+
+// Move gives this node new tokens.
+func (c *Topology) Move(ctx context.Context, a control.MoveArgs, report control.Report) (none control.None, err error) {
+	self := c.cluster.Metadata().Topology.Node(c.cluster.Self())
+	if self != nil && len(a.Tokens) > 0 && len(a.Tokens) < len(self.Tokens) && !a.Force {
+		return none, &control.Error{Code: control.Refused, Message: fmt.Sprintf(
+			"the node has %d tokens and would have %d, which shrinks its share of the ring. Use --force if this is "+
+				"intended, or omit the tokens for an even share",
+			len(self.Tokens), len(a.Tokens))}
+	}
+	var tokens []ring.Token
+	for _, t := range a.Tokens {
+		tokens = append(tokens, ring.Token(t))
+	}
+	id, err := c.cluster.Move(ctx, tokens)
+	if err := c.follow(ctx, id, err, report); err != nil {
+		return none, err
+	}
+	// Without tokens in the arguments, the allocated tokens may be the current ones of the node.
+	if now := c.cluster.Metadata().Topology.Node(c.cluster.Self()); now != nil && len(tokens) > 0 &&
+		!sameTokens(now.Tokens, tokens) {
+		return none, aborted(id)
+	}
+	return none, nil
+}
+
+// sameTokens reports whether two lists have the same tokens, in any order.
+func sameTokens(a, b []ring.Token) bool {
+	sorted := func(list []ring.Token) []ring.Token { return slices.Compact(slices.Sorted(slices.Values(list))) }
+	return slices.Equal(sorted(a), sorted(b))
+}
+
+// aborted returns the error of an operation that another command has aborted.
+func aborted(operation uint64) error {
+	return &control.Error{Code: control.Failed, Message: fmt.Sprintf("operation %d was aborted: the ring is unchanged",
+		operation)}
+}
+
+// Abort aborts an operation. If that ends the join of this node, the other nodes stop communicating with it, and it
+// may not receive the decision. The node then answers after it has detected that it is not a member.
+func (c *Topology) Abort(ctx context.Context, a control.AbortArgs, report control.Report) (out control.Departure,
+	err error) {
+	if a.Operation == 0 {
+		all := c.cluster.Metadata().Topology.Operations()
+		if len(all) != 1 {
+			return out, &control.Error{Code: control.Invalid,
+				Message: fmt.Sprintf("%d operations are in progress: specify the ID of one", len(all))}
+		}
+		a.Operation = all[0].ID
+	}
+	ended := make(chan error, 1)
+	c.run(func() { ended <- c.cluster.Abort(ctx, a.Operation) })
+	select {
+	case err = <-ended:
+	case <-c.servers.Retired():
+	}
+	if err != nil {
+		return out, refusal(err)
+	}
+	if out.Left = c.servers.Left() || !c.isMember(); out.Left {
+		report(control.Progress{What: "the join of this node was aborted", Committed: true})
+	}
+	return out, nil
+}
+
+// follow waits until an operation is completed or aborted, and reports its progress: the number of nodes that have
+// received their data.
+func (c *Topology) follow(ctx context.Context, operation uint64, err error, report control.Report) error {
+	if err != nil {
+		return refusal(err)
+	}
+	ended := make(chan error, 1)
+	c.run(func() { ended <- c.cluster.AwaitOperation(ctx, operation) })
+	for {
+		select {
+		case err := <-ended:
+			if err != nil {
+				return fmt.Errorf("operation %d continues: %w", operation, err)
+			}
+			return nil
+		case <-c.servers.Retired(): // a node that was removed may not receive the end of the operation
+			return nil
+		case <-time.After(progressEvery):
+			if o := c.cluster.Metadata().Topology.Operation(operation); o != nil {
+				what := "nodes have their data"
+				if w := c.cluster.Waits(operation); w != "" {
+					what += "; waiting for " + w
+				}
+				report(control.Progress{Done: int64(len(o.Streamed)), Total: int64(len(o.Gaining)), What: what,
+					Job: ringJobID(operation)})
+			}
+		}
+	}
+}
+
+// progressEvery is the interval at which progress is reported to an operator.
+const progressEvery = 200 * time.Millisecond
+
+// refusal converts errors of the cluster to errors of the control protocol.
+func refusal(err error) error {
+	var refused *cluster.Refused
+	if errors.As(err, &refused) {
+		return &control.Error{Code: control.Refused, Message: refused.Reason}
+	}
+	return err
+}
+
+// isMember reports whether this node is a member.
+func (c *Topology) isMember() bool {
+	return c.cluster.Metadata().Topology.Node(c.cluster.Self()) != nil
+}
