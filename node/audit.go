@@ -9,6 +9,7 @@ import (
 	"cqld/azuretables/odata"
 	"cqld/login"
 	"cqld/node/control"
+	"cqld/node/operation"
 )
 
 // openAudit creates the audit log, and enables it if the configuration says so.
@@ -38,7 +39,7 @@ func (n *Node) auditLogin(attempt login.Event) {
 
 // answered implements azuretables.Options.Answered.
 func (n *Node) tablesAnswered(a azuretables.Answer) {
-	n.answered.answered(a)
+	n.answered.Answered(a)
 	if n.audit.Enabled() {
 		n.auditTables(&a)
 	}
@@ -54,7 +55,7 @@ func tablesUser(a *azuretables.Answer) string {
 
 // auditTables records a request to the Tables server. The keyspace is the account, and the user its role.
 func (n *Node) auditTables(a *azuretables.Answer) {
-	e := audit.Entry{Protocol: "tables", Type: tablesAuditType(operationOf(*a)), User: tablesUser(a), Source: a.Client,
+	e := audit.Entry{Protocol: "tables", Type: tablesAuditType(operation.Of(*a)), User: tablesUser(a), Source: a.Client,
 		Keyspace: a.Account, Scope: a.Table}
 	switch a.Code {
 	case "":
@@ -77,25 +78,25 @@ func (n *Node) auditTables(a *azuretables.Answer) {
 }
 
 // tablesAuditType returns the type of a CQL statement that does the same.
-func tablesAuditType(o tablesOperation) audit.Type {
+func tablesAuditType(o operation.Kind) audit.Type {
 	switch o {
-	case queryEntities, getEntity, countEntities:
+	case operation.Query, operation.Get, operation.Count:
 		return audit.Select
-	case insertEntity, replaceEntity, mergeEntity:
+	case operation.Insert, operation.Replace, operation.Merge:
 		return audit.Update
-	case deleteEntity, deleteMany:
+	case operation.Delete, operation.DeleteMany:
 		return audit.Delete
-	case transaction:
+	case operation.Transaction:
 		return audit.Batch
-	case createTable:
+	case operation.CreateTable:
 		return audit.CreateTable
-	case deleteTable:
+	case operation.DeleteTable:
 		return audit.DropTable
-	case listTables:
+	case operation.ListTables:
 		return audit.Describe
-	case tablePolicies:
+	case operation.Policies:
 		return audit.Grant
-	case otherOperation, serviceOperation, tablesOperations:
+	case operation.Other, operation.Service, operation.Kinds:
 	}
 	return audit.ServiceRequest
 }
@@ -121,24 +122,6 @@ func (n *Node) auditControl(o control.Observation) {
 		e.Error = o.Err.Error()
 	}
 	n.audit.Record(&e)
-}
-
-// audit collects the counts of the audit log.
-func (c figuresCollector) audit(m metricSink) {
-	s := c.n.audit.Stats()
-	enabled := int64(0)
-	if c.n.audit.Enabled() {
-		enabled = 1
-	}
-	m.gauge("audit_enabled", "Whether the audit log is enabled.", enabled)
-	m.gauge("audit_queue_bytes", "Bytes of entries that wait to be written.", s.Queued)
-	m.counter("audit_entries", "Entries recorded.", s.Recorded)
-	m.counter("audit_entries_dropped", "Entries dropped because the queue was full (block: false), or the log was "+
-		"closing.", s.Dropped)
-	m.counter("audit_entries_lost", "Entries that could not be written.", s.Lost)
-	m.counter("audit_waits", "Requests that waited because the queue was full (block: true).", s.Waits)
-	m.counter("audit_write_failures", "Failed writes.", s.Failures)
-	m.counter("audit_bytes", "Bytes written.", s.Bytes)
 }
 
 // rolesOf returns the roles that a user has, for the options about roles.

@@ -3,8 +3,6 @@ package node
 import (
 	"sync"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"cqld/internal/guard"
 	"cqld/node/assembly"
 	"cqld/query"
@@ -30,15 +28,6 @@ func (w *workGroup) Critical(fail func(error), f func()) {
 		defer w.guard.Recover("node", fail)
 		f()
 	})
-}
-
-// panics collects the counts of recovered panics.
-func (c figuresCollector) panics(m metricSink) {
-	for where, n := range c.n.guard.Counts() {
-		m.send(prometheus.CounterValue, "panics_total",
-			"Panics that ended a request or a job; each is a defect, and in the log with its stack.",
-			float64(n), []string{"where"}, []string{where})
-	}
 }
 
 // requests returns storage as this node's replica uses it.

@@ -2,9 +2,13 @@ package node
 
 import (
 	"fmt"
+	"log/slog"
 	"net"
+	"net/netip"
+	"sync/atomic"
 	"time"
 
+	"cqld/cluster"
 	"cqld/node/health"
 )
 
@@ -12,22 +16,28 @@ import (
 // delays the loop by seconds.
 const stuckAfter = time.Minute
 
-// openHealth serves the probes on health_address, if it is set, from the beginning: a start may take long.
-func (n *Node) openHealth() error {
-	if !n.opts.HealthAddress.IsValid() {
+// probes answers the probes of a supervisor.
+type probes struct {
+	server  *health.Server                  // nil: health_address is not set
+	beating atomic.Pointer[cluster.Cluster] // whose loop runs; nil before the loop starts and after it ends
+}
+
+// open serves the probes on an address, if it is set, from the beginning: a start may take long.
+func (p *probes) open(at netip.AddrPort, ready func() error, log *slog.Logger) error {
+	if !at.IsValid() {
 		return nil
 	}
-	l, err := net.Listen("tcp", n.opts.HealthAddress.String())
+	l, err := net.Listen("tcp", at.String())
 	if err != nil {
 		return fmt.Errorf("node: listen for probes: %w", err)
 	}
-	n.health = health.Serve(l, health.Checks{Live: n.live, Ready: n.servers.Ready, Details: n.details}, n.log)
+	p.server = health.Serve(l, health.Checks{Live: p.live, Ready: ready, Details: p.details}, log)
 	return nil
 }
 
 // live returns an error if the process should be restarted.
-func (n *Node) live() error {
-	c := n.beating.Load()
+func (p *probes) live() error {
+	c := p.beating.Load()
 	if c == nil {
 		return nil // replaying logs, or stopped
 	}
@@ -38,13 +48,20 @@ func (n *Node) live() error {
 }
 
 // details returns what limits this node although it serves clients.
-func (n *Node) details() (lines []string) {
-	if c := n.beating.Load(); c != nil {
+func (p *probes) details() (lines []string) {
+	if c := p.beating.Load(); c != nil {
 		if err := c.MajorityError(); err != nil {
 			lines = append(lines, err.Error())
 		}
 	}
 	return lines
+}
+
+// close stops the server of the probes.
+func (p *probes) close() {
+	if p.server != nil {
+		p.server.Close()
+	}
 }
 
 // Served returns a channel that is closed when clients can connect for the first time.

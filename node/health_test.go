@@ -47,7 +47,7 @@ func TestProbesFollowTheNode(t *testing.T) {
 	r := openOperated(t, 79, 1)
 	n := r.nodes[0]
 	n.opts.HealthAddress = at
-	if err := n.openHealth(); err != nil {
+	if err := n.probes.open(n.opts.HealthAddress, n.servers.Ready, n.log); err != nil {
 		t.Fatal(err)
 	}
 	expect := func(when, ready string) {
@@ -79,7 +79,7 @@ func TestProbesFollowTheNode(t *testing.T) {
 // TestProbesBeforeTheStart probes a node that has not opened its parts yet.
 func TestProbesBeforeTheStart(t *testing.T) {
 	n := &Node{}
-	if err := n.live(); err != nil {
+	if err := n.probes.live(); err != nil {
 		t.Error("live:", err)
 	}
 }

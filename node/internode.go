@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"cqld/messaging"
 	"cqld/messaging/internodetls"
 )
@@ -34,27 +32,4 @@ func (n *Node) placeOf(a netip.Addr) (p internodetls.Place, ok bool) {
 		}
 	}
 	return p, false
-}
-
-// internode collects the connections with other nodes.
-func (c figuresCollector) internode(m metricSink) {
-	n := c.n.transport.Connections()
-	for _, e := range []struct {
-		direction, encrypted string
-		count                int
-	}{{"from", "true", n.FromEncrypted}, {"from", "false", n.FromPlain}, {"to", "true", n.ToEncrypted},
-		{"to", "false", n.ToPlain}} {
-		m.send(prometheus.GaugeValue, "internode_connections",
-			"Connections with other nodes, by the direction in which they were opened.", float64(e.count),
-			[]string{"direction", "encrypted"}, []string{e.direction, e.encrypted})
-	}
-	const help = "Connections with other nodes that failed because of TLS, or the lack of it, by the direction and " +
-		"the reason."
-	for direction, reasons := range map[string]map[string]uint64{"from": c.n.transport.Refusals(),
-		"to": c.n.transport.Failures()} {
-		for reason, count := range reasons {
-			m.send(prometheus.CounterValue, "internode_handshake_failures_total", help, float64(count),
-				[]string{"direction", "reason"}, []string{direction, reason})
-		}
-	}
 }

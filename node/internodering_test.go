@@ -98,7 +98,7 @@ func TestConnectionsBetweenDataCentersAreEncrypted(t *testing.T) {
 		_ = node.Close(ctx) // the test has failed
 	}
 	page := httptest.NewRecorder()
-	r.nodes[0].metricsPage().ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
+	r.nodes[0].metrics.Page().ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
 	for _, want := range []string{`cqld_internode_connections{direction="to",encrypted="true"} 1`,
 		`cqld_certificate_expiry_seconds{use="internode"}`,
 		`cqld_internode_handshake_failures_total{direction="from",reason="refused"}`} {

@@ -183,7 +183,7 @@ func TestRepairIsAJob(t *testing.T) {
 func metricsOf(t *testing.T, n *Node) string {
 	t.Helper()
 	w := httptest.NewRecorder()
-	n.metricsPage().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	n.metrics.Page().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	b, err := io.ReadAll(w.Body)
 	if err != nil {
 		t.Fatal(err)

@@ -69,7 +69,7 @@ func TestLoginOnAllNodes(t *testing.T) {
 		t.Errorf("system_views.clients shows the users %v", users)
 	}
 	page := httptest.NewRecorder()
-	r.nodes[0].metricsPage().ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
+	r.nodes[0].metrics.Page().ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
 	for _, want := range []string{"cqld_login_success_total ", `cqld_login_refusals_total{reason="unknown role"} 3`} {
 		if !strings.Contains(page.Body.String(), want) {
 			t.Errorf("no metric %s in %s", want, page.Body)

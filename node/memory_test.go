@@ -18,7 +18,7 @@ func TestMemoryAddsUp(t *testing.T) {
 	for i := range 200 {
 		r.query(c, fmt.Sprintf("INSERT INTO k.t (k, v) VALUES (%d, '%s')", i, strings.Repeat("x", 10_000)))
 	}
-	m := r.nodes[0].memoryUse()
+	m := r.nodes[0].metrics.MemoryUse()
 	if len(m.Parts) != int(memory.Parts) || m.Limit == 0 || m.Source == "" {
 		t.Fatalf("%+v", m)
 	}

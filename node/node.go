@@ -31,8 +31,9 @@ import (
 	"cqld/node/config"
 	"cqld/node/control"
 	"cqld/node/datadir"
-	"cqld/node/health"
+	"cqld/node/metrics"
 	"cqld/node/notify"
+	"cqld/node/operation"
 	"cqld/node/tablestats"
 	"cqld/query"
 	"cqld/query/trace"
@@ -62,6 +63,7 @@ type Node struct {
 	cluster       *cluster.Cluster
 	parts         *assembly.Parts
 	commands      *admin.Commands
+	metrics       *metrics.Collector
 	processor     *query.Processor
 	traces        *trace.Budget
 	returning     bool // this node was a member when it started
@@ -70,10 +72,9 @@ type Node struct {
 	measured      *tablestats.Engine
 	estimates     *tablestats.Estimates
 	executors     struct{ cql, tables *request.Executor }
-	answered      tablesFigures
+	answered      operation.Counts
 	control       *control.Server
-	health        *health.Server                  // nil: health_address is not set
-	beating       atomic.Pointer[cluster.Cluster] // whose loop runs; nil before the loop starts and after it ends
+	probes        probes
 	audit         *audit.Log
 	certificates  certificates.Set
 	started       time.Time
@@ -144,7 +145,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if err := n.openAudit(); err != nil {
 		return err
 	}
-	if err := n.openHealth(); err != nil {
+	if err := n.probes.open(n.opts.HealthAddress, n.servers.Ready, n.log); err != nil {
 		return err
 	}
 	if err := n.certificates.Open(&n.opts, tlsconfig.Options{Clock: n.clock, Logger: n.log, Guard: n.guard}); err != nil {
@@ -158,7 +159,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 		return err
 	}
 	o.Begin = func() {
-		n.beating.Store(n.cluster)
+		n.probes.beating.Store(n.cluster)
 		n.running.Critical(n.fail, func() {
 			if err := n.cluster.Run(background); err != nil {
 				n.fail(err)
@@ -213,13 +214,20 @@ func (n *Node) assembled(i *assembly.Instance) error {
 		Config: &n.opts, Instance: i, Transport: n.transport, Tables: n.measured, Estimates: n.estimates,
 		Servers: n.servers, Certificates: &n.certificates, Access: n.access, Audit: n.audit,
 		Jobs:   admin.JobsOptions{Clock: n.clock, Guard: n.guard, Lifetime: n.lifetime, Run: n.running.Go, Log: n.log},
-		Memory: n.memoryUse, Refuse: n.clockRefusal, Started: n.started, Log: n.log,
+		Memory: func() control.Memory { return n.metrics.MemoryUse() }, Refuse: n.clockRefusal, Started: n.started, Log: n.log,
 		Stop: func() { n.stopOnce.Do(func() { close(n.stopRequested) }) },
 	})
-	if err == nil {
-		n.commands.Peers.Serve()
+	if err != nil {
+		return err
 	}
-	return err
+	n.metrics = metrics.New(metrics.Options{
+		Config: &n.opts, Instance: i, Transport: n.transport, Servers: n.servers, Certificates: &n.certificates,
+		Access: n.access, Audit: n.audit, Tables: n.measured, Commands: n.commands, CQL: n.executors.cql,
+		AzureTables: n.executors.tables, Answered: &n.answered, Memory: n.memory, Guard: n.guard, Traces: n.traces,
+		Functions: n.functionStats, Clock: n.clock,
+	})
+	n.commands.Peers.Serve()
+	return nil
 }
 
 // place returns the configured place of this node.
@@ -445,10 +453,8 @@ func (n *Node) Failed() <-chan error { return n.failed }
 func (n *Node) Close(ctx context.Context) error {
 	var errs []error
 	n.servers.Stopping()
-	n.beating.Store(nil)
-	if n.health != nil {
-		defer n.health.Close()
-	}
+	n.probes.beating.Store(nil)
+	defer n.probes.close()
 	if n.control != nil {
 		n.control.Close()
 	}

@@ -10,7 +10,7 @@ func (n *Node) openControl() error {
 	n.control = control.NewServer(n.log, n.operatorAuthorizer())
 	n.control.Guard, n.control.Observe = n.guard, n.auditControl
 	n.commands.Register(n.control)
-	n.control.Page("/metrics", n.metricsPage())
+	n.control.Page("/metrics", n.metrics.Page())
 	if n.opts.ControlSocket {
 		l, err := control.Listen(n.opts.DataDir)
 		if err != nil {

@@ -15,9 +15,3 @@ func (n *Node) traceBytes() (bytes int64, ok bool) {
 	}
 	return bytes, true
 }
-
-func (c figuresCollector) traces(m metricSink) {
-	stored, refused := c.n.traces.Stats()
-	m.gauge("traces_stored_bytes", "Disk space of the traces on this node when it was last measured.", stored)
-	m.counter("traces_refused_total", "Traces that were not stored, because trace_storage_limit was reached.", refused)
-}

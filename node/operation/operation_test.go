@@ -1,4 +1,4 @@
-package node
+package operation
 
 import (
 	"testing"
@@ -10,11 +10,11 @@ import (
 
 // The requests of clients do not increase the number of operation names.
 func TestTablesOperations(t *testing.T) {
-	got := map[tablesOperation]bool{}
+	got := map[Kind]bool{}
 	for r := range odata.Resource(12) {
 		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "MERGE", "DELETE", "OPTIONS", "anything", ""} {
 			for _, comp := range []string{"", "acl", "anything"} {
-				o := operationOf(azuretables.Answer{Resource: r, Method: method, Comp: comp})
+				o := Of(azuretables.Answer{Resource: r, Method: method, Comp: comp})
 				if o.String() == "" {
 					t.Errorf("operation %d has no name", o)
 				}
@@ -22,14 +22,14 @@ func TestTablesOperations(t *testing.T) {
 			}
 		}
 	}
-	if len(got) != int(tablesOperations) {
-		t.Errorf("%d operations of %d are met", len(got), tablesOperations)
+	if len(got) != int(Kinds) {
+		t.Errorf("%d operations of %d are met", len(got), Kinds)
 	}
-	var f tablesFigures
+	var f Counts
 	for _, status := range []int{0, 204, 404, 503, 999} {
-		f.answered(azuretables.Answer{Resource: odata.OneEntity, Method: "GET", Status: status, Took: time.Millisecond})
+		f.Answered(azuretables.Answer{Resource: odata.OneEntity, Method: "GET", Status: status, Took: time.Millisecond})
 	}
-	o := &f.operations[getEntity]
+	o := &f.operations[Get]
 	if o.statuses[2].Load() != 1 || o.statuses[4].Load() != 1 || o.statuses[5].Load() != 2 {
 		t.Error("answers are counted elsewhere")
 	}

@@ -1,0 +1,86 @@
+package metrics
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"cqld/audit"
+	"cqld/internal/env"
+	"cqld/internal/guard"
+	"cqld/internal/memory"
+	"cqld/messaging"
+	"cqld/node/access"
+	"cqld/node/admin"
+	"cqld/node/assembly"
+	"cqld/node/certificates"
+	"cqld/node/clients"
+	"cqld/node/config"
+	"cqld/node/operation"
+	"cqld/node/tablestats"
+	"cqld/query"
+	"cqld/query/trace"
+	"cqld/request"
+)
+
+// Options configure New. All fields are required.
+type Options struct {
+	Config       *config.Options
+	Instance     *assembly.Instance
+	Transport    *messaging.StreamTransport
+	Servers      *clients.Servers
+	Certificates *certificates.Set
+	Access       *access.Access
+	Audit        *audit.Log
+	Tables       *tablestats.Engine
+	Commands     *admin.Commands
+	CQL          *request.Executor // of requests of CQL clients
+	AzureTables  *request.Executor
+	Answered     *operation.Counts
+	Memory       *memory.Pool // of the requests of clients
+	Guard        *guard.Guard
+	Traces       *trace.Budget
+	Functions    func() query.FunctionStats
+	Clock        env.Clock
+}
+
+// Collector reads the counters of the parts of a node when Prometheus collects. It implements prometheus.Collector.
+type Collector struct{ o Options }
+
+// New returns the collector of a node.
+func New(o Options) *Collector { return &Collector{o: o} }
+
+// Page serves the metrics to Prometheus.
+func (c *Collector) Page() http.Handler {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), c)
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
+}
+
+// Describe implements prometheus.Collector. Without descriptions, the registry checks the collected metrics.
+func (*Collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c *Collector) Collect(out chan<- prometheus.Metric) {
+	m := sink{out}
+	c.ring(m)
+	c.requests(m)
+	c.coordinatorRequests(m, "cql", c.o.CQL)
+	c.coordinatorRequests(m, "tables", c.o.AzureTables)
+	c.answered(m)
+	c.logins(m)
+	c.storage(m)
+	c.memory(m)
+	c.functions(m)
+	c.vectors(m)
+	c.tables(m)
+	c.jobs(m)
+	c.builds(m)
+	c.panics(m)
+	c.audit(m)
+	c.limits(m)
+	c.encryption(m)
+	c.traces(m)
+}

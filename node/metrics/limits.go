@@ -1,0 +1,58 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"cqld/server"
+)
+
+// limits collects how often clients have reached bounds.
+func (c *Collector) limits(m sink) {
+	send := func(protocol, name string, n int64) {
+		m.send(prometheus.CounterValue, "client_limits_total",
+			"How often clients have reached a bound: connections refused or closed, and requests refused or delayed.",
+			float64(n), []string{"protocol", "bound"}, []string{protocol, name})
+	}
+	if s := c.o.Servers.CQL(); s != nil {
+		for b := range server.Bounds {
+			send("cql", b.String(), s.Limited(b))
+		}
+	}
+	c.requestMemory(m)
+	if t := c.o.Servers.Tables(); t != nil {
+		for name, n := range t.Limited() {
+			send("tables", name, n)
+		}
+	}
+}
+
+// requestMemory collects the memory of requests.
+func (c *Collector) requestMemory(m sink) {
+	s := c.o.Memory.Stats()
+	for _, x := range []struct {
+		kind  string
+		bytes int64
+	}{{"used", s.Used}, {"peak", s.Peak}, {"bound", s.Bytes}, {"reserve", s.Reserve}} {
+		m.send(prometheus.GaugeValue, "request_memory_bytes",
+			"Memory of requests: in use, at most since the start, its bound, and the reserve for one request.",
+			float64(x.bytes), []string{"kind"}, []string{x.kind})
+	}
+	m.send(prometheus.GaugeValue, "request_memory_waiting", "Requests that wait for memory now.", float64(s.Waiting),
+		nil, nil)
+	m.send(prometheus.CounterValue, "request_memory_waits_total", "How often requests had to wait for memory.",
+		float64(s.Waits), nil, nil)
+	for reason, n := range map[string]int64{"exhausted": s.Refused, "size": s.Oversized} {
+		m.send(prometheus.CounterValue, "request_memory_refusals_total",
+			"Requests that got no memory in time, or needed more than a request may use.",
+			float64(n), []string{"reason"}, []string{reason})
+	}
+}
+
+// panics collects the counts of recovered panics.
+func (c *Collector) panics(m sink) {
+	for where, n := range c.o.Guard.Counts() {
+		m.send(prometheus.CounterValue, "panics_total",
+			"Panics that ended a request or a job; each is a defect, and in the log with its stack.",
+			float64(n), []string{"where"}, []string{where})
+	}
+}

@@ -1,0 +1,137 @@
+package metrics
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"cqld/node/operation"
+	"cqld/paxos"
+	"cqld/request"
+)
+
+func (c *Collector) requests(m sink) {
+	if s := c.o.Servers.CQL(); s != nil {
+		l := s.Load()
+		m.gauge("client_connections", "CQL connections.", int64(l.Connections))
+		m.gauge("client_requests_active", "Requests being executed.", int64(l.Active))
+		m.gauge("client_requests_queued", "Requests waiting to be executed.", int64(l.Queued))
+		m.gauge("client_bytes", "Bytes of requests in memory and of replies not sent yet.", l.Bytes)
+		m.counter("client_requests", "Requests executed.", l.Completed)
+		m.counter("client_requests_refused", "Requests refused because too many waited.", l.Refused)
+		m.counter("client_requests_killed", "Requests that an operator has ended.", s.Killed())
+		for code, count := range s.Errors() {
+			m.send(prometheus.CounterValue, "client_errors_total",
+				"Errors that CQL clients were answered, by the protocol's code.", float64(count),
+				[]string{"code"}, []string{fmt.Sprintf("0x%04X", uint32(code))})
+		}
+	}
+	s, l, p := c.o.Commands.Activity.CoordinatorStats(), c.o.Instance.Coordinator.Load(), c.o.Instance.Proposer.Stats()
+	h, b, listed := c.o.Instance.Hints.Stats(), c.o.Instance.Batches.Stats(), c.o.Instance.Lister.Stats()
+	found := c.o.Instance.Searcher.Stats()
+	m.gauge("coordinator_writes_active", "Writes that wait for replicas.", l.Writes)
+	m.gauge("coordinator_reads_active", "Reads that wait for replicas.", l.Reads)
+	for _, e := range []struct {
+		event string
+		count uint64
+	}{{"write_timeout", s.WriteTimeouts}, {"read_timeout", s.ReadTimeouts}, {"unavailable", s.Unavailable},
+		{"overloaded", s.Overloaded},
+		{"digest_mismatch", s.DigestMismatches}, {"read_repair", s.ReadRepairs}, {"short_read", s.ShortReads},
+		{"speculated", s.Speculated},
+		{"replanned", s.Replans}, {"restamped", s.Restamped}, {"hint_stored", h.Stored}, {"hint_replayed", h.Replayed},
+		{"hint_expired", h.Expired},
+		{"hint_lost", h.Lost}, {"batch_stored", b.Stored}, {"batch_replayed", b.Replayed},
+		{"listing_ordered", listed.Ordered}, {"listing_scan", listed.Scans}, {"listing_page", listed.Pages},
+		{"listing_key", listed.Keys},
+		{"listing_key_scanned", listed.Scanned}, {"search", found.Searches}, {"search_page", found.Pages},
+		{"search_row", found.Rows}, {"search_settled", found.Settled},
+		{"search_read", found.Reads}, {"search_stale", found.Stale}, {"search_scanned", found.Scanned},
+		{"cas_contention", p.Contentions},
+		{"cas_finished_of_another", p.Finished}, {"cas_round", p.Rounds}, {"cas_shared_round", p.Shared},
+		{"cas_without_prepare", p.Unprepared}, {"cas_alone", p.Alone}, {"cas_turn", p.Turns},
+		{"cas_looked_up", p.LookedUp}, {"cas_unknown", p.Unknown}, {"cas_missing_commit", p.CommitsSent},
+		{"cas_read_again", p.Rereads}, {"cas_arbiter_failed", p.ArbitersFailed}} {
+		m.send(prometheus.CounterValue, "coordinator_events_total",
+			"What happened to requests that this node coordinated.", float64(e.count),
+			[]string{"event"}, []string{e.event})
+	}
+	for stage := paxos.StageNone + 1; stage < paxos.Stages; stage++ {
+		m.send(prometheus.CounterValue, "coordinator_cas_stage_seconds_total",
+			"Time that rounds of conditional changes spent in each stage.",
+			p.Times[stage].Seconds(), []string{"stage"}, []string{stage.String()})
+	}
+	for cause := paxos.CauseNone + 1; cause < paxos.Causes; cause++ {
+		m.send(prometheus.CounterValue, "coordinator_cas_failures_total",
+			"Conditional changes and serial reads that failed, by cause.",
+			float64(p.Failures[cause]), []string{"cause"}, []string{cause.String()})
+	}
+}
+
+// coordinatorRequests collects the requests that an Executor sent to the coordinator.
+func (c *Collector) coordinatorRequests(m sink, protocol string, e *request.Executor) {
+	f := e.Stats()
+	for k := range request.Kinds {
+		labels, values := []string{"protocol", "kind"}, []string{protocol, k.String()}
+		t := &f.Kinds[k]
+		m.send(prometheus.CounterValue, "coordinator_requests_total", "Requests that this node coordinated.",
+			float64(t.Count.Load()), labels, values)
+		m.scaled("coordinator_request_seconds", "Duration of requests. One in eight reads and writes is measured, "+
+			"and counts for eight.",
+			t, labels, values)
+	}
+	for _, r := range []struct {
+		result string
+		count  int64
+	}{{"applied", f.Applied.Load()}, {"not_applied", f.NotApplied.Load()}, {"failed", f.Failed.Load()}} {
+		m.send(prometheus.CounterValue, "coordinator_cas_total", "Conditional changes by what became of them.",
+			float64(r.count),
+			[]string{"protocol", "result"}, []string{protocol, r.result})
+	}
+}
+
+// answered collects the requests of clients of the Tables server.
+func (c *Collector) answered(m sink) {
+	for k := range operation.Kinds {
+		for digit := range operation.Digits {
+			n := c.o.Answered.Answers(k, digit)
+			if n == 0 && (digit < 2 || digit == 3) { // the server answers with these only by mistake
+				continue
+			}
+			m.send(prometheus.CounterValue, "tables_requests_total", "Requests that the Tables server answered.",
+				float64(n), []string{"operation", "status"}, []string{k.String(), fmt.Sprintf("%dxx", digit)})
+		}
+		m.histogram("tables_request_seconds", "Duration of Azure Tables requests.", c.o.Answered.Latency(k),
+			[]string{"operation"}, []string{k.String()})
+	}
+}
+
+// functions collects the figures of user-defined functions.
+func (c *Collector) functions(m sink) {
+	s := c.o.Functions()
+	m.counter("functions_compilations_total", "Functions that were compiled, with those that were refused.",
+		s.Compilations.Ended)
+	m.counter("functions_compilations_refused_total",
+		"Functions that could not be compiled, and requests that found too many waiting.", s.Compilations.Refused)
+	m.gauge("functions_compiling", "Functions that are being compiled.", int64(s.Compilations.Running))
+	m.send(prometheus.CounterValue, "functions_compilation_seconds_total", "Duration of the compilations of functions.",
+		s.Compilations.Time.Seconds(), nil, nil)
+	m.gauge("functions_compiled", "Compiled functions that are kept.", int64(s.Compilations.Kept))
+	m.gauge("functions_compiled_bytes", "Memory of the compiled functions that are kept.", s.Compilations.Bytes)
+	m.gauge("functions_idle_instances", "Instances of WebAssembly modules that wait for calls.", int64(s.Idle))
+	m.gauge("functions_idle_instances_bytes", "Memory of the instances of WebAssembly modules that wait for calls.",
+		s.IdleBytes)
+	m.gauge("functions_memory_peak_bytes", "The most memory that functions have reserved since the start.",
+		s.Memory.Peak)
+	m.counter("functions_memory_waits_total", "How often calls and compilations of functions waited for memory.",
+		s.Memory.Waits)
+	m.counter("functions_memory_refused_total", "Calls and compilations of functions that got no memory in time.",
+		s.Memory.Refused)
+	m.counter("functions_memory_oversized_total",
+		"Calls and compilations of functions that needed more memory than one may use.", s.Memory.Oversized)
+}
+
+func (c *Collector) traces(m sink) {
+	stored, refused := c.o.Traces.Stats()
+	m.gauge("traces_stored_bytes", "Disk space of the traces on this node when it was last measured.", stored)
+	m.counter("traces_refused_total", "Traces that were not stored, because trace_storage_limit was reached.", refused)
+}

@@ -1,0 +1,47 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"cqld/internal/histogram"
+	"cqld/request"
+)
+
+// sink converts numbers to metrics.
+type sink struct{ out chan<- prometheus.Metric }
+
+func (m sink) send(kind prometheus.ValueType, name, help string, v float64, labels, values []string) {
+	m.out <- prometheus.MustNewConstMetric(prometheus.NewDesc("cqld_"+name, help, labels, nil), kind, v, values...)
+}
+
+func (m sink) gauge(name, help string, v int64) {
+	m.send(prometheus.GaugeValue, name, help, float64(v), nil, nil)
+}
+
+func (m sink) counter(name, help string, v int64) {
+	m.send(prometheus.CounterValue, name+"_total", help, float64(v), nil, nil)
+}
+
+// histogram emits a histogram of seconds in powers of two, from 65 µs to 17 s.
+func (m sink) histogram(name, help string, h *histogram.Histogram, labels, values []string) {
+	buckets, count, sum := h.Octaves(16, 34)
+	m.out <- prometheus.MustNewConstHistogram(prometheus.NewDesc("cqld_"+name, help, labels, nil), count,
+		sum.Seconds(), buckets, values...)
+}
+
+// scaled emits the histogram of requests of which only a sample was measured. All requests are counted, as if those not
+// measured had the same latencies.
+func (m sink) scaled(name, help string, t *request.KindStats, labels, values []string) {
+	buckets, measured, sum := t.Latency.Octaves(16, 34)
+	count := max(uint64(t.Count.Load()), measured)
+	seconds := sum.Seconds()
+	if measured > 0 {
+		factor := float64(count) / float64(measured)
+		seconds *= factor
+		for le, n := range buckets {
+			buckets[le] = uint64(float64(n) * factor)
+		}
+	}
+	m.out <- prometheus.MustNewConstHistogram(prometheus.NewDesc("cqld_"+name, help, labels, nil), count, seconds,
+		buckets, values...)
+}

@@ -1,0 +1,78 @@
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+func (c *Collector) storage(m sink) {
+	s := c.o.Instance.Engine.Metrics()
+	m.counter("storage_reads", "Read commands.", s.Reads)
+	m.counter("storage_writes", "Mutations.", s.Writes)
+	m.counter("storage_writes_refused", "Mutations refused because the disk is full or too many bytes are waiting.",
+		s.Refused)
+	m.counter("storage_syncs", "Commits that waited for the disk.", s.Syncs)
+	m.counter("storage_stalls", "Times that the storage engine stalled writes.", s.Stalls)
+	for cause, n := range s.PausesByCause {
+		m.send(prometheus.CounterValue, "storage_commit_pauses_total",
+			"Commits that took 0.1 s or longer without the fsync of the log.", float64(n), []string{"cause"},
+			[]string{cause})
+	}
+	m.counter("storage_slow_syncs", "Commits that waited 0.1 s or longer for the fsync of the log.", s.SlowSyncs)
+	m.counter("storage_entries_read", "Entries scanned by reads.", s.Looked)
+	m.counter("storage_seeks", "Searches for a key in the database by reads.", s.Seeks)
+	m.counter("storage_reads_canceled", "Reads that ended early because their client no longer waited.", s.Canceled)
+	m.counter("storage_purged", "Entries removed by the purger.", s.Purged)
+	m.gauge("storage_corrupt_files", "Corrupt files found.", s.Corruptions)
+	full := int64(0)
+	if s.DiskFull {
+		full = 1
+	}
+	m.gauge("storage_disk_full", "1 while writes are refused for lack of space.", full)
+	if p := s.Pebble; p != nil {
+		m.gauge("storage_bytes", "Bytes on disk.", int64(p.DiskSpaceUsage()))
+		m.gauge("storage_memtable_bytes", "Bytes of memtables.", int64(p.MemTable.Size))
+		m.gauge("storage_compaction_debt_bytes", "Estimated bytes to be compacted.", int64(p.Compact.EstimatedDebt))
+		m.counter("storage_compactions", "Compactions.", p.Compact.Count)
+		m.counter("storage_flushes", "Flushes of memtables.", p.Flush.Count)
+		m.counter("storage_cache_hits", "Blocks found in the cache.", p.BlockCache.Hits)
+		m.counter("storage_cache_misses", "Blocks read from disk.", p.BlockCache.Misses)
+	}
+}
+
+// vectors collects the graphs of indexes of vectors.
+func (c *Collector) vectors(m sink) {
+	s := c.o.Instance.Values.GraphStats()
+	for _, g := range []struct {
+		state string
+		count int
+	}{{"ready", s.Ready}, {"filling", s.Filling}, {"too_large", s.Full}} {
+		m.send(prometheus.GaugeValue, "vector_graphs", "Graphs of indexes of vectors.", float64(g.count),
+			[]string{"state"}, []string{g.state})
+	}
+	m.gauge("vector_graph_vectors", "Vectors in graphs.", s.Vectors)
+	m.gauge("vector_graph_bytes", "Estimated memory of graphs of vectors.", s.Bytes)
+	m.gauge("vector_graph_pending", "Vectors that are not in a graph yet.", s.Pending)
+	for _, by := range []struct {
+		way   string
+		count uint64
+	}{{"graph", s.Searches}, {"entries", s.Scans}} {
+		m.send(prometheus.CounterValue, "vector_searches_total",
+			"Steps of searches for the nearest vectors on this replica.", float64(by.count),
+			[]string{"by"}, []string{by.way})
+	}
+	m.send(prometheus.CounterValue, "vector_graph_visited_total", "Vectors that searches of graphs compared.",
+		float64(s.Visited), nil, nil)
+}
+
+func (c *Collector) tables(m sink) {
+	s := c.o.Instance.Cluster.Metadata().Schema
+	for id, f := range c.o.Tables.Statistics() {
+		t := s.TableByStorage(id)
+		if t == nil {
+			continue
+		}
+		labels, values := []string{"keyspace", "table"}, []string{t.Keyspace, t.Name}
+		m.send(prometheus.CounterValue, "table_reads_total", "Reads of a table on this replica.",
+			float64(f.Read.Count()+f.Scan.Count()), labels, values)
+		m.send(prometheus.CounterValue, "table_writes_total", "Mutations of a table on this replica.",
+			float64(f.Write.Count()), labels, values)
+	}
+}

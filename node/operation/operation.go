@@ -1,0 +1,76 @@
+package operation
+
+import (
+	"cqld/azuretables"
+	"cqld/azuretables/odata"
+)
+
+// Kind is the kind of a request to the Tables server.
+type Kind int
+
+const (
+	Other Kind = iota // an unknown resource, or an unsupported method
+	Service
+	ListTables
+	CreateTable
+	DeleteTable
+	Policies
+	Query
+	Insert
+	Get
+	Replace
+	Merge
+	Delete
+	DeleteMany
+	Count
+	Transaction
+	Kinds
+)
+
+// String returns the name of the operation in metrics.
+func (o Kind) String() string {
+	return [Kinds]string{"other", "service", "list_tables", "create_table", "delete_table", "policies",
+		"query", "insert", "get",
+		"replace", "merge", "delete", "delete_many", "count", "transaction"}[o]
+}
+
+// Of also classifies methods that the resource does not support: clients choose the method, and must not
+// control the number of metrics.
+func Of(a azuretables.Answer) Kind {
+	switch a.Resource {
+	case odata.ServiceRoot:
+		return Service
+	case odata.TableSet, odata.OneTable:
+		return byMethod(a.Method, ListTables, CreateTable, Other, Other, DeleteTable)
+	case odata.EntitySet:
+		if a.Comp != "" {
+			return Policies
+		}
+		return byMethod(a.Method, Query, Insert, Other, Other, DeleteMany)
+	case odata.OneEntity:
+		return byMethod(a.Method, Get, Other, Replace, Merge, Delete)
+	case odata.Partition:
+		return DeleteMany
+	case odata.EntityCount:
+		return Count
+	case odata.BatchEndpoint:
+		return Transaction
+	}
+	return Other
+}
+
+func byMethod(method string, get, post, put, patch, del Kind) Kind {
+	switch method {
+	case "GET":
+		return get
+	case "POST":
+		return post
+	case "PUT":
+		return put
+	case "PATCH", "MERGE":
+		return patch
+	case "DELETE":
+		return del
+	}
+	return Other
+}
