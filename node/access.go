@@ -18,6 +18,3 @@ func (n *Node) operatorAuthorizer() auth.Authorizer {
 	}
 	return auth.AllowAll{}
 }
-
-// roles returns the current directory of roles.
-func (n *Node) roles() *auth.Directory { return n.access.Roles() }

@@ -107,7 +107,7 @@ func TestRoleChangesAreInForceOnEveryNode(t *testing.T) {
 	check("as member of a role", true)
 
 	encoded := func(i int) string {
-		b, err := auth.Encode(r.nodes[i].roles())
+		b, err := auth.Encode(r.nodes[i].access.Roles())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,7 +204,7 @@ func TestCreatorsHavePermissions(t *testing.T) {
 	r.query(admin, "REVOKE ALL ON KEYSPACE k FROM maker")
 	r.query(maker, "SELECT * FROM k.t")
 	r.query(maker, "DROP TABLE k.t")
-	if grants := r.nodes[0].roles().Grants("maker"); slices.ContainsFunc(grants,
+	if grants := r.nodes[0].access.Roles().Grants("maker"); slices.ContainsFunc(grants,
 		func(g auth.Grant) bool { return g.Resource == auth.Table("k", "t") }) {
 		t.Errorf("grants after DROP TABLE: %v", grants)
 	}
@@ -214,7 +214,7 @@ func TestCreatorsHavePermissions(t *testing.T) {
 	}
 	r.query(admin, "DROP KEYSPACE k")
 	r.query(maker, "DROP ROLE made")
-	if grants := r.nodes[0].roles().Grants("maker"); len(grants) != 2 {
+	if grants := r.nodes[0].access.Roles().Grants("maker"); len(grants) != 2 {
 		t.Errorf("grants at the end: %v", grants)
 	}
 }
@@ -300,7 +300,7 @@ func TestOperatorsResetSuperusersAndSetCIDRGroups(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if r.query(c, "LIST USERS"); !n.roles().IsSuperuser("lost") {
+	if r.query(c, "LIST USERS"); !n.access.Roles().IsSuperuser("lost") {
 		t.Error("the role is no superuser")
 	}
 	if strings.Contains(r.log.String(), reset.Password) {

@@ -15,7 +15,7 @@ func TestDefaultSuperuserDoesNotExist(t *testing.T) {
 			}
 		}
 	}
-	if names := r.nodes[0].roles().RoleNames(); len(names) != 1 || names[0] != "admin" {
+	if names := r.nodes[0].access.Roles().RoleNames(); len(names) != 1 || names[0] != "admin" {
 		t.Errorf("roles %q", names)
 	}
 }

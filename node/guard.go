@@ -5,6 +5,7 @@ import (
 
 	"cqld/internal/guard"
 	"cqld/node/assembly"
+	"cqld/node/sysviews"
 	"cqld/query"
 )
 
@@ -41,8 +42,11 @@ func (n *Node) requests() assembly.RequestEngine {
 
 // virtualTables returns the source of the virtual tables of this node.
 func (n *Node) virtualTables() query.VirtualSource {
+	source := sysviews.New(sysviews.Options{Config: &n.opts, Instance: n.instance, Servers: n.servers, Tables: n.measured,
+		Estimates: n.estimates, Commands: n.commands, Roles: n.access.Roles, Clock: n.clock,
+		Processor: func() *query.Processor { return n.processor }})
 	if f := n.faults.virtual; f != nil {
-		return f(n.systemTables())
+		return f(source)
 	}
-	return n.systemTables()
+	return source
 }

@@ -4,19 +4,24 @@ import (
 	"fmt"
 	"net/netip"
 
+	"cqld/cluster"
 	"cqld/messaging"
 	"cqld/messaging/internodetls"
+	"cqld/node/config"
+	"cqld/ring"
+	"cqld/tlsconfig"
 )
 
 // internodeSecurity returns how the transport uses TLS. It returns nil if the node does not use TLS with other nodes.
-func (n *Node) internodeSecurity() (messaging.Security, error) {
-	e := &n.opts.InternodeEncryption
+func internodeSecurity(o *config.Options, nodes *tlsconfig.Source,
+	metadata func() *cluster.Metadata) (messaging.Security, error) {
+	e := &o.InternodeEncryption
 	if !e.Used() {
 		return nil, nil
 	}
-	s, err := internodetls.New(internodetls.Options{Cluster: n.opts.ClusterName, Encryption: e.Peers,
+	s, err := internodetls.New(internodetls.Options{Cluster: o.ClusterName, Encryption: e.Peers,
 		Optional:       e.Optional,
-		VerifyEndpoint: !e.AnyEndpoint, Source: n.certificates.Nodes, Policy: e.Policy(), Place: n.placeOf})
+		VerifyEndpoint: !e.AnyEndpoint, Source: nodes, Policy: e.Policy(), Place: func(a netip.Addr) (internodetls.Place, bool) { return placeOf(a, o, metadata().Topology) }})
 	if err != nil {
 		return nil, fmt.Errorf("server_encryption_options: %w", err)
 	}
@@ -24,11 +29,11 @@ func (n *Node) internodeSecurity() (messaging.Security, error) {
 }
 
 // placeOf returns the place of the member at an address.
-func (n *Node) placeOf(a netip.Addr) (p internodetls.Place, ok bool) {
-	for _, m := range n.cluster.Metadata().Topology.Nodes() {
+func placeOf(a netip.Addr, o *config.Options, t *ring.Topology) (p internodetls.Place, ok bool) {
+	for _, m := range t.Nodes() {
 		if m.Internode.Addr().Unmap() == a {
-			same := m.Datacenter == n.opts.Datacenter
-			return internodetls.Place{SameDatacenter: same, SameRack: same && m.Rack == n.opts.Rack}, true
+			same := m.Datacenter == o.Datacenter
+			return internodetls.Place{SameDatacenter: same, SameRack: same && m.Rack == o.Rack}, true
 		}
 	}
 	return p, false

@@ -52,7 +52,7 @@ func (r *inProcess) until(i int, id string, what string, is func(control.Job) bo
 // scatter writes each of n partitions of k.t to one node only.
 func (r *inProcess) scatter(n int) {
 	r.t.Helper()
-	table := r.nodes[0].schema().Table("k", "t")
+	table := r.nodes[0].cluster.Metadata().Schema.Table("k", "t")
 	for i := range n {
 		m, w := new(row.Mutation), row.NewRow()
 		m.Reset(table.StorageID, row.NewPartitionKey(wire.AppendInt32(nil, int32(i))))

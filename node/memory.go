@@ -9,12 +9,12 @@ import (
 
 // messagingLimits returns the bounds of the connections with other nodes: half of their part is for frames that are
 // received, a quarter for requests that wait for a worker, and a quarter for what is queued for all peers.
-func (n *Node) messagingLimits() messaging.Limits {
-	l, part := messaging.DefaultLimits(), n.opts.Memory.Part[memory.Internode]
+func messagingLimits(o *config.Options) messaging.Limits {
+	l, part := messaging.DefaultLimits(), o.Memory.Part[memory.Internode]
 	l.ReceiveBytes = int(part / 2)
 	l.WorkBytes = int(min(part/4, int64(l.WorkBytes)))
 	l.QueuedTotal = int(part / 4)
-	l.Workers = n.opts.Memory.Workers()
+	l.Workers = o.Memory.Workers()
 	return l
 }
 
@@ -26,7 +26,7 @@ func newRequestMemory(o *config.Options) *memory.Pool {
 }
 
 // streamLimits returns the bounds of streams. Blocks that wait take half of the part for background work at most.
-func (n *Node) streamLimits() rebalance.Limits {
-	return rebalance.Limits{BytesPerSecond: n.opts.StreamThroughput, TruncationWait: 2 * n.opts.TruncateTimeout,
-		HeldMax: int(min(n.opts.Memory.BackgroundBlock()/rebalance.BlockBytes, rebalance.HeldMax))}
+func streamLimits(o *config.Options) rebalance.Limits {
+	return rebalance.Limits{BytesPerSecond: o.StreamThroughput, TruncationWait: 2 * o.TruncateTimeout,
+		HeldMax: int(min(o.Memory.BackgroundBlock()/rebalance.BlockBytes, rebalance.HeldMax))}
 }

@@ -7,11 +7,9 @@ import (
 	"cqld/node/config"
 )
 
-// lookUpSeeds implements cluster.Options.LookUpSeeds.
-func (n *Node) lookUpSeeds(then func(cluster.SeedAddresses)) {
-	n.running.Go(func() {
-		ctx, cancel := context.WithTimeout(n.lifetime, config.LookupTimeout)
-		defer cancel()
-		then(n.opts.FindSeeds(ctx))
-	})
+// lookUpSeeds looks the seeds up that are host names, and passes their addresses to then.
+func lookUpSeeds(ctx context.Context, o *config.Options, then func(cluster.SeedAddresses)) {
+	ctx, cancel := context.WithTimeout(ctx, config.LookupTimeout)
+	defer cancel()
+	then(o.FindSeeds(ctx))
 }

@@ -11,10 +11,10 @@ import (
 	"cqld/ring"
 )
 
-// listenForClients listens for clients at an address.
-func (n *Node) listenForClients(at netip.AddrPort) (net.Listener, error) {
-	if n.opts.Network != nil {
-		return n.opts.Network.Listen(at)
+// listenForClients listens for clients at an address. A network that is nil is the machine's.
+func listenForClients(network messaging.Network, at netip.AddrPort) (net.Listener, error) {
+	if network != nil {
+		return network.Listen(at)
 	}
 	return socket.Listen(at.String())
 }
@@ -23,10 +23,9 @@ func (n *Node) listenForClients(at netip.AddrPort) (net.Listener, error) {
 const probeTimeout = time.Second
 
 // acceptsClients reports whether a connection to the native port of a member succeeds.
-func (n *Node) acceptsClients(m *ring.Node) bool {
-	var network messaging.Network = messaging.TCP{}
-	if n.opts.Network != nil {
-		network = n.opts.Network
+func acceptsClients(network messaging.Network, m *ring.Node) bool {
+	if network == nil {
+		network = messaging.TCP{}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -34,6 +35,7 @@ import (
 	"cqld/node/metrics"
 	"cqld/node/notify"
 	"cqld/node/operation"
+	"cqld/node/recorder"
 	"cqld/node/tablestats"
 	"cqld/query"
 	"cqld/query/trace"
@@ -78,7 +80,6 @@ type Node struct {
 	audit         *audit.Log
 	certificates  certificates.Set
 	started       time.Time
-	stampWarned   atomic.Int64 // monotonic ns: the last warning that a peer's timestamps are ignored
 	stopOnce      sync.Once
 	stopRequested chan struct{} // closed when an operator has asked the process to stop
 	memory        *memory.Pool  // of the requests of clients
@@ -130,7 +131,7 @@ func open(ctx context.Context, opts config.Options, f faults) (*Node, error) {
 	}
 	n.guard = guard.New(n.log, n.running.Go)
 	n.running.guard, n.clock = n.guard, newClock(opts, n.guard)
-	n.traces = &trace.Budget{Max: opts.TraceBytesMax, Size: n.traceBytes, Clock: n.clock}
+	n.traces = &trace.Budget{Max: opts.TraceBytesMax, Size: func() (int64, bool) { return traceBytes(n.cluster, n.engine) }, Clock: n.clock}
 	n.hlc = env.NewHLC(n.clock, peerClockAheadMax)
 	n.servers = n.newServers()
 	if err := n.open(ctx); err != nil {
@@ -195,11 +196,11 @@ func (n *Node) assembled(i *assembly.Instance) error {
 	var err error
 	n.access, err = access.New(access.Options{Settings: &n.opts.Access, Datacenter: n.opts.Datacenter,
 		DataDir: n.opts.DataDir, Local: n.opts.FS == vfs.Default, Cluster: n.cluster, Clock: n.clock, Log: n.log,
-		OnLogin: n.auditLogin})
+		OnLogin: recorder.New(n.audit).Login})
 	if err != nil {
 		return err
 	}
-	n.notifier = notify.New(notify.Options{Cluster: n.cluster, Servers: n.servers, Reaches: n.acceptsClients,
+	n.notifier = notify.New(notify.Options{Cluster: n.cluster, Servers: n.servers, Reaches: func(m *ring.Node) bool { return acceptsClients(n.opts.Network, m) },
 		Run: n.running.Go, Stopping: n.stopping})
 	n.openExecutors()
 	n.returning = n.cluster.Self() != 0
@@ -261,18 +262,19 @@ func (n *Node) listen() error {
 }
 
 func (n *Node) openTransport() error {
-	security, err := n.internodeSecurity()
+	security, err := internodeSecurity(&n.opts, n.certificates.Nodes, func() *cluster.Metadata { return n.cluster.Metadata() })
 	if err != nil {
 		return err
 	}
+	warning := &stampWarning{clock: n.clock, log: n.log}
 	n.transport = messaging.NewStreamTransport(messaging.Options{
 		Cluster: n.opts.ClusterName, Listen: n.opts.Internode(), Network: n.opts.Network, Logger: n.log,
-		Limits: n.messagingLimits(), Guard: n.guard,
+		Limits: messagingLimits(&n.opts), Guard: n.guard,
 		Security: security,
 		Stamp:    n.hlc.Last,
 		Observe: func(stamp int64) {
 			if err := n.hlc.Observe(stamp); err != nil {
-				n.warnOfStamp()
+				warning.warn()
 			}
 		},
 		Connected: func(id ring.NodeID, up bool) { n.cluster.StreamChanged(id, up) },
@@ -288,11 +290,17 @@ const peerClockAheadMax = time.Minute
 // contains one.
 const stampWarnEvery = 10 * time.Second
 
-// warnOfStamp logs that a peer's clock is too far ahead.
-func (n *Node) warnOfStamp() {
-	now, last := int64(n.clock.Monotonic()), n.stampWarned.Load()
-	if (last == 0 || now-last >= int64(stampWarnEvery)) && n.stampWarned.CompareAndSwap(last, max(now, 1)) {
-		n.log.Warn("a peer's clock is too far ahead; its timestamps are ignored")
+// stampWarning logs that a peer's clock is too far ahead, at most once in stampWarnEvery.
+type stampWarning struct {
+	clock env.Clock
+	log   *slog.Logger
+	last  atomic.Int64 // monotonic ns
+}
+
+func (w *stampWarning) warn() {
+	now, last := int64(w.clock.Monotonic()), w.last.Load()
+	if (last == 0 || now-last >= int64(stampWarnEvery)) && w.last.CompareAndSwap(last, max(now, 1)) {
+		w.log.Warn("a peer's clock is too far ahead; its timestamps are ignored")
 	}
 }
 
@@ -336,7 +344,9 @@ func (n *Node) clusterOptions() cluster.Options {
 	crand.Read(seed[:]) // never fails (crypto/rand)
 	var lookUp func(func(cluster.SeedAddresses))
 	if len(n.opts.SeedNames) > 0 {
-		lookUp = n.lookUpSeeds
+		lookUp = func(then func(cluster.SeedAddresses)) {
+			n.running.Go(func() { lookUpSeeds(n.lifetime, &n.opts, then) })
+		}
 	}
 	return cluster.Options{
 		Name: n.opts.ClusterName, Dir: filepath.Join(n.opts.DataDir, datadir.Metadata), FS: n.opts.FS, Network: n.transport,
@@ -363,7 +373,7 @@ func (n *Node) partsOptions() assembly.Options {
 		Batches: batchlog.Options{Limits: batchlog.Limits{Bytes: min(n.opts.Memory.BackgroundBlock(),
 			batchlog.BytesMax)}},
 		Builder: search.BuilderLimits{BuildThroughput: n.opts.IndexBuildThroughput}, Worked: func(w index.Work, err error) { n.commands.Built(w, err) },
-		Streams: n.streamLimits(),
+		Streams: streamLimits(&n.opts),
 		Repair:  repair.Limits{BytesPerSecond: n.opts.RepairThroughput},
 		AutoRepair: repair.AutoOptions{Rand: realRand{}, Interval: n.opts.AutoRepairInterval,
 			Note: func(message string, err error) {
@@ -395,8 +405,8 @@ func (n *Node) newProcessor() *query.Processor {
 		TraceBudget:  n.traces.Admit,
 		Stored:       func(cmd *row.ReadCommand) ([]byte, error) { return n.engine.Read(nil, cmd) },
 		Audit:        n.audit, ClusterName: n.opts.ClusterName, Estimate: n.estimates.OfCluster,
-		IndexEntries: n.indexEntries, DynamicDataMasking: n.opts.DynamicDataMasking, Indexes: n.opts.Indexes,
-		Guardrails: &n.opts.Guardrails, IsSuperuser: func(role string) bool { return n.roles().IsSuperuser(role) },
+		IndexEntries: indexEntries(n.instance.Values), DynamicDataMasking: n.opts.DynamicDataMasking, Indexes: n.opts.Indexes,
+		Guardrails: &n.opts.Guardrails, IsSuperuser: func(role string) bool { return n.access.Roles().IsSuperuser(role) },
 		NoUserFunctions: !n.opts.UserFunctions, FunctionLimits: n.opts.FunctionLimits,
 		FunctionMemory: n.opts.Memory.Part[memory.Functions], DropCompactStorage: n.opts.DropCompactStorage,
 		ViewsDisabled: n.opts.ViewsDisabled,
@@ -426,12 +436,12 @@ func (n *Node) newServers() *clients.Servers {
 
 // cqlServer returns a CQL server and its listener.
 func (n *Node) cqlServer() (*server.Server, net.Listener, error) {
-	l, err := n.listenForClients(n.opts.NativeListener())
+	l, err := listenForClients(n.opts.Network, n.opts.NativeListener())
 	if err != nil {
 		return nil, nil, fmt.Errorf("node: listen for clients: %w", err)
 	}
 	s := server.New(server.Options{Processor: n.processor, Logger: n.log, Guard: n.guard,
-		ReplicaAddress: n.replicaAddress,
+		ReplicaAddress: func(id ring.NodeID) netip.Addr { return replicaAddress(n.cluster.Metadata().Topology, id) },
 		TLS:            n.certificates.Server(n.opts.ClientEncryption.Policy()), TLSOptional: n.opts.ClientEncryption.Optional,
 		Limits: serverLimits(&n.opts), Authenticator: n.access.Authenticator(), Memory: n.memory})
 	n.log.Info("serving CQL clients", "address", n.opts.Native(), "encryption", n.opts.ClientEncryption.String())

@@ -1,6 +1,11 @@
 package node
 
-import "time"
+import (
+	"log/slog"
+	"time"
+
+	"cqld/cluster"
+)
 
 // peersWait bounds how long a starting node waits for the other nodes before it accepts clients. Live nodes are
 // detected within some tens of milliseconds; dead nodes do not justify a longer delay.
@@ -8,24 +13,24 @@ const peersWait = 2 * time.Second
 
 // awaitPeers returns when this node considers all others alive, or after peersWait. A node that accepted clients
 // earlier would report live replicas as unavailable.
-func (n *Node) awaitPeers() {
+func awaitPeers(c *cluster.Cluster, stopping <-chan struct{}, log *slog.Logger) {
 	limit := time.NewTimer(peersWait)
 	defer limit.Stop()
-	for !n.seesAll() {
+	for !seesAll(c) {
 		select {
-		case <-n.stopping:
+		case <-stopping:
 			return
 		case <-limit.C:
-			n.log.Info("serving clients although some nodes are considered down")
+			log.Info("serving clients although some nodes are considered down")
 			return
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }
 
-func (n *Node) seesAll() bool {
-	for _, m := range n.cluster.Metadata().Topology.Nodes() {
-		if !n.cluster.Alive(m.ID) {
+func seesAll(c *cluster.Cluster) bool {
+	for _, m := range c.Metadata().Topology.Nodes() {
+		if !c.Alive(m.ID) {
 			return false
 		}
 	}

@@ -34,5 +34,5 @@ func (n *Node) openExecutors() {
 	n.executors.tables = request.New(request.Options{Coordinator: n.parts.Coordinator, Lister: n.parts.Lister,
 		Searcher: n.parts.Searcher, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: n.parts.Proposer,
 		Clock:      n.clock,
-		Authorizer: n.clientAuthorizer(), Refuse: n.tablesRefusal, Tables: n.measured.Coordinated})
+		Authorizer: n.clientAuthorizer(), Refuse: tablesRefusal(n.clockRefusal), Tables: n.measured.Coordinated})
 }

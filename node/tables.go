@@ -9,6 +9,8 @@ import (
 	"cqld/azuretables"
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
+	"cqld/node/config"
+	"cqld/node/recorder"
 	"cqld/schema"
 	"cqld/tlsconfig"
 )
@@ -25,12 +27,13 @@ func (n *Node) tablesServer() (*azuretables.Server, net.Listener, error) {
 		Limits:   entity.Limits{Properties: limits.Properties, EntityBytes: limits.EntityBytes},
 		Timeouts: entity.Timeouts{Read: n.opts.ReadTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout},
 	})
+	record := recorder.New(n.audit)
 	d, err := azuretables.New(azuretables.Options{
-		Service: store, Accounts: n.opts.TablesAccounts, Directory: n.roles, Development: n.opts.Development(),
+		Service: store, Accounts: n.opts.TablesAccounts, Directory: n.access.Roles, Development: n.opts.Development(),
 		Admit: n.access.Restrictions().Access, Clock: n.clock, Rand: realRand{}, Logger: n.log, Guard: n.guard,
 		Memory:      n.memory,
 		Hosts:       n.opts.TablesHosts,
-		TLS:         n.certificates.Server(n.tablesPolicy()),
+		TLS:         n.certificates.Server(tablesPolicy(&n.opts)),
 		TLSOptional: n.opts.ClientEncryption.Optional,
 		Limits: azuretables.Limits{ConnectionsMax: n.opts.TablesMaxConnections,
 			ConnectionsPerAddressMax: n.opts.ClientLimits.TablesConnectionsPerAddress,
@@ -38,12 +41,15 @@ func (n *Node) tablesServer() (*azuretables.Server, net.Listener, error) {
 			BodyBytesTotal: n.opts.Memory.Receiving()},
 		Consistency:   n.opts.TablesConsistency,
 		AccountTarget: n.opts.TablesAccountTarget, PartitionTarget: n.opts.TablesPartitionTarget,
-		Answered: n.tablesAnswered,
+		Answered: func(a azuretables.Answer) {
+			n.answered.Answered(a)
+			record.Tables(&a)
+		},
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	l, err := n.listenForClients(n.opts.Tables())
+	l, err := listenForClients(n.opts.Network, n.opts.Tables())
 	if err != nil {
 		return nil, nil, fmt.Errorf("node: listen for clients of Azure Tables (tables_port; 0 turns it off): %w", err)
 	}
@@ -66,16 +72,18 @@ func (c tablesChanger) AwaitSchema(ctx context.Context) error { return c.n.clust
 
 // tablesPolicy returns the policy of TLS for clients of Azure Tables. They authenticate with keys of accounts, and
 // their SDKs have no certificates.
-func (n *Node) tablesPolicy() tlsconfig.Policy {
-	p := n.opts.ClientEncryption.Policy()
+func tablesPolicy(o *config.Options) tlsconfig.Policy {
+	p := o.ClientEncryption.Policy()
 	p.ClientAuth = tlsconfig.ClientAuthNone
 	return p
 }
 
-// tablesRefusal returns clockRefusal as an error of the Tables server.
-func (n *Node) tablesRefusal() error {
-	if err := n.clockRefusal(); err != nil {
-		return &azuretables.NotServing{Reason: err.Error()}
+// tablesRefusal returns refuse with its error as an error of the Tables server.
+func tablesRefusal(refuse func() error) func() error {
+	return func() error {
+		if err := refuse(); err != nil {
+			return &azuretables.NotServing{Reason: err.Error()}
+		}
+		return nil
 	}
-	return nil
 }

@@ -17,10 +17,10 @@ func (n *Node) isMember() bool { return n.cluster.Metadata().Topology.Node(n.clu
 func (n *Node) serveWhenJoined() error {
 	for _, l := range n.engine.Lost() {
 		n.log.Error("data lost in a corrupt file is not served; run cqld ctl repair to restore it",
-			"table", n.schema().NameOf(l.Table), "tokens", l.Tokens.String(), "file", l.Path)
+			"table", n.cluster.Metadata().Schema.NameOf(l.Table), "tokens", l.Tokens.String(), "file", l.Path)
 	}
 	if !n.fetching() {
-		n.awaitPeers()
+		awaitPeers(n.cluster, n.stopping, n.log)
 		return n.openServer()
 	}
 	n.log.Info("streaming lost data before serving clients")

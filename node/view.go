@@ -9,8 +9,9 @@ import (
 	"cqld/schema"
 )
 
-func (n *Node) replicaAddress(id ring.NodeID) netip.Addr {
-	if m := n.cluster.Metadata().Topology.Node(id); m != nil {
+// replicaAddress returns the internode address of a member.
+func replicaAddress(t *ring.Topology, id ring.NodeID) netip.Addr {
+	if m := t.Node(id); m != nil {
 		return m.Internode.Addr()
 	}
 	return netip.Addr{}

@@ -21,7 +21,6 @@ func methodExceptions() map[string]int {
 		"coordinator.readOp":         47,
 		"cql.builder":                95,
 		"messaging.StreamTransport":  46,
-		"node.Node":                  75,
 		"paxos.Acceptor":             49,
 		"paxos.round":                87,
 		"query/definition.Definer":   57,

@@ -2,13 +2,14 @@ package node
 
 import (
 	"cqld/node/control"
+	"cqld/node/recorder"
 )
 
 // openControl opens the control port. A node works without it, so only a port that was configured and cannot be opened
 // is an error.
 func (n *Node) openControl() error {
 	n.control = control.NewServer(n.log, n.operatorAuthorizer())
-	n.control.Guard, n.control.Observe = n.guard, n.auditControl
+	n.control.Guard, n.control.Observe = n.guard, recorder.New(n.audit).Control
 	n.commands.Register(n.control)
 	n.control.Page("/metrics", n.metrics.Page())
 	if n.opts.ControlSocket {
@@ -19,5 +20,8 @@ func (n *Node) openControl() error {
 			n.control.Serve(l, "")
 		}
 	}
-	return n.openControlAddress()
+	return openControlAddress(n.control, &n.opts, n.certificates.Control)
 }
+
+// StopRequested is closed when an operator has asked the process to stop the node.
+func (n *Node) StopRequested() <-chan struct{} { return n.stopRequested }

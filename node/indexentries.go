@@ -1,0 +1,15 @@
+package node
+
+import (
+	"cqld/search"
+	"cqld/storage/index"
+)
+
+// indexEntries returns query.Options.IndexEntries, which counts the entries that this node has.
+func indexEntries(values *index.Values) func(*search.Request, int) (entries int, ok bool) {
+	return func(req *search.Request, most int) (entries int, ok bool) {
+		entries, err := values.Count(&index.Query{Table: req.Table.StorageID, Index: req.Index,
+			Terms: req.Terms, Key: req.Key, Tokens: req.Tokens}, most)
+		return entries, err == nil
+	}
+}

@@ -1,0 +1,110 @@
+package recorder
+
+import (
+	"net/netip"
+
+	"cqld/audit"
+	"cqld/azuretables"
+	"cqld/azuretables/odata"
+	"cqld/login"
+	"cqld/node/control"
+	"cqld/node/operation"
+)
+
+// Recorder records in the audit log what clients and operators do. The processor of CQL statements records those itself.
+type Recorder struct{ log *audit.Log }
+
+// New returns a recorder that writes to log.
+func New(log *audit.Log) *Recorder { return &Recorder{log} }
+
+// Login records an attempt to log in. With block: true, it blocks the connection while the queue is full.
+func (r *Recorder) Login(attempt login.Event) {
+	e := audit.Entry{Protocol: "cql", Type: audit.LoginSuccess, User: attempt.Role, Source: attempt.Address,
+		Operation: "LOGIN SUCCESSFUL"}
+	if attempt.Kind != login.Success {
+		e.Type, e.Operation, e.Error = audit.LoginError, "LOGIN FAILURE", attempt.Reason.String()
+	}
+	r.log.Record(&e)
+}
+
+// userOf returns the role as which a request of an account ran, or else the account.
+func userOf(a *azuretables.Answer) string {
+	if a.Role != "" {
+		return a.Role
+	}
+	return a.Account
+}
+
+// Tables records a request to the Tables server. The keyspace is the account, and the user its role.
+func (r *Recorder) Tables(a *azuretables.Answer) {
+	if !r.log.Enabled() {
+		return
+	}
+	e := audit.Entry{Protocol: "tables", Type: typeOf(operation.Of(*a)), User: userOf(a), Source: a.Client,
+		Keyspace: a.Account, Scope: a.Table}
+	switch a.Code {
+	case "":
+	case odata.AuthenticationFailed, odata.InvalidAuthenticationInfo:
+		e.Type = audit.LoginError
+	case odata.AuthorizationFailure, odata.AuthorizationPermissionMismatch, odata.AuthorizationResourceTypeMismatch,
+		odata.AuthorizationServiceMismatch:
+		e.Type = audit.UnauthorizedAttempt
+	default:
+		e.Type = audit.RequestFailure
+	}
+	if !r.log.Wants(e.Type, e.Keyspace, e.User) {
+		return
+	}
+	e.Operation = a.Method + " " + a.URL()
+	if a.Code != "" {
+		e.Error = string(a.Code) + ": " + a.Error
+	}
+	r.log.Record(&e)
+}
+
+// typeOf returns the type of a CQL statement that does the same.
+func typeOf(o operation.Kind) audit.Type {
+	switch o {
+	case operation.Query, operation.Get, operation.Count:
+		return audit.Select
+	case operation.Insert, operation.Replace, operation.Merge:
+		return audit.Update
+	case operation.Delete, operation.DeleteMany:
+		return audit.Delete
+	case operation.Transaction:
+		return audit.Batch
+	case operation.CreateTable:
+		return audit.CreateTable
+	case operation.DeleteTable:
+		return audit.DropTable
+	case operation.ListTables:
+		return audit.Describe
+	case operation.Policies:
+		return audit.Grant
+	case operation.Other, operation.Service, operation.Kinds:
+	}
+	return audit.ServiceRequest
+}
+
+// Control records an operation of `cqld ctl`.
+func (r *Recorder) Control(o control.Observation) {
+	if !r.log.Enabled() {
+		return
+	}
+	e := audit.Entry{Protocol: "control", Type: audit.Control, Operation: o.String()}
+	if client, err := netip.ParseAddrPort(o.Client); err == nil {
+		e.Source = client
+	}
+	switch {
+	case o.Refused() && o.Name == "":
+		e.Type = audit.LoginError
+	case o.Refused():
+		e.Type = audit.UnauthorizedAttempt
+	case o.Err != nil:
+		e.Type = audit.RequestFailure
+	}
+	if o.Err != nil {
+		e.Error = o.Err.Error()
+	}
+	r.log.Record(&e)
+}

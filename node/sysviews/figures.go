@@ -1,0 +1,124 @@
+package sysviews
+
+import (
+	"context"
+	"strconv"
+
+	"cqld/cql"
+	"cqld/node/admin"
+	"cqld/node/control"
+	"cqld/query/system"
+)
+
+// figures returns the measurements of this node for system_views.
+func (v *views) figures() system.Figures {
+	return system.Figures{Caches: v.caches, Hints: v.hints, Pools: v.pools, Queries: v.queries,
+		Tables:   v.tables,
+		Prepared: v.prepared, Statements: v.statements, Snapshots: v.o.Commands.Snapshots.Shown}
+}
+
+func (v *views) caches() []system.Cache {
+	p := v.o.Instance.Engine.Metrics().Pebble
+	if p == nil {
+		return nil
+	}
+	c := &p.BlockCache
+	return []system.Cache{{Name: "blocks", Entries: c.Count, Bytes: c.Size, Max: v.o.Config.CacheBytes, Requests: c.Hits +
+		c.Misses, Hits: c.Hits}}
+}
+
+func (v *views) hints() []system.PendingHints {
+	var out []system.PendingHints
+	for _, m := range v.o.Instance.Cluster.Metadata().Topology.Nodes() {
+		records := v.o.Instance.Hints.Pending(m.ID)
+		if m.ID == v.o.Instance.Cluster.Self() || records == 0 {
+			continue
+		}
+		out = append(out, system.PendingHints{Node: m, Address: m.Internode, Alive: v.o.Instance.Cluster.Alive(m.ID),
+			Records: records})
+	}
+	return out
+}
+
+func (v *views) pools() []system.Pool {
+	pools, err := v.o.Commands.Activity.Pools(context.Background(), control.None{}, nil)
+	if err != nil {
+		return nil
+	}
+	var out []system.Pool
+	for _, p := range pools.Pools {
+		out = append(out, system.Pool{Name: p.Name, Active: p.Active, ActiveMax: p.ActiveMax, Pending: p.Pending,
+			Completed: p.Completed,
+			Refused:   p.Refused})
+	}
+	return out
+}
+
+func (v *views) tables() []system.TableFigures {
+	tables, err := v.o.Commands.Catalog.Tables(control.TablesArgs{})
+	if err != nil {
+		return nil
+	}
+	var out []system.TableFigures
+	now := v.o.Clock.Monotonic()
+	for _, t := range tables {
+		size, err := v.o.Instance.Engine.TableSize(t.StorageID)
+		if err != nil {
+			return nil // the engine is closed or has failed
+		}
+		shown := system.TableFigures{Keyspace: t.Keyspace, Table: t.Name, Bytes: size.Bytes}
+		if f := v.o.Tables.LookUp(t.StorageID); f != nil {
+			shown.CoordinatorRead, shown.CoordinatorScan = f.Coordinator.Read.Summary(now),
+				f.Coordinator.Scan.Summary(now)
+			shown.CoordinatorWrite = f.Coordinator.Write.Summary(now)
+			shown.LocalRead, shown.LocalScan, shown.LocalWrite = f.Read.Summary(now), f.Scan.Summary(now),
+				f.Write.Summary(now)
+			shown.Rows, shown.Tombstones = f.Rows.Percentiles(), f.Tombstones.Percentiles()
+		}
+		out = append(out, shown)
+	}
+	return out
+}
+
+// prepared returns the prepared statements. Like statements it is first called by a request, so the processor
+// exists.
+func (v *views) prepared() []system.PreparedStatement {
+	var out []system.PreparedStatement
+	for _, p := range v.o.Processor().PreparedStatements() {
+		out = append(out, system.PreparedStatement{ID: p.ID, Keyspace: p.Keyspace, Text: p.Text})
+	}
+	return out
+}
+
+func (v *views) statements() system.StatementFigures {
+	s := v.o.Processor().Stats()
+	return system.StatementFigures{Regular: s.RegularExecuted, Prepared: s.PreparedExecuted,
+		PreparedCached: s.Prepared, Evicted: s.Evicted,
+		Logged: s.Batches[cql.BatchLogged], Unlogged: s.Batches[cql.BatchUnlogged],
+		OfCounters: s.Batches[cql.BatchCounter]}
+}
+
+// queries returns the requests of CQL clients that this node is executing. It is first called by one of them, so
+// the server exists.
+func (v *views) queries() []system.Query {
+	s := v.o.Servers.CQL()
+	if s == nil {
+		return nil
+	}
+	var texts map[[16]byte]string
+	textOf := func(id [16]byte) string {
+		if texts == nil {
+			texts = map[[16]byte]string{}
+			for _, p := range v.o.Processor().PreparedStatements() {
+				texts[p.ID] = p.Text
+			}
+		}
+		return texts[id]
+	}
+	var out []system.Query
+	for _, q := range s.InProgress(textOf) {
+		out = append(out, system.Query{ThreadID: admin.QueryPrefix + strconv.FormatUint(q.ID, 10), Queued: q.Queued,
+			Running: q.Running, Task: q.Task})
+	}
+	return out
+}
