@@ -342,11 +342,14 @@ func TestOptionsAreChecked(t *testing.T) {
 	must(t, err)
 	must(t, c.Close())
 	for want, opts := range map[string][]cqldtest.Option{
-		"0 nodes":                          {cqldtest.Nodes(0)},
-		"65 nodes":                         {cqldtest.Nodes(65)},
-		"holds data of another cluster":    {cqldtest.OnDisk(dir)},
-		"UseClock needs a clock":           {cqldtest.UseClock(nil)},
-		"num_tokens: 0 is not between 1 a": {cqldtest.Configure(func(_ int, o *config.Options) { o.NumTokens = 0 })},
+		"0 nodes":                       {cqldtest.Nodes(0)},
+		"65 nodes":                      {cqldtest.Nodes(65)},
+		"holds data of another cluster": {cqldtest.OnDisk(dir)},
+		"UseClock needs a clock":        {cqldtest.UseClock(nil)},
+		"num_tokens: 0 is not between 1 a": {cqldtest.Configure(func(_ int,
+			o *config.Options) {
+			o.Join.NumTokens = 0
+		})},
 	} {
 		if _, err := cqldtest.Open(t.Context(), opts...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v instead of an error that says %q", err, want)

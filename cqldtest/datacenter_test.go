@@ -34,7 +34,7 @@ func TestDatacenterIsLost(t *testing.T) {
 	key := base64.StdEncoding.EncodeToString([]byte("the key of both accounts"))
 	ring := cqldtest.Start(t, cqldtest.Nodes(6), cqldtest.Datacenters(2),
 		cqldtest.Configure(func(_ int, o *config.Options) {
-			o.TablesAccounts = []azuretables.Account{
+			o.Tables.Accounts = []azuretables.Account{
 				{Name: "near", Key: key, Consistency: azuretables.LocalQuorum}, {Name: "everywhere", Key: key}}
 		}))
 	var names []string

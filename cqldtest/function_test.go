@@ -36,7 +36,7 @@ type functions struct {
 func startFunctions(t *testing.T, nodes int) *functions {
 	ring := cqldtest.Start(t, cqldtest.Nodes(nodes), cqldtest.InMemoryNetwork(),
 		cqldtest.Configure(func(_ int, o *config.Options) {
-			o.FunctionLimits.Steps, o.FunctionLimits.Warn = 200_000, 1
+			o.Functions.Limits.Steps, o.Functions.Limits.Warn = 200_000, 1
 		}))
 	x := &functions{connect(t, ring.Node(0), ring), connect(t, ring.Node(nodes-1), ring)}
 	exec(t, x.define, fmt.Sprintf("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', "+

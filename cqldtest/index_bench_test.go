@@ -29,7 +29,7 @@ var (
 func benchSession(b *testing.B, statements ...string) *gocql.Session {
 	ring := cqldtest.Start(b, cqldtest.Nodes(1), cqldtest.Configure(func(_ int, o *config.Options) {
 		if *benchCache > 0 {
-			o.CacheBytes = *benchCache
+			o.Memory.CacheBytes = *benchCache
 		}
 	}))
 	config := gocql.NewCluster(ring.Addresses()...)

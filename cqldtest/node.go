@@ -58,7 +58,7 @@ func newNode(c *Cluster, i int, all []addresses, o *options) *Node {
 		return n
 	}
 	n.memory = vfs.NewCrashableMem()
-	n.opts.DataDir, n.opts.ControlSocket = nodeDir("cqldtest", i), false
+	n.opts.DataDir, n.opts.Listen.ControlSocket = nodeDir("cqldtest", i), false
 	return n
 }
 

@@ -85,15 +85,16 @@ const (
 func (o *options) nodeOptions(i int, all []addresses) config.Options {
 	n := config.Default()
 	n.ClusterName = "cqldtest"
-	n.MemoryLimit, n.CacheBytes, n.MemTableBytes, n.AutoRepair = testMemory, testCacheBytes, testMemTableBytes, false
+	n.Memory.Limit, n.Memory.CacheBytes, n.Memory.MemTableBytes, n.Background.AutoRepair = testMemory, testCacheBytes,
+		testMemTableBytes, false
 	n.LogLevel = new(slog.LevelVar)
 	n.Datacenter = fmt.Sprintf("datacenter%d", 1+i*o.centers/o.nodes)
 	for _, f := range o.configure {
 		f(i, &n)
 	}
 	a := all[i]
-	n.ListenAddress, n.StoragePort = a.ip, a.internode
-	n.RPCAddress, n.NativeTransportPort, n.TablesPort = a.ip, a.native, a.tables
-	n.Seeds = append(n.Seeds[:0:0], all[0].internodeAt())
+	n.Listen.Address, n.Listen.StoragePort = a.ip, a.internode
+	n.Listen.RPCAddress, n.Listen.NativePort, n.Tables.Port = a.ip, a.native, a.tables
+	n.Join.Seeds = append(n.Join.Seeds[:0:0], all[0].internodeAt())
 	return n
 }

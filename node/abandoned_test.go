@@ -53,9 +53,9 @@ func TestAbandonedScansEnd(t *testing.T) {
 func abandonScan(t *testing.T, protocol string, at int, end string) {
 	r := openNodes(t, 66, 2, func(o *config.Options) {
 		if end == "timeout" {
-			o.RangeTimeout, o.ReadTimeout = 500*time.Millisecond, 500*time.Millisecond
+			o.Timeouts.Range, o.Timeouts.Read = 500*time.Millisecond, 500*time.Millisecond
 		} else {
-			o.RangeTimeout, o.ReadTimeout = 30*time.Second, 30*time.Second
+			o.Timeouts.Range, o.Timeouts.Read = 30*time.Second, 30*time.Second
 		}
 	})
 	c := r.connect(0)

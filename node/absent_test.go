@@ -15,7 +15,7 @@ import (
 // change: of the row, its partition's header and range tombstones, and of the Paxos state.
 func TestAbsentKeysAreInsertedWithoutReads(t *testing.T) {
 	const stored, tries = 1500, 400
-	r := openNodes(t, 97, 1, func(o *config.Options) { o.CacheBytes = 64 << 20 }) // memtables are part of it
+	r := openNodes(t, 97, 1, func(o *config.Options) { o.Memory.CacheBytes = 64 << 20 }) // memtables are part of it
 	c := r.connect(0)
 	r.query(c, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	for _, shape := range []struct{ name, columns, absent string }{

@@ -25,7 +25,7 @@ import (
 
 // withRoles turns on authentication and authorization, with cassandra as the first superuser.
 func withRoles(o *config.Options) {
-	o.TablesPort = 0
+	o.Tables.Port = 0
 	o.Access = config.Access{Authenticator: config.PasswordAuthenticator, Authorizer: config.CassandraAuthorizer,
 		NetworkAuthorizer: config.CassandraNetworkAuthorizer,
 		CIDRAuthorizer:    config.CassandraCIDRAuthorizer, CIDRForSuperusers: true, Superuser: "cassandra",
@@ -223,12 +223,12 @@ func TestCreatorsHavePermissions(t *testing.T) {
 // start creates none.
 func TestFirstSuperuserHasGeneratedPassword(t *testing.T) {
 	o := config.Default()
-	o.ListenAddress = netip.AddrFrom4([4]byte{127, 0, 64, 1})
-	o.RPCAddress, o.DataDir = o.ListenAddress, filepath.Join(t.TempDir(), "data")
-	o.Seeds = []netip.AddrPort{o.Internode()}
+	o.Listen.Address = netip.AddrFrom4([4]byte{127, 0, 64, 1})
+	o.Listen.RPCAddress, o.DataDir = o.Listen.Address, filepath.Join(t.TempDir(), "data")
+	o.Join.Seeds = []netip.AddrPort{o.Internode()}
 	var log syncbuf.Buffer
 	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	o.TablesPort, o.CacheBytes = 0, 8<<20
+	o.Tables.Port, o.Memory.CacheBytes = 0, 8<<20
 	o.Access = config.Access{Authenticator: config.PasswordAuthenticator, Authorizer: config.CassandraAuthorizer}
 	open := func() *Node {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

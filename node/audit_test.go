@@ -100,7 +100,7 @@ func TestSecretsAppearNowhere(t *testing.T) {
 		o.FS, o.Audit.Enabled = vfs.Default, true
 		o.Access = config.Access{Authenticator: config.PasswordAuthenticator, Authorizer: config.CassandraAuthorizer,
 			Superuser: "admin", SuperuserPassword: secretAdmin}
-		o.TablesAccounts = []azuretables.Account{{Name: "secretaccount", Key: secretKey, Role: "admin"}}
+		o.Tables.Accounts = []azuretables.Account{{Name: "secretaccount", Key: secretKey, Role: "admin"}}
 		o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
 	c := r.mustLogIn(0, "admin", secretAdmin)
@@ -135,7 +135,7 @@ func TestSecretsAppearNowhere(t *testing.T) {
 		}
 	}
 	r.mustLogIn(0, "app1", secretPassword) // the role was made
-	sendTablesSecrets(t, r.nodes[0].opts.Tables().String())
+	sendTablesSecrets(t, r.nodes[0].opts.TablesListener().String())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	socket := control.DialSocket(filepath.Join(r.nodes[0].opts.DataDir, control.SocketName))

@@ -17,7 +17,7 @@ func TestBuildsOfIndexesAreJobs(t *testing.T) {
 	const rows = 5_000
 	r := openNodes(t, 81, 1, func(o *config.Options) {
 		o.FS = vfs.NewCrashableMem()
-		o.IndexBuildThroughput = 64 << 10 // a step reads about 240 KB
+		o.Background.IndexBuildThroughput = 64 << 10 // a step reads about 240 KB
 	})
 	c := r.connect(0)
 	r.fill(c, "1", 0)
@@ -31,7 +31,8 @@ func TestBuildsOfIndexesAreJobs(t *testing.T) {
 	if a := r.query(c, `SELECT * FROM system."IndexInfo" WHERE table_name = 'k'`); len(a.Rows) != 0 {
 		t.Errorf("the index is shown as built: %q", a.Rows)
 	}
-	if all, err := r.nodes[0].commands.Activity.Compactions(t.Context(), control.None{}, silent); err != nil || len(all.Builds) != 1 {
+	if all, err := r.nodes[0].commands.Activity.Compactions(t.Context(), control.None{}, silent); err != nil ||
+		len(all.Builds) != 1 {
 		t.Errorf("compactionstats: %+v, %v", all.Builds, err)
 	}
 	again := control.IndexArgs{TableArgs: control.TableArgs{Keyspace: "k", Table: "t"}, Indexes: []string{"by_v"}}
@@ -40,7 +41,7 @@ func TestBuildsOfIndexesAreJobs(t *testing.T) {
 		t.Errorf("a second build: %v", err)
 	}
 
-	r.kill(0, func(o *config.Options) { o.IndexBuildThroughput = 64 << 20 })
+	r.kill(0, func(o *config.Options) { o.Background.IndexBuildThroughput = 64 << 20 })
 	c = r.connect(0)
 	built := func() bool {
 		return len(r.query(c, `SELECT index_name FROM system."IndexInfo" WHERE table_name = 'k'`).Rows) == 1

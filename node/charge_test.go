@@ -273,7 +273,7 @@ func TestRequestsStayWithinTheirMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		o.FS = vfs.Default // data in memory would be counted
-		o.Memory, o.ClientLimits.BytesInFlight = d, d.InFlight()
+		o.Memory.Division, o.ClientLimits.BytesInFlight = d, d.InFlight()
 	})
 	x := &charges{r: r, big: strings.Repeat("v", 8<<10), kinds: map[string]int{}, codes: map[string]int{}}
 	x.fill(r.connect(0))

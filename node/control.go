@@ -12,7 +12,7 @@ func (n *Node) openControl() error {
 	n.control.Guard, n.control.Observe = n.guard, recorder.New(n.audit).Control
 	n.commands.Register(n.control)
 	n.control.Page("/metrics", n.metrics.Page())
-	if n.opts.ControlSocket {
+	if n.opts.Listen.ControlSocket {
 		l, err := control.Listen(n.opts.DataDir)
 		if err != nil {
 			n.log.Warn("control socket not available", "err", err)

@@ -12,19 +12,19 @@ import (
 
 // openControlAddress listens on control_address, if it is set. Clients must present the token of the data directory.
 func openControlAddress(server *control.Server, o *config.Options, certificate *tlsconfig.Source) error {
-	if !o.ControlAddress.IsValid() {
+	if !o.Listen.ControlAddress.IsValid() {
 		return nil
 	}
 	token, err := control.EnsureToken(o.DataDir)
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", o.ControlAddress.String())
+	l, err := net.Listen("tcp", o.Listen.ControlAddress.String())
 	if err != nil {
 		return fmt.Errorf("node: listen for control: %w", err)
 	}
 	if certificate != nil {
-		l = tls.NewListener(l, certificate.Server(o.ControlEncryption.Policy()))
+		l = tls.NewListener(l, certificate.Server(o.Encryption.Control.Policy()))
 	}
 	server.Serve(l, token)
 	return nil

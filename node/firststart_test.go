@@ -16,9 +16,9 @@ func TestFirstStartSurvivesAPowerFailure(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	open := func(disk vfs.FS) *Node {
 		o := config.Default()
-		o.ListenAddress = netip.MustParseAddr("127.0.85.1")
-		o.RPCAddress, o.FS, o.DataDir, o.ControlSocket = o.ListenAddress, disk, "new/node", false
-		o.CacheBytes, o.Logger = 8<<20, slog.New(slog.DiscardHandler)
+		o.Listen.Address = netip.MustParseAddr("127.0.85.1")
+		o.Listen.RPCAddress, o.FS, o.DataDir, o.Listen.ControlSocket = o.Listen.Address, disk, "new/node", false
+		o.Memory.CacheBytes, o.Logger = 8<<20, slog.New(slog.DiscardHandler)
 		n, err := Open(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)

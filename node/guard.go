@@ -42,7 +42,8 @@ func (n *Node) requests() assembly.RequestEngine {
 
 // virtualTables returns the source of the virtual tables of this node.
 func (n *Node) virtualTables() query.VirtualSource {
-	source := sysviews.New(sysviews.Options{Config: &n.opts, Instance: n.instance, Servers: n.servers, Tables: n.measured,
+	source := sysviews.New(sysviews.Options{Config: &n.opts, Instance: n.instance, Servers: n.servers,
+		Tables:    n.measured,
 		Estimates: n.estimates, Commands: n.commands, Roles: n.access.Roles, Clock: n.clock,
 		Processor: func() *query.Processor { return n.processor }})
 	if f := n.faults.virtual; f != nil {

@@ -46,8 +46,8 @@ func TestProbesFollowTheNode(t *testing.T) {
 	})
 	r := openOperated(t, 79, 1)
 	n := r.nodes[0]
-	n.opts.HealthAddress = at
-	if err := n.probes.open(n.opts.HealthAddress, n.servers.Ready, n.log); err != nil {
+	n.opts.Listen.HealthAddress = at
+	if err := n.probes.open(n.opts.Listen.HealthAddress, n.servers.Ready, n.log); err != nil {
 		t.Fatal(err)
 	}
 	expect := func(when, ready string) {

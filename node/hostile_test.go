@@ -21,7 +21,7 @@ func (r *inProcess) peerAt(host byte, id ring.NodeID) *messaging.StreamTransport
 	r.t.Helper()
 	o := r.nodes[0].opts
 	p := messaging.NewStreamTransport(messaging.Options{Cluster: o.ClusterName, Limits: messaging.DefaultLimits(),
-		Listen: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 63, host}), o.StoragePort)})
+		Listen: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 63, host}), o.Listen.StoragePort)})
 	p.SetSelf(id)
 	if err := p.Open(); err != nil {
 		r.t.Fatal(err)
@@ -91,7 +91,7 @@ func (r *inProcess) join(host byte) *messaging.StreamTransport {
 	o := r.nodes[0].opts
 	spec, err := json.Marshal(cluster.NodeSpec{Host: ring.HostID{host}, Disk: [16]byte{host}, Datacenter: o.Datacenter,
 		Rack: o.Rack, NumTokens: 4,
-		Internode: netip.AddrPortFrom(addr, o.StoragePort), Native: netip.AddrPortFrom(addr, 9042)})
+		Internode: netip.AddrPortFrom(addr, o.Listen.StoragePort), Native: netip.AddrPortFrom(addr, 9042)})
 	if err != nil {
 		r.t.Fatal(err)
 	}

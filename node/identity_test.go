@@ -29,7 +29,7 @@ func TestMembersKeepTheirPlace(t *testing.T) {
 		"cannot start node if its rack (rack9) differs from previous rack " +
 			"(rack1)": func(o *config.Options) { o.Rack = "rack9" },
 		"cannot change the number of tokens from 8 to 16: set num_tokens: 8, or decommission this node and let " +
-			"": func(o *config.Options) { o.NumTokens = 16 },
+			"": func(o *config.Options) { o.Join.NumTokens = 16 },
 	} {
 		o := node.opts
 		change(&o)

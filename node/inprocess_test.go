@@ -138,10 +138,11 @@ func openNodes(t *testing.T, subnet byte, n int, change func(*config.Options)) *
 	for i := range n {
 		f := &faulty{}
 		o := config.Default()
-		o.ListenAddress = netip.AddrFrom4([4]byte{127, 0, subnet, byte(i + 1)})
-		o.RPCAddress, o.FS, o.DataDir = o.ListenAddress, vfs.NewMem(), "data"
-		o.Seeds = []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, subnet, 1}), o.StoragePort)}
-		o.CacheBytes, o.AutoRepair, o.NumTokens = 8<<20, false, 8
+		o.Listen.Address = netip.AddrFrom4([4]byte{127, 0, subnet, byte(i + 1)})
+		o.Listen.RPCAddress, o.FS, o.DataDir = o.Listen.Address, vfs.NewMem(), "data"
+		o.Join.Seeds = []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, subnet, 1}),
+			o.Listen.StoragePort)}
+		o.Memory.CacheBytes, o.Background.AutoRepair, o.Join.NumTokens = 8<<20, false, 8
 		o.DataDir = t.TempDir() // for the control socket
 		o.Logger = slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		wrappers := faults{
@@ -266,7 +267,7 @@ func send(c *cqlclient.Conn, text string, o cqlclient.Options) (*cqlclient.Answe
 // tables returns a client of a node's Tables port.
 func (r *inProcess) tables(i int) *client.Client {
 	r.t.Helper()
-	c, err := client.New("http://"+r.nodes[i].opts.Tables().String(), azuretables.DevelopmentAccount,
+	c, err := client.New("http://"+r.nodes[i].opts.TablesListener().String(), azuretables.DevelopmentAccount,
 		azuretables.DevelopmentKey, 1)
 	if err != nil {
 		r.t.Fatal(err)

@@ -15,13 +15,14 @@ import (
 // internodeSecurity returns how the transport uses TLS. It returns nil if the node does not use TLS with other nodes.
 func internodeSecurity(o *config.Options, nodes *tlsconfig.Source,
 	metadata func() *cluster.Metadata) (messaging.Security, error) {
-	e := &o.InternodeEncryption
+	e := &o.Encryption.Internode
 	if !e.Used() {
 		return nil, nil
 	}
 	s, err := internodetls.New(internodetls.Options{Cluster: o.ClusterName, Encryption: e.Peers,
 		Optional:       e.Optional,
-		VerifyEndpoint: !e.AnyEndpoint, Source: nodes, Policy: e.Policy(), Place: func(a netip.Addr) (internodetls.Place, bool) { return placeOf(a, o, metadata().Topology) }})
+		VerifyEndpoint: !e.AnyEndpoint, Source: nodes, Policy: e.Policy(),
+		Place: func(a netip.Addr) (internodetls.Place, bool) { return placeOf(a, o, metadata().Topology) }})
 	if err != nil {
 		return nil, fmt.Errorf("server_encryption_options: %w", err)
 	}

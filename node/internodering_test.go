@@ -60,8 +60,8 @@ func newAuthority(t *testing.T) *authority.Authority {
 func TestConnectionsBetweenDataCentersAreEncrypted(t *testing.T) {
 	ca, n := newAuthority(t), 0
 	r := openNodes(t, 133, 3, func(o *config.Options) {
-		o.InternodeEncryption = internodeFiles(t, ca, o.ListenAddress, internodetls.Datacenter)
-		o.TablesPort, o.FS = 0, vfs.NewCrashableMem()
+		o.Encryption.Internode = internodeFiles(t, ca, o.Listen.Address, internodetls.Datacenter)
+		o.Tables.Port, o.FS = 0, vfs.NewCrashableMem()
 		if n++; n == 3 {
 			o.Datacenter = "far"
 		}
@@ -85,9 +85,9 @@ func TestConnectionsBetweenDataCentersAreEncrypted(t *testing.T) {
 	}
 
 	o := r.nodes[0].opts
-	o.ListenAddress = netip.AddrFrom4([4]byte{127, 0, 133, 9})
-	o.RPCAddress, o.FS, o.DataDir = o.ListenAddress, vfs.NewMem(), t.TempDir()
-	o.InternodeEncryption = internodeFiles(t, newAuthority(t), o.ListenAddress, internodetls.All)
+	o.Listen.Address = netip.AddrFrom4([4]byte{127, 0, 133, 9})
+	o.Listen.RPCAddress, o.FS, o.DataDir = o.Listen.Address, vfs.NewMem(), t.TempDir()
+	o.Encryption.Internode = internodeFiles(t, newAuthority(t), o.Listen.Address, internodetls.All)
 	if err := o.FS.MkdirAll(o.DataDir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -112,8 +112,8 @@ func TestConnectionsBetweenDataCentersAreEncrypted(t *testing.T) {
 func TestUnusableCertificatesOfNodes(t *testing.T) {
 	o := config.Default()
 	o.FS, o.DataDir, o.Logger = vfs.NewMem(), t.TempDir(), nil
-	o.InternodeEncryption = internodeFiles(t, newAuthority(t), o.ListenAddress, internodetls.All)
-	o.InternodeEncryption.Files.PrivateKey += ".missing"
+	o.Encryption.Internode = internodeFiles(t, newAuthority(t), o.Listen.Address, internodetls.All)
+	o.Encryption.Internode.Files.PrivateKey += ".missing"
 	if _, err := Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), "server_encryption_options: ") {
 		t.Errorf("got %v", err)
 	}

@@ -99,7 +99,7 @@ func TestRepairIsAJob(t *testing.T) {
 	const rows = 900
 	r := openNodes(t, 67, 3, func(o *config.Options) {
 		o.FS = vfs.NewCrashableMem()
-		o.RepairThroughput = 64 << 10 // the replicas have about 200 KiB
+		o.Background.RepairThroughput = 64 << 10 // the replicas have about 200 KiB
 	})
 	c := r.connect(0)
 	r.fill(c, "3", 0)
@@ -155,7 +155,7 @@ func TestRepairIsAJob(t *testing.T) {
 			j.Attempt == 2
 	})
 
-	r.kill(0, func(o *config.Options) { o.RepairThroughput = 64 << 20 })
+	r.kill(0, func(o *config.Options) { o.Background.RepairThroughput = 64 << 20 })
 	n = r.nodes[0]
 	if interrupted := r.job(0, job); interrupted.State != "interrupted" || interrupted.Error == "" ||
 		!interrupted.Resumable {
@@ -214,7 +214,8 @@ func TestOperatorsCommandsAreJobs(t *testing.T) {
 		silent); err == nil {
 		t.Error("a rebuild from an unknown data center began")
 	}
-	if _, err := n.commands.Repairs.Repair(t.Context(), control.RepairArgs{TablesArgs: control.TablesArgs{Keyspace: "nowhere"}},
+	if _, err := n.commands.Repairs.Repair(t.Context(),
+		control.RepairArgs{TablesArgs: control.TablesArgs{Keyspace: "nowhere"}},
 		silent); err == nil {
 		t.Error("a repair of an unknown keyspace began")
 	}
@@ -286,7 +287,8 @@ func TestOperationsOfTheRingAreJobs(t *testing.T) {
 		}
 	}
 	run("move", func(report control.Report) error {
-		_, err := r.nodes[1].commands.Topology.Move(t.Context(), control.MoveArgs{Tokens: []int64{-7<<60 + 9, -5<<60 + 9, -3<<60 + 9,
+		_, err := r.nodes[1].commands.Topology.Move(t.Context(), control.MoveArgs{Tokens: []int64{-7<<60 + 9,
+			-5<<60 + 9, -3<<60 + 9,
 			-1<<60 + 9, 1<<60 + 9, 3<<60 + 9, 5<<60 + 9, 7<<60 + 9}}, report)
 		return err
 	})

@@ -10,11 +10,11 @@ import (
 // messagingLimits returns the bounds of the connections with other nodes: half of their part is for frames that are
 // received, a quarter for requests that wait for a worker, and a quarter for what is queued for all peers.
 func messagingLimits(o *config.Options) messaging.Limits {
-	l, part := messaging.DefaultLimits(), o.Memory.Part[memory.Internode]
+	l, part := messaging.DefaultLimits(), o.Memory.Division.Part[memory.Internode]
 	l.ReceiveBytes = int(part / 2)
 	l.WorkBytes = int(min(part/4, int64(l.WorkBytes)))
 	l.QueuedTotal = int(part / 4)
-	l.Workers = o.Memory.Workers()
+	l.Workers = o.Memory.Division.Workers()
 	return l
 }
 
@@ -22,11 +22,11 @@ func messagingLimits(o *config.Options) messaging.Limits {
 // nodes. The division has made it at most three quarters of the part for requests.
 func newRequestMemory(o *config.Options) *memory.Pool {
 	return memory.New(memory.Options{Limits: memory.Limits{Bytes: o.ClientLimits.BytesInFlight,
-		Reserve: o.Memory.Reserve()}})
+		Reserve: o.Memory.Division.Reserve()}})
 }
 
 // streamLimits returns the bounds of streams. Blocks that wait take half of the part for background work at most.
 func streamLimits(o *config.Options) rebalance.Limits {
-	return rebalance.Limits{BytesPerSecond: o.StreamThroughput, TruncationWait: 2 * o.TruncateTimeout,
-		HeldMax: int(min(o.Memory.BackgroundBlock()/rebalance.BlockBytes, rebalance.HeldMax))}
+	return rebalance.Limits{BytesPerSecond: o.Background.StreamThroughput, TruncationWait: 2 * o.Timeouts.Truncate,
+		HeldMax: int(min(o.Memory.Division.BackgroundBlock()/rebalance.BlockBytes, rebalance.HeldMax))}
 }

@@ -48,9 +48,9 @@ func TestMemoryAddsUp(t *testing.T) {
 // A node does not start with a memory that does not suffice, and says so.
 func TestMemoryIsRefused(t *testing.T) {
 	for want, set := range map[string]func(o *config.Options){
-		"a node needs at least 256 MiB": func(o *config.Options) { o.MemoryLimit = 100 << 20 },
+		"a node needs at least 256 MiB": func(o *config.Options) { o.Memory.Limit = 100 << 20 },
 		"block_cache_size 900 MiB; the other parts": func(o *config.Options) {
-			o.MemoryLimit, o.CacheBytes = 1<<30,
+			o.Memory.Limit, o.Memory.CacheBytes = 1<<30,
 				900<<20
 		},
 	} {

@@ -131,7 +131,10 @@ func open(ctx context.Context, opts config.Options, f faults) (*Node, error) {
 	}
 	n.guard = guard.New(n.log, n.running.Go)
 	n.running.guard, n.clock = n.guard, newClock(opts, n.guard)
-	n.traces = &trace.Budget{Max: opts.TraceBytesMax, Size: func() (int64, bool) { return traceBytes(n.cluster, n.engine) }, Clock: n.clock}
+	n.traces = &trace.Budget{Max: opts.TraceBytesMax, Size: func() (int64, bool) {
+		return traceBytes(n.cluster,
+			n.engine)
+	}, Clock: n.clock}
 	n.hlc = env.NewHLC(n.clock, peerClockAheadMax)
 	n.servers = n.newServers()
 	if err := n.open(ctx); err != nil {
@@ -146,10 +149,11 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if err := n.openAudit(); err != nil {
 		return err
 	}
-	if err := n.probes.open(n.opts.HealthAddress, n.servers.Ready, n.log); err != nil {
+	if err := n.probes.open(n.opts.Listen.HealthAddress, n.servers.Ready, n.log); err != nil {
 		return err
 	}
-	if err := n.certificates.Open(&n.opts, tlsconfig.Options{Clock: n.clock, Logger: n.log, Guard: n.guard}); err != nil {
+	if err := n.certificates.Open(&n.opts, tlsconfig.Options{Clock: n.clock, Logger: n.log,
+		Guard: n.guard}); err != nil {
 		return err
 	}
 	if err := n.openTransport(); err != nil {
@@ -191,8 +195,9 @@ func (n *Node) stored(i *assembly.Instance) error {
 // assembled is called when all parts exist, before they are used.
 func (n *Node) assembled(i *assembly.Instance) error {
 	n.cluster, n.parts = i.Cluster, i.Parts
-	n.estimates = tablestats.NewEstimates(tablestats.EstimatesOptions{Cluster: n.cluster, Engine: n.engine, Clock: n.clock,
-		Log: n.log})
+	n.estimates = tablestats.NewEstimates(tablestats.EstimatesOptions{Cluster: n.cluster, Engine: n.engine,
+		Clock: n.clock,
+		Log:   n.log})
 	var err error
 	n.access, err = access.New(access.Options{Settings: &n.opts.Access, Datacenter: n.opts.Datacenter,
 		DataDir: n.opts.DataDir, Local: n.opts.FS == vfs.Default, Cluster: n.cluster, Clock: n.clock, Log: n.log,
@@ -200,8 +205,9 @@ func (n *Node) assembled(i *assembly.Instance) error {
 	if err != nil {
 		return err
 	}
-	n.notifier = notify.New(notify.Options{Cluster: n.cluster, Servers: n.servers, Reaches: func(m *ring.Node) bool { return acceptsClients(n.opts.Network, m) },
-		Run: n.running.Go, Stopping: n.stopping})
+	n.notifier = notify.New(notify.Options{Cluster: n.cluster, Servers: n.servers,
+		Reaches: func(m *ring.Node) bool { return acceptsClients(n.opts.Network, m) },
+		Run:     n.running.Go, Stopping: n.stopping})
 	n.openExecutors()
 	n.returning = n.cluster.Self() != 0
 	identity := datadir.Identity{Dir: n.opts.DataDir, Engine: n.engine, Disk: n.cluster.DiskID(), Member: n.returning}
@@ -215,7 +221,8 @@ func (n *Node) assembled(i *assembly.Instance) error {
 		Config: &n.opts, Instance: i, Transport: n.transport, Tables: n.measured, Estimates: n.estimates,
 		Servers: n.servers, Certificates: &n.certificates, Access: n.access, Audit: n.audit,
 		Jobs:   admin.JobsOptions{Clock: n.clock, Guard: n.guard, Lifetime: n.lifetime, Run: n.running.Go, Log: n.log},
-		Memory: func() control.Memory { return n.metrics.MemoryUse() }, Refuse: n.clockRefusal, Started: n.started, Log: n.log,
+		Memory: func() control.Memory { return n.metrics.MemoryUse() }, Refuse: n.clockRefusal, Started: n.started,
+		Log:  n.log,
 		Stop: func() { n.stopOnce.Do(func() { close(n.stopRequested) }) },
 	})
 	if err != nil {
@@ -246,7 +253,7 @@ func (n *Node) checkMember() error {
 	if err := member.Check(n.place()); err != nil || !n.returning {
 		return err
 	}
-	return datadir.CheckTokens(own, n.opts.NumTokens)
+	return datadir.CheckTokens(own, n.opts.Join.NumTokens)
 }
 
 // listen opens the ports for operators and other nodes.
@@ -262,7 +269,8 @@ func (n *Node) listen() error {
 }
 
 func (n *Node) openTransport() error {
-	security, err := internodeSecurity(&n.opts, n.certificates.Nodes, func() *cluster.Metadata { return n.cluster.Metadata() })
+	security, err := internodeSecurity(&n.opts, n.certificates.Nodes,
+		func() *cluster.Metadata { return n.cluster.Metadata() })
 	if err != nil {
 		return err
 	}
@@ -317,20 +325,22 @@ func (n *Node) opening() (o assembly.Opening, err error) {
 		Stored:   n.stored, Assembled: n.assembled, Listen: n.listen,
 		Changed: n.metadataChanged, AliveChanged: n.aliveChanged,
 		TableDropped: func(id schema.StorageID) { n.measured.ForgetTable(id) },
-		Retired:      n.servers.Leave, AutoRepair: n.opts.AutoRepair, GraphBytes: &n.opts.VectorGraphBytes,
-		AllGraphBytes: n.opts.Memory.Part[memory.Graphs],
+		Retired:      n.servers.Leave, AutoRepair: n.opts.Background.AutoRepair,
+		GraphBytes:    &n.opts.Memory.VectorGraphBytes,
+		AllGraphBytes: n.opts.Memory.Division.Part[memory.Graphs],
 	}, nil
 }
 
 func (n *Node) storageOptions() storage.Options {
 	sync := storage.SyncBatch
-	if n.opts.CommitLogSync == config.SyncPeriodic {
+	if n.opts.CommitLog.Sync == config.SyncPeriodic {
 		sync = storage.SyncPeriodic
 	}
 	return storage.Options{
 		Dir: filepath.Join(n.opts.DataDir, datadir.Rows), FS: n.opts.FS, Clock: n.clock, Logger: n.log, Sync: sync,
-		SyncPeriod: n.opts.CommitLogSyncPeriod, CacheBytes: n.opts.CacheBytes, MemTableBytes: n.opts.MemTableBytes,
-		PendingBytes: int(min(n.opts.Memory.MemTable(), storage.PendingBytesMax)), OnFatal: n.fail,
+		SyncPeriod: n.opts.CommitLog.SyncPeriod, CacheBytes: n.opts.Memory.CacheBytes,
+		MemTableBytes: n.opts.Memory.MemTableBytes,
+		PendingBytes:  int(min(n.opts.Memory.Division.MemTable(), storage.PendingBytesMax)), OnFatal: n.fail,
 		Guard: n.guard,
 		OnCorruption: func(c storage.CorruptionInfo) {
 			n.log.Error("corrupt data is not served; run cqld ctl repair to restore it", "file", c.Path, "err",
@@ -343,19 +353,20 @@ func (n *Node) clusterOptions() cluster.Options {
 	var seed [32]byte
 	crand.Read(seed[:]) // never fails (crypto/rand)
 	var lookUp func(func(cluster.SeedAddresses))
-	if len(n.opts.SeedNames) > 0 {
+	if len(n.opts.Join.SeedNames) > 0 {
 		lookUp = func(then func(cluster.SeedAddresses)) {
 			n.running.Go(func() { lookUpSeeds(n.lifetime, &n.opts, then) })
 		}
 	}
 	return cluster.Options{
-		Name: n.opts.ClusterName, Dir: filepath.Join(n.opts.DataDir, datadir.Metadata), FS: n.opts.FS, Network: n.transport,
-		Clock: n.clock,
-		Rand:  newSecureRand(seed), Logger: n.log, Seeds: n.opts.Seeds, LookUpSeeds: lookUp,
+		Name: n.opts.ClusterName, Dir: filepath.Join(n.opts.DataDir, datadir.Metadata), FS: n.opts.FS,
+		Network: n.transport,
+		Clock:   n.clock,
+		Rand:    newSecureRand(seed), Logger: n.log, Seeds: n.opts.Join.Seeds, LookUpSeeds: lookUp,
 		ReplicationFactor: replicationFactor, Base: schema.Initial(),
 		Self: cluster.NodeSpec{Datacenter: n.opts.Datacenter, Rack: n.opts.Rack, Internode: n.opts.Internode(),
-			Native: n.opts.Native(), NumTokens: n.opts.NumTokens, Tokens: n.opts.InitialTokens,
-			Replace: n.opts.Replace},
+			Native: n.opts.Native(), NumTokens: n.opts.Join.NumTokens, Tokens: n.opts.Join.Tokens,
+			Replace: n.opts.Join.Replace},
 		Fatal: n.fail,
 	}
 }
@@ -366,16 +377,18 @@ func (n *Node) partsOptions() assembly.Options {
 		Coordinator: coordinator.Options{
 			Guard: n.guard,
 			Rand:  realRand{}, LocalDatacenter: n.opts.Datacenter, Stamps: n.hlc, Limits: coordinator.Limits{
-				TruncationMost: 2 * n.opts.TruncateTimeout, WriteBytesInFlight: n.opts.Memory.Part[memory.Writes]},
+				TruncationMost:     2 * n.opts.Timeouts.Truncate,
+				WriteBytesInFlight: n.opts.Memory.Division.Part[memory.Writes]},
 			OnError: func(err error) { n.log.Error("background work of the coordinator failed", "err", err) },
 		},
-		Hints: hints.Options{Limits: hints.Limits{Window: n.opts.HintWindow}},
-		Batches: batchlog.Options{Limits: batchlog.Limits{Bytes: min(n.opts.Memory.BackgroundBlock(),
+		Hints: hints.Options{Limits: hints.Limits{Window: n.opts.Background.HintWindow}},
+		Batches: batchlog.Options{Limits: batchlog.Limits{Bytes: min(n.opts.Memory.Division.BackgroundBlock(),
 			batchlog.BytesMax)}},
-		Builder: search.BuilderLimits{BuildThroughput: n.opts.IndexBuildThroughput}, Worked: func(w index.Work, err error) { n.commands.Built(w, err) },
+		Builder: search.BuilderLimits{BuildThroughput: n.opts.Background.IndexBuildThroughput},
+		Worked:  func(w index.Work, err error) { n.commands.Built(w, err) },
 		Streams: streamLimits(&n.opts),
-		Repair:  repair.Limits{BytesPerSecond: n.opts.RepairThroughput},
-		AutoRepair: repair.AutoOptions{Rand: realRand{}, Interval: n.opts.AutoRepairInterval,
+		Repair:  repair.Limits{BytesPerSecond: n.opts.Background.RepairThroughput},
+		AutoRepair: repair.AutoOptions{Rand: realRand{}, Interval: n.opts.Background.AutoRepairInterval,
 			Note: func(message string, err error) {
 				if err != nil {
 					n.log.Warn(message, "err", err)
@@ -405,15 +418,19 @@ func (n *Node) newProcessor() *query.Processor {
 		TraceBudget:  n.traces.Admit,
 		Stored:       func(cmd *row.ReadCommand) ([]byte, error) { return n.engine.Read(nil, cmd) },
 		Audit:        n.audit, ClusterName: n.opts.ClusterName, Estimate: n.estimates.OfCluster,
-		IndexEntries: indexEntries(n.instance.Values), DynamicDataMasking: n.opts.DynamicDataMasking, Indexes: n.opts.Indexes,
-		Guardrails: &n.opts.Guardrails, IsSuperuser: func(role string) bool { return n.access.Roles().IsSuperuser(role) },
-		NoUserFunctions: !n.opts.UserFunctions, FunctionLimits: n.opts.FunctionLimits,
-		FunctionMemory: n.opts.Memory.Part[memory.Functions], DropCompactStorage: n.opts.DropCompactStorage,
+		IndexEntries: indexEntries(n.instance.Values), DynamicDataMasking: n.opts.DynamicDataMasking,
+		Indexes:         n.opts.Indexes,
+		Guardrails:      &n.opts.Guardrails,
+		IsSuperuser:     func(role string) bool { return n.access.Roles().IsSuperuser(role) },
+		NoUserFunctions: !n.opts.Functions.Enabled, FunctionLimits: n.opts.Functions.Limits,
+		FunctionMemory: n.opts.Memory.Division.Part[memory.Functions], DropCompactStorage: n.opts.DropCompactStorage,
 		ViewsDisabled: n.opts.ViewsDisabled,
-		Timeouts: query.Timeouts{Read: n.opts.ReadTimeout, Range: n.opts.RangeTimeout, Write: n.opts.WriteTimeout,
-			CAS: n.opts.CASTimeout, Counter: n.opts.CounterTimeout, Truncate: n.opts.TruncateTimeout},
-		Limits: query.Limits{BatchWarnBytes: n.opts.BatchWarnBytes, BatchFailBytes: n.opts.BatchFailBytes,
-			TimestampAheadMax: n.opts.MaxTimestampAhead, TimestampAheadWarn: n.opts.WarnTimestampAhead},
+		Timeouts: query.Timeouts{Read: n.opts.Timeouts.Read, Range: n.opts.Timeouts.Range, Write: n.opts.Timeouts.Write,
+			CAS: n.opts.Timeouts.CAS, Counter: n.opts.Timeouts.Counter, Truncate: n.opts.Timeouts.Truncate},
+		Limits: query.Limits{BatchWarnBytes: n.opts.Requests.BatchWarnBytes,
+			BatchFailBytes:     n.opts.Requests.BatchFailBytes,
+			TimestampAheadMax:  n.opts.Requests.MaxTimestampAhead,
+			TimestampAheadWarn: n.opts.Requests.WarnTimestampAhead},
 	})
 }
 
@@ -442,9 +459,10 @@ func (n *Node) cqlServer() (*server.Server, net.Listener, error) {
 	}
 	s := server.New(server.Options{Processor: n.processor, Logger: n.log, Guard: n.guard,
 		ReplicaAddress: func(id ring.NodeID) netip.Addr { return replicaAddress(n.cluster.Metadata().Topology, id) },
-		TLS:            n.certificates.Server(n.opts.ClientEncryption.Policy()), TLSOptional: n.opts.ClientEncryption.Optional,
-		Limits: serverLimits(&n.opts), Authenticator: n.access.Authenticator(), Memory: n.memory})
-	n.log.Info("serving CQL clients", "address", n.opts.Native(), "encryption", n.opts.ClientEncryption.String())
+		TLS:            n.certificates.Server(n.opts.Encryption.Clients.Policy()),
+		TLSOptional:    n.opts.Encryption.Clients.Optional,
+		Limits:         serverLimits(&n.opts), Authenticator: n.access.Authenticator(), Memory: n.memory})
+	n.log.Info("serving CQL clients", "address", n.opts.Native(), "encryption", n.opts.Encryption.Clients.String())
 	return s, l, nil
 }
 

@@ -129,7 +129,8 @@ func TestOperationsRefuseBadArguments(t *testing.T) {
 			Table: "customers"}, Duration: time.Second}, control.Invalid, "does not exist"),
 		refuses(control.TopPartitions, control.TopArgs{TableArgs: orders}, control.Invalid,
 			"the time must be more than 0"),
-		refuses(control.TopPartitions, control.TopArgs{TableArgs: orders, Duration: 10*time.Minute + 1}, control.Invalid,
+		refuses(control.TopPartitions, control.TopArgs{TableArgs: orders, Duration: 10*time.Minute + 1},
+			control.Invalid,
 			"at most 10m0s"),
 
 		refuses(control.Flush, noTables, control.Invalid, "table shop.customers does not exist"),
@@ -314,8 +315,8 @@ func TestOperationsShowFigures(t *testing.T) {
 		clients[0].TLS {
 		t.Errorf("clients %+v", clients)
 	}
-	if x := operate(r, 0, control.TimeoutsOf, control.None{}).Timeouts; x["read"] != r.nodes[0].opts.ReadTimeout ||
-		x["truncate"] != r.nodes[0].opts.TruncateTimeout {
+	if x := operate(r, 0, control.TimeoutsOf, control.None{}).Timeouts; x["read"] != r.nodes[0].opts.Timeouts.Read ||
+		x["truncate"] != r.nodes[0].opts.Timeouts.Truncate {
 		t.Errorf("timeouts %v", x)
 	}
 }
@@ -399,7 +400,8 @@ func TestSnapshotsAreMadeListedAndCleared(t *testing.T) {
 	if all.Tag == "" || !slices.Contains(all.Keyspaces, "shop") || !slices.Contains(all.Keyspaces, "system_auth") {
 		t.Errorf("snapshot of all keyspaces %+v", all)
 	}
-	if err := os.MkdirAll(filepath.Join(r.nodes[0].opts.DataDir, "snapshots", ".making-interrupted"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(r.nodes[0].opts.DataDir, "snapshots", ".making-interrupted"),
+		0o700); err != nil {
 		t.Fatal(err)
 	}
 	list := operate(r, 0, control.ListSnapshots, control.None{}).Snapshots

@@ -16,7 +16,10 @@ import (
 // A panic on any path ends only its request: it is counted once and logged once with its stack, no lock remains held,
 // and other requests continue.
 func TestPanicEndsOnlyItsRequestOnEveryPath(t *testing.T) {
-	r := openNodes(t, 66, 2, func(o *config.Options) { o.ReadTimeout, o.WriteTimeout = 10*time.Second, 10*time.Second })
+	r := openNodes(t, 66, 2, func(o *config.Options) {
+		o.Timeouts.Read, o.Timeouts.Write = 10*time.Second,
+			10*time.Second
+	})
 	c, bystander := r.connect(0), r.connect(0)
 	r.fill(c, "2", 10)
 	r.query(c, "CREATE KEYSPACE alone WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")

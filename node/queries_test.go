@@ -15,7 +15,7 @@ import (
 // TestQueriesAreShownAndKilled ends a scan that another node executes, by the id that system_views.queries shows.
 func TestQueriesAreShownAndKilled(t *testing.T) {
 	r := openNodes(t, 182, 2, func(o *config.Options) {
-		o.RangeTimeout, o.ReadTimeout = 30*time.Second,
+		o.Timeouts.Range, o.Timeouts.Read = 30*time.Second,
 			30*time.Second
 	})
 	n, c, operator := r.nodes[0], r.connect(0), r.connect(0)

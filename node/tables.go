@@ -17,30 +17,30 @@ import (
 
 // tablesServer returns an Azure Tables server and its listener, or nil if the node has none.
 func (n *Node) tablesServer() (*azuretables.Server, net.Listener, error) {
-	if n.opts.TablesPort == 0 {
+	if n.opts.Tables.Port == 0 {
 		return nil, nil, nil
 	}
-	limits := odata.Limits{Properties: n.opts.TablesMaxProperties, EntityBytes: n.opts.TablesMaxEntityBytes,
-		BatchOperations: n.opts.TablesMaxBatchOperations}
+	limits := odata.Limits{Properties: n.opts.Tables.MaxProperties, EntityBytes: n.opts.Tables.MaxEntityBytes,
+		BatchOperations: n.opts.Tables.MaxBatchOperations}
 	store := entity.New(entity.Options{
 		Executor: n.executors.tables, View: n.parts.View, Changer: tablesChanger{n}, Clock: n.clock, Rand: realRand{},
 		Limits:   entity.Limits{Properties: limits.Properties, EntityBytes: limits.EntityBytes},
-		Timeouts: entity.Timeouts{Read: n.opts.ReadTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout},
+		Timeouts: entity.Timeouts{Read: n.opts.Timeouts.Read, Write: n.opts.Timeouts.Write, CAS: n.opts.Timeouts.CAS},
 	})
 	record := recorder.New(n.audit)
 	d, err := azuretables.New(azuretables.Options{
-		Service: store, Accounts: n.opts.TablesAccounts, Directory: n.access.Roles, Development: n.opts.Development(),
+		Service: store, Accounts: n.opts.Tables.Accounts, Directory: n.access.Roles, Development: n.opts.Development(),
 		Admit: n.access.Restrictions().Access, Clock: n.clock, Rand: realRand{}, Logger: n.log, Guard: n.guard,
 		Memory:      n.memory,
-		Hosts:       n.opts.TablesHosts,
+		Hosts:       n.opts.Tables.Hosts,
 		TLS:         n.certificates.Server(tablesPolicy(&n.opts)),
-		TLSOptional: n.opts.ClientEncryption.Optional,
-		Limits: azuretables.Limits{ConnectionsMax: n.opts.TablesMaxConnections,
+		TLSOptional: n.opts.Encryption.Clients.Optional,
+		Limits: azuretables.Limits{ConnectionsMax: n.opts.Tables.MaxConnections,
 			ConnectionsPerAddressMax: n.opts.ClientLimits.TablesConnectionsPerAddress,
 			IdleTimeout:              n.opts.ClientLimits.TablesIdleTimeout, Entity: limits,
-			BodyBytesTotal: n.opts.Memory.Receiving()},
-		Consistency:   n.opts.TablesConsistency,
-		AccountTarget: n.opts.TablesAccountTarget, PartitionTarget: n.opts.TablesPartitionTarget,
+			BodyBytesTotal: n.opts.Memory.Division.Receiving()},
+		Consistency:   n.opts.Tables.Consistency,
+		AccountTarget: n.opts.Tables.AccountTarget, PartitionTarget: n.opts.Tables.PartitionTarget,
 		Answered: func(a azuretables.Answer) {
 			n.answered.Answered(a)
 			record.Tables(&a)
@@ -49,7 +49,7 @@ func (n *Node) tablesServer() (*azuretables.Server, net.Listener, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	l, err := listenForClients(n.opts.Network, n.opts.Tables())
+	l, err := listenForClients(n.opts.Network, n.opts.TablesListener())
 	if err != nil {
 		return nil, nil, fmt.Errorf("node: listen for clients of Azure Tables (tables_port; 0 turns it off): %w", err)
 	}
@@ -73,7 +73,7 @@ func (c tablesChanger) AwaitSchema(ctx context.Context) error { return c.n.clust
 // tablesPolicy returns the policy of TLS for clients of Azure Tables. They authenticate with keys of accounts, and
 // their SDKs have no certificates.
 func tablesPolicy(o *config.Options) tlsconfig.Policy {
-	p := o.ClientEncryption.Policy()
+	p := o.Encryption.Clients.Policy()
 	p.ClientAuth = tlsconfig.ClientAuthNone
 	return p
 }

@@ -30,7 +30,7 @@ type accountClient struct {
 
 func (r *inProcess) account(i int, name, key string) accountClient {
 	r.t.Helper()
-	c, err := client.New("http://"+r.nodes[i].opts.Tables().String(), name, key, 2)
+	c, err := client.New("http://"+r.nodes[i].opts.TablesListener().String(), name, key, 2)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func checkAccountSecrets(t *testing.T, r *inProcess, admin *cqlclient.Conn, log 
 // switch to the other key before theirs is rotated have no failed request. Once a rotation has returned, no node
 // accepts the old key.
 func TestKeysAreRotatedUnderLoad(t *testing.T) {
-	r := openNodes(t, 194, 2, func(o *config.Options) { o.NumTokens = 4 })
+	r := openNodes(t, 194, 2, func(o *config.Options) { o.Join.NumTokens = 4 })
 	ctx, n := t.Context(), r.nodes[0]
 	if err := n.cluster.ProposeRoles(ctx, &auth.CreateRole{Name: "shopper",
 		Settings: auth.RoleSettings{Login: new(bool)}}); err != nil {

@@ -47,7 +47,7 @@ func (r *inProcess) trace(c *cqlclient.Conn, f func(cqlclient.Options) (*cqlclie
 // A trace has the events of all contacted replicas, including those that the consistency level did not need.
 func TestTracesHaveTheEventsOfReplicas(t *testing.T) {
 	r := openNodes(t, 65, 4, func(o *config.Options) {
-		o.WriteTimeout, o.ReadTimeout, o.CASTimeout = 10*time.Second, 10*time.Second, 10*time.Second
+		o.Timeouts.Write, o.Timeouts.Read, o.Timeouts.CAS = 10*time.Second, 10*time.Second, 10*time.Second
 	})
 	c := r.connect(0)
 	r.fill(c, "4", 4)

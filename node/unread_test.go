@@ -183,7 +183,10 @@ func TestLargeCollections(t *testing.T) {
 
 // Concurrent reads of large rows wait for memory, and all of them are answered.
 func TestLargeRows(t *testing.T) {
-	r := openNodes(t, 88, 1, func(o *config.Options) { o.ClientLimits.BytesInFlight, o.MaxFrameBytes = 24<<20, 16<<20 })
+	r := openNodes(t, 88, 1, func(o *config.Options) {
+		o.ClientLimits.BytesInFlight,
+			o.Requests.MaxFrameBytes = 24<<20, 16<<20
+	})
 	c := r.connect(0)
 	const size = 6 << 20
 	r.fillLarge(c, 3, size)

@@ -19,10 +19,10 @@ import (
 func makeNode(t *testing.T, dir string) {
 	t.Helper()
 	o := config.Default()
-	o.DataDir, o.CacheBytes, o.Logger = dir, 8<<20, slog.New(slog.NewTextHandler(io.Discard, nil))
-	o.ListenAddress = netip.MustParseAddr("127.0.69.1")
-	o.RPCAddress = o.ListenAddress
-	o.Seeds = []netip.AddrPort{netip.AddrPortFrom(o.ListenAddress, o.StoragePort)}
+	o.DataDir, o.Memory.CacheBytes, o.Logger = dir, 8<<20, slog.New(slog.NewTextHandler(io.Discard, nil))
+	o.Listen.Address = netip.MustParseAddr("127.0.69.1")
+	o.Listen.RPCAddress = o.Listen.Address
+	o.Join.Seeds = []netip.AddrPort{netip.AddrPortFrom(o.Listen.Address, o.Listen.StoragePort)}
 	n, err := node.Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

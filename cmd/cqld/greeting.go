@@ -21,7 +21,7 @@ func cqlshLine(address string, port uint16) string {
 func greetNode(out io.Writer, o *config.Options) {
 	address := o.Native()
 	line := cqlshLine(address.Addr().String(), address.Port())
-	if o.ClientEncryption.Used() {
+	if o.Encryption.Clients.Used() {
 		line += " --ssl"
 	}
 	if o.Access.Authenticates() {
@@ -29,12 +29,12 @@ func greetNode(out io.Writer, o *config.Options) {
 	}
 	fmt.Fprintf(out, "\ncqld is ready.\n  %s\n  drivers: contact point %s, local data center %s\n", line, address,
 		o.Datacenter)
-	if o.TablesPort != 0 && o.Development() {
-		m := member{address: address.Addr().String(), tables: o.TablesPort}
+	if o.Tables.Port != 0 && o.Development() {
+		m := member{address: address.Addr().String(), tables: o.Tables.Port}
 		fmt.Fprintf(out, "  Azure Tables: AZURE_STORAGE_CONNECTION_STRING=%q\n",
 			connectionString(scheme(o), m, azuretables.DevelopmentKey))
-	} else if o.TablesPort != 0 {
-		fmt.Fprintf(out, "  Azure Tables: %s://%s:%d/ACCOUNT\n", scheme(o), address.Addr(), o.TablesPort)
+	} else if o.Tables.Port != 0 {
+		fmt.Fprintf(out, "  Azure Tables: %s://%s:%d/ACCOUNT\n", scheme(o), address.Addr(), o.Tables.Port)
 	}
 	dir, err := filepath.Abs(o.DataDir)
 	if err != nil {
@@ -45,7 +45,7 @@ func greetNode(out io.Writer, o *config.Options) {
 
 // scheme returns the scheme of URLs for Azure Tables.
 func scheme(o *config.Options) string {
-	if o.ClientEncryption.Used() {
+	if o.Encryption.Clients.Used() {
 		return "https"
 	}
 	return "http"

@@ -59,12 +59,12 @@ func (c *localCommand) keptPorts() (*ports, error) {
 	if err := o.LoadFile(filepath.Join(c.DataDir, "node1", nodeConfig)); err != nil {
 		return nil, err
 	}
-	if c.StoragePort != nil && *c.StoragePort != o.StoragePort {
+	if c.StoragePort != nil && *c.StoragePort != o.Listen.StoragePort {
 		return nil, fmt.Errorf("--storage-port: the ring in %s has port %d between its nodes, and keeps it; use "+
 			"--fresh or another --data-dir",
-			c.DataDir, o.StoragePort)
+			c.DataDir, o.Listen.StoragePort)
 	}
-	return &ports{o.NativeTransportPort, o.StoragePort, o.TablesPort}, nil
+	return &ports{o.Listen.NativePort, o.Listen.StoragePort, o.Tables.Port}, nil
 }
 
 // withFlags returns the ports with those that the flags set.

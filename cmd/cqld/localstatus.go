@@ -107,7 +107,7 @@ func (c *localStatusCommand) Run(out io.Writer) error {
 	if up == len(nodes) {
 		first := &nodes[0].options
 		fmt.Fprintf(out, "\nConnect: %s. Inspect: cqld ctl%s status\n",
-			cqlshLine(first.RPCAddress.String(), first.NativeTransportPort), dataDirFlag(dir))
+			cqlshLine(first.Listen.RPCAddress.String(), first.Listen.NativePort), dataDirFlag(dir))
 		return nil
 	}
 	return errRingDown

@@ -79,7 +79,7 @@ func (c *startCommand) Run(ctx context.Context) error {
 		return err
 	}
 	defer flushLog(opts.Logger)
-	defer c.tuneMemory(&opts.Memory)()
+	defer c.tuneMemory(&opts.Memory.Division)()
 	stopProfiles, err := c.serveProfiles()
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (c *startCommand) Run(ctx context.Context) error {
 	report()
 	n.OnStatus(report)
 	if n.Joined() {
-		opts.Logger.Info("ready for clients", "address", opts.Native(), "tables", opts.Tables())
+		opts.Logger.Info("ready for clients", "address", opts.Native(), "tables", opts.TablesListener())
 	}
 	failed := await(ctx, n, opts.Logger, func() {
 		if c.StatusFD == 0 && c.LogFormat == "text" {
@@ -200,13 +200,13 @@ func (c *startCommand) options() (config.Options, error) {
 	o.DevelopmentMode = o.DevelopmentMode || c.Development
 	setIf(&o.ClusterName, c.ClusterName)
 	setIf(&o.DataDir, c.DataDir)
-	setIf(&o.StoragePort, c.StoragePort)
-	setIf(&o.NativeTransportPort, c.NativeTransportPort)
-	setIf(&o.TablesPort, c.TablesPort)
-	setIf(&o.NumTokens, c.NumTokens)
+	setIf(&o.Listen.StoragePort, c.StoragePort)
+	setIf(&o.Listen.NativePort, c.NativeTransportPort)
+	setIf(&o.Tables.Port, c.TablesPort)
+	setIf(&o.Join.NumTokens, c.NumTokens)
 	setIf(&o.Datacenter, c.Datacenter)
 	setIf(&o.Rack, c.Rack)
-	setIf(&o.Replace, c.Replace)
+	setIf(&o.Join.Replace, c.Replace)
 	if err := c.superuser(&o.Access); err != nil {
 		return o, err
 	}
@@ -217,7 +217,7 @@ func (c *startCommand) options() (config.Options, error) {
 	}
 	o.ClockOffset, o.Unsafe = c.ClockOffset, c.Unsafe
 	if c.CommitlogSync != nil {
-		o.CommitLogSync = config.CommitLogSync(*c.CommitlogSync)
+		o.CommitLog.Sync = config.CommitLogSync(*c.CommitlogSync)
 	}
 	for flag, f := range map[string]struct {
 		value *string
@@ -233,8 +233,8 @@ func (c *startCommand) options() (config.Options, error) {
 	for flag, f := range map[string]struct {
 		value *string
 		field *netip.AddrPort
-	}{"--control-address": {c.ControlAddress, &o.ControlAddress},
-		"--health-address": {c.HealthAddress, &o.HealthAddress}} {
+	}{"--control-address": {c.ControlAddress, &o.Listen.ControlAddress},
+		"--health-address": {c.HealthAddress, &o.Listen.HealthAddress}} {
 		if f.value == nil {
 			continue
 		}

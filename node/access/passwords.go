@@ -20,7 +20,8 @@ type Passwords struct {
 
 // NewPasswords returns a Passwords with all slots free.
 func NewPasswords() *Passwords {
-	return &Passwords{admitted: make(chan struct{}, hashesMax+hashesWaitingMax), running: make(chan struct{}, hashesMax)}
+	return &Passwords{admitted: make(chan struct{}, hashesMax+hashesWaitingMax), running: make(chan struct{},
+		hashesMax)}
 }
 
 // Hash returns the bcrypt hash of a password, or a coordinator.Overloaded if too many wait to be hashed. bcrypt

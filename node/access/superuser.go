@@ -49,7 +49,8 @@ func (a *Access) CreateSuperuser(ctx context.Context) error {
 	}
 	a.o.Log.Info("created the first superuser", "role", name)
 	if file != "" {
-		a.o.Log.Warn("generated the superuser's password; change it with ALTER ROLE, then delete the file", "role", name,
+		a.o.Log.Warn("generated the superuser's password; change it with ALTER ROLE, then delete the file", "role",
+			name,
 			"file", file)
 	}
 	return nil

@@ -28,13 +28,13 @@ func (t *Accounts) List(_ context.Context, _ control.None, _ control.Report) (co
 		a, _ := d.TablesAccount(name)
 		out.Accounts = append(out.Accounts, control.TablesAccount{Name: name, Role: a.Role, Key1: a.Keys[0] != "",
 			Key2:        a.Keys[1] != "",
-			Consistency: cmp.Or(a.Consistency, t.options.TablesConsistency)})
+			Consistency: cmp.Or(a.Consistency, t.options.Tables.Consistency)})
 	}
-	for _, a := range t.options.TablesAccounts {
+	for _, a := range t.options.Tables.Accounts {
 		_, hidden := d.TablesAccount(a.Name)
 		out.Accounts = append(out.Accounts, control.TablesAccount{Name: a.Name, Role: a.Role, Key1: true,
 			Configured: true, Hidden: hidden,
-			Consistency: cmp.Or(a.Consistency, t.options.TablesConsistency)})
+			Consistency: cmp.Or(a.Consistency, t.options.Tables.Consistency)})
 	}
 	return out, nil
 }

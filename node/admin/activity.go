@@ -114,7 +114,8 @@ func (a *Activity) PendingHints(context.Context, control.None, control.Report) (
 func (a *Activity) netStreams() []control.Stream {
 	out := []control.Stream{}
 	for _, p := range a.instance.Streams.Sessions() {
-		s := control.Stream{What: fmt.Sprintf("%s, %v: %s", a.instance.Cluster.Metadata().Schema.NameOf(p.Table), p.Range, p.State),
+		s := control.Stream{What: fmt.Sprintf("%s, %v: %s", a.instance.Cluster.Metadata().Schema.NameOf(p.Table),
+			p.Range, p.State),
 			Done: p.Bytes, Total: p.Total}
 		if m := a.instance.Cluster.Metadata().Topology.Node(p.Source); m != nil {
 			s.Peer = m.Internode.Addr().String()

@@ -71,7 +71,8 @@ type Commands struct {
 func New(o Options) (*Commands, error) {
 	i := o.Instance
 	catalog, of := Catalog{i.Cluster}, members{i.Cluster}
-	c := &Commands{Catalog: catalog, Peers: &Peers{cluster: i.Cluster, engine: i.Engine, values: i.Values, transport: o.Transport}}
+	c := &Commands{Catalog: catalog, Peers: &Peers{cluster: i.Cluster, engine: i.Engine, values: i.Values,
+		transport: o.Transport}}
 	c.Topology = &Topology{cluster: i.Cluster, members: of, servers: o.Servers, run: o.Jobs.Run}
 	if err := c.openJobs(o); err != nil {
 		return nil, err

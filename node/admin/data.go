@@ -63,7 +63,8 @@ func (d *Data) compactionWork(a control.TablesArgs) jobWork {
 				what := "compacting " + name(t)
 				j.Progress(done, total, what)
 				part := func(n, parts int) { j.Progress(done+sizes[i]*int64(n)/int64(parts), total, what) }
-				if err := d.engine.CompactTable(ctx, t.StorageID, part); err != nil && !d.catalog.dropped(t.StorageID, err) {
+				if err := d.engine.CompactTable(ctx, t.StorageID, part); err != nil && !d.catalog.dropped(t.StorageID,
+					err) {
 					return err
 				}
 				j.SetCheckpoint([]byte(name(t)))

@@ -79,7 +79,8 @@ func (j *Jobs) start(ctx context.Context, kind jobs.Kind, target string, unit jo
 	if err != nil {
 		return err
 	}
-	job, err := j.registry.Start(jobs.Spec{Kind: kind, Target: target, Unit: unit, Args: b, Resumable: true}, j.run(work))
+	job, err := j.registry.Start(jobs.Spec{Kind: kind, Target: target, Unit: unit, Args: b, Resumable: true},
+		j.run(work))
 	if err != nil {
 		return jobRefusal(err)
 	}

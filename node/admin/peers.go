@@ -81,7 +81,8 @@ func (p *Peers) all() map[ring.NodeID]facts {
 			continue
 		}
 		asked.Add(1)
-		p.transport.Request(m.ID, messaging.VerbControl, []byte{factsRequest}, factsTimeout, func(answer []byte, err error) {
+		p.transport.Request(m.ID, messaging.VerbControl, []byte{factsRequest}, factsTimeout, func(answer []byte,
+			err error) {
 			defer asked.Done()
 			var f facts
 			if err == nil && json.Unmarshal(answer, &f) == nil {

@@ -50,7 +50,8 @@ func (r *Repairs) work(a control.RepairArgs, result chan<- repair.Summary) jobWo
 			return err
 		}
 		for _, l := range lost {
-			r.losses.log.Warn("corrupt file removed", "table", r.catalog.schema().NameOf(l.Table), "tokens", l.Tokens.String(),
+			r.losses.log.Warn("corrupt file removed", "table", r.catalog.schema().NameOf(l.Table), "tokens",
+				l.Tokens.String(),
 				"file", l.Path)
 		}
 		plan, err := r.plan(&a)

@@ -151,7 +151,8 @@ func (v *Ring) DescribeRing(_ context.Context, a control.KeyspaceArgs, _ control
 	}
 	for _, p := range pieces {
 		out.Ranges = append(out.Ranges, control.Range{Start: int64(p.Range.Start), End: int64(p.Range.End),
-			Endpoints: v.members.named(m.Topology, p.Replicas.Natural), Pending: v.members.named(m.Topology, p.Replicas.Pending)})
+			Endpoints: v.members.named(m.Topology, p.Replicas.Natural), Pending: v.members.named(m.Topology,
+				p.Replicas.Pending)})
 	}
 	return out, nil
 }

@@ -41,8 +41,9 @@ func (s *Settings) SetHandoff(_ context.Context, a control.Switch, _ control.Rep
 
 // Timeouts shows the timeouts of requests.
 func (s *Settings) Timeouts(context.Context, control.None, control.Report) (control.Timeouts, error) {
-	return control.Timeouts{Timeouts: map[string]time.Duration{"read": s.options.ReadTimeout, "range": s.options.RangeTimeout,
-		"write": s.options.WriteTimeout, "truncate": s.options.TruncateTimeout}}, nil
+	return control.Timeouts{Timeouts: map[string]time.Duration{"read": s.options.Timeouts.Read,
+		"range": s.options.Timeouts.Range,
+		"write": s.options.Timeouts.Write, "truncate": s.options.Timeouts.Truncate}}, nil
 }
 
 // LoggingLevel shows the level of the log.

@@ -104,7 +104,8 @@ func (v *Snapshots) Take(_ context.Context, a control.SnapshotArgs, _ control.Re
 		return out, err
 	}
 	out, err = v.read(a.Tag)
-	if out.Lacks = lacking(v.engine.Lost(), v.engine.Corruptions(), v.catalog.cluster.Metadata().Schema); len(out.Lacks) > 0 {
+	if out.Lacks = lacking(v.engine.Lost(), v.engine.Corruptions(),
+		v.catalog.cluster.Metadata().Schema); len(out.Lacks) > 0 {
 		v.log.Warn("snapshot is incomplete: this node lost data that is not repaired yet", "tag", a.Tag, "lacks",
 			out.Lacks)
 	}

@@ -62,7 +62,7 @@ func (st *Status) Info(context.Context, control.None, control.Report) (control.I
 	figures := st.instance.Engine.Metrics()
 	i.DiskFull = figures.DiskFull
 	if p := figures.Pebble; p != nil {
-		i.CacheSize, i.CacheCapacity = p.BlockCache.Size, st.config.CacheBytes
+		i.CacheSize, i.CacheCapacity = p.BlockCache.Size, st.config.Memory.CacheBytes
 		i.CacheHits, i.CacheMisses = p.BlockCache.Hits, p.BlockCache.Misses
 	}
 	for _, c := range st.instance.Engine.Corruptions() {
@@ -96,7 +96,7 @@ func memoryLimit() int64 {
 // Internode returns the state of the connections with other nodes.
 func (st *Status) Internode() control.Internode {
 	c := st.transport.Connections()
-	i := control.Internode{Encryption: st.config.InternodeEncryption.String(), From: c.FromEncrypted + c.FromPlain,
+	i := control.Internode{Encryption: st.config.Encryption.Internode.String(), From: c.FromEncrypted + c.FromPlain,
 		FromEncrypted: c.FromEncrypted,
 		To:            c.ToEncrypted + c.ToPlain, ToEncrypted: c.ToEncrypted}
 	if s := st.certificates.Nodes; s != nil {

@@ -28,10 +28,10 @@ func (s *Set) Open(options *config.Options, o tlsconfig.Options) error {
 		from *config.Encryption
 		used bool
 	}{
-		{&s.Clients, "client_encryption_options", &options.ClientEncryption, options.ClientEncryption.Used()},
-		{&s.Nodes, "server_encryption_options", &options.InternodeEncryption.Encryption,
-			options.InternodeEncryption.Used()},
-		{&s.Control, "control_encryption_options", &options.ControlEncryption, options.ControlEncryption.Used()},
+		{&s.Clients, "client_encryption_options", &options.Encryption.Clients, options.Encryption.Clients.Used()},
+		{&s.Nodes, "server_encryption_options", &options.Encryption.Internode.Encryption,
+			options.Encryption.Internode.Used()},
+		{&s.Control, "control_encryption_options", &options.Encryption.Control, options.Encryption.Control.Used()},
 	} {
 		if !use.used {
 			continue

@@ -208,7 +208,7 @@ func (o *Access) Mutual() bool {
 
 // validateMutual requires certificates of clients if they log in by them.
 func (o *Options) validateMutual(bad func(name, format string, args ...any)) {
-	a, e := &o.Access, &o.ClientEncryption
+	a, e := &o.Access, &o.Encryption.Clients
 	if !a.Mutual() {
 		return
 	}

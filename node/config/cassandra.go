@@ -238,7 +238,7 @@ const initialTokensMax = 1024
 
 // setInitialTokens reads initial_token: tokens of a new node, separated by commas.
 func setInitialTokens(o *Options, v *yaml.Node) error {
-	o.InitialTokens = nil
+	o.Join.Tokens = nil
 	if v.Tag == "!!null" || v.Kind == yaml.ScalarNode && strings.TrimSpace(v.Value) == "" {
 		return nil
 	}
@@ -260,24 +260,24 @@ func setInitialTokens(o *Options, v *yaml.Node) error {
 		if ring.Token(n) == ring.MinToken {
 			return fmt.Errorf("%d is the token of no key", n)
 		}
-		if slices.Contains(o.InitialTokens, ring.Token(n)) {
+		if slices.Contains(o.Join.Tokens, ring.Token(n)) {
 			return fmt.Errorf("%d is listed twice", n)
 		}
-		o.InitialTokens = append(o.InitialTokens, ring.Token(n))
+		o.Join.Tokens = append(o.Join.Tokens, ring.Token(n))
 	}
 	return nil
 }
 
 // checkInitialTokens compares initial_token with num_tokens, which defaults to the number of tokens.
 func (o *Options) checkInitialTokens(file options) error {
-	n := len(o.InitialTokens)
+	n := len(o.Join.Tokens)
 	switch _, set := file["num_tokens"]; {
 	case n == 0:
 	case !set:
-		o.NumTokens = n
-	case n != o.NumTokens:
+		o.Join.NumTokens = n
+	case n != o.Join.NumTokens:
 		return errors.New("initial_token: has " + strconv.Itoa(n) + " tokens, and num_tokens is " +
-			strconv.Itoa(o.NumTokens))
+			strconv.Itoa(o.Join.NumTokens))
 	}
 	return nil
 }

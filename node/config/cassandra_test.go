@@ -46,8 +46,8 @@ func TestStockFilesOfCassandraAreAccepted(t *testing.T) {
 		if err := o.Validate(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if o.ClusterName != "Test Cluster" || o.CommitLogSync != SyncPeriodic || o.ReadTimeout != 5*time.Second ||
-			o.BatchFailBytes != 50<<10 {
+		if o.ClusterName != "Test Cluster" || o.CommitLog.Sync != SyncPeriodic || o.Timeouts.Read != 5*time.Second ||
+			o.Requests.BatchFailBytes != 50<<10 {
 			t.Errorf("%s: %+v", name, o)
 		}
 		var about []string
@@ -200,8 +200,8 @@ func TestInitialTokens(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || !slices.Equal(o.InitialTokens, c.tokens) || o.NumTokens != c.number {
-			t.Errorf("%s: %v, %v, %d tokens", c.file, err, o.InitialTokens, o.NumTokens)
+		if err != nil || !slices.Equal(o.Join.Tokens, c.tokens) || o.Join.NumTokens != c.number {
+			t.Errorf("%s: %v, %v, %d tokens", c.file, err, o.Join.Tokens, o.Join.NumTokens)
 		}
 	}
 }

@@ -75,7 +75,7 @@ func bound(field func(*Options) *int) setting {
 func (o *Options) validateClientLimits(bad func(name, format string, args ...any)) {
 	l := &o.ClientLimits
 	for name, n := range map[string]int64{
-		"native_transport_max_concurrent_connections":        int64(o.MaxClients),
+		"native_transport_max_concurrent_connections":        int64(o.Requests.MaxClients),
 		"native_transport_max_concurrent_connections_per_ip": int64(l.ConnectionsPerAddress),
 		"native_transport_idle_timeout":                      int64(l.IdleTimeout),
 		"tables_max_connections_per_ip":                      int64(l.TablesConnectionsPerAddress),
@@ -96,7 +96,7 @@ func (o *Options) validateClientLimits(bad func(name, format string, args ...any
 	}
 	for name, n := range map[string]int64{"native_transport_max_request_data_in_flight": l.BytesInFlight,
 		"native_transport_max_request_data_in_flight_per_ip": l.BytesPerAddress} {
-		if n != 0 && n < int64(o.MaxFrameBytes) {
+		if n != 0 && n < int64(o.Requests.MaxFrameBytes) {
 			bad(name, "must be at least native_transport_max_frame_size, or the largest requests would always be "+
 				"refused")
 		}

@@ -12,14 +12,14 @@ func setControlEncryption(o *Options, v *yaml.Node) error {
 	if err := e.read(v, encryptionSettings()); err != nil {
 		return err
 	}
-	o.ControlEncryption = e
+	o.Encryption.Control = e
 	return nil
 }
 
 // validateControl requires certificates of operators' clients: the control port can stop the node and read its state.
 func (o *Options) validateControl(bad func(name, format string, args ...any)) {
 	const name = "control_encryption_options"
-	e := &o.ControlEncryption
+	e := &o.Encryption.Control
 	e.validate(name, bad)
 	switch {
 	case !e.Used():

@@ -25,7 +25,7 @@ func developmentSettings() map[string]setting {
 				err = errors.New("clients cannot connect to " + v.Value)
 			}
 			if err == nil {
-				o.BroadcastRPCAddress = a
+				o.Listen.BroadcastRPCAddress = a
 			}
 			return err
 		},
@@ -39,11 +39,11 @@ func (o *Options) ApplyDevelopment() {
 	if !o.DevelopmentMode {
 		return
 	}
-	if local := netip.AddrFrom4([4]byte{127, 0, 0, 1}); o.RPCAddress == local && !o.rpcSet {
-		o.RPCAddress = netip.IPv4Unspecified()
+	if local := netip.AddrFrom4([4]byte{127, 0, 0, 1}); o.Listen.RPCAddress == local && !o.Listen.rpcSet {
+		o.Listen.RPCAddress = netip.IPv4Unspecified()
 	}
-	if o.RPCAddress.IsUnspecified() && !o.BroadcastRPCAddress.IsValid() {
-		o.BroadcastRPCAddress = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	if o.Listen.RPCAddress.IsUnspecified() && !o.Listen.BroadcastRPCAddress.IsValid() {
+		o.Listen.BroadcastRPCAddress = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	}
 }
 
@@ -51,14 +51,14 @@ func (o *Options) ApplyDevelopment() {
 // development mode, or with logins and encryption. Cassandra, too, requires the address that clients connect to.
 func (o *Options) validateAllAddresses(bad func(name, format string, args ...any)) {
 	switch {
-	case !o.RPCAddress.IsUnspecified():
-	case !o.DevelopmentMode && (!o.Access.Authenticates() || !o.ClientEncryption.Enabled ||
-		o.ClientEncryption.Optional):
+	case !o.Listen.RPCAddress.IsUnspecified():
+	case !o.DevelopmentMode && (!o.Access.Authenticates() || !o.Encryption.Clients.Enabled ||
+		o.Encryption.Clients.Optional):
 		bad("rpc_address", "%s serves clients of all networks: set authenticator: PasswordAuthenticator and "+
 			"client_encryption_options with enabled: true, "+
-			"or, for development only, development: true (CQLD_DEVELOPMENT=true)", o.RPCAddress)
-	case !o.BroadcastRPCAddress.IsValid():
+			"or, for development only, development: true (CQLD_DEVELOPMENT=true)", o.Listen.RPCAddress)
+	case !o.Listen.BroadcastRPCAddress.IsValid():
 		bad("broadcast_rpc_address", "must be the address that clients connect to, because rpc_address is %s",
-			o.RPCAddress)
+			o.Listen.RPCAddress)
 	}
 }

@@ -55,9 +55,9 @@ func TestClientEncryptionOptions(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		o.ClientEncryption.line = 0
-		if !reflect.DeepEqual(o.ClientEncryption, c.want) {
-			t.Errorf("%s: %+v, want %+v", name, o.ClientEncryption, c.want)
+		o.Encryption.Clients.line = 0
+		if !reflect.DeepEqual(o.Encryption.Clients, c.want) {
+			t.Errorf("%s: %+v, want %+v", name, o.Encryption.Clients, c.want)
 		}
 		if err := o.Validate(); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -40,8 +40,8 @@ func TestEnvironmentSetsEveryOption(t *testing.T) {
 	}
 	seeds := Default()
 	if err := seeds.LoadEnvironment([]string{"CQLD_SEEDS=127.0.0.9", "CQLD_STORAGE_PORT=7009"}); err != nil ||
-		seeds.Seeds[0].Port() != 7009 {
-		t.Errorf("seeds before the port: %v, %v", err, seeds.Seeds)
+		seeds.Join.Seeds[0].Port() != 7009 {
+		t.Errorf("seeds before the port: %v, %v", err, seeds.Join.Seeds)
 	}
 	o := Default()
 	if err := o.LoadEnvironment([]string{"CQLD_CLUSTERNAME=x", "CQLD_PORT_9042_TCP=tcp://1", "CQLD_ORACLE=1",

@@ -28,66 +28,104 @@ func settings() map[string]setting {
 		"cluster_name":                    text(func(o *Options) *string { return &o.ClusterName }),
 		"datacenter":                      text(func(o *Options) *string { return &o.Datacenter }),
 		"rack":                            text(func(o *Options) *string { return &o.Rack }),
-		"num_tokens":                      number(func(o *Options) *int { return &o.NumTokens }),
+		"num_tokens":                      number(func(o *Options) *int { return &o.Join.NumTokens }),
 		"initial_token":                   setInitialTokens,
 		"materialized_views_enabled":      falsehood(func(o *Options) *bool { return &o.ViewsDisabled }),
 		"data_file_directories":           setDataDirs,
 		"listen_address":                  setListenAddress,
-		"storage_port":                    port(func(o *Options) *uint16 { return &o.StoragePort }),
+		"storage_port":                    port(func(o *Options) *uint16 { return &o.Listen.StoragePort }),
 		"rpc_address":                     setRPCAddress,
 		"native_transport_port_ssl":       setEncryptedPort,
-		"client_encryption_options":       setEncryption(func(o *Options) *Encryption { return &o.ClientEncryption }),
+		"client_encryption_options":       setEncryption(func(o *Options) *Encryption { return &o.Encryption.Clients }),
 		"control_encryption_options":      setControlEncryption,
 		"server_encryption_options":       setInternodeEncryption,
-		"allow_insecure_listen_addresses": truth(func(o *Options) *bool { return &o.AllowInsecureAddresses }),
-		"native_transport_port":           port(func(o *Options) *uint16 { return &o.NativeTransportPort }),
-		"tables_port":                     portOrNone(func(o *Options) *uint16 { return &o.TablesPort }),
+		"allow_insecure_listen_addresses": truth(func(o *Options) *bool { return &o.Listen.AllowInsecure }),
+		"native_transport_port":           port(func(o *Options) *uint16 { return &o.Listen.NativePort }),
+		"tables_port":                     portOrNone(func(o *Options) *uint16 { return &o.Tables.Port }),
 		"tables_accounts":                 setTablesAccounts,
 		"tables_consistency":              setTablesConsistency,
 		"tables_hosts":                    setTablesHosts,
-		"tables_partition_target":         number(func(o *Options) *int { return &o.TablesPartitionTarget }),
-		"tables_account_target":           number(func(o *Options) *int { return &o.TablesAccountTarget }),
-		"tables_max_connections":          number(func(o *Options) *int { return &o.TablesMaxConnections }),
-		"tables_max_properties":           number(func(o *Options) *int { return &o.TablesMaxProperties }),
-		"tables_max_entity_size":          size(func(o *Options) *int { return &o.TablesMaxEntityBytes }),
-		"tables_max_batch_operations":     number(func(o *Options) *int { return &o.TablesMaxBatchOperations }),
+		"tables_partition_target":         number(func(o *Options) *int { return &o.Tables.PartitionTarget }),
+		"tables_account_target":           number(func(o *Options) *int { return &o.Tables.AccountTarget }),
+		"tables_max_connections":          number(func(o *Options) *int { return &o.Tables.MaxConnections }),
+		"tables_max_properties":           number(func(o *Options) *int { return &o.Tables.MaxProperties }),
+		"tables_max_entity_size":          size(func(o *Options) *int { return &o.Tables.MaxEntityBytes }),
+		"tables_max_batch_operations":     number(func(o *Options) *int { return &o.Tables.MaxBatchOperations }),
 		"paging_state_secret":             text(func(o *Options) *string { return &o.PagingSecret }),
 		"seeds":                           setSeeds,
-		"replace_address_first_boot":      text(func(o *Options) *string { return &o.Replace }),
+		"replace_address_first_boot":      text(func(o *Options) *string { return &o.Join.Replace }),
 		"control_address":                 setControlAddress,
 		"health_address":                  setHealthAddress,
 		"seed_provider":                   setSeedProvider,
 		"partitioner": only("org.apache.cassandra.dht.Murmur3Partitioner",
 			"Murmur3Partitioner"),
-		"endpoint_snitch":                             only("SimpleSnitch", "GossipingPropertyFileSnitch"),
-		"start_native_transport":                      only("true"),
-		"commitlog_sync":                              setCommitLogSync,
-		"commitlog_sync_period":                       duration(func(o *Options) *time.Duration { return &o.CommitLogSyncPeriod }),
-		"memory_limit":                                size64(func(o *Options) *int64 { return &o.MemoryLimit }),
-		"block_cache_size":                            size64(func(o *Options) *int64 { return &o.CacheBytes }),
-		"vector_index_graph_size":                     size64(func(o *Options) *int64 { return &o.VectorGraphBytes }),
-		"memtable_heap_space":                         size64(func(o *Options) *int64 { return &o.MemTableBytes }),
-		"read_request_timeout":                        duration(func(o *Options) *time.Duration { return &o.ReadTimeout }),
-		"range_request_timeout":                       duration(func(o *Options) *time.Duration { return &o.RangeTimeout }),
-		"write_request_timeout":                       duration(func(o *Options) *time.Duration { return &o.WriteTimeout }),
-		"cas_contention_timeout":                      duration(func(o *Options) *time.Duration { return &o.CASTimeout }),
-		"counter_write_request_timeout":               duration(func(o *Options) *time.Duration { return &o.CounterTimeout }),
-		"truncate_request_timeout":                    duration(func(o *Options) *time.Duration { return &o.TruncateTimeout }),
-		"max_hint_window":                             duration(func(o *Options) *time.Duration { return &o.HintWindow }),
-		"trace_storage_limit":                         size64(func(o *Options) *int64 { return &o.TraceBytesMax }),
-		"index_build_throughput":                      rate(func(o *Options) *int64 { return &o.IndexBuildThroughput }),
-		"stream_throughput_outbound":                  rate(func(o *Options) *int64 { return &o.StreamThroughput }),
-		"auto_repair_enabled":                         truth(func(o *Options) *bool { return &o.AutoRepair }),
-		"auto_repair_min_repair_interval":             duration(func(o *Options) *time.Duration { return &o.AutoRepairInterval }),
-		"auto_repair_throughput":                      rate(func(o *Options) *int64 { return &o.RepairThroughput }),
-		"dynamic_data_masking_enabled":                truth(func(o *Options) *bool { return &o.DynamicDataMasking }),
-		"maximum_timestamp_fail_threshold":            duration(func(o *Options) *time.Duration { return &o.MaxTimestampAhead }),
-		"maximum_timestamp_warn_threshold":            duration(func(o *Options) *time.Duration { return &o.WarnTimestampAhead }),
-		"native_transport_max_frame_size":             size(func(o *Options) *int { return &o.MaxFrameBytes }),
-		"native_transport_max_concurrent_connections": bound(func(o *Options) *int { return &o.MaxClients }),
+		"endpoint_snitch":        only("SimpleSnitch", "GossipingPropertyFileSnitch"),
+		"start_native_transport": only("true"),
+		"commitlog_sync":         setCommitLogSync,
+		"commitlog_sync_period": duration(func(o *Options) *time.Duration {
+			return &o.CommitLog.SyncPeriod
+		}),
+		"memory_limit":     size64(func(o *Options) *int64 { return &o.Memory.Limit }),
+		"block_cache_size": size64(func(o *Options) *int64 { return &o.Memory.CacheBytes }),
+		"vector_index_graph_size": size64(func(o *Options) *int64 {
+			return &o.Memory.VectorGraphBytes
+		}),
+		"memtable_heap_space": size64(func(o *Options) *int64 {
+			return &o.Memory.MemTableBytes
+		}),
+		"read_request_timeout": duration(func(o *Options) *time.Duration {
+			return &o.Timeouts.Read
+		}),
+		"range_request_timeout": duration(func(o *Options) *time.Duration {
+			return &o.Timeouts.Range
+		}),
+		"write_request_timeout": duration(func(o *Options) *time.Duration {
+			return &o.Timeouts.Write
+		}),
+		"cas_contention_timeout": duration(func(o *Options) *time.Duration {
+			return &o.Timeouts.CAS
+		}),
+		"counter_write_request_timeout": duration(func(o *Options) *time.Duration {
+			return &o.Timeouts.Counter
+		}),
+		"truncate_request_timeout": duration(func(o *Options) *time.Duration {
+			return &o.Timeouts.Truncate
+		}),
+		"max_hint_window": duration(func(o *Options) *time.Duration {
+			return &o.Background.HintWindow
+		}),
+		"trace_storage_limit": size64(func(o *Options) *int64 { return &o.TraceBytesMax }),
+		"index_build_throughput": rate(func(o *Options) *int64 {
+			return &o.Background.IndexBuildThroughput
+		}),
+		"stream_throughput_outbound": rate(func(o *Options) *int64 {
+			return &o.Background.StreamThroughput
+		}),
+		"auto_repair_enabled": truth(func(o *Options) *bool {
+			return &o.Background.AutoRepair
+		}),
+		"auto_repair_min_repair_interval": duration(func(o *Options) *time.Duration {
+			return &o.Background.AutoRepairInterval
+		}),
+		"auto_repair_throughput": rate(func(o *Options) *int64 {
+			return &o.Background.RepairThroughput
+		}),
+		"dynamic_data_masking_enabled": truth(func(o *Options) *bool { return &o.DynamicDataMasking }),
+		"maximum_timestamp_fail_threshold": duration(func(o *Options) *time.Duration {
+			return &o.Requests.MaxTimestampAhead
+		}),
+		"maximum_timestamp_warn_threshold": duration(func(o *Options) *time.Duration {
+			return &o.Requests.WarnTimestampAhead
+		}),
+		"native_transport_max_frame_size":             size(func(o *Options) *int { return &o.Requests.MaxFrameBytes }),
+		"native_transport_max_concurrent_connections": bound(func(o *Options) *int { return &o.Requests.MaxClients }),
 		"audit_logging_options":                       setAuditLogging,
-		"batch_size_warn_threshold":                   size(func(o *Options) *int { return &o.BatchWarnBytes }),
-		"batch_size_fail_threshold":                   size(func(o *Options) *int { return &o.BatchFailBytes }),
+		"batch_size_warn_threshold": size(func(o *Options) *int {
+			return &o.Requests.BatchWarnBytes
+		}),
+		"batch_size_fail_threshold": size(func(o *Options) *int {
+			return &o.Requests.BatchFailBytes
+		}),
 	}
 	maps.Copy(all, developmentSettings())
 	maps.Copy(all, accessSettings())
@@ -115,11 +153,11 @@ func (o *Options) LoadFile(path string) error {
 	switch {
 	case o.PagingSecret != "":
 		err = tlsconfig.CheckPrivate(path, "paging_state_secret", info)
-	case len(o.TablesAccounts) > 0:
+	case len(o.Tables.Accounts) > 0:
 		err = tlsconfig.CheckPrivate(path, "account keys", info)
-	case o.ClientEncryption.secret(o.ClientEncryption.Used()),
-		o.InternodeEncryption.secret(o.InternodeEncryption.Used()),
-		o.ControlEncryption.secret(o.ControlEncryption.Used()):
+	case o.Encryption.Clients.secret(o.Encryption.Clients.Used()),
+		o.Encryption.Internode.secret(o.Encryption.Internode.Used()),
+		o.Encryption.Control.secret(o.Encryption.Control.Used()):
 		err = tlsconfig.CheckPrivate(path, "a private key or its password", info)
 	}
 	if err != nil {
@@ -249,12 +287,12 @@ func setTablesAccounts(o *Options, v *yaml.Node) error {
 		accounts = append(accounts, azuretables.Account{Name: a.Name, Key: a.Key, Role: a.Role,
 			Consistency: strings.ToUpper(a.Consistency)})
 	}
-	o.TablesAccounts = accounts
+	o.Tables.Accounts = accounts
 	return nil
 }
 
 func setTablesConsistency(o *Options, v *yaml.Node) error {
-	o.TablesConsistency = strings.ToUpper(v.Value)
+	o.Tables.Consistency = strings.ToUpper(v.Value)
 	return nil
 }
 
@@ -269,7 +307,7 @@ func setTablesHosts(o *Options, v *yaml.Node) error {
 		}
 		hosts = append(hosts, strings.ToLower(e.Value))
 	}
-	o.TablesHosts = hosts
+	o.Tables.Hosts = hosts
 	return nil
 }
 
@@ -278,12 +316,14 @@ func setListenAddress(o *Options, v *yaml.Node) error { return o.SetListenAddres
 func setRPCAddress(o *Options, v *yaml.Node) error { return o.SetRPCAddress(v.Value) }
 
 // SetListenAddress sets the address for other nodes: an IP address, or a name of this machine.
-func (o *Options) SetListenAddress(s string) error { return setOwn(s, &o.ListenAddress, &o.ListenName) }
+func (o *Options) SetListenAddress(s string) error {
+	return setOwn(s, &o.Listen.Address, &o.Listen.Name)
+}
 
 // SetRPCAddress sets the address for clients: an IP address, or a name of this machine.
 func (o *Options) SetRPCAddress(s string) error {
-	o.rpcSet = true
-	return setOwn(s, &o.RPCAddress, &o.RPCName)
+	o.Listen.rpcSet = true
+	return setOwn(s, &o.Listen.RPCAddress, &o.Listen.RPCName)
 }
 
 func setOwn(s string, addr *netip.Addr, name *string) error {
@@ -424,7 +464,7 @@ func only(values ...string) setting {
 func setCommitLogSync(o *Options, v *yaml.Node) error {
 	switch s := CommitLogSync(v.Value); s {
 	case SyncBatch, SyncPeriodic:
-		o.CommitLogSync = s
+		o.CommitLog.Sync = s
 		return nil
 	}
 	return fmt.Errorf("%q is neither batch nor periodic", v.Value)
@@ -459,7 +499,7 @@ func setSeeds(o *Options, v *yaml.Node) error {
 func setControlAddress(o *Options, v *yaml.Node) error {
 	a, err := ParseAddressPort(v.Value)
 	if err == nil {
-		o.ControlAddress = a
+		o.Listen.ControlAddress = a
 	}
 	return err
 }
@@ -467,7 +507,7 @@ func setControlAddress(o *Options, v *yaml.Node) error {
 func setHealthAddress(o *Options, v *yaml.Node) error {
 	a, err := ParseAddressPort(v.Value)
 	if err == nil {
-		o.HealthAddress = a
+		o.Listen.HealthAddress = a
 	}
 	return err
 }
@@ -490,7 +530,7 @@ func (o *Options) SetSeeds(list []string) error {
 		if s = strings.TrimSpace(s); s == "" {
 			continue
 		}
-		addr, name, err := parseSeed(s, o.StoragePort)
+		addr, name, err := parseSeed(s, o.Listen.StoragePort)
 		if err != nil {
 			return err
 		}
@@ -500,8 +540,8 @@ func (o *Options) SetSeeds(list []string) error {
 	if len(names) > seedNamesMax {
 		return fmt.Errorf("%d seeds: at most %d are allowed", len(names), seedNamesMax)
 	}
-	if o.Seeds, o.SeedNames = addrs, nil; named {
-		o.Seeds, o.SeedNames = nil, names
+	if o.Join.Seeds, o.Join.SeedNames = addrs, nil; named {
+		o.Join.Seeds, o.Join.SeedNames = nil, names
 	}
 	return nil
 }

@@ -34,16 +34,17 @@ native_transport_max_frame_size: 16MiB
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.ClusterName != "Test Cluster" || o.NumTokens != 8 || o.CommitLogSync != SyncPeriodic ||
-		o.CommitLogSyncPeriod != 10*time.Second || o.MaxFrameBytes != 16<<20 || o.DataDir != "/tmp/x" {
+	if o.ClusterName != "Test Cluster" || o.Join.NumTokens != 8 || o.CommitLog.Sync != SyncPeriodic ||
+		o.CommitLog.SyncPeriod != 10*time.Second || o.Requests.MaxFrameBytes != 16<<20 || o.DataDir != "/tmp/x" {
 		t.Errorf("got %+v", o)
 	}
 	if o.Internode() != netip.MustParseAddrPort("127.0.0.2:7001") ||
 		o.Native() != netip.MustParseAddrPort("127.0.0.1:9043") {
 		t.Errorf("addresses %s, %s", o.Internode(), o.Native())
 	}
-	if len(o.Seeds) != 2 || o.Seeds[0].String() != "127.0.0.1:7001" || o.Seeds[1].String() != "127.0.0.2:7009" {
-		t.Errorf("seeds %v", o.Seeds)
+	if len(o.Join.Seeds) != 2 || o.Join.Seeds[0].String() != "127.0.0.1:7001" ||
+		o.Join.Seeds[1].String() != "127.0.0.2:7009" {
+		t.Errorf("seeds %v", o.Join.Seeds)
 	}
 	if err := o.Validate(); err != nil {
 		t.Error(err)
@@ -80,9 +81,10 @@ func TestBadFilesNameTheLine(t *testing.T) {
 
 func TestTablesOptions(t *testing.T) {
 	o := Default()
-	if err := o.Validate(); err != nil || o.Tables().String() != "127.0.0.1:10002" || len(o.TablesAccounts) > 0 ||
+	if err := o.Validate(); err != nil || o.TablesListener().String() != "127.0.0.1:10002" ||
+		len(o.Tables.Accounts) > 0 ||
 		!o.Development() {
-		t.Errorf("without options: %v, %s, %v", err, o.Tables(), o.TablesAccounts)
+		t.Errorf("without options: %v, %s, %v", err, o.TablesListener(), o.Tables.Accounts)
 	}
 	err := o.parse("c.yaml", []byte(`
 tables_port: 0
@@ -98,10 +100,10 @@ tables_max_entity_size: 2MiB
 tables_max_batch_operations: 200
 tables_max_connections: 10
 `))
-	if err != nil || o.Validate() != nil || o.TablesPort != 0 || len(o.TablesAccounts) != 2 ||
-		o.TablesAccounts[1].Role != "trainer" || o.Development() || o.TablesMaxEntityBytes != 2<<20 ||
-		o.TablesPartitionTarget != 2000 || o.TablesAccountTarget != 20000 || o.TablesMaxProperties != 500 ||
-		o.TablesMaxConnections != 10 {
+	if err != nil || o.Validate() != nil || o.Tables.Port != 0 || len(o.Tables.Accounts) != 2 ||
+		o.Tables.Accounts[1].Role != "trainer" || o.Development() || o.Tables.MaxEntityBytes != 2<<20 ||
+		o.Tables.PartitionTarget != 2000 || o.Tables.AccountTarget != 20000 || o.Tables.MaxProperties != 500 ||
+		o.Tables.MaxConnections != 10 {
 		t.Errorf("%v, %+v", err, o)
 	}
 	for file, want := range map[string]string{
@@ -139,8 +141,8 @@ tables_max_connections: 10
 		}
 	}
 	o = Default()
-	o.RPCAddress = netip.MustParseAddr("192.0.2.7")
-	o.TablesAccounts = []azuretables.Account{{Name: "races", Key: "cmFjZXMgcmFjZXMgcmFjZXMh"}}
+	o.Listen.RPCAddress = netip.MustParseAddr("192.0.2.7")
+	o.Tables.Accounts = []azuretables.Account{{Name: "races", Key: "cmFjZXMgcmFjZXMgcmFjZXMh"}}
 	if err := o.Validate(); err == nil || strings.Contains(err.Error(), "known to everyone") {
 		t.Errorf("an account with a key of its own: %v", err)
 	}
@@ -184,7 +186,7 @@ func TestEveryOptionIsDocumented(t *testing.T) {
 		if err := set(&got, doc.Content[0]); err != nil {
 			t.Errorf("%s: the documented default is refused: %v", name, err)
 		}
-		got.Logger, want.Logger, got.rpcSet = nil, nil, false
+		got.Logger, want.Logger, got.Listen.rpcSet = nil, nil, false
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %s is not the default", name, value)
 		}

@@ -20,12 +20,16 @@ const (
 // functionSettings returns the options of functions that users define.
 func functionSettings() map[string]setting {
 	return map[string]setting{
-		"user_defined_functions_enabled":         truth(func(o *Options) *bool { return &o.UserFunctions }),
-		"user_defined_functions_warn_timeout":    duration(func(o *Options) *time.Duration { return &o.FunctionLimits.Warn }),
-		"user_defined_functions_fail_timeout":    duration(func(o *Options) *time.Duration { return &o.FunctionLimits.Time }),
+		"user_defined_functions_enabled": truth(func(o *Options) *bool { return &o.Functions.Enabled }),
+		"user_defined_functions_warn_timeout": duration(func(o *Options) *time.Duration {
+			return &o.Functions.Limits.Warn
+		}),
+		"user_defined_functions_fail_timeout": duration(func(o *Options) *time.Duration {
+			return &o.Functions.Limits.Time
+		}),
 		"user_defined_functions_max_operations":  setFunctionOperations,
-		"user_defined_functions_max_memory":      size64(func(o *Options) *int64 { return &o.FunctionLimits.Bytes }),
-		"user_defined_functions_max_result_size": size64(func(o *Options) *int64 { return &o.FunctionLimits.Output }),
+		"user_defined_functions_max_memory":      size64(func(o *Options) *int64 { return &o.Functions.Limits.Bytes }),
+		"user_defined_functions_max_result_size": size64(func(o *Options) *int64 { return &o.Functions.Limits.Output }),
 		"user_function_timeout_policy":           setFunctionTimeoutPolicy,
 	}
 }
@@ -36,7 +40,7 @@ func setFunctionOperations(o *Options, v *yaml.Node) error {
 	if err != nil || n < 1 {
 		return fmt.Errorf("%q is not a positive whole number", v.Value)
 	}
-	o.FunctionLimits.Steps = n
+	o.Functions.Limits.Steps = n
 	return nil
 }
 
@@ -55,7 +59,7 @@ func setFunctionTimeoutPolicy(_ *Options, v *yaml.Node) error {
 
 // validateFunctions returns an error if the bounds of functions contradict each other.
 func (o *Options) validateFunctions() error {
-	l := o.FunctionLimits
+	l := o.Functions.Limits
 	switch {
 	case l.Time <= 0 || l.Warn <= 0:
 		return errors.New("user_defined_functions_warn_timeout and user_defined_functions_fail_timeout must be " +
@@ -76,12 +80,12 @@ func (o *Options) validateFunctions() error {
 // functionValues returns the values of these options, as system_views.settings shows them.
 func (o *Options) functionValues() map[string]string {
 	return map[string]string{
-		"user_defined_functions_enabled":         strconv.FormatBool(o.UserFunctions),
-		"user_defined_functions_warn_timeout":    o.FunctionLimits.Warn.String(),
-		"user_defined_functions_fail_timeout":    o.FunctionLimits.Time.String(),
-		"user_defined_functions_max_operations":  strconv.FormatInt(o.FunctionLimits.Steps, 10),
-		"user_defined_functions_max_memory":      strconv.FormatInt(o.FunctionLimits.Bytes>>10, 10) + "KiB",
-		"user_defined_functions_max_result_size": strconv.FormatInt(o.FunctionLimits.Output>>10, 10) + "KiB",
+		"user_defined_functions_enabled":         strconv.FormatBool(o.Functions.Enabled),
+		"user_defined_functions_warn_timeout":    o.Functions.Limits.Warn.String(),
+		"user_defined_functions_fail_timeout":    o.Functions.Limits.Time.String(),
+		"user_defined_functions_max_operations":  strconv.FormatInt(o.Functions.Limits.Steps, 10),
+		"user_defined_functions_max_memory":      strconv.FormatInt(o.Functions.Limits.Bytes>>10, 10) + "KiB",
+		"user_defined_functions_max_result_size": strconv.FormatInt(o.Functions.Limits.Output>>10, 10) + "KiB",
 		"user_function_timeout_policy":           "ignore",
 	}
 }

@@ -89,7 +89,7 @@ func setInternodeEncryption(o *Options, v *yaml.Node) error {
 	if err := e.read(v, known); err != nil {
 		return err
 	}
-	o.InternodeEncryption = e
+	o.Encryption.Internode = e
 	return nil
 }
 
@@ -117,24 +117,24 @@ func (e *InternodeEncryption) settings() map[string]string {
 // validateInsecure refuses addresses that other machines can reach without encryption and authentication, unless
 // AllowInsecureAddresses is set.
 func (o *Options) validateInsecure(bad func(name, format string, args ...any)) {
-	if o.AllowInsecureAddresses {
+	if o.Listen.AllowInsecure {
 		return
 	}
 	const override = " To accept that in a network that you trust, set allow_insecure_listen_addresses: true"
-	if a := o.ListenAddress; reachable(a) && !o.InternodeEncryption.required() {
+	if a := o.Listen.Address; reachable(a) && !o.Encryption.Internode.required() {
 		bad("listen_address", "%s is not a loopback address, and connections between nodes are not always encrypted "+
 			"(internode_encryption: "+
 			"%s): any process that reaches the port could act as a node. Set server_encryption_options with "+
 			"internode_encryption: all, and "+
-			"certificates that `cqld certs init` and `cqld certs node` make."+override, a, &o.InternodeEncryption)
+			"certificates that `cqld certs init` and `cqld certs node` make."+override, a, &o.Encryption.Internode)
 	}
-	if a := o.RPCAddress; reachable(a) && !a.IsUnspecified() && !o.DevelopmentMode {
+	if a := o.Listen.RPCAddress; reachable(a) && !a.IsUnspecified() && !o.DevelopmentMode {
 		if !o.Access.Authenticates() {
 			bad("rpc_address", "%s is not a loopback address, and clients do not log in: anyone who reaches the "+
 				"port could read and change "+
 				"everything. Set authenticator: PasswordAuthenticator."+override, a)
 		}
-		if !o.ClientEncryption.Enabled || o.ClientEncryption.Optional {
+		if !o.Encryption.Clients.Enabled || o.Encryption.Clients.Optional {
 			bad("rpc_address", "%s is not a loopback address, and clients may connect without encryption: passwords "+
 				"and rows could be read in the "+
 				"network. Set client_encryption_options with enabled: true and without optional, and certificates "+
@@ -146,8 +146,8 @@ func (o *Options) validateInsecure(bad func(name, format string, args ...any)) {
 
 // Insecurities returns what is insecure about the addresses of the node, to be logged at each start.
 func (o *Options) Insecurities() (all []string) {
-	if a := o.ListenAddress; reachable(a) {
-		switch e := &o.InternodeEncryption; {
+	if a := o.Listen.Address; reachable(a) {
+		switch e := &o.Encryption.Internode; {
 		case !e.required():
 			all = append(all, fmt.Sprintf("connections to and from other nodes may be unencrypted "+
 				"(internode_encryption: %s), and listen_address %s is not a "+
@@ -158,14 +158,14 @@ func (o *Options) Insecurities() (all []string) {
 				"from the address of such a node can act as that node", e.Peers, a))
 		}
 	}
-	if a := o.RPCAddress; o.DevelopmentMode {
+	if a := o.Listen.RPCAddress; o.DevelopmentMode {
 		all = append(all, givesUp)
 	} else if reachable(a) {
 		if !o.Access.Authenticates() {
 			all = append(all, fmt.Sprintf("clients do not log in, and rpc_address %s is not a loopback address: "+
 				"anyone who reaches it can read and change everything", a))
 		}
-		if !o.ClientEncryption.Enabled || o.ClientEncryption.Optional {
+		if !o.Encryption.Clients.Enabled || o.Encryption.Clients.Optional {
 			all = append(all, fmt.Sprintf("clients may connect without encryption, and rpc_address %s is not a "+
 				"loopback address", a))
 		}

@@ -61,7 +61,7 @@ func TestServerEncryptionOptions(t *testing.T) {
 			t.Errorf("%s: %v, want %q", x.name, err, x.err)
 			continue
 		}
-		got := o.InternodeEncryption
+		got := o.Encryption.Internode
 		if x.err == "" && (got.Peers != x.want.Peers || got.Optional != x.want.Optional ||
 			got.AnyEndpoint != x.want.AnyEndpoint) {
 			t.Errorf("%s: got %+v", x.name, got)
@@ -111,9 +111,9 @@ func TestReachableAddressesRequireSecurity(t *testing.T) {
 			insecure: 1},
 	} {
 		o := Default()
-		o.TablesPort = 0
-		o.ListenAddress, o.RPCAddress = netip.MustParseAddr(x.listen), netip.MustParseAddr(x.rpc)
-		o.InternodeEncryption, o.ClientEncryption = x.internode, x.clients
+		o.Tables.Port = 0
+		o.Listen.Address, o.Listen.RPCAddress = netip.MustParseAddr(x.listen), netip.MustParseAddr(x.rpc)
+		o.Encryption.Internode, o.Encryption.Clients = x.internode, x.clients
 		err := o.Validate()
 		if (err == nil) != (len(x.refused) == 0) {
 			t.Errorf("%s: %v", x.name, err)
@@ -127,15 +127,15 @@ func TestReachableAddressesRequireSecurity(t *testing.T) {
 		if err == nil && len(o.Insecurities()) != x.warnings {
 			t.Errorf("%s: warnings %q", x.name, o.Insecurities())
 		}
-		o.AllowInsecureAddresses = true
+		o.Listen.AllowInsecure = true
 		if err := o.Validate(); err != nil || len(o.Insecurities()) != x.insecure {
 			t.Errorf("%s, allowed: %v, warnings %q", x.name, err, o.Insecurities())
 		}
 	}
 	o := Default()
-	o.AllowInsecureAddresses = true
+	o.Listen.AllowInsecure = true
 	for _, a := range []string{"0.0.0.0", "::"} {
-		o.ListenAddress = netip.MustParseAddr(a)
+		o.Listen.Address = netip.MustParseAddr(a)
 		if err := o.Validate(); err == nil {
 			t.Errorf("%s was accepted", a)
 		}

@@ -10,7 +10,7 @@ import (
 // DivideMemory determines the memory of the node, divides it, and sets the bounds that are not set. A second call does
 // nothing.
 func (o *Options) DivideMemory(s memory.System) error {
-	if o.Memory.Figure != 0 {
+	if o.Memory.Division.Figure != 0 {
 		return nil
 	}
 	figure, err := o.figure(s)
@@ -18,24 +18,26 @@ func (o *Options) DivideMemory(s memory.System) error {
 		return err
 	}
 	if n := o.ClientLimits.BytesInFlight; n > 0 { // what is set for all requests decides how large one may be
-		setUnset(&o.MaxFrameBytes, int(min(n/2, memory.FrameBytesMax)))
+		setUnset(&o.Requests.MaxFrameBytes, int(min(n/2, memory.FrameBytesMax)))
 	}
-	o.Memory, err = memory.Divide(figure.Bytes, figure.Source,
-		memory.Figures{BlockCache: o.CacheBytes, MemTable: o.MemTableBytes,
-			Requests: o.ClientLimits.BytesInFlight, Frame: int64(o.MaxFrameBytes), Graph: max(o.VectorGraphBytes, 0)})
+	o.Memory.Division, err = memory.Divide(figure.Bytes, figure.Source,
+		memory.Figures{BlockCache: o.Memory.CacheBytes, MemTable: o.Memory.MemTableBytes,
+			Requests: o.ClientLimits.BytesInFlight, Frame: int64(o.Requests.MaxFrameBytes),
+			Graph: max(o.Memory.VectorGraphBytes, 0)})
 	if err != nil {
 		return err
 	}
-	m := &o.Memory
-	setUnset(&o.CacheBytes, m.Part[memory.BlockCache])
-	setUnset(&o.MemTableBytes, m.MemTable())
-	if o.VectorGraphBytes < 0 {
-		o.VectorGraphBytes = m.Graph()
+	m := &o.Memory.Division
+	setUnset(&o.Memory.CacheBytes, m.Part[memory.BlockCache])
+	setUnset(&o.Memory.MemTableBytes, m.MemTable())
+	if o.Memory.VectorGraphBytes < 0 {
+		o.Memory.VectorGraphBytes = m.Graph()
 	}
 	setUnset(&o.ClientLimits.BytesInFlight, m.InFlight())
-	setUnset(&o.MaxFrameBytes, int(m.Frame()))
-	setUnset(&o.TablesMaxConnections, min(azuretables.ConnectionsMax, m.TablesConnections(azuretables.ConnectionBytes)))
-	if n := o.ClientLimits.BytesInFlight; n < int64(o.MaxFrameBytes) {
+	setUnset(&o.Requests.MaxFrameBytes, int(m.Frame()))
+	setUnset(&o.Tables.MaxConnections, min(azuretables.ConnectionsMax,
+		m.TablesConnections(azuretables.ConnectionBytes)))
+	if n := o.ClientLimits.BytesInFlight; n < int64(o.Requests.MaxFrameBytes) {
 		return fmt.Errorf("memory_limit: the part for requests of %d MiB of %s is %d MiB, less than "+
 			"native_transport_max_frame_size", m.Figure>>20,
 			m.Source, n>>20)
@@ -46,7 +48,7 @@ func (o *Options) DivideMemory(s memory.System) error {
 // figure returns the smaller of memory_limit and what the system allows.
 func (o *Options) figure(s memory.System) (memory.Figure, error) {
 	figure, err := memory.Detect(s)
-	if limit := o.MemoryLimit; limit > 0 && (err != nil || limit < figure.Bytes) {
+	if limit := o.Memory.Limit; limit > 0 && (err != nil || limit < figure.Bytes) {
 		return memory.Figure{Bytes: limit, Source: "memory_limit"}, nil
 	}
 	return figure, err
@@ -60,6 +62,6 @@ func setUnset[T int | int64](field *T, value T) {
 
 // SetMemoryLimit sets memory_limit from text such as 2GiB.
 func (o *Options) SetMemoryLimit(text string) (err error) {
-	o.MemoryLimit, err = ParseSize(text)
+	o.Memory.Limit, err = ParseSize(text)
 	return err
 }

@@ -35,8 +35,8 @@ type LookupHost func(ctx context.Context, name string) ([]netip.Addr, error)
 
 // lookup calls the resolver of the options, or that of the machine.
 func (o *Options) lookup(ctx context.Context, name string) ([]netip.Addr, error) {
-	if o.LookupHost != nil {
-		return o.LookupHost(ctx, name)
+	if o.Listen.LookupHost != nil {
+		return o.Listen.LookupHost(ctx, name)
 	}
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 }
@@ -69,7 +69,7 @@ func (o *Options) ResolveNames(ctx context.Context) error {
 	for _, own := range []struct {
 		option, name string
 		addr         *netip.Addr
-	}{{"listen_address", o.ListenName, &o.ListenAddress}, {"rpc_address", o.RPCName, &o.RPCAddress}} {
+	}{{"listen_address", o.Listen.Name, &o.Listen.Address}, {"rpc_address", o.Listen.RPCName, &o.Listen.RPCAddress}} {
 		if own.name == "" {
 			continue
 		}
@@ -113,7 +113,7 @@ func (o *Options) ownAddress(ctx context.Context, name string) (netip.Addr, erro
 func (o *Options) FindSeeds(ctx context.Context) (s cluster.SeedAddresses) {
 	var missing []error
 	failed := false
-	for i, seed := range o.SeedNames {
+	for i, seed := range o.Join.SeedNames {
 		addrs, err := o.findSeed(ctx, seed)
 		var dns *net.DNSError
 		switch {
@@ -159,11 +159,11 @@ func (o *Options) findSeed(ctx context.Context, seed string) ([]netip.AddrPort, 
 
 // SeedTexts returns the seeds as they were configured.
 func (o *Options) SeedTexts() []string {
-	if len(o.SeedNames) > 0 {
-		return o.SeedNames
+	if len(o.Join.SeedNames) > 0 {
+		return o.Join.SeedNames
 	}
 	var out []string
-	for _, s := range o.Seeds {
+	for _, s := range o.Join.Seeds {
 		out = append(out, s.String())
 	}
 	return out

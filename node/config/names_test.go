@@ -47,11 +47,12 @@ func TestSeedsMayBeNames(t *testing.T) {
 		o := Default()
 		err := o.SetSeeds(c.list)
 		var seeds []string
-		for _, s := range o.Seeds {
+		for _, s := range o.Join.Seeds {
 			seeds = append(seeds, s.String())
 		}
-		if (err != nil) != c.bad || strings.Join(seeds, " ") != c.seeds || strings.Join(o.SeedNames, " ") != c.names {
-			t.Errorf("%q: %v, %q, %v", c.list, seeds, o.SeedNames, err)
+		if (err != nil) != c.bad || strings.Join(seeds, " ") != c.seeds || strings.Join(o.Join.SeedNames,
+			" ") != c.names {
+			t.Errorf("%q: %v, %q, %v", c.list, seeds, o.Join.SeedNames, err)
 		}
 	}
 }
@@ -77,7 +78,7 @@ func TestSeedsAreFound(t *testing.T) {
 			"127.0.0.1:7000 127.0.0.3:7001", true, ""},
 	} {
 		o := Default()
-		o.LookupHost = c.dns.lookup
+		o.Listen.LookupHost = c.dns.lookup
 		if err := o.SetSeeds(c.seeds); err != nil {
 			t.Fatal(err)
 		}
@@ -98,15 +99,15 @@ func TestSeedsAreFound(t *testing.T) {
 
 func TestOwnNames(t *testing.T) {
 	o := Default()
-	o.LookupHost = directory{"me": {"::1", "127.0.0.5"}}.lookup
+	o.Listen.LookupHost = directory{"me": {"::1", "127.0.0.5"}}.lookup
 	for _, err := range []error{o.SetListenAddress("me"), o.SetRPCAddress("me"), o.SetRPCAddress("127.0.0.6"),
 		o.ResolveNames(t.Context())} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if o.ListenAddress.String() != "127.0.0.5" || o.RPCAddress.String() != "127.0.0.6" {
-		t.Errorf("listen_address %s, rpc_address %s", o.ListenAddress, o.RPCAddress)
+	if o.Listen.Address.String() != "127.0.0.5" || o.Listen.RPCAddress.String() != "127.0.0.6" {
+		t.Errorf("listen_address %s, rpc_address %s", o.Listen.Address, o.Listen.RPCAddress)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

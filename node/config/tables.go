@@ -7,24 +7,24 @@ import (
 	"cqld/azuretables"
 )
 
-// Tables returns the address for clients of Azure Tables.
-func (o *Options) Tables() netip.AddrPort {
-	return netip.AddrPortFrom(o.RPCAddress, o.TablesPort)
+// TablesListener returns the address for clients of Azure Tables.
+func (o *Options) TablesListener() netip.AddrPort {
+	return netip.AddrPortFrom(o.Listen.RPCAddress, o.Tables.Port)
 }
 
 // validateTables refuses to serve other machines with the development account, whose key is public.
 func (o *Options) validateTables(bad func(name, format string, args ...any)) {
-	if o.TablesPort == 0 {
+	if o.Tables.Port == 0 {
 		return
 	}
-	if o.TablesPort == o.NativeTransportPort {
-		bad("tables_port", "%d is native_transport_port", o.TablesPort)
+	if o.Tables.Port == o.Listen.NativePort {
+		bad("tables_port", "%d is native_transport_port", o.Tables.Port)
 	}
-	if o.TablesConsistency != azuretables.Quorum && o.TablesConsistency != azuretables.LocalQuorum {
-		bad("tables_consistency", "%q is neither QUORUM nor LOCAL_QUORUM", o.TablesConsistency)
+	if o.Tables.Consistency != azuretables.Quorum && o.Tables.Consistency != azuretables.LocalQuorum {
+		bad("tables_consistency", "%q is neither QUORUM nor LOCAL_QUORUM", o.Tables.Consistency)
 	}
 	seen := map[string]bool{}
-	for _, a := range o.TablesAccounts {
+	for _, a := range o.Tables.Accounts {
 		if err := azuretables.CheckAccount(a); err != nil {
 			bad("tables_accounts", "account %q: %v", a.Name, err)
 		}
@@ -33,24 +33,24 @@ func (o *Options) validateTables(bad func(name, format string, args ...any)) {
 		}
 		seen[a.Name] = true
 	}
-	for _, a := range o.TablesAccounts {
+	for _, a := range o.Tables.Accounts {
 		if o.Access.Authorizes() && a.Role == "" {
 			bad("tables_accounts", "account %q has no role, so that %s would refuse all of its requests: add role "+
 				"to it", a.Name, CassandraAuthorizer)
 		}
 	}
 	known := func(a azuretables.Account) bool { return a.Key == azuretables.DevelopmentKey }
-	if !o.RPCAddress.IsLoopback() && !o.DevelopmentMode && slices.ContainsFunc(o.TablesAccounts, known) {
+	if !o.Listen.RPCAddress.IsLoopback() && !o.DevelopmentMode && slices.ContainsFunc(o.Tables.Accounts, known) {
 		bad("tables_accounts", "%s is not a loopback address, and the key of %s is known to everyone: who reaches "+
 			"it could read "+
 			"and change everything. Set tables_accounts to accounts with keys of your own (openssl rand -base64 "+
 			"64), rpc_address to an "+
-			"address in 127.0.0.0/8, or ::1, or tables_port to 0", o.RPCAddress, azuretables.DevelopmentAccount)
+			"address in 127.0.0.0/8, or ::1, or tables_port to 0", o.Listen.RPCAddress, azuretables.DevelopmentAccount)
 	}
-	for name, n := range map[string]int{"tables_partition_target": o.TablesPartitionTarget,
-		"tables_account_target":  o.TablesAccountTarget,
-		"tables_max_connections": o.TablesMaxConnections, "tables_max_properties": o.TablesMaxProperties,
-		"tables_max_batch_operations": o.TablesMaxBatchOperations, "tables_max_entity_size": o.TablesMaxEntityBytes} {
+	for name, n := range map[string]int{"tables_partition_target": o.Tables.PartitionTarget,
+		"tables_account_target":  o.Tables.AccountTarget,
+		"tables_max_connections": o.Tables.MaxConnections, "tables_max_properties": o.Tables.MaxProperties,
+		"tables_max_batch_operations": o.Tables.MaxBatchOperations, "tables_max_entity_size": o.Tables.MaxEntityBytes} {
 		if n < 0 {
 			bad(name, "must not be negative")
 		}
@@ -60,5 +60,6 @@ func (o *Options) validateTables(bad func(name, format string, args ...any)) {
 // Development reports whether the development account is served while there is no other: on loopback addresses only,
 // and in development mode, and not if permissions are checked, because anybody can sign with its key.
 func (o *Options) Development() bool {
-	return len(o.TablesAccounts) == 0 && (o.RPCAddress.IsLoopback() || o.DevelopmentMode) && !o.Access.Authorizes()
+	return len(o.Tables.Accounts) == 0 && (o.Listen.RPCAddress.IsLoopback() || o.DevelopmentMode) &&
+		!o.Access.Authorizes()
 }

@@ -13,7 +13,7 @@ import (
 // as base, and garbage and free space as the collector's, so that the parts add up to what the process has of the
 // operating system.
 func (c *Collector) MemoryUse() (m control.Memory) {
-	d := &c.o.Config.Memory
+	d := &c.o.Config.Memory.Division
 	m.Limit, m.Source = d.Figure, d.Source
 	counted := memory.Local().Count()
 	m.Resident, m.Cgroup = counted.Resident, counted.Group

@@ -23,8 +23,9 @@ func (v *views) caches() []system.Cache {
 		return nil
 	}
 	c := &p.BlockCache
-	return []system.Cache{{Name: "blocks", Entries: c.Count, Bytes: c.Size, Max: v.o.Config.CacheBytes, Requests: c.Hits +
-		c.Misses, Hits: c.Hits}}
+	return []system.Cache{{Name: "blocks", Entries: c.Count, Bytes: c.Size, Max: v.o.Config.Memory.CacheBytes,
+		Requests: c.Hits +
+			c.Misses, Hits: c.Hits}}
 }
 
 func (v *views) hints() []system.PendingHints {

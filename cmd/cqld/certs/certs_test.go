@@ -131,10 +131,10 @@ func usable(t *testing.T, out string) {
 	if err := o.Validate(); err != nil {
 		t.Error(err)
 	}
-	if !o.ClientEncryption.Enabled || o.InternodeEncryption.Peers != "all" {
-		t.Errorf("the options are %+v", o.ClientEncryption)
+	if !o.Encryption.Clients.Enabled || o.Encryption.Internode.Peers != "all" {
+		t.Errorf("the options are %+v", o.Encryption.Clients)
 	}
-	for _, f := range []tlsconfig.Files{o.ClientEncryption.Files, o.InternodeEncryption.Files} {
+	for _, f := range []tlsconfig.Files{o.Encryption.Clients.Files, o.Encryption.Internode.Files} {
 		if _, err := tlsconfig.ClientConfig(f, "x", time.Now()); err != nil {
 			t.Error(err)
 		}

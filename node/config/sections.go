@@ -1,0 +1,124 @@
+package config
+
+import (
+	"net/netip"
+	"time"
+
+	"cqld/azuretables"
+	"cqld/internal/memory"
+	"cqld/ring"
+	"cqld/udf/value"
+)
+
+// Listen configures the addresses and ports of a node.
+type Listen struct {
+	Address     netip.Addr // for other nodes: listen_address
+	StoragePort uint16
+	RPCAddress  netip.Addr // for CQL clients
+	NativePort  uint16     // native_transport_port
+	// BroadcastRPCAddress is the address that the node advertises to clients. If it is not valid, that is RPCAddress.
+	BroadcastRPCAddress netip.Addr
+	rpcSet              bool // rpc_address was set
+	// AllowInsecure permits addresses that other machines can reach although nodes or clients are not authenticated or
+	// not encrypted: allow_insecure_listen_addresses.
+	AllowInsecure bool
+	// Name and RPCName are the host names from which ResolveNames determines Address and RPCAddress; empty: none.
+	Name, RPCName string
+	LookupHost    LookupHost // nil: the resolver of the machine
+
+	ControlAddress netip.AddrPort // of the control port, in addition to its socket; closed if not valid
+	ControlSocket  bool           // of the control port in DataDir, which then must be a directory of the machine
+	// HealthAddress is the address of the probes of a supervisor; closed if not valid.
+	HealthAddress netip.AddrPort
+}
+
+// Join configures how a node becomes a member.
+type Join struct {
+	NumTokens int
+	// Tokens are the tokens of this node when it joins: initial_token. If there are none, the cluster chooses them.
+	Tokens []ring.Token
+	Seeds  []netip.AddrPort
+	// SeedNames replace Seeds if some are host names, NAME:PORT. They are looked up before each attempt to join.
+	SeedNames []string
+	// Replace is the address or host id of the dead node that this node replaces at its first start. If it is empty,
+	// the node joins as an additional one.
+	Replace string
+}
+
+// Ports configures TLS of all ports.
+type Ports struct {
+	Clients   Encryption          // of the ports for CQL and Azure Tables clients
+	Internode InternodeEncryption // of the port for other nodes
+	Control   Encryption          // of ControlAddress, which serves only clients with certificates
+}
+
+// CommitLog determines when writes are acknowledged.
+type CommitLog struct {
+	Sync       CommitLogSync
+	SyncPeriod time.Duration
+}
+
+// Memory configures the memory of a node. DivideMemory sets Division, and the following fields that are zero.
+type Memory struct {
+	// Limit bounds the memory of the node: memory_limit. Zero means the limit of the cgroup, or the machine's memory.
+	Limit            int64
+	Division         memory.Division
+	CacheBytes       int64
+	MemTableBytes    int64
+	VectorGraphBytes int64 // of the graph of one index of vectors; zero: no graphs, negative: a share of Division
+}
+
+// Timeouts bound the time of requests.
+type Timeouts struct {
+	Read     time.Duration
+	Range    time.Duration
+	Write    time.Duration
+	CAS      time.Duration // of conditional updates under contention: cas_contention_timeout
+	Counter  time.Duration
+	Truncate time.Duration
+}
+
+// Background configures the work that no request waits for. Throughputs are bytes per second.
+type Background struct {
+	HintWindow           time.Duration
+	IndexBuildThroughput int64         // of rows that builds of indexes read: index_build_throughput
+	StreamThroughput     int64         // sent for range movements: stream_throughput_outbound
+	AutoRepair           bool          // repair in the background: auto_repair_enabled
+	AutoRepairInterval   time.Duration // for each table: auto_repair_min_repair_interval
+	RepairThroughput     int64         // that replicas scan for this node's repairs: auto_repair_throughput
+}
+
+// Functions configures user-defined functions.
+type Functions struct {
+	Enabled bool         // users may define and call functions: user_defined_functions_enabled
+	Limits  value.Limits // of one call: user_defined_functions_…
+}
+
+// Requests bounds the requests of CQL clients.
+type Requests struct {
+	MaxFrameBytes      int
+	BatchWarnBytes     int
+	BatchFailBytes     int
+	MaxTimestampAhead  time.Duration // maximum_timestamp_fail_threshold
+	WarnTimestampAhead time.Duration // maximum_timestamp_warn_threshold
+	MaxClients         int           // connections; 0: the server's default
+	MaxInFlight        int           // 0: the server's default
+}
+
+// Tables configures the server of Azure Tables. The options have the prefix tables_.
+type Tables struct {
+	Port uint16 // on RPCAddress; 0: closed
+	// Accounts are the accounts of the server. Those of the cluster's metadata are served as well. If there are none,
+	// the development account is, on a loopback address.
+	Accounts []azuretables.Account
+	// Consistency is the consistency of requests of accounts without their own: QUORUM or LOCAL_QUORUM.
+	Consistency string
+	// Hosts are the host names, in addition to localhost, under which the development account is served. Clients may
+	// always use IP addresses.
+	Hosts []string
+	// PartitionTarget and AccountTarget are the rates, in entities per second, above which the server throttles a
+	// partition or an account. 0 means no limit.
+	PartitionTarget, AccountTarget int
+	// Limits of requests and of all connections. 0 means the limits of the Azure service.
+	MaxConnections, MaxProperties, MaxEntityBytes, MaxBatchOperations int
+}
