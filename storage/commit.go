@@ -3,7 +3,6 @@ package storage
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -138,11 +137,11 @@ func (e *Engine) enqueue(ms []*row.Mutation, size int, durable, wake bool, done 
 
 // checkDropped returns *UnknownTable if a mutation is for a dropped table. The queue is locked.
 func (e *Engine) checkDropped(ms []*row.Mutation) error {
-	if e.dropped.Load() == nil {
+	if e.dropped.Empty() {
 		return nil
 	}
 	for _, m := range ms {
-		if e.isDropped(m.Table) {
+		if e.dropped.Contains(m.Table) {
 			return &UnknownTable{m.Table}
 		}
 	}
@@ -150,10 +149,7 @@ func (e *Engine) checkDropped(ms []*row.Mutation) error {
 }
 
 // isDropped reports whether DropTable has begun to remove the table.
-func (e *Engine) isDropped(id schema.StorageID) bool {
-	dropped := e.dropped.Load()
-	return dropped != nil && (*dropped)[id]
-}
+func (e *Engine) isDropped(id schema.StorageID) bool { return e.dropped.Contains(id) }
 
 // filling returns the group to which size bytes can be added. The queue is locked.
 func (e *Engine) filling(size int) *group {
@@ -427,11 +423,7 @@ func (e *Engine) publishLatched(batch *pebble.Batch, fill func(*pebble.Batch) er
 // read a part of the table.
 func (e *Engine) DropTable(id schema.StorageID) error {
 	e.queue.Lock()
-	dropped := map[schema.StorageID]bool{id: true}
-	if before := e.dropped.Load(); before != nil {
-		maps.Copy(dropped, *before)
-	}
-	e.dropped.Store(&dropped)
+	e.dropped.Add(id)
 	e.queue.Unlock()
 	// What was queued before is committed before the truncation.
 	if err := e.drain(); err != nil {

@@ -18,6 +18,7 @@ import (
 	"cqld/storage/blockfilter"
 	"cqld/storage/bounds"
 	"cqld/storage/compaction"
+	"cqld/storage/dropped"
 	"cqld/storage/format"
 	"cqld/storage/latch"
 	"cqld/storage/logguard"
@@ -55,9 +56,8 @@ type Engine struct {
 		closing    bool
 		periodic   env.Timer
 	}
-	// dropped contains the tables that this process has dropped. DropTable replaces the map with queue locked. Nil
-	// means none.
-	dropped atomic.Pointer[map[schema.StorageID]bool]
+	// dropped contains the tables that this process has dropped. DropTable adds them with queue locked.
+	dropped dropped.Tables
 	// inline serializes commits of an engine without a committer.
 	inline sync.Mutex
 	// flushFailures counts failures of Pebble's background work since the engine was opened.

@@ -76,9 +76,10 @@ storage/format:
 storage/latch: ring
 storage/logguard:
 storage/merging: row
+storage/dropped: schema
 storage/pause:
 storage/space: internal/env
-storage: internal/env internal/guard internal/wire ring row schema storage/backlog storage/block storage/blockfilter storage/bounds storage/compaction storage/estimate storage/format storage/latch storage/logguard storage/merging storage/pause storage/rowkey storage/space storage/step
+storage: internal/env internal/guard internal/wire ring row schema storage/backlog storage/block storage/blockfilter storage/bounds storage/compaction storage/dropped storage/estimate storage/format storage/latch storage/logguard storage/merging storage/pause storage/rowkey storage/space storage/step
 storage/index/vector: types/similarity
 storage/index: internal/env ring row schema storage storage/index/vector types types/analysis types/similarity
 messaging: internal/env internal/guard internal/intake internal/wire ring
