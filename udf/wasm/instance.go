@@ -58,11 +58,15 @@ func (p *Program) newInstance(call *value.Meter) (*instance, error) {
 		return nil, err
 	}
 	i.memory = linearMemory{i: i, reserved: p.memory}
+	if p.resets && p.uses.memory {
+		i.memory.pages = p.pool.pages
+	}
 	i.ctx = experimental.WithMemoryAllocator(context.WithValue(context.Background(), instanceKey{}, i), &i.memory)
 	var err error
 	i.module, err = p.runtime.InstantiateModule(i.ctx, p.module,
 		wazero.NewModuleConfig().WithName("").WithStartFunctions())
 	if err != nil {
+		i.memory.Free()
 		return nil, i.fault(err)
 	}
 	if i.stopped != nil { // by a start function that grows the memory
@@ -80,7 +84,7 @@ func (p *Program) newInstance(call *value.Meter) (*instance, error) {
 			i.globals = append(i.globals, resetGlobal{g, g.Get()})
 		}
 	}
-	p.once.Do(func() { p.initial = initialState(i.module, p.hasMemory, i.left+int64(i.meter.Get())) })
+	p.once.Do(func() { p.initial = i.initialState(i.left + int64(i.meter.Get())) })
 	return i, nil
 }
 
@@ -195,7 +199,11 @@ func (i *instance) reset() (ok bool) {
 		if !ok || memory.Size() != p.initial.memory { // memory cannot shrink
 			return false
 		}
-		if p.uses.memory {
+		switch {
+		case !p.uses.memory: // only arguments were written
+		case i.memory.restore(&p.initial):
+			i.written = i.written[:0]
+		default:
 			i.written = append(i.written[:0], span{0, memory.Size()})
 		}
 		for _, s := range i.written {
@@ -212,7 +220,7 @@ func (i *instance) reset() (ok bool) {
 
 // bytes returns what the instance needs in memory.
 func (i *instance) bytes() int64 {
-	return int64(cap(i.memory.b)) + instanceBytes + i.stackBytes()
+	return i.memory.bytes() + instanceBytes + i.stackBytes()
 }
 
 func (i *instance) close() { _ = i.module.Close(context.Background()) }
@@ -225,21 +233,23 @@ type initial struct {
 	bytes      []byte // from there on
 }
 
-func initialState(module api.Module, hasMemory bool, operations int64) initial {
+// initialState returns the state of a new instance. It does not read untouched pages, which would touch them.
+func (i *instance) initialState(operations int64) initial {
 	s := initial{operations: operations}
-	if !hasMemory {
+	if !i.p.hasMemory {
 		return s
 	}
-	memory := module.Memory()
+	memory := i.module.Memory()
 	s.memory = memory.Size()
 	b, _ := memory.Read(0, s.memory)
-	for len(b) > 0 && b[len(b)-1] == 0 {
-		b = b[:len(b)-1]
+	from, to := i.memory.used()
+	for from < to && b[to-1] == 0 {
+		to--
 	}
-	for s.at < len(b) && b[s.at] == 0 {
-		s.at++
+	for from < to && b[from] == 0 {
+		from++
 	}
-	s.bytes = append([]byte{}, b[s.at:]...)
+	s.at, s.bytes = from, append([]byte{}, b[from:to]...)
 	return s
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -76,8 +77,8 @@ func TestCallsShareNothing(t *testing.T) {
 	for name := range list {
 		names = append(names, name)
 	}
-	pooled := 0
-	for round := range 120 {
+	pooled, mapped := 0, 0
+	for round := range 240 {
 		body := code(i32, 0)
 		used := []string{}
 		for range 1 + r.IntN(4) {
@@ -88,28 +89,40 @@ func TestCallsShareNothing(t *testing.T) {
 			used = append(used, name)
 			body = code(body, list[name], add)
 		}
-		binary := stateful(1+r.IntN(3), r.IntN(2) == 0, body)
-		p, err := compiledBytes(binary)
+		// Small memories are in the heap, and large ones mappings, of which touched pages are reset.
+		pages := 1 + r.IntN(3)
+		if round%2 == 1 {
+			pages = 4 + r.IntN(12)
+		}
+		p, err := compiledBytes(stateful(pages, r.IntN(2) == 0, body))
 		if err != nil {
 			t.Fatalf("%v: %v", used, err)
 		}
 		for range 12 {
-			args := [][]byte{wire.AppendUint32(nil, uint32(r.IntN(8))), wire.AppendUint32(nil, uint32(r.IntN(3)*20000))}
+			// Also addresses beside the borders of pages, and at the end of the memory.
+			at := r.IntN(pages<<16/4096)*4096 + []int{-3, 0, 20000 % 4096, 4092}[r.IntN(4)]
+			args := [][]byte{wire.AppendUint32(nil, uint32(r.IntN(8))), wire.AppendUint32(nil, uint32(max(at, 0)))}
 			got, err := p.Run(testCall(), args)
 			fresh := &Program{runtime: p.runtime, module: p.module, f: p.f, limits: p.limits, pool: testPool(),
 				uses:    p.uses,
 				mutable: p.mutable, hasMemory: p.hasMemory, initialization: p.initialization}
 			want, wantErr := fresh.Run(testCall(), args)
+			fresh.pool.Clear()
 			if !bytes.Equal(got, want) || fmt.Sprint(err) != fmt.Sprint(wantErr) {
 				t.Fatalf("%v: %x, %v; a new instance answers %x, %v", used, got, err, want, wantErr)
 			}
 		}
-		if n, _ := p.pool.Idle(); n > 0 {
+		if i := p.pool.take(p); i != nil {
 			pooled++
+			if i.memory.mapped() {
+				mapped++
+			}
+			i.close()
 		}
+		p.pool.Clear()
 	}
-	if pooled < 40 {
-		t.Errorf("instances of %d modules were used again", pooled)
+	if pooled < 80 || runtime.GOOS == "linux" && mapped < 30 {
+		t.Errorf("instances of %d modules were used again, %d of them with a mapping", pooled, mapped)
 	}
 }
 
@@ -301,6 +314,88 @@ func TestTimeIsChecked(t *testing.T) {
 	if _, err := p.Run(call, [][]byte{make([]byte, 4), make([]byte, 4)}); !errors.As(err, &exceeded) ||
 		exceeded.Reason != "it ran longer than 20000ms" || checks != 3 {
 		t.Errorf("%v after %d checks", err, checks)
+	}
+}
+
+// TestResetTouchesFewPages writes to three pages of a memory of 1 MiB: no other page may be touched by a call, or by the
+// reset after it, and all are zero then.
+func TestResetTouchesFewPages(t *testing.T) {
+	pages := openPagemap()
+	if pages == nil {
+		t.Skip("touched pages are not known here")
+	}
+	p, err := compiledBytes(stateful(16, false, changes()["far memory"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []uint32{500_000, 800_000, 500_004, 1 << 19} {
+		if _, err := p.Run(testCall(), [][]byte{make([]byte, 4), wire.AppendUint32(nil, at)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	i := p.pool.take(p)
+	if i == nil || !i.memory.mapped() {
+		t.Fatal("the instance is not kept, or its memory is not a mapping")
+	}
+	defer i.close()
+	n := 0
+	if !pages.touched(i.memory.mapping, i.memory.entries, func(from, to int) {
+		n++
+		if clean := from == 0 || bytes.Equal(i.memory.b[from:to], make([]byte, to-from)); !clean {
+			t.Errorf("the page at %d is not zero after a reset", from)
+		}
+	}) {
+		t.Fatal("touched pages were known before")
+	}
+	if n != 4 { // and the page with the data of the module
+		t.Errorf("%d pages are touched, want 4", n)
+	}
+}
+
+// TestMappingsAreReturned creates instances with mappings that end in each way: by a fault of the start function, by a
+// fault of the call, by growth, and in the pool. None of them stays mapped.
+func TestMappingsAreReturned(t *testing.T) {
+	fault := code(i32, 0, 0x00)
+	growth := code(get, 1, get, 1, 0x36, 0, 0, i32, 1, 0x40, 0)
+	for name, f := range map[string][]byte{"fault": fault, "growth": growth, "none": changes()["far memory"]} {
+		p, err := compiledBytes(stateful(8, false, f))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if p.pool.pages == nil {
+			t.Skip("touched pages are not known here")
+		}
+		i, err := p.newInstance(testCall())
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if !i.memory.mapped() {
+			t.Errorf("%s: the memory is not a mapping", name)
+		}
+		i.begin(testCall())
+		_, err = i.run([][]byte{make([]byte, 4), wire.AppendUint32(nil, 70_000)})
+		if kept := err == nil && i.reset(); kept != (name == "none") || (err != nil) != (name == "fault") {
+			t.Errorf("%s: kept %v, %v", name, kept, err)
+		}
+		i.close()
+		if i.memory.mapping != nil || i.memory.b != nil {
+			t.Errorf("%s: the mapping remains", name)
+		}
+	}
+}
+
+// BenchmarkCallLarge calls a function that writes to a memory of 1 MiB, as compilers give to modules for their stack.
+func BenchmarkCallLarge(b *testing.B) {
+	p, err := compiledBytes(stateful(16, false, code(changes()["far memory"])))
+	if err != nil {
+		b.Fatal(err)
+	}
+	args := [][]byte{{0, 0, 0, 1}, wire.AppendUint32(nil, 1<<20-64)}
+	b.ReportAllocs()
+	for range b.N {
+		if _, err := p.Run(testCall(), args); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

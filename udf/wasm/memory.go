@@ -1,13 +1,26 @@
 package wasm
 
-import "github.com/tetratelabs/wazero/experimental"
+import (
+	"runtime"
+
+	"github.com/tetratelabs/wazero/experimental"
+)
 
 // linearMemory is the memory of an instance. It reserves what it allocates for the call that is in progress.
+//
+// A memory that calls change and that reset restores is a mapping of its own if the pages that a call has touched can
+// be found: most calls touch a few pages of a memory of a MiB, and to restore the others takes longer than the call.
+// The mapping belongs to the linearMemory until Free. A memory that grows moves to the heap; it is never reset.
 type linearMemory struct {
 	i        *instance
 	b        []byte
 	most     uint64 // bytes
 	reserved int64  // bytes that are reserved but not yet allocated
+
+	pages   *pagemap // nil means that the memory is in the heap
+	mapping []byte   // of pages
+	entries []byte   // buffer for pages
+	dropped runtime.Cleanup
 }
 
 // Allocate implements experimental.MemoryAllocator.
@@ -31,12 +44,59 @@ func (m *linearMemory) Reallocate(size uint64) []byte {
 		return nil
 	}
 	m.reserved = 0
+	if m.b == nil && m.pages != nil && size >= mappingMin {
+		if m.mapping = m.pages.allocate(int(size)); m.mapping != nil {
+			m.b, m.entries = m.mapping, m.pages.entries(m.mapping)
+			// The collector frees the idle instances of a pool that is no longer used, and with them their mappings.
+			m.dropped = runtime.AddCleanup(m.i, m.pages.free, m.mapping)
+			return m.b
+		}
+	}
 	b := make([]byte, size, next)
 	copy(b, m.b)
+	if !m.mapped() { // Free returns a mapping
+		m.i.call.Release(int64(before))
+	}
 	m.b = b
-	m.i.call.Release(int64(before))
 	return b
 }
 
-// Free implements experimental.LinearMemory.
-func (m *linearMemory) Free() { m.b = nil }
+// mapped reports whether the memory is a mapping.
+func (m *linearMemory) mapped() bool { return len(m.mapping) > 0 && &m.b[0] == &m.mapping[0] }
+
+// restore restores the parts of the memory that may differ from its initial state. ok is false if they are not known.
+func (m *linearMemory) restore(to *initial) (ok bool) {
+	return m.mapped() && m.pages.touched(m.mapping, m.entries, func(from, end int) {
+		to.restore(m.b, from, end)
+	})
+}
+
+// used returns bounds outside of which the memory is zero.
+func (m *linearMemory) used() (from, to int) {
+	if len(m.b) == 0 || !m.mapped() {
+		return 0, len(m.b)
+	}
+	from = len(m.b)
+	ok := m.pages.touched(m.mapping, m.entries, func(at, end int) { from, to = min(from, at), end })
+	if !ok {
+		return 0, len(m.b)
+	}
+	return min(from, to), to
+}
+
+// bytes returns the size of the memory.
+func (m *linearMemory) bytes() int64 {
+	if m.b != nil && m.mapped() {
+		return int64(len(m.mapping))
+	}
+	return int64(cap(m.b) + len(m.mapping))
+}
+
+// Free implements experimental.LinearMemory. Further calls have no effect.
+func (m *linearMemory) Free() {
+	if m.mapping != nil {
+		m.dropped.Stop()
+		m.pages.free(m.mapping)
+	}
+	m.b, m.mapping = nil, nil
+}

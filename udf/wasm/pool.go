@@ -12,6 +12,7 @@ import (
 type Pool struct {
 	memory *memory.Pool // nil means that only most bounds the instances
 	most   int64
+	pages  *pagemap // nil means that memories are reset as a whole
 
 	mu    sync.Mutex
 	idle  map[*Program][]*list.Element // guarded by mu
@@ -21,7 +22,7 @@ type Pool struct {
 
 // NewPool returns an empty Pool of at most the given bytes, which are reserved in m.
 func NewPool(m *memory.Pool, most int64) *Pool {
-	return &Pool{memory: m, most: most, idle: map[*Program][]*list.Element{}}
+	return &Pool{memory: m, most: most, pages: openPagemap(), idle: map[*Program][]*list.Element{}}
 }
 
 // take returns an idle instance, or nil.
