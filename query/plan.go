@@ -11,6 +11,7 @@ import (
 	"cqld/query/execution"
 	"cqld/query/function"
 	"cqld/query/permissions"
+	"cqld/query/plancache"
 	"cqld/query/read"
 	"cqld/query/term"
 	"cqld/query/write"
@@ -277,7 +278,7 @@ func (pl *plan) values(params *Params) []wire.Value {
 }
 
 // preparedID returns the id of a prepared statement, which is the same on every node.
-func preparedID(keyspace, text string) [md5.Size]byte {
+func preparedID(keyspace, text string) plancache.ID {
 	b := make([]byte, 0, 256)
 	b = append(b, keyspace...)
 	return md5.Sum(append(b, text...)) //nolint:gosec // not a secret

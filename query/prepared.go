@@ -18,7 +18,7 @@ func (p *Processor) PreparedStatements() []PreparedStatement {
 	var out []PreparedStatement
 	for _, e := range p.prepared.Entries() {
 		pl := e.Plan()
-		out = append(out, PreparedStatement{ID: e.Key.ID, Keyspace: pl.keyspace, Text: cql.RedactStatement(pl.text)})
+		out = append(out, PreparedStatement{ID: e.Key, Keyspace: pl.keyspace, Text: cql.RedactStatement(pl.text)})
 	}
 	return out
 }

@@ -31,8 +31,8 @@ type Processor struct {
 	functions     *function.Library
 	runtime       *udf.Runtime // of the functions of users
 	userFunctions *userfunction.Functions
-	prepared      *plancache.Cache[plan] // by id
-	texts         *plancache.Cache[plan] // by text
+	prepared      *plancache.Cache[plancache.ID, plan]
+	texts         *plancache.Cache[plancache.Text, plan]
 	traces        traces
 	results       sync.Pool // *Result
 
@@ -54,8 +54,8 @@ func New(o Options) *Processor {
 			BoundsData: o.Guardrails != nil && o.Guardrails.BoundsData(), IsSuperuser: o.IsSuperuser},
 		functions: function.New(),
 		runtime:   udf.New(udf.Options{Limits: o.FunctionLimits, Now: o.Clock.Now, Memory: o.FunctionMemory}),
-		prepared:  plancache.New[plan](o.Limits.PreparedBytesMax),
-		texts:     plancache.New[plan](textsMax * plancache.PlanBytes * 2),
+		prepared:  plancache.New[plancache.ID, plan](o.Limits.PreparedBytesMax),
+		texts:     plancache.New[plancache.Text, plan](textsMax * plancache.PlanBytes * 2),
 	}
 	p.traces = traces{secret: o.PagingKey, budget: o.TraceBudget}
 	p.userFunctions = userfunction.New(p.runtime, !o.NoUserFunctions)
@@ -108,7 +108,7 @@ func (p *Processor) keyspaceOf(s *Session, keyspace string) (string, error) {
 // textPlan returns the plan of a text, from the cache if possible.
 func (p *Processor) textPlan(r *request.Request, keyspace, text string) (*plan, error) {
 	now := p.services.View.Schema()
-	k := plancache.Key{Keyspace: keyspace, Text: text}
+	k := plancache.Text{Keyspace: keyspace, Text: text}
 	if len(text) <= textKeepMax {
 		if e := p.texts.Get(k); e != nil {
 			if pl := e.Plan(); pl.valid(now) {
@@ -177,8 +177,8 @@ func (p *Processor) prepare(r *request.Request, s *Session, text, keyspace strin
 		return pl, nil, invalidf("Prepared statement of size %d bytes is larger than allowed maximum of %d bytes",
 			plancache.Size(kept), p.o.Limits.PreparedBytesMax)
 	}
-	e := p.prepared.Put(plancache.Key{ID: id}, pl, kept, pl.resultID())
-	info := &PreparedInfo{ID: e.Key.ID[:], Binds: pl.binds(), PartitionKey: pl.partitionKey, Result: pl.metadata}
+	e := p.prepared.Put(id, pl, kept, pl.resultID())
+	info := &PreparedInfo{ID: e.Key[:], Binds: pl.binds(), PartitionKey: pl.partitionKey, Result: pl.metadata}
 	if info.Result == nil {
 		info.Result = newMetadata(nil)
 	}
@@ -188,11 +188,11 @@ func (p *Processor) prepare(r *request.Request, s *Session, text, keyspace strin
 // preparedPlan returns a prepared statement's plan, and compiles it again if the schema has changed. As in Cassandra,
 // a statement on a table whose columns changed must be prepared again: clients then receive the new columns of its
 // result and its markers.
-func (p *Processor) preparedPlan(id []byte) (*plancache.Entry[plan], *plan, error) {
+func (p *Processor) preparedPlan(id []byte) (*plancache.Entry[plancache.ID, plan], *plan, error) {
 	if len(id) != 16 {
 		return nil, nil, &Unprepared{ID: append([]byte(nil), id...)}
 	}
-	e := p.prepared.Get(plancache.Key{ID: [16]byte(id)})
+	e := p.prepared.Get(plancache.ID(id))
 	if e == nil || e.Stale() {
 		return nil, nil, &Unprepared{ID: append([]byte(nil), id...)}
 	}
@@ -239,7 +239,7 @@ func (p *Processor) Execute(r *request.Request, s *Session, id []byte, params *P
 	return p.executePlan(r, s, e, pl, params)
 }
 
-func (p *Processor) executePlan(r *request.Request, s *Session, e *plancache.Entry[plan], pl *plan,
+func (p *Processor) executePlan(r *request.Request, s *Session, e *plancache.Entry[plancache.ID, plan], pl *plan,
 	params *Params) (*Result, error) {
 	if params.Names != nil {
 		named := *params
@@ -253,7 +253,7 @@ func (p *Processor) executePlan(r *request.Request, s *Session, e *plancache.Ent
 	if s.Version < 5 && params.SkipMetadata && !e.Knows(pl.resultID()) {
 		// The client knows the columns before an ALTER, and some drivers decode rows by these whatever metadata is
 		// sent. As in Cassandra, the statement must be prepared again.
-		return nil, &Unprepared{ID: append([]byte(nil), e.Key.ID[:]...)}
+		return nil, &Unprepared{ID: append([]byte(nil), e.Key[:]...)}
 	}
 	result, err := p.run(r, s, pl, params)
 	if err == nil && s.Version < 5 && e.Changed {

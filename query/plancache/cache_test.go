@@ -6,11 +6,11 @@ import (
 )
 
 func TestCacheIsBounded(t *testing.T) {
-	c := New[string](100 * Size(10))
-	keep, p := Key{Text: "keep"}, "0123456789"
+	c := New[Text, string](100 * Size(10))
+	keep, p := Text{Text: "keep"}, "0123456789"
 	c.Put(keep, &p, len(p), nil)
 	for i := range 10000 {
-		c.Put(Key{Text: fmt.Sprint(i)}, &p, len(p), nil)
+		c.Put(Text{Text: fmt.Sprint(i)}, &p, len(p), nil)
 		if i%10 == 0 && c.Get(keep) == nil {
 			t.Fatalf("a plan in use was dropped at %d", i)
 		}
@@ -21,8 +21,8 @@ func TestCacheIsBounded(t *testing.T) {
 }
 
 func TestStaleEntriesArePutAgain(t *testing.T) {
-	c := New[string](1 << 20)
-	k, p := Key{Text: "k"}, "plan"
+	c := New[Text, string](1 << 20)
+	k, p := Text{Text: "k"}, "plan"
 	e := c.Put(k, &p, 4, []byte("a"))
 	e.MarkStale()
 	if again := c.Put(k, &p, 4, []byte("a")); again != e || again.Stale() || again.Changed {
@@ -39,16 +39,16 @@ func TestStaleEntriesArePutAgain(t *testing.T) {
 // TestNewEntriesStayForARevolution adds entries to a full cache whose entries are all in use: a statement that was just
 // prepared must not be the next one that is evicted.
 func TestNewEntriesStayForARevolution(t *testing.T) {
-	c := New[string](100 * Size(10))
+	c := New[Text, string](100 * Size(10))
 	p := "0123456789"
 	for i := range 100 {
-		c.Put(Key{Text: fmt.Sprint("old", i)}, &p, len(p), nil)
+		c.Put(Text{Text: fmt.Sprint("old", i)}, &p, len(p), nil)
 	}
 	for _, e := range c.Entries() {
 		c.Get(e.Key)
 	}
 	for i := range 50 {
-		c.Put(Key{Text: fmt.Sprint("new", i)}, &p, len(p), nil)
+		c.Put(Text{Text: fmt.Sprint("new", i)}, &p, len(p), nil)
 	}
 	there := map[string]bool{}
 	for _, e := range c.Entries() {
@@ -57,6 +57,20 @@ func TestNewEntriesStayForARevolution(t *testing.T) {
 	for i := range 50 {
 		if !there[fmt.Sprint("new", i)] {
 			t.Errorf("new%d was evicted by one of the next %d", i, 49-i)
+		}
+	}
+}
+
+func BenchmarkGet(b *testing.B) {
+	c := New[ID, string](100 * Size(10))
+	p := "0123456789"
+	for i := range 50 {
+		c.Put(ID{byte(i), 1, 2, 3}, &p, len(p), nil)
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if c.Get(ID{byte(i % 50), 1, 2, 3}) == nil {
+			b.Fatal("not found")
 		}
 	}
 }
