@@ -88,6 +88,13 @@ func BenchmarkSummarize(b *testing.B) {
 	}
 }
 
+func BenchmarkTimestampMax(b *testing.B) {
+	bytes := encoded(hotRow())
+	for b.Loop() {
+		_, _ = TimestampMax(bytes)
+	}
+}
+
 func BenchmarkReconcile(b *testing.B) {
 	x, y, sum := hotRow(), hotRow(), NewRow()
 	y.Cells[2].Timestamp = 2

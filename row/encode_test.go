@@ -61,6 +61,49 @@ func TestEveryTruncationIsAnErrorOrARow(t *testing.T) {
 	}
 }
 
+// TestTimestampMaxAgreesWithSummarize compares both for rows, for their truncations and for rows with a changed byte.
+func TestTimestampMaxAgreesWithSummarize(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 1))
+	plain := 0
+	check := func(b []byte) {
+		t.Helper()
+		sum, wantErr := Summarize(b, 0)
+		got, err := TimestampMax(b)
+		if (err == nil) != (wantErr == nil) || err == nil && got != sum.TimestampMax {
+			t.Fatalf("%x: TimestampMax returns %d, %v, Summarize %d, %v", b, got, err, sum.TimestampMax, wantErr)
+		}
+		if _, ok := plainTimestampMax(b); ok {
+			plain++
+		}
+	}
+	for i := range 2000 {
+		r := randomRow(rng)
+		if i%2 == 0 {
+			r = hotRow()
+			r.Liveness.Timestamp = rng.Int64()
+			for n := range r.Cells {
+				r.Cells[n].Timestamp = rng.Int64N(3) * r.Liveness.Timestamp
+				if rng.IntN(4) == 0 {
+					r.Cells[n].Value = bytes.Repeat([]byte("x"), rng.IntN(300))
+				}
+			}
+		}
+		b := encoded(r)
+		check(b)
+		for n := range b {
+			check(b[:n])
+		}
+		for range 20 {
+			changed := bytes.Clone(b)
+			changed[rng.IntN(len(b))] = byte(rng.Uint32())
+			check(changed)
+		}
+	}
+	if plain < 1000 {
+		t.Errorf("%d rows were plain", plain)
+	}
+}
+
 func TestSummarizeAgreesWithTheDecodedRow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 1))
 	for range draws {

@@ -128,9 +128,9 @@ func (t *table) required(slack int64) (stored, required int64) {
 
 // Newest returns the greatest timestamp of an encoded row. It is infinite for a malformed row, which reads report.
 func Newest(encoded []byte) int64 {
-	sum, err := row.Summarize(encoded, 0)
+	newest, err := row.TimestampMax(encoded)
 	if err != nil {
 		return math.MaxInt64
 	}
-	return sum.TimestampMax
+	return newest
 }
