@@ -59,58 +59,68 @@ func settings() map[string]setting {
 		"seed_provider":                   setSeedProvider,
 		"partitioner": only("org.apache.cassandra.dht.Murmur3Partitioner",
 			"Murmur3Partitioner"),
-		"endpoint_snitch":        only("SimpleSnitch", "GossipingPropertyFileSnitch"),
-		"start_native_transport": only("true"),
-		"commitlog_sync":         setCommitLogSync,
-		"commitlog_sync_period": duration(func(o *Options) *time.Duration {
-			return &o.CommitLog.SyncPeriod
-		}),
-		"memory_limit":     size64(func(o *Options) *int64 { return &o.Memory.Limit }),
-		"block_cache_size": size64(func(o *Options) *int64 { return &o.Memory.CacheBytes }),
-		"vector_index_graph_size": size64(func(o *Options) *int64 {
-			return &o.Memory.VectorGraphBytes
-		}),
-		"memtable_heap_space": size64(func(o *Options) *int64 {
-			return &o.Memory.MemTableBytes
-		}),
-		"read_request_timeout": duration(func(o *Options) *time.Duration {
-			return &o.Timeouts.Read
-		}),
-		"range_request_timeout": duration(func(o *Options) *time.Duration {
-			return &o.Timeouts.Range
-		}),
-		"write_request_timeout": duration(func(o *Options) *time.Duration {
-			return &o.Timeouts.Write
-		}),
-		"cas_contention_timeout": duration(func(o *Options) *time.Duration {
-			return &o.Timeouts.CAS
-		}),
-		"counter_write_request_timeout": duration(func(o *Options) *time.Duration {
-			return &o.Timeouts.Counter
-		}),
-		"truncate_request_timeout": duration(func(o *Options) *time.Duration {
-			return &o.Timeouts.Truncate
-		}),
+		"endpoint_snitch":              only("SimpleSnitch", "GossipingPropertyFileSnitch"),
+		"start_native_transport":       only("true"),
+		"trace_storage_limit":          size64(func(o *Options) *int64 { return &o.TraceBytesMax }),
+		"dynamic_data_masking_enabled": truth(func(o *Options) *bool { return &o.DynamicDataMasking }),
+		"audit_logging_options":        setAuditLogging,
+	}
+	maps.Copy(all, storageSettings())
+	maps.Copy(all, timeoutSettings())
+	maps.Copy(all, backgroundSettings())
+	maps.Copy(all, requestSettings())
+	maps.Copy(all, developmentSettings())
+	maps.Copy(all, accessSettings())
+	maps.Copy(all, guardrailSettings())
+	maps.Copy(all, indexSettings())
+	maps.Copy(all, functionSettings())
+	maps.Copy(all, clientLimitSettings())
+	return all
+}
+
+// storageSettings returns the options of the commit log and of memory.
+func storageSettings() map[string]setting {
+	return map[string]setting{
+		"commitlog_sync":          setCommitLogSync,
+		"commitlog_sync_period":   duration(func(o *Options) *time.Duration { return &o.CommitLog.SyncPeriod }),
+		"memory_limit":            size64(func(o *Options) *int64 { return &o.Memory.Limit }),
+		"block_cache_size":        size64(func(o *Options) *int64 { return &o.Memory.CacheBytes }),
+		"vector_index_graph_size": size64(func(o *Options) *int64 { return &o.Memory.VectorGraphBytes }),
+		"memtable_heap_space":     size64(func(o *Options) *int64 { return &o.Memory.MemTableBytes }),
+	}
+}
+
+// timeoutSettings returns the options of the timeouts of requests.
+func timeoutSettings() map[string]setting {
+	return map[string]setting{
+		"read_request_timeout":          duration(func(o *Options) *time.Duration { return &o.Timeouts.Read }),
+		"range_request_timeout":         duration(func(o *Options) *time.Duration { return &o.Timeouts.Range }),
+		"write_request_timeout":         duration(func(o *Options) *time.Duration { return &o.Timeouts.Write }),
+		"cas_contention_timeout":        duration(func(o *Options) *time.Duration { return &o.Timeouts.CAS }),
+		"counter_write_request_timeout": duration(func(o *Options) *time.Duration { return &o.Timeouts.Counter }),
+		"truncate_request_timeout":      duration(func(o *Options) *time.Duration { return &o.Timeouts.Truncate }),
+	}
+}
+
+// backgroundSettings returns the options of work that no request waits for.
+func backgroundSettings() map[string]setting {
+	return map[string]setting{
 		"max_hint_window": duration(func(o *Options) *time.Duration {
 			return &o.Background.HintWindow
 		}),
-		"trace_storage_limit": size64(func(o *Options) *int64 { return &o.TraceBytesMax }),
-		"index_build_throughput": rate(func(o *Options) *int64 {
-			return &o.Background.IndexBuildThroughput
-		}),
-		"stream_throughput_outbound": rate(func(o *Options) *int64 {
-			return &o.Background.StreamThroughput
-		}),
-		"auto_repair_enabled": truth(func(o *Options) *bool {
-			return &o.Background.AutoRepair
-		}),
+		"index_build_throughput":     rate(func(o *Options) *int64 { return &o.Background.IndexBuildThroughput }),
+		"stream_throughput_outbound": rate(func(o *Options) *int64 { return &o.Background.StreamThroughput }),
+		"auto_repair_enabled":        truth(func(o *Options) *bool { return &o.Background.AutoRepair }),
 		"auto_repair_min_repair_interval": duration(func(o *Options) *time.Duration {
 			return &o.Background.AutoRepairInterval
 		}),
-		"auto_repair_throughput": rate(func(o *Options) *int64 {
-			return &o.Background.RepairThroughput
-		}),
-		"dynamic_data_masking_enabled": truth(func(o *Options) *bool { return &o.DynamicDataMasking }),
+		"auto_repair_throughput": rate(func(o *Options) *int64 { return &o.Background.RepairThroughput }),
+	}
+}
+
+// requestSettings returns the options of the requests of CQL clients.
+func requestSettings() map[string]setting {
+	return map[string]setting{
 		"maximum_timestamp_fail_threshold": duration(func(o *Options) *time.Duration {
 			return &o.Requests.MaxTimestampAhead
 		}),
@@ -119,7 +129,6 @@ func settings() map[string]setting {
 		}),
 		"native_transport_max_frame_size":             size(func(o *Options) *int { return &o.Requests.MaxFrameBytes }),
 		"native_transport_max_concurrent_connections": bound(func(o *Options) *int { return &o.Requests.MaxClients }),
-		"audit_logging_options":                       setAuditLogging,
 		"batch_size_warn_threshold": size(func(o *Options) *int {
 			return &o.Requests.BatchWarnBytes
 		}),
@@ -127,13 +136,6 @@ func settings() map[string]setting {
 			return &o.Requests.BatchFailBytes
 		}),
 	}
-	maps.Copy(all, developmentSettings())
-	maps.Copy(all, accessSettings())
-	maps.Copy(all, guardrailSettings())
-	maps.Copy(all, indexSettings())
-	maps.Copy(all, functionSettings())
-	maps.Copy(all, clientLimitSettings())
-	return all
 }
 
 // LoadFile reads options from a YAML file into o. Every unknown option and every bad value is an
