@@ -146,7 +146,7 @@ func (d *degradation) compare(state string, n int, measure func(degradeKey)) {
 // awaitUp waits until all nodes except the victim see n nodes up.
 func (d *degradation) awaitUp(n int) {
 	d.t.Helper()
-	up := regexp.MustCompile(`(?m)^cqld_members_up (\d+)$`)
+	up := regexp.MustCompile(`(?m)^cqld_ring_members_up (\d+)$`)
 	var seen map[int]string // the numbers of nodes and what they see
 	for deadline := time.Now().Add(upWait); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		seen = map[int]string{}

@@ -66,7 +66,7 @@ func TestControlAddress(t *testing.T) {
 		t.Fatal("an unauthenticated request was not refused:", err, r)
 	}
 	page, status := metricsOf(t, address, strings.TrimSpace(string(secret)))
-	for _, want := range []string{`(?m)^cqld_members 1$`, `(?m)^cqld_members_up 1$`,
+	for _, want := range []string{`(?m)^cqld_ring_members 1$`, `(?m)^cqld_ring_members_up 1$`,
 		`(?m)^cqld_client_requests_total [1-9]`,
 		`(?m)^cqld_coordinator_events_total\{event="write_timeout"\} 0$`,
 		`(?m)^cqld_table_reads_total\{keyspace="system_traces",table="sessions"\} [1-9]`,
@@ -86,7 +86,7 @@ func TestControlAddress(t *testing.T) {
 		}
 	}
 	if page, status := metricsOf(t, address, ""); status != http.StatusUnauthorized ||
-		strings.Contains(page, "cqld_members") {
+		strings.Contains(page, "cqld_ring_members") {
 		t.Errorf("/metrics without a token: %d", status)
 	}
 }

@@ -139,7 +139,7 @@ func TestRepairOfOneDatacenter(t *testing.T) {
 		}
 	}
 	page, err := first.Metrics(context.Background())
-	if err != nil || !strings.Contains(page, "\ncqld_repairs_restricted_total 3\n") {
+	if err != nil || !strings.Contains(page, "\ncqld_repair_restricted_total 3\n") {
 		t.Errorf("the metrics do not have three restricted repairs: %v", err)
 	}
 

@@ -19,6 +19,9 @@ const (
 	ViewBuild  Kind = "view_build"
 )
 
+// Kinds returns the kinds of local jobs.
+func Kinds() []Kind { return []Kind{Repair, Rebuild, Cleanup, Compaction, IndexBuild, ViewBuild} }
+
 // Unit is what the progress of a job counts.
 type Unit string
 

@@ -84,6 +84,15 @@ type counters struct {
 	remembered, verified atomic.Int64
 }
 
+// NoStats returns the counts of a node whose clients need not log in: each is zero, with all reasons.
+func NoStats() Stats {
+	s := Stats{Reasons: map[string]int64{}}
+	for r := Malformed; r < reasons; r++ {
+		s.Reasons[r.String()] = 0
+	}
+	return s
+}
+
 // Stats returns the counts since the start.
 func (a *Authenticator) Stats() Stats {
 	c := &a.counters

@@ -137,8 +137,8 @@ func TestRepairIsAJob(t *testing.T) {
 		string(a.Rows[0][2]) != "ranges" {
 		t.Errorf("system_views.jobs has %q", a.Rows)
 	}
-	if page := metricsOf(t, n); !strings.Contains(page, `cqld_jobs_active{kind="repair",state="running"} 1`) ||
-		!strings.Contains(page, fmt.Sprintf(`cqld_job_total{id="%s",kind="repair",unit="ranges"} %d`, job,
+	if page := metricsOf(t, n); !strings.Contains(page, `cqld_job_active{kind="repair",state="running"} 1`) ||
+		!strings.Contains(page, fmt.Sprintf(`cqld_job_extent{id="%s",kind="repair",unit="ranges"} %d`, job,
 			first.Total)) {
 		t.Errorf("the metrics lack the job:\n%s", page)
 	}
@@ -233,7 +233,7 @@ func TestOperatorsCommandsAreJobs(t *testing.T) {
 		", ") != want {
 		t.Errorf("the jobs are %q, want %q", got, want)
 	}
-	if !strings.Contains(metricsOf(t, n), `cqld_jobs_total{kind="rebuild",state="done"} 1`) {
+	if !strings.Contains(metricsOf(t, n), `cqld_job_ended_total{kind="rebuild",state="done"} 1`) {
 		t.Error("the metrics lack the rebuild")
 	}
 	for _, id := range []string{"", "99", "ring-99"} {

@@ -117,7 +117,7 @@ func (a *Access) Authenticator() server.Authenticator {
 // Logins returns the counts of attempts to log in. They are zero if CQL clients need not log in.
 func (a *Access) Logins() login.Stats {
 	if a.login == nil {
-		return login.Stats{}
+		return login.NoStats()
 	}
 	return a.login.Stats()
 }

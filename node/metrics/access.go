@@ -43,12 +43,15 @@ func (c *Collector) encryption(m sink) {
 			"Changes of certificate files that cannot be used.", float64(s.Failures), labels, values)
 	}
 	c.internode(m)
+	var cql, tables tlsconfig.HandshakeStats // zero without TLS, and while a server is closed
 	if s := c.o.Servers.CQL(); s != nil && c.o.Certificates.Clients != nil {
-		m.handshakes("cql", s.Encryption())
+		cql = s.Encryption()
 	}
 	if s := c.o.Servers.Tables(); s != nil && c.o.Certificates.Clients != nil {
-		m.handshakes("tables", s.Encryption())
+		tables = s.Encryption()
 	}
+	m.handshakes("cql", cql)
+	m.handshakes("tables", tables)
 }
 
 func (m sink) handshakes(protocol string, s tlsconfig.HandshakeStats) {
@@ -57,9 +60,9 @@ func (m sink) handshakes(protocol string, s tlsconfig.HandshakeStats) {
 		[]string{"protocol", "resumed"}, []string{protocol, "false"})
 	m.send(prometheus.CounterValue, "tls_handshakes_total", "TLS handshakes of clients.", float64(s.Resumed),
 		[]string{"protocol", "resumed"}, []string{protocol, "true"})
-	for reason, count := range s.Failures {
+	for _, reason := range tlsconfig.Reasons() {
 		m.send(prometheus.CounterValue, "tls_handshake_failures_total", "TLS handshakes of clients that failed.",
-			float64(count),
+			float64(s.Failures[reason]),
 			[]string{"protocol", "reason"}, []string{protocol, string(reason)})
 	}
 }

@@ -13,10 +13,13 @@ func (c *Collector) limits(m sink) {
 			"How often clients have reached a bound: connections refused or closed, and requests refused or delayed.",
 			float64(n), []string{"protocol", "bound"}, []string{protocol, name})
 	}
-	if s := c.o.Servers.CQL(); s != nil {
-		for b := range server.Bounds {
-			send("cql", b.String(), s.Limited(b))
+	q := c.o.Servers.CQL()
+	for b := range server.Bounds {
+		n := int64(0)
+		if q != nil {
+			n = q.Limited(b)
 		}
+		send("cql", b.String(), n)
 	}
 	c.requestMemory(m)
 	if t := c.o.Servers.Tables(); t != nil {
@@ -51,7 +54,7 @@ func (c *Collector) requestMemory(m sink) {
 // panics collects the counts of recovered panics.
 func (c *Collector) panics(m sink) {
 	for where, n := range c.o.Guard.Counts() {
-		m.send(prometheus.CounterValue, "panics_total",
+		m.send(prometheus.CounterValue, "node_panics_total",
 			"Panics that ended a request or a job; each is a defect, and in the log with its stack.",
 			float64(n), []string{"where"}, []string{where})
 	}

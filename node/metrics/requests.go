@@ -2,30 +2,19 @@ package metrics
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"cqld/node/operation"
 	"cqld/paxos"
 	"cqld/request"
+	"cqld/server"
+	"cqld/server/frame"
 )
 
 func (c *Collector) requests(m sink) {
-	if s := c.o.Servers.CQL(); s != nil {
-		l := s.Load()
-		m.gauge("client_connections", "CQL connections.", int64(l.Connections))
-		m.gauge("client_requests_active", "Requests being executed.", int64(l.Active))
-		m.gauge("client_requests_queued", "Requests waiting to be executed.", int64(l.Queued))
-		m.gauge("client_bytes", "Bytes of requests in memory and of replies not sent yet.", l.Bytes)
-		m.counter("client_requests", "Requests executed.", l.Completed)
-		m.counter("client_requests_refused", "Requests refused because too many waited.", l.Refused)
-		m.counter("client_requests_killed", "Requests that an operator has ended.", s.Killed())
-		for code, count := range s.Errors() {
-			m.send(prometheus.CounterValue, "client_errors_total",
-				"Errors that CQL clients were answered, by the protocol's code.", float64(count),
-				[]string{"code"}, []string{fmt.Sprintf("0x%04X", uint32(code))})
-		}
-	}
+	c.cqlClients(m)
 	s, l, p := c.o.Commands.Activity.CoordinatorStats(), c.o.Instance.Coordinator.Load(), c.o.Instance.Proposer.Stats()
 	h, b, listed := c.o.Instance.Hints.Stats(), c.o.Instance.Batches.Stats(), c.o.Instance.Lister.Stats()
 	found := c.o.Instance.Searcher.Stats()
@@ -64,6 +53,35 @@ func (c *Collector) requests(m sink) {
 		m.send(prometheus.CounterValue, "coordinator_cas_failures_total",
 			"Conditional changes and serial reads that failed, by cause.",
 			float64(p.Failures[cause]), []string{"cause"}, []string{cause.String()})
+	}
+}
+
+// cqlClients collects the load of the CQL server. It is zero while the server is closed.
+func (c *Collector) cqlClients(m sink) {
+	var l server.Load
+	killed, errors := int64(0), map[frame.ErrorCode]int64{}
+	if s := c.o.Servers.CQL(); s != nil {
+		l, killed = s.Load(), s.Killed()
+		maps.Copy(errors, s.Errors())
+	}
+	m.gauge("client_connections", "CQL connections.", int64(l.Connections))
+	m.gauge("client_requests_active", "Requests being executed.", int64(l.Active))
+	m.gauge("client_requests_queued", "Requests waiting to be executed.", int64(l.Queued))
+	m.gauge("client_bytes", "Bytes of requests in memory and of replies not sent yet.", l.Bytes)
+	m.counter("client_requests", "Requests executed.", l.Completed)
+	m.counter("client_requests_refused", "Requests refused because too many waited.", l.Refused)
+	m.counter("client_requests_killed", "Requests that an operator has ended.", killed)
+	for _, code := range []frame.ErrorCode{frame.CodeServerError, frame.CodeProtocolError, frame.CodeBadCredentials,
+		frame.CodeUnavailable, frame.CodeOverloaded, frame.CodeTruncateError, frame.CodeWriteTimeout,
+		frame.CodeReadTimeout, frame.CodeReadFailure, frame.CodeFunctionFailure, frame.CodeWriteFailure,
+		frame.CodeCASWriteUnknown, frame.CodeSyntaxError, frame.CodeUnauthorized, frame.CodeInvalid,
+		frame.CodeConfigError, frame.CodeAlreadyExists, frame.CodeUnprepared} {
+		errors[code] += 0
+	}
+	for code, count := range errors {
+		m.send(prometheus.CounterValue, "client_errors_total",
+			"Errors that CQL clients were answered, by the protocol's code.", float64(count),
+			[]string{"code"}, []string{fmt.Sprintf("0x%04X", uint32(code))})
 	}
 }
 
@@ -108,30 +126,30 @@ func (c *Collector) answered(m sink) {
 // functions collects the figures of user-defined functions.
 func (c *Collector) functions(m sink) {
 	s := c.o.Functions()
-	m.counter("functions_compilations_total", "Functions that were compiled, with those that were refused.",
+	m.counter("function_compilations", "Functions that were compiled, with those that were refused.",
 		s.Compilations.Ended)
-	m.counter("functions_compilations_refused_total",
+	m.counter("function_compilations_refused",
 		"Functions that could not be compiled, and requests that found too many waiting.", s.Compilations.Refused)
-	m.gauge("functions_compiling", "Functions that are being compiled.", int64(s.Compilations.Running))
-	m.send(prometheus.CounterValue, "functions_compilation_seconds_total", "Duration of the compilations of functions.",
+	m.gauge("function_compiling", "Functions that are being compiled.", int64(s.Compilations.Running))
+	m.send(prometheus.CounterValue, "function_compilation_seconds_total", "Duration of the compilations of functions.",
 		s.Compilations.Time.Seconds(), nil, nil)
-	m.gauge("functions_compiled", "Compiled functions that are kept.", int64(s.Compilations.Kept))
-	m.gauge("functions_compiled_bytes", "Memory of the compiled functions that are kept.", s.Compilations.Bytes)
-	m.gauge("functions_idle_instances", "Instances of WebAssembly modules that wait for calls.", int64(s.Idle))
-	m.gauge("functions_idle_instances_bytes", "Memory of the instances of WebAssembly modules that wait for calls.",
+	m.gauge("function_compiled", "Compiled functions that are kept.", int64(s.Compilations.Kept))
+	m.gauge("function_compiled_bytes", "Memory of the compiled functions that are kept.", s.Compilations.Bytes)
+	m.gauge("function_idle_instances", "Instances of WebAssembly modules that wait for calls.", int64(s.Idle))
+	m.gauge("function_idle_instances_bytes", "Memory of the instances of WebAssembly modules that wait for calls.",
 		s.IdleBytes)
-	m.gauge("functions_memory_peak_bytes", "The most memory that functions have reserved since the start.",
+	m.gauge("function_memory_peak_bytes", "The most memory that functions have reserved since the start.",
 		s.Memory.Peak)
-	m.counter("functions_memory_waits_total", "How often calls and compilations of functions waited for memory.",
+	m.counter("function_memory_waits", "How often calls and compilations of functions waited for memory.",
 		s.Memory.Waits)
-	m.counter("functions_memory_refused_total", "Calls and compilations of functions that got no memory in time.",
+	m.counter("function_memory_refused", "Calls and compilations of functions that got no memory in time.",
 		s.Memory.Refused)
-	m.counter("functions_memory_oversized_total",
+	m.counter("function_memory_oversized",
 		"Calls and compilations of functions that needed more memory than one may use.", s.Memory.Oversized)
 }
 
 func (c *Collector) traces(m sink) {
 	stored, refused := c.o.Traces.Stats()
-	m.gauge("traces_stored_bytes", "Disk space of the traces on this node when it was last measured.", stored)
-	m.counter("traces_refused_total", "Traces that were not stored, because trace_storage_limit was reached.", refused)
+	m.gauge("trace_stored_bytes", "Disk space of the traces on this node when it was last measured.", stored)
+	m.counter("trace_refused", "Traces that were not stored, because trace_storage_limit was reached.", refused)
 }

@@ -1,6 +1,13 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"maps"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"cqld/jobs"
+	"cqld/tlsconfig"
+)
 
 func (c *Collector) ring(m sink) {
 	meta, up := c.o.Instance.Cluster.Metadata(), 0
@@ -9,20 +16,21 @@ func (c *Collector) ring(m sink) {
 			up++
 		}
 	}
-	m.gauge("members", "Nodes of the ring.", int64(len(meta.Topology.Nodes())))
-	m.gauge("members_up", "Nodes that this node considers alive.", int64(up))
-	m.gauge("epoch", "Version of the metadata that this node has applied.", int64(meta.Epoch))
+	m.gauge("ring_members", "Nodes of the ring.", int64(len(meta.Topology.Nodes())))
+	m.gauge("ring_members_up", "Nodes that this node considers alive.", int64(up))
+	m.gauge("metadata_epoch", "Version of the metadata that this node has applied.", int64(meta.Epoch))
+	voters, alive, required, missing := 0, 0, 0, int64(0) // until this node knows the voters
 	if v := c.o.Instance.Cluster.Voters(); v != nil {
-		m.gauge("metadata_voters", "Nodes that vote on the metadata.", int64(len(v.IDs)))
-		m.gauge("metadata_voters_up", "Voters that this node considers alive.", int64(len(v.IDs)-len(v.Down)))
-		m.gauge("metadata_voters_required", "Voters that a change of the metadata needs.", int64(v.Required))
-		missing := int64(0)
+		voters, alive, required = len(v.IDs), len(v.IDs)-len(v.Down), v.Required
 		if !v.Majority() {
 			missing = 1
 		}
-		m.gauge("metadata_majority_missing", "1 if too few voters are alive: no change of schema, roles or members "+
-			"is possible.", missing)
 	}
+	m.gauge("metadata_voters", "Nodes that vote on the metadata.", int64(voters))
+	m.gauge("metadata_voters_up", "Voters that this node considers alive.", int64(alive))
+	m.gauge("metadata_voters_required", "Voters that a change of the metadata needs.", int64(required))
+	m.gauge("metadata_majority_missing", "1 if too few voters are alive: no change of schema, roles or members "+
+		"is possible.", missing)
 	hints := 0
 	for _, node := range meta.Topology.Nodes() {
 		hints += c.o.Instance.Hints.Pending(node.ID)
@@ -31,30 +39,31 @@ func (c *Collector) ring(m sink) {
 		"they are malformed.",
 		int64(c.o.Transport.Refused()+c.o.Instance.Cluster.Refused()))
 	dropped := c.o.Instance.Drops.Stats()
-	m.counter("ranges_dropped", "Ranges of tables whose data was dropped because this node no longer holds them.",
+	m.counter("ring_ranges_dropped", "Ranges of tables whose data was dropped because this node no longer holds them.",
 		dropped.Ranges)
-	m.counter("range_bytes_dropped", "Estimated bytes on disk of the dropped ranges.", dropped.Bytes)
-	m.gauge("hints_pending", "Records of hints for other nodes.", int64(hints))
+	m.counter("ring_dropped_bytes", "Estimated bytes on disk of the dropped ranges.", dropped.Bytes)
+	m.gauge("hint_pending", "Records of hints for other nodes.", int64(hints))
 	ahead, refuses := c.o.Instance.Cluster.ClockOffset()
-	m.send(prometheus.GaugeValue, "clock_offset_seconds", "How far this node's clock is before those of most others.",
+	m.send(prometheus.GaugeValue, "node_clock_offset_seconds",
+		"How far this node's clock is before those of most others.",
 		ahead.Seconds(), nil, nil)
 	serving := int64(0)
 	if c.o.Servers.Accepting() && !refuses {
 		serving = 1
 	}
-	m.gauge("serving", "Whether CQL clients are served: 0 also while the clock differs too much.", serving)
+	m.gauge("client_serving", "Whether CQL clients are served: 0 also while the clock differs too much.", serving)
 	if u, err := c.o.Config.FS.GetDiskUsage(c.o.Config.DataDir); err == nil {
-		m.gauge("disk_free_bytes", "Free space of the data directory's file system.", int64(u.AvailBytes))
-		m.gauge("disk_total_bytes", "Size of the data directory's file system.", int64(u.TotalBytes))
+		m.gauge("node_disk_free_bytes", "Free space of the data directory's file system.", int64(u.AvailBytes))
+		m.gauge("node_disk_size_bytes", "Size of the data directory's file system.", int64(u.TotalBytes))
 	}
 	if c.o.Instance.Streams != nil {
 		streams := c.o.Instance.Streams.Stats()
-		m.gauge("streams_active", "Ranges being streamed to this node.", int64(streams.Sessions))
-		m.counter("streams_sent_bytes", "Bytes of ranges sent to other nodes.", streams.SentBytes)
+		m.gauge("stream_active", "Ranges being streamed to this node.", int64(streams.Sessions))
+		m.counter("stream_sent_bytes", "Bytes of ranges sent to other nodes.", streams.SentBytes)
 	}
 	c.repairs(m)
 	if c.o.Instance.AutoRepair != nil {
-		m.gauge("tables_waiting_for_repair", "Tables for which hints were lost and that are not repaired yet.",
+		m.gauge("repair_tables_waiting", "Tables for which hints were lost and that are not repaired yet.",
 			int64(len(c.o.Instance.AutoRepair.DirtyTables())))
 	}
 }
@@ -62,16 +71,16 @@ func (c *Collector) ring(m sink) {
 // repairs collects the repairs that this node leads: those of operators and those in the background.
 func (c *Collector) repairs(m sink) {
 	s := c.o.Instance.Repairer.Stats()
-	m.gauge("repairs_active", "Repairs in progress, each of a range of a table.", s.Running)
+	m.gauge("repair_active", "Repairs in progress, each of a range of a table.", s.Running)
 	for _, e := range []struct {
 		result string
 		count  int64
 	}{{"completed", s.Completed}, {"failed", s.Failed}, {"cancelled", s.Cancelled}} {
-		m.send(prometheus.CounterValue, "repairs_total", "Repairs that have ended, each of a range of a table.",
+		m.send(prometheus.CounterValue, "repair_ended_total", "Repairs that have ended, each of a range of a table.",
 			float64(e.count),
 			[]string{"result"}, []string{e.result})
 	}
-	m.counter("repairs_restricted", "Completed repairs of only some replicas; repairs_total has them, too.",
+	m.counter("repair_restricted", "Completed repairs of only some replicas; repair_ended_total has them, too.",
 		s.Restricted)
 	m.counter("repair_ranges", "Ranges with one replica set each that repairs compared.", s.Ranges)
 	m.counter("repair_rows_sent", "Rows that repairs sent to replicas that lacked them.", s.Rows)
@@ -80,11 +89,21 @@ func (c *Collector) repairs(m sink) {
 
 // jobs collects the jobs that operators see: repairs, rebuilds, cleanups, compactions and ring operations.
 func (c *Collector) jobs(m sink) {
-	for outcome, count := range c.o.Commands.Jobs.Ended() {
-		m.send(prometheus.CounterValue, "jobs_total", "Attempts of jobs that have ended.", float64(count),
+	ended, active := map[jobs.Outcome]int64{}, map[[2]string]int{}
+	maps.Copy(ended, c.o.Commands.Jobs.Ended())
+	for _, kind := range jobs.Kinds() {
+		for state := jobs.Queued; state <= jobs.Interrupted; state++ {
+			if !state.Ended() {
+				active[[2]string{string(kind), state.String()}] = 0
+			} else {
+				ended[jobs.Outcome{Kind: kind, State: state}] += 0
+			}
+		}
+	}
+	for outcome, count := range ended {
+		m.send(prometheus.CounterValue, "job_ended_total", "Attempts of jobs that have ended.", float64(count),
 			[]string{"kind", "state"}, []string{string(outcome.Kind), outcome.State.String()})
 	}
-	active := map[[2]string]int{}
 	labels := []string{"id", "kind", "unit"}
 	for _, s := range c.o.Commands.Jobs.All() {
 		if s.State.Ended() {
@@ -94,11 +113,11 @@ func (c *Collector) jobs(m sink) {
 		values := []string{s.ID, string(s.Kind), string(s.Unit)}
 		m.send(prometheus.GaugeValue, "job_progress", "How much of a running or queued job is done, in its unit.",
 			float64(s.Done), labels, values)
-		m.send(prometheus.GaugeValue, "job_total", "The extent of a running or queued job, in its unit; 0 while it "+
+		m.send(prometheus.GaugeValue, "job_extent", "The extent of a running or queued job, in its unit; 0 while it "+
 			"is unknown.", float64(s.Total), labels, values)
 	}
 	for key, count := range active {
-		m.send(prometheus.GaugeValue, "jobs_active", "Jobs that are queued or running.", float64(count),
+		m.send(prometheus.GaugeValue, "job_active", "Jobs that are queued or running.", float64(count),
 			[]string{"kind", "state"}, key[:])
 	}
 }
@@ -106,9 +125,9 @@ func (c *Collector) jobs(m sink) {
 // builds collects the builds of indexes.
 func (c *Collector) builds(m sink) {
 	s := c.o.Instance.Builder.Stats()
-	m.gauge("indexes_unbuilt", "Indexes, also of materialized views, that this node has not built yet.",
+	m.gauge("index_unbuilt", "Indexes, also of materialized views, that this node has not built yet.",
 		int64(len(c.o.Commands.Peers.OwnUnbuilt())))
-	m.counter("indexes_built", "Builds of indexes that are complete.", s.Built)
+	m.counter("index_built", "Builds of indexes that are complete.", s.Built)
 	m.counter("index_build_rows", "Rows that builds of indexes have read.", s.Rows)
 	m.counter("index_build_bytes", "Bytes of rows that builds of indexes have read.", s.Bytes)
 }
@@ -127,8 +146,13 @@ func (c *Collector) internode(m sink) {
 	}
 	const help = "Connections with other nodes that failed because of TLS, or the lack of it, by the direction and " +
 		"the reason."
-	for direction, reasons := range map[string]map[string]uint64{"from": c.o.Transport.Refusals(),
+	for direction, counted := range map[string]map[string]uint64{"from": c.o.Transport.Refusals(),
 		"to": c.o.Transport.Failures()} {
+		reasons := map[string]uint64{}
+		maps.Copy(reasons, counted)
+		for _, reason := range tlsconfig.Reasons() {
+			reasons[string(reason)] += 0
+		}
 		for reason, count := range reasons {
 			m.send(prometheus.CounterValue, "internode_handshake_failures_total", help, float64(count),
 				[]string{"direction", "reason"}, []string{direction, reason})

@@ -64,15 +64,20 @@ func (c *Collector) vectors(m sink) {
 
 func (c *Collector) tables(m sink) {
 	s := c.o.Instance.Cluster.Metadata().Schema
-	for id, f := range c.o.Tables.Statistics() {
+	for _, id := range s.StorageIDs() {
 		t := s.TableByStorage(id)
-		if t == nil {
+		if t == nil || t.Virtual {
 			continue
 		}
+		var reads, writes int64
+		if f := c.o.Tables.LookUp(id); f != nil {
+			reads, writes = f.Read.Count()+f.Scan.Count(), f.Write.Count()
+		}
 		labels, values := []string{"keyspace", "table"}, []string{t.Keyspace, t.Name}
-		m.send(prometheus.CounterValue, "table_reads_total", "Reads of a table on this replica.",
-			float64(f.Read.Count()+f.Scan.Count()), labels, values)
-		m.send(prometheus.CounterValue, "table_writes_total", "Mutations of a table on this replica.",
-			float64(f.Write.Count()), labels, values)
+		m.send(prometheus.CounterValue, "table_reads_total", "Reads of a table on this replica.", float64(reads),
+			labels,
+			values)
+		m.send(prometheus.CounterValue, "table_writes_total", "Mutations of a table on this replica.", float64(writes),
+			labels, values)
 	}
 }

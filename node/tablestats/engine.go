@@ -67,9 +67,6 @@ func (m *Engine) ForgetTable(id schema.StorageID) {
 // LookUp returns the statistics of a table, or nil if it had no request.
 func (m *Engine) LookUp(id schema.StorageID) *Table { return (*m.tables.Load())[id] }
 
-// Statistics returns the statistics of all tables that had requests. The caller must not change the map.
-func (m *Engine) Statistics() map[schema.StorageID]*Table { return *m.tables.Load() }
-
 // Coordinated returns the statistics of the coordinator for a table.
 func (m *Engine) Coordinated(id schema.StorageID) *request.TableStats { return &m.Of(id).Coordinator }
 
