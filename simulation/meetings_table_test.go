@@ -122,6 +122,7 @@ func meetingTests() [][3]string {
 		{"simulation", "TestViewsWhileTheRingChanges", opView + " × join, decommission, partition"},
 		{"simulation", "TestRoleChanges", opRoles + " × what the seeds draw"},
 		{"simulation", "TestRoleChangesWhileTheRingChanges", opRoles + " × join, decommission, move, restart, kill"},
+		{"simulation", "TestRolesInSnapshots", opRoles + " × join, decommission, restart, kill"},
 		{"cluster", "TestRolesAreInTheMetadata", opRoles + " × schema change"},
 		{"node", "TestRoleChangesAreInForceOnEveryNode", opRoles + " × restart, schema change"},
 		{"cluster", "TestClientsSeeWhichNodesLackTheSchema", "schema change × schema change, partition"},

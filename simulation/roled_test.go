@@ -3,6 +3,7 @@ package simulation
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // roledOnly makes a run one of the workload alone.
@@ -19,4 +20,18 @@ func TestRoleChangesWhileTheRingChanges(t *testing.T) {
 		roledOnly(o)
 		o.FaultKinds = strings.Fields("join leave move restart kill power-all restart-storm bad-links")
 	})
+}
+
+// TestRolesInSnapshots changes roles often enough for snapshots of the metadata log, from which nodes restart and new
+// nodes join.
+func TestRolesInSnapshots(t *testing.T) {
+	for seed := range uint64(2) {
+		o := DefaultOptions(seed)
+		o.Workloads = []string{"roled"}
+		o.Extra = []workloadKind{{name: "roled", make: func(c *Cluster) workload {
+			return newRoleds(c, 24, 10*time.Millisecond)
+		}}}
+		o.FaultKinds, o.Faults = strings.Fields("join leave restart kill"), 3*time.Second
+		report(t, o, run(t, o))
+	}
 }

@@ -19,13 +19,15 @@ import (
 // at any later time, so the client continues with new roles.
 type roleds struct {
 	clients
-	parts        []*roledPart // the one of each client
+	pause        time.Duration // of a client between two steps, at most
+	parts        []*roledPart  // the one of each client
 	all          []*roledPart
 	tried, acked int
 }
 
 const (
 	roledClients = 3
+	roledPause   = 100 * time.Millisecond
 	roledNames   = 2 // roles of a client
 	// roledTimeout is how long a client waits for a change: less than launch waits for a step.
 	roledTimeout = operationTimeout + 400*time.Millisecond
@@ -55,12 +57,14 @@ const roledOption = "version"
 
 // roledKind is the entry of the workload.
 func roledKind() workloadKind {
-	return workloadKind{name: "roled", make: func(c *Cluster) workload { return newRoleds(c) }}
+	return workloadKind{name: "roled", make: func(c *Cluster) workload {
+		return newRoleds(c, roledClients, roledPause)
+	}}
 }
 
-func newRoleds(c *Cluster) *roleds {
-	w := &roleds{clients: newClients(c, "roled")}
-	for range roledClients {
+func newRoleds(c *Cluster, n int, pause time.Duration) *roleds {
+	w := &roleds{clients: newClients(c, "roled"), pause: pause}
+	for range n {
 		w.parts = append(w.parts, w.newPart())
 	}
 	return w
@@ -76,7 +80,7 @@ func (w *roleds) newPart() *roledPart {
 }
 
 func (w *roleds) start() {
-	w.launch(roledClients, 100*time.Millisecond, func(l *process, client int, end func() bool) {
+	w.launch(len(w.parts), w.pause, func(l *process, client int, end func() bool) {
 		p := w.parts[client]
 		if p.maybe == nil && w.rand.Chance(400) {
 			w.change(l, p, func(error) { end() })
