@@ -94,9 +94,20 @@ func (g *goroutines) end() {
 	g.running.Wait()
 }
 
+// ringClock is the real time. Its timers, such as those of hints, do nothing after the end of the ring.
+type ringClock struct {
+	realClock
+	running *goroutines
+}
+
+func (c ringClock) After(d time.Duration, f func()) env.Timer {
+	return c.realClock.After(d, func() { _ = c.running.start(f) })
+}
+
 func newBenchRing(b testing.TB, n int) []*benchNode {
 	s := scenario.Catalog(b, scenario.Options{Replication: ring.Replication{Class: ring.Simple, Factor: n}})
 	nodes, running := make([]*benchNode, n), new(goroutines)
+	clock := ringClock{realClock{time.Now()}, running}
 	var members []*ring.Node
 	for i := range nodes {
 		id := ring.NodeID(i + 1)
@@ -121,10 +132,10 @@ func newBenchRing(b testing.TB, n int) []*benchNode {
 		local := replica.NewLocal(n.engine, n, nil)
 		replica.Serve(n, local)
 		n.coord = scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{
-			View: n, Replicas: replica.NewDirectory(local, n, n), Clock: realClock{time.Now()}, LocalDatacenter: "dc1"},
+			View: n, Replicas: replica.NewDirectory(local, n, n), Clock: clock, LocalDatacenter: "dc1"},
 			Store: n.engine,
 		}).Coordinator
-		n.startPaxos(paxos.Options{View: n, Clock: realClock{time.Now()}}, local, n)
+		n.startPaxos(paxos.Options{View: n, Clock: clock}, local, n)
 	}
 	return nodes
 }
