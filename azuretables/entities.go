@@ -5,10 +5,8 @@ import (
 
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
+	"cqld/schema"
 )
-
-// ttlMax is the maximum time to live in seconds: 20 years, as in CQL.
-const ttlMax = 20 * 365 * 24 * 60 * 60
 
 // parseTTL parses the header x-cqld-ttl.
 func parseTTL(s string) (int32, error) {
@@ -16,7 +14,7 @@ func parseTTL(s string) (int32, error) {
 		return 0, nil
 	}
 	n, err := strconv.ParseInt(s, 10, 32)
-	if err != nil || n < 1 || n > ttlMax {
+	if err != nil || n < 1 || n > schema.TTLMax {
 		return 0, odata.Of(odata.InvalidHeaderValue)
 	}
 	return int32(n), nil

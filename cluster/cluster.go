@@ -17,6 +17,7 @@ import (
 	"go.etcd.io/raft/v3"
 
 	"cqld/internal/env"
+	"cqld/internal/uuid"
 	"cqld/internal/wire"
 	"cqld/messaging"
 	"cqld/ring"
@@ -200,11 +201,7 @@ func (c *Cluster) saveIdentity() error {
 }
 
 // randomUUID returns a version 4 UUID.
-func (c *Cluster) randomUUID() (u [16]byte) {
-	wire.AppendUint64(wire.AppendUint64(u[:0], c.opts.Rand.Uint64()), c.opts.Rand.Uint64())
-	u[6], u[8] = u[6]&0x0F|0x40, u[8]&0x3F|0x80
-	return u
-}
+func (c *Cluster) randomUUID() [16]byte { return uuid.Random(c.opts.Rand) }
 
 // Metadata returns the newest metadata that this node has applied.
 func (c *Cluster) Metadata() *Metadata { return c.meta.Load() }

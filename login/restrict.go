@@ -8,7 +8,7 @@ import (
 
 	"cqld/auth"
 	"cqld/internal/env"
-	"cqld/query"
+	"cqld/query/invalid"
 )
 
 // Restrictions refuses roles by ACCESS TO DATACENTERS and ACCESS FROM CIDRS, as Cassandra's network and CIDR
@@ -34,7 +34,7 @@ type Restrictions struct {
 func (r *Restrictions) Access(role string, client netip.Addr) error {
 	d := r.Directory()
 	if r.Network && !d.MayAccess(role, r.Datacenter) {
-		return &query.Unauthorized{Msg: "You do not have access to this datacenter (" + r.Datacenter + ")"}
+		return &invalid.Unauthorized{Msg: "You do not have access to this datacenter (" + r.Datacenter + ")"}
 	}
 	if !r.CIDR || r.mayComeFrom(d, role, client) {
 		return nil
@@ -46,7 +46,7 @@ func (r *Restrictions) Access(role string, client netip.Addr) error {
 		}
 		return nil
 	}
-	return &query.Unauthorized{Msg: "You do not have access from this IP " + client.String()}
+	return &invalid.Unauthorized{Msg: "You do not have access from this IP " + client.String()}
 }
 
 func (r *Restrictions) mayComeFrom(d *auth.Directory, role string, client netip.Addr) bool {

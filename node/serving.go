@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"cqld/query"
+	"cqld/query/invalid"
 	"cqld/request"
 	"cqld/view"
 )
@@ -15,7 +15,7 @@ func (n *Node) clockRefusal() error {
 	if !tooFar {
 		return nil
 	}
-	return &query.NotServing{Msg: fmt.Sprintf("this node's clock is %v ahead of the other nodes",
+	return &invalid.NotServing{Msg: fmt.Sprintf("this node's clock is %v ahead of the other nodes",
 		ahead.Round(time.Millisecond))}
 }
 

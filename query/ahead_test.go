@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cqld/cql"
+	"cqld/query/invalid"
 	"cqld/ring"
 )
 
@@ -31,8 +32,8 @@ func TestTimestampsInTheFarFutureAreRefused(t *testing.T) {
 			Entries: []BatchEntry{{Text: insert}, {Text: insert}},
 			Params:  Params{HasTimestamp: true, Timestamp: stamp}})
 		for where, err := range map[string]error{"text": text, "request": request, "batch": batch} {
-			var invalid *Invalid
-			if c.refused != (errors.As(err, &invalid) && strings.Contains(err.Error(), "maximum_timestamp")) {
+			var refused *invalid.Error
+			if c.refused != (errors.As(err, &refused) && strings.Contains(err.Error(), "maximum_timestamp")) {
 				t.Errorf("%s, %s ahead: %v", where, c.ahead, err)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 
 	"cqld/audit"
 	"cqld/auth"
+	"cqld/query/invalid"
 	"cqld/request"
 )
 
@@ -22,7 +23,7 @@ func (p *Processor) audit(r *request.Request, s *Session, pl *plan, text string,
 	if text == "" && pl != nil {
 		text = pl.text
 	}
-	p.o.Audit.Failed(client, s.Keyspace, text, err, errors.As(err, new(*Unauthorized)) ||
+	p.o.Audit.Failed(client, s.Keyspace, text, err, errors.As(err, new(*invalid.Unauthorized)) ||
 		errors.As(err, new(*auth.Denied)))
 }
 

@@ -12,6 +12,7 @@ import (
 	"cqld/auth"
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/invalid"
 	"cqld/request"
 	"cqld/ring"
 )
@@ -95,7 +96,7 @@ func TestStatementsAreRecorded(t *testing.T) {
 		{Type: "UPDATE", Category: "DML", Keyspace: "ks", Scope: "t",
 			Operation: "INSERT INTO ks.t (k, v) VALUES (?, ?)"},
 		{Type: "REQUEST_FAILURE", Category: "ERROR", Keyspace: "ks",
-			Error: (&Unprepared{ID: make([]byte, 16)}).Error()},
+			Error: (&invalid.Unprepared{ID: make([]byte, 16)}).Error()},
 	}
 	got := entries()
 	for i := range want {

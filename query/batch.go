@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cqld/query/invalid"
 	"cqld/query/write"
 	"cqld/request"
 )
@@ -18,11 +19,11 @@ func (p *Processor) Batch(r *request.Request, s *Session, params *BatchParams) (
 				return nil, err
 			}
 			if pl.modification == nil {
-				return nil, invalidf("Invalid statement in batch: only UPDATE, INSERT and DELETE statements are " +
-					"allowed.")
+				return nil, invalid.Errorf("Invalid statement in batch: only UPDATE, INSERT and DELETE statements " +
+					"are allowed.")
 			}
 			if len(e.Values) != len(pl.markers) {
-				return nil, invalidf("There were %d markers(?) in CQL but %d bound variables", len(pl.markers),
+				return nil, invalid.Errorf("There were %d markers(?) in CQL but %d bound variables", len(pl.markers),
 					len(e.Values))
 			}
 			if err := p.authorize(r, pl); err != nil {

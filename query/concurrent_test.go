@@ -116,7 +116,7 @@ func TestTraces(t *testing.T) {
 
 func wireUUID(id [16]byte) string { return ring.HostID(id).String() }
 
-// TestBatches checks that a batch is one mutation for each partition, and that invalid batches are refused.
+// TestBatches checks that a batch is one mutation for each partition, and that refused batches are refused.
 func TestBatches(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int, c int, v text, PRIMARY KEY (k, c))")
 	info := prepare(t, p, s, "INSERT INTO t (k, c, v) VALUES (?, ?, ?)")

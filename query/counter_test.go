@@ -8,6 +8,7 @@ import (
 	"cqld/coordinator"
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/invalid"
 	"cqld/ring"
 	"cqld/row"
 )
@@ -136,8 +137,8 @@ func TestCounterBatchMessages(t *testing.T) {
 		{cql.BatchLogged, []BatchEntry{counter}, "Cannot include a counter statement in a logged batch"},
 	} {
 		_, err := p.Batch(at(ring.One), s, &BatchParams{Kind: c.kind, Entries: c.entries})
-		var invalid *Invalid
-		if errors.As(err, &invalid) && invalid.Msg == c.want || err == nil && c.want == "" {
+		var refused *invalid.Error
+		if errors.As(err, &refused) && refused.Msg == c.want || err == nil && c.want == "" {
 			continue
 		}
 		t.Errorf("kind %d of %d: %v, want %q", c.kind, len(c.entries), err, c.want)

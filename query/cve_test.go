@@ -11,6 +11,7 @@ import (
 
 	"cqld/auth"
 	"cqld/cql"
+	"cqld/query/invalid"
 	"cqld/schema"
 )
 
@@ -253,7 +254,7 @@ func TestCVE2021_44521_FunctionsStayInTheirSandbox(t *testing.T) {
 		if err == nil && answer == "OK" {
 			answer, err = s.Query(matrixAdmin, "SELECT ks.escape(1) FROM ks.t")
 		}
-		var failed *FunctionFailure
+		var failed *invalid.FunctionFailure
 		if err == nil && strings.HasPrefix(answer, "OK") || err != nil && !errors.As(err, &failed) {
 			t.Errorf("%s: %s %v", body, answer, err)
 		}

@@ -6,10 +6,12 @@ import (
 
 	"cqld/auth"
 	"cqld/cql"
+	"cqld/internal/uuid"
 	"cqld/internal/wire"
 	"cqld/query/definition"
 	"cqld/query/function"
 	"cqld/query/guardrail"
+	"cqld/query/invalid"
 	"cqld/query/permissions"
 	"cqld/query/roles"
 	"cqld/request"
@@ -100,7 +102,7 @@ func (p *Processor) proposeSchema(ctx context.Context, r *request.Request, chang
 // metadataError converts the errors of changes of the cluster's metadata.
 func (p *Processor) metadataError(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return &SchemaTimeout{After: p.services.Timeouts.Schema}
+		return &invalid.SchemaTimeout{After: p.services.Timeouts.Schema}
 	}
 	return definitionError(err)
 }
@@ -132,38 +134,31 @@ func (p *Processor) executeRoles(r *request.Request, s *Session, stmt cql.Statem
 	return &Result{Kind: KindRows, Metadata: newMetadata(columns), RowCount: int32(len(result.Rows)), Rows: rows}, nil
 }
 
-// definitionError converts the errors of schema, definition, auth and roles to those of query, and returns others
-// unchanged.
+// definitionError converts the errors of schema and auth to those of package invalid, and returns others unchanged.
 func definitionError(err error) error {
 	if err == nil {
 		return nil
 	}
 	var exists *schema.Exists
 	var notFound *schema.NotFound
-	var invalid *schema.Invalid
-	var unauthorized *definition.Unauthorized
+	var broken *schema.Invalid
 	var refused *auth.Invalid
-	var forbidden *roles.Unauthorized
 	var unavailable *schema.Unavailable
 	switch {
 	case errors.As(err, &exists) && !exists.Type:
-		return &AlreadyExists{Keyspace: exists.Keyspace, Table: exists.Table}
+		return &invalid.AlreadyExists{Keyspace: exists.Keyspace, Table: exists.Table}
 	case errors.As(err, &exists):
-		return &Invalid{Msg: exists.Error()}
+		return &invalid.Error{Msg: exists.Error()}
 	case errors.As(err, &notFound):
-		return &Invalid{Msg: notFound.Error()}
-	case errors.As(err, &invalid) && invalid.Configuration:
-		return &ConfigError{Msg: invalid.Msg}
-	case errors.As(err, &invalid):
-		return &Invalid{Msg: invalid.Msg}
-	case errors.As(err, &unauthorized):
-		return &Unauthorized{Msg: unauthorized.Msg}
-	case errors.As(err, &forbidden):
-		return &Unauthorized{Msg: forbidden.Msg}
+		return &invalid.Error{Msg: notFound.Error()}
+	case errors.As(err, &broken) && broken.Configuration:
+		return &invalid.Config{Msg: broken.Msg}
+	case errors.As(err, &broken):
+		return &invalid.Error{Msg: broken.Msg}
 	case errors.As(err, &refused):
-		return &Invalid{Msg: refused.Msg}
+		return &invalid.Error{Msg: refused.Msg}
 	case errors.As(err, &unavailable):
-		return &SchemaUnavailable{Required: unavailable.Required, Alive: unavailable.Alive}
+		return &invalid.SchemaUnavailable{Required: unavailable.Required, Alive: unavailable.Alive}
 	}
 	return err
 }
@@ -180,16 +175,7 @@ func resolveType(k *schema.Keyspace, keyspace string, e *cql.TypeExpr) (*types.T
 // newTimeUUID returns a version 1 UUID that no other node and no other call returns: its node part is this node's id,
 // and its time is a write timestamp, which is unique.
 func (p *Processor) newTimeUUID() schema.UUID {
-	const gregorianMicros = 12219292800 * 1000000 // 1582-10-15 to 1970-01-01
-	ticks := uint64(p.services.Timestamps.Next()+gregorianMicros) * 10
-	self := uint64(p.services.View.Self())
-	return schema.UUID{
-		byte(ticks >> 24), byte(ticks >> 16), byte(ticks >> 8), byte(ticks),
-		byte(ticks >> 40), byte(ticks >> 32),
-		0x10 | byte(ticks>>56)&0x0F, byte(ticks >> 48),
-		0x80, 0,
-		1 | byte(self>>40)<<1, byte(self >> 32), byte(self >> 24), byte(self >> 16), byte(self >> 8), byte(self),
-	}
+	return uuid.OfNode(p.services.Timestamps.Next(), uint64(p.services.View.Self()))
 }
 
 // executeTruncate drops all rows of a table on all replicas.
@@ -207,17 +193,17 @@ func (p *Processor) executeTruncate(r *request.Request, pl *plan, stmt *cql.Trun
 	}
 	k := p.services.View.Schema().Keyspace(keyspace)
 	if k == nil {
-		return nil, invalidf("keyspace %s does not exist", keyspace)
+		return nil, invalid.Errorf("keyspace %s does not exist", keyspace)
 	}
 	t := k.Table(stmt.Table.Name)
 	if t == nil {
-		return nil, invalidf("table %s does not exist", stmt.Table.Name)
+		return nil, invalid.Errorf("table %s does not exist", stmt.Table.Name)
 	}
 	if t.View != nil {
-		return nil, invalidf("Cannot TRUNCATE materialized view directly; must truncate base table instead")
+		return nil, invalid.Errorf("Cannot TRUNCATE materialized view directly; must truncate base table instead")
 	}
 	if t.Virtual || p.services.IsVirtual(t) {
-		return nil, invalidf("Truncation is not supported by table %s.%s", keyspace, t.Name)
+		return nil, invalid.Errorf("Truncation is not supported by table %s.%s", keyspace, t.Name)
 	}
 	if err := p.services.Executor.Truncate(r, t, p.services.TimeoutsOf(params).Truncate); err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cqld/cql"
+	"cqld/query/invalid"
 	"cqld/ring"
 )
 
@@ -138,7 +139,7 @@ func TestDescribeByPages(t *testing.T) {
 	}
 	params.PagingState = []byte("nonsense")
 	_, err = p.describe(s, &cql.Describe{Kind: cql.DescribeTables}, params)
-	var bad *BadRequest
+	var bad *invalid.BadRequest
 	if !errors.As(err, &bad) {
 		t.Errorf("nonsense for a paging state: %v", err)
 	}

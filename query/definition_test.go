@@ -15,6 +15,7 @@ import (
 	"cqld/cql"
 	"cqld/internal/env"
 	"cqld/internal/wire"
+	"cqld/query/invalid"
 	"cqld/request"
 	"cqld/ring"
 	"cqld/schema"
@@ -124,15 +125,15 @@ func runDefinition(p *Processor, s *Session, text string) string {
 
 func errorText(err error) string {
 	var syntax *cql.SyntaxError
-	var invalid *Invalid
-	var config *ConfigError
-	var exists *AlreadyExists
-	var unauthorized *Unauthorized
+	var refused *invalid.Error
+	var config *invalid.Config
+	var exists *invalid.AlreadyExists
+	var unauthorized *invalid.Unauthorized
 	switch {
 	case errors.As(err, &syntax):
 		return "error 2000: " + syntax.Msg + "\n"
-	case errors.As(err, &invalid):
-		return "error 2200: " + invalid.Msg + "\n"
+	case errors.As(err, &refused):
+		return "error 2200: " + refused.Msg + "\n"
 	case errors.As(err, &config):
 		return "error 2300: " + config.Msg + "\n"
 	case errors.As(err, &unauthorized):

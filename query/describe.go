@@ -8,6 +8,7 @@ import (
 	"cqld/cql"
 	"cqld/internal/wire"
 	"cqld/query/definition"
+	"cqld/query/invalid"
 	"cqld/schema"
 )
 
@@ -57,10 +58,10 @@ func describeFrom(s *schema.Schema, params *Params) (int, error) {
 	}
 	version := s.Version()
 	if len(state) != 1+len(version)+4 || state[0] != describeStateFormat {
-		return 0, &BadRequest{Msg: "Invalid value for the paging state"}
+		return 0, &invalid.BadRequest{Msg: "Invalid value for the paging state"}
 	}
 	if !bytes.Equal(state[1:1+len(version)], version[:]) {
-		return 0, invalidf("The schema has changed since the previous page of the DESCRIBE statement result. " +
+		return 0, invalid.Errorf("The schema has changed since the previous page of the DESCRIBE statement result. " +
 			"Please retry the DESCRIBE statement.")
 	}
 	return int(min(binary.BigEndian.Uint32(state[1+len(version):]), math.MaxInt32)), nil

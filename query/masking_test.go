@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"cqld/auth"
+	"cqld/query/invalid"
 	"cqld/request"
 	"cqld/ring"
 )
@@ -254,7 +255,7 @@ func TestSealedPagingStatesAreOurs(t *testing.T) {
 	for i := range sealed.PagingState {
 		state := bytes.Clone(sealed.PagingState)
 		state[i] ^= 1
-		var bad *BadRequest
+		var bad *invalid.BadRequest
 		if _, err := query(state); !errors.As(err, &bad) {
 			t.Errorf("byte %d changed: %v", i, err)
 		}

@@ -13,6 +13,7 @@ import (
 	"cqld/auth"
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/invalid"
 	"cqld/query/matrix"
 	"cqld/query/permissions"
 	"cqld/query/roles"
@@ -184,18 +185,18 @@ func matrixRequest(user string) *request.Request {
 // answerOf renders a result or an error as matrix.Target does. Errors that are not the client's are returned.
 func answerOf(r *Result, err error) (string, error) {
 	var syntax *cql.SyntaxError
-	var invalid *Invalid
-	var config *ConfigError
-	var exists *AlreadyExists
-	var unauthorized *Unauthorized
+	var refused *invalid.Error
+	var config *invalid.Config
+	var exists *invalid.AlreadyExists
+	var unauthorized *invalid.Unauthorized
 	var denied *auth.Denied
 	switch {
 	case err == nil:
 		return "OK" + rowsOf(r), nil
 	case errors.As(err, &syntax):
 		return "SYNTAX_ERROR: " + syntax.Error(), nil
-	case errors.As(err, &invalid):
-		return "INVALID: " + invalid.Msg, nil
+	case errors.As(err, &refused):
+		return "INVALID: " + refused.Msg, nil
 	case errors.As(err, &config):
 		return "CONFIG_ERROR: " + config.Msg, nil
 	case errors.As(err, &unauthorized):

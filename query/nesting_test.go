@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"cqld/internal/wire"
+	"cqld/query/invalid"
 	"cqld/ring"
 )
 
@@ -62,8 +63,8 @@ func TestNestedExpressionsCompileOnce(t *testing.T) {
 				params.Values = []wire.Value{wire.BytesValue([]byte{0, 0, 0, 1})}
 			}
 			_, err := p.Query(at(ring.One), s, text(n), params)
-			var invalid *Invalid
-			if err != nil && !errors.As(err, &invalid) {
+			var refused *invalid.Error
+			if err != nil && !errors.As(err, &refused) {
 				t.Errorf("%s, %d levels: %v", name, n, err)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"cqld/internal/wire"
+	"cqld/query/invalid"
 	"cqld/ring"
 )
 
@@ -33,7 +34,7 @@ func TestNullRelationsChangeNothing(t *testing.T) {
 				params.Values = slices.Repeat([]wire.Value{{Kind: kind}}, holes)
 			}
 			_, err := c.p.Query(at(ring.One), c.s, text, params)
-			if invalid := (*Invalid)(nil); !errors.As(err, &invalid) {
+			if refused := (*invalid.Error)(nil); !errors.As(err, &refused) {
 				t.Fatalf("seed %d: %s with %v: %v", seed, text, params.Values, err)
 			}
 			operators[operator]++

@@ -103,7 +103,7 @@ func newPagingCaseOver(t *testing.T, seed uint64, store *shortPages, over reques
 	return c
 }
 
-// execute changes rows; some generated statements are invalid and have no effect.
+// execute changes rows; some generated statements are refused and have no effect.
 func (c *pagingCase) execute(s generate.Statement) {
 	text := s.Literal()
 	if _, err := c.p.Query(at(ring.One), c.s, text, &Params{}); err == nil {

@@ -10,6 +10,7 @@ import (
 	"cqld/internal/wire"
 	"cqld/query/execution"
 	"cqld/query/function"
+	"cqld/query/invalid"
 	"cqld/query/permissions"
 	"cqld/query/plancache"
 	"cqld/query/read"
@@ -106,15 +107,16 @@ func (p *Processor) table(s *schema.Schema, keyspace string, n cql.QualifiedName
 		keyspace = n.Keyspace
 	}
 	if keyspace == "" {
-		return nil, invalidf("No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename")
+		return nil, invalid.Errorf("No keyspace has been specified. USE a keyspace, or explicitly specify " +
+			"keyspace.tablename")
 	}
 	k := s.Keyspace(keyspace)
 	if k == nil {
-		return nil, invalidf("keyspace %s does not exist", keyspace)
+		return nil, invalid.Errorf("keyspace %s does not exist", keyspace)
 	}
 	t := k.Table(n.Name)
 	if t == nil {
-		return nil, invalidf("table %s does not exist", n.Name)
+		return nil, invalid.Errorf("table %s does not exist", n.Name)
 	}
 	return t, nil
 }
@@ -156,7 +158,7 @@ func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.St
 	}
 	pl.needs = append(pl.needs, permissions.Execute(c.Called)...)
 	if len(c.Markers) > markersMax {
-		return nil, invalidf("Too many markers(?). %d markers exceed the allowed maximum of %d", len(c.Markers),
+		return nil, invalid.Errorf("Too many markers(?). %d markers exceed the allowed maximum of %d", len(c.Markers),
 			markersMax)
 	}
 	pl.markers = c.Markers
@@ -224,7 +226,7 @@ func (c *compiler) explain(stmt *cql.Explain) (err error) {
 func (c *compiler) modification(stmt cql.Statement) (*write.Modification, error) {
 	n, ok := written(stmt)
 	if !ok {
-		return nil, invalidf("Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.")
+		return nil, invalid.Errorf("Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.")
 	}
 	if err := c.enter(n); err != nil {
 		return nil, err

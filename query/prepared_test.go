@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"cqld/internal/wire"
+	"cqld/query/invalid"
 	"cqld/ring"
 )
 
@@ -56,7 +57,7 @@ func TestPreparedMarkers(t *testing.T) {
 
 func TestUnknownIDIsUnprepared(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{})
-	var unprepared *Unprepared
+	var unprepared *invalid.Unprepared
 	for _, id := range [][]byte{nil, {1, 2}, make([]byte, 16)} {
 		_, err := p.Execute(at(ring.One), s, id, &Params{})
 		if !errors.As(err, &unprepared) || !bytes.Equal(unprepared.ID, id) {
@@ -79,7 +80,7 @@ func TestAlterUnpreparesStatements(t *testing.T) {
 			SkipMetadata: true, ResultMetadataID: metadata,
 			Values: []wire.Value{wire.BytesValue(wire.AppendInt32(nil, 1))}})
 	}
-	var unprepared *Unprepared
+	var unprepared *invalid.Unprepared
 	for _, version := range []int{4, 5} {
 		if r, err := execute(version, info, info.Result.ID); err != nil || !r.NoMetadata || r.MetadataChanged {
 			t.Errorf("a client of v%d that knows the columns is sent them: %v", version, err)

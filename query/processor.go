@@ -7,9 +7,10 @@ import (
 	"cqld/audit"
 	"cqld/cql"
 	"cqld/internal/env"
+	"cqld/internal/uuid"
 	"cqld/query/execution"
 	"cqld/query/function"
-	"cqld/query/identifier"
+	"cqld/query/invalid"
 	"cqld/query/permissions"
 	"cqld/query/plancache"
 	"cqld/query/read"
@@ -47,7 +48,7 @@ func New(o Options) *Processor {
 	}
 	p := &Processor{
 		o: o,
-		services: &execution.Services{Executor: o.Executor, View: o.View, Clock: o.Clock, IDs: identifier.New(o.Rand),
+		services: &execution.Services{Executor: o.Executor, View: o.View, Clock: o.Clock, IDs: uuid.New(o.Rand),
 			Timestamps: o.Timestamps,
 			Timeouts:   o.Timeouts.WithDefaults(), Virtual: o.Virtual, Masking: o.DynamicDataMasking,
 			Guardrails: o.Guardrails,
@@ -85,7 +86,7 @@ func (p *Processor) Query(r *request.Request, s *Session, text string, params *P
 		p.regularExecuted.Add(1)
 		values := pl.values(params)
 		if len(values) != len(pl.markers) {
-			return nil, invalidf("Invalid amount of bind variables")
+			return nil, invalid.Errorf("Invalid amount of bind variables")
 		}
 		params := *params
 		params.Values, params.Names = values, nil
@@ -100,7 +101,7 @@ func (p *Processor) keyspaceOf(s *Session, keyspace string) (string, error) {
 		return s.Keyspace, nil
 	}
 	if p.services.View.Schema().Keyspace(keyspace) == nil {
-		return "", invalidf("Keyspace '%s' does not exist", keyspace)
+		return "", invalid.Errorf("Keyspace '%s' does not exist", keyspace)
 	}
 	return keyspace, nil
 }
@@ -174,7 +175,7 @@ func (p *Processor) prepare(r *request.Request, s *Session, text, keyspace strin
 		id = preparedID(ks, text)
 	}
 	if plancache.Size(kept) > p.o.Limits.PreparedBytesMax {
-		return pl, nil, invalidf("Prepared statement of size %d bytes is larger than allowed maximum of %d bytes",
+		return pl, nil, invalid.Errorf("Prepared statement of size %d bytes is larger than allowed maximum of %d bytes",
 			plancache.Size(kept), p.o.Limits.PreparedBytesMax)
 	}
 	e := p.prepared.Put(id, pl, kept, pl.resultID())
@@ -190,11 +191,11 @@ func (p *Processor) prepare(r *request.Request, s *Session, text, keyspace strin
 // result and its markers.
 func (p *Processor) preparedPlan(id []byte) (*plancache.Entry[plancache.ID, plan], *plan, error) {
 	if len(id) != 16 {
-		return nil, nil, &Unprepared{ID: append([]byte(nil), id...)}
+		return nil, nil, &invalid.Unprepared{ID: append([]byte(nil), id...)}
 	}
 	e := p.prepared.Get(plancache.ID(id))
 	if e == nil || e.Stale() {
-		return nil, nil, &Unprepared{ID: append([]byte(nil), id...)}
+		return nil, nil, &invalid.Unprepared{ID: append([]byte(nil), id...)}
 	}
 	pl := e.Plan()
 	now := p.services.View.Schema()
@@ -203,7 +204,7 @@ func (p *Processor) preparedPlan(id []byte) (*plancache.Entry[plancache.ID, plan
 	}
 	if pl.outdated(now) {
 		e.MarkStale()
-		return nil, nil, &Unprepared{ID: append([]byte(nil), id...)}
+		return nil, nil, &invalid.Unprepared{ID: append([]byte(nil), id...)}
 	}
 	pl, err := p.recompile(now, pl)
 	if err != nil {
@@ -247,13 +248,13 @@ func (p *Processor) executePlan(r *request.Request, s *Session, e *plancache.Ent
 		params = &named
 	}
 	if len(params.Values) != len(pl.markers) {
-		return nil, invalidf("there were %d markers(?) in CQL but %d bound variables", len(pl.markers),
+		return nil, invalid.Errorf("there were %d markers(?) in CQL but %d bound variables", len(pl.markers),
 			len(params.Values))
 	}
 	if s.Version < 5 && params.SkipMetadata && !e.Knows(pl.resultID()) {
 		// The client knows the columns before an ALTER, and some drivers decode rows by these whatever metadata is
 		// sent. As in Cassandra, the statement must be prepared again.
-		return nil, &Unprepared{ID: append([]byte(nil), e.Key[:]...)}
+		return nil, &invalid.Unprepared{ID: append([]byte(nil), e.Key[:]...)}
 	}
 	result, err := p.run(r, s, pl, params)
 	if err == nil && s.Version < 5 && e.Changed {
@@ -317,7 +318,7 @@ func (p *Processor) run(r *request.Request, s *Session, pl *plan, params *Params
 	switch stmt := pl.stmt.(type) {
 	case *cql.Use:
 		if p.services.View.Schema().Keyspace(stmt.Keyspace) == nil {
-			return nil, invalidf("Keyspace '%s' does not exist", stmt.Keyspace)
+			return nil, invalid.Errorf("Keyspace '%s' does not exist", stmt.Keyspace)
 		}
 		return &Result{Kind: KindSetKeyspace, Keyspace: stmt.Keyspace}, nil
 	case *cql.Describe:

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"cqld/query/invalid"
 	"cqld/ring"
 )
 
@@ -31,12 +32,12 @@ func TestProductOfINListsIsBounded(t *testing.T) {
 				continue // 131,044 rows
 			}
 			_, err := p.Query(at(ring.One), s, text, &Params{})
-			var invalid *Invalid
+			var refused *invalid.Error
 			if err != nil && !strings.Contains(err.Error(),
 				"restrictions on primary key produces "+fmt.Sprint(test.keys*test.rows)+" values") {
 				t.Errorf("%d keys by %d rows, %.10s: %v", test.keys, test.rows, text, err)
 			}
-			if test.refused != (errors.As(err, &invalid) &&
+			if test.refused != (errors.As(err, &refused) &&
 				strings.Contains(err.Error(), "in_select_cartesian_product")) {
 				t.Errorf("%d keys by %d rows, %.10s: %v", test.keys, test.rows, text, err)
 			}

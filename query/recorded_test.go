@@ -93,7 +93,7 @@ func recordedErrors(t *testing.T) (texts []string) {
 	return slices.Compact(texts)
 }
 
-// errorTexts returns the texts of the calls of invalidf in the package in dir.
+// errorTexts returns the texts of the calls of invalid.Errorf in the package in dir.
 func errorTexts(t *testing.T, dir string) (texts []string) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil || len(files) == 0 {
@@ -109,7 +109,7 @@ func errorTexts(t *testing.T, dir string) (texts []string) {
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
 			if call, ok := n.(*ast.CallExpr); ok && len(call.Args) > 0 {
-				if f, ok := call.Fun.(*ast.Ident); ok && f.Name == "invalidf" {
+				if f, ok := call.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Errorf" && isIdent(f.X, "invalid") {
 					if text := constantText(call.Args[0]); text != "" {
 						texts = append(texts, text)
 					}
@@ -119,6 +119,12 @@ func errorTexts(t *testing.T, dir string) (texts []string) {
 		})
 	}
 	return texts
+}
+
+// isIdent reports whether an expression is an identifier with a name.
+func isIdent(e ast.Expr, name string) bool {
+	id, ok := e.(*ast.Ident)
+	return ok && id.Name == name
 }
 
 // constantText returns the value of a string in source code, or "" if it is not constant.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cqld/cql"
+	"cqld/query/invalid"
 	"cqld/ring"
 	"cqld/schema"
 )
@@ -44,15 +45,15 @@ func TestDefinitionWithoutAMajority(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = p.executeDefinition(at(ring.One), &Session{Version: 5}, stmt)
-	var timeout *SchemaTimeout
+	var timeout *invalid.SchemaTimeout
 	if !errors.As(err, &timeout) || !strings.Contains(err.Error(), "majority") ||
 		!strings.Contains(err.Error(), "unknown") {
 		t.Errorf("the error is: %v", err)
 	}
 	p.o.Changer = deadVoters{}
 	_, err = p.executeDefinition(at(ring.One), &Session{Version: 5}, stmt)
-	var unavailable *SchemaUnavailable
-	if !errors.As(err, &unavailable) || *unavailable != (SchemaUnavailable{Required: 2, Alive: 1}) ||
+	var unavailable *invalid.SchemaUnavailable
+	if !errors.As(err, &unavailable) || *unavailable != (invalid.SchemaUnavailable{Required: 2, Alive: 1}) ||
 		!strings.Contains(err.Error(), "not changed") {
 		t.Errorf("the error is: %v", err)
 	}
@@ -77,12 +78,12 @@ func TestDefinitionsOfWhatExistsAwaitTheOthers(t *testing.T) {
 		"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
 	} {
 		_, err := p.Query(at(ring.One), s, text, &Params{})
-		if timeout := (*SchemaTimeout)(nil); !errors.As(err, &timeout) {
+		if timeout := (*invalid.SchemaTimeout)(nil); !errors.As(err, &timeout) {
 			t.Errorf("%s is answered with %v", text, err)
 		}
 	}
-	var invalid *Invalid
-	if _, err := p.Query(at(ring.One), s, "ALTER TABLE gone ADD v int", &Params{}); !errors.As(err, &invalid) {
+	var refused *invalid.Error
+	if _, err := p.Query(at(ring.One), s, "ALTER TABLE gone ADD v int", &Params{}); !errors.As(err, &refused) {
 		t.Errorf("a change of a table that never existed is answered with %v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"cqld/internal/wire"
+	"cqld/query/invalid"
 	"cqld/ring"
 )
 
@@ -42,7 +43,7 @@ func runStatementAs(p *Processor, s *Session, role, text string) string {
 	req.Principal.Name = role
 	r, err := p.Query(req, s, text, &Params{})
 	if err != nil {
-		var failure *FunctionFailure
+		var failure *invalid.FunctionFailure
 		if errors.As(err, &failure) {
 			return "error 1400: " + failure.Msg + "\n"
 		}
@@ -173,7 +174,7 @@ func TestPagingStatesAreOurs(t *testing.T) {
 	if err != nil || r.PagingState == nil {
 		t.Fatalf("no paging state: %v", err)
 	}
-	var bad *BadRequest
+	var bad *invalid.BadRequest
 	for i := range r.PagingState {
 		state := append([]byte(nil), r.PagingState...)
 		state[i] ^= 1

@@ -98,7 +98,7 @@ func TestEveryRequestHasATrace(t *testing.T) {
 			return err
 		}, false, "'ONE' | 'SELECT v FROM t WHERE p = 1'"},
 		"batch":               {batch("UPDATE t SET v = 1 WHERE p = 1"), false, "'ONE' | null"},
-		"invalid batch":       {batch("UPDATE t SET w = 1 WHERE p = 1"), true, "'ONE' | null"},
+		"refused batch":       {batch("UPDATE t SET w = 1 WHERE p = 1"), true, "'ONE' | null"},
 		"prepare":             {prepare("SELECT v FROM t", ""), false, "null | 'SELECT v FROM t'"},
 		"prepare of nothing":  {prepare("SELECT w FROM t", ""), true, "null | 'SELECT w FROM t'"},
 		"prepare of nonsense": {prepare("nonsense", ""), true, "null | '*******'"},

@@ -124,8 +124,8 @@ func (o Options) withRest(p *Options, name string) Options {
 	return o
 }
 
-// ttlMax is twenty years in seconds, the longest time to live.
-const ttlMax = 20 * 365 * 24 * 60 * 60
+// TTLMax is twenty years in seconds, the longest time to live of a cell, as in Cassandra.
+const TTLMax = 20 * 365 * 24 * 60 * 60
 
 // Validate checks the ranges of the numbers. The maps and policies were checked when they were parsed (ParseCompaction,
 // ParseCompression, ParseCaching, ParseSpeculativeRetry).
@@ -144,8 +144,8 @@ func (o *Options) Validate() error {
 	switch {
 	case o.DefaultTTL < 0:
 		return misconfiguredf("default_time_to_live must be greater than or equal to 0 (got %d)", o.DefaultTTL)
-	case o.DefaultTTL > ttlMax:
-		return misconfiguredf("default_time_to_live must be less than or equal to %d (got %d)", ttlMax, o.DefaultTTL)
+	case o.DefaultTTL > TTLMax:
+		return misconfiguredf("default_time_to_live must be less than or equal to %d (got %d)", TTLMax, o.DefaultTTL)
 	case o.GCGraceSeconds < 0:
 		return misconfiguredf("gc_grace_seconds must be greater than or equal to 0 (got %d)", o.GCGraceSeconds)
 	case o.MinIndexInterval < 1:

@@ -5,7 +5,7 @@ import (
 	"crypto/x509"
 	"net/netip"
 
-	"cqld/query"
+	"cqld/query/invalid"
 )
 
 // Authenticator authenticates clients by SASL.
@@ -74,7 +74,7 @@ type AuthenticationOverloaded struct{ Message string }
 func (e *AuthenticationOverloaded) Error() string { return e.Message }
 
 // errLoggedOut refuses statements that were not yet executed when the client's role was dropped.
-var errLoggedOut = &query.Unauthorized{Msg: "You have not logged in"}
+var errLoggedOut = &invalid.Unauthorized{Msg: "You have not logged in"}
 
 // RecheckClients applies a change of roles to the open connections. A connection whose role may no longer log in ends
 // when its running requests have ended, and reads no more of them.

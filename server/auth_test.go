@@ -15,6 +15,7 @@ import (
 	"cqld/internal/memory"
 	"cqld/internal/wire"
 	"cqld/query"
+	"cqld/query/invalid"
 	"cqld/request"
 	"cqld/server/frame"
 )
@@ -144,7 +145,7 @@ func (c *client) tryWrite(stream int16, text string) {
 func TestStatementsOfRefusedClients(t *testing.T) {
 	g := &testAuthenticator{}
 	s, addr := start(t, Options{Authenticator: g})
-	refused := &query.Unauthorized{Msg: "You do not have access from this IP 127.0.0.1"}
+	refused := &invalid.Unauthorized{Msg: "You do not have access from this IP 127.0.0.1"}
 	expect := func(c *client, want string) {
 		t.Helper()
 		c.send(3, "SELECT")
@@ -196,7 +197,7 @@ func TestConcurrentRechecks(t *testing.T) {
 	for i := range 200 {
 		want := Standing{}
 		if i%2 == 0 {
-			want.Refused = &query.Unauthorized{Msg: "no"}
+			want.Refused = &invalid.Unauthorized{Msg: "no"}
 		}
 		var wg sync.WaitGroup
 		for range 4 {

@@ -11,6 +11,7 @@ import (
 
 	"cqld/internal/wire"
 	"cqld/query"
+	"cqld/query/invalid"
 	"cqld/request"
 	"cqld/server/frame"
 )
@@ -160,7 +161,7 @@ func TestDrainHoldsLittleMemory(t *testing.T) {
 	large := bytes.Repeat([]byte("x"), 64<<10)
 	s, addr := start(t, Options{Limits: Limits{DrainHold: time.Minute, DrainTimeout: time.Minute}, Processor: &fake{
 		query: func(*request.Request, *query.Session, string, *query.Params) (*query.Result, error) {
-			return nil, &query.Invalid{Msg: string(large[:32<<10])}
+			return nil, &invalid.Error{Msg: string(large[:32<<10])}
 		},
 	}})
 	c := connect(t, addr, 4)

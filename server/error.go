@@ -12,7 +12,7 @@ import (
 	"cqld/internal/guard"
 	"cqld/internal/memory"
 	"cqld/internal/wire"
-	"cqld/query"
+	"cqld/query/invalid"
 	"cqld/ring"
 	"cqld/server/frame"
 )
@@ -65,17 +65,17 @@ func requestError(err error) *frame.Error {
 	coded := func(code frame.ErrorCode) *frame.Error { return &frame.Error{Code: code, Message: err.Error()} }
 	var (
 		protocol      *frame.ProtocolError
-		badRequest    *query.BadRequest
+		badRequest    *invalid.BadRequest
 		credentials   *BadCredentials
 		syntax        *cql.SyntaxError
-		invalid       *query.Invalid
-		unauthorized  *query.Unauthorized
+		refused       *invalid.Error
+		unauthorized  *invalid.Unauthorized
 		denied        *auth.Denied
-		config        *query.ConfigError
-		alreadyExists *query.AlreadyExists
-		unprepared    *query.Unprepared
-		failure       *query.FunctionFailure
-		notServing    *query.NotServing
+		config        *invalid.Config
+		alreadyExists *invalid.AlreadyExists
+		unprepared    *invalid.Unprepared
+		failure       *invalid.FunctionFailure
+		notServing    *invalid.NotServing
 		killed        *Killed
 	)
 	switch {
@@ -92,7 +92,7 @@ func requestError(err error) *frame.Error {
 		return coded(frame.CodeBadCredentials)
 	case errors.As(err, &syntax):
 		return coded(frame.CodeSyntaxError)
-	case errors.As(err, &invalid), errors.As(err, &killed): // drivers do not repeat these requests
+	case errors.As(err, &refused), errors.As(err, &killed): // drivers do not repeat these requests
 		return coded(frame.CodeInvalid)
 	case errors.As(err, &notServing):
 		return coded(frame.CodeBootstrapping)
@@ -120,8 +120,8 @@ func requestError(err error) *frame.Error {
 // statement after WRITE_TIMEOUT, may repeat it on another node after UNAVAILABLE, and would repeat it on every node
 // after a server error.
 func schemaError(err error) *frame.Error {
-	var unavailable *query.SchemaUnavailable
-	var timeout *query.SchemaTimeout
+	var unavailable *invalid.SchemaUnavailable
+	var timeout *invalid.SchemaTimeout
 	switch {
 	case errors.As(err, &unavailable):
 		return &frame.Error{Code: frame.CodeUnavailable, Message: err.Error(), Consistency: ring.Quorum,

@@ -12,7 +12,7 @@ import (
 	"cqld/auth"
 	"cqld/coordinator"
 	"cqld/cql"
-	"cqld/query"
+	"cqld/query/invalid"
 	"cqld/ring"
 	"cqld/server/frame"
 )
@@ -37,22 +37,22 @@ func TestErrorTable(t *testing.T) {
 	}{
 		{errors.New("injected disk error"), frame.Error{Code: frame.CodeServerError}},
 		{&frame.ProtocolError{Message: "p"}, frame.Error{Code: frame.CodeProtocolError}},
-		{&query.BadRequest{Msg: "p"}, frame.Error{Code: frame.CodeProtocolError}},
+		{&invalid.BadRequest{Msg: "p"}, frame.Error{Code: frame.CodeProtocolError}},
 		{&BadCredentials{Message: "c"}, frame.Error{Code: frame.CodeBadCredentials}},
 		{&cql.SyntaxError{}, frame.Error{Code: frame.CodeSyntaxError}},
 		{&coordinator.TruncateFailure{Cause: coordinator.ErrNoReply}, frame.Error{Code: frame.CodeTruncateError}},
 		{&coordinator.UnknownTable{Table: 1046}, frame.Error{Code: frame.CodeInvalid}},
-		{&query.Invalid{Msg: "i"}, frame.Error{Code: frame.CodeInvalid}},
-		{&query.Unauthorized{Msg: "u"}, frame.Error{Code: frame.CodeUnauthorized}},
+		{&invalid.Error{Msg: "i"}, frame.Error{Code: frame.CodeInvalid}},
+		{&invalid.Unauthorized{Msg: "u"}, frame.Error{Code: frame.CodeUnauthorized}},
 		{&auth.Denied{Requirement: auth.Requirement{Permission: auth.Select, Resource: auth.Table("k", "t")}},
 			frame.Error{Code: frame.CodeUnauthorized}},
-		{&query.ConfigError{Msg: "c"}, frame.Error{Code: frame.CodeConfigError}},
-		{&query.AlreadyExists{Keyspace: "k", Table: "t"},
+		{&invalid.Config{Msg: "c"}, frame.Error{Code: frame.CodeConfigError}},
+		{&invalid.AlreadyExists{Keyspace: "k", Table: "t"},
 			frame.Error{Code: frame.CodeAlreadyExists, Keyspace: "k", Name: "t"}},
-		{&query.Unprepared{ID: []byte{1}}, frame.Error{Code: frame.CodeUnprepared, ID: []byte{1}}},
-		{&query.SchemaUnavailable{Required: 2, Alive: 1},
+		{&invalid.Unprepared{ID: []byte{1}}, frame.Error{Code: frame.CodeUnprepared, ID: []byte{1}}},
+		{&invalid.SchemaUnavailable{Required: 2, Alive: 1},
 			frame.Error{Code: frame.CodeUnavailable, Consistency: ring.Quorum, Required: 2, Received: 1}},
-		{&query.SchemaTimeout{After: time.Second}, frame.Error{Code: frame.CodeWriteTimeout, Consistency: ring.Quorum,
+		{&invalid.SchemaTimeout{After: time.Second}, frame.Error{Code: frame.CodeWriteTimeout, Consistency: ring.Quorum,
 			Required: 1, WriteType: "SIMPLE"}},
 		{errOverloaded, frame.Error{Code: frame.CodeOverloaded}},
 		{&coordinator.Overloaded{What: "hints"}, frame.Error{Code: frame.CodeOverloaded}},

@@ -10,6 +10,7 @@ import (
 	"cqld/internal/memory"
 	"cqld/internal/wire"
 	"cqld/query"
+	"cqld/query/invalid"
 	"cqld/server/frame"
 )
 
@@ -59,10 +60,10 @@ func (c *conn) judge(h header) (fatal bool, err error) {
 func (c *conn) tooBig(h header) error {
 	switch bound := c.server.limits.FrameBytesMax; {
 	case c.version >= 5 && h.Length > bound:
-		return &query.Invalid{Msg: fmt.Sprintf("CQL Message of size %d bytes exceeds allowed maximum of %d bytes",
+		return &invalid.Error{Msg: fmt.Sprintf("CQL Message of size %d bytes exceeds allowed maximum of %d bytes",
 			h.Length, bound)}
 	case c.version < 5 && h.Length+frame.HeaderSize > bound:
-		return &query.Invalid{Msg: fmt.Sprintf("Request is too big: length %d exceeds maximum allowed length %d.",
+		return &invalid.Error{Msg: fmt.Sprintf("Request is too big: length %d exceeds maximum allowed length %d.",
 			h.Length+frame.HeaderSize, bound)}
 	}
 	return nil

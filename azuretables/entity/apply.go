@@ -14,9 +14,6 @@ import (
 	"cqld/row"
 )
 
-// ttlMax is twenty years in seconds, the maximum time to live in CQL.
-const ttlMax = 20 * 365 * 24 * 60 * 60
-
 // keyBytesMax is the maximum length of a key in storage.
 const keyBytesMax = 1<<16 - 1
 

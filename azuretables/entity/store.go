@@ -7,6 +7,7 @@ import (
 
 	"cqld/azuretables/odata"
 	"cqld/coordinator"
+	"cqld/internal/uuid"
 	"cqld/schema"
 )
 
@@ -65,15 +66,10 @@ func (t Timeouts) withDefaults() Timeouts {
 // now returns the time in seconds that determines what has expired.
 func (s *Store) now() int64 { return s.o.Clock.Now().Unix() }
 
-func (s *Store) newID() (id schema.UUID) {
+func (s *Store) newID() schema.UUID {
 	s.rand.Lock()
-	hi, lo := s.rand.Rand.Uint64(), s.rand.Rand.Uint64()
-	s.rand.Unlock()
-	for i := range 8 {
-		id[i], id[8+i] = byte(hi>>(8*i)), byte(lo>>(8*i))
-	}
-	id[6], id[8] = id[6]&0x0F|0x40, id[8]&0x3F|0x80
-	return id
+	defer s.rand.Unlock()
+	return uuid.Random(s.rand.Rand)
 }
 
 // known converts an error of the coordinator for the protocol server: the error of a table deleted during the request

@@ -158,7 +158,7 @@ func (t *transaction) prepareChange(i int) error {
 	if e.PartitionKey != t.ops[0].Entity.PartitionKey {
 		return odata.Of(odata.CommandsInBatchActOnDifferentPartitions)
 	}
-	if op.TTL < 0 || op.TTL > ttlMax {
+	if op.TTL < 0 || op.TTL > schema.TTLMax {
 		return invalid("A time to live is from 1 to 630720000 seconds.")
 	}
 	t.key = append(t.key[:0], e.RowKey...)

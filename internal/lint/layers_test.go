@@ -36,6 +36,7 @@ ring:
 types: internal/keyword internal/wire
 types/analysis:
 types/similarity:
+internal/uuid: internal/env types
 schema: internal/javanumber ring types
 row: internal/env internal/wire ring schema types
 scan: ring row
@@ -86,7 +87,7 @@ messaging: internal/env internal/guard internal/intake internal/wire ring
 messaging/internodetls: tlsconfig
 
 # Cluster metadata.
-cluster: auth internal/env internal/invariant internal/wire messaging ring schema storage/compaction storage/logguard
+cluster: auth internal/env internal/invariant internal/uuid internal/wire messaging ring schema storage/compaction storage/logguard
 
 # Protocols between replicas.
 coordinator/fence:
@@ -120,43 +121,43 @@ simulation/scenario: batchlog coordinator counters hints internal/env internal/t
 request: auth coordinator internal/env internal/histogram internal/memory listing paxos ring row scan schema search
 
 # The meaning of statements and of requests to Azure Tables.
-query/function: internal/wire ring types types/similarity
-query/identifier: internal/env types
 query/plancache:
-query/guardrail: query/function row schema types types/analysis
 query/batchsize: row schema types
-query/changes: query/function row schema
-query/term: cql internal/wire query/function schema types
-query/mask: auth cql internal/wire query/function query/term schema types
 query/fragments: row schema types
 query/virtual: row schema
-query/rowview: internal/wire query/term row schema types
-query/constraint: cql query/function schema types
-query/restriction: cql internal/wire query/function query/rowview query/term ring row schema types types/analysis
-query/access: query/restriction schema
-query/selection: cql internal/wire query/function query/mask query/rowview query/term row schema types
-query/operation: cql internal/wire query/function query/identifier query/rowview query/term row schema types
-query/levels: coordinator query/function ring schema
-query/trace: coordinator cql internal/env internal/wire query/term ring types
-query/condition: cql internal/wire query/function query/rowview query/term schema types
-query/paging: internal/wire query/mask ring row scan schema
-query/definition: cql internal/javanumber internal/wire query/constraint query/function query/guardrail query/mask query/restriction query/term ring schema types udf
-query/userfunction: query/function schema types udf
-query/permissions: auth cql query/definition query/function schema
-query/roles: auth cql internal/wire query/permissions ring schema types
 query/matrix:
+azuretables/entity: auth azuretables/odata coordinator internal/env internal/uuid internal/wire listing paxos request ring row schema types
+query/invalid:
+query/function: internal/wire query/invalid ring types types/similarity
+query/guardrail: query/invalid row schema types types/analysis
+query/changes: query/invalid row schema
+query/term: cql internal/wire query/function query/invalid schema types
+query/mask: auth cql internal/wire query/function query/invalid query/term schema types
+query/rowview: internal/wire query/term row schema types
+query/constraint: cql query/function query/invalid schema types
+query/restriction: cql internal/wire query/invalid query/rowview query/term ring row schema types types/analysis
+query/access: query/restriction schema
+query/selection: cql internal/wire query/function query/invalid query/mask query/rowview query/term row schema types
+query/operation: cql internal/uuid internal/wire query/invalid query/rowview query/term row schema types
+query/levels: coordinator query/invalid ring schema
+query/trace: coordinator cql internal/env internal/wire query/term ring types
+query/condition: cql internal/wire query/invalid query/rowview query/term schema types
+query/paging: internal/wire query/mask ring row scan schema
+query/definition: cql internal/javanumber internal/wire query/constraint query/function query/guardrail query/invalid query/mask query/restriction query/term ring schema types udf
+query/userfunction: query/function query/invalid schema types udf
+query/permissions: auth cql query/definition query/function query/invalid schema
+query/roles: auth cql internal/wire query/invalid query/permissions ring schema types
 query/system: auth internal/histogram internal/wire query/mask ring row schema types types/analysis
-query/vector: query/function schema types types/similarity
-query/execution: auth cql internal/env internal/wire query/function query/guardrail query/identifier query/mask query/term query/virtual request ring schema types
-query/read: auth coordinator cql internal/env internal/wire query/access query/execution query/fragments query/function query/guardrail query/levels query/mask query/paging query/restriction query/rowview query/selection query/term query/vector query/virtual request ring row scan schema search types types/similarity
-query/write: coordinator cql internal/histogram internal/wire paxos query/access query/batchsize query/changes query/condition query/constraint query/execution query/function query/guardrail query/identifier query/levels query/mask query/operation query/restriction query/rowview query/term query/vector request ring row schema types types/similarity
-query: audit auth cql internal/env internal/histogram internal/wire query/definition query/execution query/fragments query/function query/guardrail query/identifier query/permissions query/plancache query/read query/roles query/term query/trace query/userfunction query/virtual query/write request ring schema search types udf udf/value
-azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire listing paxos request ring row schema types
+query/vector: query/invalid schema types types/similarity
+query/execution: auth cql internal/env internal/uuid internal/wire query/guardrail query/invalid query/mask query/term query/virtual request ring schema types
+query/read: auth coordinator cql internal/env internal/wire query/access query/execution query/fragments query/function query/guardrail query/invalid query/levels query/mask query/paging query/restriction query/rowview query/selection query/term query/vector query/virtual request ring row scan schema search types types/similarity
+query/write: coordinator cql internal/histogram internal/uuid internal/wire paxos query/access query/batchsize query/changes query/condition query/constraint query/execution query/guardrail query/invalid query/levels query/mask query/operation query/restriction query/rowview query/term query/vector request ring row schema types types/similarity
+query: audit auth cql internal/env internal/histogram internal/uuid internal/wire query/definition query/execution query/fragments query/function query/guardrail query/invalid query/permissions query/plancache query/read query/roles query/term query/trace query/userfunction query/virtual query/write request ring schema search types udf udf/value
 
 # Protocol servers.
 server/frame: internal/wire ring types
-server: auth coordinator cql internal/guard internal/intake internal/memory internal/wire query request ring server/frame tlsconfig
-login: auth internal/env query server
+server: auth coordinator cql internal/guard internal/intake internal/memory internal/wire query query/invalid request ring server/frame tlsconfig
+login: auth internal/env query/invalid server
 login/certificate: login server tlsconfig
 azuretables: auth azuretables/entity azuretables/odata coordinator internal/env internal/guard internal/intake internal/memory request ring schema tlsconfig
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"cqld/query/function"
+	"cqld/query/invalid"
 	"cqld/row"
 	"cqld/schema"
 )
@@ -116,14 +116,14 @@ func CheckPartition(t *schema.Table, m *row.Mutation) error {
 		}
 		key = t.PartitionKey[i].Type.AppendText(key, part)
 	}
-	return &function.Invalid{Msg: fmt.Sprintf("Rejected an oversized mutation (%d/%d) for keyspace: %s. Top keys "+
+	return &invalid.Error{Msg: fmt.Sprintf("Rejected an oversized mutation (%d/%d) for keyspace: %s. Top keys "+
 		"are: %s.%s", n, partitionBytesMax, t.Keyspace, t.Name, key)}
 }
 
 // Check refuses a request whose changes of all partitions have n bytes if they are too large.
 func Check(n int) error {
 	if n > bytesMax {
-		return &function.Invalid{Msg: fmt.Sprintf("The changes of one request have more than %d bytes", bytesMax)}
+		return &invalid.Error{Msg: fmt.Sprintf("The changes of one request have more than %d bytes", bytesMax)}
 	}
 	return nil
 }

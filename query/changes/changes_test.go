@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"cqld/query/function"
+	"cqld/query/invalid"
 	"cqld/row"
 	"cqld/schema"
 	"cqld/types"
@@ -56,7 +56,7 @@ func TestBounds(t *testing.T) {
 		for i := uint32(0); i < 20 && err == nil; i++ {
 			err = s.Add(table(), mutation(i%c.keys, c.size))
 		}
-		var invalid *function.Invalid
+		var invalid *invalid.Error
 		if !errors.As(err, &invalid) || !strings.Contains(invalid.Msg, c.want) {
 			t.Errorf("%d partitions: got %v, want %s", c.keys, err, c.want)
 		}

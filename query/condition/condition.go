@@ -3,6 +3,7 @@ package condition
 import (
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/invalid"
 	"cqld/query/rowview"
 	"cqld/query/term"
 	"cqld/schema"
@@ -31,10 +32,10 @@ func Compile(terms *term.Compiler, in *cql.Condition) (*Condition, error) {
 		return nil, err
 	}
 	if col.Type.Kind() == types.Counter {
-		return nil, invalidf("Conditions on counters are not supported")
+		return nil, invalid.Errorf("Conditions on counters are not supported")
 	}
 	if col.Kind == schema.PartitionKey || col.Kind == schema.Clustering {
-		return nil, invalidf("PRIMARY KEY column '%s' cannot have IF conditions", col.Name)
+		return nil, invalid.Errorf("PRIMARY KEY column '%s' cannot have IF conditions", col.Name)
 	}
 	x := &Condition{Column: col, field: -1, operator: in.Operator}
 	value := c.Receiver(col.Name, col.Type)
@@ -74,7 +75,7 @@ func durationCondition(operator cql.Operator, t *types.Type) error {
 	case t.Kind() == types.UDT:
 		on = "UDTs containing durations"
 	}
-	return invalidf("Slice conditions ( %s ) are not supported on %s", operator, on)
+	return invalid.Errorf("Slice conditions ( %s ) are not supported on %s", operator, on)
 }
 
 // conditionElement compiles the key of c[key] and returns the specification of its value.
@@ -88,18 +89,18 @@ func (c compiler) conditionElement(x *Condition, in *cql.Condition) (value term.
 		x.key, err = c.Term(in.Key, c.Receiver("key("+x.Column.Name+")", t.Elems()[0]))
 		return c.Receiver("value("+x.Column.Name+")", t.Elems()[1]), err
 	case types.Set:
-		return value, invalidf("Invalid element access syntax for set column %s", x.Column.Name)
+		return value, invalid.Errorf("Invalid element access syntax for set column %s", x.Column.Name)
 	}
-	return value, invalidf("Invalid element access syntax for non-collection column %s", x.Column.Name)
+	return value, invalid.Errorf("Invalid element access syntax for non-collection column %s", x.Column.Name)
 }
 
 func (c compiler) conditionField(x *Condition, in *cql.Condition) (value term.Spec, err error) {
 	t := x.Column.Type
 	if t.Kind() != types.UDT {
-		return value, invalidf("Invalid element access syntax for non-UDT column %s", x.Column.Name)
+		return value, invalid.Errorf("Invalid element access syntax for non-UDT column %s", x.Column.Name)
 	}
 	if x.field = t.FieldIndex(in.Field); x.field < 0 {
-		return value, invalidf("Unknown field %s for column %s", in.Field, x.Column.Name)
+		return value, invalid.Errorf("Unknown field %s for column %s", in.Field, x.Column.Name)
 	}
 	return c.Receiver(x.Column.Name+"."+in.Field, t.Elems()[x.field]), nil
 }
@@ -108,11 +109,11 @@ func (c compiler) conditionContains(x *Condition, of term.Spec) (value term.Spec
 	t := of.Type
 	switch {
 	case x.operator == cql.ContainsKey && t.Kind() != types.Map:
-		return value, invalidf("Cannot use CONTAINS KEY on non-map column %s", x.Column.Name)
+		return value, invalid.Errorf("Cannot use CONTAINS KEY on non-map column %s", x.Column.Name)
 	case x.operator == cql.ContainsKey:
 		return c.Receiver("key("+x.Column.Name+")", t.Elems()[0]), nil
 	case !t.IsCollection():
-		return value, invalidf("Cannot use CONTAINS on non-collection column %s", x.Column.Name)
+		return value, invalid.Errorf("Cannot use CONTAINS on non-collection column %s", x.Column.Name)
 	}
 	return c.Receiver("value("+x.Column.Name+")", t.Elems()[len(t.Elems())-1]), nil
 }
@@ -160,9 +161,9 @@ func (x *Condition) Bind(s *term.Scope) (b Bound, err error) {
 		case v.Kind == wire.ValueUnset && x.Column.Type.Kind() == types.Map:
 			b.nowhere = true // Cassandra finds no element there
 		case v.Kind == wire.ValueUnset:
-			b.err = invalidf("Invalid unset value for element access on column %s", x.Column.Name)
+			b.err = invalid.Errorf("Invalid unset value for element access on column %s", x.Column.Name)
 		case v.Kind == wire.ValueNull:
-			b.err = invalidf("Invalid null value for %s element access", collectionWord(x.Column.Type))
+			b.err = invalid.Errorf("Invalid null value for %s element access", collectionWord(x.Column.Type))
 		}
 		b.at = term.NotNil(v.Bytes)
 	}
@@ -173,7 +174,7 @@ func (x *Condition) Bind(s *term.Scope) (b Bound, err error) {
 			(x.operator == cql.Contains || x.operator == cql.ContainsKey):
 			b.never = true // as in Cassandra
 		case v.Kind == wire.ValueUnset && b.err == nil:
-			b.err = invalidf("Invalid 'unset' value in condition")
+			b.err = invalid.Errorf("Invalid 'unset' value in condition")
 		}
 		b.wanted = valueOrNil(v)
 		return b, err
@@ -194,9 +195,9 @@ func (x *Condition) Bind(s *term.Scope) (b Bound, err error) {
 		}
 		switch v.Kind {
 		case wire.ValueUnset:
-			return b, invalidf("Invalid 'unset' value in condition")
+			return b, invalid.Errorf("Invalid 'unset' value in condition")
 		case wire.ValueNull:
-			return b, invalidf("Invalid null list in IN condition")
+			return b, invalid.Errorf("Invalid null list in IN condition")
 		}
 		b.among = term.SplitCollection(v.Bytes, 1)
 	}
@@ -259,7 +260,7 @@ func (b *Bound) actual(v *rowview.View) (value []byte, t *types.Type, err error)
 	c := wire.NewCursor(b.at)
 	i := c.Int32()
 	if i < 0 {
-		return nil, nil, invalidf("Invalid negative list index %d", i)
+		return nil, nil, invalid.Errorf("Invalid negative list index %d", i)
 	}
 	if value != nil {
 		value, _ = t.At(value, int(i))
@@ -278,10 +279,10 @@ func compareCondition(t *types.Type, operator cql.Operator, value, wanted []byte
 		case operator == cql.NotEqual:
 			return value != nil, nil
 		case empty:
-			return false, invalidf("Invalid comparison with an empty %s for operator \"%s\"", collectionWord(t),
+			return false, invalid.Errorf("Invalid comparison with an empty %s for operator \"%s\"", collectionWord(t),
 				operator)
 		}
-		return false, invalidf("Invalid comparison with null for operator \"%s\"", operator)
+		return false, invalid.Errorf("Invalid comparison with null for operator \"%s\"", operator)
 	}
 	if value == nil {
 		return operator == cql.NotEqual, nil

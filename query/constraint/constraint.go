@@ -11,6 +11,7 @@ import (
 
 	"cqld/cql"
 	"cqld/query/function"
+	"cqld/query/invalid"
 	"cqld/schema"
 	"cqld/types"
 )
@@ -49,7 +50,7 @@ func Define(keyspace, table string, col *schema.Column, all []cql.Constraint) (s
 		if col.Type.MultiCell() && col.Type.Kind() != types.UDT {
 			advice = " When using collections, constraints can be used only of frozen collections."
 		}
-		return "", function.Invalidf("Constraint cannot be defined on the column %s of type %s for the table %s.%s.%s",
+		return "", invalid.Errorf("Constraint cannot be defined on the column %s of type %s for the table %s.%s.%s",
 			col.Name, col.Type, keyspace, table, advice)
 	}
 	for i := range all {
@@ -85,7 +86,7 @@ func recognize(col *schema.Column, c *cql.Constraint) error {
 	compared := c.Operator != cql.OperatorInvalid
 	switch {
 	case c.Column != "" && c.Column != col.Name:
-		return function.Invalidf("Constraint %s was not specified on a column it operates on: %s but on: %s",
+		return invalid.Errorf("Constraint %s was not specified on a column it operates on: %s but on: %s",
 			cql.AppendConstraints(nil, []cql.Constraint{*c}), col.Name, c.Column)
 	case c.Column != "":
 		return nil
@@ -93,7 +94,7 @@ func recognize(col *schema.Column, c *cql.Constraint) error {
 		compared && (c.Function == "LENGTH" || c.Function == "OCTET_LENGTH" || c.Function == "REGEXP"):
 		return nil
 	}
-	return function.Invalidf("Unrecognized constraint function: %s", strings.ToLower(c.Function))
+	return invalid.Errorf("Unrecognized constraint function: %s", strings.ToLower(c.Function))
 }
 
 func compile(col *schema.Column, all []cql.Constraint) (*Check, error) {
@@ -122,10 +123,10 @@ func checkNotNull(col *schema.Column, c *cql.Constraint) error {
 	}
 	switch col.Kind {
 	case schema.PartitionKey:
-		return function.Invalidf("%s constraint can not be specified on a partition key column '%s'", c.Function,
+		return invalid.Errorf("%s constraint can not be specified on a partition key column '%s'", c.Function,
 			col.Name)
 	case schema.Clustering:
-		return function.Invalidf("%s constraint can not be specified on a clustering key column '%s'", c.Function,
+		return invalid.Errorf("%s constraint can not be specified on a clustering key column '%s'", c.Function,
 			col.Name)
 	}
 	return nil
@@ -133,7 +134,7 @@ func checkNotNull(col *schema.Column, c *cql.Constraint) error {
 
 func checkArguments(c *cql.Constraint) error {
 	if len(c.Args) > 0 {
-		return function.Invalidf("Constraint %s does not accept any arguments.", c.Function)
+		return invalid.Errorf("Constraint %s does not accept any arguments.", c.Function)
 	}
 	return nil
 }
@@ -179,7 +180,7 @@ func scalar(col *schema.Column, c *cql.Constraint) (condition, error) {
 		if len(v) > 0 && holds(c.Operator, col.Type.Compare(v, bound)) {
 			return nil
 		}
-		return function.Invalidf("Column value does not satisfy value constraint for column '%s'. It should be %s "+
+		return invalid.Errorf("Column value does not satisfy value constraint for column '%s'. It should be %s "+
 			"%s %s",
 			col.Name, col.Name, c.Operator, valueText(c))
 	}, nil
@@ -202,7 +203,7 @@ func takesStrings(t *types.Type) bool {
 }
 
 func unparsed(col *schema.Column, c *cql.Constraint) error {
-	return function.Invalidf("Cannot parse constraint value from %s for column '%s'", valueText(c), col.Name)
+	return invalid.Errorf("Cannot parse constraint value from %s for column '%s'", valueText(c), col.Name)
 }
 
 // valueText returns the constant of a constraint as CQL text.
@@ -221,7 +222,7 @@ func lengthOf(col *schema.Column, c *cql.Constraint, length func([]byte) int) (c
 		if holds(c.Operator, n-int(bound)) {
 			return nil
 		}
-		return function.Invalidf("Column value does not satisfy value constraint for column '%s'. It has a length "+
+		return invalid.Errorf("Column value does not satisfy value constraint for column '%s'. It has a length "+
 			"of %d and it should be %s %s",
 			col.Name, n, c.Operator, valueText(c))
 	}, nil
@@ -235,7 +236,7 @@ func isJSON(col *schema.Column, c *cql.Constraint) (condition, error) {
 		if json.Valid(v) {
 			return nil
 		}
-		return function.Invalidf("Value for column '%s' violated %s constraint as it is not a valid JSON.", col.Name,
+		return invalid.Errorf("Value for column '%s' violated %s constraint as it is not a valid JSON.", col.Name,
 			c.Function)
 	}, nil
 }
@@ -247,22 +248,22 @@ func matches(col *schema.Column, c *cql.Constraint) (condition, error) {
 		return nil, err
 	}
 	if c.Operator != cql.Equal && c.Operator != cql.NotEqual {
-		return nil, function.Invalidf("%s constraint of relation '%s' is not supported. Only these are: [=, !=]",
+		return nil, invalid.Errorf("%s constraint of relation '%s' is not supported. Only these are: [=, !=]",
 			c.Function, c.Operator)
 	}
 	if _, err := regexp.Compile(c.Value.Text); err != nil {
-		return nil, function.Invalidf("String '%s' is not a valid regular expression", c.Value.Text)
+		return nil, invalid.Errorf("String '%s' is not a valid regular expression", c.Value.Text)
 	}
 	expression, err := regexp.Compile(`^(?:` + c.Value.Text + `)$`)
 	if err != nil { // too large with the group
-		return nil, function.Invalidf("String '%s' is not a valid regular expression", c.Value.Text)
+		return nil, invalid.Errorf("String '%s' is not a valid regular expression", c.Value.Text)
 	}
 	return func(v []byte) error {
 		switch match := expression.Match(v); {
 		case c.Operator == cql.Equal && !match:
-			return function.Invalidf("Value does not match regular expression %s", valueText(c))
+			return invalid.Errorf("Value does not match regular expression %s", valueText(c))
 		case c.Operator == cql.NotEqual && match:
-			return function.Invalidf("Value does match regular expression %s", valueText(c))
+			return invalid.Errorf("Value does match regular expression %s", valueText(c))
 		}
 		return nil
 	}, nil
@@ -276,7 +277,7 @@ func checkType(col *schema.Column, name string, allowed ...types.Kind) error {
 	for i, kind := range allowed {
 		classes[i] = class(types.Native(kind))
 	}
-	return function.Invalidf("Constraint '%s' can be used only for columns of type [%s] but it was class %s",
+	return invalid.Errorf("Constraint '%s' can be used only for columns of type [%s] but it was class %s",
 		name, strings.Join(classes, ", "), class(col.Type))
 }
 
@@ -318,7 +319,7 @@ func (c *Check) Required() bool { return c.required }
 // Value returns an error unless a value satisfies all constraints. Null satisfies none, as in Cassandra.
 func (c *Check) Value(v []byte) error {
 	if v == nil {
-		return function.Invalidf("Column value does not satisfy value constraint for column '%s' as it is null.",
+		return invalid.Errorf("Column value does not satisfy value constraint for column '%s' as it is null.",
 			c.column.Name)
 	}
 	for _, one := range c.conditions {
@@ -331,10 +332,10 @@ func (c *Check) Value(v []byte) error {
 
 // Missing returns the error for a statement that writes rows without a value for a required column.
 func (c *Check) Missing() error {
-	return function.Invalidf("Column '%s' has to be specified as part of this query.", c.column.Name)
+	return invalid.Errorf("Column '%s' has to be specified as part of this query.", c.column.Name)
 }
 
 // Deleted returns the error for the deletion of a required column.
 func (c *Check) Deleted() error {
-	return function.Invalidf("Column '%s' can not be set to null.", c.column.Name)
+	return invalid.Errorf("Column '%s' can not be set to null.", c.column.Name)
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"cqld/cql"
-	"cqld/query/function"
+	"cqld/query/invalid"
 	"cqld/schema"
 	"cqld/types"
 )
@@ -30,7 +30,7 @@ func satisfiable(col *schema.Column, all []cql.Constraint) error {
 		}
 	}
 	if len(repeated) > 0 {
-		return function.Invalidf("There are duplicate constraint definitions on column '%s': [%s]", col.Name,
+		return invalid.Errorf("There are duplicate constraint definitions on column '%s': [%s]", col.Name,
 			strings.Join(repeated, ", "))
 	}
 	for _, name := range []string{"LENGTH", "OCTET_LENGTH", "REGEXP", col.Name} {
@@ -66,12 +66,12 @@ func combinable(col *schema.Column, group []cql.Constraint) error {
 		}
 		text := string(cql.AppendConstraints(nil, group[i:i+1]))
 		if different[text] {
-			return function.Invalidf("There are duplicate constraint definitions on column '%s': %s", col.Name, text)
+			return invalid.Errorf("There are duplicate constraint definitions on column '%s': %s", col.Name, text)
 		}
 		different[text] = true
 	}
 	if others > 2 {
-		return function.Invalidf("There can not be more than 2 constraints (not including non-equal relations) on a "+
+		return invalid.Errorf("There can not be more than 2 constraints (not including non-equal relations) on a "+
 			"column '%s' but you have specified %d",
 			col.Name, others)
 	}
@@ -96,7 +96,7 @@ func pair(col *schema.Column, a, b *cql.Constraint) error {
 	switch {
 	case a.Operator == cql.Equal || b.Operator == cql.Equal || isUpper(a.Operator) && isUpper(b.Operator) ||
 		isLower(a.Operator) && isLower(b.Operator):
-		return function.Invalidf("Constraints combination of %s is not supported: %s", name, text)
+		return invalid.Errorf("Constraints combination of %s is not supported: %s", name, text)
 	case a.Operator == cql.NotEqual || b.Operator == cql.NotEqual:
 		return nil
 	}
@@ -105,7 +105,7 @@ func pair(col *schema.Column, a, b *cql.Constraint) error {
 		return err
 	}
 	if n > 0 || n == 0 && (below.Operator == cql.Less || above.Operator == cql.Greater) {
-		return function.Invalidf("Constraints of %s are not satisfiable: %s", name, text)
+		return invalid.Errorf("Constraints of %s are not satisfiable: %s", name, text)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"cqld/cql"
 	"cqld/query/constraint"
+	"cqld/query/invalid"
 	"cqld/query/term"
 	"cqld/schema"
 	"cqld/types"
@@ -17,7 +18,7 @@ func (d *Definer) attributes(keyspace, table string, spec *schema.ColumnSpec, de
 	if def.NotNull {
 		required := cql.Constraint{Function: cql.NotNullConstraint}
 		if slices.ContainsFunc(all, func(c cql.Constraint) bool { return c.Function == required.Function }) {
-			return invalidf("Duplicate definition of NOT NULL constraint")
+			return invalid.Errorf("Duplicate definition of NOT NULL constraint")
 		}
 		all = append(all[:len(all):len(all)], required)
 	}
@@ -43,19 +44,20 @@ func (d *Definer) defaultText(keyspace string, col *schema.Column, value cql.Ter
 	}
 	switch {
 	case col.Kind == schema.Static:
-		return "", invalidf("Static column '%s' cannot have a DEFAULT: each INSERT of a row would set it", col.Name)
+		return "", invalid.Errorf("Static column '%s' cannot have a DEFAULT: each INSERT of a row would set it",
+			col.Name)
 	case col.Type.Kind() == types.Counter:
-		return "", invalidf("Counter column '%s' cannot have a DEFAULT", col.Name)
+		return "", invalid.Errorf("Counter column '%s' cannot have a DEFAULT", col.Name)
 	}
 	if l, ok := value.(*cql.Literal); ok && l.Kind == cql.LiteralNull {
-		return "", invalidf("The DEFAULT of column '%s' is null, which it has without a DEFAULT", col.Name)
+		return "", invalid.Errorf("The DEFAULT of column '%s' is null, which it has without a DEFAULT", col.Name)
 	}
 	c := &term.Compiler{Schema: d.Schema, Functions: d.Functions, ResolveType: ResolveType, Keyspace: keyspace}
 	if _, err := c.Term(value, term.Spec{Keyspace: keyspace, Name: col.Name, Type: col.Type}); err != nil {
 		return "", err
 	}
 	if len(c.Markers) > 0 {
-		return "", invalidf("Bind variables cannot be used in the DEFAULT of column '%s'", col.Name)
+		return "", invalid.Errorf("Bind variables cannot be used in the DEFAULT of column '%s'", col.Name)
 	}
 	return cql.FormatTerm(value), nil
 }
@@ -126,13 +128,13 @@ func (d *Definer) commentOn(stmt *cql.CommentOn) Definition {
 	t := d.Schema.Table(keyspace, name)
 	switch {
 	case d.Schema.Keyspace(keyspace) == nil:
-		return refuse(invalidf("Keyspace '%s' doesn't exist", keyspace))
+		return refuse(invalid.Errorf("Keyspace '%s' doesn't exist", keyspace))
 	case t == nil:
-		return refuse(invalidf("Table '%s.%s' doesn't exist", keyspace, name))
+		return refuse(invalid.Errorf("Table '%s.%s' doesn't exist", keyspace, name))
 	case t.View != nil:
-		return refuse(invalidf("Cannot set %s on non-regular table '%s.%s'", commentName(stmt), keyspace, name))
+		return refuse(invalid.Errorf("Cannot set %s on non-regular table '%s.%s'", commentName(stmt), keyspace, name))
 	case stmt.Kind == cql.CommentColumn && t.Column(stmt.Member) == nil:
-		return refuse(invalidf("Column '%s' doesn't exist in table '%s.%s'", stmt.Member, keyspace, name))
+		return refuse(invalid.Errorf("Column '%s' doesn't exist in table '%s.%s'", stmt.Member, keyspace, name))
 	}
 	c := &schema.AlterTable{Keyspace: keyspace, Table: name}
 	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetTable,
@@ -170,7 +172,7 @@ func (d *Definer) commentOnKeyspace(stmt *cql.CommentOn, keyspace string) Defini
 		return refuse(err)
 	}
 	if d.Schema.Keyspace(keyspace) == nil {
-		return refuse(invalidf("Keyspace '%s' doesn't exist", keyspace))
+		return refuse(invalid.Errorf("Keyspace '%s' doesn't exist", keyspace))
 	}
 	return Definition{Change: &schema.AlterKeyspace{Keyspace: keyspace, Comment: &comment}, Event: event,
 		Warnings: providerWarnings(stmt)}
@@ -195,9 +197,9 @@ func checkComment(stmt *cql.CommentOn) error {
 	}
 	switch n := len(utf16.Encode([]rune(stmt.Comment.Text))); {
 	case n == 0:
-		return invalidf("Cannot set %s to empty string", commentName(stmt))
+		return invalid.Errorf("Cannot set %s to empty string", commentName(stmt))
 	case n > most:
-		return invalidf("%s length (%d) exceeds maximum allowed length (%d)", commentName(stmt), n, most)
+		return invalid.Errorf("%s length (%d) exceeds maximum allowed length (%d)", commentName(stmt), n, most)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"cqld/cql"
 	"cqld/query/function"
 	"cqld/query/guardrail"
+	"cqld/query/invalid"
 	"cqld/ring"
 	"cqld/schema"
 )
@@ -48,8 +49,8 @@ type Definition struct {
 
 func refuse(err error) Definition { return Definition{err: err} }
 
-// Define returns the meaning of a statement. The errors are schema's, *Unauthorized, *function.Invalid and
-// *cql.SyntaxError. A statement that is not a definition, or is not supported yet, is *schema.Invalid.
+// Define returns the meaning of a statement. The errors are schema's, those of package invalid, and
+// *cql.SyntaxError. A statement that is not a definition, or is not supported yet, is *invalid.Error.
 func (d *Definer) Define(stmt cql.Statement) (Definition, error) {
 	def := d.guard(d.define(stmt))
 	return def, def.err
@@ -104,7 +105,7 @@ func (d *Definer) define(stmt cql.Statement) Definition {
 	case *cql.DropTrigger:
 		return d.dropTrigger(stmt)
 	}
-	return refuse(notSupported("This statement"))
+	return refuse(invalid.NotSupported("This statement"))
 }
 
 // KeyspaceOf returns the keyspace of a name.
@@ -113,7 +114,8 @@ func (d *Definer) KeyspaceOf(n cql.QualifiedName) (string, error) {
 		return n.Keyspace, nil
 	}
 	if d.Keyspace == "" {
-		return "", invalidf("No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename")
+		return "", invalid.Errorf("No keyspace has been specified. USE a keyspace, or explicitly specify " +
+			"keyspace.tablename")
 	}
 	return d.Keyspace, nil
 }
@@ -122,30 +124,14 @@ func (d *Definer) KeyspaceOf(n cql.QualifiedName) (string, error) {
 func mayChange(keyspace, permission, resource string) error {
 	switch {
 	case schema.IsLocalSystem(keyspace), schema.IsVirtualSystem(keyspace):
-		return &Unauthorized{Msg: keyspace + " keyspace is not user-modifiable."}
+		return &invalid.Unauthorized{Msg: keyspace + " keyspace is not user-modifiable."}
 	case schema.IsReplicatedSystem(keyspace):
-		return &Unauthorized{Msg: "Cannot " + permission + " <" + resource + ">"}
+		return &invalid.Unauthorized{Msg: "Cannot " + permission + " <" + resource + ">"}
 	}
 	return nil
-}
-
-// Unauthorized is the error for a change that no user may make.
-type Unauthorized struct{ Msg string }
-
-// Error returns Cassandra's message.
-func (e *Unauthorized) Error() string { return e.Msg }
-
-func invalidf(format string, args ...any) error {
-	return &schema.Invalid{Msg: fmt.Sprintf(format, args...)}
-}
-
-func configf(format string, args ...any) error {
-	return &schema.Invalid{Msg: fmt.Sprintf(format, args...), Configuration: true}
 }
 
 // syntaxf returns an error in a property. As in Cassandra it is a syntax error, although the statement can be parsed.
 func syntaxf(format string, args ...any) error {
 	return &cql.SyntaxError{Msg: fmt.Sprintf(format, args...)}
 }
-
-func notSupported(what string) error { return invalidf("%s is not supported yet", what) }

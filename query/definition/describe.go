@@ -6,6 +6,7 @@ import (
 
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/invalid"
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/types"
@@ -137,7 +138,7 @@ func ignoringCase(names []string) []string {
 	return names
 }
 
-func notInKeyspaces(name string) error { return invalidf("'%s' not found in keyspaces", name) }
+func notInKeyspaces(name string) error { return invalid.Errorf("'%s' not found in keyspaces", name) }
 
 // element describes the elements with one name.
 func (d *Describer) element(stmt *cql.Describe) error {
@@ -179,7 +180,7 @@ func (d *Describer) element(stmt *cql.Describe) error {
 	return d.elementOf(k, stmt.Kind, name.Name)
 }
 
-func noKeyspace() error { return invalidf("No keyspace specified and no current keyspace") }
+func noKeyspace() error { return invalid.Errorf("No keyspace specified and no current keyspace") }
 
 // elementOf describes an element of a keyspace.
 func (d *Describer) elementOf(k *schema.Keyspace, kind cql.DescribeKind, name string) error {
@@ -194,35 +195,35 @@ func (d *Describer) elementOf(k *schema.Keyspace, kind cql.DescribeKind, name st
 			d.addView(k, t)
 			return nil
 		case kind == cql.DescribeTable:
-			return invalidf("Table '%s' not found in keyspace '%s'", name, k.Name)
+			return invalid.Errorf("Table '%s' not found in keyspace '%s'", name, k.Name)
 		}
 		if t, ix := k.Index(name); ix != nil {
 			d.addIndex(t, ix)
 			return nil
 		}
-		return invalidf("'%s' not found in keyspace '%s'", name, k.Name)
+		return invalid.Errorf("'%s' not found in keyspace '%s'", name, k.Name)
 	case cql.DescribeType:
 		if t := k.Type(name); t != nil {
 			d.addType(k, t)
 			return nil
 		}
-		return invalidf("User defined type '%s' not found in '%s'", name, k.Name)
+		return invalid.Errorf("User defined type '%s' not found in '%s'", name, k.Name)
 	case cql.DescribeIndex:
 		if t, ix := k.Index(name); ix != nil {
 			d.addIndex(t, ix)
 			return nil
 		}
-		return invalidf("Table for existing index '%s' not found in '%s'", name, k.Name)
+		return invalid.Errorf("Table for existing index '%s' not found in '%s'", name, k.Name)
 	case cql.DescribeMaterializedView:
 		if t := k.Table(name); t != nil && t.View != nil {
 			d.addView(k, t)
 			return nil
 		}
-		return invalidf("Materialized view '%s' not found in '%s'", name, k.Name)
+		return invalid.Errorf("Materialized view '%s' not found in '%s'", name, k.Name)
 	case cql.DescribeFunction, cql.DescribeAggregate:
 		return d.functionsNamed(k, kind, name)
 	}
-	return notSupported("This DESCRIBE")
+	return invalid.NotSupported("This DESCRIBE")
 }
 
 // addKeyspace adds a keyspace and, unless only is set, its elements.

@@ -8,7 +8,7 @@ import (
 
 	"cqld/cql"
 	"cqld/internal/wire"
-	"cqld/query/function"
+	"cqld/query/invalid"
 	"cqld/query/term"
 	"cqld/schema"
 	"cqld/types"
@@ -18,7 +18,7 @@ import (
 // mayDefineFunctions refuses functions in the keyspaces that every node has for itself.
 func mayDefineFunctions(keyspace string) error {
 	if schema.IsLocalSystem(keyspace) || schema.IsVirtualSystem(keyspace) {
-		return invalidf("System keyspace '%s' is not user-modifiable", keyspace)
+		return invalid.Errorf("System keyspace '%s' is not user-modifiable", keyspace)
 	}
 	return nil
 }
@@ -26,7 +26,7 @@ func mayDefineFunctions(keyspace string) error {
 // both refuses OR REPLACE with IF NOT EXISTS.
 func both(orReplace, ifNotExists bool) error {
 	if orReplace && ifNotExists {
-		return invalidf("Cannot use both 'OR REPLACE' and 'IF NOT EXISTS' directives")
+		return invalid.Errorf("Cannot use both 'OR REPLACE' and 'IF NOT EXISTS' directives")
 	}
 	return nil
 }
@@ -34,7 +34,8 @@ func both(orReplace, ifNotExists bool) error {
 // unfrozen refuses a type that is written as frozen where it always is. what is the beginning of the message.
 func unfrozen(what string, e *cql.TypeExpr) error {
 	if e.Frozen && e.Kind != cql.TypeTuple {
-		return invalidf("%s '%s' cannot be frozen; remove frozen<> modifier from '%s'", what, e.String(), e.String())
+		return invalid.Errorf("%s '%s' cannot be frozen; remove frozen<> modifier from '%s'", what, e.String(),
+			e.String())
 	}
 	return nil
 }
@@ -87,7 +88,7 @@ func (d *Definer) createFunction(stmt *cql.CreateFunction) Definition {
 	if err := d.CheckFunction(f); err != nil {
 		var refused *udf.Refused
 		if errors.As(err, &refused) {
-			err = invalidf("%s", refused.Msg)
+			err = invalid.Errorf("%s", refused.Msg)
 		}
 		return refuse(err)
 	}
@@ -109,11 +110,12 @@ func (d *Definer) checkFunction(stmt *cql.CreateFunction, f *schema.Function) er
 		return err
 	}
 	if d.CheckFunction == nil {
-		return invalidf("User-defined functions are disabled in cassandra.yaml - set " +
+		return invalid.Errorf("User-defined functions are disabled in cassandra.yaml - set " +
 			"user_defined_functions_enabled=true to enable")
 	}
 	if !slices.Contains(udf.Languages(), f.Language) {
-		return invalidf("Functions in the language %s are not supported: write LANGUAGE lua, wasm or java", f.Language)
+		return invalid.Errorf("Functions in the language %s are not supported: write LANGUAGE lua, wasm or java",
+			f.Language)
 	}
 	names := make([]string, len(stmt.Args))
 	for i := range stmt.Args {
@@ -121,7 +123,7 @@ func (d *Definer) checkFunction(stmt *cql.CreateFunction, f *schema.Function) er
 	}
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
-			return invalidf("Duplicate argument names for given function %s with argument names [%s]", f.Name,
+			return invalid.Errorf("Duplicate argument names for given function %s with argument names [%s]", f.Name,
 				strings.Join(names, ", "))
 		}
 	}
@@ -157,7 +159,7 @@ func (d *Definer) createAggregate(stmt *cql.CreateAggregate) Definition {
 		return refuse(err)
 	}
 	if d.Schema.Keyspace(keyspace) == nil {
-		return refuse(configf("Keyspace %s doesn't exist", keyspace))
+		return refuse(invalid.Configf("Keyspace %s doesn't exist", keyspace))
 	}
 	a := &schema.Aggregate{Keyspace: keyspace, Name: stmt.Name.Name, StateFunction: stmt.StateFunction,
 		FinalFunction: stmt.FinalFunction}
@@ -191,7 +193,7 @@ func (d *Definer) createAggregate(stmt *cql.CreateAggregate) Definition {
 func (d *Definer) initial(keyspace string, t *types.Type, written cql.Term) ([]byte, error) {
 	c := d.compiler(keyspace)
 	if term.HasMarker(written) {
-		return nil, invalidf("Invalid INITCOND: bind variables are not supported")
+		return nil, invalid.Errorf("Invalid INITCOND: bind variables are not supported")
 	}
 	compiled, err := c.Term(written, term.Spec{Keyspace: keyspace, Table: "--dummy--", Name: "(dummy)",
 		Type: t.Freeze()})
@@ -199,11 +201,7 @@ func (d *Definer) initial(keyspace string, t *types.Type, written cql.Term) ([]b
 	if err == nil {
 		v, err = compiled.Eval(&term.Scope{Env: d.Env})
 	}
-	var invalid *function.Invalid
-	switch {
-	case errors.As(err, &invalid):
-		return nil, invalidf("%s", invalid.Msg)
-	case err != nil || v.Kind != wire.ValueSet:
+	if err != nil || v.Kind != wire.ValueSet {
 		return nil, err
 	}
 	return term.NotNil(v.Bytes), nil
@@ -320,7 +318,7 @@ func (d *Describer) functionsNamed(k *schema.Keyspace, kind cql.DescribeKind, na
 			d.addFunction(f)
 		}
 		if d.count == 0 {
-			return invalidf("User defined function '%s' not found in '%s'", name, k.Name)
+			return invalid.Errorf("User defined function '%s' not found in '%s'", name, k.Name)
 		}
 		return nil
 	}
@@ -328,7 +326,7 @@ func (d *Describer) functionsNamed(k *schema.Keyspace, kind cql.DescribeKind, na
 		d.addAggregate(a)
 	}
 	if d.count == 0 {
-		return invalidf("User defined aggregate '%s' not found in '%s'", name, k.Name)
+		return invalid.Errorf("User defined aggregate '%s' not found in '%s'", name, k.Name)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"cqld/cql"
+	"cqld/query/invalid"
 	"cqld/schema"
 	"cqld/types"
 )
@@ -79,7 +80,7 @@ func (d *Definer) indexClass(c *schema.CreateIndex, stmt *cql.CreateIndex) error
 		using = *stmt.Using
 	} else {
 		if d.Indexes.DefaultDisabled {
-			return invalidf("Must specify index implementation via USING")
+			return invalid.Errorf("Must specify index implementation via USING")
 		}
 		using = cmp.Or(d.Indexes.Default, LegacyIndexName)
 	}
@@ -89,7 +90,7 @@ func (d *Definer) indexClass(c *schema.CreateIndex, stmt *cql.CreateIndex) error
 	}
 	if !stmt.Custom && strings.EqualFold(using, LegacyIndexName) {
 		if len(stmt.Properties) > 0 {
-			return invalidf("Cannot specify options for a non-CUSTOM index")
+			return invalid.Errorf("Cannot specify options for a non-CUSTOM index")
 		}
 		c.Class = schema.LegacyIndex
 		return d.Indexes.allow(c.Class)
@@ -100,7 +101,7 @@ func (d *Definer) indexClass(c *schema.CreateIndex, stmt *cql.CreateIndex) error
 	}
 	for _, name := range []string{schema.IndexClassOption, schema.IndexTargetOption} {
 		if _, ok := options[name]; ok {
-			return invalidf("Cannot specify %s as a CUSTOM option", name)
+			return invalid.Errorf("Cannot specify %s as a CUSTOM option", name)
 		}
 	}
 	c.Class = classNamed(using)
@@ -129,10 +130,10 @@ func IsIndexName(name string) bool {
 // allow refuses classes that the configuration disables.
 func (o *Indexes) allow(class schema.IndexClass) error {
 	if o.Disabled {
-		return invalidf("Guardrail secondary_indexes violated: Creating secondary indexes is not allowed")
+		return invalid.Errorf("Guardrail secondary_indexes violated: Creating secondary indexes is not allowed")
 	}
 	if class == schema.SASI && o.SASIDisabled {
-		return invalidf("SASI indexes are disabled. Enable in cassandra.yaml to use.")
+		return invalid.Errorf("SASI indexes are disabled. Enable in cassandra.yaml to use.")
 	}
 	return nil
 }
@@ -146,9 +147,8 @@ func (o *Indexes) guard(def *Definition, t *schema.Table, name string) error {
 	n := len(t.Indexes()) + 1
 	switch {
 	case o.PerTableFail > 0 && n > o.PerTableFail:
-		return invalidf("Guardrail secondary_indexes_per_table violated: Tables cannot have more than %d secondary "+
-			"indexes, "+
-			"aborting the creation of secondary index %s", o.PerTableFail, what)
+		return invalid.Errorf("Guardrail secondary_indexes_per_table violated: Tables cannot have more than %d "+
+			"secondary indexes, aborting the creation of secondary index %s", o.PerTableFail, what)
 	case o.PerTableWarn > 0 && n > o.PerTableWarn:
 		def.Warnings = append(def.Warnings, fmt.Sprintf("Guardrail secondary_indexes_per_table violated: "+
 			"Creating secondary index %s, current number of indexes %d exceeds warning threshold of %d.", what, n,
@@ -174,24 +174,24 @@ func indexTarget(c *schema.CreateIndex, t *schema.Table, stmt *cql.CreateIndex) 
 	duplicate := func(i int) bool { return slices.Contains(names[:i], names[i]) }
 	switch {
 	case c.Class == schema.LegacyIndex && len(names) == 0:
-		return invalidf("Only CUSTOM indexes can be created without specifying a target column")
+		return invalid.Errorf("Only CUSTOM indexes can be created without specifying a target column")
 	case c.Class == schema.LegacyIndex:
-		return invalidf("Only CUSTOM indexes support multiple columns")
+		return invalid.Errorf("Only CUSTOM indexes support multiple columns")
 	}
 	for i := range names {
 		if duplicate(i) {
-			return invalidf("Duplicate column '%s' in index target list", stmt.Targets[i].Column)
+			return invalid.Errorf("Duplicate column '%s' in index target list", stmt.Targets[i].Column)
 		}
 	}
 	switch {
 	case c.Class == schema.SASI:
-		return configf("failed to retrieve target column for: %s", columns)
+		return invalid.Configf("failed to retrieve target column for: %s", columns)
 	case c.Class == schema.SAI && len(names) == 0:
-		return invalidf("Failed to retrieve target column for: ")
+		return invalid.Errorf("Failed to retrieve target column for: ")
 	case c.Class == schema.SAI:
-		return invalidf("A storage-attached index cannot be created over multiple columns: %s", columns)
+		return invalid.Errorf("A storage-attached index cannot be created over multiple columns: %s", columns)
 	}
-	return configf("Unable to find custom indexer class '%s'", c.Options[schema.IndexClassOption])
+	return invalid.Configf("Unable to find custom indexer class '%s'", c.Options[schema.IndexClassOption])
 }
 
 func targetKind(k cql.IndexTargetKind) schema.IndexTarget {
@@ -228,7 +228,7 @@ func (d *Definer) dropIndex(stmt *cql.DropIndex) Definition {
 		return refuse(err)
 	}
 	if schema.IsSystem(keyspace) {
-		return refuse(invalidf("System keyspace '%s' is not user-modifiable", keyspace))
+		return refuse(invalid.Errorf("System keyspace '%s' is not user-modifiable", keyspace))
 	}
 	def := Definition{Change: &schema.DropIndex{Keyspace: keyspace, Name: stmt.Index.Name, IfExists: stmt.IfExists}}
 	if t, _ := d.Schema.Index(keyspace, stmt.Index.Name); t != nil {

@@ -9,6 +9,7 @@ import (
 
 	"cqld/cql"
 	"cqld/internal/javanumber"
+	"cqld/query/invalid"
 	"cqld/ring"
 	"cqld/schema"
 )
@@ -27,13 +28,13 @@ func (d *Definer) createKeyspace(stmt *cql.CreateKeyspace) Definition {
 		return refuse(err)
 	}
 	if !given {
-		return refuse(invalidf("Missing mandatory option 'replication'"))
+		return refuse(invalid.Errorf("Missing mandatory option 'replication'"))
 	}
 	if _, ok := options["class"]; !ok && len(options) > 0 {
-		return refuse(configf("Missing replication strategy class"))
+		return refuse(invalid.Configf("Missing replication strategy class"))
 	}
 	if schema.IsLocalSystem(stmt.Keyspace) || schema.IsVirtualSystem(stmt.Keyspace) {
-		return refuse(invalidf("System keyspace '%s' is not user-modifiable", stmt.Keyspace))
+		return refuse(invalid.Errorf("System keyspace '%s' is not user-modifiable", stmt.Keyspace))
 	}
 	c := &schema.CreateKeyspace{Keyspace: stmt.Keyspace, IfNotExists: stmt.IfNotExists}
 	def := Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetKeyspace,
@@ -109,7 +110,7 @@ func (d *Definer) replication(keyspace string, options map[string]string, previo
 	error) {
 	class, ok := options["class"]
 	if !ok && len(options) > 0 {
-		return ring.Replication{}, configf("Missing replication strategy class")
+		return ring.Replication{}, invalid.Configf("Missing replication strategy class")
 	}
 	if !ok {
 		class = "SimpleStrategy"
@@ -125,18 +126,19 @@ func (d *Definer) replication(keyspace string, options map[string]string, previo
 	case ring.NetworkTopology.Name():
 		return d.networkReplication(keyspace, rest, previous)
 	case ring.Local.Name():
-		return ring.Replication{}, invalidf("Unable to use given strategy class: LocalStrategy is reserved for " +
+		return ring.Replication{}, invalid.Errorf("Unable to use given strategy class: LocalStrategy is reserved for " +
 			"internal use.")
 	}
-	return ring.Replication{}, configf("Unable to find replication strategy class '%s'", class)
+	return ring.Replication{}, invalid.Configf("Unable to find replication strategy class '%s'", class)
 }
 
 func (d *Definer) simpleReplication(keyspace string, options map[string]string) (ring.Replication, error) {
 	factor := min(defaultFactor, max(1, d.nodesIn("")))
 	for _, name := range slices.Sorted(maps.Keys(options)) {
 		if name != "replication_factor" {
-			return ring.Replication{}, configf("Unrecognized strategy option {%s} passed to SimpleStrategy for "+
-				"keyspace %s", name, keyspace)
+			return ring.Replication{},
+				invalid.Configf("Unrecognized strategy option {%s} passed to SimpleStrategy for "+"keyspace %s", name,
+					keyspace)
 		}
 		var err error
 		if factor, err = parseFactor(options[name]); err != nil {
@@ -183,29 +185,30 @@ func (d *Definer) networkReplication(keyspace string, options map[string]string,
 			return ring.Replication{}, err
 		}
 		if !slices.Contains(known, dc) {
-			return ring.Replication{}, configf("Unrecognized strategy option {%s} passed to NetworkTopologyStrategy "+
-				"for keyspace %s", dc, keyspace)
+			return ring.Replication{},
+				invalid.Configf("Unrecognized strategy option {%s} passed to NetworkTopologyStrategy for keyspace %s",
+					dc, keyspace)
 		}
 		if n > 0 {
 			factors = append(factors, ring.DatacenterFactor{Datacenter: dc, Factor: n})
 		}
 	}
 	if len(factors) == 0 {
-		return ring.Replication{}, configf("Configuration for at least one datacenter must be present")
+		return ring.Replication{}, invalid.Configf("Configuration for at least one datacenter must be present")
 	}
 	return ring.NewNetworkTopology(factors...), nil
 }
 
 func parseFactor(text string) (int, error) {
 	if strings.Contains(text, "/") {
-		return 0, notSupported("Transient replication")
+		return 0, invalid.NotSupported("Transient replication")
 	}
 	n, err := javanumber.ParseInt(text, 32)
 	switch {
 	case err != nil:
-		return 0, configf("For input string: \"%s\"", text)
+		return 0, invalid.Configf("For input string: \"%s\"", text)
 	case n < 0:
-		return 0, configf("Replication factor must be non-negative, found %d", n)
+		return 0, invalid.Configf("Replication factor must be non-negative, found %d", n)
 	}
 	return int(n), nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"cqld/cql"
+	"cqld/query/invalid"
 	"cqld/query/mask"
 	"cqld/schema"
 	"cqld/types"
@@ -29,21 +30,23 @@ func (d *Definer) createTableLike(stmt *cql.CreateTableLike) Definition {
 	source := d.Schema.Table(from, stmt.Source.Name)
 	switch {
 	case d.Schema.Keyspace(from) == nil || schema.IsLocalSystem(from) || schema.IsVirtualSystem(from):
-		return refuse(invalidf("Source Keyspace '%s' doesn't exist", from))
+		return refuse(invalid.Errorf("Source Keyspace '%s' doesn't exist", from))
 	case source == nil:
-		return refuse(invalidf("Source Table '%s.%s' doesn't exist", from, stmt.Source.Name))
+		return refuse(invalid.Errorf("Source Table '%s.%s' doesn't exist", from, stmt.Source.Name))
 	case source.View != nil:
-		return refuse(invalidf("Cannot use CREATE TABLE LIKE on a materialized view '%s.%s'.", from, stmt.Source.Name))
+		return refuse(invalid.Errorf("Cannot use CREATE TABLE LIKE on a materialized view '%s.%s'.", from,
+			stmt.Source.Name))
 	case source.Virtual: // of another keyspace
-		return refuse(invalidf("Cannot use CREATE TABLE LIKE on a virtual table '%s.%s'.", from, stmt.Source.Name))
+		return refuse(invalid.Errorf("Cannot use CREATE TABLE LIKE on a virtual table '%s.%s'.", from,
+			stmt.Source.Name))
 	case d.Schema.Keyspace(keyspace) == nil:
-		return refuse(invalidf("Target Keyspace '%s' doesn't exist", keyspace))
+		return refuse(invalid.Errorf("Target Keyspace '%s' doesn't exist", keyspace))
 	}
 	name := stmt.Table.Name
 	c := &schema.CreateTable{Keyspace: keyspace, Table: name, IfNotExists: stmt.IfNotExists, ID: d.NewID(),
 		Compact: source.Compact}
 	if (properties{stmt.Properties}).has("id") {
-		return refuse(configf("Cannot alter table id."))
+		return refuse(invalid.Configf("Cannot alter table id."))
 	}
 	if c.Options, _, err = tableOptions(source.Options, stmt.Properties); err != nil {
 		return refuse(err)
@@ -142,7 +145,7 @@ func (d *Definer) likeColumns(keyspace string, source *schema.Table, stmt *cql.C
 	}
 	if len(missing) > 0 {
 		slices.Sort(missing)
-		return nil, invalidf("UDTs %s do not exist in target keyspace '%s'.",
+		return nil, invalid.Errorf("UDTs %s do not exist in target keyspace '%s'.",
 			strings.Join(slices.Compact(missing), ", "), keyspace)
 	}
 	return specs, nil
@@ -163,7 +166,7 @@ func (d *Definer) missingTypes(keyspace, from string, t *types.Type) (missing []
 		if !slices.Equal(t.FieldNames(), other.FieldNames()) ||
 			!slices.EqualFunc(t.Elems(), other.Elems(),
 				func(a, b *types.Type) bool { return a.String() == b.String() }) {
-			return nil, invalidf("Target keyspace '%s' has same UDT name '%s' as source keyspace '%s' but with "+
+			return nil, invalid.Errorf("Target keyspace '%s' has same UDT name '%s' as source keyspace '%s' but with "+
 				"different structure.",
 				keyspace, t.UDTName(), from)
 		}

@@ -2,6 +2,7 @@ package definition
 
 import (
 	"cqld/cql"
+	"cqld/query/invalid"
 	"cqld/query/mask"
 	"cqld/schema"
 	"cqld/types"
@@ -20,7 +21,7 @@ func (d *Definer) mask(keyspace, table, column string, t *types.Type, m *cql.Mas
 }
 
 func errMaskingDisabled() error {
-	return invalidf("Cannot mask columns because dynamic data masking is not enabled. " +
+	return invalid.Errorf("Cannot mask columns because dynamic data masking is not enabled. " +
 		"You can enable it with the dynamic_data_masking_enabled property on cassandra.yaml")
 }
 

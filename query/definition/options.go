@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"cqld/cql"
+	"cqld/query/invalid"
 	"cqld/schema"
 )
 
@@ -113,7 +114,7 @@ func (r *optionReader) stringMap(name string, into *map[string]string,
 
 func parseMemtable(name string) (string, error) {
 	if name != "default" {
-		return "", configf("Memtable configuration \"%s\" not found.", name)
+		return "", invalid.Configf("Memtable configuration \"%s\" not found.", name)
 	}
 	return name, nil
 }

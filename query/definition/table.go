@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"cqld/cql"
+	"cqld/query/invalid"
 	"cqld/schema"
 	"cqld/types"
 )
@@ -55,7 +56,7 @@ func (d *Definer) createTable(stmt *cql.CreateTable) Definition {
 		}
 	}
 	if b.counters > 0 && options.DefaultTTL > 0 {
-		return refuse(invalidf("Cannot set default_time_to_live on a table with counters"))
+		return refuse(invalid.Errorf("Cannot set default_time_to_live on a table with counters"))
 	}
 	return def
 }
@@ -78,7 +79,7 @@ func (b *tableBuilder) checkForm() error {
 	for i := range b.stmt.Columns {
 		c := &b.stmt.Columns[i]
 		if _, twice := b.at[c.Name]; twice {
-			return invalidf("Duplicate column '%s' declaration for table '%s'", c.Name, b.name)
+			return invalid.Errorf("Duplicate column '%s' declaration for table '%s'", c.Name, b.name)
 		}
 		b.at[c.Name] = i
 		if c.PrimaryKey {
@@ -86,7 +87,7 @@ func (b *tableBuilder) checkForm() error {
 		}
 	}
 	if len(keys) > 1 {
-		return invalidf("Multiple PRIMARY KEY specified for table '%s' (exactly one required)", b.name)
+		return invalid.Errorf("Multiple PRIMARY KEY specified for table '%s' (exactly one required)", b.name)
 	}
 	if len(keys) == 1 {
 		b.key = keys[0]
@@ -94,7 +95,8 @@ func (b *tableBuilder) checkForm() error {
 	ordered := make(map[string]bool, len(b.stmt.Options.ClusteringOrder))
 	for _, o := range b.stmt.Options.ClusteringOrder {
 		if ordered[o.Column] {
-			return invalidf("Duplicate column '%s' in CLUSTERING ORDER BY clause for table '%s'", o.Column, b.name)
+			return invalid.Errorf("Duplicate column '%s' in CLUSTERING ORDER BY clause for table '%s'", o.Column,
+				b.name)
 		}
 		ordered[o.Column] = true
 	}
@@ -113,7 +115,7 @@ func (b *tableBuilder) id() (schema.UUID, error) {
 	}
 	id, err := schema.ParseUUID(text)
 	if err != nil {
-		return schema.UUID{}, configf("Invalid table id")
+		return schema.UUID{}, invalid.Configf("Invalid table id")
 	}
 	return id, nil
 }
@@ -137,7 +139,7 @@ func (b *tableBuilder) columns() ([]schema.ColumnSpec, error) {
 	}
 	if len(b.key.Partition) == 0 {
 		// Cassandra's spelling
-		return nil, invalidf("No PRIMARY KEY specifed for table '%s' (exactly one required)", b.name)
+		return nil, invalid.Errorf("No PRIMARY KEY specifed for table '%s' (exactly one required)", b.name)
 	}
 	descending, err := b.clusteringOrder()
 	if err != nil {
@@ -168,11 +170,11 @@ func (b *tableBuilder) keyColumns(resolved []*types.Type, masks []*schema.Mask,
 		at, ok := b.at[name]
 		switch {
 		case !ok:
-			return nil, invalidf("Unknown column '%s' referenced in PRIMARY KEY for table '%s'", name, b.name)
+			return nil, invalid.Errorf("Unknown column '%s' referenced in PRIMARY KEY for table '%s'", name, b.name)
 		case seen[name]:
-			return nil, invalidf("Duplicate column '%s' in PRIMARY KEY clause for table '%s'", name, b.name)
+			return nil, invalid.Errorf("Duplicate column '%s' in PRIMARY KEY clause for table '%s'", name, b.name)
 		case b.stmt.Columns[at].Static:
-			return nil, invalidf("Static column '%s' cannot be part of the PRIMARY KEY", name)
+			return nil, invalid.Errorf("Static column '%s' cannot be part of the PRIMARY KEY", name)
 		}
 		seen[name] = true
 		spec := schema.ColumnSpec{Name: name, Kind: schema.PartitionKey, Type: resolved[at], Mask: masks[at]}
@@ -212,8 +214,8 @@ func (b *tableBuilder) otherColumns(specs []schema.ColumnSpec, resolved []*types
 		specs = append(specs, spec)
 	}
 	if b.counters > 0 && b.counters == len(byClass) { // a class name does not make the table a counter table
-		return nil, 0, configf("%s.%s: Cannot have a counter column (\"%s\") in a non counter table", b.keyspace,
-			b.name, byClass[0])
+		return nil, 0, invalid.Configf("%s.%s: Cannot have a counter column (\"%s\") in a non counter table",
+			b.keyspace, b.name, byClass[0])
 	}
 	return specs, others, nil
 }
@@ -221,11 +223,11 @@ func (b *tableBuilder) otherColumns(specs []schema.ColumnSpec, resolved []*types
 func (b *tableBuilder) checkTogether(specs []schema.ColumnSpec, others int) error {
 	static := slices.ContainsFunc(specs, func(s schema.ColumnSpec) bool { return s.Kind == schema.Static })
 	if static && len(b.key.Clustering) == 0 && !b.stmt.Options.CompactStorage {
-		return invalidf("Static columns are only useful (and thus allowed) if the table has at least one clustering " +
-			"column")
+		return invalid.Errorf("Static columns are only useful (and thus allowed) if the table has at least one " +
+			"clustering column")
 	}
 	if b.counters > 0 && b.counters < others {
-		return invalidf("Cannot mix counter and non counter columns in the same table")
+		return invalid.Errorf("Cannot mix counter and non counter columns in the same table")
 	}
 	return nil
 }
@@ -245,9 +247,9 @@ func (b *tableBuilder) clusteringOrder() (map[string]bool, error) {
 		}
 	}
 	if unknownColumns != nil {
-		return nil, invalidf("Only clustering key columns can be defined in CLUSTERING ORDER directive: [%s] are "+
-			"not clustering columns",
-			strings.Join(unknownColumns, ", "))
+		return nil,
+			invalid.Errorf("Only clustering key columns can be defined in CLUSTERING ORDER directive: [%s] are not "+
+				"clustering columns", strings.Join(unknownColumns, ", "))
 	}
 	for i, o := range b.stmt.Options.ClusteringOrder {
 		if i >= len(b.key.Clustering) {
@@ -258,9 +260,9 @@ func (b *tableBuilder) clusteringOrder() (map[string]bool, error) {
 			continue
 		}
 		if _, ok := descending[key]; !ok {
-			return nil, invalidf("Missing CLUSTERING ORDER for column %s", key)
+			return nil, invalid.Errorf("Missing CLUSTERING ORDER for column %s", key)
 		}
-		return nil, invalidf("The order of columns in the CLUSTERING ORDER directive must match that of the "+
+		return nil, invalid.Errorf("The order of columns in the CLUSTERING ORDER directive must match that of the "+
 			"clustering columns "+
 			"(%s must appear before %s)", key, o.Column)
 	}
@@ -274,7 +276,7 @@ func checkNestedUDT(t *types.Type) error {
 	}
 	for _, e := range t.Elems() {
 		if e.MultiCell() {
-			return invalidf("Non-frozen UDTs with nested non-frozen collections are not supported")
+			return invalid.Errorf("Non-frozen UDTs with nested non-frozen collections are not supported")
 		}
 	}
 	return nil
@@ -309,7 +311,7 @@ func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 	case *cql.RenameColumns:
 		c.Rename, err = renames(t, a)
 	case *cql.AlterColumnType:
-		err = invalidf("Altering column types is no longer supported")
+		err = invalid.Errorf("Altering column types is no longer supported")
 	case *cql.AlterColumnMask:
 		err = d.alterMask(c, t, a)
 	case *cql.AlterColumnConstraints:
@@ -318,7 +320,7 @@ func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 		err = d.alterDefault(c, t, a)
 	case *cql.DropCompactStorage:
 		if c.DropCompact = true; !d.DropCompact && t.Compact != schema.NotCompact {
-			err = invalidf("DROP COMPACT STORAGE is disabled. Enable in cassandra.yaml to use.")
+			err = invalid.Errorf("DROP COMPACT STORAGE is disabled. Enable in cassandra.yaml to use.")
 		}
 	}
 	if err != nil {
@@ -372,7 +374,7 @@ func (d *Definer) alterDrop(c *schema.AlterTable, a *cql.DropColumns) error {
 	}
 	micros, err := strconv.ParseInt(a.Timestamp.Text, 10, 64)
 	if err != nil {
-		return invalidf("Invalid timestamp %s", a.Timestamp.Text)
+		return invalid.Errorf("Invalid timestamp %s", a.Timestamp.Text)
 	}
 	c.DropMicros = micros
 	return nil
@@ -381,7 +383,7 @@ func (d *Definer) alterDrop(c *schema.AlterTable, a *cql.DropColumns) error {
 // alterOptions applies the options in WITH. t is nil if the table does not exist; the values are then only checked.
 func (d *Definer) alterOptions(c *schema.AlterTable, t *schema.Table, a *cql.SetTableOptions) error {
 	if (properties{a.Options.Properties}).has("id") {
-		return configf("Cannot alter table id.")
+		return invalid.Configf("Cannot alter table id.")
 	}
 	given, err := d.guardProperties(a.Options.Properties)
 	if err != nil {

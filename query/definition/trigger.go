@@ -2,13 +2,14 @@ package definition
 
 import (
 	"cqld/cql"
+	"cqld/query/invalid"
 	"cqld/schema"
 )
 
 // createTrigger refuses a trigger after the checks that Cassandra makes first. Triggers are Java classes.
 func (d *Definer) createTrigger(stmt *cql.CreateTrigger) Definition {
 	if d.Ordinary {
-		return refuse(&Unauthorized{Msg: "Only superusers are allowed to perform CREATE TRIGGER queries"})
+		return refuse(&invalid.Unauthorized{Msg: "Only superusers are allowed to perform CREATE TRIGGER queries"})
 	}
 	keyspace, err := d.KeyspaceOf(stmt.Table)
 	if err != nil {
@@ -17,15 +18,14 @@ func (d *Definer) createTrigger(stmt *cql.CreateTrigger) Definition {
 	k := d.Schema.Keyspace(keyspace)
 	switch {
 	case schema.IsLocalSystem(keyspace), schema.IsVirtualSystem(keyspace):
-		return refuse(invalidf("System keyspace '%s' is not user-modifiable", keyspace))
+		return refuse(invalid.Errorf("System keyspace '%s' is not user-modifiable", keyspace))
 	case k == nil:
-		return refuse(invalidf("Keyspace '%s' doesn't exist", keyspace))
+		return refuse(invalid.Errorf("Keyspace '%s' doesn't exist", keyspace))
 	case k.Table(stmt.Table.Name) == nil:
-		return refuse(invalidf("Table '%s' doesn't exist", stmt.Table.Name))
+		return refuse(invalid.Errorf("Table '%s' doesn't exist", stmt.Table.Name))
 	}
-	return refuse(invalidf("Trigger class '%s' couldn't be loaded: triggers are Java classes, which cqld does not "+
-		"run. Write what the "+
-		"trigger would write in the same logged BATCH, or use a materialized view", stmt.Using))
+	return refuse(invalid.Errorf("Trigger class '%s' couldn't be loaded: triggers are Java classes, which cqld does "+
+		"not run. Write what the trigger would write in the same logged BATCH, or use a materialized view", stmt.Using))
 }
 
 // dropTrigger answers as for a trigger that does not exist.
@@ -34,11 +34,11 @@ func (d *Definer) dropTrigger(stmt *cql.DropTrigger) Definition {
 	switch {
 	case d.Ordinary:
 		// Cassandra's spelling
-		return refuse(&Unauthorized{Msg: "Only superusers are allowed to perfrom DROP TRIGGER queries"})
+		return refuse(&invalid.Unauthorized{Msg: "Only superusers are allowed to perfrom DROP TRIGGER queries"})
 	case err != nil:
 		return refuse(err)
 	case stmt.IfExists:
 		return Definition{} // nothing changes
 	}
-	return refuse(invalidf("Trigger '%s' on '%s.%s' doesn't exist", stmt.Name, keyspace, stmt.Table.Name))
+	return refuse(invalid.Errorf("Trigger '%s' on '%s.%s' doesn't exist", stmt.Name, keyspace, stmt.Table.Name))
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"cqld/cql"
+	"cqld/query/invalid"
 	"cqld/schema"
 	"cqld/types"
 )
@@ -42,7 +43,7 @@ func (r *typeResolver) resolve(e *cql.TypeExpr, inFrozen bool) (*types.Type, err
 	case cql.TypeNative:
 		t, ok := types.NativeByName(e.Name)
 		if !ok {
-			return nil, invalidf("Unknown type %s", e.Name)
+			return nil, invalid.Errorf("Unknown type %s", e.Name)
 		}
 		return t, nil
 	case cql.TypeCustom:
@@ -60,7 +61,7 @@ func (r *typeResolver) resolve(e *cql.TypeExpr, inFrozen bool) (*types.Type, err
 	case cql.TypeUser:
 		return r.user(e, inFrozen)
 	}
-	return nil, invalidf("Unknown type %s", e.String())
+	return nil, invalid.Errorf("Unknown type %s", e.String())
 }
 
 func customType(class string) (*types.Type, error) {
@@ -111,7 +112,7 @@ func (r *typeResolver) parts(e *cql.TypeExpr) ([]*types.Type, error) {
 			return nil, err
 		}
 		if t.Kind() == types.Counter {
-			return nil, invalidf("Counters are not allowed inside tuples")
+			return nil, invalid.Errorf("Counters are not allowed inside tuples")
 		}
 		parts = append(parts, t)
 	}
@@ -120,17 +121,18 @@ func (r *typeResolver) parts(e *cql.TypeExpr) ([]*types.Type, error) {
 
 func (r *typeResolver) vector(e *cql.TypeExpr) (*types.Type, error) {
 	if e.Dimensions < 1 {
-		return nil, invalidf("vectors may only have positive dimensions; given %d", e.Dimensions)
+		return nil, invalid.Errorf("vectors may only have positive dimensions; given %d", e.Dimensions)
 	}
 	if e.Dimensions > vectorDimensionsMax {
-		return nil, invalidf("vectors may have no more than %d dimensions; given %d", vectorDimensionsMax, e.Dimensions)
+		return nil, invalid.Errorf("vectors may have no more than %d dimensions; given %d", vectorDimensionsMax,
+			e.Dimensions)
 	}
 	elem, err := r.resolve(&e.Args[0], false)
 	if err != nil {
 		return nil, err
 	}
 	if elem.Kind() == types.Counter {
-		return nil, invalidf("Counters are not allowed inside vectors")
+		return nil, invalid.Errorf("Counters are not allowed inside vectors")
 	}
 	return types.NewVector(elem, e.Dimensions), nil
 }
@@ -149,11 +151,11 @@ func (r *typeResolver) collection(e *cql.TypeExpr, frozen bool) (*types.Type, er
 		case err != nil:
 			return nil, err
 		case t.Kind() == types.Counter:
-			return nil, invalidf("Counters are not allowed inside collections: %s", text)
+			return nil, invalid.Errorf("Counters are not allowed inside collections: %s", text)
 		case t.Kind() == types.UDT && t.MultiCell():
-			return nil, invalidf("Non-frozen UDTs are not allowed inside collections: %s", text)
+			return nil, invalid.Errorf("Non-frozen UDTs are not allowed inside collections: %s", text)
 		case t.MultiCell():
-			return nil, invalidf("Non-frozen collections are not allowed inside collections: %s", text)
+			return nil, invalid.Errorf("Non-frozen collections are not allowed inside collections: %s", text)
 		}
 		parts = append(parts, t)
 	}
@@ -162,19 +164,19 @@ func (r *typeResolver) collection(e *cql.TypeExpr, frozen bool) (*types.Type, er
 		return types.NewList(parts[0], frozen), nil
 	case cql.TypeSet:
 		if parts[0].Kind() == types.Duration {
-			return nil, invalidf("Durations are not allowed inside sets: %s", e.String())
+			return nil, invalid.Errorf("Durations are not allowed inside sets: %s", e.String())
 		}
 		return types.NewSet(parts[0], frozen), nil
 	}
 	if parts[0].Kind() == types.Duration {
-		return nil, invalidf("Durations are not allowed as map keys: %s", e.String())
+		return nil, invalid.Errorf("Durations are not allowed as map keys: %s", e.String())
 	}
 	return types.NewMap(parts[0], parts[1], frozen), nil
 }
 
 func (r *typeResolver) user(e *cql.TypeExpr, frozen bool) (*types.Type, error) {
 	if e.Keyspace != "" && e.Keyspace != r.keyspace {
-		return nil, invalidf("Statement on keyspace %s cannot refer to a user type in keyspace %s; "+
+		return nil, invalid.Errorf("Statement on keyspace %s cannot refer to a user type in keyspace %s; "+
 			"user types can only be used in the keyspace they are defined in", r.keyspace, e.Keyspace)
 	}
 	var t *types.Type
@@ -182,7 +184,7 @@ func (r *typeResolver) user(e *cql.TypeExpr, frozen bool) (*types.Type, error) {
 		t = r.k.Type(e.Name)
 	}
 	if t == nil {
-		return nil, invalidf("Unknown type %s.%s", r.keyspace, e.Name)
+		return nil, invalid.Errorf("Unknown type %s.%s", r.keyspace, e.Name)
 	}
 	if frozen {
 		return t.Freeze(), nil
@@ -260,7 +262,7 @@ func (d *Definer) alterType(stmt *cql.AlterType) Definition {
 			c.Rename = append(c.Rename, schema.Rename{From: r.From, To: r.To})
 		}
 	case *cql.AlterFieldType:
-		return refuse(invalidf("Altering field types is no longer supported"))
+		return refuse(invalid.Errorf("Altering field types is no longer supported"))
 	}
 	return def
 }

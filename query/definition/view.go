@@ -6,6 +6,7 @@ import (
 
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/invalid"
 	"cqld/query/restriction"
 	"cqld/query/term"
 	"cqld/schema"
@@ -14,7 +15,7 @@ import (
 
 func (d *Definer) createView(stmt *cql.CreateMaterializedView) Definition {
 	if d.ViewsDisabled {
-		return refuse(invalidf("Materialized views are disabled. Enable in cassandra.yaml to use."))
+		return refuse(invalid.Errorf("Materialized views are disabled. Enable in cassandra.yaml to use."))
 	}
 	keyspace, err := d.KeyspaceOf(stmt.View)
 	if err != nil {
@@ -32,7 +33,7 @@ func (d *Definer) createView(stmt *cql.CreateMaterializedView) Definition {
 	def := Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetTable,
 		Keyspace: keyspace, Name: c.View}}
 	if of != keyspace {
-		return refuse(invalidf("Cannot create a materialized view on a table in a different keyspace"))
+		return refuse(invalid.Errorf("Cannot create a materialized view on a table in a different keyspace"))
 	}
 	base := d.Schema.Table(keyspace, c.Base)
 	if base == nil || base.View != nil || d.Schema.Table(keyspace, c.View) != nil {
@@ -58,7 +59,7 @@ type viewBuilder struct {
 func (b *viewBuilder) build() error {
 	b.change.BaseID = b.base.ID
 	if b.base.IsCounter() {
-		return invalidf("Materialized views are not supported on counter tables")
+		return invalid.Errorf("Materialized views are not supported on counter tables")
 	}
 	for _, part := range []func() error{b.columns, b.key, b.where, b.order} {
 		if err := part(); err != nil {
@@ -78,12 +79,12 @@ func (b *viewBuilder) columns() error {
 	for i := range b.stmt.Columns {
 		s := &b.stmt.Columns[i]
 		if s.Alias != "" {
-			return invalidf("Cannot use aliases when defining a materialized view (got %s AS %s)",
+			return invalid.Errorf("Cannot use aliases when defining a materialized view (got %s AS %s)",
 				term.SelectorText(s.Selector), s.Alias)
 		}
 		named, ok := s.Selector.(*cql.ColumnSelector)
 		if !ok {
-			return invalidf("Can only select columns by name when defining a materialized view (got %s)",
+			return invalid.Errorf("Can only select columns by name when defining a materialized view (got %s)",
 				term.SelectorText(s.Selector))
 		}
 		c, err := b.column(named.Column)
@@ -94,7 +95,7 @@ func (b *viewBuilder) columns() error {
 	}
 	for _, c := range b.selected {
 		if c.Kind == schema.Static {
-			return invalidf("Cannot include static column '%s' in materialized view '%s'", c.Name, b.change.View)
+			return invalid.Errorf("Cannot include static column '%s' in materialized view '%s'", c.Name, b.change.View)
 		}
 		if !b.change.All {
 			b.change.Columns = append(b.change.Columns, c.ID)
@@ -107,7 +108,7 @@ func (b *viewBuilder) column(name string) (*schema.Column, error) {
 	if c := b.base.Column(name); c != nil {
 		return c, nil
 	}
-	return nil, invalidf("Undefined column name %s in table %s.%s", cql.QuoteIdentifier(name), b.base.Keyspace,
+	return nil, invalid.Errorf("Undefined column name %s in table %s.%s", cql.QuoteIdentifier(name), b.base.Keyspace,
 		b.base.Name)
 }
 
@@ -117,23 +118,23 @@ func (b *viewBuilder) key() error {
 	var others []string
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
-			return invalidf("Duplicate column '%s' in PRIMARY KEY clause for materialized view '%s'", name,
+			return invalid.Errorf("Duplicate column '%s' in PRIMARY KEY clause for materialized view '%s'", name,
 				b.change.View)
 		}
 		c := b.base.Column(name)
 		if c == nil || !slices.Contains(b.selected, c) {
-			return invalidf("Unknown column '%s' referenced in PRIMARY KEY for materialized view '%s'", name,
+			return invalid.Errorf("Unknown column '%s' referenced in PRIMARY KEY for materialized view '%s'", name,
 				b.change.View)
 		}
 		switch {
 		case c.Type.IsCollection() && c.Type.MultiCell():
-			return invalidf("Invalid non-frozen collection type '%s' for PRIMARY KEY column '%s'",
+			return invalid.Errorf("Invalid non-frozen collection type '%s' for PRIMARY KEY column '%s'",
 				c.Type.MarshalClass(), name)
 		case c.Type.Kind() == types.UDT && c.Type.MultiCell():
-			return invalidf("Invalid non-frozen user-defined type '%s' for PRIMARY KEY column '%s'",
+			return invalid.Errorf("Invalid non-frozen user-defined type '%s' for PRIMARY KEY column '%s'",
 				c.Type.MarshalClass(), name)
 		case c.Type.Kind() == types.Duration:
-			return invalidf("duration type is not supported for PRIMARY KEY column '%s'", name)
+			return invalid.Errorf("duration type is not supported for PRIMARY KEY column '%s'", name)
 		}
 		if c.Kind == schema.Regular {
 			others = append(others, name)
@@ -152,12 +153,11 @@ func (b *viewBuilder) key() error {
 	}
 	switch {
 	case len(missing) > 0:
-		return invalidf("Cannot create materialized view '%s' without primary key columns %s from base table '%s'",
-			b.change.View,
-			strings.Join(missing, ", "), b.base.Name)
+		return invalid.Errorf("Cannot create materialized view '%s' without primary key columns %s from base table "+
+			"'%s'", b.change.View, strings.Join(missing, ", "), b.base.Name)
 	case len(others) > 1:
-		return invalidf("Cannot include more than one non-primary key column in materialized view primary key (got %s)",
-			strings.Join(others, ", "))
+		return invalid.Errorf("Cannot include more than one non-primary key column in materialized view primary key "+
+			"(got %s)", strings.Join(others, ", "))
 	}
 	return nil
 }
@@ -173,7 +173,7 @@ func (b *viewBuilder) where() error {
 		}
 	}
 	if len(w.illegal) > 0 {
-		return invalidf("Non-primary key columns can only be restricted with 'IS NOT NULL' (got: %s restricted "+
+		return invalid.Errorf("Non-primary key columns can only be restricted with 'IS NOT NULL' (got: %s restricted "+
 			"illegally)",
 			strings.Join(w.illegal, ", "))
 	}
@@ -185,7 +185,7 @@ func (b *viewBuilder) where() error {
 	}
 	if len(free) > 0 {
 		slices.SortStableFunc(free, func(x, y string) int { return bucket(x) - bucket(y) })
-		return invalidf("Primary key columns %s must be restricted with 'IS NOT NULL' or otherwise",
+		return invalid.Errorf("Primary key columns %s must be restricted with 'IS NOT NULL' or otherwise",
 			strings.Join(free, ", "))
 	}
 	return nil
@@ -215,14 +215,14 @@ func (b *viewBuilder) order() error {
 	if order := b.stmt.Options.ClusteringOrder; len(order) > 0 {
 		if !slices.EqualFunc(order, b.stmt.PrimaryKey.Clustering,
 			func(o cql.ClusteringOrder, name string) bool { return o.Column == name }) {
-			return invalidf("Clustering key columns must exactly match columns in CLUSTERING ORDER BY directive")
+			return invalid.Errorf("Clustering key columns must exactly match columns in CLUSTERING ORDER BY directive")
 		}
 		for i := range order {
 			b.change.Clustering[i].Desc = order[i].Descending
 		}
 	}
 	if b.change.Options.DefaultTTL > 0 {
-		return invalidf("Cannot set default_time_to_live for a materialized view. Data in a materialized view " +
+		return invalid.Errorf("Cannot set default_time_to_live for a materialized view. Data in a materialized view " +
 			"always expire at the " +
 			"same time than the corresponding data in the parent table.")
 	}
@@ -257,7 +257,7 @@ func (w *viewWhere) add(r cql.Relation) error {
 	case *cql.InRelation:
 		switch {
 		case r.Not:
-			return invalidf("Unsupported \"NOT IN\" relation: %s", term.RelationText(r))
+			return invalid.Errorf("Unsupported \"NOT IN\" relation: %s", term.RelationText(r))
 		case r.In.Marker != nil:
 			return errViewMarker()
 		}
@@ -273,12 +273,12 @@ func (w *viewWhere) add(r cql.Relation) error {
 		case !isTuple:
 			return errViewMarker()
 		case !ok:
-			return invalidf("Unsupported \"%s\" relation: %s", r.Operator, term.RelationText(r))
+			return invalid.Errorf("Unsupported \"%s\" relation: %s", r.Operator, term.RelationText(r))
 		}
 		return w.condition(r, r.Columns, true, op, [][]cql.Term{tuple.Elements})
 	case *cql.TupleInRelation:
 		if r.Not {
-			return invalidf("Unsupported \"NOT IN\" relation: %s", term.RelationText(r))
+			return invalid.Errorf("Unsupported \"NOT IN\" relation: %s", term.RelationText(r))
 		}
 		var values [][]cql.Term
 		for _, t := range r.In.Values {
@@ -290,13 +290,13 @@ func (w *viewWhere) add(r cql.Relation) error {
 		}
 		return w.condition(r, r.Columns, true, schema.ViewIn, values)
 	case *cql.TokenRelation:
-		return invalidf("Cannot use token relation when defining a materialized view")
+		return invalid.Errorf("Cannot use token relation when defining a materialized view")
 	}
-	return invalidf("Unsupported relation in the definition of a materialized view: %s", term.RelationText(r))
+	return invalid.Errorf("Unsupported relation in the definition of a materialized view: %s", term.RelationText(r))
 }
 
 func errViewMarker() error {
-	return invalidf("Bind variables are not allowed in CREATE MATERIALIZED VIEW statements")
+	return invalid.Errorf("Bind variables are not allowed in CREATE MATERIALIZED VIEW statements")
 }
 
 func viewOperator(o cql.Operator) (schema.ViewOperator, bool) {
@@ -353,10 +353,10 @@ func (w *viewWhere) unsupported(r *cql.ColumnRelation, name string, o cql.Operat
 		if _, err := w.value(column, schema.ViewEqual, r.Value); err != nil {
 			return err
 		}
-		return invalidf("LIKE restriction is only supported on properly indexed columns. %s is not valid.",
+		return invalid.Errorf("LIKE restriction is only supported on properly indexed columns. %s is not valid.",
 			term.RelationText(r))
 	}
-	return invalidf("Unsupported \"%s\" relation: %s", o, term.RelationText(r))
+	return invalid.Errorf("Unsupported \"%s\" relation: %s", o, term.RelationText(r))
 }
 
 // condition adds one condition. values are nil for IS NOT NULL, and otherwise tuples of as many terms as there are
@@ -371,8 +371,8 @@ func (w *viewWhere) condition(r cql.Relation, names []string, tuple bool, op sch
 			return err
 		}
 		if tuple && column.Kind != schema.Clustering {
-			return invalidf("Multi-column relations can only be applied to clustering columns but was applied to: %s",
-				name)
+			return invalid.Errorf("Multi-column relations can only be applied to clustering columns but was applied "+
+				"to: %s", name)
 		}
 		columns, c.Columns = append(columns, column), append(c.Columns, column.ID)
 	}
@@ -381,7 +381,7 @@ func (w *viewWhere) condition(r cql.Relation, names []string, tuple bool, op sch
 			return errViewMarker()
 		}
 		if len(terms) != len(columns) {
-			return invalidf("Expected %d elements in value tuple, but got %d: (%s)", len(columns), len(terms),
+			return invalid.Errorf("Expected %d elements in value tuple, but got %d: (%s)", len(columns), len(terms),
 				term.Text(&cql.TupleLiteral{Elements: terms}))
 		}
 		for i, t := range terms {
@@ -420,9 +420,9 @@ func (w *viewWhere) value(column *schema.Column, op schema.ViewOperator, t cql.T
 		elems := column.Type.Elems()
 		switch {
 		case !column.Type.IsCollection():
-			return nil, invalidf("Cannot use %s on non-collection column %s", word, column.Name)
+			return nil, invalid.Errorf("Cannot use %s on non-collection column %s", word, column.Name)
 		case op == schema.ViewContainsKey && column.Type.Kind() != types.Map:
-			return nil, invalidf("Cannot use %s on non-map column %s", word, column.Name)
+			return nil, invalid.Errorf("Cannot use %s on non-map column %s", word, column.Name)
 		case op == schema.ViewContainsKey:
 			receiver = w.compiler.Receiver("key("+column.Name+")", elems[0])
 		default:
@@ -485,7 +485,7 @@ func (d *Definer) alterView(stmt *cql.AlterMaterializedView) Definition {
 	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetTable,
 		Keyspace: keyspace, Name: name}}
 	if (properties{stmt.Options.Properties}).has("id") {
-		return refuse(configf("Cannot alter table id."))
+		return refuse(invalid.Configf("Cannot alter table id."))
 	}
 	if _, _, err := tableOptions(schema.DefaultOptions(), stmt.Options.Properties); err != nil {
 		return refuse(err)

@@ -7,25 +7,3 @@
 //	                                                 ├─▶ one execution: its Environment of functions, its guard, its masks
 //	node ─────────────────────────▶ Services ────────┘
 package execution
-
-import (
-	"fmt"
-
-	"cqld/query/function"
-)
-
-// Unauthorized means that the user lacks a permission (protocol code 0x2100).
-type Unauthorized struct{ Msg string }
-
-// Error returns the message.
-func (e *Unauthorized) Error() string { return e.Msg }
-
-// BadRequest is the error for a request that violates the protocol (0x000A).
-type BadRequest struct{ Msg string }
-
-// Error returns the message.
-func (e *BadRequest) Error() string { return e.Msg }
-
-func invalidf(format string, args ...any) error {
-	return &function.Invalid{Msg: fmt.Sprintf(format, args...)}
-}

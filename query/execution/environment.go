@@ -1,14 +1,14 @@
 package execution
 
 import (
-	"cqld/query/identifier"
+	"cqld/internal/uuid"
 	"cqld/request"
 )
 
 // Environment provides clocks, UUIDs and warnings to the functions of one statement.
 type Environment struct {
 	*request.Request // for warnings
-	ids              *identifier.Source
+	ids              *uuid.Source
 	millis           int64
 }
 

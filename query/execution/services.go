@@ -1,12 +1,10 @@
 package execution
 
 import (
-	"errors"
-
 	"cqld/auth"
 	"cqld/internal/env"
+	"cqld/internal/uuid"
 	"cqld/query/guardrail"
-	"cqld/query/identifier"
 	"cqld/query/mask"
 	"cqld/query/virtual"
 	"cqld/request"
@@ -30,7 +28,7 @@ type Services struct {
 	Executor   *request.Executor // what statements read and write with
 	View       View
 	Clock      env.Clock
-	IDs        *identifier.Source
+	IDs        *uuid.Source
 	Timestamps Timestamps
 	Timeouts   Timeouts
 	Virtual    virtual.Source // nil: there are no virtual tables
@@ -108,14 +106,8 @@ func (s *Services) Masks(r *request.Request, d *mask.Decision) (*mask.Table, err
 		return nil, nil
 	}
 	masks, err := d.Masks(r.Principal, func(need auth.Requirement) error { return s.Executor.Authorize(r, need) })
-	var denied *mask.Denied
-	switch {
-	case errors.As(err, &denied):
-		return nil, &Unauthorized{Msg: denied.Error()}
-	case err != nil:
+	if err != nil || !s.Masking {
 		return nil, err
-	case !s.Masking:
-		return nil, nil
 	}
 	return masks, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/invalid"
 	"cqld/query/term"
 	"cqld/types"
 )
@@ -48,7 +49,7 @@ func (p *Params) WithTimeout(t term.Term, values []wire.Value) (*Params, error) 
 	}
 	d, ok := types.DecodeDuration(v.Bytes)
 	if !ok {
-		return nil, invalidf("Timeout value cannot be null")
+		return nil, invalid.Errorf("Timeout value cannot be null")
 	}
 	with := *p
 	with.timeout, err = positiveTimeout(d)
@@ -59,11 +60,11 @@ func (p *Params) WithTimeout(t term.Term, values []wire.Value) (*Params, error) 
 func positiveTimeout(d types.DurationValue) (time.Duration, error) {
 	switch {
 	case d.Months != 0 || d.Days != 0:
-		return 0, invalidf("Timeout values cannot be expressed in days/months")
+		return 0, invalid.Errorf("Timeout values cannot be expressed in days/months")
 	case d.Nanos%int64(time.Millisecond) != 0:
-		return 0, invalidf("Timeout values cannot have granularity finer than milliseconds")
+		return 0, invalid.Errorf("Timeout values cannot have granularity finer than milliseconds")
 	case d.Nanos <= 0:
-		return 0, invalidf("Timeout values must be positive")
+		return 0, invalid.Errorf("Timeout values must be positive")
 	}
 	return time.Duration(d.Nanos), nil
 }

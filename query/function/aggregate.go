@@ -3,6 +3,7 @@ package function
 import (
 	"github.com/cockroachdb/apd/v3"
 
+	"cqld/query/invalid"
 	"cqld/types"
 )
 
@@ -35,8 +36,8 @@ func (l *Library) addAggregates() {
 
 func onlyArg(name string, c Call) (*types.Type, error) {
 	if len(c.Args) != 1 {
-		return nil, invalidf("Invalid number of arguments in call to function system.%s: 1 required but %d provided",
-			name, len(c.Args))
+		return nil, invalid.Errorf("Invalid number of arguments in call to function system.%s: 1 required but %d "+
+			"provided", name, len(c.Args))
 	}
 	if t := c.Args[0].Type(); t != nil {
 		return t, nil
@@ -179,15 +180,15 @@ func castZero(t *types.Type) []byte {
 func averageDecimal(total []byte, n int64) ([]byte, error) {
 	d, ok := native(types.Decimal).Decimal(total)
 	if !ok {
-		return nil, invalidf("the sum is out of range")
+		return nil, invalid.Errorf("the sum is out of range")
 	}
 	c, q := decimalContext(), new(apd.Decimal)
 	if _, err := c.Quo(q, d, apd.New(n, 0)); err != nil {
-		return nil, invalidf("%v", err)
+		return nil, invalid.Errorf("%v", err)
 	}
 	c.Rounding = apd.RoundHalfEven
 	if _, err := c.Quantize(q, q, d.Exponent); err != nil {
-		return nil, invalidf("%v", err)
+		return nil, invalid.Errorf("%v", err)
 	}
 	return types.AppendDecimal(nil, q), nil
 }

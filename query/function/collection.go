@@ -1,6 +1,7 @@
 package function
 
 import (
+	"cqld/query/invalid"
 	"cqld/types"
 	"cqld/types/similarity"
 )
@@ -47,14 +48,14 @@ func (l *Library) makeOf(name string, fits func(*types.Type) bool, what, paramet
 	f func(string, *types.Type) *Function) {
 	l.make(name, func(name string, c Call) (*Function, error) {
 		if len(c.Args) != 1 {
-			return nil, invalidf("Invalid number of arguments for function system.%s(%s)", name, parameter)
+			return nil, invalid.Errorf("Invalid number of arguments for function system.%s(%s)", name, parameter)
 		}
 		t := c.Args[0].Type()
 		if t == nil {
 			return nil, cannotInfer(c.Args[0], name+"("+parameter+")")
 		}
 		if !fits(t) {
-			return nil, invalidf("Function system.%s requires %s argument, but found argument %s of type %s",
+			return nil, invalid.Errorf("Function system.%s requires %s argument, but found argument %s of type %s",
 				name, what, c.Args[0], t)
 		}
 		return f(name, t), nil
@@ -108,7 +109,7 @@ func (l *Library) addVector() {
 		"similarity_euclidean": similarity.Euclidean, "similarity_dot_product": similarity.DotProduct} {
 		l.make(name, func(name string, c Call) (*Function, error) {
 			if len(c.Args) != 2 {
-				return nil, invalidf("Invalid number of arguments for function system.%s(vector<float, n>, "+
+				return nil, invalid.Errorf("Invalid number of arguments for function system.%s(vector<float, n>, "+
 					"vector<float, n>)", name)
 			}
 			t, err := floatVector(name, c.Args[0], c.Args[1])
@@ -127,7 +128,7 @@ func floatVector(name string, args ...Arg) (*types.Type, error) {
 	for i, a := range args {
 		switch n := a.Elements(); {
 		case n == 0:
-			return nil, invalidf("vectors may only have positive dimensions; given 0")
+			return nil, invalid.Errorf("vectors may only have positive dimensions; given 0")
 		case n > 0:
 			given[i] = types.NewVector(native(types.Float), n)
 		default:
@@ -139,7 +140,7 @@ func floatVector(name string, args ...Arg) (*types.Type, error) {
 	}
 	for i, t := range given {
 		if t != nil && (t.Kind() != types.Vector || t.Elems()[0].Kind() != types.Float) {
-			return nil, invalidf("Function system.%s requires a float vector argument, but found argument %s of "+
+			return nil, invalid.Errorf("Function system.%s requires a float vector argument, but found argument %s of "+
 				"type %s", name, args[i], t)
 		}
 	}
@@ -147,25 +148,25 @@ func floatVector(name string, args ...Arg) (*types.Type, error) {
 	case given[0] == nil:
 		return given[1], nil
 	case given[1] != nil && given[0].Dimensions() != given[1].Dimensions():
-		return nil, invalidf("All arguments must have the same vector dimensions")
+		return nil, invalid.Errorf("All arguments must have the same vector dimensions")
 	}
 	return given[0], nil
 }
 
 // cannotInfer returns the error for an argument whose type is unknown in a function with that signature.
 func cannotInfer(a Arg, signature string) error {
-	return invalidf("Cannot infer type of argument %s in call to function system.%s: use type casts to disambiguate",
-		a, signature)
+	return invalid.Errorf("Cannot infer type of argument %s in call to function system.%s: use type casts to "+
+		"disambiguate", a, signature)
 }
 
 // similar returns the score of two vectors.
 func similar(name string, f similarity.Function, a, b []byte) ([]byte, error) {
 	if len(a) != len(b) {
-		return nil, invalidf("All arguments must have the same vector dimensions")
+		return nil, invalid.Errorf("All arguments must have the same vector dimensions")
 	}
 	score, ok := f.Score(similarity.Decode(nil, a), similarity.Decode(nil, b))
 	if !ok {
-		return nil, invalidf("Function system.%s doesn't support all-zero vectors.", name)
+		return nil, invalid.Errorf("Function system.%s doesn't support all-zero vectors.", name)
 	}
 	return native(types.Float).AppendFloat64(nil, float64(score)), nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/apd/v3"
 
+	"cqld/query/invalid"
 	"cqld/ring"
 	"cqld/types"
 )
@@ -30,7 +31,7 @@ func (l *Library) addBlobOf(word string, t *types.Type) {
 	for _, name := range []string{"blob_as_" + word, "blobas" + word} {
 		l.add(&Function{Name: name, Args: args(types.Blob), Returns: t, Eval: strict(func(a [][]byte) ([]byte, error) {
 			if err := t.Validate(a[0]); err != nil {
-				return nil, invalidf("In call to function system.%s, value 0x%s is not a valid binary "+
+				return nil, invalid.Errorf("In call to function system.%s, value 0x%s is not a valid binary "+
 					"representation for type %s",
 					name, hex.EncodeToString(a[0]), t)
 			}
@@ -97,7 +98,7 @@ func castNumber(from, to *types.Type, v []byte) ([]byte, error) {
 	case types.Decimal:
 		d, ok := from.Decimal(v)
 		if !ok {
-			return nil, invalidf("Infinite or NaN")
+			return nil, invalid.Errorf("Infinite or NaN")
 		}
 		return types.AppendDecimal(nil, d), nil
 	case types.Varint:
@@ -141,12 +142,12 @@ func castVarint(from *types.Type, v []byte) ([]byte, error) {
 	}
 	d, ok := from.Decimal(v)
 	if !ok || tooLarge(d) {
-		return nil, invalidf("the number is out of range")
+		return nil, invalid.Errorf("the number is out of range")
 	}
 	whole, c := new(apd.Decimal), decimalContext()
 	c.Rounding = apd.RoundDown
 	if _, err := c.Quantize(whole, d, 0); err != nil {
-		return nil, invalidf("the number is out of range")
+		return nil, invalid.Errorf("the number is out of range")
 	}
 	x := whole.Coeff.MathBigInt()
 	if whole.Negative {
@@ -161,7 +162,7 @@ const marshalException = "org.apache.cassandra.serializers.MarshalException: "
 func (l *Library) addJSON() {
 	l.make("to_json", func(name string, c Call) (*Function, error) {
 		if len(c.Args) != 1 {
-			return nil, invalidf("Invalid number of arguments for function system.to_json(any)")
+			return nil, invalid.Errorf("Invalid number of arguments for function system.to_json(any)")
 		}
 		t := c.Args[0].Type()
 		if t == nil {
@@ -177,19 +178,20 @@ func (l *Library) addJSON() {
 	}, "tojson")
 	l.make("from_json", func(name string, c Call) (*Function, error) {
 		if len(c.Args) != 1 {
-			return nil, invalidf("Unexpected number of arguments for %s(); expected 1 but got %d", name, len(c.Args))
+			return nil, invalid.Errorf("Unexpected number of arguments for %s(); expected 1 but got %d", name,
+				len(c.Args))
 		}
 		if c.Receiver == nil {
-			return nil, invalidf("%s() cannot be used in the selection clause of a SELECT statement", name)
+			return nil, invalid.Errorf("%s() cannot be used in the selection clause of a SELECT statement", name)
 		}
 		t := c.Receiver
 		return &Function{Name: name, Args: args(types.Text), Returns: t, Eval: strict(func(a [][]byte) ([]byte, error) {
 			v, err := t.FromJSON(a[0])
 			if err != nil {
 				if t.Kind() == types.Duration && !strings.HasPrefix(err.Error(), "Expected ") {
-					return nil, &Invalid{Msg: err.Error()}
+					return nil, &invalid.Error{Msg: err.Error()}
 				}
-				return nil, &Failure{Keyspace: "system", Function: name, Args: []string{"text"},
+				return nil, &invalid.FunctionFailure{Keyspace: "system", Function: name, Args: []string{"text"},
 					Msg: marshalException + err.Error()}
 			}
 			return v, nil

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"cqld/query/invalid"
 	"cqld/types"
 )
 
@@ -35,7 +36,7 @@ func timeUnits() []unit {
 func formatFactory(format func(n uint64, units []string) (string, error)) func(name string, c Call) (*Function, error) {
 	return func(name string, c Call) (*Function, error) {
 		if len(c.Args) < 1 || len(c.Args) > 3 {
-			return nil, invalidf("Invalid number of arguments for function "+
+			return nil, invalid.Errorf("Invalid number of arguments for function "+
 				"system.%s([int|tinyint|smallint|bigint|varint|ascii|text], [ascii], [ascii])", name)
 		}
 		from, err := quantityType(name, c.Args[0])
@@ -58,7 +59,7 @@ func quantityType(name string, a Arg) (*types.Type, error) {
 		case types.Int, types.Tinyint, types.Smallint, types.Bigint, types.Varint, types.Ascii, types.Text:
 			return t, nil
 		}
-		return nil, invalidf("Function system.%s requires an argument of type "+
+		return nil, invalid.Errorf("Function system.%s requires an argument of type "+
 			"[int|tinyint|smallint|bigint|varint|ascii|text], "+
 			"but found argument %s of type %s", name, a, TypeText(t))
 	}
@@ -70,7 +71,7 @@ func formatQuantity(from *types.Type, args [][]byte, format func(uint64, []strin
 		return nil, nil
 	}
 	if anyNull(args) {
-		return nil, invalidf("none of the arguments may be null")
+		return nil, invalid.Errorf("none of the arguments may be null")
 	}
 	text := string(from.AppendText(nil, args[0]))
 	if k := from.Kind(); k == types.Ascii || k == types.Text {
@@ -81,9 +82,9 @@ func formatQuantity(from *types.Type, args [][]byte, format func(uint64, []strin
 	case err != nil && len(args[0]) == 0:
 		return nil, nil // an empty value of a number
 	case err != nil:
-		return nil, invalidf("unable to convert string '%s' to a value of type long", text)
+		return nil, invalid.Errorf("unable to convert string '%s' to a value of type long", text)
 	case n < 0:
-		return nil, invalidf("value must be non-negative")
+		return nil, invalid.Errorf("value must be non-negative")
 	}
 	var units []string
 	for _, a := range args[1:] {
@@ -112,7 +113,8 @@ func formatBytes(n uint64, units []string) (string, error) {
 				return u, nil
 			}
 		}
-		return unit{}, invalidf("Unsupported data storage unit: %s. Supported units are: %s", name, unitNames(all))
+		return unit{}, invalid.Errorf("Unsupported data storage unit: %s. Supported units are: %s", name,
+			unitNames(all))
 	})
 }
 
@@ -137,7 +139,7 @@ func formatTime(n uint64, units []string) (string, error) {
 				return unit{name, u.size}, nil // shown as given
 			}
 		}
-		return unit{}, invalidf("Unsupported time unit: %s. Supported units are: %s", name, unitNames(all))
+		return unit{}, invalid.Errorf("Unsupported time unit: %s. Supported units are: %s", name, unitNames(all))
 	})
 }
 

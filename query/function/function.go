@@ -102,30 +102,6 @@ func (f *Function) Qualified() string { return f.keyspace() + "." + f.Name }
 // TypeText returns a type as error messages about functions show it.
 func TypeText(t *types.Type) string { return t.String() }
 
-// Invalid is the error for a well-formed call that is not valid; package query returns it to the client (0x2200). Its
-// text is Cassandra's.
-type Invalid struct{ Msg string }
-
-// Error returns the message.
-func (e *Invalid) Error() string { return e.Msg }
-
-// NotSupported returns the error for statements that can be parsed but not executed yet.
-func NotSupported(what string) error { return invalidf("%s is not supported yet", what) }
-
-func invalidf(format string, args ...any) error {
-	return &Invalid{Msg: fmt.Sprintf(format, args...)}
-}
-
-// Failure is the error of a call that failed during its execution (protocol code 0x1400).
-type Failure struct {
-	Keyspace, Function string
-	Args               []string
-	Msg                string
-}
-
-// Error returns the message.
-func (e *Failure) Error() string { return e.Msg }
-
 // Assignable returns how well a value of type from matches a receiver of type to. It ignores whether the types are
 // frozen.
 func Assignable(from, to *types.Type) Match { return AssignableAsIs(from.Freeze(), to.Freeze()) }
@@ -215,6 +191,3 @@ func allOf(from, to []*types.Type, condition func(from, to *types.Type) bool) bo
 }
 
 func compatibleOrEqual(from, to *types.Type) bool { return from.Equal(to) || compatible(from, to) }
-
-// Invalidf returns an Invalid error.
-func Invalidf(format string, args ...any) error { return invalidf(format, args...) }

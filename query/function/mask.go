@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"cqld/internal/wire"
+	"cqld/query/invalid"
 	"cqld/types"
 )
 
@@ -23,7 +24,7 @@ func (l *Library) addMask() {
 		})
 	l.make("mask_replace", func(name string, c Call) (*Function, error) {
 		if len(c.Args) != 2 {
-			return nil, invalidf("Invalid number of arguments for function system.%s(any, any)", name)
+			return nil, invalid.Errorf("Invalid number of arguments for function system.%s(any, any)", name)
 		}
 		t := c.Args[0].Type()
 		if t == nil {
@@ -36,7 +37,7 @@ func (l *Library) addMask() {
 	l.makeTextMask("mask_outer", false)
 	l.make("mask_hash", func(name string, c Call) (*Function, error) {
 		if len(c.Args) == 0 || len(c.Args) > 2 {
-			return nil, invalidf("Invalid number of arguments for function system.%s(any, [text])", name)
+			return nil, invalid.Errorf("Invalid number of arguments for function system.%s(any, [text])", name)
 		}
 		if c.Args[0].Type() == nil {
 			return nil, cannotInfer(c.Args[0], name+"(any, [text])")
@@ -62,7 +63,7 @@ func IsMask(name string) bool {
 func (l *Library) makeTextMask(name string, inner bool) {
 	l.make(name, func(name string, c Call) (*Function, error) {
 		if len(c.Args) != 3 && len(c.Args) != 4 {
-			return nil, invalidf("Invalid number of arguments for function system.%s([text|varchar|ascii], int, "+
+			return nil, invalid.Errorf("Invalid number of arguments for function system.%s([text|varchar|ascii], int, "+
 				"int, [text])", name)
 		}
 		t := c.Args[0].Type()
@@ -85,15 +86,15 @@ func (l *Library) makeTextMask(name string, inner bool) {
 }
 
 func maskArgument(name, want string, got Arg) error {
-	return invalidf("Function system.%s requires an argument of type %s, but found argument %s of type %s", name, want,
-		got, got.Type())
+	return invalid.Errorf("Function system.%s requires an argument of type %s, but found argument %s of type %s", name,
+		want, got, got.Type())
 }
 
 func (l *Library) makeMask(name string, n int, returns func(*types.Type) *types.Type,
 	f func(*types.Type, [][]byte) ([]byte, error)) {
 	l.make(name, func(name string, c Call) (*Function, error) {
 		if len(c.Args) != n {
-			return nil, invalidf("Invalid number of arguments for function system.%s(any)", name)
+			return nil, invalid.Errorf("Invalid number of arguments for function system.%s(any)", name)
 		}
 		t := c.Args[0].Type()
 		if t == nil {
@@ -154,9 +155,10 @@ func maskText(inner bool, a [][]byte) ([]byte, error) {
 	pad := "*"
 	if len(a) == 4 && a[3] != nil {
 		if pad = string(a[3]); utf8.RuneCountInString(pad) != 1 {
-			return nil, invalidf("The padding argument for function system.%s should be single-character, but '%s' "+
-				"has %d characters.",
-				map[bool]string{true: "mask_inner", false: "mask_outer"}[inner], pad, utf8.RuneCountInString(pad))
+			return nil,
+				invalid.Errorf("The padding argument for function system.%s should be single-character, but '%s' has "+
+					"%d characters.", map[bool]string{true: "mask_inner", false: "mask_outer"}[inner], pad,
+					utf8.RuneCountInString(pad))
 		}
 	}
 	begin, _ := native(types.Int).Int64(a[1])
@@ -202,5 +204,5 @@ func maskHash(_ Env, a [][]byte) ([]byte, error) {
 		h := md5.Sum(a[0]) //nolint:gosec // offered, not relied on
 		return h[:], nil
 	}
-	return nil, invalidf("Hash algorithm not found: %s", algorithm)
+	return nil, invalid.Errorf("Hash algorithm not found: %s", algorithm)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/apd/v3"
 
+	"cqld/query/invalid"
 	"cqld/types"
 )
 
@@ -80,7 +81,8 @@ func arithmetic(op string, a, b *types.Type) *Function {
 			}
 			v, err := compute(op, returns, a, args[0], args[1], b)
 			if err != nil {
-				return nil, &Failure{Keyspace: "system", Function: op, Args: []string{a.String(), b.String()},
+				return nil, &invalid.FunctionFailure{Keyspace: "system", Function: op, Args: []string{a.String(),
+					b.String()},
 					Msg: "the operation '" + a.String() + " " + text + " " + b.String() + "' failed: " + err.Error()}
 			}
 			return v, nil
@@ -324,7 +326,7 @@ func temporal(op string, k types.Kind, sign int) *Function {
 			}
 			sum, ok := types.AddDuration(ms, d)
 			if !ok {
-				return nil, invalidf("the result of date arithmetic is out of range")
+				return nil, invalid.Errorf("the result of date arithmetic is out of range")
 			}
 			return fromMillis(t, sum), nil
 		})}
@@ -332,7 +334,7 @@ func temporal(op string, k types.Kind, sign int) *Function {
 
 // imprecise returns the failure of an operation with a duration that has a finer unit than the type.
 func imprecise(op string, t *types.Type, sign int, unit string, duration []byte) error {
-	return &Failure{Keyspace: "system", Function: op, Args: []string{t.String(), "duration"},
+	return &invalid.FunctionFailure{Keyspace: "system", Function: op, Args: []string{t.String(), "duration"},
 		Msg: fmt.Sprintf("the operation '%s %s duration' failed: The duration must have a %s precision. Was: %s",
 			t, map[int]string{1: "+", -1: "-"}[sign], unit, native(types.Duration).AppendText(nil, duration))}
 }
@@ -446,7 +448,7 @@ func round(t *types.Type, v []byte) ([]byte, error) {
 func mathDecimal(name string, t *types.Type, v []byte) ([]byte, error) {
 	d, ok := t.Decimal(v)
 	if !ok || tooLarge(d) {
-		return nil, invalidf("%s of a number out of range", name)
+		return nil, invalid.Errorf("%s of a number out of range", name)
 	}
 	c := &apd.Context{Precision: 32, MaxExponent: apd.MaxExponent, MinExponent: apd.MinExponent,
 		Traps:    apd.DefaultTraps &^ (apd.Inexact | apd.Rounded | apd.Subnormal | apd.Underflow),
@@ -462,7 +464,7 @@ func mathDecimal(name string, t *types.Type, v []byte) ([]byte, error) {
 		_, err = c.Log10(r, d)
 	}
 	if err != nil {
-		return nil, invalidf("%s: %v", name, err)
+		return nil, invalid.Errorf("%s: %v", name, err)
 	}
 	if t.Kind() == types.Decimal {
 		return types.AppendDecimal(nil, r), nil
@@ -471,7 +473,7 @@ func mathDecimal(name string, t *types.Type, v []byte) ([]byte, error) {
 	whole := decimalContext()
 	whole.Rounding = apd.RoundDown
 	if _, err := whole.Quantize(x, r, 0); err != nil {
-		return nil, invalidf("%s: %v", name, err)
+		return nil, invalid.Errorf("%s: %v", name, err)
 	}
 	n := x.Coeff.MathBigInt()
 	if x.Negative {

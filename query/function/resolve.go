@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"cqld/query/invalid"
 	"cqld/types"
 )
 
@@ -80,12 +81,12 @@ func (l *Library) native(c Call) ([]*Function, error) {
 // checkArgs returns the error in the arguments for a call of the only function with its name.
 func checkArgs(f *Function, args []Arg) error {
 	if len(args) != len(f.Args) {
-		return invalidf("Invalid number of arguments in call to function %s: %d required but %d provided",
+		return invalid.Errorf("Invalid number of arguments in call to function %s: %d required but %d provided",
 			f.Qualified(), len(f.Args), len(args))
 	}
 	for i, a := range args {
 		if a.Match(f.Args[i]) == NoMatch {
-			return invalidf("Type error: %s cannot be passed as argument %d of function %s of type %s",
+			return invalid.Errorf("Type error: %s cannot be passed as argument %d of function %s of type %s",
 				a, i, f.Qualified(), TypeText(f.Args[i]))
 		}
 	}
@@ -126,20 +127,20 @@ func ambiguous(c Call, candidates, weak []*Function) (*Function, error) {
 	case c.Trial:
 		return nil, errNoSignature
 	case len(weak) == 0 && operator && len(c.Args) == 2:
-		return nil, invalidf("the '%s' operation is not supported between %s and %s", op, c.Args[0], c.Args[1])
+		return nil, invalid.Errorf("the '%s' operation is not supported between %s and %s", op, c.Args[0], c.Args[1])
 	case len(weak) == 0:
-		return nil, invalidf("Invalid call to function %s, none of its type signatures match (known type "+
+		return nil, invalid.Errorf("Invalid call to function %s, none of its type signatures match (known type "+
 			"signatures: %s)",
 			c.shown(), signatures(candidates))
 	case operator && len(c.Args) == 2:
-		return nil, invalidf("Ambiguous '%s' operation with args %s and %s: use type hint to disambiguate, example "+
-			"'(int) ?'",
-			op, c.Args[0], c.Args[1])
+		return nil,
+			invalid.Errorf("Ambiguous '%s' operation with args %s and %s: use type hint to disambiguate, example "+
+				"'(int) ?'", op, c.Args[0], c.Args[1])
 	}
 	if operator {
-		return nil, invalidf("Ambiguous negation: use type casts to disambiguate")
+		return nil, invalid.Errorf("Ambiguous negation: use type casts to disambiguate")
 	}
-	return nil, invalidf("Ambiguous call to function %s (can be matched by following signatures: %s): use type "+
+	return nil, invalid.Errorf("Ambiguous call to function %s (can be matched by following signatures: %s): use type "+
 		"casts to disambiguate",
 		c.shown(), signatures(weak))
 }

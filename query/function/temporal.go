@@ -5,6 +5,7 @@ import (
 	"sort"
 
 	"cqld/internal/wire"
+	"cqld/query/invalid"
 	"cqld/types"
 )
 
@@ -117,13 +118,14 @@ func (l *Library) addFloor() {
 				return nil, nil
 			}
 			if d.Months != 0 || d.Days != 0 || d.Nanos > nanosPerDay {
-				return nil, invalidf("For time values, the floor can only be computed for durations smaller that a day")
+				return nil, invalid.Errorf("For time values, the floor can only be computed for durations smaller " +
+					"that a day")
 			}
 			if d.Nanos < 0 {
-				return nil, invalidf("Negative durations are not supported by the floor function")
+				return nil, invalid.Errorf("Negative durations are not supported by the floor function")
 			}
 			if d.Nanos == 0 {
-				return nil, invalidf("The floor cannot be computed for a zero or negative duration")
+				return nil, invalid.Errorf("The floor cannot be computed for a zero or negative duration")
 			}
 			c := wire.NewCursor(a[0])
 			n := c.Int64()
@@ -138,17 +140,17 @@ func floor(from, to *types.Type, a [][]byte, start int64) ([]byte, error) {
 	}
 	switch text := native(types.Duration).AppendText(nil, a[1]); {
 	case from.Kind() == types.Date && d.Nanos != 0:
-		return nil, invalidf(
+		return nil, invalid.Errorf(
 			"The floor on date values cannot be computed for the %s duration as precision is below 1 day", text)
 	case from.Kind() != types.Date && d.Nanos%nanosPerMilli != 0:
-		return nil, invalidf("The floor cannot be computed for the %s duration as precision is below 1 millisecond",
-			text)
+		return nil, invalid.Errorf("The floor cannot be computed for the %s duration as precision is below 1 "+
+			"millisecond", text)
 	case d.Months < 0 || d.Days < 0 || d.Nanos < 0:
-		return nil, invalidf("Negative durations are not supported by the floor function")
+		return nil, invalid.Errorf("Negative durations are not supported by the floor function")
 	}
 	ms := millisOf(from, a[0])
 	if start > ms {
-		return nil, invalidf("The floor function starting time is greater than the provided time")
+		return nil, invalid.Errorf("The floor function starting time is greater than the provided time")
 	}
 	if d.Months == 0 {
 		step := int64(d.Days)*millisPerDay + d.Nanos/1e6

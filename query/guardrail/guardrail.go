@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"cqld/query/function"
+	"cqld/query/invalid"
 )
 
 // Flag is a feature that can be disabled.
@@ -214,7 +214,7 @@ func violated(name, format string, args ...any) string {
 	return "Guardrail " + name + " violated: " + fmt.Sprintf(format, args...)
 }
 
-// Enabled returns a *function.Invalid if f is disabled.
+// Enabled returns a *invalid.Error if f is disabled.
 func (g *Guard) Enabled(f Flag) error { return g.EnabledFor(f, f.text().feature) }
 
 // EnabledFor is Enabled for a feature in the words of the message.
@@ -229,10 +229,10 @@ func (g *Guard) EnabledFor(f Flag, feature string) error {
 	case NonPartitionRestrictedIndexQuery:
 		text += ". Executing a query on secondary indexes without partition key restriction might degrade performance"
 	}
-	return &function.Invalid{Msg: text}
+	return &invalid.Error{Msg: text}
 }
 
-// Within warns of a number beyond the warning threshold of t, or returns a *function.Invalid if it is beyond the other
+// Within warns of a number beyond the warning threshold of t, or returns a *invalid.Error if it is beyond the other
 // one. what is the subject of the message.
 func (g *Guard) Within(t Threshold, n int64, what string) error {
 	if g == nil {
@@ -240,7 +240,7 @@ func (g *Guard) Within(t Threshold, n int64, what string) error {
 	}
 	switch {
 	case t.beyond(n, g.Fail[t]):
-		return &function.Invalid{Msg: violated(t.Name(), "%s", t.message(false, n, g.Fail[t], what))}
+		return &invalid.Error{Msg: violated(t.Name(), "%s", t.message(false, n, g.Fail[t], what))}
 	case t.beyond(n, g.Warn[t]):
 		g.warn(violated(t.Name(), "%s", t.message(true, n, g.Warn[t], what)))
 	}
@@ -257,14 +257,14 @@ func (t Threshold) beyond(n, bound int64) bool {
 	return n > bound
 }
 
-// Permitted warns of values, or returns a *function.Invalid if one of them is disallowed. It returns those to be
+// Permitted warns of values, or returns a *invalid.Error if one of them is disallowed. It returns those to be
 // ignored.
 func (g *Guard) Permitted(v Values, values ...string) (ignored []string, err error) {
 	if g == nil {
 		return nil, nil
 	}
 	if bad := among(values, g.Disallowed[v]); bad != nil {
-		return nil, &function.Invalid{Msg: violated(v.Name(),
+		return nil, &invalid.Error{Msg: violated(v.Name(),
 			"Provided values [%s] are not allowed for %s (disallowed values are: [%s])",
 			strings.Join(bad, ", "), v.what(), strings.Join(g.Disallowed[v], ", "))}
 	}
@@ -301,7 +301,7 @@ func (g *Guard) ZeroTTL() error {
 	switch {
 	case g == nil:
 	case g.ZeroTTLRefused:
-		return &function.Invalid{Msg: violated("zero_ttl_on_twcs", text, "allowed")}
+		return &invalid.Error{Msg: violated("zero_ttl_on_twcs", text, "allowed")}
 	case !g.ZeroTTLAccepted && !g.Anonymous:
 		g.warn(violated("zero_ttl_on_twcs", text, "recommended"))
 	}
@@ -319,7 +319,7 @@ func (g *Guard) Intersection() error {
 	switch {
 	case g == nil:
 	case g.IntersectionsRefused:
-		return &function.Invalid{Msg: violated("intersect_filtering_query", text, "allowed")}
+		return &invalid.Error{Msg: violated("intersect_filtering_query", text, "allowed")}
 	case !g.IntersectionsAccepted && !g.Anonymous:
 		g.warn(violated("intersect_filtering_query", text, "recommended"))
 	}

@@ -2,22 +2,16 @@
 package levels
 
 import (
-	"fmt"
-
 	"cqld/coordinator"
-	"cqld/query/function"
+	"cqld/query/invalid"
 	"cqld/ring"
 	"cqld/schema"
 )
 
-func invalidf(format string, args ...any) error {
-	return &function.Invalid{Msg: fmt.Sprintf(format, args...)}
-}
-
 // CheckRead refuses the level of which only writes are possible.
 func CheckRead(c ring.Consistency) error {
 	if c == ring.Any {
-		return invalidf("ANY ConsistencyLevel is only supported for writes")
+		return invalid.Errorf("ANY ConsistencyLevel is only supported for writes")
 	}
 	return nil
 }
@@ -25,7 +19,7 @@ func CheckRead(c ring.Consistency) error {
 // CheckSerialRead refuses serial reads of more than one partition.
 func CheckSerialRead(c ring.Consistency, keys int) error {
 	if c.IsSerial() && keys > 1 {
-		return invalidf("SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time")
+		return invalid.Errorf("SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time")
 	}
 	return nil
 }
@@ -54,7 +48,7 @@ func OfRead(t *schema.Table, level ring.Consistency, nodes int) ring.Consistency
 // CheckWrite refuses levels that only conditional changes have.
 func CheckWrite(c ring.Consistency) error {
 	if c.IsSerial() {
-		return invalidf("You must use conditional updates for serializable writes")
+		return invalid.Errorf("You must use conditional updates for serializable writes")
 	}
 	return nil
 }
@@ -62,7 +56,7 @@ func CheckWrite(c ring.Consistency) error {
 // CheckCounter refuses levels at which counters are not updated.
 func CheckCounter(c ring.Consistency) error {
 	if c.IsSerial() {
-		return invalidf("Counter operations are inherently non-serializable")
+		return invalid.Errorf("Counter operations are inherently non-serializable")
 	}
 	return nil
 }
@@ -70,15 +64,15 @@ func CheckCounter(c ring.Consistency) error {
 // CheckConditional refuses the levels of a conditional change that do not exist for a table.
 func CheckConditional(t *schema.Table, commit, serial ring.Consistency) error {
 	if !serial.IsSerial() {
-		return invalidf("Invalid consistency for conditional update. Must be one of SERIAL or LOCAL_SERIAL")
+		return invalid.Errorf("Invalid consistency for conditional update. Must be one of SERIAL or LOCAL_SERIAL")
 	}
 	if commit.IsSerial() {
-		return invalidf("%s is not supported as conditional update commit consistency. Use ANY if you mean \"make "+
-			"sure it is "+
-			"accepted but I don't care how many replicas commit it for non-SERIAL reads\"", commit)
+		return invalid.Errorf("%s is not supported as conditional update commit consistency. Use ANY if you mean "+
+			"\"make sure it is accepted but I don't care how many replicas commit it for non-SERIAL reads\"", commit)
 	}
 	if x := t.Replication; commit == ring.EachQuorum && x.Class != ring.NetworkTopology {
-		return invalidf("consistency level EACH_QUORUM not compatible with replication strategy (%s)", x.Class.Name())
+		return invalid.Errorf("consistency level EACH_QUORUM not compatible with replication strategy (%s)",
+			x.Class.Name())
 	}
 	return nil
 }

@@ -2,31 +2,13 @@ package mask
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
 	"cqld/auth"
+	"cqld/query/invalid"
 	"cqld/schema"
 )
-
-// Denied is the error for a statement that restricts masked columns without permission.
-type Denied struct {
-	Principal auth.Principal
-	Table     *schema.Table
-	Columns   []*schema.Column
-}
-
-// Error returns Cassandra's message.
-func (d *Denied) Error() string {
-	names := make([]string, len(d.Columns))
-	for i, c := range d.Columns {
-		names[i] = c.Name
-	}
-	return fmt.Sprintf("User %s has no UNMASK nor SELECT_MASKED permission on table %s.%s, cannot query masked "+
-		"columns [%s]",
-		d.Principal, d.Table.Keyspace, d.Table.Name, strings.Join(names, ", "))
-}
 
 // Decision is what the masks of a table mean for one statement. It is immutable.
 type Decision struct {
@@ -51,8 +33,8 @@ func NewDecision(masks *Table, t *schema.Table, restricted []*schema.Column) *De
 }
 
 // Masks returns the masks to be applied for a principal: none if it may see all values. authorize returns nil if the
-// principal has a permission on a resource, and otherwise *auth.Denied. The error is *Denied if the principal must not
-// restrict the columns that the statement restricts.
+// principal has a permission on a resource, and otherwise *auth.Denied. The error is *invalid.Unauthorized if the
+// principal must not restrict the columns that the statement restricts.
 func (d *Decision) Masks(p auth.Principal, authorize func(auth.Requirement) error) (*Table, error) {
 	if d == nil {
 		return nil, nil
@@ -67,10 +49,21 @@ func (d *Decision) Masks(p auth.Principal, authorize func(auth.Requirement) erro
 			return nil, err
 		}
 		if !ok {
-			return nil, &Denied{Principal: p, Table: d.table, Columns: d.restricted}
+			return nil, d.denied(p)
 		}
 	}
 	return d.masks, nil
+}
+
+// denied returns Cassandra's error for a principal that restricts masked columns without permission.
+func (d *Decision) denied(p auth.Principal) error {
+	names := make([]string, len(d.restricted))
+	for i, c := range d.restricted {
+		names[i] = c.Name
+	}
+	return invalid.Unauthorizedf("User %s has no UNMASK nor SELECT_MASKED permission on table %s.%s, cannot query "+
+		"masked columns [%s]",
+		p, d.table.Keyspace, d.table.Name, strings.Join(names, ", "))
 }
 
 // allowed separates a refusal from the failure to decide.

@@ -7,6 +7,7 @@ import (
 	"cqld/cql"
 	"cqld/internal/wire"
 	"cqld/query/function"
+	"cqld/query/invalid"
 	"cqld/query/term"
 	"cqld/schema"
 	"cqld/types"
@@ -23,19 +24,8 @@ type Definer struct {
 	Execute func(fn *function.Function) error
 }
 
-// Define returns the mask that m attaches to a column. Errors are *schema.Invalid.
+// Define returns the mask that m attaches to a column.
 func (d *Definer) Define(column string, t *types.Type, m *cql.Mask) (*schema.Mask, error) {
-	out, err := d.define(column, t, m)
-	if err == nil {
-		return out, nil
-	}
-	if invalid, ok := err.(*function.Invalid); ok { //nolint:errorlint // the packages below do not wrap it
-		return nil, &schema.Invalid{Msg: invalid.Msg}
-	}
-	return nil, err
-}
-
-func (d *Definer) define(column string, t *types.Type, m *cql.Mask) (*schema.Mask, error) {
 	name, terms := m.Function, m.Args
 	if m.Default {
 		name = cql.QualifiedName{Name: "mask_default"}
@@ -44,10 +34,10 @@ func (d *Definer) define(column string, t *types.Type, m *cql.Mask) (*schema.Mas
 	args := []function.Arg{columnArg{t}}
 	for _, a := range terms {
 		if term.HasMarker(a) {
-			return nil, invalidf("Bind variables are not supported in the arguments of masking functions")
+			return nil, invalid.Errorf("Bind variables are not supported in the arguments of masking functions")
 		}
 		if call, ok := a.(*cql.FunctionCall); ok && !d.Compiler.Functions.Exists(call.Name.Name) {
-			return nil, invalidf("Unknown function %s called", term.FunctionText(call.Name))
+			return nil, invalid.Errorf("Unknown function %s called", term.FunctionText(call.Name))
 		}
 		args = append(args, d.Compiler.Arg(a))
 	}
@@ -56,21 +46,20 @@ func (d *Definer) define(column string, t *types.Type, m *cql.Mask) (*schema.Mas
 	case err != nil:
 		return nil, err
 	case fn == nil:
-		return nil, invalidf("Unable to find masking function for %s, no declared function matches the signature %s",
-			column, written)
+		return nil, invalid.Errorf("Unable to find masking function for %s, no declared function matches the "+
+			"signature %s", column, written)
 	case fn.IsAggregate():
-		return nil, invalidf("Aggregate function %s cannot be used for masking table columns", written)
+		return nil, invalid.Errorf("Aggregate function %s cannot be used for masking table columns", written)
 	case fn.Keyspace != "" && fn.Keyspace != d.Compiler.Keyspace:
-		return nil, invalidf("Masking function %s doesn't belong to the same keyspace as the table %s.%s", written,
-			d.Compiler.Keyspace, d.Table)
+		return nil, invalid.Errorf("Masking function %s doesn't belong to the same keyspace as the table %s.%s",
+			written, d.Compiler.Keyspace, d.Table)
 	case fn.Keyspace == "" && !function.IsMask(fn.Name):
-		return nil, invalidf("Not-masking function %s cannot be used for masking table columns", written)
+		return nil, invalid.Errorf("Not-masking function %s cannot be used for masking table columns", written)
 	case !fn.Returns.Equal(t) && (fn.Keyspace == "" || !fn.Returns.Freeze().Equal(t.Freeze())):
-		return nil, invalidf("Masking function %s return type is %s. This is different to the type of the masked "+
-			"column %s of type %s. "+
-			"Masking functions can only be attached to table columns if they return the same data type as the "+
-			"masked column.",
-			written, fn.Returns, column, t)
+		return nil,
+			invalid.Errorf("Masking function %s return type is %s. This is different to the type of the masked "+
+				"column %s of type %s. Masking functions can only be attached to table columns if they return the "+
+				"same data type as the masked column.", written, fn.Returns, column, t)
 	}
 	if fn.Keyspace != "" && d.Execute != nil {
 		if err := d.Execute(fn); err != nil {
@@ -130,7 +119,3 @@ func (a columnArg) IsMarker() bool { return false }
 
 // String implements function.Arg. Cassandra has no name for the column here.
 func (a columnArg) String() string { return a.t.MarshalClass() }
-
-func invalidf(format string, args ...any) error {
-	return &schema.Invalid{Msg: fmt.Sprintf(format, args...)}
-}

@@ -2,7 +2,7 @@ package operation
 
 import (
 	"cqld/cql"
-	"cqld/query/function"
+	"cqld/query/invalid"
 	"cqld/query/term"
 	"cqld/schema"
 	"cqld/types"
@@ -19,7 +19,7 @@ func Assignment(in *term.Compiler, a cql.Assignment) (Operation, error) {
 		return nil, err
 	}
 	if col.Kind == schema.PartitionKey || col.Kind == schema.Clustering {
-		return nil, invalidf("PRIMARY KEY part %s found in SET part", col.Name)
+		return nil, invalid.Errorf("PRIMARY KEY part %s found in SET part", col.Name)
 	}
 	switch a := a.(type) {
 	case *cql.SetColumn:
@@ -28,7 +28,7 @@ func Assignment(in *term.Compiler, a cql.Assignment) (Operation, error) {
 			return nil, err
 		}
 		if col.IsCounter() {
-			return nil, invalidf("Cannot set the value of counter column %s (counters can only be "+
+			return nil, invalid.Errorf("Cannot set the value of counter column %s (counters can only be "+
 				"incremented/decremented, not set)", col.Name)
 		}
 		return Set(col, t), nil
@@ -43,7 +43,7 @@ func Assignment(in *term.Compiler, a cql.Assignment) (Operation, error) {
 	case *cql.SetField:
 		return c.fieldAssignment(a, col)
 	}
-	return nil, function.NotSupported("This assignment")
+	return nil, invalid.NotSupported("This assignment")
 }
 
 // Value compiles the value that INSERT or SET assigns to a column that is not in the primary key. A tuple is no value
@@ -51,7 +51,7 @@ func Assignment(in *term.Compiler, a cql.Assignment) (Operation, error) {
 func Value(c *term.Compiler, value cql.Term, col *schema.Column) (term.Term, error) {
 	t, err := c.ColumnTerm(value, col)
 	if err == nil && col.Type.Kind() == types.UDT && isTuple(value) {
-		return nil, invalidf("Invalid tuple type literal for %s of type %s", col.Name, col.Type)
+		return nil, invalid.Errorf("Invalid tuple type literal for %s of type %s", col.Name, col.Type)
 	}
 	return t, err
 }
@@ -88,10 +88,11 @@ func assignedColumn(a cql.Assignment) string {
 // checkMutable refuses + and - for columns that are not multi-cell collections.
 func checkMutable(a cql.Assignment, col *schema.Column) error {
 	if !col.Type.IsCollection() {
-		return invalidf("Invalid operation (%s) for non counter column %s", term.AssignmentText(a), col.Name)
+		return invalid.Errorf("Invalid operation (%s) for non counter column %s", term.AssignmentText(a), col.Name)
 	}
 	if !col.Type.MultiCell() {
-		return invalidf("Invalid operation (%s) for frozen collection column %s", term.AssignmentText(a), col.Name)
+		return invalid.Errorf("Invalid operation (%s) for frozen collection column %s", term.AssignmentText(a),
+			col.Name)
 	}
 	return nil
 }
@@ -99,7 +100,7 @@ func checkMutable(a cql.Assignment, col *schema.Column) error {
 func (c compiler) addition(a *cql.AddToColumn, col *schema.Column) (Operation, error) {
 	switch col.Type.Kind() {
 	case types.Tuple, types.UDT:
-		return nil, invalidf("Invalid operation (%s) for tuple column %s", term.AssignmentText(a), col.Name)
+		return nil, invalid.Errorf("Invalid operation (%s) for tuple column %s", term.AssignmentText(a), col.Name)
 	}
 	if col.IsCounter() {
 		return c.counterAddition(col, a.Value, false)
@@ -110,7 +111,7 @@ func (c compiler) addition(a *cql.AddToColumn, col *schema.Column) (Operation, e
 	t, err := c.ColumnTerm(a.Value, col)
 	if err != nil {
 		if col.Type.Kind() == types.Map {
-			err = invalidf("Value for a map addition has to be a map, but was: '%s'", term.Text(a.Value))
+			err = invalid.Errorf("Value for a map addition has to be a map, but was: '%s'", term.Text(a.Value))
 		}
 		return nil, err
 	}
@@ -123,10 +124,10 @@ func (c compiler) prepending(a *cql.PrependToColumn, col *schema.Column) (Operat
 		return nil, err
 	}
 	if col.Type.Kind() != types.List {
-		return nil, invalidf("Invalid operation (%s) for non list column %s", term.AssignmentText(a), col.Name)
+		return nil, invalid.Errorf("Invalid operation (%s) for non list column %s", term.AssignmentText(a), col.Name)
 	}
 	if !col.Type.MultiCell() {
-		return nil, invalidf("Invalid operation (%s) for frozen list column %s", term.AssignmentText(a), col.Name)
+		return nil, invalid.Errorf("Invalid operation (%s) for frozen list column %s", term.AssignmentText(a), col.Name)
 	}
 	return &prependElements{target{col}, t}, nil
 }
@@ -143,7 +144,8 @@ func (c compiler) subtraction(a *cql.SubtractFromColumn, col *schema.Column) (Op
 		keys := types.NewSet(col.Type.Elems()[0], true)
 		t, err := c.Term(a.Value, c.Receiver(col.Name, keys))
 		if err != nil {
-			return nil, invalidf("Value for a map substraction has to be a set, but was: '%s'", term.Text(a.Value))
+			return nil, invalid.Errorf("Value for a map substraction has to be a set, but was: '%s'",
+				term.Text(a.Value))
 		}
 		return &removeKeys{target{col}, t}, nil
 	case types.Set:
@@ -163,10 +165,12 @@ func (c compiler) subtraction(a *cql.SubtractFromColumn, col *schema.Column) (Op
 func (c compiler) elementAssignment(a *cql.SetElement, col *schema.Column) (Operation, error) {
 	typ := col.Type
 	if !typ.IsCollection() {
-		return nil, invalidf("Invalid operation (%s) for non collection column %s", term.AssignmentText(a), col.Name)
+		return nil, invalid.Errorf("Invalid operation (%s) for non collection column %s", term.AssignmentText(a),
+			col.Name)
 	}
 	if !typ.MultiCell() {
-		return nil, invalidf("Invalid operation (%s) for frozen collection column %s", term.AssignmentText(a), col.Name)
+		return nil, invalid.Errorf("Invalid operation (%s) for frozen collection column %s", term.AssignmentText(a),
+			col.Name)
 	}
 	switch typ.Kind() {
 	case types.List:
@@ -190,20 +194,20 @@ func (c compiler) elementAssignment(a *cql.SetElement, col *schema.Column) (Oper
 		}
 		return &setKey{target{col}, k, v}, nil
 	}
-	return nil, invalidf("Invalid operation (%s) for set column %s", term.AssignmentText(a), col.Name)
+	return nil, invalid.Errorf("Invalid operation (%s) for set column %s", term.AssignmentText(a), col.Name)
 }
 
 func (c compiler) fieldAssignment(a *cql.SetField, col *schema.Column) (Operation, error) {
 	typ := col.Type
 	if typ.Kind() != types.UDT {
-		return nil, invalidf("Invalid operation (%s) for non-UDT column %s", term.AssignmentText(a), col.Name)
+		return nil, invalid.Errorf("Invalid operation (%s) for non-UDT column %s", term.AssignmentText(a), col.Name)
 	}
 	if !typ.MultiCell() {
-		return nil, invalidf("Invalid operation (%s) for frozen UDT column %s", term.AssignmentText(a), col.Name)
+		return nil, invalid.Errorf("Invalid operation (%s) for frozen UDT column %s", term.AssignmentText(a), col.Name)
 	}
 	i := typ.FieldIndex(a.Field)
 	if i < 0 {
-		return nil, invalidf("UDT column %s does not have a field named %s", col.Name, a.Field)
+		return nil, invalid.Errorf("UDT column %s does not have a field named %s", col.Name, a.Field)
 	}
 	v, err := c.Term(a.Value, c.Receiver(col.Name+"."+a.Field, typ.Elems()[i]))
 	if err != nil {

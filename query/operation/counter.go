@@ -6,6 +6,7 @@ import (
 
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/invalid"
 	"cqld/query/term"
 	"cqld/row"
 	"cqld/schema"
@@ -34,11 +35,12 @@ func (o *addToCounter) Apply(x *Context, r *row.Row) error {
 		return err
 	}
 	if v.Kind == wire.ValueNull || len(v.Bytes) != 8 {
-		return invalidf("Invalid null value for counter increment")
+		return invalid.Errorf("Invalid null value for counter increment")
 	}
 	delta := int64(binary.BigEndian.Uint64(v.Bytes))
 	if o.negative && delta == math.MinInt64 {
-		return invalidf("The negation of %d overflows supported counter precision (signed 8 bytes integer)", delta)
+		return invalid.Errorf("The negation of %d overflows supported counter precision (signed 8 bytes integer)",
+			delta)
 	}
 	if o.negative {
 		delta = -delta

@@ -2,6 +2,7 @@ package operation
 
 import (
 	"cqld/cql"
+	"cqld/query/invalid"
 	"cqld/query/term"
 	"cqld/schema"
 	"cqld/types"
@@ -15,7 +16,7 @@ func Deletion(in *term.Compiler, t cql.DeleteTarget) (Operation, error) {
 		return nil, err
 	}
 	if col.Kind == schema.PartitionKey || col.Kind == schema.Clustering {
-		return nil, invalidf("Invalid identifier %s for deletion (should not be a PRIMARY KEY part)", col.Name)
+		return nil, invalid.Errorf("Invalid identifier %s for deletion (should not be a PRIMARY KEY part)", col.Name)
 	}
 	typ := col.Type
 	switch {
@@ -23,14 +24,14 @@ func Deletion(in *term.Compiler, t cql.DeleteTarget) (Operation, error) {
 		return c.elementDeletion(col, t.Key)
 	case t.Field != "":
 		if typ.Kind() != types.UDT {
-			return nil, invalidf("Invalid field deletion operation for non-UDT column %s", col.Name)
+			return nil, invalid.Errorf("Invalid field deletion operation for non-UDT column %s", col.Name)
 		}
 		if !typ.MultiCell() {
-			return nil, invalidf("Frozen UDT column %s does not support field deletions", col.Name)
+			return nil, invalid.Errorf("Frozen UDT column %s does not support field deletions", col.Name)
 		}
 		i := typ.FieldIndex(t.Field)
 		if i < 0 {
-			return nil, invalidf("UDT column %s does not have a field named %s", col.Name, t.Field)
+			return nil, invalid.Errorf("UDT column %s does not have a field named %s", col.Name, t.Field)
 		}
 		return &deleteField{target{col}, i}, nil
 	}
@@ -41,10 +42,10 @@ func Deletion(in *term.Compiler, t cql.DeleteTarget) (Operation, error) {
 func (c compiler) elementDeletion(col *schema.Column, key cql.Term) (Operation, error) {
 	typ := col.Type
 	if !typ.IsCollection() {
-		return nil, invalidf("Invalid deletion operation for non collection column %s", col.Name)
+		return nil, invalid.Errorf("Invalid deletion operation for non collection column %s", col.Name)
 	}
 	if !typ.MultiCell() {
-		return nil, invalidf("Invalid deletion operation for frozen collection column %s", col.Name)
+		return nil, invalid.Errorf("Invalid deletion operation for frozen collection column %s", col.Name)
 	}
 	spec := c.Receiver("key("+col.Name+")", typ.Elems()[0])
 	switch typ.Kind() {

@@ -1,13 +1,3 @@
 // Package operation implements the changes of one column: it compiles the elements of SET, VALUES and DELETE into
 // operations, and applies them to a row with bound values.
 package operation
-
-import (
-	"fmt"
-
-	"cqld/query/function"
-)
-
-func invalidf(format string, args ...any) error {
-	return &function.Invalid{Msg: fmt.Sprintf(format, args...)}
-}

@@ -5,8 +5,9 @@ import (
 	"slices"
 	"unsafe"
 
+	"cqld/internal/uuid"
 	"cqld/internal/wire"
-	"cqld/query/identifier"
+	"cqld/query/invalid"
 	"cqld/query/rowview"
 	"cqld/query/term"
 	"cqld/row"
@@ -38,13 +39,13 @@ func (readingTarget) Reads() bool { return true }
 // Context is the input of operations: the values of a statement, and the row that it changes.
 type Context struct {
 	Scope     term.Scope
-	Positions *identifier.Positions // of elements that are added to lists
-	Millis    int64                 // the time at which the statement began
-	Timestamp int64                 // of the written cells, µs
-	Now       int64                 // seconds
-	TTL       int32                 // seconds; 0 means no expiry
-	Found     *rowview.View         // the current row, for operations that read it
-	Memory    Memory                // nil means no bound
+	Positions *uuid.Positions // of elements that are added to lists
+	Millis    int64           // the time at which the statement began
+	Timestamp int64           // of the written cells, µs
+	Now       int64           // seconds
+	TTL       int32           // seconds; 0 means no expiry
+	Found     *rowview.View   // the current row, for operations that read it
+	Memory    Memory          // nil means no bound
 }
 
 // Memory is the memory of a request.
@@ -149,7 +150,7 @@ func (x *Context) addParts(col *schema.Column, b []byte, r *row.Row) error {
 	}
 	for p := t.Parts(b); p.Next(); {
 		if p.Bytes() == nil {
-			return invalidf("null is not supported inside collections")
+			return invalid.Errorf("null is not supported inside collections")
 		}
 		switch t.Kind() {
 		case types.List:
@@ -159,7 +160,7 @@ func (x *Context) addParts(col *schema.Column, b []byte, r *row.Row) error {
 		case types.Map:
 			key := p.Bytes()
 			if !p.Next() || p.Bytes() == nil {
-				return invalidf("null is not supported inside collections")
+				return invalid.Errorf("null is not supported inside collections")
 			}
 			r.Cells = append(r.Cells, x.cell(col, rowview.ElementPath(t, key), p.Bytes()))
 		}
@@ -283,9 +284,9 @@ func mapKey(x *Context, col *schema.Column, key term.Term) ([]byte, error) {
 	}
 	switch k.Kind {
 	case wire.ValueUnset:
-		return nil, invalidf("Invalid unset %s", what)
+		return nil, invalid.Errorf("Invalid unset %s", what)
 	case wire.ValueNull:
-		return nil, invalidf("Invalid null %s", what)
+		return nil, invalid.Errorf("Invalid null %s", what)
 	}
 	return rowview.ElementPath(col.Type, k.Bytes), nil
 }
@@ -302,7 +303,7 @@ func (o *setIndex) Apply(x *Context, r *row.Row) error {
 		return err
 	}
 	if unset {
-		return invalidf("Invalid unset value for list index")
+		return invalid.Errorf("Invalid unset value for list index")
 	}
 	v, err := o.value.Eval(&x.Scope)
 	if err != nil {
@@ -310,10 +311,10 @@ func (o *setIndex) Apply(x *Context, r *row.Row) error {
 	}
 	cells := x.existing(o.col, r)
 	if len(cells) == 0 {
-		return invalidf("Attempted to set an element on a list which is null")
+		return invalid.Errorf("Attempted to set an element on a list which is null")
 	}
 	if i < 0 || i >= len(cells) {
-		return invalidf("List index %d out of bound, list has size %d", i, len(cells))
+		return invalid.Errorf("List index %d out of bound, list has size %d", i, len(cells))
 	}
 	switch v.Kind {
 	case wire.ValueNull:
@@ -333,7 +334,7 @@ func listIndex(x *Context, index term.Term) (i int, unset bool, err error) {
 	case v.Kind == wire.ValueUnset:
 		return 0, true, nil
 	case v.Kind == wire.ValueNull || len(v.Bytes) != 4:
-		return 0, false, invalidf("Invalid null value for list index")
+		return 0, false, invalid.Errorf("Invalid null value for list index")
 	}
 	c := wire.NewCursor(v.Bytes)
 	return int(c.Int32()), false, nil
@@ -401,10 +402,10 @@ func (o *deleteIndex) Apply(x *Context, r *row.Row) error {
 	}
 	cells := x.existing(o.col, r)
 	if len(cells) == 0 {
-		return invalidf("Attempted to delete an element from a list which is null")
+		return invalid.Errorf("Attempted to delete an element from a list which is null")
 	}
 	if i < 0 || i >= len(cells) {
-		return invalidf("List index %d out of bound, list has size %d", i, len(cells))
+		return invalid.Errorf("List index %d out of bound, list has size %d", i, len(cells))
 	}
 	r.Cells = append(r.Cells, x.tombstone(o.col, cells[i].Path))
 	return nil

@@ -3,11 +3,11 @@ package permissions
 import (
 	"cqld/auth"
 	"cqld/cql"
-	"cqld/schema"
+	"cqld/query/invalid"
 )
 
 // Granted returns the resource and the permissions of GRANT and REVOKE: those of the list that apply to the resource,
-// or all that do. keyspace is the keyspace of unqualified names. Errors are *schema.Invalid, and *cql.SyntaxError if
+// or all that do. keyspace is the keyspace of unqualified names. Errors are *invalid.Error, and *cql.SyntaxError if
 // none of the permissions applies.
 func Granted(keyspace string, list []cql.Permission, on *cql.Resource) (auth.Resource, auth.PermissionSet, error) {
 	r, err := ResourceOf(keyspace, on)
@@ -15,7 +15,7 @@ func Granted(keyspace string, list []cql.Permission, on *cql.Resource) (auth.Res
 		return r, 0, err
 	}
 	if r.Keyspace == "system" && (r.Kind == auth.KindKeyspaceFunctions || r.Kind == auth.KindFunction) {
-		return r, 0, &schema.Invalid{Msg: "Altering permissions on builtin functions is not supported"}
+		return r, 0, &invalid.Error{Msg: "Altering permissions on builtin functions is not supported"}
 	}
 	set := Set(list) & auth.NewPermissionSet(r.Permissions()...)
 	if set == 0 {
@@ -57,7 +57,7 @@ func Set(list []cql.Permission) auth.PermissionSet {
 func ResourceOf(keyspace string, r *cql.Resource) (auth.Resource, error) {
 	c := requirer{keyspace: keyspace}
 	if r.Kind == cql.ResourceFunction && r.Name.Keyspace == "" {
-		return auth.Resource{}, &schema.Invalid{Msg: "In this context function name must be explictly qualified by " +
+		return auth.Resource{}, &invalid.Error{Msg: "In this context function name must be explictly qualified by " +
 			"a keyspace"}
 	}
 	return c.resource(r), c.err

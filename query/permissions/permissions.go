@@ -9,25 +9,26 @@ import (
 	"cqld/cql"
 	"cqld/query/definition"
 	"cqld/query/function"
+	"cqld/query/invalid"
 	"cqld/schema"
 )
 
 // Required returns the permissions that a statement needs, without duplicates, as Cassandra 5.0 does. now is the schema
 // in which an index belongs to a table, and keyspace is the keyspace of unqualified names. It refuses unknown kinds of
-// statements. Errors are *schema.Invalid.
+// statements. Errors are *invalid.Error.
 //
 // USE and DESCRIBE need none, as in Cassandra. Calls of native functions need none; for those of users see Execute.
 func Required(now *schema.Schema, keyspace string, stmt cql.Statement) ([]auth.Requirement, error) {
 	c := requirer{now: now, keyspace: keyspace}
 	if !c.data(stmt) && !c.definition(stmt) && !c.function(stmt) && !c.role(stmt) {
-		return nil, &schema.Invalid{Msg: "Unknown kind of statement"}
+		return nil, &invalid.Error{Msg: "Unknown kind of statement"}
 	}
 	return ofViews(now, stmt, c.needs), c.err
 }
 
 // Protected returns why no client may make a definition with these requirements, or nil: the keyspaces and tables of
 // the system can be neither created nor dropped nor altered, except for the options of replicated keyspaces. It is
-// checked before permissions, as in Cassandra. The error is *definition.Unauthorized.
+// checked before permissions, as in Cassandra. The error is *invalid.Unauthorized.
 func Protected(needs []auth.Requirement) error {
 	for _, q := range needs {
 		r := q.Resource
@@ -41,9 +42,9 @@ func Protected(needs []auth.Requirement) error {
 		}
 		switch {
 		case schema.IsLocalSystem(r.Keyspace), schema.IsVirtualSystem(r.Keyspace):
-			return &definition.Unauthorized{Msg: r.Keyspace + " keyspace is not user-modifiable."}
+			return &invalid.Unauthorized{Msg: r.Keyspace + " keyspace is not user-modifiable."}
 		case schema.IsReplicatedSystem(r.Keyspace) && (q.Permission != auth.Alter || r.Kind != auth.KindKeyspace):
-			return &definition.Unauthorized{Msg: "Cannot " + q.Permission.String() + " " + r.String()}
+			return &invalid.Unauthorized{Msg: "Cannot " + q.Permission.String() + " " + r.String()}
 		}
 	}
 	return nil

@@ -13,13 +13,3 @@
 //	   ├─▶ sorted rows, of ORDER BY ────────────────────────────────┼─▶ Rows
 //	   └─▶ nearest rows, of ANN OF ─────────────────────────────────┘
 package read
-
-import (
-	"fmt"
-
-	"cqld/query/function"
-)
-
-func invalidf(format string, args ...any) error {
-	return &function.Invalid{Msg: fmt.Sprintf(format, args...)}
-}

@@ -13,6 +13,7 @@ import (
 	"cqld/internal/wire"
 	"cqld/query/access"
 	"cqld/query/execution"
+	"cqld/query/invalid"
 	"cqld/query/levels"
 	"cqld/query/mask"
 	"cqld/query/restriction"
@@ -43,7 +44,7 @@ type Explain struct {
 // CompileExplain compiles an EXPLAIN of a SELECT from the compiler's table.
 func (reader *Reader) CompileExplain(c *term.Compiler, stmt *cql.Explain) (*Explain, error) {
 	if stmt.Select.Fragments {
-		return nil, invalidf("EXPLAIN is not supported for SELECT FROM MUTATION_FRAGMENTS() statements")
+		return nil, invalid.Errorf("EXPLAIN is not supported for SELECT FROM MUTATION_FRAGMENTS() statements")
 	}
 	sel, err := reader.Compile(c, stmt.Select)
 	if err != nil {

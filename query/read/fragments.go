@@ -3,9 +3,8 @@ package read
 import (
 	"cqld/cql"
 	"cqld/internal/wire"
-	"cqld/query/execution"
 	"cqld/query/fragments"
-	"cqld/query/function"
+	"cqld/query/invalid"
 	"cqld/query/mask"
 	"cqld/query/paging"
 	"cqld/request"
@@ -21,15 +20,15 @@ func (c *compiler) enterFragments(p *Plan, stmt *cql.Select) error {
 	base := c.Table
 	switch {
 	case c.reader.o.IsVirtual(base):
-		return invalidf("MUTATION_FRAGMENTS is not supported for virtual tables: %s.%s stores no rows", base.Keyspace,
-			base.Name)
+		return invalid.Errorf("MUTATION_FRAGMENTS is not supported for virtual tables: %s.%s stores no rows",
+			base.Keyspace, base.Name)
 	case base.View != nil:
-		return invalidf("MUTATION_FRAGMENTS is not supported for materialized views: use the base table of %s.%s",
+		return invalid.Errorf("MUTATION_FRAGMENTS is not supported for materialized views: use the base table of %s.%s",
 			base.Keyspace, base.Name)
 	case c.reader.o.Stored == nil:
-		return invalidf("This node stores no rows for MUTATION_FRAGMENTS")
+		return invalid.Errorf("This node stores no rows for MUTATION_FRAGMENTS")
 	case len(stmt.OrderBy) > 0:
-		return &function.Invalid{Msg: fragments.ErrReversed.Error()}
+		return &invalid.Error{Msg: fragments.ErrReversed.Error()}
 	}
 	var masked []*schema.Column // the fragments contain the values of all columns
 	for _, col := range base.Columns() {
@@ -46,7 +45,7 @@ func (c *compiler) enterFragments(p *Plan, stmt *cql.Select) error {
 
 // fragmentsMasked is the error for a client that may not see all values of a table.
 func fragmentsMasked(r *request.Request, shape *fragments.Shape) error {
-	return &execution.Unauthorized{Msg: "User " + r.Principal.Name + " has no UNMASK permission on table " +
+	return &invalid.Unauthorized{Msg: "User " + r.Principal.Name + " has no UNMASK permission on table " +
 		shape.Base.Keyspace + "." +
 		shape.Base.Name + ", cannot read its mutation fragments"}
 }

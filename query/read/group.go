@@ -6,6 +6,7 @@ import (
 
 	"cqld/cql"
 	"cqld/query/function"
+	"cqld/query/invalid"
 	"cqld/query/restriction"
 	"cqld/query/rowview"
 	"cqld/query/selection"
@@ -27,7 +28,7 @@ func (c *compiler) groupBy(p *Plan, groups []cql.Selector) error {
 	at, ended := 0, false
 	for _, g := range groups {
 		if ended {
-			return invalidf("Functions are only supported on the last element of the GROUP BY clause")
+			return invalid.Errorf("Functions are only supported on the last element of the GROUP BY clause")
 		}
 		x, err := selection.CompileOne(c.Compiler, g)
 		if err != nil {
@@ -37,7 +38,7 @@ func (c *compiler) groupBy(p *Plan, groups []cql.Selector) error {
 		if plain, ok := x.(*selection.Column); ok {
 			col = plain.Column
 			if col.Kind != schema.PartitionKey && col.Kind != schema.Clustering {
-				return invalidf("Group by is currently only supported on the columns of the PRIMARY KEY, got %s",
+				return invalid.Errorf("Group by is currently only supported on the columns of the PRIMARY KEY, got %s",
 					col.Name)
 			}
 		} else {
@@ -45,18 +46,19 @@ func (c *compiler) groupBy(p *Plan, groups []cql.Selector) error {
 			columns := appendColumns(nil, c.Table, g)
 			switch {
 			case len(columns) == 0:
-				return invalidf("GROUP BY functions must have one clustering column name as parameter")
+				return invalid.Errorf("GROUP BY functions must have one clustering column name as parameter")
 			case len(columns) > 1:
-				return invalidf("GROUP BY functions accept only one clustering column as parameter, got: %s",
+				return invalid.Errorf("GROUP BY functions accept only one clustering column as parameter, got: %s",
 					restriction.ColumnNames(columns))
 			case columns[0].Kind != schema.Clustering:
-				return invalidf("Group by functions are only supported on clustering columns, got %s", columns[0].Name)
+				return invalid.Errorf("Group by functions are only supported on clustering columns, got %s",
+					columns[0].Name)
 			}
 			col = columns[0]
 		}
 		for {
 			if at == len(key) {
-				return &function.Invalid{Msg: groupByOrder}
+				return &invalid.Error{Msg: groupByOrder}
 			}
 			k := key[at]
 			at++
@@ -64,18 +66,18 @@ func (c *compiler) groupBy(p *Plan, groups []cql.Selector) error {
 				break
 			}
 			if !p.where.EqualTo(k) {
-				return &function.Invalid{Msg: groupByOrder}
+				return &invalid.Error{Msg: groupByOrder}
 			}
 		}
 		if col.Kind == schema.Clustering {
 			if p.distinct {
-				return invalidf("Grouping on clustering columns is not allowed for SELECT DISTINCT queries")
+				return invalid.Errorf("Grouping on clustering columns is not allowed for SELECT DISTINCT queries")
 			}
 			p.groups = append(p.groups, x)
 		}
 	}
 	if at < len(c.Table.PartitionKey) {
-		return invalidf("Group by is not supported on only a part of the partition key")
+		return invalid.Errorf("Group by is not supported on only a part of the partition key")
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"cqld/cql"
 	"cqld/internal/wire"
 	"cqld/query/function"
+	"cqld/query/invalid"
 	"cqld/query/rowview"
 	"cqld/request"
 	"cqld/schema"
@@ -57,7 +58,7 @@ func (run *reading) consumeHashed(v *rowview.View) (request.Verdict, error) {
 	at, ok := h.index[string(key)]
 	if !ok {
 		if len(h.groups) == hashGroupsMax {
-			return 0, invalidf("GROUP BY a part of the partition key collects at most %d groups in memory",
+			return 0, invalid.Errorf("GROUP BY a part of the partition key collects at most %d groups in memory",
 				hashGroupsMax)
 		}
 		if h.index == nil {
@@ -89,7 +90,7 @@ func (run *reading) endHashed() error {
 			return err
 		}
 		if len(run.buf.b) > pageBytesMax {
-			return invalidf("The result is larger than %d bytes", pageBytesMax)
+			return invalid.Errorf("The result is larger than %d bytes", pageBytesMax)
 		}
 	}
 	run.x.Aggregates = nil

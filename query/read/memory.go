@@ -3,6 +3,7 @@ package read
 import (
 	"slices"
 
+	"cqld/query/invalid"
 	"cqld/request"
 )
 
@@ -51,7 +52,7 @@ func (run *reading) full() (bool, error) {
 		most = min(most, int(m/unpagedShare))
 	}
 	if n > most {
-		return false, invalidf("The result is larger than %d bytes; fetch it by pages", most)
+		return false, invalid.Errorf("The result is larger than %d bytes; fetch it by pages", most)
 	}
 	return false, nil
 }

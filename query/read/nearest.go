@@ -8,6 +8,7 @@ import (
 	"cqld/cql"
 	"cqld/internal/wire"
 	"cqld/query/execution"
+	"cqld/query/invalid"
 	"cqld/query/restriction"
 	"cqld/query/rowview"
 	"cqld/query/term"
@@ -36,11 +37,11 @@ func checkOrderings(orderings []cql.Ordering) error {
 	}
 	switch {
 	case near > 1:
-		return invalidf("Cannot specify more than one ANN ordering")
+		return invalid.Errorf("Cannot specify more than one ANN ordering")
 	case len(orderings) > 1:
-		return invalidf("ANN ordering does not support any other ordering")
+		return invalid.Errorf("ANN ordering does not support any other ordering")
 	case orderings[0].Descending:
-		return invalidf("Descending ANN ordering is not supported")
+		return invalid.Errorf("Descending ANN ordering is not supported")
 	}
 	return nil
 }
@@ -77,9 +78,9 @@ func (c *compiler) orderByNearest(where *restriction.Set, n *nearest, orderings 
 func (n *nearest) check(where *restriction.Set) error {
 	switch {
 	case n.col.Type.Kind() != types.Vector || n.col.Type.Elems()[0].Kind() != types.Float:
-		return invalidf("ANN ordering is only supported on float vector indexes")
+		return invalid.Errorf("ANN ordering is only supported on float vector indexes")
 	case n.index == nil:
-		return invalidf("ANN ordering by vector requires the column to be indexed")
+		return invalid.Errorf("ANN ordering by vector requires the column to be indexed")
 	}
 	n.function, _ = similarity.Of(n.index.Options)
 	return where.CheckNearest()
@@ -96,7 +97,7 @@ func (c *compiler) checkVectors(where []cql.Relation) error {
 			name = relation.Column
 		}
 		if col := c.Table.Column(name); col != nil && vector.Index(c.Table, col) != nil {
-			return invalidf("Vector indexes only support ANN queries")
+			return invalid.Errorf("Vector indexes only support ANN queries")
 		}
 	}
 	return nil
@@ -109,9 +110,9 @@ func (p *Plan) checkNearest(stmt *cql.Select) error {
 	}
 	switch {
 	case p.aggregates():
-		return invalidf("Top-K queries can not be run with aggregation")
+		return invalid.Errorf("Top-K queries can not be run with aggregation")
 	case stmt.PerPartitionLimit != nil:
-		return invalidf("Top-K queries do not support per-partition limits")
+		return invalid.Errorf("Top-K queries do not support per-partition limits")
 	}
 	return nil
 }
@@ -146,15 +147,16 @@ func (a *nearestRow) after(b *nearestRow) bool {
 func (run *reading) beginNearest(r *request.Request, limit uint32, params *execution.Params) error {
 	near := run.plan.near
 	if r.Consistency.IsSerial() {
-		return invalidf("Top-K queries can only be run with consistency level ONE/LOCAL_ONE. Consistency level %s "+
-			"was used.", r.Consistency)
+		return invalid.Errorf("Top-K queries can only be run with consistency level ONE/LOCAL_ONE. Consistency level "+
+			"%s was used.", r.Consistency)
 	}
 	switch {
 	case limit == 0:
-		return invalidf("Top-K queries must have a limit specified and the limit must be less than the query page size")
+		return invalid.Errorf("Top-K queries must have a limit specified and the limit must be less than the query " +
+			"page size")
 	case limit > nearestMax:
-		return invalidf("Use of ANN OF in an ORDER BY clause requires a LIMIT that is not greater than %d. LIMIT "+
-			"was %d", nearestMax, limit)
+		return invalid.Errorf("Use of ANN OF in an ORDER BY clause requires a LIMIT that is not greater than %d. "+
+			"LIMIT was %d", nearestMax, limit)
 	case len(params.PagingState) > 0:
 		return invalidPagingState()
 	}
@@ -169,12 +171,12 @@ func (run *reading) beginNearest(r *request.Request, limit uint32, params *execu
 	}
 	switch v.Kind {
 	case wire.ValueNull:
-		return invalidf("Unsupported null value for column %s", near.col.Name)
+		return invalid.Errorf("Unsupported null value for column %s", near.col.Name)
 	case wire.ValueUnset:
-		return invalidf("Unsupported unset value for column %s", near.col.Name)
+		return invalid.Errorf("Unsupported unset value for column %s", near.col.Name)
 	}
 	if err := near.col.Type.Validate(v.Bytes); err != nil {
-		return invalidf("%s", err)
+		return invalid.Errorf("%s", err)
 	}
 	run.near = nearestRows{value: v.Bytes, to: similarity.Decode(run.near.to[:0], v.Bytes), limit: int(limit)}
 	if !near.function.Comparable(run.near.to) {
@@ -213,7 +215,7 @@ func (run *reading) nearRow(v *rowview.View) error {
 	}
 	near.push(row)
 	if near.bytes += len(row.encoded); near.bytes > pageBytesMax {
-		return invalidf("The rows to sort are larger than %d bytes; use a smaller LIMIT", pageBytesMax)
+		return invalid.Errorf("The rows to sort are larger than %d bytes; use a smaller LIMIT", pageBytesMax)
 	}
 	return run.reserve(run.kept())
 }

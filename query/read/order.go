@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"cqld/cql"
-	"cqld/query/function"
+	"cqld/query/invalid"
 	"cqld/query/rowview"
 	"cqld/schema"
 )
@@ -48,27 +48,27 @@ func (c *compiler) orderBy(p *Plan, stmt *cql.Select) error {
 // declaredOrder sets the direction of an ORDER BY in the order of the clustering.
 func (p *Plan) declaredOrder(columns []orderColumn) error {
 	if p.where.UsesIndex() {
-		return invalidf("ORDER BY with 2ndary indexes is not supported, except for ANN queries.")
+		return invalid.Errorf("ORDER BY with 2ndary indexes is not supported, except for ANN queries.")
 	}
 	if p.where.KeyRange {
-		return invalidf("ORDER BY is only supported when the partition key is restricted by an EQ or an IN.")
+		return invalid.Errorf("ORDER BY is only supported when the partition key is restricted by an EQ or an IN.")
 	}
 	at := 0
 	for i, o := range columns {
 		if o.col.Kind != schema.Clustering {
-			return invalidf("Order by is currently only supported on the clustered columns of the PRIMARY KEY, got %s",
-				o.col.Name)
+			return invalid.Errorf("Order by is currently only supported on the clustered columns of the PRIMARY KEY, "+
+				"got %s", o.col.Name)
 		}
 		for at != o.col.Position {
 			if at >= len(p.table.Clustering) || !p.where.EqualTo(p.table.Clustering[at]) {
-				return &function.Invalid{Msg: orderByDeclared}
+				return &invalid.Error{Msg: orderByDeclared}
 			}
 			at++
 		}
 		at++
 		reversed := o.descending != o.col.Desc
 		if i > 0 && reversed != p.reversed {
-			return invalidf("Unsupported order by relation")
+			return invalid.Errorf("Unsupported order by relation")
 		}
 		p.reversed = reversed
 	}
@@ -111,8 +111,8 @@ func (run *reading) orderRow(v *rowview.View) error {
 		return err
 	}
 	if run.ordered.bytes > pageBytesMax {
-		return invalidf("The rows to sort are larger than %d bytes; remove the ORDER BY or the IN and sort client "+
-			"side", pageBytesMax)
+		return invalid.Errorf("The rows to sort are larger than %d bytes; remove the ORDER BY or the IN and sort "+
+			"client side", pageBytesMax)
 	}
 	return nil
 }

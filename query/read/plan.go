@@ -7,6 +7,7 @@ import (
 	"cqld/cql"
 	"cqld/query/execution"
 	"cqld/query/fragments"
+	"cqld/query/invalid"
 	"cqld/query/mask"
 	"cqld/query/restriction"
 	"cqld/query/selection"
@@ -83,7 +84,7 @@ func (c *compiler) statement(stmt *cql.Select) (*Plan, error) {
 		return nil, err
 	}
 	if len(p.selection.Aggregates) > 0 && !p.grouped && stmt.PerPartitionLimit != nil {
-		return nil, invalidf("PER PARTITION LIMIT is not allowed with aggregate queries.")
+		return nil, invalid.Errorf("PER PARTITION LIMIT is not allowed with aggregate queries.")
 	}
 	if err := c.order(p, stmt); err != nil {
 		return nil, err
@@ -154,7 +155,7 @@ func (c *compiler) limits(p *Plan, stmt *cql.Select) (err error) {
 		}
 	}
 	if p.near != nil && p.offset != nil {
-		return invalidf("OFFSET is not supported with ORDER BY … ANN OF")
+		return invalid.Errorf("OFFSET is not supported with ORDER BY … ANN OF")
 	}
 	p.timeout, err = execution.CompileTimeout(c.Compiler, stmt.Timeout)
 	return err
@@ -175,12 +176,12 @@ func (c *compiler) onlyStatic(stmt *cql.Select) bool {
 
 func (p *Plan) checkDistinct(stmt *cql.Select) error {
 	if stmt.PerPartitionLimit != nil {
-		return invalidf("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries")
+		return invalid.Errorf("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries")
 	}
 	nearest := p.near != nil && p.near.col.Kind != schema.Static
 	if p.where.HasClustering() || p.where.HasRegular() || p.where.FiltersRows() || nearest {
-		return invalidf("SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static " +
-			"columns.")
+		return invalid.Errorf("SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or " +
+			"static columns.")
 	}
 	requested := p.table.Columns()
 	if len(stmt.Columns) > 0 {
@@ -196,8 +197,8 @@ func (p *Plan) checkDistinct(stmt *cql.Select) error {
 	}
 	for _, col := range requested {
 		if col.Kind != schema.PartitionKey && col.Kind != schema.Static {
-			return invalidf("SELECT DISTINCT queries must only request partition key columns and/or static columns "+
-				"(not %s)", col.Name)
+			return invalid.Errorf("SELECT DISTINCT queries must only request partition key columns and/or static "+
+				"columns (not %s)", col.Name)
 		}
 	}
 	// A partition that is selected by = need not be shown.
@@ -206,7 +207,8 @@ func (p *Plan) checkDistinct(stmt *cql.Select) error {
 	}
 	for _, col := range p.table.PartitionKey {
 		if !slices.Contains(requested, col) {
-			return invalidf("SELECT DISTINCT queries must request all the partition key columns (missing %s)", col.Name)
+			return invalid.Errorf("SELECT DISTINCT queries must request all the partition key columns (missing %s)",
+				col.Name)
 		}
 	}
 	return nil

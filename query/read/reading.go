@@ -8,6 +8,7 @@ import (
 	"cqld/internal/wire"
 	"cqld/query/execution"
 	"cqld/query/guardrail"
+	"cqld/query/invalid"
 	"cqld/query/levels"
 	"cqld/query/mask"
 	"cqld/query/paging"
@@ -83,8 +84,8 @@ func (run *reading) execute(r *request.Request, reader *Reader, plan *Plan, para
 		paged = false // the result is one page
 	}
 	if plan.order != nil && paged {
-		return Rows{}, invalidf("Cannot page queries with both ORDER BY and a IN restriction on the partition key; " +
-			"you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query")
+		return Rows{}, invalid.Errorf("Cannot page queries with both ORDER BY and a IN restriction on the partition " +
+			"key; you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query")
 	}
 	if plan.near != nil {
 		if err := run.beginNearest(r, limit, params); err != nil {
@@ -184,7 +185,7 @@ func (run *reading) resume(params *execution.Params, limit uint32) (start *scan.
 	}
 	state, err := paging.Decode(params.PagingState, run.pagingKeys(), run.plan.table)
 	if err != nil && run.plan.fragments != nil {
-		return nil, 0, invalidf(fragmentsMoved)
+		return nil, 0, invalid.Errorf(fragmentsMoved)
 	}
 	if err != nil {
 		return nil, 0, invalidPagingState()
@@ -235,12 +236,12 @@ func (run *reading) limit(t term.Term) (uint32, error) {
 		return 0, err
 	}
 	if v.Kind == wire.ValueNull || len(v.Bytes) != 4 {
-		return 0, invalidf("Invalid null value of limit")
+		return 0, invalid.Errorf("Invalid null value of limit")
 	}
 	c := wire.NewCursor(v.Bytes)
 	n := c.Int32()
 	if n <= 0 {
-		return 0, invalidf("LIMIT must be strictly positive")
+		return 0, invalid.Errorf("LIMIT must be strictly positive")
 	}
 	return uint32(n), nil
 }
@@ -256,14 +257,14 @@ func (run *reading) offset() (uint32, error) {
 		return 0, err
 	}
 	if v.Kind == wire.ValueNull || len(v.Bytes) != 4 {
-		return 0, invalidf("Invalid null value of offset")
+		return 0, invalid.Errorf("Invalid null value of offset")
 	}
 	c := wire.NewCursor(v.Bytes)
 	switch n := c.Int32(); {
 	case n < 0:
-		return 0, invalidf("OFFSET must not be negative")
+		return 0, invalid.Errorf("OFFSET must not be negative")
 	case n > offsetMax:
-		return 0, invalidf("OFFSET must not be greater than %d; fetch the rows by pages", offsetMax)
+		return 0, invalid.Errorf("OFFSET must not be greater than %d; fetch the rows by pages", offsetMax)
 	default:
 		return uint32(n), nil
 	}
@@ -525,5 +526,5 @@ func (run *reading) result(r *request.Request, params *execution.Params, remaini
 }
 
 func invalidPagingState() error {
-	return &execution.BadRequest{Msg: "Invalid value for the paging state"}
+	return &invalid.BadRequest{Msg: "Invalid value for the paging state"}
 }

@@ -3,6 +3,7 @@ package read
 import (
 	"errors"
 
+	"cqld/query/invalid"
 	"cqld/query/restriction"
 	"cqld/request"
 	"cqld/row"
@@ -75,7 +76,7 @@ func (run *reading) entryCounter() restriction.EntryCounter {
 func (run *reading) searchError(err error) error {
 	var notBuilt *search.NotBuilt
 	if errors.As(err, &notBuilt) && notBuilt.Failure == nil {
-		return invalidf("The secondary index '%s' is not yet available", run.index.Index.Name)
+		return invalid.Errorf("The secondary index '%s' is not yet available", run.index.Index.Name)
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"cqld/cql"
+	"cqld/query/invalid"
 	"cqld/schema"
 	"cqld/types"
 )
@@ -19,11 +20,11 @@ func (c *compiler) sortedOrder(p *Plan, stmt *cql.Select, columns []orderColumn,
 	case p.distinct || p.aggregates() || stmt.PerPartitionLimit != nil:
 		return declared // PER PARTITION LIMIT would count rows before they are sorted
 	case p.where.KeyRange && stmt.Limit == nil:
-		return invalidf("ORDER BY over all partitions needs a LIMIT of at most %d rows", sortRowsMax)
+		return invalid.Errorf("ORDER BY over all partitions needs a LIMIT of at most %d rows", sortRowsMax)
 	}
 	for _, o := range columns {
 		if t := o.col.Type; t.MultiCell() || t.Kind() == types.Counter || t.Kind() == types.Duration {
-			return invalidf("ORDER BY is not supported on column %s of type %s", o.col.Name, t)
+			return invalid.Errorf("ORDER BY is not supported on column %s of type %s", o.col.Name, t)
 		}
 	}
 	p.order, p.sorted, p.reversed = columns, true, false
@@ -73,7 +74,8 @@ func (run *reading) checkSorted() error {
 		return nil
 	}
 	if n := uint64(run.pageLimit) + uint64(run.skip); n > sortRowsMax {
-		return invalidf("ORDER BY sorts at most %d rows in memory, but LIMIT and OFFSET select %d", sortRowsMax, n)
+		return invalid.Errorf("ORDER BY sorts at most %d rows in memory, but LIMIT and OFFSET select %d", sortRowsMax,
+			n)
 	}
 	return nil
 }
@@ -84,7 +86,7 @@ func (run *reading) boundSorted() error {
 	o := &run.ordered
 	if run.pageLimit == noLimit {
 		if len(o.rows) > sortRowsMax {
-			return invalidf("ORDER BY sorts at most %d rows in memory; add a LIMIT", sortRowsMax)
+			return invalid.Errorf("ORDER BY sorts at most %d rows in memory; add a LIMIT", sortRowsMax)
 		}
 		return nil
 	}

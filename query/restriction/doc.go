@@ -2,13 +2,3 @@
 // those that the statement must not have, and evaluates them with bound values into what a read needs (partition keys
 // or a range of tokens, slices of clusterings, and filters for the rest).
 package restriction
-
-import (
-	"fmt"
-
-	"cqld/query/function"
-)
-
-func invalidf(format string, args ...any) error {
-	return &function.Invalid{Msg: fmt.Sprintf(format, args...)}
-}

@@ -6,6 +6,7 @@ import (
 
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/invalid"
 	"cqld/query/term"
 	"cqld/row"
 	"cqld/schema"
@@ -47,9 +48,9 @@ func (rs *Set) checkExtra(o Options) error {
 		}
 		switch {
 		case o.Statement != Select:
-			return invalidf("Cannot use %s with %s", o.Statement, r.operator())
+			return invalid.Errorf("Cannot use %s with %s", o.Statement, r.operator())
 		case o.OnlyStatic && r.restricts(schema.Clustering):
-			return invalidf("Cannot restrict clustering columns when selecting only static columns")
+			return invalid.Errorf("Cannot restrict clustering columns when selecting only static columns")
 		case r.kind == kindLike && len(rs.supporting(r, nil)) > 0:
 			if r.restricts(schema.Clustering) && len(rs.clustering) > 0 &&
 				!slices.Contains(rs.expected, rs.clustering[0]) {
@@ -60,7 +61,7 @@ func (rs *Set) checkExtra(o Options) error {
 		case r.kind == kindNotIn && r.first().Kind == schema.Clustering && !rs.follows(r):
 			return rs.refusePlaced(r.first(), rs.firstFree())
 		default:
-			return invalidf(allowFilteringMessage)
+			return invalid.Errorf(allowFilteringMessage)
 		}
 	}
 	rs.filters = append(rs.filters, rs.extra...)
@@ -94,11 +95,10 @@ func (rs *Set) checkNotIn(r *restriction) error {
 func (rs *Set) refusePlaced(col, before *schema.Column) error {
 	restricts := func(x *restriction) bool { return slices.Contains(x.columns, before) }
 	if slices.ContainsFunc(rs.clustering, restricts) || slices.ContainsFunc(rs.extra, restricts) {
-		return invalidf("Clustering column \"%s\" cannot be restricted (preceding column \"%s\" is restricted by a "+
-			"non-EQ relation)",
-			col.Name, before.Name)
+		return invalid.Errorf("Clustering column \"%s\" cannot be restricted (preceding column \"%s\" is restricted "+
+			"by a non-EQ relation)", col.Name, before.Name)
 	}
-	return invalidf("PRIMARY KEY column \"%s\" cannot be restricted as preceding column \"%s\" is not restricted",
+	return invalid.Errorf("PRIMARY KEY column \"%s\" cannot be restricted as preceding column \"%s\" is not restricted",
 		col.Name, before.Name)
 }
 
@@ -172,10 +172,10 @@ func (r *restriction) evalNotIn(s *term.Scope) ([][][]byte, error) {
 			switch {
 			case v != nil || i >= len(r.columns):
 			case r.multi:
-				return nil, invalidf("Invalid null value for %s in tuple (%s)", r.columns[i].Name,
+				return nil, invalid.Errorf("Invalid null value for %s in tuple (%s)", r.columns[i].Name,
 					ColumnNames(r.columns))
 			default:
-				return nil, invalidf("Invalid null value for column %s", r.columns[i].Name)
+				return nil, invalid.Errorf("Invalid null value for column %s", r.columns[i].Name)
 			}
 		}
 	}
@@ -196,7 +196,7 @@ func (c compiler) checkedLike(r *cql.ColumnRelation, o Options) (*restriction, e
 	}
 	if o.Statement != Select || !o.AllowFiltering && !freeToFilter(c.Table) || kind != types.Text &&
 		kind != types.Ascii {
-		return nil, invalidf("%s restriction is only supported on properly indexed columns. %s is not valid.",
+		return nil, invalid.Errorf("%s restriction is only supported on properly indexed columns. %s is not valid.",
 			r.Operator, term.RelationText(r))
 	}
 	return x, nil
@@ -250,7 +250,7 @@ func (r *restriction) evalPattern(s *term.Scope) (pattern, error) {
 	p.text, p.end = bytes.CutSuffix(p.text, []byte("%"))
 	p.text, p.begin = bytes.CutPrefix(p.text, []byte("%"))
 	if len(p.text) == 0 {
-		return pattern{}, invalidf("LIKE value can't be empty.")
+		return pattern{}, invalid.Errorf("LIKE value can't be empty.")
 	}
 	if p.folded {
 		p.text = bytes.ToLower(p.text)

@@ -5,6 +5,7 @@ import (
 
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/invalid"
 	"cqld/query/rowview"
 	"cqld/query/term"
 	"cqld/schema"
@@ -110,9 +111,9 @@ func filterValues(s *term.Scope, v *valueTerm, columns []*schema.Column) ([][]by
 func supported(v wire.Value, what string, col *schema.Column) error {
 	switch v.Kind {
 	case wire.ValueNull:
-		return invalidf("Unsupported null %s for column %s", what, col.Name)
+		return invalid.Errorf("Unsupported null %s for column %s", what, col.Name)
 	case wire.ValueUnset:
-		return invalidf("Unsupported unset %s for column %s", what, col.Name)
+		return invalid.Errorf("Unsupported unset %s for column %s", what, col.Name)
 	}
 	return nil
 }
@@ -128,7 +129,7 @@ func (e *element) eval(s *term.Scope, col *schema.Column) (x elementFilter, err 
 		}
 		if err := supported(k, "map key", col); err != nil {
 			if e.name != "" {
-				err = invalidf("Invalid %s map key for column %s", nothing(k), col.Name)
+				err = invalid.Errorf("Invalid %s map key for column %s", nothing(k), col.Name)
 			}
 			return x, err
 		}
@@ -139,10 +140,10 @@ func (e *element) eval(s *term.Scope, col *schema.Column) (x elementFilter, err 
 		return x, err
 	}
 	if v.Kind == wire.ValueNull && (e.operator == cql.NotContains || e.operator == cql.NotContainsKey) {
-		return x, invalidf("Invalid null value for column %s", col.Name) // Cassandra 6's text
+		return x, invalid.Errorf("Invalid null value for column %s", col.Name) // Cassandra 6's text
 	}
 	if v.Kind != wire.ValueSet && e.name != "" {
-		return x, invalidf("Invalid %s value for %s", nothing(v), e.name)
+		return x, invalid.Errorf("Invalid %s value for %s", nothing(v), e.name)
 	}
 	x.value = term.NotNil(v.Bytes)
 	return x, supported(v, what, col)

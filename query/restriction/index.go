@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"cqld/cql"
+	"cqld/query/invalid"
 	"cqld/query/term"
 	"cqld/row"
 	"cqld/schema"
@@ -312,7 +313,7 @@ const entryBytes = 6
 // searched for. It is larger than any value that such an index contains.
 func (p *indexedPart) checkSize(n int) error {
 	if p.index.Class == schema.LegacyIndex && n > math.MaxUint16 {
-		return invalidf("Index expression values may not be larger than 64K")
+		return invalid.Errorf("Index expression values may not be larger than 64K")
 	}
 	return nil
 }
@@ -378,7 +379,8 @@ func (p *indexedPart) patternTerms(s *term.Scope, col *schema.Column) ([]row.Sli
 	}
 	contains := strings.EqualFold(p.index.Options[schema.OptionMode], "CONTAINS")
 	if p.analyzer != nil && contains && p.analyzer.Divides() && x.end && !x.begin {
-		return nil, invalidf("%s LIKE '<term>%%' %s is only supported on properly indexed columns", col.Name, x.text)
+		return nil, invalid.Errorf("%s LIKE '<term>%%' %s is only supported on properly indexed columns", col.Name,
+			x.text)
 	}
 	if p.analyzer != nil && (x.begin || x.end) {
 		x.text = p.analyzer.Pattern(x.text)
@@ -398,7 +400,8 @@ func (p *indexedPart) patternTerms(s *term.Scope, col *schema.Column) ([]row.Sli
 		if x.end {
 			shown = "'%<term>%'"
 		}
-		return nil, invalidf("%s LIKE %s %s is only supported on properly indexed columns", col.Name, shown, x.text)
+		return nil, invalid.Errorf("%s LIKE %s %s is only supported on properly indexed columns", col.Name, shown,
+			x.text)
 	}
 	return []row.Slice{row.AllRows()}, nil
 }
@@ -430,10 +433,10 @@ func (c compiler) refuseExpression(r *cql.IndexRelation) error {
 	ix := c.Table.Index(r.Index.Name)
 	switch {
 	case ix == nil:
-		return invalidf("Invalid index expression, index %s not found for %s.%s", r.Index.Name, c.Table.Keyspace,
+		return invalid.Errorf("Invalid index expression, index %s not found for %s.%s", r.Index.Name, c.Table.Keyspace,
 			c.Table.Name)
 	case ix.Class == schema.LegacyIndex:
-		return invalidf("Only CUSTOM indexes may be used in custom index expressions, %s is not valid", ix.Name)
+		return invalid.Errorf("Only CUSTOM indexes may be used in custom index expressions, %s is not valid", ix.Name)
 	}
-	return invalidf("Index %s does not support custom expressions", ix.Name)
+	return invalid.Errorf("Index %s does not support custom expressions", ix.Name)
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"cqld/cql"
+	"cqld/query/invalid"
 	"cqld/schema"
 	"cqld/types"
 )
@@ -36,7 +37,7 @@ func (rs *Set) CheckNearest() error {
 		}
 	}
 	if refused {
-		return invalidf("ANN ordering by vector requires all restricted column(s) to be indexed")
+		return invalid.Errorf("ANN ordering by vector requires all restricted column(s) to be indexed")
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"cqld/internal/wire"
+	"cqld/query/invalid"
 	"cqld/query/term"
 	"cqld/ring"
 	"cqld/row"
@@ -15,7 +16,7 @@ import (
 // checkKeyValue refuses values that cannot be part of a key.
 func checkKeyValue(col *schema.Column, v []byte) error {
 	if v == nil {
-		return invalidf("Invalid null value in condition for column %s", col.Name)
+		return invalid.Errorf("Invalid null value in condition for column %s", col.Name)
 	}
 	return nil
 }
@@ -23,7 +24,7 @@ func checkKeyValue(col *schema.Column, v []byte) error {
 // checkPartitionKey refuses a key of those values that is empty or too long.
 func checkPartitionKey(key []byte, values [][]byte) error {
 	if len(key) == 0 {
-		return invalidf("Key may not be empty")
+		return invalid.Errorf("Key may not be empty")
 	}
 	if err := checkKeyLength(keyLength(values)); err != nil {
 		return err
@@ -43,7 +44,7 @@ func keyLength(values [][]byte) (n int) {
 // clustering: no such row exists.
 func checkKeyLength(n int) error {
 	if n > keyBytesMax {
-		return invalidf("Key length of %d is longer than maximum of %d", n, keyBytesMax)
+		return invalid.Errorf("Key length of %d is longer than maximum of %d", n, keyBytesMax)
 	}
 	return nil
 }
@@ -149,9 +150,9 @@ func CheckProduct(keys, slices int) error {
 // tooManyValues returns the error of Cassandra's guardrail, which is disabled there by default. Cassandra calls the
 // restricted columns "partition key" and "clustering key".
 func tooManyValues(what string, product int) error {
-	return invalidf("Guardrail in_select_cartesian_product violated: Aborting query because the cartesian product "+
-		"of the IN "+
-		"restrictions on %s produces %d values, this exceeds fail threshold of %d.", what, product, keysMax)
+	return invalid.Errorf("Guardrail in_select_cartesian_product violated: Aborting query because the cartesian "+
+		"product of the IN restrictions on %s produces %d values, this exceeds fail threshold of %d.", what, product,
+		keysMax)
 }
 
 // keyChoices returns the values of one key column, sorted, without duplicates.
@@ -225,9 +226,9 @@ func tokenValue(s *term.Scope, v *valueTerm, columns []*schema.Column) (ring.Tok
 	}
 	if value.Kind != wire.ValueSet || len(value.Bytes) != 8 {
 		if value.Kind == wire.ValueUnset {
-			return 0, invalidf("Invalid unset value for column %s", ColumnNames(columns))
+			return 0, invalid.Errorf("Invalid unset value for column %s", ColumnNames(columns))
 		}
-		return 0, invalidf("Invalid null token value")
+		return 0, invalid.Errorf("Invalid null token value")
 	}
 	c := wire.NewCursor(value.Bytes)
 	return ring.Token(c.Int64()), nil
@@ -320,9 +321,9 @@ func (r *restriction) tuples(s *term.Scope) ([][][]byte, error) {
 			switch {
 			case v[i] != nil || !r.multi:
 			case r.kind == kindIn:
-				return nil, invalidf("Invalid null value in condition for columns: [%s]", ColumnNames(r.columns))
+				return nil, invalid.Errorf("Invalid null value in condition for columns: [%s]", ColumnNames(r.columns))
 			default:
-				return nil, invalidf("Invalid null value for column %s", col.Name)
+				return nil, invalid.Errorf("Invalid null value for column %s", col.Name)
 			}
 			if err := checkKeyValue(col, v[i]); err != nil {
 				return nil, err
@@ -382,7 +383,7 @@ func (rs *Set) boundSlices(s *term.Scope, r *restriction, prefixes [][]byte) ([]
 func (rs *Set) checkBounds(r *restriction, values [][]byte) error {
 	for i, v := range values {
 		if v == nil && (r.multi || rs.writes) {
-			return invalidf("Invalid null value in condition for column %s", r.columns[i].Name)
+			return invalid.Errorf("Invalid null value in condition for column %s", r.columns[i].Name)
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/invalid"
 	"cqld/query/term"
 	"cqld/schema"
 	"cqld/types"
@@ -77,25 +78,26 @@ func (r *restriction) merge(o *restriction) error {
 	common := commonNames(r, o)
 	switch {
 	case r.kind == kindEqual:
-		return invalidf("%s cannot be restricted by more than one relation if it includes an Equal", common)
+		return invalid.Errorf("%s cannot be restricted by more than one relation if it includes an Equal", common)
 	case r.kind == kindIn:
-		return invalidf("%s cannot be restricted by more than one relation if it includes a IN", common)
+		return invalid.Errorf("%s cannot be restricted by more than one relation if it includes a IN", common)
 	case r.kind == kindLike:
-		return invalidf("%s cannot be restricted by more than one relation if it includes a LIKE", common)
+		return invalid.Errorf("%s cannot be restricted by more than one relation if it includes a LIKE", common)
 	case r.kind == kindSlice && o.kind == kindSlice:
 		return r.mergeSlice(o)
 	case r.kind == kindSlice && len(r.excluded) == 0: // with NOT IN, the texts are those of Cassandra 6
-		return invalidf("Column \"%s\" cannot be restricted by both an equality and an inequality relation", common)
+		return invalid.Errorf("Column \"%s\" cannot be restricted by both an equality and an inequality relation",
+			common)
 	case r.kind == kindContains && o.kind == kindContains:
 		r.elements = append(r.elements, o.elements...)
 		return nil
 	case o.kind == kindEqual && r.kind != kindContains:
-		return invalidf("%s cannot be restricted by more than one relation if it includes an Equal", common)
+		return invalid.Errorf("%s cannot be restricted by more than one relation if it includes an Equal", common)
 	case o.kind == kindIn && r.kind != kindContains:
-		return invalidf("%s cannot be restricted by more than one relation if it includes a IN", common)
+		return invalid.Errorf("%s cannot be restricted by more than one relation if it includes a IN", common)
 	}
-	return invalidf("Collection column %s can only be restricted by CONTAINS, CONTAINS KEY, or map-entry equality",
-		common)
+	return invalid.Errorf("Collection column %s can only be restricted by CONTAINS, CONTAINS KEY, or map-entry "+
+		"equality", common)
 }
 
 func (r *restriction) mergeSlice(o *restriction) error {
@@ -104,18 +106,18 @@ func (r *restriction) mergeSlice(o *restriction) error {
 		if o.first().Position > later.Position {
 			later = o.first()
 		}
-		return invalidf("Column \"%s\" cannot be restricted by two inequalities not starting with the same column",
-			later.Name)
+		return invalid.Errorf("Column \"%s\" cannot be restricted by two inequalities not starting with the same "+
+			"column", later.Name)
 	}
 	if o.lower != nil {
 		if r.lower != nil {
-			return invalidf("More than one restriction was found for the start bound on %s", commonNames(r, o))
+			return invalid.Errorf("More than one restriction was found for the start bound on %s", commonNames(r, o))
 		}
 		r.lower = o.lower
 	}
 	if o.upper != nil {
 		if r.upper != nil {
-			return invalidf("More than one restriction was found for the end bound on %s", commonNames(r, o))
+			return invalid.Errorf("More than one restriction was found for the end bound on %s", commonNames(r, o))
 		}
 		r.upper = o.upper
 	}
@@ -208,9 +210,11 @@ func checkComparable(col *schema.Column, operator string) error {
 		return nil
 	}
 	if col.Type.Kind() == types.UDT {
-		return invalidf("Non-frozen UDT column '%s' (%s) cannot be restricted by any relation", col.Name, col.Type)
+		return invalid.Errorf("Non-frozen UDT column '%s' (%s) cannot be restricted by any relation", col.Name,
+			col.Type)
 	}
-	return invalidf("Collection column '%s' (%s) cannot be restricted by a '%s' relation", col.Name, col.Type, operator)
+	return invalid.Errorf("Collection column '%s' (%s) cannot be restricted by a '%s' relation", col.Name, col.Type,
+		operator)
 }
 
 func checkSliceable(t *types.Type) error {
@@ -219,13 +223,13 @@ func checkSliceable(t *types.Type) error {
 	}
 	switch {
 	case t.IsCollection():
-		return invalidf("Slice restrictions are not supported on collections containing durations")
+		return invalid.Errorf("Slice restrictions are not supported on collections containing durations")
 	case t.Kind() == types.Tuple:
-		return invalidf("Slice restrictions are not supported on tuples containing durations")
+		return invalid.Errorf("Slice restrictions are not supported on tuples containing durations")
 	case t.Kind() == types.UDT:
-		return invalidf("Slice restrictions are not supported on UDTs containing durations")
+		return invalid.Errorf("Slice restrictions are not supported on UDTs containing durations")
 	}
-	return invalidf("Slice restrictions are not supported on duration columns")
+	return invalid.Errorf("Slice restrictions are not supported on duration columns")
 }
 
 func (c compiler) containsRestriction(col *schema.Column, r *cql.ColumnRelation) (*restriction, error) {
@@ -233,9 +237,9 @@ func (c compiler) containsRestriction(col *schema.Column, r *cql.ColumnRelation)
 	onKey := r.Operator == cql.ContainsKey || r.Operator == cql.NotContainsKey
 	switch {
 	case onKey && t.Kind() != types.Map:
-		return nil, invalidf("Cannot use %s on non-map column %s", r.Operator, col.Name)
+		return nil, invalid.Errorf("Cannot use %s on non-map column %s", r.Operator, col.Name)
 	case !t.IsCollection():
-		return nil, invalidf("Cannot use %s on non-collection column %s", r.Operator, col.Name)
+		return nil, invalid.Errorf("Cannot use %s on non-collection column %s", r.Operator, col.Name)
 	}
 	spec := c.Receiver("value("+col.Name+")", t.Elems()[len(t.Elems())-1])
 	if onKey {
@@ -262,13 +266,13 @@ func (c compiler) elementRestriction(r *cql.ElementRelation) (*restriction, erro
 	t := col.Type
 	switch {
 	case t.Kind() == types.List:
-		return nil, invalidf("Indexes on list entries (%s[index] = value) are not currently supported.", col.Name)
+		return nil, invalid.Errorf("Indexes on list entries (%s[index] = value) are not currently supported.", col.Name)
 	case t.Kind() != types.Map:
-		return nil, invalidf("Column %s cannot be used as a map", col.Name)
+		return nil, invalid.Errorf("Column %s cannot be used as a map", col.Name)
 	case !t.MultiCell() && r.Operator != cql.NotEqual:
-		return nil, invalidf("Map-entry equality predicates on frozen map column %s are not supported", col.Name)
+		return nil, invalid.Errorf("Map-entry equality predicates on frozen map column %s are not supported", col.Name)
 	case r.Operator != cql.Equal && r.Operator != cql.NotEqual:
-		return nil, invalidf("Only EQ relations are supported on map entries")
+		return nil, invalid.Errorf("Only EQ relations are supported on map entries")
 	}
 	e := element{operator: r.Operator}
 	key, value := "key("+col.Name+")", "value("+col.Name+")"
@@ -319,7 +323,7 @@ func (c compiler) inRestriction(r *cql.InRelation) (*restriction, error) {
 // tupleColumns returns the clustering columns that a multi-column relation names.
 func (c compiler) tupleColumns(names []string, source cql.Relation) ([]*schema.Column, error) {
 	if len(names) > multiColumnsMax {
-		return nil, invalidf("Multi-column relation has more than %d columns", multiColumnsMax)
+		return nil, invalid.Errorf("Multi-column relation has more than %d columns", multiColumnsMax)
 	}
 	columns := make([]*schema.Column, len(names))
 	previous := -1
@@ -329,14 +333,16 @@ func (c compiler) tupleColumns(names []string, source cql.Relation) ([]*schema.C
 			return nil, err
 		}
 		if col.Kind != schema.Clustering {
-			return nil, invalidf("Multi-column relations can only be applied to clustering columns but was applied "+
-				"to: %s", col.Name)
+			return nil,
+				invalid.Errorf("Multi-column relations can only be applied to clustering columns but was applied to: "+
+					"%s", col.Name)
 		}
 		if slices.Contains(columns[:i], col) {
-			return nil, invalidf("Column \"%s\" appeared twice in a relation: %s", col.Name, term.RelationText(source))
+			return nil, invalid.Errorf("Column \"%s\" appeared twice in a relation: %s", col.Name,
+				term.RelationText(source))
 		}
 		if previous >= 0 && col.Position != previous+1 {
-			return nil, invalidf("Clustering columns must appear in the PRIMARY KEY order in multi-column "+
+			return nil, invalid.Errorf("Clustering columns must appear in the PRIMARY KEY order in multi-column "+
 				"relations: %s",
 				term.RelationText(source))
 		}
@@ -374,10 +380,10 @@ func (c compiler) tupleValue(columns []*schema.Column, t cql.Term) (*valueTerm, 
 	}
 	literal, ok := t.(*cql.TupleLiteral)
 	if !ok {
-		return nil, invalidf("Invalid tuple type literal for %s", tupleName(columns))
+		return nil, invalid.Errorf("Invalid tuple type literal for %s", tupleName(columns))
 	}
 	if len(literal.Elements) != len(columns) {
-		return nil, invalidf("Expected %d elements in value tuple, but got %d: %s",
+		return nil, invalid.Errorf("Expected %d elements in value tuple, but got %d: %s",
 			len(columns), len(literal.Elements), term.Text(t))
 	}
 	v := &valueTerm{terms: make([]term.Term, len(columns)), tuple: true}
@@ -401,7 +407,7 @@ func (c compiler) tupleRestriction(r *cql.TupleRelation) (*restriction, error) {
 		return nil, err
 	}
 	if r.Operator > cql.GreaterOrEqual {
-		return nil, invalidf("%s cannot be used for multi-column relations", r.Operator)
+		return nil, invalid.Errorf("%s cannot be used for multi-column relations", r.Operator)
 	}
 	if r.Operator != cql.Equal && r.Operator != cql.NotEqual {
 		for _, col := range columns {
@@ -461,9 +467,9 @@ func (v *valueTerm) eval(s *term.Scope, columns []*schema.Column, dst [][]byte) 
 		}
 		switch value.Kind {
 		case wire.ValueUnset:
-			return nil, invalidf("Invalid unset value for tuple %s", tupleName(columns))
+			return nil, invalid.Errorf("Invalid unset value for tuple %s", tupleName(columns))
 		case wire.ValueNull:
-			return nil, invalidf("Invalid null value for tuple %s", tupleName(columns))
+			return nil, invalid.Errorf("Invalid null value for tuple %s", tupleName(columns))
 		}
 		return append(dst, term.SplitFields(value.Bytes, v.marker.Type)...), nil
 	}
@@ -477,12 +483,12 @@ func (v *valueTerm) eval(s *term.Scope, columns []*schema.Column, dst [][]byte) 
 			dst = append(dst, term.NotNil(value.Bytes))
 		case wire.ValueUnset:
 			if v.tuple {
-				return nil, invalidf("Invalid unset value for tuple field number %d", i)
+				return nil, invalid.Errorf("Invalid unset value for tuple field number %d", i)
 			}
-			return nil, invalidf("Invalid unset value for column %s", columns[i].Name)
+			return nil, invalid.Errorf("Invalid unset value for column %s", columns[i].Name)
 		default:
 			if v.bounds {
-				return nil, invalidf("Invalid null value for column %s", columns[i].Name)
+				return nil, invalid.Errorf("Invalid null value for column %s", columns[i].Name)
 			}
 			dst = append(dst, nil)
 		}
@@ -529,14 +535,14 @@ func (r *restriction) evalIn(s *term.Scope) ([][][]byte, error) {
 	switch value.Kind {
 	case wire.ValueUnset:
 		if r.multi {
-			return nil, invalidf("Invalid unset value for in%s", tupleName(r.columns))
+			return nil, invalid.Errorf("Invalid unset value for in%s", tupleName(r.columns))
 		}
-		return nil, invalidf("Invalid unset value for column %s", r.first().Name)
+		return nil, invalid.Errorf("Invalid unset value for column %s", r.first().Name)
 	case wire.ValueNull:
 		if r.multi {
-			return nil, invalidf("Invalid null value for IN restriction")
+			return nil, invalid.Errorf("Invalid null value for IN restriction")
 		}
-		return nil, invalidf("Invalid null value for column %s", r.first().Name)
+		return nil, invalid.Errorf("Invalid null value for column %s", r.first().Name)
 	}
 	var out [][][]byte
 	for _, b := range term.SplitCollection(value.Bytes, 1) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"cqld/cql"
-	"cqld/query/function"
+	"cqld/query/invalid"
 	"cqld/query/term"
 	"cqld/schema"
 )
@@ -76,7 +76,7 @@ type compiler struct {
 // Compile compiles the WHERE of a statement on the compiler's table.
 func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
 	if len(where) > relationsMax {
-		return nil, invalidf("WHERE has more than %d relations", relationsMax)
+		return nil, invalid.Errorf("WHERE has more than %d relations", relationsMax)
 	}
 	c := compiler{Compiler: in}
 	rs := &Set{table: c.Table, writes: o.Statement != Select,
@@ -101,10 +101,11 @@ func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
 	if o.OnlyStatic && len(rs.clustering) > 0 {
 		switch o.Statement {
 		case Update, Delete:
-			return nil, invalidf("Invalid restrictions on clustering columns since the %s statement modifies only "+
-				"static columns", o.Statement)
+			return nil,
+				invalid.Errorf("Invalid restrictions on clustering columns since the %s statement modifies only "+
+					"static columns", o.Statement)
 		case Select:
-			return nil, invalidf("Cannot restrict clustering columns when selecting only static columns")
+			return nil, invalid.Errorf("Cannot restrict clustering columns when selecting only static columns")
 		}
 	}
 	if err := rs.checkClustering(o); err != nil {
@@ -122,7 +123,7 @@ func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
 		return nil, err
 	}
 	if rs.usesIndex && rs.KeyLists {
-		return nil, invalidf("Select on indexed columns and with IN clause for the PRIMARY KEY are not supported")
+		return nil, invalid.Errorf("Select on indexed columns and with IN clause for the PRIMARY KEY are not supported")
 	}
 	rs.chooseIndexes()
 	return rs, nil
@@ -151,18 +152,18 @@ func CompileValues(t *schema.Table, keys map[*schema.Column]term.Term, onlyStati
 }
 
 // NeedsFiltering returns the error for a statement that needs ALLOW FILTERING.
-func (rs *Set) NeedsFiltering() error { return invalidf(allowFilteringMessage) }
+func (rs *Set) NeedsFiltering() error { return invalid.Errorf(allowFilteringMessage) }
 
 // CheckFiltering refuses a search in all partitions, or by an index, without ALLOW FILTERING.
 func (rs *Set) CheckFiltering(allowed bool) error {
 	if (rs.KeyRange || rs.usesIndex) && !allowed && !freeToFilter(rs.table) && rs.needsFiltering() {
-		return invalidf(allowFilteringMessage)
+		return invalid.Errorf(allowFilteringMessage)
 	}
 	found := func(p indexedPart) bool {
 		return p.of.multi && p.of.kind == kindSlice && slices.Contains(rs.expected, p.of)
 	}
 	if rs.usesIndex && slices.ContainsFunc(rs.indexed, found) { // as in Cassandra; without the index it is a slice
-		return invalidf("Multi-column slice restrictions cannot be used for filtering.")
+		return invalid.Errorf("Multi-column slice restrictions cannot be used for filtering.")
 	}
 	return nil
 }
@@ -225,7 +226,7 @@ func (c compiler) relation(relation cql.Relation, o Options) (*restriction, erro
 		switch relation.Operator {
 		case cql.Contains, cql.ContainsKey, cql.NotContains, cql.NotContainsKey:
 			if o.Statement != Select {
-				return nil, invalidf("Cannot use %s with %s", o.Statement, relation.Operator)
+				return nil, invalid.Errorf("Cannot use %s with %s", o.Statement, relation.Operator)
 			}
 		case cql.Like, cql.ILike:
 			return c.checkedLike(relation, o)
@@ -245,11 +246,11 @@ func (c compiler) relation(relation cql.Relation, o Options) (*restriction, erro
 		if _, err := c.Column(relation.Column); err != nil {
 			return nil, err
 		}
-		return nil, invalidf("Unsupported restriction: %s", term.RelationText(relation))
+		return nil, invalid.Errorf("Unsupported restriction: %s", term.RelationText(relation))
 	case *cql.IndexRelation:
 		return nil, c.refuseExpression(relation)
 	}
-	return nil, function.NotSupported("A relation of another form in WHERE")
+	return nil, invalid.NotSupported("A relation of another form in WHERE")
 }
 
 func (c compiler) addToken(rs *Set, relation *cql.TokenRelation) error {
@@ -262,7 +263,7 @@ func (c compiler) addToken(rs *Set, relation *cql.TokenRelation) error {
 		return nil
 	}
 	if rs.token.kind == kindSlice && r.kind == kindEqual {
-		return invalidf("Columns \"%s\" cannot be restricted by both an equality and an inequality relation",
+		return invalid.Errorf("Columns \"%s\" cannot be restricted by both an equality and an inequality relation",
 			ColumnNames(c.Table.PartitionKey))
 	}
 	return rs.token.merge(r)
@@ -279,14 +280,12 @@ func (rs *Set) addClustering(r *restriction, o Options) error {
 		(o.Statement != Select || len(rs.supporting(r, nil)) == 0) {
 		last := rs.clustering[n-1]
 		if last.kind == kindSlice && r.first().Position > last.first().Position {
-			return invalidf("Clustering column \"%s\" cannot be restricted (preceding column \"%s\" is restricted "+
-				"by a non-EQ relation)",
-				r.first().Name, last.first().Name)
+			return invalid.Errorf("Clustering column \"%s\" cannot be restricted (preceding column \"%s\" is "+
+				"restricted by a non-EQ relation)", r.first().Name, last.first().Name)
 		}
 		if r.kind == kindSlice && r.first().Position < last.first().Position {
-			return invalidf("PRIMARY KEY column \"%s\" cannot be restricted (preceding column \"%s\" is restricted "+
-				"by a non-EQ relation)",
-				rs.nextClustering(r.first()).Name, r.first().Name)
+			return invalid.Errorf("PRIMARY KEY column \"%s\" cannot be restricted (preceding column \"%s\" is "+
+				"restricted by a non-EQ relation)", rs.nextClustering(r.first()).Name, r.first().Name)
 		}
 	}
 	rs.clustering = append(rs.clustering, r)
@@ -317,12 +316,12 @@ func (rs *Set) checkPartition(o Options) error {
 	if o.Statement != Select {
 		switch {
 		case rs.token != nil:
-			return invalidf("The token function cannot be used in WHERE clauses for %s statements", o.Statement)
+			return invalid.Errorf("The token function cannot be used in WHERE clauses for %s statements", o.Statement)
 		case len(missing) > 0:
-			return invalidf("Some partition key parts are missing: %s", ColumnNames(missing))
+			return invalid.Errorf("Some partition key parts are missing: %s", ColumnNames(missing))
 		case slice:
-			return invalidf("Only EQ and IN relation are supported on the partition key (unless you use the token() "+
-				"function) for %s statements", o.Statement)
+			return invalid.Errorf("Only EQ and IN relation are supported on the partition key (unless you use the "+
+				"token() function) for %s statements", o.Statement)
 		}
 		return nil
 	}
@@ -334,7 +333,7 @@ func (rs *Set) checkPartition(o Options) error {
 	}
 	if restricted && (len(missing) > 0 || slice) {
 		if !o.AllowFiltering && !freeToFilter(rs.table) && !rs.queriable() {
-			return invalidf(allowFilteringMessage)
+			return invalid.Errorf(allowFilteringMessage)
 		}
 		rs.KeyRange, rs.usesIndex, rs.keyFiltered = true, rs.queriable(), true
 		for _, r := range rs.partition {
@@ -357,13 +356,13 @@ func (rs *Set) checkClustering(o Options) error {
 	hasSlice := slices.ContainsFunc(rs.clustering, func(r *restriction) bool { return r.kind == kindSlice })
 	if updates {
 		if hasSlice {
-			return invalidf("Slice restrictions are not supported on the clustering columns in %s statements",
+			return invalid.Errorf("Slice restrictions are not supported on the clustering columns in %s statements",
 				o.Statement)
 		}
 		// such a row may have the first parts of a clustering
 		partial := rs.table.Compact == schema.CompactDense && len(rs.clustering) > 0
 		if missing := rs.missingClustering(); !o.OnlyStatic && len(missing) > 0 && !partial {
-			return invalidf("Some clustering keys are missing: %s", ColumnNames(missing))
+			return invalid.Errorf("Some clustering keys are missing: %s", ColumnNames(missing))
 		} else if !o.OnlyStatic && len(missing) > 0 {
 			return rs.checkPrefix()
 		}
@@ -393,7 +392,7 @@ func (rs *Set) checkClustering(o Options) error {
 	if err := rs.checkPrefix(); err != nil && !slices.ContainsFunc(rs.clustering, contains) {
 		return err
 	}
-	return invalidf("Clustering columns can only be restricted with CONTAINS with a secondary index or filtering")
+	return invalid.Errorf("Clustering columns can only be restricted with CONTAINS with a secondary index or filtering")
 }
 
 // checkPrefix returns an error unless the restricted clustering columns are the first ones.
@@ -435,12 +434,12 @@ func (rs *Set) checkOther(o Options) error {
 			names = append(names, r.first().Name)
 		}
 		slices.Sort(names)
-		return invalidf("Non PRIMARY KEY columns found in where clause: %s ", joinNames(names))
+		return invalid.Errorf("Non PRIMARY KEY columns found in where clause: %s ", joinNames(names))
 	}
 	if rs.queriable() {
 		rs.usesIndex = true
 	} else if !o.AllowFiltering && !freeToFilter(rs.table) {
-		return invalidf(allowFilteringMessage)
+		return invalid.Errorf(allowFilteringMessage)
 	}
 	rs.filters = append(rs.filters, rs.other...)
 	rs.expected = append(rs.expected, rs.other...)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"cqld/internal/wire"
+	"cqld/query/invalid"
 	"cqld/query/term"
 	"cqld/row"
 	"cqld/schema"
@@ -138,7 +139,7 @@ func (rs *Set) SingleClustering(s *term.Scope, dst []byte) ([]byte, error) {
 // checkWritten checks the lengths in bytes of the shortest and longest clusterings that a change selects.
 func (rs *Set) checkWritten(shortest, longest int) error {
 	if shortest == 0 && rs.table.Compact == schema.CompactDense && len(rs.table.Clustering) == 1 {
-		return invalidf("Invalid empty or null value for column %s", rs.table.Clustering[0].Name)
+		return invalid.Errorf("Invalid empty or null value for column %s", rs.table.Clustering[0].Name)
 	}
 	return checkKeyLength(longest)
 }
@@ -150,7 +151,7 @@ func (r *restriction) keyValue(s *term.Scope) ([]byte, error) {
 	}
 	switch v.Kind {
 	case wire.ValueUnset:
-		return nil, invalidf("Invalid unset value for column %s", r.first().Name)
+		return nil, invalid.Errorf("Invalid unset value for column %s", r.first().Name)
 	case wire.ValueNull:
 		return nil, checkKeyValue(r.first(), nil)
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"cqld/cql"
+	"cqld/query/invalid"
 	"cqld/query/rowview"
 	"cqld/query/term"
 	"cqld/ring"
@@ -29,20 +30,21 @@ func (c compiler) tokenRestriction(relation *cql.TokenRelation) (*restriction, e
 				a.Position - b.Position
 		})
 		if slices.Equal(sorted, keys) {
-			return nil, invalidf("The token function arguments must be in the partition key order: %s",
+			return nil, invalid.Errorf("The token function arguments must be in the partition key order: %s",
 				ColumnNames(keys))
 		}
 		if slices.Equal(slices.Compact(sorted), keys) {
-			return nil, invalidf("The token() function contains duplicate partition key components")
+			return nil, invalid.Errorf("The token() function contains duplicate partition key components")
 		}
-		return nil, invalidf("The token() function must be applied to all partition key components or none of them")
+		return nil, invalid.Errorf("The token() function must be applied to all partition key components or none of " +
+			"them")
 	}
 	t, err := c.Term(relation.Value, c.Receiver("partition key token", types.Native(types.Bigint)))
 	if err != nil {
 		return nil, err
 	}
 	if relation.Operator == cql.NotEqual || relation.Operator > cql.GreaterOrEqual {
-		return nil, invalidf("Unsupported \"%s\" relation: %s", relation.Operator, term.RelationText(relation))
+		return nil, invalid.Errorf("Unsupported \"%s\" relation: %s", relation.Operator, term.RelationText(relation))
 	}
 	r := compare(columns, relation.Operator, &valueTerm{terms: []term.Term{t}})
 	r.token = true

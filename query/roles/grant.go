@@ -5,6 +5,7 @@ import (
 
 	"cqld/auth"
 	"cqld/cql"
+	"cqld/query/invalid"
 	"cqld/query/permissions"
 	"cqld/schema"
 )
@@ -44,23 +45,23 @@ func (e *execution) warn(set auth.PermissionSet, format, role string, r auth.Res
 
 func (e *execution) validGrant(r auth.Resource, set auth.PermissionSet, role string, grant bool) error {
 	if _, exists := e.directory.Role(role); !exists {
-		return invalidf("Role %s doesn't exist", role)
+		return invalid.Errorf("Role %s doesn't exist", role)
 	}
 	if !e.exists(r) {
-		return invalidf("Resource %s doesn't exist", r)
+		return invalid.Errorf("Resource %s doesn't exist", r)
 	}
 	if !e.o.Config.Authorization {
 		verb := "REVOKE"
 		if grant {
 			verb = "GRANT"
 		}
-		return invalidf("%s operation is not supported by AllowAllAuthorizer", verb)
+		return invalid.Errorf("%s operation is not supported by AllowAllAuthorizer", verb)
 	}
 	// CVE-2025-23015: a role that may write a system keyspace could become a superuser.
 	if auth.IsSystemKeyspace(r.Keyspace) && !schema.IsVirtualSystem(r.Keyspace) &&
 		set&^auth.NewPermissionSet(auth.Alter, auth.Select) != 0 {
-		return unauthorized("Granting permissions on system keyspaces is strictly limited, this operation is not " +
-			"permitted")
+		return invalid.Unauthorizedf("Granting permissions on system keyspaces is strictly limited, this operation " +
+			"is not permitted")
 	}
 	return nil
 }

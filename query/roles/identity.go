@@ -3,6 +3,7 @@ package roles
 import (
 	"cqld/auth"
 	"cqld/cql"
+	"cqld/query/invalid"
 )
 
 // addIdentity needs CREATE on all roles, as in Cassandra, and AUTHORIZE on the role: otherwise a role that may create
@@ -12,7 +13,7 @@ func (e *execution) addIdentity(stmt *cql.AddIdentity) error {
 		return err
 	}
 	if e.directory.IsSuperuser(stmt.Role) && !e.superuser() {
-		return unauthorized("Only superusers can bind identities to a role with superuser status")
+		return invalid.Unauthorizedf("Only superusers can bind identities to a role with superuser status")
 	}
 	if _, exists := e.directory.Role(stmt.Role); exists {
 		if err := e.permit(auth.Authorize, auth.RoleResource(stmt.Role)); err != nil {
@@ -39,7 +40,7 @@ func (e *execution) dropIdentity(stmt *cql.DropIdentity) error {
 		return err
 	}
 	if exists && e.directory.IsSuperuser(role) && !e.superuser() {
-		return unauthorized("Only superusers can remove identity bindings from a role with superuser status")
+		return invalid.Unauthorizedf("Only superusers can remove identity bindings from a role with superuser status")
 	}
 	if err := e.loggedIn(); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"cqld/auth"
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/invalid"
 	"cqld/query/permissions"
 	"cqld/types"
 )
@@ -22,7 +23,7 @@ func (e *execution) listRoles(stmt *cql.ListRoles) error {
 	}
 	if stmt.Of != "" {
 		if _, exists := e.directory.Role(stmt.Of); !exists {
-			return invalidf("%s doesn't exist", auth.RoleResource(stmt.Of))
+			return invalid.Errorf("%s doesn't exist", auth.RoleResource(stmt.Of))
 		}
 	}
 	all, err := e.permitted(auth.Describe, auth.AllRoles())
@@ -38,7 +39,7 @@ func (e *execution) listRoles(stmt *cql.ListRoles) error {
 	case all || e.is(stmt.Of):
 		names = e.granted(stmt.Of, stmt.NoRecursive)
 	default:
-		return unauthorized("You are not authorized to view roles granted to %s ", stmt.Of)
+		return invalid.Unauthorizedf("You are not authorized to view roles granted to %s ", stmt.Of)
 	}
 	e.result.Table = "roles"
 	e.result.Columns = []Column{textColumn("role"), booleanColumn("super"), booleanColumn("login"),
@@ -152,7 +153,7 @@ func (e *execution) listPermissions(stmt *cql.ListPermissions) error {
 			return err
 		}
 		if !e.exists(r) {
-			return invalidf("%s doesn't exist", r)
+			return invalid.Errorf("%s doesn't exist", r)
 		}
 		on = &r
 	}
@@ -180,22 +181,22 @@ func (e *execution) listedRoles(of string) ([]string, error) {
 	on := auth.AllRoles()
 	if of != "" {
 		if on = auth.RoleResource(of); !e.exists(on) {
-			return nil, invalidf("%s doesn't exist", on)
+			return nil, invalid.Errorf("%s doesn't exist", on)
 		}
 	}
 	if !e.o.Config.Authorization {
-		return nil, invalidf("LIST PERMISSIONS operation is not supported by AllowAllAuthorizer")
+		return nil, invalid.Errorf("LIST PERMISSIONS operation is not supported by AllowAllAuthorizer")
 	}
 	permitted, err := e.permitted(auth.Describe, on)
 	switch {
 	case err != nil:
 		return nil, err
 	case of == "" && !permitted:
-		return nil, unauthorized("You are not authorized to view everyone's permissions")
+		return nil, invalid.Unauthorizedf("You are not authorized to view everyone's permissions")
 	case of == "":
 		return e.directory.RoleNames(), nil
 	case !permitted && !e.is(of):
-		return nil, unauthorized("You are not authorized to view %s's permissions", of)
+		return nil, invalid.Unauthorizedf("You are not authorized to view %s's permissions", of)
 	}
 	return e.directory.RolesOf(of), nil
 }

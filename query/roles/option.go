@@ -5,6 +5,7 @@ import (
 
 	"cqld/auth"
 	"cqld/cql"
+	"cqld/query/invalid"
 )
 
 // optionMap converts WITH OPTIONS = {…}. Keys and values are constants. Options of Azure Tables accounts are not stored
@@ -18,14 +19,14 @@ func (e *execution) optionMap(m *cql.MapLiteral) (out map[string]string, tables 
 		key, ok := constant(entry.Key)
 		value, valueOK := constant(entry.Value)
 		if !ok || !valueOK {
-			return nil, nil, invalidf("OPTIONS must be a map of constants")
+			return nil, nil, invalid.Errorf("OPTIONS must be a map of constants")
 		}
 		if isTables(key) {
 			given[key] = value
 			continue
 		}
 		if !slices.Contains(e.o.Config.Options, key) {
-			return nil, nil, invalidf("Unknown option '%s'", key)
+			return nil, nil, invalid.Errorf("Unknown option '%s'", key)
 		}
 		out[key] = value
 	}

@@ -17,6 +17,7 @@ import (
 	"cqld/internal/testclock"
 	"cqld/internal/wire"
 	"cqld/query"
+	"cqld/query/invalid"
 	"cqld/query/roles"
 	"cqld/query/system"
 	"cqld/request"
@@ -143,8 +144,8 @@ func (s *session) execute(text string) string {
 func code(err error) int {
 	var (
 		syntax       *cql.SyntaxError
-		invalid      *query.Invalid
-		unauthorized *query.Unauthorized
+		refused      *invalid.Error
+		unauthorized *invalid.Unauthorized
 		denied       *auth.Denied
 	)
 	switch {
@@ -152,7 +153,7 @@ func code(err error) int {
 		return 0x2000
 	case errors.As(err, &unauthorized), errors.As(err, &denied):
 		return 0x2100
-	case errors.As(err, &invalid):
+	case errors.As(err, &refused):
 		return 0x2200
 	}
 	return 0

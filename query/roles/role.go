@@ -8,10 +8,11 @@ import (
 
 	"cqld/auth"
 	"cqld/cql"
+	"cqld/query/invalid"
 )
 
 // errEmptyKey refuses an empty name. Roles are rows of Cassandra's tables.
-func errEmptyKey() error { return invalidf("Key may not be empty") }
+func errEmptyKey() error { return invalid.Errorf("Key may not be empty") }
 
 const roleManager = "org.apache.cassandra.auth.CassandraRoleManager"
 
@@ -21,7 +22,7 @@ func (e *execution) createRole(stmt *cql.CreateRole) error {
 	}
 	o := &stmt.Options
 	if o.Superuser != nil && *o.Superuser && !e.superuser() {
-		return unauthorized("Only superusers can create a role with superuser status")
+		return invalid.Unauthorizedf("Only superusers can create a role with superuser status")
 	}
 	if err := e.checkOptions(o); err != nil {
 		return err
@@ -30,13 +31,13 @@ func (e *execution) createRole(stmt *cql.CreateRole) error {
 		return err
 	}
 	if stmt.Role == "" {
-		return invalidf("Role name can't be an empty string")
+		return invalid.Errorf("Role name can't be an empty string")
 	}
 	if _, exists := e.directory.Role(stmt.Role); exists {
 		if stmt.IfNotExists {
 			return nil
 		}
-		return invalidf("%s already exists", stmt.Role)
+		return invalid.Errorf("%s already exists", stmt.Role)
 	}
 	change := &auth.CreateRole{Name: stmt.Role, IfNotExists: stmt.IfNotExists}
 	if e.o.Config.Authorization {
@@ -62,7 +63,7 @@ func (e *execution) alterRole(stmt *cql.AlterRole) error {
 		return err
 	}
 	if *o == (cql.RoleOptions{}) {
-		return invalidf("ALTER [ROLE|USER] can't be empty")
+		return invalid.Errorf("ALTER [ROLE|USER] can't be empty")
 	}
 	if err := e.loggedIn(); err != nil {
 		return err
@@ -74,13 +75,13 @@ func (e *execution) alterRole(stmt *cql.AlterRole) error {
 		case stmt.IfExists:
 			return nil
 		}
-		return invalidf("Role %s doesn't exist", stmt.Role)
+		return invalid.Errorf("Role %s doesn't exist", stmt.Role)
 	}
 	switch on := e.o.Config; {
 	case o.Datacenters != nil && !on.Network:
-		return invalidf("ACCESS TO DATACENTERS operations not supported by AllowAllNetworkAuthorizer")
+		return invalid.Errorf("ACCESS TO DATACENTERS operations not supported by AllowAllNetworkAuthorizer")
 	case o.CIDRs != nil && !on.CIDR:
-		return invalidf("ACCESS FROM CIDRS operations not supported by AllowAllCIDRAuthorizer")
+		return invalid.Errorf("ACCESS FROM CIDRS operations not supported by AllowAllCIDRAuthorizer")
 	}
 	settings, err := e.settings(o)
 	if err != nil {
@@ -101,27 +102,28 @@ func (e *execution) mayAlter(role string, o *cql.RoleOptions) error {
 	superuser := e.superuser()
 	switch {
 	case o.Superuser != nil && e.is(role):
-		return unauthorized("You aren't allowed to alter your own superuser status or that of a role granted to you")
+		return invalid.Unauthorizedf("You aren't allowed to alter your own superuser status or that of a role " +
+			"granted to you")
 	case superuser:
 		return nil
 	case o.Superuser != nil:
-		return unauthorized("Only superusers are allowed to alter superuser status")
+		return invalid.Unauthorizedf("Only superusers are allowed to alter superuser status")
 	case o.Datacenters != nil:
-		return unauthorized("Only superusers are allowed to alter access to datacenters.")
+		return invalid.Unauthorizedf("Only superusers are allowed to alter access to datacenters.")
 	case o.CIDRs != nil:
-		return unauthorized("Only superusers are allowed to alter access from CIDR groups.")
+		return invalid.Unauthorizedf("Only superusers are allowed to alter access from CIDR groups.")
 	case role != e.caller.Principal.Name:
 		if err := e.permit(auth.Alter, auth.RoleResource(role)); err != nil {
 			return err
 		}
 		if e.directory.IsSuperuser(role) {
-			return unauthorized("Only superusers can alter a role with superuser status")
+			return invalid.Unauthorizedf("Only superusers can alter a role with superuser status")
 		}
 		return nil
 	case o.Login != nil:
-		return unauthorized("You aren't allowed to alter LOGIN")
+		return invalid.Unauthorizedf("You aren't allowed to alter LOGIN")
 	case o.Options != nil:
-		return unauthorized("You aren't allowed to alter OPTIONS")
+		return invalid.Unauthorizedf("You aren't allowed to alter OPTIONS")
 	}
 	return nil
 }
@@ -131,7 +133,7 @@ func (e *execution) dropRole(stmt *cql.DropRole) error {
 		return err
 	}
 	if e.directory.IsSuperuser(stmt.Role) && !e.superuser() {
-		return unauthorized("Only superusers can drop a role with superuser status")
+		return invalid.Unauthorizedf("Only superusers can drop a role with superuser status")
 	}
 	if err := e.loggedIn(); err != nil {
 		return err
@@ -141,11 +143,11 @@ func (e *execution) dropRole(stmt *cql.DropRole) error {
 	case stmt.Role == "":
 		return errEmptyKey()
 	case !exists && !stmt.IfExists:
-		return invalidf("%s doesn't exist", stmt.Role)
+		return invalid.Errorf("%s doesn't exist", stmt.Role)
 	case !exists:
 		return nil
 	case stmt.Role == e.caller.Principal.Name:
-		return invalidf("Cannot DROP primary role for current login")
+		return invalid.Errorf("Cannot DROP primary role for current login")
 	}
 	return e.propose(&auth.DropRole{Name: stmt.Role, IfExists: stmt.IfExists})
 }
@@ -165,11 +167,11 @@ func (e *execution) changeMembership(role, grantee string, change auth.Change) e
 		if _, grant := change.(*auth.GrantRole); grant {
 			verb = "grant"
 		}
-		return unauthorized("Only superusers can %s a role with superuser status", verb)
+		return invalid.Unauthorizedf("Only superusers can %s a role with superuser status", verb)
 	}
 	for _, name := range []string{role, grantee} {
 		if _, exists := e.directory.Role(name); !exists {
-			return invalidf("%s doesn't exist", name)
+			return invalid.Errorf("%s doesn't exist", name)
 		}
 	}
 	return e.propose(change)
@@ -180,13 +182,13 @@ func (e *execution) checkOptions(o *cql.RoleOptions) error {
 	on := e.o.Config
 	switch {
 	case o.Password != nil && !on.Authentication:
-		return invalidf(roleManager + " doesn't support PASSWORD")
+		return invalid.Errorf(roleManager + " doesn't support PASSWORD")
 	case o.Generated && !on.Authentication:
-		return invalidf(roleManager + " doesn't support GENERATED_PASSWORD")
+		return invalid.Errorf(roleManager + " doesn't support GENERATED_PASSWORD")
 	case o.HashedPassword != nil && !on.Authentication:
-		return invalidf(roleManager + " doesn't support HASHED PASSWORD")
+		return invalid.Errorf(roleManager + " doesn't support HASHED PASSWORD")
 	case o.Options != nil && len(on.Options) == 0 && !onlyTables(o.Options):
-		return invalidf(roleManager + " doesn't support OPTIONS")
+		return invalid.Errorf(roleManager + " doesn't support OPTIONS")
 	}
 	if err := e.checkPassword(o); err != nil {
 		return err
@@ -212,7 +214,7 @@ const (
 // cause.
 func (e *execution) checkPassword(o *cql.RoleOptions) error {
 	if o.Password != nil && len(*o.Password) > passwordBytesMax {
-		return invalidf("The password has %d bytes, and bcrypt uses only the first %d: longer passwords are not "+
+		return invalid.Errorf("The password has %d bytes, and bcrypt uses only the first %d: longer passwords are not "+
 			"supported",
 			len(*o.Password), passwordBytesMax)
 	}
@@ -222,11 +224,12 @@ func (e *execution) checkPassword(o *cql.RoleOptions) error {
 	cost, ok := validHash(*o.HashedPassword)
 	switch {
 	case !ok:
-		return invalidf("Invalid hashed password value. Please use jBcrypt.")
+		return invalid.Errorf("Invalid hashed password value. Please use jBcrypt.")
 	case cost > hashCostMax:
-		return invalidf("The hashed password has the cost %d; the greatest that is supported is %d", cost, hashCostMax)
+		return invalid.Errorf("The hashed password has the cost %d; the greatest that is supported is %d", cost,
+			hashCostMax)
 	case cost > hashCost && !e.superuser():
-		return unauthorized("Only superusers can set a hashed password of a cost greater than %d", hashCost)
+		return invalid.Unauthorizedf("Only superusers can set a hashed password of a cost greater than %d", hashCost)
 	}
 	return nil
 }
@@ -248,7 +251,7 @@ func (e *execution) checkDatacenters(a *cql.AccessList) error {
 	}
 	for _, name := range a.Names {
 		if !known[name] {
-			return invalidf("Invalid value(s) for DATACENTERS '[%s]',All values must be valid datacenters",
+			return invalid.Errorf("Invalid value(s) for DATACENTERS '[%s]',All values must be valid datacenters",
 				strings.Join(sorted(a.Names), ", "))
 		}
 	}
@@ -267,8 +270,8 @@ func (e *execution) checkCIDRs(a *cql.AccessList) error {
 		}
 	}
 	if len(unknown) > 0 {
-		return invalidf("Invalid CIDR group(s): [%s]. Available CIDR Groups are: [%s]", strings.Join(unknown, ", "),
-			strings.Join(groups, ", "))
+		return invalid.Errorf("Invalid CIDR group(s): [%s]. Available CIDR Groups are: [%s]", strings.Join(unknown,
+			", "), strings.Join(groups, ", "))
 	}
 	return nil
 }

@@ -3,10 +3,10 @@ package roles
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"cqld/auth"
 	"cqld/cql"
+	"cqld/query/invalid"
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/types"
@@ -88,20 +88,6 @@ type Column struct {
 	Type *types.Type
 }
 
-// Unauthorized is the error of a caller who may not execute a statement. Msg is Cassandra's text.
-type Unauthorized struct{ Msg string }
-
-// Error returns the message.
-func (e *Unauthorized) Error() string { return e.Msg }
-
-func unauthorized(format string, args ...any) error {
-	return &Unauthorized{Msg: fmt.Sprintf(format, args...)}
-}
-
-func invalidf(format string, args ...any) error {
-	return &auth.Invalid{Msg: fmt.Sprintf(format, args...)}
-}
-
 // Handles reports whether a statement is about roles.
 func Handles(stmt cql.Statement) bool {
 	switch stmt.(type) {
@@ -113,7 +99,7 @@ func Handles(stmt cql.Statement) bool {
 	return false
 }
 
-// Execute executes a statement that Handles accepts. Errors are *auth.Invalid, *auth.Denied, *Unauthorized,
+// Execute executes a statement that Handles accepts. Errors are *auth.Invalid, *auth.Denied, *invalid.Unauthorized,
 // *cql.SyntaxError and those of the Changer.
 func (s *Statements) Execute(ctx context.Context, c *Caller, stmt cql.Statement) (*Result, error) {
 	e := &execution{Statements: s, caller: c, ctx: ctx, directory: s.o.Directory()}
@@ -164,7 +150,7 @@ func (e *execution) execute(stmt cql.Statement) error {
 	case *cql.DropIdentity:
 		return e.dropIdentity(stmt)
 	}
-	return invalidf("Unknown kind of statement")
+	return invalid.Errorf("Unknown kind of statement")
 }
 
 // superuser reports whether the caller is a superuser. An anonymous caller is none.
@@ -185,7 +171,7 @@ func (e *execution) permit(p auth.Permission, r auth.Resource) error {
 	err := e.caller.Authorize(auth.Requirement{Permission: p, Resource: r})
 	var denied *auth.Denied
 	if errors.As(err, &denied) {
-		return unauthorized("User %s does not have sufficient privileges to perform the requested operation",
+		return invalid.Unauthorizedf("User %s does not have sufficient privileges to perform the requested operation",
 			e.caller.Principal)
 	}
 	return err
@@ -204,7 +190,7 @@ func (e *execution) permitted(p auth.Permission, r auth.Resource) (bool, error) 
 // loggedIn refuses anonymous callers.
 func (e *execution) loggedIn() error {
 	if e.caller.Principal.Name == "" {
-		return unauthorized("You have to be logged in and not anonymous to perform this request")
+		return invalid.Unauthorizedf("You have to be logged in and not anonymous to perform this request")
 	}
 	return nil
 }

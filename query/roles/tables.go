@@ -5,6 +5,7 @@ import (
 
 	"cqld/auth"
 	"cqld/cql"
+	"cqld/query/invalid"
 )
 
 // The options of roles that create, change and remove accounts of Azure Tables.
@@ -40,13 +41,15 @@ func (e *execution) tablesSettings(given map[string]string) (*auth.TablesSetting
 	}
 	if name, drop := given[tablesDrop]; drop {
 		if len(given) > 1 {
-			return nil, invalidf("Option '%s' cannot be combined with others of Azure Tables accounts", tablesDrop)
+			return nil, invalid.Errorf("Option '%s' cannot be combined with others of Azure Tables accounts",
+				tablesDrop)
 		}
 		return &auth.TablesSettings{Account: name, Drop: true}, nil
 	}
 	name, ok := given[tablesAccount]
 	if !ok {
-		return nil, invalidf("Keys and the consistency of an Azure Tables account need the option '%s'", tablesAccount)
+		return nil, invalid.Errorf("Keys and the consistency of an Azure Tables account need the option '%s'",
+			tablesAccount)
 	}
 	out := &auth.TablesSettings{Account: name}
 	_, exists := e.directory.TablesAccount(name)
@@ -70,8 +73,8 @@ func (e *execution) tablesSettings(given map[string]string) (*auth.TablesSetting
 		out.Keys[i] = &key
 	}
 	if exists && len(given) == 1 {
-		return nil, invalidf("Azure Tables account %s already exists; set '%s' or '%s' to change a key, or '%s'", name,
-			tablesKey1, tablesKey2, tablesLevel)
+		return nil, invalid.Errorf("Azure Tables account %s already exists; set '%s' or '%s' to change a key, or '%s'",
+			name, tablesKey1, tablesKey2, tablesLevel)
 	}
 	return out, nil
 }

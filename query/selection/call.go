@@ -5,6 +5,7 @@ import (
 
 	"cqld/cql"
 	"cqld/query/function"
+	"cqld/query/invalid"
 	"cqld/query/term"
 	"cqld/types"
 )
@@ -86,7 +87,7 @@ func (b *compiler) resolveCall(x cql.Selector) (*function.Function, error) {
 		case from.Equal(t):
 			return nil, nil
 		case !b.c.Functions.Exists(name.Name):
-			return nil, invalidf("%s cannot be cast to %s", term.SelectorText(cast.Value), t)
+			return nil, invalid.Errorf("%s cannot be cast to %s", term.SelectorText(cast.Value), t)
 		}
 	}
 	fn, err := b.c.Resolve(name, args, nil)
@@ -94,7 +95,7 @@ func (b *compiler) resolveCall(x cql.Selector) (*function.Function, error) {
 		b.c.Outermost(before)
 	}
 	if err == nil && (fn == nil || name.Name == "countrows") {
-		err = invalidf("Unknown function '%s'", term.FunctionText(name))
+		err = invalid.Errorf("Unknown function '%s'", term.FunctionText(name))
 	}
 	return fn, err
 }
@@ -110,7 +111,7 @@ func (b *compiler) call(x *cql.FunctionSelector) (selected, error) {
 		return b.compile(syntax, nil)
 	}
 	if fn.IsAggregate() && b.inAggregate {
-		return selected{}, invalidf("aggregate functions cannot be used as arguments of aggregate functions")
+		return selected{}, invalid.Errorf("aggregate functions cannot be used as arguments of aggregate functions")
 	}
 	outer := b.inAggregate
 	b.inAggregate = outer || fn.IsAggregate()

@@ -3,6 +3,7 @@ package selection
 import (
 	"cqld/cql"
 	"cqld/query/function"
+	"cqld/query/invalid"
 	"cqld/query/term"
 	"cqld/schema"
 	"cqld/types"
@@ -187,14 +188,14 @@ func (b *compiler) hinted(x *cql.TypeHintSelector) (*types.Type, error) {
 	}
 	if err == nil && !b.fitsHint(x.Value, t.Freeze()) {
 		text := "(" + term.HintText(t) + ")" + term.SelectorText(x.Value)
-		err = invalidf("Cannot assign value %s to %s of type %s", text, text, t.Freeze())
+		err = invalid.Errorf("Cannot assign value %s to %s of type %s", text, text, t.Freeze())
 	}
 	b.hints[x] = hint{t, err}
 	return t, err
 }
 
 func cannotInfer(x cql.Selector) error {
-	return invalidf("Cannot infer type for term %s in selection clause (try using a cast to force a type)",
+	return invalid.Errorf("Cannot infer type for term %s in selection clause (try using a cast to force a type)",
 		term.SelectorText(x))
 }
 
@@ -222,7 +223,7 @@ func (b *compiler) literal(x cql.Selector, want *types.Type) (selected, error) {
 	}
 	mismatch := func() error {
 		text := term.SelectorText(x)
-		return invalidf("Cannot assign value %s to %s of type %s", text, text, t)
+		return invalid.Errorf("Cannot assign value %s to %s of type %s", text, text, t)
 	}
 	switch x := x.(type) {
 	case *cql.ListSelector:
@@ -271,7 +272,7 @@ func (b *compiler) literal(x cql.Selector, want *types.Type) (selected, error) {
 	case *cql.UDTSelector:
 		return b.udt(x, t)
 	default:
-		return selected{}, function.NotSupported("This selector")
+		return selected{}, invalid.NotSupported("This selector")
 	}
 	return selected{out, t, asWritten(x)}, nil
 }
@@ -288,7 +289,7 @@ func (b *compiler) udt(x *cql.UDTSelector, t *types.Type) (selected, error) {
 	}
 	if t.Kind() != types.UDT {
 		text := term.SelectorText(x)
-		return selected{}, invalidf("Cannot assign value %s to %s of type %s", text, text, t)
+		return selected{}, invalid.Errorf("Cannot assign value %s to %s of type %s", text, text, t)
 	}
 	out := &partsSelector{t: t, parts: make([]Selector, len(t.FieldNames()))}
 	if err := checkFields(x, t); err != nil {
@@ -313,7 +314,7 @@ func checkFields(x cql.Selector, t *types.Type) error {
 	}
 	for _, f := range u.Fields {
 		if t.FieldIndex(f.Name) < 0 {
-			return invalidf("Unknown field '%s' in value of user defined type %s", f.Name, t.UDTName())
+			return invalid.Errorf("Unknown field '%s' in value of user defined type %s", f.Name, t.UDTName())
 		}
 	}
 	return nil
@@ -333,12 +334,12 @@ func (b *compiler) field(x *cql.FieldSelector) (selected, error) {
 		return selected{}, err
 	}
 	if of.typ.Kind() != types.UDT {
-		return selected{}, invalidf("Invalid field selection: %s of type %s is not a user type",
+		return selected{}, invalid.Errorf("Invalid field selection: %s of type %s is not a user type",
 			term.SelectorText(x.Of), of.typ)
 	}
 	i := of.typ.FieldIndex(x.Field)
 	if i < 0 {
-		return selected{}, invalidf("%s of type %s has no field %s", term.SelectorText(x.Of), of.typ, x.Field)
+		return selected{}, invalid.Errorf("%s of type %s has no field %s", term.SelectorText(x.Of), of.typ, x.Field)
 	}
 	return selected{&fieldSelector{of.sel, of.typ, i}, of.typ.Elems()[i], asWritten(x)}, nil
 }
@@ -353,14 +354,14 @@ func (b *compiler) elementsOf(x cql.Selector, what string) (selected, error) {
 	case types.Set, types.Map:
 		return of, nil
 	case types.List:
-		return selected{}, invalidf("%s selection is only allowed on sets and maps, but %s is a list", what,
+		return selected{}, invalid.Errorf("%s selection is only allowed on sets and maps, but %s is a list", what,
 			term.SelectorText(x))
 	}
 	if what == "Slice" {
-		return selected{}, invalidf("Invalid slice selection: %s of type %s is not a collection", term.SelectorText(x),
-			of.typ)
+		return selected{}, invalid.Errorf("Invalid slice selection: %s of type %s is not a collection",
+			term.SelectorText(x), of.typ)
 	}
-	return selected{}, invalidf("Invalid element selection: %s is of type %s is not a collection",
+	return selected{}, invalid.Errorf("Invalid element selection: %s is of type %s is not a collection",
 		term.SelectorText(x), of.typ)
 }
 
@@ -417,7 +418,7 @@ func (b *compiler) metadata(x *cql.MetadataSelector) (selected, error) {
 	}
 	name, ok := inner.(*cql.ColumnSelector)
 	if !ok {
-		return selected{}, invalidf("Cannot use selection function %s on %s", x.Kind, term.SelectorText(x.Of))
+		return selected{}, invalid.Errorf("Cannot use selection function %s on %s", x.Kind, term.SelectorText(x.Of))
 	}
 	col, err := b.c.Column(name.Column)
 	if err != nil {
@@ -425,7 +426,7 @@ func (b *compiler) metadata(x *cql.MetadataSelector) (selected, error) {
 	}
 	m.col = col
 	if col.Kind == schema.PartitionKey || col.Kind == schema.Clustering {
-		return selected{}, invalidf("Cannot use selection function %s on PRIMARY KEY part %s", x.Kind, col.Name)
+		return selected{}, invalid.Errorf("Cannot use selection function %s on PRIMARY KEY part %s", x.Kind, col.Name)
 	}
 	if err := b.metadataPart(m, x.Of); err != nil {
 		return selected{}, err

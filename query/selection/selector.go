@@ -6,6 +6,7 @@ import (
 	"cqld/cql"
 	"cqld/internal/wire"
 	"cqld/query/function"
+	"cqld/query/invalid"
 	"cqld/query/mask"
 	"cqld/query/rowview"
 	"cqld/query/term"
@@ -48,7 +49,7 @@ type termSelector struct {
 func (s *termSelector) Value(x *Context) ([]byte, error) {
 	v, err := s.t.Eval(&x.Scope)
 	if err == nil && v.Kind == wire.ValueUnset && s.of != nil {
-		err = invalidf("Invalid unset value for argument in call to function %s", s.of.Name)
+		err = invalid.Errorf("Invalid unset value for argument in call to function %s", s.of.Name)
 	}
 	if err != nil || v.Kind != wire.ValueSet {
 		return nil, err
@@ -110,7 +111,7 @@ func (s *partsSelector) Value(x *Context) ([]byte, error) {
 	}
 	b, err := s.t.AppendParts(nil, values)
 	if err != nil {
-		return nil, invalidf("%s", err)
+		return nil, invalid.Errorf("%s", err)
 	}
 	return term.NotNil(b), nil
 }
@@ -162,9 +163,9 @@ func elementKey(x *Context, key term.Term, of name) ([]byte, error) {
 	}
 	switch v.Kind {
 	case wire.ValueUnset:
-		return nil, invalidf("Invalid unset value for element selection on %s", of)
+		return nil, invalid.Errorf("Invalid unset value for element selection on %s", of)
 	case wire.ValueNull:
-		return nil, invalidf("Invalid null value for element selection on %s", of)
+		return nil, invalid.Errorf("Invalid null value for element selection on %s", of)
 	}
 	return term.NotNil(v.Bytes), nil
 }
@@ -220,7 +221,7 @@ func (s *sliceSelector) limit(x *Context, t term.Term) ([]byte, error) {
 	case wire.ValueUnset:
 		return nil, nil
 	case wire.ValueNull:
-		return nil, invalidf("Invalid null value for slice selection on %s", s.name)
+		return nil, invalid.Errorf("Invalid null value for slice selection on %s", s.name)
 	}
 	return term.NotNil(v.Bytes), nil
 }

@@ -7,6 +7,7 @@ import (
 	"cqld/cql"
 	"cqld/internal/wire"
 	"cqld/query/function"
+	"cqld/query/invalid"
 	"cqld/schema"
 	"cqld/types"
 )
@@ -74,7 +75,7 @@ func (c *Compiler) Receiver(name string, t *types.Type) Spec {
 func (c *Compiler) Column(name string) (*schema.Column, error) {
 	col := c.Table.Column(name)
 	if col == nil {
-		return nil, invalidf("Undefined column name %s in table %s.%s", cql.QuoteIdentifier(name),
+		return nil, invalid.Errorf("Undefined column name %s in table %s.%s", cql.QuoteIdentifier(name),
 			cql.QuoteIdentifier(c.Table.Keyspace), cql.QuoteIdentifier(c.Table.Name))
 	}
 	return col, nil
@@ -113,7 +114,7 @@ func (c *Compiler) Term(t cql.Term, receiver Spec) (Term, error) {
 	}
 	name, args, ok := callOf(t)
 	if !ok {
-		return nil, notSupported("This term")
+		return nil, invalid.NotSupported("This term")
 	}
 	return c.call(t, name, args, receiver)
 }
@@ -166,7 +167,7 @@ func literalKind(k cql.LiteralKind) types.LiteralKind {
 
 func (c *Compiler) literal(t *cql.Literal, receiver Spec) (Term, error) {
 	if t.Kind == cql.LiteralNull && receiver.Type.Kind() == types.Counter {
-		return nil, invalidf("Invalid null value for counter increment/decrement")
+		return nil, invalid.Errorf("Invalid null value for counter increment/decrement")
 	}
 	if t.Kind == cql.LiteralNull {
 		return &constTerm{}, nil
@@ -178,9 +179,9 @@ func (c *Compiler) literal(t *cql.Literal, receiver Spec) (Term, error) {
 	if err != nil {
 		var constant *types.ConstantError
 		if errors.As(err, &constant) {
-			return nil, &function.Invalid{Msg: constant.Message(receiver.Name)}
+			return nil, &invalid.Error{Msg: constant.Message(receiver.Name)}
 		}
-		return nil, &function.Invalid{Msg: err.Error()}
+		return nil, &invalid.Error{Msg: err.Error()}
 	}
 	return &constTerm{wire.BytesValue(NotNil(b))}, nil
 }
@@ -192,17 +193,17 @@ func (c *Compiler) call(source cql.Term, name cql.QualifiedName, args []cql.Term
 		return nil, err
 	}
 	if fn == nil {
-		return nil, invalidf("Unknown function %s called", FunctionText(name))
+		return nil, invalid.Errorf("Unknown function %s called", FunctionText(name))
 	}
 	if fn.IsAggregate() {
-		return nil, invalidf("Aggregation function are not supported in the where clause")
+		return nil, invalid.Errorf("Aggregation function are not supported in the where clause")
 	}
 	if function.Assignable(fn.Returns, receiver.Type) == function.NoMatch {
 		if _, plain := source.(*cql.FunctionCall); !plain {
-			return nil, invalidf("Type error: cannot assign result of operation %s (type %s) to %s (type %s)",
+			return nil, invalid.Errorf("Type error: cannot assign result of operation %s (type %s) to %s (type %s)",
 				Text(source), fn.Returns, receiver.Name, receiver.Type)
 		}
-		return nil, invalidf("Type error: cannot assign result of function %s (type %s) to %s (type %s)",
+		return nil, invalid.Errorf("Type error: cannot assign result of function %s (type %s) to %s (type %s)",
 			fn.Qualified(), fn.Returns, receiver.Name, receiver.Type)
 	}
 	terms := make([]Term, len(args))
@@ -326,12 +327,12 @@ func (c *Compiler) typeHint(t *cql.TypeHint, receiver Spec) (Term, error) {
 		return nil, err
 	}
 	if err := c.fits(t.Value, hinted, func() error {
-		return invalidf("Cannot cast value %s to type %s", Text(t.Value), HintText(hinted))
+		return invalid.Errorf("Cannot cast value %s to type %s", Text(t.Value), HintText(hinted))
 	}); err != nil {
 		return nil, err
 	}
 	if function.AssignableAsIs(hinted, receiver.Type) == function.NoMatch {
-		return nil, invalidf("Cannot assign value (%s)%s to %s of type %s", HintText(hinted), Text(t.Value),
+		return nil, invalid.Errorf("Cannot assign value (%s)%s to %s of type %s", HintText(hinted), Text(t.Value),
 			receiver.Name, receiver.Type)
 	}
 	return c.Term(t.Value, receiver)

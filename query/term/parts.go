@@ -7,6 +7,7 @@ import (
 	"cqld/cql"
 	"cqld/internal/wire"
 	"cqld/query/function"
+	"cqld/query/invalid"
 	"cqld/types"
 )
 
@@ -23,7 +24,8 @@ func (c *Compiler) fits(t cql.Term, to *types.Type, mismatch func() error) error
 // fitsElement checks an element of a collection literal. All elements are checked before one is compiled.
 func (c *Compiler) fitsElement(what string, t cql.Term, part Spec, of Spec, word string) error {
 	return c.fits(t, part.Type, func() error {
-		return invalidf("Invalid %s literal for %s: %s %s is not of type %s", what, of.Name, word, Text(t), part.Type)
+		return invalid.Errorf("Invalid %s literal for %s: %s %s is not of type %s", what, of.Name, word, Text(t),
+			part.Type)
 	})
 }
 
@@ -31,7 +33,7 @@ func (c *Compiler) fitsElement(what string, t cql.Term, part Spec, of Spec, word
 func (c *Compiler) element(what string, t cql.Term, part Spec, of Spec) (Term, error) {
 	compiled, err := c.Term(t, part)
 	if err == nil && HasMarker(t) {
-		err = invalidf("Invalid %s literal for %s: bind variables are not supported inside collection literals",
+		err = invalid.Errorf("Invalid %s literal for %s: bind variables are not supported inside collection literals",
 			what, of.Name)
 	}
 	return compiled, err
@@ -60,7 +62,7 @@ func (c *Compiler) listLiteral(t *cql.ListLiteral, receiver Spec) (Term, error) 
 		return c.elements("list", partsList, t.Elements, receiver)
 	case types.Vector:
 		if len(t.Elements) != receiver.Type.Dimensions() {
-			return nil, invalidf("Invalid vector literal for %s of type %s; expected %d elements, but given %d",
+			return nil, invalid.Errorf("Invalid vector literal for %s of type %s; expected %d elements, but given %d",
 				receiver.Name, receiver.Type, receiver.Type.Dimensions(), len(t.Elements))
 		}
 		return c.vectorLiteral(t, receiver)
@@ -71,7 +73,7 @@ func (c *Compiler) listLiteral(t *cql.ListLiteral, receiver Spec) (Term, error) 
 // unexpectedReceiver is the error of a list literal that is compiled, or matched, with a type other than a list or
 // vector.
 func unexpectedReceiver(t *types.Type) error {
-	return invalidf("Unexpected receiver type '%s'; only list and vector are expected", t)
+	return invalid.Errorf("Unexpected receiver type '%s'; only list and vector are expected", t)
 }
 
 func (c *Compiler) vectorLiteral(t *cql.ListLiteral, receiver Spec) (Term, error) {
@@ -96,14 +98,14 @@ func (c *Compiler) setLiteral(t *cql.SetLiteral, receiver Spec) (Term, error) {
 		return &constTerm{wire.BytesValue(wire.AppendInt32(nil, 0))}, nil
 	}
 	if receiver.Type.Kind() != types.Set {
-		return nil, invalidf("Invalid set literal for %s of type %s", receiver.Name, receiver.Type)
+		return nil, invalid.Errorf("Invalid set literal for %s of type %s", receiver.Name, receiver.Type)
 	}
 	return c.elements("set", partsSet, t.Elements, receiver)
 }
 
 func (c *Compiler) mapLiteral(t *cql.MapLiteral, receiver Spec) (Term, error) {
 	if receiver.Type.Kind() != types.Map {
-		return nil, invalidf("Invalid map literal for %s of type %s", receiver.Name, receiver.Type)
+		return nil, invalid.Errorf("Invalid map literal for %s of type %s", receiver.Name, receiver.Type)
 	}
 	key := c.Receiver("key("+receiver.Name+")", receiver.Type.Elems()[0])
 	value := c.Receiver("value("+receiver.Name+")", receiver.Type.Elems()[1])
@@ -132,7 +134,7 @@ func (c *Compiler) mapLiteral(t *cql.MapLiteral, receiver Spec) (Term, error) {
 
 func (c *Compiler) udtLiteral(t *cql.UDTLiteral, receiver Spec) (Term, error) {
 	if receiver.Type.Kind() != types.UDT {
-		return nil, invalidf("Invalid user type literal for %s of type %s", receiver.Name, receiver.Type)
+		return nil, invalid.Errorf("Invalid user type literal for %s of type %s", receiver.Name, receiver.Type)
 	}
 	names := receiver.Type.FieldNames()
 	written := make([]cql.Term, len(names)) // in the order of the type's fields
@@ -150,7 +152,8 @@ func (c *Compiler) udtLiteral(t *cql.UDTLiteral, receiver Spec) (Term, error) {
 		}
 		typ := receiver.Type.Elems()[i]
 		if err := c.fits(written[i], typ, func() error {
-			return invalidf("Invalid user type literal for %s: field %s is not of type %s", receiver.Name, name, typ)
+			return invalid.Errorf("Invalid user type literal for %s: field %s is not of type %s", receiver.Name, name,
+				typ)
 		}); err != nil {
 			return nil, err
 		}
@@ -167,7 +170,8 @@ func (c *Compiler) udtLiteral(t *cql.UDTLiteral, receiver Spec) (Term, error) {
 		}
 	}
 	if unknown != "" {
-		return nil, invalidf("Unknown field '%s' in value of user defined type %s", unknown, receiver.Type.UDTName())
+		return nil, invalid.Errorf("Unknown field '%s' in value of user defined type %s", unknown,
+			receiver.Type.UDTName())
 	}
 	return fold(&partsTerm{partsFields, receiver.Type, terms}, terms)
 }
@@ -178,16 +182,17 @@ func (c *Compiler) tupleLiteral(t *cql.TupleLiteral, receiver Spec) (Term, error
 		if len(t.Elements) == 1 {
 			return c.Term(t.Elements[0], receiver)
 		}
-		return nil, invalidf("Invalid tuple type literal for %s of type %s", receiver.Name, receiver.Type)
+		return nil, invalid.Errorf("Invalid tuple type literal for %s of type %s", receiver.Name, receiver.Type)
 	}
 	elems := receiver.Type.Elems()
 	if len(t.Elements) > len(elems) {
-		return nil, invalidf("Invalid tuple literal for %s: too many elements. Type %s expects %d but got %d",
+		return nil, invalid.Errorf("Invalid tuple literal for %s: too many elements. Type %s expects %d but got %d",
 			receiver.Name, receiver.Type, len(elems), len(t.Elements))
 	}
 	for i, e := range t.Elements {
 		if err := c.fits(e, elems[i], func() error {
-			return invalidf("Invalid tuple literal for %s: component %d is not of type %s", receiver.Name, i, elems[i])
+			return invalid.Errorf("Invalid tuple literal for %s: component %d is not of type %s", receiver.Name, i,
+				elems[i])
 		}); err != nil {
 			return nil, err
 		}

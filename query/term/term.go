@@ -1,10 +1,9 @@
 package term
 
 import (
-	"fmt"
-
 	"cqld/internal/wire"
 	"cqld/query/function"
+	"cqld/query/invalid"
 	"cqld/types"
 )
 
@@ -55,7 +54,7 @@ func (t *MarkerTerm) Eval(s *Scope) (wire.Value, error) {
 	v := s.Values[t.Index]
 	if v.Kind == wire.ValueSet {
 		if err := t.Type.Validate(v.Bytes); err != nil {
-			return wire.Value{}, &function.Invalid{Msg: err.Error()}
+			return wire.Value{}, &invalid.Error{Msg: err.Error()}
 		}
 		v.Bytes = t.Type.Normalize(v.Bytes)
 	}
@@ -76,7 +75,7 @@ func (t *callTerm) Eval(s *Scope) (wire.Value, error) {
 			return wire.Value{}, err
 		}
 		if v.Kind == wire.ValueUnset {
-			return wire.Value{}, invalidf("Invalid unset value for argument in call to function %s", t.fn.Name)
+			return wire.Value{}, invalid.Errorf("Invalid unset value for argument in call to function %s", t.fn.Name)
 		}
 		if v.Kind == wire.ValueSet {
 			args[i] = NotNil(v.Bytes)
@@ -133,26 +132,26 @@ func (t *partsTerm) Eval(s *Scope) (wire.Value, error) {
 			return wire.Value{}, t.unsetField(i)
 		case t.kind >= partsFields:
 		case t.kind == partsVector:
-			return wire.Value{}, invalidf("null is not supported inside vectors")
+			return wire.Value{}, invalid.Errorf("null is not supported inside vectors")
 		case v.Kind == wire.ValueUnset:
-			return wire.Value{}, invalidf("unset value is not supported inside collections")
+			return wire.Value{}, invalid.Errorf("unset value is not supported inside collections")
 		default:
-			return wire.Value{}, invalidf("null is not supported inside collections")
+			return wire.Value{}, invalid.Errorf("null is not supported inside collections")
 		}
 	}
 	b, err := t.typ.AppendParts(nil, values)
 	if err != nil {
-		return wire.Value{}, &function.Invalid{Msg: err.Error()}
+		return wire.Value{}, &invalid.Error{Msg: err.Error()}
 	}
 	return wire.BytesValue(NotNil(b)), nil
 }
 
 func (t *partsTerm) unsetField(i int) error {
 	if t.kind == partsFields {
-		return invalidf("Invalid unset value for field '%s' of user defined type %s", t.typ.FieldNames()[i],
+		return invalid.Errorf("Invalid unset value for field '%s' of user defined type %s", t.typ.FieldNames()[i],
 			t.typ.UDTName())
 	}
-	return invalidf("Invalid unset value for tuple field number %d", i)
+	return invalid.Errorf("Invalid unset value for tuple field number %d", i)
 }
 
 // isConst reports whether a term is constant.
@@ -173,12 +172,4 @@ func fold(t Term, parts []Term) (Term, error) {
 		return nil, err
 	}
 	return &constTerm{v}, nil
-}
-
-func invalidf(format string, args ...any) error {
-	return &function.Invalid{Msg: fmt.Sprintf(format, args...)}
-}
-
-func notSupported(what string) error {
-	return &function.Invalid{Msg: what + " is not supported yet"}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"cqld/query/function"
+	"cqld/query/invalid"
 	"cqld/schema"
 	"cqld/types"
 	"cqld/udf"
@@ -46,7 +47,7 @@ func (u *Functions) Scalar(f *schema.Function) *function.Function {
 // call calls a function, unless an argument is null and it has RETURNS NULL ON NULL INPUT.
 func (u *Functions) call(env function.Env, f *schema.Function, args [][]byte) ([]byte, error) {
 	if !u.enabled {
-		return nil, &function.Invalid{Msg: "User-defined functions are disabled in cassandra.yaml - set " +
+		return nil, &invalid.Error{Msg: "User-defined functions are disabled in cassandra.yaml - set " +
 			"user_defined_functions_enabled=true to enable"}
 	}
 	if !f.CalledOnNull {
@@ -62,8 +63,8 @@ func (u *Functions) call(env function.Env, f *schema.Function, args [][]byte) ([
 	}
 	var failure *udf.Failure
 	if errors.As(err, &failure) {
-		return nil, &function.Failure{Keyspace: f.Keyspace, Function: f.Name, Args: schema.ArgumentTexts(f.ArgTypes),
-			Msg: failure.Msg}
+		return nil, &invalid.FunctionFailure{Keyspace: f.Keyspace, Function: f.Name,
+			Args: schema.ArgumentTexts(f.ArgTypes), Msg: failure.Msg}
 	}
 	return b, err
 }

@@ -5,10 +5,9 @@
 package vector
 
 import (
-	"fmt"
 	"math"
 
-	"cqld/query/function"
+	"cqld/query/invalid"
 	"cqld/schema"
 	"cqld/types"
 	"cqld/types/similarity"
@@ -31,12 +30,8 @@ func Index(t *schema.Table, col *schema.Column) *schema.Index {
 func Incomparable(f similarity.Function, v []float32) error {
 	for i, e := range v {
 		if e := float64(e); math.IsNaN(e) || math.IsInf(e, 0) {
-			return invalidf("non-finite value at vector[%d]=%v", i, e)
+			return invalid.Errorf("non-finite value at vector[%d]=%v", i, e)
 		}
 	}
-	return invalidf("Zero vectors cannot be indexed or queried with %s similarity", f)
-}
-
-func invalidf(format string, args ...any) error {
-	return &function.Invalid{Msg: fmt.Sprintf(format, args...)}
+	return invalid.Errorf("Zero vectors cannot be indexed or queried with %s similarity", f)
 }

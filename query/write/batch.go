@@ -11,6 +11,7 @@ import (
 	"cqld/query/batchsize"
 	"cqld/query/changes"
 	"cqld/query/execution"
+	"cqld/query/invalid"
 	"cqld/query/levels"
 	"cqld/query/term"
 	"cqld/request"
@@ -37,7 +38,7 @@ func CompileBatch(c *term.Compiler, stmt *cql.Batch, compile func(cql.Statement)
 	error) {
 	b := &Batch{kind: stmt.Kind}
 	if stmt.Using.TTL != nil {
-		return nil, invalidf("Global TTL on the BATCH statement is not supported.")
+		return nil, invalid.Errorf("Global TTL on the BATCH statement is not supported.")
 	}
 	if stmt.Using.Timestamp != nil {
 		var err error
@@ -52,12 +53,12 @@ func CompileBatch(c *term.Compiler, stmt *cql.Batch, compile func(cql.Statement)
 			return nil, err
 		}
 		if b.timestamp != nil && m.timestamp != nil {
-			return nil, invalidf("Timestamp must be set either on BATCH or individual statements")
+			return nil, invalid.Errorf("Timestamp must be set either on BATCH or individual statements")
 		}
 		b.statements = append(b.statements, m)
 	}
 	if b.timestamp != nil && b.kind == cql.BatchCounter {
-		return nil, invalidf("Cannot provide custom timestamp for counter BATCH")
+		return nil, invalid.Errorf("Cannot provide custom timestamp for counter BATCH")
 	}
 	var err error
 	if b.timeout, err = execution.CompileTimeout(c, stmt.Using.Timeout); err != nil {
@@ -99,7 +100,7 @@ func (writer *Writer) ExecuteStatements(r *request.Request, kind cql.BatchKind, 
 	params *execution.Params) (Outcome, error) {
 	for _, s := range statements {
 		if s.Modification.timeout != nil {
-			return Outcome{}, invalidf("Timeout must be set on BATCH, not on its statements")
+			return Outcome{}, invalid.Errorf("Timeout must be set on BATCH, not on its statements")
 		}
 	}
 	modifications := make([]*Modification, len(statements))
@@ -176,7 +177,7 @@ func (writer *Writer) checkBatch(r *request.Request, kind cql.BatchKind, c *chan
 	}
 	switch l := &writer.o; {
 	case size > l.BatchFailBytes:
-		return invalidf("Batch too large")
+		return invalid.Errorf("Batch too large")
 	case size > l.BatchWarnBytes:
 		r.Warn(fmt.Sprintf("Batch for %s is of size %d, exceeding specified threshold of %d by %d.",
 			c.TableNames(), size, l.BatchWarnBytes, size-l.BatchWarnBytes))

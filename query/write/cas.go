@@ -10,6 +10,7 @@ import (
 	"cqld/query/changes"
 	"cqld/query/condition"
 	"cqld/query/execution"
+	"cqld/query/invalid"
 	"cqld/query/levels"
 	"cqld/query/mask"
 	"cqld/query/restriction"
@@ -113,7 +114,7 @@ func (x *cas) prepare() error {
 		if i == 0 {
 			x.key = row.PartitionKey{Token: keys[0].Token, Bytes: bytes.Clone(keys[0].Bytes)}
 		} else if st.Modification.table != x.table || !bytes.Equal(keys[0].Bytes, x.key.Bytes) {
-			return invalidf("Batch with conditions cannot span multiple partitions")
+			return invalid.Errorf("Batch with conditions cannot span multiple partitions")
 		}
 		x.allStatic = x.allStatic || len(st.Modification.static) > 0
 		x.askedStatic = x.askedStatic || st.Modification.conditional() && st.Modification.touchesStatic()
@@ -160,13 +161,13 @@ func (x *cas) checkLists(m *Modification) error {
 	}
 	if m.where.KeyIn() {
 		if x.batch {
-			return invalidf("Batch with conditions cannot span multiple partitions (you cannot use IN on the " +
+			return invalid.Errorf("Batch with conditions cannot span multiple partitions (you cannot use IN on the " +
 				"partition key)")
 		}
-		return invalidf("IN on the partition key is not supported with conditional %s", what)
+		return invalid.Errorf("IN on the partition key is not supported with conditional %s", what)
 	}
 	if m.where.ClusteringIn() {
-		return invalidf("IN on the clustering key columns is not supported with conditional %s", what)
+		return invalid.Errorf("IN on the clustering key columns is not supported with conditional %s", what)
 	}
 	return nil
 }
@@ -200,7 +201,7 @@ func (x *cas) addConditions(m *Modification, clustering []byte, s *term.Scope) e
 		}
 		r := x.at(at)
 		if r.exists || r.notExists {
-			return invalidf("Cannot mix IF conditions and IF NOT EXISTS for the same row")
+			return invalid.Errorf("Cannot mix IF conditions and IF NOT EXISTS for the same row")
 		}
 		b, err := on.Bind(s)
 		if err != nil {
@@ -234,11 +235,11 @@ func (x *cas) at(clustering []byte) *casRow {
 func (r *casRow) requireExistence(not bool) error {
 	switch {
 	case len(r.columns) > 0 && not:
-		return invalidf("Cannot mix IF conditions and IF NOT EXISTS for the same row")
+		return invalid.Errorf("Cannot mix IF conditions and IF NOT EXISTS for the same row")
 	case len(r.columns) > 0:
-		return invalidf("Cannot mix IF conditions and IF EXISTS for the same row")
+		return invalid.Errorf("Cannot mix IF conditions and IF EXISTS for the same row")
 	case not && r.exists, !not && r.notExists:
-		return invalidf("Cannot mix IF EXISTS and IF NOT EXISTS conditions for the same row")
+		return invalid.Errorf("Cannot mix IF EXISTS and IF NOT EXISTS conditions for the same row")
 	}
 	r.exists, r.notExists = !not, not
 	return nil
@@ -298,7 +299,7 @@ func (x *cas) read(page []byte) error {
 		}
 	}
 	if r.More() && len(x.rows) > 0 {
-		return invalidf("The rows that the conditions are on are too large to be read at once")
+		return invalid.Errorf("The rows that the conditions are on are too large to be read at once")
 	}
 	return r.Err()
 }
@@ -459,11 +460,11 @@ func checkConditionalBatch(statements []*Modification, timestamp bool) error {
 	}
 	for _, m := range statements {
 		if m.table != first.table {
-			return invalidf("Batch with conditions cannot span multiple tables")
+			return invalid.Errorf("Batch with conditions cannot span multiple tables")
 		}
 	}
 	if timestamp {
-		return invalidf("Cannot provide custom timestamp for conditional BATCH")
+		return invalid.Errorf("Cannot provide custom timestamp for conditional BATCH")
 	}
 	return nil
 }

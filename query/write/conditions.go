@@ -5,6 +5,7 @@ import (
 
 	"cqld/cql"
 	"cqld/query/condition"
+	"cqld/query/invalid"
 	"cqld/query/mask"
 	"cqld/schema"
 )
@@ -36,7 +37,7 @@ func (c *compiler) compileConditions(exists, notExists bool, in []cql.Condition,
 	}
 	out.masking = mask.NewDecision(mask.Compile(c.Compiler, c.Table), c.Table, restricted)
 	if using.Timestamp != nil {
-		return nil, invalidf("Cannot provide custom timestamp for conditional updates")
+		return nil, invalid.Errorf("Cannot provide custom timestamp for conditional updates")
 	}
 	return out, nil
 }

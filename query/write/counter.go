@@ -2,6 +2,7 @@ package write
 
 import (
 	"cqld/cql"
+	"cqld/query/invalid"
 	"cqld/schema"
 )
 
@@ -16,7 +17,7 @@ func isCounterTable(t *schema.Table) bool {
 // checkCounterConditions refuses conditions of statements on counter tables.
 func (c *compiler) checkCounterConditions(conditions int) error {
 	if conditions > 0 && isCounterTable(c.Table) {
-		return invalidf("Conditions on counters are not supported")
+		return invalid.Errorf("Conditions on counters are not supported")
 	}
 	return nil
 }
@@ -27,11 +28,11 @@ func (c *compiler) checkCounterModification(u cql.Using, exists bool) error {
 	case !isCounterTable(c.Table):
 		return nil
 	case exists:
-		return invalidf("Conditional updates are not supported on counter tables")
+		return invalid.Errorf("Conditional updates are not supported on counter tables")
 	case u.Timestamp != nil:
-		return invalidf("Cannot provide custom timestamp for counter updates")
+		return invalid.Errorf("Cannot provide custom timestamp for counter updates")
 	case u.TTL != nil:
-		return invalidf("Cannot provide custom TTL for counter updates")
+		return invalid.Errorf("Cannot provide custom TTL for counter updates")
 	}
 	return nil
 }
@@ -46,11 +47,11 @@ func checkBatchKinds(kind cql.BatchKind, statements []*Modification) error {
 	}
 	switch {
 	case kind == cql.BatchCounter && counters < len(statements):
-		return invalidf("Cannot include non-counter statement in a counter batch")
+		return invalid.Errorf("Cannot include non-counter statement in a counter batch")
 	case counters > 0 && counters < len(statements):
-		return invalidf("Counter and non-counter mutations cannot exist in the same batch")
+		return invalid.Errorf("Counter and non-counter mutations cannot exist in the same batch")
 	case kind == cql.BatchLogged && counters > 0:
-		return invalidf("Cannot include a counter statement in a logged batch")
+		return invalid.Errorf("Cannot include a counter statement in a logged batch")
 	}
 	return nil
 }

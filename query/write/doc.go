@@ -9,13 +9,3 @@
 //	                                                                                                    │
 //	with IF: cas ─▶ Executor.CAS ─▶ the current rows ─▶ conditions ─▶ writing ──────────────────────────┘
 package write
-
-import (
-	"fmt"
-
-	"cqld/query/function"
-)
-
-func invalidf(format string, args ...any) error {
-	return &function.Invalid{Msg: fmt.Sprintf(format, args...)}
-}

@@ -3,6 +3,7 @@ package write
 import (
 	"math"
 
+	"cqld/query/invalid"
 	"cqld/row"
 	"cqld/schema"
 	"cqld/types"
@@ -27,7 +28,7 @@ func checkIndexed(t *schema.Table, kind schema.ColumnKind, r *row.Row) error {
 			continue
 		}
 		if n := largestIndexed(t, x, c, r); n >= indexedBytesMax {
-			return invalidf("Cannot index value of size %d for index %s on %s.%s(%s) (maximum allowed size=%d)",
+			return invalid.Errorf("Cannot index value of size %d for index %s on %s.%s(%s) (maximum allowed size=%d)",
 				n, x.Name, t.Keyspace, t.Name, c.Name, indexedBytesMax)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/invalid"
 	"cqld/query/operation"
 	"cqld/query/restriction"
 	"cqld/query/term"
@@ -66,18 +67,18 @@ func (j *jsonValues) eval(s *term.Scope, reserve func(copies, n int) error) erro
 		return err
 	}
 	if v.Kind == wire.ValueNull {
-		return invalidf("Got null for INSERT JSON values")
+		return invalid.Errorf("Got null for INSERT JSON values")
 	}
 	object, err := types.ParseJSON(v.Bytes)
 	if err != nil {
-		return invalidf("Could not decode JSON string as a map: %v. (String was: %s)", err, v.Bytes)
+		return invalid.Errorf("Could not decode JSON string as a map: %v. (String was: %s)", err, v.Bytes)
 	}
 	if object.IsNull() {
-		return invalidf("Got null for INSERT JSON values")
+		return invalid.Errorf("Got null for INSERT JSON values")
 	}
 	members, ok := object.Members()
 	if !ok {
-		return invalidf("Could not decode JSON string as a map: it is not an object. (String was: %s)", v.Bytes)
+		return invalid.Errorf("Could not decode JSON string as a map: it is not an object. (String was: %s)", v.Bytes)
 	}
 	s.JSON = make([]wire.Value, len(j.columns))
 	for i := range s.JSON {
@@ -88,11 +89,11 @@ func (j *jsonValues) eval(s *term.Scope, reserve func(copies, n int) error) erro
 		name := m.CQLName()
 		at := slices.IndexFunc(j.columns, func(c *schema.Column) bool { return c.Name == name })
 		if at < 0 {
-			return invalidf("JSON values map contains unrecognized column: %s", name)
+			return invalid.Errorf("JSON values map contains unrecognized column: %s", name)
 		}
 		b, err := j.columns[at].Type.FromJSONValue(&m.Value)
 		if err != nil {
-			return invalidf("Error decoding JSON value for %s: %v", name, err)
+			return invalid.Errorf("Error decoding JSON value for %s: %v", name, err)
 		}
 		s.JSON[at] = wire.BytesValue(b)
 	}

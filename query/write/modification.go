@@ -6,6 +6,7 @@ import (
 	"cqld/cql"
 	"cqld/query/constraint"
 	"cqld/query/execution"
+	"cqld/query/invalid"
 	"cqld/query/mask"
 	"cqld/query/operation"
 	"cqld/query/restriction"
@@ -41,7 +42,7 @@ type Modification struct {
 }
 
 func rangesOfColumns() error {
-	return invalidf("Range deletions are not supported for specific columns")
+	return invalid.Errorf("Range deletions are not supported for specific columns")
 }
 
 // Compile compiles an INSERT, UPDATE or DELETE of the compiler's table.
@@ -97,20 +98,20 @@ func (writer *Writer) permitIndexes(r *request.Request, modifications ...*Modifi
 func (c *compiler) checkModifiable(kind restriction.Statement) error {
 	switch {
 	case c.Table.IsCounter() && kind == restriction.Insert:
-		return invalidf("INSERT statements are not allowed on counter tables, use UPDATE instead")
+		return invalid.Errorf("INSERT statements are not allowed on counter tables, use UPDATE instead")
 	case c.Table.Virtual || c.writer.o.IsVirtual(c.Table):
 		c.refused = virtualWrite(c.Table)
 	case c.Table.View != nil:
-		c.refused = invalidf("Cannot directly modify a materialized view")
+		c.refused = invalid.Errorf("Cannot directly modify a materialized view")
 	}
 	return nil
 }
 
 func virtualWrite(t *schema.Table) error {
 	if schema.IsVirtualSystem(t.Keyspace) {
-		return invalidf("Modification is not supported by table %s.%s", t.Keyspace, t.Name)
+		return invalid.Errorf("Modification is not supported by table %s.%s", t.Keyspace, t.Name)
 	}
-	return &execution.Unauthorized{Msg: t.Keyspace + " keyspace is not user-modifiable."}
+	return &invalid.Unauthorized{Msg: t.Keyspace + " keyspace is not user-modifiable."}
 }
 
 func (c *compiler) insert(stmt *cql.Insert) (*Modification, error) {
@@ -118,7 +119,7 @@ func (c *compiler) insert(stmt *cql.Insert) (*Modification, error) {
 		return nil, err
 	}
 	if len(stmt.Columns) != len(stmt.Values) {
-		return nil, invalidf("Unmatched column names/values")
+		return nil, invalid.Errorf("Unmatched column names/values")
 	}
 	m := &Modification{kind: restriction.Insert, table: c.Table}
 	var names []string
@@ -129,7 +130,7 @@ func (c *compiler) insert(stmt *cql.Insert) (*Modification, error) {
 			return nil, err
 		}
 		if slices.Contains(names, name) {
-			return nil, invalidf("The column names contains duplicates")
+			return nil, invalid.Errorf("The column names contains duplicates")
 		}
 		names = append(names, name)
 		if col.Kind == schema.PartitionKey || col.Kind == schema.Clustering {
@@ -296,9 +297,9 @@ func (c *compiler) delete(stmt *cql.Delete) (*Modification, error) {
 	switch {
 	case rs.WholeRows():
 	case m.conditional() && !deletesStatic:
-		return nil, invalidf(equalities + "delete non static columns")
+		return nil, invalid.Errorf(equalities + "delete non static columns")
 	case m.conditional() && m.conditions.regular():
-		return nil, invalidf(equalities + "use IF condition on non static columns")
+		return nil, invalid.Errorf(equalities + "use IF condition on non static columns")
 	case m.conditional() && len(m.regular) > 0:
 		return nil, rangesOfColumns()
 	default:

@@ -5,12 +5,13 @@ import (
 	"slices"
 
 	"cqld/coordinator"
+	"cqld/internal/uuid"
 	"cqld/internal/wire"
 	"cqld/query/access"
 	"cqld/query/changes"
 	"cqld/query/execution"
 	"cqld/query/guardrail"
-	"cqld/query/identifier"
+	"cqld/query/invalid"
 	"cqld/query/operation"
 	"cqld/query/restriction"
 	"cqld/query/rowview"
@@ -30,7 +31,7 @@ type writing struct {
 	params  *execution.Params
 	stated  bool // the timestamp was set by USING
 	// positions generates the paths of list elements for all statements of a batch. The caller of begin sets it.
-	positions identifier.Positions
+	positions uuid.Positions
 
 	key        []byte
 	clustering []byte
@@ -45,9 +46,6 @@ type writing struct {
 	built               int // bytes of the mutations that were passed on
 	reserved            int
 }
-
-// Bounds of time to live (Cassandra's Attributes).
-const ttlMax = 20 * 365 * 24 * 60 * 60
 
 // begin prepares w for one statement with its values.
 func (w *writing) begin(writer *Writer, r *request.Request, params *execution.Params, values []wire.Value,
@@ -108,9 +106,9 @@ func (w *writing) attributes(m *Modification, fallback int64) error {
 	ttl := c.Int32()
 	switch {
 	case ttl < 0:
-		return invalidf("A TTL must be greater or equal to 0, but was %d", ttl)
-	case ttl > ttlMax:
-		return invalidf("ttl is too large. requested (%d) maximum (%d)", ttl, ttlMax)
+		return invalid.Errorf("A TTL must be greater or equal to 0, but was %d", ttl)
+	case ttl > schema.TTLMax:
+		return invalid.Errorf("ttl is too large. requested (%d) maximum (%d)", ttl, schema.TTLMax)
 	}
 	w.TTL = ttl
 	return nil
@@ -127,10 +125,9 @@ func (w *writing) checkAhead(t *schema.Table) error {
 	now, o := w.Millis*1000, &w.writer.o
 	switch {
 	case o.TimestampAheadMax > 0 && w.Timestamp > now+o.TimestampAheadMax.Microseconds():
-		return invalidf("Guardrail maximum_timestamp violated: The Modification timestamp %d requested for table "+
-			"%s.%s lies more "+
-			"than %s ahead of this node's clock (maximum_timestamp_fail_threshold)", w.Timestamp, t.Keyspace, t.Name,
-			o.TimestampAheadMax)
+		return invalid.Errorf("Guardrail maximum_timestamp violated: The Modification timestamp %d requested for "+
+			"table %s.%s lies more than %s ahead of this node's clock (maximum_timestamp_fail_threshold)", w.Timestamp,
+			t.Keyspace, t.Name, o.TimestampAheadMax)
 	case o.TimestampAheadWarn > 0 && w.Timestamp > now+o.TimestampAheadWarn.Microseconds():
 		w.request.Warn(fmt.Sprintf("Guardrail maximum_timestamp violated: The modification timestamp requested for "+
 			"table %s.%s lies more "+
@@ -146,12 +143,12 @@ func setTimestamp(v wire.Value, to *int64) error {
 		return nil
 	}
 	if v.Kind == wire.ValueNull || len(v.Bytes) != 8 {
-		return invalidf("Invalid null value of timestamp")
+		return invalid.Errorf("Invalid null value of timestamp")
 	}
 	c := wire.NewCursor(v.Bytes)
 	t := c.Int64()
 	if t == row.NoTimestamp {
-		return invalidf("Out of bound timestamp, must be in [-9223372036854775807, 9223372036854775807]")
+		return invalid.Errorf("Out of bound timestamp, must be in [-9223372036854775807, 9223372036854775807]")
 	}
 	*to = t
 	return nil
@@ -334,7 +331,7 @@ func (w *writing) addStatic(m *Modification, key row.PartitionKey) error {
 
 func (w *writing) addRow(m *Modification, key row.PartitionKey, clustering []byte) error {
 	if m.mandatory != nil {
-		return invalidf("Column %s is mandatory for this COMPACT STORAGE table", m.mandatory.Name)
+		return invalid.Errorf("Column %s is mandatory for this COMPACT STORAGE table", m.mandatory.Name)
 	}
 	if m.reads {
 		if err := w.find(m.table, key, clustering); err != nil {
@@ -381,7 +378,7 @@ func (w *writing) find(t *schema.Table, key row.PartitionKey, clustering []byte)
 	}
 	level := w.request.Consistency
 	if level == ring.Any {
-		return invalidf("ANY ConsistencyLevel is only supported for writes")
+		return invalid.Errorf("ANY ConsistencyLevel is only supported for writes")
 	}
 	cmd := &row.ReadCommand{Table: t.StorageID, Key: row.PartitionKey{Token: key.Token, Bytes: slices.Clone(key.Bytes)},
 		Now: w.Now, Limits: row.Limits{Rows: 1}, StaticCounts: true}

@@ -10,6 +10,7 @@ import (
 	"cqld/query/access"
 	"cqld/query/changes"
 	"cqld/query/execution"
+	"cqld/query/invalid"
 	"cqld/query/levels"
 	"cqld/query/term"
 	"cqld/request"
@@ -142,7 +143,7 @@ func (m *Modification) checkConsistency(c ring.Consistency) error {
 	case !isCounterTable(m.table):
 		return levels.CheckWrite(c)
 	case c == ring.Any:
-		return invalidf("Consistency level ANY is not yet supported for counter table %s", m.table.Name)
+		return invalid.Errorf("Consistency level ANY is not yet supported for counter table %s", m.table.Name)
 	}
 	return levels.CheckCounter(c)
 }

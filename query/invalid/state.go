@@ -1,34 +1,14 @@
-package query
+package invalid
 
 import (
 	"fmt"
 	"time"
-
-	"cqld/query/execution"
-	"cqld/query/function"
 )
-
-// Invalid is the error for a well-formed statement or request that is not valid (protocol code 0x2200).
-type Invalid = function.Invalid
-
-// invalidf returns an Invalid.
-func invalidf(format string, args ...any) error {
-	return &Invalid{Msg: fmt.Sprintf(format, args...)}
-}
-
-// Unauthorized means that the user lacks a permission (0x2100).
-type Unauthorized = execution.Unauthorized
-
-// ConfigError is the error for a definition with an invalid configuration (0x2300).
-type ConfigError struct{ Msg string }
-
-// Error returns the message.
-func (e *ConfigError) Error() string { return e.Msg }
 
 // AlreadyExists means that a keyspace or table already exists (0x2400). Table is empty for a keyspace.
 type AlreadyExists struct{ Keyspace, Table string }
 
-// Error returns Cassandra's text.
+// Error returns Cassandra's message.
 func (e *AlreadyExists) Error() string {
 	if e.Table == "" {
 		return fmt.Sprintf("Cannot add existing keyspace \"%s\"", e.Keyspace)
@@ -39,18 +19,12 @@ func (e *AlreadyExists) Error() string {
 // Unprepared means that an id is unknown (0x2500); the client prepares the statement again.
 type Unprepared struct{ ID []byte }
 
-// Error returns Cassandra's text.
+// Error returns Cassandra's message.
 func (e *Unprepared) Error() string {
 	return fmt.Sprintf("Prepared query with ID %x not found (either the query was not prepared on this host "+
 		"(maybe the host has been restarted?) or you have prepared too many queries and it has been evicted "+
 		"from the internal cache)", e.ID)
 }
-
-// FunctionFailure is the error of a function that failed on its arguments (0x1400).
-type FunctionFailure = function.Failure
-
-// BadRequest is the error for a request that violates the protocol (0x000A).
-type BadRequest = execution.BadRequest
 
 // SchemaUnavailable means that no majority of the voting members is alive (0x1000). The schema was not changed.
 type SchemaUnavailable struct{ Required, Alive int }

@@ -1,4 +1,4 @@
-package identifier
+package uuid
 
 import "cqld/types"
 
