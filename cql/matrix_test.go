@@ -10,7 +10,7 @@ import (
 	"github.com/antlr4-go/antlr/v4"
 	"github.com/cockroachdb/datadriven"
 
-	"cqld/query/matrix"
+	"cqld/internal/matrix"
 )
 
 // valueRules returns the rules of the grammar that say nothing about what a statement does: names, values, types and
@@ -36,7 +36,7 @@ func valueRules() []string {
 // TestPermissionMatrixVisitsTheGrammar checks that the permission matrix contains every production of the grammar's
 // rules of statements: a new kind of statement, or a new variant of one, needs a row.
 func TestPermissionMatrixVisitsTheGrammar(t *testing.T) {
-	files, err := filepath.Glob("../query/matrix/testdata/rows/*.txt")
+	files, err := filepath.Glob("../internal/matrix/testdata/rows/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatal("the permission matrix has no rows", err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"cqld/integration/cqlclient"
-	"cqld/query/matrix"
+	"cqld/internal/matrix"
 )
 
 // TestPermissionMatrix plays the permission matrix on a server whose address is in CQLD_ORACLE_AUTH, and whose
@@ -23,7 +23,7 @@ func TestPermissionMatrix(t *testing.T) {
 	if address == "" {
 		t.Skip("CQLD_ORACLE_AUTH is not set: package query plays the matrix on cqld")
 	}
-	const dir = "../query/matrix/testdata"
+	const dir = "../internal/matrix/testdata"
 	m, err := matrix.Load(os.DirFS(dir))
 	if err != nil {
 		t.Fatal(err)

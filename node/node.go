@@ -38,7 +38,6 @@ import (
 	"cqld/node/recorder"
 	"cqld/node/tablestats"
 	"cqld/query"
-	"cqld/query/trace"
 	"cqld/repair"
 	"cqld/request"
 	"cqld/ring"
@@ -67,7 +66,7 @@ type Node struct {
 	commands      *admin.Commands
 	metrics       *metrics.Collector
 	processor     *query.Processor
-	traces        *trace.Budget
+	traces        *query.TraceBudget
 	returning     bool // this node was a member when it started
 	servers       *clients.Servers
 	notifier      *notify.Notifier
@@ -131,7 +130,7 @@ func open(ctx context.Context, opts config.Options, f faults) (*Node, error) {
 	}
 	n.guard = guard.New(n.log, n.running.Go)
 	n.running.guard, n.clock = n.guard, newClock(opts, n.guard)
-	n.traces = &trace.Budget{Max: opts.TraceBytesMax, Size: func() (int64, bool) {
+	n.traces = &query.TraceBudget{Max: opts.TraceBytesMax, Size: func() (int64, bool) {
 		return traceBytes(n.cluster,
 			n.engine)
 	}, Clock: n.clock}

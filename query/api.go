@@ -16,7 +16,6 @@ import (
 	"cqld/query/read"
 	"cqld/query/roles"
 	"cqld/query/term"
-	"cqld/query/virtual"
 	"cqld/request"
 	"cqld/schema"
 	"cqld/search"
@@ -112,7 +111,7 @@ type SchemaChange struct {
 }
 
 // VirtualSource generates the rows of tables that no replica stores: those of system, system_schema, system_views, ….
-type VirtualSource = virtual.Source
+type VirtualSource = execution.VirtualSource
 
 // Timeouts are the timeouts of requests to the coordinator.
 type Timeouts = execution.Timeouts

@@ -1,8 +1,6 @@
 package query
 
-import (
-	"cmp"
-)
+import "cmp"
 
 // The bounds of a Processor, with Cassandra's defaults (cassandra.yaml) where it has them.
 const (

@@ -12,9 +12,9 @@ import (
 
 	"cqld/auth"
 	"cqld/cql"
+	"cqld/internal/matrix"
 	"cqld/internal/wire"
 	"cqld/query/invalid"
-	"cqld/query/matrix"
 	"cqld/query/permissions"
 	"cqld/query/roles"
 	"cqld/request"

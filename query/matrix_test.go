@@ -14,11 +14,11 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"cqld/cql"
-	"cqld/query/matrix"
+	"cqld/internal/matrix"
 )
 
 const (
-	matrixDir = "matrix/testdata"
+	matrixDir = "../internal/matrix/testdata"
 	// cellsMin is the minimum number of cells in the permission matrix.
 	cellsMin = 40000
 )

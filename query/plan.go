@@ -12,7 +12,6 @@ import (
 	"cqld/query/function"
 	"cqld/query/invalid"
 	"cqld/query/permissions"
-	"cqld/query/plancache"
 	"cqld/query/read"
 	"cqld/query/term"
 	"cqld/query/write"
@@ -280,7 +279,7 @@ func (pl *plan) values(params *Params) []wire.Value {
 }
 
 // preparedID returns the id of a prepared statement, which is the same on every node.
-func preparedID(keyspace, text string) plancache.ID {
+func preparedID(keyspace, text string) planID {
 	b := make([]byte, 0, 256)
 	b = append(b, keyspace...)
 	return md5.Sum(append(b, text...)) //nolint:gosec // not a secret

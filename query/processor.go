@@ -12,11 +12,9 @@ import (
 	"cqld/query/function"
 	"cqld/query/invalid"
 	"cqld/query/permissions"
-	"cqld/query/plancache"
 	"cqld/query/read"
 	"cqld/query/roles"
 	"cqld/query/term"
-	"cqld/query/userfunction"
 	"cqld/query/write"
 	"cqld/request"
 	"cqld/schema"
@@ -31,9 +29,9 @@ type Processor struct {
 	writer        *write.Writer
 	functions     *function.Library
 	runtime       *udf.Runtime // of the functions of users
-	userFunctions *userfunction.Functions
-	prepared      *plancache.Cache[plancache.ID, plan]
-	texts         *plancache.Cache[plancache.Text, plan]
+	userFunctions *userFunctions
+	prepared      *planCache[planID, plan]
+	texts         *planCache[planText, plan]
 	traces        traces
 	results       sync.Pool // *Result
 
@@ -55,11 +53,11 @@ func New(o Options) *Processor {
 			BoundsData: o.Guardrails != nil && o.Guardrails.BoundsData(), IsSuperuser: o.IsSuperuser},
 		functions: function.New(),
 		runtime:   udf.New(udf.Options{Limits: o.FunctionLimits, Now: o.Clock.Now, Memory: o.FunctionMemory}),
-		prepared:  plancache.New[plancache.ID, plan](o.Limits.PreparedBytesMax),
-		texts:     plancache.New[plancache.Text, plan](textsMax * plancache.PlanBytes * 2),
+		prepared:  newPlanCache[planID, plan](o.Limits.PreparedBytesMax),
+		texts:     newPlanCache[planText, plan](textsMax * planBytes * 2),
 	}
 	p.traces = traces{secret: o.PagingKey, budget: o.TraceBudget}
-	p.userFunctions = userfunction.New(p.runtime, !o.NoUserFunctions)
+	p.userFunctions = newUserFunctions(p.runtime, !o.NoUserFunctions)
 	p.reader = read.New(read.Options{Services: p.services, Stored: o.Stored, Estimate: o.Estimate,
 		IndexEntries: o.IndexEntries,
 		PageBytes:    o.PageBytes, PagingKey: o.PagingKey, SharedPaging: o.SharedPaging, Hidden: p.hidden,
@@ -109,7 +107,7 @@ func (p *Processor) keyspaceOf(s *Session, keyspace string) (string, error) {
 // textPlan returns the plan of a text, from the cache if possible.
 func (p *Processor) textPlan(r *request.Request, keyspace, text string) (*plan, error) {
 	now := p.services.View.Schema()
-	k := plancache.Text{Keyspace: keyspace, Text: text}
+	k := planText{Keyspace: keyspace, Text: text}
 	if len(text) <= textKeepMax {
 		if e := p.texts.Get(k); e != nil {
 			if pl := e.Plan(); pl.valid(now) {
@@ -174,9 +172,9 @@ func (p *Processor) prepare(r *request.Request, s *Session, text, keyspace strin
 	if ks != "" && !fullyQualified(stmt) {
 		id = preparedID(ks, text)
 	}
-	if plancache.Size(kept) > p.o.Limits.PreparedBytesMax {
+	if planSize(kept) > p.o.Limits.PreparedBytesMax {
 		return pl, nil, invalid.Errorf("Prepared statement of size %d bytes is larger than allowed maximum of %d bytes",
-			plancache.Size(kept), p.o.Limits.PreparedBytesMax)
+			planSize(kept), p.o.Limits.PreparedBytesMax)
 	}
 	e := p.prepared.Put(id, pl, kept, pl.resultID())
 	info := &PreparedInfo{ID: e.Key[:], Binds: pl.binds(), PartitionKey: pl.partitionKey, Result: pl.metadata}
@@ -189,11 +187,11 @@ func (p *Processor) prepare(r *request.Request, s *Session, text, keyspace strin
 // preparedPlan returns a prepared statement's plan, and compiles it again if the schema has changed. As in Cassandra,
 // a statement on a table whose columns changed must be prepared again: clients then receive the new columns of its
 // result and its markers.
-func (p *Processor) preparedPlan(id []byte) (*plancache.Entry[plancache.ID, plan], *plan, error) {
+func (p *Processor) preparedPlan(id []byte) (*planEntry[planID, plan], *plan, error) {
 	if len(id) != 16 {
 		return nil, nil, &invalid.Unprepared{ID: append([]byte(nil), id...)}
 	}
-	e := p.prepared.Get(plancache.ID(id))
+	e := p.prepared.Get(planID(id))
 	if e == nil || e.Stale() {
 		return nil, nil, &invalid.Unprepared{ID: append([]byte(nil), id...)}
 	}
@@ -240,7 +238,7 @@ func (p *Processor) Execute(r *request.Request, s *Session, id []byte, params *P
 	return p.executePlan(r, s, e, pl, params)
 }
 
-func (p *Processor) executePlan(r *request.Request, s *Session, e *plancache.Entry[plancache.ID, plan], pl *plan,
+func (p *Processor) executePlan(r *request.Request, s *Session, e *planEntry[planID, plan], pl *plan,
 	params *Params) (*Result, error) {
 	if params.Names != nil {
 		named := *params

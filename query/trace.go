@@ -9,7 +9,6 @@ import (
 	"cqld/cql"
 	"cqld/internal/wire"
 	"cqld/query/term"
-	"cqld/query/trace"
 	"cqld/query/write"
 	"cqld/request"
 	"cqld/ring"
@@ -23,10 +22,10 @@ func (p *Processor) traced(r *request.Request, params *Params, what, text string
 	if !r.Tracing {
 		return f()
 	}
-	text = trace.Shorten(cql.Redact(text))
+	text = shortenTrace(cql.Redact(text))
 	started := p.services.Clock.Now()
 	id := p.traces.id(r.Principal, p.services.IDs.TimeUUID(started.UnixMilli()))
-	t := trace.New(p.services.Clock, p.services.Executor.NewWaiter(), p.address)
+	t := newTraceRecorder(p.services.Clock, p.services.Executor.NewWaiter(), p.address)
 	if text != "" && bound == nil {
 		t.Add(p.services.View.Self(), "Parsing "+text)
 	}
@@ -34,9 +33,9 @@ func (p *Processor) traced(r *request.Request, params *Params, what, text string
 	result, err := f()
 	r.Trace = nil
 	session := traceSession{id: id, what: what, started: started, duration: t.Elapsed(), events: t.Close()}
-	shown := trace.Parameters{Text: text}
+	shown := traceParameters{Text: text}
 	if params != nil {
-		shown.Levels = &trace.Levels{Consistency: r.Consistency, Serial: r.SerialConsistency}
+		shown.Levels = &traceLevels{Consistency: r.Consistency, Serial: r.SerialConsistency}
 		shown.PageSize, shown.Bound, shown.Values = params.PageSize, bound, params.Values
 	}
 	if b, err := shown.Append(nil); err == nil {
@@ -68,7 +67,7 @@ type traceSession struct {
 	parameters wire.Value
 	started    time.Time
 	duration   time.Duration
-	events     []trace.Event
+	events     []traceEvent
 }
 
 // bytes returns about how many bytes a trace takes on a replica. Each event is a row with an id, an address and the

@@ -29,6 +29,7 @@ internal/wire:
 internal/memory: internal/env
 internal/testclock: internal/env
 internal/repetition:
+internal/matrix:
 
 # The data model, and who may do what: pure values.
 auth:
@@ -121,38 +122,26 @@ simulation/scenario: batchlog coordinator counters hints internal/env internal/t
 request: auth coordinator internal/env internal/histogram internal/memory listing paxos ring row scan schema search
 
 # The meaning of statements and of requests to Azure Tables.
-query/plancache:
-query/batchsize: row schema types
 query/fragments: row schema types
-query/virtual: row schema
-query/matrix:
+
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/uuid internal/wire listing paxos request ring row schema types
 query/invalid:
 query/function: internal/wire query/invalid ring types types/similarity
 query/guardrail: query/invalid row schema types types/analysis
-query/changes: query/invalid row schema
 query/term: cql internal/wire query/function query/invalid schema types
 query/mask: auth cql internal/wire query/function query/invalid query/term schema types
 query/rowview: internal/wire query/term row schema types
 query/constraint: cql query/function query/invalid schema types
-query/restriction: cql internal/wire query/invalid query/rowview query/term ring row schema types types/analysis
-query/access: query/restriction schema
+query/restriction: cql internal/wire query/invalid query/rowview query/term ring row schema types types/analysis types/similarity
 query/selection: cql internal/wire query/function query/invalid query/mask query/rowview query/term row schema types
-query/operation: cql internal/uuid internal/wire query/invalid query/rowview query/term row schema types
-query/levels: coordinator query/invalid ring schema
-query/trace: coordinator cql internal/env internal/wire query/term ring types
-query/condition: cql internal/wire query/invalid query/rowview query/term schema types
-query/paging: internal/wire query/mask ring row scan schema
 query/definition: cql internal/javanumber internal/wire query/constraint query/function query/guardrail query/invalid query/mask query/restriction query/term ring schema types udf
-query/userfunction: query/function query/invalid schema types udf
 query/permissions: auth cql query/definition query/function query/invalid schema
 query/roles: auth cql internal/wire query/invalid query/permissions ring schema types
 query/system: auth internal/histogram internal/wire query/mask ring row schema types types/analysis
-query/vector: query/invalid schema types types/similarity
-query/execution: auth cql internal/env internal/uuid internal/wire query/guardrail query/invalid query/mask query/term query/virtual request ring schema types
-query/read: auth coordinator cql internal/env internal/wire query/access query/execution query/fragments query/function query/guardrail query/invalid query/levels query/mask query/paging query/restriction query/rowview query/selection query/term query/vector query/virtual request ring row scan schema search types types/similarity
-query/write: coordinator cql internal/histogram internal/uuid internal/wire paxos query/access query/batchsize query/changes query/condition query/constraint query/execution query/guardrail query/invalid query/levels query/mask query/operation query/restriction query/rowview query/term query/vector request ring row schema types types/similarity
-query: audit auth cql internal/env internal/histogram internal/uuid internal/wire query/definition query/execution query/fragments query/function query/guardrail query/invalid query/permissions query/plancache query/read query/roles query/term query/trace query/userfunction query/virtual query/write request ring schema search types udf udf/value
+query/execution: auth coordinator cql internal/env internal/uuid internal/wire query/guardrail query/invalid query/mask query/term request ring row schema types
+query/read: auth coordinator cql internal/env internal/wire query/execution query/fragments query/function query/guardrail query/invalid query/mask query/restriction query/rowview query/selection query/term request ring row scan schema search types types/similarity
+query/write: coordinator cql internal/histogram internal/uuid internal/wire paxos query/constraint query/execution query/guardrail query/invalid query/mask query/restriction query/rowview query/term request ring row schema types types/similarity
+query: audit auth coordinator cql internal/env internal/histogram internal/uuid internal/wire query/definition query/execution query/fragments query/function query/guardrail query/invalid query/permissions query/read query/roles query/term query/write request ring schema search types udf udf/value
 
 # Protocol servers.
 server/frame: internal/wire ring types

@@ -21,7 +21,6 @@ import (
 	"cqld/node/operation"
 	"cqld/node/tablestats"
 	"cqld/query"
-	"cqld/query/trace"
 	"cqld/request"
 )
 
@@ -49,7 +48,7 @@ type Options struct {
 	Answered     *operation.Counts
 	Memory       *memory.Pool // of the requests of clients
 	Guard        *guard.Guard
-	Traces       *trace.Budget
+	Traces       *query.TraceBudget
 	Functions    func() query.FunctionStats
 	Clock        env.Clock
 }

@@ -1,5 +1,5 @@
-// Package execution contains what the execution of a statement has, whatever the statement does: its parameters, its
-// time, and the services of this node.
+// Package execution holds the context that all executors of statements share: parameters, time, timeouts, consistency
+// levels, the services of this node, and the pages of its virtual tables.
 //
 // It executes nothing: query/read reads rows with it, query/write writes them, and package query does everything else.
 //

@@ -6,7 +6,6 @@ import (
 	"cqld/internal/uuid"
 	"cqld/query/guardrail"
 	"cqld/query/mask"
-	"cqld/query/virtual"
 	"cqld/request"
 	"cqld/ring"
 	"cqld/schema"
@@ -31,7 +30,7 @@ type Services struct {
 	IDs        *uuid.Source
 	Timestamps Timestamps
 	Timeouts   Timeouts
-	Virtual    virtual.Source // nil: there are no virtual tables
+	Virtual    VirtualSource // nil: there are no virtual tables
 	// Masking means that masks of columns are applied for clients without UNMASK.
 	Masking     bool
 	Guardrails  *guardrail.Guardrails  // nil means none

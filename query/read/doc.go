@@ -1,7 +1,7 @@
 // Package read implements SELECT and EXPLAIN: it compiles them into plans, and executes plans with bound values.
 //
 // It leaves WHERE to query/restriction and the select clause to query/selection, and does not know which replicas hold
-// a row.
+// a row. A page that is not the last ends with a paging state, which is authenticated and opaque to clients.
 //
 //	*cql.Select ─▶ Reader.Compile ─▶ Plan ──┐
 //	                                        ├─▶ reading: WHERE ─▶ commands of a request.Scan ─▶ rows of the table ─▶ filters ──┐

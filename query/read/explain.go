@@ -11,10 +11,8 @@ import (
 
 	"cqld/cql"
 	"cqld/internal/wire"
-	"cqld/query/access"
 	"cqld/query/execution"
 	"cqld/query/invalid"
-	"cqld/query/levels"
 	"cqld/query/mask"
 	"cqld/query/restriction"
 	"cqld/query/term"
@@ -25,15 +23,15 @@ import (
 )
 
 // path returns the kind of the cheapest usable path. empty says that no row can match.
-func (p *Plan) path(virtual, empty bool) access.Kind {
+func (p *Plan) path(virtual, empty bool) restriction.AccessKind {
 	if empty {
-		return access.None
+		return restriction.AccessNone
 	}
-	paths := access.Paths(p.table, p.where, virtual, &restriction.Choice{Index: p.where.Index()})
+	paths := restriction.AccessPaths(p.table, p.where, virtual, &restriction.Choice{Index: p.where.Index()})
 	return paths[slices.IndexFunc(paths, usable)].Kind
 }
 
-func usable(p access.Path) bool { return p.Usable }
+func usable(p restriction.AccessPath) bool { return p.Usable }
 
 // Explain is the plan of EXPLAIN.
 type Explain struct {
@@ -81,7 +79,7 @@ func (x *explanation) add(property, format string, args ...any) {
 // Explain executes EXPLAIN. ANALYZE executes the SELECT with the parameters of the request, so that it executes one
 // page of a long result; the rows are discarded.
 func (reader *Reader) Explain(r *request.Request, plan *Explain, params *execution.Params) (Rows, error) {
-	if err := levels.CheckRead(r.Consistency); err != nil {
+	if err := execution.CheckReadLevel(r.Consistency); err != nil {
 		return Rows{}, err
 	}
 	masks, err := reader.o.Masks(r, plan.sel.masking)
@@ -111,11 +109,11 @@ func (x *explanation) describe(r *request.Request, params *execution.Params) err
 		return err
 	}
 	run.index.Index = cmp.Or(run.index.Index, x.plan.where.Index())
-	paths := access.Paths(x.plan.table, x.plan.where, reader.o.IsVirtual(x.plan.table), &run.index)
+	paths := restriction.AccessPaths(x.plan.table, x.plan.where, reader.o.IsVirtual(x.plan.table), &run.index)
 	chosen := slices.IndexFunc(paths, usable)
 	path := paths[chosen]
 	if empty {
-		path = access.Path{Kind: access.None, Reason: "no row can match"}
+		path = restriction.AccessPath{Kind: restriction.AccessNone, Reason: "no row can match"}
 	}
 	x.add("table", "%s.%s", x.plan.table.Keyspace, x.plan.table.Name)
 	x.add("path", "%s: %s", path.Kind, path.Reason)
@@ -129,7 +127,7 @@ func (x *explanation) describe(r *request.Request, params *execution.Params) err
 		}
 		x.add("index entries on this node", "%s: %d%s", c.Index.Name, c.Entries, least)
 	}
-	if path.Kind == access.None {
+	if path.Kind == restriction.AccessNone {
 		return nil
 	}
 	x.partitions(run, path.Kind)
@@ -151,7 +149,7 @@ func (x *explanation) describe(r *request.Request, params *execution.Params) err
 		}
 		x.add("order", "by the %s similarity of %s: %s", strings.ToLower(near.function.String()), near.col.Name, how)
 	}
-	if path.Kind == access.Virtual {
+	if path.Kind == restriction.AccessVirtual {
 		return nil
 	}
 	x.replicas(run, r.Consistency)
@@ -159,7 +157,7 @@ func (x *explanation) describe(r *request.Request, params *execution.Params) err
 }
 
 // partitions adds the partitions that are read, and an upper bound of their number.
-func (x *explanation) partitions(run *reading, kind access.Kind) {
+func (x *explanation) partitions(run *reading, kind restriction.AccessKind) {
 	if run.cursor.Keys != nil {
 		x.add("partitions", "%d", len(run.cursor.Keys))
 		return
@@ -167,7 +165,7 @@ func (x *explanation) partitions(run *reading, kind access.Kind) {
 	if run.cursor.Tokens != ring.FullRange() {
 		x.add("tokens", "%s", run.cursor.Tokens)
 	}
-	if x.reader.o.Estimate == nil || kind == access.Virtual || kind == access.Index {
+	if x.reader.o.Estimate == nil || kind == restriction.AccessVirtual || kind == restriction.AccessIndex {
 		return
 	}
 	if n, mean, ok := x.reader.o.Estimate(x.plan.table); ok {

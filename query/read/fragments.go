@@ -6,7 +6,6 @@ import (
 	"cqld/query/fragments"
 	"cqld/query/invalid"
 	"cqld/query/mask"
-	"cqld/query/paging"
 	"cqld/request"
 	"cqld/schema"
 )
@@ -52,10 +51,10 @@ func fragmentsMasked(r *request.Request, shape *fragments.Shape) error {
 
 // pagingKeys returns the keys of the paging states of the statement. A position in fragments is valid on this node
 // only.
-func (run *reading) pagingKeys() paging.Keys {
+func (run *reading) pagingKeys() pagingKeys {
 	key := run.reader.pagingKey()
 	if run.plan.fragments == nil {
-		return paging.Keys{Cluster: key, Shared: run.reader.sharedKey}
+		return pagingKeys{Cluster: key, Shared: run.reader.sharedKey}
 	}
-	return paging.Keys{Cluster: wire.AppendUint64(append([]byte{}, key...), uint64(run.reader.o.View.Self()))}
+	return pagingKeys{Cluster: wire.AppendUint64(append([]byte{}, key...), uint64(run.reader.o.View.Self()))}
 }

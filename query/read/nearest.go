@@ -12,7 +12,6 @@ import (
 	"cqld/query/restriction"
 	"cqld/query/rowview"
 	"cqld/query/term"
-	"cqld/query/vector"
 	"cqld/request"
 	"cqld/schema"
 	"cqld/types"
@@ -69,7 +68,7 @@ func (c *compiler) orderByNearest(where *restriction.Set, n *nearest, orderings 
 	if err := checkOrderings(orderings); err != nil {
 		return err
 	}
-	n.index = vector.Index(c.Table, n.col)
+	n.index = restriction.VectorIndex(c.Table, n.col)
 	return where.OrderBy(n.col, n.index != nil)
 }
 
@@ -96,7 +95,7 @@ func (c *compiler) checkVectors(where []cql.Relation) error {
 		case *cql.InRelation:
 			name = relation.Column
 		}
-		if col := c.Table.Column(name); col != nil && vector.Index(c.Table, col) != nil {
+		if col := c.Table.Column(name); col != nil && restriction.VectorIndex(c.Table, col) != nil {
 			return invalid.Errorf("Vector indexes only support ANN queries")
 		}
 	}
@@ -180,7 +179,7 @@ func (run *reading) beginNearest(r *request.Request, limit uint32, params *execu
 	}
 	run.near = nearestRows{value: v.Bytes, to: similarity.Decode(run.near.to[:0], v.Bytes), limit: int(limit)}
 	if !near.function.Comparable(run.near.to) {
-		return vector.Incomparable(near.function, run.near.to)
+		return restriction.Incomparable(near.function, run.near.to)
 	}
 	run.paged = false
 	return nil

@@ -7,10 +7,7 @@ import (
 	"cqld/cql"
 	"cqld/query/execution"
 	"cqld/query/fragments"
-	"cqld/query/levels"
-	"cqld/query/paging"
 	"cqld/query/term"
-	"cqld/query/virtual"
 	"cqld/request"
 	"cqld/row"
 	"cqld/schema"
@@ -52,7 +49,7 @@ func New(o Options) *Reader {
 	if o.PageBytes == 0 {
 		o.PageBytes = pageBytesDefault
 	}
-	reader := &Reader{o: o, sharedKey: paging.SharedKey(o.SharedPaging)}
+	reader := &Reader{o: o, sharedKey: sharedPagingKey(o.SharedPaging)}
 	reader.readings.New = func() any { return new(reading) }
 	reader.buffers.New = func() any { return &Buffer{pool: &reader.buffers} }
 	return reader
@@ -92,7 +89,7 @@ func (reader *Reader) Compile(c *term.Compiler, stmt *cql.Select) (*Plan, error)
 
 // Execute executes a SELECT.
 func (reader *Reader) Execute(r *request.Request, plan *Plan, params *execution.Params) (Rows, error) {
-	if err := levels.CheckRead(r.Consistency); err != nil {
+	if err := execution.CheckReadLevel(r.Consistency); err != nil {
 		return Rows{}, err
 	}
 	masks, err := reader.o.Masks(r, plan.masking)
@@ -107,13 +104,13 @@ func (reader *Reader) Execute(r *request.Request, plan *Plan, params *execution.
 	run.masks = masks
 	given := r.Consistency
 	defer func() { r.Consistency = given }()
-	r.Consistency = levels.OfRead(plan.table, given, len(reader.o.View.Topology().Nodes()))
+	r.Consistency = execution.ReadLevel(plan.table, given, len(reader.o.View.Topology().Nodes()))
 	return run.execute(r, reader, plan, params)
 }
 
 // virtualPage executes a command on a virtual table and returns all matching rows that the client may see.
 func (reader *Reader) virtualPage(t *schema.Table, cmd *row.ReadCommand, client auth.Principal) ([]byte, error) {
-	return virtual.Page(reader.o.Virtual, t, cmd, reader.o.Hidden(t, client))
+	return execution.VirtualPage(reader.o.Virtual, t, cmd, reader.o.Hidden(t, client))
 }
 
 func (reader *Reader) pagingKey() []byte {

@@ -9,9 +9,7 @@ import (
 	"cqld/query/execution"
 	"cqld/query/guardrail"
 	"cqld/query/invalid"
-	"cqld/query/levels"
 	"cqld/query/mask"
-	"cqld/query/paging"
 	"cqld/query/restriction"
 	"cqld/query/rowview"
 	"cqld/query/selection"
@@ -126,7 +124,7 @@ func (run *reading) execute(r *request.Request, reader *Reader, plan *Plan, para
 		}
 	}
 	run.limits(params.PageSize, run.pushDown(r.Consistency))
-	if err := levels.CheckSerialRead(r.Consistency, len(run.cursor.Keys)); err != nil && !empty {
+	if err := execution.CheckSerialReadLevel(r.Consistency, len(run.cursor.Keys)); err != nil && !empty {
 		return Rows{}, err
 	}
 	if !plan.single { // one row does not take long
@@ -183,7 +181,7 @@ func (run *reading) resume(params *execution.Params, limit uint32) (start *scan.
 	if len(params.PagingState) == 0 {
 		return nil, limit, nil
 	}
-	state, err := paging.Decode(params.PagingState, run.pagingKeys(), run.plan.table)
+	state, err := decodePagingState(params.PagingState, run.pagingKeys(), run.plan.table)
 	if err != nil && run.plan.fragments != nil {
 		return nil, 0, invalid.Errorf(fragmentsMoved)
 	}
@@ -519,8 +517,8 @@ func (run *reading) result(r *request.Request, params *execution.Params, remaini
 	}
 	if run.scan.More() && run.plan.order == nil && run.plan.near == nil && (remaining == 0 || left > 0) &&
 		params.PageSize > 0 {
-		rows.PagingState = paging.Append(nil, run.pagingKeys(), run.plan.table,
-			&paging.State{At: run.cursor.At, Remaining: left})
+		rows.PagingState = appendPagingState(nil, run.pagingKeys(), run.plan.table,
+			&pagingState{At: run.cursor.At, Remaining: left})
 	}
 	return rows
 }

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
-	"cqld/query/levels"
+	"cqld/query/execution"
 	"cqld/query/term"
 	"cqld/request"
 	"cqld/row"
@@ -20,7 +20,7 @@ func (run *reading) read(r *request.Request) error {
 	s.Runs = true
 	if run.reader.o.IsVirtual(run.plan.table) {
 		s.Local = func(cmd *row.ReadCommand) ([]byte, error) {
-			if err := levels.CheckLocal(run.plan.table, r.Consistency); err != nil {
+			if err := execution.CheckLocalLevel(run.plan.table, r.Consistency); err != nil {
 				return nil, err
 			}
 			return run.reader.virtualPage(run.plan.table, cmd, r.Principal)

@@ -1,8 +1,6 @@
 package restriction
 
-import (
-	"math"
-)
+import "math"
 
 const (
 	// keysMax bounds the product of the keys or rows in lists of IN: each takes some 100 bytes.

@@ -8,11 +8,8 @@ import (
 	"cqld/coordinator"
 	"cqld/cql"
 	"cqld/internal/wire"
-	"cqld/query/batchsize"
-	"cqld/query/changes"
 	"cqld/query/execution"
 	"cqld/query/invalid"
-	"cqld/query/levels"
 	"cqld/query/term"
 	"cqld/request"
 	"cqld/row"
@@ -122,13 +119,13 @@ func (writer *Writer) ExecuteStatements(r *request.Request, kind cql.BatchKind, 
 		}
 		return writer.executeConditional(r, statements, true, params)
 	}
-	if err := levels.CheckWrite(r.Consistency); err != nil {
+	if err := execution.CheckWriteLevel(r.Consistency); err != nil {
 		return Outcome{}, err
 	}
 	w := writer.writings.Get().(*writing)
 	defer writer.putWriting(w)
 	timestamp := w.chooseTimestamp(writer, params)
-	var c changes.Set
+	var c changeSet
 	ordered, now := false, writer.o.Moment(params)
 	for _, s := range statements {
 		w.begin(writer, r, params, s.Values, now)
@@ -170,10 +167,10 @@ func (writer *Writer) ExecuteStatements(r *request.Request, kind cql.BatchKind, 
 }
 
 // checkBatch adds a warning for a large batch over several partitions, and refuses a larger one.
-func (writer *Writer) checkBatch(r *request.Request, kind cql.BatchKind, c *changes.Set) error {
+func (writer *Writer) checkBatch(r *request.Request, kind cql.BatchKind, c *changeSet) error {
 	size := 0
 	for i, m := range c.Mutations {
-		size += batchsize.Of(c.Tables[i], m)
+		size += batchSize(c.Tables[i], m)
 	}
 	switch l := &writer.o; {
 	case size > l.BatchFailBytes:
@@ -198,7 +195,7 @@ func (writer *Writer) checkBatch(r *request.Request, kind cql.BatchKind, c *chan
 }
 
 // warnOfGrace adds a warning if a logged batch cannot be replayed because gc_grace_seconds is zero.
-func (writer *Writer) warnOfGrace(r *request.Request, c *changes.Set) {
+func (writer *Writer) warnOfGrace(r *request.Request, c *changeSet) {
 	var without []string
 	for _, t := range c.Tables {
 		if n := t.Keyspace + "." + t.Name; t.Options.GCGraceSeconds == 0 && !slices.Contains(without, n) {

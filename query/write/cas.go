@@ -6,12 +6,8 @@ import (
 
 	"cqld/internal/wire"
 	"cqld/paxos"
-	"cqld/query/access"
-	"cqld/query/changes"
-	"cqld/query/condition"
 	"cqld/query/execution"
 	"cqld/query/invalid"
-	"cqld/query/levels"
 	"cqld/query/mask"
 	"cqld/query/restriction"
 	"cqld/query/rowview"
@@ -53,7 +49,7 @@ type cas struct {
 type casRow struct {
 	clustering        []byte
 	exists, notExists bool
-	columns           []condition.Bound
+	columns           []boundCondition
 }
 
 // executeConditional executes statements of which at least one has a condition.
@@ -77,10 +73,10 @@ func (writer *Writer) executeConditional(r *request.Request, statements []Statem
 	if err := x.prepare(); err != nil {
 		return Outcome{}, err
 	}
-	if err := levels.CheckConditional(x.table, r.Consistency, r.SerialConsistency); err != nil {
+	if err := execution.CheckConditionalLevels(x.table, r.Consistency, r.SerialConsistency); err != nil {
 		return Outcome{}, err
 	}
-	r.Cost.Path = string(access.PartitionKey)
+	r.Cost.Path = string(restriction.AccessPartitionKey)
 	timeouts := writer.o.TimeoutsOf(params)
 	req := &paxos.CASRequest{
 		Command: x.command(), Serial: r.SerialConsistency, Consistency: r.Consistency,
@@ -136,9 +132,9 @@ func (x *cas) prepare() error {
 		}
 	}
 	slices.SortFunc(x.rows, func(a, b casRow) int { return bytes.Compare(a.clustering, b.clustering) })
-	condition.Sort(x.static.columns)
+	sortConditions(x.static.columns)
 	for i := range x.rows {
-		condition.Sort(x.rows[i].columns)
+		sortConditions(x.rows[i].columns)
 	}
 	return nil
 }
@@ -151,7 +147,7 @@ func (x *cas) environment() *execution.Environment {
 // touchesStatic reports whether m changes static columns or has conditions on some.
 func (m *Modification) touchesStatic() bool {
 	return len(m.static) > 0 || slices.ContainsFunc(m.conditions.columns,
-		func(c *condition.Condition) bool { return c.Column.Kind == schema.Static })
+		func(c *condition) bool { return c.Column.Kind == schema.Static })
 }
 
 func (x *cas) checkLists(m *Modification) error {
@@ -360,7 +356,7 @@ func (x *cas) update(page []byte, timestamp int64) (*row.Mutation, bool, error) 
 		}
 		if err := w.build(s.Modification, func(m *row.Mutation) error {
 			out.Append(m)
-			return changes.CheckPartition(s.Modification.table, out)
+			return checkPartition(s.Modification.table, out)
 		}); err != nil {
 			return nil, false, err
 		}

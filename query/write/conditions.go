@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"cqld/cql"
-	"cqld/query/condition"
 	"cqld/query/invalid"
 	"cqld/query/mask"
 	"cqld/schema"
@@ -13,7 +12,7 @@ import (
 // conditions are the conditions in IF.
 type conditions struct {
 	exists, notExists bool
-	columns           []*condition.Condition
+	columns           []*condition
 	masking           *mask.Decision
 }
 
@@ -28,7 +27,7 @@ func (c *compiler) compileConditions(exists, notExists bool, in []cql.Condition,
 	out := &conditions{exists: exists, notExists: notExists}
 	var restricted []*schema.Column
 	for i := range in {
-		x, err := condition.Compile(c.Compiler, &in[i])
+		x, err := compileCondition(c.Compiler, &in[i])
 		if err != nil {
 			return nil, err
 		}
@@ -44,5 +43,5 @@ func (c *compiler) compileConditions(exists, notExists bool, in []cql.Condition,
 
 // regular reports whether a condition is on a regular column.
 func (c *conditions) regular() bool {
-	return slices.ContainsFunc(c.columns, func(x *condition.Condition) bool { return x.Column.Kind == schema.Regular })
+	return slices.ContainsFunc(c.columns, func(x *condition) bool { return x.Column.Kind == schema.Regular })
 }

@@ -5,7 +5,6 @@ import (
 
 	"cqld/cql"
 	"cqld/query/constraint"
-	"cqld/query/operation"
 	"cqld/query/restriction"
 	"cqld/row"
 	"cqld/schema"
@@ -34,7 +33,7 @@ func (c *compiler) constraints(m *Modification) error {
 // names reports whether an INSERT or UPDATE assigns the column. INSERT JSON assigns all columns, and deletions need not
 // name one.
 func (m *Modification) names(col *schema.Column) bool {
-	assigns := func(o operation.Operation) bool { return o.Column() == col }
+	assigns := func(o operation) bool { return o.Column() == col }
 	return m.kind == restriction.Delete || m.json != nil || slices.ContainsFunc(m.regular, assigns) ||
 		slices.ContainsFunc(m.static, assigns)
 }
@@ -106,7 +105,7 @@ func (c *compiler) defaults(m *Modification, names []string, keys keyTerms) erro
 			return err
 		}
 		if col.Kind == schema.Regular {
-			m.addOperation(operation.Set(col, t))
+			m.addOperation(setOperation(col, t))
 		} else {
 			keys[col] = t
 		}

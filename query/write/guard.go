@@ -5,7 +5,6 @@ import (
 
 	"cqld/internal/wire"
 	"cqld/query/guardrail"
-	"cqld/query/operation"
 	"cqld/request"
 	"cqld/row"
 	"cqld/schema"
@@ -19,9 +18,9 @@ func guardWrite(g *guardrail.Guard, m *Modification) error {
 			return err
 		}
 	}
-	for _, list := range [][]operation.Operation{m.static, m.regular} {
+	for _, list := range [][]operation{m.static, m.regular} {
 		for _, o := range list {
-			if feature := operation.ListRead(o); feature != "" {
+			if feature := listRead(o); feature != "" {
 				if err := g.EnabledFor(guardrail.ReadBeforeWriteLists, feature); err != nil {
 					return err
 				}
@@ -68,7 +67,7 @@ func (w *writing) guardRow(m *Modification, key row.PartitionKey, kind schema.Co
 
 // guardCells applies the guardrails on values and collections to the cells that operations write to one row. As in
 // Cassandra, the size of a collection is not that of one element that is set.
-func guardCells(g *guardrail.Guard, t *schema.Table, operations []operation.Operation, r *row.Row) error {
+func guardCells(g *guardrail.Guard, t *schema.Table, operations []operation, r *row.Row) error {
 	type collection struct{ items, bytes int64 }
 	collections := map[*schema.Column]*collection{}
 	var order []*schema.Column
@@ -85,7 +84,7 @@ func guardCells(g *guardrail.Guard, t *schema.Table, operations []operation.Oper
 			}
 		}
 		if !col.Type.IsCollection() || slices.ContainsFunc(operations,
-			func(o operation.Operation) bool { return o.Column() == col && operation.SetsElement(o) }) {
+			func(o operation) bool { return o.Column() == col && setsElement(o) }) {
 			continue
 		}
 		c := collections[col]

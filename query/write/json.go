@@ -6,7 +6,6 @@ import (
 	"cqld/cql"
 	"cqld/internal/wire"
 	"cqld/query/invalid"
-	"cqld/query/operation"
 	"cqld/query/restriction"
 	"cqld/query/term"
 	"cqld/schema"
@@ -46,7 +45,7 @@ func (c *compiler) insertJSON(stmt *cql.InsertJSON) (*Modification, error) {
 			keys[col] = t
 			continue
 		}
-		m.addOperation(operation.Set(col, t))
+		m.addOperation(setOperation(col, t))
 	}
 	if err := c.insertKeys(m, keys); err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package write
 import (
 	"slices"
 
-	"cqld/query/operation"
 	"cqld/row"
 )
 
@@ -24,7 +23,7 @@ const (
 	cellsKept, changesKept = 512, 64 << 10
 )
 
-// Reserve implements operation.Memory.
+// Reserve implements operationMemory.
 func (w *writing) Reserve(n int) error {
 	w.rowBytes += n
 	w.cellBytes = max(w.cellBytes, w.rowBytes)
@@ -54,7 +53,7 @@ func (x *cas) reserve() error {
 		case m.json != nil:
 			n += (jsonCopies + mutationCopies) * size
 		case slices.ContainsFunc(m.static, multiCell) || slices.ContainsFunc(m.regular, multiCell):
-			n += (operation.ElementBytes/elementMin + mutationCopies) * size
+			n += (elementBytes/elementMin + mutationCopies) * size
 		default:
 			n += mutationCopies * size
 		}
@@ -69,7 +68,7 @@ func (x *cas) reserve() error {
 const elementMin = 5
 
 // multiCell reports whether an operation changes a column of several cells.
-func multiCell(o operation.Operation) bool { return o.Column().Type.MultiCell() }
+func multiCell(o operation) bool { return o.Column().Type.MultiCell() }
 
 // beginRow begins a row, which reuses the memory of the previous one.
 func (w *writing) beginRow() {

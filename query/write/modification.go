@@ -8,7 +8,6 @@ import (
 	"cqld/query/execution"
 	"cqld/query/invalid"
 	"cqld/query/mask"
-	"cqld/query/operation"
 	"cqld/query/restriction"
 	"cqld/query/term"
 	"cqld/request"
@@ -21,8 +20,8 @@ type Modification struct {
 	kind      restriction.Statement
 	table     *schema.Table
 	where     *restriction.Set
-	regular   []operation.Operation
-	static    []operation.Operation
+	regular   []operation
+	static    []operation
 	json      *jsonValues // for INSERT … JSON with a bind marker
 	timestamp term.Term
 	ttl       term.Term
@@ -70,9 +69,9 @@ func (writer *Writer) Compile(terms *term.Compiler, stmt cql.Statement) (m *Modi
 // restriction: it shows the size of the list.
 func (c *compiler) masksOfIndexed(m *Modification) *mask.Decision {
 	var restricted []*schema.Column
-	for _, list := range [][]operation.Operation{m.static, m.regular} {
+	for _, list := range [][]operation{m.static, m.regular} {
 		for _, o := range list {
-			if operation.ByIndex(o) && o.Column().Mask != nil {
+			if byIndex(o) && o.Column().Mask != nil {
 				restricted = append(restricted, o.Column())
 			}
 		}
@@ -136,11 +135,11 @@ func (c *compiler) insert(stmt *cql.Insert) (*Modification, error) {
 		if col.Kind == schema.PartitionKey || col.Kind == schema.Clustering {
 			continue // as in Cassandra, after the values of other columns
 		}
-		t, err := operation.Value(c.Compiler, stmt.Values[i], col)
+		t, err := compileValue(c.Compiler, stmt.Values[i], col)
 		if err != nil {
 			return nil, err
 		}
-		m.addOperation(operation.Set(col, t))
+		m.addOperation(setOperation(col, t))
 	}
 	for i, name := range stmt.Columns {
 		col := c.Table.Column(name)
@@ -186,14 +185,14 @@ func (m *Modification) setCompactValue() {
 	switch value := m.table.CompactValue(); {
 	case value == nil || len(m.regular) > 0:
 	case m.table.Hides(value):
-		m.addOperation(operation.Set(value, term.Constant([]byte{})))
+		m.addOperation(setOperation(value, term.Constant([]byte{})))
 	default:
 		m.mandatory = value
 	}
 }
 
 // addOperation adds an operation after the others on its column and on columns with smaller ids.
-func (m *Modification) addOperation(o operation.Operation) {
+func (m *Modification) addOperation(o operation) {
 	o = checkVector(m.table, o)
 	list := &m.regular
 	if o.Column().Kind == schema.Static {
@@ -201,7 +200,7 @@ func (m *Modification) addOperation(o operation.Operation) {
 	}
 	m.reads = m.reads || o.Reads()
 	id := int(o.Column().ID)
-	at, _ := slices.BinarySearchFunc(*list, id+1, func(x operation.Operation,
+	at, _ := slices.BinarySearchFunc(*list, id+1, func(x operation,
 		next int) int {
 		return int(x.Column().ID) - next
 	})
@@ -237,7 +236,7 @@ func (c *compiler) update(stmt *cql.Update) (*Modification, error) {
 		return nil, err
 	}
 	for _, a := range stmt.Assignments {
-		o, err := operation.Assignment(c.Compiler, a)
+		o, err := compileAssignment(c.Compiler, a)
 		if err != nil {
 			return nil, err
 		}
@@ -270,7 +269,7 @@ func (c *compiler) delete(stmt *cql.Delete) (*Modification, error) {
 	}
 	m := &Modification{kind: restriction.Delete, table: c.Table}
 	for _, t := range stmt.Targets {
-		o, err := operation.Deletion(c.Compiler, t)
+		o, err := compileDeletion(c.Compiler, t)
 		if err != nil {
 			return nil, err
 		}

@@ -7,12 +7,9 @@ import (
 	"cqld/coordinator"
 	"cqld/internal/uuid"
 	"cqld/internal/wire"
-	"cqld/query/access"
-	"cqld/query/changes"
 	"cqld/query/execution"
 	"cqld/query/guardrail"
 	"cqld/query/invalid"
-	"cqld/query/operation"
 	"cqld/query/restriction"
 	"cqld/query/rowview"
 	"cqld/query/term"
@@ -24,7 +21,7 @@ import (
 
 // writing is one execution of a modification. It is reused; its results are copies.
 type writing struct {
-	operation.Context
+	operationContext
 	writer  *Writer
 	request *request.Request
 	env     execution.Environment
@@ -51,7 +48,7 @@ type writing struct {
 func (w *writing) begin(writer *Writer, r *request.Request, params *execution.Params, values []wire.Value,
 	now execution.Moment) {
 	w.writer, w.request, w.params = writer, r, params
-	reserved := operation.Memory(w)
+	reserved := operationMemory(w)
 	if r.Memory == nil {
 		reserved = nil
 	}
@@ -59,7 +56,7 @@ func (w *writing) begin(writer *Writer, r *request.Request, params *execution.Pa
 		w.guard = nil
 	}
 	w.env = writer.o.Environment(r, now)
-	w.Context = operation.Context{Scope: term.Scope{Values: values, Env: &w.env}, Positions: &w.positions,
+	w.operationContext = operationContext{Scope: term.Scope{Values: values, Env: &w.env}, Positions: &w.positions,
 		Millis: now.Millis, Now: now.Seconds, Memory: reserved}
 }
 
@@ -218,7 +215,7 @@ func (w *writing) addChanges(m *Modification, key row.PartitionKey, in []row.Sli
 			if err := w.addRow(m, key, s.Start); err != nil {
 				return err
 			}
-			if err := changes.CheckPartition(m.table, &w.builder); err != nil {
+			if err := checkPartition(m.table, &w.builder); err != nil {
 				return err
 			}
 			if err := w.hold(); err != nil {
@@ -311,7 +308,7 @@ func (w *writing) addStatic(m *Modification, key row.PartitionKey) error {
 	}
 	w.beginRow()
 	for _, o := range m.static {
-		if err := o.Apply(&w.Context, &w.row); err != nil {
+		if err := o.Apply(&w.operationContext, &w.row); err != nil {
 			return err
 		}
 	}
@@ -350,7 +347,7 @@ func (w *writing) addRow(m *Modification, key row.PartitionKey, clustering []byt
 		w.row.Deletion = w.deletion()
 	}
 	for _, o := range m.regular {
-		if err := o.Apply(&w.Context, &w.row); err != nil {
+		if err := o.Apply(&w.operationContext, &w.row); err != nil {
 			return err
 		}
 	}
@@ -393,7 +390,7 @@ func (w *writing) find(t *schema.Table, key row.PartitionKey, clustering []byte)
 		return err
 	}
 	defer call.Release()
-	w.request.Cost.Path = string(access.PartitionKey)
+	w.request.Cost.Path = string(restriction.AccessPartitionKey)
 	w.request.Cost.CountPage(call.Page(), w.Now)
 	if err := w.reserveRead(decodedCopies, len(call.Page())); err != nil {
 		return err

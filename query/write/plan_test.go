@@ -83,7 +83,7 @@ func explain(t *testing.T, m *Modification) string {
 		if o.Reads() {
 			reads = ", reads before it writes"
 		}
-		fmt.Fprintf(&out, "%s %s%s\n", strings.TrimPrefix(fmt.Sprintf("%T", o), "*operation."), o.Column().Name, reads)
+		fmt.Fprintf(&out, "%s %s%s\n", strings.TrimPrefix(fmt.Sprintf("%T", o), "*write."), o.Column().Name, reads)
 	}
 	return out.String()
 }

@@ -7,11 +7,9 @@ import (
 	"cqld/coordinator"
 	"cqld/cql"
 	"cqld/internal/histogram"
-	"cqld/query/access"
-	"cqld/query/changes"
 	"cqld/query/execution"
 	"cqld/query/invalid"
-	"cqld/query/levels"
+	"cqld/query/restriction"
 	"cqld/query/term"
 	"cqld/request"
 	"cqld/ring"
@@ -100,7 +98,7 @@ func (writer *Writer) Execute(r *request.Request, m *Modification, params *execu
 	size := 0
 	err = w.build(m, func(b *row.Mutation) error {
 		size += b.Size()
-		if err := changes.Check(size); err != nil {
+		if err := checkChanges(size); err != nil {
 			return err
 		}
 		into := &x.mutation
@@ -110,7 +108,7 @@ func (writer *Writer) Execute(r *request.Request, m *Modification, params *execu
 		} else {
 			x.list[0] = into
 		}
-		changes.Copy(into, b)
+		copyMutation(into, b)
 		return nil
 	})
 	if err != nil || x.list[0] == nil {
@@ -133,7 +131,7 @@ func (writer *Writer) Execute(r *request.Request, m *Modification, params *execu
 func (writer *Writer) execute(r *request.Request, req *coordinator.WriteRequest) error {
 	err := writer.o.Executor.Write(r, req)
 	if r.Cost.Commands > 0 {
-		r.Cost.Path = string(access.PartitionKey)
+		r.Cost.Path = string(restriction.AccessPartitionKey)
 	}
 	return err
 }
@@ -141,9 +139,9 @@ func (writer *Writer) execute(r *request.Request, req *coordinator.WriteRequest)
 func (m *Modification) checkConsistency(c ring.Consistency) error {
 	switch {
 	case !isCounterTable(m.table):
-		return levels.CheckWrite(c)
+		return execution.CheckWriteLevel(c)
 	case c == ring.Any:
 		return invalid.Errorf("Consistency level ANY is not yet supported for counter table %s", m.table.Name)
 	}
-	return levels.CheckCounter(c)
+	return execution.CheckCounterLevel(c)
 }

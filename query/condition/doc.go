@@ -1,2 +1,0 @@
-// Package condition implements the conditions of IF: it compiles them, and evaluates them on rows with bound values.
-package condition

@@ -1,0 +1,77 @@
+package execution
+
+import (
+	"cqld/coordinator"
+	"cqld/query/invalid"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// CheckReadLevel refuses the level of which only writes are possible.
+func CheckReadLevel(c ring.Consistency) error {
+	if c == ring.Any {
+		return invalid.Errorf("ANY ConsistencyLevel is only supported for writes")
+	}
+	return nil
+}
+
+// CheckSerialReadLevel refuses serial reads of more than one partition.
+func CheckSerialReadLevel(c ring.Consistency, keys int) error {
+	if c.IsSerial() && keys > 1 {
+		return invalid.Errorf("SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time")
+	}
+	return nil
+}
+
+// CheckLocalLevel refuses levels of more than one replica for the system keyspaces that are local to every node.
+// (Cassandra's virtual keyspaces, such as system_views, accept every level.)
+func CheckLocalLevel(t *schema.Table, level ring.Consistency) error {
+	if t.Keyspace != "system" && t.Keyspace != "system_schema" {
+		return nil
+	}
+	if need := level.BlockFor(ring.Replication{Class: ring.Simple, Factor: 1}, ""); need > 1 {
+		return &coordinator.Unavailable{Consistency: level, Required: need, Alive: 1}
+	}
+	return nil
+}
+
+// ReadLevel returns the level at which a table is read in a ring of some nodes. A ring of one answers for both replicas
+// of system_traces, so that a client that reads its traces at the level of its statements, as cqlsh does, finds them.
+func ReadLevel(t *schema.Table, level ring.Consistency, nodes int) ring.Consistency {
+	if nodes == 1 && t.Keyspace == "system_traces" && !level.IsSerial() {
+		return ring.One
+	}
+	return level
+}
+
+// CheckWriteLevel refuses levels that only conditional changes have.
+func CheckWriteLevel(c ring.Consistency) error {
+	if c.IsSerial() {
+		return invalid.Errorf("You must use conditional updates for serializable writes")
+	}
+	return nil
+}
+
+// CheckCounterLevel refuses levels at which counters are not updated.
+func CheckCounterLevel(c ring.Consistency) error {
+	if c.IsSerial() {
+		return invalid.Errorf("Counter operations are inherently non-serializable")
+	}
+	return nil
+}
+
+// CheckConditionalLevels refuses the levels of a conditional change that do not exist for a table.
+func CheckConditionalLevels(t *schema.Table, commit, serial ring.Consistency) error {
+	if !serial.IsSerial() {
+		return invalid.Errorf("Invalid consistency for conditional update. Must be one of SERIAL or LOCAL_SERIAL")
+	}
+	if commit.IsSerial() {
+		return invalid.Errorf("%s is not supported as conditional update commit consistency. Use ANY if you mean "+
+			"\"make sure it is accepted but I don't care how many replicas commit it for non-SERIAL reads\"", commit)
+	}
+	if x := t.Replication; commit == ring.EachQuorum && x.Class != ring.NetworkTopology {
+		return invalid.Errorf("consistency level EACH_QUORUM not compatible with replication strategy (%s)",
+			x.Class.Name())
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package restriction
+
+import (
+	"strings"
+
+	"cqld/schema"
+)
+
+// AccessKind is a way to find the partitions of a SELECT.
+type AccessKind string
+
+// The kinds.
+const (
+	AccessPartitionKey AccessKind = "partition key"
+	AccessIndex        AccessKind = "index"
+	AccessScan         AccessKind = "scan"
+	AccessVirtual      AccessKind = "virtual table"
+	AccessNone         AccessKind = "none" // no row can match
+)
+
+// AccessPath is a way to find the partitions of a SELECT, and whether it can.
+type AccessPath struct {
+	Kind   AccessKind
+	Usable bool
+	Reason string
+}
+
+// AccessPaths returns the candidates for a SELECT on t in the order of their cost, cheapest first. The last one is
+// always usable. A virtual table has one: this node generates its rows. Rows are found by the indexes of choice if it
+// has some.
+func AccessPaths(t *schema.Table, where *Set, virtual bool, choice *Choice) []AccessPath {
+	if virtual {
+		return []AccessPath{{AccessVirtual, true, "this node makes the rows"}}
+	}
+	if choice.Index != nil {
+		place := "all partitions"
+		switch {
+		case !where.KeyRange:
+			place = "the partitions of the key"
+		case where.HasToken():
+			place = "a range of tokens"
+		}
+		return []AccessPath{{AccessIndex, true, indexNames(t, choice) + ", in " + place}}
+	}
+	key := AccessPath{AccessPartitionKey, !where.KeyRange, "every column of the partition key is restricted by = or IN"}
+	scan := AccessPath{AccessScan, true, "all partitions of the table are read"}
+	if where.KeyRange {
+		key.Reason = "not every column of the partition key (" + ColumnNames(t.PartitionKey) +
+			") is restricted by = or IN"
+		if where.HasToken() {
+			key.Reason = "token() does not name partitions"
+			scan.Reason = "the partitions of a range of tokens are read"
+		}
+	}
+	return []AccessPath{key, scan}
+}
+
+// indexes names the index of a choice, or the indexes of its union, in the order of their branches.
+func indexNames(t *schema.Table, choice *Choice) string {
+	text := func(ix *schema.Index) string { return ix.Name + " on " + t.IndexTargetText(ix) }
+	if len(choice.Union) == 0 {
+		return text(choice.Index)
+	}
+	names := []string{text(choice.Index)}
+	for _, b := range choice.Union {
+		names = append(names, text(b.Index))
+	}
+	return "union of " + strings.Join(names, ", ")
+}

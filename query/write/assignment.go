@@ -1,0 +1,217 @@
+package write
+
+import (
+	"cqld/cql"
+	"cqld/query/invalid"
+	"cqld/query/term"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// compiler compiles operations.
+type operationCompiler struct{ *term.Compiler }
+
+// compileAssignment compiles one element of SET.
+func compileAssignment(in *term.Compiler, a cql.Assignment) (operation, error) {
+	c := operationCompiler{in}
+	col, err := c.Column(assignedColumn(a))
+	if err != nil {
+		return nil, err
+	}
+	if col.Kind == schema.PartitionKey || col.Kind == schema.Clustering {
+		return nil, invalid.Errorf("PRIMARY KEY part %s found in SET part", col.Name)
+	}
+	switch a := a.(type) {
+	case *cql.SetColumn:
+		t, err := compileValue(c.Compiler, a.Value, col)
+		if err != nil {
+			return nil, err
+		}
+		if col.IsCounter() {
+			return nil, invalid.Errorf("Cannot set the value of counter column %s (counters can only be "+
+				"incremented/decremented, not set)", col.Name)
+		}
+		return setOperation(col, t), nil
+	case *cql.AddToColumn:
+		return c.addition(a, col)
+	case *cql.PrependToColumn:
+		return c.prepending(a, col)
+	case *cql.SubtractFromColumn:
+		return c.subtraction(a, col)
+	case *cql.SetElement:
+		return c.elementAssignment(a, col)
+	case *cql.SetField:
+		return c.fieldAssignment(a, col)
+	}
+	return nil, invalid.NotSupported("This assignment")
+}
+
+// compileValue compiles the value that INSERT or SET assigns to a column that is not in the primary key. A tuple is no
+// value of such a column with a user-defined type: Cassandra answers with a server error.
+func compileValue(c *term.Compiler, value cql.Term, col *schema.Column) (term.Term, error) {
+	t, err := c.ColumnTerm(value, col)
+	if err == nil && col.Type.Kind() == types.UDT && isTuple(value) {
+		return nil, invalid.Errorf("Invalid tuple type literal for %s of type %s", col.Name, col.Type)
+	}
+	return t, err
+}
+
+// isTuple reports whether a term is a tuple, perhaps with type hints.
+func isTuple(t cql.Term) bool {
+	switch t := t.(type) {
+	case *cql.TupleLiteral:
+		return true
+	case *cql.TypeHint:
+		return isTuple(t.Value)
+	}
+	return false
+}
+
+func assignedColumn(a cql.Assignment) string {
+	switch a := a.(type) {
+	case *cql.SetColumn:
+		return a.Column
+	case *cql.AddToColumn:
+		return a.Column
+	case *cql.SubtractFromColumn:
+		return a.Column
+	case *cql.PrependToColumn:
+		return a.Column
+	case *cql.SetElement:
+		return a.Column
+	case *cql.SetField:
+		return a.Column
+	}
+	return ""
+}
+
+// checkMutable refuses + and - for columns that are not multi-cell collections.
+func checkMutable(a cql.Assignment, col *schema.Column) error {
+	if !col.Type.IsCollection() {
+		return invalid.Errorf("Invalid operation (%s) for non counter column %s", term.AssignmentText(a), col.Name)
+	}
+	if !col.Type.MultiCell() {
+		return invalid.Errorf("Invalid operation (%s) for frozen collection column %s", term.AssignmentText(a),
+			col.Name)
+	}
+	return nil
+}
+
+func (c operationCompiler) addition(a *cql.AddToColumn, col *schema.Column) (operation, error) {
+	switch col.Type.Kind() {
+	case types.Tuple, types.UDT:
+		return nil, invalid.Errorf("Invalid operation (%s) for tuple column %s", term.AssignmentText(a), col.Name)
+	}
+	if col.IsCounter() {
+		return c.counterAddition(col, a.Value, false)
+	}
+	if err := checkMutable(a, col); err != nil {
+		return nil, err
+	}
+	t, err := c.ColumnTerm(a.Value, col)
+	if err != nil {
+		if col.Type.Kind() == types.Map {
+			err = invalid.Errorf("Value for a map addition has to be a map, but was: '%s'", term.Text(a.Value))
+		}
+		return nil, err
+	}
+	return &addElements{target{col}, t}, nil
+}
+
+func (c operationCompiler) prepending(a *cql.PrependToColumn, col *schema.Column) (operation, error) {
+	t, err := c.ColumnTerm(a.Value, col)
+	if err != nil {
+		return nil, err
+	}
+	if col.Type.Kind() != types.List {
+		return nil, invalid.Errorf("Invalid operation (%s) for non list column %s", term.AssignmentText(a), col.Name)
+	}
+	if !col.Type.MultiCell() {
+		return nil, invalid.Errorf("Invalid operation (%s) for frozen list column %s", term.AssignmentText(a), col.Name)
+	}
+	return &prependElements{target{col}, t}, nil
+}
+
+func (c operationCompiler) subtraction(a *cql.SubtractFromColumn, col *schema.Column) (operation, error) {
+	if col.IsCounter() {
+		return c.counterAddition(col, a.Value, true)
+	}
+	if err := checkMutable(a, col); err != nil {
+		return nil, err
+	}
+	switch col.Type.Kind() {
+	case types.Map:
+		keys := types.NewSet(col.Type.Elems()[0], true)
+		t, err := c.Term(a.Value, c.Receiver(col.Name, keys))
+		if err != nil {
+			return nil, invalid.Errorf("Value for a map substraction has to be a set, but was: '%s'",
+				term.Text(a.Value))
+		}
+		return &removeKeys{target{col}, t}, nil
+	case types.Set:
+		t, err := c.ColumnTerm(a.Value, col)
+		if err != nil {
+			return nil, err
+		}
+		return &removeKeys{target{col}, t}, nil
+	}
+	t, err := c.ColumnTerm(a.Value, col)
+	if err != nil {
+		return nil, err
+	}
+	return &removeElements{readingTarget{target{col}}, t}, nil
+}
+
+func (c operationCompiler) elementAssignment(a *cql.SetElement, col *schema.Column) (operation, error) {
+	typ := col.Type
+	if !typ.IsCollection() {
+		return nil, invalid.Errorf("Invalid operation (%s) for non collection column %s", term.AssignmentText(a),
+			col.Name)
+	}
+	if !typ.MultiCell() {
+		return nil, invalid.Errorf("Invalid operation (%s) for frozen collection column %s", term.AssignmentText(a),
+			col.Name)
+	}
+	switch typ.Kind() {
+	case types.List:
+		i, err := c.Term(a.Key, c.Receiver("idx("+col.Name+")", types.Native(types.Int)))
+		if err != nil {
+			return nil, err
+		}
+		v, err := c.Term(a.Value, c.Receiver("value("+col.Name+")", typ.Elems()[0]))
+		if err != nil {
+			return nil, err
+		}
+		return &setIndex{readingTarget{target{col}}, i, v}, nil
+	case types.Map:
+		k, err := c.Term(a.Key, c.Receiver("key("+col.Name+")", typ.Elems()[0]))
+		if err != nil {
+			return nil, err
+		}
+		v, err := c.Term(a.Value, c.Receiver("value("+col.Name+")", typ.Elems()[1]))
+		if err != nil {
+			return nil, err
+		}
+		return &setKey{target{col}, k, v}, nil
+	}
+	return nil, invalid.Errorf("Invalid operation (%s) for set column %s", term.AssignmentText(a), col.Name)
+}
+
+func (c operationCompiler) fieldAssignment(a *cql.SetField, col *schema.Column) (operation, error) {
+	typ := col.Type
+	if typ.Kind() != types.UDT {
+		return nil, invalid.Errorf("Invalid operation (%s) for non-UDT column %s", term.AssignmentText(a), col.Name)
+	}
+	if !typ.MultiCell() {
+		return nil, invalid.Errorf("Invalid operation (%s) for frozen UDT column %s", term.AssignmentText(a), col.Name)
+	}
+	i := typ.FieldIndex(a.Field)
+	if i < 0 {
+		return nil, invalid.Errorf("UDT column %s does not have a field named %s", col.Name, a.Field)
+	}
+	v, err := c.Term(a.Value, c.Receiver(col.Name+"."+a.Field, typ.Elems()[i]))
+	if err != nil {
+		return nil, err
+	}
+	return &setField{target{col}, i, v}, nil
+}

@@ -1,0 +1,134 @@
+package write
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cqld/query/invalid"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// The bounds of this package.
+const (
+	// partitionBytesMax bounds the changes of one partition (Cassandra's max_mutation_size). bytesMax bounds those of
+	// all partitions: IN writes each value once for each row.
+	partitionBytesMax = 16 << 20
+	changesBytesMax   = 64 << 20
+	// scanned is how many mutations are compared one after the other with the next one.
+	changesScanned = 16
+)
+
+// changeSet is the changes of one request, combined for each partition.
+type changeSet struct {
+	Mutations []*row.Mutation
+	Tables    []*schema.Table     // of the mutations
+	index     map[mutationKey]int // the positions of the mutations, if there are more than scanned
+	bytes     int                 // of all mutations
+}
+
+// mutationKey identifies a partition of a table.
+type mutationKey struct {
+	changedTable schema.StorageID
+	key          string
+}
+
+// Add adds a copy of m. It fails if the changes of one partition, or of all, are too large.
+func (c *changeSet) Add(t *schema.Table, m *row.Mutation) error {
+	c.bytes += m.Size()
+	if err := checkChanges(c.bytes); err != nil {
+		return err
+	}
+	if x := c.find(m); x != nil {
+		x.Append(m)
+		return checkPartition(t, x)
+	}
+	x := new(row.Mutation)
+	copyMutation(x, m)
+	c.Mutations = append(c.Mutations, x)
+	c.Tables = append(c.Tables, t)
+	switch n := len(c.Mutations); {
+	case c.index != nil:
+		c.index[mutationKey{m.Table, string(m.Key.Bytes)}] = n - 1
+	case n > changesScanned:
+		c.index = make(map[mutationKey]int, 2*n)
+		for i, x := range c.Mutations {
+			c.index[mutationKey{x.Table, string(x.Key.Bytes)}] = i
+		}
+	}
+	return nil
+}
+
+// find returns the mutation of the same partition as m, or nil.
+func (c *changeSet) find(m *row.Mutation) *row.Mutation {
+	if c.index != nil {
+		if i, ok := c.index[mutationKey{m.Table, string(m.Key.Bytes)}]; ok {
+			return c.Mutations[i]
+		}
+		return nil
+	}
+	for _, x := range c.Mutations {
+		if x.Table == m.Table && bytes.Equal(x.Key.Bytes, m.Key.Bytes) {
+			return x
+		}
+	}
+	return nil
+}
+
+// Partitions returns the number of different partition keys, per keyspace or in total. As in Cassandra, rows of
+// several tables of a keyspace with the same key are one partition.
+func (c *changeSet) Partitions(inKeyspaces bool) int {
+	keys := make(map[string]bool, len(c.Mutations))
+	for i, m := range c.Mutations {
+		key := string(m.Key.Bytes)
+		if inKeyspaces {
+			key = c.Tables[i].Keyspace + "\x00" + key
+		}
+		keys[key] = true
+	}
+	return len(keys)
+}
+
+// TableNames returns the tables that are written, as warnings list them.
+func (c *changeSet) TableNames() string {
+	var names []string
+	for _, t := range c.Tables {
+		if n := t.Keyspace + "." + t.Name; !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	return "[" + strings.Join(names, ", ") + "]"
+}
+
+// checkPartition refuses changes of one partition that are too large, in Cassandra's words.
+func checkPartition(t *schema.Table, m *row.Mutation) error {
+	n := m.Size()
+	if n <= partitionBytesMax {
+		return nil
+	}
+	var key []byte
+	for i, part := range row.KeyComponents(nil, m.Key.Bytes, len(t.PartitionKey)) {
+		if i > 0 {
+			key = append(key, ':')
+		}
+		key = t.PartitionKey[i].Type.AppendText(key, part)
+	}
+	return &invalid.Error{Msg: fmt.Sprintf("Rejected an oversized mutation (%d/%d) for keyspace: %s. Top keys "+
+		"are: %s.%s", n, partitionBytesMax, t.Keyspace, t.Name, key)}
+}
+
+// checkChanges refuses a request whose changes of all partitions have n bytes if they are too large.
+func checkChanges(n int) error {
+	if n > changesBytesMax {
+		return &invalid.Error{Msg: fmt.Sprintf("The changes of one request have more than %d bytes", changesBytesMax)}
+	}
+	return nil
+}
+
+// copyMutation makes dst a copy of src that owns its memory.
+func copyMutation(dst, src *row.Mutation) {
+	dst.Reset(src.Table, row.PartitionKey{Token: src.Key.Token, Bytes: slices.Clone(src.Key.Bytes)})
+	dst.Append(src)
+}

@@ -1,0 +1,322 @@
+package write
+
+import (
+	"cqld/cql"
+	"cqld/internal/wire"
+	"cqld/query/invalid"
+	"cqld/query/rowview"
+	"cqld/query/term"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// condition compares a column, an element or a field of one.
+type condition struct {
+	Column   *schema.Column
+	key      term.Term // of c[key]
+	field    int       // of c.field, else -1
+	operator cql.Operator
+	value    term.Term
+	in       []term.Term // of IN; operator is OperatorInvalid
+	inMarker *term.MarkerTerm
+}
+
+// compiler compiles conditions.
+type conditionCompiler struct{ *term.Compiler }
+
+// compileCondition compiles one condition of IF.
+func compileCondition(terms *term.Compiler, in *cql.Condition) (*condition, error) {
+	c := conditionCompiler{terms}
+	col, err := c.Column(in.Column)
+	if err != nil {
+		return nil, err
+	}
+	if col.Type.Kind() == types.Counter {
+		return nil, invalid.Errorf("Conditions on counters are not supported")
+	}
+	if col.Kind == schema.PartitionKey || col.Kind == schema.Clustering {
+		return nil, invalid.Errorf("PRIMARY KEY column '%s' cannot have IF conditions", col.Name)
+	}
+	x := &condition{Column: col, field: -1, operator: in.Operator}
+	value := c.Receiver(col.Name, col.Type)
+	switch {
+	case in.Key != nil:
+		value, err = c.conditionElement(x, in)
+	case in.Field != "":
+		value, err = c.conditionField(x, in)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if in.In != nil {
+		return x, c.conditionIn(x, in.In, value)
+	}
+	switch in.Operator {
+	case cql.Contains, cql.ContainsKey:
+		if value, err = c.conditionContains(x, value); err != nil {
+			return nil, err
+		}
+	case cql.Less, cql.LessOrEqual, cql.Greater, cql.GreaterOrEqual:
+		if value.Type.HasDuration() {
+			return nil, durationCondition(in.Operator, value.Type)
+		}
+	}
+	x.value, err = c.Term(in.Value, value)
+	return x, err
+}
+
+func durationCondition(operator cql.Operator, t *types.Type) error {
+	on := "durations"
+	switch {
+	case t.IsCollection():
+		on = "collections containing durations"
+	case t.Kind() == types.Tuple:
+		on = "tuples containing durations"
+	case t.Kind() == types.UDT:
+		on = "UDTs containing durations"
+	}
+	return invalid.Errorf("Slice conditions ( %s ) are not supported on %s", operator, on)
+}
+
+// conditionElement compiles the key of c[key] and returns the specification of its value.
+func (c conditionCompiler) conditionElement(x *condition, in *cql.Condition) (value term.Spec, err error) {
+	t := x.Column.Type
+	switch t.Kind() {
+	case types.List:
+		x.key, err = c.Term(in.Key, c.Receiver("idx("+x.Column.Name+")", types.Native(types.Int)))
+		return c.Receiver("value("+x.Column.Name+")", t.Elems()[0]), err
+	case types.Map:
+		x.key, err = c.Term(in.Key, c.Receiver("key("+x.Column.Name+")", t.Elems()[0]))
+		return c.Receiver("value("+x.Column.Name+")", t.Elems()[1]), err
+	case types.Set:
+		return value, invalid.Errorf("Invalid element access syntax for set column %s", x.Column.Name)
+	}
+	return value, invalid.Errorf("Invalid element access syntax for non-collection column %s", x.Column.Name)
+}
+
+func (c conditionCompiler) conditionField(x *condition, in *cql.Condition) (value term.Spec, err error) {
+	t := x.Column.Type
+	if t.Kind() != types.UDT {
+		return value, invalid.Errorf("Invalid element access syntax for non-UDT column %s", x.Column.Name)
+	}
+	if x.field = t.FieldIndex(in.Field); x.field < 0 {
+		return value, invalid.Errorf("Unknown field %s for column %s", in.Field, x.Column.Name)
+	}
+	return c.Receiver(x.Column.Name+"."+in.Field, t.Elems()[x.field]), nil
+}
+
+func (c conditionCompiler) conditionContains(x *condition, of term.Spec) (value term.Spec, err error) {
+	t := of.Type
+	switch {
+	case x.operator == cql.ContainsKey && t.Kind() != types.Map:
+		return value, invalid.Errorf("Cannot use CONTAINS KEY on non-map column %s", x.Column.Name)
+	case x.operator == cql.ContainsKey:
+		return c.Receiver("key("+x.Column.Name+")", t.Elems()[0]), nil
+	case !t.IsCollection():
+		return value, invalid.Errorf("Cannot use CONTAINS on non-collection column %s", x.Column.Name)
+	}
+	return c.Receiver("value("+x.Column.Name+")", t.Elems()[len(t.Elems())-1]), nil
+}
+
+func (c conditionCompiler) conditionIn(x *condition, in *cql.InList, value term.Spec) (err error) {
+	x.operator = cql.OperatorInvalid
+	if in.Marker != nil {
+		list := types.NewList(value.Type, false)
+		c.Bind(in.Marker, c.Receiver("in("+value.Name+")", list), nil)
+		x.inMarker = &term.MarkerTerm{Index: in.Marker.Index, Type: list}
+		return nil
+	}
+	x.in = make([]term.Term, len(in.Values))
+	for i, v := range in.Values {
+		if x.in[i], err = c.Term(v, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// boundCondition is a condition with its values.
+type boundCondition struct {
+	*condition
+	at     []byte // of c[key]
+	wanted []byte // nil means null
+	among  [][]byte
+	// nowhere means that the element does not exist.
+	nowhere bool
+	never   bool // the condition does not hold
+	// err is the error for an invalid value. As in Cassandra, it is reported when the condition is evaluated, so that a
+	// statement with another condition that does not hold has no error.
+	err error
+}
+
+// Bind evaluates the values of the condition.
+func (x *condition) Bind(s *term.Scope) (b boundCondition, err error) {
+	b.condition = x
+	if x.key != nil {
+		v, err := x.key.Eval(s)
+		if err != nil {
+			return b, err
+		}
+		switch {
+		case v.Kind == wire.ValueUnset && x.Column.Type.Kind() == types.Map:
+			b.nowhere = true // Cassandra finds no element there
+		case v.Kind == wire.ValueUnset:
+			b.err = invalid.Errorf("Invalid unset value for element access on column %s", x.Column.Name)
+		case v.Kind == wire.ValueNull:
+			b.err = invalid.Errorf("Invalid null value for %s element access", collectionWord(x.Column.Type))
+		}
+		b.at = term.NotNil(v.Bytes)
+	}
+	if x.value != nil {
+		v, err := x.value.Eval(s)
+		switch {
+		case v.Kind == wire.ValueUnset && x.Column.Type.MultiCell() &&
+			(x.operator == cql.Contains || x.operator == cql.ContainsKey):
+			b.never = true // as in Cassandra
+		case v.Kind == wire.ValueUnset && b.err == nil:
+			b.err = invalid.Errorf("Invalid 'unset' value in condition")
+		}
+		b.wanted = conditionValue(v)
+		return b, err
+	}
+	for _, t := range x.in {
+		v, err := t.Eval(s)
+		if err != nil {
+			return b, err
+		}
+		if v.Kind != wire.ValueUnset { // Cassandra omits these
+			b.among = append(b.among, conditionValue(v))
+		}
+	}
+	if x.inMarker != nil {
+		v, err := x.inMarker.Eval(s)
+		if err != nil {
+			return b, err
+		}
+		switch v.Kind {
+		case wire.ValueUnset:
+			return b, invalid.Errorf("Invalid 'unset' value in condition")
+		case wire.ValueNull:
+			return b, invalid.Errorf("Invalid null list in IN condition")
+		}
+		b.among = term.SplitCollection(v.Bytes, 1)
+	}
+	return b, nil
+}
+
+// valueOrNil returns the bytes of a value; nil for null.
+func conditionValue(v wire.Value) []byte {
+	if v.Kind != wire.ValueSet {
+		return nil
+	}
+	return term.NotNil(v.Bytes)
+}
+
+// Holds reports whether the condition holds for the row.
+func (b *boundCondition) Holds(v *rowview.View) (bool, error) {
+	if b.err != nil {
+		return false, b.err
+	}
+	value, t, err := b.actual(v)
+	if err != nil {
+		return false, err
+	}
+	if b.never {
+		return false, nil
+	}
+	if b.operator == cql.OperatorInvalid {
+		for _, w := range b.among {
+			if ok, err := compareCondition(t, cql.Equal, value, w); ok || err != nil {
+				return ok, err
+			}
+		}
+		return false, nil
+	}
+	return compareCondition(t, b.operator, value, b.wanted)
+}
+
+// actual returns the value to which the condition applies, and its type.
+func (b *boundCondition) actual(v *rowview.View) (value []byte, t *types.Type, err error) {
+	t = b.Column.Type
+	if v != nil {
+		value = v.Value(b.Column)
+	}
+	switch {
+	case b.field >= 0:
+		if value != nil {
+			value, _ = t.At(value, b.field)
+		}
+		return value, t.Elems()[b.field], nil
+	case b.key == nil:
+		return value, t, nil
+	case t.Kind() == types.Map:
+		if value != nil && !b.nowhere {
+			value, _ = t.Lookup(value, b.at)
+		} else {
+			value = nil
+		}
+		return value, t.Elems()[1], nil
+	}
+	c := wire.NewCursor(b.at)
+	i := c.Int32()
+	if i < 0 {
+		return nil, nil, invalid.Errorf("Invalid negative list index %d", i)
+	}
+	if value != nil {
+		value, _ = t.At(value, int(i))
+	}
+	return value, t.Elems()[0], nil
+}
+
+// compareCondition compares as IF does: null equals only null, and is not ordered.
+func compareCondition(t *types.Type, operator cql.Operator, value, wanted []byte) (bool, error) {
+	empty := t.MultiCell() && t.IsCollection() && wanted != nil && len(term.SplitCollection(wanted, 1)) == 0 &&
+		operator != cql.Contains && operator != cql.ContainsKey // an empty multi-cell collection is null
+	if wanted == nil || empty {
+		switch {
+		case operator == cql.Equal:
+			return value == nil, nil
+		case operator == cql.NotEqual:
+			return value != nil, nil
+		case empty:
+			return false, invalid.Errorf("Invalid comparison with an empty %s for operator \"%s\"", collectionWord(t),
+				operator)
+		}
+		return false, invalid.Errorf("Invalid comparison with null for operator \"%s\"", operator)
+	}
+	if value == nil {
+		return operator == cql.NotEqual, nil
+	}
+	switch operator {
+	case cql.Contains:
+		return t.Contains(value, wanted), nil
+	case cql.ContainsKey:
+		_, ok := t.Lookup(value, wanted)
+		return ok, nil
+	}
+	n := t.Compare(value, wanted)
+	switch operator {
+	case cql.Equal:
+		return n == 0, nil
+	case cql.NotEqual:
+		return n != 0, nil
+	case cql.Less:
+		return n < 0, nil
+	case cql.LessOrEqual:
+		return n <= 0, nil
+	case cql.Greater:
+		return n > 0, nil
+	}
+	return n >= 0, nil
+}
+
+// collectionWord returns the kind of a collection as in Cassandra's texts.
+func collectionWord(t *types.Type) string {
+	switch t.Kind() {
+	case types.List:
+		return "list"
+	case types.Set:
+		return "set"
+	}
+	return "map"
+}

@@ -1,0 +1,65 @@
+package write
+
+import (
+	"cqld/cql"
+	"cqld/query/invalid"
+	"cqld/query/term"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// compileDeletion compiles one target of DELETE.
+func compileDeletion(in *term.Compiler, t cql.DeleteTarget) (operation, error) {
+	c := operationCompiler{in}
+	col, err := c.Column(t.Column)
+	if err != nil {
+		return nil, err
+	}
+	if col.Kind == schema.PartitionKey || col.Kind == schema.Clustering {
+		return nil, invalid.Errorf("Invalid identifier %s for deletion (should not be a PRIMARY KEY part)", col.Name)
+	}
+	typ := col.Type
+	switch {
+	case t.Key != nil:
+		return c.elementDeletion(col, t.Key)
+	case t.Field != "":
+		if typ.Kind() != types.UDT {
+			return nil, invalid.Errorf("Invalid field deletion operation for non-UDT column %s", col.Name)
+		}
+		if !typ.MultiCell() {
+			return nil, invalid.Errorf("Frozen UDT column %s does not support field deletions", col.Name)
+		}
+		i := typ.FieldIndex(t.Field)
+		if i < 0 {
+			return nil, invalid.Errorf("UDT column %s does not have a field named %s", col.Name, t.Field)
+		}
+		return &deleteField{target{col}, i}, nil
+	}
+	return &deleteColumn{target{col}}, nil
+}
+
+// elementDeletion compiles c[key] as a target of DELETE.
+func (c operationCompiler) elementDeletion(col *schema.Column, key cql.Term) (operation, error) {
+	typ := col.Type
+	if !typ.IsCollection() {
+		return nil, invalid.Errorf("Invalid deletion operation for non collection column %s", col.Name)
+	}
+	if !typ.MultiCell() {
+		return nil, invalid.Errorf("Invalid deletion operation for frozen collection column %s", col.Name)
+	}
+	spec := c.Receiver("key("+col.Name+")", typ.Elems()[0])
+	switch typ.Kind() {
+	case types.List:
+		spec = c.Receiver("idx("+col.Name+")", types.Native(types.Int))
+	case types.Set:
+		spec = c.Receiver("value("+col.Name+")", typ.Elems()[0])
+	}
+	k, err := c.Term(key, spec)
+	if err != nil {
+		return nil, err
+	}
+	if typ.Kind() == types.List {
+		return &deleteIndex{readingTarget{target{col}}, k}, nil
+	}
+	return &deleteKey{target{col}, k}, nil
+}
