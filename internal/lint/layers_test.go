@@ -135,6 +135,7 @@ query/constraint: cql query/function query/invalid schema types
 query/restriction: cql internal/wire query/invalid query/rowview query/term ring row schema types types/analysis types/similarity
 query/selection: cql internal/wire query/function query/invalid query/mask query/rowview query/term row schema types
 query/definition: cql internal/javanumber internal/wire query/constraint query/function query/guardrail query/invalid query/mask query/restriction query/term ring schema types udf
+query/testschema: cql query/definition query/function ring schema
 query/permissions: auth cql query/definition query/function query/invalid schema
 query/roles: auth cql internal/wire query/invalid query/permissions ring schema types
 query/system: auth internal/histogram internal/wire query/mask ring row schema types types/analysis
