@@ -52,9 +52,11 @@ func refuse(err error) Definition { return Definition{err: err} }
 // Define returns the meaning of a statement. The errors are schema's, those of package invalid, and
 // *cql.SyntaxError. A statement that is not a definition, or is not supported yet, is *invalid.Error.
 func (d *Definer) Define(stmt cql.Statement) (Definition, error) {
-	def := d.guard(d.define(stmt))
+	def := d.guarding().apply(d.define(stmt))
 	return def, def.err
 }
+
+func (d *Definer) guarding() guarding { return guarding{d.Guard, d.Schema} }
 
 func (d *Definer) define(stmt cql.Statement) Definition {
 	switch stmt := stmt.(type) {

@@ -11,37 +11,43 @@ import (
 	"cqld/types"
 )
 
-// guard applies the guardrails to the change of a definition.
-func (d *Definer) guard(def Definition) Definition {
-	if d.Guard == nil || def.err != nil {
+// guarding applies the guardrails to definitions, which it does not change.
+type guarding struct {
+	*guardrail.Guard // nil means that the client is not bound
+	schema           *schema.Schema
+}
+
+// apply returns a definition, or its refusal by a guardrail.
+func (g guarding) apply(def Definition) Definition {
+	if g.Guard == nil || def.err != nil {
 		return def
 	}
 	var err error
 	switch c := def.Change.(type) {
 	case *schema.CreateKeyspace:
-		err = d.guardKeyspace(c)
+		err = g.keyspace(c)
 	case *schema.AlterKeyspace:
 		if c.Replication != nil {
-			err = d.guardReplication(c.Keyspace, *c.Replication)
+			err = g.replication(c.Keyspace, *c.Replication)
 		}
 	case *schema.DropKeyspace:
-		err = d.Guard.Enabled(guardrail.DropKeyspace)
+		err = g.Enabled(guardrail.DropKeyspace)
 	case *schema.CreateTable:
-		err = d.guardTable(c)
+		err = g.table(c)
 	case *schema.AlterTable:
-		err = d.guardAlter(c)
+		err = g.alter(c)
 	case *schema.CreateView:
-		if base := d.Schema.Table(c.Keyspace, c.Base); base != nil && d.Schema.Table(c.Keyspace, c.View) == nil {
-			err = d.Guard.Within(guardrail.MaterializedViewsPerTable, int64(len(base.Views())+1),
+		if base := g.schema.Table(c.Keyspace, c.Base); base != nil && g.schema.Table(c.Keyspace, c.View) == nil {
+			err = g.Within(guardrail.MaterializedViewsPerTable, int64(len(base.Views())+1),
 				c.View+" on table "+base.Name)
 		}
 	case *schema.DropTable:
-		err = d.Guard.Enabled(guardrail.DropTruncateTable)
+		err = g.Enabled(guardrail.DropTruncateTable)
 	case *schema.CreateType:
-		err = d.Guard.Within(guardrail.FieldsPerUDT, int64(len(c.Type.FieldNames())), c.Type.UDTName())
+		err = g.Within(guardrail.FieldsPerUDT, int64(len(c.Type.FieldNames())), c.Type.UDTName())
 	case *schema.AlterType:
-		if k := d.Schema.Keyspace(c.Keyspace); c.FieldType != nil && k != nil && k.Type(c.Name) != nil {
-			err = d.Guard.Within(guardrail.FieldsPerUDT, int64(len(k.Type(c.Name).FieldNames())+1), c.Name)
+		if k := g.schema.Keyspace(c.Keyspace); c.FieldType != nil && k != nil && k.Type(c.Name) != nil {
+			err = g.Within(guardrail.FieldsPerUDT, int64(len(k.Type(c.Name).FieldNames())+1), c.Name)
 		}
 	}
 	if err != nil {
@@ -50,25 +56,25 @@ func (d *Definer) guard(def Definition) Definition {
 	return def
 }
 
-func (d *Definer) guardKeyspace(c *schema.CreateKeyspace) error {
-	if d.Schema.Keyspace(c.Keyspace) != nil {
+func (g guarding) keyspace(c *schema.CreateKeyspace) error {
+	if g.schema.Keyspace(c.Keyspace) != nil {
 		return nil
 	}
-	if err := d.guardReplication(c.Keyspace, c.Replication); err != nil {
+	if err := g.replication(c.Keyspace, c.Replication); err != nil {
 		return err
 	}
 	count := 1
-	for _, name := range d.Schema.KeyspaceNames() {
+	for _, name := range g.schema.KeyspaceNames() {
 		if !schema.IsSystem(name) {
 			count++
 		}
 	}
-	return d.Guard.Within(guardrail.Keyspaces, int64(count), c.Keyspace)
+	return g.Within(guardrail.Keyspaces, int64(count), c.Keyspace)
 }
 
-func (d *Definer) guardReplication(keyspace string, r ring.Replication) error {
+func (g guarding) replication(keyspace string, r ring.Replication) error {
 	if r.Class == ring.Simple {
-		if err := d.Guard.Enabled(guardrail.SimpleStrategy); err != nil {
+		if err := g.Enabled(guardrail.SimpleStrategy); err != nil {
 			return err
 		}
 	}
@@ -80,97 +86,97 @@ func (d *Definer) guardReplication(keyspace string, r ring.Replication) error {
 		}
 	}
 	for _, factor := range factors {
-		if err := d.Guard.Within(guardrail.MinimumReplicationFactor, int64(factor), keyspace); err != nil {
+		if err := g.Within(guardrail.MinimumReplicationFactor, int64(factor), keyspace); err != nil {
 			return err
 		}
-		if err := d.Guard.Within(guardrail.MaximumReplicationFactor, int64(factor), keyspace); err != nil {
+		if err := g.Within(guardrail.MaximumReplicationFactor, int64(factor), keyspace); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (d *Definer) guardTable(c *schema.CreateTable) error {
-	if k := d.Schema.Keyspace(c.Keyspace); k == nil || k.Table(c.Table) != nil {
+func (g guarding) table(c *schema.CreateTable) error {
+	if k := g.schema.Keyspace(c.Keyspace); k == nil || k.Table(c.Table) != nil {
 		return nil
 	}
 	if c.Compact != schema.NotCompact {
-		if err := d.Guard.Enabled(guardrail.CompactTables); err != nil {
+		if err := g.Enabled(guardrail.CompactTables); err != nil {
 			return err
 		}
 	}
 	count := 1
-	for _, name := range d.Schema.KeyspaceNames() {
+	for _, name := range g.schema.KeyspaceNames() {
 		if !schema.IsSystem(name) {
-			count += d.Schema.Keyspace(name).TableCount()
+			count += g.schema.Keyspace(name).TableCount()
 		}
 	}
-	if err := d.Guard.Within(guardrail.Tables, int64(count), c.Table); err != nil {
+	if err := g.Within(guardrail.Tables, int64(count), c.Table); err != nil {
 		return err
 	}
-	if err := d.Guard.Within(guardrail.ColumnsPerTable, int64(len(c.Columns)), c.Table); err != nil {
+	if err := g.Within(guardrail.ColumnsPerTable, int64(len(c.Columns)), c.Table); err != nil {
 		return err
 	}
-	if err := d.guardColumns(c.Columns); err != nil {
+	if err := g.columns(c.Columns); err != nil {
 		return err
 	}
-	return d.guardOptions(&c.Options, true)
+	return g.options(&c.Options, true)
 }
 
-func (d *Definer) guardColumns(specs []schema.ColumnSpec) error {
+func (g guarding) columns(specs []schema.ColumnSpec) error {
 	for _, s := range specs {
 		if s.Type.Kind() != types.Vector {
 			continue
 		}
-		if err := d.Guard.EnabledFor(guardrail.VectorType, "Column "+s.Name); err != nil {
+		if err := g.EnabledFor(guardrail.VectorType, "Column "+s.Name); err != nil {
 			return err
 		}
-		if err := d.Guard.Within(guardrail.VectorDimensions, int64(s.Type.Dimensions()), s.Name); err != nil {
+		if err := g.Within(guardrail.VectorDimensions, int64(s.Type.Dimensions()), s.Name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// guardOptions checks the options of a table that has them after the change.
-func (d *Definer) guardOptions(o *schema.Options, created bool) error {
+// options checks the options of a table that has them after the change.
+func (g guarding) options(o *schema.Options, created bool) error {
 	if o.Compression["enabled"] == "false" {
-		if err := d.Guard.Enabled(guardrail.UncompressedTables); err != nil {
+		if err := g.Enabled(guardrail.UncompressedTables); err != nil {
 			return err
 		}
 	}
 	if created && o.DefaultTTL == 0 && strings.HasSuffix(o.Compaction["class"], "TimeWindowCompactionStrategy") {
-		return d.Guard.ZeroTTL()
+		return g.ZeroTTL()
 	}
 	return nil
 }
 
-func (d *Definer) guardAlter(c *schema.AlterTable) error {
-	t := d.Schema.Table(c.Keyspace, c.Table)
+func (g guarding) alter(c *schema.AlterTable) error {
+	t := g.schema.Table(c.Keyspace, c.Table)
 	if t == nil {
 		return nil
 	}
 	if len(c.Add) > 0 || len(c.Drop) > 0 || len(c.Rename) > 0 {
-		if err := d.Guard.Enabled(guardrail.AlterTable); err != nil {
+		if err := g.Enabled(guardrail.AlterTable); err != nil {
 			return err
 		}
 	}
 	if len(c.Add) > 0 {
-		if err := d.Guard.Within(guardrail.ColumnsPerTable, int64(len(t.StoredColumns())+len(c.Add)),
+		if err := g.Within(guardrail.ColumnsPerTable, int64(len(t.StoredColumns())+len(c.Add)),
 			c.Table); err != nil {
 			return err
 		}
-		return d.guardColumns(c.Add)
+		return g.columns(c.Add)
 	}
 	if len(c.Set) > 0 {
-		return d.guardOptions(&c.Options, slices.Contains(c.Set, "compaction"))
+		return g.options(&c.Options, slices.Contains(c.Set, "compaction"))
 	}
 	return nil
 }
 
-// guardProperties refuses or warns of properties of a table, and returns those that are not ignored.
-func (d *Definer) guardProperties(p cql.Properties) (cql.Properties, error) {
-	if d.Guard == nil {
+// properties refuses or warns of properties of a table, and returns those that are not ignored.
+func (g guarding) properties(p cql.Properties) (cql.Properties, error) {
+	if g.Guard == nil {
 		return p, nil
 	}
 	var names []string
@@ -178,7 +184,7 @@ func (d *Definer) guardProperties(p cql.Properties) (cql.Properties, error) {
 		names = append(names, p[i].Name)
 	}
 	slices.Sort(names)
-	ignored, err := d.Guard.Permitted(guardrail.TableProperties, names...)
+	ignored, err := g.Permitted(guardrail.TableProperties, names...)
 	if err != nil || ignored == nil {
 		return p, err
 	}

@@ -49,11 +49,11 @@ func (d *Definer) createKeyspace(stmt *cql.CreateKeyspace) Definition {
 	if c.DurableWrites, err = p.boolean("durable_writes", true); err != nil {
 		return refuse(err)
 	}
-	c.Replication, err = d.replication(stmt.Keyspace, options, ring.Replication{})
+	c.Replication, err = replications{d.Topology}.parse(stmt.Keyspace, options, ring.Replication{})
 	if err != nil {
 		return refuse(err)
 	}
-	def.Warnings = d.factorWarnings(stmt.Keyspace, c.Replication)
+	def.Warnings = replications{d.Topology}.warnings(stmt.Keyspace, c.Replication)
 	return def
 }
 
@@ -83,12 +83,12 @@ func (d *Definer) alterKeyspace(stmt *cql.AlterKeyspace) Definition {
 	if old == nil || !given || len(options) == 0 {
 		return def
 	}
-	r, err := d.replication(stmt.Keyspace, options, old.Replication)
+	r, err := replications{d.Topology}.parse(stmt.Keyspace, options, old.Replication)
 	if err != nil {
 		return refuse(err)
 	}
 	c.Replication = &r
-	def.Warnings = d.factorWarnings(stmt.Keyspace, r)
+	def.Warnings = replications{d.Topology}.warnings(stmt.Keyspace, r)
 	if old.Replication.Total() < r.Total() {
 		def.Warnings = append(def.Warnings,
 			"When increasing replication factor you need to run a full (-full) repair to distribute the data.")
@@ -104,9 +104,12 @@ func (d *Definer) dropKeyspace(stmt *cql.DropKeyspace) Definition {
 		Event: schema.Event{Change: schema.Dropped, Target: schema.TargetKeyspace, Keyspace: stmt.Keyspace}}
 }
 
-// replication parses the option; previous is that of the altered keyspace. The default class is SimpleStrategy, the
+// replications parses the replication of keyspaces, which depends on the data centers and nodes of a ring.
+type replications struct{ topology *ring.Topology }
+
+// parse parses the option; previous is that of the altered keyspace. The default class is SimpleStrategy, the
 // default factor defaultFactor.
-func (d *Definer) replication(keyspace string, options map[string]string, previous ring.Replication) (ring.Replication,
+func (x replications) parse(keyspace string, options map[string]string, previous ring.Replication) (ring.Replication,
 	error) {
 	class, ok := options["class"]
 	if !ok && len(options) > 0 {
@@ -122,9 +125,9 @@ func (d *Definer) replication(keyspace string, options map[string]string, previo
 	delete(rest, "class")
 	switch class {
 	case ring.Simple.Name():
-		return d.simpleReplication(keyspace, rest)
+		return x.simple(keyspace, rest)
 	case ring.NetworkTopology.Name():
-		return d.networkReplication(keyspace, rest, previous)
+		return x.network(keyspace, rest, previous)
 	case ring.Local.Name():
 		return ring.Replication{}, invalid.Errorf("Unable to use given strategy class: LocalStrategy is reserved for " +
 			"internal use.")
@@ -132,12 +135,12 @@ func (d *Definer) replication(keyspace string, options map[string]string, previo
 	return ring.Replication{}, invalid.Configf("Unable to find replication strategy class '%s'", class)
 }
 
-func (d *Definer) simpleReplication(keyspace string, options map[string]string) (ring.Replication, error) {
-	factor := min(defaultFactor, max(1, d.nodesIn("")))
+func (x replications) simple(keyspace string, options map[string]string) (ring.Replication, error) {
+	factor := min(defaultFactor, max(1, x.nodesIn("")))
 	for _, name := range slices.Sorted(maps.Keys(options)) {
 		if name != "replication_factor" {
 			return ring.Replication{},
-				invalid.Configf("Unrecognized strategy option {%s} passed to SimpleStrategy for "+"keyspace %s", name,
+				invalid.Configf("Unrecognized strategy option {%s} passed to SimpleStrategy for keyspace %s", name,
 					keyspace)
 		}
 		var err error
@@ -148,10 +151,10 @@ func (d *Definer) simpleReplication(keyspace string, options map[string]string) 
 	return ring.Replication{Class: ring.Simple, Factor: factor}, nil
 }
 
-// networkReplication expands replication_factor to all data centers. In ALTER KEYSPACE, a data center that the keyspace
+// network expands replication_factor to all data centers. In ALTER KEYSPACE, a data center that the keyspace
 // already has keeps its factor unless it is named, as in Cassandra: the shorthand must not remove replicas
 // unexpectedly.
-func (d *Definer) networkReplication(keyspace string, options map[string]string,
+func (x replications) network(keyspace string, options map[string]string,
 	previous ring.Replication) (ring.Replication, error) {
 	expand, given := options["replication_factor"]
 	named := maps.Clone(options)
@@ -166,7 +169,7 @@ func (d *Definer) networkReplication(keyspace string, options map[string]string,
 			}
 		}
 	}
-	known := d.Topology.Datacenters()
+	known := x.topology.Datacenters()
 	if given || len(named) == 0 {
 		for _, dc := range known {
 			if _, ok := named[dc]; ok {
@@ -174,7 +177,7 @@ func (d *Definer) networkReplication(keyspace string, options map[string]string,
 			}
 			named[dc] = expand
 			if !given {
-				named[dc] = strconv.Itoa(min(defaultFactor, max(1, d.nodesIn(dc))))
+				named[dc] = strconv.Itoa(min(defaultFactor, max(1, x.nodesIn(dc))))
 			}
 		}
 	}
@@ -214,9 +217,9 @@ func parseFactor(text string) (int, error) {
 }
 
 // nodesIn returns the number of members of a data center that own tokens; "" means all data centers.
-func (d *Definer) nodesIn(datacenter string) int {
+func (x replications) nodesIn(datacenter string) int {
 	n := 0
-	for _, node := range d.Topology.Nodes() {
+	for _, node := range x.topology.Nodes() {
 		if node.State != ring.Joining && (datacenter == "" || node.Datacenter == datacenter) {
 			n++
 		}
@@ -224,7 +227,7 @@ func (d *Definer) nodesIn(datacenter string) int {
 	return n
 }
 
-func (d *Definer) factorWarnings(keyspace string, r ring.Replication) []string {
+func (x replications) warnings(keyspace string, r ring.Replication) []string {
 	var warnings []string
 	warn := func(factor, nodes int, where string) {
 		if factor > nodes {
@@ -234,10 +237,10 @@ func (d *Definer) factorWarnings(keyspace string, r ring.Replication) []string {
 		}
 	}
 	if r.Class == ring.Simple {
-		warn(r.Factor, d.nodesIn(""), "")
+		warn(r.Factor, x.nodesIn(""), "")
 	}
 	for _, f := range r.Datacenters {
-		warn(f.Factor, d.nodesIn(f.Datacenter), " for datacenter "+f.Datacenter)
+		warn(f.Factor, x.nodesIn(f.Datacenter), " for datacenter "+f.Datacenter)
 	}
 	return warnings
 }

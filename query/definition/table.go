@@ -20,7 +20,7 @@ func (d *Definer) createTable(stmt *cql.CreateTable) Definition {
 	if err := b.checkForm(); err != nil {
 		return refuse(err)
 	}
-	given, err := d.guardProperties(stmt.Options.Properties)
+	given, err := d.guarding().properties(stmt.Options.Properties)
 	if err != nil {
 		return refuse(err)
 	}
@@ -385,7 +385,7 @@ func (d *Definer) alterOptions(c *schema.AlterTable, t *schema.Table, a *cql.Set
 	if (properties{a.Options.Properties}).has("id") {
 		return invalid.Configf("Cannot alter table id.")
 	}
-	given, err := d.guardProperties(a.Options.Properties)
+	given, err := d.guarding().properties(a.Options.Properties)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func (r *restriction) restricts(kind schema.ColumnKind) bool {
 }
 
 // checkExtra checks the restrictions that only filter rows, and adds them to the filters.
-func (rs *Set) checkExtra(o Options) error {
+func (rs rules) checkExtra(o Options) error {
 	for _, r := range rs.extra {
 		if err := rs.checkNotIn(r); err != nil {
 			return err
@@ -70,7 +70,7 @@ func (rs *Set) checkExtra(o Options) error {
 
 // checkNotIn refuses a NOT IN beside a restriction of the same column that it cannot be combined with: =, IN, or a
 // range or NOT IN that begins with another column.
-func (rs *Set) checkNotIn(r *restriction) error {
+func (rs rules) checkNotIn(r *restriction) error {
 	if r.kind != kindNotIn {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (rs *Set) checkNotIn(r *restriction) error {
 
 // refusePlaced returns the error for a restriction of the clustering column col without = or IN on the one before,
 // which misses them.
-func (rs *Set) refusePlaced(col, before *schema.Column) error {
+func (rs rules) refusePlaced(col, before *schema.Column) error {
 	restricts := func(x *restriction) bool { return slices.Contains(x.columns, before) }
 	if slices.ContainsFunc(rs.clustering, restricts) || slices.ContainsFunc(rs.extra, restricts) {
 		return invalid.Errorf("Clustering column \"%s\" cannot be restricted (preceding column \"%s\" is restricted "+
@@ -104,18 +104,18 @@ func (rs *Set) refusePlaced(col, before *schema.Column) error {
 
 // afterPrefix reports whether r is a NOT IN on clustering columns of selected partitions that follows other
 // restrictions. It then excludes rows from slices, and, as in Cassandra 6, needs no ALLOW FILTERING.
-func (rs *Set) afterPrefix(r *restriction) bool {
+func (rs rules) afterPrefix(r *restriction) bool {
 	return r.kind == kindNotIn && !rs.KeyRange && r.first().Kind == schema.Clustering && rs.follows(r)
 }
 
 // follows reports whether the clustering columns before those of r are restricted by = or IN.
-func (rs *Set) follows(r *restriction) bool {
+func (rs rules) follows(r *restriction) bool {
 	free := rs.firstFree()
 	return free == nil || free.Position >= r.first().Position
 }
 
 // firstFree returns the first clustering column that is restricted neither by = nor by IN, or nil.
-func (rs *Set) firstFree() *schema.Column {
+func (rs rules) firstFree() *schema.Column {
 	for _, col := range rs.table.Clustering {
 		if !slices.ContainsFunc(rs.clustering, func(x *restriction) bool {
 			return (x.kind == kindEqual || x.kind == kindIn) && slices.Contains(x.columns, col)
@@ -204,7 +204,7 @@ func (c compiler) checkedLike(r *cql.ColumnRelation, o Options) (*restriction, e
 
 // checkLikes refuses r beside another restriction of its columns, if one of both is a LIKE that a SASI index finds.
 // LIKE as a filter may be combined.
-func (rs *Set) checkLikes(r *restriction) error {
+func (rs rules) checkLikes(r *restriction) error {
 	indexed := func(r *restriction) bool { return r.kind == kindLike && !r.folded && len(rs.supporting(r, nil)) > 0 }
 	merges := func(r *restriction) bool { return r.kind < kindNotIn || r.kind == kindLike }
 	if len(rs.table.Indexes()) == 0 || !merges(r) {

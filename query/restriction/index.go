@@ -48,7 +48,7 @@ func (p *indexedPart) rank() int {
 }
 
 // supporting appends the parts of r that indexes find.
-func (rs *Set) supporting(r *restriction, dst []indexedPart) []indexedPart {
+func (rs rules) supporting(r *restriction, dst []indexedPart) []indexedPart {
 	for i, col := range r.columns {
 		for _, ix := range rs.table.Indexes() {
 			if ix.Column != col.ID {
@@ -72,7 +72,7 @@ func (rs *Set) supporting(r *restriction, dst []indexedPart) []indexedPart {
 }
 
 // analyze makes restrictions that indexes with analyzers find compare analyzed values, if an index is used.
-func (rs *Set) analyze() {
+func (rs rules) analyze() {
 	for i := range rs.indexed {
 		switch p := &rs.indexed[i]; {
 		case !rs.usesIndex || p.analyzer == nil || len(p.of.columns) > 1:
@@ -142,7 +142,7 @@ func findsElement(ix *schema.Index, c *schema.Column, o cql.Operator) bool {
 }
 
 // findIndexes determines which restrictions indexes can find.
-func (rs *Set) findIndexes() {
+func (rs rules) findIndexes() {
 	for _, list := range [][]*restriction{rs.partition, rs.clustering, rs.other, rs.extra} {
 		for _, r := range list {
 			if r != nil {
@@ -153,7 +153,7 @@ func (rs *Set) findIndexes() {
 }
 
 // equalsVector reports whether a vector with an index is restricted by =.
-func (rs *Set) equalsVector() bool {
+func (rs rules) equalsVector() bool {
 	return slices.ContainsFunc(rs.other, func(r *restriction) bool {
 		return r.kind == kindEqual && r.first().Type.Kind() == types.Vector &&
 			slices.ContainsFunc(rs.table.Indexes(), func(ix *schema.Index) bool {
@@ -202,7 +202,7 @@ func (rs *Set) found(r *restriction, attached bool) bool {
 
 // chooseIndexes determines by which indexes rows can be found. For the rows that Cassandra filters, there may be one,
 // too: for IN.
-func (rs *Set) chooseIndexes() {
+func (rs rules) chooseIndexes() {
 	rs.analyze()
 	if rs.exactRows() || rs.writes {
 		return
@@ -224,7 +224,7 @@ func (rs *Set) chooseIndexes() {
 }
 
 // supportingList appends the parts of an IN that indexes find. Its values are compared as they are.
-func (rs *Set) supportingList(r *restriction, dst []indexedPart) []indexedPart {
+func (rs rules) supportingList(r *restriction, dst []indexedPart) []indexedPart {
 	for _, ix := range rs.table.Indexes() {
 		if r.kind == kindIn && !r.multi && r.first().Type.Kind() != types.Vector && ix.Column == r.first().ID &&
 			(ix.Target == schema.IndexSimple || ix.Target == schema.IndexFull) &&
@@ -236,7 +236,7 @@ func (rs *Set) supportingList(r *restriction, dst []indexedPart) []indexedPart {
 }
 
 // exactRows reports whether WHERE names the rows, of few partitions.
-func (rs *Set) exactRows() bool {
+func (rs rules) exactRows() bool {
 	return !rs.KeyRange && rs.WholeRows() && len(rs.table.Clustering) > 0
 }
 

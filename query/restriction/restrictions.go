@@ -55,6 +55,10 @@ type Set struct {
 	candidates []indexedPart
 }
 
+// rules builds a Set: it adds restrictions, checks Cassandra's rules for WHERE, and finds the indexes that can be used.
+// Only Compile and CompileValues have one; the Set that they return no longer changes.
+type rules struct{ *Set }
+
 // Options contains what the rules depend on besides WHERE.
 type Options struct {
 	Statement      Statement
@@ -79,8 +83,8 @@ func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
 		return nil, invalid.Errorf("WHERE has more than %d relations", relationsMax)
 	}
 	c := compiler{Compiler: in}
-	rs := &Set{table: c.Table, writes: o.Statement != Select,
-		partition: make([]*restriction, len(c.Table.PartitionKey))}
+	rs := rules{&Set{table: c.Table, writes: o.Statement != Select,
+		partition: make([]*restriction, len(c.Table.PartitionKey))}}
 	for _, relation := range where {
 		if err := c.addRelation(rs, relation, o); err != nil {
 			return nil, err
@@ -91,7 +95,7 @@ func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
 		rs.findsVector = rs.equalsVector()
 	}
 	if o.AfterRelations != nil {
-		if err := o.AfterRelations(rs); err != nil {
+		if err := o.AfterRelations(rs.Set); err != nil {
 			return nil, err
 		}
 	}
@@ -112,7 +116,7 @@ func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
 		return nil, err
 	}
 	if o.BeforeOthers != nil {
-		if err := o.BeforeOthers(rs); err != nil {
+		if err := o.BeforeOthers(rs.Set); err != nil {
 			return nil, err
 		}
 	}
@@ -126,13 +130,13 @@ func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
 		return nil, invalid.Errorf("Select on indexed columns and with IN clause for the PRIMARY KEY are not supported")
 	}
 	rs.chooseIndexes()
-	return rs, nil
+	return rs.Set, nil
 }
 
 // CompileValues returns the restrictions by = that the key columns in the VALUES of an INSERT on t mean. onlyStatic
 // means that all other columns are static.
 func CompileValues(t *schema.Table, keys map[*schema.Column]term.Term, onlyStatic bool) (*Set, error) {
-	rs := &Set{table: t, writes: true, partition: make([]*restriction, len(t.PartitionKey))}
+	rs := rules{&Set{table: t, writes: true, partition: make([]*restriction, len(t.PartitionKey))}}
 	for i, col := range t.PartitionKey {
 		if value, ok := keys[col]; ok {
 			rs.partition[i] = compare([]*schema.Column{col}, cql.Equal, &valueTerm{terms: []term.Term{value}})
@@ -148,7 +152,7 @@ func CompileValues(t *schema.Table, keys map[*schema.Column]term.Term, onlyStati
 	if err := rs.checkPartition(o); err != nil {
 		return nil, err
 	}
-	return rs, rs.checkClustering(o)
+	return rs.Set, rs.checkClustering(o)
 }
 
 // NeedsFiltering returns the error for a statement that needs ALLOW FILTERING.
@@ -168,7 +172,7 @@ func (rs *Set) CheckFiltering(allowed bool) error {
 	return nil
 }
 
-func (c compiler) addRelation(rs *Set, relation cql.Relation, o Options) error {
+func (c compiler) addRelation(rs rules, relation cql.Relation, o Options) error {
 	switch relation := relation.(type) {
 	case *cql.BetweenRelation:
 		c.between = true
@@ -253,7 +257,7 @@ func (c compiler) relation(relation cql.Relation, o Options) (*restriction, erro
 	return nil, invalid.NotSupported("A relation of another form in WHERE")
 }
 
-func (c compiler) addToken(rs *Set, relation *cql.TokenRelation) error {
+func (c compiler) addToken(rs rules, relation *cql.TokenRelation) error {
 	r, err := c.tokenRestriction(relation)
 	if err != nil {
 		return err
@@ -270,7 +274,7 @@ func (c compiler) addToken(rs *Set, relation *cql.TokenRelation) error {
 }
 
 // addClustering adds r in the order of its first column; the last restriction may be a slice.
-func (rs *Set) addClustering(r *restriction, o Options) error {
+func (rs rules) addClustering(r *restriction, o Options) error {
 	for _, x := range rs.clustering {
 		if slices.ContainsFunc(x.columns, func(col *schema.Column) bool { return slices.Contains(r.columns, col) }) {
 			return x.merge(r)
@@ -294,7 +298,7 @@ func (rs *Set) addClustering(r *restriction, o Options) error {
 }
 
 // nextClustering returns the restricted column that follows col.
-func (rs *Set) nextClustering(col *schema.Column) *schema.Column {
+func (rs rules) nextClustering(col *schema.Column) *schema.Column {
 	for _, r := range rs.clustering {
 		if r.first().Position > col.Position {
 			return r.first()
@@ -303,7 +307,7 @@ func (rs *Set) nextClustering(col *schema.Column) *schema.Column {
 	return col
 }
 
-func (rs *Set) checkPartition(o Options) error {
+func (rs rules) checkPartition(o Options) error {
 	var missing []*schema.Column
 	slice := false
 	for i, r := range rs.partition {
@@ -351,7 +355,7 @@ func (rs *Set) checkPartition(o Options) error {
 	return nil
 }
 
-func (rs *Set) checkClustering(o Options) error {
+func (rs rules) checkClustering(o Options) error {
 	updates := o.Statement == Update || o.Statement == Insert
 	hasSlice := slices.ContainsFunc(rs.clustering, func(r *restriction) bool { return r.kind == kindSlice })
 	if updates {
@@ -396,7 +400,7 @@ func (rs *Set) checkClustering(o Options) error {
 }
 
 // checkPrefix returns an error unless the restricted clustering columns are the first ones.
-func (rs *Set) checkPrefix() error {
+func (rs rules) checkPrefix() error {
 	i := 0
 	for _, r := range rs.clustering {
 		for _, col := range r.columns {
@@ -424,7 +428,7 @@ func (rs *Set) missingClustering() []*schema.Column {
 	return missing
 }
 
-func (rs *Set) checkOther(o Options) error {
+func (rs rules) checkOther(o Options) error {
 	if len(rs.other) == 0 && rs.nearest == nil {
 		return nil
 	}

@@ -16,7 +16,7 @@ type Branch struct {
 
 // unionOf returns a part for each branch of OR such that every row that matches has one of them; nil if there is a
 // branch without.
-func (rs *Set) unionOf(or *restriction) (union []indexedPart) {
+func (rs rules) unionOf(or *restriction) (union []indexedPart) {
 	if or.kind != kindOr {
 		return nil
 	}
@@ -33,7 +33,7 @@ func (rs *Set) unionOf(or *restriction) (union []indexedPart) {
 // branchOf returns the part of a conjunction that is expected to select the fewest rows, or those of an OR in it. The
 // entries of static columns and of partition keys are of partitions, and cannot be united with those of rows. Within
 // OR, values are not analyzed, so that indexes with analyzers find none of them.
-func (rs *Set) branchOf(conjunction []*restriction) []indexedPart {
+func (rs rules) branchOf(conjunction []*restriction) []indexedPart {
 	var parts []indexedPart
 	for _, r := range conjunction {
 		if r.token || r.kind == kindLike || r.multi && r.kind == kindSlice {
@@ -58,7 +58,7 @@ func (rs *Set) branchOf(conjunction []*restriction) []indexedPart {
 
 // indexedOr reports whether indexes find the rows of OR, so that it needs no ALLOW FILTERING. Besides restrictions of
 // other columns all indexes must be storage-attached, as those of several columns.
-func (rs *Set) indexedOr(or *restriction) bool {
+func (rs rules) indexedOr(or *restriction) bool {
 	union := rs.unionOf(or)
 	if len(union) == 0 || len(rs.expected) == 0 {
 		return len(union) > 0
