@@ -2,6 +2,7 @@ package read
 
 import (
 	"bytes"
+	"container/heap"
 	"fmt"
 	"slices"
 
@@ -121,9 +122,9 @@ type nearestRows struct {
 	value []byte // the vector that others are compared with
 	to    []float32
 	limit int
-	other []float32    // memory of the vector of a row
-	rows  []nearestRow // a heap: the first one has the worst score
-	bytes int          // size of all rows
+	other []float32 // memory of the vector of a row
+	rows  nearestHeap
+	bytes int // size of all rows
 	seen  int
 }
 
@@ -134,7 +135,30 @@ type nearestRow struct {
 	encoded []byte
 }
 
-// after reports whether a is behind b in the result.
+// nearestHeap is a heap.Interface whose first row is the worst one: the first that a better row replaces.
+type nearestHeap []nearestRow
+
+// Len implements heap.Interface.
+func (h nearestHeap) Len() int { return len(h) }
+
+// Less implements heap.Interface.
+func (h nearestHeap) Less(i, j int) bool { return h[i].after(&h[j]) }
+
+// Swap implements heap.Interface.
+func (h nearestHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+
+// Push implements heap.Interface.
+func (h *nearestHeap) Push(x any) { *h = append(*h, x.(nearestRow)) }
+
+// Pop implements heap.Interface.
+func (h *nearestHeap) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	*h = (*h)[:last]
+	return x
+}
+
+// after reports whether a follows b in the result.
 func (a *nearestRow) after(b *nearestRow) bool {
 	if a.score != b.score {
 		return a.score < b.score
@@ -190,7 +214,7 @@ func (run *reading) nearRow(v *rowview.View) error {
 	near := &run.near
 	near.seen++
 	value := v.Value(run.plan.near.col)
-	if len(value) != 4*len(near.to) { // null
+	if len(value) != 4*len(near.to) { // null: 4 bytes for each element of the vector otherwise
 		return nil
 	}
 	near.other = similarity.Decode(near.other[:0], value)
@@ -209,46 +233,19 @@ func (run *reading) nearRow(v *rowview.View) error {
 	}
 	row.encoded = bytes.Clone(run.buf.b[start:])
 	run.buf.b = run.buf.b[:start]
+	// Invariant: rows are the limit best of the rows seen so far, so only the worst of them, the first one, can be
+	// replaced, and memory is bounded by LIMIT and pageBytesMax, whatever the size of the table.
 	if full {
-		near.bytes -= len(near.pop().encoded)
+		near.bytes -= len(near.rows[0].encoded)
+		near.rows[0] = row
+		heap.Fix(&near.rows, 0)
+	} else {
+		heap.Push(&near.rows, row)
 	}
-	near.push(row)
 	if near.bytes += len(row.encoded); near.bytes > pageBytesMax {
 		return invalid.Errorf("The rows to sort are larger than %d bytes; use a smaller LIMIT", pageBytesMax)
 	}
 	return run.reserve(run.kept())
-}
-
-func (n *nearestRows) push(row nearestRow) {
-	n.rows = append(n.rows, row)
-	for i := len(n.rows) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if !n.rows[i].after(&n.rows[parent]) {
-			return
-		}
-		n.rows[i], n.rows[parent] = n.rows[parent], n.rows[i]
-		i = parent
-	}
-}
-
-func (n *nearestRows) pop() nearestRow {
-	first, last := n.rows[0], len(n.rows)-1
-	n.rows[0] = n.rows[last]
-	n.rows = n.rows[:last]
-	for i := 0; ; {
-		child := 2*i + 1
-		if child >= last {
-			return first
-		}
-		if child+1 < last && n.rows[child+1].after(&n.rows[child]) {
-			child++
-		}
-		if !n.rows[child].after(&n.rows[i]) {
-			return first
-		}
-		n.rows[i], n.rows[child] = n.rows[child], n.rows[i]
-		i = child
-	}
 }
 
 // endNearest appends the rows to the result, the best one first.
