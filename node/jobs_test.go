@@ -19,7 +19,7 @@ import (
 	"cqld/node/control"
 	"cqld/ring"
 	"cqld/row"
-	"cqld/storage"
+	"cqld/storage/reading"
 )
 
 // silent discards progress.
@@ -74,14 +74,14 @@ func (r *inProcess) scatter(n int) {
 // equalRows returns the number of rows of k.t on each node, if it is the same on all.
 func (r *inProcess) equalRows() (rows uint64, equal bool) {
 	r.t.Helper()
-	var first storage.LeafHash
+	var first reading.LeafHash
 	equal = true
 	for i, n := range r.nodes {
-		var sum storage.LeafHash
+		var sum reading.LeafHash
 		for _, tokens := range []ring.Range{{Start: ring.MinToken, End: 0}, {Start: 0, End: ring.MinToken}} {
-			cmd := &storage.HashCommand{Table: r.storage("k", "t"), Tokens: tokens, Leaves: 1, Now: time.Now().Unix(),
+			cmd := &reading.HashCommand{Table: r.storage("k", "t"), Tokens: tokens, Leaves: 1, Now: time.Now().Unix(),
 				BytesMax: 1 << 40}
-			if _, _, err := n.engine.Hash(cmd, func(_ int, h storage.LeafHash) { sum.Add(h) }); err != nil {
+			if _, _, err := n.engine.Hash(cmd, func(_ int, h reading.LeafHash) { sum.Add(h) }); err != nil {
 				r.t.Fatal(err)
 			}
 		}

@@ -46,6 +46,7 @@ import (
 	"cqld/search"
 	"cqld/server"
 	"cqld/storage"
+	"cqld/storage/database"
 	"cqld/storage/index"
 	"cqld/tlsconfig"
 )
@@ -341,7 +342,7 @@ func (n *Node) storageOptions() storage.Options {
 		MemTableBytes: n.opts.Memory.MemTableBytes,
 		PendingBytes:  int(min(n.opts.Memory.Division.MemTable(), storage.PendingBytesMax)), OnFatal: n.fail,
 		Guard: n.guard,
-		OnCorruption: func(c storage.CorruptionInfo) {
+		OnCorruption: func(c database.CorruptionInfo) {
 			n.log.Error("corrupt data is not served; run cqld ctl repair to restore it", "file", c.Path, "err",
 				c.Err.Error())
 		},

@@ -13,14 +13,15 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/storage/tableinfo"
 )
 
 func benchLocal(b *testing.B) (*Acceptor, *schema.Table) {
 	v, table := newView(b)
 	disk, err := storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: stillClock{},
 		Sync: storage.SyncNone,
-		Table: func(schema.StorageID) storage.TableInfo {
-			return storage.TableInfo{Exists: true, GC: storage.GCTimeout}
+		Table: func(schema.StorageID) tableinfo.Info {
+			return tableinfo.Info{Exists: true, GC: tableinfo.GCTimeout}
 		}})
 	if err != nil {
 		b.Fatal(err)

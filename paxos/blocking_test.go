@@ -16,6 +16,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/storage/tableinfo"
 )
 
 // stuckEngine is storage whose reads, except for the first few, block until the test ends.
@@ -38,8 +39,8 @@ func newStuck(t *testing.T, free int64) (*Acceptor, *stuckEngine, *schema.Table)
 	v, table := newView(t)
 	disk, err := storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: stillClock{},
 		Sync: storage.SyncNone,
-		Table: func(schema.StorageID) storage.TableInfo {
-			return storage.TableInfo{Exists: true, GC: storage.GCTimeout}
+		Table: func(schema.StorageID) tableinfo.Info {
+			return tableinfo.Info{Exists: true, GC: tableinfo.GCTimeout}
 		}})
 	if err != nil {
 		t.Fatal(err)

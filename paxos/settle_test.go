@@ -11,6 +11,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/storage/tableinfo"
 )
 
 // settlingEngine is storage in which a stream calls Settle during each write.
@@ -32,8 +33,8 @@ func TestFullDiskWithWaitersAndStreaming(t *testing.T) {
 	v, table := newView(t)
 	disk, err := storage.Open(storage.Options{
 		Dir: "data", FS: vfs.NewMem(), Clock: stillClock{}, Sync: storage.SyncNone,
-		Table: func(schema.StorageID) storage.TableInfo {
-			return storage.TableInfo{Exists: true, GC: storage.GCTimeout}
+		Table: func(schema.StorageID) tableinfo.Info {
+			return tableinfo.Info{Exists: true, GC: tableinfo.GCTimeout}
 		},
 		FreeSpace: func() (free, total int64) { return 0, 1 << 30 },
 	})

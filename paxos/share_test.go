@@ -14,6 +14,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/storage/tableinfo"
 	"cqld/types"
 )
 
@@ -108,8 +109,8 @@ func newAcceptorWith(t testing.TB, disk vfs.FS, sync storage.SyncMode,
 	t.Helper()
 	v, table := newView(t)
 	engine, err := storage.Open(storage.Options{Dir: "data", FS: disk, Clock: stillClock{}, Inline: true, Sync: sync,
-		Table: func(schema.StorageID) storage.TableInfo {
-			return storage.TableInfo{Exists: true, GC: storage.GCTimeout}
+		Table: func(schema.StorageID) tableinfo.Info {
+			return tableinfo.Info{Exists: true, GC: tableinfo.GCTimeout}
 		}, // as of system.paxos
 	})
 	if err != nil {

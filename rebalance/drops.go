@@ -16,7 +16,7 @@ import (
 	"cqld/replica"
 	"cqld/ring"
 	"cqld/schema"
-	"cqld/storage"
+	"cqld/storage/lost"
 )
 
 // DropEngine is the part of storage that Drops needs.
@@ -27,7 +27,7 @@ type DropEngine interface {
 	HasRows(table schema.StorageID, tokens ring.Range, of func(clustering []byte) bool) (bool, error)
 	SizeOf(table schema.StorageID, tokens ring.Range) (int64, error)
 	Drain() error
-	Lost() []storage.LostRange
+	Lost() []lost.Range
 }
 
 // MetadataLog is the part of the metadata log that Drops needs. done is called once; that of StartConfirm only when a

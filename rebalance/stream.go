@@ -16,6 +16,7 @@ import (
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/storage/failure"
 )
 
 // Session identifies a range of a table that is streamed to this node from another one.
@@ -386,7 +387,7 @@ func (q *session) receive(payload []byte) {
 		q.fetch()
 		return
 	}
-	if unknown := (*storage.UnknownTable)(nil); errors.As(err, &unknown) {
+	if unknown := (*failure.UnknownTable)(nil); errors.As(err, &unknown) {
 		q.abort()
 		q.end(nil) // the table was dropped
 		return
@@ -474,7 +475,7 @@ func (q *session) failed(err error) {
 	var remote *messaging.RemoteError
 	lost = lost || errors.As(err, &remote) && remote.Code == messaging.CodeOverloaded
 	lost = lost && !left
-	full := errors.Is(err, storage.ErrDiskFull)
+	full := errors.Is(err, failure.ErrDiskFull)
 	if !lost {
 		q.abort()
 	}

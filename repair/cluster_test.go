@@ -23,6 +23,7 @@ import (
 	"cqld/schema"
 	"cqld/simulation/testcluster"
 	"cqld/storage"
+	"cqld/storage/reading"
 	"cqld/types"
 )
 
@@ -267,14 +268,14 @@ func (w *world) insert(key, clustering, value string, ts int64) *row.Mutation {
 
 // roots reports whether all nodes have the same hashes, and returns the number of rows of the first.
 func (w *world) roots() (equal bool, rows uint64) {
-	var first storage.LeafHash
+	var first reading.LeafHash
 	equal = true
 	for i, n := range w.nodes {
-		var root storage.LeafHash
+		var root reading.LeafHash
 		for _, r := range []ring.Range{{Start: ring.MinToken, End: 0}, {Start: 0, End: ring.MinToken}} {
-			cmd := &storage.HashCommand{Table: w.table.StorageID, Tokens: r, Leaves: 1, Now: w.clock.Now().Unix(),
+			cmd := &reading.HashCommand{Table: w.table.StorageID, Tokens: r, Leaves: 1, Now: w.clock.Now().Unix(),
 				BytesMax: 1 << 40}
-			if _, _, err := n.engine.Hash(cmd, func(_ int, h storage.LeafHash) { root.Add(h) }); err != nil {
+			if _, _, err := n.engine.Hash(cmd, func(_ int, h reading.LeafHash) { root.Add(h) }); err != nil {
 				w.t.Fatal(err)
 			}
 		}

@@ -12,12 +12,12 @@ import (
 	"cqld/replica"
 	"cqld/ring"
 	"cqld/schema"
-	"cqld/storage"
+	"cqld/storage/reading"
 )
 
 // Engine is the part of storage that a Service needs.
 type Engine interface {
-	Hash(cmd *storage.HashCommand, leaf func(int, storage.LeafHash)) (next []byte, scanned int64, err error)
+	Hash(cmd *reading.HashCommand, leaf func(int, reading.LeafHash)) (next []byte, scanned int64, err error)
 	SizeOf(table schema.StorageID, tokens ring.Range) (int64, error)
 	Lift(table schema.StorageID, tokens ring.Range, since int64) error
 	Drain() error
@@ -147,7 +147,7 @@ func (s *Service) hash(req *HashRequest, run func(func()), done func(HashStep, e
 }
 
 func (s *Service) step(req *HashRequest) (step HashStep, err error) {
-	cmd := &storage.HashCommand{Table: req.Table, Tokens: req.Tokens, Leaves: req.Leaves, Now: req.Now,
+	cmd := &reading.HashCommand{Table: req.Table, Tokens: req.Tokens, Leaves: req.Leaves, Now: req.Now,
 		After:    req.After,
 		BytesMax: s.o.StepBytes}
 	if req.After == nil && req.Since != 0 {
@@ -161,7 +161,7 @@ func (s *Service) step(req *HashRequest) (step HashStep, err error) {
 			return step, err
 		}
 	}
-	step.Next, step.Scanned, err = s.o.Engine.Hash(cmd, func(i int, h storage.LeafHash) {
+	step.Next, step.Scanned, err = s.o.Engine.Hash(cmd, func(i int, h reading.LeafHash) {
 		if n := len(step.Leaves); n > 0 && step.Leaves[n-1] == i {
 			step.Hashes[n-1].Add(LeafHash(h))
 			return

@@ -7,7 +7,7 @@ import (
 
 	"cqld/internal/guard"
 	"cqld/row"
-	"cqld/storage"
+	"cqld/storage/failure"
 )
 
 // fullEngine is an engine on a full disk: it refuses every write but those of Forget.
@@ -16,8 +16,8 @@ type fullEngine struct {
 	forgotten, committed int
 }
 
-func (e *fullEngine) Apply([]*row.Mutation, bool, func(error)) error { return storage.ErrDiskFull }
-func (e *fullEngine) Queue([]*row.Mutation, bool, func(error)) error { return storage.ErrDiskFull }
+func (e *fullEngine) Apply([]*row.Mutation, bool, func(error)) error { return failure.ErrDiskFull }
+func (e *fullEngine) Queue([]*row.Mutation, bool, func(error)) error { return failure.ErrDiskFull }
 func (e *fullEngine) Commit()                                        { e.committed++ }
 func (e *fullEngine) Forget(ms []*row.Mutation, _ bool, done func(error)) error {
 	e.forgotten += len(ms)

@@ -14,7 +14,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
-	"cqld/storage"
+	"cqld/storage/failure"
 )
 
 // Engine is what Local needs of storage.
@@ -289,8 +289,8 @@ func UnknownTable(id schema.StorageID) error {
 
 // FromStorage returns the error that a replica sends to the coordinator for an error of storage.
 func FromStorage(err error) error {
-	var tombstones *storage.TooManyTombstones
-	var unknown *storage.UnknownTable
+	var tombstones *failure.TooManyTombstones
+	var unknown *failure.UnknownTable
 	var panicked *guard.PanicError
 	var tooSmall *row.PageTooSmall
 	switch {
@@ -302,9 +302,9 @@ func FromStorage(err error) error {
 		return coordinator.ErrNoReply
 	case errors.As(err, &panicked):
 		return &coordinator.ReplicaFailure{Reason: coordinator.FailureUnknown, Message: err.Error()}
-	case errors.Is(err, storage.ErrOverloaded):
+	case errors.Is(err, failure.ErrOverloaded):
 		return &coordinator.Overloaded{What: "too many bytes wait for the disk"}
-	case errors.Is(err, storage.ErrDiskFull):
+	case errors.Is(err, failure.ErrDiskFull):
 		return &coordinator.Overloaded{What: "the disk is nearly full, writes are refused until there is space"}
 	case errors.As(err, &tombstones):
 		return &coordinator.ReplicaFailure{Reason: coordinator.FailureTooManyTombstones, Message: err.Error()}

@@ -8,8 +8,8 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
-	"cqld/storage"
 	"cqld/storage/block"
+	"cqld/storage/failure"
 )
 
 // Admission, storage, workers and traces for other protocols between replicas.
@@ -120,7 +120,7 @@ func (l *Local) ReadPage(cmd *row.ReadCommand) ([]byte, error) {
 // ReadPageWhole is ReadPage without a limit on tombstones.
 func (l *Local) ReadPageWhole(cmd *row.ReadCommand) ([]byte, error) {
 	page, err := l.engine.Read(nil, cmd)
-	var tombstones *storage.TooManyTombstones
+	var tombstones *failure.TooManyTombstones
 	if errors.As(err, &tombstones) { // errors for rows lost in a corrupt file take precedence
 		again := *cmd
 		again.Repair = new(row.Repair)

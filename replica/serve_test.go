@@ -11,7 +11,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/simulation/testcluster"
-	"cqld/storage"
+	"cqld/storage/failure"
 )
 
 // loopback is a transport whose requests arrive at once, in memory that is overwritten afterwards, as in a real
@@ -211,11 +211,11 @@ func TestStorageErrors(t *testing.T) {
 		notSent bool
 		reason  coordinator.FailureReason
 	}{
-		{storage.ErrOverloaded, true, 0},
-		{storage.ErrDiskFull, true, 0},
-		{&storage.TooManyTombstones{}, false, coordinator.FailureTooManyTombstones},
-		{&storage.UnknownTable{}, false, coordinator.FailureIncompatibleSchema},
-		{storage.ErrStopped, false, coordinator.FailureUnknown},
+		{failure.ErrOverloaded, true, 0},
+		{failure.ErrDiskFull, true, 0},
+		{&failure.TooManyTombstones{}, false, coordinator.FailureTooManyTombstones},
+		{&failure.UnknownTable{}, false, coordinator.FailureIncompatibleSchema},
+		{failure.ErrStopped, false, coordinator.FailureUnknown},
 	} {
 		remote, e, _, table := pair(t, 1, 1)
 		e.err = x.err

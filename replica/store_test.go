@@ -13,6 +13,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/storage/tableinfo"
 )
 
 // stillClock is a constant clock for storage, which determines expiry.
@@ -41,8 +42,8 @@ func openStorage(t testing.TB, inline bool) *storage.Engine {
 	t.Helper()
 	engine, err := storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: stillClock{}, Inline: inline,
 		Sync: storage.SyncNone,
-		Table: func(schema.StorageID) storage.TableInfo {
-			return storage.TableInfo{Exists: true, GC: storage.GCTimeout}
+		Table: func(schema.StorageID) tableinfo.Info {
+			return tableinfo.Info{Exists: true, GC: tableinfo.GCTimeout}
 		},
 	})
 	if err != nil {

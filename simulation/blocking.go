@@ -11,6 +11,7 @@ import (
 	"cqld/schema"
 	"cqld/storage"
 	"cqld/storage/index"
+	"cqld/storage/reading"
 )
 
 // place is the goroutine that would execute the code of an event in production. Some of these goroutines must not block
@@ -145,7 +146,7 @@ func (e slowEngine) Export(dst []byte, table schema.StorageID, tokens ring.Range
 }
 
 // Hash implements repair.Engine.
-func (e slowEngine) Hash(cmd *storage.HashCommand, leaf func(int, storage.LeafHash)) (next []byte, scanned int64,
+func (e slowEngine) Hash(cmd *reading.HashCommand, leaf func(int, reading.LeafHash)) (next []byte, scanned int64,
 	err error) {
 	e.process.block("a hash of a range")
 	return e.Engine.Hash(cmd, leaf)

@@ -14,6 +14,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/storage/reading"
 )
 
 // jobRun is one run of a repair as a job of node 1, which is cancelled, killed and loses power during the run.
@@ -140,13 +141,13 @@ func (r *jobRun) run(t *testing.T) (interrupted int, last jobs.Snapshot) {
 
 // roots returns the numbers of rows of the nodes, and whether all have the same rows.
 func (r *jobRun) roots(t *testing.T) (rows []uint64, equal bool) {
-	var roots []storage.LeafHash
+	var roots []reading.LeafHash
 	for _, n := range r.nodes {
-		var root storage.LeafHash
+		var root reading.LeafHash
 		for _, tokens := range []ring.Range{{Start: ring.MinToken, End: 0}, {Start: 0, End: ring.MinToken}} {
-			cmd := &storage.HashCommand{Table: r.table.StorageID, Tokens: tokens, Leaves: 1, Now: int64(epoch),
+			cmd := &reading.HashCommand{Table: r.table.StorageID, Tokens: tokens, Leaves: 1, Now: int64(epoch),
 				BytesMax: 1 << 40}
-			if _, _, err := n.process.engine.Hash(cmd, func(_ int, h storage.LeafHash) { root.Add(h) }); err != nil {
+			if _, _, err := n.process.engine.Hash(cmd, func(_ int, h reading.LeafHash) { root.Add(h) }); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -26,6 +26,7 @@ import (
 	"cqld/storage"
 	"cqld/storage/faultfs"
 	"cqld/storage/index"
+	"cqld/storage/tableinfo"
 )
 
 // process is one process, from its start to its crash. Its scheduled events are discarded with it. Its parts are those
@@ -272,9 +273,9 @@ func (l *process) hasJoined(err error) {
 }
 
 // tableInfo is assembly.Opening.TableInfo.
-func (l *process) tableInfo(info storage.TableInfo) storage.TableInfo {
-	if info.GC == storage.GCRepair && l.node.cluster.options.PurgeUnrepaired {
-		info.GC = storage.GCTimeout
+func (l *process) tableInfo(info tableinfo.Info) tableinfo.Info {
+	if info.GC == tableinfo.GCRepair && l.node.cluster.options.PurgeUnrepaired {
+		info.GC = tableinfo.GCTimeout
 	}
 	return info
 }

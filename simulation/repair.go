@@ -9,7 +9,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
-	"cqld/storage"
+	"cqld/storage/reading"
 )
 
 // repairMargin covers the clock skew in the runs of graves, and the duration of a request.
@@ -25,12 +25,12 @@ func (c *Cluster) repair(table *schema.Table) {
 	}
 	now := int64(epoch) + int64(c.kernel.Now()/time.Second)
 	for _, piece := range c.metadata().Topology.Placement(table.Replication).Ranges(ring.FullRange()) {
-		var roots []storage.LeafHash
+		var roots []reading.LeafHash
 		for _, n := range c.holders(piece.Range.Start + 1) {
-			var root storage.LeafHash
-			cmd := &storage.HashCommand{Table: table.StorageID, Tokens: piece.Range, Leaves: 1, Now: now,
+			var root reading.LeafHash
+			cmd := &reading.HashCommand{Table: table.StorageID, Tokens: piece.Range, Leaves: 1, Now: now,
 				BytesMax: 1 << 40}
-			if _, _, err := n.process.engine.Hash(cmd, func(_ int, h storage.LeafHash) { root.Add(h) }); err != nil {
+			if _, _, err := n.process.engine.Hash(cmd, func(_ int, h reading.LeafHash) { root.Add(h) }); err != nil {
 				c.fail("node %d cannot hash %v of table %s: %v", n.id, piece.Range, table.Name, err)
 			}
 			roots = append(roots, root)

@@ -14,6 +14,7 @@ import (
 	"cqld/schema"
 	"cqld/storage"
 	"cqld/storage/index"
+	"cqld/storage/tableinfo"
 	"cqld/view"
 )
 
@@ -93,7 +94,7 @@ func (c *Cluster) checkSnapshot(s *snapshot) error {
 	metadata := l.cluster.Metadata()
 	options := storage.Options{Dir: s.dir, FS: disk, Clock: clock{l}, Inline: true, CacheBytes: 1 << 20,
 		MemTableBytes: 1 << 20}
-	options.Table = func(id schema.StorageID) storage.TableInfo {
+	options.Table = func(id schema.StorageID) tableinfo.Info {
 		return assembly.TableInfo(metadata, true, id, l.instance.Repaired)
 	}
 	index.Maintain(&options, index.NewPartitions(func(id schema.StorageID) bool {

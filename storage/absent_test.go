@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/row"
+	"cqld/storage/reading"
 )
 
 // TestAbsentKeysReadNoBlock shows that reads by key, also those of conditional changes and of headers, rarely read a
@@ -57,7 +58,7 @@ func TestAbsentKeysReadNoBlock(t *testing.T) {
 			return err
 		}},
 		{"probe", 2, func(k row.PartitionKey) error {
-			return h.Probe(func(p *Prober) error {
+			return h.Probe(func(p *reading.Prober) error {
 				_, err := p.Read(nil, &row.ReadCommand{Table: testTable, Key: k,
 					Slices: []row.Slice{row.ExactRow(clusteringOf(0))}})
 				return err
@@ -185,7 +186,7 @@ func TestProbesFindEveryPartition(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := &Host{e: e}
-	if err := h.Probe(func(p *Prober) error {
+	if err := h.Probe(func(p *reading.Prober) error {
 		for i := range partitions {
 			live, _, err := p.Alive(testTable, row.NewPartitionKey(fmt.Append(nil, "key", i)), 5, nil)
 			if err != nil || !live {

@@ -4,6 +4,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"cqld/schema"
+	"cqld/storage/failure"
 )
 
 // ownBound begins the engine's own keys of ceilings of timestamps.
@@ -13,7 +14,7 @@ const ownBound = 'b'
 // repeats what was not written.
 func (e *Engine) loadBounds() error {
 	e.bounds.Prefix, e.bounds.Slack = ownKey(ownBound), int64(e.opts.ceilingSlack)
-	return e.failure(e.overwrite(func(b *pebble.Batch) error { return e.bounds.Load(e.db, b) }))
+	return failure.Of(e.db.Overwrite(func(b *pebble.Batch) error { return e.bounds.Load(e.db.DB, b) }))
 }
 
 // syncCeiling writes the ceiling for the noted rows of a table, and waits until it is on disk.
@@ -28,5 +29,5 @@ func (e *Engine) syncCeiling(id schema.StorageID) error {
 		return err
 	}
 	raised.Committed()
-	return e.failedErr()
+	return e.db.Err()
 }

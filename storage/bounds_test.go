@@ -41,9 +41,9 @@ func TestDeletedRowsAreNotRead(t *testing.T) {
 				for _, reversed := range []bool{false, true} {
 					cmd := readKey("a")
 					cmd.Reversed = reversed
-					before := e.counters.looked.Load()
+					before := e.reads.Counts.Looked.Load()
 					live := rows(t, mustRead(t, e, cmd))
-					looked := e.counters.looked.Load() - before
+					looked := e.reads.Counts.Looked.Load() - before
 					if len(live) != x.left || looked > int64(x.left+3*skipAfter) {
 						t.Errorf("%s, reversed %t: %d rows, of %d that the read looked at", when, reversed, len(live),
 							looked)
@@ -244,14 +244,14 @@ func BenchmarkReadDeleted(b *testing.B) {
 			}
 			cmd := readKey("a")
 			cmd.Limits.Rows = 100
-			before := e.counters.looked.Load()
+			before := e.reads.Counts.Looked.Load()
 			began := cputime.Process()
 			b.ResetTimer()
 			for range b.N {
 				mustRead(b, e, cmd)
 			}
 			b.ReportMetric(float64((cputime.Process()-began).Microseconds())/float64(b.N), "cpu-µs/op")
-			b.ReportMetric(float64(e.counters.looked.Load()-before)/float64(b.N), "looked/op")
+			b.ReportMetric(float64(e.reads.Counts.Looked.Load()-before)/float64(b.N), "looked/op")
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/storage/failure"
 	"cqld/storage/faultfs"
 )
 
@@ -34,7 +35,7 @@ func TestCheckpointsMeetFaults(t *testing.T) {
 					return nil
 				})
 			},
-			fails: ErrStopped, stops: true,
+			fails: failure.ErrStopped, stops: true,
 		},
 		"a failed fsync of the database's manifest": {
 			begin: func(disk *faultfs.FS) {
@@ -45,7 +46,7 @@ func TestCheckpointsMeetFaults(t *testing.T) {
 					return nil
 				})
 			},
-			flushing: true, fails: ErrStopped, stops: true,
+			flushing: true, fails: failure.ErrStopped, stops: true,
 		},
 		"a failed fsync of the copy": {
 			begin: func(disk *faultfs.FS) {
@@ -107,13 +108,13 @@ func TestCheckpointsMeetFaults(t *testing.T) {
 				if err := write(1); err != nil {
 					t.Fatal(err)
 				}
-				if err := e.Flush(); !errors.Is(err, ErrStopped) {
+				if err := e.Flush(); !errors.Is(err, failure.ErrStopped) {
 					t.Fatal(err)
 				}
 			}
 			within(t, 20*time.Second, "the checkpoint", func() {
 				if test.flushing {
-					err = e.checkpoint("copy")
+					err = e.db.Checkpoint("copy")
 				} else {
 					err = e.Checkpoint("copy")
 				}
@@ -130,7 +131,7 @@ func TestCheckpointsMeetFaults(t *testing.T) {
 				if err := c.Close(); err != nil {
 					t.Error(err)
 				}
-			case !errors.Is(err, errDisk) && !errors.Is(err, ErrStopped) && !errors.Is(err, ErrDiskFull) &&
+			case !errors.Is(err, errDisk) && !errors.Is(err, failure.ErrStopped) && !errors.Is(err, failure.ErrDiskFull) &&
 				!strings.Contains(err.Error(), "no space"):
 				t.Errorf("the checkpoint ends with %v, which does not name the cause", err)
 			}

@@ -11,13 +11,14 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/failure"
 	"cqld/storage/latch"
 	"cqld/storage/rowkey"
 )
 
 // Apply applies mutations atomically: after a crash either all of them or none are part of the data. It copies them
 // and returns without waiting for the disk. An error means that nothing was applied and that done is not called:
-// ErrDiskFull, ErrOverloaded, ErrInvalid, ErrStopped or *UnknownTable. Otherwise done is called once, on another
+// failure.ErrDiskFull, failure.ErrOverloaded, failure.ErrInvalid, failure.ErrStopped or *failure.UnknownTable. Otherwise done is called once, on another
 // goroutine: with nil when the mutations are committed and, if durable, as safe as the engine's SyncMode makes them.
 // A caller may therefore hold a lock that done takes. done must not block, and may call Apply. An engine with
 // Options.Inline calls done before Apply returns.
@@ -62,18 +63,18 @@ func (e *Engine) Commit() {
 
 // take implements Apply, Forget and Queue.
 func (e *Engine) take(ms []*row.Mutation, durable bool, mode takeMode, done func(error)) error {
-	if err := e.failedErr(); err != nil {
+	if err := e.db.Err(); err != nil {
 		return err
 	}
 	if e.disk.Full() && mode&takeFull == 0 {
 		e.counters.refused.Add(1)
-		return ErrDiskFull
+		return failure.ErrDiskFull
 	}
 	size := 0
 	for _, m := range ms {
 		n, newest, err := checkMutation(m)
 		if err != nil {
-			return fmt.Errorf("%w mutation of table %s: %w", ErrInvalid, e.nameOf(m.Table), err)
+			return fmt.Errorf("%w mutation of table %s: %w", failure.ErrInvalid, e.nameOf(m.Table), err)
 		}
 		e.bounds.Note(m.Table, m.Key.Token, newest)
 		size += n
@@ -106,13 +107,13 @@ func (e *Engine) enqueue(ms []*row.Mutation, size int, durable, wake bool, done 
 	q := &e.queue
 	q.Lock()
 	defer q.Unlock()
-	defer e.commitPanic(&err) // a group with a part of a mutation must not be committed
+	defer e.db.Recover(&err) // a group with a part of a mutation must not be committed
 	if q.closing {
-		return ErrStopped
+		return failure.ErrStopped
 	}
 	if q.bytes+size > e.opts.PendingBytes && q.bytes > 0 {
 		e.counters.refused.Add(1)
-		return ErrOverloaded
+		return failure.ErrOverloaded
 	}
 	if err := e.checkDropped(ms); err != nil {
 		return err
@@ -135,14 +136,14 @@ func (e *Engine) enqueue(ms []*row.Mutation, size int, durable, wake bool, done 
 	return nil
 }
 
-// checkDropped returns *UnknownTable if a mutation is for a dropped table. The queue is locked.
+// checkDropped returns *failure.UnknownTable if a mutation is for a dropped table. The queue is locked.
 func (e *Engine) checkDropped(ms []*row.Mutation) error {
 	if e.dropped.Empty() {
 		return nil
 	}
 	for _, m := range ms {
 		if e.dropped.Contains(m.Table) {
-			return &UnknownTable{m.Table}
+			return &failure.UnknownTable{Table: m.Table}
 		}
 	}
 	return nil
@@ -187,7 +188,7 @@ func (e *Engine) commitLoop() {
 	var err error // of a panic, after which the engine has failed
 	q.Lock()
 	defer q.Unlock()
-	defer e.commitPanic(&err)
+	defer e.db.Recover(&err)
 	for {
 		for q.committing || len(q.groups) == 0 && !q.closing && !q.syncDue {
 			q.wake.Wait()
@@ -277,7 +278,7 @@ func (e *Engine) commitBatch(g *group) error {
 // publish makes the group's batch visible, under the latches of its partitions.
 func (e *Engine) publish(g *group) (err error) {
 	e.disk.Use()
-	if err := e.failedErr(); err != nil {
+	if err := e.db.Err(); err != nil {
 		return err
 	}
 	began := e.opts.Clock.Monotonic()
@@ -286,10 +287,10 @@ func (e *Engine) publish(g *group) (err error) {
 	defer func() { e.pauses.Note(e.opts.Clock.Monotonic()-began, latch, g.batch.CommitStats()) }()
 	defer e.latches.RUnlock(g.stripes)
 	defer func() { e.settle(err) }()
-	defer e.commitPanic(&err)
+	defer e.db.Recover(&err)
 	e.watched.note(g.tokens)
 	if g.ceilings, err = e.bounds.Raise(g.batch, g.tables...); err != nil {
-		return e.failure(err)
+		return failure.Of(err)
 	}
 	e.enter(g)
 	if g.sync {
@@ -299,21 +300,21 @@ func (e *Engine) publish(g *group) (err error) {
 		err = e.db.Apply(g.batch, pebble.NoSync)
 	}
 	if err != nil {
-		return e.failure(err)
+		return failure.Of(err)
 	}
-	e.headers.persisted(g.headers)
+	e.headers.Persisted(g.headers)
 	g.ceilings.Committed()
 	e.sweeper.dead.Suspect(g.deleted)
-	return e.failedErr()
+	return e.db.Err()
 }
 
 // await waits until the group is on disk, if a caller requires that, and empties its batch. The batch of a failed
 // group is not reused.
 func (e *Engine) await(g *group) (err error) {
-	defer e.commitPanic(&err)
+	defer e.db.Recover(&err)
 	if g.sync {
 		if err := g.batch.SyncWait(); err != nil {
-			e.fail(fmt.Errorf("fsync of the log: %w", err))
+			e.db.Fail(fmt.Errorf("fsync of the log: %w", err))
 		}
 		e.counters.syncs.Add(1)
 		took := e.opts.Clock.Monotonic() - g.began
@@ -322,7 +323,7 @@ func (e *Engine) await(g *group) (err error) {
 			e.opts.Logger.Warn("storage: slow disk delayed writes", "took", took.Round(time.Millisecond))
 		}
 	}
-	if err := e.failedErr(); err != nil {
+	if err := e.db.Err(); err != nil {
 		return err
 	}
 	g.batch.Reset()
@@ -349,13 +350,13 @@ func (e *Engine) armPeriodic() {
 
 // syncLog syncs commits that did not wait for the disk.
 func (e *Engine) syncLog() {
-	err := e.failedErr()
+	err := e.db.Err()
 	if err != nil {
 		return
 	}
-	defer e.commitPanic(&err)
+	defer e.db.Recover(&err)
 	if err = e.db.LogData(nil, pebble.Sync); err != nil {
-		e.fail(fmt.Errorf("fsync of the log: %w", err))
+		e.db.Fail(fmt.Errorf("fsync of the log: %w", err))
 	}
 }
 
@@ -375,7 +376,7 @@ func (e *Engine) truncate(id schema.StorageID, drop bool) error {
 }
 
 func (e *Engine) removeTable(id schema.StorageID, drop bool) error {
-	if err := e.failedErr(); err != nil {
+	if err := e.db.Err(); err != nil {
 		return err
 	}
 	return e.removeLatched(func(b *pebble.Batch) error {
@@ -393,16 +394,16 @@ func (e *Engine) removeTable(id schema.StorageID, drop bool) error {
 // must not apply a deletion that is gone, and no collapse may write back a row that it read before. It waits for the
 // disk after it has released them, so that commits do not.
 func (e *Engine) removeLatched(fill func(*pebble.Batch) error) (err error) {
-	defer e.commitPanic(&err)
+	defer e.db.Recover(&err)
 	batch := e.db.NewBatch()
 	published, err := e.publishLatched(batch, fill)
 	if published && err == nil {
 		err = batch.SyncWait()
 	}
-	if failed := e.failedErr(); failed != nil {
+	if failed := e.db.Err(); failed != nil {
 		return failed
 	}
-	return e.failure(errors.Join(err, batch.Close()))
+	return failure.Of(errors.Join(err, batch.Close()))
 }
 
 // publishLatched makes the removals that fill adds to a batch visible. published means that the batch has any; its
@@ -419,7 +420,7 @@ func (e *Engine) publishLatched(batch *pebble.Batch, fill func(*pebble.Batch) er
 	return true, e.db.ApplyNoSyncWait(batch, pebble.Sync)
 }
 
-// DropTable removes a table for ever. Later writes get *UnknownTable, and so do reads that end later: they may have
+// DropTable removes a table for ever. Later writes get *failure.UnknownTable, and so do reads that end later: they may have
 // read a part of the table.
 func (e *Engine) DropTable(id schema.StorageID) error {
 	e.queue.Lock()

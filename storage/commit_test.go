@@ -14,7 +14,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/row"
+	"cqld/storage/failure"
 	"cqld/storage/faultfs"
+	"cqld/storage/rowkey"
 )
 
 // If no other goroutine commits, Commit returns after the caller's own commit. The committer, which nothing wakes here,
@@ -159,14 +161,14 @@ func TestRefusalsAreReturned(t *testing.T) {
 		t.Helper()
 		for _, take := range []func([]*row.Mutation, bool, func(error)) error{e.Apply, e.Queue} {
 			err := take(ms, true, func(error) { t.Errorf("%s: done was called", what) })
-			var unknown *UnknownTable
+			var unknown *failure.UnknownTable
 			if !errors.Is(err, want) && !(want == nil && errors.As(err, &unknown)) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
 	}
-	bad := putRow(strings.Repeat("k", keyBytesMax+1), 1, 1, "x")
-	refused("a key that is too long", ErrInvalid, bad)
+	bad := putRow(strings.Repeat("k", rowkey.PartitionBytesMax+1), 1, 1, "x")
+	refused("a key that is too long", failure.ErrInvalid, bad)
 	dropped := putRow("a", 1, 1, "x")
 	if err := e.DropTable(dropped.Table); err != nil {
 		t.Fatal(err)
@@ -174,11 +176,11 @@ func TestRefusalsAreReturned(t *testing.T) {
 	refused("a dropped table", nil, dropped)
 	full = true
 	e.disk.Check()
-	refused("a full disk", ErrDiskFull, dropped)
+	refused("a full disk", failure.ErrDiskFull, dropped)
 	full = false
 	e.disk.Check()
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	refused("a closed engine", ErrStopped, dropped)
+	refused("a closed engine", failure.ErrStopped, dropped)
 }

@@ -14,7 +14,9 @@ import (
 
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/failure"
 	"cqld/storage/format"
+	"cqld/storage/tableinfo"
 )
 
 // crashAfterWrites lets writers write, takes the disk as a power loss would leave it, and returns how
@@ -86,8 +88,8 @@ func TestPeriodicSyncBringsWritesToDisk(t *testing.T) {
 	disk, clock := vfs.NewCrashableMem(), newTestClock()
 	const always schema.StorageID = 7
 	e := openTest(t, Options{FS: disk, Clock: clock, Sync: SyncPeriodic, SyncPeriod: time.Second,
-		Table: func(id schema.StorageID) TableInfo {
-			return TableInfo{Exists: true, GC: GCDisabled, AlwaysSync: id == always}
+		Table: func(id schema.StorageID) tableinfo.Info {
+			return tableinfo.Info{Exists: true, GC: tableinfo.GCDisabled, AlwaysSync: id == always}
 		}})
 	survivors := func() int {
 		after := openTest(t, Options{FS: disk.CrashClone(vfs.CrashCloneCfg{})})
@@ -188,7 +190,7 @@ func TestFormatIsChecked(t *testing.T) {
 		}
 	}
 	write("something else")
-	if err := open(); !errors.Is(err, ErrCorrupt) {
+	if err := open(); !errors.Is(err, failure.ErrCorrupt) {
 		t.Fatalf("no format: %v", err)
 	}
 	if err := disk.Remove("db/" + format.FileName); err != nil {

@@ -13,6 +13,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/failure"
 	"cqld/storage/rowkey"
 )
 
@@ -164,7 +165,7 @@ func TestTruncateAndDrop(t *testing.T) {
 	if err := e.DropTable(testTable); err != nil {
 		t.Fatal(err)
 	}
-	var unknown *UnknownTable
+	var unknown *failure.UnknownTable
 	if _, err := e.Read(nil, readAll()); !errors.As(err, &unknown) {
 		t.Fatalf("read of a dropped table: %v", err)
 	}

@@ -10,6 +10,8 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage/block"
+	"cqld/storage/database"
+	"cqld/storage/failure"
 	"cqld/storage/rowkey"
 )
 
@@ -20,13 +22,13 @@ import (
 func (e *Engine) Export(dst []byte, id schema.StorageID, tokens ring.Range, of func(clustering []byte) bool,
 	after []byte, bytesMax int,
 ) (out, next []byte, err error) {
-	if err := e.failedErr(); err != nil {
+	if err := e.db.Err(); err != nil {
 		return dst, nil, err
 	}
 	x := exporter{block: block.Writer{Bytes: dst}, of: of, bytesMax: len(dst) + bytesMax}
 	for _, r := range tokens.Unwrap() {
-		if lost := e.lost.overlaps(id, r); lost != nil {
-			return dst, nil, lost.lostError()
+		if lost := e.lost.Overlaps(id, r); lost != nil {
+			return dst, nil, lost.Err()
 		}
 		lower, upper, ok := rowkey.Bounds(nil, nil, id, r)
 		if !ok || len(after) > 0 && bytes.Compare(after, upper) >= 0 {
@@ -36,7 +38,7 @@ func (e *Engine) Export(dst []byte, id schema.StorageID, tokens ring.Range, of f
 			lower = append(bytes.Clone(after), 0)
 		}
 		if full, err := x.scan(e.db, lower, upper); full || err != nil {
-			return x.block.Bytes, x.position, e.failure(err)
+			return x.block.Bytes, x.position, failure.Of(err)
 		}
 	}
 	return x.block.Bytes, nil, nil
@@ -52,7 +54,7 @@ type exporter struct {
 }
 
 // scan adds the entries between lower and upper. full means that the block is full.
-func (x *exporter) scan(db *pebble.DB, lower, upper []byte) (full bool, err error) {
+func (x *exporter) scan(db *database.DB, lower, upper []byte) (full bool, err error) {
 	iter, err := db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return false, err

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"cqld/ring"
+	"cqld/storage/reading"
 )
 
 // FuzzIngestionTakesNoNonsense adds blocks that another node may have sent: what is taken can be read.
@@ -31,7 +32,7 @@ func FuzzIngestionTakesNoNonsense(f *testing.F) {
 		if _, _, err := e.Export(nil, testTable, ring.FullRange(), nil, nil, 1<<20); err != nil {
 			t.Fatal(err)
 		}
-		hashAll(t, e, HashCommand{Table: testTable, Tokens: ring.Range{Start: ring.MinToken, End: 0}, Leaves: 3,
+		hashAll(t, e, reading.HashCommand{Table: testTable, Tokens: ring.Range{Start: ring.MinToken, End: 0}, Leaves: 3,
 			Now: 5, BytesMax: 100})
 	})
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/row"
+	"cqld/storage/database"
+	"cqld/storage/failure"
 	"cqld/storage/faultfs"
 	"cqld/storage/space"
 )
@@ -73,24 +75,24 @@ func failLog(t *testing.T, decide func(faultfs.Op, string) error, inline, recycl
 	disk.Fail(decide)
 	var err error
 	within(t, 10*time.Second, "a write to a failed log", func() { err = apply(e, putRow("a", 100, 1, "lost")) })
-	if !errors.Is(err, ErrStopped) {
+	if !errors.Is(err, failure.ErrStopped) {
 		t.Fatalf("write to a failed log: %v", err)
 	}
 	disk.Fail(nil) // a failed fsync is not tried again: the kernel has dropped the pages
 	for i := range 5 {
 		within(t, 10*time.Second, "a write after a failure", func() { err = apply(e, putRow("a", 101+i, 1, "lost")) })
-		if !errors.Is(err, ErrStopped) {
+		if !errors.Is(err, failure.ErrStopped) {
 			t.Fatalf("write after a failure: %v", err)
 		}
 	}
-	if err := e.SetLocal([]byte("k"), nil, true); !errors.Is(err, ErrStopped) {
+	if err := e.SetLocal([]byte("k"), nil, true); !errors.Is(err, failure.ErrStopped) {
 		t.Fatalf("local write after a failure: %v", err)
 	}
 	if n := fatal.Load(); n != 1 {
 		t.Fatalf("OnFatal was called %d times", n)
 	}
 	within(t, 10*time.Second, "closing a failed engine", func() { err = e.Close() })
-	if !errors.Is(err, ErrStopped) {
+	if !errors.Is(err, failure.ErrStopped) {
 		t.Fatalf("close: %v", err)
 	}
 	after := openTest(t, Options{FS: mem.CrashClone(vfs.CrashCloneCfg{})})
@@ -117,7 +119,7 @@ func TestFailedManifestStopsTheEngine(t *testing.T) {
 	})
 	go func() { _ = e.db.Flush() }() // it never ends
 	within(t, 10*time.Second, "a failed MANIFEST", func() { <-fatal })
-	if err := apply(e, putRow("a", 2, 1, "lost")); !errors.Is(err, ErrStopped) {
+	if err := apply(e, putRow("a", 2, 1, "lost")); !errors.Is(err, failure.ErrStopped) {
 		t.Fatalf("write after a failed MANIFEST: %v", err)
 	}
 	disk.Fail(nil)
@@ -205,16 +207,16 @@ func flipAt(t *testing.T, mem *vfs.MemFS, path string, flip int) {
 	}
 }
 
-// checkCorrupt reads everything: it is right, or an ErrCorrupt; 1 when the latter.
+// checkCorrupt reads everything: it is right, or an failure.ErrCorrupt; 1 when the latter.
 func checkCorrupt(t *testing.T, mem *vfs.MemFS, name string, want []string) int {
 	t.Helper()
-	var reported []CorruptionInfo
+	var reported []database.CorruptionInfo
 	e, err := Open(Options{
 		FS: mem, Dir: "db", Clock: newTestClock(), Inline: true,
-		OnCorruption: func(c CorruptionInfo) { reported = append(reported, c) },
+		OnCorruption: func(c database.CorruptionInfo) { reported = append(reported, c) },
 	})
 	if err != nil {
-		if !errors.Is(err, ErrCorrupt) {
+		if !errors.Is(err, failure.ErrCorrupt) {
 			t.Fatalf("open: %v", err)
 		}
 		return 1
@@ -227,14 +229,14 @@ func checkCorrupt(t *testing.T, mem *vfs.MemFS, name string, want []string) int 
 		}
 		return 0
 	}
-	var corrupt *CorruptError
-	if !errors.As(err, &corrupt) || !errors.Is(err, ErrCorrupt) {
+	var corrupt *failure.CorruptError
+	if !errors.As(err, &corrupt) || !errors.Is(err, failure.ErrCorrupt) {
 		t.Fatalf("read of a corrupt file: %v", err)
 	}
 	if !strings.HasSuffix(corrupt.Path, name) {
 		t.Fatalf("%v does not name %s", err, name)
 	}
-	if len(reported) != 1 || !strings.HasSuffix(reported[0].Path, name) || len(e.Corruptions()) != 1 {
+	if len(reported) != 1 || !strings.HasSuffix(reported[0].Path, name) || len(e.db.Corruptions()) != 1 {
 		t.Fatalf("reported %v", reported)
 	}
 	if err := apply(e, putRow("b", 1, 1, "x")); err != nil {
@@ -268,7 +270,7 @@ func TestFullDiskRefusesWritesAndRecovers(t *testing.T) {
 	within(t, 60*time.Second, "a write to a disk that fills", func() {
 		for i := range 100_000 {
 			err := apply(e, putRow("a", i, 1, strings.Repeat(fmt.Sprint(i), 2000)))
-			if errors.Is(err, ErrDiskFull) {
+			if errors.Is(err, failure.ErrDiskFull) {
 				return
 			}
 			if err != nil {
@@ -280,7 +282,7 @@ func TestFullDiskRefusesWritesAndRecovers(t *testing.T) {
 		t.Error("the disk does not fill")
 	})
 	start := time.Now()
-	if err := apply(e, putRow("a", 1, 2, "x")); !errors.Is(err, ErrDiskFull) {
+	if err := apply(e, putRow("a", 1, 2, "x")); !errors.Is(err, failure.ErrDiskFull) {
 		t.Fatalf("write to a full disk: %v", err)
 	}
 	if took := time.Since(start); took > time.Second {
@@ -292,7 +294,7 @@ func TestFullDiskRefusesWritesAndRecovers(t *testing.T) {
 	}
 	disk.SetSpace(64 << 20)
 	within(t, 20*time.Second, "recovery", func() {
-		for errors.Is(apply(e, putRow("b", 1, 1, "y")), ErrDiskFull) {
+		for errors.Is(apply(e, putRow("b", 1, 1, "y")), failure.ErrDiskFull) {
 			time.Sleep(time.Millisecond)
 		}
 	})
@@ -317,7 +319,7 @@ func TestBallastIsGivenUpWhenTheDiskIsReallyFull(t *testing.T) {
 	within(t, 20*time.Second, "a write to a really full disk", func() {
 		for {
 			err := apply(e, putRow("a", acknowledged, 1, strings.Repeat("x", 1000)))
-			if errors.Is(err, ErrDiskFull) {
+			if errors.Is(err, failure.ErrDiskFull) {
 				return
 			}
 			if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"cqld/storage/failure"
 	"cqld/storage/latch"
 	"cqld/storage/rowkey"
 )
@@ -26,7 +27,7 @@ func (e *Engine) foldHot() {
 // fold replaces the operands of one key by their merge.
 func (e *Engine) fold(key []byte) error {
 	_, k, _, err := rowkey.Parse(key)
-	if err != nil || e.failedErr() != nil || e.disk.Full() {
+	if err != nil || e.db.Err() != nil || e.disk.Full() {
 		return err
 	}
 	stripe := latch.StripeOf(k.Token)
@@ -34,31 +35,14 @@ func (e *Engine) fold(key []byte) error {
 	defer e.latches.Unlock(stripe)
 	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: key, UpperBound: append(key[:len(key):len(key)], 0)})
 	if err != nil {
-		return e.failure(err)
+		return failure.Of(err)
 	}
 	if iter.SeekPrefixGE(key) {
 		value, valueErr := iter.ValueAndErr()
 		if err = valueErr; err == nil {
-			err = e.overwrite(func(b *pebble.Batch) error { return b.Set(key, value, nil) })
+			err = e.db.Overwrite(func(b *pebble.Batch) error { return b.Set(key, value, nil) })
 			e.counters.folds.Add(1)
 		}
 	}
-	return e.failure(errors.Join(err, iter.Error(), iter.Close()))
-}
-
-// overwrite commits Sets and Deletes without waiting for the disk: the entries that they replace precede them in the
-// log. The latch of their partition is held.
-func (e *Engine) overwrite(fill func(*pebble.Batch) error) (err error) {
-	defer e.commitPanic(&err)
-	batch := e.db.NewBatch()
-	if err := fill(batch); err != nil {
-		return errors.Join(err, batch.Close())
-	}
-	if err := e.db.Apply(batch, pebble.NoSync); err != nil {
-		return err
-	}
-	if err := e.failedErr(); err != nil {
-		return err
-	}
-	return batch.Close()
+	return failure.Of(errors.Join(err, iter.Error(), iter.Close()))
 }

@@ -12,6 +12,7 @@ import (
 	"cqld/schema"
 	"cqld/storage/backlog"
 	"cqld/storage/bounds"
+	"cqld/storage/failure"
 	"cqld/storage/latch"
 	"cqld/storage/rowkey"
 )
@@ -67,8 +68,8 @@ func (e *Engine) notifyOne(f func(error), err error) {
 // if m cannot be applied.
 func checkMutation(m *row.Mutation) (size int, newest int64, err error) {
 	newest = row.NoTimestamp
-	if len(m.Key.Bytes) > keyBytesMax {
-		return 0, newest, ErrInvalid
+	if len(m.Key.Bytes) > rowkey.PartitionBytesMax {
+		return 0, newest, failure.ErrInvalid
 	}
 	var e row.Entry
 	entries := m.Entries()
@@ -93,7 +94,7 @@ func (e *Engine) add(g *group, m *row.Mutation) {
 	var entry row.Entry
 	partition := rowkey.FixedSize + len(m.Key.Bytes)
 	for entries := m.Entries(); entries.Next(&entry); {
-		if entry.Kind == row.KindHeader && flags.raise(m.Table) {
+		if entry.Kind == row.KindHeader && flags.Raise(m.Table) {
 			g.headers = append(g.headers, m.Table)
 			g.set(headerFlagKey(m.Table), nil)
 		}

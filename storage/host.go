@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -14,7 +13,9 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/failure"
 	"cqld/storage/latch"
+	"cqld/storage/reading"
 	"cqld/storage/rowkey"
 	"cqld/storage/step"
 )
@@ -34,9 +35,9 @@ func (h *Host) Marks(f func(table schema.StorageID)) error {
 // MarkValues calls f with each mark and its value, which is valid during the call.
 func (h *Host) MarkValues(f func(id schema.StorageID, value []byte)) error {
 	prefix := ownKey(h.space.Marks)
-	return h.e.scan(prefix, func(key, value []byte) error {
+	return h.e.db.Scan(prefix, func(key, value []byte) error {
 		if len(key) != len(prefix)+rowkey.TableSize {
-			return badKey(key)
+			return failure.BadKey(key)
 		}
 		f(schema.StorageID(binary.BigEndian.Uint32(key[len(prefix):])), value)
 		return nil
@@ -46,7 +47,7 @@ func (h *Host) MarkValues(f func(id schema.StorageID, value []byte)) error {
 // HasRows reports whether anything is stored of a table; true if that cannot be read. It may be called in Enter
 // and Ingest.
 func (h *Host) HasRows(table schema.StorageID) bool {
-	empty, err := h.e.emptySpan(rowkey.AppendTable(nil, table), rowkey.AppendTableEnd(nil, table))
+	empty, err := h.e.db.Empty(rowkey.AppendTable(nil, table), rowkey.AppendTableEnd(nil, table))
 	return !empty || err != nil
 }
 
@@ -75,11 +76,11 @@ func (h *Host) Barrier() error {
 }
 
 // Walk calls f with up to n partitions of which anything is stored, from a position on: nil at first. next is the
-// position to go on from, nil after the last partition. The key is valid during the call. It ends with ErrStopped when
+// position to go on from, nil after the last partition. The key is valid during the call. It ends with failure.ErrStopped when
 // the engine is being closed.
 func (h *Host) Walk(table schema.StorageID, position []byte, n int, f func(row.PartitionKey)) (next []byte, err error) {
 	if h.e.stopping() {
-		return nil, ErrStopped
+		return nil, failure.ErrStopped
 	}
 	if position == nil {
 		position = rowkey.AppendTable(nil, table)
@@ -87,7 +88,7 @@ func (h *Host) Walk(table schema.StorageID, position []byte, n int, f func(row.P
 	iter, err := h.e.db.NewIter(&pebble.IterOptions{LowerBound: position,
 		UpperBound: rowkey.AppendTableEnd(nil, table)})
 	if err != nil {
-		return nil, h.e.failure(err)
+		return nil, failure.Of(err)
 	}
 	valid := iter.First()
 	for ; valid && n > 0; n-- {
@@ -102,8 +103,8 @@ func (h *Host) Walk(table schema.StorageID, position []byte, n int, f func(row.P
 	if !valid {
 		next = nil
 	}
-	h.e.countSeeks(iter)
-	return next, h.e.failure(errors.Join(iter.Error(), iter.Close()))
+	h.e.reads.CountSeeks(iter)
+	return next, failure.Of(errors.Join(iter.Error(), iter.Close()))
 }
 
 // Emptied calls Emptied of all maintainers if nothing is stored of a partition, unless the disk is full.
@@ -111,7 +112,7 @@ func (h *Host) Emptied(table schema.StorageID, key row.PartitionKey) error {
 	if h.e.disk.Full() {
 		return nil
 	}
-	return h.e.failure(h.e.emptied(table, key))
+	return failure.Of(h.e.emptied(table, key))
 }
 
 // Latched calls f under the write latches of all partitions: no commit, ingestion or purge runs meanwhile.
@@ -142,7 +143,7 @@ func (h *Host) Entries(table schema.StorageID, start, end []byte) (*Entries, err
 	}
 	iter, err := h.e.db.NewIter(o)
 	if err != nil {
-		return nil, h.e.failure(err)
+		return nil, failure.Of(err)
 	}
 	return &Entries{h.e, iter}, nil
 }
@@ -171,62 +172,16 @@ func (x *Entries) Key() []byte { return x.iter.Key()[derivedFixed:] }
 // Value is the value of the entry, valid until the iterator moves.
 func (x *Entries) Value() ([]byte, error) {
 	value, err := x.iter.ValueAndErr()
-	return value, x.e.failure(err)
+	return value, failure.Of(err)
 }
 
 // Close closes the iterator and returns the error of the iteration. It may be called once.
 func (x *Entries) Close() error {
-	return x.e.failure(errors.Join(x.iter.Error(), x.iter.Close()))
+	return failure.Of(errors.Join(x.iter.Error(), x.iter.Close()))
 }
 
 // Probe calls f with a prober, which is valid during the call.
-func (h *Host) Probe(f func(*Prober) error) error {
-	p := Prober{e: h.e, r: h.e.readers.Get().(*reader)}
-	err := p.r.safely(func() error { return f(&p) })
-	h.e.readers.Put(p.r)
-	return err
-}
-
-// Prober finds out whether partitions have live rows. All of its partitions are read with one iterator, opened by the
-// first call of Alive.
-type Prober struct {
-	e          *Engine
-	r          *reader
-	scratch    []byte
-	tombstones int
-}
-
-// Exhausted reports whether the prober has met as many tombstones as a read may.
-func (p *Prober) Exhausted() bool { return p.tombstones >= tombstonesFail }
-
-// Alive reports whether a partition has a live row at the time now (seconds); nothing reports that a read would return
-// nothing of it. A partition with too many tombstones to decide counts as alive.
-func (p *Prober) Alive(table schema.StorageID, k row.PartitionKey, now int64, cancel *env.Cancel) (live, nothing bool,
-	err error) {
-	if k.Bytes == nil {
-		k.Bytes = []byte{}
-	}
-	cmd := row.ReadCommand{Table: table, Key: k, Slices: []row.Slice{row.AllRows()}, Limits: row.Limits{Rows: 1},
-		Now: now, Cancel: cancel}
-	r := p.r
-	r.begin(p.e, p.scratch[:0], &cmd)
-	r.pageBytes = math.MaxInt // the bound of tombstones is enough
-	err = r.run()
-	p.tombstones += r.tombstones
-	live, nothing = r.live > 0, r.w.Len() == 0
-	if p.scratch = r.w.Finish(false); cap(p.scratch) > probeBytesKept {
-		p.scratch = nil
-	}
-	r.release()
-	var tooMany *TooManyTombstones
-	switch {
-	case errors.As(err, &tooMany):
-		return true, false, nil
-	case err != nil && !canceled(err):
-		err = p.e.failure(err)
-	}
-	return live, nothing, err
-}
+func (h *Host) Probe(f func(*reading.Prober) error) error { return h.e.reads.Probe(f) }
 
 // PartitionsRead asks for the partition keys of a table in the order of their bytes: from From on, up to, and without,
 // To, where nil means no bound; Reversed from the end.
@@ -254,7 +209,7 @@ type PartitionsPage struct {
 }
 
 // PartitionLister lists the partition keys of tables in the order of their bytes. A listing is done in bounded steps: a
-// step ends at the Limit, or when it has looked at enough; the next one begins after Last. ErrInvalid is the error for
+// step ends at the Limit, or when it has looked at enough; the next one begins after Last. failure.ErrInvalid is the error for
 // a table whose keys it does not keep.
 type PartitionLister interface {
 	Partitions(q *PartitionsRead) (PartitionsPage, error)
@@ -265,30 +220,30 @@ type noLister struct{}
 
 // Partitions implements PartitionLister.
 func (noLister) Partitions(q *PartitionsRead) (PartitionsPage, error) {
-	return PartitionsPage{}, fmt.Errorf("%w: the keys of table number %d are not kept in order", ErrInvalid, q.Table)
+	return PartitionsPage{}, fmt.Errorf("%w: the keys of table number %d are not kept in order", failure.ErrInvalid, q.Table)
 }
 
 // Partitions is a step of a listing by Options.Lister. Its errors for lost ranges and dropped tables are those of Read.
 func (e *Engine) Partitions(q *PartitionsRead) (page PartitionsPage, err error) {
-	if err := e.failedErr(); err != nil {
+	if err := e.db.Err(); err != nil {
 		return page, err
 	}
-	if lost := e.lost.overlaps(q.Table, ring.FullRange()); lost != nil {
-		return page, lost.lostError()
+	if lost := e.lost.Overlaps(q.Table, ring.FullRange()); lost != nil {
+		return page, lost.Err()
 	}
 	page, err = e.opts.Lister.Partitions(q)
 	if e.hot.Len() > 0 {
 		e.foldHot()
 	}
-	if canceled(err) {
-		e.counters.canceled.Add(1)
+	if reading.Canceled(err) {
+		e.reads.Counts.Canceled.Add(1)
 		return PartitionsPage{}, err
 	}
-	if failed := e.failedErr(); failed != nil {
+	if failed := e.db.Err(); failed != nil {
 		return page, failed
 	}
 	if e.isDropped(q.Table) { // keys may have been removed while the listing ran
-		return PartitionsPage{}, &UnknownTable{q.Table}
+		return PartitionsPage{}, &failure.UnknownTable{Table: q.Table}
 	}
 	return page, err
 }

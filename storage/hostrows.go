@@ -4,24 +4,23 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
-	"math"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/failure"
 	"cqld/storage/latch"
 	"cqld/storage/rowkey"
 )
 
 // Rows calls f with up to n headers and rows of a table as they are stored, from a position on: nil at first. It also
 // ends when it has read a bounded number of bytes. next is the position to go on from, nil after the last. What f gets
-// is valid during the call. It ends with ErrStopped when the engine is being closed.
+// is valid during the call. It ends with failure.ErrStopped when the engine is being closed.
 func (h *Host) Rows(table schema.StorageID, position []byte, n int, f func(*Entered)) (next []byte, err error) {
 	if h.e.stopping() {
-		return nil, ErrStopped
+		return nil, failure.ErrStopped
 	}
 	if position == nil {
 		position = rowkey.AppendTable(nil, table)
@@ -29,14 +28,14 @@ func (h *Host) Rows(table schema.StorageID, position []byte, n int, f func(*Ente
 	iter, err := h.e.db.NewIter(&pebble.IterOptions{LowerBound: position,
 		UpperBound: rowkey.AppendTableEnd(nil, table)})
 	if err != nil {
-		return nil, h.e.failure(err)
+		return nil, failure.Of(err)
 	}
 	size := 0
 	valid := iter.First()
 	for ; valid && n > 0 && size < hostRowsBytes; n-- {
 		x, err := enteredAt(iter)
 		if err != nil {
-			return nil, h.e.failure(errors.Join(err, iter.Close()))
+			return nil, failure.Of(errors.Join(err, iter.Close()))
 		}
 		size += len(iter.Key()) + len(x.Value)
 		if x.Kind != row.KindRangeTombstone {
@@ -47,7 +46,7 @@ func (h *Host) Rows(table schema.StorageID, position []byte, n int, f func(*Ente
 	if valid {
 		next = bytes.Clone(iter.Key())
 	}
-	return next, h.e.failure(errors.Join(iter.Error(), iter.Close()))
+	return next, failure.Of(errors.Join(iter.Error(), iter.Close()))
 }
 
 // StoredRows iterates over what is stored of a table: headers, rows and range tombstones, in the order of their keys.
@@ -70,11 +69,11 @@ func (h *Host) StoredRows(table schema.StorageID, start, end []byte, f func(*Sto
 	}
 	x := StoredRows{e: h.e}
 	if x.iter, err = h.e.db.NewIter(o); err != nil {
-		return h.e.failure(err)
+		return failure.Of(err)
 	}
 	defer func() { // also when a panic passes
-		err = errors.Join(err, h.e.failure(x.iter.Close()))
-		h.e.counters.looked.Add(x.n)
+		err = errors.Join(err, failure.Of(x.iter.Close()))
+		h.e.reads.Counts.Looked.Add(x.n)
 	}()
 	return f(&x)
 }
@@ -87,11 +86,11 @@ func (x *StoredRows) Next() (entered Entered, ok bool, err error) {
 		ok, x.begun = x.iter.First(), true
 	}
 	if !ok {
-		return entered, false, x.e.failure(x.iter.Error())
+		return entered, false, failure.Of(x.iter.Error())
 	}
 	x.n++
 	entered, err = enteredAt(x.iter)
-	return entered, err == nil, x.e.failure(err)
+	return entered, err == nil, failure.Of(err)
 }
 
 // TokenOfPosition returns the token at which a position of Rows is.
@@ -124,101 +123,25 @@ func (h *Host) Revise(table schema.StorageID, key row.PartitionKey, kind row.Ent
 	h.e.latches.Lock(stripe)
 	defer h.e.latches.Unlock(stripe)
 	at := rowkey.AppendSuffix(rowkey.AppendPartition(nil, table, key), kind, clustering, nil)
-	err := h.e.overwrite(func(b *pebble.Batch) error {
-		return h.e.lookUp(at, func(value []byte) { f(Derived{batch: b, space: h.space}, value) })
+	err := h.e.db.Overwrite(func(b *pebble.Batch) error {
+		return h.e.db.LookUp(at, func(value []byte) { f(Derived{batch: b, space: h.space}, value) })
 	})
-	return h.e.failure(err)
-}
-
-// lookUp calls f with what is stored under a key, nil if nothing is. Unlike pebble.DB.Get, it uses the filters of all
-// levels.
-func (e *Engine) lookUp(key []byte, f func(value []byte)) error {
-	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: key, UpperBound: append(key[:len(key):len(key)], 0),
-		UseL6Filters: true})
-	if err != nil {
-		return err
-	}
-	var value []byte
-	if iter.SeekPrefixGE(key) {
-		value, err = iter.ValueAndErr()
-	}
-	if err = errors.Join(err, iter.Error()); err == nil {
-		f(value)
-	}
-	return errors.Join(err, iter.Close())
+	return failure.Of(err)
 }
 
 // Lost returns the error of a read whose partition, or range, this node may have lost.
 func (h *Host) Lost(cmd *row.ReadCommand) error {
-	r := reader{e: h.e, cmd: cmd}
-	return r.checkLost()
+	return h.e.reads.Lost(cmd)
 }
 
 // Failed returns why the engine failed; nil if it did not.
-func (h *Host) Failed() error { return h.e.failedErr() }
+func (h *Host) Failed() error { return h.e.db.Err() }
 
 // Dropped returns the error of a read of a table that was dropped; nil if it was not.
 func (h *Host) Dropped(table schema.StorageID) error {
 	if h.e.isDropped(table) {
-		return &UnknownTable{table}
+		return &failure.UnknownTable{Table: table}
 	}
-	return nil
-}
-
-// Read appends the page of a command for one partition to dst, as Engine.Read does. It is read with the iterator of the
-// prober.
-func (p *Prober) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error) {
-	r := p.r
-	r.begin(p.e, dst, cmd)
-	r.pageBytes = math.MaxInt // a row; pages of partitions are read by Engine.Read
-	if hasRange(cmd.Slices) {
-		err = r.run()
-	} else {
-		err = r.readRows()
-	}
-	if err == nil {
-		page = r.finish()
-	}
-	p.tombstones += r.tombstones
-	p.e.counters.looked.Add(r.looked)
-	r.release()
-	if err != nil {
-		var tooMany *TooManyTombstones
-		if !errors.As(err, &tooMany) && !errors.Is(err, ErrInvalid) && !canceled(err) {
-			err = p.e.failure(err)
-		}
-		return dst, err
-	}
-	return page, nil
-}
-
-// readRows is run for a command whose slices are single rows of one partition.
-func (r *reader) readRows() error {
-	if err := r.checkLost(); err != nil {
-		return err
-	}
-	if err := r.openRows(); err != nil {
-		return err
-	}
-	return r.readOpened()
-}
-
-// openRows creates the iterator for rows that are found by their whole keys. Its bounds are those of the table, so that
-// they stay from one partition to the next, and a search for a later key begins where the last one ended. lower is the
-// key of the header.
-func (r *reader) openRows() error {
-	if len(r.cmd.Key.Bytes) > keyBytesMax {
-		return fmt.Errorf("%w: partition key of %d bytes", ErrInvalid, len(r.cmd.Key.Bytes))
-	}
-	if r.iter == nil || r.wide != r.cmd.Table {
-		r.lower, r.upper = rowkey.AppendTable(r.lower[:0], r.cmd.Table), rowkey.AppendTableEnd(r.upper[:0], r.cmd.Table)
-		if err := r.open(); err != nil {
-			return err
-		}
-		r.wide = r.cmd.Table
-	}
-	r.prefix = rowkey.AppendPartition(r.prefix[:0], r.cmd.Table, r.cmd.Key)
-	r.lower = append(append(r.lower[:0], r.prefix...), byte(row.KindHeader))
 	return nil
 }
 
@@ -227,10 +150,10 @@ func (h *Host) Stored(table schema.StorageID, key row.PartitionKey, kind row.Ent
 	error) {
 	var out []byte
 	stored := rowkey.AppendSuffix(rowkey.AppendPartition(nil, table, key), kind, clustering, nil)
-	err := h.e.lookUp(stored, func(value []byte) {
+	err := h.e.db.LookUp(stored, func(value []byte) {
 		if value != nil {
 			out = append([]byte{}, value...)
 		}
 	})
-	return out, h.e.failure(err)
+	return out, failure.Of(err)
 }

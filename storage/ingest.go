@@ -18,6 +18,7 @@ import (
 	"cqld/schema"
 	"cqld/storage/block"
 	"cqld/storage/bounds"
+	"cqld/storage/failure"
 	"cqld/storage/latch"
 	"cqld/storage/rowkey"
 )
@@ -77,19 +78,19 @@ func (g *Ingestion) Add(data []byte) error {
 	b := block.NewReader(data)
 	for b.Next() {
 		if err := g.check(b.Key, b.Value); err != nil {
-			return fmt.Errorf("%w entry for %s: %w", ErrInvalid, g.path, err)
+			return fmt.Errorf("%w entry for %s: %w", failure.ErrInvalid, g.path, err)
 		}
 		if err := g.open(); err != nil {
-			return g.e.failure(err)
+			return failure.Of(err)
 		}
 		if err := g.w.Merge(b.Key, b.Value); err != nil {
-			return g.e.failure(err)
+			return failure.Of(err)
 		}
 		g.last = append(g.last[:0], b.Key...)
 		g.size += int64(len(b.Key) + len(b.Value))
 	}
 	if err := b.Err(); err != nil {
-		return fmt.Errorf("%w block for %s: %w", ErrInvalid, g.path, err)
+		return fmt.Errorf("%w block for %s: %w", failure.ErrInvalid, g.path, err)
 	}
 	g.stage(data)
 	return nil
@@ -137,10 +138,10 @@ func (g *Ingestion) check(key, value []byte) error {
 	case row.KindRow:
 	case row.KindRangeTombstone:
 		if _, _, _, ok := rowkey.ParseRangeTombstone(nil, suffix); !ok {
-			return badKey(key)
+			return failure.BadKey(key)
 		}
 	default:
-		return badKey(key)
+		return failure.BadKey(key)
 	}
 	if err := row.ValidateRow(value); err != nil {
 		return err
@@ -156,7 +157,7 @@ func (g *Ingestion) open() error {
 	if g.w != nil {
 		return nil
 	}
-	disk := g.e.pebble.FS
+	disk := g.e.db.Format.FS
 	if err := disk.MkdirAll(disk.PathDir(g.path), 0o700); err != nil {
 		return err
 	}
@@ -165,7 +166,7 @@ func (g *Ingestion) open() error {
 		return err
 	}
 	g.w = sstable.NewWriter(objstorageprovider.NewFileWritable(f),
-		g.e.pebble.MakeWriterOptions(0, g.e.db.TableFormat()))
+		g.e.db.Format.MakeWriterOptions(0, g.e.db.TableFormat()))
 	return nil
 }
 
@@ -177,7 +178,7 @@ func (g *Ingestion) Abort() {
 	}
 	_ = g.w.Close() // the file is discarded
 	g.w = nil
-	_ = g.e.pebble.FS.Remove(g.path) // else it goes at the next start
+	_ = g.e.db.Format.FS.Remove(g.path) // else it goes at the next start
 }
 
 // Commit makes what was added part of the data, all of it or, after a crash, none. It is on disk, whatever
@@ -196,10 +197,10 @@ func (g *Ingestion) Commit() error {
 		err = g.e.ingest(g)
 	}
 	if err != nil {
-		_ = g.e.pebble.FS.Remove(g.path)
-		return g.e.failure(err)
+		_ = g.e.db.Format.FS.Remove(g.path)
+		return failure.Of(err)
 	}
-	return g.e.failedErr()
+	return g.e.db.Err()
 }
 
 // ingest passes a file to Pebble, under the latches of all partitions: no overwrite may use a row that it read
@@ -207,14 +208,14 @@ func (g *Ingestion) Commit() error {
 func (e *Engine) ingest(g *Ingestion) (err error) {
 	id := g.table
 	if e.isDropped(id) {
-		return &UnknownTable{id}
+		return &failure.UnknownTable{Table: id}
 	}
-	defer e.commitPanic(&err)
-	if g.headers && e.headers.raise(id) {
+	defer e.db.Recover(&err)
+	if g.headers && e.headers.Raise(id) {
 		if err := e.db.Set(headerFlagKey(id), nil, pebble.Sync); err != nil {
 			return err
 		}
-		e.headers.persisted([]schema.StorageID{id})
+		e.headers.Persisted([]schema.StorageID{id})
 	}
 	if err := e.syncCeiling(id); err != nil {
 		return err
@@ -229,7 +230,7 @@ func (e *Engine) ingest(g *Ingestion) (err error) {
 // are on disk before the rows are visible, and are not removed meanwhile: the latches are held.
 func (e *Engine) ingestStaged(g *Ingestion, staged []stagedEntries) error {
 	if len(staged) == 0 {
-		e.awaitFlushes()
+		e.db.AwaitFlushes()
 		return e.db.Ingest(context.Background(), []string{g.path})
 	}
 	s := staged[0]
@@ -243,7 +244,7 @@ func (e *Engine) ingestStaged(g *Ingestion, staged []stagedEntries) error {
 			if err := e.db.Apply(batch, pebble.Sync); err != nil {
 				return err
 			}
-			if err := e.failedErr(); err != nil {
+			if err := e.db.Err(); err != nil {
 				return err
 			}
 		}
@@ -253,11 +254,11 @@ func (e *Engine) ingestStaged(g *Ingestion, staged []stagedEntries) error {
 
 // writable says why nothing may be written now.
 func (e *Engine) writable() error {
-	if err := e.failedErr(); err != nil {
+	if err := e.db.Err(); err != nil {
 		return err
 	}
 	if e.disk.Full() {
-		return ErrDiskFull
+		return failure.ErrDiskFull
 	}
 	return nil
 }

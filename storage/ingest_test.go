@@ -14,6 +14,8 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/failure"
+	"cqld/storage/tableinfo"
 )
 
 // ship brings a range of the test table from one engine to another, in blocks and files of the sizes
@@ -48,11 +50,11 @@ func TestShippedTableEqualsModel(t *testing.T) {
 	for seed := uint64(1); seed <= 8; seed++ {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			m := &meta{t: t, rng: rand.New(rand.NewPCG(seed, 1)), clock: newTestClock(), disk: vfs.NewCrashableMem()}
-			info := TableInfo{Exists: true, GC: GCDisabled}
-			m.model.GCBefore = info.gcBefore
+			info := tableinfo.Info{Exists: true, GC: tableinfo.GCDisabled}
+			m.model.GCBefore = info.GCBefore
 			m.opts = Options{Clock: m.clock, Inline: seed%2 == 0, NoSweep: true,
 				MemTableBytes: 1 << (14 + m.rng.IntN(6)),
-				Table:         func(schema.StorageID) TableInfo { return info }}
+				Table:         func(schema.StorageID) tableinfo.Info { return info }}
 			m.open()
 			for range 400 {
 				m.step()
@@ -179,7 +181,7 @@ func TestIngestionRefusesWhatDoesNotBelong(t *testing.T) {
 		for _, b := range try.blocks {
 			err = errors.Join(err, g.Add(b))
 		}
-		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "ingest") {
+		if !errors.Is(err, failure.ErrInvalid) || !strings.Contains(err.Error(), "ingest") {
 			t.Errorf("%s: %v", name, err)
 		}
 		g.Abort()
@@ -191,7 +193,7 @@ func TestIngestionRefusesWhatDoesNotBelong(t *testing.T) {
 	if err := g.Add(block); err != nil {
 		t.Fatal(err)
 	}
-	var unknown *UnknownTable
+	var unknown *failure.UnknownTable
 	if err := g.Commit(); !errors.As(err, &unknown) {
 		t.Errorf("a dropped table: %v", err)
 	}
@@ -258,10 +260,10 @@ func TestAFullDiskTakesNoIngestion(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill(true)
-	if err := e.NewIngestion(testTable, ring.FullRange()).Add(block); !errors.Is(err, ErrDiskFull) {
+	if err := e.NewIngestion(testTable, ring.FullRange()).Add(block); !errors.Is(err, failure.ErrDiskFull) {
 		t.Errorf("a block on a full disk: %v", err)
 	}
-	if err := begun.Commit(); !errors.Is(err, ErrDiskFull) {
+	if err := begun.Commit(); !errors.Is(err, failure.ErrDiskFull) {
 		t.Errorf("a file on a full disk: %v", err)
 	}
 	if names, err := disk.List("db/ingest"); err != nil || len(names) > 0 {

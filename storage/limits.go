@@ -8,12 +8,9 @@ const (
 	hostRowsBytes = 4 << 20
 	// cacheBytesDefault is the size of the block cache: small, for a node whose configuration does not set it.
 	cacheBytesDefault = 32 << 20
-	// memTableBytesDefault is the size of a memtable. Several may wait for a flush (memTablesMax). Four nodes on one
+	// memTableBytesDefault is the size of a memtable. Several may wait for a flush (package database). Four nodes on one
 	// machine stay below 1 GB even if they all write at full speed.
 	memTableBytesDefault = 64 << 20
-	memTablesMax         = 4
-	// keyBytesMax is the greatest value of the length field of a key.
-	keyBytesMax = 1<<16 - 1
 	// groupBytesMax bounds one commit: large enough that its fixed costs are negligible, and small enough that it is
 	// copied in well under a millisecond and never becomes a flushable batch of its own.
 	groupBytesMax = 4 << 20
@@ -25,33 +22,19 @@ const (
 	// progress: about a second of work. Files at the borders of parts are compacted twice.
 	compactPartBytes = 128 << 20
 	compactPartsMax  = 1000
-	// logBytesPerSync is the number of bytes of the log after which the disk is asked to write them, while nothing
-	// waits for them. When a memtable is full, all writes wait until the rest of its log is on disk: 3 MiB instead of
-	// all of it.
-	logBytesPerSync = 2 << 20
 	// slowSync is the duration from which a sync of the log is logged: requests time out after 2 s.
 	slowSync = time.Second
 	// PendingBytesMax is the default of Options.PendingBytes: one second of a disk with 64 MB/s.
 	PendingBytesMax = 64 << 20
 	// pageBytesMax ends a page early: 5000 rows (the usual page) of 800 bytes.
 	pageBytesMax = 4 << 20
-	// filterRowsMax and filterBytesMax end a page of a filtered read that omits this much: 16,384 small rows take about
-	// 5 ms, at 0.25 µs each.
-	filterRowsMax  = 16 << 10
-	filterBytesMax = 4 * pageBytesMax
-	// Reads that scan this many tombstones are logged, or refused; the thresholds are Cassandra's.
-	tombstonesWarn = 1_000
-	tombstonesFail = 100_000
+	// filterRowsMax ends a page of a filtered read that omits this much: 16,384 small rows take about 5 ms, at 0.25 µs
+	// each.
+	filterRowsMax = 16 << 10
 	// foldQueueMax bounds the rows that wait to be collapsed; the next read finds further ones again.
 	foldQueueMax = 64
-	// cellsKept is the number of decoded cells, of 72 bytes, for which an idle reader keeps memory.
-	cellsKept = 4096
 	// blockBytes is the size of a block of a file before compression.
 	blockBytes = 16 << 10
-	// probeBytesKept is the largest scratch memory that a Prober keeps from one partition to the next.
-	probeBytesKept = 256 << 10
-	// quarantineMax bounds the corruptions that are remembered.
-	quarantineMax = 256
 	// reclaimAfter is how long removals of data wait for others before their space is freed: each flush of a memtable
 	// makes a file. reclaimSpansMax bounds how many wait.
 	reclaimAfter    = 500 * time.Millisecond
@@ -95,6 +78,4 @@ const (
 	// skipAfter is the number of shadowed rows from which a read tries to skip the rest of a range tombstone: as long
 	// as the seek takes.
 	skipAfter = 16
-	// cancelEvery is how many entries a read looks at before it looks whether it is canceled: 100 µs.
-	cancelEvery = 256
 )

@@ -8,12 +8,15 @@ import (
 
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/failure"
+	"cqld/storage/rowkey"
+	"cqld/storage/tableinfo"
 )
 
 func TestTooManyTombstonesAreRefused(t *testing.T) {
 	e := openTest(t, Options{Sync: SyncNone})
 	defer e.Close()
-	for i := 0; i <= tombstonesFail; i += 1000 {
+	for i := 0; i <= failure.TombstonesMax; i += 1000 {
 		mustApply(t, e, mutate("a", func(m *row.Mutation) {
 			for j := i; j < i+1000; j++ {
 				r := row.NewRow()
@@ -27,8 +30,8 @@ func TestTooManyTombstonesAreRefused(t *testing.T) {
 		}
 	}
 	_, err := e.Read(nil, readKey("a"))
-	var tooMany *TooManyTombstones
-	if !errors.As(err, &tooMany) || tooMany.Tombstones != tombstonesFail+1 || tooMany.Live != 1 ||
+	var tooMany *failure.TooManyTombstones
+	if !errors.As(err, &tooMany) || tooMany.Tombstones != failure.TombstonesMax+1 || tooMany.Live != 1 ||
 		tooMany.Table != "number 1024" {
 		t.Fatalf("got %v", err)
 	}
@@ -136,24 +139,24 @@ func onwards(t *testing.T, cmd *row.ReadCommand, page, before []byte) (n int, mo
 func TestBadInputIsRefused(t *testing.T) {
 	e := openTest(t, Options{})
 	defer e.Close()
-	long := make([]byte, keyBytesMax+1)
+	long := make([]byte, rowkey.PartitionBytesMax+1)
 	m := new(row.Mutation)
 	m.Reset(testTable, row.NewPartitionKey(long))
 	m.AddRow(row.NewRow())
-	if err := apply(e, m); !errors.Is(err, ErrInvalid) {
+	if err := apply(e, m); !errors.Is(err, failure.ErrInvalid) {
 		t.Errorf("write with a key of %d bytes: %v", len(long), err)
 	}
-	if _, err := e.Read([]byte("kept"), readKey(string(long))); !errors.Is(err, ErrInvalid) {
+	if _, err := e.Read([]byte("kept"), readKey(string(long))); !errors.Is(err, failure.ErrInvalid) {
 		t.Errorf("read of a key of %d bytes: %v", len(long), err)
 	}
-	m.Reset(testTable, row.NewPartitionKey(long[:keyBytesMax]))
+	m.Reset(testTable, row.NewPartitionKey(long[:rowkey.PartitionBytesMax]))
 	m.AddRow(row.NewRow())
 	if err := apply(e, m); err != nil {
 		t.Errorf("write with the longest key: %v", err)
 	}
 	cmd := readAll()
 	cmd.Range.Tokens.Start, cmd.Range.Tokens.End = 5, 3
-	if _, err := e.Read(nil, cmd); !errors.Is(err, ErrInvalid) {
+	if _, err := e.Read(nil, cmd); !errors.Is(err, failure.ErrInvalid) {
 		t.Errorf("read of a range that wraps: %v", err)
 	}
 }
@@ -164,7 +167,7 @@ func TestHotPathsHardlyAllocate(t *testing.T) {
 		t.Skip("sync.Pool drops at random under the race detector")
 	}
 	e := openTest(t, Options{Sync: SyncNone, Inline: true, MemTableBytes: 64 << 20,
-		Table: func(schema.StorageID) TableInfo { return TableInfo{Exists: true} }})
+		Table: func(schema.StorageID) tableinfo.Info { return tableinfo.Info{Exists: true} }})
 	defer e.Close()
 	m, r := new(row.Mutation), row.NewRow()
 	ms := []*row.Mutation{m}

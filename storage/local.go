@@ -1,10 +1,13 @@
 package storage
 
 import (
+	"encoding/binary"
 	"errors"
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"cqld/schema"
+	"cqld/storage/failure"
 	"cqld/storage/rowkey"
 )
 
@@ -18,6 +21,23 @@ const (
 // ownHeaderFlag begins the engine's own keys of header flags.
 const ownHeaderFlag = 'h'
 
+// headerFlagKey returns the engine's own key for the flag of a table.
+func headerFlagKey(id schema.StorageID) []byte {
+	return binary.BigEndian.AppendUint32(ownKey(ownHeaderFlag), uint32(id))
+}
+
+// loadHeaderFlags reads the flags when the engine is opened.
+func (e *Engine) loadHeaderFlags() error {
+	prefix := ownKey(ownHeaderFlag)
+	return e.db.Scan(prefix, func(key, _ []byte) error {
+		if len(key) != len(prefix)+rowkey.TableSize {
+			return failure.BadKey(key)
+		}
+		e.headers.Load(schema.StorageID(binary.BigEndian.Uint32(key[len(prefix):])))
+		return nil
+	})
+}
+
 func ownKey(kind byte) []byte { return append(rowkey.AppendTable(nil, 0), ownPrefix, kind) }
 
 func localKey(key []byte) []byte {
@@ -28,7 +48,7 @@ func localKey(key []byte) []byte {
 // returns. A full disk refuses values of more than localAlwaysBytes.
 func (e *Engine) SetLocal(key, value []byte, sync bool) error {
 	if len(value) > localAlwaysBytes && e.disk.Full() {
-		return ErrDiskFull
+		return failure.ErrDiskFull
 	}
 	return e.writeLocal(sync, func(o *pebble.WriteOptions) error { return e.db.Set(localKey(key), value, o) })
 }
@@ -39,23 +59,23 @@ func (e *Engine) DeleteLocal(key []byte, sync bool) error {
 }
 
 func (e *Engine) writeLocal(sync bool, write func(*pebble.WriteOptions) error) (err error) {
-	if err := e.failedErr(); err != nil {
+	if err := e.db.Err(); err != nil {
 		return err
 	}
-	defer e.commitPanic(&err)
+	defer e.db.Recover(&err)
 	options := pebble.NoSync
 	if sync && e.opts.Sync != SyncNone {
 		options = pebble.Sync
 	}
 	if err := write(options); err != nil {
-		return e.failure(err)
+		return failure.Of(err)
 	}
-	return e.failedErr()
+	return e.db.Err()
 }
 
 // GetLocal returns a local value of this node, or nil.
 func (e *Engine) GetLocal(key []byte) ([]byte, error) {
-	if err := e.failedErr(); err != nil {
+	if err := e.db.Err(); err != nil {
 		return nil, err
 	}
 	value, closer, err := e.db.Get(localKey(key))
@@ -63,36 +83,18 @@ func (e *Engine) GetLocal(key []byte) ([]byte, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, e.failure(err)
+		return nil, failure.Of(err)
 	}
 	value = append([]byte{}, value...)
-	return value, e.failure(closer.Close())
+	return value, failure.Of(closer.Close())
 }
 
 // ScanLocal calls f with every local key that begins with prefix, in order, until f returns an error, which ScanLocal
 // returns. Key and value are valid only during the call.
 func (e *Engine) ScanLocal(prefix []byte, f func(key, value []byte) error) error {
-	if err := e.failedErr(); err != nil {
+	if err := e.db.Err(); err != nil {
 		return err
 	}
 	cut := len(localKey(nil))
-	return e.scan(localKey(prefix), func(key, value []byte) error { return f(key[cut:], value) })
-}
-
-// scan calls f with every key that begins with prefix, which must not consist of 0xFF only.
-func (e *Engine) scan(prefix []byte, f func(key, value []byte) error) error {
-	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: rowkey.PrefixEnd(prefix)})
-	if err != nil {
-		return e.failure(err)
-	}
-	for valid := iter.First(); valid; valid = iter.Next() {
-		value, err := iter.ValueAndErr()
-		if err == nil {
-			err = f(iter.Key(), value)
-		}
-		if err != nil {
-			return errors.Join(err, iter.Close())
-		}
-	}
-	return e.failure(errors.Join(iter.Error(), iter.Close()))
+	return e.db.Scan(localKey(prefix), func(key, value []byte) error { return f(key[cut:], value) })
 }

@@ -9,6 +9,7 @@ import (
 
 	"cqld/ring"
 	"cqld/row"
+	"cqld/storage/failure"
 )
 
 // A second process that opens the directory of a running node fails before it changes anything there: it removed the
@@ -36,8 +37,8 @@ func TestOpenRefusesADirectoryInUseAndLeavesItAsItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := o.FS.(*vfs.MemFS).String()
-	if _, err := Open(o); !errors.Is(err, ErrInUse) {
-		t.Errorf("a second process: %v, want %v", err, ErrInUse)
+	if _, err := Open(o); !errors.Is(err, failure.ErrInUse) {
+		t.Errorf("a second process: %v, want %v", err, failure.ErrInUse)
 	}
 	if after := o.FS.(*vfs.MemFS).String(); after != before {
 		t.Errorf("a second process changed the directory from\n%s to\n%s", before, after)
@@ -62,7 +63,7 @@ func TestOpenAndCloseReleaseTheDirectory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(o); !errors.Is(err, ErrInUse) {
+		if _, err := Open(o); !errors.Is(err, failure.ErrInUse) {
 			t.Errorf("a locked directory: %v", err)
 		}
 		if err := lock.Close(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/row"
+	"cqld/storage/failure"
 	"cqld/storage/faultfs"
 )
 
@@ -93,11 +94,11 @@ func failRotation(t *testing.T, fails func(faultfs.Op, string) bool, inline, flu
 			}
 		}
 	})
-	if !errors.Is(err, ErrStopped) || fatal.Load() != 1 {
+	if !errors.Is(err, failure.ErrStopped) || fatal.Load() != 1 {
 		t.Fatalf("writes end with %v, %d times", err, fatal.Load())
 	}
 	within(t, time.Minute, "closing a failed engine", func() { err = e.Close() })
-	if !errors.Is(err, ErrStopped) {
+	if !errors.Is(err, failure.ErrStopped) {
 		t.Fatalf("close: %v", err)
 	}
 	for _, unsynced := range []int{0, 50, 100} {

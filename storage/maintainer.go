@@ -13,6 +13,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/failure"
 	"cqld/storage/latch"
 	"cqld/storage/rowkey"
 )
@@ -254,7 +255,7 @@ func (e *Engine) openMaintainers() error {
 		marks = append(marks, s.Marks)
 		e.maintainers = append(e.maintainers, &maintainer{Maintainer: m, space: s})
 	}
-	if err := e.scan(append(rowkey.AppendTable(nil, 0), ownPrefix), func(key, _ []byte) error {
+	if err := e.db.Scan(append(rowkey.AppendTable(nil, 0), ownPrefix), func(key, _ []byte) error {
 		if len(key) > rowkey.TableSize+1 && !slices.Contains(marks, key[rowkey.TableSize+1]) {
 			return fmt.Errorf("storage: %s has entries of a maintainer that is not configured (%q)",
 				e.opts.Dir, key[rowkey.TableSize+1])
@@ -336,11 +337,11 @@ func (e *Engine) emptied(id schema.StorageID, k row.PartitionKey) error {
 	e.latches.Lock(stripe)
 	defer e.latches.Unlock(stripe)
 	prefix := rowkey.AppendPartition(nil, id, k)
-	empty, err := e.emptySpan(prefix, append(slices.Clone(prefix), rowkey.KindEnd))
+	empty, err := e.db.Empty(prefix, append(slices.Clone(prefix), rowkey.KindEnd))
 	if !empty || err != nil {
 		return err
 	}
-	return e.overwrite(func(b *pebble.Batch) error {
+	return e.db.Overwrite(func(b *pebble.Batch) error {
 		for _, m := range e.maintainers {
 			if m.Maintains(id) {
 				m.Emptied(Derived{batch: b, space: m.space}, id, k)
@@ -368,15 +369,15 @@ func loseEntries(ms []*maintainer, first, last []byte, remove func() error) erro
 
 // writeDerived commits a batch that maintainers filled, or that concerns them.
 func (e *Engine) writeDerived(o *pebble.WriteOptions, fill func(*pebble.Batch) error) (err error) {
-	defer e.commitPanic(&err)
+	defer e.db.Recover(&err)
 	batch := e.db.NewBatch()
 	err = fill(batch)
 	if err == nil && !batch.Empty() {
 		e.disk.Use()
 		err = e.db.Apply(batch, o)
 	}
-	if failed := e.failedErr(); failed != nil {
+	if failed := e.db.Err(); failed != nil {
 		return failed
 	}
-	return e.failure(errors.Join(err, batch.Close()))
+	return failure.Of(errors.Join(err, batch.Close()))
 }

@@ -15,7 +15,10 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/database"
+	"cqld/storage/failure"
 	"cqld/storage/rowkey"
+	"cqld/storage/tableinfo"
 )
 
 // ledger is a Maintainer with one entry for each stored key of the tables that it maintains.
@@ -119,7 +122,7 @@ func (l *ledger) Emptied(_ Derived, table schema.StorageID, k row.PartitionKey) 
 	l.seen["emptied"]++
 	prefix := rowkey.AppendPartition(nil, table, k)
 	end := append(prefix[:len(prefix):len(prefix)], rowkey.KindEnd)
-	if empty, err := l.host.e.emptySpan(prefix, end); !empty || err != nil {
+	if empty, err := l.host.e.db.Empty(prefix, end); !empty || err != nil {
 		l.fails = append(l.fails, fmt.Sprintf("partition %x is not empty, %v", k.Bytes, err))
 	}
 }
@@ -152,7 +155,7 @@ func (l *ledger) LoseEntries(_, _ []byte, remove func() error) error {
 			tables, err := l.host.e.Tables()
 			for _, id := range slices.DeleteFunc(tables, func(id schema.StorageID) bool { return !l.Maintains(id) }) {
 				d.DeleteRange(id, nil, nil)
-				err = errors.Join(err, l.host.e.scan(rowkey.AppendTable(nil, id), func(key, _ []byte) error {
+				err = errors.Join(err, l.host.e.db.Scan(rowkey.AppendTable(nil, id), func(key, _ []byte) error {
 					d.Set(id, key[rowkey.TableSize:], nil)
 					return nil
 				}))
@@ -169,14 +172,14 @@ func (l *ledger) check() (differences []string) {
 	stored, entries := map[string]bool{}, map[string]bool{}
 	tables, err := e.Tables()
 	for _, id := range tables {
-		err = errors.Join(err, e.scan(rowkey.AppendTable(nil, id), func(key, _ []byte) error {
+		err = errors.Join(err, e.db.Scan(rowkey.AppendTable(nil, id), func(key, _ []byte) error {
 			if l.Maintains(id) {
 				stored[string(key)] = true
 			}
 			return nil
 		}))
 	}
-	err = errors.Join(err, e.scan(append(rowkey.AppendTable(nil, 0), l.Space().Entries), func(key, _ []byte) error {
+	err = errors.Join(err, e.db.Scan(append(rowkey.AppendTable(nil, 0), l.Space().Entries), func(key, _ []byte) error {
 		entries[string(key[rowkey.TableSize+1:])] = true
 		return nil
 	}))
@@ -344,10 +347,9 @@ func (m *maintainedMeta) lose() {
 	if bytes.Compare(lower, upper) >= 0 {
 		return
 	}
-	m.engine.quarantine.Lock()
-	m.engine.quarantine.found = []CorruptionInfo{{Path: fmt.Sprint("file", len(m.log)), Start: lower, End: upper,
-		Err: errDisk}}
-	m.engine.quarantine.Unlock()
+	m.engine.db.Corrupted(database.CorruptionInfo{
+		Path: fmt.Sprint("file", len(m.log)), Start: lower, End: upper, Err: errDisk,
+	})
 	lost, err := m.engine.Quarantine()
 	m.check("quarantine", err)
 	for _, x := range lost {
@@ -373,10 +375,10 @@ func runMaintained(t testing.TB, seed uint64, ops int, ignored string) (found []
 		meta:    &meta{t: q, rng: rand.New(rand.NewPCG(seed, 5)), clock: newTestClock(), disk: vfs.NewCrashableMem()},
 		ignored: ignored, seen: map[string]int{}, extra: testTable + 2,
 	}
-	info := TableInfo{Exists: true, GCGraceSeconds: metaGrace, GC: GCTimeout}
+	info := tableinfo.Info{Exists: true, GCGraceSeconds: metaGrace, GC: tableinfo.GCTimeout}
 	m.opts = Options{Clock: m.clock, Inline: m.rng.IntN(2) == 0, NoSweep: true,
 		MemTableBytes: 1 << (14 + m.rng.IntN(8)),
-		Table:         func(schema.StorageID) TableInfo { return info }}
+		Table:         func(schema.StorageID) tableinfo.Info { return info }}
 	m.open()
 	defer func() { _ = m.engine.Close() }()
 	for i := 0; i < ops && len(q.errors) == 0; i++ {
@@ -456,7 +458,7 @@ func TestMaintainersAreChecked(t *testing.T) {
 		marked != 1 {
 		t.Fatalf("%d marks, %v", marked, err)
 	}
-	if _, err := e.Partitions(&PartitionsRead{Table: testTable, Limit: 1}); !errors.Is(err, ErrInvalid) {
+	if _, err := e.Partitions(&PartitionsRead{Table: testTable, Limit: 1}); !errors.Is(err, failure.ErrInvalid) {
 		t.Fatalf("a listing without a lister: %v", err)
 	}
 }
@@ -465,10 +467,10 @@ func TestMaintainersAreChecked(t *testing.T) {
 func TestFailedCommitsAreSettled(t *testing.T) {
 	l := &settled{ledger: newLedger("")}
 	e := openTest(t, Options{Inline: true, Maintainers: []Maintainer{l}})
-	if err := apply(e, putRow("a", 1, 1, "v")); !errors.Is(err, ErrStopped) {
+	if err := apply(e, putRow("a", 1, 1, "v")); !errors.Is(err, failure.ErrStopped) {
 		t.Fatalf("a commit that panics: %v", err)
 	}
-	if l.calls != 0 || !errors.Is(l.err, ErrStopped) || l.rows != 1 {
+	if l.calls != 0 || !errors.Is(l.err, failure.ErrStopped) || l.rows != 1 {
 		t.Errorf("%d calls without Settle, error %v, %d rows", l.calls, l.err, l.rows)
 	}
 }

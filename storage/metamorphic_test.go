@@ -15,6 +15,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/tableinfo"
 	"cqld/types"
 )
 
@@ -54,15 +55,15 @@ type meta struct {
 
 func runMetamorphic(t *testing.T, seed uint64) {
 	m := &meta{t: t, rng: rand.New(rand.NewPCG(seed, 0)), clock: newTestClock(), disk: vfs.NewCrashableMem()}
-	info := TableInfo{Exists: true, GCGraceSeconds: metaGrace, GC: GCTimeout}
-	m.model.GCBefore = info.gcBefore
+	info := tableinfo.Info{Exists: true, GCGraceSeconds: metaGrace, GC: tableinfo.GCTimeout}
+	m.model.GCBefore = info.GCBefore
 	m.opts = Options{
 		Clock:         m.clock,
 		Inline:        m.rng.IntN(2) == 0,
 		MemTableBytes: 1 << (14 + m.rng.IntN(8)),
 		CacheBytes:    1 << (16 + m.rng.IntN(6)),
 		FilterRows:    max(0, m.rng.IntN(8)-3), // mostly few, or the default
-		Table:         func(schema.StorageID) TableInfo { return info },
+		Table:         func(schema.StorageID) tableinfo.Info { return info },
 		NoSweep:       true,
 		ShadowedRows:  m.rng.IntN(4), // few rows, or the default
 		purgeRangeMin: m.rng.IntN(4),

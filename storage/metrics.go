@@ -9,14 +9,7 @@ import (
 
 // counters count events since the engine was opened.
 type counters struct {
-	reads, writes, refused, syncs, folds, tombstoneWarnings, swept, purged atomic.Int64
-	looked, canceled, seeks                                                atomic.Int64
-}
-
-// ReadCounts are what a read command examined.
-type ReadCounts struct {
-	Rows       int64 // live rows, also those that its filter omitted
-	Tombstones int64
+	writes, refused, syncs, folds, swept, purged atomic.Int64
 }
 
 // Metrics contains statistics since the engine was opened.
@@ -43,26 +36,19 @@ type Metrics struct {
 	Pebble                    *pebble.Metrics // nil after the engine has failed
 }
 
-// countSeeks counts the seeks of a read's iterator, which ends.
-func (e *Engine) countSeeks(iter *pebble.Iterator) {
-	stats := iter.Stats()
-	e.counters.seeks.Add(int64(stats.ForwardSeekCount[pebble.InterfaceCall] +
-		stats.ReverseSeekCount[pebble.InterfaceCall]))
-}
-
 // Metrics returns the current statistics.
 func (e *Engine) Metrics() Metrics {
-	c := &e.counters
+	c, r := &e.counters, &e.reads.Counts
 	m := Metrics{
-		Reads: c.reads.Load(), Writes: c.writes.Load(), Refused: c.refused.Load(), Syncs: c.syncs.Load(),
-		Folds: c.folds.Load(), TombstoneWarnings: c.tombstoneWarnings.Load(),
-		Looked: c.looked.Load(), Seeks: c.seeks.Load(), Canceled: c.canceled.Load(),
-		Swept: c.swept.Load(), Purged: c.purged.Load(), Stalls: e.stalls.Load(),
+		Reads: r.Reads.Load(), Writes: c.writes.Load(), Refused: c.refused.Load(), Syncs: c.syncs.Load(),
+		Folds: c.folds.Load(), TombstoneWarnings: r.TombstoneWarnings.Load(),
+		Looked: r.Looked.Load(), Seeks: r.Seeks.Load(), Canceled: r.Canceled.Load(),
+		Swept: c.swept.Load(), Purged: c.purged.Load(), Stalls: e.db.Stalls(),
 		Pauses: e.pauses.Count(), LongestPause: e.pauses.Longest(), PausesByCause: e.pauses.ByCause(),
 		SlowSyncs: e.slowSyncs.Count(), LongestSync: e.slowSyncs.Longest(),
-		Corruptions: int64(len(e.Corruptions())), DiskFull: e.disk.Full(),
+		Corruptions: int64(len(e.db.Corruptions())), DiskFull: e.disk.Full(),
 	}
-	if e.failedErr() == nil { // otherwise its locks may be held permanently
+	if e.db.Err() == nil { // otherwise its locks may be held permanently
 		m.Pebble = e.db.Metrics()
 	}
 	return m

@@ -9,6 +9,7 @@ import (
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/storage/backlog"
+	"cqld/storage/failure"
 	"cqld/storage/rowkey"
 )
 
@@ -36,7 +37,7 @@ func (e *Engine) compactTable(ctx context.Context, id schema.StorageID, parts in
 			return err
 		}
 		if err := e.db.Compact(ctx, start, end, true); err != nil {
-			return e.failure(err)
+			return failure.Of(err)
 		}
 		if progress != nil {
 			progress(i, parts)
@@ -56,18 +57,18 @@ type TableSize struct {
 
 // TableSize returns the size of a table.
 func (e *Engine) TableSize(id schema.StorageID) (size TableSize, err error) {
-	if err := e.failedErr(); err != nil {
+	if err := e.db.Err(); err != nil {
 		return size, err
 	}
 	start, end := rowkey.AppendTable(nil, id), rowkey.AppendTableEnd(nil, id)
 	bytes, err := e.db.EstimateDiskUsage(start, end)
 	if err != nil {
-		return size, e.failure(err)
+		return size, failure.Of(err)
 	}
 	size.Bytes = int64(bytes)
 	levels, err := e.db.SSTables(pebble.WithKeyRangeFilter(start, end))
 	if err != nil {
-		return size, e.failure(err)
+		return size, failure.Of(err)
 	}
 	for _, files := range levels {
 		size.Levels = append(size.Levels, len(files))
@@ -81,7 +82,7 @@ func (e *Engine) TableSize(id schema.StorageID) (size TableSize, err error) {
 
 // CheckpointTables is Checkpoint for these tables only. The copy may contain some of the rows of other tables.
 func (e *Engine) CheckpointTables(dir string, ids []schema.StorageID) error {
-	if err := e.failedErr(); err != nil {
+	if err := e.db.Err(); err != nil {
 		return err
 	}
 	// The node's own keys come first.
@@ -90,5 +91,5 @@ func (e *Engine) CheckpointTables(dir string, ids []schema.StorageID) error {
 		span := pebble.CheckpointSpan{Start: rowkey.AppendTable(nil, id), End: rowkey.AppendTableEnd(nil, id)}
 		spans = append(spans, span)
 	}
-	return e.checkpoint(dir, pebble.WithRestrictToSpans(spans))
+	return e.db.Checkpoint(dir, pebble.WithRestrictToSpans(spans))
 }

@@ -3,15 +3,15 @@ package storage
 import (
 	"errors"
 	"log/slog"
-	"strconv"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/internal/env"
 	"cqld/internal/guard"
-	"cqld/ring"
 	"cqld/schema"
+	"cqld/storage/database"
+	"cqld/storage/tableinfo"
 )
 
 // SyncMode determines when a write counts as durable.
@@ -29,72 +29,10 @@ const (
 	SyncNone
 )
 
-// GCMode determines when tombstones and expired data older than gc_grace may be purged: the table option
-// tombstone_gc.
-type GCMode uint8
-
-// The modes.
-const (
-	// GCRepair purges only data that a repair has copied to all replicas, according to TableInfo.RepairedBefore.
-	GCRepair GCMode = iota
-	// GCTimeout purges data after gc_grace, repaired or not.
-	GCTimeout
-	// GCImmediate purges data immediately.
-	GCImmediate
-	// GCDisabled purges nothing.
-	GCDisabled
-)
-
-// TableInfo contains the properties of a table that the engine needs.
-type TableInfo struct {
-	Of             *schema.Table // for logs and errors; nil if unknown
-	Exists         bool
-	GCGraceSeconds int64
-	GC             GCMode
-	// RepairedBefore returns the time (seconds) until which all replicas of the token are known to have every write,
-	// for GCRepair. Nil means that the table was never repaired.
-	RepairedBefore func(ring.Token) int64
-	// AlwaysSync makes durable writes of this table wait for their fsync in mode SyncPeriodic, too. It is for state
-	// that a crash must not undo: Paxos state, hints and the batch log.
-	AlwaysSync bool
-}
-
-// name returns the table's name, or its number if that is unknown.
-func (t *TableInfo) name(id schema.StorageID) string {
-	if t.Of != nil {
-		return t.Of.Keyspace + "." + t.Of.Name
-	}
-	return "number " + strconv.FormatUint(uint64(id), 10)
-}
-
 // nameOf returns a table's name, or its number if that is unknown.
 func (e *Engine) nameOf(id schema.StorageID) string {
 	info := e.opts.Table(id)
-	return info.name(id)
-}
-
-// gcBefore returns the time (seconds) before which tombstones of the token are purged.
-func (t *TableInfo) gcBefore(token ring.Token, now int64) int64 {
-	const never = -1 << 62
-	switch t.GC {
-	case GCTimeout:
-		return now - t.GCGraceSeconds
-	case GCImmediate:
-		return now
-	case GCRepair:
-		if t.RepairedBefore != nil {
-			return min(now-t.GCGraceSeconds, t.RepairedBefore(token))
-		}
-	}
-	return never
-}
-
-// CorruptionInfo describes corrupt data: the keys from Start to End may be missing here and must be copied from
-// another replica.
-type CorruptionInfo struct {
-	Path       string
-	Start, End []byte // engine keys
-	Err        error
+	return info.Name(id)
 }
 
 // Options configure an Engine. Zero values mean the defaults of limits.go.
@@ -116,7 +54,7 @@ type Options struct {
 
 	// Table says what is to be known of a table; it is called often and must be quick. Nil means every
 	// table exists and nothing is purged.
-	Table func(schema.StorageID) TableInfo
+	Table func(schema.StorageID) tableinfo.Info
 
 	// Maintainers keep entries that are derived from rows (Maintainer). Each belongs to this engine alone.
 	Maintainers []Maintainer
@@ -129,7 +67,7 @@ type Options struct {
 	// the Engine.
 	OnFatal func(error)
 	// OnCorruption is called when corrupt data is found. It must not call the Engine.
-	OnCorruption func(CorruptionInfo)
+	OnCorruption func(database.CorruptionInfo)
 
 	// Guard recovers panics in the callbacks of writes, so that they do not reach the committer. Nil means that they
 	// are not recovered.
@@ -199,7 +137,7 @@ func (o Options) withDefaults() (Options, error) {
 		}
 	}
 	if o.Table == nil {
-		o.Table = func(schema.StorageID) TableInfo { return TableInfo{Exists: true, GC: GCDisabled} }
+		o.Table = func(schema.StorageID) tableinfo.Info { return tableinfo.Info{Exists: true, GC: tableinfo.GCDisabled} }
 	}
 	if o.Lister == nil {
 		o.Lister = noLister{}
@@ -208,7 +146,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.OnFatal = func(error) {}
 	}
 	if o.OnCorruption == nil {
-		o.OnCorruption = func(CorruptionInfo) {}
+		o.OnCorruption = func(database.CorruptionInfo) {}
 	}
 	if o.FreeSpace == nil {
 		o.FreeSpace = func() (free, total int64) {

@@ -10,14 +10,16 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/reading"
+	"cqld/storage/tableinfo"
 )
 
 // hashAll hashes a range in steps of at most bytesMax.
-func hashAll(t testing.TB, e *Engine, cmd HashCommand) []LeafHash {
+func hashAll(t testing.TB, e *Engine, cmd reading.HashCommand) []reading.LeafHash {
 	t.Helper()
-	out := make([]LeafHash, cmd.Leaves)
+	out := make([]reading.LeafHash, cmd.Leaves)
 	for {
-		next, _, err := e.Hash(&cmd, func(i int, h LeafHash) { out[i].Add(h) })
+		next, _, err := e.Hash(&cmd, func(i int, h reading.LeafHash) { out[i].Add(h) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,7 +37,7 @@ func TestHashesMatchVisibleRows(t *testing.T) {
 	for seed := uint64(1); seed <= 40; seed++ {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 3))
-			info := TableInfo{Exists: true, GCGraceSeconds: metaGrace, GC: GCRepair}
+			info := tableinfo.Info{Exists: true, GCGraceSeconds: metaGrace, GC: tableinfo.GCRepair}
 			clock := newTestClock()
 			m := &meta{t: t, rng: rng, clock: clock}
 			var engines [2]*Engine
@@ -45,7 +47,7 @@ func TestHashesMatchVisibleRows(t *testing.T) {
 					mine.RepairedBefore = func(ring.Token) int64 { return clock.Now().Unix() - 5 }
 				}
 				engines[i] = openTest(t, Options{Clock: clock, Inline: true, FS: vfs.NewMem(), MemTableBytes: 1 << 15,
-					Table: func(schema.StorageID) TableInfo { return mine }})
+					Table: func(schema.StorageID) tableinfo.Info { return mine }})
 				defer engines[i].Close()
 			}
 			var ms []*row.Mutation
@@ -80,9 +82,9 @@ func (m *meta) compareHashes(engines [2]*Engine) {
 		r = ring.Range{Start: -6, End: ring.MinToken}
 	}
 	now, leaves := m.clock.Now().Unix(), 1+m.rng.IntN(5)
-	var hashes [2][]LeafHash
+	var hashes [2][]reading.LeafHash
 	for i, e := range engines {
-		hashes[i] = hashAll(m.t, e, HashCommand{Table: testTable, Tokens: r, Leaves: leaves, Now: now, BytesMax: 1 +
+		hashes[i] = hashAll(m.t, e, reading.HashCommand{Table: testTable, Tokens: r, Leaves: leaves, Now: now, BytesMax: 1 +
 			m.rng.Int64N(300)})
 	}
 	for i := range leaves {
@@ -95,7 +97,11 @@ func (m *meta) compareHashes(engines [2]*Engine) {
 		for n, e := range engines {
 			// A page as of a table whose tombstones are purged by age alone.
 			options := e.opts.Table
-			e.opts.Table = func(id schema.StorageID) TableInfo { info := options(id); info.GC = GCTimeout; return info }
+			e.opts.Table = func(id schema.StorageID) tableinfo.Info {
+				info := options(id)
+				info.GC = tableinfo.GCTimeout
+				return info
+			}
 			page, err := e.Read(nil, cmd)
 			e.opts.Table = options
 			m.check("read", err)
@@ -103,7 +109,7 @@ func (m *meta) compareHashes(engines [2]*Engine) {
 		}
 		if (pages[0] == pages[1]) != (hashes[0][i] == hashes[1][i]) {
 			m.t.Errorf("part %d: pages equal %v, hashes %x\n%s\n%s", i, pages[0] == pages[1],
-				[2]LeafHash{hashes[0][i], hashes[1][i]},
+				[2]reading.LeafHash{hashes[0][i], hashes[1][i]},
 				describePage([]byte(pages[0])), describePage([]byte(pages[1])))
 		}
 	}
@@ -112,7 +118,7 @@ func (m *meta) compareHashes(engines [2]*Engine) {
 func TestHashRefusesUnsupportedRanges(t *testing.T) {
 	e := openTest(t, Options{Inline: true})
 	defer e.Close()
-	for _, cmd := range []HashCommand{
+	for _, cmd := range []reading.HashCommand{
 		{Table: testTable, Tokens: ring.Range{Start: 5, End: 1}, Leaves: 1},
 		{Table: testTable, Tokens: ring.Range{Start: 1, End: 5}},
 		{Table: testTable, Tokens: ring.FullRange(), Leaves: 1},
@@ -140,14 +146,14 @@ func BenchmarkHash(b *testing.B) {
 			if err := e.Flush(); err != nil {
 				b.Fatal(err)
 			}
-			cmd := HashCommand{Table: testTable, Tokens: ring.Range{Start: ring.MinToken, End: ring.MaxToken},
+			cmd := reading.HashCommand{Table: testTable, Tokens: ring.Range{Start: ring.MinToken, End: ring.MaxToken},
 				Leaves: 1024, BytesMax: 1 << 20}
 			b.ResetTimer()
 			total := int64(0)
 			for range b.N {
 				cmd.After = nil
 				for {
-					next, scanned, err := e.Hash(&cmd, func(int, LeafHash) {})
+					next, scanned, err := e.Hash(&cmd, func(int, reading.LeafHash) {})
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -165,7 +171,7 @@ func BenchmarkHash(b *testing.B) {
 
 // TestHashesDistinguishClusterings compares two engines with the same cells in rows of different clusterings.
 func TestHashesDistinguishClusterings(t *testing.T) {
-	var sums [2]LeafHash
+	var sums [2]reading.LeafHash
 	for i, clustering := range []string{"a", "b"} {
 		e := openTest(t, Options{Clock: newTestClock(), Inline: true, FS: vfs.NewMem()})
 		defer e.Close()
@@ -177,7 +183,7 @@ func TestHashesDistinguishClusterings(t *testing.T) {
 		m.AddRow(r)
 		mustApply(t, e, m)
 		tokens := ring.Range{Start: key.Token - 1, End: key.Token}
-		sums[i] = hashAll(t, e, HashCommand{Table: schema.FirstStorageID, Tokens: tokens, Leaves: 1,
+		sums[i] = hashAll(t, e, reading.HashCommand{Table: schema.FirstStorageID, Tokens: tokens, Leaves: 1,
 			BytesMax: 1 << 20})[0]
 	}
 	if sums[0] == sums[1] || sums[0].Rows != 1 {

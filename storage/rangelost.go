@@ -4,131 +4,92 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/storage/database"
+	"cqld/storage/failure"
+	"cqld/storage/lost"
 	"cqld/storage/rowkey"
 )
-
-// LostRange is a part of a table that was in a corrupt file. This node's data of it is incomplete, so only a repair
-// may read it until Lift.
-type LostRange struct {
-	Table  schema.StorageID
-	Tokens ring.Range // does not wrap
-	Since  int64      // ns, by this node's clock
-	Path   string     // the file
-}
-
-// lostRanges contains the lost ranges of an engine.
-type lostRanges struct {
-	list atomic.Pointer[[]LostRange] // replaced, never modified; nil if there are none
-	mu   sync.Mutex                  // held while list is replaced
-}
 
 // Each lost range is one of the engine's own keys, with a unique number:
 //
 //	'q' number 8 → table 4, start 8, end 8, since 8, path
 const ownLost = 'q'
 
-// overlaps returns a lost range that overlaps tokens, which does not wrap, or nil.
-func (l *lostRanges) overlaps(id schema.StorageID, tokens ring.Range) *LostRange {
-	list := l.list.Load()
-	if list == nil {
-		return nil
-	}
-	for i := range *list {
-		if x := &(*list)[i]; x.Table == id && len(cutRange(x.Tokens, tokens)) > 0 {
-			return x
-		}
-	}
-	return nil
-}
-
-// lostError returns the error for reads of the range.
-func (x *LostRange) lostError() error {
-	return &CorruptError{Path: x.Path, Err: fmt.Errorf("tokens %v of table number %d were lost and are not repaired "+
-		"yet", x.Tokens, x.Table)}
-}
+// Corruptions returns the corrupt files found since the engine was opened.
+func (e *Engine) Corruptions() []database.CorruptionInfo { return e.db.Corruptions() }
 
 // Lost returns the ranges that were lost and are not repaired yet.
-func (e *Engine) Lost() []LostRange {
-	if list := e.lost.list.Load(); list != nil {
-		return slices.Clone(*list)
-	}
-	return nil
+func (e *Engine) Lost() []lost.Range {
+	return slices.Clone(e.lost.List())
 }
 
 // Quarantine removes the corrupt files that were found so far from the data, with all else that lies
 // between their first and last key, which are whole partitions then. It returns what was lost: from
 // then on these ranges are not read. The range is noted before the file goes.
-func (e *Engine) Quarantine() (lost []LostRange, err error) {
-	if err := e.failedErr(); err != nil {
+func (e *Engine) Quarantine() (all []lost.Range, err error) {
+	if err := e.db.Err(); err != nil {
 		return nil, err
 	}
 	if err := e.Drain(); err != nil {
 		return nil, err
 	}
 	var errs []error
-	for _, info := range e.Corruptions() {
+	for _, info := range e.db.Corruptions() {
 		some, err := e.quarantineFile(&info)
 		if err != nil {
-			errs = append(errs, &CorruptError{Path: info.Path, Err: err})
+			errs = append(errs, &failure.CorruptError{Path: info.Path, Err: err})
 			continue
 		}
-		lost = append(lost, some...)
-		e.quarantine.Lock()
-		e.quarantine.found = slices.DeleteFunc(e.quarantine.found,
-			func(c CorruptionInfo) bool { return c.Path == info.Path })
-		e.quarantine.removed = append(e.quarantine.removed, info)
-		e.quarantine.Unlock()
+		all = append(all, some...)
+		e.db.Removed(info)
 	}
-	return lost, errors.Join(errs...)
+	return all, errors.Join(errs...)
 }
 
-func (e *Engine) quarantineFile(info *CorruptionInfo) ([]LostRange, error) {
+func (e *Engine) quarantineFile(info *database.CorruptionInfo) ([]lost.Range, error) {
 	if len(info.Start) < rowkey.TableSize || len(info.End) < rowkey.TableSize {
 		return nil, errors.New("its key range is unknown; replace the node")
 	}
 	entries := entriesIn(info)
-	lost := e.lostIn(info)
-	if len(lost) == 0 && !bytes.Equal(entries, info.Start) {
+	ranges := e.lostIn(info)
+	if len(ranges) == 0 && !bytes.Equal(entries, info.Start) {
 		return nil, errors.New("it contains the node's own data; replace the node")
 	}
 	if entries == nil {
-		return lost, e.removeFile(info, nil, lost)
+		return ranges, e.removeFile(info, nil, ranges)
 	}
-	return lost, loseEntries(e.maintainers, entries, info.End,
-		func() error { return e.removeFile(info, entries, lost) })
+	return ranges, loseEntries(e.maintainers, entries, info.End,
+		func() error { return e.removeFile(info, entries, ranges) })
 }
 
-// removeFile notes what is lost and removes it. entries is where the entries of maintainers begin in the file, nil
+// removeFile notes which ranges are ranges and removes it. entries is where the entries of maintainers begin in the file, nil
 // if it has none.
-func (e *Engine) removeFile(info *CorruptionInfo, entries []byte, lost []LostRange) error {
+func (e *Engine) removeFile(info *database.CorruptionInfo, entries []byte, ranges []lost.Range) error {
 	lower, upper := entries, append(bytes.Clone(info.End), 0)
-	if len(lost) > 0 {
-		e.lost.mu.Lock()
-		defer e.lost.mu.Unlock()
-		if err := e.putLostLocked(append(e.Lost(), lost...)); err != nil {
+	if len(ranges) > 0 {
+		e.lostMu.Lock()
+		defer e.lostMu.Unlock()
+		if err := e.putLostLocked(append(e.Lost(), ranges...)); err != nil {
 			return err
 		}
-		first, last := lost[0], lost[len(lost)-1]
+		first, last := ranges[0], ranges[len(ranges)-1]
 		if entries == nil {
 			lower, _, _ = rowkey.Bounds(nil, nil, first.Table, first.Tokens)
 		}
 		_, upper, _ = rowkey.Bounds(nil, nil, last.Table, last.Tokens)
 	}
-	return e.excise(lower, upper, lost)
+	return e.excise(lower, upper, ranges)
 }
 
 // entriesIn returns where the entries of maintainers begin in a file, nil if it has none.
-func entriesIn(info *CorruptionInfo) (first []byte) {
+func entriesIn(info *database.CorruptionInfo) (first []byte) {
 	first = append(rowkey.AppendTable(nil, 0), derivedPrefix)
 	if rowkey.TableOf(info.Start) != 0 || bytes.Compare(info.End, first) < 0 {
 		return nil
@@ -140,7 +101,7 @@ func entriesIn(info *CorruptionInfo) (first []byte) {
 }
 
 // lostIn returns the tokens of tables in a file.
-func (e *Engine) lostIn(info *CorruptionInfo) (out []LostRange) {
+func (e *Engine) lostIn(info *database.CorruptionInfo) (out []lost.Range) {
 	from, to := rowkey.TableOf(info.Start), rowkey.TableOf(info.End)
 	now := e.opts.Clock.Now().UnixNano()
 	for id := max(from, 1); id <= to; id++ {
@@ -155,21 +116,21 @@ func (e *Engine) lostIn(info *CorruptionInfo) (out []LostRange) {
 		if bare || id != from && id != to && !e.opts.Table(id).Exists {
 			continue
 		}
-		out = append(out, LostRange{Table: id, Tokens: tokens, Since: now, Path: info.Path})
+		out = append(out, lost.Range{Table: id, Tokens: tokens, Since: now, Path: info.Path})
 	}
 	return out
 }
 
-// excise removes keys without reading them, as far as whole files are concerned, and tells maintainers of the
-// ranges that were lost.
-func (e *Engine) excise(lower, upper []byte, lost []LostRange) error {
+// excise removes keys without reading them, as far as whole files are concerned, and notifies maintainers of
+// the ranges that were lost.
+func (e *Engine) excise(lower, upper []byte, ranges []lost.Range) error {
 	return e.removeLatched(func(b *pebble.Batch) error {
 		// Commits wait for the change of the MANIFEST: their rows must not go, nor lose the entries that are removed
 		// next.
 		if err := e.db.Excise(context.Background(), pebble.KeyRange{Start: lower, End: upper}); err != nil {
 			return err
 		}
-		for _, x := range lost {
+		for _, x := range ranges {
 			e.remove(b, x.Table, x.Tokens)
 		}
 		return nil
@@ -179,12 +140,12 @@ func (e *Engine) excise(lower, upper []byte, lost []LostRange) error {
 // Lift makes a range, which may wrap, readable again, where it was lost at the time since (ns) or before:
 // a repair that began later has brought it back.
 func (e *Engine) Lift(id schema.StorageID, tokens ring.Range, since int64) error {
-	if e.lost.list.Load() == nil {
+	if len(e.lost.List()) == 0 {
 		return nil
 	}
-	e.lost.mu.Lock()
-	defer e.lost.mu.Unlock()
-	var left []LostRange
+	e.lostMu.Lock()
+	defer e.lostMu.Unlock()
+	var left []lost.Range
 	for _, x := range e.Lost() {
 		if x.Table != id || x.Since > since {
 			left = append(left, x)
@@ -192,47 +153,18 @@ func (e *Engine) Lift(id schema.StorageID, tokens ring.Range, since int64) error
 		}
 		rest := []ring.Range{x.Tokens}
 		for _, r := range tokens.Unwrap() {
-			rest = withoutRange(rest, r)
+			rest = lost.Without(rest, r)
 		}
 		for _, r := range rest {
-			left = append(left, LostRange{x.Table, r, x.Since, x.Path})
+			left = append(left, lost.Range{Table: x.Table, Tokens: r, Since: x.Since, Path: x.Path})
 		}
 	}
 	return e.putLostLocked(left)
 }
 
-// cutRange returns the intersection of a and b, which do not wrap: one range, or none.
-func cutRange(a, b ring.Range) []ring.Range {
-	r := ring.Range{Start: max(a.Start, b.Start), End: a.End}
-	if a.End == ring.MinToken || b.End != ring.MinToken && b.End < a.End {
-		r.End = b.End
-	}
-	if r.End != ring.MinToken && r.Start >= r.End {
-		return nil
-	}
-	return []ring.Range{r}
-}
-
-// withoutRange returns the parts of in that are not in r; none wraps.
-func withoutRange(in []ring.Range, r ring.Range) (out []ring.Range) {
-	for _, x := range in {
-		if len(cutRange(x, r)) == 0 {
-			out = append(out, x)
-			continue
-		}
-		if x.Start < r.Start {
-			out = append(out, ring.Range{Start: x.Start, End: r.Start})
-		}
-		if r.End != ring.MinToken && (x.End == ring.MinToken || r.End < x.End) {
-			out = append(out, ring.Range{Start: r.End, End: x.End})
-		}
-	}
-	return out
-}
-
 // putLostLocked replaces the lost ranges, first on disk.
-func (e *Engine) putLostLocked(list []LostRange) (err error) {
-	defer e.commitPanic(&err)
+func (e *Engine) putLostLocked(list []lost.Range) (err error) {
+	defer e.db.Recover(&err)
 	batch := e.db.NewBatch()
 	defer batch.Close()
 	prefix := ownKey(ownLost)
@@ -247,31 +179,26 @@ func (e *Engine) putLostLocked(list []LostRange) (err error) {
 		}
 	}
 	if err := e.db.Apply(batch, pebble.Sync); err != nil {
-		return e.failure(err)
+		return failure.Of(err)
 	}
-	e.lost.list.Store(&list)
-	if len(list) == 0 {
-		e.lost.list.Store(nil)
-	}
-	return e.failedErr()
+	e.lost.Replace(list)
+	return e.db.Err()
 }
 
 // loadLost loads the lost ranges when the engine is opened.
 func (e *Engine) loadLost() error {
-	var list []LostRange
-	err := e.scan(ownKey(ownLost), func(key, value []byte) error {
+	var list []lost.Range
+	err := e.db.Scan(ownKey(ownLost), func(key, value []byte) error {
 		c := wire.NewCursor(value)
-		x := LostRange{Table: schema.StorageID(c.Uint32()),
+		x := lost.Range{Table: schema.StorageID(c.Uint32()),
 			Tokens: ring.Range{Start: ring.Token(c.Int64()), End: ring.Token(c.Int64())},
 			Since:  c.Int64(), Path: string(c.Rest())}
 		if c.Finish() != nil {
-			return badKey(key)
+			return failure.BadKey(key)
 		}
 		list = append(list, x)
 		return nil
 	})
-	if len(list) > 0 {
-		e.lost.list.Store(&list)
-	}
+	e.lost.Replace(list)
 	return err
 }

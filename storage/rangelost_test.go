@@ -3,7 +3,6 @@ package storage
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -11,14 +10,16 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/failure"
+	"cqld/storage/tableinfo"
 )
 
 // TestLostRangeIsNotReadUntilItIsLifted corrupts a file, puts it in quarantine, restarts, repairs by hand.
 func TestLostRangeIsNotReadUntilItIsLifted(t *testing.T) {
 	mem := vfs.NewMem()
 	clock := newTestClock()
-	info := func(id schema.StorageID) TableInfo {
-		return TableInfo{Exists: id == testTable || id == testTable+1, GC: GCDisabled}
+	info := func(id schema.StorageID) tableinfo.Info {
+		return tableinfo.Info{Exists: id == testTable || id == testTable+1, GC: tableinfo.GCDisabled}
 	}
 	options := Options{FS: mem, Inline: true, Clock: clock, Table: info}
 	e := openTest(t, options)
@@ -36,11 +37,11 @@ func TestLostRangeIsNotReadUntilItIsLifted(t *testing.T) {
 	all := &row.ReadCommand{Table: testTable, Range: row.KeyRange{Tokens: ring.FullRange()},
 		Slices: []row.Slice{row.AllRows()}}
 	other := &row.ReadCommand{Table: testTable + 1, Range: all.Range, Slices: all.Slices}
-	if _, err := e.Read(nil, all); !errors.Is(err, ErrCorrupt) {
+	if _, err := e.Read(nil, all); !errors.Is(err, failure.ErrCorrupt) {
 		t.Fatalf("read of a corrupt file: %v", err)
 	}
 	lost, err := e.Quarantine()
-	if err != nil || len(lost) != 1 || lost[0].Table != testTable || len(e.Corruptions()) != 0 {
+	if err != nil || len(lost) != 1 || lost[0].Table != testTable || len(e.db.Corruptions()) != 0 {
 		t.Fatalf("lost %v, %v", lost, err)
 	}
 	if err := e.Close(); err != nil {
@@ -57,7 +58,7 @@ func TestLostRangeIsNotReadUntilItIsLifted(t *testing.T) {
 		_, one := e.Read(nil, readKey("key17"))
 		_, _, export := e.Export(nil, testTable, ring.FullRange(), nil, nil, 1000)
 		for _, err := range []error{err, one, export} {
-			if errors.Is(err, ErrCorrupt) != corrupt || !corrupt && err != nil {
+			if errors.Is(err, failure.ErrCorrupt) != corrupt || !corrupt && err != nil {
 				t.Errorf("%s: %v", when, err)
 			}
 		}
@@ -88,39 +89,4 @@ func TestLostRangeIsNotReadUntilItIsLifted(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("lifted", false)
-}
-
-// TestRangesAreSets compares the arithmetic with looking at tokens one by one.
-func TestRangesAreSets(t *testing.T) {
-	tokens := []ring.Token{ring.MinToken, ring.MinToken + 1, -3, 0, 1, 2, 9, ring.MaxToken}
-	rng := rand.New(rand.NewPCG(1, 1))
-	draw := func() ring.Range {
-		for {
-			if r := (ring.Range{Start: tokens[rng.IntN(len(tokens))], End: tokens[rng.IntN(len(tokens))]}); !r.Wraps() {
-				return r
-			}
-		}
-	}
-	for range 3000 {
-		a, b := draw(), draw()
-		within := func(rs []ring.Range, at ring.Token) bool {
-			for _, r := range rs {
-				if r.Wraps() {
-					t.Fatalf("%v of %v and %v wraps", r, a, b)
-				}
-				if r.Contains(at) {
-					return true
-				}
-			}
-			return false
-		}
-		for _, at := range tokens[1:] {
-			if got := within(cutRange(a, b), at); got != (a.Contains(at) && b.Contains(at)) {
-				t.Fatalf("%v and %v: %v is in it: %v", a, b, at, got)
-			}
-			if got := within(withoutRange([]ring.Range{a}, b), at); got != (a.Contains(at) && !b.Contains(at)) {
-				t.Fatalf("%v without %v: %v is in it: %v", a, b, at, got)
-			}
-		}
-	}
 }

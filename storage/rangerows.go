@@ -9,6 +9,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/failure"
 	"cqld/storage/rowkey"
 )
 
@@ -55,7 +56,7 @@ func (e *Engine) DropRows(id schema.StorageID, tokens ring.Range, of func(cluste
 // clustering that of selects. It ends when f returns false.
 func (e *Engine) scanRows(id schema.StorageID, tokens ring.Range, after []byte, of func(clustering []byte) bool,
 	f func(key, value []byte) bool) error {
-	if err := e.failedErr(); err != nil {
+	if err := e.db.Err(); err != nil {
 		return err
 	}
 	for _, r := range tokens.Unwrap() {
@@ -67,7 +68,7 @@ func (e *Engine) scanRows(id schema.StorageID, tokens ring.Range, after []byte, 
 			lower = append(bytes.Clone(after), 0)
 		}
 		if more, err := e.scanRowsBetween(lower, upper, of, f); err != nil || !more {
-			return e.failure(err)
+			return failure.Of(err)
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/storage/estimate"
+	"cqld/storage/failure"
 	"cqld/storage/rowkey"
 )
 
@@ -25,7 +26,7 @@ func (e *Engine) DropRange(id schema.StorageID, tokens ring.Range) error {
 }
 
 func (e *Engine) dropRange(id schema.StorageID, tokens ring.Range) error {
-	if err := e.failedErr(); err != nil {
+	if err := e.db.Err(); err != nil {
 		return err
 	}
 	if err := e.Drain(); err != nil {
@@ -48,7 +49,7 @@ func (e *Engine) dropRange(id schema.StorageID, tokens ring.Range) error {
 
 // EmptyRange reports whether no data of a range of tokens, which may wrap, is stored.
 func (e *Engine) EmptyRange(id schema.StorageID, tokens ring.Range) (bool, error) {
-	if err := e.failedErr(); err != nil {
+	if err := e.db.Err(); err != nil {
 		return false, err
 	}
 	for _, r := range tokens.Unwrap() {
@@ -56,41 +57,31 @@ func (e *Engine) EmptyRange(id schema.StorageID, tokens ring.Range) (bool, error
 		if !ok {
 			continue
 		}
-		if empty, err := e.emptySpan(lower, upper); err != nil || !empty {
-			return false, e.failure(err)
+		if empty, err := e.db.Empty(lower, upper); err != nil || !empty {
+			return false, failure.Of(err)
 		}
 	}
 	return true, nil
 }
 
-// emptySpan reports whether there is no key between two bounds.
-func (e *Engine) emptySpan(lower, upper []byte) (bool, error) {
-	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
-	if err != nil {
-		return false, err
-	}
-	valid := iter.First()
-	return !valid, errors.Join(iter.Error(), iter.Close())
-}
-
 // Tables returns the tables with stored data, ascending.
 func (e *Engine) Tables() (ids []schema.StorageID, err error) {
-	if err := e.failedErr(); err != nil {
+	if err := e.db.Err(); err != nil {
 		return nil, err
 	}
 	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: rowkey.AppendTable(nil, 1)})
 	if err != nil {
-		return nil, e.failure(err)
+		return nil, failure.Of(err)
 	}
 	for valid := iter.First(); valid; valid = iter.SeekGE(rowkey.AppendTableEnd(nil, ids[len(ids)-1])) {
 		ids = append(ids, rowkey.TableOf(iter.Key()))
 	}
-	return ids, e.failure(errors.Join(iter.Error(), iter.Close()))
+	return ids, failure.Of(errors.Join(iter.Error(), iter.Close()))
 }
 
 // SizeOf estimates the bytes on disk of a range of tokens, which may wrap, without memtables.
 func (e *Engine) SizeOf(id schema.StorageID, tokens ring.Range) (bytes int64, err error) {
-	if err := e.failedErr(); err != nil {
+	if err := e.db.Err(); err != nil {
 		return 0, err
 	}
 	for _, r := range tokens.Unwrap() {
@@ -100,7 +91,7 @@ func (e *Engine) SizeOf(id schema.StorageID, tokens ring.Range) (bytes int64, er
 		}
 		n, err := e.db.EstimateDiskUsage(lower, upper)
 		if err != nil {
-			return 0, e.failure(err)
+			return 0, failure.Of(err)
 		}
 		bytes += int64(n)
 	}
@@ -112,9 +103,9 @@ func (e *Engine) Drain() error { return e.drain() }
 
 // EstimatePartitions estimates how many partitions a table has in the ranges that this node holds.
 func (e *Engine) EstimatePartitions(id schema.StorageID, held []ring.Range) (p estimate.Partitions, err error) {
-	if err := e.failedErr(); err != nil {
+	if err := e.db.Err(); err != nil {
 		return p, err
 	}
-	p, err = estimate.Of(e.db, id, held)
-	return p, e.failure(err)
+	p, err = estimate.Of(e.db.DB, id, held)
+	return p, failure.Of(err)
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"cqld/storage/backlog"
+	"cqld/storage/failure"
 )
 
 // reclaimer frees the space of removed data. A removal is a range deletion in the memtable. Pebble drops the covered
@@ -52,17 +53,17 @@ func (e *Engine) reclaimLoop() {
 }
 
 func (e *Engine) reclaimSpans(spans []backlog.Span) error {
-	if err := e.failedErr(); err != nil {
+	if err := e.db.Err(); err != nil {
 		return err
 	}
 	flushed, err := e.db.AsyncFlush()
 	if err != nil {
-		return e.failure(err)
+		return failure.Of(err)
 	}
 	select {
 	case <-flushed:
-	case <-e.broken:
-		return e.failedErr()
+	case <-e.db.Broken():
+		return e.db.Err()
 	case <-e.stop:
 		return nil
 	}
@@ -72,7 +73,7 @@ func (e *Engine) reclaimSpans(spans []backlog.Span) error {
 	for _, s := range spans {
 		err := e.db.Compact(stopContext{context.Background(), e.stop}, s.Start, s.End, false)
 		if err != nil && !e.stopping() {
-			return e.failure(err)
+			return failure.Of(err)
 		}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 
 	"cqld/ring"
 	"cqld/row"
+	"cqld/storage/failure"
 	"cqld/storage/faultfs"
 )
 
@@ -33,7 +34,7 @@ func fill(t *testing.T, e *Engine, seed uint64, size int) (written int) {
 		r.Cells = []row.Cell{{Column: 3, Timestamp: 1, Value: bytes.Clone(value)}}
 		m.AddRow(r)
 		switch err := apply(e, m); {
-		case errors.Is(err, ErrDiskFull):
+		case errors.Is(err, failure.ErrDiskFull):
 			return written
 		case err != nil:
 			t.Fatal(err)
@@ -110,10 +111,10 @@ func TestTruncationFreesAFullDisk(t *testing.T) {
 			for seed := uint64(0); fill(t, e, seed, 256<<10) > 0; seed++ {
 				e.disk.Check()
 			}
-			if err := apply(e, putRow("other", 1, 1, "x")); !errors.Is(err, ErrDiskFull) {
+			if err := apply(e, putRow("other", 1, 1, "x")); !errors.Is(err, failure.ErrDiskFull) {
 				t.Fatalf("the disk is not full: %v", err)
 			}
-			if err := e.SetLocal([]byte("hints/1"), make([]byte, 1000), true); !errors.Is(err, ErrDiskFull) {
+			if err := e.SetLocal([]byte("hints/1"), make([]byte, 1000), true); !errors.Is(err, failure.ErrDiskFull) {
 				t.Errorf("a hint on a full disk: %v", err)
 			}
 			// What goes with a truncation: hints are void, state of Paxos is deleted.

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/row"
+	"cqld/storage/database"
 	"cqld/storage/logguard"
 )
 
@@ -91,7 +92,7 @@ func TestFullLogIsNearlyOnDisk(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Pebble keeps the last MiB, which may be written again.
-			if bound := int64(logBytesPerSync + 1<<20 + 64<<10); fs.most > bound || fs.written < 20<<20 {
+			if bound := int64(database.LogBytesPerSync + 1<<20 + 64<<10); fs.most > bound || fs.written < 20<<20 {
 				t.Fatalf("a sync of the log had %d bytes to write, of %d; at most %d are allowed", fs.most, fs.written,
 					bound)
 			}

@@ -10,6 +10,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/reading"
 )
 
 // BenchmarkScan reads a whole table in pages of 5000 rows, of the shapes that tables have. An operation is a row.
@@ -84,7 +85,7 @@ func benchScan(b *testing.B, rows int, headers, clustering bool) {
 			if at > 0 {
 				cmd.Range.After = &keys[at/rows-1]
 			}
-			var n ReadCounts
+			var n reading.Counted
 			var err error
 			if page, n, err = e.ReadCounted(page[:0], cmd); err != nil || n.Rows != 5000 {
 				b.Fatal(n, err)

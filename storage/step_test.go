@@ -6,6 +6,7 @@ import (
 
 	"cqld/ring"
 	"cqld/row"
+	"cqld/storage/reading"
 )
 
 const stepPartitions = 500
@@ -107,9 +108,9 @@ func TestHashesAndWalksStep(t *testing.T) {
 	fillShape(t, e, 1, true, true, true)
 	before := e.Metrics().Seeks
 	rows := uint64(0)
-	cmd := &HashCommand{Table: testTable, Tokens: ring.Range{Start: ring.MinToken, End: ring.MaxToken}, Leaves: 1,
+	cmd := &reading.HashCommand{Table: testTable, Tokens: ring.Range{Start: ring.MinToken, End: ring.MaxToken}, Leaves: 1,
 		Now: 1_000_000, BytesMax: 1 << 40}
-	if _, _, err := e.Hash(cmd, func(_ int, h LeafHash) { rows += h.Rows }); err != nil || rows != 2*stepPartitions {
+	if _, _, err := e.Hash(cmd, func(_ int, h reading.LeafHash) { rows += h.Rows }); err != nil || rows != 2*stepPartitions {
 		t.Errorf("%d rows, %v", rows, err)
 	}
 	walked := 0

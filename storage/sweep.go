@@ -14,6 +14,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage/backlog"
+	"cqld/storage/failure"
 	"cqld/storage/latch"
 	"cqld/storage/rowkey"
 )
@@ -103,12 +104,12 @@ func (e *Engine) Sweep(budget int) (wrapped bool, err error) {
 	if wrapped, err = e.sweepLocked(&s.pass, budget); err == nil {
 		err = e.savePass(wrapped)
 	}
-	return wrapped, e.failure(err)
+	return wrapped, failure.Of(err)
 }
 
 // sweepLocked scans up to budget more entries of a span. done means that it has reached its end. The sweeper is locked.
 func (e *Engine) sweepLocked(x *backlog.Sweep, budget int) (done bool, err error) {
-	if err := e.failedErr(); err != nil {
+	if err := e.db.Err(); err != nil {
 		return false, err
 	}
 	if e.disk.Full() {
@@ -231,7 +232,7 @@ func (e *Engine) beginPartition(table schema.StorageID, key row.PartitionKey, no
 	info := e.opts.Table(table)
 	p.active, p.table, p.token = true, table, key.Token
 	p.prefix = rowkey.AppendPartition(p.prefix[:0], table, key)
-	p.gcBefore = info.gcBefore(key.Token, now)
+	p.gcBefore = info.GCBefore(key.Token, now)
 	p.header.Reset()
 	p.raw, p.deletions, p.removed = p.raw[:0], nil, false
 	p.watched, p.resumed, p.run.rows = false, false, 0
@@ -253,17 +254,17 @@ func (e *Engine) sweepEntry(iter *pebble.Iterator, suffix []byte) error {
 	case row.KindHeader:
 		header := row.NewRow()
 		if err := row.DecodeRow(header, value); err != nil {
-			return &CorruptError{Err: err}
+			return &failure.CorruptError{Err: err}
 		}
 		p.header = header.Clone()
 	case row.KindRangeTombstone:
 		_, start, end, ok := rowkey.ParseRangeTombstone(nil, suffix)
 		if !ok {
-			return badKey(iter.Key())
+			return failure.BadKey(iter.Key())
 		}
 		deletion := row.NewRow()
 		if err := row.DecodeRow(deletion, value); err != nil {
-			return &CorruptError{Err: err}
+			return &failure.CorruptError{Err: err}
 		}
 		p.raw = append(p.raw, row.RangeTombstone{Start: start, End: end, Deletion: deletion.Deletion})
 	case row.KindRow:
@@ -277,7 +278,7 @@ func (e *Engine) sweepRow(key, clustering, value []byte) error {
 	p := &e.sweeper.part
 	sum, err := row.Summarize(value, 0)
 	if err != nil {
-		return &CorruptError{Err: err}
+		return &failure.CorruptError{Err: err}
 	}
 	deletion := p.deletionAt(clustering)
 	if shadowed := deletion.Present() && sum.TimestampMax <= deletion.Timestamp; shadowed {
@@ -318,7 +319,7 @@ func (e *Engine) endRun() error {
 	if e.watched.dirty.Load() && !e.opts.ignoreDirty {
 		return nil
 	}
-	return e.overwrite(func(b *pebble.Batch) error {
+	return e.db.Overwrite(func(b *pebble.Batch) error {
 		return b.DeleteRange(p.run.first, append(slices.Clone(p.run.last), 0), nil)
 	})
 }
@@ -346,7 +347,7 @@ func (e *Engine) purgeRows() error {
 	if err != nil {
 		return err
 	}
-	err = e.overwrite(func(b *pebble.Batch) error { return errors.Join(e.purgePending(b, iter), iter.Error()) })
+	err = e.db.Overwrite(func(b *pebble.Batch) error { return errors.Join(e.purgePending(b, iter), iter.Error()) })
 	return errors.Join(err, iter.Close())
 }
 
@@ -395,7 +396,7 @@ func (e *Engine) purgeRow(b *pebble.Batch, iter *pebble.Iterator, key []byte) (g
 	}
 	stored, canonical, nothing := row.NewRow(), row.NewRow(), row.NewRow()
 	if err := row.DecodeRow(stored, value); err != nil {
-		return false, &CorruptError{Err: err}
+		return false, &failure.CorruptError{Err: err}
 	}
 	row.Reconcile(canonical, stored, nothing)
 	canonical.Shadow(p.deletionAt(key[len(p.prefix)+1:]))
@@ -457,7 +458,7 @@ func (e *Engine) endHeader() error {
 	if e.watched.dirty.Load() {
 		return nil
 	}
-	return e.overwrite(e.purgeHeader)
+	return e.db.Overwrite(e.purgeHeader)
 }
 
 // purgeHeader adds the changes of the header and of the range tombstones to a batch. There was no write to the

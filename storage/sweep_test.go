@@ -14,11 +14,12 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage/rowkey"
+	"cqld/storage/tableinfo"
 )
 
-func tableWith(gc GCMode, grace int64) func(schema.StorageID) TableInfo {
-	return func(schema.StorageID) TableInfo {
-		return TableInfo{Exists: true, GC: gc, GCGraceSeconds: grace}
+func tableWith(gc tableinfo.GCMode, grace int64) func(schema.StorageID) tableinfo.Info {
+	return func(schema.StorageID) tableinfo.Info {
+		return tableinfo.Info{Exists: true, GC: gc, GCGraceSeconds: grace}
 	}
 }
 
@@ -39,7 +40,7 @@ func sweepAll(t testing.TB, e *Engine) {
 // entries returns the number of keys that are stored of the test table.
 func entries(t testing.TB, e *Engine) (n int) {
 	t.Helper()
-	if err := e.scan(rowkey.AppendTable(nil, testTable), func(_, _ []byte) error { n++; return nil }); err != nil {
+	if err := e.db.Scan(rowkey.AppendTable(nil, testTable), func(_, _ []byte) error { n++; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -72,7 +73,7 @@ func deleteRange(key string, from, to int, timestamp, localTime int64) *row.Muta
 func TestSweepRemovesDeadData(t *testing.T) {
 	clock := newTestClock()
 	now := clock.Now().Unix()
-	e := openTest(t, Options{Inline: true, Clock: clock, Table: tableWith(GCTimeout, 100)})
+	e := openTest(t, Options{Inline: true, Clock: clock, Table: tableWith(tableinfo.GCTimeout, 100)})
 	defer e.Close()
 	for i := range 50 {
 		mustApply(t, e, putRow("partition", i, 1, "x"), putRow("range", i, 1, "x"), putRow("live", i, 1, "x"))
@@ -109,10 +110,10 @@ func TestSweepRemovesDeadData(t *testing.T) {
 func TestSweepKeepsTombstonesUntilRepaired(t *testing.T) {
 	clock := newTestClock()
 	now := clock.Now().Unix()
-	var info atomic.Pointer[TableInfo]
-	info.Store(&TableInfo{Exists: true, GC: GCRepair, GCGraceSeconds: 10})
+	var info atomic.Pointer[tableinfo.Info]
+	info.Store(&tableinfo.Info{Exists: true, GC: tableinfo.GCRepair, GCGraceSeconds: 10})
 	e := openTest(t, Options{Inline: true, Clock: clock,
-		Table: func(schema.StorageID) TableInfo { return *info.Load() }})
+		Table: func(schema.StorageID) tableinfo.Info { return *info.Load() }})
 	defer e.Close()
 	mustApply(t, e, putRow("a", 1, 1, "x"), deletePartition("a", 2, now))
 	clock.advance(time.Hour)
@@ -121,12 +122,12 @@ func TestSweepKeepsTombstonesUntilRepaired(t *testing.T) {
 		t.Fatalf("%d entries, want the tombstone alone", n)
 	}
 	repairedBefore := func(at int64) func(ring.Token) int64 { return func(ring.Token) int64 { return at } }
-	info.Store(&TableInfo{Exists: true, GC: GCRepair, GCGraceSeconds: 10, RepairedBefore: repairedBefore(now)})
+	info.Store(&tableinfo.Info{Exists: true, GC: tableinfo.GCRepair, GCGraceSeconds: 10, RepairedBefore: repairedBefore(now)})
 	sweepAll(t, e)
 	if n := entries(t, e); n != 1 {
 		t.Fatal("a tombstone that no repair covers was purged")
 	}
-	info.Store(&TableInfo{Exists: true, GC: GCRepair, GCGraceSeconds: 10, RepairedBefore: repairedBefore(now + 1)})
+	info.Store(&tableinfo.Info{Exists: true, GC: tableinfo.GCRepair, GCGraceSeconds: 10, RepairedBefore: repairedBefore(now + 1)})
 	sweepAll(t, e)
 	if n := entries(t, e); n != 0 {
 		t.Fatal("a repaired tombstone was not purged")
@@ -148,7 +149,7 @@ func TestSweepLosesNoWrites(t *testing.T) {
 }
 
 func raceSweeper(t *testing.T, noLatch bool, d time.Duration) (lost int64) {
-	e := openTest(t, Options{Sync: SyncNone, Table: tableWith(GCImmediate, 0), noLatch: noLatch})
+	e := openTest(t, Options{Sync: SyncNone, Table: tableWith(tableinfo.GCImmediate, 0), noLatch: noLatch})
 	defer e.Close()
 	stop := make(chan struct{})
 	var wait sync.WaitGroup
@@ -223,7 +224,7 @@ func counterIn(page []byte) int64 {
 func TestTombstoneIsNotPurgedWhileItsPartitionIsWritten(t *testing.T) {
 	clock := newTestClock()
 	now := clock.Now().Unix()
-	e := openTest(t, Options{Inline: true, Clock: clock, Table: tableWith(GCTimeout, 10)})
+	e := openTest(t, Options{Inline: true, Clock: clock, Table: tableWith(tableinfo.GCTimeout, 10)})
 	defer e.Close()
 	for i := range 20 {
 		mustApply(t, e, putRow("a", i, 5, "x"))

@@ -26,8 +26,8 @@ func (e *Engine) removeCovered(x backlog.Span) (removed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if e.maintained(table) || e.disk.Full() || e.failedErr() != nil {
-		return false, e.failedErr()
+	if e.maintained(table) || e.disk.Full() || e.db.Err() != nil {
+		return false, e.db.Err()
 	}
 	prefix := x.Start[:len(x.Start)-len(suffix)]
 	stripe := latch.StripeOf(key.Token)
@@ -45,5 +45,5 @@ func (e *Engine) removeCovered(x backlog.Span) (removed bool, err error) {
 	if !deletion.Present() || !e.bounds.Reached(table, key.Token, deletion.Timestamp) {
 		return false, nil
 	}
-	return true, e.overwrite(func(b *pebble.Batch) error { return b.DeleteRange(x.Start, x.End, nil) })
+	return true, e.db.Overwrite(func(b *pebble.Batch) error { return b.DeleteRange(x.Start, x.End, nil) })
 }

@@ -9,17 +9,8 @@ import (
 
 	"cqld/internal/wire"
 	"cqld/storage/backlog"
-	"cqld/storage/rowkey"
+	"cqld/storage/failure"
 )
-
-// noteShadowed records the partition that was read, if a deletion shadows many of its rows.
-func (r *reader) noteShadowed() {
-	if r.shadowed >= r.e.opts.ShadowedRows {
-		start := bytes.Clone(r.prefix)
-		r.e.sweeper.dead.Add(backlog.Span{Start: start, End: append(bytes.Clone(start), rowkey.KindEnd)})
-	}
-	r.shadowed = 0
-}
 
 // SweepDead purges up to budget entries of the partitions in which reads met many shadowed rows. done means that no
 // such partition is left.
@@ -28,7 +19,7 @@ func (e *Engine) SweepDead(budget int) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := e.measureSuspects(); err != nil {
-		return false, e.failure(err)
+		return false, failure.Of(err)
 	}
 	prefix, x := s.dead.Any()
 	if x == nil {
@@ -38,7 +29,7 @@ func (e *Engine) SweepDead(budget int) (done bool, err error) {
 	if swept || err != nil {
 		s.dead.Remove(prefix)
 	}
-	return s.dead.Len() == 0, e.failure(err)
+	return s.dead.Len() == 0, failure.Of(err)
 }
 
 // measureSuspects has the rows purged that were deleted together, if files contain much of them: a read would look at
@@ -69,13 +60,13 @@ func (e *Engine) purgeSpan(ctx context.Context, x *backlog.Sweep) error {
 			return err
 		}
 		if e.stopping() {
-			return ErrStopped
+			return failure.ErrStopped
 		}
 		s.mu.Lock()
 		done, err := e.sweepLocked(x, sweepDeadRows)
 		s.mu.Unlock()
 		if done || err != nil {
-			return e.failure(err)
+			return failure.Of(err)
 		}
 	}
 }
@@ -100,7 +91,7 @@ func (e *Engine) savePass(wrapped bool) error {
 	} else {
 		value = append(value, s.pass.Position...)
 	}
-	return e.overwrite(func(b *pebble.Batch) error { return b.Set(localKey(sweptKey()), value, nil) })
+	return e.db.Overwrite(func(b *pebble.Batch) error { return b.Set(localKey(sweptKey()), value, nil) })
 }
 
 // loadPass loads the position of the pass when the engine is opened.

@@ -14,6 +14,7 @@ import (
 
 	"cqld/row"
 	"cqld/storage/rowkey"
+	"cqld/storage/tableinfo"
 )
 
 const shadowRows = 20_000
@@ -143,11 +144,11 @@ func TestDeletionsHaveRowsPurged(t *testing.T) {
 			if swept := e.counters.swept.Load(); (swept > 0) != x.swept {
 				t.Errorf("%d entries were swept", swept)
 			}
-			before := e.counters.looked.Load()
+			before := e.reads.Counts.Looked.Load()
 			if live := rows(t, mustRead(t, e, readKey("a"))); len(live) != x.left {
 				t.Errorf("%d live rows, want %d", len(live), x.left)
 			}
-			if looked := e.counters.looked.Load() - before; x.swept && looked > int64(x.left)+200 {
+			if looked := e.reads.Counts.Looked.Load() - before; x.swept && looked > int64(x.left)+200 {
 				t.Errorf("the first read looked at %d entries for %d rows", looked, x.left)
 			}
 			if internal, found := steps(t, e); x.swept && internal > 2*found+500 {
@@ -179,7 +180,7 @@ func TestPurgerIsWoken(t *testing.T) {
 // TestCompactTablePurges shows that an operator's compaction removes what may be purged.
 func TestCompactTablePurges(t *testing.T) {
 	clock := newTestClock()
-	e := shadowEngine(t, Options{Inline: true, Clock: clock, Table: tableWith(GCTimeout, 10)})
+	e := shadowEngine(t, Options{Inline: true, Clock: clock, Table: tableWith(tableinfo.GCTimeout, 10)})
 	defer e.Close()
 	mustApply(t, e, deletePartition("a", 5, clock.Now().Unix()))
 	clock.advance(time.Hour)
@@ -195,7 +196,7 @@ func TestCompactTablePurges(t *testing.T) {
 // what the compaction of the whole purges, and each partition is in one of them.
 func TestCompactionOfPartsPurges(t *testing.T) {
 	clock := newTestClock()
-	e := openTest(t, Options{Inline: true, Clock: clock, Sync: SyncNone, Table: tableWith(GCTimeout, 10)})
+	e := openTest(t, Options{Inline: true, Clock: clock, Sync: SyncNone, Table: tableWith(tableinfo.GCTimeout, 10)})
 	defer e.Close()
 	for i := range 100 {
 		mustApply(t, e, putRow(fmt.Sprint(i), 1, 5, "x"), putRow(fmt.Sprint(i), 2, 5, "x"))
@@ -293,7 +294,7 @@ func TestRestartsDoNotPostponeThePass(t *testing.T) {
 func TestResumedPartitionKeepsItsDeletion(t *testing.T) {
 	for _, mutant := range []bool{false, true} {
 		disk, clock := vfs.NewMem(), newTestClock()
-		o := Options{Inline: true, FS: disk, Clock: clock, Table: tableWith(GCTimeout, 10), forgetResumed: mutant}
+		o := Options{Inline: true, FS: disk, Clock: clock, Table: tableWith(tableinfo.GCTimeout, 10), forgetResumed: mutant}
 		e := openTest(t, o)
 		const most = 10_000
 		for i := range most {

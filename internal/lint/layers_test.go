@@ -71,6 +71,8 @@ storage/blockfilter: ring row schema storage/rowkey
 storage/backlog:
 storage/bounds: ring row schema storage/rowkey
 storage/step:
+storage/failure: schema storage/rowkey
+storage/tableinfo: ring schema
 storage/estimate: ring schema storage/rowkey
 storage/faultfs:
 storage/compaction:
@@ -81,9 +83,13 @@ storage/merging: row
 storage/dropped: schema
 storage/pause:
 storage/space: internal/env
-storage: internal/env internal/guard internal/wire ring row schema storage/backlog storage/block storage/blockfilter storage/bounds storage/compaction storage/dropped storage/estimate storage/format storage/latch storage/logguard storage/merging storage/pause storage/rowkey storage/space storage/step
+storage/database: schema storage/blockfilter storage/compaction storage/failure storage/format storage/logguard storage/merging storage/rowkey
+storage/headers: schema
+storage/lost: ring schema storage/failure
+storage/reading: internal/env ring row schema storage/backlog storage/blockfilter storage/bounds storage/database storage/failure storage/headers storage/lost storage/merging storage/rowkey storage/step storage/tableinfo
+storage: internal/env internal/guard internal/wire ring row schema storage/backlog storage/block storage/bounds storage/database storage/dropped storage/estimate storage/failure storage/format storage/headers storage/latch storage/lost storage/pause storage/reading storage/rowkey storage/space storage/step storage/tableinfo
 storage/index/vector: types/similarity
-storage/index: internal/env ring row schema storage storage/index/vector types types/analysis types/similarity
+storage/index: internal/env ring row schema storage storage/failure storage/index/vector storage/reading types types/analysis types/similarity
 messaging: internal/env internal/guard internal/intake internal/wire ring
 messaging/internodetls: tlsconfig
 
@@ -96,11 +102,11 @@ coordinator/quorum: ring
 coordinator/latency: ring schema
 coordinator/resolve: ring row
 coordinator: coordinator/fence coordinator/latency coordinator/quorum coordinator/resolve internal/env internal/guard internal/wire ring row schema
-replica: coordinator internal/env internal/guard internal/memory internal/wire messaging ring row schema storage storage/block
+replica: coordinator internal/env internal/guard internal/memory internal/wire messaging ring row schema storage/block storage/failure
 paxos/contention: coordinator/latency internal/env ring row schema
 paxos: coordinator coordinator/latency internal/env internal/guard internal/wire messaging paxos/contention replica ring row scan schema types
-repair: coordinator internal/env internal/wire jobs messaging paxos replica ring row scan schema storage
-rebalance: coordinator internal/env internal/wire messaging repair replica ring schema storage
+repair: coordinator internal/env internal/wire jobs messaging paxos replica ring row scan schema storage/reading
+rebalance: coordinator internal/env internal/wire messaging repair replica ring schema storage storage/failure storage/lost
 
 # Protocols of the coordinator, each with both of its halves.
 hints: coordinator internal/env internal/wire ring row schema
@@ -116,7 +122,7 @@ view: coordinator internal/env internal/guard paxos ring row scan schema search 
 
 # What tests of several packages need.
 simulation/testcluster: coordinator ring schema types
-simulation/scenario: batchlog coordinator counters hints internal/env internal/testclock simulation/testcluster internal/wire listing messaging paxos replica ring row schema search storage storage/index types types/similarity
+simulation/scenario: batchlog coordinator counters hints internal/env internal/testclock simulation/testcluster internal/wire listing messaging paxos replica ring row schema search storage storage/index types types/similarity storage/failure
 
 # One request of either protocol.
 request: auth coordinator internal/env internal/histogram internal/memory listing paxos ring row scan schema search
@@ -157,7 +163,7 @@ node/control: audit auth internal/guard
 node/health:
 node/datadir: ring storage
 node/tablestats: cluster internal/env internal/histogram query/system request ring row schema storage storage/estimate
-node/assembly: batchlog cluster coordinator counters hints internal/env internal/memory listing messaging paxos rebalance repair replica ring schema search storage storage/index view
+node/assembly: batchlog cluster coordinator counters hints internal/env internal/memory listing messaging paxos rebalance repair replica ring schema search storage storage/index storage/tableinfo view
 node/config: audit azuretables cluster internal/env internal/memory internal/typo login/certificate messaging messaging/internodetls query/definition query/guardrail ring server/frame tlsconfig udf/value
 node/access: auth cluster coordinator internal/env login login/certificate node/config node/control query/roles ring schema server
 node/certificates: node/config tlsconfig
@@ -182,7 +188,7 @@ cmd/cqld/certs: node/config tlsconfig tlsconfig/authority
 cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl cmd/cqld/running internal/loglimit internal/memory internal/typo node node/config node/datadir node/control tlsconfig/authority
 simulation/elle:
 simulation/damage:
-simulation: azuretables/entity azuretables/odata batchlog cluster coordinator counters hints internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring row scan schema search simulation/damage simulation/elle storage storage/faultfs storage/index types view watermark
+simulation: azuretables/entity azuretables/odata batchlog cluster coordinator counters hints internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring row scan schema search simulation/damage simulation/elle storage storage/faultfs storage/index types view watermark storage/tableinfo storage/reading
 integration/cqlclient:
 integration/process: integration/cqlclient tlsconfig/authority
 integration/transcript: integration/cqlclient

@@ -17,10 +17,10 @@ func heldOverSync() map[string]string {
 		"storage commitLoop q": "commitFirst releases the queue before it commits",
 		"storage applyInline e.inline": "it serializes the commits of an engine without goroutines, which " +
 			"simulations use",
-		"storage ingest e.latches":     "it is the read side, which commits take as well",
-		"storage removeFile e.lost.mu": "it serializes Quarantine and Lift; reads use the list without it",
-		"storage Lift e.lost.mu":       "it serializes Quarantine and Lift; reads use the list without it",
-		"storage excise e.latches":     "a corrupt file leaves the data: commits must wait, or lose rows",
+		"storage ingest e.latches":    "it is the read side, which commits take as well",
+		"storage removeFile e.lostMu": "it serializes Quarantine and Lift; reads use the list without it",
+		"storage Lift e.lostMu":       "it serializes Quarantine and Lift; reads use the list without it",
+		"storage excise e.latches":    "a corrupt file leaves the data: commits must wait, or lose rows",
 	}
 }
 

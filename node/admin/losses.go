@@ -12,6 +12,7 @@ import (
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/storage/lost"
 )
 
 // losses restores the data that this node has lost in corrupt files and that a repair cannot compare.
@@ -47,7 +48,7 @@ func (f losses) fetch(ctx context.Context, j *jobs.Job) error {
 }
 
 // liftForeign removes the loss marks of ranges that this node does not replicate.
-func (f losses) liftForeign(t *schema.Table, l *storage.LostRange) error {
+func (f losses) liftForeign(t *schema.Table, l *lost.Range) error {
 	for _, piece := range f.catalog.cluster.Metadata().Topology.Placement(t.Replication).Ranges(l.Tokens) {
 		if piece.Replicas.Contains(f.catalog.cluster.Self()) {
 			continue
@@ -61,7 +62,7 @@ func (f losses) liftForeign(t *schema.Table, l *storage.LostRange) error {
 
 // fetchFromAll streams the states of a lost range from all other replicas, for each keyspace in the ranges that this
 // node replicates.
-func (f losses) fetchFromAll(ctx context.Context, l *storage.LostRange) error {
+func (f losses) fetchFromAll(ctx context.Context, l *lost.Range) error {
 	m := f.catalog.cluster.Metadata()
 	for _, name := range m.Schema.KeyspaceNames() {
 		replication := m.Schema.Keyspace(name).Replication

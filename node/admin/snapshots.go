@@ -20,6 +20,8 @@ import (
 	"cqld/query/system"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/storage/database"
+	"cqld/storage/lost"
 )
 
 // Snapshots makes, lists and removes snapshots.
@@ -115,7 +117,7 @@ func (v *Snapshots) Take(_ context.Context, a control.SnapshotArgs, _ control.Re
 // lacking describes what a snapshot of this node cannot contain: ranges that were lost and not repaired yet, and
 // detected corrupt files that were not taken out of service yet. Corrupt blocks that have not been read are not
 // detected.
-func lacking(lost []storage.LostRange, corrupt []storage.CorruptionInfo, catalog *schema.Schema) (out []string) {
+func lacking(lost []lost.Range, corrupt []database.CorruptionInfo, catalog *schema.Schema) (out []string) {
 	for _, x := range lost {
 		name := "a dropped table"
 		if t := catalog.TableByStorage(x.Table); t != nil {

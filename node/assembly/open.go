@@ -13,6 +13,7 @@ import (
 	"cqld/search"
 	"cqld/storage"
 	"cqld/storage/index"
+	"cqld/storage/tableinfo"
 	"cqld/view"
 )
 
@@ -28,7 +29,7 @@ type Opening struct {
 	Searches func(*index.Values) SearchEngine
 	Store    func(*storage.Engine) Store
 	// TableInfo may change the information that storage gets about a table; nil means no change.
-	TableInfo func(storage.TableInfo) storage.TableInfo
+	TableInfo func(tableinfo.Info) tableinfo.Info
 	// Stored is called when storage is open, Assembled when the parts are. Either may be nil. An error ends the
 	// opening.
 	Stored, Assembled func(*Instance) error
@@ -239,7 +240,7 @@ func (i *Instance) aliveChanged(id ring.NodeID, up bool) {
 }
 
 // tableInfo implements storage.Options.Table.
-func (i *Instance) tableInfo(id schema.StorageID) storage.TableInfo {
+func (i *Instance) tableInfo(id schema.StorageID) tableinfo.Info {
 	c := i.cluster.Load()
 	if c == nil {
 		return TableInfo(nil, false, id, nil)

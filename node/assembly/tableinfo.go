@@ -5,15 +5,15 @@ import (
 	"cqld/repair"
 	"cqld/ring"
 	"cqld/schema"
-	"cqld/storage"
+	"cqld/storage/tableinfo"
 )
 
 // TableInfo returns what storage needs to know of a table. m is nil before the cluster is open; repaired is nil before
 // the repair history is loaded. Metadata that are not confirmed may be those of an earlier ring or catalog: until they
 // are confirmed, nothing is purged, and every write waits for its fsync.
-func TableInfo(m *cluster.Metadata, confirmed bool, id schema.StorageID, repaired *repair.History) storage.TableInfo {
+func TableInfo(m *cluster.Metadata, confirmed bool, id schema.StorageID, repaired *repair.History) tableinfo.Info {
 	if m == nil || !confirmed {
-		info := storage.TableInfo{Exists: m == nil || !m.Schema.Dropped(id), GC: storage.GCDisabled, AlwaysSync: true}
+		info := tableinfo.Info{Exists: m == nil || !m.Schema.Dropped(id), GC: tableinfo.GCDisabled, AlwaysSync: true}
 		if m != nil {
 			info.Of = m.Schema.TableByStorage(id)
 		}
@@ -21,35 +21,35 @@ func TableInfo(m *cluster.Metadata, confirmed bool, id schema.StorageID, repaire
 	}
 	t := m.Schema.TableByStorage(id)
 	if t == nil { // dropped, or not known yet
-		return storage.TableInfo{Exists: id >= schema.FirstStorageID && !m.Schema.Dropped(id), GC: storage.GCDisabled,
+		return tableinfo.Info{Exists: id >= schema.FirstStorageID && !m.Schema.Dropped(id), GC: tableinfo.GCDisabled,
 			AlwaysSync: true}
 	}
-	info := storage.TableInfo{Of: t, Exists: true, GCGraceSeconds: int64(t.Options.GCGraceSeconds),
+	info := tableinfo.Info{Of: t, Exists: true, GCGraceSeconds: int64(t.Options.GCGraceSeconds),
 		GC:         gcMode(t.Options.TombstoneGC),
 		AlwaysSync: t.IsCounter()} // a sum must not lose increments that other replicas have seen
 	if t.Replication.Total() == 1 || len(m.Topology.Nodes()) == 1 {
-		info.GC = max(info.GC, storage.GCTimeout) // a single replica cannot be repaired
+		info.GC = max(info.GC, tableinfo.GCTimeout) // a single replica cannot be repaired
 	}
-	if info.GC == storage.GCRepair && repaired != nil {
+	if info.GC == tableinfo.GCRepair && repaired != nil {
 		info.RepairedBefore = repaired.Of(id)
 	}
 	if t.Replication.Class == ring.Local {
 		// Paxos promises and logged batches: a crash must not lose them, and they cannot be repaired from another node.
-		info.AlwaysSync, info.GC = true, storage.GCTimeout
+		info.AlwaysSync, info.GC = true, tableinfo.GCTimeout
 	}
 	return info
 }
 
-func gcMode(option string) storage.GCMode {
+func gcMode(option string) tableinfo.GCMode {
 	switch option {
 	case "timeout":
-		return storage.GCTimeout
+		return tableinfo.GCTimeout
 	case "immediate":
-		return storage.GCImmediate
+		return tableinfo.GCImmediate
 	case "disabled":
-		return storage.GCDisabled
+		return tableinfo.GCDisabled
 	}
-	return storage.GCRepair
+	return tableinfo.GCRepair
 }
 
 // Ordered reports whether storage also keeps a table in the order of its partition keys. m is nil before the cluster is

@@ -21,6 +21,7 @@ import (
 	"cqld/schema"
 	"cqld/search"
 	"cqld/storage"
+	"cqld/storage/failure"
 	"cqld/storage/index"
 )
 
@@ -189,7 +190,7 @@ type disk struct {
 
 func (d disk) refused() error {
 	if d.n.refusing == nil && d.n.c.broken[d.n.ID] != nil {
-		return storage.ErrDiskFull
+		return failure.ErrDiskFull
 	}
 	return d.n.refusing
 }

@@ -9,6 +9,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/storage/tableinfo"
 )
 
 // TestBuildWaitsForWritesWithoutEntries begins to build an index while a write is under way that was prepared before
@@ -31,9 +32,9 @@ func buildDuringWrite(t *testing.T, unsafe bool) bool {
 		return testDefinitions()[:1]
 	})
 	x.SetUnsafe(Unsafe{NoFence: unsafe})
-	info := storage.TableInfo{Exists: true, GCGraceSeconds: grace, GC: storage.GCTimeout}
+	info := tableinfo.Info{Exists: true, GCGraceSeconds: grace, GC: tableinfo.GCTimeout}
 	o := storage.Options{Clock: newTestClock(), Dir: "db", FS: vfs.NewMem(), MemTableBytes: 1 << 20,
-		Table: func(schema.StorageID) storage.TableInfo { return info }}
+		Table: func(schema.StorageID) tableinfo.Info { return info }}
 	MaintainValues(&o, x)
 	h := &holder{reached: make(chan struct{}), release: make(chan struct{})}
 	o.Maintainers = append(o.Maintainers, h)

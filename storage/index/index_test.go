@@ -14,6 +14,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/storage/tableinfo"
 )
 
 var (
@@ -85,8 +86,8 @@ func plain(t testing.TB, o storage.Options) *engine {
 	return open(t, o, func(schema.StorageID) bool { return false })
 }
 
-func tables(gc storage.GCMode) func(schema.StorageID) storage.TableInfo {
-	return func(id schema.StorageID) storage.TableInfo { return storage.TableInfo{Exists: id == testTable, GC: gc} }
+func tables(gc tableinfo.GCMode) func(schema.StorageID) tableinfo.Info {
+	return func(id schema.StorageID) tableinfo.Info { return tableinfo.Info{Exists: id == testTable, GC: gc} }
 }
 
 // apply applies mutations and waits.

@@ -16,7 +16,9 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/storage/failure"
 	"cqld/storage/faultfs"
+	"cqld/storage/tableinfo"
 )
 
 const grace = 50 // seconds
@@ -54,9 +56,9 @@ func runSeed(t *testing.T, seed uint64) {
 	m := &run{t: t, rng: rand.New(rand.NewPCG(seed, 7)), clock: newTestClock(), disk: vfs.NewCrashableMem()}
 	m.ordered = m.rng.IntN(3) > 0 // else it becomes so later, as by a renaming
 	m.model.GCBefore = func(_ ring.Token, now int64) int64 { return now - grace }
-	info := storage.TableInfo{Exists: true, GCGraceSeconds: grace, GC: storage.GCTimeout}
+	info := tableinfo.Info{Exists: true, GCGraceSeconds: grace, GC: tableinfo.GCTimeout}
 	m.opts = storage.Options{Clock: m.clock, Inline: m.rng.IntN(2) == 0, MemTableBytes: 1 << (14 + m.rng.IntN(8)),
-		Table: func(schema.StorageID) storage.TableInfo { return info }}
+		Table: func(schema.StorageID) tableinfo.Info { return info }}
 	m.open()
 	defer func() { _ = m.engine.Close() }()
 	for i := range *opsFlag {
@@ -249,7 +251,7 @@ func (m *run) list() {
 	for {
 		page, err := m.engine.Partitions(q)
 		if !m.ordered && m.engine.index.state(testTable) == 0 {
-			if !errors.Is(err, storage.ErrInvalid) {
+			if !errors.Is(err, failure.ErrInvalid) {
 				m.t.Errorf("a table without an index: %v", err)
 			}
 			return

@@ -18,13 +18,15 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/storage/failure"
+	"cqld/storage/tableinfo"
 )
 
 // TestEntriesGoWithTheirPartitions: the sweeper takes an entry with the last key of a partition, a read one
 // that was left, truncate and drop take all.
 func TestEntriesGoWithTheirPartitions(t *testing.T) {
 	clock := newTestClock()
-	e := open(t, storage.Options{Clock: clock, Table: tables(storage.GCImmediate), Inline: true}, always)
+	e := open(t, storage.Options{Clock: clock, Table: tables(tableinfo.GCImmediate), Inline: true}, always)
 	defer e.Close()
 	for _, k := range []string{"a", "b", "c", "d"} {
 		mustApply(t, e, putRow(k, 1, 1, "v"))
@@ -78,7 +80,7 @@ func TestEntriesGoWithTheirPartitions(t *testing.T) {
 	if got := entriesOf(t, e); got != nil || e.index.state(testTable) != 0 {
 		t.Fatalf("dropped: %q", got)
 	}
-	var unknown *storage.UnknownTable
+	var unknown *failure.UnknownTable
 	if _, err := e.Partitions(&storage.PartitionsRead{Table: testTable, Limit: 10}); !errors.As(err, &unknown) {
 		t.Fatalf("a listing of a dropped table: %v", err)
 	}
@@ -138,7 +140,7 @@ func TestIndexOfOlderRows(t *testing.T) {
 // TestEntriesUnderStress writes, deletes, sweeps and lists at once; in the end nothing lacks its entry.
 func TestEntriesUnderStress(t *testing.T) {
 	clock := newTestClock()
-	e := open(t, storage.Options{Clock: clock, Table: tables(storage.GCImmediate)}, always)
+	e := open(t, storage.Options{Clock: clock, Table: tables(tableinfo.GCImmediate)}, always)
 	defer e.Close()
 	var work, others sync.WaitGroup
 	end := make(chan struct{})
@@ -220,7 +222,7 @@ func TestIngestionThatBeganBeforeTheIndex(t *testing.T) {
 // what was lost is back.
 func TestIndexInQuarantine(t *testing.T) {
 	mem := vfs.NewMem()
-	o := storage.Options{FS: mem, Inline: true, Table: tables(storage.GCDisabled)}
+	o := storage.Options{FS: mem, Inline: true, Table: tables(tableinfo.GCDisabled)}
 	e := open(t, o, always)
 	var ms []*row.Mutation
 	for i := range 300 {
@@ -241,20 +243,20 @@ func TestIndexInQuarantine(t *testing.T) {
 	defer e.Close()
 	all := &row.ReadCommand{Table: testTable, Range: row.KeyRange{Tokens: ring.FullRange()},
 		Slices: []row.Slice{row.AllRows()}}
-	if _, err := e.Read(nil, all); !errors.Is(err, storage.ErrCorrupt) {
+	if _, err := e.Read(nil, all); !errors.Is(err, failure.ErrCorrupt) {
 		t.Fatalf("read of a corrupt file: %v", err)
 	}
 	list := func() (storage.PartitionsPage, error) {
 		return e.Partitions(&storage.PartitionsRead{Table: testTable, Limit: 1000, Now: 5})
 	}
-	if _, err := list(); !errors.Is(err, storage.ErrCorrupt) {
+	if _, err := list(); !errors.Is(err, failure.ErrCorrupt) {
 		t.Fatalf("a listing from a corrupt file: %v", err)
 	}
 	lost, err := e.Quarantine()
 	if err != nil || len(lost) == 0 {
 		t.Fatalf("lost %v, %v", lost, err)
 	}
-	if _, err := list(); !errors.Is(err, storage.ErrCorrupt) {
+	if _, err := list(); !errors.Is(err, failure.ErrCorrupt) {
 		t.Fatalf("a listing of what was lost: %v", err)
 	}
 	if e.index.state(testTable) != partial || len(entriesOf(t, e)) > 1 { // the other file's

@@ -6,6 +6,8 @@ import (
 
 	"cqld/row"
 	"cqld/storage"
+	"cqld/storage/failure"
+	"cqld/storage/reading"
 )
 
 // Partitions implements storage.PartitionLister. The first listing of a table that had rows before it had an index
@@ -13,7 +15,7 @@ import (
 func (x *Partitions) Partitions(q *storage.PartitionsRead) (page storage.PartitionsPage, err error) {
 	if x.state(q.Table) != complete {
 		if !x.Maintains(q.Table) {
-			return page, fmt.Errorf("%w: table %s has no partition index", storage.ErrInvalid, x.host.NameOf(q.Table))
+			return page, fmt.Errorf("%w: table %s has no partition index", failure.ErrInvalid, x.host.NameOf(q.Table))
 		}
 		if err := x.build(q.Table); err != nil {
 			return page, err
@@ -51,11 +53,11 @@ func (l *listing) run() (err error) {
 			err = closeErr
 		}
 	}()
-	return l.x.host.Probe(func(p *storage.Prober) error { return l.walk(entries, p) })
+	return l.x.host.Probe(func(p *reading.Prober) error { return l.walk(entries, p) })
 }
 
 // walk looks at the entries of the index.
-func (l *listing) walk(entries *storage.Entries, p *storage.Prober) (err error) {
+func (l *listing) walk(entries *storage.Entries, p *reading.Prober) (err error) {
 	first, next := entries.First, entries.Next
 	if l.q.Reversed {
 		first, next = entries.Last, entries.Prev
@@ -74,7 +76,7 @@ func (l *listing) enough() bool {
 }
 
 // add adds a key to the page if its partition is live. The key is valid during the call.
-func (l *listing) add(key []byte, p *storage.Prober) error {
+func (l *listing) add(key []byte, p *reading.Prober) error {
 	if l.page.Scanned++; l.page.Scanned%cancelEvery == 0 {
 		if err := l.q.Cancel.Err(); err != nil {
 			return err

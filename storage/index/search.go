@@ -9,7 +9,8 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
-	"cqld/storage"
+	"cqld/storage/failure"
+	"cqld/storage/reading"
 )
 
 // Query asks for the rows of a table whose terms in an index are in intervals.
@@ -63,7 +64,7 @@ func (x *Values) Search(q *Query) (page Page, err error) {
 		return page, err
 	}
 	if q.Key.Bytes == nil && q.Tokens.Wraps() {
-		return page, fmt.Errorf("%w: token range %v wraps", storage.ErrInvalid, q.Tokens)
+		return page, fmt.Errorf("%w: token range %v wraps", failure.ErrInvalid, q.Tokens)
 	}
 	cmd := row.ReadCommand{Table: q.Table, Key: q.Key, Range: row.KeyRange{Tokens: q.Tokens}}
 	if err := x.host.Lost(&cmd); err != nil {
@@ -78,7 +79,7 @@ func (x *Values) Search(q *Query) (page Page, err error) {
 	case q.Order == ByScore && def.Vectors != nil && len(q.Near) == 4*def.Vectors.Dimensions && !q.Reversed:
 	case q.Order == ByToken && (!q.Reversed || q.Key.Bytes != nil):
 	default:
-		return page, fmt.Errorf("%w order of a search", storage.ErrInvalid)
+		return page, fmt.Errorf("%w order of a search", failure.ErrInvalid)
 	}
 	s := search{x: x, q: q, def: &def}
 	if s.union, err = x.union(q, &def); err != nil {
@@ -133,12 +134,12 @@ func (s *search) run() error {
 	}
 	// The entries are opened first: a row that has its entry there is in what is opened later.
 	return s.withEntries(func(next func() (entry []byte, ok bool, err error)) error {
-		return s.x.host.Probe(func(p *storage.Prober) error { return s.walk(next, p) })
+		return s.x.host.Probe(func(p *reading.Prober) error { return s.walk(next, p) })
 	})
 }
 
 // walk looks at entries until the step has done its share.
-func (s *search) walk(next func() ([]byte, bool, error), p *storage.Prober) error {
+func (s *search) walk(next func() ([]byte, bool, error), p *reading.Prober) error {
 	var last []byte
 	for {
 		entry, ok, err := next()
@@ -173,7 +174,7 @@ func (s *search) enough() bool {
 }
 
 // look adds the row of an entry if it matches.
-func (s *search) look(entry []byte, e *entryOf, p *storage.Prober) error {
+func (s *search) look(entry []byte, e *entryOf, p *reading.Prober) error {
 	if s.page.Scanned++; s.page.Scanned%cancelEvery == 0 {
 		if err := s.q.Cancel.Err(); err != nil {
 			return err
@@ -240,7 +241,7 @@ func (s *search) position(dst []byte, e *entryOf) []byte {
 
 // read reads the row of an entry. has reports whether the row has terms of the query, matches whether it is a
 // candidate: the filter may omit it.
-func (s *search) read(e *entryOf, p *storage.Prober) (page []byte, matches, has bool, err error) {
+func (s *search) read(e *entryOf, p *reading.Prober) (page []byte, matches, has bool, err error) {
 	s.end = append(append(s.end[:0], e.clustering...), 0)
 	s.slice[0] = row.Slice{Start: s.end[:len(e.clustering):len(e.clustering)], End: s.end}
 	s.cmd = row.ReadCommand{Table: s.q.Table, Key: e.key, Slices: s.slice[:], Now: s.q.Now, Filter: s.q.Filter,
@@ -267,7 +268,7 @@ func (s *search) read(e *entryOf, p *storage.Prober) (page []byte, matches, has 
 }
 
 // lookPartition adds the partition of an entry if it matches: the column is static, or of the partition key.
-func (s *search) lookPartition(entry []byte, e *entryOf, p *storage.Prober) error {
+func (s *search) lookPartition(entry []byte, e *entryOf, p *reading.Prober) error {
 	if s.def.OfKey() {
 		_, nothing, err := p.Alive(s.q.Table, e.key, s.q.Now, s.q.Cancel)
 		if err == nil && nothing {

@@ -7,6 +7,7 @@ import (
 
 	"cqld/row"
 	"cqld/storage"
+	"cqld/storage/failure"
 )
 
 // union returns the definitions of the branches of a query. def is that of its own index.
@@ -24,7 +25,7 @@ func (x *Values) union(q *Query, def *Definition) ([]Definition, error) {
 	}
 	if q.Order != ByToken || def.Partitions || slices.ContainsFunc(out,
 		func(d Definition) bool { return d.Partitions }) {
-		return nil, fmt.Errorf("%w union of indexes", storage.ErrInvalid)
+		return nil, fmt.Errorf("%w union of indexes", failure.ErrInvalid)
 	}
 	return out, nil
 }

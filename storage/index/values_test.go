@@ -16,6 +16,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/storage/tableinfo"
 	"cqld/types"
 )
 
@@ -86,9 +87,9 @@ func runValues(t *testing.T, seed uint64) {
 
 // openEmpty opens a new engine.
 func (m *valuesRun) openEmpty(inline bool) {
-	info := storage.TableInfo{Exists: true, GCGraceSeconds: grace, GC: storage.GCTimeout}
+	info := tableinfo.Info{Exists: true, GCGraceSeconds: grace, GC: tableinfo.GCTimeout}
 	m.opts = storage.Options{Clock: m.clock, Dir: "db", Inline: inline, MemTableBytes: 1 << (14 + m.rng.IntN(8)),
-		Table: func(schema.StorageID) storage.TableInfo { return info }}
+		Table: func(schema.StorageID) tableinfo.Info { return info }}
 	m.open()
 }
 

@@ -18,6 +18,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/storage/tableinfo"
 	"cqld/types/similarity"
 )
 
@@ -48,7 +49,7 @@ func (m *vectorRun) open() {
 		}
 		return nil
 	})
-	o := storage.Options{Dir: "db", FS: m.disk, Clock: newTestClock(), Inline: true, Table: tables(storage.GCTimeout)}
+	o := storage.Options{Dir: "db", FS: m.disk, Clock: newTestClock(), Inline: true, Table: tables(tableinfo.GCTimeout)}
 	MaintainValues(&o, m.values)
 	var err error
 	if m.engine, err = storage.Open(o); err != nil {

@@ -20,6 +20,9 @@ const (
 	FixedSize  = TableSize + TokenSize + lengthSize
 )
 
+// PartitionBytesMax is the length of the longest partition key: the greatest value of the length field.
+const PartitionBytesMax = 1<<16 - 1
+
 // KindEnd sorts after every kind: the end of a partition.
 const KindEnd = 0xFF
 

@@ -1,4 +1,4 @@
-package storage
+package reading
 
 import (
 	"bytes"
@@ -9,8 +9,10 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/failure"
 	"cqld/storage/rowkey"
 	"cqld/storage/step"
+	"cqld/storage/tableinfo"
 )
 
 // HashCommand requests hashes of the contents of a table in a range of tokens, which does not wrap.
@@ -39,36 +41,36 @@ func (h *LeafHash) Add(o LeafHash) {
 }
 
 // Hash hashes the result of a read at cmd.Now, including tombstones, row by row. Replicas with the same content have
-// the same hashes, regardless of collapses, compactions and purges. In mode GCRepair, data older than gc_grace does
+// the same hashes, regardless of collapses, compactions and purges. In mode tableinfo.GCRepair, data older than gc_grace does
 // not count, repaired or not, because replicas do not purge it at the same time.
 //
 // leaf is called with hashes to be added to those of the parts. next is the key at which to continue, or nil at the
 // end.
-func (e *Engine) Hash(cmd *HashCommand, leaf func(i int, h LeafHash)) (next []byte, scanned int64, err error) {
-	if err := e.failedErr(); err != nil {
+func (e *Reads) Hash(cmd *HashCommand, leaf func(i int, h LeafHash)) (next []byte, scanned int64, err error) {
+	if err := e.opts.DB.Err(); err != nil {
 		return nil, 0, err
 	}
 	if cmd.Tokens.Wraps() || cmd.Leaves <= 0 || cmd.Tokens.Start == cmd.Tokens.End {
-		return nil, 0, fmt.Errorf("%w: hash of %v in %d parts", ErrInvalid, cmd.Tokens, cmd.Leaves)
+		return nil, 0, fmt.Errorf("%w: hash of %v in %d parts", failure.ErrInvalid, cmd.Tokens, cmd.Leaves)
 	}
 	h := &hasher{cmd: cmd, leaf: leaf}
 	h.e, h.cmd = e, cmd
 	h.reader.cmd = &row.ReadCommand{Table: cmd.Table, Range: row.KeyRange{Tokens: cmd.Tokens},
 		Slices: []row.Slice{row.AllRows()}, Now: cmd.Now, Repair: new(row.Repair)}
 	h.info = e.opts.Table(cmd.Table)
-	if h.info.GC == GCRepair {
-		h.info.GC = GCTimeout
+	if h.info.GC == tableinfo.GCRepair {
+		h.info.GC = tableinfo.GCTimeout
 	}
 	h.nothing.Reset()
 	err = h.run()
 	if h.iter != nil {
-		e.countSeeks(h.iter)
+		e.CountSeeks(h.iter)
 		err = errors.Join(err, h.iter.Close())
 	}
 	if err != nil {
-		return nil, h.scanned, e.failure(err)
+		return nil, h.scanned, failure.Of(err)
 	}
-	return h.next, h.scanned, e.failedErr()
+	return h.next, h.scanned, e.opts.DB.Err()
 }
 
 // hasher is the state of one Hash: a reader that hashes rows instead of writing them into a page.
@@ -96,7 +98,7 @@ func (h *hasher) run() error {
 	} else {
 		_, _, suffix, err := rowkey.Parse(h.cmd.After)
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrInvalid, err)
+			return fmt.Errorf("%w: %w", failure.ErrInvalid, err)
 		}
 		// If the previous step ended within a partition, its header is read again, but not hashed.
 		valid = h.iter.SeekGE(h.cmd.After[:len(h.cmd.After)-len(suffix)])

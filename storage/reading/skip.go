@@ -1,8 +1,12 @@
-package storage
+package reading
 
 import (
+	"bytes"
+
 	"cqld/row"
+	"cqld/storage/backlog"
 	"cqld/storage/bounds"
+	"cqld/storage/rowkey"
 )
 
 // Reads skip rows without looking at them if a deletion shadows all of them according to package bounds. The bound must
@@ -11,14 +15,14 @@ import (
 
 // covered reports whether a deletion shadows all rows of the partition that it covers.
 func (r *reader) covered(d row.Deletion) bool {
-	return d.Present() && r.e.bounds.Reached(r.cmd.Table, r.key.Token, d.Timestamp)
+	return d.Present() && r.e.opts.Bounds.Reached(r.cmd.Table, r.key.Token, d.Timestamp)
 }
 
 // advance moves to the next row in the direction of the read. After some shadowed rows, it moves in one step over the
 // rows that range tombstones shadow, if that is known without looking at them.
 func (r *reader) advance() bool {
 	if r.shadowed >= r.skipAt {
-		r.skipAt = r.shadowed + r.e.opts.skipAfter
+		r.skipAt = r.shadowed + r.e.opts.SkipAfter
 		if start, end, ok := bounds.Shadowed(r.deletions, r.iter.Key()[len(r.prefix)+1:], r.covered); ok {
 			r.seek = append(append(r.seek[:0], r.prefix...), byte(row.KindRow))
 			if r.cmd.Reversed {
@@ -33,4 +37,13 @@ func (r *reader) advance() bool {
 		return r.iter.Prev()
 	}
 	return r.iter.Next()
+}
+
+// noteShadowed records the partition that was read, if a deletion shadows many of its rows.
+func (r *reader) noteShadowed() {
+	if r.shadowed >= r.e.opts.ShadowedRows {
+		start := bytes.Clone(r.prefix)
+		r.e.opts.Dead.Add(backlog.Span{Start: start, End: append(bytes.Clone(start), rowkey.KindEnd)})
+	}
+	r.shadowed = 0
 }

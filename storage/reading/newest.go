@@ -1,42 +1,46 @@
-package storage
+package reading
 
 import (
 	"bytes"
 	"errors"
 
 	"cqld/row"
+	"cqld/storage/failure"
 )
 
 // Newest returns the newest timestamp (µs), in the partition cmd.Key, of the rows in cmd.Slices (in any order), of
 // all deletions that affect them, and with StaticCounts of the static row. Deletions that can be purged but have not
 // been count as well, because they still delete. It returns row.NoTimestamp if there is none. Other fields of the
 // command are ignored.
-func (e *Engine) Newest(cmd *row.ReadCommand) (newest int64, err error) {
-	if err := e.failedErr(); err != nil {
+func (e *Reads) Newest(cmd *row.ReadCommand) (newest int64, err error) {
+	if err := e.opts.DB.Err(); err != nil {
 		return 0, err
 	}
 	r := e.readers.Get().(*reader)
 	r.begin(e, nil, cmd)
 	r.alone = true
 	err = r.safely(func() (err error) {
-		newest, err = r.newest()
+		newest, err = newestRead{r}.newest()
 		return err
 	})
 	if err == nil {
-		err = e.failedErr()
+		err = e.opts.DB.Err()
 	}
 	r.release()
 	e.readers.Put(r)
-	if e.hot.Len() > 0 {
-		e.foldHot()
+	if e.opts.Hot.Len() > 0 {
+		e.opts.Fold()
 	}
-	if err != nil && !errors.Is(err, ErrInvalid) && !canceled(err) {
-		err = e.failure(err)
+	if err != nil && !errors.Is(err, failure.ErrInvalid) && !Canceled(err) {
+		err = failure.Of(err)
 	}
 	return newest, err
 }
 
-func (r *reader) newest() (newest int64, err error) {
+// newestRead is a reader that looks for timestamps.
+type newestRead struct{ *reader }
+
+func (r newestRead) newest() (newest int64, err error) {
 	if err := r.checkLost(); err != nil {
 		return 0, err
 	}
@@ -44,13 +48,13 @@ func (r *reader) newest() (newest int64, err error) {
 		return 0, err
 	}
 	newest = row.NoTimestamp
-	// The flag must be checked after the iterator was created: see headerFlags.
-	if r.e.headers.has(r.cmd.Table) && r.iter.SeekPrefixGE(r.lower) {
+	// The flag must be checked after the iterator was created: see headers.Flags.
+	if r.e.opts.Headers.Has(r.cmd.Table) && r.iter.SeekPrefixGE(r.lower) {
 		if newest, err = r.newestOfHeader(); err != nil {
 			return 0, err
 		}
 	}
-	if r.e.bounds.Reached(r.cmd.Table, r.cmd.Key.Token, newest) {
+	if r.e.opts.Bounds.Reached(r.cmd.Table, r.cmd.Key.Token, newest) {
 		return newest, nil // no row is newer
 	}
 	for _, s := range r.cmd.Slices {
@@ -72,7 +76,7 @@ func (r *reader) newest() (newest int64, err error) {
 }
 
 // newer returns the newest timestamp of the row at the iterator, or t.
-func (r *reader) newer(t int64) (int64, error) {
+func (r newestRead) newer(t int64) (int64, error) {
 	if err := r.look(); err != nil {
 		return 0, err
 	}
@@ -89,7 +93,7 @@ func (r *reader) newer(t int64) (int64, error) {
 
 // newestOfHeader returns the newest timestamp of the header at the iterator, and of the range tombstones that affect
 // the requested rows.
-func (r *reader) newestOfHeader() (newest int64, err error) {
+func (r newestRead) newestOfHeader() (newest int64, err error) {
 	value, err := r.iter.ValueAndErr()
 	if err != nil {
 		return 0, err
@@ -121,7 +125,7 @@ func (r *reader) newestOfHeader() (newest int64, err error) {
 }
 
 // concerns reports whether t deletes rows of a requested slice.
-func (r *reader) concerns(t row.RangeTombstone) bool {
+func (r newestRead) concerns(t row.RangeTombstone) bool {
 	for _, s := range r.cmd.Slices {
 		if bytes.Compare(s.Start, t.End) < 0 && (s.End == nil || bytes.Compare(t.Start, s.End) < 0) {
 			return true

@@ -1,4 +1,4 @@
-package storage
+package reading
 
 import (
 	"cqld/row"

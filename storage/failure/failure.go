@@ -1,4 +1,9 @@
-package storage
+// Package failure holds the errors of storage, and converts those of Pebble.
+//
+// Callers distinguish three kinds: refusals, after which nothing was applied (ErrDiskFull, ErrOverloaded, ErrInvalid,
+// UnknownTable); ErrStopped, after which a write may have been applied; and ErrCorrupt, after which another replica must
+// answer.
+package failure
 
 import (
 	"errors"
@@ -10,7 +15,7 @@ import (
 	"cqld/storage/rowkey"
 )
 
-// Errors of an Engine, for errors.Is.
+// Errors of an engine, for errors.Is.
 var (
 	// ErrCorrupt means that bytes on disk differ from those written; see CorruptError.
 	ErrCorrupt = errors.New("storage: corrupt data")
@@ -54,7 +59,7 @@ type TooManyTombstones struct {
 
 func (e *TooManyTombstones) Error() string {
 	return fmt.Sprintf("storage: read of table %s met %d live rows and %d tombstones, more than the %d allowed",
-		e.Table, e.Live, e.Tombstones, tombstonesFail)
+		e.Table, e.Live, e.Tombstones, TombstonesMax)
 }
 
 // UnknownTable is the error of a write or read of a dropped table.
@@ -62,8 +67,12 @@ type UnknownTable struct{ Table schema.StorageID }
 
 func (e *UnknownTable) Error() string { return "storage: the table was dropped" }
 
-// failure converts an error of Pebble to an error of this package.
-func (e *Engine) failure(err error) error {
+// TombstonesMax is the number of tombstones from which a read is refused. It is Cassandra's tombstone_failure_threshold.
+const TombstonesMax = 100_000
+
+// Of converts an error of Pebble to an error of this package. It returns nil for nil, and errors of this package as they
+// are.
+func Of(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -82,4 +91,10 @@ func (e *Engine) failure(err error) error {
 	return fmt.Errorf("storage: %w", err)
 }
 
-func badKey(key []byte) error { return &CorruptError{Err: &rowkey.Malformed{Key: key}} }
+// BadKey returns the error for a key that is not one of storage.
+func BadKey(key []byte) error { return &CorruptError{Err: &rowkey.Malformed{Key: key}} }
+
+// BadRow returns the error for a key whose value is no row.
+func BadRow(key []byte, err error) error {
+	return &CorruptError{Err: fmt.Errorf("row under key %x: %w", key, err)}
+}

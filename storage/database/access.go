@@ -1,0 +1,73 @@
+package database
+
+import (
+	"errors"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"cqld/storage/failure"
+	"cqld/storage/rowkey"
+)
+
+// Overwrite commits Sets and Deletes without waiting for the disk: the entries that they replace precede them in the
+// log. The latch of their partition is held.
+func (db *DB) Overwrite(fill func(*pebble.Batch) error) (err error) {
+	defer db.Recover(&err)
+	batch := db.NewBatch()
+	if err := fill(batch); err != nil {
+		return errors.Join(err, batch.Close())
+	}
+	if err := db.Apply(batch, pebble.NoSync); err != nil {
+		return err
+	}
+	if err := db.Err(); err != nil {
+		return err
+	}
+	return batch.Close()
+}
+
+// Scan calls f with every key that begins with prefix, which must not consist of 0xFF only.
+func (db *DB) Scan(prefix []byte, f func(key, value []byte) error) error {
+	iter, err := db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: rowkey.PrefixEnd(prefix)})
+	if err != nil {
+		return failure.Of(err)
+	}
+	for valid := iter.First(); valid; valid = iter.Next() {
+		value, err := iter.ValueAndErr()
+		if err == nil {
+			err = f(iter.Key(), value)
+		}
+		if err != nil {
+			return errors.Join(err, iter.Close())
+		}
+	}
+	return failure.Of(errors.Join(iter.Error(), iter.Close()))
+}
+
+// Empty reports whether there is no key between two bounds.
+func (db *DB) Empty(lower, upper []byte) (bool, error) {
+	iter, err := db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return false, err
+	}
+	valid := iter.First()
+	return !valid, errors.Join(iter.Error(), iter.Close())
+}
+
+// LookUp calls f with what is stored under a key, nil if nothing is. Unlike pebble.DB.Get, it uses the filters of all
+// levels.
+func (db *DB) LookUp(key []byte, f func(value []byte)) error {
+	iter, err := db.NewIter(&pebble.IterOptions{LowerBound: key, UpperBound: append(key[:len(key):len(key)], 0),
+		UseL6Filters: true})
+	if err != nil {
+		return err
+	}
+	var value []byte
+	if iter.SeekPrefixGE(key) {
+		value, err = iter.ValueAndErr()
+	}
+	if err = errors.Join(err, iter.Error()); err == nil {
+		f(value)
+	}
+	return errors.Join(err, iter.Close())
+}

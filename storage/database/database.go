@@ -1,0 +1,218 @@
+// Package database opens one Pebble database as storage needs it, and keeps its state after a failure.
+//
+// Pebble exits the process when its log or its MANIFEST cannot be written, and panics with its locks held when a commit
+// fails. A DB stops instead: Err returns the reason from then on, nothing that was not acknowledged is acknowledged, and
+// the node that owns the DB must stop. Every commit therefore defers Recover and checks Err before it reports success.
+package database
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/schema"
+	"cqld/storage/blockfilter"
+	"cqld/storage/compaction"
+	"cqld/storage/failure"
+	"cqld/storage/format"
+	"cqld/storage/logguard"
+	"cqld/storage/merging"
+	"cqld/storage/rowkey"
+)
+
+// Options configure a DB. All fields are required.
+type Options struct {
+	Dir    string
+	FS     vfs.FS
+	Lock   *pebble.Lock // of Dir; Close releases it
+	Logger *slog.Logger
+
+	CacheBytes    int64
+	MemTableBytes int64
+	BlockBytes    int // of a block of a file before compression
+	// SyncLog asks the disk for the log while nothing waits for it, so that less remains when a memtable is full.
+	SyncLog bool
+	// Inline disables what makes results depend on the progress of Pebble's goroutines.
+	Inline bool
+
+	Crowded      func(key []byte)     // is called for keys with many merge operands
+	DiskFull     func()               // is called when an operation finds the disk full, before it is repeated
+	OnFatal      func(error)          // is called once, with Pebble's locks held
+	OnCorruption func(CorruptionInfo) // is called when corrupt data is found
+}
+
+// DB is a Pebble database that stops, instead of the process, when Pebble cannot continue.
+type DB struct {
+	*pebble.DB
+	// Format contains the options with which the database was opened, for writers of files that it ingests.
+	Format *pebble.Options
+
+	opts  Options
+	guard *logguard.FS
+
+	failed atomic.Pointer[error]
+	broken chan struct{} // closed when failed is set
+	wedged atomic.Bool   // Pebble's locks are held permanently
+	opened atomic.Bool
+	stalls atomic.Int64
+	// flushFailures counts failures of Pebble's background work since the database was opened.
+	flushFailures atomic.Int64
+	background    atomic.Pointer[string] // the last error of background work
+	corrupt       struct {
+		sync.Mutex
+		found   []CorruptionInfo // at most corruptionsMax
+		removed []CorruptionInfo
+	}
+}
+
+// Open opens the database in a directory that the caller has locked. The caller releases the lock if Open fails.
+func Open(o Options) (*DB, error) {
+	db := &DB{opts: o, broken: make(chan struct{})}
+	// Pebble subtracts memtables from the cache, and two of them always exist.
+	cache := pebble.NewCache(o.CacheBytes + 2*o.MemTableBytes)
+	defer cache.Unref() // Pebble has a reference of its own
+	db.Format = db.pebbleOptions(cache)
+	db.Format.Lock = o.Lock
+	db.Format.EnsureDefaults()
+	opened, err := pebble.Open(o.Dir, db.Format)
+	if err == nil {
+		err = db.Err() // Fatalf returns to Open
+	}
+	if err != nil {
+		return nil, fmt.Errorf("storage: open %s: %w", o.Dir, failure.Of(err))
+	}
+	db.DB = opened
+	db.opened.Store(true)
+	db.guard.Opened()
+	return db, nil
+}
+
+// pebbleOptions returns the measured options for Pebble. The format major version is pinned: a newer Pebble must not
+// change the disk by itself (format.Version).
+func (db *DB) pebbleOptions(cache *pebble.Cache) *pebble.Options {
+	o := &pebble.Options{
+		FS:                          db.watchedFS(),
+		Cache:                       cache,
+		Logger:                      pebbleLog{db},
+		EventListener:               db.listener(),
+		Merger:                      merging.New(db.opts.Crowded, failure.BadRow),
+		FormatMajorVersion:          pebble.FormatValueSeparation,
+		MemTableSize:                uint64(db.opts.MemTableBytes),
+		MemTableStopWritesThreshold: memTablesMax,
+		L0CompactionThreshold:       4,
+		L0StopWritesThreshold:       40,
+		FlushSplitBytes:             2 << 20,
+		LBaseMaxBytes:               64 << 20,
+		MaxOpenFiles:                1000,
+		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
+	}
+	o.BlockPropertyCollectors = []func() pebble.BlockPropertyCollector{blockfilter.NewCollector}
+	o.Experimental.SpanPolicyFunc = spanPolicy
+	o.Experimental.CompactionScheduler = new(compaction.Scheduler)
+	if db.opts.Inline {
+		// The time at which background work ends must not change the result of a read.
+		o.DisableAutomaticCompactions, o.L0StopWritesThreshold = true, 1<<20
+		// A goroutine collects them for which a failed Open does not wait.
+		o.DisableTableStats = true
+	} else if db.opts.SyncLog {
+		o.WALBytesPerSync = LogBytesPerSync
+	}
+	for i := range o.Levels {
+		o.Levels[i].BlockSize = db.opts.BlockBytes
+		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		o.Levels[i].FilterType = pebble.TableFilter
+	}
+	return o
+}
+
+// watchedFS returns the file system for Pebble: when it is full, it deletes the ballast file and repeats the
+// operation. A log that fails stops the database, not the process.
+func (db *DB) watchedFS() vfs.FS {
+	fs := db.opts.FS
+	if fs == vfs.Default { // in memory, a file of zeros frees nothing
+		fs = logguard.Ahead(fs)
+	}
+	failed := func() bool { return db.failed.Load() != nil }
+	db.guard = logguard.New(vfs.OnDiskFull(fs, db.opts.DiskFull), failed, db.Fail)
+	return db.guard
+}
+
+// spanPolicy ends each file where the tables of users begin. What the system writes all the time (Paxos state,
+// entries of maintainers) lies before them: a flushed file with both would overlap everything between,
+// and compactions would write all of it again, even when the users' rows come in order.
+func spanPolicy(start []byte) (policy pebble.SpanPolicy, end []byte, err error) {
+	if users := rowkey.AppendTable(nil, schema.FirstStorageID); bytes.Compare(start, users) < 0 {
+		end = users
+	}
+	return policy, end, nil
+}
+
+// Wedged reports whether Pebble's locks are held permanently, so that no call of Pebble may return.
+func (db *DB) Wedged() bool { return db.wedged.Load() }
+
+// Broken returns a channel that is closed when the database fails.
+func (db *DB) Broken() <-chan struct{} { return db.broken }
+
+// Stalls returns how often Pebble stalled writers.
+func (db *DB) Stalls() int64 { return db.stalls.Load() }
+
+// Close closes the database, unless its locks are held permanently, and releases the lock of its directory.
+func (db *DB) Close() error {
+	if db.wedged.Load() {
+		return db.Err()
+	}
+	err := errors.Join(db.DB.Close(), db.opts.Lock.Close())
+	if failed := db.Err(); failed != nil {
+		return failed
+	}
+	return failure.Of(err)
+}
+
+// Flush writes the memtables to disk, and waits for it.
+func (db *DB) Flush() error {
+	if err := db.Err(); err != nil {
+		return err
+	}
+	flushed, err := db.AsyncFlush()
+	if err != nil {
+		return failure.Of(err)
+	}
+	select {
+	case <-flushed:
+	case <-db.broken: // a flush may be retried forever
+	}
+	return db.Err()
+}
+
+// Checkpoint creates a copy of the database in dir, which must not exist. Files are linked if the file system can.
+func (db *DB) Checkpoint(dir string, options ...pebble.CheckpointOption) error {
+	if err := db.Err(); err != nil {
+		return err
+	}
+	made := make(chan error, 1)
+	// Pebble's call has no context: a goroutine waits for it, so that a failure of the database ends this one.
+	go func() { made <- db.DB.Checkpoint(dir, append(options, pebble.WithFlushedWAL())...) }()
+	var err error
+	select {
+	case err = <-made:
+	case <-db.broken:
+		if db.wedged.Load() { // Pebble's locks are held permanently
+			return db.Err()
+		}
+		err = <-made
+	}
+	if failed := db.Err(); failed != nil {
+		return failed // the log in the copy may be incomplete
+	}
+	if err != nil {
+		return failure.Of(err)
+	}
+	return format.Write(db.opts.FS, dir)
+}

@@ -1,0 +1,142 @@
+package database
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"cqld/storage/failure"
+)
+
+// pebbleLog is Pebble's logger. Pebble's default logger exits the process in Fatalf; here the node decides how it
+// stops, and nothing is acknowledged until then (DB.failed).
+type pebbleLog struct{ db *DB }
+
+func (l pebbleLog) Infof(format string, args ...any) {
+	l.db.opts.Logger.Debug("storage: message of Pebble", "text", strings.TrimSpace(fmt.Sprintf(format, args...)))
+}
+
+func (l pebbleLog) Errorf(format string, args ...any) {
+	l.db.opts.Logger.Error("storage: error of Pebble", "err", strings.TrimSpace(fmt.Sprintf(format, args...)))
+}
+
+// Fatalf does not return to Pebble's background work, which would continue with a state that differs from the disk:
+// it blocks the goroutine, and with it Pebble's locks, permanently. It returns to a commit and to Open, which check
+// DB.failed.
+func (l pebbleLog) Fatalf(format string, args ...any) {
+	if !l.db.opened.Load() || strings.HasPrefix(format, "pebble: fatal commit error") {
+		l.db.Fail(fmt.Errorf(format, args...))
+		return
+	}
+	l.db.wedged.Store(true)
+	l.db.Fail(fmt.Errorf(format, args...))
+	select {}
+}
+
+// Fail stops the database permanently. The first call notifies the node.
+func (db *DB) Fail(err error) {
+	err = fmt.Errorf("%w: %w", failure.ErrStopped, err)
+	if !db.failed.CompareAndSwap(nil, &err) {
+		return
+	}
+	close(db.broken)
+	db.opts.Logger.Error("storage: failed; the node must stop", "error", err)
+	db.opts.OnFatal(err)
+}
+
+// Recover is deferred in every commit. Pebble panics with its locks held when it cannot continue. The database has
+// then failed and is never used again, so Recover only has to recover the panic.
+func (db *DB) Recover(err *error) {
+	if p := recover(); p != nil {
+		db.wedged.Store(true)
+		db.Fail(fmt.Errorf("commit: %v", p))
+		*err = db.Err()
+	}
+}
+
+// Err returns the error that stopped the database, or nil.
+func (db *DB) Err() error {
+	if p := db.failed.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// listener returns the handlers of Pebble's events.
+func (db *DB) listener() *pebble.EventListener {
+	l := &pebble.EventListener{
+		DataCorruption: func(info pebble.DataCorruptionInfo) {
+			db.Corrupted(CorruptionInfo{
+				Path:  info.Path,
+				Start: slices.Clone(info.Bounds.Start),
+				End:   slices.Clone(info.Bounds.End.Key),
+				Err:   info.Details,
+			})
+		},
+		BackgroundError: func(err error) {
+			if errors.Is(err, pebble.ErrClosed) {
+				return
+			}
+			db.flushFailures.Add(1)
+			// Failed work is retried immediately and repeatedly. %v of the error contains pages of stack.
+			text := err.Error()
+			if last := db.background.Swap(&text); last == nil || *last != text {
+				db.opts.Logger.Error("storage: background task failed; it will be retried", "error", text)
+			}
+		},
+		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
+			db.stalls.Add(1)
+			db.opts.Logger.Warn("storage: writes stalled", "reason", info.Reason)
+		},
+	}
+	l.EnsureDefaults(pebbleLog{db})
+	return l
+}
+
+// Corrupted records a corrupt file, once, and notifies the node.
+func (db *DB) Corrupted(info CorruptionInfo) {
+	db.corrupt.Lock()
+	known := slices.ContainsFunc(db.corrupt.found, func(c CorruptionInfo) bool { return c.Path == info.Path }) ||
+		slices.ContainsFunc(db.corrupt.removed, info.same) // work that began before may still report it
+	if !known && len(db.corrupt.found) < corruptionsMax {
+		db.corrupt.found = append(db.corrupt.found, info)
+	}
+	db.corrupt.Unlock()
+	if known {
+		return
+	}
+	db.opts.Logger.Error("storage: corrupt data", "file", info.Path, "error", info.Err.Error())
+	db.opts.OnCorruption(info)
+}
+
+// same reports whether both are of one file and the same part of it.
+func (c CorruptionInfo) same(o CorruptionInfo) bool {
+	return c.Path == o.Path && bytes.Equal(c.Start, o.Start) && bytes.Equal(c.End, o.End)
+}
+
+// Corruptions returns the corrupt files found since the engine was opened.
+func (db *DB) Corruptions() []CorruptionInfo {
+	db.corrupt.Lock()
+	defer db.corrupt.Unlock()
+	return slices.Clone(db.corrupt.found)
+}
+
+// Removed records that the corrupt file of info is no longer part of the data.
+func (db *DB) Removed(info CorruptionInfo) {
+	db.corrupt.Lock()
+	defer db.corrupt.Unlock()
+	db.corrupt.found = slices.DeleteFunc(db.corrupt.found, func(c CorruptionInfo) bool { return c.Path == info.Path })
+	db.corrupt.removed = append(db.corrupt.removed, info)
+}
+
+// CorruptionInfo describes corrupt data: the keys from Start to End may be missing here and must be copied from
+// another replica.
+type CorruptionInfo struct {
+	Path       string
+	Start, End []byte // engine keys
+	Err        error
+}

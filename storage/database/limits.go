@@ -1,0 +1,12 @@
+package database
+
+const (
+	// corruptionsMax bounds the corruptions that are remembered.
+	corruptionsMax = 256
+	// LogBytesPerSync is the number of bytes of the log after which the disk is asked to write them, while nothing
+	// waits for them. When a memtable is full, all writes wait until the rest of its log is on disk: 3 MiB instead of
+	// all of it.
+	LogBytesPerSync = 2 << 20
+	// memTablesMax memtables may exist, of which one accepts writes and the others wait for a flush.
+	memTablesMax = 4
+)

@@ -1,0 +1,91 @@
+// Package lost knows which ranges of tokens this node lost in corrupt files, and refuses reads of them.
+package lost
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"cqld/ring"
+	"cqld/schema"
+	"cqld/storage/failure"
+)
+
+// Range is a part of a table that was in a corrupt file. This node's data of it is incomplete, so only a repair
+// may read it until Lift.
+type Range struct {
+	Table  schema.StorageID
+	Tokens ring.Range // does not wrap
+	Since  int64      // ns, by this node's clock
+	Path   string     // the file
+}
+
+// Ranges contains the lost ranges of an engine. Reads use it without a lock.
+type Ranges struct {
+	list atomic.Pointer[[]Range] // replaced, never modified; nil if there are none
+}
+
+// Overlaps returns a lost range that overlaps tokens, which does not wrap, or nil.
+func (l *Ranges) Overlaps(id schema.StorageID, tokens ring.Range) *Range {
+	list := l.list.Load()
+	if list == nil {
+		return nil
+	}
+	for i := range *list {
+		if x := &(*list)[i]; x.Table == id && len(cut(x.Tokens, tokens)) > 0 {
+			return x
+		}
+	}
+	return nil
+}
+
+// Err returns the error for reads of the range.
+func (x *Range) Err() error {
+	return &failure.CorruptError{Path: x.Path, Err: fmt.Errorf("tokens %v of table number %d were lost and are not repaired "+
+		"yet", x.Tokens, x.Table)}
+}
+
+// cut returns the intersection of a and b, which do not wrap: one range, or none.
+func cut(a, b ring.Range) []ring.Range {
+	r := ring.Range{Start: max(a.Start, b.Start), End: a.End}
+	if a.End == ring.MinToken || b.End != ring.MinToken && b.End < a.End {
+		r.End = b.End
+	}
+	if r.End != ring.MinToken && r.Start >= r.End {
+		return nil
+	}
+	return []ring.Range{r}
+}
+
+// Without returns the parts of in that are not in r; none wraps.
+func Without(in []ring.Range, r ring.Range) (out []ring.Range) {
+	for _, x := range in {
+		if len(cut(x, r)) == 0 {
+			out = append(out, x)
+			continue
+		}
+		if x.Start < r.Start {
+			out = append(out, ring.Range{Start: x.Start, End: r.Start})
+		}
+		if r.End != ring.MinToken && (x.End == ring.MinToken || r.End < x.End) {
+			out = append(out, ring.Range{Start: r.End, End: x.End})
+		}
+	}
+	return out
+}
+
+// List returns the lost ranges. The caller must not modify them.
+func (l *Ranges) List() []Range {
+	if list := l.list.Load(); list != nil {
+		return *list
+	}
+	return nil
+}
+
+// Replace replaces the lost ranges. The caller has written them to disk, and serializes calls.
+func (l *Ranges) Replace(list []Range) {
+	if len(list) == 0 {
+		l.list.Store(nil) // the usual case costs reads one load
+		return
+	}
+	l.list.Store(&list)
+}

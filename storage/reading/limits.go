@@ -1,0 +1,14 @@
+package reading
+
+const (
+	// tombstonesWarn is the number of tombstones from which a read is logged, as Cassandra's tombstone_warn_threshold.
+	tombstonesWarn = 1_000
+	// filterBytesMax ends a page of a filtered read that omits this many bytes: as long as 16,384 rows of 1 KiB.
+	filterBytesMax = 16 << 20
+	// cellsKept is the number of decoded cells, of 72 bytes, for which an idle reader keeps memory.
+	cellsKept = 4096
+	// probeBytesKept is the largest scratch memory that a Prober keeps from one partition to the next.
+	probeBytesKept = 256 << 10
+	// cancelEvery is how many entries a read looks at before it looks whether it is canceled: 100 µs.
+	cancelEvery = 256
+)

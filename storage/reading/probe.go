@@ -1,0 +1,111 @@
+package reading
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"cqld/internal/env"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage/failure"
+	"cqld/storage/rowkey"
+)
+
+// Prober finds out whether partitions have live rows. All of its partitions are read with one iterator, opened by the
+// first call of Alive.
+type Prober struct {
+	e          *Reads
+	r          *reader
+	scratch    []byte
+	tombstones int
+}
+
+// Exhausted reports whether the prober has met as many tombstones as a read may.
+func (p *Prober) Exhausted() bool { return p.tombstones >= failure.TombstonesMax }
+
+// Alive reports whether a partition has a live row at the time now (seconds); nothing reports that a read would return
+// nothing of it. A partition with too many tombstones to decide counts as alive.
+func (p *Prober) Alive(table schema.StorageID, k row.PartitionKey, now int64, cancel *env.Cancel) (live, nothing bool,
+	err error) {
+	if k.Bytes == nil {
+		k.Bytes = []byte{}
+	}
+	cmd := row.ReadCommand{Table: table, Key: k, Slices: []row.Slice{row.AllRows()}, Limits: row.Limits{Rows: 1},
+		Now: now, Cancel: cancel}
+	r := p.r
+	r.begin(p.e, p.scratch[:0], &cmd)
+	r.pageBytes = math.MaxInt // the bound of tombstones is enough
+	err = r.run()
+	p.tombstones += r.tombstones
+	live, nothing = r.live > 0, r.w.Len() == 0
+	if p.scratch = r.w.Finish(false); cap(p.scratch) > probeBytesKept {
+		p.scratch = nil
+	}
+	r.release()
+	var tooMany *failure.TooManyTombstones
+	switch {
+	case errors.As(err, &tooMany):
+		return true, false, nil
+	case err != nil && !Canceled(err):
+		err = failure.Of(err)
+	}
+	return live, nothing, err
+}
+
+// Read appends the page of a command for one partition to dst, as Engine.Read does. It is read with the iterator of the
+// prober.
+func (p *Prober) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error) {
+	r := p.r
+	r.begin(p.e, dst, cmd)
+	r.pageBytes = math.MaxInt // a row; pages of partitions are read by Engine.Read
+	if hasRange(cmd.Slices) {
+		err = r.run()
+	} else {
+		err = r.readRows()
+	}
+	if err == nil {
+		page = r.finish()
+	}
+	p.tombstones += r.tombstones
+	p.e.Counts.Looked.Add(r.looked)
+	r.release()
+	if err != nil {
+		var tooMany *failure.TooManyTombstones
+		if !errors.As(err, &tooMany) && !errors.Is(err, failure.ErrInvalid) && !Canceled(err) {
+			err = failure.Of(err)
+		}
+		return dst, err
+	}
+	return page, nil
+}
+
+// readRows is run for a command whose slices are single rows of one partition.
+func (r *reader) readRows() error {
+	if err := r.checkLost(); err != nil {
+		return err
+	}
+	if err := r.openRows(); err != nil {
+		return err
+	}
+	return r.readOpened()
+}
+
+// openRows creates the iterator for rows that are found by their whole keys. Its bounds are those of the table, so that
+// they stay from one partition to the next, and a search for a later key begins where the last one ended. lower is the
+// key of the header.
+func (r *reader) openRows() error {
+	if len(r.cmd.Key.Bytes) > rowkey.PartitionBytesMax {
+		return fmt.Errorf("%w: partition key of %d bytes", failure.ErrInvalid, len(r.cmd.Key.Bytes))
+	}
+	if r.iter == nil || r.wide != r.cmd.Table {
+		r.lower, r.upper = rowkey.AppendTable(r.lower[:0], r.cmd.Table), rowkey.AppendTableEnd(r.upper[:0], r.cmd.Table)
+		if err := r.open(); err != nil {
+			return err
+		}
+		r.wide = r.cmd.Table
+	}
+	r.prefix = rowkey.AppendPartition(r.prefix[:0], r.cmd.Table, r.cmd.Key)
+	r.lower = append(append(r.lower[:0], r.prefix...), byte(row.KindHeader))
+	return nil
+}

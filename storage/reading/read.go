@@ -1,0 +1,525 @@
+package reading
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"cqld/internal/env"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage/blockfilter"
+	"cqld/storage/failure"
+	"cqld/storage/merging"
+	"cqld/storage/rowkey"
+	"cqld/storage/tableinfo"
+)
+
+// reader is the state of one Read; it is reused.
+type reader struct {
+	e   *Reads
+	cmd *row.ReadCommand
+	cursor
+	opts pebble.IterOptions
+	// alone means that the iterator serves one command: it may skip blocks without keys of the partition.
+	alone   bool
+	blocks  blockfilter.Filter
+	filters [1]pebble.BlockPropertyFilter
+	w       row.PageWriter
+
+	info      tableinfo.Info
+	gcBefore  int64
+	pageStart int
+	pageBytes int // size at which the page ends
+	// pageAllowed is the number of bytes that ReadCommand.Memory has allowed.
+	pageAllowed int
+	live        uint32 // rows counted against Limits.Rows
+	tombstones  int
+	looked      int64 // entries scanned
+	full        bool  // a limit ended the page
+	cut         bool  // Limits.Bytes ended it, before a row
+
+	partition // being read
+
+	filter       row.FilterMatcher
+	omitted      int          // rows, and whole partitions, that the filter omitted
+	omittedBytes int          // of these rows
+	end          row.Position // where the page ends; Key.Bytes is nil unless rows after the last one were read
+
+	lower, upper []byte // bounds of the iterator
+	// wide is the table that the iterator is bounded by; 0 if that is a partition or a range. See openRows.
+	wide        schema.StorageID
+	headerValue []byte
+	arena       []byte
+	raw         []row.RangeTombstone
+	stored      row.Row // a range tombstone
+	nothing     row.Row
+	stream      row.Streamer
+}
+
+// partition is what a read knows of one partition.
+type partition struct {
+	key       row.PartitionKey
+	prefix    []byte // prefix of its keys
+	header    row.Row
+	deletion  row.Deletion         // that of the partition
+	deletions []row.RangeTombstone // normalized, not purged
+	shown     row.Row              // the header as the page contains it
+	shownRT   []row.RangeTombstone
+	begun     bool   // the page contains its header
+	liveRows  uint32 // live rows of it
+	shadowed  int    // rows of it of which a deletion leaves nothing
+	skipAt    int    // the number of shadowed rows from which advance tries to skip more
+}
+
+func (r *reader) begin(e *Reads, dst []byte, cmd *row.ReadCommand) {
+	r.e, r.cmd = e, cmd
+	r.w = row.NewPageWriter(dst)
+	r.pageStart, r.pageBytes, r.pageAllowed = len(dst), e.opts.PageBytes, 0
+	r.info = e.opts.Table(cmd.Table)
+	r.live, r.tombstones, r.looked, r.full, r.cut = 0, 0, 0, false, false
+	r.omitted, r.omittedBytes, r.end.Key.Bytes = 0, 0, nil
+	r.filter.Reset(cmd.Filter, cmd.Now)
+	r.nothing.Reset()
+}
+
+// safely calls f and closes the iterator, even if f panics: an open iterator would keep files forever.
+func (r *reader) safely(f func() error) (err error) {
+	defer func() {
+		if iter := r.iter; iter != nil {
+			r.iter = nil
+			r.e.CountSeeks(iter)
+			err = errors.Join(err, iter.Close())
+		}
+	}()
+	return f()
+}
+
+// release releases references to the memory of the command and the page.
+func (r *reader) release() {
+	r.cmd, r.w, r.key, r.info, r.alone = nil, row.PageWriter{}, row.PartitionKey{}, tableinfo.Info{}, false
+	r.filter.Reset(nil, 0)
+	r.stream.Release()
+	if cap(r.stored.Cells)+cap(r.header.Cells)+cap(r.shown.Cells) > cellsKept {
+		r.stored, r.header, r.shown = row.Row{}, row.Row{}, row.Row{}
+	}
+	r.deletions, r.shownRT = nil, nil
+	if cap(r.arena) > merging.ArenaBytes {
+		r.arena, r.raw = nil, nil
+	}
+}
+
+func (r *reader) run() error {
+	if err := r.checkLost(); err != nil {
+		return err
+	}
+	if err := r.cmd.Cancel.Err(); err != nil {
+		return err
+	}
+	if r.cmd.SinglePartition() {
+		return r.readOne()
+	}
+	return r.readRange()
+}
+
+// checkLost refuses reads of ranges that this node may have lost, except those of a repair, which restores them.
+func (r *reader) checkLost() error {
+	tokens := r.cmd.Range.Tokens
+	if r.cmd.SinglePartition() {
+		tokens = ring.Range{Start: r.cmd.Key.Token - 1, End: r.cmd.Key.Token}
+	}
+	if lost := r.e.opts.Lost.Overlaps(r.cmd.Table, tokens); lost != nil && r.cmd.Repair == nil {
+		return lost.Err()
+	}
+	return nil
+}
+
+// openOne creates the iterator over the partition of the key. lower is the key of its header.
+func (r *reader) openOne() error {
+	if len(r.cmd.Key.Bytes) > rowkey.PartitionBytesMax {
+		return fmt.Errorf("%w: partition key of %d bytes", failure.ErrInvalid, len(r.cmd.Key.Bytes))
+	}
+	r.prefix = rowkey.AppendPartition(r.prefix[:0], r.cmd.Table, r.cmd.Key)
+	r.lower = append(append(r.lower[:0], r.prefix...), byte(row.KindHeader))
+	r.upper = append(append(r.upper[:0], r.prefix...), rowkey.KindEnd)
+	return r.open()
+}
+
+// readOne reads the partition of a key.
+func (r *reader) readOne() error {
+	if err := r.openOne(); err != nil {
+		return err
+	}
+	return r.readOpened()
+}
+
+// readOpened reads the partition of a key with the iterator that was opened for it.
+func (r *reader) readOpened() error {
+	r.beginPartition(r.cmd.Key)
+	// The flag must be checked after the iterator was created: see headers.Flags.
+	if r.stepping = false; r.e.opts.Headers.Has(r.cmd.Table) && r.iter.SeekPrefixGE(r.lower) {
+		if err := r.readHeader(); err != nil {
+			return err
+		}
+	}
+	return r.readPartition()
+}
+
+// readRange reads the partitions of a range of tokens.
+func (r *reader) readRange() error {
+	tokens := r.cmd.Range.Tokens
+	if tokens.Wraps() {
+		return fmt.Errorf("%w: token range %v wraps", failure.ErrInvalid, tokens)
+	}
+	if !r.boundRange(tokens) {
+		return nil
+	}
+	if err := r.open(); err != nil {
+		return err
+	}
+	valid := r.iter.First()
+	r.stepping = true
+	for valid && !r.full {
+		if err := r.look(); err != nil {
+			return err
+		}
+		_, key, suffix, err := rowkey.Parse(r.iter.Key())
+		if err != nil {
+			return err
+		}
+		r.prefix = append(r.prefix[:0], r.iter.Key()[:len(r.iter.Key())-len(suffix)]...)
+		key.Bytes = r.prefix[rowkey.FixedSize:]
+		r.beginPartition(key)
+		if row.EntryKind(suffix[0]) == row.KindHeader {
+			if err := r.readHeader(); err != nil {
+				return err
+			}
+		}
+		if err := r.readPartition(); err != nil {
+			return err
+		}
+		valid = r.toNextPartition()
+	}
+	return r.iter.Error()
+}
+
+// boundRange sets the bounds of the keys of a range; false when it is empty.
+func (r *reader) boundRange(tokens ring.Range) bool {
+	var ok bool
+	r.lower, r.upper, ok = rowkey.Bounds(r.lower[:0], r.upper[:0], r.cmd.Table, tokens)
+	if ok && r.cmd.Range.After != nil {
+		r.lower = append(rowkey.AppendPartition(r.lower[:0], r.cmd.Table, *r.cmd.Range.After), rowkey.KindEnd)
+		ok = bytes.Compare(r.lower, r.upper) < 0
+	}
+	return ok
+}
+
+func (r *reader) open() (err error) {
+	r.wide = 0
+	if r.iter != nil { // that of the previous partition
+		r.iter.SetBounds(r.lower, r.upper)
+		return nil
+	}
+	// Reads by key often find nothing, and the filter saves them the block of the last level.
+	r.opts = pebble.IterOptions{LowerBound: r.lower, UpperBound: r.upper, UseL6Filters: r.cmd.SinglePartition()}
+	if r.alone && r.cmd.SinglePartition() && hasRange(r.cmd.Slices) {
+		r.blocks.Partition(r.cmd.Table, r.cmd.Key.Token)
+		r.filters[0] = &r.blocks
+		r.opts.PointKeyFilters = r.filters[:]
+	}
+	r.iter, err = r.e.opts.DB.NewIter(&r.opts)
+	return err
+}
+
+func (r *reader) beginPartition(key row.PartitionKey) {
+	r.key = key
+	r.gcBefore = r.info.GCBefore(key.Token, r.cmd.Now)
+	r.header.Reset()
+	r.shown.Reset()
+	r.deletion = row.NoDeletion()
+	r.deletions, r.shownRT = nil, nil
+	r.begun, r.liveRows, r.skipAt = false, 0, r.e.opts.SkipAfter
+}
+
+// readHeader reads the header at the iterator, and the range tombstones if there are any.
+func (r *reader) readHeader() error {
+	value, err := r.iter.ValueAndErr()
+	if err != nil {
+		return err
+	}
+	// The value is valid only until the iterator moves.
+	r.headerValue = append(r.headerValue[:0], value...)
+	if err := row.DecodeRow(&r.header, r.headerValue); err != nil {
+		return r.badValue(err)
+	}
+	r.deletion = r.header.Deletion
+	row.Reconcile(&r.shown, &r.header, &r.nothing)
+	r.shown.HasRangeTombstones = false
+	r.shown.Purge(r.gcBefore)
+	if !r.header.HasRangeTombstones {
+		return nil
+	}
+	return r.readRangeTombstones()
+}
+
+func (r *reader) readRangeTombstones() error {
+	r.raw, r.arena = r.raw[:0], r.arena[:0]
+	r.seek = append(append(r.seek[:0], r.prefix...), byte(row.KindRangeTombstone))
+	for valid := r.toKey(); valid && bytes.HasPrefix(r.iter.Key(), r.seek); valid = r.iter.Next() {
+		t, err := r.rangeTombstone()
+		if err != nil {
+			return err
+		}
+		r.raw = append(r.raw, t)
+		if err := r.met(2); err != nil { // a start and an end, as Cassandra counts
+			return err
+		}
+	}
+	// Purged tombstones still shadow rows here, because the rows may not have been purged yet.
+	r.deletions = row.NormalizeRangeTombstones(r.raw, r.deletion)
+	for _, t := range row.CutRangeTombstones(r.deletions, r.cmd.Slices) {
+		if t.Deletion.LocalTime >= r.gcBefore {
+			r.shownRT = append(r.shownRT, t)
+		}
+	}
+	return r.iter.Error()
+}
+
+// rangeTombstone returns the range tombstone at the iterator, with copied bounds.
+func (r *reader) rangeTombstone() (t row.RangeTombstone, err error) {
+	var ok bool
+	if r.arena, t.Start, t.End, ok = rowkey.ParseRangeTombstone(r.arena, r.iter.Key()[len(r.prefix):]); !ok {
+		return t, failure.BadKey(r.iter.Key())
+	}
+	value, err := r.iter.ValueAndErr()
+	if err != nil {
+		return t, err
+	}
+	if err := row.DecodeRow(&r.stored, value); err != nil {
+		return t, r.badValue(err)
+	}
+	t.Deletion = r.stored.Deletion
+	return t, nil
+}
+
+// readPartition reads the rows and writes the partition with its header.
+func (r *reader) readPartition() error {
+	if r.filter.Active() && !r.filter.Partition(r.key, &r.shown) {
+		if !r.cmd.SinglePartition() {
+			r.dropPartition()
+		}
+		return nil
+	}
+	before := r.omitted
+	err := r.readSlices()
+	r.noteShadowed()
+	if err != nil {
+		return err
+	}
+	if err := r.iterError(); err != nil {
+		return err
+	}
+	if !r.begun && !r.cut && (len(r.shownRT) > 0 || !r.shown.Empty()) && !(r.omitted > before && r.onlyStatic()) {
+		mark := r.w.Len()
+		r.beginPage()
+		if n := r.w.Len() - r.pageStart; r.exceeds(n) {
+			return r.undo(mark, false, n)
+		}
+	}
+	if r.begun {
+		r.w.EndPartition()
+	}
+	if r.liveRows == 0 && !r.full && r.cmd.StaticCounts && r.shown.Live(r.cmd.Now) {
+		r.count()
+	}
+	if !r.cmd.SinglePartition() && r.pageFull() {
+		r.full = true // checked before the next partition; within one, the partition is complete
+	}
+	return nil
+}
+
+func (r *reader) readSlices() error {
+	if r.covered(r.deletion) {
+		return nil
+	}
+	slices := r.cmd.Slices
+	for i := range slices {
+		s := slices[i]
+		if r.cmd.Reversed {
+			s = slices[len(slices)-1-i]
+		}
+		if s.Empty() {
+			continue
+		}
+		done, err := r.readSlice(s)
+		if done || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readSlice reads the rows of a slice. done means that no further slice of the partition is needed.
+func (r *reader) readSlice(s row.Slice) (done bool, err error) {
+	start := len(r.prefix) + 1
+	if s.Exact() && r.cmd.SinglePartition() {
+		r.seek = append(append(append(r.seek[:0], r.prefix...), byte(row.KindRow)), s.Start...)
+		if r.stepping = false; r.iter.SeekPrefixGE(r.seek) {
+			return r.readRow(s.Start)
+		}
+		return false, r.iterError()
+	}
+	if r.cmd.Reversed {
+		for valid := r.toEnd(r.prefix, s); valid && r.inSlice(s); valid = r.advance() {
+			if done, err := r.readRow(r.iter.Key()[start:]); done || err != nil {
+				return done, err
+			}
+		}
+		return false, r.iterError()
+	}
+	r.seek = append(append(append(r.seek[:0], r.prefix...), byte(row.KindRow)), s.Start...)
+	for valid := r.toKey(); valid && r.inSlice(s); valid = r.advance() {
+		if done, err := r.readRow(r.iter.Key()[start:]); done || err != nil {
+			return done, err
+		}
+	}
+	return false, r.iterError()
+}
+
+// inSlice reports whether the iterator is at a row of the slice in this partition.
+func (r *reader) inSlice(s row.Slice) bool {
+	key := r.iter.Key()
+	n := len(r.prefix)
+	if len(key) <= n || row.EntryKind(key[n]) != row.KindRow || !s.Contains(key[n+1:]) {
+		return false
+	}
+	// An iterator for one partition has bounds that keep it inside.
+	return r.cmd.SinglePartition() || bytes.Equal(key[:n], r.prefix)
+}
+
+// readRow adds the row at the iterator to the page, without deleted and purged parts. done means that no further row
+// of the partition is needed.
+func (r *reader) readRow(clustering []byte) (done bool, err error) {
+	if err := r.look(); err != nil {
+		return false, err
+	}
+	value, err := r.iter.ValueAndErr()
+	if err != nil {
+		return false, err
+	}
+	r.cmd.Process(len(value))
+	deletion := r.deletion
+	if len(r.deletions) > 0 {
+		deletion = deletion.Max(row.DeletionAt(r.deletions, clustering))
+	}
+	if !deletion.Present() && row.Immortal(value) {
+		if r.filter.Active() {
+			if omit, err := r.omits(clustering, value, true); omit || err != nil {
+				return omit && r.dropRow(clustering, len(value)), err
+			}
+		}
+		return r.writeEncoded(clustering, value, true)
+	}
+	return r.readMortalRow(clustering, value, deletion)
+}
+
+// readMortalRow is readRow for rows with tombstones or expiring data.
+func (r *reader) readMortalRow(clustering, value []byte, deletion row.Deletion) (done bool, err error) {
+	sum, err := row.Summarize(value, r.cmd.Now)
+	if err != nil {
+		return false, r.badValue(err)
+	}
+	if sum.Tombstones > 0 {
+		if err := r.met(sum.Tombstones); err != nil {
+			return false, err
+		}
+	}
+	live := sum.Live
+	switch {
+	case sum.Empty:
+		return false, nil
+	case deletion.Present() && sum.TimestampMax <= deletion.Timestamp:
+		r.shadowed++
+		return false, nil
+	case !sum.Deletes && sum.TimestampMin > deletion.Timestamp && sum.LocalTimeMin >= r.gcBefore:
+		// Nothing is removed: the bytes are canonical as they are.
+		if r.filter.Active() {
+			if omit, err := r.omits(clustering, value, live); omit || err != nil {
+				return omit && r.dropRow(clustering, len(value)), err
+			}
+		}
+		return r.writeEncoded(clustering, value, live)
+	default:
+		return r.writeCanonical(clustering, value, deletion)
+	}
+}
+
+// wrote counts a row that was added to the page. done means that no further row of the partition is needed.
+func (r *reader) wrote(live bool) (done bool) {
+	if live {
+		r.liveRows++
+		r.count()
+	}
+	if r.pageFull() {
+		r.full = true
+	}
+	return r.full || r.cmd.Limits.PerPartition > 0 && r.liveRows >= r.cmd.Limits.PerPartition
+}
+
+// pageFull reports whether the page ends here: it has reached its maximum size, or gets no more memory. It asks for
+// twice the current size each time.
+func (r *reader) pageFull() bool {
+	n := r.w.Len() - r.pageStart
+	if n >= r.pageBytes {
+		return true
+	}
+	if n <= r.pageAllowed || r.cmd.Memory == nil {
+		return false
+	}
+	r.pageAllowed = 2 * n
+	return !r.cmd.Memory.Grow(r.pageAllowed)
+}
+
+// beginPage writes the partition's header into the page, once.
+func (r *reader) beginPage() {
+	if !r.begun {
+		r.begun = true
+		r.w.Partition(r.key, &r.shown, r.shownRT)
+	}
+}
+
+// count counts a live row.
+func (r *reader) count() {
+	if r.live < math.MaxUint32 {
+		r.live++
+	}
+	if r.cmd.Limits.Rows > 0 && r.live >= r.cmd.Limits.Rows {
+		r.full = true
+	}
+}
+
+// look counts an entry, and periodically checks whether the read must end early.
+func (r *reader) look() error {
+	if r.looked++; r.looked%cancelEvery == 0 {
+		return r.cmd.Cancel.Err()
+	}
+	return nil
+}
+
+// Canceled reports whether err is that of a read that ended early because its result is not wanted.
+func Canceled(err error) bool {
+	return errors.Is(err, env.ErrCanceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// met counts scanned tombstones.
+func (r *reader) met(n int) error {
+	if r.tombstones += n; r.tombstones > failure.TombstonesMax && r.cmd.Repair == nil {
+		return &failure.TooManyTombstones{Table: r.info.Name(r.cmd.Table), Live: int(r.live), Tombstones: r.tombstones}
+	}
+	return nil
+}
