@@ -12,13 +12,13 @@ const ownBound = 'b'
 
 // loadBounds loads the ceilings of timestamps when the engine is opened. It does not wait for the disk: the next start
 // repeats what was not written.
-func (e *Engine) loadBounds() error {
+func (e *core) loadBounds() error {
 	e.bounds.Prefix, e.bounds.Slack = ownKey(ownBound), int64(e.opts.ceilingSlack)
 	return failure.Of(e.db.Overwrite(func(b *pebble.Batch) error { return e.bounds.Load(e.db.DB, b) }))
 }
 
 // syncCeiling writes the ceiling for the noted rows of a table, and waits until it is on disk.
-func (e *Engine) syncCeiling(id schema.StorageID) error {
+func (e *core) syncCeiling(id schema.StorageID) error {
 	b := e.db.NewBatch()
 	defer b.Close()
 	raised, err := e.bounds.Raise(b, id)

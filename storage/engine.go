@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"cqld/internal/env"
+	"cqld/schema"
 	"cqld/storage/backlog"
 	"cqld/storage/bounds"
 	"cqld/storage/database"
@@ -20,57 +20,55 @@ import (
 	"cqld/storage/headers"
 	"cqld/storage/latch"
 	"cqld/storage/lost"
-	"cqld/storage/pause"
+	"cqld/storage/purge"
 	"cqld/storage/reading"
 	"cqld/storage/space"
 )
 
-// Engine is one node's storage. All methods are safe for concurrent use, except Close, which must come last.
+// Engine is one node's storage: a façade over its parts. All methods are safe for concurrent use, except Close, which
+// must come last.
 type Engine struct {
-	opts Options
-	db   *database.DB
-
-	latches     latch.Latches
-	headers     headers.Flags
-	bounds      bounds.Bounds
-	maintainers []*maintainer
-	reads       *reading.Reads
-	watched     watch
-
-	// queue contains the groups that wait for the committer, or for a caller of Commit.
-	queue struct {
-		sync.Mutex
-		wake   *sync.Cond
-		groups []*group // the last group is being filled
-		spare  []*group
-		bytes  int
-		// committing means that a goroutine is committing a group; it or the committer continues with the next.
-		committing bool
-		syncDue    bool
-		closing    bool
-		periodic   env.Timer
-	}
-	// dropped contains the tables that this process has dropped. DropTable adds them with queue locked.
-	dropped dropped.Tables
-	// inline serializes commits of an engine without a committer.
-	inline sync.Mutex
-
-	hot  *backlog.Crowded
-	disk *space.Watcher
-
-	sweeper   sweeper
-	reclaimer reclaimer
-	lost      lost.Ranges
-	lostMu    sync.Mutex // serializes changes of lost
+	*core
+	commits  *committer
+	removals *remover
+	losses   *quarantine
 
 	ingestions atomic.Int64 // started
-	counters   counters
-	// Commits, and waits for their fsync, that took long.
-	pauses    pause.Counts
-	slowSyncs pause.Durations
+}
+
+// core is what the parts of an engine share. Its fields are set before the engine is used, and never replaced.
+type core struct {
+	opts     Options
+	db       *database.DB
+	latches  latch.Latches
+	headers  headers.Flags
+	bounds   bounds.Bounds
+	disk     *space.Watcher
+	lost     lost.Ranges
+	hot      *backlog.Crowded
+	dead     *backlog.Dead
+	derived  *maintenance
+	reads    *reading.Reads
+	purger   *purge.Purger
+	counters counters
+	// dropped contains the tables that this process has dropped. DropTable adds them with the queue locked.
+	dropped dropped.Tables
 	// owned tracks the goroutines for which Close waits; stop ends their waits.
 	owned sync.WaitGroup
 	stop  chan struct{}
+}
+
+// isDropped reports whether DropTable has begun to remove the table.
+func (e *core) isDropped(id schema.StorageID) bool { return e.dropped.Contains(id) }
+
+// stopping reports whether the engine is being closed.
+func (e *core) stopping() bool {
+	select {
+	case <-e.stop:
+		return true
+	default:
+		return false
+	}
 }
 
 // Open opens the storage in a directory, which it creates if necessary.
@@ -111,15 +109,19 @@ func lockDirectory(disk vfs.FS, dir string) (*pebble.Lock, error) {
 
 // openLocked opens the storage in a directory that is locked. The caller releases the lock if it fails.
 func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
-	e := &Engine{opts: o, stop: make(chan struct{})}
+	shared := &core{opts: o, stop: make(chan struct{})}
+	e := &Engine{core: shared, commits: &committer{core: shared}}
+	e.removals = &remover{core: shared, commits: e.commits}
+	e.losses = &quarantine{core: shared, commits: e.commits, removals: e.removals}
+	e.derived = &maintenance{core: shared}
 	e.latches.Off = o.noLatch
-	e.hot, e.sweeper.dead = backlog.NewCrowded(foldQueueMax), backlog.NewDead(deadPartitionsMax)
+	e.hot, e.dead = backlog.NewCrowded(foldQueueMax), backlog.NewDead(deadPartitionsMax)
 	e.disk = space.New(space.Options{
 		FS: o.FS, Dir: o.Dir, Clock: o.Clock, Logger: o.Logger, Free: o.FreeSpace, BallastBytes: o.BallastBytes,
 	})
-	e.queue.wake = sync.NewCond(&e.queue.Mutex)
+	e.commits.queue.wake = sync.NewCond(&e.commits.queue.Mutex)
 	e.disk.OpenBallast()
-	if err := e.clearIngestions(); err != nil {
+	if err := clearIngestions(&o); err != nil {
 		return nil, fmt.Errorf("storage: open %s: %w", o.Dir, err)
 	}
 	e.db, err = database.Open(database.Options{
@@ -131,12 +133,14 @@ func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 	if err != nil {
 		return nil, err
 	}
-	e.reads = reading.New(reading.Options{
-		DB: e.db, Logger: o.Logger, Table: o.Table, Dropped: e.isDropped,
-		Headers: &e.headers, Bounds: &e.bounds, Lost: &e.lost, Hot: e.hot, Fold: e.foldHot, Dead: e.sweeper.dead,
-		PageBytes: o.PageBytes, FilterRows: o.FilterRows, ShadowedRows: o.ShadowedRows, SkipAfter: o.skipAfter,
+	e.reads = reading.New(e.readOptions())
+	e.purger = purge.New(purge.Options{
+		DB: e.db, Latches: &e.latches, Bounds: &e.bounds, Disk: e.disk, Clock: o.Clock, Logger: o.Logger, Table: o.Table,
+		Maintainers: e.derived, Dead: e.dead, PositionKey: sweptKey(), Stop: e.stop, Inline: o.Inline,
+		PurgeRangeMin: o.purgeRangeMin, RunMin: o.runMin, SuspectBytes: o.suspectBytes,
+		IgnoreDirty: o.ignoreDirty, ForgetResumed: o.forgetResumed,
 	})
-	err = errors.Join(e.loadHeaderFlags(), e.loadBounds(), e.openMaintainers(), e.loadLost(), e.loadPass())
+	err = errors.Join(e.loadHeaderFlags(), e.loadBounds(), e.derived.open(e), e.losses.loadLost(), e.purger.Load())
 	if err != nil {
 		return nil, errors.Join(err, e.db.DB.Close()) // the caller releases the lock
 	}
@@ -145,19 +149,29 @@ func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 	return e, nil
 }
 
+// readOptions returns what reads use of the engine.
+func (e *core) readOptions() reading.Options {
+	o := &e.opts
+	return reading.Options{
+		DB: e.db, Logger: o.Logger, Table: o.Table, Dropped: e.isDropped,
+		Headers: &e.headers, Bounds: &e.bounds, Lost: &e.lost, Hot: e.hot, Fold: e.foldHot, Dead: e.dead,
+		PageBytes: o.PageBytes, FilterRows: o.FilterRows, ShadowedRows: o.ShadowedRows, SkipAfter: o.skipAfter,
+	}
+}
+
 // start starts the goroutines of an engine that has any.
 func (e *Engine) start() {
 	if e.opts.Inline {
 		return
 	}
-	e.owned.Go(e.commitLoop)
+	e.owned.Go(e.commits.run)
 	e.owned.Go(func() { e.disk.Watch(e.stop) })
-	e.sweeper.dead.Wake = make(chan struct{}, 1)
+	e.dead.Wake = make(chan struct{}, 1)
 	if !e.opts.NoSweep {
-		e.owned.Go(e.sweepLoop)
+		e.owned.Go(e.purger.Run)
 	}
 	if e.opts.Sync == SyncPeriodic {
-		e.armPeriodic()
+		e.commits.armPeriodic()
 	}
 }
 
@@ -165,13 +179,7 @@ func (e *Engine) start() {
 // operation, whose locks are held permanently.
 func (e *Engine) Close() error {
 	close(e.stop)
-	e.queue.Lock()
-	e.queue.closing = true
-	if e.queue.periodic != nil {
-		e.queue.periodic.Stop()
-	}
-	e.queue.wake.Broadcast()
-	e.queue.Unlock()
+	e.commits.close()
 	if e.db.Wedged() { // the committer may never return
 		return e.db.Err()
 	}

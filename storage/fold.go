@@ -11,7 +11,7 @@ import (
 )
 
 // foldHot collapses the hot rows that reads found.
-func (e *Engine) foldHot() {
+func (e *core) foldHot() {
 	for e.hot.Len() > 0 {
 		key, ok := e.hot.Take()
 		if !ok {
@@ -25,7 +25,7 @@ func (e *Engine) foldHot() {
 }
 
 // fold replaces the operands of one key by their merge.
-func (e *Engine) fold(key []byte) error {
+func (e *core) fold(key []byte) error {
 	_, k, _, err := rowkey.Parse(key)
 	if err != nil || e.db.Err() != nil || e.disk.Full() {
 		return err

@@ -53,14 +53,14 @@ func clearFuncs(fs []func(error)) []func(error) {
 
 // notify calls every callback in fs with the outcome. The callbacks are not part of the commit: a panic ends only their
 // own request.
-func (e *Engine) notify(fs []func(error), err error) {
+func (c *committer) notify(fs []func(error), err error) {
 	for _, f := range fs {
-		e.notifyOne(f, err)
+		c.notifyOne(f, err)
 	}
 }
 
-func (e *Engine) notifyOne(f func(error), err error) {
-	defer e.opts.Guard.Recover("answer to a write", nil)
+func (c *committer) notifyOne(f func(error), err error) {
+	defer c.opts.Guard.Recover("answer to a write", nil)
 	f(err)
 }
 
@@ -83,8 +83,8 @@ func checkMutation(m *row.Mutation) (size int, newest int64, err error) {
 }
 
 // add copies the operations of m, which was checked, into the group's batch. The queue, or inline, is locked.
-func (e *Engine) add(g *group, m *row.Mutation) {
-	flags := &e.headers
+func (c *committer) add(g *group, m *row.Mutation) {
+	flags := &c.headers
 	if n := len(g.tables); n == 0 || g.tables[n-1] != m.Table && !slices.Contains(g.tables, m.Table) {
 		g.tables = append(g.tables, m.Table)
 	}

@@ -70,8 +70,8 @@ func (h *Host) Barrier() error {
 	if err := h.e.Drain(); err != nil {
 		return err
 	}
-	h.e.inline.Lock() // as Drain, for an engine without a committer
-	h.e.inline.Unlock()
+	h.e.commits.inline.Lock() // as Drain, for an engine without a committer
+	h.e.commits.inline.Unlock()
 	return nil
 }
 
@@ -112,7 +112,7 @@ func (h *Host) Emptied(table schema.StorageID, key row.PartitionKey) error {
 	if h.e.disk.Full() {
 		return nil
 	}
-	return failure.Of(h.e.emptied(table, key))
+	return failure.Of(h.e.derived.Emptied(table, key))
 }
 
 // Latched calls f under the write latches of all partitions: no commit, ingestion or purge runs meanwhile.

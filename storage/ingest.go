@@ -33,7 +33,7 @@ const ingestDir = "ingest"
 // Every entry is written as a merge operand, even if it was a single value at the sender: a value would hide operands
 // that this node applied earlier.
 type Ingestion struct {
-	e       *Engine
+	e       *core
 	table   schema.StorageID
 	tokens  ring.Range
 	path    string
@@ -54,8 +54,8 @@ type stagedEntries struct {
 // NewIngestion starts the ingestion of a part of a table. Keys outside of tokens, which may wrap, are refused.
 func (e *Engine) NewIngestion(id schema.StorageID, tokens ring.Range) *Ingestion {
 	name := strconv.FormatInt(e.ingestions.Add(1), 10) + ".sst"
-	g := &Ingestion{e: e, table: id, tokens: tokens, path: e.opts.FS.PathJoin(e.opts.Dir, ingestDir, name)}
-	for _, m := range e.maintainers {
+	g := &Ingestion{e: e.core, table: id, tokens: tokens, path: e.opts.FS.PathJoin(e.opts.Dir, ingestDir, name)}
+	for _, m := range e.derived.list {
 		s := stagedEntries{maintainer: m, note: new(any)}
 		if m.Maintains(id) {
 			s.batch = e.db.NewBatch()
@@ -205,7 +205,7 @@ func (g *Ingestion) Commit() error {
 
 // ingest passes a file to Pebble, under the latches of all partitions: no overwrite may use a row that it read
 // before.
-func (e *Engine) ingest(g *Ingestion) (err error) {
+func (e *core) ingest(g *Ingestion) (err error) {
 	id := g.table
 	if e.isDropped(id) {
 		return &failure.UnknownTable{Table: id}
@@ -222,13 +222,13 @@ func (e *Engine) ingest(g *Ingestion) (err error) {
 	}
 	e.latches.RLock(latch.AllStripes)
 	defer e.latches.RUnlock(latch.AllStripes)
-	e.watched.noteAll()
+	e.purger.NoteAll()
 	return e.ingestStaged(g, g.staged)
 }
 
 // ingestStaged hands a file to Pebble in Ingest of all maintainers, innermost the entries of each are written. They
 // are on disk before the rows are visible, and are not removed meanwhile: the latches are held.
-func (e *Engine) ingestStaged(g *Ingestion, staged []stagedEntries) error {
+func (e *core) ingestStaged(g *Ingestion, staged []stagedEntries) error {
 	if len(staged) == 0 {
 		e.db.AwaitFlushes()
 		return e.db.Ingest(context.Background(), []string{g.path})
@@ -253,7 +253,7 @@ func (e *Engine) ingestStaged(g *Ingestion, staged []stagedEntries) error {
 }
 
 // writable says why nothing may be written now.
-func (e *Engine) writable() error {
+func (e *core) writable() error {
 	if err := e.db.Err(); err != nil {
 		return err
 	}
@@ -264,9 +264,9 @@ func (e *Engine) writable() error {
 }
 
 // clearIngestions removes what a crash left.
-func (e *Engine) clearIngestions() error {
-	dir := e.opts.FS.PathJoin(e.opts.Dir, ingestDir)
-	if err := e.opts.FS.RemoveAll(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func clearIngestions(o *Options) error {
+	dir := o.FS.PathJoin(o.Dir, ingestDir)
+	if err := o.FS.RemoveAll(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil

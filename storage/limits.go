@@ -47,31 +47,11 @@ const (
 	ballastBytesDefault = 64 << 20
 	// syncPeriodDefault is Cassandra's commitlog_sync_period.
 	syncPeriodDefault = 10 * time.Second
-	// sweepEvery is how long the sweeper rests after it has seen everything; sweepRows is how much
-	// it looks at before it pauses for sweepPause, which keeps it at a few percent of one core.
-	sweepEvery = 10 * time.Minute
-	sweepRows  = 2_000
-	sweepPause = 20 * time.Millisecond
-	// sweepStart is how long the sweeper waits after a start before it continues.
-	sweepStart = 10 * time.Second
-	// sweepSaveEvery is the number of steps of a pass after which its position is saved: a restart repeats a second of
-	// it.
-	sweepSaveEvery = 32
-	// sweepBatch and sweepBatchBytes bound what is overwritten under one latch: some 0.5 ms. From purgeRangeMin
-	// adjacent rows on, one range deletion removes them: readers go over it in one step, but each costs every new
-	// iterator 0.1 µs.
-	sweepBatch      = 512
-	sweepBatchBytes = 1 << 20
-	purgeRangeMin   = 64
 	// shadowedMax is the number of rows shadowed by deletions from which a read has them purged: 0.3 ms of the read,
 	// and 1 ms of the purger. deadPartitionsMax bounds the partitions that wait; the next read finds further ones
-	// again. sweepDeadRows is how much is purged of them before a sweepPause: a quarter of a core.
+	// again.
 	shadowedMax       = 1_000
 	deadPartitionsMax = 64
-	// suspectBytes is the size in files from which what a deletion covers is purged without a read: a thousand small
-	// rows.
-	suspectBytes  = 16 << 10
-	sweepDeadRows = 10_000
 	// ceilingSlack (µs) is how far a table's ceiling is ahead of its rows: one more key is written in 10 s. After a
 	// restart, bounds do not help with deletions that are older than the ceiling.
 	ceilingSlack = 10_000_000

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"encoding/binary"
-	"errors"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -21,13 +20,18 @@ const (
 // ownHeaderFlag begins the engine's own keys of header flags.
 const ownHeaderFlag = 'h'
 
+// sweptKey is the local key of the position of the purger's pass:
+//
+//	time at which the last pass ended (seconds) 8, position
+func sweptKey() []byte { return localKey([]byte("storage.swept")) }
+
 // headerFlagKey returns the engine's own key for the flag of a table.
 func headerFlagKey(id schema.StorageID) []byte {
 	return binary.BigEndian.AppendUint32(ownKey(ownHeaderFlag), uint32(id))
 }
 
 // loadHeaderFlags reads the flags when the engine is opened.
-func (e *Engine) loadHeaderFlags() error {
+func (e *core) loadHeaderFlags() error {
 	prefix := ownKey(ownHeaderFlag)
 	return e.db.Scan(prefix, func(key, _ []byte) error {
 		if len(key) != len(prefix)+rowkey.TableSize {
@@ -58,7 +62,7 @@ func (e *Engine) DeleteLocal(key []byte, sync bool) error {
 	return e.writeLocal(sync, func(o *pebble.WriteOptions) error { return e.db.Delete(localKey(key), o) })
 }
 
-func (e *Engine) writeLocal(sync bool, write func(*pebble.WriteOptions) error) (err error) {
+func (e *core) writeLocal(sync bool, write func(*pebble.WriteOptions) error) (err error) {
 	if err := e.db.Err(); err != nil {
 		return err
 	}
@@ -78,15 +82,7 @@ func (e *Engine) GetLocal(key []byte) ([]byte, error) {
 	if err := e.db.Err(); err != nil {
 		return nil, err
 	}
-	value, closer, err := e.db.Get(localKey(key))
-	if errors.Is(err, pebble.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, failure.Of(err)
-	}
-	value = append([]byte{}, value...)
-	return value, failure.Of(closer.Close())
+	return e.db.Value(localKey(key))
 }
 
 // ScanLocal calls f with every local key that begins with prefix, in order, until f returns an error, which ScanLocal

@@ -242,29 +242,35 @@ type maintainer struct {
 	entered  bool     // Enter was called, Settle was not
 }
 
-// openMaintainers opens the maintainers, and refuses a directory that needs another one: rows would be
+// maintenance calls the maintainers of an engine.
+type maintenance struct {
+	*core
+	list []*maintainer
+}
+
+// open opens the maintainers, and refuses a directory that needs another one: rows would be
 // written without its entries.
-func (e *Engine) openMaintainers() error {
+func (ms *maintenance) open(e *Engine) error {
 	marks := []byte{ownHeaderFlag, ownLost, ownBound}
-	for _, m := range e.opts.Maintainers {
+	for _, m := range ms.opts.Maintainers {
 		s := m.Space()
 		if s.Entries < derivedPrefix || slices.Contains(marks, s.Marks) ||
-			slices.ContainsFunc(e.maintainers, func(o *maintainer) bool { return o.space.Entries == s.Entries }) {
+			slices.ContainsFunc(ms.list, func(o *maintainer) bool { return o.space.Entries == s.Entries }) {
 			return fmt.Errorf("storage: the key space %+v of a maintainer is taken", s)
 		}
 		marks = append(marks, s.Marks)
-		e.maintainers = append(e.maintainers, &maintainer{Maintainer: m, space: s})
+		ms.list = append(ms.list, &maintainer{Maintainer: m, space: s})
 	}
-	if err := e.db.Scan(append(rowkey.AppendTable(nil, 0), ownPrefix), func(key, _ []byte) error {
+	if err := ms.db.Scan(append(rowkey.AppendTable(nil, 0), ownPrefix), func(key, _ []byte) error {
 		if len(key) > rowkey.TableSize+1 && !slices.Contains(marks, key[rowkey.TableSize+1]) {
 			return fmt.Errorf("storage: %s has entries of a maintainer that is not configured (%q)",
-				e.opts.Dir, key[rowkey.TableSize+1])
+				ms.opts.Dir, key[rowkey.TableSize+1])
 		}
 		return nil
 	}); err != nil {
 		return err
 	}
-	for _, m := range e.maintainers {
+	for _, m := range ms.list {
 		if err := m.Open(&Host{e: e, space: m.space}); err != nil {
 			return err
 		}
@@ -272,14 +278,14 @@ func (e *Engine) openMaintainers() error {
 	return nil
 }
 
-// maintained reports whether any maintainer maintains a table.
-func (e *Engine) maintained(id schema.StorageID) bool {
-	return slices.ContainsFunc(e.maintainers, func(m *maintainer) bool { return m.Maintains(id) })
+// Maintained reports whether any maintainer maintains a table.
+func (ms *maintenance) Maintained(id schema.StorageID) bool {
+	return slices.ContainsFunc(ms.list, func(m *maintainer) bool { return m.Maintains(id) })
 }
 
 // enter lets maintainers add the entries of a group to its batch. The latches of its partitions are held.
-func (e *Engine) enter(g *group) {
-	for _, m := range e.maintainers {
+func (ms *maintenance) enter(g *group) {
+	for _, m := range ms.list {
 		in := &m.entering
 		in.tables = in.tables[:0]
 		for _, id := range g.tables {
@@ -297,8 +303,8 @@ func (e *Engine) enter(g *group) {
 }
 
 // settle tells maintainers how the commit of a group ended. The latches are still held.
-func (e *Engine) settle(err error) {
-	for _, m := range e.maintainers {
+func (ms *maintenance) settle(err error) {
+	for _, m := range ms.list {
 		if m.entered {
 			m.entered = false
 			m.entering.Rewind()
@@ -308,10 +314,10 @@ func (e *Engine) settle(err error) {
 	}
 }
 
-// purge tells maintainers of a key that a batch overwrites or, if after is nil, removes. The write latch of its
+// Purge tells maintainers of a key that a batch overwrites or, if after is nil, removes. The write latch of its
 // partition is held.
-func (e *Engine) purge(b *pebble.Batch, key, before, after []byte) error {
-	if len(e.maintainers) == 0 {
+func (ms *maintenance) Purge(b *pebble.Batch, key, before, after []byte) error {
+	if len(ms.list) == 0 {
 		return nil
 	}
 	table, k, suffix, err := rowkey.Parse(key)
@@ -320,7 +326,7 @@ func (e *Engine) purge(b *pebble.Batch, key, before, after []byte) error {
 	}
 	p := Purged{Table: table, Key: k, Kind: row.EntryKind(suffix[0]), Clustering: suffix[1:], Before: before,
 		After: after}
-	for _, m := range e.maintainers {
+	for _, m := range ms.list {
 		if m.Maintains(table) {
 			m.Purge(Derived{batch: b, space: m.space}, &p)
 		}
@@ -328,21 +334,21 @@ func (e *Engine) purge(b *pebble.Batch, key, before, after []byte) error {
 	return nil
 }
 
-// emptied tells maintainers of a partition if nothing is stored of it.
-func (e *Engine) emptied(id schema.StorageID, k row.PartitionKey) error {
-	if !e.maintained(id) {
+// Emptied tells maintainers of a partition if nothing is stored of it.
+func (ms *maintenance) Emptied(id schema.StorageID, k row.PartitionKey) error {
+	if !ms.Maintained(id) {
 		return nil
 	}
 	stripe := latch.StripeOf(k.Token)
-	e.latches.Lock(stripe)
-	defer e.latches.Unlock(stripe)
+	ms.latches.Lock(stripe)
+	defer ms.latches.Unlock(stripe)
 	prefix := rowkey.AppendPartition(nil, id, k)
-	empty, err := e.db.Empty(prefix, append(slices.Clone(prefix), rowkey.KindEnd))
+	empty, err := ms.db.Empty(prefix, append(slices.Clone(prefix), rowkey.KindEnd))
 	if !empty || err != nil {
 		return err
 	}
-	return e.db.Overwrite(func(b *pebble.Batch) error {
-		for _, m := range e.maintainers {
+	return ms.db.Overwrite(func(b *pebble.Batch) error {
+		for _, m := range ms.list {
 			if m.Maintains(id) {
 				m.Emptied(Derived{batch: b, space: m.space}, id, k)
 			}
@@ -353,8 +359,8 @@ func (e *Engine) emptied(id schema.StorageID, k row.PartitionKey) error {
 
 // remove tells maintainers of a range of tokens whose rows a batch removes. The write latches of all partitions
 // are held.
-func (e *Engine) remove(b *pebble.Batch, id schema.StorageID, tokens ring.Range) {
-	for _, m := range e.maintainers {
+func (ms *maintenance) remove(b *pebble.Batch, id schema.StorageID, tokens ring.Range) {
+	for _, m := range ms.list {
 		m.Remove(Derived{batch: b, space: m.space}, id, tokens)
 	}
 }
@@ -368,7 +374,7 @@ func loseEntries(ms []*maintainer, first, last []byte, remove func() error) erro
 }
 
 // writeDerived commits a batch that maintainers filled, or that concerns them.
-func (e *Engine) writeDerived(o *pebble.WriteOptions, fill func(*pebble.Batch) error) (err error) {
+func (e *core) writeDerived(o *pebble.WriteOptions, fill func(*pebble.Batch) error) (err error) {
 	defer e.db.Recover(&err)
 	batch := e.db.NewBatch()
 	err = fill(batch)

@@ -454,7 +454,7 @@ func TestMaintainersAreChecked(t *testing.T) {
 	e = openTest(t, o)
 	defer e.Close()
 	marked := 0
-	if err := e.maintainers[0].Maintainer.(*ledger).host.Marks(func(schema.StorageID) { marked++ }); err != nil ||
+	if err := e.derived.list[0].Maintainer.(*ledger).host.Marks(func(schema.StorageID) { marked++ }); err != nil ||
 		marked != 1 {
 		t.Fatalf("%d marks, %v", marked, err)
 	}

@@ -128,9 +128,7 @@ func (m *meta) disturb(n int) {
 		m.sweep()
 	case n < 987:
 		m.logf("measure suspects")
-		m.engine.sweeper.mu.Lock()
-		m.check("measure suspects", m.engine.measureSuspects())
-		m.engine.sweeper.mu.Unlock()
+		m.check("measure suspects", m.engine.purger.MeasureSuspects())
 	case n < 988:
 		m.logf("truncate")
 		m.check("truncate", m.engine.Truncate(testTable))

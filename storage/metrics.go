@@ -9,7 +9,7 @@ import (
 
 // counters count events since the engine was opened.
 type counters struct {
-	writes, refused, syncs, folds, swept, purged atomic.Int64
+	writes, refused, syncs, folds atomic.Int64
 }
 
 // Metrics contains statistics since the engine was opened.
@@ -43,9 +43,9 @@ func (e *Engine) Metrics() Metrics {
 		Reads: r.Reads.Load(), Writes: c.writes.Load(), Refused: c.refused.Load(), Syncs: c.syncs.Load(),
 		Folds: c.folds.Load(), TombstoneWarnings: r.TombstoneWarnings.Load(),
 		Looked: r.Looked.Load(), Seeks: r.Seeks.Load(), Canceled: r.Canceled.Load(),
-		Swept: c.swept.Load(), Purged: c.purged.Load(), Stalls: e.db.Stalls(),
-		Pauses: e.pauses.Count(), LongestPause: e.pauses.Longest(), PausesByCause: e.pauses.ByCause(),
-		SlowSyncs: e.slowSyncs.Count(), LongestSync: e.slowSyncs.Longest(),
+		Swept: e.purger.Counts.Swept.Load(), Purged: e.purger.Counts.Purged.Load(), Stalls: e.db.Stalls(),
+		Pauses: e.commits.pauses.Count(), LongestPause: e.commits.pauses.Longest(), PausesByCause: e.commits.pauses.ByCause(),
+		SlowSyncs: e.commits.slowSyncs.Count(), LongestSync: e.commits.slowSyncs.Longest(),
 		Corruptions: int64(len(e.db.Corruptions())), DiskFull: e.disk.Full(),
 	}
 	if e.db.Err() == nil { // otherwise its locks may be held permanently

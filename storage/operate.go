@@ -33,7 +33,7 @@ func (e *Engine) compactTable(ctx context.Context, id schema.StorageID, parts in
 		if i < parts { // tokens are hashes, so equal ranges of them have about as many bytes
 			end = rowkey.AppendToken(nil, id, ring.Token(uint64(i)*(math.MaxUint64/uint64(parts))^1<<63))
 		}
-		if err := e.purgeSpan(ctx, &backlog.Sweep{Position: start, End: end}); err != nil {
+		if err := e.purger.Span(ctx, &backlog.Sweep{Position: start, End: end}); err != nil {
 			return err
 		}
 		if err := e.db.Compact(ctx, start, end, true); err != nil {

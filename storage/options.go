@@ -30,7 +30,7 @@ const (
 )
 
 // nameOf returns a table's name, or its number if that is unknown.
-func (e *Engine) nameOf(id schema.StorageID) string {
+func (e *core) nameOf(id schema.StorageID) string {
 	info := e.opts.Table(id)
 	return info.Name(id)
 }
@@ -128,9 +128,9 @@ func (o Options) withDefaults() (Options, error) {
 	for _, x := range []struct {
 		option *int
 		value  int
-	}{{&o.ShadowedRows, shadowedMax}, {&o.purgeRangeMin, purgeRangeMin}, {&o.runMin, sweepBatch},
+	}{{&o.ShadowedRows, shadowedMax},
 		{&o.blockBytes, blockBytes},
-		{&o.suspectBytes, suspectBytes}, {&o.ceilingSlack, ceilingSlack},
+		{&o.ceilingSlack, ceilingSlack},
 		{&o.skipAfter, skipAfter}} {
 		if *x.option <= 0 {
 			*x.option = x.value

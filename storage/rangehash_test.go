@@ -96,14 +96,13 @@ func (m *meta) compareHashes(engines [2]*Engine) {
 		var pages [2]string
 		for n, e := range engines {
 			// A page as of a table whose tombstones are purged by age alone.
-			options := e.opts.Table
-			e.opts.Table = func(id schema.StorageID) tableinfo.Info {
-				info := options(id)
+			byAge := e.readOptions()
+			byAge.Table = func(id schema.StorageID) tableinfo.Info {
+				info := e.opts.Table(id)
 				info.GC = tableinfo.GCTimeout
 				return info
 			}
-			page, err := e.Read(nil, cmd)
-			e.opts.Table = options
+			page, _, err := reading.New(byAge).Read(nil, cmd)
 			m.check("read", err)
 			pages[n] = string(page)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -16,6 +17,14 @@ import (
 	"cqld/storage/lost"
 	"cqld/storage/rowkey"
 )
+
+// quarantine removes corrupt files from the data, and keeps the ranges that were lost until a repair restores them.
+type quarantine struct {
+	*core
+	commits  *committer
+	removals *remover
+	mu       sync.Mutex // serializes changes of core.lost; reads use it without a lock
+}
 
 // Each lost range is one of the engine's own keys, with a unique number:
 //
@@ -42,7 +51,7 @@ func (e *Engine) Quarantine() (all []lost.Range, err error) {
 	}
 	var errs []error
 	for _, info := range e.db.Corruptions() {
-		some, err := e.quarantineFile(&info)
+		some, err := e.losses.quarantineFile(&info)
 		if err != nil {
 			errs = append(errs, &failure.CorruptError{Path: info.Path, Err: err})
 			continue
@@ -53,30 +62,30 @@ func (e *Engine) Quarantine() (all []lost.Range, err error) {
 	return all, errors.Join(errs...)
 }
 
-func (e *Engine) quarantineFile(info *database.CorruptionInfo) ([]lost.Range, error) {
+func (q *quarantine) quarantineFile(info *database.CorruptionInfo) ([]lost.Range, error) {
 	if len(info.Start) < rowkey.TableSize || len(info.End) < rowkey.TableSize {
 		return nil, errors.New("its key range is unknown; replace the node")
 	}
 	entries := entriesIn(info)
-	ranges := e.lostIn(info)
+	ranges := q.lostIn(info)
 	if len(ranges) == 0 && !bytes.Equal(entries, info.Start) {
 		return nil, errors.New("it contains the node's own data; replace the node")
 	}
 	if entries == nil {
-		return ranges, e.removeFile(info, nil, ranges)
+		return ranges, q.removeFile(info, nil, ranges)
 	}
-	return ranges, loseEntries(e.maintainers, entries, info.End,
-		func() error { return e.removeFile(info, entries, ranges) })
+	return ranges, loseEntries(q.derived.list, entries, info.End,
+		func() error { return q.removeFile(info, entries, ranges) })
 }
 
 // removeFile notes which ranges are ranges and removes it. entries is where the entries of maintainers begin in the file, nil
 // if it has none.
-func (e *Engine) removeFile(info *database.CorruptionInfo, entries []byte, ranges []lost.Range) error {
+func (q *quarantine) removeFile(info *database.CorruptionInfo, entries []byte, ranges []lost.Range) error {
 	lower, upper := entries, append(bytes.Clone(info.End), 0)
 	if len(ranges) > 0 {
-		e.lostMu.Lock()
-		defer e.lostMu.Unlock()
-		if err := e.putLostLocked(append(e.Lost(), ranges...)); err != nil {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if err := q.putLostLocked(append(q.lost.List(), ranges...)); err != nil {
 			return err
 		}
 		first, last := ranges[0], ranges[len(ranges)-1]
@@ -85,7 +94,7 @@ func (e *Engine) removeFile(info *database.CorruptionInfo, entries []byte, range
 		}
 		_, upper, _ = rowkey.Bounds(nil, nil, last.Table, last.Tokens)
 	}
-	return e.excise(lower, upper, ranges)
+	return q.excise(lower, upper, ranges)
 }
 
 // entriesIn returns where the entries of maintainers begin in a file, nil if it has none.
@@ -101,9 +110,9 @@ func entriesIn(info *database.CorruptionInfo) (first []byte) {
 }
 
 // lostIn returns the tokens of tables in a file.
-func (e *Engine) lostIn(info *database.CorruptionInfo) (out []lost.Range) {
+func (q *quarantine) lostIn(info *database.CorruptionInfo) (out []lost.Range) {
 	from, to := rowkey.TableOf(info.Start), rowkey.TableOf(info.End)
-	now := e.opts.Clock.Now().UnixNano()
+	now := q.opts.Clock.Now().UnixNano()
 	for id := max(from, 1); id <= to; id++ {
 		tokens := ring.FullRange()
 		if id == from {
@@ -113,7 +122,7 @@ func (e *Engine) lostIn(info *database.CorruptionInfo) (out []lost.Range) {
 			tokens.End = rowkey.TokenOf(info.End, ring.MinToken)
 		}
 		bare := id == to && id != from && len(info.End) < rowkey.TableSize+rowkey.TokenSize // it ends before that table
-		if bare || id != from && id != to && !e.opts.Table(id).Exists {
+		if bare || id != from && id != to && !q.opts.Table(id).Exists {
 			continue
 		}
 		out = append(out, lost.Range{Table: id, Tokens: tokens, Since: now, Path: info.Path})
@@ -123,15 +132,15 @@ func (e *Engine) lostIn(info *database.CorruptionInfo) (out []lost.Range) {
 
 // excise removes keys without reading them, as far as whole files are concerned, and notifies maintainers of
 // the ranges that were lost.
-func (e *Engine) excise(lower, upper []byte, ranges []lost.Range) error {
-	return e.removeLatched(func(b *pebble.Batch) error {
+func (q *quarantine) excise(lower, upper []byte, ranges []lost.Range) error {
+	return q.removals.removeLatched(func(b *pebble.Batch) error {
 		// Commits wait for the change of the MANIFEST: their rows must not go, nor lose the entries that are removed
 		// next.
-		if err := e.db.Excise(context.Background(), pebble.KeyRange{Start: lower, End: upper}); err != nil {
+		if err := q.db.Excise(context.Background(), pebble.KeyRange{Start: lower, End: upper}); err != nil {
 			return err
 		}
 		for _, x := range ranges {
-			e.remove(b, x.Table, x.Tokens)
+			q.derived.remove(b, x.Table, x.Tokens)
 		}
 		return nil
 	})
@@ -143,8 +152,8 @@ func (e *Engine) Lift(id schema.StorageID, tokens ring.Range, since int64) error
 	if len(e.lost.List()) == 0 {
 		return nil
 	}
-	e.lostMu.Lock()
-	defer e.lostMu.Unlock()
+	e.losses.mu.Lock()
+	defer e.losses.mu.Unlock()
 	var left []lost.Range
 	for _, x := range e.Lost() {
 		if x.Table != id || x.Since > since {
@@ -159,13 +168,13 @@ func (e *Engine) Lift(id schema.StorageID, tokens ring.Range, since int64) error
 			left = append(left, lost.Range{Table: x.Table, Tokens: r, Since: x.Since, Path: x.Path})
 		}
 	}
-	return e.putLostLocked(left)
+	return e.losses.putLostLocked(left)
 }
 
 // putLostLocked replaces the lost ranges, first on disk.
-func (e *Engine) putLostLocked(list []lost.Range) (err error) {
-	defer e.db.Recover(&err)
-	batch := e.db.NewBatch()
+func (q *quarantine) putLostLocked(list []lost.Range) (err error) {
+	defer q.db.Recover(&err)
+	batch := q.db.NewBatch()
 	defer batch.Close()
 	prefix := ownKey(ownLost)
 	if err := batch.DeleteRange(prefix, rowkey.PrefixEnd(prefix), nil); err != nil {
@@ -178,17 +187,17 @@ func (e *Engine) putLostLocked(list []lost.Range) (err error) {
 			return err
 		}
 	}
-	if err := e.db.Apply(batch, pebble.Sync); err != nil {
+	if err := q.db.Apply(batch, pebble.Sync); err != nil {
 		return failure.Of(err)
 	}
-	e.lost.Replace(list)
-	return e.db.Err()
+	q.lost.Replace(list)
+	return q.db.Err()
 }
 
 // loadLost loads the lost ranges when the engine is opened.
-func (e *Engine) loadLost() error {
+func (q *quarantine) loadLost() error {
 	var list []lost.Range
-	err := e.db.Scan(ownKey(ownLost), func(key, value []byte) error {
+	err := q.db.Scan(ownKey(ownLost), func(key, value []byte) error {
 		c := wire.NewCursor(value)
 		x := lost.Range{Table: schema.StorageID(c.Uint32()),
 			Tokens: ring.Range{Start: ring.Token(c.Int64()), End: ring.Token(c.Int64())},
@@ -199,6 +208,6 @@ func (e *Engine) loadLost() error {
 		list = append(list, x)
 		return nil
 	})
-	e.lost.Replace(list)
+	q.lost.Replace(list)
 	return err
 }

@@ -22,7 +22,7 @@ const dropRowsBatch = 512
 // HasRows reports whether a range of tokens, which may wrap, has rows whose clustering of selects.
 func (e *Engine) HasRows(id schema.StorageID, tokens ring.Range, of func(clustering []byte) bool) (found bool,
 	err error) {
-	err = e.scanRows(id, tokens, nil, of, func(_, _ []byte) bool {
+	err = e.removals.scanRows(id, tokens, nil, of, func(_, _ []byte) bool {
 		found = true
 		return false
 	})
@@ -38,14 +38,14 @@ func (e *Engine) DropRows(id schema.StorageID, tokens ring.Range, of func(cluste
 	var after []byte
 	for {
 		var keys, values [][]byte
-		err := e.scanRows(id, tokens, after, of, func(key, value []byte) bool {
+		err := e.removals.scanRows(id, tokens, after, of, func(key, value []byte) bool {
 			keys, values = append(keys, bytes.Clone(key)), append(values, bytes.Clone(value))
 			return len(keys) < dropRowsBatch
 		})
 		if err != nil || len(keys) == 0 {
 			return err
 		}
-		if err := e.dropKeys(id, keys, values); err != nil {
+		if err := e.removals.dropKeys(id, keys, values); err != nil {
 			return err
 		}
 		after = keys[len(keys)-1]
@@ -54,9 +54,9 @@ func (e *Engine) DropRows(id schema.StorageID, tokens ring.Range, of func(cluste
 
 // scanRows calls f with the key and value of each row of a range that has a key greater than after, nil for all, and a
 // clustering that of selects. It ends when f returns false.
-func (e *Engine) scanRows(id schema.StorageID, tokens ring.Range, after []byte, of func(clustering []byte) bool,
+func (rm *remover) scanRows(id schema.StorageID, tokens ring.Range, after []byte, of func(clustering []byte) bool,
 	f func(key, value []byte) bool) error {
-	if err := e.db.Err(); err != nil {
+	if err := rm.db.Err(); err != nil {
 		return err
 	}
 	for _, r := range tokens.Unwrap() {
@@ -67,16 +67,16 @@ func (e *Engine) scanRows(id schema.StorageID, tokens ring.Range, after []byte, 
 		if len(after) > 0 && bytes.Compare(after, lower) >= 0 {
 			lower = append(bytes.Clone(after), 0)
 		}
-		if more, err := e.scanRowsBetween(lower, upper, of, f); err != nil || !more {
+		if more, err := rm.scanRowsBetween(lower, upper, of, f); err != nil || !more {
 			return failure.Of(err)
 		}
 	}
 	return nil
 }
 
-func (e *Engine) scanRowsBetween(lower, upper []byte, of func(clustering []byte) bool,
+func (rm *remover) scanRowsBetween(lower, upper []byte, of func(clustering []byte) bool,
 	f func(key, value []byte) bool) (more bool, err error) {
-	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	iter, err := rm.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return false, err
 	}
@@ -99,10 +99,10 @@ func (e *Engine) scanRowsBetween(lower, upper []byte, of func(clustering []byte)
 }
 
 // dropKeys removes rows, and reports them and the partitions that become empty to maintainers.
-func (e *Engine) dropKeys(id schema.StorageID, keys, values [][]byte) error {
-	err := e.removeLatched(func(b *pebble.Batch) error {
+func (rm *remover) dropKeys(id schema.StorageID, keys, values [][]byte) error {
+	err := rm.removeLatched(func(b *pebble.Batch) error {
 		for i, key := range keys {
-			if err := e.purge(b, key, values[i], nil); err != nil {
+			if err := rm.derived.Purge(b, key, values[i], nil); err != nil {
 				return err
 			}
 			if err := b.Delete(key, nil); err != nil {
@@ -116,7 +116,7 @@ func (e *Engine) dropKeys(id schema.StorageID, keys, values [][]byte) error {
 			return err
 		}
 		_, k, _, _ := rowkey.Parse(key) // it was parsed before
-		err = e.emptied(id, k)
+		err = rm.derived.Emptied(id, k)
 	}
 	return err
 }

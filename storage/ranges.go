@@ -16,23 +16,23 @@ import (
 // removal is on disk when DropRange returns. It is for ranges that this node no longer holds. The space is freed soon
 // after.
 func (e *Engine) DropRange(id schema.StorageID, tokens ring.Range) error {
-	err := e.dropRange(id, tokens)
+	err := e.removals.dropRange(id, tokens)
 	for _, r := range tokens.Unwrap() {
 		if lower, upper, ok := rowkey.Bounds(nil, nil, id, r); ok && err == nil {
-			e.reclaim(lower, upper)
+			e.removals.reclaim(lower, upper)
 		}
 	}
 	return err
 }
 
-func (e *Engine) dropRange(id schema.StorageID, tokens ring.Range) error {
-	if err := e.db.Err(); err != nil {
+func (rm *remover) dropRange(id schema.StorageID, tokens ring.Range) error {
+	if err := rm.db.Err(); err != nil {
 		return err
 	}
-	if err := e.Drain(); err != nil {
+	if err := rm.commits.drain(); err != nil {
 		return err
 	}
-	return e.removeLatched(func(b *pebble.Batch) error {
+	return rm.removeLatched(func(b *pebble.Batch) error {
 		for _, r := range tokens.Unwrap() {
 			if lower, upper, ok := rowkey.Bounds(nil, nil, id, r); ok {
 				if err := b.DeleteRange(lower, upper, nil); err != nil {
@@ -41,7 +41,7 @@ func (e *Engine) dropRange(id schema.StorageID, tokens ring.Range) error {
 			}
 		}
 		if !b.Empty() {
-			e.remove(b, id, tokens)
+			rm.derived.remove(b, id, tokens)
 		}
 		return nil
 	})
@@ -99,7 +99,7 @@ func (e *Engine) SizeOf(id schema.StorageID, tokens ring.Range) (bytes int64, er
 }
 
 // Drain waits until everything applied so far is committed, so that a following Export contains it.
-func (e *Engine) Drain() error { return e.drain() }
+func (e *Engine) Drain() error { return e.commits.drain() }
 
 // EstimatePartitions estimates how many partitions a table has in the ranges that this node holds.
 func (e *Engine) EstimatePartitions(id schema.StorageID, held []ring.Range) (p estimate.Partitions, err error) {

@@ -35,3 +35,11 @@ func (e *Engine) Hash(cmd *reading.HashCommand, leaf func(i int, h reading.LeafH
 	err error) {
 	return e.reads.Hash(cmd, leaf)
 }
+
+// Sweep scans up to budget more entries and purges dead data among them. wrapped means that it has reached the end
+// and will start again.
+func (e *Engine) Sweep(budget int) (wrapped bool, err error) { return e.purger.Sweep(budget) }
+
+// SweepDead purges up to budget entries of the partitions in which reads met many shadowed rows. done means that no
+// such partition is left.
+func (e *Engine) SweepDead(budget int) (done bool, err error) { return e.purger.SweepDead(budget) }

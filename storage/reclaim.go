@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"cqld/internal/env"
 	"cqld/storage/backlog"
 	"cqld/storage/failure"
 )
@@ -18,11 +19,11 @@ type reclaimer struct {
 }
 
 // reclaim frees the space of a removed span, soon and in the background.
-func (e *Engine) reclaim(start, end []byte) {
-	if e.opts.Inline {
+func (rm *remover) reclaim(start, end []byte) {
+	if rm.opts.Inline {
 		return
 	}
-	r := &e.reclaimer
+	r := &rm.reclaimer
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.spans) < reclaimSpansMax { // beyond the bound, the span waits for Pebble's own compactions
@@ -30,14 +31,14 @@ func (e *Engine) reclaim(start, end []byte) {
 	}
 	if !r.running {
 		r.running = true
-		e.owned.Go(e.reclaimLoop)
+		rm.owned.Go(rm.reclaimLoop)
 	}
 }
 
 // reclaimLoop processes removed spans until none is left.
-func (e *Engine) reclaimLoop() {
-	r := &e.reclaimer
-	for e.pause(reclaimAfter) {
+func (rm *remover) reclaimLoop() {
+	r := &rm.reclaimer
+	for env.Pause(rm.opts.Clock, reclaimAfter, nil, rm.stop) {
 		r.mu.Lock()
 		spans := r.spans
 		r.spans = nil
@@ -46,47 +47,37 @@ func (e *Engine) reclaimLoop() {
 		if len(spans) == 0 {
 			return
 		}
-		if err := e.reclaimSpans(spans); err != nil {
-			e.opts.Logger.Warn("storage: freeing the space of removed data was postponed", "error", err)
+		if err := rm.reclaimSpans(spans); err != nil {
+			rm.opts.Logger.Warn("storage: freeing the space of removed data was postponed", "error", err)
 		}
 	}
 }
 
-func (e *Engine) reclaimSpans(spans []backlog.Span) error {
-	if err := e.db.Err(); err != nil {
+func (rm *remover) reclaimSpans(spans []backlog.Span) error {
+	if err := rm.db.Err(); err != nil {
 		return err
 	}
-	flushed, err := e.db.AsyncFlush()
+	flushed, err := rm.db.AsyncFlush()
 	if err != nil {
 		return failure.Of(err)
 	}
 	select {
 	case <-flushed:
-	case <-e.db.Broken():
-		return e.db.Err()
-	case <-e.stop:
+	case <-rm.db.Broken():
+		return rm.db.Err()
+	case <-rm.stop:
 		return nil
 	}
-	if !e.pause(reclaimAfter) { // Pebble drops whole files first
+	if !env.Pause(rm.opts.Clock, reclaimAfter, nil, rm.stop) { // Pebble drops whole files first
 		return nil
 	}
 	for _, s := range spans {
-		err := e.db.Compact(stopContext{context.Background(), e.stop}, s.Start, s.End, false)
-		if err != nil && !e.stopping() {
+		err := rm.db.Compact(stopContext{context.Background(), rm.stop}, s.Start, s.End, false)
+		if err != nil && !rm.stopping() {
 			return failure.Of(err)
 		}
 	}
 	return nil
-}
-
-// stopping reports whether the engine is being closed.
-func (e *Engine) stopping() bool {
-	select {
-	case <-e.stop:
-		return true
-	default:
-		return false
-	}
 }
 
 // stopContext is a context that ends when stop is closed.

@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/row"
+	"cqld/storage/purge"
 	"cqld/storage/rowkey"
 	"cqld/storage/tableinfo"
 )
@@ -141,7 +142,7 @@ func TestDeletionsHaveRowsPurged(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if swept := e.counters.swept.Load(); (swept > 0) != x.swept {
+			if swept := e.purger.Counts.Swept.Load(); (swept > 0) != x.swept {
 				t.Errorf("%d entries were swept", swept)
 			}
 			before := e.reads.Counts.Looked.Load()
@@ -168,8 +169,8 @@ func TestPurgerIsWoken(t *testing.T) {
 	if live := rows(t, mustRead(t, e, readKey("a"))); len(live) != 1 {
 		t.Fatalf("%d live rows", len(live))
 	}
-	for e.sweeper.dead.Len() > 0 {
-		clock.advance(sweepPause)
+	for e.dead.Len() > 0 {
+		clock.advance(purge.PauseEvery)
 		time.Sleep(time.Millisecond)
 	}
 	if n := entries(t, e); n != 200+2 {
@@ -230,7 +231,7 @@ func TestPurgerResumesAfterRestart(t *testing.T) {
 	total := entries(t, e)
 	for lives := 1; ; lives++ {
 		wrapped := false
-		for range 2 * sweepSaveEvery {
+		for range 2 * purge.SaveEvery {
 			var err error
 			if wrapped, err = e.Sweep(100); err != nil {
 				t.Fatal(err)
@@ -245,7 +246,7 @@ func TestPurgerResumesAfterRestart(t *testing.T) {
 		if wrapped {
 			break
 		}
-		if lives > 2*total/(100*sweepSaveEvery) {
+		if lives > 2*total/(100*purge.SaveEvery) {
 			t.Fatalf("the pass has not ended after %d restarts", lives)
 		}
 		e = openTest(t, Options{Inline: true, FS: disk, Sync: SyncNone})
@@ -264,26 +265,26 @@ func TestRestartsDoNotPostponeThePass(t *testing.T) {
 			t.Fatal(err)
 		}
 		clock.advance(after)
-		if e = openTest(t, o); e.firstSweep() != want {
-			t.Errorf("the pass begins after %v, want %v", e.firstSweep(), want)
+		if e = openTest(t, o); e.purger.FirstRest() != want {
+			t.Errorf("the pass begins after %v, want %v", e.purger.FirstRest(), want)
 		}
 	}
-	for i := range 2 * sweepSaveEvery {
+	for i := range 2 * purge.SaveEvery {
 		mustApply(t, e, putRow("a", i, 1, "x"))
 	}
 	sweepAll(t, e)
-	restart(time.Minute, sweepEvery-time.Minute)
-	restart(4*time.Minute, sweepEvery-5*time.Minute)
-	restart(4*time.Minute, sweepEvery-9*time.Minute)
-	restart(4*time.Minute, sweepStart)
-	for range sweepSaveEvery {
+	restart(time.Minute, purge.PassEvery-time.Minute)
+	restart(4*time.Minute, purge.PassEvery-5*time.Minute)
+	restart(4*time.Minute, purge.PassEvery-9*time.Minute)
+	restart(4*time.Minute, purge.StartAfter)
+	for range purge.SaveEvery {
 		if wrapped, err := e.Sweep(1); wrapped || err != nil {
 			t.Fatal(wrapped, err)
 		}
 	}
-	restart(time.Second, sweepStart)
+	restart(time.Second, purge.StartAfter)
 	sweepAll(t, e)
-	restart(time.Second, sweepEvery-time.Second)
+	restart(time.Second, purge.PassEvery-time.Second)
 	if err := e.Close(); err != nil {
 		t.Error(err)
 	}
@@ -302,7 +303,7 @@ func TestResumedPartitionKeepsItsDeletion(t *testing.T) {
 		}
 		mustApply(t, e, deletePartition("a", 5, clock.Now().Unix()))
 		clock.advance(time.Hour)
-		for range sweepSaveEvery {
+		for range purge.SaveEvery {
 			if wrapped, err := e.Sweep(100); wrapped || err != nil {
 				t.Fatal(wrapped, err)
 			}

@@ -87,7 +87,8 @@ storage/database: schema storage/blockfilter storage/compaction storage/failure 
 storage/headers: schema
 storage/lost: ring schema storage/failure
 storage/reading: internal/env ring row schema storage/backlog storage/blockfilter storage/bounds storage/database storage/failure storage/headers storage/lost storage/merging storage/rowkey storage/step storage/tableinfo
-storage: internal/env internal/guard internal/wire ring row schema storage/backlog storage/block storage/bounds storage/database storage/dropped storage/estimate storage/failure storage/format storage/headers storage/latch storage/lost storage/pause storage/reading storage/rowkey storage/space storage/step storage/tableinfo
+storage/purge: internal/env internal/wire ring row schema storage/backlog storage/bounds storage/database storage/failure storage/latch storage/rowkey storage/space storage/tableinfo
+storage: internal/env internal/guard internal/invariant internal/wire ring row schema storage/backlog storage/block storage/bounds storage/database storage/dropped storage/estimate storage/failure storage/format storage/headers storage/latch storage/lost storage/pause storage/purge storage/reading storage/rowkey storage/space storage/step storage/tableinfo
 storage/index/vector: types/similarity
 storage/index: internal/env ring row schema storage storage/failure storage/index/vector storage/reading types types/analysis types/similarity
 messaging: internal/env internal/guard internal/intake internal/wire ring

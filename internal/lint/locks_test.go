@@ -13,14 +13,12 @@ import (
 // for them.
 func heldOverSync() map[string]string {
 	return map[string]string{
-		"storage Commit q":     "commitFirst releases the queue before it commits",
-		"storage commitLoop q": "commitFirst releases the queue before it commits",
-		"storage applyInline e.inline": "it serializes the commits of an engine without goroutines, which " +
+		"storage applyInline c.inline": "it serializes the commits of an engine without goroutines, which " +
 			"simulations use",
-		"storage ingest e.latches":    "it is the read side, which commits take as well",
-		"storage removeFile e.lostMu": "it serializes Quarantine and Lift; reads use the list without it",
-		"storage Lift e.lostMu":       "it serializes Quarantine and Lift; reads use the list without it",
-		"storage excise e.latches":    "a corrupt file leaves the data: commits must wait, or lose rows",
+		"storage ingest e.latches":  "it is the read side, which commits take as well",
+		"storage removeFile q.mu":   "it serializes Quarantine and Lift; reads use the list without it",
+		"storage Lift e.losses.mu":  "it serializes Quarantine and Lift; reads use the list without it",
+		"storage excise rm.latches": "a corrupt file leaves the data: commits must wait, or lose rows",
 	}
 }
 

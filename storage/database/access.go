@@ -71,3 +71,16 @@ func (db *DB) LookUp(key []byte, f func(value []byte)) error {
 	}
 	return errors.Join(err, iter.Close())
 }
+
+// Value returns a copy of the value of a key, or nil.
+func (db *DB) Value(key []byte) ([]byte, error) {
+	value, closer, err := db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, failure.Of(err)
+	}
+	value = append([]byte{}, value...) // not nil, even if the value is empty
+	return value, failure.Of(closer.Close())
+}

@@ -168,30 +168,15 @@ func (w *Watcher) Use() {
 // Watch checks the free space until stop is closed: every Every while something is written or the disk is full, and
 // otherwise, for the state that is shown, every Rest.
 func (w *Watcher) Watch(stop <-chan struct{}) {
-	for w.pause(Every, nil, stop) {
+	for env.Pause(w.opts.Clock, Every, nil, stop) {
 		written := w.written.Swap(false)
 		w.Check()
 		for !written && !w.full.Load() {
-			if !w.pause(Rest, w.wake, stop) {
+			if !env.Pause(w.opts.Clock, Rest, w.wake, stop) {
 				return
 			}
 			written = w.written.Load()
 			w.Check()
 		}
-	}
-}
-
-// pause waits, but no longer than until wake has a value. It returns false when stop is closed.
-func (w *Watcher) pause(d time.Duration, wake, stop <-chan struct{}) bool {
-	elapsed := make(chan struct{})
-	timer := w.opts.Clock.After(d, func() { close(elapsed) })
-	defer timer.Stop()
-	select {
-	case <-elapsed:
-		return true
-	case <-wake:
-		return true
-	case <-stop:
-		return false
 	}
 }

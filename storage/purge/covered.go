@@ -1,4 +1,4 @@
-package storage
+package purge
 
 import (
 	"bytes"
@@ -14,27 +14,27 @@ import (
 )
 
 // removeCovered removes the rows of a deleted partition or range with one range deletion and without reading them, if
-// no row of the partition is newer than the deletion according to package bounds. The sweeper is locked.
+// no row of the partition is newer than the deletion according to package bounds. mu is held.
 //
 // The write latch of the partition makes the bound exact enough: a commit notes the timestamps of its rows before it
 // acquires the read latch, so it is either part of the bound, or it follows the range deletion in Pebble. The deletion
 // is read under the same latch, because a removal of the partition may have removed it since it was noted.
 //
 // Maintainers are notified of each row that is removed, so the rows of their tables must be read.
-func (e *Engine) removeCovered(x backlog.Span) (removed bool, err error) {
+func (s *Purger) removeCovered(x backlog.Span) (removed bool, err error) {
 	table, key, suffix, err := rowkey.Parse(x.Start)
 	if err != nil {
 		return false, err
 	}
-	if e.maintained(table) || e.disk.Full() || e.db.Err() != nil {
-		return false, e.db.Err()
+	if s.opts.Maintainers.Maintained(table) || s.opts.Disk.Full() || s.opts.DB.Err() != nil {
+		return false, s.opts.DB.Err()
 	}
 	prefix := x.Start[:len(x.Start)-len(suffix)]
 	stripe := latch.StripeOf(key.Token)
-	e.latches.Lock(stripe)
-	defer e.latches.Unlock(stripe)
+	s.opts.Latches.Lock(stripe)
+	defer s.opts.Latches.Unlock(stripe)
 	rows := append(bytes.Clone(prefix), byte(row.KindRow))
-	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: rows})
+	iter, err := s.opts.DB.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: rows})
 	if err != nil {
 		return false, err
 	}
@@ -42,8 +42,8 @@ func (e *Engine) removeCovered(x backlog.Span) (removed bool, err error) {
 	if err = errors.Join(err, iter.Error(), iter.Close()); err != nil {
 		return false, err
 	}
-	if !deletion.Present() || !e.bounds.Reached(table, key.Token, deletion.Timestamp) {
+	if !deletion.Present() || !s.opts.Bounds.Reached(table, key.Token, deletion.Timestamp) {
 		return false, nil
 	}
-	return true, e.db.Overwrite(func(b *pebble.Batch) error { return b.DeleteRange(x.Start, x.End, nil) })
+	return true, s.opts.DB.Overwrite(func(b *pebble.Batch) error { return b.DeleteRange(x.Start, x.End, nil) })
 }

@@ -1,0 +1,147 @@
+package purge
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"cqld/internal/wire"
+	"cqld/storage/backlog"
+	"cqld/storage/failure"
+)
+
+// SweepDead purges up to budget entries of the partitions in which reads met many shadowed rows. done means that no
+// such partition is left.
+func (s *Purger) SweepDead(budget int) (done bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.measureSuspects(); err != nil {
+		return false, failure.Of(err)
+	}
+	prefix, x := s.dead.Any()
+	if x == nil {
+		return true, nil
+	}
+	swept, err := s.sweepLocked(x, budget)
+	if swept || err != nil {
+		s.dead.Remove(prefix)
+	}
+	return s.dead.Len() == 0, failure.Of(err)
+}
+
+// MeasureSuspects is the first part of SweepDead.
+func (s *Purger) MeasureSuspects() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.measureSuspects()
+}
+
+// measureSuspects has the rows purged that were deleted together, if files contain much of them: a read would look at
+// each as soon as the partition has a newer row.
+func (s *Purger) measureSuspects() error {
+	for _, x := range s.dead.TakeSuspects() {
+		size, err := s.opts.DB.EstimateDiskUsage(x.Start, x.End)
+		if err != nil {
+			return err
+		}
+		if size < uint64(s.opts.SuspectBytes) {
+			continue
+		}
+		if removed, err := s.removeCovered(x); err != nil {
+			return err
+		} else if !removed {
+			s.dead.Add(x)
+		}
+	}
+	return nil
+}
+
+// Span purges all dead data of a span. It stops when ctx ends.
+func (s *Purger) Span(ctx context.Context, x *backlog.Sweep) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if s.stopping() {
+			return failure.ErrStopped
+		}
+		s.mu.Lock()
+		done, err := s.sweepLocked(x, sweepDeadRows)
+		s.mu.Unlock()
+		if done || err != nil {
+			return failure.Of(err)
+		}
+	}
+}
+
+// savePass saves the position of the pass now and then, so that the pass continues after a restart. mu is held.
+func (s *Purger) savePass(wrapped bool) error {
+	if s.unsaved++; !wrapped && s.unsaved < SaveEvery {
+		return nil
+	}
+	s.unsaved = 0
+	value := wire.AppendInt64(nil, s.ended)
+	if wrapped {
+		s.ended = s.opts.Clock.Now().Unix()
+		value = wire.AppendInt64(value[:0], s.ended)
+	} else {
+		value = append(value, s.pass.Position...)
+	}
+	return s.opts.DB.Overwrite(func(b *pebble.Batch) error { return b.Set(s.opts.PositionKey, value, nil) })
+}
+
+// Load loads the position of the pass when the engine is opened.
+func (s *Purger) Load() error {
+	value, err := s.opts.DB.Value(s.opts.PositionKey)
+	if err != nil || len(value) < 8 { // no pass has begun
+		return err
+	}
+	c := wire.NewCursor(value)
+	s.ended = c.Int64()
+	s.pass.Position = bytes.Clone(c.Rest())
+	return nil
+}
+
+// FirstRest returns how long the purger waits after the start: it continues an interrupted pass soon, and begins the
+// next pass when it would have begun without the restart.
+func (s *Purger) FirstRest() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.pass.Position) > 0 {
+		return StartAfter
+	}
+	since := time.Duration(s.opts.Clock.Now().Unix()-s.ended) * time.Second
+	return min(max(PassEvery-since, StartAfter), PassEvery)
+}
+
+// Run sweeps until Options.Stop is closed.
+func (s *Purger) Run() {
+	rest := s.FirstRest()
+	due := s.opts.Clock.Monotonic() + rest // of the pass
+	for s.pauseOr(rest, s.dead.Wake) {
+		for done := false; !done; {
+			var err error
+			if done, err = s.SweepDead(sweepDeadRows); err != nil {
+				s.opts.Logger.Error("storage: purge of shadowed rows failed", "error", err)
+			}
+			if !done && !s.pause(PauseEvery) {
+				return
+			}
+		}
+		if now := s.opts.Clock.Monotonic(); now < due {
+			rest = due - now
+			continue
+		}
+		wrapped, err := s.Sweep(sweepRows)
+		if err != nil {
+			s.opts.Logger.Error("storage: sweep failed", "error", err)
+		}
+		rest = PauseEvery
+		if wrapped || err != nil {
+			rest = PassEvery
+		}
+		due = s.opts.Clock.Monotonic() + rest
+	}
+}
