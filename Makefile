@@ -84,7 +84,7 @@ lint: ## staticcheck, errorlint, revive, exhaustive and others in all modules, b
 .PHONY: test
 test: tools fmt-check tidy-check generate-check vet ## everything: units, goldens, fuzz seeds, lint, race, simulation, drivers against a ring (< 40 min)
 	$(GO) test -timeout 30m $(PACKAGES)
-	$(GO) test -timeout 30m -short -race $(RACE)
+	$(GO) test -timeout 30m -short -race -tags invariants $(RACE)
 	$(MAKE) cross CROSS="darwin/arm64 windows/amd64"
 	$(MAKE) package-test
 	$(MAKE) integration
@@ -95,7 +95,7 @@ unit: ## units, goldens, fuzz seeds, lint, simulation
 
 .PHONY: race
 race: ## the replication packages under the race detector
-	$(GO) test -timeout 30m -short -race $(RACE)
+	$(GO) test -timeout 30m -short -race -tags invariants $(RACE)
 
 .PHONY: race-ring
 race-ring: tools ## a ring of real processes built with the race detector, under mixed load: RACE_FOR=10m (make test: 12 s of load)
@@ -125,11 +125,11 @@ differential: ## N generated statements on a ring and on the Cassandra at CQLD_O
 
 .PHONY: sim
 sim: ## the simulated cluster: SEED=first seed, N=how many, ARGS='-shrink -workloads=… -kinds=… -faults=…'
-	$(GO) test ./simulation -run 'TestSim$$' -v -count=1 -timeout 60m -args -seed=$(SEED) -seeds=$(N) $(ARGS)
+	$(GO) test -tags invariants ./simulation -run 'TestSim$$' -v -count=1 -timeout 60m -args -seed=$(SEED) -seeds=$(N) $(ARGS)
 
 .PHONY: sim-night
 sim-night: ## ten thousand seeds, by one process for each core; NIGHT=how many, SEED=first seed
-	@mkdir -p .tools/sim && $(GO) test -c -o .tools/sim/sim.test ./simulation
+	@mkdir -p .tools/sim && $(GO) test -tags invariants -c -o .tools/sim/sim.test ./simulation
 	@cores=$$(nproc); failed=0; for i in $$(seq 0 $$((cores-1))); do \
 		( cd simulation && nice ../.tools/sim/sim.test -test.run 'TestSim$$' -test.v -test.timeout 24h \
 			-seed=$$(($(SEED)+i)) -every=$$cores -seeds=$$(($(NIGHT)/cores)) >../.tools/sim/worker$$i.log 2>&1 ) & pids="$$pids $$!"; \
@@ -138,7 +138,7 @@ sim-night: ## ten thousand seeds, by one process for each core; NIGHT=how many, 
 
 .PHONY: sim-weeks
 sim-weeks: ## one simulated cluster that runs for days and weeks: WEEKS=real time, SEED=seed; nothing may be lost, or grow
-	$(GO) test ./simulation -run 'TestSimSoak$$' -v -count=1 -timeout 24h -args -seed=$(SEED) -weeks=$(WEEKS)
+	$(GO) test -tags invariants ./simulation -run 'TestSimSoak$$' -v -count=1 -timeout 24h -args -seed=$(SEED) -weeks=$(WEEKS)
 
 .PHONY: mutants
 mutants: ## one small fault at a time in the code that keeps data: which do the tests find? (hours; MUTANTS='-only=paxos/ -seeds=100')
@@ -146,7 +146,7 @@ mutants: ## one small fault at a time in the code that keeps data: which do the 
 
 .PHONY: fuzz
 fuzz: ## fuzz one package: T=./row FUZZ=FuzzDecodeRow FUZZTIME=1m
-	$(GO) test $(T) -run '^$$' -fuzz '$(FUZZ)' -fuzztime $(FUZZTIME)
+	$(GO) test -tags invariants $(T) -run '^$$' -fuzz '$(FUZZ)' -fuzztime $(FUZZTIME)
 
 .PHONY: rewrite
 rewrite: ## rewrite the golden files; read the diff

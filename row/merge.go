@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"container/heap"
 	"slices"
+
+	"cqld/internal/invariant"
 )
 
 // Partition is the part of a partition that a command requested, in memory.
@@ -52,7 +54,19 @@ func NormalizeRangeTombstones(tombstones []RangeTombstone, base Deletion) []Rang
 		}
 		out = append(out, RangeTombstone{start, end, winner})
 	}
+	if invariant.Enabled {
+		checkNormalized(out, base)
+	}
 	return out
+}
+
+// checkNormalized checks that tombstones are non-empty disjoint intervals in order: DeletionAt searches them.
+func checkNormalized(tombstones []RangeTombstone, base Deletion) {
+	for i, t := range tombstones {
+		invariant.Check(bytes.Compare(t.Start, t.End) < 0, "row: range tombstone [%x, %x) is empty", t.Start, t.End)
+		invariant.Check(i == 0 || bytes.Compare(tombstones[i-1].End, t.Start) <= 0, "row: range tombstones overlap")
+		invariant.Check(t.Deletion.Timestamp > base.Timestamp, "row: a range tombstone deletes nothing")
+	}
 }
 
 // tombstoneHeap is a heap with the tombstone that supersedes the others on top.

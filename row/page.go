@@ -7,6 +7,7 @@ import (
 
 	"github.com/spaolacci/murmur3"
 
+	"cqld/internal/invariant"
 	"cqld/internal/wire"
 )
 
@@ -143,7 +144,11 @@ func EncodedRowLen(clustering, encoded []byte) int {
 }
 
 // Undo removes everything after the first n bytes, which Len has returned before.
-func (w *PageWriter) Undo(n int) { w.b = w.b[:n] }
+func (w *PageWriter) Undo(n int) {
+	// A slice expression would accept more, up to the capacity: bytes of another page.
+	invariant.Check(n >= 0 && n <= len(w.b), "row: a page cannot return to a later end")
+	w.b = w.b[:n]
+}
 
 // Len returns the number of bytes so far, including those of dst.
 func (w *PageWriter) Len() int { return len(w.b) }

@@ -1,6 +1,10 @@
 package row
 
-import "bytes"
+import (
+	"bytes"
+
+	"cqld/internal/invariant"
+)
 
 // ReconcileCells returns the winning version of two versions of one cell, as Cassandra 5 does (CASSANDRA-14592). In
 // this order: the later timestamp; a deleted or expiring cell over one that is neither; a tombstone over an expiring
@@ -60,6 +64,8 @@ func reconcileLiveness(a, b Liveness) Liveness {
 // delete. dst must be neither a nor b; its slices are reused and will point to the same values as theirs. The result
 // is canonical: equal content has an equal encoding.
 func Reconcile(dst, a, b *Row) {
+	// The inputs are read while dst is written.
+	invariant.Check(dst != a && dst != b, "row: a row is reconciled into itself")
 	dst.Reset()
 	dst.Clustering = a.Clustering
 	dst.HasRangeTombstones = a.HasRangeTombstones || b.HasRangeTombstones
@@ -70,6 +76,22 @@ func Reconcile(dst, a, b *Row) {
 	}
 	reconcileComplex(dst, a.Complex, b.Complex)
 	reconcileRowCells(dst, a.Cells, b.Cells)
+	if invariant.Enabled {
+		checkCanonical(dst)
+	}
+}
+
+// checkCanonical checks that the parts of a row are in order, once each, and not deleted by its own deletions. Digests of
+// replicas are equal only for canonical rows.
+func checkCanonical(r *Row) {
+	invariant.Check(!r.Liveness.Present() || !r.Deletion.Deletes(r.Liveness.Timestamp), "row: liveness is deleted")
+	for i := 1; i < len(r.Complex); i++ {
+		invariant.Check(r.Complex[i-1].Column < r.Complex[i].Column, "row: deletions of collections are not in order")
+	}
+	for i := range r.Cells {
+		invariant.Check(i == 0 || r.Cells[i-1].compareID(&r.Cells[i]) < 0, "row: cells are not in order")
+		invariant.Check(!r.Deletion.Deletes(r.Cells[i].Timestamp), "row: a cell is deleted by its row")
+	}
 }
 
 func reconcileComplex(dst *Row, a, b []ComplexDeletion) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	"cqld/internal/invariant"
 	"cqld/internal/wire"
 	"cqld/schema"
 )
@@ -146,6 +147,7 @@ func (s *Streamer) Reconcile(dst, a, b []byte) ([]byte, error) {
 	s.b.begin(&s.heads[1], b)
 	Reconcile(&s.head, &s.heads[0], &s.heads[1])
 	deleted := cover{s.head.Deletion, s.head.Complex}
+	start := len(dst)
 	dst = slices.Grow(dst, len(a)+len(b))
 	s.out.begin(dst, &s.head, 0)
 	for s.a.ok || s.b.ok {
@@ -181,7 +183,24 @@ func (s *Streamer) Reconcile(dst, a, b []byte) ([]byte, error) {
 	if err := s.b.c.Err(); err != nil {
 		return dst, err
 	}
-	return s.out.end(), nil
+	out := s.out.end()
+	if invariant.Enabled {
+		checkMerged(out[start:], a, b)
+	}
+	return out, nil
+}
+
+// checkMerged checks that the merge of two encoded rows is the one of Reconcile, in whichever order they come: replicas
+// apply changes in different orders.
+func checkMerged(merged, a, b []byte) {
+	x, y, sum := NewRow(), NewRow(), NewRow()
+	if DecodeRow(x, a) != nil || DecodeRow(y, b) != nil {
+		return // the cursor has reported it
+	}
+	Reconcile(sum, x, y)
+	invariant.Check(bytes.Equal(merged, AppendRow(nil, sum)), "row: a streamed merge differs from Reconcile")
+	Reconcile(sum, y, x)
+	invariant.Check(bytes.Equal(merged, AppendRow(nil, sum)), "row: the order of operands changes their merge")
 }
 
 // Covers reports whether merging the encoded row b into a changes nothing, as Covers does.

@@ -137,6 +137,7 @@ func (c *committer) enqueue(ms []*row.Mutation, size int, durable, wake bool, do
 	}
 	q.bytes += size
 	g.bytes += size
+	invariant.Check(g.bytes <= q.bytes, "storage: a group has more bytes than the queue")
 	if durable {
 		g.sync = true
 		g.synced = append(g.synced, done)
@@ -179,6 +180,9 @@ func (c *committer) newGroup() *group {
 	if n := len(q.spare); n > 0 {
 		g := q.spare[n-1]
 		q.spare = q.spare[:n-1]
+		// A callback that is left would be called twice, and a mutation that is left applied twice.
+		invariant.Check(len(g.early)+len(g.synced) == 0 && g.bytes == 0, "storage: a spare group is not empty")
+		invariant.Check(g.batch == nil || g.batch.Empty(), "storage: the batch of a spare group is not empty")
 		return g
 	}
 	return &group{batch: c.db.NewBatch(pebble.WithMaxRetainedSizeBytes(groupBytesKept))}
@@ -265,9 +269,13 @@ func (c *committer) finish(g *group) {
 	q := &c.queue
 	q.Lock()
 	defer q.Unlock()
+	invariant.Check(q.committing, "storage: a commit ended that had not begun")
 	q.committing = false
 	q.bytes -= g.bytes
-	invariant.Check(q.bytes >= 0, "storage: %d more bytes left the queue than entered it", -q.bytes)
+	// Bytes that are not given back would refuse writes for ever; too many would queue without a bound.
+	if q.bytes < 0 || len(q.groups) == 0 && q.bytes != 0 {
+		invariant.Fail(fmt.Sprintf("storage: %d bytes are in a queue of %d groups", q.bytes, len(q.groups)))
+	}
 	c.giveBack(g)
 	if len(q.groups) > 0 || q.syncDue || q.closing {
 		q.wake.Signal()
@@ -341,6 +349,7 @@ func (c *committer) publish(g *group) (err error) {
 	if g.ceilings, err = c.bounds.Raise(g.batch, g.tables...); err != nil {
 		return failure.Of(err)
 	}
+	invariant.Check(!g.committed, "storage: a group is committed twice")
 	c.derived.enter(g)
 	if g.sync {
 		g.began = c.opts.Clock.Monotonic()

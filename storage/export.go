@@ -6,6 +6,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -63,6 +64,8 @@ func (x *exporter) scan(db *database.DB, lower, upper []byte) (full bool, err er
 		if len(x.block.Bytes)+x.omitted >= x.bytesMax {
 			return true, iter.Close()
 		}
+		// The receiver asks for what follows the last position: keys must ascend, within a range and between two.
+		invariant.Check(!invariant.Enabled || bytes.Compare(x.position, iter.Key()) < 0, "storage: an export went backwards")
 		x.position = append(x.position[:0], iter.Key()...)
 		if x.of != nil {
 			selected, err := selects(x.of, iter.Key())

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -100,7 +101,9 @@ func (c *committer) add(g *group, m *row.Mutation) {
 		}
 		op := g.batch.MergeDeferred(partition+rowkey.SuffixSize(&entry), len(entry.Value))
 		key := rowkey.AppendPartition(op.Key[:0], m.Table, m.Key)
-		rowkey.AppendSuffix(key, entry.Kind, entry.Start, entry.End)
+		key = rowkey.AppendSuffix(key, entry.Kind, entry.Start, entry.End)
+		// The batch has reserved the key's size: a shorter one would end in bytes of an earlier batch.
+		invariant.Check(len(key) == len(op.Key), "storage: a key has another size than was reserved for it")
 		copy(op.Value, entry.Value)
 		g.noteDeletion(key[:partition], &entry)
 		// Finish only fails on an indexed batch.
@@ -124,6 +127,9 @@ func (g *group) noteDeletion(partition []byte, x *row.Entry) {
 		if start = append(start, x.Start...); len(x.End) > 0 {
 			end = append(append(bytes.Clone(partition), byte(row.KindRow)), x.End...)
 		}
+	}
+	if bytes.Compare(start, end) >= 0 {
+		return // the range tombstone is empty, and deletes nothing
 	}
 	g.deleted = append(g.deleted, backlog.Span{Start: start, End: end})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"cqld/internal/env"
+	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -96,6 +97,7 @@ func (h *Host) Walk(table schema.StorageID, position []byte, n int, f func(row.P
 		if err != nil {
 			return nil, errors.Join(err, iter.Close())
 		}
+		invariant.Check(bytes.Compare(next, iter.Key()) <= 0, "storage: a walk over partitions went backwards")
 		next = append(append(next[:0], iter.Key()[:len(iter.Key())-len(suffix)]...), rowkey.KindEnd)
 		f(k)
 		valid = step.To(iter, next)
@@ -177,7 +179,11 @@ func (x *Entries) Value() ([]byte, error) {
 
 // Close closes the iterator and returns the error of the iteration. It may be called once.
 func (x *Entries) Close() error {
-	return failure.Of(errors.Join(x.iter.Error(), x.iter.Close()))
+	// Pebble's pool may have given the iterator to another read.
+	invariant.Check(x.iter != nil, "storage: an iterator over entries was closed twice")
+	iter := x.iter
+	x.iter = nil
+	return failure.Of(errors.Join(iter.Error(), iter.Close()))
 }
 
 // Probe calls f with a prober, which is valid during the call.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -45,6 +46,7 @@ func (h *Host) Rows(table schema.StorageID, position []byte, n int, f func(*Ente
 	}
 	if valid {
 		next = bytes.Clone(iter.Key())
+		invariant.Check(bytes.Compare(position, next) < 0, "storage: a step over rows made no progress")
 	}
 	return next, failure.Of(errors.Join(iter.Error(), iter.Close()))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -42,6 +43,7 @@ type Ingestion struct {
 	size    int64
 	headers bool
 	staged  []stagedEntries // by maintainer
+	ended   bool            // by Commit or Abort
 }
 
 // stagedEntries are the entries that a maintainer has added for the rows of an ingestion.
@@ -71,6 +73,7 @@ func (g *Ingestion) Size() int64 { return g.size }
 // Add adds a block of Export. Blocks must be added in the order in which they were exported. After an error, only
 // Abort may be called.
 func (g *Ingestion) Add(data []byte) error {
+	invariant.Check(!g.ended, "storage: a block for an ingestion that has ended")
 	if err := g.e.writable(); err != nil {
 		return err
 	}
@@ -172,6 +175,7 @@ func (g *Ingestion) open() error {
 
 // Abort discards the added entries.
 func (g *Ingestion) Abort() {
+	g.ended = true
 	g.unstage()
 	if g.w == nil {
 		return
@@ -184,6 +188,8 @@ func (g *Ingestion) Abort() {
 // Commit makes what was added part of the data, all of it or, after a crash, none. It is on disk, whatever
 // the mode of the engine, when Commit returns.
 func (g *Ingestion) Commit() error {
+	invariant.Check(!g.ended, "storage: an ingestion is committed after its end")
+	g.ended = true
 	defer g.unstage()
 	if g.w == nil {
 		return nil
@@ -239,7 +245,9 @@ func (e *core) ingestStaged(g *Ingestion, staged []stagedEntries) error {
 		batch = e.db.NewBatch()
 		defer batch.Close()
 	}
-	return s.Ingest(Derived{batch, s.space, s.note}, g.table, s.batch != nil, func() error {
+	calls := 0
+	err := s.Ingest(Derived{batch, s.space, s.note}, g.table, s.batch != nil, func() error {
+		calls++
 		if !batch.Empty() {
 			if err := e.db.Apply(batch, pebble.Sync); err != nil {
 				return err
@@ -250,6 +258,8 @@ func (e *core) ingestStaged(g *Ingestion, staged []stagedEntries) error {
 		}
 		return e.ingestStaged(g, staged[1:])
 	})
+	invariant.Check(calls == 1 || err != nil && calls == 0, "storage: a maintainer ingested a file %d times", calls)
+	return err
 }
 
 // writable says why nothing may be written now.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"cqld/internal/invariant"
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage/failure"
@@ -163,6 +164,9 @@ func TestBadInputIsRefused(t *testing.T) {
 
 // TestHotPathsHardlyAllocate bounds the allocations per operation, Pebble's included.
 func TestHotPathsHardlyAllocate(t *testing.T) {
+	if invariant.Enabled {
+		t.Skip("expensive invariants allocate")
+	}
 	if raceEnabled {
 		t.Skip("sync.Pool drops at random under the race detector")
 	}

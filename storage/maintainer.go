@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/batchrepr"
 
+	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -296,6 +297,8 @@ func (ms *maintenance) enter(g *group) {
 		if len(in.tables) > 0 {
 			in.repr = g.batch.Repr() // Pebble takes the memory of a large batch, and does not change it
 			in.Rewind()
+			// Guarantee 3 of Maintainer: Settle of a commit returns before Enter of the next.
+			invariant.Check(!m.entered, "storage: a maintainer was not notified of the end of a commit")
 			m.entered = true
 			m.Enter(Derived{batch: g.batch, space: m.space}, in)
 		}
@@ -370,7 +373,14 @@ func loseEntries(ms []*maintainer, first, last []byte, remove func() error) erro
 	if len(ms) == 0 {
 		return remove()
 	}
-	return ms[0].LoseEntries(first, last, func() error { return loseEntries(ms[1:], first, last, remove) })
+	calls := 0
+	err := ms[0].LoseEntries(first, last, func() error {
+		calls++
+		return loseEntries(ms[1:], first, last, remove)
+	})
+	// Zero calls would leave the corrupt file in use; a second one would remove what was written since.
+	invariant.Check(calls == 1 || err != nil && calls == 0, "storage: a maintainer removed a file %d times", calls)
+	return err
 }
 
 // writeDerived commits a batch that maintainers filled, or that concerns them.

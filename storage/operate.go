@@ -1,11 +1,13 @@
 package storage
 
 import (
+	"bytes"
 	"context"
 	"math"
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/storage/backlog"
@@ -33,6 +35,7 @@ func (e *Engine) compactTable(ctx context.Context, id schema.StorageID, parts in
 		if i < parts { // tokens are hashes, so equal ranges of them have about as many bytes
 			end = rowkey.AppendToken(nil, id, ring.Token(uint64(i)*(math.MaxUint64/uint64(parts))^1<<63))
 		}
+		invariant.Check(bytes.Compare(start, end) < 0, "storage: part %d of %d of a compaction is empty", i, parts)
 		if err := e.purger.Span(ctx, &backlog.Sweep{Position: start, End: end}); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"cqld/internal/invariant"
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/schema"
@@ -181,6 +182,7 @@ func (q *quarantine) putLostLocked(list []lost.Range) (err error) {
 		return err
 	}
 	for i, x := range list {
+		invariant.Check(!x.Tokens.Wraps() && x.Table != 0, "storage: lost range %v of table %d", x.Tokens, x.Table)
 		value := wire.AppendInt64(wire.AppendUint32(nil, uint32(x.Table)), int64(x.Tokens.Start))
 		value = wire.AppendInt64(wire.AppendInt64(value, int64(x.Tokens.End)), x.Since)
 		if err := batch.Set(wire.AppendUint64(ownKey(ownLost), uint64(i)), append(value, x.Path...), nil); err != nil {

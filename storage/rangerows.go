@@ -6,6 +6,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -45,6 +46,7 @@ func (e *Engine) DropRows(id schema.StorageID, tokens ring.Range, of func(cluste
 		if err != nil || len(keys) == 0 {
 			return err
 		}
+		invariant.Check(bytes.Compare(after, keys[0]) < 0, "storage: a row is dropped twice")
 		if err := e.removals.dropKeys(id, keys, values); err != nil {
 			return err
 		}
@@ -100,6 +102,7 @@ func (rm *remover) scanRowsBetween(lower, upper []byte, of func(clustering []byt
 
 // dropKeys removes rows, and reports them and the partitions that become empty to maintainers.
 func (rm *remover) dropKeys(id schema.StorageID, keys, values [][]byte) error {
+	invariant.Check(len(keys) == len(values), "storage: %d keys with %d values", len(keys), len(values))
 	err := rm.removeLatched(func(b *pebble.Batch) error {
 		for i, key := range keys {
 			if err := rm.derived.Purge(b, key, values[i], nil); err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/storage/estimate"
@@ -74,7 +75,9 @@ func (e *Engine) Tables() (ids []schema.StorageID, err error) {
 		return nil, failure.Of(err)
 	}
 	for valid := iter.First(); valid; valid = iter.SeekGE(rowkey.AppendTableEnd(nil, ids[len(ids)-1])) {
-		ids = append(ids, rowkey.TableOf(iter.Key()))
+		id := rowkey.TableOf(iter.Key())
+		invariant.Check(len(ids) == 0 || ids[len(ids)-1] < id, "storage: tables are not in order")
+		ids = append(ids, id)
 	}
 	return ids, failure.Of(errors.Join(iter.Error(), iter.Close()))
 }

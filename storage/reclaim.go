@@ -1,10 +1,12 @@
 package storage
 
 import (
+	"bytes"
 	"context"
 	"sync"
 
 	"cqld/internal/env"
+	"cqld/internal/invariant"
 	"cqld/storage/backlog"
 	"cqld/storage/failure"
 )
@@ -28,6 +30,7 @@ func (rm *remover) reclaim(start, end []byte) {
 	defer r.mu.Unlock()
 	if len(r.spans) < reclaimSpansMax { // beyond the bound, the span waits for Pebble's own compactions
 		r.spans = append(r.spans, backlog.Span{Start: start, End: end})
+		invariant.Check(bytes.Compare(start, end) < 0, "storage: space of the empty span [%x, %x)", start, end)
 	}
 	if !r.running {
 		r.running = true

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/storage/failure"
@@ -56,6 +57,7 @@ func (rm *remover) removeLatched(fill func(*pebble.Batch) error) (err error) {
 	defer rm.db.Recover(&err)
 	batch := rm.db.NewBatch()
 	published, err := rm.publishLatched(batch, fill)
+	invariant.Check(!published || !batch.Empty(), "storage: an empty removal waits for the disk")
 	if published && err == nil {
 		err = batch.SyncWait()
 	}

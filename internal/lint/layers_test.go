@@ -65,29 +65,29 @@ tlsconfig: internal/env internal/guard
 tlsconfig/authority: tlsconfig
 
 # Storage and messages.
-storage/rowkey: ring row schema
-storage/block: internal/wire row storage/rowkey
+storage/rowkey: internal/invariant ring row schema
+storage/block: internal/invariant internal/wire row storage/rowkey
 storage/blockfilter: ring row schema storage/rowkey
-storage/backlog:
-storage/bounds: ring row schema storage/rowkey
-storage/step:
+storage/backlog: internal/invariant
+storage/bounds: internal/invariant ring row schema storage/rowkey
+storage/step: internal/invariant
 storage/failure: schema storage/rowkey
 storage/tableinfo: ring schema
 storage/estimate: ring schema storage/rowkey
 storage/faultfs:
 storage/compaction:
 storage/format:
-storage/latch: ring
+storage/latch: internal/invariant ring
 storage/logguard:
-storage/merging: row
 storage/dropped: schema
-storage/pause:
+storage/merging: internal/invariant row
+storage/pause: internal/invariant
 storage/space: internal/env
-storage/database: schema storage/blockfilter storage/compaction storage/failure storage/format storage/logguard storage/merging storage/rowkey
-storage/headers: schema
-storage/lost: ring schema storage/failure
-storage/reading: internal/env ring row schema storage/backlog storage/blockfilter storage/bounds storage/database storage/failure storage/headers storage/lost storage/merging storage/rowkey storage/step storage/tableinfo
-storage/purge: internal/env internal/wire ring row schema storage/backlog storage/bounds storage/database storage/failure storage/latch storage/rowkey storage/space storage/tableinfo
+storage/database: internal/invariant schema storage/blockfilter storage/compaction storage/failure storage/format storage/logguard storage/merging storage/rowkey
+storage/headers: internal/invariant schema
+storage/lost: internal/invariant ring schema storage/failure
+storage/reading: internal/env internal/invariant ring row schema storage/backlog storage/blockfilter storage/bounds storage/database storage/failure storage/headers storage/lost storage/merging storage/rowkey storage/step storage/tableinfo
+storage/purge: internal/env internal/invariant internal/wire ring row schema storage/backlog storage/bounds storage/database storage/failure storage/latch storage/rowkey storage/space storage/tableinfo
 storage: internal/env internal/guard internal/invariant internal/wire ring row schema storage/backlog storage/block storage/bounds storage/database storage/dropped storage/estimate storage/failure storage/format storage/headers storage/latch storage/lost storage/pause storage/purge storage/reading storage/rowkey storage/space storage/step storage/tableinfo
 storage/index/vector: types/similarity
 storage/index: internal/env ring row schema storage storage/failure storage/index/vector storage/reading types types/analysis types/similarity

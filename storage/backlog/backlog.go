@@ -3,8 +3,11 @@
 package backlog
 
 import (
+	"bytes"
 	"sync"
 	"sync/atomic"
+
+	"cqld/internal/invariant"
 )
 
 // Span is the keys in [Start, End).
@@ -48,6 +51,7 @@ func (d *Dead) Suspect(deleted []Span) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.suspects = append(d.suspects, deleted[:min(len(deleted), d.max-len(d.suspects))]...)
+	invariant.Check(len(d.suspects) <= d.max, "backlog: more suspects wait than the bound")
 	d.wake()
 }
 
@@ -62,13 +66,17 @@ func (d *Dead) TakeSuspects() []Span {
 
 // Add records a span, which it keeps, unless too many wait.
 func (d *Dead) Add(x Span) {
+	// An empty span would be swept for ever: its sweep never passes a key.
+	invariant.Check(len(x.Start) > 0 && bytes.Compare(x.Start, x.End) < 0, "backlog: span [%x, %x) is empty", x.Start, x.End)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if _, known := d.spans[string(x.Start)]; known || len(d.spans) >= d.max {
 		return
 	}
 	d.spans[string(x.Start)] = &Sweep{Position: append([]byte{}, x.Start...), End: x.End}
-	d.count.Add(1)
+	n := d.count.Add(1)
+	// Len is read without the lock, and decides whether the purger looks at the spans.
+	invariant.Check(int(n) == len(d.spans), "backlog: %d spans are counted as %d", len(d.spans), n)
 	d.wake()
 }
 
@@ -91,7 +99,8 @@ func (d *Dead) Remove(start string) {
 	defer d.mu.Unlock()
 	if _, known := d.spans[start]; known {
 		delete(d.spans, start)
-		d.count.Add(-1)
+		n := d.count.Add(-1)
+		invariant.Check(int(n) == len(d.spans), "backlog: %d spans are counted as %d", len(d.spans), n)
 	}
 }
 
@@ -119,7 +128,8 @@ func (c *Crowded) Add(key []byte) {
 		return
 	}
 	c.keys[string(key)] = false
-	c.count.Add(1)
+	n := c.count.Add(1)
+	invariant.Check(int(n) <= len(c.keys) && len(c.keys) <= c.max, "backlog: more crowded rows wait than the bound")
 }
 
 // Len returns the number of keys that no goroutine is collapsing.
@@ -132,7 +142,8 @@ func (c *Crowded) Take() (key string, ok bool) {
 	for k, folding := range c.keys {
 		if !folding {
 			c.keys[k] = true
-			c.count.Add(-1)
+			n := c.count.Add(-1)
+			invariant.Check(n >= 0, "backlog: a crowded row was taken twice")
 			return k, true
 		}
 	}
@@ -143,5 +154,7 @@ func (c *Crowded) Take() (key string, ok bool) {
 func (c *Crowded) Forget(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// A key that nobody has taken is still counted; without it, Len would never be zero.
+	invariant.Check(c.keys[key], "backlog: a crowded row is forgotten that was not taken")
 	delete(c.keys, key)
 }

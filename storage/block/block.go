@@ -8,8 +8,10 @@
 package block
 
 import (
+	"bytes"
 	"fmt"
 
+	"cqld/internal/invariant"
 	"cqld/internal/wire"
 	"cqld/row"
 	"cqld/storage/rowkey"
@@ -23,6 +25,8 @@ type Writer struct {
 
 // Add appends an entry, whose key must be greater than the previous one.
 func (w *Writer) Add(key, value []byte) {
+	// The next block starts after the last key: an entry out of order would be sent twice, or never.
+	invariant.Check(bytes.Compare(w.last, key) < 0, "block: a key is not greater than the previous one")
 	shared := 0
 	for shared < len(w.last) && shared < len(key) && w.last[shared] == key[shared] {
 		shared++

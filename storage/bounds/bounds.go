@@ -21,6 +21,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -90,6 +91,10 @@ func (b *Bounds) table(id schema.StorageID) *table {
 func (b *Bounds) Note(id schema.StorageID, token ring.Token, timestamp int64) {
 	raise(b.bucket(id, token), timestamp)
 	raise(&b.table(id).noted, timestamp)
+	if invariant.Enabled { // invariant 1: from here on, no deletion before the timestamp shadows all rows
+		invariant.Check(timestamp <= 0 || !b.Reached(id, token, timestamp-1),
+			"bounds: timestamp %d of table %d was noted and is not bounded", timestamp, id)
+	}
 }
 
 // raise makes a value at least least.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"cqld/internal/invariant"
 	"cqld/schema"
 	"cqld/storage/rowkey"
 )
@@ -34,6 +35,7 @@ type raised struct {
 func (r Raised) Committed() {
 	for _, x := range r {
 		raise(&x.table.ceiling, x.ceiling)
+		invariant.Check(x.table.ceiling.Load() >= x.ceiling, "bounds: a committed ceiling is not in effect")
 	}
 }
 
@@ -45,6 +47,8 @@ func (b *Bounds) Raise(batch *pebble.Batch, tables ...schema.StorageID) (out Rai
 		if required == stored {
 			continue
 		}
+		// Invariant 3: a ceiling that falls would hide rows that are newer than it.
+		invariant.Check(required > stored, "bounds: the ceiling of table %d falls from %d to %d", id, stored, required)
 		err = errors.Join(err, batch.Set(b.key(0, 0), nil, nil), batch.Set(b.key(id, required), nil, nil))
 		if stored > 0 {
 			err = errors.Join(err, batch.Delete(b.key(id, stored), nil))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"cqld/internal/invariant"
 	"cqld/row"
 	"cqld/storage/rowkey"
 )
@@ -15,6 +16,8 @@ import (
 // The iterator is bounded by the keys of the partition, which begin with prefix, before its rows. The caller
 // also checks the iterator's error. A *rowkey.Malformed error means that an entry is corrupt.
 func Covering(iter *pebble.Iterator, prefix, start, end []byte) (deletion row.Deletion, err error) {
+	invariant.Check(bytes.HasPrefix(start, prefix) && bytes.Compare(start, end) < 0,
+		"bounds: [%x, %x) is not a part of the partition %x", start, end, prefix)
 	deletion = row.NoDeletion()
 	rows := append(bytes.Clone(prefix), byte(row.KindRow))
 	stored := row.NewRow()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	"cqld/internal/invariant"
 	"cqld/row"
 )
 
@@ -31,5 +32,9 @@ func Shadowed(tombstones []row.RangeTombstone, clustering []byte, covers func(ro
 	for shadows(last+1) && adjacent(last) {
 		last++
 	}
-	return tombstones[first].Start, tombstones[last].End, true
+	start, end = tombstones[first].Start, tombstones[last].End
+	// A read skips the interval from its present row on: an interval elsewhere would skip live rows.
+	invariant.Check(bytes.Compare(start, clustering) <= 0 && bytes.Compare(clustering, end) < 0,
+		"bounds: the shadowed interval does not contain the row that it was asked for")
+	return start, end, true
 }

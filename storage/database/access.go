@@ -1,10 +1,12 @@
 package database
 
 import (
+	"bytes"
 	"errors"
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"cqld/internal/invariant"
 	"cqld/storage/failure"
 	"cqld/storage/rowkey"
 )
@@ -12,6 +14,7 @@ import (
 // Overwrite commits Sets and Deletes without waiting for the disk: the entries that they replace precede them in the
 // log. The latch of their partition is held.
 func (db *DB) Overwrite(fill func(*pebble.Batch) error) (err error) {
+	invariant.Check(db.opened.Load(), "database: an overwrite before the database is open")
 	defer db.Recover(&err)
 	batch := db.NewBatch()
 	if err := fill(batch); err != nil {
@@ -33,6 +36,7 @@ func (db *DB) Scan(prefix []byte, f func(key, value []byte) error) error {
 		return failure.Of(err)
 	}
 	for valid := iter.First(); valid; valid = iter.Next() {
+		invariant.Check(!invariant.Enabled || bytes.HasPrefix(iter.Key(), prefix), "database: a scan left its prefix")
 		value, err := iter.ValueAndErr()
 		if err == nil {
 			err = f(iter.Key(), value)
@@ -46,6 +50,8 @@ func (db *DB) Scan(prefix []byte, f func(key, value []byte) error) error {
 
 // Empty reports whether there is no key between two bounds.
 func (db *DB) Empty(lower, upper []byte) (bool, error) {
+	// Reversed bounds would report that data is gone which is not.
+	invariant.Check(bytes.Compare(lower, upper) < 0, "database: bounds [%x, %x) contain no key", lower, upper)
 	iter, err := db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return false, err

@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/internal/invariant"
 	"cqld/schema"
 	"cqld/storage/blockfilter"
 	"cqld/storage/compaction"
@@ -65,6 +66,7 @@ type DB struct {
 	// flushFailures counts failures of Pebble's background work since the database was opened.
 	flushFailures atomic.Int64
 	background    atomic.Pointer[string] // the last error of background work
+	closed        atomic.Bool
 	corrupt       struct {
 		sync.Mutex
 		found   []CorruptionInfo // at most corruptionsMax
@@ -168,6 +170,7 @@ func (db *DB) Close() error {
 	if db.wedged.Load() {
 		return db.Err()
 	}
+	invariant.Check(!db.closed.Swap(true), "database: closed twice")
 	err := errors.Join(db.DB.Close(), db.opts.Lock.Close())
 	if failed := db.Err(); failed != nil {
 		return failed

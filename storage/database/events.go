@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"cqld/internal/invariant"
 	"cqld/storage/failure"
 )
 
@@ -131,6 +132,7 @@ func (db *DB) Removed(info CorruptionInfo) {
 	defer db.corrupt.Unlock()
 	db.corrupt.found = slices.DeleteFunc(db.corrupt.found, func(c CorruptionInfo) bool { return c.Path == info.Path })
 	db.corrupt.removed = append(db.corrupt.removed, info)
+	invariant.Check(len(db.corrupt.found) <= corruptionsMax, "database: more corruptions are kept than the bound")
 }
 
 // CorruptionInfo describes corrupt data: the keys from Start to End may be missing here and must be copied from

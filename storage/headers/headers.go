@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"cqld/internal/invariant"
 	"cqld/schema"
 )
 
@@ -50,6 +51,8 @@ func (f *Flags) Raise(id schema.StorageID) bool {
 // Persisted records that the flags of these tables are committed.
 func (f *Flags) Persisted(ids []schema.StorageID) {
 	for _, id := range ids {
+		// A reader that saw no flag has skipped the header: the flag must have been raised before the commit.
+		invariant.Check(f.stateOf(id) != 0, "headers: the flag of a table was committed that was not raised")
 		if f.stateOf(id) != persisted {
 			f.put(id, persisted)
 		}

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"testing"
 
+	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/types"
@@ -16,6 +17,9 @@ import (
 // TestSearchAllocatesPerStep bounds the allocations of a search: those of a step do not grow with its rows, except for
 // the memory of the rows themselves.
 func TestSearchAllocatesPerStep(t *testing.T) {
+	if invariant.Enabled {
+		t.Skip("expensive invariants allocate")
+	}
 	const rows, most = 900, 80
 	e, x := openValues(t, true)
 	defer e.Close()

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"cqld/internal/invariant"
 	"cqld/ring"
 )
 
@@ -49,6 +50,7 @@ const (
 // from the read side, and the holder of the read side may be an ingestion that waits for the disk: commits would wait
 // for it, too. Lock therefore takes all stripes or none for 0.1 s, and only then waits for each, in order.
 func (l *Latches) Lock(set uint64) {
+	invariant.Check(set != 0, "latch: an overwrite of no partition")
 	if l.Off {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/storage/failure"
@@ -53,6 +54,7 @@ func cut(a, b ring.Range) []ring.Range {
 	if r.End != ring.MinToken && r.Start >= r.End {
 		return nil
 	}
+	invariant.Check(!r.Wraps(), "lost: the intersection of two ranges wraps")
 	return []ring.Range{r}
 }
 
@@ -68,6 +70,11 @@ func Without(in []ring.Range, r ring.Range) (out []ring.Range) {
 		}
 		if r.End != ring.MinToken && (x.End == ring.MinToken || r.End < x.End) {
 			out = append(out, ring.Range{Start: r.End, End: x.End})
+		}
+	}
+	if invariant.Enabled { // a range that stays lost must not overlap what a repair restored
+		for _, x := range out {
+			invariant.Check(!x.Wraps() && len(cut(x, r)) == 0, "lost: %v is left of ranges without %v", x, r)
 		}
 	}
 	return out

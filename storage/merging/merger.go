@@ -2,11 +2,13 @@
 package merging
 
 import (
+	"bytes"
 	"io"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"cqld/internal/invariant"
 	"cqld/row"
 )
 
@@ -38,6 +40,8 @@ func New(crowded func(key []byte), corrupt func(key []byte, err error) error) *p
 			m := pool.Get().(*merge)
 			m.key = append(m.key[:0], key...)
 			m.arena, m.ends, m.operands, m.large = m.arena[:0], m.ends[:0], 0, false
+			invariant.Check(!m.open, "merging: the pool has a merge that is in use")
+			m.open = true
 			return m, m.add(value)
 		},
 	}
@@ -54,6 +58,7 @@ type merge struct {
 	arena    []byte // the operands, concatenated
 	ends     []int  // the end of each in arena
 	operands int
+	open     bool // Pebble has it; Close gives it back to the pool
 	out      []byte
 
 	spare  []byte // of reduce
@@ -107,6 +112,7 @@ func (m *merge) fail(err error) error {
 
 // reduce sets out to the merge of the gathered operands.
 func (m *merge) reduce() (err error) {
+	invariant.Check(len(m.ends) > 1, "merging: a single operand needs no merge")
 	sum := m.arena[:m.ends[0]]
 	for i, end := range m.ends[1:] {
 		m.out, m.spare = m.spare, m.out
@@ -120,6 +126,8 @@ func (m *merge) reduce() (err error) {
 
 // Finish implements pebble.ValueMerger. The result is valid until the merge is closed.
 func (m *merge) Finish(bool) ([]byte, io.Closer, error) {
+	invariant.Check(m.open && len(m.ends) > 0, "merging: a merge of no operands, or one that was closed")
+	invariant.Check(m.ends[len(m.ends)-1] == len(m.arena), "merging: the last operand does not end with the arena")
 	if m.operands >= CrowdedMin {
 		m.crowded(m.key)
 	}
@@ -129,11 +137,29 @@ func (m *merge) Finish(bool) ([]byte, io.Closer, error) {
 	if err := m.reduce(); err != nil {
 		return nil, nil, err
 	}
+	if invariant.Enabled {
+		m.verify()
+	}
 	return m.out, m, nil
+}
+
+// verify checks that the result absorbs each operand: merging one again changes nothing. Retries of writes, repair and
+// hints rely on it.
+func (m *merge) verify() {
+	var stream row.Streamer
+	from := 0
+	for _, end := range m.ends {
+		again, err := stream.Reconcile(nil, m.out, m.arena[from:end])
+		invariant.Check(err == nil && bytes.Equal(again, m.out), "merging: an operand changes the merge that contains it")
+		from = end
+	}
 }
 
 // Close keeps the merge's memory for reuse, unless it has grown large.
 func (m *merge) Close() error {
+	// Two merges with the same memory would mix the operands of two keys.
+	invariant.Check(m.open, "merging: a merge was closed twice")
+	m.open = false
 	m.stream.Release()
 	if cap(m.arena)+cap(m.out)+cap(m.spare) <= 12*ArenaBytes {
 		m.pool.Put(m)

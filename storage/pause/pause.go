@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cqld/internal/invariant"
+
 	"github.com/cockroachdb/pebble/v2"
 )
 
@@ -47,6 +49,7 @@ func CauseOf(took, latch time.Duration, s pebble.BatchCommitStats) Cause {
 			largest = Cause(c)
 		}
 	}
+	invariant.Check(largest < causes, "pause: unknown cause")
 	return largest
 }
 

@@ -3,10 +3,12 @@ package purge
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -155,6 +157,8 @@ func (s *Purger) sweepWith(iter *pebble.Iterator, x *backlog.Sweep, budget *int,
 		}
 		first = false
 		if *budget <= 0 || begins && s.part.watched {
+			// The span is swept in order: a position that falls would repeat a partition for ever.
+			invariant.Check(bytes.Compare(x.Position, iter.Key()) <= 0, "purge: the position of a sweep falls")
 			x.Position = append(x.Position[:0], iter.Key()...)
 			return true, nil
 		}
@@ -189,6 +193,9 @@ func (s *Purger) beginPartition(table schema.StorageID, key row.PartitionKey, no
 	p.active, p.table, p.token = true, table, key.Token
 	p.prefix = rowkey.AppendPartition(p.prefix[:0], table, key)
 	p.gcBefore = info.GCBefore(key.Token, now)
+	// A purge above the present would remove tombstones that other replicas have not seen.
+	invariant.Check(p.gcBefore <= now, "purge: the gc position of a partition is in the future")
+	invariant.Check(len(p.pending) == 0, "purge: rows of the previous partition are left")
 	p.header.Reset()
 	p.raw, p.deletions, p.removed = p.raw[:0], nil, false
 	p.watched, p.resumed, p.run.rows = false, false, 0
@@ -249,6 +256,11 @@ func (s *Purger) sweepRow(key, clustering, value []byte) error {
 	if !sum.Empty && sum.TimestampMin > deletion.Timestamp && sum.LocalTimeMin >= p.gcBefore {
 		return nil
 	}
+	// purgePending steps from each key to the next, and removes runs of them with one range deletion.
+	if n := len(p.pending); n > 0 && bytes.Compare(p.pending[n-1], key) >= 0 {
+		invariant.Fail(fmt.Sprintf("purge: row %x after %x", key, p.pending[n-1]))
+	}
+	invariant.Check(bytes.HasPrefix(key, p.prefix), "purge: a row of another partition")
 	p.pending = append(p.pending, bytes.Clone(key))
 	p.bytes += len(key) + len(value)
 	if len(p.pending) < sweepBatch && p.bytes < sweepBatchBytes {
@@ -275,6 +287,8 @@ func (s *Purger) endRun() error {
 	if s.watched.dirty.Load() && !s.opts.IgnoreDirty {
 		return nil
 	}
+	invariant.Check(bytes.Compare(p.run.first, p.run.last) < 0 && bytes.HasPrefix(p.run.last, p.prefix),
+		"purge: the run from %x to %x is not in its partition", p.run.first, p.run.last)
 	return s.opts.DB.Overwrite(func(b *pebble.Batch) error {
 		return b.DeleteRange(p.run.first, append(slices.Clone(p.run.last), 0), nil)
 	})
@@ -357,6 +371,7 @@ func (s *Purger) purgeRow(b *pebble.Batch, iter *pebble.Iterator, key []byte) (g
 	row.Reconcile(canonical, stored, nothing)
 	canonical.Shadow(p.deletionAt(key[len(p.prefix)+1:]))
 	canonical.Purge(p.gcBefore)
+	invariant.Check(len(canonical.Cells) <= len(stored.Cells), "purge: a row gained cells")
 	if canonical.Empty() {
 		p.removed = true
 		s.Counts.Purged.Add(1)
@@ -371,6 +386,7 @@ func (s *Purger) purgeRow(b *pebble.Batch, iter *pebble.Iterator, key []byte) (g
 
 // replace adds to a batch that a key has another value or, if after is nil, none. The latch of its partition is held.
 func (s *Purger) replace(b *pebble.Batch, key, before, after []byte) error {
+	invariant.Check(bytes.HasPrefix(key, s.part.prefix), "purge: a key of another partition, whose latch is not held")
 	s.Counts.Purged.Add(1)
 	if err := s.opts.Maintainers.Purge(b, key, before, after); err != nil {
 		return err
@@ -421,6 +437,9 @@ func (s *Purger) endHeader() error {
 // partition since they were read.
 func (s *Purger) purgeHeader(b *pebble.Batch) error {
 	p := &s.part
+	// A tombstone goes after the rows that it shadows: a crash in between would bring them back.
+	invariant.Check(len(p.pending) == 0 && p.run.rows == 0, "purge: tombstones before the rows that they shadow")
+	invariant.Check(!s.watched.dirty.Load() || s.opts.Latches.Off, "purge: tombstones of a partition that was written to")
 	p.deletionAt(nil)
 	kept := slices.DeleteFunc(slices.Clone(p.deletions), func(t row.RangeTombstone) bool {
 		return t.Deletion.LocalTime < p.gcBefore

@@ -1,6 +1,7 @@
 package reading
 
 import (
+	"cqld/internal/invariant"
 	"cqld/row"
 )
 
@@ -39,6 +40,7 @@ func (r *reader) dropPartition() {
 
 // dropped counts a row or partition of n bytes, and reports whether the page ends.
 func (r *reader) dropped(n int) bool {
+	invariant.Check(n >= 0, "reading: a row of negative size was omitted")
 	r.omitted++
 	r.omittedBytes += n
 	return r.omitted >= r.e.opts.FilterRows || r.omittedBytes >= filterBytesMax
@@ -66,6 +68,8 @@ func (r *reader) onlyStatic() bool {
 
 // finish ends the page and returns it.
 func (r *reader) finish() []byte {
+	// Without "more", the coordinator would not ask for what follows the position.
+	invariant.Check(r.end.Key.Bytes == nil || r.full, "reading: a page ends at a position, but is complete")
 	if r.end.Key.Bytes != nil {
 		return r.w.FinishAfter(&r.end)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -108,7 +109,10 @@ func (h *hasher) run() error {
 			return err
 		}
 		if h.sum.Rows > 0 {
-			h.leaf(h.cmd.Tokens.PartOf(h.key.Token, h.cmd.Leaves), h.sum)
+			part := h.cmd.Tokens.PartOf(h.key.Token, h.cmd.Leaves)
+			// A leaf of another part would make repair copy the wrong range.
+			invariant.Check(part >= 0 && part < h.cmd.Leaves, "reading: a partition is in no part of the range")
+			h.leaf(part, h.sum)
 		}
 		h.seek = append(append(h.seek[:0], h.prefix...), rowkey.KindEnd)
 		valid = h.next == nil && step.To(h.iter, h.seek)
@@ -146,6 +150,8 @@ func (h *hasher) partition() error {
 		}
 		if h.scanned >= h.cmd.BytesMax {
 			h.next = bytes.Clone(h.iter.Key())
+			// The next step continues after this key: one that does not advance would repeat for ever.
+			invariant.Check(bytes.Compare(h.cmd.After, h.next) < 0, "reading: a step of a hash made no progress")
 			return nil
 		}
 	}

@@ -1,6 +1,9 @@
 package reading
 
-import "cqld/row"
+import (
+	"cqld/internal/invariant"
+	"cqld/row"
+)
 
 // writeEncoded adds a row that is canonical as it is. done means that no further row of the partition is needed.
 func (r *reader) writeEncoded(clustering, value []byte, live bool) (done bool, err error) {
@@ -44,6 +47,8 @@ func (r *reader) exceeds(n int) bool { return r.cmd.Limits.Bytes > 0 && n > int(
 // the partition's header there. A page that would be empty is an error. The end depends only on the contents of the
 // page, so that replicas with the same data return the same bytes.
 func (r *reader) undo(mark int, begun bool, n int) error {
+	invariant.Check(mark >= r.pageStart && mark <= r.w.Len(), "reading: a page ends outside of itself")
+	invariant.Check(!begun || mark > r.pageStart, "reading: an empty page has a partition's header")
 	r.w.Undo(mark)
 	if r.begun = begun; mark == r.pageStart {
 		return &row.PageTooSmall{Bytes: n}

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"cqld/internal/env"
+	"cqld/internal/invariant"
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage/failure"
@@ -38,6 +39,7 @@ func (p *Prober) Alive(table schema.StorageID, k row.PartitionKey, now int64, ca
 	r.pageBytes = math.MaxInt // the bound of tombstones is enough
 	err = r.run()
 	p.tombstones += r.tombstones
+	invariant.Check(r.live <= 1, "reading: a probe read more than the row that it asked for")
 	live, nothing = r.live > 0, r.w.Len() == 0
 	if p.scratch = r.w.Finish(false); cap(p.scratch) > probeBytesKept {
 		p.scratch = nil

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"cqld/internal/env"
+	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -78,6 +79,8 @@ type partition struct {
 }
 
 func (r *reader) begin(e *Reads, dst []byte, cmd *row.ReadCommand) {
+	// A reader with a command belongs to another read: two reads would share its page.
+	invariant.Check(r.cmd == nil, "reading: the pool has a reader that is in use")
 	r.e, r.cmd = e, cmd
 	r.w = row.NewPageWriter(dst)
 	r.pageStart, r.pageBytes, r.pageAllowed = len(dst), e.opts.PageBytes, 0
@@ -90,6 +93,7 @@ func (r *reader) begin(e *Reads, dst []byte, cmd *row.ReadCommand) {
 
 // safely calls f and closes the iterator, even if f panics: an open iterator would keep files forever.
 func (r *reader) safely(f func() error) (err error) {
+	invariant.Check(r.iter == nil, "reading: the iterator of the previous read is open")
 	defer func() {
 		if iter := r.iter; iter != nil {
 			r.iter = nil
@@ -194,6 +198,7 @@ func (r *reader) readRange() error {
 		}
 		r.prefix = append(r.prefix[:0], r.iter.Key()[:len(r.iter.Key())-len(suffix)]...)
 		key.Bytes = r.prefix[rowkey.FixedSize:]
+		invariant.Check(r.cmd.Range.Tokens.Contains(key.Token), "reading: a partition outside of the range")
 		r.beginPartition(key)
 		if row.EntryKind(suffix[0]) == row.KindHeader {
 			if err := r.readHeader(); err != nil {
@@ -282,6 +287,7 @@ func (r *reader) readRangeTombstones() error {
 	}
 	// Purged tombstones still shadow rows here, because the rows may not have been purged yet.
 	r.deletions = row.NormalizeRangeTombstones(r.raw, r.deletion)
+	invariant.Check(len(r.deletions) < 2*len(r.raw)+1, "reading: more intervals than bounds of range tombstones")
 	for _, t := range row.CutRangeTombstones(r.deletions, r.cmd.Slices) {
 		if t.Deletion.LocalTime >= r.gcBefore {
 			r.shownRT = append(r.shownRT, t)
@@ -412,6 +418,10 @@ func (r *reader) readRow(clustering []byte) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if invariant.Enabled {
+		invariant.Check(bytes.HasPrefix(r.iter.Key(), r.prefix), "reading: a row of another partition")
+		invariant.Check(bytes.HasSuffix(r.iter.Key(), clustering), "reading: a row under another clustering")
+	}
 	r.cmd.Process(len(value))
 	deletion := r.deletion
 	if len(r.deletions) > 0 {
@@ -468,6 +478,10 @@ func (r *reader) wrote(live bool) (done bool) {
 	if r.pageFull() {
 		r.full = true
 	}
+	// The coordinator merges as many rows as it asked for: one more would be on two pages.
+	invariant.Check(r.cmd.Limits.Rows == 0 || r.live <= r.cmd.Limits.Rows, "reading: more live rows than the limit")
+	invariant.Check(r.cmd.Limits.PerPartition == 0 || r.liveRows <= r.cmd.Limits.PerPartition,
+		"reading: more live rows of a partition than the limit")
 	return r.full || r.cmd.Limits.PerPartition > 0 && r.liveRows >= r.cmd.Limits.PerPartition
 }
 
@@ -475,6 +489,7 @@ func (r *reader) wrote(live bool) (done bool) {
 // twice the current size each time.
 func (r *reader) pageFull() bool {
 	n := r.w.Len() - r.pageStart
+	invariant.Check(n >= 0, "reading: the page lost bytes that precede it")
 	if n >= r.pageBytes {
 		return true
 	}

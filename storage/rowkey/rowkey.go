@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 
+	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -47,6 +48,8 @@ func AppendToken(dst []byte, id schema.StorageID, t ring.Token) []byte {
 
 // AppendPartition appends the prefix of every key of a partition.
 func AppendPartition(dst []byte, id schema.StorageID, k row.PartitionKey) []byte {
+	// A longer key would wrap the length field, and name another partition. Callers refuse such keys with an error.
+	invariant.Check(len(k.Bytes) <= PartitionBytesMax, "rowkey: a partition key is longer than its length field")
 	dst = AppendToken(dst, id, k.Token)
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(k.Bytes)))
 	return append(dst, k.Bytes...)
@@ -101,6 +104,7 @@ func SuffixSize(e *row.Entry) int {
 
 // AppendSuffix appends the part of an entry's key after the partition.
 func AppendSuffix(dst []byte, kind row.EntryKind, start, end []byte) []byte {
+	invariant.Check(byte(kind) < KindEnd, "rowkey: the kind of an entry sorts after the end of its partition")
 	dst = append(dst, byte(kind))
 	switch kind {
 	case row.KindRow:
@@ -134,6 +138,11 @@ func ParseRangeTombstone(arena, suffix []byte) (out, start, end []byte, ok bool)
 	}
 	mid := len(out)
 	out = append(out, rest...)
+	if invariant.Enabled {
+		// Two encodings of the same bounds would be two keys: a purge of one would leave the other.
+		again := append(AppendEscaped(nil, out[at:mid]), out[mid:]...)
+		invariant.Check(bytes.Equal(again, suffix[1:]), "rowkey: bounds %x are encoded in two ways", suffix[1:])
+	}
 	return out, out[at:mid:mid], out[mid:len(out):len(out)], true
 }
 
@@ -145,6 +154,8 @@ func (e *Malformed) Error() string { return fmt.Sprintf("malformed key %x", e.Ke
 // Bounds appends the bounds of the keys of a table with tokens in a range that does not wrap. It returns false
 // if the range is empty.
 func Bounds(lower, upper []byte, id schema.StorageID, tokens ring.Range) (_, _ []byte, ok bool) {
+	// The bounds of a range that wraps would be reversed: its caller would find the range empty.
+	invariant.Check(!tokens.Wraps(), "rowkey: bounds of a range that wraps")
 	switch tokens.Start {
 	case ring.MaxToken:
 		return lower, upper, false
@@ -165,7 +176,9 @@ func Bounds(lower, upper []byte, id schema.StorageID, tokens ring.Range) (_, _ [
 func PrefixEnd(prefix []byte) []byte {
 	end := bytes.Clone(prefix)
 	for i := len(end) - 1; i >= 0; i-- {
-		if end[i]++; end[i] != 0 {
+		if end[i]++; end[i] != 0 { // otherwise 0xFF overflowed, and the byte before it carries
+			invariant.Check(!invariant.Enabled || bytes.Compare(prefix, end[:i+1]) < 0,
+				"rowkey: the end of a prefix is not after it")
 			return end[:i+1]
 		}
 	}

@@ -4,6 +4,8 @@ package step
 import (
 	"bytes"
 
+	"cqld/internal/invariant"
+
 	"github.com/cockroachdb/pebble/v2"
 )
 
@@ -24,7 +26,10 @@ func To(iter *pebble.Iterator, key []byte) bool {
 		}
 		valid = iter.Next()
 	}
-	return iter.SeekGE(key)
+	valid = iter.SeekGE(key)
+	// SeekGE respects bounds, and never returns a smaller key: a caller would read a row twice.
+	invariant.Check(!valid || !invariant.Enabled || bytes.Compare(iter.Key(), key) >= 0, "step: a seek went backwards")
+	return valid
 }
 
 // Before moves an iterator to the last key that is less than key. What To requires applies here, too.
@@ -41,5 +46,7 @@ func Before(iter *pebble.Iterator, key []byte) bool {
 			}
 		}
 	}
-	return iter.SeekLT(key)
+	valid = iter.SeekLT(key)
+	invariant.Check(!valid || !invariant.Enabled || bytes.Compare(iter.Key(), key) < 0, "step: a seek went forwards")
+	return valid
 }
