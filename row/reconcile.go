@@ -81,8 +81,8 @@ func Reconcile(dst, a, b *Row) {
 	}
 }
 
-// checkCanonical checks that the parts of a row are in order, once each, and not deleted by its own deletions. Digests of
-// replicas are equal only for canonical rows.
+// checkCanonical checks that the parts of a row are in order, once each, and not deleted by its own deletions. Digests
+// of replicas are equal only for canonical rows.
 func checkCanonical(r *Row) {
 	invariant.Check(!r.Liveness.Present() || !r.Deletion.Deletes(r.Liveness.Timestamp), "row: liveness is deleted")
 	for i := 1; i < len(r.Complex); i++ {

@@ -21,6 +21,7 @@ func (e *core) loadBounds() error {
 func (e *core) syncCeiling(id schema.StorageID) error {
 	b := e.db.NewBatch()
 	defer b.Close()
+	// Usually none: a ceiling is ahead of the rows by ceilingSlack.
 	raised, err := e.bounds.Raise(b, id)
 	if err != nil || len(raised) == 0 {
 		return err
@@ -28,6 +29,7 @@ func (e *core) syncCeiling(id schema.StorageID) error {
 	if err := e.db.Apply(b, pebble.Sync); err != nil {
 		return err
 	}
+	// Only now: a commit that sees the new ceiling does not write it again.
 	raised.Committed()
 	return e.db.Err()
 }

@@ -131,7 +131,8 @@ func TestCheckpointsMeetFaults(t *testing.T) {
 				if err := c.Close(); err != nil {
 					t.Error(err)
 				}
-			case !errors.Is(err, errDisk) && !errors.Is(err, failure.ErrStopped) && !errors.Is(err, failure.ErrDiskFull) &&
+			case !errors.Is(err, errDisk) && !errors.Is(err, failure.ErrStopped) &&
+				!errors.Is(err, failure.ErrDiskFull) &&
 				!strings.Contains(err.Error(), "no space"):
 				t.Errorf("the checkpoint ends with %v, which does not name the cause", err)
 			}

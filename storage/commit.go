@@ -42,10 +42,10 @@ type queue struct {
 
 // Apply applies mutations atomically: after a crash either all of them or none are part of the data. It copies them
 // and returns without waiting for the disk. An error means that nothing was applied and that done is not called:
-// failure.ErrDiskFull, failure.ErrOverloaded, failure.ErrInvalid, failure.ErrStopped or *failure.UnknownTable. Otherwise done is called once, on another
-// goroutine: with nil when the mutations are committed and, if durable, as safe as the engine's SyncMode makes them.
-// A caller may therefore hold a lock that done takes. done must not block, and may call Apply. An engine with
-// Options.Inline calls done before Apply returns.
+// failure.ErrDiskFull, failure.ErrOverloaded, failure.ErrInvalid, failure.ErrStopped or *failure.UnknownTable.
+// Otherwise done is called once, on another goroutine: with nil when the mutations are committed and, if durable, as
+// safe as the engine's SyncMode makes them. A caller may therefore hold a lock that done takes. done must not block,
+// and may call Apply. An engine with Options.Inline calls done before Apply returns.
 func (e *Engine) Apply(ms []*row.Mutation, durable bool, done func(error)) error {
 	return e.commits.take(ms, durable, takeAndWake, done)
 }
@@ -76,24 +76,30 @@ func (e *Engine) Commit() { e.commits.commitNow() }
 
 // take implements Apply, Forget and Queue.
 func (c *committer) take(ms []*row.Mutation, durable bool, mode takeMode, done func(error)) error {
+	// After a failure nothing is acknowledged, so nothing may be accepted.
 	if err := c.db.Err(); err != nil {
 		return err
 	}
+	// A full disk is refused before anything is queued, so that the caller knows that nothing was applied.
 	if c.disk.Full() && mode&takeFull == 0 {
 		c.counters.refused.Add(1)
 		return failure.ErrDiskFull
 	}
 	size := 0
 	for _, m := range ms {
+		// All mutations are checked before the first is copied: a batch cannot be rolled back.
 		n, newest, err := checkMutation(m)
 		if err != nil {
 			return fmt.Errorf("%w mutation of table %s: %w", failure.ErrInvalid, c.nameOf(m.Table), err)
 		}
+		// Invariant 1 of package bounds: the timestamp is noted before the row can be committed.
 		c.bounds.Note(m.Table, m.Key.Token, newest)
 		size += n
 	}
 	c.counters.writes.Add(int64(len(ms)))
+	// In the modes without a wait, durable writes are acknowledged with the others.
 	durable = durable && c.waitsForDisk(ms)
+	// The simulation has no goroutine that would commit later.
 	if c.opts.Inline {
 		return c.applyInline(ms, durable, done)
 	}
@@ -106,6 +112,7 @@ func (c *committer) waitsForDisk(ms []*row.Mutation) bool {
 	case SyncBatch:
 		return true
 	case SyncPeriodic:
+		// One table that needs the disk makes the whole write wait: it is atomic.
 		for _, m := range ms {
 			if c.opts.Table(m.Table).AlwaysSync {
 				return true
@@ -124,10 +131,13 @@ func (c *committer) enqueue(ms []*row.Mutation, size int, durable, wake bool, do
 	if q.closing {
 		return failure.ErrStopped
 	}
+	// An empty queue accepts a mutation of any size, or a large one could never be written.
 	if q.bytes+size > c.opts.PendingBytes && q.bytes > 0 {
 		c.counters.refused.Add(1)
 		return failure.ErrOverloaded
 	}
+	// Under the lock of the queue, which DropTable holds while it adds to the dropped tables: what passes here is
+	// committed before the truncation.
 	if err := c.checkDropped(ms); err != nil {
 		return err
 	}
@@ -138,6 +148,7 @@ func (c *committer) enqueue(ms []*row.Mutation, size int, durable, wake bool, do
 	q.bytes += size
 	g.bytes += size
 	invariant.Check(g.bytes <= q.bytes, "storage: a group has more bytes than the queue")
+	// One durable write makes the group wait for the disk. The others are acknowledged before it.
 	if durable {
 		g.sync = true
 		g.synced = append(g.synced, done)
@@ -166,9 +177,11 @@ func (c *committer) checkDropped(ms []*row.Mutation) error {
 // filling returns the group to which size bytes can be added. The queue is locked.
 func (c *committer) filling(size int) *group {
 	q := &c.queue
+	// Only the last group may grow: those before it keep their order.
 	if n := len(q.groups); n > 0 && (q.groups[n-1].batch.Len()+size <= groupBytesMax) {
 		return q.groups[n-1]
 	}
+	// The group that is full waits for the committer; a new one is filled meanwhile.
 	g := c.newGroup()
 	q.groups = append(q.groups, g)
 	return g
@@ -190,7 +203,9 @@ func (c *committer) newGroup() *group {
 
 // giveBack keeps a group, and the memory of its batch, for reuse. The queue is locked.
 func (c *committer) giveBack(g *group) {
+	// Callbacks are cleared at once: they hold the requests of clients.
 	g.reset()
+	// Further groups are left to the garbage collector, with up to groupBytesKept each.
 	if q := &c.queue; len(q.spare) < groupsKept {
 		q.spare = append(q.spare, g)
 	}
@@ -198,6 +213,7 @@ func (c *committer) giveBack(g *group) {
 
 // commitNow commits the first group in the caller's goroutine, unless there is none or another goroutine is committing.
 func (c *committer) commitNow() {
+	// The caller commits only one group: it has requests of its own to answer.
 	if g := c.takeGroup(); g != nil {
 		c.commit(g)
 		c.finish(g)
@@ -263,8 +279,8 @@ func (q *queue) popLocked() *group {
 	return g
 }
 
-// finish ends the commit of a group that popLocked returned, and wakes the committer if there is more to do: a caller of
-// Commit has waited long enough.
+// finish ends the commit of a group that popLocked returned, and wakes the committer if there is more to do: a caller
+// of Commit has waited long enough.
 func (c *committer) finish(g *group) {
 	q := &c.queue
 	q.Lock()
@@ -284,6 +300,7 @@ func (c *committer) finish(g *group) {
 
 // applyInline commits in the caller's goroutine and calls done there.
 func (c *committer) applyInline(ms []*row.Mutation, durable bool, done func(error)) error {
+	// The lock protects the spare groups, and excludes DropTable as in enqueue.
 	c.queue.Lock()
 	err := c.checkDropped(ms)
 	var g *group
@@ -300,8 +317,10 @@ func (c *committer) applyInline(ms []*row.Mutation, durable bool, done func(erro
 		return err
 	}
 	c.inline.Lock()
+	// Guarantee 3 of Maintainer: commits are serialized.
 	result := c.commitBatch(g)
 	c.inline.Unlock()
+	// Without a lock: done may call Apply.
 	done(result)
 	c.queue.Lock()
 	c.giveBack(g)
@@ -311,6 +330,7 @@ func (c *committer) applyInline(ms []*row.Mutation, durable bool, done func(erro
 
 // commit commits a group and calls its callbacks.
 func (c *committer) commit(g *group) {
+	// Nobody waits for visibility only: one notification after the disk is enough.
 	if len(g.early) == 0 {
 		c.notify(g.synced, c.commitBatch(g))
 		return
@@ -320,6 +340,7 @@ func (c *committer) commit(g *group) {
 		c.notify(g.synced, err)
 		return
 	}
+	// These writes do not wait for the disk.
 	c.notify(g.early, nil)
 	c.notify(g.synced, c.await(g))
 }
@@ -334,17 +355,21 @@ func (c *committer) commitBatch(g *group) error {
 
 // publish makes the group's batch visible, under the latches of its partitions.
 func (c *committer) publish(g *group) (err error) {
+	// The watcher of free space rests while nothing is written.
 	c.disk.Use()
 	if err := c.db.Err(); err != nil {
 		return err
 	}
+	// Durations in the order in which a commit waits: latch, Pebble, disk.
 	began := c.opts.Clock.Monotonic()
 	c.latches.RLock(g.stripes)
 	latch := c.opts.Clock.Monotonic() - began
 	defer func() { c.pauses.Note(c.opts.Clock.Monotonic()-began, latch, g.batch.CommitStats()) }()
 	defer c.latches.RUnlock(g.stripes)
+	// Under the latches, also after a panic: maintainers must learn how each commit ended.
 	defer func() { c.derived.settle(err) }()
 	defer c.db.Recover(&err)
+	// Before the batch is visible, and under the latch: the purger then keeps the tombstones of these partitions.
 	c.purger.Note(g.tokens)
 	if g.ceilings, err = c.bounds.Raise(g.batch, g.tables...); err != nil {
 		return failure.Of(err)
@@ -352,6 +377,7 @@ func (c *committer) publish(g *group) (err error) {
 	invariant.Check(!g.committed, "storage: a group is committed twice")
 	c.derived.enter(g)
 	if g.sync {
+		// The batch is visible when ApplyNoSyncWait returns; await waits for the disk without the latches.
 		g.began = c.opts.Clock.Monotonic()
 		err = c.db.ApplyNoSyncWait(g.batch, pebble.Sync)
 	} else {
@@ -360,8 +386,10 @@ func (c *committer) publish(g *group) (err error) {
 	if err != nil {
 		return failure.Of(err)
 	}
+	// Later batches of these tables need not set the flag.
 	c.headers.Persisted(g.headers)
 	g.ceilings.Committed()
+	// Only committed deletions: a failed one must not remove rows.
 	c.dead.Suspect(g.deleted)
 	return c.db.Err()
 }
@@ -371,6 +399,7 @@ func (c *committer) publish(g *group) (err error) {
 func (c *committer) await(g *group) (err error) {
 	defer c.db.Recover(&err)
 	if g.sync {
+		// A failed fsync is never retried: the kernel may have dropped the pages.
 		if err := g.batch.SyncWait(); err != nil {
 			c.db.Fail(fmt.Errorf("fsync of the log: %w", err))
 		}
@@ -384,6 +413,7 @@ func (c *committer) await(g *group) (err error) {
 	if err := c.db.Err(); err != nil {
 		return err
 	}
+	// Pebble has released the batch, so its memory can be used again.
 	g.batch.Reset()
 	g.committed = true
 	return nil
@@ -406,11 +436,13 @@ func (c *committer) armPeriodic() {
 	q := &c.queue
 	q.Lock()
 	defer q.Unlock()
+	// Close has stopped the timer, and would not stop a new one.
 	if q.closing {
 		return
 	}
 	q.periodic = c.opts.Clock.After(c.opts.SyncPeriod, func() {
 		q.Lock()
+		// The committer syncs the log, because a timer must not block.
 		q.syncDue = true
 		q.wake.Signal()
 		q.Unlock()
@@ -425,6 +457,7 @@ func (c *committer) syncLog() {
 		return
 	}
 	defer c.db.Recover(&err)
+	// An empty record makes Pebble sync everything before it.
 	if err = c.db.LogData(nil, pebble.Sync); err != nil {
 		c.db.Fail(fmt.Errorf("fsync of the log: %w", err))
 	}
@@ -432,9 +465,11 @@ func (c *committer) syncLog() {
 
 // drain waits until everything queued so far is committed.
 func (c *committer) drain() error {
+	// Every Apply has committed before it returned.
 	if c.opts.Inline {
 		return nil
 	}
+	// Buffered: the committer must not wait for this goroutine.
 	committed := make(chan error, 1)
 	if err := c.enqueue(nil, 0, false, true, func(err error) { committed <- err }); err != nil {
 		return err

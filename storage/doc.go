@@ -18,16 +18,33 @@
 // Keys of a table sort as the ring does, those of a partition as its clusterings; the comparer is
 // Pebble's default.
 //
+// Engine is a façade over parts that share only what struct core contains:
+//
+//	committer     groups of mutations, their commit and their fsync          commit.go, group.go
+//	reading       pages, hashes, newest timestamps                          package reading
+//	purge         expired and shadowed data                                 package purge
+//	remover       TRUNCATE, DROP, ranges of tokens, and their space         remove.go, ranges.go, reclaim.go
+//	quarantine    corrupt files, and the ranges that were lost in them      rangelost.go
+//	maintenance   entries that are derived from rows                        maintainer.go, host.go, ingest.go
+//	database      Pebble, its options and its failure                       package database
+//
 //	Apply ─ group ─ committer ─ stripe read latches ─ Pebble batch ─ one fsync ─ done, done, done
 //	Read  ─ iterator ─ header ─ range tombstones ─ rows ─ shadow, purge, count ─ page
-//
 //	Sweep ─ finds what is dead ─ stripe write latch ─ reads it again ─ Set or Delete
 //
-// Pebble never purges what the Merger merged, so the sweeper does. It reads, decides and overwrites;
-// a write between would be lost, hence the latches: a commit holds the read side of the stripes of
-// its partitions, who overwrites holds the write side.
+// Locks are taken in this order, and none is held while a callback of a write runs:
+//
+//	purger ─ latches ─ a maintainer's own locks
+//	the queue of the committer: only for a few instructions
+//
+// Pebble never purges what the Merger merged, so package purge does. It reads, decides and overwrites; a write between
+// would be lost, hence the latches: a commit holds the read side of the stripes of its partitions, an overwrite the write
+// side.
 //
 // Indexes are kept by maintainers (maintainer.go): the engine calls them wherever rows enter or leave, and their
 // entries are written in the same batch as the rows. Package storage/index has the maintainers; storage knows none of
 // them.
+//
+// A broken invariant (package invariant) panics: to continue might lose or invent data. Errors of package failure are for
+// what a caller, a disk or another node can cause.
 package storage

@@ -64,6 +64,7 @@ func (e *core) isDropped(id schema.StorageID) bool { return e.dropped.Contains(i
 // stopping reports whether the engine is being closed.
 func (e *core) stopping() bool {
 	select {
+	// Not a wait: purges and walks ask between two steps.
 	case <-e.stop:
 		return true
 	default:
@@ -78,6 +79,7 @@ func Open(o Options) (*Engine, error) {
 		return nil, err
 	}
 	if err := format.Check(o.FS, o.Dir); err != nil {
+		// A format file that cannot be read is corruption; an unknown version is not.
 		if bad := new(format.Malformed); errors.As(err, &bad) {
 			err = &failure.CorruptError{Path: bad.Path, Err: err}
 		}
@@ -89,6 +91,7 @@ func Open(o Options) (*Engine, error) {
 	}
 	e, err := openLocked(o, lock)
 	if err != nil {
+		// Another process may try again.
 		return nil, errors.Join(err, lock.Close())
 	}
 	return e, nil
@@ -114,13 +117,17 @@ func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 	e.removals = &remover{core: shared, commits: e.commits}
 	e.losses = &quarantine{core: shared, commits: e.commits, removals: e.removals}
 	e.derived = &maintenance{core: shared}
+	// Everything that Pebble calls while it opens must exist before it: the merger reports hot rows, and a full disk
+	// deletes the ballast.
 	e.latches.Off = o.noLatch
 	e.hot, e.dead = backlog.NewCrowded(foldQueueMax), backlog.NewDead(deadPartitionsMax)
 	e.disk = space.New(space.Options{
 		FS: o.FS, Dir: o.Dir, Clock: o.Clock, Logger: o.Logger, Free: o.FreeSpace, BallastBytes: o.BallastBytes,
 	})
 	e.commits.queue.wake = sync.NewCond(&e.commits.queue.Mutex)
+	// Before Pebble writes: the ballast must not take the last free bytes from a flush.
 	e.disk.OpenBallast()
+	// Files that a crash left are not part of the data, and Pebble does not know them.
 	if err := clearIngestions(&o); err != nil {
 		return nil, fmt.Errorf("storage: open %s: %w", o.Dir, err)
 	}
@@ -133,10 +140,11 @@ func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 	if err != nil {
 		return nil, err
 	}
+	// Flags and bounds are loaded next; no read begins before Open returns.
 	e.reads = reading.New(e.readOptions())
 	e.purger = purge.New(purge.Options{
-		DB: e.db, Latches: &e.latches, Bounds: &e.bounds, Disk: e.disk, Clock: o.Clock, Logger: o.Logger, Table: o.Table,
-		Maintainers: e.derived, Dead: e.dead, PositionKey: sweptKey(), Stop: e.stop, Inline: o.Inline,
+		DB: e.db, Latches: &e.latches, Bounds: &e.bounds, Disk: e.disk, Clock: o.Clock, Logger: o.Logger,
+		Table: o.Table, Maintainers: e.derived, Dead: e.dead, PositionKey: sweptKey(), Stop: e.stop, Inline: o.Inline,
 		PurgeRangeMin: o.purgeRangeMin, RunMin: o.runMin, SuspectBytes: o.suspectBytes,
 		IgnoreDirty: o.ignoreDirty, ForgetResumed: o.forgetResumed,
 	})
@@ -144,6 +152,7 @@ func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 	if err != nil {
 		return nil, errors.Join(err, e.db.DB.Close()) // the caller releases the lock
 	}
+	// The first write must already know whether the disk is full.
 	e.disk.Check()
 	e.start()
 	return e, nil
@@ -164,8 +173,10 @@ func (e *Engine) start() {
 	if e.opts.Inline {
 		return
 	}
+	// Close waits for these goroutines, which end when stop is closed.
 	e.owned.Go(e.commits.run)
 	e.owned.Go(func() { e.disk.Watch(e.stop) })
+	// Buffered: a report to the purger is never lost, and never blocks a read.
 	e.dead.Wake = make(chan struct{}, 1)
 	if !e.opts.NoSweep {
 		e.owned.Go(e.purger.Run)
@@ -178,11 +189,13 @@ func (e *Engine) start() {
 // Close commits the applied mutations and closes the database. It does not close a database that failed during an
 // operation, whose locks are held permanently.
 func (e *Engine) Close() error {
+	// First, so that what waits ends: Close must not take as long as a pass of the purger.
 	close(e.stop)
 	e.commits.close()
 	if e.db.Wedged() { // the committer may never return
 		return e.db.Err()
 	}
+	// No goroutine may call Pebble after it is closed.
 	e.owned.Wait()
 	return e.db.Close()
 }

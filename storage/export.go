@@ -28,6 +28,7 @@ func (e *Engine) Export(dst []byte, id schema.StorageID, tokens ring.Range, of f
 	}
 	x := exporter{block: block.Writer{Bytes: dst}, of: of, bytesMax: len(dst) + bytesMax}
 	for _, r := range tokens.Unwrap() {
+		// A block without the lost rows would look complete to its receiver.
 		if lost := e.lost.Overlaps(id, r); lost != nil {
 			return dst, nil, lost.Err()
 		}
@@ -36,8 +37,10 @@ func (e *Engine) Export(dst []byte, id schema.StorageID, tokens ring.Range, of f
 			continue
 		}
 		if len(after) > 0 && bytes.Compare(after, lower) >= 0 {
+			// The first key after the previous block.
 			lower = append(bytes.Clone(after), 0)
 		}
+		// A block may cover the end of one range and the beginning of the next.
 		if full, err := x.scan(e.db, lower, upper); full || err != nil {
 			return x.block.Bytes, x.position, failure.Of(err)
 		}
@@ -61,11 +64,13 @@ func (x *exporter) scan(db *database.DB, lower, upper []byte) (full bool, err er
 		return false, err
 	}
 	for valid := iter.First(); valid; valid = iter.Next() {
+		// Omitted entries count: a step is bounded even if nothing is selected.
 		if len(x.block.Bytes)+x.omitted >= x.bytesMax {
 			return true, iter.Close()
 		}
 		// The receiver asks for what follows the last position: keys must ascend, within a range and between two.
-		invariant.Check(!invariant.Enabled || bytes.Compare(x.position, iter.Key()) < 0, "storage: an export went backwards")
+		invariant.Check(!invariant.Enabled || bytes.Compare(x.position, iter.Key()) < 0,
+			"storage: an export went backwards")
 		x.position = append(x.position[:0], iter.Key()...)
 		if x.of != nil {
 			selected, err := selects(x.of, iter.Key())

@@ -13,6 +13,7 @@ import (
 // foldHot collapses the hot rows that reads found.
 func (e *core) foldHot() {
 	for e.hot.Len() > 0 {
+		// Several reads may collapse at a time, each other keys.
 		key, ok := e.hot.Take()
 		if !ok {
 			return
@@ -20,6 +21,7 @@ func (e *core) foldHot() {
 		if err := e.fold([]byte(key)); err != nil {
 			e.opts.Logger.Warn("storage: collapsing a hot row failed", "error", err)
 		}
+		// After an error as well: the next read finds the key again.
 		e.hot.Forget(key)
 	}
 }
@@ -27,6 +29,7 @@ func (e *core) foldHot() {
 // fold replaces the operands of one key by their merge.
 func (e *core) fold(key []byte) error {
 	_, k, _, err := rowkey.Parse(key)
+	// A collapse saves time only; it may be left out.
 	if err != nil || e.db.Err() != nil || e.disk.Full() {
 		return err
 	}
@@ -37,6 +40,7 @@ func (e *core) fold(key []byte) error {
 	if err != nil {
 		return failure.Of(err)
 	}
+	// Under the latch: no write comes between this read and the Set, which would hide it.
 	if iter.SeekPrefixGE(key) {
 		value, valueErr := iter.ValueAndErr()
 		if err = valueErr; err == nil {

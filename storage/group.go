@@ -36,6 +36,7 @@ type group struct {
 }
 
 func (g *group) reset() {
+	// The slices keep their memory, because a group is reused for each commit.
 	batch := g.batch
 	if !g.committed {
 		batch = nil // it may be stuck somewhere in Pebble
@@ -48,6 +49,7 @@ func (g *group) reset() {
 }
 
 func clearFuncs(fs []func(error)) []func(error) {
+	// Otherwise the memory of the slice would keep requests alive.
 	clear(fs)
 	return fs[:0]
 }
@@ -68,6 +70,7 @@ func (c *committer) notifyOne(f func(error), err error) {
 // checkMutation returns the number of bytes of the operations of m and the greatest timestamp of its rows, or an error
 // if m cannot be applied.
 func checkMutation(m *row.Mutation) (size int, newest int64, err error) {
+	// NoTimestamp is less than every timestamp, so it leaves bounds as they are.
 	newest = row.NoTimestamp
 	if len(m.Key.Bytes) > rowkey.PartitionBytesMax {
 		return 0, newest, failure.ErrInvalid
@@ -76,6 +79,7 @@ func checkMutation(m *row.Mutation) (size int, newest int64, err error) {
 	entries := m.Entries()
 	for entries.Next(&e) {
 		size += rowkey.FixedSize + len(m.Key.Bytes) + rowkey.SuffixSize(&e) + len(e.Value) + 16
+		// Bounds concern rows only: a header is read before deletions are compared.
 		if e.Kind == row.KindRow {
 			newest = max(newest, bounds.Newest(e.Value))
 		}
@@ -86,15 +90,18 @@ func checkMutation(m *row.Mutation) (size int, newest int64, err error) {
 // add copies the operations of m, which was checked, into the group's batch. The queue, or inline, is locked.
 func (c *committer) add(g *group, m *row.Mutation) {
 	flags := &c.headers
+	// Mutations of one table usually arrive together.
 	if n := len(g.tables); n == 0 || g.tables[n-1] != m.Table && !slices.Contains(g.tables, m.Table) {
 		g.tables = append(g.tables, m.Table)
 	}
+	// One latch covers all partitions of a stripe; the set of a commit is one word.
 	stripe := latch.StripeOf(m.Key.Token)
 	g.stripes |= stripe
 	g.tokens = append(g.tokens, m.Key.Token)
 	var entry row.Entry
 	partition := rowkey.FixedSize + len(m.Key.Bytes)
 	for entries := m.Entries(); entries.Next(&entry); {
+		// The flag is raised before the header is visible: a reader that sees no flag skips the header.
 		if entry.Kind == row.KindHeader && flags.Raise(m.Table) {
 			g.headers = append(g.headers, m.Table)
 			g.set(headerFlagKey(m.Table), nil)
@@ -113,17 +120,21 @@ func (c *committer) add(g *group, m *row.Mutation) {
 
 // noteDeletion records the keys of rows that an entry deletes, if it deletes several.
 func (g *group) noteDeletion(partition []byte, x *row.Entry) {
+	// More than the purger accepts is found again by reads.
 	if len(g.deleted) >= deadPartitionsMax || x.Kind == row.KindRow {
 		return
 	}
+	// The keys are copied: the batch gives its memory to Pebble.
 	start := append(bytes.Clone(partition), byte(row.KindRow))
 	end := append(bytes.Clone(partition), rowkey.KindEnd)
 	switch x.Kind {
 	case row.KindHeader:
+		// A header without a deletion only sets static columns.
 		if sum, err := row.Summarize(x.Value, 0); err != nil || !sum.Deletes {
 			return
 		}
 	case row.KindRangeTombstone:
+		// An empty end means the end of the partition.
 		if start = append(start, x.Start...); len(x.End) > 0 {
 			end = append(append(bytes.Clone(partition), byte(row.KindRow)), x.End...)
 		}

@@ -48,6 +48,7 @@ func (h *Host) MarkValues(f func(id schema.StorageID, value []byte)) error {
 // HasRows reports whether anything is stored of a table; true if that cannot be read. It may be called in Enter
 // and Ingest.
 func (h *Host) HasRows(table schema.StorageID) bool {
+	// An error counts as rows: a build that has nothing to do costs little.
 	empty, err := h.e.db.Empty(rowkey.AppendTable(nil, table), rowkey.AppendTableEnd(nil, table))
 	return !empty || err != nil
 }
@@ -71,18 +72,20 @@ func (h *Host) Barrier() error {
 	if err := h.e.Drain(); err != nil {
 		return err
 	}
+	// Taken and released: the commit that held it has ended.
 	h.e.commits.inline.Lock() // as Drain, for an engine without a committer
 	h.e.commits.inline.Unlock()
 	return nil
 }
 
 // Walk calls f with up to n partitions of which anything is stored, from a position on: nil at first. next is the
-// position to go on from, nil after the last partition. The key is valid during the call. It ends with failure.ErrStopped when
-// the engine is being closed.
+// position to go on from, nil after the last partition. The key is valid during the call. It ends with
+// failure.ErrStopped when the engine is being closed.
 func (h *Host) Walk(table schema.StorageID, position []byte, n int, f func(row.PartitionKey)) (next []byte, err error) {
 	if h.e.stopping() {
 		return nil, failure.ErrStopped
 	}
+	// The first key of the table.
 	if position == nil {
 		position = rowkey.AppendTable(nil, table)
 	}
@@ -98,10 +101,12 @@ func (h *Host) Walk(table schema.StorageID, position []byte, n int, f func(row.P
 			return nil, errors.Join(err, iter.Close())
 		}
 		invariant.Check(bytes.Compare(next, iter.Key()) <= 0, "storage: a walk over partitions went backwards")
+		// One seek for each partition, over its rows.
 		next = append(append(next[:0], iter.Key()[:len(iter.Key())-len(suffix)]...), rowkey.KindEnd)
 		f(k)
 		valid = step.To(iter, next)
 	}
+	// Nothing follows.
 	if !valid {
 		next = nil
 	}
@@ -111,6 +116,7 @@ func (h *Host) Walk(table schema.StorageID, position []byte, n int, f func(row.P
 
 // Emptied calls Emptied of all maintainers if nothing is stored of a partition, unless the disk is full.
 func (h *Host) Emptied(table schema.StorageID, key row.PartitionKey) error {
+	// A removal of entries writes as well; the sweep of the maintainer comes back.
 	if h.e.disk.Full() {
 		return nil
 	}
@@ -140,6 +146,7 @@ func (h *Host) Entries(table schema.StorageID, start, end []byte) (*Entries, err
 	if o.UpperBound = rowkey.PrefixEnd(h.space.appendTable(nil, table)); end != nil {
 		o.UpperBound = append(h.space.appendTable(nil, table), end...)
 	}
+	// Pebble refuses reversed bounds; the answer is empty.
 	if bytes.Compare(o.LowerBound, o.UpperBound) >= 0 {
 		o.UpperBound = slices.Clone(o.LowerBound)
 	}
@@ -215,8 +222,8 @@ type PartitionsPage struct {
 }
 
 // PartitionLister lists the partition keys of tables in the order of their bytes. A listing is done in bounded steps: a
-// step ends at the Limit, or when it has looked at enough; the next one begins after Last. failure.ErrInvalid is the error for
-// a table whose keys it does not keep.
+// step ends at the Limit, or when it has looked at enough; the next one begins after Last. failure.ErrInvalid is the
+// error for a table whose keys it does not keep.
 type PartitionLister interface {
 	Partitions(q *PartitionsRead) (PartitionsPage, error)
 }
@@ -226,7 +233,8 @@ type noLister struct{}
 
 // Partitions implements PartitionLister.
 func (noLister) Partitions(q *PartitionsRead) (PartitionsPage, error) {
-	return PartitionsPage{}, fmt.Errorf("%w: the keys of table number %d are not kept in order", failure.ErrInvalid, q.Table)
+	return PartitionsPage{}, fmt.Errorf("%w: the keys of table number %d are not kept in order",
+		failure.ErrInvalid, q.Table)
 }
 
 // Partitions is a step of a listing by Options.Lister. Its errors for lost ranges and dropped tables are those of Read.
@@ -234,10 +242,12 @@ func (e *Engine) Partitions(q *PartitionsRead) (page PartitionsPage, err error) 
 	if err := e.db.Err(); err != nil {
 		return page, err
 	}
+	// Keys are in the order of their bytes, so that each step covers all tokens.
 	if lost := e.lost.Overlaps(q.Table, ring.FullRange()); lost != nil {
 		return page, lost.Err()
 	}
 	page, err = e.opts.Lister.Partitions(q)
+	// The iterators of the step are closed.
 	if e.hot.Len() > 0 {
 		e.foldHot()
 	}

@@ -33,12 +33,14 @@ func (h *Host) Rows(table schema.StorageID, position []byte, n int, f func(*Ente
 	}
 	size := 0
 	valid := iter.First()
+	// Bounded by bytes as well: rows may be large.
 	for ; valid && n > 0 && size < hostRowsBytes; n-- {
 		x, err := enteredAt(iter)
 		if err != nil {
 			return nil, failure.Of(errors.Join(err, iter.Close()))
 		}
 		size += len(iter.Key()) + len(x.Value)
+		// Range tombstones have no entries.
 		if x.Kind != row.KindRangeTombstone {
 			f(&x)
 		}
@@ -82,6 +84,7 @@ func (h *Host) StoredRows(table schema.StorageID, start, end []byte, f func(*Sto
 
 // Next returns what is stored under the next key; false after the last. It is valid until the next call.
 func (x *StoredRows) Next() (entered Entered, ok bool, err error) {
+	// The first call positions the iterator.
 	if x.begun {
 		ok = x.iter.Next()
 	} else {
@@ -121,6 +124,7 @@ func (h *Host) Revise(table schema.StorageID, key row.PartitionKey, kind row.Ent
 	if h.e.disk.Full() {
 		return nil
 	}
+	// Read and written under one latch, so that no change comes between.
 	stripe := latch.StripeOf(key.Token)
 	h.e.latches.Lock(stripe)
 	defer h.e.latches.Unlock(stripe)

@@ -55,10 +55,12 @@ type stagedEntries struct {
 
 // NewIngestion starts the ingestion of a part of a table. Keys outside of tokens, which may wrap, are refused.
 func (e *Engine) NewIngestion(id schema.StorageID, tokens ring.Range) *Ingestion {
+	// Names are unique for the life of the process; Open removes those of the previous one.
 	name := strconv.FormatInt(e.ingestions.Add(1), 10) + ".sst"
 	g := &Ingestion{e: e.core, table: id, tokens: tokens, path: e.opts.FS.PathJoin(e.opts.Dir, ingestDir, name)}
 	for _, m := range e.derived.list {
 		s := stagedEntries{maintainer: m, note: new(any)}
+		// Rows of a table that becomes maintained later are found by its build.
 		if m.Maintains(id) {
 			s.batch = e.db.NewBatch()
 		}
@@ -77,9 +79,11 @@ func (g *Ingestion) Add(data []byte) error {
 	if err := g.e.writable(); err != nil {
 		return err
 	}
+	// A stream writes as commits do, and must not overrun the disk.
 	g.e.disk.Use()
 	b := block.NewReader(data)
 	for b.Next() {
+		// The sender is another node: its bytes are checked before they become a file.
 		if err := g.check(b.Key, b.Value); err != nil {
 			return fmt.Errorf("%w entry for %s: %w", failure.ErrInvalid, g.path, err)
 		}
@@ -89,6 +93,7 @@ func (g *Ingestion) Add(data []byte) error {
 		if err := g.w.Merge(b.Key, b.Value); err != nil {
 			return failure.Of(err)
 		}
+		// The block is valid during the call only.
 		g.last = append(g.last[:0], b.Key...)
 		g.size += int64(len(b.Key) + len(b.Value))
 	}
@@ -116,6 +121,7 @@ func (g *Ingestion) stage(data []byte) {
 func (g *Ingestion) unstage() {
 	for _, s := range g.staged {
 		if s.batch != nil {
+			// Also of a batch that was committed: Pebble has copied it.
 			_ = s.batch.Close() // it frees memory
 		}
 	}
@@ -137,6 +143,7 @@ func (g *Ingestion) check(key, value []byte) error {
 	}
 	switch row.EntryKind(suffix[0]) {
 	case row.KindHeader:
+		// The flag of the table is raised before the file is visible.
 		g.headers = true
 	case row.KindRow:
 	case row.KindRangeTombstone:
@@ -149,6 +156,7 @@ func (g *Ingestion) check(key, value []byte) error {
 	if err := row.ValidateRow(value); err != nil {
 		return err
 	}
+	// Invariant 1 of package bounds: noted before the rows are ingested.
 	if row.EntryKind(suffix[0]) == row.KindRow {
 		g.e.bounds.Note(table, k.Token, bounds.Newest(value))
 	}
@@ -168,6 +176,7 @@ func (g *Ingestion) open() error {
 	if err != nil {
 		return err
 	}
+	// In the format of the database, which Pebble links instead of copying.
 	g.w = sstable.NewWriter(objstorageprovider.NewFileWritable(f),
 		g.e.db.Format.MakeWriterOptions(0, g.e.db.TableFormat()))
 	return nil
@@ -191,6 +200,7 @@ func (g *Ingestion) Commit() error {
 	invariant.Check(!g.ended, "storage: an ingestion is committed after its end")
 	g.ended = true
 	defer g.unstage()
+	// Nothing was added, so there is no file.
 	if g.w == nil {
 		return nil
 	}
@@ -213,21 +223,25 @@ func (g *Ingestion) Commit() error {
 // before.
 func (e *core) ingest(g *Ingestion) (err error) {
 	id := g.table
+	// A stream may end after its table was dropped.
 	if e.isDropped(id) {
 		return &failure.UnknownTable{Table: id}
 	}
 	defer e.db.Recover(&err)
+	// Synced first: after a crash the file may be there, and readers need the flag.
 	if g.headers && e.headers.Raise(id) {
 		if err := e.db.Set(headerFlagKey(id), nil, pebble.Sync); err != nil {
 			return err
 		}
 		e.headers.Persisted([]schema.StorageID{id})
 	}
+	// Invariant 3 of package bounds: the ceiling is on disk before the rows.
 	if err := e.syncCeiling(id); err != nil {
 		return err
 	}
 	e.latches.RLock(latch.AllStripes)
 	defer e.latches.RUnlock(latch.AllStripes)
+	// Under the latches, before the rows are visible.
 	e.purger.NoteAll()
 	return e.ingestStaged(g, g.staged)
 }
@@ -235,6 +249,7 @@ func (e *core) ingest(g *Ingestion) (err error) {
 // ingestStaged hands a file to Pebble in Ingest of all maintainers, innermost the entries of each are written. They
 // are on disk before the rows are visible, and are not removed meanwhile: the latches are held.
 func (e *core) ingestStaged(g *Ingestion, staged []stagedEntries) error {
+	// Innermost: the entries of all maintainers are on disk.
 	if len(staged) == 0 {
 		e.db.AwaitFlushes()
 		return e.db.Ingest(context.Background(), []string{g.path})
@@ -248,6 +263,7 @@ func (e *core) ingestStaged(g *Ingestion, staged []stagedEntries) error {
 	calls := 0
 	err := s.Ingest(Derived{batch, s.space, s.note}, g.table, s.batch != nil, func() error {
 		calls++
+		// Entries before rows: a search that finds no row ignores the entry, but a row without an entry is never found.
 		if !batch.Empty() {
 			if err := e.db.Apply(batch, pebble.Sync); err != nil {
 				return err

@@ -8,8 +8,8 @@ const (
 	hostRowsBytes = 4 << 20
 	// cacheBytesDefault is the size of the block cache: small, for a node whose configuration does not set it.
 	cacheBytesDefault = 32 << 20
-	// memTableBytesDefault is the size of a memtable. Several may wait for a flush (package database). Four nodes on one
-	// machine stay below 1 GB even if they all write at full speed.
+	// memTableBytesDefault is the size of a memtable. Several may wait for a flush (package database). Four nodes on
+	// one machine stay below 1 GB even if they all write at full speed.
 	memTableBytesDefault = 64 << 20
 	// groupBytesMax bounds one commit: large enough that its fixed costs are negligible, and small enough that it is
 	// copied in well under a millisecond and never becomes a flushable batch of its own.

@@ -51,6 +51,7 @@ func localKey(key []byte) []byte {
 // SetLocal sets a local value of this node, such as its identity or a hint. With sync it is on disk when SetLocal
 // returns. A full disk refuses values of more than localAlwaysBytes.
 func (e *Engine) SetLocal(key, value []byte, sync bool) error {
+	// Notes of a few bytes are needed to remove data, which is what a full disk needs.
 	if len(value) > localAlwaysBytes && e.disk.Full() {
 		return failure.ErrDiskFull
 	}
@@ -68,6 +69,7 @@ func (e *core) writeLocal(sync bool, write func(*pebble.WriteOptions) error) (er
 	}
 	defer e.db.Recover(&err)
 	options := pebble.NoSync
+	// Hints and marks follow the mode of the engine.
 	if sync && e.opts.Sync != SyncNone {
 		options = pebble.Sync
 	}
@@ -91,6 +93,7 @@ func (e *Engine) ScanLocal(prefix []byte, f func(key, value []byte) error) error
 	if err := e.db.Err(); err != nil {
 		return err
 	}
+	// Callers know keys without the prefix of the engine.
 	cut := len(localKey(nil))
 	return e.db.Scan(localKey(prefix), func(key, value []byte) error { return f(key[cut:], value) })
 }

@@ -135,6 +135,7 @@ func (d Derived) DeleteRange(table schema.StorageID, start, end []byte) {
 	if end != nil {
 		upper = append(slices.Clone(lower), end...)
 	}
+	// Reversed bounds would be an error of Pebble in the batch of rows.
 	if lower = append(lower, start...); bytes.Compare(lower, upper) < 0 {
 		_ = d.batch.DeleteRange(lower, upper, nil)
 	}
@@ -183,6 +184,7 @@ func (in *Entering) Next(x *Entered) bool {
 		if !ok {
 			return false
 		}
+		// Keys of table 0 are entries of maintainers and the engine's own keys.
 		if rowkey.TableOf(key) == 0 || !slices.Contains(in.tables, rowkey.TableOf(key)) {
 			continue
 		}
@@ -199,6 +201,7 @@ func (in *Entering) Next(x *Entered) bool {
 // again, after another one.
 func (in *Entering) NextPartition(x *Entered) bool {
 	for in.Next(x) {
+		// Most keys fit, and need no allocation.
 		var buffer [rowkey.FixedSize + 64]byte
 		prefix := rowkey.AppendPartition(buffer[:0], x.Table, x.Key)
 		if !bytes.Equal(prefix, in.prefix) {
@@ -210,6 +213,7 @@ func (in *Entering) NextPartition(x *Entered) bool {
 }
 
 func (in *Entering) next() (key, value []byte, ok bool) {
+	// A block of an ingestion.
 	if in.source != nil {
 		return in.source()
 	}
@@ -255,6 +259,7 @@ func (ms *maintenance) open(e *Engine) error {
 	marks := []byte{ownHeaderFlag, ownLost, ownBound}
 	for _, m := range ms.opts.Maintainers {
 		s := m.Space()
+		// Two maintainers with one key space would read the entries of each other.
 		if s.Entries < derivedPrefix || slices.Contains(marks, s.Marks) ||
 			slices.ContainsFunc(ms.list, func(o *maintainer) bool { return o.space.Entries == s.Entries }) {
 			return fmt.Errorf("storage: the key space %+v of a maintainer is taken", s)
@@ -263,6 +268,7 @@ func (ms *maintenance) open(e *Engine) error {
 		ms.list = append(ms.list, &maintainer{Maintainer: m, space: s})
 	}
 	if err := ms.db.Scan(append(rowkey.AppendTable(nil, 0), ownPrefix), func(key, _ []byte) error {
+		// A mark without its maintainer means that its entries would miss new rows.
 		if len(key) > rowkey.TableSize+1 && !slices.Contains(marks, key[rowkey.TableSize+1]) {
 			return fmt.Errorf("storage: %s has entries of a maintainer that is not configured (%q)",
 				ms.opts.Dir, key[rowkey.TableSize+1])
@@ -271,6 +277,7 @@ func (ms *maintenance) open(e *Engine) error {
 	}); err != nil {
 		return err
 	}
+	// All key spaces are known to be distinct.
 	for _, m := range ms.list {
 		if err := m.Open(&Host{e: e, space: m.space}); err != nil {
 			return err
@@ -288,6 +295,7 @@ func (ms *maintenance) Maintained(id schema.StorageID) bool {
 func (ms *maintenance) enter(g *group) {
 	for _, m := range ms.list {
 		in := &m.entering
+		// Asked for each commit: a table may become maintained at any time.
 		in.tables = in.tables[:0]
 		for _, id := range g.tables {
 			if m.Maintains(id) {
@@ -309,9 +317,11 @@ func (ms *maintenance) enter(g *group) {
 func (ms *maintenance) settle(err error) {
 	for _, m := range ms.list {
 		if m.entered {
+			// Before the call: a panic in Settle must not repeat it.
 			m.entered = false
 			m.entering.Rewind()
 			m.Settle(&m.entering, err)
+			// The batch is reused, and its memory may be large.
 			m.entering.repr, m.entering.reader = nil, batchrepr.Reader{}
 		}
 	}
@@ -346,6 +356,7 @@ func (ms *maintenance) Emptied(id schema.StorageID, k row.PartitionKey) error {
 	ms.latches.Lock(stripe)
 	defer ms.latches.Unlock(stripe)
 	prefix := rowkey.AppendPartition(nil, id, k)
+	// Under the latch: a row that is written now would lose its entries.
 	empty, err := ms.db.Empty(prefix, append(slices.Clone(prefix), rowkey.KindEnd))
 	if !empty || err != nil {
 		return err
@@ -389,6 +400,7 @@ func (e *core) writeDerived(o *pebble.WriteOptions, fill func(*pebble.Batch) err
 	batch := e.db.NewBatch()
 	err = fill(batch)
 	if err == nil && !batch.Empty() {
+		// Entries of a build are many; they count as writes.
 		e.disk.Use()
 		err = e.db.Apply(batch, o)
 	}

@@ -44,10 +44,12 @@ func (e *Engine) Metrics() Metrics {
 		Folds: c.folds.Load(), TombstoneWarnings: r.TombstoneWarnings.Load(),
 		Looked: r.Looked.Load(), Seeks: r.Seeks.Load(), Canceled: r.Canceled.Load(),
 		Swept: e.purger.Counts.Swept.Load(), Purged: e.purger.Counts.Purged.Load(), Stalls: e.db.Stalls(),
-		Pauses: e.commits.pauses.Count(), LongestPause: e.commits.pauses.Longest(), PausesByCause: e.commits.pauses.ByCause(),
-		SlowSyncs: e.commits.slowSyncs.Count(), LongestSync: e.commits.slowSyncs.Longest(),
+		Pauses: e.commits.pauses.Count(), LongestPause: e.commits.pauses.Longest(),
+		PausesByCause: e.commits.pauses.ByCause(),
+		SlowSyncs:     e.commits.slowSyncs.Count(), LongestSync: e.commits.slowSyncs.Longest(),
 		Corruptions: int64(len(e.db.Corruptions())), DiskFull: e.disk.Full(),
 	}
+	// Metrics must not hang with a failed database.
 	if e.db.Err() == nil { // otherwise its locks may be held permanently
 		m.Pebble = e.db.Metrics()
 	}

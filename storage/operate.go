@@ -23,6 +23,7 @@ func (e *Engine) CompactTable(ctx context.Context, id schema.StorageID, progress
 	if err != nil {
 		return err
 	}
+	// At least one part, also of a table that is in memtables only.
 	parts := int(min(1+size.Bytes/compactPartBytes, compactPartsMax))
 	return e.compactTable(ctx, id, parts, progress)
 }
@@ -31,6 +32,7 @@ func (e *Engine) compactTable(ctx context.Context, id schema.StorageID, parts in
 	progress func(done, parts int)) error {
 	start := rowkey.AppendTable(nil, id)
 	for i := 1; i <= parts; i++ {
+		// The last part ends with the table.
 		end := rowkey.AppendTableEnd(nil, id)
 		if i < parts { // tokens are hashes, so equal ranges of them have about as many bytes
 			end = rowkey.AppendToken(nil, id, ring.Token(uint64(i)*(math.MaxUint64/uint64(parts))^1<<63))
@@ -39,6 +41,7 @@ func (e *Engine) compactTable(ctx context.Context, id schema.StorageID, parts in
 		if err := e.purger.Span(ctx, &backlog.Sweep{Position: start, End: end}); err != nil {
 			return err
 		}
+		// After the purge, so that the compaction drops what it removed.
 		if err := e.db.Compact(ctx, start, end, true); err != nil {
 			return failure.Of(err)
 		}
@@ -73,6 +76,7 @@ func (e *Engine) TableSize(id schema.StorageID) (size TableSize, err error) {
 	if err != nil {
 		return size, failure.Of(err)
 	}
+	// A file that belongs to several tables counts as a whole.
 	for _, files := range levels {
 		size.Levels = append(size.Levels, len(files))
 		for _, f := range files {

@@ -31,6 +31,7 @@ const (
 
 // nameOf returns a table's name, or its number if that is unknown.
 func (e *core) nameOf(id schema.StorageID) string {
+	// Only for messages: a dropped table has no name.
 	info := e.opts.Table(id)
 	return info.Name(id)
 }
@@ -101,6 +102,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.FS == nil {
 		o.FS = vfs.Default
 	}
+	// A file in memory frees nothing when it is deleted.
 	if o.BallastBytes == 0 && o.FS == vfs.Default {
 		o.BallastBytes = ballastBytesDefault
 	}
@@ -125,6 +127,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.FilterRows <= 0 {
 		o.FilterRows = filterRowsMax
 	}
+	// Zero and negative values mean the constants of limits.go.
 	for _, x := range []struct {
 		option *int
 		value  int
@@ -137,7 +140,9 @@ func (o Options) withDefaults() (Options, error) {
 		}
 	}
 	if o.Table == nil {
-		o.Table = func(schema.StorageID) tableinfo.Info { return tableinfo.Info{Exists: true, GC: tableinfo.GCDisabled} }
+		o.Table = func(schema.StorageID) tableinfo.Info {
+			return tableinfo.Info{Exists: true, GC: tableinfo.GCDisabled}
+		}
 	}
 	if o.Lister == nil {
 		o.Lister = noLister{}
@@ -150,6 +155,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.FreeSpace == nil {
 		o.FreeSpace = func() (free, total int64) {
+			// The file system of the data directory, which may be a volume of its own.
 			u, err := o.FS.GetDiskUsage(o.Dir)
 			if err != nil {
 				return 0, 0 // unknown: the file system is in memory

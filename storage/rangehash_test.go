@@ -84,8 +84,9 @@ func (m *meta) compareHashes(engines [2]*Engine) {
 	now, leaves := m.clock.Now().Unix(), 1+m.rng.IntN(5)
 	var hashes [2][]reading.LeafHash
 	for i, e := range engines {
-		hashes[i] = hashAll(m.t, e, reading.HashCommand{Table: testTable, Tokens: r, Leaves: leaves, Now: now, BytesMax: 1 +
-			m.rng.Int64N(300)})
+		hashes[i] = hashAll(m.t, e, reading.HashCommand{Table: testTable, Tokens: r, Leaves: leaves, Now: now,
+			BytesMax: 1 +
+				m.rng.Int64N(300)})
 	}
 	for i := range leaves {
 		cmd := &row.ReadCommand{Table: testTable, Range: row.KeyRange{Tokens: r.Part(i, leaves)},

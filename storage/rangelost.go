@@ -51,6 +51,7 @@ func (e *Engine) Quarantine() (all []lost.Range, err error) {
 		return nil, err
 	}
 	var errs []error
+	// Each file by itself: one that cannot be removed must not keep the others in use.
 	for _, info := range e.db.Corruptions() {
 		some, err := e.losses.quarantineFile(&info)
 		if err != nil {
@@ -64,11 +65,14 @@ func (e *Engine) Quarantine() (all []lost.Range, err error) {
 }
 
 func (q *quarantine) quarantineFile(info *database.CorruptionInfo) ([]lost.Range, error) {
+	// Pebble could not read the bounds of the file.
 	if len(info.Start) < rowkey.TableSize || len(info.End) < rowkey.TableSize {
 		return nil, errors.New("its key range is unknown; replace the node")
 	}
+	// A file may contain keys of the node, entries of maintainers and rows, in this order.
 	entries := entriesIn(info)
 	ranges := q.lostIn(info)
+	// Local keys have no replica from which a repair could copy them.
 	if len(ranges) == 0 && !bytes.Equal(entries, info.Start) {
 		return nil, errors.New("it contains the node's own data; replace the node")
 	}
@@ -79,9 +83,10 @@ func (q *quarantine) quarantineFile(info *database.CorruptionInfo) ([]lost.Range
 		func() error { return q.removeFile(info, entries, ranges) })
 }
 
-// removeFile notes which ranges are ranges and removes it. entries is where the entries of maintainers begin in the file, nil
-// if it has none.
+// removeFile notes which ranges are lost and removes the file. entries is where the entries of maintainers begin in the
+// file, nil if it has none.
 func (q *quarantine) removeFile(info *database.CorruptionInfo, entries []byte, ranges []lost.Range) error {
+	// End is inclusive, and Excise wants an exclusive bound.
 	lower, upper := entries, append(bytes.Clone(info.End), 0)
 	if len(ranges) > 0 {
 		q.mu.Lock()
@@ -89,6 +94,7 @@ func (q *quarantine) removeFile(info *database.CorruptionInfo, entries []byte, r
 		if err := q.putLostLocked(append(q.lost.List(), ranges...)); err != nil {
 			return err
 		}
+		// Whole tokens are excised: part of a partition would look complete.
 		first, last := ranges[0], ranges[len(ranges)-1]
 		if entries == nil {
 			lower, _, _ = rowkey.Bounds(nil, nil, first.Table, first.Tokens)
@@ -112,11 +118,14 @@ func entriesIn(info *database.CorruptionInfo) (first []byte) {
 
 // lostIn returns the tokens of tables in a file.
 func (q *quarantine) lostIn(info *database.CorruptionInfo) (out []lost.Range) {
+	// The file covers the end of the first table, all of those between, and the beginning of the last.
 	from, to := rowkey.TableOf(info.Start), rowkey.TableOf(info.End)
 	now := q.opts.Clock.Now().UnixNano()
 	for id := max(from, 1); id <= to; id++ {
+		// A table between the first and the last is lost as a whole.
 		tokens := ring.FullRange()
 		if id == from {
+			// The start of a range is exclusive: the token before the first key.
 			tokens.Start = max(rowkey.TokenOf(info.Start, ring.MinToken), ring.MinToken+1) - 1
 		}
 		if id == to {
@@ -157,10 +166,12 @@ func (e *Engine) Lift(id schema.StorageID, tokens ring.Range, since int64) error
 	defer e.losses.mu.Unlock()
 	var left []lost.Range
 	for _, x := range e.Lost() {
+		// Lost after the repair began: the repair may have read it before.
 		if x.Table != id || x.Since > since {
 			left = append(left, x)
 			continue
 		}
+		// A repair of a part of the range leaves the other parts lost.
 		rest := []ring.Range{x.Tokens}
 		for _, r := range tokens.Unwrap() {
 			rest = lost.Without(rest, r)
@@ -178,6 +189,7 @@ func (q *quarantine) putLostLocked(list []lost.Range) (err error) {
 	batch := q.db.NewBatch()
 	defer batch.Close()
 	prefix := ownKey(ownLost)
+	// The list is short and rarely changes: it is written as a whole.
 	if err := batch.DeleteRange(prefix, rowkey.PrefixEnd(prefix), nil); err != nil {
 		return err
 	}
@@ -192,6 +204,7 @@ func (q *quarantine) putLostLocked(list []lost.Range) (err error) {
 	if err := q.db.Apply(batch, pebble.Sync); err != nil {
 		return failure.Of(err)
 	}
+	// After the disk: a range that is readable must stay readable after a crash.
 	q.lost.Replace(list)
 	return q.db.Err()
 }

@@ -24,6 +24,7 @@ const dropRowsBatch = 512
 func (e *Engine) HasRows(id schema.StorageID, tokens ring.Range, of func(clustering []byte) bool) (found bool,
 	err error) {
 	err = e.removals.scanRows(id, tokens, nil, of, func(_, _ []byte) bool {
+		// One row is enough.
 		found = true
 		return false
 	})
@@ -40,6 +41,7 @@ func (e *Engine) DropRows(id schema.StorageID, tokens ring.Range, of func(cluste
 	for {
 		var keys, values [][]byte
 		err := e.removals.scanRows(id, tokens, after, of, func(key, value []byte) bool {
+			// Cloned: the iterator is closed before the batch is made.
 			keys, values = append(keys, bytes.Clone(key)), append(values, bytes.Clone(value))
 			return len(keys) < dropRowsBatch
 		})
@@ -50,6 +52,7 @@ func (e *Engine) DropRows(id schema.StorageID, tokens ring.Range, of func(cluste
 		if err := e.removals.dropKeys(id, keys, values); err != nil {
 			return err
 		}
+		// A bounded batch at a time, so that commits wait only briefly for the latches.
 		after = keys[len(keys)-1]
 	}
 }
@@ -67,6 +70,7 @@ func (rm *remover) scanRows(id schema.StorageID, tokens ring.Range, after []byte
 			continue
 		}
 		if len(after) > 0 && bytes.Compare(after, lower) >= 0 {
+			// The first key after it.
 			lower = append(bytes.Clone(after), 0)
 		}
 		if more, err := rm.scanRowsBetween(lower, upper, of, f); err != nil || !more {
@@ -88,6 +92,7 @@ func (rm *remover) scanRowsBetween(lower, upper []byte, of func(clustering []byt
 		if err != nil {
 			return false, errors.Join(err, iter.Close())
 		}
+		// Headers and range tombstones belong to rows of several keyspaces.
 		if row.EntryKind(suffix[0]) != row.KindRow || !of(suffix[1:]) {
 			continue
 		}
@@ -104,6 +109,7 @@ func (rm *remover) scanRowsBetween(lower, upper []byte, of func(clustering []byt
 func (rm *remover) dropKeys(id schema.StorageID, keys, values [][]byte) error {
 	invariant.Check(len(keys) == len(values), "storage: %d keys with %d values", len(keys), len(values))
 	err := rm.removeLatched(func(b *pebble.Batch) error {
+		// In one batch with the rows, so that no entry is left without a row.
 		for i, key := range keys {
 			if err := rm.derived.Purge(b, key, values[i], nil); err != nil {
 				return err
@@ -118,6 +124,7 @@ func (rm *remover) dropKeys(id schema.StorageID, keys, values [][]byte) error {
 		if err != nil {
 			return err
 		}
+		// After the removal: a partition may have lost its last row.
 		_, k, _, _ := rowkey.Parse(key) // it was parsed before
 		err = rm.derived.Emptied(id, k)
 	}

@@ -47,7 +47,8 @@ func rowsOfTwoKinds(t *testing.T, e *Engine) (even, odd int) {
 func countRows(t *testing.T, e *Engine, tokens ring.Range) (even, odd int) {
 	t.Helper()
 	count := func(n *int, of func([]byte) bool) {
-		if err := e.removals.scanRows(testTable, tokens, nil, of, func(_, _ []byte) bool { *n++; return true }); err != nil {
+		err := e.removals.scanRows(testTable, tokens, nil, of, func(_, _ []byte) bool { *n++; return true })
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

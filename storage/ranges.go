@@ -18,6 +18,7 @@ import (
 // after.
 func (e *Engine) DropRange(id schema.StorageID, tokens ring.Range) error {
 	err := e.removals.dropRange(id, tokens)
+	// A range that wraps is two spans of keys.
 	for _, r := range tokens.Unwrap() {
 		if lower, upper, ok := rowkey.Bounds(nil, nil, id, r); ok && err == nil {
 			e.removals.reclaim(lower, upper)
@@ -41,6 +42,7 @@ func (rm *remover) dropRange(id schema.StorageID, tokens ring.Range) error {
 				}
 			}
 		}
+		// A range without keys has no entries either.
 		if !b.Empty() {
 			rm.derived.remove(b, id, tokens)
 		}
@@ -74,6 +76,7 @@ func (e *Engine) Tables() (ids []schema.StorageID, err error) {
 	if err != nil {
 		return nil, failure.Of(err)
 	}
+	// One seek for each table: rows are not read.
 	for valid := iter.First(); valid; valid = iter.SeekGE(rowkey.AppendTableEnd(nil, ids[len(ids)-1])) {
 		id := rowkey.TableOf(iter.Key())
 		invariant.Check(len(ids) == 0 || ids[len(ids)-1] < id, "storage: tables are not in order")

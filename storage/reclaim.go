@@ -22,6 +22,7 @@ type reclaimer struct {
 
 // reclaim frees the space of a removed span, soon and in the background.
 func (rm *remover) reclaim(start, end []byte) {
+	// The simulation must not depend on when a goroutine compacts.
 	if rm.opts.Inline {
 		return
 	}
@@ -32,6 +33,7 @@ func (rm *remover) reclaim(start, end []byte) {
 		r.spans = append(r.spans, backlog.Span{Start: start, End: end})
 		invariant.Check(bytes.Compare(start, end) < 0, "storage: space of the empty span [%x, %x)", start, end)
 	}
+	// The goroutine ends when nothing is left, so that an idle engine has none.
 	if !r.running {
 		r.running = true
 		rm.owned.Go(rm.reclaimLoop)
@@ -45,6 +47,7 @@ func (rm *remover) reclaimLoop() {
 		r.mu.Lock()
 		spans := r.spans
 		r.spans = nil
+		// Under the lock: a span that is added later starts the goroutine again.
 		r.running = len(spans) > 0
 		r.mu.Unlock()
 		if len(spans) == 0 {
@@ -66,6 +69,7 @@ func (rm *remover) reclaimSpans(spans []backlog.Span) error {
 	}
 	select {
 	case <-flushed:
+	// A flush of a failed database may never end.
 	case <-rm.db.Broken():
 		return rm.db.Err()
 	case <-rm.stop:
@@ -74,6 +78,7 @@ func (rm *remover) reclaimSpans(spans []backlog.Span) error {
 	if !env.Pause(rm.opts.Clock, reclaimAfter, nil, rm.stop) { // Pebble drops whole files first
 		return nil
 	}
+	// Pebble rewrites the files that a deletion covers only in part.
 	for _, s := range spans {
 		err := rm.db.Compact(stopContext{context.Background(), rm.stop}, s.Start, s.End, false)
 		if err != nil && !rm.stopping() {

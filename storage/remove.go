@@ -29,6 +29,7 @@ func (e *Engine) Truncate(id schema.StorageID) error {
 // truncate is Truncate, and the removal of a dropped table.
 func (rm *remover) truncate(id schema.StorageID, drop bool) error {
 	err := rm.removeTable(id, drop)
+	// Only after the removal is on disk: a compaction drops what it covers.
 	if err == nil {
 		rm.reclaim(rowkey.AppendTable(nil, id), rowkey.AppendTableEnd(nil, id))
 	}
@@ -40,8 +41,10 @@ func (rm *remover) removeTable(id schema.StorageID, drop bool) error {
 		return err
 	}
 	return rm.removeLatched(func(b *pebble.Batch) error {
+		// Entries go in the batch of their rows, so that none is left without rows.
 		rm.derived.remove(b, id, ring.FullRange())
 		if drop {
+			// The mark of a dropped table goes as well: its number is never used again.
 			for _, m := range rm.derived.list {
 				m.Drop(Derived{batch: b, space: m.space}, id)
 			}
@@ -54,11 +57,13 @@ func (rm *remover) removeTable(id schema.StorageID, drop bool) error {
 // must not apply a deletion that is gone, and no collapse may write back a row that it read before. It waits for the
 // disk after it has released them, so that commits do not.
 func (rm *remover) removeLatched(fill func(*pebble.Batch) error) (err error) {
+	// Pebble may panic with its locks held.
 	defer rm.db.Recover(&err)
 	batch := rm.db.NewBatch()
 	published, err := rm.publishLatched(batch, fill)
 	invariant.Check(!published || !batch.Empty(), "storage: an empty removal waits for the disk")
 	if published && err == nil {
+		// The latches are released: commits do not wait for this fsync.
 		err = batch.SyncWait()
 	}
 	if failed := rm.db.Err(); failed != nil {
@@ -70,12 +75,14 @@ func (rm *remover) removeLatched(fill func(*pebble.Batch) error) (err error) {
 // publishLatched makes the removals that fill adds to a batch visible. published means that the batch has any; its
 // caller waits for the disk.
 func (rm *remover) publishLatched(batch *pebble.Batch, fill func(*pebble.Batch) error) (published bool, err error) {
+	// The purger is excluded before the latches: it takes its lock first, too.
 	err = rm.purger.Exclude(func() error {
 		rm.latches.Lock(latch.AllStripes)
 		defer rm.latches.Unlock(latch.AllStripes)
 		if err := fill(batch); err != nil || batch.Empty() {
 			return err
 		}
+		// Also if the next call fails: the batch may be visible then.
 		published = true
 		return rm.db.ApplyNoSyncWait(batch, pebble.Sync)
 	})

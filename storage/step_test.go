@@ -108,9 +108,11 @@ func TestHashesAndWalksStep(t *testing.T) {
 	fillShape(t, e, 1, true, true, true)
 	before := e.Metrics().Seeks
 	rows := uint64(0)
-	cmd := &reading.HashCommand{Table: testTable, Tokens: ring.Range{Start: ring.MinToken, End: ring.MaxToken}, Leaves: 1,
-		Now: 1_000_000, BytesMax: 1 << 40}
-	if _, _, err := e.Hash(cmd, func(_ int, h reading.LeafHash) { rows += h.Rows }); err != nil || rows != 2*stepPartitions {
+	cmd := &reading.HashCommand{Table: testTable, Tokens: ring.Range{Start: ring.MinToken, End: ring.MaxToken},
+		Leaves: 1,
+		Now:    1_000_000, BytesMax: 1 << 40}
+	_, _, err := e.Hash(cmd, func(_ int, h reading.LeafHash) { rows += h.Rows })
+	if err != nil || rows != 2*stepPartitions {
 		t.Errorf("%d rows, %v", rows, err)
 	}
 	walked := 0

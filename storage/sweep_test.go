@@ -122,12 +122,14 @@ func TestSweepKeepsTombstonesUntilRepaired(t *testing.T) {
 		t.Fatalf("%d entries, want the tombstone alone", n)
 	}
 	repairedBefore := func(at int64) func(ring.Token) int64 { return func(ring.Token) int64 { return at } }
-	info.Store(&tableinfo.Info{Exists: true, GC: tableinfo.GCRepair, GCGraceSeconds: 10, RepairedBefore: repairedBefore(now)})
+	info.Store(&tableinfo.Info{Exists: true, GC: tableinfo.GCRepair, GCGraceSeconds: 10,
+		RepairedBefore: repairedBefore(now)})
 	sweepAll(t, e)
 	if n := entries(t, e); n != 1 {
 		t.Fatal("a tombstone that no repair covers was purged")
 	}
-	info.Store(&tableinfo.Info{Exists: true, GC: tableinfo.GCRepair, GCGraceSeconds: 10, RepairedBefore: repairedBefore(now + 1)})
+	info.Store(&tableinfo.Info{Exists: true, GC: tableinfo.GCRepair, GCGraceSeconds: 10,
+		RepairedBefore: repairedBefore(now + 1)})
 	sweepAll(t, e)
 	if n := entries(t, e); n != 0 {
 		t.Fatal("a repaired tombstone was not purged")

@@ -295,7 +295,8 @@ func TestRestartsDoNotPostponeThePass(t *testing.T) {
 func TestResumedPartitionKeepsItsDeletion(t *testing.T) {
 	for _, mutant := range []bool{false, true} {
 		disk, clock := vfs.NewMem(), newTestClock()
-		o := Options{Inline: true, FS: disk, Clock: clock, Table: tableWith(tableinfo.GCTimeout, 10), forgetResumed: mutant}
+		o := Options{Inline: true, FS: disk, Clock: clock, Table: tableWith(tableinfo.GCTimeout, 10),
+			forgetResumed: mutant}
 		e := openTest(t, o)
 		const most = 10_000
 		for i := range most {

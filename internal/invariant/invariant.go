@@ -2,9 +2,9 @@
 //
 // It is not for invalid input, failed I/O or corrupt files: those are errors.
 //
-// Check is always on, so its condition must be cheap. On paths that run for each row it gets a constant message: arguments
-// are boxed even if the condition holds. Conditions that read data again or copy keys stand under Enabled, which the
-// build tag "invariants" sets in simulations, race runs and fuzzing:
+// Check is always on, so its condition must be cheap. On paths that run for each row it gets a constant message:
+// arguments are boxed even if the condition holds. Conditions that read data again or copy keys stand under Enabled,
+// which the build tag "invariants" sets in simulations, race runs and fuzzing:
 //
 //	if invariant.Enabled {
 //		invariant.Check(slices.IsSortedFunc(cells, compare), "row: cells are not sorted")

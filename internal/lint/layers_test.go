@@ -39,7 +39,7 @@ types/analysis:
 types/similarity:
 internal/uuid: internal/env types
 schema: internal/javanumber ring types
-row: internal/env internal/wire ring schema types
+row: internal/env internal/invariant internal/wire ring schema types
 scan: ring row
 internal/model: ring row
 internal/model/generate:

@@ -106,8 +106,7 @@ func Open(o Opening) (*Instance, error) {
 	i.catalog = index.NewCatalog(i.table, view.Definitions)
 	i.Values = index.NewValues(i.catalog.Of)
 	i.Values.SetUnsafe(o.IndexUnsafe)
-	i.Values.SetBuildRows(o.BuildRows)
-	i.Values.SetRangeEntries(o.RangeEntries)
+	i.Values.SetSteps(o.BuildRows, o.RangeEntries)
 	if o.GraphBytes != nil {
 		i.Values.SetGraphBytes(*o.GraphBytes, o.AllGraphBytes)
 	}

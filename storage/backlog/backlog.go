@@ -67,7 +67,8 @@ func (d *Dead) TakeSuspects() []Span {
 // Add records a span, which it keeps, unless too many wait.
 func (d *Dead) Add(x Span) {
 	// An empty span would be swept for ever: its sweep never passes a key.
-	invariant.Check(len(x.Start) > 0 && bytes.Compare(x.Start, x.End) < 0, "backlog: span [%x, %x) is empty", x.Start, x.End)
+	invariant.Check(len(x.Start) > 0 && bytes.Compare(x.Start, x.End) < 0,
+		"backlog: span [%x, %x) is empty", x.Start, x.End)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if _, known := d.spans[string(x.Start)]; known || len(d.spans) >= d.max {

@@ -1,8 +1,9 @@
 // Package database opens one Pebble database as storage needs it, and keeps its state after a failure.
 //
 // Pebble exits the process when its log or its MANIFEST cannot be written, and panics with its locks held when a commit
-// fails. A DB stops instead: Err returns the reason from then on, nothing that was not acknowledged is acknowledged, and
-// the node that owns the DB must stop. Every commit therefore defers Recover and checks Err before it reports success.
+// fails. A DB stops instead: Err returns the reason from then on, nothing that was not acknowledged is acknowledged,
+// and the node that owns the DB must stop. Every commit therefore defers Recover and checks Err before it reports
+// success.
 package database
 
 import (

@@ -1,8 +1,8 @@
 // Package failure holds the errors of storage, and converts those of Pebble.
 //
 // Callers distinguish three kinds: refusals, after which nothing was applied (ErrDiskFull, ErrOverloaded, ErrInvalid,
-// UnknownTable); ErrStopped, after which a write may have been applied; and ErrCorrupt, after which another replica must
-// answer.
+// UnknownTable); ErrStopped, after which a write may have been applied; and ErrCorrupt, after which another replica
+// must answer.
 package failure
 
 import (
@@ -67,11 +67,12 @@ type UnknownTable struct{ Table schema.StorageID }
 
 func (e *UnknownTable) Error() string { return "storage: the table was dropped" }
 
-// TombstonesMax is the number of tombstones from which a read is refused. It is Cassandra's tombstone_failure_threshold.
+// TombstonesMax is the number of tombstones from which a read is refused. It is Cassandra's
+// tombstone_failure_threshold.
 const TombstonesMax = 100_000
 
-// Of converts an error of Pebble to an error of this package. It returns nil for nil, and errors of this package as they
-// are.
+// Of converts an error of Pebble to an error of this package. It returns nil for nil, and errors of this package as
+// they are.
 func Of(err error) error {
 	if err == nil {
 		return nil

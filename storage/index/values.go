@@ -84,19 +84,14 @@ type Unsafe struct {
 // together; zero means no bound of all. It is called before the engine is opened.
 func (x *Values) SetGraphBytes(one, all int64) { x.bytes, x.graphs.bytesMax = one, all }
 
-// SetBuildRows sets how many rows a step of a build reads, instead of buildRows; zero changes nothing. It is called
-// before the engine is opened.
-func (x *Values) SetBuildRows(n int) {
-	if n > 0 {
-		x.rows = n
+// SetSteps sets how many rows a step of a build reads, instead of buildRows; and how many entries and rows a search of a
+// range examines alternately, and how many it keeps, instead of the bounds of limits.go: a step then ends after four
+// times as many rows. Zero changes nothing. It is called before the engine is opened.
+func (x *Values) SetSteps(buildRows, rangeEntries int) {
+	if buildRows > 0 {
+		x.rows = buildRows
 	}
-}
-
-// SetRangeEntries sets how many entries and rows a search of a range examines alternately, and how many it keeps,
-// instead of the bounds of limits.go; a step then ends after four times as many rows. Zero changes nothing. It is
-// called before the engine is opened.
-func (x *Values) SetRangeEntries(n int) {
-	if n > 0 {
+	if n := rangeEntries; n > 0 {
 		x.ranges = rangeBounds{entries: n, rows: n, step: 4 * n, kept: n}
 	}
 }

@@ -102,7 +102,7 @@ func (m *valuesRun) open() {
 		return m.known
 	})
 	m.values.sweeps.patience = 0 // every change is swept
-	m.values.SetBuildRows(1 + m.rng.IntN(20))
+	m.values.SetSteps(1+m.rng.IntN(20), 0)
 	MaintainValues(&m.opts, m.values)
 	var err error
 	if m.engine, err = storage.Open(m.opts); err != nil {

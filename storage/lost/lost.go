@@ -41,8 +41,8 @@ func (l *Ranges) Overlaps(id schema.StorageID, tokens ring.Range) *Range {
 
 // Err returns the error for reads of the range.
 func (x *Range) Err() error {
-	return &failure.CorruptError{Path: x.Path, Err: fmt.Errorf("tokens %v of table number %d were lost and are not repaired "+
-		"yet", x.Tokens, x.Table)}
+	return &failure.CorruptError{Path: x.Path, Err: fmt.Errorf("tokens %v of table number %d were lost and are not "+
+		"repaired yet", x.Tokens, x.Table)}
 }
 
 // cut returns the intersection of a and b, which do not wrap: one range, or none.

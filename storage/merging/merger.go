@@ -150,7 +150,8 @@ func (m *merge) verify() {
 	from := 0
 	for _, end := range m.ends {
 		again, err := stream.Reconcile(nil, m.out, m.arena[from:end])
-		invariant.Check(err == nil && bytes.Equal(again, m.out), "merging: an operand changes the merge that contains it")
+		invariant.Check(err == nil && bytes.Equal(again, m.out),
+			"merging: an operand changes the merge that contains it")
 		from = end
 	}
 }

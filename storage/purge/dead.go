@@ -61,7 +61,8 @@ func (s *Purger) measureSuspects() error {
 
 // Span purges all dead data of a span. It stops when ctx ends.
 func (s *Purger) Span(ctx context.Context, x *backlog.Sweep) error {
-	invariant.Check(x.End == nil || bytes.Compare(x.Position, x.End) < 0, "purge: span [%x, %x) is empty", x.Position, x.End)
+	invariant.Check(x.End == nil || bytes.Compare(x.Position, x.End) < 0,
+		"purge: span [%x, %x) is empty", x.Position, x.End)
 	for {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -8,12 +8,12 @@
 //	partitions that reads ├─ find dead rows ─ write latch ─ read again ─ Set, Delete or DeleteRange
 //	and commits reported ─┘
 //
-// It purges the rows of a partition first, and the range tombstones and the header last: a tombstone may be removed only
-// when nothing is left that it shadows. A concurrent write could add such a row, so a partition that was written to
-// during its sweep keeps its tombstones until the next one (watch).
+// It purges the rows of a partition first, and the range tombstones and the header last: a tombstone may be removed
+// only when nothing is left that it shadows. A concurrent write could add such a row, so a partition that was written
+// to during its sweep keeps its tombstones until the next one (watch).
 //
-// Nothing is purged whose deletion is younger than gc_grace or not yet repaired (tableinfo.Info.GCBefore): a replica that
-// missed the deletion would bring the data back.
+// Nothing is purged whose deletion is younger than gc_grace or not yet repaired (tableinfo.Info.GCBefore): a replica
+// that missed the deletion would bring the data back.
 package purge
 
 import (

@@ -439,7 +439,8 @@ func (s *Purger) purgeHeader(b *pebble.Batch) error {
 	p := &s.part
 	// A tombstone goes after the rows that it shadows: a crash in between would bring them back.
 	invariant.Check(len(p.pending) == 0 && p.run.rows == 0, "purge: tombstones before the rows that they shadow")
-	invariant.Check(!s.watched.dirty.Load() || s.opts.Latches.Off, "purge: tombstones of a partition that was written to")
+	invariant.Check(!s.watched.dirty.Load() || s.opts.Latches.Off,
+		"purge: tombstones of a partition that was written to")
 	p.deletionAt(nil)
 	kept := slices.DeleteFunc(slices.Clone(p.deletions), func(t row.RangeTombstone) bool {
 		return t.Deletion.LocalTime < p.gcBefore

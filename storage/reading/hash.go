@@ -42,8 +42,8 @@ func (h *LeafHash) Add(o LeafHash) {
 }
 
 // Hash hashes the result of a read at cmd.Now, including tombstones, row by row. Replicas with the same content have
-// the same hashes, regardless of collapses, compactions and purges. In mode tableinfo.GCRepair, data older than gc_grace does
-// not count, repaired or not, because replicas do not purge it at the same time.
+// the same hashes, regardless of collapses, compactions and purges. In mode tableinfo.GCRepair, data older than
+// gc_grace does not count, repaired or not, because replicas do not purge it at the same time.
 //
 // leaf is called with hashes to be added to those of the parts. next is the key at which to continue, or nil at the
 // end.

@@ -6,8 +6,8 @@
 //
 //	iterator ─ header ─ range tombstones ─ rows ─ shadow, purge, filter, count ─ page, hash or timestamp
 //
-// Replicas with the same live data return the same bytes, whatever was collapsed, compacted or purged: the end of a page
-// depends on the contents of pages only. The coordinator's digests rely on it.
+// Replicas with the same live data return the same bytes, whatever was collapsed, compacted or purged: the end of a
+// page depends on the contents of pages only. The coordinator's digests rely on it.
 package reading
 
 import (
