@@ -68,7 +68,7 @@ func placeOf() string {
 		if name, ok := ofOperation(f.Function); ok {
 			place = append(place, fmt.Sprintf("%s:%d", name, f.Line))
 			event = event || strings.Contains(name, "Op)") || strings.Contains(name, "casRound") ||
-				strings.Contains(name, "(*group)")
+				strings.Contains(name, "(*group)") || strings.Contains(name, "(*Operation[")
 		} else if len(place) > 0 || strings.HasPrefix(f.Function, "cqld/coordinator/") {
 			break // a goroutine of the test, or shared code of the node
 		}
@@ -84,7 +84,8 @@ func placeOf() string {
 
 // ofOperation returns a function's name without its package if the package has operations.
 func ofOperation(function string) (string, bool) {
-	for _, pkg := range []string{"cqld/coordinator.", "cqld/batchlog.", "cqld/counters.", "cqld/listing."} {
+	for _, pkg := range []string{"cqld/coordinator.", "cqld/batchlog.", "cqld/counters.", "cqld/listing.",
+		"cqld/watermark."} {
 		if name, ok := strings.CutPrefix(function, pkg); ok {
 			return name, true
 		}
@@ -339,7 +340,7 @@ func TestPanicInEventEndsItsOperation(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if held < 10 {
+	if held < 5 { // operations with pure steps never leave a mutex, and do not count
 		t.Errorf("%d panics with a mutex held: the test tests nothing", held)
 	}
 }

@@ -24,10 +24,10 @@ func (s Span) contains(key []byte) bool {
 	return bytes.Compare(key, s.From) >= 0 && (s.To == nil || bytes.Compare(key, s.To) < 0)
 }
 
-// after returns the part of s that follows key in the given direction.
+// after returns the part of s that follows key in the given direction. It does not keep key.
 func (s Span) after(key []byte, reversed bool) Span {
 	if reversed {
-		return Span{From: s.From, To: key}
+		return Span{From: s.From, To: slices.Clone(key)}
 	}
 	return Span{From: append(slices.Clone(key), 0), To: s.To}
 }

@@ -61,7 +61,7 @@ func (r *running) Wait() {
 }
 
 // newFakeRing returns a ring in which node makes each node, and the table of which partitions are listed.
-func newFakeRing(t *testing.T, nodes, factor int, node func() *fakeNode) (*fakeRing, *schema.Table) {
+func newFakeRing(t testing.TB, nodes, factor int, node func() *fakeNode) (*fakeRing, *schema.Table) {
 	text, options := types.Native(types.Text), schema.DefaultOptions()
 	options.SpeculativeRetry = "99p"
 	f := &fakeRing{nodes: map[ring.NodeID]*fakeNode{}}

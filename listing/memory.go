@@ -21,16 +21,13 @@ func bytesOf(keys [][]byte) (n int) {
 	return n
 }
 
-// holdLocked reserves memory for the keys that the listing has, and for more.
-func (op *orderedOp) holdLocked(more [][]byte) error {
-	if op.memory.Grow == nil {
-		return nil
-	}
-	n := bytesOf(more) + len(op.result.Keys)*keyOverhead + keyCopies*op.bytes
-	for _, x := range op.plan.Nodes() {
+// Memory implements watermark.Sequence.
+func (s *keySequence) Memory(arrived [][]byte) int {
+	n := bytesOf(arrived) + len(s.result.Keys)*keyOverhead + keyCopies*s.bytes
+	for _, x := range s.m.Plan.Nodes() {
 		n += bytesOf(x.Entries)
 	}
-	return op.memory.Hold(n)
+	return n
 }
 
 const (

@@ -7,9 +7,9 @@ import (
 	"cqld/watermark"
 )
 
-// mergeLocked moves the watermark and adds the keys up to it to the result. It returns true if the result is complete.
-func (op *orderedOp) mergeLocked() (complete bool) {
-	plan := &op.plan
+// merge moves the watermark and adds the keys up to it to the result. It returns true if the result is complete.
+func (s *keySequence) merge() (complete bool) {
+	plan := &s.m.Plan
 	to, from := plan.Reached(), plan.Mark()
 	if plan.Compare(to, from) <= 0 {
 		return false
@@ -27,25 +27,19 @@ func (op *orderedOp) mergeLocked() (complete bool) {
 		n.Entries = n.Entries[i:]
 		rest += len(n.Entries)
 	}
-	slices.SortFunc(keys, func(a, b []byte) int { return compareKeys(a, b, op.req.Reversed) })
+	slices.SortFunc(keys, func(a, b []byte) int { return compareKeys(a, b, s.req.Reversed) })
 	keys = slices.CompactFunc(keys, bytes.Equal)
 	plan.SetMark(to)
-	result := &op.result
+	result := &s.result
 	for _, key := range keys {
-		if len(result.Keys) == op.limit || len(result.Keys) > 0 && op.bytes+len(key) > op.l.limits.Bytes {
+		if len(result.Keys) == s.limit || len(result.Keys) > 0 && s.bytes+len(key) > s.bound {
 			result.More = true
 			plan.SetMark(watermark.Position{Key: result.Keys[len(result.Keys)-1]})
 			return true
 		}
 		result.Keys = append(result.Keys, key)
-		op.bytes += len(key)
+		s.bytes += len(key)
 	}
 	result.More = to.Place != watermark.AfterAll || rest > 0
-	return !result.More || len(result.Keys) == op.limit
-}
-
-// partialLocked reports whether the request's Patience is over and something is known.
-func (op *orderedOp) partialLocked() bool {
-	return op.plan.Mark().Place == watermark.AtKey && op.req.Patience > 0 &&
-		op.l.clock.Monotonic()-op.started >= op.req.Patience
+	return !result.More || len(result.Keys) == s.limit
 }

@@ -1,42 +1,45 @@
 package listing
 
 import (
-	"errors"
-	"sync"
+	"bytes"
 	"time"
 
 	"cqld/coordinator"
-	"cqld/internal/env"
+	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/watermark"
 )
 
-// orderedOp is a listing of a table with a partition index. Its events are the pages of nodes, the timer, the end of a
-// pause before a new plan, and the cancelation.
+// The types of a listing's state machine.
+type (
+	askPage   = watermark.Effect[[]byte, *PageRequest]
+	operation = watermark.Operation[[]byte, *PageRequest]
+)
+
+// orderedOp is a listing of a table with a partition index. Its methods Perform and Finish are the Host of the
+// operation.
 type orderedOp struct {
-	l        *Lister
-	req      *Request
-	limit    int
-	started  time.Duration // monotonic, as deadline
-	deadline time.Duration
-
-	mu       sync.Mutex
-	done     func(*Result, error) // nil once called
-	busy     bool                 // a goroutine is in advance
-	again    bool                 // and must look once more before it leaves
-	topology *ring.Topology
-	plans    int
-	pausing  bool // until the next plan
-	refused  bool // a node of this plan answered NotReplica
-	plan     watermark.Plan[[]byte]
-	timer    env.Timer
-	cancel   *env.Cancel // of the requests for pages
-	unhook   func() bool // from the request's Cancel
-
-	result Result
-	bytes  int // of the keys in result
-	memory coordinator.Budget
+	operation
+	l    *Lister
+	req  *Request
+	done func(*Result, error)
+	keys keySequence
 }
+
+// keySequence is the state of a listing besides the plan. Its methods are steps.
+type keySequence struct {
+	m       *watermark.Machine[[]byte, *PageRequest]
+	req     *Request
+	span    Span // that of the request, in memory of the listing: requests are sent when the client has its result
+	self    ring.NodeID
+	limit   int
+	bound   int // bytes of the keys of a result, at most
+	result  Result
+	bytes   int // of the keys in result
+	scanned int // by all nodes
+}
+
+var _ watermark.Sequence[[]byte, *PageRequest] = (*keySequence)(nil)
 
 // listOrdered starts an orderedOp.
 func (l *Lister) listOrdered(req *Request, limit int, done func(*Result, error)) {
@@ -44,233 +47,166 @@ func (l *Lister) listOrdered(req *Request, limit int, done func(*Result, error))
 		done(nil, err)
 		return
 	}
-	now := l.clock.Monotonic()
-	op := &orderedOp{
-		l: l, req: req, limit: limit, done: done, started: now, deadline: now + req.Timeout,
-		memory: coordinator.Budget{Grow: req.Grow},
+	op := &orderedOp{l: l, req: req, done: done}
+	op.keys = keySequence{
+		m:     &op.Machine,
+		req:   req,
+		span:  Span{From: bytes.Clone(req.Span.From), To: bytes.Clone(req.Span.To)},
+		self:  l.view.Self(),
+		limit: limit,
+		bound: l.limits.Bytes,
 	}
-	op.plan.SetMark(watermark.Position{Place: watermark.BeforeAll})
-	op.cancel = req.Cancel.Child(l.clock, op.deadline)
-	if req.Cancel != nil {
-		op.unhook = req.Cancel.OnCancel(op.canceled)
-	}
-	op.mu.Lock()
-	if op.done == nil { // it is canceled already
-		op.mu.Unlock()
-		return
-	}
-	if err := op.planLocked(); err != nil {
-		op.finishLocked(err)
-		return
-	}
-	op.mu.Unlock()
-	op.advance()
-	op.arm()
+	op.Init(&watermark.Config[[]byte, *PageRequest]{
+		Sequence: &op.keys,
+		Host:     op,
+		Plan: watermark.Options{
+			Coordinator:     l.c,
+			View:            l.view,
+			LocalDatacenter: l.localDC,
+			Table:           req.Table,
+			Consistency:     req.Consistency,
+			Reversed:        req.Reversed,
+			Unsafe:          l.unsafe,
+		},
+		Mark:    watermark.Position{Place: watermark.BeforeAll},
+		Clock:   l.clock,
+		Timeout: req.Timeout,
+		Cancel:  req.Cancel,
+		Grow:    req.Grow,
+		Guard:   l.guard,
+		Where:   "coordinator partitions",
+	})
+	op.Start()
 }
 
-// advance adds the keys up to the watermark to the result and asks for further pages, until it must wait for one.
-func (op *orderedOp) advance() {
-	op.mu.Lock()
-	if op.again = true; op.busy {
-		op.mu.Unlock()
-		return
+// Perform implements watermark.Host: it asks a node for its next page.
+func (op *orderedOp) Perform(e *askPage) {
+	self, n := op.keys.self, e.Node
+	if n.ID == self {
+		coordinator.AddTrace(op.req.Trace, self, "Listing partitions")
+	} else {
+		coordinator.AddNodeTrace(op.req.Trace, self, "Sending listing of partitions to", n.ID)
 	}
-	op.busy = true
-	for op.again && op.done != nil && !op.pausing {
-		op.again = false
-		if op.mergeLocked() || op.partialLocked() {
-			op.finishLocked(nil)
-			return
-		}
-		asked, ok := op.plan.Needed()
-		if !ok {
-			if op.giveUpLocked() {
+	op.l.counts.pages.Add(1)
+	e.Body.Cancel = op.Cancel()
+	op.l.replicas.Page(n.ID, op.req.Trace, e.Epoch, e.Body, op.l.c.Remaining(op.Deadline),
+		func(page *Page, err error) {
+			if err != nil {
+				op.Paged(n, watermark.Page[[]byte]{}, err)
 				return
 			}
-			break
-		}
-		plan := op.plans
-		op.mu.Unlock()
-		op.send(asked, plan)
-		op.mu.Lock()
-	}
-	op.busy = false
-	op.mu.Unlock()
-}
-
-// send asks nodes for their next pages.
-func (op *orderedOp) send(asked []*watermark.Node[[]byte], plan int) {
-	self := op.l.view.Self()
-	watermark.SelfLast(asked, self)
-	for _, n := range asked {
-		q, epoch, from, ok := op.request(n)
-		if !ok {
-			return
-		}
-		if n.ID == self {
-			coordinator.AddTrace(op.req.Trace, self, "Listing partitions")
-		} else {
-			coordinator.AddNodeTrace(op.req.Trace, self, "Sending listing of partitions to", n.ID)
-		}
-		op.l.counts.pages.Add(1)
-		op.l.replicas.Page(n.ID, op.req.Trace, epoch, q, op.l.c.Remaining(op.deadline), func(page *Page, err error) {
-			op.answered(n, plan, from, page, err)
+			op.Paged(n, watermark.Page[[]byte]{
+				Entries: page.Keys,
+				Scanned: page.Scanned,
+				More:    page.More,
+				Last:    page.Last,
+			}, nil)
 		})
-	}
 }
 
-// request returns the request for the page of n that begins behind from. It is not ok if the listing has ended: the
-// result then belongs to the caller.
-func (op *orderedOp) request(n *watermark.Node[[]byte]) (q *PageRequest, epoch uint64, from watermark.Position,
-	ok bool) {
-	op.mu.Lock()
-	defer op.mu.Unlock()
-	if op.done == nil {
-		return nil, 0, from, false
+// Finish implements watermark.Host.
+func (op *orderedOp) Finish(err error) {
+	op.l.counts.scanned.Add(uint64(op.keys.scanned))
+	if err != nil {
+		op.done(nil, err)
+		return
 	}
-	if from = n.Position; op.plan.Compare(from, op.plan.Mark()) < 0 {
-		from = op.plan.Mark()
+	op.l.counts.keys.Add(uint64(len(op.keys.result.Keys)))
+	op.done(&op.keys.result, nil)
+}
+
+// Replan implements watermark.Sequence. It fails with Unavailable if too few nodes are alive.
+func (s *keySequence) Replan() error {
+	s.m.NewPlan()
+	replication := s.req.Table.Replication
+	if replication.Class == ring.Local {
+		s.m.Plan.Add(ring.ReplicaSet{Natural: []ring.NodeID{s.self}})
+		return s.m.Plan.Complete()
 	}
-	q = &PageRequest{
-		Table: op.req.Table.StorageID, Span: op.req.Span, Reversed: op.req.Reversed,
-		Limit: op.limit - len(op.result.Keys),
-		Now:   op.req.Now, Dead: op.req.Dead, Moved: op.topology.Moved(), Cancel: op.cancel,
+	known := map[string]bool{}
+	var key []byte
+	for _, r := range s.m.Topology.Placement(replication).Ranges(ring.FullRange()) {
+		if key = watermark.AppendReaders(key[:0], &r.Replicas); !known[string(key)] {
+			known[string(key)] = true
+			s.m.Plan.Add(r.Replicas)
+		}
+	}
+	return s.m.Plan.Complete()
+}
+
+// Advance implements watermark.Sequence.
+func (s *keySequence) Advance(out []askPage) ([]askPage, watermark.Progress, error) {
+	if s.merge() || s.partial() {
+		return out, watermark.Complete, nil
+	}
+	return out, watermark.NeedsPages, nil
+}
+
+// Request implements watermark.Sequence.
+func (s *keySequence) Request(from watermark.Position) *PageRequest {
+	q := &PageRequest{
+		Table:    s.req.Table.StorageID,
+		Span:     s.span,
+		Reversed: s.req.Reversed,
+		Limit:    s.limit - len(s.result.Keys),
+		Now:      s.req.Now,
+		Dead:     s.req.Dead,
+		Moved:    s.m.Topology.Moved(),
 	}
 	if from.Place == watermark.AtKey {
 		q.Span = q.Span.after(from.Key, q.Reversed)
 	}
-	n.Sent(op.l.clock.Monotonic())
-	return q, op.topology.Epoch(), from, true
+	return q
 }
 
-// answered is the event of a node's page, which begins behind from.
-func (op *orderedOp) answered(n *watermark.Node[[]byte], plan int, from watermark.Position, page *Page, err error) {
-	defer op.guarded()
-	op.mu.Lock()
-	if n.ID != op.l.view.Self() {
-		op.l.c.RecordLatency(n.ID, n.Latency(op.l.clock.Monotonic()))
-	}
-	if op.done == nil || plan != op.plans || op.pausing {
-		op.mu.Unlock()
-		return
-	}
-	if errors.Is(err, env.ErrCanceled) {
-		op.finishLocked(err)
-		return
-	}
-	if err == nil {
-		if short := op.holdLocked(page.Keys); short != nil {
-			op.finishLocked(short)
-			return
-		}
-		op.l.counts.scanned.Add(uint64(page.Scanned))
-		op.plan.Take(n, from, &watermark.Page[[]byte]{Entries: page.Keys, Scanned: page.Scanned, More: page.More,
-			Last: page.Last}, nil)
-		op.result.Scanned = max(op.result.Scanned, n.Scanned)
-	} else {
-		var refusal *coordinator.NotReplica
-		op.refused = op.refused || errors.As(err, &refusal)
-		op.plan.Take(n, from, nil, err)
-	}
-	op.mu.Unlock()
-	op.advance()
+// partial reports whether the request's Patience is over and something is known.
+func (s *keySequence) partial() bool {
+	return s.m.Plan.Mark().Place == watermark.AtKey && s.req.Patience > 0 && s.waited() >= s.req.Patience
 }
 
-// canceled is the event that the client does not wait any more.
-func (op *orderedOp) canceled() {
-	defer op.guarded()
-	op.mu.Lock()
-	if op.done == nil {
-		op.mu.Unlock()
-		return
+func (s *keySequence) waited() time.Duration { return s.m.Now - s.m.Began }
+
+// Failure implements watermark.Sequence: a listing with Patience has a partial result.
+func (s *keySequence) Failure() error {
+	if s.partial() {
+		return nil
 	}
-	op.finishLocked(env.ErrCanceled)
+	return s.m.Plan.Failure(len(s.result.Keys) > 0)
 }
 
-// arm starts the timer, for the deadline or for the time at which other nodes are asked as well.
-func (op *orderedOp) arm() {
-	op.mu.Lock()
-	defer op.mu.Unlock()
-	if op.done == nil {
-		return
+// Conclude implements watermark.Sequence.
+func (s *keySequence) Conclude() {
+	if s.result.More {
+		s.result.Reached = s.m.Plan.Mark().Key
 	}
-	wait := op.deadline - op.l.clock.Monotonic()
-	if after, ok := op.plan.SpeculateAfter(); ok {
-		wait = min(wait, after)
-	}
-	op.timer = op.l.clock.After(max(wait, 0), op.tick)
 }
 
-// tick is the event of the timer.
-func (op *orderedOp) tick() {
-	defer op.guarded()
-	op.mu.Lock()
-	op.timer = nil
-	if op.done == nil {
-		op.mu.Unlock()
-		return
-	}
-	now := op.l.clock.Monotonic()
-	if now >= op.deadline {
-		op.endLocked()
-		return
-	}
-	op.plan.Speculate(now)
-	op.mu.Unlock()
-	op.advance()
-	op.arm()
+// Scanned implements watermark.Sequence.
+func (s *keySequence) Scanned(page, all int) {
+	s.scanned += page
+	s.result.Scanned = max(s.result.Scanned, all)
 }
 
-// endLocked ends the listing with the partial result, or else with an error. It unlocks mu.
-func (op *orderedOp) endLocked() {
-	if op.partialLocked() {
-		op.finishLocked(nil)
-		return
-	}
-	op.finishLocked(op.plan.Failure(len(op.result.Keys) > 0))
-}
+// Fetched implements watermark.Sequence: a listing reads nothing but pages.
+func (s *keySequence) Fetched(*PageRequest, []byte, error) error { return nil }
 
-// finishLocked calls done. It unlocks mu.
-func (op *orderedOp) finishLocked(err error) {
-	done, timer := op.done, op.timer
-	op.done, op.timer = nil, nil
-	result := &op.result
-	switch {
-	case err != nil:
-		result = nil
-	case result.More:
-		result.Reached = op.plan.Mark().Key
-	}
-	op.mu.Unlock()
-	if timer != nil {
-		timer.Stop()
-	}
-	op.l.c.ReleaseRead()
-	if op.unhook != nil {
-		op.unhook()
-	}
-	if result != nil {
-		op.l.counts.keys.Add(uint64(len(result.Keys)))
-	}
-	done(result, err)
-	op.cancel.Cancel() // the requests whose pages are not needed
-}
+// Fetching implements watermark.Sequence.
+func (s *keySequence) Fetching() int { return 0 }
 
-// guarded is deferred by the events. A panic ends the listing with an error and frees mu, which the events of other
-// nodes wait for. Without a Guard, in the simulation, the panic goes on.
-func (op *orderedOp) guarded() {
-	g := op.l.guard
-	if g == nil {
-		return
+// NoMemory implements watermark.Sequence.
+func (s *keySequence) NoMemory(err error) error { return err }
+
+// MayRecover implements watermark.Sequence.
+func (s *keySequence) MayRecover() bool { return false }
+
+// Check implements watermark.Sequence: the result has at most as many keys as the limit, in order and once.
+func (s *keySequence) Check() {
+	keys := s.result.Keys
+	if len(keys) > s.limit {
+		invariant.Fail("a listing has more keys than its limit")
 	}
-	if p := recover(); p != nil {
-		err := g.Caught("coordinator partitions", p)
-		g.Abandon(&op.mu, func() {
-			if op.done == nil {
-				op.mu.Unlock()
-				return
-			}
-			op.finishLocked(err)
-		})
+	// A merge sorts its own keys, so checking the last pair after each step finds one that follows larger keys.
+	if n := len(keys); n > 1 && compareKeys(keys[n-2], keys[n-1], s.req.Reversed) >= 0 {
+		invariant.Fail("the keys of a listing are not in order")
 	}
 }

@@ -1,8 +1,6 @@
 package listing
 
 import (
-	"bytes"
-
 	"cqld/coordinator"
 	"cqld/internal/env"
 	"cqld/internal/guard"
@@ -59,10 +57,9 @@ func NewReplica(o ReplicaOptions) *Replica {
 }
 
 // Page lists in a worker, because the engine reads the disk. It calls done exactly once, possibly before it returns.
+// q must not change before.
 func (r *Replica) Page(epoch uint64, q *PageRequest, done func(*Page, error)) {
-	own := *q // the Lister may have its result, and give its keys to the caller, before a worker is free
-	own.Span = Span{From: bytes.Clone(q.Span.From), To: bytes.Clone(q.Span.To)}
-	r.local.Block(0, func() { done(r.page(epoch, &own)) }, func(err error) { done(nil, err) })
+	r.local.Block(0, func() { done(r.page(epoch, q)) }, func(err error) { done(nil, err) })
 }
 
 // page lists in the caller's goroutine. It leaves out keys of ranges that this node does not hold any more but has not

@@ -27,11 +27,11 @@ func TestRowsOfOneNodeAllocateTogether(t *testing.T) {
 	allocs := testing.AllocsPerRun(5, func() {
 		op := ofOneNode(s, candidates, rows)
 		op.out.writer = row.NewPageWriter(nil)
-		op.mergeLocked()
-		if full, err := op.emitLocked(); !full || err != nil {
+		op.merge()
+		if full, err := op.emit(); !full || err != nil {
 			t.Error(full, err)
 		}
-		found = op.resultLocked().Rows
+		found = op.makeResult().Rows
 	})
 	if found != rows || allocs > most {
 		t.Errorf("a search that finds %d of %d rows allocates %.0f times, want at most %d", found, rows, allocs, most)
@@ -44,15 +44,21 @@ type onlyNode struct{ coordinator.View }
 func (onlyNode) Self() ring.NodeID      { return 1 }
 func (onlyNode) Alive(ring.NodeID) bool { return true }
 
-// ofOneNode returns a search that has the answer of the only node.
-func ofOneNode(s *Searcher, candidates []index.Candidate, limit int) *searchOp {
-	op := &searchOp{s: s, req: &Request{Order: ByToken, Now: 5}, limit: limit}
+// ofOneNode returns the state of a search that has the answer of the only node.
+func ofOneNode(s *Searcher, candidates []index.Candidate, limit int) *rowSequence {
+	op := &rowSequence{
+		m:      new(watermark.Machine[entry, work]),
+		limits: &s.limits,
+		unsafe: &s.unsafe,
+		req:    &Request{Order: ByToken, Now: 5},
+		limit:  limit,
+	}
 	table := &schema.Table{Replication: ring.Replication{Class: ring.Local}}
-	op.plan.Reset(watermark.Options{View: onlyNode{}, Table: table, Consistency: ring.One},
+	op.m.Plan.Reset(watermark.Options{View: onlyNode{}, Table: table, Consistency: ring.One},
 		watermark.Position{Place: watermark.BeforeAll})
-	members := op.plan.Add(ring.ReplicaSet{Natural: []ring.NodeID{1}})
-	op.plan.Take(members.Nodes[0], op.plan.Mark(), &watermark.Page[index.Candidate]{Entries: slices.Clone(candidates)},
-		nil)
+	members := op.m.Plan.Add(ring.ReplicaSet{Natural: []ring.NodeID{1}})
+	op.m.Plan.Take(members.Nodes[0], op.m.Plan.Mark(),
+		&watermark.Page[index.Candidate]{Entries: slices.Clone(candidates)}, nil)
 	op.sets = []replicaSet{{nodes: members.Nodes}}
 	op.pieces, op.window = []piece{{tokens: ring.FullRange()}}, 1
 	return op
@@ -84,10 +90,10 @@ func BenchmarkRowsOfOneNode(b *testing.B) {
 	for range b.N {
 		op := ofOneNode(s, candidates, 100)
 		op.out.writer = row.NewPageWriter(nil)
-		op.mergeLocked()
-		if _, err := op.emitLocked(); err != nil {
+		op.merge()
+		if _, err := op.emit(); err != nil {
 			b.Fatal(err)
 		}
-		op.resultLocked()
+		op.makeResult()
 	}
 }

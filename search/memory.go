@@ -31,55 +31,57 @@ func bytesOf(list []index.Candidate) (n int) {
 	return n
 }
 
-// usedLocked returns the memory that the search uses.
-func (op *searchOp) usedLocked() (n int) {
-	for _, x := range op.plan.Nodes() {
+// used returns the memory that the search uses.
+func (s *rowSequence) used() (n int) {
+	for _, x := range s.m.Plan.Nodes() {
 		n += bytesOf(x.Entries)
 	}
-	for _, c := range op.queue {
+	for _, c := range s.queue {
 		n += candidateBytes + len(c.at.Key) + pageCopies*len(c.page)
 	}
-	return n + resultCopies*op.out.writer.Len() + op.reading*readCopies*op.readBytes
+	return n + resultCopies*s.out.writer.Len() + s.reading*readCopies*s.readBytes
 }
 
-// holdLocked reserves memory for what the search uses, and for more bytes.
-func (op *searchOp) holdLocked(more int) error {
-	if op.memory.Grow == nil {
-		return nil
+// Memory implements watermark.Sequence.
+func (s *rowSequence) Memory(arrived []index.Candidate) int { return s.used() + bytesOf(arrived) }
+
+// NoMemory implements watermark.Sequence: a search continues while a read by key runs.
+func (s *rowSequence) NoMemory(err error) error {
+	if s.reading == 0 {
+		return err
 	}
-	return op.memory.Hold(op.usedLocked() + more)
+	s.full = true
+	return nil
 }
 
-// startReadLocked reports whether there is memory for one more read by key. The first one always starts, or fails the
-// search.
-func (op *searchOp) startReadLocked() (ok bool, err error) {
-	if op.memory.Grow == nil {
-		return true, nil
+// readMemory returns the memory that must be reserved before one more read by key starts, or 0.
+func (s *rowSequence) readMemory() int {
+	if !s.m.Bounded {
+		return 0
 	}
-	if op.readBytes == 0 {
-		if op.readBytes = rowFirst; op.def.Partitions {
-			op.readBytes = partitionFirst
+	if s.readBytes == 0 {
+		if s.readBytes = rowFirst; s.def.Partitions {
+			s.readBytes = partitionFirst
 		}
 	}
-	err = op.holdLocked(readCopies * op.readBytes)
-	if err != nil && op.reading > 0 {
-		return false, nil
+	if need := s.used() + readCopies*s.readBytes; need > s.m.Held {
+		return need
 	}
-	return err == nil, err
+	return 0
 }
 
-// enlargeLocked makes reads by key larger if err means that their pages or merges were too small, and reports whether
+// enlarge makes reads by key larger if err means that their pages or merges were too small, and reports whether
 // the read must be repeated.
-func (op *searchOp) enlargeLocked(err error, size int) bool {
+func (s *rowSequence) enlarge(err error, size int) bool {
 	var small *row.PageTooSmall
 	var needs *coordinator.NeedsMemory
 	switch {
-	case op.memory.Grow == nil:
+	case !s.m.Bounded:
 		return false
 	case errors.As(err, &small):
-		op.readBytes = max(op.readBytes, small.Bytes)
+		s.readBytes = max(s.readBytes, small.Bytes)
 	case errors.As(err, &needs):
-		op.readBytes = max(op.readBytes, 2*size, needs.Bytes/readCopies)
+		s.readBytes = max(s.readBytes, 2*size, needs.Bytes/readCopies)
 	default:
 		return false
 	}

@@ -2,62 +2,72 @@ package search
 
 import (
 	"bytes"
-	"errors"
 	"slices"
-	"sync"
-	"time"
 
 	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/storage/index"
 	"cqld/watermark"
 )
 
-// searchOp is a search. Its events are the pages of nodes, the rows that are read by key, the timer, the end of a pause
-// before a new plan, and the cancelation.
+// The types of a search's state machine.
+type (
+	entry     = index.Candidate
+	effect    = watermark.Effect[entry, work]
+	operation = watermark.Operation[entry, work]
+)
+
+// work is what a search asks others for: a page of a node, or the rows of a candidate.
+type work struct {
+	page *PageRequest
+	c    *candidate // its rows are read by cmd, in a page of size bytes; size 0 means no bound
+	cmd  *row.ReadCommand
+	size int
+}
+
+// searchOp is a search. Its methods Perform and Finish are the Host of the operation.
+type searchOp struct {
+	operation
+	s    *Searcher
+	req  *Request
+	done func(*Result, error)
+	rows rowSequence
+}
+
+// rowSequence is the state of a search besides the plan. Its methods are steps.
 //
 // The ranges of the ring are searched in windows, in token order: the first window has one range, and the next ones
 // have as many as the rows found so far make necessary. Orders other than ByToken have all ranges in one window.
-type searchOp struct {
-	s        *Searcher
-	req      *Request
-	def      index.Definition
-	union    []index.Definition // of req.Union
-	limit    int
-	started  time.Duration // monotonic, as deadline
-	deadline time.Duration
-
-	mu       sync.Mutex
-	done     func(*Result, error) // nil once called
-	busy     bool                 // a goroutine is in advance
-	again    bool                 // and must look once more before it leaves
-	topology *ring.Topology
-	plans    int // and windows
-	replans  int
-	pausing  bool // until the next plan
-	refused  bool // a node of this plan answered NotReplica
+type rowSequence struct {
+	m      *watermark.Machine[entry, work]
+	limits *Limits
+	unsafe *Unsafe
+	req    *Request
+	self   ring.NodeID
+	def    index.Definition
+	union  []index.Definition // of req.Union
+	limit  int
 
 	pieces   []piece // of the ring, that are not searched completely
 	window   int     // how many of them are being searched
 	searched int     // pieces of all windows that were searched completely
 	decisive bool    // one answer is enough in every replica set of the window
 	sets     []replicaSet
-	plan     watermark.Plan[index.Candidate] // of the window
-	covered  bool                            // the watermark is at the end of the window
+	covered  bool // the watermark is at the end of the window
 
-	timer  env.Timer
-	cancel *env.Cancel // of the requests for pages
-	unhook func() bool // from the request's Cancel
-
-	queue   []*candidate // up to the watermark, that are not in the result, in order
-	reading int          // reads by key that run
-	out     output
-
-	memory    coordinator.Budget
-	readBytes int // size of the pages of reads by key; 0 means no bound
+	queue     []*candidate // up to the watermark, that are not in the result, in order
+	reading   int          // reads by key that run
+	full      bool         // there is no memory for a further read before one that runs has ended
+	readBytes int          // size of the pages of reads by key; 0 means no bound
+	out       output
+	result    *Result
+	counts    struct{ settled, stale, scanned uint64 }
 }
+
+var _ watermark.Sequence[entry, work] = (*rowSequence)(nil)
 
 // Search calls done exactly once, possibly before it returns: with a result, with NotBuilt, or with an error of a read
 // of package coordinator. req must not change until then.
@@ -85,19 +95,103 @@ func (s *Searcher) Search(req *Request, done func(*Result, error)) {
 		done(nil, err)
 		return
 	}
-	now := s.clock.Monotonic()
-	op := &searchOp{s: s, req: owned(req), def: def, union: union, done: done, started: now, deadline: now +
-		req.Timeout, limit: s.limits.Rows}
+	op := &searchOp{s: s, req: owned(req), done: done}
+	op.rows = rowSequence{
+		m:      &op.Machine,
+		limits: &s.limits,
+		unsafe: &s.unsafe,
+		req:    op.req,
+		self:   s.view.Self(),
+		def:    def,
+		union:  union,
+		limit:  s.limits.Rows,
+	}
 	if req.Limit > 0 {
-		op.limit = min(op.limit, req.Limit)
+		op.rows.limit = min(op.rows.limit, req.Limit)
 	}
-	op.memory.Grow = req.Grow
-	op.out.writer = row.NewPageWriter(nil)
-	op.plan.SetMark(watermark.Position{Place: watermark.BeforeAll})
+	op.rows.out.writer = row.NewPageWriter(nil)
+	mark := watermark.Position{Place: watermark.BeforeAll}
 	if len(req.From) > 0 {
-		op.plan.SetMark(watermark.Position{Key: op.req.From})
+		mark = watermark.Position{Key: op.req.From}
 	}
-	op.start()
+	op.Init(&watermark.Config[entry, work]{
+		Sequence: &op.rows,
+		Host:     op,
+		Plan: watermark.Options{
+			Coordinator:     s.c,
+			View:            s.view,
+			LocalDatacenter: s.localDC,
+			Table:           req.Table,
+			Consistency:     req.Consistency,
+			Reversed:        req.Reversed,
+			Unsafe:          watermark.Unsafe{OneNode: s.unsafe.OneNode, OneSide: s.unsafe.OneSide},
+		},
+		Mark:    mark,
+		Clock:   s.clock,
+		Timeout: req.Timeout,
+		Cancel:  req.Cancel,
+		Grow:    req.Grow,
+		Guard:   s.guard,
+		Where:   "coordinator search",
+	})
+	op.Start()
+}
+
+// Perform implements watermark.Host.
+func (op *searchOp) Perform(e *effect) {
+	if e.Kind == watermark.Fetch {
+		op.read(e.Body)
+		return
+	}
+	self, n := op.rows.self, e.Node
+	if n.ID == self {
+		coordinator.AddTrace(op.req.Trace, self, "Searching an index")
+	} else {
+		coordinator.AddNodeTrace(op.req.Trace, self, "Sending search by index to", n.ID)
+	}
+	op.s.counts.pages.Add(1)
+	q := e.Body.page
+	q.Cancel = op.Cancel()
+	op.s.replicas.Page(n.ID, op.req.Trace, e.Epoch, q, op.s.c.Remaining(op.Deadline), func(page *Page, err error) {
+		if err != nil {
+			op.Paged(n, watermark.Page[entry]{}, err)
+			return
+		}
+		op.Paged(n, watermark.Page[entry]{
+			Entries: page.Candidates,
+			Scanned: page.Scanned,
+			More:    page.More,
+			Last:    page.Last,
+		}, nil)
+	})
+}
+
+// read reads the rows of a candidate by its key, at the level.
+func (op *searchOp) read(w work) {
+	w.cmd.Cancel = op.Cancel()
+	op.s.counts.reads.Add(1)
+	op.s.c.Read(&coordinator.ReadRequest{
+		Command:     w.cmd,
+		Consistency: readLevel(op.req.Consistency),
+		Timeout:     op.s.c.Remaining(op.Deadline),
+		Trace:       op.req.Trace,
+		Cancel:      op.Cancel(),
+		Memory:      readCopies * w.size,
+	}, func(page []byte, err error) { op.Fetched(w, page, err) })
+}
+
+// Finish implements watermark.Host.
+func (op *searchOp) Finish(err error) {
+	n, own := &op.s.counts, &op.rows.counts
+	n.settled.Add(own.settled)
+	n.stale.Add(own.stale)
+	n.scanned.Add(own.scanned)
+	if err != nil {
+		op.done(nil, err)
+		return
+	}
+	n.rows.Add(uint64(op.rows.result.Rows))
+	op.done(op.rows.result, nil)
 }
 
 // owned returns a copy of a request whose memory belongs to the search: requests to nodes may be read after it has
@@ -122,243 +216,95 @@ func cloneSlices(in []row.Slice) []row.Slice {
 	return out
 }
 
-func (op *searchOp) start() {
-	req := op.req
-	op.cancel = req.Cancel.Child(op.s.clock, op.deadline)
-	if req.Cancel != nil {
-		op.unhook = req.Cancel.OnCancel(op.canceled)
+// Advance implements watermark.Sequence.
+func (s *rowSequence) Advance(out []effect) ([]effect, watermark.Progress, error) {
+	ended, err := s.progress()
+	if err != nil {
+		return out, watermark.NeedsAnswers, err
 	}
-	op.mu.Lock()
-	if op.done == nil { // it is canceled already
-		op.mu.Unlock()
-		return
+	if ended {
+		return out, watermark.Complete, nil
 	}
-	if err := op.planLocked(op.rest()); err != nil {
-		op.finishLocked(err)
-		return
+	out, reserves := s.startReads(out)
+	if reserves || s.covered || len(s.queue) >= s.limit-s.out.rows {
+		return out, watermark.NeedsAnswers, nil
 	}
-	op.mu.Unlock()
-	op.advance()
-	op.arm()
+	return out, watermark.NeedsPages, nil
 }
 
-// advance does what can be done until the search must wait for an event.
-func (op *searchOp) advance() {
-	op.mu.Lock()
-	if op.again = true; op.busy {
-		op.mu.Unlock()
-		return
-	}
-	op.busy = true
-	for op.again && op.done != nil && !op.pausing {
-		op.again = false
-		ended, err := op.progressLocked()
-		if ended || err != nil {
-			op.finishLocked(err)
-			return
-		}
-		reads, err := op.startReadsLocked()
-		if err != nil {
-			op.finishLocked(err)
-			return
-		}
-		asked, ok := op.neededLocked()
-		if !ok && len(reads) == 0 && op.reading == 0 {
-			if op.giveUpLocked() {
-				return
-			}
-			break
-		}
-		if len(asked) == 0 && len(reads) == 0 {
-			break
-		}
-		plan := op.plans
-		op.mu.Unlock()
-		op.send(asked, plan)
-		op.read(reads)
-		op.mu.Lock()
-	}
-	op.busy = false
-	op.mu.Unlock()
-}
-
-// progressLocked moves the watermark, adds rows to the result, and begins the next window. It returns true if the
+// progress moves the watermark, adds rows to the result, and begins the next window. It returns true if the
 // result is complete.
-func (op *searchOp) progressLocked() (ended bool, err error) {
+func (s *rowSequence) progress() (ended bool, err error) {
 	for {
-		op.mergeLocked()
-		full, err := op.emitLocked()
+		s.merge()
+		full, err := s.emit()
 		if full || err != nil {
 			return true, err
 		}
-		if len(op.queue) > 0 || !op.covered {
-			return op.partialLocked(), nil
+		if len(s.queue) > 0 || !s.covered {
+			return s.partial(), nil
 		}
-		if op.window == len(op.pieces) {
-			op.out.ended = true
+		if s.window == len(s.pieces) {
+			s.out.ended = true
 			return true, nil
 		}
-		if err := op.nextWindowLocked(); err != nil {
+		if err := s.nextWindow(); err != nil {
 			return true, err
 		}
 	}
 }
 
-// partialLocked reports whether half of the time is over and the search has come somewhere: the caller goes on from
+// partial reports whether half of the time is over and the search has come somewhere: the caller goes on from
 // there.
-func (op *searchOp) partialLocked() bool {
-	half, mark := op.s.clock.Monotonic()-op.started >= op.req.Timeout/2, op.plan.Mark()
-	progress := op.out.rows > 0 || mark.Place == watermark.AtKey &&
-		op.plan.Compare(mark, watermark.Position{Key: op.req.From}) > 0
-	return half && progress && op.reading == 0 && len(op.queue) == 0 && mark.Place == watermark.AtKey
+func (s *rowSequence) partial() bool {
+	half, mark := s.m.Now-s.m.Began >= s.req.Timeout/2, s.m.Plan.Mark()
+	progress := s.out.rows > 0 || mark.Place == watermark.AtKey &&
+		s.m.Plan.Compare(mark, watermark.Position{Key: s.req.From}) > 0
+	return half && progress && s.reading == 0 && len(s.queue) == 0 && mark.Place == watermark.AtKey
 }
 
-// send asks nodes for their next pages.
-func (op *searchOp) send(asked []*watermark.Node[index.Candidate], plan int) {
-	self := op.s.view.Self()
-	watermark.SelfLast(asked, self)
-	for _, n := range asked {
-		q, epoch, from, ok := op.request(n, plan)
-		if !ok {
-			return
-		}
-		if n.ID == self {
-			coordinator.AddTrace(op.req.Trace, self, "Searching an index")
-		} else {
-			coordinator.AddNodeTrace(op.req.Trace, self, "Sending search by index to", n.ID)
-		}
-		op.s.counts.pages.Add(1)
-		op.s.replicas.Page(n.ID, op.req.Trace, epoch, q, op.s.c.Remaining(op.deadline), func(page *Page, err error) {
-			op.answered(n, plan, from, page, err)
-		})
-	}
-}
-
-// request returns the request for the page of n that begins behind from. It is not ok if the search has ended or has
-// another plan.
-func (op *searchOp) request(n *watermark.Node[index.Candidate], plan int) (q *PageRequest, epoch uint64,
-	from watermark.Position, ok bool) {
-	op.mu.Lock()
-	defer op.mu.Unlock()
-	if op.done == nil || plan != op.plans || len(op.pieces) == 0 {
-		return nil, 0, from, false
-	}
-	if from = n.Position; op.plan.Compare(from, op.plan.Mark()) < 0 {
-		from = op.plan.Mark()
-	}
-	req := op.req
-	q = &PageRequest{
-		Table: req.Table.StorageID, Index: req.Index, Terms: req.Terms, Union: req.Union, Key: req.Key,
+// Request implements watermark.Sequence.
+func (s *rowSequence) Request(from watermark.Position) work {
+	req := s.req
+	q := &PageRequest{
+		Table:    req.Table.StorageID,
+		Index:    req.Index,
+		Terms:    req.Terms,
+		Union:    req.Union,
+		Key:      req.Key,
 		Slices:   req.Slices,
-		Filter:   op.filterLocked(),
-		Tokens:   ring.Range{Start: op.pieces[0].tokens.Start, End: op.pieces[op.window-1].tokens.End},
+		Filter:   s.replicaFilter(),
+		Tokens:   ring.Range{Start: s.pieces[0].tokens.Start, End: s.pieces[s.window-1].tokens.End},
 		Reversed: req.Reversed,
-		Order:    req.Order, Near: req.Near, Limit: min(op.s.limits.Candidates, op.limit-op.out.rows+1), Now: req.Now,
-		Moved: op.topology.Moved(), Cancel: op.cancel,
+		Order:    req.Order,
+		Near:     req.Near,
+		Limit:    min(s.limits.Candidates, s.limit-s.out.rows+1),
+		Now:      req.Now,
+		Moved:    s.m.Topology.Moved(),
 	}
 	if from.Place == watermark.AtKey {
 		q.From = slices.Clone(from.Key)
 	}
-	n.Sent(op.s.clock.Monotonic())
-	return q, op.topology.Epoch(), from, true
+	return work{page: q}
 }
 
-// filterLocked returns the conditions that replicas evaluate. Only the version of one that answers alone decides; among
-// the versions of several, the newest one may match by one condition on one replica and by another on the next.
-func (op *searchOp) filterLocked() *row.Filter {
+// replicaFilter returns the conditions that replicas evaluate. Only the version of one that answers alone decides;
+// among the versions of several, the newest one may match by one condition on one replica and by another on the next.
+func (s *rowSequence) replicaFilter() *row.Filter {
 	switch {
-	case op.req.Filter == nil:
+	case s.req.Filter == nil:
 		return nil
-	case op.decisive:
-		own := *op.req.Filter
+	case s.decisive:
+		own := *s.req.Filter
 		own.Decisive = true
 		return &own
 	}
-	return op.req.Filter.KeyConditions()
+	return s.req.Filter.KeyConditions()
 }
 
-// answered is the event of a node's page, which begins behind from.
-func (op *searchOp) answered(n *watermark.Node[index.Candidate], plan int, from watermark.Position, page *Page,
-	err error) {
-	defer op.guarded()
-	op.mu.Lock()
-	if n.ID != op.s.view.Self() {
-		op.s.c.RecordLatency(n.ID, n.Latency(op.s.clock.Monotonic()))
-	}
-	if op.done == nil || plan != op.plans || op.pausing {
-		op.mu.Unlock()
-		return
-	}
-	if errors.Is(err, env.ErrCanceled) {
-		op.finishLocked(err)
-		return
-	}
-	if err == nil {
-		if short := op.holdLocked(bytesOf(page.Candidates)); short != nil {
-			op.finishLocked(short)
-			return
-		}
-		op.s.counts.scanned.Add(uint64(page.Scanned))
-		op.plan.Take(n, from, &watermark.Page[index.Candidate]{Entries: page.Candidates, Scanned: page.Scanned,
-			More: page.More, Last: page.Last}, nil)
-		op.out.scanned = max(op.out.scanned, n.Scanned)
-	} else {
-		var refusal *coordinator.NotReplica
-		op.refused = op.refused || errors.As(err, &refusal)
-		op.plan.Take(n, from, nil, err)
-	}
-	op.mu.Unlock()
-	op.advance()
-}
-
-// canceled is the event that the client does not wait any more.
-func (op *searchOp) canceled() {
-	defer op.guarded()
-	op.mu.Lock()
-	if op.done == nil {
-		op.mu.Unlock()
-		return
-	}
-	op.finishLocked(env.ErrCanceled)
-}
-
-// arm starts the timer, for the deadline or for the time at which other nodes are asked as well.
-func (op *searchOp) arm() {
-	op.mu.Lock()
-	defer op.mu.Unlock()
-	if op.done == nil {
-		return
-	}
-	wait := op.deadline - op.s.clock.Monotonic()
-	if after, ok := op.plan.SpeculateAfter(); ok {
-		wait = min(wait, after)
-	}
-	op.timer = op.s.clock.After(max(wait, 0), op.tick)
-}
-
-// tick is the event of the timer.
-func (op *searchOp) tick() {
-	defer op.guarded()
-	op.mu.Lock()
-	op.timer = nil
-	if op.done == nil {
-		op.mu.Unlock()
-		return
-	}
-	now := op.s.clock.Monotonic()
-	if now >= op.deadline {
-		op.finishLocked(op.failureLocked())
-		return
-	}
-	op.plan.Speculate(now)
-	op.mu.Unlock()
-	op.advance()
-	op.arm()
-}
-
-// failureLocked returns the error of the present state: NotBuilt if a node has not built the index.
-func (op *searchOp) failureLocked() error {
-	err := op.plan.Failure(op.out.rows > 0)
+// Failure implements watermark.Sequence: it is NotBuilt if a node has not built the index.
+func (s *rowSequence) Failure() error {
+	err := s.m.Plan.Failure(s.out.rows > 0)
 	failure, ok := err.(*coordinator.ReadFailure) //nolint:errorlint // it is not wrapped
 	if !ok {
 		return err
@@ -370,49 +316,33 @@ func (op *searchOp) failureLocked() error {
 		}
 	}
 	if unbuilt > 0 {
-		return &NotBuilt{Index: op.req.Index, Nodes: unbuilt, Failure: failure}
+		return &NotBuilt{Index: s.req.Index, Nodes: unbuilt, Failure: failure}
 	}
 	return failure
 }
 
-// finishLocked calls done. It unlocks mu.
-func (op *searchOp) finishLocked(err error) {
-	done, timer := op.done, op.timer
-	op.done, op.timer = nil, nil
-	var result *Result
-	if err == nil {
-		result = op.resultLocked()
-	}
-	op.mu.Unlock()
-	if timer != nil {
-		timer.Stop()
-	}
-	op.s.c.ReleaseRead()
-	if op.unhook != nil {
-		op.unhook()
-	}
-	if result != nil {
-		op.s.counts.rows.Add(uint64(result.Rows))
-	}
-	done(result, err)
-	op.cancel.Cancel() // the requests whose answers are not needed
+// Scanned implements watermark.Sequence.
+func (s *rowSequence) Scanned(page, all int) {
+	s.counts.scanned += uint64(page)
+	s.out.scanned = max(s.out.scanned, all)
 }
 
-// guarded is deferred by the events. A panic ends the search with an error and frees mu, which the events of other
-// nodes wait for. Without a Guard, in the simulation, the panic goes on.
-func (op *searchOp) guarded() {
-	g := op.s.guard
-	if g == nil {
-		return
+// Fetching implements watermark.Sequence.
+func (s *rowSequence) Fetching() int { return s.reading }
+
+// Conclude implements watermark.Sequence.
+func (s *rowSequence) Conclude() { s.result = s.makeResult() }
+
+// Check implements watermark.Sequence: neither the reads by key nor the rows exceed their limits, and candidates are
+// queued in order.
+func (s *rowSequence) Check() {
+	if s.reading < 0 || s.reading > s.limits.ReadsInFlight {
+		invariant.Fail("a search has more reads in flight than its limit, or fewer than none")
 	}
-	if p := recover(); p != nil {
-		err := g.Caught("coordinator search", p)
-		g.Abandon(&op.mu, func() {
-			if op.done == nil {
-				op.mu.Unlock()
-				return
-			}
-			op.finishLocked(err)
-		})
+	if s.out.rows > s.limit {
+		invariant.Fail("a search has more rows than its limit")
+	}
+	if n := len(s.queue); n > 1 && s.m.Plan.Compare(s.queue[n-2].at, s.queue[n-1].at) >= 0 {
+		invariant.Fail("the candidates of a search are not in order")
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"cqld/coordinator"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/storage/index"
@@ -26,43 +25,27 @@ type output struct {
 	found   index.Found
 }
 
-// startReadsLocked returns the candidates that must be read by key now: the first ones, as many as may run.
-func (op *searchOp) startReadsLocked() (out []*candidate, err error) {
-	for i, c := range op.queue {
-		if op.reading >= op.s.limits.ReadsInFlight || i >= op.limit-op.out.rows {
+// startReads appends the reads by key that must run now: those of the first candidates, as many as may run. It reserves
+// memory for one read at a time, and is called again after that.
+func (s *rowSequence) startReads(out []effect) (_ []effect, reserves bool) {
+	for i, c := range s.queue {
+		if s.full || s.reading >= s.limits.ReadsInFlight || i >= s.limit-s.out.rows {
 			break
 		}
-		if c.state == unsettled {
-			if ok, err := op.startReadLocked(); !ok {
-				return out, err
-			}
-			c.state = reading
-			op.reading++
-			out = append(out, c)
+		if c.state != unsettled {
+			continue
 		}
-	}
-	return out, nil
-}
-
-// read reads candidates by their keys, at the level.
-func (op *searchOp) read(list []*candidate) {
-	for _, c := range list {
-		op.mu.Lock()
-		if op.done == nil {
-			op.mu.Unlock()
-			return
+		if need := s.readMemory(); need > 0 {
+			return append(out, effect{Kind: watermark.Reserve, Bytes: need}), true
 		}
-		cmd := op.commandLocked(c)
-		cmd.Limits.Bytes = uint32(min(op.readBytes, math.MaxUint32))
-		size := op.readBytes
-		op.mu.Unlock()
-		op.s.counts.reads.Add(1)
-		op.s.c.Read(&coordinator.ReadRequest{
-			Command: cmd, Consistency: readLevel(op.req.Consistency), Timeout: op.s.c.Remaining(op.deadline),
-			Trace: op.req.Trace, Cancel: op.cancel,
-			Memory: readCopies * size,
-		}, func(page []byte, err error) { op.readDone(c, size, page, err) })
+		c.state = reading
+		s.reading++
+		cmd := s.command(c)
+		cmd.Limits.Bytes = uint32(min(s.readBytes, math.MaxUint32))
+		out = append(out, effect{Kind: watermark.Fetch, Body: work{c: c, cmd: cmd, size: s.readBytes}})
 	}
+	s.full = false
+	return out, false
 }
 
 // readLevel returns the level of a read of one partition that is not serial.
@@ -76,11 +59,11 @@ func readLevel(c ring.Consistency) ring.Consistency {
 	return c
 }
 
-// commandLocked returns the read of a candidate.
-func (op *searchOp) commandLocked(c *candidate) *row.ReadCommand {
-	req := op.req
-	cmd := &row.ReadCommand{Table: req.Table.StorageID, Key: c.key, Now: req.Now, Filter: req.Filter, Cancel: op.cancel}
-	if !op.def.Partitions {
+// command returns the read of a candidate.
+func (s *rowSequence) command(c *candidate) *row.ReadCommand {
+	req := s.req
+	cmd := &row.ReadCommand{Table: req.Table.StorageID, Key: c.key, Now: req.Now, Filter: req.Filter}
+	if !s.def.Partitions {
 		cmd.Slices = []row.Slice{row.ExactRow(c.clustering)}
 		return cmd
 	}
@@ -92,87 +75,77 @@ func (op *searchOp) commandLocked(c *candidate) *row.ReadCommand {
 		bytes.Equal(key.Bytes, c.key.Bytes) {
 		cmd.Slices, cmd.StaticCounts = row.SlicesAfter(cmd.Slices, clustering, req.Reversed), false
 	}
-	cmd.Limits.Rows = uint32(op.limit-op.out.rows) + 1
+	cmd.Limits.Rows = uint32(s.limit-s.out.rows) + 1
 	return cmd
 }
 
-// readDone is the event of the answer to a read.
-func (op *searchOp) readDone(c *candidate, size int, page []byte, err error) {
-	defer op.guarded()
-	op.mu.Lock()
-	if op.done == nil {
-		op.mu.Unlock()
-		return
+// Fetched implements watermark.Sequence.
+func (s *rowSequence) Fetched(w work, page []byte, err error) error {
+	s.reading--
+	switch {
+	case s.enlarge(err, w.size):
+		w.c.state = unsettled
+	case err != nil:
+		return err
+	default:
+		w.c.page, w.c.state = slices.Clone(page), read
 	}
-	op.reading--
-	if op.enlargeLocked(err, size) {
-		c.state = unsettled
-		op.mu.Unlock()
-		op.advance()
-		return
-	}
-	if err != nil {
-		op.finishLocked(err)
-		return
-	}
-	c.page, c.state = slices.Clone(page), read
-	op.mu.Unlock()
-	op.advance()
+	return nil
 }
 
-// emitLocked adds the first candidates of the queue to the result, as far as they are known. full means that the result
+// emit adds the first candidates of the queue to the result, as far as they are known. full means that the result
 // ends there.
-func (op *searchOp) emitLocked() (full bool, err error) {
-	for len(op.queue) > 0 {
-		c := op.queue[0]
+func (s *rowSequence) emit() (full bool, err error) {
+	for len(s.queue) > 0 {
+		c := s.queue[0]
 		if c.state != settled && c.state != read {
 			return false, nil
 		}
-		ended, err := op.addLocked(c)
+		ended, err := s.addRows(c)
 		if err != nil {
 			return false, err
 		}
 		if !ended { // it is in the result to its end
-			op.out.next = c.at.Key
-			op.queue = op.queue[1:]
+			s.out.next = c.at.Key
+			s.queue = s.queue[1:]
 		}
-		if ended || op.out.rows >= op.limit || op.out.writer.Len() >= op.s.limits.Bytes {
-			op.out.ended = !ended && len(op.queue) == 0 && op.covered && op.window == len(op.pieces)
+		if ended || s.out.rows >= s.limit || s.out.writer.Len() >= s.limits.Bytes {
+			s.out.ended = !ended && len(s.queue) == 0 && s.covered && s.window == len(s.pieces)
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-// addLocked adds the rows of a candidate. ended means that the result ends at out.next, before the end of the
+// addRows adds the rows of a candidate. ended means that the result ends at out.next, before the end of the
 // candidate.
-func (op *searchOp) addLocked(c *candidate) (ended bool, err error) {
-	o := &op.out
+func (s *rowSequence) addRows(c *candidate) (ended bool, err error) {
+	o := &s.out
 	before := o.rows
 	var last []byte // of the partition
 	o.reader.Reset(c.page)
 	for o.reader.NextPartition() {
-		if op.def.Partitions && !op.matches(c, row.KindHeader, &o.reader.Header) {
+		if s.def.Partitions && !s.matches(c, row.KindHeader, &o.reader.Header) {
 			break
 		}
 		for o.reader.NextRow(&o.row) {
 			last = o.row.Clustering
-			if !o.row.Live(op.req.Now) || !op.def.Partitions && !op.matches(c, row.KindRow, &o.row) {
+			if !o.row.Live(s.req.Now) || !s.def.Partitions && !s.matches(c, row.KindRow, &o.row) {
 				continue
 			}
-			if o.rows == op.limit || o.rows > before && o.writer.Len() >= op.s.limits.Bytes {
+			if o.rows == s.limit || o.rows > before && o.writer.Len() >= s.limits.Bytes {
 				return true, nil
 			}
-			op.writePartition(&o.reader)
+			s.writePartition(&o.reader)
 			o.writer.Row(&o.row)
 			o.rows++
-			if op.def.Partitions {
+			if s.def.Partitions {
 				o.next = index.AppendPlace(nil, c.key, row.KindRow, o.row.Clustering)
 			}
 		}
-		if op.def.Partitions && o.rows == before && op.req.StaticCounts && o.reader.Header.Live(op.req.Now) &&
-			!op.continues(c) {
-			op.writePartition(&o.reader)
+		if s.def.Partitions && o.rows == before && s.req.StaticCounts && o.reader.Header.Live(s.req.Now) &&
+			!s.continues(c) {
+			s.writePartition(&o.reader)
 			o.rows++
 		}
 	}
@@ -180,9 +153,9 @@ func (op *searchOp) addLocked(c *candidate) (ended bool, err error) {
 		return false, err
 	}
 	if o.rows == before && c.state == read {
-		op.s.counts.stale.Add(1)
+		s.counts.stale++
 	}
-	if !op.def.Partitions || !o.reader.More() {
+	if !s.def.Partitions || !o.reader.More() {
 		return false, nil
 	}
 	if at := o.reader.End(); at != nil && !at.Whole {
@@ -195,36 +168,36 @@ func (op *searchOp) addLocked(c *candidate) (ended bool, err error) {
 }
 
 // continues reports whether the search began inside the partition of a candidate.
-func (op *searchOp) continues(c *candidate) bool {
-	key, kind, _, ok := index.ParsePlace(op.req.From)
+func (s *rowSequence) continues(c *candidate) bool {
+	key, kind, _, ok := index.ParsePlace(s.req.From)
 	return ok && kind == row.KindRow && bytes.Equal(key.Bytes, c.key.Bytes)
 }
 
 // matches reports whether a row, or the header of a partition, matches the terms. Replicas have found that for a
 // settled candidate.
-func (op *searchOp) matches(c *candidate, kind row.EntryKind, r *row.Row) bool {
-	if c.state == settled || op.s.unsafe.TrustReplicas {
+func (s *rowSequence) matches(c *candidate, kind row.EntryKind, r *row.Row) bool {
+	if c.state == settled || s.unsafe.TrustReplicas {
 		return true
 	}
-	if op.def.Partitions && op.def.OfKey() {
+	if s.def.Partitions && s.def.OfKey() {
 		return true
 	}
-	o := &op.out
+	o := &s.out
 	o.found.Reset()
-	op.def.Terms.Append(&o.found, &index.Source{Key: c.key, Kind: kind, Row: r}, op.req.Now)
-	switch op.req.Order {
+	s.def.Terms.Append(&o.found, &index.Source{Key: c.key, Kind: kind, Row: r}, s.req.Now)
+	switch s.req.Order {
 	case ByTerm:
-		return op.def.HasTermOf(&o.found, Position(c.at.Key))
+		return s.def.HasTermOf(&o.found, Position(c.at.Key))
 	case ByScore:
-		return op.def.HasScoreOf(&o.found, op.req.Near, Position(c.at.Key))
+		return s.def.HasScoreOf(&o.found, s.req.Near, Position(c.at.Key))
 	}
-	if o.found.InAny(op.req.Terms) {
+	if o.found.InAny(s.req.Terms) {
 		return true
 	}
-	for i := range op.union {
+	for i := range s.union {
 		o.found.Reset()
-		op.union[i].Terms.Append(&o.found, &index.Source{Key: c.key, Kind: kind, Row: r}, op.req.Now)
-		if o.found.InAny(op.req.Union[i].Terms) {
+		s.union[i].Terms.Append(&o.found, &index.Source{Key: c.key, Kind: kind, Row: r}, s.req.Now)
+		if o.found.InAny(s.req.Union[i].Terms) {
 			return true
 		}
 	}
@@ -232,8 +205,8 @@ func (op *searchOp) matches(c *candidate, kind row.EntryKind, r *row.Row) bool {
 }
 
 // writePartition begins a partition unless it is the last one.
-func (op *searchOp) writePartition(r *row.PageReader) {
-	o := &op.out
+func (s *rowSequence) writePartition(r *row.PageReader) {
+	o := &s.out
 	if o.open && bytes.Equal(o.key, r.Key.Bytes) {
 		return
 	}
@@ -244,16 +217,16 @@ func (op *searchOp) writePartition(r *row.PageReader) {
 	o.writer.Partition(r.Key, &r.Header, nil)
 }
 
-// resultLocked returns the result.
-func (op *searchOp) resultLocked() *Result {
-	o := &op.out
+// makeResult makes the result.
+func (s *rowSequence) makeResult() *Result {
+	o := &s.out
 	if o.open {
 		o.writer.EndPartition()
 	}
 	r := &Result{Rows: o.rows, More: !o.ended, Scanned: o.scanned}
 	if r.More {
-		if r.Next = o.next; len(op.queue) == 0 && !op.inside() && op.plan.Mark().Place == watermark.AtKey {
-			r.Next = op.plan.Mark().Key
+		if r.Next = o.next; len(s.queue) == 0 && !s.inside() && s.m.Plan.Mark().Place == watermark.AtKey {
+			r.Next = s.m.Plan.Mark().Key
 		}
 	}
 	r.Page = o.writer.Finish(r.More)
@@ -261,10 +234,10 @@ func (op *searchOp) resultLocked() *Result {
 }
 
 // inside reports whether the result ends inside of a partition.
-func (op *searchOp) inside() bool {
-	if !op.def.Partitions {
+func (s *rowSequence) inside() bool {
+	if !s.def.Partitions {
 		return false
 	}
-	_, kind, _, ok := index.ParsePlace(op.out.next)
+	_, kind, _, ok := index.ParsePlace(s.out.next)
 	return ok && kind == row.KindRow
 }

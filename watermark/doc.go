@@ -7,6 +7,17 @@
 //	node 3  ─▶
 //	          └─────────┴ the watermark of QUORUM: entries up to here are known; the next pages are asked of nodes 2 and 3
 //
-// It sends nothing, has no events and no lock: package listing and package search do. They define what an entry is, and
-// what several versions of one mean.
+// A Plan computes the watermark and the nodes to ask. A Machine is the state machine of an operation: its Step takes an
+// Event, and returns Effects as values. It neither sends, locks, waits nor calls back. An Operation is the shell of a
+// Machine: it locks, steps, checks the invariants, unlocks, and performs the effects.
+//
+//	page, answer, timer ──▶ Operation ──▶ Machine.Step ──▶ Sequence
+//	                           ▲              │ effects        packages listing and search: what an entry is,
+//	Ask, Fetch, Finish ◀── Host┴──────────────┘                and what several versions of one mean
+//
+// Invariants, which Machine.Check verifies after each step:
+//
+//  1. The watermark does not move back.
+//  2. No replica set needs more answers than it has members.
+//  3. An operation that has not ended waits for a page, an answer, or the end of a pause.
 package watermark

@@ -18,6 +18,8 @@ type Node[E any] struct {
 	Scanned int // what the node examined for its pages
 	Err     error
 
+	plan  int      // the number of its plan
+	from  Position // the page that was requested last begins after it
 	state state
 	asked bool // at least once
 	slow  bool // its page is late, so others are asked as well

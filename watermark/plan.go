@@ -37,6 +37,7 @@ type Plan[E any] struct {
 	quotas []quota[E]
 	nodes  []*Node[E] // the preferred ones first
 	mark   Position
+	number int // of the plans of an operation
 }
 
 // quota is a set of nodes of which need must reach a position before the watermark does.
@@ -128,7 +129,7 @@ func (p *Plan[E]) node(id ring.NodeID) *Node[E] {
 			return n
 		}
 	}
-	n := &Node[E]{ID: id, Position: Position{Place: BeforeAll}}
+	n := &Node[E]{ID: id, plan: p.number, Position: Position{Place: BeforeAll}}
 	if id != p.o.View.Self() && !p.o.View.Alive(id) {
 		n.Fail(coordinator.ErrNoReply)
 	}
@@ -170,7 +171,8 @@ func (p *Plan[E]) reached(q *quota[E]) Position {
 	if q.need == 0 {
 		return Position{Place: AfterAll}
 	}
-	positions := make([]Position, 0, len(q.nodes))
+	var backing [8]Position
+	positions := backing[:0]
 	for _, n := range q.nodes {
 		positions = append(positions, n.Position)
 	}
@@ -284,4 +286,9 @@ func (p *Plan[E]) Failure(data bool) error {
 	}
 	p.o.Coordinator.Note(coordinator.EventReadTimeout)
 	return &coordinator.ReadTimeout{Consistency: level, Received: received, BlockFor: blockFor, DataPresent: data}
+}
+
+// waiting reports whether a node has a request for a page.
+func (p *Plan[E]) waiting() bool {
+	return slices.ContainsFunc(p.nodes, func(n *Node[E]) bool { return n.state == requested })
 }

@@ -224,6 +224,8 @@ func receiver(d *ast.FuncDecl) string {
 			e = x.X
 		case *ast.IndexExpr:
 			e = x.X
+		case *ast.IndexListExpr:
+			e = x.X
 		case *ast.Ident:
 			return x.Name
 		default:

@@ -109,6 +109,8 @@ func receiverExported(d *ast.FuncDecl) bool {
 			e = x.X
 		case *ast.IndexExpr:
 			e = x.X
+		case *ast.IndexListExpr:
+			e = x.X
 		case *ast.Ident:
 			return x.IsExported()
 		default:
