@@ -43,14 +43,15 @@ func (l *Log) Transfer(created int64, mutations []*row.Mutation, done func(error
 
 // transferEncoded asks two other nodes to store an encoded batch.
 func (l *Log) transferEncoded(id coordinator.RequestID, encoded []byte, done func(error)) {
-	op := &storeOp{l: l, id: id, encoded: encoded, handed: true, done: done}
+	op := &storeOp{l: l, id: id, done: done}
+	op.storing.handed = true
 	op.req.Timeout = handOverTimeout
 	op.deadline = l.clock.Monotonic() + op.req.Timeout
 	if err := op.choose(); err != nil {
 		done(err)
 		return
 	}
-	op.begin()
+	op.begin(encoded)
 }
 
 // handOver is the handover of a Log.

@@ -2,7 +2,6 @@ package batchlog
 
 import (
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -12,30 +11,79 @@ import (
 )
 
 // storeOp stores one logged batch on its holders before the batch is written. A node that leaves the ring uses it, too,
-// to hand over the batches that it holds.
+// to hand over the batches that it holds. It is the shell of a storing: it locks, steps, checks the invariants, unlocks,
+// and performs the effects.
+type storeOp struct {
+	l        *Log
+	req      coordinator.WriteRequest
+	id       coordinator.RequestID
+	deadline time.Duration
+	size     int64
+	done     func(error) // called once
+	storing  storing     // its steps hold mu
+
+	mu    sync.Mutex
+	timer env.Timer
+}
+
+// storing is the state machine of a storeOp.
 //
 //	ask need holders ──▶ need have it ──▶ write
 //	     ▲      │ a holder fails, or is late ──▶ ask the next live candidate too
 //	     └──────┘ no candidate is left ──▶ ask again those that gave no answer
 //
 // Two holders store the batch, or all live candidates when fewer than two live.
-type storeOp struct {
-	l        *Log
-	req      coordinator.WriteRequest
-	id       coordinator.RequestID
-	encoded  []byte
+type storing struct {
+	l        *Log // for its view, its limits and the counters of its coordinator
 	deadline time.Duration
-	size     int64
-	handed   bool // this node stores the batch and leaves the ring; nothing is reserved, and done waits for all answers
+	encoded  []byte // nil after the end
+	handed   bool   // this node stores the batch and leaves the ring; nothing is reserved, and the answer waits for all
 
-	mu         sync.Mutex
-	timer      env.Timer
-	done       func(error) // nil after it was called, or after the batch was stored
-	candidates []*holder   // in the order in which they are asked
+	candidates []*holder // in the order in which they are asked
 	need       int
-	open       int    // requests without an answer
-	settled    func() // of handed: called when no answer is outstanding
+	open       int           // requests without an answer
+	over       bool          // the batch is stored, or the operation has failed
+	holders    []ring.NodeID // nodes that have the batch, or may still receive it; when the batch is written
+	settled    bool          // of handed: over, and answers with outcome when no answer is outstanding
+	outcome    error
 }
+
+// storeEvent is an input of a storing.
+type storeEvent struct {
+	kind   storeEventKind
+	now    time.Duration // monotonic
+	holder *holder       // of storeKept
+	err    error         // of storeKept and storeFailed
+}
+
+type storeEventKind uint8
+
+const (
+	storeBegun    storeEventKind = iota
+	storeKept                    // a holder has answered
+	storeAnswered                // a request has ended, after storeKept
+	storeTicked
+	storeFailed // an event has panicked
+)
+
+// storeEffect is an output of a storing.
+type storeEffect struct {
+	kind   storeEffectKind
+	holder *holder       // of effectKeep
+	body   []byte        // of effectKeep: the encoded batch
+	after  time.Duration // of effectArm
+	err    error         // of effectAnswer
+}
+
+type storeEffectKind uint8
+
+const (
+	effectKeep   storeEffectKind = iota // ask the holder to store the batch
+	effectArm                           // set the timer
+	effectEnd                           // stop the timer, and release what the operation has reserved
+	effectWrite                         // write the batch, which is stored
+	effectAnswer                        // call done
+)
 
 // holder is a node that may store the batch.
 type holder struct {
@@ -105,264 +153,112 @@ func (op *storeOp) choose() error {
 		found = []ring.NodeID{self}
 	}
 	for _, n := range found {
-		op.candidates = append(op.candidates, &holder{node: n})
+		op.storing.candidates = append(op.storing.candidates, &holder{node: n})
 	}
-	if op.need = min(2, len(op.candidates)); op.need == 0 {
+	if op.storing.need = min(2, len(op.storing.candidates)); op.storing.need == 0 {
 		l.c.Note(coordinator.EventUnavailable)
 		return &coordinator.Unavailable{Consistency: ring.One, Required: 1}
 	}
 	return nil
 }
 
-// begin asks the first candidates.
-func (op *storeOp) begin() {
+// begin asks the first candidates to store the encoded batch.
+func (op *storeOp) begin(encoded []byte) {
+	op.storing.l, op.storing.deadline, op.storing.encoded = op.l, op.deadline, encoded
+	op.deliver(storeEvent{kind: storeBegun})
+}
+
+// deliver takes an event, and performs its effects. A panic ends the operation with an error. Holders that already
+// store the batch apply it.
+func (op *storeOp) deliver(ev storeEvent) {
+	defer op.l.guard.Recover("coordinator batch log", op.fail)
+	ev.now = op.l.clock.Monotonic()
+	var backing [4]storeEffect // the timer, and a request to each of two holders
+	out := op.step(ev, backing[:0])
+	for i := range out {
+		op.perform(&out[i])
+	}
+}
+
+// fail is the event that another event has panicked.
+func (op *storeOp) fail(err error) {
+	out := op.step(storeEvent{kind: storeFailed, err: err}, nil)
+	for i := range out {
+		op.perform(&out[i])
+	}
+}
+
+// step is the critical section of an event. It appends the effects to out, which belongs to the caller.
+func (op *storeOp) step(ev storeEvent, out []storeEffect) []storeEffect {
 	op.mu.Lock()
-	next := op.nextLocked()
-	op.armLocked()
-	op.mu.Unlock()
-	op.askAll(next)
+	defer op.mu.Unlock()
+	out = op.storing.step(ev, out)
+	if ev.kind != storeFailed {
+		op.storing.check()
+	}
+	return out
 }
 
-// armLocked schedules the next tick.
-func (op *storeOp) armLocked() {
+func (op *storeOp) perform(e *storeEffect) {
 	l := op.l
-	left := op.deadline - l.clock.Monotonic()
-	op.timer = l.clock.After(max(min(left, l.limits.Spare), 0), op.tick)
-}
-
-// nextLocked returns the candidates to ask now and marks them as asked: as many as are needed if all candidates that
-// are not late answer.
-func (op *storeOp) nextLocked() (next []*holder) {
-	now := op.l.clock.Monotonic()
-	missing := op.need
-	for _, h := range op.candidates {
-		if h.state == holderHas || h.state == holderPending && !h.spared {
-			missing--
+	switch e.kind {
+	case effectKeep:
+		op.keep(e.holder, e.body)
+	case effectArm:
+		op.arm(e.after)
+	case effectEnd:
+		op.mu.Lock()
+		timer := op.timer
+		op.timer = nil
+		op.mu.Unlock()
+		if timer != nil {
+			timer.Stop()
 		}
-	}
-	for _, h := range op.candidates {
-		if missing > 0 && h.state == holderSpare && op.aliveNow(h.node) {
-			h.state, h.requestedAt = holderPending, now
-			next = append(next, h)
-			missing--
+		if !op.storing.handed {
+			l.c.Release(op.size)
 		}
-	}
-	return next
-}
-
-func (op *storeOp) aliveNow(node ring.NodeID) bool {
-	return node == op.l.view.Self() || op.l.view.Alive(node)
-}
-
-func (op *storeOp) askAll(holders []*holder) {
-	for _, h := range holders {
-		op.ask(h)
+	case effectWrite:
+		op.write()
+	case effectAnswer:
+		op.done(e.err)
 	}
 }
 
-func (op *storeOp) ask(h *holder) {
-	l := op.l
-	coordinator.AddNodeTrace(op.req.Trace, l.view.Self(), "Storing batch log on", h.node)
+// keep asks a holder to store the batch.
+func (op *storeOp) keep(h *holder, encoded []byte) {
+	l, self := op.l, op.l.view.Self()
+	coordinator.AddNodeTrace(op.req.Trace, self, "Storing batch log on", h.node)
 	generation := l.c.BeginSending() // no holder receives the batch after a truncation that begins later
-	op.mu.Lock()
-	op.open++
-	op.mu.Unlock()
 	done := func(err error) {
-		op.kept(h, err)
+		op.deliver(storeEvent{kind: storeKept, holder: h, err: err})
 		l.c.EndSending(generation)
-		op.answered()
+		op.deliver(storeEvent{kind: storeAnswered})
 	}
-	if h.node == l.view.Self() {
-		l.Keep(op.id, op.encoded, done)
+	if h.node == self {
+		l.Keep(op.id, encoded, done)
 		return
 	}
-	l.holders.Keep(h.node, op.req.Trace, op.id, op.encoded, l.c.Remaining(op.deadline), done)
+	l.holders.Keep(h.node, op.req.Trace, op.id, encoded, l.c.Remaining(op.deadline), done)
 }
 
-// kept is the event of a holder's answer.
-func (op *storeOp) kept(h *holder, err error) {
-	defer op.guarded()
+// arm sets the timer.
+func (op *storeOp) arm(after time.Duration) {
+	timer := op.l.clock.After(after, func() { op.deliver(storeEvent{kind: storeTicked}) })
 	op.mu.Lock()
-	switch {
-	case op.done == nil || h.state == holderHas:
-		op.mu.Unlock()
-		return
-	case err == nil:
-		h.state = holderHas
-	default:
-		h.err, h.state = err, holderRefused
-		if mayRetry(err) {
-			h.state = holderSilent
-		}
-		h.uncertain = h.uncertain || !errors.Is(err, coordinator.ErrNotSent)
-	}
-	op.proceedLocked()
-}
-
-// answered is the event that a request has ended, after kept.
-func (op *storeOp) answered() {
-	op.mu.Lock()
-	var settled func()
-	if op.open--; op.open == 0 {
-		settled, op.settled = op.settled, nil
+	over := op.storing.over
+	if !over {
+		op.timer = timer
 	}
 	op.mu.Unlock()
-	if settled != nil {
-		settled()
-	}
-}
-
-// mayRetry reports whether a holder that failed with err may be asked again: it was unreachable, or its answer was
-// lost. An overloaded or failing holder is not asked again.
-func mayRetry(err error) bool {
-	var overloaded *coordinator.Overloaded
-	return errors.Is(err, coordinator.ErrNoReply) || errors.Is(err, coordinator.ErrNotSent) &&
-		!errors.As(err, &overloaded)
-}
-
-// tick is the event of the timer: it replaces late holders, asks those again that did not answer, and checks which
-// nodes have died.
-func (op *storeOp) tick() {
-	defer op.guarded()
-	l := op.l
-	op.mu.Lock()
-	now := l.clock.Monotonic()
-	switch {
-	case op.done == nil:
-		op.mu.Unlock()
-		return
-	case now >= op.deadline && op.uncertainLocked():
-		op.failLocked()
-		return
-	case now >= op.deadline:
-		op.refuseLocked(nil)
-		return
-	}
-	spare := false
-	for _, h := range op.candidates {
-		late := h.state == holderPending && (now-h.requestedAt >= l.limits.Spare || !op.aliveNow(h.node))
-		h.spared = h.spared || late
-		spare = spare || h.state == holderSpare && op.aliveNow(h.node)
-	}
-	for _, h := range op.candidates {
-		if h.state == holderSilent && !spare && op.aliveNow(h.node) {
-			h.state, h.spared = holderSpare, false
-		}
-	}
-	op.armLocked()
-	op.proceedLocked()
-}
-
-// proceedLocked decides on the states of the candidates, and asks the next candidates. It unlocks mu.
-func (op *storeOp) proceedLocked() {
-	next := op.nextLocked()
-	has, open, blocked := 0, 0, 0
-	var refusal error
-	for _, h := range op.candidates {
-		alive := op.aliveNow(h.node)
-		switch {
-		case h.state == holderHas:
-			has++
-		case h.state == holderRefused:
-			refusal = h.err
-			if alive {
-				blocked++
-			}
-		case alive:
-			open++
-		}
-	}
-	switch {
-	case has < op.need && (has == 0 || open+blocked > 0): // not enough; one suffices if no other candidate is alive
-		switch {
-		case open > 0:
-			op.mu.Unlock()
-			op.askAll(next)
-		case op.uncertainLocked():
-			op.failLocked()
-		default:
-			op.refuseLocked(refusal)
-		}
-	case op.handed:
-		op.concludeLocked(nil)
-	default:
-		op.writeLocked()
-	}
-}
-
-// uncertainLocked reports whether a candidate has the batch, or may have it.
-func (op *storeOp) uncertainLocked() bool {
-	return slices.ContainsFunc(op.candidates, (*holder).mayHave)
-}
-
-func (h *holder) mayHave() bool {
-	return h.uncertain || h.state == holderHas || h.state == holderPending
-}
-
-// refuseLocked ends the operation when certainly no node stores the batch. It unlocks mu.
-func (op *storeOp) refuseLocked(err error) {
-	var overloaded *coordinator.Overloaded
-	if !errors.As(err, &overloaded) {
-		op.l.c.Note(coordinator.EventUnavailable)
-		err = &coordinator.Unavailable{Consistency: ring.One, Required: 1}
-	}
-	op.concludeLocked(err)
-}
-
-// failLocked ends the operation with a timeout: too few nodes store the batch, but those that do will apply it. It
-// unlocks mu.
-func (op *storeOp) failLocked() {
-	op.l.c.Note(coordinator.EventWriteTimeout)
-	level := ring.Two
-	if op.need == 1 {
-		level = ring.One
-	}
-	received := 0
-	for _, h := range op.candidates {
-		if h.state == holderHas {
-			received++
-		}
-	}
-	op.concludeLocked(&coordinator.WriteTimeout{Consistency: level, Received: received, BlockFor: op.need,
-		Type: coordinator.WriteBatchLog})
-}
-
-// concludeLocked answers the client. It unlocks mu.
-func (op *storeOp) concludeLocked(err error) {
-	if done := op.done; op.handed && op.open > 0 {
-		op.settled = func() { done(err) }
-		op.endLocked()
-		return
-	}
-	op.endLocked()(err)
-}
-
-// endLocked ends the operation and returns its done, which the caller calls. It unlocks mu.
-func (op *storeOp) endLocked() (done func(error)) {
-	done, timer := op.done, op.timer
-	op.done = nil
-	op.mu.Unlock()
-	if timer != nil {
+	if over {
 		timer.Stop()
 	}
-	if !op.handed {
-		op.l.c.Release(op.size)
-	}
-	return done
 }
 
-// writeLocked writes a batch that is stored. It unlocks mu.
-func (op *storeOp) writeLocked() {
-	l, id := op.l, op.id
-	var holders []ring.NodeID // nodes that have the batch, or may still receive it
-	for _, h := range op.candidates {
-		if h.mayHave() {
-			holders = append(holders, h.node)
-		}
-	}
-	done := op.endLocked()
-	op.encoded = nil
-	l.c.Continue("coordinator batch log", done, func(done func(error)) {
+// write writes the batch. The state of the storing does not change any longer, except for its open requests.
+func (op *storeOp) write() {
+	l, id, holders := op.l, op.id, op.storing.holders
+	l.c.Continue("coordinator batch log", op.done, func(done func(error)) {
 		req := op.req
 		req.Type, req.Timeout = coordinator.WriteBatch, l.c.Remaining(op.deadline)
 		req.Settled = func(s coordinator.Settlement) {
@@ -378,23 +274,4 @@ func (op *storeOp) writeLocked() {
 			done(err)
 		})
 	})
-}
-
-// guarded is deferred by the events of a storeOp. A panic ends the operation with an error. Holders that already store
-// the batch apply it.
-func (op *storeOp) guarded() {
-	g := op.l.guard
-	if g == nil {
-		return
-	}
-	if p := recover(); p != nil {
-		err := g.Caught("coordinator batch log", p)
-		g.Abandon(&op.mu, func() {
-			if op.done == nil {
-				op.mu.Unlock()
-				return
-			}
-			op.concludeLocked(err)
-		})
-	}
 }

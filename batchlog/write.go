@@ -43,8 +43,7 @@ func (l *Log) Write(req *coordinator.WriteRequest, done func(error)) {
 		done(err)
 		return
 	}
-	op.encoded = appendBatch(nil, l.clock.Now().UnixNano(), 2*op.req.Timeout, op.req.Mutations)
-	op.begin()
+	op.begin(appendBatch(nil, l.clock.Now().UnixNano(), 2*op.req.Timeout, op.req.Mutations))
 }
 
 // secured reports whether a batch needs no holders any more: every replica will receive its mutations without them.

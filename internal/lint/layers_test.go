@@ -113,7 +113,7 @@ rebalance: coordinator internal/env internal/wire messaging repair replica ring 
 hints: coordinator internal/env internal/wire ring row schema
 counters/shard: internal/wire ring row scan schema
 counters: coordinator counters/shard internal/env internal/guard internal/wire messaging replica ring row scan schema
-batchlog: coordinator internal/env internal/guard internal/wire messaging replica ring row
+batchlog: coordinator internal/env internal/guard internal/invariant internal/wire messaging replica ring row
 watermark: coordinator coordinator/quorum internal/env internal/guard internal/invariant internal/wire ring schema
 listing: coordinator internal/env internal/guard internal/invariant internal/wire messaging replica ring row scan schema storage watermark
 search: coordinator internal/env internal/guard internal/invariant internal/wire messaging replica ring row schema storage/index watermark

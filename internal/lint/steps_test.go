@@ -14,7 +14,6 @@ import (
 // its operation before and after (ADR 27), so each number may only become smaller.
 func releasing() map[string]int {
 	return map[string]int{
-		"batchlog":    3,
 		"coordinator": 17,
 		"paxos":       18,
 		// No state machines: a throttle that lets its owner wait, and writers whose locks span the calls of a commit.
