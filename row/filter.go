@@ -147,6 +147,7 @@ type FilterMatcher struct {
 	parts  [][]byte // of one clustering
 
 	regular []int // conditions on regular columns, in the order of the columns
+	static  []int // those on static columns
 	open    []int // those that no cell of a row has satisfied yet
 }
 
@@ -154,15 +155,18 @@ type FilterMatcher struct {
 func (m *FilterMatcher) Reset(f *Filter, now int64) {
 	m.f, m.now = f, now
 	m.onPartition, m.onClustering, m.onRow = false, false, false
-	m.paths, m.memory, m.regular = m.paths[:0], m.memory[:0], m.regular[:0]
+	m.paths, m.memory, m.regular, m.static = m.paths[:0], m.memory[:0], m.regular[:0], m.static[:0]
 	if f == nil {
 		return
 	}
 	for i := range f.Conditions {
 		c := &f.Conditions[i]
 		switch c.Kind {
-		case schema.PartitionKey, schema.Static:
+		case schema.PartitionKey:
 			m.onPartition = true
+		case schema.Static:
+			m.onPartition = true
+			m.static = append(m.static, i)
 		case schema.Clustering:
 			m.onClustering = true
 		default:
@@ -171,9 +175,9 @@ func (m *FilterMatcher) Reset(f *Filter, now int64) {
 		}
 		m.paths = append(m.paths, m.path(c))
 	}
-	slices.SortStableFunc(m.regular, func(i, j int) int {
-		return cmp.Compare(f.Conditions[i].Column, f.Conditions[j].Column)
-	})
+	byColumn := func(i, j int) int { return cmp.Compare(f.Conditions[i].Column, f.Conditions[j].Column) }
+	slices.SortStableFunc(m.regular, byColumn)
+	slices.SortStableFunc(m.static, byColumn)
 }
 
 // path returns the path of the element that a condition names, or nil if it names none by its path.
@@ -194,20 +198,37 @@ func (m *FilterMatcher) Active() bool { return m.f != nil }
 // Partition evaluates the conditions on the partition key and on static columns. header contains the static cells that
 // are not deleted.
 func (m *FilterMatcher) Partition(key PartitionKey, header *Row) bool {
+	if !m.key(key) {
+		return false
+	}
+	for _, i := range m.static {
+		if !m.cells(&m.f.Conditions[i], m.paths[i], header) {
+			return false
+		}
+	}
+	return true
+}
+
+// EncodedPartition is Partition for an encoded header. Its memory does not depend on the size of collections.
+func (m *FilterMatcher) EncodedPartition(s *Streamer, key PartitionKey, header []byte) (bool, error) {
+	if !m.key(key) {
+		return false, nil
+	}
+	return m.encoded(s, header, m.static)
+}
+
+// key evaluates the conditions on the partition key.
+func (m *FilterMatcher) key(key PartitionKey) bool {
 	if !m.onPartition {
 		return true
 	}
 	for i := range m.f.Conditions {
 		c := &m.f.Conditions[i]
-		switch c.Kind {
-		case schema.PartitionKey:
-			if v, ok := keyComponent(key.Bytes, c.Position, m.f.PartitionKey); !ok || !c.compares(v) {
-				return false
-			}
-		case schema.Static:
-			if !m.cells(c, m.paths[i], header) {
-				return false
-			}
+		if c.Kind != schema.PartitionKey {
+			continue
+		}
+		if v, ok := keyComponent(key.Bytes, c.Position, m.f.PartitionKey); !ok || !c.compares(v) {
+			return false
 		}
 	}
 	return true
@@ -286,10 +307,15 @@ func (m *FilterMatcher) cell(c *Condition, path []byte, cell *Cell) bool {
 // Encoded is Row for an encoded row. It visits the cells one by one and retains none, so that its memory does not
 // depend on the size of collections.
 func (m *FilterMatcher) Encoded(s *Streamer, encoded []byte) (bool, error) {
-	if !m.onRow {
+	return m.encoded(s, encoded, m.regular)
+}
+
+// encoded evaluates conditions, which are in the order of the columns, on an encoded row.
+func (m *FilterMatcher) encoded(s *Streamer, encoded []byte, conditions []int) (bool, error) {
+	if len(conditions) == 0 {
 		return true, nil
 	}
-	m.open = append(m.open[:0], m.regular...)
+	m.open = append(m.open[:0], conditions...)
 	for s.a.begin(&s.heads[0], encoded); s.a.ok && len(m.open) > 0; s.a.next() {
 		if m.f.Conditions[m.open[0]].Column < s.a.Column || !m.visit(&s.a.Cell) {
 			return false, s.a.c.Err()

@@ -14,7 +14,7 @@ func TestFilterOfEncodedRows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(23, 2))
 	var s Streamer
 	var m FilterMatcher
-	matched, evaluated := 0, 0
+	matched, evaluated, matchedStatics, statics := 0, 0, 0, 0
 	for range 20 * draws {
 		f := randomFilter(rng)
 		for i := range f.Conditions {
@@ -26,6 +26,17 @@ func TestFilterOfEncodedRows(t *testing.T) {
 		if want := m.Row(r); err != nil || got != want {
 			t.Fatalf("%+v of %+v: %v, %v, want %v", f, r, got, err, want)
 		}
+		key := NewPartitionKey([]byte{0, 0, 0, byte(rng.IntN(3))})
+		partition, err := m.EncodedPartition(&s, key, encoded(r))
+		if want := m.Partition(key, r); err != nil || partition != want {
+			t.Fatalf("partition: %+v of %+v: %v, %v, want %v", f, r, partition, err, want)
+		}
+		if len(m.static) > 0 && m.key(key) {
+			statics++
+			if partition {
+				matchedStatics++
+			}
+		}
 		if m.onRow {
 			evaluated++
 			if got {
@@ -35,6 +46,9 @@ func TestFilterOfEncodedRows(t *testing.T) {
 	}
 	if matched == 0 || matched == evaluated {
 		t.Errorf("%d rows match of %d", matched, evaluated)
+	}
+	if matchedStatics == 0 || matchedStatics == statics {
+		t.Errorf("%d static rows match of %d", matchedStatics, statics)
 	}
 }
 

@@ -115,6 +115,32 @@ func (s *Streamer) Release() {
 func (s *Streamer) Canonical(dst, encoded []byte, d Deletion, gcBefore, now int64) (out []byte, live, empty bool,
 	err error) {
 	s.a.begin(&s.heads[0], encoded)
+	return s.canonical(dst, d, gcBefore, now)
+}
+
+// Header is Canonical for the header of a partition, which nothing else deletes, and of which an empty row is appended
+// if nothing is left. stored is the outline of the encoded
+// header, and shown that of the appended one, which does not say whether there are range tombstones: readers of a page
+// determine that themselves.
+func (s *Streamer) Header(dst, encoded []byte, gcBefore, now int64) (out []byte, stored, shown Outline, err error) {
+	head := &s.heads[0]
+	s.a.begin(head, encoded)
+	stored = Outline{Empty: head.Empty() && !s.a.ok, Deletion: head.Deletion,
+		RangeTombstones: head.HasRangeTombstones}
+	head.HasRangeTombstones = false
+	shown.Deletion = NoDeletion()
+	dst = slices.Grow(dst, len(encoded)+8)
+	out, shown.Live, shown.Empty, err = s.canonical(dst, NoDeletion(), gcBefore, now)
+	if shown.Empty {
+		out = AppendRow(out, &s.heads[1])
+	} else {
+		shown.Deletion = s.shown.Deletion
+	}
+	return out, stored, shown, err
+}
+
+// canonical is Canonical for the row that s.a has begun to decode.
+func (s *Streamer) canonical(dst []byte, d Deletion, gcBefore, now int64) (out []byte, live, empty bool, err error) {
 	s.heads[1].Reset()
 	Reconcile(&s.head, &s.heads[0], &s.heads[1])
 	own := cover{s.head.Deletion, s.head.Complex}
@@ -222,15 +248,16 @@ func (s *Streamer) Covers(a, b []byte) (bool, error) {
 
 // Outline is what Inspect finds in an encoded row.
 type Outline struct {
-	Live, Empty bool // it exists for a reader; it contains nothing
-	Deletion    Deletion
+	Live, Empty     bool // it exists for a reader; it contains nothing
+	Deletion        Deletion
+	RangeTombstones bool // Row.HasRangeTombstones
 }
 
 // Inspect returns the outline of an encoded row as of now.
 func (s *Streamer) Inspect(encoded []byte, now int64) (Outline, error) {
 	head := &s.heads[0]
 	s.a.begin(head, encoded)
-	sum := Outline{head.Liveness.Live(now), head.Empty() && !s.a.ok, head.Deletion}
+	sum := Outline{head.Liveness.Live(now), head.Empty() && !s.a.ok, head.Deletion, head.HasRangeTombstones}
 	for ; s.a.ok; s.a.next() {
 		sum.Live = sum.Live || s.a.Live(now)
 	}

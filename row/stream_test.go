@@ -24,6 +24,7 @@ func TestStreamer(t *testing.T) {
 			t.Fatalf("%+v covers %+v: %v, %v", a, b, covers, err)
 		}
 		testCanonical(t, &s, a, randomDeletion(rng), 99+rng.Int64N(4), 98+rng.Int64N(5))
+		testHeader(t, &s, a, 99+rng.Int64N(4), 98+rng.Int64N(5))
 		testRuns(t, a, ea)
 	}
 }
@@ -45,6 +46,24 @@ func testCanonical(t *testing.T, s *Streamer, a *Row, d Deletion, gcBefore, now 
 	}
 	if !bytes.Equal(got, AppendRow([]byte("x"), want)) || live != want.Live(now) {
 		t.Fatalf("%+v: %x, live %v, want %+v", a, got, live, want)
+	}
+}
+
+// testHeader compares a header with its decoded form.
+func testHeader(t *testing.T, s *Streamer, a *Row, gcBefore, now int64) {
+	t.Helper()
+	want := canonical(a)
+	want.HasRangeTombstones = false
+	want.Purge(gcBefore)
+	got, stored, shown, err := s.Header([]byte("x"), encoded(a), gcBefore, now)
+	if err != nil || !bytes.Equal(got, AppendRow([]byte("x"), want)) {
+		t.Fatalf("header %+v: %x, %v, want %+v", a, got, err, want)
+	}
+	if stored.Deletion != a.Deletion || stored.RangeTombstones != a.HasRangeTombstones || stored.Empty != a.Empty() {
+		t.Fatalf("header %+v: stored %+v", a, stored)
+	}
+	if shown.Empty != want.Empty() || shown.Live != want.Live(now) || shown.Deletion != want.Deletion {
+		t.Fatalf("header %+v: shown %+v, want %+v", a, shown, want)
 	}
 }
 
@@ -106,6 +125,7 @@ func TestStreamerMemory(t *testing.T) {
 	var cell Cell
 	for name, f := range map[string]func(){
 		"Canonical": func() { _, _, _, _ = s.Canonical(out, large, NoDeletion(), 0, 1) },
+		"Header":    func() { _, _, _, _ = s.Header(out, large, 0, 1) },
 		"Reconcile": func() { _, _ = s.Reconcile(out, large, large) },
 		"Covers":    func() { _, _ = s.Covers(large, large) },
 		"runs": func() {

@@ -31,11 +31,15 @@ func (r *reader) dropRow(clustering []byte, n int) (done bool) {
 	return true
 }
 
-// dropPartition is dropRow for a partition of a range.
-func (r *reader) dropPartition() {
-	if r.dropped(0) {
+// dropPartition is dropRow for a partition, unless err is an error of its header.
+func (r *reader) dropPartition(err error) error {
+	if err != nil {
+		return r.badValue(err)
+	}
+	if !r.cmd.SinglePartition() && r.dropped(0) {
 		r.endAfter(nil, true)
 	}
+	return nil
 }
 
 // dropped counts a row or partition of n bytes, and reports whether the page ends.

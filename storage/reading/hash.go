@@ -59,10 +59,10 @@ func (e *Reads) Hash(cmd *HashCommand, leaf func(i int, h LeafHash)) (next []byt
 	h.reader.cmd = &row.ReadCommand{Table: cmd.Table, Range: row.KeyRange{Tokens: cmd.Tokens},
 		Slices: []row.Slice{row.AllRows()}, Now: cmd.Now, Repair: new(row.Repair)}
 	h.info = e.opts.Table(cmd.Table)
+	h.empty.Reset()
 	if h.info.GC == tableinfo.GCRepair {
 		h.info.GC = tableinfo.GCTimeout
 	}
-	h.nothing.Reset()
 	err = h.run()
 	if h.iter != nil {
 		e.CountSeeks(h.iter)
@@ -160,12 +160,12 @@ func (h *hasher) partition() error {
 
 // hashHeader hashes the parts of the partition that a page contains besides rows.
 func (h *hasher) hashHeader() {
-	h.scanned += int64(len(h.headerValue) + len(h.prefix))
-	if h.shown.Empty() && len(h.shownRT) == 0 {
+	h.scanned += int64(len(h.header) + len(h.prefix))
+	if h.shown.Empty && len(h.shownRT) == 0 {
 		return
 	}
 	b := append(append(h.buffer[:0], h.prefix[rowkey.TableSize:]...), byte(row.KindHeader))
-	b = row.AppendRow(b, &h.shown)
+	b = append(b, h.header...)
 	for _, t := range h.shownRT {
 		b = rowkey.AppendEscaped(rowkey.AppendEscaped(b, t.Start), t.End)
 		b = binary.BigEndian.AppendUint64(b, uint64(t.Deletion.Timestamp))

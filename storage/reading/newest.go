@@ -98,16 +98,17 @@ func (r newestRead) newestOfHeader() (newest int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := row.DecodeRow(&r.header, value); err != nil {
+	header, err := r.stream.Inspect(value, 0)
+	if err != nil {
 		return 0, r.badValue(err)
 	}
-	newest = r.header.Deletion.Timestamp
+	newest = header.Deletion.Timestamp
 	if r.cmd.StaticCounts {
 		if newest, err = r.newer(newest); err != nil {
 			return 0, err
 		}
 	}
-	if !r.header.HasRangeTombstones {
+	if !header.RangeTombstones {
 		return newest, nil
 	}
 	r.seek = append(append(r.seek[:0], r.prefix...), byte(row.KindRangeTombstone))

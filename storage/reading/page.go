@@ -10,7 +10,7 @@ func (r *reader) writeEncoded(clustering, value []byte, live bool) (done bool, e
 	mark, begun := r.w.Len(), r.begun
 	r.beginPage()
 	// before a large row is copied
-	if n := r.w.Len() - r.pageStart + row.EncodedRowLen(clustering, value); r.exceeds(n) {
+	if n := r.size() + row.EncodedRowLen(clustering, value); r.exceeds(n) {
 		return true, r.undo(mark, begun, n)
 	}
 	r.w.EncodedRow(clustering, value)
@@ -34,24 +34,36 @@ func (r *reader) writeCanonical(clustering, value []byte, deletion row.Deletion)
 		r.begun = begun
 		return omit && r.dropRow(clustering, len(value)), err
 	}
-	if n := r.w.Len() - r.pageStart; r.exceeds(n) {
+	if n := r.size(); r.exceeds(n) {
 		return true, r.undo(mark, begun, n)
 	}
 	return r.wrote(live), nil
+}
+
+// size returns the bytes that the page takes, with the copy of its partition's header.
+func (r *reader) size() int { return r.w.Len() - r.pageStart + r.copied() }
+
+// copied returns the bytes of the reader's copy of a large header, which it has until the partition ends.
+func (r *reader) copied() int {
+	if n := len(r.header); n > headerFree {
+		return n
+	}
+	return 0
 }
 
 // exceeds reports whether a page of n bytes is larger than the command allows.
 func (r *reader) exceeds(n int) bool { return r.cmd.Limits.Bytes > 0 && n > int(r.cmd.Limits.Bytes) }
 
 // undo ends the page at mark, because the row after it would make it a page of n bytes. begun is whether the page had
-// the partition's header there. A page that would be empty is an error. The end depends only on the contents of the
-// page, so that replicas with the same data return the same bytes.
+// the partition's header there. A page that would be empty is an error, and asks for room for as many bytes of rows as
+// a large header has: each page repeats it. The end depends only on the contents of the page, so that replicas with the
+// same data return the same bytes.
 func (r *reader) undo(mark int, begun bool, n int) error {
 	invariant.Check(mark >= r.pageStart && mark <= r.w.Len(), "reading: a page ends outside of itself")
 	invariant.Check(!begun || mark > r.pageStart, "reading: an empty page has a partition's header")
 	r.w.Undo(mark)
 	if r.begun = begun; mark == r.pageStart {
-		return &row.PageTooSmall{Bytes: n}
+		return &row.PageTooSmall{Bytes: n + r.copied()}
 	}
 	r.full, r.cut = true, true
 	return nil

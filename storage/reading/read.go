@@ -54,23 +54,22 @@ type reader struct {
 
 	lower, upper []byte // bounds of the iterator
 	// wide is the table that the iterator is bounded by; 0 if that is a partition or a range. See openRows.
-	wide        schema.StorageID
-	headerValue []byte
-	arena       []byte
-	raw         []row.RangeTombstone
-	stored      row.Row // a range tombstone
-	nothing     row.Row
-	stream      row.Streamer
+	wide   schema.StorageID
+	arena  []byte
+	raw    []row.RangeTombstone
+	stored row.Row // a range tombstone
+	empty  row.Row
+	stream row.Streamer
 }
 
 // partition is what a read knows of one partition.
 type partition struct {
 	key       row.PartitionKey
-	prefix    []byte // prefix of its keys
-	header    row.Row
+	prefix    []byte               // prefix of its keys
 	deletion  row.Deletion         // that of the partition
 	deletions []row.RangeTombstone // normalized, not purged
-	shown     row.Row              // the header as the page contains it
+	header    []byte               // encoded, as the page contains it
+	shown     row.Outline          // of header
 	shownRT   []row.RangeTombstone
 	begun     bool   // the page contains its header
 	liveRows  uint32 // live rows of it
@@ -88,7 +87,7 @@ func (r *reader) begin(e *Reads, dst []byte, cmd *row.ReadCommand) {
 	r.live, r.tombstones, r.looked, r.full, r.cut = 0, 0, 0, false, false
 	r.omitted, r.omittedBytes, r.end.Key.Bytes = 0, 0, nil
 	r.filter.Reset(cmd.Filter, cmd.Now)
-	r.nothing.Reset()
+	r.empty.Reset()
 }
 
 // safely calls f and closes the iterator, even if f panics: an open iterator would keep files forever.
@@ -109,8 +108,11 @@ func (r *reader) release() {
 	r.cmd, r.w, r.key, r.info, r.alone = nil, row.PageWriter{}, row.PartitionKey{}, tableinfo.Info{}, false
 	r.filter.Reset(nil, 0)
 	r.stream.Release()
-	if cap(r.stored.Cells)+cap(r.header.Cells)+cap(r.shown.Cells) > cellsKept {
-		r.stored, r.header, r.shown = row.Row{}, row.Row{}, row.Row{}
+	if cap(r.stored.Cells) > cellsKept {
+		r.stored = row.Row{}
+	}
+	if cap(r.header) > headerKept {
+		r.header = nil
 	}
 	r.deletions, r.shownRT = nil, nil
 	if cap(r.arena) > merging.ArenaBytes {
@@ -244,29 +246,28 @@ func (r *reader) open() (err error) {
 func (r *reader) beginPartition(key row.PartitionKey) {
 	r.key = key
 	r.gcBefore = r.info.GCBefore(key.Token, r.cmd.Now)
-	r.header.Reset()
-	r.shown.Reset()
+	r.header = row.AppendRow(r.header[:0], &r.empty)
+	r.shown = row.Outline{Empty: true, Deletion: row.NoDeletion()}
 	r.deletion = row.NoDeletion()
 	r.deletions, r.shownRT = nil, nil
 	r.begun, r.liveRows, r.skipAt = false, 0, r.e.opts.SkipAfter
 }
 
-// readHeader reads the header at the iterator, and the range tombstones if there are any.
+// readHeader reads the header at the iterator, and the range tombstones if there are any. It keeps the header, which
+// may be as large as a row, in its encoded form: decoded cells of a collection take a multiple of that.
 func (r *reader) readHeader() error {
 	value, err := r.iter.ValueAndErr()
 	if err != nil {
 		return err
 	}
-	// The value is valid only until the iterator moves.
-	r.headerValue = append(r.headerValue[:0], value...)
-	if err := row.DecodeRow(&r.header, r.headerValue); err != nil {
+	r.cmd.Process(len(value))
+	var stored row.Outline
+	r.header, stored, r.shown, err = r.stream.Header(r.header[:0], value, r.gcBefore, r.cmd.Now)
+	if err != nil {
 		return r.badValue(err)
 	}
-	r.deletion = r.header.Deletion
-	row.Reconcile(&r.shown, &r.header, &r.nothing)
-	r.shown.HasRangeTombstones = false
-	r.shown.Purge(r.gcBefore)
-	if !r.header.HasRangeTombstones {
+	r.deletion = stored.Deletion
+	if !stored.RangeTombstones {
 		return nil
 	}
 	return r.readRangeTombstones()
@@ -315,11 +316,10 @@ func (r *reader) rangeTombstone() (t row.RangeTombstone, err error) {
 
 // readPartition reads the rows and writes the partition with its header.
 func (r *reader) readPartition() error {
-	if r.filter.Active() && !r.filter.Partition(r.key, &r.shown) {
-		if !r.cmd.SinglePartition() {
-			r.dropPartition()
+	if r.filter.Active() {
+		if matches, err := r.filter.EncodedPartition(&r.stream, r.key, r.header); err != nil || !matches {
+			return r.dropPartition(err)
 		}
-		return nil
 	}
 	before := r.omitted
 	err := r.readSlices()
@@ -330,17 +330,17 @@ func (r *reader) readPartition() error {
 	if err := r.iterError(); err != nil {
 		return err
 	}
-	if !r.begun && !r.cut && (len(r.shownRT) > 0 || !r.shown.Empty()) && !(r.omitted > before && r.onlyStatic()) {
+	if !r.begun && !r.cut && (len(r.shownRT) > 0 || !r.shown.Empty) && !(r.omitted > before && r.onlyStatic()) {
 		mark := r.w.Len()
 		r.beginPage()
-		if n := r.w.Len() - r.pageStart; r.exceeds(n) {
+		if n := r.size(); r.exceeds(n) {
 			return r.undo(mark, false, n)
 		}
 	}
 	if r.begun {
 		r.w.EndPartition()
 	}
-	if r.liveRows == 0 && !r.full && r.cmd.StaticCounts && r.shown.Live(r.cmd.Now) {
+	if r.liveRows == 0 && !r.full && r.cmd.StaticCounts && r.shown.Live {
 		r.count()
 	}
 	if !r.cmd.SinglePartition() && r.pageFull() {
@@ -488,11 +488,11 @@ func (r *reader) wrote(live bool) (done bool) {
 // pageFull reports whether the page ends here: it has reached its maximum size, or gets no more memory. It asks for
 // twice the current size each time.
 func (r *reader) pageFull() bool {
-	n := r.w.Len() - r.pageStart
-	invariant.Check(n >= 0, "reading: the page lost bytes that precede it")
-	if n >= r.pageBytes {
+	invariant.Check(r.w.Len() >= r.pageStart, "reading: the page lost bytes that precede it")
+	if r.w.Len()-r.pageStart >= r.pageBytes {
 		return true
 	}
+	n := r.size()
 	if n <= r.pageAllowed || r.cmd.Memory == nil {
 		return false
 	}
@@ -504,7 +504,7 @@ func (r *reader) pageFull() bool {
 func (r *reader) beginPage() {
 	if !r.begun {
 		r.begun = true
-		r.w.Partition(r.key, &r.shown, r.shownRT)
+		r.w.EncodedPartition(r.key, r.header, r.shownRT)
 	}
 }
 
