@@ -104,6 +104,7 @@ func (c *cluster) randomCommand(r *rand.Rand) *row.ReadCommand {
 	if r.IntN(3) == 0 {
 		cmd.Limits.PerPartition = uint32(1 + r.IntN(3))
 	}
+	cmd.Inserted = r.IntN(6) == 0
 	if r.IntN(3) == 0 {
 		cmd.StaticCounts = false
 		cmd.Slices = []row.Slice{{Start: []byte("b"), End: []byte("e")}, {Start: []byte("f")}}
@@ -172,7 +173,7 @@ func liveRows(t testing.TB, cmd *row.ReadCommand, page []byte) (rows []string, m
 		for p.NextRow(&x) {
 			if x.Live(cmd.Now) {
 				n++
-				rows = append(rows, fmt.Sprintf("%s/%s=%s", p.Key.Bytes, x.Clustering, x.Cells[0].Value))
+				rows = append(rows, fmt.Sprintf("%s/%s=%s", p.Key.Bytes, x.Clustering, firstValue(&x)))
 			}
 		}
 		if n == 0 && cmd.StaticCounts && p.Header.Live(cmd.Now) {
@@ -183,6 +184,14 @@ func liveRows(t testing.TB, cmd *row.ReadCommand, page []byte) (rows []string, m
 		t.Fatal(err)
 	}
 	return rows, p.More()
+}
+
+// firstValue returns the value of a row's first cell, or nil if the command has omitted the cells.
+func firstValue(x *row.Row) []byte {
+	if len(x.Cells) == 0 {
+		return nil
+	}
+	return x.Cells[0].Value
 }
 
 // truth computes the answer by brute force: it merges all replicas' partitions, filters and cuts them.
@@ -203,12 +212,15 @@ func (c *cluster) truth(cmd *row.ReadCommand) (rows []string) {
 		p := c.wholePartition(cmd, k)
 		for i := range p.Rows {
 			x := &p.Rows[i]
+			if cmd.Inserted {
+				x.Cells = nil
+			}
 			in := slices.ContainsFunc(cmd.Slices, func(s row.Slice) bool { return s.Contains(x.Clustering) })
 			if !in || !x.Live(cmd.Now) || cmd.Limits.PerPartition > 0 && n >= int(cmd.Limits.PerPartition) {
 				continue
 			}
 			n++
-			rows = append(rows, fmt.Sprintf("%s/%s=%s", k.Bytes, x.Clustering, x.Cells[0].Value))
+			rows = append(rows, fmt.Sprintf("%s/%s=%s", k.Bytes, x.Clustering, firstValue(x)))
 		}
 		if n == 0 && cmd.StaticCounts && p.Header.Live(cmd.Now) {
 			rows = append(rows, string(k.Bytes)+"/static")

@@ -109,8 +109,12 @@ type ReadCommand struct {
 	// StaticCounts makes a partition without live rows, but with a live static row, count as a row. It is set if the
 	// query restricts no clustering column.
 	StaticCounts bool
-	Limits       Limits
-	Now          int64 // seconds; determines what has expired
+	// Inserted omits the cells of regular columns, so that only the rows that an INSERT wrote are live. Liveness and
+	// deletions of a row are merged without its cells: what several replicas return can be merged, too. A replica that
+	// does not know this field returns the cells.
+	Inserted bool
+	Limits   Limits
+	Now      int64 // seconds; determines what has expired
 	// Filter omits rows from the page; nil omits none. Rows that it omits do not count against Limits. After a bounded
 	// number of them the page ends with a position (PageReader.End).
 	Filter *Filter
@@ -227,6 +231,9 @@ func AppendReadCommand(dst []byte, c *ReadCommand) []byte {
 	if c.Filter != nil {
 		flags |= 32
 	}
+	if c.Inserted {
+		flags |= 64
+	}
 	dst = append(dst, flags)
 	dst = wire.AppendUvarint(dst, uint64(c.Table))
 	if c.SinglePartition() {
@@ -260,7 +267,8 @@ func AppendReadCommand(dst []byte, c *ReadCommand) []byte {
 // ConsumeReadCommand decodes the next command of c into cmd, which then points into the bytes of c.
 func ConsumeReadCommand(c *wire.Cursor, cmd *ReadCommand) {
 	flags := c.Uint8()
-	*cmd = ReadCommand{Slices: cmd.Slices[:0], Reversed: flags&2 != 0, StaticCounts: flags&4 != 0}
+	*cmd = ReadCommand{Slices: cmd.Slices[:0], Reversed: flags&2 != 0, StaticCounts: flags&4 != 0,
+		Inserted: flags&64 != 0}
 	if flags&16 != 0 {
 		cmd.Repair = new(Repair)
 	}

@@ -132,7 +132,8 @@ func TestDigestDistinguishesPages(t *testing.T) {
 func randomCommand(rng *rand.Rand) *ReadCommand {
 	cmd := &ReadCommand{
 		Table: 1024, Reversed: rng.IntN(2) == 0, StaticCounts: rng.IntN(2) == 0, Now: rng.Int64N(1e9),
-		Limits: Limits{Rows: rng.Uint32(), PerPartition: rng.Uint32()},
+		Inserted: rng.IntN(2) == 0,
+		Limits:   Limits{Rows: rng.Uint32(), PerPartition: rng.Uint32()},
 	}
 	if rng.IntN(2) == 0 {
 		cmd.Key = NewPartitionKey(make([]byte, rng.IntN(3)))

@@ -99,6 +99,7 @@ type Streamer struct {
 	head  Row
 	shown Row
 	out   encoder
+	bytes []byte // the result of Head
 }
 
 // Release removes all references to rows, and keeps memory of usual sizes.
@@ -164,6 +165,24 @@ func (s *Streamer) canonical(dst []byte, d Deletion, gcBefore, now int64) (out [
 		return out[:start], false, true, nil
 	}
 	return out, s.out.live, false, nil
+}
+
+// Head returns an encoded row without its cells and without the deletions of its multi-cell columns, or nil if the row
+// has nothing else. It is valid until the next call of a method.
+func (s *Streamer) Head(encoded []byte) ([]byte, error) {
+	head := &s.heads[0]
+	head.Reset()
+	c := wire.NewCursor(encoded)
+	state := cellState{timestamp: NoTimestamp}
+	consumeHead(&c, head, &state)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	if head.Complex = head.Complex[:0]; head.Empty() {
+		return nil, nil
+	}
+	s.bytes = AppendRow(s.bytes[:0], head)
+	return s.bytes, nil
 }
 
 // Reconcile appends the merge of two encoded rows to dst, as AppendRow appends that of Reconcile. dst shares no memory

@@ -26,6 +26,7 @@ func TestStreamer(t *testing.T) {
 		testCanonical(t, &s, a, randomDeletion(rng), 99+rng.Int64N(4), 98+rng.Int64N(5))
 		testHeader(t, &s, a, 99+rng.Int64N(4), 98+rng.Int64N(5))
 		testRuns(t, a, ea)
+		testHead(t, &s, a, ea)
 	}
 }
 
@@ -64,6 +65,19 @@ func testHeader(t *testing.T, s *Streamer, a *Row, gcBefore, now int64) {
 	}
 	if shown.Empty != want.Empty() || shown.Live != want.Live(now) || shown.Deletion != want.Deletion {
 		t.Fatalf("header %+v: shown %+v, want %+v", a, shown, want)
+	}
+}
+
+func testHead(t *testing.T, s *Streamer, a *Row, encoded []byte) {
+	t.Helper()
+	want := *a
+	want.Cells, want.Complex = nil, nil
+	var expected []byte
+	if !want.Empty() {
+		expected = AppendRow(nil, &want)
+	}
+	if got, err := s.Head(encoded); err != nil || !bytes.Equal(got, expected) {
+		t.Fatalf("%+v: %x, %v, want %x", a, got, err, expected)
 	}
 }
 

@@ -308,6 +308,7 @@ func (m *meta) command() *row.ReadCommand {
 	cmd := &row.ReadCommand{
 		Table: testTable, Now: m.clock.Now().Unix(),
 		Reversed: m.rng.IntN(3) == 0, StaticCounts: m.rng.IntN(2) == 0, Slices: m.slices(),
+		Inserted: m.rng.IntN(6) == 0,
 	}
 	if m.rng.IntN(2) == 0 {
 		cmd.Limits.Rows = uint32(1 + m.rng.IntN(12))

@@ -173,6 +173,9 @@ func (p *partition) read(w *row.PageWriter, cmd *row.ReadCommand, gcBefore int64
 	}
 	for _, clustering := range p.clusterings(cmd) {
 		r := visible(p.rows[clustering], deletion.Max(p.deletionAt([]byte(clustering))))
+		if cmd.Inserted {
+			r.Cells, r.Complex = nil, nil
+		}
 		if r.Purge(gcBefore); r.Empty() {
 			continue
 		}

@@ -242,7 +242,7 @@ func (r *casRow) requireExistence(not bool) error {
 }
 
 // command returns the command that reads the rows with conditions. Without any, the first row shows whether the
-// partition exists.
+// partition exists: the first one that an INSERT wrote, unless statements change regular columns.
 func (x *cas) command() *row.ReadCommand {
 	cmd := &row.ReadCommand{Table: x.table.StorageID, Key: x.key, StaticCounts: true, Now: x.now.Seconds}
 	var clusterings [][]byte
@@ -255,7 +255,7 @@ func (x *cas) command() *row.ReadCommand {
 		}
 	}
 	if len(clusterings) == 0 {
-		cmd.Slices, cmd.Limits.Rows = []row.Slice{row.AllRows()}, 1
+		cmd.Slices, cmd.Limits.Rows, cmd.Inserted = []row.Slice{row.AllRows()}, 1, !x.allRegular
 		return cmd
 	}
 	slices.SortFunc(clusterings, bytes.Compare)

@@ -64,10 +64,7 @@ func (r *reader) endAfter(clustering []byte, whole bool) {
 // StaticCounts is set.
 func (r *reader) onlyStatic() bool {
 	f := r.cmd.Filter
-	if f == nil || !f.Decisive || r.cmd.StaticCounts || len(r.shownRT) > 0 || r.shown.Deletion.Present() {
-		return false
-	}
-	return true
+	return f != nil && f.Decisive && !r.cmd.StaticCounts && len(r.shownRT) == 0 && !r.shown.Deletion.Present()
 }
 
 // finish ends the page and returns it.

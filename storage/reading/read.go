@@ -423,6 +423,13 @@ func (r *reader) readRow(clustering []byte) (done bool, err error) {
 		invariant.Check(bytes.HasSuffix(r.iter.Key(), clustering), "reading: a row under another clustering")
 	}
 	r.cmd.Process(len(value))
+	if r.cmd.Inserted {
+		if value, err = r.stream.Head(value); err != nil {
+			return false, r.badValue(err)
+		} else if value == nil {
+			return false, nil
+		}
+	}
 	deletion := r.deletion
 	if len(r.deletions) > 0 {
 		deletion = deletion.Max(row.DeletionAt(r.deletions, clustering))
