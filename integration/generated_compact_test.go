@@ -9,20 +9,9 @@ import (
 )
 
 var (
-	staticChange   = regexp.MustCompile(`(?m)^(UPDATE \w+ SET s|DELETE s).* IF `)
-	notAppliedOnly = "[applied] boolean\nfalse\n(1 rows)\n"
 	selectedView   = regexp.MustCompile(` FROM (o\d+_w\d+) `)
 	viewWithoutKey = regexp.MustCompile(`PRIMARY KEY \(\([^()]*\)\)`)
 )
-
-// staticCondition matches a change of static columns that is not applied: Cassandra shows the first row that INSERT
-// wrote, all of whose other columns are null.
-func (c *comparison) staticCondition() bool {
-	lines := strings.Split(c.want, "\n")
-	return staticChange.MatchString(c.input) && !strings.Contains(c.input, " c0 ") && c.got == notAppliedOnly &&
-		len(lines) == 4 && strings.HasPrefix(lines[0], "[applied] boolean | ") &&
-		strings.HasPrefix(lines[1], "false | ") && strings.HasSuffix(lines[1], " null")
-}
 
 // legacyOfCompact matches a partition key beside a column with a legacy index, in a compact table without clustering
 // columns.
@@ -42,14 +31,6 @@ func (c *comparison) saiMissesEmpty() bool {
 		return strings.Contains(c.table.definition, column+" DESC") && c.hasIndex(column, "SAI") &&
 			(value == "''" || emptyText.MatchString(c.input))
 	})
-}
-
-// tupleFirst matches a statement with a tuple for a user-defined type, which Cassandra refuses when it executes the
-// operation: after every other error, and not if a condition is false.
-func (c *comparison) tupleFirst() bool {
-	return strings.HasPrefix(c.got, "INVALID: Invalid tuple type literal for ") &&
-		(strings.HasPrefix(c.want, "INVALID: ") || strings.HasPrefix(c.want, "[applied] boolean") &&
-			strings.Contains(c.want, "\nfalse"))
 }
 
 // groupPages matches the second page of a GROUP BY on a table or view without clustering columns.

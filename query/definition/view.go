@@ -175,7 +175,7 @@ func (b *viewBuilder) where() error {
 	if len(w.illegal) > 0 {
 		return invalid.Errorf("Non-primary key columns can only be restricted with 'IS NOT NULL' (got: %s restricted "+
 			"illegally)",
-			strings.Join(w.illegal, ", "))
+			strings.Join(w.illegal, ","))
 	}
 	var free []string
 	for _, name := range slices.Concat(b.stmt.PrimaryKey.Partition, b.stmt.PrimaryKey.Clustering) {

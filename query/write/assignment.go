@@ -2,6 +2,7 @@ package write
 
 import (
 	"cqld/cql"
+	"cqld/internal/wire"
 	"cqld/query/invalid"
 	"cqld/query/term"
 	"cqld/schema"
@@ -46,14 +47,23 @@ func compileAssignment(in *term.Compiler, a cql.Assignment) (operation, error) {
 	return nil, invalid.NotSupported("This assignment")
 }
 
-// compileValue compiles the value that INSERT or SET assigns to a column that is not in the primary key. A tuple is no
-// value of such a column with a user-defined type: Cassandra answers with a server error.
+// compileValue compiles the value that INSERT or SET assigns to a column that is not in the primary key. A tuple is no value
+// of such a column with a user-defined type: Cassandra answers with a server error when it executes the operation, that
+// is after all other errors, and not if a condition does not hold.
 func compileValue(c *term.Compiler, value cql.Term, col *schema.Column) (term.Term, error) {
 	t, err := c.ColumnTerm(value, col)
 	if err == nil && col.Type.Kind() == types.UDT && isTuple(value) {
-		return nil, invalid.Errorf("Invalid tuple type literal for %s of type %s", col.Name, col.Type)
+		return refusedTuple{col}, nil
 	}
 	return t, err
+}
+
+// refusedTuple is a tuple that is assigned to a column with a user-defined type.
+type refusedTuple struct{ col *schema.Column }
+
+// Eval refuses the tuple.
+func (t refusedTuple) Eval(*term.Scope) (wire.Value, error) {
+	return wire.Value{}, invalid.Errorf("Invalid tuple type literal for %s of type %s", t.col.Name, t.col.Type)
 }
 
 // isTuple reports whether a term is a tuple, perhaps with type hints.

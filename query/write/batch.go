@@ -127,17 +127,17 @@ func (writer *Writer) ExecuteStatements(r *request.Request, kind cql.BatchKind, 
 	timestamp := w.chooseTimestamp(writer, params)
 	var c changeSet
 	ordered, now := false, writer.o.Moment(params)
-	for _, s := range statements {
+	for i, s := range statements {
 		w.begin(writer, r, params, s.Values, now)
 		if err := w.attributes(s.Modification, timestamp); err != nil {
-			return Outcome{}, err
+			return Outcome{}, w.keyError(statements[i:], err)
 		}
 		ordered = ordered || w.ordered(s.Modification.table)
 		if err := w.build(s.Modification, func(m *row.Mutation) error {
 			return c.Add(s.Modification.table,
 				m)
 		}); err != nil {
-			return Outcome{}, err
+			return Outcome{}, w.keyError(statements[i:], err)
 		}
 	}
 	if len(c.Mutations) == 0 {
@@ -164,6 +164,21 @@ func (writer *Writer) ExecuteStatements(r *request.Request, kind cql.BatchKind, 
 		req.Type = coordinator.WriteBatch
 	}
 	return Outcome{}, writer.execute(r, req)
+}
+
+// keyError returns the error of the first statement with an invalid partition key, or err if there is none. Cassandra
+// evaluates the partition keys of all statements before the statements.
+func (w *writing) keyError(statements []Statement, err error) error {
+	for _, s := range statements {
+		if s.Modification.json != nil {
+			continue
+		}
+		w.Scope.Values = s.Values
+		if _, invalid := s.Modification.where.PartitionKeys(&w.Scope); invalid != nil {
+			return invalid
+		}
+	}
+	return err
 }
 
 // checkBatch adds a warning for a large batch over several partitions, and refuses a larger one.
