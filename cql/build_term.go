@@ -63,6 +63,7 @@ func (b *builder) simpleTerm(ctx grammar.ISimpleTermContext) Term {
 		return &CastTerm{Value: b.simpleTerm(ctx.SimpleTerm()), Type: nativeType(ctx.NativeType())}
 	case grammar.CqlLexerLPAREN:
 		if hint := ctx.DataType(); hint != nil {
+			b.refuseNegation(ctx.SimpleTerm())
 			return &TypeHint{Type: b.dataType(hint), Value: b.simpleTerm(ctx.SimpleTerm())}
 		}
 		return &TupleLiteral{Elements: b.terms(ctx.Terms())}
@@ -80,10 +81,15 @@ func (b *builder) simpleTerm(ctx grammar.ISimpleTermContext) Term {
 // negate builds -x. Cassandra accepts one minus only.
 func (b *builder) negate(ctx grammar.ISimpleTermContext) Term {
 	inner := ctx.SimpleTerm()
-	if second := inner.GetStart(); second.GetTokenType() == grammar.CqlLexerMINUS {
-		b.failAt(second, antlr.TokenInvalidType)
-	}
+	b.refuseNegation(inner)
 	return &NegateTerm{Value: b.simpleTerm(inner)}
+}
+
+// refuseNegation refuses a minus after another one and after a type hint. That of a negative number is not a token.
+func (b *builder) refuseNegation(ctx grammar.ISimpleTermContext) {
+	if t := ctx.GetStart(); t.GetTokenType() == grammar.CqlLexerMINUS {
+		b.failAt(t, antlr.TokenInvalidType)
+	}
 }
 
 func (b *builder) braces(ctx grammar.ISimpleTermContext) Term {

@@ -26,7 +26,7 @@ func callOf(x cql.Selector) (name cql.QualifiedName, args []cql.Selector, ok boo
 	case *cql.NegateSelector:
 		return cql.QualifiedName{Name: "_negate"}, []cql.Selector{x.Value}, true
 	case *cql.CastSelector:
-		return cql.QualifiedName{Name: "cast_as_" + term.CastName(x.Type)}, []cql.Selector{x.Value}, true
+		return cql.QualifiedName{Name: "cast_as_" + x.Type.Name}, []cql.Selector{x.Value}, true
 	}
 	return name, nil, false
 }
@@ -87,7 +87,7 @@ func (b *compiler) resolveCall(x cql.Selector) (*function.Function, error) {
 		case from.Equal(t):
 			return nil, nil
 		case !b.c.Functions.Exists(name.Name):
-			return nil, invalid.Errorf("%s cannot be cast to %s", term.SelectorText(cast.Value), t)
+			return nil, invalid.Errorf("%s cannot be cast to %s", castText(cast.Value), cast.Type.Name)
 		}
 	}
 	fn, err := b.c.Resolve(name, args, nil)
@@ -98,6 +98,26 @@ func (b *compiler) resolveCall(x cql.Selector) (*function.Function, error) {
 		err = invalid.Errorf("Unknown function '%s'", term.FunctionText(name))
 	}
 	return fn, err
+}
+
+// castText returns what the refusal of a cast names: as in Cassandra, the first column of its operand.
+func castText(x cql.Selector) string {
+	if column := firstColumn(x); column != nil {
+		x = column
+	}
+	return term.SelectorText(x)
+}
+
+func firstColumn(x cql.Selector) cql.Selector {
+	if _, ok := x.(*cql.ColumnSelector); ok {
+		return x
+	}
+	for _, e := range cql.Operands(x) {
+		if column := firstColumn(e); column != nil {
+			return column
+		}
+	}
+	return nil
 }
 
 // call compiles f(a, b) in a selection.

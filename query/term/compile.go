@@ -88,7 +88,26 @@ func (c *Compiler) ColumnTerm(t cql.Term, col *schema.Column) (Term, error) {
 		c.Bind(m, r, col)
 		return &MarkerTerm{m.Index, col.Type}, nil
 	}
-	return c.Term(t, r)
+	out, err := c.Term(t, r)
+	if m := enclosedMarker(t); m != nil && err == nil && c.Markers[m.Index].Spec.Type == col.Type {
+		c.Markers[m.Index].Column = col // as in Cassandra, (?) and (int)? are values of the column as ? is
+	}
+	return out, err
+}
+
+// enclosedMarker returns the bind marker that a term is within parentheses and type hints, or nil.
+func enclosedMarker(t cql.Term) *cql.BindMarker {
+	switch t := t.(type) {
+	case *cql.BindMarker:
+		return t
+	case *cql.TypeHint:
+		return enclosedMarker(t.Value)
+	case *cql.TupleLiteral:
+		if len(t.Elements) == 1 {
+			return enclosedMarker(t.Elements[0])
+		}
+	}
+	return nil
 }
 
 // Term compiles a term that is assigned to receiver.
@@ -129,21 +148,13 @@ func callOf(t cql.Term) (name cql.QualifiedName, args []cql.Term, ok bool) {
 	case *cql.NegateTerm:
 		return native("_negate"), []cql.Term{t.Value}, true
 	case *cql.CastTerm:
-		return native("cast_as_" + CastName(t.Type)), []cql.Term{t.Value}, true
+		return native("cast_as_" + t.Type.Name), []cql.Term{t.Value}, true
 	}
 	return name, nil, false
 }
 
 // native returns the name of a function that implements syntax. Functions of users with its name do not count.
 func native(name string) cql.QualifiedName { return cql.QualifiedName{Keyspace: "system", Name: name} }
-
-// CastName returns the type's part of the name of a cast function.
-func CastName(t cql.TypeExpr) string {
-	if t.Name == "varchar" {
-		return "text"
-	}
-	return t.Name
-}
 
 func literalKind(k cql.LiteralKind) types.LiteralKind {
 	switch k {
