@@ -93,7 +93,7 @@ func (d *Definer) createFunction(stmt *cql.CreateFunction) Definition {
 		return refuse(err)
 	}
 	event := schema.Event{Change: schema.Created, Target: schema.TargetFunction, Keyspace: keyspace, Name: f.Name,
-		Args: schema.ArgumentTexts(f.ArgTypes)}
+		Args: eventTexts(f.ArgTypes)}
 	if d.Schema.Keyspace(keyspace).Function(f.Name, f.ArgTypes) != nil {
 		event.Change = schema.Updated
 	}
@@ -172,7 +172,7 @@ func (d *Definer) createAggregate(stmt *cql.CreateAggregate) Definition {
 	c := &schema.CreateAggregate{OrReplace: stmt.OrReplace, IfNotExists: stmt.IfNotExists, Aggregate: a}
 	def := Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetAggregate,
 		Keyspace: keyspace,
-		Name:     a.Name, Args: schema.ArgumentTexts(a.ArgTypes)}}
+		Name:     a.Name, Args: eventTexts(a.ArgTypes)}}
 	if d.Schema.Keyspace(keyspace).Aggregate(a.Name, a.ArgTypes) != nil {
 		def.Event.Change = schema.Updated
 	}
@@ -248,6 +248,19 @@ func (d *Definer) dropFunction(name cql.QualifiedName, args []cql.TypeExpr, c *s
 	}
 	event.Args = schema.ArgumentTexts(dropped)
 	return Definition{Change: c, Event: event}
+}
+
+// eventTexts returns the types of arguments as the event of a function that was created or updated contains them: as
+// declared, but the names of user-defined types have their keyspace, as in Cassandra.
+func eventTexts(args []*types.Type) []string {
+	texts := make([]string, len(args))
+	for i, t := range args {
+		texts[i] = term.HintText(t)
+		if inner, ok := strings.CutPrefix(texts[i], "frozen<"); ok {
+			texts[i] = strings.TrimSuffix(inner, ">")
+		}
+	}
+	return texts
 }
 
 // functionText returns CREATE FUNCTION. The body is between $$, unless it contains $$.
