@@ -11,8 +11,8 @@ import (
 )
 
 // storeOp stores one logged batch on its holders before the batch is written. A node that leaves the ring uses it, too,
-// to hand over the batches that it holds. It is the shell of a storing: it locks, steps, checks the invariants, unlocks,
-// and performs the effects.
+// to hand over the batches that it holds. It is the shell of a storing: it locks, steps, checks the invariants,
+// unlocks, and performs the effects.
 type storeOp struct {
 	l        *Log
 	req      coordinator.WriteRequest

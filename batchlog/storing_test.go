@@ -31,7 +31,8 @@ func (v aliveView) Alive(id ring.NodeID) bool { return !v.dead[id] }
 
 // newStoring returns a storing of node 1 with the candidates 2, 3 and 4, of which two must store the batch.
 func newStoring(handed bool, view aliveView) *storing {
-	l := &Log{view: view, c: coordinator.New(coordinator.Options{View: view, Clock: still{}}), limits: Limits{}.withDefaults()}
+	l := &Log{view: view, c: coordinator.New(coordinator.Options{View: view, Clock: still{}}),
+		limits: Limits{}.withDefaults()}
 	s := &storing{l: l, deadline: time.Second, encoded: []byte("batch"), need: 2, handed: handed}
 	for id := ring.NodeID(2); id <= 4; id++ {
 		s.candidates = append(s.candidates, &holder{node: id})
@@ -66,15 +67,17 @@ func TestStepsOfAStoring(t *testing.T) {
 		handed bool
 		lines  string
 	}{
-		"stored":           {lines: begun + "has 2 ->\nanswered ->\nhas 3 -> end, write\nanswered ->"},
-		"refused":          {lines: begun + "refuses 2 -> keep 4\nhas 3 ->\nhas 4 -> end, write"},
-		"late":             {lines: begun + "has 2 ->\ntick 400 -> arm, keep 4\nhas 4 -> end, write\nhas 3 ->"},
-		"asked again":      {lines: begun + "silent 2 -> keep 4\nhas 3 ->\nsilent 4 ->\ntick 400 -> arm, keep 2\nhas 2 -> end, write"},
+		"stored":  {lines: begun + "has 2 ->\nanswered ->\nhas 3 -> end, write\nanswered ->"},
+		"refused": {lines: begun + "refuses 2 -> keep 4\nhas 3 ->\nhas 4 -> end, write"},
+		"late":    {lines: begun + "has 2 ->\ntick 400 -> arm, keep 4\nhas 4 -> end, write\nhas 3 ->"},
+		"asked again": {lines: begun + "silent 2 -> keep 4\nhas 3 ->\nsilent 4 ->\ntick 400 -> arm, keep " +
+			"2\nhas 2 -> end, write"},
 		"one is alive":     {lines: begun + "has 2 ->\ndies 3 ->\ndies 4 ->\ntick 100 -> arm, end, write"},
 		"certainly stored": {lines: begun + "has 2 ->\nrefuses 3 -> keep 4\nrefuses 4 -> end, answer WriteTimeout"},
-		"nowhere":          {lines: begun + "unsent 2 -> keep 4\nunsent 3 ->\nunsent 4 ->\ntick 1000 -> end, answer Unavailable"},
-		"in doubt":         {lines: begun + "tick 1000 -> end, answer WriteTimeout\nhas 2 ->"},
-		"a panic":          {lines: begun + "has 2 ->\npanics -> end, answer errorString\nhas 3 ->"},
+		"nowhere": {lines: begun + "unsent 2 -> keep 4\nunsent 3 ->\nunsent 4 ->\ntick 1000 -> end, answer " +
+			"Unavailable"},
+		"in doubt": {lines: begun + "tick 1000 -> end, answer WriteTimeout\nhas 2 ->"},
+		"a panic":  {lines: begun + "has 2 ->\npanics -> end, answer errorString\nhas 3 ->"},
 		"handed over": {handed: true, lines: begun + "has 2 ->\nanswered ->\nhas 3 -> end\n" +
 			"answered -> answer"},
 	} {
@@ -115,8 +118,8 @@ func TestStepsOfAStoring(t *testing.T) {
 	}
 }
 
-// TestStoringEndsOnce plays events in any order: answers, failures, deaths and ticks. The invariants hold after each step.
-// A storing ends once, and writes only a batch that has its holders.
+// TestStoringEndsOnce plays events in any order: answers, failures, deaths and ticks. The invariants hold after each
+// step. A storing ends once, and writes only a batch that has its holders.
 func TestStoringEndsOnce(t *testing.T) {
 	ends := map[string]int{}
 	for seed := range uint64(3000) {

@@ -64,7 +64,8 @@ func TestAutomataStaySmall(t *testing.T) {
 				continue
 			}
 			depth := 1 + i
-			_, _ = Parse("SELECT a FROM t WHERE b = " + strings.Repeat("(", depth) + "1" + strings.Repeat(")", depth-i%2))
+			_, _ = Parse("SELECT a FROM t WHERE b = " + strings.Repeat("(", depth) + "1" +
+				strings.Repeat(")", depth-i%2))
 			_, _ = Parse("INSERT INTO t (a) VALUES (" + strings.Repeat("[{", depth) + strings.Repeat("}]", depth) + ")")
 		}
 	}

@@ -19,8 +19,8 @@ func Parse(text string) (Statement, error) {
 	return p.parse(text)
 }
 
-// parsers contains idle parsers: creating one allocates as much as a short parse. What parsers learn, the automata of the
-// lexer and of the grammar's decisions, is in package grammar, and all of them share it.
+// parsers contains idle parsers: creating one allocates as much as a short parse. What parsers learn, the automata of
+// the lexer and of the grammar's decisions, is in package grammar, and all of them share it.
 var parsers sync.Pool
 
 // parser is a lexer and a parser, for one text at a time.

@@ -39,7 +39,8 @@ func TestExamples(t *testing.T) {
 		{"gocql", "gocql/output.txt", "", []string{"go", "run", "-C", examples, "./gocql"}},
 		{"tables-go", "tables-go/output.txt", "", []string{"go", "run", "-C", examples, "./tables-go"}},
 		{"cqldtest", "", "", []string{"go", "test", "-C", examples, "-count=1", "./cqldtest"}},
-		{"python", "python/orders.txt", "python", []string{python("python"), filepath.Join(examples, "python/orders.py")}},
+		{"python", "python/orders.txt", "python", []string{python("python"),
+			filepath.Join(examples, "python/orders.py")}},
 		{"tables-python", "python/tables.txt", "tables-python",
 			[]string{python("tables-python"), filepath.Join(examples, "python/tables.py")}},
 	} {

@@ -1,8 +1,8 @@
 // Package node assembles a node. It is the only package that imports all parts: it starts them in order, connects them
 // to each other, and stops them in the opposite order.
 //
-// It makes no decisions about data or statements; it only sets defaults. What operators, clients and supervisors see of a
-// node is in the packages below it: admin, metrics, sysviews, clients, notify, access and others.
+// It makes no decisions about data or statements; it only sets defaults. What operators, clients and supervisors see of
+// a node is in the packages below it: admin, metrics, sysviews, clients, notify, access and others.
 //
 //	Open:  storage ─▶ messaging ─▶ cluster ─▶ member ─▶ replica, coordinator ─▶ query ─▶ server
 //	Close: server drains ─▶ hints stop ─▶ cluster ─▶ messaging ─▶ storage

@@ -26,9 +26,9 @@ func families(t *testing.T, n *Node) map[string]string {
 	return out
 }
 
-// TestMetricsHaveOneScheme compares the names of metrics with the scheme that package metrics describes, and the metrics
-// of a node that has just started with those after requests: a series that appears with its first event hides that event
-// from rates and alerts.
+// TestMetricsHaveOneScheme compares the names of metrics with the scheme that package metrics describes, and the
+// metrics of a node that has just started with those after requests: a series that appears with its first event hides
+// that event from rates and alerts.
 func TestMetricsHaveOneScheme(t *testing.T) {
 	r := openNodes(t, 232, 1, nil)
 	first := families(t, r.nodes[0])

@@ -53,8 +53,8 @@ func (e *planEntry[K, P]) MarkStale() { e.stale.Store(true) }
 // Stale reports whether the statement must be prepared again.
 func (e *planEntry[K, P]) Stale() bool { return e.stale.Load() }
 
-// planCache caches plans by key. It evicts entries that were not used since the clock hand last passed (CLOCK: as good as
-// LRU, and a hit writes no shared memory). Its methods are safe for concurrent use.
+// planCache caches plans by key. It evicts entries that were not used since the clock hand last passed (CLOCK: as good
+// as LRU, and a hit writes no shared memory). Its methods are safe for concurrent use.
 type planCache[K comparable, P any] struct {
 	mu struct {
 		sync.RWMutex

@@ -52,7 +52,8 @@ func (d *Directory) Page(to ring.NodeID, trace coordinator.Trace, epoch uint64, 
 
 // Serve makes transport answer the requests of other nodes from r. It is called before the transport starts.
 //
-//	VerbSearch   epoch, moved, index, order (1), from, near, terms, read command; with the bit united in order: n, n × (index, terms)
+//	VerbSearch   epoch, moved, index, order (1), from, near, terms, read command;
+//	             with the bit united in order: n, n × (index, terms)
 //	             terms := n, n × (start, end)
 //	             reply: more (1), scanned, last, n, n × (position, page)
 func Serve(transport messaging.Transport, r *Replica) {

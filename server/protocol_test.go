@@ -141,7 +141,8 @@ func TestExecuteAndBatchCarryTheirParameters(t *testing.T) {
 	}})
 	c := connect(t, addr, frame.V5)
 	e := frame.Execute{ID: []byte{1}, ResultMetadataID: []byte{2}, Params: frame.Params{
-		Consistency: 4, SerialConsistency: 9, Values: []wire.Value{wire.BytesValue([]byte{3}), wire.Value{Kind: wire.ValueUnset}},
+		Consistency: 4, SerialConsistency: 9, Values: []wire.Value{wire.BytesValue([]byte{3}),
+			wire.Value{Kind: wire.ValueUnset}},
 		SkipMetadata: true, PageSize: 10, PagingState: []byte{4}, Timestamp: 5, HasTimestamp: true,
 		NowInSeconds: 6, HasNowInSeconds: true, Keyspace: "ks",
 	}}

@@ -340,7 +340,8 @@ func meetingsDocument(t *testing.T) []byte {
 	for i, r := range rows {
 		fmt.Fprintf(&b, "| %d | %s | %s | %s |\n", i+1, r.op, r.drawnBy, r.checks)
 	}
-	fmt.Fprintf(&b, "\n## Pairs\n\nThe numbers are those of the operations. A cell has the number of seeds in which the "+
+	fmt.Fprintf(&b, "\n## Pairs\n\nThe numbers are those of the operations. A cell has the number of seeds in which "+
+		"the "+
 		"two were in progress together, as recorded last:\n"+
 		"of the %d of `TestOperationsMeet`, and in the last %d rows of the %d of `TestStatementsMeet`.\n\n",
 		meetingSeeds, len(statementRows()), statementSeeds)

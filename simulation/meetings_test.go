@@ -46,8 +46,8 @@ func statementMeetingOptions(seed uint64) Options {
 	return o
 }
 
-// TestStatementsMeet runs the seeds in docs/MEETINGS.md for statements on indexes, views and roles: each must have been in
-// progress together with every other operation. Afterwards, the replicas of each table are compared, as after every
+// TestStatementsMeet runs the seeds in docs/MEETINGS.md for statements on indexes, views and roles: each must have been
+// in progress together with every other operation. Afterwards, the replicas of each table are compared, as after every
 // run.
 func TestStatementsMeet(t *testing.T) {
 	met := metIn(t, statementSeeds, statementMeetingOptions)

@@ -10,9 +10,9 @@
 //
 //	table id 4 │ token 8, sign flipped │ key length 2 │ partition key │ kind │
 //	───────────┴───────────────────────┴──────────────┴───────────────┴──────┴──────────────────
-//	                                                                    0      header: partition deletion, static row
-//	                                                                    1      range tombstone: escaped start, 00 01, end
-//	                                                                    2      row: clustering
+//	                                                               0  header: partition deletion, static row
+//	                                                               1  range tombstone: escaped start, 00 01, end
+//	                                                               2  row: clustering
 //	00000000   │ 00 engine's own │ 01 local key │ 02… entries of a maintainer: table id 4, key
 //
 // Keys of a table sort as the ring does, those of a partition as its clusterings; the comparer is
@@ -38,13 +38,13 @@
 //	the queue of the committer: only for a few instructions
 //
 // Pebble never purges what the Merger merged, so package purge does. It reads, decides and overwrites; a write between
-// would be lost, hence the latches: a commit holds the read side of the stripes of its partitions, an overwrite the write
-// side.
+// would be lost, hence the latches: a commit holds the read side of the stripes of its partitions, an overwrite the
+// write side.
 //
 // Indexes are kept by maintainers (maintainer.go): the engine calls them wherever rows enter or leave, and their
 // entries are written in the same batch as the rows. Package storage/index has the maintainers; storage knows none of
 // them.
 //
-// A broken invariant (package invariant) panics: to continue might lose or invent data. Errors of package failure are for
-// what a caller, a disk or another node can cause.
+// A broken invariant (package invariant) panics: to continue might lose or invent data. Errors of package failure are
+// for what a caller, a disk or another node can cause.
 package storage

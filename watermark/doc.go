@@ -5,7 +5,8 @@
 //	node 1  ──●──●─────●──────▶ has returned its entries up to here
 //	node 2  ──●────●──●─▶
 //	node 3  ─▶
-//	          └─────────┴ the watermark of QUORUM: entries up to here are known; the next pages are asked of nodes 2 and 3
+//	          └─────────┴ the watermark of QUORUM: entries up to here are known; the next pages come from
+//	                      nodes 2 and 3
 //
 // A Plan computes the watermark and the nodes to ask. A Machine is the state machine of an operation: its Step takes an
 // Event, and returns Effects as values. It neither sends, locks, waits nor calls back. An Operation is the shell of a

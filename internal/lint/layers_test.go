@@ -170,12 +170,12 @@ node/access: auth cluster coordinator internal/env login login/certificate node/
 node/certificates: node/config tlsconfig
 node/clients: azuretables server
 node/notify: cluster node/clients query ring schema server server/frame
-node/admin: audit auth cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs messaging node/access node/assembly node/certificates node/clients node/config node/control node/tablestats query/system rebalance repair ring schema search storage storage/index types
+node/admin: audit auth cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs messaging node/access node/assembly node/certificates node/clients node/config node/control node/tablestats query/system rebalance repair ring schema search storage storage/database storage/index storage/lost types
 node/operation: azuretables azuretables/odata internal/histogram
-node/metrics: audit internal/env internal/guard internal/histogram internal/memory jobs messaging node/access node/admin node/assembly node/certificates node/clients node/config node/control node/operation node/tablestats paxos query query/trace request server server/frame tlsconfig
+node/metrics: audit internal/env internal/guard internal/histogram internal/memory jobs messaging node/access node/admin node/assembly node/certificates node/clients node/config node/control node/operation node/tablestats paxos query request server server/frame tlsconfig
 node/recorder: audit azuretables azuretables/odata login node/control node/operation
 node/sysviews: auth cql internal/env node/admin node/assembly node/clients node/config node/control node/tablestats query query/system ring
-node: audit auth azuretables azuretables/entity azuretables/odata batchlog cluster coordinator hints internal/env internal/guard internal/memory messaging messaging/internodetls node/access node/admin node/assembly node/certificates node/clients node/config node/control node/datadir node/health node/metrics node/notify node/operation node/recorder node/socket node/sysviews node/tablestats query query/trace rebalance repair request ring row schema search server server/frame storage storage/index tlsconfig view
+node: audit auth azuretables azuretables/entity azuretables/odata batchlog cluster coordinator hints internal/env internal/guard internal/memory messaging messaging/internodetls node/access node/admin node/assembly node/certificates node/clients node/config node/control node/datadir node/health node/metrics node/notify node/operation node/recorder node/socket node/sysviews node/tablestats query query/invalid rebalance repair request ring row schema search server server/frame storage storage/database storage/index tlsconfig view
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node node/config storage/faultfs

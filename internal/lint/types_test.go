@@ -16,26 +16,21 @@ const (
 func methodExceptions() map[string]int {
 	return map[string]int{
 		"azuretables.call":           70,
-		"cluster.Cluster":            133,
+		"cluster.Cluster":            134,
 		"coordinator.Coordinator":    52,
 		"coordinator.readOp":         47,
-		"cql.builder":                95,
+		"cql.builder":                96,
 		"messaging.StreamTransport":  46,
 		"paxos.Acceptor":             49,
-		"paxos.round":                87,
-		"query/definition.Definer":   57,
+		"paxos.round":                91,
 		"query/read.reading":         58,
-		"query/restriction.Set":      61,
 		"replica.Local":              50,
 		"schema.Keyspace":            59,
 		"schema.Table":               48,
 		"server.conn":                94,
 		"simulation.Cluster":         106,
 		"simulation/scenario.script": 50,
-		"storage.Engine":             138,
-		"storage.reader":             52,
-		"storage/index.Values":       46,
-		"types.Type":                 116,
+		"types.Type":                 50,
 		"udf/java.compiler":          57,
 	}
 }
@@ -46,8 +41,6 @@ func fieldExceptions() map[string]int {
 		"paxos.round":        41,
 		"server.conn":        51,
 		"simulation.Options": 59,
-		"storage.Engine":     43,
-		"storage.reader":     44,
 	}
 }
 

@@ -28,7 +28,8 @@ type Options struct {
 	OnLogin    func(login.Event) // is called for each attempt to log in
 }
 
-// Access determines who may log in to a node and what they may do, from its configuration and the roles in the metadata.
+// Access determines who may log in to a node and what they may do, from its configuration and the roles in the
+// metadata.
 type Access struct {
 	o         Options
 	passwords *Passwords

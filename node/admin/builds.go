@@ -16,8 +16,8 @@ import (
 )
 
 // builds shows the builds of indexes as jobs. The builder does the work, and storage keeps how far it is, so that a
-// build continues after a restart; the registry only shows it. A build that ends with its first step was no long-running
-// work and has no job, unless an operator asked for it.
+// build continues after a restart; the registry only shows it. A build that ends with its first step was no
+// long-running work and has no job, unless an operator asked for it.
 type builds struct {
 	cluster  *cluster.Cluster
 	engine   *storage.Engine

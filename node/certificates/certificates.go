@@ -97,8 +97,8 @@ func (s *Set) Reload() (list []Reloaded, err error) {
 // revocationsEvery is how often WatchRevocations checks whether revocation lists were read again.
 const revocationsEvery = time.Second
 
-// WatchRevocations calls revoked after each change of the certificate files of the nodes, which exist, until stopping is
-// closed.
+// WatchRevocations calls revoked after each change of the certificate files of the nodes, which exist, until stopping
+// is closed.
 func (s *Set) WatchRevocations(stopping <-chan struct{}, revoked func()) {
 	seen := s.Nodes.Stats().Reloads
 	for {

@@ -16,7 +16,8 @@ import (
 
 // Options configure New. All fields are required.
 type Options struct {
-	// CQL and Tables construct a server and listen for its clients. Tables returns nil if the node has no Tables server.
+	// CQL and Tables construct a server and listen for its clients. Tables returns nil if the node has no Tables
+	// server.
 	CQL    func() (*server.Server, net.Listener, error)
 	Tables func() (*azuretables.Server, net.Listener, error)
 	// Critical runs a server in a goroutine. The node stops with its error, or if it panics.

@@ -82,7 +82,9 @@ func accessSettings() map[string]setting {
 			AllowAllNetworkAuthorizer, CassandraNetworkAuthorizer),
 		"cidr_authorizer": class(func(o *Options) *string { return &o.Access.CIDRAuthorizer }, setCIDRParameter,
 			AllowAllCIDRAuthorizer, CassandraCIDRAuthorizer),
-		"credentials_validity":          duration(func(o *Options) *time.Duration { return &o.Access.CredentialsValidity }),
+		"credentials_validity": duration(func(o *Options) *time.Duration {
+			return &o.Access.CredentialsValidity
+		}),
 		"credentials_cache_max_entries": number(func(o *Options) *int { return &o.Access.CredentialsMax }),
 	}
 }

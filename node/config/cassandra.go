@@ -35,10 +35,12 @@ func renamedOptions() map[string]renamed {
 		"native_transport_max_frame_size_in_mb": {"native_transport_max_frame_size", unit("MiB")},
 		"native_transport_max_concurrent_requests_in_bytes": {"native_transport_max_request_data_in_flight",
 			bytesOrDefault},
-		"native_transport_max_concurrent_requests_in_bytes_per_ip": {"native_transport_max_request_data_in_flight_per_ip", bytesOrDefault},
-		"stream_throughput_outbound_megabits_per_sec":              {"stream_throughput_outbound", megabits},
-		"user_defined_function_warn_timeout":                       {"user_defined_functions_warn_timeout", unit("ms")},
-		"user_defined_function_fail_timeout":                       {"user_defined_functions_fail_timeout", unit("ms")},
+		"native_transport_max_concurrent_requests_in_bytes_per_ip": {
+			"native_transport_max_request_data_in_flight_per_ip", bytesOrDefault,
+		},
+		"stream_throughput_outbound_megabits_per_sec": {"stream_throughput_outbound", megabits},
+		"user_defined_function_warn_timeout":          {"user_defined_functions_warn_timeout", unit("ms")},
+		"user_defined_function_fail_timeout":          {"user_defined_functions_fail_timeout", unit("ms")},
 	}
 	for _, name := range []string{"cas_contention_timeout", "commitlog_sync_period", "counter_write_request_timeout",
 		"credentials_validity",

@@ -44,18 +44,40 @@ func defaultClientLimits() ClientLimits {
 // clientLimitSettings returns the options of ClientLimits.
 func clientLimitSettings() map[string]setting {
 	return map[string]setting{
-		"native_transport_max_concurrent_connections_per_ip": bound(func(o *Options) *int { return &o.ClientLimits.ConnectionsPerAddress }),
-		"native_transport_idle_timeout":                      duration(func(o *Options) *time.Duration { return &o.ClientLimits.IdleTimeout }),
-		"native_transport_rate_limiting_enabled":             truth(func(o *Options) *bool { return &o.ClientLimits.RateLimited }),
-		"native_transport_max_requests_per_second":           number(func(o *Options) *int { return &o.ClientLimits.RequestsPerSecond }),
-		"native_transport_max_request_data_in_flight":        size64(func(o *Options) *int64 { return &o.ClientLimits.BytesInFlight }),
-		"native_transport_max_request_data_in_flight_per_ip": size64(func(o *Options) *int64 { return &o.ClientLimits.BytesPerAddress }),
+		"native_transport_max_concurrent_connections_per_ip": bound(func(o *Options) *int {
+			return &o.ClientLimits.ConnectionsPerAddress
+		}),
+		"native_transport_idle_timeout": duration(func(o *Options) *time.Duration {
+			return &o.ClientLimits.IdleTimeout
+		}),
+		"native_transport_rate_limiting_enabled": truth(func(o *Options) *bool {
+			return &o.ClientLimits.RateLimited
+		}),
+		"native_transport_max_requests_per_second": number(func(o *Options) *int {
+			return &o.ClientLimits.RequestsPerSecond
+		}),
+		"native_transport_max_request_data_in_flight": size64(func(o *Options) *int64 {
+			return &o.ClientLimits.BytesInFlight
+		}),
+		"native_transport_max_request_data_in_flight_per_ip": size64(func(o *Options) *int64 {
+			return &o.ClientLimits.BytesPerAddress
+		}),
 		"query_page_size": size(func(o *Options) *int { return &o.ClientLimits.PageBytes }),
-		"native_transport_max_negotiable_protocol_version": number(func(o *Options) *int { return &o.ClientLimits.ProtocolVersion }),
-		"native_transport_allow_older_protocols":           truth(func(o *Options) *bool { return &o.ClientLimits.OlderProtocols }),
-		"native_transport_authentication_timeout":          duration(func(o *Options) *time.Duration { return &o.ClientLimits.Authentication }),
-		"tables_max_connections_per_ip":                    bound(func(o *Options) *int { return &o.ClientLimits.TablesConnectionsPerAddress }),
-		"tables_idle_timeout":                              duration(func(o *Options) *time.Duration { return &o.ClientLimits.TablesIdleTimeout }),
+		"native_transport_max_negotiable_protocol_version": number(func(o *Options) *int {
+			return &o.ClientLimits.ProtocolVersion
+		}),
+		"native_transport_allow_older_protocols": truth(func(o *Options) *bool {
+			return &o.ClientLimits.OlderProtocols
+		}),
+		"native_transport_authentication_timeout": duration(func(o *Options) *time.Duration {
+			return &o.ClientLimits.Authentication
+		}),
+		"tables_max_connections_per_ip": bound(func(o *Options) *int {
+			return &o.ClientLimits.TablesConnectionsPerAddress
+		}),
+		"tables_idle_timeout": duration(func(o *Options) *time.Duration {
+			return &o.ClientLimits.TablesIdleTimeout
+		}),
 	}
 }
 

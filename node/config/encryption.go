@@ -240,7 +240,8 @@ func setStoreType(_ *Encryption, v *yaml.Node) error {
 		return nil
 	}
 	return fmt.Errorf("%q is not supported; set certificate, private_key and trusted_certificates to PEM files, which "+
-		"`openssl pkcs12 -in STORE.p12 -nodes -out STORE.pem` makes of a PKCS12 keystore, and `keytool -importkeystore -srckeystore "+
+		"`openssl pkcs12 -in STORE.p12 -nodes -out STORE.pem` makes of a PKCS12 keystore, and "+
+		"`keytool -importkeystore -srckeystore "+
 		"STORE.jks -destkeystore STORE.p12 -deststoretype PKCS12` makes that of a JKS keystore", v.Value)
 }
 

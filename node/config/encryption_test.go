@@ -75,10 +75,11 @@ func TestBadEncryptionOptionsSayWhatToDo(t *testing.T) {
 		"client_encryption_options:\n  enabled: on":                    `enabled: "on" is neither true nor false`,
 		"client_encryption_options:\n  require_client_auth: " +
 			"maybe": `"maybe" is neither true, false nor optional`,
-		"client_encryption_options:\n  store_type: JKS":                               `"JKS" is not supported; set certificate, private_key and trusted_certificates to PEM files`,
-		"client_encryption_options:\n  protocol: TLSv1.1":                             `"TLSv1.1" is not supported; the protocols are TLSv1.2 and TLSv1.3`,
-		"client_encryption_options:\n  accepted_protocols: [TLSv1.2, TLSv1]":          `"TLSv1" is not supported`,
-		"client_encryption_options:\n  cipher_suites: [TLS_RSA_WITH_AES_128_CBC_SHA]": "TLS_RSA_WITH_AES_128_CBC_SHA is insecure and not supported",
+		"client_encryption_options:\n  store_type: JKS":                      `"JKS" is not supported; set certificate, private_key and trusted_certificates to PEM files`,
+		"client_encryption_options:\n  protocol: TLSv1.1":                    `"TLSv1.1" is not supported; the protocols are TLSv1.2 and TLSv1.3`,
+		"client_encryption_options:\n  accepted_protocols: [TLSv1.2, TLSv1]": `"TLSv1" is not supported`,
+		"client_encryption_options:\n  cipher_suites: [TLS_RSA_WITH_AES_128_CBC_SHA]": "" +
+			"TLS_RSA_WITH_AES_128_CBC_SHA is insecure and not supported",
 		"client_encryption_options:\n  cipher_suites: [SSL_NULL]": `"SSL_NULL" is not supported; the cipher suites are ` +
 			"TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
 		"client_encryption_options:\n  ssl_context_factory:\n    class_name: " +

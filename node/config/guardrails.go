@@ -15,11 +15,15 @@ import (
 // guardrailSettings returns the options of the guardrails, which have Cassandra's names.
 func guardrailSettings() map[string]setting {
 	all := map[string]setting{
-		"drop_compact_storage_enabled":      truth(func(o *Options) *bool { return &o.DropCompactStorage }),
-		"intersect_filtering_query_enabled": falsehood(func(o *Options) *bool { return &o.Guardrails.IntersectionsRefused }),
-		"intersect_filtering_query_warned":  falsehood(func(o *Options) *bool { return &o.Guardrails.IntersectionsAccepted }),
-		"zero_ttl_on_twcs_enabled":          falsehood(func(o *Options) *bool { return &o.Guardrails.ZeroTTLRefused }),
-		"zero_ttl_on_twcs_warned":           falsehood(func(o *Options) *bool { return &o.Guardrails.ZeroTTLAccepted }),
+		"drop_compact_storage_enabled": truth(func(o *Options) *bool { return &o.DropCompactStorage }),
+		"intersect_filtering_query_enabled": falsehood(func(o *Options) *bool {
+			return &o.Guardrails.IntersectionsRefused
+		}),
+		"intersect_filtering_query_warned": falsehood(func(o *Options) *bool {
+			return &o.Guardrails.IntersectionsAccepted
+		}),
+		"zero_ttl_on_twcs_enabled": falsehood(func(o *Options) *bool { return &o.Guardrails.ZeroTTLRefused }),
+		"zero_ttl_on_twcs_warned":  falsehood(func(o *Options) *bool { return &o.Guardrails.ZeroTTLAccepted }),
 	}
 	for _, f := range guardrail.Flags() {
 		all[f.Option()] = falsehood(func(o *Options) *bool { return &o.Guardrails.Disabled[f] })

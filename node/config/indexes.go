@@ -13,12 +13,20 @@ import (
 // indexSettings returns the options of secondary indexes.
 func indexSettings() map[string]setting {
 	return map[string]setting{
-		"default_secondary_index":                    setDefaultIndex,
-		"default_secondary_index_enabled":            falsehood(func(o *Options) *bool { return &o.Indexes.DefaultDisabled }),
-		"secondary_indexes_enabled":                  falsehood(func(o *Options) *bool { return &o.Indexes.Disabled }),
-		"sasi_indexes_enabled":                       falsehood(func(o *Options) *bool { return &o.Indexes.SASIDisabled }),
-		"secondary_indexes_per_table_warn_threshold": threshold(func(o *Options) *int { return &o.Indexes.PerTableWarn }),
-		"secondary_indexes_per_table_fail_threshold": threshold(func(o *Options) *int { return &o.Indexes.PerTableFail }),
+		"default_secondary_index": setDefaultIndex,
+		"default_secondary_index_enabled": falsehood(func(o *Options) *bool {
+			return &o.Indexes.DefaultDisabled
+		}),
+		"secondary_indexes_enabled": falsehood(func(o *Options) *bool { return &o.Indexes.Disabled }),
+		"sasi_indexes_enabled": falsehood(func(o *Options) *bool {
+			return &o.Indexes.SASIDisabled
+		}),
+		"secondary_indexes_per_table_warn_threshold": threshold(func(o *Options) *int {
+			return &o.Indexes.PerTableWarn
+		}),
+		"secondary_indexes_per_table_fail_threshold": threshold(func(o *Options) *int {
+			return &o.Indexes.PerTableFail
+		}),
 	}
 }
 

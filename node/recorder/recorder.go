@@ -11,7 +11,8 @@ import (
 	"cqld/node/operation"
 )
 
-// Recorder records in the audit log what clients and operators do. The processor of CQL statements records those itself.
+// Recorder records in the audit log what clients and operators do. The processor of CQL statements records those
+// itself.
 type Recorder struct{ log *audit.Log }
 
 // New returns a recorder that writes to log.

@@ -4,6 +4,6 @@
 // It executes nothing: query/read reads rows with it, query/write writes them, and package query does everything else.
 //
 //	protocol server ─▶ Params ──▶ Moment, Timeouts ──┐
-//	                                                 ├─▶ one execution: its Environment of functions, its guard, its masks
-//	node ─────────────────────────▶ Services ────────┘
+//	                                                 ├─▶ one execution: its Environment of functions,
+//	node ─────────────────────────▶ Services ────────┘   its guard, its masks
 package execution

@@ -4,9 +4,9 @@
 // a row. A page that is not the last ends with a paging state, which is authenticated and opaque to clients.
 //
 //	*cql.Select ─▶ Reader.Compile ─▶ Plan ──┐
-//	                                        ├─▶ reading: WHERE ─▶ commands of a request.Scan ─▶ rows of the table ─▶ filters ──┐
-//	Params ─────────────────────────────────┘                                                                                  │
-//	   ┌───────────────────────────────────────────────────────────────────────────────────────────────────────────────────────┘
+//	                                        ├─▶ reading: WHERE ─▶ commands of a request.Scan ─▶ rows ─▶ filters ──┐
+//	Params ─────────────────────────────────┘                                                                     │
+//	   ┌──────────────────────────────────────────────────────────────────────────────────────────────────────────┘
 //	   ├─▶ the next row of the page
 //	   ├─▶ groups and aggregates, in the order of the table
 //	   ├─▶ hashed groups, of GROUP BY a part of the partition key ──┐

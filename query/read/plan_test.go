@@ -28,7 +28,8 @@ func TestPlans(t *testing.T) {
 		if err != nil {
 			return err.Error() + "\n"
 		}
-		plan, err := reader.Compile(&term.Compiler{Schema: s, Functions: function.New(), Keyspace: "ks", Table: s.Table("ks", "t")},
+		plan, err := reader.Compile(&term.Compiler{Schema: s, Functions: function.New(), Keyspace: "ks",
+			Table: s.Table("ks", "t")},
 			stmt.(*cql.Select))
 		if err != nil {
 			return err.Error() + "\n"

@@ -47,9 +47,9 @@ func compileAssignment(in *term.Compiler, a cql.Assignment) (operation, error) {
 	return nil, invalid.NotSupported("This assignment")
 }
 
-// compileValue compiles the value that INSERT or SET assigns to a column that is not in the primary key. A tuple is no value
-// of such a column with a user-defined type: Cassandra answers with a server error when it executes the operation, that
-// is after all other errors, and not if a condition does not hold.
+// compileValue compiles the value that INSERT or SET assigns to a column that is not in the primary key. A tuple is no
+// value of such a column with a user-defined type: Cassandra answers with a server error when it executes the
+// operation, that is after all other errors, and not if a condition does not hold.
 func compileValue(c *term.Compiler, value cql.Term, col *schema.Column) (term.Term, error) {
 	t, err := c.ColumnTerm(value, col)
 	if err == nil && col.Type.Kind() == types.UDT && isTuple(value) {

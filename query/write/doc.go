@@ -5,9 +5,9 @@
 // element of SET, VALUES or DELETE on a row, and a condition is one of IF. A changeSet combines the mutations of a
 // request by partition, and bounds their size.
 //
-//	statement ─▶ Writer.Compile ─▶ Modification ──┐
-//	                                              ├─▶ writing: USING, keys, operations ─▶ row.Mutation ─┬─▶ Executor.Write
-//	Params ───────────────────────────────────────┘                                                     │
-//	                                                                                                    │
-//	with IF: cas ─▶ Executor.CAS ─▶ the current rows ─▶ conditions ─▶ writing ──────────────────────────┘
+//	statement ─▶ Writer.Compile ─▶ Modification ─┐
+//	                                             ├─▶ writing: USING, keys, operations ─▶ row.Mutation ─┐
+//	Params ──────────────────────────────────────┘                                                     │
+//	                                                        Executor.Write, or Apply of a batch ◀──────┤
+//	with IF: cas ─▶ Executor.CAS ─▶ the current rows ─▶ conditions ─▶ writing ─────────────────────────┘
 package write

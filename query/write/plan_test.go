@@ -26,7 +26,8 @@ func TestPlans(t *testing.T) {
 		if err != nil {
 			return err.Error() + "\n"
 		}
-		m, err := writer.Compile(&term.Compiler{Schema: s, Functions: function.New(), Keyspace: "ks", Table: s.Table("ks", "t")}, stmt)
+		m, err := writer.Compile(&term.Compiler{Schema: s, Functions: function.New(), Keyspace: "ks",
+			Table: s.Table("ks", "t")}, stmt)
 		if err != nil {
 			return err.Error() + "\n"
 		}

@@ -197,7 +197,9 @@ func TestMeaninglessRequestsAreProtocolErrors(t *testing.T) {
 			"Out of bound timestamp",
 		},
 		{
-			"unset in v3", V3, &Query{}, query(func(p *Params) { p.Values = []wire.Value{wire.Value{Kind: wire.ValueUnset}} }),
+			"unset in v3", V3, &Query{}, query(func(p *Params) {
+				p.Values = []wire.Value{{Kind: wire.ValueUnset}}
+			}),
 			"Invalid ByteBuf length -2",
 		},
 		{"batch type 3", V4, &Batch{}, mustHex(t, "03"+"0000"+"0001"+"00"), "Invalid BATCH message type 3"},

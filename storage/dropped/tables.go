@@ -13,8 +13,8 @@ import (
 // tables. It is a hash table with linear probing, so that adding a table takes constant time on average. The zero value
 // is empty.
 type Tables struct {
-	// slots has a power of two elements, of which at most half are used; nil means none. An element is 0, or the id of a
-	// table plus 1, which never changes afterwards.
+	// slots has a power of two elements, of which at most half are used; nil means none. An element is 0, or the id of
+	// a table plus 1, which never changes afterwards.
 	slots atomic.Pointer[[]atomic.Uint64]
 	n     int // elements in use, for the writer
 }

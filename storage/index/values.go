@@ -84,8 +84,8 @@ type Unsafe struct {
 // together; zero means no bound of all. It is called before the engine is opened.
 func (x *Values) SetGraphBytes(one, all int64) { x.bytes, x.graphs.bytesMax = one, all }
 
-// SetSteps sets how many rows a step of a build reads, instead of buildRows; and how many entries and rows a search of a
-// range examines alternately, and how many it keeps, instead of the bounds of limits.go: a step then ends after four
+// SetSteps sets how many rows a step of a build reads, instead of buildRows; and how many entries and rows a search of
+// a range examines alternately, and how many it keeps, instead of the bounds of limits.go: a step then ends after four
 // times as many rows. Zero changes nothing. It is called before the engine is opened.
 func (x *Values) SetSteps(buildRows, rangeEntries int) {
 	if buildRows > 0 {

@@ -44,8 +44,8 @@ func (r *reader) writeCanonical(clustering, value []byte, deletion row.Deletion)
 func (r *reader) size() int { return r.w.Len() - r.pageStart + r.copied() }
 
 // copied returns the bytes of the reader's copy of a large header, which it has until the partition ends.
-func (r *reader) copied() int {
-	if n := len(r.header); n > headerFree {
+func (p *partition) copied() int {
+	if n := len(p.header); n > headerFree {
 		return n
 	}
 	return 0

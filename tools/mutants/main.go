@@ -38,7 +38,8 @@ type settings struct {
 func main() {
 	var s settings
 	flag.BoolVar(&s.list, "list", false, "list the mutants")
-	flag.BoolVar(&s.rewrite, "rewrite", false, "write the present results into tools/mutants/RESULTS.md, and run nothing")
+	flag.BoolVar(&s.rewrite, "rewrite", false, "write the present results into tools/mutants/RESULTS.md, and run "+
+		"nothing")
 	flag.BoolVar(&s.resume, "resume", false, "leave out mutants that have a result, and those that survived as many "+
 		"seeds")
 	flag.BoolVar(&s.build, "build", true, "compile; false uses the binaries of the last build")

@@ -317,8 +317,8 @@ func TestTimeIsChecked(t *testing.T) {
 	}
 }
 
-// TestResetTouchesFewPages writes to three pages of a memory of 1 MiB: no other page may be touched by a call, or by the
-// reset after it, and all are zero then.
+// TestResetTouchesFewPages writes to three pages of a memory of 1 MiB: no other page may be touched by a call, or by
+// the reset after it, and all are zero then.
 func TestResetTouchesFewPages(t *testing.T) {
 	pages := openPagemap()
 	if pages == nil {

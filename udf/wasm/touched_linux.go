@@ -46,7 +46,10 @@ func (m *pagemap) works() bool {
 	defer m.free(b)
 	b[m.page+1] = 1
 	var found []span
-	ok := m.touched(b, m.entries(b), func(from, to int) { found = append(found, span{uint32(from), uint32(to - from)}) })
+	ok := m.touched(b, m.entries(b), func(from, to int) {
+		found = append(found,
+			span{uint32(from), uint32(to - from)})
+	})
 	return ok && len(found) == 1 && found[0] == span{uint32(m.page), uint32(m.page)}
 }
 
