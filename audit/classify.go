@@ -13,7 +13,7 @@ type Subject struct {
 	Scope    string // a table, type, index, view, function, aggregate or trigger, or the resource of a permission
 }
 
-// Classify returns the subject of a statement. keyspace is that of unqualified names. The types are Cassandra's;
+// Classify returns the subject of a statement. keyspace qualifies unqualified names. The types are Cassandra's;
 // EXPLAIN, an extension, is a SELECT. GRANT and REVOKE on data name the keyspace itself, and not a resource as in
 // Cassandra.
 func Classify(keyspace string, stmt cql.Statement) Subject {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Settings are Cassandra's audit_logging_options. Empty lists do not restrict. The names in JSON are those of
+// Settings are Cassandra's audit_logging_options. Empty lists do not restrict. The names in JSON equal those of
 // cassandra.yaml.
 type Settings struct {
 	Enabled bool   `json:"enabled"`

@@ -21,23 +21,23 @@ func (g grants) Authorize(_ context.Context, p auth.Principal, need auth.Require
 }
 
 func ExampleAuthorizer() {
-	alice := auth.Principal{Name: "alice"}
-	var a auth.Authorizer = grants{alice: {
+	ada := auth.Principal{Name: "ada"}
+	var a auth.Authorizer = grants{ada: {
 		{Permission: auth.Select, Resource: auth.Keyspace("shop")}:        true,
 		{Permission: auth.Modify, Resource: auth.Table("shop", "orders")}: true,
 	}}
 	for _, need := range []auth.Requirement{
 		{Permission: auth.Select, Resource: auth.Table("shop", "orders")},
 		{Permission: auth.Modify, Resource: auth.Table("shop", "orders")},
-		{Permission: auth.Modify, Resource: auth.Table("shop", "customers")},
+		{Permission: auth.Modify, Resource: auth.Table("shop", "clients")},
 	} {
-		fmt.Println(need, a.Authorize(context.Background(), alice, need))
+		fmt.Println(need, a.Authorize(context.Background(), ada, need))
 	}
 	fmt.Println(a.Authorize(context.Background(), auth.Principal{},
 		auth.Requirement{Permission: auth.Select, Resource: auth.Keyspace("shop")}))
 	// Output:
 	// SELECT on <table shop.orders> <nil>
 	// MODIFY on <table shop.orders> <nil>
-	// MODIFY on <table shop.customers> User alice has no MODIFY permission on <table shop.customers> or any of its
-	// parents User anonymous has no SELECT permission on <keyspace shop> or any of its parents
+	// MODIFY on <table shop.clients> User ada has no MODIFY permission on <table shop.clients> or any of its parents
+	// User anonymous has no SELECT permission on <keyspace shop> or any of its parents
 }

@@ -61,7 +61,7 @@ func CheckAccount(a Account) error {
 // secondarySuffix ends the name of an account's read-only endpoint.
 const secondarySuffix = "-secondary"
 
-// find returns the account with the given name, or nil. secondary reports whether the name is that of its secondary
+// find returns the account with the given name, or nil. secondary reports whether the name belongs to its secondary
 // endpoint.
 func (s *accounts) find(name string) (a *account, secondary bool) {
 	if a = s.named(name); a != nil {

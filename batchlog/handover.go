@@ -22,7 +22,7 @@ func (l *Log) stays() bool {
 
 // HandOver copies each batch that this node stores to two other nodes and removes its own copy. A node does this before
 // it leaves the ring: after that it could not apply the batches. A leaving node already refuses new batches. HandOver
-// calls done once: with nil when this node stores no batch any more, or with an error when the node does not leave
+// calls done once: with nil when this node stores no batch, or with an error when the node does not leave
 // after all.
 func (l *Log) HandOver(done func(error)) {
 	if l.unsafe.NoHandOver {

@@ -60,7 +60,7 @@ type Options struct {
 	Limits  Limits
 	Unsafe  Unsafe
 	OnError func(error)  // receives failures that no request waits for; nil means that they are dropped
-	Guard   *guard.Guard // ends operations that panic; nil means that the panic goes on
+	Guard   *guard.Guard // ends operations that panic; nil means that panics are not recovered
 }
 
 // Unsafe removes safeguards in tests that show that the safeguards are needed.

@@ -27,7 +27,7 @@ type keeper interface {
 	Forget(ids []coordinator.RequestID, done func(error))
 }
 
-// Serve makes transport answer the requests of other nodes from l. It is called before the transport starts. id is that
+// Serve makes transport answer the requests of other nodes from l. It is called before the transport starts. id is made
 // of coordinator.AppendRequestID.
 //
 //	VerbBatchStore    id, the batch as it is stored   reply: empty, when it is on disk

@@ -46,7 +46,7 @@ func (l *Log) Write(req *coordinator.WriteRequest, done func(error)) {
 	op.begin(appendBatch(nil, l.clock.Now().UnixNano(), 2*op.req.Timeout, op.req.Mutations))
 }
 
-// secured reports whether a batch needs no holders any more: every replica will receive its mutations without them.
+// secured reports whether a batch no longer needs holders: every replica will receive its mutations without them.
 // Each has them, or has a hint on disk. Hints alone do not suffice: they expire, or are lost with the node that stores
 // them. A repair then restores only mutations that some replica has. So a majority of each mutation's replicas must
 // have it, or all that were alive, and at least one.

@@ -60,7 +60,7 @@ type Remote interface {
 	AppendMutations(dst []byte, epoch uint64, mutations []*row.Mutation) []byte
 	ApplyEncoded(purpose Purpose, request []byte, timeout time.Duration, done func(error))
 	AppendRead(dst []byte, epoch uint64, cmd *row.ReadCommand) []byte
-	// cancel, which may be nil, is that of the requesting operation: when it is canceled, the other node stops.
+	// cancel, which may be nil, belongs to the requesting operation: when it is canceled, the other node stops.
 	ReadEncoded(request []byte, timeout time.Duration, cancel *env.Cancel, done func(page []byte, err error))
 	DigestEncoded(request []byte, timeout time.Duration, cancel *env.Cancel, done func(row.Digest, error))
 }

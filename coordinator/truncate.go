@@ -247,7 +247,7 @@ type truncating struct {
 	mu     sync.Mutex
 	loaded bool // those of an earlier process are known
 	tables map[schema.StorageID]truncationMark
-	// numbers are those of the last truncations. Hints and logged batches with marks up to them are void.
+	// numbers identify the last truncations. Hints and logged batches with marks up to them are void.
 	numbers map[schema.StorageID]truncationNumber
 	highest int64 // of numbers
 	// Records are written one after the other, so that the one on disk is the latest.

@@ -73,7 +73,7 @@ func (c *Counters) self(t coordinator.Trace) coordinator.Replica {
 }
 
 // Leaders leads updates on other nodes. Lead returns at once and calls done exactly once, possibly before it returns.
-// The errors of done are those of Counters.Lead, or those of the messages.
+// done receives the errors of Counters.Lead, or of the messages.
 type Leaders interface {
 	Lead(node ring.NodeID, update *Update, timeout time.Duration, done func(error))
 }

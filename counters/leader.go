@@ -55,7 +55,7 @@ func newLeader(c *Counters) *leader {
 }
 
 // Lead changes counters of a partition of which this node is a replica, on behalf of update's coordinator. It retains
-// update.Mutation, which must not change any more. done receives Unavailable, Overloaded, NotReplica or another
+// update.Mutation, which must not change from then on. done receives Unavailable, Overloaded, NotReplica or another
 // ErrNotSent if certainly nothing was counted, WriteTimeout or WriteFailure with the acknowledgements of the replicas,
 // or ReplicaFailure if this node failed.
 func (c *Counters) Lead(update *Update, timeout time.Duration, done func(error)) {

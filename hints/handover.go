@@ -13,7 +13,7 @@ import (
 // A node that leaves the ring takes the hints that it stores with it. A write at ANY may have no other copy. So, from
 // the moment at which the node learns that it leaves,
 //
-//  1. a hint that it stores does not satisfy ANY any more (Add, SatisfyAny), and
+//  1. a hint that it stores no longer satisfies ANY (Add, SatisfyAny), and
 //  2. it gives the hints that it stores to two other nodes, as logged batches: these write them to all replicas, and
 //     store hints of their own for replicas that are down (transfer).
 //

@@ -13,7 +13,7 @@ import (
 	"cqld/integration/process"
 )
 
-// TestSnapshotIsRestored restores a snapshot as described in docs/OPERATING.md: of all keyspaces, and of one.
+// TestSnapshotIsRestored restores a snapshot as described in docs/OPERATING_JOBS.md: of all keyspaces, and of one.
 func TestSnapshotIsRestored(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 1})
 	s := ring.Servers[0]

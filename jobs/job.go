@@ -165,7 +165,7 @@ func (j *Job) current() bool {
 	return !j.r.mu.closed && j.attempt == j.e.s.Attempt && !j.e.s.State.Ended()
 }
 
-// OnCancel registers the function that stops the work; nil means that it cannot be stopped any more. The function is
+// OnCancel registers the function that stops the work; nil means that it can no longer be stopped. The function is
 // called at most once, without locks: immediately if Cancel was called before. It must not block.
 func (j *Job) OnCancel(f func()) {
 	j.r.mu.Lock()

@@ -83,7 +83,7 @@ type Options struct {
 	LocalDatacenter string
 	Limits          Limits
 	Unsafe          watermark.Unsafe
-	Guard           *guard.Guard // ends listings that panic; nil means that the panic goes on
+	Guard           *guard.Guard // ends listings that panic; nil means that panics are not recovered
 }
 
 // Lister lists partition keys for clients of this node. Its methods may be called from any goroutine.

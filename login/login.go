@@ -176,7 +176,7 @@ func (a *Authenticator) authenticate(ctx context.Context, client netip.Addr, c C
 }
 
 // errLongPassword refuses a password of which bcrypt would ignore a part: whatever followed it would be accepted. The
-// hash of a longer password, made by Cassandra, is that of its first bytes.
+// hash of a longer password, made by Cassandra, is the hash of its first bytes.
 func errLongPassword() error {
 	return &server.BadCredentials{Message: fmt.Sprintf("The password has more than %d bytes, and bcrypt ignores the "+
 		"rest: "+

@@ -16,7 +16,7 @@ import (
 // changed.
 type Restrictions struct {
 	Directory func() *auth.Directory // returns the current roles
-	// Network applies the data centers of roles. Datacenter is that of this node.
+	// Network applies the data centers of roles. Datacenter is this node's.
 	Network    bool
 	Datacenter string
 	// CIDR applies the CIDR groups of roles: to superusers only if Superusers is true. Monitor logs what it would

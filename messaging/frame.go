@@ -58,7 +58,7 @@ type frameReader struct {
 	src io.Reader
 	// lengthMax returns the greatest length of the next frame.
 	lengthMax func() int
-	// memory is that of large frames of all connections. abort ends the connection when its large frame arrives too
+	// memory holds the large frames of all connections. abort ends the connection when its large frame arrives too
 	// slowly and others need the memory. They wait for it until stop is closed.
 	memory *intake.Intake
 	abort  func()

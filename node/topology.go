@@ -7,7 +7,7 @@ import (
 	"cqld/ring"
 )
 
-// Retired returns a channel that is closed when this node is not a member any more and serves no clients.
+// Retired returns a channel that is closed when this node is no longer a member and serves no clients.
 func (n *Node) Retired() <-chan struct{} { return n.servers.Retired() }
 
 // isMember reports whether this node is a member.

@@ -204,7 +204,7 @@ func (op *round) concludeDecidedLocked(err error) {
 }
 
 // answerLocked gives every member its outcome, or err if it is not nil: even members that changed nothing may have
-// read changes of others in the round. cause is that of a time-out. It unlocks mu.
+// read changes of others in the round. cause names the stage, for time-outs. It unlocks mu.
 func (op *round) answerLocked(outcomes []outcome, err error, cause Cause) {
 	type answer struct {
 		m *member

@@ -70,7 +70,7 @@ func (op *round) causeOf() Cause {
 	return cmp.Or(op.delay, CauseQueue)
 }
 
-// countFailure counts the error of a member. cause is that of a time-out.
+// countFailure counts the error of a member. cause names the stage, for time-outs.
 func (c *Proposer) countFailure(err error, cause Cause) {
 	var (
 		unknown      *coordinator.CASUnknown

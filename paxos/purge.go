@@ -50,7 +50,7 @@ var (
 
 // PurgeRequest asks a replica for one step over its Paxos state of a table, in a range that does not wrap.
 type PurgeRequest struct {
-	// Epoch and Moved are those of the topology that the repair uses. A replica that knows a different ring refuses
+	// Epoch and Moved identify the topology that the repair uses. A replica that knows a different ring refuses
 	// with coordinator.NotReplica; a replica that knows of a pending ring change fails.
 	Epoch, Moved uint64
 	Table        schema.StorageID

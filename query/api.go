@@ -60,7 +60,7 @@ type Metadata struct {
 // ResultKind determines which fields of a Result are used.
 type ResultKind uint8
 
-// The kinds of results; the values are those of the native protocol.
+// The kinds of results; with the values of the native protocol.
 const (
 	KindVoid         ResultKind = 1
 	KindRows         ResultKind = 2
@@ -139,7 +139,7 @@ type Options struct {
 	// Estimate estimates how many partitions a table has in all, and their mean size, for EXPLAIN. ok is false if it is
 	// not known; nil means that nothing is.
 	Estimate func(t *schema.Table) (partitions, meanBytes int64, ok bool)
-	// IndexEntries counts the entries on this node that a search would look at, at most most, to choose one of several
+	// IndexEntries counts the entries on this node that a search would look at, up to most, to choose one of several
 	// indexes. It is not ok if they cannot be counted; nil means that the kinds of the restrictions decide.
 	IndexEntries func(req *search.Request, most int) (n int, ok bool)
 	Clock        env.Clock

@@ -26,7 +26,7 @@ type plan struct {
 	stmt     cql.Statement
 
 	needs   []auth.Requirement // what an execution needs
-	refused error              // why no client may execute the statement, but only those with the permissions are told
+	refused error              // why no client may execute the statement, which only clients with the permissions learn
 
 	// One of these is set for a data statement.
 	modification *write.Modification
@@ -75,8 +75,8 @@ func (pl *plan) callsOthers(s *schema.Schema) bool {
 	})
 }
 
-// outdated reports whether a table of the plan was dropped in s, or has other columns, or whether functions of users
-// have changed.
+// outdated reports whether a table of the plan was dropped in s, or has other columns, or whether user-defined
+// functions have changed.
 func (pl *plan) outdated(s *schema.Schema) bool {
 	for _, t := range pl.tables {
 		now := s.Table(t.Keyspace, t.Name)
@@ -168,7 +168,8 @@ func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.St
 	return pl, nil
 }
 
-// functionsFor returns a function that returns the functions of users with a name, and that notes their keyspace in pl.
+// functionsFor returns a function that returns the user-defined functions with a name, and that notes their keyspace in
+// pl.
 func (p *Processor) functionsFor(pl *plan) func(*schema.Keyspace, string) []*function.Function {
 	return func(k *schema.Keyspace, name string) []*function.Function {
 		found := p.userFunctions.Named(k, name)

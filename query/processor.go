@@ -28,7 +28,7 @@ type Processor struct {
 	reader        *read.Reader
 	writer        *write.Writer
 	functions     *function.Library
-	runtime       *udf.Runtime // of the functions of users
+	runtime       *udf.Runtime // of user-defined functions
 	userFunctions *userFunctions
 	prepared      *planCache[planID, plan]
 	texts         *planCache[planText, plan]

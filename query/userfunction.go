@@ -10,7 +10,7 @@ import (
 	"cqld/udf"
 )
 
-// userFunctions returns the functions of users as those of package function.
+// userFunctions returns user-defined functions in the form of package function.
 type userFunctions struct {
 	runtime *udf.Runtime
 	enabled bool

@@ -67,8 +67,8 @@ const (
 
 // Bounds of comparisons.
 const (
-	// compareLeafBytes and compareLeavesMax are those of repairs: scanning dominates the cost, and 4096 leaves are 96
-	// KiB of hashes.
+	// compareLeafBytes and compareLeavesMax equal the repairs' limits: scanning dominates the cost, and 4096 leaves are
+	// 96 KiB of hashes.
 	compareLeafBytes = 256 << 10
 	compareLeavesMax = 4096
 	// comparesAhead bounds the comparisons of one operation under way: each keeps a core of its source busy.

@@ -217,7 +217,7 @@ func (a *Auto) table(id schema.StorageID) *autoTable {
 	return t
 }
 
-// due reports whether the repair of a table is under way or due. now is in nanoseconds, moved is that of the topology.
+// due reports whether the repair of a table is under way or due. now is in nanoseconds, moved comes from the topology.
 func (a *Auto) due(table *schema.Table, t *autoTable, now int64, moved uint64) bool {
 	every := a.o.Interval
 	if grace := time.Duration(table.Options.GCGraceSeconds) * time.Second / 2; grace > 0 {

@@ -55,14 +55,14 @@ func (s Summary) plus(r *Report) Summary {
 }
 
 // tablesCheckpoint is the checkpoint of a repair's job: all targets up to the name After are done. Positions within the
-// next target are those of Run.
+// next target have the meaning that Run documents.
 type tablesCheckpoint struct {
 	After   string  `json:"after,omitempty"`
 	Summary Summary `json:"summary"`
 }
 
 // Tables is an operator's repair in progress: one Run for each target. It reports its progress in ranges to a job. Its
-// events are those of its runs, one at a time.
+// events come from its runs, one at a time.
 type Tables struct {
 	r    *Repairer
 	j    *jobs.Job

@@ -168,7 +168,7 @@ func build(keyspaces map[string]*Keyspace, next StorageID) *Schema {
 	return Empty().rebuilt(keyspaces, next)
 }
 
-// rebuilt returns a schema of the keyspaces, most of whose tables are those of s. It keeps the map.
+// rebuilt returns a schema of the keyspaces, most of whose tables are shared with s. It keeps the map.
 func (s *Schema) rebuilt(keyspaces map[string]*Keyspace, next StorageID) *Schema {
 	n := &Schema{keyspaces: keyspaces, byStorage: maps.Clone(s.byStorage), byIndex: maps.Clone(s.byIndex),
 		nextStorage: next, stored: s.stored, indexed: s.indexed}

@@ -409,7 +409,7 @@ func (k *Keyspace) checkViews() error {
 }
 
 // sameView reports whether both tables are views with the same definition, or neither is a view. The rest of a
-// definition is that of a table.
+// definition is compared as a table's.
 func (t *Table) sameView(o *Table) bool {
 	if t.View == nil || o.View == nil {
 		return t.View == o.View

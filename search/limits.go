@@ -11,7 +11,7 @@ type Limits struct {
 	Rows int
 	// Bytes bounds the rows of one result. A result has at least one row.
 	Bytes int
-	// Candidates is the most candidates that one node is asked for at a time.
+	// Candidates is the most candidates that one request to a node covers.
 	Candidates int
 	// ReadsInFlight is the most reads by key of one search that run at the same time.
 	ReadsInFlight int

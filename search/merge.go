@@ -26,7 +26,7 @@ const (
 	unsettled candidateState = iota
 	reading
 	settled // all replicas that were asked returned the same page
-	read    // the page is that of a read at the level
+	read    // the page comes from a read at the level
 )
 
 // merge moves the watermark and adds the candidates up to it to the queue.

@@ -254,8 +254,8 @@ func (s *rowSequence) progress() (ended bool, err error) {
 	}
 }
 
-// partial reports whether half of the time is over and the search has come somewhere: the caller goes on from
-// there.
+// partial reports whether the search made progress and used half of its time: the caller continues from that
+// position.
 func (s *rowSequence) partial() bool {
 	half, mark := s.m.Now-s.m.Began >= s.req.Timeout/2, s.m.Plan.Mark()
 	progress := s.out.rows > 0 || mark.Place == watermark.AtKey &&

@@ -19,7 +19,7 @@ type Options struct {
 	LocalDatacenter string
 	Limits          Limits
 	Unsafe          Unsafe
-	Guard           *guard.Guard // ends searches that panic; nil means that the panic goes on
+	Guard           *guard.Guard // ends searches that panic; nil means that panics are not recovered
 }
 
 // Unsafe removes safeguards in tests that show that the safeguards are needed.

@@ -48,7 +48,7 @@ type ReplicaOptions struct {
 	Local  *replica.Local // admits requests and provides workers
 	View   coordinator.View
 	Engine Engine
-	Guard  *guard.Guard // answers with an error when the engine panics; nil means that the panic goes on
+	Guard  *guard.Guard // answers with an error when the engine panics; nil means that panics are not recovered
 }
 
 // Replica searches the rows that this node holds. Its methods may be called from any goroutine.
@@ -70,7 +70,7 @@ func (r *Replica) Page(epoch uint64, q *PageRequest, done func(*Page, error)) {
 	r.local.Block(0, func() { done(r.page(epoch, q)) }, func(err error) { done(nil, err) })
 }
 
-// page searches in the caller's goroutine. It leaves out rows of ranges that this node does not hold any more but has
+// page searches in the caller's goroutine. It leaves out rows of ranges that this node no longer holds but has
 // not dropped yet. For that it must know the ring at least as well as the coordinator does; otherwise it refuses.
 func (r *Replica) page(epoch uint64, q *PageRequest) (*Page, error) {
 	if err := r.local.CheckEpoch(epoch); err != nil {

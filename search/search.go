@@ -49,7 +49,7 @@ type Request struct {
 	Tokens ring.Range
 	// Slices restrict the clustering of the rows, ascending and disjoint; nil means all rows.
 	Slices []row.Slice
-	// StaticCounts is that of the reads of partitions, for indexes of static and partition key columns.
+	// StaticCounts applies to the reads of partitions, for indexes of static and partition key columns.
 	StaticCounts bool
 	// Filter has further conditions. Replicas evaluate those that cannot hide a row that matches after a merge; the
 	// caller evaluates all of them on the rows of the result. nil means none.

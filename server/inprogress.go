@@ -146,7 +146,7 @@ func (s *slot) kill(id uint64) (found, first bool) {
 	return true, first
 }
 
-// slots are those of all workers, and therefore as bounded as they are.
+// slots has one for each worker, and is therefore as bounded as they are.
 type slots struct {
 	last   atomic.Uint64 // id of a request
 	killed atomic.Int64

@@ -46,7 +46,7 @@ func meetingRows() []meetingRow {
 		{opPartition, "faults `isolate`, `one-way`, `halves`, `bridge`, `ring`, `dc-cut`",
 			"histories stay linearizable, replicas converge when links are whole"},
 		{opFullDisk, "faults `disk-full`, `raft-full`",
-			"writes are refused or kept, the node goes on by itself when there is space"},
+			"writes are refused or kept, the node continues by itself when there is space"},
 		{opSchema, "workloads `churn`, `reborn`", "all nodes have one schema, with what was acknowledged, and no " +
 			"dropped data"},
 		{opTruncate, "workloads `reborn`, `truncate`", "no older row comes back, no later one is missing, also " +
@@ -340,7 +340,8 @@ func meetingsDocument(t *testing.T) []byte {
 	for i, r := range rows {
 		fmt.Fprintf(&b, "| %d | %s | %s | %s |\n", i+1, r.op, r.drawnBy, r.checks)
 	}
-	fmt.Fprintf(&b, "\n## Pairs\n\nThe numbers are those of the operations. A cell has the number of seeds in which "+
+	fmt.Fprintf(&b, "\n## Pairs\n\nRows and columns have the numbers of the operations. A cell has the number of " +
+		"seeds in which "+
 		"the "+
 		"two were in progress together, as recorded last:\n"+
 		"of the %d of `TestOperationsMeet`, and in the last %d rows of the %d of `TestStatementsMeet`.\n\n",
@@ -375,7 +376,7 @@ func writeMatrix(t *testing.T, b *bytes.Buffer, rows []meetingRow) {
 	for i, x := range rows[1:] {
 		fmt.Fprintf(b, "| **%d %s** |", i+2, x.op)
 		for _, y := range rows[:i+1] {
-			n := met[pair{y.op, x.op}] + met[pair{x.op, y.op}]
+			n := max(met[pair{y.op, x.op}], met[pair{x.op, y.op}])
 			if n == 0 {
 				t.Errorf("%s and %s have not met, as %s records", x.op, y.op, meetingsCounts)
 			}

@@ -29,8 +29,8 @@ import (
 	"cqld/storage/tableinfo"
 )
 
-// process is one process, from its start to its crash. Its scheduled events are discarded with it. Its parts are those
-// of package node, assembled in the same order, without the protocol servers.
+// process is one process, from its start to its crash. Its scheduled events are discarded with it. Its parts are the
+// same as in package node, assembled in the same order, without the protocol servers.
 type process struct {
 	node      *Node
 	hlc       *env.HLC

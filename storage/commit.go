@@ -330,7 +330,7 @@ func (c *committer) applyInline(ms []*row.Mutation, durable bool, done func(erro
 
 // commit commits a group and calls its callbacks.
 func (c *committer) commit(g *group) {
-	// Nobody waits for visibility only: one notification after the disk is enough.
+	// No caller waits for visibility only: one notification after the disk is enough.
 	if len(g.early) == 0 {
 		c.notify(g.synced, c.commitBatch(g))
 		return

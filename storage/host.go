@@ -157,7 +157,7 @@ func (h *Host) Entries(table schema.StorageID, start, end []byte) (*Entries, err
 	return &Entries{h.e, iter}, nil
 }
 
-// Entries iterates over entries of a maintainer. Its methods, except Close, are those of pebble.Iterator.
+// Entries iterates over entries of a maintainer. Its methods, except Close, have the contracts of pebble.Iterator.
 type Entries struct {
 	e    *Engine
 	iter *pebble.Iterator
@@ -237,7 +237,7 @@ func (noLister) Partitions(q *PartitionsRead) (PartitionsPage, error) {
 		failure.ErrInvalid, q.Table)
 }
 
-// Partitions is a step of a listing by Options.Lister. Its errors for lost ranges and dropped tables are those of Read.
+// Partitions is a step of a listing by Options.Lister. It fails for lost ranges and dropped tables as Read does.
 func (e *Engine) Partitions(q *PartitionsRead) (page PartitionsPage, err error) {
 	if err := e.db.Err(); err != nil {
 		return page, err

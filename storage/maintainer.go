@@ -65,7 +65,7 @@ type Maintainer interface {
 	Ingest(d Derived, table schema.StorageID, staged bool, commit func() error) error
 	// Purge removes from d what is no longer derived from a key that the sweeper overwrites or removes.
 	Purge(d Derived, p *Purged)
-	// Emptied removes the entries of a partition of which nothing is stored any more.
+	// Emptied removes the entries of a partition that was emptied.
 	Emptied(d Derived, table schema.StorageID, key row.PartitionKey)
 	// Remove removes the entries of a range of tokens, which may wrap, and of which no row is left. It may leave
 	// entries of a part of the table.
@@ -157,7 +157,7 @@ type Entered struct {
 	Table schema.StorageID
 	Key   row.PartitionKey
 	Kind  row.EntryKind
-	// Clustering is that of a row. For a range tombstone it is its bounds, as they are in keys.
+	// Clustering identifies a row. For a range tombstone it is its bounds, as they are in keys.
 	Clustering []byte
 	// Value is the change (row.DecodeRow), to be reconciled with what is stored.
 	Value []byte
@@ -313,7 +313,7 @@ func (ms *maintenance) enter(g *group) {
 	}
 }
 
-// settle tells maintainers how the commit of a group ended. The latches are still held.
+// settle notifies maintainers how the commit of a group ended. The latches are still held.
 func (ms *maintenance) settle(err error) {
 	for _, m := range ms.list {
 		if m.entered {
@@ -327,7 +327,7 @@ func (ms *maintenance) settle(err error) {
 	}
 }
 
-// Purge tells maintainers of a key that a batch overwrites or, if after is nil, removes. The write latch of its
+// Purge notifies maintainers of a key that a batch overwrites or, if after is nil, removes. The write latch of its
 // partition is held.
 func (ms *maintenance) Purge(b *pebble.Batch, key, before, after []byte) error {
 	if len(ms.list) == 0 {
@@ -347,7 +347,7 @@ func (ms *maintenance) Purge(b *pebble.Batch, key, before, after []byte) error {
 	return nil
 }
 
-// Emptied tells maintainers of a partition if nothing is stored of it.
+// Emptied notifies maintainers of a partition if nothing is stored of it.
 func (ms *maintenance) Emptied(id schema.StorageID, k row.PartitionKey) error {
 	if !ms.Maintained(id) {
 		return nil
@@ -371,7 +371,7 @@ func (ms *maintenance) Emptied(id schema.StorageID, k row.PartitionKey) error {
 	})
 }
 
-// remove tells maintainers of a range of tokens whose rows a batch removes. The write latches of all partitions
+// remove notifies maintainers of a range of tokens whose rows a batch removes. The write latches of all partitions
 // are held.
 func (ms *maintenance) remove(b *pebble.Batch, id schema.StorageID, tokens ring.Range) {
 	for _, m := range ms.list {

@@ -16,5 +16,5 @@
 // Validate is called once, for bytes from a client; stored values have passed it. The other functions never panic on
 // invalid bytes, but their results are then meaningless.
 //
-// Orders, messages and text forms are those of Apache Cassandra 5.0; testdata contains its answers.
+// Orders, messages and text forms equal Apache Cassandra 5.0's; testdata contains its answers.
 package types

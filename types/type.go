@@ -213,8 +213,8 @@ func NewCustom(class string) *Type {
 	return &Type{kind: Custom, class: class, text: "'" + strings.ReplaceAll(class, "'", "''") + "'"}
 }
 
-// Empty returns the type whose only value has no bytes. CQL cannot name it; it is that of the hidden column of tables
-// with compact storage whose rows have nothing besides their key.
+// Empty returns the type whose only value has no bytes. CQL cannot name it; the hidden column of some tables has it:
+// tables with compact storage whose rows have nothing besides their key.
 func Empty() *Type { return &Type{kind: Custom, class: marshalPackage + "EmptyType", text: "empty"} }
 
 // IsEmpty reports whether t is Empty.

@@ -93,7 +93,7 @@ func (m *Mapper) find(x *row.Row, now int64) bool {
 	return false
 }
 
-// liveness returns the row marker of the row of the view. With an additional key column, it is that of the column's
+// liveness returns the row marker of the row of the view. With an additional key column, it comes from the column's
 // cell. Without one, columns that the view does not select keep a row alive, too.
 func (m *Mapper) liveness(x *row.Row, now int64) row.Liveness {
 	if m.extra != nil {

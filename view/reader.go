@@ -37,7 +37,7 @@ type Options struct {
 	View     View
 	Clock    env.Clock
 	Limits   Limits
-	Guard    *guard.Guard // ends reads that panic; nil means that the panic goes on
+	Guard    *guard.Guard // ends reads that panic; nil means that panics are not recovered
 }
 
 // Reader is a Coordinator that also reads views. Reads of other tables are passed on unchanged. Its methods are safe

@@ -79,7 +79,7 @@ func AppendReaders(dst []byte, set *ring.ReplicaSet) []byte {
 // Members are the nodes of a replica set.
 type Members[E any] struct {
 	Nodes []*Node[E]
-	// Decisive means that the answer of one node is that of the set.
+	// Decisive means that the answer of one node is the answer of the set.
 	Decisive bool
 }
 
@@ -181,7 +181,7 @@ func (p *Plan[E]) reached(q *quota[E]) Position {
 }
 
 // Needed returns the nodes that must be asked for the watermark to move, and marks them as requested. It is not ok if
-// the watermark cannot move any more.
+// the watermark can no longer move.
 func (p *Plan[E]) Needed() (asked []*Node[E], ok bool) {
 	for best := p.mostNeeded(); best != nil; best = p.mostNeeded() {
 		best.state = requested
@@ -258,7 +258,7 @@ func (p *Plan[E]) Speculate(now time.Duration) {
 }
 
 // Failure returns the error of the present state: ReadFailure if nodes have answered with errors, otherwise
-// ReadTimeout. Its counts are those of the quota that is farthest from the level. data means that entries were found.
+// ReadTimeout. Its counts come from the quota that is farthest from the level. data means that entries were found.
 func (p *Plan[E]) Failure(data bool) error {
 	received, blockFor := 0, 0
 	for i := range p.quotas {

@@ -225,7 +225,7 @@ func (y *Tally) Short() *Quota {
 }
 
 // Totals returns the numbers for errors: answers that count, and the number required. During a change of the ring, they
-// are those of the first side that lacks answers, or else of the present side.
+// come from the first side that lacks answers, or else of the present side.
 func (y *Tally) Totals() (received, blockFor int) {
 	for side := range y.sides {
 		got, need := 0, 0

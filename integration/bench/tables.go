@@ -125,7 +125,7 @@ func via1(targets []*target, name string) *target {
 	return nil
 }
 
-// start starts a server, unless it runs already; its addresses are those of its Azure Tables port.
+// start starts a server, unless it runs already; its address is its Azure Tables port.
 func (c *tablesConfig) start(ctx context.Context, dir, name string) (*target, error) {
 	if strings.Contains(name, "=") {
 		return running(name)

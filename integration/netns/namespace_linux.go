@@ -34,7 +34,7 @@ type Namespace struct {
 	file    *os.File
 }
 
-// NewBridge makes a bridge in this namespace, which must be one of Run. address is that of this namespace on the
+// NewBridge makes a bridge in this namespace, which must be one of Run. address belongs to this namespace on the
 // bridge.
 func NewBridge(ctx context.Context, address netip.Prefix) (*Bridge, error) {
 	err := ip(ctx, nil, "link add "+bridge+" type bridge", fmt.Sprintf("addr add %s dev %s", address, bridge),

@@ -40,7 +40,7 @@ type Handler struct {
 type state struct {
 	now func() time.Time
 	mu  sync.Mutex
-	// messages are those of the present periods; the zero key counts further ones.
+	// messages has the messages of the present periods; the zero key counts further ones.
 	messages map[key]*message
 }
 

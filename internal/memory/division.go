@@ -109,7 +109,7 @@ func shares(frame int64) []share {
 	}
 }
 
-// Figures are the bounds that the operator has set; zero means none. Requests is that of complete requests and replies,
+// Figures are the bounds that the operator has set; zero means none. Requests bounds complete requests and replies,
 // and Frame the largest request.
 type Figures struct{ BlockCache, MemTable, Requests, Frame, Graph int64 }
 

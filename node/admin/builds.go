@@ -49,7 +49,7 @@ func (s *builds) worked(w index.Work, err error) {
 	p := s.builder.Progress(w.Table, w.Index)
 	b := s.open[w.Index]
 	if b == nil && !(p.Built && err == nil) {
-		b, _ = s.beginLocked(w) // too many jobs: the build goes on without one
+		b, _ = s.beginLocked(w) // too many jobs: the build continues without one
 	}
 	if b == nil {
 		return

@@ -21,7 +21,7 @@ type Movement struct {
 	movements *rebalance.Movements
 }
 
-// Cleanup drops the data of ranges that this node does not replicate any more, as a job. It applies the same rule as
+// Cleanup drops the data of ranges that this node no longer replicates, as a job. It applies the same rule as
 // the automatic cleanup after ring changes.
 func (m *Movement) Cleanup(ctx context.Context, a control.TablesArgs, report control.Report) (none control.None,
 	err error) {

@@ -365,7 +365,7 @@ func (a metadataLog) StartConfirm(done func()) {
 	a.Cluster.StartConfirm(func(*cluster.Metadata) { done() })
 }
 
-// retain removes ranges that this node does not replicate any more from the repair history: if it gains such a range
+// retain removes ranges that this node no longer replicates from the repair history: if it gains such a range
 // again, it has to be repaired again.
 func (p *Parts) retain(m *cluster.Metadata, repaired *repair.History) error {
 	self := p.View.Self()

@@ -42,8 +42,8 @@ type Opening struct {
 	// nil.
 	Changed      func(old, now *cluster.Metadata)
 	AliveChanged func(id ring.NodeID, up bool)
-	// TableDropped is called before the data of a dropped table are removed, Retired when this node is not a member any
-	// more. Either may be nil.
+	// TableDropped is called before the data of a dropped table are removed, Retired when this node is no longer a
+	// member. Either may be nil.
 	TableDropped func(schema.StorageID)
 	Retired      func()
 	AutoRepair   bool // repairs run in the background

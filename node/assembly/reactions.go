@@ -20,7 +20,7 @@ type ReactionStore interface {
 }
 
 // Reactions apply changes of the cluster metadata to this node: they drop the data of dropped tables, fetch the ranges
-// that the node gains, drop those that it has lost, and end its service when it is not a member any more. They also
+// that the node gains, drop those that it has lost, and end its service when it is no longer a member. They also
 // react to the liveness of other nodes, by replaying hints and by repairs.
 //
 //	metadata changed ──▶ pending ──▶ reconcile (in Run, one at a time): compare the current metadata with this node
@@ -206,7 +206,7 @@ func (r *Reactions) ringMoved(m *cluster.Metadata) (err error) {
 	return nil
 }
 
-// membership notifies the owner of the node once, when it is not a member any more. A departure is final, so no
+// membership notifies the owner of the node once, when it is no longer a member. A departure is final, so no
 // confirmation is needed.
 func (r *Reactions) membership() {
 	r.mu.Lock()

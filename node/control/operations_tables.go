@@ -9,8 +9,8 @@ var (
 	RemoveTablesAccount  = Operation[TablesAccountArgs, None]{Name: "removetablesaccount", Changes: true}
 )
 
-// TablesAccountArgs name an account. Role is that of a new account. Key, 1 or 2, is the key to rotate, or, if Remove,
-// to remove.
+// TablesAccountArgs name an account. Role is the role of a new account. Key, 1 or 2, is the key to rotate, or, if
+// Remove, to remove.
 type TablesAccountArgs struct {
 	Name   string `json:"name"`
 	Role   string `json:"role,omitempty"`
@@ -28,7 +28,7 @@ type TablesAccount struct {
 	Key2       bool   `json:"key2"`
 	Configured bool   `json:"configured,omitempty"` // by tables_accounts of the queried node
 	Hidden     bool   `json:"hidden,omitempty"`     // by the cluster's account of this name
-	// Consistency is that of the account's requests at the queried node.
+	// Consistency applies to the account's requests at the queried node.
 	Consistency string `json:"consistency"`
 }
 

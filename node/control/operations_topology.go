@@ -70,7 +70,7 @@ type AbortArgs struct {
 
 // Departure is the result of an operation that may make the node leave the ring.
 type Departure struct {
-	Left bool `json:"left"` // the node is not a member any more, and its process ends
+	Left bool `json:"left"` // the node is no longer a member, and its process ends
 }
 
 // Removal is the result of a removal: what nodes lack of the ranges that they took over. A repair copies it.

@@ -1,5 +1,5 @@
 // Package constraint implements CHECK: it validates the constraints of a column when they are defined, and evaluates
-// them on the values that statements write. Constraints and messages are those of Cassandra 6.
+// them on the values that statements write. Constraints and messages equal Cassandra 6's.
 package constraint
 
 import (

@@ -25,9 +25,9 @@ type Definer struct {
 
 	Functions *function.Library // for masks and INITCOND
 	Env       function.Env      // of functions in masks and INITCOND
-	// UserFunctions returns the functions of users in a keyspace with a name.
+	// UserFunctions returns the user-defined functions in a keyspace with a name.
 	UserFunctions func(k *schema.Keyspace, name string) []*function.Function
-	// Execute returns why the client may not call a function of a user, or nil; without it, clients may call all.
+	// Execute returns why the client may not call a user-defined function, or nil; without it, clients may call all.
 	Execute func(fn *function.Function) error
 	// CheckFunction compiles a function; nil means that users cannot define functions (user_defined_functions_enabled).
 	CheckFunction func(f *schema.Function) error

@@ -107,7 +107,7 @@ func (d *Definer) dropKeyspace(stmt *cql.DropKeyspace) Definition {
 // replications parses the replication of keyspaces, which depends on the data centers and nodes of a ring.
 type replications struct{ topology *ring.Topology }
 
-// parse parses the option; previous is that of the altered keyspace. The default class is SimpleStrategy, the
+// parse parses the option; previous is the value of the altered keyspace. The default class is SimpleStrategy, the
 // default factor defaultFactor.
 func (x replications) parse(keyspace string, options map[string]string, previous ring.Replication) (ring.Replication,
 	error) {

@@ -186,7 +186,8 @@ func (b *tableBuilder) keyColumns(resolved []*types.Type, masks []*schema.Mask,
 	return specs, nil
 }
 
-// otherColumns appends the columns that are not part of the key to specs, which are those of the key, and counts them.
+// otherColumns appends the columns that are not part of the key to specs, which has the columns of the key, and counts
+// them.
 func (b *tableBuilder) otherColumns(specs []schema.ColumnSpec, resolved []*types.Type,
 	masks []*schema.Mask) ([]schema.ColumnSpec, int, error) {
 	keys := make(map[string]bool, len(specs))

@@ -10,7 +10,7 @@ import (
 	"cqld/types"
 )
 
-// typeOf resolves a type as written in a keyspace. User-defined types are those of that keyspace, whether or not the
+// typeOf resolves a type as written in a keyspace. User-defined types come from that keyspace, whether or not the
 // type is qualified.
 func (d *Definer) typeOf(keyspace string, e *cql.TypeExpr) (*types.Type, error) {
 	return ResolveType(d.Schema.Keyspace(keyspace), keyspace, e)

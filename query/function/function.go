@@ -59,8 +59,8 @@ type Function struct {
 	New func(env Env) Accumulator
 	// Volatile functions may return a different value for every call.
 	Volatile bool
-	// Signatures identify the functions of users that a call executes: the function and, for an aggregate, those that
-	// it calls.
+	// Signatures identify the user-defined functions that a call executes: the function and, for an aggregate, those
+	// that it calls.
 	Signatures []string
 }
 

@@ -16,7 +16,7 @@ type Call struct {
 	Args     []Arg
 	// Receiver is the required type of the result; nil means any type.
 	Receiver *types.Type
-	// User are the functions of users with this name in the keyspace.
+	// User are the user-defined functions with this name in the keyspace.
 	User []*Function
 	// PartitionKey are the types of the partition key, for token().
 	PartitionKey []*types.Type

@@ -13,13 +13,13 @@ import (
 	"cqld/types"
 )
 
-// Definer converts MASKED WITH to masks of columns. Its texts of errors are Cassandra's.
+// Definer converts MASKED WITH to masks of columns. Its error messages are Cassandra's.
 type Definer struct {
 	Compiler *term.Compiler // of the arguments
 	Table    string         // for messages
 	Env      function.Env   // of functions in the arguments, which are called once
-	// Execute returns why the client may not call a function of a user, or nil; without it, clients may call all. Reads
-	// call the function for clients that need no permission to do so, so that the one that attaches it needs the
+	// Execute returns why the client may not call a user-defined function, or nil; without it, clients may call all.
+	// Reads call the function for clients that need no permission to do so, so that the one that attaches it needs the
 	// permission.
 	Execute func(fn *function.Function) error
 }

@@ -52,7 +52,7 @@ func compileUser(c *term.Compiler, col *schema.Column) column {
 	return hiding()
 }
 
-// UserFunction returns the function of a user that masks a column, or nil.
+// UserFunction returns the user-defined function that masks a column, or nil.
 func UserFunction(c *term.Compiler, col *schema.Column) *function.Function {
 	if col.Mask == nil || col.Mask.Keyspace == "" || c.UserFunctions == nil {
 		return nil

@@ -326,7 +326,7 @@ func thaw(e cql.TypeExpr) cql.TypeExpr {
 	return e
 }
 
-// Execute returns the permissions to call functions of users. An aggregate also needs those on its functions.
+// Execute returns the permissions to call user-defined functions. An aggregate also needs those on its functions.
 func Execute(called []*function.Function) []auth.Requirement {
 	var c requirer
 	for _, f := range called {

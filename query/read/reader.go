@@ -22,7 +22,7 @@ type Options struct {
 	// Estimate estimates how many partitions a table has in all, and their mean size, for EXPLAIN. ok is false if it is
 	// not known; nil means that nothing is.
 	Estimate func(t *schema.Table) (partitions, meanBytes int64, ok bool)
-	// IndexEntries counts the entries on this node that a search would look at, at most most, to choose one of several
+	// IndexEntries counts the entries on this node that a search would look at, up to most, to choose one of several
 	// indexes. It is not ok if they cannot be counted; nil means that the kinds of the restrictions decide.
 	IndexEntries func(req *search.Request, most int) (n int, ok bool)
 	PagingKey    func() []byte // authenticates paging states
@@ -31,7 +31,7 @@ type Options struct {
 	PageBytes int
 	// Hidden returns the column of a virtual table that a client may not read although it may read the others, or nil.
 	Hidden func(t *schema.Table, client auth.Principal) *schema.Column
-	// Visible returns which partitions of a table the client may read; nil means all. The error is that of a client
+	// Visible returns which partitions of a table the client may read; nil means all. The error is for a client
 	// that may read some of them, for a statement that does not name partitions.
 	Visible func(r *request.Request, t *schema.Table) (visible func(key []byte) bool, denied error)
 }

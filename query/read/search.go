@@ -57,8 +57,8 @@ func (run *reading) union() (out []search.Branch) {
 	return out
 }
 
-// entryCounter returns a function that counts entries on this node, or nil. They are those of the partition if one is
-// selected.
+// entryCounter returns a function that counts entries on this node, or nil. Only entries of the partition count if one
+// is selected.
 func (run *reading) entryCounter() restriction.EntryCounter {
 	if run.reader.o.IndexEntries == nil {
 		return nil

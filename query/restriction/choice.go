@@ -26,7 +26,7 @@ type Counted struct {
 	More    bool // counting ended at Entries
 }
 
-// EntryCounter counts the entries of an index in intervals of terms, at most most. It is not ok if they cannot be
+// EntryCounter counts the entries of an index in intervals of terms, up to most. It is not ok if they cannot be
 // counted.
 type EntryCounter func(ix *schema.Index, terms []row.Slice, most int) (n int, ok bool)
 

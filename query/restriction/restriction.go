@@ -66,7 +66,7 @@ type restriction struct {
 	excluded []*restriction // by NOT IN; of a slice of a DELETE
 	elements []element
 	folded   bool             // ILIKE
-	token    bool             // of token(…): the columns are those of the partition key
+	token    bool             // of token(…): its arguments are the columns of the partition key
 	any      [][]*restriction // of OR
 }
 
@@ -85,7 +85,7 @@ func (r *restriction) merge(o *restriction) error {
 		return invalid.Errorf("%s cannot be restricted by more than one relation if it includes a LIKE", common)
 	case r.kind == kindSlice && o.kind == kindSlice:
 		return r.mergeSlice(o)
-	case r.kind == kindSlice && len(r.excluded) == 0: // with NOT IN, the texts are those of Cassandra 6
+	case r.kind == kindSlice && len(r.excluded) == 0: // with NOT IN, the messages equal Cassandra 6's
 		return invalid.Errorf("Column \"%s\" cannot be restricted by both an equality and an inequality relation",
 			common)
 	case r.kind == kindContains && o.kind == kindContains:
@@ -257,7 +257,7 @@ func (c compiler) containsRestriction(col *schema.Column, r *cql.ColumnRelation)
 	return x, nil
 }
 
-// elementRestriction compiles m[key] = term and m[key] != term. The latter's rules and texts are those of Cassandra 6.
+// elementRestriction compiles m[key] = term and m[key] != term. The latter follows Cassandra 6.
 func (c compiler) elementRestriction(r *cql.ElementRelation) (*restriction, error) {
 	col, err := c.Column(r.Column)
 	if err != nil {

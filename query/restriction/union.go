@@ -87,7 +87,7 @@ func (p *indexedPart) branches(s *term.Scope) (out []Branch, err error) {
 	return out, nil
 }
 
-// countAll counts the entries of all branches, at most most.
+// countAll counts the entries of all branches, up to most.
 func countAll(branches []Branch, count EntryCounter, most int) (n int, ok bool) {
 	for _, b := range branches {
 		some, ok := count(b.Index, b.Terms, most-n)

@@ -12,7 +12,7 @@ import (
 // Build is how far an index, or the index of a materialized view, is built on this node.
 type Build struct {
 	Built bool
-	// Next is the token from which the build goes on. Begun means that there is one.
+	// Next is the token from which the build continues. Begun means that there is one.
 	Next  ring.Token
 	Begun bool
 	Rows  int64 // that this process has read for the build

@@ -39,7 +39,7 @@ type Compiler struct {
 	// UserFunctions returns the functions and aggregates of the keyspace k, which may be nil, with a name; nil means
 	// there are none.
 	UserFunctions func(k *schema.Keyspace, name string) []*function.Function
-	Called        []*function.Function // the functions of users that the statement calls
+	Called        []*function.Function // the user-defined functions that the statement calls
 
 	calls    map[callKey]*function.Function // resolved to match arguments; nil where none matches
 	mismatch error                          // of the last match: a list literal, and another type than a list or vector
@@ -153,7 +153,7 @@ func callOf(t cql.Term) (name cql.QualifiedName, args []cql.Term, ok bool) {
 	return name, nil, false
 }
 
-// native returns the name of a function that implements syntax. Functions of users with its name do not count.
+// native returns the name of a function that implements syntax. User-defined functions with its name do not count.
 func native(name string) cql.QualifiedName { return cql.QualifiedName{Keyspace: "system", Name: name} }
 
 func literalKind(k cql.LiteralKind) types.LiteralKind {

@@ -9,8 +9,8 @@ import (
 // sortConditions sorts the conditions on a row in the order in which Cassandra evaluates them. The first one that does
 // not hold decides whether a later one with an invalid value is an error.
 //
-// The order is that of a Java HashMap whose keys are pairs of a column's name and an element's key. Conditions on the
-// same column or element keep their order; in Cassandra it differs from execution to execution.
+// The order equals that in a Java HashMap whose keys are pairs of a column's name and an element's key. Conditions on
+// the same column or element keep their order; in Cassandra it differs from execution to execution.
 func sortConditions(all []boundCondition) {
 	buckets := uint32(16)
 	for distinctColumns(all) > int(buckets)*3/4 {

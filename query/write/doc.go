@@ -8,6 +8,6 @@
 //	statement ─▶ Writer.Compile ─▶ Modification ─┐
 //	                                             ├─▶ writing: USING, keys, operations ─▶ row.Mutation ─┐
 //	Params ──────────────────────────────────────┘                                                     │
-//	                                                        Executor.Write, or Apply of a batch ◀──────┤
+//	                                                                                  Executor.Write ◀─┤
 //	with IF: cas ─▶ Executor.CAS ─▶ the current rows ─▶ conditions ─▶ writing ─────────────────────────┘
 package write

@@ -31,7 +31,7 @@ type Modification struct {
 	mandatory *schema.Column // without a value in this INSERT, which is refused
 	reads     bool
 	masking   *mask.Decision // of lists whose elements are found by index; nil means that there is nothing to decide
-	// conditions are those of IF. Nil means that there is no IF.
+	// conditions come from IF. Nil means that there is no IF.
 	conditions *conditions
 	// Refused is why no client may execute the statement, but only those with the permissions receive it.
 	Refused error

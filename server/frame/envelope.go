@@ -121,7 +121,7 @@ func envelopeSize(b []byte) int {
 }
 
 // AppendUnsupportedVersion appends the reply to a request of an unsupported version: an ERROR in the form that the
-// client reads (v1 and v2 have their own header), whose version tells the client which version to try next.
+// client reads (v1 and v2 have their own header), whose version is the one that the client should try next.
 func AppendUnsupportedVersion(dst []byte, e *UnsupportedVersion, stream int16) []byte {
 	message := e.Error()
 	if e.Version == 1 || e.Version == 2 {

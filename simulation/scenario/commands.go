@@ -161,12 +161,12 @@ func (s *script) reach(d *datadriven.TestData) {
 	}
 }
 
-// breaks makes the storage of nodes fail in the way that disk= names, or ends that (mend).
+// breaks makes the storage of nodes fail in the way that disk= names, or ends that (fix).
 func (s *script) breaks(d *datadriven.TestData) {
 	for _, id := range nodes(d) {
 		s.c.broken[id], s.c.Node(id).refusing = nil, nil
 		switch {
-		case d.Cmd == "mend":
+		case d.Cmd == "fix":
 		case text(d, "disk", "") == "kept":
 			s.c.Node(id).Failing = WriteKept
 		case text(d, "disk", "") == "lost":

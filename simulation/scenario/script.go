@@ -25,7 +25,7 @@ import (
 //	deliver [1>2 2<>3] [n=1], drop, cut, heal, hold, release, tick
 //	                                                         the network and the time
 //	clock node=(1,2) ahead=-1h                               the wall clocks of nodes
-//	down, up, away, back, break [disk=full|readonly|kept|lost], mend
+//	down, up, away, back, break [disk=full|readonly|kept|lost], fix
 //	                                                         nodes
 //	awaits, arrived                                          whether nodes await the first heartbeat of a new node
 //	count k a=1 static=1 | logged                            additions to counters; a logged batch
@@ -72,7 +72,7 @@ var commands = map[string]func(*script, *datadriven.TestData){
 	"clock": (*script).clock,
 	"down":  (*script).live, "up": (*script).live, "away": (*script).reach, "back": (*script).reach,
 	"awaits": (*script).awaits, "arrived": (*script).awaits,
-	"break": (*script).breaks, "mend": (*script).breaks,
+	"break": (*script).breaks, "fix": (*script).breaks,
 	"count": (*script).count, "logged": (*script).logged, "twice": (*script).twice, "restart": (*script).restart,
 	"counters": (*script).counters, "batches": (*script).batches, "handover": (*script).handover,
 	"have": (*script).have, "gone": (*script).have, "list": (*script).list, "search": (*script).search,

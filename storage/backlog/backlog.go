@@ -155,7 +155,7 @@ func (c *Crowded) Take() (key string, ok bool) {
 func (c *Crowded) Forget(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// A key that nobody has taken is still counted; without it, Len would never be zero.
+	// A key that was not taken is still counted; without it, Len would never be zero.
 	invariant.Check(c.keys[key], "backlog: a crowded row is forgotten that was not taken")
 	delete(c.keys, key)
 }

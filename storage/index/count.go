@@ -7,7 +7,7 @@ import (
 	"cqld/storage"
 )
 
-// Count counts the entries that a search in ByToken looks at, at most most, without reading rows: entries of single
+// Count counts the entries that a search in ByToken looks at, up to most, without reading rows: entries of single
 // terms in the bounds of the query, and all entries of other intervals. Stale entries count. ErrNotBuilt is the error
 // for an index that is not built.
 func (x *Values) Count(q *Query, most int) (n int, err error) {

@@ -7,7 +7,7 @@ import (
 
 // Definition describes one index of values of a table. It is immutable.
 type Definition struct {
-	// ID is that of the index. It is unique among tables and indexes, and never used again.
+	// ID identifies the index. It is unique among tables and indexes, and never used again.
 	ID schema.StorageID
 	// Terms finds the terms of a row. It must depend on nothing but its arguments, and must be safe for concurrent use.
 	Terms Terms
@@ -99,10 +99,10 @@ const (
 	ByScore                  // the best score first, then as ByToken; of vectors
 )
 
-// OfKey reports whether the terms are those of a column of the partition key.
+// OfKey reports whether the terms come from a column of the partition key.
 func (d *Definition) OfKey() bool { _, ok := d.Terms.(*keyTerms); return ok }
 
-// HasTermOf reports whether one of the terms of found is that of a position in ByTerm.
+// HasTermOf reports whether one of the terms of found belongs to a position in ByTerm.
 func (d *Definition) HasTermOf(found *Found, at Position) bool {
 	n, ok := splitTerm(at)
 	return ok && d.has(found, consumeTerm(nil, at[:n]))

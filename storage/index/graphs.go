@@ -31,7 +31,7 @@ type graphs struct {
 type graph struct {
 	nearest *vector.Index // by entry
 	ready   bool
-	full    bool   // it has too many bytes: it is not filled any more
+	full    bool   // it has too many bytes and is no longer filled
 	after   []byte // the last entry with which it was compared, unless it is ready
 	epoch   int    // grows when the comparison begins again
 	pending map[string]change
@@ -201,7 +201,7 @@ type GraphStats struct {
 	// Ready counts the graphs that searches use, Filling those that do not have all vectors yet, and Full those that
 	// are not kept because they would be too large.
 	Ready, Filling, Full int
-	// Vectors and Bytes are those of all graphs. Pending vectors are not in a graph yet.
+	// Vectors and Bytes are sums over all graphs. Pending vectors are not in a graph yet.
 	Vectors, Bytes, Pending int64
 	// Searches counts the steps of searches that used a graph, and Scans those that looked at all entries instead,
 	// since the start. Visited counts the vectors that searches of graphs compared.

@@ -22,7 +22,7 @@ import (
 //
 //   - An entry stands in the batch that brings a row, or in one before. It is left out if it was written lately:
 //     entries that are committed are remembered, and looked up under the latch of the partition. An entry is removed
-//     under the write side of the latch, when nothing is left of the partition, and then is not remembered any more.
+//     under the write side of the latch, when nothing is left of the partition, and is then forgotten.
 //   - The mark is written with the first row of an empty table. A table that had rows before it had an index is marked
 //     when its partitions were walked (build), at the first listing. From the mark on its index is kept, whatever
 //     Ordered says.
@@ -32,7 +32,7 @@ import (
 type Partitions struct {
 	ordered func(schema.StorageID) bool
 	host    *storage.Host
-	// states, replaced and never changed, are those of tables that have an index or should have one.
+	// states, replaced and never changed, belong to tables that have an index or should have one.
 	states atomic.Pointer[map[schema.StorageID]state]
 	mu     sync.Mutex // held by who replaces states
 	// deciding is held while the state of a table is decided by what is stored of it, and while rows are ingested.

@@ -11,7 +11,7 @@ type Progress struct {
 	Built bool
 	// Fraction is the part of the ring, from the least token on, whose rows have entries: 0 to 1.
 	Fraction float64
-	// Token is that of the partition from which the build goes on. Begun means that there is one.
+	// Token belongs to the partition from which the build continues. Begun means that there is one.
 	Token ring.Token
 	Begun bool
 	// Rows and Bytes are what this process has read for the build: entries of rows and partitions, as they are stored.

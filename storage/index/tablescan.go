@@ -24,7 +24,7 @@ func usualRanges() rangeBounds { return rangeBounds{rangeEntries, rangeRows, ran
 // then has the first ones, or the rows, with a full page. This takes at most about twice the time of the better of the
 // two.
 //
-// Both find the same rows: a stored row is passed on if its terms, which are those of its entries, are in the query.
+// Both find the same rows: a stored row is passed on if its terms, which its entries have as well, are in the query.
 type ranged struct {
 	s       *search
 	kept    firsts
@@ -101,7 +101,7 @@ func (r *ranged) offer(n int) (more bool, err error) {
 	return len(r.entries) > 0, r.s.q.Cancel.Err()
 }
 
-// list goes on with the entries behind the rows that were looked at: all entries have been looked at.
+// list continues with the entries after the rows that were looked at: all entries have been looked at.
 func (r *ranged) list() {
 	r.listed, r.s.derived = true, false
 	r.inOrder = r.kept.inOrder()

@@ -118,7 +118,7 @@ func (t *clusteringTerms) Append(found *Found, x *Source, now int64) {
 }
 
 // KeyTerms returns the terms of a column of the partition key, whose entries stand for partitions: its value, for
-// partitions with a live row. columns are those of the partition key.
+// partitions with a live row. columns is the partition key.
 func KeyTerms(columns []*schema.Column, position int) Terms {
 	return &keyTerms{columns: columns, position: position}
 }

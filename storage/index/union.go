@@ -10,7 +10,7 @@ import (
 	"cqld/storage/failure"
 )
 
-// union returns the definitions of the branches of a query. def is that of its own index.
+// union returns the definitions of the branches of a query. def defines its own index.
 func (x *Values) union(q *Query, def *Definition) ([]Definition, error) {
 	if len(q.Union) == 0 {
 		return nil, nil

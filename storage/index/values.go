@@ -32,7 +32,7 @@ var ErrNotBuilt = errors.New("index: the index is not built")
 type Values struct {
 	definitions func(schema.StorageID) []Definition
 	host        *storage.Host
-	// states, replaced and never changed, are those of the indexes with a mark, by table.
+	// states, replaced and never changed, belong to the indexes with a mark, by table.
 	states atomic.Pointer[map[schema.StorageID][]indexState]
 	mu     sync.Mutex // held by those who replace states
 	// deciding is held while rows are ingested, and while a build ends.
@@ -53,7 +53,7 @@ type Values struct {
 type indexState struct {
 	id    schema.StorageID
 	state buildState
-	// position is where the build goes on; nil is the beginning.
+	// position is where the build continues; nil is the beginning.
 	position []byte
 	// voids counts how often rows came without entries, or entries were lost, in this process.
 	voids int
@@ -76,7 +76,7 @@ type Unsafe struct {
 	NoRowsBehind bool
 	// NoEntriesBehind ends a search of a range behind the entries that one step kept, although there are others.
 	NoEntriesBehind bool
-	// NoCompare goes on to use graphs of vectors after entries were ingested that they do not have.
+	// NoCompare continues to use graphs of vectors after entries were ingested that they do not have.
 	NoCompare bool
 }
 
@@ -343,7 +343,7 @@ func note(d storage.Derived, of []Definition) {
 	*d.Staged() = ids
 }
 
-// Ingest implements storage.Maintainer. Indexes that were unknown when a part of the rows came are not built any more.
+// Ingest implements storage.Maintainer. Indexes that were unknown when a part of the rows came are no longer built.
 func (x *Values) Ingest(d storage.Derived, table schema.StorageID, _ bool, commit func() error) error {
 	x.deciding.Lock()
 	defer x.deciding.Unlock()

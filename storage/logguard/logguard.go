@@ -10,7 +10,7 @@
 // From then on nothing is written to logs, and no log is begun on the disk: the one that failed stays the last, of
 // which a reader expects that its end is torn. What Pebble flushes meanwhile is whole without logs.
 //
-// It is for nothing but logs: what else fails, Pebble tells (its Logger, its EventListener).
+// It is for nothing but logs: Pebble reports other failures itself (Logger, EventListener).
 package logguard
 
 import (
@@ -32,7 +32,7 @@ type FS struct {
 	made   atomic.Bool // a log, whose directory was not synced yet
 }
 
-// New makes an FS: failed reports whether the owner acknowledges nothing any more, which fail makes it do. Both may be
+// New makes an FS: failed reports whether the owner has stopped acknowledging, which fail makes it do. Both may be
 // called at any time, by any goroutine, with Pebble's locks held.
 func New(fs vfs.FS, failed func() bool, fail func(error)) *FS {
 	return &FS{FS: fs, failed: failed, fail: fail}

@@ -17,7 +17,7 @@ func (r *reader) writeEncoded(clustering, value []byte, live bool) (done bool, e
 	return r.wrote(live), nil
 }
 
-// writeCanonical adds what is left of a row: deletion is that of the partition and of range tombstones there.
+// writeCanonical adds what is left of a row: deletion comes from the partition and from range tombstones there.
 func (r *reader) writeCanonical(clustering, value []byte, deletion row.Deletion) (done bool, err error) {
 	mark, begun := r.w.Len(), r.begun
 	r.beginPage()

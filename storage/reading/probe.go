@@ -93,7 +93,7 @@ func (r *reader) readRows() error {
 	return r.readOpened()
 }
 
-// openRows creates the iterator for rows that are found by their whole keys. Its bounds are those of the table, so that
+// openRows creates the iterator for rows that are found by their whole keys. Its bounds enclose the table, so that
 // they stay from one partition to the next, and a search for a later key begins where the last one ended. lower is the
 // key of the header.
 func (r *reader) openRows() error {

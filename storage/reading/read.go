@@ -533,7 +533,7 @@ func (r *reader) look() error {
 	return nil
 }
 
-// Canceled reports whether err is that of a read that ended early because its result is not wanted.
+// Canceled reports whether err comes from a read that ended early because its result is not wanted.
 func Canceled(err error) bool {
 	return errors.Is(err, env.ErrCanceled) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -47,7 +47,7 @@ repairs run by themselves; the options are auto_repair_..., and cqld ctl jobs sh
 use cqld ctl snapshot: there are no incremental backups
 	disablebackup enablebackup statusbackup
 
-use cqld ctl snapshot; docs/OPERATING.md says how to restore one
+use cqld ctl snapshot; docs/OPERATING_JOBS.md says how to restore one
 	refresh import getsnapshotthrottle setsnapshotthrottle
 
 use the audit log: cqld ctl enableauditlog

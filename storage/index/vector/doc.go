@@ -4,7 +4,7 @@
 // exactly. One writer at a time inserts, replaces and deletes vectors; any number of readers search beside it without a
 // lock: nodes and lists of links are immutable once readers can reach them, and are replaced, never changed.
 //
-// A search is an iterator. It yields keys by descending score and goes on for as long as its caller asks, so a caller
+// A search is an iterator. It yields keys by descending score and continues for as long as its caller asks, so a caller
 // that rejects keys (a filter, stale entries) gets the next best ones. The order is approximate; the set is not: a
 // search that is read to its end has yielded each key that was in the index from its beginning to its end, exactly
 // once.

@@ -119,7 +119,7 @@ func (x *Index) Set(key string, v []float32) error {
 	if old != nil {
 		x.bury(old)
 	}
-	x.mend()
+	x.unlink()
 	return nil
 }
 
@@ -133,7 +133,7 @@ func (x *Index) Delete(key string) bool {
 	}
 	delete(x.keys, key)
 	x.bury(n)
-	x.mend()
+	x.unlink()
 	return true
 }
 

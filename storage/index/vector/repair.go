@@ -19,8 +19,8 @@ func (x *Index) bury(n *node) {
 	x.repair.waiting = append(x.repair.waiting, n)
 }
 
-// mend continues the pass, or begins one if many ghosts wait.
-func (x *Index) mend() {
+// unlink continues the pass, or begins one if many ghosts wait.
+func (x *Index) unlink() {
 	r := &x.repair
 	if len(r.draining) == 0 {
 		bound := max(minGhosts, x.Len()/ghostDivisor)
