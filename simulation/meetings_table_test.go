@@ -340,7 +340,7 @@ func meetingsDocument(t *testing.T) []byte {
 	for i, r := range rows {
 		fmt.Fprintf(&b, "| %d | %s | %s | %s |\n", i+1, r.op, r.drawnBy, r.checks)
 	}
-	fmt.Fprintf(&b, "\n## Pairs\n\nRows and columns have the numbers of the operations. A cell has the number of " +
+	fmt.Fprintf(&b, "\n## Pairs\n\nRows and columns have the numbers of the operations. A cell has the number of "+
 		"seeds in which "+
 		"the "+
 		"two were in progress together, as recorded last:\n"+

@@ -47,7 +47,7 @@ func areas() []area {
 			"repair/history.go", "repair/service.go"}, 4,
 			[]string{"TestSim -workloads=set,register -kinds=isolate,one-way,kill -converge=repair",
 				"TestSimDeletedRowsStayDeleted"}},
-		{"purge", []string{"storage/sweep.go", "repair/purge.go", "paxos/purge.go"}, 4,
+		{"purge", []string{"storage/purge/sweep.go", "repair/purge.go", "paxos/purge.go"}, 4,
 			[]string{"TestSimDeletedRowsStayDeleted", "TestSimPurge"}},
 		{"index", []string{"storage/index/partitions.go", "storage/maintainer.go", "storage/ingest.go"}, 4,
 			[]string{"TestSimOrdered"}},
