@@ -24,14 +24,6 @@ import (
 	"cqld/request"
 )
 
-// Subsystems returns what names of metrics begin with, after cqld_.
-func Subsystems() []string {
-	return []string{"audit", "certificate", "client", "coordinator", "function", "hint", "index", "internode", "job",
-		"login", "memory", "metadata", "node", "repair", "request", "ring", "storage", "stream", "table", "tables",
-		"tls",
-		"trace", "vector"}
-}
-
 // Options configure New. All fields are required.
 type Options struct {
 	Config       *config.Options

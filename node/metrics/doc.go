@@ -2,6 +2,6 @@
 // and keeps none itself.
 //
 // Names have one scheme: cqld_SUBSYSTEM_WHAT, then the unit if it is not a number of things (bytes, seconds), then
-// total for counters. The subsystem is one of those that Subsystems lists. Series whose labels are known when a node
+// total for counters. A test of package node lists the subsystems. Series whose labels are known when a node
 // starts are present from the start, with 0.
 package metrics

@@ -8,6 +8,7 @@ import (
 // Kind is the kind of a request to the Tables server.
 type Kind int
 
+// The kinds of requests.
 const (
 	Other Kind = iota // an unknown resource, or an unsupported method
 	Service
