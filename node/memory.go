@@ -5,6 +5,8 @@ import (
 	"cqld/messaging"
 	"cqld/node/config"
 	"cqld/rebalance"
+	"cqld/request"
+	"cqld/storage"
 )
 
 // messagingLimits returns the bounds of the connections with other nodes: half of their part is for frames that are
@@ -23,6 +25,16 @@ func messagingLimits(o *config.Options) messaging.Limits {
 func newRequestMemory(o *config.Options) *memory.Pool {
 	return memory.New(memory.Options{Limits: memory.Limits{Bytes: o.ClientLimits.BytesInFlight,
 		Reserve: o.Memory.Division.Reserve()}})
+}
+
+// newRoom returns the memory of the writes of all protocols that wait for the disk.
+func newRoom(o *config.Options) *memory.Pool {
+	return request.RoomForWrites(min(pendingBytes(o), o.Memory.Division.Part[memory.Writes]), memory.Options{})
+}
+
+// pendingBytes returns how many bytes of writes may wait for the disk.
+func pendingBytes(o *config.Options) int64 {
+	return min(o.Memory.Division.MemTable(), storage.PendingBytesMax)
 }
 
 // streamLimits returns the bounds of streams. Blocks that wait take half of the part for background work at most.

@@ -74,6 +74,7 @@ type Node struct {
 	measured      *tablestats.Engine
 	estimates     *tablestats.Estimates
 	executors     struct{ cql, tables *request.Executor }
+	room          *memory.Pool // of writes that wait for the disk
 	answered      operation.Counts
 	control       *control.Server
 	probes        probes
@@ -125,7 +126,7 @@ func open(ctx context.Context, opts config.Options, f faults) (*Node, error) {
 		}
 	}
 	n := &Node{opts: opts, faults: f, log: opts.Logger, started: time.Now(), failed: make(chan error, 1),
-		stopRequested: make(chan struct{}), memory: newRequestMemory(&opts)}
+		stopRequested: make(chan struct{}), memory: newRequestMemory(&opts), room: newRoom(&opts)}
 	for _, w := range append(opts.Insecurities(), opts.Warnings...) {
 		n.log.Warn("configuration", "problem", w)
 	}
@@ -231,7 +232,8 @@ func (n *Node) assembled(i *assembly.Instance) error {
 	n.metrics = metrics.New(metrics.Options{
 		Config: &n.opts, Instance: i, Transport: n.transport, Servers: n.servers, Certificates: &n.certificates,
 		Access: n.access, Audit: n.audit, Tables: n.measured, Commands: n.commands, CQL: n.executors.cql,
-		AzureTables: n.executors.tables, Answered: &n.answered, Memory: n.memory, Guard: n.guard, Traces: n.traces,
+		AzureTables: n.executors.tables, Answered: &n.answered, Memory: n.memory, Room: n.room, Guard: n.guard,
+		Traces:    n.traces,
 		Functions: n.functionStats, Clock: n.clock,
 	})
 	n.commands.Peers.Serve()
@@ -340,7 +342,7 @@ func (n *Node) storageOptions() storage.Options {
 		Dir: filepath.Join(n.opts.DataDir, datadir.Rows), FS: n.opts.FS, Clock: n.clock, Logger: n.log, Sync: sync,
 		SyncPeriod: n.opts.CommitLog.SyncPeriod, CacheBytes: n.opts.Memory.CacheBytes,
 		MemTableBytes: n.opts.Memory.MemTableBytes,
-		PendingBytes:  int(min(n.opts.Memory.Division.MemTable(), storage.PendingBytesMax)), OnFatal: n.fail,
+		PendingBytes:  int(pendingBytes(&n.opts)), OnFatal: n.fail,
 		Guard: n.guard,
 		OnCorruption: func(c database.CorruptionInfo) {
 			n.log.Error("corrupt data is not served; run cqld ctl repair to restore it", "file", c.Path, "err",

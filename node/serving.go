@@ -29,10 +29,10 @@ func (n *Node) openExecutors() {
 	proposer = view.Serial{Proposer: proposer, Reader: n.parts.Views}
 	n.executors.cql = request.New(request.Options{Coordinator: n.parts.Views, Lister: n.parts.Lister,
 		Searcher: n.parts.Searcher, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: proposer,
-		Clock:      n.clock,
+		Clock: n.clock, Room: n.room,
 		Authorizer: n.clientAuthorizer(), Refuse: n.clockRefusal, Tables: n.measured.Coordinated})
 	n.executors.tables = request.New(request.Options{Coordinator: n.parts.Coordinator, Lister: n.parts.Lister,
 		Searcher: n.parts.Searcher, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: n.parts.Proposer,
-		Clock:      n.clock,
+		Clock: n.clock, Room: n.room,
 		Authorizer: n.clientAuthorizer(), Refuse: tablesRefusal(n.clockRefusal), Tables: n.measured.Coordinated})
 }

@@ -6,6 +6,7 @@ import (
 
 	"cqld/internal/env"
 	"cqld/internal/histogram"
+	"cqld/internal/memory"
 )
 
 // Call is one operation of the coordinator or proposer that a request waits for. It is reused, and its callbacks are
@@ -26,6 +27,9 @@ type Call struct {
 	applied bool
 
 	answered atomic.Bool
+
+	room   memory.Account // of a write, in Options.Room
+	owners memory.Origin  // of room, if the write had to wait
 
 	onDone    func(error)
 	onPage    func([]byte, error)

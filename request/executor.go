@@ -9,6 +9,7 @@ import (
 	"cqld/auth"
 	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/internal/memory"
 	"cqld/listing"
 	"cqld/paxos"
 	"cqld/schema"
@@ -64,6 +65,8 @@ type Options struct {
 	Authorizer  auth.Authorizer   // nil means auth.AllowAll
 	NewWaiter   func() env.Waiter // creates the waiters of requests; nil means channels
 	Refuse      func() error      // returns why this node must not serve clients now, or nil; optional
+	// Room has the bytes of the writes that wait for the disk (RoomForWrites); nil means no bound.
+	Room *memory.Pool
 	// Tables returns the statistics of a table; nil means that there are none by table.
 	Tables func(schema.StorageID) *TableStats
 }
@@ -152,11 +155,16 @@ func (e *Executor) limit(r *Request, timeout *time.Duration) error {
 // Write applies mutations as the write's type requires: counter updates, logged batches, or others. It cannot be
 // canceled: it returns what is known about the mutations, within the timeout.
 func (e *Executor) Write(r *Request, req *coordinator.WriteRequest) error {
+	c := e.call()
+	defer c.Release()
+	defer e.leaveRoom(c)
+	if err := e.enterRoom(r, c, req); err != nil {
+		return err
+	}
 	if err := e.limit(r, &req.Timeout); err != nil {
 		return err
 	}
 	req.Trace = r.observer()
-	c := e.call()
 	e.countWrite(c, req.Mutations)
 	switch req.Type {
 	case coordinator.WriteCounter:
@@ -171,9 +179,7 @@ func (e *Executor) Write(r *Request, req *coordinator.WriteRequest) error {
 	}
 	c.waiter.Wait()
 	r.addReads()
-	err := c.err
-	c.Release()
-	return err
+	return c.err
 }
 
 // Truncate deletes all rows of a table.

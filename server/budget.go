@@ -52,6 +52,24 @@ func (b *budget) wake() {
 	b.mu.Unlock()
 }
 
+// wakeAny is wake if a goroutine waits.
+func (b *budget) wakeAny() {
+	if b.waiters.Load() > 0 {
+		b.wake()
+	}
+}
+
+// await returns once ready returns true. The goroutine that makes it true must call wake or wakeAny.
+func (b *budget) await(ready func() bool) {
+	b.mu.Lock()
+	b.waiters.Add(1)
+	for !ready() {
+		b.cond.Wait()
+	}
+	b.waiters.Add(-1)
+	b.mu.Unlock()
+}
+
 // wait returns once less than 80 % are in use or stop returns true. The goroutine that makes stop true must call
 // wake.
 func (b *budget) wait(stop func() bool) {

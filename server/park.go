@@ -13,6 +13,11 @@ import (
 // overLocked reports whether requests must be parked. Each change to false is followed by a call of unpark.
 func (c *conn) overLocked() bool { return c.out.bytes > unsentMax || c.flow.Waiting() }
 
+// stalled reports whether requests are parked because others of the connection wait for memory or for the disk. The
+// reader then waits, so that a client which sends faster than the disk writes is slowed down, and leaves the memory of
+// requests to others. Each change to false is followed by a call of unpark.
+func (c *conn) stalled() bool { return c.parked.Load() && c.flow.Waiting() }
+
 // park keeps a request until the client has read more. It returns false if the request may be executed.
 func (c *conn) park(j job) bool {
 	o := &c.out
@@ -31,6 +36,7 @@ func (c *conn) unpark() {
 	if !c.parked.Load() {
 		return
 	}
+	defer c.budget.wakeAny()
 	o := &c.out
 	o.mu.Lock()
 	n := 0
@@ -65,6 +71,7 @@ func (c *conn) dropParked() {
 	o.parked = nil
 	c.parked.Store(false)
 	o.mu.Unlock()
+	c.budget.wakeAny()
 	for _, j := range parked {
 		c.release(j.charge)
 		c.executing.Add(-1)

@@ -89,6 +89,14 @@ func (a *Account) Close() {
 	p.Return(h)
 }
 
+// Flow returns the connection of the request; nil if it has none.
+func (a *Account) Flow() *Flow {
+	if a == nil {
+		return nil
+	}
+	return a.flow
+}
+
 // Detach removes the memory from the account and its role, and returns it: Pool.Return returns it later, and
 // Owner.Hold removes it from the address.
 func (a *Account) Detach() (h Held) {

@@ -25,6 +25,9 @@ type Limits struct {
 	Turns int
 }
 
+// Of returns the limits of a pool that uses at most total bytes: two thirds for all requests, and a third in reserve.
+func Of(total int64) Limits { return Limits{Bytes: total / 3 * 2, Reserve: total / 3} }
+
 // Options configure a Pool.
 type Options struct {
 	Limits

@@ -39,6 +39,7 @@ type Options struct {
 	AzureTables  *request.Executor
 	Answered     *operation.Counts
 	Memory       *memory.Pool // of the requests of clients
+	Room         *memory.Pool // of writes that wait for the disk
 	Guard        *guard.Guard
 	Traces       *query.TraceBudget
 	Functions    func() query.FunctionStats

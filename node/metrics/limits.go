@@ -44,6 +44,13 @@ func (c *Collector) requestMemory(m sink) {
 		nil, nil)
 	m.send(prometheus.CounterValue, "request_memory_waits_total", "How often requests had to wait for memory.",
 		float64(s.Waits), nil, nil)
+	room := c.o.Room.Stats()
+	m.send(prometheus.GaugeValue, "disk_waiting_writes", "Writes of clients that wait for the disk now.",
+		float64(room.Waiting), nil, nil)
+	m.send(prometheus.CounterValue, "disk_waits_total", "How often writes of clients had to wait for the disk.",
+		float64(room.Waits), nil, nil)
+	m.send(prometheus.CounterValue, "disk_wait_refusals_total",
+		"Writes of clients that were refused after they had waited for the disk.", float64(room.Refused), nil, nil)
 	for reason, n := range map[string]int64{"exhausted": s.Refused, "size": s.Oversized} {
 		m.send(prometheus.CounterValue, "request_memory_refusals_total",
 			"Requests that got no memory in time, or needed more than a request may use.",
