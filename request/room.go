@@ -16,7 +16,7 @@ import (
 // RoomForWrites returns the pool for a node whose storage refuses writes beyond pending bytes.
 func RoomForWrites(pending int64, o memory.Options) *memory.Pool {
 	o.Limits = memory.Of(pending / roomShare)
-	o.Waiters = roomWaiters
+	o.Waiters, o.Stalls = roomWaiters, true
 	return memory.New(o)
 }
 

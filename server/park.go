@@ -13,10 +13,10 @@ import (
 // overLocked reports whether requests must be parked. Each change to false is followed by a call of unpark.
 func (c *conn) overLocked() bool { return c.out.bytes > unsentMax || c.flow.Waiting() }
 
-// stalled reports whether requests are parked because others of the connection wait for memory or for the disk. The
+// stalled reports whether requests are parked because others of the connection wait for the disk. The
 // reader then waits, so that a client which sends faster than the disk writes is slowed down, and leaves the memory of
 // requests to others. Each change to false is followed by a call of unpark.
-func (c *conn) stalled() bool { return c.parked.Load() && c.flow.Waiting() }
+func (c *conn) stalled() bool { return c.parked.Load() && c.flow.Stalled() }
 
 // park keeps a request until the client has read more. It returns false if the request may be executed.
 func (c *conn) park(j job) bool {

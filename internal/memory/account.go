@@ -24,11 +24,15 @@ func (e *TooLarge) Error() string {
 // Flow is a connection whose requests are executed concurrently. A nil Flow is never stopped.
 type Flow struct {
 	waiting atomic.Int32
+	stalled atomic.Int32 // of waiting, those in pools with Options.Stalls
 	stop    atomic.Bool
 }
 
 // Waiting reports whether a request of the connection waits for memory.
 func (f *Flow) Waiting() bool { return f.waiting.Load() > 0 }
+
+// Stalled reports whether a request of the connection waits in a pool with Options.Stalls.
+func (f *Flow) Stalled() bool { return f.stalled.Load() > 0 }
 
 // Stop makes requests of the connection wait for further memory, or no longer wait: its client does not read the
 // replies that it has. Call Pool.Wake after Stop(false).
@@ -243,6 +247,10 @@ func (a *Account) wait(ctx context.Context, size int64) error {
 	if a.flow != nil {
 		a.flow.waiting.Add(1)
 		defer a.flow.waiting.Add(-1)
+		if p.o.Stalls {
+			a.flow.stalled.Add(1)
+			defer a.flow.stalled.Add(-1)
+		}
 	}
 	if ctx.Done() != nil {
 		defer context.AfterFunc(ctx, func() { a.giveUp(p, round, ctx.Err()) })()

@@ -31,6 +31,8 @@ func Of(total int64) Limits { return Limits{Bytes: total / 3 * 2, Reserve: total
 // Options configure a Pool.
 type Options struct {
 	Limits
+	// Stalls means that the connection of a request that waits is read no further.
+	Stalls bool
 	// Clock measures waits; nil means the system's.
 	Clock env.Clock
 	// NewWaiter creates the waiters of accounts; nil means channels.
