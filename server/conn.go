@@ -255,8 +255,8 @@ func (c *conn) setReadDeadline(t time.Time) {
 // waitForMemory pauses the reader while too many bytes are in flight. A connection without requests may send one, so
 // that clients which wait for each answer do not wait for the memory of others.
 func (c *conn) waitForMemory() {
-	if c.stalled() && !c.throw {
-		c.budget.await(func() bool { return c.stopping.Load() || !c.stalled() })
+	if stalled(c) && !c.throw {
+		c.budget.await(func() bool { return c.stopping.Load() || !stalled(c) })
 	}
 	c.budget.wait(c.stopping.Load)
 	if c.throw || c.budget.used.Load() == 0 || c.shared == nil && c.server.memory.IsCalm() {

@@ -16,7 +16,7 @@ func (c *conn) overLocked() bool { return c.out.bytes > unsentMax || c.flow.Wait
 // stalled reports whether requests are parked because others of the connection wait for the disk. The
 // reader then waits, so that a client which sends faster than the disk writes is slowed down, and leaves the memory of
 // requests to others. Each change to false is followed by a call of unpark.
-func (c *conn) stalled() bool { return c.parked.Load() && c.flow.Stalled() }
+func stalled(c *conn) bool { return c.parked.Load() && c.flow.Stalled() }
 
 // park keeps a request until the client has read more. It returns false if the request may be executed.
 func (c *conn) park(j job) bool {
