@@ -110,7 +110,9 @@ func TestUnreadReplies(t *testing.T) {
 					clients = append(clients, client)
 				}
 				served := 0
-				for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
+				// A request waits for memory longer than 3 s: the loop must not end while the first one waits.
+				end, latest := time.Now().Add(3*time.Second), time.Now().Add(time.Minute)
+				for now := time.Now(); now.Before(end) || served == 0 && now.Before(latest); now = time.Now() {
 					// All clients have one address, so that it competes with the others and may be refused.
 					a, err := c.Query("SELECT c FROM k.t WHERE k = 1 AND c = 5", cqlclient.Options{})
 					if err != nil || a.Err != nil && !strings.Contains(a.Err.Error(), "no memory") {
