@@ -68,7 +68,8 @@ func TestMetricsHaveOneScheme(t *testing.T) {
 // subsystemsOfMetrics returns what names of metrics begin with, after cqld_.
 func subsystemsOfMetrics() []string {
 	return []string{
-		"audit", "certificate", "client", "coordinator", "disk", "function", "hint", "index", "internode", "job", "login",
+		"audit", "certificate", "client", "coordinator", "disk", "function", "hint", "index", "internode", "job",
+		"login",
 		"memory", "metadata", "node", "repair", "request", "ring", "storage", "stream", "table", "tables", "tls",
 		"trace", "vector",
 	}
