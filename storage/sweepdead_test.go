@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/internal/invariant"
 	"cqld/row"
 	"cqld/storage/purge"
 	"cqld/storage/rowkey"
@@ -329,6 +330,9 @@ func TestResumedPartitionKeepsItsDeletion(t *testing.T) {
 func TestPurgeOfRunsKeepsConcurrentWrites(t *testing.T) {
 	if lost := raceRuns(t, false); lost != 0 {
 		t.Fatalf("%d acknowledged rows are gone", lost)
+	}
+	if invariant.Enabled {
+		return // expensive checks between reading and committing change how often the two coincide
 	}
 	for tries := 0; raceRuns(t, true) == 0; tries++ {
 		if tries == 20 {

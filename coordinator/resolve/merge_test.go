@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -142,6 +143,9 @@ func merge(cmd *row.ReadCommand, pages [][]byte, most int) (s Resolver, page []b
 // each replica's page equal to it, and a merge allocates no more than it has counted, whether or not its bound
 // suffices.
 func TestMergesStayWithinTheirMemory(t *testing.T) {
+	if invariant.Enabled {
+		t.Skip("expensive invariants allocate")
+	}
 	const constant = 24 << 10 // of the test, of the resolver, and of size classes
 	for seed := range uint64(140) {
 		r := rand.New(rand.NewPCG(seed, 23))
