@@ -209,7 +209,7 @@ func (c *connection) handshake() error {
 	if err := c.secure.Handshake(context.Background()); err != nil {
 		reason := d.encryption.Fail(err)
 		c.refusePlaintext(err)
-		d.log.Debug("azuretables: TLS handshake failed", "client", c.RemoteAddr().String(), "reason", string(reason),
+		d.log.Debug("TLS handshake failed", "client", c.RemoteAddr().String(), "reason", string(reason),
 			"err", err)
 		return err
 	}

@@ -93,7 +93,7 @@ func newCarrier(d *Server) *carrier {
 type quiet struct{ server *Server }
 
 func (q quiet) Printf(format string, args ...any) {
-	q.server.log.Debug("azuretables: connection error", "format", format, "args", args)
+	q.server.log.Debug("connection error", "format", format, "args", args)
 }
 
 // Serve serves requests that arrive through l until Drain or Close, which also close l, and then returns ErrClosed.

@@ -204,7 +204,7 @@ func (c *conn) stopReading() {
 // fail ends the connection immediately. Unsent replies are discarded.
 func (c *conn) fail(err error) {
 	if c.ctx.Err() == nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, context.Canceled) {
-		c.server.log.Debug("client connection failed", "client", c.client.String(), "error", err)
+		c.server.log.Debug("client connection failed", "client", c.client.String(), "err", err)
 	}
 	c.breakOutput()
 	c.cancel()

@@ -55,7 +55,7 @@ func (s *Server) translate(err error) *frame.Error {
 	var panicked *guard.PanicError // already logged
 	// the client has disconnected
 	if !errors.Is(err, context.Canceled) && !errors.As(err, &panicked) && s.failures.allow() {
-		s.log.Error("request failed", "error", err)
+		s.log.Error("request failed", "err", err)
 	}
 	return &frame.Error{Code: frame.CodeServerError, Message: err.Error()}
 }

@@ -170,7 +170,7 @@ func (s *Server) Serve(l net.Listener) error {
 				return fmt.Errorf("server: accept on %s: %w", l.Addr(), err)
 			}
 			// Most likely out of file descriptors, until other connections are closed.
-			s.log.Warn("cannot accept a client connection", "listener", l.Addr().String(), "error", err)
+			s.log.Warn("cannot accept a client connection", "listener", l.Addr().String(), "err", err)
 			time.Sleep(pause)
 			pause = min(2*pause, time.Second)
 			continue

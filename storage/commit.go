@@ -407,7 +407,7 @@ func (c *committer) await(g *group) (err error) {
 		took := c.opts.Clock.Monotonic() - g.began
 		c.slowSyncs.Note(took)
 		if took >= slowSync {
-			c.opts.Logger.Warn("storage: slow disk delayed writes", "took", took.Round(time.Millisecond))
+			c.opts.Logger.Warn("slow disk delayed writes", "took", took.Round(time.Millisecond))
 		}
 	}
 	if err := c.db.Err(); err != nil {

@@ -19,7 +19,7 @@ func (e *core) foldHot() {
 			return
 		}
 		if err := e.fold([]byte(key)); err != nil {
-			e.opts.Logger.Warn("storage: collapsing a hot row failed", "error", err)
+			e.opts.Logger.Warn("collapsing a hot row failed", "err", err)
 		}
 		// After an error as well: the next read finds the key again.
 		e.hot.Forget(key)

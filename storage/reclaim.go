@@ -54,7 +54,7 @@ func (rm *remover) reclaimLoop() {
 			return
 		}
 		if err := rm.reclaimSpans(spans); err != nil {
-			rm.opts.Logger.Warn("storage: freeing the space of removed data was postponed", "error", err)
+			rm.opts.Logger.Warn("freeing the space of removed data was postponed", "err", err)
 		}
 	}
 }

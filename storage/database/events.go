@@ -18,11 +18,11 @@ import (
 type pebbleLog struct{ db *DB }
 
 func (l pebbleLog) Infof(format string, args ...any) {
-	l.db.opts.Logger.Debug("storage: message of Pebble", "text", strings.TrimSpace(fmt.Sprintf(format, args...)))
+	l.db.opts.Logger.Debug("message of Pebble", "text", strings.TrimSpace(fmt.Sprintf(format, args...)))
 }
 
 func (l pebbleLog) Errorf(format string, args ...any) {
-	l.db.opts.Logger.Error("storage: error of Pebble", "err", strings.TrimSpace(fmt.Sprintf(format, args...)))
+	l.db.opts.Logger.Error("error of Pebble", "err", strings.TrimSpace(fmt.Sprintf(format, args...)))
 }
 
 // Fatalf does not return to Pebble's background work, which would continue with a state that differs from the disk:
@@ -45,7 +45,7 @@ func (db *DB) Fail(err error) {
 		return
 	}
 	close(db.broken)
-	db.opts.Logger.Error("storage: failed; the node must stop", "error", err)
+	db.opts.Logger.Error("the storage engine failed; the node must stop", "err", err)
 	db.opts.OnFatal(err)
 }
 
@@ -86,12 +86,12 @@ func (db *DB) listener() *pebble.EventListener {
 			// Failed work is retried immediately and repeatedly. %v of the error contains pages of stack.
 			text := err.Error()
 			if last := db.background.Swap(&text); last == nil || *last != text {
-				db.opts.Logger.Error("storage: background task failed; it will be retried", "error", text)
+				db.opts.Logger.Error("a flush or compaction failed; it will be retried", "err", text)
 			}
 		},
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
 			db.stalls.Add(1)
-			db.opts.Logger.Warn("storage: writes stalled", "reason", info.Reason)
+			db.opts.Logger.Warn("writes stalled", "reason", info.Reason)
 		},
 	}
 	l.EnsureDefaults(pebbleLog{db})
@@ -110,7 +110,7 @@ func (db *DB) Corrupted(info CorruptionInfo) {
 	if known {
 		return
 	}
-	db.opts.Logger.Error("storage: corrupt data", "file", info.Path, "error", info.Err.Error())
+	db.opts.Logger.Error("corrupt data", "file", info.Path, "err", info.Err.Error())
 	db.opts.OnCorruption(info)
 }
 

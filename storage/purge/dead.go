@@ -127,7 +127,7 @@ func (s *Purger) Run() {
 		for done := false; !done; {
 			var err error
 			if done, err = s.SweepDead(sweepDeadRows); err != nil {
-				s.opts.Logger.Error("storage: purge of shadowed rows failed", "error", err)
+				s.opts.Logger.Error("purge of shadowed rows failed", "err", err)
 			}
 			if !done && !s.pause(PauseEvery) {
 				return
@@ -139,7 +139,7 @@ func (s *Purger) Run() {
 		}
 		wrapped, err := s.Sweep(sweepRows)
 		if err != nil {
-			s.opts.Logger.Error("storage: sweep failed", "error", err)
+			s.opts.Logger.Error("purge failed", "err", err)
 		}
 		rest = PauseEvery
 		if wrapped || err != nil {

@@ -103,7 +103,7 @@ func (e *Reads) Read(dst []byte, cmd *row.ReadCommand) (page []byte, n Counted, 
 	}
 	if r.tombstones > tombstonesWarn && cmd.Repair == nil {
 		e.Counts.TombstoneWarnings.Add(1)
-		e.opts.Logger.Warn("storage: read scanned many tombstones",
+		e.opts.Logger.Warn("read scanned many tombstones",
 			"table", r.info.Name(cmd.Table), "live", r.live, "tombstones", r.tombstones)
 	}
 	looked := r.looked

@@ -65,7 +65,7 @@ func (w *Watcher) Full() bool { return w.full.Load() }
 // Overflow notes that the disk is full, and deletes the ballast file.
 func (w *Watcher) Overflow() {
 	w.full.Store(true)
-	w.opts.Logger.Error("storage: the disk is full", "dir", w.opts.Dir)
+	w.opts.Logger.Error("the disk is full", "dir", w.opts.Dir)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.ballast {
@@ -73,7 +73,7 @@ func (w *Watcher) Overflow() {
 	}
 	w.ballast, w.dropped = false, true
 	if err := w.opts.FS.Remove(w.BallastPath()); err != nil {
-		w.opts.Logger.Error("storage: cannot remove the ballast file", "error", err)
+		w.opts.Logger.Error("cannot remove the ballast file", "err", err)
 	}
 }
 
@@ -98,7 +98,7 @@ func (w *Watcher) OpenBallast() {
 		return
 	}
 	if err := w.writeBallast(); err != nil {
-		w.opts.Logger.Warn("storage: cannot create the ballast file", "error", err)
+		w.opts.Logger.Warn("cannot create the ballast file", "err", err)
 		_ = w.opts.FS.Remove(w.BallastPath())
 		return
 	}
@@ -144,7 +144,7 @@ func (w *Watcher) Check() {
 	w.mu.Unlock()
 	full := float64(free) < needed && free < freeBytesEnough
 	if was := w.full.Swap(full); was != full {
-		w.opts.Logger.Warn("storage: disk space", "writes refused", full, "free", free, "total", total)
+		w.opts.Logger.Warn("disk space", "writes refused", full, "free", free, "total", total)
 	}
 	if !full {
 		w.mu.Lock()
