@@ -77,7 +77,7 @@ func TestStreamsOfTruncatedTables(t *testing.T) {
 				t.Errorf("seed %d: node %d has %v, want %v", seed, id, got, want)
 			}
 		}
-		if log := w.log.String(); strings.Contains(log, "error") {
+		if log := w.log.String(); strings.Contains(log, "err=") {
 			t.Errorf("seed %d: %s", seed, log)
 		}
 		w.close()
