@@ -41,7 +41,7 @@ func TestStopDuringCompilations(t *testing.T) {
 	}
 	end := func() { once.Do(func() { close(stop) }); all.Wait() }
 	defer end()
-	compiling := func() int64 { return serverMetric(t, s, "functions_compiling") }
+	compiling := func() int64 { return serverMetric(t, s, "function_compiling") }
 	for late := time.Now().Add(ringStart); compiling() == 0; time.Sleep(time.Millisecond) {
 		select {
 		case <-stop:
