@@ -187,7 +187,7 @@ func randomChange(r *rand.Rand) Change {
 }
 
 // TestDirectoryBehavesAsModel applies random changes. After each of them, permissions, superuser status and identities
-// are those of the model, the previous directory is unchanged, and encoding and decoding give an equal directory that
+// equal the model's, the previous directory is unchanged, and encoding and decoding give an equal directory that
 // behaves the same.
 func TestDirectoryBehavesAsModel(t *testing.T) {
 	accepted, levels := map[string]int{}, map[string]int{}

@@ -24,7 +24,7 @@ import (
 type Options struct {
 	Service entity.Service
 	// Accounts are the configured accounts. Directory, unless nil, returns the current roles of the cluster with
-	// their accounts, which precede those of the same name in Accounts; it must not allocate or block.
+	// their accounts, which precede accounts of the same name in Accounts; it must not allocate or block.
 	Accounts  []Account
 	Directory func() *auth.Directory
 	// Development serves the development account as long as there is no other account.

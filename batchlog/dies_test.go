@@ -75,7 +75,7 @@ func TestBatchWhileHoldersDie(t *testing.T) {
 			c.Clock.Advance(10 * time.Millisecond)
 		}
 		if !done || outcome != nil {
-			t.Errorf("seed %d: %d nodes, of which %v die: %v\n%s", seed, len(dcs), victims, fmt.Sprint(outcome),
+			t.Errorf("seed %d: %d nodes, %v die: %v\n%s", seed, len(dcs), victims, fmt.Sprint(outcome),
 				c.Take())
 		}
 	}

@@ -29,7 +29,7 @@ func (still) Monotonic() time.Duration { return 0 }
 func (aliveView) Self() ring.NodeID           { return 1 }
 func (v aliveView) Alive(id ring.NodeID) bool { return !v.dead[id] }
 
-// newStoring returns a storing of node 1 with the candidates 2, 3 and 4, of which two must store the batch.
+// newStoring returns a storing of node 1 with the candidates 2, 3 and 4. Two of them must store the batch.
 func newStoring(handed bool, view aliveView) *storing {
 	l := &Log{view: view, c: coordinator.New(coordinator.Options{View: view, Clock: still{}}),
 		limits: Limits{}.withDefaults()}

@@ -93,7 +93,7 @@ func notRecorded() []string {
 	}
 }
 
-// candidates returns the texts of a file that may be statements. They begin at the start of a line, and end with the
+// candidates returns the parts of a file that may be statements. They begin at the start of a line, and end with the
 // line, or with a later one that ends with ";".
 func candidates(text string) []string {
 	verbs := []string{"SELECT", "INSERT", "UPDATE", "DELETE", "BEGIN", "USE", "TRUNCATE", "CREATE", "ALTER", "DROP",

@@ -436,7 +436,7 @@ func (h *hostile) compressionBombs(ctx context.Context, r *rand.Rand, count *ato
 // wrongPasswords logs in with wrong passwords.
 func (h *hostile) wrongPasswords(ctx context.Context, r *rand.Rand, count *atomic.Int64) {
 	count.Add(1)
-	if c, err := cqlclient.DialAs(h.address, 4, []string{"mallory", "victim", "nobody"}[r.IntN(3)],
+	if c, err := cqlclient.DialAs(h.address, 4, []string{"mallory", "victim", "unknown"}[r.IntN(3)],
 		fmt.Sprint(r.Uint64())); err == nil {
 		c.Close()
 	}

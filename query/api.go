@@ -110,7 +110,7 @@ type SchemaChange struct {
 	Args     []string // of FUNCTION and AGGREGATE
 }
 
-// VirtualSource generates the rows of tables that no replica stores: those of system, system_schema, system_views, ….
+// VirtualSource generates the rows of tables that no replica stores, such as those in system_schema and system_views.
 type VirtualSource = execution.VirtualSource
 
 // Timeouts are the timeouts of requests to the coordinator.

@@ -173,7 +173,7 @@ func (x *Change) take(c *scan.Cursor) {
 	}
 }
 
-// Result returns the mutation with the new sums of self's shards, with timestamps after those of the previous sums, and
+// Result returns the mutation with the new sums of self's shards, with timestamps after the previous sums', and
 // with the deletions unchanged.
 func (x *Change) Result(table schema.StorageID, key row.PartitionKey, self ring.NodeID, stamp int64) *row.Mutation {
 	m := &row.Mutation{}

@@ -70,8 +70,8 @@ func TestGroupedUpdatesAddUp(t *testing.T) {
 	}
 }
 
-// TestSumTimestampsIncrease shows that the timestamp of a sum is after those of the previous sum and of every deletion,
-// and that deleted sums do not count.
+// TestSumTimestampsIncrease shows that the timestamp of a sum is after the timestamps of the previous sum and of every
+// deletion, and that deleted sums do not count.
 func TestSumTimestampsIncrease(t *testing.T) {
 	stored := func(stamp, value int64, deletion row.Deletion) []byte {
 		w := row.NewPageWriter(nil)

@@ -21,7 +21,7 @@ const (
 )
 
 // TestArchitectureListsPackages compares the tree in docs/ARCHITECTURE.md with the rules of imports and with the first
-// sentence of each package comment, so that a package that is added, moved or described anew is found there.
+// sentence of each package comment, so that a package that is added, moved or described again is found there.
 func TestArchitectureListsPackages(t *testing.T) {
 	name := filepath.Join(root, filepath.FromSlash(architectureFile))
 	b, err := os.ReadFile(name)

@@ -8,7 +8,7 @@ import (
 	"cqld/schema"
 )
 
-// VirtualSource generates the rows of tables that no replica stores: those of system, system_schema, system_views, ….
+// VirtualSource generates the rows of tables that no replica stores, such as those in system_schema and system_views.
 type VirtualSource interface {
 	// Serves reports whether the source generates the rows of t. Otherwise they are read from the Store.
 	Serves(t *schema.Table) bool

@@ -1,4 +1,4 @@
-// Package system generates the rows of the tables that no replica stores: those of the keyspaces system, system_schema,
+// Package system generates the rows of the tables that no replica stores, in the keyspaces system, system_schema,
 // system_virtual_schema, system_views and system_auth.
 //
 // It does not define these tables (package schema does) and does not interpret CQL: package query filters and pages the
