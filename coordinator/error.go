@@ -124,16 +124,18 @@ func (e *ReadTimeout) Error() string {
 	return fmt.Sprintf("Operation timed out - received only %d responses.", e.Received)
 }
 
-// CASUnknown means that Received replicas, fewer than BlockFor, accepted a conditional change, and that no majority
-// could be asked in time whether it was decided. Package paxos returns it.
+// CASUnknown means that Accepted replicas, fewer than BlockFor, accepted a conditional change, and that no majority
+// could be asked in time whether it was decided. Received counts the replicas that answered the proposal, also those
+// that refused it, and is less than BlockFor. Package paxos returns it.
 type CASUnknown struct {
 	Consistency        ring.Consistency
 	Received, BlockFor int
+	Accepted           int
 }
 
 // Error returns Cassandra's text.
 func (e *CASUnknown) Error() string {
-	return fmt.Sprintf("CAS operation result is unknown - proposal accepted by %d but not a quorum.", e.Received)
+	return fmt.Sprintf("CAS operation result is unknown - proposal accepted by %d but not a quorum.", e.Accepted)
 }
 
 // FailureReason is the reason of a replica's failure (native protocol v5 §9, reasonmap).

@@ -54,6 +54,7 @@ type doubtful struct {
 	outcomes []outcome
 	refused  bool // by all acceptors that were asked
 	accepted int  // number of known acceptances, less than a majority
+	answered int  // number of natural voters that accepted or refused it, less than a majority
 }
 
 // proposedAt returns the index of the round's proposal in doubt that has the origin; -1 means none.
@@ -67,11 +68,19 @@ func (op *round) doubtLocked() {
 	if op.phase != phaseAccepting || len(op.proposal.Update) == 0 {
 		return
 	}
-	accepted := min(op.received(), op.voters.required()-1)
+	most := op.voters.required() - 1
+	accepted, answered := min(op.received(), most), min(op.responses(), most)
 	if at := op.proposedAt(op.proposal.Origin); at >= 0 { // it was in progress, so some acceptors had accepted it
-		op.own[at].accepted, op.own[at].refused = accepted, false
+		p := &op.own[at]
+		p.accepted, p.answered, p.refused = accepted, answered, false
 	} else if op.proposal.Origin == op.ballot {
-		op.own = append(op.own, doubtful{op.proposal, op.outcomes, !op.maybeAccepted(), accepted})
+		op.own = append(op.own, doubtful{
+			proposal: op.proposal,
+			outcomes: op.outcomes,
+			refused:  !op.maybeAccepted(),
+			accepted: accepted,
+			answered: answered,
+		})
 	}
 }
 
@@ -252,8 +261,12 @@ func (op *round) errorOf(i int, err error) error {
 	return asWrite(err)
 }
 
-// unknown returns the error of a change whose proposal stays in doubt. Its count is the number of known acceptances of
-// the proposal.
+// unknown returns the error of a change whose proposal stays in doubt. Acceptors that refused it have answered, too.
 func (op *round) unknown(p *doubtful) error {
-	return &coordinator.CASUnknown{Consistency: op.serial, Received: p.accepted, BlockFor: op.voters.required()}
+	return &coordinator.CASUnknown{
+		Consistency: op.serial,
+		Received:    p.answered,
+		BlockFor:    op.voters.required(),
+		Accepted:    p.accepted,
+	}
 }

@@ -109,8 +109,8 @@ func (op *round) responses() int {
 }
 
 // timedOut returns the error of a change that failed and certainly was not made, because voters did not answer the
-// present phase.
-func (op *round) timedOut() error { return op.timeoutAfter(op.received() - op.behind) }
+// present phase. Those that refused have answered.
+func (op *round) timedOut() error { return op.timeoutAfter(op.responses() - op.behind) }
 
 // timeoutAfter returns the error of a change that failed and certainly was not made, after a number of responses. Like
 // Cassandra, it limits the number to a quorum.

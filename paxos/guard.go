@@ -21,7 +21,7 @@ func (op *round) abandonLocked(err error) {
 		return
 	}
 	if (op.phase == phaseAccepting || op.phase == phaseCommitting) && len(op.outcomes) == len(op.members) {
-		op.own = append(op.own, doubtful{op.proposal, op.outcomes, false, 0}) // it may be decided
+		op.own = append(op.own, doubtful{proposal: op.proposal, outcomes: op.outcomes}) // it may be decided
 	}
 	op.attempt++
 	op.concludeLocked(nil, err)
