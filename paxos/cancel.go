@@ -38,6 +38,7 @@ func (op *round) cancel(m *member) {
 	if over {
 		op.stageLocked(StageNone)
 		op.disarmLocked()
+		op.turn.asked++ // a turn that is granted later is returned at once
 	}
 	op.mu.Unlock()
 	op.c.queues.answered(1)
@@ -45,4 +46,15 @@ func (op *round) cancel(m *member) {
 	if over {
 		op.leave()
 	}
+}
+
+// unanswered returns the members that have not been answered.
+func unanswered(members []*member) []*member {
+	out := make([]*member, 0, len(members))
+	for _, m := range members {
+		if !m.answered {
+			out = append(out, m)
+		}
+	}
+	return out
 }

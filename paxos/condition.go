@@ -173,6 +173,10 @@ func (op *round) splitLocked() {
 		op.supersedeLocked()
 		return
 	}
+	if len(unanswered(op.members)) == 0 {
+		op.concludeLocked(nil, nil)
+		return
+	}
 	op.enroll()
 	op.againLocked(CauseQueue, 0)
 }
@@ -225,7 +229,9 @@ func (op *round) answerLocked(outcomes []outcome, err error, cause Cause) {
 	if n := len(answers); n > 1 {
 		op.c.counts.shared.Add(uint64(n))
 	}
-	op.c.counts.rounds.Add(1)
+	if len(answers) > 0 {
+		op.c.counts.rounds.Add(1)
+	}
 	op.mu.Unlock()
 	op.c.queues.answered(len(answers))
 	for _, a := range answers {

@@ -64,6 +64,16 @@ func (l *queues) putBack(partition string, members []*member) {
 		l.queues[partition]...)
 }
 
+// regroup returns the members of the running round, to which it adds members that wait and fit into the round.
+func (l *queues) regroup(partition string, members []*member, limits *Limits) []*member {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := append(members[:len(members):len(members)], l.queues[partition]...)
+	n := max(together(all, limits), len(members))
+	l.queues[partition] = all[n:]
+	return all[:n:n]
+}
+
 // withdraw removes a queued member; it returns false if the member is not queued.
 func (l *queues) withdraw(partition string, m *member) bool {
 	l.mu.Lock()

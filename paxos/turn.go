@@ -37,6 +37,10 @@ type turnState struct {
 func (op *round) begin() {
 	defer op.guarded()
 	op.mu.Lock()
+	if op.over { // all members were canceled in a pause
+		op.mu.Unlock()
+		return
+	}
 	now := op.c.clock.Monotonic()
 	if op.turn.Ticket != 0 && now-op.turn.since >= op.turn.Kept {
 		op.turn.Ticket = 0 // it has expired
@@ -166,9 +170,10 @@ func (op *round) onTurn(asked int, arbiter ring.NodeID, t contention.Turn) {
 		op.c.lastBallots.forget(op.partition) // another coordinator has settled later ones
 	}
 	if op.attempt == 0 { // members that arrived meanwhile join the round
-		op.c.queues.putBack(op.partition, op.members)
-		op.members = op.c.queues.leave(op.partition, &op.c.limits)
-		op.enroll()
+		if members := op.c.queues.regroup(op.partition, unanswered(op.members), &op.c.limits); len(members) > 0 {
+			op.members = members
+			op.enroll()
+		}
 	}
 	op.attemptLocked()
 }
