@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"cqld/internal/await"
 )
 
 // disk is an output in memory. While it is blocked, writes wait; while it fails, they write half of their bytes.
@@ -152,14 +154,8 @@ func TestFullQueueBlocksRequestsWithoutLosingEntries(t *testing.T) {
 			}
 		})
 	}
-	for l.Stats().Waits == 0 {
-		<-d.entered
-		time.Sleep(time.Millisecond)
-		select {
-		case d.entered <- struct{}{}:
-		default:
-		}
-	}
+	<-d.entered
+	await.Until(t, "a request waits for the queue", func() bool { return l.Stats().Waits > 0 })
 	if q := l.Stats().Queued; q > s.MaxQueueWeight {
 		t.Errorf("%d bytes are queued", q)
 	}
@@ -176,9 +172,7 @@ func TestFailedWriteIsRepeatedFromWhereItEnded(t *testing.T) {
 	d.failing = 1
 	l := enabled(t, onDisk(d), testSettings())
 	l.Record(numbered(1))
-	for l.Stats().Queued > 0 { // until the write was repeated
-		time.Sleep(10 * time.Millisecond)
-	}
+	await.Until(t, "the write was repeated", func() bool { return l.Stats().Queued == 0 })
 	l.Close()
 	if got, stats := d.entries(t), l.Stats(); len(got) != 1 || stats.Failures != 1 || stats.Lost != 0 {
 		t.Errorf("%v, %+v", got, stats)
@@ -216,10 +210,10 @@ func TestAFullQueueCanBeDisabled(t *testing.T) {
 	for i := range 10 {
 		requests.Go(func() { l.Record(numbered(i)) })
 	}
-	// all have recorded their entries or wait
-	for stats := l.Stats(); stats.Recorded+stats.Waits < 10; stats = l.Stats() {
-		time.Sleep(time.Millisecond)
-	}
+	await.Until(t, "all have recorded their entries or wait", func() bool {
+		stats := l.Stats()
+		return stats.Recorded+stats.Waits >= 10
+	})
 	l.Disable(numbered(10))
 	requests.Wait()
 	if stats := l.Stats(); stats.Recorded+stats.Dropped != 11 || stats.Lost != stats.Recorded || stats.Dropped == 0 {

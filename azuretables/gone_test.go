@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cqld/azuretables/entity"
+	"cqld/internal/await"
 	"cqld/request"
 )
 
@@ -131,9 +132,7 @@ func TestDrainLosesNoRequest(t *testing.T) {
 			}
 		})
 	}
-	for answered.Load() < 200 {
-		time.Sleep(time.Millisecond)
-	}
+	await.Until(t, "200 responses", func() bool { return answered.Load() >= 200 })
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	if err := b.server.Drain(ctx); err != nil {
@@ -154,9 +153,7 @@ func TestDrainAnswersFirstRequestOfNewConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	for b.server.carrier.guests.waiting() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	await.Until(t, "the connection is accepted", func() bool { return b.server.carrier.guests.waiting() > 0 })
 	drained := make(chan error, 1)
 	go func() { drained <- b.server.Drain(context.Background()) }()
 	time.Sleep(newcomerTime / 5)

@@ -4,20 +4,12 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"cqld/internal/await"
 )
 
 func newTestClock() *processClock {
 	return &processClock{Clock: &Clock{}, started: time.Now(), skew: new(atomic.Int64), paused: &gate{}}
-}
-
-// due waits until fired reports true, and fails the test after 10 seconds.
-func due(t *testing.T, fired func() bool) {
-	t.Helper()
-	for late := time.Now().Add(10 * time.Second); !fired(); time.Sleep(time.Millisecond) {
-		if time.Now().After(late) {
-			t.Fatal("a timer did not fire")
-		}
-	}
 }
 
 func TestTimersWaitWhilePaused(t *testing.T) {
@@ -26,7 +18,7 @@ func TestTimersWaitWhilePaused(t *testing.T) {
 	var fired, stopped atomic.Int32
 	c.After(0, func() { fired.Add(1) })
 	second := c.After(0, func() { stopped.Add(1) })
-	due(t, func() bool {
+	await.Until(t, "a timer fires", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return len(c.held) == 2
@@ -44,7 +36,7 @@ func TestTimersWaitWhilePaused(t *testing.T) {
 	}
 	c.release()
 	c.After(0, func() { fired.Add(1) })
-	due(t, func() bool { return fired.Load() == 2 })
+	await.Until(t, "a timer fires", func() bool { return fired.Load() == 2 })
 }
 
 func TestClocksGoForwardOnly(t *testing.T) {

@@ -237,12 +237,12 @@ func (c *Cluster) linkTo(i int, to netip.AddrPort) *gate {
 const awaitEvery = time.Millisecond
 
 // AwaitUp returns when all running nodes serve clients, see each other up and have the same metadata.
-func (c *Cluster) AwaitUp(ctx context.Context) error { return await(ctx, c.notUp) }
+func (c *Cluster) AwaitUp(ctx context.Context) error { return awaitNil(ctx, c.notUp) }
 
 // AwaitDown returns when all other nodes that are running and not paused see node i down, for instance after
 // Node.Pause.
 func (c *Cluster) AwaitDown(ctx context.Context, i int) error {
-	return await(ctx, func() error {
+	return awaitNil(ctx, func() error {
 		for _, n := range c.nodes {
 			if s := n.running(); n.index != i && s != nil && !s.paused.isShut() &&
 				s.node.Up(c.nodes[i].at.internodeAt()) {
@@ -282,8 +282,8 @@ func (c *Cluster) notUp() error {
 	return nil
 }
 
-// await polls missing until it returns nil or ctx ends.
-func await(ctx context.Context, missing func() error) error {
+// awaitNil polls missing until it returns nil or ctx ends.
+func awaitNil(ctx context.Context, missing func() error) error {
 	tick := time.NewTicker(awaitEvery)
 	defer tick.Stop()
 	for {

@@ -13,6 +13,7 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"cqld/cqldtest"
+	"cqld/internal/await"
 	"cqld/node/config"
 )
 
@@ -82,14 +83,9 @@ func mustWrite(t *testing.T, s *gocql.Session, i int) {
 // repeat calls f until it succeeds.
 func repeat(t *testing.T, f func() error) {
 	t.Helper()
-	for late := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		err := f()
-		if err == nil {
-			return
-		}
-		if time.Now().After(late) {
-			t.Fatal(err)
-		}
+	var err error
+	if !await.Reached(20*time.Second, func() bool { err = f(); return err == nil }) {
+		t.Fatal(err)
 	}
 }
 
@@ -285,18 +281,9 @@ func TestSkewedClock(t *testing.T) {
 	s := connect(t, c.Node(2), c)
 	create(t, s, c)
 	c.Node(2).SkewClock(5 * time.Second)
-	await := func(refused bool) {
-		t.Helper()
-		for late := time.Now().Add(20 * time.Second); (write(s,
-			1) != nil) != refused; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(late) {
-				t.Fatalf("refused is not %t", refused)
-			}
-		}
-	}
-	await(true)
+	await.Until(t, "writes are refused", func() bool { return write(s, 1) != nil })
 	c.Node(2).SkewClock(0)
-	await(false)
+	await.Until(t, "writes are accepted", func() bool { return write(s, 1) == nil })
 }
 
 // TestClustersShareNoAddress checks that clusters that run concurrently have different addresses.
@@ -323,14 +310,10 @@ func TestCloseEndsAllGoroutines(t *testing.T) {
 			c.Node(1).Pause()
 			must(t, c.Node(2).Kill())
 			must(t, c.Close())
-			var stacks []byte
-			late := time.Now().Add(10 * time.Second)
-			for ; runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
-				if time.Now().After(late) {
-					stacks = make([]byte, 1<<20)
-					stacks = stacks[:runtime.Stack(stacks, true)]
-					t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, stacks)
-				}
+			if !await.Reached(10*time.Second, func() bool { return runtime.NumGoroutine() <= before }) {
+				stacks := make([]byte, 1<<20)
+				stacks = stacks[:runtime.Stack(stacks, true)]
+				t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, stacks)
 			}
 		})
 	}

@@ -101,7 +101,7 @@ func (n *Node) Restart(ctx context.Context) error {
 	n.mu.Lock()
 	n.process = p
 	n.mu.Unlock()
-	return await(ctx, func() error {
+	return awaitNil(ctx, func() error {
 		if !p.serves() {
 			return fmt.Errorf("node %d does not serve clients yet", n.index)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/internal/await"
 	"cqld/internal/env"
 	"cqld/ring"
 	"cqld/row"
@@ -54,10 +55,8 @@ func (r *running) Go(f func()) {
 	}()
 }
 
-func (r *running) Wait() {
-	for r.n.Load() > 0 {
-		time.Sleep(time.Millisecond)
-	}
+func (r *running) Wait(t testing.TB) {
+	await.Until(t, "all goroutines have ended", func() bool { return r.n.Load() == 0 })
 }
 
 // newFakeRing returns a ring in which node makes each node, and the table of which partitions are listed.
@@ -204,7 +203,7 @@ func TestListingMatchesQuorum(t *testing.T) {
 			})
 		}
 		all.Wait()
-		f.running.Wait()
+		f.running.Wait(t)
 		if n := c.Load().Reads; n != 0 {
 			t.Errorf("seed %d: %d reads count as in flight after all have ended", seed, n)
 		}
@@ -243,7 +242,7 @@ func TestPartialResultsReachTheEnd(t *testing.T) {
 			}
 		}
 	}
-	f.running.Wait()
+	f.running.Wait(t)
 	if results < 6 || results > 202 {
 		t.Errorf("%d results", results)
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"cqld/internal/await"
 	"cqld/internal/testclock"
 	"cqld/server"
 )
@@ -46,7 +47,7 @@ func (q *queued) start(role string, client int, cost int) (refused func() bool) 
 			<-q.gate
 		})
 	})
-	eventually(q.t, "the verification runs, waits or is refused",
+	await.Until(q.t, "the verification runs, waits or is refused",
 		func() bool { return q.counts() != before || len(done) > 0 })
 	return func() bool {
 		var overloaded *server.AuthenticationOverloaded
@@ -74,7 +75,7 @@ func (q *queued) next() {
 	n := len(q.order)
 	q.mu.Unlock()
 	q.gate <- struct{}{}
-	eventually(q.t, "the next verification", func() bool {
+	await.Until(q.t, "the next verification", func() bool {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		return len(q.order) > n || q.waitingNow() == 0

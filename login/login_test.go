@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
+	"cqld/internal/await"
 	"cqld/internal/testclock"
 	"cqld/server"
 )
@@ -377,17 +378,6 @@ func (f *fixture) blocked() (begun *atomic.Int64, release func()) {
 	return begun, sync.OnceFunc(func() { close(gate) })
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for range 5000 {
-		if holds() {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Fatal("not in time: " + what)
-}
-
 func TestConnectionsShareOneVerification(t *testing.T) {
 	f := newFixture(t, Limits{HashersMax: 1, QueueMax: 1})
 	f.options.OnEvent = nil
@@ -401,7 +391,7 @@ func TestConnectionsShareOneVerification(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "a verification", func() bool { return begun.Load() == 1 })
+	await.Until(t, "a verification", func() bool { return begun.Load() == 1 })
 	release()
 	wg.Wait()
 	if s := f.Stats(); s.Verified != 1 || s.Successes != 500 || s.Waiting != 0 {
@@ -426,10 +416,10 @@ func TestQueueIsBounded(t *testing.T) {
 	wrong, overloaded := &server.BadCredentials{}, &server.AuthenticationOverloaded{}
 	waiting := func(n int64) {
 		t.Helper()
-		eventually(t, fmt.Sprint(n, " wait"), func() bool { return f.Stats().Waiting == n })
+		await.Until(t, fmt.Sprint(n, " wait"), func() bool { return f.Stats().Waiting == n })
 	}
 	start(t.Context(), 1, "a", wrong)
-	eventually(t, "one runs", func() bool { return begun.Load() == 1 })
+	await.Until(t, "one runs", func() bool { return begun.Load() == 1 })
 	start(t.Context(), 1, "b", wrong)
 	waiting(1)
 	start(t.Context(), 1, "c", overloaded) // makes room for another address below
@@ -441,18 +431,18 @@ func TestQueueIsBounded(t *testing.T) {
 	start(t.Context(), 3, "right", nil)
 	waiting(4)
 	start(t.Context(), 4, "f", wrong) // the fifth
-	eventually(t, "one has made room", func() bool { return f.Stats().Reasons[Overload.String()] == 2 })
+	await.Until(t, "one has made room", func() bool { return f.Stats().Reasons[Overload.String()] == 2 })
 	start(t.Context(), 4, "g", overloaded) // its address would have as many as the others
 	// The client whose connection ends leaves the queue, and the one that has joined its verification continues.
 	start(t.Context(), 5, "e", wrong)
-	eventually(t, "three are refused", func() bool { return f.Stats().Reasons[Overload.String()] == 3 })
+	await.Until(t, "three are refused", func() bool { return f.Stats().Reasons[Overload.String()] == 3 })
 	cancel()
-	eventually(t, "one is canceled", func() bool { return f.Stats().Reasons[Canceled.String()] == 1 })
+	await.Until(t, "one is canceled", func() bool { return f.Stats().Reasons[Canceled.String()] == 1 })
 	waiting(4)
 	late, end := context.WithTimeout(t.Context(), time.Millisecond)
 	defer end()
 	start(late, 6, "right", overloaded) // joins, and its time ends
-	eventually(t, "four are refused", func() bool { return f.Stats().Reasons[Overload.String()] == 4 })
+	await.Until(t, "four are refused", func() bool { return f.Stats().Reasons[Overload.String()] == 4 })
 	release()
 	wg.Wait()
 	if s := f.Stats(); s.Waiting != 0 || s.Verified != 5 || f.hashers.mu.running != 0 || len(f.mu.running) != 0 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"cqld/internal/await"
 	"cqld/internal/env"
 	"cqld/internal/guard"
 	"cqld/ring"
@@ -17,9 +18,7 @@ import (
 func untilCanceled(began chan<- struct{}, ended chan<- error) CallHandler {
 	return func(c Call, respond Respond) {
 		began <- struct{}{}
-		for c.Cancel.Err() == nil {
-			time.Sleep(time.Millisecond)
-		}
+		await.Reached(time.Minute, func() bool { return c.Cancel.Err() != nil })
 		ended <- c.Cancel.Err()
 		respond(nil, c.Cancel.Err())
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"cqld/internal/await"
 	"cqld/ring"
 )
 
@@ -146,8 +147,14 @@ func TestConnectionsOfUnknownPeersAreBounded(t *testing.T) {
 		var timeout net.Error
 		return !errors.As(err, &timeout) || !timeout.Timeout()
 	}
+	unbound := func() int {
+		b.conns.mu.Lock()
+		defer b.conns.mu.Unlock()
+		return b.conns.unbound
+	}
+	before := unbound()
 	first := dial()
-	time.Sleep(20 * time.Millisecond) // it is the oldest
+	await.Until(t, "the first connection is the oldest", func() bool { return unbound() > before })
 	for range l.UnknownPeers {
 		dial()
 	}

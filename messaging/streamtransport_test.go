@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"cqld/internal/await"
 	"cqld/ring"
 )
 
@@ -52,12 +53,7 @@ func know(n, other *StreamTransport) {
 
 func waitFor(t testing.TB, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatal("not reached in 5 s")
+	await.Until(t, "the condition of this line", ok)
 }
 
 // ask sends one request to node 2 and waits.

@@ -9,6 +9,7 @@ import (
 
 	"cqld/azuretables/client"
 	"cqld/integration/cqlclient"
+	"cqld/internal/await"
 	"cqld/internal/env"
 	"cqld/node/config"
 )
@@ -91,9 +92,7 @@ func abandonScan(t *testing.T, protocol string, at int, end string) {
 		before = scan.steps.Load()
 		began = time.Now()
 	}
-	for late := time.Now().Add(20 * time.Second); scan.running.Load() > 0 && time.Now().Before(late); {
-		time.Sleep(time.Millisecond)
-	}
+	await.Reached(20*time.Second, func() bool { return scan.running.Load() == 0 })
 	took, steps := time.Since(began), scan.steps.Load()-before
 	t.Logf("ended after %v and %d steps", took, steps)
 	if scan.running.Load() > 0 || steps > stepsAfterMax {

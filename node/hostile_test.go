@@ -12,6 +12,7 @@ import (
 
 	"cqld/cluster"
 	"cqld/integration/cqlclient"
+	"cqld/internal/await"
 	"cqld/messaging"
 	"cqld/ring"
 )
@@ -69,15 +70,10 @@ func TestHostilePeers(t *testing.T) {
 		default:
 		}
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	await.Until(t, "CREATE TABLE succeeds", func() bool {
 		_, err := send(c, "CREATE TABLE IF NOT EXISTS k.afterwards (a int PRIMARY KEY)", cqlclient.Options{})
-		if err == nil {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("afterwards: %v", err)
-		}
-	}
+		return err == nil
+	})
 	if log := r.log.String(); strings.Count(log, "message refused") > 100 {
 		t.Errorf("%d refusals are logged", strings.Count(log, "message refused"))
 	}
@@ -109,7 +105,7 @@ func (r *inProcess) join(host byte) *messaging.StreamTransport {
 		peers[n.cluster.Self()] = n.opts.Internode()
 	}
 	p.SetPeers(peers)
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	await.Until(r.t, "the member is connected", func() bool {
 		reached := 0
 		for id := range peers {
 			done := make(chan error, 1)
@@ -118,13 +114,9 @@ func (r *inProcess) join(host byte) *messaging.StreamTransport {
 				reached++
 			}
 		}
-		if reached == len(peers) {
-			return p
-		}
-		if time.Now().After(end) {
-			r.t.Fatal("the member is not connected")
-		}
-	}
+		return reached == len(peers)
+	})
+	return p
 }
 
 // sendRandom sends requests of all verbs with random payloads to nodes 1 and 2, and returns how many were answered.

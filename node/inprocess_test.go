@@ -15,6 +15,7 @@ import (
 	"cqld/azuretables"
 	"cqld/azuretables/client"
 	"cqld/integration/cqlclient"
+	"cqld/internal/await"
 	"cqld/internal/env"
 	"cqld/internal/syncbuf"
 	"cqld/node/assembly"
@@ -175,10 +176,8 @@ func openNodes(t *testing.T, subnet byte, n int, change func(*config.Options)) *
 		r.nodes, r.faults = append(r.nodes, node), append(r.faults, f)
 	}
 	for _, node := range r.nodes {
-		for late := time.Now().Add(time.Minute); node.Status().Up < n; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(late) {
-				t.Fatalf("a node sees %+v", node.Status())
-			}
+		if !await.Reached(time.Minute, func() bool { return node.Status().Up >= n }) {
+			t.Fatalf("a node sees %+v", node.Status())
 		}
 	}
 	return r
@@ -215,10 +214,8 @@ func (r *inProcess) kill(i int, change func(*config.Options)) {
 		}
 	})
 	r.nodes[i] = next
-	for late := time.Now().Add(time.Minute); next.Status().Up < len(r.nodes); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(late) {
-			r.t.Fatalf("a node sees %+v", next.Status())
-		}
+	if !await.Reached(time.Minute, func() bool { return next.Status().Up >= len(r.nodes) }) {
+		r.t.Fatalf("a node sees %+v", next.Status())
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/internal/await"
 	"cqld/messaging/internodetls"
 	"cqld/node/config"
 	"cqld/node/control"
@@ -70,12 +71,11 @@ func TestConnectionsBetweenDataCentersAreEncrypted(t *testing.T) {
 	r.kill(1, nil)
 	for i, want := range []string{"from 1/2, to 1/2", "from 1/2, to 1/2", "from 2/2, to 2/2"} {
 		got := ""
-		for end := time.Now().Add(10 * time.Second); got != want &&
-			time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if !await.Reached(time.Minute, func() bool {
 			c := r.nodes[i].commands.Status.Internode()
 			got = fmt.Sprintf("from %d/%d, to %d/%d", c.FromEncrypted, c.From, c.ToEncrypted, c.To)
-		}
-		if got != want {
+			return got == want
+		}) {
 			t.Errorf("node %d has encrypted connections %s, want %s", i+1, got, want)
 		}
 	}

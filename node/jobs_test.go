@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/internal/await"
 	"cqld/internal/wire"
 	"cqld/jobs"
 	"cqld/node/admin"
@@ -38,15 +39,11 @@ func (r *inProcess) job(i int, id string) control.Job {
 // until waits until a condition holds for a job of a node.
 func (r *inProcess) until(i int, id string, what string, is func(control.Job) bool) control.Job {
 	r.t.Helper()
-	for late := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		j := r.job(i, id)
-		if is(j) {
-			return j
-		}
-		if time.Now().After(late) {
-			r.t.Fatalf("job %s is not %s: %+v", id, what, j)
-		}
+	var j control.Job
+	if !await.Reached(2*time.Minute, func() bool { j = r.job(i, id); return is(j) }) {
+		r.t.Fatalf("job %s is not %s: %+v", id, what, j)
 	}
+	return j
 }
 
 // scatter writes each of n partitions of k.t to one node only.
@@ -267,15 +264,15 @@ func TestOperationsOfTheRingAreJobs(t *testing.T) {
 		var ids []string
 		for i := range 2 {
 			var found []string
-			for late := time.Now().Add(time.Minute); len(found) == 0; time.Sleep(10 * time.Millisecond) {
+			if !await.Reached(time.Minute, func() bool {
 				for _, s := range r.nodes[i].commands.Jobs.All() {
 					if s.Kind == jobs.Kind(kind) && s.State == jobs.Done && s.External {
 						found = append(found, s.ID)
 					}
 				}
-				if time.Now().After(late) {
-					t.Fatalf("node %d shows %+v", i+1, r.nodes[i].commands.Jobs.All())
-				}
+				return len(found) > 0
+			}) {
+				t.Fatalf("node %d shows %+v", i+1, r.nodes[i].commands.Jobs.All())
 			}
 			ids = append(ids, found...)
 		}

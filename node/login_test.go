@@ -2,14 +2,15 @@ package node
 
 import (
 	"errors"
+	"fmt"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"cqld/auth"
 	"cqld/integration/cqlclient"
+	"cqld/internal/await"
 	"cqld/node/config"
 )
 
@@ -110,18 +111,14 @@ func TestLoginOnAllNodes(t *testing.T) {
 func (r *inProcess) end(conns []*cqlclient.Conn) {
 	r.t.Helper()
 	for i, c := range conns {
-		for late := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		await.Until(r.t, fmt.Sprintf("node %d ends the connection", i), func() bool {
 			_, err := send(c, "SELECT key FROM system.local", cqlclient.Options{})
-			if refusal := (&refused{}); err != nil && !errors.As(err, &refusal) {
-				break
-			}
 			if err == nil {
 				r.t.Errorf("node %d serves the connection", i)
 			}
-			if time.Now().After(late) {
-				r.t.Fatalf("node %d: the connection does not end", i)
-			}
-		}
+			refusal := &refused{}
+			return err != nil && !errors.As(err, &refusal)
+		})
 	}
 }
 

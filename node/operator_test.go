@@ -14,6 +14,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/internal/await"
 	"cqld/node/config"
 	"cqld/node/control"
 	"cqld/ring"
@@ -508,15 +509,9 @@ func TestOperationsChangeTheRing(t *testing.T) {
 	if got := operate(r, 1, control.Decommission, control.ForceArgs{Force: true}); !got.Left {
 		t.Errorf("decommission %+v", got)
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		members := operate(r, 0, control.StatusOf, control.KeyspaceArgs{}).Members
-		if len(members) == 1 {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("members %+v", members)
-		}
-	}
+	await.Until(t, "the ring has one member", func() bool {
+		return len(operate(r, 0, control.StatusOf, control.KeyspaceArgs{}).Members) == 1
+	})
 	if got := r.query(r.connect(0), "SELECT * FROM shop.orders"); len(got.Rows) == 0 {
 		t.Error("the rows are gone")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"cqld/azuretables/client"
 	"cqld/integration/cqlclient"
+	"cqld/internal/await"
 	"cqld/node/config"
 	"cqld/row"
 )
@@ -160,10 +161,7 @@ func (r *inProcess) panics() map[string]int64 {
 
 func (r *inProcess) eventually(what string, ok func() bool) {
 	r.t.Helper()
-	for late := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(late) {
-			r.t.Errorf("%s: never, but %v", what, r.panics())
-			return
-		}
+	if !await.Reached(time.Minute, ok) {
+		r.t.Errorf("%s: never, but %v", what, r.panics())
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"cqld/internal/await"
 )
 
 // TestGateWaitsForThoseInside checks that wait returns after all mutations that entered before it have left, and before
@@ -17,9 +19,7 @@ func TestGateWaitsForThoseInside(t *testing.T) {
 		g.wait()
 		close(returned)
 	}()
-	for g.phase.Load() == before {
-		time.Sleep(time.Millisecond)
-	}
+	await.Until(t, "wait begins", func() bool { return g.phase.Load() != before })
 	after := g.enter() // does not block, and wait does not wait for it
 	select {
 	case <-returned:

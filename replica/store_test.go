@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/internal/await"
 	"cqld/internal/env"
 	"cqld/messaging"
 	"cqld/ring"
@@ -95,10 +96,10 @@ func benchPeer(b *testing.B) (*Remote, *schema.Table) {
 		n.SetPeers(peers)
 	}
 	peer := NewRemote(1, nodes[1], l.view)
-	for ok := false; !ok; time.Sleep(time.Millisecond) {
+	await.Until(b, "the peer applies a mutation", func() bool {
 		done := make(chan error, 1)
 		peer.Apply(5, []*row.Mutation{mutationOf(table, "k")}, time.Second, func(err error) { done <- err })
-		ok = <-done == nil
-	}
+		return <-done == nil
+	})
 	return peer, table
 }

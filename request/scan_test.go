@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/internal/await"
 	"cqld/internal/env"
 	"cqld/internal/model"
 	"cqld/row"
@@ -394,13 +395,9 @@ func TestACanceledScanReleasesEverything(t *testing.T) {
 	if canceled < 500 || failed < 500 {
 		t.Errorf("only %d canceled and %d failed", canceled, failed)
 	}
-	for range 100 {
-		if runtime.NumGoroutine() <= before {
-			return
-		}
-		time.Sleep(time.Millisecond)
+	if !await.Reached(10*time.Second, func() bool { return runtime.NumGoroutine() <= before }) {
+		t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 	}
-	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 }
 
 // TestAScanStoppedEarlyCancelsWhatItReadAhead checks that a scan that ends with its first Read does not wait for the

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/internal/await"
 	"cqld/storage/failure"
 	"cqld/storage/faultfs"
 )
@@ -137,11 +138,7 @@ func TestCheckpointsMeetFaults(t *testing.T) {
 				t.Errorf("the checkpoint ends with %v, which does not name the cause", err)
 			}
 			if test.stops { // OnFatal is called after requests fail
-				within(t, 20*time.Second, "the report", func() {
-					for !stopped.Load() {
-						time.Sleep(time.Millisecond)
-					}
-				})
+				await.Until(t, "the engine reports the failure", stopped.Load)
 			} else if stopped.Load() {
 				t.Error("the engine has stopped")
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/internal/await"
 	"cqld/storage/space"
 )
 
@@ -39,18 +40,10 @@ func TestIdleEngineRests(t *testing.T) {
 	// advance moves the clock to the next timer once it is armed for one of the given times.
 	advance := func(want ...time.Duration) {
 		t.Helper()
-		within(t, 10*time.Second, "the watcher's next check", func() {
-			for !slices.Contains(want, clock.nextTimer()) {
-				time.Sleep(100 * time.Microsecond)
-			}
-		})
+		await.Until(t, "the watcher's next check", func() bool { return slices.Contains(want, clock.nextTimer()) })
 		before := checks.Load()
 		clock.advance(clock.nextTimer())
-		within(t, 10*time.Second, "a check of the free space", func() {
-			for checks.Load() == before {
-				time.Sleep(100 * time.Microsecond)
-			}
-		})
+		await.Until(t, "a check of the free space", func() bool { return checks.Load() != before })
 	}
 	for range 3 { // opening has written
 		advance(space.Every, space.Rest)

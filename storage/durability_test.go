@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/internal/await"
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage/failure"
@@ -44,7 +45,8 @@ func crashAfterWrites(t *testing.T, seed uint64, mode SyncMode) (missing int) {
 		})
 	}
 	rng := rand.New(rand.NewPCG(seed, 0))
-	time.Sleep(time.Duration(1+rng.IntN(10)) * time.Millisecond)
+	enough := 1 + rng.Int64N(100)
+	await.Until(t, "writes are acknowledged", func() bool { return acknowledged[rng.IntN(writers)].Load() >= enough })
 	var promised [writers]int64
 	for w := range promised {
 		promised[w] = acknowledged[w].Load()
@@ -100,14 +102,10 @@ func TestPeriodicSyncBringsWritesToDisk(t *testing.T) {
 	if n := survivors(); n != 0 {
 		t.Fatalf("%d rows are on disk before the period is over", n)
 	}
-	deadline := time.Now().Add(time.Minute)
-	for survivors() != 1 {
+	await.Until(t, "the row is on disk after the period", func() bool {
 		clock.advance(time.Second)
-		if time.Now().After(deadline) {
-			t.Fatal("the period is over and the row is not on disk")
-		}
-		time.Sleep(time.Millisecond)
-	}
+		return survivors() == 1
+	})
 	mustApply(t, e, putRow("a", 2, 1, "x"))
 	m := new(row.Mutation)
 	m.Reset(always, row.NewPartitionKey([]byte("a")))

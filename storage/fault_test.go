@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/internal/await"
 	"cqld/row"
 	"cqld/storage/database"
 	"cqld/storage/failure"
@@ -293,10 +294,8 @@ func TestFullDiskRefusesWritesAndRecovers(t *testing.T) {
 		t.Fatalf("read on a full disk: %v", got)
 	}
 	disk.SetSpace(64 << 20)
-	within(t, 20*time.Second, "recovery", func() {
-		for errors.Is(apply(e, putRow("b", 1, 1, "y")), failure.ErrDiskFull) {
-			time.Sleep(time.Millisecond)
-		}
+	await.Until(t, "recovery", func() bool {
+		return !errors.Is(apply(e, putRow("b", 1, 1, "y")), failure.ErrDiskFull)
 	})
 	if got := rows(t, mustRead(t, e, readKey("b"))); fmt.Sprint(got) != "[b/1=y]" {
 		t.Fatalf("after recovery: %v", got)

@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/internal/await"
 	"cqld/storage/logguard"
 )
 
@@ -19,12 +19,14 @@ import (
 // the background.
 func crashed(t *testing.T, e *Engine) (copied, lastLog string) {
 	t.Helper()
-	for quiet := 0; quiet < 3; quiet++ {
+	quiet := 0
+	await.Until(t, "nothing happens in the background", func() bool {
+		quiet++
 		if m := e.db.Metrics(); m.MemTable.Count > 1 || m.Flush.NumInProgress+m.Compact.NumInProgress > 0 {
 			quiet = 0
 		}
-		time.Sleep(2 * time.Millisecond)
-	}
+		return quiet == 5
+	})
 	copied = t.TempDir()
 	files, err := os.ReadDir(e.opts.Dir)
 	if err != nil {

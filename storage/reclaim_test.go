@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/internal/await"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/storage/failure"
@@ -64,13 +65,11 @@ func TestSpaceIsFreedAtOnce(t *testing.T) {
 			if err := remove(e); err != nil {
 				t.Fatal(err)
 			}
-			end := time.Now().Add(time.Minute)
-			for tableFiles(t, disk) > 1<<20 {
-				if time.Now().After(end) {
-					t.Fatalf("%d bytes are still in files", tableFiles(t, disk))
-				}
+			if !await.Reached(time.Minute, func() bool {
 				clock.advance(reclaimAfter)
-				time.Sleep(10 * time.Millisecond)
+				return tableFiles(t, disk) <= 1<<20
+			}) {
+				t.Fatalf("%d bytes are still in files", tableFiles(t, disk))
 			}
 		})
 	}
@@ -138,16 +137,13 @@ func TestTruncationFreesAFullDisk(t *testing.T) {
 			if err := remove(e); err != nil {
 				t.Fatal(err)
 			}
-			end := time.Now().Add(time.Minute)
-			for full := true; full; time.Sleep(10 * time.Millisecond) {
+			await.Until(t, "the disk has space", func() bool {
 				clock.advance(reclaimAfter)
 				e.disk.Check()
 				m := putRow("other", 1, 1, "x")
 				m.Table++
-				if full = apply(e, m) != nil; full && time.Now().After(end) {
-					t.Fatal("the disk is still full")
-				}
-			}
+				return apply(e, m) == nil
+			})
 		})
 	}
 }

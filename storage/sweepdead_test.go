@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/internal/await"
 	"cqld/internal/invariant"
 	"cqld/row"
 	"cqld/storage/purge"
@@ -170,10 +171,10 @@ func TestPurgerIsWoken(t *testing.T) {
 	if live := rows(t, mustRead(t, e, readKey("a"))); len(live) != 1 {
 		t.Fatalf("%d live rows", len(live))
 	}
-	for e.dead.Len() > 0 {
+	await.Until(t, "the purger removes what is dead", func() bool {
 		clock.advance(purge.PauseEvery)
-		time.Sleep(time.Millisecond)
-	}
+		return e.dead.Len() == 0
+	})
 	if n := entries(t, e); n != 200+2 {
 		t.Errorf("%d entries", n)
 	}

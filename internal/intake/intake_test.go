@@ -6,7 +6,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"cqld/internal/await"
 )
 
 func quick(bytes int64) Limits {
@@ -23,17 +26,23 @@ func mustAdmit(t *testing.T, in *Intake, size int64, abort func()) *Body {
 }
 
 func TestStalledBodyIsAborted(t *testing.T) {
+	synctest.Test(t, stalledBodyIsAborted) // time passes only while all goroutines wait
+}
+
+func stalledBodyIsAborted(t *testing.T) {
 	in := New(quick(100))
 	var stalled *Body
 	aborted := make(chan struct{})
 	stalled = mustAdmit(t, in, 60, func() { close(aborted); go stalled.End() })
 	other := mustAdmit(t, in, 30, func() { t.Error("a body that makes progress was aborted") })
-	go func() {
+	var progress sync.WaitGroup
+	defer progress.Wait()
+	progress.Go(func() {
 		for range 200 {
 			other.Received(1000)
 			time.Sleep(time.Millisecond)
 		}
-	}()
+	})
 	b := mustAdmit(t, in, 70, nil)
 	<-aborted
 	b.End()
@@ -45,6 +54,10 @@ func TestStalledBodyIsAborted(t *testing.T) {
 }
 
 func TestNoAbortWithoutContention(t *testing.T) {
+	synctest.Test(t, noAbortWithoutContention) // time passes only while all goroutines wait
+}
+
+func noAbortWithoutContention(t *testing.T) {
 	in := New(quick(100))
 	b := mustAdmit(t, in, 100, func() { t.Error("aborted") })
 	time.Sleep(50 * time.Millisecond)
@@ -121,11 +134,11 @@ func TestAdmissionOrder(t *testing.T) {
 			order <- first
 			b.End()
 		}()
-		for n := 0; n < waiting; time.Sleep(time.Millisecond) {
+		await.Until(t, "the body waits", func() bool {
 			in.mu.Lock()
-			n = len(in.waiting)
-			in.mu.Unlock()
-		}
+			defer in.mu.Unlock()
+			return len(in.waiting) >= waiting
+		})
 	}
 	wait(false, 1)
 	wait(true, 2)

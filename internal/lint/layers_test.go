@@ -28,6 +28,7 @@ internal/syncbuf:
 internal/wire:
 internal/memory: internal/env
 internal/testclock: internal/env
+internal/await:
 internal/repetition:
 internal/matrix:
 

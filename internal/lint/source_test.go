@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -22,9 +23,19 @@ type parsedPackage struct {
 
 const root = "../.."
 
-// parsePackages parses every package of the module, except generated files.
+// parsePackages returns every package of the module, without generated files. The tests share the trees, and must not
+// change them.
 func parsePackages(t *testing.T) map[string]*parsedPackage {
 	t.Helper()
+	all, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// parsed parses the packages once, which takes as long as most of the tests that read them.
+var parsed = sync.OnceValues(func() (map[string]*parsedPackage, error) {
 	out := map[string]*parsedPackage{}
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -64,11 +75,8 @@ func parsePackages(t *testing.T) map[string]*parsedPackage {
 		r.lines[rel] = strings.Count(string(src), "\n")
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
+	return out, err
+})
 
 // hasOwnModule reports whether a directory below the root is a separate module.
 func hasOwnModule(dir string) bool {

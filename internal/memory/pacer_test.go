@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"cqld/internal/await"
 )
 
 // The heap of a Pacer with a live heap that grows has the same garbage at any size, and GOGC=400 has five times the
@@ -65,10 +67,7 @@ func TestPacerFollowsTheCollector(t *testing.T) {
 		held = append(held, make([]byte, 10*mib))
 	}
 	runtime.GC()
-	for end := time.Now().Add(10 * time.Second); pace() > 80 && time.Now().Before(end); time.Sleep(time.Millisecond) {
-		runtime.GC()
-	}
-	if pace() > 80 {
+	if !await.Reached(10*time.Second, func() bool { runtime.GC(); return pace() <= 80 }) {
 		t.Errorf("GOGC is %d with 200 MiB of live heap and %d MiB of garbage", pace(), p.allowance/mib)
 	}
 	runtime.KeepAlive(held)

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"cqld/internal/await"
 	"cqld/internal/env"
 	"cqld/internal/testclock"
 	"cqld/messaging"
@@ -252,12 +253,7 @@ func TestStrangersLearnNothing(t *testing.T) {
 
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatal("not reached in 5 s")
+	await.Until(t, "the condition of this line", ok)
 }
 
 // Nodes act as members from the addresses of their certificates, and cannot act as others, whatever id they send.

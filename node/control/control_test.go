@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"cqld/auth"
+	"cqld/internal/await"
 )
 
 // echo is an operation for tests.
@@ -285,15 +286,10 @@ func TestTooManyOperationsAreRefused(t *testing.T) {
 			}
 		}()
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	await.Until(t, "an operation is refused", func() bool {
 		_, err := Call(t.Context(), c, echo(), KeyspaceArgs{"ks"}, nil)
-		if err != nil && strings.Contains(err.Error(), "too many operations") {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("the last answer was %v", err)
-		}
-	}
+		return err != nil && strings.Contains(err.Error(), "too many operations")
+	})
 }
 
 // recorded is an Authorizer that records the requirements and, if deny is set, denies everything.
