@@ -132,7 +132,7 @@ func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 		return nil, fmt.Errorf("storage: open %s: %w", o.Dir, err)
 	}
 	e.db, err = database.Open(database.Options{
-		Dir: o.Dir, FS: o.FS, Lock: lock, Logger: o.Logger,
+		Dir: o.Dir, FS: o.FS, Lock: lock, Clock: o.Clock, Logger: o.Logger,
 		CacheBytes: o.CacheBytes, MemTableBytes: o.MemTableBytes, BlockBytes: o.blockBytes,
 		SyncLog: o.Sync != SyncNone, Inline: o.Inline,
 		Crowded: e.hot.Add, DiskFull: e.disk.Overflow, OnFatal: o.OnFatal, OnCorruption: o.OnCorruption,

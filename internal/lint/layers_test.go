@@ -76,7 +76,7 @@ storage/failure: schema storage/rowkey
 storage/tableinfo: ring schema
 storage/estimate: ring schema storage/rowkey
 storage/faultfs:
-storage/compaction:
+storage/compaction: internal/env
 storage/format:
 storage/latch: internal/invariant ring
 storage/logguard:
@@ -84,7 +84,7 @@ storage/dropped: schema
 storage/merging: internal/invariant row
 storage/pause: internal/invariant
 storage/space: internal/env
-storage/database: internal/invariant schema storage/blockfilter storage/compaction storage/failure storage/format storage/logguard storage/merging storage/rowkey
+storage/database: internal/env internal/invariant schema storage/blockfilter storage/compaction storage/failure storage/format storage/logguard storage/merging storage/rowkey
 storage/headers: internal/invariant schema
 storage/lost: internal/invariant ring schema storage/failure
 storage/reading: internal/env internal/invariant ring row schema storage/backlog storage/blockfilter storage/bounds storage/database storage/failure storage/headers storage/lost storage/merging storage/rowkey storage/step storage/tableinfo

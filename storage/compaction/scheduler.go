@@ -1,4 +1,4 @@
-// Package compaction decides when Pebble may run compactions.
+// Package compaction decides when Pebble may run compactions, and how long flushes and compactions keep a processor.
 //
 // Pebble's own scheduler asks every 100 ms whether another compaction may run. On an idle node with two databases these
 // 20 wake-ups a second were most of the CPU time. A Scheduler has the same limit, which Pebble computes from its
@@ -7,6 +7,8 @@
 //	a compaction is wanted ── TrySchedule ─────────────────────────┐
 //	a flush has ended ─────── UpdateGetAllowedWithoutPermission ───┼──▶ running < allowed: run one more
 //	a compaction has ended ── Done ────────────────────────────────┘
+//
+// Flushes and compactions compute for a long time on few processors; Yielding lets requests run between their keys.
 //
 // The package does not choose what is compacted: Pebble does.
 package compaction

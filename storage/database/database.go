@@ -18,6 +18,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/internal/env"
 	"cqld/internal/invariant"
 	"cqld/schema"
 	"cqld/storage/blockfilter"
@@ -34,6 +35,7 @@ type Options struct {
 	Dir    string
 	FS     vfs.FS
 	Lock   *pebble.Lock // of Dir; Close releases it
+	Clock  env.Clock
 	Logger *slog.Logger
 
 	CacheBytes    int64
@@ -116,7 +118,7 @@ func (db *DB) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 		MaxOpenFiles:                1000,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
 	}
-	o.BlockPropertyCollectors = []func() pebble.BlockPropertyCollector{blockfilter.NewCollector}
+	collector := blockfilter.NewCollector
 	o.Experimental.SpanPolicyFunc = spanPolicy
 	o.Experimental.CompactionScheduler = new(compaction.Scheduler)
 	if db.opts.Inline {
@@ -124,9 +126,13 @@ func (db *DB) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 		o.DisableAutomaticCompactions, o.L0StopWritesThreshold = true, 1<<20
 		// A goroutine collects them for which a failed Open does not wait.
 		o.DisableTableStats = true
-	} else if db.opts.SyncLog {
-		o.WALBytesPerSync = LogBytesPerSync
+	} else {
+		collector = compaction.Yielding(db.opts.Clock, collector)
+		if db.opts.SyncLog {
+			o.WALBytesPerSync = LogBytesPerSync
+		}
 	}
+	o.BlockPropertyCollectors = []func() pebble.BlockPropertyCollector{collector}
 	for i := range o.Levels {
 		o.Levels[i].BlockSize = db.opts.BlockBytes
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
