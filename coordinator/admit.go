@@ -64,10 +64,26 @@ func (c *Coordinator) Note(e Event) {
 func WriteSize(mutations ...*row.Mutation) int64 { return sized(mutations) + writeOpBytes }
 
 // Reserve admits one more write of size bytes, or refuses it with Overloaded. Release releases the reservation.
-func (c *Coordinator) Reserve(size int64) error { return c.reserve(size) }
+func (c *Coordinator) Reserve(size int64) error {
+	if n := c.writing.Add(1); n > c.limits.WritesInFlight {
+		c.writing.Add(-1)
+		c.counts.overloaded.Add(1)
+		return &Overloaded{What: "too many writes in flight"}
+	}
+	// A single write may exceed the bound: otherwise it could never be executed.
+	if n := c.writeBytes.Add(size); n > c.limits.WriteBytesInFlight && n > size {
+		c.Release(size)
+		c.counts.overloaded.Add(1)
+		return &Overloaded{What: "too many bytes of writes in flight"}
+	}
+	return nil
+}
 
 // Release releases a write that Reserve admitted.
-func (c *Coordinator) Release(size int64) { c.releaseBytes(size) }
+func (c *Coordinator) Release(size int64) {
+	c.writing.Add(-1)
+	c.writeBytes.Add(-size)
+}
 
 // ReserveRead admits one more read, or refuses it with Overloaded. ReleaseRead ends what ReserveRead began.
 func (c *Coordinator) ReserveRead() error {
@@ -112,18 +128,6 @@ func (c *Coordinator) Available(m *row.Mutation, level ring.Consistency) error {
 	return nil
 }
 
-// Order assigns timestamps after all stored ones to the mutations of req whose tables have write_ordering, and then
-// calls write. If it fails, it calls done with the error of a write, and nothing was sent.
-func (c *Coordinator) Order(req *WriteRequest, write func(*WriteRequest, func(error)), done func(error)) {
-	c.order(req, write, done)
-}
-
-// Continue calls next, which continues an operation and calls done. If next panics before it has called done, Continue
-// calls done with the error. done is called once.
-func (c *Coordinator) Continue(where string, done func(error), next func(done func(error))) {
-	c.handOver(where, done, next)
-}
-
 // MayReplan reports whether a request that was planned plans times may be planned again.
 func (c *Coordinator) MayReplan(plans int) bool {
 	return plans < c.limits.PlansMax && !c.unsafe.NoReplan
@@ -155,28 +159,4 @@ func TracedReplica(replicas Replicas, node ring.NodeID, t Trace) Replica {
 		}
 	}
 	return r
-}
-
-// Remaining returns the time until a monotonic deadline, at least a millisecond so that a request can still fail in
-// order.
-func (c *Coordinator) Remaining(deadline time.Duration) time.Duration { return c.remaining(deadline) }
-
-// reserve admits size bytes of one more write, or refuses them.
-func (c *Coordinator) reserve(size int64) error {
-	if n := c.writing.Add(1); n > c.limits.WritesInFlight {
-		c.writing.Add(-1)
-		c.counts.overloaded.Add(1)
-		return &Overloaded{What: "too many writes in flight"}
-	}
-	if n := c.writeBytes.Add(size); n > c.limits.WriteBytesInFlight && n > size {
-		c.releaseBytes(size)
-		c.counts.overloaded.Add(1)
-		return &Overloaded{What: "too many bytes of writes in flight"}
-	}
-	return nil
-}
-
-func (c *Coordinator) releaseBytes(size int64) {
-	c.writing.Add(-1)
-	c.writeBytes.Add(-size)
 }

@@ -7,6 +7,7 @@ import (
 
 	"cqld/coordinator/fence"
 	"cqld/coordinator/latency"
+	"cqld/coordinator/write"
 	"cqld/internal/env"
 	"cqld/internal/guard"
 	"cqld/ring"
@@ -95,6 +96,8 @@ type Coordinator struct {
 	peers  latency.Peers
 	tables latency.Tables
 	counts counters
+
+	writeConfig write.Config
 }
 
 // New returns a coordinator.
@@ -115,6 +118,23 @@ func New(o Options) *Coordinator {
 	c.reads.New = func() any { return newReadOp(c) }
 	c.buffers.New = func() any { return new([]byte) }
 	c.store = o.Store
+	c.writeConfig = write.Config{
+		View:                   o.View,
+		LocalDatacenter:        o.LocalDatacenter,
+		Replicas:               c.replicasOf,
+		PlansMax:               c.limits.PlansMax,
+		OneSided:               o.Unsafe.OneSided,
+		HintsKept:              o.Hints != nil,
+		AwaitingFirstHeartbeat: o.AwaitingFirstHeartbeat,
+		ArrivalPause:           ArrivalPause,
+		ReplanPause:            ReplanPause,
+	}
+	if o.Hints != nil {
+		c.writeConfig.SatisfyAny = o.Hints.SatisfyAny
+	}
+	if o.Unsafe.NoReplan {
+		c.writeConfig.PlansMax = 1
+	}
 	c.TruncationsKnown()
 	return c
 }
@@ -172,8 +192,9 @@ func (c *Coordinator) onlySelf(t *ring.Topology, table *schema.Table, token ring
 	return OnlySelf(c.view.Self(), t, table, token)
 }
 
-// remaining returns the time until a deadline, at least a millisecond so that a request can still fail in order.
-func (c *Coordinator) remaining(deadline time.Duration) time.Duration {
+// Remaining returns the time until a monotonic deadline, at least a millisecond so that a request can still fail in
+// order.
+func (c *Coordinator) Remaining(deadline time.Duration) time.Duration {
 	return max(deadline-c.clock.Monotonic(), time.Millisecond)
 }
 

@@ -106,7 +106,7 @@ func (op *readOp) giveUpLocked() {
 	if op.refused && op.whole && op.plans < op.c.limits.PlansMax && !op.c.unsafe.NoReplan && op.deadline > 0 {
 		op.round++
 		op.refs++
-		pause := replanPause << (op.plans - 1)
+		pause := ReplanPause << (op.plans - 1)
 		op.mu.Unlock()
 		op.c.counts.replans.Add(1)
 		op.c.clock.After(pause, op.replan)

@@ -45,24 +45,6 @@ func (op *rangeOp) guarded() {
 	}
 }
 
-// guarded is deferred by the events of a write. What replicas have applied stays applied.
-func (op *writeOp) guarded() {
-	if op.c.guard == nil {
-		return
-	}
-	if p := recover(); p != nil {
-		op.c.abandon("coordinator write", p, &op.mu, func(err error) {
-			done := op.done
-			op.done = nil
-			op.mu.Unlock()
-			op.c.writeBytes.Add(-op.size)
-			if done != nil {
-				op.conclude(done, err)
-			}
-		})
-	}
-}
-
 // guarded is deferred by the events of a write that first requests the newest timestamps.
 func (op *orderOp) guarded() {
 	if op.c.guard == nil {
@@ -79,9 +61,9 @@ func (op *orderOp) guarded() {
 	}
 }
 
-// handOver calls next, which continues an operation and calls done. If next panics before it has called done, handOver
+// Continue calls next, which continues an operation and calls done. If next panics before it has called done, Continue
 // calls done with the error, because the operation that panicked no longer has it. done is called once.
-func (c *Coordinator) handOver(where string, done func(error), next func(done func(error))) {
+func (c *Coordinator) Continue(where string, done func(error), next func(done func(error))) {
 	if c.guard == nil {
 		next(done)
 		return

@@ -63,9 +63,9 @@ type orderPart struct {
 	plans    int  // answers to earlier plans are ignored
 }
 
-// order sets the timestamps of req's mutations after all stored ones, and then calls write. The errors are the same as
-// for a write; after any of them, nothing was sent.
-func (c *Coordinator) order(req *WriteRequest, write func(*WriteRequest, func(error)), done func(error)) {
+// Order assigns timestamps after all stored ones to the mutations of req whose tables have write_ordering, and then
+// calls write. If it fails, it calls done with the error of a write, and nothing was sent.
+func (c *Coordinator) Order(req *WriteRequest, write func(*WriteRequest, func(error)), done func(error)) {
 	op := &orderOp{c: c, req: *req, write: write, done: done, newest: row.NoTimestamp}
 	op.req.Ordered = false
 	level := ring.Quorum
@@ -95,7 +95,7 @@ func (c *Coordinator) order(req *WriteRequest, write func(*WriteRequest, func(er
 		return
 	}
 	op.left, op.size = len(op.parts), sized(req.Mutations)+writeOpBytes
-	if err := c.reserve(op.size); err != nil {
+	if err := c.Reserve(op.size); err != nil {
 		done(err)
 		return
 	}
@@ -111,13 +111,13 @@ func (op *orderOp) begin() {
 func (op *orderOp) proceed() {
 	defer op.guarded()
 	c := op.c
-	wait := c.remaining(op.deadline)
+	wait := c.Remaining(op.deadline)
 	requests := make([][]ring.NodeID, len(op.parts))
 	for i, p := range op.parts {
 		var err error
 		if requests[i], err = p.plan(); err != nil {
-			if c.waits(err, op.deadline) {
-				c.clock.After(arrivalPause, op.proceed)
+			if c.MayArrive(err, op.deadline) {
+				c.clock.After(ArrivalPause, op.proceed)
 				return
 			}
 			op.mu.Lock()
@@ -177,7 +177,7 @@ func (p *orderPart) plan() (requests []ring.NodeID, err error) {
 // ask sends the request to nodes, this node last, because it may answer synchronously.
 func (p *orderPart) ask(nodes []ring.NodeID, plan int, epoch uint64) {
 	c := p.op.c
-	timeout, sent, self := c.remaining(p.op.deadline), c.clock.Monotonic(), c.view.Self()
+	timeout, sent, self := c.Remaining(p.op.deadline), c.clock.Monotonic(), c.view.Self()
 	for _, node := range slices.Backward(nodes) {
 		done := func(newest int64, err error) {
 			if node != self {
@@ -232,7 +232,7 @@ func (p *orderPart) answer(plan int, node ring.NodeID, newest int64, err error) 
 	case (p.refused || c.outdated(p.epoch)) && p.plans < c.limits.PlansMax && !c.unsafe.NoReplan:
 		op.mu.Unlock()
 		c.counts.replans.Add(1)
-		c.clock.After(replanPause<<(plan-1), func() { p.replan(plan) })
+		c.clock.After(ReplanPause<<(plan-1), func() { p.replan(plan) })
 	default:
 		op.concludeLocked()(p.failure())
 	}
@@ -248,10 +248,10 @@ func (p *orderPart) replan(plan int) {
 		return
 	}
 	requests, err := p.plan()
-	if err != nil && op.c.waits(err, op.deadline) {
+	if err != nil && op.c.MayArrive(err, op.deadline) {
 		plan = p.plans
 		op.mu.Unlock()
-		op.c.clock.After(arrivalPause, func() { p.replan(plan) })
+		op.c.clock.After(ArrivalPause, func() { p.replan(plan) })
 		return
 	}
 	if err != nil {
@@ -310,14 +310,14 @@ func (op *orderOp) concludeLocked() (done func(error)) {
 	if timer != nil {
 		timer.Stop()
 	}
-	op.c.releaseBytes(op.size)
+	op.c.Release(op.size)
 	return done
 }
 
 // stampLocked ends the requests for timestamps and writes. It unlocks mu.
 func (op *orderOp) stampLocked() {
 	newest, done := op.newest, op.concludeLocked()
-	op.c.handOver("coordinator ordered write", done, func(done func(error)) { op.writeAfter(newest, done) })
+	op.c.Continue("coordinator ordered write", done, func(done func(error)) { op.writeAfter(newest, done) })
 }
 
 // writeAfter writes with timestamps after newest.
@@ -334,7 +334,7 @@ func (op *orderOp) writeAfter(newest int64, done func(error)) {
 		}
 		op.req.Mutations = moved
 	}
-	op.req.Timeout = op.c.remaining(op.deadline)
+	op.req.Timeout = op.c.Remaining(op.deadline)
 	op.write(&op.req, done)
 }
 

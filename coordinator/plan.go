@@ -2,131 +2,10 @@ package coordinator
 
 import (
 	"slices"
-	"time"
 
 	"cqld/ring"
 	"cqld/row"
 )
-
-// target returns node's target in the current plan, and adds it if necessary. The caller holds mu, or no other
-// goroutine uses op.
-func (op *writeOp) target(plan int, node ring.NodeID) *writeTarget {
-	for _, t := range op.targets {
-		if t.node == node {
-			return t
-		}
-	}
-	var t *writeTarget
-	if n := len(op.spare); n > 0 {
-		t, op.spare = op.spare[n-1], op.spare[:n-1]
-	} else {
-		t = &writeTarget{op: op}
-		t.onDone = func(err error) { t.op.answer(t, t.plan, err) }
-	}
-	t.node, t.plan, t.state, t.hinted, t.kept, t.err = node, plan, targetOpen, false, false, nil
-	t.alive = node == op.self || op.c.view.Alive(node)
-	t.mutations, t.parts = t.mutations[:0], t.parts[:0]
-	op.targets = append(op.targets, t)
-	return t
-}
-
-// plan determines the replicas of every mutation in the present topology and checks that enough are alive.
-func (op *writeOp) plan() error {
-	c := op.c
-	op.plans++
-	op.refused = false
-	op.topology = c.view.Topology()
-	catalog := c.view.Schema()
-	op.targets = op.targets[:0]
-	if cap(op.parts) < len(op.mutations) {
-		op.parts = make([]writePart, len(op.mutations))
-	}
-	op.parts = op.parts[:len(op.mutations)]
-	op.unmet = len(op.parts)
-	for i, m := range op.mutations {
-		table := catalog.TableByStorage(m.Table)
-		if table == nil {
-			return &UnknownTable{Table: m.Table}
-		}
-		p := &op.parts[i]
-		p.met = false
-		p.tally.Reset(op.level, table.Replication, op.topology, op.self, c.localDC)
-		set := c.replicasOf(op.topology, table, m.Key.Token)
-		if !c.unsafe.OneSided {
-			p.tally.Join(set)
-		}
-		for _, node := range set.Natural {
-			op.assign(i, m, node)
-		}
-		for _, node := range set.Pending {
-			op.assign(i, m, node)
-		}
-		if q := p.tally.Short(); q != nil && !op.hintsWillDo(len(set.Natural)) {
-			c.counts.unavailable.Add(1)
-			return &Unavailable{Consistency: op.level, Required: q.Need, Alive: q.Open}
-		}
-	}
-	return nil
-}
-
-// hintsWillDo reports whether hints alone satisfy the level.
-func (op *writeOp) hintsWillDo(replicas int) bool {
-	return op.level == ring.Any && op.c.hints != nil && replicas > 0 && op.c.hints.SatisfyAny()
-}
-
-// assign adds mutation i to node's target.
-func (op *writeOp) assign(i int, m *row.Mutation, node ring.NodeID) {
-	t := op.target(op.plans, node)
-	t.mutations, t.parts = append(t.mutations, m), append(t.parts, i)
-	if t.alive {
-		op.parts[i].tally.Opened(node)
-	}
-}
-
-// replan plans and sends everything again. Mutations contain their timestamps, so applying them twice is idempotent.
-func (op *writeOp) replan() {
-	defer op.guarded()
-	op.mu.Lock()
-	if op.ended {
-		op.mu.Unlock()
-		op.release()
-		return
-	}
-	op.plans-- // plan increments it
-	before := op.targets
-	op.targets = nil // the previous ones may still receive answers
-	err := op.plan()
-	if err != nil {
-		op.targets = before // they get hints if no plan succeeds
-	}
-	if err != nil && op.done != nil && op.c.waits(err, op.deadline) {
-		op.mu.Unlock()
-		op.c.clock.After(arrivalPause, op.replan)
-		return
-	}
-	var done func(error)
-	var missed []*writeTarget
-	if err != nil {
-		done, op.done = op.done, nil
-		op.ended = true
-		missed = op.missedLocked()
-	}
-	plan := op.plans
-	op.mu.Unlock()
-	for _, t := range missed {
-		op.hint(t, plan)
-	}
-	switch {
-	case err == nil:
-		op.send()
-	case done != nil:
-		// An earlier plan was sent, so ErrNotSent would be wrong.
-		received, blockFor := op.parts[0].tally.Totals()
-		op.conclude(done, &WriteTimeout{Consistency: op.level, Received: received, BlockFor: blockFor, Type: op.kind})
-		op.stopTimer()
-	}
-	op.release()
-}
 
 // plan determines the live replicas, nearest first, and checks that there are enough.
 func (op *readOp) plan() error {
@@ -247,6 +126,3 @@ func (op *readOp) replan() {
 	op.send(requests, false)
 	op.release()
 }
-
-// replanPause is how long the first new plan waits for newer metadata; it doubles with each plan.
-const replanPause = 10 * time.Millisecond

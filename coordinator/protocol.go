@@ -1,21 +1,11 @@
 package coordinator
 
 import (
-	"time"
-
 	"cqld/ring"
 	"cqld/schema"
 )
 
-// Functions shared with the packages above this one: which replicas own a token, the meaning of a replica's error, and
-// how long to wait for metadata or for a new node.
-
-// ReplanPause is how long the first new plan of a request waits for newer metadata; it doubles with each plan.
-const ReplanPause = replanPause
-
-// ArrivalPause is how long a request waits before it is planned again because a new node has not sent its first
-// heartbeat.
-const ArrivalPause = arrivalPause
+// Functions shared with the packages above this one: which replicas own a token, and the meaning of a replica's error.
 
 // ReplicasOf returns the replicas of a token of a table in topology t. The only replica of a keyspace of LocalStrategy
 // is this node, self.
@@ -40,12 +30,6 @@ func Silent(err error) bool { return silent(err) }
 
 // ReasonOf returns the reason of a replica's failure for the client.
 func ReasonOf(err error) FailureReason { return reasonOf(err) }
-
-// MayArrive reports whether a request that could not be planned because of err may be planned again after ArrivalPause:
-// a node has just been admitted to the ring and has not sent its first heartbeat. deadline is monotonic.
-func (c *Coordinator) MayArrive(err error, deadline time.Duration) bool {
-	return c.waits(err, deadline)
-}
 
 // TracesOf merges the traces of requests that are executed together; nil means that none is traced.
 func TracesOf[R any](requests []R, of func(R) Trace) Trace { return tracesOf(requests, of) }

@@ -287,7 +287,7 @@ func (op *rangeOp) fail(err error) {
 	}
 	rest := op.req.Command.Range.Tokens
 	rest.Start = op.pieces[op.taken].Range.Start
-	pause := replanPause << (op.plans - 1)
+	pause := ReplanPause << (op.plans - 1)
 	op.round++
 	op.mu.Unlock()
 	op.c.counts.replans.Add(1)

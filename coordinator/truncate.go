@@ -109,7 +109,7 @@ func (op *truncateOp) begin() {
 		op.timer = c.clock.After(op.deadline-c.clock.Monotonic(), op.timeout)
 	}
 	op.mu.Unlock()
-	timeout := c.remaining(op.deadline)
+	timeout := c.Remaining(op.deadline)
 	if truncation.Phase == TruncationEnd {
 		timeout = min(timeout, truncationEndWait)
 	}

@@ -5,10 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"cqld/coordinator/quorum"
+	"cqld/coordinator/write"
 	"cqld/internal/env"
-	"cqld/ring"
-	"cqld/row"
 )
 
 // Write applies the mutations, each at its own replicas, and calls done when each is acknowledged by as many replicas
@@ -24,505 +22,274 @@ func (c *Coordinator) Write(req *WriteRequest, done func(error)) {
 		return
 	}
 	if req.Ordered {
-		c.order(req, c.Write, done)
+		c.Order(req, c.Write, done)
 		return
 	}
-	op := c.writes.Get().(*writeOp)
-	if err := op.admit(req, done); err != nil {
-		c.writes.Put(op)
+	size := WriteSize(req.Mutations...)
+	if err := c.Reserve(size); err != nil {
 		done(err)
 		if req.Settled != nil {
 			req.Settled(Settlement{})
 		}
 		return
 	}
-	if op.local() {
-		op.target(0, op.self).apply(op.mutations, req.Timeout)
-		op.release()
-		return
-	}
-	op.begin()
-	op.release()
-}
-
-// targetState is the state of a replica in a write.
-type targetState uint8
-
-const (
-	targetOpen   targetState = iota // asked, no answer yet
-	targetAcked                     // has its mutations
-	targetFailed                    // answered with an error, or is down
-)
-
-// writeTarget is one node's share of a write.
-type writeTarget struct {
-	op        *writeOp
-	node      ring.NodeID
-	alive     bool
-	state     targetState
-	hinted    bool
-	kept      bool // the hint is on disk
-	err       error
-	plan      int // the plan whose answer is outstanding
-	mutations []*row.Mutation
-	parts     []int // indexes of parts, parallel to mutations
-	onDone    func(error)
-}
-
-// writePart is one mutation with its acknowledgements.
-type writePart struct {
-	tally quorum.Tally
-	met   bool
-}
-
-// writeOp is a write in progress. It returns to the pool when refs is zero. References are held by the caller, the
-// timer and every outstanding request.
-type writeOp struct {
-	c          *Coordinator
-	mu         sync.Mutex
-	refs       int
-	mutations  []*row.Mutation
-	level      ring.Consistency
-	kind       WriteType
-	trace      Trace
-	began      time.Duration // monotonic
-	since      time.Duration // monotonic: of Hints.Add
-	generation uint64        // of Coordinator.sent
-	deadline   time.Duration
-	size       int64
-	done       func(error) // nil after it was called
-	sender     Sender      // sends the mutation in place of Replica.Apply; may be nil
-	topology   *ring.Topology
-	self       ring.NodeID
-	parts      []writePart
-	unmet      int
-	targets    []*writeTarget
-	spare      []*writeTarget // of earlier plans, for reuse
-	waiting    int            // number of open targets
-	plans      int
-	refused    bool
-	ended      bool // the deadline has passed
-	direct     bool
-	applied    bool // this node has applied the mutations before
-	settled    func(Settlement)
-	timer      env.Timer
-	onTimeout  func()
-	onReplan   func()
-}
-
-func newWriteOp(c *Coordinator) *writeOp {
-	op := &writeOp{c: c}
-	op.onTimeout = op.timeout
-	op.onReplan = op.replan
-	return op
+	c.writes.Get().(*writeOp).start(req, size, done)
 }
 
 // writeOpBytes is the approximate size of a write in progress without its mutations.
 const writeOpBytes = 768
 
-// admit initializes op with the request, or refuses it because too many are in flight.
-func (op *writeOp) admit(req *WriteRequest, done func(error)) error {
-	c := op.c
-	size := sized(req.Mutations) + writeOpBytes
-	if n := c.writing.Add(1); n > c.limits.WritesInFlight {
-		c.writing.Add(-1)
-		c.counts.overloaded.Add(1)
-		return &Overloaded{What: "too many writes in flight"}
-	}
-	if n := c.writeBytes.Add(size); n > c.limits.WriteBytesInFlight && n > size {
-		c.writing.Add(-1)
-		c.writeBytes.Add(-size)
-		c.counts.overloaded.Add(1)
-		return &Overloaded{What: "too many bytes of writes in flight"}
-	}
-	op.refs, op.generation = 1, c.sent.Enter()
-	op.mutations = append(op.mutations[:0], req.Mutations...)
-	op.level, op.kind, op.trace, op.size, op.done = req.Consistency, req.Type, req.Trace, size, done
-	op.sender, op.parts = req.Sender, op.parts[:0]
-	op.deadline = req.Timeout // until begin, a duration
-	op.plans, op.refused, op.ended, op.direct, op.waiting = 0, false, false, false, 0
-	op.applied, op.since, op.settled = req.Applied, req.Since, req.Settled
-	op.topology, op.self = c.view.Topology(), c.view.Self()
-	return nil
+// writeOp is the shell of a write: it locks, steps, checks the invariants, unlocks, and performs the effects.
+// Goroutines that deliver answers at the same time perform their effects at the same time.
+//
+// It returns to the pool when no event can follow and no goroutine uses it. Requests whose answers are outstanding keep
+// it, so a goroutine may use it until it has performed its last Send; from then on, only what it has copied.
+type writeOp struct {
+	c          *Coordinator
+	kind       WriteType
+	trace      Trace
+	began      time.Duration // monotonic
+	since      time.Duration // monotonic: of Hints.Add
+	generation uint64        // of Coordinator.sent
+	size       int64
+	sender     Sender // sends the mutation in place of Replica.Apply; may be nil
+	settled    func(Settlement)
+	only       *write.Target // the only replica, which is this node; nil if steps are necessary
+	onTimeout  func()
+	onResume   func()
+
+	mu         sync.Mutex
+	machine    write.Machine // its steps hold mu
+	done       func(error)   // nil after it was called
+	timer      env.Timer     // nil unless Ticked may follow
+	performing int           // goroutines that use op although no answer keeps it
+	panicked   bool          // the state is unknown: no event is taken
 }
 
-// local reports whether this node is the only replica of the only mutation: its answer is then the result, and no timer
-// is needed.
-func (op *writeOp) local() bool {
-	if len(op.mutations) != 1 || op.applied {
-		return false
-	}
-	m := op.mutations[0]
-	table := op.c.view.Schema().TableByStorage(m.Table)
-	op.direct = table != nil && op.level != ring.EachQuorum &&
-		op.level.BlockFor(table.Replication, op.c.localDC) <= 1 && op.c.onlySelf(op.topology, table, m.Key.Token)
-	return op.direct
+func newWriteOp(c *Coordinator) *writeOp {
+	op := &writeOp{c: c}
+	op.onTimeout = func() { op.deliver(&write.Event{Kind: write.Ticked}) }
+	op.onResume = func() { op.deliver(&write.Event{Kind: write.Resumed, Now: op.c.clock.Monotonic()}) }
+	return op
 }
 
-// apply sends the mutations to the only replica of a local write.
-func (t *writeTarget) apply(mutations []*row.Mutation, timeout time.Duration) {
-	t.op.refs++
-	t.op.waiting = 1
-	epoch := t.op.topology.Epoch()
-	if t.op.sender != nil {
-		t.op.sender.Send(t.node, epoch, timeout, t.onDone)
+// start begins a write that was admitted with size bytes.
+func (op *writeOp) start(req *WriteRequest, size int64, done func(error)) {
+	// From here on, a truncation waits for the write. end leaves the fence, or abandoned after a panic.
+	op.generation = op.c.sent.Enter()
+	op.kind, op.trace, op.since, op.size = req.Type, req.Trace, req.Since, size
+	op.sender, op.settled, op.done, op.only = req.Sender, req.Settled, done, nil
+	op.performing, op.panicked = 0, false
+	m := &op.machine
+	op.began, m.Deadline = 0, req.Timeout // until the clock was read
+	if op.c.guard != nil {
+		defer op.recovered()
+	}
+	m.Reset(&op.c.writeConfig, req.Mutations, req.Consistency)
+	m.Applied, m.Traced, m.Settles = req.Applied, req.Trace != nil, req.Settled != nil
+	if op.local() {
+		op.applyHere(req.Timeout)
 		return
 	}
-	t.op.c.replica(t.node, t.op.trace).Apply(epoch, mutations, timeout, t.onDone)
-}
-
-// begin plans and sends. It returns Unavailable before anything is sent.
-func (op *writeOp) begin() {
-	op.began = op.c.clock.Monotonic()
-	op.deadline += op.began
+	now := op.c.clock.Monotonic()
+	op.began, m.Deadline = now, now+req.Timeout
 	if op.since == 0 {
-		op.since = op.began
+		op.since = now
 	}
-	op.proceed()
+	op.deliver(&write.Event{Kind: write.Begun, Now: now})
 }
 
-func (op *writeOp) proceed() {
-	if err := op.plan(); err != nil {
-		if op.c.waits(err, op.deadline) {
-			op.mu.Lock()
-			op.plans--
-			op.refs++
-			op.mu.Unlock()
-			op.c.clock.After(arrivalPause, func() {
-				defer op.guarded()
-				op.proceed()
-				op.release()
-			})
-			return
-		}
-		done := op.done
-		op.done = nil
-		op.conclude(done, err)
-		return
+// deliver takes an event, and performs its effects.
+func (op *writeOp) deliver(ev *write.Event) {
+	if op.c.guard != nil {
+		defer op.recovered()
 	}
+	var backing [writeEffects]write.Effect
+	var duties writeDuties
+	if out := op.step(ev, backing[:0], &duties); len(out) > 0 {
+		op.perform(out, &duties)
+	}
+	if duties.holds {
+		duties.ends = op.performed()
+	}
+	if duties.ends {
+		op.end()
+	}
+}
+
+// writeEffects is the number of effects of a step that need no allocation: the timer and requests to five replicas. The
+// memory is cleared for each event.
+const writeEffects = 6
+
+// writeDuties are what the goroutine of a step does besides its effects.
+type writeDuties struct {
+	done  func(error) // of Reply
+	err   error       // of Reply
+	epoch uint64      // of Send and Apply
+	holds bool        // op is kept until performed was called
+	ends  bool        // no event can follow
+}
+
+// step is the critical section of an event. The timer is set and stopped in it, because neither calls back.
+func (op *writeOp) step(ev *write.Event, out []write.Effect, d *writeDuties) []write.Effect {
 	op.mu.Lock()
-	op.refs++
-	op.timer = op.c.clock.After(op.c.remaining(op.deadline), op.onTimeout)
-	op.mu.Unlock()
-	op.send()
-}
-
-// send sends the mutations to every live replica and stores hints for the others. Remote nodes come first, so that they
-// work concurrently with this node.
-func (op *writeOp) send() {
-	c := op.c
-	op.mu.Lock()
-	plan, targets := op.plans, append(make([]*writeTarget, 0, 8), op.targets...)
-	timeout := c.patience(op.began, op.deadline)
-	for _, t := range targets {
-		if t.alive {
-			op.waiting++
-			op.refs++
-		} else {
-			t.state = targetFailed
-		}
-	}
-	epoch := op.topology.Epoch()
-	op.mu.Unlock()
-
-	var shared *[]byte // the encoding of all mutations, used by most targets
-	var self *writeTarget
-	for _, t := range targets {
-		switch {
-		case !t.alive:
-			op.hint(t, plan)
-		case t.node == op.self:
-			self = t
-		default:
-			shared = op.sendTo(t, epoch, timeout, shared)
-		}
-	}
-	if shared != nil {
-		c.release(shared)
-	}
-	switch {
-	case self != nil && op.applied:
-		self.onDone(nil)
-	case self != nil && op.sender != nil:
-		op.sender.Send(self.node, epoch, timeout, self.onDone)
-	case self != nil:
-		c.replica(self.node, op.trace).Apply(epoch, self.mutations, timeout, self.onDone)
-	}
-}
-
-// sendTo sends t its mutations, in the shared encoding if it receives all of them.
-func (op *writeOp) sendTo(t *writeTarget, epoch uint64, timeout time.Duration, shared *[]byte) *[]byte {
-	traceNode(op.trace, op.self, "Sending mutation to", t.node)
-	if op.sender != nil {
-		op.sender.Send(t.node, epoch, timeout, t.onDone)
-		return shared
-	}
-	replica := op.c.replica(t.node, op.trace)
-	remote, ok := replica.(Remote)
-	if !ok {
-		replica.Apply(epoch, t.mutations, timeout, t.onDone)
-		return shared
-	}
-	if len(t.mutations) == len(op.mutations) {
-		if shared == nil {
-			shared = op.c.buffer()
-			*shared = remote.AppendMutations((*shared)[:0], epoch, t.mutations)
-		}
-		remote.ApplyEncoded(ForWrite, *shared, timeout, t.onDone)
-		return shared
-	}
-	own := op.c.buffer()
-	*own = remote.AppendMutations((*own)[:0], epoch, t.mutations)
-	remote.ApplyEncoded(ForWrite, *own, timeout, t.onDone)
-	op.c.release(own)
-	return shared
-}
-
-// answer is the event of a replica's answer.
-func (op *writeOp) answer(t *writeTarget, plan int, err error) {
-	defer op.guarded()
-	if op.direct {
-		if err == nil {
-			t.state = targetAcked
-		}
-		done := op.done
-		op.done = nil
-		op.conclude(done, op.directResult(t, err))
-		op.release()
-		return
-	}
-	op.mu.Lock()
-	if plan != op.plans || t.state != targetOpen {
-		op.mu.Unlock()
-		op.release()
-		return
-	}
-	op.waiting--
-	t.state, t.err = targetAcked, err
-	if err != nil {
-		t.state = targetFailed
-		var refusal *NotReplica
-		op.refused = op.refused || errors.As(err, &refusal)
-	}
-	op.count(t)
-	next := op.judge()
-	op.mu.Unlock()
-	if err != nil {
-		traceNode(op.trace, op.self, "No acknowledgement from", t.node)
-		op.hint(t, plan)
-	} else {
-		traceNode(op.trace, op.self, "Mutation acknowledged by", t.node)
-	}
-	op.act(next)
-	op.release()
-}
-
-// count adds t's answer to its parts.
-func (op *writeOp) count(t *writeTarget) {
-	for _, i := range t.parts {
-		p := &op.parts[i]
-		if t.state == targetAcked {
-			p.tally.Answered(t.node)
-		} else {
-			p.tally.Failed(t.node)
-		}
-		if !p.met && p.tally.Satisfied() {
-			p.met = true
-			op.unmet--
-		}
-	}
-}
-
-// verdict is the consequence of the counts.
-type verdict struct {
-	done   func(error)
-	err    error
-	replan bool
-	idle   bool // no answer is outstanding
-}
-
-// judge determines, with mu held, the consequence of the counts. Mutations that a replica refused are planned again: at
-// once if the write cannot succeed otherwise, else when all have answered.
-func (op *writeOp) judge() verdict {
-	again := op.mayReplanLocked()
-	v := verdict{idle: op.waiting == 0, replan: again && op.refused && op.waiting == 0}
-	if op.done != nil && op.unmet == 0 {
-		v.done, op.done = op.done, nil
-	}
-	for i := range op.parts {
-		if p := &op.parts[i]; op.done == nil || p.met || !p.tally.Hopeless() || op.hintable(i) {
-			continue
-		}
-		if again && (op.refused || op.c.outdated(op.topology.Epoch())) {
-			v.replan = true
-			break
-		}
-		v.done, op.done = op.done, nil
-		v.err = op.failure(i)
-	}
-	if v.replan {
-		v.idle = false
-		op.plans++ // answers to the previous plan are ignored
-		op.waiting = 0
-	}
-	return v
-}
-
-// mayReplanLocked reports whether another plan may follow. The caller holds mu.
-func (op *writeOp) mayReplanLocked() bool {
-	return !op.ended && op.plans < op.c.limits.PlansMax && !op.c.unsafe.NoReplan
-}
-
-// hintable reports whether a hint can still satisfy part i.
-func (op *writeOp) hintable(i int) bool {
-	if op.level != ring.Any || op.c.hints == nil {
-		return false
-	}
-	if op.waiting > 0 {
-		return true
-	}
-	for _, t := range op.targets {
-		if t.state == targetFailed && !t.hinted {
-			return true
-		}
-	}
-	return false
-}
-
-// failure returns the error for part i, with mu held: a timeout if replicas did not answer or were unreachable, a
-// failure if one of them returned an error.
-func (op *writeOp) failure(i int) error {
-	received, blockFor := op.parts[i].tally.Totals()
-	var failures []NodeFailure
-	for _, t := range op.targets {
-		if t.state == targetFailed && t.alive && !silent(t.err) {
-			failures = append(failures, NodeFailure{Node: t.node, Reason: reasonOf(t.err)})
-		}
-	}
-	if len(failures) > 0 {
-		return &WriteFailure{Consistency: op.level, Received: received, BlockFor: blockFor, Failures: failures,
-			Type: op.kind}
-	}
-	op.c.counts.writeTimeouts.Add(1)
-	return &WriteTimeout{Consistency: op.level, Received: received, BlockFor: blockFor, Type: op.kind}
-}
-
-// act executes the verdict, with mu unlocked.
-func (op *writeOp) act(v verdict) {
-	if v.done != nil {
-		op.conclude(v.done, v.err)
-	}
-	if v.replan {
-		op.c.counts.replans.Add(1)
-		op.mu.Lock()
-		pause := replanPause << max(op.plans-2, 0)
-		op.refs++
-		op.mu.Unlock()
-		op.c.clock.After(pause, op.onReplan)
-		return
-	}
-	if v.idle {
-		op.stopTimer()
-	}
-}
-
-// timeout is the event of the deadline: it answers, if that has not happened, and stores hints for replicas without an
-// answer.
-func (op *writeOp) timeout() {
-	defer op.guarded()
-	op.mu.Lock()
-	op.ended = true
-	op.timer = nil
-	var done func(error)
-	var err error
-	if op.done != nil {
-		done, op.done = op.done, nil
-		for i := range op.parts {
-			if !op.parts[i].met {
-				err = op.failure(i)
-				break
-			}
-		}
-	}
-	missed := op.missedLocked()
-	plan := op.plans
-	op.mu.Unlock()
-	for _, t := range missed {
-		op.hint(t, plan)
-	}
-	if done != nil {
-		op.conclude(done, err)
-	}
-	op.release()
-}
-
-// conclude answers the client. The op may exist until the last replica has answered.
-func (op *writeOp) conclude(done func(error), err error) {
-	op.c.writing.Add(-1)
-	done(err)
-}
-
-// directResult converts the answer of the only replica to the result for the client.
-func (op *writeOp) directResult(t *writeTarget, err error) error {
-	if err == nil {
+	defer op.mu.Unlock()
+	if op.panicked {
 		return nil
 	}
-	var overloaded *Overloaded
-	if errors.As(err, &overloaded) {
-		op.c.counts.overloaded.Add(1)
-		return overloaded
-	}
-	if silent(err) {
-		op.c.counts.writeTimeouts.Add(1)
-		return &WriteTimeout{Consistency: op.level, BlockFor: 1, Type: op.kind}
-	}
-	return &WriteFailure{Consistency: op.level, BlockFor: 1, Type: op.kind,
-		Failures: []NodeFailure{{Node: t.node, Reason: reasonOf(err)}}}
-}
-
-// stopTimer stops the timer, and releases its reference unless the timer has fired.
-func (op *writeOp) stopTimer() {
-	op.mu.Lock()
-	timer := op.timer
-	if op.waiting > 0 || op.done != nil {
-		timer = nil
-	} else {
+	m := &op.machine
+	if ev.Kind == write.Ticked {
 		op.timer = nil
 	}
-	op.mu.Unlock()
-	if timer != nil && timer.Stop() {
-		op.release()
+	out = m.Step(ev, out)
+	m.Check()
+	for i := range out {
+		switch out[i].Kind {
+		case write.Send, write.Apply:
+			d.epoch = m.Topology.Epoch()
+		case write.Arm:
+			op.timer = op.c.clock.After(out[i].After, op.onTimeout)
+		case write.Hint:
+			// The mutations are used after the lock was released, and no event follows a hint of most levels.
+			d.holds = true
+		case write.Note:
+			d.holds = true
+		case write.Reply:
+			d.done, op.done = op.done, nil
+			d.err = op.outcome(&m.Outcome)
+			d.holds = d.holds || op.settled != nil // which is called after done
+		}
 	}
+	if op.timer != nil && m.Decided() && op.timer.Stop() {
+		op.timer = nil
+	}
+	if d.holds {
+		op.performing++
+	}
+	d.ends = op.overLocked()
+	return out
 }
 
-// release releases one reference, and returns op to the pool after the last.
-func (op *writeOp) release() {
+// overLocked reports whether no event can follow and no goroutine needs op. The caller holds mu.
+func (op *writeOp) overLocked() bool {
+	return op.timer == nil && op.performing == 0 && op.machine.Idle()
+}
+
+// performed notes that a goroutine that holds op has performed its effects, and reports whether op is over.
+func (op *writeOp) performed() bool {
 	op.mu.Lock()
-	op.refs--
-	last := op.refs == 0
-	op.mu.Unlock()
-	if !last {
-		return
-	}
+	defer op.mu.Unlock()
+	op.performing--
+	return !op.panicked && op.overLocked()
+}
+
+// end returns op to the pool. No answer of a replica is outstanding, so a truncation need not wait for it.
+func (op *writeOp) end() {
 	c, settled, generation := op.c, op.settled, op.generation
-	var settlement Settlement
+	// A panic of those who are called below must not reach recovered: another write may use op.
+	defer c.guard.Recover("coordinator write", nil)
+	var s Settlement
 	if settled != nil {
-		settlement = op.settlement()
+		s.Hinted, s.Majority = op.machine.Settled()
 	}
 	c.writeBytes.Add(-op.size)
-	clear(op.mutations)
-	for _, t := range op.targets {
-		clear(t.mutations)
-		op.spare = append(op.spare, t)
-	}
-	op.targets = op.targets[:0]
-	op.trace, op.topology, op.timer, op.sender = nil, nil, nil, nil
-	op.settled = nil
+	op.machine.Clear()
+	op.trace, op.sender, op.settled = nil, nil, nil
 	c.writes.Put(op)
 	c.sent.Leave(generation)
 	if settled != nil {
-		settled(settlement)
+		settled(s)
 	}
+}
+
+// recovered is deferred by events. After a panic, the state of the machine is unknown: the write ends with an error,
+// and op is never used again. What replicas have applied stays applied, and requests may still be on their way; none of
+// them is executed after the timeout of the write, so a truncation waits until then.
+func (op *writeOp) recovered() {
+	p := recover()
+	if p == nil {
+		return
+	}
+	err := op.c.guard.Caught("coordinator write", p)
+	op.mu.Lock()
+	done, first, timer := op.done, !op.panicked, op.timer
+	op.done, op.panicked, op.timer = nil, true, nil
+	op.mu.Unlock()
+	if timer != nil {
+		timer.Stop()
+	}
+	if first {
+		timeout := op.c.patience(op.began, op.machine.Deadline)
+		op.c.clock.After(timeout, op.abandoned)
+	}
+	if done != nil {
+		op.c.writing.Add(-1)
+		done(err)
+	}
+}
+
+// abandoned ends a write that has panicked, when its requests can no longer have an effect.
+func (op *writeOp) abandoned() {
+	op.c.writeBytes.Add(-op.size)
+	op.c.sent.Leave(op.generation)
+	if op.settled != nil {
+		op.settled(Settlement{})
+	}
+}
+
+// answered is the event of a node's answer to t.
+func (op *writeOp) answered(t *write.Target, err error) {
+	if op.only == t {
+		op.answeredHere(err)
+		return
+	}
+	ev := write.Event{Kind: write.Answered, Target: t}
+	ev.Answer, ev.Reason = answerOf(err)
+	op.deliver(&ev)
+}
+
+// answerOf converts the error of a replica for the machine.
+func answerOf(err error) (_ write.Answer, reason uint16) {
+	if err == nil {
+		return write.Acknowledges, 0
+	}
+	var refusal *NotReplica
+	switch {
+	case errors.As(err, &refusal):
+		return write.Disowns, 0
+	case silent(err):
+		return write.Silent, 0
+	}
+	return write.Refuses, uint16(reasonOf(err))
+}
+
+// outcome converts the outcome of the machine to the error for the client, and counts it.
+func (op *writeOp) outcome(o *write.Outcome) error {
+	counts, level := &op.c.counts, op.machine.Level
+	switch o.Kind {
+	case write.Success:
+		return nil
+	case write.Unavailable:
+		counts.unavailable.Add(1)
+		return &Unavailable{Consistency: level, Required: o.Required, Alive: o.Received}
+	case write.UnknownTable:
+		return &UnknownTable{Table: o.Table}
+	case write.Failure:
+		failures := make([]NodeFailure, len(o.Failures))
+		for i, f := range o.Failures {
+			failures[i] = NodeFailure{Node: f.Node, Reason: FailureReason(f.Reason)}
+		}
+		return &WriteFailure{
+			Consistency: level,
+			Received:    o.Received,
+			BlockFor:    o.Required,
+			Failures:    failures,
+			Type:        op.kind,
+		}
+	case write.Timeout:
+	}
+	counts.writeTimeouts.Add(1)
+	return &WriteTimeout{Consistency: level, Received: o.Received, BlockFor: o.Required, Type: op.kind}
 }
 
 // silent reports whether err means that a replica did not answer, rather than that it failed.

@@ -26,7 +26,7 @@ func areas() []area {
 		{"durability", []string{"storage/commit.go", "storage/logguard/*.go", "cluster/raftlog.go"}, 4,
 			[]string{"TestSim -workloads=register,cas -kinds=power-all,power-one,power-torn,raft-fsync-error " +
 				"-torn=true -levels=true"}},
-		{"quorum", []string{"coordinator/quorum/*.go", "ring/consistency.go", "coordinator/write.go",
+		{"quorum", []string{"coordinator/quorum/*.go", "ring/consistency.go", "coordinator/write/*.go",
 			"coordinator/plan.go", "coordinator/read.go"}, 5,
 			[]string{"TestSim -workloads=register,set -kinds=isolate,halves,one-way,bad-links,kill"}},
 		{"reconcile", []string{"row/reconcile.go", "row/merge.go", "coordinator/resolve/*.go", "coordinator/data.go"},

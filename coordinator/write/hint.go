@@ -1,0 +1,94 @@
+package write
+
+import (
+	"slices"
+
+	"cqld/ring"
+)
+
+// hintMissed requests hints for the nodes that receive nothing further: those that have not answered, and those that
+// disowned the last plan. No other plan follows.
+func (w *Machine) hintMissed(out []Effect) []Effect {
+	for _, t := range w.targets {
+		switch {
+		case t.State == Open && t.alive:
+			t.State = Failed
+			if t.plan == w.plans {
+				w.waiting-- // a late answer decides nothing
+			}
+			out = w.hint(t, out)
+		case t.State == Failed && t.answer == Disowns:
+			out = w.hint(t, out)
+		}
+	}
+	return out
+}
+
+func (w *Machine) hint(t *Target, out []Effect) []Effect { return w.hintOf(t, w.plans, out) }
+
+// hintOf requests a hint for t, once. At ANY, a stored hint counts as an acknowledgement in the plan of that number. A
+// coordinator whose own replica fails stores a hint for itself. If its disk cannot store the hint either, the hint is
+// reported as lost, and the range is repaired.
+func (w *Machine) hintOf(t *Target, plan int, out []Effect) []Effect {
+	if t.hinted {
+		return out
+	}
+	t.hinted = true
+	if !w.config.HintsKept {
+		return out
+	}
+	if w.AwaitsHints() {
+		w.open++
+	}
+	if w.Level == ring.Any && plan == w.plans {
+		w.waiting++
+	}
+	return append(out, Effect{Kind: Hint, Plan: int32(plan), Target: t})
+}
+
+// hinted takes the news that a hint is on disk, or lost.
+func (w *Machine) hinted(ev *Event, out []Effect) []Effect {
+	w.open--
+	t := ev.Target
+	t.kept = ev.Answer == Acknowledges
+	if w.Level != ring.Any || int(ev.Plan) != w.plans {
+		return out
+	}
+	w.waiting--
+	if t.kept {
+		for _, i := range t.parts {
+			if p := &w.parts[i]; !p.met {
+				p.met = true
+				w.unmet--
+			}
+		}
+	}
+	return w.proceed(out, nil)
+}
+
+// Settled reports who has the write when nothing is outstanding: hinted means that every replica has acknowledged its
+// mutations, or that a hint for it is on disk; majority means that a majority of the replicas of each mutation has
+// acknowledged it, or all that were alive, and at least one.
+func (w *Machine) Settled() (hinted, majority bool) {
+	hinted, majority = len(w.targets) > 0, len(w.targets) > 0
+	for _, t := range w.targets {
+		hinted = hinted && (t.State == Acked || t.kept)
+	}
+	for i := range w.parts {
+		all, alive, has := 0, 0, 0
+		for _, t := range w.targets {
+			if !slices.Contains(t.parts, i) {
+				continue
+			}
+			all++
+			if t.alive {
+				alive++
+			}
+			if t.State == Acked {
+				has++
+			}
+		}
+		majority = majority && has >= max(1, min(ring.QuorumOf(all), alive))
+	}
+	return hinted, majority
+}

@@ -1,0 +1,178 @@
+package coordinator
+
+import (
+	"errors"
+	"time"
+
+	"cqld/coordinator/write"
+	"cqld/ring"
+)
+
+// perform performs the effects of a step without the lock.
+func (op *writeOp) perform(out []write.Effect, d *writeDuties) {
+	c := op.c
+	var shared *[]byte // the encoding of all mutations, used by most targets
+	for i := range out {
+		e := &out[i]
+		switch e.Kind {
+		case write.Send:
+			shared = op.send(e.Target, d.epoch, shared)
+		case write.Apply:
+			op.apply(e.Target, d.epoch)
+		case write.Hint:
+			op.hint(e.Target, e.Plan)
+		case write.Note:
+			op.note(e.Target)
+		case write.Reply:
+			c.writing.Add(-1)
+			d.done(d.err)
+		case write.Replan:
+			c.counts.replans.Add(1)
+			c.clock.After(e.After, op.onResume)
+		case write.Pause:
+			c.clock.After(e.After, op.onResume)
+		case write.Arm: // step has set the timer
+		}
+	}
+	if shared != nil {
+		c.release(shared)
+	}
+}
+
+// doneOf returns the receiver of t's answer. It is allocated once for a target, which other writes reuse.
+func (op *writeOp) doneOf(t *write.Target) func(error) {
+	if t.Done == nil {
+		t.Done = func(err error) { op.answered(t, err) }
+	}
+	return t.Done
+}
+
+// timeout returns how long replicas may take.
+func (op *writeOp) timeout() time.Duration { return op.c.patience(op.began, op.machine.Deadline) }
+
+// send sends t its mutations, in the shared encoding if it receives all of them. It does not use op after the request
+// was sent: the answer may end the write.
+func (op *writeOp) send(t *write.Target, epoch uint64, shared *[]byte) *[]byte {
+	c, m, timeout, done := op.c, &op.machine, op.timeout(), op.doneOf(t)
+	traceNode(op.trace, m.Self, "Sending mutation to", t.Node)
+	if op.sender != nil {
+		op.sender.Send(t.Node, epoch, timeout, done)
+		return shared
+	}
+	replica := c.replica(t.Node, op.trace)
+	remote, ok := replica.(Remote)
+	if !ok {
+		replica.Apply(epoch, t.Mutations, timeout, done)
+		return shared
+	}
+	if len(t.Mutations) == len(m.Mutations) {
+		if shared == nil {
+			shared = c.buffer()
+			*shared = remote.AppendMutations((*shared)[:0], epoch, t.Mutations)
+		}
+		remote.ApplyEncoded(ForWrite, *shared, timeout, done)
+		return shared
+	}
+	own := c.buffer()
+	*own = remote.AppendMutations((*own)[:0], epoch, t.Mutations)
+	remote.ApplyEncoded(ForWrite, *own, timeout, done)
+	c.release(own)
+	return shared
+}
+
+// apply applies the mutations of t at this node.
+func (op *writeOp) apply(t *write.Target, epoch uint64) {
+	done := op.doneOf(t)
+	if op.sender != nil {
+		op.sender.Send(t.Node, epoch, op.timeout(), done)
+		return
+	}
+	op.c.replica(t.Node, op.trace).Apply(epoch, t.Mutations, op.timeout(), done)
+}
+
+// hint stores the mutations of t until the node receives them.
+func (op *writeOp) hint(t *write.Target, plan int32) {
+	traceNode(op.trace, op.machine.Self, "Keeping a hint for", t.Node)
+	var stored func(error)
+	if op.machine.AwaitsHints() {
+		stored = func(err error) {
+			ev := write.Event{Kind: write.Hinted, Target: t, Plan: plan}
+			if err != nil {
+				ev.Answer = write.Silent
+			}
+			op.deliver(&ev)
+		}
+	}
+	op.c.hints.Add(t.Node, t.Mutations, op.since, stored)
+}
+
+// note traces the answer of t.
+func (op *writeOp) note(t *write.Target) {
+	what := "Mutation acknowledged by"
+	if t.State == write.Failed {
+		what = "No acknowledgement from"
+	}
+	traceNode(op.trace, op.machine.Self, what, t.Node)
+}
+
+// local reports whether this node is the only replica of the only mutation: its answer is then the result, and neither
+// a plan nor a timer is needed.
+func (op *writeOp) local() bool {
+	c, m := op.c, &op.machine
+	if len(m.Mutations) != 1 || m.Applied {
+		return false
+	}
+	table := c.view.Schema().TableByStorage(m.Mutations[0].Table)
+	if table == nil || m.Level == ring.EachQuorum || m.Level.BlockFor(table.Replication, c.localDC) > 1 ||
+		!OnlySelf(m.Self, m.Topology, table, m.Mutations[0].Key.Token) {
+		return false
+	}
+	op.only = m.Only()
+	return true
+}
+
+// applyHere applies a write whose only replica is this node. There is one event, so there are no steps.
+func (op *writeOp) applyHere(timeout time.Duration) {
+	t, epoch := op.only, op.machine.Topology.Epoch()
+	if op.sender != nil {
+		op.sender.Send(t.Node, epoch, timeout, op.doneOf(t))
+		return
+	}
+	op.c.replica(t.Node, op.trace).Apply(epoch, t.Mutations, timeout, op.doneOf(t))
+}
+
+// answeredHere answers a write whose only replica is this node.
+func (op *writeOp) answeredHere(err error) {
+	if op.c.guard != nil {
+		defer op.recovered()
+	}
+	done := op.done
+	op.done = nil
+	if err == nil {
+		op.only.State = write.Acked
+	}
+	err = op.errorHere(err)
+	op.c.writing.Add(-1)
+	done(err)
+	op.end()
+}
+
+// errorHere converts the error of the only replica for the client.
+func (op *writeOp) errorHere(err error) error {
+	if err == nil {
+		return nil // before overloaded, which errors.As lets escape
+	}
+	var overloaded *Overloaded
+	switch {
+	case errors.As(err, &overloaded):
+		op.c.counts.overloaded.Add(1)
+		return overloaded
+	case silent(err):
+		return op.outcome(&write.Outcome{Kind: write.Timeout, Required: 1})
+	}
+	return op.outcome(&write.Outcome{
+		Kind:     write.Failure,
+		Required: 1,
+		Failures: []write.NodeFailure{{Node: op.only.Node, Reason: uint16(reasonOf(err))}},
+	})
+}
