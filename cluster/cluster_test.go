@@ -16,6 +16,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/cluster/metadata"
 	"cqld/internal/env"
 	"cqld/messaging"
 	"cqld/ring"
@@ -106,8 +107,8 @@ func (n *testNode) open() error {
 	c, err := Open(Options{Name: "test", Dir: "raft", FS: n.fs, Network: network, Clock: wallClock{time.Now()},
 		Rand: rand.New(rand.NewPCG(n.seed, uint64(time.Now().UnixNano()))), Logger: slog.New(slog.DiscardHandler),
 		Seeds: n.seeds,
-		Self: NodeSpec{Datacenter: "dc1", Rack: "r1", Internode: n.addr, Native: n.addr, NumTokens: n.numTokens(),
-			Tokens:  n.tokens,
+		Self: metadata.NodeSpec{Datacenter: "dc1", Rack: "r1", Internode: n.addr, Native: n.addr,
+			NumTokens: n.numTokens(), Tokens: n.tokens,
 			Replace: n.replace},
 		LookUpSeeds: n.lookUp, ReplicationFactor: 4, Fatal: fatal})
 	if err != nil {
@@ -289,15 +290,5 @@ func TestManyChangesAreCompactedAndASnapshotBringsANodeUp(t *testing.T) {
 	fourth := newTestNode(t, 4, nodes[0].addr).mustOpen()
 	if err := createKeyspace(fourth, "of_the_fourth"); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestSuspicionGrowsWithSilence(t *testing.T) {
-	mean := float64(heartbeatEvery)
-	if p := phi(time.Second, mean); p >= phiDown {
-		t.Errorf("phi of 1 s is %.1f", p)
-	}
-	if p := phi(2*time.Second, mean); p < phiDown {
-		t.Errorf("phi of 2 s is %.1f", p)
 	}
 }

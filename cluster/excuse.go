@@ -2,12 +2,9 @@ package cluster
 
 import (
 	"cmp"
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
+	"cqld/cluster/metadata"
 	"cqld/ring"
 )
 
@@ -20,143 +17,16 @@ const (
 	excuseEvery = uint64(time.Second / tickEvery)
 )
 
-// Incomplete is an operation that ended although nodes lack data of ranges that they gained: they were dead, or too
-// few sources were alive. A repair of the keyspaces on those nodes copies the data.
-type Incomplete struct {
-	Operation uint64
-	Missing   []ring.Shortfall
-}
-
-// incompleteMax bounds Metadata.Incomplete, and shortMax the entries of one operation.
-const (
-	incompleteMax = 32
-	shortMax      = 256
-)
-
-// MissingFrom returns what nodes lack after an operation that has ended; empty means nothing.
-func (m *Metadata) MissingFrom(operation uint64) []ring.Shortfall {
-	for _, i := range m.Incomplete {
-		if i.Operation == operation {
-			return i.Missing
-		}
-	}
-	return nil
-}
-
-// DescribeMissing names the nodes and keyspaces of shortfalls for an operator. It is empty if there are none.
-func (m *Metadata) DescribeMissing(missing []ring.Shortfall) string {
-	var parts []string
-	for _, s := range missing {
-		parts = append(parts, fmt.Sprintf("%d ranges of keyspace %s on %s", s.Ranges, s.Keyspace,
-			m.Topology.NameOf(s.Node)))
-	}
-	return strings.Join(parts, ", ")
-}
-
-// noteIncomplete records what is missing when an operation ends. Absent nodes lack all that they gain, unless they
-// returned in time. Data of system keyspaces is not repaired, and not recorded.
-func (m *Metadata) noteIncomplete(o *ring.Operation) {
-	missing := slices.Clone(o.Short)
-	for _, id := range o.Absent {
-		if !slices.Contains(o.Compared, id) {
-			missing = withShort(missing, id, m.gainedBy(o, id))
-		}
-	}
-	if len(missing) == 0 {
-		return
-	}
-	m.Incomplete = append(slices.Clone(m.Incomplete), Incomplete{o.ID, missing})
-	m.Incomplete = m.Incomplete[max(0, len(m.Incomplete)-incompleteMax):]
-}
-
-// gainedBy returns the numbers of ranges of the users' keyspaces that a node gains.
-func (m *Metadata) gainedBy(o *ring.Operation, id ring.NodeID) (out []ring.Shortfall) {
-	for _, name := range userKeyspaces(m.Schema) {
-		if n := len(m.Topology.Gains(o, m.Schema.Keyspace(name).Replication, id)); n > 0 {
-			out = append(out, ring.Shortfall{Node: id, Keyspace: name, Ranges: n})
-		}
-	}
-	return out
-}
-
-// withShort adds the shortfalls of a node; of two for one keyspace it keeps the larger.
-func withShort(all []ring.Shortfall, id ring.NodeID, more []ring.Shortfall) []ring.Shortfall {
-	all = slices.Clone(all)
-	for _, s := range more {
-		s.Node = id
-		at := slices.IndexFunc(all, func(o ring.Shortfall) bool { return o.Node == id && o.Keyspace == s.Keyspace })
-		switch {
-		case at >= 0:
-			all[at].Ranges = max(all[at].Ranges, s.Ranges)
-		case len(all) < shortMax:
-			all = append(all, s)
-		}
-	}
-	slices.SortFunc(all, func(a, b ring.Shortfall) int {
-		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Keyspace, b.Keyspace))
-	})
-	return all
-}
-
-func applyExcuse(m *Metadata, c *excuseCommand, index uint64) error {
-	o, others, err := m.operation(c.Operation)
-	if err != nil {
-		return err
-	}
-	next := *o
-	next.Absent = slices.Clone(o.Absent)
-	for _, id := range c.Nodes {
-		if id == o.Node || !m.mayExcuse(o, id) {
-			return &Refused{Reason: fmt.Sprintf("the %s of %s must wait for %s", o.Kind, m.Topology.NameOf(o.Node),
-				m.Topology.NameOf(id))}
-		}
-		if slices.Contains(o.Awaits(), id) && !slices.Contains(next.Absent, id) {
-			next.Absent = append(next.Absent, id)
-		}
-	}
-	slices.Sort(next.Absent)
-	m.advance(&next, others, index)
-	return nil
-}
-
-// mayExcuse reports whether an operation need not wait for a dead node that gains ranges. The removal of a dead node,
-// and an operation that the operator forces, complete with the live nodes. Other operations can be aborted, and wait
-// for nodes that gain ranges of users.
-func (m *Metadata) mayExcuse(o *ring.Operation, id ring.NodeID) bool {
-	return o.Kind == ring.Remove || o.Force || len(m.gainedBy(o, id)) == 0
-}
-
 // excusable returns the nodes for which an operation should no longer wait. The leader's loop calls it.
-func (c *Cluster) excusable(m *Metadata, o *ring.Operation) (out []ring.NodeID) {
+func (p *Operations) excusable(m *metadata.Metadata, o *ring.Operation) (out []ring.NodeID) {
 	for _, id := range o.Awaits() {
-		dead := c.deadFor(id)
-		if id == o.Node || dead < excuseSystemTicks || !m.mayExcuse(o, id) {
+		dead := p.dead.For(id, p.loop.ticks)
+		if id == o.Node || dead < excuseSystemTicks || !m.MayExcuse(o, id) {
 			continue
 		}
-		if dead >= uint64(cmp.Or(c.opts.DeadAfter, deadAfter)/tickEvery) || len(m.gainedBy(o, id)) == 0 {
+		if dead >= uint64(cmp.Or(p.opts.DeadAfter, deadAfter)/tickEvery) || len(m.GainedBy(o, id)) == 0 {
 			out = append(out, id)
 		}
 	}
 	return out
-}
-
-// noteDead records since when members are dead in the view of this node. A member that this process never considered
-// alive counts from the first check. The loop calls it.
-func (c *Cluster) noteDead() {
-	t := c.Metadata().Topology
-	maps.DeleteFunc(c.deadSince, func(id ring.NodeID, _ uint64) bool { return t.Node(id) == nil || c.Alive(id) })
-	for _, n := range t.Nodes() {
-		if _, known := c.deadSince[n.ID]; !known && !c.Alive(n.ID) {
-			c.deadSince[n.ID] = c.ticks
-		}
-	}
-}
-
-// deadFor returns the number of ticks since which a member is dead; zero means that it is alive.
-func (c *Cluster) deadFor(id ring.NodeID) uint64 {
-	since, dead := c.deadSince[id]
-	if !dead {
-		return 0
-	}
-	return max(1, c.ticks-since)
 }

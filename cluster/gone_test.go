@@ -29,7 +29,7 @@ func TestDepartedNodeAwaitsAllOthers(t *testing.T) {
 	eventually(t, func() bool { return leaver.Alive(late.Self()) })
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if _, err := leaver.Decommission(ctx, false); err != nil {
+	if _, err := leaver.Operations().Decommission(ctx, false); err != nil {
 		t.Fatal(err)
 	}
 	held := nodes[1] // it has not compared, so the operation does not end
@@ -37,7 +37,7 @@ func TestDepartedNodeAwaitsAllOthers(t *testing.T) {
 		report(nodes[0], nodes[2], late, leaver)
 		for _, o := range held.Metadata().Topology.Operations() {
 			if o.Phase == ring.Streaming && !slices.Contains(o.Streamed, held.Self()) {
-				held.StartStreamed(o.ID, nil, func(error) {})
+				held.Operations().StartStreamed(o.ID, nil, func(error) {})
 			}
 		}
 		o := late.Metadata().Topology.Operations()

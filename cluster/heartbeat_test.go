@@ -43,13 +43,13 @@ func TestNoHeartbeatBeforeTheOwnAdmissionIsApplied(t *testing.T) {
 	before := *c.Metadata()
 	before.Topology = ring.NewTopology(before.Epoch, slices.DeleteFunc(slices.Clone(before.Topology.Nodes()),
 		func(n *ring.Node) bool { return n.ID == c.Self() }))
-	now := c.meta.Swap(&before)
+	now := c.view.meta.Swap(&before)
 	c.StreamChanged(2, true)
-	if c.sendHeartbeats(); len(sent) != 0 {
+	if c.progress.sendHeartbeats(); len(sent) != 0 {
 		t.Fatalf("heartbeats to %v before this node is a member", sent)
 	}
-	c.meta.Store(now)
-	if c.sendHeartbeats(); len(sent) != 2 {
+	c.view.meta.Store(now)
+	if c.progress.sendHeartbeats(); len(sent) != 2 {
 		t.Fatalf("heartbeats to %v after this node is a member", sent)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"cqld/cluster/metadata"
 	"cqld/ring"
 )
 
@@ -37,8 +38,8 @@ func TestNodesJoinWithTheirInitialTokens(t *testing.T) {
 }
 
 func TestSpecWithOtherNumberOfTokensIsRefused(t *testing.T) {
-	spec := NodeSpec{NumTokens: 16, Tokens: []ring.Token{1, 2}}
-	if err := spec.check(spec.Internode.Addr()); err == nil ||
+	spec := metadata.NodeSpec{NumTokens: 16, Tokens: []ring.Token{1, 2}}
+	if err := checkSpec(&spec, spec.Internode.Addr()); err == nil ||
 		!strings.Contains(err.Error(), "initial_token has 2 tokens, and num_tokens is 16") {
 		t.Errorf("%v", err)
 	}

@@ -52,7 +52,7 @@ func TestJoinSurvivesRemovalOfSeed(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := nodes[1].Abort(ctx, nodes[1].Metadata().Topology.Operations()[0].ID); err != nil {
+	if err := nodes[1].Operations().Abort(ctx, nodes[1].Metadata().Topology.Operations()[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	seed.stop()

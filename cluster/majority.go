@@ -3,8 +3,12 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
 	"time"
 
+	"cqld/cluster/voters"
 	"cqld/schema"
 )
 
@@ -12,11 +16,84 @@ import (
 // election, and than a restarting voter needs to connect.
 const majorityWait = 2 * time.Second
 
-// awaitMajority returns when a majority of the voters is alive. After majorityWait it returns a *schema.Unavailable,
+// How long a majority may be missing before this node logs it, and the interval of the log messages, in ticks.
+const (
+	majorityLogTicks = uint64(5 * time.Second / tickEvery)
+	majorityLogEvery = uint64(time.Minute / tickEvery)
+)
+
+// majority knows whether enough voters are alive to decide about the metadata.
+type majority struct {
+	opts   *Options
+	loop   *loop
+	view   *view
+	driver *driver
+	shown  atomic.Pointer[voters.View] // at the last check
+	// since is the tick since which a majority is missing, and logged the tick of the last log message; zero means
+	// none.
+	since, logged uint64
+}
+
+// present returns the voters as this node knows them now; nil before it is a member. The loop calls it.
+func (j *majority) present() *voters.View {
+	if !j.driver.hasVoters() {
+		return nil
+	}
+	conf := j.driver.conf
+	return voters.Of(j.driver.leader(), conf.GetVoters(), conf.GetVotersOutgoing(), j.view.alive)
+}
+
+// note publishes the voters, and logs that no majority of them is alive. The loop calls it.
+func (j *majority) note() {
+	v := j.present()
+	if v == nil {
+		return
+	}
+	if old := j.shown.Load(); old == nil || !old.Equal(v) {
+		j.shown.Store(v)
+	}
+	ticks := j.loop.ticks
+	switch {
+	case v.Majority() && j.logged != 0:
+		j.opts.Logger.Info("a majority of the metadata voters is alive", "alive", v.Alive, "required", v.Required)
+		fallthrough
+	case v.Majority():
+		j.since, j.logged = 0, 0
+	case j.since == 0:
+		j.since = ticks
+	case ticks-j.since >= majorityLogTicks && (j.logged == 0 || ticks-j.logged >= majorityLogEvery):
+		j.logged = ticks
+		j.opts.Logger.Error("no majority of the metadata voters is alive: changes of schema, roles and members wait "+
+			"for one",
+			"alive", v.Alive, "required", v.Required, "down", j.view.names(v.Down))
+	}
+}
+
+// describe describes a missing majority for an operator; nil means that there is one.
+func (j *majority) describe(v *voters.View) error {
+	if v.Majority() {
+		return nil
+	}
+	return fmt.Errorf("only %d of the metadata voters are alive and %d are needed (down: %s): changes of schema, "+
+		"roles and members "+
+		"wait for them", v.Alive, v.Required, strings.Join(j.view.names(v.Down), ", "))
+}
+
+// missing returns nil if a majority of the voters is alive; while the voters change, a majority of both sets. The loop
+// calls it.
+func (j *majority) missing() *schema.Unavailable {
+	// Before this node is a member, v is nil: the change waits.
+	if v := j.present(); !v.Majority() {
+		return &schema.Unavailable{Required: v.Required, Alive: v.Alive}
+	}
+	return nil
+}
+
+// await returns when a majority of the voters is alive. After majorityWait it returns a *schema.Unavailable,
 // because a proposal would not be committed and its outcome would be unknown to the client.
-func (c *Cluster) awaitMajority(ctx context.Context) error {
+func (j *majority) await(ctx context.Context) error {
 	for waited := time.Duration(0); ; waited += joinPause {
-		short, err := c.missingMajority(ctx)
+		short, err := j.ask(ctx)
 		switch {
 		case err != nil:
 			return err
@@ -25,7 +102,7 @@ func (c *Cluster) awaitMajority(ctx context.Context) error {
 		case waited >= majorityWait:
 			return short
 		}
-		switch err := c.pause(ctx, joinPause); {
+		switch err := j.loop.pause(ctx, joinPause); {
 		case errors.Is(err, context.DeadlineExceeded):
 			return short // nothing was proposed
 		case err != nil:
@@ -34,30 +111,18 @@ func (c *Cluster) awaitMajority(ctx context.Context) error {
 	}
 }
 
-// missingMajority makes the loop compare the voters with the live members. It returns nil if a majority is alive.
-func (c *Cluster) missingMajority(ctx context.Context) (*schema.Unavailable, error) {
+// ask makes the loop call missing.
+func (j *majority) ask(ctx context.Context) (*schema.Unavailable, error) {
 	result := make(chan *schema.Unavailable, 1)
-	if !c.post(func() { result <- c.shortOfMajority() }) {
+	if !j.loop.post(func() { result <- j.missing() }) {
 		return nil, errQueueFull
 	}
 	select {
 	case short := <-result:
 		return short, nil
-	case <-c.stopped:
+	case <-j.loop.stopped:
 		return nil, errStopped
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-}
-
-// shortOfMajority returns nil if a majority of the voters is alive; while the voters change, a majority of both sets.
-// The loop calls it.
-func (c *Cluster) shortOfMajority() *schema.Unavailable {
-	if c.driver == nil || len(c.driver.conf.GetVoters()) == 0 {
-		return nil // not a member yet; the change waits
-	}
-	if v := c.driver.voters(); !v.Majority() {
-		return &schema.Unavailable{Required: v.Required, Alive: v.Alive}
-	}
-	return nil
 }

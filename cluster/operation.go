@@ -5,55 +5,73 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
-	"go.etcd.io/raft/v3"
-
+	"cqld/cluster/liveness"
+	"cqld/cluster/metadata"
 	"cqld/ring"
 )
 
+// Operations begins, advances and aborts the operations that change the ring: nodes that join, leave, move, or are
+// removed or replaced. Methods that begin with Start are called by the loop, which also calls done; the others must not
+// be called by it.
+type Operations struct {
+	opts      *Options
+	loop      *loop
+	view      *view
+	driver    *driver
+	proposals *proposals
+	progress  *progress
+	majority  *majority
+	dead      *liveness.Dead
+
+	steps map[uint64]operationStep // what operations wait for, by id
+	waits atomic.Pointer[map[uint64]string]
+}
+
 // Decommission starts to hand this node's ranges over to the other nodes. When the operation has ended, the node is
 // no longer a member. Decommission returns the id of the operation.
-func (c *Cluster) Decommission(ctx context.Context, force bool) (uint64, error) {
-	return c.begin(ctx, c.leave(force))
+func (p *Operations) Decommission(ctx context.Context, force bool) (uint64, error) {
+	return p.begin(ctx, p.leave(force))
 }
 
 // StartDecommission is Decommission without blocking. The loop calls done when the operation has begun.
-func (c *Cluster) StartDecommission(force bool, done func(error)) {
-	c.start(&command{Begin: c.leave(force)}, done)
+func (p *Operations) StartDecommission(force bool, done func(error)) {
+	p.proposals.start(&metadata.Command{Begin: p.leave(force)}, done)
 }
 
-func (c *Cluster) leave(force bool) *beginCommand {
-	return &beginCommand{Kind: ring.Leave, Node: c.Self(), Force: force, Hands: true}
+func (p *Operations) leave(force bool) *metadata.Begin {
+	return &metadata.Begin{Kind: ring.Leave, Node: p.view.self(), Force: force, Hands: true}
 }
 
 // RemoveNode starts to copy the ranges of a dead node to other nodes.
-func (c *Cluster) RemoveNode(ctx context.Context, id ring.NodeID, force bool) (uint64, error) {
-	if id == c.Self() {
-		return 0, &Refused{Reason: "a node cannot remove itself: use 'cqld ctl decommission'"}
+func (p *Operations) RemoveNode(ctx context.Context, id ring.NodeID, force bool) (uint64, error) {
+	if id == p.view.self() {
+		return 0, &metadata.Refused{Reason: "a node cannot remove itself: use 'cqld ctl decommission'"}
 	}
-	if c.Alive(id) {
-		return 0, &Refused{Reason: fmt.Sprintf("%s is alive: run 'cqld ctl decommission' on it",
-			c.Metadata().Topology.NameOf(id))}
+	if p.view.alive(id) {
+		return 0, &metadata.Refused{Reason: fmt.Sprintf("%s is alive: run 'cqld ctl decommission' on it",
+			p.view.metadata().Topology.NameOf(id))}
 	}
-	return c.begin(ctx, &beginCommand{Kind: ring.Remove, Node: id, Force: force})
+	return p.begin(ctx, &metadata.Begin{Kind: ring.Remove, Node: id, Force: force})
 }
 
 // Move starts to change this node's tokens: to the given ones or, if there are none, to as many tokens as it has,
 // chosen for the most even ownership.
-func (c *Cluster) Move(ctx context.Context, tokens []ring.Token) (uint64, error) {
+func (p *Operations) Move(ctx context.Context, tokens []ring.Token) (uint64, error) {
 	for {
-		t := c.Metadata().Topology
-		cmd := &beginCommand{Kind: ring.Move, Node: c.Self(), Tokens: tokens, Epoch: t.Epoch()}
+		t := p.view.metadata().Topology
+		cmd := &metadata.Begin{Kind: ring.Move, Node: p.view.self(), Tokens: tokens, Epoch: t.Epoch()}
 		if len(tokens) == 0 {
-			self := t.Node(c.Self())
+			self := t.Node(p.view.self())
 			others := slices.DeleteFunc(slices.Clone(t.Nodes()), func(n *ring.Node) bool { return n.ID == self.ID })
 			cmd.Tokens = ring.Allocate(ring.NewTopology(0, others), self.Datacenter, self.Rack, len(self.Tokens),
-				c.opts.ReplicationFactor)
+				p.opts.ReplicationFactor)
 		}
-		id, err := c.begin(ctx, cmd)
-		var refused *Refused
-		if errors.As(err, &refused) && refused.Reason == errStaleTopology.Reason {
+		id, err := p.begin(ctx, cmd)
+		var refused *metadata.Refused
+		if errors.As(err, &refused) && refused.Reason == metadata.ErrStaleTopology.Reason {
 			continue
 		}
 		return id, err
@@ -68,22 +86,22 @@ const (
 )
 
 // begin proposes an operation of a member and returns its id.
-func (c *Cluster) begin(ctx context.Context, cmd *beginCommand) (uint64, error) {
-	before := c.Metadata().Topology.Epoch()
-	err := c.proposeNew(ctx, &command{Begin: cmd})
+func (p *Operations) begin(ctx context.Context, cmd *metadata.Begin) (uint64, error) {
+	before := p.view.metadata().Topology.Epoch()
+	err := p.proposals.propose(ctx, &metadata.Command{Begin: cmd})
 	for try := 0; err != nil; try++ {
 		// Data that nodes lost by the previous operation is dropped within moments.
-		var refused *Refused
-		if !errors.As(err, &refused) || !refused.Busy || len(c.Metadata().Topology.Operations()) > 0 ||
+		var refused *metadata.Refused
+		if !errors.As(err, &refused) || !refused.Busy || len(p.view.metadata().Topology.Operations()) > 0 ||
 			try == cleanTries {
 			return 0, err
 		}
-		if err := c.pause(ctx, cleanPause); err != nil {
+		if err := p.loop.pause(ctx, cleanPause); err != nil {
 			return 0, err
 		}
-		err = c.proposeNew(ctx, &command{Begin: cmd})
+		err = p.proposals.propose(ctx, &metadata.Command{Begin: cmd})
 	}
-	for _, o := range c.Metadata().Topology.Operations() {
+	for _, o := range p.view.metadata().Topology.Operations() {
 		if o.Node == cmd.Node && o.Kind == cmd.Kind && o.ID > before {
 			return o.ID, nil
 		}
@@ -92,14 +110,14 @@ func (c *Cluster) begin(ctx context.Context, cmd *beginCommand) (uint64, error) 
 }
 
 // Abort undoes an operation that has not ended. Writes that were acknowledged or read are preserved.
-func (c *Cluster) Abort(ctx context.Context, operation uint64) error {
-	return c.proposeNew(ctx, &command{Abort: &abortCommand{operation}})
+func (p *Operations) Abort(ctx context.Context, operation uint64) error {
+	return p.proposals.propose(ctx, &metadata.Command{Abort: &metadata.Abort{Operation: operation}})
 }
 
-// AwaitOperation returns when an operation has ended, completed or aborted.
-func (c *Cluster) AwaitOperation(ctx context.Context, operation uint64) error {
-	for c.Metadata().Topology.Operation(operation) != nil {
-		if err := c.pause(ctx, joinPause); err != nil {
+// Await returns when an operation has ended, completed or aborted.
+func (p *Operations) Await(ctx context.Context, operation uint64) error {
+	for p.view.metadata().Topology.Operation(operation) != nil {
+		if err := p.loop.pause(ctx, joinPause); err != nil {
 			return err
 		}
 	}
@@ -107,81 +125,78 @@ func (c *Cluster) AwaitOperation(ctx context.Context, operation uint64) error {
 }
 
 // StartStreamed reports that this node has all ranges that it gains by an operation. The loop calls done.
-func (c *Cluster) StartStreamed(operation uint64, short []ring.Shortfall, done func(error)) {
-	c.start(&command{Streamed: &streamedCommand{operation, c.Self(), short}}, done)
+func (p *Operations) StartStreamed(operation uint64, short []ring.Shortfall, done func(error)) {
+	p.proposals.start(&metadata.Command{Streamed: &metadata.Streamed{Operation: operation, Node: p.view.self(),
+		Short: short}}, done)
 }
 
 // StartMove is Move without blocking, with tokens that were chosen for the current topology.
-func (c *Cluster) StartMove(tokens []ring.Token, done func(error)) {
-	c.start(&command{Begin: &beginCommand{Kind: ring.Move, Node: c.Self(), Tokens: tokens,
-		Epoch: c.Metadata().Topology.Epoch()}}, done)
+func (p *Operations) StartMove(tokens []ring.Token, done func(error)) {
+	p.proposals.start(&metadata.Command{Begin: &metadata.Begin{Kind: ring.Move, Node: p.view.self(), Tokens: tokens,
+		Epoch: p.view.metadata().Topology.Epoch()}}, done)
 }
 
 // StartRemoveNode is RemoveNode without blocking.
-func (c *Cluster) StartRemoveNode(id ring.NodeID, force bool, done func(error)) {
-	if c.Alive(id) {
-		done(&Refused{Reason: fmt.Sprintf("%s is alive", c.Metadata().Topology.NameOf(id))})
+func (p *Operations) StartRemoveNode(id ring.NodeID, force bool, done func(error)) {
+	if p.view.alive(id) {
+		done(&metadata.Refused{Reason: fmt.Sprintf("%s is alive", p.view.metadata().Topology.NameOf(id))})
 		return
 	}
-	c.start(&command{Begin: &beginCommand{Kind: ring.Remove, Node: id, Force: force}}, done)
+	p.proposals.start(&metadata.Command{Begin: &metadata.Begin{Kind: ring.Remove, Node: id, Force: force}}, done)
 }
 
 // StartAbort is Abort without blocking.
-func (c *Cluster) StartAbort(operation uint64, done func(error)) {
-	c.start(&command{Abort: &abortCommand{operation}}, done)
+func (p *Operations) StartAbort(operation uint64, done func(error)) {
+	p.proposals.start(&metadata.Command{Abort: &metadata.Abort{Operation: operation}}, done)
 }
 
 // StartCompared reports that this node has compared all ranges that it gains, after the operation was Known.
-func (c *Cluster) StartCompared(operation uint64, short []ring.Shortfall, done func(error)) {
-	c.start(&command{Compared: &comparedCommand{operation, c.Self(), short}}, done)
+func (p *Operations) StartCompared(operation uint64, short []ring.Shortfall, done func(error)) {
+	p.proposals.start(&metadata.Command{Compared: &metadata.Compared{Operation: operation, Node: p.view.self(),
+		Short: short}}, done)
 }
 
 // StartHanded reports that this node, which is leaving, has handed over its batches and hints.
-func (c *Cluster) StartHanded(operation uint64, done func(error)) {
-	c.start(&command{Handed: &handedCommand{operation}}, done)
+func (p *Operations) StartHanded(operation uint64, done func(error)) {
+	p.proposals.start(&metadata.Command{Handed: &metadata.Handed{Operation: operation}}, done)
 }
 
 // StartCleaned reports that this node has dropped the ranges that it no longer held at epoch.
-func (c *Cluster) StartCleaned(epoch uint64, done func(error)) {
-	c.start(&command{Cleaned: &cleanedCommand{c.Self(), epoch}}, done)
+func (p *Operations) StartCleaned(epoch uint64, done func(error)) {
+	p.proposals.start(&metadata.Command{Cleaned: &metadata.Cleaned{Node: p.view.self(), Epoch: epoch}}, done)
 }
 
-// Gains returns the ranges of one replication that this node must stream by an operation.
-func (c *Cluster) Gains(o *ring.Operation, r ring.Replication) []ring.Gain {
-	return c.Metadata().Topology.Gains(o, r, c.Self())
-}
-
-// advanceOperations runs on the leader. It marks operations as Known when enough nodes have applied their second
+// advance runs on the leader. It marks operations as Known when enough nodes have applied their second
 // phase, and ends those whose gained ranges have been compared and whose batches and hints have been handed over.
-func (c *Cluster) advanceOperations() {
-	if c.driver == nil || !c.due(advanceEvery) || c.driver.node.BasicStatus().RaftState != raft.StateLeader {
+func (p *Operations) advance() {
+	if !p.loop.due(advanceEvery) || !p.driver.leads() {
 		return
 	}
-	m := c.Metadata()
+	m := p.view.metadata()
 	for _, o := range m.Topology.Operations() {
-		cmd := &command{End: &endCommand{o.ID}}
+		cmd := &metadata.Command{End: &metadata.End{Operation: o.ID}}
 		var dead []ring.NodeID
-		if c.ticks%excuseEvery == 0 {
-			dead = c.excusable(m, o)
+		if p.loop.ticks%excuseEvery == 0 {
+			dead = p.excusable(m, o)
 		}
 		switch {
 		case len(dead) > 0:
-			c.opts.Logger.Warn("operation does not wait for dead nodes; repair them when they are up", "operation",
+			p.opts.Logger.Warn("operation does not wait for dead nodes; repair them when they are up", "operation",
 				o.ID, "kind", o.Kind,
-				"nodes", c.names(dead))
-			cmd = &command{Excuse: &excuseCommand{o.ID, dead}}
-		case o.Phase != ring.Switching || c.driver.applied < o.Switched:
+				"nodes", p.view.names(dead))
+			cmd = &metadata.Command{Excuse: &metadata.Excuse{Operation: o.ID, Nodes: dead}}
+		case o.Phase != ring.Switching || p.driver.applied < o.Switched:
 			continue
 		case (o.Known || len(o.Gaining) == 0) && (len(o.Awaits()) > 0 || o.Hands && !o.Handed):
 			continue
-		case !o.Known && !c.known(m, o):
+		case !o.Known && !p.known(m, o):
 			continue
 		case !o.Known && len(o.Gaining) > 0:
-			cmd = &command{Known: &knownCommand{o.ID}}
+			cmd = &metadata.Command{Known: &metadata.Known{Operation: o.ID}}
 		}
-		c.start(cmd, func(err error) {
+		p.proposals.start(cmd, func(err error) {
 			if err != nil {
-				c.opts.Logger.Debug("operation not advanced", "operation", o.ID, "err", err)
+				p.opts.Logger.Debug("operation not advanced", "operation", o.ID, "err", err)
 			}
 		})
 	}
@@ -192,8 +207,8 @@ const advanceEvery = 2
 
 // known reports whether an operation is known to all live nodes, and to so many others that no quorum of readers in
 // the first phase is left.
-func (c *Cluster) known(m *Metadata, o *ring.Operation) bool {
-	live, dead := c.unaware(m, o)
+func (p *Operations) known(m *metadata.Metadata, o *ring.Operation) bool {
+	live, dead := p.unaware(m, o)
 	return len(live) == 0 && len(dead) == 0
 }
 
@@ -202,58 +217,29 @@ func (c *Cluster) known(m *Metadata, o *ring.Operation) bool {
 // ring or in a data center. Such a quorum matters only with a replica that loses the range, because otherwise it is a
 // quorum of the next replicas, too. Nodes that an operation removes or replaces do not count, and system keyspaces
 // never block a topology change.
-func (c *Cluster) unaware(m *Metadata, o *ring.Operation) (live, dead []ring.NodeID) {
+func (p *Operations) unaware(m *metadata.Metadata, o *ring.Operation) (live, dead []ring.NodeID) {
 	for _, n := range m.Topology.Nodes() {
-		if c.applied[n.ID] < o.Switched && c.Alive(n.ID) {
+		if p.progress.of(n.ID) < o.Switched && p.view.alive(n.ID) {
 			live = append(live, n.ID)
 		}
 	}
 	if len(live) > 0 {
 		return live, nil
 	}
-	behind := func(id ring.NodeID) bool { return c.applied[id] < o.Switched && !m.Topology.Gone(id) }
-	for _, r := range userReplications(m.Schema) {
-		for _, x := range m.Topology.Placement(r).Ranges(ring.FullRange()) {
-			before := slices.DeleteFunc(slices.Clone(x.Replicas.Before),
-				func(id ring.NodeID) bool { return !behind(id) })
-			if staleQuorum(m.Topology, r, before, x.Replicas.Natural) {
-				return nil, before
-			}
-		}
-	}
-	return nil, nil
+	behind := func(id ring.NodeID) bool { return p.progress.of(id) < o.Switched }
+	return nil, m.StaleQuorum(behind)
 }
 
-// staleQuorum reports whether nodes, which are previous replicas of a range, contain a quorum of which a member is not
-// among the next replicas: a quorum of the ring, or of the data center of this member.
-func staleQuorum(t *ring.Topology, r ring.Replication, nodes, next []ring.NodeID) bool {
-	local, losers := map[string]int{}, map[string]bool{}
-	for _, id := range nodes {
-		if n := t.Node(id); n != nil {
-			local[n.Datacenter]++
-			if !slices.Contains(next, id) {
-				losers[n.Datacenter] = true
-			}
-		}
-	}
-	if len(losers) > 0 && len(nodes) >= ring.QuorumOf(r.Total()) {
-		return true
-	}
-	return slices.ContainsFunc(r.Datacenters, func(f ring.DatacenterFactor) bool {
-		return losers[f.Datacenter] && local[f.Datacenter] >= ring.QuorumOf(f.Factor)
-	})
+// StartRegained reports that all ranges of a keyspace that this node holds were repaired after the change of its
+// replication, or of the ring, at the epoch changed. The loop calls done.
+func (p *Operations) StartRegained(keyspace string, changed uint64, done func(error)) {
+	p.proposals.start(&metadata.Command{Regained: &metadata.Regained{Node: p.view.self(), Keyspace: keyspace,
+		Changed: changed}}, done)
 }
 
-func (c *Cluster) pause(ctx context.Context, d time.Duration) error {
-	done := make(chan struct{})
-	t := c.opts.Clock.After(d, func() { close(done) })
-	defer t.Stop()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-c.stopped:
-		return errStopped
-	}
+// StartSettled reports that this node has dropped the data that it held by the replications of a keyspace up to
+// epoch. The loop calls done.
+func (p *Operations) StartSettled(keyspace string, epoch uint64, done func(error)) {
+	p.proposals.start(&metadata.Command{Settled: &metadata.Settled{Node: p.view.self(), Keyspace: keyspace,
+		Epoch: epoch}}, done)
 }

@@ -7,13 +7,16 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"cqld/auth"
+	"cqld/cluster/metadata"
+	"cqld/internal/uuid"
 	"cqld/schema"
 )
 
 // proposal is a command in progress. Until this node has applied it, it is proposed repeatedly; then it waits for the
 // live nodes.
 type proposal struct {
-	id    CommandID
+	id    metadata.CommandID
 	data  []byte
 	index uint64 // index at which it was applied; zero before
 	sent  uint64 // tick of the last proposal
@@ -30,11 +33,132 @@ type proposal struct {
 var ErrUnknownOutcome = errors.New("cluster: the change was decided, but this node does not know the result: check " +
 	"whether it was applied")
 
-var errStopped = errors.New("cluster: this node is stopping")
-
 // retryTicks is the number of ticks after which a command is proposed again: Raft drops proposals while there is no
 // leader.
 const retryTicks = 10
+
+// proposals are the commands of this node that are in progress.
+//
+//	start ─▶ proposed, again every retryTicks ── applied here ─▶ waits ── applied by all live nodes ─▶ done(result)
+type proposals struct {
+	opts     *Options
+	loop     *loop
+	driver   *driver
+	progress *progress
+	majority *majority
+
+	open map[metadata.CommandID]*proposal // only the loop uses it
+}
+
+// start proposes cmd with a new id. The loop calls done. stop abandons the proposal.
+func (s *proposals) start(cmd *metadata.Command, done func(error)) (stop func()) {
+	p := &proposal{done: done, shared: cmd.Schema != nil}
+	posted := s.loop.post(func() {
+		cmd.ID = metadata.CommandID(uuid.Random(s.opts.Rand))
+		p.id = cmd.ID
+		var err error
+		if p.data, err = cmd.Encode(); err != nil {
+			done(fmt.Errorf("cluster: encode command: %w", err))
+			return
+		}
+		s.open[p.id] = p
+		s.send(p)
+	})
+	if !posted {
+		done(errQueueFull)
+	}
+	return func() { p.abandoned.Store(true) }
+}
+
+// startAwait calls done in the loop when every live node has applied what this node has. stop abandons it.
+func (s *proposals) startAwait(done func(error)) (stop func()) {
+	p := &proposal{done: done}
+	posted := s.loop.post(func() {
+		if !s.driver.started() || s.progress.everywhere(s.driver.applied) {
+			done(nil)
+			return
+		}
+		// It waits like a command that was applied at the present index, and is never proposed.
+		p.id, p.index = metadata.CommandID(uuid.Random(s.opts.Rand)), s.driver.applied
+		s.open[p.id] = p
+	})
+	if !posted {
+		done(errQueueFull)
+	}
+	return func() { p.abandoned.Store(true) }
+}
+
+// propose proposes cmd, unless no majority of the voters is alive, and returns its result. The loop must not call it.
+func (s *proposals) propose(ctx context.Context, cmd *metadata.Command) error {
+	if err := s.majority.await(ctx); err != nil {
+		return err
+	}
+	return s.loop.wait(ctx, func(done func(error)) func() { return s.start(cmd, done) })
+}
+
+func (s *proposals) send(p *proposal) {
+	p.sent = s.loop.ticks
+	if !s.driver.started() {
+		return
+	}
+	if err := s.driver.node.Propose(p.data); err != nil {
+		s.opts.Logger.Debug("proposal dropped; it will be retried", "err", err)
+	}
+}
+
+// retry sends the proposals that are not decided again. The loop calls it on every tick.
+func (s *proposals) retry() {
+	for _, p := range s.sorted() {
+		switch {
+		case p.abandoned.Load():
+			delete(s.open, p.id)
+		case p.index == 0 && s.loop.ticks-p.sent >= retryTicks:
+			s.send(p)
+		}
+	}
+}
+
+// sorted returns the proposals in an order that does not depend on the map's.
+func (s *proposals) sorted() []*proposal {
+	out := make([]*proposal, 0, len(s.open))
+	for _, p := range s.open {
+		out = append(out, p)
+	}
+	slices.SortFunc(out, func(a, b *proposal) int { return slices.Compare(a.id[:], b.id[:]) })
+	return out
+}
+
+// resolve reports the result of a command to its proposer, if that is on this node.
+func (s *proposals) resolve(id metadata.CommandID, index uint64, result error) {
+	p := s.open[id]
+	if p == nil || p.index != 0 {
+		return
+	}
+	if result != nil && !p.shared {
+		delete(s.open, id)
+		p.done(result)
+		return
+	}
+	p.index, p.result = index, result
+}
+
+// resolveRecent resolves proposals that a snapshot lists as decided. A snapshot does not contain their results.
+func (s *proposals) resolveRecent(m *metadata.Metadata) {
+	for _, id := range m.Recent() {
+		s.resolve(id, m.Epoch, ErrUnknownOutcome)
+	}
+}
+
+// complete completes the proposals that every live node has applied.
+func (s *proposals) complete() {
+	for _, p := range s.sorted() {
+		if p.index != 0 && s.progress.everywhere(p.index) {
+			// done may start another proposal.
+			delete(s.open, p.id)
+			p.done(p.result)
+		}
+	}
+}
 
 // ProposeSchema changes the schema. It returns when every live node has applied the change. If the change is refused,
 // it returns schema's typed error when every live node has applied the earlier changes. It returns a
@@ -47,144 +171,49 @@ func (c *Cluster) ProposeSchema(ctx context.Context, change schema.Change) error
 // ProposeSchemaAs is ProposeSchema, and grants the role creator all permissions on the keyspaces and tables that the
 // change creates, in the same entry of the log. Empty means no role.
 func (c *Cluster) ProposeSchemaAs(ctx context.Context, change schema.Change, creator string) error {
-	cmd := c.schemaCommand(change)
-	cmd.Creator = creator
-	return c.proposeNew(ctx, &command{Schema: cmd})
+	return c.proposals.propose(ctx, c.schemaCommand(change, creator))
 }
 
 // StartSchema is ProposeSchema without blocking. The loop calls done.
 func (c *Cluster) StartSchema(change schema.Change, done func(error)) {
-	c.start(&command{Schema: c.schemaCommand(change)}, done)
+	c.proposals.start(c.schemaCommand(change, ""), done)
 }
 
-func (c *Cluster) schemaCommand(change schema.Change) *schemaCommand {
-	return &schemaCommand{Change: schema.EncodeChange(change), At: c.opts.Clock.Now().Unix()}
+func (c *Cluster) schemaCommand(change schema.Change, creator string) *metadata.Command {
+	return &metadata.Command{Schema: &metadata.SchemaChange{
+		Change:  schema.EncodeChange(change),
+		At:      c.opts.Clock.Now().Unix(),
+		Creator: creator,
+	}}
+}
+
+// ProposeRoles changes the directory of roles. It returns when every live node has applied the change, so that it is in
+// force on all of them, or with *auth.Invalid if it was refused. ProposeSchema documents the other errors.
+func (c *Cluster) ProposeRoles(ctx context.Context, change auth.Change) error {
+	b, err := auth.EncodeChange(change)
+	if err != nil {
+		return err
+	}
+	return c.proposals.propose(ctx, &metadata.Command{Roles: &metadata.RolesChange{Change: b}})
+}
+
+// StartRoles is ProposeRoles without blocking. The loop calls done.
+func (c *Cluster) StartRoles(change auth.Change, done func(error)) {
+	b, err := auth.EncodeChange(change)
+	if err != nil {
+		done(err)
+		return
+	}
+	c.proposals.start(&metadata.Command{Roles: &metadata.RolesChange{Change: b}}, done)
 }
 
 // StartPaxosFloor raises a table's Paxos low bound to a ballot's time (µs). The loop calls done when every live node
 // has applied it.
 func (c *Cluster) StartPaxosFloor(table schema.StorageID, micros int64, done func(error)) {
-	c.start(&command{PaxosFloor: &paxosFloorCommand{table, micros}}, done)
+	c.proposals.start(&metadata.Command{PaxosFloor: &metadata.PaxosFloor{Table: table, Micros: micros}}, done)
 }
 
-// start proposes cmd with a new id. The loop calls done. stop abandons the proposal.
-func (c *Cluster) start(cmd *command, done func(error)) (stop func()) {
-	p := &proposal{done: done, shared: cmd.Schema != nil}
-	posted := c.post(func() {
-		cmd.ID = CommandID(c.randomUUID())
-		p.id = cmd.ID
-		var err error
-		if p.data, err = cmd.encode(); err != nil {
-			done(fmt.Errorf("cluster: encode command: %w", err))
-			return
-		}
-		c.enter(p)
-	})
-	if !posted {
-		done(errQueueFull)
-	}
-	return func() { p.abandoned.Store(true) }
-}
-
-// proposeNew assigns an id to the command and proposes it, unless no majority of the voters is alive.
-func (c *Cluster) proposeNew(ctx context.Context, cmd *command) error {
-	if err := c.awaitMajority(ctx); err != nil {
-		return err
-	}
-	return c.wait(ctx, func(done func(error)) func() { return c.start(cmd, done) })
-}
-
-// wait returns when the work that begin started has called done.
-func (c *Cluster) wait(ctx context.Context, begin func(done func(error)) (stop func())) error {
-	result := make(chan error, 1)
-	stop := begin(func(err error) { result <- err })
-	select {
-	case err := <-result:
-		return err
-	case <-c.stopped:
-		return errStopped
-	case <-ctx.Done():
-		stop()
-		return fmt.Errorf("cluster: the change was not committed in time, but may still be: %w", ctx.Err())
-	}
-}
-
-// errQueueFull means that nothing was proposed.
-var errQueueFull = errors.New("cluster: too many metadata changes are waiting")
-
-func (c *Cluster) enter(p *proposal) {
-	c.proposals[p.id] = p
-	c.send(p)
-}
-
-func (c *Cluster) send(p *proposal) {
-	p.sent = c.ticks
-	if c.driver == nil {
-		return
-	}
-	if err := c.driver.node.Propose(p.data); err != nil {
-		c.opts.Logger.Debug("proposal dropped; it will be retried", "err", err)
-	}
-}
-
-func (c *Cluster) retryProposals() {
-	for _, p := range c.sortedProposals() {
-		switch {
-		case p.abandoned.Load():
-			delete(c.proposals, p.id)
-		case p.index == 0 && c.ticks-p.sent >= retryTicks:
-			c.send(p)
-		}
-	}
-}
-
-// sortedProposals returns the proposals in an order that does not depend on the map's.
-func (c *Cluster) sortedProposals() []*proposal {
-	out := make([]*proposal, 0, len(c.proposals))
-	for _, p := range c.proposals {
-		out = append(out, p)
-	}
-	slices.SortFunc(out, func(a, b *proposal) int { return slices.Compare(a.id[:], b.id[:]) })
-	return out
-}
-
-// resolve reports the result of a command to its proposer, if that is on this node.
-func (c *Cluster) resolve(id CommandID, index uint64, result error) {
-	p := c.proposals[id]
-	if p == nil || p.index != 0 {
-		return
-	}
-	if result != nil && !p.shared {
-		delete(c.proposals, id)
-		p.done(result)
-		return
-	}
-	p.index, p.result = index, result
-}
-
-// resolveRecent resolves proposals that a snapshot lists as decided. A snapshot does not contain their results.
-func (c *Cluster) resolveRecent(m *Metadata) {
-	for _, id := range m.recent {
-		c.resolve(id, m.Epoch, ErrUnknownOutcome)
-	}
-}
-
-// checkProposals completes the proposals that every live node has applied.
-func (c *Cluster) checkProposals() {
-	for _, p := range c.sortedProposals() {
-		if p.index != 0 && c.everywhere(p.index) {
-			delete(c.proposals, p.id)
-			p.done(p.result)
-		}
-	}
-}
-
-// everywhere reports whether all live members have applied the log up to index.
-func (c *Cluster) everywhere(index uint64) bool {
-	for _, n := range c.Metadata().Topology.Nodes() {
-		if c.Alive(n.ID) && c.applied[n.ID] < index {
-			return false
-		}
-	}
-	return true
+// AwaitSchema returns when every live node has applied the schema that this node has.
+func (c *Cluster) AwaitSchema(ctx context.Context) error {
+	return c.loop.wait(ctx, c.proposals.startAwait)
 }

@@ -1,17 +1,19 @@
 package cluster
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
-	"go.etcd.io/raft/v3/tracker"
 	"google.golang.org/protobuf/proto"
 
+	"cqld/cluster/metadata"
+	"cqld/cluster/raftcheck"
+	"cqld/cluster/raftlog"
 	"cqld/messaging"
 	"cqld/ring"
 )
@@ -32,63 +34,95 @@ const (
 	snapshotKeep  = 128
 )
 
-// driver is Raft's state machine with its storage and network. Only the loop uses it.
+// refusalTicks is the minimum number of ticks between two log messages about refused messages.
+const refusalTicks = uint64(10 * time.Second / tickEvery)
+
+// driver is Raft's state machine with its storage and network. Only the loop uses it, except refused.
 type driver struct {
-	c        *Cluster
+	opts    *Options
+	loop    *loop
+	view    *view
+	log     *raftlog.Log
+	then    consequences
+	checker *raftcheck.Checker
+
 	self     ring.NodeID
-	node     *raft.RawNode
+	node     *raft.RawNode // nil before start
 	conf     *pb.ConfState
 	applied  uint64
 	snapshot uint64 // index of the last snapshot
-	// reconfigured is the tick at which this node last proposed a change of Raft's membership.
-	reconfigured uint64
-
-	// State with which check compares messages.
-	tail       int            // upper bound of the bytes of entries that may be uncommitted
-	confirming confirming     // the last request for a confirmation that this node sent as the leader
-	readsAt    uint64         // the tick to which reads applies
-	reads      map[uint64]int // ReadIndex requests in this tick, by node
+	// heard is the tick of the last Raft message, or of the last request for this node's membership.
+	heard         uint64
+	refusalLogged uint64        // tick at which a refused Raft message was last logged
+	refused       atomic.Uint64 // Raft messages refused
 }
 
-// confirming identifies a request for a confirmation: Raft numbers them in each term.
-type confirming struct{ term, number uint64 }
+// consequences are called by the driver in the order in which the log decides. All are required.
+type consequences struct {
+	publish    func(*metadata.Metadata)
+	resolve    func(id metadata.CommandID, index uint64, result error)
+	installed  func(*metadata.Metadata) // a snapshot was published instead of single commands
+	applied    func(index uint64)       // the end of a batch of entries
+	readStates func([]raft.ReadState)
+	adopted    func() // Raft's membership has changed
+	processed  func() // nothing that Raft has ready is left
+	unknown    func(sender messaging.Sender)
+}
 
-// maxUncommitted bounds the uncommitted entries, in bytes, that this node keeps as the leader.
-const maxUncommitted = 64 << 20
-
-// startRaft creates the driver of member self from the contents of the log.
-func startRaft(c *Cluster, self ring.NodeID) (*driver, error) {
-	d := &driver{c: c, self: self}
-	fresh := c.log.empty()
-	snap, err := c.log.memory.Snapshot()
+// start makes this node participate as member self with the contents of the log. A fresh founder creates Raft's
+// membership.
+func (d *driver) start(self ring.NodeID, founder bool) error {
+	fresh := d.log.Empty()
+	snap, err := d.log.Storage().Snapshot()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	d.applied, d.snapshot = snap.GetMetadata().GetIndex(), snap.GetMetadata().GetIndex()
 	d.conf = snap.GetMetadata().GetConfState()
 	if !raft.IsEmptySnap(snap) {
-		m, err := decodeMetadata(snap.GetData())
+		m, err := metadata.Decode(snap.GetData())
 		if err != nil {
-			return nil, err
+			return err
 		}
-		c.publish(m)
+		d.then.publish(m)
 	}
-	d.node, err = raft.NewRawNode(&raft.Config{
+	node, err := raft.NewRawNode(&raft.Config{
 		ID: uint64(self), ElectionTick: electionTicks, HeartbeatTick: heartbeatTicks,
-		Storage: presentStorage{c.log.memory, d}, Applied: d.applied, MaxSizePerMsg: 1 << 20, MaxInflightMsgs: 64,
-		MaxUncommittedEntriesSize: maxUncommitted, PreVote: true, CheckQuorum: true,
-		Logger: raftLogger{c.opts.Logger},
+		Storage: presentStorage{d.log.Storage(), d}, Applied: d.applied, MaxSizePerMsg: 1 << 20, MaxInflightMsgs: 64,
+		MaxUncommittedEntriesSize: raftcheck.MaxUncommitted, PreVote: true, CheckQuorum: true,
+		Logger: raftlog.NewRaftLogger(d.opts.Logger),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("cluster: start raft: %w", err)
+		return fmt.Errorf("cluster: start raft: %w", err)
 	}
-	if fresh && c.identity.Founder {
-		if err := d.node.Bootstrap([]raft.Peer{{ID: uint64(self)}}); err != nil {
-			return nil, fmt.Errorf("cluster: create a cluster: %w", err)
+	if fresh && founder {
+		if err := node.Bootstrap([]raft.Peer{{ID: uint64(self)}}); err != nil {
+			return fmt.Errorf("cluster: create a cluster: %w", err)
 		}
 	}
-	return d, nil
+	d.self, d.node = self, node
+	d.checker = raftcheck.New(self, node, d.log.LastIndex, d.run)
+	return nil
 }
+
+// started reports whether this node participates in Raft.
+func (d *driver) started() bool { return d.node != nil }
+
+// leads reports whether this node is the leader.
+func (d *driver) leads() bool {
+	return d.started() && d.node.BasicStatus().RaftState == raft.StateLeader
+}
+
+// leader returns the leader that this node knows, or zero.
+func (d *driver) leader() ring.NodeID {
+	if !d.started() {
+		return 0
+	}
+	return ring.NodeID(d.node.BasicStatus().Lead) // raft.None is zero
+}
+
+// hasVoters reports whether this node knows Raft's membership.
+func (d *driver) hasVoters() bool { return d.started() && len(d.conf.GetVoters()) > 0 }
 
 // onlyVoter reports whether this node can become the leader without another node's vote.
 func (d *driver) onlyVoter() bool {
@@ -97,16 +131,31 @@ func (d *driver) onlyVoter() bool {
 	return ok && len(cs) == 1
 }
 
-// receiveRaft handles a Raft message, or the attempt of a node that is not a known member to send one.
-func (c *Cluster) receiveRaft(from messaging.Sender, p []byte, _ messaging.Respond) {
+// tick advances Raft's time: by twice as much while this node considers the leader down, so that the others elect a new
+// one in half of the usual time.
+func (d *driver) tick(ticks uint64) {
+	if !d.started() {
+		return
+	}
+	if lead := d.leader(); lead != 0 && !d.view.alive(lead) {
+		ticks *= 2
+	}
+	for range ticks {
+		d.node.Tick()
+	}
+}
+
+// receive handles a Raft message, or the attempt of a node that is not a known member to send one. It is safe for
+// concurrent use.
+func (d *driver) receive(from messaging.Sender, p []byte, _ messaging.Respond) {
 	if !from.Member {
-		c.noteUnknownPeer(from)
+		d.then.unknown(from)
 		return
 	}
 	message := slices.Clone(p) // the message is used after the call
-	c.post(func() {
-		if c.driver != nil {
-			c.driver.step(from.Node, message)
+	d.loop.post(func() {
+		if d.started() {
+			d.step(from.Node, message)
 		}
 	})
 }
@@ -115,93 +164,91 @@ func (c *Cluster) receiveRaft(from messaging.Sender, p []byte, _ messaging.Respo
 func (d *driver) step(from ring.NodeID, payload []byte) {
 	m := new(pb.Message)
 	if err := proto.Unmarshal(payload, m); err != nil {
-		d.c.refuseRaft(from, "malformed", err)
+		d.refuse(from, "malformed", err)
 		return
 	}
 	if m.GetTo() != uint64(d.self) {
-		d.c.opts.Logger.Debug("raft message for another node", "to", m.GetTo())
+		d.opts.Logger.Debug("raft message for another node", "to", m.GetTo())
 		return
 	}
-	if err := d.check(from, m); err != nil {
-		d.c.refuseRaft(from, m.GetType().String(), err)
+	if err := d.checker.Check(from, m, d.loop.ticks); err != nil {
+		d.refuse(from, m.GetType().String(), err)
 		return
 	}
-	d.c.heard = d.c.ticks
+	// A refused message is no sign that this node is still a member, so only an accepted one ends the silence.
+	d.heard = d.loop.ticks
 	if err := d.node.Step(m); err != nil && !errors.Is(err, raft.ErrProposalDropped) {
-		d.c.opts.Logger.Debug("raft message ignored", "err", err)
+		d.opts.Logger.Debug("raft message ignored", "err", err)
 	}
 }
 
-// refuseRaft counts a refused Raft message, and logs it unless one was logged less than refusalTicks ago.
-func (c *Cluster) refuseRaft(from ring.NodeID, kind string, err error) {
-	c.refused.Add(1)
-	if c.refusalLogged != 0 && c.ticks-c.refusalLogged < refusalTicks {
+// refuse counts a refused Raft message, and logs it unless one was logged less than refusalTicks ago.
+func (d *driver) refuse(from ring.NodeID, kind string, err error) {
+	d.refused.Add(1)
+	if d.refusalLogged != 0 && d.loop.ticks-d.refusalLogged < refusalTicks {
 		return
 	}
-	c.refusalLogged = max(1, c.ticks)
-	c.opts.Logger.Error("raft message refused: the sender is faulty, or this node's metadata log lost entries",
-		"node", from, "type", kind, "err", err, "refused so far", c.refused.Load())
+	d.refusalLogged = max(1, d.loop.ticks)
+	d.opts.Logger.Error("raft message refused: the sender is faulty, or this node's metadata log lost entries",
+		"node", from, "type", kind, "err", err, "refused so far", d.refused.Load())
 }
 
-// Refused returns the number of Raft messages of members that this process has refused. It is safe for concurrent
-// use.
-func (c *Cluster) Refused() uint64 { return c.refused.Load() }
-
-// refusalTicks is the minimum number of ticks between two log messages about refused messages.
-const refusalTicks = uint64(10 * time.Second / tickEvery)
+// run performs the actions that Raft requires after the last events. An error makes this node stop.
+func (d *driver) run() error {
+	if !d.started() {
+		return nil
+	}
+	if err := d.log.Err(); err != nil {
+		return err // Fatal was called; what Raft wants to send may not be on disk
+	}
+	err := d.process()
+	if err != nil {
+		d.log.Fail(err)
+		d.opts.Fatal(err)
+	}
+	return err
+}
 
 // process handles everything that Raft has ready: it stores, sends and applies until nothing is left.
 func (d *driver) process() error {
 	for d.node.HasReady() {
 		rd := d.node.Ready()
-		if err := d.c.log.save(&rd); err != nil {
+		// Raft's messages promise what rd contains, so it is on disk before any of them is sent.
+		if err := d.log.Save(&rd); err != nil {
 			return fmt.Errorf("cluster: save metadata log: %w", err)
 		}
-		if rd.Snapshot != nil && !raft.IsEmptySnap(rd.Snapshot) {
+		installs := rd.Snapshot != nil && !raft.IsEmptySnap(rd.Snapshot)
+		if installs {
 			if err := d.install(rd.Snapshot); err != nil {
 				return err
 			}
 		}
-		d.noteTail(&rd)
+		d.checker.NoteReady(&rd)
 		d.send(rd.Messages)
 		for _, e := range rd.CommittedEntries {
 			if err := d.apply(e); err != nil {
 				return err
 			}
 		}
-		d.c.noteReadStates(rd.ReadStates)
+		d.then.readStates(rd.ReadStates)
 		d.node.Advance(rd)
-		if len(rd.CommittedEntries) > 0 || rd.Snapshot != nil && !raft.IsEmptySnap(rd.Snapshot) {
-			d.c.noteApplied(d.applied)
+		if len(rd.CommittedEntries) > 0 || installs {
+			d.then.applied(d.applied)
 		}
 	}
-	d.c.endConfirmations()
-	d.reconfigure()
+	d.then.processed()
 	return d.compact()
 }
 
-// noteTail maintains an upper bound of the bytes of uncommitted entries.
-func (d *driver) noteTail(rd *raft.Ready) {
-	for _, e := range rd.Entries {
-		d.tail += len(e.GetData())
-	}
-	if d.node.BasicStatus().HardState.GetCommit() >= d.lastIndex() {
-		d.tail = 0
-	}
-}
-
-// lastIndex returns the index of the last entry on disk.
-func (d *driver) lastIndex() uint64 { return d.c.log.memoryLastIndex() }
-
 func (d *driver) install(snap *pb.Snapshot) error {
-	m, err := decodeMetadata(snap.GetData())
+	m, err := metadata.Decode(snap.GetData())
 	if err != nil {
 		return err
 	}
 	d.applied, d.snapshot = snap.GetMetadata().GetIndex(), snap.GetMetadata().GetIndex()
 	d.conf = snap.GetMetadata().GetConfState()
-	d.c.publish(m)
-	d.c.resolveRecent(m)
+	d.then.publish(m)
+	d.then.installed(m)
 	return nil
 }
 
@@ -210,15 +257,14 @@ func (d *driver) send(ms []*pb.Message) {
 		if m = d.own(m); m == nil {
 			continue
 		}
-		if m.GetType() == pb.MsgHeartbeat && len(m.GetContext()) == heartbeatContext {
-			d.confirming = confirming{m.GetTerm(), binary.LittleEndian.Uint64(m.GetContext())}
-		}
+		d.checker.NoteSent(m)
 		b, err := proto.Marshal(m)
 		if err != nil {
-			d.c.opts.Logger.Error("raft message not sent", "err", err)
+			d.opts.Logger.Error("raft message not sent", "err", err)
 			continue
 		}
-		d.c.opts.Network.Send(ring.NodeID(m.GetTo()), messaging.VerbRaft, b)
+		d.opts.Network.Send(ring.NodeID(m.GetTo()), messaging.VerbRaft, b)
+		// The transport reports no loss. Without this, Raft would send the follower nothing until it responds.
 		if m.GetType() == pb.MsgSnap {
 			d.node.ReportSnapshot(m.GetTo(), raft.SnapshotFinish)
 		}
@@ -257,13 +303,13 @@ func (d *driver) apply(e *pb.Entry) error {
 		if len(e.GetData()) == 0 {
 			return nil // the first entry of a new leader
 		}
-		cmd, err := decodeCommand(e.GetData())
+		cmd, err := metadata.DecodeCommand(e.GetData())
 		if err != nil {
 			return err
 		}
-		m, result := applySafely(d.c.Metadata(), cmd, e.GetIndex())
-		d.c.publish(m)
-		d.c.resolve(cmd.ID, e.GetIndex(), result)
+		m, result := metadata.Apply(d.view.metadata(), cmd, e.GetIndex())
+		d.then.publish(m)
+		d.then.resolve(cmd.ID, e.GetIndex(), result)
 	}
 	return nil
 }
@@ -272,122 +318,24 @@ func (d *driver) apply(e *pb.Entry) error {
 // not combine the new index with the old membership.
 func (d *driver) adopt(cc pb.ConfChangeI, index uint64) {
 	d.applied = index
-	if err := checkConfChange(d.conf, cc); err != nil {
-		d.c.opts.Logger.Error("invalid raft membership change skipped", "err", err)
+	if err := raftcheck.CheckConfChange(d.conf, cc); err != nil {
+		d.opts.Logger.Error("invalid raft membership change skipped", "err", err)
 		return
 	}
-	d.conf, d.reconfigured = d.node.ApplyConfChange(cc), 0
-	if m := d.c.Metadata(); len(m.Removed) > 0 {
-		d.c.opts.Network.SetPeers(d.c.peersOf(m))
-	}
+	d.conf = d.node.ApplyConfChange(cc)
+	d.then.adopted()
 }
 
-// readyLag bounds the entries that a learner may lack when it becomes a voter.
-const readyLag = 16
-
-// reconfigure makes Raft's membership follow that of the metadata, if this node leads: members are learners first,
-// and become voters when they are ready.
-func (d *driver) reconfigure() {
-	if d.node.BasicStatus().RaftState != raft.StateLeader || d.conf == nil || len(d.conf.GetVotersOutgoing()) > 0 ||
-		d.reconfigured != 0 && d.c.ticks-d.reconfigured < retryTicks {
-		return // before the last change is applied, Raft would log another one as an empty entry
-	}
-	members := d.c.Metadata().Topology.Nodes()
-	var changes []*pb.ConfChangeSingle
-	left := d.isFormer(uint64(d.self)) // the next leader decides about the other nodes
-	if left {
-		changes = d.handOver(members)
-	} else {
-		changes = d.former(members)
-	}
-	if len(changes) == 0 {
-		changes = d.newLearners(members)
-	}
-	if len(changes) == 0 && !left {
-		changes = d.newVoters(members)
-	}
-	if len(changes) == 0 {
-		return
-	}
-	d.reconfigured = max(1, d.c.ticks)
-	if err := d.node.ProposeConfChange(&pb.ConfChangeV2{Changes: changes}); err != nil {
-		d.c.opts.Logger.Debug("membership change not proposed", "err", err)
-	}
-}
-
-// isFormer reports whether a node is a former member according to the log that this node has applied.
-func (d *driver) isFormer(id uint64) bool {
-	m := d.c.Metadata()
-	return m.Topology.Node(ring.NodeID(id)) == nil && m.removedAt(ring.NodeID(id)) != 0
-}
-
-// former returns the changes that remove former members from Raft. A former member that votes becomes a learner
-// immediately: it stops soon, and a majority that needs its vote could commit nothing after that. A learner is
-// removed when it knows that it is a former member, or is dead.
-func (d *driver) former(members []*ring.Node) []*pb.ConfChangeSingle {
-	if slices.ContainsFunc(d.conf.GetVoters(), d.isFormer) {
-		return d.newVoters(members)
-	}
-	for _, id := range d.conf.GetLearners() {
-		node := ring.NodeID(id)
-		if d.isFormer(id) && (d.c.applied[node] >= d.c.Metadata().removedAt(node) || !d.c.Alive(node)) {
-			return []*pb.ConfChangeSingle{confChange(pb.ConfChangeRemoveNode, id)}
-		}
-	}
-	return nil
-}
-
-// handOver makes another voter the leader. If no other member votes, as in a ring of two, a member that is ready
-// becomes a voter first: otherwise no node could lead after this one has left.
-func (d *driver) handOver(members []*ring.Node) []*pb.ConfChangeSingle {
-	progress := d.node.Status().Progress
-	for _, id := range d.conf.GetVoters() {
-		if p, ok := progress[id]; ok && id != uint64(d.self) && p.RecentActive &&
-			d.c.Metadata().Topology.Node(ring.NodeID(id)) != nil {
-			d.node.TransferLeader(id)
-			return nil
-		}
-	}
-	isMember := func(id uint64) bool { return d.c.Metadata().Topology.Node(ring.NodeID(id)) != nil }
-	if slices.ContainsFunc(d.conf.GetVoters(), isMember) {
-		return nil // it does not respond at the moment
-	}
-	for _, n := range members {
-		if id := uint64(n.ID); d.ready(progress, id) {
-			return []*pb.ConfChangeSingle{confChange(pb.ConfChangeAddNode, id)}
-		}
-	}
-	return nil
-}
-
-// ready reports whether a learner has nearly the whole log.
-func (d *driver) ready(progress map[uint64]tracker.Progress, id uint64) bool {
-	p, ok := progress[id]
-	return ok && p.RecentActive && p.Match > 0 && p.Match+readyLag >= d.applied
-}
-
-func (d *driver) newLearners(members []*ring.Node) (changes []*pb.ConfChangeSingle) {
-	for _, n := range members {
-		if id := uint64(n.ID); !slices.Contains(d.conf.GetVoters(), id) && !slices.Contains(d.conf.GetLearners(), id) {
-			changes = append(changes, confChange(pb.ConfChangeAddLearnerNode, id))
-		}
-	}
-	return changes
-}
-
-func confChange(typ pb.ConfChangeType, id uint64) *pb.ConfChangeSingle {
-	return &pb.ConfChangeSingle{Type: &typ, NodeId: &id}
-}
-
+// compact replaces the log by a snapshot after snapshotEvery commands.
 func (d *driver) compact() error {
 	if d.applied < d.snapshot+snapshotEvery || d.conf == nil {
 		return nil
 	}
-	state, err := d.c.Metadata().encode()
+	state, err := d.view.metadata().Encode()
 	if err != nil {
 		return err
 	}
-	if err := d.c.log.compact(d.applied, d.conf, state, snapshotKeep); err != nil {
+	if err := d.log.Compact(d.applied, d.conf, state, snapshotKeep); err != nil {
 		return fmt.Errorf("cluster: compact metadata log: %w", err)
 	}
 	d.snapshot = d.applied

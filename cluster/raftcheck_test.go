@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,7 +17,11 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"cqld/cluster/metadata"
+	"cqld/cluster/raftcheck"
+	"cqld/cluster/raftlog"
 	"cqld/internal/env"
+	"cqld/internal/uuid"
 	"cqld/messaging"
 	"cqld/ring"
 )
@@ -34,7 +39,10 @@ func (silentNetwork) AskAddr(netip.AddrPort, messaging.Verb, []byte, time.Durati
 }
 
 // idleClock never calls back.
-type idleClock struct{ manualClock }
+type idleClock struct{ now time.Duration }
+
+func (c *idleClock) Now() time.Time           { return time.Unix(0, int64(c.now)) }
+func (c *idleClock) Monotonic() time.Duration { return c.now }
 
 func (c *idleClock) After(time.Duration, func()) env.Timer { return time.NewTimer(time.Hour) }
 
@@ -49,21 +57,26 @@ const (
 func forgedVoter(t testing.TB) (c *Cluster, fatal *error) {
 	t.Helper()
 	fs, fatal := vfs.NewMem(), new(error)
-	logger := pebbleLogger{log: slog.New(slog.DiscardHandler), fatal: func(err error) { *fatal = err }}
-	l, err := openRaftLog("raft", fs, logger)
+	l, err := raftlog.Open("raft", fs, slog.New(slog.DiscardHandler), func(err error) { *fatal = err })
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := emptyMetadata()
+	m := metadata.Empty()
 	var nodes []*ring.Node
 	for i := range 3 {
 		a := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 63, 0, byte(i + 1)}), 7000)
 		nodes = append(nodes, &ring.Node{ID: ring.NodeID(i + 1), Host: ring.HostID{byte(i + 1)}, Datacenter: "dc1",
 			Rack: "r1", Internode: a, Native: a,
 			State: ring.Normal, Tokens: []ring.Token{ring.Token(i) << 60}, DiskID: [16]byte{byte(i + 1)}})
+		admit := &metadata.Admit{Epoch: m.Topology.Epoch(), Tokens: nodes[i].Tokens, Node: metadata.NodeSpec{
+			Host: nodes[i].Host, Disk: nodes[i].DiskID, Internode: a, Native: a}}
+		if m, err = metadata.Apply(m, &metadata.Command{ID: metadata.CommandID{byte(i + 1)}, Admit: admit},
+			uint64(i+1)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	m.Topology, m.Epoch, m.nextNode = ring.NewTopology(forgedIndex, nodes), forgedIndex, 4
-	data, err := m.encode()
+	m.Topology, m.Epoch = ring.NewTopology(forgedIndex, nodes), forgedIndex
+	data, err := m.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,27 +87,23 @@ func forgedVoter(t testing.TB) (c *Cluster, fatal *error) {
 			Term:      proto.Uint64(forgedTerm),
 			ConfState: &pb.ConfState{Voters: []uint64{1, 2, 3}}}},
 	}
-	if err := l.save(ready); err != nil {
+	if err := l.Save(ready); err != nil {
 		t.Fatal(err)
 	}
 	id, err := json.Marshal(identity{Host: ring.HostID{1}, Disk: [16]byte{1}, Node: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := l.db.NewBatch()
-	if err := b.Set(keyIdentity, id, nil); err != nil {
+	if err := l.SaveIdentity(id); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.commit(b); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.close(); err != nil {
+	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
 	c, err = Open(Options{Name: "test", Dir: "raft", FS: fs, Network: silentNetwork{}, Clock: &idleClock{},
 		Rand:   rand.New(rand.NewPCG(1, 1)),
-		Logger: slog.New(slog.DiscardHandler), Self: NodeSpec{Internode: nodes[0].Internode, Native: nodes[0].Native,
-			NumTokens: 1},
+		Logger: slog.New(slog.DiscardHandler), Self: metadata.NodeSpec{Internode: nodes[0].Internode,
+			Native: nodes[0].Native, NumTokens: 1},
 		ReplicationFactor: 3, Fatal: func(err error) { *fatal = err }})
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +120,7 @@ func forgedLeader(t testing.TB) (c *Cluster, fatal *error) {
 	if err := c.driver.node.Campaign(); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.process(); err != nil {
+	if err := c.driver.run(); err != nil {
 		t.Fatal(err)
 	}
 	for _, typ := range []pb.MessageType{pb.MsgPreVoteResp, pb.MsgVoteResp} {
@@ -136,7 +145,7 @@ func (c *Cluster) receiveForged(t testing.TB, m *pb.Message) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.receiveRaft(messaging.Sender{Node: ring.NodeID(m.GetFrom()), Member: true}, b, nil)
+	c.driver.receive(messaging.Sender{Node: ring.NodeID(m.GetFrom()), Member: true}, b, nil)
 }
 
 // forgedEntry returns an entry of a follower's log.
@@ -224,7 +233,7 @@ func TestForgedRaftMessages(t *testing.T) {
 		if ended := endsBy(func() error {
 			for _, m := range f.messages {
 				_ = c.driver.node.Step(proto.Clone(m).(*pb.Message)) // Raft's result does not matter
-				if err := c.process(); err != nil {
+				if err := c.driver.run(); err != nil {
 					return err
 				}
 			}
@@ -236,8 +245,8 @@ func TestForgedRaftMessages(t *testing.T) {
 		for _, m := range f.messages {
 			c.receiveForged(t, m)
 		}
-		if err := c.process(); err != nil || *fatal != nil || c.refused.Load() == 0 {
-			t.Errorf("%s: %v, %v, %d messages refused", name, err, *fatal, c.refused.Load())
+		if err := c.driver.run(); err != nil || *fatal != nil || c.Refused() == 0 {
+			t.Errorf("%s: %v, %v, %d messages refused", name, err, *fatal, c.Refused())
 		}
 	}
 }
@@ -269,8 +278,8 @@ func TestInvalidEntriesAreSkipped(t *testing.T) {
 	m.Entries = []*pb.Entry{
 		forgedEntry(forgedIndex+1, forgedTerm, pb.EntryConfChangeV2, data),
 		forgedEntry(forgedIndex+2, forgedTerm, pb.EntryNormal,
-			must((&command{Admit: &admitCommand{Node: NodeSpec{Host: ring.HostID{9}}, Tokens: []ring.Token{1, 1},
-				Epoch: forgedIndex}}).encode())),
+			must((&metadata.Command{Admit: &metadata.Admit{Node: metadata.NodeSpec{Host: ring.HostID{9}},
+				Tokens: []ring.Token{1, 1}, Epoch: forgedIndex}}).Encode())),
 	}
 	c.receiveForged(t, m)
 	if c.driver.applied != forgedIndex+2 || *fatal != nil || len(c.driver.conf.GetVoters()) != 3 ||
@@ -278,8 +287,9 @@ func TestInvalidEntriesAreSkipped(t *testing.T) {
 		t.Errorf("applied to %d, %v, %v, %d nodes", c.driver.applied, *fatal, c.driver.conf,
 			len(c.Metadata().Topology.Nodes()))
 	}
-	m2, err := applySafely(&Metadata{}, &command{ID: CommandID{1}, Schema: &schemaCommand{}}, 9)
-	if err == nil || !m2.seen(CommandID{1}) {
+	m2, err := metadata.Apply(&metadata.Metadata{}, &metadata.Command{ID: metadata.CommandID{1},
+		Schema: &metadata.SchemaChange{}}, 9)
+	if err == nil || !slices.Contains(m2.Recent(), metadata.CommandID{1}) {
 		t.Errorf("without a schema: %v", err)
 	}
 }
@@ -293,30 +303,31 @@ func TestRandomRaftMessages(t *testing.T) {
 		taken := map[pb.MessageType]int{}
 		for range *raftMessages / 6 {
 			m := randomMessage(r, c.driver, []int{4, 40, 400}[seed%3])
-			before := c.refused.Load()
+			before := c.Refused()
 			c.receiveForged(t, m)
-			if c.refused.Load() == before {
+			if c.Refused() == before {
 				taken[m.GetType()]++
 			}
 			switch r.IntN(20) {
 			case 0:
-				c.post(func() { c.tick(1) })
+				c.loop.post(func() { c.loop.advance(1) })
 			case 1:
-				c.driver.node.ReadIndex(make([]byte, readIndexContext))
+				c.driver.node.ReadIndex(make([]byte, raftcheck.ReadIndexContext))
 			case 2:
-				cmd := command{ID: CommandID(c.randomUUID()), Cleaned: &cleanedCommand{Node: 2}}
-				data, err := cmd.encode()
+				cmd := metadata.Command{ID: metadata.CommandID(uuid.Random(c.opts.Rand)),
+					Cleaned: &metadata.Cleaned{Node: 2}}
+				data, err := cmd.Encode()
 				if err != nil {
 					t.Fatal(err)
 				}
 				_ = c.driver.node.Propose(data) // refused while no node leads
 			}
-			if err := c.process(); err != nil || *fatal != nil {
+			if err := c.driver.run(); err != nil || *fatal != nil {
 				t.Fatalf("seed %d: %v, %v after %v", seed, err, *fatal, m)
 			}
 		}
-		t.Logf("seed %d: %d refused, taken %v, term %d, log to %d", seed, c.refused.Load(), taken,
-			c.driver.node.BasicStatus().HardState.GetTerm(), c.driver.lastIndex())
+		t.Logf("seed %d: %d refused, taken %v, term %d, log to %d", seed, c.Refused(), taken,
+			c.driver.node.BasicStatus().HardState.GetTerm(), c.driver.log.LastIndex())
 		for _, typ := range []pb.MessageType{pb.MsgApp, pb.MsgAppResp, pb.MsgHeartbeat, pb.MsgHeartbeatResp,
 			pb.MsgVote, pb.MsgPreVoteResp, pb.MsgProp, pb.MsgReadIndex, pb.MsgSnap} {
 			if taken[typ] == 0 {
@@ -333,13 +344,13 @@ func randomMessage(r *rand.Rand, d *driver, elections int) *pb.Message {
 	near := func(n uint64) *uint64 {
 		switch r.IntN(12 + elections) {
 		case 0:
-			return proto.Uint64([]uint64{0, 1, math.MaxUint64, 1 << 63, raftCounterMax}[r.IntN(5)])
+			return proto.Uint64([]uint64{0, 1, math.MaxUint64, 1 << 63, 1 << 62}[r.IntN(5)])
 		case 1, 2, 3, 4:
 			return proto.Uint64(n + uint64(r.IntN(7)) - 3)
 		}
 		return proto.Uint64(n)
 	}
-	last := d.lastIndex()
+	last := d.log.LastIndex()
 	term := s.HardState.GetTerm()
 	if m.GetType() != pb.MsgProp && m.GetType() != pb.MsgReadIndex || r.IntN(9) == 0 {
 		m.Term = near(term)
@@ -349,7 +360,7 @@ func randomMessage(r *rand.Rand, d *driver, elections int) *pb.Message {
 	}
 	m.Index, m.LogTerm, m.Commit, m.RejectHint = near(last), near(term), near(last), near(last)
 	if i := m.GetIndex(); i <= last && r.IntN(3) > 0 { // otherwise the storage panics
-		if t, err := d.c.log.memory.Term(i); err == nil {
+		if t, err := d.log.Storage().Term(i); err == nil {
 			m.LogTerm = proto.Uint64(t)
 		}
 	}
@@ -362,7 +373,7 @@ func randomMessage(r *rand.Rand, d *driver, elections int) *pb.Message {
 	}
 	randomEntries(r, m)
 	if m.GetType() == pb.MsgSnap || r.IntN(50) == 0 {
-		data, err := d.c.Metadata().encode()
+		data, err := d.view.metadata().Encode()
 		if err != nil {
 			panic(err)
 		}
@@ -408,11 +419,11 @@ func randomEntries(r *rand.Rand, m *pb.Message) {
 		case 1:
 			e.Type, e.Data = pb.EntryConfChange.Enum(), []byte{byte(r.Uint32()), byte(r.Uint32())}
 		default:
-			e.Data = must((&command{ID: CommandID{byte(r.Uint32()), byte(r.Uint32())},
-				Cleaned: &cleanedCommand{}}).encode())
+			e.Data = must((&metadata.Command{ID: metadata.CommandID{byte(r.Uint32()), byte(r.Uint32())},
+				Cleaned: &metadata.Cleaned{}}).Encode())
 		}
 		if m.GetType() == pb.MsgReadIndex || m.GetType() == pb.MsgReadIndexResp {
-			e.Data = make([]byte, readIndexContext)
+			e.Data = make([]byte, raftcheck.ReadIndexContext)
 		}
 		m.Entries = append(m.Entries, e)
 	}

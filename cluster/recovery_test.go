@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math"
 	"net/netip"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -16,11 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"cqld/cluster/metadata"
 	"cqld/messaging"
 	"cqld/ring"
 	"cqld/schema"
@@ -30,8 +28,8 @@ import (
 // voters: the loss of two of them may then be the loss of the majority.
 func (n *testNode) conf() (voters, learners int) {
 	got := make(chan struct{})
-	n.post(func() {
-		if n.driver != nil && n.driver.conf != nil {
+	n.loop.post(func() {
+		if n.driver.started() && n.driver.conf != nil {
 			voters, learners = len(n.driver.conf.GetVoters()), len(n.driver.conf.GetLearners())
 			if len(n.driver.conf.GetVotersOutgoing()) > 0 {
 				voters = 0
@@ -76,13 +74,13 @@ func TestTheLogStaysShort(t *testing.T) {
 	for _, n := range nodes {
 		eventually(t, func() bool { voters, _ := n.conf(); return voters == 5 })
 		got := make(chan struct{})
-		n.post(func() {
-			ticks, terms = max(ticks, n.ticks), max(terms, n.driver.node.BasicStatus().GetTerm())
+		n.loop.post(func() {
+			ticks, terms = max(ticks, n.loop.ticks), max(terms, n.driver.node.BasicStatus().GetTerm())
 			close(got)
 		})
 		<-got
 	}
-	entries, err := nodes[0].log.memory.Entries(1, nodes[0].log.memoryLastIndex()+1, math.MaxUint64)
+	entries, err := nodes[0].log.Storage().Entries(1, nodes[0].log.LastIndex()+1, math.MaxUint64)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,14 +150,16 @@ func TestWithoutALeaderAChangeEndsWithItsContext(t *testing.T) {
 		return propose(ctx)
 	}
 	err := within(func(ctx context.Context) error {
-		return nodes[2].wait(ctx, func(done func(error)) func() {
-			return nodes[2].start(&command{Found: &foundCommand{}}, done)
+		return nodes[2].loop.wait(ctx, func(done func(error)) func() {
+			return nodes[2].proposals.start(&metadata.Command{Found: &metadata.Found{}}, done)
 		})
 	})
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "may still be") {
 		t.Errorf("got %v", err)
 	}
-	err = within(func(ctx context.Context) error { return nodes[2].proposeNew(ctx, &command{Found: &foundCommand{}}) })
+	err = within(func(ctx context.Context) error {
+		return nodes[2].proposals.propose(ctx, &metadata.Command{Found: &metadata.Found{}})
+	})
 	var unavailable *schema.Unavailable
 	if !errors.As(err, &unavailable) || unavailable.Required != 2 || unavailable.Alive != 1 {
 		t.Errorf("got %v", err)
@@ -169,7 +169,7 @@ func TestWithoutALeaderAChangeEndsWithItsContext(t *testing.T) {
 	}
 	eventually(t, func() bool {
 		left := make(chan int, 1)
-		nodes[2].post(func() { left <- len(nodes[2].proposals) })
+		nodes[2].loop.post(func() { left <- len(nodes[2].proposals.open) })
 		return <-left == 0
 	})
 }
@@ -179,7 +179,9 @@ func TestStoppingEndsProposals(t *testing.T) {
 	nodes := startRing(t, 2)
 	nodes[0].stop() // the only voter
 	done := make(chan error, 1)
-	go func() { done <- nodes[1].proposeNew(context.Background(), &command{Found: &foundCommand{}}) }()
+	go func() {
+		done <- nodes[1].proposals.propose(context.Background(), &metadata.Command{Found: &metadata.Found{}})
+	}()
 	time.Sleep(50 * time.Millisecond)
 	nodes[1].stop()
 	select {
@@ -230,7 +232,8 @@ func crashAfterAdmission(t *testing.T, n, seed *testNode, knows bool) {
 		t.Fatal(err)
 	}
 	defer n.net.Close()
-	spec := NodeSpec{Datacenter: "dc1", Rack: "r1", Internode: n.net.Addr(), Native: n.net.Addr(), NumTokens: 16}
+	spec := metadata.NodeSpec{Datacenter: "dc1", Rack: "r1", Internode: n.net.Addr(), Native: n.net.Addr(),
+		NumTokens: 16}
 	c, err := Open(Options{Name: "test", Dir: "raft", FS: n.fs, Network: n.net, Clock: wallClock{time.Now()},
 		Rand: &countingRand{}, Logger: slog.New(slog.DiscardHandler), Self: spec})
 	if err != nil {
@@ -240,16 +243,16 @@ func crashAfterAdmission(t *testing.T, n, seed *testNode, knows bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	admit := func(done func(error)) (stop func()) {
-		seed.post(func() { seed.admit(c.opts.Self, done) })
+		seed.loop.post(func() { seed.admissions.admit(c.opts.Self, done) })
 		return func() {}
 	}
-	if err := seed.wait(ctx, admit); err != nil {
+	if err := seed.loop.wait(ctx, admit); err != nil {
 		t.Fatal(err)
 	}
 	if knows {
 		m := seed.Metadata()
-		c.identity.Node, c.identity.Peers = m.NodeByHost(c.identity.Host).ID, m.peers()
-		if err := c.saveIdentity(); err != nil {
+		c.identity.Node, c.identity.Peers = m.NodeByHost(c.identity.Host).ID, m.Peers()
+		if err := c.identity.save(c.log); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -297,10 +300,10 @@ func TestAdmissionUndoneBeforeDelivery(t *testing.T) {
 	eventually(t, func() bool { return len(nodes[1].Metadata().Topology.Operations()) == 1 })
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := nodes[1].Abort(ctx, nodes[1].Metadata().Topology.Operations()[0].ID); err != nil {
+	if err := nodes[1].Operations().Abort(ctx, nodes[1].Metadata().Topology.Operations()[0].ID); err != nil {
 		t.Fatal(err)
 	}
-	var refused *Refused
+	var refused *metadata.Refused
 	if err := <-joined; !errors.As(err, &refused) || !strings.Contains(err.Error(), "aborted") {
 		t.Errorf("it received %v", err)
 	}
@@ -322,7 +325,7 @@ func TestRemovedMemberStopsAfterSilence(t *testing.T) {
 	deaf.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := nodes[1].Abort(ctx, nodes[1].Metadata().Topology.Operations()[0].ID); err != nil {
+	if err := nodes[1].Operations().Abort(ctx, nodes[1].Metadata().Topology.Operations()[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	other, err := proto.Marshal(&pb.Message{Type: pb.MsgHeartbeat.Enum(), To: proto.Uint64(99), From: proto.Uint64(1),
@@ -330,11 +333,11 @@ func TestRemovedMemberStopsAfterSilence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var refused *Refused
+	var refused *metadata.Refused
 	for beat := time.NewTicker(time.Second); ; {
 		select {
 		case <-beat.C: // for a dead node whose address it took over: this does not concern it
-			fifth.receiveRaft(messaging.Sender{Node: 1, Addr: nodes[0].addr.Addr(), Member: true}, other, nil)
+			fifth.driver.receive(messaging.Sender{Node: 1, Addr: nodes[0].addr.Addr(), Member: true}, other, nil)
 			continue
 		case err := <-stops:
 			if !errors.As(err, &refused) || !strings.Contains(err.Error(), "aborted") {
@@ -358,113 +361,13 @@ func (r *countingRand) Uint64() uint64 {
 
 func TestSpecWithTooManyTokensIsRefused(t *testing.T) {
 	first := newTestNode(t, 1).mustOpen()
-	for _, tokens := range []int{0, -1, numTokensMax + 1} {
+	for _, tokens := range []int{0, -1, metadata.NumTokensMax + 1} {
 		var got error
-		first.handleJoin(messaging.Sender{}, fmt.Appendf(nil, `{"NumTokens":%d}`, tokens),
+		first.admissions.handle(messaging.Sender{}, fmt.Appendf(nil, `{"NumTokens":%d}`, tokens),
 			func(_ []byte, err error) { got = err })
 		if got == nil || !strings.Contains(got.Error(), "num_tokens") {
 			t.Errorf("%d tokens: %v", tokens, got)
 		}
-	}
-}
-
-// All fields that admissions and plans compare persist in a snapshot.
-func TestMetadataSurvivesItsEncoding(t *testing.T) {
-	m := emptyMetadata()
-	m.Topology = ring.NewTopology(5, []*ring.Node{{ID: 1, Datacenter: "dc1", Rack: "r1", State: ring.Normal,
-		Tokens:    []ring.Token{-3, 4},
-		Internode: netip.MustParseAddrPort("127.0.0.1:7000"), Native: netip.MustParseAddrPort("127.0.0.1:9042"),
-		DiskID: [16]byte{1}}})
-	m.Epoch, m.nextNode, m.Secret, m.recent = 9, 2, []byte("s"), []CommandID{{1}, {2}}
-	got := recode(t, m)
-	if got.Epoch != 9 || got.Topology.Epoch() != 5 || got.nextNode != 2 || string(got.Secret) != "s" ||
-		!slices.Equal(got.recent, m.recent) {
-		t.Errorf("%+v became %+v", m, got)
-	}
-	if !reflect.DeepEqual(got.Topology.Nodes(), m.Topology.Nodes()) {
-		t.Errorf("%+v became %+v", m.Topology.Nodes()[0], got.Topology.Nodes()[0])
-	}
-	if v := recode(t, got).Schema.Version(); v != got.Schema.Version() {
-		t.Errorf("schema version %v became %v", got.Schema.Version(), v)
-	}
-}
-
-func recode(t *testing.T, m *Metadata) *Metadata {
-	t.Helper()
-	m, err := decodeMetadata(encoded(t, m))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
-func encoded(t *testing.T, m *Metadata) []byte {
-	t.Helper()
-	b, err := m.encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-// Entries that a snapshot replaces are also removed from the disk, including the later ones, which were never
-// committed.
-func TestSnapshotReplacesLog(t *testing.T) {
-	fs := vfs.NewMem()
-	logger := pebbleLogger{log: slog.New(slog.DiscardHandler), fatal: func(err error) { t.Error(err) }}
-	l, err := openRaftLog("raft", fs, logger)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var stale []*pb.Entry
-	for i := uint64(1); i <= 9; i++ {
-		term, index := uint64(1), i
-		stale = append(stale, &pb.Entry{Term: &term, Index: &index})
-	}
-	if err := l.save(&raft.Ready{Entries: stale}); err != nil {
-		t.Fatal(err)
-	}
-	term, index := uint64(3), uint64(6)
-	snap := &pb.Snapshot{Data: []byte("state"), Metadata: &pb.SnapshotMetadata{Term: &term, Index: &index,
-		ConfState: &pb.ConfState{Voters: []uint64{1}}}}
-	if err := l.save(&raft.Ready{Snapshot: snap}); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.close(); err != nil {
-		t.Fatal(err)
-	}
-	if l, err = openRaftLog("raft", fs, logger); err != nil {
-		t.Fatal(err)
-	}
-	defer l.close()
-	if last := l.memoryLastIndex(); last != 6 {
-		t.Errorf("the log ends at %d, the snapshot at 6", last)
-	}
-}
-
-// A duplicated command is applied once, and a refused command has no effect.
-func TestDuplicateCommandIsAppliedOnce(t *testing.T) {
-	m := emptyMetadata()
-	found := &command{ID: CommandID{1}, Found: &foundCommand{Secret: []byte("a")}}
-	m, err := apply(m, found, 3)
-	if err != nil || m.Epoch != 3 {
-		t.Fatal(err, m.Epoch)
-	}
-	if again, err := apply(m, found, 4); err != nil || again != m {
-		t.Errorf("applied twice: %v", err)
-	}
-	other, err := apply(m, &command{ID: CommandID{2}, Found: &foundCommand{Secret: []byte("b")}}, 5)
-	var refused *Refused
-	if !errors.As(err, &refused) || string(other.Secret) != "a" || other.Epoch != 3 || !other.seen(CommandID{2}) {
-		t.Errorf("%v: %+v", err, other)
-	}
-	for i := range recentMax + 10 {
-		if m, err = apply(m, &command{ID: CommandID{9, byte(i), byte(i >> 8)}}, uint64(10+i)); err == nil {
-			t.Fatal("an empty command was applied")
-		}
-	}
-	if len(m.recent) != recentMax {
-		t.Errorf("%d commands are remembered", len(m.recent))
 	}
 }
 
@@ -506,16 +409,5 @@ func TestReplayCutsNoStreams(t *testing.T) {
 	}
 	for _, n := range []*testNode{third, fourth} {
 		eventually(t, func() bool { return n.Alive(1) && n.Alive(2) && len(n.Metadata().Topology.Nodes()) == 4 })
-	}
-}
-
-// TestFoundCommandOfEarlierVersion replays the foundCommand of an earlier version, which contains no keyspaces.
-func TestFoundCommandOfEarlierVersion(t *testing.T) {
-	m, err := apply(emptyMetadata(), &command{Found: &foundCommand{Cluster: "old", Secret: []byte("s")}}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m.Schema.Keyspace("system_auth") == nil {
-		t.Errorf("it has only %v", m.Schema.KeyspaceNames())
 	}
 }

@@ -121,24 +121,24 @@ func TestMovedNodes(t *testing.T) {
 	elsewhere = netip.AddrPortFrom(elsewhere.Addr(), 7000)
 	peer := func() netip.AddrPort {
 		got := make(chan netip.AddrPort, 1)
-		n.post(func() { got <- n.peersOf(n.Metadata())[third] })
+		n.loop.post(func() { got <- n.addresses.peers()[third] })
 		return <-got
 	}
-	n.post(func() { n.noteMoved(third, elsewhere) })
+	n.loop.post(func() { n.addresses.noteMoved(third, elsewhere) })
 	if got := peer(); got != nodes[2].addr {
 		t.Errorf("the address of a node that is alive is %v", got)
 	}
 	nodes[2].stop()
 	eventually(t, func() bool { return !n.Alive(third) })
-	n.post(func() { n.noteMoved(third, netip.AddrPort{}); n.noteMoved(99, elsewhere) })
+	n.loop.post(func() { n.addresses.noteMoved(third, netip.AddrPort{}); n.addresses.noteMoved(99, elsewhere) })
 	if got := peer(); got != nodes[2].addr {
 		t.Errorf("an invalid address: %v", got)
 	}
-	n.post(func() { n.noteMoved(third, elsewhere) })
+	n.loop.post(func() { n.addresses.noteMoved(third, elsewhere) })
 	if got := peer(); got != elsewhere {
 		t.Errorf("the address of a node that has moved is %v", got)
 	}
-	n.post(func() { n.noteMoved(third, nodes[2].addr) })
+	n.loop.post(func() { n.addresses.noteMoved(third, nodes[2].addr) })
 	if got := peer(); got != nodes[2].addr {
 		t.Errorf("the address of a node that has returned is %v", got)
 	}

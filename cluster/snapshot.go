@@ -24,7 +24,7 @@ func (s presentStorage) Snapshot() (*pb.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := s.d.c.Metadata().encode()
+	data, err := s.d.view.metadata().Encode()
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"cqld/cluster/metadata"
 	"cqld/messaging"
 	"cqld/ring"
 )
@@ -61,8 +62,8 @@ func TestUnknownPeersAreNotTrusted(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if slices.Contains(known, 77) || first.refused.Load() != 0 {
-		t.Errorf("peers %v, %d raft messages got as far as Raft", known, first.refused.Load())
+	if slices.Contains(known, 77) || first.Refused() != 0 {
+		t.Errorf("peers %v, %d raft messages got as far as Raft", known, first.Refused())
 	}
 }
 
@@ -75,23 +76,23 @@ func TestJoinAddressMatchesConnection(t *testing.T) {
 		len(first.Metadata().Topology.Nodes()) != 1 {
 		t.Errorf("it was admitted: %v", err)
 	}
-	good := NodeSpec{Host: ring.HostID{1}, Disk: [16]byte{1}, NumTokens: 4,
+	good := metadata.NodeSpec{Host: ring.HostID{1}, Disk: [16]byte{1}, NumTokens: 4,
 		Internode: netip.MustParseAddrPort("127.63.2.66:7000"), Native: netip.MustParseAddrPort("127.63.2.66:9042")}
-	for name, change := range map[string]func(*NodeSpec){
-		"another address": func(s *NodeSpec) { s.Internode = netip.MustParseAddrPort("127.63.2.8:7000") },
-		"no host id":      func(s *NodeSpec) { s.Host = ring.HostID{} },
-		"no disk id":      func(s *NodeSpec) { s.Disk = [16]byte{} },
-		"no address":      func(s *NodeSpec) { s.Native = netip.AddrPort{} },
-		"no port":         func(s *NodeSpec) { s.Internode = netip.AddrPortFrom(s.Internode.Addr(), 0) },
-		"a long name":     func(s *NodeSpec) { s.Rack = string(make([]byte, nameMax+1)) },
+	for name, change := range map[string]func(*metadata.NodeSpec){
+		"another address": func(s *metadata.NodeSpec) { s.Internode = netip.MustParseAddrPort("127.63.2.8:7000") },
+		"no host id":      func(s *metadata.NodeSpec) { s.Host = ring.HostID{} },
+		"no disk id":      func(s *metadata.NodeSpec) { s.Disk = [16]byte{} },
+		"no address":      func(s *metadata.NodeSpec) { s.Native = netip.AddrPort{} },
+		"no port":         func(s *metadata.NodeSpec) { s.Internode = netip.AddrPortFrom(s.Internode.Addr(), 0) },
+		"a long name":     func(s *metadata.NodeSpec) { s.Rack = string(make([]byte, nameMax+1)) },
 	} {
 		bad := good
 		change(&bad)
-		if bad.check(good.Internode.Addr()) == nil {
+		if checkSpec(&bad, good.Internode.Addr()) == nil {
 			t.Errorf("%s is accepted", name)
 		}
 	}
-	if err := good.check(good.Internode.Addr()); err != nil {
+	if err := checkSpec(&good, good.Internode.Addr()); err != nil {
 		t.Error(err)
 	}
 }

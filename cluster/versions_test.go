@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"cqld/cluster/liveness"
 	"cqld/ring"
 	"cqld/schema"
 )
@@ -82,7 +83,7 @@ func TestClientsSeeWhichNodesLackTheSchema(t *testing.T) {
 	}
 	eventually(t, differ)
 	for range 20 { // heartbeats come, and change nothing
-		time.Sleep(heartbeatEvery / 10)
+		time.Sleep(liveness.HeartbeatEvery / 10)
 		if !differ() && deaf.Load() {
 			t.Fatal("the nodes appear to agree")
 		}

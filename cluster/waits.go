@@ -3,12 +3,9 @@ package cluster
 import (
 	"fmt"
 	"maps"
-	"slices"
-	"strings"
 	"time"
 
-	"go.etcd.io/raft/v3"
-
+	"cqld/cluster/metadata"
 	"cqld/ring"
 )
 
@@ -28,59 +25,59 @@ type operationStep struct {
 
 // Waits describes what an operation in progress waits for; it is empty if this node does not know. It is safe for
 // concurrent use.
-func (c *Cluster) Waits(operation uint64) string {
-	if all := c.waits.Load(); all != nil {
+func (p *Operations) Waits(operation uint64) string {
+	if all := p.waits.Load(); all != nil {
 		return (*all)[operation]
 	}
 	return ""
 }
 
 // noteWaits determines what the operations wait for, and logs that on the leader and on the node of the operation.
-func (c *Cluster) noteWaits() {
-	m := c.Metadata()
+func (p *Operations) noteWaits() {
+	m := p.view.metadata()
 	if len(m.Topology.Operations()) == 0 {
-		if len(c.steps) > 0 {
-			clear(c.steps)
-			c.waits.Store(nil)
+		if len(p.steps) > 0 {
+			clear(p.steps)
+			p.waits.Store(nil)
 		}
 		return
 	}
-	if c.driver == nil || c.ticks%waitsEvery != 0 {
+	if !p.driver.started() || p.loop.ticks%waitsEvery != 0 {
 		return
 	}
-	maps.DeleteFunc(c.steps, func(id uint64, _ operationStep) bool { return m.Topology.Operation(id) == nil })
+	maps.DeleteFunc(p.steps, func(id uint64, _ operationStep) bool { return m.Topology.Operation(id) == nil })
 	all := map[uint64]string{}
 	for _, o := range m.Topology.Operations() {
-		s := c.steps[o.ID]
-		if now := c.waitsFor(m, o); now != s.waits || s.since == 0 {
-			s = operationStep{waits: now, since: c.ticks}
+		s := p.steps[o.ID]
+		if now := p.waitsFor(m, o); now != s.waits || s.since == 0 {
+			s = operationStep{waits: now, since: p.loop.ticks}
 		}
-		mine := o.Node == c.Self() || c.driver.node.BasicStatus().RaftState == raft.StateLeader
-		if mine && c.ticks-s.since >= waitsLogTicks && (s.logged == 0 || c.ticks-s.logged >= waitsLogEvery) {
-			s.logged = c.ticks
-			c.opts.Logger.Warn("operation of the ring waits", "operation", o.ID, "kind", o.Kind, "node",
+		mine := o.Node == p.view.self() || p.driver.leads()
+		if mine && p.loop.ticks-s.since >= waitsLogTicks && (s.logged == 0 || p.loop.ticks-s.logged >= waitsLogEvery) {
+			s.logged = p.loop.ticks
+			p.opts.Logger.Warn("operation of the ring waits", "operation", o.ID, "kind", o.Kind, "node",
 				m.Topology.NameOf(o.Node),
 				"phase", o.Phase, "for", s.waits)
 		}
-		c.steps[o.ID] = s
+		p.steps[o.ID] = s
 		all[o.ID] = s.waits
 	}
-	c.waits.Store(&all)
+	p.waits.Store(&all)
 }
 
 // waitsFor describes the next step of an operation.
-func (c *Cluster) waitsFor(m *Metadata, o *ring.Operation) string {
-	if err := c.MajorityError(); err != nil {
+func (p *Operations) waitsFor(m *metadata.Metadata, o *ring.Operation) string {
+	if err := p.majority.describe(p.majority.shown.Load()); err != nil {
 		return err.Error()
 	}
 	if o.Phase == ring.Switching && !o.Known {
-		live, dead := c.unaware(m, o)
+		live, dead := p.unaware(m, o)
 		switch {
 		case len(live) > 0:
-			return "live nodes to apply it: " + c.describeNodes(live)
+			return "live nodes to apply it: " + p.view.describeNodes(live)
 		case len(dead) > 0:
 			return "one of these dead nodes, which form a quorum of replicas that does not know of it, to start: " +
-				c.describeNodes(dead)
+				p.view.describeNodes(dead)
 		}
 		return "the leader of the metadata"
 	}
@@ -89,24 +86,10 @@ func (c *Cluster) waitsFor(m *Metadata, o *ring.Operation) string {
 		if o.Phase == ring.Switching {
 			verb = "compare"
 		}
-		return fmt.Sprintf("nodes to %s the ranges that they gain: %s", verb, c.describeNodes(nodes))
+		return fmt.Sprintf("nodes to %s the ranges that they gain: %s", verb, p.view.describeNodes(nodes))
 	}
 	if o.Hands && !o.Handed {
 		return m.Topology.NameOf(o.Node) + " to hand over its batches and hints"
 	}
 	return "the leader of the metadata"
-}
-
-// describeNodes lists members, and which of them are down.
-func (c *Cluster) describeNodes(ids []ring.NodeID) string {
-	t := c.Metadata().Topology
-	var parts []string
-	for _, id := range slices.Sorted(slices.Values(ids)) {
-		name := t.NameOf(id)
-		if !c.Alive(id) {
-			name += " (down)"
-		}
-		parts = append(parts, name)
-	}
-	return strings.Join(parts, ", ")
 }

@@ -46,15 +46,15 @@ func TestOperationNamesWhatItWaitsFor(t *testing.T) {
 	eventually(t, func() bool { return !nodes[0].Alive(dead.Self()) })
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	id, err := nodes[0].RemoveNode(ctx, dead.Self(), false)
+	id, err := nodes[0].Operations().RemoveNode(ctx, dead.Self(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, func() bool {
-		return strings.Contains(nodes[0].Waits(id), "nodes to stream the ranges that they gain: ")
+		return strings.Contains(nodes[0].Operations().Waits(id), "nodes to stream the ranges that they gain: ")
 	})
-	if err := nodes[0].Abort(ctx, id); err != nil {
+	if err := nodes[0].Operations().Abort(ctx, id); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() bool { return nodes[0].Waits(id) == "" })
+	eventually(t, func() bool { return nodes[0].Operations().Waits(id) == "" })
 }

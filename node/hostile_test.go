@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"cqld/cluster"
+	"cqld/cluster/metadata"
 	"cqld/integration/cqlclient"
 	"cqld/internal/await"
 	"cqld/messaging"
@@ -85,7 +85,7 @@ func (r *inProcess) join(host byte) *messaging.StreamTransport {
 	p := r.peerAt(host, 0)
 	addr := netip.AddrFrom4([4]byte{127, 0, 63, host})
 	o := r.nodes[0].opts
-	spec, err := json.Marshal(cluster.NodeSpec{Host: ring.HostID{host}, Disk: [16]byte{host}, Datacenter: o.Datacenter,
+	spec, err := json.Marshal(metadata.NodeSpec{Host: ring.HostID{host}, Disk: [16]byte{host}, Datacenter: o.Datacenter,
 		Rack: o.Rack, NumTokens: 4,
 		Internode: netip.AddrPortFrom(addr, o.Listen.StoragePort), Native: netip.AddrPortFrom(addr, 9042)})
 	if err != nil {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 
-	"cqld/cluster"
+	"cqld/cluster/metadata"
 	"cqld/messaging"
 	"cqld/messaging/internodetls"
 	"cqld/node/config"
@@ -14,7 +14,7 @@ import (
 
 // internodeSecurity returns how the transport uses TLS. It returns nil if the node does not use TLS with other nodes.
 func internodeSecurity(o *config.Options, nodes *tlsconfig.Source,
-	metadata func() *cluster.Metadata) (messaging.Security, error) {
+	metadata func() *metadata.Metadata) (messaging.Security, error) {
 	e := &o.Encryption.Internode
 	if !e.Used() {
 		return nil, nil

@@ -18,6 +18,7 @@ import (
 	"cqld/audit"
 	"cqld/batchlog"
 	"cqld/cluster"
+	"cqld/cluster/metadata"
 	"cqld/coordinator"
 	"cqld/hints"
 	"cqld/internal/env"
@@ -272,7 +273,7 @@ func (n *Node) listen() error {
 
 func (n *Node) openTransport() error {
 	security, err := internodeSecurity(&n.opts, n.certificates.Nodes,
-		func() *cluster.Metadata { return n.cluster.Metadata() })
+		func() *metadata.Metadata { return n.cluster.Metadata() })
 	if err != nil {
 		return err
 	}
@@ -366,7 +367,7 @@ func (n *Node) clusterOptions() cluster.Options {
 		Clock:   n.clock,
 		Rand:    newSecureRand(seed), Logger: n.log, Seeds: n.opts.Join.Seeds, LookUpSeeds: lookUp,
 		ReplicationFactor: replicationFactor, Base: schema.Initial(),
-		Self: cluster.NodeSpec{Datacenter: n.opts.Datacenter, Rack: n.opts.Rack, Internode: n.opts.Internode(),
+		Self: metadata.NodeSpec{Datacenter: n.opts.Datacenter, Rack: n.opts.Rack, Internode: n.opts.Internode(),
 			Native: n.opts.Native(), NumTokens: n.opts.Join.NumTokens, Tokens: n.opts.Join.Tokens,
 			Replace: n.opts.Join.Replace},
 		Fatal: n.fail,

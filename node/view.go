@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 
-	"cqld/cluster"
+	"cqld/cluster/metadata"
 	"cqld/ring"
 	"cqld/schema"
 )
@@ -59,7 +59,7 @@ func (n *Node) statusChanged() {
 }
 
 // metadataChanged notifies clients of changes of the metadata. This node's own reactions are in assembly.Reactions.
-func (n *Node) metadataChanged(old, now *cluster.Metadata) {
+func (n *Node) metadataChanged(old, now *metadata.Metadata) {
 	n.statusChanged()
 	n.commands.MetadataChanged(now)
 	n.notifier.MetadataChanged(old, now)

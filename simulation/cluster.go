@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"cqld/cluster"
+	"cqld/cluster/metadata"
 	"cqld/node/assembly"
 	"cqld/ring"
 	"cqld/schema"
@@ -96,8 +96,8 @@ func (c *Cluster) seeds(self *Node) (addrs []netip.AddrPort) {
 }
 
 // metadata returns the newest metadata of any process.
-func (c *Cluster) metadata() *cluster.Metadata {
-	var newest *cluster.Metadata
+func (c *Cluster) metadata() *metadata.Metadata {
+	var newest *metadata.Metadata
 	for _, n := range c.nodes {
 		if n.process != nil && (newest == nil || n.process.cluster.Metadata().Epoch > newest.Epoch) {
 			newest = n.process.cluster.Metadata()

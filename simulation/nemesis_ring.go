@@ -9,7 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"cqld/cluster"
+	"cqld/cluster/metadata"
 	"cqld/ring"
 )
 
@@ -47,7 +47,7 @@ func (c *Cluster) decommission(n *Node) {
 	l := n.process
 	l.soon(func() {
 		l.requests++
-		l.cluster.StartDecommission(false, func(err error) {
+		l.cluster.Operations().StartDecommission(false, func(err error) {
 			l.requests--
 			if err != nil {
 				n.leaving = n.left(err)
@@ -70,7 +70,7 @@ func (c *Cluster) moveNode(r *Stream) {
 	}
 	l.soon(func() {
 		l.requests++
-		l.cluster.StartMove(tokens, func(err error) {
+		l.cluster.Operations().StartMove(tokens, func(err error) {
 			l.requests--
 			if err != nil {
 				c.kernel.Trace(fmt.Sprint("no move ", n.id, err))
@@ -119,7 +119,7 @@ func (c *Cluster) remove(id ring.NodeID) {
 		if l := n.process; l.serves() {
 			l.soon(func() {
 				l.requests++
-				l.cluster.StartRemoveNode(id, false, func(err error) {
+				l.cluster.Operations().StartRemoveNode(id, false, func(err error) {
 					l.requests--
 					if err != nil {
 						c.kernel.Trace(fmt.Sprint("not removed ", id, err))
@@ -195,7 +195,7 @@ func (c *Cluster) abort(operation uint64) {
 	for _, n := range c.present() {
 		if l := n.process; l.serves() {
 			l.soon(func() {
-				l.cluster.StartAbort(operation, func(err error) {
+				l.cluster.Operations().StartAbort(operation, func(err error) {
 					c.kernel.Trace(fmt.Sprint("abort ", operation, err))
 					if err == nil {
 						c.count("operations aborted")
@@ -209,7 +209,7 @@ func (c *Cluster) abort(operation uint64) {
 
 // left reports whether a refusal means that the node was a member and no longer is.
 func (n *Node) left(err error) bool {
-	var refused *cluster.Refused
+	var refused *metadata.Refused
 	if !errors.As(err, &refused) || n.process == nil || refused.Busy {
 		return false
 	}

@@ -10,7 +10,7 @@ import (
 	"testing/cryptotest"
 	"time"
 
-	"cqld/cluster"
+	"cqld/cluster/raftlog"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -107,7 +107,7 @@ func prefixes(t *testing.T, c *Cluster, nodes ...*Node) (all []prefix) {
 	t.Helper()
 	for _, n := range nodes {
 		disk := n.afterCrash(false)
-		first, err := cluster.CutLog(raftDir, disk, 0)
+		first, err := raftlog.Cut(raftDir, disk, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +167,7 @@ func replayPrefix(t *testing.T, c *Cluster, p prefix, placement *ring.Placement)
 	n := p.node
 	disk := n.disk
 	n.disk = damage.Whole(disk)
-	if _, err := cluster.CutLog(raftDir, n.disk, p.index); err != nil {
+	if _, err := raftlog.Cut(raftDir, n.disk, p.index); err != nil {
 		t.Fatal(err)
 	}
 	for _, o := range c.present() {

@@ -10,6 +10,7 @@ import (
 	"cqld/azuretables/entity"
 	"cqld/batchlog"
 	"cqld/cluster"
+	"cqld/cluster/metadata"
 	"cqld/coordinator"
 	"cqld/counters"
 	"cqld/hints"
@@ -181,7 +182,7 @@ func (l *process) opening() assembly.Opening {
 		Requests:  func(e *storage.Engine) assembly.RequestEngine { return store(e) },
 		Searches:  func(x *index.Values) assembly.SearchEngine { return slowIndexes{x, l} },
 		Store:     func(e *storage.Engine) assembly.Store { return store(e) },
-		TableInfo: l.tableInfo, Assembled: l.assembled, Changed: func(_, _ *cluster.Metadata) { l.interleave() },
+		TableInfo: l.tableInfo, Assembled: l.assembled, Changed: func(_, _ *metadata.Metadata) { l.interleave() },
 		Listen: func() error { l.transport.open = true; return nil }, Begin: func() { l.cluster.Begin() },
 		Retired: func() { l.node.retire() }, AutoRepair: (c.options.has("graves") || c.options.has("overflow")) &&
 			!c.options.NoAutoRepair, // for workloads that need it
@@ -205,7 +206,7 @@ func (l *process) clusterOptions() cluster.Options {
 		Rand:   NewStream(c.options.Seed, fmt.Sprint("cluster ", n.id, n.incarnations)),
 		Logger: slog.New(slog.DiscardHandler), Seeds: c.seeds(n), ReplicationFactor: c.options.Factor,
 		Base: schema.Initial(),
-		Self: cluster.NodeSpec{
+		Self: metadata.NodeSpec{
 			Datacenter: n.dc, Rack: "r1", Internode: n.addr, Native: n.addr, NumTokens: c.options.Tokens,
 			Replace: n.replace,
 		},

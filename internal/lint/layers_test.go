@@ -96,7 +96,12 @@ messaging: internal/env internal/guard internal/intake internal/wire ring
 messaging/internodetls: tlsconfig
 
 # Cluster metadata.
-cluster: auth internal/env internal/invariant internal/uuid internal/wire messaging ring schema storage/compaction storage/logguard
+cluster/metadata: auth ring schema
+cluster/liveness: internal/env internal/wire ring schema
+cluster/raftlog: internal/invariant storage/compaction storage/logguard
+cluster/raftcheck: cluster/metadata ring
+cluster/voters: ring
+cluster: auth cluster/liveness cluster/metadata cluster/raftcheck cluster/raftlog cluster/voters internal/env internal/uuid internal/wire messaging ring schema
 
 # Protocols between replicas.
 coordinator/fence:
@@ -166,18 +171,18 @@ node/control: audit auth internal/guard
 node/health:
 node/datadir: ring storage
 node/tablestats: cluster internal/env internal/histogram query/system request ring row schema storage storage/estimate
-node/assembly: batchlog cluster coordinator counters hints internal/env internal/memory listing messaging paxos rebalance repair replica ring schema search storage storage/index storage/tableinfo view
+node/assembly: batchlog cluster cluster/metadata coordinator counters hints internal/env internal/memory listing messaging paxos rebalance repair replica ring schema search storage storage/index storage/tableinfo view
 node/config: audit azuretables cluster internal/env internal/memory internal/typo login/certificate messaging messaging/internodetls query/definition query/guardrail ring server/frame tlsconfig udf/value
 node/access: auth cluster coordinator internal/env login login/certificate node/config node/control query/roles ring schema server
 node/certificates: node/config tlsconfig
 node/clients: azuretables server
-node/notify: cluster node/clients query ring schema server server/frame
-node/admin: audit auth cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs messaging node/access node/assembly node/certificates node/clients node/config node/control node/tablestats query/system rebalance repair ring schema search storage storage/database storage/index storage/lost types
+node/notify: cluster cluster/metadata node/clients query ring schema server server/frame
+node/admin: audit auth cluster cluster/metadata coordinator hints internal/env internal/guard internal/histogram internal/wire jobs messaging node/access node/assembly node/certificates node/clients node/config node/control node/tablestats query/system rebalance repair ring schema search storage storage/database storage/index storage/lost types
 node/operation: azuretables azuretables/odata internal/histogram
 node/metrics: audit internal/env internal/guard internal/histogram internal/memory jobs messaging node/access node/admin node/assembly node/certificates node/clients node/config node/control node/operation node/tablestats paxos query request server server/frame tlsconfig
 node/recorder: audit azuretables azuretables/odata login node/control node/operation
 node/sysviews: auth cql internal/env node/admin node/assembly node/clients node/config node/control node/tablestats query query/system ring
-node: audit auth azuretables azuretables/entity azuretables/odata batchlog cluster coordinator hints internal/env internal/guard internal/memory messaging messaging/internodetls node/access node/admin node/assembly node/certificates node/clients node/config node/control node/datadir node/health node/metrics node/notify node/operation node/recorder node/socket node/sysviews node/tablestats query query/invalid rebalance repair request ring row schema search server server/frame storage storage/database storage/index tlsconfig view
+node: audit auth azuretables azuretables/entity azuretables/odata batchlog cluster cluster/metadata coordinator hints internal/env internal/guard internal/memory messaging messaging/internodetls node/access node/admin node/assembly node/certificates node/clients node/config node/control node/datadir node/health node/metrics node/notify node/operation node/recorder node/socket node/sysviews node/tablestats query query/invalid rebalance repair request ring row schema search server server/frame storage storage/database storage/index tlsconfig view
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node node/config storage/faultfs
@@ -191,7 +196,7 @@ cmd/cqld/certs: node/config tlsconfig tlsconfig/authority
 cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl cmd/cqld/running internal/loglimit internal/memory internal/typo node node/config node/datadir node/control tlsconfig/authority
 simulation/elle:
 simulation/damage:
-simulation: azuretables/entity azuretables/odata batchlog cluster coordinator counters hints internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring row scan schema search simulation/damage simulation/elle storage storage/faultfs storage/index types view watermark storage/tableinfo storage/reading
+simulation: azuretables/entity azuretables/odata batchlog cluster cluster/metadata coordinator counters hints internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring row scan schema search simulation/damage simulation/elle storage storage/faultfs storage/index types view watermark storage/tableinfo storage/reading
 integration/cqlclient:
 integration/process: integration/cqlclient tlsconfig/authority
 integration/transcript: integration/cqlclient

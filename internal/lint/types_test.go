@@ -16,7 +16,6 @@ const (
 func methodExceptions() map[string]int {
 	return map[string]int{
 		"azuretables.call":           70,
-		"cluster.Cluster":            134,
 		"coordinator.readOp":         47,
 		"cql.builder":                96,
 		"messaging.StreamTransport":  46,

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"cqld/audit"
-	"cqld/cluster"
+	"cqld/cluster/metadata"
 	"cqld/jobs"
 	"cqld/messaging"
 	"cqld/node/access"
@@ -133,7 +133,7 @@ func forget(repairer *repair.Repairer, forgetRebuild func(string) error, s jobs.
 func (c *Commands) Replayed() { c.Jobs.ring.begin(c.Topology.cluster.Metadata().Topology) }
 
 // MetadataChanged updates the jobs of operations of the ring and of builds to new metadata.
-func (c *Commands) MetadataChanged(now *cluster.Metadata) {
+func (c *Commands) MetadataChanged(now *metadata.Metadata) {
 	c.Jobs.ring.follow(now.Topology)
 	c.Indexes.builds.retain(now.Schema)
 }

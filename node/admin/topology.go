@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cqld/cluster"
+	"cqld/cluster/metadata"
 	"cqld/node/clients"
 	"cqld/node/control"
 	"cqld/ring"
@@ -27,7 +28,7 @@ func (c *Topology) Operations(context.Context, control.None, control.Report) (co
 	out := control.Changes{Operations: []control.Change{}}
 	for _, o := range t.Operations() {
 		change := control.Change{ID: o.ID, Kind: o.Kind.String(), Phase: o.Phase.String(), Gaining: len(o.Gaining),
-			Streamed: len(o.Streamed), Waits: c.cluster.Waits(o.ID)}
+			Streamed: len(o.Streamed), Waits: c.cluster.Operations().Waits(o.ID)}
 		if m := t.Node(o.Node); m != nil {
 			change.Node = c.members.one(m)
 		}
@@ -40,7 +41,7 @@ func (c *Topology) Operations(context.Context, control.None, control.Report) (co
 // node serves no clients and may be stopped.
 func (c *Topology) Decommission(ctx context.Context, a control.ForceArgs, report control.Report) (out control.Departure,
 	err error) {
-	id, err := c.cluster.Decommission(ctx, a.Force)
+	id, err := c.cluster.Operations().Decommission(ctx, a.Force)
 	if err := c.follow(ctx, id, err, report); err != nil {
 		return out, err
 	}
@@ -59,7 +60,7 @@ func (c *Topology) RemoveNode(ctx context.Context, a control.NodeArgs, report co
 	if m == nil {
 		return out, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("node %s does not exist", a.Node)}
 	}
-	id, err := c.cluster.RemoveNode(ctx, m.ID, a.Force)
+	id, err := c.cluster.Operations().RemoveNode(ctx, m.ID, a.Force)
 	if err := c.follow(ctx, id, err, report); err != nil {
 		return out, err
 	}
@@ -89,7 +90,7 @@ func (c *Topology) Move(ctx context.Context, a control.MoveArgs, report control.
 	for _, t := range a.Tokens {
 		tokens = append(tokens, ring.Token(t))
 	}
-	id, err := c.cluster.Move(ctx, tokens)
+	id, err := c.cluster.Operations().Move(ctx, tokens)
 	if err := c.follow(ctx, id, err, report); err != nil {
 		return none, err
 	}
@@ -126,7 +127,7 @@ func (c *Topology) Abort(ctx context.Context, a control.AbortArgs, report contro
 		a.Operation = all[0].ID
 	}
 	ended := make(chan error, 1)
-	c.run(func() { ended <- c.cluster.Abort(ctx, a.Operation) })
+	c.run(func() { ended <- c.cluster.Operations().Abort(ctx, a.Operation) })
 	select {
 	case err = <-ended:
 	case <-c.servers.Retired():
@@ -147,7 +148,7 @@ func (c *Topology) follow(ctx context.Context, operation uint64, err error, repo
 		return refusal(err)
 	}
 	ended := make(chan error, 1)
-	c.run(func() { ended <- c.cluster.AwaitOperation(ctx, operation) })
+	c.run(func() { ended <- c.cluster.Operations().Await(ctx, operation) })
 	for {
 		select {
 		case err := <-ended:
@@ -160,7 +161,7 @@ func (c *Topology) follow(ctx context.Context, operation uint64, err error, repo
 		case <-time.After(progressEvery):
 			if o := c.cluster.Metadata().Topology.Operation(operation); o != nil {
 				what := "nodes have their data"
-				if w := c.cluster.Waits(operation); w != "" {
+				if w := c.cluster.Operations().Waits(operation); w != "" {
 					what += "; waiting for " + w
 				}
 				report(control.Progress{Done: int64(len(o.Streamed)), Total: int64(len(o.Gaining)), What: what,
@@ -175,7 +176,7 @@ const progressEvery = 200 * time.Millisecond
 
 // refusal converts errors of the cluster to errors of the control protocol.
 func refusal(err error) error {
-	var refused *cluster.Refused
+	var refused *metadata.Refused
 	if errors.As(err, &refused) {
 		return &control.Error{Code: control.Refused, Message: refused.Reason}
 	}

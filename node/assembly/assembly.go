@@ -17,6 +17,7 @@ import (
 
 	"cqld/batchlog"
 	"cqld/cluster"
+	"cqld/cluster/metadata"
 	"cqld/coordinator"
 	"cqld/counters"
 	"cqld/hints"
@@ -167,13 +168,15 @@ func Assemble(o Options) *Parts {
 	})
 	p.assemblePaxos(o)
 	p.Movements = rebalance.NewMovements(rebalance.MovementOptions{
-		View: p.View, Log: o.Cluster, Streams: p.Streams, Local: p.Local, Hashes: p.Repairs, Clock: o.Clock,
+		View: p.View, Log: o.Cluster.Operations(), Streams: p.Streams, Local: p.Local, Hashes: p.Repairs,
+		Clock:    o.Clock,
 		HandOver: p.handOver,
 		Run:      o.Run, Note: o.Note, LeafBytes: o.LeafBytes, NoCompare: o.NoCompare, DeadAfter: o.DeadAfter,
 		NoPaxosStreams: o.NoPaxosStreams, AllStates: o.AllStates,
 	})
 	p.Drops = rebalance.NewDrops(rebalance.DropsOptions{
-		View: p.View, Metadata: metadataLog{o.Cluster}, Local: p.Local, Engine: o.Store, Transport: o.Transport,
+		View: p.View, Metadata: metadataLog{o.Cluster.Operations(), o.Cluster}, Local: p.Local,
+		Engine: o.Store, Transport: o.Transport,
 		Clock: o.Clock,
 		Epoch: func() uint64 { return o.Cluster.Metadata().Epoch }, Unclean: p.pendingCleanup,
 		Former: p.former, Gained: p.gained, History: o.Repaired, Run: o.Run, Changed: p.Local.Changed, Log: o.Log,
@@ -284,7 +287,7 @@ func (p *Parts) assemblePaxos(o Options) {
 	p.Purge = paxos.NewPurge(paxos.PurgeOptions{
 		Acceptor: p.Acceptor, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run,
 		Streaming: p.Streams.Receiving,
-		Look:      o.PaxosLook, Confirm: metadataLog{o.Cluster}.StartConfirm,
+		Look:      o.PaxosLook, Confirm: metadataLog{o.Cluster.Operations(), o.Cluster}.StartConfirm,
 	})
 }
 
@@ -358,16 +361,19 @@ func (p *Parts) gained() (out []rebalance.GainedData) {
 }
 
 // metadataLog adapts the cluster to the metadata log of rebalance.Drops.
-type metadataLog struct{ *cluster.Cluster }
+type metadataLog struct {
+	*cluster.Operations
+	cluster *cluster.Cluster
+}
 
 // StartConfirm implements rebalance.MetadataLog.
 func (a metadataLog) StartConfirm(done func()) {
-	a.Cluster.StartConfirm(func(*cluster.Metadata) { done() })
+	a.cluster.StartConfirm(func(*metadata.Metadata) { done() })
 }
 
 // retain removes ranges that this node no longer replicates from the repair history: if it gains such a range
 // again, it has to be repaired again.
-func (p *Parts) retain(m *cluster.Metadata, repaired *repair.History) error {
+func (p *Parts) retain(m *metadata.Metadata, repaired *repair.History) error {
 	self := p.View.Self()
 	for _, id := range repaired.Tables() {
 		var held []ring.Range

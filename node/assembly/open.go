@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"cqld/cluster"
+	"cqld/cluster/metadata"
 	"cqld/messaging"
 	"cqld/repair"
 	"cqld/ring"
@@ -40,7 +41,7 @@ type Opening struct {
 
 	// Changed and AliveChanged notify clients. The loop of the cluster calls them; they must not block. Either may be
 	// nil.
-	Changed      func(old, now *cluster.Metadata)
+	Changed      func(old, now *metadata.Metadata)
 	AliveChanged func(id ring.NodeID, up bool)
 	// TableDropped is called before the data of a dropped table are removed, Retired when this node is no longer a
 	// member. Either may be nil.
@@ -141,7 +142,7 @@ func Open(o Opening) (*Instance, error) {
 		return i, err
 	}
 	o.Begin()
-	c.StartConfirm(func(*cluster.Metadata) {
+	c.StartConfirm(func(*metadata.Metadata) {
 		i.confirmed.Store(true)
 		i.Reactions.confirm()
 	})
@@ -219,7 +220,7 @@ func (i *Instance) Stop() {
 }
 
 // changed implements cluster.Options.Changed.
-func (i *Instance) changed(old, now *cluster.Metadata) {
+func (i *Instance) changed(old, now *metadata.Metadata) {
 	if i.Reactions != nil { // nil while the first snapshot of the log is loaded
 		i.Reactions.onMetadata()
 	}

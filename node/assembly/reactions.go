@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cqld/cluster"
+	"cqld/cluster/metadata"
 	"cqld/internal/env"
 	"cqld/ring"
 	"cqld/schema"
@@ -147,7 +148,7 @@ func (r *Reactions) reconcile() {
 
 // dropTables drops the data of dropped tables: of those in the previously reconciled catalog, to which a write may
 // still be in flight, and of those that have data in storage.
-func (r *Reactions) dropTables(m *cluster.Metadata) error {
+func (r *Reactions) dropTables(m *metadata.Metadata) error {
 	if r.catalog == m.Schema {
 		return nil
 	}
@@ -192,7 +193,7 @@ func (r *Reactions) dropped(now *schema.Schema) ([]schema.StorageID, error) {
 
 // ringMoved removes ranges that this node gave away from the repair history, before it may gain them again. Then the
 // parts compare their work with the topology.
-func (r *Reactions) ringMoved(m *cluster.Metadata) (err error) {
+func (r *Reactions) ringMoved(m *metadata.Metadata) (err error) {
 	if r.topology != m.Topology {
 		r.o.parts.AutoRepair.Moved()
 		if err = r.o.parts.retain(m, r.o.opening.repaired); err != nil {

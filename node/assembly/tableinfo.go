@@ -1,7 +1,7 @@
 package assembly
 
 import (
-	"cqld/cluster"
+	"cqld/cluster/metadata"
 	"cqld/repair"
 	"cqld/ring"
 	"cqld/schema"
@@ -11,7 +11,7 @@ import (
 // TableInfo returns what storage needs to know of a table. m is nil before the cluster is open; repaired is nil before
 // the repair history is loaded. Metadata that are not confirmed may be those of an earlier ring or catalog: until they
 // are confirmed, nothing is purged, and every write waits for its fsync.
-func TableInfo(m *cluster.Metadata, confirmed bool, id schema.StorageID, repaired *repair.History) tableinfo.Info {
+func TableInfo(m *metadata.Metadata, confirmed bool, id schema.StorageID, repaired *repair.History) tableinfo.Info {
 	if m == nil || !confirmed {
 		info := tableinfo.Info{Exists: m == nil || !m.Schema.Dropped(id), GC: tableinfo.GCDisabled, AlwaysSync: true}
 		if m != nil {
@@ -54,7 +54,7 @@ func gcMode(option string) tableinfo.GCMode {
 
 // Ordered reports whether storage also keeps a table in the order of its partition keys. m is nil before the cluster is
 // open.
-func Ordered(m *cluster.Metadata, id schema.StorageID) bool {
+func Ordered(m *metadata.Metadata, id schema.StorageID) bool {
 	if m == nil {
 		return false
 	}

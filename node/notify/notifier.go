@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cqld/cluster"
+	"cqld/cluster/metadata"
 	"cqld/node/clients"
 	"cqld/query"
 	"cqld/ring"
@@ -41,7 +42,7 @@ func New(o Options) *Notifier {
 }
 
 // MetadataChanged notifies clients of changes of the metadata.
-func (n *Notifier) MetadataChanged(old, now *cluster.Metadata) {
+func (n *Notifier) MetadataChanged(old, now *metadata.Metadata) {
 	clients := n.o.Servers.CQL()
 	// a node that has left sends no events (docs/adr/0016)
 	if clients == nil || now.Topology.Node(n.o.Cluster.Self()) == nil {

@@ -23,7 +23,7 @@ type area struct {
 // areas are the subjects, in the order of the report.
 func areas() []area {
 	return []area{
-		{"durability", []string{"storage/commit.go", "storage/logguard/*.go", "cluster/raftlog.go"}, 4,
+		{"durability", []string{"storage/commit.go", "storage/logguard/*.go", "cluster/raftlog/log.go"}, 4,
 			[]string{"TestSim -workloads=register,cas -kinds=power-all,power-one,power-torn,raft-fsync-error " +
 				"-torn=true -levels=true"}},
 		{"quorum", []string{"coordinator/quorum/*.go", "ring/consistency.go", "coordinator/write/*.go",
@@ -38,8 +38,8 @@ func areas() []area {
 			[]string{"TestSim -workloads=cas -kinds=restart-storm,reorder,one-way,slow-links,pause", "TestSimPurge"}},
 		{"batchlog", []string{"batchlog/*.go"}, 4,
 			[]string{"TestSimBatches", "TestBatchesOfDepartingNodesAreComplete"}},
-		{"ring", []string{"ring/operation.go", "ring/replicaset.go", "ring/strategy.go", "cluster/apply_operation.go",
-			"cluster/operation.go",
+		{"ring", []string{"ring/operation.go", "ring/replicaset.go", "ring/strategy.go",
+			"cluster/metadata/operation.go", "cluster/operation.go",
 			"rebalance/movements.go", "rebalance/compare.go", "rebalance/stream*.go"}, 6,
 			[]string{"TestSim -workloads=set,register -kinds=join,leave,move,isolate,one-way,bad-links -nodes=4 " +
 				"-factors=-1", "TestReadValuesStayVisible"}},

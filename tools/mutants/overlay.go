@@ -87,7 +87,7 @@ func (c *catalog) writeOverlay(dir string) (path string, err error) {
 func scenarioPackages() []string {
 	return []string{"row", "ring", "coordinator/quorum", "coordinator/resolve", "counters/shard", "repair",
 		"coordinator", "paxos", "hints", "batchlog", "counters", "listing", "watermark",
-		"storage", "replica", "rebalance", "cluster"}
+		"storage", "replica", "rebalance", "cluster/metadata", "cluster"}
 }
 
 // simPackage has the simulation.

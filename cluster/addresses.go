@@ -1,0 +1,159 @@
+package cluster
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+
+	"cqld/cluster/metadata"
+	"cqld/ring"
+)
+
+// A member that was down or disconnected while the ring changed does not know the newer members, or the new address
+// of a member. One of them may lead and send Raft messages. This node does not trust what the sender claims: it asks
+// members that it knows, and its seeds, and trusts their replies.
+//
+// A member may return with another address. A majority then registers the address. But after a power failure, or in an
+// orchestrator that assigns addresses, a majority may have returned with others, and its members do not reach each
+// other at the registered ones: no majority could ever register an address. Therefore members use the address from
+// which a member requests its membership, and the one at which a member answers, until the metadata have it.
+
+// newerMax bounds the members in a reply: no ring is larger.
+const newerMax = 4096
+
+// addresses knows where the members are: as the metadata say, and what they do not say yet. Only the loop uses it.
+type addresses struct {
+	opts   *Options
+	view   *view
+	driver *driver
+	// admission are the members at this node's admission. With them the node reaches the log while its own is empty.
+	admission map[ring.NodeID]netip.AddrPort
+	newer     newerMembers                   // reported by other members
+	moved     map[ring.NodeID]netip.AddrPort // addresses that members have and the metadata do not contain yet
+}
+
+// newerMembers contains members, and addresses of members, that other members have reported and that this node's
+// metadata do not contain yet.
+type newerMembers struct {
+	epoch uint64 // epoch of the metadata that they are from
+	addrs map[ring.NodeID]netip.AddrPort
+}
+
+// connect makes the network know the present addresses.
+func (a *addresses) connect() { a.opts.Network.SetPeers(a.peers()) }
+
+// peers returns the addresses of the members. While this node replays the log up to its own admission, it also keeps
+// the members at the admission, so that their streams are not closed and reopened.
+func (a *addresses) peers() map[ring.NodeID]netip.AddrPort {
+	m := a.view.metadata()
+	peers := m.Peers()
+	if !a.view.admitted() {
+		for id, addr := range a.admission {
+			if _, ok := peers[id]; !ok {
+				peers[id] = addr
+			}
+		}
+	}
+	// Later steps override earlier ones: what a member says of itself is newer than what others say.
+	a.addFormer(m, peers)
+	a.addNewer(m, peers)
+	a.addMoved(peers)
+	return peers
+}
+
+// addFormer adds the former members that Raft must still notify of their removal, unless another node has their
+// address by now.
+func (a *addresses) addFormer(m *metadata.Metadata, peers map[ring.NodeID]netip.AddrPort) {
+	if !a.driver.started() || a.driver.conf == nil {
+		return
+	}
+	taken := slices.Collect(maps.Values(peers))
+	for _, r := range m.Removed {
+		conf, id := a.driver.conf, uint64(r.Node)
+		in := slices.Contains(conf.GetVoters(), id) || slices.Contains(conf.GetLearners(), id) ||
+			slices.Contains(conf.GetVotersOutgoing(), id)
+		if in && r.Node != a.view.self() && !slices.Contains(taken, r.Addr) {
+			peers[r.Node] = r.Addr
+		}
+	}
+}
+
+// addNewer adds the newer members and the newer addresses. An address of a newer member no longer belongs to another
+// node.
+func (a *addresses) addNewer(m *metadata.Metadata, peers map[ring.NodeID]netip.AddrPort) {
+	owner := make(map[netip.AddrPort]ring.NodeID, len(a.newer.addrs))
+	for id, addr := range a.newer.addrs {
+		owner[addr] = id
+	}
+	for id, addr := range peers {
+		if now, taken := owner[addr]; taken && now != id {
+			delete(peers, id)
+		}
+	}
+	for id, addr := range a.newer.addrs {
+		if id != a.view.self() && addr.IsValid() && m.RemovedAt(id) == 0 {
+			peers[id] = addr
+		}
+	}
+}
+
+// addMoved replaces the registered addresses of nodes that have moved. An address of such a node no longer belongs to
+// another node.
+func (a *addresses) addMoved(peers map[ring.NodeID]netip.AddrPort) {
+	for moved, addr := range a.moved {
+		for id, other := range peers {
+			if _, also := a.moved[id]; id != moved && other == addr && !also {
+				delete(peers, id)
+			}
+		}
+		if _, ok := peers[moved]; ok {
+			peers[moved] = addr
+		}
+	}
+}
+
+// noteMembers handles a member's reply to a join request: it lists the members as that node knows them.
+func (a *addresses) noteMembers(r joinReply) {
+	if !a.driver.started() || r.Epoch <= a.view.metadata().Epoch || r.Epoch <= a.newer.epoch {
+		return
+	}
+	a.newer = newerMembers{epoch: r.Epoch, addrs: r.Peers}
+	a.connect()
+}
+
+// noteMoved records that the node with an id is at addr. A node that is alive at its registered address has not moved.
+func (a *addresses) noteMoved(id ring.NodeID, addr netip.AddrPort) {
+	n := a.view.metadata().Topology.Node(id)
+	if n == nil || !a.driver.started() || id == a.view.self() || !usable(addr) {
+		return
+	}
+	was, known := a.moved[id]
+	switch {
+	case n.Internode == addr && !known, was == addr, n.Internode != addr && a.view.alive(id):
+		return
+	case n.Internode == addr:
+		delete(a.moved, id)
+	default:
+		a.opts.Logger.Info("node has moved", "node", n.Internode, "to", addr, "host_id", n.Host)
+		a.moved[id] = addr
+	}
+	a.connect()
+}
+
+// follow handles a change of the metadata: they may contain now what others reported.
+func (a *addresses) follow(old, now *metadata.Metadata) {
+	if now.Epoch >= a.newer.epoch {
+		a.newer = newerMembers{}
+	}
+	if old.Topology == now.Topology {
+		return
+	}
+	// A registered change of a member's address is newer than the one that the member was seen at.
+	for id, addr := range a.moved {
+		before, after := old.Topology.Node(id), now.Topology.Node(id)
+		if after == nil || after.Internode == addr || before != nil && before.Internode != after.Internode {
+			delete(a.moved, id)
+		}
+	}
+	a.connect()
+}

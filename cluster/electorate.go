@@ -1,0 +1,206 @@
+package cluster
+
+import (
+	"slices"
+	"time"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
+
+	"cqld/cluster/liveness"
+	"cqld/cluster/voters"
+	"cqld/ring"
+)
+
+// readyLag bounds the entries that a learner may lack when it becomes a voter.
+const readyLag = 16
+
+// voterDeadTicks is the number of ticks after which another member votes instead of a dead one, if that leaves more
+// voters to spare. It is longer than a restart of a machine takes.
+const voterDeadTicks = uint64(5 * time.Minute / tickEvery)
+
+// electorate makes Raft's membership follow the members in the metadata, while this node leads. Only the loop uses it.
+//
+//	admitted ─▶ learner ── has the log ─▶ may vote (package voters chooses)
+//	left or removed, and a voter ─▶ learner ── knows it, or is dead ─▶ removed
+type electorate struct {
+	opts     *Options
+	loop     *loop
+	view     *view
+	driver   *driver
+	dead     *liveness.Dead
+	progress *progress
+	// reconfigured is the tick at which this node last proposed a change of Raft's membership; zero after it was
+	// applied.
+	reconfigured uint64
+}
+
+// pending reports whether a change may be in progress: a lost proposal is repeated after retryTicks.
+func (e *electorate) pending() bool {
+	return e.reconfigured != 0 && e.loop.ticks-e.reconfigured <= 2*retryTicks
+}
+
+// reconfigure proposes the next change: members are learners first, and become voters when they are ready.
+func (e *electorate) reconfigure() {
+	d := e.driver
+	if !d.leads() || d.conf == nil || len(d.conf.GetVotersOutgoing()) > 0 ||
+		e.reconfigured != 0 && e.loop.ticks-e.reconfigured < retryTicks {
+		return // before the last change is applied, Raft would log another one as an empty entry
+	}
+	members := e.view.metadata().Topology.Nodes()
+	var changes []*pb.ConfChangeSingle
+	left := e.isFormer(uint64(d.self)) // the next leader decides about the other nodes
+	if left {
+		changes = e.handOver(members)
+	} else {
+		changes = e.former(members)
+	}
+	if len(changes) == 0 {
+		changes = e.newLearners(members)
+	}
+	if len(changes) == 0 && !left {
+		changes = e.newVoters(members)
+	}
+	if len(changes) == 0 {
+		return
+	}
+	e.reconfigured = max(1, e.loop.ticks)
+	if err := d.node.ProposeConfChange(&pb.ConfChangeV2{Changes: changes}); err != nil {
+		e.opts.Logger.Debug("membership change not proposed", "err", err)
+	}
+}
+
+// isFormer reports whether a node is a former member according to the log that this node has applied.
+func (e *electorate) isFormer(id uint64) bool {
+	m := e.view.metadata()
+	return m.Topology.Node(ring.NodeID(id)) == nil && m.RemovedAt(ring.NodeID(id)) != 0
+}
+
+// former returns the changes that remove former members from Raft. A former member that votes becomes a learner
+// immediately: it stops soon, and a majority that needs its vote could commit nothing after that. A learner is
+// removed when it knows that it is a former member, or is dead.
+func (e *electorate) former(members []*ring.Node) []*pb.ConfChangeSingle {
+	if slices.ContainsFunc(e.driver.conf.GetVoters(), e.isFormer) {
+		return e.newVoters(members)
+	}
+	for _, id := range e.driver.conf.GetLearners() {
+		node := ring.NodeID(id)
+		knows := e.progress.of(node) >= e.view.metadata().RemovedAt(node)
+		if e.isFormer(id) && (knows || !e.view.alive(node)) {
+			return []*pb.ConfChangeSingle{confChange(pb.ConfChangeRemoveNode, id)}
+		}
+	}
+	return nil
+}
+
+// handOver makes another voter the leader. If no other member votes, as in a ring of two, a member that is ready
+// becomes a voter first: otherwise no node could lead after this one has left.
+func (e *electorate) handOver(members []*ring.Node) []*pb.ConfChangeSingle {
+	d := e.driver
+	progress := d.node.Status().Progress
+	isMember := func(id uint64) bool { return e.view.metadata().Topology.Node(ring.NodeID(id)) != nil }
+	for _, id := range d.conf.GetVoters() {
+		if p, ok := progress[id]; ok && id != uint64(d.self) && p.RecentActive && isMember(id) {
+			d.node.TransferLeader(id)
+			return nil
+		}
+	}
+	if slices.ContainsFunc(d.conf.GetVoters(), isMember) {
+		return nil // it does not respond at the moment
+	}
+	for _, n := range members {
+		if id := uint64(n.ID); e.ready(progress, id) {
+			return []*pb.ConfChangeSingle{confChange(pb.ConfChangeAddNode, id)}
+		}
+	}
+	return nil
+}
+
+// ready reports whether a learner has nearly the whole log.
+func (e *electorate) ready(progress map[uint64]tracker.Progress, id uint64) bool {
+	p, ok := progress[id]
+	return ok && p.RecentActive && p.Match > 0 && p.Match+readyLag >= e.driver.applied
+}
+
+// newLearners returns the changes that add members which Raft does not know.
+func (e *electorate) newLearners(members []*ring.Node) (changes []*pb.ConfChangeSingle) {
+	conf := e.driver.conf
+	for _, n := range members {
+		if id := uint64(n.ID); !slices.Contains(conf.GetVoters(), id) && !slices.Contains(conf.GetLearners(), id) {
+			changes = append(changes, confChange(pb.ConfChangeAddLearnerNode, id))
+		}
+	}
+	return changes
+}
+
+func confChange(typ pb.ConfChangeType, id uint64) *pb.ConfChangeSingle {
+	return &pb.ConfChangeSingle{Type: &typ, NodeId: &id}
+}
+
+// candidates returns the members that may vote: those that do, and others that are alive and have the log. A node
+// becomes a voter only when it has the log: a majority that must wait for a node that was admitted but never started
+// could commit nothing, not even a change of membership.
+func (e *electorate) candidates(members []*ring.Node) (out []voters.Candidate) {
+	d := e.driver
+	progress := d.node.Status().Progress
+	for _, n := range members {
+		id := uint64(n.ID)
+		self := n.ID == d.self
+		c := voters.Candidate{
+			ID:         id,
+			Datacenter: n.Datacenter,
+			Rack:       n.Rack,
+			Leads:      self,
+			Alive:      self || e.view.alive(n.ID),
+			Votes:      slices.Contains(d.conf.GetVoters(), id),
+		}
+		if c.Votes || c.Alive && e.ready(progress, id) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// newVoters returns the changes towards the voters that should be. They are made in one step: between two steps, a
+// majority could depend on a voter that is down. If this node should not vote, it first makes another voter the leader.
+func (e *electorate) newVoters(members []*ring.Node) (changes []*pb.ConfChangeSingle) {
+	d := e.driver
+	candidates := e.candidates(members)
+	voting, next := d.conf.GetVoters(), voters.Replace(candidates, func(id uint64) bool {
+		return e.dead.For(ring.NodeID(id), e.loop.ticks) >= voterDeadTicks
+	})
+	if len(next) == 0 || voters.Spare(candidates, next) < 0 {
+		return nil // the change could not be committed
+	}
+	if !slices.Contains(next, uint64(d.self)) {
+		if to := e.successor(next); to != 0 {
+			e.reconfigured = max(1, e.loop.ticks)
+			d.node.TransferLeader(to)
+			return nil
+		}
+		next = append(next, uint64(d.self)) // until one of the others votes
+	}
+	for _, id := range next {
+		if !slices.Contains(voting, id) {
+			changes = append(changes, confChange(pb.ConfChangeAddNode, id))
+		}
+	}
+	for _, id := range voting {
+		if !slices.Contains(next, id) {
+			changes = append(changes, confChange(pb.ConfChangeAddLearnerNode, id))
+		}
+	}
+	return changes
+}
+
+// successor returns a voter among ids that can lead, or zero.
+func (e *electorate) successor(ids []uint64) uint64 {
+	progress := e.driver.node.Status().Progress
+	for _, id := range ids {
+		if p, ok := progress[id]; ok && p.RecentActive && e.view.alive(ring.NodeID(id)) &&
+			slices.Contains(e.driver.conf.GetVoters(), id) {
+			return id
+		}
+	}
+	return 0
+}

@@ -1,0 +1,33 @@
+package liveness
+
+import (
+	"maps"
+
+	"cqld/ring"
+)
+
+// Dead records since when members are dead in the view of this node. It is used by one goroutine.
+type Dead struct{ since map[ring.NodeID]uint64 }
+
+// Note compares the members of t with the present view at a tick. A member that this process never considered alive
+// counts from the first call.
+func (d *Dead) Note(t *ring.Topology, alive func(ring.NodeID) bool, tick uint64) {
+	if d.since == nil {
+		d.since = map[ring.NodeID]uint64{}
+	}
+	maps.DeleteFunc(d.since, func(id ring.NodeID, _ uint64) bool { return t.Node(id) == nil || alive(id) })
+	for _, n := range t.Nodes() {
+		if _, known := d.since[n.ID]; !known && !alive(n.ID) {
+			d.since[n.ID] = tick
+		}
+	}
+}
+
+// For returns the number of ticks since which a member is dead at a tick; zero means that it is alive.
+func (d *Dead) For(id ring.NodeID, tick uint64) uint64 {
+	since, dead := d.since[id]
+	if !dead {
+		return 0
+	}
+	return max(1, tick-since)
+}

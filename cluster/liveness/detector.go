@@ -1,0 +1,159 @@
+package liveness
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cqld/internal/env"
+	"cqld/ring"
+)
+
+// Failure detection: the interval of heartbeats, and the silence after which a node counts as down.
+const (
+	// HeartbeatEvery is a quarter of a second because heartbeats are most of the work of an idle ring: all nodes send
+	// them to all others.
+	HeartbeatEvery = 250 * time.Millisecond
+	// phiDown is the suspicion level at which a peer is considered down. With heartbeats every 250 ms it is reached
+	// after 3.2·ln 10·mean ≈ 1.84 s of silence: seven heartbeats. The end of a stream is detected immediately.
+	phiDown = 3.2
+	// intervalMin bounds the mean interval from below, so that a burst of heartbeats does not make the detector too
+	// sensitive.
+	intervalMin = HeartbeatEvery
+)
+
+// Detector is this node's own view of which nodes are alive: phi-accrual over heartbeats (Hayashibara et al. 2004,
+// with exponentially distributed intervals, as in Cassandra) and the end of the stream to a peer.
+type Detector struct {
+	clock  env.Clock
+	self   atomic.Uint64
+	alive  atomic.Pointer[map[ring.NodeID]bool] // replaced, never modified
+	change func(id ring.NodeID, up bool)
+
+	telling sync.Mutex // held during an evaluation, so that changes are reported in order
+
+	mu    sync.Mutex
+	peers map[ring.NodeID]*peerHealth
+}
+
+type peerHealth struct {
+	connected bool
+	beats     int
+	last      time.Duration // monotonic
+	mean      float64       // mean interval in ns, exponentially weighted
+}
+
+// NewDetector returns a detector that considers all peers down. change is called, in order, when the view of a peer
+// changes.
+func NewDetector(clock env.Clock, change func(ring.NodeID, bool)) *Detector {
+	d := &Detector{clock: clock, change: change, peers: map[ring.NodeID]*peerHealth{}}
+	d.alive.Store(&map[ring.NodeID]bool{})
+	return d
+}
+
+// Self returns this node's id; zero before it is a member.
+func (d *Detector) Self() ring.NodeID { return ring.NodeID(d.self.Load()) }
+
+// SetSelf sets this node's id.
+func (d *Detector) SetSelf(id ring.NodeID) { d.self.Store(uint64(id)) }
+
+// Alive returns the current view. A node always considers itself alive.
+func (d *Detector) Alive(id ring.NodeID) bool {
+	return uint64(id) == d.self.Load() || (*d.alive.Load())[id]
+}
+
+func (d *Detector) health(id ring.NodeID) *peerHealth {
+	h := d.peers[id]
+	if h == nil {
+		h = &peerHealth{mean: float64(HeartbeatEvery)}
+		d.peers[id] = h
+	}
+	return h
+}
+
+// Heartbeat records a heartbeat of a peer.
+func (d *Detector) Heartbeat(id ring.NodeID) {
+	now := d.clock.Monotonic()
+	d.mu.Lock()
+	h := d.health(id)
+	if h.beats > 0 {
+		interval := math.Max(float64(now-h.last), float64(intervalMin))
+		h.mean += (math.Min(interval, float64(10*HeartbeatEvery)) - h.mean) / 10
+	}
+	h.beats++
+	h.last = now
+	d.mu.Unlock()
+	d.Evaluate()
+}
+
+// Connected records that this node's stream to a peer opened or ended.
+func (d *Detector) Connected(id ring.NodeID, up bool) {
+	d.mu.Lock()
+	h := d.health(id)
+	h.connected = up
+	if !up {
+		h.beats = 0 // the peer counts as down until its next heartbeat
+	}
+	d.mu.Unlock()
+	d.Evaluate()
+}
+
+// Lost reports whether the connection to a peer has ended, or the peer was silent for silenceMax.
+func (d *Detector) Lost(id ring.NodeID) bool {
+	now := d.clock.Monotonic()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h := d.peers[id]
+	return h == nil || !h.connected || h.beats > 0 && now-h.last > silenceMax
+}
+
+// Forget removes a peer that is no longer a member.
+func (d *Detector) Forget(id ring.NodeID) {
+	d.mu.Lock()
+	delete(d.peers, id)
+	d.mu.Unlock()
+	d.Evaluate()
+}
+
+// Evaluate updates the views and reports those that changed, also for removed peers.
+func (d *Detector) Evaluate() {
+	type opinion struct {
+		id ring.NodeID
+		up bool
+	}
+	d.telling.Lock()
+	defer d.telling.Unlock()
+	var changed []opinion
+	now := d.clock.Monotonic()
+	d.mu.Lock()
+	old := *d.alive.Load()
+	next := make(map[ring.NodeID]bool, len(d.peers))
+	for id, h := range d.peers {
+		up := h.connected && h.beats > 0 && phi(now-h.last, h.mean) < phiDown
+		next[id] = up
+		if up != old[id] {
+			changed = append(changed, opinion{id, up})
+		}
+	}
+	for id, up := range old {
+		if d.peers[id] == nil && up {
+			changed = append(changed, opinion{id, false})
+		}
+	}
+	slices.SortFunc(changed, func(a, b opinion) int { return cmp.Compare(a.id, b.id) })
+	if len(changed) > 0 || len(next) != len(old) {
+		d.alive.Store(&next)
+	}
+	d.mu.Unlock()
+	for _, c := range changed {
+		d.change(c.id, c.up)
+	}
+}
+
+// phi returns the suspicion level of a silence: -log10 of the probability that the next heartbeat is still to come.
+func phi(silence time.Duration, mean float64) float64 {
+	return float64(silence) / mean * math.Log10E
+}

@@ -1,0 +1,67 @@
+package liveness
+
+import (
+	"sync"
+	"time"
+
+	"cqld/internal/wire"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// versionBytes is the length of the schema version that follows the index in a report, and the time in a heartbeat.
+const versionBytes = len(schema.UUID{})
+
+// silenceMax is how long the last report of a silent peer counts, whose connection is open. Some drivers wait for the
+// agreement of all peers, also those that are down.
+const silenceMax = 10 * time.Second
+
+// Reports are the last reports of the peers: up to which index each has applied the metadata log, and the schema
+// version there. Most heartbeats repeat an index, and need not wake the loop that owns Raft. It is safe for concurrent
+// use.
+type Reports struct {
+	mu   sync.Mutex
+	last map[ring.NodeID]report
+}
+
+// report is what one peer has reported.
+type report struct {
+	index   uint64
+	version schema.UUID // zero means unknown
+	stale   bool        // the loop has not received index
+}
+
+// TakeVersion reads a schema version from a report. Nodes of earlier versions do not append it: the result is then
+// zero.
+func TakeVersion(cur *wire.Cursor) (v schema.UUID) {
+	copy(v[:], cur.Take(versionBytes))
+	return v
+}
+
+// Note records a report, and reports whether the loop needs it: the last one of the peer had another index.
+func (r *Reports) Note(peer ring.NodeID, index uint64, version schema.UUID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last, ok := r.last[peer]
+	if r.last == nil {
+		r.last = map[ring.NodeID]report{}
+	}
+	r.last[peer] = report{index: index, version: version}
+	return !ok || last.index != index || last.stale
+}
+
+// Forget makes the next report of a peer count, whatever its index.
+func (r *Reports) Forget(peer ring.NodeID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := r.last[peer]
+	last.stale = true
+	r.last[peer] = last
+}
+
+// Version returns the schema version that a peer has reported; zero means unknown.
+func (r *Reports) Version(peer ring.NodeID) schema.UUID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last[peer].version
+}

@@ -1,0 +1,167 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"cqld/cluster/liveness"
+)
+
+// tickEvery is the interval of Raft's ticks and of the checks of proposals.
+const tickEvery = 50 * time.Millisecond
+
+// ticksIdle is the number of ticks per timer event while nothing but heartbeats is due.
+const ticksIdle = uint64(liveness.HeartbeatEvery / tickEvery)
+
+// eventsMax bounds the loop's queue: Raft tolerates lost messages, and proposals are rare.
+const eventsMax = 4096
+
+var errStopped = errors.New("cluster: this node is stopping")
+
+// errQueueFull means that nothing was proposed.
+var errQueueFull = errors.New("cluster: too many metadata changes are waiting")
+
+// loop runs the events of a cluster one at a time. Everything that Raft decides, and the fields of this package that no
+// lock and no atomic type protects, belong to it. post and idle are safe for concurrent use.
+//
+//	messages, timers, callers ── post ──▶ event ──▶ process: what Raft has ready
+type loop struct {
+	opts    *Options
+	process func() error // performs the actions that Raft requires after the last events
+	tick    func()       // is called after the time has advanced
+	events  chan func()
+	stopped chan struct{} // closed when run returns
+	closed  atomic.Bool
+
+	ticks  uint64
+	step   uint64        // ticks of the last tick event
+	pace   atomic.Uint64 // ticks per timer event; also read by the timer
+	ticked atomic.Int64  // monotonic time (ns) of the last tick; also read by idle
+}
+
+func newLoop(opts *Options) *loop {
+	return &loop{opts: opts, events: make(chan func(), eventsMax), stopped: make(chan struct{})}
+}
+
+// run executes events until ctx ends, or returns the error that makes this node stop.
+func (l *loop) run(ctx context.Context) error {
+	defer close(l.stopped)
+	defer l.closed.Store(true)
+	l.armTick()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case f := <-l.events:
+			f()
+		}
+		// Events that arrived together share one sync of the log.
+		for n := len(l.events); n > 0; n-- {
+			(<-l.events)()
+		}
+		if err := l.process(); err != nil {
+			return err
+		}
+	}
+}
+
+// post queues an event for the loop. It returns false if the queue is full.
+func (l *loop) post(f func()) bool {
+	if l.opts.Post != nil {
+		l.opts.Post(func() {
+			// The owner of Options.Post may still have events of a cluster that it has closed.
+			if !l.closed.Load() {
+				f()
+				_ = l.process() // Fatal was called
+			}
+		})
+		return true
+	}
+	// A full queue must not block: the callers are the network's and the clock's goroutines.
+	select {
+	case l.events <- f:
+		return true
+	default:
+		return false
+	}
+}
+
+// armTick sets the timer of the next tick event.
+func (l *loop) armTick() {
+	ticks := max(l.pace.Load(), 1)
+	l.opts.Clock.After(time.Duration(ticks)*tickEvery, func() {
+		if !l.closed.Load() {
+			l.post(func() { l.advance(ticks) })
+			// A full queue loses this event: everything that is due is then due with the next one.
+			l.armTick()
+		}
+	})
+}
+
+// advance advances the time by the given number of ticks.
+func (l *loop) advance(ticks uint64) {
+	l.ticks, l.step = l.ticks+ticks, ticks
+	l.noteStall(ticks)
+	l.tick()
+}
+
+// due reports whether a multiple of every ticks was reached by the last tick event.
+func (l *loop) due(every uint64) bool { return l.ticks/every != (l.ticks-l.step)/every }
+
+// stallMin is the delay of a tick that is logged: the other nodes are about to consider this node dead, and requests
+// that wait for it are about to time out.
+const stallMin = time.Second
+
+// noteStall logs that the process was not scheduled, or that the loop waited for the disk. It is called with every
+// tick event, and with the number of ticks of the event.
+func (l *loop) noteStall(ticks uint64) {
+	now, ticked := l.opts.Clock.Monotonic(), time.Duration(l.ticked.Load())
+	if late := now - ticked - time.Duration(ticks)*tickEvery; ticked > 0 && late >= stallMin {
+		l.opts.Logger.Warn("process stalled: it was not scheduled, or its disk was slow", "for",
+			late.Round(time.Millisecond))
+	}
+	l.ticked.Store(int64(now))
+}
+
+// idle returns the time since the loop handled the last tick, or zero if it has not handled any.
+func (l *loop) idle() time.Duration {
+	ticked := time.Duration(l.ticked.Load())
+	if ticked == 0 {
+		return 0
+	}
+	return max(l.opts.Clock.Monotonic()-ticked, 0)
+}
+
+// pause returns after d, or when ctx or the loop ends. The loop must not call it.
+func (l *loop) pause(ctx context.Context, d time.Duration) error {
+	done := make(chan struct{})
+	t := l.opts.Clock.After(d, func() { close(done) })
+	defer t.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-l.stopped:
+		return errStopped
+	}
+}
+
+// wait returns when the work that begin started has called done. The loop must not call it.
+func (l *loop) wait(ctx context.Context, begin func(done func(error)) (stop func())) error {
+	// The buffer lets the loop call done after the caller has given up.
+	result := make(chan error, 1)
+	stop := begin(func(err error) { result <- err })
+	select {
+	case err := <-result:
+		return err
+	case <-l.stopped:
+		return errStopped
+	case <-ctx.Done():
+		stop()
+		return fmt.Errorf("cluster: the change was not committed in time, but may still be: %w", ctx.Err())
+	}
+}

@@ -1,0 +1,224 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"cqld/cluster/metadata"
+	"cqld/messaging"
+	"cqld/ring"
+)
+
+// silentTicks is how long a member receives nothing of the log before it asks whether it is still a member. Raft
+// notifies a departing member, but not forever: one that was paused or disconnected at that time never learns of it.
+// It is many times the election timeout.
+const silentTicks = uint64(5 * time.Second / tickEvery)
+
+// inquireEvery is the minimum interval between requests about unknown peers, and inquiries the number of members asked
+// each time.
+const (
+	inquireEvery = 500 * time.Millisecond
+	inquiries    = 3
+)
+
+// membership asks other nodes whether this node is a member, and learns from their replies where members are.
+type membership struct {
+	opts      *Options
+	loop      *loop
+	view      *view
+	driver    *driver
+	addresses *addresses
+
+	seeds    []netip.AddrPort // as they were last looked up; Options.Seeds without names
+	inquiry  int              // addresses that were asked about unknown peers
+	inquired atomic.Int64     // monotonic time (ns) of the last request to members about an unknown peer
+}
+
+// SeedAddresses are the seeds of a node as Options.LookUpSeeds found them.
+type SeedAddresses struct {
+	Addrs []netip.AddrPort
+	// First means that this node is the first seed, and that no address of a seed is unknown because a lookup failed:
+	// the node may create a cluster. A name that does not exist is not a failure, because the other nodes may not exist
+	// yet.
+	First bool
+	// Missing describes the seeds that have no address. Nil means that all have one.
+	Missing error
+}
+
+// lookUpSeeds calls then with the present addresses of the seeds. Without names, it calls then immediately, otherwise
+// the loop does.
+func (b *membership) lookUpSeeds(then func(SeedAddresses)) {
+	if b.opts.LookUpSeeds == nil {
+		seeds := b.opts.Seeds
+		then(SeedAddresses{Addrs: seeds, First: len(seeds) == 0 || seeds[0] == b.opts.Self.Internode})
+		return
+	}
+	b.opts.LookUpSeeds(func(s SeedAddresses) {
+		b.loop.post(func() {
+			b.seeds = s.Addrs
+			then(s)
+		})
+	})
+}
+
+// ask sends the node at an address a join request for spec. The loop calls then, with an error if the node is not
+// admitted.
+func (b *membership) ask(addr netip.AddrPort, spec metadata.NodeSpec, then func(joinReply, error)) {
+	request, err := json.Marshal(spec)
+	if err != nil {
+		b.loop.post(func() { then(joinReply{}, err) })
+		return
+	}
+	b.opts.Network.AskAddr(addr, messaging.VerbJoin, request, seedTimeout, func(p []byte, err error) {
+		var r joinReply
+		if err == nil {
+			r, err = decodeJoinReply(p)
+		}
+		b.loop.post(func() { then(r, err) })
+	})
+}
+
+// request asks the node at an address whether this node is, or may be, a member. The loop calls then, with a Refused if
+// it is not.
+func (b *membership) request(addr netip.AddrPort, then func(error)) {
+	spec := b.opts.Self
+	spec.Replace = "" // its first start is complete, and the replaced node may be gone
+	b.ask(addr, spec, func(r joinReply, err error) {
+		b.addresses.noteMoved(r.From, addr)
+		if err == nil {
+			b.addresses.noteMembers(r)
+		}
+		var remote *messaging.RemoteError
+		if errors.As(err, &remote) && remote.Code == refusedCode {
+			err = &metadata.Refused{Reason: remote.Message}
+		}
+		then(err)
+	})
+}
+
+// breakSilence asks the other members about this node's membership after a long silence. If this node is no longer a
+// member, that is fatal; after a restart it is refused. The loop calls it while this node does not join.
+func (b *membership) breakSilence() {
+	if !b.driver.started() || b.loop.ticks-b.driver.heard < silentTicks {
+		return
+	}
+	b.driver.heard = b.loop.ticks
+	if !b.view.admitted() {
+		return // this node knows that it has left
+	}
+	peers := b.view.metadata().Peers()
+	delete(peers, b.view.self())
+	b.confirm(inOrder(peers))
+	b.askSeeds()
+}
+
+// askSeeds asks the seeds about this node's membership if their addresses are looked up: those of all members may have
+// changed.
+func (b *membership) askSeeds() {
+	if b.opts.LookUpSeeds == nil {
+		return
+	}
+	b.lookUpSeeds(func(s SeedAddresses) {
+		b.confirm(slices.DeleteFunc(slices.Clone(s.Addrs),
+			func(a netip.AddrPort) bool { return a == b.opts.Self.Internode }))
+	})
+}
+
+// confirm asks the nodes at addrs whether this node is still a member. That it is not is fatal.
+func (b *membership) confirm(addrs []netip.AddrPort) {
+	for _, a := range addrs {
+		b.request(a, func(err error) {
+			var refused *metadata.Refused
+			if errors.As(err, &refused) {
+				b.opts.Fatal(refused)
+			}
+		})
+	}
+}
+
+// noteUnknownPeer is called when a node that is not a known member tries to send a Raft message. It is safe for
+// concurrent use.
+func (b *membership) noteUnknownPeer(s messaging.Sender) {
+	now := int64(b.opts.Clock.Monotonic())
+	last := b.inquired.Load()
+	// Anybody can send messages: of those that arrive at a time, one makes this node ask.
+	if s.Node == 0 || s.Node == b.view.self() || last != 0 && now-last < int64(inquireEvery) ||
+		!b.inquired.CompareAndSwap(last, max(now, 1)) {
+		return
+	}
+	b.loop.post(b.inquire)
+}
+
+// inquire asks some of the known members, and of the seeds, for the list of members.
+func (b *membership) inquire() {
+	if !b.driver.started() {
+		return
+	}
+	addrs := slices.Concat(b.seeds, inOrder(b.addresses.peers()))
+	slices.SortFunc(addrs, netip.AddrPort.Compare)
+	addrs = slices.DeleteFunc(slices.Compact(addrs), func(a netip.AddrPort) bool { return a == b.opts.Self.Internode })
+	for i := range min(inquiries, len(addrs)) {
+		b.request(addrs[(b.inquiry+i)%len(addrs)], func(error) {})
+	}
+	b.inquiry += inquiries // continue with the following ones
+}
+
+// awaitDeparture returns when every live node has applied that this node is no longer a member. Nodes that have applied
+// it send this node no heartbeats, so nodes that do not respond are considered dead after the usual time.
+func (b *membership) awaitDeparture(ctx context.Context) error {
+	for unaware := b.view.metadata().Peers(); ; {
+		knows := make(chan ring.NodeID, len(unaware))
+		for _, id := range sortedIDs(unaware) {
+			addr := unaware[id]
+			if id == b.view.self() || !b.view.alive(id) {
+				delete(unaware, id)
+				continue
+			}
+			b.request(addr, func(err error) {
+				var refused *metadata.Refused
+				if !errors.As(err, &refused) {
+					id = 0
+				}
+				knows <- id
+			})
+		}
+		for range len(unaware) {
+			select {
+			case id := <-knows:
+				delete(unaware, id)
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-b.loop.stopped:
+				return errStopped
+			}
+		}
+		if len(unaware) == 0 {
+			return nil
+		}
+		if err := b.loop.pause(ctx, joinPause); err != nil {
+			return err
+		}
+	}
+}
+
+// inOrder returns the addresses of peers in the order of their ids.
+func inOrder(peers map[ring.NodeID]netip.AddrPort) (addrs []netip.AddrPort) {
+	for _, id := range sortedIDs(peers) {
+		addrs = append(addrs, peers[id])
+	}
+	return addrs
+}
+
+func sortedIDs(peers map[ring.NodeID]netip.AddrPort) []ring.NodeID {
+	ids := make([]ring.NodeID, 0, len(peers))
+	for id := range peers {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}

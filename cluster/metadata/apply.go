@@ -1,0 +1,266 @@
+package metadata
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// apply is Apply for commands that are not malformed.
+func apply(m *Metadata, c *Command, index uint64) (*Metadata, error) {
+	if m.seen(c.ID) {
+		return m, nil
+	}
+	next := *m
+	var err error
+	switch {
+	case c.Found != nil:
+		err = applyFound(&next, c.Found)
+	case c.Admit != nil:
+		err = applyAdmit(&next, c.Admit, index)
+	case c.Update != nil:
+		err = applyUpdate(&next, c.Update, index)
+	case c.Schema != nil:
+		err = applySchema(&next, c.Schema, index)
+	case c.Roles != nil:
+		err = applyRoles(&next, c.Roles)
+	case c.Begin != nil:
+		err = applyBegin(&next, c.Begin, index)
+	case c.Streamed != nil:
+		err = applyStreamed(&next, c.Streamed, index)
+	case c.Excuse != nil:
+		err = applyExcuse(&next, c.Excuse, index)
+	case c.Known != nil:
+		err = applyKnown(&next, c.Known, index)
+	case c.Compared != nil:
+		err = applyCompared(&next, c.Compared, index)
+	case c.Handed != nil:
+		err = applyHanded(&next, c.Handed, index)
+	case c.End != nil:
+		err = applyEnd(&next, c.End, index)
+	case c.Abort != nil:
+		err = applyAbort(&next, c.Abort, index)
+	case c.Cleaned != nil:
+		err = applyCleaned(&next, c.Cleaned)
+	case c.PaxosFloor != nil:
+		err = applyPaxosFloor(&next, c.PaxosFloor)
+	case c.Settled != nil:
+		applySettled(&next, c.Settled)
+	case c.Regained != nil:
+		applyRegained(&next, c.Regained)
+	default:
+		err = &Refused{Reason: "empty command"}
+	}
+	if err != nil {
+		next = *m
+	} else {
+		next.Epoch = index
+	}
+	next.recent = appendRecent(m.recent, c.ID)
+	return &next, err
+}
+
+// Apply is apply, but refuses a command that makes apply panic. Since apply depends on its arguments only, all
+// nodes refuse the same commands.
+func Apply(m *Metadata, c *Command, index uint64) (next *Metadata, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			refused := *m
+			refused.recent = appendRecent(m.recent, c.ID)
+			next, err = &refused, &Refused{Reason: fmt.Sprintf("the command is malformed: %v", p)}
+		}
+	}()
+	return apply(m, c, index)
+}
+
+func appendRecent(recent []CommandID, id CommandID) []CommandID {
+	recent = append(slices.Clone(recent), id)
+	return recent[max(0, len(recent)-recentMax):]
+}
+
+func applyFound(m *Metadata, c *Found) error {
+	if m.Secret != nil {
+		return &Refused{Reason: "the cluster already exists"}
+	}
+	m.Schema = schema.Initial()
+	if len(c.Schema) > 0 {
+		s, err := schema.Decode(c.Schema)
+		if err != nil {
+			return &Refused{Reason: err.Error()}
+		}
+		m.Schema = s
+	}
+	m.Secret = c.Secret
+	return nil
+}
+
+func applyAdmit(m *Metadata, c *Admit, index uint64) error {
+	if m.NodeByHost(c.Node.Host) != nil { // a repeated request: the node is a member, perhaps at another address
+		return applyUpdate(m, &Update{c.Node}, index)
+	}
+	if reason, ok := m.RemovalReason(c.Node.Host); ok {
+		return &Refused{Reason: reason}
+	}
+	for _, n := range m.Topology.Nodes() {
+		if n.Internode == c.Node.Internode && n.ID != c.Replaced {
+			return &Refused{Reason: fmt.Sprintf("address %s belongs to node %s, but this is not its disk. A node "+
+				"that lost "+
+				"its disk must be replaced: start it with replace_address_first_boot (--replace) %s", n.Internode,
+				n.Host, n.Internode.Addr())}
+		}
+	}
+	if c.Epoch != m.Topology.Epoch() {
+		return ErrStaleTopology
+	}
+	if err := CheckTokens(m.Topology, c.Tokens, 0); c.Replaced == 0 && err != nil {
+		return err
+	}
+	node := &ring.Node{ID: m.nextNode, Host: c.Node.Host, Datacenter: c.Node.Datacenter, Rack: c.Node.Rack,
+		Internode: c.Node.Internode, Native: c.Node.Native, State: ring.Normal, Tokens: c.Tokens, DiskID: c.Node.Disk}
+	// If there can be no data, no range has to be streamed.
+	if c.Replaced != 0 || len(userKeyspaces(m.Schema)) > 0 && len(m.Topology.Nodes()) > 0 {
+		if err := admitToFetch(m, c, node, index); err != nil {
+			return err
+		}
+	} else {
+		m.Topology = ring.NewTopology(index, append(slices.Clone(m.Topology.Nodes()), node))
+	}
+	m.nextNode++
+	return nil
+}
+
+// CheckTokens refuses an empty, too long or repetitive list of tokens, and tokens that belong to a node other than
+// self.
+func CheckTokens(t *ring.Topology, tokens []ring.Token, self ring.NodeID) error {
+	if len(tokens) == 0 || len(tokens) > NumTokensMax {
+		return &Refused{Reason: fmt.Sprintf("a node cannot have %d tokens", len(tokens))}
+	}
+	owned := make(map[ring.Token]bool, len(tokens))
+	for _, tok := range tokens {
+		if owned[tok] {
+			return &Refused{Reason: fmt.Sprintf("token %s is listed twice", tok)}
+		}
+		owned[tok] = true
+	}
+	for i, tok := range t.Tokens() {
+		if owned[tok] && t.Owner(i).ID != self {
+			return &Refused{Reason: fmt.Sprintf("token %s is owned by node %s", tok, t.Owner(i).Host)}
+		}
+	}
+	for _, o := range t.Operations() {
+		for _, tok := range o.Tokens {
+			if owned[tok] && o.Node != self {
+				return &Refused{Reason: fmt.Sprintf("token %s is being moved to node %d", tok, o.Node), Busy: true}
+			}
+		}
+	}
+	return nil
+}
+
+// admitToFetch makes node a member that owns its tokens only after it has streamed its data.
+func admitToFetch(m *Metadata, c *Admit, node *ring.Node, index uint64) error {
+	o := &ring.Operation{ID: index, Kind: ring.Join, Node: node.ID, Tokens: c.Tokens, Phase: ring.Streaming}
+	if c.Replaced != 0 {
+		old := m.Topology.Node(c.Replaced)
+		if old == nil {
+			return &Refused{Reason: "the node to be replaced is no longer a member"}
+		}
+		if old.Datacenter != node.Datacenter {
+			return &Refused{Reason: fmt.Sprintf("node %s is in data center %s: it cannot be replaced by a node in %s",
+				old.Host, old.Datacenter, node.Datacenter)}
+		}
+		o.Kind, o.Replaced, o.Tokens = ring.Replace, c.Replaced, nil
+	}
+	node.State, node.Tokens = ring.Joining, nil
+	return m.begin(o, append(slices.Clone(m.Topology.Nodes()), node), index)
+}
+
+// userKeyspaces returns the keyspaces that users created.
+func userKeyspaces(s *schema.Schema) (names []string) {
+	for _, name := range s.KeyspaceNames() {
+		if !schema.IsSystem(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func applyUpdate(m *Metadata, c *Update, index uint64) error {
+	old := m.NodeByHost(c.Node.Host)
+	if old == nil {
+		return &Refused{Reason: fmt.Sprintf("node %s is not a member", c.Node.Host)}
+	}
+	if old.DiskID != c.Node.Disk {
+		return &Refused{Reason: fmt.Sprintf("node %s returned with another disk: it must be replaced", old.Host)}
+	}
+	if old.Internode == c.Node.Internode && old.Native == c.Node.Native {
+		return nil
+	}
+	var nodes []*ring.Node
+	for _, n := range m.Topology.Nodes() {
+		if n == old {
+			changed := *old
+			changed.Internode, changed.Native = c.Node.Internode, c.Node.Native
+			n = &changed
+		}
+		nodes = append(nodes, n)
+	}
+	m.Topology = ring.NewMovingTopology(index, m.Topology.Moved(), nodes, m.Topology.Operations())
+	return nil
+}
+
+func applySchema(m *Metadata, c *SchemaChange, index uint64) error {
+	change, err := schema.DecodeChange(c.Change)
+	if err != nil {
+		return &Refused{Reason: err.Error()}
+	}
+	s, err := schema.Apply(m.Schema, change)
+	if err != nil {
+		return err
+	}
+	if alter, ok := change.(*schema.AlterKeyspace); ok && len(m.Topology.Operations()) > 0 {
+		old, now := m.Schema.Keyspace(alter.Keyspace), s.Keyspace(alter.Keyspace)
+		if old != nil && now != nil && !old.Replication.Equal(now.Replication) {
+			return &Refused{Busy: true, Reason: "the replication of a keyspace cannot change while the ring is " +
+				"changing: " + m.describe(m.Topology.Operations()[0])}
+		}
+	}
+	if err := m.noteFormer(s, c.At, index); err != nil {
+		return err
+	}
+	roles, err := rolesAfter(m.Roles, m.Schema, s, c.Creator)
+	if err != nil {
+		return err
+	}
+	m.Schema, m.Roles = s, roles
+	m.dropPaxosFloors()
+	return nil
+}
+
+func applyPaxosFloor(m *Metadata, c *PaxosFloor) error {
+	if m.Schema.TableByStorage(c.Table) == nil {
+		return &Refused{Reason: "the table no longer exists"}
+	}
+	if m.PaxosFloors[c.Table] >= c.Micros {
+		return nil // another node raised it first
+	}
+	floors := maps.Clone(m.PaxosFloors)
+	if floors == nil {
+		floors = map[schema.StorageID]int64{}
+	}
+	floors[c.Table] = c.Micros
+	m.PaxosFloors = floors
+	return nil
+}
+
+// dropPaxosFloors removes the low bounds of dropped tables.
+func (m *Metadata) dropPaxosFloors() {
+	gone := func(id schema.StorageID, _ int64) bool { return m.Schema.TableByStorage(id) == nil }
+	floors := maps.Clone(m.PaxosFloors)
+	if maps.DeleteFunc(floors, gone); len(floors) < len(m.PaxosFloors) {
+		m.PaxosFloors = floors
+	}
+}

@@ -1,0 +1,45 @@
+package metadata
+
+import (
+	"fmt"
+
+	"cqld/ring"
+)
+
+// Check returns the reason why metadata from another node cannot be used: structures built from them would panic.
+func (m *Metadata) Check() (err error) {
+	defer func() {
+		if p := recover(); p != nil { // the panic must happen here rather than in the users of the metadata
+			err = fmt.Errorf("the metadata are inconsistent: %v", p)
+		}
+	}()
+	hosts := map[ring.HostID]bool{}
+	for i, n := range m.Topology.Nodes() {
+		if i > 0 && m.Topology.Nodes()[i-1].ID == n.ID || n.ID == 0 || n.ID >= m.nextNode || hosts[n.Host] {
+			return fmt.Errorf("node %d is listed twice, or was never admitted", n.ID)
+		}
+		hosts[n.Host] = true
+	}
+	for _, o := range m.Topology.Operations() {
+		if m.Topology.Node(o.Node) == nil || o.Kind == ring.Replace && m.Topology.Node(o.Replaced) == nil {
+			return fmt.Errorf("operation %d is of an unknown node", o.ID)
+		}
+		for _, id := range o.Gaining {
+			if m.Topology.Node(id) == nil {
+				return fmt.Errorf("operation %d has an unknown gaining node", o.ID)
+			}
+		}
+	}
+	for _, u := range m.PendingCleanup {
+		if m.Topology.Node(u.Node) == nil {
+			return fmt.Errorf("node %d with pending cleanup is unknown", u.Node)
+		}
+	}
+	for _, r := range replications(m.Schema) {
+		m.Topology.Placement(r).Ranges(ring.FullRange())
+		for _, o := range m.Topology.Operations() {
+			m.Topology.Gains(o, r, 0)
+		}
+	}
+	return nil
+}

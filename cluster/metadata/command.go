@@ -1,0 +1,185 @@
+package metadata
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// CommandID identifies a command, so that a repeated proposal is not applied twice.
+type CommandID [16]byte
+
+// NodeSpec describes a node that joins or changes its address.
+type NodeSpec struct {
+	Host       ring.HostID
+	Disk       [16]byte
+	Datacenter string
+	Rack       string
+	Internode  netip.AddrPort
+	Native     netip.AddrPort
+	NumTokens  int
+	// Tokens are the tokens that the node asks for. If there are none, NumTokens are chosen.
+	Tokens []ring.Token `json:",omitempty"`
+	// Replace is the host ID or address of the dead member that this node replaces. Empty means none.
+	Replace string `json:",omitempty"`
+}
+
+// NumTokensMax is the maximum number of tokens that a node may request; package node checks it, too.
+const NumTokensMax = 1024
+
+// Command is one entry of the log. Exactly one of the pointers is set.
+type Command struct {
+	ID     CommandID
+	Found  *Found        `json:",omitempty"`
+	Admit  *Admit        `json:",omitempty"`
+	Update *Update       `json:",omitempty"`
+	Schema *SchemaChange `json:",omitempty"`
+	Roles  *RolesChange  `json:",omitempty"`
+
+	Begin    *Begin    `json:",omitempty"`
+	Streamed *Streamed `json:",omitempty"`
+	Excuse   *Excuse   `json:",omitempty"`
+	Known    *Known    `json:",omitempty"`
+	Compared *Compared `json:",omitempty"`
+	Handed   *Handed   `json:",omitempty"`
+	End      *End      `json:",omitempty"`
+	Abort    *Abort    `json:",omitempty"`
+	Cleaned  *Cleaned  `json:",omitempty"`
+
+	PaxosFloor *PaxosFloor `json:",omitempty"`
+	Settled    *Settled    `json:",omitempty"`
+	Regained   *Regained   `json:",omitempty"`
+}
+
+// Found creates a cluster; it is the first command. It contains the system keyspaces whose data is on nodes:
+// another version of cqld would start with different ones, and all nodes must have the same.
+type Found struct {
+	Cluster string
+	Secret  []byte
+	// schema.Encode; empty in the first clusters, which means the keyspaces of this version
+	Schema []byte `json:",omitempty"`
+}
+
+// Admit makes a node a member that owns Tokens. They were chosen for the topology of Epoch; in another
+// topology the command is refused, and the node asks again.
+type Admit struct {
+	Node   NodeSpec
+	Tokens []ring.Token
+	Epoch  uint64
+	// Replaced is the dead member whose tokens Node takes over. Zero means none.
+	Replaced ring.NodeID `json:",omitempty"`
+}
+
+// Update changes the addresses of a member.
+type Update struct{ Node NodeSpec }
+
+// SchemaChange changes the schema.
+type SchemaChange struct {
+	Change []byte
+	At     int64 `json:",omitempty"` // seconds, by the clock of the proposing node
+	// Creator is the role that gets all permissions on the keyspaces and tables that the change creates. Empty means
+	// none.
+	Creator string `json:",omitempty"`
+}
+
+// RolesChange changes the directory of roles.
+type RolesChange struct {
+	Change []byte // auth.EncodeChange
+}
+
+// Begin starts an operation of a member. Join and Replace are started by an admission instead.
+type Begin struct {
+	Kind   ring.OperationKind
+	Node   ring.NodeID
+	Tokens []ring.Token `json:",omitempty"` // Move only; chosen for the topology of Epoch
+	Epoch  uint64
+	Force  bool `json:",omitempty"`
+	Hands  bool `json:",omitempty"` // Leave only; see ring.Operation
+}
+
+// Streamed reports that Node has streamed all ranges that it gains, those of Short from too few sources.
+type Streamed struct {
+	Operation uint64
+	Node      ring.NodeID
+	Short     []ring.Shortfall `json:",omitempty"`
+}
+
+// Excuse makes an operation not wait for nodes that gain ranges and are dead.
+type Excuse struct {
+	Operation uint64
+	Nodes     []ring.NodeID
+}
+
+// Known reports that no quorum of readers is left that does not know that an operation is Switching.
+type Known struct{ Operation uint64 }
+
+// Compared reports that Node has compared all ranges that it gained, after the operation was Known.
+type Compared struct {
+	Operation uint64
+	Node      ring.NodeID
+	Short     []ring.Shortfall `json:",omitempty"`
+}
+
+// Handed reports that the leaving node has handed over its batches and hints.
+type Handed struct{ Operation uint64 }
+
+// End ends an operation after all gained ranges were compared, and batches and hints handed over.
+type End struct{ Operation uint64 }
+
+// Abort undoes an operation that has not ended.
+type Abort struct{ Operation uint64 }
+
+// Cleaned reports that Node has dropped the ranges that it no longer held at Epoch.
+type Cleaned struct {
+	Node  ring.NodeID
+	Epoch uint64
+}
+
+// Settled reports that Node has dropped the data that it held by the replications of a keyspace up to Epoch,
+// and no longer holds by the present one.
+type Settled struct {
+	Node     ring.NodeID
+	Keyspace string
+	Epoch    uint64
+}
+
+// Regained reports that all ranges of a keyspace that Node holds were repaired after the change at the epoch
+// Changed.
+type Regained struct {
+	Node     ring.NodeID
+	Keyspace string
+	Changed  uint64
+}
+
+// PaxosFloor raises the Paxos low bound of a table.
+type PaxosFloor struct {
+	Table  schema.StorageID
+	Micros int64
+}
+
+// Encode returns the data of an entry of the log.
+func (c *Command) Encode() ([]byte, error) { return json.Marshal(c) }
+
+// DecodeCommand decodes the data of an entry.
+func DecodeCommand(b []byte) (*Command, error) {
+	c := new(Command)
+	if err := json.Unmarshal(b, c); err != nil {
+		return nil, fmt.Errorf("metadata: decode command: %w", err)
+	}
+	return c, nil
+}
+
+// Refused is the error of a proposal that the cluster refused.
+type Refused struct {
+	Reason string
+	Busy   bool // the refusal is temporary: another operation is in progress
+}
+
+// Error returns the reason.
+func (e *Refused) Error() string { return e.Reason }
+
+// ErrStaleTopology refuses tokens that were chosen for another topology.
+var ErrStaleTopology = &Refused{Reason: "the topology changed concurrently"}

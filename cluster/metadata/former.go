@@ -1,0 +1,145 @@
+package metadata
+
+import (
+	"fmt"
+	"slices"
+
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// noteFormer records the replications of keyspaces that m has and next does not, and removes those of keyspaces that
+// next lacks. It refuses a change by which a node would gain a range while it is dropping data of ranges that it
+// lost.
+func (m *Metadata) noteFormer(next *schema.Schema, at int64, index uint64) error {
+	former := slices.DeleteFunc(slices.Clone(m.Former), func(f Former) bool { return next.Keyspace(f.Keyspace) == nil })
+	for _, name := range m.Schema.KeyspaceNames() {
+		old, now := m.Schema.Keyspace(name), next.Keyspace(name)
+		if now == nil || old.Replication.Class == ring.Local || now.Replication.Class == ring.Local ||
+			old.Replication.Equal(now.Replication) {
+			continue
+		}
+		change := m.compareReplications(old.Replication, now.Replication)
+		for _, u := range m.PendingCleanup {
+			if slices.Contains(change.gain, u.Node) {
+				return &Refused{Busy: true, Reason: fmt.Sprintf("node %s is still dropping data of ranges that it "+
+					"lost; if it is down, it continues when "+
+					"it is up again", m.Topology.Node(u.Node).Internode.Addr())}
+			}
+		}
+		former = append(former, Former{Keyspace: name, Replication: old.Replication, Epoch: index, Nodes: change.lose})
+		// Data of earlier replications may or may not have been copied to where an earlier change placed it. The new
+		// replication must therefore overlap with each of them, and only a repair that starts from now on is a repair
+		// of its replicas.
+		overlaps, since := true, at
+		for i := range former {
+			f := &former[i]
+			if f.Keyspace != name {
+				continue
+			}
+			c := m.compareReplications(f.Replication, now.Replication)
+			if f.Gained = c.gain; schema.IsReplicatedSystem(name) {
+				f.Gained = nil // their data is not repaired
+			}
+			if len(c.lose) == 0 {
+				f.Nodes = nil
+			}
+			overlaps, since = overlaps && c.overlaps, max(since, f.Since)
+			f.Overlaps, f.Since, f.Changed = overlaps, since, index
+		}
+		former = slices.DeleteFunc(former, func(f Former) bool { return f.Keyspace == name && f.over() })
+	}
+	if len(former) > formerMax {
+		return &Refused{Reason: "too many changes of replication: repair the keyspaces, and run 'cqld ctl cleanup' " +
+			"on the nodes"}
+	}
+	if m.Former = former; len(former) == 0 {
+		m.Former = nil
+	}
+	return nil
+}
+
+// over reports whether a former replication can be removed.
+func (f *Former) over() bool { return len(f.Nodes) == 0 && len(f.Gained) == 0 }
+
+// regain marks all nodes as gaining the former replications that some nodes still have to repair: the ring has
+// changed, so other nodes may hold the ranges.
+func (m *Metadata) regain(index uint64) {
+	var left []Former
+	for _, f := range m.Former {
+		if k := m.Schema.Keyspace(f.Keyspace); k != nil && len(f.Gained) > 0 {
+			f.Gained, f.Changed = m.compareReplications(f.Replication, k.Replication).gain, index
+		}
+		if !f.over() {
+			left = append(left, f)
+		}
+	}
+	m.Former = left
+}
+
+// replicationChange describes the effect of a change of a keyspace's replication.
+type replicationChange struct {
+	gain, lose []ring.NodeID // nodes that gain ranges, and that lose some; ascending
+	overlaps   bool          // Former.Overlaps
+}
+
+func (m *Metadata) compareReplications(before, after ring.Replication) (c replicationChange) {
+	c.overlaps = true
+	now := m.Topology.Placement(after)
+	for _, x := range m.Topology.Placement(before).Ranges(ring.FullRange()) {
+		had := x.Replicas.Natural
+		for _, y := range now.Ranges(x.Range) {
+			stay := 0
+			for _, id := range had {
+				switch {
+				case slices.Contains(y.Replicas.Natural, id):
+					stay++
+				case !slices.Contains(c.lose, id):
+					c.lose = append(c.lose, id)
+				}
+			}
+			for _, id := range y.Replicas.Natural {
+				if !slices.Contains(had, id) && !slices.Contains(c.gain, id) {
+					c.gain = append(c.gain, id)
+				}
+			}
+			c.overlaps = c.overlaps && stay >= len(had)-ring.QuorumOf(len(had))+1
+		}
+	}
+	slices.Sort(c.gain)
+	slices.Sort(c.lose)
+	return c
+}
+
+// settle removes a node from those that have data of the former replications for which choose returns true.
+func (m *Metadata) settle(id ring.NodeID, choose func(*Former) bool) {
+	var left []Former
+	for _, f := range m.Former {
+		if choose(&f) {
+			f.Nodes = slices.DeleteFunc(slices.Clone(f.Nodes), func(n ring.NodeID) bool { return n == id })
+		}
+		if !f.over() {
+			left = append(left, f)
+		}
+	}
+	m.Former = left
+}
+
+func applySettled(m *Metadata, c *Settled) {
+	m.settle(c.Node, func(f *Former) bool { return f.Keyspace == c.Keyspace && f.Epoch <= c.Epoch })
+}
+
+// applyRegained records that a node has the data of the former replicas. A later change of the replication or of the
+// ring takes precedence: the repair may have been one of other replicas.
+func applyRegained(m *Metadata, c *Regained) {
+	var left []Former
+	for _, f := range m.Former {
+		if f.Keyspace == c.Keyspace && f.Changed == c.Changed && f.Overlaps {
+			f.Gained = slices.DeleteFunc(slices.Clone(f.Gained), func(n ring.NodeID) bool { return n == c.Node })
+		}
+		if !f.over() {
+			left = append(left, f)
+		}
+	}
+	m.Former = left
+}

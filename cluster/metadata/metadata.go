@@ -1,0 +1,234 @@
+package metadata
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"cqld/auth"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// Metadata is the replicated state of the cluster at one epoch. It is immutable.
+type Metadata struct {
+	Epoch    uint64 // Raft index of the last command that changed the metadata
+	Schema   *schema.Schema
+	Topology *ring.Topology
+	Roles    *auth.Directory // never nil
+	// Secret authenticates data that clients carry between nodes, such as paging states.
+	Secret []byte
+
+	// PendingCleanup are the nodes that still have data of ranges that they no longer hold, ascending by node.
+	PendingCleanup []PendingCleanup
+	// Removed are former members, which must not return.
+	Removed []Removed
+	// PaxosFloors are the low bounds of tables: acceptors refuse ballots up to them (µs), because they may have
+	// purged their state. They only rise, and are removed with their tables.
+	PaxosFloors map[schema.StorageID]int64
+
+	// Former are earlier replications of keyspaces, as long as some node may have the only copies of data placed by
+	// them, or some replica may lack such data. They are ordered by epoch.
+	Former []Former
+
+	// Incomplete are the last operations that ended although nodes lack data of ranges that they gained, oldest first.
+	Incomplete []Incomplete
+
+	nextNode ring.NodeID
+	recent   []CommandID // the last applied commands, so that a repeated one is not applied twice
+}
+
+// PendingCleanup records the epoch since which a node has data of ranges that it lost.
+type PendingCleanup struct {
+	Node  ring.NodeID
+	Epoch uint64
+	// System means that the ranges are of system keyspaces only, which never block an operation.
+	System bool `json:",omitempty"`
+}
+
+// Former is the replication of a keyspace before an ALTER KEYSPACE, which moves no data.
+type Former struct {
+	Keyspace    string
+	Replication ring.Replication
+	Epoch       uint64
+	// Since is the time (seconds, by the clock of the proposing node) of the last change of the keyspace's
+	// replication. If Overlaps, a repair that began later has copied the data of a majority of the former replicas to
+	// all present ones.
+	Since int64
+	// Overlaps means that so many of each range's former replicas are replicas after the last change that every write
+	// that a majority had acknowledged is on one of them.
+	Overlaps bool
+	// Nodes are the nodes that lost ranges by the change and have not dropped the data yet, ascending.
+	Nodes []ring.NodeID
+	// Gained are the nodes that hold ranges by the present replication but not by this one, and have not been
+	// repaired since the last change, ascending. Until then a write that only former replicas have may be lost with
+	// them, so a later change must overlap with this replication, too.
+	Gained []ring.NodeID `json:",omitempty"`
+	// Changed is the epoch of the last change of the keyspace's replication or of the ring, to which Gained refers.
+	Changed uint64 `json:",omitempty"`
+}
+
+// formerMax bounds Metadata.Former.
+const formerMax = 256
+
+// Removed is a former member.
+type Removed struct {
+	Node   ring.NodeID
+	Host   ring.HostID
+	Epoch  uint64
+	Addr   netip.AddrPort // its last internode address
+	Reason string
+}
+
+// removedMax bounds the recorded former members.
+const removedMax = 1024
+
+// recentMax bounds the recorded commands: far more than can be proposed while one proposal is repeated.
+const recentMax = 512
+
+// metadataFormat is the version of the encoding.
+const metadataFormat = 1
+
+type metadataJSON struct {
+	Format   int
+	Epoch    uint64
+	Topology uint64 // epoch of the topology; plans and admissions compare it
+	Schema   []byte
+	Secret   []byte
+	NextNode ring.NodeID
+	Nodes    []nodeJSON
+	Recent   []CommandID
+	// Added with changes of the ring:
+	Moved          uint64            `json:",omitempty"`
+	Operations     []*ring.Operation `json:",omitempty"`
+	PendingCleanup []PendingCleanup  `json:"Unclean,omitempty"`
+	Removed        []Removed         `json:",omitempty"`
+	// Added with the purge of Paxos state:
+	PaxosFloors map[schema.StorageID]int64 `json:",omitempty"`
+	// Added with former replications:
+	Former []Former `json:",omitempty"`
+	// Added with operations that do not wait for dead nodes:
+	Incomplete []Incomplete `json:",omitempty"`
+	// Added with roles:
+	Roles []byte `json:",omitempty"` // auth.Encode; empty means none
+}
+
+type nodeJSON struct {
+	ID         ring.NodeID
+	Host       ring.HostID
+	Datacenter string
+	Rack       string
+	Internode  netip.AddrPort
+	Native     netip.AddrPort
+	State      ring.NodeState
+	Tokens     []ring.Token
+	Disk       [16]byte
+}
+
+// Empty returns the metadata of a node that has applied nothing.
+func Empty() *Metadata {
+	return &Metadata{Schema: schema.Own(), Roles: auth.NewDirectory(), Topology: ring.NewTopology(0, nil), nextNode: 1}
+}
+
+// Encode returns the contents of a Raft snapshot.
+func (m *Metadata) Encode() ([]byte, error) {
+	j := metadataJSON{Format: metadataFormat, Epoch: m.Epoch, Topology: m.Topology.Epoch(),
+		Schema: schema.Encode(m.Schema),
+		Secret: m.Secret, NextNode: m.nextNode, Recent: m.recent, Moved: m.Topology.Moved(),
+		Operations:     m.Topology.Operations(),
+		PendingCleanup: m.PendingCleanup, Removed: m.Removed, PaxosFloors: m.PaxosFloors, Former: m.Former,
+		Incomplete: m.Incomplete}
+	for _, n := range m.Topology.Nodes() {
+		j.Nodes = append(j.Nodes, nodeJSON{n.ID, n.Host, n.Datacenter, n.Rack, n.Internode, n.Native, n.State,
+			n.Tokens, n.DiskID})
+	}
+	if !m.Roles.Empty() {
+		roles, err := auth.Encode(m.Roles)
+		if err != nil {
+			return nil, fmt.Errorf("metadata: encode: %w", err)
+		}
+		j.Roles = roles
+	}
+	return json.Marshal(j)
+}
+
+// Decode decodes what Encode has encoded. Check says whether the result can be used.
+func Decode(b []byte) (*Metadata, error) {
+	var j metadataJSON
+	if err := json.Unmarshal(b, &j); err != nil {
+		return nil, fmt.Errorf("metadata: decode: %w", err)
+	}
+	if j.Format != metadataFormat {
+		return nil, fmt.Errorf("metadata: format %d, this build reads %d", j.Format, metadataFormat)
+	}
+	s, err := schema.Decode(j.Schema)
+	if err != nil {
+		return nil, fmt.Errorf("metadata: decode: %w", err)
+	}
+	roles := auth.NewDirectory()
+	if len(j.Roles) > 0 {
+		if roles, err = auth.Decode(j.Roles); err != nil {
+			return nil, fmt.Errorf("metadata: decode: %w", err)
+		}
+	}
+	var nodes []*ring.Node
+	for _, n := range j.Nodes {
+		nodes = append(nodes, &ring.Node{ID: n.ID, Host: n.Host, Datacenter: n.Datacenter, Rack: n.Rack,
+			Internode: n.Internode, Native: n.Native, State: n.State, Tokens: n.Tokens, DiskID: n.Disk})
+	}
+	if j.Moved == 0 {
+		j.Moved = j.Topology // written before changes of the ring were recorded
+	}
+	return &Metadata{Epoch: j.Epoch, Schema: s, Roles: roles,
+		Topology: ring.NewMovingTopology(j.Topology, j.Moved, nodes, j.Operations), Secret: j.Secret,
+		PendingCleanup: j.PendingCleanup, Removed: j.Removed, PaxosFloors: j.PaxosFloors, Former: j.Former,
+		Incomplete: j.Incomplete, nextNode: j.NextNode, recent: j.Recent}, nil
+}
+
+// NodeByHost returns the member with a host ID, or nil.
+func (m *Metadata) NodeByHost(h ring.HostID) *ring.Node {
+	for _, n := range m.Topology.Nodes() {
+		if n.Host == h {
+			return n
+		}
+	}
+	return nil
+}
+
+// Peers returns the addresses of all members except those being replaced, whose address their successor may have.
+func (m *Metadata) Peers() map[ring.NodeID]netip.AddrPort {
+	out := map[ring.NodeID]netip.AddrPort{}
+	for _, n := range m.Topology.Nodes() {
+		out[n.ID] = n.Internode
+	}
+	for _, o := range m.Topology.Operations() {
+		delete(out, o.Replaced)
+	}
+	return out
+}
+
+// RemovalReason returns the reason why a host is no longer a member.
+func (m *Metadata) RemovalReason(h ring.HostID) (reason string, ok bool) {
+	for _, r := range m.Removed {
+		if r.Host == h {
+			return r.Reason, true
+		}
+	}
+	return "", false
+}
+
+// RemovedAt returns the epoch at which a node ceased to be a member, or zero.
+func (m *Metadata) RemovedAt(id ring.NodeID) uint64 {
+	for _, r := range m.Removed {
+		if r.Node == id {
+			return r.Epoch
+		}
+	}
+	return 0
+}
+
+func (m *Metadata) seen(id CommandID) bool { return slices.Contains(m.recent, id) }
+
+// Recent returns the ids of the last commands that were applied or refused, oldest first.
+func (m *Metadata) Recent() []CommandID { return m.recent }

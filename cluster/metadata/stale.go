@@ -1,0 +1,45 @@
+package metadata
+
+import (
+	"slices"
+
+	"cqld/ring"
+)
+
+// StaleQuorum returns nodes that could still form a quorum of readers of a topology before the present one, or nil:
+// a quorum of the previous replicas of a range, in the whole ring or in a data center. Such a quorum matters only with
+// a replica that loses the range, because otherwise it is a quorum of the next replicas, too. Nodes that an operation
+// removes or replaces do not count, and system keyspaces never block a topology change. behind reports whether a node
+// may not know the present topology.
+func (m *Metadata) StaleQuorum(behind func(ring.NodeID) bool) []ring.NodeID {
+	for _, r := range UserReplications(m.Schema) {
+		for _, x := range m.Topology.Placement(r).Ranges(ring.FullRange()) {
+			before := slices.DeleteFunc(slices.Clone(x.Replicas.Before),
+				func(id ring.NodeID) bool { return !behind(id) || m.Topology.Gone(id) })
+			if staleQuorum(m.Topology, r, before, x.Replicas.Natural) {
+				return before
+			}
+		}
+	}
+	return nil
+}
+
+// staleQuorum reports whether nodes, which are previous replicas of a range, contain a quorum of which a member is not
+// among the next replicas: a quorum of the ring, or of the data center of this member.
+func staleQuorum(t *ring.Topology, r ring.Replication, nodes, next []ring.NodeID) bool {
+	local, losers := map[string]int{}, map[string]bool{}
+	for _, id := range nodes {
+		if n := t.Node(id); n != nil {
+			local[n.Datacenter]++
+			if !slices.Contains(next, id) {
+				losers[n.Datacenter] = true
+			}
+		}
+	}
+	if len(losers) > 0 && len(nodes) >= ring.QuorumOf(r.Total()) {
+		return true
+	}
+	return slices.ContainsFunc(r.Datacenters, func(f ring.DatacenterFactor) bool {
+		return losers[f.Datacenter] && local[f.Datacenter] >= ring.QuorumOf(f.Factor)
+	})
+}

@@ -1,0 +1,350 @@
+package raftcheck
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/confchange"
+	pb "go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
+	"google.golang.org/protobuf/proto"
+
+	"cqld/cluster/metadata"
+	"cqld/ring"
+)
+
+// Node is Raft's state machine, as Checker compares messages with it.
+type Node interface {
+	BasicStatus() raft.BasicStatus
+	HasReady() bool
+}
+
+// Checker compares messages with the state of one node. It is used by one goroutine.
+type Checker struct {
+	self      ring.NodeID
+	node      Node
+	lastIndex func() uint64
+	process   func() error
+
+	tail       int            // upper bound of the bytes of entries that may be uncommitted
+	confirming confirming     // the last request for a confirmation that this node sent as the leader
+	readsAt    uint64         // the tick to which reads applies
+	reads      map[uint64]int // ReadIndex requests in this tick, by node
+}
+
+// confirming identifies a request for a confirmation: Raft numbers them in each term.
+type confirming struct{ term, number uint64 }
+
+// New returns a checker of the messages that node self receives. lastIndex returns the index of the last entry on disk,
+// and process performs everything that Raft has ready.
+func New(self ring.NodeID, node Node, lastIndex func() uint64, process func() error) *Checker {
+	return &Checker{self: self, node: node, lastIndex: lastIndex, process: process}
+}
+
+// NoteReady maintains the upper bound of the bytes of uncommitted entries. rd has been saved.
+func (c *Checker) NoteReady(rd *raft.Ready) {
+	for _, e := range rd.Entries {
+		c.tail += len(e.GetData())
+	}
+	if c.node.BasicStatus().HardState.GetCommit() >= c.lastIndex() {
+		c.tail = 0
+	}
+}
+
+// NoteSent records a message that this node sends: a response to a request for a confirmation must name one that
+// exists.
+func (c *Checker) NoteSent(m *pb.Message) {
+	if m.GetType() == pb.MsgHeartbeat && len(m.GetContext()) == heartbeatContext {
+		c.confirming = confirming{m.GetTerm(), binary.LittleEndian.Uint64(m.GetContext())}
+	}
+}
+
+// MaxUncommitted bounds the uncommitted entries, in bytes, that this node keeps as the leader.
+const MaxUncommitted = 64 << 20
+
+// counterMax bounds terms and indices, so that they do not overflow.
+const counterMax = 1 << 62
+
+// termJumpMax and indexJumpMax bound the difference of a message's term, and of a snapshot's index, to this node's.
+// With a thousand elections or commands a second, this node would have been away for seven weeks. A node without a
+// term or a log accepts any.
+const (
+	termJumpMax  = 1 << 32
+	indexJumpMax = 1 << 32
+)
+
+// ReadIndexContext is the length (bytes) of the context of a ReadIndex request, and heartbeatContext of a leader's
+// heartbeat.
+const (
+	ReadIndexContext = 16
+	heartbeatContext = 8
+)
+
+// readIndexMax bounds the ReadIndex requests that are accepted from one node in a tick. A node sends one in
+// retryTicks, or one for each StartConfirm. Raft keeps them until a majority has responded, or until a leader without
+// a majority steps down.
+const readIndexMax = 64
+
+// uncommittedMax bounds the uncommitted entries, in bytes, that are accepted from a leader. A correct leader keeps at
+// most half as much.
+const uncommittedMax = 2 * MaxUncommitted
+
+// voteContextMax bounds the context of a vote request, which names the kind of election.
+const voteContextMax = 64
+
+// Check returns the reason why a message of the member from must not reach Raft, or nil. tick is the present time.
+func (c *Checker) Check(from ring.NodeID, m *pb.Message, tick uint64) error {
+	if m.GetFrom() != uint64(from) || m.GetFrom() == uint64(c.self) {
+		return fmt.Errorf("its sender field names node %d", m.GetFrom())
+	}
+	if len(m.GetResponses()) > 0 {
+		return errors.New("it contains responses of local storage")
+	}
+	if err := c.checkCounters(m); err != nil {
+		return err
+	}
+	switch m.GetType() {
+	case pb.MsgProp, pb.MsgReadIndex, pb.MsgReadIndexResp, pb.MsgApp: // their entries are checked below
+	default:
+		if len(m.GetEntries()) > 0 {
+			return fmt.Errorf("a %v has entries", m.GetType())
+		}
+	}
+	switch m.GetType() {
+	case pb.MsgProp:
+		return checkProposal(m)
+	case pb.MsgReadIndex:
+		return c.checkReadIndex(m, tick)
+	case pb.MsgReadIndexResp:
+		return checkReadContext(m)
+	case pb.MsgApp:
+		return c.checkAppend(m)
+	case pb.MsgAppResp:
+		return c.checkAppendResponse(m)
+	case pb.MsgHeartbeat:
+		return c.checkHeartbeat(m)
+	case pb.MsgHeartbeatResp:
+		return c.checkHeartbeatResponse(m)
+	case pb.MsgSnap:
+		return c.checkSnapshot(m)
+	case pb.MsgVote, pb.MsgPreVote, pb.MsgVoteResp, pb.MsgPreVoteResp, pb.MsgTimeoutNow:
+		if len(m.GetContext()) > voteContextMax {
+			return fmt.Errorf("its context has %d bytes", len(m.GetContext()))
+		}
+		return nil
+	}
+	return fmt.Errorf("nodes do not send messages of type %d to each other", m.GetType())
+}
+
+// checkCounters bounds a message's term and indices. Only messages that are forwarded to the leader have no term.
+func (c *Checker) checkCounters(m *pb.Message) error {
+	forwarded := m.GetType() == pb.MsgProp || m.GetType() == pb.MsgReadIndex
+	own := c.node.BasicStatus().HardState.GetTerm()
+	switch term := m.GetTerm(); {
+	case forwarded != (term == 0):
+		return fmt.Errorf("a %v has term %d", m.GetType(), term)
+	case term > counterMax, own > 0 && term > own && term-own > termJumpMax:
+		return fmt.Errorf("its term is %d, this node's %d", term, own)
+	}
+	if max(m.GetIndex(), m.GetLogTerm(), m.GetCommit(), m.GetRejectHint()) > counterMax {
+		return errors.New("an index or a term is out of range")
+	}
+	return nil
+}
+
+// checkProposal refuses proposals that are not commands. Members propose changes of Raft's membership only while they
+// lead.
+func checkProposal(m *pb.Message) error {
+	if len(m.GetEntries()) == 0 {
+		return errors.New("the proposal is empty")
+	}
+	for _, e := range m.GetEntries() {
+		if e.GetType() != pb.EntryNormal || len(e.GetData()) == 0 {
+			return fmt.Errorf("it proposes an entry of type %v with %d bytes", e.GetType(), len(e.GetData()))
+		}
+		if _, err := metadata.DecodeCommand(e.GetData()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkReadIndex refuses malformed requests for confirmations, and too many of them.
+func (c *Checker) checkReadIndex(m *pb.Message, tick uint64) error {
+	if c.reads == nil || c.readsAt != tick {
+		c.readsAt, c.reads = tick, map[uint64]int{}
+	}
+	if c.reads[m.GetFrom()]++; c.reads[m.GetFrom()] > readIndexMax {
+		return errors.New("too many requests for a confirmation")
+	}
+	return checkReadContext(m)
+}
+
+func checkReadContext(m *pb.Message) error {
+	if es := m.GetEntries(); len(es) != 1 || len(es[0].GetData()) != ReadIndexContext {
+		return fmt.Errorf("a %v has no context of a confirmation", m.GetType())
+	}
+	return nil
+}
+
+// checkAppend requires consecutive entries with terms that do not decrease, and a form in which they can be applied.
+func (c *Checker) checkAppend(m *pb.Message) error {
+	index, term, size := m.GetIndex(), m.GetLogTerm(), 0
+	if term > m.GetTerm() || (term == 0) != (index == 0) {
+		return fmt.Errorf("an append after entry %d of term %d has term %d", index, term, m.GetTerm())
+	}
+	for _, e := range m.GetEntries() {
+		if e.GetIndex() != index+1 || e.GetTerm() < max(term, 1) || e.GetTerm() > m.GetTerm() {
+			return fmt.Errorf("entry %d of term %d follows entry %d of term %d in an append of term %d",
+				e.GetIndex(), e.GetTerm(), index, term, m.GetTerm())
+		}
+		if err := checkEntry(e); err != nil {
+			return err
+		}
+		index, term, size = e.GetIndex(), e.GetTerm(), size+len(e.GetData())
+	}
+	if size > 0 && c.tail+size > uncommittedMax {
+		return fmt.Errorf("%d bytes of entries are not committed", c.tail)
+	}
+	return nil
+}
+
+// checkEntry decodes an entry.
+func checkEntry(e *pb.Entry) (err error) {
+	switch e.GetType() {
+	case pb.EntryNormal:
+		if len(e.GetData()) > 0 { // a new leader's first entry is empty
+			_, err = metadata.DecodeCommand(e.GetData())
+		}
+	case pb.EntryConfChange:
+		err = proto.Unmarshal(e.GetData(), new(pb.ConfChange))
+	case pb.EntryConfChangeV2:
+		err = proto.Unmarshal(e.GetData(), new(pb.ConfChangeV2))
+	default:
+		err = errors.New("unknown type")
+	}
+	if err != nil {
+		err = fmt.Errorf("entry %d of type %d: %w", e.GetIndex(), e.GetType(), err)
+	}
+	return err
+}
+
+// checkAppendResponse refuses an acknowledgement of entries that this node does not have.
+func (c *Checker) checkAppendResponse(m *pb.Message) error {
+	s := c.node.BasicStatus()
+	if last := c.lastIndex(); m.GetTerm() == s.HardState.GetTerm() && !m.GetReject() && m.GetIndex() > last {
+		return fmt.Errorf("it acknowledges entry %d, the last one is %d", m.GetIndex(), last)
+	}
+	return nil
+}
+
+// checkHeartbeat refuses a commit index beyond this node's log: no leader sends it.
+func (c *Checker) checkHeartbeat(m *pb.Message) error {
+	// Entries that Raft has not returned yet may shorten the log.
+	if m.GetCommit() > c.node.BasicStatus().HardState.GetCommit() && c.node.HasReady() {
+		if err := c.process(); err != nil {
+			return err
+		}
+	}
+	if last := c.lastIndex(); m.GetCommit() > last {
+		return fmt.Errorf("it commits entry %d, the last one is %d", m.GetCommit(), last)
+	}
+	return checkHeartbeatContext(m)
+}
+
+func checkHeartbeatContext(m *pb.Message) error {
+	if n := len(m.GetContext()); n != 0 && n != heartbeatContext {
+		return fmt.Errorf("its context has %d bytes", n)
+	}
+	return nil
+}
+
+// checkHeartbeatResponse refuses confirmations of requests that this node did not send as the leader of the term.
+func (c *Checker) checkHeartbeatResponse(m *pb.Message) error {
+	if err := checkHeartbeatContext(m); err != nil || len(m.GetContext()) == 0 {
+		return err
+	}
+	if got := binary.LittleEndian.Uint64(m.GetContext()); m.GetTerm() == c.confirming.term &&
+		got > c.confirming.number {
+		return fmt.Errorf("it confirms request %d, the last one is %d", got, c.confirming.number)
+	} else if m.GetTerm() > c.confirming.term {
+		return fmt.Errorf("it confirms request %d of a term in which there was none", got)
+	}
+	return nil
+}
+
+// checkSnapshot requires metadata that can be decoded and used, and a membership that Raft can restore.
+func (c *Checker) checkSnapshot(m *pb.Message) (err error) {
+	s := m.GetSnapshot()
+	index, term := s.GetMetadata().GetIndex(), s.GetMetadata().GetTerm()
+	if index == 0 || index > counterMax || term == 0 || term > m.GetTerm() {
+		return fmt.Errorf("a snapshot of entry %d of term %d has term %d", index, term, m.GetTerm())
+	}
+	if last := c.lastIndex(); last > 0 && index > last && index-last > indexJumpMax {
+		return fmt.Errorf("a snapshot of entry %d is too far ahead of entry %d", index, last)
+	}
+	if err := checkConfState(s.GetMetadata().GetConfState()); err != nil {
+		return err
+	}
+	state, err := metadata.Decode(s.GetData())
+	if err != nil {
+		return err
+	}
+	return state.Check()
+}
+
+// checkConfState returns the reason why Raft cannot restore a membership.
+func checkConfState(cs *pb.ConfState) (err error) {
+	defer func() {
+		if p := recover(); p != nil { // package confchange panics for inconsistent input
+			err = fmt.Errorf("the membership is inconsistent: %v", p)
+		}
+	}()
+	if cs == nil || len(cs.GetVoters()) == 0 {
+		return errors.New("the membership has no voters")
+	}
+	changer, err := restoreConf(cs)
+	if err != nil {
+		return err
+	}
+	return cs.Equivalent(changer.Tracker.ConfState())
+}
+
+// restoreConf returns a changer with the membership cs.
+func restoreConf(cs *pb.ConfState) (confchange.Changer, error) {
+	c := confchange.Changer{Tracker: tracker.MakeProgressTracker(1, math.MaxUint64), LastIndex: 1}
+	cfg, progress, err := confchange.Restore(c, cs)
+	if err != nil {
+		return c, fmt.Errorf("the membership cannot be restored: %w", err)
+	}
+	c.Tracker.Config, c.Tracker.Progress = cfg, progress
+	return c, nil
+}
+
+// CheckConfChange returns the reason why Raft's membership cs cannot change by cc. It depends on its arguments only,
+// so that all nodes skip the same changes.
+func CheckConfChange(cs *pb.ConfState, cc pb.ConfChangeI) (err error) {
+	defer func() {
+		if p := recover(); p != nil { // package confchange panics for inconsistent input
+			err = fmt.Errorf("the change of membership is inconsistent: %v", p)
+		}
+	}()
+	changer := confchange.Changer{Tracker: tracker.MakeProgressTracker(1, math.MaxUint64), LastIndex: 1}
+	if cs != nil && len(cs.GetVoters()) > 0 {
+		if changer, err = restoreConf(cs); err != nil {
+			return err
+		}
+	}
+	v2 := cc.AsV2()
+	if v2.LeaveJoint() {
+		_, _, err = changer.LeaveJoint()
+	} else if autoLeave, joint := v2.EnterJoint(); joint {
+		_, _, err = changer.EnterJoint(autoLeave, v2.GetChanges()...)
+	} else {
+		_, _, err = changer.Simple(v2.GetChanges()...)
+	}
+	return err
+}

@@ -1,0 +1,43 @@
+package raftlog
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// Cut truncates the log of a stopped node as if the node had learned of no commit after index: later entries stay
+// on its disk, uncommitted. first is the lowest possible index. Cut is for tests that open a node at every prefix
+// of its log.
+func Cut(dir string, fs vfs.FS, index uint64) (first uint64, err error) {
+	l, err := Open(dir, fs, slog.New(slog.DiscardHandler), func(error) {})
+	if err != nil {
+		return 0, err
+	}
+	snap, err := l.memory.Snapshot()
+	if err == nil {
+		first = max(snap.GetMetadata().GetIndex(), 1)
+	}
+	hs := new(pb.HardState)
+	if err == nil {
+		_, err = l.get(keyHardState, hs)
+	}
+	if err == nil && index >= first && index < hs.GetCommit() {
+		hs.Commit = proto.Uint64(index)
+		b := l.db.NewBatch()
+		if err = set(b, keyHardState, hs); err == nil {
+			err = l.commit(b)
+		}
+		_ = b.Close() // it was committed, or is abandoned
+	}
+	if closed := l.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return 0, fmt.Errorf("raftlog: cut: %w", err)
+	}
+	return first, nil
+}

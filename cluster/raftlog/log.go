@@ -1,0 +1,268 @@
+package raftlog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"cqld/storage/compaction"
+	"cqld/storage/logguard"
+)
+
+// Log stores Raft's entries, hard state and snapshot, and this node's identity, in a small Pebble database of its
+// own. The data that raft.Storage reads is also kept in memory, because the log is short.
+//
+//	'i'          identity          'h' hard state     's' snapshot     'e' index(8)  entry
+type Log struct {
+	db     *pebble.DB
+	memory *raft.MemoryStorage
+	// failed is the reason why saved data can no longer be relied on. Pebble continues as if there were no failure.
+	failed *atomic.Pointer[error]
+}
+
+var (
+	keyIdentity  = []byte{'i'}
+	keyHardState = []byte{'h'}
+	keySnapshot  = []byte{'s'}
+)
+
+func keyEntry(index uint64) []byte { return binary.BigEndian.AppendUint64([]byte{'e'}, index) }
+
+// Open opens or creates the log in dir. fatal is called when saved data can no longer be relied on: the node must stop.
+func Open(dir string, fs vfs.FS, log *slog.Logger, fatal func(error)) (*Log, error) {
+	return open(dir, fs, pebbleLogger{log: log, fatal: fatal})
+}
+
+// Storage returns the log as Raft reads it.
+func (l *Log) Storage() *raft.MemoryStorage { return l.memory }
+
+// Err returns the reason why saved data can no longer be relied on, or nil.
+func (l *Log) Err() error {
+	if f := l.failed.Load(); f != nil {
+		return *f
+	}
+	return nil
+}
+
+// Fail marks the log as failed because of err, unless it has failed before.
+func (l *Log) Fail(err error) { l.failed.CompareAndSwap(nil, &err) }
+
+// Identity returns what SaveIdentity saved; nil means nothing.
+func (l *Log) Identity() ([]byte, error) {
+	b, closer, err := l.db.Get(keyIdentity)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("raftlog: read identity: %w", err)
+	}
+	defer closer.Close()
+	return slices.Clone(b), nil
+}
+
+// SaveIdentity makes the identity of this node durable.
+func (l *Log) SaveIdentity(identity []byte) error {
+	b := l.db.NewBatch()
+	defer b.Close()
+	if err := b.Set(keyIdentity, identity, nil); err != nil {
+		return fmt.Errorf("raftlog: save identity: %w", err)
+	}
+	if err := l.commit(b); err != nil {
+		return fmt.Errorf("raftlog: save identity: %w", err)
+	}
+	return nil
+}
+
+// open is Open with a logger.
+func open(dir string, fs vfs.FS, logger pebbleLogger) (*Log, error) {
+	logger.failed = new(atomic.Pointer[error])
+	guard := logguard.New(fs, func() bool { return logger.failed.Load() != nil }, logger.stop)
+	opts := &pebble.Options{FS: guard, Logger: logger, FormatMajorVersion: pebble.FormatNewest,
+		MemTableSize: 1 << 20, CacheSize: 1 << 20, MaxOpenFiles: 64,
+		DisableTableStats: true} // a failed Open does not wait for them, and crashes
+	opts.Experimental.CompactionScheduler = new(compaction.Scheduler)
+	db, err := pebble.Open(dir, opts)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: open metadata log: %w", err)
+	}
+	guard.Opened()
+	l := &Log{db: db, memory: raft.NewMemoryStorage(), failed: logger.failed}
+	if err := l.load(); err != nil {
+		db.Close()
+		return nil, fmt.Errorf("raftlog: load: %w", err)
+	}
+	return l, nil
+}
+
+func (l *Log) load() error {
+	snap := new(pb.Snapshot)
+	if ok, err := l.get(keySnapshot, snap); err != nil {
+		return err
+	} else if ok {
+		if err := l.memory.ApplySnapshot(snap); err != nil {
+			return err
+		}
+	}
+	hs := new(pb.HardState)
+	if ok, err := l.get(keyHardState, hs); err != nil {
+		return err
+	} else if ok {
+		if err := l.memory.SetHardState(hs); err != nil {
+			return err
+		}
+	}
+	it, err := l.db.NewIter(&pebble.IterOptions{LowerBound: keyEntry(snap.GetMetadata().GetIndex() + 1),
+		UpperBound: []byte{'e' + 1}})
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	var entries []*pb.Entry
+	for ok := it.First(); ok; ok = it.Next() {
+		e := new(pb.Entry)
+		if err := proto.Unmarshal(it.Value(), e); err != nil {
+			return err
+		}
+		entries = append(entries, e)
+	}
+	if err := it.Error(); err != nil {
+		return err
+	}
+	return l.memory.Append(entries)
+}
+
+func (l *Log) get(key []byte, m proto.Message) (bool, error) {
+	b, closer, err := l.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer closer.Close()
+	return true, proto.Unmarshal(b, m)
+}
+
+// Empty reports whether this node has never participated in Raft.
+func (l *Log) Empty() bool {
+	hs, cs, err := l.memory.InitialState()
+	last, lerr := l.memory.LastIndex()
+	return err == nil && lerr == nil && raft.IsEmptyHardState(hs) && len(cs.GetVoters()) == 0 && last == 0
+}
+
+// LastIndex returns the index of the last entry.
+func (l *Log) LastIndex() uint64 {
+	last, err := l.memory.LastIndex()
+	if err != nil {
+		return 0
+	}
+	return last
+}
+
+// Save makes the contents of a Ready durable, and then visible to Raft.
+func (l *Log) Save(rd *raft.Ready) error {
+	b := l.db.NewBatch()
+	defer b.Close()
+	if rd.HardState != nil && !raft.IsEmptyHardState(rd.HardState) {
+		if err := set(b, keyHardState, rd.HardState); err != nil {
+			return err
+		}
+	}
+	if rd.Snapshot != nil && !raft.IsEmptySnap(rd.Snapshot) {
+		// All entries are removed, also later ones: they were never committed, and do not follow the snapshot.
+		if err := l.stageSnapshot(b, rd.Snapshot, math.MaxUint64-1); err != nil {
+			return err
+		}
+	}
+	if len(rd.Entries) > 0 {
+		first := rd.Entries[0].GetIndex()
+		// The entries of a new leader replace uncommitted entries that follow.
+		if err := b.DeleteRange(keyEntry(first), []byte{'e' + 1}, nil); err != nil {
+			return err
+		}
+		for _, e := range rd.Entries {
+			if err := set(b, keyEntry(e.GetIndex()), e); err != nil {
+				return err
+			}
+		}
+	}
+	if b.Empty() {
+		return nil
+	}
+	if err := l.commit(b); err != nil {
+		return err
+	}
+	return l.remember(rd)
+}
+
+// commit makes a batch durable, or returns the error because of which it may not be.
+func (l *Log) commit(b *pebble.Batch) error {
+	err := b.Commit(pebble.Sync)
+	if f := l.failed.Load(); err == nil && f != nil {
+		err = *f
+	}
+	return err
+}
+
+func (l *Log) remember(rd *raft.Ready) error {
+	if rd.Snapshot != nil && !raft.IsEmptySnap(rd.Snapshot) {
+		if err := l.memory.ApplySnapshot(rd.Snapshot); err != nil {
+			return err
+		}
+	}
+	if rd.HardState != nil && !raft.IsEmptyHardState(rd.HardState) {
+		if err := l.memory.SetHardState(rd.HardState); err != nil {
+			return err
+		}
+	}
+	return l.memory.Append(rd.Entries)
+}
+
+func (l *Log) stageSnapshot(b *pebble.Batch, snap *pb.Snapshot, upTo uint64) error {
+	if err := set(b, keySnapshot, snap); err != nil {
+		return err
+	}
+	return b.DeleteRange(keyEntry(0), keyEntry(upTo+1), nil)
+}
+
+// Compact replaces the log up to index by a snapshot of state. The last keep entries stay in memory for followers
+// that are slightly behind.
+func (l *Log) Compact(index uint64, conf *pb.ConfState, state []byte, keep uint64) error {
+	snap, err := l.memory.CreateSnapshot(index, conf, state)
+	if err != nil {
+		return err
+	}
+	b := l.db.NewBatch()
+	defer b.Close()
+	if err := l.stageSnapshot(b, snap, index); err != nil {
+		return err
+	}
+	if err := l.commit(b); err != nil {
+		return err
+	}
+	if first, err := l.memory.FirstIndex(); err == nil && index > keep && index-keep >= first {
+		return l.memory.Compact(index - keep)
+	}
+	return nil
+}
+
+func set(b *pebble.Batch, key []byte, m proto.Message) error {
+	v, err := proto.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return b.Set(key, v, nil)
+}
+
+// Close closes the database. The log is not used afterwards.
+func (l *Log) Close() error { return l.db.Close() }

@@ -1,0 +1,77 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"cqld/cluster/liveness"
+	"cqld/cluster/metadata"
+	"cqld/ring"
+)
+
+// view is what this node knows: the metadata that it has applied, and which members are alive. All methods are safe for
+// concurrent use; only the loop publishes metadata.
+type view struct {
+	meta     atomic.Pointer[metadata.Metadata]
+	last     atomic.Pointer[ring.Topology] // the last ring of a former member
+	detector *liveness.Detector
+}
+
+func (v *view) metadata() *metadata.Metadata { return v.meta.Load() }
+
+// self returns this node's id; zero before it is a member.
+func (v *view) self() ring.NodeID { return v.detector.Self() }
+
+func (v *view) alive(id ring.NodeID) bool { return v.detector.Alive(id) }
+
+// admitted reports whether this node has applied its own admission to the ring. A joining node applies the log from its
+// beginning. Before its own admission it does not know all members and tables, and refuses requests that involve them.
+// It sends no heartbeat until then, because a heartbeat would make the other nodes count it as a live replica.
+func (v *view) admitted() bool { return v.metadata().Topology.Node(v.self()) != nil }
+
+// swap makes m visible to readers and returns the metadata before.
+func (v *view) swap(m *metadata.Metadata) (old *metadata.Metadata) {
+	old = v.metadata()
+	// A reader that no longer finds this node in the ring must find the last ring.
+	if self := v.self(); old.Topology.Node(self) != nil && m.Topology.Node(self) == nil {
+		v.last.Store(old.Topology)
+	}
+	v.meta.Store(m)
+	return old
+}
+
+// lastRing returns the newest topology of which this node is a member: for a former member the one before its
+// departure, and before this node is a member the current one.
+func (v *view) lastRing() *ring.Topology {
+	t := v.metadata().Topology
+	if t.Node(v.self()) == nil {
+		if last := v.last.Load(); last != nil {
+			return last
+		}
+	}
+	return t
+}
+
+// names returns the addresses of members.
+func (v *view) names(ids []ring.NodeID) (out []string) {
+	t := v.metadata().Topology
+	for _, id := range ids {
+		out = append(out, t.NameOf(id))
+	}
+	return out
+}
+
+// describeNodes lists members, and which of them are down.
+func (v *view) describeNodes(ids []ring.NodeID) string {
+	t := v.metadata().Topology
+	var parts []string
+	for _, id := range slices.Sorted(slices.Values(ids)) {
+		name := t.NameOf(id)
+		if !v.alive(id) {
+			name += " (down)"
+		}
+		parts = append(parts, name)
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,53 @@
+package voters
+
+import (
+	"slices"
+
+	"cqld/ring"
+)
+
+// View describes who decides about the metadata, as this node knows it.
+type View struct {
+	// IDs are the voters, ascending; while they change, those of both sets.
+	IDs []ring.NodeID
+	// Leader is zero if this node knows none.
+	Leader ring.NodeID
+	// Alive is the number of live voters, and Required how many a decision needs. While the voters change, they
+	// describe the set of voters that is further from its majority.
+	Alive, Required int
+	// Down are the dead voters, ascending.
+	Down []ring.NodeID
+}
+
+// Majority reports whether enough voters are alive.
+func (v *View) Majority() bool { return v == nil || v.Alive >= v.Required }
+
+// Of describes the voters of a membership. While they change, outgoing are the previous voters, which also decide.
+func Of(leader ring.NodeID, current, outgoing []uint64, isAlive func(ring.NodeID) bool) *View {
+	v := &View{Leader: leader}
+	for i, ids := range [][]uint64{current, outgoing} {
+		alive := 0
+		for _, id := range ids {
+			id := ring.NodeID(id)
+			if isAlive(id) {
+				alive++
+			} else {
+				v.Down = append(v.Down, id)
+			}
+			v.IDs = append(v.IDs, id)
+		}
+		if need := len(ids)/2 + 1; i == 0 || len(ids) > 0 && alive-need < v.Alive-v.Required {
+			v.Alive, v.Required = alive, need
+		}
+	}
+	slices.Sort(v.IDs)
+	slices.Sort(v.Down)
+	v.IDs, v.Down = slices.Compact(v.IDs), slices.Compact(v.Down)
+	return v
+}
+
+// Equal reports whether two views are the same.
+func (v *View) Equal(o *View) bool {
+	return v.Leader == o.Leader && v.Alive == o.Alive && v.Required == o.Required && slices.Equal(v.IDs, o.IDs) &&
+		slices.Equal(v.Down, o.Down)
+}
