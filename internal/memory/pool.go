@@ -202,8 +202,24 @@ func (p *Pool) Return(h Held) {
 	}
 	p.small.Add(-h.Small)
 	p.large.Add(-h.Large)
-	if p.queued.Load() > 0 || p.pauses.Load() > 0 && p.Used() < p.pauseAt() {
-		p.Wake()
+	calm := p.pauses.Load() > 0 && p.IsCalm()
+	if !calm && p.queued.Load() == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if calm {
+		p.wakeOneLocked()
+	}
+	p.grantLocked()
+}
+
+// wakeOneLocked wakes one goroutine in Calm. If it returns from there, it wakes the next one: all at a time would find
+// the memory taken by the first ones, and the requests that run would wait for each of them.
+func (p *Pool) wakeOneLocked() {
+	for at := range p.calm {
+		at.cond.Signal()
+		return
 	}
 }
 
@@ -236,6 +252,8 @@ func (p *Pool) Calm(at *Pause, stop func() bool) {
 	delete(p.calm, at)
 	if p.pauses.Add(-1) == 0 {
 		p.watch.Stop()
+	} else if p.IsCalm() {
+		p.wakeOneLocked()
 	}
 	p.mu.Unlock()
 }
