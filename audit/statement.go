@@ -37,7 +37,7 @@ func (l *Log) Failed(c Client, keyspace, text string, err error, unauthorized bo
 
 // BatchMessage is a BATCH message of a client.
 type BatchMessage struct {
-	Text   string // in place of the statements' texts
+	Text   string // in place of the text of the statements
 	log    *Log
 	client Client
 }

@@ -128,7 +128,7 @@ func (a *TablesAccount) check() error {
 	return nil
 }
 
-// CheckTablesName returns why a name cannot be that of an account of Azure Tables, or an empty string if it is.
+// CheckTablesName returns why a name cannot name an account of Azure Tables, or an empty string if it is.
 func CheckTablesName(name string) (problem string) {
 	if len(name) < 3 || len(name) > 24 {
 		return "the name must be 3 to 24 characters long"

@@ -154,7 +154,7 @@ type held struct {
 	began      time.Duration // monotonic: of that BeginSending
 }
 
-// load finds the batches on disk; until it has succeeded, no batch is accepted: its mark could be that of a truncation.
+// load finds the batches on disk; until it has succeeded, no batch is accepted: its mark could be a truncation's mark.
 func (l *Log) load() {
 	var found []*held
 	now, known := l.clock.Monotonic(), l.c.TruncationsKnown()

@@ -137,7 +137,7 @@ func (op *storeOp) choose() error {
 			near = append(near, n.ID)
 		case len(far) > 0 && t.Node(far[0]).Rack == n.Rack:
 			far = append(far, n.ID)
-		default: // a different rack than that of the first is preferred for the second
+		default: // a rack other than the first one's rack is preferred for the second
 			far = append(far, n.ID)
 			if last := len(far) - 1; last > 1 && t.Node(far[1]).Rack == t.Node(far[0]).Rack {
 				far[1], far[last] = far[last], far[1]

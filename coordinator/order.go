@@ -15,8 +15,8 @@ import (
 )
 
 // Writes of tables with write_ordering. The clock of the node or client that generates a write's timestamp may be
-// behind that of an earlier write, which would then hide the later one. Therefore the coordinator asks a quorum of the
-// replicas for the newest timestamp of the data that the write changes, and gives the write a later one:
+// slower than the clock of an earlier write, which would then hide the later one. Therefore the coordinator asks a
+// quorum of the replicas for the newest timestamp of the data that the write changes, and gives the write a later one:
 //
 //	order ─▶ newest of a quorum ─▶ timestamps, chosen once ─▶ Write or Batch, as without write_ordering
 //

@@ -85,7 +85,8 @@ func (b *builder) negate(ctx grammar.ISimpleTermContext) Term {
 	return &NegateTerm{Value: b.simpleTerm(inner)}
 }
 
-// refuseNegation refuses a minus after another one and after a type hint. That of a negative number is not a token.
+// refuseNegation refuses a minus after another one and after a type hint. The minus of a negative number is not a
+// token.
 func (b *builder) refuseNegation(ctx grammar.ISimpleTermContext) {
 	if t := ctx.GetStart(); t.GetTokenType() == grammar.CqlLexerMINUS {
 		b.failAt(t, antlr.TokenInvalidType)

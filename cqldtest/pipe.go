@@ -171,7 +171,7 @@ func (c *pipeConn) Close() error {
 	return c.SetDeadline(time.Time{}) // stops the timers
 }
 
-// CloseWrite closes the write side of the connection, like that of net.TCPConn.
+// CloseWrite closes the write side of the connection, like TCPConn.CloseWrite in net.
 func (c *pipeConn) CloseWrite() error {
 	c.out.end()
 	return nil

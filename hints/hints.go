@@ -183,7 +183,7 @@ func (h *Hints) Pending(node ring.NodeID) int {
 }
 
 // load finds the records on disk. Until it has succeeded no hint is accepted: the hint could overwrite a record, or its
-// mark could be that of a truncation.
+// mark could be a truncation's mark.
 func (h *Hints) load() {
 	nodes, err := h.scan()
 	if err != nil {

@@ -121,7 +121,7 @@ func (h *Hints) moving() bool { return len(h.view.Topology().Operations()) > 0 }
 // reroute writes a batch to the present replicas, because its node is no longer a replica of all of it, or because
 // other nodes are becoming replicas.
 func (h *Hints) reroute(q *queue, batch records) {
-	// This generation ends with the last answer; that of the queue may end before.
+	// This generation ends with the last answer; the generation of the queue may end before.
 	generation, began := h.c.BeginSending(), h.clock.Monotonic()
 	end := func() { h.c.EndSending(generation) }
 	valid, created := batch.mutations[:0:0], batch.created[:0:0]

@@ -66,8 +66,8 @@ type Request struct {
 // Result has the keys of a Request, up to its limit.
 type Result struct {
 	Keys [][]byte
-	More bool // there may be further keys behind Reached
-	// Reached is the last key of the interval that the result covers if More is set: the last of Keys, or one behind it
+	More bool // there may be further keys after Reached
+	// Reached is the last key of the interval that the result covers if More is set: the last of Keys, or one after it
 	// if the request's Patience ended the listing.
 	Reached []byte
 	// Scanned is the number of keys examined by the replica that examined most.

@@ -30,7 +30,7 @@ type orderedOp struct {
 type keySequence struct {
 	m       *watermark.Machine[[]byte, *PageRequest]
 	req     *Request
-	span    Span // that of the request, in memory of the listing: requests are sent when the client has its result
+	span    Span // the span of the request, in memory of the listing: requests are sent when the client has its result
 	self    ring.NodeID
 	limit   int
 	bound   int // bytes of the keys of a result, at most

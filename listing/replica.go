@@ -26,7 +26,7 @@ type PageRequest struct {
 type Page struct {
 	Keys    [][]byte
 	Last    []byte // the last key examined; nil if there is none
-	More    bool   // there may be further keys behind Last
+	More    bool   // there may be further keys after Last
 	Scanned int    // keys examined
 }
 

@@ -26,7 +26,7 @@ type scanOp struct {
 	bytes    int
 	memory   coordinator.Budget
 	size     int    // of a page; 0 means no bound
-	bound    []byte // keys at or behind it are not in the result; nil means that all may be
+	bound    []byte // keys at or after it are not in the result; nil means that all may be
 	result   Result
 
 	// arrived counts the two events of a round: the page has come, and the call that asked for it has returned. The

@@ -7,7 +7,7 @@ import "cqld/internal/wire"
 //	envelope := length(4) kind(1) verb(1) id(8) timeout(4) [events] payload
 //
 // length counts the bytes that follow it. timeout, of a request, is the number of milliseconds after which its sender
-// no longer waits for the answer. kindTraced is added to the kind of a traced request and to that of its answer. In
+// no longer waits for the answer. kindTraced is added to the kinds of a traced request and of its answer. In
 // such an answer, the events of the node that answers precede the payload (Trace).
 type envelope struct {
 	kind    envelopeKind

@@ -19,7 +19,7 @@ type inbound struct {
 	t       *StreamTransport
 	link    *link
 	conn    *inboundConn
-	from    ring.NodeID // the id that the peer sent; only that of a member while conn is bound
+	from    ring.NodeID // the id that the peer sent; the id of a member only while conn is bound
 	slots   chan struct{}
 	running sync.WaitGroup
 	// refused is the service of the first message that was refused because the peer is not known as a member.

@@ -53,7 +53,7 @@ type Limits struct {
 // which are tenths of a second.
 const expireEvery = 25 * time.Millisecond
 
-// The maximum number of events in the reply to a traced request, and of the bytes of their texts: a read of a page
+// The maximum number of events in the reply to a traced request, and of the bytes of their messages: a read of a page
 // and a conditional change have fewer than ten, of at most 200 bytes each.
 const (
 	traceEventsMax = 64

@@ -76,7 +76,8 @@ var (
 	errNotTLS    = errors.New("the peer does not support TLS")
 )
 
-// recordHandshake is the first byte of a TLS connection; that of the internode protocol is the first of handshakeMagic.
+// recordHandshake is the first byte of a TLS connection; the internode protocol begins with the first byte of
+// handshakeMagic.
 const recordHandshake = 22
 
 // secure authenticates the peer of an inbound connection, and returns the connection on which the hello follows. A

@@ -381,8 +381,8 @@ func (op *round) bringLocked(commit Proposal) {
 	}
 }
 
-// readLocked determines the content at a quorum: the page that all promises contain or, if the pages differ, that of an
-// ordinary read with read repair. It unlocks mu.
+// readLocked determines the content at a quorum: the page that all promises contain or, if the pages differ, the
+// content of an ordinary read with read repair. It unlocks mu.
 func (op *round) readLocked() {
 	var page []byte
 	equal := true

@@ -30,7 +30,8 @@ type Changer interface {
 
 // executeDefinition executes a statement that defines keyspaces, tables, types, roles, …. Names in it are as written;
 // s.Keyspace is the keyspace of unqualified names. A definition without effect (IF [NOT] EXISTS, or unchanged
-// options) and one of what exists are not proposed, but the client may go on to any node: they wait for the live ones.
+// options) and one of what exists are not proposed, but the client may continue with any node: they wait for the live
+// ones.
 func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.Statement) (*Result, error) {
 	now := p.services.View.Schema()
 	env := p.services.Environment(r, p.services.Moment(new(Params)))
@@ -81,7 +82,7 @@ func (p *Processor) unchanged(ctx context.Context) (*Result, error) {
 }
 
 // refusedDefinition returns the error of a definition that this node's schema does not permit. If it exists already,
-// a client may go on to use it.
+// a client may use it next.
 func (p *Processor) refusedDefinition(ctx context.Context, err error) error {
 	if exists := (*schema.Exists)(nil); errors.As(err, &exists) {
 		if late := p.o.Changer.AwaitSchema(ctx); late != nil {

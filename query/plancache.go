@@ -110,7 +110,7 @@ func (c *planCache[K, P]) Put(k K, p *P, text int, resultID []byte) *planEntry[K
 		c.evictLocked()
 	}
 	c.mu.byKey[k] = e
-	// Behind the hand: it is looked at after all others.
+	// It comes before the hand, which looks at it after all others.
 	c.mu.ring = slices.Insert(c.mu.ring, min(c.mu.hand, len(c.mu.ring)), e)
 	c.mu.hand++
 	c.mu.bytes += e.size

@@ -12,8 +12,8 @@ const traceMeasureEvery = 10 * time.Second
 
 // TraceBudget bounds the disk space of the traces on a node. It refuses new traces while those that are stored take as
 // much as they may; stored ones expire after a day. Traces are spread over the ring like other rows, so that the share
-// of this node, which Size measures, stands for that of the others. Traces in memtables are not in Size until these are
-// flushed, so that the space may exceed the bound by the size of the memtables. It is safe for concurrent use.
+// of this node, which Size measures, stands for the size on the others. Traces in memtables are not in Size until these
+// are flushed, so that the space may exceed the bound by the size of the memtables. It is safe for concurrent use.
 type TraceBudget struct {
 	Max   int64                         // bytes; nothing is stored if it is not positive
 	Size  func() (bytes int64, ok bool) // of the stored traces on this node; it may read the disk

@@ -30,7 +30,7 @@ type DropEngine interface {
 	Lost() []lost.Range
 }
 
-// MetadataLog is the part of the metadata log that Drops needs. done is called once; that of StartConfirm only when a
+// MetadataLog is the part of the metadata log that Drops needs. done is called once; in StartConfirm only when a
 // majority responds.
 type MetadataLog interface {
 	// StartConfirm calls done when View includes every change that was committed before the call.

@@ -78,9 +78,9 @@ type Scan struct {
 	// number that Source wants, but at most doubled, and at most WidthMax. Further, the concurrent Reads together may
 	// have at most WidthBytes, as estimated by the mean size of the previous ones.
 	Width, WidthMax, WidthBytes int
-	// FirstBytes is the size of the first page of each Read, for which memory is reserved, and PageBytes that of later
-	// ones. They grow from the one to the other, and beyond if a row is larger. Zero means that the pages of commands
-	// have no bound.
+	// FirstBytes is the size of the first page of each Read, for which memory is reserved, and PageBytes the size of
+	// later ones. They grow from the one to the other, and beyond if a row is larger. Zero means that the pages of
+	// commands have no bound.
 	FirstBytes, PageBytes int
 
 	reads []*Read // the started ones, in order

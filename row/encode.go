@@ -14,10 +14,10 @@ import (
 //	row   := flags [ts [ttl expiry]] [ts deleted] [n complex…] cell*
 //	cell  := flags column [ts] [deleted | ttl expiry] [path] [value]
 //
-// Timestamps take 8 bytes, all other numbers are varints. A cell without its own timestamp has that of the previous
-// cell, and the first cell has that of the liveness; the same applies to ttl and expiry. The encoding of a canonical
-// Row (Reconcile, Sort) is deterministic: equal rows have equal bytes, and digests rely on that. A change requires a
-// new format.Version of storage and messaging.ProtocolVersion.
+// Timestamps take 8 bytes, all other numbers are varints. A cell without its own timestamp has the timestamp of the
+// previous cell, and the first cell has the timestamp of the liveness; the same applies to ttl and expiry. The encoding
+// of a canonical Row (Reconcile, Sort) is deterministic: equal rows have equal bytes, and digests rely on that. A
+// change requires a new format.Version of storage and messaging.ProtocolVersion.
 const (
 	flagLiveness = 1 << iota
 	flagLivenessTTL

@@ -121,8 +121,8 @@ func (s *Streamer) Canonical(dst, encoded []byte, d Deletion, gcBefore, now int6
 
 // Header is Canonical for the header of a partition, which nothing else deletes, and of which an empty row is appended
 // if nothing is left. stored is the outline of the encoded
-// header, and shown that of the appended one, which does not say whether there are range tombstones: readers of a page
-// determine that themselves.
+// header, and shown the header of the appended one, which does not say whether there are range tombstones: readers of a
+// page determine that themselves.
 func (s *Streamer) Header(dst, encoded []byte, gcBefore, now int64) (out []byte, stored, shown Outline, err error) {
 	head := &s.heads[0]
 	s.a.begin(head, encoded)
@@ -185,8 +185,8 @@ func (s *Streamer) Head(encoded []byte) ([]byte, error) {
 	return s.bytes, nil
 }
 
-// Reconcile appends the merge of two encoded rows to dst, as AppendRow appends that of Reconcile. dst shares no memory
-// with them.
+// Reconcile appends the merge of two encoded rows to dst, as AppendRow appends the result of Reconcile. dst shares no
+// memory with them.
 func (s *Streamer) Reconcile(dst, a, b []byte) ([]byte, error) {
 	s.a.begin(&s.heads[0], a)
 	s.b.begin(&s.heads[1], b)

@@ -141,7 +141,7 @@ func applyDropKeyspace(s *Schema, c *DropKeyspace) (*Schema, error) {
 // keyspaceNameMax is Cassandra's limit on keyspace names, which become directory names there.
 const keyspaceNameMax = 48
 
-// tableNameMax is Cassandra's limit on table names: that of a file name, minus the length of its suffixes.
+// tableNameMax is Cassandra's limit on table names: the limit on file names, minus the length of its suffixes.
 const tableNameMax = 222
 
 // CheckKeyspaceName returns an error if a keyspace must not have this name.

@@ -283,7 +283,7 @@ func qualifiedText(t *types.Type) string {
 
 func renameFields(old *types.Type, c *AlterType) (*types.Type, error) {
 	fields := slices.Clone(old.FieldNames())
-	positions := make(map[string][]int, len(fields)) // ascending; a name may be that of two fields in between
+	positions := make(map[string][]int, len(fields)) // ascending; two fields may have one name in between
 	for i, f := range fields {
 		positions[f] = append(positions[f], i)
 	}

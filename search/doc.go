@@ -14,6 +14,6 @@
 //  2. Each row of the result is the reconciled version of as many replicas as the level requires, and matches the terms
 //     of the request. Its other conditions are evaluated by the caller; replicas evaluate them only to omit rows
 //     earlier.
-//  3. The rows of a result are unique and in the order of the request, and the next position is behind them.
+//  3. The rows of a result are unique and in the order of the request, and the next position is after them.
 //  4. The watermark only moves forward, also when the search is planned again for a newer topology.
 package search

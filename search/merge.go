@@ -60,12 +60,12 @@ func (s *rowSequence) merge() {
 	s.m.Plan.SetMark(to)
 }
 
-// endOf returns a place behind all keys of a range that is not the last one.
+// endOf returns a place after all keys of a range that is not the last one.
 func endOf(tokens ring.Range) []byte {
 	return index.AppendPlace(nil, row.PartitionKey{Token: tokens.End + 1}, row.KindHeader, nil)
 }
 
-// arrivals returns the positions of the candidates behind the watermark, up to to, in order.
+// arrivals returns the positions of the candidates after the watermark, up to to, in order.
 func (s *rowSequence) arrivals(to watermark.Position) (out []watermark.Position) {
 	mark := s.m.Plan.Mark()
 	for _, n := range s.m.Plan.Nodes() {

@@ -5,8 +5,8 @@ import (
 	"cqld/storage/index"
 )
 
-// BehindPartition returns the position in ByToken behind all rows of a partition.
-func BehindPartition(key row.PartitionKey) Position { return index.AppendPlaceEnd(nil, key) }
+// AfterPartition returns the position in ByToken after all rows of a partition.
+func AfterPartition(key row.PartitionKey) Position { return index.AppendPlaceEnd(nil, key) }
 
 // PositionOfScan returns a position in ByToken as a position of a scan. It is not ok if no partition is named by p,
 // which then lies between partitions.

@@ -22,7 +22,7 @@ type replicaSet struct {
 	nodes   []*watermark.Node[index.Candidate]
 }
 
-// rest returns the tokens of the request that are behind its position.
+// rest returns the tokens of the request that are after its position.
 func (s *rowSequence) rest() ring.Range {
 	if s.req.Key.Bytes != nil {
 		return ring.Range{Start: s.req.Key.Token - 1, End: s.req.Key.Token}
@@ -79,7 +79,7 @@ func (s *rowSequence) width() int {
 	return max(1, min(wanted, 2*s.searched, len(s.pieces), s.limits.Pieces))
 }
 
-// nextWindow begins the window behind the present one.
+// nextWindow begins the window after the present one.
 func (s *rowSequence) nextWindow() error {
 	s.searched += s.window
 	s.pieces = slices.Delete(s.pieces, 0, s.window)

@@ -17,7 +17,7 @@ type output struct {
 	rows    int
 	scanned int
 	ended   bool     // nothing follows
-	next    Position // behind the last row, or candidate without one
+	next    Position // after the last row, or candidate without one
 	open    bool     // a partition is being written
 	key     []byte   // of the last partition that was written
 	reader  row.PageReader

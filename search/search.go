@@ -30,7 +30,7 @@ const (
 // Branch is intervals of terms of one more index.
 type Branch = index.Branch
 
-// Position is a place in the order of a search, behind a row. It is opaque, and positions of one search compare as
+// Position is a place in the order of a search, after a row. It is opaque, and positions of one search compare as
 // bytes; nil is the beginning. It can be kept in the state of a client's page.
 type Position = index.Position
 
@@ -54,7 +54,7 @@ type Request struct {
 	// Filter has further conditions. Replicas evaluate those that cannot hide a row that matches after a merge; the
 	// caller evaluates all of them on the rows of the result. nil means none.
 	Filter *row.Filter
-	From   Position // the result begins behind it; nil means at the beginning
+	From   Position // the result begins after it; nil means at the beginning
 	// Reversed reverses the order. In ByToken it is allowed with Key only.
 	Reversed bool
 	Order    Order
@@ -80,8 +80,8 @@ type Result struct {
 	// again. A partition without rows has a live static row.
 	Page []byte
 	Rows int // in Page; a partition without rows counts as one
-	// Next is the position behind which the search continues if More is set: a request with it as From finds what
-	// follows, whatever its Limit. It can be behind rows that did not match.
+	// Next is the position after which the search continues if More is set: a request with it as From finds what
+	// follows, whatever its Limit. It can be after rows that did not match.
 	Next Position
 	More bool
 	// Scanned is the number of entries that the replica examined which examined most.

@@ -106,8 +106,8 @@ func (w *worker) encode(j job, result *query.Result, err error) (reply []byte, c
 	return reply, charge
 }
 
-// reserveReply reserves memory for the reply, in addition to that of the result. With compression, it takes twice its
-// size.
+// reserveReply reserves memory for the reply, in addition to the memory of the result. With compression, it takes twice
+// its size.
 func (w *worker) reserveReply(c *conn, result *query.Result) error {
 	n := len(result.Rows)
 	if n <= replyFree {

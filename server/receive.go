@@ -8,8 +8,9 @@ import (
 	"cqld/internal/memory"
 )
 
-// Incomplete requests use the memory of the intake, not that of the budgets: a client that sends slowly, or stops,
-// uses no memory of complete requests. Small bodies, and the first parts of large ones, have an intake of their own.
+// Incomplete requests use the memory of the intake, not the memory of the budgets: a client that sends slowly, or
+// stops, uses no memory of complete requests. Small bodies, and the first parts of large ones, have an intake of their
+// own.
 
 // errSlow ends a connection whose request arrives too slowly while others wait for memory.
 var errSlow = errors.New("the client sends its request too slowly while other requests wait for memory")

@@ -65,8 +65,8 @@ func TestSearchesOfRangesGoOn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many seeds")
 	}
-	for name, unsafe := range map[string]index.Unsafe{"rows": {NoRowsBehind: true},
-		"entries": {NoEntriesBehind: true}} {
+	for name, unsafe := range map[string]index.Unsafe{"rows": {NoRowsAfter: true},
+		"entries": {NoEntriesAfter: true}} {
 		t.Run(name, func(t *testing.T) {
 			mustFail(t, 0, 100, func(o *Options) {
 				indexedOnly(o)

@@ -150,7 +150,7 @@ func (c *Cluster) stopFatal() {
 		}
 		l.ending = true
 		c.count("nodes stopped by themselves")
-		if c.kernel.traceText != nil { // not in the hash: storage's texts vary
+		if c.kernel.traceText != nil { // not in the hash: storage's messages vary
 			fmt.Fprintln(c.kernel.traceText, "node", n.id, "stops:", *l.fatal.Load())
 		}
 		c.kernel.After(c.nemesis.Between(0, 500*time.Millisecond), "fatal", func() {

@@ -91,7 +91,7 @@ func (x *exporter) scan(db *database.DB, lower, upper []byte) (full bool, err er
 	return false, errors.Join(iter.Error(), iter.Close())
 }
 
-// selects reports whether a key is of a row with a clustering that of selects, or not of a row.
+// selects reports whether a key is of a row with a clustering selected by of, or not of a row.
 func selects(of func(clustering []byte) bool, key []byte) (bool, error) {
 	_, _, suffix, err := rowkey.Parse(key)
 	if err != nil {

@@ -79,7 +79,7 @@ func (h *Host) Barrier() error {
 }
 
 // Walk calls f with up to n partitions of which anything is stored, from a position on: nil at first. next is the
-// position to go on from, nil after the last partition. The key is valid during the call. It ends with
+// position to continue from, nil after the last partition. The key is valid during the call. It ends with
 // failure.ErrStopped when the engine is being closed.
 func (h *Host) Walk(table schema.StorageID, position []byte, n int, f func(row.PartitionKey)) (next []byte, err error) {
 	if h.e.stopping() {

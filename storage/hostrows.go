@@ -17,8 +17,8 @@ import (
 )
 
 // Rows calls f with up to n headers and rows of a table as they are stored, from a position on: nil at first. It also
-// ends when it has read a bounded number of bytes. next is the position to go on from, nil after the last. What f gets
-// is valid during the call. It ends with failure.ErrStopped when the engine is being closed.
+// ends when it has read a bounded number of bytes. next is the position to continue from, nil after the last. What f
+// gets is valid during the call. It ends with failure.ErrStopped when the engine is being closed.
 func (h *Host) Rows(table schema.StorageID, position []byte, n int, f func(*Entered)) (next []byte, err error) {
 	if h.e.stopping() {
 		return nil, failure.ErrStopped

@@ -87,7 +87,7 @@ type KeySpace struct {
 }
 
 const (
-	// derivedPrefix is the first byte behind table id 0 that begins entries: ownPrefix and localPrefix come before.
+	// derivedPrefix is the first byte after table id 0 that begins entries: ownPrefix and localPrefix come before.
 	derivedPrefix = 2
 	derivedFixed  = rowkey.TableSize + 1 + rowkey.TableSize
 )

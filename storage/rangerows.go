@@ -58,7 +58,7 @@ func (e *Engine) DropRows(id schema.StorageID, tokens ring.Range, of func(cluste
 }
 
 // scanRows calls f with the key and value of each row of a range that has a key greater than after, nil for all, and a
-// clustering that of selects. It ends when f returns false.
+// clustering selected by of. It ends when f returns false.
 func (rm *remover) scanRows(id schema.StorageID, tokens ring.Range, after []byte, of func(clustering []byte) bool,
 	f func(key, value []byte) bool) error {
 	if err := rm.db.Err(); err != nil {

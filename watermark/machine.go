@@ -35,7 +35,7 @@ type Event[E, Q any] struct {
 	// Topology is the present ring, which a new plan is derived from.
 	Topology *ring.Topology
 
-	Node *Node[E] // Paged: that of the Ask
+	Node *Node[E] // Paged: the node of the Ask
 	Page Page[E]  // Paged
 
 	Body   Q      // Fetched: the Body of the Fetch
@@ -87,8 +87,8 @@ const (
 )
 
 // Sequence is what the machines of different operations do differently. Like Machine.Step, its methods change the
-// sequence and return effects; they neither send, lock, wait, nor call back. E is the type of an entry, and Q that of
-// the Body of effects.
+// sequence and return effects; they neither send, lock, wait, nor call back. E is the type of an entry, and Q the
+// type of the Body of effects.
 type Sequence[E, Q any] interface {
 	// Replan adds replica sets of the machine's new Topology to its plan, and completes that. The sequence continues
 	// from the plan's mark.

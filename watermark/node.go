@@ -54,7 +54,7 @@ type Page[E any] struct {
 	Last    []byte // the key up to which the page has all entries of the node, if More is set
 }
 
-// Take records the answer of a node that was asked for its entries behind from. The node fails if there is an error, or
+// Take records the answer of a node that was asked for its entries after from. The node fails if there is an error, or
 // if the page does not go further than from.
 func (p *Plan[E]) Take(n *Node[E], from Position, page *Page[E], err error) {
 	n.slow = false

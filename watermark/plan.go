@@ -219,8 +219,8 @@ func (p *Plan[E]) mostNeeded() (best *Node[E]) {
 	return best
 }
 
-// expected returns how many nodes of a quota are behind the watermark or have a request for a page. Slow nodes count
-// only if slow is set.
+// expected returns how many nodes of a quota have not reached the watermark or have a request for a page. Slow nodes
+// count only if slow is set.
 func (p *Plan[E]) expected(q *quota[E], slow bool) (count int) {
 	for _, n := range q.nodes {
 		if p.Compare(n.Position, p.mark) > 0 || n.state == requested && (slow || !n.slow) {

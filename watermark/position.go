@@ -2,7 +2,7 @@ package watermark
 
 import "bytes"
 
-// Position is a place in a sequence: behind an entry, before all entries, or after all. The zero value is behind the
+// Position is a place in a sequence: after an entry, before all entries, or after all. The zero value is after the
 // empty key.
 type Position struct {
 	Key   []byte // of the entry, for AtKey

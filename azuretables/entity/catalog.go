@@ -197,8 +197,8 @@ func (s *Store) CreateTable(r *request.Request, account, name string) error {
 	return err
 }
 
-// replicationFactor is a new keyspace's replication factor, limited by the number of nodes. It equals that of CREATE
-// KEYSPACE without a factor (query/definition).
+// replicationFactor is a new keyspace's replication factor, limited by the number of nodes. It equals the factor of
+// CREATE KEYSPACE without a factor (query/definition).
 const replicationFactor = 4
 
 func (s *Store) ensureKeyspace(r *request.Request, account string) error {

@@ -121,7 +121,8 @@ func (c *localCommand) center(i int) string {
 }
 
 // prepareData creates the nodes' directories and configuration files. It refuses the directory of a ring with another
-// number of nodes or other data centers, that of a `cqld start` node, and that of a secure ring without --secure.
+// number of nodes or other data centers, the directory of a `cqld start` node, and the directory of a secure ring
+// without --secure.
 func (c *localCommand) prepareData(members []member) error {
 	if err := checkRingDirectory(c.DataDir); err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// securityDir is the directory, in that of a ring of `cqld local --secure`, with the files of security.
+	// securityDir is the subdirectory, for a ring of `cqld local --secure`, with the files of security.
 	securityDir = "security"
 	// localCluster is the name of the cluster of `cqld local`.
 	localCluster = "local"
@@ -112,8 +112,8 @@ func (s *security) generate(now time.Time) error {
 	return writePrivate(s.ca(), ca.CertificatePEM())
 }
 
-// loadTablesKey reads the key of the account for Azure Tables, or generates it: everyone knows that of the development
-// account.
+// loadTablesKey reads the key of the account for Azure Tables, or generates it: everyone knows the key of the
+// development account.
 func (s *security) loadTablesKey() error {
 	path := s.file("tables-key")
 	b, err := os.ReadFile(path)

@@ -108,7 +108,7 @@ type request struct {
 	prepared bool
 	options  cqlclient.Options
 
-	executeKeyspace string // that EXECUTE names; PREPARE names that of options
+	executeKeyspace string // that EXECUTE names; PREPARE names the keyspace of options
 }
 
 // Play executes one block and returns the answers.

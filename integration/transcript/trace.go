@@ -17,7 +17,7 @@ func (rq *request) withTrace(c *cqlclient.Conn, a *cqlclient.Answer) (string, er
 }
 
 // trace renders the session of the answer's trace, beginning with a newline. It is empty unless the block requests
-// traces. Events are not shown: their texts are specific to each server.
+// traces. Events are not shown: their messages are specific to each server.
 func (rq *request) trace(c *cqlclient.Conn, a *cqlclient.Answer) (string, error) {
 	switch {
 	case !rq.options.Tracing && a.TracingID == nil:

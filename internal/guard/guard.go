@@ -1,6 +1,6 @@
 // Package guard ends the request whose code panics, and keeps the process running.
 //
-// A panic, including that of a broken invariant (package invariant), is a defect of this program. Its scope depends on
+// A panic, also of a broken invariant (package invariant), is a defect of this program. Its scope depends on
 // the state that the panicking code may have left inconsistent:
 //
 //   - State of one request: the request ends with an error, its connection ends as well if the connection's own state

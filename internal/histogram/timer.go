@@ -22,7 +22,7 @@ type TimerSummary struct {
 	PerSecond float64 // exponentially weighted over five minutes
 }
 
-// Begin counts an operation and reports whether its latency is to be measured: that of the first, and of one in every
+// Begin counts an operation and reports whether its latency is to be measured: for the first, and for one in every
 // thereafter.
 func (t *Timer) Begin(every int64) bool { return (t.count.Add(1)-1)%every == 0 }
 

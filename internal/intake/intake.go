@@ -108,7 +108,7 @@ func (in *Intake) giveUp(w *waiter, abort func()) (*Body, error) {
 	in.mu.Lock()
 	if i := slices.Index(in.waiting, w); i >= 0 {
 		in.waiting = slices.Delete(in.waiting, i, i+1)
-		in.admitLocked() // those behind it may be smaller and fit
+		in.admitLocked() // those after it may be smaller and fit
 		in.mu.Unlock()
 		return nil, ErrFull
 	}

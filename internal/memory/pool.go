@@ -137,7 +137,7 @@ func (p *Pool) Stats() Stats {
 // Used returns the bytes in use.
 func (p *Pool) Used() int64 { return p.small.Load() + p.large.Load() }
 
-// Scarce reports whether more than half of the memory is used. That of a nil Pool has no bound.
+// Scarce reports whether more than half of the memory is used. A nil Pool has no bound.
 func (p *Pool) Scarce() bool { return p != nil && p.Used() > p.o.Bytes/2 }
 
 // take takes n bytes of a part of the pool if no more than limit of it are then used.

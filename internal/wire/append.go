@@ -97,7 +97,7 @@ func AppendInet(dst []byte, a netip.AddrPort) []byte {
 }
 
 // AppendUnsignedVint appends Cassandra's [unsigned vint]: as many leading 1
-// bits in the first byte as bytes follow, the value big-endian behind them.
+// bits in the first byte as bytes follow, the value big-endian after them.
 func AppendUnsignedVint(dst []byte, v uint64) []byte {
 	size := UnsignedVintSize(v)
 	if size == 1 {

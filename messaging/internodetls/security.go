@@ -49,7 +49,7 @@ type Options struct {
 	// Place returns the place of the member at an address; ok is false if there is none. It is required for Rack and
 	// Datacenter, and must not block.
 	Place func(netip.Addr) (p Place, ok bool)
-	// Resolver resolves DNS names of certificates. nil means that of the operating system.
+	// Resolver resolves DNS names of certificates. nil means the resolver of the operating system.
 	Resolver Resolver
 }
 

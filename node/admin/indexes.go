@@ -45,7 +45,7 @@ func (x *Indexes) Rebuild(ctx context.Context, a control.IndexArgs, report contr
 	for _, i := range of {
 		j, err := x.builds.again(t, i)
 		if err != nil {
-			return none, err // those that were started go on
+			return none, err // those that were started continue
 		}
 		started = append(started, j)
 	}

@@ -49,7 +49,7 @@ type Opening struct {
 	Retired      func()
 	AutoRepair   bool // repairs run in the background
 
-	// GraphBytes bounds the memory of the graph of each index of vectors, and AllGraphBytes that of all. nil means
+	// GraphBytes bounds the memory of the graph of each index of vectors, and AllGraphBytes of all graphs. nil means
 	// GraphBytes, and no bound of all.
 	GraphBytes    *int64
 	AllGraphBytes int64

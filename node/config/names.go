@@ -33,7 +33,7 @@ const (
 // LookupHost returns the addresses of a host name. A *net.DNSError with IsNotFound means that the name has no address.
 type LookupHost func(ctx context.Context, name string) ([]netip.Addr, error)
 
-// lookup calls the resolver of the options, or that of the machine.
+// lookup calls the resolver of the options, or the machine's resolver.
 func (o *Options) lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 	if o.Listen.LookupHost != nil {
 		return o.Listen.LookupHost(ctx, name)
@@ -41,7 +41,7 @@ func (o *Options) lookup(ctx context.Context, name string) ([]netip.Addr, error)
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 }
 
-// isHostName reports whether s has the form of a host name, and not that of a mistyped IP address.
+// isHostName reports whether s looks like a host name, and not like a mistyped IP address.
 func isHostName(s string) bool {
 	if s == "" || len(s) > 253 {
 		return false

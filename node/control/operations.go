@@ -148,7 +148,7 @@ type Voters struct {
 
 // Memory is the memory of a node, in bytes.
 type Memory struct {
-	Limit  int64        `json:"limit"`  // memory_limit, or that of a cgroup, or the machine's memory
+	Limit  int64        `json:"limit"`  // memory_limit, or the limit of a cgroup, or the machine's memory
 	Source string       `json:"source"` // which of them
 	Parts  []MemoryPart `json:"parts"`
 	Heap   Heap         `json:"heap"`

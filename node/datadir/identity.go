@@ -66,8 +66,8 @@ const placeKey = "node/place"
 // another cluster name do not communicate.
 type Place struct{ Cluster, Datacenter, Rack string }
 
-// CheckPlace compares the configured place with that of the last start, before this node communicates with others: with
-// another cluster name it would serve clients alone. A node that is no member yet may change its place.
+// CheckPlace compares the configured place with the place of the last start, before this node communicates with others:
+// with another cluster name it would serve clients alone. A node that is no member yet may change its place.
 func (i Identity) CheckPlace(configured Place) error {
 	stored, err := i.Engine.GetLocal([]byte(placeKey))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"cqld/schema"
 )
 
-// CheckReadLevel refuses the level of which only writes are possible.
+// CheckReadLevel rejects ANY, which only writes accept.
 func CheckReadLevel(c ring.Consistency) error {
 	if c == ring.Any {
 		return invalid.Errorf("ANY ConsistencyLevel is only supported for writes")

@@ -61,7 +61,7 @@ func VirtualPage(source VirtualSource, t *schema.Table, cmd *row.ReadCommand, hi
 	return w.Finish(more), nil
 }
 
-// keyOrder returns the order of a table's partitions: in Cassandra's virtual tables, that of the keys.
+// keyOrder returns the order of a table's partitions: in Cassandra's virtual tables, the order of the keys.
 func keyOrder(t *schema.Table) func(a, b row.PartitionKey) int {
 	if schema.IsVirtualSystem(t.Keyspace) {
 		return func(a, b row.PartitionKey) int { return bytes.Compare(a.Bytes, b.Bytes) }

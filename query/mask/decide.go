@@ -78,8 +78,8 @@ func allowed(err error) (bool, error) {
 	return false, err
 }
 
-// inHashOrder returns columns in the order in which Cassandra lists them: that of a Java HashMap by name, whose buckets
-// depend on the number of columns.
+// inHashOrder returns columns in the order in which Cassandra lists them: the order of a Java HashMap by name, whose
+// buckets depend on the number of columns.
 func inHashOrder(columns []*schema.Column) []*schema.Column {
 	buckets := 16
 	for len(columns) > buckets*3/4 {

@@ -11,8 +11,8 @@ import (
 	"cqld/schema"
 )
 
-// sealedPad is the multiple of bytes to which Seal extends a text, so that its length does not tell that of a masked
-// value.
+// sealedPad is the multiple of bytes to which Seal extends a text, so that its length does not reveal the length of a
+// masked value.
 const sealedPad = 64
 
 // Keys reports whether a column of t's primary key has a mask. Paging states contain primary keys and must then be

@@ -26,7 +26,7 @@ type Plan struct {
 	grouped      bool                 // the statement has GROUP BY
 	reversed     bool
 	order        []orderColumn    // set if rows must be sorted in memory
-	sorted       bool             // in another order than that of the clustering
+	sorted       bool             // in another order than the clustering
 	hashed       []*schema.Column // of a GROUP BY whose groups span partitions
 	limit        term.Term
 	offset       term.Term
@@ -44,8 +44,8 @@ type Plan struct {
 	bytes atomic.Int64 // of a recent page, for firstBytes
 }
 
-// firstBytes returns the size of the first page that is requested: twice that of a recent result, so that most SELECTs
-// send one command.
+// firstBytes returns the size of the first page that is requested: twice the size of a recent result, so that most
+// SELECTs send one command.
 func (p *Plan) firstBytes() int { return int(2 * p.bytes.Load()) }
 
 // observe records the size of a result. A smaller one than the previous ones counts for an eighth.

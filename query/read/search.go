@@ -24,7 +24,7 @@ func (run *reading) search(r *request.Request, cmd *row.ReadCommand) ([]byte, er
 	if cmd.SinglePartition() {
 		req.Key, req.Timeout = cmd.Key, run.reader.o.Timeouts.Read
 	} else if req.Tokens = cmd.Range.Tokens; cmd.Range.After != nil {
-		req.From = search.BehindPartition(*cmd.Range.After)
+		req.From = search.AfterPartition(*cmd.Range.After)
 	}
 	if r.Trace != nil && r.Trace.Detailed() {
 		r.Trace.Add(run.reader.o.View.Self(), "Searching with index "+run.index.Index.Name)

@@ -16,7 +16,8 @@ import (
 	"cqld/types/analysis"
 )
 
-// indexedPart is the part of a restriction that an index finds: that of one column, or one of its elements.
+// indexedPart is the part of a restriction that an index finds: the restriction of one column, or of one of its
+// elements.
 type indexedPart struct {
 	index   *schema.Index
 	of      *restriction

@@ -8,7 +8,7 @@ import (
 )
 
 // Merger refuses relations on the same columns that cannot be combined, for a WHERE that is not compiled into a Set:
-// that of a materialized view.
+// as in a materialized view.
 type Merger struct{ all []*restriction }
 
 // Add adds the relation columns op value; OperatorInvalid means IN. multi means that it is written as (c, d) op value.

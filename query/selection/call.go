@@ -245,7 +245,7 @@ func (a *selectorArg) exact() *types.Type {
 	return a.typeOf((*selectorArg).exact)
 }
 
-// typeOf returns the type of a selector whose elements have the types that of returns.
+// typeOf returns the type of a selector whose elements have the types returned by of.
 func (a *selectorArg) typeOf(of func(*selectorArg) *types.Type) *types.Type {
 	elementType := func(in []cql.Selector) (first *types.Type) {
 		for _, e := range in {

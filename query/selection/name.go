@@ -5,7 +5,7 @@ import (
 	"cqld/query/term"
 )
 
-// name is the name of a result column, in parts: the names of operands are parts of that of an expression, and are
+// name is the name of a result column, in parts: the names of operands are parts of the name of an expression, and are
 // joined only for the outermost one. A name that were joined at each level would make the cost of an expression
 // quadratic.
 type name func(dst []byte) []byte

@@ -11,7 +11,7 @@ import (
 	"cqld/types"
 )
 
-// fits returns an error unless a term matches a type: that of a list literal within the term, or mismatch.
+// fits returns an error unless a term matches a type: the error of a list literal within the term, or mismatch.
 func (c *Compiler) fits(t cql.Term, to *types.Type, mismatch func() error) error {
 	c.mismatch = nil
 	match := (&termArg{c, t}).Match(to)

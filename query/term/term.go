@@ -14,7 +14,7 @@ type Scope struct {
 	JSON   []wire.Value // of INSERT … JSON, by column
 }
 
-// grower is an Env with memory: that of a request.
+// grower is an Env with the memory of a request.
 type grower interface{ Grow(n int) error }
 
 // scopeFree is the size of what a statement evaluates without a reservation.

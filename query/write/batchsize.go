@@ -122,7 +122,7 @@ func batchSize(t *schema.Table, m *row.Mutation) int {
 	return size
 }
 
-// cellsSize returns the size of a row minus that of an empty one.
+// cellsSize returns the size of a row minus the size of an empty one.
 func cellsSize(t *schema.Table, r *row.Row) (size int) {
 	if r.Liveness.Present() && r.Liveness.TTL > 0 {
 		size += expiringMarkerSize

@@ -310,7 +310,7 @@ func compareCondition(t *types.Type, operator cql.Operator, value, wanted []byte
 	return n >= 0, nil
 }
 
-// collectionWord returns the kind of a collection as in Cassandra's texts.
+// collectionWord returns the kind of a collection as in Cassandra's messages.
 func collectionWord(t *types.Type) string {
 	switch t.Kind() {
 	case types.List:

@@ -66,7 +66,7 @@ func (w *writing) guardRow(m *Modification, key row.PartitionKey, kind schema.Co
 }
 
 // guardCells applies the guardrails on values and collections to the cells that operations write to one row. As in
-// Cassandra, the size of a collection is not that of one element that is set.
+// Cassandra, the size of one element that is set is not the size of a collection.
 func guardCells(g *guardrail.Guard, t *schema.Table, operations []operation, r *row.Row) error {
 	type collection struct{ items, bytes int64 }
 	collections := map[*schema.Column]*collection{}

@@ -233,7 +233,7 @@ func (w *writing) deletion() row.Deletion {
 }
 
 // wideDeletion returns the deletion of a partition or of a range of rows. In a conditional change its timestamp is
-// just before that of the written cells, as in Cassandra, so that a batch may replace the rows.
+// just before the timestamp of the written cells, as in Cassandra, so that a batch may replace the rows.
 func (w *writing) wideDeletion() row.Deletion {
 	d := w.deletion()
 	if w.known != nil {

@@ -14,7 +14,7 @@ type Definition struct {
 	// Partitions means that an entry stands for a partition, not for a row: Terms looks at partition keys or static
 	// columns.
 	Partitions bool
-	// Values means that an entry has a value, that of Found.Add. Other entries have none.
+	// Values means that an entry has a value, the one passed to Found.Add. Other entries have none.
 	Values bool
 	// Whole keeps terms of any length whole, for indexes that are read in the order of terms. Others are cut at termMax
 	// bytes; readers compare the whole term with the row.
@@ -46,7 +46,7 @@ type Found struct {
 	spans []span
 }
 
-// span is a term, and a value behind it, in Found.bytes.
+// span is a term, and a value after it, in Found.bytes.
 type span struct{ from, term, value int }
 
 // Reset empties f.

@@ -274,7 +274,7 @@ func (x *Values) refresh(table schema.StorageID, d *Definition, n int) (more boo
 	return !g.ready || len(g.pending) > 0, nil
 }
 
-// compareEntries adds the vectors of stored entries behind one of them that the graph does not have, up to n.
+// compareEntries adds the vectors of stored entries after one of them that the graph does not have, up to n.
 func (x *Values) compareEntries(table schema.StorageID, d *Definition, g *graph, after []byte, n int) (last []byte,
 	ended bool, err error) {
 	from := appendIndex(nil, d.ID)
@@ -309,7 +309,7 @@ func (x *Values) compareEntries(table schema.StorageID, d *Definition, g *graph,
 	return nil, true, nil
 }
 
-// inGraph passes entries on to offer that the graph of the index finds, as far as it has one: the best ones behind the
+// inGraph passes entries on to offer that the graph of the index finds, as far as it has one: the best ones after the
 // position of the query, and all that are pending. Of entries with equal scores, it passes on all: their places decide.
 func (s *search) inGraph(best *bestScored) (ok bool) {
 	nearest, pending := s.x.graphs.find(s.q.Index)

@@ -16,7 +16,7 @@ import (
 // A place has the layout of the keys of rows, so places are in the order of the ring. Terms are escaped: 00 is 00 FF,
 // and the end is 00 01. So a bound of terms, escaped without an end, is the same bound of escaped terms.
 
-// Position is a place in the order of a search, behind an entry: in ByToken a place, in ByTerm a term and a
+// Position is a place in the order of a search, after an entry: in ByToken a place, in ByTerm a term and a
 // place, in ByScore a score and a place. Positions
 // compare as bytes. nil is the beginning, in either direction.
 type Position []byte
@@ -34,7 +34,7 @@ func AppendPlace(dst []byte, key row.PartitionKey, kind row.EntryKind, clusterin
 	return append(append(appendPartition(dst, key), byte(kind)), clustering...)
 }
 
-// AppendPlaceEnd appends the place behind all rows of a partition.
+// AppendPlaceEnd appends the place after all rows of a partition.
 func AppendPlaceEnd(dst []byte, key row.PartitionKey) []byte {
 	return append(appendPartition(dst, key), kindEnd)
 }

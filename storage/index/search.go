@@ -23,7 +23,7 @@ type Query struct {
 	Tokens   ring.Range       // else of these; does not wrap
 	Slices   []row.Slice      // of the clustering, ascending and disjoint; nil means all rows
 	Filter   *row.Filter      // omits rows
-	From     Position         // begin behind it
+	From     Position         // begin after it
 	Reversed bool             // in ByToken with Key only
 	Order    Order
 	Near     []byte // of ByScore: the vector that others are compared with
@@ -45,20 +45,20 @@ type Branch struct {
 type Page struct {
 	Candidates []Candidate
 	Last       Position // up to which the step has looked; nil if it looked at nothing
-	More       bool     // there may be further candidates behind Last
+	More       bool     // there may be further candidates after Last
 	Scanned    int      // entries that were looked at
 }
 
 // Candidate is a row, or a partition, that matches by what this node stores.
 type Candidate struct {
-	// At is the position behind the row; of a partition, behind all its rows.
+	// At is the position after the row; of a partition, after all its rows.
 	At Position
 	// Page is the row as a read of it by its key returns it (row.PageReader). It is nil for a partition.
 	Page []byte
 }
 
 // Search does one bounded step of a search: a step ends at the Limit, or when it has looked at enough; the next one
-// begins behind Last. ErrNotBuilt is the error for an index that is not built.
+// begins after Last. ErrNotBuilt is the error for an index that is not built.
 func (x *Values) Search(q *Query) (page Page, err error) {
 	if err := x.host.Failed(); err != nil {
 		return page, err
@@ -226,7 +226,7 @@ func (s *search) keep(b []byte) []byte {
 	return s.kept[n:len(s.kept):len(s.kept)]
 }
 
-// position appends the position of an entry, behind its row.
+// position appends the position of an entry, after its row.
 func (s *search) position(dst []byte, e *entryOf) []byte {
 	switch {
 	case s.q.Order == ByTerm:

@@ -226,7 +226,7 @@ type firsts struct {
 	most    int
 	list    []placedEntry // a heap once it is full
 	memory  []byte        // of further entries
-	dropped bool          // entries behind the last in the list
+	dropped bool          // entries after the last in the list
 }
 
 type placedEntry struct {

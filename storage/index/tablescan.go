@@ -120,7 +120,7 @@ func (r *ranged) next() ([]byte, bool, error) {
 			s.page.More = true
 			return nil, false, nil
 		case r.looked >= s.x.ranges.step:
-			if !s.x.unsafe.NoRowsBehind {
+			if !s.x.unsafe.NoRowsAfter {
 				r.endAtRow()
 			}
 			return nil, false, nil
@@ -145,7 +145,7 @@ func (r *ranged) next() ([]byte, bool, error) {
 		}
 	}
 	if len(r.inOrder) == 0 {
-		if r.kept.dropped && !s.x.unsafe.NoEntriesBehind {
+		if r.kept.dropped && !s.x.unsafe.NoEntriesAfter {
 			r.endAtRow()
 		}
 		return nil, false, nil
@@ -155,7 +155,7 @@ func (r *ranged) next() ([]byte, bool, error) {
 	return e.entry, true, nil
 }
 
-// endAtRow ends the page behind the last row that was looked at, or behind the last candidate if that is farther.
+// endAtRow ends the page after the last row that was looked at, or after the last candidate if that is farther.
 func (r *ranged) endAtRow() {
 	r.s.page.More = true
 	if bytes.Compare(r.at, r.s.page.Last) > 0 {

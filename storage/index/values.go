@@ -71,11 +71,11 @@ type Unsafe struct {
 	NoFence bool
 	// NoVoid counts an index as built although rows were ingested without entries of it.
 	NoVoid bool
-	// NoRowsBehind ends a search of a range behind the rows of the table that one step looked at, although there are
+	// NoRowsAfter ends a search of a range after the rows of the table that one step looked at, although there are
 	// others.
-	NoRowsBehind bool
-	// NoEntriesBehind ends a search of a range behind the entries that one step kept, although there are others.
-	NoEntriesBehind bool
+	NoRowsAfter bool
+	// NoEntriesAfter ends a search of a range after the entries that one step kept, although there are others.
+	NoEntriesAfter bool
 	// NoCompare continues to use graphs of vectors after entries were ingested that they do not have.
 	NoCompare bool
 }

@@ -123,7 +123,7 @@ func (s *scored) compare(position, entry []byte) int {
 type bestScored struct {
 	list    []scored
 	most    int
-	dropped bool // entries behind the last in the list
+	dropped bool // entries after the last in the list
 }
 
 // Len implements heap.Interface.
@@ -166,7 +166,7 @@ func (h *bestScored) offer(position, entry []byte) {
 	}
 }
 
-// offer offers an entry if it is in the bounds of the query and behind its position.
+// offer offers an entry if it is in the bounds of the query and after its position.
 func (s *search) offer(best *bestScored, entry, vector []byte) bool {
 	n, ok := splitTerm(entry[indexSize:])
 	if !ok || !s.bounds.contains(entry[indexSize+n:]) || len(vector) != 4*len(s.near) {
@@ -188,7 +188,7 @@ func encode(dst []byte, v []float32) []byte {
 	return dst
 }
 
-// nearest passes on the entries with the best scores behind the position of the query: of the graph if there is one,
+// nearest passes on the entries with the best scores after the position of the query: of the graph if there is one,
 // and otherwise of all entries.
 func (s *search) nearest(open func(bounds) (*storage.Entries, error),
 	f func(func() ([]byte, bool, error)) error) error {

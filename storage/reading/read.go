@@ -66,7 +66,7 @@ type reader struct {
 type partition struct {
 	key       row.PartitionKey
 	prefix    []byte               // prefix of its keys
-	deletion  row.Deletion         // that of the partition
+	deletion  row.Deletion         // deletion of the partition
 	deletions []row.RangeTombstone // normalized, not purged
 	header    []byte               // encoded, as the page contains it
 	shown     row.Outline          // of header
@@ -228,7 +228,7 @@ func (r *reader) boundRange(tokens ring.Range) bool {
 
 func (r *reader) open() (err error) {
 	r.wide = 0
-	if r.iter != nil { // that of the previous partition
+	if r.iter != nil { // the iterator of the previous partition
 		r.iter.SetBounds(r.lower, r.upper)
 		return nil
 	}

@@ -139,7 +139,7 @@ type Request struct {
 	Validity  time.Duration // 0 means LeafValidity
 	// Key is the private key; nil means a new one.
 	Key crypto.Signer
-	// Issued overrides the time of issue; zero means that of the environment.
+	// Issued overrides the time of issue; zero means the time of the environment.
 	Issued time.Time
 }
 

@@ -21,7 +21,7 @@ func (a *Authority) Issued(c *x509.Certificate) bool {
 }
 
 // Renew makes a certificate with the subject, names, usages and key type of an old one that the authority has issued,
-// and with a new key unless key is set. validity 0 means that of the old one.
+// and with a new key unless key is set. validity 0 means the validity of the old one.
 func (a *Authority) Renew(old *x509.Certificate, key crypto.Signer, validity time.Duration) (*Pair, error) {
 	if !a.Issued(old) {
 		return nil, ErrForeign

@@ -139,7 +139,7 @@ func (o *operator) binary(n *ast.BinaryExpr) {
 	}
 }
 
-// variable says whether an expression has the type of a variable, and not that of an untyped constant.
+// variable says whether an expression has the type of a variable, and not of an untyped constant.
 func variable(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.SelectorExpr, *ast.IndexExpr:

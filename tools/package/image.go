@@ -138,7 +138,7 @@ func (r *release) baseLayer() (v1.Layer, error) {
 // entry is a file of a layer, or a directory if its name ends with a slash.
 type entry struct {
 	name    string
-	mode    int64 // 0: that of a directory
+	mode    int64 // 0: the mode of a directory
 	owner   int
 	content []byte
 }

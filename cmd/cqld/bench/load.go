@@ -208,7 +208,7 @@ func (s *step) note(resp *client.Response, err error, took time.Duration, entiti
 	return false
 }
 
-// status returns the status of the response, or that of a refusal inside a transaction's response.
+// status returns the status of the response, or the status of a refusal inside a transaction's response.
 func status(resp *client.Response) int {
 	if resp.Status == 202 {
 		if all := resp.Statuses(); len(all) == 1 {

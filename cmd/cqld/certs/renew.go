@@ -65,7 +65,7 @@ func (c *renewCommand) Run(out io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// issued returns the certificates of the directory except that of the authority.
+// issued returns the certificates of the directory except the certificate of the authority.
 func (s *store) issued() ([]string, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {

@@ -110,7 +110,7 @@ func (s *session) Rows(text string) (rows [][]any, err error) {
 	for {
 		data, err := iter.RowData()
 		if err != nil {
-			_ = iter.Close() // its error is that of RowData
+			_ = iter.Close() // it returns the error of RowData
 			return nil, err
 		}
 		if !iter.Scan(data.Values...) {

@@ -106,7 +106,7 @@ func (p *program) rows(text string, args ...any) ([]string, error) {
 	for {
 		data, err := iter.RowData()
 		if err != nil {
-			_ = iter.Close() // its error is that of RowData
+			_ = iter.Close() // it returns the error of RowData
 			return nil, err
 		}
 		if !iter.Scan(data.Values...) {

@@ -83,7 +83,7 @@ func (p *script) step(line string) (string, error) {
 	return answer, nil
 }
 
-// session returns the session of a role; that of admin has the credentials of the settings.
+// session returns the session of a role; admin's session has the credentials of the settings.
 func (p *script) session(role string) (Session, error) {
 	if db := p.sessions[role]; db != nil {
 		return db, nil

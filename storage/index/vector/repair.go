@@ -2,7 +2,7 @@ package vector
 
 import "slices"
 
-// repair is the state of unlinking deleted nodes. Deleted nodes (ghosts) stay linked, so that what lies behind them is
+// repair is the state of unlinking deleted nodes. Deleted nodes (ghosts) stay linked, so that what they lead to is
 // found. When they are many, each write visits a few nodes and replaces their links to ghosts by links to the
 // neighbours of those; after a pass over all nodes no link leads to a ghost that was there when it began.
 type repair struct {
