@@ -29,38 +29,6 @@ func (op *readOp) guarded() {
 	}
 }
 
-// guarded is deferred by the events of a range read.
-func (op *rangeOp) guarded() {
-	if op.c.guard == nil {
-		return
-	}
-	if p := recover(); p != nil {
-		op.c.abandon("coordinator range read", p, &op.mu, func(err error) {
-			if op.done == nil {
-				op.mu.Unlock()
-				return
-			}
-			op.finish(nil, err)
-		})
-	}
-}
-
-// guarded is deferred by the events of a write that first requests the newest timestamps.
-func (op *orderOp) guarded() {
-	if op.c.guard == nil {
-		return
-	}
-	if p := recover(); p != nil {
-		op.c.abandon("coordinator ordered write", p, &op.mu, func(err error) {
-			if op.done == nil {
-				op.mu.Unlock()
-				return
-			}
-			op.concludeLocked()(err)
-		})
-	}
-}
-
 // Continue calls next, which continues an operation and calls done. If next panics before it has called done, Continue
 // calls done with the error, because the operation that panicked no longer has it. done is called once.
 func (c *Coordinator) Continue(where string, done func(error), next func(done func(error))) {

@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"errors"
 	"math"
 	"slices"
 	"sync"
@@ -33,25 +32,39 @@ type Dated interface {
 	Newest(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(newest int64, err error))
 }
 
-// orderOp is a write whose timestamps are to be chosen.
+// orderOp is a write whose timestamps are to be chosen: the shell of an ordering. It locks, steps, unlocks, and
+// performs the effects.
 type orderOp struct {
-	c        *Coordinator
-	req      WriteRequest
-	write    func(*WriteRequest, func(error))
-	deadline time.Duration
-	size     int64
+	c     *Coordinator
+	req   WriteRequest
+	write func(*WriteRequest, func(error))
+	size  int64
 
-	mu     sync.Mutex
-	done   func(error) // nil after it was called, or after the timestamps were chosen
-	parts  []*orderPart
-	left   int // parts without a quorum
-	newest int64
-	timer  env.Timer
+	mu       sync.Mutex
+	ordering ordering    // its steps hold mu
+	done     func(error) // nil after it was called, or after the timestamps were chosen
+	timer    env.Timer
+}
+
+// ordering is the state machine of an orderOp.
+//
+//	begun ─ plan ─▶ ask as many replicas of every part as must answer
+//	                  │ answered: enough of every part ─▶ write
+//	                  │ answered: a failure ────────────▶ ask the others
+//	                  │ answered: a refusal ────────────▶ pause ─ resumed ─▶ plan
+//	                  └ ticked: others are asked, too; then the deadline ─▶ fail
+type ordering struct {
+	c        *Coordinator // for its view, limits, latencies and counters
+	kind     WriteType
+	deadline time.Duration // monotonic
+	parts    []*orderPart
+	left     int   // parts without a quorum
+	newest   int64 // of the answers
+	over     bool  // no event has an effect
 }
 
 // orderPart is what the write changes in one partition.
 type orderPart struct {
-	op       *orderOp
 	cmd      *row.ReadCommand
 	table    *schema.Table
 	level    ring.Consistency
@@ -63,10 +76,53 @@ type orderPart struct {
 	plans    int  // answers to earlier plans are ignored
 }
 
+// orderEvent is an input of an ordering.
+type orderEvent struct {
+	kind   orderEventKind
+	now    time.Duration // monotonic
+	part   *orderPart    // orderAnswered, orderResumed; nil means that no part was planned
+	plan   int           // of the effect that the event follows
+	node   ring.NodeID   // orderAnswered
+	newest int64         // orderAnswered
+	err    error         // orderAnswered
+}
+
+type orderEventKind uint8
+
+const (
+	orderBegun    orderEventKind = iota
+	orderAnswered                // a replica has answered, or failed
+	orderResumed                 // a pause has ended
+	orderTicked
+)
+
+// orderEffect is an output of an ordering.
+type orderEffect struct {
+	kind  orderEffectKind
+	part  *orderPart    // orderAsk, orderPause
+	nodes []ring.NodeID // orderAsk
+	plan  int           // orderAsk, orderPause
+	epoch uint64        // orderAsk
+	after time.Duration // orderArm, orderPause
+	err   error         // orderFail
+}
+
+type orderEffectKind uint8
+
+const (
+	orderAsk   orderEffectKind = iota // ask nodes for the newest timestamp of the part
+	orderArm                          // set the timer
+	orderPause                        // wait for newer metadata, or for a node's first heartbeat
+	orderFail                         // answer the client with an error
+	orderWrite                        // write with timestamps after newest
+)
+
 // Order assigns timestamps after all stored ones to the mutations of req whose tables have write_ordering, and then
 // calls write. If it fails, it calls done with the error of a write, and nothing was sent.
 func (c *Coordinator) Order(req *WriteRequest, write func(*WriteRequest, func(error)), done func(error)) {
-	op := &orderOp{c: c, req: *req, write: write, done: done, newest: row.NoTimestamp}
+	op := &orderOp{c: c, req: *req, write: write, done: done}
+	o := &op.ordering
+	o.c, o.kind, o.newest = c, req.Type, row.NoTimestamp
 	op.req.Ordered = false
 	level := ring.Quorum
 	if req.Consistency.IsLocal() {
@@ -87,241 +143,120 @@ func (c *Coordinator) Order(req *WriteRequest, write func(*WriteRequest, func(er
 			return
 		}
 		if some {
-			op.parts = append(op.parts, &orderPart{op: op, cmd: cmd, table: table, level: level})
+			o.parts = append(o.parts, &orderPart{cmd: cmd, table: table, level: level})
 		}
 	}
-	if len(op.parts) == 0 || c.unsafe.NoWriteOrder {
+	if len(o.parts) == 0 || c.unsafe.NoWriteOrder {
 		write(&op.req, done)
 		return
 	}
-	op.left, op.size = len(op.parts), sized(req.Mutations)+writeOpBytes
+	o.left, op.size = len(o.parts), WriteSize(req.Mutations...)
 	if err := c.Reserve(op.size); err != nil {
 		done(err)
 		return
 	}
-	op.begin()
+	now := c.clock.Monotonic()
+	o.deadline = now + req.Timeout
+	op.deliver(&orderEvent{kind: orderBegun, now: now})
 }
 
-// begin asks as many replicas of every part as must answer. It returns Unavailable before it sends any request.
-func (op *orderOp) begin() {
-	op.deadline = op.c.clock.Monotonic() + op.req.Timeout
-	op.proceed()
-}
-
-func (op *orderOp) proceed() {
-	defer op.guarded()
-	c := op.c
-	wait := c.Remaining(op.deadline)
-	requests := make([][]ring.NodeID, len(op.parts))
-	for i, p := range op.parts {
-		var err error
-		if requests[i], err = p.plan(); err != nil {
-			if c.MayArrive(err, op.deadline) {
-				c.clock.After(ArrivalPause, op.proceed)
-				return
+// deliver takes an event, and performs its effects.
+func (op *orderOp) deliver(ev *orderEvent) {
+	defer op.c.guard.Recover("coordinator ordered write", op.fail)
+	for _, e := range op.step(ev) {
+		switch e.kind {
+		case orderAsk:
+			op.ask(&e)
+		case orderArm: // step has set the timer
+			if ev.kind != orderTicked {
+				trace(op.req.Trace, op.c.view.Self(), "Asking for the newest timestamp")
 			}
-			op.mu.Lock()
-			op.concludeLocked()(err)
-			return
-		}
-		if d, ok := c.tables.Patience(p.table); ok && len(p.spares) > 0 {
-			wait = min(wait, d)
+		case orderPause:
+			op.c.clock.After(e.after, func() {
+				op.deliver(&orderEvent{kind: orderResumed, now: op.c.clock.Monotonic(), part: e.part, plan: e.plan})
+			})
+		case orderFail:
+			op.fail(e.err)
+		case orderWrite:
+			if done := op.end(); done != nil {
+				op.c.Continue("coordinator ordered write", done, op.writeAfter)
+			}
 		}
 	}
-	trace(op.req.Trace, c.view.Self(), "Asking for the newest timestamp")
+}
+
+// step is the critical section of an event.
+func (op *orderOp) step(ev *orderEvent) []orderEffect {
 	op.mu.Lock()
-	op.timer = c.clock.After(wait, op.tick)
-	op.mu.Unlock()
-	for i, p := range op.parts {
-		p.ask(requests[i], p.plans, p.epoch)
+	defer op.mu.Unlock()
+	out := op.ordering.step(ev, nil)
+	op.ordering.check()
+	for i := range out {
+		if out[i].kind == orderArm {
+			op.timer = op.c.clock.After(out[i].after, op.tick)
+		}
 	}
+	return out
 }
 
-// plan determines the live replicas and chooses the first to ask, as for a read. The caller holds mu, or no other
-// goroutine uses p.
-func (p *orderPart) plan() (requests []ring.NodeID, err error) {
-	c := p.op.c
-	t, self := c.view.Topology(), c.view.Self()
-	set := c.replicasOf(t, p.table, p.cmd.Key.Token)
-	p.plans++
-	p.epoch, p.refused, p.failures, p.spares = t.Epoch(), false, nil, nil
-	p.tally.Reset(p.level, p.table.Replication, t, self, c.localDC)
-	if !c.unsafe.ReadOneSide {
-		p.tally.JoinRead(set, p.level, p.table.Replication)
+func (op *orderOp) tick() {
+	op.deliver(&orderEvent{kind: orderTicked, now: op.c.clock.Monotonic()})
+}
+
+// end ends the operation and returns the function that answers the client, or nil if that has happened. The machine
+// ignores the events that follow.
+func (op *orderOp) end() (done func(error)) {
+	op.mu.Lock()
+	done, timer := op.done, op.timer
+	op.done, op.timer, op.ordering.over = nil, nil, true
+	op.mu.Unlock()
+	if timer != nil {
+		timer.Stop()
 	}
-	var live []ring.NodeID
-	for _, nodes := range [][]ring.NodeID{set.Natural, set.Before} {
-		for _, node := range nodes {
-			some, _ := p.tally.Counts(node)
-			if some && !slices.Contains(live, node) && (node == self || c.view.Alive(node)) {
-				p.tally.Opened(node)
-				live = append(live, node)
-			}
-		}
+	if done != nil {
+		op.c.Release(op.size)
 	}
-	if q := p.tally.Short(); q != nil {
-		c.counts.unavailable.Add(1)
-		return nil, &Unavailable{Consistency: p.level, Required: q.Need, Alive: q.Open}
+	return done
+}
+
+// fail answers the client with an error, unless it was answered: also after a panic.
+func (op *orderOp) fail(err error) {
+	if done := op.end(); done != nil {
+		done(err)
 	}
-	SortByProximity(c, t, self, live, func(n ring.NodeID) ring.NodeID { return n })
-	for _, node := range live {
-		if p.tally.Ask(node) {
-			requests = append(requests, node)
-		} else {
-			p.spares = append(p.spares, node)
-		}
-	}
-	return requests, nil
 }
 
 // ask sends the request to nodes, this node last, because it may answer synchronously.
-func (p *orderPart) ask(nodes []ring.NodeID, plan int, epoch uint64) {
-	c := p.op.c
-	timeout, sent, self := c.Remaining(p.op.deadline), c.clock.Monotonic(), c.view.Self()
-	for _, node := range slices.Backward(nodes) {
+func (op *orderOp) ask(e *orderEffect) {
+	c, p, plan := op.c, e.part, e.plan
+	timeout, sent, self := c.Remaining(op.ordering.deadline), c.clock.Monotonic(), c.view.Self()
+	for _, node := range slices.Backward(e.nodes) {
 		done := func(newest int64, err error) {
+			now := c.clock.Monotonic()
 			if node != self {
-				now := c.clock.Monotonic()
 				c.peers.Record(node, now-sent, now)
 			}
-			p.answer(plan, node, newest, err)
+			op.deliver(&orderEvent{
+				kind:   orderAnswered,
+				now:    now,
+				part:   p,
+				plan:   plan,
+				node:   node,
+				newest: newest,
+				err:    err,
+			})
 		}
-		if dated, ok := c.replica(node, p.op.req.Trace).(Dated); ok {
-			dated.Newest(epoch, p.cmd, timeout, done)
+		if dated, ok := c.replica(node, op.req.Trace).(Dated); ok {
+			dated.Newest(e.epoch, p.cmd, timeout, done)
 		} else {
 			done(0, &ReplicaFailure{Message: "the replica does not support timestamp reads"})
 		}
 	}
 }
 
-// answer is the event of a replica's answer. If one fails, all others are asked.
-func (p *orderPart) answer(plan int, node ring.NodeID, newest int64, err error) {
-	op, c := p.op, p.op.c
-	defer op.guarded()
-	op.mu.Lock()
-	if op.done == nil || plan != p.plans {
-		op.mu.Unlock()
-		return
-	}
-	if err == nil {
-		op.newest = max(op.newest, newest)
-		if p.tally.Answered(node); p.tally.Satisfied() {
-			p.plans++
-			p.spares = nil
-			op.left--
-		}
-		if op.left == 0 {
-			op.stampLocked()
-			return
-		}
-		op.mu.Unlock()
-		return
-	}
-	var refusal *NotReplica
-	p.tally.Failed(node)
-	p.refused = p.refused || errors.As(err, &refusal)
-	if !silent(err) {
-		p.failures = append(p.failures, NodeFailure{Node: node, Reason: reasonOf(err)})
-	}
-	spares, epoch := p.spares, p.epoch
-	p.spares = nil
-	switch {
-	case !p.tally.Hopeless(): // spares are counted
-		op.mu.Unlock()
-		p.ask(spares, plan, epoch)
-	case (p.refused || c.outdated(p.epoch)) && p.plans < c.limits.PlansMax && !c.unsafe.NoReplan:
-		op.mu.Unlock()
-		c.counts.replans.Add(1)
-		c.clock.After(ReplanPause<<(plan-1), func() { p.replan(plan) })
-	default:
-		op.concludeLocked()(p.failure())
-	}
-}
-
-// replan asks again with the present topology: nothing has been sent that could be lost.
-func (p *orderPart) replan(plan int) {
-	op := p.op
-	defer op.guarded()
-	op.mu.Lock()
-	if op.done == nil || plan != p.plans {
-		op.mu.Unlock()
-		return
-	}
-	requests, err := p.plan()
-	if err != nil && op.c.MayArrive(err, op.deadline) {
-		plan = p.plans
-		op.mu.Unlock()
-		op.c.clock.After(ArrivalPause, func() { p.replan(plan) })
-		return
-	}
-	if err != nil {
-		op.concludeLocked()(err)
-		return
-	}
-	plan, epoch := p.plans, p.epoch
-	op.mu.Unlock()
-	p.ask(requests, plan, epoch)
-}
-
-// tick is the event of the timer. The first one asks the remaining replicas; the last one is the deadline.
-func (op *orderOp) tick() {
-	defer op.guarded()
-	op.mu.Lock()
-	if op.done == nil {
-		op.mu.Unlock()
-		return
-	}
-	left := op.deadline - op.c.clock.Monotonic()
-	if left <= 0 {
-		i := slices.IndexFunc(op.parts, func(p *orderPart) bool { return !p.tally.Satisfied() })
-		op.concludeLocked()(op.parts[i].failure())
-		return
-	}
-	op.timer = op.c.clock.After(left, op.tick)
-	var requests []func()
-	for _, p := range op.parts {
-		if spares, plan, epoch := p.spares, p.plans, p.epoch; len(spares) > 0 {
-			p.spares = nil
-			requests = append(requests, func() { p.ask(spares, plan, epoch) })
-		}
-	}
-	op.mu.Unlock()
-	for _, ask := range requests {
-		ask()
-	}
-}
-
-// failure returns the error for the present counts. The caller holds mu.
-func (p *orderPart) failure() error {
-	received, blockFor := p.tally.Totals()
-	if len(p.failures) > 0 {
-		return &WriteFailure{Consistency: p.level, Received: received, BlockFor: blockFor, Failures: p.failures,
-			Type: p.op.req.Type}
-	}
-	p.op.c.counts.writeTimeouts.Add(1)
-	return &WriteTimeout{Consistency: p.level, Received: received, BlockFor: blockFor, Type: p.op.req.Type}
-}
-
-// concludeLocked ends the operation and returns the function to call. It unlocks mu.
-func (op *orderOp) concludeLocked() (done func(error)) {
-	done, timer := op.done, op.timer
-	op.done = nil
-	op.mu.Unlock()
-	if timer != nil {
-		timer.Stop()
-	}
-	op.c.Release(op.size)
-	return done
-}
-
-// stampLocked ends the requests for timestamps and writes. It unlocks mu.
-func (op *orderOp) stampLocked() {
-	newest, done := op.newest, op.concludeLocked()
-	op.c.Continue("coordinator ordered write", done, func(done func(error)) { op.writeAfter(newest, done) })
-}
-
-// writeAfter writes with timestamps after newest.
-func (op *orderOp) writeAfter(newest int64, done func(error)) {
+// writeAfter writes with timestamps after the newest one. The machine is over, so no event changes it.
+func (op *orderOp) writeAfter(done func(error)) {
+	newest := op.ordering.newest
 	if stamp := op.req.Stamp; newest >= stamp {
 		op.c.counts.restamped.Add(1)
 		to, moved := stampAfter(newest, stamp), make([]*row.Mutation, len(op.req.Mutations))
@@ -334,7 +269,7 @@ func (op *orderOp) writeAfter(newest int64, done func(error)) {
 		}
 		op.req.Mutations = moved
 	}
-	op.req.Timeout = op.c.Remaining(op.deadline)
+	op.req.Timeout = op.c.Remaining(op.ordering.deadline)
 	op.write(&op.req, done)
 }
 

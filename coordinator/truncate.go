@@ -57,24 +57,81 @@ func (c *Coordinator) truncationID() uint64 {
 
 // truncateOp asks all nodes to prepare, then to drop their rows, and then announces the end: a write that ended before
 // the truncation began does not reach a replica after it. If the ring has changed meanwhile, it asks all nodes again,
-// including a node that gains a range, before that node receives data.
+// including a node that gains a range, before that node receives data. Its events step under the lock, and their
+// effects are performed after it was released.
 type truncateOp struct {
-	c          *Coordinator
-	table      *schema.Table
-	truncation Truncation
-	deadline   time.Duration
+	c        *Coordinator
+	table    *schema.Table
+	deadline time.Duration
 
-	mu      sync.Mutex
-	plan    int           // answers to earlier ones are ignored
-	waiting []ring.NodeID // nodes whose answers are outstanding
-	refused bool          // by a node that knows a later ring, or another truncation
-	void    bool          // by one that knows another truncation
-	done    func(error)   // nil after it was called
-	timer   env.Timer
+	mu         sync.Mutex
+	truncation Truncation
+	plan       int           // answers to earlier ones are ignored
+	waiting    []ring.NodeID // nodes whose answers are outstanding
+	refused    bool          // by a node that knows a later ring, or another truncation
+	void       bool          // by one that knows another truncation
+	done       func(error)   // nil after it was called
+	timer      env.Timer
+}
+
+// truncateEffects are the outputs of a step.
+type truncateEffects struct {
+	send  []ring.NodeID // they get truncation
+	plan  int           // of send
+	epoch uint64        // of send
+	begin bool          // the next phase
+	pause bool          // wait for newer metadata before the next phase
+	done  func(error)   // answer with err
+	err   error
+	abort bool // inform the nodes that the truncation has failed
+	timer env.Timer
+	order Truncation // of send, and of abort
+}
+
+// deliver takes an event, whose step runs under the lock, and performs its effects.
+func (op *truncateOp) deliver(step func() truncateEffects) {
+	defer op.c.guard.Recover("coordinator truncation", op.panicked)
+	e := func() truncateEffects {
+		op.mu.Lock()
+		defer op.mu.Unlock()
+		if op.done == nil {
+			return truncateEffects{}
+		}
+		return step()
+	}()
+	if e.timer != nil {
+		e.timer.Stop()
+	}
+	if e.abort {
+		op.abandon(e.order)
+	}
+	timeout := op.c.Remaining(op.deadline)
+	if e.order.Phase == TruncationEnd {
+		timeout = min(timeout, truncationEndWait)
+	}
+	for _, n := range e.send {
+		op.c.replicas.Replica(n).Truncate(e.epoch, e.order, timeout, func(err error) { op.answered(e.plan, n, err) })
+	}
+	switch {
+	case e.pause:
+		op.c.clock.After(truncatePause, op.begin)
+	case e.begin:
+		op.begin()
+	case e.done != nil:
+		e.done(e.err)
+	}
+}
+
+// panicked ends the operation after an event has panicked.
+func (op *truncateOp) panicked(err error) {
+	op.deliver(func() truncateEffects { return op.end(err) })
 }
 
 // begin sends the requests of a phase, by the present topology.
-func (op *truncateOp) begin() {
+func (op *truncateOp) begin() { op.deliver(op.nextPhase) }
+
+// nextPhase is the step of begin.
+func (op *truncateOp) nextPhase() truncateEffects {
 	c := op.c
 	t := c.view.Topology()
 	required, nodes := c.truncates(op.table, t)
@@ -84,53 +141,37 @@ func (op *truncateOp) begin() {
 			alive++
 		}
 	}
-	op.mu.Lock()
-	if op.done == nil {
-		op.mu.Unlock()
-		return
-	}
+	// The end is only announced: all nodes have dropped their rows.
 	if alive < len(required) && op.truncation.Phase != TruncationEnd {
 		c.counts.unavailable.Add(1)
-		op.endLocked(&Unavailable{Consistency: ring.All, Required: len(required), Alive: alive})
-		return
+		return op.end(&Unavailable{Consistency: ring.All, Required: len(required), Alive: alive})
 	}
 	if len(nodes) == 0 {
-		op.endLocked(nil)
-		return
+		return op.end(nil)
 	}
 	op.plan++
-	plan := op.plan
-	if op.void {
-		op.truncation.ID = op.c.truncationID()
+	if op.void { // nodes refuse the ID that another truncation has overtaken
+		op.truncation.ID = c.truncationID()
 	}
 	op.waiting, op.refused, op.void = slices.Clone(nodes), false, false
-	truncation := op.truncation
 	if op.timer == nil {
 		op.timer = c.clock.After(op.deadline-c.clock.Monotonic(), op.timeout)
 	}
-	op.mu.Unlock()
-	timeout := c.Remaining(op.deadline)
-	if truncation.Phase == TruncationEnd {
-		timeout = min(timeout, truncationEndWait)
-	}
-	for _, n := range nodes {
-		c.replicas.Replica(n).Truncate(t.Epoch(), truncation, timeout, func(err error) { op.answered(plan, n, err) })
-	}
+	return truncateEffects{send: nodes, plan: op.plan, epoch: t.Epoch(), order: op.truncation}
 }
 
 // truncationEndWait is how long the operation waits for the nodes' answers to the end of a truncation.
 const truncationEndWait = time.Second
 
 // abandon informs the nodes that the truncation has failed, so that their reads repair again.
-func (op *truncateOp) abandon() {
+func (op *truncateOp) abandon(x Truncation) {
 	c := op.c
 	t := c.view.Topology()
 	_, nodes := c.truncates(op.table, t)
 	for _, n := range nodes {
 		if c.believes(n) {
-			c.replicas.Replica(n).Truncate(t.Epoch(), Truncation{Table: op.table.StorageID, ID: op.truncation.ID,
-				Phase: TruncationEnd},
-				truncationEndWait, func(error) {})
+			x.Phase = TruncationEnd
+			c.replicas.Replica(n).Truncate(t.Epoch(), x, truncationEndWait, func(error) {})
 		}
 	}
 }
@@ -167,10 +208,13 @@ func (c *Coordinator) truncates(table *schema.Table, t *ring.Topology) (required
 // answered is the event of a node's answer. If a node refuses because the ring has changed, the operation waits for the
 // others and then asks all nodes of the new topology; those that have executed the truncation answer at once.
 func (op *truncateOp) answered(plan int, node ring.NodeID, err error) {
-	op.mu.Lock()
-	if op.done == nil || plan != op.plan {
-		op.mu.Unlock()
-		return
+	op.deliver(func() truncateEffects { return op.count(plan, node, err) })
+}
+
+// count is the step of answered.
+func (op *truncateOp) count(plan int, node ring.NodeID, err error) truncateEffects {
+	if plan != op.plan {
+		return truncateEffects{}
 	}
 	var refusal *NotReplica
 	var void *TruncationVoid
@@ -186,24 +230,20 @@ func (op *truncateOp) answered(plan int, node ring.NodeID, err error) {
 	op.waiting = slices.DeleteFunc(op.waiting, func(n ring.NodeID) bool { return n == node })
 	switch {
 	case err != nil:
-		op.endLocked(&TruncateFailure{Node: node, Cause: err})
+		return op.end(&TruncateFailure{Node: node, Cause: err})
 	case len(op.waiting) > 0:
-		op.mu.Unlock()
+		return truncateEffects{}
 	case op.refused:
 		op.truncation.Phase = TruncationPrepare
-		op.mu.Unlock()
-		op.c.clock.After(truncatePause, op.begin)
+		return truncateEffects{pause: true}
 	case op.truncation.Phase == TruncationPrepare:
 		op.truncation.Phase = TruncationApply
-		op.mu.Unlock()
-		op.begin()
+		return truncateEffects{begin: true}
 	case op.truncation.Phase == TruncationApply:
 		op.truncation.Phase = TruncationEnd
-		op.mu.Unlock()
-		op.begin()
-	default:
-		op.endLocked(nil)
+		return truncateEffects{begin: true}
 	}
+	return op.end(nil)
 }
 
 // truncatePause is how long a new plan waits for newer metadata.
@@ -211,35 +251,29 @@ const truncatePause = 100 * time.Millisecond
 
 // timeout is the event of the deadline.
 func (op *truncateOp) timeout() {
-	op.mu.Lock()
-	if op.done == nil {
-		op.mu.Unlock()
-		return
-	}
-	if op.truncation.Phase == TruncationEnd {
-		op.endLocked(nil)
-		return
-	}
-	var node ring.NodeID
-	if len(op.waiting) > 0 {
-		node = op.waiting[0]
-	}
-	op.endLocked(&TruncateFailure{Node: node, Cause: ErrNoReply})
+	op.deliver(func() truncateEffects {
+		if op.truncation.Phase == TruncationEnd {
+			return op.end(nil)
+		}
+		var node ring.NodeID
+		if len(op.waiting) > 0 {
+			node = op.waiting[0]
+		}
+		return op.end(&TruncateFailure{Node: node, Cause: ErrNoReply})
+	})
 }
 
-// endLocked answers. It unlocks mu.
-func (op *truncateOp) endLocked(err error) {
-	done, timer := op.done, op.timer
-	op.done = nil
-	begun := op.plan > 0
-	op.mu.Unlock()
-	if timer != nil {
-		timer.Stop()
+// end ends the operation: it answers, and informs the nodes of a failure if they were asked.
+func (op *truncateOp) end(err error) truncateEffects {
+	e := truncateEffects{
+		done:  op.done,
+		err:   err,
+		timer: op.timer,
+		abort: err != nil && op.plan > 0,
+		order: op.truncation,
 	}
-	if err != nil && begun {
-		op.abandon()
-	}
-	done(err)
+	op.done, op.timer = nil, nil
+	return e
 }
 
 // truncating is a node's knowledge of the truncations of tables. The zero value contains none.

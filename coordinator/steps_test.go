@@ -1,0 +1,194 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"cqld/internal/invariant"
+	"cqld/internal/testclock"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// stepView is the view of node 1 of a ring of three replicas.
+type stepView struct {
+	schema   *schema.Schema
+	topology *ring.Topology
+	dead     map[ring.NodeID]bool
+}
+
+func (*stepView) Self() ring.NodeID                 { return 1 }
+func (v *stepView) Schema() *schema.Schema          { return v.schema }
+func (v *stepView) Topology() *ring.Topology        { return v.topology }
+func (v *stepView) Alive(node ring.NodeID) bool     { return !v.dead[node] }
+func (*stepView) PaxosFloor(schema.StorageID) int64 { return 0 }
+
+// newStepView returns a view with table ks.t.
+func newStepView(t *testing.T) (*stepView, *schema.Table) {
+	t.Helper()
+	options := schema.DefaultOptions()
+	options.SpeculativeRetry = "10ms"
+	s := schema.Empty()
+	for _, c := range []schema.Change{
+		&schema.CreateKeyspace{Keyspace: "ks", Replication: ring.Replication{Class: ring.Simple, Factor: 3}},
+		&schema.CreateTable{Keyspace: "ks", Table: "t", ID: schema.UUID{1}, Options: options,
+			Columns: []schema.ColumnSpec{{Name: "k", Kind: schema.PartitionKey, Type: types.Native(types.Text)}}},
+	} {
+		var err error
+		if s, err = schema.Apply(s, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var members []*ring.Node
+	for i := range 3 {
+		members = append(members, &ring.Node{ID: ring.NodeID(i + 1), Datacenter: "dc1", Rack: "r1",
+			State: ring.Normal, Tokens: []ring.Token{ring.Token(i) << 60}})
+	}
+	v := &stepView{schema: s, topology: ring.NewTopology(1, members), dead: map[ring.NodeID]bool{}}
+	return v, s.Table("ks", "t")
+}
+
+// newOrdering returns an ordering of two parts at QUORUM.
+func newOrdering(t *testing.T) (*ordering, *stepView) {
+	v, table := newStepView(t)
+	c := New(Options{View: v, Clock: new(testclock.Clock), LocalDatacenter: "dc1"})
+	o := &ordering{c: c, kind: WriteSimple, deadline: time.Second, left: 2, newest: row.NoTimestamp}
+	for i := range 2 {
+		o.parts = append(o.parts, &orderPart{
+			cmd:   &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte{byte(i)})},
+			table: table,
+			level: ring.Quorum,
+		})
+	}
+	return o, v
+}
+
+// TestStepsOfAnOrdering gives the effects of each event: "answers 0 2 7" means that node 2 answers 7 for part 0.
+func TestStepsOfAnOrdering(t *testing.T) {
+	const begun = "begin -> arm 10ms, ask 0 [1 2], ask 1 [1 2]\n"
+	for name, lines := range map[string]string{
+		"written": begun + "answers 0 1 7 ->\nanswers 0 2 9 ->\nanswers 1 1 3 ->\nanswers 1 2 4 -> write 9\n" +
+			"fails 0 3 ->",
+		"a failure": begun + "fails 0 2 -> ask 0 [3]\nanswers 0 1 1 ->\nanswers 0 3 2 ->\n" +
+			"answers 1 1 1 ->\nanswers 1 2 1 -> write 2",
+		"failures": begun + "fails 0 2 -> ask 0 [3]\nfails 0 3 -> fail WriteFailure\nanswers 1 1 1 ->",
+		"late": begun + "answers 0 1 1 ->\n" +
+			"tick 10 -> arm 990ms, ask 0 [3], ask 1 [3]\nanswers 0 3 5 ->\nanswers 1 3 1 ->\nanswers 1 1 1 -> write 5",
+		"a timeout": begun + "answers 0 1 1 ->\ntick 1000 -> fail WriteTimeout\nanswers 0 2 1 ->",
+		"a refusal": begun + "refuses 0 2 -> ask 0 [3]\nrefuses 0 3 -> pause 0\nanswers 0 1 8 ->\n" +
+			"resume 0 -> ask 0 [1 2]\nanswers 0 1 8 ->\nanswers 0 2 8 ->\nanswers 1 1 1 ->\nanswers 1 2 1 -> write 8",
+		"unavailable": "dies 2\ndies 3\nbegin -> fail Unavailable\nanswers 0 1 1 ->",
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, v := newOrdering(t)
+			for line := range strings.Lines(lines) {
+				event, want, _ := strings.Cut(line, "->")
+				var name string
+				var a, b, newest int
+				_, _ = fmt.Sscan(event, &name, &a, &b, &newest)
+				ev := orderEvent{kind: orderAnswered, node: ring.NodeID(b), newest: int64(newest)}
+				switch name {
+				case "begin":
+					ev.kind = orderBegun
+				case "dies":
+					v.dead[ring.NodeID(a)] = true
+					continue
+				case "tick":
+					ev.kind, ev.now = orderTicked, time.Duration(a)*time.Millisecond
+				case "resume":
+					ev.kind = orderResumed
+				case "fails":
+					ev.err = errors.New("disk")
+				case "refuses":
+					ev.err = &NotReplica{}
+				}
+				if name != "begin" && name != "tick" {
+					ev.part = o.parts[a]
+					ev.plan = ev.part.plans
+				}
+				out := o.step(&ev, nil)
+				o.check()
+				if got := orderEffects(o, out); got != strings.TrimSpace(want) {
+					t.Errorf("%s-> %s, want %s", event, got, strings.TrimSpace(want))
+				}
+			}
+		})
+	}
+}
+
+// orderEffects renders effects.
+func orderEffects(o *ordering, out []orderEffect) string {
+	index := func(p *orderPart) int {
+		if p == o.parts[0] {
+			return 0
+		}
+		return 1
+	}
+	var words []string
+	for _, e := range out {
+		switch e.kind {
+		case orderAsk:
+			words = append(words, fmt.Sprintf("ask %d %v", index(e.part), e.nodes))
+		case orderArm:
+			words = append(words, fmt.Sprintf("arm %s", e.after))
+		case orderPause:
+			words = append(words, fmt.Sprintf("pause %d", index(e.part)))
+		case orderFail:
+			_, kind, _ := strings.Cut(fmt.Sprintf("%T", e.err), ".")
+			words = append(words, "fail "+kind)
+		case orderWrite:
+			words = append(words, fmt.Sprintf("write %d", o.newest))
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// TestInvariantsFire breaks each invariant of an ordering and of a ranging, as a bug in a step would.
+func TestInvariantsFire(t *testing.T) {
+	begun := func() *ordering {
+		o, _ := newOrdering(t)
+		o.step(&orderEvent{kind: orderBegun}, nil)
+		o.check()
+		return o
+	}
+	started := func() *ranging {
+		v, table := newStepView(t)
+		c := New(Options{View: v, Clock: new(testclock.Clock), LocalDatacenter: "dc1"})
+		cmd := &row.ReadCommand{Table: table.StorageID, Limits: row.Limits{Rows: 5}}
+		cmd.Range.Tokens = ring.FullRange()
+		r := &ranging{c: c, req: &ReadRequest{Command: cmd}, table: table, width: 1}
+		if e := r.step(&rangeEvent{kind: rangeBegun}); e.kind != rangeStart {
+			t.Fatalf("the first effect is %d", e.kind)
+		}
+		r.check()
+		return r
+	}
+	for want, breaks := range map[string]func(){
+		"parts without a quorum is wrong": func() { o := begun(); o.left = 1; o.check() },
+		"counted twice":                   func() { o := begun(); o.parts[0].tally.Quotas()[0].Open = -1; o.check() },
+		"no write follows": func() {
+			o := begun()
+			o.parts[0].tally.Quotas()[0].Got, o.parts[1].tally.Quotas()[0].Got, o.left = 2, 2, 0
+			o.check()
+		},
+		"taken before its start": func() { r := started(); r.taken = 2; r.check() },
+		"too many pieces":        func() { r := started(); r.taken = -20; r.check() },
+		"more rows":              func() { r := started(); r.counted = 5; r.check() },
+		"nothing is awaited":     func() { r := started(); r.started = 0; r.check() },
+	} {
+		t.Run(want, func(t *testing.T) {
+			defer func() {
+				broken, _ := recover().(invariant.Violation)
+				if !strings.Contains(broken.Message, want) {
+					t.Errorf("got %q", broken.Message)
+				}
+			}()
+			breaks()
+		})
+	}
+}
