@@ -255,13 +255,17 @@ func (r *PageReader) skipRows() {
 	}
 }
 
-// decode decodes a row.
+// decode decodes a row, and refuses one whose parts are not in order: another node may have sent the page, and
+// Reconcile would neither find equal cells nor return a canonical row.
 func (r *PageReader) decode(row *Row, encoded []byte) {
 	var err error
 	if r.Runs {
 		err = DecodeRuns(row, encoded)
 	} else {
 		err = DecodeRow(row, encoded)
+	}
+	if err == nil && !row.inOrder() {
+		err = wire.ErrMalformed
 	}
 	if err != nil {
 		r.c.Fail(err)

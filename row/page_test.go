@@ -8,6 +8,7 @@ import (
 
 	"cqld/internal/wire"
 	"cqld/ring"
+	"cqld/schema"
 )
 
 func TestPageRoundTrip(t *testing.T) {
@@ -61,6 +62,48 @@ func checkPartition(t *testing.T, r *PageReader, p *Partition, skip bool) {
 	}
 	if r.NextRow(&row) {
 		t.Fatalf("one row too many: %+v", row)
+	}
+}
+
+// TestUnorderedRowsOfPagesAreRefused reads pages, as another node may send them, with rows that are not canonical:
+// reconciling them would break the invariants of rows in the reading node.
+func TestUnorderedRowsOfPagesAreRefused(t *testing.T) {
+	cell := func(column schema.ColumnID, path string) Cell {
+		c := Cell{Column: column, Timestamp: 1, Value: []byte("v")}
+		if path != "" {
+			c.Path = []byte(path)
+		}
+		return c
+	}
+	for name, breaks := range map[string]func(*Row){
+		"columns descend":            func(r *Row) { r.Cells = []Cell{cell(2, ""), cell(1, "")} },
+		"a column is listed twice":   func(r *Row) { r.Cells = []Cell{cell(1, ""), cell(1, "")} },
+		"a collection is split":      func(r *Row) { r.Cells = []Cell{cell(1, "a"), cell(2, "a"), cell(1, "b")} },
+		"collections descend":        func(r *Row) { r.Cells = []Cell{cell(2, "a"), cell(1, "a")} },
+		"deletions descend":          func(r *Row) { r.Complex = []ComplexDeletion{{Column: 2}, {Column: 1}} },
+		"a collection deleted twice": func(r *Row) { r.Complex = []ComplexDeletion{{Column: 1}, {Column: 1}} },
+	} {
+		for _, runs := range []bool{false, true} {
+			bad := NewRow()
+			breaks(bad)
+			for _, header := range []bool{false, true} {
+				page, row, partitionHeader := NewPageWriter(nil), NewRow(), NewRow()
+				if header {
+					partitionHeader = bad
+				} else {
+					row = bad
+				}
+				page.Partition(PartitionKey{Bytes: []byte("k")}, partitionHeader, nil)
+				page.Row(row)
+				page.EndPartition()
+				r := PageReader{Runs: runs}
+				r.Reset(page.Finish(false))
+				got := NewRow()
+				if r.NextPartition() && r.NextRow(got) || r.Err() == nil {
+					t.Errorf("%s, in the header %v, with runs %v: read as %+v", name, header, runs, got)
+				}
+			}
+		}
 	}
 }
 

@@ -94,6 +94,27 @@ func checkCanonical(r *Row) {
 	}
 }
 
+// inOrder reports whether the cells, the deletions of collections and the runs of a row ascend, once each.
+func (r *Row) inOrder() bool {
+	for i := 1; i < len(r.Cells); i++ {
+		if r.Cells[i-1].compareID(&r.Cells[i]) >= 0 {
+			return false
+		}
+	}
+	for i := 1; i < len(r.Complex); i++ {
+		if r.Complex[i-1].Column >= r.Complex[i].Column {
+			return false
+		}
+	}
+	// Cells inside a run stay encoded. Readers of runs do not reconcile them.
+	for i := 1; i < len(r.Runs); i++ {
+		if r.Runs[i-1].Column >= r.Runs[i].Column {
+			return false
+		}
+	}
+	return true
+}
+
 func reconcileComplex(dst *Row, a, b []ComplexDeletion) {
 	keep := func(c ComplexDeletion) {
 		if !dst.Deletion.Deletes(c.Timestamp) {
