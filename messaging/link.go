@@ -148,7 +148,7 @@ func (l *link) write() error {
 			<-l.ready
 			continue
 		}
-		sealFrames(buf, l.t.stamp())
+		sealFrames(buf, l.t.opts.stamp())
 		for rest := buf; len(rest) > 0; {
 			n, err := l.conn.Write(rest[:min(len(rest), writeMax)])
 			if err != nil {
@@ -204,7 +204,7 @@ func (l *link) read(f func(envelope)) error {
 		}
 		c := wire.NewCursor(frame)
 		if stamp := c.Int64(); l.bound == nil || l.bound.Load() {
-			l.t.observe(stamp)
+			l.t.opts.observe(stamp)
 		}
 		for c.Len() > 0 {
 			e := consumeEnvelope(&c)

@@ -404,15 +404,17 @@ func (t *StreamTransport) notify(id ring.NodeID, up bool) {
 	}
 }
 
-func (t *StreamTransport) stamp() int64 {
-	if t.opts.Stamp == nil {
+// stamp returns the time of an outgoing frame for Options.Observe of the peer; zero means none.
+func (o *Options) stamp() int64 {
+	if o.Stamp == nil {
 		return 0
 	}
-	return t.opts.Stamp()
+	return o.Stamp()
 }
 
-func (t *StreamTransport) observe(stamp int64) {
-	if t.opts.Observe != nil && stamp != 0 {
-		t.opts.Observe(stamp)
+// observe passes on the stamp of a received frame.
+func (o *Options) observe(stamp int64) {
+	if o.Observe != nil && stamp != 0 {
+		o.Observe(stamp)
 	}
 }

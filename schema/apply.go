@@ -98,7 +98,7 @@ func applyAlterKeyspace(s *Schema, c *AlterKeyspace) (*Schema, error) {
 			return nil, err
 		}
 	}
-	if k.DurableWrites == old.DurableWrites && k.sameComments(old) && k.Replication.Equal(old.Replication) &&
+	if k.DurableWrites == old.DurableWrites && k.sameComments(&old.remarks) && k.Replication.Equal(old.Replication) &&
 		maps.EqualFunc(k.Extensions, old.Extensions, bytes.Equal) {
 		return s, nil
 	}

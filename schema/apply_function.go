@@ -171,13 +171,13 @@ func (k *Keyspace) checkAggregate(a *Aggregate) error {
 }
 
 // resetResults sets the results of the aggregates whose final function is f, which has replaced one with another,
-// compatible result. k must be a clone.
-func (k *Keyspace) resetResults(f *Function) {
-	for signature, a := range k.aggregates {
-		if k.FinalOf(a) == f {
+// compatible result. r must be a clone.
+func (r *routines) resetResults(f *Function) {
+	for signature, a := range r.aggregates {
+		if r.FinalOf(a) == f {
 			changed := *a
 			changed.Returns = f.Returns
-			k.aggregates[signature] = &changed
+			r.aggregates[signature] = &changed
 		}
 	}
 }

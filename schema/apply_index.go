@@ -71,7 +71,7 @@ func (t *Table) addIndex(c *CreateIndex, taken map[string]bool) (*Index, error) 
 	if err := checkIndexName(t, ix.Name); err != nil {
 		return nil, err
 	}
-	if err := t.checkIndexClass(ix); err != nil {
+	if err := ix.checkClass(t); err != nil {
 		return nil, err
 	}
 	t.indexes = append(t.indexes, ix)

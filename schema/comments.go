@@ -15,14 +15,17 @@ type Comment struct {
 // commentKey identifies the object of a comment or label within its keyspace.
 func commentKey(typeName, field string) string { return typeName + "\x00" + field }
 
+// remarks are comments and security labels by commentKey. The maps are never modified, only replaced.
+type remarks struct{ comments, labels map[string]string }
+
 // Comment returns the comment on the keyspace (typeName and field are empty), on a type (field is empty) or on a field,
 // or an empty string.
-func (k *Keyspace) Comment(typeName, field string) string {
-	return k.comments[commentKey(typeName, field)]
+func (r *remarks) Comment(typeName, field string) string {
+	return r.comments[commentKey(typeName, field)]
 }
 
 // Label returns the security label of the keyspace, of a type or of a field, as Comment does.
-func (k *Keyspace) Label(typeName, field string) string { return k.labels[commentKey(typeName, field)] }
+func (r *remarks) Label(typeName, field string) string { return r.labels[commentKey(typeName, field)] }
 
 // setComment changes k, which is a clone.
 func (k *Keyspace) setComment(c *Comment) error {
@@ -50,13 +53,12 @@ func (k *Keyspace) setComment(c *Comment) error {
 	return nil
 }
 
-// renameFieldComments moves the comments and labels of fields of a type to their new names. It changes k, which is a
-// clone.
-func (k *Keyspace) renameFieldComments(typeName string, renames []Rename) {
-	for _, set := range []*map[string]string{&k.comments, &k.labels} {
+// renameFieldComments moves the comments and labels of fields of a type to their new names.
+func (r *remarks) renameFieldComments(typeName string, renames []Rename) {
+	for _, set := range []*map[string]string{&r.comments, &r.labels} {
 		all := maps.Clone(*set)
-		for _, r := range renames {
-			from, to := commentKey(typeName, r.From), commentKey(typeName, r.To)
+		for _, x := range renames {
+			from, to := commentKey(typeName, x.From), commentKey(typeName, x.To)
 			if text, ok := all[from]; ok {
 				delete(all, from)
 				all[to] = text
@@ -66,18 +68,18 @@ func (k *Keyspace) renameFieldComments(typeName string, renames []Rename) {
 	}
 }
 
-// dropTypeComments removes the comments and labels of a type and its fields. It changes k, which is a clone.
-func (k *Keyspace) dropTypeComments(typeName string) {
-	for _, set := range []*map[string]string{&k.comments, &k.labels} {
+// dropTypeComments removes the comments and labels of a type and its fields.
+func (r *remarks) dropTypeComments(typeName string) {
+	for _, set := range []*map[string]string{&r.comments, &r.labels} {
 		all := maps.Clone(*set)
 		maps.DeleteFunc(all, func(key, _ string) bool { return strings.HasPrefix(key, commentKey(typeName, "")) })
 		*set = all
 	}
 }
 
-// sameComments reports whether the keyspaces have the same comments and labels.
-func (k *Keyspace) sameComments(o *Keyspace) bool {
-	return maps.Equal(k.comments, o.comments) && maps.Equal(k.labels, o.labels)
+// sameComments reports whether r and o have the same comments and labels.
+func (r *remarks) sameComments(o *remarks) bool {
+	return maps.Equal(r.comments, o.comments) && maps.Equal(r.labels, o.labels)
 }
 
 // sameTypeComments reports whether a type has the same comments and labels in both keyspaces.

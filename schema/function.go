@@ -90,68 +90,74 @@ func DeclaredText(t *types.Type) string {
 	return text
 }
 
+// routines are the functions and aggregates of a keyspace, by signature.
+type routines struct {
+	functions  map[string]*Function
+	aggregates map[string]*Aggregate
+}
+
 // Function returns the function with these argument types, or nil.
-func (k *Keyspace) Function(name string, args []*types.Type) *Function {
-	return k.functions[FunctionSignature(name, args)]
+func (r *routines) Function(name string, args []*types.Type) *Function {
+	return r.functions[FunctionSignature(name, args)]
 }
 
 // Aggregate returns the aggregate with these argument types, or nil.
-func (k *Keyspace) Aggregate(name string, args []*types.Type) *Aggregate {
-	return k.aggregates[FunctionSignature(name, args)]
+func (r *routines) Aggregate(name string, args []*types.Type) *Aggregate {
+	return r.aggregates[FunctionSignature(name, args)]
 }
 
 // HasSignature reports whether a function or an aggregate has this signature.
-func (k *Keyspace) HasSignature(signature string) bool {
-	return k.functions[signature] != nil || k.aggregates[signature] != nil
+func (r *routines) HasSignature(signature string) bool {
+	return r.functions[signature] != nil || r.aggregates[signature] != nil
 }
 
 // Functions returns the functions in the order of their signatures.
-func (k *Keyspace) Functions() []*Function {
-	functions := make([]*Function, 0, len(k.functions))
-	for _, signature := range slices.Sorted(maps.Keys(k.functions)) {
-		functions = append(functions, k.functions[signature])
+func (r *routines) Functions() []*Function {
+	functions := make([]*Function, 0, len(r.functions))
+	for _, signature := range slices.Sorted(maps.Keys(r.functions)) {
+		functions = append(functions, r.functions[signature])
 	}
 	return functions
 }
 
 // Aggregates returns the aggregates in the order of their signatures.
-func (k *Keyspace) Aggregates() []*Aggregate {
-	aggregates := make([]*Aggregate, 0, len(k.aggregates))
-	for _, signature := range slices.Sorted(maps.Keys(k.aggregates)) {
-		aggregates = append(aggregates, k.aggregates[signature])
+func (r *routines) Aggregates() []*Aggregate {
+	aggregates := make([]*Aggregate, 0, len(r.aggregates))
+	for _, signature := range slices.Sorted(maps.Keys(r.aggregates)) {
+		aggregates = append(aggregates, r.aggregates[signature])
 	}
 	return aggregates
 }
 
 // FunctionsNamed returns the functions with a name, in the order of their signatures.
-func (k *Keyspace) FunctionsNamed(name string) []*Function {
-	return slices.DeleteFunc(k.Functions(), func(f *Function) bool { return f.Name != name })
+func (r *routines) FunctionsNamed(name string) []*Function {
+	return slices.DeleteFunc(r.Functions(), func(f *Function) bool { return f.Name != name })
 }
 
 // AggregatesNamed returns the aggregates with a name, in the order of their signatures.
-func (k *Keyspace) AggregatesNamed(name string) []*Aggregate {
-	return slices.DeleteFunc(k.Aggregates(), func(a *Aggregate) bool { return a.Name != name })
+func (r *routines) AggregatesNamed(name string) []*Aggregate {
+	return slices.DeleteFunc(r.Aggregates(), func(a *Aggregate) bool { return a.Name != name })
 }
 
-// HasFunctions reports whether k contains functions or aggregates.
-func (k *Keyspace) HasFunctions() bool { return len(k.functions)+len(k.aggregates) > 0 }
+// HasFunctions reports whether the keyspace contains functions or aggregates.
+func (r *routines) HasFunctions() bool { return len(r.functions)+len(r.aggregates) > 0 }
 
 // SameFunctions reports whether k and o have the same versions of the same functions and aggregates.
 func (k *Keyspace) SameFunctions(o *Keyspace) bool {
 	return maps.Equal(k.functions, o.functions) && maps.Equal(k.aggregates, o.aggregates)
 }
 
-// StateOf returns the state function of an aggregate of k.
-func (k *Keyspace) StateOf(a *Aggregate) *Function {
-	return k.Function(a.StateFunction, append([]*types.Type{a.StateType}, a.ArgTypes...))
+// StateOf returns the state function of an aggregate.
+func (r *routines) StateOf(a *Aggregate) *Function {
+	return r.Function(a.StateFunction, append([]*types.Type{a.StateType}, a.ArgTypes...))
 }
 
-// FinalOf returns the final function of an aggregate of k, or nil if it has none.
-func (k *Keyspace) FinalOf(a *Aggregate) *Function {
+// FinalOf returns the final function of an aggregate, or nil if it has none.
+func (r *routines) FinalOf(a *Aggregate) *Function {
 	if a.FinalFunction == "" {
 		return nil
 	}
-	return k.Function(a.FinalFunction, []*types.Type{a.StateType})
+	return r.Function(a.FinalFunction, []*types.Type{a.StateType})
 }
 
 // replaceIn returns the types with u in place of every older version of u.
@@ -163,21 +169,21 @@ func replaceIn(list []*types.Type, u *types.Type) []*types.Type {
 	return out
 }
 
-// withFunctionTypes replaces a user-defined type in the functions and aggregates of k, which must be a clone.
-func (k *Keyspace) withFunctionTypes(u *types.Type) {
-	for key, f := range k.functions {
+// withFunctionTypes replaces a user-defined type in the functions and aggregates; r must be a clone.
+func (r *routines) withFunctionTypes(u *types.Type) {
+	for key, f := range r.functions {
 		if f.usesType(u.UDTName()) {
 			changed := *f
 			changed.ArgTypes, changed.Returns = replaceIn(f.ArgTypes, u), replaceType(f.Returns, u)
-			k.functions[key] = &changed
+			r.functions[key] = &changed
 		}
 	}
-	for key, a := range k.aggregates {
+	for key, a := range r.aggregates {
 		if a.usesType(u.UDTName()) {
 			changed := *a
 			changed.ArgTypes, changed.StateType = replaceIn(a.ArgTypes, u), replaceType(a.StateType, u)
 			changed.Returns = replaceType(a.Returns, u)
-			k.aggregates[key] = &changed
+			r.aggregates[key] = &changed
 		}
 	}
 }

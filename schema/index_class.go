@@ -42,16 +42,16 @@ const (
 	SASINoOpAnalyzer      = "NoOpAnalyzer"
 )
 
-// checkIndexClass checks the rules of the class of an index that t does not have yet.
-func (t *Table) checkIndexClass(ix *Index) error {
+// checkClass checks the rules of the class of an index that t does not have yet.
+func (ix *Index) checkClass(t *Table) error {
 	//exhaustive:enforce
 	switch ix.Class {
 	case LegacyIndex:
 		return nil
 	case SAI:
-		return t.checkSAI(ix)
+		return ix.checkSAI(t)
 	case SASI:
-		return t.checkSASI(ix)
+		return ix.checkSASI(t)
 	}
 	return misconfiguredf("Unable to find custom indexer class '%s'", ix.Options[IndexClassOption])
 }
@@ -98,7 +98,7 @@ func termTypeText(terms []*types.Type) string {
 func isText(t *types.Type) bool { return t.Kind() == types.Text || t.Kind() == types.Ascii }
 
 // checkSAI checks the rules of storage-attached indexes, in Cassandra's order.
-func (t *Table) checkSAI(ix *Index) error {
+func (ix *Index) checkSAI(t *Table) error {
 	col := t.ColumnByID(ix.Column)
 	for _, o := range t.indexes {
 		if o.Class == SAI && o.Column == ix.Column && o.Target == ix.Target {
@@ -223,7 +223,7 @@ func (ix *Index) Literal(col *Column) bool {
 }
 
 // checkSASI checks the rules of SSTable-attached secondary indexes, in Cassandra's order.
-func (t *Table) checkSASI(ix *Index) error {
+func (ix *Index) checkSASI(t *Table) error {
 	col := t.ColumnByID(ix.Column)
 	if col.Type.MultiCell() {
 		return misconfiguredf("complex columns are not yet supported by SASI")

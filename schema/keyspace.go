@@ -23,10 +23,8 @@ type Keyspace struct {
 	Extensions map[string][]byte
 	tables     map[string]*Table
 	types      map[string]*types.Type // not frozen
-	comments   map[string]string      // by commentKey; immutable
-	labels     map[string]string      // security labels, like comments
-	functions  map[string]*Function   // by signature
-	aggregates map[string]*Aggregate  // by signature
+	remarks
+	routines
 
 	linked     bool       // link has set what follows
 	sorted     []*Table   // the tables and views, by name
@@ -39,8 +37,8 @@ type Keyspace struct {
 // NewKeyspace returns an empty keyspace.
 func NewKeyspace(name string, r ring.Replication, durable bool) *Keyspace {
 	return &Keyspace{Name: name, Replication: r, DurableWrites: durable,
-		tables: map[string]*Table{}, types: map[string]*types.Type{}, functions: map[string]*Function{},
-		aggregates: map[string]*Aggregate{}}
+		tables: map[string]*Table{}, types: map[string]*types.Type{},
+		routines: routines{functions: map[string]*Function{}, aggregates: map[string]*Aggregate{}}}
 }
 
 // Table returns the table or the materialized view with this name, or nil.
