@@ -8,11 +8,13 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"cqld/cqldtest"
+	"cqld/internal/tier"
 )
 
 // TestBadInput sends requests that are far larger than usual ones to a node. Those beyond a bound are answered with an
 // error that names it, and the connection and the node serve further requests.
 func TestBadInput(t *testing.T) {
+	tier.Long(t)
 	ring := cqldtest.Start(t, cqldtest.InMemoryNetwork())
 	x := &badInput{connect(t, ring.Node(0), ring)}
 	exec(t, x.session, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")

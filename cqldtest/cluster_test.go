@@ -14,6 +14,7 @@ import (
 
 	"cqld/cqldtest"
 	"cqld/internal/await"
+	"cqld/internal/tier"
 	"cqld/node/config"
 )
 
@@ -112,6 +113,7 @@ func must(t *testing.T, err error) {
 // TestKillKeepsAcknowledgedWrites checks that every acknowledged write exists after each node was killed and restarted
 // in turn.
 func TestKillKeepsAcknowledgedWrites(t *testing.T) {
+	tier.Long(t)
 	for name, opts := range variants(t) {
 		t.Run(name, func(t *testing.T) {
 			c := cqldtest.Start(t, append(opts, cqldtest.Nodes(3))...)

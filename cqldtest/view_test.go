@@ -11,12 +11,14 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"cqld/cqldtest"
+	"cqld/internal/tier"
 )
 
 // TestViewEqualsBase writes to a table with a view from all nodes of a ring at the same time, so that rows of the view
 // move, appear and disappear, and stops and starts a node. Afterwards the view has exactly the rows of the table whose
 // key in the view is not null.
 func TestViewEqualsBase(t *testing.T) {
+	tier.Long(t)
 	clock := cqldtest.NewClock(time.Now())
 	ring := cqldtest.Start(t, cqldtest.Nodes(3), cqldtest.InMemoryNetwork(), cqldtest.UseClock(clock))
 	x := &viewed{ring: ring}

@@ -17,6 +17,7 @@ import (
 
 	"cqld/integration/cqlclient"
 	"cqld/internal/memory"
+	"cqld/internal/tier"
 	"cqld/node/config"
 	"cqld/row"
 )
@@ -262,6 +263,7 @@ func (x *charges) count(kind, code string) {
 // Requests of all kinds, whose replicas differ and some of whose clients leave, keep the live heap below the memory
 // of requests and a constant. Afterwards nothing is reserved.
 func TestRequestsStayWithinTheirMemory(t *testing.T) {
+	tier.Long(t)
 	const clients = 16
 	// The constant is what nodes hold beside requests: memtables, caches, what is sent between nodes, and the
 	// clients' own requests and answers.

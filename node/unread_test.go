@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cqld/integration/cqlclient"
+	"cqld/internal/tier"
 	"cqld/node/config"
 )
 
@@ -94,6 +95,7 @@ func (r *inProcess) fillLarge(c *cqlclient.Conn, n, size int) {
 // Clients that read nothing of the large results that they ask for neither take more memory than the bound of requests
 // nor keep others waiting. When they have gone, they have no memory.
 func TestUnreadReplies(t *testing.T) {
+	tier.Long(t)
 	for _, pageSize := range []uint32{5000, 0} {
 		t.Run(fmt.Sprintf("page of %d rows", pageSize), func(t *testing.T) {
 			r := openNodes(t, 86, 1, func(o *config.Options) { o.ClientLimits.BytesInFlight = 64 << 20 })
@@ -184,6 +186,7 @@ func TestLargeCollections(t *testing.T) {
 
 // Concurrent reads of large rows wait for memory, and all of them are answered.
 func TestLargeRows(t *testing.T) {
+	tier.Long(t)
 	r := openNodes(t, 88, 1, func(o *config.Options) {
 		o.ClientLimits.BytesInFlight,
 			o.Requests.MaxFrameBytes = 24<<20, 16<<20

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/internal/tier"
 	"cqld/paxos"
 	"cqld/ring"
 	"cqld/row"
@@ -373,6 +374,7 @@ func TestConditionalChangesInRandomSchedules(t *testing.T) {
 
 // TestRandomSchedulesNeedSafeguards shows that the schedules detect a missing safeguard of conditional changes.
 func TestRandomSchedulesNeedSafeguards(t *testing.T) {
+	tier.Long(t)
 	for name, unsafe := range map[string]paxos.Unsafe{
 		"a majority decides":                       {QuorumOne: true},
 		"a proposal in progress is finished":       {NoRepair: true},

@@ -9,6 +9,7 @@ import (
 	"cqld/cql"
 	"cqld/internal/cputime"
 	"cqld/internal/repetition"
+	"cqld/internal/tier"
 )
 
 var repetitions = flag.Int("repetitions", 4000, "how often TestStatementsGrowLinearly repeats each production of "+
@@ -44,6 +45,7 @@ func measured(f func()) effort {
 // the parser, the formatter, the redaction for logs and the execution allocate, and their time: at most in proportion.
 // A statement may be refused instead.
 func TestStatementsGrowLinearly(t *testing.T) {
+	tier.Long(t)
 	if raceEnabled {
 		t.Skip("the race detector distorts processor time and allocations")
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cqld/auth"
+	"cqld/internal/tier"
 	"cqld/query/roles"
 	"cqld/query/system"
 	"cqld/schema"
@@ -194,6 +195,7 @@ func (l *largeSchema) execute(round int) map[string]effort {
 // one, a statement may allocate at most 16 times as much memory and use at most 40 times as much processor time; a
 // quadratic statement would use 64 times as much. A statement about a single table must cost the same on both.
 func TestSchemaStatementsGrowLinearly(t *testing.T) {
+	tier.Long(t)
 	if raceEnabled {
 		t.Skip("the race detector distorts processor time and allocations")
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"cqld/internal/tier"
 	"cqld/types"
 )
 
@@ -184,6 +185,7 @@ func BenchmarkApply(b *testing.B) {
 // at most eight times as much. A change of one of n tables makes the same number of allocations for any n, and copies
 // less than 200 bytes for each table.
 func TestChangesGrowLinearly(t *testing.T) {
+	tier.Long(t)
 	for _, c := range sizedChanges() {
 		small, large := changeBytes(t, &c, c.max/4), changeBytes(t, &c, c.max)
 		if large > 8*small+1<<16 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/internal/tier"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -47,7 +48,7 @@ func ship(t testing.TB, rng *rand.Rand, from, to *Engine, tokens ring.Range) {
 // TestShippedTableEqualsModel fills an engine at random, ships what it has to a second one that is
 // written to, read and swept at the same time, and compares every page of that with the model's.
 func TestShippedTableEqualsModel(t *testing.T) {
-	for seed := uint64(1); seed <= 8; seed++ {
+	for seed := uint64(1); seed <= uint64(tier.Draws(8, 2)); seed++ {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			m := &meta{t: t, rng: rand.New(rand.NewPCG(seed, 1)), clock: newTestClock(), disk: vfs.NewCrashableMem()}
 			info := tableinfo.Info{Exists: true, GC: tableinfo.GCDisabled}

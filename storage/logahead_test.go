@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/internal/await"
+	"cqld/internal/tier"
 	"cqld/storage/logguard"
 )
 
@@ -53,6 +54,7 @@ func crashed(t *testing.T, e *Engine) (copied, lastLog string) {
 // Whatever follows what was synced, zeros, half a record, or the rest of an older log: all that was acknowledged
 // is there.
 func TestPreallocatedLogIsReadToItsEnd(t *testing.T) {
+	tier.Long(t)
 	o := Options{FS: vfs.Default, Dir: t.TempDir(), BallastBytes: -1, MemTableBytes: 256 << 10}
 	e := openTest(t, o)
 	defer e.Close()

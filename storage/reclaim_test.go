@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/internal/await"
+	"cqld/internal/tier"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/storage/failure"
@@ -48,6 +49,7 @@ func fill(t *testing.T, e *Engine, seed uint64, size int) (written int) {
 // TestSpaceIsFreedAtOnce checks that a table that is truncated or dropped leaves the disk within seconds, though
 // nothing is written after it that would flush the memtable.
 func TestSpaceIsFreedAtOnce(t *testing.T) {
+	tier.Long(t)
 	for name, remove := range map[string]func(*Engine) error{
 		"truncate": func(e *Engine) error { return e.Truncate(testTable) },
 		"drop":     func(e *Engine) error { return e.DropTable(testTable) },
@@ -96,6 +98,7 @@ func tableFiles(t *testing.T, disk vfs.FS) (size int64) {
 // TestTruncationFreesAFullDisk checks that a node whose disk refuses writes takes them again after a truncation, and a
 // drop, with the notes that these leave.
 func TestTruncationFreesAFullDisk(t *testing.T) {
+	tier.Long(t)
 	for name, remove := range map[string]func(*Engine) error{
 		"truncate": func(e *Engine) error { return e.Truncate(testTable) },
 		"drop":     func(e *Engine) error { return e.DropTable(testTable) },

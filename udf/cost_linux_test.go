@@ -16,6 +16,7 @@ import (
 
 	"github.com/cockroachdb/apd/v3"
 
+	"cqld/internal/tier"
 	"cqld/types"
 	"cqld/udf/java"
 	"cqld/udf/lua"
@@ -256,6 +257,7 @@ func costSizes() []int { return []int{10, *costSize} }
 
 // TestLuaCallsCostWhatTheyCount calls all functions and operators with arguments of all types and of growing sizes.
 func TestLuaCallsCostWhatTheyCount(t *testing.T) {
+	tier.Long(t)
 	bodies, all := luaCalls(t), arguments()
 	if len(bodies) < 150 {
 		t.Fatalf("%d calls", len(bodies))
@@ -297,6 +299,7 @@ func others(body string, all []argument, i, n int) []argument {
 
 // TestJavaCallsCostWhatTheyCount is the same for Java, with each method that compiles.
 func TestJavaCallsCostWhatTheyCount(t *testing.T) {
+	tier.Long(t)
 	all := arguments()
 	methods := named(t, `"(\w+)"`, "java/methods.go", "java/static.go", "java/postfix.go", "java/tuple.go")
 	var forms []string

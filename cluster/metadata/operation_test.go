@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"cqld/internal/tier"
 	"cqld/ring"
 	"cqld/schema"
 )
@@ -18,7 +19,7 @@ import (
 // Applying a snapshot and the rest of the log gives the same metadata as applying the whole log, with any version of
 // the command that created the cluster.
 func TestOperationsKeepTheirPromises(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(tier.Draws(60, 10)) {
 		w := newOperationsWalk(t, seed)
 		for range 120 {
 			w.step()

@@ -42,7 +42,7 @@ type Event struct {
 	Kind   EventKind
 	Answer Answer        // Answered, Hinted
 	Reason uint16        // of Refuses, as clients receive it
-	Plan   int32         // Hinted: the result of the Hint
+	Plan   int32         // Hinted: the plan of the Hint
 	Target *Target       // Answered, Hinted
 	Now    time.Duration // Begun, Resumed; monotonic
 }

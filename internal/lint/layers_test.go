@@ -29,6 +29,7 @@ internal/wire:
 internal/memory: internal/env
 internal/testclock: internal/env
 internal/await:
+internal/tier:
 internal/repetition:
 internal/matrix:
 

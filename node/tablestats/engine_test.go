@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"cqld/internal/tier"
 	"cqld/schema"
 	"cqld/storage"
 )
@@ -13,6 +14,7 @@ import (
 // The guarantee of the sketch: a count is never too small, too large by at most its error, and every key above the
 // bound is included.
 func TestTopKeysFindTheFrequent(t *testing.T) {
+	tier.Long(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	var k TopKeys
 	truth := map[string]int64{}

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"cqld/internal/tier"
 	"cqld/types"
 )
 
@@ -224,6 +225,7 @@ func measured(f func()) (allocated, cpu int64) {
 // module that is accepted must not make the compiler allocate more than the estimate says, and a unit of work must not
 // take many times what it takes for simple sums.
 func TestCompilationIsBounded(t *testing.T) {
+	tier.Long(t)
 	all := branchShapes()
 	maps.Copy(all, valueShapes())
 	maps.Copy(all, instructionShapes())

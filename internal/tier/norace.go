@@ -1,0 +1,6 @@
+//go:build !race
+
+package tier
+
+// race is set in builds with the race detector.
+const race = false
