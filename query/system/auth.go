@@ -29,9 +29,20 @@ func (s *Source) authRows(b *builder) {
 		}
 		return
 	}
-	for _, name := range d.RoleNames() {
+	add := func(name string) {
 		role, _ := d.Role(name)
 		roleRows(b, d, role)
+	}
+	switch b.table.Name {
+	case "roles", "role_members", "role_permissions", "cidr_permissions": // partitions are roles, by their names
+		if !b.cmd.Reversed {
+			b.limit = b.cmd.Limits.Rows
+		}
+		s.roleOrder.of(d, d.RoleNames).each(b, add)
+	default:
+		for _, name := range d.RoleNames() {
+			add(name)
+		}
 	}
 }
 

@@ -4,11 +4,11 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"cqld/internal/wire"
 	"cqld/query/mask"
 	"cqld/ring"
-	"cqld/row"
 	"cqld/schema"
 	"cqld/types"
 )
@@ -24,23 +24,15 @@ func (s *Source) keyspaces(virtual bool, f func(*schema.Keyspace)) {
 }
 
 // schemaRows adds the rows of system_schema. There are no triggers, so their table is empty. A driver reads the rows of
-// one table after each change of the schema, and all rows page by page: neither costs all tables.
+// one table after each change of the schema, and all rows page by page: neither costs all tables or all keyspaces.
 func (s *Source) schemaRows(b *builder) {
 	now := s.o.View.Schema()
-	keys := map[string]row.PartitionKey{}
-	for _, name := range now.KeyspaceNames() {
-		if !now.Keyspace(name).Virtual {
-			keys[name] = row.NewPartitionKey([]byte(name))
-		}
-	}
 	if !b.cmd.Reversed {
 		b.limit = b.cmd.Limits.Rows // rows come in the order in which the command reads them
 	}
-	for _, name := range slices.SortedFunc(maps.Keys(keys), func(x, y string) int { return keys[x].Compare(keys[y]) }) {
-		if b.cmd.ReadsPartition(keys[name]) {
-			s.keyspaceRows(b, now.Keyspace(name))
-		}
-	}
+	s.keyspaceOrder.of(now, func() []string {
+		return slices.DeleteFunc(now.KeyspaceNames(), func(name string) bool { return now.Keyspace(name).Virtual })
+	}).each(b, func(name string) { s.keyspaceRows(b, now.Keyspace(name)) })
 }
 
 // keyspaceRows adds the rows of system_schema about one keyspace.
@@ -224,15 +216,16 @@ func droppedRows(b *builder, k *schema.Keyspace) {
 }
 
 func typeRows(b *builder, k *schema.Keyspace) {
-	for _, name := range k.TypeNames() {
-		t := k.Type(name)
+	names := k.TypeNames()
+	b.eachNamed(nil, len(names), func(i int) string { return names[i] }, func(i int) {
+		name, t := names[i], k.Type(names[i])
 		var fieldTypes []string
 		for _, e := range t.Elems() {
 			fieldTypes = append(fieldTypes, e.String())
 		}
 		b.add(values{"keyspace_name": text(k.Name), "type_name": text(name),
 			"field_names": texts(t.FieldNames()), "field_types": texts(fieldTypes)})
-	}
+	})
 }
 
 // virtualSchemaRows adds the rows of system_virtual_schema.
@@ -254,10 +247,12 @@ func (s *Source) virtualSchemaRows(b *builder) {
 
 func indexRows(b *builder, k *schema.Keyspace) {
 	b.eachTable(k, func(t *schema.Table) {
-		for _, ix := range t.Indexes() {
+		all := t.Indexes()
+		b.eachColumn(t, len(all), func(i int) string { return all[i].Name }, func(i int) {
+			ix := all[i]
 			b.add(values{"keyspace_name": text(k.Name), "table_name": text(t.Name), "index_name": text(ix.Name),
 				"kind": text(ix.Kind), "options": textMap(t.ShownOptions(ix))})
-		}
+		})
 	})
 }
 
@@ -271,16 +266,16 @@ func typeTexts(list []*types.Type) []string {
 }
 
 func functionRows(b *builder, k *schema.Keyspace) {
-	for _, f := range k.Functions() {
+	eachOverloaded(b, k.Functions(), func(f *schema.Function) string { return f.Name }, func(f *schema.Function) {
 		b.add(values{"keyspace_name": text(k.Name), "function_name": text(f.Name),
 			"argument_types": texts(typeTexts(f.ArgTypes)),
 			"argument_names": texts(f.ArgNames), "body": text(f.Body), "called_on_null_input": boolean(f.CalledOnNull),
 			"language": text(f.Language), "return_type": text(f.Returns.String())})
-	}
+	})
 }
 
 func aggregateRows(b *builder, k *schema.Keyspace) {
-	for _, a := range k.Aggregates() {
+	eachOverloaded(b, k.Aggregates(), func(a *schema.Aggregate) string { return a.Name }, func(a *schema.Aggregate) {
 		v := values{"keyspace_name": text(k.Name), "aggregate_name": text(a.Name),
 			"argument_types": texts(typeTexts(a.ArgTypes)),
 			"state_func":     text(a.StateFunction), "state_type": text(a.StateType.String()),
@@ -292,5 +287,22 @@ func aggregateRows(b *builder, k *schema.Keyspace) {
 			v["initcond"] = text(string(a.StateType.AppendLiteral(nil, a.Initial)))
 		}
 		b.add(v)
+	})
+}
+
+// eachOverloaded calls add for the elements whose rows the command may read. Those with one name are added together:
+// the order of signatures need not be the order of the clustering, and after a cut among them a row could be lost.
+func eachOverloaded[E any](b *builder, all []E, name func(E) string, add func(E)) {
+	slices.SortStableFunc(all, func(x, y E) int { return strings.Compare(name(x), name(y)) })
+	var starts []int // of the elements with one name
+	for i := range all {
+		if i == 0 || name(all[i]) != name(all[i-1]) {
+			starts = append(starts, i)
+		}
 	}
+	b.eachNamed(nil, len(starts), func(i int) string { return name(all[starts[i]]) }, func(i int) {
+		for j := starts[i]; j < len(all) && name(all[j]) == name(all[starts[i]]); j++ {
+			add(all[j])
+		}
+	})
 }

@@ -76,10 +76,14 @@ type Options struct {
 }
 
 // Source generates rows. It is safe for concurrent use.
-type Source struct{ o Options }
+type Source struct {
+	o             Options
+	keyspaceOrder keyOrder[*schema.Schema]
+	roleOrder     keyOrder[*auth.Directory]
+}
 
 // New returns a Source.
-func New(o Options) *Source { return &Source{o} }
+func New(o Options) *Source { return &Source{o: o} }
 
 // Serves reports whether this package generates the rows of t.
 func (s *Source) Serves(t *schema.Table) bool {

@@ -1,0 +1,55 @@
+package system
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"cqld/row"
+)
+
+// keyOrder holds the names of one snapshot's elements in the order of the partitions of which they are the keys. Each
+// page of a scan asks for it, and to sort all names for each page would make the scan quadratic. It is safe for
+// concurrent use.
+type keyOrder[Snapshot comparable] struct {
+	last atomic.Pointer[orderedKeys[Snapshot]]
+}
+
+// orderedKeys is immutable.
+type orderedKeys[Snapshot comparable] struct {
+	snapshot Snapshot
+	names    []string
+	keys     []row.PartitionKey // of the names
+}
+
+// of returns the order for a snapshot, which is immutable. names lists its elements in any order.
+func (o *keyOrder[Snapshot]) of(snapshot Snapshot, names func() []string) *orderedKeys[Snapshot] {
+	if last := o.last.Load(); last != nil && last.snapshot == snapshot {
+		return last
+	}
+	next := &orderedKeys[Snapshot]{snapshot: snapshot}
+	byName := map[string]row.PartitionKey{}
+	for _, name := range names() {
+		next.names = append(next.names, name)
+		byName[name] = row.NewPartitionKey([]byte(name))
+	}
+	slices.SortFunc(next.names, func(x, y string) int { return byName[x].Compare(byName[y]) })
+	for _, name := range next.names {
+		next.keys = append(next.keys, byName[name])
+	}
+	o.last.Store(next)
+	return next
+}
+
+// each calls add for the names whose partitions the command reads, in their order, until more than b.limit rows were
+// added.
+func (o *orderedKeys[Snapshot]) each(b *builder, add func(name string)) {
+	for i, name := range o.names {
+		if !b.cmd.ReadsPartition(o.keys[i]) {
+			continue
+		}
+		if b.cut = b.cut || b.limit > 0 && b.read > b.limit; b.cut {
+			return
+		}
+		add(name)
+	}
+}
