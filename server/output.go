@@ -157,8 +157,11 @@ func (c *conn) flush() {
 	o := &c.out
 	defer o.flushers.Done()
 	defer c.server.guard.Recover("CQL connection writer", c.fail)
-	// Workers that are ready to run finish first, so that their replies are part of the same write.
-	runtime.Gosched()
+	// Workers that are ready to run finish first, so that their replies are part of the same write. The scheduler then
+	// lets every other goroutine run first, too, which a reply must not wait for without a reason.
+	if c.executing.Load() > 0 {
+		runtime.Gosched()
+	}
 	var segments []byte
 	o.mu.Lock()
 	for len(o.pending) > 0 && !o.broken && (!o.held || o.due) {
