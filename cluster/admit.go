@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"cqld/cluster/metadata"
+	"cqld/internal/invariant"
 	"cqld/messaging"
 	"cqld/ring"
 )
@@ -185,21 +186,24 @@ func (a *admissions) decide(spec metadata.NodeSpec, respond messaging.Respond) {
 	}
 	a.deciding++
 	over := false
+	release := func() {
+		a.deciding--
+		invariant.Check(a.deciding >= 0, "cluster: a join request is given back twice")
+		over = true
+	}
 	stop := a.admit(spec, func(err error) {
 		var refused *metadata.Refused
 		switch {
 		case over:
 			return
 		case errors.As(err, &refused) && refused.Busy:
-			over = true
-			a.deciding--
+			release()
 			a.notAdmitted(respond, true, refused.Reason)
 			return
 		case errors.As(err, &refused):
 			err = &messaging.RemoteError{Code: refusedCode, Message: refused.Reason}
 		}
-		over = true
-		a.deciding--
+		release()
 		if err != nil {
 			respond(nil, err)
 			return
@@ -212,8 +216,7 @@ func (a *admissions) decide(spec metadata.NodeSpec, respond messaging.Respond) {
 			if over {
 				return
 			}
-			over = true
-			a.deciding--
+			release()
 			why := "the cluster did not decide in time: no majority of its voters confirmed the admission"
 			if err := a.majority.describe(a.majority.present()); err != nil {
 				why = "the seed answers, but " + err.Error()

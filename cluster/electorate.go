@@ -9,6 +9,7 @@ import (
 
 	"cqld/cluster/liveness"
 	"cqld/cluster/voters"
+	"cqld/internal/invariant"
 	"cqld/ring"
 )
 
@@ -64,9 +65,20 @@ func (e *electorate) reconfigure() {
 	if len(changes) == 0 {
 		return
 	}
+	checkChanges(changes)
 	e.reconfigured = max(1, e.loop.ticks)
 	if err := d.node.ProposeConfChange(&pb.ConfChangeV2{Changes: changes}); err != nil {
 		e.opts.Logger.Debug("membership change not proposed", "err", err)
+	}
+}
+
+// checkChanges checks that no node is named twice: the order of changes in one step has no meaning.
+func checkChanges(changes []*pb.ConfChangeSingle) {
+	for i, c := range changes {
+		invariant.Check(c.GetNodeId() != 0, "cluster: a change of membership names no node")
+		for _, other := range changes[:i] {
+			invariant.Check(other.GetNodeId() != c.GetNodeId(), "cluster: a change of membership names a node twice")
+		}
 	}
 }
 

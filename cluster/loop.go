@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cqld/cluster/liveness"
+	"cqld/internal/invariant"
 )
 
 // tickEvery is the interval of Raft's ticks and of the checks of proposals.
@@ -103,6 +104,7 @@ func (l *loop) armTick() {
 
 // advance advances the time by the given number of ticks.
 func (l *loop) advance(ticks uint64) {
+	invariant.Check(ticks > 0, "cluster: a tick event without time")
 	l.ticks, l.step = l.ticks+ticks, ticks
 	l.noteStall(ticks)
 	l.tick()

@@ -9,6 +9,7 @@ import (
 
 	"cqld/auth"
 	"cqld/cluster/metadata"
+	"cqld/internal/invariant"
 	"cqld/internal/uuid"
 	"cqld/schema"
 )
@@ -131,6 +132,7 @@ func (s *proposals) sorted() []*proposal {
 // resolve reports the result of a command to its proposer, if that is on this node.
 func (s *proposals) resolve(id metadata.CommandID, index uint64, result error) {
 	p := s.open[id]
+	invariant.Check(index > 0 && index <= s.driver.applied, "cluster: a proposal is decided before it is applied")
 	if p == nil || p.index != 0 {
 		return
 	}
@@ -153,6 +155,7 @@ func (s *proposals) resolveRecent(m *metadata.Metadata) {
 func (s *proposals) complete() {
 	for _, p := range s.sorted() {
 		if p.index != 0 && s.progress.everywhere(p.index) {
+			invariant.Check(p.index <= s.driver.applied, "cluster: a proposal is answered before it is applied")
 			// done may start another proposal.
 			delete(s.open, p.id)
 			p.done(p.result)

@@ -14,6 +14,7 @@ import (
 	"cqld/cluster/metadata"
 	"cqld/cluster/raftcheck"
 	"cqld/cluster/raftlog"
+	"cqld/internal/invariant"
 	"cqld/messaging"
 	"cqld/ring"
 )
@@ -101,7 +102,8 @@ func (d *driver) start(self ring.NodeID, founder bool) error {
 		}
 	}
 	d.self, d.node = self, node
-	d.checker = raftcheck.New(self, node, d.log.LastIndex, d.run)
+	d.checker = raftcheck.New(self, node, d.log.LastIndex, d.run,
+		func() uint64 { return d.view.metadata().Epoch })
 	return nil
 }
 
@@ -245,7 +247,9 @@ func (d *driver) install(snap *pb.Snapshot) error {
 	if err != nil {
 		return err
 	}
-	d.applied, d.snapshot = snap.GetMetadata().GetIndex(), snap.GetMetadata().GetIndex()
+	index := snap.GetMetadata().GetIndex()
+	invariant.Check(index > d.applied, "cluster: a snapshot of entry %d replaces entry %d", index, d.applied)
+	d.applied, d.snapshot = index, index
 	d.conf = snap.GetMetadata().GetConfState()
 	d.then.publish(m)
 	d.then.installed(m)
@@ -285,6 +289,8 @@ func (d *driver) own(m *pb.Message) *pb.Message {
 }
 
 func (d *driver) apply(e *pb.Entry) error {
+	// A skipped or repeated entry would make this node's metadata differ from the others' forever.
+	invariant.Check(e.GetIndex() == d.applied+1, "cluster: entry %d is applied after entry %d", e.GetIndex(), d.applied)
 	switch e.GetType() {
 	case pb.EntryConfChange:
 		cc := new(pb.ConfChange)
@@ -328,6 +334,7 @@ func (d *driver) adopt(cc pb.ConfChangeI, index uint64) {
 
 // compact replaces the log by a snapshot after snapshotEvery commands.
 func (d *driver) compact() error {
+	invariant.Check(d.snapshot <= d.applied, "cluster: the snapshot is ahead of what is applied")
 	if d.applied < d.snapshot+snapshotEvery || d.conf == nil {
 		return nil
 	}

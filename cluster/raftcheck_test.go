@@ -287,7 +287,9 @@ func TestInvalidEntriesAreSkipped(t *testing.T) {
 		t.Errorf("applied to %d, %v, %v, %d nodes", c.driver.applied, *fatal, c.driver.conf,
 			len(c.Metadata().Topology.Nodes()))
 	}
-	m2, err := metadata.Apply(&metadata.Metadata{}, &metadata.Command{ID: metadata.CommandID{1},
+	broken := *metadata.Empty()
+	broken.Schema = nil
+	m2, err := metadata.Apply(&broken, &metadata.Command{ID: metadata.CommandID{1},
 		Schema: &metadata.SchemaChange{}}, 9)
 	if err == nil || !slices.Contains(m2.Recent(), metadata.CommandID{1}) {
 		t.Errorf("without a schema: %v", err)

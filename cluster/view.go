@@ -7,6 +7,7 @@ import (
 
 	"cqld/cluster/liveness"
 	"cqld/cluster/metadata"
+	"cqld/internal/invariant"
 	"cqld/ring"
 )
 
@@ -33,6 +34,7 @@ func (v *view) admitted() bool { return v.metadata().Topology.Node(v.self()) != 
 // swap makes m visible to readers and returns the metadata before.
 func (v *view) swap(m *metadata.Metadata) (old *metadata.Metadata) {
 	old = v.metadata()
+	invariant.Check(m.Epoch >= old.Epoch, "cluster: metadata of epoch %d replace epoch %d", m.Epoch, old.Epoch)
 	// A reader that no longer finds this node in the ring must find the last ring.
 	if self := v.self(); old.Topology.Node(self) != nil && m.Topology.Node(self) == nil {
 		v.last.Store(old.Topology)

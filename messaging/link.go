@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"cqld/internal/invariant"
 	"cqld/internal/wire"
 )
 
@@ -105,11 +106,17 @@ func (l *link) run() (stop func()) {
 	}
 }
 
+// unqueue gives back bytes that wait no longer.
+func (l *link) unqueue(n int64) {
+	left := l.t.queued.Add(-n)
+	invariant.Check(left >= 0, "messaging: more bytes leave the queues than entered")
+}
+
 // dropQueued drops what is queued in a closed link whose writer has ended.
 func (l *link) dropQueued() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.t.queued.Add(-int64(len(l.mu.buf) + l.mu.writing))
+	l.unqueue(int64(len(l.mu.buf) + l.mu.writing))
 	l.mu.buf, l.mu.writing = nil, 0
 }
 
@@ -167,7 +174,7 @@ func (l *link) take(written []byte) (buf []byte, closed bool) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.t.queued.Add(-int64(l.mu.writing))
+	l.unqueue(int64(l.mu.writing))
 	buf = l.mu.buf
 	l.mu.buf, l.mu.frame, l.mu.writing = written[:0], 0, len(buf)
 	l.mu.idle = len(buf) == 0

@@ -1,6 +1,10 @@
 package messaging
 
-import "sync"
+import (
+	"sync"
+
+	"cqld/internal/invariant"
+)
 
 // pool runs blocking work on a bounded number of goroutines. Waiting work is bounded in number and bytes; work beyond
 // these bounds is refused immediately.
@@ -91,9 +95,17 @@ func (p *pool) work() {
 		p.mu.Unlock()
 		w.do()
 		p.mu.Lock()
-		p.mu.tasks--
-		p.mu.bytes -= w.bytes
+		p.giveBackLocked(w)
 	}
+}
+
+// giveBackLocked ends a task. If more were given back than taken, the bounds of the pool would grow without notice.
+func (p *pool) giveBackLocked(w work) {
+	p.mu.tasks--
+	p.mu.bytes -= w.bytes
+	invariant.Check(p.mu.tasks >= 0, "messaging: more tasks end than began")
+	invariant.Check(p.mu.bytes >= 0, "messaging: more bytes are given back than tasks took")
+	invariant.Check(p.mu.tasks > 0 || p.mu.bytes == 0, "messaging: ended tasks keep bytes")
 }
 
 // close refuses further work and waits until the accepted work is done.

@@ -3,6 +3,7 @@ package liveness
 import (
 	"maps"
 
+	"cqld/internal/invariant"
 	"cqld/ring"
 )
 
@@ -29,5 +30,6 @@ func (d *Dead) For(id ring.NodeID, tick uint64) uint64 {
 	if !dead {
 		return 0
 	}
+	invariant.Check(tick >= since, "liveness: a member is dead since tick %d at tick %d", since, tick)
 	return max(1, tick-since)
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/schema"
 )
@@ -66,6 +67,15 @@ func apply(m *Metadata, c *Command, index uint64) (*Metadata, error) {
 // Apply is apply, but refuses a command that makes apply panic. Since apply depends on its arguments only, all
 // nodes refuse the same commands.
 func Apply(m *Metadata, c *Command, index uint64) (next *Metadata, err error) {
+	invariant.Check(index > m.Epoch, "metadata: a command at %d follows epoch %d", index, m.Epoch)
+	next, err = applyRecovered(m, c, index)
+	// Outside of the recovery: that all nodes refuse a command does not make a broken rule harmless.
+	checkStep(m, next, err)
+	return next, err
+}
+
+// applyRecovered is apply, and refuses a command that makes it panic.
+func applyRecovered(m *Metadata, c *Command, index uint64) (next *Metadata, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			refused := *m

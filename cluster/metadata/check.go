@@ -20,20 +20,8 @@ func (m *Metadata) Check() (err error) {
 		}
 		hosts[n.Host] = true
 	}
-	for _, o := range m.Topology.Operations() {
-		if m.Topology.Node(o.Node) == nil || o.Kind == ring.Replace && m.Topology.Node(o.Replaced) == nil {
-			return fmt.Errorf("operation %d is of an unknown node", o.ID)
-		}
-		for _, id := range o.Gaining {
-			if m.Topology.Node(id) == nil {
-				return fmt.Errorf("operation %d has an unknown gaining node", o.ID)
-			}
-		}
-	}
-	for _, u := range m.PendingCleanup {
-		if m.Topology.Node(u.Node) == nil {
-			return fmt.Errorf("node %d with pending cleanup is unknown", u.Node)
-		}
+	if err := m.checkOwners(); err != nil {
+		return err
 	}
 	for _, r := range replications(m.Schema) {
 		m.Topology.Placement(r).Ranges(ring.FullRange())

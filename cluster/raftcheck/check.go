@@ -28,6 +28,7 @@ type Checker struct {
 	node      Node
 	lastIndex func() uint64
 	process   func() error
+	epoch     func() uint64
 
 	tail       int            // upper bound of the bytes of entries that may be uncommitted
 	confirming confirming     // the last request for a confirmation that this node sent as the leader
@@ -39,9 +40,9 @@ type Checker struct {
 type confirming struct{ term, number uint64 }
 
 // New returns a checker of the messages that node self receives. lastIndex returns the index of the last entry on disk,
-// and process performs everything that Raft has ready.
-func New(self ring.NodeID, node Node, lastIndex func() uint64, process func() error) *Checker {
-	return &Checker{self: self, node: node, lastIndex: lastIndex, process: process}
+// process performs everything that Raft has ready, and epoch returns the epoch of this node's metadata.
+func New(self ring.NodeID, node Node, lastIndex func() uint64, process func() error, epoch func() uint64) *Checker {
+	return &Checker{self: self, node: node, lastIndex: lastIndex, process: process, epoch: epoch}
 }
 
 // NoteReady maintains the upper bound of the bytes of uncommitted entries. rd has been saved.
@@ -292,6 +293,11 @@ func (c *Checker) checkSnapshot(m *pb.Message) (err error) {
 	state, err := metadata.Decode(s.GetData())
 	if err != nil {
 		return err
+	}
+	// The index of the last command that changed the state is not beyond the state, nor before this node's.
+	if state.Epoch > index || state.Epoch < c.epoch() {
+		return fmt.Errorf("a snapshot of entry %d has metadata of epoch %d, this node %d", index, state.Epoch,
+			c.epoch())
 	}
 	return state.Check()
 }

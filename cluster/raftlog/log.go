@@ -15,6 +15,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"cqld/internal/invariant"
 	"cqld/storage/compaction"
 	"cqld/storage/logguard"
 )
@@ -171,6 +172,7 @@ func (l *Log) LastIndex() uint64 {
 
 // Save makes the contents of a Ready durable, and then visible to Raft.
 func (l *Log) Save(rd *raft.Ready) error {
+	l.checkReady(rd)
 	b := l.db.NewBatch()
 	defer b.Close()
 	if rd.HardState != nil && !raft.IsEmptyHardState(rd.HardState) {
@@ -203,6 +205,31 @@ func (l *Log) Save(rd *raft.Ready) error {
 		return err
 	}
 	return l.remember(rd)
+}
+
+// checkReady checks that what is saved continues what was saved before: Raft has promised both to other nodes.
+func (l *Log) checkReady(rd *raft.Ready) {
+	last := l.LastIndex()
+	if rd.Snapshot != nil && !raft.IsEmptySnap(rd.Snapshot) {
+		last = rd.Snapshot.GetMetadata().GetIndex()
+	}
+	for i, e := range rd.Entries {
+		invariant.Check(e.GetIndex() > 0, "raftlog: an entry has no index")
+		invariant.Check(i > 0 || e.GetIndex() <= last+1, "raftlog: entry %d follows entry %d", e.GetIndex(), last)
+		invariant.Check(i == 0 || e.GetIndex() == rd.Entries[i-1].GetIndex()+1, "raftlog: entries are not consecutive")
+		invariant.Check(i == 0 || e.GetTerm() >= rd.Entries[i-1].GetTerm(), "raftlog: the terms of entries go back")
+		last = max(last, e.GetIndex())
+	}
+	if rd.HardState == nil || raft.IsEmptyHardState(rd.HardState) {
+		return
+	}
+	// A term that goes back would let this node vote twice in it.
+	if old, _, err := l.memory.InitialState(); err == nil {
+		invariant.Check(rd.HardState.GetTerm() >= old.GetTerm(), "raftlog: the term goes back")
+		invariant.Check(rd.HardState.GetCommit() >= old.GetCommit(), "raftlog: the commit index goes back")
+	}
+	invariant.Check(rd.HardState.GetCommit() <= last, "raftlog: entry %d is committed, the last one is %d",
+		rd.HardState.GetCommit(), last)
 }
 
 // commit makes a batch durable, or returns the error because of which it may not be.

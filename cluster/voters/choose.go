@@ -3,6 +3,8 @@ package voters
 import (
 	"cmp"
 	"slices"
+
+	"cqld/internal/invariant"
 )
 
 // Bounds of the voting members; the other members are learners. Five voters survive the loss of two. Seven are used in
@@ -52,7 +54,18 @@ func Choose(candidates []Candidate) []uint64 {
 		}
 	}
 	slices.Sort(ids)
+	checkChoice(ids, seats)
 	return ids
+}
+
+// checkChoice checks the first rule of Choose, and that every seat is taken once.
+func checkChoice(ids []uint64, seats int) {
+	invariant.Check(len(ids) == seats, "voters: %d of %d seats are taken", len(ids), seats)
+	invariant.Check(seats == 0 || seats%2 == 1, "voters: an even number of voters")
+	invariant.Check(seats <= votersMaxDatacenters, "voters: too many voters")
+	for i := 1; i < len(ids); i++ {
+		invariant.Check(ids[i-1] < ids[i], "voters: a member has two votes")
+	}
 }
 
 // seatsOf returns the number of voters and the largest number in one domain.

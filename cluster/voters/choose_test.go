@@ -73,7 +73,7 @@ func TestChooseVotersProperties(t *testing.T) {
 		}
 		all[rng.IntN(len(all))].Leads = true
 		got := Choose(all)
-		checkChoice(t, all, got)
+		verifyChoice(t, all, got)
 		shuffled := slices.Clone(all)
 		rng.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 		if other := Choose(shuffled); !slices.Equal(other, got) {
@@ -94,8 +94,8 @@ func TestChooseVotersProperties(t *testing.T) {
 	}
 }
 
-// checkChoice checks that the voters are odd in number, spread, and no more than the members allow.
-func checkChoice(t *testing.T, all []Candidate, got []uint64) {
+// verifyChoice checks that the voters are odd in number, spread, and no more than the members allow.
+func verifyChoice(t *testing.T, all []Candidate, got []uint64) {
 	t.Helper()
 	per := map[string]int{}
 	size := map[string]int{}

@@ -3,6 +3,7 @@ package voters
 import (
 	"slices"
 
+	"cqld/internal/invariant"
 	"cqld/ring"
 )
 
@@ -40,6 +41,7 @@ func Of(leader ring.NodeID, current, outgoing []uint64, isAlive func(ring.NodeID
 			v.Alive, v.Required = alive, need
 		}
 	}
+	invariant.Check(v.Alive <= len(current)+len(outgoing), "voters: more voters are alive than there are")
 	slices.Sort(v.IDs)
 	slices.Sort(v.Down)
 	v.IDs, v.Down = slices.Compact(v.IDs), slices.Compact(v.Down)

@@ -93,16 +93,16 @@ storage/purge: internal/env internal/invariant internal/wire ring row schema sto
 storage: internal/env internal/guard internal/invariant internal/wire ring row schema storage/backlog storage/block storage/bounds storage/database storage/dropped storage/estimate storage/failure storage/format storage/headers storage/latch storage/lost storage/pause storage/purge storage/reading storage/rowkey storage/space storage/step storage/tableinfo
 storage/index/vector: types/similarity
 storage/index: internal/env ring row schema storage storage/failure storage/index/vector storage/reading types types/analysis types/similarity
-messaging: internal/env internal/guard internal/intake internal/wire ring
+messaging: internal/env internal/guard internal/intake internal/invariant internal/wire ring
 messaging/internodetls: tlsconfig
 
 # Cluster metadata.
-cluster/metadata: auth ring schema
-cluster/liveness: internal/env internal/wire ring schema
+cluster/metadata: auth internal/invariant ring schema
+cluster/liveness: internal/env internal/invariant internal/wire ring schema
 cluster/raftlog: internal/invariant storage/compaction storage/logguard
 cluster/raftcheck: cluster/metadata ring
-cluster/voters: ring
-cluster: auth cluster/liveness cluster/metadata cluster/raftcheck cluster/raftlog cluster/voters internal/env internal/uuid internal/wire messaging ring schema
+cluster/voters: internal/invariant ring
+cluster: auth cluster/liveness cluster/metadata cluster/raftcheck cluster/raftlog cluster/voters internal/env internal/invariant internal/uuid internal/wire messaging ring schema
 
 # Protocols between replicas.
 coordinator/fence:

@@ -1,0 +1,73 @@
+package metadata
+
+import (
+	"fmt"
+
+	"cqld/internal/invariant"
+	"cqld/ring"
+)
+
+// checkStep checks what every command preserves, whatever it contains and whichever node proposed it.
+func checkStep(before, after *Metadata, err error) {
+	invariant.Check(after.Epoch >= before.Epoch, "metadata: the epoch goes back")
+	invariant.Check(after.Topology.Epoch() >= before.Topology.Epoch(), "metadata: the epoch of the topology goes back")
+	invariant.Check(after.Topology.Epoch() <= max(after.Epoch, before.Topology.Epoch()),
+		"metadata: the topology is newer than the metadata")
+	// Otherwise the id of a former member would be given to another node.
+	invariant.Check(after.nextNode >= before.nextNode, "metadata: node ids are given again")
+	invariant.Check(len(after.recent) <= max(recentMax, len(before.recent)), "metadata: too many recent commands")
+	invariant.Check(len(after.Removed) <= max(removedMax, len(before.Removed)), "metadata: too many former members")
+	invariant.Check(len(after.Former) <= max(formerMax, len(before.Former)), "metadata: too many former replications")
+	invariant.Check(len(after.Incomplete) <= max(incompleteMax, len(before.Incomplete)),
+		"metadata: too many incomplete operations")
+	invariant.Check(err == nil || after.Epoch == before.Epoch, "metadata: a refused command changed the epoch")
+	invariant.Check(err == nil || after.Schema == before.Schema && after.Topology == before.Topology,
+		"metadata: a refused command changed the metadata")
+	if invariant.Enabled {
+		checkFloors(before, after)
+		err := after.checkOwners()
+		invariant.Check(err == nil, "metadata: %v", err)
+	}
+}
+
+// checkFloors checks that low bounds of Paxos only rise. One that fell would let acceptors accept a ballot whose state
+// they have purged.
+func checkFloors(before, after *Metadata) {
+	for id, micros := range before.PaxosFloors {
+		now, ok := after.PaxosFloors[id]
+		invariant.Check(!ok && after.Schema.TableByStorage(id) == nil || now >= micros,
+			"metadata: the low bound of a table falls")
+	}
+}
+
+// checkOwners returns an error if a token has two owners, or if an operation or a cleanup is of no member. Apply
+// preserves that, and metadata from another node are refused otherwise.
+func (m *Metadata) checkOwners() error {
+	tokens := m.Topology.Tokens()
+	for i := 1; i < len(tokens); i++ {
+		if tokens[i-1] >= tokens[i] {
+			return fmt.Errorf("token %s has two owners", tokens[i])
+		}
+	}
+	for i, o := range m.Topology.Operations() {
+		switch {
+		case m.Topology.Node(o.Node) == nil, o.Kind == ring.Replace && m.Topology.Node(o.Replaced) == nil:
+			return fmt.Errorf("operation %d is of an unknown node", o.ID)
+		case i > 0 && m.Topology.Operations()[i-1].ID >= o.ID:
+			return fmt.Errorf("operation %d is not in order", o.ID)
+		case len(o.Streamed) > len(o.Gaining), len(o.Compared) > len(o.Gaining):
+			return fmt.Errorf("more nodes have streamed ranges of operation %d than gain some", o.ID)
+		}
+		for _, id := range o.Gaining {
+			if m.Topology.Node(id) == nil {
+				return fmt.Errorf("operation %d has an unknown gaining node", o.ID)
+			}
+		}
+	}
+	for _, u := range m.PendingCleanup {
+		if m.Topology.Node(u.Node) == nil {
+			return fmt.Errorf("node %d with pending cleanup is unknown", u.Node)
+		}
+	}
+	return nil
+}
