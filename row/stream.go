@@ -18,6 +18,7 @@ type cells struct {
 	c      wire.Cursor
 	state  cellState
 	ok     bool // there is a current cell
+	begun  bool // there was one before
 	flags  byte // of the row
 	mortal bool // a cell is a tombstone or expires
 }
@@ -29,15 +30,24 @@ func (s *cells) begin(head *Row, b []byte) {
 	head.Clustering = clustering
 	s.c = wire.NewCursor(b)
 	s.state = cellState{timestamp: NoTimestamp}
-	s.flags, s.mortal = consumeHead(&s.c, head, &s.state), false
+	s.flags, s.mortal, s.begun = consumeHead(&s.c, head, &s.state), false, false
+	if !head.inOrder() {
+		s.c.Fail(wire.ErrMalformed)
+	}
 	s.next()
 }
 
-// next moves to the next cell.
+// next moves to the next cell. A cell that does not follow the one before ends the iteration with an error: another
+// node may have sent the row, and a merge of cells that are not in order is not canonical.
 func (s *cells) next() {
 	if s.ok = s.c.Len() > 0 && s.c.Err() == nil; s.ok {
+		column, path := s.Cell.Column, s.Cell.Path
 		s.Cell = Cell{}
 		consumeCell(&s.c, &s.Cell, &s.state)
+		if s.begun && (s.Cell.Column < column || s.Cell.Column == column && bytes.Compare(path, s.Cell.Path) >= 0) {
+			s.c.Fail(wire.ErrMalformed)
+		}
+		s.begun = true
 		s.mortal = s.mortal || s.Cell.Tombstone || s.Cell.TTL > 0
 		s.ok = s.c.Err() == nil
 	} else if s.mortal != (s.flags&flagMortal != 0) {
