@@ -121,8 +121,8 @@ faults: ## real faults of real processes, 25 times as long: 500 kills, 50 pauses
 
 .PHONY: differential
 differential: ## N generated statements on a ring and on the Cassandra at CQLD_ORACLE, with indexes, views, functions, masks: N=50000
-	$(GO) test -tags integration -timeout 24h -count=1 -v -run 'TestGenerated(Statements|Objects|BesideObjects)AnswerAsCassandra' ./integration \
-		-args -generated=$$(($(N)/3)) -generated-seed=$(SEED)
+	$(GO) test -tags integration -timeout 24h -count=1 -v -run 'TestGenerated(Statements|Objects|BesideObjects|Pages)AnswerAsCassandra' ./integration \
+		-args -generated=$$(($(N)/4)) -generated-seed=$(SEED)
 
 .PHONY: sim
 sim: ## the simulated cluster: SEED=first seed, N=how many, ARGS='-shrink -workloads=… -kinds=… -faults=…'

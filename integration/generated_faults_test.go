@@ -20,6 +20,7 @@ var asDocumented = []struct {
 	{"quotation marks in where_clause", (*comparison).quotedWhere},
 	{"a legacy index of a compact table misses rows", (*comparison).legacyOfCompact},
 	{"pages of GROUP BY without clustering columns", (*comparison).groupPages},
+	{"GROUP BY with DISTINCT has no pages", (*comparison).distinctGroups},
 	{"GROUP BY fails because of a deleted range", (*comparison).groupFails},
 	{"writes fail because of a view of an empty key", (*comparison).emptyKeyOfView},
 	{"SASI misses empty texts", (*comparison).sasiMissesEmpty},
@@ -187,9 +188,8 @@ func (c *comparison) quotedWhere() bool {
 
 // groupFails matches a GROUP BY with LIMIT or pages on a table of which rows were deleted, which may be a range.
 func (c *comparison) groupFails() bool {
-	paged := slices.ContainsFunc(c.options, func(o string) bool { return strings.HasPrefix(o, "page=") })
 	return c.failed() && c.table.deletes && strings.Contains(c.input, " GROUP BY ") &&
-		(paged || strings.Contains(c.input, " LIMIT "))
+		(c.paged() || strings.Contains(c.input, " LIMIT "))
 }
 
 // emptyKeyOfView matches a write to a table with a view whose WHERE has an empty partition key.

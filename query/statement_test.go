@@ -3,6 +3,7 @@ package query
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -194,5 +195,60 @@ func TestPagingStatesAreOurs(t *testing.T) {
 	if _, err := other.Query(at(ring.One), session, "SELECT * FROM t",
 		&Params{PageSize: 2, PagingState: r.PagingState}); err != nil {
 		t.Errorf("on another node: %v", err)
+	}
+}
+
+// TestLastPagesHaveCassandrasStates checks that a full page of groups has a paging state, even if no group follows, as
+// in Cassandra, and that no page has one that completes the last partition of WHERE.
+func TestLastPagesHaveCassandrasStates(t *testing.T) {
+	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int, c int, st int STATIC, PRIMARY KEY (k, c))",
+		"CREATE TABLE u (k int PRIMARY KEY, v int)")
+	for _, text := range []string{
+		"INSERT INTO t (k, c) VALUES (1, 1)", "INSERT INTO t (k, c) VALUES (1, 2)",
+		"INSERT INTO t (k, c) VALUES (2, 1)", "INSERT INTO t (k, st) VALUES (3, 1)",
+		"INSERT INTO u (k, v) VALUES (1, 1)",
+	} {
+		mustQuery(t, p, s, text)
+	}
+	for _, x := range []struct {
+		text string
+		size int32
+		want []int32 // rows of each page
+	}{
+		{"SELECT k, c FROM t GROUP BY k, c", 2, []int32{2, 2, 0}},
+		{"SELECT k, c FROM t GROUP BY k, c", 3, []int32{3, 1}},
+		{"SELECT k, c FROM t GROUP BY k, c LIMIT 4", 2, []int32{2, 2}},
+		{"SELECT k, count(*) FROM t GROUP BY k", 3, []int32{3, 0}},
+		{"SELECT k, c FROM t WHERE k = 1 GROUP BY k, c", 2, []int32{2, 0}},
+		{"SELECT k, c FROM t WHERE k IN (1, 9) GROUP BY k, c", 2, []int32{2, 0}},
+		{"SELECT k, c FROM t WHERE k = 1 GROUP BY k, c PER PARTITION LIMIT 2", 1, []int32{1, 1}},
+		{"SELECT k, c FROM t WHERE k = 1 GROUP BY k, c PER PARTITION LIMIT 1", 1, []int32{1}},
+		{"SELECT k, c FROM t GROUP BY k, c PER PARTITION LIMIT 1", 3, []int32{3, 0}},
+		{"SELECT k, st FROM t WHERE k = 3 GROUP BY k", 1, []int32{1}},
+		{"SELECT k, v FROM u WHERE k = 1 GROUP BY k", 1, []int32{1}},
+		{"SELECT k, count(*) FROM t WHERE k = 9 GROUP BY k", 1, []int32{0}},
+		{"SELECT DISTINCT k FROM t WHERE token(k) = token(1) GROUP BY k", 1, []int32{1, 0}},
+		{"SELECT DISTINCT k FROM t WHERE k IN (1, 2)", 1, []int32{1, 1}},
+		{"SELECT DISTINCT k FROM t WHERE k IN (1, 9)", 1, []int32{1, 0}},
+		{"SELECT k, c FROM t WHERE k IN (1, 2) PER PARTITION LIMIT 1", 2, []int32{2}},
+		{"SELECT k, c FROM t WHERE k IN (1, 2)", 3, []int32{3, 0}},
+		{"SELECT k, c FROM t WHERE k IN (1, 2) PER PARTITION LIMIT 2", 3, []int32{3, 0}},
+		{"SELECT k FROM u WHERE k = 1 AND v = 1 ALLOW FILTERING", 1, []int32{1}},
+	} {
+		var got []int32
+		params := &Params{PageSize: x.size}
+		for len(got) < 10 {
+			r, err := p.Query(at(ring.One), s, x.text, params)
+			if err != nil {
+				t.Fatalf("%s: %v", x.text, err)
+			}
+			got = append(got, r.RowCount)
+			if params.PagingState = r.PagingState; r.PagingState == nil {
+				break
+			}
+		}
+		if !slices.Equal(got, x.want) {
+			t.Errorf("%s in pages of %d: rows %d, want %d", x.text, x.size, got, x.want)
+		}
 	}
 }

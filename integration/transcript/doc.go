@@ -13,9 +13,9 @@
 //	k int | v text
 //	5 | 'x'
 //
-// Options of "cql": page=N (fetch all pages of N rows, each shown), mask=(column,…), raw (text values as they are),
-// header (columns only), ts=N (default timestamp), now=N (now in seconds), consistency=NAME, serial=NAME (serial
-// consistency), keyspace=NAME (the request's keyspace), trace (show the session of the trace), prepared (PREPARE and
-// EXECUTE instead of QUERY), v4 (protocol v4 instead of v5). "prepare" shows the metadata of a prepared statement.
-// "batch" sends its statements as one BATCH message.
+// Options of "cql": page=N (fetch all pages of N rows, each shown), states (with page: show an empty last page, too),
+// mask=(column,…), raw (text values as they are), header (columns only), ts=N (default timestamp), now=N (now in
+// seconds), consistency=NAME, serial=NAME (serial consistency), keyspace=NAME (the request's keyspace), trace (show the
+// session of the trace), prepared (PREPARE and EXECUTE instead of QUERY), v4 (protocol v4 instead of v5). "prepare"
+// shows the metadata of a prepared statement. "batch" sends its statements as one BATCH message.
 package transcript

@@ -102,6 +102,7 @@ func (p *Player) dropKeyspaces(c *cqlclient.Conn) error {
 type request struct {
 	version  byte
 	pageSize int
+	states   bool // show an empty last page, too
 	mask     map[string]bool
 	raw      bool
 	header   bool
@@ -183,6 +184,8 @@ func parseRequest(d *datadriven.TestData) (*request, error) {
 			rq.version = 4
 		case "page":
 			rq.pageSize = int(n)
+		case "states":
+			rq.states = true
 		case "mask":
 			for _, v := range a.Vals {
 				rq.mask[v] = true

@@ -29,8 +29,8 @@ func (rq *request) run(c *cqlclient.Conn, statement string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		// A server may or may not send an empty page after a page that ends with the last row.
-		if len(pages) == 0 || len(a.Rows) > 0 || a.Err != nil {
+		// Unless states are compared, a server may or may not send an empty page after the last row.
+		if rq.states || len(pages) == 0 || len(a.Rows) > 0 || a.Err != nil {
 			text, err := rq.withTrace(c, a)
 			if err != nil {
 				return "", err

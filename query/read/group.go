@@ -113,7 +113,7 @@ func (run *reading) consumeGroup(v *rowview.View) (request.Verdict, error) {
 		if err := run.reserve(run.kept()); err != nil {
 			return 0, err
 		}
-		run.group, run.given = v.Clone(), true
+		run.group, run.given, run.previous = v.Clone(), true, run.cursor.At.Given
 		run.groupValues = run.groupValues[:0]
 		for _, b := range values {
 			run.groupValues = append(run.groupValues, bytes.Clone(b))

@@ -59,9 +59,10 @@ type state struct {
 	// State of GROUP BY and aggregates.
 	group       *rowview.View
 	groupValues [][]byte
-	given       bool // the group's row has not been appended yet
-	groupBytes  int  // of group
-	states      int  // bytes of the states of aggregates
+	given       bool   // the group's row has not been appended yet
+	previous    uint32 // groups of the partition before group
+	groupBytes  int    // of group
+	states      int    // bytes of the states of aggregates
 
 	guard   *guardrail.Guard
 	hash    hashedGroups // for GROUP BY a part of the partition key
@@ -81,10 +82,6 @@ func (run *reading) execute(r *request.Request, reader *Reader, plan *Plan, para
 	if plan.sorted || plan.hashed != nil {
 		paged = false // the result is one page
 	}
-	if plan.order != nil && paged {
-		return Rows{}, invalid.Errorf("Cannot page queries with both ORDER BY and a IN restriction on the partition " +
-			"key; you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query")
-	}
 	if plan.near != nil {
 		if err := run.beginNearest(r, limit, params); err != nil {
 			return Rows{}, err
@@ -94,6 +91,10 @@ func (run *reading) execute(r *request.Request, reader *Reader, plan *Plan, para
 	empty, err := run.visibleWhere(r)
 	if err != nil {
 		return Rows{}, err
+	}
+	if plan.order != nil && paged {
+		return Rows{}, invalid.Errorf("Cannot page queries with both ORDER BY and a IN restriction on the partition " +
+			"key; you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query")
 	}
 	if err := run.guardKeys(len(run.cursor.Keys), len(run.cursor.Command.Slices), int(params.PageSize)); err != nil {
 		return Rows{}, err
@@ -515,8 +516,11 @@ func (run *reading) result(r *request.Request, params *execution.Params, remaini
 	if remaining > 0 {
 		left = remaining - uint32(run.count)
 	}
-	if run.scan.More() && run.plan.order == nil && run.plan.near == nil && (remaining == 0 || left > 0) &&
+	if hasNext(run) && run.plan.order == nil && run.plan.near == nil && (remaining == 0 || left > 0) &&
 		params.PageSize > 0 {
+		if !run.scan.More() {
+			run.cursor.At.Done = true // DISTINCT has omitted rows
+		}
 		rows.PagingState = appendPagingState(nil, run.pagingKeys(), run.plan.table,
 			&pagingState{At: run.cursor.At, Remaining: left})
 	}

@@ -56,6 +56,8 @@ type Options struct {
 	Hints bool
 	// Elements adds changes of elements of lists, by their index.
 	Elements bool
+	// Groups gives half of the queries GROUP BY, and more of them LIMIT and PER PARTITION LIMIT.
+	Groups bool
 	// Compact gives the table compact storage: no static columns and no collections, and one regular column if it has
 	// clustering columns.
 	Compact bool

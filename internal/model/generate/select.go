@@ -18,8 +18,15 @@ func (g *Generator) Select() Query {
 	q := Query{}
 	distinct := g.oneIn(8)
 	group := 0
-	if !distinct && g.oneIn(4) {
+	often := 4
+	if g.Groups {
+		often = 2
+	}
+	switch {
+	case !distinct && g.oneIn(often):
 		group = 1 + g.r.IntN(1+len(g.of(Clustering)))
+	case g.Groups && distinct && g.oneIn(2):
+		group = 1
 	}
 	t.add("SELECT ")
 	if distinct {
@@ -36,10 +43,10 @@ func (g *Generator) Select() Query {
 		t.add(" GROUP BY %s", strings.Join(names(append(g.of(PartitionKey), g.of(Clustering)[:group-1]...)), ", "))
 	}
 	q.Sorted = g.orderBy(t, in != whereRange) && in == whereIn
-	if g.oneIn(4) && !distinct {
+	if g.oneIn(often) && !distinct {
 		t.add(" PER PARTITION LIMIT %d", 1+g.r.IntN(3))
 	}
-	if g.oneIn(4) {
+	if g.oneIn(often) {
 		t.add(" LIMIT %d", 1+g.r.IntN(6))
 	}
 	if filtered {

@@ -1,0 +1,38 @@
+package read
+
+import (
+	"bytes"
+
+	"cqld/row"
+)
+
+// hasNext reports whether the page of run is not known to be the last. As in Cassandra, a full page of groups never is,
+// and neither is one of several partitions that WHERE names, unless it completes the last of them.
+func hasNext(run *reading) bool {
+	keys := run.cursor.Keys
+	full := uint32(run.count) >= run.pageLimit
+	if run.plan.grouped && full && run.group != nil { // nil if groups are hashed: their result is one page
+		return !isLast(keys, run.group.Key.Bytes) || !groupIsLast(run)
+	}
+	if run.plan.grouped {
+		return run.scan.More()
+	}
+	at := &run.cursor.At
+	complete := at.Inside && (len(run.plan.table.Clustering) == 0 || at.Done ||
+		run.perPartition > 0 && at.Given >= run.perPartition)
+	if complete && isLast(keys, at.Key.Bytes) {
+		return false
+	}
+	return run.scan.More() || full && len(keys) > 1
+}
+
+// groupIsLast reports whether no group of its partition can follow the last group of run.
+func groupIsLast(run *reading) bool {
+	oneRow := len(run.plan.table.Clustering) == 0 || run.group.Clustering == nil
+	return oneRow || run.perPartition > 0 && run.previous+1 >= run.perPartition
+}
+
+// isLast reports whether key is the last of the partitions that WHERE names.
+func isLast(keys []row.PartitionKey, key []byte) bool {
+	return len(keys) > 0 && bytes.Equal(keys[len(keys)-1].Bytes, key)
+}
