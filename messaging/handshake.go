@@ -16,7 +16,10 @@ import (
 	"cqld/ring"
 )
 
-// ProtocolVersion is the version of the handshake, of frames and of all payloads. Both nodes must have the same.
+// ProtocolVersion is the version of the handshake, of frames and of all payloads. Both nodes must have the same. A
+// change of a payload needs a new version, unless a node that ignores it answers what the sender accepts: Inserted of
+// row.ReadCommand was added to version 7, because replicas that return the cells of an omitted row only cause an older
+// choice of the row that a refused condition shows.
 const ProtocolVersion = 7
 
 // A connection begins with a hello of the node that opens it, and an answer of the other node. Frames follow. Later
