@@ -101,8 +101,9 @@ func (c *compiler) statement(stmt *cql.Select) (*Plan, error) {
 	return p, nil
 }
 
-// where compiles ORDER BY with ANN OF, WHERE and the select clause. Errors are in Cassandra's order: the select clause
-// is compiled when all relations are, before they are checked together.
+// where compiles ORDER BY with ANN OF, WHERE and the select clause. Errors are in Cassandra's order: if the table has
+// static columns, the select clause is compiled when all relations are, before they are checked together, and after
+// that otherwise.
 func (c *compiler) where(p *Plan, stmt *cql.Select) (err error) {
 	if p.near, err = c.orderings(stmt.OrderBy); err != nil {
 		return err
@@ -115,7 +116,9 @@ func (c *compiler) where(p *Plan, stmt *cql.Select) (err error) {
 				return err
 			}
 		}
-		p.selection, err = selection.Compile(c.Compiler, stmt)
+		if len(c.Table.Statics) > 0 {
+			p.selection, err = selection.Compile(c.Compiler, stmt)
+		}
 		return err
 	}
 	o.BeforeOthers = func(where *restriction.Set) error {
@@ -125,6 +128,9 @@ func (c *compiler) where(p *Plan, stmt *cql.Select) (err error) {
 		return c.checkVectors(stmt.Where)
 	}
 	p.where, err = restriction.Compile(c.Compiler, stmt.Where, o)
+	if err == nil && p.selection == nil {
+		p.selection, err = selection.Compile(c.Compiler, stmt)
+	}
 	return err
 }
 
