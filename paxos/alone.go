@@ -14,71 +14,104 @@ import (
 // alone reports whether this node is the only voter and holds the partition, and no proposal of the round is in doubt,
 // which a prepare would look up. At LOCAL_SERIAL, the only voter of a data center may not be the only replica: then the
 // other replicas must receive the change, and the consistency level must be met.
-func (op *round) alone() bool {
-	v := &op.voters
-	if len(v.natural) != 1 || len(v.pending) > 0 || len(v.others) > 0 || v.natural[0] != op.c.view.Self() ||
-		op.crowded || len(op.own) > 0 || op.c.unsafe.NoPersist {
+func (m *machine) alone() bool {
+	v, self := &m.voters, m.c.view.Self()
+	if len(v.natural) != 1 || len(v.pending) > 0 || len(v.others) > 0 || v.natural[0] != self ||
+		m.crowded || len(m.own) > 0 || m.c.unsafe.NoPersist {
 		return false
 	}
-	return coordinator.OnlySelf(op.c.view.Self(), op.topology, op.table, op.cmd.Key.Token)
+	return coordinator.OnlySelf(self, m.topology, m.table, m.cmd.Key.Token)
 }
 
-// decideAloneLocked makes an attempt in one step. It unlocks mu.
-func (op *round) decideAloneLocked() {
-	op.phase = phaseCommitting
-	op.stageLocked(StageCommit)
-	op.votes = op.votes[:0]
-	coordinator.AddContact(op.tracer(), op.c.view.Self())
-	epoch, cmd, tooMuch := op.topology.Epoch(), op.cmd, false
-	var update *row.Mutation
-	op.mu.Unlock()
-	op.c.acceptors.Decide(epoch, cmd, func(known Known, page []byte) (*Proposal, *row.Mutation) {
-		op.mu.Lock()
-		op.ballot = op.c.ballot(max(op.seen, known.Latest.Micros), op.span())
-		q := op.questionLocked(page)
-		op.mu.Unlock()
-		a := q.ask() // meanwhile the acceptor admits no other change of the partition; no mutex is held
-		op.mu.Lock()
-		defer op.mu.Unlock()
-		op.takeLocked(&a)
-		if tooMuch = a.tooMuch; tooMuch || a.update == nil {
+// decideAlone makes an attempt in one step of this node's acceptor.
+func (m *machine) decideAlone(out []effect) []effect {
+	m.phase = phaseCommitting
+	m.enter(StageCommit, m.now)
+	return append(out, effect{
+		kind:    effectAlone,
+		attempt: m.attempt,
+		epoch:   m.topology.Epoch(),
+		cmd:     m.cmd,
+		trace:   m.tracer(),
+	})
+}
+
+// aloneQuestion returns the conditions to be evaluated on what the acceptor has read.
+func (m *machine) aloneQuestion(known *Known, page []byte) *question {
+	m.ballot = m.c.ballot(max(m.seen, known.Latest.Micros), m.span())
+	return m.question(page)
+}
+
+// aloneProposal returns the proposal of the changes to be made; nil if there are none.
+func (m *machine) aloneProposal(known *Known, a *verdict) *Proposal {
+	if m.accept(a); a.tooMuch || a.update == nil {
+		return nil
+	}
+	m.proposal = Proposal{
+		Ballot:  m.ballot,
+		Origin:  m.ballot,
+		Prior:   known.Prior,
+		History: known.History,
+		Table:   m.cmd.Table,
+		Key:     m.cmd.Key,
+	}
+	p := m.proposal
+	return &p
+}
+
+// aloneEnded is the event that the acceptor has decided, or has failed.
+func (m *machine) aloneEnded(ev *event, out []effect) []effect {
+	err := ev.err
+	if errors.Is(err, ErrInDoubt) {
+		m.proposal.Update = row.AppendMutation(nil, ev.verdict.update)
+		m.own = append(m.own, doubtful{proposal: m.proposal, outcomes: m.outcomes})
+	}
+	var overloaded *coordinator.Overloaded
+	switch {
+	case err == nil && ev.verdict.tooMuch:
+		return m.split(out)
+	case err == nil:
+		m.c.counts.alone.Add(1)
+		return m.conclude(out, m.outcomes, nil)
+	case errors.Is(err, ErrUnsettled):
+		m.crowded = true
+		return m.again(out, CauseContention, 0)
+	case isNotReplica(err) && m.plans < m.c.limits.PlansMax:
+		return m.replan(out)
+	case errors.As(err, &overloaded):
+		m.c.counts.overloaded.Add(1)
+		return m.fail(out, overloaded)
+	case coordinator.Silent(err):
+		return m.fail(out, m.timedOut(0))
+	}
+	return m.fail(out, &coordinator.WriteFailure{
+		Consistency: m.serial,
+		BlockFor:    1,
+		Type:        coordinator.WriteCAS,
+		Failures:    []coordinator.NodeFailure{{Node: m.voters.natural[0], Reason: coordinator.ReasonOf(err)}},
+	})
+}
+
+// decideAlone performs effectAlone. While the conditions are evaluated, the acceptor admits no other change of the
+// partition, and the lock of the round is free.
+func (r *round) decideAlone(e *effect) {
+	attempt := e.attempt
+	coordinator.AddContact(e.trace, r.c.view.Self())
+	var a verdict
+	r.c.acceptors.Decide(e.epoch, e.cmd, func(known Known, page []byte) (*Proposal, *row.Mutation) {
+		r.mu.Lock()
+		if r.over || r.attempt != attempt {
+			r.mu.Unlock()
 			return nil, nil
 		}
-		update = a.update
-		op.proposal = Proposal{Ballot: op.ballot, Origin: op.ballot, Prior: known.Prior, History: known.History,
-			Table: cmd.Table, Key: cmd.Key}
-		p := op.proposal
-		return &p, update
-	}, func(err error) {
-		defer op.guarded()
-		op.mu.Lock()
-		var refusal *coordinator.NotReplica
-		var overloaded *coordinator.Overloaded
-		if errors.Is(err, ErrInDoubt) {
-			op.proposal.Update = row.AppendMutation(nil, update)
-			op.own = append(op.own, doubtful{proposal: op.proposal, outcomes: op.outcomes})
+		q := r.aloneQuestion(&known, page)
+		r.mu.Unlock()
+		a = q.ask()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.over || r.attempt != attempt {
+			return nil, nil
 		}
-		switch {
-		case err == nil && tooMuch:
-			op.splitLocked()
-		case err == nil:
-			op.c.counts.alone.Add(1)
-			op.concludeLocked(op.outcomes, nil)
-		case errors.Is(err, ErrUnsettled):
-			op.crowded = true
-			op.againLocked(CauseContention, 0)
-		case errors.As(err, &refusal) && op.plans < op.c.limits.PlansMax:
-			op.plans++
-			op.c.counts.replans.Add(1)
-			op.againLocked(CauseRing, coordinator.ReplanPause<<(op.plans-1))
-		case errors.As(err, &overloaded):
-			op.c.counts.overloaded.Add(1)
-			op.failLocked(overloaded)
-		case coordinator.Silent(err):
-			op.failLocked(op.timedOut())
-		default:
-			op.failLocked(&coordinator.WriteFailure{Consistency: op.serial, BlockFor: 1, Type: coordinator.WriteCAS,
-				Failures: []coordinator.NodeFailure{{Node: op.voters.natural[0], Reason: coordinator.ReasonOf(err)}}})
-		}
-	})
+		return r.aloneProposal(&known, &a), a.update
+	}, func(err error) { r.deliver(&event{kind: eventAlone, attempt: attempt, verdict: a, err: err}) })
 }

@@ -2,9 +2,9 @@ package paxos
 
 import (
 	"slices"
-	"time"
 
 	"cqld/coordinator"
+	"cqld/ring"
 )
 
 // A proposal is in doubt if some acceptors may have accepted it and the coordinator does not know that a majority has:
@@ -57,216 +57,67 @@ type doubtful struct {
 	answered int  // number of natural voters that accepted or refused it, less than a majority
 }
 
-// proposedAt returns the index of the round's proposal in doubt that has the origin; -1 means none.
-func (op *round) proposedAt(origin Ballot) int {
-	return slices.IndexFunc(op.own, func(p doubtful) bool { return p.proposal.Origin == origin })
-}
-
-// doubtLocked records that acceptors may have accepted the present proposal. This holds even if all have refused it: a
-// duplicated message may have been accepted before its copy was refused. The next promises show the outcome.
-func (op *round) doubtLocked() {
-	if op.phase != phaseAccepting || len(op.proposal.Update) == 0 {
-		return
-	}
-	most := op.voters.required() - 1
-	accepted, answered := min(op.received(), most), min(op.responses(), most)
-	if at := op.proposedAt(op.proposal.Origin); at >= 0 { // it was in progress, so some acceptors had accepted it
-		p := &op.own[at]
-		p.accepted, p.answered, p.refused = accepted, answered, false
-	} else if op.proposal.Origin == op.ballot {
-		op.own = append(op.own, doubtful{
-			proposal: op.proposal,
-			outcomes: op.outcomes,
-			refused:  !op.maybeAccepted(),
-			accepted: accepted,
-			answered: answered,
-		})
+// unknown returns the error of a change whose proposal stays in doubt. Acceptors that refused it have answered, too.
+func (p *doubtful) unknown(serial ring.Consistency, required int) error {
+	return &coordinator.CASUnknown{
+		Consistency: serial,
+		Received:    p.answered,
+		BlockFor:    required,
+		Accepted:    p.accepted,
 	}
 }
 
-// resolve determines the outcomes of the round's proposals in doubt from the promises of a majority. It removes those
-// that are void. decided is the index of one that is decided, or -1; lost reports that an outcome cannot be determined.
-func (op *round) resolve(commit *Proposal, floor Ballot) (decided int, lost bool) {
-	kept := op.own[:0]
-	decided = -1
-	for _, p := range op.own {
-		q := p.proposal.Origin
-		v := FateOf(q, commit, floor)
-		if op.c.unsafe.NoLookup && v != Open && q != commit.Origin && !q.After(commit.Prior) {
-			v = Lost
-		}
-		switch v {
-		case Void:
-			op.c.counts.lookedUp.Add(1)
-			continue
-		case Decided:
-			op.c.counts.lookedUp.Add(1)
-			decided = len(kept)
-		case Lost:
-			lost = true
-		}
-		kept = append(kept, p)
-	}
-	op.own = kept
-	return decided, lost
+// doubts are the proposals of a round that some acceptors may have accepted and that are not known to be decided.
+type doubts []doubtful
+
+// proposedAt returns the index of the proposal that has the origin; -1 means none.
+func (d doubts) proposedAt(origin Ballot) int {
+	return slices.IndexFunc(d, func(p doubtful) bool { return p.proposal.Origin == origin })
 }
 
-// inDoubt returns the latest proposal in doubt with a change of member i; nil means none.
-func (op *round) inDoubt(i int) *doubtful {
-	for at := range slices.Backward(op.own) {
-		if p := &op.own[at]; p.outcomes[i].changes && !p.refused {
+// open reports whether any of the proposals was not refused by all acceptors.
+func (d doubts) open() bool {
+	return slices.ContainsFunc(d, func(p doubtful) bool { return !p.refused })
+}
+
+// of returns the latest proposal with a change of member i; nil means none.
+func (d doubts) of(i int) *doubtful {
+	for at := range slices.Backward(d) {
+		if p := &d[at]; p.outcomes[i].changes && !p.refused {
 			return p
 		}
 	}
 	return nil
 }
 
-// deadlineOf returns the deadline of member i. Two kinds of members have at least the time that a request waits for
-// replicas:
-//   - A member with a proposal in doubt: its outcome is worth more than a timely answer.
-//   - A member of which no attempt has failed. The contention timeout limits attempts. It must not end a request that
-//     has only waited for other rounds or for a turn, or whose round has completed another proposal.
-func (op *round) deadlineOf(i int) time.Duration {
-	m := op.members[i]
-	if !m.failed || op.inDoubt(i) != nil && !op.c.unsafe.NoLookup {
-		return max(m.deadline, m.entered+m.req.Timeout)
-	}
-	return m.deadline
+// without returns the proposals for which out is false.
+func (d doubts) without(out func(*doubtful) bool) doubts {
+	return slices.DeleteFunc(d, func(p doubtful) bool { return out(&p) })
 }
 
-// latestDeadline returns the latest deadline of the members.
-func (op *round) latestDeadline() (at time.Duration) {
-	for i, m := range op.members {
-		if !m.answered {
-			at = max(at, op.deadlineOf(i))
+// resolve determines the outcomes of the proposals from the promises of a majority. It removes those that are void.
+// decided is the index of one that is decided, or -1; lost reports that an outcome cannot be determined.
+func (d *doubts) resolve(c *Proposer, commit *Proposal, floor Ballot) (decided int, lost bool) {
+	kept := (*d)[:0]
+	decided = -1
+	for _, p := range *d {
+		q := p.proposal.Origin
+		v := FateOf(q, commit, floor)
+		if c.unsafe.NoLookup && v != Open && q != commit.Origin && !q.After(commit.Prior) {
+			v = Lost
 		}
-	}
-	return at
-}
-
-// failLocked ends the round with an error for all members except those with a proposal in doubt and time left. Those
-// look its outcome up in another attempt. It unlocks mu.
-func (op *round) failLocked(err error) {
-	if len(op.own) == 0 || op.c.unsafe.NoLookup {
-		op.concludeLocked(nil, err)
-		return
-	}
-	op.phase = phaseIdle
-	op.attempt++ // ignore later answers to this attempt
-	pause := op.pause()
-	now := op.c.clock.Monotonic()
-	op.answerSomeLocked(func(i int) error {
-		if op.inDoubt(i) != nil && now+pause < op.deadlineOf(i) {
-			return nil
-		}
-		return op.errorOf(i, err)
-	})
-	if op.over {
-		op.mu.Unlock()
-		return
-	}
-	op.againLocked(op.causeOf(), pause)
-}
-
-// lostLocked answers the members whose proposals' outcomes cannot be determined, and restarts with the others. It
-// unlocks mu.
-func (op *round) lostLocked(commit *Proposal, floor Ballot) {
-	isLost := func(p doubtful) bool {
-		return FateOf(p.proposal.Origin, commit, floor) == Lost || op.c.unsafe.NoLookup
-	}
-	op.phase = phaseIdle
-	op.attempt++
-	op.answerSomeLocked(func(i int) error {
-		for _, p := range op.own {
-			if p.outcomes[i].changes && isLost(p) {
-				return op.unknown(&p)
-			}
-		}
-		return nil
-	})
-	if op.over {
-		op.mu.Unlock()
-		return
-	}
-	op.own = slices.DeleteFunc(op.own, isLost)
-	op.againLocked(CauseQueue, 0)
-}
-
-// supersedeLocked proposes an empty change, whose decision makes the proposals in doubt void, and then restarts. It
-// unlocks mu.
-func (op *round) supersedeLocked() {
-	op.superseding = true
-	op.proposeLocked(op.ballot, nil)
-}
-
-// expireLocked answers the members whose deadline is not after at. No vote of an attempt is open.
-func (op *round) expireLocked(at time.Duration) {
-	op.answerSomeLocked(func(i int) error {
-		switch {
-		case at < op.deadlineOf(i):
-			return nil
-		case op.lacking != nil && op.delay == CauseUnavailable:
-			return op.errorOf(i, op.lacking)
-		}
-		return op.errorOf(i, op.timeoutAfter(op.heard))
-	})
-}
-
-// answerSomeLocked answers the members for which failure returns an error. If none is left, the round is over, and the
-// next one of the partition starts. It unlocks mu temporarily.
-func (op *round) answerSomeLocked(failure func(i int) error) {
-	left := false
-	var answers []func()
-	for i, m := range op.members {
-		if m.answered {
+		switch v {
+		case Void:
+			c.counts.lookedUp.Add(1)
 			continue
+		case Decided:
+			c.counts.lookedUp.Add(1)
+			decided = len(kept)
+		case Lost:
+			lost = true
 		}
-		err := failure(i)
-		if err == nil {
-			left = true
-			continue
-		}
-		m.answered = true
-		op.c.countFailure(err, op.causeOf())
-		answers = append(answers, func() { m.done(false, nil, err) })
+		kept = append(kept, p)
 	}
-	if len(answers) == 0 {
-		return
-	}
-	if op.over = !left; op.over {
-		op.stageLocked(StageNone)
-		op.c.counts.rounds.Add(1)
-	}
-	op.disarmLocked()
-	op.mu.Unlock()
-	op.c.queues.answered(len(answers))
-	for _, f := range answers {
-		f()
-	}
-	if !left {
-		op.leave()
-	}
-	op.mu.Lock()
-}
-
-// errorOf returns the error for member i when the round fails: unknown if an earlier proposal with a change of the
-// member may still be decided.
-func (op *round) errorOf(i int, err error) error {
-	if p := op.inDoubt(i); p != nil {
-		return op.unknown(p)
-	}
-	if op.members[i].reads() {
-		return err
-	}
-	return asWrite(err)
-}
-
-// unknown returns the error of a change whose proposal stays in doubt. Acceptors that refused it have answered, too.
-func (op *round) unknown(p *doubtful) error {
-	return &coordinator.CASUnknown{
-		Consistency: op.serial,
-		Received:    p.answered,
-		BlockFor:    op.voters.required(),
-		Accepted:    p.accepted,
-	}
+	*d = kept
+	return decided, lost
 }

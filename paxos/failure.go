@@ -1,7 +1,6 @@
 package paxos
 
 import (
-	"cmp"
 	"errors"
 	"sync/atomic"
 
@@ -54,22 +53,6 @@ func (n *failureCounts) load() (out FailureCounts) {
 	return out
 }
 
-// causeOf returns the cause of a time-out in the round's present stage. Between attempts it is the cause of the last
-// one's failure.
-func (op *round) causeOf() Cause {
-	switch op.stage {
-	case StagePrepare:
-		return CausePrepare
-	case StageRead:
-		return CauseRead
-	case StagePropose:
-		return CausePropose
-	case StageCommit:
-		return CauseCommit
-	}
-	return cmp.Or(op.delay, CauseQueue)
-}
-
 // countFailure counts the error of a member. cause names the stage, for time-outs.
 func (c *Proposer) countFailure(err error, cause Cause) {
 	var (
@@ -101,22 +84,4 @@ func (c *Proposer) countFailure(err error, cause Cause) {
 		return // an error of the request itself, for example of its condition
 	}
 	c.counts.failures[cause].Add(1)
-}
-
-// responses returns the number of natural voters that answered the present phase, with a vote of either kind.
-func (op *round) responses() int {
-	return op.count(op.voters.natural, func(v *vote) bool { return v.state == voteYes || v.state == voteNo })
-}
-
-// timedOut returns the error of a change that failed and certainly was not made, because voters did not answer the
-// present phase. Those that refused have answered.
-func (op *round) timedOut() error { return op.timeoutAfter(op.responses() - op.behind) }
-
-// timeoutAfter returns the error of a change that failed and certainly was not made, after a number of responses. Like
-// Cassandra, it limits the number to a quorum.
-func (op *round) timeoutAfter(received int) error {
-	required := op.voters.required()
-	return &coordinator.WriteTimeout{Consistency: op.serial, Received: min(max(received, 0), required),
-		BlockFor: required,
-		Type:     coordinator.WriteCAS, Contentions: op.contentions}
 }

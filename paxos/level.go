@@ -12,7 +12,7 @@ import (
 
 // checkFactor refuses a conditional change or a serial read if the partition has fewer replicas than the consistency
 // levels need, for example if the replication factor is larger than the ring: Cassandra uses the factor, not the number
-// of nodes. It checks the serial level first. round.plan handles replicas that are down.
+// of nodes. It checks the serial level first. machine.plan handles replicas that are down.
 func (c *Proposer) checkFactor(table *schema.Table, req *CASRequest) error {
 	if req.Serial == ring.All {
 		return nil // a round of all existing replicas
@@ -39,40 +39,35 @@ func (c *Proposer) checkFactor(table *schema.Table, req *CASRequest) error {
 // must not be proposed then: once a majority has accepted it, it is made, and can no longer be refused. Cassandra
 // checks only after the votes: it answers Unavailable, and the next proposer completes the change. At ANY, the client
 // does not wait for the commit. The voters' majority implies the level that overlaps with it.
-func (op *round) commitUnavailable() error {
-	if op.level == ring.Any || op.level == plainLevel(op.serial) {
+func (m *machine) commitUnavailable() error {
+	if m.level == ring.Any || m.level == plainLevel(m.serial) {
 		return nil
 	}
-	return op.c.coordinator.Available(&row.Mutation{Table: op.cmd.Table, Key: op.cmd.Key}, op.level)
+	return m.c.coordinator.Available(&row.Mutation{Table: m.cmd.Table, Key: m.cmd.Key}, m.level)
 }
 
-// refuseCommitLocked answers the members whose changes were about to be proposed with err, because their commit cannot
-// meet its level, and makes another attempt for the others: their conditions may have been evaluated on these changes.
-// If earlier proposals are in doubt, an empty change first makes them void. It unlocks mu.
-func (op *round) refuseCommitLocked(err error) {
+// refuseCommit answers the members whose changes were about to be proposed with err, because their commit cannot meet
+// its level, and makes another attempt for the others: their conditions may have been evaluated on these changes. If
+// earlier proposals are in doubt, an empty change first makes them void.
+func (m *machine) refuseCommit(out []effect, err error) []effect {
 	switch {
-	case op.c.coordinator.MayArrive(err, math.MaxInt64): // againLocked determines which members have time left
-		op.lacking = err
-		op.againLocked(CauseUnavailable, coordinator.ArrivalPause)
-		return
-	case len(op.own) > 0:
-		op.supersedeLocked()
-		return
+	case m.c.coordinator.MayArrive(err, math.MaxInt64): // again determines which members have time left
+		m.lacking = err
+		return m.again(out, CauseUnavailable, coordinator.ArrivalPause)
+	case len(m.own) > 0:
+		return m.supersede(out)
 	}
-	outcomes := op.outcomes
-	op.phase = phaseIdle
-	op.attempt++ // ignore later answers to this attempt
-	op.answerSomeLocked(func(i int) error {
-		if outcomes[i].changes {
+	m.rest()
+	out = m.answerOr(out, func(i int) error {
+		if m.outcomes[i].changes {
 			return err
 		}
 		return nil
 	})
-	if op.over {
-		op.mu.Unlock()
-		return
+	if m.over {
+		return out
 	}
-	op.againLocked(CauseUnavailable, 0)
+	return m.again(out, CauseUnavailable, 0)
 }
 
 // asRead converts the error of a serial read's votes to the error that readers receive.

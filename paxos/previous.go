@@ -17,7 +17,7 @@ import (
 //
 // Why B is safe. P is settled: every change decided up to P is at a quorum, and nothing else before P will be decided.
 // Either a majority accepted P, and its change, if it had one, is at a quorum; or nothing was proposed, because no
-// condition held, and every voter promised P while none held a proposal in progress (round.settled). Accepting B after
+// condition held, and every voter promised P while none held a proposal in progress (poll.settled). Accepting B after
 // P promises and accepts in one step, at an acceptor that has neither promised nor accepted anything in between.
 //  1. If a majority accepts B, nothing between P and B was or will be decided. Any ballot b in between needs a majority
 //     that accepts it. An acceptor in both majorities either accepted b first, and then refuses B, or accepted B first,
@@ -30,7 +30,7 @@ import (
 //     a. If b was proposed with promises and is after P, a majority had promised b. B can then never get a majority, by
 //        1
 //     or, if b is later than B, because those promises refuse B or show it. So proposals with promises have precedence.
-//     b. If any ballot after P is settled, B is void, as in 1 (round.inProgress).
+//     b. If any ballot after P is settled, B is void, as in 1 (poll.inProgress).
 //     c. The remaining proposals without promises rest on the last settled ballot. There is at most one: only the
 //     coordinator that settled P may propose after it, and it does so once (lastBallots.take).
 //
@@ -91,12 +91,6 @@ func (l *lastBallots) put(last lastBallot) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	*l.slot(last.partition) = last
-}
-
-// settledLocked records that ballot b of this round is settled, so that the next round can rest on it.
-func (op *round) settledLocked(b, prior Ballot, history History) {
-	op.c.lastBallots.put(lastBallot{partition: op.partition, ballot: b, prior: prior, history: history,
-		epoch: op.topology.Epoch(), serial: op.serial})
 }
 
 // quorate reports whether a commit at the level reaches a quorum of the voters.

@@ -82,6 +82,9 @@ type Proposer struct {
 		rand env.Rand
 	}
 	counts counters
+	// alarmed delivers an alarm. It is a value, because the compiler then sees that a step does not call deliver, and
+	// keeps the effects on the stack.
+	alarmed func(r *round, number int)
 }
 
 // NewProposer returns a Proposer. It starts no goroutine.
@@ -97,6 +100,7 @@ func NewProposer(o Options) *Proposer {
 			c.view.Alive(node)
 	})
 	c.chances.rand = o.Rand
+	c.alarmed = func(r *round, number int) { r.deliver(&event{kind: eventAlarm, alarm: number}) }
 	return c
 }
 

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"cqld/coordinator"
-	"cqld/ring"
 )
 
 // contentionDefault limits the attempts of a serial read while other proposers are ahead (Cassandra's
@@ -29,23 +28,15 @@ const (
 // settleWait limits the wait for the last promises: about the duration of the round that they save.
 const settleWait = 2 * time.Millisecond
 
-// pause returns the time before the next attempt. It is random, so that two competing proposers do not collide again,
-// and it grows with each attempt.
-func (op *round) pause() time.Duration {
-	most := min(max(pauseFirst, op.c.trips.Of())<<min(op.tries, 10), pauseMost)
-	op.tries++
-	return most/4 + time.Duration(op.c.chance()%uint64(most))
-}
-
-// outvotedLocked continues when a quorum can no longer be reached. It unlocks mu.
-func (op *round) outvotedLocked() {
-	op.doubtLocked()
+// outvoted continues when a quorum can no longer be reached.
+func (m *machine) outvoted(out []effect) []effect {
+	m.doubt()
 	var refusal *coordinator.NotReplica
 	var overloaded *coordinator.Overloaded
 	var failures []coordinator.NodeFailure
 	contended, moved := false, false
-	for i := range op.votes {
-		v := &op.votes[i]
+	for i := range m.votes {
+		v := &m.votes[i]
 		switch {
 		case v.state == voteNo:
 			contended = true
@@ -58,124 +49,39 @@ func (op *round) outvotedLocked() {
 	}
 	switch {
 	case contended:
-		op.contendedLocked()
-		op.againLocked(CauseContention, op.pause())
-	case (moved || op.c.outdated(op.topology.Epoch())) && op.plans < op.c.limits.PlansMax:
-		op.plans++
-		op.c.counts.replans.Add(1)
-		op.againLocked(CauseRing, coordinator.ReplanPause<<(op.plans-1))
+		m.contended()
+		return m.again(out, CauseContention, m.pause())
+	case (moved || m.c.outdated(m.topology.Epoch())) && m.plans < m.c.limits.PlansMax:
+		return m.replan(out)
 	case len(failures) > 0:
-		op.failLocked(&coordinator.WriteFailure{Consistency: op.serial, Received: op.received(),
-			BlockFor: op.voters.required(), Failures: failures, Type: coordinator.WriteCAS})
+		return m.fail(out, &coordinator.WriteFailure{
+			Consistency: m.serial,
+			Received:    m.received(),
+			BlockFor:    m.voters.required(),
+			Failures:    failures,
+			Type:        coordinator.WriteCAS,
+		})
 	case overloaded != nil:
-		op.c.counts.overloaded.Add(1)
-		op.failLocked(overloaded)
-	default:
-		op.failLocked(op.timedOut())
+		m.c.counts.overloaded.Add(1)
+		return m.fail(out, overloaded)
 	}
+	return m.fail(out, m.timedOut(m.behind))
 }
 
-// hurryLocked shortens the wait for the last votes after one was refused: another proposer is ahead, and an attempt
-// with a later ballot needs only a majority. Otherwise a dead node that the failure detector has not noticed yet would
-// delay the round by the whole timeout.
-func (op *round) hurryLocked() {
-	if op.hurried || op.timer == nil {
-		return
-	}
-	op.disarmLocked()
-	op.hurried = true
-	attempt, phase := op.attempt, op.phase
-	op.timer = op.c.clock.After(min(max(patienceTrips*op.c.trips.Of(), patienceLeast), op.timeout),
-		func() { op.onSlow(attempt, phase) })
+// replan makes another attempt with the present topology: acceptors refused this one because theirs is later, or it has
+// not reached this node yet.
+func (m *machine) replan(out []effect) []effect {
+	m.plans++
+	m.c.counts.replans.Add(1)
+	return m.again(out, CauseRing, coordinator.ReplanPause<<(m.plans-1))
 }
 
-// onSlow is the event that the last votes of a phase in which one was refused did not arrive in time.
-func (op *round) onSlow(attempt int, phase roundPhase) {
-	defer op.guarded()
-	op.mu.Lock()
-	if attempt != op.attempt || phase != op.phase || op.over {
-		op.mu.Unlock()
-		return
-	}
-	op.outvotedLocked()
-}
+func notSent(err error) bool { return errors.Is(err, coordinator.ErrNotSent) }
 
-// contendedLocked records that other proposers change the partition at the same time.
-func (op *round) contendedLocked() {
-	op.contentions++
-	op.c.counts.contentions.Add(1)
-	op.c.contested.Note(op.partition, op.c.clock.Monotonic())
-}
-
-// maybeAccepted reports whether any voter has accepted, or may have accepted, the proposal.
-func (op *round) maybeAccepted() bool {
-	for i := range op.votes {
-		switch v := &op.votes[i]; {
-		case v.state == voteYes, v.state == voteOpen:
-			return true
-		case v.state == voteFailed && !errors.Is(v.err, coordinator.ErrNotSent):
-			return true
-		}
-	}
-	return false
-}
-
-// retryLocked retries after a failure of work between the votes. It unlocks mu.
-func (op *round) retryLocked(err error) {
+// isNotReplica reports whether a node refused a request because its topology is another one.
+func isNotReplica(err error) bool {
 	var refusal *coordinator.NotReplica
-	if errors.As(err, &refusal) {
-		op.c.counts.replans.Add(1)
-	}
-	op.againLocked(CauseRead, op.pause())
-}
-
-// againLocked makes another attempt after a pause, for the members with time left. cause is why the last one failed, or
-// CauseQueue if it only did the work of another proposer. It unlocks mu.
-func (op *round) againLocked(cause Cause, pause time.Duration) {
-	op.disarmLocked()
-	if op.heard = op.responses(); cause != CauseQueue || op.delay == CauseNone {
-		op.delay = cause // work for another proposer does not hide why an earlier attempt failed
-	}
-	if cause != CauseUnavailable {
-		op.lacking = nil
-	}
-	if cause != CauseQueue {
-		for _, m := range op.members {
-			m.failed = true
-		}
-	}
-	op.phase = phaseIdle
-	op.stageLocked(StagePause)
-	op.attempt++
-	if op.expireLocked(op.c.clock.Monotonic() + pause); op.over {
-		op.mu.Unlock()
-		return
-	}
-	op.mu.Unlock()
-	op.c.clock.After(pause, op.begin) // not on this stack, even without a pause
-}
-
-// onTimeout is the event that replicas did not answer in time.
-func (op *round) onTimeout(attempt int, phase roundPhase) {
-	defer op.guarded()
-	op.mu.Lock()
-	if attempt != op.attempt || phase != op.phase || op.over {
-		op.mu.Unlock()
-		return
-	}
-	op.doubtLocked()
-	op.failLocked(op.timedOut())
-}
-
-// decidedButFailed returns the error of a decided change whose write failed. ErrNotSent applies to this write, but not
-// to the change, which the next proposer of the partition completes. Nothing was sent, so no replica has responded.
-func (op *round) decidedButFailed(level ring.Consistency, err error) error {
-	if !errors.Is(err, coordinator.ErrNotSent) {
-		return err
-	}
-	op.c.counts.writeTimeouts.Add(1)
-	return &coordinator.WriteTimeout{Consistency: level, BlockFor: level.BlockFor(op.table.Replication, op.c.localDC),
-		Type: coordinator.WriteSimple}
+	return errors.As(err, &refusal)
 }
 
 // asWrite converts the error of the read before the condition to the error of a conditional change.

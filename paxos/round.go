@@ -1,9 +1,6 @@
 package paxos
 
 import (
-	"bytes"
-	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,8 +39,9 @@ func (c *Proposer) CAS(req *CASRequest, done func(applied bool, page []byte, err
 		c.counts.overloaded.Add(1)
 		done(false, nil, &coordinator.Overloaded{What: "too many conditional changes in flight"})
 	case first:
+		r := c.newRound(partition, []*member{m})
 		c.watch(partition, m)
-		c.newRound(partition, []*member{m}).begin()
+		r.begin()
 	default:
 		c.watch(partition, m)
 	}
@@ -57,8 +55,13 @@ func (c *Proposer) Read(req *coordinator.ReadRequest, done func(page []byte, err
 		contention = contentionDefault
 	}
 	c.CAS(&CASRequest{
-		Command: req.Command, Serial: req.Consistency, Consistency: plainLevel(req.Consistency),
-		Contention: contention, Timeout: req.Timeout, Trace: req.Trace, Cancel: req.Cancel,
+		Command:     req.Command,
+		Serial:      req.Consistency,
+		Consistency: plainLevel(req.Consistency),
+		Contention:  contention,
+		Timeout:     req.Timeout,
+		Trace:       req.Trace,
+		Cancel:      req.Cancel,
 	}, func(_ bool, page []byte, err error) { done(page, asRead(err)) })
 }
 
@@ -67,525 +70,223 @@ func (c *Proposer) Read(req *coordinator.ReadRequest, done func(page []byte, err
 func (c *Proposer) SettleProposals(table schema.StorageID, key row.PartitionKey, timeout time.Duration,
 	done func(error)) {
 	c.CAS(&CASRequest{
-		Command: &row.ReadCommand{Table: table, Key: key, Slices: []row.Slice{row.ExactRow([]byte{})}},
-		Serial:  ring.All, Consistency: ring.All, Contention: timeout, Timeout: timeout,
+		Command:     &row.ReadCommand{Table: table, Key: key, Slices: []row.Slice{row.ExactRow([]byte{})}},
+		Serial:      ring.All,
+		Consistency: ring.All,
+		Contention:  timeout,
+		Timeout:     timeout,
 	}, func(_ bool, _ []byte, err error) { done(asRead(err)) })
 }
 
-// round executes conditional changes and serial reads of a partition together, from their first attempt to their
-// answers.
+// guardWhere names rounds in errors and logs of panics.
+const guardWhere = "coordinator conditional change"
+
+// round is the shell of a machine. It is the only part of a round that has a lock: it takes an event, locks, steps,
+// checks the invariants, sets the timer, unlocks, and performs the effects. A panic in a step therefore never leaves
+// the lock.
 type round struct {
-	c         *Proposer
-	partition string
-	table     *schema.Table
-	serial    ring.Consistency
-	level     ring.Consistency // of the commit
-	timeout   time.Duration
-	cmd       *row.ReadCommand
-	disjoint  bool
+	mu      sync.Mutex
+	machine // guarded by mu
+	timer   env.Timer
+	timed   int // the number of the alarm for which timer is set
 
-	mu       sync.Mutex
-	members  []*member
-	over     bool
-	topology *ring.Topology
-	voters   electorate
-	votes    []vote // of the natural replicas, then of the pending ones
-	phase    roundPhase
-	attempt  int // incremented for every prepare; answers to earlier attempts are ignored
-	ballot   Ballot
-	previous Ballot // the ballot on which the attempt rests instead of promises
-	proposal Proposal
-	prior    Ballot // the latest decided ballot in the promises, or the low bound
-	history  History
-	crowded  bool // another proposer has changed the partition
-	outcomes []outcome
-	// superseding means that an empty change is proposed only to make proposals in doubt void.
-	superseding bool
-	reread      bool // the page was not sent with the promises
-	timer       env.Timer
-	sent        time.Duration // when the requests of the phase were sent
-	hurried     bool          // the timer no longer waits for replicas that do not answer
-
-	delay   Cause // why the last attempt ended
-	heard   int   // natural voters that answered the last phase of that attempt
-	behind  int   // natural voters that have promised and have not confirmed the missing commit
-	lacking error // why the last attempt could not be planned, if replicas may come back
-
-	turn turnState // of a contended partition
-	seen int64     // the latest ballot of other proposers
-	// proposals of this round that some acceptors may have accepted and that are not known to be decided
-	own         []doubtful
-	contentions int
-	left        atomic.Bool // the next round may start
-	stage       Stage
-	staged      time.Duration // when the round entered the stage
-	tries       int           // since the last success
-	plans       int
+	failed atomic.Bool // an event or an effect has panicked
+	passed atomic.Bool // the next round has been started
 }
-
-// outcome is the answer to a member if the attempt succeeds.
-type outcome struct {
-	applied bool
-	changes bool // the proposal contains a change of the member
-	page    []byte
-	err     error
-}
-
-type roundPhase uint8
-
-const (
-	phaseIdle roundPhase = iota // between attempts
-	phasePreparing
-	phasePreparedWork // missing commits or the read are outstanding
-	phaseSettling     // nothing will change; waiting for the last promises
-	phaseAccepting
-	phaseCommitting
-)
 
 // newRound returns a round of members, the first of their queue.
 func (c *Proposer) newRound(partition string, members []*member) *round {
-	op := &round{c: c, partition: partition, members: members}
-	op.enroll()
-	return op
+	r := new(round)
+	r.c, r.owner, r.partition = c, r, partition
+	r.enroll(members)
+	return r
 }
 
-// enroll computes the fields that depend on all members.
-func (op *round) enroll() {
-	first := op.members[0]
-	op.table, op.serial, op.level, op.timeout = first.table, first.req.Serial, first.req.Consistency, first.req.Timeout
-	found := false
-	for _, m := range op.members {
-		m.round.Store(op)
-		op.timeout = min(op.timeout, m.req.Timeout)
-		if !found && !m.reads() {
-			op.level, found = m.req.Consistency, true
-		}
+func (r *round) begin() { r.deliver(&event{kind: eventBegun}) }
+
+// deliver takes an event, and performs its effects in their order. Effects of other events may be performed meanwhile.
+func (r *round) deliver(ev *event) {
+	defer r.c.guard.Recover(guardWhere, r.fail)
+	var backing [stepEffects]effect
+	out := r.take(ev, backing[:0])
+	for i := range out {
+		r.perform(&out[i])
 	}
-	commands := make([]*row.ReadCommand, len(op.members))
-	for i, m := range op.members {
-		commands[i] = m.req.Command
-	}
-	op.cmd, op.disjoint = Join(commands)
 }
 
-// attemptLocked starts an attempt with a new ballot. It unlocks mu.
-func (op *round) attemptLocked() {
-	if err := op.plan(); err != nil {
-		if op.c.coordinator.MayArrive(err, math.MaxInt64) { // againLocked determines which members have time left
-			op.lacking = err
-			op.againLocked(CauseUnavailable, coordinator.ArrivalPause)
-			return
+// take is the critical section of an event.
+func (r *round) take(ev *event, out []effect) []effect {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ev.now = r.c.clock.Monotonic()
+	out = r.step(ev, out)
+	if ev.kind != eventPanicked { // which may have found the invariant broken
+		r.check()
+	}
+	r.setTimer()
+	return out
+}
+
+// setTimer sets or stops the timer if the step has changed the alarm. It is called with the lock, so that a later
+// event cannot stop a timer that is not set yet; the clock does not call back before it returns.
+func (r *round) setTimer() {
+	if r.timed == r.alarm.number {
+		return
+	}
+	r.timed = r.alarm.number
+	if r.timer != nil {
+		r.timer.Stop()
+		r.timer = nil
+	}
+	if r.alarm.kind != alarmNone {
+		number := r.alarm.number
+		r.timer = r.c.clock.After(r.alarm.after, func() { r.c.alarmed(r, number) })
+	}
+}
+
+// fail ends the round after an event or an effect has panicked; the next round of the partition starts. Without a
+// Guard, in the simulation, the panic continues.
+func (r *round) fail(err error) {
+	switch {
+	case r.passed.Load():
+	case r.failed.Swap(true): // the end of the round has panicked as well
+		r.leave()
+	default:
+		r.deliver(&event{kind: eventPanicked, err: err})
+	}
+}
+
+// cancel is the event that the request of a member was canceled.
+func (r *round) cancel(m *member) { r.deliver(&event{kind: eventCanceled, member: m}) }
+
+// perform performs an effect. Requests may be answered, by further events, before perform returns.
+func (r *round) perform(e *effect) {
+	attempt := e.attempt
+	switch e.kind {
+	case effectPrepare:
+		r.prepare(e)
+	case effectPropose:
+		r.sendProposal(e)
+	case effectBring:
+		for _, node := range e.nodes {
+			coordinator.AddNodeTrace(e.trace, r.c.view.Self(), "Sending missing commit to", node)
+			r.c.acceptors.Commit(node, e.trace, e.epoch, e.proposal, e.timeout, func(err error) {
+				r.deliver(&event{kind: eventBrought, attempt: attempt, node: node, err: err})
+			})
 		}
-		op.failLocked(err)
-		return
-	}
-	if op.expireLocked(op.c.clock.Monotonic()); op.over { // all the time was spent in the queue or in a pause
-		op.mu.Unlock()
-		return
-	}
-	op.attempt++
-	op.outcomes, op.reread, op.superseding, op.proposal, op.previous, op.behind = nil, false, false, Proposal{},
-		Ballot{}, 0
-	if op.alone() {
-		op.decideAloneLocked()
-		return
-	}
-	op.phase = phasePreparing
-	op.stageLocked(StagePrepare)
-	if last, ok := op.c.lastBallots.take(op.partition, op.topology.Epoch(), op.serial); ok && len(op.own) == 0 {
-		op.previous, op.prior, op.history = last.ballot, last.prior, last.history
-		op.seen = max(op.seen, last.ballot.Micros)
-	}
-	op.ballot = op.c.ballot(op.seen, op.span())
-	op.armLocked()
-	attempt, ballot, previous, epoch, timeout, cmd := op.attempt, op.ballot, op.previous, op.topology.Epoch(),
-		op.timeout, op.cmd
-	asked, votes := op.askedLocked(), op.votes // of this attempt: the next one may start before all requests are sent
-	op.mu.Unlock()
-	for _, i := range asked {
-		node := votes[i].node
-		op.traceNode("Preparing ballot with", node)
-		op.c.acceptors.Prepare(node, op.tracer(), epoch, ballot, previous, cmd, timeout, func(p *Promise, err error) {
-			op.onPromise(attempt, i, p, err)
+	case effectRead:
+		r.c.coordinator.Read(&coordinator.ReadRequest{
+			Command:     e.cmd,
+			Consistency: e.level,
+			Timeout:     e.timeout,
+			Trace:       e.trace,
+			Memory:      repairPages * int(e.cmd.Limits.Bytes),
+		}, func(page []byte, err error) {
+			r.deliver(&event{kind: eventRead, attempt: attempt, page: page, err: err})
 		})
-	}
-}
-
-// span returns the number of timestamps that the round needs: two for each change.
-func (op *round) span() (n int64) {
-	for _, m := range op.members {
-		if !m.reads() {
-			n += 2
+	case effectEvaluate:
+		r.deliver(&event{kind: eventEvaluated, attempt: attempt, verdict: e.question.ask()})
+	case effectCommit:
+		r.write(e)
+	case effectAlone:
+		r.decideAlone(e)
+	case effectAskTurn:
+		r.requestTurn(e)
+	case effectPassTurn:
+		r.c.passTurn(e.nodes[0], r.partition, e.turn)
+	case effectAnswer:
+		for i := range e.answers {
+			r.answer(&e.answers[i], e.cause)
 		}
-	}
-	return max(n, 1)
-}
-
-// armLocked sets the timer for the replicas' answers.
-func (op *round) armLocked() {
-	op.disarmLocked()
-	op.sent, op.hurried = op.c.clock.Monotonic(), false
-	attempt, phase := op.attempt, op.phase
-	op.timer = op.c.clock.After(op.timeout, func() { op.onTimeout(attempt, phase) })
-}
-
-func (op *round) disarmLocked() {
-	if op.timer != nil {
-		op.timer.Stop()
-		op.timer = nil
+	case effectNote:
+		coordinator.AddTrace(e.trace, r.c.view.Self(), e.text)
+	case effectLeave:
+		r.leave()
 	}
 }
 
-// onPromise is the event of an acceptor's answer to prepare.
-func (op *round) onPromise(attempt, i int, p *Promise, err error) {
-	defer op.guarded()
-	op.mu.Lock()
-	if attempt != op.attempt || op.over {
-		op.mu.Unlock()
-		return
-	}
-	v := &op.votes[i]
-	if op.phase != phasePreparing {
-		op.latePromise(v, p, err)
-		return
-	}
-	switch {
-	case err != nil:
-		v.state, v.err, v.failed = voteFailed, err, true
-	case p.Refused:
-		v.state, v.failed = voteNo, true
-		op.seen = max(op.seen, p.Promised.Micros)
-		op.hurryLocked()
-	default:
-		v.state = voteYes
-		v.take(p)
-	}
-	switch {
-	case op.carried():
-		op.c.trips.Record(op.c.clock.Monotonic() - op.sent)
-		op.preparedLocked()
-	case op.hopeless():
-		op.outvotedLocked()
-	default:
-		op.mu.Unlock()
+// prepare asks acceptors for promises.
+func (r *round) prepare(e *effect) {
+	attempt := e.attempt
+	for _, node := range e.nodes {
+		coordinator.AddNodeTrace(e.trace, r.c.view.Self(), "Preparing ballot with", node)
+		r.c.acceptors.Prepare(node, e.trace, e.epoch, e.ballot, e.previous, e.cmd, e.timeout,
+			func(p *Promise, err error) {
+				r.deliver(&event{kind: eventPromised, attempt: attempt, node: node, promise: p, err: err})
+			})
 	}
 }
 
-// latePromise processes an answer to prepare that a quorum did not need. It unlocks mu.
-func (op *round) latePromise(v *vote, p *Promise, err error) {
-	switch {
-	case err != nil:
-		v.failed = true
-	case p.Refused:
-		v.failed = true
-		op.seen = max(op.seen, p.Promised.Micros)
-	default:
-		v.take(p)
+// sendProposal sends the proposal to acceptors.
+func (r *round) sendProposal(e *effect) {
+	attempt, nodes := e.attempt, e.nodes
+	for _, node := range nodes {
+		coordinator.AddNodeTrace(e.trace, r.c.view.Self(), "Proposing to", node)
 	}
-	if op.phase == phaseSettling {
-		op.declineLocked()
-		return
-	}
-	op.mu.Unlock()
-}
-
-// preparedLocked continues when a quorum has promised. It completes a proposal in progress, sends a missing commit, or
-// evaluates the conditions, in this order. It unlocks mu.
-func (op *round) preparedLocked() {
-	op.stageLocked(StageRead)
-	if op.previous.Present() {
-		if op.enough(isUnchanged) {
-			op.phase = phasePreparedWork
-			op.readLocked()
-			return
-		}
-		if !op.enough(isPromise) { // other proposers interfered: some acceptors promised, for others it was unnecessary
-			op.contendedLocked()
-			op.againLocked(CauseContention, 0)
-			return
-		}
-		op.previous = Ballot{}
-		for i := range op.votes {
-			if v := &op.votes[i]; v.unchanged {
-				v.state = voteFailed // this is not a promise
-			}
-		}
-	}
-	accepted, commit := op.inProgress()
-	floor := op.floor()
-	prior := commit.Ballot.Latest(floor)
-	decided, lost := op.resolve(&commit, floor)
-	op.history = HistoryAfter(&commit, floor)
-	switch {
-	case decided >= 0:
-		op.proposal = op.own[decided].proposal
-		op.commitLocked(op.level)
-	case lost:
-		op.lostLocked(&commit, floor)
-	case len(accepted.Update) > 0 && !op.c.unsafe.NoRepair:
-		op.trace("Finishing incomplete Paxos round")
-		op.c.counts.finished.Add(1)
-		op.prior = prior
-		op.proposeLocked(accepted.Origin, accepted.Update)
-	case op.ballot.Micros-op.span() < prior.Micros: // all timestamps must be after the prior ballot
-		op.seen = max(op.seen, prior.Micros)
-		op.againLocked(CauseQueue, 0)
-	default:
-		op.prior = prior
-		op.bringLocked(commit)
-	}
-}
-
-// bringLocked sends the latest decided change to the acceptors of the quorum that lack it, and waits: the next proposal
-// must not hide it. Then it reads again: the pages of those promises lack the change, and so may the page of a pending
-// replica, which receives the acceptors' state before the rows. It unlocks mu.
-func (op *round) bringLocked(commit Proposal) {
-	op.phase = phasePreparedWork
-	var missing []ring.NodeID
-	for i := range op.votes {
-		if v := &op.votes[i]; v.state == voteYes && commit.Ballot.After(v.commit.Ballot) {
-			missing = append(missing, v.node)
-		}
-	}
-	if len(missing) == 0 {
-		op.readLocked()
-		return
-	}
-	op.c.counts.commitsSent.Add(1)
-	op.behind = op.among(op.voters.natural, missing)
-	op.armLocked()
-	commit.Table, commit.Key = op.cmd.Table, op.cmd.Key
-	attempt, epoch, timeout, left := op.attempt, op.topology.Epoch(), op.timeout, len(missing)
-	op.mu.Unlock()
-	for _, node := range missing {
-		op.traceNode("Sending missing commit to", node)
-		op.c.acceptors.Commit(node, op.tracer(), epoch, &commit, timeout, func(err error) {
-			defer op.guarded()
-			op.mu.Lock()
-			switch {
-			case attempt != op.attempt || op.phase != phasePreparedWork || op.over:
-				op.mu.Unlock()
-			case err != nil:
-				op.retryLocked(err)
-			default:
-				if slices.Contains(op.voters.natural, node) {
-					op.behind--
-				}
-				if left--; left == 0 {
-					op.rereadLocked("Missing commits were sent: reading at quorum")
-					return
-				}
-				op.mu.Unlock()
-			}
+	r.c.acceptors.Accept(nodes, e.trace, e.epoch, e.proposal, e.timeout,
+		func(place int, refused Ballot, err error) {
+			r.deliver(&event{kind: eventAccepted, attempt: attempt, node: nodes[place], refused: refused, err: err})
 		})
-	}
 }
 
-// readLocked determines the content at a quorum: the page that all promises contain or, if the pages differ, the
-// content of an ordinary read with read repair. It unlocks mu.
-func (op *round) readLocked() {
-	var page []byte
-	equal := true
-	for i := range op.votes {
-		if v := &op.votes[i]; v.state == voteYes {
-			if page == nil {
-				page = v.page
-			}
-			equal = equal && bytes.Equal(page, v.page)
-		}
+// write writes the decided change to all replicas as an ordinary write.
+func (r *round) write(e *effect) {
+	attempt := e.attempt
+	d := &decision{acceptors: r.c.acceptors, trace: e.trace, proposal: e.proposal, short: *e.proposal,
+		accepted: e.accepted}
+	d.short.Update, d.short.Accepted = nil, true
+	r.c.coordinator.Write(&coordinator.WriteRequest{
+		Mutations:   []*row.Mutation{mutationIn(e.proposal.Update)},
+		Consistency: e.level,
+		Type:        coordinator.WriteSimple,
+		Timeout:     e.timeout,
+		Trace:       e.trace,
+		Sender:      d,
+	}, func(err error) { r.deliver(&event{kind: eventCommitted, attempt: attempt, err: err}) })
+}
+
+// requestTurn asks an arbiter for the partition's turn.
+func (r *round) requestTurn(e *effect) {
+	asked, arbiter := e.attempt, e.nodes[0]
+	granted := func(t contention.Turn) {
+		r.deliver(&event{kind: eventGranted, attempt: asked, node: arbiter, turn: t})
 	}
-	if equal {
-		op.decideLocked(page)
+	if arbiter == r.c.view.Self() {
+		r.c.Turn(r.partition, arbiter, e.timeout, granted)
 		return
 	}
-	op.rereadLocked("Promises came with different rows: reading at quorum")
-}
-
-// rereadLocked reads at a quorum, with repairs. activity is the event in the trace. It unlocks mu.
-func (op *round) rereadLocked(activity string) {
-	op.reread = true
-	op.c.counts.rereads.Add(1)
-	op.disarmLocked() // the read has the same deadline, and its error the number of replicas that answered
-	attempt := op.attempt
-	op.mu.Unlock()
-	op.trace(activity)
-	op.c.coordinator.Read(&coordinator.ReadRequest{
-		Command: op.cmd, Consistency: plainLevel(op.serial), Timeout: op.timeout, Trace: op.tracer(),
-		Memory: repairPages * int(op.cmd.Limits.Bytes),
-	}, func(page []byte, err error) {
-		defer op.guarded()
-		op.mu.Lock()
-		switch {
-		case attempt != op.attempt || op.phase != phasePreparedWork || op.over:
-			op.mu.Unlock()
-		case lacksMemory(err) && len(op.members) > 1:
-			op.splitLocked()
-		case err != nil:
-			op.failLocked(err)
-		default:
-			op.decideLocked(append([]byte{}, page...))
+	sent := r.c.clock.Monotonic()
+	r.c.acceptors.RequestTurn(arbiter, r.partition, e.timeout, func(t contention.Turn, err error) {
+		if err != nil {
+			r.deliver(&event{kind: eventNoTurn, attempt: asked, node: arbiter})
+			return
 		}
+		at := r.c.clock.Monotonic()
+		r.c.arbiters.Answered(arbiter, at-sent, at)
+		granted(t)
 	})
 }
 
-// decideLocked evaluates the conditions and proposes their changes. It unlocks mu, also while it evaluates the
-// conditions, which are code of the requests.
-func (op *round) decideLocked(page []byte) {
-	attempt, q := op.attempt, op.questionLocked(page)
-	op.mu.Unlock()
-	a := q.ask()
-	op.mu.Lock()
-	if attempt != op.attempt || op.phase != phasePreparedWork || op.over {
-		op.mu.Unlock()
+// answer answers a member. A panic of the request's code does not keep the answers from other members.
+func (r *round) answer(a *answer, cause Cause) {
+	defer r.c.guard.Recover(guardWhere, nil)
+	if a.err != nil {
+		if !a.uncounted {
+			r.c.countFailure(a.err, cause)
+		}
+		a.member.done(false, a.page, a.err)
 		return
 	}
-	op.takeLocked(&a)
-	update := a.update
-	switch {
-	case a.tooMuch:
-		op.splitLocked()
-	case op.allFail():
-		op.concludeLocked(op.outcomes, nil)
-	case op.nothingApplies():
-		op.declineLocked()
-	case update == nil:
-		op.proposeLocked(op.ballot, nil)
-	default:
-		if err := op.commitUnavailable(); err != nil {
-			op.refuseCommitLocked(err)
-			return
-		}
-		op.proposeLocked(op.ballot, row.AppendMutation(make([]byte, 0, update.Size()+proposalRest), update))
-	}
+	a.member.done(a.applied, a.page, nil)
 }
 
-// declineLocked answers that nothing was changed, if all voters are known to hold no proposal that could still be
-// decided. It waits briefly for the last voters. Otherwise it first proposes an empty change, which makes their
-// proposals void. It unlocks mu.
-func (op *round) declineLocked() {
-	certain, possible := op.settled()
-	switch {
-	case certain, op.c.unsafe.NoRepair:
-		if certain && op.previous.Present() {
-			op.settledLocked(op.previous, op.prior, op.history)
-		} else if certain {
-			op.settledLocked(op.ballot, op.prior, op.history)
-		}
-		op.concludeLocked(op.outcomes, nil)
-	case !possible:
-		op.proposeLocked(op.ballot, nil)
-	case op.phase == phaseSettling:
-		op.mu.Unlock()
-	default:
-		op.phase = phaseSettling
-		op.disarmLocked()
-		attempt := op.attempt
-		op.timer = op.c.clock.After(settleWait, func() { op.onUnsettled(attempt) })
-		op.mu.Unlock()
-	}
-}
-
-// onUnsettled is the event that the last promises did not arrive in time.
-func (op *round) onUnsettled(attempt int) {
-	defer op.guarded()
-	op.mu.Lock()
-	if attempt != op.attempt || op.phase != phaseSettling || op.over {
-		op.mu.Unlock()
+// leave starts the next round of the partition.
+func (r *round) leave() {
+	if r.passed.Swap(true) {
 		return
 	}
-	op.proposeLocked(op.ballot, nil)
-}
-
-// proposeLocked sends the proposal to the voters. It unlocks mu.
-func (op *round) proposeLocked(origin Ballot, update []byte) {
-	op.phase = phaseAccepting
-	op.stageLocked(StagePropose)
-	op.proposal = Proposal{
-		Ballot: op.ballot, Origin: origin, Prior: op.prior, History: op.history, Previous: op.previous,
-		Table: op.cmd.Table, Key: op.cmd.Key, Update: update,
-	}
-	for i := range op.votes {
-		v := &op.votes[i]
-		v.state = voteOpen
-		if v.node != op.c.view.Self() && !op.c.view.Alive(v.node) {
-			v.state, v.err = voteFailed, coordinator.ErrNotSent
-		}
-	}
-	if op.hopeless() {
-		op.outvotedLocked()
-		return
-	}
-	if op.previous.Present() {
-		op.c.counts.unprepared.Add(1)
-	}
-	op.armLocked()
-	attempt, epoch, timeout, asked, votes, p := op.attempt, op.topology.Epoch(), op.timeout, op.askedLocked(),
-		op.votes, op.proposal
-	op.mu.Unlock()
-	nodes := make([]ring.NodeID, len(asked))
-	for place, i := range asked {
-		nodes[place] = votes[i].node
-	}
-	for _, node := range nodes {
-		op.traceNode("Proposing to", node)
-	}
-	op.c.acceptors.Accept(nodes, op.tracer(), epoch, &p, timeout,
-		func(place int, refused Ballot, err error) { op.onAccept(attempt, asked[place], refused, err) })
-}
-
-// onAccept is the event of an acceptor's answer to a proposal.
-func (op *round) onAccept(attempt, i int, refused Ballot, err error) {
-	defer op.guarded()
-	op.mu.Lock()
-	if attempt != op.attempt || op.phase != phaseAccepting || op.over {
-		op.mu.Unlock()
-		return
-	}
-	v := &op.votes[i]
-	switch {
-	case err != nil:
-		v.state, v.err = voteFailed, err
-	case refused.Present():
-		v.state = voteNo
-		op.seen = max(op.seen, refused.Micros)
-		op.hurryLocked()
-	default:
-		v.state = voteYes
-	}
-	switch {
-	case op.carried():
-		op.c.trips.Record(op.c.clock.Monotonic() - op.sent)
-		op.decidedLocked()
-	case op.hopeless():
-		op.outvotedLocked()
-	default:
-		op.mu.Unlock()
-	}
-}
-
-// mine reports whether the present proposal is of this round's members.
-func (op *round) mine() bool {
-	return op.proposal.Origin == op.ballot || op.proposedAt(op.proposal.Origin) >= 0
-}
-
-// decidedLocked continues when a quorum has accepted. It unlocks mu.
-func (op *round) decidedLocked() {
-	mine := op.mine()
-	if !mine || len(op.proposal.Update) == 0 {
-		op.own = nil // any of them that was not decided before this ballot is void
-	}
-	switch {
-	case len(op.proposal.Update) > 0 && mine:
-		op.commitLocked(op.level)
-	case len(op.proposal.Update) > 0:
-		op.commitLocked(plainLevel(op.serial))
-	default:
-		op.settledLocked(op.ballot, op.prior, op.history)
-		if op.superseding {
-			op.superseding = false
-			op.againLocked(CauseQueue, 0)
-			return
-		}
-		op.concludeLocked(op.outcomes, nil)
+	if next := r.c.queues.leave(r.partition, &r.c.limits); next != nil {
+		// Not on this stack: its depth would be the length of the queue.
+		r.c.clock.After(0, r.c.newRound(r.partition, next).begin)
 	}
 }

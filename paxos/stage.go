@@ -63,13 +63,3 @@ func (t *stageTimes) load() (out StageTimes) {
 	}
 	return out
 }
-
-// stageLocked makes the round enter a stage, and adds the time since it entered the previous stage to the sum of that
-// stage.
-func (op *round) stageLocked(s Stage) {
-	now := op.c.clock.Monotonic()
-	if op.stage != StageNone {
-		op.c.counts.stageTimes[op.stage].Add(int64(now - op.staged))
-	}
-	op.stage, op.staged = s, now
-}

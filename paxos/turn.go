@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"cqld/internal/env"
 	"cqld/paxos/contention"
 	"cqld/ring"
 )
@@ -21,177 +20,156 @@ func (c *Proposer) Turn(partition string, from ring.NodeID, timeout time.Duratio
 // Pass ends a turn.
 func (c *Proposer) Pass(partition string, ticket uint64) { c.turns.Pass(partition, ticket) }
 
-// turnState is the state of a round's turn.
-type turnState struct {
+// turnWait is the state of a round's turn.
+type turnWait struct {
 	contention.Turn
 	arbiter ring.NodeID
 	since   time.Duration // when it was granted
 	asked   int           // number of the request, to match answers
+	waiting bool          // for the answer to this request
 	waited  time.Duration // start of the present wait for the arbiter's answer
 	until   time.Duration // when the round starts without a turn
 	tried   []ring.NodeID // arbiters that this round has asked
-	timer   env.Timer
 }
 
-// begin starts an attempt. If the partition is contended, it waits for a turn first.
-func (op *round) begin() {
-	defer op.guarded()
-	op.mu.Lock()
-	if op.over { // all members were canceled in a pause
-		op.mu.Unlock()
-		return
+// contender is a round that takes turns with those of other coordinators. Its methods report whether the round may
+// start an attempt.
+type contender struct {
+	group
+	turn        turnWait
+	contentions int // attempts that lost to other proposers
+}
+
+// takeTurn asks for a turn if the partition is contended and the round has none.
+func (m *contender) takeTurn(out []effect) (_ []effect, start bool) {
+	if m.turn.Ticket != 0 && m.now-m.turn.since >= m.turn.Kept {
+		m.turn.Ticket = 0 // it has expired
 	}
-	now := op.c.clock.Monotonic()
-	if op.turn.Ticket != 0 && now-op.turn.since >= op.turn.Kept {
-		op.turn.Ticket = 0 // it has expired
+	if m.turn.Ticket != 0 || m.c.unsafe.NoArbiter || !m.c.contested.Has(m.partition, m.now) {
+		return out, true
 	}
-	if op.turn.Ticket != 0 || op.c.unsafe.NoArbiter || !op.c.contested.Has(op.partition, now) {
-		op.attemptLocked()
-		return
-	}
-	op.turn.tried = nil
-	op.stageLocked(StageTurn)
+	m.turn.tried = nil
+	m.enter(StageTurn, m.now)
 	// A part of the time remains for the attempt.
-	op.turn.until = now + min(contention.WaitMax, op.timeout, max(op.latestDeadline()-now, 0)/2)
-	op.askTurnLocked(now)
+	m.turn.until = m.now + min(contention.WaitMax, m.timeout, max(m.latestDeadline()-m.now, 0)/2)
+	return m.askTurn(out)
 }
 
-// askTurnLocked asks the partition's arbiter for a turn. If no arbiter is left, or the time for waiting is over, the
-// round starts without a turn. It unlocks mu.
-func (op *round) askTurnLocked(now time.Duration) {
-	arbiter, ok := op.arbiterLocked(now)
-	if !ok || now >= op.turn.until {
-		op.attemptLocked()
-		return
+// askTurn asks the partition's arbiter for a turn. If no arbiter is left, or the time for waiting is over, the round
+// starts without a turn.
+func (m *contender) askTurn(out []effect) (_ []effect, start bool) {
+	arbiter, ok := m.arbiter()
+	if !ok || m.now >= m.turn.until {
+		return out, true
 	}
-	op.turn.asked++
-	op.turn.arbiter = arbiter
-	op.turn.tried = append(op.turn.tried, arbiter)
-	asked, timeout := op.turn.asked, op.turn.until-now
-	op.awaitTurnLocked(now)
-	op.trace("Waiting for the partition's turn") // while members cannot change
-	op.mu.Unlock()
-	if arbiter == op.c.view.Self() {
-		op.c.Turn(op.partition, arbiter, timeout, func(t contention.Turn) { op.onTurn(asked, arbiter, t) })
-		return
+	m.turn.asked++
+	m.turn.arbiter, m.turn.waiting = arbiter, true
+	m.turn.tried = append(m.turn.tried, arbiter)
+	m.awaitTurn()
+	return append(m.note(out, "Waiting for the partition's turn"), effect{
+		kind:    effectAskTurn,
+		attempt: m.turn.asked,
+		nodes:   []ring.NodeID{arbiter},
+		timeout: m.turn.until - m.now,
+	}), false
+}
+
+// awaitTurn arms the alarm of a wait for the arbiter.
+func (m *contender) awaitTurn() {
+	wait := m.turn.until - m.now
+	if arbiter := m.turn.arbiter; arbiter != m.c.view.Self() {
+		wait = min(wait, m.c.arbiters.Patience(arbiter, m.now))
 	}
-	op.c.acceptors.RequestTurn(arbiter, op.partition, timeout, func(t contention.Turn, err error) {
-		if err != nil {
-			op.onNoTurn(asked)
-			return
-		}
-		at := op.c.clock.Monotonic()
-		op.c.arbiters.Answered(arbiter, at-now, at)
-		op.onTurn(asked, arbiter, t)
-	})
+	m.turn.waited = m.now
+	m.arm(alarmTurn, wait)
 }
 
-// awaitTurnLocked arms the timer of a wait for the arbiter.
-func (op *round) awaitTurnLocked(now time.Duration) {
-	asked, wait := op.turn.asked, op.turn.until-now
-	if arbiter := op.turn.arbiter; arbiter != op.c.view.Self() {
-		wait = min(wait, op.c.arbiters.Patience(arbiter, now))
+// lateTurn is the event that an arbiter did not answer in time. If it has answered other requests meanwhile, the round
+// waits again.
+func (m *contender) lateTurn(out []effect) (_ []effect, start bool) {
+	if m.now < m.turn.until && m.arbiterHeard() {
+		m.awaitTurn()
+		return out, false
 	}
-	op.turn.waited = now
-	op.turn.timer = op.c.clock.After(wait, func() { op.onLateTurn(asked) })
+	return m.noTurn(m.turn.asked, out)
 }
 
-// onLateTurn is the event that an arbiter did not answer in time. If it has answered other requests meanwhile, the
-// round waits again.
-func (op *round) onLateTurn(asked int) {
-	defer op.guarded()
-	op.mu.Lock()
-	now := op.c.clock.Monotonic()
-	if asked == op.turn.asked && now < op.turn.until && op.arbiterHeardLocked() {
-		op.awaitTurnLocked(now)
-		op.mu.Unlock()
-		return
-	}
-	op.noTurnLocked(asked, now)
+// arbiterHeard reports whether the arbiter has answered any request during the present wait.
+func (m *contender) arbiterHeard() bool {
+	return m.turn.arbiter == m.c.view.Self() || m.c.arbiters.HeardSince(m.turn.arbiter, m.turn.waited)
 }
 
-// arbiterHeardLocked reports whether the arbiter has answered any request during the present wait.
-func (op *round) arbiterHeardLocked() bool {
-	return op.turn.arbiter == op.c.view.Self() || op.c.arbiters.HeardSince(op.turn.arbiter, op.turn.waited)
-}
-
-// arbiterLocked returns the first of the partition's replicas that this node considers alive and responsive, and that
-// the round has not asked.
-func (op *round) arbiterLocked(now time.Duration) (ring.NodeID, bool) {
-	for _, node := range op.c.replicasOf(op.c.view.Topology(), op.table, op.cmd.Key.Token).Natural {
-		switch self := node == op.c.view.Self(); {
-		case slices.Contains(op.turn.tried, node):
-		case self, op.c.view.Alive(node) && op.c.arbiters.Usable(node, now):
+// arbiter returns the first of the partition's replicas that this node considers alive and responsive, and that the
+// round has not asked.
+func (m *contender) arbiter() (ring.NodeID, bool) {
+	view := m.c.view
+	for _, node := range m.c.replicasOf(view.Topology(), m.table, m.cmd.Key.Token).Natural {
+		switch self := node == view.Self(); {
+		case slices.Contains(m.turn.tried, node):
+		case self, view.Alive(node) && m.c.arbiters.Usable(node, m.now):
 			return node, true
 		}
 	}
 	return 0, false
 }
 
-// onNoTurn is the event that the request for a turn failed.
-func (op *round) onNoTurn(asked int) {
-	defer op.guarded()
-	op.mu.Lock()
-	op.noTurnLocked(asked, op.c.clock.Monotonic())
+// noTurn gives an arbiter up, whose request failed or was not answered in time, and asks the next one.
+func (m *contender) noTurn(asked int, out []effect) (_ []effect, start bool) {
+	if asked != m.turn.asked || !m.turn.waiting {
+		return out, false
+	}
+	m.turn.asked++
+	m.turn.waiting = false
+	m.disarm()
+	m.c.counts.arbitersFailed.Add(1)
+	if !m.arbiterHeard() {
+		m.c.arbiters.Silent(m.turn.arbiter, m.now)
+	}
+	return m.askTurn(out)
 }
 
-// noTurnLocked gives an arbiter up and asks the next one. It unlocks mu.
-func (op *round) noTurnLocked(asked int, now time.Duration) {
-	if asked != op.turn.asked {
-		op.mu.Unlock()
-		return
+// granted is the event that the turn was granted. It is returned if the round has started without it, or has ended.
+func (m *contender) granted(ev *event, out []effect) (_ []effect, start bool) {
+	if ev.attempt != m.turn.asked || !m.turn.waiting || m.over {
+		return returned(out, ev.node, ev.turn), false
 	}
-	op.turn.asked++
-	op.turn.timer.Stop()
-	op.c.counts.arbitersFailed.Add(1)
-	if !op.arbiterHeardLocked() {
-		op.c.arbiters.Silent(op.turn.arbiter, now)
+	m.turn.asked++
+	m.turn.waiting = false
+	m.disarm()
+	if m.turn.Turn, m.turn.since = ev.turn, m.now; ev.turn.Ticket != 0 {
+		m.c.counts.turns.Add(1)
 	}
-	op.askTurnLocked(now)
+	if !ev.turn.Alone {
+		m.c.contested.Note(m.partition, m.now)
+		m.c.lastBallots.forget(m.partition) // another coordinator has settled later ones
+	}
+	return out, true
 }
 
-// onTurn is the event that the turn was granted.
-func (op *round) onTurn(asked int, arbiter ring.NodeID, t contention.Turn) {
-	defer op.guarded()
-	op.mu.Lock()
-	if asked != op.turn.asked { // the round has started without it
-		op.mu.Unlock()
-		op.c.passTurn(arbiter, op.partition, t)
-		return
-	}
-	op.turn.asked++
-	op.turn.timer.Stop()
-	now := op.c.clock.Monotonic()
-	if op.turn.Turn, op.turn.since = t, now; t.Ticket != 0 {
-		op.c.counts.turns.Add(1)
-	}
-	if !t.Alone {
-		op.c.contested.Note(op.partition, now)
-		op.c.lastBallots.forget(op.partition) // another coordinator has settled later ones
-	}
-	if op.attempt == 0 { // members that arrived meanwhile join the round
-		if members := op.c.queues.regroup(op.partition, unanswered(op.members), &op.c.limits); len(members) > 0 {
-			op.members = members
-			op.enroll()
-		}
-	}
-	op.attemptLocked()
+// contended records that other proposers change the partition at the same time.
+func (m *contender) contended() {
+	m.contentions++
+	m.c.counts.contentions.Add(1)
+	m.c.contested.Note(m.partition, m.now)
 }
 
-// endTurn returns the round's turn.
-func (op *round) endTurn() {
-	op.mu.Lock()
-	ended := op.turn
-	op.turn.Turn = contention.Turn{}
-	op.mu.Unlock()
-	op.c.passTurn(ended.arbiter, op.partition, ended.Turn)
+// passTurn returns the round's turn, if it has one.
+func (m *contender) passTurn(out []effect) []effect {
+	t := m.turn.Turn
+	m.turn.Turn = contention.Turn{}
+	return returned(out, m.turn.arbiter, t)
+}
+
+// returned appends the effect that returns a turn to its arbiter.
+func returned(out []effect, arbiter ring.NodeID, t contention.Turn) []effect {
+	if t.Ticket == 0 {
+		return out
+	}
+	return append(out, effect{kind: effectPassTurn, nodes: []ring.NodeID{arbiter}, turn: t})
 }
 
 // passTurn returns a turn to the partition's arbiter.
 func (c *Proposer) passTurn(arbiter ring.NodeID, partition string, t contention.Turn) {
-	if t.Ticket == 0 {
-		return
-	}
 	if arbiter == c.view.Self() {
 		c.Pass(partition, t.Ticket)
 	} else {

@@ -113,7 +113,7 @@ coordinator/write: coordinator/quorum internal/invariant ring row schema
 coordinator: coordinator/fence coordinator/latency coordinator/quorum coordinator/resolve coordinator/write internal/env internal/guard internal/invariant internal/wire ring row schema
 replica: coordinator internal/env internal/guard internal/memory internal/wire messaging ring row schema storage/block storage/failure
 paxos/contention: coordinator/latency internal/env ring row schema
-paxos: coordinator coordinator/latency internal/env internal/guard internal/wire messaging paxos/contention replica ring row scan schema types
+paxos: coordinator coordinator/latency internal/env internal/guard internal/invariant internal/wire messaging paxos/contention replica ring row scan schema types
 repair: coordinator internal/env internal/wire jobs messaging paxos replica ring row scan schema storage/reading
 rebalance: coordinator internal/env internal/wire messaging repair replica ring schema storage storage/failure storage/lost
 

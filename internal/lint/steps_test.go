@@ -15,7 +15,6 @@ import (
 func releasing() map[string]int {
 	return map[string]int{
 		"coordinator": 9,
-		"paxos":       19,
 		// No state machines: a throttle that lets its owner wait, and writers whose locks span the calls of a commit.
 		"azuretables":   2,
 		"storage/index": 2,

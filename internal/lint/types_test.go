@@ -19,7 +19,6 @@ func methodExceptions() map[string]int {
 		"coordinator.readOp":         47,
 		"cql.builder":                96,
 		"paxos.Acceptor":             49,
-		"paxos.round":                91,
 		"query/read.reading":         58,
 		"replica.Local":              50,
 		"server.conn":                94,
@@ -33,7 +32,6 @@ func methodExceptions() map[string]int {
 // fieldExceptions returns the structs that still have more fields, with their number. It is used as methodExceptions.
 func fieldExceptions() map[string]int {
 	return map[string]int{
-		"paxos.round":        41,
 		"server.conn":        51,
 		"simulation.Options": 59,
 	}

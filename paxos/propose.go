@@ -1,0 +1,179 @@
+package paxos
+
+import (
+	"cqld/coordinator"
+	"cqld/internal/invariant"
+	"cqld/internal/wire"
+	"cqld/ring"
+	"cqld/row"
+)
+
+// propose sends the proposal to the voters. origin is the ballot of its first proposer.
+func (m *machine) propose(out []effect, origin Ballot, update []byte) []effect {
+	invariant.Check(m.phase == phasePreparing || m.phase == phasePreparedWork || m.phase == phaseSettling,
+		"paxos: a proposal without a quorum of promises, in phase %d", m.phase)
+	m.phase = phaseAccepting
+	m.enter(StagePropose, m.now)
+	m.proposal = Proposal{
+		Ballot:   m.ballot,
+		Origin:   origin,
+		Prior:    m.prior,
+		History:  m.history,
+		Previous: m.previous,
+		Table:    m.cmd.Table,
+		Key:      m.cmd.Key,
+		Update:   update,
+	}
+	m.reopen()
+	if m.hopeless() {
+		return m.outvoted(out)
+	}
+	if m.previous.Present() {
+		m.c.counts.unprepared.Add(1)
+	}
+	m.await()
+	p := m.proposal // the machine may have another one when this one is sent
+	return append(out, effect{
+		kind:     effectPropose,
+		attempt:  m.attempt,
+		nodes:    m.open(),
+		epoch:    m.topology.Epoch(),
+		proposal: &p,
+		timeout:  m.timeout,
+		trace:    m.tracer(),
+	})
+}
+
+// voted is the event of an acceptor's answer to a proposal.
+func (m *machine) voted(ev *event, out []effect) []effect {
+	v := m.of(ev.node)
+	switch {
+	case ev.err != nil:
+		v.state, v.err = voteFailed, ev.err
+	case ev.refused.Present():
+		v.state = voteNo
+		m.seen = max(m.seen, ev.refused.Micros)
+		m.hurry()
+	default:
+		v.state = voteYes
+	}
+	switch {
+	case m.carried():
+		m.c.trips.Record(m.now - m.sent)
+		return m.decided(out)
+	case m.hopeless():
+		return m.outvoted(out)
+	}
+	return out
+}
+
+// decided continues when a quorum has accepted.
+func (m *machine) decided(out []effect) []effect {
+	mine := m.mine()
+	if !mine || len(m.proposal.Update) == 0 {
+		m.own = nil // any of them that was not decided before this ballot is void
+	}
+	switch {
+	case len(m.proposal.Update) > 0 && mine:
+		return m.commit(out, m.level)
+	case len(m.proposal.Update) > 0:
+		return m.commit(out, plainLevel(m.serial))
+	}
+	m.settle(m.ballot, m.prior, m.history)
+	if m.superseding {
+		m.superseding = false
+		return m.again(out, CauseQueue, 0)
+	}
+	return m.conclude(out, m.outcomes, nil)
+}
+
+// commit writes the decided proposal to all replicas as an ordinary write.
+func (m *machine) commit(out []effect, level ring.Consistency) []effect {
+	m.phase, m.commitLevel = phaseCommitting, level
+	m.enter(StageCommit, m.now)
+	m.disarm()
+	p := m.proposal
+	p.Table, p.Key = m.cmd.Table, m.cmd.Key
+	if at := m.own.proposedAt(p.Origin); at >= 0 {
+		m.outcomes = m.own[at].outcomes
+	}
+	var accepted []ring.NodeID
+	// It was accepted in this attempt; requests to the other acceptors are outstanding.
+	if p.Ballot == m.ballot {
+		accepted = make([]ring.NodeID, 0, len(m.votes))
+		for i := range m.votes {
+			if v := &m.votes[i]; v.state == voteYes || v.state == voteOpen {
+				accepted = append(accepted, v.node)
+			}
+		}
+	}
+	// At ANY, the client does not wait for the commit.
+	if m.early = m.mine() && level == ring.Any; m.early {
+		out = m.answerAll(out, m.outcomes, nil, CauseNone)
+	}
+	out = append(out, effect{
+		kind:     effectCommit,
+		attempt:  m.attempt,
+		proposal: &p,
+		accepted: accepted,
+		level:    level,
+		timeout:  m.timeout,
+		trace:    m.tracer(),
+	})
+	// When the commit was sent, the acceptors answer the next coordinator's prepare after they have applied it.
+	return m.passTurn(out)
+}
+
+// committed is the event that the write of the decided change ended.
+func (m *machine) committed(err error, out []effect) []effect {
+	mine, p := m.mine(), &m.proposal
+	switch {
+	case m.early:
+		return m.end(out)
+	case !mine && err != nil: // whether or not all writes succeeded, the next promises show the state
+		return m.again(out, CauseCommit, m.pause())
+	case !mine:
+		return m.again(out, CauseQueue, 0)
+	case notSent(err):
+		// Other nodes may come back, so the commit is repeated while there is time left.
+		pause := m.pause()
+		if m.now+pause < m.lastTimeout() {
+			m.enter(StagePause, m.now)
+			m.arm(alarmCommit, pause)
+			return out
+		}
+	}
+	m.own = nil // it is decided, whether or not this write succeeds
+	if err == nil && quorate(m.commitLevel, m.serial) && p.Ballot == m.ballot {
+		m.settle(p.Ballot, p.Ballot, p.History.With(p.Origin))
+	}
+	err = m.decidedButFailed(err)
+	return m.end(m.answerAll(out, m.outcomes, err, CauseCommit))
+}
+
+// decidedButFailed returns the error of a decided change whose write failed. ErrNotSent applies to this write, but not
+// to the change, which the next proposer of the partition completes. Nothing was sent, so no replica has responded.
+func (m *machine) decidedButFailed(err error) error {
+	if !notSent(err) {
+		return err
+	}
+	m.c.counts.writeTimeouts.Add(1)
+	return &coordinator.WriteTimeout{
+		Consistency: m.commitLevel,
+		BlockFor:    m.commitLevel.BlockFor(m.table.Replication, m.c.localDC),
+		Type:        coordinator.WriteSimple,
+	}
+}
+
+// encoded returns the update of a proposal.
+func encoded(update *row.Mutation) []byte {
+	return row.AppendMutation(make([]byte, 0, update.Size()+proposalRest), update)
+}
+
+// mutationIn returns the mutation of a proposal's update, which points into it.
+func mutationIn(update []byte) *row.Mutation {
+	m := new(row.Mutation)
+	c := wire.NewCursor(update)
+	row.ConsumeMutation(&c, m)
+	return m
+}
