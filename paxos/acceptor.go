@@ -29,17 +29,14 @@ import (
 // (purge.go). From the moment it is raised, the low bound is equivalent to a promise of every acceptor for every
 // partition.
 
-// acceptorQueueMax bounds the queued requests for one partition at an acceptor: a hundred coordinators with a few
-// attempts each.
-const acceptorQueueMax = 512
-
 // Acceptor is this node's acceptor. Its methods may be called concurrently. They return at once and call done exactly
 // once, possibly before they return. The arguments of done are valid until done returns.
 type Acceptor struct {
 	replica *replica.Local
 	view    coordinator.View
 
-	promised, accepted, proposal, at, decision schema.ColumnID
+	columns stateColumns
+	steps
 	// forgetful holds the state in tests that do not store it; nil means that the state is stored.
 	forgetful map[string]acceptorState
 	// noPrevious, for tests, accepts proposals without promises unconditionally; noFloor ignores low bounds.
@@ -48,7 +45,6 @@ type Acceptor struct {
 	unsynced bool
 	// generation is incremented when rows of the state are written without the partition's queue.
 	generation atomic.Uint64
-	shards     [64]acceptorShard
 	writes     sync.Pool // *stateWrite
 	// tables contains the tables for which this process has received Paxos requests. The map is replaced, never
 	// modified.
@@ -57,15 +53,6 @@ type Acceptor struct {
 
 var _ replica.PaxosState = (*Acceptor)(nil)
 
-// acceptorShard contains the partitions whose state is being changed, with the queued steps of each.
-type acceptorShard struct {
-	sync.Mutex
-	busy map[string][]func()
-	// states caches states (cache.go).
-	states      map[string]*acceptorState
-	updateBytes int
-}
-
 // NewAcceptor returns an acceptor that stores its state in local, and registers itself with local.
 func NewAcceptor(local *replica.Local, view coordinator.View, unsafe Unsafe) *Acceptor {
 	t := schema.Initial().Table("system", "paxos")
@@ -73,8 +60,13 @@ func NewAcceptor(local *replica.Local, view coordinator.View, unsafe Unsafe) *Ac
 	a := &Acceptor{
 		replica: local, view: view, noPrevious: unsafe.NoPrevious, noFloor: unsafe.NoLowBound,
 		unsynced: unsafe.Unsynced,
-		promised: id("in_progress_ballot"), accepted: id("proposal_ballot"), proposal: id("proposal"),
-		at: id("most_recent_commit_at"), decision: id("most_recent_commit"),
+		columns: stateColumns{
+			promised: id("in_progress_ballot"),
+			accepted: id("proposal_ballot"),
+			proposal: id("proposal"),
+			at:       id("most_recent_commit_at"),
+			decision: id("most_recent_commit"),
+		},
 	}
 	if unsafe.NoPersist {
 		a.forgetful = map[string]acceptorState{}
@@ -82,85 +74,6 @@ func NewAcceptor(local *replica.Local, view coordinator.View, unsafe Unsafe) *Ac
 	a.tables.Store(&map[schema.StorageID]bool{})
 	local.SetPaxos(a)
 	return a
-}
-
-// acceptorState is the content of the state's row, and the table's low bound.
-type acceptorState struct {
-	floor            Ballot
-	promised         Ballot
-	accepted, commit Proposal
-	commitCell       int64 // timestamp of the cell with the update of commit
-	elsewhere        bool  // the update of commit is only on disk
-	generation       uint64
-}
-
-// latest returns the latest of all known ballots, including the low bound.
-func (s *acceptorState) latest() Ballot { return s.stored().Latest(s.floor) }
-
-// stored returns the latest ballot in the row.
-func (s *acceptorState) stored() Ballot {
-	return s.promised.Latest(s.accepted.Ballot).Latest(s.commit.Ballot)
-}
-
-// enter runs step if no other step of the partition is running, and queues it otherwise; it returns false if the queue
-// is full. step ends with a call of leave. A queued step runs in the goroutine that calls leave, which may be storage's
-// committer: the step must not block.
-func (a *Acceptor) enter(key string, step func()) bool {
-	s := a.shard(key)
-	s.Lock()
-	waiting, busy := s.busy[key]
-	if busy {
-		defer s.Unlock()
-		if len(waiting) >= acceptorQueueMax {
-			return false
-		}
-		s.busy[key] = append(waiting, step)
-		return true
-	}
-	s.occupy(key)
-	s.Unlock()
-	step()
-	return true
-}
-
-// enterFree is enter without a step: it returns false if another step of the partition is running, and otherwise the
-// caller runs its own. It spares the common case the closure.
-func (a *Acceptor) enterFree(key string) bool {
-	s := a.shard(key)
-	s.Lock()
-	defer s.Unlock()
-	if _, busy := s.busy[key]; busy {
-		return false
-	}
-	s.occupy(key)
-	return true
-}
-
-// occupy marks a partition as one with a running step. The shard is locked.
-func (s *acceptorShard) occupy(key string) {
-	if s.busy == nil {
-		s.busy = map[string][]func(){}
-	}
-	s.busy[key] = nil
-}
-
-// leave ends a step and runs the next one in the queue.
-func (a *Acceptor) leave(key string) {
-	s := a.shard(key)
-	s.Lock()
-	waiting := s.busy[key]
-	if len(waiting) == 0 {
-		delete(s.busy, key)
-		s.Unlock()
-		return
-	}
-	s.busy[key] = waiting[1:]
-	s.Unlock()
-	waiting[0]()
-}
-
-func (a *Acceptor) shard(key string) *acceptorShard {
-	return &a.shards[contention.Hash(key)%uint32(len(a.shards))]
 }
 
 // Select implements replica.PaxosState.
@@ -176,15 +89,16 @@ func (a *Acceptor) Select(tables []*schema.Table) func(clustering []byte) bool {
 // accepted: an acceptor that claims to have accepted what was decided changes no outcome, and the next round completes
 // it again. The proposer of a later proposal has brought the decision to a quorum.
 func (a *Acceptor) Undecide(r *row.Row) error {
-	s, err := a.stateOf(r)
+	k := &a.columns
+	s, err := k.stateOf(r)
 	if err != nil {
 		return err
 	}
-	cells := []row.Cell{ballotCell(a.promised, s.stored())}
+	cells := []row.Cell{ballotCell(k.promised, s.stored())}
 	if p := s.accepted; !p.Ballot.Present() && len(s.commit.Update) > 0 {
-		cells = append(cells, ballotCell(a.accepted, s.commit.Ballot), updateCell(a.proposal, &s.commit))
+		cells = append(cells, ballotCell(k.accepted, s.commit.Ballot), updateCell(k.proposal, &s.commit))
 	} else if p.Ballot.Present() {
-		cells = append(cells, ballotCell(a.accepted, p.Ballot), updateCell(a.proposal, &p))
+		cells = append(cells, ballotCell(k.accepted, p.Ballot), updateCell(k.proposal, &p))
 	}
 	if !s.stored().Present() {
 		cells = nil // the state was purged
@@ -209,7 +123,7 @@ func (a *Acceptor) state(table *schema.Table, key row.PartitionKey) (s acceptorS
 	p.Reset(page)
 	for p.NextPartition() {
 		for p.NextRow(&r) {
-			if s, err = a.stateOf(&r); err != nil {
+			if s, err = a.columns.stateOf(&r); err != nil {
 				return s, err
 			}
 		}
@@ -228,51 +142,6 @@ func (a *Acceptor) floor(table *schema.Table) Ballot {
 		return Ballot{}
 	}
 	return Ballot{Micros: a.view.PaxosFloor(table.StorageID)}
-}
-
-// stateOf decodes a state row.
-func (a *Acceptor) stateOf(r *row.Row) (s acceptorState, err error) {
-	for i := range r.Cells {
-		if err := a.note(&s, &r.Cells[i]); err != nil {
-			return s, err
-		}
-	}
-	s.settle()
-	return s, nil
-}
-
-// settle removes the contents of cells with earlier ballots.
-func (s *acceptorState) settle() {
-	if s.commitCell != s.commit.Ballot.Micros {
-		s.commit = Proposal{Ballot: s.commit.Ballot} // the other fields belong to an earlier commit
-	}
-	if s.commit.Ballot.Present() && s.accepted.Ballot == s.commit.Ballot && len(s.commit.Update) == 0 {
-		s.commit = s.accepted
-	}
-	if s.accepted.Ballot.Present() && !s.accepted.Ballot.After(s.commit.Ballot) {
-		s.accepted = Proposal{} // it or a later proposal was decided
-	}
-}
-
-// note adds one cell to the state.
-func (a *Acceptor) note(s *acceptorState, c *row.Cell) (err error) {
-	if c.Tombstone {
-		return nil
-	}
-	switch c.Column {
-	case a.promised:
-		s.promised, err = ballotOf(c)
-	case a.accepted:
-		s.accepted.Ballot, err = ballotOf(c)
-	case a.at:
-		s.commit.Ballot, err = ballotOf(c)
-	case a.proposal:
-		err = decodeUpdate(c.Value, &s.accepted)
-	case a.decision:
-		s.commitCell = c.Timestamp
-		err = decodeUpdate(c.Value, &s.commit)
-	}
-	return err
 }
 
 // admitPaxos returns the table. It refuses requests for partitions of which this node is not a replica, and requests
@@ -411,9 +280,10 @@ func (a *Acceptor) writePromise(
 	partition string, table *schema.Table, key row.PartitionKey, b Ballot, s acceptorState, generation uint64,
 	done func(error),
 ) error {
+	s.checkPromise(b)
 	w := a.writing()
 	defer a.wrote(w)
-	w.addBallot(a.promised, b)
+	w.addBallot(a.columns.promised, b)
 	return a.replica.Write(w.change(table, key), !a.unsynced, func(err error) {
 		if err != nil {
 			a.doubt(partition)
@@ -488,10 +358,11 @@ func (a *Acceptor) acceptOn(have *remembered, partition string, epoch uint64, p 
 		done(Ballot{}, nil)
 		return
 	}
+	s.checkAccept(p)
 	w := a.writing()
-	w.addBallot(a.promised, p.Ballot)
-	w.addBallot(a.accepted, p.Ballot)
-	w.addUpdate(a.proposal, p)
+	w.addBallot(a.columns.promised, p.Ballot)
+	w.addBallot(a.columns.accepted, p.Ballot)
+	w.addUpdate(a.columns.proposal, p)
 	err = a.replica.Write(w.change(table, p.Key), !a.unsynced, func(err error) {
 		if err != nil {
 			a.doubt(partition)
@@ -508,15 +379,6 @@ func (a *Acceptor) acceptOn(have *remembered, partition string, epoch uint64, p 
 		a.leave(partition)
 		done(Ballot{}, err)
 	}
-}
-
-// mutation returns a mutation of the acceptor's row.
-func (a *Acceptor) mutation(table *schema.Table, key row.PartitionKey, r *row.Row) *row.Mutation {
-	m := new(row.Mutation)
-	m.Reset(schema.PaxosTable, key)
-	r.Clustering = clusteringOf(table)
-	m.AddRow(r)
-	return m
 }
 
 // failed converts the error of a state that cannot be read, or of an overload, to the form that coordinators expect.

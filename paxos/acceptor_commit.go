@@ -81,8 +81,8 @@ func (a *Acceptor) commitOn(have *remembered, partition string, epoch uint64, p 
 func (a *Acceptor) committing(
 	w *stateWrite, s *acceptorState, table *schema.Table, p *Proposal,
 ) ([]*row.Mutation, error) {
-	w.addBallot(a.at, p.Ballot)
-	w.addUpdate(a.decision, p)
+	w.addBallot(a.columns.at, p.Ballot)
+	w.addUpdate(a.columns.decision, p)
 	update := p.Update
 	if p.Accepted {
 		if s.accepted.Ballot != p.Ballot || s.accepted.Origin != p.Origin || len(s.accepted.Update) == 0 {
@@ -90,7 +90,7 @@ func (a *Acceptor) committing(
 		}
 		update = s.accepted.Update
 	} else {
-		w.row.Cells = append(w.row.Cells, endCell(a.accepted, p.Ballot), endCell(a.proposal, p.Ballot))
+		w.row.Cells = append(w.row.Cells, endCell(a.columns.accepted, p.Ballot), endCell(a.columns.proposal, p.Ballot))
 	}
 	if len(update) == 0 { // the table was truncated in between
 		return w.change(table, p.Key), nil
@@ -151,8 +151,8 @@ func (a *Acceptor) decideHere(partition string, epoch uint64, cmd *row.ReadComma
 		return
 	}
 	w := a.writing()
-	w.addBallot(a.at, p.Ballot)
-	w.addUpdate(a.decision, p)
+	w.addBallot(a.columns.at, p.Ballot)
+	w.addUpdate(a.columns.decision, p)
 	err = a.replica.Queue(w.changeBoth(m, table, cmd.Key), func(err error) {
 		if err != nil {
 			a.doubt(partition)

@@ -231,8 +231,8 @@ func TestStatesOfDroppedTablesGo(t *testing.T) {
 		gone := *table
 		gone.ID = schema.UUID{9, byte(i)}
 		x := row.NewRow()
-		x.Cells = append(x.Cells, ballotCell(l.promised, ballot(at, 1)))
-		if err := engine.Apply([]*row.Mutation{l.mutation(&gone, row.NewPartitionKey([]byte("k")), x)}, true,
+		x.Cells = append(x.Cells, ballotCell(l.columns.promised, ballot(at, 1)))
+		if err := engine.Apply([]*row.Mutation{stateMutation(&gone, row.NewPartitionKey([]byte("k")), x)}, true,
 			func(error) {}); err != nil {
 			t.Fatal(err)
 		}

@@ -188,7 +188,7 @@ func TestAcceptorWithoutPromises(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	check(engine.Apply([]*row.Mutation{l.mutation(table, key, promiseRow(l, ballot(90, 2)))}, true, check))
+	check(engine.Apply([]*row.Mutation{stateMutation(table, key, promiseRow(l, ballot(90, 2)))}, true, check))
 	l.Reload()
 	if got := accept(t, l, after(ballot(40, 1), ballot(30, 1))); got != ballot(90, 2) {
 		t.Errorf("a promise that came with the range: refused for %v", got)
@@ -197,7 +197,7 @@ func TestAcceptorWithoutPromises(t *testing.T) {
 
 func promiseRow(l *Acceptor, b Ballot) *row.Row {
 	r := row.NewRow()
-	r.Cells = append(r.Cells, ballotCell(l.promised, b))
+	r.Cells = append(r.Cells, ballotCell(l.columns.promised, b))
 	return r
 }
 

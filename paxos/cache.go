@@ -96,6 +96,9 @@ func (a *Acceptor) remember(partition string, s acceptorState, generation uint64
 		shard.states, shard.updateBytes = map[string]*acceptorState{}, 0
 		kept, grows = nil, len(s.accepted.Update)
 	}
+	if kept != nil && kept.generation == generation {
+		kept.checkNext(&s)
+	}
 	if kept == nil {
 		kept = new(acceptorState)
 		shard.states[partition] = kept

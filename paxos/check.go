@@ -56,7 +56,7 @@ func (m *machine) checkPhase() {
 		invariant.Check(p.Ballot == m.ballot, "paxos: the proposal has the ballot of another attempt")
 		invariant.Check(!p.Origin.After(p.Ballot), "paxos: a proposal is older than its origin")
 		invariant.Check(p.Ballot.After(p.Prior), "paxos: a proposal is not after the latest decided one")
-		invariant.Check(p.Ballot.After(p.Previous), "paxos: a proposal is not after the ballot that it rests on")
+		invariant.Check(p.Ballot.After(p.Previous), "paxos: a proposal is not after the ballot on which it rests")
 	case phaseCommitting:
 		invariant.Check(m.early || m.left() > 0, "paxos: a commit for no member")
 	case phasePreparedWork:

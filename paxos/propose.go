@@ -89,6 +89,8 @@ func (m *machine) decided(out []effect) []effect {
 
 // commit writes the decided proposal to all replicas as an ordinary write.
 func (m *machine) commit(out []effect, level ring.Consistency) []effect {
+	invariant.Check(m.phase == phaseAccepting && m.carried() || m.phase == phaseCommitting ||
+		m.own.proposedAt(m.proposal.Origin) >= 0, "paxos: a commit of a proposal that no quorum accepted")
 	m.phase, m.commitLevel = phaseCommitting, level
 	m.enter(StageCommit, m.now)
 	m.disarm()

@@ -142,7 +142,7 @@ func (a *Acceptor) paxosPage(table *schema.Table, req *PurgeRequest, done func(P
 	var old []row.PartitionKey
 	states := stateScan(req.Tokens, req.After, row.ExactRow(clusteringOf(table)), paxosStepRows)
 	err := a.statePage(&states, func(key row.PartitionKey, x *row.Row) error {
-		s, err := a.stateOf(x)
+		s, err := a.columns.stateOf(x)
 		switch {
 		case err != nil:
 			return err

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cqld/internal/invariant"
 	"cqld/schema"
 )
 
@@ -93,6 +94,7 @@ func (l *queues) answered(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.count -= int64(n)
+	invariant.Check(l.count >= 0, "paxos: more requests end than began")
 }
 
 // leave ends the running round. It returns the members of the next one; nil means that the queue is empty.

@@ -53,7 +53,8 @@ func (a *Acceptor) forgetting(table *schema.Table, key row.PartitionKey, state *
 	r := row.NewRow()
 	for i := range state.Cells {
 		c := &state.Cells[i]
-		if !c.Tombstone && (c.Column == a.decision || c.Column == a.proposal || c.Column == a.accepted) {
+		k := &a.columns
+		if !c.Tombstone && (c.Column == k.decision || c.Column == k.proposal || c.Column == k.accepted) {
 			r.Cells = append(r.Cells, row.Cell{Column: c.Column, Timestamp: c.Timestamp, Tombstone: true,
 				LocalTime: c.Timestamp / 1e6})
 		}
@@ -61,5 +62,5 @@ func (a *Acceptor) forgetting(table *schema.Table, key row.PartitionKey, state *
 	if len(r.Cells) == 0 {
 		return nil
 	}
-	return a.mutation(table, key, r)
+	return stateMutation(table, key, r)
 }

@@ -18,7 +18,6 @@ func methodExceptions() map[string]int {
 		"azuretables.call":           70,
 		"coordinator.readOp":         47,
 		"cql.builder":                96,
-		"paxos.Acceptor":             49,
 		"query/read.reading":         58,
 		"replica.Local":              50,
 		"server.conn":                94,
