@@ -33,10 +33,10 @@ type connection struct {
 	answer *pair
 
 	carrier *carrier   // nil in tests
-	counted netip.Addr // the address that guests counts the connection for; guarded by its lock
+	counted netip.Addr // the address that newcomers counts the connection for; guarded by its lock
 	// known is true once a request of the connection was authorized.
 	known atomic.Bool
-	// wanted is the read deadline that fasthttp has set; a guest gets an earlier one.
+	// wanted is the read deadline that fasthttp has set; a newcomer gets an earlier one.
 	wanted time.Time
 
 	// role and address are the owners of the memory of requests; role is nil before the first authorized one.
@@ -109,7 +109,7 @@ func (l listener) admit(c net.Conn) *connection {
 	x.ctx, x.cancel = context.WithCancel(l.c.ctx)
 	x.watch = time.AfterFunc(time.Hour, x.checkDisconnected)
 	x.watch.Stop()
-	if !l.c.guests.enter(x) {
+	if !l.c.newcomers.enter(x) {
 		x.cancel()
 		return nil
 	}
@@ -133,7 +133,7 @@ func (d *deadline) arm(slack time.Duration, set func(time.Time) error) error {
 func (c *connection) SetReadDeadline(t time.Time) error {
 	c.wanted, c.reads.wanted = t, t
 	if c.carrier != nil && !c.known.Load() {
-		if early := time.Now().Add(c.carrier.server.limits.GuestTimeout); t.IsZero() || t.After(early) {
+		if early := time.Now().Add(c.carrier.server.limits.NewcomerTimeout); t.IsZero() || t.After(early) {
 			c.reads.wanted = early
 		}
 	}
@@ -165,7 +165,7 @@ func (c *connection) trust() bool {
 	if c.carrier == nil || c.known.Load() {
 		return true
 	}
-	if !c.carrier.guests.promote(c) {
+	if !c.carrier.newcomers.promote(c) {
 		return false
 	}
 	c.known.Store(true)
@@ -198,11 +198,11 @@ func (c *connection) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// handshake performs the TLS handshake within the time of a guest. It runs on the connection's goroutine.
+// handshake performs the TLS handshake within the time of a newcomer. It runs on the connection's goroutine.
 func (c *connection) handshake() error {
 	c.shaken = true
 	d := c.carrier.server
-	c.writes.set = time.Now().Add(d.limits.GuestTimeout)
+	c.writes.set = time.Now().Add(d.limits.NewcomerTimeout)
 	if err := c.Conn.SetWriteDeadline(c.writes.set); err != nil {
 		return err
 	}

@@ -153,10 +153,10 @@ func TestDrainAnswersFirstRequestOfNewConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	await.Until(t, "the connection is accepted", func() bool { return b.server.carrier.guests.waiting() > 0 })
+	await.Until(t, "the connection is accepted", func() bool { return b.server.carrier.newcomers.waiting() > 0 })
 	drained := make(chan error, 1)
 	go func() { drained <- b.server.Drain(context.Background()) }()
-	time.Sleep(newcomerTime / 5)
+	time.Sleep(newcomerWait / 5)
 	fmt.Fprintf(c, "GET /devstoreaccount1/Tables HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-date: %s\r\nAuthorization: "+
 		"%s\r\n\r\n",
 		b.date(), b.sign(DevelopmentAccount, "GET", "/devstoreaccount1/Tables", ""))

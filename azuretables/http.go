@@ -27,16 +27,16 @@ var ErrClosed = errors.New("azuretables: closed")
 // response with the same headers and 64 bytes of work: it reads ahead in a second goroutine to detect disconnects, and
 // stores headers in maps.
 type carrier struct {
-	server *Server
-	http   *fasthttp.Server
-	large  *intake.Intake // memory of large bodies
-	guests *guests
-	active atomic.Int64 // requests in handle
-	drains atomic.Bool  // close each connection after its next response
-	pairs  sync.Pool    // *pair
-	forget func()       // the opposite of OnShortage; nil without a bound
-	ctx    context.Context
-	cancel context.CancelFunc
+	server    *Server
+	http      *fasthttp.Server
+	large     *intake.Intake // memory of large bodies
+	newcomers *newcomers
+	active    atomic.Int64 // requests in handle
+	drains    atomic.Bool  // close each connection after its next response
+	pairs     sync.Pool    // *pair
+	forget    func()       // the opposite of OnShortage; nil without a bound
+	ctx       context.Context
+	cancel    context.CancelFunc
 
 	mu struct {
 		sync.Mutex
@@ -68,7 +68,7 @@ func (p *pair) bodyBuffer(size int) []byte {
 
 func newCarrier(d *Server) *carrier {
 	c := &carrier{server: d, large: intake.New(intake.DefaultLimits(d.limits.BodyBytesTotal)),
-		guests: newGuests(d.limits.ConnectionsMax, d.limits.ConnectionsPerAddressMax)}
+		newcomers: newNewcomerList(d.limits.ConnectionsMax, d.limits.ConnectionsPerAddressMax)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.pairs.New = func() any { return new(pair) }
 	if d.o.Memory != nil {
@@ -79,8 +79,8 @@ func newCarrier(d *Server) *carrier {
 		Handler: c.handle, ErrorHandler: c.refuse, ConnState: c.observe, Logger: quiet{d},
 		Name: serverName, NoDefaultContentType: true, NoDefaultServerHeader: true, CloseOnShutdown: true,
 		SecureErrorLogMessage: true, // the errors contain parts of requests, and thus signatures
-		// Guests enforces the limits; connections that it has closed may take a moment to end.
-		Concurrency: l.ConnectionsMax + 2*c.guests.max + closingMax, ReadBufferSize: headerBytesMax,
+		// newcomers enforce the limits; connections that it has closed may take a moment to end.
+		Concurrency: l.ConnectionsMax + 2*c.newcomers.max + closingMax, ReadBufferSize: headerBytesMax,
 		WriteBufferSize: writeBufferBytes,
 		ReadTimeout:     l.ReadTimeout, WriteTimeout: l.WriteTimeout, IdleTimeout: l.IdleTimeout,
 		// readBody reads larger bodies and bounds their total.
@@ -160,13 +160,13 @@ func (d *Server) Drain(ctx context.Context) error {
 
 // awaitLastRequests gives connected clients time to send one more request, whose response announces that the connection
 // ends. Closing a connection while a request is in transit would lose that request. Connections that have not sent
-// anything get newcomerTime, because a client connects in order to send a request.
+// anything get newcomerWait, because a client connects in order to send a request.
 func (c *carrier) awaitLastRequests(ctx context.Context) {
 	late := time.NewTimer(c.server.limits.DrainTimeout)
 	defer late.Stop()
 	ticker := time.NewTicker(disconnectPollInterval)
 	defer ticker.Stop()
-	for began := time.Now(); c.guests.count() > 0 || c.guests.waiting() > 0 && time.Since(began) < newcomerTime; {
+	for began := time.Now(); c.newcomers.count() > 0 || c.newcomers.waiting() > 0 && time.Since(began) < newcomerWait; {
 		select {
 		case <-late.C:
 			return
@@ -212,7 +212,7 @@ func (c *carrier) observe(conn net.Conn, state fasthttp.ConnState) {
 		c.written(x)
 	case fasthttp.StateClosed, fasthttp.StateHijacked:
 		x.cancel()
-		c.guests.leave(x)
+		c.newcomers.leave(x)
 		x.disown()
 		c.conns.Delete(x)
 		c.written(x)

@@ -304,16 +304,16 @@ func TestConnectionsAreBounded(t *testing.T) {
 // part of one, or only unauthorized ones, occupy few places for a short time.
 func TestUnauthenticatedConnectionsDelayNoClient(t *testing.T) {
 	const unknown = 4096
-	b := newBench(t, func(o *Options) { o.Limits = Limits{GuestTimeout: 3 * time.Second} })
+	b := newBench(t, func(o *Options) { o.Limits = Limits{NewcomerTimeout: 3 * time.Second} })
 	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")
-	var guests []net.Conn
+	var newcomers []net.Conn
 	for i := range unknown {
 		c, err := net.Dial("tcp", b.address)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		guests = append(guests, c)
+		newcomers = append(newcomers, c)
 		fmt.Fprint(c, []string{"", "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n", "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
 			"POST /devstoreaccount1/races HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n{"}[i%4])
 	}
@@ -329,7 +329,7 @@ func TestUnauthenticatedConnectionsDelayNoClient(t *testing.T) {
 	if took := time.Since(begun); took > time.Second {
 		t.Errorf("they took %v", took)
 	}
-	for _, c := range guests {
+	for _, c := range newcomers {
 		c.SetReadDeadline(time.Now().Add(10 * time.Second))
 		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatal("an unknown connection stays")

@@ -17,9 +17,9 @@ type Limits struct {
 	ReadTimeout  time.Duration // readTimeout
 	WriteTimeout time.Duration // writeTimeout
 	IdleTimeout  time.Duration // idleTimeout
-	// GuestTimeout limits how long a connection may take to send a request, and how long it may be idle, until one of
-	// its requests is authorized.
-	GuestTimeout time.Duration // guestTimeout
+	// NewcomerTimeout limits how long a connection may take to send a request, and how long it may be idle, until one
+	// of its requests is authorized.
+	NewcomerTimeout time.Duration // newcomerTimeout
 	// DrainTimeout limits how long connections without a request stay open while the server drains.
 	DrainTimeout time.Duration // drainTimeout
 	// RequestTimeout limits the duration of a request including its response; the service's is 30 s.
@@ -58,11 +58,11 @@ const (
 
 	readTimeout            = 30 * time.Second
 	writeTimeout           = 30 * time.Second
-	guestTimeout           = 5 * time.Second
+	newcomerTimeout        = 5 * time.Second
 	drainTimeout           = time.Second
-	newcomerTime           = 250 * time.Millisecond // during a drain, for connections that have not sent anything yet
+	newcomerWait           = 250 * time.Millisecond // during a drain, for connections that have not sent anything yet
 	disconnectPollInterval = 10 * time.Millisecond
-	guestsShare            = 4 // the guests are at most 1/guestsShare of all connections
+	newcomersShare         = 4 // the newcomers are at most 1/newcomersShare of all connections
 	closingMax             = 1024
 	idleTimeout            = 5 * time.Minute // SDKs keep connections for 100 s to 4 min
 	requestTimeout         = 30 * time.Second
@@ -118,7 +118,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.ReadTimeout, readTimeout)
 	set(&l.WriteTimeout, writeTimeout)
 	set(&l.IdleTimeout, idleTimeout)
-	set(&l.GuestTimeout, guestTimeout)
+	set(&l.NewcomerTimeout, newcomerTimeout)
 	set(&l.DrainTimeout, drainTimeout)
 	set(&l.RequestTimeout, requestTimeout)
 	set(&l.QueryTimeout, queryTimeout)

@@ -115,9 +115,9 @@ func New(o Options) (*Server, error) {
 // too many sent no authorized request, connections refused because their address had too many, and requests refused
 // because too many connections were open.
 func (d *Server) Limited() map[string]int64 {
-	g := d.carrier.guests
+	g := d.carrier.newcomers
 	return map[string]int64{"handshakes": g.closed.Load(), "connections_per_address": g.refused.Load(),
-		"connections": g.crowded.Load()}
+		"connections": g.refusedKnown.Load()}
 }
 
 // call is the state of one request. begin resets all fields.

@@ -139,7 +139,7 @@ func TestLengthsAreCheckedBeforeAllocation(t *testing.T) {
 
 // A connection that stops in the middle of a large frame ends when another one needs the memory.
 func TestStalledLargeFrameReleasesMemory(t *testing.T) {
-	memory := intake.New(intake.Limits{Bytes: 1 << 20, Patience: 10 * time.Second, Grace: 20 * time.Millisecond,
+	memory := intake.New(intake.Limits{Bytes: 1 << 20, WaitMax: 10 * time.Second, Grace: 20 * time.Millisecond,
 		RateMin: 1})
 	big := framesOf(make([]byte, 700<<10))
 	stalled, w := io.Pipe()

@@ -35,7 +35,7 @@ func (l *respondLater) promise(cmd *row.ReadCommand, b Ballot) (err error) {
 func TestPagesOfPromisesAreReserved(t *testing.T) {
 	acceptor, _, table := newAcceptor(t)
 	const page = 1 << 20
-	pool := memory.New(memory.Options{Limits: memory.Limits{Bytes: 4 * page, Reserve: page, Patience: time.Nanosecond}})
+	pool := memory.New(memory.Options{Limits: memory.Limits{Bytes: 4 * page, Reserve: page, WaitMax: time.Nanosecond}})
 	acceptor.replica.SetMemory(pool)
 	l := &respondLater{loopback: loopback{services: map[messaging.Verb]messaging.Service{}}, pool: pool}
 	Serve(l, acceptor)

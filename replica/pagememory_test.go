@@ -97,7 +97,7 @@ func TestPagesShareMemory(t *testing.T) {
 // request of this node is reserved.
 func TestPagesOfOtherNodesWait(t *testing.T) {
 	l, _, table := newStored(t)
-	pool := memory.New(memory.Options{Limits: memory.Limits{Bytes: 1 << 20, Patience: time.Nanosecond}})
+	pool := memory.New(memory.Options{Limits: memory.Limits{Bytes: 1 << 20, WaitMax: time.Nanosecond}})
 	l.SetMemory(pool)
 	var busy memory.Account
 	pool.Open(&busy, memory.Origin{}, nil)

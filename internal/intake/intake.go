@@ -17,8 +17,8 @@ import (
 type Limits struct {
 	// Bytes is the memory for all bodies together. A larger body is admitted when there is no other.
 	Bytes int64
-	// Patience is the maximum time that a body waits for memory.
-	Patience time.Duration
+	// WaitMax is the maximum time that a body waits for memory.
+	WaitMax time.Duration
 	// Grace is the maximum pause of a body, and the time at its beginning when RateMin does not apply.
 	Grace time.Duration
 	// RateMin is the minimum rate, in bytes per second, at which a body must have arrived to be kept while others wait.
@@ -28,7 +28,7 @@ type Limits struct {
 // DefaultLimits returns limits for bodies that take bytes together. Within 30 s, the maximum time of a body, the
 // slowest one that is kept receives 15 MiB.
 func DefaultLimits(bytes int64) Limits {
-	return Limits{Bytes: bytes, Patience: 10 * time.Second, Grace: time.Second, RateMin: 512 << 10}
+	return Limits{Bytes: bytes, WaitMax: 10 * time.Second, Grace: time.Second, RateMin: 512 << 10}
 }
 
 // ErrFull means that no memory became available in time.
@@ -68,7 +68,7 @@ func New(l Limits) *Intake { return &Intake{limits: l, bodies: map[*Body]struct{
 
 // Admit reserves size bytes and waits for them if necessary. With first, it waits only for other bodies with first.
 // abort stops receiving this body because it has become too slow; another goroutine calls it, and End must follow.
-// Admit fails with ErrFull after Patience, or when stop is closed.
+// Admit fails with ErrFull after WaitMax, or when stop is closed.
 func (in *Intake) Admit(size int64, first bool, abort func(), stop <-chan struct{}) (*Body, error) {
 	in.mu.Lock()
 	if len(in.waiting) == 0 && in.fits(size) {
@@ -85,8 +85,8 @@ func (in *Intake) Admit(size int64, first bool, abort func(), stop <-chan struct
 	}
 	in.waiting = slices.Insert(in.waiting, place, w)
 	in.mu.Unlock()
-	patience := time.NewTimer(in.limits.Patience)
-	defer patience.Stop()
+	timeout := time.NewTimer(in.limits.WaitMax)
+	defer timeout.Stop()
 	look := time.NewTicker(max(in.limits.Grace/4, time.Millisecond))
 	defer look.Stop()
 	for {
@@ -95,7 +95,7 @@ func (in *Intake) Admit(size int64, first bool, abort func(), stop <-chan struct
 		case <-w.admit:
 			return in.admitted(size, abort), nil
 		case <-look.C:
-		case <-patience.C:
+		case <-timeout.C:
 			return in.giveUp(w, abort)
 		case <-stop:
 			return in.giveUp(w, abort)

@@ -13,7 +13,7 @@ import (
 )
 
 func quick(bytes int64) Limits {
-	return Limits{Bytes: bytes, Patience: 5 * time.Second, Grace: 20 * time.Millisecond, RateMin: 1000}
+	return Limits{Bytes: bytes, WaitMax: 5 * time.Second, Grace: 20 * time.Millisecond, RateMin: 1000}
 }
 
 func mustAdmit(t *testing.T, in *Intake, size int64, abort func()) *Body {
@@ -66,11 +66,11 @@ func noAbortWithoutContention(t *testing.T) {
 
 func TestWaitingEnds(t *testing.T) {
 	l := quick(100)
-	l.Patience, l.Grace = 20*time.Millisecond, time.Hour
+	l.WaitMax, l.Grace = 20*time.Millisecond, time.Hour
 	in := New(l)
 	b := mustAdmit(t, in, 100, nil)
 	if _, err := in.Admit(1, false, nil, nil); !errors.Is(err, ErrFull) {
-		t.Errorf("after its patience: %v", err)
+		t.Errorf("after WaitMax: %v", err)
 	}
 	stop := make(chan struct{})
 	close(stop)

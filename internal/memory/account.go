@@ -278,9 +278,9 @@ func (a *Account) armLocked(p *Pool, round int) {
 	a.timer = p.o.Clock.After(lookEvery, func() { a.look(p, round) })
 }
 
-// look ends the wait after the patience, or reclaims memory of clients that do not read.
+// look ends the wait after WaitMax, or reclaims memory of clients that do not read.
 func (a *Account) look(p *Pool, round int) {
-	if p.o.Clock.Monotonic()-a.began(p, round) >= p.o.Patience {
+	if p.o.Clock.Monotonic()-a.began(p, round) >= p.o.WaitMax {
 		a.giveUp(p, round, ErrExhausted)
 		return
 	}

@@ -8,9 +8,9 @@ const (
 	smallMax   = 64 << 10
 	smallShare = 8
 
-	// patienceDefault is less than the time after which drivers give up (12 s), and less than the timeout of
+	// waitMaxDefault is less than the time after which drivers give up (12 s), and less than the timeout of
 	// Cassandra's reads (5 s).
-	patienceDefault = 4 * time.Second
+	waitMaxDefault = 4 * time.Second
 
 	// Accounts that wait: each keeps a goroutine of a server, which has four times as many.
 	waitersDefault = 256

@@ -19,8 +19,8 @@ type Limits struct {
 	Reserve int64
 	// Waiters is the maximum number of accounts that wait.
 	Waiters int
-	// Patience is how long an account waits at most.
-	Patience time.Duration
+	// WaitMax is how long an account waits at most.
+	WaitMax time.Duration
 	// Turns is the maximum number of long computations at a time (Turn). The default is two for each processor.
 	Turns int
 }
@@ -94,8 +94,8 @@ func New(o Options) *Pool {
 	if o.Waiters == 0 {
 		o.Waiters = waitersDefault
 	}
-	if o.Patience == 0 {
-		o.Patience = patienceDefault
+	if o.WaitMax == 0 {
+		o.WaitMax = waitMaxDefault
 	}
 	if o.Turns == 0 {
 		o.Turns = turnsEach * runtime.GOMAXPROCS(0)

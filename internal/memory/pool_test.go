@@ -111,7 +111,7 @@ func awaitWaiting(p *Pool, n int) {
 // TestPatience shows that a wait ends with ErrExhausted, that small requests do not wait for large ones, and that the
 // pool looks for clients that do not read.
 func TestPatience(t *testing.T) {
-	p, clock := testPool(Limits{Bytes: 8 << 20, Reserve: 4 << 20, Patience: time.Second})
+	p, clock := testPool(Limits{Bytes: 8 << 20, Reserve: 4 << 20, WaitMax: time.Second})
 	looks := 0
 	p.OnShortage(func() { looks++ })
 	reply, ok := p.Reserve(7 << 20)

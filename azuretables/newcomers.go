@@ -8,14 +8,14 @@ import (
 	"sync/atomic"
 )
 
-// guests lists the connections without an authorized request so far, oldest first, and counts the others. They are
+// newcomers lists the connections without an authorized request so far, oldest first, and counts the others. They are
 // limited to a part of all connections. A further one closes the oldest, so that connections that never send a complete
 // request do not keep other clients from connecting.
-type guests struct {
+type newcomers struct {
 	max, knownMax int
 	closed        atomic.Int64 // connections closed to admit another one
 	refused       atomic.Int64 // connections refused because of perAddress
-	crowded       atomic.Int64 // requests refused because knownMax is reached
+	refusedKnown  atomic.Int64 // requests refused because knownMax is reached
 	perAddress    int          // 0 means no bound
 
 	mu     sync.Mutex
@@ -26,16 +26,16 @@ type guests struct {
 	addresses map[netip.Addr]int
 }
 
-// newGuests returns an empty list for a server with the given maximum of connections.
-func newGuests(connections, perAddress int) *guests {
-	return &guests{max: max(1, connections/guestsShare), knownMax: connections, perAddress: perAddress,
+// newNewcomerList returns an empty list for a server with the given maximum of connections.
+func newNewcomerList(connections, perAddress int) *newcomers {
+	return &newcomers{max: max(1, connections/newcomersShare), knownMax: connections, perAddress: perAddress,
 		order:  list.New(),
 		places: map[*connection]*list.Element{}, addresses: map[netip.Addr]int{}}
 }
 
 // enter adds a connection and closes the oldest one if the list is full. It returns false if the client's address has
 // too many connections.
-func (g *guests) enter(c *connection) bool {
+func (g *newcomers) enter(c *connection) bool {
 	g.mu.Lock()
 	if g.perAddress > 0 {
 		addr := remoteAddr(c)
@@ -69,12 +69,12 @@ func remoteAddr(c *connection) netip.Addr {
 	return netip.IPv4Unspecified()
 }
 
-// promote marks a guest as known. It returns false if the maximum of known connections is reached.
-func (g *guests) promote(c *connection) bool {
+// promote marks a newcomer as known. It returns false if the maximum of known connections is reached.
+func (g *newcomers) promote(c *connection) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.known >= g.knownMax {
-		g.crowded.Add(1)
+		g.refusedKnown.Add(1)
 		return false
 	}
 	g.known++
@@ -83,21 +83,21 @@ func (g *guests) promote(c *connection) bool {
 }
 
 // count returns the number of known connections.
-func (g *guests) count() int {
+func (g *newcomers) count() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.known
 }
 
 // waiting returns the number of connections that are not known yet.
-func (g *guests) waiting() int {
+func (g *newcomers) waiting() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.order.Len()
 }
 
 // leave removes a connection that has ended.
-func (g *guests) leave(c *connection) {
+func (g *newcomers) leave(c *connection) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if c.known.Swap(false) {
@@ -112,7 +112,7 @@ func (g *guests) leave(c *connection) {
 	g.removeLocked(c)
 }
 
-func (g *guests) removeLocked(c *connection) {
+func (g *newcomers) removeLocked(c *connection) {
 	if place := g.places[c]; place != nil {
 		g.order.Remove(place)
 		delete(g.places, c)
