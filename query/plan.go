@@ -279,6 +279,12 @@ func (pl *plan) values(params *Params) []wire.Value {
 	return out
 }
 
+// planID identifies a prepared statement.
+type planID [16]byte
+
+// planText identifies a statement by its text and the keyspace of its unqualified names.
+type planText struct{ Keyspace, Text string }
+
 // preparedID returns the id of a prepared statement, which is the same on every node.
 func preparedID(keyspace, text string) planID {
 	b := make([]byte, 0, 256)

@@ -12,6 +12,7 @@ import (
 	"cqld/query/function"
 	"cqld/query/invalid"
 	"cqld/query/permissions"
+	"cqld/query/plancache"
 	"cqld/query/read"
 	"cqld/query/roles"
 	"cqld/query/term"
@@ -30,8 +31,8 @@ type Processor struct {
 	functions     *function.Library
 	runtime       *udf.Runtime // of user-defined functions
 	userFunctions *userFunctions
-	prepared      *planCache[planID, plan]
-	texts         *planCache[planText, plan]
+	prepared      *plancache.Cache[planID, plan]
+	texts         *plancache.Cache[planText, plan]
 	traces        traces
 	results       sync.Pool // *Result
 
@@ -53,8 +54,8 @@ func New(o Options) *Processor {
 			BoundsData: o.Guardrails != nil && o.Guardrails.BoundsData(), IsSuperuser: o.IsSuperuser},
 		functions: function.New(),
 		runtime:   udf.New(udf.Options{Limits: o.FunctionLimits, Now: o.Clock.Now, Memory: o.FunctionMemory}),
-		prepared:  newPlanCache[planID, plan](o.Limits.PreparedBytesMax),
-		texts:     newPlanCache[planText, plan](textsMax * planBytes * 2),
+		prepared:  plancache.New[planID, plan](o.Limits.PreparedBytesMax),
+		texts:     plancache.New[planText, plan](textsMax * plancache.PlanBytes * 2),
 	}
 	p.traces = traces{secret: o.PagingKey, budget: o.TraceBudget}
 	p.userFunctions = newUserFunctions(p.runtime, !o.NoUserFunctions)
@@ -172,9 +173,9 @@ func (p *Processor) prepare(r *request.Request, s *Session, text, keyspace strin
 	if ks != "" && !fullyQualified(stmt) {
 		id = preparedID(ks, text)
 	}
-	if planSize(kept) > p.o.Limits.PreparedBytesMax {
+	if plancache.Size(kept) > p.o.Limits.PreparedBytesMax {
 		return pl, nil, invalid.Errorf("Prepared statement of size %d bytes is larger than allowed maximum of %d bytes",
-			planSize(kept), p.o.Limits.PreparedBytesMax)
+			plancache.Size(kept), p.o.Limits.PreparedBytesMax)
 	}
 	e := p.prepared.Put(id, pl, kept, pl.resultID())
 	info := &PreparedInfo{ID: e.Key[:], Binds: pl.binds(), PartitionKey: pl.partitionKey, Result: pl.metadata}
@@ -187,7 +188,7 @@ func (p *Processor) prepare(r *request.Request, s *Session, text, keyspace strin
 // preparedPlan returns a prepared statement's plan, and compiles it again if the schema has changed. As in Cassandra,
 // a statement on a table whose columns changed must be prepared again: clients then receive the new columns of its
 // result and its markers.
-func (p *Processor) preparedPlan(id []byte) (*planEntry[planID, plan], *plan, error) {
+func (p *Processor) preparedPlan(id []byte) (*plancache.Entry[planID, plan], *plan, error) {
 	if len(id) != 16 {
 		return nil, nil, &invalid.Unprepared{ID: append([]byte(nil), id...)}
 	}
@@ -238,7 +239,7 @@ func (p *Processor) Execute(r *request.Request, s *Session, id []byte, params *P
 	return p.executePlan(r, s, e, pl, params)
 }
 
-func (p *Processor) executePlan(r *request.Request, s *Session, e *planEntry[planID, plan], pl *plan,
+func (p *Processor) executePlan(r *request.Request, s *Session, e *plancache.Entry[planID, plan], pl *plan,
 	params *Params) (*Result, error) {
 	if params.Names != nil {
 		named := *params

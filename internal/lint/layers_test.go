@@ -141,6 +141,7 @@ query/fragments: row schema types
 
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/uuid internal/wire listing paxos request ring row schema types
 query/invalid:
+query/plancache:
 query/function: internal/wire query/invalid ring types types/similarity
 query/guardrail: query/invalid row schema types types/analysis
 query/term: cql internal/wire query/function query/invalid schema types
@@ -157,7 +158,7 @@ query/system: auth internal/histogram internal/wire query/mask ring row schema t
 query/execution: auth coordinator cql internal/env internal/uuid internal/wire query/guardrail query/invalid query/mask query/term request ring row schema types
 query/read: auth coordinator cql internal/env internal/wire query/execution query/fragments query/function query/guardrail query/invalid query/mask query/restriction query/rowview query/selection query/term request ring row scan schema search types types/similarity
 query/write: coordinator cql internal/histogram internal/uuid internal/wire paxos query/constraint query/execution query/guardrail query/invalid query/mask query/restriction query/rowview query/term request ring row schema types types/similarity
-query: audit auth coordinator cql internal/env internal/histogram internal/uuid internal/wire query/definition query/execution query/fragments query/function query/guardrail query/invalid query/permissions query/read query/roles query/term query/write request ring schema search types udf udf/value
+query: audit auth coordinator cql internal/env internal/histogram internal/uuid internal/wire query/definition query/execution query/fragments query/function query/guardrail query/invalid query/permissions query/plancache query/read query/roles query/term query/write request ring schema search types udf udf/value
 
 # Protocol servers.
 server/frame: internal/wire ring types
