@@ -5,22 +5,22 @@ package coordinator
 // several replicas, the newest version of a row may be one that does not match: a replica that omitted it would let an
 // older version that matches win. There, replicas evaluate conditions on the primary key only, which is equal in all
 // versions of a row. Digests, pages, continuations and repairs of the read then use the same command.
-func (op *readOp) filtered() {
-	op.cmd = op.requested
-	if op.cmd.Filter != nil {
-		own := *op.requested
-		_, blockFor := op.tally.Totals()
-		decisive := blockFor == 1 && !op.tally.TwoSided()
+func (r *reading) filtered() {
+	r.cmd = r.requested
+	if r.cmd.Filter != nil {
+		own := *r.requested
+		_, blockFor := r.tally.Totals()
+		decisive := blockFor == 1 && !r.tally.TwoSided()
 		switch {
 		case decisive:
 			filter := *own.Filter
 			filter.Decisive = true
 			own.Filter = &filter
-		case !op.c.unsafe.FilterVersions:
+		case !r.c.unsafe.FilterVersions:
 			own.Filter = own.Filter.KeyConditions()
 		}
-		op.cmd = &own
-		op.resolver = op.newResolver()
+		r.cmd = &own
+		r.resolver = r.newResolver()
 	}
-	op.asked = op.cmd
+	r.asked = r.cmd
 }

@@ -56,6 +56,7 @@ type orderOp struct {
 type ordering struct {
 	c        *Coordinator // for its view, limits, latencies and counters
 	kind     WriteType
+	self     ring.NodeID
 	deadline time.Duration // monotonic
 	parts    []*orderPart
 	left     int   // parts without a quorum
@@ -83,6 +84,7 @@ type orderEvent struct {
 	part   *orderPart    // orderAnswered, orderResumed; nil means that no part was planned
 	plan   int           // of the effect that the event follows
 	node   ring.NodeID   // orderAnswered
+	sent   time.Duration // orderAnswered: when it was asked; monotonic
 	newest int64         // orderAnswered
 	err    error         // orderAnswered
 }
@@ -155,25 +157,28 @@ func (c *Coordinator) Order(req *WriteRequest, write func(*WriteRequest, func(er
 		done(err)
 		return
 	}
-	now := c.clock.Monotonic()
-	o.deadline = now + req.Timeout
-	op.deliver(&orderEvent{kind: orderBegun, now: now})
+	o.self, o.deadline = c.view.Self(), c.clock.Monotonic()+req.Timeout
+	op.deliver(&orderEvent{kind: orderBegun})
 }
 
 // deliver takes an event, and performs its effects.
 func (op *orderOp) deliver(ev *orderEvent) {
 	defer op.c.guard.Recover("coordinator ordered write", op.fail)
+	ev.now = op.c.clock.Monotonic()
+	if ev.kind == orderAnswered && ev.node != op.ordering.self {
+		op.c.peers.Record(ev.node, ev.now-ev.sent, ev.now)
+	}
 	for _, e := range op.step(ev) {
 		switch e.kind {
 		case orderAsk:
 			op.ask(&e)
 		case orderArm: // step has set the timer
 			if ev.kind != orderTicked {
-				trace(op.req.Trace, op.c.view.Self(), "Asking for the newest timestamp")
+				trace(op.req.Trace, op.ordering.self, "Asking for the newest timestamp")
 			}
 		case orderPause:
 			op.c.clock.After(e.after, func() {
-				op.deliver(&orderEvent{kind: orderResumed, now: op.c.clock.Monotonic(), part: e.part, plan: e.plan})
+				op.deliver(&orderEvent{kind: orderResumed, part: e.part, plan: e.plan})
 			})
 		case orderFail:
 			op.fail(e.err)
@@ -199,9 +204,7 @@ func (op *orderOp) step(ev *orderEvent) []orderEffect {
 	return out
 }
 
-func (op *orderOp) tick() {
-	op.deliver(&orderEvent{kind: orderTicked, now: op.c.clock.Monotonic()})
-}
+func (op *orderOp) tick() { op.deliver(&orderEvent{kind: orderTicked}) }
 
 // end ends the operation and returns the function that answers the client, or nil if that has happened. The machine
 // ignores the events that follow.
@@ -229,19 +232,15 @@ func (op *orderOp) fail(err error) {
 // ask sends the request to nodes, this node last, because it may answer synchronously.
 func (op *orderOp) ask(e *orderEffect) {
 	c, p, plan := op.c, e.part, e.plan
-	timeout, sent, self := c.Remaining(op.ordering.deadline), c.clock.Monotonic(), c.view.Self()
+	timeout, sent := c.Remaining(op.ordering.deadline), c.clock.Monotonic()
 	for _, node := range slices.Backward(e.nodes) {
 		done := func(newest int64, err error) {
-			now := c.clock.Monotonic()
-			if node != self {
-				c.peers.Record(node, now-sent, now)
-			}
 			op.deliver(&orderEvent{
 				kind:   orderAnswered,
-				now:    now,
 				part:   p,
 				plan:   plan,
 				node:   node,
+				sent:   sent,
 				newest: newest,
 				err:    err,
 			})

@@ -4,97 +4,87 @@ import (
 	"slices"
 
 	"cqld/ring"
-	"cqld/row"
 )
 
 // plan determines the live replicas, nearest first, and checks that there are enough.
-func (op *readOp) plan() error {
-	c := op.c
-	op.plans++
-	op.refused = false
-	op.targets = op.targets[:0]
-	op.resetTally()
-	for _, node := range op.set.Natural {
-		op.addTarget(node)
+func (r *reading) plan() error {
+	c := r.c
+	r.plans++
+	r.refused = false
+	r.targets = r.targets[:0]
+	r.resetTally()
+	for _, node := range r.set.Natural {
+		r.addTarget(node)
 	}
-	if op.tally.TwoSided() {
-		for _, node := range op.set.Before {
-			if !slices.Contains(op.set.Natural, node) {
-				op.addTarget(node)
+	if r.tally.TwoSided() {
+		for _, node := range r.set.Before {
+			if !slices.Contains(r.set.Natural, node) {
+				r.addTarget(node)
 			}
 		}
 	}
-	if q := op.tally.Short(); q != nil {
+	if q := r.tally.Short(); q != nil {
 		c.counts.unavailable.Add(1)
-		return &Unavailable{Consistency: op.level, Required: q.Need, Alive: q.Open}
+		return &Unavailable{Consistency: r.level, Required: q.Need, Alive: q.Open}
 	}
-	if len(op.targets) > 1 {
-		SortByProximity(c, op.topology, op.self, op.targets, (*readTarget).at)
+	if len(r.targets) > 1 {
+		SortByProximity(c, r.topology, r.self, r.targets, (*readTarget).at)
 	}
-	if op.tally.TwoSided() { // first those that count on both sides: fewer of them are needed
-		slices.SortStableFunc(op.targets, func(a, b *readTarget) int { return op.sides(b.node) - op.sides(a.node) })
+	if r.tally.TwoSided() { // first those that count on both sides: fewer of them are needed
+		slices.SortStableFunc(r.targets, func(a, b *readTarget) int { return r.sides(b.node) - r.sides(a.node) })
 	}
 	return nil
 }
 
 // addTarget adds a live replica that counts.
-func (op *readOp) addTarget(node ring.NodeID) {
-	if some, _ := op.tally.Counts(node); some && (node == op.self || op.c.view.Alive(node)) {
-		op.tally.Opened(node)
-		op.targets = append(op.targets, op.slot(node))
+func (r *reading) addTarget(node ring.NodeID) {
+	if some, _ := r.tally.Counts(node); some && (node == r.self || r.c.view.Alive(node)) {
+		r.tally.Opened(node)
+		r.targets = append(r.targets, r.slot(node))
 	}
 }
 
 // sides returns 1 for a replica whose answer counts for every group.
-func (op *readOp) sides(node ring.NodeID) int {
-	if _, all := op.tally.Counts(node); all {
+func (r *reading) sides(node ring.NodeID) int {
+	if _, all := r.tally.Counts(node); all {
 		return 1
 	}
 	return 0
 }
 
 // slot returns a target for node, reusing one of an earlier read if possible.
-func (op *readOp) slot(node ring.NodeID) *readTarget {
+func (r *reading) slot(node ring.NodeID) *readTarget {
 	var t *readTarget
-	if n := len(op.spareSlots); n > 0 {
-		t, op.spareSlots = op.spareSlots[n-1], op.spareSlots[:n-1]
+	if n := len(r.spareSlots); n > 0 {
+		t, r.spareSlots = r.spareSlots[n-1], r.spareSlots[:n-1]
 	} else {
-		t = &readTarget{op: op}
-		t.onPage = func(page []byte, err error) { t.op.gotPage(t, 0, page, err) }
-		t.onDigest = func(d row.Digest, err error) { t.op.gotDigest(t, 0, d, err) }
+		t = new(readTarget)
 	}
 	t.node, t.state, t.err, t.page = node, readSpare, nil, nil
 	return t
 }
 
-// choose returns the nearest replicas that satisfy the level, and one more if the table always speculates. tally.open
+// choose asks the nearest replicas that satisfy the level, and one more if the table always speculates. tally.open
 // counts all that may be asked. The first one sends its page and, if one more is asked, so does the second, because any
 // one of them may not answer (Cassandra's AlwaysSpeculatingReadExecutor).
-func (op *readOp) choose(requests []readRequest) []readRequest {
-	for _, t := range op.targets {
-		if op.tally.Ask(t.node) {
-			requests = append(requests, op.mark(t, len(requests) > 0))
+func (r *reading) choose(out []readEffect) []readEffect {
+	first := len(out)
+	for _, t := range r.targets {
+		if r.tally.Ask(t.node) {
+			out = r.ask(t, len(out) > first, out)
 		}
 	}
-	if len(requests) < len(op.targets) && op.c.tables.Always(op.table) {
-		requests = append(requests, op.mark(op.nextSpare(), true))
-		requests[1] = op.mark(requests[1].target, false)
+	if len(out)-first < len(r.targets) && r.c.tables.Always(r.table) {
+		out = r.ask(r.nextSpare(), true, out)
+		second := &out[first+1]
+		second.digest, second.target.state = false, readOpenPage
 	}
-	return requests
-}
-
-// mark changes a spare target to a requested one.
-func (op *readOp) mark(t *readTarget, digest bool) readRequest {
-	t.state = readOpenPage
-	if digest {
-		t.state = readOpenDigest
-	}
-	return readRequest{t, digest}
+	return out
 }
 
 // nextSpare returns the nearest replica that was not asked yet; nil means that there is none.
-func (op *readOp) nextSpare() *readTarget {
-	for _, t := range op.targets {
+func (r *reading) nextSpare() *readTarget {
+	for _, t := range r.targets {
 		if t.state == readSpare {
 			return t
 		}
@@ -103,26 +93,15 @@ func (op *readOp) nextSpare() *readTarget {
 }
 
 // replan restarts the read with the present topology.
-func (op *readOp) replan() {
-	defer op.guarded()
-	op.mu.Lock()
-	if op.done == nil {
-		op.mu.Unlock()
-		op.release()
-		return
+func (r *reading) replan(out []readEffect) []readEffect {
+	r.topology = r.c.view.Topology()
+	r.set = r.c.replicasOf(r.topology, r.table, r.cmd.Key.Token)
+	r.targets = nil // the previous ones may still receive answers
+	r.phase, r.asked, r.resolver = phaseDigest, r.cmd, r.newResolver()
+	r.rounds, r.next = 0, nil
+	if err := r.plan(); err != nil {
+		return r.fail(err, out)
 	}
-	op.topology = op.c.view.Topology()
-	op.set = op.c.replicasOf(op.topology, op.table, op.cmd.Key.Token)
-	op.targets = nil // the previous ones may still receive answers
-	op.phase, op.asked, op.resolver = phaseDigest, op.cmd, op.newResolver()
-	op.rounds, op.next = 0, nil
-	if err := op.plan(); err != nil {
-		op.failLocked(err)
-		return
-	}
-	op.filtered()
-	requests := op.choose(nil)
-	op.mu.Unlock()
-	op.send(requests, false)
-	op.release()
+	r.filtered()
+	return r.choose(out)
 }

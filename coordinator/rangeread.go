@@ -125,14 +125,13 @@ func (op *rangeOp) start(p *rangePiece, blocks bool) {
 		Trace:       op.req.Trace,
 		Memory:      p.memory,
 	}
-	r.prepare(&part, op.ranging.table, p.topology)
-	r.set, r.deadline, r.cancel = p.set, op.deadline, op.cancel
 	piece, round := p.piece, p.round
-	r.done = func(page []byte, err error) {
+	r.prepare(&part, false, func(page []byte, err error) {
 		op.deliver(&rangeEvent{kind: rangeAnswered, piece: piece, round: round, page: page, err: err}, false)
-	}
+	})
+	r.reading.reset(&part, op.ranging.table, p.topology)
+	r.reading.set, r.reading.deadline, r.cancel = p.set, op.deadline, op.cancel
 	r.begin(blocks)
-	r.release()
 }
 
 // finish answers the client, unless that has happened. Later events have no effect.

@@ -148,7 +148,103 @@ func orderEffects(o *ordering, out []orderEffect) string {
 	return strings.Join(words, ", ")
 }
 
-// TestInvariantsFire breaks each invariant of an ordering and of a ranging, as a bug in a step would.
+// TestStepsOfAReading gives the effects of each event of a read at QUORUM of three replicas. Node 1 is this node.
+func TestStepsOfAReading(t *testing.T) {
+	const begun = "begin -> page 1, digest 2\n"
+	for name, test := range map[string]struct {
+		lines string
+		over  bool
+	}{
+		"agree":         {begun + "digest 2 a ->\npage 1 a -> reply ok", true},
+		"differ":        {begun + "page 1 a ->\ndigest 2 b -> mismatch, page 2", false},
+		"another node":  {begun + "fails 2 -> digest 3\npage 1 a ->\ndigest 3 a -> reply ok", true},
+		"page again":    {begun + "digest 2 a ->\nfails 1 -> page 3\npage 3 a -> reply ok", true},
+		"two failures":  {begun + "fails 2 -> digest 3\nfails 3 -> reply ReadFailure", true},
+		"speculation":   {begun + "tick 10 -> arm, speculate, page 3\npage 1 a ->\npage 3 a -> reply ok", true},
+		"a timeout":     {begun + "page 1 a ->\ntick 1000 -> reply ReadTimeout\ndigest 2 a ->", true},
+		"a cancelation": {begun + "cancel -> reply errorString\npage 1 a ->", true},
+		"a refusal": {begun + "refuses 2 -> digest 3\nrefuses 3 -> pause\npage 1 a ->\n" +
+			"resume -> page 1, digest 2", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v, table := newStepView(t)
+			c := New(Options{View: v, Clock: new(testclock.Clock), LocalDatacenter: "dc1"})
+			r := &reading{c: c, deadline: time.Second, whole: true}
+			cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k"))}
+			r.reset(&ReadRequest{Command: cmd, Consistency: ring.Quorum}, table, v.topology)
+			r.set = ring.ReplicaSet{Natural: []ring.NodeID{1, 2, 3}}
+			sent := map[ring.NodeID]*readTarget{}
+			for line := range strings.Lines(test.lines) {
+				event, want, _ := strings.Cut(line, "->")
+				var name, content string
+				var number int
+				_, _ = fmt.Sscan(event, &name, &number, &content)
+				ev := readEvent{kind: readPaged, round: r.round, target: sent[ring.NodeID(number)]}
+				switch name {
+				case "begin":
+					ev.kind = readBegun
+				case "page":
+					ev.page = []byte(content)
+				case "digest":
+					ev.kind, ev.digest = readDigested, row.DigestOf([]byte(content))
+				case "fails":
+					ev.err = errors.New("disk")
+				case "refuses":
+					ev.err = &NotReplica{}
+				case "tick":
+					ev.kind, ev.now = readTicked, time.Duration(number)*time.Millisecond
+				case "resume":
+					ev.kind = readResumed
+				case "cancel":
+					ev.kind = readCanceled
+				}
+				out := r.step(&ev, nil)
+				r.check()
+				if got := readEffectsOf(r, out, sent); got != strings.TrimSpace(want) {
+					t.Errorf("%s-> %s, want %s", event, got, strings.TrimSpace(want))
+				}
+			}
+			if r.over != test.over {
+				t.Errorf("over %v", r.over)
+			}
+		})
+	}
+}
+
+// readEffectsOf renders effects, and records the targets of requests.
+func readEffectsOf(r *reading, out []readEffect, sent map[ring.NodeID]*readTarget) string {
+	var words []string
+	for _, e := range out {
+		switch e.kind {
+		case readAsk:
+			sent[e.target.node] = e.target
+			what := "page"
+			if e.digest {
+				what = "digest"
+			}
+			words = append(words, fmt.Sprintf("%s %d", what, e.target.node))
+		case readRepair:
+			words = append(words, fmt.Sprintf("repair %d", e.repair.Node))
+		case readSpeculate:
+			words = append(words, "speculate")
+		case readMismatch:
+			words = append(words, "mismatch")
+		case readArm:
+			words = append(words, "arm")
+		case readPause:
+			words = append(words, "pause")
+		case readReply:
+			kind := "ok"
+			if r.err != nil {
+				_, kind, _ = strings.Cut(fmt.Sprintf("%T", r.err), ".")
+			}
+			words = append(words, "reply "+kind)
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// TestInvariantsFire breaks each invariant of an ordering, of a ranging and of a reading, as a bug in a step would.
 func TestInvariantsFire(t *testing.T) {
 	begun := func() *ordering {
 		o, _ := newOrdering(t)
@@ -168,9 +264,26 @@ func TestInvariantsFire(t *testing.T) {
 		r.check()
 		return r
 	}
+	reads := func() *reading {
+		v, table := newStepView(t)
+		c := New(Options{View: v, Clock: new(testclock.Clock), LocalDatacenter: "dc1"})
+		r := &reading{c: c, deadline: time.Second, whole: true}
+		cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k"))}
+		r.reset(&ReadRequest{Command: cmd, Consistency: ring.All}, table, v.topology)
+		r.set = c.replicasOf(v.topology, table, cmd.Key.Token)
+		if out := r.step(&readEvent{kind: readBegun}, nil); len(out) != 3 {
+			t.Fatalf("%d effects", len(out))
+		}
+		r.check()
+		return r
+	}
 	for want, breaks := range map[string]func(){
+		"answered twice":                  func() { r := reads(); r.open = -1; r.check() },
+		"nothing but the":                 func() { r := reads(); r.open = 0; r.check() },
+		"result before the end":           func() { r := reads(); r.err = ErrNoReply; r.check() },
+		"read: a replica was counted":     func() { r := reads(); r.tally.Quotas()[0].Open = -1; r.check() },
 		"parts without a quorum is wrong": func() { o := begun(); o.left = 1; o.check() },
-		"counted twice":                   func() { o := begun(); o.parts[0].tally.Quotas()[0].Open = -1; o.check() },
+		"order: a replica was counted":    func() { o := begun(); o.parts[0].tally.Quotas()[0].Open = -1; o.check() },
 		"no write follows": func() {
 			o := begun()
 			o.parts[0].tally.Quotas()[0].Got, o.parts[1].tally.Quotas()[0].Got, o.left = 2, 2, 0

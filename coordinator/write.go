@@ -69,7 +69,7 @@ type writeOp struct {
 func newWriteOp(c *Coordinator) *writeOp {
 	op := &writeOp{c: c}
 	op.onTimeout = func() { op.deliver(&write.Event{Kind: write.Ticked}) }
-	op.onResume = func() { op.deliver(&write.Event{Kind: write.Resumed, Now: op.c.clock.Monotonic()}) }
+	op.onResume = func() { op.deliver(&write.Event{Kind: write.Resumed}) }
 	return op
 }
 
@@ -83,7 +83,7 @@ func (op *writeOp) start(req *WriteRequest, size int64, done func(error)) {
 	m := &op.machine
 	op.began, m.Deadline = 0, req.Timeout // until the clock was read
 	if op.c.guard != nil {
-		defer op.recovered()
+		defer op.recovered(new(writeDuties))
 	}
 	m.Reset(&op.c.writeConfig, req.Mutations, req.Consistency)
 	m.Applied, m.Traced, m.Settles = req.Applied, req.Trace != nil, req.Settled != nil
@@ -101,11 +101,14 @@ func (op *writeOp) start(req *WriteRequest, size int64, done func(error)) {
 
 // deliver takes an event, and performs its effects.
 func (op *writeOp) deliver(ev *write.Event) {
+	var duties writeDuties
 	if op.c.guard != nil {
-		defer op.recovered()
+		defer op.recovered(&duties)
+	}
+	if ev.Kind == write.Resumed {
+		ev.Now = op.c.clock.Monotonic()
 	}
 	var backing [writeEffects]write.Effect
-	var duties writeDuties
 	if out := op.step(ev, backing[:0], &duties); len(out) > 0 {
 		op.perform(out, &duties)
 	}
@@ -204,8 +207,9 @@ func (op *writeOp) end() {
 
 // recovered is deferred by events. After a panic, the state of the machine is unknown: the write ends with an error,
 // and op is never used again. What replicas have applied stays applied, and requests may still be on their way; none of
-// them is executed after the timeout of the write, so a truncation waits until then.
-func (op *writeOp) recovered() {
+// them is executed after the timeout of the write, so a truncation waits until then. d has the client's callback if the
+// panic came before it was called.
+func (op *writeOp) recovered(d *writeDuties) {
 	p := recover()
 	if p == nil {
 		return
@@ -221,6 +225,9 @@ func (op *writeOp) recovered() {
 	if first {
 		timeout := op.c.patience(op.began, op.machine.Deadline)
 		op.c.clock.After(timeout, op.abandoned)
+	}
+	if done == nil {
+		done = d.done
 	}
 	if done != nil {
 		op.c.writing.Add(-1)

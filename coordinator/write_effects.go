@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cqld/coordinator/write"
+	"cqld/internal/guard"
 	"cqld/ring"
 )
 
@@ -25,7 +26,7 @@ func (op *writeOp) perform(out []write.Effect, d *writeDuties) {
 			op.note(e.Target)
 		case write.Reply:
 			c.writing.Add(-1)
-			d.done(d.err)
+			d.answer(c.guard)
 		case write.Replan:
 			c.counts.replans.Add(1)
 			c.clock.After(e.After, op.onResume)
@@ -37,6 +38,14 @@ func (op *writeOp) perform(out []write.Effect, d *writeDuties) {
 	if shared != nil {
 		c.release(shared)
 	}
+}
+
+// answer calls done. A panic of the client's code must not reach recovered: another write may use the operation.
+func (d *writeDuties) answer(g *guard.Guard) {
+	defer g.Recover("coordinator write", nil)
+	done := d.done
+	d.done = nil
+	done(d.err)
 }
 
 // doneOf returns the receiver of t's answer. It is allocated once for a target, which other writes reuse.
@@ -144,7 +153,7 @@ func (op *writeOp) applyHere(timeout time.Duration) {
 // answeredHere answers a write whose only replica is this node.
 func (op *writeOp) answeredHere(err error) {
 	if op.c.guard != nil {
-		defer op.recovered()
+		defer op.recovered(new(writeDuties))
 	}
 	done := op.done
 	op.done = nil

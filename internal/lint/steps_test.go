@@ -14,7 +14,6 @@ import (
 // its operation before and after (ADR 27), so each number may only become smaller.
 func releasing() map[string]int {
 	return map[string]int{
-		"coordinator": 9,
 		// No state machines: a throttle that lets its owner wait, and writers whose locks span the calls of a commit.
 		"azuretables":   2,
 		"storage/index": 2,

@@ -16,7 +16,6 @@ const (
 func methodExceptions() map[string]int {
 	return map[string]int{
 		"azuretables.call":           70,
-		"coordinator.readOp":         47,
 		"cql.builder":                96,
 		"query/read.reading":         58,
 		"replica.Local":              50,

@@ -27,9 +27,10 @@ func areas() []area {
 			[]string{"TestSim -workloads=register,cas -kinds=power-all,power-one,power-torn,raft-fsync-error " +
 				"-torn=true -levels=true"}},
 		{"quorum", []string{"coordinator/quorum/*.go", "ring/consistency.go", "coordinator/write/*.go",
-			"coordinator/plan.go", "coordinator/read.go"}, 5,
+			"coordinator/plan.go", "coordinator/read_step.go"}, 5,
 			[]string{"TestSim -workloads=register,set -kinds=isolate,halves,one-way,bad-links,kill"}},
-		{"reconcile", []string{"row/reconcile.go", "row/merge.go", "coordinator/resolve/*.go", "coordinator/data.go"},
+		{"reconcile", []string{"row/reconcile.go", "row/merge.go", "coordinator/resolve/*.go",
+			"coordinator/read_data.go"},
 			5,
 			[]string{"TestSim -workloads=register,set,ties,paging -kinds=isolate,one-way,bad-links"}},
 		{"hints", []string{"hints/*.go"}, 4,
