@@ -50,7 +50,7 @@ func TestWritesAllocateNothing(t *testing.T) {
 	l, mutations, ended := NewLocal(&engine{}, &view{}, nil), []*row.Mutation{sampleMutation("k")}, 0
 	done := func(error) { ended++ }
 	write := func() {
-		if err := l.write(mutations, true, done); err != nil {
+		if err := l.Write(mutations, true, done); err != nil {
 			t.Error(err)
 		}
 	}

@@ -89,7 +89,7 @@ func (l *Local) apply(epoch uint64, mutations []*row.Mutation, admit func([]*row
 		err = l.refuseFenced(mutations)
 	}
 	if err == nil {
-		err = l.write(mutations, l.durable(mutations), done)
+		err = l.Write(mutations, l.durable(mutations), done)
 	}
 	l.gate.leave(phase)
 	if err != nil {
@@ -97,9 +97,9 @@ func (l *Local) apply(epoch uint64, mutations []*row.Mutation, admit func([]*row
 	}
 }
 
-// write passes mutations to the engine, and the engine's errors to done, in the form that coordinators expect. If it
-// returns an error, done is not called.
-func (l *Local) write(mutations []*row.Mutation, durable bool, done func(error)) error {
+// Write passes mutations to the engine, without admission. done is called later, in another goroutine, with an error in
+// the form that coordinators expect. If Write returns an error, done is not called.
+func (l *Local) Write(mutations []*row.Mutation, durable bool, done func(error)) error {
 	a := l.writes.Get().(*applying)
 	a.done = done
 	if err := l.engine.Apply(mutations, durable, a.onApplied); err != nil {
@@ -159,9 +159,9 @@ func (l *Local) durable(mutations []*row.Mutation) bool {
 	return false
 }
 
-// block runs f, which may block on the disk and retains the given number of bytes, in a worker. If the queue of the
+// Block runs f, which may block on the disk and retains the given number of bytes, in a worker. If the queue of the
 // workers is full, it calls refuse instead. The caller may be a stream, a timer or storage's committer.
-func (l *Local) block(bytes int, f func(), refuse func(error)) {
+func (l *Local) Block(bytes int, f func(), refuse func(error)) {
 	if l.workers == nil {
 		f()
 		return
@@ -174,7 +174,7 @@ func (l *Local) block(bytes int, f func(), refuse func(error)) {
 // Read implements coordinator.Replica. A worker reads.
 func (l *Local) Read(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(page []byte, err error)) {
 	own := cmd.Clone() // the coordinator may conclude, and reuse the memory, before a worker is free
-	l.block(0, func() { l.ReadHere(epoch, own, timeout, done) }, func(err error) { done(nil, err) })
+	l.Block(0, func() { l.ReadHere(epoch, own, timeout, done) }, func(err error) { done(nil, err) })
 }
 
 // ReadHere implements coordinator.Blocking.
@@ -216,7 +216,7 @@ func (l *Local) readPage(epoch uint64, cmd *row.ReadCommand, own bool, done func
 // Digest implements coordinator.Replica. A worker reads.
 func (l *Local) Digest(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(row.Digest, error)) {
 	own := cmd.Clone() // as in Read
-	l.block(0, func() { l.DigestHere(epoch, own, timeout, done) }, func(err error) { done(row.Digest{}, err) })
+	l.Block(0, func() { l.DigestHere(epoch, own, timeout, done) }, func(err error) { done(row.Digest{}, err) })
 }
 
 // DigestHere implements coordinator.Blocking.

@@ -23,7 +23,7 @@ var (
 // Newest implements coordinator.Dated. A worker reads.
 func (l *Local) Newest(epoch uint64, cmd *row.ReadCommand, _ time.Duration, done func(int64, error)) {
 	own := cmd.Clone() // as in Read
-	l.block(0, func() { l.newest(epoch, own, done) }, func(err error) { done(0, err) })
+	l.Block(0, func() { l.newest(epoch, own, done) }, func(err error) { done(0, err) })
 }
 
 // newest is Newest in a goroutine that may block on the disk.

@@ -75,15 +75,6 @@ func (l *Local) UndecidedStates(states []byte) ([]byte, error) {
 	return block.Edit(states, func(_ row.PartitionKey, r *row.Row) error { return l.paxos.Undecide(r) })
 }
 
-// forgetPaxos removes accepted and decided updates of a table's partitions from the Paxos state.
-func (l *Local) forgetPaxos(table schema.StorageID, done func(error)) {
-	if l.paxos == nil {
-		done(nil)
-		return
-	}
-	l.paxos.ForgetTable(table, done)
-}
-
 // Enter begins a change for which Settle waits. It is called before the change is admitted. Leave, with the phase that
 // Enter returns, is called when storage has the change, or when the change is refused. Enter never waits.
 func (l *Local) Enter() (phase uint64) { return l.gate.enter() }
@@ -132,12 +123,6 @@ func (l *Local) ReadPageWhole(cmd *row.ReadCommand) ([]byte, error) {
 	return page, nil
 }
 
-// Write passes mutations to storage, without admission. done is called later, in another goroutine, with an error in
-// the form that coordinators expect. If Write returns an error, done is not called.
-func (l *Local) Write(mutations []*row.Mutation, durable bool, done func(error)) error {
-	return l.write(mutations, durable, done)
-}
-
 // Queue is a durable Write after which the caller, which may block on the disk, calls Commit.
 func (l *Local) Queue(mutations []*row.Mutation, done func(error)) error {
 	err := l.engine.Queue(mutations, true, func(err error) {
@@ -168,10 +153,6 @@ func (l *Local) Remove(mutations []*row.Mutation, done func(error)) error {
 	}
 	return nil
 }
-
-// Block runs f, which may block on the disk and retains the given number of bytes, in a worker. If the queue of the
-// workers is full, it calls refuse instead. Callers use it because they must not block on the disk themselves.
-func (l *Local) Block(bytes int, f func(), refuse func(error)) { l.block(bytes, f, refuse) }
 
 // TracedTransport returns transport for one traced request: the events of the node that answers go to t, if t records
 // events.

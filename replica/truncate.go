@@ -327,13 +327,14 @@ func (l *Local) Truncations() *Truncations { return l.truncations }
 
 // Truncate implements coordinator.Replica. A worker truncates.
 func (l *Local) Truncate(epoch uint64, t coordinator.Truncation, timeout time.Duration, done func(error)) {
-	l.block(0, func() { l.truncateHere(epoch, t, timeout, done) }, done)
+	l.Block(0, func() { l.truncateHere(epoch, t, timeout, done) }, done)
 }
 
 // truncateHere is Truncate for callers that may wait for the disk.
 func (l *Local) truncateHere(epoch uint64, t coordinator.Truncation, timeout time.Duration, done func(error)) {
+	op := &truncateOp{l: l, epoch: epoch, truncation: t, done: done}
 	if t.Phase == coordinator.TruncationEnd { // at any epoch
-		l.followTruncation(t, done)
+		op.follow(done)
 		return
 	}
 	if err := l.CheckEpoch(epoch); err != nil {
@@ -349,62 +350,82 @@ func (l *Local) truncateHere(epoch uint64, t coordinator.Truncation, timeout tim
 			done(err)
 			return
 		}
-		l.followTruncation(t, done)
+		op.follow(done)
 		return
 	}
-	made, err := l.truncations.begin(t, func() { l.truncate(epoch, t, done) })
+	made, err := l.truncations.begin(t, op.apply)
 	if made || err != nil {
 		done(err)
 	}
 }
 
-// followTruncation reports a phase of a truncation to this node's coordinator.
-func (l *Local) followTruncation(t coordinator.Truncation, done func(error)) {
-	if l.onTruncate == nil {
+// truncateOp is one phase of a truncation at this node.
+type truncateOp struct {
+	l          *Local
+	epoch      uint64
+	truncation coordinator.Truncation
+	done       func(error)
+}
+
+// follow reports the phase to this node's coordinator.
+func (op *truncateOp) follow(done func(error)) {
+	if op.l.onTruncate == nil {
 		done(nil)
 		return
 	}
-	l.onTruncate(t, done)
+	op.l.onTruncate(op.truncation, done)
 }
 
-// truncate removes the rows of a table, and its updates in Paxos state.
-func (l *Local) truncate(epoch uint64, t coordinator.Truncation, done func(error)) {
+// apply removes the rows of a table, and its updates in Paxos state.
+func (op *truncateOp) apply() {
 	// Streams from this node wait from now on. A node that gains a range by a later epoch has received nothing from it
 	// yet.
-	if err := l.CheckEpoch(epoch); err != nil {
-		l.truncations.end(t, err)
-		done(err)
+	if err := op.l.CheckEpoch(op.epoch); err != nil {
+		op.end(err)
 		return
 	}
-	l.followTruncation(t, func(err error) {
+	op.follow(func(err error) {
 		if err != nil {
-			l.truncations.end(t, err)
-			done(err)
+			op.end(err)
 			return
 		}
-		l.drop(t, done)
+		op.drop()
 	})
 }
 
-// drop is truncate after this node's coordinator has made what it stores void.
-func (l *Local) drop(t coordinator.Truncation, done func(error)) {
+// drop is apply after this node's coordinator has made what it stores void.
+func (op *truncateOp) drop() {
+	l, table := op.l, op.truncation.Table
 	first := make(chan error, 1) // holds the first of the two results
 	end := func(err error) {
 		select {
 		case first <- err:
 		default:
-			err = errors.Join(<-first, err)
-			l.truncations.end(t, err)
-			done(err)
+			op.end(errors.Join(<-first, err))
 		}
 	}
-	l.forgetPaxos(t.Table, func(err error) {
-		l.Changed(schema.PaxosTable)
-		end(err)
-	})
-	err := l.engine.Truncate(t.Table)
+	op.forgetPaxos(end)
+	err := l.engine.Truncate(table)
 	if err != nil {
 		err = FromStorage(err)
 	}
 	end(err)
+}
+
+// forgetPaxos removes accepted and decided updates of the table's partitions from the Paxos state.
+func (op *truncateOp) forgetPaxos(done func(error)) {
+	if op.l.paxos == nil {
+		done(nil)
+		return
+	}
+	op.l.paxos.ForgetTable(op.truncation.Table, func(err error) {
+		op.l.Changed(schema.PaxosTable)
+		done(err)
+	})
+}
+
+// end ends the truncation, and answers.
+func (op *truncateOp) end(err error) {
+	op.l.truncations.end(op.truncation, err)
+	op.done(err)
 }

@@ -18,7 +18,6 @@ func methodExceptions() map[string]int {
 		"azuretables.call":           70,
 		"cql.builder":                96,
 		"query/read.reading":         58,
-		"replica.Local":              50,
 		"server.conn":                94,
 		"simulation.Cluster":         106,
 		"simulation/scenario.script": 50,
