@@ -67,7 +67,7 @@ func placeOf() string {
 		f, more := frames.Next()
 		if name, ok := ofOperation(f.Function); ok {
 			place = append(place, fmt.Sprintf("%s:%d", name, f.Line))
-			event = event || strings.Contains(name, "Op)") || strings.Contains(name, "casRound") ||
+			event = event || strings.Contains(name, "Op)") || strings.Contains(name, "(*round)") ||
 				strings.Contains(name, "(*group)") || strings.Contains(name, "(*Operation[")
 		} else if len(place) > 0 || strings.HasPrefix(f.Function, "cqld/coordinator/") {
 			break // a goroutine of the test, or shared code of the node
@@ -84,8 +84,8 @@ func placeOf() string {
 
 // ofOperation returns a function's name without its package if the package has operations.
 func ofOperation(function string) (string, bool) {
-	for _, pkg := range []string{"cqld/coordinator.", "cqld/batchlog.", "cqld/counters.", "cqld/listing.",
-		"cqld/watermark."} {
+	for _, pkg := range []string{"cqld/coordinator.", "cqld/coordinator/write.", "cqld/batchlog.", "cqld/counters.",
+		"cqld/listing.", "cqld/watermark.", "cqld/paxos."} {
 		if name, ok := strings.CutPrefix(function, pkg); ok {
 			return name, true
 		}
