@@ -13,6 +13,13 @@ import (
 // scheduler itself takes the processor away after 10 ms at the earliest.
 const turn = 2 * time.Millisecond
 
+// The clock is read after clockBytes of keys and values, a few microseconds of work: to read it for each small key was
+// a twentieth of a flush. keyCost stands for the work on a key whatever its size.
+const (
+	clockBytes = 4 << 10
+	keyCost    = 256
+)
+
 // Yielding returns a constructor of block property collectors that also yield: the goroutine of a flush or compaction
 // lets others run each time that it has written keys for two milliseconds. A node has few processors, and one request
 // needs several goroutines one after the other, so each of them would otherwise wait for a whole time slice.
@@ -27,7 +34,8 @@ func yielding(clock env.Clock, create func() pebble.BlockPropertyCollector,
 	yield func()) func() pebble.BlockPropertyCollector {
 	return func() pebble.BlockPropertyCollector {
 		// The first key yields, because the previous file of the same compaction ended within a turn.
-		return &yielder{BlockPropertyCollector: create(), clock: clock, yield: yield, began: clock.Monotonic() - turn}
+		return &yielder{BlockPropertyCollector: create(), clock: clock, yield: yield,
+			began: clock.Monotonic() - turn, bytes: clockBytes}
 	}
 }
 
@@ -37,13 +45,17 @@ type yielder struct {
 	clock env.Clock
 	yield func()
 	began time.Duration // of the turn, on the monotonic clock
+	bytes int           // of keys and values since the clock was read
 }
 
 // AddPointKey implements pebble.BlockPropertyCollector.
 func (y *yielder) AddPointKey(key pebble.InternalKey, value []byte) error {
-	if y.clock.Monotonic()-y.began >= turn {
-		y.yield()
-		y.began = y.clock.Monotonic() // the wait is not part of the next turn
+	if y.bytes += keyCost + len(key.UserKey) + len(value); y.bytes >= clockBytes {
+		y.bytes = 0
+		if y.clock.Monotonic()-y.began >= turn {
+			y.yield()
+			y.began = y.clock.Monotonic() // the wait is not part of the next turn
+		}
 	}
 	return y.BlockPropertyCollector.AddPointKey(key, value)
 }
