@@ -28,7 +28,7 @@ func (b broken) Apply(*request.Request, string, string, []entity.Operation) ([]i
 
 func TestPanicEndsOnlyItsRequestAndConnection(t *testing.T) {
 	var log bytes.Buffer
-	g := guard.New(slog.New(slog.NewTextHandler(&log, nil)), func(f func()) { go f() })
+	g := guard.New(slog.New(slog.NewTextHandler(&log, nil)))
 	b := newBench(t, func(o *Options) { o.Service, o.Guard = broken{newMemory()}, g })
 	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")
 	bystander, err := net.Dial("tcp", b.address)

@@ -99,7 +99,7 @@ func New(o Options) (*Server, error) {
 	}
 	d := &Server{o: o, limits: o.Limits.withDefaults(), log: o.Logger, guard: o.Guard}
 	if d.guard == nil {
-		d.guard = guard.New(o.Logger, func(f func()) { go f() })
+		d.guard = guard.New(o.Logger)
 	}
 	if err := d.accounts.configure(&o); err != nil {
 		return nil, err

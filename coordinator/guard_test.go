@@ -169,7 +169,7 @@ func (n callPost) Request(to ring.NodeID, v messaging.Verb, payload []byte, _ ti
 // newPanicRing returns a ring of three replicas in memory. The first one's coordinator panics according to p.
 func newPanicRing(t *testing.T, p *panics) (*benchNode, *guard.Guard) {
 	var running sync.WaitGroup
-	g := guard.New(slog.New(slog.NewTextHandler(io.Discard, nil)), func(f func()) { running.Go(f) })
+	g := guard.New(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	calls := &callbacks{g: g}
 	s := scenario.Catalog(t, scenario.Options{Replication: ring.Replication{Class: ring.Simple, Factor: 3},
 		Table: func(o *schema.Options) { o.WriteOrdering = "quorum" }})

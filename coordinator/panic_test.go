@@ -35,7 +35,7 @@ func TestTruncationFollowsWriteThatPanicked(t *testing.T) {
 		})
 		clock := new(testclock.Clock)
 		c := coordinator.New(coordinator.Options{View: view, Replicas: view, Clock: clock, LocalDatacenter: "dc1",
-			Guard: guard.New(slog.New(slog.NewTextHandler(io.Discard, nil)), func(f func()) { f() })})
+			Guard: guard.New(slog.New(slog.NewTextHandler(io.Discard, nil)))})
 		m := new(row.Mutation)
 		m.Reset(view.table.StorageID, row.NewPartitionKey([]byte("k")))
 		scenario.AddRow(m, view.table, "a", "x", 7)

@@ -219,7 +219,7 @@ func TestRequestsReachStorage(t *testing.T) {
 }
 
 func TestStoragePanicEndsRequest(t *testing.T) {
-	directory, d, s := pair(t, guard.New(slog.New(slog.NewTextHandler(io.Discard, nil)), func(f func()) { f() }))
+	directory, d, s := pair(t, guard.New(slog.New(slog.NewTextHandler(io.Discard, nil))))
 	d.panics = true
 	var got error
 	q := &PageRequest{Table: s.Table("ks", "t").StorageID, Limit: 1, Moved: 5}

@@ -103,7 +103,7 @@ func TestAnsweredRequestIsNotCancelled(t *testing.T) {
 
 // A panic of a handler, on the stream's goroutine or its own, and of a reply ends that request alone.
 func TestPanicEndsOnlyItsRequest(t *testing.T) {
-	g := guard.New(slog.New(slog.DiscardHandler), func(f func()) { go f() })
+	g := guard.New(slog.New(slog.DiscardHandler))
 	guarded := func(n *StreamTransport) { n.opts.Guard = g }
 	a := openNode(t, 1, "c", guarded)
 	b := openNode(t, 2, "c", func(b *StreamTransport) {

@@ -131,7 +131,7 @@ func open(ctx context.Context, opts config.Options, f faults) (*Node, error) {
 	for _, w := range append(opts.Insecurities(), opts.Warnings...) {
 		n.log.Warn("configuration", "problem", w)
 	}
-	n.guard = guard.New(n.log, n.running.Go)
+	n.guard = guard.New(n.log)
 	n.running.guard, n.clock = n.guard, newClock(opts, n.guard)
 	n.traces = &query.TraceBudget{Max: opts.TraceBytesMax, Size: func() (int64, bool) {
 		return traceBytes(n.cluster,

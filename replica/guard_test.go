@@ -28,7 +28,7 @@ func (e *fullEngine) Forget(ms []*row.Mutation, _ bool, done func(error)) error 
 // TestGuardedEngineRemovesOnFullDisk removes data through a guarded engine, as a node's replica does.
 func TestGuardedEngineRemovesOnFullDisk(t *testing.T) {
 	e := &fullEngine{}
-	g := guard.New(slog.New(slog.NewTextHandler(io.Discard, nil)), func(f func()) { f() })
+	g := guard.New(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	l := NewLocal(GuardReads(e, g), &view{}, nil)
 	if err := l.Remove([]*row.Mutation{sampleMutation("k")}, func(err error) {
 		if err != nil {

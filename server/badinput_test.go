@@ -314,7 +314,7 @@ func isReset(err error) bool {
 func TestPanicEndsOnlyItsRequestOrConnection(t *testing.T) {
 	var log bytes.Buffer
 	var mu sync.Mutex
-	g := guard.New(slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil)), func(f func()) { go f() })
+	g := guard.New(slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil)))
 	_, addr := start(t, Options{Guard: g, Processor: &fake{
 		query: func(_ *request.Request, _ *query.Session, text string, _ *query.Params) (*query.Result, error) {
 			if text == "panic" {

@@ -130,7 +130,7 @@ func New(o Options) *Server {
 	}
 	s.forget = s.memory.OnShortage(s.disconnectStuck)
 	if s.guard == nil {
-		s.guard = guard.New(o.Logger, func(f func()) { go f() })
+		s.guard = guard.New(o.Logger)
 	}
 	s.mu.conns = map[*conn]struct{}{}
 	s.mu.siblings = map[clientKey]*siblings{}

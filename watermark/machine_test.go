@@ -366,7 +366,7 @@ func TestPanicsEndAnOperationOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var running sync.WaitGroup
-			g := guard.New(slog.New(slog.NewTextHandler(io.Discard, nil)), func(f func()) { running.Go(f) })
+			g := guard.New(slog.New(slog.NewTextHandler(io.Discard, nil)))
 			s := &sum{}
 			op, clock := newSum(s, nil, g)
 			explode(s)

@@ -20,7 +20,6 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
-	"time"
 )
 
 // PanicError is the error of a request whose code panicked. Clients see its message, which therefore does not contain
@@ -35,15 +34,14 @@ func (e *PanicError) Error() string {
 // Guard logs and counts panics. A nil *Guard recovers from nothing. It is safe for concurrent use.
 type Guard struct {
 	log *slog.Logger
-	run func(func()) // starts a goroutine that its owner waits for
 
 	mu     sync.Mutex
 	counts map[string]int64 // by place
 }
 
-// New returns a Guard that logs to log and starts goroutines with run.
-func New(log *slog.Logger, run func(func())) *Guard {
-	return &Guard{log: log, run: run, counts: map[string]int64{}}
+// New returns a Guard that logs to log.
+func New(log *slog.Logger) *Guard {
+	return &Guard{log: log, counts: map[string]int64{}}
 }
 
 // stacksLogged is the number of panics of one place that are all logged with their stacks. After that, one in
@@ -99,25 +97,4 @@ func (g *Guard) Counts() map[string]int64 {
 		out[where] = n
 	}
 	return out
-}
-
-// Bounds of Abandon's wait for the mutex of an operation, after which it assumes that the panicking code holds it.
-// Events hold it for microseconds, and never over I/O or a callback.
-const (
-	lockTries = 500
-	lockPause = 2 * time.Millisecond
-)
-
-// Abandon calls end with mu locked, in a separate goroutine; end unlocks it. It is for an operation whose event
-// panicked, perhaps with mu locked. The event has ended, so a lock that does not become free is the event's.
-func (g *Guard) Abandon(mu *sync.Mutex, end func()) {
-	g.run(func() {
-		for i := 0; i < lockTries && !mu.TryLock(); i++ {
-			if i == lockTries-1 {
-				break // it is locked by the event that panicked
-			}
-			time.Sleep(lockPause)
-		}
-		end()
-	})
 }

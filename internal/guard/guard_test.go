@@ -5,15 +5,12 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 )
 
-func goes(f func()) { go f() }
-
 func TestPanicIsLoggedOnceAndCounted(t *testing.T) {
 	var out bytes.Buffer
-	g := New(slog.New(slog.NewTextHandler(&out, nil)), goes)
+	g := New(slog.New(slog.NewTextHandler(&out, nil)))
 	err := g.Do("a test", func() { brokenRequest() })
 	var panicked *PanicError
 	if !errors.As(err, &panicked) || panicked.Where != "a test" {
@@ -38,7 +35,7 @@ func brokenRequest() { panic("secret") }
 
 func TestLogsOfManyPanicsAreBounded(t *testing.T) {
 	var out bytes.Buffer
-	g := New(slog.New(slog.NewTextHandler(&out, nil)), goes)
+	g := New(slog.New(slog.NewTextHandler(&out, nil)))
 	for range 2500 {
 		_ = g.Do("a test", func() { panic("x") })
 	}
@@ -58,28 +55,4 @@ func TestWithoutAGuardAPanicGoesOn(t *testing.T) {
 	}()
 	var g *Guard
 	_ = g.Do("a test", func() { panic("x") })
-}
-
-func TestAbandonFreesTheLockOfThePanickingEvent(t *testing.T) {
-	for _, held := range []bool{true, false} {
-		g := New(slog.New(slog.DiscardHandler), goes)
-		var mu sync.Mutex
-		ended := make(chan struct{})
-		func() {
-			defer g.Recover("a test", func(error) {
-				g.Abandon(&mu, func() {
-					mu.Unlock()
-					close(ended)
-				})
-			})
-			mu.Lock()
-			if !held {
-				mu.Unlock()
-			}
-			panic("x")
-		}()
-		<-ended
-		mu.Lock()   // it is not held
-		mu.Unlock() //nolint:staticcheck // see above
-	}
 }
