@@ -304,8 +304,8 @@ func TestRequestsBelongToRoleAndAddress(t *testing.T) {
 	}
 	owners, addresses := map[*memory.Owner]int{}, map[*memory.Owner]int{}
 	for _, c := range s.connections() {
-		owners[c.origin().Role]++
-		addresses[c.origin().Address]++
+		owners[c.account.Origin().Role]++
+		addresses[c.account.Origin().Address]++
 	}
 	eve := s.memory.Role("eve")
 	if len(owners) != 2 || owners[eve] != 2 || len(addresses) != 1 || addresses[nil] > 0 || owners[nil] > 0 {

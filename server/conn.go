@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -13,9 +12,11 @@ import (
 	"time"
 
 	"cqld/auth"
-	"cqld/internal/memory"
 	"cqld/query"
+	"cqld/server/account"
+	"cqld/server/buffer"
 	"cqld/server/frame"
+	"cqld/server/output"
 	"cqld/tlsconfig"
 )
 
@@ -57,41 +58,18 @@ type conn struct {
 	ctx         context.Context   // ends when the client has disconnected or the socket has failed
 	cancel      context.CancelFunc
 	opened      time.Time
+	exchange    Exchange // authentication in progress; used by the reader
+	reply       []byte   // memory for the reader's own replies
 
-	// The following fields are used by the reader only.
-	in       input
-	framed   bool      // v5 segments are used from here on
-	exchange Exchange  // authentication in progress
-	waiting  bool      // a read deadline is set for the rest of a large request
-	large    partial   // an envelope that spans several segments
-	inflated []byte    // memory for decompressed segments
-	lastRead time.Time // when a draining connection is no longer read; zero if it is not draining
-	ending   ending    // of a draining connection
-	counted  int64     // requests that were added to siblings.requests
-	resumed  bool      // a Read that drain interrupted was resumed
-	reply    []byte    // memory for the reader's own replies
-
-	edgeState
-	out    output
-	leases struct { // contexts of requests that no request uses now
-		sync.Mutex
-		free []*lease
-	}
-	budget *budget
-	pause  memory.Pause  // of the reader
-	paused atomic.Bool   // the reader waits for memory of others
-	owner  *memory.Owner // of the address
-	role   atomic.Pointer[memory.Owner]
-	flow   memory.Flow
-	parked atomic.Bool    // out.parked is not empty
-	jobs   sync.WaitGroup // requests being executed; the reader adds and waits
-	stage  atomic.Uint32  // written by the reader
-	// executing is the number of requests being executed.
-	executing atomic.Int32
-	siblings  atomic.Pointer[siblings] // of a draining connection
-	draining  atomic.Bool              // the connection ends when it is quiet
-	announced atomic.Bool              // GRACEFUL_DISCONNECT was sent
-	boundary  atomic.Bool              // the reader waits for a request
+	account   account.Account
+	reader    reader
+	out       output.Queue
+	parking   parking
+	leases    leases
+	drain     drainer
+	jobs      sync.WaitGroup // requests being executed; the reader adds and waits
+	executing atomic.Int32   // the number of jobs
+	stage     atomic.Uint32  // written by the reader
 	session   atomic.Pointer[query.Session]
 	user      atomic.Pointer[auth.Principal] // nil until the client is authenticated
 	refused   atomic.Pointer[Standing]       // of an authenticated client
@@ -113,25 +91,52 @@ func (c *conn) principal() auth.Principal {
 	return auth.Principal{}
 }
 
-// origin returns the owners of the memory of requests.
-func (c *conn) origin() memory.Origin { return memory.Origin{Role: c.role.Load(), Address: c.owner} }
+// Executing implements drain.Executor.
+func (c *conn) Executing() int { return int(c.executing.Load()) }
+
+// start counts a request that is executed. finish must be called when it has ended.
+func (c *conn) start() {
+	c.jobs.Add(1)
+	c.executing.Add(1)
+}
+
+func (c *conn) finish() {
+	c.executing.Add(-1)
+	c.jobs.Done()
+}
 
 // errHangUp ends a connection after an error was sent. The reader lingers so that the client receives it.
 var errHangUp = errors.New("server: protocol error")
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{server: s, net: nc, opened: time.Now(), budget: newBudget(s.limits.ConnectionBytesMax),
-		ended: make(chan struct{})}
+	c := &conn{server: s, net: nc, opened: time.Now(), halt: make(chan struct{}), ended: make(chan struct{})}
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
 		ap := a.AddrPort()
 		c.client = netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
 	}
-	c.in = input{conn: incoming{c}, buffers: s.buffers}
-	c.out.flush = c.flush
-	c.halt = make(chan struct{})
+	if s.options.TLS != nil {
+		c.secure = tlsconfig.NewConn(nc, s.options.TLS, s.options.TLSOptional)
+		c.net = c.secure
+	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.drain.conn, c.parking.conn = c, c
+	c.reader = reader{conn: c, in: buffer.NewInput(&c.drain, s.output.Buffers)}
+	c.account.Init(s.memory, s.limits.ConnectionBytesMax)
+	c.out.Init(&s.output, c.net, &c.account, written{c})
 	return c
 }
+
+// written is what the output of a connection reports.
+type written struct{ c *conn }
+
+// Fail implements output.Connection.
+func (w written) Fail(err error) { w.c.fail(err) }
+
+// Executing implements output.Connection.
+func (w written) Executing() int { return w.c.Executing() }
+
+// Written implements output.Connection.
+func (w written) Written() { w.c.parking.resume() }
 
 // serve is the reader. It returns when the connection and all of its goroutines have ended.
 func (c *conn) serve() {
@@ -143,15 +148,14 @@ func (c *conn) serve() {
 		c.breakOutput()
 	}
 	c.jobs.Wait()
-	c.closeOutput()
-	if errors.Is(err, errHangUp) || err == nil && c.draining.Load() || c.revoked.Load() {
+	c.out.Close()
+	if errors.Is(err, errHangUp) || err == nil && c.drain.active.Load() || c.revoked.Load() {
 		c.linger()
 	}
 	c.cancel()
 	c.net.Close()
 	c.breakOutput() // releases the memory that a failed flush left
-	c.large.held.End()
-	c.in.close()
+	c.reader.close()
 	c.server.handshakes.end(c)
 }
 
@@ -169,15 +173,11 @@ func (c *conn) read() (err error) {
 		if c.stopping.Load() {
 			return nil
 		}
-		more, wrong := c.awaitRequest()
+		more, wrong := c.drain.awaitRequest()
 		if err = wrong; !more {
 			break
 		}
-		if c.framed {
-			err = c.readSegment()
-		} else {
-			err = c.readEnvelope()
-		}
+		err = c.reader.next()
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) && !c.stopping.Load() {
 		if stage(c.stage.Load()) != stageReady {
@@ -193,7 +193,7 @@ func (c *conn) read() (err error) {
 func (c *conn) stop() {
 	c.stopReading()
 	c.net.SetReadDeadline(time.Unix(1, 0)) // interrupts a Read; an error means that the connection is closed
-	c.wake()
+	c.account.Wake()
 }
 
 func (c *conn) stopReading() {
@@ -210,7 +210,7 @@ func (c *conn) fail(err error) {
 	c.cancel()
 	c.net.Close()
 	c.stopReading()
-	c.wake()
+	c.account.Wake()
 }
 
 // linger lets the client read the last error before the connection is closed: closing it with unread input would
@@ -226,195 +226,16 @@ func (c *conn) linger() {
 	c.server.crossed.Add(n)
 }
 
-// expectMore allows the client ReceiveTimeout to send more of a large request. Before READY the deadline of the
-// handshake applies.
-func (c *conn) expectMore() {
-	if stage(c.stage.Load()) == stageReady {
-		c.waiting = true
-		c.setReadDeadline(time.Now().Add(c.server.limits.ReceiveTimeout))
-	}
-}
-
-// expectNothing removes the deadline of expectMore: a client may be idle forever.
-func (c *conn) expectNothing() {
-	if c.waiting {
-		c.waiting, c.idleAt = false, time.Time{}
-		c.setReadDeadline(time.Time{})
-	}
-}
-
-// setReadDeadline sets the deadline of the reader, unless it must stop.
-func (c *conn) setReadDeadline(t time.Time) {
-	// An error means that the socket is closed, which the next Read reports.
-	c.net.SetReadDeadline(t)
-	if c.stopping.Load() {
-		c.stop() // the deadline of stop may just have been replaced
-	}
-}
-
-// waitForMemory pauses the reader while too many bytes are in flight. A connection without requests may send one, so
-// that clients which wait for each answer do not wait for the memory of others.
+// waitForMemory pauses the reader while too many bytes are in flight, or while requests wait for the disk.
 func (c *conn) waitForMemory() {
-	if stalled(c) && !c.throw {
-		c.budget.await(func() bool { return c.stopping.Load() || !stalled(c) })
+	if c.parking.stalled() && !c.throw {
+		c.account.Await(func() bool { return c.stopping.Load() || !c.parking.stalled() })
 	}
-	c.budget.wait(c.stopping.Load)
-	if c.throw || c.budget.used.Load() == 0 || c.shared == nil && c.server.memory.IsCalm() {
-		return
-	}
-	c.paused.Store(true)
-	defer c.paused.Store(false)
-	resume := func() bool { return c.stopping.Load() || c.budget.used.Load() == 0 }
-	if c.shared != nil {
-		c.shared.wait(resume)
-	}
-	c.server.memory.Calm(&c.pause, resume)
+	c.account.Calm(c.throw, &c.stopping)
 }
 
-func (c *conn) reserve(n int64) (h memory.Held, ok bool) {
-	if !c.reserveOwn(n) {
-		return h, false
-	}
-	if h, ok = c.server.memory.Reserve(n); !ok {
-		c.releaseOwn(n)
-		return h, false
-	}
-	c.owner.Hold(n)
-	return h, true
-}
-
-// reserveOwn reserves n bytes in the budgets of the connection and its address.
-func (c *conn) reserveOwn(n int64) bool {
-	if !c.budget.reserve(n) {
-		return false
-	}
-	if c.shared != nil && !c.shared.reserve(n) {
-		c.budget.release(n)
-		c.server.limited[BoundAddressInFlight].Add(1)
-		return false
-	}
-	return true
-}
-
-// releaseOwn undoes reserveOwn.
-func (c *conn) releaseOwn(n int64) {
-	c.budget.release(n)
-	if c.shared != nil {
-		c.shared.release(n)
-	}
-	// The reader looks at used after it has set paused, so one of both goroutines sees what the other has done.
-	if c.paused.Load() && c.budget.used.Load() == 0 {
-		if c.shared != nil {
-			c.shared.wake()
-		}
-		c.server.memory.Resume(&c.pause)
-	}
-}
-
-// wake makes the reader check whether it must stop, if it waits for memory.
-func (c *conn) wake() {
-	c.budget.wake()
-	if c.shared != nil {
-		c.shared.wake()
-	}
-	c.server.memory.Wake()
-}
-
-// charge counts n bytes of a small reply that exists already.
-func (c *conn) charge(n int64) memory.Held {
-	c.chargeOwn(n)
-	c.owner.Hold(n)
-	return c.server.memory.Charge(n)
-}
-
-// chargeOwn counts n bytes in the budgets of the connection and its address.
-func (c *conn) chargeOwn(n int64) {
-	c.budget.charge(n)
-	if c.shared != nil {
-		c.shared.charge(n)
-	}
-}
-
-func (c *conn) release(h memory.Held) {
-	if n := h.Bytes(); n > 0 {
-		c.releaseOwn(n)
-		c.owner.Hold(-n)
-		c.server.memory.Return(h)
-	}
-}
-
-// readEnvelope reads and handles one envelope of v3 or v4, or one of v5 before its segments begin.
-func (c *conn) readEnvelope() error {
-	first, err := c.in.peek(1)
-	if err != nil {
-		return err
-	}
-	if _, err := frame.VersionOf(first[0]); err != nil {
-		return c.refuseVersion(err)
-	}
-	raw, err := c.in.next(frame.HeaderSize)
-	if err != nil {
-		return err
-	}
-	h, err := frame.DecodeHeader(raw)
-	if err != nil {
-		c.refuse(h, err, memory.Held{})
-		return errHangUp
-	}
-	if fatal, err := c.judge(h); err != nil {
-		if stage(c.stage.Load()) == stageStartup && c.server.refusesVersion(h.Version) {
-			h.Version = c.server.limits.VersionMax // which the client may understand
-		}
-		c.refuse(h, err, memory.Held{})
-		if fatal {
-			return errHangUp
-		}
-		return c.in.skip(h.Length)
-	}
-	body, charge, err := c.readBody(h.Length)
-	if errors.Is(err, errOverloaded) {
-		c.refuse(h, err, memory.Held{})
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return c.handle(h, body, charge)
-}
-
-// refuseVersion answers an envelope of an unsupported version.
-func (c *conn) refuseVersion(err error) error {
-	var unsupported *frame.UnsupportedVersion
-	if !errors.As(err, &unsupported) {
-		return err
-	}
-	size := frame.HeaderSize
-	if unsupported.Version == 1 || unsupported.Version == 2 {
-		size = frame.LegacyHeaderSize
-	}
-	raw, err := c.in.next(size)
-	if err != nil {
-		return err
-	}
-	if size == frame.LegacyHeaderSize {
-		c.send(frame.AppendUnsupportedVersion(nil, unsupported, int16(int8(raw[2]))), memory.Held{})
-		return errHangUp
-	}
-	// Future versions are likely to have the same header.
-	raw = append([]byte{byte(frame.V5)}, raw[1:]...)
-	h, err := frame.DecodeHeader(raw)
-	c.send(frame.AppendUnsupportedVersion(nil, unsupported, h.Stream), memory.Held{})
-	if err != nil || h.Length > handshakeFrameMax {
-		return errHangUp
-	}
-	return c.in.skip(h.Length)
-}
-
-// takeBody is readBody for a body in memory that the reader reuses.
-func (c *conn) takeBody(b []byte) (body []byte, charge memory.Held, err error) {
-	charge, ok := c.reserveRequest(requestOverhead + int64(len(b)))
-	if !ok {
-		return nil, charge, errOverloaded
-	}
-	return bytes.Clone(b), charge, nil
+// breakOutput drops all replies, and requests that wait for the client to read.
+func (c *conn) breakOutput() {
+	c.out.Break()
+	c.parking.end()
 }

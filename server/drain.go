@@ -3,210 +3,185 @@ package server
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"cqld/server/drain"
 )
 
-// A request that crosses the end of its connection is lost: the driver cannot know whether it was executed. A draining
-// connection therefore ends when its client is least likely to send, which ending decides. It continues to read and
-// execute requests until then.
-//
-// Held answers and the end are sent together, so that the client reads the end before it sends again. Answers that were
-// held for DrainHold are sent. When a connection holds more than holdBytesMax, it answers immediately. A connection
-// that is never quiet is read until DrainTimeout.
+// drainer ends a connection while the server drains, at the moment that package drain decides.
 //
 // The connection is closed for writing first, and read until the client closes it: closing it with unread input would
 // reset the connection, and lose answers that the client has not read.
+type drainer struct {
+	conn      *conn
+	active    atomic.Bool                  // the connection ends when it is quiet
+	announced atomic.Bool                  // GRACEFUL_DISCONNECT was sent
+	boundary  atomic.Bool                  // the reader waits for a request
+	client    atomic.Pointer[drain.Client] // nil until the connection drains
 
-// drain makes the connection end when it is quiet.
-func (c *conn) drain() {
-	if stage(c.stage.Load()) == stageReady {
-		c.siblings.Store(c.server.siblingsOf(c))
+	// The following fields are used by the reader only.
+	state   drain.Connection
+	resumed bool // a Read that begin interrupted was resumed
+}
+
+// begin makes the connection end when it is quiet.
+func (d *drainer) begin() {
+	c := d.conn
+	ready := stage(c.stage.Load()) == stageReady
+	if ready {
+		d.client.Store(c.server.drainingClient(c))
 		if c.announcesEnd() {
-			c.announced.Store(true)
+			d.announced.Store(true)
 			c.announceEnd()
 		}
 	}
-	c.draining.Store(true)
+	d.active.Store(true)
 	switch {
-	case stage(c.stage.Load()) != stageReady:
+	case !ready:
 		c.stop() // it has sent no request
-	case c.boundary.Load():
+	case d.boundary.Load():
 		// interrupts the wait for a request; an error means that the connection is closed
 		c.net.SetReadDeadline(time.Unix(1, 0))
 	}
-	c.wake()
+	c.account.Wake()
 }
 
 // awaitRequest waits for the first byte of a request. It returns false if the connection must end instead.
-func (c *conn) awaitRequest() (more bool, err error) {
-	c.boundary.Store(true)
-	if !c.draining.Load() { // otherwise drain may have checked too early to interrupt
-		err = c.peekRequest()
+func (d *drainer) awaitRequest() (more bool, err error) {
+	d.boundary.Store(true)
+	if !d.active.Load() { // otherwise begin may have checked too early to interrupt
+		err = d.conn.reader.peekRequest()
 	}
-	c.boundary.Store(false)
-	if !c.draining.Load() {
+	d.boundary.Store(false)
+	if !d.active.Load() {
 		return err == nil, err
 	}
-	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) || c.stopping.Load() {
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) || d.conn.stopping.Load() {
 		return false, err
 	}
-	return c.awaitLastRequests()
+	return d.awaitLastRequests()
 }
 
 // awaitLastRequests is awaitRequest for a draining connection.
-func (c *conn) awaitLastRequests() (more bool, err error) {
-	if c.lastRead.IsZero() {
-		now := time.Now()
-		c.lastRead = now.Add(c.server.limits.DrainTimeout)
-		c.counted = c.requests.Load()
-		c.ending = newEnding(now, latest(c.opened, time.Unix(0, c.lastSent.Load())), c.counted, &c.server.limits)
-		if c.announced.Load() {
-			c.ending.phase = endingAnnounced
+func (d *drainer) awaitLastRequests() (more bool, err error) {
+	c, r := d.conn, &d.conn.reader
+	if !d.state.Begun() {
+		last := c.out.LastWrite()
+		if last.Before(c.opened) {
+			last = c.opened
 		}
+		d.state.Begin(time.Now(), last, c.requests.Load(), d.client.Load(), d.announced.Load(), c.server.drainLimits())
 	}
 	for !c.stopping.Load() {
 		now := time.Now()
-		action := c.ending.step(c.moment(now))
+		action := d.state.Step(d.view(now))
 		switch {
-		case c.in.buffered() > 0:
-			c.setReadDeadline(now.Add(c.server.limits.ReceiveTimeout)) // for the rest of the request
-			c.follow(action)
+		case r.in.Buffered() > 0:
+			r.setReadDeadline(now.Add(c.server.limits.ReceiveTimeout)) // for the rest of the request
+			d.follow(action)
 			return true, nil
-		case now.After(c.lastRead), action == endingEnd && c.endOutput():
+		case d.state.Expired(now), action == drain.End && d.end():
 			return false, nil
 		}
-		c.follow(action)
-		c.setReadDeadline(now.Add(c.pollAfter()))
-		if _, err := c.in.peek(1); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		d.follow(action)
+		r.setReadDeadline(now.Add(d.state.Poll()))
+		if _, err := r.in.Peek(1); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return false, err
 		}
 	}
 	return false, nil
 }
 
-// moment returns what ending needs.
-func (c *conn) moment(now time.Time) moment {
-	m := moment{now: now, requests: c.requests.Load()}
-	m.sibling = c.siblingsAt(now).lastEnd()
-	m.held, m.since, m.released = c.holding()
-	executing := int(c.executing.Load())
-	m.client, m.running, m.parallel = m.requests-c.counted, executing > 0, executing
-	if s := c.siblings.Load(); s != nil {
-		m.client = s.requests.Add(m.client)
-		c.counted = m.requests
-		m.parallel = max(executing, s.executing())
+// view returns what package drain needs to decide.
+func (d *drainer) view(now time.Time) drain.View {
+	answers := d.conn.out.Holding()
+	return drain.View{
+		Now:       now,
+		Requests:  d.conn.requests.Load(),
+		Executing: d.conn.Executing(),
+		Held:      answers.Held,
+		Since:     answers.Since,
+		Released:  answers.Released,
 	}
-	return m
-}
-
-// pollAfter returns the time after which ending must be asked again.
-func (c *conn) pollAfter() time.Duration {
-	if s := c.siblings.Load(); s != nil && s.many() {
-		return drainQuiet
-	}
-	return c.ending.poll()
 }
 
 // follow holds answers, or releases those that are held.
-func (c *conn) follow(action endingAction) {
+func (d *drainer) follow(action drain.Action) {
 	switch action {
-	case endingHold:
-		c.hold()
-	case endingServe:
-		c.serveHeld()
+	case drain.Hold:
+		d.conn.out.Hold()
+	case drain.Serve:
+		d.conn.out.Serve()
 	}
 }
 
-// siblings are the draining connections of one client, as far as the server can identify it. The end of one releases
-// threads that waited for its answers, and they may use the next connection, which therefore must not end at that
-// moment, however quiet it was. Nil means that a connection has no siblings.
-type siblings struct {
-	ending   atomic.Bool  // one connection is being ended
-	ended    atomic.Int64 // when the last one ended, ns since 1970
-	requests atomic.Int64 // received since the drain began
-
-	mu    sync.Mutex
-	conns []*conn
+// end sends the held answers and the end. It returns false if a request arrived meanwhile: then the answers are sent,
+// and the connection continues. No request may be running.
+func (d *drainer) end() bool {
+	c := d.conn
+	client, ok := d.state.BeginEnd(time.Now())
+	if !ok {
+		return false
+	}
+	released := false
+	defer func() { client.FinishEnd(time.Now(), released) }()
+	// Another connection of the client may have ended meanwhile.
+	if action := d.state.Step(d.view(time.Now())); action != drain.End {
+		d.follow(action)
+		return false
+	}
+	held := c.out.Holding().Held
+	cork(c.net)
+	defer uncork(c.net)
+	released = c.out.Close()
+	if unread(c.net) || c.secure != nil && c.secure.Partial() {
+		c.out.Reopen()
+		if held {
+			c.out.Hold()
+		}
+		return false
+	}
+	if half, ok := c.net.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite() // fails when the client has closed the connection
+	}
+	return true
 }
 
-// siblingsAt returns the siblings that the end of the connection must consider. It returns nil late in a drain: the
-// connections of many processes at one address cannot all end one after the other within DrainTimeout.
-func (c *conn) siblingsAt(now time.Time) *siblings {
-	if c.lastRead.Sub(now) < c.server.limits.DrainTimeout/2 {
-		return nil
+// interrupted reports whether a Read failed only because begin interrupted it while it waited for the rest of a
+// request, which is still read.
+func (d *drainer) interrupted(err error) bool {
+	if !errors.Is(err, os.ErrDeadlineExceeded) || !d.active.Load() || d.conn.stopping.Load() || d.boundary.Load() ||
+		d.state.Begun() || d.resumed {
+		return false
 	}
-	return c.siblings.Load()
+	d.resumed = true
+	d.conn.reader.setReadDeadline(time.Now().Add(d.conn.server.limits.ReceiveTimeout))
+	return true
 }
 
-// begin reports whether the caller may end its connection now; if so, it must call finish.
-func (s *siblings) begin() bool { return s == nil || s.ending.CompareAndSwap(false, true) }
-
-// finish lets another connection end; if answers were released, only after that has been quiet again.
-func (s *siblings) finish(released bool) {
-	if s == nil {
-		return
+// Read implements io.Reader for the input of the connection.
+func (d *drainer) Read(b []byte) (n int, err error) {
+	n, err = d.conn.net.Read(b)
+	if n == 0 && err != nil && d.interrupted(err) {
+		n, err = d.conn.net.Read(b)
 	}
-	if released {
-		s.ended.Store(time.Now().UnixNano())
-	}
-	s.ending.Store(false)
+	return n, err
 }
 
-// executing returns how many requests of the client are being executed, or 0 if the client has many connections.
-func (s *siblings) executing() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.conns) > siblingsPolled {
-		return 0
-	}
-	for _, c := range s.conns {
-		n += int(c.executing.Load())
-	}
-	return n
+func (s *Server) drainLimits() drain.Limits {
+	return drain.Limits{Timeout: s.limits.DrainTimeout, Hold: s.limits.DrainHold}
 }
 
-// many reports whether the client has too many connections for each to look at the others often.
-func (s *siblings) many() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.conns) > siblingsPolled
-}
-
-func (s *siblings) lastEnd() time.Time {
-	if s == nil {
-		return time.Time{}
-	}
-	return time.Unix(0, s.ended.Load())
-}
-
-// siblingsOf returns the siblings of a connection: those with the same address, driver and session, if the client
-// sent these. Connections that are registered for events carry no requests of the application.
-func (s *Server) siblingsOf(c *conn) *siblings {
+// drainingClient returns the client whose connections end one after the other with c. Connections that are registered
+// for events carry no requests of the application.
+func (s *Server) drainingClient(c *conn) *drain.Client {
 	if c.aboutNodes() {
 		return nil
 	}
-	key := clientKey{c.client.Addr(), c.options["DRIVER_NAME"], c.options["CLIENT_ID"]}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := s.mu.siblings[key]
-	if all == nil {
-		all = new(siblings)
-		s.mu.siblings[key] = all
-	}
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	all.conns = append(all.conns, c)
-	return all
-}
-
-// clientKey identifies a client.
-type clientKey struct {
-	address             netip.Addr
-	driverName, session string
+	key := drain.Key{Address: c.client.Addr(), Driver: c.options["DRIVER_NAME"], Session: c.options["CLIENT_ID"]}
+	return s.draining.Join(key, c)
 }
 
 // releaseHeld releases the answers that connections have held for DrainHold, until done is closed or ctx ends.
@@ -221,62 +196,8 @@ func (s *Server) releaseHeld(ctx context.Context, done <-chan struct{}) {
 			return
 		case <-look.C:
 			for _, c := range s.connections() {
-				c.releaseHeld(s.limits.DrainHold)
+				c.out.Release(s.limits.DrainHold)
 			}
 		}
 	}
-}
-
-// endOutput sends the held answers and the end. It returns false if a request arrived meanwhile: then the answers are
-// sent, and the connection continues. No request may be running.
-func (c *conn) endOutput() bool {
-	s := c.siblingsAt(time.Now())
-	if !s.begin() {
-		return false
-	}
-	released := false
-	defer func() { s.finish(released) }()
-	if action := c.ending.step(c.moment(time.Now())); action != endingEnd { // a sibling has ended meanwhile
-		c.follow(action)
-		return false
-	}
-	held, _, _ := c.holding()
-	cork(c.net)
-	defer uncork(c.net)
-	released = c.closeOutput()
-	if unread(c.net) || c.secure != nil && c.secure.Partial() {
-		c.reopenOutput()
-		if held {
-			c.hold()
-		}
-		return false
-	}
-	if half, ok := c.net.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite() // fails when the client has closed the connection
-	}
-	return true
-}
-
-// interrupted reports whether a Read failed only because drain interrupted it while it waited for the rest of a
-// request, which is still read.
-func (c *conn) interrupted(err error) bool {
-	if !errors.Is(err, os.ErrDeadlineExceeded) || !c.draining.Load() || c.stopping.Load() || c.boundary.Load() ||
-		!c.lastRead.IsZero() || c.resumed {
-		return false
-	}
-	c.resumed = true
-	c.setReadDeadline(time.Now().Add(c.server.limits.ReceiveTimeout))
-	return true
-}
-
-// incoming is the reader of the input.
-type incoming struct{ c *conn }
-
-// Read implements io.Reader.
-func (i incoming) Read(b []byte) (n int, err error) {
-	n, err = i.c.net.Read(b)
-	if n == 0 && err != nil && i.c.interrupted(err) {
-		n, err = i.c.net.Read(b)
-	}
-	return n, err
 }

@@ -13,6 +13,7 @@ import (
 	"cqld/query"
 	"cqld/query/invalid"
 	"cqld/request"
+	"cqld/server/drain"
 	"cqld/server/frame"
 )
 
@@ -23,7 +24,7 @@ func beginDrain(t *testing.T, s *Server) {
 	go func() { drained <- s.Drain(context.Background()) }()
 	eventually(t, "the server drains", func() bool {
 		for _, c := range s.connections() {
-			if !c.draining.Load() {
+			if !c.drain.active.Load() {
 				return false
 			}
 		}
@@ -63,7 +64,7 @@ func awaitHolding(t *testing.T, s *Server) {
 	t.Helper()
 	eventually(t, "answers are held", func() bool {
 		for _, c := range s.connections() {
-			if held, _, _ := c.holding(); !held {
+			if !c.out.Holding().Held {
 				return false
 			}
 		}
@@ -94,13 +95,13 @@ func endWithAnswers(t *testing.T, version frame.Version) error {
 	begun := time.Now()
 	for stream := range int16(2) {
 		c.send(stream+1, "x")
-		time.Sleep(holdQuiet / 4)
+		time.Sleep(drain.HoldQuiet / 4)
 	}
 	answers, first := readEnd(t, c)
-	if held := first.Sub(begun); answers != 2 || held < holdQuiet {
+	if held := first.Sub(begun); answers != 2 || held < drain.HoldQuiet {
 		return fmt.Errorf("%d answers, the first after %v", answers, held)
 	}
-	if late := time.Since(first); late > holdQuiet {
+	if late := time.Since(first); late > drain.HoldQuiet {
 		return fmt.Errorf("the end came %v after the answers", late)
 	}
 	return nil
@@ -116,7 +117,7 @@ func TestDrainServesBusyClients(t *testing.T) {
 			if _, err := c.net.Write(envelope(4, frame.OpQuery, stream, 0, queryBody(4, "x"))); err != nil {
 				return
 			}
-			time.Sleep(drainQuiet / 5) // so that it never pauses
+			time.Sleep(drain.Quiet / 5) // so that it never pauses
 		}
 	}()
 	if answers, _ := readEnd(t, c); answers < 20 {
@@ -145,9 +146,9 @@ func TestDrainAnnouncesTheEnd(t *testing.T) {
 		frame.ConsumeEvent(&cur).Type != "GRACEFUL_DISCONNECT" || cur.Finish() != nil {
 		t.Errorf("the client received %+v %q", h, body)
 	}
-	time.Sleep(2 * watchTime) // other connections hold answers or end meanwhile
+	time.Sleep(2 * drain.WatchTime) // other connections hold answers or end meanwhile
 	for _, c := range s.connections() {
-		if held, _, _ := c.holding(); held {
+		if c.out.Holding().Held {
 			t.Error("answers are held")
 		}
 	}
@@ -197,12 +198,12 @@ func endInSequence(t *testing.T) error {
 	busy, idle := connect(t, addr, 4), connect(t, addr, 4)
 	beginDrain(t, s)
 	awaitHolding(t, s)
-	time.Sleep(holdNoneQuiet - holdQuiet*3/2)
+	time.Sleep(drain.HoldNoneQuiet - drain.HoldQuiet*3/2)
 	busy.send(1, "x")
 	if n, _ := readEnd(t, busy); n != 1 {
 		return fmt.Errorf("%d answers", n)
 	}
-	time.Sleep(holdQuiet * 2 / 3) // without waiting for it, the other one would end meanwhile
+	time.Sleep(drain.HoldQuiet * 2 / 3) // without waiting for it, the other one would end meanwhile
 	idle.send(1, "x")
 	idle.net.SetReadDeadline(time.Now().Add(10 * time.Second))
 	if n, _ := readEnd(t, idle); n != 1 {

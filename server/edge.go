@@ -1,15 +1,13 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"cqld/server/account"
 	"cqld/server/frame"
 )
 
@@ -63,7 +61,7 @@ func (e *refusedError) Error() string {
 // address is what the connections of one client address share.
 type address struct {
 	connections int
-	budget      *budget // nil without AddressBytesMax
+	budget      *account.Budget // nil without AddressBytesMax
 }
 
 // enterLocked counts a connection of an address. It returns an error if there are too many.
@@ -73,7 +71,7 @@ func (s *Server) enterLocked(c *conn) error {
 	if a == nil {
 		a = &address{}
 		if s.limits.AddressBytesMax > 0 {
-			a.budget = newBudget(s.limits.AddressBytesMax)
+			a.budget = account.NewBudget(s.limits.AddressBytesMax)
 		}
 		s.mu.addresses[addr] = a
 	}
@@ -81,7 +79,7 @@ func (s *Server) enterLocked(c *conn) error {
 		return &refusedError{BoundPerAddress, bound}
 	}
 	a.connections++
-	c.shared, c.owner = a.budget, s.memory.Address(addr)
+	c.account.Join(s.memory.Address(addr), a.budget, &s.limited[BoundAddressInFlight])
 	return nil
 }
 
@@ -158,48 +156,6 @@ func (c *conn) limitRate() error {
 	return nil
 }
 
-// errIdle ends a connection whose client was idle for IdleTimeout.
-var errIdle = errors.New("the client was idle for too long")
-
-// peekRequest waits for the first byte of a request, for at most IdleTimeout. A connection with requests in progress,
-// or to which a reply or an event was sent meanwhile, is not idle.
-func (c *conn) peekRequest() error {
-	for {
-		c.armIdle()
-		_, err := c.in.peek(1)
-		if err == nil || c.idleAt.IsZero() || !errors.Is(err, os.ErrDeadlineExceeded) || c.stopping.Load() ||
-			c.draining.Load() {
-			return err
-		}
-		c.idleAt = time.Time{}
-		idle := c.server.limits.IdleTimeout
-		if c.executing.Load() == 0 && time.Since(time.Unix(0, c.lastSent.Load())) >= idle-idle/idleSlack {
-			c.server.limited[BoundIdle].Add(1)
-			c.server.late.log(c.server.log, "a client connection is closed", "client", c.client.String(), "reason",
-				errIdle)
-			return errIdle
-		}
-	}
-}
-
-// armIdle sets the deadline of peekRequest. It may be early by a part of the time-out, so that it is not set for each
-// request.
-func (c *conn) armIdle() {
-	idle := c.server.limits.IdleTimeout
-	if idle <= 0 || c.in.buffered() > 0 || stage(c.stage.Load()) != stageReady {
-		return
-	}
-	now := time.Now()
-	if now.Before(c.idleAt.Add(idle/idleSlack - idle)) {
-		return
-	}
-	c.idleAt = now.Add(idle)
-	c.setReadDeadline(c.idleAt)
-	if c.draining.Load() {
-		c.net.SetReadDeadline(time.Unix(1, 0)) // the deadline of drain may just have been replaced
-	}
-}
-
 // checkVersion refuses a version that the operator does not allow. Each connection checks it in its first requests.
 func (s *Server) checkVersion(v frame.Version) error {
 	switch {
@@ -224,11 +180,4 @@ func (s *Server) newestVersion() frame.Version {
 // refusesVersion reports whether checkVersion refuses a version.
 func (s *Server) refusesVersion(v frame.Version) bool {
 	return v > s.newestVersion() || s.limits.OlderVersionsRefused && v < s.limits.VersionMax
-}
-
-// edgeState is the part of a connection that the bounds of this file need.
-type edgeState struct {
-	shared   *budget      // of all connections of the address; nil without a bound
-	idleAt   time.Time    // the deadline of armIdle; zero if none is set
-	lastSent atomic.Int64 // ns since 1970: when something was sent to the client
 }

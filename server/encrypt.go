@@ -14,12 +14,6 @@ import (
 // Encryption returns the TLS handshakes of clients so far.
 func (s *Server) Encryption() tlsconfig.HandshakeStats { return s.encryption.Stats() }
 
-// encrypt makes the connection begin with a TLS handshake, or allow one if optional.
-func (c *conn) encrypt(config *tls.Config, optional bool) {
-	c.secure = tlsconfig.NewConn(c.net, config, optional)
-	c.net = c.secure
-}
-
 // handshake performs the TLS handshake, if the connection has one. It runs on the connection's own goroutine, within
 // the time of Limits.HandshakeTimeout and as one of Limits.HandshakesMax.
 func (c *conn) handshake() error {

@@ -47,14 +47,14 @@ func (s *Server) push(kind frame.Events, body func([]byte, frame.Version) []byte
 		if frame.Events(c.events.Load())&kind == 0 {
 			continue
 		}
-		if c.budget.used.Load() > c.budget.limit {
+		if c.account.Exceeded() {
 			c.fail(errSlowClient)
 			continue
 		}
 		if encoded[c.version] == nil {
 			encoded[c.version] = appendEvent(c.version, body)
 		}
-		c.send(encoded[c.version], memory.Held{})
+		c.out.Send(encoded[c.version], memory.Held{})
 	}
 }
 
@@ -78,7 +78,7 @@ func (c *conn) announcesEnd() bool {
 // announceEnd sends GRACEFUL_DISCONNECT. The client then sends no request, and closes the connection when it has all
 // answers.
 func (c *conn) announceEnd() {
-	c.send(appendEvent(c.version, func(dst []byte, _ frame.Version) []byte {
+	c.out.Send(appendEvent(c.version, func(dst []byte, _ frame.Version) []byte {
 		return frame.AppendGracefulDisconnect(dst)
 	}), memory.Held{})
 }

@@ -38,18 +38,17 @@ type worker struct {
 // run executes and answers j, or parks it.
 func (w *worker) run(j job) {
 	c := j.conn
-	if c.park(j) {
+	if c.parking.add(j) {
 		return
 	}
-	defer c.jobs.Done()
-	defer c.executing.Add(-1)
-	defer c.unpark()
+	defer c.finish()
+	defer c.parking.resume()
 	sent := false
-	c.server.memory.Open(&w.memory, c.origin(), &c.flow)
+	c.account.Open(&w.memory)
 	defer w.memory.Close()
 	defer func() {
 		if !sent { // the connection has ended, or a panic is propagating
-			c.release(j.charge)
+			c.account.Release(j.charge)
 		}
 	}()
 	if c.ctx.Err() != nil {
@@ -65,7 +64,7 @@ func (w *worker) run(j job) {
 	reply, charge := w.encode(j, result, err)
 	sent = true
 	c.served.Store(true)
-	if c.enqueue(reply, j.charge.Plus(charge), true) {
+	if c.out.Enqueue(reply, j.charge.Plus(charge), true) {
 		w.reply = nil // the output may have its memory
 		return
 	}
@@ -95,15 +94,7 @@ func (w *worker) encode(j job, result *query.Result, err error) (reply []byte, c
 	if j.request.Version < frame.V5 && c.compression != frame.NoCompression {
 		reply = c.server.compressor.CompressBody(reply, 0, c.compression)
 	}
-	if n := int64(len(reply)); n <= w.memory.Bytes() {
-		w.memory.Shrink(w.memory.Bytes() - n)
-	} else if more := n - w.memory.Bytes(); !w.memory.TryGrow(more) {
-		charge = c.server.memory.Charge(more) // metadata and warnings
-		c.owner.Hold(more)
-	}
-	charge = charge.Plus(w.memory.Detach())
-	c.chargeOwn(charge.Bytes())
-	return reply, charge
+	return reply, c.account.Convert(&w.memory, int64(len(reply)))
 }
 
 // reserveReply reserves memory for the reply, in addition to the memory of the result. With compression, it takes twice
@@ -122,7 +113,7 @@ func (w *worker) reserveReply(c *conn, result *query.Result) error {
 // buffer returns memory for a reply with n bytes of rows.
 func (w *worker) buffer(c *conn, n int) []byte {
 	if n += replyHead; n > outputBufferKeep {
-		return c.server.buffers.sized(n)[:0]
+		return c.server.output.Buffers.Sized(n)[:0]
 	}
 	return w.reply[:0]
 }

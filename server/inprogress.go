@@ -64,25 +64,32 @@ type lease struct {
 	cancel context.CancelFunc
 }
 
-// lease returns a context for a request, which is not used by another one until it is returned.
-func (c *conn) lease() *lease {
-	c.leases.Lock()
-	defer c.leases.Unlock()
-	if n := len(c.leases.free); n > 0 {
-		l := c.leases.free[n-1]
-		c.leases.free = c.leases.free[:n-1]
+// leases are the contexts of a connection that no request uses now.
+type leases struct {
+	mu   sync.Mutex
+	free []*lease
+}
+
+// take returns a context for a request, which is not used by another one until giveBack is called. It ends with ctx,
+// the connection's.
+func (s *leases) take(ctx context.Context) *lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.free); n > 0 {
+		l := s.free[n-1]
+		s.free = s.free[:n-1]
 		return l
 	}
 	l := new(lease)
-	l.ctx, l.cancel = context.WithCancel(c.ctx)
+	l.ctx, l.cancel = context.WithCancel(ctx)
 	return l
 }
 
 // giveBack lets other requests use l. There are never more leases than requests that were executed at a time.
-func (c *conn) giveBack(l *lease) {
-	c.leases.Lock()
-	defer c.leases.Unlock()
-	c.leases.free = append(c.leases.free, l)
+func (s *leases) giveBack(l *lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free = append(s.free, l)
 }
 
 // slot shows the request that a worker executes.
@@ -214,7 +221,7 @@ func (s *Server) Killed() int64 { return s.workers.slots.killed.Load() }
 
 // enter makes InProgress show a request, and Kill end it, until leave is called.
 func (w *worker) enter(j job) {
-	w.lease, w.id = j.conn.lease(), j.conn.server.workers.slots.last.Add(1)
+	w.lease, w.id = j.conn.leases.take(j.conn.ctx), j.conn.server.workers.slots.last.Add(1)
 	w.slot.begin(w.id, j, w.lease.cancel)
 }
 
@@ -224,7 +231,7 @@ func (w *worker) leave(c *conn, err error) error {
 	w.lease = nil
 	switch {
 	case !killed:
-		c.giveBack(l)
+		c.leases.giveBack(l)
 	case errors.Is(err, context.Canceled) && c.ctx.Err() == nil:
 		return &Killed{w.id}
 	}

@@ -21,7 +21,7 @@ func (s *Server) Leave(ctx context.Context, native netip.AddrPort) error {
 	var ending []*conn
 	for _, c := range s.connections() {
 		if !c.aboutNodes() {
-			c.drain()
+			c.drain.begin()
 			ending = append(ending, c)
 		}
 	}

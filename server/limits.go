@@ -71,11 +71,6 @@ const (
 	receivingBytesMax = 64 << 20
 	smallShare        = 4
 
-	// Complete requests larger than bodyStep wait briefly until their clients have read replies, as long as a write may
-	// take, and are then refused.
-	largeWait     = 2 * time.Second
-	largeWaitStep = 2 * time.Millisecond
-
 	// A connection is read until 80 % of its bound are in use. With five frames of the largest size, the remaining 20
 	// % hold one more, so a client that is alone is slowed down and never refused.
 	connectionFrames = 5
@@ -109,30 +104,10 @@ const (
 	writeTimeout   = 30 * time.Second
 	drainTimeout   = 4 * time.Second
 	cancelTimeout  = 5 * time.Second
-	drainQuiet     = 10 * time.Millisecond
 
-	// A client whose requests are not answered stops sending when all its threads wait. A thread that pauses for 5 ms
-	// between requests of 3 ms, to one of four nodes at random, sends a request to this one within holdQuiet in 99 of
-	// 100 cases. Held answers take memory: up to holdBytesMax per connection.
-	drainHold     = 600 * time.Millisecond
-	holdQuiet     = 150 * time.Millisecond
-	holdNoneQuiet = 300 * time.Millisecond // of a connection without held answers
-	releaseLooks  = 16                     // in one drainHold
-	holdBytesMax  = 256 << 10
-
-	// While answers are held, each such thread sends one request: in watchTime without holding, it sends ten. A client
-	// that sends pacedLeast requests, and 60 % of what it sent in watchTime, has threads that do not wait.
-	watchTime = 300 * time.Millisecond
-	// In an overloaded ring, all threads wait for answers: a client may have threadsPerNode times as many as requests
-	// are executed on this node in parallel, and each sends one while answers are held.
-	pacedLeast     = 3
-	threadsPerNode = 8
-	pauseQuiet     = 100 * time.Millisecond
-	pausePoll      = 2 * time.Millisecond
-	idleQuiet      = 600 * time.Millisecond // of a connection that was not used when the drain began
-
-	// Each connection looks for a pause of the client every pausePoll, if the client has at most siblingsPolled.
-	siblingsPolled = 64
+	// Held answers are sent after drainHold (package drain).
+	drainHold    = 600 * time.Millisecond
+	releaseLooks = 16 // in one drainHold
 
 	// The cost of a request besides its body: job, decoded values, reply header.
 	requestOverhead = 256
@@ -145,17 +120,8 @@ const (
 	// this.
 	bodyStep = 64 << 10
 
-	// Reading pauses at this percentage of a bound and resumes below it.
-	pausePercent = 80
-
 	// Workers that are kept for the next burst: their stacks are 256 × 16 KiB = 4 MiB.
 	workersIdleMax = 256
-
-	// Read buffers. A small one holds a few requests of a quiet connection. A connection that fills it gets a large
-	// one until it is quiet again. A segment may need up to 160 KiB, which is charged to the budgets, and the rest of
-	// the segment must arrive within ReceiveTimeout.
-	readBufferSmall = 1 << 10
-	readBufferLarge = 32 << 10
 
 	// A connection with more unsent bytes of replies executes no further requests: two pages of the default size.
 	unsentMax = 2 << 20
@@ -175,17 +141,6 @@ const (
 
 	// A reply without its rows: header and metadata of some columns.
 	replyHead = 1 << 10
-
-	// Buffers of readBufferLarge, twice that, and so on are kept for replies until a second garbage collection: up to 2
-	// MiB.
-	bufferSizes = 7
-
-	// writeLarge is the size of the parts in which large replies are written while memory is not scarce. Each part
-	// costs a system call and wakes the client.
-	writeLarge = 1 << 20
-
-	// spareChunks is the number of chunks for which an idle connection keeps memory: 0.5 KiB.
-	spareChunks = 8
 
 	// Larger output buffers are not kept for reuse.
 	outputBufferKeep = 64 << 10

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -17,6 +16,7 @@ import (
 
 	"cqld/query"
 	"cqld/request"
+	"cqld/server/account"
 	"cqld/server/frame"
 )
 
@@ -35,56 +35,6 @@ func gate() (p *fake, running *atomic.Int64, open func()) {
 			}
 		},
 	}, running, func() { close(opened) }
-}
-
-func TestBudget(t *testing.T) {
-	b := newBudget(1000)
-	if !b.reserve(1000) || b.reserve(1) || b.used.Load() != 1000 {
-		t.Error("the bound does not hold")
-	}
-	b.charge(500) // replies exist whether there is room or not
-	woken := make(chan struct{})
-	go func() {
-		b.wait(func() bool { return false })
-		close(woken)
-	}()
-	eventually(t, "the reader waits", func() bool { return b.waiters.Load() == 1 })
-	b.release(700)
-	select {
-	case <-woken:
-		t.Error("a reader continues at 80 %")
-	case <-time.After(10 * time.Millisecond):
-	}
-	b.release(1)
-	<-woken
-	b.release(799)
-	if b.used.Load() != 0 {
-		t.Errorf("%d in use", b.used.Load())
-	}
-}
-
-// Many waiters and releases at once: every waiter must come back.
-func TestBudgetLosesNoWakeUp(t *testing.T) {
-	b := newBudget(100)
-	const n = 8
-	done := make(chan struct{})
-	for range n {
-		go func() {
-			for range 2000 {
-				b.wait(func() bool { return false })
-				b.charge(60)
-				b.release(60)
-			}
-			done <- struct{}{}
-		}()
-	}
-	for range n {
-		select {
-		case <-done:
-		case <-time.After(20 * time.Second):
-			t.Fatal("a waiter was never woken")
-		}
-	}
 }
 
 // TestFloodIsAnsweredOverloaded: a client that requested it gets OVERLOADED while memory is exhausted, and is served
@@ -433,11 +383,11 @@ func TestServeAfterCloseFails(t *testing.T) {
 // The arithmetic of limits.go: a client that is alone is never refused.
 func TestLargestFrameFitsPausedConnection(t *testing.T) {
 	l := Limits{}.withDefaults()
-	b := newBudget(l.ConnectionBytesMax)
-	if free := b.limit - b.pause; free < int64(l.FrameBytesMax) {
-		t.Errorf("%d bytes are free when reading goes on, a frame may have %d", free, l.FrameBytesMax)
+	free := l.ConnectionBytesMax - l.ConnectionBytesMax/100*account.PausePercent
+	if free < int64(l.FrameBytesMax) {
+		t.Errorf("%d bytes are free when reading pauses, a frame may have %d", free, l.FrameBytesMax)
 	}
-	if fmt.Sprint(l.ConnectionBytesMax <= l.InFlightBytesMax) != "true" {
+	if l.ConnectionBytesMax > l.InFlightBytesMax {
 		t.Error("one connection may use more than all together")
 	}
 }

@@ -4,78 +4,91 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// A connection executes no further requests while its client does not read the replies that it has, or while its
-// requests wait for memory. Their requests are parked: they hold their bodies, and no worker.
+// parking keeps requests that wait. A connection executes no further requests while its client does not read the
+// replies that it has, or while its requests wait for memory. Parked requests hold their bodies, and no worker.
+type parking struct {
+	conn  *conn
+	any   atomic.Bool // jobs is not empty, or is about to have its first element
+	mu    sync.Mutex
+	jobs  []job
+	ended bool // the connection executes no further requests
+}
 
-// overLocked reports whether requests must be parked. Each change to false is followed by a call of unpark.
-func (c *conn) overLocked() bool { return c.out.bytes > unsentMax || c.flow.Waiting() }
+// over reports whether requests must be parked. Each change to false is followed by a call of resume.
+func (p *parking) over() bool {
+	return p.conn.out.Bytes() > unsentMax || p.conn.account.Flow().Waiting()
+}
 
 // stalled reports whether requests are parked because others of the connection wait for the disk. The
 // reader then waits, so that a client which sends faster than the disk writes is slowed down, and leaves the memory of
-// requests to others. Each change to false is followed by a call of unpark.
-func stalled(c *conn) bool { return c.parked.Load() && c.flow.Stalled() }
+// requests to others. Each change to false is followed by a call of resume.
+func (p *parking) stalled() bool { return p.any.Load() && p.conn.account.Flow().Stalled() }
 
-// park keeps a request until the client has read more. It returns false if the request may be executed.
-func (c *conn) park(j job) bool {
-	o := &c.out
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.broken || !c.overLocked() {
+// add keeps a request until the client has read more. It returns false if the request may be executed.
+func (p *parking) add(j job) bool {
+	if !p.over() {
 		return false
 	}
-	o.parked = append(o.parked, j)
-	c.parked.Store(true)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	// A goroutine that ends what is waited for calls resume after it. Either that call sees any and waits for mu, or
+	// over sees its change here: no request is left behind.
+	p.any.Store(true)
+	if p.ended || !p.over() {
+		p.any.Store(len(p.jobs) > 0)
+		return false
+	}
+	p.jobs = append(p.jobs, j)
 	return true
 }
 
-// unpark executes some parked requests, if it is time. Those call it again when they have ended.
-func (c *conn) unpark() {
-	if !c.parked.Load() {
+// resume executes some parked requests, if it is time. Those call it again when they have ended.
+func (p *parking) resume() {
+	if !p.any.Load() {
 		return
 	}
-	defer c.budget.wakeAny()
-	o := &c.out
-	o.mu.Lock()
+	defer p.conn.account.WakeReader()
+	p.mu.Lock()
 	n := 0
-	if !c.overLocked() {
-		n = min(len(o.parked), unparkMax)
+	if !p.over() {
+		n = min(len(p.jobs), unparkMax)
 	}
-	next := slices.Clone(o.parked[:n])
-	if o.parked = slices.Delete(o.parked, 0, n); len(o.parked) == 0 {
-		o.parked = nil
-		c.parked.Store(false)
+	next := slices.Clone(p.jobs[:n])
+	if p.jobs = slices.Delete(p.jobs, 0, n); len(p.jobs) == 0 {
+		p.jobs = nil
+		p.any.Store(false)
 	}
-	o.mu.Unlock()
+	p.mu.Unlock()
 	for _, j := range next {
-		if !c.server.workers.submit(j) {
-			c.refuseJob(j)
+		if !p.conn.server.workers.submit(j) {
+			p.refuse(j)
 		}
 	}
 }
 
-// refuseJob answers a request for which there is no worker.
-func (c *conn) refuseJob(j job) {
-	defer c.jobs.Done()
-	defer c.executing.Add(-1)
-	c.send(appendErrorReply(nil, j.request, c.server.wireError(errOverloaded), nil, nil), j.charge)
+// refuse answers a request for which there is no worker.
+func (p *parking) refuse(j job) {
+	c := p.conn
+	defer c.finish()
+	c.out.Send(appendErrorReply(nil, j.request, c.server.wireError(errOverloaded), nil, nil), j.charge)
 }
 
-// dropParked drops the parked requests of a connection that has ended.
-func (c *conn) dropParked() {
-	o := &c.out
-	o.mu.Lock()
-	parked := o.parked
-	o.parked = nil
-	c.parked.Store(false)
-	o.mu.Unlock()
-	c.budget.wakeAny()
-	for _, j := range parked {
-		c.release(j.charge)
-		c.executing.Add(-1)
-		c.jobs.Done()
+// end drops the requests of a connection that has ended, and keeps no later ones.
+func (p *parking) end() {
+	p.mu.Lock()
+	jobs := p.jobs
+	p.jobs, p.ended = nil, true
+	p.any.Store(false)
+	p.mu.Unlock()
+	p.conn.account.WakeReader()
+	for _, j := range jobs {
+		p.conn.account.Release(j.charge)
+		p.conn.finish()
 	}
 }
 
@@ -84,21 +97,17 @@ func (c *conn) dropParked() {
 func (s *Server) disconnectStuck() {
 	type stuck struct {
 		conn  *conn
-		bytes int
+		bytes int64
 	}
 	var all []stuck
 	late := time.Now().Add(-stuckGrace).UnixNano()
 	for _, c := range s.connections() {
-		if since := c.out.stuck.Load(); since == 0 || since > late {
-			continue
+		if since := c.out.Stuck(); since != 0 && since <= late {
+			all = append(all, stuck{c, c.out.Bytes()})
 		}
-		c.out.mu.Lock()
-		bytes := c.out.bytes
-		c.out.mu.Unlock()
-		all = append(all, stuck{c, bytes})
 	}
 	slices.SortFunc(all, func(a, b stuck) int { return cmp.Compare(b.bytes, a.bytes) })
-	need := int(s.memory.Limits().Bytes / stuckShare)
+	need := s.memory.Limits().Bytes / stuckShare
 	for _, x := range all {
 		if need -= x.bytes; x.bytes == 0 {
 			return

@@ -1,11 +1,14 @@
 package server
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"cqld/internal/memory"
 	"cqld/query"
 	"cqld/request"
+	"cqld/server/account"
 	"cqld/server/frame"
 )
 
@@ -39,9 +42,16 @@ func TestClientThatWaitsForAnswersIsNotPaused(t *testing.T) {
 func hold(t *testing.T, s *Server, ofAll, ofAddress int64) (free func()) {
 	t.Helper()
 	if ofAddress > 0 {
-		shared := s.connections()[0].shared
-		shared.charge(ofAddress)
-		return func() { shared.release(ofAddress) }
+		address := s.connections()[0].client.Addr()
+		s.mu.Lock()
+		shared := s.mu.addresses[address].budget
+		s.mu.Unlock()
+		other := new(account.Account) // of another connection
+		limits := memory.Limits{Bytes: 2 * ofAddress, Reserve: ofAddress}
+		other.Init(memory.New(memory.Options{Limits: limits}), ofAddress)
+		other.Join(nil, shared, new(atomic.Int64))
+		held := other.Charge(ofAddress)
+		return func() { other.Release(held) }
 	}
 	held, ok := s.memory.Reserve(ofAll)
 	if !ok {
@@ -53,7 +63,7 @@ func hold(t *testing.T, s *Server, ofAll, ofAddress int64) (free func()) {
 // anyPaused reports whether the reader of any connection waits for memory of others.
 func anyPaused(s *Server) bool {
 	for _, c := range s.connections() {
-		if c.paused.Load() {
+		if c.account.Waiting() {
 			return true
 		}
 	}

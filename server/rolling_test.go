@@ -15,6 +15,7 @@ import (
 
 	"cqld/query"
 	"cqld/request"
+	"cqld/server/drain"
 	"cqld/server/frame"
 )
 
@@ -100,12 +101,12 @@ func (p *pool) connect(n int) {
 }
 
 // lostMax is how many requests of rolling restarts may cross the end of their connection: none is expected, and a
-// machine that lets a client stand still for holdQuiet makes one possible. Without held answers, 4 to 6 did. Restarts
-// during which a client is known to have stood still do not count.
+// machine that lets a client stand still for drain.HoldQuiet makes one possible. Without held answers, 4 to 6 did.
+// Restarts during which a client is known to have stood still do not count.
 const lostMax = 1
 
 // stalledAfter is how late a client wakes up if the machine let it stand still.
-const stalledAfter = holdQuiet / 3
+const stalledAfter = drain.HoldQuiet / 3
 
 // Rolling restarts under load answer all that was sent before the server closed a connection. What a client sends while
 // the end of its connection is on the way cannot be answered: there is no message of the protocol that announces it. So

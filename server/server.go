@@ -18,7 +18,10 @@ import (
 	"cqld/query"
 	"cqld/request"
 	"cqld/ring"
+	"cqld/server/buffer"
+	"cqld/server/drain"
 	"cqld/server/frame"
+	"cqld/server/output"
 	"cqld/tlsconfig"
 )
 
@@ -66,7 +69,7 @@ type Server struct {
 	forget     func()         // the opposite of OnShortage
 	small      *intake.Intake // memory for small requests being received, and for the first parts of large ones
 	large      *intake.Intake // memory for the other requests being received
-	buffers    *buffers
+	output     output.Config
 	compressor *frame.Compressor
 	workers    *workers
 	guard      *guard.Guard
@@ -85,13 +88,13 @@ type Server struct {
 		sync.Mutex
 		counts map[frame.ErrorCode]int64 // errors sent to clients
 	}
+	draining   drain.Clients
 	goroutines sync.WaitGroup // tracks Serve loops and connections
 
 	mu struct {
 		sync.Mutex
 		conns     map[*conn]struct{}
 		addresses map[netip.Addr]*address // if the connections of each address are bounded
-		siblings  map[clientKey]*siblings // of draining connections
 		listeners map[net.Listener]struct{}
 	}
 }
@@ -112,7 +115,6 @@ func New(o Options) *Server {
 		memory:     o.Memory,
 		small:      intake.New(intake.DefaultLimits(limits.ReceivingBytesMax / smallShare)),
 		large:      intake.New(intake.DefaultLimits(limits.ReceivingBytesMax - limits.ReceivingBytesMax/smallShare)),
-		buffers:    newBuffers(),
 		compressor: frame.NewCompressor(),
 		workers:    newWorkers(limits),
 		guard:      o.Guard,
@@ -132,8 +134,13 @@ func New(o Options) *Server {
 	if s.guard == nil {
 		s.guard = guard.New(o.Logger)
 	}
+	s.output = output.Config{
+		Buffers:      new(buffer.Pool),
+		Memory:       s.memory,
+		Guard:        s.guard,
+		WriteTimeout: limits.WriteTimeout,
+	}
 	s.mu.conns = map[*conn]struct{}{}
-	s.mu.siblings = map[clientKey]*siblings{}
 	s.mu.addresses = map[netip.Addr]*address{}
 	s.mu.listeners = map[net.Listener]struct{}{}
 	for v := frame.V3; v <= s.newestVersion(); v++ {
@@ -184,9 +191,6 @@ func (s *Server) Serve(l net.Listener) error {
 // it closes the oldest one.
 func (s *Server) accept(nc net.Conn) {
 	c := newConn(s, nc)
-	if s.options.TLS != nil {
-		c.encrypt(s.options.TLS, s.options.TLSOptional)
-	}
 	if err := s.register(c); err != nil {
 		var refused *refusedError
 		if errors.As(err, &refused) {
@@ -229,8 +233,7 @@ func (s *Server) unregister(c *conn) {
 	defer s.mu.Unlock()
 	delete(s.mu.conns, c)
 	s.leaveLocked(c.client.Addr())
-	s.memory.Release(c.owner)
-	s.memory.Release(c.role.Load())
+	c.account.Leave()
 }
 
 // connections returns the open connections.
@@ -251,7 +254,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	s.stopAccepting()
 	for _, c := range s.connections() {
 		if ctx.Err() == nil {
-			c.drain()
+			c.drain.begin()
 		} else {
 			c.stop()
 		}

@@ -63,7 +63,7 @@ func stall(t *testing.T, s *Server, addr string, n int) *client {
 	go floods(c, n)
 	eventually(t, "the reader waits", func() bool {
 		for _, conn := range s.connections() {
-			if stalled(conn) && conn.budget.waiters.Load() > 0 {
+			if conn.parking.stalled() && conn.account.Waiting() {
 				return true
 			}
 		}

@@ -81,76 +81,6 @@ func versionMismatch(got, want frame.Version) error {
 		"version %v", got, want))
 }
 
-// handle handles an envelope whose header judge has accepted. It owns body.
-func (c *conn) handle(h header, body []byte, charge memory.Held) error {
-	c.requests.Add(1)
-	if h.Flags&frame.FlagCompressed != 0 && h.Version < frame.V5 {
-		inflated, more, err := c.decompress(body)
-		if err != nil {
-			c.refuse(h, err, charge)
-			return nil
-		}
-		c.release(charge) // the compressed body is not kept
-		charge = more
-		body = inflated
-	}
-	cur := wire.NewCursor(body)
-	switch h.Opcode {
-	case frame.OpOptions:
-		c.answer(h, frame.OpSupported, charge, func(dst []byte) []byte {
-			return frame.AppendSupported(dst,
-				c.server.supported)
-		})
-		return nil
-	case frame.OpStartup:
-		return c.startup(h, frame.ConsumeStringMap(&cur), cur.Err(), charge)
-	case frame.OpAuthResponse:
-		return c.authenticate(h, cur.Bytes(), cur.Err(), charge)
-	case frame.OpRegister:
-		events := frame.ConsumeRegister(&cur)
-		if err := cur.Err(); err != nil {
-			c.refuse(h, err, charge)
-			return nil
-		}
-		c.events.Or(uint32(events))
-		c.answer(h, frame.OpReady, charge, nil)
-		return nil
-	}
-	if err := c.limitRate(); err != nil {
-		c.refuse(h, err, charge)
-		return nil
-	}
-	c.jobs.Add(1)
-	c.executing.Add(1)
-	if !c.server.workers.submit(job{conn: c, request: h, body: body, charge: charge}) {
-		c.executing.Add(-1)
-		c.jobs.Done()
-		c.refuse(h, errOverloaded, charge)
-	}
-	return nil
-}
-
-// decompress decompresses a body. It reserves memory according to the declared size before it allocates any.
-func (c *conn) decompress(body []byte) (inflated []byte, charge memory.Held, err error) {
-	most := c.server.limits.FrameBytesMax
-	if stage(c.stage.Load()) != stageReady {
-		most = handshakeFrameMax // a client that is not authenticated gets no memory for what it only declares
-	}
-	size, err := frame.DecompressedSize(body, c.compression, most)
-	if err != nil {
-		return nil, charge, err
-	}
-	charge, ok := c.reserveRequest(requestOverhead + int64(size))
-	if !ok {
-		return nil, charge, errOverloaded
-	}
-	if inflated, err = frame.DecompressBody(body, c.compression, most); err != nil {
-		c.release(charge)
-		return nil, charge, err
-	}
-	return inflated, charge, nil
-}
-
 // startup sets the version, compression and options of the connection.
 func (c *conn) startup(h header, pairs []frame.StringPair, err error, charge memory.Held) error {
 	options := make(map[string]string, len(pairs))
@@ -189,18 +119,20 @@ func (c *conn) beginFraming() {
 	if c.version < frame.V5 {
 		return
 	}
-	c.framed = true
-	c.out.mu.Lock()
-	c.out.framed = true
-	c.out.mu.Unlock()
+	c.reader.framed = true
+	var compressor *frame.Compressor
+	if c.compression == frame.LZ4 {
+		compressor = c.server.compressor
+	}
+	c.out.Frame(compressor)
 }
 
 // ready ends the handshake and its limits.
 func (c *conn) ready() {
 	c.stage.Store(uint32(stageReady))
 	c.server.handshakes.end(c)
-	c.idleAt = time.Time{}
-	c.setReadDeadline(time.Time{})
+	c.reader.idleAt = time.Time{}
+	c.reader.setReadDeadline(time.Time{})
 }
 
 // authenticate handles one token of the client.
@@ -219,7 +151,7 @@ func (c *conn) authenticate(h header, token []byte, err error, charge memory.Hel
 		return nil
 	}
 	c.user.Store(&auth.Principal{Name: user})
-	c.role.Store(c.server.memory.Role(user))
+	c.account.SetRole(c.server.memory.Role(user))
 	c.exchange = nil
 	c.recheck()
 	c.ready()
@@ -235,7 +167,7 @@ func (c *conn) answer(h header, op frame.Opcode, charge memory.Held, body func([
 	}
 	frame.FinishEnvelope(dst, 0)
 	c.reply = dst
-	c.send(dst, charge)
+	c.out.Send(dst, charge)
 }
 
 // refuse sends an error about a request that does not reach a worker.

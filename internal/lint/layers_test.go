@@ -162,7 +162,11 @@ query: audit auth coordinator cql internal/env internal/histogram internal/uuid 
 
 # Protocol servers.
 server/frame: internal/wire ring types
-server: auth coordinator cql internal/guard internal/intake internal/memory internal/wire query query/invalid request ring server/frame tlsconfig
+server/account: internal/memory
+server/buffer:
+server/drain:
+server/output: internal/guard internal/memory server/account server/buffer server/frame
+server: auth coordinator cql internal/guard internal/intake internal/memory internal/wire query query/invalid request ring server/account server/buffer server/drain server/frame server/output tlsconfig
 login: auth internal/env query/invalid server
 login/certificate: login server tlsconfig
 azuretables: auth azuretables/entity azuretables/odata coordinator internal/env internal/guard internal/intake internal/memory request ring schema tlsconfig

@@ -18,7 +18,6 @@ func methodExceptions() map[string]int {
 		"azuretables.call":           70,
 		"cql.builder":                96,
 		"query/read.reading":         58,
-		"server.conn":                94,
 		"simulation.Cluster":         106,
 		"simulation/scenario.script": 50,
 		"types.Type":                 50,
@@ -29,7 +28,6 @@ func methodExceptions() map[string]int {
 // fieldExceptions returns the structs that still have more fields, with their number. It is used as methodExceptions.
 func fieldExceptions() map[string]int {
 	return map[string]int{
-		"server.conn":        51,
 		"simulation.Options": 59,
 	}
 }

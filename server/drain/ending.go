@@ -1,4 +1,4 @@
-package server
+package drain
 
 import "time"
 
@@ -16,29 +16,29 @@ import "time"
 //     come when the pause is over.
 //  4. announced: the client has been sent GRACEFUL_DISCONNECT, and closes the connection.
 type ending struct {
-	hold, timeout time.Duration // DrainHold and DrainTimeout
-	phase         endingPhase
-	began         time.Time     // when the connection began to drain
-	holds         time.Time     // when the phase holding began, or when held answers were last sent
-	watched       int64         // requests of the client in the phase watching
-	work          time.Duration // in the phase watching, in which the client's requests were executed, added up
-	stepped       time.Time     // when step was last called
-	threads       int64         // that the client may have if they do nothing but wait for answers
-	before        int64         // requests of the client until holds
-	requests      int64         // that have been received on the connection
-	client        int64         // that have been received on all connections of the client
-	arrived       time.Time     // when the last request was received on the connection
-	active        time.Time     // when the last request of the client was received, or the drain began
-	longest       time.Duration // pause of the client between two requests, at most idleQuiet
+	limits   Limits
+	phase    phase
+	began    time.Time     // when the connection began to drain
+	holds    time.Time     // when the phase holding began, or when held answers were last sent
+	watched  int64         // requests of the client in the phase watching
+	work     time.Duration // in the phase watching, in which the client's requests were executed, added up
+	stepped  time.Time     // when step was last called
+	threads  int64         // that the client may have if they do nothing but wait for answers
+	before   int64         // requests of the client until holds
+	requests int64         // that have been received on the connection
+	client   int64         // that have been received on all connections of the client
+	arrived  time.Time     // when the last request was received on the connection
+	active   time.Time     // when the last request of the client was received, or the drain began
+	longest  time.Duration // pause of the client between two requests, at most idleQuiet
 }
 
-type endingPhase uint8
+type phase uint8
 
 const (
-	endingWatching endingPhase = iota
-	endingHolding
-	endingPacing
-	endingAnnounced
+	phaseWatching phase = iota
+	phaseHolding
+	phasePacing
+	phaseAnnounced
 )
 
 // moment is what the reader of a draining connection sees.
@@ -54,27 +54,31 @@ type moment struct {
 	sibling  time.Time // when the end of a sibling last released answers; zero if none did
 }
 
-// endingAction is what the reader does.
-type endingAction uint8
+// Action is what the reader of a draining connection does.
+type Action uint8
 
+// The actions.
 const (
-	endingWait  endingAction = iota
-	endingHold               // hold answers from now on
-	endingServe              // send the held answers, and hold no more
-	endingEnd                // send the held answers, and the end
+	Wait  Action = iota
+	Hold         // hold answers from now on
+	Serve        // send the held answers, and hold no more
+	End          // send the held answers, and the end
 )
 
 // newEnding returns the state of a connection that begins to drain. last is when something was last sent on it.
-func newEnding(now, last time.Time, requests int64, limits *Limits) ending {
+func newEnding(now, last time.Time, requests int64, limits Limits) ending {
 	return ending{
-		hold: limits.DrainHold, timeout: limits.DrainTimeout, began: now, requests: requests, arrived: last,
-		active:  now,
-		stepped: now,
+		limits:   limits,
+		began:    now,
+		requests: requests,
+		arrived:  last,
+		active:   now,
+		stepped:  now,
 	}
 }
 
 // step returns what the reader must do.
-func (e *ending) step(m moment) endingAction {
+func (e *ending) step(m moment) Action {
 	if m.requests > e.requests {
 		e.requests, e.arrived = m.requests, m.now
 	}
@@ -82,58 +86,58 @@ func (e *ending) step(m moment) endingAction {
 		e.longest = max(e.longest, min(m.now.Sub(e.active), idleQuiet))
 		e.client, e.active = m.client, m.now
 	}
-	if e.phase == endingWatching {
+	if e.phase == phaseWatching {
 		e.work += time.Duration(m.parallel) * m.now.Sub(e.stepped)
 	}
 	e.stepped = m.now
 	age := m.now.Sub(e.began)
 	switch {
-	case !m.running && age >= e.timeout*3/4:
-		return endingEnd
-	case e.phase == endingWatching:
-		return e.watch(m, age)
-	case e.phase == endingHolding:
-		return e.holding(m)
-	case e.phase == endingPacing && e.paused(m):
-		return endingEnd
+	case !m.running && age >= e.limits.Timeout*3/4:
+		return End
+	case e.phase == phaseWatching:
+		return e.stepWatching(m, age)
+	case e.phase == phaseHolding:
+		return e.stepHolding(m)
+	case e.phase == phasePacing && e.paused(m):
+		return End
 	}
-	return endingWait
+	return Wait
 }
 
-// watch is step in the phase watching.
-func (e *ending) watch(m moment, age time.Duration) endingAction {
+// stepWatching is step in the phase watching.
+func (e *ending) stepWatching(m moment, age time.Duration) Action {
 	switch {
 	case !m.running && m.now.Sub(e.arrived) >= idleQuiet:
-		return endingEnd
-	case age < min(watchTime, e.timeout/8):
-		return endingWait
+		return End
+	case age < min(WatchTime, e.limits.Timeout/8):
+		return Wait
 	}
-	e.phase, e.holds, e.watched, e.before = endingHolding, m.now, m.client, m.client
+	e.phase, e.holds, e.watched, e.before = phaseHolding, m.now, m.client, m.client
 	e.threads = int64(threadsPerNode * e.work / age)
-	return endingHold
+	return Hold
 }
 
-// holding is step in the phase holding.
-func (e *ending) holding(m moment) endingAction {
+// stepHolding is step in the phase holding.
+func (e *ending) stepHolding(m moment) Action {
 	if freed := latest(m.sibling, m.released); freed.After(e.holds) { // its threads send again
 		e.holds, e.before = freed, m.client
 	}
 	if held := m.client - e.before; !m.held || held >= max(pacedLeast, e.watched*3/5, e.threads) {
-		e.phase = endingPacing
-		return endingServe
+		e.phase = phasePacing
+		return Serve
 	}
-	quiet := max(holdQuiet, 2*e.longest)
+	quiet := max(HoldQuiet, 2*e.longest)
 	switch {
 	case m.since.IsZero(): // the client may be busy with other nodes
-		quiet = max(holdNoneQuiet, e.longest*3/2)
+		quiet = max(HoldNoneQuiet, e.longest*3/2)
 	// the answers must be sent soon: this moment is still better than a later one
-	case m.now.Sub(m.since) >= e.hold*3/4:
-		quiet = holdQuiet / 2
+	case m.now.Sub(m.since) >= e.limits.Hold*3/4:
+		quiet = HoldQuiet / 2
 	}
 	if m.running || m.now.Sub(latest(e.arrived, e.holds)) < quiet {
-		return endingWait
+		return Wait
 	}
-	return endingEnd
+	return End
 }
 
 // paused reports whether the client is at the beginning of a pause: the requests that are sent together have arrived,
@@ -142,20 +146,20 @@ func (e *ending) holding(m moment) endingAction {
 // several processes, a pause of the connection is enough.
 func (e *ending) paused(m moment) bool {
 	active, running := e.active, m.parallel > 0
-	if m.now.Sub(e.began) > e.timeout/4 {
+	if m.now.Sub(e.began) > e.limits.Timeout/4 {
 		active, running = e.arrived, m.running
 	}
-	quiet := min(max(e.longest/6, drainQuiet), pauseQuiet)
+	quiet := min(max(e.longest/6, Quiet), pauseQuiet)
 	since := m.now.Sub(latest(active, m.sibling))
 	return !running && since >= quiet && (since <= max(e.longest/2, 4*quiet) || since >= idleQuiet)
 }
 
 // poll returns the time after which step must be called if no request arrives.
 func (e *ending) poll() time.Duration {
-	if e.phase == endingPacing {
+	if e.phase == phasePacing {
 		return pausePoll
 	}
-	return drainQuiet
+	return Quiet
 }
 
 func latest(times ...time.Time) (t time.Time) {

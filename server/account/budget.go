@@ -1,13 +1,16 @@
-package server
+package account
 
 import (
 	"sync"
 	"sync/atomic"
 )
 
-// budget counts the bytes in flight against a bound. Reserving beyond the bound fails, and above 80 % of it readers
-// wait. All methods are safe for concurrent use.
-type budget struct {
+// PausePercent is the percentage of a bound at which reading pauses. It resumes below it.
+const PausePercent = 80
+
+// Budget counts the bytes in flight against a bound. Reserving beyond the bound fails, and above 80 % of it readers
+// wait. It is safe for concurrent use.
+type Budget struct {
 	used    atomic.Int64
 	limit   int64
 	pause   int64 // readers wait while used is at least this
@@ -17,17 +20,18 @@ type budget struct {
 	cond *sync.Cond
 }
 
-func newBudget(limit int64) *budget {
-	b := &budget{limit: limit, pause: limit / 100 * pausePercent}
+// NewBudget returns a Budget of limit bytes.
+func NewBudget(limit int64) *Budget {
+	b := &Budget{limit: limit, pause: limit / 100 * PausePercent}
 	if limit < 100 {
-		b.pause = limit * pausePercent / 100
+		b.pause = limit * PausePercent / 100
 	}
 	b.cond = sync.NewCond(&b.mu)
 	return b
 }
 
 // reserve reserves n bytes, or none if that would exceed the bound.
-func (b *budget) reserve(n int64) bool {
+func (b *Budget) reserve(n int64) bool {
 	if b.used.Add(n) <= b.limit {
 		return true
 	}
@@ -36,31 +40,31 @@ func (b *budget) reserve(n int64) bool {
 }
 
 // charge adds n bytes that already exist, such as a reply.
-func (b *budget) charge(n int64) { b.used.Add(n) }
+func (b *Budget) charge(n int64) { b.used.Add(n) }
 
 // release releases n bytes.
-func (b *budget) release(n int64) {
+func (b *Budget) release(n int64) {
 	if b.used.Add(-n) < b.pause && b.waiters.Load() > 0 {
 		b.wake()
 	}
 }
 
 // wake makes every waiting goroutine check again.
-func (b *budget) wake() {
+func (b *Budget) wake() {
 	b.mu.Lock()
 	b.cond.Broadcast()
 	b.mu.Unlock()
 }
 
 // wakeAny is wake if a goroutine waits.
-func (b *budget) wakeAny() {
+func (b *Budget) wakeAny() {
 	if b.waiters.Load() > 0 {
 		b.wake()
 	}
 }
 
 // await returns once ready returns true. The goroutine that makes it true must call wake or wakeAny.
-func (b *budget) await(ready func() bool) {
+func (b *Budget) await(ready func() bool) {
 	b.mu.Lock()
 	b.waiters.Add(1)
 	for !ready() {
@@ -72,7 +76,7 @@ func (b *budget) await(ready func() bool) {
 
 // wait returns once less than 80 % are in use or stop returns true. The goroutine that makes stop true must call
 // wake.
-func (b *budget) wait(stop func() bool) {
+func (b *Budget) wait(stop func() bool) {
 	if b.used.Load() < b.pause {
 		return
 	}

@@ -1,10 +1,13 @@
-package server
+package drain
 
 import (
 	"math/rand/v2"
 	"testing"
 	"time"
 )
+
+// testLimits are the defaults of the server.
+var testLimits = Limits{Hold: 600 * time.Millisecond, Timeout: 4 * time.Second}
 
 // modelTick is the resolution of the model of clients.
 const modelTick = 100 * time.Microsecond
@@ -41,7 +44,7 @@ type modelThread struct {
 
 // decider is ending, or what it replaced.
 type decider interface {
-	step(moment) endingAction
+	step(moment) Action
 	poll() time.Duration
 }
 
@@ -90,7 +93,7 @@ func (c modelClient) drain(seed uint64, decide func() decider) *model {
 	for range c.conns {
 		m.pool = append(m.pool, &modelConn{decider: decide()})
 	}
-	for open := true; open && m.now < 2*drainTimeout; m.now += modelTick {
+	for open := true; open && m.now < 2*testLimits.Timeout; m.now += modelTick {
 		open = false
 		for _, w := range m.workers {
 			if !w.waiting && w.next <= m.now {
@@ -169,11 +172,11 @@ func (m *model) serve(p *modelConn) {
 		}
 	}
 	p.running = running
-	if len(p.held) > 0 && m.now-p.since >= drainHold {
+	if len(p.held) > 0 && m.now-p.since >= testLimits.Hold {
 		p.released = m.now
 		m.release(p, m.now)
 	}
-	if m.now >= drainTimeout {
+	if m.now >= testLimits.Timeout {
 		m.abandon(p)
 		return
 	}
@@ -195,12 +198,12 @@ func (m *model) serve(p *modelConn) {
 		seen.since = modelEpoch.Add(p.since)
 	}
 	switch p.decider.step(seen) {
-	case endingHold:
+	case Hold:
 		p.holds = true
-	case endingServe:
+	case Serve:
 		p.holds = false
 		m.release(p, m.now)
-	case endingEnd:
+	case End:
 		if len(p.held) > 0 {
 			m.sibling = m.now
 		}
@@ -228,34 +231,34 @@ func (m *model) release(p *modelConn, at time.Duration) time.Duration {
 	return at
 }
 
-// formerly is what all connections did before: they held their answers until no request arrived for holdQuiet.
+// formerly is what all connections did before: they held their answers until no request arrived for HoldQuiet.
 type formerly struct {
 	requests int64
 	busy     time.Time
 	began    bool
 }
 
-func (f *formerly) poll() time.Duration { return drainQuiet }
+func (f *formerly) poll() time.Duration { return Quiet }
 
-func (f *formerly) step(m moment) endingAction {
+func (f *formerly) step(m moment) Action {
 	if !f.began {
 		f.began, f.busy = true, m.now
-		return endingHold
+		return Hold
 	}
 	if m.requests > f.requests {
 		f.requests, f.busy = m.requests, m.now
 	}
-	quiet := holdQuiet
+	quiet := HoldQuiet
 	switch {
 	case m.since.IsZero():
-		quiet = holdNoneQuiet
-	case m.now.Sub(m.since) >= drainHold*3/4:
-		quiet = holdQuiet / 2
+		quiet = HoldNoneQuiet
+	case m.now.Sub(m.since) >= testLimits.Hold*3/4:
+		quiet = HoldQuiet / 2
 	}
 	if !m.running && m.now.Sub(latest(f.busy, m.released, m.sibling)) >= quiet {
-		return endingEnd
+		return End
 	}
-	return endingWait
+	return Wait
 }
 
 // modelSpeeds are the times of a machine without and with other load.
@@ -292,21 +295,21 @@ var modelClients = []modelClient{
 // TestModelOfClients drains under models of clients. Few requests fail, and many would if all connections held their
 // answers until they were quiet: the model finds what ending avoids.
 func TestModelOfClients(t *testing.T) {
-	limits := Limits{}.withDefaults()
+	limits := testLimits
 	for _, c := range modelClients {
 		for load, speeds := range modelSpeeds {
 			c.service, c.notices = speeds.service, speeds.notices
 			lost, before := 0, 0
 			var longest time.Duration
 			for seed := range uint64(modelDrains) {
-				m := c.drain(seed, func() decider { return newModelEnding(seed, &limits) })
+				m := c.drain(seed, func() decider { return newModelEnding(seed, limits) })
 				lost += m.lost
 				longest = max(longest, m.now)
 				if c.former[load] > 0 {
 					before += c.drain(seed, func() decider { return &formerly{} }).lost
 				}
 			}
-			if lost > c.most[load] || before < c.former[load] || longest > drainTimeout/2 {
+			if lost > c.most[load] || before < c.former[load] || longest > testLimits.Timeout/2 {
 				t.Errorf("%s, load %d: %d requests failed in %d drains, formerly %d; the longest took %v",
 					c.name, load, lost, modelDrains, before, longest)
 			}
@@ -317,7 +320,7 @@ func TestModelOfClients(t *testing.T) {
 // TestModelOfOverload drains while requests take 50 or 100 ms, so that all threads of a client wait for answers most of
 // the time: those that send their next request soon after an answer are not taken for threads with times of their own.
 func TestModelOfOverload(t *testing.T) {
-	limits := Limits{}.withDefaults()
+	limits := testLimits
 	for service, most := range map[time.Duration][3]int{
 		50 * time.Millisecond: {2, 10, 40}, 100 * time.Millisecond: {2, 18, 300},
 	} {
@@ -325,7 +328,7 @@ func TestModelOfOverload(t *testing.T) {
 			c.service, c.notices = service, 4*time.Millisecond
 			lost := 0
 			for seed := range uint64(modelDrains) {
-				lost += c.drain(seed, func() decider { return newModelEnding(seed, &limits) }).lost
+				lost += c.drain(seed, func() decider { return newModelEnding(seed, limits) }).lost
 			}
 			if lost > most[i] {
 				t.Errorf("%s, requests of %v: %d failed in %d drains", c.name, service, lost, modelDrains)
@@ -334,7 +337,7 @@ func TestModelOfOverload(t *testing.T) {
 	}
 }
 
-func newModelEnding(seed uint64, limits *Limits) *ending {
+func newModelEnding(seed uint64, limits Limits) *ending {
 	unused := time.Duration(seed) * modelUnused / modelDrains
 	e := newEnding(modelEpoch, modelEpoch.Add(-unused), 0, limits)
 	return &e
@@ -343,18 +346,18 @@ func newModelEnding(seed uint64, limits *Limits) *ending {
 // TestEndingIsBounded gives ending random moments: it never ends a connection with requests in progress, ends one
 // without when most of DrainTimeout has passed, and holds answers only once.
 func TestEndingIsBounded(t *testing.T) {
-	limits := Limits{}.withDefaults()
+	limits := testLimits
 	for seed := range uint64(2000) {
 		rng := rand.New(rand.NewPCG(seed, 4))
-		e := newEnding(modelEpoch, modelEpoch.Add(-time.Duration(rng.Int64N(int64(time.Second)))), 5, &limits)
+		e := newEnding(modelEpoch, modelEpoch.Add(-time.Duration(rng.Int64N(int64(time.Second)))), 5, limits)
 		announced := rng.IntN(4) == 0
 		if announced {
-			e.phase = endingAnnounced
+			e.phase = phaseAnnounced
 		}
 		m := moment{now: modelEpoch, requests: 5}
 		holds := 0
 		pause := func() time.Duration { return time.Duration(rng.Int64N(int64(40 * time.Millisecond))) }
-		for age := time.Duration(0); age < drainTimeout; age += pause() {
+		for age := time.Duration(0); age < testLimits.Timeout; age += pause() {
 			m.now, m.running = modelEpoch.Add(age), rng.IntN(3) == 0
 			if m.parallel = rng.IntN(3); m.running {
 				m.parallel++
@@ -365,20 +368,20 @@ func TestEndingIsBounded(t *testing.T) {
 			}
 			m.since = time.Time{}
 			if m.held && rng.IntN(2) == 0 {
-				m.since = m.now.Add(-time.Duration(rng.Int64N(int64(drainHold))))
+				m.since = m.now.Add(-time.Duration(rng.Int64N(int64(testLimits.Hold))))
 			}
 			switch action := e.step(m); action {
-			case endingHold:
+			case Hold:
 				holds++
 				m.held = true
-			case endingServe:
+			case Serve:
 				m.held = false
-			case endingEnd:
-				if m.running || announced && age < drainTimeout*3/4 {
+			case End:
+				if m.running || announced && age < testLimits.Timeout*3/4 {
 					t.Fatalf("seed %d: the connection ends after %v: %+v", seed, age, m)
 				}
-			case endingWait:
-				if !m.running && age >= drainTimeout*3/4 {
+			case Wait:
+				if !m.running && age >= testLimits.Timeout*3/4 {
 					t.Fatalf("seed %d: the connection does not end after %v", seed, age)
 				}
 			}

@@ -1,0 +1,67 @@
+// Package buffer lends memory for what connections read and write, and reads connections through it.
+package buffer
+
+import (
+	"math/bits"
+	"sync"
+)
+
+const (
+	// Small is the size of the read buffer of a quiet connection, which holds a few requests. A connection that fills
+	// it gets one of Large bytes until it is quiet again.
+	Small = 1 << 10
+	Large = 32 << 10
+
+	// Buffers of Large, twice that, and so on are kept for replies until a second garbage collection: up to 2 MiB.
+	sizes = 7
+)
+
+// Pool lends byte slices of Large bytes to busy connections, and larger ones for replies, in sizes that double. Others
+// may be returned to it, and are kept if they are usable. The zero value is ready for use, also concurrently.
+type Pool struct {
+	pools [sizes]sync.Pool // *[]byte
+	boxes sync.Pool        // *[]byte that are nil: Put allocates none
+}
+
+// Get returns a slice of Large bytes.
+func (p *Pool) Get() []byte { return p.Sized(Large) }
+
+// Sized returns a slice of at least n bytes.
+func (p *Pool) Sized(n int) []byte {
+	class := sizeClass(n)
+	if class == sizes {
+		return make([]byte, n)
+	}
+	if box, ok := p.pools[class].Get().(*[]byte); ok {
+		b := *box
+		*box = nil
+		p.boxes.Put(box)
+		return b
+	}
+	return make([]byte, Large<<class)
+}
+
+// Put returns a slice that the caller no longer uses.
+func (p *Pool) Put(b []byte) {
+	if cap(b) < Large {
+		return
+	}
+	class := sizeClass(cap(b))
+	if class == sizes || cap(b) < Large<<class {
+		class-- // it suffices for the smaller size
+	}
+	if cap(b) > 2*Large<<class {
+		return // it would waste memory
+	}
+	box, ok := p.boxes.Get().(*[]byte)
+	if !ok {
+		box = new([]byte)
+	}
+	*box = b[:Large<<class]
+	p.pools[class].Put(box)
+}
+
+// sizeClass returns the index of the least size that is n or more, or sizes.
+func sizeClass(n int) int {
+	return min(bits.Len(uint(max(n, 1)-1)/Large), sizes)
+}

@@ -1,0 +1,76 @@
+package server
+
+import (
+	"cqld/internal/memory"
+	"cqld/internal/wire"
+	"cqld/server/frame"
+)
+
+// handle handles an envelope whose header judge has accepted. It owns body.
+func (r *reader) handle(h header, body []byte, charge memory.Held) error {
+	c := r.conn
+	c.requests.Add(1)
+	if h.Flags&frame.FlagCompressed != 0 && h.Version < frame.V5 {
+		inflated, more, err := r.decompress(body)
+		if err != nil {
+			c.refuse(h, err, charge)
+			return nil
+		}
+		c.account.Release(charge) // the compressed body is not kept
+		charge = more
+		body = inflated
+	}
+	cur := wire.NewCursor(body)
+	switch h.Opcode {
+	case frame.OpOptions:
+		c.answer(h, frame.OpSupported, charge, func(dst []byte) []byte {
+			return frame.AppendSupported(dst, c.server.supported)
+		})
+		return nil
+	case frame.OpStartup:
+		return c.startup(h, frame.ConsumeStringMap(&cur), cur.Err(), charge)
+	case frame.OpAuthResponse:
+		return c.authenticate(h, cur.Bytes(), cur.Err(), charge)
+	case frame.OpRegister:
+		events := frame.ConsumeRegister(&cur)
+		if err := cur.Err(); err != nil {
+			c.refuse(h, err, charge)
+			return nil
+		}
+		c.events.Or(uint32(events))
+		c.answer(h, frame.OpReady, charge, nil)
+		return nil
+	}
+	if err := c.limitRate(); err != nil {
+		c.refuse(h, err, charge)
+		return nil
+	}
+	c.start()
+	if !c.server.workers.submit(job{conn: c, request: h, body: body, charge: charge}) {
+		c.finish()
+		c.refuse(h, errOverloaded, charge)
+	}
+	return nil
+}
+
+// decompress decompresses a body. It reserves memory according to the declared size before it allocates any.
+func (r *reader) decompress(body []byte) (inflated []byte, charge memory.Held, err error) {
+	c := r.conn
+	most := c.server.limits.FrameBytesMax
+	if stage(c.stage.Load()) != stageReady {
+		most = handshakeFrameMax // a client that is not authenticated gets no memory for what it only declares
+	}
+	size, err := frame.DecompressedSize(body, c.compression, most)
+	if err != nil {
+		return nil, charge, err
+	}
+	charge, ok := r.reserveRequest(requestOverhead + int64(size))
+	if !ok {
+		return nil, charge, errOverloaded
+	}
+	if inflated, err = frame.DecompressBody(body, c.compression, most); err != nil {
+		c.account.Release(charge)
+		return nil, charge, err
+	}
+	return inflated, charge, nil
+}
