@@ -42,6 +42,7 @@ func (t *throttle) admit(name string, n int) (wait time.Duration, ok bool) {
 		return 0, true
 	}
 	set, key := t.find(name)
+	set.mu.Lock()
 	defer set.mu.Unlock()
 	b := set.bucket(key, t.rate, t.now())
 	if b.tokens <= 0 {
@@ -66,19 +67,18 @@ func (t *throttle) take(name string, n int) {
 		return
 	}
 	set, key := t.find(name)
+	set.mu.Lock()
 	defer set.mu.Unlock()
 	set.bucket(key, t.rate, t.now()).tokens -= float64(n)
 }
 
-// find returns the set of a name, locked.
+// find returns the set of a name, and its key in the set.
 func (t *throttle) find(name string) (*bucketSet, uint64) {
 	key := maphash.String(t.seed, name) | 1
-	set := &t.sets[key>>1%uint64(len(t.sets))]
-	set.mu.Lock()
-	return set, key
+	return &t.sets[key>>1%uint64(len(t.sets))], key
 }
 
-// bucket returns the bucket of key with its tokens at now.
+// bucket returns the bucket of key with its tokens at now. The caller holds mu.
 func (s *bucketSet) bucket(key uint64, rate float64, now time.Duration) *bucket {
 	var found *bucket
 	var fullest float64

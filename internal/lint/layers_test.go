@@ -92,7 +92,7 @@ storage/reading: internal/env internal/invariant ring row schema storage/backlog
 storage/purge: internal/env internal/invariant internal/wire ring row schema storage/backlog storage/bounds storage/database storage/failure storage/latch storage/rowkey storage/space storage/tableinfo
 storage: internal/env internal/guard internal/invariant internal/wire ring row schema storage/backlog storage/block storage/bounds storage/database storage/dropped storage/estimate storage/failure storage/format storage/headers storage/latch storage/lost storage/pause storage/purge storage/reading storage/rowkey storage/space storage/step storage/tableinfo
 storage/index/vector: types/similarity
-storage/index: internal/env ring row schema storage storage/failure storage/index/vector storage/reading types types/analysis types/similarity
+storage/index: internal/env internal/invariant ring row schema storage storage/failure storage/index/vector storage/reading types types/analysis types/similarity
 messaging: internal/env internal/guard internal/intake internal/invariant internal/wire ring
 messaging/internodetls: tlsconfig
 

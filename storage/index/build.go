@@ -56,21 +56,21 @@ func (x *Values) Build(table, id schema.StorageID) (more bool, err error) {
 
 // fence makes sure that every change without entries of the index is committed before the first step.
 func (x *Values) fence(table schema.StorageID, s indexState) (indexState, error) {
-	x.deciding.Lock()
+	x.deciding.acquire()
 	s, _ = x.state(table, s.id)
 	if s.state != unbuilt {
 		s.state, s.position, s.fenced = unbuilt, nil, false
 	}
 	x.put(table, s)
-	x.deciding.Unlock()
+	x.deciding.release()
 	if s.fenced || x.unsafe.NoFence {
 		return s, nil
 	}
 	if err := x.host.Barrier(); err != nil {
 		return s, err
 	}
-	x.deciding.Lock()
-	defer x.deciding.Unlock()
+	x.deciding.acquire()
+	defer x.deciding.release()
 	now, _ := x.state(table, s.id)
 	now.fenced = true
 	x.put(table, now)
@@ -79,8 +79,8 @@ func (x *Values) fence(table schema.StorageID, s indexState) (indexState, error)
 
 // built ends a step that began in the state s.
 func (x *Values) built(table schema.StorageID, s, next indexState) (more bool, err error) {
-	x.deciding.Lock()
-	defer x.deciding.Unlock()
+	x.deciding.acquire()
+	defer x.deciding.release()
 	now, known := x.state(table, s.id)
 	switch {
 	case !known: // the table was dropped
@@ -142,8 +142,8 @@ func (x *Values) DropIndex(table, id schema.StorageID) error {
 	if err := x.host.Barrier(); err != nil { // no commit with its entries is under way
 		return err
 	}
-	x.deciding.Lock()
-	defer x.deciding.Unlock()
+	x.deciding.acquire()
+	defer x.deciding.release()
 	if _, known := x.state(table, id); !known {
 		return nil
 	}

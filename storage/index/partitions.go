@@ -36,7 +36,7 @@ type Partitions struct {
 	states atomic.Pointer[map[schema.StorageID]state]
 	mu     sync.Mutex // held by who replaces states
 	// deciding is held while the state of a table is decided by what is stored of it, and while rows are ingested.
-	deciding sync.Mutex
+	deciding reservation
 	building sync.Mutex
 	voided   int // how often an index that was partial lost entries; deciding is held
 	// commit is what Enter keeps for Settle.
@@ -129,7 +129,7 @@ func (x *Partitions) Enter(d storage.Derived, in *storage.Entering) {
 // decide decides the state of a table that has none: complete if it is empty, and then its mark is in the commit.
 func (x *Partitions) decide(d storage.Derived, table schema.StorageID) {
 	if !x.commit.deciding {
-		x.deciding.Lock()
+		x.deciding.acquire()
 		x.commit.deciding = true
 	}
 	for _, id := range x.commit.marked {
@@ -164,7 +164,7 @@ func (x *Partitions) Settle(in *storage.Entering, err error) {
 		}
 	}
 	x.commit.deciding, x.commit.marked = false, x.commit.marked[:0]
-	x.deciding.Unlock()
+	x.deciding.release()
 }
 
 // Stage implements storage.Maintainer. It adds the entries of all partitions: what is remembered now may be gone when
@@ -178,8 +178,8 @@ func (x *Partitions) Stage(d storage.Derived, in *storage.Entering) {
 
 // Ingest implements storage.Maintainer. Until the rows are visible no build begins to walk, and none ends.
 func (x *Partitions) Ingest(d storage.Derived, table schema.StorageID, staged bool, commit func() error) error {
-	x.deciding.Lock()
-	defer x.deciding.Unlock()
+	x.deciding.acquire()
+	defer x.deciding.release()
 	if !staged {
 		if err := x.void(table); err != nil {
 			return err
@@ -247,8 +247,8 @@ func (x *Partitions) LoseEntries(first, last []byte, remove func() error) error 
 }
 
 func (x *Partitions) voidAll(tables []schema.StorageID) error {
-	x.deciding.Lock()
-	defer x.deciding.Unlock()
+	x.deciding.acquire()
+	defer x.deciding.release()
 	for _, id := range tables {
 		if err := x.void(id); err != nil {
 			return err
@@ -282,12 +282,12 @@ func (x *Partitions) build(id schema.StorageID) error {
 	if err := x.host.Writable(); err != nil {
 		return err
 	}
-	x.deciding.Lock()
+	x.deciding.acquire()
 	voided := x.voided
 	if x.state(id) == 0 {
 		x.put(id, partial)
 	}
-	x.deciding.Unlock()
+	x.deciding.release()
 	if err := x.host.Barrier(); err != nil {
 		return err
 	}
@@ -298,8 +298,8 @@ func (x *Partitions) build(id schema.StorageID) error {
 			return err
 		}
 	}
-	x.deciding.Lock()
-	defer x.deciding.Unlock()
+	x.deciding.acquire()
+	defer x.deciding.release()
 	if x.voided != voided {
 		return errors.New("index: rows came without entries while the partition index was built; try again")
 	}

@@ -37,8 +37,8 @@ func (x *Values) Progress(table, id schema.StorageID) Progress {
 func (x *Values) Rebuild(table, id schema.StorageID) error {
 	x.building.Lock()
 	defer x.building.Unlock()
-	x.deciding.Lock()
-	defer x.deciding.Unlock()
+	x.deciding.acquire()
+	defer x.deciding.release()
 	if _, ok := x.definition(table, id); !ok {
 		return nil
 	}

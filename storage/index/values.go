@@ -36,7 +36,7 @@ type Values struct {
 	states atomic.Pointer[map[schema.StorageID][]indexState]
 	mu     sync.Mutex // held by those who replace states
 	// deciding is held while rows are ingested, and while a build ends.
-	deciding sync.Mutex
+	deciding reservation
 	building sync.Mutex
 	entering scratch // of Enter, which is never called twice at a time
 	voiding  bool    // Enter holds deciding until Settle
@@ -252,7 +252,7 @@ func (x *Values) decide(d storage.Derived, table schema.StorageID, of []Definiti
 		return // all are known
 	}
 	if !x.voiding {
-		x.deciding.Lock()
+		x.deciding.acquire()
 		x.voiding = true
 	}
 	for _, s := range x.all()[table] {
@@ -310,7 +310,7 @@ func (x *Values) Settle(_ *storage.Entering, err error) {
 	x.settleVectors(err)
 	if x.voiding {
 		x.voiding = false
-		x.deciding.Unlock()
+		x.deciding.release()
 	}
 }
 
@@ -345,8 +345,8 @@ func note(d storage.Derived, of []Definition) {
 
 // Ingest implements storage.Maintainer. Indexes that were unknown when a part of the rows came are no longer built.
 func (x *Values) Ingest(d storage.Derived, table schema.StorageID, _ bool, commit func() error) error {
-	x.deciding.Lock()
-	defer x.deciding.Unlock()
+	x.deciding.acquire()
+	defer x.deciding.release()
 	staged, _ := (*d.Staged()).([]schema.StorageID)
 	of := x.definitions(table)
 	for i := range of {
@@ -479,8 +479,8 @@ func (x *Values) Drop(d storage.Derived, table schema.StorageID) {
 func (x *Values) LoseEntries(first, last []byte, remove func() error) error {
 	x.building.Lock()
 	defer x.building.Unlock()
-	x.deciding.Lock()
-	defer x.deciding.Unlock()
+	x.deciding.acquire()
+	defer x.deciding.release()
 	for table, states := range x.all() {
 		if !x.host.Overlaps(table, first, last) {
 			continue
