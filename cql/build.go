@@ -21,6 +21,15 @@ type builder struct {
 	err       *SyntaxError // the first error that the grammar does not detect
 }
 
+// dataBuilder builds the statements that read and write rows, and their relations.
+type dataBuilder struct{ *builder }
+
+// schemaBuilder builds definitions, DESCRIBE, and the properties of definitions.
+type schemaBuilder struct{ *builder }
+
+// roleBuilder builds the statements about roles and permissions.
+type roleBuilder struct{ *builder }
+
 // fail records an error, unless there is one already.
 func (b *builder) fail(msg string) {
 	if b.err == nil {
@@ -53,21 +62,22 @@ func (b *builder) enterOperators(children []antlr.Tree) bool {
 func (b *builder) leaveOperators(children []antlr.Tree) { b.operators -= len(children) / 2 }
 
 func (b *builder) statement(ctx grammar.IStatementContext) Statement {
+	data, definitions, roles := dataBuilder{b}, schemaBuilder{b}, roleBuilder{b}
 	switch c := ctx.GetChild(0).(type) {
 	case *grammar.SelectStatementContext:
-		return b.selectStatement(c)
+		return data.selectStatement(c)
 	case *grammar.InsertContext:
-		return b.insert(c)
+		return data.insert(c)
 	case *grammar.UpdateContext:
-		return b.update(c)
+		return data.update(c)
 	case *grammar.DeleteContext:
-		return b.delete(c)
+		return data.delete(c)
 	case *grammar.BatchContext:
-		return b.batch(c)
+		return data.batch(c)
 	case *grammar.UseContext:
 		return &Use{Keyspace: name(c.Ident())}
 	case *grammar.TruncateContext:
-		return &Truncate{Table: tableName(c.TableName()), Timeout: b.timeoutClause(c.TimeoutClause())}
+		return &Truncate{Table: tableName(c.TableName()), Timeout: data.timeoutClause(c.TimeoutClause())}
 	case *grammar.CreateContext:
 		return b.create(c)
 	case *grammar.AlterContext:
@@ -75,43 +85,44 @@ func (b *builder) statement(ctx grammar.IStatementContext) Statement {
 	case *grammar.DropContext:
 		return b.drop(c)
 	case *grammar.GrantContext:
-		return b.grant(c)
+		return roles.grant(c)
 	case *grammar.RevokeContext:
-		return b.revoke(c)
+		return roles.revoke(c)
 	case *grammar.ListContext:
-		return b.list(c)
+		return roles.list(c)
 	case *grammar.AddIdentityContext:
-		return b.addIdentity(c)
+		return roles.addIdentity(c)
 	case *grammar.DescribeContext:
-		return b.describe(c)
+		return definitions.describe(c)
 	case *grammar.CommentOnContext:
-		return b.commentOn(c)
+		return definitions.commentOn(c)
 	case *grammar.SecurityLabelOnContext:
-		return b.securityLabelOn(c)
+		return definitions.securityLabelOn(c)
 	}
 	panic("cql: a rule of statement has no builder")
 }
 
 func (b *builder) create(ctx *grammar.CreateContext) Statement {
+	definitions, roles := schemaBuilder{b}, roleBuilder{b}
 	switch c := ctx.GetChild(1).(type) {
 	case *grammar.CreateKeyspaceContext:
 		return &CreateKeyspace{
 			Keyspace:    name(c.Ident()),
 			IfNotExists: c.IfNotExists() != nil,
-			Properties:  b.properties(c.Properties()),
+			Properties:  definitions.properties(c.Properties()),
 		}
 	case *grammar.CreateTableContext:
-		return b.createTable(c)
+		return definitions.createTable(c)
 	case *grammar.CreateTypeContext:
-		return b.createType(c)
+		return definitions.createType(c)
 	case *grammar.CreateIndexContext:
-		return b.createIndex(c)
+		return definitions.createIndex(c)
 	case *grammar.CreateMaterializedViewContext:
-		return b.createMaterializedView(c)
+		return definitions.createMaterializedView(c)
 	case *grammar.CreateFunctionContext:
-		return b.createFunction(c)
+		return definitions.createFunction(c)
 	case *grammar.CreateAggregateContext:
-		return b.createAggregate(c)
+		return definitions.createAggregate(c)
 	case *grammar.CreateTriggerContext:
 		return &CreateTrigger{
 			IfNotExists: c.IfNotExists() != nil,
@@ -123,12 +134,12 @@ func (b *builder) create(ctx *grammar.CreateContext) Statement {
 		return &CreateRole{
 			Role:        roleName(c.RoleName()),
 			IfNotExists: c.IfNotExists() != nil,
-			Options:     b.roleOptions(c.AllRoleOption()),
+			Options:     roles.roleOptions(c.AllRoleOption()),
 		}
 	case *grammar.CreateUserContext:
 		return &CreateRole{
 			User:        true,
-			Role:        b.userName(c.UserName(), userNameQuoted),
+			Role:        roles.userName(c.UserName(), userNameQuoted),
 			IfNotExists: c.IfNotExists() != nil,
 			Options:     userOptions(c.UserPassword(), c.K_SUPERUSER() != nil, c.K_NOSUPERUSER() != nil),
 		}
@@ -137,27 +148,28 @@ func (b *builder) create(ctx *grammar.CreateContext) Statement {
 }
 
 func (b *builder) alter(ctx *grammar.AlterContext) Statement {
+	definitions, roles := schemaBuilder{b}, roleBuilder{b}
 	switch c := ctx.GetChild(1).(type) {
 	case *grammar.AlterKeyspaceContext:
 		return &AlterKeyspace{Keyspace: name(c.Ident()), IfExists: c.IfExists() != nil,
-			Properties: b.properties(c.Properties())}
+			Properties: definitions.properties(c.Properties())}
 	case *grammar.AlterTableContext:
-		return b.alterTable(c)
+		return definitions.alterTable(c)
 	case *grammar.AlterTypeContext:
-		return b.alterType(c)
+		return definitions.alterType(c)
 	case *grammar.AlterMaterializedViewContext:
 		return &AlterMaterializedView{
 			View:     tableName(c.TableName()),
 			IfExists: c.IfExists() != nil,
-			Options:  TableOptions{Properties: b.properties(c.Properties())},
+			Options:  TableOptions{Properties: definitions.properties(c.Properties())},
 		}
 	case *grammar.AlterRoleContext:
 		return &AlterRole{Role: roleName(c.RoleName()), IfExists: c.IfExists() != nil,
-			Options: b.roleOptions(c.AllRoleOption())}
+			Options: roles.roleOptions(c.AllRoleOption())}
 	case *grammar.AlterUserContext:
 		return &AlterRole{
 			User:     true,
-			Role:     b.userName(c.UserName(), userNameQuoted),
+			Role:     roles.userName(c.UserName(), userNameQuoted),
 			IfExists: c.IfExists() != nil,
 			Options:  userOptions(c.UserPassword(), c.K_SUPERUSER() != nil, c.K_NOSUPERUSER() != nil),
 		}
@@ -166,6 +178,7 @@ func (b *builder) alter(ctx *grammar.AlterContext) Statement {
 }
 
 func (b *builder) drop(ctx *grammar.DropContext) Statement {
+	roles := roleBuilder{b}
 	switch c := ctx.GetChild(1).(type) {
 	case *grammar.DropKeyspaceContext:
 		return &DropKeyspace{Keyspace: name(c.Ident()), IfExists: c.IfExists() != nil}
@@ -190,9 +203,9 @@ func (b *builder) drop(ctx *grammar.DropContext) Statement {
 	case *grammar.DropRoleContext:
 		return &DropRole{Role: roleName(c.RoleName()), IfExists: c.IfExists() != nil}
 	case *grammar.DropUserContext:
-		return &DropRole{User: true, Role: b.userName(c.UserName(), userNameQuoted), IfExists: c.IfExists() != nil}
+		return &DropRole{User: true, Role: roles.userName(c.UserName(), userNameQuoted), IfExists: c.IfExists() != nil}
 	case *grammar.DropIdentityContext:
-		return &DropIdentity{Identity: b.userName(c.UserName(), identityQuoted), IfExists: c.IfExists() != nil}
+		return &DropIdentity{Identity: roles.userName(c.UserName(), identityQuoted), IfExists: c.IfExists() != nil}
 	}
 	panic("cql: a rule of drop has no builder")
 }

@@ -6,7 +6,7 @@ import (
 	"cqld/grammar"
 )
 
-func (b *builder) selectStatement(ctx *grammar.SelectStatementContext) Statement {
+func (b dataBuilder) selectStatement(ctx *grammar.SelectStatementContext) Statement {
 	s := &Select{
 		JSON:      ctx.K_JSON() != nil,
 		Distinct:  ctx.K_DISTINCT() != nil,
@@ -41,7 +41,7 @@ func (b *builder) selectStatement(ctx *grammar.SelectStatementContext) Statement
 	return s
 }
 
-func (b *builder) insert(ctx *grammar.InsertContext) Statement {
+func (b dataBuilder) insert(ctx *grammar.InsertContext) Statement {
 	table := tableName(ctx.TableName())
 	ifNotExists := ctx.IfNotExists() != nil
 	if ctx.K_JSON() == nil {
@@ -65,7 +65,7 @@ func (b *builder) insert(ctx *grammar.InsertContext) Statement {
 	}
 }
 
-func (b *builder) update(ctx *grammar.UpdateContext) Statement {
+func (b dataBuilder) update(ctx *grammar.UpdateContext) Statement {
 	u := &Update{
 		Table: tableName(ctx.TableName()),
 		Using: b.using(ctx.UsingClause()),
@@ -79,7 +79,7 @@ func (b *builder) update(ctx *grammar.UpdateContext) Statement {
 	return u
 }
 
-func (b *builder) delete(ctx *grammar.DeleteContext) Statement {
+func (b dataBuilder) delete(ctx *grammar.DeleteContext) Statement {
 	d := &Delete{Table: tableName(ctx.TableName())}
 	for _, t := range ctx.AllDeleteTarget() {
 		target := DeleteTarget{Column: name(t.ColumnName())}
@@ -104,7 +104,7 @@ func (b *builder) delete(ctx *grammar.DeleteContext) Statement {
 	return d
 }
 
-func (b *builder) batch(ctx *grammar.BatchContext) Statement {
+func (b dataBuilder) batch(ctx *grammar.BatchContext) Statement {
 	batch := &Batch{Using: b.using(ctx.UsingClause())}
 	switch {
 	case ctx.K_UNLOGGED() != nil:
@@ -126,7 +126,7 @@ func (b *builder) batch(ctx *grammar.BatchContext) Statement {
 }
 
 // using builds USING. If an option is repeated, the last one counts.
-func (b *builder) using(ctx grammar.IUsingClauseContext) Using {
+func (b dataBuilder) using(ctx grammar.IUsingClauseContext) Using {
 	var u Using
 	if ctx == nil {
 		return u
@@ -142,7 +142,7 @@ func (b *builder) using(ctx grammar.IUsingClauseContext) Using {
 }
 
 // usingOption sets the timestamp or the timeout.
-func (b *builder) usingOption(u *Using, ctx antlr.Tree) {
+func (b dataBuilder) usingOption(u *Using, ctx antlr.Tree) {
 	switch c := ctx.(type) {
 	case *grammar.UsingTimestampContext:
 		b.setUsing(&u.Timestamp, b.integerValue(c.IntegerValue()))
@@ -153,28 +153,28 @@ func (b *builder) usingOption(u *Using, ctx antlr.Tree) {
 
 // setUsing sets an option of USING. It refuses a marker that a later value would replace, because no value could be
 // bound to it.
-func (b *builder) setUsing(option *Term, value Term) {
+func (b dataBuilder) setUsing(option *Term, value Term) {
 	if _, lost := (*option).(*BindMarker); lost {
 		b.fail("Bind variable in USING is overridden by a later one")
 	}
 	*option = value
 }
 
-func (b *builder) timeout(ctx grammar.IUsingTimeoutContext) Term {
+func (b dataBuilder) timeout(ctx grammar.IUsingTimeoutContext) Term {
 	if marker := ctx.Marker(); marker != nil {
 		return b.marker(marker)
 	}
 	return literal(ctx.GetStop())
 }
 
-func (b *builder) timeoutClause(ctx grammar.ITimeoutClauseContext) Term {
+func (b dataBuilder) timeoutClause(ctx grammar.ITimeoutClauseContext) Term {
 	if ctx == nil {
 		return nil
 	}
 	return b.timeout(ctx.UsingTimeout())
 }
 
-func (b *builder) assignment(ctx grammar.IAssignmentContext) Assignment {
+func (b dataBuilder) assignment(ctx grammar.IAssignmentContext) Assignment {
 	column := name(ctx.ColumnName())
 	switch {
 	case ctx.AssignmentValue() != nil:
@@ -192,7 +192,7 @@ func (b *builder) assignment(ctx grammar.IAssignmentContext) Assignment {
 }
 
 // assignmentValue builds the expression after "column =". A column in it must be the same column.
-func (b *builder) assignmentValue(column string, ctx grammar.IAssignmentValueContext) Assignment {
+func (b dataBuilder) assignmentValue(column string, ctx grammar.IAssignmentValueContext) Assignment {
 	other := ctx.ColumnName()
 	same := other == nil || name(other) == column
 	children := ctx.GetChildren()
@@ -228,7 +228,7 @@ func (b *builder) assignmentValue(column string, ctx grammar.IAssignmentValueCon
 
 // checkAssignments refuses two assignments to one column, except to two of its elements or fields, or two additions
 // or subtractions.
-func (b *builder) checkAssignments(all []Assignment) {
+func (b dataBuilder) checkAssignments(all []Assignment) {
 	if len(all) < 2 {
 		return
 	}
@@ -262,7 +262,7 @@ func assignedColumn(a Assignment) (column string, whole bool) {
 	panic("cql: an assignment has no column")
 }
 
-func (b *builder) ifClause(ctx grammar.IIfClauseContext) (exists bool, conditions []Condition) {
+func (b dataBuilder) ifClause(ctx grammar.IIfClauseContext) (exists bool, conditions []Condition) {
 	if ctx == nil {
 		return false, nil
 	}
@@ -272,7 +272,7 @@ func (b *builder) ifClause(ctx grammar.IIfClauseContext) (exists bool, condition
 	return ctx.K_EXISTS() != nil, conditions
 }
 
-func (b *builder) condition(ctx grammar.IConditionContext) Condition {
+func (b dataBuilder) condition(ctx grammar.IConditionContext) Condition {
 	c := Condition{Column: name(ctx.ColumnName())}
 	terms := ctx.AllTerm()
 	if ctx.LBRACKET() != nil {
@@ -321,7 +321,7 @@ func operator(ctx grammar.IOperatorContext) Operator {
 	panic("cql: a token of operator has no builder")
 }
 
-func (b *builder) inValues(ctx grammar.IInValuesContext) InList {
+func (b dataBuilder) inValues(ctx grammar.IInValuesContext) InList {
 	if marker := ctx.Marker(); marker != nil {
 		return InList{Marker: b.marker(marker)}
 	}

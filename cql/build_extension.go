@@ -6,7 +6,7 @@ import (
 	"cqld/grammar"
 )
 
-func (b *builder) createTableLike(ctx *grammar.CreateTableContext) Statement {
+func (b schemaBuilder) createTableLike(ctx *grammar.CreateTableContext) Statement {
 	t := &CreateTableLike{
 		Table:       tableName(ctx.TableName(0)),
 		IfNotExists: ctx.IfNotExists() != nil,
@@ -28,7 +28,7 @@ func (b *builder) createTableLike(ctx *grammar.CreateTableContext) Statement {
 	return t
 }
 
-func (b *builder) constraints(ctx grammar.IColumnConstraintsContext) []Constraint {
+func (b schemaBuilder) constraints(ctx grammar.IColumnConstraintsContext) []Constraint {
 	if ctx == nil {
 		return nil
 	}
@@ -39,7 +39,7 @@ func (b *builder) constraints(ctx grammar.IColumnConstraintsContext) []Constrain
 	return out
 }
 
-func (b *builder) constraint(ctx grammar.IColumnConstraintContext) Constraint {
+func (b schemaBuilder) constraint(ctx grammar.IColumnConstraintContext) Constraint {
 	if ctx.K_NOT() != nil {
 		return Constraint{Function: NotNullConstraint}
 	}
@@ -56,20 +56,20 @@ func (b *builder) constraint(ctx grammar.IColumnConstraintContext) Constraint {
 	return c
 }
 
-func (b *builder) columnDefault(ctx grammar.IColumnDefaultContext) Term {
+func (b schemaBuilder) columnDefault(ctx grammar.IColumnDefaultContext) Term {
 	if ctx == nil {
 		return nil
 	}
 	return b.term(ctx.Term())
 }
 
-func (b *builder) commentOn(ctx *grammar.CommentOnContext) Statement {
+func (b schemaBuilder) commentOn(ctx *grammar.CommentOnContext) Statement {
 	c := b.commented(ctx.Commented())
 	c.Comment = literal(ctx.GetStop())
 	return c
 }
 
-func (b *builder) securityLabelOn(ctx *grammar.SecurityLabelOnContext) Statement {
+func (b schemaBuilder) securityLabelOn(ctx *grammar.SecurityLabelOnContext) Statement {
 	c := b.commented(ctx.Commented())
 	c.Label, c.Comment = true, literal(ctx.GetStop())
 	if ctx.Ident() != nil {
@@ -78,7 +78,7 @@ func (b *builder) securityLabelOn(ctx *grammar.SecurityLabelOnContext) Statement
 	return c
 }
 
-func (b *builder) commented(ctx grammar.ICommentedContext) *CommentOn {
+func (b schemaBuilder) commented(ctx grammar.ICommentedContext) *CommentOn {
 	c := &CommentOn{}
 	switch {
 	case ctx.KeyspaceKeyword() != nil:

@@ -6,7 +6,7 @@ import (
 	"cqld/grammar"
 )
 
-func (b *builder) where(ctx grammar.IWhereClauseContext) []Relation {
+func (b dataBuilder) where(ctx grammar.IWhereClauseContext) []Relation {
 	if ctx == nil {
 		return nil
 	}
@@ -15,7 +15,7 @@ func (b *builder) where(ctx grammar.IWhereClauseContext) []Relation {
 
 // disjunction builds relations with AND and OR between them, of which AND binds more tightly. Without OR it returns all
 // relations, otherwise one *OrRelation.
-func (b *builder) disjunction(children []antlr.Tree) []Relation {
+func (b dataBuilder) disjunction(children []antlr.Tree) []Relation {
 	var out []Relation
 	var alternatives [][]Relation
 	for _, child := range children {
@@ -37,14 +37,14 @@ func (b *builder) disjunction(children []antlr.Tree) []Relation {
 }
 
 // appendRelations appends one relation, or those within parentheses.
-func (b *builder) appendRelations(out []Relation, ctx grammar.IRelationContext) []Relation {
+func (b dataBuilder) appendRelations(out []Relation, ctx grammar.IRelationContext) []Relation {
 	if ctx.ColumnName() == nil && ctx.K_TOKEN() == nil && ctx.ColumnNames() == nil {
 		return append(out, b.disjunction(ctx.GetChildren())...)
 	}
 	return append(out, b.relation(ctx))
 }
 
-func (b *builder) relation(ctx grammar.IRelationContext) Relation {
+func (b dataBuilder) relation(ctx grammar.IRelationContext) Relation {
 	switch {
 	case ctx.ColumnName() != nil:
 		return b.columnRelation(name(ctx.ColumnName()), ctx)
@@ -69,7 +69,7 @@ func (b *builder) relation(ctx grammar.IRelationContext) Relation {
 	return &TupleRelation{Columns: columns, Operator: operator(ctx.Operator()), Value: b.tupleValue(ctx.TupleValue(0))}
 }
 
-func (b *builder) columnRelation(column string, ctx grammar.IRelationContext) Relation {
+func (b dataBuilder) columnRelation(column string, ctx grammar.IRelationContext) Relation {
 	switch {
 	case ctx.LBRACKET() != nil:
 		key := b.term(ctx.Term(0))
@@ -97,7 +97,7 @@ func (b *builder) columnRelation(column string, ctx grammar.IRelationContext) Re
 	return &ColumnRelation{Column: column, Operator: operator(ctx.Operator()), Value: b.term(ctx.Term(0))}
 }
 
-func (b *builder) tupleValue(ctx grammar.ITupleValueContext) Term {
+func (b dataBuilder) tupleValue(ctx grammar.ITupleValueContext) Term {
 	if marker := ctx.Marker(); marker != nil {
 		return b.marker(marker)
 	}
@@ -105,7 +105,7 @@ func (b *builder) tupleValue(ctx grammar.ITupleValueContext) Term {
 }
 
 // tupleInValues builds the list of a tuple IN: only tuples, or only markers.
-func (b *builder) tupleInValues(ctx grammar.ITupleInValuesContext) InList {
+func (b dataBuilder) tupleInValues(ctx grammar.ITupleInValuesContext) InList {
 	if marker := ctx.Marker(); marker != nil {
 		return InList{Marker: b.marker(marker)}
 	}

@@ -18,7 +18,7 @@ func roleName(ctx grammar.IRoleNameContext) string {
 }
 
 // userName returns the name of a user or an identity. Unlike every other name, it keeps its case without quotes.
-func (b *builder) userName(ctx grammar.IUserNameContext, quoted string) string {
+func (b roleBuilder) userName(ctx grammar.IUserNameContext, quoted string) string {
 	switch {
 	case ctx.QUOTED_NAME() != nil:
 		b.fail(quoted)
@@ -28,7 +28,7 @@ func (b *builder) userName(ctx grammar.IUserNameContext, quoted string) string {
 	return ctx.GetStart().GetText()
 }
 
-func (b *builder) roleOptions(all []grammar.IRoleOptionContext) RoleOptions {
+func (b roleBuilder) roleOptions(all []grammar.IRoleOptionContext) RoleOptions {
 	var o RoleOptions
 	for _, c := range all {
 		b.roleOption(&o, c)
@@ -44,7 +44,7 @@ func (b *builder) roleOptions(all []grammar.IRoleOptionContext) RoleOptions {
 	return o
 }
 
-func (b *builder) roleOption(o *RoleOptions, ctx grammar.IRoleOptionContext) {
+func (b roleBuilder) roleOption(o *RoleOptions, ctx grammar.IRoleOptionContext) {
 	switch {
 	case ctx.K_GENERATED() != nil:
 		if o.Generated {
@@ -52,22 +52,22 @@ func (b *builder) roleOption(o *RoleOptions, ctx grammar.IRoleOptionContext) {
 		}
 		o.Generated = true
 	case ctx.K_HASHED() != nil:
-		setOnce(b, &o.HashedPassword, stringText(ctx.STRING_LITERAL().GetText()), "HASHED_PASSWORD")
+		setOnce(b.builder, &o.HashedPassword, stringText(ctx.STRING_LITERAL().GetText()), "HASHED_PASSWORD")
 	case ctx.K_PASSWORD() != nil:
-		setOnce(b, &o.Password, stringText(ctx.STRING_LITERAL().GetText()), "PASSWORD")
+		setOnce(b.builder, &o.Password, stringText(ctx.STRING_LITERAL().GetText()), "PASSWORD")
 	case ctx.K_OPTIONS() != nil:
 		if o.Options != nil {
 			b.fail("Multiple definition for property 'OPTIONS'")
 		}
-		o.Options = b.propertyMap(ctx.AllMapEntry())
+		o.Options = schemaBuilder{b.builder}.propertyMap(ctx.AllMapEntry())
 	case ctx.K_SUPERUSER() != nil:
-		setOnce(b, &o.Superuser, literal(ctx.BOOLEAN().GetSymbol()).Text == "true", "SUPERUSER")
+		setOnce(b.builder, &o.Superuser, literal(ctx.BOOLEAN().GetSymbol()).Text == "true", "SUPERUSER")
 	case ctx.K_LOGIN() != nil:
-		setOnce(b, &o.Login, literal(ctx.BOOLEAN().GetSymbol()).Text == "true", "LOGIN")
+		setOnce(b.builder, &o.Login, literal(ctx.BOOLEAN().GetSymbol()).Text == "true", "LOGIN")
 	case ctx.K_TO() != nil:
-		setAccess(b, &o.Datacenters, ctx, "DCs have already been set")
+		setAccess(b.builder, &o.Datacenters, ctx, "DCs have already been set")
 	default:
-		setAccess(b, &o.CIDRs, ctx, "CIDR groups have already been set")
+		setAccess(b.builder, &o.CIDRs, ctx, "CIDR groups have already been set")
 	}
 }
 
@@ -110,7 +110,7 @@ func userOptions(password grammar.IUserPasswordContext, superuser, noSuperuser b
 	return o
 }
 
-func (b *builder) addIdentity(ctx *grammar.AddIdentityContext) Statement {
+func (b roleBuilder) addIdentity(ctx *grammar.AddIdentityContext) Statement {
 	return &AddIdentity{
 		Identity:    b.userName(ctx.UserName(0), identityQuoted),
 		IfNotExists: ctx.IfNotExists() != nil,
@@ -118,7 +118,7 @@ func (b *builder) addIdentity(ctx *grammar.AddIdentityContext) Statement {
 	}
 }
 
-func (b *builder) grant(ctx *grammar.GrantContext) Statement {
+func (b roleBuilder) grant(ctx *grammar.GrantContext) Statement {
 	if ctx.Resource() == nil {
 		return &GrantRole{Role: roleName(ctx.RoleName(0)), Grantee: roleName(ctx.RoleName(1))}
 	}
@@ -129,7 +129,7 @@ func (b *builder) grant(ctx *grammar.GrantContext) Statement {
 	}
 }
 
-func (b *builder) revoke(ctx *grammar.RevokeContext) Statement {
+func (b roleBuilder) revoke(ctx *grammar.RevokeContext) Statement {
 	if ctx.Resource() == nil {
 		return &RevokeRole{Role: roleName(ctx.RoleName(0)), Grantee: roleName(ctx.RoleName(1))}
 	}
@@ -140,7 +140,7 @@ func (b *builder) revoke(ctx *grammar.RevokeContext) Statement {
 	}
 }
 
-func (b *builder) list(ctx *grammar.ListContext) Statement {
+func (b roleBuilder) list(ctx *grammar.ListContext) Statement {
 	of := ""
 	if ctx.RoleName() != nil {
 		of = roleName(ctx.RoleName())
@@ -195,7 +195,7 @@ func permission(token int) Permission {
 	panic("cql: a token of permission has no builder")
 }
 
-func (b *builder) resource(ctx grammar.IResourceContext) Resource {
+func (b roleBuilder) resource(ctx grammar.IResourceContext) Resource {
 	inKeyspace := func() QualifiedName { return QualifiedName{Keyspace: name(ctx.Ident())} }
 	switch {
 	case ctx.K_KEYSPACES() != nil:

@@ -4,7 +4,7 @@ import (
 	"cqld/grammar"
 )
 
-func (b *builder) createType(ctx *grammar.CreateTypeContext) Statement {
+func (b schemaBuilder) createType(ctx *grammar.CreateTypeContext) Statement {
 	return &CreateType{
 		Type:        b.typeName(ctx.TypeName()),
 		IfNotExists: ctx.IfNotExists() != nil,
@@ -12,7 +12,7 @@ func (b *builder) createType(ctx *grammar.CreateTypeContext) Statement {
 	}
 }
 
-func (b *builder) fields(all []grammar.IFieldDefinitionContext) []FieldDefinition {
+func (b schemaBuilder) fields(all []grammar.IFieldDefinitionContext) []FieldDefinition {
 	var out []FieldDefinition
 	for _, f := range all {
 		out = append(out, b.field(f))
@@ -20,11 +20,11 @@ func (b *builder) fields(all []grammar.IFieldDefinitionContext) []FieldDefinitio
 	return out
 }
 
-func (b *builder) field(ctx grammar.IFieldDefinitionContext) FieldDefinition {
+func (b schemaBuilder) field(ctx grammar.IFieldDefinitionContext) FieldDefinition {
 	return FieldDefinition{Name: name(ctx.Ident()), Type: b.dataType(ctx.DataType())}
 }
 
-func (b *builder) alterType(ctx *grammar.AlterTypeContext) Statement {
+func (b schemaBuilder) alterType(ctx *grammar.AlterTypeContext) Statement {
 	a := &AlterType{Type: b.typeName(ctx.TypeName())}
 	ifExists := ctx.AllIfExists() // before the name, and after RENAME
 	a.IfExists = len(ifExists) > 0 && ifExists[0].GetStart().GetTokenIndex() < ctx.TypeName().GetStart().GetTokenIndex()
@@ -48,7 +48,7 @@ func renames(all []grammar.IRenameContext) []Rename {
 	return out
 }
 
-func (b *builder) createIndex(ctx *grammar.CreateIndexContext) Statement {
+func (b schemaBuilder) createIndex(ctx *grammar.CreateIndexContext) Statement {
 	index := &CreateIndex{
 		Custom:      ctx.K_CUSTOM() != nil,
 		IfNotExists: ctx.IfNotExists() != nil,
@@ -82,7 +82,7 @@ func targetKind(ctx grammar.IIndexTargetContext) IndexTargetKind {
 	return TargetColumn
 }
 
-func (b *builder) createFunction(ctx *grammar.CreateFunctionContext) Statement {
+func (b schemaBuilder) createFunction(ctx *grammar.CreateFunctionContext) Statement {
 	return &CreateFunction{
 		OrReplace:         ctx.K_OR() != nil,
 		IfNotExists:       ctx.IfNotExists() != nil,
@@ -95,7 +95,7 @@ func (b *builder) createFunction(ctx *grammar.CreateFunctionContext) Statement {
 	}
 }
 
-func (b *builder) createAggregate(ctx *grammar.CreateAggregateContext) Statement {
+func (b schemaBuilder) createAggregate(ctx *grammar.CreateAggregateContext) Statement {
 	a := &CreateAggregate{
 		OrReplace:     ctx.K_OR() != nil,
 		IfNotExists:   ctx.IfNotExists() != nil,
@@ -113,7 +113,7 @@ func (b *builder) createAggregate(ctx *grammar.CreateAggregateContext) Statement
 	return a
 }
 
-func (b *builder) describe(ctx *grammar.DescribeContext) Statement {
+func (b schemaBuilder) describe(ctx *grammar.DescribeContext) Statement {
 	d := &Describe{
 		Full:      ctx.K_FULL() != nil,
 		Only:      ctx.K_ONLY() != nil,

@@ -6,7 +6,7 @@ import (
 	"cqld/grammar"
 )
 
-func (b *builder) createTable(ctx *grammar.CreateTableContext) Statement {
+func (b schemaBuilder) createTable(ctx *grammar.CreateTableContext) Statement {
 	if ctx.K_LIKE() != nil {
 		return b.createTableLike(ctx)
 	}
@@ -39,7 +39,7 @@ func primaryKey(ctx grammar.IPrimaryKeyContext) PrimaryKey {
 	return key
 }
 
-func (b *builder) mask(ctx grammar.IColumnMaskContext) *Mask {
+func (b schemaBuilder) mask(ctx grammar.IColumnMaskContext) *Mask {
 	if ctx == nil {
 		return nil
 	}
@@ -49,7 +49,7 @@ func (b *builder) mask(ctx grammar.IColumnMaskContext) *Mask {
 	return &Mask{Function: functionName(ctx.FunctionName()), Args: b.terms(ctx.Terms())}
 }
 
-func (b *builder) tableOptions(all []grammar.ITableOptionContext) TableOptions {
+func (b schemaBuilder) tableOptions(all []grammar.ITableOptionContext) TableOptions {
 	var options TableOptions
 	for _, o := range all {
 		switch {
@@ -68,7 +68,7 @@ func (b *builder) tableOptions(all []grammar.ITableOptionContext) TableOptions {
 	return options
 }
 
-func (b *builder) properties(ctx grammar.IPropertiesContext) Properties {
+func (b schemaBuilder) properties(ctx grammar.IPropertiesContext) Properties {
 	if ctx == nil {
 		return nil
 	}
@@ -80,12 +80,12 @@ func (b *builder) properties(ctx grammar.IPropertiesContext) Properties {
 	return out
 }
 
-func (b *builder) property(ctx grammar.IPropertyContext) Property {
+func (b schemaBuilder) property(ctx grammar.IPropertyContext) Property {
 	return Property{Name: name(ctx.Ident()), Value: b.propertyValue(ctx.PropertyValue())}
 }
 
 // checkProperties refuses a property that is defined twice.
-func (b *builder) checkProperties(all Properties) {
+func (b schemaBuilder) checkProperties(all Properties) {
 	seen := make(map[string]bool, len(all))
 	for _, p := range all {
 		if seen[p.Name] {
@@ -95,7 +95,7 @@ func (b *builder) checkProperties(all Properties) {
 	}
 }
 
-func (b *builder) propertyValue(ctx grammar.IPropertyValueContext) Term {
+func (b schemaBuilder) propertyValue(ctx grammar.IPropertyValueContext) Term {
 	switch {
 	case ctx.Keyword() != nil:
 		return &Literal{Kind: LiteralString, Text: ctx.Keyword().GetStart().GetText()}
@@ -106,7 +106,7 @@ func (b *builder) propertyValue(ctx grammar.IPropertyValueContext) Term {
 }
 
 // propertyMap builds a map of literals without duplicate keys.
-func (b *builder) propertyMap(entries []grammar.IMapEntryContext) *MapLiteral {
+func (b schemaBuilder) propertyMap(entries []grammar.IMapEntryContext) *MapLiteral {
 	m := &MapLiteral{Entries: b.mapEntries(entries)}
 	seen := make(map[string]bool, len(m.Entries))
 	for _, e := range m.Entries {
@@ -142,7 +142,7 @@ func unbindableProperty(t Term) string {
 	return ""
 }
 
-func (b *builder) alterTable(ctx *grammar.AlterTableContext) Statement {
+func (b schemaBuilder) alterTable(ctx *grammar.AlterTableContext) Statement {
 	a := &AlterTable{Table: tableName(ctx.TableName())}
 	all := ctx.AllIfExists() // before the table, and within the action
 	a.IfExists = len(all) > 0 && before(all[0], ctx.TableName())
@@ -173,7 +173,7 @@ func before(a, c antlr.ParserRuleContext) bool {
 	return a.GetStart().GetTokenIndex() < c.GetStart().GetTokenIndex()
 }
 
-func (b *builder) alterColumn(ctx *grammar.AlterTableContext, ifExists bool) AlterTableAction {
+func (b schemaBuilder) alterColumn(ctx *grammar.AlterTableContext, ifExists bool) AlterTableAction {
 	column := name(ctx.ColumnName())
 	if ctx.K_TYPE() != nil {
 		return &AlterColumnType{IfExists: ifExists, Column: column, Type: b.dataType(ctx.DataType())}
@@ -188,7 +188,7 @@ func (b *builder) alterColumn(ctx *grammar.AlterTableContext, ifExists bool) Alt
 	return &AlterColumnMask{IfExists: ifExists, Column: column, Mask: b.mask(ctx.ColumnMask())}
 }
 
-func (b *builder) addedColumns(all []grammar.IAddedColumnContext) []ColumnDefinition {
+func (b schemaBuilder) addedColumns(all []grammar.IAddedColumnContext) []ColumnDefinition {
 	var out []ColumnDefinition
 	for _, c := range all {
 		out = append(out, ColumnDefinition{
@@ -203,13 +203,13 @@ func (b *builder) addedColumns(all []grammar.IAddedColumnContext) []ColumnDefini
 	return out
 }
 
-func (b *builder) createMaterializedView(ctx *grammar.CreateMaterializedViewContext) Statement {
+func (b schemaBuilder) createMaterializedView(ctx *grammar.CreateMaterializedViewContext) Statement {
 	view := &CreateMaterializedView{
 		View:        tableName(ctx.TableName(0)),
 		IfNotExists: ctx.IfNotExists() != nil,
 		Columns:     b.selectColumns(ctx.SelectColumns()),
 		Table:       tableName(ctx.TableName(1)),
-		Where:       b.where(ctx.WhereClause()),
+		Where:       dataBuilder{b.builder}.where(ctx.WhereClause()),
 		PrimaryKey:  primaryKey(ctx.PrimaryKey()),
 		Options:     b.tableOptions(ctx.AllTableOption()),
 	}
