@@ -80,7 +80,7 @@ func (c *Condition) Supports() bool {
 	}
 	switch c.Operator {
 	case FilterContains:
-		return c.Type.IsCollection()
+		return c.Type.Kind().IsCollection()
 	case FilterContainsKey, FilterEntry:
 		return c.Type.Kind() == types.Map
 	}

@@ -30,7 +30,7 @@ func randomFilter(rng *rand.Rand) *Filter {
 			c.Type = f.Clustering[c.Position].Type
 		default:
 			c.Column = schema.ColumnID(rng.IntN(300))
-			if c.Type.IsCollection() && rng.IntN(2) == 0 {
+			if c.Type.Kind().IsCollection() && rng.IntN(2) == 0 {
 				c.Type = types.NewMap(c.Type.Elems()[0], types.Native(types.Int), false)
 			}
 		}
@@ -41,7 +41,7 @@ func randomFilter(rng *rand.Rand) *Filter {
 			if c.Operator == FilterEntry {
 				c.Values = append(c.Values, randomValue(rng))
 			}
-		case c.Type.IsCollection() && (c.Type.MultiCell() || rng.IntN(2) == 0):
+		case c.Type.Kind().IsCollection() && (c.Type.MultiCell() || rng.IntN(2) == 0):
 			c.Operator = FilterContains
 		case rng.IntN(3) == 0:
 			c.Operator, c.Values = FilterIn, append(c.Values, randomValue(rng))

@@ -101,7 +101,7 @@ func (c *CreateIndex) index(t *Table, taken map[string]bool) (*Index, error) {
 	ix := &Index{Name: c.Name, Kind: c.Class.kind(), Class: c.Class, Column: col.ID, Target: c.Target,
 		Options: c.Options}
 	// A column with several values has the target values if none is given.
-	if ix.Target == IndexSimple && col.Type.IsCollection() {
+	if ix.Target == IndexSimple && col.Type.Kind().IsCollection() {
 		ix.Target = IndexValues
 	}
 	if c.Class != LegacyIndex {
@@ -154,7 +154,7 @@ func (t *Table) checkIndexTarget(col *Column, target IndexTarget) error {
 	if col.Kind == PartitionKey && len(t.PartitionKey) == 1 {
 		return invalidf("Cannot create secondary index on the only partition key column %s", types.QuoteName(col.Name))
 	}
-	collection := col.Type.IsCollection()
+	collection := col.Type.Kind().IsCollection()
 	switch {
 	case target == IndexFull && !(collection && col.Type.Frozen()):
 		return invalidf("full() indexes can only be created on frozen collections")

@@ -160,7 +160,7 @@ func checkKeyType(name string, t *types.Type) error {
 		return invalidf("counter type is not supported for PRIMARY KEY column '%s'", name)
 	case hasKind(t, types.Duration):
 		return invalidf("duration type is not supported for PRIMARY KEY column '%s'", name)
-	case t.IsCollection() && t.MultiCell():
+	case t.Kind().IsCollection() && t.MultiCell():
 		return invalidf("Invalid non-frozen collection type %s for PRIMARY KEY column '%s'", t, name)
 	case t.Kind() == types.UDT && t.MultiCell():
 		return invalidf("Invalid non-frozen user-defined type \"%s.%s\" for PRIMARY KEY column '%s'", t.UDTKeyspace(),

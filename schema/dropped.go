@@ -30,7 +30,7 @@ func readable(t, dropped *types.Type) bool {
 		return false
 	case expandUserTypes(t).Equal(dropped):
 		return true
-	case t.MultiCell() || dropped.MultiCell() || dropped.IsCollection():
+	case t.MultiCell() || dropped.MultiCell() || dropped.Kind().IsCollection():
 		return false
 	}
 	return t.FixedLength() == dropped.FixedLength() && readsValues(t, dropped)

@@ -28,7 +28,7 @@ func (t *Type) Parts(b []byte) Parts {
 	switch {
 	case len(b) == 0:
 		p.n = 0
-	case t.IsCollection():
+	case t.kind.IsCollection():
 		p.n *= p.c.IntCount(4 * p.n)
 	case t.kind == Vector:
 		p.n = t.dims

@@ -13,7 +13,7 @@ func (t *Type) AppendLiteral(dst, wire []byte) []byte {
 	switch {
 	case wire == nil:
 		return append(dst, "null"...)
-	case len(wire) == 0 && t.EmptyIsNull():
+	case len(wire) == 0 && t.kind.EmptyIsNull():
 		return append(dst, "null"...)
 	case t.Validate(wire) != nil:
 		return appendBlobText(dst, wire)

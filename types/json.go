@@ -8,7 +8,7 @@ func (t *Type) AppendJSON(dst, wire []byte) []byte {
 	switch {
 	case wire == nil:
 		return append(dst, "null"...)
-	case len(wire) == 0 && (t.EmptyIsNull() || t.IsEmpty()):
+	case len(wire) == 0 && (t.kind.EmptyIsNull() || t.IsEmpty()):
 		return append(dst, `""`...)
 	case t.Validate(wire) != nil:
 		return append(appendBlobText(append(dst, '"'), wire), '"')

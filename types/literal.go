@@ -170,7 +170,7 @@ func (t *Type) FromLiteral(kind LiteralKind, text string) ([]byte, error) {
 // FromText returns the wire form of a scalar written like FromLiteral's text. An empty text is the empty value if the
 // type has one. Types with parts have no such form.
 func (t *Type) FromText(text string) ([]byte, error) {
-	if text == "" && t.kind < List && t.AllowsEmpty() {
+	if text == "" && t.kind < List && t.kind.AllowsEmpty() {
 		return []byte{}, nil
 	}
 	switch t.kind {

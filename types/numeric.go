@@ -9,29 +9,29 @@ import (
 	"github.com/cockroachdb/apd/v3"
 )
 
-// IsInteger reports whether the type's values are integers. A counter counts as bigint.
-func (t *Type) IsInteger() bool {
-	switch t.kind {
+// IsInteger reports whether the kind's values are integers. A counter counts as bigint.
+func (k Kind) IsInteger() bool {
+	switch k {
 	case Bigint, Counter, Int, Smallint, Tinyint, Varint:
 		return true
 	}
 	return false
 }
 
-// IsNumber reports whether the type supports arithmetic.
-func (t *Type) IsNumber() bool {
-	switch t.kind {
+// IsNumber reports whether the kind supports arithmetic.
+func (k Kind) IsNumber() bool {
+	switch k {
 	case Decimal, Double, Float:
 		return true
 	}
-	return t.IsInteger()
+	return k.IsInteger()
 }
 
 // WidestNumber returns the result type of an operation on numbers of two types: as wide as the wider operand, and with
 // a fraction if one of them has one. For example, bigint and float give double, varint and float give decimal.
 func WidestNumber(a, b *Type) *Type {
 	size := max(numberSize(a), numberSize(b))
-	if !a.IsInteger() || !b.IsInteger() {
+	if !a.kind.IsInteger() || !b.kind.IsInteger() {
 		switch {
 		case size > 8:
 			return Native(Decimal)
@@ -63,7 +63,7 @@ func numberSize(t *Type) int {
 
 // Int64 decodes an integer. ok is false for null, empty, other types, and a varint beyond int64.
 func (t *Type) Int64(wire []byte) (v int64, ok bool) {
-	if len(wire) == 0 || !t.IsInteger() {
+	if len(wire) == 0 || !t.kind.IsInteger() {
 		return 0, false
 	}
 	if t.kind == Varint {
@@ -93,9 +93,9 @@ func (t *Type) AppendInt64(dst []byte, v int64) []byte {
 	return appendBE64(dst, uint64(v))
 }
 
-// FitsInt64 reports whether an integer type can represent v.
-func (t *Type) FitsInt64(v int64) bool {
-	size := min(fixedSize(t.kind), 8)
+// FitsInt64 reports whether an integer kind can represent v.
+func (k Kind) FitsInt64(v int64) bool {
+	size := min(fixedSize(k), 8)
 	return size == 0 || v<<(64-8*size)>>(64-8*size) == v
 }
 

@@ -25,7 +25,7 @@ func TestNumbersRoundTrip(t *testing.T) {
 				t.Fatalf("%s: %x is %s and %d, %t", typ, b, x, v, ok)
 			}
 			if ok {
-				if back := typ.AppendInt64(nil, v); !bytes.Equal(back, b) || !typ.FitsInt64(v) {
+				if back := typ.AppendInt64(nil, v); !bytes.Equal(back, b) || !typ.Kind().FitsInt64(v) {
 					t.Fatalf("%s: %d from %x to %x", typ, v, b, back)
 				}
 			}
@@ -65,7 +65,7 @@ func TestFitsInt64(t *testing.T) {
 		{Smallint, 32768, false}, {Int, math.MaxInt32, true}, {Int, math.MaxInt32 + 1, false},
 		{Bigint, math.MinInt64, true}, {Varint, math.MaxInt64, true}, {Counter, math.MaxInt64, true},
 	} {
-		if got := Native(tc.kind).FitsInt64(tc.v); got != tc.want {
+		if got := tc.kind.FitsInt64(tc.v); got != tc.want {
 			t.Errorf("%s has %d: %t", Native(tc.kind), tc.v, got)
 		}
 	}

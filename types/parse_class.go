@@ -85,7 +85,7 @@ func (t *Type) DeclaredClass() string {
 
 // writeClass writes FrozenType once, around the outermost frozen part, and, if declared is true, again in vectors.
 func writeClass(t *Type, b *strings.Builder, inFrozen, declared bool) {
-	wrap := t.frozen && !inFrozen && (t.IsCollection() || t.kind == UDT)
+	wrap := t.frozen && !inFrozen && (t.kind.IsCollection() || t.kind == UDT)
 	if wrap {
 		b.WriteString(marshalPackage + "FrozenType(")
 	}

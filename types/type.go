@@ -85,7 +85,7 @@ func (t *Type) HasDuration() bool {
 }
 
 // IsCollection reports whether t is a list, set or map, frozen or not.
-func (t *Type) IsCollection() bool { return t.kind == List || t.kind == Set || t.kind == Map }
+func (k Kind) IsCollection() bool { return k == List || k == Set || k == Map }
 
 // UDTKeyspace returns the keyspace of a user-defined type, otherwise "".
 func (t *Type) UDTKeyspace() string { return t.keyspace }

@@ -27,7 +27,7 @@ func (t *Type) Validate(wire []byte) error {
 	if wire == nil {
 		return nil
 	}
-	if len(wire) == 0 && t.AllowsEmpty() {
+	if len(wire) == 0 && t.kind.AllowsEmpty() {
 		return nil
 	}
 	switch t.kind {
@@ -57,9 +57,9 @@ func (t *Type) Validate(wire []byte) error {
 	return nil
 }
 
-// AllowsEmpty reports whether the zero-length value is valid for the type.
-func (t *Type) AllowsEmpty() bool {
-	switch t.kind {
+// AllowsEmpty reports whether the zero-length value is valid for the kind.
+func (k Kind) AllowsEmpty() bool {
+	switch k {
 	case Tinyint, Smallint, Date, Time, Duration, List, Set, Map, Vector:
 		return false
 	}
@@ -67,8 +67,8 @@ func (t *Type) AllowsEmpty() bool {
 }
 
 // EmptyIsNull reports whether conditions and functions treat the empty value as null.
-func (t *Type) EmptyIsNull() bool {
-	switch t.kind {
+func (k Kind) EmptyIsNull() bool {
+	switch k {
 	case Ascii, Blob, Text, Tuple, UDT, List, Set, Map, Vector, Custom:
 		return false
 	}

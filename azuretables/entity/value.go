@@ -36,7 +36,7 @@ func (c *column) appendWire(dst []byte, v *odata.Value) ([]byte, error) {
 	case types.Bigint:
 		return wire.AppendInt64(dst, v.Int), nil
 	case types.Smallint, types.Tinyint:
-		if !c.Type.FitsInt64(v.Int) {
+		if !c.Type.Kind().FitsInt64(v.Int) {
 			return dst, invalid("Property " + c.Name + ": " + strconv.FormatInt(v.Int, 10) +
 				" is out of the range of CQL's " + c.Type.String() + ".")
 		}
@@ -126,7 +126,7 @@ func (c *column) rareValue(v *odata.Value, b []byte, arena *[]byte) (ok bool) {
 		v.Int, ok = c.Type.Int64(b)
 		return ok
 	}
-	if len(b) == 0 && c.Type.EmptyIsNull() {
+	if len(b) == 0 && c.Type.Kind().EmptyIsNull() {
 		return false
 	}
 	from := len(*arena)

@@ -16,11 +16,9 @@ const (
 func methodExceptions() map[string]int {
 	return map[string]int{
 		"azuretables.call":           70,
-		"cql.builder":                96,
 		"query/read.reading":         58,
 		"simulation.Cluster":         106,
 		"simulation/scenario.script": 50,
-		"types.Type":                 50,
 		"udf/java.compiler":          57,
 	}
 }

@@ -219,7 +219,7 @@ func indexesVector(c *schema.CreateIndex, t *schema.Table) bool {
 		return k == types.Vector
 	}
 	return slices.ContainsFunc(col.Type.Elems(), func(e *types.Type) bool { return e.Kind() == types.Vector }) &&
-		col.Type.IsCollection()
+		col.Type.Kind().IsCollection()
 }
 
 func (d *Definer) dropIndex(stmt *cql.DropIndex) Definition {

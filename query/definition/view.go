@@ -127,7 +127,7 @@ func (b *viewBuilder) key() error {
 				b.change.View)
 		}
 		switch {
-		case c.Type.IsCollection() && c.Type.MultiCell():
+		case c.Type.Kind().IsCollection() && c.Type.MultiCell():
 			return invalid.Errorf("Invalid non-frozen collection type '%s' for PRIMARY KEY column '%s'",
 				c.Type.MarshalClass(), name)
 		case c.Type.Kind() == types.UDT && c.Type.MultiCell():
@@ -419,7 +419,7 @@ func (w *viewWhere) value(column *schema.Column, op schema.ViewOperator, t cql.T
 		}
 		elems := column.Type.Elems()
 		switch {
-		case !column.Type.IsCollection():
+		case !column.Type.Kind().IsCollection():
 			return nil, invalid.Errorf("Cannot use %s on non-collection column %s", word, column.Name)
 		case op == schema.ViewContainsKey && column.Type.Kind() != types.Map:
 			return nil, invalid.Errorf("Cannot use %s on non-map column %s", word, column.Name)

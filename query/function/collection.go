@@ -15,7 +15,7 @@ func (l *Library) addCollections() {
 		returns := types.NewList(t.Elems()[1], false)
 		return partsFunction(name, t, returns, func(parts [][]byte) [][]byte { return everySecond(parts, 1) })
 	})
-	l.makeOf("collection_count", (*types.Type).IsCollection, "a collection", "collection",
+	l.makeOf("collection_count", isCollection, "a collection", "collection",
 		func(name string, t *types.Type) *Function {
 			return &Function{Name: name, Args: []*types.Type{t}, Returns: native(types.Int),
 				Eval: strict(func(a [][]byte) ([]byte, error) {
@@ -36,10 +36,12 @@ func (l *Library) addCollections() {
 	}
 }
 
+func isCollection(t *types.Type) bool { return t.Kind().IsCollection() }
+
 func isMap(t *types.Type) bool       { return t.Kind() == types.Map }
 func isSetOrList(t *types.Type) bool { return t.Kind() == types.Set || t.Kind() == types.List }
 func isNumericSetOrList(t *types.Type) bool {
-	return isSetOrList(t) && t.Elems()[0].IsNumber()
+	return isSetOrList(t) && t.Elems()[0].Kind().IsNumber()
 }
 
 // makeOf adds a function of one collection for which fits returns true. what is its name in messages, parameter in

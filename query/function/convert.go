@@ -132,7 +132,7 @@ func lowBits(v []byte) int64 {
 }
 
 func castVarint(from *types.Type, v []byte) ([]byte, error) {
-	if from.IsInteger() {
+	if from.Kind().IsInteger() {
 		x, _ := from.Big(v)
 		return types.AppendVarint(nil, x), nil
 	}

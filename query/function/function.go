@@ -169,7 +169,7 @@ func comparable(from, to *types.Type) bool {
 func compatibleValues(from, to *types.Type, i int) bool {
 	a, b := from.Elems()[i], to.Elems()[i]
 	return a.Equal(b) || compatible(a, b) && (!to.MultiCell() || (a.FixedLength() != 0) == (b.FixedLength() != 0) &&
-		!a.IsCollection())
+		!a.Kind().IsCollection())
 }
 
 // sameForm reports whether both types are of one kind, and both or neither are frozen.

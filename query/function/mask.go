@@ -113,7 +113,7 @@ func masked(t *types.Type) []byte {
 	case types.Boolean:
 		return []byte{0}
 	case types.Blob, types.List, types.Set, types.Map:
-		if t.IsCollection() {
+		if t.Kind().IsCollection() {
 			return wire.AppendInt32(nil, 0)
 		}
 		return []byte{}

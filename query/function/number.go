@@ -123,7 +123,7 @@ func compute(op string, to, aType *types.Type, a, b []byte, bTypes ...*types.Typ
 // converted to a double first: an integer gets one digit after the decimal point, and a float gets all digits of the
 // double.
 func operand(t *types.Type, v []byte) (*apd.Decimal, bool) {
-	if t.IsInteger() && t.Kind() != types.Varint || t.Kind() == types.Float {
+	if t.Kind().IsInteger() && t.Kind() != types.Varint || t.Kind() == types.Float {
 		x, ok := t.Float64(v)
 		if !ok {
 			return nil, false
@@ -377,7 +377,7 @@ func mathOf(name string, t *types.Type, v []byte) ([]byte, error) {
 	case "log10":
 		x = math.Log10(x)
 	}
-	if !t.IsInteger() {
+	if !t.Kind().IsInteger() {
 		return t.AppendFloat64(nil, x), nil
 	}
 	return t.AppendInt64(nil, truncate(t, x)), nil

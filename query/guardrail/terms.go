@@ -94,7 +94,7 @@ func (g *termGuard) clustering(t *schema.Table, clustering []byte) (err error) {
 func (g *termGuard) cell(c *row.Cell) error {
 	kind := g.column.Type.Kind()
 	ofPath := kind == types.Set || kind == types.Map && g.target != schema.IndexValues
-	if !g.column.Type.IsCollection() || !g.column.Type.MultiCell() || !ofPath {
+	if !g.column.Type.Kind().IsCollection() || !g.column.Type.MultiCell() || !ofPath {
 		return g.value(c.Value)
 	}
 	path, _, err := g.column.Type.Elems()[0].ConsumeOrdered(nil, c.Path, false)

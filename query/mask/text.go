@@ -54,7 +54,7 @@ func ValueText(t *types.Type, v []byte) string {
 	switch {
 	case v == nil:
 		return ""
-	case t.IsCollection(), t.Kind() == types.Vector, t.Kind() == types.Blob:
+	case t.Kind().IsCollection(), t.Kind() == types.Vector, t.Kind() == types.Blob:
 		return hex.EncodeToString(v)
 	case t.Kind() == types.Tuple, t.Kind() == types.UDT:
 		return partsText(t, v)

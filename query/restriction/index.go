@@ -125,7 +125,7 @@ func ordered(t *types.Type) bool {
 	case types.Text, types.Ascii, types.Boolean:
 		return false
 	}
-	return !t.IsCollection() && t.Kind() != types.UDT && t.Kind() != types.Tuple && t.Kind() != types.Vector
+	return !t.Kind().IsCollection() && t.Kind() != types.UDT && t.Kind() != types.Tuple && t.Kind() != types.Vector
 }
 
 // findsElement reports whether an index finds the rows whose collection matches an operator.

@@ -222,7 +222,7 @@ func checkSliceable(t *types.Type) error {
 		return nil
 	}
 	switch {
-	case t.IsCollection():
+	case t.Kind().IsCollection():
 		return invalid.Errorf("Slice restrictions are not supported on collections containing durations")
 	case t.Kind() == types.Tuple:
 		return invalid.Errorf("Slice restrictions are not supported on tuples containing durations")
@@ -238,7 +238,7 @@ func (c compiler) containsRestriction(col *schema.Column, r *cql.ColumnRelation)
 	switch {
 	case onKey && t.Kind() != types.Map:
 		return nil, invalid.Errorf("Cannot use %s on non-map column %s", r.Operator, col.Name)
-	case !t.IsCollection():
+	case !t.Kind().IsCollection():
 		return nil, invalid.Errorf("Cannot use %s on non-collection column %s", r.Operator, col.Name)
 	}
 	spec := c.Receiver("value("+col.Name+")", t.Elems()[len(t.Elems())-1])

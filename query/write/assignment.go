@@ -97,7 +97,7 @@ func assignedColumn(a cql.Assignment) string {
 
 // checkMutable refuses + and - for columns that are not multi-cell collections.
 func checkMutable(a cql.Assignment, col *schema.Column) error {
-	if !col.Type.IsCollection() {
+	if !col.Type.Kind().IsCollection() {
 		return invalid.Errorf("Invalid operation (%s) for non counter column %s", term.AssignmentText(a), col.Name)
 	}
 	if !col.Type.MultiCell() {
@@ -174,7 +174,7 @@ func (c operationCompiler) subtraction(a *cql.SubtractFromColumn, col *schema.Co
 
 func (c operationCompiler) elementAssignment(a *cql.SetElement, col *schema.Column) (operation, error) {
 	typ := col.Type
-	if !typ.IsCollection() {
+	if !typ.Kind().IsCollection() {
 		return nil, invalid.Errorf("Invalid operation (%s) for non collection column %s", term.AssignmentText(a),
 			col.Name)
 	}

@@ -68,7 +68,7 @@ func compileCondition(terms *term.Compiler, in *cql.Condition) (*condition, erro
 func durationCondition(operator cql.Operator, t *types.Type) error {
 	on := "durations"
 	switch {
-	case t.IsCollection():
+	case t.Kind().IsCollection():
 		on = "collections containing durations"
 	case t.Kind() == types.Tuple:
 		on = "tuples containing durations"
@@ -112,7 +112,7 @@ func (c conditionCompiler) conditionContains(x *condition, of term.Spec) (value 
 		return value, invalid.Errorf("Cannot use CONTAINS KEY on non-map column %s", x.Column.Name)
 	case x.operator == cql.ContainsKey:
 		return c.Receiver("key("+x.Column.Name+")", t.Elems()[0]), nil
-	case !t.IsCollection():
+	case !t.Kind().IsCollection():
 		return value, invalid.Errorf("Cannot use CONTAINS on non-collection column %s", x.Column.Name)
 	}
 	return c.Receiver("value("+x.Column.Name+")", t.Elems()[len(t.Elems())-1]), nil
@@ -270,7 +270,7 @@ func (b *boundCondition) actual(v *rowview.View) (value []byte, t *types.Type, e
 
 // compareCondition compares as IF does: null equals only null, and is not ordered.
 func compareCondition(t *types.Type, operator cql.Operator, value, wanted []byte) (bool, error) {
-	empty := t.MultiCell() && t.IsCollection() && wanted != nil && len(term.SplitCollection(wanted, 1)) == 0 &&
+	empty := t.MultiCell() && t.Kind().IsCollection() && wanted != nil && len(term.SplitCollection(wanted, 1)) == 0 &&
 		operator != cql.Contains && operator != cql.ContainsKey // an empty multi-cell collection is null
 	if wanted == nil || empty {
 		switch {

@@ -41,7 +41,7 @@ func compileDeletion(in *term.Compiler, t cql.DeleteTarget) (operation, error) {
 // elementDeletion compiles c[key] as a target of DELETE.
 func (c operationCompiler) elementDeletion(col *schema.Column, key cql.Term) (operation, error) {
 	typ := col.Type
-	if !typ.IsCollection() {
+	if !typ.Kind().IsCollection() {
 		return nil, invalid.Errorf("Invalid deletion operation for non collection column %s", col.Name)
 	}
 	if !typ.MultiCell() {

@@ -83,7 +83,7 @@ func guardCells(g *guardrail.Guard, t *schema.Table, operations []operation, r *
 				return err
 			}
 		}
-		if !col.Type.IsCollection() || slices.ContainsFunc(operations,
+		if !col.Type.Kind().IsCollection() || slices.ContainsFunc(operations,
 			func(o operation) bool { return o.Column() == col && setsElement(o) }) {
 			continue
 		}

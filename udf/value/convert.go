@@ -279,7 +279,7 @@ func integerTo(m *Meter, t *types.Type, v Value) []byte {
 	case types.Timestamp:
 		return wire.AppendInt64(nil, x)
 	}
-	if !t.FitsInt64(x) {
+	if !t.Kind().FitsInt64(x) {
 		Failf("the result %d is out of the range of %s", x, t)
 	}
 	return t.AppendInt64(nil, x)

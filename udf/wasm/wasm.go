@@ -310,7 +310,7 @@ func (p *Program) result(i *instance, v uint64) ([]byte, error) {
 	if p.valueType(t) == api.ValueTypeI32 {
 		n = int64(api.DecodeI32(v))
 	}
-	if !t.FitsInt64(n) {
+	if !t.Kind().FitsInt64(n) {
 		return nil, &value.Fault{Msg: fmt.Sprintf("the result %d is out of the range of %s", n, t)}
 	}
 	return t.AppendInt64(nil, n), nil
