@@ -19,7 +19,6 @@ func methodExceptions() map[string]int {
 		"query/read.reading":         58,
 		"simulation.Cluster":         106,
 		"simulation/scenario.script": 50,
-		"udf/java.compiler":          57,
 	}
 }
 

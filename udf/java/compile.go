@@ -62,7 +62,7 @@ func Compile(f Function) (p *Program, err error) {
 			panic(e)
 		}
 	}()
-	c := &compiler{tokens: lex(f.Body), returns: fromCQL(f.Returns, f.CalledOnNull)}
+	c := &compiler{source: source{tokens: lex(f.Body)}, returns: fromCQL(f.Returns, f.CalledOnNull)}
 	c.open()
 	for i, name := range f.ArgNames {
 		v := c.declare(name, fromCQL(f.ArgTypes[i], f.CalledOnNull), 1)
@@ -87,23 +87,12 @@ func Compile(f Function) (p *Program, err error) {
 
 // compiler compiles a body in one pass over its tokens.
 type compiler struct {
-	tokens  []token
-	at      int
-	scopes  []map[string]*variable
-	slots   int
-	named   int // variables that have a name, among the slots
+	source
+	scopes
 	returns *jtype
 	loops   int
 	broken  bool // the loop that is compiled contains break
 	depth   int
-}
-
-// variable is a local variable or a parameter.
-type variable struct {
-	t     *jtype
-	slot  int
-	param int // from 1; 0 for local variables
-	final bool
 }
 
 // Bounds of a body.
@@ -111,9 +100,6 @@ const (
 	nestingMax   = 100
 	variablesMax = 200
 )
-
-func (c *compiler) open()  { c.scopes = append(c.scopes, map[string]*variable{}) }
-func (c *compiler) close() { c.scopes = c.scopes[:len(c.scopes)-1] }
 
 // enter counts a level of nesting, so that neither compilation nor execution exhausts the stack.
 func (c *compiler) enter() {
@@ -123,81 +109,6 @@ func (c *compiler) enter() {
 }
 
 func (c *compiler) leave() { c.depth-- }
-
-func (c *compiler) declare(name string, t *jtype, line int) *variable {
-	if c.find(name) != nil {
-		invalid(line, "Duplicate local variable %s", name)
-	}
-	if c.named++; c.named > variablesMax {
-		unsupported(line, fmt.Sprintf("more than %d variables", variablesMax))
-	}
-	v := &variable{t: t, slot: c.slot()}
-	c.scopes[len(c.scopes)-1][name] = v
-	return v
-}
-
-// slot returns a new place in frame.vars, for a variable or for a value during a call of a method.
-func (c *compiler) slot() int {
-	c.slots++
-	return c.slots - 1
-}
-
-func (c *compiler) find(name string) *variable {
-	for i := len(c.scopes) - 1; i >= 0; i-- {
-		if v := c.scopes[i][name]; v != nil {
-			return v
-		}
-	}
-	return nil
-}
-
-func (c *compiler) peek() token { return c.tokens[c.at] }
-
-// ahead returns the token n places after the next one.
-func (c *compiler) ahead(n int) token { return c.tokens[min(c.at+n, len(c.tokens)-1)] }
-
-func (c *compiler) next() token {
-	t := c.tokens[c.at]
-	if t.kind != tokenEnd {
-		c.at++
-	}
-	return t
-}
-
-// symbol consumes a symbol if it is next.
-func (c *compiler) symbol(s string) bool {
-	if t := c.peek(); t.kind == tokenSymbol && t.text == s {
-		c.at++
-		return true
-	}
-	return false
-}
-
-func (c *compiler) word(s string) bool {
-	if t := c.peek(); t.kind == tokenName && t.text == s {
-		c.at++
-		return true
-	}
-	return false
-}
-
-func (c *compiler) expect(s string) {
-	if !c.symbol(s) {
-		t := c.peek()
-		if t.kind == tokenEnd {
-			invalid(t.line, "Syntax error, insert \"%s\" to complete the body", s)
-		}
-		invalid(t.line, "Syntax error on token \"%s\", %s expected", t.text, s)
-	}
-}
-
-func (c *compiler) name() string {
-	t := c.next()
-	if t.kind != tokenName {
-		invalid(t.line, "Syntax error on token \"%s\", a name is expected", t.text)
-	}
-	return t.text
-}
 
 // frame is a call in progress.
 type frame struct {

@@ -9,7 +9,7 @@ import (
 
 // convert returns e as a value of type t by an assignment conversion: widening, boxing, unboxing, and narrowing of
 // constants.
-func (c *compiler) convert(e *expr, t *jtype, line int) *expr {
+func convert(e *expr, t *jtype, line int) *expr {
 	if e.create != nil {
 		e = e.create(t)
 	}
@@ -23,13 +23,13 @@ func (c *compiler) convert(e *expr, t *jtype, line int) *expr {
 		return &expr{t: t, eval: e.eval}
 	case t.kind == kindOther || e.t.kind == kindNull || e.t.kind == kindVoid:
 	case e.t.kind == t.kind && e.t.boxed && !t.boxed:
-		return &expr{t: t, eval: c.unbox(e)}
+		return &expr{t: t, eval: unbox(e)}
 	case e.t.kind == t.kind && t.boxed && !e.t.boxed:
 		return &expr{t: t, eval: e.eval}
 	case e.t.kind == t.kind && len(t.elems) == 0 && !t.boxed: // a raw type
 		return &expr{t: e.t, eval: e.eval}
 	case !t.boxed && t.numeric() && e.t.numeric() && e.t.kind < t.kind:
-		return widen(&expr{t: e.t.unboxed(), eval: c.unbox(e)}, t.kind)
+		return widen(&expr{t: e.t.unboxed(), eval: unbox(e)}, t.kind)
 	case t.kind == kindChar && e.constant != nil: // of a conditional expression, whose other operand is a character
 		return &expr{t: t, eval: e.eval, constant: e.constant}
 	case e.constant != nil && fits(*e.constant, t.kind):
@@ -40,7 +40,7 @@ func (c *compiler) convert(e *expr, t *jtype, line int) *expr {
 }
 
 // unbox returns the evaluation of a box as a primitive value, which fails for null.
-func (c *compiler) unbox(e *expr) func(fr *frame) value.Value {
+func unbox(e *expr) func(fr *frame) value.Value {
 	if !e.t.boxed {
 		return e.eval
 	}
@@ -90,7 +90,7 @@ func keepConstant(e *expr, to kind) *int64 {
 }
 
 // cast returns (t) e.
-func (c *compiler) cast(e *expr, t *jtype, line int) *expr {
+func cast(e *expr, t *jtype, line int) *expr {
 	if t.numeric() && !t.boxed {
 		e = promotedChar(e)
 	}
@@ -101,12 +101,12 @@ func (c *compiler) cast(e *expr, t *jtype, line int) *expr {
 		if e.t.isPrimitive() != t.isPrimitive() && e.t.kind != t.kind {
 			invalid(line, "Cannot cast from %s to %s", e.t, t)
 		}
-		return c.convert(e, t, line)
+		return convert(e, t, line)
 	}
 	if e.t.boxed && e.t.kind > t.kind {
 		invalid(line, "Cannot cast from %s to %s", e.t, t)
 	}
-	in, from := c.unbox(e), e.t.kind
+	in, from := unbox(e), e.t.kind
 	if from <= t.kind {
 		return widen(&expr{t: primitive(from), eval: in, constant: e.constant}, t.kind)
 	}

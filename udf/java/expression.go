@@ -39,12 +39,12 @@ func (c *compiler) expression() *expr {
 	if !c.symbol("?") {
 		return e
 	}
-	condition := c.convert(e, primitive(kindBoolean), line)
+	condition := convert(e, primitive(kindBoolean), line)
 	then := c.expression()
 	c.expect(":")
 	otherwise := c.expression()
 	t := c.conditionalType(then, otherwise, line)
-	a, b := c.convert(then, t, line), c.convert(otherwise, t, line)
+	a, b := convert(then, t, line), convert(otherwise, t, line)
 	return &expr{t: t, eval: func(fr *frame) value.Value {
 		fr.m.Step()
 		if condition.eval(fr) == true {
@@ -134,7 +134,7 @@ func (c *compiler) operation(level int) *expr {
 			unsupported(t.line, "an expression with more than "+strconv.Itoa(nestingMax)+" operators in a row")
 		}
 		c.next()
-		e = c.binary(t.text, e, c.operation(level+1), t.line)
+		e = binary(t.text, e, c.operation(level+1), t.line)
 	}
 }
 
@@ -169,26 +169,26 @@ func (c *compiler) unary() *expr {
 			invalid(t.line, "The operator - is undefined for the argument type(s) %s", e.t)
 		}
 		if e.t.kind >= kindFloat { // not 0 - x, which differs for zero
-			in := c.convert(e, e.t.unboxed(), t.line)
+			in := convert(e, e.t.unboxed(), t.line)
 			//nolint:forcetypeassert // by type
 			return &expr{t: in.t, eval: func(fr *frame) value.Value { return -in.eval(fr).(float64) }}
 		}
-		return c.binary("-", constantInt(0), e, t.line)
+		return binary("-", constantInt(0), e, t.line)
 	case c.symbol("+"):
 		e := promotedChar(c.unary())
 		if e.t.numeric() && e.t.kind >= kindFloat { // not 0 + x, which differs for -0.0
-			return c.convert(e, e.t.unboxed(), t.line)
+			return convert(e, e.t.unboxed(), t.line)
 		}
-		return c.binary("+", constantInt(0), e, t.line)
+		return binary("+", constantInt(0), e, t.line)
 	case c.symbol("!"):
 		e := c.unary()
 		if e.t.kind != kindBoolean {
 			invalid(t.line, "The operator ! is undefined for the argument type(s) %s", e.t)
 		}
-		e = c.convert(e, primitive(kindBoolean), t.line)
+		e = convert(e, primitive(kindBoolean), t.line)
 		return &expr{t: e.t, eval: func(fr *frame) value.Value { fr.m.Step(); return e.eval(fr) != true }}
 	case c.symbol("~"):
-		return c.binary("^", constantInt(-1), c.unary(), t.line)
+		return binary("^", constantInt(-1), c.unary(), t.line)
 	case t.kind == tokenSymbol && (t.text == "++" || t.text == "--"):
 		return c.preIncrement()
 	case t.kind == tokenSymbol && t.text == "(":
@@ -207,7 +207,7 @@ func (c *compiler) preIncrement() *expr {
 		invalid(op.line, "Invalid argument to operation ++/--")
 	}
 	c.assignable(v, op.line)
-	next := c.convert(c.cast(c.binary(op.text[:1], c.variableExpr(v), constantInt(1), op.line), v.t.unboxed(),
+	next := convert(cast(binary(op.text[:1], c.variableExpr(v), constantInt(1), op.line), v.t.unboxed(),
 		op.line), v.t, op.line)
 	return &expr{t: v.t, effect: true, eval: func(fr *frame) value.Value {
 		fr.vars[v.slot] = next.eval(fr)
@@ -230,7 +230,7 @@ func (c *compiler) castExpr() *expr {
 		return nil
 	}
 	e := c.unary()
-	return c.cast(e, t, next.line)
+	return cast(e, t, next.line)
 }
 
 func (c *compiler) primary() *expr {

@@ -17,21 +17,21 @@ func undefined(op string, a, b *expr, line int) {
 }
 
 // binary compiles a operation of two operands.
-func (c *compiler) binary(op string, a, b *expr, line int) *expr {
+func binary(op string, a, b *expr, line int) *expr {
 	if op != "+" || a.t.kind != kindString && b.t.kind != kindString {
 		a, b = promotedChar(a), promotedChar(b)
 	}
 	switch op {
 	case "&&", "||":
-		return c.logical(op, a, b, line)
+		return logical(op, a, b, line)
 	case "==", "!=":
-		return c.equality(op, a, b, line)
+		return equality(op, a, b, line)
 	case "<", ">", "<=", ">=":
-		return c.comparison(op, a, b, line)
+		return comparison(op, a, b, line)
 	case "<<", ">>", ">>>":
-		return c.shift(op, a, b, line)
+		return shift(op, a, b, line)
 	case "&", "|", "^":
-		return c.bitwise(op, a, b, line)
+		return bitwise(op, a, b, line)
 	}
 	if op == "+" && (a.t.kind == kindString || b.t.kind == kindString) {
 		if a.t.kind == kindVoid || b.t.kind == kindVoid {
@@ -43,7 +43,7 @@ func (c *compiler) binary(op string, a, b *expr, line int) *expr {
 		undefined(op, a, b, line)
 	}
 	t := promoted(a.t, b.t)
-	x, y := c.convert(a, t, line), c.convert(b, t, line)
+	x, y := convert(a, t, line), convert(b, t, line)
 	e := &expr{t: t}
 	if t.kind >= kindFloat {
 		e.eval = func(fr *frame) value.Value {
@@ -113,11 +113,11 @@ func floatArith(op string, a, b value.Value, single bool) value.Value {
 	return r
 }
 
-func (c *compiler) logical(op string, a, b *expr, line int) *expr {
+func logical(op string, a, b *expr, line int) *expr {
 	if a.t.kind != kindBoolean || b.t.kind != kindBoolean {
 		undefined(op, a, b, line)
 	}
-	x, y := c.unbox(a), c.unbox(b)
+	x, y := unbox(a), unbox(b)
 	stop := op == "||"
 	return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
 		fr.m.Step()
@@ -128,8 +128,8 @@ func (c *compiler) logical(op string, a, b *expr, line int) *expr {
 	}}
 }
 
-func (c *compiler) bitwise(op string, a, b *expr, line int) *expr {
-	x, y := c.unbox(a), c.unbox(b)
+func bitwise(op string, a, b *expr, line int) *expr {
+	x, y := unbox(a), unbox(b)
 	if a.t.kind == kindBoolean && b.t.kind == kindBoolean {
 		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
 			fr.m.Step()
@@ -160,11 +160,11 @@ func (c *compiler) bitwise(op string, a, b *expr, line int) *expr {
 	}}
 }
 
-func (c *compiler) shift(op string, a, b *expr, line int) *expr {
+func shift(op string, a, b *expr, line int) *expr {
 	if !a.t.integral() || !b.t.integral() {
 		undefined(op, a, b, line)
 	}
-	x, y := c.unbox(a), c.unbox(b)
+	x, y := unbox(a), unbox(b)
 	t := promoted(a.t, a.t)
 	return &expr{t: t, eval: func(fr *frame) value.Value {
 		fr.m.Step()
@@ -193,7 +193,7 @@ func (c *compiler) shift(op string, a, b *expr, line int) *expr {
 
 // equality compiles == and !=. Comparisons of references of boxes, strings and numbers are refused: in Java they
 // compare objects, which have no identity here.
-func (c *compiler) equality(op string, a, b *expr, line int) *expr {
+func equality(op string, a, b *expr, line int) *expr {
 	equal := op == "=="
 	result := func(same func(fr *frame) bool) *expr {
 		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
@@ -213,11 +213,11 @@ func (c *compiler) equality(op string, a, b *expr, line int) *expr {
 		}
 		return result(func(fr *frame) bool { return a.eval(fr) == nil })
 	case a.t.kind == kindBoolean && b.t.kind == kindBoolean && (a.t.isPrimitive() || b.t.isPrimitive()):
-		x, y := c.unbox(a), c.unbox(b)
+		x, y := unbox(a), unbox(b)
 		return result(func(fr *frame) bool { return x(fr) == y(fr) })
 	case a.t.numeric() && b.t.numeric() && (a.t.isPrimitive() || b.t.isPrimitive()):
 		t := promoted(a.t, b.t)
-		x, y := c.convert(a, t, line), c.convert(b, t, line)
+		x, y := convert(a, t, line), convert(b, t, line)
 		return result(func(fr *frame) bool { return x.eval(fr) == y.eval(fr) })
 	case a.t.isPrimitive() || b.t.isPrimitive() || a.t.kind != b.t.kind:
 		invalid(line, "Incompatible operand types %s and %s", a.t, b.t)
@@ -226,12 +226,12 @@ func (c *compiler) equality(op string, a, b *expr, line int) *expr {
 	return nil
 }
 
-func (c *compiler) comparison(op string, a, b *expr, line int) *expr {
+func comparison(op string, a, b *expr, line int) *expr {
 	if !a.t.numeric() || !b.t.numeric() {
 		undefined(op, a, b, line)
 	}
 	t := promoted(a.t, b.t)
-	x, y := c.convert(a, t, line), c.convert(b, t, line)
+	x, y := convert(a, t, line), convert(b, t, line)
 	return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
 		fr.m.Step()
 		order, ok := value.Compare(fr.m, x.eval(fr), y.eval(fr))

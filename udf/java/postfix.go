@@ -53,7 +53,7 @@ func (c *compiler) postIncrement(e *expr, op token) *expr {
 		invalid(op.line, "Invalid argument to operation ++/--")
 	}
 	c.assignable(v, op.line)
-	next := c.convert(c.cast(c.binary(op.text[:1], e, constantInt(1), op.line), v.t.unboxed(), op.line), v.t, op.line)
+	next := convert(cast(binary(op.text[:1], e, constantInt(1), op.line), v.t.unboxed(), op.line), v.t, op.line)
 	return &expr{t: v.t, effect: true, eval: func(fr *frame) value.Value {
 		old := fr.vars[v.slot]
 		fr.vars[v.slot] = next.eval(fr)
@@ -152,7 +152,7 @@ func (m *call) is(name string, n int) bool { return m.name == name && len(m.args
 
 // arg returns an argument as a value of a type.
 func (m *call) arg(i int, t *jtype) func(fr *frame) value.Value {
-	return m.evaluated(m.c.convert(m.args[i], t, m.line).eval)
+	return m.evaluated(convert(m.args[i], t, m.line).eval)
 }
 
 // evaluated returns an argument, which methods of objects evaluate before they look at the object.
@@ -210,7 +210,7 @@ func (m *call) ofBox() *expr {
 		"doubleValue": kindDouble}
 	if k, ok := conversions[m.name]; ok && len(m.args) == 0 && of.numeric() {
 		in := &expr{t: of.unboxed(), eval: func(fr *frame) value.Value { return m.object(fr) }}
-		return m.c.cast(in, primitive(k), m.line)
+		return cast(in, primitive(k), m.line)
 	}
 	switch {
 	case m.is("booleanValue", 0) && of.kind == kindBoolean:

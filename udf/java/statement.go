@@ -98,7 +98,7 @@ func (c *compiler) scoped() (stmt, bool) {
 
 func (c *compiler) returnStatement() (stmt, bool) {
 	line := c.next().line
-	e := c.convert(c.expression(), c.returns, line)
+	e := convert(c.expression(), c.returns, line)
 	c.expect(";")
 	return func(fr *frame) signal {
 		fr.m.Step()
@@ -111,7 +111,7 @@ func (c *compiler) returnStatement() (stmt, bool) {
 func (c *compiler) condition() *expr {
 	c.expect("(")
 	line := c.peek().line
-	e := c.convert(c.expression(), primitive(kindBoolean), line)
+	e := convert(c.expression(), primitive(kindBoolean), line)
 	c.expect(")")
 	return e
 }
@@ -184,7 +184,7 @@ func (c *compiler) forStatement() (stmt, bool) {
 	if c.peek().text == ";" {
 		unsupported(line, "a loop without a condition")
 	}
-	condition := c.convert(c.expression(), primitive(kindBoolean), line)
+	condition := convert(c.expression(), primitive(kindBoolean), line)
 	c.expect(";")
 	after := stmt(func(*frame) signal { return proceed })
 	if c.peek().text != ")" {
@@ -217,7 +217,7 @@ func (c *compiler) forEach(line int) stmt {
 	v := c.declare(name, t, line)
 	slot := v.slot
 	element.eval = func(fr *frame) value.Value { return fr.vars[slot] }
-	converted := c.convert(element, t, line)
+	converted := convert(element, t, line)
 	body, _ := c.loopBody()
 	keys := in.t.kind == kindSet
 	return func(fr *frame) signal {
@@ -255,7 +255,7 @@ func (c *compiler) throwStatement() (stmt, bool) {
 	c.expect("(")
 	message := &expr{t: primitive(kindNull), eval: func(*frame) value.Value { return nil }}
 	if c.peek().text != ")" {
-		message = c.convert(c.expression(), primitive(kindString), line)
+		message = convert(c.expression(), primitive(kindString), line)
 	}
 	c.expect(")")
 	c.expect(";")
@@ -335,7 +335,7 @@ func (c *compiler) declaration(final bool) stmt {
 			declared.cql == nil {
 			declared = e.t // their fields follow from the value
 		}
-		e = c.convert(e, declared, line)
+		e = convert(e, declared, line)
 		v := c.declare(name, declared, line)
 		v.final = final
 		slot := v.slot
@@ -376,19 +376,19 @@ func (c *compiler) assignment() stmt {
 	var e *expr
 	switch op.text {
 	case "=":
-		e = c.convert(c.expression(), v.t, line)
+		e = convert(c.expression(), v.t, line)
 	case "++", "--":
 		one := constantInt(1)
 		if !v.t.numeric() {
 			invalid(line, "Type mismatch: cannot convert from %s to double", v.t)
 		}
-		e = c.cast(c.binary(op.text[:1], old, one, line), v.t.unboxed(), line)
+		e = cast(binary(op.text[:1], old, one, line), v.t.unboxed(), line)
 	default:
-		sum := c.binary(strings.TrimSuffix(op.text, "="), old, c.expression(), line)
+		sum := binary(strings.TrimSuffix(op.text, "="), old, c.expression(), line)
 		if v.t.numeric() && (!v.t.boxed || sum.t.kind == v.t.kind) { // a box is not cast from another type
-			e = c.cast(sum, v.t.unboxed(), line)
+			e = cast(sum, v.t.unboxed(), line)
 		} else {
-			e = c.convert(sum, v.t, line)
+			e = convert(sum, v.t, line)
 		}
 	}
 	return func(fr *frame) signal {

@@ -281,7 +281,7 @@ func (m *call) ofBoxClass(k kind) *expr {
 	case parse != "" && m.is(parse, 1):
 		return m.parse(primitive(k))
 	case m.is("toString", 1):
-		return textOf(m.c.convert(m.args[0], primitive(k), m.line))
+		return textOf(convert(m.args[0], primitive(k), m.line))
 	case m.is("compare", 2) && k != kindBoolean:
 		x, y := m.arg(0, primitive(k)), m.arg(1, primitive(k))
 		return &expr{t: primitive(kindInt), eval: func(fr *frame) value.Value {
@@ -289,11 +289,11 @@ func (m *call) ofBoxClass(k kind) *expr {
 				y(fr))
 		}}
 	case m.is("sum", 2) && k >= kindInt && k != kindBoolean:
-		return m.c.binary("+", m.c.convert(m.args[0], primitive(k), m.line),
-			m.c.convert(m.args[1], primitive(k), m.line), m.line)
+		return binary("+", convert(m.args[0], primitive(k), m.line),
+			convert(m.args[1], primitive(k), m.line), m.line)
 	case (m.is("max", 2) || m.is("min", 2)) && k >= kindInt && k != kindBoolean:
 		for i, a := range m.args {
-			m.args[i] = m.c.convert(a, primitive(k), m.line)
+			m.args[i] = convert(a, primitive(k), m.line)
 		}
 		return m.extreme()
 	}
@@ -414,7 +414,7 @@ func (m *call) newBox(k kind) *expr {
 	case from.kind == kindString && k != kindFloat:
 		e = m.parse(box(k))
 	case from.kind == kindDouble && k == kindFloat:
-		e = &expr{t: box(k), eval: m.c.cast(m.args[0], primitive(k), m.line).eval}
+		e = &expr{t: box(k), eval: cast(m.args[0], primitive(k), m.line).eval}
 	case from.kind != kindString:
 		e = &expr{t: box(k), eval: m.arg(0, primitive(k))}
 	default:

@@ -1,0 +1,51 @@
+package java
+
+import "fmt"
+
+// variable is a local variable or a parameter.
+type variable struct {
+	t     *jtype
+	slot  int
+	param int // from 1; 0 for local variables
+	final bool
+}
+
+// scopes are the variables that are visible where the compiler is, and the places of all variables of the body.
+type scopes struct {
+	all   []map[string]*variable // the innermost scope is the last one
+	slots int
+	named int // variables that have a name, among the slots
+}
+
+// open begins a scope, and close ends it.
+func (s *scopes) open()  { s.all = append(s.all, map[string]*variable{}) }
+func (s *scopes) close() { s.all = s.all[:len(s.all)-1] }
+
+// declare adds a variable to the innermost scope.
+func (s *scopes) declare(name string, t *jtype, line int) *variable {
+	if s.find(name) != nil {
+		invalid(line, "Duplicate local variable %s", name)
+	}
+	if s.named++; s.named > variablesMax {
+		unsupported(line, fmt.Sprintf("more than %d variables", variablesMax))
+	}
+	v := &variable{t: t, slot: s.slot()}
+	s.all[len(s.all)-1][name] = v
+	return v
+}
+
+// slot returns a new place in frame.vars, for a variable or for a value during a call of a method.
+func (s *scopes) slot() int {
+	s.slots++
+	return s.slots - 1
+}
+
+// find returns a visible variable, or nil.
+func (s *scopes) find(name string) *variable {
+	for i := len(s.all) - 1; i >= 0; i-- {
+		if v := s.all[i][name]; v != nil {
+			return v
+		}
+	}
+	return nil
+}
