@@ -16,7 +16,6 @@ const (
 func methodExceptions() map[string]int {
 	return map[string]int{
 		"azuretables.call":           70,
-		"query/read.reading":         58,
 		"simulation.Cluster":         106,
 		"simulation/scenario.script": 50,
 	}

@@ -82,18 +82,29 @@ func (c *compiler) groupBy(p *Plan, groups []cql.Selector) error {
 	return nil
 }
 
-// consumeGroup adds a row to its group. A row of another group ends the previous one.
-func (run *reading) consumeGroup(v *rowview.View) (request.Verdict, error) {
+// groupedRows makes a row of the result of each group of rows that follow each other, or of all rows if the SELECT has
+// aggregates without GROUP BY.
+type groupedRows struct {
+	first  *rowview.View // of the present group
+	values [][]byte      // of GROUP BY in the present group
+	given  bool          // the row of the present group has not been appended yet
+	kept   int           // bytes of first
+
+	previous uint32 // groups of the partition before the present one
+}
+
+// add adds a row to its group. A row of another group ends the previous one.
+func (g *groupedRows) add(run *reading, v *rowview.View) (request.Verdict, error) {
 	run.x.Row = v
 	values, err := groupValues(&run.x, run.plan.groups)
 	if err != nil {
 		return 0, err
 	}
-	same := run.given && (!run.plan.grouped || bytes.Equal(v.Key.Bytes, run.group.Key.Bytes) &&
-		slices.EqualFunc(values, run.groupValues, bytes.Equal))
-	if run.given && !same {
-		samePartition := bytes.Equal(v.Key.Bytes, run.group.Key.Bytes)
-		if err := run.endGroup(); err != nil {
+	same := g.given && (!run.plan.grouped || bytes.Equal(v.Key.Bytes, g.first.Key.Bytes) &&
+		slices.EqualFunc(values, g.values, bytes.Equal))
+	if g.given && !same {
+		samePartition := bytes.Equal(v.Key.Bytes, g.first.Key.Bytes)
+		if err := g.endGroup(run); err != nil {
 			return 0, err
 		}
 		if samePartition {
@@ -109,22 +120,22 @@ func (run *reading) consumeGroup(v *rowview.View) (request.Verdict, error) {
 		run.x.Row = v
 	}
 	if !same {
-		run.groupBytes = hashRowCopies * run.rowBytes
+		g.kept = hashRowCopies * run.rowBytes
 		if err := run.reserve(run.kept()); err != nil {
 			return 0, err
 		}
-		run.group, run.given, run.previous = v.Clone(), true, run.cursor.At.Given
-		run.groupValues = run.groupValues[:0]
+		g.first, g.given, g.previous = v.Clone(), true, run.cursor.At.Given
+		g.values = g.values[:0]
 		for _, b := range values {
-			run.groupValues = append(run.groupValues, bytes.Clone(b))
+			g.values = append(g.values, bytes.Clone(b))
 		}
 	}
-	return request.SkipRow, run.aggregate(run.x.Aggregates)
+	return request.SkipRow, aggregate(run, run.x.Aggregates)
 }
 
 // aggregate adds the current row to aggregates. Memory for an argument is reserved before a state can contain it, and
 // that for what a function has made of it afterwards: until then it belongs to the function.
-func (run *reading) aggregate(to []function.Accumulator) error {
+func aggregate(run *reading, to []function.Accumulator) error {
 	for i, a := range run.plan.selection.Aggregates {
 		args, err := selection.EvalAll(&run.x, a.Args)
 		if err != nil {
@@ -167,24 +178,46 @@ func groupValues(x *selection.Context, groups []selection.Selector) ([][]byte, e
 }
 
 // endGroup appends the row of the current group and resets the aggregates.
-func (run *reading) endGroup() error {
+func (g *groupedRows) endGroup(run *reading) error {
 	var err error
 	switch {
 	case run.plan.order != nil:
-		err = run.orderRow(run.group)
+		err = run.ordered.keep(run, g.first)
 	case run.skip > 0:
 		run.skip--
 	default:
 		run.count++
-		err = run.appendRow(run.group)
+		err = run.appendRow(g.first)
 	}
 	if err != nil {
 		return err
 	}
-	run.given = false
-	run.states, run.groupBytes = 0, 0
+	g.given = false
+	run.states, g.kept = 0, 0
 	for _, a := range run.x.Aggregates {
 		a.Reset()
 	}
 	return nil
 }
+
+// end appends the row of the last group, unless the page has enough rows. A SELECT of aggregates without GROUP BY has
+// one row also if no row was found.
+func (g *groupedRows) end(run *reading) error {
+	if !g.given && !run.plan.grouped {
+		g.first = &rowview.View{}
+		g.first.Reset(run.plan.table, run.cursor.Command.Now)
+		g.given = true
+	}
+	if g.given && !run.enough() {
+		if err := g.endGroup(run); err != nil {
+			return err
+		}
+	}
+	if run.plan.order != nil {
+		return run.ordered.end(run)
+	}
+	return nil
+}
+
+// bytes returns the memory of the present group, and of finished groups that wait to be sorted.
+func (g *groupedRows) bytes(run *reading) int { return g.kept + run.ordered.size }

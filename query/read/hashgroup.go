@@ -38,7 +38,7 @@ func (p *Plan) hashGroups(stmt *cql.Select, declared error) error {
 type hashedGroups struct {
 	index  map[string]int
 	groups []hashedGroup
-	bytes  int // approximately, of their first rows
+	size   int // bytes of their first rows, approximately
 }
 
 // hashedGroup is one group: its first row, and its aggregates so far.
@@ -47,14 +47,13 @@ type hashedGroup struct {
 	aggregates []function.Accumulator
 }
 
-// consumeHashed adds a row to its group.
-func (run *reading) consumeHashed(v *rowview.View) (request.Verdict, error) {
+// add adds a row to its group.
+func (h *hashedGroups) add(run *reading, v *rowview.View) (request.Verdict, error) {
 	run.x.Row = v
 	var key []byte
 	for _, col := range run.plan.hashed {
 		key = wire.AppendBytes(key, v.Value(col))
 	}
-	h := &run.hash
 	at, ok := h.index[string(key)]
 	if !ok {
 		if len(h.groups) == hashGroupsMax {
@@ -64,7 +63,7 @@ func (run *reading) consumeHashed(v *rowview.View) (request.Verdict, error) {
 		if h.index == nil {
 			h.index = map[string]int{}
 		}
-		h.bytes += hashRowCopies*run.rowBytes + orderedOverhead + len(key)
+		h.size += hashRowCopies*run.rowBytes + orderedOverhead + len(key)
 		if err := run.reserve(run.kept()); err != nil {
 			return 0, err
 		}
@@ -75,12 +74,12 @@ func (run *reading) consumeHashed(v *rowview.View) (request.Verdict, error) {
 		at = len(h.groups)
 		h.index[string(key)], h.groups = at, append(h.groups, g)
 	}
-	return request.SkipRow, run.aggregate(h.groups[at].aggregates)
+	return request.SkipRow, aggregate(run, h.groups[at].aggregates)
 }
 
-// endHashed appends the rows of the groups.
-func (run *reading) endHashed() error {
-	for _, g := range run.hash.groups[min(int(run.skip), len(run.hash.groups)):] {
+// end appends the rows of the groups.
+func (h *hashedGroups) end(run *reading) error {
+	for _, g := range h.groups[min(int(run.skip), len(h.groups)):] {
 		if uint32(run.count) >= run.pageLimit {
 			break
 		}
@@ -96,3 +95,6 @@ func (run *reading) endHashed() error {
 	run.x.Aggregates = nil
 	return nil
 }
+
+// bytes returns the memory of the groups.
+func (h *hashedGroups) bytes(*reading) int { return h.size }

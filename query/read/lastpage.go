@@ -11,8 +11,8 @@ import (
 func hasNext(run *reading) bool {
 	keys := run.cursor.Keys
 	full := uint32(run.count) >= run.pageLimit
-	if run.plan.grouped && full && run.group != nil { // nil if groups are hashed: their result is one page
-		return !isLast(keys, run.group.Key.Bytes) || !groupIsLast(run)
+	if run.plan.grouped && full && run.grouped.first != nil { // nil if groups are hashed: their result is one page
+		return !isLast(keys, run.grouped.first.Key.Bytes) || !groupIsLast(run)
 	}
 	if run.plan.grouped {
 		return run.scan.More()
@@ -28,8 +28,8 @@ func hasNext(run *reading) bool {
 
 // groupIsLast reports whether no group of its partition can follow the last group of run.
 func groupIsLast(run *reading) bool {
-	oneRow := len(run.plan.table.Clustering) == 0 || run.group.Clustering == nil
-	return oneRow || run.perPartition > 0 && run.previous+1 >= run.perPartition
+	oneRow := len(run.plan.table.Clustering) == 0 || run.grouped.first.Clustering == nil
+	return oneRow || run.perPartition > 0 && run.grouped.previous+1 >= run.perPartition
 }
 
 // isLast reports whether key is the last of the partitions that WHERE names.

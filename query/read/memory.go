@@ -26,7 +26,7 @@ func (run *reading) reserve(n int) error {
 
 // kept returns the bytes that the SELECT keeps.
 func (run *reading) kept() int {
-	return len(run.buf.b) + run.ordered.bytes + run.near.bytes + run.hash.bytes + run.groupBytes + run.states
+	return len(run.buf.b) + run.sink.bytes(run) + run.states
 }
 
 // reserveRow reserves memory for the result of the current row before it is made, if the row is large.

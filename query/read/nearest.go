@@ -124,7 +124,7 @@ type nearestRows struct {
 	limit int
 	other []float32 // memory of the vector of a row
 	rows  nearestHeap
-	bytes int // size of all rows
+	size  int // bytes of all rows
 	seen  int
 }
 
@@ -166,8 +166,8 @@ func (a *nearestRow) after(b *nearestRow) bool {
 	return a.seen > b.seen
 }
 
-// beginNearest checks and evaluates what a SELECT with ANN OF needs. Its result has no pages.
-func (run *reading) beginNearest(r *request.Request, limit uint32, params *execution.Params) error {
+// begin checks and evaluates what a SELECT with ANN OF needs. Its result has no pages.
+func (n *nearestRows) begin(run *reading, r *request.Request, limit uint32, params *execution.Params) error {
 	near := run.plan.near
 	if r.Consistency.IsSerial() {
 		return invalid.Errorf("Top-K queries can only be run with consistency level ONE/LOCAL_ONE. Consistency level "+
@@ -201,30 +201,34 @@ func (run *reading) beginNearest(r *request.Request, limit uint32, params *execu
 	if err := near.col.Type.Validate(v.Bytes); err != nil {
 		return invalid.Errorf("%s", err)
 	}
-	run.near = nearestRows{value: v.Bytes, to: similarity.Decode(run.near.to[:0], v.Bytes), limit: int(limit)}
-	if !near.function.Comparable(run.near.to) {
-		return restriction.Incomparable(near.function, run.near.to)
+	*n = nearestRows{value: v.Bytes, to: similarity.Decode(n.to[:0], v.Bytes), limit: int(limit)}
+	if !near.function.Comparable(n.to) {
+		return restriction.Incomparable(near.function, n.to)
 	}
 	run.paged = false
 	return nil
 }
 
-// nearRow keeps a row of the table if it is one of the best.
-func (run *reading) nearRow(v *rowview.View) error {
-	near := &run.near
-	near.seen++
+// add keeps a row of the table if it is one of the best.
+func (n *nearestRows) add(run *reading, v *rowview.View) (request.Verdict, error) {
+	return request.NextRow, n.keep(run, v)
+}
+
+// keep is add without a verdict.
+func (n *nearestRows) keep(run *reading, v *rowview.View) error {
+	n.seen++
 	value := v.Value(run.plan.near.col)
-	if len(value) != 4*len(near.to) { // null: 4 bytes for each element of the vector otherwise
+	if len(value) != 4*len(n.to) { // null: 4 bytes for each element of the vector otherwise
 		return nil
 	}
-	near.other = similarity.Decode(near.other[:0], value)
-	if !run.plan.near.function.Comparable(near.other) { // written before the index
+	n.other = similarity.Decode(n.other[:0], value)
+	if !run.plan.near.function.Comparable(n.other) { // written before the index
 		return nil
 	}
-	row := nearestRow{seen: near.seen}
-	row.score, _ = run.plan.near.function.Score(near.to, near.other)
-	full := len(near.rows) == near.limit
-	if full && row.after(&near.rows[0]) {
+	row := nearestRow{seen: n.seen}
+	row.score, _ = run.plan.near.function.Score(n.to, n.other)
+	full := len(n.rows) == n.limit
+	if full && row.after(&n.rows[0]) {
 		return nil
 	}
 	start := len(run.buf.b)
@@ -236,32 +240,35 @@ func (run *reading) nearRow(v *rowview.View) error {
 	// Invariant: rows are the limit best of the rows seen so far, so only the worst of them, the first one, can be
 	// replaced, and memory is bounded by LIMIT and pageBytesMax, whatever the size of the table.
 	if full {
-		near.bytes -= len(near.rows[0].encoded)
-		near.rows[0] = row
-		heap.Fix(&near.rows, 0)
+		n.size -= len(n.rows[0].encoded)
+		n.rows[0] = row
+		heap.Fix(&n.rows, 0)
 	} else {
-		heap.Push(&near.rows, row)
+		heap.Push(&n.rows, row)
 	}
-	if near.bytes += len(row.encoded); near.bytes > pageBytesMax {
+	if n.size += len(row.encoded); n.size > pageBytesMax {
 		return invalid.Errorf("The rows to sort are larger than %d bytes; use a smaller LIMIT", pageBytesMax)
 	}
 	return run.reserve(run.kept())
 }
 
-// endNearest appends the rows to the result, the best one first.
-func (run *reading) endNearest() error {
-	if err := run.reserve(run.kept() + run.near.bytes); err != nil {
+// end appends the rows to the result, the best one first.
+func (n *nearestRows) end(run *reading) error {
+	if err := run.reserve(run.kept() + n.size); err != nil {
 		return err
 	}
-	slices.SortFunc(run.near.rows, func(a, b nearestRow) int {
+	slices.SortFunc(n.rows, func(a, b nearestRow) int {
 		if a.after(&b) {
 			return 1
 		}
 		return -1
 	})
-	for _, r := range run.near.rows {
+	for _, r := range n.rows {
 		run.count++
 		run.buf.b = append(run.buf.b, r.encoded...)
 	}
 	return nil
 }
+
+// bytes returns the memory of the rows.
+func (n *nearestRows) bytes(*reading) int { return n.size }

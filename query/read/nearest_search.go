@@ -14,19 +14,19 @@ func (p *Plan) searchesVectors() bool {
 		!p.where.HasFilters() && !p.where.HasClustering()
 }
 
-// readNearest reads the rows with the best scores.
-func (run *reading) readNearest(r *request.Request) error {
+// read finds the rows with the best scores by the vector index.
+func (n *nearestRows) read(run *reading, r *request.Request) error {
 	plan := run.plan
 	req := &search.Request{
 		Table: plan.table, Index: plan.near.index.ID, Tokens: run.cursor.Tokens, Order: search.ByScore,
-		Near:        run.near.value,
+		Near:        n.value,
 		Consistency: r.Consistency, Now: run.cursor.Command.Now, Timeout: run.reader.o.Timeouts.Range,
 		Cancel: run.scan.Cancel,
 	}
 	run.view.Reset(plan.table, run.cursor.Command.Now)
 	var reader row.PageReader
 	for {
-		req.Limit = run.near.limit - len(run.near.rows)
+		req.Limit = n.limit - len(n.rows)
 		result, err := run.reader.o.Executor.Search(r, req)
 		if err != nil {
 			return err
@@ -40,7 +40,7 @@ func (run *reading) readNearest(r *request.Request) error {
 				r.Cost.Rows++
 				v.Next(fixed, v.Row.Clustering)
 				v.Mark(&v.Row)
-				if err := run.nearRow(v); err != nil {
+				if err := n.keep(run, v); err != nil {
 					return err
 				}
 			}
@@ -49,7 +49,7 @@ func (run *reading) readNearest(r *request.Request) error {
 			return err
 		}
 		r.Memory.Shrink(int64(len(result.Page)))
-		if req.From = result.Next; !result.More || len(run.near.rows) == run.near.limit {
+		if req.From = result.Next; !result.More || len(n.rows) == n.limit {
 			return nil
 		}
 	}

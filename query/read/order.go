@@ -7,6 +7,7 @@ import (
 	"cqld/cql"
 	"cqld/query/invalid"
 	"cqld/query/rowview"
+	"cqld/request"
 	"cqld/schema"
 )
 
@@ -78,8 +79,8 @@ func (p *Plan) declaredOrder(columns []orderColumn) error {
 // orderedRows collects the rows of a SELECT with ORDER BY over several partitions until they can be sorted. Rows are
 // stored in their encoded form, with the values by which they are sorted.
 type orderedRows struct {
-	rows  []orderedRow
-	bytes int // size of all rows and their keys
+	rows []orderedRow
+	size int // bytes of all rows and their keys
 }
 
 // orderedRow is an encoded row of the result and the values of the ORDER BY columns.
@@ -88,29 +89,34 @@ type orderedRow struct {
 	encoded []byte
 }
 
-// orderRow evaluates a row of the result and stores it for endOrdered. It fails if the rows to sort exceed
-// pageBytesMax, because such a SELECT cannot be paged.
-func (run *reading) orderRow(v *rowview.View) error {
+// add keeps a row.
+func (o *orderedRows) add(run *reading, v *rowview.View) (request.Verdict, error) {
+	return run.afterRow(), o.keep(run, v)
+}
+
+// keep evaluates a row of the result and stores it for end. It fails if the rows to sort exceed pageBytesMax, because
+// such a SELECT cannot be paged.
+func (o *orderedRows) keep(run *reading, v *rowview.View) error {
 	start := len(run.buf.b)
 	if err := run.appendRow(v); err != nil {
 		return err
 	}
 	r := orderedRow{encoded: bytes.Clone(run.buf.b[start:]), keys: make([][]byte, len(run.plan.order))}
 	run.buf.b = run.buf.b[:start]
-	for i, o := range run.plan.order {
-		r.keys[i] = bytes.Clone(v.Value(o.col))
+	for i, by := range run.plan.order {
+		r.keys[i] = bytes.Clone(v.Value(by.col))
 	}
-	run.ordered.bytes += r.size()
-	run.ordered.rows = append(run.ordered.rows, r)
+	o.size += r.size()
+	o.rows = append(o.rows, r)
 	if run.plan.sorted {
-		if err := run.boundSorted(); err != nil {
+		if err := o.bound(run); err != nil {
 			return err
 		}
 	}
 	if err := run.reserve(run.kept()); err != nil {
 		return err
 	}
-	if run.ordered.bytes > pageBytesMax {
+	if o.size > pageBytesMax {
 		return invalid.Errorf("The rows to sort are larger than %d bytes; remove the ORDER BY or the IN and sort "+
 			"client side", pageBytesMax)
 	}
@@ -143,18 +149,18 @@ func (p *Plan) compareOrdered(a, b orderedRow) int {
 	return 0
 }
 
-// endOrdered sorts the collected rows and appends as many as the LIMIT allows to the result.
-func (run *reading) endOrdered() error {
+// end sorts the collected rows and appends as many as the LIMIT allows to the result.
+func (o *orderedRows) end(run *reading) error {
 	compare := run.plan.compareOrdered
 	if run.plan.sorted {
 		compare = run.plan.compareSorted
 	}
-	slices.SortStableFunc(run.ordered.rows, compare)
-	if err := run.reserve(run.kept() + run.ordered.bytes); err != nil {
+	slices.SortStableFunc(o.rows, compare)
+	if err := run.reserve(run.kept() + o.size); err != nil {
 		return err
 	}
-	omitted := min(int(run.skip), len(run.ordered.rows))
-	for _, r := range run.ordered.rows[omitted:] {
+	omitted := min(int(run.skip), len(o.rows))
+	for _, r := range o.rows[omitted:] {
 		if uint32(run.count) >= run.pageLimit {
 			break
 		}
@@ -163,3 +169,6 @@ func (run *reading) endOrdered() error {
 	}
 	return nil
 }
+
+// bytes returns the memory of the collected rows.
+func (o *orderedRows) bytes(*reading) int { return o.size }

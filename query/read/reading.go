@@ -56,18 +56,15 @@ type state struct {
 	skip         uint32 // rows or groups that OFFSET still omits
 	paged        bool
 
-	// State of GROUP BY and aggregates.
-	group       *rowview.View
-	groupValues [][]byte
-	given       bool   // the group's row has not been appended yet
-	previous    uint32 // groups of the partition before group
-	groupBytes  int    // of group
-	states      int    // bytes of the states of aggregates
+	guard *guardrail.Guard
 
-	guard   *guardrail.Guard
-	hash    hashedGroups // for GROUP BY a part of the partition key
-	ordered orderedRows  // for ORDER BY over several partitions
-	near    nearestRows  // for ANN OF
+	// sink is plainRows, or one of the fields after it, which are cleared with the state.
+	sink    sink
+	grouped groupedRows
+	hashed  hashedGroups
+	ordered orderedRows
+	near    nearestRows
+	states  int // bytes of the states of aggregates
 }
 
 // execute executes a plan. What it cost is added to r.Cost.
@@ -83,7 +80,7 @@ func (run *reading) execute(r *request.Request, reader *Reader, plan *Plan, para
 		paged = false // the result is one page
 	}
 	if plan.near != nil {
-		if err := run.beginNearest(r, limit, params); err != nil {
+		if err := run.near.begin(run, r, limit, params); err != nil {
 			return Rows{}, err
 		}
 		paged = false
@@ -118,7 +115,7 @@ func (run *reading) execute(r *request.Request, reader *Reader, plan *Plan, para
 	}
 	if start == nil { // rows are omitted before the first row of the first page
 		if run.skip, err = run.offset(); err == nil {
-			err = run.checkSorted()
+			err = plan.checkSorted(run.pageLimit, run.skip)
 		}
 		if err != nil {
 			return Rows{}, err
@@ -139,7 +136,7 @@ func (run *reading) execute(r *request.Request, reader *Reader, plan *Plan, para
 			return Rows{}, err
 		}
 	}
-	if err := run.end(); err != nil {
+	if err := run.sink.end(run); err != nil {
 		return Rows{}, err
 	}
 	return run.result(r, params, remaining), nil
@@ -206,6 +203,7 @@ func (run *reading) begin(r *request.Request, reader *Reader, plan *Plan, values
 	run.cursor.Tokens = ring.FullRange()
 	run.cursor.Command = row.ReadCommand{Table: plan.table.StorageID, Reversed: plan.reversed,
 		StaticCounts: plan.staticCounts, Now: now.Seconds}
+	run.sink = run.sinkOf(plan)
 	run.buf = reader.buffers.Get().(*Buffer)
 	run.buf.b = run.buf.b[:0]
 }
@@ -400,40 +398,6 @@ func (run *reading) limits(pageSize int32, pushed bool) {
 	}
 }
 
-// consume handles a row of the scan.
-func (run *reading) consume(v *rowview.View) (request.Verdict, error) {
-	if len(run.filters) > 0 && !restriction.Matches(run.filters, v) {
-		return request.SkipRow, nil
-	}
-	if run.plan.hashed != nil {
-		return run.consumeHashed(v)
-	}
-	if run.plan.aggregates() {
-		return run.consumeGroup(v)
-	}
-	if run.plan.order != nil {
-		return run.afterRow(), run.orderRow(v)
-	}
-	if run.plan.near != nil {
-		return request.NextRow, run.nearRow(v)
-	}
-	if run.skip > 0 {
-		run.skip--
-		return run.afterRow(), nil
-	}
-	run.count++
-	if err := run.appendRow(v); err != nil {
-		return 0, err
-	}
-	if uint32(run.count) >= run.pageLimit {
-		return request.StopAfter, nil
-	}
-	if full, err := run.full(); full || err != nil {
-		return request.StopAfter, err
-	}
-	return run.afterRow(), nil
-}
-
 // afterRow continues, with the next partition if this one has reached its limit.
 func (run *reading) afterRow() request.Verdict {
 	if run.perPartition > 0 && run.cursor.At.Given+1 >= run.perPartition {
@@ -468,32 +432,6 @@ func (run *reading) appendRow(v *rowview.View) error {
 func (run *reading) enough() bool {
 	return run.plan.order == nil && (uint32(run.count) >= run.pageLimit || run.paged &&
 		len(run.buf.b) >= run.reader.o.PageBytes)
-}
-
-// end appends the remaining results after the last row: the last group, and sorted rows.
-func (run *reading) end() error {
-	if run.plan.hashed != nil {
-		return run.endHashed()
-	}
-	if run.plan.aggregates() {
-		if !run.given && !run.plan.grouped {
-			run.group = &rowview.View{}
-			run.group.Reset(run.plan.table, run.cursor.Command.Now)
-			run.given = true
-		}
-		if run.given && !run.enough() {
-			if err := run.endGroup(); err != nil {
-				return err
-			}
-		}
-	}
-	if run.plan.order != nil {
-		return run.endOrdered()
-	}
-	if run.plan.near != nil {
-		return run.endNearest()
-	}
-	return nil
 }
 
 // result returns the rows of the page, and warns of what they cost.

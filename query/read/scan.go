@@ -5,15 +5,16 @@ import (
 
 	"cqld/coordinator"
 	"cqld/query/execution"
+	"cqld/query/restriction"
 	"cqld/query/term"
 	"cqld/request"
 	"cqld/row"
 )
 
-// read executes the SELECT's reads, all of them through one cursor, and passes their rows to consume.
+// read executes the SELECT's reads, all of them through one cursor, and passes the rows that satisfy WHERE to the sink.
 func (run *reading) read(r *request.Request) error {
 	if run.plan.searchesVectors() {
-		return run.readNearest(r)
+		return run.near.read(run, r)
 	}
 	s := &run.scan
 	s.Executor, s.Request, s.Source, s.Consumer, s.Row = run.reader.o.Executor, r, run, run, &run.view.Row
@@ -99,5 +100,8 @@ func (run *reading) Row(r *request.Read, x *row.Row) (request.Verdict, error) {
 		v.Next(run.fixed, term.NotNil(x.Clustering))
 		v.Mark(x)
 	}
-	return run.consume(v)
+	if len(run.filters) > 0 && !restriction.Matches(run.filters, v) {
+		return request.SkipRow, nil
+	}
+	return run.sink.add(run, v)
 }

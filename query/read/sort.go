@@ -68,22 +68,21 @@ func (p *Plan) compareSorted(a, b orderedRow) int {
 	return 0
 }
 
-// checkSorted returns an error if the LIMIT and OFFSET need more rows than are sorted in memory.
-func (run *reading) checkSorted() error {
-	if !run.plan.sorted || run.pageLimit == noLimit {
+// checkSorted returns an error if LIMIT and OFFSET need more rows than are sorted in memory.
+func (p *Plan) checkSorted(limit, offset uint32) error {
+	if !p.sorted || limit == noLimit {
 		return nil
 	}
-	if n := uint64(run.pageLimit) + uint64(run.skip); n > sortRowsMax {
+	if n := uint64(limit) + uint64(offset); n > sortRowsMax {
 		return invalid.Errorf("ORDER BY sorts at most %d rows in memory, but LIMIT and OFFSET select %d", sortRowsMax,
 			n)
 	}
 	return nil
 }
 
-// boundSorted keeps the rows that may be part of the result: the first ones, as many as LIMIT and OFFSET select. Each
+// bound keeps the rows that may be part of the result: the first ones, as many as LIMIT and OFFSET select. Each
 // sort of twice as many rows removes half of them. Without a LIMIT, too many rows are an error.
-func (run *reading) boundSorted() error {
-	o := &run.ordered
+func (o *orderedRows) bound(run *reading) error {
 	if run.pageLimit == noLimit {
 		if len(o.rows) > sortRowsMax {
 			return invalid.Errorf("ORDER BY sorts at most %d rows in memory; add a LIMIT", sortRowsMax)
@@ -91,12 +90,12 @@ func (run *reading) boundSorted() error {
 		return nil
 	}
 	keep := int(run.pageLimit + run.skip)
-	if len(o.rows) < 2*keep && o.bytes <= pageBytesMax || len(o.rows) <= keep {
+	if len(o.rows) < 2*keep && o.size <= pageBytesMax || len(o.rows) <= keep {
 		return nil
 	}
 	slices.SortStableFunc(o.rows, run.plan.compareSorted)
 	for _, r := range o.rows[keep:] {
-		o.bytes -= r.size()
+		o.size -= r.size()
 	}
 	clear(o.rows[keep:])
 	o.rows = o.rows[:keep]

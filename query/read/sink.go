@@ -1,0 +1,58 @@
+package read
+
+import (
+	"cqld/query/rowview"
+	"cqld/request"
+)
+
+// sink makes the result of a SELECT from the rows that satisfy WHERE. Each kind of result has one: plain rows, rows by
+// group, groups in memory, sorted rows, and rows with the best scores.
+type sink interface {
+	// add handles a row of the scan, and says which row the scan continues with.
+	add(run *reading, v *rowview.View) (request.Verdict, error)
+	// end appends what is left to the result after the last row of the page.
+	end(run *reading) error
+	// bytes returns the memory that the sink keeps outside of the result.
+	bytes(run *reading) int
+}
+
+// sinkOf returns the sink of a plan. The order matters: groups are sorted by the sink of groups, which uses that of
+// sorted rows.
+func (run *reading) sinkOf(plan *Plan) sink {
+	switch {
+	case plan.hashed != nil:
+		return &run.hashed
+	case plan.aggregates():
+		return &run.grouped
+	case plan.order != nil:
+		return &run.ordered
+	case plan.near != nil:
+		return &run.near
+	}
+	return plainRows{}
+}
+
+// plainRows appends each row to the result.
+type plainRows struct{}
+
+func (plainRows) add(run *reading, v *rowview.View) (request.Verdict, error) {
+	if run.skip > 0 { // OFFSET
+		run.skip--
+		return run.afterRow(), nil
+	}
+	run.count++
+	if err := run.appendRow(v); err != nil {
+		return 0, err
+	}
+	if uint32(run.count) >= run.pageLimit {
+		return request.StopAfter, nil
+	}
+	if full, err := run.full(); full || err != nil {
+		return request.StopAfter, err
+	}
+	return run.afterRow(), nil
+}
+
+func (plainRows) end(*reading) error { return nil }
+
+func (plainRows) bytes(*reading) int { return 0 }
