@@ -16,8 +16,8 @@ type sink interface {
 	bytes(run *reading) int
 }
 
-// sinkOf returns the sink of a plan. The order matters: groups are sorted by the sink of groups, which uses that of
-// sorted rows.
+// sinkOf returns the sink of a plan. The order matters: the sink of groups also sorts them, with the sink of sorted
+// rows.
 func (run *reading) sinkOf(plan *Plan) sink {
 	switch {
 	case plan.hashed != nil:

@@ -1,5 +1,5 @@
 // Package account accounts for the memory of one connection's requests and replies. Each byte counts against the bound
-// of the connection, that of its address if there is one, and the pool that all connections share; the reader of a
+// of the connection, the bound of its address if there is one, and the pool that all connections share; the reader of a
 // connection pauses while any of them is nearly exhausted.
 package account
 
