@@ -233,7 +233,7 @@ func (a *Acceptor) promiseHere(partition string, epoch uint64, b, previous Ballo
 		s, generation, err = a.known(&remembered{}, partition, table, cmd.Key, !previous.Present())
 	}
 	if err == nil && s.elsewhere && s.latest().After(previous) {
-		s, err = a.state(table, cmd.Key)
+		s, err = a.reread(&s, generation, table, cmd.Key)
 	}
 	p := &Promise{Promised: s.latest(), Accepted: s.accepted, Commit: s.commit, Floor: s.floor}
 	p.Refused = !b.After(p.Promised)

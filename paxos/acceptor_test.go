@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -192,6 +193,36 @@ func TestAcceptorWithoutPromises(t *testing.T) {
 	l.Reload()
 	if got := accept(t, l, after(ballot(40, 1), ballot(30, 1))); got != ballot(90, 2) {
 		t.Errorf("a promise that came with the range: refused for %v", got)
+	}
+}
+
+// TestLostStateIsNotAnswered removes the row of a state on disk, as a damaged or hostile member may. The acceptor knows
+// from its cache that it acknowledged more, and must not answer as if it had not.
+func TestLostStateIsNotAnswered(t *testing.T) {
+	l, engine, table := newAcceptor(t)
+	key := row.NewPartitionKey([]byte("k"))
+	prepare(t, l, table, ballot(10, 1))
+	accept(t, l, proposalOf(table, ballot(10, 1), ballot(10, 1), "k"))
+	commit(t, l, proposalOf(table, ballot(10, 1), ballot(10, 1), "k"))
+	lost := row.NewRow()
+	lost.Deletion = row.Deletion{Timestamp: 1 << 50, LocalTime: 1}
+	check := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(engine.Apply([]*row.Mutation{stateMutation(table, key, lost)}, true, check))
+	cmd := &row.ReadCommand{Table: table.StorageID, Key: key, Slices: []row.Slice{row.AllRows()}}
+	for _, previous := range []Ballot{{}, ballot(9, 1)} {
+		var failure error
+		l.Prepare(5, ballot(20, 1), previous, cmd, func(_ *Promise, err error) { failure = err })
+		if failure == nil || !strings.Contains(failure.Error(), "older than what this node acknowledged") {
+			t.Errorf("after %v: %v", previous, failure)
+		}
+	}
+	l.Reload() // whoever writes such rows on purpose says so
+	if p := prepare(t, l, table, ballot(20, 1)); p.Refused {
+		t.Errorf("refused for %v", p.Promised)
 	}
 }
 

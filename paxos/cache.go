@@ -1,6 +1,8 @@
 package paxos
 
 import (
+	"fmt"
+
 	"cqld/row"
 	"cqld/schema"
 )
@@ -55,8 +57,26 @@ func (a *Acceptor) known(have *remembered, partition string, table *schema.Table
 		s.floor = a.floor(table)
 		return s, generation, nil
 	}
-	s, err = a.state(table, key)
+	if ok {
+		s, err = a.reread(&s, generation, table, key)
+	} else {
+		s, err = a.state(table, key)
+	}
 	return s, generation, err
+}
+
+// reread reads the state whose cached copy of a generation lacks the update of its commit. A state on disk with earlier
+// ballots has lost what this acceptor acknowledged, so no request may be answered from it. Only the low bound, and
+// changes that begin a generation, remove ballots from the disk.
+func (a *Acceptor) reread(
+	cached *acceptorState, generation uint64, table *schema.Table, key row.PartitionKey,
+) (acceptorState, error) {
+	s, err := a.state(table, key)
+	if err == nil && cached.stored().After(s.latest()) && a.generation.Load() == generation {
+		err = fmt.Errorf("paxos: the state of partition %x of %s.%s on disk is older than what this node acknowledged: "+
+			"ballot %v instead of %v", key.Bytes, table.Keyspace, table.Name, s.latest(), cached.stored())
+	}
+	return s, err
 }
 
 // recall returns the cached state, unless it is of an earlier generation.

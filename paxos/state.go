@@ -37,10 +37,10 @@ func (s *acceptorState) checkAccept(p *Proposal) {
 	invariant.Check(!s.latest().After(p.Ballot), "paxos: an acceptor accepts a proposal below its promise")
 }
 
-// checkNext stops the program if the next state of the partition has an earlier ballot. Its decision may be missing: a
-// commit up to the low bound that arrives after a purge is shadowed on disk, and may be in the cached state.
+// checkNext stops the program if the next state of the partition knows only earlier ballots. Those up to its low bound
+// may be missing: a commit that arrives after a purge is shadowed on disk, and may be in the cached state.
 func (s *acceptorState) checkNext(next *acceptorState) {
-	invariant.Check(!s.stored().After(next.stored()), "paxos: the state of an acceptor moved back")
+	invariant.Check(!s.stored().After(next.latest()), "paxos: the state of an acceptor moved back")
 }
 
 // stateOf decodes a state row.
