@@ -41,7 +41,7 @@ func open(t *testing.T) (q *Queue, pool *memory.Pool, at connection, client net.
 	q.Init(&Config{
 		Buffers:      new(buffer.Pool),
 		Memory:       pool,
-		Guard:        guard.New(slog.New(slog.DiscardHandler), func(f func()) { go f() }),
+		Guard:        guard.New(slog.New(slog.DiscardHandler)),
 		WriteTimeout: time.Minute,
 	}, ours, a, at)
 	return q, pool, at, client
