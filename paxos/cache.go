@@ -73,8 +73,8 @@ func (a *Acceptor) reread(
 ) (acceptorState, error) {
 	s, err := a.state(table, key)
 	if err == nil && cached.stored().After(s.latest()) && a.generation.Load() == generation {
-		err = fmt.Errorf("paxos: the state of partition %x of %s.%s on disk is older than what this node acknowledged: "+
-			"ballot %v instead of %v", key.Bytes, table.Keyspace, table.Name, s.latest(), cached.stored())
+		err = fmt.Errorf("paxos: the state of partition %x of %s.%s on disk is older than what this node "+
+			"acknowledged: ballot %v instead of %v", key.Bytes, table.Keyspace, table.Name, s.latest(), cached.stored())
 	}
 	return s, err
 }
