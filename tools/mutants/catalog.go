@@ -40,7 +40,7 @@ func areas() []area {
 		{"batchlog", []string{"batchlog/*.go"}, 4,
 			[]string{"TestSimBatches", "TestBatchesOfDepartingNodesAreComplete"}},
 		{"ring", []string{"ring/operation.go", "ring/replicaset.go", "ring/strategy.go",
-			"cluster/metadata/operation.go", "cluster/operation.go",
+			"cluster/metadata/operation.go", "cluster/metadata/stale.go", "cluster/operation.go",
 			"rebalance/movements.go", "rebalance/compare.go", "rebalance/stream*.go"}, 6,
 			[]string{"TestSim -workloads=set,register -kinds=join,leave,move,isolate,one-way,bad-links -nodes=4 " +
 				"-factors=-1", "TestReadValuesStayVisible"}},

@@ -86,8 +86,8 @@ func (c *catalog) writeOverlay(dir string) (path string, err error) {
 // scenarioPackages are the packages with tests of their own that look for mutants.
 func scenarioPackages() []string {
 	return []string{"row", "ring", "coordinator/quorum", "coordinator/resolve", "counters/shard", "repair",
-		"coordinator", "paxos", "hints", "batchlog", "counters", "listing", "watermark",
-		"storage", "replica", "rebalance", "cluster/metadata", "cluster"}
+		"coordinator/write", "coordinator", "paxos", "hints", "batchlog", "counters", "listing", "watermark",
+		"storage/index", "storage", "replica", "rebalance", "cluster/raftlog", "cluster/metadata", "cluster"}
 }
 
 // simPackage has the simulation.
