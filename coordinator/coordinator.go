@@ -187,11 +187,6 @@ func (c *Coordinator) replicasOf(t *ring.Topology, table *schema.Table, token ri
 // have left the ring.
 func (c *Coordinator) outdated(epoch uint64) bool { return c.view.Topology().Moved() > epoch }
 
-// onlySelf reports whether this node is the only replica of the token of a table.
-func (c *Coordinator) onlySelf(t *ring.Topology, table *schema.Table, token ring.Token) bool {
-	return OnlySelf(c.view.Self(), t, table, token)
-}
-
 // Remaining returns the time until a monotonic deadline, at least a millisecond so that a request can still fail in
 // order.
 func (c *Coordinator) Remaining(deadline time.Duration) time.Duration {

@@ -59,7 +59,7 @@ func (b roleBuilder) roleOption(o *RoleOptions, ctx grammar.IRoleOptionContext) 
 		if o.Options != nil {
 			b.fail("Multiple definition for property 'OPTIONS'")
 		}
-		o.Options = schemaBuilder{b.builder}.propertyMap(ctx.AllMapEntry())
+		o.Options = schemaBuilder(b).propertyMap(ctx.AllMapEntry())
 	case ctx.K_SUPERUSER() != nil:
 		setOnce(b.builder, &o.Superuser, literal(ctx.BOOLEAN().GetSymbol()).Text == "true", "SUPERUSER")
 	case ctx.K_LOGIN() != nil:

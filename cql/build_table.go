@@ -209,7 +209,7 @@ func (b schemaBuilder) createMaterializedView(ctx *grammar.CreateMaterializedVie
 		IfNotExists: ctx.IfNotExists() != nil,
 		Columns:     b.selectColumns(ctx.SelectColumns()),
 		Table:       tableName(ctx.TableName(1)),
-		Where:       dataBuilder{b.builder}.where(ctx.WhereClause()),
+		Where:       dataBuilder(b).where(ctx.WhereClause()),
 		PrimaryKey:  primaryKey(ctx.PrimaryKey()),
 		Options:     b.tableOptions(ctx.AllTableOption()),
 	}

@@ -10,6 +10,7 @@ const (
 	// Small is the size of the read buffer of a quiet connection, which holds a few requests. A connection that fills
 	// it gets one of Large bytes until it is quiet again.
 	Small = 1 << 10
+	// Large is the size of the read buffer of a busy connection, and of the smallest buffer for replies.
 	Large = 32 << 10
 
 	// Buffers of Large, twice that, and so on are kept for replies until a second garbage collection: up to 2 MiB.
