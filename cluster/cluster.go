@@ -180,8 +180,8 @@ func (c *Cluster) Alive(id ring.NodeID) bool { return c.view.alive(id) }
 // Operations returns the operations that change the ring.
 func (c *Cluster) Operations() *Operations { return c.operations }
 
-// LastRing returns the newest topology of which this node is a member: for a former member the one before its
-// departure, and before this node is a member the current one. After decommissioning, clients of this node therefore
+// LastRing returns the newest topology that contains this node: for a former member the one before its departure, and
+// before this node is a member the current one. After decommissioning, clients of this node therefore
 // keep seeing the last topology that contained it.
 func (c *Cluster) LastRing() *ring.Topology { return c.view.lastRing() }
 

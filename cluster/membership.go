@@ -117,8 +117,8 @@ func (b *membership) breakSilence() {
 	b.askSeeds()
 }
 
-// askSeeds asks the seeds about this node's membership if their addresses are looked up: those of all members may have
-// changed.
+// askSeeds asks the seeds about this node's membership if their addresses are looked up: all members may have
+// changed their addresses.
 func (b *membership) askSeeds() {
 	if b.opts.LookUpSeeds == nil {
 		return

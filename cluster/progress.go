@@ -139,7 +139,7 @@ func (p *progress) schemaVersion(id ring.NodeID) schema.UUID {
 // clockAlarmEvery is the number of ticks between two warnings: a minute.
 const clockAlarmEvery = uint64(time.Minute / tickEvery)
 
-// checkClocks compares this node's clock with those of its peers. The loop calls it on every tick.
+// checkClocks compares this node's clock with its peers' clocks. The loop calls it on every tick.
 func (p *progress) checkClocks() {
 	_, was := p.clocks.Offset()
 	alarm := p.clocks.Evaluate(p.view.alive)

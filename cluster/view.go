@@ -43,8 +43,8 @@ func (v *view) swap(m *metadata.Metadata) (old *metadata.Metadata) {
 	return old
 }
 
-// lastRing returns the newest topology of which this node is a member: for a former member the one before its
-// departure, and before this node is a member the current one.
+// lastRing returns the newest topology that contains this node: for a former member the one before its departure, and
+// before this node is a member the current one.
 func (v *view) lastRing() *ring.Topology {
 	t := v.metadata().Topology
 	if t.Node(v.self()) == nil {

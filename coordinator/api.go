@@ -3,6 +3,7 @@ package coordinator
 import (
 	"time"
 
+	"cqld/coordinator/write"
 	"cqld/internal/env"
 	"cqld/ring"
 	"cqld/row"
@@ -11,11 +12,7 @@ import (
 
 // View is this node's present knowledge of the cluster. Package node implements it.
 type View interface {
-	Self() ring.NodeID
-	Schema() *schema.Schema
-	Topology() *ring.Topology
-	// Alive reports whether this node's failure detector considers the node alive.
-	Alive(ring.NodeID) bool
+	write.View
 	// PaxosFloor returns the low bound (µs) of a table: its acceptors refuse ballots up to it, as if they had promised
 	// it.
 	PaxosFloor(schema.StorageID) int64

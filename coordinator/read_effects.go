@@ -78,7 +78,7 @@ func (d *readDuties) answer(g *guard.Guard) {
 	done(d.page, d.err)
 }
 
-// callbacks returns the receivers of the answer; those of the first round are allocated once per target.
+// callbacks returns the callbacks for a target's answer. A target keeps its callbacks of the first round.
 func (op *readOp) callbacks(t *readTarget, round int) (func([]byte, error), func(row.Digest, error)) {
 	if round > 0 || t.onPage == nil {
 		onPage := func(page []byte, err error) { op.paged(t, round, page, err) }

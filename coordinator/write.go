@@ -189,7 +189,7 @@ func (op *writeOp) performed() bool {
 // end returns op to the pool. No answer of a replica is outstanding, so a truncation need not wait for it.
 func (op *writeOp) end() {
 	c, settled, generation := op.c, op.settled, op.generation
-	// A panic of those who are called below must not reach recovered: another write may use op.
+	// A panic in a callback below must not reach recovered: another write may use op.
 	defer c.guard.Recover("coordinator write", nil)
 	var s Settlement
 	if settled != nil {

@@ -220,7 +220,7 @@ func TestLostStateIsNotAnswered(t *testing.T) {
 			t.Errorf("after %v: %v", previous, failure)
 		}
 	}
-	l.Reload() // whoever writes such rows on purpose says so
+	l.Reload() // streams and truncations, which change such rows, invalidate the cache
 	if p := prepare(t, l, table, ballot(20, 1)); p.Refused {
 		t.Errorf("refused for %v", p.Promised)
 	}

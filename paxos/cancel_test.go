@@ -141,6 +141,6 @@ func TestCanceledHalfOfARoundIsNotExecuted(t *testing.T) {
 		}
 	}
 	if n := c.Node(1).Proposer.Stats().Rounds - before; n != 3 {
-		t.Errorf("%d rounds instead of the first one and those of the two last members", n)
+		t.Errorf("%d rounds instead of three: the first one, and one for each of the last two members", n)
 	}
 }

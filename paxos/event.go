@@ -91,5 +91,5 @@ type answer struct {
 	uncounted bool // the error is no failure: the request was canceled
 }
 
-// stepEffects is the number of effects of a step that need no memory: those of a commit at ANY with its notes.
+// stepEffects is the number of effects of a step that need no memory: a commit at ANY with its notes has the most.
 const stepEffects = 4

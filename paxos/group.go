@@ -126,8 +126,8 @@ func (g *group) cause() Cause {
 // deadlineOf returns the deadline of member i. Two kinds of members have at least the time that a request waits for
 // replicas:
 //   - A member with a proposal in doubt: its outcome is worth more than a timely answer.
-//   - A member of which no attempt has failed. The contention timeout limits attempts. It must not end a request that
-//     has only waited for other rounds or for a turn, or whose round has completed another proposal.
+//   - A member none of whose attempts has failed. The contention timeout limits attempts. It must not end a request
+//     that has only waited for other rounds or for a turn, or whose round has completed another proposal.
 func (g *group) deadlineOf(i int) time.Duration {
 	m := g.members[i]
 	if !m.failed || g.own.of(i) != nil && !g.c.unsafe.NoLookup {

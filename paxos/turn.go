@@ -32,7 +32,7 @@ type turnWait struct {
 	tried   []ring.NodeID // arbiters that this round has asked
 }
 
-// contender is a round that takes turns with those of other coordinators. Its methods report whether the round may
+// contender is a round that takes turns with rounds of other coordinators. Its methods report whether the round may
 // start an attempt.
 type contender struct {
 	group

@@ -64,7 +64,7 @@ func (s *matrixServer) statements() *roles.Statements {
 func (l *largeSchema) run(text string) {
 	params := &Params{PageSize: 10} // small, so that what every page does for the whole schema is seen
 	if strings.HasPrefix(text, "DESCRIBE") {
-		params.PageSize = 100 // each page sorts all names anew, as in Cassandra
+		params.PageSize = 100 // each page sorts all names, as in Cassandra
 	}
 	for {
 		result, err := l.p.Query(alice(), l.s, text, params)

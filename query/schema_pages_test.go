@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSchemaPagesAreComplete reads tables of the schema and of the roles in pages of several sizes: the rows must be
-// those of one page. Overloaded functions share a name, on which no page may end and leave rows out.
+// TestSchemaPagesAreComplete reads tables of the schema and of the roles in pages of several sizes, and compares the
+// rows with an unpaged result. Overloaded functions share a name: a page that ends among them must not lose rows.
 func TestSchemaPagesAreComplete(t *testing.T) {
 	l := newLargeSchema(t)
 	for name, kind := range enlargements() {

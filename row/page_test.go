@@ -94,8 +94,8 @@ func TestUnorderedRowsOfPagesAreRefused(t *testing.T) {
 	}
 }
 
-// TestUnorderedRowsAreNotMerged merges encoded rows, as a coordinator does with those of two replicas, of which one is
-// not canonical.
+// TestUnorderedRowsAreNotMerged merges the encoded rows of two replicas as a coordinator does. One row is not in
+// canonical order.
 func TestUnorderedRowsAreNotMerged(t *testing.T) {
 	good := NewRow()
 	good.Cells = []Cell{{Column: 1, Timestamp: 2, Value: []byte("w")}}

@@ -19,7 +19,7 @@ const (
 	clockSamples = 8
 )
 
-// Clocks compares this node's clock with those of its peers, from the times in their heartbeats.
+// Clocks compares this node's clock with its peers' clocks, from the times in their heartbeats.
 type Clocks struct {
 	mu    sync.Mutex
 	peers map[ring.NodeID]*clockSample

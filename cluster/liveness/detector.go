@@ -25,7 +25,7 @@ const (
 	intervalMin = HeartbeatEvery
 )
 
-// Detector is this node's own view of which nodes are alive: phi-accrual over heartbeats (Hayashibara et al. 2004,
+// Detector decides which nodes this node considers alive: phi-accrual over heartbeats (Hayashibara et al. 2004,
 // with exponentially distributed intervals, as in Cassandra) and the end of the stream to a peer.
 type Detector struct {
 	clock  env.Clock

@@ -100,7 +100,7 @@ type Begin struct {
 	Hands  bool `json:",omitempty"` // Leave only; see ring.Operation
 }
 
-// Streamed reports that Node has streamed all ranges that it gains, those of Short from too few sources.
+// Streamed reports that Node has streamed all ranges that it gains. It had too few sources for the ranges in Short.
 type Streamed struct {
 	Operation uint64
 	Node      ring.NodeID

@@ -9,9 +9,9 @@ import (
 	"cqld/schema"
 )
 
-// TestReplicationChangeIsRecorded until every node that lost ranges by it has dropped them, or the former replicas are
-// replicas again.
-func TestReplicationChangeIsRecorded(t *testing.T) {
+// fourNodes returns a walk in which four nodes have joined, and dropped what they lost by it.
+func fourNodes(t *testing.T) *operationsWalk {
+	t.Helper()
 	w := newOperationsWalk(t, 1)
 	for len(w.m.Topology.Nodes()) < 4 {
 		if err := w.join(); err != nil {
@@ -24,6 +24,13 @@ func TestReplicationChangeIsRecorded(t *testing.T) {
 			w.clean(u)
 		}
 	}
+	return w
+}
+
+// TestReplicationChangeIsRecorded checks that the metadata list the former replicas until every node that lost ranges
+// by the change has dropped them, or the former replicas are replicas again.
+func TestReplicationChangeIsRecorded(t *testing.T) {
+	w := fourNodes(t)
 	alter := func(factor int) error {
 		r := ring.Replication{Class: ring.Simple, Factor: factor}
 		change := schema.EncodeChange(&schema.AlterKeyspace{Keyspace: "ks", Replication: &r})
@@ -194,18 +201,7 @@ func movedKeyspace(t *testing.T) (m *Metadata, index uint64) {
 // TestChangesOfReplicationAddUp changes a factor from 3 to 2 and to 1, without a repair in between: a row that a
 // majority of three acknowledged may be only on the two nodes that lost it by the changes, so neither may drop it.
 func TestChangesOfReplicationAddUp(t *testing.T) {
-	w := newOperationsWalk(t, 1)
-	for len(w.m.Topology.Nodes()) < 4 {
-		if err := w.join(); err != nil {
-			t.Fatal(err)
-		}
-		for len(w.m.Topology.Operations()) > 0 {
-			w.proceed()
-		}
-		for _, u := range slices.Clone(w.m.PendingCleanup) {
-			w.clean(u)
-		}
-	}
+	w := fourNodes(t)
 	alter := func(factor int) {
 		t.Helper()
 		r := ring.Replication{Class: ring.Simple, Factor: factor}

@@ -11,7 +11,7 @@ import (
 // replications returns the replications of all keyspaces whose data is on nodes, without duplicates.
 func replications(s *schema.Schema) []ring.Replication { return replicationsOf(s, s.KeyspaceNames()) }
 
-// UserReplications is replications without those of system keyspaces only.
+// UserReplications returns the replications that at least one user keyspace has.
 func UserReplications(s *schema.Schema) []ring.Replication {
 	return replicationsOf(s, userKeyspaces(s))
 }
@@ -258,6 +258,12 @@ func sortOperations(os []*ring.Operation) []*ring.Operation {
 	return os
 }
 
+// proceedTo replaces one operation with its next state, beside the others. No range moves.
+func (m *Metadata) proceedTo(next *ring.Operation, others []*ring.Operation, index uint64) {
+	m.Topology = ring.NewMovingTopology(index, m.Topology.Moved(), m.Topology.Nodes(),
+		sortOperations(append(others, next)))
+}
+
 func applyKnown(m *Metadata, c *Known, index uint64) error {
 	o, others, err := m.operation(c.Operation)
 	if err != nil {
@@ -271,8 +277,7 @@ func applyKnown(m *Metadata, c *Known, index uint64) error {
 	}
 	next := *o
 	next.Known = true
-	m.Topology = ring.NewMovingTopology(index, m.Topology.Moved(), m.Topology.Nodes(),
-		sortOperations(append(others, &next)))
+	m.proceedTo(&next, others, index)
 	return nil
 }
 
@@ -291,8 +296,7 @@ func applyCompared(m *Metadata, c *Compared, index uint64) error {
 	next := *o
 	next.Compared = slices.Sorted(slices.Values(append(slices.Clone(o.Compared), c.Node)))
 	next.Short = withShort(o.Short, c.Node, c.Short)
-	m.Topology = ring.NewMovingTopology(index, m.Topology.Moved(), m.Topology.Nodes(),
-		sortOperations(append(others, &next)))
+	m.proceedTo(&next, others, index)
 	return nil
 }
 
@@ -309,8 +313,7 @@ func applyHanded(m *Metadata, c *Handed, index uint64) error {
 	}
 	next := *o
 	next.Handed = true
-	m.Topology = ring.NewMovingTopology(index, m.Topology.Moved(), m.Topology.Nodes(),
-		sortOperations(append(others, &next)))
+	m.proceedTo(&next, others, index)
 	return nil
 }
 

@@ -30,7 +30,7 @@ func TestOperationsKeepTheirPromises(t *testing.T) {
 	}
 }
 
-// operationsWalk records, for each node and replication, the sample tokens of which it has all acknowledged writes.
+// operationsWalk records, for each node and replication, the sample tokens whose acknowledged writes it has.
 type operationsWalk struct {
 	t     *testing.T
 	seed  uint64

@@ -24,7 +24,7 @@ func (m *Metadata) StaleQuorum(behind func(ring.NodeID) bool) []ring.NodeID {
 	return nil
 }
 
-// staleQuorum reports whether nodes, which are previous replicas of a range, contain a quorum of which a member is not
+// staleQuorum reports whether nodes, which are previous replicas of a range, contain a quorum with a member that is not
 // among the next replicas: a quorum of the ring, or of the data center of this member.
 func staleQuorum(t *ring.Topology, r ring.Replication, nodes, next []ring.NodeID) bool {
 	local, losers := map[string]int{}, map[string]bool{}

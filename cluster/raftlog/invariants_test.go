@@ -12,7 +12,8 @@ import (
 	"cqld/internal/invariant"
 )
 
-// TestInvariantsFire saves what does not continue a log of three entries in term 2, of which two are committed.
+// TestInvariantsFire saves entries and states that do not continue a log of three entries in term 2, two of them
+// committed.
 func TestInvariantsFire(t *testing.T) {
 	l, err := Open("raft", vfs.NewMem(), slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
 	if err != nil {

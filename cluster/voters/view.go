@@ -7,9 +7,9 @@ import (
 	"cqld/ring"
 )
 
-// View describes who decides about the metadata, as this node knows it.
+// View is the set of voters, as this node knows it.
 type View struct {
-	// IDs are the voters, ascending; while they change, those of both sets.
+	// IDs are the voters, ascending; during a change, the voters of both sets.
 	IDs []ring.NodeID
 	// Leader is zero if this node knows none.
 	Leader ring.NodeID

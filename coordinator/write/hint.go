@@ -66,9 +66,9 @@ func (w *Machine) hinted(ev *Event, out []Effect) []Effect {
 	return w.proceed(out, nil)
 }
 
-// Settled reports who has the write when nothing is outstanding: hinted means that every replica has acknowledged its
-// mutations, or that a hint for it is on disk; majority means that a majority of the replicas of each mutation has
-// acknowledged it, or all that were alive, and at least one.
+// Settled reports which replicas have the write when nothing is outstanding: hinted means that every replica has
+// acknowledged its mutations, or that a hint for it is on disk; majority means that a majority of the replicas of each
+// mutation has acknowledged it, or all that were alive, and at least one.
 func (w *Machine) Settled() (hinted, majority bool) {
 	hinted, majority = len(w.targets) > 0, len(w.targets) > 0
 	for _, t := range w.targets {

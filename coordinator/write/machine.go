@@ -9,11 +9,12 @@ import (
 	"cqld/schema"
 )
 
-// View has the snapshots that a plan is made of.
+// View has the snapshots from which plans are made.
 type View interface {
 	Self() ring.NodeID
 	Schema() *schema.Schema
 	Topology() *ring.Topology
+	// Alive reports whether this node's failure detector considers the node alive.
 	Alive(ring.NodeID) bool
 }
 

@@ -1,4 +1,4 @@
-// Package tier divides tests into those of `make check` (go test -short) and those that only `make test` runs.
+// Package tier separates tests that `make check` runs (go test -short) from tests that only `make test` runs.
 //
 // Builds with the race detector run every test: the race list of make test uses -short for fewer repetitions, and some
 // schedules occur nowhere else.

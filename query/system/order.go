@@ -7,9 +7,8 @@ import (
 	"cqld/row"
 )
 
-// keyOrder holds the names of one snapshot's elements in the order of the partitions of which they are the keys. Each
-// page of a scan asks for it, and to sort all names for each page would make the scan quadratic. It is safe for
-// concurrent use.
+// keyOrder caches the partition keys of one snapshot's elements in partition order. Every page of a scan uses the
+// order; sorting all keys for each page would make the scan quadratic. It is safe for concurrent use.
 type keyOrder[Snapshot comparable] struct {
 	last atomic.Pointer[orderedKeys[Snapshot]]
 }

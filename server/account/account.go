@@ -42,7 +42,7 @@ func (a *Account) Join(address *memory.Owner, shared *Budget, refused *atomic.In
 	a.address, a.shared, a.refused = address, shared, refused
 }
 
-// SetRole makes requests from now on those of a role as well.
+// SetRole charges later requests to a role as well.
 func (a *Account) SetRole(role *memory.Owner) { a.role.Store(role) }
 
 // Leave returns the address and the role of a connection that has ended to the pool.

@@ -87,7 +87,7 @@ func TestFlushesAndCompactionsYield(t *testing.T) {
 	clock.Lock()
 	defer clock.Unlock()
 	if clock.keys != 3*keys {
-		t.Fatalf("the collectors saw %d keys, not those of two flushes and a compaction", clock.keys)
+		t.Fatalf("the collectors saw %d keys, not the keys of two flushes and a compaction", clock.keys)
 	}
 	work := time.Duration(clock.keys) * cost
 	const unread = cost * clockBytes / keyCost // at most, between two readings of the clock

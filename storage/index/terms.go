@@ -24,8 +24,8 @@ const (
 )
 
 // ColumnTerms returns the terms of a regular or static column: of each of its live cells. The terms of Cell, Elements
-// and Keys are ordered forms (types.Type.AppendOrdered); those of Entries are the ordered form of the key, and after
-// it the ordered form of the value.
+// and Keys are ordered forms (types.Type.AppendOrdered); a term of Entries is the ordered form of the key
+// followed by the ordered form of the value.
 func ColumnTerms(c *schema.Column, part Part) Terms {
 	t := &columnTerms{column: c.ID, static: c.Kind == schema.Static, since: c.DroppedMicros, part: part, value: c.Type}
 	switch {
