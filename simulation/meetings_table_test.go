@@ -106,9 +106,9 @@ func meetingTests() [][3]string {
 		{"integration", "TestTwoOfFiveNodesAreRemoved", "decommission × kill, conditional change"},
 		{"simulation", "TestMembersMeetLossOfADatacenter",
 			"loss of a data center × join, decommission, move, replace, rebuild, repair, schema change"},
-		{"cluster", "TestOperationsInDifferentDataCentersRunAtOnce", "join × join"},
-		{"cluster", "TestOperationDoesNotWaitForDepartedNode", "decommission × decommission"},
-		{"cluster", "TestOperationsKeepTheirPromises", "join, decommission, move, replace × each other"},
+		{"cluster/metadata", "TestOperationsInDifferentDataCentersRunAtOnce", "join × join"},
+		{"cluster/metadata", "TestOperationDoesNotWaitForDepartedNode", "decommission × decommission"},
+		{"cluster/metadata", "TestOperationsKeepTheirPromises", "join, decommission, move, replace × each other"},
 		{"coordinator", "TestHandOverWhileBatchesCome", "decommission × batch log"},
 		{"rebalance", "TestStreamScenarios", "join × kill, schema change"},
 		{"simulation", "TestSearches", opIndex + ", " + opBuild + " × what the seeds draw"},
@@ -123,7 +123,7 @@ func meetingTests() [][3]string {
 		{"simulation", "TestRoleChanges", opRoles + " × what the seeds draw"},
 		{"simulation", "TestRoleChangesWhileTheRingChanges", opRoles + " × join, decommission, move, restart, kill"},
 		{"simulation", "TestRolesInSnapshots", opRoles + " × join, decommission, restart, kill"},
-		{"cluster", "TestRolesAreInTheMetadata", opRoles + " × schema change"},
+		{"cluster/metadata", "TestRolesAreInTheMetadata", opRoles + " × schema change"},
 		{"node", "TestRoleChangesAreInForceOnEveryNode", opRoles + " × restart, schema change"},
 		{"cluster", "TestClientsSeeWhichNodesLackTheSchema", "schema change × schema change, partition"},
 		{"integration", "TestDriversFindNewTables", "schema change × schema change, hints"},
@@ -229,7 +229,7 @@ func classified() map[string]map[string]string {
 // inCode returns the names of the operations in the code.
 func inCode(t *testing.T) map[string][]string {
 	all := map[string][]string{
-		"cluster command":   matches(t, "../cluster/command.go", `(?m)^\t(\w+) +\*\w+Command\b`),
+		"cluster command":   matches(t, "../cluster/metadata/command.go", `(?m)^\t(\w+) +\*\w+ +.json:`),
 		"control operation": matches(t, "../node/control/operations*.go", `= Operation\[[^\]]*\]\{Name: "(\w+)"`),
 		"verb":              matches(t, "../messaging/transport.go", `(?m)^\tVerb(\w+) `),
 		"schema change":     matches(t, "../schema/*.go", `(?m)^func \(\*(\w+)\) change\(\) +\{\}`),
