@@ -2,7 +2,6 @@ package restriction
 
 import (
 	"bytes"
-	"math"
 	"slices"
 
 	"cqld/internal/wire"
@@ -240,7 +239,7 @@ func (rs *Set) Slices(s *term.Scope) ([]row.Slice, error) {
 		return []row.Slice{row.AllRows()}, nil
 	}
 	prefixes := [][]byte{nil}
-	position, shortest, longest := 0, 0, 0 // the lengths of the values of the shortest and the longest clustering
+	position, longest := 0, 0 // longest is the length of the values of the longest clustering
 	for _, r := range rs.clustering {
 		if inFilter(r, position) {
 			break
@@ -259,14 +258,11 @@ func (rs *Set) Slices(s *term.Scope) ([]row.Slice, error) {
 			return nil, err
 		}
 		next := make([][]byte, 0, len(prefixes)*len(values))
-		shortestValue, longestValue := math.MaxInt, 0
+		longestValue := 0
 		for _, v := range values {
-			shortestValue, longestValue = min(shortestValue, keyLength(v)), max(longestValue, keyLength(v))
+			longestValue = max(longestValue, keyLength(v))
 		}
-		if len(values) == 0 {
-			shortestValue = 0 // and no clustering is selected
-		}
-		shortest, longest = shortest+shortestValue, longest+longestValue
+		longest += longestValue
 		for _, p := range prefixes {
 			for _, v := range values {
 				b := slices.Clip(p)
@@ -281,7 +277,7 @@ func (rs *Set) Slices(s *term.Scope) ([]row.Slice, error) {
 	}
 	complete := position == len(rs.table.Clustering)
 	if complete && rs.writes && len(prefixes) > 0 {
-		if err := rs.checkWritten(shortest, longest); err != nil {
+		if err := checkKeyLength(longest); err != nil {
 			return nil, err
 		}
 	}

@@ -131,17 +131,9 @@ func (rs *Set) SingleClustering(s *term.Scope, dst []byte) ([]byte, error) {
 		dst = r.first().Type.AppendOrdered(dst, v, r.first().Desc)
 	}
 	if rs.writes {
-		return dst, rs.checkWritten(length, length)
+		return dst, checkKeyLength(length)
 	}
 	return dst, nil
-}
-
-// checkWritten checks the lengths in bytes of the shortest and longest clusterings that a change selects.
-func (rs *Set) checkWritten(shortest, longest int) error {
-	if shortest == 0 && rs.table.Compact == schema.CompactDense && len(rs.table.Clustering) == 1 {
-		return invalid.Errorf("Invalid empty or null value for column %s", rs.table.Clustering[0].Name)
-	}
-	return checkKeyLength(longest)
 }
 
 func (r *restriction) keyValue(s *term.Scope) ([]byte, error) {

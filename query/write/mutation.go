@@ -1,6 +1,7 @@
 package write
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 
@@ -327,6 +328,9 @@ func (w *writing) addStatic(m *Modification, key row.PartitionKey) error {
 }
 
 func (w *writing) addRow(m *Modification, key row.PartitionKey, clustering []byte) error {
+	if err := checkClustering(m.table, clustering); err != nil {
+		return err
+	}
 	if m.mandatory != nil {
 		return invalid.Errorf("Column %s is mandatory for this COMPACT STORAGE table", m.mandatory.Name)
 	}
@@ -364,6 +368,21 @@ func (w *writing) addRow(m *Modification, key row.PartitionKey, clustering []byt
 		w.row.Sort()
 	}
 	w.builder.AddRow(&w.row)
+	return nil
+}
+
+// checkClustering refuses the row with the empty clustering of a compact table with one clustering column. As in
+// Cassandra, the row is refused when the change is applied: after the errors of WHERE and USING, and not if a condition
+// does not hold.
+func checkClustering(t *schema.Table, clustering []byte) error {
+	if t.Compact != schema.CompactDense || len(t.Clustering) != 1 {
+		return nil
+	}
+	var buf [1]byte
+	col := t.Clustering[0]
+	if bytes.Equal(clustering, col.Type.AppendOrdered(buf[:0], []byte{}, col.Desc)) {
+		return invalid.Errorf("Invalid empty or null value for column %s", col.Name)
+	}
 	return nil
 }
 
