@@ -101,25 +101,23 @@ func (c *compiler) statement(stmt *cql.Select) (*Plan, error) {
 	return p, nil
 }
 
-// where compiles ORDER BY with ANN OF, WHERE and the select clause. Errors are in Cassandra's order: if the table has
-// static columns, the select clause is compiled when all relations are, before they are checked together, and after
-// that otherwise.
-func (c *compiler) where(p *Plan, stmt *cql.Select) (err error) {
+// where compiles ORDER BY with ANN OF, WHERE and the select clause. Errors are in Cassandra's order: the select clause
+// is compiled after WHERE, but WHERE depends on whether only static columns are selected, for which the columns and
+// functions of the select clause are resolved first.
+func (c *compiler) where(p *Plan, stmt *cql.Select) error {
+	onlyStatic, err := selection.OnlyStatic(c.Compiler, stmt)
+	if err != nil {
+		return err
+	}
 	if p.near, err = c.orderings(stmt.OrderBy); err != nil {
 		return err
 	}
-	o := restriction.Options{Statement: restriction.Select, OnlyStatic: c.onlyStatic(stmt),
-		AllowFiltering: stmt.AllowFiltering}
-	o.AfterRelations = func(where *restriction.Set) (err error) {
-		if p.near != nil {
-			if err := c.orderByNearest(where, p.near, stmt.OrderBy); err != nil {
-				return err
-			}
+	o := restriction.Options{Statement: restriction.Select, OnlyStatic: onlyStatic, AllowFiltering: stmt.AllowFiltering}
+	o.AfterRelations = func(where *restriction.Set) error {
+		if p.near == nil {
+			return nil
 		}
-		if len(c.Table.Statics) > 0 {
-			p.selection, err = selection.Compile(c.Compiler, stmt)
-		}
-		return err
+		return c.orderByNearest(where, p.near, stmt.OrderBy)
 	}
 	o.BeforeOthers = func(where *restriction.Set) error {
 		if p.near != nil {
@@ -127,10 +125,10 @@ func (c *compiler) where(p *Plan, stmt *cql.Select) (err error) {
 		}
 		return c.checkVectors(stmt.Where)
 	}
-	p.where, err = restriction.Compile(c.Compiler, stmt.Where, o)
-	if err == nil && p.selection == nil {
-		p.selection, err = selection.Compile(c.Compiler, stmt)
+	if p.where, err = restriction.Compile(c.Compiler, stmt.Where, o); err != nil {
+		return err
 	}
+	p.selection, err = selection.Compile(c.Compiler, stmt)
 	return err
 }
 
@@ -165,19 +163,6 @@ func (c *compiler) limits(p *Plan, stmt *cql.Select) (err error) {
 	}
 	p.timeout, err = execution.CompileTimeout(c.Compiler, stmt.Timeout)
 	return err
-}
-
-// onlyStatic reports whether a SELECT names only static columns and partition key columns.
-func (c *compiler) onlyStatic(stmt *cql.Select) bool {
-	static, others := false, len(stmt.Columns) == 0
-	for _, sc := range stmt.Columns {
-		cql.WalkColumns(sc.Selector, func(name string) {
-			col := c.Table.Column(name) // nil is refused later
-			static = static || col != nil && col.Kind == schema.Static
-			others = others || col != nil && col.Kind != schema.Static && col.Kind != schema.PartitionKey
-		})
-	}
-	return static && !others
 }
 
 func (p *Plan) checkDistinct(stmt *cql.Select) error {

@@ -80,6 +80,41 @@ func Compile(c *term.Compiler, stmt *cql.Select) (*Selection, error) {
 	return s, nil
 }
 
+// OnlyStatic reports whether the select clause names static columns and, beside them, columns of the partition key
+// only. To that end it resolves the columns and functions of the selectors, but, as in Cassandra, of a table with
+// static columns only, and no selectors after the one that decides: their errors are for Compile.
+func OnlyStatic(c *term.Compiler, stmt *cql.Select) (bool, error) {
+	if len(c.Table.Statics) == 0 {
+		return false, nil
+	}
+	static, err := anySelects(c, stmt, func(k schema.ColumnKind) bool { return k == schema.Static })
+	if err != nil || !static {
+		return false, err
+	}
+	others, err := anySelects(c, stmt, func(k schema.ColumnKind) bool {
+		return k != schema.Static && k != schema.PartitionKey
+	})
+	return err == nil && !others, err
+}
+
+// anySelects reports whether a selector names a column of one of the kinds.
+func anySelects(c *term.Compiler, stmt *cql.Select, of func(schema.ColumnKind) bool) (found bool, err error) {
+	b := newCompiler(c, &Selection{}).trial()
+	for _, sc := range stmt.Columns {
+		if err := b.prepare(sc.Selector); err != nil {
+			return false, err
+		}
+		cql.WalkColumns(sc.Selector, func(name string) {
+			col := c.Table.Column(name)
+			found = found || col != nil && of(col.Kind)
+		})
+		if found {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // CompileOne compiles a selector of another clause than the select clause.
 func CompileOne(c *term.Compiler, x cql.Selector) (Selector, error) {
 	v, err := newCompiler(c, &Selection{}).compile(x, nil)
