@@ -7,6 +7,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/counters/shard"
+	"cqld/internal/invariant"
 	"cqld/row"
 	"cqld/scan"
 	"cqld/schema"
@@ -43,7 +44,7 @@ type ledUpdate struct {
 	Update
 	deadline time.Duration
 	size     int64
-	done     func(error)
+	done     func(error) // nil after it was called
 }
 
 func newLeader(c *Counters) *leader {
@@ -75,11 +76,17 @@ func (c *Counters) Lead(update *Update, timeout time.Duration, done func(error))
 		done(err)
 		return
 	}
-	u.done = func(err error) {
-		c.c.Release(u.size)
-		done(err)
-	}
+	u.done = done
 	c.leader.enqueue(u)
+}
+
+// answer gives the memory of an update back, and calls its callback.
+func (u *ledUpdate) answer(c *coordinator.Coordinator, err error) {
+	invariant.Check(u.done != nil, "counter: an update is answered twice")
+	done := u.done
+	u.done = nil
+	c.Release(u.size)
+	done(err)
 }
 
 // mayLead returns an error if this node must not lead the update: it is not a replica, or too few others are alive.
@@ -103,39 +110,59 @@ func (c *Counters) mayLead(u *Update) error {
 func (l *leader) enqueue(u *ledUpdate) {
 	key := key{u.Mutation.Table, string(u.Mutation.Key.Bytes)}
 	s := &l.stripes[uint64(u.Mutation.Key.Token)%uint64(len(l.stripes))]
-	s.mu.Lock()
-	q := s.busy[key]
-	idle := q == nil
-	if idle {
-		q = &queue{stripe: s, key: key}
-		s.busy[key] = q
-	}
-	q.waiting = append(q.waiting, u)
-	s.mu.Unlock()
-	if idle {
+	if q, idle := s.add(key, u); idle {
 		l.next(q)
 	}
 }
 
-// next leads the first updates in the queue that have the same level; the queue is not empty.
-func (l *leader) next(q *queue) {
-	s := q.stripe
+// add appends an update to the queue of its partition, and reports whether no other update is led.
+func (s *stripe) add(key key, u *ledUpdate) (q *queue, idle bool) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q = s.busy[key]; q == nil {
+		q, idle = &queue{stripe: s, key: key}, true
+		s.busy[key] = q
+	}
+	q.waiting = append(q.waiting, u)
+	return q, idle
+}
+
+// take removes the first updates of the queue that have the same level, at most limit.
+func (q *queue) take(limit int) []*ledUpdate {
+	q.stripe.mu.Lock()
+	defer q.stripe.mu.Unlock()
+	invariant.Check(q.stripe.busy[q.key] == q, "counter: a partition has two queues")
+	invariant.Check(len(q.waiting) > 0, "counter: a group without updates is led")
 	n := 1
-	for n < len(q.waiting) && n < l.c.limits.Group && q.waiting[n].Consistency == q.waiting[0].Consistency {
+	for n < len(q.waiting) && n < limit && q.waiting[n].Consistency == q.waiting[0].Consistency {
 		n++
 	}
 	updates := q.waiting[:n:n]
 	q.waiting = q.waiting[n:]
-	s.mu.Unlock()
+	return updates
+}
 
+// ended removes the queue if no update is waiting, and reports whether any is.
+func (q *queue) ended() (more bool) {
+	q.stripe.mu.Lock()
+	defer q.stripe.mu.Unlock()
+	invariant.Check(q.stripe.busy[q.key] == q, "counter: a group of a partition ends twice")
+	if len(q.waiting) == 0 {
+		delete(q.stripe.busy, q.key)
+	}
+	return len(q.waiting) > 0
+}
+
+// next leads the first updates in the queue that have the same level; the queue is not empty.
+func (l *leader) next(q *queue) {
+	updates := q.take(l.c.limits.Group)
 	g := &group{l: l, queue: q, updates: updates}
 	defer g.guarded()
 	now := l.c.clock.Monotonic()
 	g.updates = nil
 	for _, u := range updates {
 		if u.deadline <= now { // its request has timed out
-			u.done(coordinator.ErrNoReply)
+			u.answer(l.c.c, coordinator.ErrNoReply)
 			continue
 		}
 		g.updates = append(g.updates, u)
@@ -159,6 +186,7 @@ type group struct {
 	epoch    uint64
 	change   shard.Change
 	result   *row.Mutation
+	durable  bool // result is on this node's disk
 	trace    coordinator.Trace
 
 	mu     sync.Mutex // events end the group after a panic while other ones are executed
@@ -167,8 +195,11 @@ type group struct {
 
 // begin reads the shards that the updates change.
 func (g *group) begin() {
-	c := g.l.c
+	c, first := g.l.c, g.updates[0]
 	for _, u := range g.updates {
+		same := u.Mutation.Table == first.Mutation.Table && u.Mutation.Key.Compare(first.Mutation.Key) == 0
+		invariant.Check(same && u.Consistency == first.Consistency,
+			"counter: updates of different partitions or levels are led together")
 		if err := g.change.Add(u.Mutation); err != nil {
 			g.conclude(&coordinator.ReplicaFailure{Message: err.Error()})
 			return
@@ -209,6 +240,7 @@ func (g *group) write() {
 	g.result = g.change.Result(first.Table, first.Key, c.view.Self(), c.stamps.Next())
 	c.self(g.trace).Apply(g.epoch, []*row.Mutation{g.result}, c.c.Remaining(g.deadline), func(err error) {
 		defer g.guarded()
+		g.durable = err == nil
 		if err != nil {
 			g.conclude(err)
 			return
@@ -219,6 +251,7 @@ func (g *group) write() {
 
 // replicate sends the new sums to the other replicas, while the next updates are led.
 func (g *group) replicate() {
+	invariant.Check(g.durable, "counter: a sum is sent before it is on the leader's disk") // invariant 2 of the package
 	c := g.l.c
 	level := g.updates[0].Consistency
 	req := &coordinator.WriteRequest{Mutations: []*row.Mutation{g.result}, Consistency: level,
@@ -269,13 +302,7 @@ func (g *group) setPassed(passed bool) (changed bool) {
 // onwards continues with the updates that have arrived meanwhile, as a separate event: this one may run in storage's
 // committer.
 func (l *leader) onwards(q *queue) {
-	q.stripe.mu.Lock()
-	more := len(q.waiting) > 0
-	if !more {
-		delete(q.stripe.busy, q.key)
-	}
-	q.stripe.mu.Unlock()
-	if more {
+	if q.ended() {
 		l.c.clock.After(0, func() { l.next(q) })
 	}
 }
@@ -292,7 +319,7 @@ func (g *group) answer(err error) {
 	g.updates = nil
 	g.mu.Unlock()
 	for _, u := range updates {
-		u.done(err)
+		u.answer(g.l.c.c, err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -51,17 +52,22 @@ type joint struct {
 }
 
 func (j *joint) answered(err error) {
+	if last, err := j.count(err); last {
+		j.done(err)
+	}
+}
+
+// count counts an answer. It returns whether it is the last one, and then the outcome of all.
+func (j *joint) count(err error) (last bool, outcome error) {
 	j.mu.Lock()
+	defer j.mu.Unlock()
+	invariant.Check(j.left > 0, "counter: more answers than updates")
 	j.left--
 	// ErrNotSent would be wrong for a batch of which other parts may have been applied.
 	if err != nil && (j.err == nil || errors.Is(j.err, coordinator.ErrNotSent)) {
 		j.err = err
 	}
-	last, err := j.left == 0, j.err
-	j.mu.Unlock()
-	if last {
-		j.done(err)
-	}
+	return j.left == 0, j.err
 }
 
 // updateOp is the update of one partition at its coordinator.
@@ -105,24 +111,14 @@ func (op *updateOp) plan() {
 	c := op.c
 	topology, self := c.view.Topology(), c.view.Self()
 	leader, ok := op.leader(topology)
-	op.mu.Lock()
-	if op.done == nil {
-		op.mu.Unlock()
-		return
-	}
 	if !ok {
-		op.mu.Unlock()
-		op.unled(topology)
+		op.unled()
 		return
 	}
-	op.tried = append(op.tried, leader)
-	// Every request has its own ID: an update that a node refused may be sent to it again after a new plan.
-	op.update.ID, op.update.Epoch = coordinator.RequestID{}, topology.Epoch()
-	if leader != self {
-		op.update.ID = c.c.NextRequestID()
+	update, open := op.request(leader, topology.Epoch())
+	if !open {
+		return
 	}
-	update := op.update
-	op.mu.Unlock()
 	timeout := c.c.Remaining(op.deadline)
 	if leader == self {
 		coordinator.AddTrace(op.trace, leader, "Leading counter update")
@@ -131,6 +127,24 @@ func (op *updateOp) plan() {
 	}
 	coordinator.AddNodeTrace(op.trace, self, "Enqueuing counter update to", leader)
 	c.leaders.Lead(leader, &update, timeout, op.answer)
+}
+
+// request returns the update for a leader. open is false when the update has an outcome already.
+func (op *updateOp) request(leader ring.NodeID, epoch uint64) (update Update, open bool) {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	if op.done == nil {
+		return Update{}, false
+	}
+	invariant.Check(!op.wasTried(leader), "counter: a plan asks a node twice")
+	invariant.Check(epoch >= op.update.Epoch, "counter: a plan is older than the one before")
+	op.tried = append(op.tried, leader)
+	// Every request has its own ID: an update that a node refused may be sent to it again after a new plan.
+	op.update.ID, op.update.Epoch = coordinator.RequestID{}, epoch
+	if leader != op.c.view.Self() {
+		op.update.ID = op.c.c.NextRequestID()
+	}
+	return op.update, true
 }
 
 // LeaderTimeout returns how much of the coordinator's time a leader may use, so that it can still report in time how
@@ -175,9 +189,13 @@ func (op *updateOp) wasTried(node ring.NodeID) bool {
 
 // unled is called when no (further) replica can lead the update; nothing was done so far. Replicas that refuse know a
 // different topology, which this node will know soon.
-func (op *updateOp) unled(t *ring.Topology) {
+func (op *updateOp) unled() {
 	c := op.c
 	op.mu.Lock()
+	if op.done == nil {
+		op.mu.Unlock()
+		return
+	}
 	again := op.refused && c.c.MayReplan(op.plans+1)
 	pause := coordinator.ReplanPause << op.plans
 	op.plans++

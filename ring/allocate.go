@@ -3,6 +3,8 @@ package ring
 import (
 	"math"
 	"slices"
+
+	"cqld/internal/invariant"
 )
 
 // Allocate returns count tokens for a node that joins rack of datacenter, such that the ownership of the nodes there
@@ -21,6 +23,7 @@ func Allocate(t *Topology, datacenter, rack string, count, factor int) []Token {
 		tokens[i] = t.free(tok, tokens[:i])
 	}
 	slices.Sort(tokens)
+	t.checkNew(tokens, count)
 	return tokens
 }
 
@@ -125,6 +128,9 @@ func (s *search) run() []Token {
 				s.takeBack(i, from)
 			}
 		}
+	}
+	if invariant.Enabled {
+		s.l.check()
 	}
 	return best
 }

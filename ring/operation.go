@@ -192,7 +192,9 @@ func (t *Topology) Gains(o *Operation, r Replication, node NodeID) []Gain {
 		out = t.gainsAt(out, o, r, node, Range{bounds[n-1], MinToken}, before.replicas(r, bounds[0]),
 			after.replicas(r, bounds[0]))
 	}
-	return joined(out)
+	out = joined(out)
+	checkGains(out)
+	return out
 }
 
 // gainsAt appends the nodes that gain one range.

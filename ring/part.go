@@ -1,10 +1,16 @@
 package ring
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"cqld/internal/invariant"
+)
 
 // Part returns part i of n nearly equal parts of r, in token order. r must not wrap, nor be the whole ring. If r has
 // fewer than n tokens, some parts are empty: their Start equals their End.
 func (r Range) Part(i, n int) Range {
+	invariant.Check(!r.Wraps() && r.span() != 0, "ring: the whole ring, or a range that wraps, is divided into parts")
+	invariant.Check(i >= 0 && i < n, "ring: there is no such part")
 	at := func(i int) Token {
 		if i == n {
 			return r.End
@@ -23,6 +29,7 @@ func (r Range) Part(i, n int) Range {
 func (r Range) PartOf(t Token, n int) int {
 	hi, lo := bits.Mul64(uint64(t)-uint64(r.Start)-1, uint64(n))
 	q, _ := bits.Div64(hi, lo, r.span())
+	invariant.Check(q < uint64(n), "ring: a token is in no part of the range")
 	return int(q)
 }
 

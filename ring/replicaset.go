@@ -1,6 +1,10 @@
 package ring
 
-import "slices"
+import (
+	"slices"
+
+	"cqld/internal/invariant"
+)
 
 // ReplicaSet contains the nodes that hold one range, in the strategy's order. Natural replicas count for reads now.
 // Pending replicas gain or lose the range and must receive writes, too.
@@ -72,6 +76,7 @@ func newPlacement(t *Topology, r Replication) *Placement {
 		}
 		p.sets[i].join(t, t.final.replicas(r, tok))
 	}
+	p.check()
 	return p
 }
 
@@ -98,6 +103,7 @@ type RangeReplicas struct {
 // Ranges splits r at the ring's tokens into non-wrapping ranges in token order, each with its replicas. r must not
 // wrap.
 func (p *Placement) Ranges(r Range) []RangeReplicas {
+	invariant.Check(!r.Wraps(), "ring: a range that wraps is divided")
 	t := p.topology
 	var out []RangeReplicas
 	if len(t.bounds) == 0 {
@@ -120,6 +126,9 @@ func (p *Placement) Ranges(r Range) []RangeReplicas {
 	}
 	if at != r.End || len(out) == 0 {
 		out = append(out, RangeReplicas{Range{at, r.End}, p.sets[last]})
+	}
+	if invariant.Enabled {
+		checkRanges(r, out)
 	}
 	return out
 }

@@ -41,6 +41,7 @@ func NewMovingTopology(epoch, moved uint64, nodes []*Node, operations []*Operati
 		t.final = newTokenRing(t.nodes, operations, func(*Operation) bool { return true })
 	}
 	t.bounds = merged(t.reads, t.base, t.final)
+	t.check()
 	return t
 }
 

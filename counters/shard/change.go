@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"math"
 	"slices"
 
+	"cqld/internal/invariant"
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/row"
@@ -91,11 +93,27 @@ func (x *Change) Merge() {
 		kept = append(kept, r)
 	}
 	x.rows = kept
+	x.check()
 	deleted := row.NormalizeRangeTombstones(slices.Clone(x.tombstones), row.NoDeletion())
 	for _, r := range x.rows {
 		r.covered = x.header
 		if !r.header {
 			r.covered = r.covered.Max(row.DeletionAt(deleted, r.clustering))
+		}
+	}
+}
+
+// check stops the program if an update has two sums for one counter: the second would be computed without the first.
+func (x *Change) check() {
+	for i, r := range x.rows {
+		invariant.Check(!r.header || i == 0, "counter: the header is not the first row")
+		if i > 0 && !x.rows[i-1].header {
+			invariant.Check(bytes.Compare(x.rows[i-1].clustering, r.clustering) < 0, "counter: a row is changed twice")
+		}
+		cells := r.changes.Cells
+		for k := range cells {
+			same := func(c row.Cell) bool { return c.Column == cells[k].Column }
+			invariant.Check(!slices.ContainsFunc(cells[:k], same), "counter: a column has two additions")
 		}
 	}
 }
@@ -213,5 +231,7 @@ func (r *changedRow) sum(path []byte, stamp int64) {
 			}
 		}
 		*c = row.Cell{Column: c.Column, Path: path, Timestamp: max(stamp, after+1), Value: wire.AppendInt64(nil, total)}
+		invariant.Check(c.Timestamp > after || after == math.MaxInt64,
+			"counter: a sum is not later than its predecessor")
 	}
 }

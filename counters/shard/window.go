@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"cqld/internal/invariant"
 	"cqld/ring"
 )
 
@@ -53,22 +54,36 @@ func (w *Windows) Enter(process Process, sequence uint64, done func(error)) func
 	if process.Node == 0 {
 		return done
 	}
+	o, first := w.record(process, sequence, done)
+	if !first {
+		if o.known {
+			done(o.err)
+		}
+		return nil
+	}
+	return func(err error) {
+		waiting := w.ended(o, err)
+		done(err)
+		for _, f := range waiting {
+			f(err)
+		}
+	}
+}
+
+// record returns the outcome of an update, and whether the update is new. If it is not, and its outcome is not known,
+// done waits for it.
+func (w *Windows) record(process Process, sequence uint64, done func(error)) (o *outcome, first bool) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	x := w.windowLocked(process)
-	o := x.seen[sequence]
-	switch {
+	switch o = x.seen[sequence]; {
 	case o != nil && !o.known:
 		o.waiting = append(o.waiting, done)
-		w.mu.Unlock()
-		return nil
+		return &outcome{}, false
 	case o != nil:
-		w.mu.Unlock()
-		done(o.err)
-		return nil
+		return o, false
 	case sequence <= x.floor:
-		w.mu.Unlock()
-		done(w.forgotten)
-		return nil
+		return &outcome{known: true, err: w.forgotten}, false
 	}
 	o = &outcome{}
 	x.seen[sequence] = o
@@ -76,16 +91,28 @@ func (w *Windows) Enter(process Process, sequence uint64, done func(error)) func
 		x.floor++
 		delete(x.seen, x.floor)
 	}
-	w.mu.Unlock()
-	return func(err error) {
-		w.mu.Lock()
-		o.known, o.err = true, err
-		waiting := o.waiting
-		o.waiting = nil
-		w.mu.Unlock()
-		done(err)
-		for _, f := range waiting {
-			f(err)
+	w.checkLocked(x)
+	return o, true
+}
+
+// ended records the outcome of an update, and returns the callbacks of its duplicates.
+func (w *Windows) ended(o *outcome, err error) (waiting []func(error)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	invariant.Check(!o.known, "counter: an update has two outcomes")
+	waiting = o.waiting
+	*o = outcome{known: true, err: err}
+	return waiting
+}
+
+// checkLocked stops the program if an update could be counted again, or if a process could use more memory than limit.
+func (w *Windows) checkLocked(x *window) {
+	invariant.Check(len(w.recent) == len(w.windows) && len(w.recent) <= processesKept,
+		"counter: a process is recorded but not bounded")
+	if invariant.Enabled {
+		for sequence, o := range x.seen {
+			invariant.Check(sequence > x.floor, "counter: an update below the window is recorded")
+			invariant.Check(!o.known || o.waiting == nil, "counter: a duplicate waits for an outcome that is known")
 		}
 	}
 }
