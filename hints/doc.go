@@ -16,4 +16,7 @@
 //
 // A hint that expires or that does not fit the limits is reported with OnLost; only repair brings its mutations to the
 // replica.
+//
+// All hints of a node are one state machine: machine.step takes an event under the lock of Hints and returns effects,
+// which Hints performs without the lock (docs/adr/0027). machine.check has the invariants of the state.
 package hints

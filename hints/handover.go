@@ -2,7 +2,6 @@ package hints
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -41,25 +40,12 @@ type Batches interface {
 	Transfer(created int64, mutations []*row.Mutation, done func(error))
 }
 
-// transfer makes a logged batch of hints.
-func (h *Hints) transfer(q *queue, batch records) {
-	created := slices.Max(batch.created) * int64(time.Second)
-	h.batches.Transfer(created, batch.mutations, func(err error) {
-		h.run(func() {
-			if err != nil {
-				h.pause(q, h.limits.Retry)
-				return
-			}
-			h.delivered(q, batch)
-		})
+// transfer makes a logged batch of a delivery.
+func (h *Hints) transfer(d *delivery) {
+	created := slices.Max(d.created) * int64(time.Second)
+	h.batches.Transfer(created, d.mutations, func(err error) {
+		h.deliver(&event{kind: eventRerouted, delivery: d, err: err})
 	})
-}
-
-// handOver waits until others have the hints that the node stored when it began.
-type handOver struct {
-	h    *Hints
-	left map[ring.NodeID]uint64 // queue.removed that the queue must reach
-	done func(error)
 }
 
 // HandOver gives all stored hints to other nodes while this node leaves the ring. It calls done once: with nil after
@@ -69,44 +55,13 @@ func (h *Hints) HandOver(done func(error)) {
 		done(nil)
 		return
 	}
-	o := &handOver{h: h, left: map[ring.NodeID]uint64{}, done: done}
-	h.mu.Lock()
-	for node, q := range h.mu.nodes {
-		records := uint64(q.records)
-		if len(q.buffer) > 0 || q.flushing {
-			records++
-		}
-		o.left[node] = q.removed + records
-	}
-	h.mu.Unlock()
-	for _, node := range slices.Sorted(maps.Keys(o.left)) {
-		h.NodeUp(node)
-	}
-	o.check()
+	h.deliver(&event{kind: eventLeaving, handOver: &handOver{done: done}, stays: h.stays()})
 }
 
 // handOverRetry is the pause between two checks whether others have all hints.
 const handOverRetry = 5 * time.Second
 
-// check is the event of the beginning and of the end of a pause.
-func (o *handOver) check() {
-	h := o.h
-	if h.stays() {
-		o.done(errStays)
-		return
-	}
-	h.mu.Lock()
-	closed, waits := h.mu.closed, !h.mu.loaded
-	for node, removed := range o.left {
-		q := h.mu.nodes[node]
-		waits = waits || q != nil && q.removed < removed && (q.records > 0 || len(q.buffer) > 0)
-	}
-	h.mu.Unlock()
-	switch {
-	case closed:
-	case waits:
-		h.clock.After(handOverRetry, func() { h.run(o.check) })
-	default:
-		o.done(nil)
-	}
+// checkHandOver is called after each pause of a handover.
+func (h *Hints) checkHandOver(o *handOver) {
+	h.deliver(&event{kind: eventChecked, handOver: o, stays: h.stays()})
 }

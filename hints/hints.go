@@ -3,9 +3,6 @@ package hints
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,8 +28,8 @@ type Options struct {
 	Replicas coordinator.Replicas
 	Clock    env.Clock
 	Store    Store
-	// Run runs work that may wait for the disk in its own goroutine; timers and messages must not block. At most one
-	// such piece of work runs for each node that has hints. nil means that the caller runs it.
+	// Run runs work that may wait for the disk in its own goroutine; timers and messages must not block. nil means that
+	// the caller runs it.
 	Run     func(func())
 	Rand    env.Rand // jitter of replay; nil means none
 	Limits  Limits
@@ -54,6 +51,10 @@ type Unsafe struct {
 // expiry has 8 bytes (s), mark 8 bytes (Coordinator.HintMark), and mutation is encoded by row.AppendMutation.
 const prefix = "hint/"
 
+func recordKey(node ring.NodeID, sequence uint64) []byte {
+	return wire.AppendUint64(wire.AppendUint64([]byte(prefix), uint64(node)), sequence)
+}
+
 // ErrLost reports that a hint was not stored: a limit is reached, the table has no gc_grace_seconds, or the disk
 // failed.
 var ErrLost = errors.New("hints: the hint was not stored")
@@ -62,6 +63,8 @@ var ErrLost = errors.New("hints: the hint was not stored")
 //
 // Hints are buffered briefly, so that one sync serves many. The records of a node are delivered one after the other,
 // oldest first.
+//
+// Hints is the shell of a machine: it serializes the events, checks the invariants and performs the effects.
 type Hints struct {
 	c        *coordinator.Coordinator // set by Start
 	batches  Batches                  // set by Start
@@ -71,55 +74,40 @@ type Hints struct {
 	run      func(func())
 	store    Store
 	limits   Limits
-	forget   bool
 	// noHandOver is Unsafe.NoHandOver.
 	noHandOver bool
 	onError    func(error)
 	// onLost receives the partition of each mutation that is not delivered; nil means no receiver.
-	onLost atomic.Pointer[func(schema.StorageID, ring.Token)]
-	counts struct{ stored, replayed, expired, lost atomic.Uint64 }
-	mu     struct {
+	onLost  atomic.Pointer[func(schema.StorageID, ring.Token)]
+	encoded sync.Pool // of *[]byte: a hint on its way into the buffer
+	mu      struct {
 		sync.Mutex
-		closed   bool
-		loaded   bool // the records of an earlier process are known
-		refusing bool // no new hints are stored
-		rand     env.Rand
-		bytes    int64 // of all nodes
-		added    int   // calls of Add, for Unsafe.Forget
-		nodes    map[ring.NodeID]*queue
+		machine machine
+		timers  map[ring.NodeID]env.Timer // of effectArm
 	}
-}
-
-// queue is the hints of one node; guarded by Hints.mu.
-type queue struct {
-	node       ring.NodeID
-	sequence   uint64 // of the next record
-	records    int    // on disk
-	bytes      int64  // on disk and in buffer
-	buffer     []byte
-	stored     []func(error) // called when the buffer is written
-	flushing   bool          // a flush is scheduled
-	removed    uint64        // records removed in this process
-	sending    bool
-	generation uint64        // of Coordinator.BeginSending, while sending
-	reported   bool          // a failure was reported
-	reportedAt time.Duration // monotonic
-	timer      env.Timer     // of the next replay
 }
 
 // New returns Hints that refuse hints until Start is called.
 func New(o Options) *Hints {
-	h := &Hints{view: o.View, replicas: o.Replicas, clock: o.Clock, run: o.Run, store: o.Store,
-		limits: o.Limits.withDefaults(),
-		forget: o.Unsafe.Forget, noHandOver: o.Unsafe.NoHandOver, onError: o.OnError}
+	h := &Hints{
+		view:       o.View,
+		replicas:   o.Replicas,
+		clock:      o.Clock,
+		run:        o.Run,
+		store:      o.Store,
+		limits:     o.Limits.withDefaults(),
+		noHandOver: o.Unsafe.NoHandOver,
+		onError:    o.OnError,
+	}
 	if h.run == nil {
 		h.run = func(f func()) { f() }
 	}
 	if h.onError == nil {
 		h.onError = func(error) {}
 	}
-	h.mu.rand = o.Rand
-	h.mu.nodes = map[ring.NodeID]*queue{}
+	h.encoded.New = func() any { return new([]byte) }
+	h.mu.machine = machine{limits: h.limits, rand: o.Rand, forget: o.Unsafe.Forget, nodes: map[ring.NodeID]*queue{}}
+	h.mu.timers = map[ring.NodeID]env.Timer{}
 	return h
 }
 
@@ -135,8 +123,9 @@ type Stats struct{ Stored, Replayed, Expired, Lost uint64 }
 
 // Stats returns the counts.
 func (h *Hints) Stats() Stats {
-	n := &h.counts
-	return Stats{Stored: n.stored.Load(), Replayed: n.replayed.Load(), Expired: n.expired.Load(), Lost: n.lost.Load()}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.mu.machine.stats
 }
 
 // Load is the size of the stored hints and its bounds.
@@ -146,22 +135,18 @@ type Load struct{ Bytes, BytesMax, BytesPerNodeMax int64 }
 func (h *Hints) Load() Load {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return Load{Bytes: h.mu.bytes, BytesMax: h.limits.Bytes, BytesPerNodeMax: h.limits.BytesPerNode}
+	return Load{Bytes: h.mu.machine.bytes, BytesMax: h.limits.Bytes, BytesPerNodeMax: h.limits.BytesPerNode}
 }
 
 // SetAccepting sets whether new hints are stored. Stored hints are delivered in both cases. A replica that misses a
 // write without a hint gets it by read repair or repair.
-func (h *Hints) SetAccepting(accept bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.mu.refusing = !accept
-}
+func (h *Hints) SetAccepting(accept bool) { h.deliver(&event{kind: eventAccepted, accept: accept}) }
 
 // Accepting reports whether new hints are stored.
 func (h *Hints) Accepting() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.c != nil && !h.mu.refusing
+	return h.c != nil && !h.mu.machine.refusing
 }
 
 // OnLost sets f, which is called with the partition of every mutation whose hint is lost or expired: only repair brings
@@ -172,38 +157,21 @@ func (h *Hints) OnLost(f func(table schema.StorageID, t ring.Token)) { h.onLost.
 func (h *Hints) Pending(node ring.NodeID) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	q := h.mu.nodes[node]
+	q := h.mu.machine.nodes[node]
 	if q == nil {
 		return 0
 	}
+	n := q.records + q.writing
 	if len(q.buffer) > 0 {
-		return q.records + 1
+		n++
 	}
-	return q.records
+	return n
 }
 
-// load finds the records on disk. Until it has succeeded no hint is accepted: the hint could overwrite a record, or its
-// mark could be a truncation's mark.
+// load finds the records on disk.
 func (h *Hints) load() {
 	nodes, err := h.scan()
-	if err != nil {
-		h.onError(err)
-	}
-	known := h.c.TruncationsKnown()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch {
-	case h.mu.closed:
-		return
-	case err != nil || !known:
-		h.clock.After(h.limits.Retry, func() { h.run(h.load) })
-		return
-	}
-	h.mu.nodes, h.mu.loaded = nodes, true
-	for _, node := range slices.Sorted(maps.Keys(nodes)) {
-		h.mu.bytes += nodes[node].bytes
-		h.scheduleLocked(nodes[node], h.limits.Retry)
-	}
+	h.deliver(&event{kind: eventScanned, nodes: nodes, err: err, known: h.c.TruncationsKnown()})
 }
 
 // scan reads the keys on disk.
@@ -227,71 +195,43 @@ func (h *Hints) scan() (map[ring.NodeID]*queue, error) {
 	return nodes, err
 }
 
-func (h *Hints) queueLocked(node ring.NodeID) *queue {
-	q := h.mu.nodes[node]
-	if q == nil {
-		q = &queue{node: node}
-		h.mu.nodes[node] = q
-	}
-	return q
-}
-
 // Add implements coordinator.Hints.
 func (h *Hints) Add(node ring.NodeID, mutations []*row.Mutation, began time.Duration, stored func(error)) {
-	catalog, now := h.view.Schema(), h.clock.Now()
-	h.mu.Lock()
-	if h.mu.added++; h.forget && h.mu.added%3 == 0 {
-		h.mu.Unlock()
-		if stored != nil {
-			stored(nil)
-		}
-		return
+	ev := &event{
+		kind:      eventHinted,
+		node:      node,
+		mutations: mutations,
+		stored:    stored,
+		leaves:    stored != nil && h.leaves(),
 	}
-	q := h.queueLocked(node)
-	before := len(q.buffer)
-	lost := h.mu.closed || h.mu.refusing || !h.mu.loaded
+	if h.loaded() {
+		buffer := h.encoded.Get().(*[]byte)
+		defer h.encoded.Put(buffer)
+		*buffer, ev.hint = h.encode((*buffer)[:0], mutations, began)
+	}
+	h.deliver(ev)
+}
+
+// loaded reports whether marks of hints can be determined.
+func (h *Hints) loaded() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.mu.machine.loaded
+}
+
+// encode appends the hint of mutations to dst. hint is nil if the table of a mutation allows none.
+func (h *Hints) encode(dst []byte, mutations []*row.Mutation, began time.Duration) (_, hint []byte) {
+	catalog, now := h.view.Schema(), h.clock.Now()
 	for _, m := range mutations {
 		table := catalog.TableByStorage(m.Table)
-		if lost || table == nil || table.Options.GCGraceSeconds <= 0 {
-			lost = true
-			break
+		if table == nil || table.Options.GCGraceSeconds <= 0 {
+			return dst, nil
 		}
-		q.buffer = wire.AppendInt64(q.buffer, now.Add(h.keeps(table)).Unix())
-		q.buffer = wire.AppendInt64(q.buffer, h.c.HintMark(m.Table, began))
-		q.buffer = row.AppendMutation(q.buffer, m)
+		dst = wire.AppendInt64(dst, now.Add(h.keeps(table)).Unix())
+		dst = wire.AppendInt64(dst, h.c.HintMark(m.Table, began))
+		dst = row.AppendMutation(dst, m)
 	}
-	size := int64(len(q.buffer) - before)
-	if lost || q.bytes+size > h.limits.BytesPerNode || h.mu.bytes+size > h.limits.Bytes {
-		q.buffer = q.buffer[:before]
-		h.mu.Unlock()
-		h.counts.lost.Add(1)
-		for _, m := range mutations {
-			h.lostOne(m)
-		}
-		if stored != nil {
-			stored(ErrLost)
-		}
-		return
-	}
-	q.bytes += size
-	h.mu.bytes += size
-	leaves := stored != nil && h.leaves()
-	if stored != nil && !leaves {
-		q.stored = append(q.stored, stored)
-	}
-	h.counts.stored.Add(1)
-	if !q.flushing {
-		q.flushing = true
-		h.clock.After(h.limits.Flush, func() { h.run(func() { h.flush(q) }) })
-	}
-	full := len(q.buffer) >= h.limits.BufferBytes
-	h.mu.Unlock()
-	if leaves {
-		stored(ErrLost) // it is stored nevertheless, for as long as this node is a member
-	}
-	if full {
-		h.run(func() { h.flush(q) })
-	}
+	return dst, dst
 }
 
 // keeps returns for how long a hint of a table is valid.
@@ -299,98 +239,8 @@ func (h *Hints) keeps(table *schema.Table) time.Duration {
 	return min(h.limits.Window, time.Duration(table.Options.GCGraceSeconds)*time.Second)
 }
 
-// lostOne reports a mutation that is not delivered.
-func (h *Hints) lostOne(m *row.Mutation) {
-	if f := h.onLost.Load(); f != nil {
-		(*f)(m.Table, m.Key.Token)
-	}
-}
-
-// lostRecord reports all mutations of a record.
-func (h *Hints) lostRecord(value []byte) {
-	for c := wire.NewCursor(value); c.Len() > 0 && c.Err() == nil; {
-		var m row.Mutation
-		c.Skip(16)
-		if row.ConsumeMutation(&c, &m); c.Err() == nil {
-			h.lostOne(&m)
-		}
-	}
-}
-
-// flush writes the buffer of q as one record.
-func (h *Hints) flush(q *queue) {
-	h.mu.Lock()
-	q.flushing = false
-	value, stored := q.buffer, q.stored
-	if len(value) == 0 {
-		h.mu.Unlock()
-		return
-	}
-	q.buffer, q.stored = nil, nil
-	key := recordKey(q.node, q.sequence)
-	q.sequence++
-	h.mu.Unlock()
-
-	err := h.store.SetLocal(key, value, true)
-
-	h.mu.Lock()
-	if err != nil {
-		h.forgetLocked(q, int64(len(value)))
-		h.counts.lost.Add(1)
-	} else {
-		q.records++
-		h.scheduleLocked(q, h.limits.Retry)
-	}
-	h.mu.Unlock()
-	if err != nil {
-		h.report("not stored", q, err)
-		h.lostRecord(value)
-	}
-	for _, f := range stored {
-		f(err)
-	}
-}
-
-// report reports a disk failure, at most once in reportEvery for each node.
-func (h *Hints) report(what string, q *queue, err error) {
-	now := h.clock.Monotonic()
-	h.mu.Lock()
-	due := !q.reported || now-q.reportedAt >= reportEvery
-	if due {
-		q.reported, q.reportedAt = true, now
-	}
-	h.mu.Unlock()
-	if due {
-		h.onError(fmt.Errorf("hints: hints for node %s are %s: %w", h.view.Topology().NameOf(q.node), what, err))
-	}
-}
-
-// reportEvery is the minimal interval between reports about one node: replay tries again every Limits.Retry.
-const reportEvery = time.Minute
-
-func recordKey(node ring.NodeID, sequence uint64) []byte {
-	return wire.AppendUint64(wire.AppendUint64([]byte(prefix), uint64(node)), sequence)
-}
-
-func (h *Hints) forgetLocked(q *queue, size int64) {
-	q.bytes -= size
-	h.mu.bytes -= size
-}
+// NodeUp begins at once to replay the hints of a node that came up.
+func (h *Hints) NodeUp(node ring.NodeID) { h.deliver(&event{kind: eventCameUp, node: node}) }
 
 // Close writes buffered hints and stops replay. It does not wait for a delivery that is under way.
-func (h *Hints) Close() {
-	h.mu.Lock()
-	h.mu.closed = true
-	var all []*queue
-	for _, node := range slices.Sorted(maps.Keys(h.mu.nodes)) {
-		q := h.mu.nodes[node]
-		if q.timer != nil {
-			q.timer.Stop()
-		}
-		all = append(all, q)
-	}
-	h.mu.Unlock()
-	for _, q := range all {
-		h.flush(q)
-	}
-}
+func (h *Hints) Close() { h.deliver(&event{kind: eventStopped}) }
