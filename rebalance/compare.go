@@ -136,5 +136,6 @@ func (c *comparison) compare() {
 		}
 		differing = append(differing, part)
 	}
+	checkParts(c.tokens, differing)
 	c.done(differing, nil)
 }

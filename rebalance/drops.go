@@ -11,6 +11,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/internal/invariant"
 	"cqld/messaging"
 	"cqld/repair"
 	"cqld/replica"
@@ -229,16 +230,7 @@ func (d *Drops) wanted() []*cleanup {
 
 // end ends a decision. After a failure it is retried while this node is unclean.
 func (d *Drops) end(err error, again bool) {
-	d.mu.Lock()
-	waiting := d.mu.current
-	d.mu.current = nil
-	again = (again || len(d.mu.asked) > 0) && !d.mu.closed
-	d.mu.running = again
-	if d.mu.failures++; err == nil {
-		d.mu.failures = 0
-	}
-	report := again && d.mu.failures%dropFailuresReported == 1
-	d.mu.Unlock()
+	waiting, again, report := d.countEnd(err, again)
 	if report {
 		d.o.Log.Warn("data of ranges that this node no longer holds was not dropped yet", "err", err)
 	}
@@ -252,6 +244,22 @@ func (d *Drops) end(err error, again bool) {
 	if err == nil {
 		d.Reconcile() // the node may have become unclean again meanwhile
 	}
+}
+
+// countEnd counts the end of a decision. It returns the requests that waited for it, whether another decision follows,
+// and whether the failure is reported.
+func (d *Drops) countEnd(err error, repeat bool) (waiting []*cleanup, again, report bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	invariant.Check(d.mu.running, "rebalance: a decision ends twice")
+	waiting = d.mu.current
+	d.mu.current = nil
+	again = (repeat || len(d.mu.asked) > 0) && !d.mu.closed
+	d.mu.running = again
+	if d.mu.failures++; err == nil {
+		d.mu.failures = 0
+	}
+	return waiting, again, again && d.mu.failures%dropFailuresReported == 1
 }
 
 // dropItem is a range of tokens of one keyspace's tables, and of the Paxos states of their partitions, that this node

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"cqld/coordinator"
+	"cqld/internal/invariant"
 	"cqld/messaging"
 	"cqld/replica"
 	"cqld/ring"
@@ -105,20 +106,27 @@ func (q *dropQuestion) askNode(n ring.NodeID) {
 
 // answered is the event of a node's answer.
 func (q *dropQuestion) answered(of []*holding, p []byte, err error) {
-	q.mu.Lock()
-	if err == nil && len(p) == len(of) {
-		for i, h := range of {
-			if p[i] == 1 {
-				h.yes++
-			}
-		}
-	}
-	q.open--
-	last := q.open == 0
-	q.mu.Unlock()
-	if last {
+	if q.count(of, p, err) {
 		q.finish()
 	}
+}
+
+// count counts a node's answer, and reports whether it is the last one.
+func (q *dropQuestion) count(of []*holding, p []byte, err error) (last bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	invariant.Check(q.open > 0, "rebalance: more answers than nodes")
+	q.open--
+	if err != nil || len(p) != len(of) {
+		return q.open == 0
+	}
+	for i, h := range of {
+		if p[i] == 1 {
+			h.yes++
+			invariant.Check(h.yes <= len(h.replicas), "rebalance: more replicas confirm a range than hold it")
+		}
+	}
+	return q.open == 0
 }
 
 // finish is the event of the last answer or timeout.

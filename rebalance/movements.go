@@ -9,6 +9,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/internal/invariant"
 	"cqld/replica"
 	"cqld/ring"
 	"cqld/schema"
@@ -65,6 +66,7 @@ type Movements struct {
 		movements map[uint64]*movement
 		handing   uint64   // the operation by which this node leaves, once the hand-over began
 		partial   []uint64 // operations in progress that streamed ranges from too few sources
+		epoch     uint64   // of the last topology
 		closed    bool
 	}
 }
@@ -122,12 +124,31 @@ type movement struct {
 // from one goroutine at a time, with topologies in the order of their epochs.
 func (m *Movements) Reconcile(t *ring.Topology) {
 	self := m.o.View.Self()
-	m.mu.Lock()
-	if m.mu.closed || self == 0 {
-		m.mu.Unlock()
+	if self == 0 {
 		return
 	}
-	var ended, begun []*movement
+	ended, begun, open := m.follow(t, self)
+	if !open {
+		return
+	}
+	for _, v := range ended {
+		v.forgetSessions()
+	}
+	for _, v := range begun {
+		v.begin(t)
+	}
+	m.handOver(t, self)
+}
+
+// follow makes the movements match a topology. It returns those that have ended, and those that begin, by operation.
+func (m *Movements) follow(t *ring.Topology, self ring.NodeID) (ended, begun []*movement, open bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.closed {
+		return nil, nil, false
+	}
+	invariant.Check(t.Epoch() >= m.mu.epoch, "rebalance: the ring went back")
+	m.mu.epoch = t.Epoch()
 	var partial []uint64 // operations that proceed to the comparison with what is alive
 	for id, v := range m.mu.movements {
 		if o := t.Operation(id); o == nil || v.compare != (o.Phase == ring.Switching) {
@@ -149,15 +170,8 @@ func (m *Movements) Reconcile(t *ring.Topology) {
 			begun = append(begun, v)
 		}
 	}
-	m.mu.Unlock()
 	slices.SortFunc(ended, func(a, b *movement) int { return int(int64(a.operation.ID) - int64(b.operation.ID)) })
-	for _, v := range ended {
-		v.forgetSessions()
-	}
-	for _, v := range begun {
-		v.begin(t)
-	}
-	m.handOver(t, self)
+	return ended, begun, true
 }
 
 // concerns reports whether an operation requires something of this node in its present phase.
@@ -410,17 +424,7 @@ func (v *movement) progress(session string, bytes int64) {
 
 // sessionEnded is the event of a session's end. After a failure its range is planned again: the source may be dead.
 func (v *movement) sessionEnded(p Session, err error) {
-	v.m.mu.Lock()
-	v.running--
-	if err != nil && !v.ended {
-		delete(v.started, p.ID)
-		if f := v.gainOf(p); f != nil {
-			v.retries = append(v.retries, f)
-		}
-	}
-	over := v.ended || v.m.mu.closed
-	v.m.mu.Unlock()
-	switch {
+	switch over := v.countEnd(p, err); {
 	case over:
 	case err != nil:
 		v.m.o.Note(err.Error())
@@ -428,6 +432,21 @@ func (v *movement) sessionEnded(p Session, err error) {
 	default:
 		v.proceed()
 	}
+}
+
+// countEnd counts the end of a session. It reports whether the movement is over.
+func (v *movement) countEnd(p Session, err error) (over bool) {
+	v.m.mu.Lock()
+	defer v.m.mu.Unlock()
+	invariant.Check(v.running > 0 && v.started[p.ID], "rebalance: a session that is not under way has ended")
+	v.running--
+	if err != nil && !v.ended {
+		delete(v.started, p.ID)
+		if f := v.gainOf(p); f != nil {
+			v.retries = append(v.retries, f)
+		}
+	}
+	return v.ended || v.m.mu.closed
 }
 
 // gainOf returns the range of a session in the present topology, or nil if this node no longer gains it.
@@ -511,11 +530,11 @@ func gaps(held []ring.Range) (out []ring.Range) {
 			out = append(out, ring.Range{Start: at, End: r.Start})
 		}
 		if r.End == ring.MinToken {
-			return out // the last range ends at the end of the ring
+			return checkedGaps(held, out) // the last range ends at the end of the ring
 		}
 		at = max(at, r.End)
 	}
-	return append(out, ring.Range{Start: at, End: ring.MinToken})
+	return checkedGaps(held, append(out, ring.Range{Start: at, End: ring.MinToken}))
 }
 
 // MovementStatus is the progress of one operation on this node.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/schema"
 )
@@ -135,27 +136,13 @@ type rebuild struct {
 // proceed starts sessions while sessionsAhead allows.
 func (v *rebuild) proceed() {
 	for {
-		v.mu.Lock()
-		if len(v.running) >= sessionsAhead || len(v.queued) == 0 {
-			finished := len(v.running) == 0 && len(v.queued) == 0 && !v.finished
-			v.finished = v.finished || finished
-			var err error
-			switch {
-			case v.failed > 0 && v.cancelled:
-				err = ErrCancelled
-			case v.failed > 0:
-				err = &RebuildError{v.failed, len(v.all), v.first}
-			}
-			v.mu.Unlock()
-			if finished {
+		p, more := v.begin()
+		if !more {
+			if finished, err := v.outcome(); finished {
 				v.finish(err)
 			}
 			return
 		}
-		p := v.queued[0]
-		v.queued = v.queued[1:]
-		v.running = append(v.running, p.ID)
-		v.mu.Unlock()
 		if p.Source == 0 {
 			v.sessionEnded(p, fmt.Errorf("range %s of %s: %w", p.Range, v.nameOf(p), errNoSource))
 			continue
@@ -172,6 +159,43 @@ func (v *rebuild) proceed() {
 			v.proceed()
 		})
 	}
+}
+
+// begin returns the next session, unless none is left or sessionsAhead are running.
+func (v *rebuild) begin() (p Session, more bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.checkLocked()
+	if len(v.running) >= sessionsAhead || len(v.queued) == 0 {
+		return p, false
+	}
+	p = v.queued[0]
+	v.queued = v.queued[1:]
+	v.running = append(v.running, p.ID)
+	return p, true
+}
+
+// outcome returns the outcome of the rebuild, once, after its last session.
+func (v *rebuild) outcome() (finished bool, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.running) > 0 || len(v.queued) > 0 || v.finished {
+		return false, nil
+	}
+	v.finished = true
+	switch {
+	case v.failed > 0 && v.cancelled:
+		return true, ErrCancelled
+	case v.failed > 0:
+		return true, &RebuildError{v.failed, len(v.all), v.first}
+	}
+	return true, nil
+}
+
+// checkLocked stops the program if a session was lost or counted twice: the rebuild would be reported as complete.
+func (v *rebuild) checkLocked() {
+	invariant.Check(v.completed+v.failed+len(v.running)+len(v.queued) == len(v.all),
+		"rebalance: a session of a rebuild is neither queued nor done")
 }
 
 // nameOf names what a session fetches.

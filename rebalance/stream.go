@@ -10,6 +10,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/internal/invariant"
 	"cqld/internal/wire"
 	"cqld/messaging"
 	"cqld/replica"
@@ -459,10 +460,16 @@ func (q *session) abort() {
 		q.file.Abort()
 		q.file = nil
 	}
-	q.streams.mu.Lock()
-	q.bytes = q.stored
-	q.streams.mu.Unlock()
+	q.returnBytes()
 	q.after = q.kept
+}
+
+// returnBytes sets the bytes received to the durable ones.
+func (q *session) returnBytes() {
+	q.streams.mu.Lock()
+	defer q.streams.mu.Unlock()
+	invariant.Check(q.bytes >= q.stored, "rebalance: more bytes are durable than were received")
+	q.bytes = q.stored
 }
 
 // failed retries after a pause, or ends the session when a retry cannot succeed. A source that left the ring does not
@@ -504,21 +511,10 @@ func (q *session) failed(err error) {
 // the node does.
 func (q *session) end(err error) {
 	s := q.streams
-	s.mu.Lock()
-	if q.ended {
-		s.mu.Unlock()
+	idle, first := s.leave(q)
+	if !first {
 		return
 	}
-	waiting := slices.Index(s.mu.waiting, q)
-	if waiting >= 0 {
-		s.mu.waiting = slices.Delete(s.mu.waiting, waiting, waiting+1)
-	} else {
-		s.mu.active--
-	}
-	idle := q.state == SessionRetrying && q.timer.Stop()
-	q.ended, q.state = true, SessionEnded
-	delete(s.mu.sessions, q.ID)
-	s.mu.Unlock()
 	if idle {
 		q.abort()
 	}
@@ -527,4 +523,24 @@ func (q *session) end(err error) {
 	}
 	q.done(err)
 	s.next()
+}
+
+// leave removes a session, once. idle means that no event of it is under way.
+func (s *Streams) leave(q *session) (idle, first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q.ended {
+		return false, false
+	}
+	invariant.Check(s.mu.sessions[q.ID] == q, "rebalance: a session has the id of another")
+	if waiting := slices.Index(s.mu.waiting, q); waiting >= 0 {
+		s.mu.waiting = slices.Delete(s.mu.waiting, waiting, waiting+1)
+	} else {
+		invariant.Check(s.mu.active > 0, "rebalance: more sessions have ended than begun")
+		s.mu.active--
+	}
+	idle = q.state == SessionRetrying && q.timer.Stop()
+	q.ended, q.state = true, SessionEnded
+	delete(s.mu.sessions, q.ID)
+	return idle, true
 }

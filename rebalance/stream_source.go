@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/internal/invariant"
 	"cqld/messaging"
 	"cqld/replica"
 	"cqld/ring"
@@ -142,9 +143,7 @@ func (s *Streams) send(reply []byte, err error, respond messaging.Respond) {
 	s.mu.sent += int64(len(reply))
 	s.mu.Unlock()
 	release := func() {
-		s.mu.Lock()
-		s.mu.held--
-		s.mu.Unlock()
+		s.release()
 		respond(reply, err)
 	}
 	if at-now <= streamBurst {
@@ -152,4 +151,12 @@ func (s *Streams) send(reply []byte, err error, respond messaging.Respond) {
 		return
 	}
 	s.o.Clock.After(at-now, release)
+}
+
+// release counts a block that was sent.
+func (s *Streams) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	invariant.Check(s.mu.held > 0, "rebalance: more blocks were sent than held")
+	s.mu.held--
 }

@@ -10,6 +10,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/internal/invariant"
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/schema"
@@ -241,6 +242,8 @@ func (a *Auto) repairNext(table *schema.Table, t *autoTable) bool {
 			if err != nil {
 				return
 			}
+			invariant.Check(piece.Range.End == ring.MinToken || piece.Range.End > t.at,
+				"repair: the position of a table goes back")
 			if t.at = piece.Range.End; t.at == ring.MinToken {
 				t.at = ring.MaxToken // the last range
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/internal/invariant"
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/schema"
@@ -246,24 +247,7 @@ func (a *Auto) dirtyRepaired(id schema.StorageID, from, to int, report Report, e
 	if errors.As(err, &unknown) {
 		err = nil // the table was dropped
 	}
-	pause := time.Duration(0)
-	a.dirty.Lock()
-	if t := a.dirty.tables[id]; t != nil && err == nil {
-		t.fails = 0
-		for i := from; i < to; i++ {
-			if t.again.has(i) {
-				pause = dirtyPause // hints are still being lost
-				continue
-			}
-			t.bits.remove(i)
-		}
-		t.blocked = a.r.clock.Monotonic() + pause
-	} else if t != nil {
-		pause = min(dirtyRetry<<min(t.fails, 10), a.o.RetryAfter)
-		t.fails++
-		t.blocked = a.r.clock.Monotonic() + pause
-	}
-	a.dirty.Unlock()
+	pause := a.dirty.repaired(id, from, to, err, a.r.clock.Monotonic(), a.o.RetryAfter)
 	a.storeDirty(id)
 	if a.closed {
 		return
@@ -276,6 +260,35 @@ func (a *Auto) dirtyRepaired(id schema.StorageID, from, to int, report Report, e
 	if pause > 0 {
 		a.r.clock.After(pause, func() { a.events.do(a.startDue) })
 	}
+}
+
+// repaired takes the outcome of the repair of chunks [from, to), and returns the pause before the next one. If it
+// succeeded, it removes the chunks, except those with hints lost since the repair began.
+func (d *dirty) repaired(id schema.StorageID, from, to int, err error, now, retryAfter time.Duration,
+) (pause time.Duration) {
+	d.Lock()
+	defer d.Unlock()
+	t := d.tables[id]
+	switch {
+	case t == nil:
+		return 0
+	case err != nil:
+		pause = min(dirtyRetry<<min(t.fails, 10), retryAfter)
+		t.fails++
+		t.blocked = now + pause
+		return pause
+	}
+	t.fails = 0
+	for i := from; i < to; i++ {
+		invariant.Check(t.bits.has(i), "repair: a chunk was repaired that was not dirty")
+		if t.again.has(i) {
+			pause = dirtyPause // hints are still being lost
+			continue
+		}
+		t.bits.remove(i)
+	}
+	t.blocked = now + pause
+	return pause
 }
 
 // nameOf returns the name of a table for operators.

@@ -3,6 +3,8 @@ package repair
 import (
 	"errors"
 	"sync/atomic"
+
+	"cqld/internal/invariant"
 )
 
 // counts contains the statistics of jobs since the start of the process.
@@ -43,7 +45,7 @@ func (c *counts) ended(report *Report, err error) {
 	default:
 		c.failed.Add(1)
 	}
-	c.running.Add(-1)
+	invariant.Check(c.running.Add(-1) >= 0, "repair: more jobs have ended than begun")
 	c.ranges.Add(int64(report.RangesDone))
 	c.rows.Add(report.Rows)
 	c.bytes.Add(report.Bytes)

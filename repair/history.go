@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"cqld/internal/invariant"
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/schema"
@@ -91,7 +92,11 @@ func (h *History) Before(table schema.StorageID, t ring.Token) int64 {
 }
 
 func repairedBefore(spans []repairedSpan, t ring.Token) int64 {
-	at := shifted(t)
+	return repairedAt(spans, shifted(t))
+}
+
+// repairedAt is repairedBefore of a shifted token.
+func repairedAt(spans []repairedSpan, at uint64) int64 {
 	i, _ := slices.BinarySearchFunc(spans, at, func(s repairedSpan, at uint64) int {
 		if s.upper < at {
 			return -1
@@ -148,6 +153,7 @@ func (h *History) add(table schema.StorageID, tokens ring.Range, until int64) er
 	spans := (*h.tables.Load())[table].spans
 	for _, s := range spansOf(tokens, until) {
 		spans = addSpan(spans, s)
+		checkAdded(spans, s)
 	}
 	return h.putLocked(table, boundSpans(joinSpans(spans)), false)
 }
@@ -169,7 +175,11 @@ func (h *History) Retain(table schema.StorageID, held []ring.Range) error {
 			}
 		}
 	}
-	if kept = joinSpans(kept); slices.Equal(kept, spans) {
+	kept = joinSpans(kept)
+	if invariant.Enabled {
+		checkRetained(kept, spans)
+	}
+	if slices.Equal(kept, spans) {
 		return nil
 	}
 	return h.putLocked(table, kept, true)
@@ -180,6 +190,8 @@ func (h *History) Tables() []schema.StorageID { return slices.Sorted(maps.Keys(*
 
 // putLocked replaces the history of a table. Additions need no sync: losing them is safe. Removals do.
 func (h *History) putLocked(table schema.StorageID, spans []repairedSpan, sync bool) error {
+	checkSpans(spans)
+	invariant.Check(len(spans) <= repairedSpansMax || sync, "repair: too many repaired spans")
 	key := binary.BigEndian.AppendUint32([]byte(repairedPrefix), uint32(table))
 	var err error
 	if len(spans) == 0 {

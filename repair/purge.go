@@ -6,6 +6,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/internal/invariant"
 	"cqld/paxos"
 	"cqld/row"
 	"cqld/schema"
@@ -201,6 +202,7 @@ func (p *purge) nextNode() bool {
 // purged only after all replicas have purged their state: a replica that still knows an old decision would send it to
 // the others.
 func (p *purge) forget() {
+	invariant.Check(p.clean == cleanRounds, "repair: Paxos states are removed before all proposals are decided")
 	if p.after == nil && p.node >= len(p.u.set.Natural) {
 		p.u.purge = nil
 		p.u.nextLeaf()

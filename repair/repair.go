@@ -10,6 +10,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/internal/invariant"
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/row"
@@ -226,6 +227,7 @@ func (j *Run) end(err error) {
 	if j.ended {
 		return
 	}
+	invariant.Check(err != nil || len(j.left) == 0, "repair: a job succeeds before its last range")
 	j.ended = true
 	if j.timer != nil {
 		j.timer.Stop()
@@ -328,6 +330,7 @@ func (j *Run) next() {
 	if j.ended {
 		return
 	}
+	j.check()
 	j.progress(j.snapshot())
 	if len(j.left) == 0 {
 		j.end(nil)

@@ -8,6 +8,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/internal/invariant"
 	"cqld/messaging"
 	"cqld/replica"
 	"cqld/ring"
@@ -184,6 +185,8 @@ func (s *Service) begin(session uint64) {
 	}
 	s.mu.began[session] = s.o.Clock.Now().UnixNano()
 	s.mu.order = append(s.mu.order, session)
+	invariant.Check(len(s.mu.order) == len(s.mu.began) && len(s.mu.order) <= sessionsMax,
+		"repair: a session is recorded but not bounded")
 }
 
 // repaired records that a range is repaired: storage may purge its older tombstones, and serves rows again that a

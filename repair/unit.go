@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/scan"
@@ -189,6 +190,7 @@ func (u *unit) stepped(t *tree, n *treeNode, s HashStep, err error) {
 		return
 	}
 	n.stepped = s.Next != nil
+	invariant.Check(t.open > 0, "repair: a replica has hashed a range twice")
 	if t.open--; t.open == 0 {
 		u.tree = nil
 		u.j.after(wait, func() { t.then(t) })
@@ -246,6 +248,7 @@ func (u *unit) compared(t *tree) {
 			u.differing = append(u.differing, t.tokens.Part(i, t.leaves))
 		}
 	}
+	checkLeaves(t.tokens, u.differing)
 	u.j.report.Differing += len(u.differing)
 	u.nextLeaf()
 }
@@ -321,6 +324,7 @@ func (u *unit) verified(t *tree) {
 
 // notify sends the notice to all replicas.
 func (u *unit) notify() {
+	u.checkNotice()
 	notice := &Notice{Session: u.session, Table: u.table.StorageID, Tokens: u.tokens, Until: u.until}
 	u.waiting = len(u.nodes)
 	for _, node := range u.nodes {
@@ -340,6 +344,7 @@ func (u *unit) sendNotice(node ring.NodeID, notice *Notice, attempt int) {
 			case err != nil:
 				u.j.report.Unnoticed++ // the replica keeps its tombstones longer
 			}
+			invariant.Check(u.waiting > 0, "repair: a notice has two answers")
 			if u.waiting--; u.waiting == 0 {
 				u.end(nil)
 			}

@@ -108,5 +108,6 @@ func places(cmd *row.ReadCommand) []row.Slice {
 			out = append(out, s)
 		}
 	}
+	checkPlaces(out)
 	return out
 }

@@ -64,6 +64,7 @@ func (k *kept) add(key row.PartitionKey, r *row.Row) {
 		k.remove(len(k.rows) - 1)
 		k.more = true
 	}
+	k.check(at)
 }
 
 // limitPartition removes the last row of a partition that has more rows than are wanted of it.
@@ -96,6 +97,7 @@ func (k *kept) write() []byte {
 
 // writeAfter returns the page of the rows, which ends at a position.
 func (k *kept) writeAfter(p *row.Position) []byte {
+	k.checkEnd(p)
 	w := k.writer()
 	return w.FinishAfter(p)
 }

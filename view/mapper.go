@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"slices"
 
+	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -184,6 +185,7 @@ func notNull(b []byte) []byte {
 
 // AppendTerm appends the term of a row.
 func AppendTerm(dst []byte, key row.PartitionKey, clustering []byte) []byte {
+	invariant.Check(len(key.Bytes) <= keyMax, "view: a partition key is too long for a term")
 	dst = appendToken(dst, key.Token)
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(key.Bytes)))
 	return append(append(dst, key.Bytes...), clustering...)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -103,14 +104,19 @@ func (op *readOp) take() (more bool, err error) {
 
 // answered is the event of an answer, which store stores.
 func (op *readOp) answered(store func()) {
-	op.mu.Lock()
-	store()
-	op.ready = true
-	running := op.running
-	op.mu.Unlock()
-	if !running {
+	if running := op.put(store); !running {
 		op.run(false)
 	}
+}
+
+// put stores an answer, and reports whether loop will look for it.
+func (op *readOp) put(store func()) (running bool) {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	invariant.Check(!op.ready, "view: a request has two answers")
+	store()
+	op.ready = true
+	return op.running
 }
 
 // page returns the page of the rows found.

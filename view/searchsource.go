@@ -1,9 +1,11 @@
 package view
 
 import (
+	"bytes"
 	"errors"
 	"time"
 
+	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/search"
@@ -69,6 +71,7 @@ func (s *searchSource) take() (more bool, err error) {
 		op.stopped = true
 		return false, nil
 	}
+	invariant.Check(!bytes.Equal(s.result.Next, s.req.From), "view: a search made no progress")
 	s.req.From = s.result.Next
 	return true, nil
 }

@@ -35,7 +35,7 @@ internal/matrix:
 
 # The data model, and who may do what: pure values.
 auth:
-ring:
+ring: internal/invariant
 types: internal/keyword internal/wire
 types/analysis:
 types/similarity:
@@ -114,20 +114,20 @@ coordinator: coordinator/fence coordinator/latency coordinator/quorum coordinato
 replica: coordinator internal/env internal/guard internal/memory internal/wire messaging ring row schema storage/block storage/failure
 paxos/contention: coordinator/latency internal/env ring row schema
 paxos: coordinator coordinator/latency internal/env internal/guard internal/invariant internal/wire messaging paxos/contention replica ring row scan schema types
-repair: coordinator internal/env internal/wire jobs messaging paxos replica ring row scan schema storage/reading
-rebalance: coordinator internal/env internal/wire messaging repair replica ring schema storage storage/failure storage/lost
+repair: coordinator internal/env internal/invariant internal/wire jobs messaging paxos replica ring row scan schema storage/reading
+rebalance: coordinator internal/env internal/invariant internal/wire messaging repair replica ring schema storage storage/failure storage/lost
 
 # Protocols of the coordinator, each with both of its halves.
-hints: coordinator internal/env internal/wire ring row schema
-counters/shard: internal/wire ring row scan schema
-counters: coordinator counters/shard internal/env internal/guard internal/wire messaging replica ring row scan schema
+hints: coordinator internal/env internal/invariant internal/wire ring row schema
+counters/shard: internal/invariant internal/wire ring row scan schema
+counters: coordinator counters/shard internal/env internal/guard internal/invariant internal/wire messaging replica ring row scan schema
 batchlog: coordinator internal/env internal/guard internal/invariant internal/wire messaging replica ring row
 watermark: coordinator coordinator/quorum internal/env internal/guard internal/invariant internal/wire ring schema
 listing: coordinator internal/env internal/guard internal/invariant internal/wire messaging replica ring row scan schema storage watermark
 search: coordinator internal/env internal/guard internal/invariant internal/wire messaging replica ring row schema storage/index watermark
 
 # Reads of materialized views.
-view: coordinator internal/env internal/guard paxos ring row scan schema search storage/index
+view: coordinator internal/env internal/guard internal/invariant paxos ring row scan schema search storage/index
 
 # What tests of several packages need.
 simulation/testcluster: coordinator ring schema types

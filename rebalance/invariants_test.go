@@ -1,0 +1,71 @@
+package rebalance
+
+import (
+	"errors"
+	"testing"
+
+	"cqld/internal/invariant"
+	"cqld/ring"
+)
+
+// TestInvariantsFire breaks the invariants of range movements, each as a bug in a caller would.
+func TestInvariantsFire(t *testing.T) {
+	r := func(start, end ring.Token) ring.Range { return ring.Range{Start: start, End: end} }
+	streams := func() *Streams {
+		s := &Streams{}
+		s.mu.sessions = map[string]*session{}
+		return s
+	}
+	moving := func() *movement { return &movement{m: &Movements{}, started: map[string]bool{}} }
+	for name, breaks := range map[string]func(){
+		"ring goes back": func() {
+			m := &Movements{}
+			m.mu.epoch = 8
+			m.follow(ring.NewTopology(7, nil), 1)
+		},
+		"session that did not begin": func() { moving().countEnd(Session{ID: "s"}, nil) },
+		"session ends twice": func() {
+			v := moving()
+			v.running = 1
+			v.started["s"] = true
+			v.countEnd(Session{ID: "s"}, nil)
+			v.countEnd(Session{ID: "s"}, nil)
+		},
+		"session with the id of another": func() {
+			s := streams()
+			s.mu.sessions["s"] = &session{}
+			s.leave(&session{Session: Session{ID: "s"}, streams: s})
+		},
+		"more ends than sessions": func() {
+			s := streams()
+			q := &session{Session: Session{ID: "s"}, streams: s}
+			s.mu.sessions["s"] = q
+			s.leave(q)
+		},
+		"durable before it was received": func() { (&session{streams: streams(), bytes: 1, stored: 2}).returnBytes() },
+		"block that was not held":        func() { streams().release() },
+		"session of a rebuild is lost": func() {
+			(&rebuild{all: make([]Session, 2), queued: make([]Session, 1)}).begin()
+		},
+		"decision ends twice":     func() { (&Drops{}).countEnd(nil, false) },
+		"more answers than nodes": func() { (&dropQuestion{}).count(nil, nil, nil) },
+		"more confirmations than replicas": func() {
+			(&dropQuestion{open: 1}).count([]*holding{{}}, []byte{1}, nil)
+		},
+		"gap in a held range": func() { checkGaps([]ring.Range{r(0, 10)}, []ring.Range{r(5, 20)}) },
+		"gap that wraps":      func() { checkGaps(nil, []ring.Range{r(20, 5)}) },
+		"part of another":     func() { checkParts(r(0, 10), []ring.Range{r(5, 20)}) },
+		"parts in reverse":    func() { checkParts(r(0, 10), []ring.Range{r(5, 10), r(0, 3)}) },
+		"parts not joined":    func() { checkParts(r(0, 10), []ring.Range{r(0, 5), r(5, 10)}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				err, _ := recover().(error)
+				if v := new(invariant.Violation); !errors.As(err, v) {
+					t.Errorf("no invariant was violated: %v", err)
+				}
+			}()
+			breaks()
+		})
+	}
+}

@@ -1,0 +1,67 @@
+package repair
+
+import (
+	"cqld/internal/invariant"
+	"cqld/ring"
+)
+
+// Invariants of a repair:
+//
+//  1. Each range of a job is left, done or skipped, and a job that succeeds has none left. One unit is under way.
+//  2. A notice follows only when every leaf that differed was read, and every Paxos state up to the low bound was
+//     purged: the replicas may purge tombstones after it.
+//  3. Paxos states are removed only after cleanRounds rounds in which no replica listed a proposal.
+//  4. Leaves that differ are disjoint parts of the range, in token order.
+//  5. A replica has one outstanding step of a tree, and one notice.
+//  6. Repaired spans are disjoint and in token order. Adding a range makes no token less repaired; retaining ranges
+//     makes none more repaired.
+//  7. A repair of dirty chunks clears only chunks that were dirty when it began.
+//  8. The position of a scheduled repair does not go back.
+
+// check checks invariant 1.
+func (j *Run) check() {
+	r := &j.report
+	invariant.Check(r.RangesDone+r.Skipped+r.Moving+len(j.left) == r.Ranges, "repair: a range is neither left nor done")
+	invariant.Check(j.unit == nil || j.unit.ended, "repair: a range begins before the last one has ended")
+}
+
+// checkNotice checks invariant 2.
+func (u *unit) checkNotice() {
+	invariant.Check(u.purge == nil, "repair: a notice precedes the purge of Paxos states")
+	invariant.Check(len(u.differing) == 0, "repair: a notice precedes the repair of all leaves")
+	invariant.Check(!u.j.job.comparesOnly() || u.r.unsafe.NotifyRestricted, "repair: a notice of some replicas only")
+	invariant.Check(len(u.nodes) == len(u.set.Natural) || u.r.unsafe.NotifyRestricted,
+		"repair: a notice although a replica was not compared")
+}
+
+// checkLeaves checks invariant 4.
+func checkLeaves(tokens ring.Range, leaves []ring.Range) {
+	for i, leaf := range leaves {
+		invariant.Check(tokens.Covers(leaf), "repair: a leaf is not in its range")
+		invariant.Check(i == 0 || leaves[i-1].End != ring.MinToken && leaves[i-1].End <= leaf.Start,
+			"repair: leaves are not in token order")
+	}
+}
+
+// checkSpans checks the first half of invariant 6.
+func checkSpans(spans []repairedSpan) {
+	for i, s := range spans {
+		invariant.Check(s.lower < s.upper, "repair: a repaired span is empty")
+		invariant.Check(i == 0 || spans[i-1].upper <= s.lower, "repair: repaired spans overlap")
+	}
+}
+
+// checkAdded checks invariant 6 for a span that was added to spans.
+func checkAdded(spans []repairedSpan, s repairedSpan) {
+	invariant.Check(repairedAt(spans, s.upper) >= s.until, "repair: a token is less repaired than it was")
+	invariant.Check(repairedAt(spans, s.lower+1) >= s.until, "repair: a token is less repaired than it was")
+}
+
+// checkRetained checks invariant 6 for the spans that remain of all.
+func checkRetained(kept, all []repairedSpan) {
+	for _, s := range kept {
+		for _, at := range [...]uint64{s.lower + 1, s.upper} {
+			invariant.Check(repairedAt(all, at) == s.until, "repair: a range that was not repaired is retained")
+		}
+	}
+}
