@@ -33,12 +33,12 @@ func (c *call) getProperties() error {
 	if err := c.authorized(auth.Select, ""); err != nil {
 		return err
 	}
-	c.document(200, c.properties().append(c.resp.body))
+	c.resp.document(c.properties().append(c.resp.body))
 	return nil
 }
 
 func (c *call) setProperties() error {
-	if err := c.mayChange(writeProperties(), ""); err != nil {
+	if err := c.grant.permitsChange(writeProperties(), ""); err != nil {
 		return err
 	}
 	p := *c.properties()
@@ -67,13 +67,8 @@ func (c *call) stats() error {
 	}
 	body := append(c.resp.body, xmlHeader+"<StorageServiceStats><GeoReplication><Status>live</Status><LastSyncTime>"...)
 	body = c.now.UTC().AppendFormat(body, dateFormat)
-	c.document(200, append(body, "</LastSyncTime></GeoReplication></StorageServiceStats>"...))
+	c.resp.document(append(body, "</LastSyncTime></GeoReplication></StorageServiceStats>"...))
 	return nil
-}
-
-// document responds with an XML document.
-func (c *call) document(status int, body []byte) {
-	c.resp.status, c.resp.contentType, c.resp.body = status, "application/xml", body
 }
 
 // policies handles requests about the stored access policies of a table.
@@ -93,10 +88,10 @@ func (c *call) policies() error {
 		if err := c.authorized(auth.Select, table); err != nil {
 			return err
 		}
-		c.document(200, appendPolicies(c.resp.body, c.policiesOf(table)))
+		c.resp.document(appendPolicies(c.resp.body, c.policiesOf(table)))
 		return nil
 	case "PUT":
-		if err := c.mayChange(writePolicies(), table); err != nil {
+		if err := c.grant.permitsChange(writePolicies(), table); err != nil {
 			return err
 		}
 		if _, ok := service.Exists(c.account.name, table); !ok {
@@ -126,12 +121,4 @@ func (c *call) policies() error {
 // is empty. Requests that only read metadata need it; the Service checks permissions for its own operations.
 func (c *call) authorized(permission auth.Permission, table string) error {
 	return c.server.o.Service.Authorize(&c.request, permission, c.account.name, table)
-}
-
-// mayChange is permits for changes, which the secondary endpoint does not accept.
-func (c *call) mayChange(a action, table string) error {
-	if c.secondary {
-		return &odata.Error{Code: insufficientAccountPermissions, Message: secondaryWrite}
-	}
-	return c.grant.permits(a, table)
 }

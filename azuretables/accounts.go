@@ -8,7 +8,6 @@ import (
 
 	"cqld/auth"
 	"cqld/azuretables/odata"
-	"cqld/ring"
 	"cqld/schema"
 )
 
@@ -118,18 +117,6 @@ func (s *accounts) forget(name string) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.kept, name)
-	}
-}
-
-// setLevels sets the consistency of the account's requests (docs/adr/0042).
-func (c *call) setLevels() {
-	level := c.account.level
-	if level == "" {
-		level = c.server.o.Consistency
-	}
-	c.request.Consistency, c.request.SerialConsistency = ring.Quorum, ring.Serial
-	if level == LocalQuorum {
-		c.request.Consistency, c.request.SerialConsistency = ring.LocalQuorum, ring.LocalSerial
 	}
 }
 

@@ -2,7 +2,6 @@ package azuretables
 
 import (
 	"errors"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,21 +15,20 @@ const deletedHeader = "x-cqld-deleted"
 
 // deletePartition deletes a whole partition in one request (beyond Azure). It does not count the deleted entities.
 func (c *call) deletePartition() error {
-	if err := c.mayChange(deleteEntity(), c.path.Table); err != nil {
+	if err := c.grant.permitsChange(deleteEntity(), c.path.Table); err != nil {
 		return err
 	}
 	if c.grant.from != nil || c.grant.to != nil {
 		return odata.Of(odata.AuthorizationFailure) // a signature with a key range does not cover a whole partition
 	}
-	if err := c.admit(c.path.Table, c.path.PartitionKey, 1); err != nil {
+	if err := c.server.rates.admit(c.account.name, c.path.Table, c.path.PartitionKey, 1); err != nil {
 		return err
 	}
 	if err := c.server.o.Service.DeletePartition(&c.request, c.account.name, c.path.Table,
 		c.path.PartitionKey); err != nil {
 		return err
 	}
-	c.resp.status = 204
-	c.resp.data()
+	c.resp.noContent()
 	return nil
 }
 
@@ -45,71 +43,88 @@ func (c *call) deleteMatching() error {
 	if p.hasTop || p.selected != "" || p.orderBy != "" {
 		return odata.Of(odata.InvalidInput)
 	}
-	if err := c.mayChange(deleteEntity(), c.path.Table); err != nil {
+	if err := c.grant.permitsChange(deleteEntity(), c.path.Table); err != nil {
 		return err
 	}
 	if err := c.authorized(auth.Modify, c.path.Table); err != nil { // even if no entity matches
 		return err
 	}
-	q, err := c.parseQuery()
+	q, err := parseQuery(p, c.path.Resource, c.path.Table, c.grant, &c.server.limits)
 	if err != nil {
 		return err
 	}
-	until := c.server.o.Clock.Monotonic() + c.server.limits.QueryTimeout
-	deleted := 0
-	for c.server.o.Clock.Monotonic() < until {
-		page, err := c.runQuery(q)
+	d := deletion{call: c, query: q, until: c.server.o.Clock.Monotonic() + c.server.limits.QueryTimeout}
+	return d.run()
+}
+
+// deletion is a delete by filter in progress.
+type deletion struct {
+	call    *call
+	query   *entity.Query // its From is the position of the page that is not deleted completely yet
+	until   time.Duration // monotonic; at this time the deletion ends with a continuation
+	deleted int
+}
+
+// run deletes one page after the other.
+func (d *deletion) run() error {
+	for !d.late() {
+		page, err := d.call.runQuery(d.query)
 		if err != nil {
-			return c.deletedSoFar(deleted, q.From, err)
+			return d.fail(err)
 		}
-		n, again, err := c.deletePage(page.Entities, until)
-		deleted += n
+		again, err := d.deletePage(page.Entities)
 		if err != nil {
-			return c.deletedSoFar(deleted, q.From, err)
+			return d.fail(err)
 		}
 		if again {
 			continue
 		}
-		if q.From = page.Next; page.Next == nil {
-			return c.deletedAll(deleted)
+		if d.query.From = page.Next; page.Next == nil {
+			d.respond()
+			return nil
 		}
 	}
-	c.proceed(q.From)
-	if q.From == nil {
-		c.proceed(&entity.Position{})
-	}
-	return c.deletedAll(deleted)
-}
-
-func (c *call) deletedAll(n int) error {
-	c.resp.status = 204
-	c.resp.data()
-	c.resp.add(deletedHeader, strconv.Itoa(n))
+	d.proceed()
 	return nil
 }
 
-// deletedSoFar returns err if nothing was deleted. Otherwise it reports the number deleted and a continuation.
-func (c *call) deletedSoFar(n int, from *entity.Position, err error) error {
-	if n == 0 {
+func (d *deletion) late() bool { return d.call.server.o.Clock.Monotonic() >= d.until }
+
+// fail returns err if nothing was deleted. Otherwise it responds with the number deleted and a continuation.
+func (d *deletion) fail(err error) error {
+	if d.deleted == 0 {
 		return err
 	}
+	d.proceed()
+	return nil
+}
+
+// proceed responds with a continuation.
+func (d *deletion) proceed() {
+	from := d.query.From
 	if from == nil {
-		from = &entity.Position{}
+		from = &entity.Position{} // the first page must be repeated
 	}
-	c.proceed(from)
-	return c.deletedAll(n)
+	d.call.resp.proceed(from)
+	d.respond()
+}
+
+func (d *deletion) respond() {
+	d.call.resp.noContent()
+	d.call.resp.addInt(deletedHeader, d.deleted)
 }
 
 // deletePage deletes entities if they have not changed since they were read. again reports that some have changed, or
 // that the time is over.
-func (c *call) deletePage(entities []odata.Entity, until time.Duration) (deleted int, again bool, err error) {
+func (d *deletion) deletePage(entities []odata.Entity) (again bool, err error) {
+	c := d.call
 	for len(entities) > 0 {
 		n := 1
 		for n < len(entities) && n < deletePage && entities[n].PartitionKey == entities[0].PartitionKey {
 			n++
 		}
-		if c.server.o.Clock.Monotonic() >= until {
-			return deleted, true, nil
+		if d.late() {
+			return true, nil
 		}
 		ops := make([]entity.Operation, n)
 		for i := range ops {
@@ -120,16 +135,16 @@ func (c *call) deletePage(entities []odata.Entity, until time.Duration) (deleted
 		_, err := c.server.o.Service.Apply(&c.request, c.account.name, c.path.Table, ops)
 		switch {
 		case err == nil:
-			deleted += n
-			c.charge(c.path.Table, entities[0].PartitionKey, n)
+			d.deleted += n
+			c.server.rates.charge(c.account.name, c.path.Table, entities[0].PartitionKey, n)
 		case changedMeanwhile(err):
 			again = true
 		default:
-			return deleted, false, err
+			return false, err
 		}
 		entities = entities[n:]
 	}
-	return deleted, again, nil
+	return again, nil
 }
 
 func changedMeanwhile(err error) bool {

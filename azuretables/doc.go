@@ -6,5 +6,10 @@
 //	                                                                                 │
 //	HTTP ◀─ response ◀─ ETag, Location, continuation, CORS ◀─ entity.Service ◀───────┘ throttle
 //
-// Only http.go imports the HTTP library. Sources: the REST reference of the Table service, and recorded responses.
+// A request is a call (call.go): its parameters (params), its change (changeParser), what its signature allows (grant),
+// and a response, with URLs in the client's form (links). A batch, a changeset and a delete by filter are types that
+// hold the state between their steps. rates refuses requests of accounts and partitions beyond their targets.
+//
+// Only http.go and framing.go import the HTTP library. Sources: the REST reference of the Table service, and recorded
+// responses.
 package azuretables

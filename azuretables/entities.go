@@ -1,132 +1,24 @@
 package azuretables
 
 import (
-	"strconv"
-
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
-	"cqld/schema"
 )
-
-// parseTTL parses the header x-cqld-ttl.
-func parseTTL(s string) (int32, error) {
-	if s == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(s, 10, 32)
-	if err != nil || n < 1 || n > schema.TTLMax {
-		return 0, odata.Of(odata.InvalidHeaderValue)
-	}
-	return int32(n), nil
-}
-
-// operation parses the change that a request describes by its method, path, headers and body into op, and checks that
-// the grant allows it and covers its keys. It reuses op's properties.
-func (c *call) operation(method string, path *odata.Path, h *header, body []byte, op *entity.Operation) error {
-	var err error
-	table := path.Table
-	switch method {
-	case "POST":
-		if path.Resource != odata.EntitySet {
-			return odata.Of(odata.MethodNotAllowed)
-		}
-		op.Kind = entity.Insert
-		err = c.mayChange(addEntity(), table)
-	case "DELETE":
-		op.Kind = entity.Delete
-		err = c.mayChange(deleteEntity(), table)
-	case "PUT", "PATCH", "MERGE":
-		var wanted action
-		op.Kind, wanted = updateKind(method, h.ifMatch != "")
-		err = c.mayChange(wanted, table)
-	default:
-		return odata.Of(odata.MethodNotAllowed)
-	}
-	switch {
-	case err != nil:
-		return err
-	case method != "POST" && path.Resource != odata.OneEntity:
-		return odata.Of(odata.MethodNotAllowed)
-	case method == "DELETE":
-		err = c.deletion(path, h, op)
-	default:
-		err = c.content(method, path, h, body, op)
-	}
-	if err != nil {
-		return err
-	}
-	if !c.grant.covers(op.Entity.PartitionKey, op.Entity.RowKey) {
-		return odata.Of(odata.AuthorizationFailure)
-	}
-	if op.TTL, err = parseTTL(h.ttl); err != nil {
-		return err
-	}
-	if method == "POST" {
-		return nil // an insert has no entity to match
-	}
-	return condition(h.ifMatch, op)
-}
-
-// updateKind returns the operation of PUT, PATCH and MERGE: without If-Match the entity need not exist.
-func updateKind(method string, match bool) (entity.Kind, action) {
-	switch {
-	case method == "PUT" && match:
-		return entity.Update, updateEntity()
-	case method == "PUT":
-		return entity.InsertOrReplace, upsertEntity()
-	case match:
-		return entity.Merge, updateEntity()
-	}
-	return entity.InsertOrMerge, upsertEntity()
-}
-
-func (c *call) deletion(path *odata.Path, h *header, op *entity.Operation) error {
-	if h.ifMatch == "" {
-		return odata.Of(odata.MissingRequiredHeader)
-	}
-	op.Entity = odata.Entity{PartitionKey: path.PartitionKey, RowKey: path.RowKey}
-	return nil
-}
-
-// content parses the entity in a body. Except with POST, the keys come from the URL, and keys in the body must equal
-// them.
-func (c *call) content(method string, path *odata.Path, h *header, body []byte, op *entity.Operation) error {
-	if err := wantsJSON(h.contentType); err != nil {
-		return err
-	}
-	limits := &c.server.limits.Entity
-	e := &op.Entity
-	keys, err := odata.DecodeEntity(body, limits, e)
-	if err != nil {
-		return err
-	}
-	if method == "POST" {
-		return keys.Need()
-	}
-	if keys&odata.HasPartitionKey != 0 && e.PartitionKey != path.PartitionKey ||
-		keys&odata.HasRowKey != 0 && e.RowKey != path.RowKey {
-		return odata.Of(odata.InvalidInput)
-	}
-	e.PartitionKey, e.RowKey = path.PartitionKey, path.RowKey
-	if err := limits.CheckKey(e.PartitionKey); err != nil {
-		return err
-	}
-	return limits.CheckKey(e.RowKey)
-}
 
 // change parses and applies the single change of a request.
 func (c *call) change() (e *odata.Entity, err error) {
 	ops := make([]entity.Operation, 1)
 	op := &ops[0]
 	op.Entity.Properties = c.entity.Properties[:0]
-	err = c.operation(c.method, &c.path, &c.req.header, c.req.body, op)
+	parser := changeParser{c.grant, &c.server.limits.Entity}
+	err = parser.parse(c.method, &c.path, &c.req.header, c.req.body, op)
 	if op.Entity.Properties != nil {
 		c.entity.Properties = op.Entity.Properties
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := c.admit(c.path.Table, op.Entity.PartitionKey, 1); err != nil {
+	if err := c.server.rates.admit(c.account.name, c.path.Table, op.Entity.PartitionKey, 1); err != nil {
 		return nil, err
 	}
 	c.plan = planName(entity.PointQuery)
@@ -146,10 +38,10 @@ func (c *call) insert() error {
 	}
 	r := c.resp
 	ctx := c.context(c.spelled(c.path.Table))
-	link := string(c.link(ctx.Root, ctx.Table, e.PartitionKey, e.RowKey))
+	link := string(c.links.entity(ctx.Root, ctx.Table, e.PartitionKey, e.RowKey))
 	r.data()
-	r.add("ETag", c.etag(e.Timestamp))
-	if c.created(link) {
+	r.add("ETag", c.links.etag(e.Timestamp))
+	if r.created(link, c.prefer, c.level) {
 		r.body = ctx.AppendEntity(r.body, e)
 	}
 	return nil
@@ -161,9 +53,8 @@ func (c *call) update() error {
 	if err != nil {
 		return err
 	}
-	c.resp.status = 204
-	c.resp.data()
-	c.resp.add("ETag", c.etag(e.Timestamp))
+	c.resp.noContent()
+	c.resp.add("ETag", c.links.etag(e.Timestamp))
 	return nil
 }
 
@@ -171,8 +62,7 @@ func (c *call) remove() error {
 	if _, err := c.change(); err != nil {
 		return err
 	}
-	c.resp.status = 204
-	c.resp.data()
+	c.resp.noContent()
 	return nil
 }
 
@@ -188,7 +78,7 @@ func (c *call) get() error {
 	if err != nil {
 		return err
 	}
-	if err := c.admit(c.path.Table, c.path.PartitionKey, 1); err != nil {
+	if err := c.server.rates.admit(c.account.name, c.path.Table, c.path.PartitionKey, 1); err != nil {
 		return err
 	}
 	c.plan = planName(entity.PointQuery)
@@ -200,9 +90,8 @@ func (c *call) get() error {
 	ctx := c.context(c.spelled(c.path.Table))
 	ctx.Select, ctx.SelectText = selected, c.params.selected
 	r := c.resp
-	r.status, r.contentType = 200, c.level.ContentType()
-	r.data()
-	r.add("ETag", c.etag(e.Timestamp))
+	r.found(c.level)
+	r.add("ETag", c.links.etag(e.Timestamp))
 	r.body = ctx.AppendEntity(r.body, e)
 	return nil
 }

@@ -102,7 +102,7 @@ func (c *call) fail(err error) {
 	r.status = status(e.Code)
 	switch {
 	case e.Code == odata.AuthenticationFailed, e.Code == odata.InvalidAuthenticationInfo:
-		c.failFrontEnd(e)
+		r.unauthenticated(e, c.req.header.accept, c.id, c.now)
 	case c.speaksXML() || c.req.method == "OPTIONS":
 		r.contentType = "application/xml"
 		if !strings.ContainsFunc(e.Message, unicode.IsControl) { // some messages contain client input
@@ -124,20 +124,6 @@ func (c *call) fail(err error) {
 	case r.status == 405:
 		r.add("Allow", allowed(c.path.Resource, c.params.comp))
 	}
-}
-
-// failFrontEnd responds to a client that could not be authenticated, like Azure's front end: with fewer headers.
-func (c *call) failFrontEnd(e *odata.Error) {
-	r := c.resp
-	r.frontEnd, r.server, r.text = true, frontEndName, e.Message
-	r.add("x-ms-error-code", string(e.Code))
-	if strings.Contains(c.req.header.accept, "json") {
-		r.contentType = "application/json"
-		r.body = e.AppendJSON(r.body, c.id, c.now)
-		return
-	}
-	r.contentType = "application/xml"
-	r.body = e.AppendXML(r.body, c.id, c.now)
 }
 
 // failedOperation returns the index of the operation of a transaction that err is about; ok is false if err names none.

@@ -80,7 +80,11 @@ type grant struct {
 	permissions permission
 	table       string // the only table, in lower case; empty means all tables
 	from, to    *bound // key range; nil means unbounded
+	secondary   bool   // the request was sent to the secondary endpoint, which accepts no changes
 }
+
+// owner returns the grant of requests that are signed with the account's key.
+func owner() *grant { return &grant{owner: true} }
 
 // bound is an inclusive end of a key range. Without a row key it includes the whole partition.
 type bound struct{ partitionKey, rowKey string }
@@ -98,6 +102,14 @@ func (g *grant) permits(a action, table string) error {
 		return odata.Of(odata.AuthorizationPermissionMismatch)
 	}
 	return nil
+}
+
+// permitsChange is permits for actions that change data.
+func (g *grant) permitsChange(a action, table string) error {
+	if g.secondary {
+		return &odata.Error{Code: insufficientAccountPermissions, Message: secondaryWrite}
+	}
+	return g.permits(a, table)
 }
 
 // covers reports whether an entity is in the key range.

@@ -12,12 +12,11 @@ import (
 // checkHost refuses a request to the development account if its host name is not configured. The key of this account is
 // public: a web page whose own name resolves to a loopback address (DNS rebinding) could sign requests and read the
 // responses, because the browser attributes them to the page's own origin. Such a page's name cannot be an IP address
-// or localhost.
-func (c *call) checkHost() error {
-	if !c.account.wellKnown {
+// or localhost. configured are the names in tables_hosts.
+func (a *account) checkHost(name string, configured []string) error {
+	if !a.wellKnown {
 		return nil
 	}
-	name := c.req.host
 	if host, _, err := net.SplitHostPort(name); err == nil {
 		name = host
 	}
@@ -25,7 +24,7 @@ func (c *call) checkHost() error {
 	if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {
 		return nil
 	}
-	if name == "localhost" || strings.HasSuffix(name, ".localhost") || slices.Contains(c.server.o.Hosts, name) {
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") || slices.Contains(configured, name) {
 		return nil
 	}
 	return &odata.Error{Code: odata.AuthorizationFailure,

@@ -12,7 +12,7 @@ import (
 
 // query responds with a page of entities.
 func (c *call) query() error {
-	q, err := c.parseQuery()
+	q, err := parseQuery(&c.params, c.path.Resource, c.path.Table, c.grant, &c.server.limits)
 	if err != nil {
 		return err
 	}
@@ -26,16 +26,15 @@ func (c *call) query() error {
 		return err
 	}
 	r.body = ctx.AppendListEnd(r.body)
-	r.status, r.contentType = 200, c.level.ContentType()
-	r.data()
-	c.describe(page)
+	r.found(c.level)
+	r.page(page, c.request.Cost.Rows)
 	return nil
 }
 
 // count responds with the number of entities that match (beyond Azure). After QueryTimeout the response contains the
 // number so far and a continuation.
 func (c *call) count() error {
-	q, err := c.parseQuery()
+	q, err := parseQuery(&c.params, c.path.Resource, c.path.Table, c.grant, &c.server.limits)
 	if err != nil {
 		return err
 	}
@@ -44,10 +43,11 @@ func (c *call) count() error {
 	if err != nil {
 		return err
 	}
-	c.resp.status, c.resp.contentType = 200, "text/plain;charset=utf-8"
-	c.resp.data()
-	c.describe(page)
-	c.resp.body = odata.AppendCount(c.resp.body, page.Count)
+	r := c.resp
+	r.status, r.contentType = 200, "text/plain;charset=utf-8"
+	r.data()
+	r.page(page, c.request.Cost.Rows)
+	r.body = odata.AppendCount(r.body, page.Count)
 	return nil
 }
 
@@ -58,7 +58,7 @@ func (c *call) runQuery(q *entity.Query) (*entity.Page, error) {
 	if one {
 		table = c.path.Table
 	}
-	if err := c.admit(table, partitionKey, 1); err != nil {
+	if err := c.server.rates.admit(c.account.name, table, partitionKey, 1); err != nil {
 		return nil, err
 	}
 	if q.Top == 0 && !q.CountOnly { // $top=0
@@ -75,14 +75,13 @@ func (c *call) runQuery(q *entity.Query) (*entity.Page, error) {
 		return nil, err
 	}
 	c.plan = planName(page.Plan)
-	c.charge(table, partitionKey, page.Count-1)
+	c.server.rates.charge(c.account.name, table, partitionKey, page.Count-1)
 	return page, nil
 }
 
-// parseQuery parses the options of a query and restricts it to what the grant covers.
-func (c *call) parseQuery() (*entity.Query, error) {
-	p := &c.params
-	if err := c.grant.permits(readEntities(), c.path.Table); err != nil {
+// parseQuery parses the options of a query and restricts it to what a grant covers.
+func parseQuery(p *params, resource odata.Resource, table string, g *grant, limits *Limits) (*entity.Query, error) {
+	if err := g.permits(readEntities(), table); err != nil {
 		return nil, err
 	}
 	if p.unsupported {
@@ -91,17 +90,17 @@ func (c *call) parseQuery() (*entity.Query, error) {
 	q := &entity.Query{}
 	var err error
 	if strings.TrimSpace(p.filter) != "" {
-		if q.Filter, err = odata.ParseFilter(p.filter, &c.server.limits.Entity); err != nil {
+		if q.Filter, err = odata.ParseFilter(p.filter, &limits.Entity); err != nil {
 			return nil, err
 		}
 	}
-	if q.Select, err = odata.ParseSelect(p.selected, &c.server.limits.Entity); err != nil {
+	if q.Select, err = odata.ParseSelect(p.selected, &limits.Entity); err != nil {
 		return nil, err
 	}
-	if q.Top, err = c.parseTop(); err != nil {
+	if q.Top, err = p.pageSize(limits.PageEntities); err != nil {
 		return nil, err
 	}
-	if c.path.Resource == odata.EntityCount && !c.params.hasTop {
+	if resource == odata.EntityCount && !p.hasTop {
 		q.Top = 0
 	}
 	if q.Order, err = parseOrder(p.orderBy, q.Filter); err != nil {
@@ -110,18 +109,18 @@ func (c *call) parseQuery() (*entity.Query, error) {
 	if q.From, err = p.position(); err != nil {
 		return nil, err
 	}
-	q.Filter = c.grant.restrict(q.Filter)
+	q.Filter = g.restrict(q.Filter)
 	return q, nil
 }
 
-// parseTop parses $top, which is at most the size of a page, and by default that. Zero requests an empty page. A count
-// has no pages.
-func (c *call) parseTop() (int, error) {
-	if !c.params.hasTop {
-		return c.server.limits.PageEntities, nil
+// pageSize parses $top, which is at most the given number of entities; that is also the default. Zero requests an empty
+// page.
+func (p *params) pageSize(most int) (int, error) {
+	if !p.hasTop {
+		return most, nil
 	}
-	n, err := strconv.Atoi(c.params.top)
-	if err != nil || n < 0 || n > c.server.limits.PageEntities {
+	n, err := strconv.Atoi(p.top)
+	if err != nil || n < 0 || n > most {
 		return 0, odata.Of(odata.InvalidInput)
 	}
 	return n, nil
@@ -167,23 +166,6 @@ func onePartition(filter odata.Expr) (string, bool) {
 		}
 	}
 	return "", false
-}
-
-// describe adds the headers of a page: its continuation and its cost.
-func (c *call) describe(page *entity.Page) {
-	c.proceed(page.Next)
-	r := c.resp
-	r.addInt(rowsHeader, c.request.Cost.Rows)
-	r.add(planHeader, planName(page.Plan))
-	r.add("x-ms-request-charge", charge(c.request.Cost.Rows))
-}
-
-// proceed adds the continuation headers.
-func (c *call) proceed(next *entity.Position) {
-	if next != nil {
-		c.resp.add("x-ms-continuation-NextPartitionKey", continuation(next.PartitionKey))
-		c.resp.add("x-ms-continuation-NextRowKey", continuation(next.RowKey))
-	}
 }
 
 func planName(p entity.Plan) string {

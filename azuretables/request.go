@@ -2,7 +2,6 @@ package azuretables
 
 import (
 	"net/netip"
-	"strconv"
 
 	"cqld/internal/memory"
 )
@@ -71,47 +70,4 @@ func (h *header) set(name, value string) {
 	case "X-Cqld-Cost":
 		h.cost = value
 	}
-}
-
-// field is a header of a response; its name is canonical.
-type field struct{ name, value string }
-
-// response is the response to a request. reset prepares it for reuse and keeps its buffers.
-type response struct {
-	status      int
-	text        string // reason phrase; empty means the standard one
-	contentType string
-	fields      []field
-	body        []byte
-	server      string
-	frontEnd    bool // refused before the service: contains no version
-}
-
-const (
-	serverName   = "Windows-Azure-Table/1.0 Microsoft-HTTPAPI/2.0"
-	frontEndName = "Microsoft-HTTPAPI/2.0" // server name in responses to unauthenticated requests
-)
-
-func (r *response) reset() {
-	body := r.body[:0]
-	if cap(body) > responseKeep {
-		body = nil
-	}
-	clear(r.fields)
-	*r = response{fields: r.fields[:0], body: body, server: serverName}
-}
-
-func (r *response) add(name, value string) { r.fields = append(r.fields, field{name, value}) }
-
-func (r *response) addInt(name string, value int) { r.add(name, strconv.Itoa(value)) }
-
-// data marks the response as one of the data service, as opposed to responses about the account.
-func (r *response) data() {
-	r.add("Cache-Control", "no-cache")
-	r.add("X-Content-Type-Options", "nosniff")
-}
-
-// failed discards the headers and the body added so far.
-func (r *response) failed() {
-	r.fields, r.body, r.contentType, r.text = r.fields[:0], r.body[:0], "", ""
 }

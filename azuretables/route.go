@@ -2,10 +2,7 @@ package azuretables
 
 import (
 	"errors"
-	"strings"
-	"time"
 
-	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
 )
 
@@ -48,7 +45,7 @@ func (c *call) route() error {
 		}
 	case odata.BatchEndpoint:
 		if c.method == "POST" {
-			return c.batch()
+			return (&batch{call: c}).run()
 		}
 	case odata.MetadataDocument:
 		return odata.Of(odata.NotImplemented)
@@ -104,33 +101,7 @@ func allowed(r odata.Resource, comp string) string {
 
 // context returns the context of entities in the response body: its URLs and level of metadata.
 func (c *call) context(table string) odata.Context {
-	return odata.Context{Root: c.root(), Account: c.account.name, Table: table, Level: c.level}
-}
-
-// root returns the URL of the service as the client addressed it, without a trailing slash.
-func (c *call) root() string {
-	b := append(c.scratch[:0], "http"...)
-	if c.req.tls {
-		b = append(b, 's')
-	}
-	b = append(append(b, "://"...), c.req.host...)
-	if !c.hostForm {
-		b = append(append(b, '/'), c.path.Account...)
-	}
-	c.scratch = b
-	return string(b)
-}
-
-// link returns the URL of an entity; it is valid until scratch is reused.
-func (c *call) link(root, table, partitionKey, rowKey string) []byte {
-	b := append(append(c.scratch[:0], root...), '/')
-	c.scratch = odata.AppendLink(b, table, partitionKey, rowKey)
-	return c.scratch
-}
-
-func (c *call) etag(ticks int64) string {
-	c.scratch = odata.AppendETag(c.scratch[:0], ticks)
-	return string(c.scratch)
+	return odata.Context{Root: c.links.root(), Account: c.account.name, Table: table, Level: c.level}
 }
 
 // spelled returns the table's name as it was created.
@@ -139,72 +110,4 @@ func (c *call) spelled(table string) string {
 		return name
 	}
 	return table
-}
-
-// created responds that a resource was created at a URL; content reports whether the client wants it in the body.
-func (c *call) created(location string) (content bool) {
-	r := c.resp
-	r.add("Location", location)
-	if c.prefer != "" {
-		r.add("Preference-Applied", c.prefer)
-	}
-	if c.prefer == "return-no-content" {
-		r.status = 204
-		r.add("DataServiceId", location)
-		return false
-	}
-	r.status, r.contentType = 201, c.level.ContentType()
-	return true
-}
-
-// wantsJSON returns nil if a body's content type is JSON, the only supported format.
-func wantsJSON(contentType string) error {
-	mediaType, _, _ := strings.Cut(contentType, ";")
-	switch mediaType = strings.TrimSpace(mediaType); {
-	case strings.EqualFold(mediaType, "application/json"):
-		return nil
-	case strings.EqualFold(mediaType, "application/atom+xml"):
-		return odata.Of(odata.AtomFormatNotSupported)
-	}
-	return odata.Of(odata.MediaTypeNotSupported)
-}
-
-// admit asks the throttles for n entities of a partition; if table is empty, it asks only the account's throttle.
-func (c *call) admit(table, partitionKey string, n int) error {
-	wait, ok := c.server.byAccount.admit(c.account.name, n)
-	if ok && table != "" && c.server.partitions != nil {
-		if wait, ok = c.server.partitions.admit(c.partition(table, partitionKey), n); !ok {
-			c.server.byAccount.release(c.account.name, n) // a refused request does not count against the account
-		}
-	}
-	if ok {
-		return nil
-	}
-	return &busy{seconds: int((wait + time.Second - 1) / time.Second)}
-}
-
-// charge counts n more entities that a response contains.
-func (c *call) charge(table, partitionKey string, n int) {
-	c.server.byAccount.charge(c.account.name, n)
-	if table != "" && c.server.partitions != nil {
-		c.server.partitions.charge(c.partition(table, partitionKey), n)
-	}
-}
-
-// partition returns a name for the partition that is unique among all accounts.
-func (c *call) partition(table, partitionKey string) string {
-	return c.account.name + "/" + strings.ToLower(table) + "/" + partitionKey
-}
-
-// condition parses If-Match into an operation.
-func condition(ifMatch string, op *entity.Operation) error {
-	if ifMatch == "" {
-		return nil
-	}
-	ticks, any, err := odata.ParseETag(ifMatch)
-	if err != nil {
-		return err
-	}
-	op.Match, op.Conditional = ticks, !any
-	return nil
 }

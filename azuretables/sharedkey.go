@@ -12,6 +12,7 @@ import (
 
 	"cqld/auth"
 	"cqld/azuretables/odata"
+	"cqld/ring"
 )
 
 // Account is an account of the configuration: its name and key, as in a connection string, and the role as which its
@@ -75,6 +76,28 @@ func newAccount(name, role, level string, keys [2]string) (*account, bool) {
 		made.keys = append(made.keys, k)
 	}
 	return made, true
+}
+
+// levels returns the consistency of the account's requests (docs/adr/0042). server is the level of accounts that have
+// none of their own.
+func (a *account) levels(server string) (ring.Consistency, ring.Consistency) {
+	level := a.level
+	if level == "" {
+		level = server
+	}
+	if level == LocalQuorum {
+		return ring.LocalQuorum, ring.LocalSerial
+	}
+	return ring.Quorum, ring.Serial
+}
+
+// memoryRole returns the name of the role that the memory of requests counts for: the account's role, or the account
+// if it has none.
+func (a *account) memoryRole() string {
+	if a.role != "" {
+		return a.role
+	}
+	return "tables:" + a.name
 }
 
 // verify reports whether signature (base64) is the HMAC, by any of the account's keys, of the bytes that build appends.

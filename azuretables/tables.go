@@ -35,8 +35,7 @@ func (c *call) getTable() error {
 		return err
 	}
 	ctx := c.context("")
-	c.resp.status, c.resp.contentType = 200, c.level.ContentType()
-	c.resp.data()
+	c.resp.found(c.level)
 	c.resp.body = ctx.AppendTable(c.resp.body, name)
 	return nil
 }
@@ -49,11 +48,11 @@ func (c *call) listTables() error {
 	if p.unsupported || p.orderBy != "" {
 		return odata.Of(odata.NotImplemented)
 	}
-	match, err := c.matchTables()
+	match, err := p.tableFilter(&c.server.limits.Entity)
 	if err != nil {
 		return err
 	}
-	top, err := c.parseTop()
+	top, err := p.pageSize(c.server.limits.PageEntities)
 	if err != nil {
 		return err
 	}
@@ -75,8 +74,7 @@ func (c *call) listTables() error {
 	}
 	ctx := c.context("")
 	r := c.resp
-	r.status, r.contentType = 200, c.level.ContentType()
-	r.data()
+	r.found(c.level)
 	if next != "" {
 		r.add("x-ms-continuation-NextTableName", continuation(next))
 	}
@@ -84,12 +82,12 @@ func (c *call) listTables() error {
 	return nil
 }
 
-// matchTables returns the filter on names, in which TableName is the only property; nil means all tables.
-func (c *call) matchTables() (func(string) bool, error) {
-	if strings.TrimSpace(c.params.filter) == "" {
+// tableFilter returns the filter on names, in which TableName is the only property; nil means all tables.
+func (p *params) tableFilter(limits *odata.Limits) (func(string) bool, error) {
+	if strings.TrimSpace(p.filter) == "" {
 		return nil, nil
 	}
-	filter, err := odata.ParseFilter(c.params.filter, &c.server.limits.Entity)
+	filter, err := odata.ParseFilter(p.filter, limits)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +99,7 @@ func (c *call) matchTables() (func(string) bool, error) {
 }
 
 func (c *call) createTable() error {
-	if err := c.mayChange(createTable(), ""); err != nil {
+	if err := c.grant.permitsChange(createTable(), ""); err != nil {
 		return err
 	}
 	if err := wantsJSON(c.req.header.contentType); err != nil {
@@ -121,21 +119,20 @@ func (c *call) createTable() error {
 	}
 	ctx := c.context("")
 	c.resp.data()
-	if c.created(ctx.Root + "/Tables('" + name + "')") {
+	if c.resp.created(ctx.Root+"/Tables('"+name+"')", c.prefer, c.level) {
 		c.resp.body = ctx.AppendTable(c.resp.body, name)
 	}
 	return nil
 }
 
 func (c *call) deleteTable() error {
-	if err := c.mayChange(deleteTable(), ""); err != nil {
+	if err := c.grant.permitsChange(deleteTable(), ""); err != nil {
 		return err
 	}
 	if err := c.server.o.Service.DeleteTable(&c.request, c.account.name, c.path.Table); err != nil {
 		return err
 	}
-	c.resp.status = 204
-	c.resp.data()
+	c.resp.noContent()
 	return nil
 }
 
@@ -151,7 +148,7 @@ func (c *call) tablesBelowTable() error {
 		}
 		return odata.ErrPath()
 	case "POST":
-		if err := c.mayChange(addEntity(), table); err != nil {
+		if err := c.grant.permitsChange(addEntity(), table); err != nil {
 			return err
 		}
 		if err := wantsJSON(c.req.header.contentType); err != nil {
@@ -169,7 +166,7 @@ func (c *call) tablesBelowTable() error {
 		}
 		return odata.ErrPath()
 	case "DELETE":
-		if err := c.mayChange(deleteEntity(), table); err != nil {
+		if err := c.grant.permitsChange(deleteEntity(), table); err != nil {
 			return err
 		}
 		return odata.ErrKeyCount(c.account.name + "." + c.spelled(table))

@@ -2,6 +2,7 @@ package azuretables
 
 import (
 	"hash/maphash"
+	"strings"
 	"sync"
 	"time"
 )
@@ -105,4 +106,35 @@ func (s *bucketSet) bucket(key uint64, rate float64, now time.Duration) *bucket 
 
 func (b *bucket) grown(rate float64, now time.Duration) float64 {
 	return min(rate, b.tokens+rate*(now-b.at).Seconds())
+}
+
+// rates are the throttles of accounts and of partitions.
+type rates struct{ accounts, partitions *throttle }
+
+// admit asks the throttles for n entities of a partition; if table is empty, it asks only the account's throttle. Its
+// error is busy.
+func (r *rates) admit(account, table, partitionKey string, n int) error {
+	wait, ok := r.accounts.admit(account, n)
+	if ok && table != "" && r.partitions != nil {
+		if wait, ok = r.partitions.admit(partitionName(account, table, partitionKey), n); !ok {
+			r.accounts.release(account, n) // a refused request does not count against the account
+		}
+	}
+	if ok {
+		return nil
+	}
+	return &busy{seconds: int((wait + time.Second - 1) / time.Second)}
+}
+
+// charge counts n more entities that a response contains.
+func (r *rates) charge(account, table, partitionKey string, n int) {
+	r.accounts.charge(account, n)
+	if table != "" && r.partitions != nil {
+		r.partitions.charge(partitionName(account, table, partitionKey), n)
+	}
+}
+
+// partitionName returns a name for a partition that is unique among all accounts.
+func partitionName(account, table, partitionKey string) string {
+	return account + "/" + strings.ToLower(table) + "/" + partitionKey
 }

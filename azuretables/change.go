@@ -1,0 +1,146 @@
+package azuretables
+
+import (
+	"strconv"
+	"strings"
+
+	"cqld/azuretables/entity"
+	"cqld/azuretables/odata"
+	"cqld/schema"
+)
+
+// changeParser parses the changes that requests, and operations of a changeset, describe.
+type changeParser struct {
+	grant  *grant
+	limits *odata.Limits
+}
+
+// parse parses the change that a method, path, headers and body describe into op, and checks that the grant allows it
+// and covers its keys. It reuses op's properties.
+func (p *changeParser) parse(method string, path *odata.Path, h *header, body []byte, op *entity.Operation) error {
+	var err error
+	table := path.Table
+	switch method {
+	case "POST":
+		if path.Resource != odata.EntitySet {
+			return odata.Of(odata.MethodNotAllowed)
+		}
+		op.Kind = entity.Insert
+		err = p.grant.permitsChange(addEntity(), table)
+	case "DELETE":
+		op.Kind = entity.Delete
+		err = p.grant.permitsChange(deleteEntity(), table)
+	case "PUT", "PATCH", "MERGE":
+		var wanted action
+		op.Kind, wanted = updateKind(method, h.ifMatch != "")
+		err = p.grant.permitsChange(wanted, table)
+	default:
+		return odata.Of(odata.MethodNotAllowed)
+	}
+	switch {
+	case err != nil:
+		return err
+	case method != "POST" && path.Resource != odata.OneEntity:
+		return odata.Of(odata.MethodNotAllowed)
+	case method == "DELETE":
+		err = parseDeletion(path, h, op)
+	default:
+		err = p.content(method, path, h, body, op)
+	}
+	if err != nil {
+		return err
+	}
+	if !p.grant.covers(op.Entity.PartitionKey, op.Entity.RowKey) {
+		return odata.Of(odata.AuthorizationFailure)
+	}
+	if op.TTL, err = parseTTL(h.ttl); err != nil {
+		return err
+	}
+	if method == "POST" {
+		return nil // an insert has no entity to match
+	}
+	return condition(h.ifMatch, op)
+}
+
+// updateKind returns the operation of PUT, PATCH and MERGE: without If-Match the entity need not exist.
+func updateKind(method string, match bool) (entity.Kind, action) {
+	switch {
+	case method == "PUT" && match:
+		return entity.Update, updateEntity()
+	case method == "PUT":
+		return entity.InsertOrReplace, upsertEntity()
+	case match:
+		return entity.Merge, updateEntity()
+	}
+	return entity.InsertOrMerge, upsertEntity()
+}
+
+func parseDeletion(path *odata.Path, h *header, op *entity.Operation) error {
+	if h.ifMatch == "" {
+		return odata.Of(odata.MissingRequiredHeader)
+	}
+	op.Entity = odata.Entity{PartitionKey: path.PartitionKey, RowKey: path.RowKey}
+	return nil
+}
+
+// content parses the entity in a body. Except with POST, the keys come from the URL, and keys in the body must equal
+// them.
+func (p *changeParser) content(method string, path *odata.Path, h *header, body []byte, op *entity.Operation) error {
+	if err := wantsJSON(h.contentType); err != nil {
+		return err
+	}
+	e := &op.Entity
+	keys, err := odata.DecodeEntity(body, p.limits, e)
+	if err != nil {
+		return err
+	}
+	if method == "POST" {
+		return keys.Need()
+	}
+	if keys&odata.HasPartitionKey != 0 && e.PartitionKey != path.PartitionKey ||
+		keys&odata.HasRowKey != 0 && e.RowKey != path.RowKey {
+		return odata.Of(odata.InvalidInput)
+	}
+	e.PartitionKey, e.RowKey = path.PartitionKey, path.RowKey
+	if err := p.limits.CheckKey(e.PartitionKey); err != nil {
+		return err
+	}
+	return p.limits.CheckKey(e.RowKey)
+}
+
+// wantsJSON returns nil if a body's content type is JSON, the only supported format.
+func wantsJSON(contentType string) error {
+	mediaType, _, _ := strings.Cut(contentType, ";")
+	switch mediaType = strings.TrimSpace(mediaType); {
+	case strings.EqualFold(mediaType, "application/json"):
+		return nil
+	case strings.EqualFold(mediaType, "application/atom+xml"):
+		return odata.Of(odata.AtomFormatNotSupported)
+	}
+	return odata.Of(odata.MediaTypeNotSupported)
+}
+
+// condition parses If-Match into an operation.
+func condition(ifMatch string, op *entity.Operation) error {
+	if ifMatch == "" {
+		return nil
+	}
+	ticks, any, err := odata.ParseETag(ifMatch)
+	if err != nil {
+		return err
+	}
+	op.Match, op.Conditional = ticks, !any
+	return nil
+}
+
+// parseTTL parses the header x-cqld-ttl.
+func parseTTL(s string) (int32, error) {
+	if s == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(s, 10, 32)
+	if err != nil || n < 1 || n > schema.TTLMax {
+		return 0, odata.Of(odata.InvalidHeaderValue)
+	}
+	return int32(n), nil
+}

@@ -1,0 +1,164 @@
+package azuretables
+
+import (
+	"strings"
+
+	"cqld/azuretables/entity"
+	"cqld/azuretables/odata"
+)
+
+// changeset is a transaction: operations on entities of one partition. parse precedes apply.
+type changeset struct {
+	call      *call
+	requests  []odata.Request
+	table     string
+	ops       []entity.Operation // of the requests, in the same order
+	wants     []wanted
+	locations strings.Builder // the URLs of inserted entities
+}
+
+// wanted contains the preferences of an operation in a changeset for its response.
+type wanted struct {
+	prefer string
+	level  odata.Metadata
+}
+
+func newChangeset(c *call, requests []odata.Request) *changeset {
+	return &changeset{
+		call:     c,
+		requests: requests,
+		table:    requests[0].Path.Table,
+		ops:      make([]entity.Operation, len(requests)),
+		wants:    make([]wanted, len(requests)),
+	}
+}
+
+// parse parses the operations, and checks that they are about different entities of one partition.
+func (t *changeset) parse() error {
+	rows := make(map[string]struct{}, len(t.requests))
+	var free []odata.Property
+	for i := range t.requests {
+		r, op := &t.requests[i], &t.ops[i]
+		op.Entity.Properties = free
+		err := t.parseOne(r, op, &t.wants[i])
+		free = reserveProperties(op, free, len(t.ops)-1-i)
+		switch _, twice := rows[op.Entity.RowKey]; {
+		case err != nil:
+		case !strings.EqualFold(r.Path.Table, t.table):
+			err = odata.Of(odata.InvalidInput)
+		case op.Entity.PartitionKey != t.ops[0].Entity.PartitionKey:
+			err = odata.Of(odata.CommandsInBatchActOnDifferentPartitions)
+		case twice:
+			err = odata.Of(odata.InvalidDuplicateRow)
+		}
+		if err != nil {
+			return &entity.Failed{Index: i, Err: err}
+		}
+		rows[op.Entity.RowKey] = struct{}{}
+	}
+	return nil
+}
+
+// parseOne parses one operation, which has its own headers.
+func (t *changeset) parseOne(r *odata.Request, op *entity.Operation, w *wanted) error {
+	h := headerOf(r)
+	var ok bool
+	if w.level, ok = parseAccept(h.accept); !ok {
+		return odata.Of(odata.AtomFormatNotSupported)
+	}
+	w.prefer = preference(h.prefer)
+	method := r.Method
+	if h.method != "" && method == "POST" {
+		method = strings.ToUpper(h.method)
+	}
+	parser := changeParser{t.call.grant, &t.call.server.limits.Entity}
+	return parser.parse(method, &r.Path, &h, r.Body, op)
+}
+
+// linkExtra is the average number of bytes by which the links of a changeset may exceed the first one without a second
+// allocation.
+const linkExtra = 4
+
+// reserveProperties returns memory for the properties of the operations after op, which has taken its own from free. If
+// free is used up, it allocates memory for as many more operations as large as op, within bounds.
+func reserveProperties(op *entity.Operation, free []odata.Property, more int) []odata.Property {
+	n := len(op.Entity.Properties)
+	op.Entity.Properties = op.Entity.Properties[:n:n]
+	if n < cap(free) {
+		return free[n:n]
+	}
+	return make([]odata.Property, 0, min(n*more, propertyChunk))
+}
+
+// apply applies the operations and returns their replies.
+func (t *changeset) apply() ([]odata.Reply, error) {
+	c := t.call
+	if err := c.server.rates.admit(c.account.name, t.table, t.ops[0].Entity.PartitionKey, len(t.ops)); err != nil {
+		return nil, err
+	}
+	c.plan = planName(entity.PointQuery)
+	stamps, err := c.server.o.Service.Apply(&c.request, c.account.name, t.table, t.ops)
+	if err != nil {
+		c.req.kept = true
+		return nil, c.named(t.table, err)
+	}
+	ctx := c.context(c.spelled(t.table))
+	replies := make([]odata.Reply, len(t.ops))
+	etag := ""
+	for i := range t.ops {
+		if i == 0 || stamps[i] != stamps[i-1] { // they are usually equal
+			etag = c.links.etag(stamps[i])
+		}
+		t.ops[i].Entity.Timestamp = stamps[i]
+		t.reply(&t.ops[i], &t.wants[i], &ctx, etag, &replies[i])
+		if i == 0 {
+			t.locations.Grow((len(t.ops) - 1) * (len(replies[i].Location) + linkExtra))
+		}
+	}
+	return replies, nil
+}
+
+// reply describes the response to one applied operation. (Recorded: only responses to inserts contain version 3.0.)
+func (t *changeset) reply(op *entity.Operation, w *wanted, ctx *odata.Context, etag string, out *odata.Reply) {
+	out.Status, out.NoCache, out.Version = 204, true, "1.0"
+	if op.Kind != entity.Delete {
+		out.ETag = etag
+	}
+	if op.Kind != entity.Insert {
+		return
+	}
+	e := &op.Entity
+	out.Version, out.PreferenceApplied = "3.0", w.prefer
+	at := t.locations.Len()
+	t.locations.Write(t.call.links.entity(ctx.Root, ctx.Table, e.PartitionKey, e.RowKey))
+	out.Location = t.locations.String()[at:]
+	if w.prefer == "return-no-content" {
+		out.DataServiceID = out.Location
+		return
+	}
+	out.Status, out.ContentType = 201, w.level.ContentType()
+	inner := *ctx
+	inner.Level = w.level
+	out.Body = inner.AppendEntity(nil, e)
+}
+
+// headerOf returns the headers of an operation in a batch.
+func headerOf(r *odata.Request) (h header) {
+	for _, f := range r.Fields {
+		switch {
+		case strings.EqualFold(f.Name, "Accept"):
+			h.accept = f.Value
+		case strings.EqualFold(f.Name, "Content-Type"):
+			h.contentType = f.Value
+		case strings.EqualFold(f.Name, "Prefer"):
+			h.prefer = f.Value
+		case strings.EqualFold(f.Name, "If-Match"):
+			h.ifMatch = f.Value
+		case strings.EqualFold(f.Name, "X-HTTP-Method"):
+			h.method = f.Value
+		case strings.EqualFold(f.Name, "x-cqld-ttl"):
+			h.ttl = f.Value
+		}
+	}
+	return h
+}

@@ -1,0 +1,114 @@
+package azuretables
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"cqld/azuretables/entity"
+	"cqld/azuretables/odata"
+)
+
+// field is a header of a response; its name is canonical.
+type field struct{ name, value string }
+
+// response is the response to a request. reset prepares it for reuse and keeps its buffers.
+type response struct {
+	status      int
+	text        string // reason phrase; empty means the standard one
+	contentType string
+	fields      []field
+	body        []byte
+	server      string
+	frontEnd    bool // refused before the service: contains no version
+}
+
+const (
+	serverName   = "Windows-Azure-Table/1.0 Microsoft-HTTPAPI/2.0"
+	frontEndName = "Microsoft-HTTPAPI/2.0" // server name in responses to unauthenticated requests
+)
+
+func (r *response) reset() {
+	body := r.body[:0]
+	if cap(body) > responseKeep {
+		body = nil
+	}
+	clear(r.fields)
+	*r = response{fields: r.fields[:0], body: body, server: serverName}
+}
+
+func (r *response) add(name, value string) { r.fields = append(r.fields, field{name, value}) }
+
+func (r *response) addInt(name string, value int) { r.add(name, strconv.Itoa(value)) }
+
+// data marks the response as one of the data service, as opposed to responses about the account.
+func (r *response) data() {
+	r.add("Cache-Control", "no-cache")
+	r.add("X-Content-Type-Options", "nosniff")
+}
+
+// failed discards the headers and the body added so far.
+func (r *response) failed() {
+	r.fields, r.body, r.contentType, r.text = r.fields[:0], r.body[:0], "", ""
+}
+
+// noContent responds that a change has been made.
+func (r *response) noContent() {
+	r.status = 204
+	r.data()
+}
+
+// found responds with data in the body, which the caller appends.
+func (r *response) found(level odata.Metadata) {
+	r.status, r.contentType = 200, level.ContentType()
+	r.data()
+}
+
+// created responds that a resource was created at a URL; content reports whether the client wants it in the body.
+func (r *response) created(location, prefer string, level odata.Metadata) (content bool) {
+	r.add("Location", location)
+	if prefer != "" {
+		r.add("Preference-Applied", prefer)
+	}
+	if prefer == "return-no-content" {
+		r.status = 204
+		r.add("DataServiceId", location)
+		return false
+	}
+	r.status, r.contentType = 201, level.ContentType()
+	return true
+}
+
+// document responds with an XML document.
+func (r *response) document(body []byte) {
+	r.status, r.contentType, r.body = 200, "application/xml", body
+}
+
+// page adds the headers of a page: its continuation, and its cost in rows read.
+func (r *response) page(p *entity.Page, rows int) {
+	r.proceed(p.Next)
+	r.addInt(rowsHeader, rows)
+	r.add(planHeader, planName(p.Plan))
+	r.add("x-ms-request-charge", charge(rows))
+}
+
+// proceed adds the continuation headers, unless next is nil.
+func (r *response) proceed(next *entity.Position) {
+	if next != nil {
+		r.add("x-ms-continuation-NextPartitionKey", continuation(next.PartitionKey))
+		r.add("x-ms-continuation-NextRowKey", continuation(next.RowKey))
+	}
+}
+
+// unauthenticated responds to a client that could not be authenticated, like Azure's front end: with fewer headers.
+func (r *response) unauthenticated(e *odata.Error, accept, id string, now time.Time) {
+	r.frontEnd, r.server, r.text = true, frontEndName, e.Message
+	r.add("x-ms-error-code", string(e.Code))
+	if strings.Contains(accept, "json") {
+		r.contentType = "application/json"
+		r.body = e.AppendJSON(r.body, id, now)
+		return
+	}
+	r.contentType = "application/xml"
+	r.body = e.AppendXML(r.body, id, now)
+}
