@@ -16,6 +16,8 @@ import (
 	"cqld/internal/env"
 	"cqld/messaging"
 	"cqld/paxos"
+	"cqld/paxos/acceptor"
+	"cqld/paxos/contention"
 	"cqld/replica"
 	"cqld/ring"
 	"cqld/row"
@@ -142,12 +144,13 @@ func newBenchRing(b testing.TB, n int) []*benchNode {
 
 // startPaxos creates the acceptor and, from the options, the proposer.
 func (n *benchNode) startPaxos(o paxos.Options, local *replica.Local, transport messaging.Transport) {
-	acceptor := paxos.NewAcceptor(local, n, paxos.Unsafe{})
-	paxos.Serve(n, acceptor)
-	o.Acceptors, o.Coordinator, o.LocalDatacenter = paxos.NewDirectory(acceptor, transport, n), n.coord, "dc1"
+	voter := acceptor.New(local, n, acceptor.Unsafe{})
+	acceptor.Serve(n, voter)
+	o.Acceptors, o.Arbiters = acceptor.NewDirectory(voter, transport, n), contention.NewClient(transport)
+	o.Coordinator, o.LocalDatacenter = n.coord, "dc1"
 	o.Stamps = env.NewHLC(o.Clock, time.Minute)
 	n.proposer = paxos.NewProposer(o)
-	paxos.ServeTurns(n, n.proposer)
+	contention.Serve(n, n.proposer.Arbiter())
 }
 
 // insert inserts rows that do not exist in one conditional change.

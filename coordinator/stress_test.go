@@ -14,6 +14,7 @@ import (
 	"cqld/coordinator"
 	"cqld/internal/env"
 	"cqld/paxos"
+	"cqld/paxos/ballot"
 	"cqld/paxos/contention"
 	"cqld/ring"
 	"cqld/row"
@@ -147,9 +148,9 @@ func (w *faultyReplica) Digest(_ uint64, _ *row.ReadCommand, timeout time.Durati
 // faultyAcceptors answer like a faultyReplica.
 type faultyAcceptors struct{ w *faultyReplica }
 
-func (a faultyAcceptors) Prepare(_ ring.NodeID, _ coordinator.Trace, _ uint64, _, _ paxos.Ballot, _ *row.ReadCommand,
-	timeout time.Duration, done func(*paxos.Promise, error)) {
-	p := &paxos.Promise{Promised: paxos.Ballot{Micros: 1},
+func (a faultyAcceptors) Prepare(_ ring.NodeID, _ coordinator.Trace, _ uint64, _, _ ballot.Ballot, _ *row.ReadCommand,
+	timeout time.Duration, done func(*ballot.Promise, error)) {
+	p := &ballot.Promise{Promised: ballot.Ballot{Micros: 1},
 		Page: append([]byte(nil), a.w.pages[rand.IntN(len(a.w.pages))]...)}
 	if p.Refused = rand.IntN(10) == 0; p.Refused {
 		p.Promised.Micros, p.Page = time.Now().UnixMicro(), nil
@@ -164,29 +165,29 @@ func (a faultyAcceptors) Prepare(_ ring.NodeID, _ coordinator.Trace, _ uint64, _
 	})
 }
 
-func (a faultyAcceptors) Accept(to []ring.NodeID, _ coordinator.Trace, _ uint64, _ *paxos.Proposal,
-	timeout time.Duration, done func(int, paxos.Ballot, error)) {
+func (a faultyAcceptors) Accept(to []ring.NodeID, _ coordinator.Trace, _ uint64, _ *ballot.Proposal,
+	timeout time.Duration, done func(int, ballot.Ballot, error)) {
 	for i := range to {
-		a.w.later(timeout, func(err error) { done(i, paxos.Ballot{}, err) })
+		a.w.later(timeout, func(err error) { done(i, ballot.Ballot{}, err) })
 	}
 }
 
-func (a faultyAcceptors) Commit(_ ring.NodeID, _ coordinator.Trace, _ uint64, _ *paxos.Proposal, timeout time.Duration,
+func (a faultyAcceptors) Commit(_ ring.NodeID, _ coordinator.Trace, _ uint64, _ *ballot.Proposal, timeout time.Duration,
 	done func(error)) {
 	a.w.later(timeout, done)
 }
 
 func (a faultyAcceptors) Decide(_ uint64, _ *row.ReadCommand,
-	_ func(paxos.Known, []byte) (*paxos.Proposal, *row.Mutation), done func(error)) {
-	done(paxos.ErrUnsettled)
+	_ func(ballot.Known, []byte) (*ballot.Proposal, *row.Mutation), done func(error)) {
+	done(ballot.ErrUnsettled)
 }
 
-func (a faultyAcceptors) RequestTurn(_ ring.NodeID, _ string, timeout time.Duration,
+func (a faultyAcceptors) Ask(_ ring.NodeID, _ string, timeout time.Duration,
 	done func(contention.Turn, error)) {
 	a.w.later(timeout, func(err error) { done(contention.Turn{}, err) })
 }
 
-func (a faultyAcceptors) EndTurn(ring.NodeID, string, uint64) {}
+func (a faultyAcceptors) Pass(ring.NodeID, string, uint64) {}
 
 func (w *faultyReplica) Truncate(_ uint64, _ coordinator.Truncation, timeout time.Duration, done func(error)) {
 	w.later(timeout, done)
@@ -215,6 +216,7 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 		Clock: realClock{time.Now()}, LocalDatacenter: "dc1", Stamps: stamps},
 		Store: noHints{}})
 	proposer := paxos.NewProposer(paxos.Options{View: view, Acceptors: faultyAcceptors{faulty},
+		Arbiters:    faultyAcceptors{faulty},
 		Coordinator: c.Coordinator, Clock: realClock{time.Now()},
 		Stamps: stamps, LocalDatacenter: "dc1"})
 	var asked, answered, broken atomic.Int64

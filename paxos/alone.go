@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"cqld/coordinator"
+	"cqld/paxos/ballot"
 	"cqld/row"
 )
 
@@ -17,7 +18,7 @@ import (
 func (m *machine) alone() bool {
 	v, self := &m.voters, m.c.view.Self()
 	if len(v.natural) != 1 || len(v.pending) > 0 || len(v.others) > 0 || v.natural[0] != self ||
-		m.crowded || len(m.own) > 0 || m.c.unsafe.NoPersist {
+		m.crowded || len(m.own) > 0 {
 		return false
 	}
 	return coordinator.OnlySelf(self, m.topology, m.table, m.cmd.Key.Token)
@@ -37,17 +38,17 @@ func (m *machine) decideAlone(out []effect) []effect {
 }
 
 // aloneQuestion returns the conditions to be evaluated on what the acceptor has read.
-func (m *machine) aloneQuestion(known *Known, page []byte) *question {
+func (m *machine) aloneQuestion(known *ballot.Known, page []byte) *question {
 	m.ballot = m.c.ballot(max(m.seen, known.Latest.Micros), m.span())
 	return m.question(page)
 }
 
 // aloneProposal returns the proposal of the changes to be made; nil if there are none.
-func (m *machine) aloneProposal(known *Known, a *verdict) *Proposal {
+func (m *machine) aloneProposal(known *ballot.Known, a *verdict) *ballot.Proposal {
 	if m.accept(a); a.tooMuch || a.update == nil {
 		return nil
 	}
-	m.proposal = Proposal{
+	m.proposal = ballot.Proposal{
 		Ballot:  m.ballot,
 		Origin:  m.ballot,
 		Prior:   known.Prior,
@@ -62,7 +63,7 @@ func (m *machine) aloneProposal(known *Known, a *verdict) *Proposal {
 // aloneEnded is the event that the acceptor has decided, or has failed.
 func (m *machine) aloneEnded(ev *event, out []effect) []effect {
 	err := ev.err
-	if errors.Is(err, ErrInDoubt) {
+	if errors.Is(err, ballot.ErrInDoubt) {
 		m.proposal.Update = row.AppendMutation(nil, ev.verdict.update)
 		m.own = append(m.own, doubtful{proposal: m.proposal, outcomes: m.outcomes})
 	}
@@ -73,7 +74,7 @@ func (m *machine) aloneEnded(ev *event, out []effect) []effect {
 	case err == nil:
 		m.c.counts.alone.Add(1)
 		return m.conclude(out, m.outcomes, nil)
-	case errors.Is(err, ErrUnsettled):
+	case errors.Is(err, ballot.ErrUnsettled):
 		m.crowded = true
 		return m.again(out, CauseContention, 0)
 	case isNotReplica(err) && m.plans < m.c.limits.PlansMax:
@@ -98,7 +99,7 @@ func (r *round) decideAlone(e *effect) {
 	attempt := e.attempt
 	coordinator.AddContact(e.trace, r.c.view.Self())
 	var a verdict
-	r.c.acceptors.Decide(e.epoch, e.cmd, func(known Known, page []byte) (*Proposal, *row.Mutation) {
+	r.c.acceptors.Decide(e.epoch, e.cmd, func(known ballot.Known, page []byte) (*ballot.Proposal, *row.Mutation) {
 		r.mu.Lock()
 		if r.over || r.attempt != attempt {
 			r.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/paxos/ballot"
 	"cqld/ring"
 )
 
@@ -15,11 +16,11 @@ type attempts struct {
 	poll
 
 	topology *ring.Topology
-	attempt  int    // incremented for every prepare; answers to earlier attempts are ignored
-	ballot   Ballot // of the attempt
-	previous Ballot // the ballot on which the attempt rests instead of promises
-	proposal Proposal
-	prior    Ballot // the latest decided ballot in the promises, or the low bound
+	attempt  int           // incremented for every prepare; answers to earlier attempts are ignored
+	ballot   ballot.Ballot // of the attempt
+	previous ballot.Ballot // the ballot on which the attempt rests instead of promises
+	proposal ballot.Proposal
+	prior    ballot.Ballot // the latest decided ballot in the promises, or the low bound
 	outcomes []outcome
 
 	sent   time.Duration // when the requests of the phase were sent
@@ -179,7 +180,7 @@ func (m *attempts) cancel(x *member, out []effect) []effect {
 }
 
 // lost answers the members whose proposals' outcomes cannot be determined, and restarts with the others.
-func (m *attempts) lost(out []effect, commit *Proposal, floor Ballot) []effect {
+func (m *attempts) lost(out []effect, commit *ballot.Proposal, floor ballot.Ballot) []effect {
 	isLost := func(p *doubtful) bool {
 		return FateOf(p.proposal.Origin, commit, floor) == Lost || m.c.unsafe.NoLookup
 	}
@@ -228,7 +229,7 @@ func (m *attempts) doubt() {
 
 // settle records that ballot b of this round is settled, with the latest decided change before it, so that the
 // next round can rest on it.
-func (m *attempts) settle(b, prior Ballot, history History) {
+func (m *attempts) settle(b, prior ballot.Ballot, history ballot.History) {
 	m.c.lastBallots.put(lastBallot{
 		partition: m.partition,
 		ballot:    b,

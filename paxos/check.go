@@ -4,12 +4,13 @@ import (
 	"time"
 
 	"cqld/internal/invariant"
+	"cqld/paxos/ballot"
 )
 
 // checkpoint is what the last check of a machine saw of what must not move back.
 type checkpoint struct {
 	attempt int
-	ballot  Ballot
+	ballot  ballot.Ballot
 	seen    int64
 	now     time.Duration
 }

@@ -1,13 +1,17 @@
 package paxos
 
 import (
-	"errors"
-	"strings"
 	"testing"
 
-	"cqld/internal/invariant"
+	"cqld/internal/invariant/invarianttest"
+	"cqld/paxos/ballot"
 	"cqld/ring"
 )
+
+// ballotAt returns the ballot of a node at a time (µs).
+func ballotAt(micros int64, node int) ballot.Ballot {
+	return ballot.Ballot{Micros: micros, Node: ring.NodeID(node)}
+}
 
 // accepting returns the machine of one change that waits for the acceptances of three voters.
 func accepting() *machine {
@@ -16,8 +20,8 @@ func accepting() *machine {
 	m.members = []*member{{req: &CASRequest{}}}
 	m.voters = electorate{natural: []ring.NodeID{1, 2, 3}}
 	m.votes = []vote{{node: 1, state: voteYes}, {node: 2}, {node: 3}}
-	m.attempt, m.ballot, m.seen, m.now = 1, ballot(10, 1), 5, 1
-	m.proposal = Proposal{Ballot: m.ballot, Origin: m.ballot, Prior: ballot(5, 2)}
+	m.attempt, m.ballot, m.seen, m.now = 1, ballotAt(10, 1), 5, 1
+	m.proposal = ballot.Proposal{Ballot: m.ballot, Origin: m.ballot, Prior: ballotAt(5, 2)}
 	m.outcomes = []outcome{{changes: true}}
 	m.phase = phaseAccepting
 	m.arm(alarmLate, 1)
@@ -56,7 +60,7 @@ func TestInvariantsFire(t *testing.T) {
 		want   string
 	}{
 		"attempt":         {accepting(), func(m *machine) { m.attempt-- }, "attempt moved back"},
-		"ballot":          {accepting(), func(m *machine) { m.ballot = ballot(9, 1) }, "ballot moved back"},
+		"ballot":          {accepting(), func(m *machine) { m.ballot = ballotAt(9, 1) }, "ballot moved back"},
 		"ballot of other": {accepting(), func(m *machine) { m.seen-- }, "ballot of others moved back"},
 		"time":            {accepting(), func(m *machine) { m.now-- }, "time of events moved back"},
 		"tally": {accepting(), func(m *machine) {
@@ -76,27 +80,26 @@ func TestInvariantsFire(t *testing.T) {
 		"promises":        {in(phasePreparing), func(m *machine) { m.disarm() }, "waits for promises for ever"},
 		"last promises":   {in(phaseSettling), func(m *machine) { m.alarm.phase = phaseIdle }, "for promises for ever"},
 		"acceptances":     {accepting(), func(m *machine) { m.disarm() }, "waits for acceptances for ever"},
-		"another attempt": {accepting(), func(m *machine) { m.proposal.Ballot = ballot(9, 1) }, "of another attempt"},
-		"origin":          {accepting(), func(m *machine) { m.proposal.Origin = ballot(11, 1) }, "older than its"},
-		"decided":         {accepting(), func(m *machine) { m.proposal.Prior = ballot(10, 2) }, "latest decided one"},
-		"previous":        {accepting(), func(m *machine) { m.proposal.Previous = ballot(12, 1) }, "on which it rests"},
+		"another attempt": {accepting(), func(m *machine) { m.proposal.Ballot = ballotAt(9, 1) }, "of another attempt"},
+		"origin":          {accepting(), func(m *machine) { m.proposal.Origin = ballotAt(11, 1) }, "older than its"},
+		"decided":         {accepting(), func(m *machine) { m.proposal.Prior = ballotAt(10, 2) }, "latest decided one"},
+		"previous":        {accepting(), func(m *machine) { m.proposal.Previous = ballotAt(12, 1) }, "it rests"},
 		"commit": {in(phaseCommitting), func(m *machine) { m.members[0].answered = true },
 			"a commit for no member"},
 		"conditions":       {in(phasePreparedWork), func(*machine) {}, "without a quorum of promises"},
-		"later doubt":      {doubting(), func(m *machine) { m.own[0].proposal.Origin = ballot(11, 1) }, "later than"},
+		"later doubt":      {doubting(), func(m *machine) { m.own[0].proposal.Origin = ballotAt(11, 1) }, "later than"},
 		"doubt of others":  {doubting(), func(m *machine) { m.own[0].outcomes = nil }, "of other members"},
 		"doubt in numbers": {doubting(), func(m *machine) { m.own[0].accepted = 1 }, "more accept than answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.breaks(test.m)
-			fires(t, test.m.check, test.want)
+			invarianttest.Fires(t, test.m.check, test.want)
 		})
 	}
 }
 
-// TestStepsRefuseWhatPaxosForbids calls steps of proposers and acceptors in states that do not allow them.
+// TestStepsRefuseWhatPaxosForbids calls steps of proposers in states that do not allow them.
 func TestStepsRefuseWhatPaxosForbids(t *testing.T) {
-	state := acceptorState{promised: ballot(10, 1), commit: Proposal{Ballot: ballot(8, 1)}}
 	for name, test := range map[string]struct {
 		step func()
 		want string
@@ -106,32 +109,10 @@ func TestStepsRefuseWhatPaxosForbids(t *testing.T) {
 			m.mark(m.members[0])
 		}, "answered twice"},
 		"end of a request that did not begin": {func() { new(queues).answered(1) }, "more requests end than began"},
-		"proposal without promises": {func() { in(phaseIdle).propose(nil, ballot(10, 1), nil) },
+		"proposal without promises": {func() { in(phaseIdle).propose(nil, ballotAt(10, 1), nil) },
 			"without a quorum"},
 		"commit before a quorum accepts": {func() { accepting().commit(nil, ring.Quorum) }, "no quorum accepted"},
-		"promise of an earlier ballot": {func() { state.checkPromise(ballot(10, 2)) },
-			"promises a ballot up to"},
-		"accept below a promise": {func() { state.checkAccept(&Proposal{Ballot: ballot(9, 1)}) },
-			"below its promise"},
-		"accept below a low bound": {func() {
-			low := acceptorState{floor: ballot(12, 0)}
-			low.checkAccept(&Proposal{Ballot: ballot(11, 1)})
-		}, "below its promise"},
-		"forgotten promise": {func() { state.checkNext(&acceptorState{promised: ballot(9, 1)}) }, "moved back"},
 	} {
-		t.Run(name, func(t *testing.T) { fires(t, test.step, test.want) })
+		t.Run(name, func(t *testing.T) { invarianttest.Fires(t, test.step, test.want) })
 	}
-}
-
-// fires calls f, which must find the invariant broken whose message contains want.
-func fires(t *testing.T, f func(), want string) {
-	t.Helper()
-	defer func() {
-		err, _ := recover().(error)
-		var broken invariant.Violation
-		if !errors.As(err, &broken) || !strings.Contains(broken.Message, want) {
-			t.Errorf("got %v, want %s", err, want)
-		}
-	}()
-	f()
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/paxos/ballot"
 	"cqld/ring"
 )
 
@@ -14,9 +15,9 @@ import (
 type decision struct {
 	acceptors Acceptors
 	trace     coordinator.Trace
-	proposal  *Proposal
+	proposal  *ballot.Proposal
 	accepted  []ring.NodeID
-	short     Proposal // proposal without its update
+	short     ballot.Proposal // proposal without its update
 }
 
 // Send implements coordinator.Sender.
@@ -26,7 +27,7 @@ func (d *decision) Send(node ring.NodeID, epoch uint64, timeout time.Duration, d
 		return
 	}
 	d.acceptors.Commit(node, d.trace, epoch, &d.short, timeout, func(err error) {
-		if errors.Is(err, ErrNotAccepted) {
+		if errors.Is(err, ballot.ErrNotAccepted) {
 			d.acceptors.Commit(node, d.trace, epoch, d.proposal, timeout, done)
 			return
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"cqld/internal/guard"
+	"cqld/paxos/ballot"
 	"cqld/row"
 )
 
@@ -15,7 +16,7 @@ type question struct {
 	cmd      *row.ReadCommand
 	disjoint bool
 	page     []byte
-	ballot   Ballot
+	ballot   ballot.Ballot
 	span     int64
 	maySplit bool // members may wait for the next round
 }

@@ -1,8 +1,8 @@
 // Package paxos executes conditional changes of a partition (lightweight transactions), and serial reads.
 //
 // Each partition has its own instance of Paxos, among its replicas. The Proposer of the node that received a request
-// runs the rounds. The Acceptor of each replica stores its promises, its accepted proposals and the decided ones in
-// system.paxos. One round trip promises and reads, a second one accepts, and a change that a quorum accepted is
+// runs the rounds. Each replica has an acceptor (package acceptor), which stores promises, accepted proposals and
+// decided ones. Both exchange ballots and proposals (package ballot). One round trip promises and reads, a second one accepts, and a change that a quorum accepted is
 // committed as an ordinary write. Changes of one partition that wait at a node share the next round.
 //
 //	CAS ─▶ prepare + read ─▶ conditions ─▶ accept ─▶ commit ─▶ clients
@@ -14,7 +14,7 @@
 //
 // A proposer that settled the last ballot itself needs no promises (previous.go), and one that is the only voter needs
 // no votes (alone.go). Proposers that compete for a partition ask its arbiter for turns (package contention). Repairs
-// purge the state of acceptors (purge.go, docs/adr/0015).
+// purge the state of acceptors, after SettleProposals has settled what is in progress (docs/adr/0015).
 //
 // A round is a machine and its shell. The machine is pure: its step takes an event, changes the state and returns
 // effects as values. It neither sends, waits nor calls back, so each step is finished before the next one begins. The

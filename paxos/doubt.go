@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"cqld/coordinator"
+	"cqld/paxos/ballot"
 	"cqld/ring"
 )
 
@@ -50,7 +51,7 @@ import (
 
 // doubtful is an attempt of this round that has proposed a change with an unknown outcome.
 type doubtful struct {
-	proposal Proposal
+	proposal ballot.Proposal
 	outcomes []outcome
 	refused  bool // by all acceptors that were asked
 	accepted int  // number of known acceptances, less than a majority
@@ -71,7 +72,7 @@ func (p *doubtful) unknown(serial ring.Consistency, required int) error {
 type doubts []doubtful
 
 // proposedAt returns the index of the proposal that has the origin; -1 means none.
-func (d doubts) proposedAt(origin Ballot) int {
+func (d doubts) proposedAt(origin ballot.Ballot) int {
 	return slices.IndexFunc(d, func(p doubtful) bool { return p.proposal.Origin == origin })
 }
 
@@ -97,7 +98,7 @@ func (d doubts) without(out func(*doubtful) bool) doubts {
 
 // resolve determines the outcomes of the proposals from the promises of a majority. It removes those that are void.
 // decided is the index of one that is decided, or -1; lost reports that an outcome cannot be determined.
-func (d *doubts) resolve(c *Proposer, commit *Proposal, floor Ballot) (decided int, lost bool) {
+func (d *doubts) resolve(c *Proposer, commit *ballot.Proposal, floor ballot.Ballot) (decided int, lost bool) {
 	kept := (*d)[:0]
 	decided = -1
 	for _, p := range *d {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/paxos/ballot"
 	"cqld/paxos/contention"
 	"cqld/ring"
 	"cqld/row"
@@ -31,13 +32,13 @@ const (
 // event is an input of a machine. A step copies what it keeps of it.
 type event struct {
 	kind    eventKind
-	now     time.Duration // monotonic
-	attempt int           // answers to earlier attempts are ignored; of eventGranted and eventNoTurn, the request
-	node    ring.NodeID   // the acceptor or arbiter that answered
-	promise *Promise      // eventPromised: nil if there is an error
-	refused Ballot        // eventAccepted: the ballot that the acceptor has promised instead
-	page    []byte        // eventRead
-	verdict verdict       // eventEvaluated, eventAlone
+	now     time.Duration   // monotonic
+	attempt int             // answers to earlier attempts are ignored; of eventGranted and eventNoTurn, the request
+	node    ring.NodeID     // the acceptor or arbiter that answered
+	promise *ballot.Promise // eventPromised: nil if there is an error
+	refused ballot.Ballot   // eventAccepted: the ballot that the acceptor has promised instead
+	page    []byte          // eventRead
+	verdict verdict         // eventEvaluated, eventAlone
 	turn    contention.Turn
 	alarm   int     // eventAlarm: its number
 	member  *member // eventCanceled
@@ -69,9 +70,9 @@ type effect struct {
 	attempt  int           // of effectAskTurn, the number of the request
 	nodes    []ring.NodeID // this node last, because it may answer before the request returns
 	epoch    uint64
-	ballot   Ballot
-	previous Ballot
-	proposal *Proposal
+	ballot   ballot.Ballot
+	previous ballot.Ballot
+	proposal *ballot.Proposal
 	accepted []ring.NodeID // effectCommit: nodes that have the proposal, or have been sent it
 	level    ring.Consistency
 	timeout  time.Duration

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/internal/testclock"
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
@@ -20,8 +21,8 @@ func TestSharedRoundPagesMatchSequentialRounds(t *testing.T) {
 	disjoint, skipped := 0, 0
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		engine, err := storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: stillClock{}, Inline: true,
-			Sync: storage.SyncNone})
+		engine, err := storage.Open(storage.Options{Dir: "data", FS: vfs.NewMem(), Clock: &testclock.Clock{},
+			Inline: true, Sync: storage.SyncNone})
 		if err != nil {
 			t.Fatal(err)
 		}

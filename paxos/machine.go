@@ -6,6 +6,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/paxos/ballot"
 	"cqld/ring"
 )
 
@@ -21,8 +22,8 @@ import (
 type machine struct {
 	attempts
 
-	history History // of the changes up to prior
-	crowded bool    // another proposer has changed the partition
+	history ballot.History // of the changes up to prior
+	crowded bool           // another proposer has changed the partition
 	// superseding means that an empty change is proposed only to make proposals in doubt void.
 	superseding bool
 	reread      bool             // the page was not sent with the promises
@@ -150,7 +151,7 @@ func (m *machine) start(out []effect) []effect {
 	}
 	m.attempt++
 	m.outcomes, m.reread, m.superseding, m.behind = nil, false, false, 0
-	m.proposal, m.previous = Proposal{}, Ballot{}
+	m.proposal, m.previous = ballot.Proposal{}, ballot.Ballot{}
 	if m.alone() {
 		return m.decideAlone(out)
 	}

@@ -18,22 +18,6 @@ const repairPages = 8
 // wholeBytes is the size from which a page is not larger than one without a limit.
 const wholeBytes = 4 << 20
 
-// cutPage is the promise of an acceptor whose first row does not fit into the page.
-func cutPage() []byte {
-	w := row.NewPageWriter(nil)
-	return w.Finish(true)
-}
-
-// boundPage replaces the error of an acceptor that a row does not fit into the page by a page without rows: the
-// promise counts.
-func boundPage(page []byte, err error) ([]byte, error) {
-	var small *row.PageTooSmall
-	if errors.As(err, &small) {
-		return cutPage(), nil
-	}
-	return page, err
-}
-
 // short returns the error of a request whose only page ended before all rows that it needs, because of Limits.Bytes;
 // nil if it did not. A command with a limit of rows is content with one row.
 func short(cmd *row.ReadCommand, page []byte, more bool) error {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"cqld/coordinator"
+	"cqld/paxos/ballot"
 	"cqld/ring"
 )
 
@@ -27,9 +28,9 @@ type vote struct {
 	failed    bool // no promise can be expected
 	promised  bool // in this attempt; the following fields are of that promise
 	unchanged bool // nothing was promised: the acceptor knows of no ballot after the previous one
-	accepted  Proposal
-	commit    Proposal
-	floor     Ballot
+	accepted  ballot.Proposal
+	commit    ballot.Proposal
+	floor     ballot.Ballot
 	page      []byte
 }
 
@@ -157,7 +158,7 @@ func isUnchanged(v *vote) bool { return v.state == voteYes && v.unchanged }
 func isPromise(v *vote) bool   { return v.state == voteYes && !v.unchanged }
 
 // take stores a promise.
-func (v *vote) take(p *Promise) {
+func (v *vote) take(p *ballot.Promise) {
 	v.promised, v.unchanged = true, p.Unchanged
 	v.accepted, v.commit, v.floor = p.Accepted.Clone(), p.Commit.Clone(), p.Floor
 	v.page = append([]byte{}, p.Page...)
@@ -167,8 +168,8 @@ func (v *vote) take(p *Promise) {
 // and the latest decided one, from a quorum of promises. A proposal that rests on a previous ballot instead of promises
 // is void if any later ballot was settled or proposed with promises: a majority for it would have to know neither
 // (previous.go).
-func (p *poll) inProgress() (accepted, commit Proposal) {
-	settled := Ballot{}
+func (p *poll) inProgress() (accepted, commit ballot.Proposal) {
+	settled := ballot.Ballot{}
 	for i := range p.votes {
 		v := &p.votes[i]
 		if v.state != voteYes {
@@ -194,7 +195,7 @@ func (p *poll) inProgress() (accepted, commit Proposal) {
 }
 
 // floor returns the low bound of the quorum: decisions up to it may have been purged.
-func (p *poll) floor() (floor Ballot) {
+func (p *poll) floor() (floor ballot.Ballot) {
 	for i := range p.votes {
 		if v := &p.votes[i]; v.state == voteYes {
 			floor = floor.Latest(v.floor)
@@ -244,7 +245,7 @@ func (p *poll) maybeAccepted() bool {
 
 // behindOf returns the nodes that have promised and do not have the commit of the ballot, and how many of them are
 // natural voters.
-func (p *poll) behindOf(commit Ballot) (nodes []ring.NodeID, natural int) {
+func (p *poll) behindOf(commit ballot.Ballot) (nodes []ring.NodeID, natural int) {
 	for i := range p.votes {
 		if v := &p.votes[i]; v.state == voteYes && commit.After(v.commit.Ballot) {
 			nodes = append(nodes, v.node)

@@ -3,6 +3,7 @@ package paxos
 import (
 	"sync"
 
+	"cqld/paxos/ballot"
 	"cqld/paxos/contention"
 	"cqld/ring"
 )
@@ -46,10 +47,10 @@ import (
 // lastBallot is a ballot that this coordinator settled.
 type lastBallot struct {
 	partition string
-	ballot    Ballot
-	prior     Ballot // the latest decided change; it is at a quorum
+	ballot    ballot.Ballot
+	prior     ballot.Ballot // the latest decided change; it is at a quorum
 	// history lists the changes decided up to prior.
-	history History
+	history ballot.History
 	epoch   uint64
 	serial  ring.Consistency
 }

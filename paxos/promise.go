@@ -1,5 +1,9 @@
 package paxos
 
+import (
+	"cqld/paxos/ballot"
+)
+
 // promised is the event of an acceptor's answer to prepare. Those that a quorum did not need matter to a round that
 // changes nothing.
 func (m *machine) promised(ev *event, out []effect) []effect {
@@ -51,7 +55,7 @@ func (m *machine) prepared(out []effect) []effect {
 			m.contended()
 			return m.again(out, CauseContention, 0)
 		}
-		m.previous = Ballot{}
+		m.previous = ballot.Ballot{}
 		for i := range m.votes {
 			if v := &m.votes[i]; v.unchanged {
 				v.state = voteFailed // this is not a promise
@@ -62,7 +66,7 @@ func (m *machine) prepared(out []effect) []effect {
 	floor := m.floor()
 	prior := commit.Ballot.Latest(floor)
 	decided, lost := m.own.resolve(m.c, &commit, floor)
-	m.history = HistoryAfter(&commit, floor)
+	m.history = ballot.HistoryAfter(&commit, floor)
 	switch {
 	case decided >= 0:
 		m.proposal = m.own[decided].proposal
@@ -85,7 +89,7 @@ func (m *machine) prepared(out []effect) []effect {
 // bring sends the latest decided change to the acceptors of the quorum that lack it, and waits: the next proposal must
 // not hide it. Then it reads again: the pages of those promises lack the change, and so may the page of a pending
 // replica, which receives the acceptors' state before the rows.
-func (m *machine) bring(out []effect, commit Proposal) []effect {
+func (m *machine) bring(out []effect, commit ballot.Proposal) []effect {
 	m.phase = phasePreparedWork
 	missing, natural := m.behindOf(commit.Ballot)
 	if len(missing) == 0 {

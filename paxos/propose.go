@@ -4,17 +4,18 @@ import (
 	"cqld/coordinator"
 	"cqld/internal/invariant"
 	"cqld/internal/wire"
+	"cqld/paxos/ballot"
 	"cqld/ring"
 	"cqld/row"
 )
 
 // propose sends the proposal to the voters. origin is the ballot of its first proposer.
-func (m *machine) propose(out []effect, origin Ballot, update []byte) []effect {
+func (m *machine) propose(out []effect, origin ballot.Ballot, update []byte) []effect {
 	invariant.Check(m.phase == phasePreparing || m.phase == phasePreparedWork || m.phase == phaseSettling,
 		"paxos: a proposal without a quorum of promises, in phase %d", m.phase)
 	m.phase = phaseAccepting
 	m.enter(StagePropose, m.now)
-	m.proposal = Proposal{
+	m.proposal = ballot.Proposal{
 		Ballot:   m.ballot,
 		Origin:   origin,
 		Prior:    m.prior,
@@ -167,9 +168,12 @@ func (m *machine) decidedButFailed(err error) error {
 	}
 }
 
+// mutationRest is the size of an encoded mutation without its rows: table, key and lengths.
+const mutationRest = 128
+
 // encoded returns the update of a proposal.
 func encoded(update *row.Mutation) []byte {
-	return row.AppendMutation(make([]byte, 0, update.Size()+proposalRest), update)
+	return row.AppendMutation(make([]byte, 0, update.Size()+mutationRest), update)
 }
 
 // mutationIn returns the mutation of a proposal's update, which points into it.

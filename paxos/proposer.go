@@ -9,6 +9,7 @@ import (
 	"cqld/coordinator/latency"
 	"cqld/internal/env"
 	"cqld/internal/guard"
+	"cqld/paxos/ballot"
 	"cqld/paxos/contention"
 	"cqld/ring"
 	"cqld/row"
@@ -23,10 +24,11 @@ type Coordinator interface {
 	MayArrive(err error, deadline time.Duration) bool
 }
 
-// Options are the dependencies of a Proposer. View, Acceptors, Coordinator, Clock and Stamps are required.
+// Options are the dependencies of a Proposer. View, Acceptors, Arbiters, Coordinator, Clock and Stamps are required.
 type Options struct {
 	View        coordinator.View
 	Acceptors   Acceptors
+	Arbiters    Arbiters // of other nodes
 	Coordinator Coordinator
 	Clock       env.Clock
 	// Stamps are the node's timestamps: ballots are drawn from them.
@@ -42,13 +44,7 @@ type Options struct {
 // Unsafe switches safeguards off, for tests that show that they are needed.
 type Unsafe struct {
 	NoRepair  bool // do not finish or supersede proposals of other proposers
-	NoPersist bool // acceptors lose their promises and accepted proposals when they stop
 	QuorumOne bool // one vote decides
-	Unsynced  bool // acceptors respond before their promises and accepted proposals are synced
-	// NoPrevious makes acceptors accept a proposal without promises, whatever they have promised or accepted since.
-	NoPrevious bool
-	// NoLowBound makes acceptors accept proposals up to the low bound, whose state they have purged.
-	NoLowBound bool
 	// NoLookup returns an unknown outcome for a change in doubt if something later was decided, or a vote failed.
 	NoLookup bool
 	// NoArbiter lets proposers that change one partition outvote each other; this is slower but correct.
@@ -74,9 +70,10 @@ type Proposer struct {
 	// lastBallots is in memory only: a restart loses it.
 	lastBallots *lastBallots
 	contested   contention.Contested
-	turns       *contention.Arbiter
-	arbiters    contention.Arbiters
-	trips       latency.Average // round-trip time of requests to a quorum
+	arbiter     *contention.Arbiter // of partitions whose first live replica is this node
+	arbiters    Arbiters            // of other nodes
+	responsive  contention.Arbiters // which arbiters respond, and how fast
+	trips       latency.Average     // round-trip time of requests to a quorum
 	chances     struct {
 		sync.Mutex
 		rand env.Rand
@@ -90,19 +87,21 @@ type Proposer struct {
 // NewProposer returns a Proposer. It starts no goroutine.
 func NewProposer(o Options) *Proposer {
 	c := &Proposer{
-		view: o.View, acceptors: o.Acceptors, coordinator: o.Coordinator, clock: o.Clock, stamps: o.Stamps,
-		localDC: o.LocalDatacenter,
-		limits:  o.Limits.withDefaults(), unsafe: o.Unsafe, guard: o.Guard,
+		view: o.View, acceptors: o.Acceptors, arbiters: o.Arbiters, coordinator: o.Coordinator,
+		clock: o.Clock, stamps: o.Stamps, localDC: o.LocalDatacenter,
+		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, guard: o.Guard,
 	}
 	c.lastBallots = newLastBallots(c.limits.LastBallots)
-	c.turns = contention.NewArbiter(c.clock, func(node ring.NodeID) bool {
-		return node == c.view.Self() ||
-			c.view.Alive(node)
+	c.arbiter = contention.NewArbiter(c.clock, func(node ring.NodeID) bool {
+		return node == c.view.Self() || c.view.Alive(node)
 	})
 	c.chances.rand = o.Rand
 	c.alarmed = func(r *round, number int) { r.deliver(&event{kind: eventAlarm, alarm: number}) }
 	return c
 }
+
+// Arbiter returns this node's arbiter, for contention.Serve.
+func (c *Proposer) Arbiter() *contention.Arbiter { return c.arbiter }
 
 // chance returns a random number; 0 without Options.Rand.
 func (c *Proposer) chance() uint64 {
@@ -144,13 +143,13 @@ type CASRequest struct {
 
 // ballot returns a new ballot of this node. The span of timestamps that ends with it is after seen, and no other
 // request of this node uses it.
-func (c *Proposer) ballot(seen, span int64) Ballot {
+func (c *Proposer) ballot(seen, span int64) ballot.Ballot {
 	now := c.stamps.Next()
 	for {
 		last := c.lastBallot.Load()
 		next := max(now, seen+span, last+span)
 		if c.lastBallot.CompareAndSwap(last, next) {
-			return Ballot{Micros: next, Node: c.view.Self()}
+			return ballot.Ballot{Micros: next, Node: c.view.Self()}
 		}
 	}
 }

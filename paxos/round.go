@@ -7,6 +7,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/paxos/ballot"
 	"cqld/paxos/contention"
 	"cqld/ring"
 	"cqld/row"
@@ -211,7 +212,7 @@ func (r *round) prepare(e *effect) {
 	for _, node := range e.nodes {
 		coordinator.AddNodeTrace(e.trace, r.c.view.Self(), "Preparing ballot with", node)
 		r.c.acceptors.Prepare(node, e.trace, e.epoch, e.ballot, e.previous, e.cmd, e.timeout,
-			func(p *Promise, err error) {
+			func(p *ballot.Promise, err error) {
 				r.deliver(&event{kind: eventPromised, attempt: attempt, node: node, promise: p, err: err})
 			})
 	}
@@ -224,7 +225,7 @@ func (r *round) sendProposal(e *effect) {
 		coordinator.AddNodeTrace(e.trace, r.c.view.Self(), "Proposing to", node)
 	}
 	r.c.acceptors.Accept(nodes, e.trace, e.epoch, e.proposal, e.timeout,
-		func(place int, refused Ballot, err error) {
+		func(place int, refused ballot.Ballot, err error) {
 			r.deliver(&event{kind: eventAccepted, attempt: attempt, node: nodes[place], refused: refused, err: err})
 		})
 }
@@ -252,17 +253,17 @@ func (r *round) requestTurn(e *effect) {
 		r.deliver(&event{kind: eventGranted, attempt: asked, node: arbiter, turn: t})
 	}
 	if arbiter == r.c.view.Self() {
-		r.c.Turn(r.partition, arbiter, e.timeout, granted)
+		r.c.arbiter.Ask(r.partition, arbiter, e.timeout, granted)
 		return
 	}
 	sent := r.c.clock.Monotonic()
-	r.c.acceptors.RequestTurn(arbiter, r.partition, e.timeout, func(t contention.Turn, err error) {
+	r.c.arbiters.Ask(arbiter, r.partition, e.timeout, func(t contention.Turn, err error) {
 		if err != nil {
 			r.deliver(&event{kind: eventNoTurn, attempt: asked, node: arbiter})
 			return
 		}
 		at := r.c.clock.Monotonic()
-		r.c.arbiters.Answered(arbiter, at-sent, at)
+		r.c.responsive.Answered(arbiter, at-sent, at)
 		granted(t)
 	})
 }

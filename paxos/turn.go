@@ -12,14 +12,6 @@ import (
 // round trips and syncs. After a contention, they therefore take turns for a while, which the partition's arbiter
 // grants: its first live replica (package contention). A round keeps its turn from its first attempt to its end.
 
-// Turn calls done when the node may start a round of the partition. This node is the partition's arbiter.
-func (c *Proposer) Turn(partition string, from ring.NodeID, timeout time.Duration, done func(contention.Turn)) {
-	c.turns.Ask(partition, from, timeout, done)
-}
-
-// Pass ends a turn.
-func (c *Proposer) Pass(partition string, ticket uint64) { c.turns.Pass(partition, ticket) }
-
 // turnWait is the state of a round's turn.
 type turnWait struct {
 	contention.Turn
@@ -78,7 +70,7 @@ func (m *contender) askTurn(out []effect) (_ []effect, start bool) {
 func (m *contender) awaitTurn() {
 	wait := m.turn.until - m.now
 	if arbiter := m.turn.arbiter; arbiter != m.c.view.Self() {
-		wait = min(wait, m.c.arbiters.Patience(arbiter, m.now))
+		wait = min(wait, m.c.responsive.Patience(arbiter, m.now))
 	}
 	m.turn.waited = m.now
 	m.arm(alarmTurn, wait)
@@ -96,7 +88,7 @@ func (m *contender) lateTurn(out []effect) (_ []effect, start bool) {
 
 // arbiterHeard reports whether the arbiter has answered any request during the present wait.
 func (m *contender) arbiterHeard() bool {
-	return m.turn.arbiter == m.c.view.Self() || m.c.arbiters.HeardSince(m.turn.arbiter, m.turn.waited)
+	return m.turn.arbiter == m.c.view.Self() || m.c.responsive.HeardSince(m.turn.arbiter, m.turn.waited)
 }
 
 // arbiter returns the first of the partition's replicas that this node considers alive and responsive, and that the
@@ -106,7 +98,7 @@ func (m *contender) arbiter() (ring.NodeID, bool) {
 	for _, node := range m.c.replicasOf(view.Topology(), m.table, m.cmd.Key.Token).Natural {
 		switch self := node == view.Self(); {
 		case slices.Contains(m.turn.tried, node):
-		case self, view.Alive(node) && m.c.arbiters.Usable(node, m.now):
+		case self, view.Alive(node) && m.c.responsive.Usable(node, m.now):
 			return node, true
 		}
 	}
@@ -123,7 +115,7 @@ func (m *contender) noTurn(asked int, out []effect) (_ []effect, start bool) {
 	m.disarm()
 	m.c.counts.arbitersFailed.Add(1)
 	if !m.arbiterHeard() {
-		m.c.arbiters.Silent(m.turn.arbiter, m.now)
+		m.c.responsive.Silent(m.turn.arbiter, m.now)
 	}
 	return m.askTurn(out)
 }
@@ -171,8 +163,8 @@ func returned(out []effect, arbiter ring.NodeID, t contention.Turn) []effect {
 // passTurn returns a turn to the partition's arbiter.
 func (c *Proposer) passTurn(arbiter ring.NodeID, partition string, t contention.Turn) {
 	if arbiter == c.view.Self() {
-		c.Pass(partition, t.Ticket)
+		c.arbiter.Pass(partition, t.Ticket)
 	} else {
-		c.acceptors.EndTurn(arbiter, partition, t.Ticket)
+		c.arbiters.Pass(arbiter, partition, t.Ticket)
 	}
 }

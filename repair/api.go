@@ -3,7 +3,7 @@ package repair
 import (
 	"time"
 
-	"cqld/paxos"
+	"cqld/paxos/acceptor"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -68,7 +68,7 @@ type Peers interface {
 type PaxosStates interface {
 	// Conditional reports whether this node had Paxos state of the table at its last scan.
 	Conditional(table schema.StorageID, done func(bool, error))
-	Paxos(node ring.NodeID, req *paxos.PurgeRequest, timeout time.Duration, done func(paxos.PurgeStep, error))
+	Paxos(node ring.NodeID, req *acceptor.PurgeRequest, timeout time.Duration, done func(acceptor.PurgeStep, error))
 }
 
 // Proposer executes rounds of Paxos in which every replica votes. Package paxos implements it.

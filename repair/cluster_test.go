@@ -16,6 +16,8 @@ import (
 	"cqld/internal/testclock"
 	"cqld/messaging"
 	"cqld/paxos"
+	"cqld/paxos/acceptor"
+	"cqld/paxos/contention"
 	"cqld/repair"
 	"cqld/replica"
 	"cqld/ring"
@@ -60,8 +62,8 @@ type node struct {
 	local    *replica.Local
 	peers    *repair.Service
 	proposer *paxos.Proposer
-	acceptor *paxos.Acceptor
-	purge    *paxos.Purge
+	acceptor *acceptor.Acceptor
+	purge    *acceptor.Purge
 	down     map[ring.NodeID]bool // in this node's view
 	blinks   int                  // number of the next calls of Alive that report a node as down
 	floor    int64
@@ -131,13 +133,14 @@ func (w *world) start(id ring.NodeID, topology *ring.Topology, step int64, limit
 		Hints: n.hints,
 		Store: n.engine, Stamps: stamps})
 	n.hints.Start(n.coord, nil)
-	acceptor := paxos.NewAcceptor(local, n, paxos.Unsafe{})
-	n.acceptor = acceptor
-	paxos.Serve(n, acceptor)
-	n.purge = paxos.NewPurge(paxos.PurgeOptions{Acceptor: acceptor, Engine: n.engine, Transport: n, Clock: w.clock,
+	n.acceptor = acceptor.New(local, n, acceptor.Unsafe{})
+	acceptor.Serve(n, n.acceptor)
+	n.purge = acceptor.NewPurge(acceptor.PurgeOptions{Acceptor: n.acceptor, Engine: n.engine, Transport: n,
+		Clock:     w.clock,
 		Run:       func(f func()) { f() },
 		Streaming: func(schema.StorageID) bool { return false }})
-	n.proposer = paxos.NewProposer(paxos.Options{View: n, Acceptors: paxos.NewDirectory(acceptor, n, n),
+	n.proposer = paxos.NewProposer(paxos.Options{View: n, Acceptors: acceptor.NewDirectory(n.acceptor, n, n),
+		Arbiters:    contention.NewClient(n),
 		Coordinator: n.coord, Clock: w.clock,
 		Stamps: stamps, LocalDatacenter: "dc1"})
 	n.local = local

@@ -7,7 +7,7 @@ import (
 	"cqld/coordinator"
 	"cqld/internal/env"
 	"cqld/internal/invariant"
-	"cqld/paxos"
+	"cqld/paxos/acceptor"
 	"cqld/row"
 	"cqld/schema"
 )
@@ -105,12 +105,12 @@ func (u *unit) keep() {
 }
 
 // step sends a request to the present replica, and continues with then.
-func (p *purge) step(forget bool, then func(paxos.PurgeStep), failed func()) {
+func (p *purge) step(forget bool, then func(acceptor.PurgeStep), failed func()) {
 	u := p.u
-	req := &paxos.PurgeRequest{Epoch: u.topology.Epoch(), Moved: u.topology.Moved(), Table: u.table.StorageID,
+	req := &acceptor.PurgeRequest{Epoch: u.topology.Epoch(), Moved: u.topology.Moved(), Table: u.table.StorageID,
 		Tokens:   u.tokens,
 		LowBound: p.floor, Forget: forget, After: p.after}
-	u.r.paxos.Paxos(u.set.Natural[p.node], req, u.r.limits.Timeout, func(s paxos.PurgeStep, err error) {
+	u.r.paxos.Paxos(u.set.Natural[p.node], req, u.r.limits.Timeout, func(s acceptor.PurgeStep, err error) {
 		u.j.events.do(func() {
 			var refusal *coordinator.NotReplica
 			switch {
@@ -143,7 +143,7 @@ func (p *purge) retry(failed, try func()) {
 
 // list requests the unsettled proposals, one replica after the other.
 func (p *purge) list() {
-	p.step(false, func(s paxos.PurgeStep) {
+	p.step(false, func(s acceptor.PurgeStep) {
 		p.found += len(s.Unsettled)
 		p.after = s.Next
 		p.settle(s.Unsettled)
@@ -212,7 +212,7 @@ func (p *purge) forget() {
 		p.u.keep()
 		p.u.nextLeaf()
 	}
-	p.step(true, func(s paxos.PurgeStep) {
+	p.step(true, func(s acceptor.PurgeStep) {
 		p.u.j.report.Forgotten += s.Forgotten
 		if len(s.Unsettled) > 0 { // they were streamed to the replica since the last round
 			stay()

@@ -9,6 +9,7 @@ import (
 	"cqld/hints"
 	"cqld/messaging"
 	"cqld/paxos"
+	"cqld/paxos/ballot"
 	"cqld/repair"
 	"cqld/ring"
 	"cqld/row"
@@ -99,10 +100,10 @@ func paxosWorld(t *testing.T) *world {
 		w.change(w.nodes[i%3], string(rune('a'+i)), "v")
 	}
 	m := w.insert("k", "c", "lost?", w.clock.Now().UnixMicro())
-	p := &paxos.Proposal{Ballot: paxos.Ballot{Micros: w.clock.Now().UnixMicro(), Node: 2}, Table: m.Table, Key: m.Key,
+	p := &ballot.Proposal{Ballot: ballot.Ballot{Micros: w.clock.Now().UnixMicro(), Node: 2}, Table: m.Table, Key: m.Key,
 		Update: row.AppendMutation(nil, m)}
 	p.Origin = p.Ballot
-	w.nodes[2].acceptor.Accept(1, p, func(refused paxos.Ballot, err error) {
+	w.nodes[2].acceptor.Accept(1, p, func(refused ballot.Ballot, err error) {
 		if err != nil || refused.Present() {
 			t.Fatal(refused, err)
 		}

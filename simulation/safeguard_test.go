@@ -73,25 +73,26 @@ func TestSafeguards(t *testing.T) {
 		{
 			"acceptors remember what they promised and accepted", "cas", "restart-storm reorder one-way",
 			func(o *Options) {
-				o.UnsafePaxos.NoPersist, o.UnsafePaxos.NoArbiter, o.Nodes, o.Factor, o.Keys = true, true, 3, 3, 1
+				o.UnsafeAcceptor.NoPersist, o.UnsafePaxos.NoArbiter = true, true
+				o.Nodes, o.Factor, o.Keys = 3, 3, 1
 			}, "linearizable", 850,
 		},
 		{
 			"a proposal without promises is taken only when nothing happened since", "cas",
 			"clock-jump clock-drift slow-links reorder pause",
-			func(o *Options) { o.UnsafePaxos.NoPrevious, o.Nodes, o.Factor, o.Keys = true, 3, 3, 1 }, "linearizable",
+			func(o *Options) { o.UnsafeAcceptor.NoPrevious, o.Nodes, o.Factor, o.Keys = true, 3, 3, 1 }, "linearizable",
 			120,
 		},
 		{
 			"who has forgotten refuses what is not after the floor", "cas", "slow-links reorder pause clock-drift",
 			func(o *Options) {
-				o.UnsafePaxos.NoLowBound, o.PaxosMargin, o.Nodes, o.Factor, o.Keys = true, time.Millisecond, 3, 3, 1
+				o.UnsafeAcceptor.NoLowBound, o.PaxosMargin, o.Nodes, o.Factor, o.Keys = true, time.Millisecond, 3, 3, 1
 			}, "linearizable", 50,
 		},
 		{
 			"acceptors answer when what they accepted is synced", "cas", "power-all power-one restart-storm",
 			func(o *Options) {
-				o.UnsafePaxos.Unsynced, o.Nodes, o.Factor = true, 3, 3
+				o.UnsafeAcceptor.Unsynced, o.Nodes, o.Factor = true, 3, 3
 				o.loseCommits()
 			}, "linearizable", 0,
 		},

@@ -23,6 +23,8 @@ import (
 	"cqld/internal/wire"
 	"cqld/listing"
 	"cqld/paxos"
+	"cqld/paxos/acceptor"
+	"cqld/paxos/ballot"
 	"cqld/paxos/contention"
 	"cqld/query"
 	"cqld/replica"
@@ -55,7 +57,7 @@ type testNode struct {
 	engine     *storage.Engine
 	local      *replica.Local
 	coord      *coordinator.Coordinator
-	acceptor   *paxos.Acceptor
+	acceptor   *acceptor.Acceptor
 	proposer   *paxos.Proposer
 	hints      *hints.Hints
 	batches    *batchlog.Log
@@ -154,8 +156,9 @@ func (n *testNode) open(options ...func(*entity.Options)) {
 	n.listed = listing.NewReplica(listing.ReplicaOptions{Local: n.local, View: n, Engine: n.engine})
 	n.lister = listing.New(listing.Options{Coordinator: n.coord, View: n, Replicas: inProcess{n}, Clock: n.ring.clock,
 		LocalDatacenter: "dc1"})
-	n.acceptor = paxos.NewAcceptor(n.local, n, paxos.Unsafe{})
-	n.proposer = paxos.NewProposer(paxos.Options{View: n, Acceptors: inProcess{n}, Coordinator: n.coord,
+	n.acceptor = acceptor.New(n.local, n, acceptor.Unsafe{})
+	n.proposer = paxos.NewProposer(paxos.Options{View: n, Acceptors: inProcess{n}, Arbiters: inProcess{n},
+		Coordinator:     n.coord,
 		Clock:           n.ring.clock,
 		LocalDatacenter: "dc1", Rand: testRand{}, Stamps: stamps})
 	o := entity.Options{Executor: n.executor(nil), View: n, Changer: n.ring, Clock: n.ring.clock, Rand: testRand{}}
@@ -198,7 +201,7 @@ func (n *testNode) Replica(id ring.NodeID) coordinator.Replica { return n.ring.n
 // inProcess calls the acceptors and the replicas of all nodes.
 type inProcess struct{ n *testNode }
 
-func (p inProcess) of(to ring.NodeID) *paxos.Acceptor { return p.n.ring.nodes[to-1].acceptor }
+func (p inProcess) of(to ring.NodeID) *acceptor.Acceptor { return p.n.ring.nodes[to-1].acceptor }
 
 // Page implements listing.Replicas.
 func (p inProcess) Page(to ring.NodeID, _ coordinator.Trace, epoch uint64, q *listing.PageRequest, _ time.Duration,
@@ -206,33 +209,33 @@ func (p inProcess) Page(to ring.NodeID, _ coordinator.Trace, epoch uint64, q *li
 	p.n.ring.nodes[to-1].listed.Page(epoch, q, done)
 }
 
-func (p inProcess) Prepare(to ring.NodeID, _ coordinator.Trace, epoch uint64, b, previous paxos.Ballot,
-	cmd *row.ReadCommand, _ time.Duration, done func(*paxos.Promise, error)) {
+func (p inProcess) Prepare(to ring.NodeID, _ coordinator.Trace, epoch uint64, b, previous ballot.Ballot,
+	cmd *row.ReadCommand, _ time.Duration, done func(*ballot.Promise, error)) {
 	p.of(to).Prepare(epoch, b, previous, cmd, done)
 }
 
-func (p inProcess) Accept(to []ring.NodeID, _ coordinator.Trace, epoch uint64, x *paxos.Proposal, _ time.Duration,
-	done func(int, paxos.Ballot, error)) {
+func (p inProcess) Accept(to []ring.NodeID, _ coordinator.Trace, epoch uint64, x *ballot.Proposal, _ time.Duration,
+	done func(int, ballot.Ballot, error)) {
 	for i, node := range to {
-		p.of(node).Accept(epoch, x, func(refused paxos.Ballot, err error) { done(i, refused, err) })
+		p.of(node).Accept(epoch, x, func(refused ballot.Ballot, err error) { done(i, refused, err) })
 	}
 }
 
-func (p inProcess) Commit(to ring.NodeID, _ coordinator.Trace, epoch uint64, x *paxos.Proposal, _ time.Duration,
+func (p inProcess) Commit(to ring.NodeID, _ coordinator.Trace, epoch uint64, x *ballot.Proposal, _ time.Duration,
 	done func(error)) {
 	p.of(to).Commit(epoch, x, done)
 }
 
 func (p inProcess) Decide(epoch uint64, cmd *row.ReadCommand,
-	decide func(paxos.Known, []byte) (*paxos.Proposal, *row.Mutation), done func(error)) {
+	decide func(ballot.Known, []byte) (*ballot.Proposal, *row.Mutation), done func(error)) {
 	p.n.acceptor.Decide(epoch, cmd, decide, done)
 }
 
-func (p inProcess) RequestTurn(_ ring.NodeID, _ string, _ time.Duration, done func(contention.Turn, error)) {
+func (p inProcess) Ask(_ ring.NodeID, _ string, _ time.Duration, done func(contention.Turn, error)) {
 	done(contention.Turn{}, coordinator.ErrNotSent)
 }
 
-func (p inProcess) EndTurn(ring.NodeID, string, uint64) {}
+func (p inProcess) Pass(ring.NodeID, string, uint64) {}
 
 // ProposeSchemaFor implements entity.Changer.
 func (r *testRing) ProposeSchemaFor(ctx context.Context, _ auth.Principal, change schema.Change) error {

@@ -1,11 +1,9 @@
 package write
 
 import (
-	"errors"
-	"strings"
 	"testing"
 
-	"cqld/internal/invariant"
+	"cqld/internal/invariant/invarianttest"
 	"cqld/ring"
 )
 
@@ -47,7 +45,7 @@ func TestInvariantsFire(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := test.from(t)
 			test.breaks(w)
-			checkFires(t, w.Check, test.want)
+			invarianttest.Fires(t, w.Check, test.want)
 		})
 	}
 	for name, test := range map[string]struct {
@@ -61,20 +59,7 @@ func TestInvariantsFire(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := sent(t)
 			test.breaks(w)
-			checkFires(t, w.checkTargets, test.want)
+			invarianttest.Fires(t, w.checkTargets, test.want)
 		})
 	}
-}
-
-// checkFires calls check, which must find the invariant broken whose message contains want.
-func checkFires(t *testing.T, check func(), want string) {
-	t.Helper()
-	defer func() {
-		err, _ := recover().(error)
-		var broken invariant.Violation
-		if !errors.As(err, &broken) || !strings.Contains(broken.Message, want) {
-			t.Errorf("got %v, want %s", err, want)
-		}
-	}()
-	check()
 }

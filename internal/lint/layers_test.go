@@ -28,6 +28,7 @@ internal/syncbuf:
 internal/wire:
 internal/memory: internal/env
 internal/testclock: internal/env
+internal/invariant/invarianttest: internal/invariant
 internal/await:
 internal/tier:
 internal/repetition:
@@ -112,9 +113,11 @@ coordinator/resolve: ring row
 coordinator/write: coordinator/quorum internal/invariant ring row schema
 coordinator: coordinator/fence coordinator/latency coordinator/quorum coordinator/resolve coordinator/write internal/env internal/guard internal/invariant internal/wire ring row schema
 replica: coordinator internal/env internal/guard internal/memory internal/wire messaging ring row schema storage/block storage/failure
-paxos/contention: coordinator/latency internal/env ring row schema
-paxos: coordinator coordinator/latency internal/env internal/guard internal/invariant internal/wire messaging paxos/contention replica ring row scan schema types
-repair: coordinator internal/env internal/invariant internal/wire jobs messaging paxos replica ring row scan schema storage/reading
+paxos/ballot: ring row schema
+paxos/contention: coordinator/latency internal/env internal/wire messaging replica ring row schema
+paxos/acceptor: coordinator internal/env internal/invariant internal/wire messaging paxos/ballot paxos/contention replica ring row scan schema types
+paxos: coordinator coordinator/latency internal/env internal/guard internal/invariant internal/wire paxos/ballot paxos/contention ring row schema
+repair: coordinator internal/env internal/invariant internal/wire jobs messaging paxos/acceptor replica ring row scan schema storage/reading
 rebalance: coordinator internal/env internal/invariant internal/wire messaging repair replica ring schema storage storage/failure storage/lost
 
 # Protocols of the coordinator, each with both of its halves.
@@ -131,7 +134,7 @@ view: coordinator internal/env internal/guard internal/invariant paxos ring row 
 
 # What tests of several packages need.
 simulation/testcluster: coordinator ring schema types
-simulation/scenario: batchlog coordinator counters hints internal/env internal/testclock simulation/testcluster internal/wire listing messaging paxos replica ring row schema search storage storage/index types types/similarity storage/failure
+simulation/scenario: batchlog coordinator counters hints internal/env internal/testclock internal/wire listing messaging paxos paxos/acceptor paxos/contention replica ring row schema search simulation/testcluster storage storage/failure storage/index types types/similarity
 
 # One request of either protocol.
 request: auth coordinator internal/env internal/histogram internal/memory listing paxos ring row scan schema search
@@ -177,7 +180,7 @@ node/control: audit auth internal/guard
 node/health:
 node/datadir: ring storage
 node/tablestats: cluster internal/env internal/histogram query/system request ring row schema storage storage/estimate
-node/assembly: batchlog cluster cluster/metadata coordinator counters hints internal/env internal/memory listing messaging paxos rebalance repair replica ring schema search storage storage/index storage/tableinfo view
+node/assembly: batchlog cluster cluster/metadata coordinator counters hints internal/env internal/memory listing messaging paxos paxos/acceptor paxos/contention rebalance repair replica ring schema search storage storage/index storage/tableinfo view
 node/config: audit azuretables cluster internal/env internal/memory internal/typo login/certificate messaging messaging/internodetls query/definition query/guardrail ring server/frame tlsconfig udf/value
 node/access: auth cluster coordinator internal/env login login/certificate node/config node/control query/roles ring schema server
 node/certificates: node/config tlsconfig
@@ -202,7 +205,7 @@ cmd/cqld/certs: node/config tlsconfig tlsconfig/authority
 cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl cmd/cqld/running internal/loglimit internal/memory internal/typo node node/config node/datadir node/control tlsconfig/authority
 simulation/elle:
 simulation/damage:
-simulation: azuretables/entity azuretables/odata batchlog cluster cluster/metadata coordinator counters hints internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring row scan schema search simulation/damage simulation/elle storage storage/faultfs storage/index types view watermark storage/tableinfo storage/reading
+simulation: azuretables/entity azuretables/odata batchlog cluster cluster/metadata coordinator counters hints internal/env internal/model internal/wire listing messaging node/assembly paxos paxos/acceptor rebalance repair request ring row scan schema search simulation/damage simulation/elle storage storage/faultfs storage/index storage/reading storage/tableinfo types view watermark
 integration/cqlclient:
 integration/process: integration/cqlclient tlsconfig/authority
 integration/transcript: integration/cqlclient

@@ -16,10 +16,10 @@ import (
 // become smaller.
 func sleeping() map[string]int {
 	return map[string]int{
-		"coordinator": 13,
-		"server":      19,
-		"cluster":     4,
-		"paxos":       2,
+		"coordinator":    13,
+		"server":         19,
+		"cluster":        4,
+		"paxos/acceptor": 2,
 		// Here a sleep is the work of a simulated slow disk, node or server, the pace of a client, or the subject: a
 		// connection that is idle, a race that needs many attempts, a call that has to be waiting already.
 		"azuretables":        3,

@@ -26,6 +26,8 @@ import (
 	"cqld/listing"
 	"cqld/messaging"
 	"cqld/paxos"
+	"cqld/paxos/acceptor"
+	"cqld/paxos/contention"
 	"cqld/rebalance"
 	"cqld/repair"
 	"cqld/replica"
@@ -99,7 +101,7 @@ type Options struct {
 	DeadAfter            time.Duration // see rebalance.MovementOptions
 	NoPaxosStreams       bool          // for tests; see rebalance.MovementOptions
 	AllStates            bool          // for tests; see rebalance.MovementOptions
-	PaxosLook            time.Duration // see paxos.PurgeOptions.Look
+	PaxosLook            time.Duration // see acceptor.PurgeOptions.Look
 }
 
 // Parts are the parts that Assemble creates.
@@ -111,8 +113,8 @@ type Parts struct {
 	Drops       *rebalance.Drops
 	Repairs     *repair.Service
 	Coordinator *coordinator.Coordinator
-	Acceptor    *paxos.Acceptor
-	Purge       *paxos.Purge
+	Acceptor    *acceptor.Acceptor
+	Purge       *acceptor.Purge
 	Proposer    *paxos.Proposer
 	Hints       *hints.Hints
 	Batches     *batchlog.Log
@@ -276,15 +278,16 @@ func (p *Parts) assembleSearch(o Options) {
 // PaxosOptions configure the proposer and the acceptor of a node, in addition to Options. The zero value has the
 // defaults.
 type PaxosOptions struct {
-	Limits paxos.Limits
-	Unsafe paxos.Unsafe
+	Limits         paxos.Limits
+	Unsafe         paxos.Unsafe
+	UnsafeAcceptor acceptor.Unsafe
 }
 
 // assemblePaxos creates the acceptor and the purger of its state.
 func (p *Parts) assemblePaxos(o Options) {
-	p.Acceptor = paxos.NewAcceptor(p.Local, p.View, o.Paxos.Unsafe)
-	paxos.Serve(o.Transport, p.Acceptor)
-	p.Purge = paxos.NewPurge(paxos.PurgeOptions{
+	p.Acceptor = acceptor.New(p.Local, p.View, o.Paxos.UnsafeAcceptor)
+	acceptor.Serve(o.Transport, p.Acceptor)
+	p.Purge = acceptor.NewPurge(acceptor.PurgeOptions{
 		Acceptor: p.Acceptor, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run,
 		Streaming: p.Streams.Receiving,
 		Look:      o.PaxosLook, Confirm: metadataLog{o.Cluster.Operations(), o.Cluster}.StartConfirm,
@@ -296,12 +299,13 @@ func (p *Parts) assembleProposer(o Options) {
 	c, unsafe := o.Coordinator, o.Paxos.Unsafe
 	unsafe.OneSided = unsafe.OneSided || c.Unsafe.OneSided
 	p.Proposer = paxos.NewProposer(paxos.Options{
-		View: p.View, Acceptors: paxos.NewDirectory(p.Acceptor, o.Transport, p.View), Coordinator: p.Coordinator,
+		View: p.View, Acceptors: acceptor.NewDirectory(p.Acceptor, o.Transport, p.View),
+		Arbiters: contention.NewClient(o.Transport), Coordinator: p.Coordinator,
 		Clock:  o.Clock,
 		Stamps: c.Stamps, Rand: c.Rand, LocalDatacenter: c.LocalDatacenter, Limits: o.Paxos.Limits, Unsafe: unsafe,
 		Guard: c.Guard,
 	})
-	paxos.ServeTurns(o.Transport, p.Proposer)
+	contention.Serve(o.Transport, p.Proposer.Arbiter())
 }
 
 // handOver hands over what this node stores for other nodes before it leaves the ring: logged batches, then hints.

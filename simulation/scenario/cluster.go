@@ -13,6 +13,7 @@ import (
 	"cqld/internal/testclock"
 	"cqld/listing"
 	"cqld/paxos"
+	"cqld/paxos/acceptor"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -25,25 +26,26 @@ import (
 
 // Options configures a Cluster.
 type Options struct {
-	Datacenters   []string // of the nodes
-	Racks         []string // of the nodes; nil means rack r1 for all
-	Owners        int      // the first Owners nodes own tokens; the others have not joined yet
-	Replication   ring.Replication
-	Table         func(*schema.Options) // changes the options of the tables; nil means no change
-	Unsafe        coordinator.Unsafe
-	UnsafePaxos   paxos.Unsafe
-	Limits        coordinator.Limits
-	HintLimits    hints.Limits
-	NoHints       bool
-	BatchLimits   batchlog.Limits
-	BatchUnsafe   batchlog.Unsafe
-	CounterLimits counters.Limits
-	CounterUnsafe counters.Unsafe
-	ListingLimits listing.Limits
-	SearchLimits  search.Limits
-	SearchUnsafe  search.Unsafe
-	PageBytes     int
-	Store         func(*storage.Engine) hints.Store // where hints and batches are stored; nil means the engine
+	Datacenters    []string // of the nodes
+	Racks          []string // of the nodes; nil means rack r1 for all
+	Owners         int      // the first Owners nodes own tokens; the others have not joined yet
+	Replication    ring.Replication
+	Table          func(*schema.Options) // changes the options of the tables; nil means no change
+	Unsafe         coordinator.Unsafe
+	UnsafePaxos    paxos.Unsafe
+	UnsafeAcceptor acceptor.Unsafe
+	Limits         coordinator.Limits
+	HintLimits     hints.Limits
+	NoHints        bool
+	BatchLimits    batchlog.Limits
+	BatchUnsafe    batchlog.Unsafe
+	CounterLimits  counters.Limits
+	CounterUnsafe  counters.Unsafe
+	ListingLimits  listing.Limits
+	SearchLimits   search.Limits
+	SearchUnsafe   search.Unsafe
+	PageBytes      int
+	Store          func(*storage.Engine) hints.Store // where hints and batches are stored; nil means the engine
 }
 
 // Cluster is a few nodes with real storage in memory, between which a test delivers messages. It is not safe for

@@ -15,6 +15,8 @@ import (
 	"cqld/listing"
 	"cqld/messaging"
 	"cqld/paxos"
+	"cqld/paxos/acceptor"
+	"cqld/paxos/contention"
 	"cqld/replica"
 	"cqld/ring"
 	"cqld/row"
@@ -39,7 +41,7 @@ type Node struct {
 
 	c        *Cluster
 	services map[messaging.Verb]messaging.Service
-	purge    *paxos.Purge
+	purge    *acceptor.Purge
 	process  *process
 	awaiting bool  // a node has joined and has not sent a heartbeat yet
 	lowBound int64 // View.PaxosFloor
@@ -161,15 +163,16 @@ func (n *Node) Start() {
 // startPaxos creates the acceptor, whose state is in the storage of local, and the proposer.
 func (n *Node) startPaxos(local *replica.Local, post *postbox, stamps coordinator.Timestamps) {
 	o := n.c.Options
-	acceptor := paxos.NewAcceptor(local, n, o.UnsafePaxos)
-	paxos.Serve(post, acceptor)
-	n.purge = paxos.NewPurge(paxos.PurgeOptions{Acceptor: acceptor, Engine: n.Engine, Transport: post, Clock: n.c.Clock,
-		Run: func(f func()) { f() }, Streaming: func(schema.StorageID) bool { return false }})
-	n.Proposer = paxos.NewProposer(paxos.Options{View: n, Acceptors: paxos.NewDirectory(acceptor, post, n),
+	voter := acceptor.New(local, n, o.UnsafeAcceptor)
+	acceptor.Serve(post, voter)
+	n.purge = acceptor.NewPurge(acceptor.PurgeOptions{Acceptor: voter, Engine: n.Engine, Transport: post,
+		Clock: n.c.Clock, Run: func(f func()) { f() }, Streaming: func(schema.StorageID) bool { return false }})
+	n.Proposer = paxos.NewProposer(paxos.Options{View: n, Acceptors: acceptor.NewDirectory(voter, post, n),
+		Arbiters:    contention.NewClient(post),
 		Coordinator: n.Coordinator,
 		Clock:       processClock{n.c.Clock, n, n.process}, Stamps: stamps, LocalDatacenter: o.Datacenters[n.ID-1],
 		Unsafe: o.UnsafePaxos})
-	paxos.ServeTurns(post, n.Proposer)
+	contention.Serve(post, n.Proposer.Arbiter())
 }
 
 // read executes a read like the Executor of a client: a serial read uses Paxos.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"cqld/paxos"
+	"cqld/paxos/acceptor"
 	"cqld/ring"
 	"cqld/row"
 )
@@ -50,9 +50,9 @@ func (s *script) forget(d *datadriven.TestData) {
 	for _, n := range s.among(d) {
 		for _, forget := range steps {
 			var keys []string // each step lists them
-			req := &paxos.PurgeRequest{Epoch: n.Ring.Epoch(), Moved: n.Ring.Moved(), Table: s.c.Table.StorageID,
+			req := &acceptor.PurgeRequest{Epoch: n.Ring.Epoch(), Moved: n.Ring.Moved(), Table: s.c.Table.StorageID,
 				Tokens: ring.FullRange(), LowBound: n.lowBound, Forget: forget}
-			n.purge.Paxos(n.ID, req, time.Second, func(step paxos.PurgeStep, err error) {
+			n.purge.Paxos(n.ID, req, time.Second, func(step acceptor.PurgeStep, err error) {
 				for _, k := range step.Unsettled {
 					keys = append(keys, string(k.Bytes))
 				}

@@ -86,7 +86,8 @@ func (c *catalog) writeOverlay(dir string) (path string, err error) {
 // scenarioPackages are the packages with tests of their own that look for mutants.
 func scenarioPackages() []string {
 	return []string{"row", "ring", "coordinator/quorum", "coordinator/resolve", "counters/shard", "repair",
-		"coordinator/write", "coordinator", "paxos", "hints", "batchlog", "counters", "listing", "watermark",
+		"coordinator/write", "coordinator", "paxos/acceptor", "paxos", "hints", "batchlog", "counters", "listing",
+		"watermark",
 		"storage/index", "storage", "replica", "rebalance", "cluster/raftlog", "cluster/metadata", "cluster"}
 }
 

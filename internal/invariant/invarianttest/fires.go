@@ -1,0 +1,25 @@
+// Package invarianttest tests that invariants are checked.
+package invarianttest
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"cqld/internal/invariant"
+)
+
+// Fires calls f, and fails the test unless f panics with an invariant.Violation whose message contains want.
+func Fires(t testing.TB, f func(), want string) {
+	t.Helper()
+	defer func() {
+		t.Helper()
+		// Whatever else f panics with, or its normal return, is no violation.
+		err, _ := recover().(error)
+		var broken invariant.Violation
+		if !errors.As(err, &broken) || !strings.Contains(broken.Message, want) {
+			t.Errorf("got %v, want a violation: %s", err, want)
+		}
+	}()
+	f()
+}

@@ -1,0 +1,23 @@
+package acceptor
+
+import (
+	"errors"
+
+	"cqld/row"
+)
+
+// cutPage is the promise of an acceptor whose first row does not fit into the page.
+func cutPage() []byte {
+	w := row.NewPageWriter(nil)
+	return w.Finish(true)
+}
+
+// boundPage replaces the error of an acceptor that a row does not fit into the page by a page without rows: the
+// promise counts.
+func boundPage(page []byte, err error) ([]byte, error) {
+	var small *row.PageTooSmall
+	if errors.As(err, &small) {
+		return cutPage(), nil
+	}
+	return page, err
+}

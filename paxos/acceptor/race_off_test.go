@@ -1,0 +1,5 @@
+//go:build !race
+
+package acceptor
+
+const raceEnabled = false

@@ -1,5 +1,0 @@
-//go:build !race
-
-package paxos
-
-const raceEnabled = false
