@@ -25,11 +25,14 @@ type alarm struct {
 
 // arm replaces the alarm.
 func (g *group) arm(kind alarmKind, after time.Duration) {
+	// A new number makes a callback of the replaced timer that is already under way ineffective.
 	g.alarm = alarm{kind: kind, phase: g.phase, number: g.alarm.number + 1, after: after}
 }
 
+// disarm removes the alarm. Its callback, if it is under way, is ignored.
 func (g *group) disarm() {
 	if g.alarm.kind != alarmNone {
+		// The number changes here, too: the round stops its timer when it differs (round.setTimer).
 		g.alarm = alarm{number: g.alarm.number + 1}
 	}
 }

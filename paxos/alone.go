@@ -16,18 +16,21 @@ import (
 // which a prepare would look up. At LOCAL_SERIAL, the only voter of a data center may not be the only replica: then the
 // other replicas must receive the change, and the consistency level must be met.
 func (m *machine) alone() bool {
+	// A pending replica, or one of the ring before or after the change, would have to vote, too.
 	v, self := &m.voters, m.c.view.Self()
 	if len(v.natural) != 1 || len(v.pending) > 0 || len(v.others) > 0 || v.natural[0] != self ||
-		m.crowded || len(m.own) > 0 {
+		m.foundProposal || len(m.own) > 0 {
 		return false
 	}
+	// The commit in the same batch reaches this node only, so no other replica may need the change.
 	return coordinator.OnlySelf(self, m.topology, m.table, m.cmd.Key.Token)
 }
 
 // decideAlone makes an attempt in one step of this node's acceptor.
 func (m *machine) decideAlone(out []effect) []effect {
+	// From here on the change may be decided at any moment, so the round can no longer be canceled.
 	m.phase = phaseCommitting
-	m.enter(StageCommit, m.now)
+	m.enterStage(StageCommit, m.now)
 	return append(out, effect{
 		kind:    effectAlone,
 		attempt: m.attempt,
@@ -39,15 +42,18 @@ func (m *machine) decideAlone(out []effect) []effect {
 
 // aloneQuestion returns the conditions to be evaluated on what the acceptor has read.
 func (m *machine) aloneQuestion(known *ballot.Known, page []byte) *question {
+	// Only the acceptor knows the latest ballot, so this ballot is drawn while the acceptor holds the partition.
 	m.ballot = m.c.ballot(max(m.seen, known.Latest.Micros), m.span())
 	return m.question(page)
 }
 
 // aloneProposal returns the proposal of the changes to be made; nil if there are none.
 func (m *machine) aloneProposal(known *ballot.Known, a *verdict) *ballot.Proposal {
+	// Nothing to change: no ballot is recorded, and the partition stays as it is.
 	if m.accept(a); a.tooMuch || a.update == nil {
 		return nil
 	}
+	// Without an update: it is in the batch beside the proposal, and there is no other acceptor that may need it.
 	m.proposal = ballot.Proposal{
 		Ballot:  m.ballot,
 		Origin:  m.ballot,
@@ -56,6 +62,7 @@ func (m *machine) aloneProposal(known *ballot.Known, a *verdict) *ballot.Proposa
 		Table:   m.cmd.Table,
 		Key:     m.cmd.Key,
 	}
+	// The acceptor retains the proposal, and the machine may have another one by then.
 	p := m.proposal
 	return &p
 }
@@ -64,6 +71,8 @@ func (m *machine) aloneProposal(known *ballot.Known, a *verdict) *ballot.Proposa
 func (m *machine) aloneEnded(ev *event, out []effect) []effect {
 	err := ev.err
 	if errors.Is(err, ballot.ErrInDoubt) {
+		// The write may have reached the disk. The next attempt makes promises and finds out, for which the proposal
+		// needs its update.
 		m.proposal.Update = row.AppendMutation(nil, ev.verdict.update)
 		m.own = append(m.own, doubtful{proposal: m.proposal, outcomes: m.outcomes})
 	}
@@ -75,7 +84,8 @@ func (m *machine) aloneEnded(ev *event, out []effect) []effect {
 		m.c.counts.alone.Add(1)
 		return m.conclude(out, m.outcomes, nil)
 	case errors.Is(err, ballot.ErrUnsettled):
-		m.crowded = true
+		// A round with promises finishes the proposal. It may be from a time when the partition had more voters.
+		m.foundProposal = true
 		return m.again(out, CauseContention, 0)
 	case isNotReplica(err) && m.plans < m.c.limits.PlansMax:
 		return m.replan(out)
@@ -83,6 +93,7 @@ func (m *machine) aloneEnded(ev *event, out []effect) []effect {
 		m.c.counts.overloaded.Add(1)
 		return m.fail(out, overloaded)
 	case coordinator.Silent(err):
+		// If the write had begun, the error would be ErrInDoubt, and fail looks the outcome up.
 		return m.fail(out, m.timedOut(0))
 	}
 	return m.fail(out, &coordinator.WriteFailure{
@@ -101,18 +112,21 @@ func (r *round) decideAlone(e *effect) {
 	var a verdict
 	r.c.acceptors.Decide(e.epoch, e.cmd, func(known ballot.Known, page []byte) (*ballot.Proposal, *row.Mutation) {
 		r.mu.Lock()
+		// The round has ended or tried again since, for example after a panic. A nil proposal changes nothing.
 		if r.over || r.attempt != attempt {
 			r.mu.Unlock()
 			return nil, nil
 		}
 		q := r.aloneQuestion(&known, page)
 		r.mu.Unlock()
+		// Conditions are code of requests: they run without the lock of the round.
 		a = q.ask()
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.over || r.attempt != attempt {
 			return nil, nil
 		}
+		// The assignment to a is read by the callback below, which follows in all cases.
 		return r.aloneProposal(&known, &a), a.update
 	}, func(err error) { r.deliver(&event{kind: eventAlone, attempt: attempt, verdict: a, err: err}) })
 }

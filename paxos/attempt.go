@@ -23,9 +23,9 @@ type attempts struct {
 	prior    ballot.Ballot // the latest decided ballot in the promises, or the low bound
 	outcomes []outcome
 
-	sent   time.Duration // when the requests of the phase were sent
-	heard  int           // natural voters that answered the last phase of the last attempt
-	behind int           // natural voters that have promised and have not confirmed the missing commit
+	sent    time.Duration // when the requests of the phase were sent
+	heard   int           // natural voters that answered the last phase of the last attempt
+	lagging int           // natural voters that have promised and have not confirmed the missing commit
 	// lacking is why the last attempt could not be planned, if replicas may come back.
 	lacking error
 	seen    int64 // the latest ballot of other proposers
@@ -54,15 +54,17 @@ const (
 // await sets the timer for the replicas' answers.
 func (m *attempts) await() {
 	m.sent = m.now
+	// One timer for all replicas: the round ends when the last one that it needs is late.
 	m.arm(alarmLate, m.timeout)
 }
 
-// hurry shortens the wait for the last votes after one was refused: another proposer is ahead, and an attempt with a
-// later ballot needs only a majority. Otherwise a dead node that the failure detector has not noticed yet would delay
-// the round by the whole timeout.
-func (m *attempts) hurry() {
+// shortenWait shortens the wait for the last votes after one was refused: another proposer is ahead, and an attempt
+// with a later ballot needs only a majority. Otherwise a dead node that the failure detector has not noticed yet would
+// delay the round by the whole timeout.
+func (m *attempts) shortenWait() {
+	// Once: a second refusal must not extend the wait.
 	if m.alarm.kind == alarmLate {
-		m.arm(alarmSlow, min(max(patienceTrips*m.c.trips.Of(), patienceLeast), m.timeout))
+		m.arm(alarmSlow, min(max(lastVotesTrips*m.c.trips.Of(), lastVotesLeast), m.timeout))
 	}
 }
 
@@ -73,16 +75,19 @@ func (m *attempts) again(out []effect, cause Cause, pause time.Duration) []effec
 	if m.heard = m.responses(); cause != CauseQueue || m.delay == CauseNone {
 		m.delay = cause // work for another proposer does not hide why an earlier attempt failed
 	}
+	// The attempt was planned, so an earlier lack of replicas is not why it failed.
 	if cause != CauseUnavailable {
 		m.lacking = nil
 	}
 	if cause != CauseQueue {
 		for _, x := range m.members {
+			// From now on the contention timeout limits the member (deadlineOf).
 			x.failed = true
 		}
 	}
 	m.rest()
-	m.enter(StagePause, m.now)
+	m.enterStage(StagePause, m.now)
+	// A member whose time ends during the pause is answered now, not after it.
 	if out = m.expire(out, m.now+pause); m.over {
 		return out
 	}
@@ -103,6 +108,7 @@ func (m *attempts) expire(out []effect, at time.Duration) []effect {
 		case at < m.deadlineOf(i):
 			return nil
 		case m.lacking != nil && m.delay == CauseUnavailable:
+			// The members wait for replicas to come back; Unavailable is the better answer than a time-out.
 			return m.errorOf(i, m.lacking, m.voters.required())
 		}
 		return m.errorOf(i, m.timeoutAfter(m.heard), m.voters.required())
@@ -113,6 +119,7 @@ func (m *attempts) expire(out []effect, at time.Duration) []effect {
 func (m *attempts) answerOr(out []effect, failure func(i int) error) []effect {
 	before := len(out)
 	out, left := m.answerSome(out, failure)
+	// The alarm may have been set for a member that has its answer now.
 	if len(out) > before {
 		m.disarm()
 	}
@@ -125,10 +132,12 @@ func (m *attempts) answerOr(out []effect, failure func(i int) error) []effect {
 // fail ends the round with an error for all members except those with a proposal in doubt and time left. Those look its
 // outcome up in another attempt.
 func (m *attempts) fail(out []effect, err error) []effect {
+	// No proposal of the round may be decided, so the changes of its members were certainly not made.
 	if len(m.own) == 0 || m.c.unsafe.NoLookup {
 		return m.conclude(out, nil, err)
 	}
 	m.rest()
+	// The outcome is looked up by another attempt, whose promises show it.
 	pause := m.pause()
 	out = m.answerOr(out, func(i int) error {
 		if m.own.of(i) != nil && m.now+pause < m.deadlineOf(i) {
@@ -145,6 +154,7 @@ func (m *attempts) fail(out []effect, err error) []effect {
 // conclude answers all members, with outcomes or with the error that a failure has for each of them.
 func (m *attempts) conclude(out []effect, outcomes []outcome, err error) []effect {
 	if outcomes == nil {
+		// Each member has its own error: an earlier proposal with its change may be in doubt.
 		outcomes = make([]outcome, len(m.members))
 		for i := range outcomes {
 			outcomes[i].err = m.errorOf(i, err, m.voters.required())
@@ -156,10 +166,12 @@ func (m *attempts) conclude(out []effect, outcomes []outcome, err error) []effec
 // end ends the round, whose members have been answered, and starts the next one of the partition. A turn that is
 // granted later is returned.
 func (m *attempts) end(out []effect) []effect {
-	m.enter(StageNone, m.now)
+	m.enterStage(StageNone, m.now)
 	m.over = true
 	m.disarm()
+	// An answer to the last request no longer has its number, so a turn that comes late is returned (granted).
 	m.turn.asked++
+	// Before the next round of this node starts, so that coordinators alternate.
 	return append(m.passTurn(out), effect{kind: effectLeave})
 }
 
@@ -167,9 +179,11 @@ func (m *attempts) end(out []effect) []effect {
 // proposal, the round continues: otherwise the outcome of the change would be unknown.
 func (m *attempts) cancel(x *member, out []effect) []effect {
 	i := slices.Index(m.members, x)
+	// After the promises, a proposal may be on its way at any moment.
 	if i < 0 || x.answered || m.phase != phaseIdle && m.phase != phasePreparing || m.own.of(i) != nil {
 		return out
 	}
+	// Marked, not removed: the indices of members match those of outcomes.
 	m.mark(x)
 	canceled := answer{member: x, outcome: outcome{err: env.ErrCanceled}, uncounted: true}
 	out = append(out, effect{kind: effectAnswer, answers: []answer{canceled}})
@@ -180,9 +194,10 @@ func (m *attempts) cancel(x *member, out []effect) []effect {
 }
 
 // lost answers the members whose proposals' outcomes cannot be determined, and restarts with the others.
-func (m *attempts) lost(out []effect, commit *ballot.Proposal, floor ballot.Ballot) []effect {
+func (m *attempts) lost(out []effect, commit *ballot.Proposal, lowBound ballot.Ballot) []effect {
+	// Statement 8 in doubt.go.
 	isLost := func(p *doubtful) bool {
-		return FateOf(p.proposal.Origin, commit, floor) == Lost || m.c.unsafe.NoLookup
+		return FateOf(p.proposal.Origin, commit, lowBound) == Lost || m.c.unsafe.NoLookup
 	}
 	m.rest()
 	out = m.answerOr(out, func(i int) error {
@@ -196,25 +211,31 @@ func (m *attempts) lost(out []effect, commit *ballot.Proposal, floor ballot.Ball
 	if m.over {
 		return out
 	}
+	// The others may still be determined by the next attempt.
 	m.own = m.own.without(isLost)
 	return m.again(out, CauseQueue, 0)
 }
 
 // mine reports whether the present proposal is of this round's members.
 func (m *attempts) mine() bool {
+	// A proposal of another proposer that this round completes has an origin that the round never proposed.
 	return m.proposal.Origin == m.ballot || m.own.proposedAt(m.proposal.Origin) >= 0
 }
 
 // doubt records that acceptors may have accepted the present proposal. This holds even if all have refused it: a
 // duplicated message may have been accepted before its copy was refused. The next promises show the outcome.
 func (m *attempts) doubt() {
+	// An empty proposal changes nothing, so no member waits for its outcome.
 	if m.phase != phaseAccepting || len(m.proposal.Update) == 0 {
 		return
 	}
+	// With a majority it would be decided and not in doubt. The natural voters may have one while the replicas of
+	// another ring do not.
 	most := m.voters.required() - 1
 	accepted, answered := min(m.received(), most), min(m.responses(), most)
 	if at := m.own.proposedAt(m.proposal.Origin); at >= 0 { // it was in progress, so some acceptors had accepted it
 		p := &m.own[at]
+		// Refusals of the completion do not make it refused by all.
 		p.accepted, p.answered, p.refused = accepted, answered, false
 	} else if m.proposal.Origin == m.ballot {
 		m.own = append(m.own, doubtful{
@@ -227,9 +248,9 @@ func (m *attempts) doubt() {
 	}
 }
 
-// settle records that ballot b of this round is settled, with the latest decided change before it, so that the
+// recordSettled records that ballot b of this round is settled, with the latest decided change before it, so that the
 // next round can rest on it.
-func (m *attempts) settle(b, prior ballot.Ballot, history ballot.History) {
+func (m *attempts) recordSettled(b, prior ballot.Ballot, history ballot.History) {
 	m.c.lastBallots.put(lastBallot{
 		partition: m.partition,
 		ballot:    b,
@@ -243,6 +264,7 @@ func (m *attempts) settle(b, prior ballot.Ballot, history ballot.History) {
 // pause returns the time before the next attempt. It is random, so that two competing proposers do not collide again,
 // and it grows with each attempt.
 func (m *attempts) pause() time.Duration {
+	// The shift is bounded, because a duration overflows after some forty doublings.
 	most := min(max(pauseFirst, m.c.trips.Of())<<min(m.tries, 10), pauseMost)
 	m.tries++
 	return most/4 + time.Duration(m.c.chance()%uint64(most))

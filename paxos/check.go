@@ -15,8 +15,9 @@ type checkpoint struct {
 	now     time.Duration
 }
 
-// check stops the program if a step has broken an invariant of the round.
-func (m *machine) check() {
+// checkInvariants stops the program if a step has broken an invariant of the round (doc.go).
+func (m *machine) checkInvariants() {
+	// Invariant 1. A later ballot of other proposers is never forgotten either, or the next attempt would lose again.
 	last := &m.checked
 	invariant.Check(m.attempt >= last.attempt, "paxos: the attempt moved back")
 	invariant.Check(!last.ballot.After(m.ballot), "paxos: the ballot moved back")
@@ -24,10 +25,12 @@ func (m *machine) check() {
 	invariant.Check(m.seen >= last.seen, "paxos: the latest ballot of others moved back")
 	*last = checkpoint{attempt: m.attempt, ballot: m.ballot, seen: m.seen, now: m.now}
 
+	// Invariant 2.
 	natural := len(m.voters.natural)
 	invariant.Check(m.received() <= m.responses(), "paxos: more agree than answer")
 	invariant.Check(m.responses() <= natural, "paxos: more answers than voters")
-	invariant.Check(m.behind >= 0 && m.behind <= natural, "paxos: acceptors that are behind are not voters")
+	invariant.Check(m.lagging >= 0 && m.lagging <= natural, "paxos: acceptors that are behind are not voters")
+	// Invariant 5. The remaining ones are about rounds that have not ended.
 	if m.over {
 		invariant.Check(m.left() == 0, "paxos: a round ends with members that wait")
 		invariant.Check(m.turn.Ticket == 0, "paxos: a round ends with its turn")
@@ -36,6 +39,7 @@ func (m *machine) check() {
 	}
 	m.checkPhase()
 	for i := range m.own {
+		// Invariant 4.
 		p := &m.own[i]
 		invariant.Check(!p.proposal.Origin.After(m.ballot), "paxos: a proposal in doubt is later than the attempt")
 		invariant.Check(len(p.outcomes) == len(m.members), "paxos: a proposal in doubt of other members")
@@ -43,7 +47,7 @@ func (m *machine) check() {
 	}
 }
 
-// checkPhase checks what holds in the phase of a round that has not ended.
+// checkPhase checks what holds in the phase of a round that has not ended (invariants 3 and 6).
 func (m *machine) checkPhase() {
 	switch m.phase {
 	case phaseIdle: // something continues the round

@@ -25,7 +25,7 @@ func accepting() *machine {
 	m.outcomes = []outcome{{changes: true}}
 	m.phase = phaseAccepting
 	m.arm(alarmLate, 1)
-	m.check()
+	m.checkInvariants()
 	return m
 }
 
@@ -69,8 +69,8 @@ func TestInvariantsFire(t *testing.T) {
 				m.votes[i] = vote{node: 1, state: voteNo}
 			}
 		}, "more answers than voters"},
-		"fewer behind": {accepting(), func(m *machine) { m.behind = -1 }, "behind are not voters"},
-		"more behind":  {accepting(), func(m *machine) { m.behind = 4 }, "behind are not voters"},
+		"fewer behind": {accepting(), func(m *machine) { m.lagging = -1 }, "behind are not voters"},
+		"more behind":  {accepting(), func(m *machine) { m.lagging = 4 }, "behind are not voters"},
 		"unanswered":   {ended(), func(m *machine) { m.members[0].answered = false }, "members that wait"},
 		"turn":         {ended(), func(m *machine) { m.turn.Ticket = 1 }, "ends with its turn"},
 		"alarm":        {ended(), func(m *machine) { m.arm(alarmLate, 1) }, "ends with an alarm"},
@@ -93,7 +93,7 @@ func TestInvariantsFire(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.breaks(test.m)
-			invarianttest.Fires(t, test.m.check, test.want)
+			invarianttest.Fires(t, test.m.checkInvariants, test.want)
 		})
 	}
 }

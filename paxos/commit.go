@@ -23,9 +23,11 @@ type decision struct {
 // Send implements coordinator.Sender.
 func (d *decision) Send(node ring.NodeID, epoch uint64, timeout time.Duration, done func(error)) {
 	if !slices.Contains(d.accepted, node) {
+		// The acceptance got lost, or a later proposal has overwritten the update.
 		d.acceptors.Commit(node, d.trace, epoch, d.proposal, timeout, done)
 		return
 	}
+	// The update is not sent twice to a node: most commits are as short as a ballot.
 	d.acceptors.Commit(node, d.trace, epoch, &d.short, timeout, func(err error) {
 		if errors.Is(err, ballot.ErrNotAccepted) {
 			d.acceptors.Commit(node, d.trace, epoch, d.proposal, timeout, done)

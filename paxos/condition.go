@@ -45,9 +45,11 @@ func (m *machine) question(page []byte) *question {
 		page:     page,
 		ballot:   m.ballot,
 		span:     m.span(),
+		// Members of a proposal in doubt must stay together: its outcomes are by their indices.
 		maySplit: len(m.own) == 0,
 	}
 	for i, x := range m.members {
+		// Copied: the round may answer a member, because of its deadline, while the conditions are evaluated.
 		q.members[i] = questioned{x, x.answered}
 	}
 	return q
@@ -57,6 +59,7 @@ func (m *machine) question(page []byte) *question {
 func (m *machine) accept(a *verdict) {
 	m.outcomes = a.outcomes
 	if a.cut {
+		// The members after the last outcome go to the next round, at the head of the queue.
 		m.putBackAfter(len(a.outcomes) - 1)
 	}
 }
@@ -65,6 +68,7 @@ func (m *machine) accept(a *verdict) {
 // it, and merges the changes to be made.
 func (q *question) ask() (a verdict) {
 	j, more := NewJoined(q.cmd, q.disjoint, q.page)
+	// The page ended before all rows that the members need. Fewer members need fewer rows.
 	if more && len(q.members) > 1 {
 		a.tooMuch = true
 		return a
@@ -74,12 +78,14 @@ func (q *question) ask() (a verdict) {
 		failAll(a.outcomes, err)
 		return a
 	}
+	// Each change has two timestamps. The last ones end at the ballot itself.
 	stamp := q.ballot.Micros - q.span
 	for i, asked := range q.members {
 		m, o := asked.m, &a.outcomes[i]
 		if !m.reads() {
 			stamp += 2
 		}
+		// Its timestamps stay reserved, so that the timestamps of the others do not depend on it.
 		if asked.answered {
 			continue
 		}
@@ -92,23 +98,28 @@ func (q *question) ask() (a verdict) {
 		}
 		o.changes = true
 		switch {
+		// The only change of the round needs no copy.
 		case a.update == nil && i == len(q.members)-1:
 			a.update = change
 			continue
 		case a.update == nil:
 			a.update = new(row.Mutation)
 			a.update.Reset(change.Table, change.Key)
+			// An estimate by the first change, because the changes of a round are often alike.
 			a.update.Grow(min(len(q.members)*change.Size(), q.c.limits.RoundBytes) + change.Size())
 		}
 		a.update.Append(change)
 		if i == len(q.members)-1 {
+			// No member after it reads the change.
 			break
 		}
 		if o.err = j.Apply(m.req.Command, change); o.err != nil {
+			// The pages of the members after this one would be wrong.
 			failAll(a.outcomes, o.err)
 			return verdict{outcomes: a.outcomes}
 		}
 		if a.update.Size() > q.c.limits.RoundBytes && q.maySplit {
+			// A single change may be larger: it is proposed alone.
 			a.outcomes, a.cut = a.outcomes[:i+1], true
 			break
 		}
@@ -119,6 +130,7 @@ func (q *question) ask() (a verdict) {
 // update evaluates the member's condition. The condition is code of the request: a panic in it fails only that member.
 func (m *member) update(g *guard.Guard, page []byte, stamp int64) (change *row.Mutation, applies bool, err error) {
 	if g != nil {
+		// Without a guard, in the simulation, the panic shall end the program.
 		defer g.Recover("condition", func(panicked error) { change, applies, err = nil, false, panicked })
 	}
 	return m.req.Update(page, stamp)

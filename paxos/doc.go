@@ -2,8 +2,9 @@
 //
 // Each partition has its own instance of Paxos, among its replicas. The Proposer of the node that received a request
 // runs the rounds. Each replica has an acceptor (package acceptor), which stores promises, accepted proposals and
-// decided ones. Both exchange ballots and proposals (package ballot). One round trip promises and reads, a second one accepts, and a change that a quorum accepted is
-// committed as an ordinary write. Changes of one partition that wait at a node share the next round.
+// decided ones. Both exchange ballots and proposals (package ballot). One round trip promises and reads, a second one
+// accepts, and a change that a quorum accepted is committed as an ordinary write. Changes of one partition that wait at
+// a node share the next round.
 //
 //	CAS ─▶ prepare + read ─▶ conditions ─▶ accept ─▶ commit ─▶ clients
 //	         ▲    │ finish what is in progress,

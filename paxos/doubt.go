@@ -73,6 +73,7 @@ type doubts []doubtful
 
 // proposedAt returns the index of the proposal that has the origin; -1 means none.
 func (d doubts) proposedAt(origin ballot.Ballot) int {
+	// By origin: a completion of the proposal has another ballot.
 	return slices.IndexFunc(d, func(p doubtful) bool { return p.proposal.Origin == origin })
 }
 
@@ -83,6 +84,7 @@ func (d doubts) open() bool {
 
 // of returns the latest proposal with a change of member i; nil means none.
 func (d doubts) of(i int) *doubtful {
+	// A member may be in several proposals, one for each attempt.
 	for at := range slices.Backward(d) {
 		if p := &d[at]; p.outcomes[i].changes && !p.refused {
 			return p
@@ -98,21 +100,26 @@ func (d doubts) without(out func(*doubtful) bool) doubts {
 
 // resolve determines the outcomes of the proposals from the promises of a majority. It removes those that are void.
 // decided is the index of one that is decided, or -1; lost reports that an outcome cannot be determined.
-func (d *doubts) resolve(c *Proposer, commit *ballot.Proposal, floor ballot.Ballot) (decided int, lost bool) {
+func (d *doubts) resolve(c *Proposer, commit *ballot.Proposal, lowBound ballot.Ballot) (decided int, lost bool) {
+	// Filtered in place. The machine owns the slice.
 	kept := (*d)[:0]
 	decided = -1
 	for _, p := range *d {
 		q := p.proposal.Origin
-		v := FateOf(q, commit, floor)
+		v := FateOf(q, commit, lowBound)
 		if c.unsafe.NoLookup && v != Open && q != commit.Origin && !q.After(commit.Prior) {
+			// For tests: as if the state knew only the latest change.
 			v = Lost
 		}
 		switch v {
 		case Void:
 			c.counts.lookedUp.Add(1)
+			// A void proposal is forgotten: its members may propose their changes again.
 			continue
 		case Decided:
 			c.counts.lookedUp.Add(1)
+			// At most one: the round proposes again only after promises that showed its earlier proposals neither
+			// decided nor in progress.
 			decided = len(kept)
 		case Lost:
 			lost = true

@@ -68,8 +68,10 @@ func (c *Proposer) countFailure(err error, cause Cause) {
 	case errors.As(err, &unknown):
 		c.counts.writeTimeouts.Add(1)
 		c.counts.unknown.Add(1)
+		// Whatever the stage was: the client cannot know whether its change was made.
 		cause = CauseUnknown
 	case errors.As(err, &timeout):
+		// A time-out of the commit has another type and is counted where it is made.
 		if timeout.Type == coordinator.WriteCAS {
 			c.counts.writeTimeouts.Add(1)
 		}

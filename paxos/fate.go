@@ -16,12 +16,14 @@ const (
 )
 
 // FateOf returns the outcome of a proposal, made under the ballot q, for which its coordinator still waits. commit is
-// the latest decided change that a majority knows, and floor is the low bound of that majority.
-func FateOf(q ballot.Ballot, commit *ballot.Proposal, floor ballot.Ballot) Fate {
-	after := ballot.HistoryAfter(commit, floor)
+// the latest decided change that a majority knows, and low bound is the low bound of that majority.
+func FateOf(q ballot.Ballot, commit *ballot.Proposal, lowBound ballot.Ballot) Fate {
+	// As the next proposal would contain it: with the latest decided change itself.
+	after := ballot.HistoryAfter(commit, lowBound)
 	for _, latest := range after.Latest {
 		switch {
 		case latest.Node != q.Node:
+		// Statement 3 in doubt.go.
 		case latest == q:
 			return Decided
 		case latest.After(q):
@@ -30,8 +32,10 @@ func FateOf(q ballot.Ballot, commit *ballot.Proposal, floor ballot.Ballot) Fate 
 	}
 	switch {
 	case after.Since.Present() && !q.After(after.Since):
+		// Statement 8.
 		return Lost
 	case q.After(commit.Ballot):
+		// Statement 7: nothing later is known to be decided.
 		return Open
 	}
 	return Void

@@ -17,7 +17,7 @@ func TestHistoriesImplyOutcomes(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		nodes := 1 + r.IntN(2*ballot.HistoryMax)
 		var commit ballot.Proposal
-		var floor ballot.Ballot
+		var lowBound ballot.Ballot
 		now := int64(1)
 		last := map[ring.NodeID]ballot.Ballot{} // the last proposal of each coordinator
 		decided := map[ballot.Ballot]bool{}
@@ -32,24 +32,24 @@ func TestHistoriesImplyOutcomes(t *testing.T) {
 				now += 1 + r.Int64N(50)
 				commit = ballot.Proposal{Ballot: ballot.Ballot{Micros: now, Node: node + 1}, Origin: q,
 					Prior:   commit.Ballot,
-					History: ballot.HistoryAfter(&commit, floor)}
+					History: ballot.HistoryAfter(&commit, lowBound)}
 				decided[q] = true
 			default:
 				commit = ballot.Proposal{Ballot: q, Origin: q, Prior: commit.Ballot,
-					History: ballot.HistoryAfter(&commit, floor)}
+					History: ballot.HistoryAfter(&commit, lowBound)}
 				decided[q] = true
 			}
 			if r.IntN(300) == 0 {
-				floor = ballot.Ballot{Micros: now - r.Int64N(100)}
+				lowBound = ballot.Ballot{Micros: now - r.Int64N(100)}
 			}
 			for _, q := range last {
-				f := FateOf(q, &commit, floor)
+				f := FateOf(q, &commit, lowBound)
 				fates[f]++
 				switch {
 				case f == Decided && !decided[q], f == Void && decided[q], f == Open && decided[q]:
-					t.Fatalf("seed %d: %v after %+v, low bound %v: fate %d, decided %v", seed, q, commit, floor, f,
+					t.Fatalf("seed %d: %v after %+v, low bound %v: fate %d, decided %v", seed, q, commit, lowBound, f,
 						decided[q])
-				case f == Lost && nodes <= ballot.HistoryMax && q.After(floor) &&
+				case f == Lost && nodes <= ballot.HistoryMax && q.After(lowBound) &&
 					(len(commit.History.Latest) == 0 || !commit.History.Since.Present()):
 					t.Fatalf("seed %d: %v after %+v is lost", seed, q, commit)
 				}

@@ -43,8 +43,10 @@ func (g *group) enroll(members []*member) {
 	found := false
 	commands := make([]*row.ReadCommand, len(members))
 	for i, m := range members {
+		// Atomic, because a cancellation reads it in another goroutine.
 		m.round.Store(g.owner)
 		commands[i] = m.req.Command
+		// The round waits for replicas as long as its most impatient member.
 		g.timeout = min(g.timeout, m.req.Timeout)
 		// Reads take part in the commit of any level, so the first change determines it.
 		if !found && !m.reads() {
@@ -61,6 +63,7 @@ func (g *group) span() (n int64) {
 			n += 2
 		}
 	}
+	// A round of reads also needs a ballot, and a ballot is a timestamp.
 	return max(n, 1)
 }
 
@@ -93,14 +96,17 @@ func (g *group) tracer() coordinator.Trace {
 // note adds a line to the traces of the members.
 func (g *group) note(out []effect, text string) []effect {
 	trace := g.tracer()
+	// The effect would cost memory for nothing.
 	if trace == nil {
 		return out
 	}
 	return append(out, effect{kind: effectNote, text: text, trace: trace})
 }
 
-// enter makes the round enter a stage, and adds the time since it entered the previous stage to the sum of that stage.
-func (g *group) enter(s Stage, now time.Duration) {
+// enterStage makes the round enter a stage, and adds the time since it entered the previous stage to the sum of that
+// stage.
+func (g *group) enterStage(s Stage, now time.Duration) {
+	// The time before the round began is not of a stage.
 	if g.stage != StageNone {
 		g.c.counts.stageTimes[g.stage].Add(int64(now - g.staged))
 	}
@@ -140,6 +146,7 @@ func (g *group) deadlineOf(i int) time.Duration {
 func (g *group) latestDeadline() (at time.Duration) {
 	for i, m := range g.members {
 		if !m.answered {
+			// The members share the wait, so the most patient one determines it.
 			at = max(at, g.deadlineOf(i))
 		}
 	}
@@ -161,6 +168,7 @@ func (g *group) errorOf(i int, err error, required int) error {
 		return p.unknown(g.serial, required)
 	}
 	if g.members[i].reads() {
+		// A read changes nothing, so it is never unknown by itself.
 		return err
 	}
 	return asWrite(err)
@@ -184,6 +192,7 @@ func (g *group) answerSome(out []effect, failure func(i int) error) (_ []effect,
 	if len(answers) == 0 {
 		return out, left
 	}
+	// The round is counted once, with its last answers.
 	if !left {
 		g.c.counts.rounds.Add(1)
 	}
@@ -201,6 +210,7 @@ func (g *group) answerAll(out []effect, outcomes []outcome, err error, cause Cau
 		g.mark(m)
 		o := outcomes[i]
 		if err != nil {
+			// Even a condition that did not hold was evaluated on changes that are not certain now.
 			o.err = err
 		}
 		answers = append(answers, answer{member: m, outcome: o})
@@ -209,6 +219,7 @@ func (g *group) answerAll(out []effect, outcomes []outcome, err error, cause Cau
 		return out
 	}
 	if n := len(answers); n > 1 {
+		// A member that was answered before did not share the outcome.
 		g.c.counts.shared.Add(uint64(n))
 	}
 	g.c.counts.rounds.Add(1)
@@ -224,6 +235,7 @@ func (g *group) mark(m *member) {
 
 // putBackAfter moves the members after i to the next round, unless a proposal of theirs is in doubt.
 func (g *group) putBackAfter(i int) bool {
+	// The outcomes of the proposals in doubt are by the indices of all members.
 	if len(g.own) > 0 {
 		return false
 	}
@@ -249,6 +261,7 @@ func (g *group) allFail(outcomes []outcome, required int) bool {
 	}
 	for i := range outcomes {
 		if outcomes[i].err != nil {
+			// No condition could be evaluated, but an earlier attempt may have proposed the change.
 			outcomes[i].err = g.errorOf(i, outcomes[i].err, required)
 		}
 	}

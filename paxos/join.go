@@ -14,6 +14,7 @@ import (
 // count the rows of other commands.
 func Joinable(c *row.ReadCommand) bool {
 	l := c.Limits
+	// A reversed page, or one with a limit, cannot be cut from a page of all rows.
 	return c.SinglePartition() && !c.Reversed && l.Rows == 0 && l.PerPartition == 0 && c.Repair == nil &&
 		len(c.Slices) > 0
 }
@@ -23,6 +24,7 @@ func Joinable(c *row.ReadCommand) bool {
 func Join(commands []*row.ReadCommand) (cmd *row.ReadCommand, disjoint bool) {
 	first := commands[0]
 	if len(commands) == 1 {
+		// The command itself, so that PageOf recognizes it and returns the page unchanged.
 		return first, true
 	}
 	cmd = &row.ReadCommand{Table: first.Table, Key: first.Key}
@@ -33,12 +35,15 @@ func Join(commands []*row.ReadCommand) (cmd *row.ReadCommand, disjoint bool) {
 	all := make([]row.Slice, 0, n)
 	for _, c := range commands {
 		cmd.StaticCounts = cmd.StaticCounts || c.StaticCounts
+		// Cells that expire between the members' times are treated as expired for all.
 		cmd.Now = max(cmd.Now, c.Now)
+		// The members have reserved memory for their own pages, and together for that of the round.
 		cmd.Limits.Bytes += c.Limits.Bytes
 		all = append(all, c.Slices...)
 	}
 	slices.SortFunc(all, func(a, b row.Slice) int { return bytes.Compare(a.Start, b.Start) })
 	if slices.ContainsFunc(commands, func(c *row.ReadCommand) bool { return c.Limits.Bytes == 0 }) {
+		// A member without a limit needs all its rows.
 		cmd.Limits.Bytes = 0
 	}
 	disjoint = true
@@ -46,6 +51,7 @@ func Join(commands []*row.ReadCommand) (cmd *row.ReadCommand, disjoint bool) {
 	for _, s := range all[1:] {
 		last := &cmd.Slices[len(cmd.Slices)-1]
 		switch {
+		// Slices include their start and exclude their end, so these two do not overlap.
 		case last.End != nil && bytes.Compare(s.Start, last.End) >= 0:
 			cmd.Slices = append(cmd.Slices, s)
 		case last.End != nil && (s.End == nil || bytes.Compare(s.End, last.End) > 0):
@@ -71,6 +77,7 @@ type Joined struct {
 // NewJoined returns the content of a page; more reports that the page was truncated by a limit.
 func NewJoined(cmd *row.ReadCommand, disjoint bool, page []byte) (j *Joined, more bool) {
 	j = &Joined{cmd: cmd, disjoint: disjoint, page: page}
+	// A page without partitions consists of its end and the mark of further rows.
 	if len(page) == 2 {
 		j.empty = true
 		return j, page[1] != 0
@@ -91,6 +98,7 @@ func (j *Joined) decode() error {
 		j.part.Header = r.Header.Clone()
 		j.part.RangeTombstones = slices.Clone(r.RangeTombstones)
 		for {
+			// NextRow decodes in place, and the last one is removed when there is none.
 			j.part.Rows = append(j.part.Rows, row.Row{})
 			if !r.NextRow(&j.part.Rows[len(j.part.Rows)-1]) {
 				j.part.Rows = j.part.Rows[:len(j.part.Rows)-1]
@@ -109,6 +117,7 @@ func (j *Joined) PageOf(c *row.ReadCommand) ([]byte, error) {
 	if err := j.decode(); err != nil {
 		return nil, err
 	}
+	// Range tombstones overlap slices of several members, and each page contains only its own part.
 	tombstones := row.CutRangeTombstones(j.part.RangeTombstones, c.Slices)
 	w := row.NewPageWriter(nil)
 	begun := false
@@ -122,6 +131,7 @@ func (j *Joined) PageOf(c *row.ReadCommand) ([]byte, error) {
 		at, _ := slices.BinarySearchFunc(j.part.Rows, s.Start,
 			func(r row.Row, start []byte) int { return bytes.Compare(r.Clustering, start) })
 		for ; at < len(j.part.Rows) && s.Contains(j.part.Rows[at].Clustering); at++ {
+			// A partition without rows in these slices is not in the page at all.
 			begin()
 			w.Row(&j.part.Rows[at])
 		}
@@ -132,6 +142,7 @@ func (j *Joined) PageOf(c *row.ReadCommand) ([]byte, error) {
 	if begun {
 		w.EndPartition()
 	}
+	// No rows follow: the whole page was read, or the members would have been split.
 	return w.Finish(false), nil
 }
 
@@ -149,6 +160,7 @@ func (j *Joined) Apply(own *row.ReadCommand, m *row.Mutation) error {
 		return err
 	}
 	j.empty = false
+	// A new partition: pages that were returned before still have the old one.
 	j.part = row.MergePartitions([]*row.Partition{j.part, change}, false)
 	j.part.Header.HasRangeTombstones = false // readers of a page determine this themselves
 	return nil
@@ -158,6 +170,7 @@ func (j *Joined) Apply(own *row.ReadCommand, m *row.Mutation) error {
 func onlyRowsOf(c *row.ReadCommand, m *row.Mutation) bool {
 	var e row.Entry
 	for entries := m.Entries(); entries.Next(&e); {
+		// Headers and range tombstones may affect rows of any member.
 		if e.Kind != row.KindRow || !within(c.Slices, e.Start) {
 			return false
 		}
@@ -185,6 +198,7 @@ func partitionOf(m *row.Mutation, in []row.Slice) (*row.Partition, error) {
 		switch e.Kind {
 		case row.KindHeader:
 			merged := row.NewRow()
+			// A mutation of several statements may have several headers.
 			row.Reconcile(merged, &p.Header, r)
 			p.Header = *merged
 		case row.KindRangeTombstone:

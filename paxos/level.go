@@ -18,13 +18,16 @@ func (c *Proposer) checkFactor(table *schema.Table, req *CASRequest) error {
 		return nil // a round of all existing replicas
 	}
 	set := c.replicasOf(c.view.Topology(), table, req.Command.Key.Token)
+	// The serial level first: what cannot be decided is not committed either.
 	for _, level := range []ring.Consistency{plainLevel(req.Serial), req.Consistency} {
 		need := level.BlockFor(table.Replication, c.localDC)
 		if level == ring.Any || need <= len(set.Natural) || need > 1 && len(set.Natural) == 0 {
+			// A quorum of one replica needs no other, and ANY needs none.
 			continue
 		}
 		alive := 0
 		for _, node := range set.Natural {
+			// The error reports how many of them could be asked.
 			if node == c.view.Self() || c.view.Alive(node) {
 				alive++
 			}
@@ -55,10 +58,13 @@ func (m *machine) refuseCommit(out []effect, err error) []effect {
 		m.lacking = err
 		return m.again(out, CauseUnavailable, coordinator.ArrivalPause)
 	case len(m.own) > 0:
+		// The members of the earlier proposals can be answered when these are void.
 		return m.supersede(out)
 	}
+	// Before the answers: the attempt is over, although nothing failed in it.
 	m.rest()
 	out = m.answerOr(out, func(i int) error {
+		// The others are answered by the next attempt, without these changes.
 		if m.outcomes[i].changes {
 			return err
 		}
@@ -83,6 +89,7 @@ func asRead(err error) error {
 		return &coordinator.ReadFailure{Consistency: failure.Consistency, Received: failure.Received,
 			BlockFor: failure.BlockFor, Failures: failure.Failures}
 	case errors.As(err, &unknown):
+		// A read changes nothing: an unknown outcome of the empty proposal is a time-out to its client.
 		return &coordinator.ReadTimeout{Consistency: unknown.Consistency, Received: unknown.Received,
 			BlockFor: unknown.BlockFor}
 	}

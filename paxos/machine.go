@@ -22,8 +22,8 @@ import (
 type machine struct {
 	attempts
 
-	history ballot.History // of the changes up to prior
-	crowded bool           // another proposer has changed the partition
+	history       ballot.History // of the changes up to prior
+	foundProposal bool           // another proposer has changed the partition
 	// superseding means that an empty change is proposed only to make proposals in doubt void.
 	superseding bool
 	reread      bool             // the page was not sent with the promises
@@ -39,9 +39,11 @@ func (m *machine) step(ev *event, out []effect) []effect {
 	m.now = ev.now
 	switch {
 	case ev.kind == eventPanicked:
+		// First: whatever the state is, members must be answered.
 		return m.abandon(out, ev.err)
 	case ev.kind == eventGranted:
 		start := false
+		// Also after the end of the round, because the turn must then be returned.
 		if out, start = m.granted(ev, out); start {
 			m.join()
 		}
@@ -55,15 +57,18 @@ func (m *machine) step(ev *event, out []effect) []effect {
 	case eventCanceled:
 		return m.cancel(ev.member, out)
 	case eventNoTurn:
+		// Requests for turns have numbers of their own, which noTurn compares.
 		return m.proceed(m.noTurn(ev.attempt, out))
 	case eventAlarm:
 		return m.alarmed(ev.alarm, out)
 	}
+	// An answer to an earlier attempt. Its ballot is no longer proposed, so the answer changes nothing.
 	if ev.attempt != m.attempt {
 		return out
 	}
 	switch {
 	case ev.kind == eventPromised:
+		// In any phase: the last promises may show that nothing is in progress (decline).
 		return m.promised(ev, out)
 	case ev.kind == eventAccepted && m.phase == phaseAccepting:
 		return m.voted(ev, out)
@@ -84,17 +89,20 @@ func (m *machine) step(ev *event, out []effect) []effect {
 // alarmed is the event that the time of an alarm is over.
 func (m *machine) alarmed(number int, out []effect) []effect {
 	a := m.alarm
+	// The timer fired while another event replaced the alarm, or ended its phase.
 	if number != a.number || m.phase != a.phase {
 		return out
 	}
 	m.disarm()
 	switch a.kind {
 	case alarmLate:
+		// Some of the voters that did not answer may have accepted.
 		m.doubt()
-		return m.fail(out, m.timedOut(m.behind))
+		return m.fail(out, m.timedOut(m.lagging))
 	case alarmSlow:
 		return m.outvoted(out)
 	case alarmSettle:
+		// The last voters may hold proposals: an empty one makes them void.
 		return m.propose(out, m.ballot, nil)
 	case alarmResume:
 		return m.proceed(m.takeTurn(out))
@@ -121,6 +129,7 @@ func (m *machine) begun(out []effect) []effect {
 
 // join adds requests that arrived while the round waited for its first turn.
 func (m *machine) join() {
+	// The outcomes of later attempts belong to the present members.
 	if m.attempt > 0 {
 		return
 	}
@@ -150,19 +159,22 @@ func (m *machine) start(out []effect) []effect {
 		return out
 	}
 	m.attempt++
-	m.outcomes, m.reread, m.superseding, m.behind = nil, false, false, 0
+	// Everything from here to the next attempt is of this one.
+	m.outcomes, m.reread, m.superseding, m.lagging = nil, false, false, 0
 	m.proposal, m.previous = ballot.Proposal{}, ballot.Ballot{}
 	if m.alone() {
 		return m.decideAlone(out)
 	}
 	m.phase = phasePreparing
-	m.enter(StagePrepare, m.now)
+	m.enterStage(StagePrepare, m.now)
 	// A round with proposals in doubt needs promises: they show the outcome.
 	if last, ok := m.c.lastBallots.take(m.partition, m.topology.Epoch(), m.serial); ok && len(m.own) == 0 {
 		m.previous, m.prior, m.history = last.ballot, last.prior, last.history
+		// The ballot must be after the one on which it rests, even if the clock moved back.
 		m.seen = max(m.seen, last.ballot.Micros)
 	}
 	m.ballot = m.c.ballot(m.seen, m.span())
+	// Before the requests, because this node's acceptor may answer while they are sent.
 	m.await()
 	return append(out, effect{
 		kind:     effectPrepare,
@@ -185,6 +197,7 @@ func (m *machine) plan() error {
 	if m.alone() {
 		return nil
 	}
+	// Unavailable is certain now, before a promise that would outvote others for nothing.
 	if alive := m.invite(); m.hopeless() {
 		c.counts.unavailable.Add(1)
 		return &coordinator.Unavailable{Consistency: m.serial, Required: m.voters.required(), Alive: alive}
@@ -194,9 +207,11 @@ func (m *machine) plan() error {
 
 // abandon ends the round after an event or an effect has panicked.
 func (m *machine) abandon(out []effect, err error) []effect {
+	// Outcomes may be of other members than the round has now, if it panicked between the two.
 	if (m.phase == phaseAccepting || m.phase == phaseCommitting) && len(m.outcomes) == len(m.members) {
 		m.own = append(m.own, doubtful{proposal: m.proposal, outcomes: m.outcomes}) // it may be decided
 	}
+	// The answers to requests that are outstanding are ignored.
 	m.attempt++
 	return m.conclude(out, nil, err)
 }

@@ -22,9 +22,12 @@ const wholeBytes = 4 << 20
 // nil if it did not. A command with a limit of rows is content with one row.
 func short(cmd *row.ReadCommand, page []byte, more bool) error {
 	size := int(cmd.Limits.Bytes)
+	// Two bytes are a page without rows. A command with a limit of rows is content with a short page; one of wholeBytes
+	// is as large as pages get.
 	if !more || size == 0 || len(page) > 2 && (cmd.Limits.Rows > 0 || size >= wholeBytes) {
 		return nil
 	}
+	// Four times as much: few retries reach the size, and none asks for more than four times what it needs.
 	return &coordinator.NeedsMemory{Bytes: 4 * Pages * size}
 }
 
@@ -32,5 +35,6 @@ func short(cmd *row.ReadCommand, page []byte, more bool) error {
 func lacksMemory(err error) bool {
 	var small *row.PageTooSmall
 	var memory *coordinator.NeedsMemory
+	// A page for less than one row, or a merge beyond the request's memory.
 	return errors.As(err, &small) || errors.As(err, &memory)
 }

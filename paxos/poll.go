@@ -30,7 +30,7 @@ type vote struct {
 	unchanged bool // nothing was promised: the acceptor knows of no ballot after the previous one
 	accepted  ballot.Proposal
 	commit    ballot.Proposal
-	floor     ballot.Ballot
+	lowBound  ballot.Ballot
 	page      []byte
 }
 
@@ -45,6 +45,7 @@ type poll struct {
 
 // reset begins an attempt among voters, without votes.
 func (p *poll) reset(voters electorate, all bool, c *Proposer) {
+	// The votes are opened by invite, when the plan needs any.
 	*p = poll{voters: voters, all: all, one: c.unsafe.QuorumOne, view: c.view}
 }
 
@@ -57,6 +58,7 @@ func (p *poll) invite() (alive int) {
 			if p.reachable(node) {
 				alive++
 			} else {
+				// Nothing is sent to it, and a majority must do without it.
 				v.state, v.err, v.failed = voteFailed, coordinator.ErrNotSent, true
 			}
 			p.votes = append(p.votes, v)
@@ -65,6 +67,7 @@ func (p *poll) invite() (alive int) {
 	return alive
 }
 
+// reachable reports whether a request to a node may succeed: this node always answers itself.
 func (p *poll) reachable(node ring.NodeID) bool { return node == p.view.Self() || p.view.Alive(node) }
 
 // isNatural reports whether a node is a natural voter.
@@ -75,6 +78,7 @@ func (p *poll) reopen() {
 	for i := range p.votes {
 		v := &p.votes[i]
 		v.state = voteOpen
+		// It may have died since its promise. Its earlier answer stays in the other fields.
 		if !p.reachable(v.node) {
 			v.state, v.err = voteFailed, coordinator.ErrNotSent
 		}
@@ -99,6 +103,8 @@ func (p *poll) open() []ring.NodeID {
 		switch v := &p.votes[i]; {
 		case v.state != voteOpen:
 		case v.node == p.view.Self():
+			// Its acceptor may answer before the request returns, and the other requests should be on their way by
+			// then.
 			own = true
 		default:
 			nodes = append(nodes, v.node)
@@ -113,6 +119,7 @@ func (p *poll) open() []ring.NodeID {
 // count returns the number of the voters whose state satisfies in.
 func (p *poll) count(voters []ring.NodeID, in func(*vote) bool) (n int) {
 	for i := range p.votes {
+		// A node may be natural in one ring and pending in another.
 		if in(&p.votes[i]) && slices.Contains(voters, p.votes[i].node) {
 			n++
 		}
@@ -137,6 +144,7 @@ func (p *poll) enough(in func(*vote) bool) bool {
 	if p.count(p.voters.natural, in) < p.majority(p.voters.natural) {
 		return false
 	}
+	// Majorities of consecutive rings then overlap, so that no proposal is decided by one and unseen by the other.
 	for _, others := range p.voters.others {
 		if p.count(others, in) < p.majority(others) {
 			return false
@@ -145,7 +153,10 @@ func (p *poll) enough(in func(*vote) bool) bool {
 	return true
 }
 
-func (p *poll) carried() bool { return p.enough(isYes) }
+// hasQuorum reports whether enough voters agree in the present phase.
+func (p *poll) hasQuorum() bool { return p.enough(isYes) }
+
+// hopeless reports whether too few voters agree or may still agree.
 func (p *poll) hopeless() bool {
 	return !p.enough(func(v *vote) bool { return v.state == voteYes || v.state == voteOpen })
 }
@@ -157,10 +168,11 @@ func isYes(v *vote) bool       { return v.state == voteYes }
 func isUnchanged(v *vote) bool { return v.state == voteYes && v.unchanged }
 func isPromise(v *vote) bool   { return v.state == voteYes && !v.unchanged }
 
-// take stores a promise.
-func (v *vote) take(p *ballot.Promise) {
+// record stores a promise. It copies what is valid only until the answer's callback returns.
+func (v *vote) record(p *ballot.Promise) {
 	v.promised, v.unchanged = true, p.Unchanged
-	v.accepted, v.commit, v.floor = p.Accepted.Clone(), p.Commit.Clone(), p.Floor
+	v.accepted, v.commit, v.lowBound = p.Accepted.Clone(), p.Commit.Clone(), p.LowBound
+	// Not nil, even if it is empty: page takes nil for none.
 	v.page = append([]byte{}, p.Page...)
 }
 
@@ -178,13 +190,17 @@ func (p *poll) inProgress() (accepted, commit ballot.Proposal) {
 		if v.commit.Ballot.After(commit.Ballot) {
 			commit = v.commit
 		}
+		// A proposal names the decided ballot before it and the one on which it rests: both are settled, even if this
+		// majority has no commit of them.
 		settled = settled.Latest(v.commit.Ballot).Latest(v.accepted.Prior).Latest(v.accepted.Previous)
 	}
 	for i := range p.votes {
 		v := &p.votes[i]
+		// Void, or decided and superseded.
 		if v.state != voteYes || !v.accepted.Ballot.After(settled) || v.accepted.RestsBefore(settled) {
 			continue
 		}
+		// With promises before without, then the later one: statement 3a in previous.go.
 		promised, later := !v.accepted.Previous.Present(), v.accepted.Ballot.After(accepted.Ballot)
 		switch none, better := !accepted.Ballot.Present(), promised && accepted.Previous.Present(); {
 		case none, better, later && promised == !accepted.Previous.Present():
@@ -194,14 +210,15 @@ func (p *poll) inProgress() (accepted, commit ballot.Proposal) {
 	return accepted, commit
 }
 
-// floor returns the low bound of the quorum: decisions up to it may have been purged.
-func (p *poll) floor() (floor ballot.Ballot) {
+// lowBound returns the low bound of the quorum: decisions up to it may have been purged.
+func (p *poll) lowBound() (lowBound ballot.Ballot) {
 	for i := range p.votes {
 		if v := &p.votes[i]; v.state == voteYes {
-			floor = floor.Latest(v.floor)
+			// The highest: one acceptor that has purged suffices for a decision to be missing.
+			lowBound = lowBound.Latest(v.lowBound)
 		}
 	}
-	return floor
+	return lowBound
 }
 
 // clean reports whether the acceptor holds no undecided proposal. A proposal that is void because of a decision is
@@ -217,9 +234,11 @@ func (p *poll) settled(rests bool) (certain, possible bool) {
 	certain = true
 	for i := range p.votes {
 		v := &p.votes[i]
+		// No answer will come, or the answer shows a proposal: waiting does not help.
 		if v.failed || v.promised && (!v.clean() || v.unchanged != rests) {
 			return false, false
 		}
+		// Not answered yet.
 		certain = certain && v.promised
 	}
 	return certain, true
@@ -236,6 +255,7 @@ func (p *poll) maybeAccepted() bool {
 		switch v := &p.votes[i]; {
 		case v.state == voteYes, v.state == voteOpen:
 			return true
+		// A time-out or a broken connection: the acceptor may have it.
 		case v.state == voteFailed && !errors.Is(v.err, coordinator.ErrNotSent):
 			return true
 		}
@@ -243,13 +263,14 @@ func (p *poll) maybeAccepted() bool {
 	return false
 }
 
-// behindOf returns the nodes that have promised and do not have the commit of the ballot, and how many of them are
+// laggingOf returns the nodes that have promised and do not have the commit of the ballot, and how many of them are
 // natural voters.
-func (p *poll) behindOf(commit ballot.Ballot) (nodes []ring.NodeID, natural int) {
+func (p *poll) laggingOf(commit ballot.Ballot) (nodes []ring.NodeID, natural int) {
 	for i := range p.votes {
 		if v := &p.votes[i]; v.state == voteYes && commit.After(v.commit.Ballot) {
 			nodes = append(nodes, v.node)
 			if p.isNatural(v.node) {
+				// Errors count natural voters, as the required number does.
 				natural++
 			}
 		}
@@ -265,6 +286,7 @@ func (p *poll) page() (page []byte, equal bool) {
 			if page == nil {
 				page = v.page
 			}
+			// Equal rows that are encoded differently cost one more read, and nothing else.
 			equal = equal && bytes.Equal(page, v.page)
 		}
 	}

@@ -61,8 +61,10 @@ type lastBallots struct {
 	slots []lastBallot
 }
 
+// newLastBallots returns an empty set of n slots.
 func newLastBallots(n int) *lastBallots { return &lastBallots{slots: make([]lastBallot, n)} }
 
+// slot returns the slot of a partition. Two partitions of one slot displace each other, which only costs promises.
 func (l *lastBallots) slot(partition string) *lastBallot {
 	return &l.slots[contention.Hash(partition)%uint32(len(l.slots))]
 }
@@ -84,10 +86,12 @@ func (l *lastBallots) take(partition string, epoch uint64, serial ring.Consisten
 	if s.partition != partition {
 		return lastBallot{}, false
 	}
+	// Removed even if it is of another ring or level: after a proposal of this one, it is no longer the last.
 	last, *s = *s, lastBallot{}
 	return last, last.epoch == epoch && last.serial == serial
 }
 
+// put stores a last ballot in place of the one in its slot.
 func (l *lastBallots) put(last lastBallot) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,6 +104,7 @@ func quorate(level, serial ring.Consistency) bool {
 	case ring.Quorum, ring.All, ring.EachQuorum:
 		return true
 	case ring.LocalQuorum:
+		// The voters are then those of this data center.
 		return serial == ring.LocalSerial
 	}
 	return false

@@ -11,29 +11,35 @@ func (m *machine) promised(ev *event, out []effect) []effect {
 	open := m.phase == phasePreparing
 	switch {
 	case ev.err != nil:
+		// No promise of this attempt will come from it, whatever the phase is.
 		v.failed = true
+		// In later phases, votes of another question are counted in state.
 		if open {
 			v.state, v.err = voteFailed, ev.err
 		}
 	case ev.promise.Refused:
 		v.failed = true
+		// The next attempt must be later than what stood against this one.
 		m.seen = max(m.seen, ev.promise.Promised.Micros)
 		if open {
 			v.state = voteNo
-			m.hurry()
+			// An acceptor that has promised more will not change its mind.
+			m.shortenWait()
 		}
 	default:
 		if open {
 			v.state = voteYes
 		}
-		v.take(ev.promise)
+		v.record(ev.promise)
 	}
 	switch {
+	// The answer may be the last one that was waited for.
 	case m.phase == phaseSettling:
 		return m.decline(out)
 	case !open:
 		return out
-	case m.carried():
+	case m.hasQuorum():
+		// The time of a quorum, by which the pauses of contending rounds are measured.
 		m.c.trips.Record(m.now - m.sent)
 		return m.prepared(out)
 	case m.hopeless():
@@ -45,7 +51,7 @@ func (m *machine) promised(ev *event, out []effect) []effect {
 // prepared continues when a quorum has promised. It completes a proposal in progress, sends a missing commit, or
 // evaluates the conditions, in this order.
 func (m *machine) prepared(out []effect) []effect {
-	m.enter(StageRead, m.now)
+	m.enterStage(StageRead, m.now)
 	if m.previous.Present() {
 		if m.enough(isUnchanged) {
 			m.phase = phasePreparedWork
@@ -55,6 +61,7 @@ func (m *machine) prepared(out []effect) []effect {
 			m.contended()
 			return m.again(out, CauseContention, 0)
 		}
+		// A quorum has promised after all, so the proposal rests on promises, as if there had been no previous ballot.
 		m.previous = ballot.Ballot{}
 		for i := range m.votes {
 			if v := &m.votes[i]; v.unchanged {
@@ -63,23 +70,29 @@ func (m *machine) prepared(out []effect) []effect {
 		}
 	}
 	accepted, commit := m.inProgress()
-	floor := m.floor()
-	prior := commit.Ballot.Latest(floor)
-	decided, lost := m.own.resolve(m.c, &commit, floor)
-	m.history = ballot.HistoryAfter(&commit, floor)
+	lowBound := m.lowBound()
+	// Nothing is decided between the two: up to the low bound, everything is purged or known.
+	prior := commit.Ballot.Latest(lowBound)
+	decided, lost := m.own.resolve(m.c, &commit, lowBound)
+	m.history = ballot.HistoryAfter(&commit, lowBound)
 	switch {
 	case decided >= 0:
+		// Its commit may not have reached anyone, or another proposer's completion has: in both cases writing it again
+		// is harmless.
 		m.proposal = m.own[decided].proposal
 		return m.commit(out, m.level)
 	case lost:
-		return m.lost(out, &commit, floor)
+		return m.lost(out, &commit, lowBound)
 	case len(accepted.Update) > 0 && !m.c.unsafe.NoRepair:
 		out = m.note(out, "Finishing incomplete Paxos round")
 		m.c.counts.finished.Add(1)
 		m.prior = prior
+		// Under this ballot, with its own origin and timestamps: a replica that has the change gets no other version of
+		// it.
 		return m.propose(out, accepted.Origin, accepted.Update)
 	case m.ballot.Micros-m.span() < prior.Micros: // all timestamps must be after the prior ballot
 		m.seen = max(m.seen, prior.Micros)
+		// With a later ballot. CauseQueue, because no other proposer is ahead.
 		return m.again(out, CauseQueue, 0)
 	}
 	m.prior = prior
@@ -91,13 +104,15 @@ func (m *machine) prepared(out []effect) []effect {
 // replica, which receives the acceptors' state before the rows.
 func (m *machine) bring(out []effect, commit ballot.Proposal) []effect {
 	m.phase = phasePreparedWork
-	missing, natural := m.behindOf(commit.Ballot)
+	missing, natural := m.laggingOf(commit.Ballot)
 	if len(missing) == 0 {
 		return m.read(out)
 	}
 	m.c.counts.commitsSent.Add(1)
-	m.absent, m.behind = len(missing), natural
+	m.absent, m.lagging = len(missing), natural
+	// Again the whole timeout: the promises were one phase, and this is the next one.
 	m.await()
+	// A promise does not repeat the partition of its request.
 	commit.Table, commit.Key = m.cmd.Table, m.cmd.Key
 	return append(out, effect{
 		kind:     effectBring,
@@ -113,10 +128,11 @@ func (m *machine) bring(out []effect, commit ballot.Proposal) []effect {
 // brought is the event of an acceptor's answer to the missing commit.
 func (m *machine) brought(ev *event, out []effect) []effect {
 	if ev.err != nil {
+		// Every acceptor of the quorum must have it, so that any later quorum shows it.
 		return m.retry(out, ev.err)
 	}
 	if m.isNatural(ev.node) {
-		m.behind--
+		m.lagging--
 	}
 	if m.absent--; m.absent > 0 {
 		return out
@@ -129,6 +145,7 @@ func (m *machine) brought(ev *event, out []effect) []effect {
 func (m *machine) read(out []effect) []effect {
 	page, equal := m.page()
 	if !equal {
+		// Either page may be the old one, and a repair must precede the decision on it.
 		return m.readAgain(out, "Promises came with different rows: reading at quorum")
 	}
 	return m.evaluate(out, page)
@@ -153,10 +170,12 @@ func (m *machine) readAgain(out []effect, activity string) []effect {
 func (m *machine) pageRead(ev *event, out []effect) []effect {
 	switch {
 	case lacksMemory(ev.err) && len(m.members) > 1:
+		// Half of the members need half of the memory.
 		return m.split(out)
 	case ev.err != nil:
 		return m.fail(out, ev.err)
 	}
+	// The page is valid only during the callback.
 	return m.evaluate(out, append([]byte{}, ev.page...))
 }
 
@@ -172,12 +191,15 @@ func (m *machine) evaluated(a *verdict, out []effect) []effect {
 	case a.tooMuch:
 		return m.split(out)
 	case m.allFail(m.outcomes, m.voters.required()):
+		// Nothing to decide: every member has an error of its own request.
 		return m.conclude(out, m.outcomes, nil)
 	case nothingApplies(m.outcomes):
 		return m.decline(out)
 	case a.update == nil:
+		// A condition holds, and its change is empty: an empty proposal takes its place in the order of changes.
 		return m.propose(out, m.ballot, nil)
 	}
+	// Before the proposal, which could be decided even if its commit cannot be acknowledged.
 	if err := m.commitUnavailable(); err != nil {
 		return m.refuseCommit(out, err)
 	}
@@ -189,17 +211,22 @@ func (m *machine) evaluated(a *verdict, out []effect) []effect {
 func (m *machine) decline(out []effect) []effect {
 	certain, possible := m.settled(m.previous.Present())
 	if m.reread || m.own.open() {
+		// What was reread may be newer than the promises; and a proposal in doubt must become void before its members
+		// are answered.
 		certain, possible = false, false
 	}
 	switch {
 	case certain, m.c.unsafe.NoRepair:
 		if certain && m.previous.Present() {
-			m.settle(m.previous, m.prior, m.history)
+			// No acceptor promised the new ballot, so the previous one is still the last.
+			m.recordSettled(m.previous, m.prior, m.history)
 		} else if certain {
-			m.settle(m.ballot, m.prior, m.history)
+			m.recordSettled(m.ballot, m.prior, m.history)
 		}
 		return m.conclude(out, m.outcomes, nil)
 	case !possible:
+		// The answer is that nothing was changed. It is linearizable only when nothing that was in progress can be
+		// decided later with an earlier ballot.
 		return m.propose(out, m.ballot, nil)
 	case m.phase == phaseSettling:
 		return out
@@ -212,11 +239,13 @@ func (m *machine) decline(out []effect) []effect {
 // split restarts with the first half of the members, because the rows of all members are too large for one read.
 func (m *machine) split(out []effect) []effect {
 	if !m.putBackAfter((len(m.members)+1)/2 - 1) {
+		// Members of a proposal in doubt stay together until it is void.
 		return m.supersede(out)
 	}
 	if m.left() == 0 { // they were canceled
 		return m.end(out)
 	}
+	// The command must read only the rows of these members.
 	m.enroll(m.members)
 	return m.again(out, CauseQueue, 0)
 }
@@ -230,6 +259,7 @@ func (m *machine) supersede(out []effect) []effect {
 // retry retries after a failure of work between the votes.
 func (m *machine) retry(out []effect, err error) []effect {
 	if isNotReplica(err) {
+		// The next attempt plans again in any case.
 		m.c.counts.replans.Add(1)
 	}
 	return m.again(out, CauseRead, m.pause())

@@ -14,7 +14,7 @@ func (m *machine) propose(out []effect, origin ballot.Ballot, update []byte) []e
 	invariant.Check(m.phase == phasePreparing || m.phase == phasePreparedWork || m.phase == phaseSettling,
 		"paxos: a proposal without a quorum of promises, in phase %d", m.phase)
 	m.phase = phaseAccepting
-	m.enter(StagePropose, m.now)
+	m.enterStage(StagePropose, m.now)
 	m.proposal = ballot.Proposal{
 		Ballot:   m.ballot,
 		Origin:   origin,
@@ -25,7 +25,9 @@ func (m *machine) propose(out []effect, origin ballot.Ballot, update []byte) []e
 		Key:      m.cmd.Key,
 		Update:   update,
 	}
+	// A promise is no acceptance: all voters are asked, also those that did not promise.
 	m.reopen()
+	// Some voters died since their promises.
 	if m.hopeless() {
 		return m.outvoted(out)
 	}
@@ -53,14 +55,16 @@ func (m *machine) voted(ev *event, out []effect) []effect {
 		v.state, v.err = voteFailed, ev.err
 	case ev.refused.Present():
 		v.state = voteNo
+		// Refused for a ballot that the next attempt must exceed.
 		m.seen = max(m.seen, ev.refused.Micros)
-		m.hurry()
+		m.shortenWait()
 	default:
 		v.state = voteYes
 	}
 	switch {
-	case m.carried():
+	case m.hasQuorum():
 		m.c.trips.Record(m.now - m.sent)
+		// A majority has accepted. The remaining answers change nothing, and the commit does not wait for them.
 		return m.decided(out)
 	case m.hopeless():
 		return m.outvoted(out)
@@ -78,10 +82,14 @@ func (m *machine) decided(out []effect) []effect {
 	case len(m.proposal.Update) > 0 && mine:
 		return m.commit(out, m.level)
 	case len(m.proposal.Update) > 0:
+		// The level that the other coordinator's client requires is unknown here. A quorum suffices for the next
+		// proposal.
 		return m.commit(out, plainLevel(m.serial))
 	}
-	m.settle(m.ballot, m.prior, m.history)
+	// An empty proposal needs no commit: acceptors have it, and nothing else.
+	m.recordSettled(m.ballot, m.prior, m.history)
 	if m.superseding {
+		// The proposals in doubt are void now, and their members begin again.
 		m.superseding = false
 		return m.again(out, CauseQueue, 0)
 	}
@@ -90,14 +98,16 @@ func (m *machine) decided(out []effect) []effect {
 
 // commit writes the decided proposal to all replicas as an ordinary write.
 func (m *machine) commit(out []effect, level ring.Consistency) []effect {
-	invariant.Check(m.phase == phaseAccepting && m.carried() || m.phase == phaseCommitting ||
+	invariant.Check(m.phase == phaseAccepting && m.hasQuorum() || m.phase == phaseCommitting ||
 		m.own.proposedAt(m.proposal.Origin) >= 0, "paxos: a commit of a proposal that no quorum accepted")
 	m.phase, m.commitLevel = phaseCommitting, level
-	m.enter(StageCommit, m.now)
+	m.enterStage(StageCommit, m.now)
+	// The write has a timeout of its own.
 	m.disarm()
 	p := m.proposal
 	p.Table, p.Key = m.cmd.Table, m.cmd.Key
 	if at := m.own.proposedAt(p.Origin); at >= 0 {
+		// The answers of the attempt that proposed it; this attempt may not have evaluated the conditions again.
 		m.outcomes = m.own[at].outcomes
 	}
 	var accepted []ring.NodeID
@@ -132,6 +142,7 @@ func (m *machine) committed(err error, out []effect) []effect {
 	mine, p := m.mine(), &m.proposal
 	switch {
 	case m.early:
+		// The members have their answers. The coordinator keeps hints for replicas that failed.
 		return m.end(out)
 	case !mine && err != nil: // whether or not all writes succeeded, the next promises show the state
 		return m.again(out, CauseCommit, m.pause())
@@ -141,14 +152,15 @@ func (m *machine) committed(err error, out []effect) []effect {
 		// Other nodes may come back, so the commit is repeated while there is time left.
 		pause := m.pause()
 		if m.now+pause < m.lastTimeout() {
-			m.enter(StagePause, m.now)
+			m.enterStage(StagePause, m.now)
 			m.arm(alarmCommit, pause)
 			return out
 		}
 	}
 	m.own = nil // it is decided, whether or not this write succeeds
 	if err == nil && quorate(m.commitLevel, m.serial) && p.Ballot == m.ballot {
-		m.settle(p.Ballot, p.Ballot, p.History.With(p.Origin))
+		// Statement P in previous.go: the change is at a quorum of the voters.
+		m.recordSettled(p.Ballot, p.Ballot, p.History.With(p.Origin))
 	}
 	err = m.decidedButFailed(err)
 	return m.end(m.answerAll(out, m.outcomes, err, CauseCommit))
@@ -160,6 +172,7 @@ func (m *machine) decidedButFailed(err error) error {
 	if !notSent(err) {
 		return err
 	}
+	// The coordinator has not counted it: to it, the write was not sent.
 	m.c.counts.writeTimeouts.Add(1)
 	return &coordinator.WriteTimeout{
 		Consistency: m.commitLevel,
@@ -173,6 +186,7 @@ const mutationRest = 128
 
 // encoded returns the update of a proposal.
 func encoded(update *row.Mutation) []byte {
+	// Allocated once: an update may have a megabyte.
 	return row.AppendMutation(make([]byte, 0, update.Size()+mutationRest), update)
 }
 

@@ -95,6 +95,7 @@ func NewProposer(o Options) *Proposer {
 	c.arbiter = contention.NewArbiter(c.clock, func(node ring.NodeID) bool {
 		return node == c.view.Self() || c.view.Alive(node)
 	})
+	// Guarded by a lock, because rounds of different partitions draw from it concurrently.
 	c.chances.rand = o.Rand
 	c.alarmed = func(r *round, number int) { r.deliver(&event{kind: eventAlarm, alarm: number}) }
 	return c
@@ -147,7 +148,10 @@ func (c *Proposer) ballot(seen, span int64) ballot.Ballot {
 	now := c.stamps.Next()
 	for {
 		last := c.lastBallot.Load()
+		// The timestamps of a round are the span up to its ballot. They must be after what acceptors have seen and
+		// after every span that this node has used, for any partition.
 		next := max(now, seen+span, last+span)
+		// Otherwise another round has drawn one meanwhile.
 		if c.lastBallot.CompareAndSwap(last, next) {
 			return ballot.Ballot{Micros: next, Node: c.view.Self()}
 		}
@@ -163,10 +167,12 @@ type electorate struct {
 	others [][]ring.NodeID
 }
 
+// electorateOf returns the voters on a token of a table in topology t, at a serial level.
 func (c *Proposer) electorateOf(t *ring.Topology, table *schema.Table, token ring.Token,
 	serial ring.Consistency) electorate {
 	set := c.replicasOf(t, table, token)
 	if c.unsafe.OneSided {
+		// For tests: as if the ring did not change.
 		set.Others = nil
 	}
 	if serial != ring.LocalSerial || table.Replication.Class == ring.Local {

@@ -36,9 +36,9 @@ type member struct {
 // reads reports whether m is a read.
 func (m *member) reads() bool { return m.req.Update == nil }
 
-// enter reports whether m may start at once; otherwise leave starts it later. ok is false if too many members are
-// running or queued.
-func (l *queues) enter(partition string, m *member, most int64) (first, ok bool) {
+// add reports whether m may start at once; otherwise next starts it later. ok is false if too many members are running
+// or queued.
+func (l *queues) add(partition string, m *member, most int64) (first, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.count >= most {
@@ -50,6 +50,7 @@ func (l *queues) enter(partition string, m *member, most int64) (first, ok bool)
 		if l.queues == nil {
 			l.queues = map[string][]*member{}
 		}
+		// Present, though empty: the partition has a running round.
 		l.queues[partition] = nil
 		return true, true
 	}
@@ -61,6 +62,8 @@ func (l *queues) enter(partition string, m *member, most int64) (first, ok bool)
 func (l *queues) putBack(partition string, members []*member) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// Before the members that arrived later, and in new memory, because a round may hold a part of the old slice. They
+	// are still counted.
 	l.queues[partition] = append(append(make([]*member, 0, len(members)+len(l.queues[partition])), members...),
 		l.queues[partition]...)
 }
@@ -69,7 +72,9 @@ func (l *queues) putBack(partition string, members []*member) {
 func (l *queues) regroup(partition string, members []*member, limits *Limits) []*member {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// The capacity is cut off, so that the running round's own slice is not overwritten.
 	all := append(members[:len(members):len(members)], l.queues[partition]...)
+	// The running members stay, whatever the limits are.
 	n := max(together(all, limits), len(members))
 	l.queues[partition] = all[n:]
 	return all[:n:n]
@@ -82,6 +87,7 @@ func (l *queues) withdraw(partition string, m *member) bool {
 	waiting := l.queues[partition]
 	i := slices.Index(waiting, m)
 	if i < 0 {
+		// It is in a round, which decides whether it can still be canceled.
 		return false
 	}
 	l.queues[partition] = slices.Delete(slices.Clone(waiting), i, i+1) // a round may hold a part of the slice
@@ -97,12 +103,14 @@ func (l *queues) answered(n int) {
 	invariant.Check(l.count >= 0, "paxos: more requests end than began")
 }
 
-// leave ends the running round. It returns the members of the next one; nil means that the queue is empty.
-func (l *queues) leave(partition string, limits *Limits) []*member {
+// next ends the running round. It returns the members of the next one, whose capacity is cut off; nil means that the
+// queue is empty.
+func (l *queues) next(partition string, limits *Limits) []*member {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	waiting := l.queues[partition]
 	if len(waiting) == 0 {
+		// The next request finds no running round and starts one.
 		delete(l.queues, partition)
 		return nil
 	}
@@ -116,12 +124,14 @@ func (l *queues) leave(partition string, limits *Limits) []*member {
 func together(waiting []*member, limits *Limits) int {
 	first := waiting[0].req
 	if !Joinable(first.Command) {
+		// It reads alone, with its own limit.
 		return 1
 	}
 	var change *CASRequest // the first that may change data
 	n, slices := 0, 0
 	for _, m := range waiting {
 		slices += len(m.req.Command.Slices)
+		// Members of one round share the votes, so their serial levels are equal.
 		if n == limits.Round || n > 0 && slices > limits.RoundSlices || m.req.Serial != first.Serial ||
 			!Joinable(m.req.Command) {
 			break
@@ -130,11 +140,13 @@ func together(waiting []*member, limits *Limits) int {
 			if change == nil {
 				change = m.req
 			}
+			// One commit has one level. Reads are content with any.
 			if m.req.Consistency != change.Consistency {
 				break
 			}
 		}
 		n++
 	}
+	// A single member may exceed the limits.
 	return max(n, 1)
 }

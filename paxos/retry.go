@@ -18,11 +18,11 @@ const (
 	pauseMost  = 160 * time.Millisecond
 )
 
-// patienceTrips is the number of round trips for which a phase waits for the last votes after one was refused;
-// patienceLeast is the minimum wait.
+// lastVotesTrips is the number of round trips for which a phase waits for the last votes after one was refused;
+// lastVotesLeast is the minimum wait.
 const (
-	patienceTrips = 4
-	patienceLeast = 10 * time.Millisecond
+	lastVotesTrips = 4
+	lastVotesLeast = 10 * time.Millisecond
 )
 
 // settleWait limits the wait for the last promises: about the duration of the round that they save.
@@ -42,6 +42,7 @@ func (m *machine) outvoted(out []effect) []effect {
 			contended = true
 		case v.state == voteFailed && errors.As(v.err, &refusal):
 			moved = true
+		// Not a failure of the replica; the client shall know that it may try again.
 		case v.state == voteFailed && errors.As(v.err, &overloaded):
 		case v.state == voteFailed && !coordinator.Silent(v.err):
 			failures = append(failures, coordinator.NodeFailure{Node: v.node, Reason: coordinator.ReasonOf(v.err)})
@@ -50,8 +51,10 @@ func (m *machine) outvoted(out []effect) []effect {
 	switch {
 	case contended:
 		m.contended()
+		// Before the other causes: with a later ballot, a majority of the others may suffice.
 		return m.again(out, CauseContention, m.pause())
 	case (moved || m.c.outdated(m.topology.Epoch())) && m.plans < m.c.limits.PlansMax:
+		// The replicas of the newer topology may agree.
 		return m.replan(out)
 	case len(failures) > 0:
 		return m.fail(out, &coordinator.WriteFailure{
@@ -65,7 +68,7 @@ func (m *machine) outvoted(out []effect) []effect {
 		m.c.counts.overloaded.Add(1)
 		return m.fail(out, overloaded)
 	}
-	return m.fail(out, m.timedOut(m.behind))
+	return m.fail(out, m.timedOut(m.lagging))
 }
 
 // replan makes another attempt with the present topology: acceptors refused this one because theirs is later, or it has
@@ -73,9 +76,11 @@ func (m *machine) outvoted(out []effect) []effect {
 func (m *machine) replan(out []effect) []effect {
 	m.plans++
 	m.c.counts.replans.Add(1)
+	// Doubled each time: metadata usually arrives within milliseconds, and no retry helps before it has.
 	return m.again(out, CauseRing, coordinator.ReplanPause<<(m.plans-1))
 }
 
+// notSent reports whether a request certainly had no effect, because no replica received it.
 func notSent(err error) bool { return errors.Is(err, coordinator.ErrNotSent) }
 
 // isNotReplica reports whether a node refused a request because its topology is another one.
@@ -90,6 +95,7 @@ func asWrite(err error) error {
 	var failure *coordinator.ReadFailure
 	switch {
 	case errors.As(err, &timeout):
+		// The client has sent a conditional change and does not know that it includes a read.
 		return &coordinator.WriteTimeout{Consistency: timeout.Consistency, Received: timeout.Received,
 			BlockFor: timeout.BlockFor, Type: coordinator.WriteCAS}
 	case errors.As(err, &failure):

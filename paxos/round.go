@@ -23,10 +23,12 @@ func (c *Proposer) CAS(req *CASRequest, done func(applied bool, page []byte, err
 		done(false, nil, &coordinator.UnknownTable{Table: req.Command.Table})
 		return
 	}
+	// Before the request is counted: nothing needs to be undone.
 	if req.Cancel.Err() != nil {
 		done(false, nil, env.ErrCanceled)
 		return
 	}
+	// Before the queue: no wait can make a ring larger.
 	if err := c.checkFactor(table, req); err != nil {
 		done(false, nil, err)
 		return
@@ -34,13 +36,15 @@ func (c *Proposer) CAS(req *CASRequest, done func(applied bool, page []byte, err
 	now := c.clock.Monotonic()
 	m := &member{req: req, table: table, done: done, entered: now, deadline: now + req.Contention}
 	partition := contention.Partition(req.Command.Table, req.Command.Key)
-	first, ok := c.queues.enter(partition, m, c.limits.InFlight)
+	first, ok := c.queues.add(partition, m, c.limits.InFlight)
 	switch {
 	case !ok:
 		c.counts.overloaded.Add(1)
 		done(false, nil, &coordinator.Overloaded{What: "too many conditional changes in flight"})
+	// This request found no round of its partition, so it begins one.
 	case first:
 		r := c.newRound(partition, []*member{m})
+		// After the round has the member, and before it begins: a cancellation finds it in either case.
 		c.watch(partition, m)
 		r.begin()
 	default:
@@ -55,6 +59,7 @@ func (c *Proposer) Read(req *coordinator.ReadRequest, done func(page []byte, err
 	if contention == 0 {
 		contention = contentionDefault
 	}
+	// A change without an Update: the round reads and decides nothing, or an empty proposal.
 	c.CAS(&CASRequest{
 		Command:     req.Command,
 		Serial:      req.Consistency,
@@ -71,6 +76,7 @@ func (c *Proposer) Read(req *coordinator.ReadRequest, done func(page []byte, err
 func (c *Proposer) SettleProposals(table schema.StorageID, key row.PartitionKey, timeout time.Duration,
 	done func(error)) {
 	c.CAS(&CASRequest{
+		// Of the rows, any will do: only the votes matter.
 		Command:     &row.ReadCommand{Table: table, Key: key, Slices: []row.Slice{row.ExactRow([]byte{})}},
 		Serial:      ring.All,
 		Consistency: ring.All,
@@ -98,32 +104,38 @@ type round struct {
 // newRound returns a round of members, the first of their queue.
 func (c *Proposer) newRound(partition string, members []*member) *round {
 	r := new(round)
+	// Members refer to their round, for cancellations.
 	r.c, r.owner, r.partition = c, r, partition
 	r.enroll(members)
 	return r
 }
 
+// begin starts the round. It must not be called with the lock of a queue.
 func (r *round) begin() { r.deliver(&event{kind: eventBegun}) }
 
 // deliver takes an event, and performs its effects in their order. Effects of other events may be performed meanwhile.
 func (r *round) deliver(ev *event) {
 	defer r.c.guard.Recover(guardWhere, r.fail)
+	// On the stack: most steps allocate nothing for their effects.
 	var backing [stepEffects]effect
-	out := r.take(ev, backing[:0])
+	out := r.apply(ev, backing[:0])
 	for i := range out {
+		// Without the lock: an effect may deliver further events in this goroutine.
 		r.perform(&out[i])
 	}
 }
 
-// take is the critical section of an event.
-func (r *round) take(ev *event, out []effect) []effect {
+// apply is the critical section of an event. It returns the effects of the step, which are in out's memory if they fit.
+func (r *round) apply(ev *event, out []effect) []effect {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// Read under the lock, so that the time of events never moves back.
 	ev.now = r.c.clock.Monotonic()
 	out = r.step(ev, out)
 	if ev.kind != eventPanicked { // which may have found the invariant broken
-		r.check()
+		r.checkInvariants()
 	}
+	// Part of the step: an alarm that is armed without a timer would let the round wait for ever.
 	r.setTimer()
 	return out
 }
@@ -135,11 +147,13 @@ func (r *round) setTimer() {
 		return
 	}
 	r.timed = r.alarm.number
+	// Stop may be too late. The number of the alarm then identifies the callback as an earlier one.
 	if r.timer != nil {
 		r.timer.Stop()
 		r.timer = nil
 	}
 	if r.alarm.kind != alarmNone {
+		// Captured: the machine may have another alarm when the timer fires.
 		number := r.alarm.number
 		r.timer = r.c.clock.After(r.alarm.after, func() { r.c.alarmed(r, number) })
 	}
@@ -149,6 +163,7 @@ func (r *round) setTimer() {
 // Guard, in the simulation, the panic continues.
 func (r *round) fail(err error) {
 	switch {
+	// Its members have their answers, and the next round runs.
 	case r.passed.Load():
 	case r.failed.Swap(true): // the end of the round has panicked as well
 		r.leave()
@@ -170,6 +185,7 @@ func (r *round) perform(e *effect) {
 		r.sendProposal(e)
 	case effectBring:
 		for _, node := range e.nodes {
+			// The missing commit goes to each acceptor by itself, because each may lack it alone.
 			coordinator.AddNodeTrace(e.trace, r.c.view.Self(), "Sending missing commit to", node)
 			r.c.acceptors.Commit(node, e.trace, e.epoch, e.proposal, e.timeout, func(err error) {
 				r.deliver(&event{kind: eventBrought, attempt: attempt, node: node, err: err})
@@ -181,11 +197,13 @@ func (r *round) perform(e *effect) {
 			Consistency: e.level,
 			Timeout:     e.timeout,
 			Trace:       e.trace,
-			Memory:      repairPages * int(e.cmd.Limits.Bytes),
+			// The pages of the replicas and their merge are a part of what the round may use.
+			Memory: repairPages * int(e.cmd.Limits.Bytes),
 		}, func(page []byte, err error) {
 			r.deliver(&event{kind: eventRead, attempt: attempt, page: page, err: err})
 		})
 	case effectEvaluate:
+		// The conditions run here, without the lock; their result is an event like any other.
 		r.deliver(&event{kind: eventEvaluated, attempt: attempt, verdict: e.question.ask()})
 	case effectCommit:
 		r.write(e)
@@ -220,6 +238,7 @@ func (r *round) prepare(e *effect) {
 
 // sendProposal sends the proposal to acceptors.
 func (r *round) sendProposal(e *effect) {
+	// Captured by value: a callback that refers to the effect would move the effects of every step to the heap.
 	attempt, nodes := e.attempt, e.nodes
 	for _, node := range nodes {
 		coordinator.AddNodeTrace(e.trace, r.c.view.Self(), "Proposing to", node)
@@ -235,6 +254,7 @@ func (r *round) write(e *effect) {
 	attempt := e.attempt
 	d := &decision{acceptors: r.c.acceptors, trace: e.trace, proposal: e.proposal, short: *e.proposal,
 		accepted: e.accepted}
+	// Prepared once for all replicas, and immutable from here on.
 	d.short.Update, d.short.Accepted = nil, true
 	r.c.coordinator.Write(&coordinator.WriteRequest{
 		Mutations:   []*row.Mutation{mutationIn(e.proposal.Update)},
@@ -252,6 +272,7 @@ func (r *round) requestTurn(e *effect) {
 	granted := func(t contention.Turn) {
 		r.deliver(&event{kind: eventGranted, attempt: asked, node: arbiter, turn: t})
 	}
+	// Without a message; the arbiter's answer may come before Ask returns.
 	if arbiter == r.c.view.Self() {
 		r.c.arbiter.Ask(r.partition, arbiter, e.timeout, granted)
 		return
@@ -263,6 +284,7 @@ func (r *round) requestTurn(e *effect) {
 			return
 		}
 		at := r.c.clock.Monotonic()
+		// Only with an answer: an error says nothing about how fast the node is.
 		r.c.responsive.Answered(arbiter, at-sent, at)
 		granted(t)
 	})
@@ -272,6 +294,7 @@ func (r *round) requestTurn(e *effect) {
 func (r *round) answer(a *answer, cause Cause) {
 	defer r.c.guard.Recover(guardWhere, nil)
 	if a.err != nil {
+		// A cancellation is the client's decision.
 		if !a.uncounted {
 			r.c.countFailure(a.err, cause)
 		}
@@ -283,10 +306,11 @@ func (r *round) answer(a *answer, cause Cause) {
 
 // leave starts the next round of the partition.
 func (r *round) leave() {
+	// A panic may lead here a second time.
 	if r.passed.Swap(true) {
 		return
 	}
-	if next := r.c.queues.leave(r.partition, &r.c.limits); next != nil {
+	if next := r.c.queues.next(r.partition, &r.c.limits); next != nil {
 		// Not on this stack: its depth would be the length of the queue.
 		r.c.clock.After(0, r.c.newRound(r.partition, next).begin)
 	}

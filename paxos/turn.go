@@ -37,11 +37,13 @@ func (m *contender) takeTurn(out []effect) (_ []effect, start bool) {
 	if m.turn.Ticket != 0 && m.now-m.turn.since >= m.turn.Kept {
 		m.turn.Ticket = 0 // it has expired
 	}
+	// A round keeps its turn for all its attempts.
 	if m.turn.Ticket != 0 || m.c.unsafe.NoArbiter || !m.c.contested.Has(m.partition, m.now) {
 		return out, true
 	}
+	// Each wait may ask every arbiter again: those that were silent are avoided by responsive.
 	m.turn.tried = nil
-	m.enter(StageTurn, m.now)
+	m.enterStage(StageTurn, m.now)
 	// A part of the time remains for the attempt.
 	m.turn.until = m.now + min(contention.WaitMax, m.timeout, max(m.latestDeadline()-m.now, 0)/2)
 	return m.askTurn(out)
@@ -54,9 +56,11 @@ func (m *contender) askTurn(out []effect) (_ []effect, start bool) {
 	if !ok || m.now >= m.turn.until {
 		return out, true
 	}
+	// An answer to an earlier request is now returned as a turn that nobody waits for.
 	m.turn.asked++
 	m.turn.arbiter, m.turn.waiting = arbiter, true
 	m.turn.tried = append(m.turn.tried, arbiter)
+	// Before the request, which this node's own arbiter may answer at once.
 	m.awaitTurn()
 	return append(m.note(out, "Waiting for the partition's turn"), effect{
 		kind:    effectAskTurn,
@@ -70,7 +74,8 @@ func (m *contender) askTurn(out []effect) (_ []effect, start bool) {
 func (m *contender) awaitTurn() {
 	wait := m.turn.until - m.now
 	if arbiter := m.turn.arbiter; arbiter != m.c.view.Self() {
-		wait = min(wait, m.c.responsive.Patience(arbiter, m.now))
+		// This node's own arbiter cannot be silent, so only the end of the wait limits it.
+		wait = min(wait, m.c.responsive.Timeout(arbiter, m.now))
 	}
 	m.turn.waited = m.now
 	m.arm(alarmTurn, wait)
@@ -79,6 +84,7 @@ func (m *contender) awaitTurn() {
 // lateTurn is the event that an arbiter did not answer in time. If it has answered other requests meanwhile, the round
 // waits again.
 func (m *contender) lateTurn(out []effect) (_ []effect, start bool) {
+	// It is alive and others have the turn. Another arbiter would grant the turn a second time.
 	if m.now < m.turn.until && m.arbiterHeard() {
 		m.awaitTurn()
 		return out, false
@@ -96,6 +102,8 @@ func (m *contender) arbiterHeard() bool {
 func (m *contender) arbiter() (ring.NodeID, bool) {
 	view := m.c.view
 	for _, node := range m.c.replicasOf(view.Topology(), m.table, m.cmd.Key.Token).Natural {
+		// All coordinators go through the replicas in the same order, so that they ask the same arbiter while their
+		// views agree.
 		switch self := node == view.Self(); {
 		case slices.Contains(m.turn.tried, node):
 		case self, view.Alive(node) && m.c.responsive.Usable(node, m.now):
@@ -110,10 +118,12 @@ func (m *contender) noTurn(asked int, out []effect) (_ []effect, start bool) {
 	if asked != m.turn.asked || !m.turn.waiting {
 		return out, false
 	}
+	// The arbiter may still grant the turn. It is then returned.
 	m.turn.asked++
 	m.turn.waiting = false
 	m.disarm()
 	m.c.counts.arbitersFailed.Add(1)
+	// An arbiter that has answered other requests is merely busy with this partition.
 	if !m.arbiterHeard() {
 		m.c.responsive.Silent(m.turn.arbiter, m.now)
 	}
@@ -122,16 +132,19 @@ func (m *contender) noTurn(asked int, out []effect) (_ []effect, start bool) {
 
 // granted is the event that the turn was granted. It is returned if the round has started without it, or has ended.
 func (m *contender) granted(ev *event, out []effect) (_ []effect, start bool) {
+	// An unused turn would delay all coordinators until it expires.
 	if ev.attempt != m.turn.asked || !m.turn.waiting || m.over {
 		return returned(out, ev.node, ev.turn), false
 	}
 	m.turn.asked++
 	m.turn.waiting = false
 	m.disarm()
+	// Without a ticket, the arbiter lets the round start without a turn.
 	if m.turn.Turn, m.turn.since = ev.turn, m.now; ev.turn.Ticket != 0 {
 		m.c.counts.turns.Add(1)
 	}
 	if !ev.turn.Alone {
+		// Another coordinator has had the turn, so the contention continues.
 		m.c.contested.Note(m.partition, m.now)
 		m.c.lastBallots.forget(m.partition) // another coordinator has settled later ones
 	}
@@ -147,6 +160,7 @@ func (m *contender) contended() {
 
 // passTurn returns the round's turn, if it has one.
 func (m *contender) passTurn(out []effect) []effect {
+	// Cleared before it is returned: a turn is returned once.
 	t := m.turn.Turn
 	m.turn.Turn = contention.Turn{}
 	return returned(out, m.turn.arbiter, t)
@@ -154,6 +168,7 @@ func (m *contender) passTurn(out []effect) []effect {
 
 // returned appends the effect that returns a turn to its arbiter.
 func returned(out []effect, arbiter ring.NodeID, t contention.Turn) []effect {
+	// There is no turn, or it was none.
 	if t.Ticket == 0 {
 		return out
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // Repairs purge the Paxos state of acceptors; docs/adr/0015 proves that this is safe. Before a job begins, it raises
-// the table's low bound (called floor in the code) if that was long ago. Each of its units then has additional steps:
+// the table's low bound if that was long ago. Each of its units then has additional steps:
 //
 //	list ── unsettled proposals up to the low bound ──▶ a round for each of them, in which all replicas vote
 //	  ▲──────────────────────────────────────┘ until all replicas list nothing, twice

@@ -26,7 +26,7 @@ import (
 // A commit of a proposal that this acceptor has accepted leaves the update in the proposal cell and is written without
 // it. A later proposal overwrites the update: its proposer has made sure that a quorum has the change.
 //
-// The state does not expire. State up to the table's low bound (called floor in the code) is purged by repairs
+// The state does not expire. State up to the table's low bound is purged by repairs
 // (purge.go). From the moment it is raised, the low bound is equivalent to a promise of every acceptor for every
 // partition.
 
@@ -38,10 +38,10 @@ type Acceptor struct {
 
 	columns stateColumns
 	steps
-	// forgetful holds the state in tests that do not store it; nil means that the state is stored.
-	forgetful map[string]acceptorState
-	// noPrevious, for tests, accepts proposals without promises unconditionally; noFloor ignores low bounds.
-	noPrevious, noFloor bool
+	// unpersisted holds the state in tests that do not store it; nil means that the state is stored.
+	unpersisted map[string]partitionState
+	// noPrevious, for tests, accepts proposals without promises unconditionally; noLowBound ignores low bounds.
+	noPrevious, noLowBound bool
 	// unsynced, for tests, responds before the state is synced.
 	unsynced bool
 	// generation is incremented when rows of the state are written without the partition's queue.
@@ -70,7 +70,7 @@ func New(local *replica.Local, view coordinator.View, unsafe Unsafe) *Acceptor {
 	t := schema.Initial().Table("system", "paxos")
 	id := func(name string) schema.ColumnID { return t.Column(name).ID }
 	a := &Acceptor{
-		replica: local, view: view, noPrevious: unsafe.NoPrevious, noFloor: unsafe.NoLowBound,
+		replica: local, view: view, noPrevious: unsafe.NoPrevious, noLowBound: unsafe.NoLowBound,
 		unsynced: unsafe.Unsynced,
 		columns: stateColumns{
 			promised: id("in_progress_ballot"),
@@ -81,9 +81,12 @@ func New(local *replica.Local, view coordinator.View, unsafe Unsafe) *Acceptor {
 		},
 	}
 	if unsafe.NoPersist {
-		a.forgetful = map[string]acceptorState{}
+		a.unpersisted = map[string]partitionState{}
 	}
+	// Readers load the map without a lock, so it must never be nil.
 	a.tables.Store(&map[schema.StorageID]bool{})
+	// Streams and truncations change rows of the state beside the acceptor; the replica notifies it through this
+	// interface.
 	local.SetPaxos(a)
 	return a
 }
@@ -92,6 +95,7 @@ func New(local *replica.Local, view coordinator.View, unsafe Unsafe) *Acceptor {
 func (a *Acceptor) Select(tables []*schema.Table) func(clustering []byte) bool {
 	of := make(map[string]bool, len(tables))
 	for _, t := range tables {
+		// The clustering of a state's row is the identifier of its table; the rows of all tables share a partition.
 		of[string(clusteringOf(t))] = true
 	}
 	return func(clustering []byte) bool { return of[string(clustering)] }
@@ -107,21 +111,26 @@ func (a *Acceptor) Undecide(r *row.Row) error {
 		return err
 	}
 	cells := []row.Cell{ballotCell(k.promised, s.stored())}
+	// Both would be in the cells of the proposal, which have room for one.
 	if p := s.accepted; !p.Ballot.Present() && len(s.commit.Update) > 0 {
 		cells = append(cells, ballotCell(k.accepted, s.commit.Ballot), updateCell(k.proposal, &s.commit))
 	} else if p.Ballot.Present() {
 		cells = append(cells, ballotCell(k.accepted, p.Ballot), updateCell(k.proposal, &p))
 	}
 	if !s.stored().Present() {
+		// Without a ballot, the row would say that something was promised at time zero.
 		cells = nil // the state was purged
 	}
 	r.Cells = cells
+	// Rows are encoded with their cells in the order of the columns.
 	r.Sort()
 	return nil
 }
 
 // state reads the acceptor's row.
-func (a *Acceptor) state(table *schema.Table, key row.PartitionKey) (s acceptorState, err error) {
+func (a *Acceptor) state(table *schema.Table, key row.PartitionKey) (s partitionState, err error) {
+	// A partition has one row of state in each table, so the read names the table by the clustering and returns one row
+	// at most.
 	cmd := row.ReadCommand{
 		Table: schema.PaxosTable, Key: key, Slices: []row.Slice{row.ExactRow(clusteringOf(table))},
 		Limits: row.Limits{Rows: 1},
@@ -133,6 +142,7 @@ func (a *Acceptor) state(table *schema.Table, key row.PartitionKey) (s acceptorS
 	var p row.PageReader
 	var r row.Row
 	p.Reset(page)
+	// No row means that the partition had no conditional change since its state was purged: the zero state.
 	for p.NextPartition() {
 		for p.NextRow(&r) {
 			if s, err = a.columns.stateOf(&r); err != nil {
@@ -140,51 +150,62 @@ func (a *Acceptor) state(table *schema.Table, key row.PartitionKey) (s acceptorS
 			}
 		}
 	}
-	if f, ok := a.forgetful[contention.Partition(table.StorageID, key)]; ok {
+	// Decisions are persistent in these tests, too. Only promises and accepted proposals come from memory.
+	if f, ok := a.unpersisted[contention.Partition(table.StorageID, key)]; ok {
 		s.promised, s.accepted = f.promised, f.accepted
-		s.settle()
+		s.dropSuperseded()
 	}
-	s.floor = a.floor(table)
+	// The bound is not in the row: it rises for all partitions of the table at once, when this node applies the
+	// metadata.
+	s.lowBound = a.lowBound(table)
 	return s, p.Err()
 }
 
-// floor returns the table's low bound that this node knows.
-func (a *Acceptor) floor(table *schema.Table) ballot.Ballot {
-	if a.noFloor {
+// lowBound returns the table's low bound that this node knows; the zero ballot means none.
+func (a *Acceptor) lowBound(table *schema.Table) ballot.Ballot {
+	if a.noLowBound {
 		return ballot.Ballot{}
 	}
 	return ballot.Ballot{Micros: a.view.PaxosFloor(table.StorageID)}
 }
 
-// admitPaxos returns the table. It refuses requests for partitions of which this node is not a replica, and requests
-// that were planned with an earlier ring. The caller has entered the gate.
-func (a *Acceptor) admitPaxos(epoch uint64, id schema.StorageID, key row.PartitionKey) (*schema.Table, error) {
+// admit returns the table. It refuses requests for partitions of which this node is not a replica, and requests that
+// were planned with an earlier ring, with coordinator.NotReplica: majorities of different rings need not overlap. The
+// caller is between replica.Enter and replica.Leave, so that a change of the ring waits for it.
+func (a *Acceptor) admit(epoch uint64, id schema.StorageID, key row.PartitionKey) (*schema.Table, error) {
 	if err := a.replica.AdmitToken(epoch, id, schema.PaxosTable, key.Token); err != nil {
 		return nil, err
 	}
-	a.meet(id)
+	// Before the state is written: a repair that asks later must learn that the table has state.
+	a.recordTable(id)
 	return a.view.Schema().TableByStorage(id), nil
 }
 
-// meet records that this process has received a Paxos request for a table.
-func (a *Acceptor) meet(table schema.StorageID) {
+// recordTable records that this process has received a Paxos request for a table.
+func (a *Acceptor) recordTable(table schema.StorageID) {
 	for {
 		old := a.tables.Load()
 		if (*old)[table] {
 			return
 		}
+		// Copied for each new table, which is rare; the lookup of each request then needs no lock.
 		next := maps.Clone(*old)
 		next[table] = true
+		// Another request may have added a table meanwhile; then the copy lacks it.
 		if a.tables.CompareAndSwap(old, &next) {
 			return
 		}
 	}
 }
 
-// met reports whether meet was called for the table.
-func (a *Acceptor) met(table schema.StorageID) bool { return (*a.tables.Load())[table] }
+// hasReceived reports whether this process has received a Paxos request for the table.
+func (a *Acceptor) hasReceived(table schema.StorageID) bool { return (*a.tables.Load())[table] }
 
-// Prepare implements Acceptor.
+// Prepare promises to accept nothing before the ballot b, unless a later one was promised, and reads cmd after that.
+// With a previous ballot it only reads, provided that nothing after the previous one was promised, accepted or decided
+// (Promise.Unchanged); otherwise it promises. It implements Acceptors.Prepare of package paxos for this node: done
+// receives the promise when it is durable, and coordinator.Overloaded if too many requests of the partition wait. The
+// command is copied.
 func (a *Acceptor) Prepare(
 	epoch uint64, b, previous ballot.Ballot, cmd *row.ReadCommand, done func(*ballot.Promise, error),
 ) {
@@ -197,9 +218,10 @@ func (a *Acceptor) Prepare(
 func (a *Acceptor) prepare(epoch uint64, b, previous ballot.Ballot, cmd *row.ReadCommand, own bool,
 	done func(*ballot.Promise, error)) {
 	partition := contention.Partition(cmd.Table, cmd.Key)
-	if a.enterFree(partition) {
+	// The common case, without contention, allocates no closure for the queue.
+	if a.tryAcquire(partition) {
 		a.promise(partition, epoch, b, previous, cmd, own, done)
-	} else if !a.enter(partition, func() { a.promise(partition, epoch, b, previous, cmd, own, done) }) {
+	} else if !a.submit(partition, func() { a.promise(partition, epoch, b, previous, cmd, own, done) }) {
 		done(nil, &coordinator.Overloaded{What: "too many requests are queued for one partition"})
 	}
 }
@@ -209,50 +231,63 @@ func (a *Acceptor) promise(
 	partition string, epoch uint64, b, previous ballot.Ballot, cmd *row.ReadCommand, own bool,
 	done func(*ballot.Promise, error),
 ) {
+	// The partition is released first: the answer may send the next request of the same proposer in this goroutine,
+	// which would otherwise be queued until this step has ended.
 	answer := func(p *ballot.Promise, err error) {
-		a.leave(partition)
+		a.release(partition)
 		done(p, err)
 	}
-	here := func() { a.promiseHere(partition, epoch, b, previous, cmd, answer) }
+	here := func() { a.promiseBlocking(partition, epoch, b, previous, cmd, answer) }
 	if !own {
-		here = func() { a.promiseGuest(partition, epoch, b, previous, cmd, answer) }
+		here = func() { a.promiseRemote(partition, epoch, b, previous, cmd, answer) }
 	}
+	// The page is read from storage in any case, so this step always needs a worker, even if the state is cached.
 	a.replica.Block(0, here, func(err error) { answer(nil, err) })
 }
 
-// promiseGuest is promiseHere for another node. The memory of a large page is reserved until answer has returned, which
-// passes it to the transport. Other requests of the partition wait meanwhile, at most as long as the pool lets this
-// one.
-func (a *Acceptor) promiseGuest(
+// promiseRemote is promiseBlocking for another node. The memory of a large page is reserved until answer has returned,
+// which passes it to the transport. Other requests of the partition wait meanwhile, at most as long as the pool lets
+// this one.
+func (a *Acceptor) promiseRemote(
 	partition string, epoch uint64, b, previous ballot.Ballot, cmd *row.ReadCommand,
 	answer func(*ballot.Promise, error),
 ) {
+	// A request of this node is part of a client's request, which has reserved its memory. No one has for a request of
+	// another node.
 	release, err := a.replica.ReservePage(cmd.Limits)
 	if err != nil {
 		answer(nil, err)
 		return
 	}
-	a.promiseHere(partition, epoch, b, previous, cmd, func(p *ballot.Promise, err error) {
+	a.promiseBlocking(partition, epoch, b, previous, cmd, func(p *ballot.Promise, err error) {
+		// The transport has copied the page when answer returns.
 		defer release()
 		answer(p, err)
 	})
 }
 
-// promiseHere is promise in a goroutine that may block on the disk.
-func (a *Acceptor) promiseHere(partition string, epoch uint64, b, previous ballot.Ballot, cmd *row.ReadCommand,
+// promiseBlocking is promise in a goroutine that may block on the disk.
+func (a *Acceptor) promiseBlocking(partition string, epoch uint64, b, previous ballot.Ballot, cmd *row.ReadCommand,
 	answer func(*ballot.Promise, error)) {
+	// Until Leave, Settle waits: what was admitted with the present ring is in storage before a stream reads the range.
 	phase := a.replica.Enter()
-	table, err := a.admitPaxos(epoch, cmd.Table, cmd.Key)
-	var s acceptorState
+	table, err := a.admit(epoch, cmd.Table, cmd.Key)
+	var s partitionState
 	var generation uint64
 	if err == nil {
-		s, generation, err = a.known(&remembered{}, partition, table, cmd.Key, !previous.Present())
+		// An answer without a previous ballot contains the decided update, which the cache does not keep.
+		s, generation, err = a.load(&cachedState{}, partition, table, cmd.Key, !previous.Present())
 	}
-	if err == nil && s.elsewhere && s.latest().After(previous) {
+	// The request named a previous ballot, but something happened after it: the answer is a full promise after all,
+	// with the decided update.
+	if err == nil && s.updateOnDisk && s.latest().After(previous) {
 		s, err = a.reread(&s, generation, table, cmd.Key)
 	}
-	p := &ballot.Promise{Promised: s.latest(), Accepted: s.accepted, Commit: s.commit, Floor: s.floor}
+	// What is returned is the state before the promise, from which the proposer determines what is in progress.
+	p := &ballot.Promise{Promised: s.latest(), Accepted: s.accepted, Commit: s.commit, LowBound: s.lowBound}
 	p.Refused = !b.After(p.Promised)
+	// Nothing happened after the proposer's own last ballot: it needs no promise, and the proposal will name that
+	// ballot. This saves the write.
 	if previous.Present() && !p.Promised.After(previous) && !p.Refused {
 		*p = ballot.Promise{Unchanged: true}
 	}
@@ -260,10 +295,12 @@ func (a *Acceptor) promiseHere(partition string, epoch uint64, b, previous ballo
 		// Read after the state, so that the page contains every change that the state lists as decided.
 		p.Page, err = boundPage(a.replica.ReadPage(cmd))
 	}
+	// None of these writes anything.
 	if err != nil || p.Refused || p.Unchanged {
 		a.replica.Leave(phase)
 		if err == nil {
-			a.remember(partition, s, generation)
+			// The state was read, perhaps from disk. The next request of the partition is probably the proposal.
+			a.store(partition, s, generation)
 		}
 		if err != nil {
 			p = nil
@@ -271,13 +308,15 @@ func (a *Acceptor) promiseHere(partition string, epoch uint64, b, previous ballo
 		answer(p, err)
 		return
 	}
-	if a.forgetful != nil {
+	// For tests: the promise is only in memory.
+	if a.unpersisted != nil {
 		s.promised = b
-		a.forgetful[partition] = s
+		a.unpersisted[partition] = s
 		a.replica.Leave(phase)
 		answer(p, nil)
 		return
 	}
+	// The engine has the write when Write returns, and Settle waits for no more than that. The sync may take longer.
 	err = a.writePromise(partition, table, cmd.Key, b, s, generation, func(err error) {
 		if err != nil {
 			answer(nil, err)
@@ -293,19 +332,22 @@ func (a *Acceptor) promiseHere(partition string, epoch uint64, b, previous ballo
 
 // writePromise stores the promise of b in the state s of a generation. It calls done unless it returns an error.
 func (a *Acceptor) writePromise(
-	partition string, table *schema.Table, key row.PartitionKey, b ballot.Ballot, s acceptorState, generation uint64,
+	partition string, table *schema.Table, key row.PartitionKey, b ballot.Ballot, s partitionState, generation uint64,
 	done func(error),
 ) error {
+	// A promise that moves back would let two proposers count this acceptor in overlapping ballots.
 	s.checkPromise(b)
-	w := a.writing()
-	defer a.wrote(w)
+	w := a.borrowWrite()
+	defer a.returnWrite(w)
 	w.addBallot(a.columns.promised, b)
 	return a.replica.Write(w.change(table, key), !a.unsynced, func(err error) {
 		if err != nil {
-			a.doubt(partition)
+			// The write may be on disk or not. Only the disk knows, so the next request reads it.
+			a.evict(partition)
 		} else {
+			// Cached when it is durable, not before: a cached promise must not survive the loss of the one on disk.
 			s.promised = b
-			a.remember(partition, s, generation)
+			a.store(partition, s, generation)
 		}
 		done(err)
 	})
@@ -313,88 +355,105 @@ func (a *Acceptor) writePromise(
 
 // mayAccept reports whether a proposal can be accepted: no later ballot was promised and, if the proposal rests on a
 // previous ballot instead of promises, no ballot after that one was promised or accepted.
-func (a *Acceptor) mayAccept(s *acceptorState, p *ballot.Proposal) bool {
+func (a *Acceptor) mayAccept(s *partitionState, p *ballot.Proposal) bool {
 	latest := s.latest()
 	switch {
-	case !p.Ballot.After(s.floor):
+	// State up to the low bound is purged, so this acceptor no longer knows what it promised there (docs/adr/0015).
+	case !p.Ballot.After(s.lowBound):
 		return false
+	// The proposal has no promises: promise and acceptance are one step here. Even a promise of the proposal's own
+	// ballot refuses it, because the acceptor gave it when it knew a ballot after the previous one.
 	case p.Previous.Present() && !a.noPrevious:
 		return !latest.After(p.Previous)
 	}
+	// Equal is the usual case: the latest ballot is the one that this acceptor promised to the proposer.
 	return p.Ballot.After(latest) || p.Ballot == latest
 }
 
-// Accept implements Acceptor.
+// Accept accepts the proposal unless a later ballot was promised or, for a proposal without promises, any ballot after
+// the one on which it rests. done receives the ballot that stands against it, or none when the acceptance is durable.
+// It implements Acceptors.Accept of package paxos for this node. The acceptor caches p.Update, which must not change
+// afterwards.
 func (a *Acceptor) Accept(epoch uint64, p *ballot.Proposal, done func(ballot.Ballot, error)) {
 	partition := contention.Partition(p.Table, p.Key)
-	if a.enterFree(partition) {
+	if a.tryAcquire(partition) {
 		a.accept(partition, epoch, p, done)
-	} else if !a.enter(partition, func() { a.accept(partition, epoch, p, done) }) {
+	} else if !a.submit(partition, func() { a.accept(partition, epoch, p, done) }) {
 		done(ballot.Ballot{}, &coordinator.Overloaded{What: "too many requests are queued for one partition"})
 	}
 }
 
 // accept runs Accept as a step of the partition.
 func (a *Acceptor) accept(partition string, epoch uint64, p *ballot.Proposal, done func(ballot.Ballot, error)) {
-	if have := a.remembered(partition); have.ok { // needs no closures
+	if have := a.cached(partition); have.ok { // needs no closures
 		a.acceptOn(&have, partition, epoch, p, done)
 		return
 	}
-	a.replica.Block(len(p.Update), func() { a.acceptOn(&remembered{}, partition, epoch, p, done) }, func(err error) {
-		a.leave(partition)
+	// The state must be read. The step runs in the goroutine of the transport or of storage's committer, which must not
+	// wait for the disk.
+	a.replica.Block(len(p.Update), func() { a.acceptOn(&cachedState{}, partition, epoch, p, done) }, func(err error) {
+		a.release(partition)
 		done(ballot.Ballot{}, err)
 	})
 }
 
 // acceptOn is accept with the cached state, or in a worker that reads the state.
 func (a *Acceptor) acceptOn(
-	have *remembered, partition string, epoch uint64, p *ballot.Proposal, done func(ballot.Ballot, error),
+	have *cachedState, partition string, epoch uint64, p *ballot.Proposal, done func(ballot.Ballot, error),
 ) {
 	phase := a.replica.Enter()
-	table, err := a.admitPaxos(epoch, p.Table, p.Key)
-	var s acceptorState
+	table, err := a.admit(epoch, p.Table, p.Key)
+	var s partitionState
 	var generation uint64
 	if err == nil {
-		s, generation, err = a.known(have, partition, table, p.Key, false)
+		s, generation, err = a.load(have, partition, table, p.Key, false)
 	}
+	// Ballots are unique, so an equal one is the same proposal. Refusing the copy would let the proposer believe that
+	// it was not accepted.
 	if err == nil && (p.Ballot == s.accepted.Ballot || p.Ballot == s.commit.Ballot) {
 		a.replica.Leave(phase)
-		a.leave(partition)
+		a.release(partition)
 		done(ballot.Ballot{}, nil) // a duplicate: the proposal was accepted, whatever was promised since
 		return
 	}
+	// With an error, the state is zero and so is the ballot: done must look at the error first.
 	if err != nil || !a.mayAccept(&s, p) {
 		a.replica.Leave(phase)
-		a.leave(partition)
+		a.release(partition)
 		done(s.latest(), err)
 		return
 	}
-	if a.forgetful != nil {
-		a.forgetful[partition] = acceptorState{promised: p.Ballot, accepted: p.Clone()}
+	if a.unpersisted != nil {
+		// The map outlives the request, and the update's memory does not.
+		a.unpersisted[partition] = partitionState{promised: p.Ballot, accepted: p.Clone()}
 		a.replica.Leave(phase)
-		a.leave(partition)
+		a.release(partition)
 		done(ballot.Ballot{}, nil)
 		return
 	}
+	// Accepting below a promise is the one thing that an acceptor must never do.
 	s.checkAccept(p)
-	w := a.writing()
+	w := a.borrowWrite()
+	// Accepting implies a promise of the ballot. Both are cells of one row, so a crash leaves both or none.
 	w.addBallot(a.columns.promised, p.Ballot)
 	w.addBallot(a.columns.accepted, p.Ballot)
 	w.addUpdate(a.columns.proposal, p)
 	err = a.replica.Write(w.change(table, p.Key), !a.unsynced, func(err error) {
 		if err != nil {
-			a.doubt(partition)
+			a.evict(partition)
 		} else {
+			// The cache keeps the update until the commit, which names it instead of sending it again.
 			s.promised, s.accepted = p.Ballot, *p
-			a.remember(partition, s, generation)
+			a.store(partition, s, generation)
 		}
-		a.leave(partition)
+		a.release(partition)
 		done(ballot.Ballot{}, err)
 	})
 	a.replica.Leave(phase)
-	a.wrote(w)
+	// Storage copies the mutation before Write returns, so the buffers are free although done may come later.
+	a.returnWrite(w)
 	if err != nil {
-		a.leave(partition)
+		a.release(partition)
 		done(ballot.Ballot{}, err)
 	}
 }
@@ -402,6 +461,7 @@ func (a *Acceptor) acceptOn(
 // failed converts the error of a state that cannot be read, or of an overload, to the form that coordinators expect.
 func failed(err error) error {
 	var known *coordinator.ReplicaFailure
+	// An error with a reason that coordinators understand is kept.
 	if err == nil || errors.As(err, &known) {
 		return err
 	}

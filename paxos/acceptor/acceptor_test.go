@@ -178,7 +178,7 @@ func TestAcceptorWithoutPromises(t *testing.T) {
 	// The cached state equals the state on disk.
 	key, partition := row.NewPartitionKey([]byte("k")),
 		contention.Partition(table.StorageID, row.NewPartitionKey([]byte("k")))
-	s, ok := l.recall(partition, 0)
+	s, ok := l.lookUp(partition, 0)
 	stored, err := New(replica.NewLocal(engine, l.view, nil), l.view, Unsafe{}).state(table, key)
 	if err != nil || !ok || fmt.Sprint(s.promised, s.accepted.Ballot, s.accepted.Previous, s.commit.Ballot) !=
 		fmt.Sprint(stored.promised, stored.accepted.Ballot, stored.accepted.Previous, stored.commit.Ballot) {
@@ -237,11 +237,11 @@ func promiseRow(l *Acceptor, b ballot.Ballot) *row.Row {
 func TestMemoryOfStatesIsBounded(t *testing.T) {
 	a, _, _ := newAcceptor(t)
 	for i := range len(a.shards) * shardStates * 2 {
-		a.remember(fmt.Sprint(i), acceptorState{}, 0)
+		a.store(fmt.Sprint(i), partitionState{}, 0)
 	}
-	large := acceptorState{accepted: ballot.Proposal{Ballot: ballotAt(1, 1), Update: make([]byte, 2*shardUpdates)}}
-	a.remember("large", large, 0)
-	a.remember("large", large, 0)
+	large := partitionState{accepted: ballot.Proposal{Ballot: ballotAt(1, 1), Update: make([]byte, 2*shardUpdates)}}
+	a.store("large", large, 0)
+	a.store("large", large, 0)
 	for i := range a.shards {
 		s := &a.shards[i]
 		if n := s.updateBytes; n > shardUpdates && len(s.states) > 1 || n < 0 || len(s.states) > shardStates {
@@ -249,8 +249,8 @@ func TestMemoryOfStatesIsBounded(t *testing.T) {
 		}
 	}
 	a.Reload()
-	a.remember("late", acceptorState{}, 0)
-	if _, ok := a.recall("late", 1); ok {
+	a.store("late", partitionState{}, 0)
+	if _, ok := a.lookUp("late", 1); ok {
 		t.Error("a state from before is kept")
 	}
 }
@@ -279,7 +279,7 @@ func TestRequestsOfAnEarlierRingAreRefused(t *testing.T) {
 func TestMergedStatesAreTheGreater(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for round := range 40 {
-		var want acceptorState
+		var want partitionState
 		var rows []*row.Mutation
 		_, _, table := newAcceptor(t)
 		for range 3 {
@@ -375,7 +375,7 @@ func TestPaxosMessages(t *testing.T) {
 		Refused:  true,
 		Promised: ballotAt(11, 1),
 		Accepted: *p,
-		Floor:    ballotAt(6, 0),
+		LowBound: ballotAt(6, 0),
 		Page:     []byte("page"),
 	}
 	promise.Accepted.Table, promise.Accepted.Key = 0, row.PartitionKey{}

@@ -22,43 +22,48 @@ const (
 )
 
 // remembered is the cached state of a partition; ok is false if there is none.
-type remembered struct {
-	acceptorState
+type cachedState struct {
+	partitionState
 	ok bool
 }
 
-// withState runs step with the partition's cached state, or, if the state must be read, in a worker without it. The
+// withState runs step with the partition's cached state or, if the state must be read, in a worker without it. The
 // caller runs a step of the partition. If the queue of the workers is full, withState calls refuse instead. bytes is
-// the memory that step retains.
-func (a *Acceptor) withState(partition string, bytes int, step func(remembered), refuse func(error)) {
-	if have := a.remembered(partition); have.ok {
+// the memory that step retains until it runs.
+func (a *Acceptor) withState(partition string, bytes int, step func(cachedState), refuse func(error)) {
+	if have := a.cached(partition); have.ok {
 		step(have)
 		return
 	}
-	a.replica.Block(bytes, func() { step(remembered{}) }, refuse)
+	// The worker looks the state up again in load: another goroutine does not change it meanwhile, but Reload may.
+	a.replica.Block(bytes, func() { step(cachedState{}) }, refuse)
 }
 
-// remembered returns the partition's cached state. If there is none, a worker must read it. The caller runs a step of
-// the partition.
-func (a *Acceptor) remembered(partition string) remembered {
-	s, ok := a.recall(partition, a.generation.Load())
-	return remembered{s, ok}
+// cached returns the partition's cached state. If there is none, a worker must read it. The caller runs a step of the
+// partition.
+func (a *Acceptor) cached(partition string) cachedState {
+	s, ok := a.lookUp(partition, a.generation.Load())
+	return cachedState{s, ok}
 }
 
-// known returns the state of a partition: have, the cached one or the one on disk. whole means that the state
-// must contain the update of the latest commit.
-func (a *Acceptor) known(have *remembered, partition string, table *schema.Table, key row.PartitionKey,
-	whole bool) (s acceptorState, generation uint64, err error) {
-	s, generation, ok := have.acceptorState, have.generation, have.ok
+// load returns the state of a partition: have, the cached one or the one on disk. whole means that the state must
+// contain the update of the latest commit. The caller runs a step of the partition and passes the generation on to
+// store.
+func (a *Acceptor) load(have *cachedState, partition string, table *schema.Table, key row.PartitionKey,
+	whole bool) (s partitionState, generation uint64, err error) {
+	s, generation, ok := have.partitionState, have.generation, have.ok
 	if !ok {
+		// Loaded before the state is read: if rows change during the read, store discards what was read.
 		generation = a.generation.Load()
-		s, ok = a.recall(partition, generation)
+		s, ok = a.lookUp(partition, generation)
 	}
-	if ok && !(whole && s.elsewhere) {
-		s.floor = a.floor(table)
+	if ok && !(whole && s.updateOnDisk) {
+		// The low bound may have risen since the state was cached.
+		s.lowBound = a.lowBound(table)
 		return s, generation, nil
 	}
 	if ok {
+		// The cached state is complete except for the update of the decision.
 		s, err = a.reread(&s, generation, table, key)
 	} else {
 		s, err = a.state(table, key)
@@ -70,37 +75,44 @@ func (a *Acceptor) known(have *remembered, partition string, table *schema.Table
 // ballots has lost what this acceptor acknowledged, so no request may be answered from it. Only the low bound, and
 // changes that begin a generation, remove ballots from the disk.
 func (a *Acceptor) reread(
-	cached *acceptorState, generation uint64, table *schema.Table, key row.PartitionKey,
-) (acceptorState, error) {
+	cached *partitionState, generation uint64, table *schema.Table, key row.PartitionKey,
+) (partitionState, error) {
 	s, err := a.state(table, key)
 	if err == nil && cached.stored().After(s.latest()) && a.generation.Load() == generation {
+		// Requests of the partition fail until Reload: an answer could contradict what this acceptor has confirmed.
 		err = fmt.Errorf("paxos: the state of partition %x of %s.%s on disk is older than what this node "+
 			"acknowledged: ballot %v instead of %v", key.Bytes, table.Keyspace, table.Name, s.latest(), cached.stored())
 	}
 	return s, err
 }
 
-// recall returns the cached state, unless it is of an earlier generation.
-func (a *Acceptor) recall(partition string, generation uint64) (acceptorState, bool) {
+// lookUp returns a copy of the cached state, unless it is of an earlier generation. The updates in it are shared and
+// immutable.
+func (a *Acceptor) lookUp(partition string, generation uint64) (partitionState, bool) {
 	shard := a.shard(partition)
 	shard.Lock()
 	defer shard.Unlock()
 	if s := shard.states[partition]; s != nil && s.generation == generation {
+		// A copy: the request changes it, and stores it when its write is durable.
 		return *s, true
 	}
-	return acceptorState{}, false
+	return partitionState{}, false
 }
 
-// remember caches a state that was derived from one of a generation. The caller runs a step of the partition.
-func (a *Acceptor) remember(partition string, s acceptorState, generation uint64) {
-	if a.forgetful != nil {
+// store caches a state that was derived from one of a generation. The caller runs a step of the partition. The cache
+// retains the update of an accepted proposal.
+func (a *Acceptor) store(partition string, s partitionState, generation uint64) {
+	// Those tests need the state on disk without the promises; a cached copy would contain them.
+	if a.unpersisted != nil {
 		return
 	}
 	if !s.accepted.Ballot.After(s.commit.Ballot) {
+		// Decided, or void because something later was decided. Its update would only use memory.
 		s.accepted = ballot.Proposal{}
 	}
 	if len(s.commit.Update) > 0 {
-		s.commit.Update, s.elsewhere = nil, true
+		// Only an acceptor that lacks the decision needs the update, and such requests read it from disk.
+		s.commit.Update, s.updateOnDisk = nil, true
 	}
 	shard := a.shard(partition)
 	shard.Lock()
@@ -112,25 +124,29 @@ func (a *Acceptor) remember(partition string, s acceptorState, generation uint64
 	if kept != nil {
 		grows -= len(kept.accepted.Update)
 	}
+	// The shard is emptied rather than searched for its oldest state: a round reads each state once after that, and no
+	// request pays for a list in the order of use.
 	if shard.states == nil || kept == nil && len(shard.states) >= shardStates ||
 		shard.updateBytes+grows > shardUpdates {
-		shard.states, shard.updateBytes = map[string]*acceptorState{}, 0
+		shard.states, shard.updateBytes = map[string]*partitionState{}, 0
 		kept, grows = nil, len(s.accepted.Update)
 	}
 	if kept != nil && kept.generation == generation {
+		// Of one generation, each state follows from the one before it.
 		kept.checkNext(&s)
 	}
 	if kept == nil {
-		kept = new(acceptorState)
+		kept = new(partitionState)
 		shard.states[partition] = kept
 	}
 	s.generation = generation
+	// Replaced in place, so a partition that is changed often allocates nothing.
 	*kept = s
 	shard.updateBytes += grows
 }
 
-// doubt removes a state from the cache: a write of it failed, and may or may not be on disk.
-func (a *Acceptor) doubt(partition string) {
+// evict removes a state from the cache: a write of it failed, and may or may not be on disk.
+func (a *Acceptor) evict(partition string) {
 	shard := a.shard(partition)
 	shard.Lock()
 	defer shard.Unlock()
@@ -142,6 +158,8 @@ func (a *Acceptor) doubt(partition string) {
 
 // Reload implements replica.PaxosState. It is called after the write.
 func (a *Acceptor) Reload() {
+	// First, so that a request that has read the rows before the change cannot store its state in a shard that was just
+	// emptied.
 	a.generation.Add(1)
 	for i := range a.shards {
 		shard := &a.shards[i]

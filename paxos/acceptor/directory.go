@@ -34,10 +34,11 @@ func (d *Directory) to(t coordinator.Trace) messaging.Transport {
 	if t == nil {
 		return d.transport
 	}
+	// The events of the other node come back with its reply.
 	return replica.TracedTransport(d.transport, t)
 }
 
-// Prepare implements Acceptors.
+// Prepare implements Acceptors of package paxos.
 func (d *Directory) Prepare(to ring.NodeID, trace coordinator.Trace, epoch uint64, b, previous ballot.Ballot,
 	cmd *row.ReadCommand, timeout time.Duration, done func(*ballot.Promise, error)) {
 	coordinator.AddContact(trace, to)
@@ -46,6 +47,7 @@ func (d *Directory) Prepare(to ring.NodeID, trace coordinator.Trace, epoch uint6
 		return
 	}
 	request := d.requests.Get().(*[]byte)
+	// The buffer is encoded in place and returned below: Request has copied it when it returns.
 	*request = appendBallot(appendBallot(wire.AppendUvarint((*request)[:0], epoch), b), previous)
 	*request = row.AppendReadCommand(*request, cmd)
 	d.to(trace).Request(to, messaging.VerbPaxosPrepare, *request, timeout, func(payload []byte, err error) {
@@ -58,7 +60,7 @@ func (d *Directory) Prepare(to ring.NodeID, trace coordinator.Trace, epoch uint6
 	d.keep(request)
 }
 
-// Accept implements Acceptors. A proposal may be large: it is encoded once for all other nodes.
+// Accept implements Acceptors of package paxos. A proposal may be large: it is encoded once for all other nodes.
 func (d *Directory) Accept(to []ring.NodeID, trace coordinator.Trace, epoch uint64, p *ballot.Proposal,
 	timeout time.Duration, done func(place int, refused ballot.Ballot, err error)) {
 	var request *[]byte
@@ -70,10 +72,12 @@ func (d *Directory) Accept(to []ring.NodeID, trace coordinator.Trace, epoch uint
 		}
 		if request == nil {
 			request = d.requests.Get().(*[]byte)
+			// Grown once to its size: doubling would copy a large update several times.
 			*request = appendProposal(slices.Grow((*request)[:0], len(p.Update)+len(p.Key.Bytes)+proposalRest), epoch,
 				p)
 		}
 		d.to(trace).Request(node, messaging.VerbPaxosAccept, *request, timeout, func(payload []byte, err error) {
+			// An empty reply is an acceptance.
 			if err != nil || len(payload) == 0 {
 				done(i, ballot.Ballot{}, replica.FromRemote(err))
 				return
@@ -90,6 +94,7 @@ func (d *Directory) Accept(to []ring.NodeID, trace coordinator.Trace, epoch uint
 
 // keep returns the buffer of a request that was sent: a transport does not retain the payload.
 func (d *Directory) keep(request *[]byte) {
+	// A larger buffer would keep its memory for requests of a few bytes.
 	if cap(*request) <= proposalKept {
 		d.requests.Put(request)
 	}
@@ -102,7 +107,7 @@ const proposalKept = 2 << 20
 // proposalRest is the size of a proposal's ballots, table and token, with a history of a few coordinators.
 const proposalRest = 128
 
-// Commit implements Acceptors.
+// Commit implements Acceptors of package paxos.
 func (d *Directory) Commit(to ring.NodeID, trace coordinator.Trace, epoch uint64, p *ballot.Proposal,
 	timeout time.Duration, done func(error)) {
 	coordinator.AddContact(trace, to)
@@ -118,6 +123,7 @@ func (d *Directory) Commit(to ring.NodeID, trace coordinator.Trace, epoch uint64
 	*request = append(slices.Grow((*request)[:0], len(p.Update)+len(p.Key.Bytes)+proposalRest), accepted)
 	*request = appendProposal(*request, epoch, p)
 	d.to(trace).Request(to, messaging.VerbPaxosCommit, *request, timeout, func(payload []byte, err error) {
+		// The only content of a reply: the proposal to which the commit refers was not accepted there.
 		if err == nil && len(payload) > 0 {
 			done(ballot.ErrNotAccepted)
 			return
@@ -127,7 +133,7 @@ func (d *Directory) Commit(to ring.NodeID, trace coordinator.Trace, epoch uint64
 	d.keep(request)
 }
 
-// Decide implements Acceptors.
+// Decide implements Acceptors of package paxos.
 func (d *Directory) Decide(epoch uint64, cmd *row.ReadCommand,
 	decide func(known ballot.Known, page []byte) (*ballot.Proposal, *row.Mutation), done func(error)) {
 	d.acceptor.Decide(epoch, cmd, decide, done)

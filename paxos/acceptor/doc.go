@@ -1,5 +1,5 @@
-// Package acceptor is the acceptor of a node in every instance of Paxos whose partition it stores, and the messages with
-// which proposers reach the acceptors of all nodes.
+// Package acceptor is the acceptor of a node in every instance of Paxos whose partition it stores, and the messages
+// with which proposers reach the acceptors of all nodes.
 //
 // The state of a partition (the latest ballot promised, the latest proposal accepted, the latest change decided) is a
 // row of system.paxos. It is stored under the partition's own key, so that it moves with the partition's data when the

@@ -9,6 +9,7 @@ import (
 // cutPage is the promise of an acceptor whose first row does not fit into the page.
 func cutPage() []byte {
 	w := row.NewPageWriter(nil)
+	// true means that rows follow, so no proposer takes the page for an empty partition.
 	return w.Finish(true)
 }
 
@@ -17,6 +18,7 @@ func cutPage() []byte {
 func boundPage(page []byte, err error) ([]byte, error) {
 	var small *row.PageTooSmall
 	if errors.As(err, &small) {
+		// Failing the promise would make a round of small changes depend on the largest row.
 		return cutPage(), nil
 	}
 	return page, err

@@ -31,22 +31,22 @@ import (
 // tables are removed when the tables with state are determined.
 
 const (
-	// paxosStepRows bounds the states in one step: 512 of a batch's 100 KB would be 50 MB, but a page ends at 1 MiB.
-	paxosStepRows = 512
-	// paxosLookDefault is how long the set of tables with state is cached: determining it reads all states.
-	paxosLookDefault = time.Hour
-	// paxosGoneAfter is the age (µs) at which the state of an unknown table is attributed to a dropped table. State
+	// stepRows bounds the states in one step: 512 of a batch's 100 KB would be 50 MB, but a page ends at 1 MiB.
+	stepRows = 512
+	// scanIntervalDefault is how long the set of tables with state is cached: determining it reads all states.
+	scanIntervalDefault = time.Hour
+	// droppedAfter is the age (µs) at which the state of an unknown table is attributed to a dropped table. State
 	// that is younger may belong to a table whose creation this node does not know yet.
-	paxosGoneAfter = int64(time.Hour / time.Microsecond)
+	droppedAfter = int64(time.Hour / time.Microsecond)
 )
 
 var (
-	errFloorUnknown = errors.New("paxos: this node does not know the Paxos low bound yet")
-	errRingMoves    = errors.New("paxos: a ring change is pending")
-	errPaxosCrowded = errors.New("paxos: too many requests are queued for a partition whose Paxos state is being " +
-		"purged")
-	errUnsettled   = errors.New("paxos: a proposal up to the low bound is not decided; it was streamed to this node")
-	errPaxosPulled = errors.New("paxos: Paxos state is being streamed to this node")
+	errLowBoundUnknown   = errors.New("paxos: this node does not know the Paxos low bound yet")
+	errRingChangePending = errors.New("paxos: a ring change is pending")
+	errQueueFull         = errors.New("paxos: too many requests are queued for a partition whose Paxos state is " +
+		"being purged")
+	errUnsettled = errors.New("paxos: a proposal up to the low bound is not decided; it was streamed to this node")
+	errStreaming = errors.New("paxos: Paxos state is being streamed to this node")
 )
 
 // PurgeRequest asks a replica for one step over its Paxos state of a table, in a range that does not wrap.
@@ -99,7 +99,7 @@ type Purge struct {
 
 // NewPurge registers the handler of VerbPaxosPurge. It is called before the transport starts.
 func NewPurge(o PurgeOptions) *Purge {
-	o.Look = cmp.Or(o.Look, paxosLookDefault)
+	o.Look = cmp.Or(o.Look, scanIntervalDefault)
 	r := &Purge{o: o}
 	r.serve()
 	return r
@@ -114,43 +114,50 @@ func (r *Purge) step(req *PurgeRequest, run func(func()), done func(PurgeStep, e
 	switch {
 	case table == nil:
 		refuse(replica.UnknownTable(req.Table))
+	// The repair asks the replicas of its own ring. In another one, this node may not have all states of the range.
 	case t.Moved() != req.Moved:
 		refuse(&coordinator.NotReplica{Epoch: t.Epoch()})
+	// A stream of a pending change could bring a proposal that no replica has listed.
 	case len(t.Operations()) > 0:
-		refuse(failed(errRingMoves))
+		refuse(failed(errRingChangePending))
+	// Without the bound, this acceptor could still accept below it after the step.
 	case a.view.PaxosFloor(req.Table) < req.LowBound:
-		refuse(failed(errFloorUnknown))
+		refuse(failed(errLowBoundUnknown))
 	case r.o.Streaming(schema.PaxosTable):
-		refuse(failed(errPaxosPulled))
+		refuse(failed(errStreaming))
 	default:
 		run(func() {
 			if req.After == nil && !req.Forget {
+				// Requests that were admitted before this node knew the bound may have accepted below it and not be in
+				// storage yet. Once is enough: later ones are refused.
 				a.replica.Settle()
+				// Settle waits until the engine has the writes, Drain until reads find them.
 				if err := r.o.Engine.Drain(); err != nil {
 					refuse(replica.FromStorage(err))
 					return
 				}
 			}
-			a.paxosPage(table, req, done)
+			a.stepPage(table, req, done)
 		})
 	}
 }
 
-// paxosPage lists or purges the states of the next page.
-func (a *Acceptor) paxosPage(table *schema.Table, req *PurgeRequest, done func(PurgeStep, error)) {
+// stepPage lists or purges the states of the next page.
+func (a *Acceptor) stepPage(table *schema.Table, req *PurgeRequest, done func(PurgeStep, error)) {
 	step := PurgeStep{}
-	floor := ballot.Ballot{Micros: req.LowBound}
+	lowBound := ballot.Ballot{Micros: req.LowBound}
 	var old []row.PartitionKey
-	states := stateScan(req.Tokens, req.After, row.ExactRow(clusteringOf(table)), paxosStepRows)
+	states := stateScan(req.Tokens, req.After, row.ExactRow(clusteringOf(table)), stepRows)
 	err := a.statePage(&states, func(key row.PartitionKey, x *row.Row) error {
 		s, err := a.columns.stateOf(x)
 		switch {
 		case err != nil:
 			return err
 		case len(x.Cells) == 0: // purged, but not yet removed by storage
-		case s.unsettled(floor):
+		case s.unsettled(lowBound):
 			step.Unsettled = append(step.Unsettled, key)
-		case s.old(floor):
+		// Collected, and deleted one by one below: this page was read without the partitions' queues.
+		case s.purgeable(lowBound):
 			old = append(old, key)
 		}
 		return nil
@@ -161,37 +168,40 @@ func (a *Acceptor) paxosPage(table *schema.Table, req *PurgeRequest, done func(P
 	}
 	step.Scanned = states.bytes
 	if states.More() {
+		// The page ended before the range did, by its rows or its bytes.
 		step.Next = &states.At.Key
 	}
 	if !req.Forget {
 		done(step, nil)
 		return
 	}
-	a.forget(table, old, floor, func(forgotten int, err error) {
+	a.purge(table, old, lowBound, func(forgotten int, err error) {
 		step.Forgotten = forgotten
 		done(step, err)
 	})
 }
 
-// old reports whether the state has content up to the low bound to purge: all of it, or a decision besides later votes.
-// Such a decision would restore deleted data after the tombstones are purged.
-func (s *acceptorState) old(floor ballot.Ballot) bool {
-	return !s.stored().After(floor) || s.commit.Ballot.Present() && !s.commit.Ballot.After(floor)
+// purgeable reports whether the state has content up to the low bound to purge: all of it, or a decision besides later
+// votes. Such a decision would restore deleted data after the tombstones are purged.
+func (s *partitionState) purgeable(lowBound ballot.Ballot) bool {
+	return !s.stored().After(lowBound) || s.commit.Ballot.Present() && !s.commit.Ballot.After(lowBound)
 }
 
 // unsettled reports whether the state has a proposal that is not known to be decided and that was accepted up to the
 // low bound, or later but resting on a ballot before it: such a proposal may be void because of state that other
 // replicas purge.
-func (s *acceptorState) unsettled(floor ballot.Ballot) bool {
+func (s *partitionState) unsettled(lowBound ballot.Ballot) bool {
 	p := &s.accepted
-	return len(p.Update) > 0 && (!p.Ballot.After(floor) || p.Previous.Present() && floor.After(p.Previous))
+	// An accepted proposal without an update changes nothing if it is completed, so it need not be settled.
+	return len(p.Update) > 0 && (!p.Ballot.After(lowBound) || p.Previous.Present() && lowBound.After(p.Previous))
 }
 
-// forget purges the states of partitions up to the low bound, serialized with the other steps of each, unless a
-// proposal is unsettled.
-func (a *Acceptor) forget(table *schema.Table, keys []row.PartitionKey, floor ballot.Ballot,
+// purge deletes the states of partitions up to the low bound, serialized with the other steps of each, unless a
+// proposal is unsettled. done is called once, with the number of deleted states and the joined errors.
+func (a *Acceptor) purge(table *schema.Table, keys []row.PartitionKey, lowBound ballot.Ballot,
 	done func(forgotten int, err error)) {
 	var mu sync.Mutex
+	// One more than the keys, for this loop: done must not be called while it runs.
 	left, forgotten := len(keys)+1, 0
 	var first error
 	end := func(n int, err error) {
@@ -199,6 +209,7 @@ func (a *Acceptor) forget(table *schema.Table, keys []row.PartitionKey, floor ba
 		left--
 		forgotten += n
 		first = errors.Join(first, err)
+		// done is called without the lock.
 		last := left == 0
 		mu.Unlock()
 		if last {
@@ -207,41 +218,44 @@ func (a *Acceptor) forget(table *schema.Table, keys []row.PartitionKey, floor ba
 	}
 	for _, key := range keys {
 		partition := contention.Partition(table.StorageID, key)
-		if !a.enter(partition, func() { a.forgetOne(partition, table, key, floor, end) }) {
-			end(0, failed(errPaxosCrowded))
+		if !a.submit(partition, func() { a.purgeOne(partition, table, key, lowBound, end) }) {
+			// The repair reports the error. It purges the rest, and the next repair finds this state.
+			end(0, failed(errQueueFull))
 		}
 	}
 	end(0, nil)
 }
 
-// forgetOne runs forget for one partition, as a step of the partition.
-func (a *Acceptor) forgetOne(partition string, table *schema.Table, key row.PartitionKey, floor ballot.Ballot,
+// purgeOne is purge for one partition, as a step of the partition.
+func (a *Acceptor) purgeOne(partition string, table *schema.Table, key row.PartitionKey, lowBound ballot.Ballot,
 	done func(int, error)) {
 	answer := func(n int, err error) {
-		a.leave(partition)
+		a.release(partition)
 		done(n, err)
 	}
-	a.withState(partition, 0, func(have remembered) { a.forgetState(&have, partition, table, key, floor, answer) },
+	a.withState(partition, 0, func(have cachedState) { a.purgeState(&have, partition, table, key, lowBound, answer) },
 		func(err error) { answer(0, err) })
 }
 
-// forgetState is forgetOne with the cached state, or in a worker that reads the state.
-func (a *Acceptor) forgetState(have *remembered, partition string, table *schema.Table, key row.PartitionKey,
-	floor ballot.Ballot, answer func(int, error)) {
+// purgeState is purgeOne with the cached state, or in a worker that reads the state.
+func (a *Acceptor) purgeState(have *cachedState, partition string, table *schema.Table, key row.PartitionKey,
+	lowBound ballot.Ballot, answer func(int, error)) {
 	phase := a.replica.Enter()
-	s, _, err := a.known(have, partition, table, key, false)
-	if err == nil && s.unsettled(floor) {
+	s, _, err := a.load(have, partition, table, key, false)
+	// The list of the same page may be old: a stream may have brought a proposal since.
+	if err == nil && s.unsettled(lowBound) {
 		err = failed(errUnsettled)
 	}
-	if err != nil || !s.old(floor) {
+	if err != nil || !s.purgeable(lowBound) {
 		a.replica.Leave(phase)
 		answer(0, err)
 		return
 	}
 	// Synced: tombstones are purged when all replicas have purged their state, which must not return after that.
-	err = a.replica.Write([]*row.Mutation{paxosDeletion(key, clusteringOf(table), floor.Micros)}, true,
+	err = a.replica.Write([]*row.Mutation{stateDeletion(key, clusteringOf(table), lowBound.Micros)}, true,
 		func(err error) {
-			a.doubt(partition)
+			// Also after a success: the cached state contains what was deleted.
+			a.evict(partition)
 			if err != nil {
 				answer(0, err)
 				return
@@ -254,9 +268,10 @@ func (a *Acceptor) forgetState(have *remembered, partition string, table *schema
 	}
 }
 
-// paxosDeletion returns the deletion of a state's content with ballots up to a time (µs).
-func paxosDeletion(key row.PartitionKey, clustering []byte, micros int64) *row.Mutation {
+// stateDeletion returns the deletion of a state's content with ballots up to a time (µs).
+func stateDeletion(key row.PartitionKey, clustering []byte, micros int64) *row.Mutation {
 	r := row.NewRow()
+	// A deletion of the row instead of its cells: votes after the bound have later timestamps, and stay.
 	r.Clustering, r.Deletion = clustering, row.Deletion{Timestamp: micros, LocalTime: micros / 1e6}
 	m := new(row.Mutation)
 	m.Reset(schema.PaxosTable, key)
@@ -275,27 +290,33 @@ type conditionalTables struct {
 	waiting    []func(found map[schema.StorageID]bool, err error) // callers that wait for the running scan
 }
 
-// Conditional implements repair.PaxosStates
+// Conditional reports to done whether this node has Paxos state of the table, or may have: it has received a Paxos
+// request for it, or had state at the last scan. done is called exactly once, in the goroutine of PurgeOptions.Run. It
+// implements repair.PaxosStates.
 func (r *Purge) Conditional(table schema.StorageID, done func(bool, error)) {
 	r.o.Run(func() {
-		if r.o.Acceptor.met(table) {
+		// The scan is at most an hour old and need not know a table whose first conditional change was later.
+		if r.o.Acceptor.hasReceived(table) {
 			done(true, nil)
 			return
 		}
-		r.look(func(found map[schema.StorageID]bool, err error) { done(found[table], err) })
+		r.tablesWithState(func(found map[schema.StorageID]bool, err error) { done(found[table], err) })
 	})
 }
 
-// look calls done with the set of tables with state, from the cache if it is recent.
-func (r *Purge) look(done func(found map[schema.StorageID]bool, err error)) {
+// tablesWithState calls done with the set of tables with state, from the cache if it is recent. The set must not be
+// modified.
+func (r *Purge) tablesWithState(done func(found map[schema.StorageID]bool, err error)) {
 	k := &r.conditional
 	now, generation := r.o.Clock.Monotonic(), r.o.Acceptor.generation.Load()
 	k.Lock()
+	// A stream brings states without a request, so the cache is of one generation.
 	if found := k.found; k.looked && now-k.at < r.o.Look && generation == k.generation {
 		k.Unlock()
 		done(found, nil)
 		return
 	}
+	// Repairs of several tables ask at the same time. One scan answers all of them.
 	k.waiting = append(k.waiting, done)
 	if k.looking {
 		k.Unlock()
@@ -303,9 +324,11 @@ func (r *Purge) look(done func(found map[schema.StorageID]bool, err error)) {
 	}
 	k.looking = true
 	k.Unlock()
-	found, gone, err := r.o.Acceptor.lookAtPaxos(r.o.Clock.Now().UnixMicro())
-	r.removeGone(gone)
+	// Without the lock: the scan reads all states of this node.
+	found, gone, err := r.o.Acceptor.scanTables(r.o.Clock.Now().UnixMicro())
+	r.deleteDropped(gone)
 	k.Lock()
+	// The time and the generation are those before the scan: what changed during it was perhaps not seen.
 	k.found, k.looked, k.at, k.generation = found, err == nil, now, generation
 	waiting := k.waiting
 	k.waiting, k.looking = nil, false
@@ -315,24 +338,25 @@ func (r *Purge) look(done func(found map[schema.StorageID]bool, err error)) {
 	}
 }
 
-// goneState is the state of a partition of a table that this node does not know.
-type goneState struct {
+// droppedState is the state of a partition of a table that this node does not know.
+type droppedState struct {
 	key        row.PartitionKey
 	clustering []byte
 	newest     int64 // µs
 }
 
-// goneStatesMax bounds the states of unknown tables that one scan removes.
-const goneStatesMax = 4096
+// droppedStatesMax bounds the states of unknown tables that one scan removes.
+const droppedStatesMax = 4096
 
-// removeGone removes the states of tables that do not exist, after the catalog has been confirmed: the creation of an
-// unknown table may not have reached this node yet.
-func (r *Purge) removeGone(gone []goneState) {
+// deleteDropped deletes the states of tables that do not exist, after the catalog has been confirmed: the creation of
+// an unknown table may not have reached this node yet.
+func (r *Purge) deleteDropped(gone []droppedState) {
 	if len(gone) == 0 || r.o.Confirm == nil {
 		return
 	}
 	r.o.Confirm(func() {
 		catalog := r.o.Acceptor.view.Schema()
+		// Read again: the confirmed catalog may have a table that the scan did not know.
 		known := map[string]bool{}
 		for _, id := range catalog.StorageIDs() {
 			if t := catalog.TableByStorage(id); t != nil {
@@ -342,7 +366,7 @@ func (r *Purge) removeGone(gone []goneState) {
 		r.o.Run(func() {
 			for _, s := range gone {
 				if !known[string(s.clustering)] { // the next scan finds those that are not removed now
-					_ = r.o.Acceptor.replica.Write([]*row.Mutation{paxosDeletion(s.key, s.clustering, s.newest)},
+					_ = r.o.Acceptor.replica.Write([]*row.Mutation{stateDeletion(s.key, s.clustering, s.newest)},
 						false, func(error) {})
 				}
 			}
@@ -350,10 +374,11 @@ func (r *Purge) removeGone(gone []goneState) {
 	})
 }
 
-// lookAtPaxos scans all states: it returns the tables that have any, and the states of tables that this node does not
-// know.
-func (a *Acceptor) lookAtPaxos(now int64) (found map[schema.StorageID]bool, gone []goneState, err error) {
+// scanTables scans all states: it returns the tables that have any, and the states of tables that this node does not
+// know, at most droppedStatesMax of them. now is the wall time in µs.
+func (a *Acceptor) scanTables(now int64) (found map[schema.StorageID]bool, gone []droppedState, err error) {
 	catalog := a.view.Schema()
+	// States name their table by the identifier in their clustering.
 	tables := map[string]schema.StorageID{}
 	for _, id := range catalog.StorageIDs() {
 		if t := catalog.TableByStorage(id); t != nil {
@@ -361,7 +386,7 @@ func (a *Acceptor) lookAtPaxos(now int64) (found map[schema.StorageID]bool, gone
 		}
 	}
 	found = map[schema.StorageID]bool{}
-	states := stateScan(ring.FullRange(), nil, row.AllRows(), paxosStepRows)
+	states := stateScan(ring.FullRange(), nil, row.AllRows(), stepRows)
 	for states.More() {
 		err := a.statePage(&states, func(key row.PartitionKey, x *row.Row) error {
 			id, ok := tables[string(x.Clustering)]
@@ -370,8 +395,9 @@ func (a *Acceptor) lookAtPaxos(now int64) (found map[schema.StorageID]bool, gone
 			case newest == 0: // purged, but not yet removed by storage
 			case ok:
 				found[id] = true
-			case newest < now-paxosGoneAfter && len(gone) < goneStatesMax:
-				gone = append(gone, goneState{key, bytes.Clone(x.Clustering), newest})
+			// By the ballots' times, which are near the wall time of the proposers.
+			case newest < now-droppedAfter && len(gone) < droppedStatesMax:
+				gone = append(gone, droppedState{key, bytes.Clone(x.Clustering), newest})
 			}
 			return nil
 		})

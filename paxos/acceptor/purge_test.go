@@ -33,14 +33,14 @@ func purged(l *Acceptor, engine *storage.Engine) *Purge {
 		Streaming: func(schema.StorageID) bool { return false }, Confirm: func(done func()) { done() }})
 }
 
-func (r *Purge) purgeStep(t testing.TB, table *schema.Table, floor int64, forget bool) (PurgeStep, error) {
+func (r *Purge) purgeStep(t testing.TB, table *schema.Table, lowBound int64, forget bool) (PurgeStep, error) {
 	t.Helper()
 	var step PurgeStep
 	failure := fmt.Errorf("no answer")
 	topology := r.o.Acceptor.view.Topology()
 	r.Paxos(r.o.Acceptor.view.Self(), &PurgeRequest{Epoch: topology.Epoch(), Moved: topology.Moved(),
 		Table:  table.StorageID,
-		Tokens: ring.FullRange(), LowBound: floor, Forget: forget}, time.Second,
+		Tokens: ring.FullRange(), LowBound: lowBound, Forget: forget}, time.Second,
 		func(s PurgeStep, err error) { step, failure = s, err })
 	return step, failure
 }
@@ -49,10 +49,10 @@ func (r *Purge) purgeStep(t testing.TB, table *schema.Table, floor int64, forget
 func TestTheFloorIsAPromise(t *testing.T) {
 	l, _, table := newAcceptor(t)
 	prepare(t, l, table, ballotAt(10, 1))
-	l.view.(*view).floor = 20
+	l.view.(*view).lowBound = 20
 	for _, b := range []ballot.Ballot{ballotAt(10, 1), ballotAt(20, 1)} {
 		if got := accept(t, l, proposalOf(table, b, b, "k")); got.Micros != 20 {
-			t.Errorf("proposal %v below the floor was refused for %v", b, got)
+			t.Errorf("proposal %v below the low bound was refused for %v", b, got)
 		}
 		if got := accept(t, l, proposalOf(table, b, b, "other")); got.Micros != 20 {
 			t.Errorf("proposal %v of a partition without state was refused for %v", b, got)
@@ -60,15 +60,15 @@ func TestTheFloorIsAPromise(t *testing.T) {
 	}
 	p := prepare(t, l, table, ballotAt(20, 2))
 	if !p.Refused || p.Promised.Micros != 20 {
-		t.Errorf("a promise at the floor: %+v", p)
+		t.Errorf("a promise at the low bound: %+v", p)
 	}
 	rests := proposalOf(table, ballotAt(30, 1), ballotAt(30, 1), "k")
 	rests.Previous = ballotAt(10, 1)
 	if got := accept(t, l, rests); got.Micros != 20 {
-		t.Errorf("what rests on a ballot before the floor was refused for %v", got)
+		t.Errorf("what rests on a ballot before the low bound was refused for %v", got)
 	}
-	if p = prepare(t, l, table, ballotAt(30, 2)); p.Refused || p.Floor.Micros != 20 {
-		t.Errorf("a promise after the floor: %+v", p)
+	if p = prepare(t, l, table, ballotAt(30, 2)); p.Refused || p.LowBound.Micros != 20 {
+		t.Errorf("a promise after the low bound: %+v", p)
 	}
 	rests.Ballot, rests.Previous = ballotAt(40, 2), ballotAt(30, 2)
 	if got := accept(t, l, rests); got.Present() {
@@ -78,7 +78,7 @@ func TestTheFloorIsAPromise(t *testing.T) {
 
 // TestAPurgeTakesAllPages lists and purges states in several pages; a step handles one page.
 func TestAPurgeTakesAllPages(t *testing.T) {
-	const states = paxosStepRows + 100
+	const states = stepRows + 100
 	l, _, r, table := newPurged(t)
 	for i := range states {
 		p := proposalOf(table, ballotAt(10, 1), ballotAt(10, 1), fmt.Sprint("key", i))
@@ -91,7 +91,7 @@ func TestAPurgeTakesAllPages(t *testing.T) {
 			})
 		}
 	}
-	l.view.(*view).floor = 20
+	l.view.(*view).lowBound = 20
 	topology := l.view.Topology()
 	walk := func(forget bool) (unsettled map[string]bool, forgotten, steps int) {
 		unsettled = map[string]bool{}
@@ -143,9 +143,9 @@ func TestAnAcceptorForgetsWhatItMay(t *testing.T) {
 	accept(t, l, void)
 	accept(t, l, proposalOf(table, ballotAt(30, 1), ballotAt(10, 1), "finished"))
 	if _, err := r.purgeStep(t, table, 20, false); err == nil {
-		t.Error("a floor that was not heard of is good for a purge")
+		t.Error("a low bound that was not heard of is good for a purge")
 	}
-	l.view.(*view).floor = 20
+	l.view.(*view).lowBound = 20
 	for range 2 {
 		step, err := r.purgeStep(t, table, 20, false)
 		if err != nil || len(step.Unsettled) != 1 || string(step.Unsettled[0].Bytes) != "open" || step.Next != nil {
@@ -163,10 +163,10 @@ func TestAnAcceptorForgetsWhatItMay(t *testing.T) {
 		"void":     {},
 		"finished": ballotAt(30, 1), "voted": ballotAt(30, 1)} {
 		for _, from := range []string{"memory", "disk"} {
-			s, _, err := l.known(&remembered{}, contention.Partition(table.StorageID,
+			s, _, err := l.known(&cachedState{}, contention.Partition(table.StorageID,
 				row.NewPartitionKey([]byte(key))), table, row.NewPartitionKey([]byte(key)), false)
 			if err != nil || s.stored() != want || s.latest().Micros < 20 || s.commit.Ballot.Present() &&
-				!s.commit.Ballot.After(s.floor) {
+				!s.commit.Ballot.After(s.lowBound) {
 				t.Errorf("%s, from %s: %v, want %v (%v)", key, from, s.stored(), want, err)
 			}
 			l.Reload()
@@ -195,7 +195,7 @@ func TestWhatIsForgottenStaysForgotten(t *testing.T) {
 	void := proposalOf(table, ballotAt(10, 1), ballotAt(10, 1), "k")
 	void.Update = nil
 	accept(t, l, void)
-	l.view.(*view).floor = 20
+	l.view.(*view).lowBound = 20
 	if step, err := purged(l, engine).purgeStep(t, table, 20, true); err != nil || step.Forgotten != 1 {
 		t.Fatalf("forgotten %+v, %v", step, err)
 	}
@@ -229,7 +229,7 @@ func TestStatesOfDroppedTablesGo(t *testing.T) {
 	l, engine, r, table := newPurged(t)
 	now := stillClock{}.Now().UnixMicro()
 	accept(t, l, proposalOf(table, ballotAt(now, 1), ballotAt(now, 1), "k"))
-	for i, at := range []int64{now - 2*paxosGoneAfter, now - paxosGoneAfter/2} {
+	for i, at := range []int64{now - 2*droppedAfter, now - droppedAfter/2} {
 		gone := *table
 		gone.ID = schema.UUID{9, byte(i)}
 		x := row.NewRow()
@@ -314,7 +314,7 @@ func BenchmarkPurge(b *testing.B) {
 			b.ReportMetric(float64(bytes)/states, name)
 		}
 		size("B-before/state")
-		l.view.(*view).floor = 1 << 40
+		l.view.(*view).lowBound = 1 << 40
 		topology := l.view.Topology()
 		walk := func(forget bool) {
 			began := time.Now()
@@ -336,7 +336,8 @@ func BenchmarkPurge(b *testing.B) {
 		walk(true)
 		b.StopTimer()
 		r.o.Look = 0
-		r.look(func(found map[schema.StorageID]bool, err error) { // states that storage has not removed yet are ignored
+		// States that storage has not removed yet are ignored.
+		r.tablesWithState(func(found map[schema.StorageID]bool, err error) {
 			if len(found) > 0 || err != nil {
 				b.Fatal(found, err)
 			}

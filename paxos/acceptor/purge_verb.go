@@ -13,7 +13,7 @@ import (
 
 // Messages of purge steps between nodes:
 //
-//	VerbPaxosPurge   epoch, moved, table, start 8, end 8, floor, forget 1, key?
+//	VerbPaxosPurge   epoch, moved, table, start 8, end 8, low bound, forget 1, key?
 //	         reply:  forgotten, scanned, n, key*, next key?
 //
 //	key := token 8, length, bytes         key? := 0, or 1 and a key
@@ -29,6 +29,7 @@ func (r *Purge) serve() {
 				respond(nil, replica.ToRemote(err))
 				return
 			}
+			// The service is Blocking, so this goroutine may wait for the disk.
 			r.step(req, func(f func()) { f() }, func(s PurgeStep, err error) {
 				if err != nil {
 					respond(nil, replica.ToRemote(err))
@@ -39,7 +40,8 @@ func (r *Purge) serve() {
 		}})
 }
 
-// Paxos implements repair.PaxosStates
+// Paxos executes a step on a node, which may be this one, and calls done exactly once. It implements
+// repair.PaxosStates.
 func (r *Purge) Paxos(node ring.NodeID, req *PurgeRequest, timeout time.Duration, done func(PurgeStep, error)) {
 	if node == r.o.Acceptor.view.Self() {
 		own := *req
@@ -56,29 +58,32 @@ func (r *Purge) Paxos(node ring.NodeID, req *PurgeRequest, timeout time.Duration
 		})
 }
 
-func appendPaxosKey(dst []byte, k *row.PartitionKey) []byte {
+func appendKey(dst []byte, k *row.PartitionKey) []byte {
 	return appendSized(wire.AppendInt64(dst, int64(k.Token)), k.Bytes)
 }
 
-func consumePaxosKey(c *wire.Cursor) row.PartitionKey {
+func consumeKey(c *wire.Cursor) row.PartitionKey {
+	// A copy: the payload is valid only while the handler, or the callback of the reply, runs.
 	return row.PartitionKey{Token: ring.Token(c.Int64()), Bytes: append([]byte{}, consumeSized(c)...)}
 }
 
+// appendMaybeKey appends a key that may be absent.
 func appendMaybeKey(dst []byte, k *row.PartitionKey) []byte {
 	if k == nil {
 		return append(dst, 0)
 	}
-	return appendPaxosKey(append(dst, 1), k)
+	return appendKey(append(dst, 1), k)
 }
 
 func consumeMaybeKey(c *wire.Cursor) *row.PartitionKey {
 	if c.Uint8() == 0 {
 		return nil
 	}
-	k := consumePaxosKey(c)
+	k := consumeKey(c)
 	return &k
 }
 
+// appendPurgeRequest appends a request in the form above.
 func appendPurgeRequest(dst []byte, r *PurgeRequest) []byte {
 	dst = wire.AppendUvarint(wire.AppendUvarint(dst, r.Epoch), r.Moved)
 	dst = wire.AppendUvarint(dst, uint64(r.Table))
@@ -104,7 +109,7 @@ func appendPurgeStep(dst []byte, s *PurgeStep) []byte {
 	dst = wire.AppendUvarint(wire.AppendUvarint(dst, uint64(s.Forgotten)), uint64(s.Scanned))
 	dst = wire.AppendUvarint(dst, uint64(len(s.Unsettled)))
 	for i := range s.Unsettled {
-		dst = appendPaxosKey(dst, &s.Unsettled[i])
+		dst = appendKey(dst, &s.Unsettled[i])
 	}
 	return appendMaybeKey(dst, s.Next)
 }
@@ -112,8 +117,9 @@ func appendPurgeStep(dst []byte, s *PurgeStep) []byte {
 func decodePurgeStep(payload []byte) (s PurgeStep, err error) {
 	c := wire.NewCursor(payload)
 	s.Forgotten, s.Scanned = int(c.Uvarint()), int64(c.Uvarint())
+	// Count refuses a number of keys that the rest of the payload cannot contain.
 	for range c.Count(9) { // minimum size of a key
-		s.Unsettled = append(s.Unsettled, consumePaxosKey(&c))
+		s.Unsettled = append(s.Unsettled, consumeKey(&c))
 	}
 	s.Next = consumeMaybeKey(&c)
 	return s, c.Finish()

@@ -58,14 +58,14 @@ type view struct {
 	self     ring.NodeID
 	schema   *schema.Schema
 	topology *ring.Topology
-	floor    int64 // of every table
+	lowBound int64 // of every table
 }
 
 func (v *view) Self() ring.NodeID                 { return v.self }
 func (v *view) Schema() *schema.Schema            { return v.schema }
 func (v *view) Topology() *ring.Topology          { return v.topology }
 func (v *view) Alive(ring.NodeID) bool            { return true }
-func (v *view) PaxosFloor(schema.StorageID) int64 { return v.floor }
+func (v *view) PaxosFloor(schema.StorageID) int64 { return v.lowBound }
 
 // newView returns the view of node 1, and a table of one replica.
 func newView(t testing.TB) (*view, *schema.Table) {

@@ -10,57 +10,62 @@ import (
 // stateColumns are the columns of a state's row.
 type stateColumns struct{ promised, accepted, proposal, at, decision schema.ColumnID }
 
-// acceptorState is the content of the state's row, and the table's low bound.
-type acceptorState struct {
-	floor            ballot.Ballot
+// partitionState is the content of the state's row, and the table's low bound.
+type partitionState struct {
+	lowBound         ballot.Ballot
 	promised         ballot.Ballot
 	accepted, commit ballot.Proposal
 	commitCell       int64 // timestamp of the cell with the update of commit
-	elsewhere        bool  // the update of commit is only on disk
+	updateOnDisk     bool  // the update of commit is only on disk
 	generation       uint64
 }
 
 // latest returns the latest of all known ballots, including the low bound.
-func (s *acceptorState) latest() ballot.Ballot { return s.stored().Latest(s.floor) }
+func (s *partitionState) latest() ballot.Ballot { return s.stored().Latest(s.lowBound) }
 
 // stored returns the latest ballot in the row.
-func (s *acceptorState) stored() ballot.Ballot {
+func (s *partitionState) stored() ballot.Ballot {
 	return s.promised.Latest(s.accepted.Ballot).Latest(s.commit.Ballot)
 }
 
 // checkPromise stops the program if a promise of the ballot would move the acceptor back.
-func (s *acceptorState) checkPromise(b ballot.Ballot) {
+func (s *partitionState) checkPromise(b ballot.Ballot) {
+	// Equal is excluded, too: a second proposal of the same ballot could be accepted.
 	invariant.Check(b.After(s.latest()), "paxos: an acceptor promises a ballot up to one that it knows")
 }
 
 // checkAccept stops the program if the acceptor must not accept a proposal.
-func (s *acceptorState) checkAccept(p *ballot.Proposal) {
+func (s *partitionState) checkAccept(p *ballot.Proposal) {
+	// Equal is the proposal of the ballot that was promised.
 	invariant.Check(!s.latest().After(p.Ballot), "paxos: an acceptor accepts a proposal below its promise")
 }
 
 // checkNext stops the program if the next state of the partition knows only earlier ballots. Those up to its low bound
 // may be missing: a commit that arrives after a purge is shadowed on disk, and may be in the cached state.
-func (s *acceptorState) checkNext(next *acceptorState) {
+func (s *partitionState) checkNext(next *partitionState) {
 	invariant.Check(!s.stored().After(next.latest()), "paxos: the state of an acceptor moved back")
 }
 
 // stateOf decodes a state row.
-func (k *stateColumns) stateOf(r *row.Row) (s acceptorState, err error) {
+func (k *stateColumns) stateOf(r *row.Row) (s partitionState, err error) {
 	for i := range r.Cells {
-		if err := k.note(&s, &r.Cells[i]); err != nil {
+		if err := k.addCell(&s, &r.Cells[i]); err != nil {
 			return s, err
 		}
 	}
-	s.settle()
+	// After all cells: each has the timestamp of its own ballot, so after a merge of two rows the cells may belong to
+	// different ballots.
+	s.dropSuperseded()
 	return s, nil
 }
 
-// settle removes the contents of cells with earlier ballots.
-func (s *acceptorState) settle() {
+// dropSuperseded removes the contents of cells with earlier ballots.
+func (s *partitionState) dropSuperseded() {
 	if s.commitCell != s.commit.Ballot.Micros {
 		s.commit = ballot.Proposal{Ballot: s.commit.Ballot} // the other fields belong to an earlier commit
 	}
 	if s.commit.Ballot.Present() && s.accepted.Ballot == s.commit.Ballot && len(s.commit.Update) == 0 {
+		// The commit named the accepted update instead of repeating it (Acceptor.commitMutations).
 		s.commit = s.accepted
 	}
 	if s.accepted.Ballot.Present() && !s.accepted.Ballot.After(s.commit.Ballot) {
@@ -68,8 +73,9 @@ func (s *acceptorState) settle() {
 	}
 }
 
-// note adds one cell to the state.
-func (k *stateColumns) note(s *acceptorState, c *row.Cell) (err error) {
+// addCell adds one cell to the state. The update of the cell is not copied.
+func (k *stateColumns) addCell(s *partitionState, c *row.Cell) (err error) {
+	// A deletion up to a ballot. Its cell has no content, and storage has removed what it deletes.
 	if c.Tombstone {
 		return nil
 	}
@@ -77,12 +83,14 @@ func (k *stateColumns) note(s *acceptorState, c *row.Cell) (err error) {
 	case k.promised:
 		s.promised, err = ballotOf(c)
 	case k.accepted:
+		// Ballot and update are two cells, so that the table shows which ballot was accepted.
 		s.accepted.Ballot, err = ballotOf(c)
 	case k.at:
 		s.commit.Ballot, err = ballotOf(c)
 	case k.proposal:
 		err = decodeUpdate(c.Value, &s.accepted)
 	case k.decision:
+		// Compared with the ballot of the decision later: a truncation deletes this cell and keeps the ballot's.
 		s.commitCell = c.Timestamp
 		err = decodeUpdate(c.Value, &s.commit)
 	}

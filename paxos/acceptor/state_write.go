@@ -21,10 +21,11 @@ type stateWrite struct {
 // change), twice, in buffers that grew by doubling.
 const stateWriteKept = 2 << 20
 
-// writing returns free buffers; wrote returns them to the pool.
-func (a *Acceptor) writing() *stateWrite {
+// borrowWrite returns free buffers, which returnWrite returns to the pool.
+func (a *Acceptor) borrowWrite() *stateWrite {
 	w, ok := a.writes.Get().(*stateWrite)
 	if !ok {
+		// Two ballots are the most that one change of a state writes.
 		w = &stateWrite{clustering: make([]byte, 0, clusteringBytes), ballots: make([]byte, 0, 2*uuidBytes)}
 	}
 	w.row.Reset()
@@ -32,7 +33,9 @@ func (a *Acceptor) writing() *stateWrite {
 	return w
 }
 
-func (a *Acceptor) wrote(w *stateWrite) {
+// returnWrite returns buffers to the pool. Storage has copied the mutations.
+func (a *Acceptor) returnWrite(w *stateWrite) {
+	// It points into the proposal, which belongs to the request.
 	w.update = row.Mutation{}
 	w.changes = [2]*row.Mutation{}
 	if w.mutation.Size() <= stateWriteKept && cap(w.value) <= stateWriteKept {
@@ -50,12 +53,14 @@ const (
 func (w *stateWrite) addBallot(column schema.ColumnID, b ballot.Ballot) {
 	from := len(w.ballots)
 	w.ballots = appendBallotValue(w.ballots, b)
+	// The capacity ends with the value, so that a later append cannot overwrite the next ballot.
 	value := w.ballots[from:len(w.ballots):len(w.ballots)]
 	w.row.Cells = append(w.row.Cells, row.Cell{Column: column, Timestamp: b.Micros, Value: value})
 }
 
 // addUpdate adds the cell of a proposal's update to w.row, which contains no other.
 func (w *stateWrite) addUpdate(column schema.ColumnID, p *ballot.Proposal) {
+	// One update is copied for storage, into memory that the next proposal uses again.
 	w.value = append(appendUpdateHead(w.value[:0], p), p.Update...)
 	w.row.Cells = append(w.row.Cells, row.Cell{Column: column, Timestamp: p.Ballot.Micros, Value: w.value})
 }
@@ -68,13 +73,16 @@ func (w *stateWrite) change(table *schema.Table, key row.PartitionKey) []*row.Mu
 
 // changeBoth returns m and the mutation of the partition's state, for storage.
 func (w *stateWrite) changeBoth(m *row.Mutation, table *schema.Table, key row.PartitionKey) []*row.Mutation {
+	// The array is part of w, so that the slice needs no memory of its own.
 	w.changes[0], w.changes[1] = m, w.stateMutation(table, key)
 	return w.changes[:2]
 }
 
+// stateMutation returns the mutation of the partition's state with the row w.row, in the memory of w.
 func (w *stateWrite) stateMutation(table *schema.Table, key row.PartitionKey) *row.Mutation {
 	w.clustering = appendClustering(w.clustering[:0], table)
 	w.row.Clustering = w.clustering
+	// The callers add cells in the order of the protocol, not of the columns.
 	w.row.Sort()
 	w.mutation.Reset(schema.PaxosTable, key)
 	w.mutation.AddRow(&w.row)

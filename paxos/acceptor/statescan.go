@@ -24,6 +24,7 @@ func stateScan(tokens ring.Range, after *row.PartitionKey, tables row.Slice, row
 		Tokens:  tokens,
 	}}
 	if after != nil {
+		// Done: the states of that key were all returned, in whatever tables.
 		s.At = scan.Position{Key: *after, Done: true}
 	}
 	return s
@@ -34,6 +35,8 @@ func stateScan(tokens ring.Range, after *row.PartitionKey, tables row.Slice, row
 func (a *Acceptor) statePage(s *states, f func(key row.PartitionKey, x *row.Row) error) error {
 	var cmd row.ReadCommand
 	s.Next(&cmd)
+	// Purged states are tombstones, many in a row after a repair. The limit that protects clients from them would stop
+	// the scan for ever.
 	page, err := a.replica.ReadPageWhole(&cmd)
 	if err != nil {
 		return err
@@ -41,6 +44,7 @@ func (a *Acceptor) statePage(s *states, f func(key row.PartitionKey, x *row.Row)
 	s.bytes += int64(len(page))
 	var x row.Row
 	for s.Page(page); s.NextPartition(); {
+		// The reader's key is in the page and changes with each partition.
 		key := row.PartitionKey{Token: s.Reader.Key.Token, Bytes: bytes.Clone(s.Reader.Key.Bytes)}
 		for s.NextRow(&x) {
 			if err := f(key, &x); err != nil {

@@ -6,9 +6,9 @@ import (
 	"cqld/paxos/contention"
 )
 
-// acceptorQueueMax bounds the queued requests for one partition at an acceptor: a hundred coordinators with a few
+// queueMax bounds the queued requests for one partition at an acceptor: a hundred coordinators with a few
 // attempts each.
-const acceptorQueueMax = 512
+const queueMax = 512
 
 // steps runs the steps of each partition one after the other, and caches the states of partitions.
 type steps struct{ shards [64]acceptorShard }
@@ -18,54 +18,56 @@ type acceptorShard struct {
 	sync.Mutex
 	busy map[string][]func()
 	// states caches states (cache.go).
-	states      map[string]*acceptorState
+	states      map[string]*partitionState
 	updateBytes int
 }
 
-// enter runs step if no other step of the partition is running, and queues it otherwise; it returns false if the queue
-// is full. step ends with a call of leave. A queued step runs in the goroutine that calls leave, which may be storage's
-// committer: the step must not block.
-func (q *steps) enter(key string, step func()) bool {
+// submit runs step if no other step of the partition is running, and queues it otherwise; it returns false if the queue
+// is full. step ends with a call of release. A queued step runs in the goroutine that calls release, which may be
+// storage's committer: the step must not block.
+func (q *steps) submit(key string, step func()) bool {
 	s := q.shard(key)
 	s.Lock()
 	waiting, busy := s.busy[key]
 	if busy {
 		defer s.Unlock()
-		if len(waiting) >= acceptorQueueMax {
+		if len(waiting) >= queueMax {
 			return false
 		}
+		// The closure retains its request, so the bound of the queue bounds memory, too.
 		s.busy[key] = append(waiting, step)
 		return true
 	}
-	s.occupy(key)
+	s.acquireLocked(key)
 	s.Unlock()
+	// Without the lock of the shard: the step takes other locks, and may end before it returns.
 	step()
 	return true
 }
 
-// enterFree is enter without a step: it returns false if another step of the partition is running, and otherwise the
-// caller runs its own. It spares the common case the closure.
-func (q *steps) enterFree(key string) bool {
+// tryAcquire is submit without a step: it returns false if another step of the partition is running, and otherwise the
+// caller runs its own, which ends with a call of release. It spares the common case the closure.
+func (q *steps) tryAcquire(key string) bool {
 	s := q.shard(key)
 	s.Lock()
 	defer s.Unlock()
 	if _, busy := s.busy[key]; busy {
 		return false
 	}
-	s.occupy(key)
+	s.acquireLocked(key)
 	return true
 }
 
-// occupy marks a partition as one with a running step. The shard is locked.
-func (s *acceptorShard) occupy(key string) {
+// acquireLocked marks a partition as one with a running step.
+func (s *acceptorShard) acquireLocked(key string) {
 	if s.busy == nil {
 		s.busy = map[string][]func(){}
 	}
 	s.busy[key] = nil
 }
 
-// leave ends a step and runs the next one in the queue.
-func (q *steps) leave(key string) {
+// release ends a step and runs the next one in the queue.
+func (q *steps) release(key string) {
 	s := q.shard(key)
 	s.Lock()
 	waiting := s.busy[key]
@@ -74,11 +76,15 @@ func (q *steps) leave(key string) {
 		s.Unlock()
 		return
 	}
+	// The partition stays busy: the next step takes it over, so no request that arrives now overtakes it.
 	s.busy[key] = waiting[1:]
 	s.Unlock()
+	// On this stack, which does not grow with the queue: a step that writes is released by storage's committer.
 	waiting[0]()
 }
 
+// shard returns the shard of a partition. The number of shards is a multiple of the cores of large machines, so that
+// requests of different partitions rarely wait for one lock.
 func (q *steps) shard(key string) *acceptorShard {
 	return &q.shards[contention.Hash(key)%uint32(len(q.shards))]
 }

@@ -12,18 +12,19 @@ import (
 func (a *Acceptor) ForgetTable(id schema.StorageID, done func(error)) {
 	table := a.view.Schema().TableByStorage(id)
 	if table == nil {
+		// The table was dropped. Purge removes its states.
 		done(nil)
 		return
 	}
 	states := stateScan(ring.FullRange(), nil, row.ExactRow(clusteringOf(table)), 0)
-	a.forgetPage(table, &states, done)
+	a.forgetTablePage(table, &states, done)
 }
 
-// forgetPage is ForgetTable for the rest of a scan.
-func (a *Acceptor) forgetPage(table *schema.Table, states *states, done func(error)) {
+// forgetTablePage is ForgetTable for the rest of a scan.
+func (a *Acceptor) forgetTablePage(table *schema.Table, states *states, done func(error)) {
 	var changes []*row.Mutation
 	err := a.statePage(states, func(key row.PartitionKey, x *row.Row) error {
-		if m := a.forgetting(table, key, x); m != nil {
+		if m := a.updatesDeletion(table, key, x); m != nil {
 			changes = append(changes, m)
 		}
 		return nil
@@ -33,27 +34,32 @@ func (a *Acceptor) forgetPage(table *schema.Table, states *states, done func(err
 		done(err)
 		return
 	}
+	// Also with a full disk: a truncation is what frees space.
 	err = a.replica.Remove(changes, func(err error) {
 		switch {
 		case err != nil:
 			done(err)
 		case more:
-			a.replica.Block(0, func() { a.forgetPage(table, states, done) }, done)
+			// The callback runs in storage's committer, which must not read the next page.
+			a.replica.Block(0, func() { a.forgetTablePage(table, states, done) }, done)
 		default:
 			done(nil)
 		}
 	})
+	// Remove has not taken the changes, so it calls no callback.
 	if err != nil {
 		done(err)
 	}
 }
 
-// forgetting returns the deletion of a state's updates; nil means that it has none.
-func (a *Acceptor) forgetting(table *schema.Table, key row.PartitionKey, state *row.Row) *row.Mutation {
+// updatesDeletion returns the deletion of a state's updates; nil means that it has none.
+func (a *Acceptor) updatesDeletion(table *schema.Table, key row.PartitionKey, state *row.Row) *row.Mutation {
 	r := row.NewRow()
 	for i := range state.Cells {
 		c := &state.Cells[i]
 		k := &a.columns
+		// The promise and the ballot of the decision stay: forgetting them would let an earlier proposal be accepted.
+		// The deletion has the timestamp of the cell, so it deletes this content and nothing later.
 		if !c.Tombstone && (c.Column == k.decision || c.Column == k.proposal || c.Column == k.accepted) {
 			r.Cells = append(r.Cells, row.Cell{Column: c.Column, Timestamp: c.Timestamp, Tombstone: true,
 				LocalTime: c.Timestamp / 1e6})

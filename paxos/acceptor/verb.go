@@ -20,11 +20,12 @@ import (
 //	VerbPaxosAccept    epoch, proposal                                  reply: the ballot promised instead, or empty
 //	VerbPaxosCommit    epoch, accepted, proposal                        reply: empty, or 1 when it was not accepted
 //
-//	ballot   := time (µs) node        promise := verdict (1: refused, 2: unchanged) ballot state state floor page
+//	ballot   := time (µs) node        promise := verdict (1: refused, 2: unchanged) ballot state state low bound page
 //	proposal := table key state
 //	state    := ballot origin prior previous history update   of what was accepted, and of what was decided
 //	history  := since n (time before the one before it, or before the origin; node)*
 
+// appendBallot appends a ballot; an absent one is two bytes.
 func appendBallot(dst []byte, b ballot.Ballot) []byte {
 	return wire.AppendUvarint(wire.AppendVarint(dst, b.Micros), uint64(b.Node))
 }
@@ -39,12 +40,14 @@ func appendSized(dst, b []byte) []byte {
 
 func consumeSized(c *wire.Cursor) []byte { return c.Take(c.Count(1)) }
 
+// appendState appends a proposal without its table and key, which the request contains.
 func appendState(dst []byte, p *ballot.Proposal) []byte {
 	dst = appendBallot(appendBallot(dst, p.Ballot), p.Origin)
 	dst = appendHistory(appendBallot(appendBallot(dst, p.Prior), p.Previous), p)
 	return appendSized(dst, p.Update)
 }
 
+// consumeState is the inverse of appendState. The update points into the payload.
 func consumeState(c *wire.Cursor) ballot.Proposal {
 	p := ballot.Proposal{Ballot: consumeBallot(c), Origin: consumeBallot(c), Prior: consumeBallot(c),
 		Previous: consumeBallot(c)}
@@ -59,6 +62,8 @@ func appendHistory(dst []byte, p *ballot.Proposal) []byte {
 	at := p.Origin.Micros
 	for _, b := range p.History.Latest {
 		dst = wire.AppendUvarint(wire.AppendVarint(dst, at-b.Micros), uint64(b.Node))
+		// The changes were decided one after the other, so their times are near each other and their differences are
+		// short.
 		at = b.Micros
 	}
 	return dst
@@ -68,11 +73,13 @@ func appendHistory(dst []byte, p *ballot.Proposal) []byte {
 func consumeHistory(c *wire.Cursor, origin ballot.Ballot) (h ballot.History) {
 	h.Since = consumeBallot(c)
 	n := c.Count(2)
+	// The state of an acceptor contains the history, so its bound is enforced where it enters.
 	if n > ballot.HistoryMax {
-		c.Fail(errBadState)
+		c.Fail(errMalformedState)
 		return ballot.History{}
 	}
 	if n > 0 {
+		// At most HistoryMax: the number in the message allocates no more.
 		h.Latest = make([]ballot.Ballot, 0, n)
 	}
 	at := origin.Micros
@@ -95,10 +102,12 @@ func decodeProposal(payload []byte) (epoch uint64, p *ballot.Proposal, err error
 	return consumeProposal(&c)
 }
 
+// consumeProposal decodes a proposal to the end of the payload, into which its key and update point.
 func consumeProposal(c *wire.Cursor) (epoch uint64, p *ballot.Proposal, err error) {
 	epoch = c.Uvarint()
 	table := schema.StorageID(c.Uvarint())
 	key := row.PartitionKey{Token: ring.Token(c.Int64()), Bytes: consumeSized(c)}
+	// An empty key is a key; nil would be none.
 	if key.Bytes == nil {
 		key.Bytes = []byte{}
 	}
@@ -107,6 +116,7 @@ func consumeProposal(c *wire.Cursor) (epoch uint64, p *ballot.Proposal, err erro
 	return epoch, &state, c.Finish()
 }
 
+// appendPromise appends the reply to VerbPaxosPrepare.
 func appendPromise(dst []byte, p *ballot.Promise) []byte {
 	verdict := byte(0)
 	switch {
@@ -115,19 +125,21 @@ func appendPromise(dst []byte, p *ballot.Promise) []byte {
 	case p.Unchanged:
 		verdict = 2
 	}
+	// The fields of an unchanged promise are zero, and short. Only the page follows then.
 	dst = appendBallot(append(dst, verdict), p.Promised)
-	dst = appendBallot(appendState(appendState(dst, &p.Accepted), &p.Commit), p.Floor)
+	dst = appendBallot(appendState(appendState(dst, &p.Accepted), &p.Commit), p.LowBound)
 	return appendSized(dst, p.Page)
 }
 
 // promiseRest is the size of a promise without its page and updates, with short histories.
 const promiseRest = 128
 
+// decodePromise is the inverse of appendPromise. The page and the updates point into the payload.
 func decodePromise(payload []byte) (*ballot.Promise, error) {
 	c := wire.NewCursor(payload)
 	verdict := c.Uint8()
 	p := &ballot.Promise{Refused: verdict == 1, Unchanged: verdict == 2, Promised: consumeBallot(&c)}
-	p.Accepted, p.Commit, p.Floor = consumeState(&c), consumeState(&c), consumeBallot(&c)
+	p.Accepted, p.Commit, p.LowBound = consumeState(&c), consumeState(&c), consumeBallot(&c)
 	p.Page = consumeSized(&c)
 	return p, c.Finish()
 }
@@ -137,27 +149,35 @@ func decodePromise(payload []byte) (*ballot.Promise, error) {
 
 const nodeBits = 1<<62 - 1
 
+// ballotCell returns the cell of a ballot in a state's row.
 func ballotCell(column schema.ColumnID, b ballot.Ballot) row.Cell {
 	return row.Cell{Column: column, Timestamp: b.Micros, Value: appendBallotValue(make([]byte, 0, uuidBytes), b)}
 }
 
 // appendBallotValue appends the value of a ballot's cell.
 func appendBallotValue(dst []byte, b ballot.Ballot) []byte {
+	// A UUID counts units of 100 ns: the milliseconds and the rest, of which a microsecond is ten.
 	ticks := types.UUIDTicks(b.Micros/1000, b.Micros%1000*10)
+	// The two highest bits are the variant of RFC 4122, and the node has the other 62.
 	return types.AppendTimeuuid(dst, ticks, 2<<62|uint64(b.Node)&nodeBits)
 }
 
-var errBadState = errors.New("paxos: malformed Paxos state")
+var errMalformedState = errors.New("paxos: malformed Paxos state")
 
+// ballotOf returns the ballot of such a cell.
 func ballotOf(c *row.Cell) (ballot.Ballot, error) {
 	if len(c.Value) != 16 {
-		return ballot.Ballot{}, errBadState
+		return ballot.Ballot{}, errMalformedState
 	}
+	// The time is the timestamp of the cell, so only the node is decoded.
 	at := wire.NewCursor(c.Value[8:])
 	return ballot.Ballot{Micros: c.Timestamp, Node: ring.NodeID(uint64(at.Int64()) & nodeBits)}, nil
 }
 
+// updateCell returns the cell of a proposal's update in a state's row.
 func updateCell(column schema.ColumnID, p *ballot.Proposal) row.Cell {
+	// An estimate of the header: four ballots and, for each coordinator of the history, a difference of times and a
+	// node.
 	value := appendUpdateHead(make([]byte, 0, 40+12*len(p.History.Latest)+len(p.Update)), p)
 	return row.Cell{Column: column, Timestamp: p.Ballot.Micros, Value: append(value, p.Update...)}
 }
@@ -167,6 +187,7 @@ func appendUpdateHead(dst []byte, p *ballot.Proposal) []byte {
 	return appendHistory(appendBallot(appendBallot(appendBallot(dst, p.Origin), p.Prior), p.Previous), p)
 }
 
+// decodeUpdate is the inverse of appendUpdateHead and the update after it, which points into value.
 func decodeUpdate(value []byte, p *ballot.Proposal) error {
 	c := wire.NewCursor(value)
 	p.Origin, p.Prior, p.Previous = consumeBallot(&c), consumeBallot(&c), consumeBallot(&c)
@@ -177,6 +198,8 @@ func decodeUpdate(value []byte, p *ballot.Proposal) error {
 
 // endCell deletes the content up to the ballot. It is equal on all replicas.
 func endCell(column schema.ColumnID, b ballot.Ballot) row.Cell {
+	// LocalTime is derived from the ballot, because each replica writes this cell at its own time and their rows must
+	// not differ.
 	return row.Cell{Column: column, Timestamp: b.Micros, Tombstone: true, LocalTime: b.Micros / 1e6}
 }
 
@@ -208,8 +231,9 @@ func (s *server) prepare(_ ring.NodeID, payload []byte, respond messaging.Respon
 	cmd := new(row.ReadCommand)
 	epoch, b, previous := c.Uvarint(), consumeBallot(&c), consumeBallot(&c)
 	row.ConsumeReadCommand(&c, cmd)
+	// A ballot of zero means none, and a range of partitions has no acceptor.
 	if err := c.Finish(); err != nil || !cmd.SinglePartition() || !b.Present() {
-		respond(nil, replica.ToRemote(errors.Join(errBadPaxos, err)))
+		respond(nil, replica.ToRemote(errors.Join(errMalformedRequest, err)))
 		return
 	}
 	s.acceptor.prepare(epoch, b, previous, cmd, false, func(p *ballot.Promise, err error) {
@@ -217,15 +241,17 @@ func (s *server) prepare(_ ring.NodeID, payload []byte, respond messaging.Respon
 			respond(nil, replica.ToRemote(err))
 			return
 		}
+		// The reply is large only by these three, so it is allocated once.
 		size := len(p.Page) + len(p.Accepted.Update) + len(p.Commit.Update)
 		respond(appendPromise(make([]byte, 0, size+promiseRest), p), nil)
 	})
 }
 
+// accept answers another node's proposal. The acceptor caches the update, so the request owns its bytes.
 func (s *server) accept(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 	epoch, p, err := decodeProposal(slices.Clone(payload))
 	if err != nil || !p.Ballot.Present() {
-		respond(nil, replica.ToRemote(errors.Join(errBadPaxos, err)))
+		respond(nil, replica.ToRemote(errors.Join(errMalformedRequest, err)))
 		return
 	}
 	s.acceptor.Accept(epoch, p, func(refused ballot.Ballot, err error) {
@@ -233,6 +259,7 @@ func (s *server) accept(_ ring.NodeID, payload []byte, respond messaging.Respond
 		case err != nil:
 			respond(nil, replica.ToRemote(err))
 		case refused.Present():
+			// A reply with a ballot is a refusal; without content it is an acceptance.
 			respond(appendBallot(nil, refused), nil)
 		default:
 			respond(nil, nil)
@@ -240,17 +267,19 @@ func (s *server) accept(_ ring.NodeID, payload []byte, respond messaging.Respond
 	})
 }
 
+// commit answers another node's commit.
 func (s *server) commit(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 	c := wire.NewCursor(slices.Clone(payload))
 	accepted := c.Uint8() == 1
 	epoch, p, err := consumeProposal(&c)
 	if err != nil || !p.Ballot.Present() {
-		respond(nil, replica.ToRemote(errors.Join(errBadPaxos, err)))
+		respond(nil, replica.ToRemote(errors.Join(errMalformedRequest, err)))
 		return
 	}
 	p.Accepted = accepted
 	s.acceptor.Commit(epoch, p, func(err error) {
 		if errors.Is(err, ballot.ErrNotAccepted) {
+			// Not an error: the proposer sends the update and asks again.
 			respond([]byte{1}, nil)
 			return
 		}
@@ -258,4 +287,4 @@ func (s *server) commit(_ ring.NodeID, payload []byte, respond messaging.Respond
 	})
 }
 
-var errBadPaxos = errors.New("paxos: malformed Paxos request")
+var errMalformedRequest = errors.New("paxos: malformed Paxos request")

@@ -40,10 +40,10 @@ func (h History) With(origin Ballot) History {
 
 // HistoryAfter returns the history of a proposal after the latest decided change and the low bound. If the low bound is
 // later than the change, other changes up to it may have been decided and purged.
-func HistoryAfter(commit *Proposal, floor Ballot) History {
+func HistoryAfter(commit *Proposal, lowBound Ballot) History {
 	switch {
-	case floor.After(commit.Ballot):
-		return History{Since: floor}
+	case lowBound.After(commit.Ballot):
+		return History{Since: lowBound}
 	case !commit.Ballot.Present():
 		return History{}
 	case !commit.Origin.Present(): // a truncation has removed the origin

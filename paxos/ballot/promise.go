@@ -10,7 +10,7 @@ type Promise struct {
 	Promised  Ballot
 	Accepted  Proposal // the latest accepted proposal that is not known to be decided
 	Commit    Proposal // the latest decided proposal
-	// Floor is the low bound: decisions up to this ballot may be purged (View.PaxosFloor).
-	Floor Ballot
-	Page  []byte // answer to the command; nil if refused
+	// LowBound is the low bound: decisions up to this ballot may be purged (View.PaxosFloor).
+	LowBound Ballot
+	Page     []byte // answer to the command; nil if refused
 }

@@ -57,8 +57,10 @@ func NewArbiter(clock env.Clock, alive func(ring.NodeID) bool) *Arbiter {
 // without a ticket.
 func (h *Arbiter) Ask(partition string, from ring.NodeID, timeout time.Duration, done func(Turn)) {
 	h.mu.Lock()
+	// A dead node returns nothing; without this, the others would wait until its turn expires.
 	if l := h.queues[partition]; l != nil && !h.alive(l.holder) {
 		ticket := l.ticket
+		// Pass calls back, which must not happen with the lock.
 		h.mu.Unlock()
 		h.Pass(partition, ticket)
 		h.mu.Lock()
@@ -67,9 +69,12 @@ func (h *Arbiter) Ask(partition string, from ring.NodeID, timeout time.Duration,
 	switch {
 	case l == nil && len(h.queues) >= partitionsMax, l != nil && len(l.waiting) >= waitersMax:
 		h.mu.Unlock()
+		// Turns are an optimization: when memory is short, coordinators do without.
 		done(Turn{})
 		return
 	case l != nil:
+		// First come, first served. No timer wakes those whose deadline passes: they have timers of their own, and are
+		// skipped.
 		l.waiting = append(l.waiting, waiter{from, h.clock.Monotonic() + min(timeout, WaitMax), done})
 		h.mu.Unlock()
 		return
@@ -85,14 +90,17 @@ func (h *Arbiter) Ask(partition string, from ring.NodeID, timeout time.Duration,
 func (h *Arbiter) Pass(partition string, ticket uint64) {
 	h.mu.Lock()
 	l := h.queues[partition]
+	// The turn has expired, or the message was duplicated.
 	if l == nil || l.ticket != ticket {
 		h.mu.Unlock()
 		return
 	}
 	l.timer.Stop()
 	now := h.clock.Monotonic()
+	// By this average, later turns last long enough for a usual round, and not much longer.
 	h.held.Record(now - l.since)
 	var late []waiter
+	// After the lock is released: the callbacks may ask again.
 	defer func() {
 		for _, w := range late {
 			w.done(Turn{})
@@ -110,6 +118,7 @@ func (h *Arbiter) Pass(partition string, ticket uint64) {
 		w.done(granted)
 		return
 	}
+	// An idle partition needs no memory.
 	delete(h.queues, partition)
 	h.mu.Unlock()
 }
@@ -120,10 +129,13 @@ func (h *Arbiter) grantLocked(partition string, l *queue, from ring.NodeID) Turn
 	ticket := h.latest
 	l.ticket, l.holder, l.since = ticket, from, h.clock.Monotonic()
 	keep := kept
+	// Zero means that no turn has ended yet.
 	if held := h.held.Of(); held > 0 {
 		keep = min(max(keptTurns*held, keptLeast), keptMost)
 	}
+	// Expiry is a Pass with the ticket, so a late one of the holder has no effect.
 	l.timer = h.clock.After(keep, func() { h.Pass(partition, ticket) })
+	// Partitions of one slot displace each other: Alone is then false, which costs promises and nothing else.
 	last := &h.last[Hash(partition)%slots]
 	alone := last.partition == partition && last.node == from
 	last.partition, last.node = partition, from

@@ -26,16 +26,17 @@ func (k *Arbiters) Usable(node ring.NodeID, now time.Duration) bool {
 	if silent && now < until {
 		return false
 	}
+	// The caller is the one that tries; others keep avoiding the node meanwhile.
 	if silent {
 		k.silent[node] = now + avoided
 	}
 	return true
 }
 
-// Patience returns how long to wait for an arbiter before another one is asked, unless the arbiter answers others
+// Timeout returns how long to wait for an arbiter before another one is asked, unless the arbiter answers others
 // meanwhile.
-func (k *Arbiters) Patience(node ring.NodeID, now time.Duration) time.Duration {
-	return max(patienceWaits*k.waits.Of(node, now), patienceLeast)
+func (k *Arbiters) Timeout(node ring.NodeID, now time.Duration) time.Duration {
+	return max(timeoutTrips*k.waits.Of(node, now), timeoutLeast)
 }
 
 // Answered records an arbiter's response time, even if no request waited for it by then.
@@ -43,10 +44,12 @@ func (k *Arbiters) Answered(node ring.NodeID, took, now time.Duration) {
 	k.waits.Record(node, took, now)
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	// An answer ends the avoidance at once, even if it came too late for its request.
 	delete(k.silent, node)
 	if k.heard == nil {
 		k.heard = map[ring.NodeID]time.Duration{}
 	}
+	// Bounded: nodes may have any number of identifiers over time.
 	if _, known := k.heard[node]; known || len(k.heard) < heardMax {
 		k.heard[node] = now
 	}
@@ -69,6 +72,7 @@ func (k *Arbiters) Silent(node ring.NodeID, now time.Duration) {
 	if k.silent == nil {
 		k.silent = map[ring.NodeID]time.Duration{}
 	}
+	// Beyond the bound the node is asked again, and costs a wait.
 	if len(k.silent) < silentMax {
 		k.silent[node] = now + avoided
 	}

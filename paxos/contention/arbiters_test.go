@@ -35,11 +35,11 @@ func TestSilentArbitersAreAvoided(t *testing.T) {
 		t.Error("the time of the last answer is wrong")
 	}
 	want("it answered", 1, true)
-	if got := k.Patience(1, now); got < 80*time.Millisecond || got > 4*20*time.Millisecond {
-		t.Errorf("patience of %v with answers of 20 ms", got)
+	if got := k.Timeout(1, now); got < 80*time.Millisecond || got > 4*20*time.Millisecond {
+		t.Errorf("a timeout of %v with answers of 20 ms", got)
 	}
-	if got := k.Patience(3, now); got != patienceLeast {
-		t.Errorf("patience of %v with an unknown node", got)
+	if got := k.Timeout(3, now); got != timeoutLeast {
+		t.Errorf("a timeout of %v with an unknown node", got)
 	}
 }
 

@@ -8,10 +8,10 @@ const (
 	kept                = 250 * time.Millisecond
 	keptTurns           = 8
 	keptLeast, keptMost = 100 * time.Millisecond, time.Second
-	// A coordinator waits patienceWaits times the average response time of an arbiter, and at least patienceLeast, for
+	// A coordinator waits timeoutTrips times the average response time of an arbiter, and at least timeoutLeast, for
 	// its answer.
-	patienceWaits = 4
-	patienceLeast = 50 * time.Millisecond
+	timeoutTrips = 4
+	timeoutLeast = 50 * time.Millisecond
 	// avoided is how long an unresponsive arbiter is not asked. Then one request tries it again.
 	avoided = 500 * time.Millisecond
 	// silentMax bounds the avoided arbiters, heardMax those with a known time of the last answer.

@@ -17,6 +17,7 @@ func Partition(table schema.StorageID, key row.PartitionKey) string {
 func Hash(partition string) uint32 {
 	h := uint32(2166136261)
 	for i := range len(partition) {
+		// The multiplier is the FNV prime of 32 bits.
 		h = (h ^ uint32(partition[i])) * 16777619
 	}
 	return h
