@@ -22,6 +22,7 @@ type RequestID struct {
 
 // NextRequestID returns an ID that no other request has.
 func (c *Coordinator) NextRequestID() RequestID {
+	// The incarnation distinguishes processes of this node, whose sequences begin at one.
 	return RequestID{Node: c.view.Self(), Incarnation: c.incarnation, Sequence: c.sequence.Add(1)}
 }
 
@@ -56,6 +57,7 @@ const (
 // Note counts an event.
 func (c *Coordinator) Note(e Event) {
 	n := &c.counts
+	// In the order of the constants.
 	[...]*atomic.Uint64{&n.writeTimeouts, &n.readTimeouts, &n.unavailable, &n.overloaded, &n.speculated,
 		&n.replans}[e].Add(1)
 }
@@ -65,6 +67,7 @@ func WriteSize(mutations ...*row.Mutation) int64 { return sized(mutations) + wri
 
 // Reserve admits one more write of size bytes, or refuses it with Overloaded. Release releases the reservation.
 func (c *Coordinator) Reserve(size int64) error {
+	// Added first and taken back, so that concurrent writes cannot exceed the bound together.
 	if n := c.writing.Add(1); n > c.limits.WritesInFlight {
 		c.writing.Add(-1)
 		c.counts.overloaded.Add(1)
@@ -109,6 +112,7 @@ func (c *Coordinator) Available(m *row.Mutation, level ring.Consistency) error {
 	var y quorum.Tally
 	y.Reset(level, table.Replication, t, c.view.Self(), c.localDC)
 	set := c.replicasOf(t, table, m.Key.Token)
+	// While the ring changes, both sides must meet the level.
 	y.Join(set)
 	open := func(n ring.NodeID) {
 		if c.believes(n) {
@@ -121,6 +125,7 @@ func (c *Coordinator) Available(m *row.Mutation, level ring.Consistency) error {
 	for _, n := range set.Pending {
 		open(n)
 	}
+	// At ANY, a hint is enough, if this node keeps hints.
 	if q := y.Short(); q != nil && (level != ring.Any || c.hints == nil || len(set.Natural) == 0) {
 		c.counts.unavailable.Add(1)
 		return &Unavailable{Consistency: level, Required: q.Need, Alive: q.Open}
@@ -135,6 +140,7 @@ func (c *Coordinator) MayReplan(plans int) bool {
 
 // LatencyRank returns the latency of a node's answers in steps, to choose between nodes: lower is faster.
 func (c *Coordinator) LatencyRank(node ring.NodeID) int64 {
+	// In steps, so that small differences do not send all coordinators to one replica.
 	return int64(c.peers.Of(node, c.clock.Monotonic()) / latency.Step)
 }
 
@@ -154,6 +160,7 @@ func TracedReplica(replicas Replicas, node ring.NodeID, t Trace) Replica {
 	r := replicas.Replica(node)
 	contact(t, node)
 	if t != nil && t.Detailed() {
+		// Only a detailed trace needs the events of the other node, and they cost memory there.
 		if traceable, ok := r.(TraceableReplica); ok {
 			return traceable.Traced(t)
 		}

@@ -18,6 +18,7 @@ const ArrivalPause = 20 * time.Millisecond
 // down, none can. deadline is monotonic.
 func (c *Coordinator) MayArrive(err error, deadline time.Duration) bool {
 	var short *Unavailable
+	// The last condition leaves the request time for the plan after the pause.
 	return c.awaitingFirstHeartbeat != nil && c.awaitingFirstHeartbeat() && errors.As(err, &short) &&
 		c.clock.Monotonic()+ArrivalPause < deadline
 }

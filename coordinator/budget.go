@@ -17,6 +17,7 @@ func (b *Budget) Hold(n int) error {
 		return nil
 	}
 	if !b.Grow(n - b.held) {
+		// Twice as much, so that repetitions are few.
 		return &NeedsMemory{Bytes: 2 * n}
 	}
 	b.held = n

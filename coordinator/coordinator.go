@@ -111,13 +111,16 @@ func New(o Options) *Coordinator {
 	if c.stamps = o.Stamps; c.stamps == nil {
 		c.stamps = env.NewHLC(o.Clock, time.Minute)
 	}
+	// A process must never reuse an incarnation: replicas would take its requests for duplicates of earlier ones.
 	if c.incarnation = uint64(c.stamps.Next()); o.Rand != nil { // clocks can be set back
 		c.incarnation ^= o.Rand.Uint64()
 	}
+	// The operations are pooled with their buffers and closures, so that a usual request allocates nothing.
 	c.writes.New = func() any { return newWriteOp(c) }
 	c.reads.New = func() any { return newReadOp(c) }
 	c.buffers.New = func() any { return new([]byte) }
 	c.store = o.Store
+	// Shared by all writes, and not changed later.
 	c.writeConfig = write.Config{
 		View:                   o.View,
 		LocalDatacenter:        o.LocalDatacenter,
@@ -135,6 +138,7 @@ func New(o Options) *Coordinator {
 	if o.Unsafe.NoReplan {
 		c.writeConfig.PlansMax = 1
 	}
+	// An error is reported, and the next caller reads again.
 	c.TruncationsKnown()
 	return c
 }
@@ -170,7 +174,9 @@ func (c *Coordinator) buffer() *[]byte { return c.buffers.Get().(*[]byte) }
 // bufferKept is the size of the largest buffer that is reused.
 const bufferKept = 64 << 10
 
+// release returns a buffer to the pool. No one may refer to its bytes.
 func (c *Coordinator) release(b *[]byte) {
+	// A large buffer would stay in the pool for small requests.
 	if cap(*b) <= bufferKept {
 		*b = (*b)[:0]
 		c.buffers.Put(b)
@@ -190,13 +196,14 @@ func (c *Coordinator) outdated(epoch uint64) bool { return c.view.Topology().Mov
 // Remaining returns the time until a monotonic deadline, at least a millisecond so that a request can still fail in
 // order.
 func (c *Coordinator) Remaining(deadline time.Duration) time.Duration {
+	// Also after the deadline: the request is sent, and ends with a time-out in the usual way.
 	return max(deadline-c.clock.Monotonic(), time.Millisecond)
 }
 
-// patience returns how long to wait for a replica's answer to a change, for a request that began at began and has a
-// deadline (both monotonic): the whole timeout, even if less is left. A truncation waits as long for messages that the
-// network delays.
-func (c *Coordinator) patience(began, deadline time.Duration) time.Duration {
+// changeTimeout returns how long to wait for a replica's answer to a change, for a request that began at began and has
+// a deadline (both monotonic): the whole timeout, even if less is left. A truncation waits as long for messages that
+// the network delays.
+func (c *Coordinator) changeTimeout(began, deadline time.Duration) time.Duration {
 	return max(deadline-began, time.Millisecond)
 }
 

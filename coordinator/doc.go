@@ -10,4 +10,30 @@
 //	Write ─ plan ─▶ all live replicas ─▶ done at BlockFor acknowledgements ─▶ hints for replicas without an answer
 //	Read  ─ plan ─▶ 1 data + n-1 digests ─ equal ─▶ page
 //	                     │ slow: speculate      └ differ ─▶ data from all ─ resolve ─▶ read repair ─▶ page
+//
+// # Machines and shells
+//
+// A step of a machine takes an event, changes the state and returns effects as values: it neither sends, waits nor
+// calls back. The shell takes the event, locks, steps, checks the invariants, unlocks, and performs the effects.
+//
+//	write.Machine   writeOp      one write at the replicas of its mutations
+//	reading         readOp       one partition, or one range with one replica set
+//	ranging         rangeOp      a range of the ring as a sequence of readings
+//	ordering        orderOp      the newest timestamps, before a write to tables with write_ordering
+//
+// truncateOp is a machine and a shell in one type: its events are functions that return effects.
+//
+// # Locks
+//
+// The mutex of an operation is held only during a step. Steps use the view, the latencies and the clock, which have
+// locks of their own and call nothing back. No lock is held while a replica, storage or a client is called.
+//
+// # Memory
+//
+// Operations are pooled together with their buffers and callbacks. An operation returns to its pool when no event can
+// follow and no goroutine uses it: outstanding answers, the timer, a cancellation that may come, and goroutines that
+// perform its effects keep it. One that has panicked never returns (guard.go).
+//
+// A page is valid until the callback that receives it returns. A read copies a page that it retains into a buffer,
+// which it releases after the client's callback. Mutations belong to a write for ever, because late hints contain them.
 package coordinator

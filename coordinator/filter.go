@@ -8,8 +8,10 @@ package coordinator
 func (r *reading) filtered() {
 	r.cmd = r.requested
 	if r.cmd.Filter != nil {
+		// A copy: the command belongs to the caller, who may repeat it with more memory.
 		own := *r.requested
 		_, blockFor := r.tally.Totals()
+		// While the ring changes, each side needs an answer, and these are merged.
 		decisive := blockFor == 1 && !r.tally.TwoSided()
 		switch {
 		case decisive:
@@ -20,6 +22,7 @@ func (r *reading) filtered() {
 			own.Filter = own.Filter.KeyConditions()
 		}
 		r.cmd = &own
+		// The resolver refers to the command.
 		r.resolver = r.newResolver()
 	}
 	r.asked = r.cmd

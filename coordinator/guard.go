@@ -16,6 +16,7 @@ func (c *Coordinator) Continue(where string, done func(error), next func(done fu
 		next(done)
 		return
 	}
+	// next may call done in another goroutine, while its own panics.
 	var called atomic.Bool
 	once := func(err error) {
 		if called.CompareAndSwap(false, true) {

@@ -125,9 +125,11 @@ func (c *Coordinator) Order(req *WriteRequest, write func(*WriteRequest, func(er
 	op := &orderOp{c: c, req: *req, write: write, done: done}
 	o := &op.ordering
 	o.c, o.kind, o.newest = c, req.Type, row.NoTimestamp
+	// write must not come here again.
 	op.req.Ordered = false
 	level := ring.Quorum
 	if req.Consistency.IsLocal() {
+		// The timestamps are after those of the local data center, which is what a local level promises.
 		level = ring.LocalQuorum
 	}
 	for _, m := range req.Mutations {
@@ -137,6 +139,7 @@ func (c *Coordinator) Order(req *WriteRequest, write func(*WriteRequest, func(er
 			return
 		}
 		if table.Options.WriteOrdering == "" {
+			// The timestamps of its mutations stay.
 			continue
 		}
 		cmd, some, err := m.Stamped(req.Stamp)
@@ -149,10 +152,12 @@ func (c *Coordinator) Order(req *WriteRequest, write func(*WriteRequest, func(er
 		}
 	}
 	if len(o.parts) == 0 || c.unsafe.NoWriteOrder {
+		// Only timestamps of clients, which stay as well.
 		write(&op.req, done)
 		return
 	}
 	o.left, op.size = len(o.parts), WriteSize(req.Mutations...)
+	// Released when the write begins, which reserves memory itself.
 	if err := c.Reserve(op.size); err != nil {
 		done(err)
 		return
@@ -166,6 +171,7 @@ func (op *orderOp) deliver(ev *orderEvent) {
 	defer op.c.guard.Recover("coordinator ordered write", op.fail)
 	ev.now = op.c.clock.Monotonic()
 	if ev.kind == orderAnswered && ev.node != op.ordering.self {
+		// Also if the answer is too late: otherwise a slow node would never be detected.
 		op.c.peers.Record(ev.node, ev.now-ev.sent, ev.now)
 	}
 	for _, e := range op.step(ev) {
@@ -184,6 +190,7 @@ func (op *orderOp) deliver(ev *orderEvent) {
 			op.fail(e.err)
 		case orderWrite:
 			if done := op.end(); done != nil {
+				// The write may panic after it has called done.
 				op.c.Continue("coordinator ordered write", done, op.writeAfter)
 			}
 		}
@@ -195,15 +202,17 @@ func (op *orderOp) step(ev *orderEvent) []orderEffect {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	out := op.ordering.step(ev, nil)
-	op.ordering.check()
+	op.ordering.checkInvariants()
 	for i := range out {
 		if out[i].kind == orderArm {
+			// The previous timer has fired, or there was none.
 			op.timer = op.c.clock.After(out[i].after, op.tick)
 		}
 	}
 	return out
 }
 
+// tick is the event that the timer has fired.
 func (op *orderOp) tick() { op.deliver(&orderEvent{kind: orderTicked}) }
 
 // end ends the operation and returns the function that answers the client, or nil if that has happened. The machine
@@ -213,10 +222,12 @@ func (op *orderOp) end() (done func(error)) {
 	done, timer := op.done, op.timer
 	op.done, op.timer, op.ordering.over = nil, nil, true
 	op.mu.Unlock()
+	// Without the lock: the callback of a timer may wait for it.
 	if timer != nil {
 		timer.Stop()
 	}
 	if done != nil {
+		// Once: only the call that takes done gets here.
 		op.c.Release(op.size)
 	}
 	return done
@@ -256,8 +267,10 @@ func (op *orderOp) ask(e *orderEffect) {
 // writeAfter writes with timestamps after the newest one. The machine is over, so no event changes it.
 func (op *orderOp) writeAfter(done func(error)) {
 	newest := op.ordering.newest
+	// Usually the clock is ahead of all stored timestamps, and nothing changes.
 	if stamp := op.req.Stamp; newest >= stamp {
 		op.c.counts.restamped.Add(1)
+		// New mutations: the caller's must not change, because late hints may contain them.
 		to, moved := stampAfter(newest, stamp), make([]*row.Mutation, len(op.req.Mutations))
 		for i, m := range op.req.Mutations {
 			var err error
@@ -268,6 +281,7 @@ func (op *orderOp) writeAfter(done func(error)) {
 		}
 		op.req.Mutations = moved
 	}
+	// What is left of the request's time.
 	op.req.Timeout = op.c.Remaining(op.ordering.deadline)
 	op.write(&op.req, done)
 }
@@ -280,6 +294,7 @@ func stampAfter(newest, stamp int64) int64 {
 	if newest > math.MaxInt64-stampSpread {
 		return math.MaxInt64 // no timestamp is later: ties remain
 	}
+	// Even distances, because each write uses two timestamps.
 	return newest + 2 + stamp&63*2
 }
 

@@ -21,6 +21,7 @@ func (o *ordering) step(ev *orderEvent, out []orderEffect) []orderEffect {
 	case orderTicked:
 		return o.tick(ev, out)
 	case orderResumed:
+		// The pause was before any part was planned.
 		if ev.part == nil {
 			return o.begin(ev, out)
 		}
@@ -38,6 +39,7 @@ func (o *ordering) begin(ev *orderEvent, out []orderEffect) []orderEffect {
 	for _, p := range o.parts {
 		nodes, err := o.plan(p)
 		if err != nil && c.MayArrive(err, o.deadline) {
+			// Nothing is sent before all parts can be planned.
 			return append(out[:first], orderEffect{kind: orderPause, after: ArrivalPause})
 		}
 		if err != nil {
@@ -58,10 +60,12 @@ func (o *ordering) plan(p *orderPart) (nodes []ring.NodeID, err error) {
 	c := o.c
 	t, self := c.view.Topology(), c.view.Self()
 	set := c.replicasOf(t, p.table, p.cmd.Key.Token)
+	// Answers to the plan before are ignored from here on.
 	p.plans++
 	p.epoch, p.refused, p.failures, p.spares = t.Epoch(), false, nil, nil
 	p.tally.Reset(p.level, p.table.Replication, t, self, c.localDC)
 	if !c.unsafe.ReadOneSide {
+		// While the ring changes, a timestamp that only the other side has must be found, too.
 		p.tally.JoinRead(set, p.level, p.table.Replication)
 	}
 	var live []ring.NodeID
@@ -83,6 +87,7 @@ func (o *ordering) plan(p *orderPart) (nodes []ring.NodeID, err error) {
 		if p.tally.Ask(node) {
 			nodes = append(nodes, node)
 		} else {
+			// Nearest first, like those that are asked.
 			p.spares = append(p.spares, node)
 		}
 	}
@@ -104,6 +109,7 @@ func (o *ordering) answered(ev *orderEvent, out []orderEffect) []orderEffect {
 			o.left--
 		}
 		if o.left == 0 {
+			// Later events have no effect: the write has begun.
 			o.over = true
 			out = append(out, orderEffect{kind: orderWrite})
 		}
@@ -120,6 +126,7 @@ func (o *ordering) answered(ev *orderEvent, out []orderEffect) []orderEffect {
 		return o.askSpares(p, out)
 	case (p.refused || o.c.outdated(p.epoch)) && o.c.MayReplan(p.plans):
 		o.c.counts.replans.Add(1)
+		// A replica refused, or this node knows a newer ring by now.
 		return append(out, orderEffect{
 			kind:  orderPause,
 			part:  p,
@@ -136,6 +143,7 @@ func (o *ordering) askSpares(p *orderPart, out []orderEffect) []orderEffect {
 		return out
 	}
 	e := orderEffect{kind: orderAsk, part: p, nodes: p.spares, plan: p.plans, epoch: p.epoch}
+	// All at once: timestamps are small answers.
 	p.spares = nil
 	return append(out, e)
 }
@@ -160,6 +168,7 @@ func (o *ordering) replan(ev *orderEvent, out []orderEffect) []orderEffect {
 func (o *ordering) tick(ev *orderEvent, out []orderEffect) []orderEffect {
 	left := o.deadline - ev.now
 	if left <= 0 {
+		// o.left is positive, so there is such a part.
 		i := slices.IndexFunc(o.parts, func(p *orderPart) bool { return !p.tally.Satisfied() })
 		return o.fail(o.failure(o.parts[i]), out)
 	}
@@ -186,17 +195,18 @@ func (o *ordering) failure(p *orderPart) error {
 	return &WriteTimeout{Consistency: p.level, Received: received, BlockFor: blockFor, Type: o.kind}
 }
 
+// fail ends the operation with an error.
 func (o *ordering) fail(err error, out []orderEffect) []orderEffect {
 	o.over = true
 	return append(out, orderEffect{kind: orderFail, err: err})
 }
 
-// check stops the program if an invariant is broken:
+// checkInvariants stops the program if an invariant is broken:
 //
 //  1. As many parts lack a quorum as left counts.
 //  2. No part counts an answer twice.
 //  3. The write follows when all parts have a quorum.
-func (o *ordering) check() {
+func (o *ordering) checkInvariants() {
 	if o.over {
 		return
 	}

@@ -17,6 +17,7 @@ func (r *reading) plan() error {
 		r.addTarget(node)
 	}
 	if r.tally.TwoSided() {
+		// Reads of the other side of a change: the replicas before it.
 		for _, node := range r.set.Before {
 			if !slices.Contains(r.set.Natural, node) {
 				r.addTarget(node)
@@ -28,6 +29,7 @@ func (r *reading) plan() error {
 		return &Unavailable{Consistency: r.level, Required: q.Need, Alive: q.Open}
 	}
 	if len(r.targets) > 1 {
+		// A single replica needs no order, and no clock.
 		SortByProximity(c, r.topology, r.self, r.targets, (*readTarget).at)
 	}
 	if r.tally.TwoSided() { // first those that count on both sides: fewer of them are needed
@@ -38,6 +40,7 @@ func (r *reading) plan() error {
 
 // addTarget adds a live replica that counts.
 func (r *reading) addTarget(node ring.NodeID) {
+	// At a local level, a replica of another data center does not count and is not asked.
 	if some, _ := r.tally.Counts(node); some && (node == r.self || r.c.view.Alive(node)) {
 		r.tally.Opened(node)
 		r.targets = append(r.targets, r.slot(node))
@@ -60,6 +63,7 @@ func (r *reading) slot(node ring.NodeID) *readTarget {
 	} else {
 		t = new(readTarget)
 	}
+	// The callbacks stay: they refer to the target and to the operation, which are the same.
 	t.node, t.state, t.err, t.page = node, readSpare, nil, nil
 	return t
 }
@@ -70,12 +74,14 @@ func (r *reading) slot(node ring.NodeID) *readTarget {
 func (r *reading) choose(out []readEffect) []readEffect {
 	first := len(out)
 	for _, t := range r.targets {
+		// Ask returns false if no side needs one more answer.
 		if r.tally.Ask(t.node) {
 			out = r.ask(t, len(out) > first, out)
 		}
 	}
 	if len(out)-first < len(r.targets) && r.c.tables.Always(r.table) {
 		out = r.ask(r.nextSpare(), true, out)
+		// Two pages: each of them decides the read with the digests of the others.
 		second := &out[first+1]
 		second.digest, second.target.state = false, readOpenPage
 	}
@@ -98,6 +104,7 @@ func (r *reading) replan(out []readEffect) []readEffect {
 	r.set = r.c.replicasOf(r.topology, r.table, r.cmd.Key.Token)
 	r.targets = nil // the previous ones may still receive answers
 	r.phase, r.asked, r.resolver = phaseDigest, r.cmd, r.newResolver()
+	// From the start: pages of the earlier plan may be of nodes that have left the ring.
 	r.rounds, r.next = 0, nil
 	if err := r.plan(); err != nil {
 		return r.fail(err, out)

@@ -11,6 +11,7 @@ import (
 // is this node, self.
 func ReplicasOf(self ring.NodeID, t *ring.Topology, table *schema.Table, token ring.Token) ring.ReplicaSet {
 	if table.Replication.Class == ring.Local {
+		// Such keyspaces contain data of a node about itself.
 		return ring.ReplicaSet{Natural: []ring.NodeID{self}}
 	}
 	return t.Placement(table.Replication).Replicas(token)
@@ -22,6 +23,7 @@ func OnlySelf(self ring.NodeID, t *ring.Topology, table *schema.Table, token rin
 		return true
 	}
 	s := t.Placement(table.Replication).Replicas(token)
+	// A pending replica must receive writes, too.
 	return len(s.Natural) == 1 && len(s.Pending) == 0 && s.Natural[0] == self
 }
 

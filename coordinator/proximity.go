@@ -15,10 +15,12 @@ func SortByProximity[T any](c *Coordinator, t *ring.Topology, self ring.NodeID, 
 	rank := func(x T) int64 {
 		node := nodeOf(x)
 		if node == self {
+			// Before every other node, which may have a rank of zero.
 			return -1
 		}
 		r := int64(c.peers.Of(node, now) / latency.Step)
 		if n := t.Node(node); n == nil || n.Datacenter != c.localDC {
+			// After every node of the local data center, however slow that is.
 			r += math.MaxInt32
 		}
 		return r

@@ -79,12 +79,14 @@ func (c *Coordinator) readRange(req *ReadRequest, table *schema.Table, done func
 		op.hook.F = op.canceled
 		req.Cancel.Watch(&op.hook)
 	}
+	// A cancellation may have ended the read already; the machine is then over.
 	op.deliver(&rangeEvent{kind: rangeBegun}, req.Blocks)
 }
 
 // canceled is the event that the caller no longer waits for the answer.
 func (op *rangeOp) canceled() {
 	defer op.c.guard.Recover("coordinator range read", nil)
+	// Not through the machine: finish makes it ignore what follows.
 	op.finish(nil, env.ErrCanceled)
 }
 
@@ -92,6 +94,7 @@ func (op *rangeOp) canceled() {
 func (op *rangeOp) deliver(ev *rangeEvent, blocks bool) {
 	defer op.c.guard.Recover("coordinator range read", func(err error) { op.finish(nil, err) })
 	e := op.step(ev)
+	// A loop instead of recursion: a range may have hundreds of pieces that answer at once.
 	for e.kind == rangeStart {
 		op.start(&e.start, blocks)
 		e = op.step(&rangeEvent{kind: rangeStarted})
@@ -111,7 +114,7 @@ func (op *rangeOp) step(ev *rangeEvent) rangeEffect {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	e := op.ranging.step(ev)
-	op.ranging.check()
+	op.ranging.checkInvariants()
 	return e
 }
 
@@ -130,6 +133,7 @@ func (op *rangeOp) start(p *rangePiece, blocks bool) {
 		op.deliver(&rangeEvent{kind: rangeAnswered, piece: piece, round: round, page: page, err: err}, false)
 	})
 	r.reading.reset(&part, op.ranging.table, p.topology)
+	// The pieces share the deadline and the Cancel of the whole read.
 	r.reading.set, r.reading.deadline, r.cancel = p.set, op.deadline, op.cancel
 	r.begin(blocks)
 }
@@ -140,6 +144,7 @@ func (op *rangeOp) finish(page []byte, err error) {
 	done := op.done
 	op.done, op.ranging.over = nil, true
 	op.mu.Unlock()
+	// A cancellation and the answer may meet here.
 	if done == nil {
 		return
 	}

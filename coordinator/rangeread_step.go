@@ -15,6 +15,7 @@ import (
 // refused wraps the failure of a part of a range read that a replica refused because of its epoch.
 type refused struct{ error }
 
+// Unwrap returns the failure of the part.
 func (r *refused) Unwrap() error { return r.error }
 
 // ranging is the state machine of a range read. The ring is divided into pieces with one replica set each, and every
@@ -53,6 +54,7 @@ func (r *ranging) step(ev *rangeEvent) rangeEffect {
 		if after := r.req.Command.Range.After; after != nil && after.Token > r.rest.Start {
 			r.rest.Start = after.Token - 1 // other keys may have the same token
 		}
+		// The topology may have changed while the read was refused.
 		r.plan()
 	case rangeResumed:
 		r.pausing = false
@@ -75,6 +77,7 @@ func (r *ranging) plan() {
 	} else {
 		for _, x := range r.topology.Placement(r.table.Replication).Ranges(r.rest) {
 			if n := len(r.pieces); n > 0 && sameReaders(&r.pieces[n-1].Replicas, &x.Replicas) {
+				// With virtual nodes there are many ranges of the same replicas, and each piece costs requests.
 				r.pieces[n-1].Range.End = x.Range.End
 				continue
 			}
@@ -92,6 +95,7 @@ func (r *ranging) pieceBytes() uint32 {
 	if limit == 0 {
 		return 0
 	}
+	// Zero would mean no limit.
 	return max(1, (limit-min(limit, uint32(r.out.Len())))/uint32(r.width))
 }
 
@@ -102,6 +106,7 @@ func sameReaders(a, b *ring.ReplicaSet) bool {
 
 // sameNodes reports whether a and b contain the same nodes, in any order, because a read sorts them.
 func sameNodes(a, b []ring.NodeID) bool {
+	// Nodes of a replica set are distinct, so equal lengths and containment suffice.
 	if len(a) != len(b) {
 		return false
 	}
@@ -124,6 +129,7 @@ func (r *ranging) next() rangeEffect {
 	cmd.Cancel = r.cancel
 	cmd.Range.Tokens = r.pieces[i].Range
 	if after := cmd.Range.After; after != nil && after.Token <= cmd.Range.Tokens.Start {
+		// The key after which the page begins is in an earlier piece.
 		cmd.Range.After = nil
 	}
 	// A piece is read up to what is left of the limits, because the pieces before it may have no rows.
@@ -150,6 +156,7 @@ func (r *ranging) answered(ev *rangeEvent) rangeEffect {
 	var memory *NeedsMemory
 	switch i := ev.piece; {
 	case errors.As(ev.err, &small) || errors.As(ev.err, &memory):
+		// Not a failure: the pieces share memory, and one alone may have more.
 		return r.tooSmall(ev.err)
 	case ev.err != nil:
 		return r.fail(ev.err)
@@ -159,11 +166,12 @@ func (r *ranging) answered(ev *rangeEvent) rangeEffect {
 		r.pages[i] = slices.Clone(ev.page) // retained until the earlier pieces are processed
 		return rangeEffect{}
 	}
-	more := r.take(ev.page)
+	// In token order, whatever the order of the answers.
+	more := r.appendPage(ev.page)
 	for more && r.taken < len(r.pieces) && r.pages[r.taken] != nil {
 		page := r.pages[r.taken]
 		r.pages[r.taken] = nil
-		more = r.take(page)
+		more = r.appendPage(page)
 	}
 	switch {
 	case r.failed != nil:
@@ -185,6 +193,7 @@ func (r *ranging) answered(ev *rangeEvent) rangeEffect {
 func (r *ranging) tooSmall(err error) rangeEffect {
 	switch {
 	case r.width > 1:
+		// The pieces that still run are ignored, and read again.
 		r.round++
 		r.width, r.started = 1, r.taken
 		clear(r.pages)
@@ -200,25 +209,28 @@ func (r *ranging) fail(err error) rangeEffect {
 	var refusal *refused
 	if !errors.As(err, &refusal) || !r.c.MayReplan(r.plans) {
 		if refusal != nil {
+			// The wrapper is for this package only.
 			err = refusal.error
 		}
 		return r.finish(nil, err)
 	}
 	r.rest = r.req.Command.Range.Tokens
+	// What was appended stays: the rows are correct in any topology.
 	r.rest.Start = r.pieces[r.taken].Range.Start
 	r.round++
 	r.pausing = true
 	return rangeEffect{kind: rangePause, after: ReplanPause << (r.plans - 1)}
 }
 
+// finish ends the read with a page or an error.
 func (r *ranging) finish(page []byte, err error) rangeEffect {
 	r.over = true
 	return rangeEffect{kind: rangeFinish, page: page, err: err}
 }
 
-// take appends the rows of the next range, up to the limit. It returns false if the limit is met, the page reports that
-// it is not the whole range, or the answer is large enough.
-func (r *ranging) take(page []byte) bool {
+// appendPage appends the rows of the next range, up to the limit. It returns false if the limit is met, the page
+// reports that it is not the whole range, or the answer is large enough.
+func (r *ranging) appendPage(page []byte) bool {
 	r.taken++
 	cmd := r.req.Command
 	limit := cmd.Limits.Rows
@@ -236,6 +248,7 @@ func (r *ranging) take(page []byte) bool {
 			}
 		}
 		r.out.EndPartition()
+		// A partition with only static columns counts as a row for some commands.
 		live = resolve.CountRows(live, p.Header.Live(cmd.Now), cmd)
 		if r.counted += live; limit > 0 && r.counted >= limit {
 			return false
@@ -245,6 +258,7 @@ func (r *ranging) take(page []byte) bool {
 		r.failed = err
 	}
 	r.endsAt = p.End()
+	// The last piece needs no such end: the page is complete.
 	full := r.out.Len() >= resultBytes(cmd, r.c.limits.ResultBytes) && r.taken < len(r.pieces)
 	return !p.More() && !full
 }
@@ -255,18 +269,19 @@ func (r *ranging) widen() {
 	wanted := len(r.pieces)
 	if limit := r.req.Command.Limits.Rows; limit > 0 && r.counted > 0 {
 		perPiece := (float64(r.counted) / float64(r.taken))
+		// The density of the first pieces is all that is known of the others.
 		wanted = int(float64(limit-r.counted)/perPiece) + 1
 	}
 	r.width = max(1, min(wanted, 2*r.width, r.c.limits.RangesInFlight))
 }
 
-// check stops the program if an invariant is broken:
+// checkInvariants stops the program if an invariant is broken:
 //
 //  1. Pieces are taken in their order, after they were started.
 //  2. No more pieces run than Limits.RangesInFlight.
 //  3. The answer has no more rows than the limit.
 //  4. A read that has not ended waits for a piece, or for the end of a pause.
-func (r *ranging) check() {
+func (r *ranging) checkInvariants() {
 	if r.over {
 		return
 	}

@@ -24,6 +24,7 @@ func (c *Coordinator) Read(req *ReadRequest, done func(page []byte, err error)) 
 		done(nil, errSerialRead)
 		return
 	}
+	// Before the reservation, so that nothing needs to be undone.
 	if req.Cancel.Err() != nil {
 		done(nil, env.ErrCanceled)
 		return
@@ -36,6 +37,7 @@ func (c *Coordinator) Read(req *ReadRequest, done func(page []byte, err error)) 
 		c.readRange(req, table, done)
 		return
 	}
+	// From here on, the operation releases the reservation when it answers.
 	c.reads.Get().(*readOp).start(req, table, done)
 }
 
@@ -64,9 +66,11 @@ type readOp struct {
 	out        []readEffect        // of the step that runs; its memory is reused
 }
 
+// newReadOp returns an operation for the pool.
 func newReadOp(c *Coordinator) *readOp {
 	op := &readOp{c: c}
 	op.reading.c = c
+	// Allocated once for all requests that use the operation.
 	op.onTimer = func() { op.deliver(&readEvent{kind: readTicked}, false) }
 	op.onResume = func() { op.deliver(&readEvent{kind: readResumed}, false) }
 	op.hook.F = func() { op.deliver(&readEvent{kind: readCanceled}, false) }
@@ -78,6 +82,7 @@ func (op *readOp) start(req *ReadRequest, table *schema.Table, done func([]byte,
 	c, r := op.c, &op.reading
 	op.prepare(req, true, done)
 	if c.guard != nil {
+		// The steps before the first event may panic as well.
 		defer op.recovered(new(readDuties))
 	}
 	r.reset(req, table, c.view.Topology())
@@ -94,6 +99,7 @@ func (op *readOp) start(req *ReadRequest, table *schema.Table, done func([]byte,
 		op.begin(req.Blocks)
 		return
 	}
+	// A child, so that the read can cancel its requests to replicas without canceling the caller's other work.
 	op.cancel = req.Cancel.Child(c.clock, r.deadline)
 	op.watched, op.watching = req.Cancel, true
 	op.performing = 1 // readCanceled may come before the first event
@@ -120,6 +126,7 @@ func (op *readOp) begin(blocks bool) {
 // ends with the Cancel of req: then there is nothing else to cancel.
 func (op *readOp) endsHere(req *ReadRequest) bool {
 	if op.reading.deadline != 0 || !req.Blocks || req.Command.Cancel != req.Cancel {
+		// Other nodes, or a worker, would have to be reached by a cancellation.
 		return false
 	}
 	_, ok := op.c.replica(op.reading.self, op.trace).(Blocking)
@@ -138,10 +145,12 @@ func (op *readOp) deliver(ev *readEvent, blocks bool) {
 		ev.now = op.c.clock.Monotonic()
 	}
 	var backing [readEffects]readEffect
+	// The step has released the lock: effects may call back, and answers may arrive meanwhile.
 	if out := op.step(ev, backing[:0], &d); len(out) > 0 {
 		op.perform(out, &d, blocks)
 	}
 	if d.holds {
+		// After the effects, because until then this goroutine uses op.
 		d.ends = op.performed(ev.kind == readBegun)
 	}
 	if d.ends {
@@ -177,6 +186,7 @@ func (op *readOp) step(ev *readEvent, out []readEffect, d *readDuties) []readEff
 	}
 	r := &op.reading
 	switch ev.kind {
+	// The timer has fired, so there is none to stop.
 	case readTicked:
 		op.timer = nil
 	case readCanceled:
@@ -188,7 +198,8 @@ func (op *readOp) step(ev *readEvent, out []readEffect, d *readDuties) []readEff
 		}
 	}
 	op.out = r.step(ev, op.out[:0])
-	r.check()
+	r.checkInvariants()
+	// Copied, because the machine may be in another round when the effects are performed.
 	d.round, d.cmd, d.epoch = r.round, r.asked, r.topology.Epoch()
 	// After the first requests, performed sets the timer.
 	d.holds = ev.kind == readBegun && r.deadline > 0 || op.trace != nil
@@ -196,13 +207,15 @@ func (op *readOp) step(ev *readEvent, out []readEffect, d *readDuties) []readEff
 	for i := range op.out {
 		switch e := &op.out[i]; e.kind {
 		case readAsk:
+			// Once for all requests of the step.
 			if now == 0 && r.deadline > 0 {
 				now = op.c.clock.Monotonic()
 				d.timeout = max(r.deadline-now, time.Millisecond)
 			}
 			e.target.sent = now
+		// A repair is a write: a replica has the whole timeout for it, even if the read ends earlier.
 		case readRepair:
-			d.timeout = op.c.patience(r.started, r.deadline)
+			d.timeout = op.c.changeTimeout(r.started, r.deadline)
 		case readArm:
 			op.timer = op.c.clock.After(e.after, op.onTimer)
 		case readReply:
@@ -234,6 +247,7 @@ func (op *readOp) concludeLocked(d *readDuties) {
 
 // endedLocked reports whether no event can follow and no goroutine needs op. The caller holds mu.
 func (op *readOp) endedLocked() bool {
+	// Each of these may still lead to an event, which must not find another request in op.
 	return op.timer == nil && !op.watching && op.performing == 0 && op.reading.idle()
 }
 
@@ -244,6 +258,7 @@ func (op *readOp) performed(first bool) (ends bool) {
 	defer op.mu.Unlock()
 	op.performing--
 	if op.panicked {
+		// recovered has left op to the garbage collector.
 		return false
 	}
 	if r := &op.reading; first && !r.over {
@@ -252,8 +267,9 @@ func (op *readOp) performed(first bool) (ends bool) {
 	return op.endedLocked()
 }
 
-// end returns op to the pool.
+// end returns op to the pool. Nothing refers to it any longer.
 func (op *readOp) end() {
+	// Otherwise the pool would keep the request's memory.
 	op.reading.clear()
 	op.trace, op.cancel, op.watched = nil, nil, nil
 	op.c.reads.Put(op)
@@ -269,6 +285,7 @@ func (op *readOp) recovered(d *readDuties) {
 	err := op.c.guard.Caught("coordinator read", p)
 	op.mu.Lock()
 	done, timer, watching := op.done, op.timer, op.watching
+	// From now on, steps do nothing, and op is not returned to the pool.
 	op.done, op.timer, op.watching, op.panicked = nil, nil, false, true
 	op.mu.Unlock()
 	if timer != nil {
@@ -278,16 +295,19 @@ func (op *readOp) recovered(d *readDuties) {
 		op.watched.Remove(&op.hook)
 	}
 	if done == nil {
+		// The step had taken the callback, and the panic came before it was called.
 		done = d.done
 	}
 	if done == nil {
 		return
 	}
+	// A part of a range read has no reservation of its own.
 	if op.reading.whole {
 		op.c.ReleaseRead()
 	}
 	done(nil, err)
 	if watching {
+		// The requests that are outstanding have no receiver.
 		op.cancel.Cancel()
 	}
 }

@@ -18,12 +18,14 @@ func (r *reading) gather(out []readEffect) []readEffect {
 		if t.state != readAnswered || t.page == nil {
 			continue
 		}
+		// The version refers to the page, which r.kept holds until the answer.
 		v, err := r.resolver.Parse(t.node, *t.page)
 		if err != nil {
 			return r.fail(err, out)
 		}
 		versions = append(versions, v)
 	}
+	// What each replica lacks of the merge, and where rows may follow that a limit has cut off.
 	lacks, next := r.resolver.Round(r.asked, versions, !r.c.unsafe.NoShortRead)
 	if err := r.resolver.Err(); err != nil {
 		return r.fail(err, out)
@@ -33,6 +35,7 @@ func (r *reading) gather(out []readEffect) []readEffect {
 	}
 	r.next = next
 	if r.table.Options.ReadRepair == "NONE" && r.cmd.Repair == nil || r.c.unsafe.NoReadRepair {
+		// The table option read_repair, or a test.
 		return r.advance(out)
 	}
 	return r.repair(lacks, out)
@@ -41,12 +44,14 @@ func (r *reading) gather(out []readEffect) []readEffect {
 // repair writes to every replica what it lacks, and waits until as many as the level requires have the whole answer: so
 // a later read at the same level returns it, too.
 func (r *reading) repair(lacks []resolve.Repairs, out []readEffect) []readEffect {
+	// The repairs are counted like the acknowledgements of a write at the level of the read.
 	r.resetTally()
 	repaired := false
 	for i := range lacks {
 		l := &lacks[i]
 		r.tally.Opened(l.Node)
 		if len(l.Mutations) == 0 {
+			// It has the whole answer already.
 			r.tally.Answered(l.Node)
 			continue
 		}
@@ -60,6 +65,7 @@ func (r *reading) repair(lacks []resolve.Repairs, out []readEffect) []readEffect
 	}
 	r.c.counts.readRepairs.Add(1)
 	r.phase = phaseRepair
+	// Late pages of this round no longer matter.
 	r.round++
 	return out
 }
@@ -70,6 +76,7 @@ func (r *reading) repaired(ev *readEvent, out []readEffect) []readEffect {
 		return out
 	}
 	if ev.err == nil {
+		// Monotonic reads: a quorum has what is returned, so a later read cannot return less.
 		if r.tally.Answered(ev.node); r.tally.Satisfied() {
 			return r.advance(out)
 		}
@@ -115,6 +122,7 @@ func (r *reading) nextRepaired(failed ring.NodeID) *readTarget {
 		case t.state == readSpare:
 			return t
 		case late == nil && (t.state == readOpenPage || t.state == readOpenDigest):
+			// Worse than one that was not asked, because it is slow.
 			late = t
 		}
 	}
@@ -124,11 +132,13 @@ func (r *reading) nextRepaired(failed ring.NodeID) *readTarget {
 // advance answers, or continues reading if the round ended before the limit.
 func (r *reading) advance(out []readEffect) []readEffect {
 	for r.next != nil {
+		// Replicas that differ in every row could continue the read for ever.
 		if r.rounds >= r.c.limits.RoundsMax {
 			return r.fail(r.failure(), out)
 		}
 		cmd := r.resolver.Continuation(r.next, r.asked, r.c.limits.RoundRowsMax)
 		if cmd == nil && r.cmd.SinglePartition() {
+			// The limit of the partition is met.
 			break
 		}
 		if cmd == nil {
@@ -140,6 +150,7 @@ func (r *reading) advance(out []readEffect) []readEffect {
 		return r.dataRound(func(*readTarget) bool { return false }, out)
 	}
 	b := r.c.buffer()
+	// The answer is encoded into a pooled buffer, which is released after done.
 	page, err := r.resolver.AppendPage((*b)[:0])
 	if err != nil {
 		return r.fail(err, out)

@@ -19,6 +19,7 @@ func (op *readOp) perform(out []readEffect, d *readDuties, blocks bool) {
 		switch e.kind {
 		case readAsk:
 			if e.target.node == op.reading.self {
+				// Deferred: it may block, and the other nodes should be reading meanwhile.
 				own = e
 				continue
 			}
@@ -40,6 +41,7 @@ func (op *readOp) perform(out []readEffect, d *readDuties, blocks bool) {
 		}
 	}
 	if request != nil {
+		// Transports have copied it.
 		c.release(request)
 	}
 	if own != nil {
@@ -52,10 +54,12 @@ func (op *readOp) perform(out []readEffect, d *readDuties, blocks bool) {
 func (op *readOp) reply(d *readDuties) {
 	c := op.c
 	if d.whole {
+		// Before done, which may start the client's next request.
 		c.ReleaseRead()
 	}
 	d.answer(c.guard)
 	for _, b := range d.kept {
+		// The page was valid until done returned.
 		c.release(b)
 	}
 	if d.watched == nil {
@@ -63,6 +67,7 @@ func (op *readOp) reply(d *readDuties) {
 	}
 	removed := d.watched.Remove(&op.hook)
 	op.cancel.Cancel() // the requests whose answers are not needed
+	// Otherwise the cancellation is on its way, and its event keeps op.
 	if removed {
 		op.mu.Lock()
 		op.watching = false
@@ -74,12 +79,14 @@ func (op *readOp) reply(d *readDuties) {
 func (d *readDuties) answer(g *guard.Guard) {
 	defer g.Recover("coordinator read", nil)
 	done := d.done
+	// recovered must not call it a second time.
 	d.done = nil
 	done(d.page, d.err)
 }
 
 // callbacks returns the callbacks for a target's answer. A target keeps its callbacks of the first round.
 func (op *readOp) callbacks(t *readTarget, round int) (func([]byte, error), func(row.Digest, error)) {
+	// Later rounds are rare, and their answers must not be taken for the first one's.
 	if round > 0 || t.onPage == nil {
 		onPage := func(page []byte, err error) { op.paged(t, round, page, err) }
 		onDigest := func(d row.Digest, err error) { op.digested(t, round, d, err) }
@@ -117,6 +124,7 @@ func (op *readOp) ask(e *readEffect, d *readDuties, request *[]byte) *[]byte {
 	}
 	if request == nil {
 		request = c.buffer()
+		// Encoded once for all nodes; page and digest differ only in the verb.
 		*request = remote.AppendRead((*request)[:0], d.epoch, d.cmd)
 	}
 	if e.digest {
@@ -135,6 +143,7 @@ func (op *readOp) askHere(e *readEffect, d *readDuties, blocks bool) {
 	replica := op.c.replica(e.target.node, op.trace)
 	local, ok := replica.(Blocking)
 	switch {
+	// In this goroutine: no change to a worker and back.
 	case ok && blocks && e.digest:
 		local.DigestHere(d.epoch, d.cmd, d.timeout, onDigest)
 	case ok && blocks:
@@ -150,6 +159,7 @@ func (op *readOp) askHere(e *readEffect, d *readDuties, blocks bool) {
 func (op *readOp) repair(l *resolve.Repairs, d *readDuties) {
 	c, r := op.c, &op.reading
 	traceNode(op.trace, r.self, "Sending read repair to", l.Node)
+	// A truncation waits for the repair, as for any write.
 	generation, node, round := c.sent.Enter(), l.Node, d.round
 	done := func(err error) { // without the mutations: the answer may come long after the request has ended
 		c.sent.Leave(generation)

@@ -13,6 +13,7 @@ import (
 // untilTick returns the time until the deadline, or until one more replica is asked because others are late.
 func (r *reading) untilTick() time.Duration {
 	wait := r.deadline - r.started
+	// Without a spare, nothing can be done before the deadline.
 	if d, ok := r.c.tables.After(r.table); ok && r.nextSpare() != nil {
 		wait = min(wait, d)
 	}
@@ -24,6 +25,7 @@ func (r *reading) needPage(out []readEffect) []readEffect {
 	var again *readTarget
 	for _, t := range r.targets {
 		if t.state == readOpenPage {
+			// The page is on its way, or its failure, which then comes here again.
 			return out
 		}
 		if t.state == readAnswered && again == nil {
@@ -33,6 +35,7 @@ func (r *reading) needPage(out []readEffect) []readEffect {
 	if again == nil {
 		return out
 	}
+	// The answer of this node counts once.
 	r.tally.Again(again.node)
 	return r.ask(again, false, out)
 }
@@ -43,6 +46,7 @@ func (r *reading) failed(ev *readEvent, out []readEffect) []readEffect {
 	wasPage := t.state == readOpenPage
 	t.state, t.err = readFailed, err
 	if errors.Is(err, env.ErrCanceled) {
+		// The caller has canceled the read: no other replica needs to be asked.
 		return r.fail(env.ErrCanceled, out)
 	}
 	var tooSmall *row.PageTooSmall
@@ -51,6 +55,7 @@ func (r *reading) failed(ev *readEvent, out []readEffect) []readEffect {
 	}
 	var refusal *NotReplica
 	r.refused = r.refused || errors.As(err, &refusal)
+	// From here on the node counts for no side.
 	r.tally.Failed(t.node)
 	// Spares are counted: while the ring changes, one side may lack them, and answers of the other side do not help.
 	if r.tally.Hopeless() {
@@ -63,6 +68,7 @@ func (r *reading) failed(ev *readEvent, out []readEffect) []readEffect {
 		return out
 	}
 	if r.phase == phaseData {
+		// Other pages may suffice.
 		return r.gather(out)
 	}
 	return r.compare(out)
@@ -75,6 +81,7 @@ func (r *reading) sparesFor(failed ring.NodeID) (spares []*readTarget) {
 		switch {
 		case t.state != readSpare:
 		case r.tally.Replaces(t.node, failed):
+			// One is enough; those that were collected are not needed.
 			return append(spares[:0], t)
 		case r.tally.Helps(t.node, failed):
 			spares = append(spares, t)
@@ -91,6 +98,7 @@ func (r *reading) giveUp(out []readEffect) []readEffect {
 		err = &refused{err} // the range read plans its rest again
 	}
 	if r.refused && r.whole && r.c.MayReplan(r.plans) && r.deadline > 0 {
+		// Answers to this plan are ignored from here on.
 		r.round++
 		r.pausing = true
 		return append(out, readEffect{kind: readPause, after: ReplanPause << (r.plans - 1)})
@@ -109,6 +117,7 @@ func (r *reading) failure() error {
 			failures = append(failures, NodeFailure{Node: t.node, Reason: reasonOf(t.err)})
 		}
 	}
+	// An error of a replica explains more than a missing answer.
 	if len(failures) > 0 {
 		return &ReadFailure{Consistency: r.level, Received: received, BlockFor: blockFor, Failures: failures,
 			DataPresent: data}
@@ -125,20 +134,22 @@ func (r *reading) tick(now time.Duration, out []readEffect) []readEffect {
 	}
 	out = append(out, readEffect{kind: readArm, after: left})
 	spare := r.nextSpare()
+	// Repairs are not sent to more replicas: each has its own mutations.
 	if spare == nil || r.phase == phaseRepair {
 		return out
 	}
 	out = append(out, readEffect{kind: readSpeculate})
+	// The page, unless there is one, because the late replica may be the one that was to send it.
 	return r.ask(spare, r.phase == phaseDigest && r.withPage() != nil, out)
 }
 
-// check stops the program if an invariant is broken:
+// checkInvariants stops the program if an invariant is broken:
 //
 //  1. No more answers are outstanding than requests were sent.
 //  2. A read that is not over waits for an answer or for the end of a pause, or can ask another replica.
 //  3. No replica is counted twice.
 //  4. The result belongs to a read that is over.
-func (r *reading) check() {
+func (r *reading) checkInvariants() {
 	invariant.Check(r.open >= 0, "read: a request was answered twice")
 	if r.over {
 		return

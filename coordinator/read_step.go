@@ -67,6 +67,7 @@ type readTarget struct {
 	onDigest func(row.Digest, error)
 }
 
+// at returns the node, for SortByProximity.
 func (t *readTarget) at() ring.NodeID { return t.node }
 
 type readState uint8
@@ -135,18 +136,21 @@ const (
 
 // reset prepares r for a request; the caller adds the replicas.
 func (r *reading) reset(req *ReadRequest, table *schema.Table, t *ring.Topology) {
+	// filtered replaces the latter two when the plan has determined how many replicas must answer.
 	r.requested, r.cmd, r.asked = req.Command, req.Command, req.Command
 	r.level, r.only, r.table = req.Consistency, req.Only, table
 	r.topology, r.self = t, r.c.view.Self()
 	r.round, r.rounds, r.plans, r.phase = 0, 0, 0, phaseDigest
 	r.refused, r.remote, r.pausing, r.next = false, false, false, nil
 	r.open, r.started, r.page, r.err, r.memory = 0, 0, nil, nil, req.Memory
+	// After memory and the command, which it refers to.
 	r.resolver = r.newResolver()
 }
 
 // clear releases what the read referred to. The targets are kept for another read.
 func (r *reading) clear() {
 	for _, t := range r.targets {
+		// The pages were released with the answer.
 		t.page = nil
 		r.spareSlots = append(r.spareSlots, t)
 	}
@@ -160,6 +164,7 @@ func (r *reading) idle() bool { return r.over && r.open == 0 && !r.pausing }
 
 // newResolver returns the resolver of the present command.
 func (r *reading) newResolver() resolve.Resolver {
+	// Empty: it allocates when pages differ, which is rare.
 	x := resolve.New(r.cmd, resultBytes(r.cmd, r.c.limits.ResultBytes))
 	x.SetMemory(r.memory)
 	for _, b := range r.kept { // of an earlier plan
@@ -180,9 +185,11 @@ func resultBytes(cmd *row.ReadCommand, most int) int {
 func (r *reading) step(ev *readEvent, out []readEffect) []readEffect {
 	switch ev.kind {
 	case readPaged, readDigested, readRepaired:
+		// Also after the end, so that idle knows when nothing is outstanding.
 		r.open--
 	case readResumed:
 		r.pausing = false
+	// No answer to a request.
 	case readBegun, readTicked, readCanceled:
 	}
 	if r.over {
@@ -198,6 +205,7 @@ func (r *reading) step(ev *readEvent, out []readEffect) []readEffect {
 	case readTicked:
 		return r.tick(ev.now, out)
 	case readResumed:
+		// The topology that the replicas know has probably arrived.
 		return r.replan(out)
 	case readCanceled:
 		return r.fail(env.ErrCanceled, out)
@@ -210,6 +218,7 @@ func (r *reading) begin(now time.Duration, out []readEffect) []readEffect {
 	if err := r.plan(); err != nil {
 		return r.fail(err, out)
 	}
+	// After the plan, which determines whether one answer is enough.
 	r.filtered()
 	r.started = now
 	return r.choose(out)
@@ -221,6 +230,7 @@ func (r *reading) ask(t *readTarget, digest bool, out []readEffect) []readEffect
 	if digest {
 		t.state = readOpenDigest
 	}
+	// The answer follows exactly once, even if the replica is dead.
 	r.open++
 	r.remote = r.remote || t.node != r.self
 	return append(out, readEffect{kind: readAsk, target: t, digest: digest})
@@ -233,14 +243,17 @@ func (r *reading) answered(ev *readEvent, out []readEffect) []readEffect {
 		return out // too late to be used
 	}
 	if ev.err != nil {
+		// Before the state changes, because failed distinguishes pages from digests.
 		return r.failed(ev, out)
 	}
 	t.state = readAnswered
 	r.tally.Answered(t.node)
 	if ev.kind == readDigested {
 		t.digest = ev.digest
+		// A digest alone never decides: a page is needed, too.
 		return r.compare(out)
 	}
+	// Every page of a data round is merged, so each is kept.
 	if r.phase == phaseData {
 		if err := r.keep(t, ev.page); err != nil {
 			return r.fail(err, out)
@@ -248,8 +261,10 @@ func (r *reading) answered(ev *readEvent, out []readEffect) []readEffect {
 		return r.gather(out)
 	}
 	if received, blockFor := r.tally.Totals(); blockFor == 1 && received == 1 && !r.tally.TwoSided() {
+		// Level ONE: the page is passed on without a digest and without a copy.
 		return r.succeed(ev.page, out)
 	}
+	// Computed here, because the replica was asked for the page instead.
 	t.digest = row.DigestOf(ev.page)
 	if r.tally.Satisfied() && r.agreed() {
 		return r.succeed(ev.page, out) // without a copy
@@ -262,6 +277,7 @@ func (r *reading) answered(ev *readEvent, out []readEffect) []readEffect {
 
 // keep copies a page, which is valid only during the event. It fails if there is no memory for it.
 func (r *reading) keep(t *readTarget, page []byte) error {
+	// Before the copy: memory is reserved, then used.
 	if err := r.resolver.Hold(len(page)); err != nil {
 		return err
 	}
@@ -275,6 +291,7 @@ func (r *reading) keep(t *readTarget, page []byte) error {
 // compare ends the digest phase when enough replicas have answered, one of them with a page.
 func (r *reading) compare(out []readEffect) []readEffect {
 	if !r.tally.Satisfied() {
+		// The remaining answers, or the timer, continue the read.
 		return out
 	}
 	with := r.withPage()
@@ -291,6 +308,7 @@ func (r *reading) compare(out []readEffect) []readEffect {
 			t.page = with.page
 		}
 	}
+	// The data round asks the others only.
 	out = append(out, readEffect{kind: readMismatch})
 	return r.dataRound(func(t *readTarget) bool { return t.page != nil }, out)
 }
@@ -310,6 +328,7 @@ func (r *reading) agreed() bool {
 	var first *readTarget
 	for _, t := range r.targets {
 		switch {
+		// Late and failed replicas have no say.
 		case t.state != readAnswered:
 		case first == nil:
 			first = t
@@ -323,11 +342,13 @@ func (r *reading) agreed() bool {
 // resetTally resets the counts.
 func (r *reading) resetTally() {
 	if r.only != nil {
+		// ALL of the named nodes, whatever the replicas of the ring are.
 		r.tally.ResetTo(r.set.Among(r.only))
 		return
 	}
 	r.tally.Reset(r.level, r.table.Replication, r.topology, r.self, r.c.localDC)
 	if !r.c.unsafe.ReadOneSide {
+		// While an operation is Switching, both sides must answer.
 		r.tally.JoinRead(r.set, r.level, r.table.Replication)
 	}
 }
@@ -335,6 +356,7 @@ func (r *reading) resetTally() {
 // dataRound requests pages from all replicas that answered, except those for which has returns true.
 func (r *reading) dataRound(has func(*readTarget) bool, out []readEffect) []readEffect {
 	r.phase = phaseData
+	// Digests that are outstanding are ignored: these replicas are asked for their pages, or not at all.
 	r.round++
 	r.rounds++
 	r.resetTally()
@@ -346,11 +368,13 @@ func (r *reading) dataRound(has func(*readTarget) bool, out []readEffect) []read
 			if has(t) {
 				r.tally.Answered(t.node)
 			} else {
+				// The page of an earlier round; r.kept still holds its memory.
 				t.page = nil
 				asked = true
 				out = r.ask(t, false, out)
 			}
 		case readOpenPage, readOpenDigest, readSpare:
+			// It has not answered, so it is a spare of the data round, slower than those that have.
 			t.state = readSpare
 			r.tally.Opened(t.node)
 		case readFailed:
@@ -359,6 +383,7 @@ func (r *reading) dataRound(has func(*readTarget) bool, out []readEffect) []read
 	if asked {
 		return out
 	}
+	// Everything is here: the replicas that agree share one page.
 	return r.gather(out)
 }
 
@@ -370,8 +395,10 @@ func (r *reading) succeed(page []byte, out []readEffect) []readEffect {
 // fail answers with err.
 func (r *reading) fail(err error, out []readEffect) []readEffect { return r.conclude(nil, err, out) }
 
+// conclude ends the read with a page or an error.
 func (r *reading) conclude(page []byte, err error, out []readEffect) []readEffect {
 	r.over, r.page, r.err = true, page, err
+	// It may refer to large pages.
 	r.resolver = resolve.Resolver{}
 	return append(out, readEffect{kind: readReply})
 }

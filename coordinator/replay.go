@@ -28,6 +28,7 @@ type LocalStore interface {
 // because some of them would be void or would go to other nodes by an older schema or topology, and not before the
 // truncations of an earlier process are known.
 func (c *Coordinator) MayReplay() bool {
+	// The second condition may read from the disk.
 	return (c.confirmed == nil || c.confirmed()) && c.TruncationsKnown()
 }
 
@@ -64,6 +65,7 @@ func (c *Coordinator) EndSending(generation uint64) { c.sent.Leave(generation) }
 // table.
 func (c *Coordinator) Void(table schema.StorageID, mark int64) bool {
 	last, ok := c.truncating.last(table)
+	// Statement 2.
 	return ok && mark <= last
 }
 
@@ -71,6 +73,7 @@ func (c *Coordinator) Void(table schema.StorageID, mark int64) bool {
 // returned true.
 func (c *Coordinator) HintMark(table schema.StorageID, began time.Duration) int64 {
 	if c.unsafe.TruncationsByClock {
+		// For tests: as if wall-clock times decided.
 		return c.clock.Now().Add(began - c.clock.Monotonic()).UnixNano()
 	}
 	return c.truncating.hintMark(table, began)

@@ -112,7 +112,7 @@ func TestStepsOfAnOrdering(t *testing.T) {
 					ev.plan = ev.part.plans
 				}
 				out := o.step(&ev, nil)
-				o.check()
+				o.checkInvariants()
 				if got := orderEffects(o, out); got != strings.TrimSpace(want) {
 					t.Errorf("%s-> %s, want %s", event, got, strings.TrimSpace(want))
 				}
@@ -199,7 +199,7 @@ func TestStepsOfAReading(t *testing.T) {
 					ev.kind = readCanceled
 				}
 				out := r.step(&ev, nil)
-				r.check()
+				r.checkInvariants()
 				if got := readEffectsOf(r, out, sent); got != strings.TrimSpace(want) {
 					t.Errorf("%s-> %s, want %s", event, got, strings.TrimSpace(want))
 				}
@@ -249,7 +249,7 @@ func TestInvariantsFire(t *testing.T) {
 	begun := func() *ordering {
 		o, _ := newOrdering(t)
 		o.step(&orderEvent{kind: orderBegun}, nil)
-		o.check()
+		o.checkInvariants()
 		return o
 	}
 	started := func() *ranging {
@@ -261,7 +261,7 @@ func TestInvariantsFire(t *testing.T) {
 		if e := r.step(&rangeEvent{kind: rangeBegun}); e.kind != rangeStart {
 			t.Fatalf("the first effect is %d", e.kind)
 		}
-		r.check()
+		r.checkInvariants()
 		return r
 	}
 	reads := func() *reading {
@@ -274,25 +274,29 @@ func TestInvariantsFire(t *testing.T) {
 		if out := r.step(&readEvent{kind: readBegun}, nil); len(out) != 3 {
 			t.Fatalf("%d effects", len(out))
 		}
-		r.check()
+		r.checkInvariants()
 		return r
 	}
 	for want, breaks := range map[string]func(){
-		"answered twice":                  func() { r := reads(); r.open = -1; r.check() },
-		"nothing but the":                 func() { r := reads(); r.open = 0; r.check() },
-		"result before the end":           func() { r := reads(); r.err = ErrNoReply; r.check() },
-		"read: a replica was counted":     func() { r := reads(); r.tally.Quotas()[0].Open = -1; r.check() },
-		"parts without a quorum is wrong": func() { o := begun(); o.left = 1; o.check() },
-		"order: a replica was counted":    func() { o := begun(); o.parts[0].tally.Quotas()[0].Open = -1; o.check() },
+		"answered twice":                  func() { r := reads(); r.open = -1; r.checkInvariants() },
+		"nothing but the":                 func() { r := reads(); r.open = 0; r.checkInvariants() },
+		"result before the end":           func() { r := reads(); r.err = ErrNoReply; r.checkInvariants() },
+		"read: a replica was counted":     func() { r := reads(); r.tally.Quotas()[0].Open = -1; r.checkInvariants() },
+		"parts without a quorum is wrong": func() { o := begun(); o.left = 1; o.checkInvariants() },
+		"order: a replica was counted": func() {
+			o := begun()
+			o.parts[0].tally.Quotas()[0].Open = -1
+			o.checkInvariants()
+		},
 		"no write follows": func() {
 			o := begun()
 			o.parts[0].tally.Quotas()[0].Got, o.parts[1].tally.Quotas()[0].Got, o.left = 2, 2, 0
-			o.check()
+			o.checkInvariants()
 		},
-		"taken before its start": func() { r := started(); r.taken = 2; r.check() },
-		"too many pieces":        func() { r := started(); r.taken = -20; r.check() },
-		"more rows":              func() { r := started(); r.counted = 5; r.check() },
-		"nothing is awaited":     func() { r := started(); r.started = 0; r.check() },
+		"taken before its start": func() { r := started(); r.taken = 2; r.checkInvariants() },
+		"too many pieces":        func() { r := started(); r.taken = -20; r.checkInvariants() },
+		"more rows":              func() { r := started(); r.counted = 5; r.checkInvariants() },
+		"nothing is awaited":     func() { r := started(); r.started = 0; r.checkInvariants() },
 	} {
 		t.Run(want, func(t *testing.T) {
 			defer func() {

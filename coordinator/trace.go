@@ -65,6 +65,7 @@ type Reads struct{ Rows, Tombstones, Partitions, Commands, Bytes int }
 
 // ReadsOf counts a page that answers one command, as of now, in seconds.
 func ReadsOf(page []byte, now int64) Reads {
+	// Counted from the encoded page, which costs a pass over it.
 	rows, tombstones, partitions := row.CountPage(page, now)
 	return Reads{Rows: rows, Tombstones: tombstones, Partitions: partitions, Commands: 1, Bytes: len(page)}
 }
@@ -83,6 +84,7 @@ type Observation struct {
 	reads Reads
 }
 
+// contact adds a replica, once.
 func (o *Observation) contact(node ring.NodeID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -103,6 +105,7 @@ func (o *Observation) TakeReads() Reads {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	r := o.reads
+	// Each count is taken once.
 	o.reads = Reads{}
 	return r
 }
@@ -166,6 +169,7 @@ func tracesOf[R any](requests []R, of func(R) Trace) Trace {
 			ts = append(ts, t)
 		}
 	}
+	// Not an empty list: a nil Trace is what the callers compare with.
 	if ts == nil {
 		return nil
 	}

@@ -94,6 +94,7 @@ func (op *truncateOp) deliver(step func() truncateEffects) {
 	e := func() truncateEffects {
 		op.mu.Lock()
 		defer op.mu.Unlock()
+		// The operation has ended; late answers have no effect.
 		if op.done == nil {
 			return truncateEffects{}
 		}
@@ -107,12 +108,14 @@ func (op *truncateOp) deliver(step func() truncateEffects) {
 	}
 	timeout := op.c.Remaining(op.deadline)
 	if e.order.Phase == TruncationEnd {
+		// The client waits for the end, which is only announced.
 		timeout = min(timeout, truncationEndWait)
 	}
 	for _, n := range e.send {
 		op.c.replicas.Replica(n).Truncate(e.epoch, e.order, timeout, func(err error) { op.answered(e.plan, n, err) })
 	}
 	switch {
+	// Another node may still apply the newest topology, or the truncation that overtook this one.
 	case e.pause:
 		op.c.clock.After(truncatePause, op.begin)
 	case e.begin:
@@ -142,6 +145,7 @@ func (op *truncateOp) nextPhase() truncateEffects {
 		}
 	}
 	// The end is only announced: all nodes have dropped their rows.
+	// A node that is down would keep its rows, and repairs would bring them back to the others.
 	if alive < len(required) && op.truncation.Phase != TruncationEnd {
 		c.counts.unavailable.Add(1)
 		return op.end(&Unavailable{Consistency: ring.All, Required: len(required), Alive: alive})
@@ -154,6 +158,7 @@ func (op *truncateOp) nextPhase() truncateEffects {
 		op.truncation.ID = c.truncationID()
 	}
 	op.waiting, op.refused, op.void = slices.Clone(nodes), false, false
+	// One deadline for all phases.
 	if op.timer == nil {
 		op.timer = c.clock.After(op.deadline-c.clock.Monotonic(), op.timeout)
 	}
@@ -170,6 +175,8 @@ func (op *truncateOp) abandon(x Truncation) {
 	_, nodes := c.truncates(op.table, t)
 	for _, n := range nodes {
 		if c.believes(n) {
+			// Without an answer, and without a guarantee: a node that does not receive it waits for
+			// Limits.TruncationMost.
 			x.Phase = TruncationEnd
 			c.replicas.Replica(n).Truncate(t.Epoch(), x, truncationEndWait, func(error) {})
 		}
@@ -193,12 +200,14 @@ func (c *Coordinator) truncates(table *schema.Table, t *ring.Topology) (required
 			held[n] = true
 		}
 	}
+	// Any member may be the source of a range then, also one that is no replica by the present ring.
 	changes := len(t.Operations()) > 0
 	for _, n := range t.Nodes() {
 		if held[n.ID] || changes {
 			required = append(required, n.ID)
 		}
 		if held[n.ID] || changes || c.believes(n.ID) {
+			// A member without rows may have hints and logged batches.
 			asked = append(asked, n.ID)
 		}
 	}
@@ -222,6 +231,7 @@ func (op *truncateOp) count(plan int, node ring.NodeID, err error) truncateEffec
 		op.refused = true
 	}
 	if errors.As(err, &void) || errors.As(err, &refusal) {
+		// Not a failure: the phase is repeated with a newer topology or a new ID.
 		err = nil
 	}
 	if op.truncation.Phase == TruncationEnd {
@@ -234,6 +244,7 @@ func (op *truncateOp) count(plan int, node ring.NodeID, err error) truncateEffec
 	case len(op.waiting) > 0:
 		return truncateEffects{}
 	case op.refused:
+		// From the first phase, because nodes of the new topology have not prepared.
 		op.truncation.Phase = TruncationPrepare
 		return truncateEffects{pause: true}
 	case op.truncation.Phase == TruncationPrepare:
@@ -253,10 +264,12 @@ const truncatePause = 100 * time.Millisecond
 func (op *truncateOp) timeout() {
 	op.deliver(func() truncateEffects {
 		if op.truncation.Phase == TruncationEnd {
+			// All rows are gone; only the announcement is missing.
 			return op.end(nil)
 		}
 		var node ring.NodeID
 		if len(op.waiting) > 0 {
+			// One of them, for the message.
 			node = op.waiting[0]
 		}
 		return op.end(&TruncateFailure{Node: node, Cause: ErrNoReply})
@@ -272,6 +285,7 @@ func (op *truncateOp) end(err error) truncateEffects {
 		abort: err != nil && op.plan > 0,
 		order: op.truncation,
 	}
+	// Later events find the operation ended.
 	op.done, op.timer = nil, nil
 	return e
 }
@@ -312,16 +326,19 @@ const truncatedPrefix = "hint-truncated/"
 func (c *Coordinator) TruncationsKnown() bool {
 	t := &c.truncating
 	t.mu.Lock()
+	// Without a store, nothing survives a restart.
 	loaded := t.loaded || c.store == nil
 	t.mu.Unlock()
 	if loaded {
 		return true
 	}
+	// Read without the lock, because storage may wait.
 	numbers, marks := map[schema.StorageID]int64{}, map[schema.StorageID]uint64{}
 	err := c.store.ScanLocal([]byte(truncatedPrefix), func(key, value []byte) error {
 		k, v := wire.NewCursor(key[len(truncatedPrefix):]), wire.NewCursor(value)
 		table := schema.StorageID(k.Uint32())
 		numbers[table] = v.Int64()
+		// A truncation that was in progress when the process ended may still be so on other nodes.
 		if id := v.Uint64(); v.Err() == nil && id != 0 {
 			marks[table] = id
 		}
@@ -334,6 +351,7 @@ func (c *Coordinator) TruncationsKnown() bool {
 	until := c.clock.Monotonic() + c.limits.TruncationMost
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	// Another goroutine was faster.
 	if t.loaded {
 		return true
 	}
@@ -359,6 +377,7 @@ func (t *truncating) last(table schema.StorageID) (number int64, ok bool) {
 func (t *truncating) mark() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	// Statement 2 in replay.go.
 	return t.highest + 1
 }
 
@@ -368,6 +387,7 @@ func (t *truncating) hintMark(table schema.StorageID, began time.Duration) int64
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if n, ok := t.numbers[table]; ok && n.voids && began <= n.at {
+		// Statement 3: void at once, because the write began before the truncation.
 		return n.number
 	}
 	return t.highest + 1
@@ -377,6 +397,7 @@ func (t *truncating) hintMark(table schema.StorageID, began time.Duration) int64
 func (t *truncating) next(now int64) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	// Statement 1: greater than all numbers, and not before records of earlier versions.
 	return max(now, t.highest+1)
 }
 
@@ -387,6 +408,7 @@ func (t *truncating) record(table schema.StorageID, number int64, at time.Durati
 	t.recordLocked(table, truncationNumber{number, true, at})
 }
 
+// recordLocked records the number of a truncation. Numbers never go back.
 func (t *truncating) recordLocked(table schema.StorageID, n truncationNumber) {
 	if t.numbers == nil {
 		t.numbers = map[schema.StorageID]truncationNumber{}
@@ -396,6 +418,7 @@ func (t *truncating) recordLocked(table schema.StorageID, n truncationNumber) {
 	t.highest = max(t.highest, n.number)
 }
 
+// markLocked sets the last truncation that was prepared.
 func (t *truncating) markLocked(table schema.StorageID, mark truncationMark) {
 	if t.tables == nil {
 		t.tables = map[schema.StorageID]truncationMark{}
@@ -419,6 +442,7 @@ func (t *truncating) end(table schema.StorageID, id uint64, now time.Duration) b
 	if !ok || mark.id != id {
 		return false
 	}
+	// The mark stays: reads that began before the end have perhaps seen dropped rows.
 	t.tables[table] = truncationMark{id, min(mark.until, now)}
 	return true
 }
@@ -429,6 +453,7 @@ func (t *truncating) covers(table schema.StorageID, began time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	mark, ok := t.tables[table]
+	// Until the end is known, until is in the future.
 	return ok && began <= mark.until
 }
 
@@ -442,8 +467,10 @@ func (c *Coordinator) voidStored(t Truncation) error {
 	now := c.clock.Now().UnixNano()
 	number := c.truncating.next(now)
 	if c.unsafe.TruncationsByClock {
+		// For tests: a clock that goes back makes the number too small.
 		number = now
 	}
+	// First on disk, then in memory, on which marks depend.
 	if err := c.saveTruncation(t.Table, number, t.ID); err != nil {
 		return err
 	}
@@ -457,6 +484,7 @@ func (c *Coordinator) saveTruncation(table schema.StorageID, number int64, under
 		return nil
 	}
 	key := wire.AppendUint32([]byte(truncatedPrefix), uint32(table))
+	// Synced: the number must survive a crash.
 	return c.store.SetLocal(key, wire.AppendUint64(wire.AppendInt64(nil, number), underWay), true)
 }
 
@@ -471,6 +499,7 @@ func (c *Coordinator) FollowTruncation(t Truncation, done func(error)) {
 		return
 	}
 	if t.Phase == TruncationPrepare && !c.unsafe.RepairTruncated {
+		// At once, not in the queue: from now on reads must not repair.
 		c.truncating.prepare(t.Table, t.ID, now+c.limits.TruncationMost)
 	}
 	c.truncating.serially(func() {
@@ -478,6 +507,7 @@ func (c *Coordinator) FollowTruncation(t Truncation, done func(error)) {
 		switch {
 		case t.Phase != TruncationEnd:
 			err = c.voidStored(t)
+		// Stored only for the last truncation, so that a late end does not hide the one in progress.
 		case c.truncating.end(t.Table, t.ID, now):
 			number, _ := c.truncating.last(t.Table)
 			err = c.saveTruncation(t.Table, number, 0)
@@ -486,6 +516,7 @@ func (c *Coordinator) FollowTruncation(t Truncation, done func(error)) {
 			done(err)
 			return
 		}
+		// Writes that this node sends from now on need not be waited for: they are after the truncation.
 		c.sent.Wait(func() { done(nil) })
 	})
 }
@@ -495,12 +526,14 @@ func (t *truncating) serially(f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.queued = append(t.queued, f)
+	// The goroutine that is in the loop below calls f.
 	if t.writing {
 		return
 	}
 	t.writing = true
 	defer func() { t.writing = false }()
 	for len(t.queued) > 0 {
+		// Released during f, which waits for the disk; writing keeps other callers out.
 		f, t.queued = t.queued[0], t.queued[1:]
 		func() {
 			t.mu.Unlock()

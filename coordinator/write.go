@@ -17,6 +17,7 @@ func (c *Coordinator) Write(req *WriteRequest, done func(error)) {
 	if len(req.Mutations) == 0 {
 		done(nil)
 		if req.Settled != nil {
+			// Nothing lacks a replica.
 			req.Settled(Settlement{Hinted: true, Majority: true})
 		}
 		return
@@ -29,6 +30,7 @@ func (c *Coordinator) Write(req *WriteRequest, done func(error)) {
 	if err := c.Reserve(size); err != nil {
 		done(err)
 		if req.Settled != nil {
+			// After done, as always, and without a promise about replicas.
 			req.Settled(Settlement{})
 		}
 		return
@@ -66,6 +68,7 @@ type writeOp struct {
 	panicked   bool          // the state is unknown: no event is taken
 }
 
+// newWriteOp returns an operation for the pool. Its timer callbacks are allocated once.
 func newWriteOp(c *Coordinator) *writeOp {
 	op := &writeOp{c: c}
 	op.onTimeout = func() { op.deliver(&write.Event{Kind: write.Ticked}) }
@@ -83,16 +86,19 @@ func (op *writeOp) start(req *WriteRequest, size int64, done func(error)) {
 	m := &op.machine
 	op.began, m.Deadline = 0, req.Timeout // until the clock was read
 	if op.c.guard != nil {
+		// From here on, all callbacks of the operation are set, so a panic can be answered.
 		defer op.recovered(new(writeDuties))
 	}
 	m.Reset(&op.c.writeConfig, req.Mutations, req.Consistency)
 	m.Applied, m.Traced, m.Settles = req.Applied, req.Trace != nil, req.Settled != nil
 	if op.local() {
+		// No timer: this node answers in any case.
 		op.applyHere(req.Timeout)
 		return
 	}
 	now := op.c.clock.Monotonic()
 	op.began, m.Deadline = now, now+req.Timeout
+	// A repeated write keeps the time at which its mutations were read (WriteRequest.Since).
 	if op.since == 0 {
 		op.since = now
 	}
@@ -105,10 +111,12 @@ func (op *writeOp) deliver(ev *write.Event) {
 	if op.c.guard != nil {
 		defer op.recovered(&duties)
 	}
+	// Other events need no time, and reading the clock costs as much as their step.
 	if ev.Kind == write.Resumed {
 		ev.Now = op.c.clock.Monotonic()
 	}
 	var backing [writeEffects]write.Effect
+	// The lock is free again. From here on, op may be used only while an outstanding answer, or holds, keeps it.
 	if out := op.step(ev, backing[:0], &duties); len(out) > 0 {
 		op.perform(out, &duties)
 	}
@@ -144,6 +152,7 @@ func (op *writeOp) step(ev *write.Event, out []write.Effect, d *writeDuties) []w
 	if ev.Kind == write.Ticked {
 		op.timer = nil
 	}
+	// The effects are on the stack of deliver, so a usual write allocates none.
 	out = m.Step(ev, out)
 	m.Check()
 	for i := range out {
@@ -158,11 +167,13 @@ func (op *writeOp) step(ev *write.Event, out []write.Effect, d *writeDuties) []w
 		case write.Note:
 			d.holds = true
 		case write.Reply:
+			// Taken under the lock: the client is answered once, whatever follows.
 			d.done, op.done = op.done, nil
 			d.err = op.outcome(&m.Outcome)
 			d.holds = d.holds || op.settled != nil // which is called after done
 		}
 	}
+	// The client has its answer; late acknowledgements need no timer.
 	if op.timer != nil && m.Decided() && op.timer.Stop() {
 		op.timer = nil
 	}
@@ -175,6 +186,7 @@ func (op *writeOp) step(ev *write.Event, out []write.Effect, d *writeDuties) []w
 
 // overLocked reports whether no event can follow and no goroutine needs op. The caller holds mu.
 func (op *writeOp) overLocked() bool {
+	// Idle means that no answer of a replica and no hint is outstanding.
 	return op.timer == nil && op.performing == 0 && op.machine.Idle()
 }
 
@@ -183,6 +195,7 @@ func (op *writeOp) performed() bool {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	op.performing--
+	// After a panic, abandoned ends the write.
 	return !op.panicked && op.overLocked()
 }
 
@@ -195,12 +208,15 @@ func (op *writeOp) end() {
 	if settled != nil {
 		s.Hinted, s.Majority = op.machine.Settled()
 	}
+	// The count of writes was released with the answer; the memory is in use until here.
 	c.writeBytes.Add(-op.size)
 	op.machine.Clear()
 	op.trace, op.sender, op.settled = nil, nil, nil
 	c.writes.Put(op)
+	// After Put, from copies: a truncation may continue in Leave, and op may be used by another write.
 	c.sent.Leave(generation)
 	if settled != nil {
+		// Last, because it may start the next write of a protocol.
 		settled(s)
 	}
 }
@@ -216,6 +232,7 @@ func (op *writeOp) recovered(d *writeDuties) {
 	}
 	err := op.c.guard.Caught("coordinator write", p)
 	op.mu.Lock()
+	// A second panic, of another event, must not abandon the write twice.
 	done, first, timer := op.done, !op.panicked, op.timer
 	op.done, op.panicked, op.timer = nil, true, nil
 	op.mu.Unlock()
@@ -223,10 +240,12 @@ func (op *writeOp) recovered(d *writeDuties) {
 		timer.Stop()
 	}
 	if first {
-		timeout := op.c.patience(op.began, op.machine.Deadline)
+		timeout := op.c.changeTimeout(op.began, op.machine.Deadline)
+		// A request that is on its way has no effect after its timeout.
 		op.c.clock.After(timeout, op.abandoned)
 	}
 	if done == nil {
+		// The step had taken it, and the panic came before it was called.
 		done = d.done
 	}
 	if done != nil {
@@ -246,6 +265,7 @@ func (op *writeOp) abandoned() {
 
 // answered is the event of a node's answer to t.
 func (op *writeOp) answered(t *write.Target, err error) {
+	// There is no machine for a write with one local replica.
 	if op.only == t {
 		op.answeredHere(err)
 		return
@@ -258,6 +278,7 @@ func (op *writeOp) answered(t *write.Target, err error) {
 // answerOf converts the error of a replica for the machine.
 func answerOf(err error) (_ write.Answer, reason uint16) {
 	if err == nil {
+		// Before errors.As, which lets its target escape to the heap.
 		return write.Acknowledges, 0
 	}
 	var refusal *NotReplica
@@ -282,6 +303,7 @@ func (op *writeOp) outcome(o *write.Outcome) error {
 	case write.UnknownTable:
 		return &UnknownTable{Table: o.Table}
 	case write.Failure:
+		// Copied, because the machine is reset before the client reads the error.
 		failures := make([]NodeFailure, len(o.Failures))
 		for i, f := range o.Failures {
 			failures[i] = NodeFailure{Node: f.Node, Reason: FailureReason(f.Reason)}

@@ -25,17 +25,20 @@ func (op *writeOp) perform(out []write.Effect, d *writeDuties) {
 		case write.Note:
 			op.note(e.Target)
 		case write.Reply:
+			// Before done, which may start the client's next request.
 			c.writing.Add(-1)
 			d.answer(c.guard)
 		case write.Replan:
 			c.counts.replans.Add(1)
 			c.clock.After(e.After, op.onResume)
+		// Not counted as a replan: the topology is known, and a node's heartbeat is missing.
 		case write.Pause:
 			c.clock.After(e.After, op.onResume)
 		case write.Arm: // step has set the timer
 		}
 	}
 	if shared != nil {
+		// Transports have copied it.
 		c.release(shared)
 	}
 }
@@ -57,13 +60,14 @@ func (op *writeOp) doneOf(t *write.Target) func(error) {
 }
 
 // timeout returns how long replicas may take.
-func (op *writeOp) timeout() time.Duration { return op.c.patience(op.began, op.machine.Deadline) }
+func (op *writeOp) timeout() time.Duration { return op.c.changeTimeout(op.began, op.machine.Deadline) }
 
 // send sends t its mutations, in the shared encoding if it receives all of them. It does not use op after the request
 // was sent: the answer may end the write.
 func (op *writeOp) send(t *write.Target, epoch uint64, shared *[]byte) *[]byte {
 	c, m, timeout, done := op.c, &op.machine, op.timeout(), op.doneOf(t)
 	traceNode(op.trace, m.Self, "Sending mutation to", t.Node)
+	// Paxos sends the commit itself, in its own encoding.
 	if op.sender != nil {
 		op.sender.Send(t.Node, epoch, timeout, done)
 		return shared
@@ -74,6 +78,7 @@ func (op *writeOp) send(t *write.Target, epoch uint64, shared *[]byte) *[]byte {
 		replica.Apply(epoch, t.Mutations, timeout, done)
 		return shared
 	}
+	// The usual case: all partitions of the write have the same replicas, or there is one.
 	if len(t.Mutations) == len(m.Mutations) {
 		if shared == nil {
 			shared = c.buffer()
@@ -82,6 +87,7 @@ func (op *writeOp) send(t *write.Target, epoch uint64, shared *[]byte) *[]byte {
 		remote.ApplyEncoded(ForWrite, *shared, timeout, done)
 		return shared
 	}
+	// A part of the mutations.
 	own := c.buffer()
 	*own = remote.AppendMutations((*own)[:0], epoch, t.Mutations)
 	remote.ApplyEncoded(ForWrite, *own, timeout, done)
@@ -89,7 +95,7 @@ func (op *writeOp) send(t *write.Target, epoch uint64, shared *[]byte) *[]byte {
 	return shared
 }
 
-// apply applies the mutations of t at this node.
+// apply applies the mutations of t at this node. Storage calls back in its committer, or at once.
 func (op *writeOp) apply(t *write.Target, epoch uint64) {
 	done := op.doneOf(t)
 	if op.sender != nil {
@@ -107,11 +113,13 @@ func (op *writeOp) hint(t *write.Target, plan int32) {
 		stored = func(err error) {
 			ev := write.Event{Kind: write.Hinted, Target: t, Plan: plan}
 			if err != nil {
+				// A hint that was lost is like a replica that did not answer.
 				ev.Answer = write.Silent
 			}
 			op.deliver(&ev)
 		}
 	}
+	// op.since, not the present time: a truncation since then makes the hint void.
 	op.c.hints.Add(t.Node, t.Mutations, op.since, stored)
 }
 
@@ -132,6 +140,7 @@ func (op *writeOp) local() bool {
 		return false
 	}
 	table := c.view.Schema().TableByStorage(m.Mutations[0].Table)
+	// EACH_QUORUM is checked for each data center by the machine.
 	if table == nil || m.Level == ring.EachQuorum || m.Level.BlockFor(table.Replication, c.localDC) > 1 ||
 		!OnlySelf(m.Self, m.Topology, table, m.Mutations[0].Key.Token) {
 		return false
@@ -155,6 +164,7 @@ func (op *writeOp) answeredHere(err error) {
 	if op.c.guard != nil {
 		defer op.recovered(new(writeDuties))
 	}
+	// Without the lock: no other event exists.
 	done := op.done
 	op.done = nil
 	if err == nil {
@@ -163,6 +173,7 @@ func (op *writeOp) answeredHere(err error) {
 	err = op.errorHere(err)
 	op.c.writing.Add(-1)
 	done(err)
+	// After done, as in deliver: op belongs to this write until the client has its answer.
 	op.end()
 }
 
