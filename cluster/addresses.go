@@ -50,6 +50,7 @@ func (a *addresses) peers() map[ring.NodeID]netip.AddrPort {
 	if !a.view.admitted() {
 		for id, addr := range a.admission {
 			if _, ok := peers[id]; !ok {
+				// The log up to its own admission may not contain them yet.
 				peers[id] = addr
 			}
 		}
@@ -67,9 +68,11 @@ func (a *addresses) addFormer(m *metadata.Metadata, peers map[ring.NodeID]netip.
 	if !a.driver.started() || a.driver.conf == nil {
 		return
 	}
+	// Two ids with one address would let the network send Raft messages to the wrong node.
 	taken := slices.Collect(maps.Values(peers))
 	for _, r := range m.Removed {
 		conf, id := a.driver.conf, uint64(r.Node)
+		// Once Raft's membership no longer contains it, nothing is sent to it.
 		in := slices.Contains(conf.GetVoters(), id) || slices.Contains(conf.GetLearners(), id) ||
 			slices.Contains(conf.GetVotersOutgoing(), id)
 		if in && r.Node != a.view.self() && !slices.Contains(taken, r.Addr) {
@@ -87,10 +90,12 @@ func (a *addresses) addNewer(m *metadata.Metadata, peers map[ring.NodeID]netip.A
 	}
 	for id, addr := range peers {
 		if now, taken := owner[addr]; taken && now != id {
+			// The registered owner of the address has left, or has moved.
 			delete(peers, id)
 		}
 	}
 	for id, addr := range a.newer.addrs {
+		// Nothing that others report changes what this node knows about its own removal.
 		if id != a.view.self() && addr.IsValid() && m.RemovedAt(id) == 0 {
 			peers[id] = addr
 		}
@@ -102,6 +107,7 @@ func (a *addresses) addNewer(m *metadata.Metadata, peers map[ring.NodeID]netip.A
 func (a *addresses) addMoved(peers map[ring.NodeID]netip.AddrPort) {
 	for moved, addr := range a.moved {
 		for id, other := range peers {
+			// If both have moved, perhaps by exchanging their addresses, each entry is right.
 			if _, also := a.moved[id]; id != moved && other == addr && !also {
 				delete(peers, id)
 			}
@@ -114,6 +120,7 @@ func (a *addresses) addMoved(peers map[ring.NodeID]netip.AddrPort) {
 
 // noteMembers handles a member's reply to a join request: it lists the members as that node knows them.
 func (a *addresses) noteMembers(r joinReply) {
+	// Older replies are behind what this node knows. Newer ones replace each other.
 	if !a.driver.started() || r.Epoch <= a.view.metadata().Epoch || r.Epoch <= a.newer.epoch {
 		return
 	}
@@ -124,6 +131,7 @@ func (a *addresses) noteMembers(r joinReply) {
 // noteMoved records that the node with an id is at addr. A node that is alive at its registered address has not moved.
 func (a *addresses) noteMoved(id ring.NodeID, addr netip.AddrPort) {
 	n := a.view.metadata().Topology.Node(id)
+	// An address that others cannot reach would replace one at which the node may answer.
 	if n == nil || !a.driver.started() || id == a.view.self() || !usable(addr) {
 		return
 	}
@@ -132,6 +140,7 @@ func (a *addresses) noteMoved(id ring.NodeID, addr netip.AddrPort) {
 	case n.Internode == addr && !known, was == addr, n.Internode != addr && a.view.alive(id):
 		return
 	case n.Internode == addr:
+		// It is back at the registered address.
 		delete(a.moved, id)
 	default:
 		a.opts.Logger.Info("node has moved", "node", n.Internode, "to", addr, "host_id", n.Host)
@@ -143,8 +152,10 @@ func (a *addresses) noteMoved(id ring.NodeID, addr netip.AddrPort) {
 // follow handles a change of the metadata: they may contain now what others reported.
 func (a *addresses) follow(old, now *metadata.Metadata) {
 	if now.Epoch >= a.newer.epoch {
+		// The metadata contain it now.
 		a.newer = newerMembers{}
 	}
+	// Most changes concern the schema, and the network keeps its peers.
 	if old.Topology == now.Topology {
 		return
 	}

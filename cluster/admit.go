@@ -30,12 +30,14 @@ func decodeJoinReply(b []byte) (r joinReply, err error) {
 	if err := json.Unmarshal(b, &r); err != nil {
 		return joinReply{}, fmt.Errorf("cluster: malformed reply to a join request: %w", err)
 	}
+	// The sender need not be a member, so its list is bounded before it is used.
 	if len(r.Peers) > newerMax {
 		return joinReply{}, fmt.Errorf("cluster: a reply to a join request lists %d members", len(r.Peers))
 	}
 	if r.Node != 0 {
 		return r, nil
 	}
+	// The form in which other refusals arrive.
 	remote := &messaging.RemoteError{Message: r.Why}
 	if r.Busy {
 		remote.Code = busyCode
@@ -63,6 +65,7 @@ type admissions struct {
 // admit proposes a node's membership until the outcome is known. The loop calls it, and done.
 func (a *admissions) admit(spec metadata.NodeSpec, done func(error)) (stop func()) {
 	t := a.view.metadata().Topology
+	// The tokens were chosen for this topology; the command is refused if another one was applied first.
 	cmd := &metadata.Admit{Node: spec, Epoch: t.Epoch()}
 	if spec.Replace == "" && len(spec.Tokens) > 0 {
 		err := metadata.CheckTokens(t, spec.Tokens, 0)
@@ -71,6 +74,7 @@ func (a *admissions) admit(spec metadata.NodeSpec, done func(error)) (stop func(
 			done(err)
 			return func() {}
 		}
+		// Metadata list tokens in order.
 		cmd.Tokens = slices.Sorted(slices.Values(spec.Tokens))
 	} else if spec.Replace == "" {
 		cmd.Tokens = ring.Allocate(t, spec.Datacenter, spec.Rack, spec.NumTokens, a.opts.ReplicationFactor)
@@ -86,6 +90,7 @@ func (a *admissions) admit(spec metadata.NodeSpec, done func(error)) (stop func(
 	stopNow = a.proposals.start(&metadata.Command{Admit: cmd}, func(err error) {
 		var refused *metadata.Refused
 		if errors.As(err, &refused) && refused.Reason == metadata.ErrStaleTopology.Reason && !stopped {
+			// Another change of the ring came first: the tokens are chosen again.
 			stopNow = a.admit(spec, done)
 			return
 		}
@@ -100,6 +105,7 @@ func (a *admissions) admit(spec metadata.NodeSpec, done func(error)) (stop func(
 // findMember returns the member with a host ID or an internode address, with or without the port.
 func findMember(t *ring.Topology, name string) ring.NodeID {
 	for _, n := range t.Nodes() {
+		// An operator may know a dead node by any of these.
 		if n.Host.String() == name || n.Internode.String() == name || n.Internode.Addr().String() == name {
 			return n.ID
 		}
@@ -129,6 +135,7 @@ func checkSpec(s *metadata.NodeSpec, from netip.Addr) error {
 	case !usable(s.Internode) || !usable(s.Native):
 		return fmt.Errorf("listen_address %s or rpc_address %s is not reachable from other nodes", s.Internode,
 			s.Native)
+	// Otherwise a node could register the address of another one and take its messages.
 	case s.Internode.Addr().Unmap() != from.Unmap():
 		return fmt.Errorf("listen_address %s differs from the address from which the node connects, %s",
 			s.Internode.Addr(), from)
@@ -138,6 +145,7 @@ func checkSpec(s *metadata.NodeSpec, from netip.Addr) error {
 
 // usable reports whether other nodes can connect to an address.
 func usable(addr netip.AddrPort) bool {
+	// Loopback addresses are allowed, for rings on one machine.
 	return addr.IsValid() && !addr.Addr().IsUnspecified() && !addr.Addr().IsMulticast() && addr.Port() != 0
 }
 
@@ -148,6 +156,7 @@ func (a *admissions) handle(from messaging.Sender, p []byte, respond messaging.R
 		respond(nil, &messaging.RemoteError{Code: refusedCode, Message: "malformed join request"})
 		return
 	}
+	// In the network's goroutine: malformed requests cost the loop nothing.
 	if err := checkSpec(&spec, from.Addr); err != nil {
 		respond(nil, &messaging.RemoteError{Code: refusedCode, Message: err.Error()})
 		return
@@ -157,18 +166,22 @@ func (a *admissions) handle(from messaging.Sender, p []byte, respond messaging.R
 	}
 }
 
+// decide replies to a well-formed join request: with the id of a member, with a refusal, or with members to ask next.
+// The loop calls it.
 func (a *admissions) decide(spec metadata.NodeSpec, respond messaging.Respond) {
 	m := a.view.metadata()
 	if a.view.self() == 0 || m.Topology.Node(a.view.self()) == nil {
 		a.notAdmitted(respond, false, "this node is not a member")
 		return
 	}
+	// For ever: the node must not return with data from before its removal.
 	if reason, ok := m.RemovalReason(spec.Host); ok {
 		respond(nil, &messaging.RemoteError{Code: refusedCode, Message: reason})
 		return
 	}
 	n := m.NodeByHost(spec.Host)
 	if n != nil && n.DiskID == spec.Disk {
+		// At once: a majority may need this node before it can register the address.
 		a.addresses.noteMoved(n.ID, spec.Internode)
 	}
 	if n != nil && n.DiskID == spec.Disk && n.Internode == spec.Internode && n.Native == spec.Native {
@@ -191,6 +204,7 @@ func (a *admissions) decide(spec metadata.NodeSpec, respond messaging.Respond) {
 		invariant.Check(a.deciding >= 0, "cluster: a join request is given back twice")
 		over = true
 	}
+	// done may come after the timeout has answered; over then ignores it.
 	stop := a.admit(spec, func(err error) {
 		var refused *metadata.Refused
 		switch {
@@ -210,6 +224,7 @@ func (a *admissions) decide(spec metadata.NodeSpec, respond messaging.Respond) {
 		}
 		a.welcome(spec.Host, respond)
 	})
+	// The node asks another member then, which may know a leader.
 	a.opts.Clock.After(decideTimeout, func() {
 		a.loop.post(func() {
 			stop()
@@ -226,7 +241,8 @@ func (a *admissions) decide(spec metadata.NodeSpec, respond messaging.Respond) {
 	})
 }
 
-// notAdmitted replies to a node that is not admitted for now, with the members that it can ask.
+// notAdmitted replies to a node that is not admitted for now, with the members that it can ask. The reply is no error,
+// because errors contain no members.
 func (a *admissions) notAdmitted(respond messaging.Respond, busy bool, why string) {
 	m := a.view.metadata()
 	b, err := json.Marshal(joinReply{From: a.view.self(), Epoch: m.Epoch, Peers: m.Peers(), Why: why, Busy: busy})

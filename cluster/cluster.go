@@ -140,6 +140,7 @@ func (c *Cluster) assemble(incarnation uint64) {
 		proposals: c.proposals}
 	c.operations = &Operations{opts: o, loop: c.loop, view: c.view, driver: c.driver, proposals: c.proposals,
 		progress: c.progress, majority: c.majority, dead: c.dead, steps: map[uint64]operationStep{}}
+	// The parts refer to each other only through these functions, so that each can be read alone.
 	c.loop.process, c.loop.tick = c.driver.run, c.tick
 	c.progress.changed = c.proposals.complete
 	c.driver.then = consequences{
@@ -156,6 +157,7 @@ func (c *Cluster) assemble(incarnation uint64) {
 
 // participate makes this node known as member id to the network and to its own view.
 func (c *Cluster) participate(id ring.NodeID, peers map[ring.NodeID]netip.AddrPort) {
+	// First: nothing may be sent under the id zero.
 	c.opts.Network.SetSelf(id)
 	c.view.detector.SetSelf(id)
 	c.addresses.admission = peers
@@ -221,6 +223,7 @@ func (c *Cluster) AwaitingFirstHeartbeat() bool { return c.arrivals.Awaiting(c.M
 func (c *Cluster) StreamChanged(id ring.NodeID, up bool) {
 	c.view.detector.Connected(id, up)
 	if up {
+		// A full queue loses it; the next regular one follows.
 		c.loop.post(func() { c.progress.sendHeartbeat(id) })
 	}
 }
@@ -244,6 +247,7 @@ func (c *Cluster) Close() error {
 // tick performs what is due after the time has advanced.
 func (c *Cluster) tick() {
 	c.driver.tick(c.loop.step)
+	// Until it is known that nothing but heartbeats is due.
 	c.loop.pace.Store(1)
 	if c.idle() {
 		c.loop.pace.Store(ticksIdle)
@@ -253,6 +257,7 @@ func (c *Cluster) tick() {
 	}
 	c.view.detector.Evaluate()
 	c.progress.checkClocks()
+	// After Raft's tick, which may have elected a leader.
 	c.proposals.retry()
 	c.confirmations.ask()
 	if c.loop.ticks%advanceEvery == 0 {
@@ -261,6 +266,7 @@ func (c *Cluster) tick() {
 		c.operations.noteWaits()
 	}
 	c.operations.advance()
+	// A node that joins asks by itself (joining.confirm).
 	if c.joining == nil {
 		c.membership.breakSilence()
 	}
@@ -283,6 +289,7 @@ func (c *Cluster) aliveChanged(id ring.NodeID, up bool) {
 	state := "down"
 	if up {
 		state = "up"
+		// Requests that wait for a new member's first heartbeat continue.
 		c.arrivals.Arrived(id)
 	}
 	if n := c.Metadata().Topology.Node(id); n != nil { // nil means that it has left
@@ -297,8 +304,10 @@ func (c *Cluster) aliveChanged(id ring.NodeID, up bool) {
 // publish makes m visible to readers, and then lets everything that depends on it follow.
 func (c *Cluster) publish(m *metadata.Metadata) {
 	if before := c.Metadata().Topology; before != m.Topology {
+		// Before readers see the new member, so that requests which lack it wait.
 		c.arrivals.Expect(before, m.Topology, c.Self())
 	}
+	// From here on, readers find m.
 	old := c.view.swap(m)
 	c.addresses.follow(old, m)
 	for _, n := range old.Topology.Nodes() {
@@ -307,6 +316,7 @@ func (c *Cluster) publish(m *metadata.Metadata) {
 			c.view.detector.Forget(n.ID)
 		}
 	}
+	// After everything in this package has followed, because the callback may read any of it.
 	if c.opts.Changed != nil && old.Epoch != m.Epoch {
 		c.opts.Changed(old, m)
 	}
@@ -320,6 +330,7 @@ func (c *Cluster) publish(m *metadata.Metadata) {
 
 // adopted is called after Raft's membership has changed: a former member that it no longer contains needs no stream.
 func (c *Cluster) adopted() {
+	// The next change may be proposed.
 	c.electorate.reconfigured = 0
 	if len(c.Metadata().Removed) > 0 {
 		c.addresses.connect()

@@ -41,10 +41,12 @@ type confirmation struct {
 // majority had committed when StartConfirm was called. Without a majority, and after Close, done is not called.
 func (c *Cluster) StartConfirm(done func(*metadata.Metadata)) {
 	if !c.loop.post(func() { c.confirmations.add(done) }) {
+		// Not lost: callers have no other way to learn that nothing was asked.
 		c.opts.Clock.After(tickEvery, func() { c.StartConfirm(done) }) // the queue is full
 	}
 }
 
+// add adds a caller and asks for its confirmation.
 func (k *confirmations) add(done func(*metadata.Metadata)) {
 	k.waiting = append(k.waiting, &confirmation{done: done})
 	k.ask()
@@ -54,6 +56,7 @@ func (k *confirmations) add(done func(*metadata.Metadata)) {
 func (k *confirmations) ask() {
 	open := slices.ContainsFunc(k.waiting, func(w *confirmation) bool { return !w.confirmed })
 	unsent := slices.ContainsFunc(k.waiting, func(w *confirmation) bool { return w.request == 0 })
+	// Raft drops the request without a leader; a later tick asks again.
 	if !open || k.driver.leader() == 0 {
 		return
 	}
@@ -68,6 +71,7 @@ func (k *confirmations) ask() {
 			w.request = k.requests
 		}
 	}
+	// The context returns with the response, and identifies the callers that it serves.
 	k.driver.node.ReadIndex(wire.AppendUint64(wire.AppendUint64(nil, k.incarnation), k.requests))
 }
 
@@ -76,10 +80,12 @@ func (k *confirmations) note(states []raft.ReadState) {
 	for _, s := range states {
 		cur := wire.NewCursor(s.RequestCtx)
 		incarnation, request := cur.Uint64(), cur.Uint64()
+		// A response to an earlier process of this node, or to another one, confirms nothing here.
 		if cur.Finish() != nil || incarnation != k.incarnation {
 			continue
 		}
 		for _, w := range k.waiting {
+			// Later requests serve callers of earlier ones, too: their index is not smaller.
 			if !w.confirmed && w.request != 0 && w.request <= request {
 				w.confirmed, w.index = true, s.Index
 			}

@@ -13,6 +13,30 @@
 //	                                                      live node has it
 //	heartbeats, streams opened or ended ─▶ detector ─▶ Alive
 //
+// # The loop
+//
+// One loop runs all events one at a time: messages of other nodes, ticks, and calls of this node. After the events that
+// were waiting together, it performs what Raft has ready: it stores entries and votes with one sync, sends the messages
+// that promise them, and applies the entries that are committed. Fields without a lock or an atomic type belong to the
+// loop. Functions that begin with Start are called by it and call back in it. Functions that take a context wait for
+// it, and it must not call them.
+//
+// The queue of the loop is bounded, and never blocks those that post: the goroutines of the network and of timers. A
+// full queue loses messages and ticks, which Raft tolerates, and refuses proposals.
+//
+// # What other packages rely on
+//
+//  1. Metadata are immutable values. Their epoch never moves back.
+//  2. A node publishes metadata before it reports their index to the other members, and before a proposal in them is
+//     answered.
+//  3. A proposal succeeds after every live member has applied it. A member that is dead applies the log before it
+//     serves again.
+//  4. A command that is proposed repeatedly keeps its ID, and is applied once.
+//  5. A node's identity is on disk before another node receives a message under it, and so is everything that a Raft
+//     message promises.
+//
+// # Parts
+//
 // A Cluster assembles the following parts; each names in its type comment what it is responsible for.
 //
 //	loop           one event at a time, ticks, stalls

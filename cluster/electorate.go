@@ -52,6 +52,7 @@ func (e *electorate) reconfigure() {
 	var changes []*pb.ConfChangeSingle
 	left := e.isFormer(uint64(d.self)) // the next leader decides about the other nodes
 	if left {
+		// This node leads and has left: it must not stop as the leader.
 		changes = e.handOver(members)
 	} else {
 		changes = e.former(members)
@@ -59,6 +60,7 @@ func (e *electorate) reconfigure() {
 	if len(changes) == 0 {
 		changes = e.newLearners(members)
 	}
+	// Voters last: a new member is a learner first and becomes ready meanwhile.
 	if len(changes) == 0 && !left {
 		changes = e.newVoters(members)
 	}
@@ -66,6 +68,7 @@ func (e *electorate) reconfigure() {
 		return
 	}
 	checkChanges(changes)
+	// Zero means none.
 	e.reconfigured = max(1, e.loop.ticks)
 	if err := d.node.ProposeConfChange(&pb.ConfChangeV2{Changes: changes}); err != nil {
 		e.opts.Logger.Debug("membership change not proposed", "err", err)
@@ -92,11 +95,13 @@ func (e *electorate) isFormer(id uint64) bool {
 // immediately: it stops soon, and a majority that needs its vote could commit nothing after that. A learner is
 // removed when it knows that it is a former member, or is dead.
 func (e *electorate) former(members []*ring.Node) []*pb.ConfChangeSingle {
+	// newVoters replaces it, in one step with its successor.
 	if slices.ContainsFunc(e.driver.conf.GetVoters(), e.isFormer) {
 		return e.newVoters(members)
 	}
 	for _, id := range e.driver.conf.GetLearners() {
 		node := ring.NodeID(id)
+		// After its removal from Raft, nothing of the log reaches it.
 		knows := e.progress.of(node) >= e.view.metadata().RemovedAt(node)
 		if e.isFormer(id) && (knows || !e.view.alive(node)) {
 			return []*pb.ConfChangeSingle{confChange(pb.ConfChangeRemoveNode, id)}
@@ -113,6 +118,7 @@ func (e *electorate) handOver(members []*ring.Node) []*pb.ConfChangeSingle {
 	isMember := func(id uint64) bool { return e.view.metadata().Topology.Node(ring.NodeID(id)) != nil }
 	for _, id := range d.conf.GetVoters() {
 		if p, ok := progress[id]; ok && id != uint64(d.self) && p.RecentActive && isMember(id) {
+			// Not certain to succeed: the next call tries again while this node still leads.
 			d.node.TransferLeader(id)
 			return nil
 		}
@@ -131,6 +137,7 @@ func (e *electorate) handOver(members []*ring.Node) []*pb.ConfChangeSingle {
 // ready reports whether a learner has nearly the whole log.
 func (e *electorate) ready(progress map[uint64]tracker.Progress, id uint64) bool {
 	p, ok := progress[id]
+	// Nearly: entries are appended while it catches up, and the rest reaches it as a voter.
 	return ok && p.RecentActive && p.Match > 0 && p.Match+readyLag >= e.driver.applied
 }
 
@@ -138,6 +145,7 @@ func (e *electorate) ready(progress map[uint64]tracker.Progress, id uint64) bool
 func (e *electorate) newLearners(members []*ring.Node) (changes []*pb.ConfChangeSingle) {
 	conf := e.driver.conf
 	for _, n := range members {
+		// Several in one step: learners change no majority.
 		if id := uint64(n.ID); !slices.Contains(conf.GetVoters(), id) && !slices.Contains(conf.GetLearners(), id) {
 			changes = append(changes, confChange(pb.ConfChangeAddLearnerNode, id))
 		}
@@ -145,6 +153,7 @@ func (e *electorate) newLearners(members []*ring.Node) (changes []*pb.ConfChange
 	return changes
 }
 
+// confChange returns one change of a node.
 func confChange(typ pb.ConfChangeType, id uint64) *pb.ConfChangeSingle {
 	return &pb.ConfChangeSingle{Type: &typ, NodeId: &id}
 }
@@ -166,6 +175,7 @@ func (e *electorate) candidates(members []*ring.Node) (out []voters.Candidate) {
 			Alive:      self || e.view.alive(n.ID),
 			Votes:      slices.Contains(d.conf.GetVoters(), id),
 		}
+		// A voter stays a candidate while it is down, or a restart would move its vote.
 		if c.Votes || c.Alive && e.ready(progress, id) {
 			out = append(out, c)
 		}
@@ -181,9 +191,11 @@ func (e *electorate) newVoters(members []*ring.Node) (changes []*pb.ConfChangeSi
 	voting, next := d.conf.GetVoters(), voters.Replace(candidates, func(id uint64) bool {
 		return e.dead.For(ring.NodeID(id), e.loop.ticks) >= voterDeadTicks
 	})
+	// With too few live voters among the next ones, the cluster could decide nothing after the change.
 	if len(next) == 0 || voters.Spare(candidates, next) < 0 {
 		return nil // the change could not be committed
 	}
+	// A leader that demotes itself would stop in the middle of the change.
 	if !slices.Contains(next, uint64(d.self)) {
 		if to := e.successor(next); to != 0 {
 			e.reconfigured = max(1, e.loop.ticks)
@@ -199,6 +211,7 @@ func (e *electorate) newVoters(members []*ring.Node) (changes []*pb.ConfChangeSi
 	}
 	for _, id := range voting {
 		if !slices.Contains(next, id) {
+			// A learner, not removed: it is still a member and needs the log.
 			changes = append(changes, confChange(pb.ConfChangeAddLearnerNode, id))
 		}
 	}
@@ -209,6 +222,7 @@ func (e *electorate) newVoters(members []*ring.Node) (changes []*pb.ConfChangeSi
 func (e *electorate) successor(ids []uint64) uint64 {
 	progress := e.driver.node.Status().Progress
 	for _, id := range ids {
+		// Only a present voter can be elected.
 		if p, ok := progress[id]; ok && p.RecentActive && e.view.alive(ring.NodeID(id)) &&
 			slices.Contains(e.driver.conf.GetVoters(), id) {
 			return id

@@ -21,9 +21,11 @@ const (
 func (p *Operations) excusable(m *metadata.Metadata, o *ring.Operation) (out []ring.NodeID) {
 	for _, id := range o.Awaits() {
 		dead := p.dead.For(id, p.loop.ticks)
+		// The node of the operation is never excused.
 		if id == o.Node || dead < excuseSystemTicks || !m.MayExcuse(o, id) {
 			continue
 		}
+		// Gaining only ranges of system keyspaces, a node loses nothing that a client stored.
 		if dead >= uint64(cmp.Or(p.opts.DeadAfter, deadAfter)/tickEvery) || len(m.GainedBy(o, id)) == 0 {
 			out = append(out, id)
 		}

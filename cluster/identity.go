@@ -31,6 +31,7 @@ func loadIdentity(log *raftlog.Log, r env.Rand) (identity, error) {
 	}
 	if b == nil {
 		id = identity{Host: ring.HostID(uuid.Random(r)), Disk: uuid.Random(r)}
+		// Durable before it is used: the node must keep it for ever.
 		return id, id.save(log)
 	}
 	if err := json.Unmarshal(b, &id); err != nil {

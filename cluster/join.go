@@ -29,6 +29,7 @@ const (
 // a seed admitted it. Run must be running. A member may still have to stream its data: see the operations of
 // Metadata.Topology.
 func (c *Cluster) Join(ctx context.Context) error {
+	// The buffer lets the loop answer after the caller has given up.
 	result := make(chan error, 1)
 	if !c.loop.post(func() { c.StartJoin(func(err error) { result <- err }) }) {
 		return errQueueFull
@@ -40,6 +41,7 @@ func (c *Cluster) Join(ctx context.Context) error {
 		return errStopped
 	case <-ctx.Done():
 		state := make(chan error, 1)
+		// The attempt belongs to the loop; without this it would continue.
 		if c.loop.post(func() { state <- c.giveUp() }) {
 			select {
 			case err := <-state:
@@ -75,6 +77,7 @@ func (c *Cluster) StartJoin(done func(error)) {
 		j.begin()
 		return
 	}
+	// A longer log contains the creation.
 	if c.identity.Founder && c.log.LastIndex() <= foundingEntries {
 		j.establish() // it may have crashed while it created the cluster
 		return
@@ -83,10 +86,12 @@ func (c *Cluster) StartJoin(done func(error)) {
 		j.end(err)
 		return
 	}
+	// No election time-out needs to pass: no other node can win.
 	if c.driver.onlyVoter() {
 		_ = c.driver.node.Campaign() // refused only if it is already elected
 	}
 	c.membership.askSeeds()
+	// What is on this node's disk may be older than its removal.
 	j.confirm()
 }
 
@@ -108,6 +113,7 @@ func (c *Cluster) giveUp() error {
 	if j == nil {
 		return errors.New("cluster: joined too late")
 	}
+	// From here on, over is true, and events of the attempt have no effect.
 	c.joining = nil
 	return j.waiting
 }
@@ -127,6 +133,7 @@ func (j *joining) over() bool { return j.c.joining != j }
 func (j *joining) later(d time.Duration, f func()) {
 	j.c.opts.Clock.After(d, func() {
 		j.c.loop.post(func() {
+			// The attempt may have ended during the pause.
 			if !j.over() {
 				f()
 			}
@@ -141,10 +148,12 @@ const lookupPause = time.Second
 func (j *joining) use(s SeedAddresses) {
 	j.next, j.seeds = 0, nil
 	for _, a := range s.Addrs {
+		// A node is often in its own list of seeds.
 		if a != j.c.opts.Self.Internode {
 			j.seeds = append(j.seeds, a)
 		}
 	}
+	// Once a member has answered, a second cluster would be the worst outcome.
 	j.founder = s.First && !j.exists
 	if s.Missing != nil {
 		j.waiting = fmt.Errorf("cluster: some seeds were not found: %w", s.Missing)
@@ -163,6 +172,7 @@ func (j *joining) restart(pause time.Duration) {
 func (j *joining) begin() {
 	j.c.membership.lookUpSeeds(func(s SeedAddresses) {
 		if !j.over() {
+			// j.members stay: they are asked after the seeds.
 			j.use(s)
 			j.ask()
 		}
@@ -188,6 +198,7 @@ func (j *joining) ask() {
 		j.restart(joinPause)
 		return
 	}
+	// No seed answered, and this node is the first one in the list.
 	if err := j.c.become(1, nil, true); err != nil {
 		j.end(err)
 		return
@@ -206,6 +217,7 @@ func (j *joining) noteMembers(r joinReply) {
 		return
 	}
 	j.exists, j.founder = true, false
+	// An older list would replace addresses that are newer.
 	if r.Epoch < j.epoch {
 		return
 	}
@@ -218,6 +230,7 @@ func (j *joining) noteMembers(r joinReply) {
 	}
 }
 
+// askAddr sends a join request to the node at an address. then is not called after the end of the attempt.
 func (j *joining) askAddr(addr netip.AddrPort, spec metadata.NodeSpec, then func(joinReply, error)) {
 	j.c.membership.ask(addr, spec, func(r joinReply, err error) {
 		if !j.over() {
@@ -231,9 +244,11 @@ func (j *joining) answered(from netip.AddrPort, r joinReply, err error) {
 	var remote *messaging.RemoteError
 	switch {
 	case errors.As(err, &remote) && remote.Code == refusedCode:
+		// Permanent: another seed would answer the same.
 		j.end(&metadata.Refused{Reason: remote.Message})
 	case errors.As(err, &remote) && remote.Code == busyCode:
 		j.waiting = fmt.Errorf("cluster: waiting to be admitted: %s", remote.Message)
+		// The whole round, because another member may answer sooner.
 		j.restart(busyPause)
 	case err != nil:
 		j.c.opts.Logger.Debug("seed did not admit the node", "seed", from, "err", err)
@@ -241,6 +256,7 @@ func (j *joining) answered(from netip.AddrPort, r joinReply, err error) {
 			j.c.membership.seeds, from, err)
 		j.ask()
 	default:
+		// From now on this node is known by its id, even after a crash.
 		if err := j.c.become(r.Node, r.Peers, false); err != nil {
 			j.end(err)
 			return
@@ -266,6 +282,7 @@ func (j *joining) onMetadata() {
 		return
 	}
 	n := c.Metadata().Topology.Node(self)
+	// The log has not reached the admission yet.
 	if n == nil {
 		return
 	}
@@ -274,6 +291,7 @@ func (j *joining) onMetadata() {
 		return
 	}
 	c.joining = nil // onMetadata must not run again
+	// It was admitted with another address; the others must know the present one before it serves.
 	c.proposals.start(&metadata.Command{Update: &metadata.Update{Node: c.opts.Self}}, func(err error) { j.done(err) })
 }
 
@@ -303,6 +321,7 @@ func (j *joining) establish() {
 	a, b := uuid.Random(c.opts.Rand), uuid.Random(c.opts.Rand)
 	base := c.opts.Base
 	if base == nil {
+		// The keyspaces that every cluster has.
 		base = schema.Own()
 	}
 	c.proposals.start(&metadata.Command{Found: &metadata.Found{Cluster: c.opts.Name, Secret: slices.Concat(a[:], b[:]),
@@ -326,6 +345,7 @@ func (j *joining) establish() {
 // must not serve then. If no member responds, all of them may be starting, too.
 func (j *joining) confirm() {
 	j.waiting = errors.New("cluster: the metadata did not arrive")
+	// The log on this node's own disk may contain the removal.
 	if reason, ok := j.c.Metadata().RemovalReason(j.c.identity.Host); ok {
 		j.end(&metadata.Refused{Reason: reason})
 		return
@@ -338,6 +358,7 @@ func (j *joining) confirm() {
 		}
 	}
 	open := len(addrs)
+	// The only member has no one to ask.
 	if open == 0 {
 		j.await()
 		return
@@ -351,6 +372,7 @@ func (j *joining) confirm() {
 			open--
 			var refused *metadata.Refused
 			if errors.As(err, &refused) {
+				// One member suffices: removals are committed, and final.
 				j.end(refused)
 				return
 			}

@@ -43,6 +43,7 @@ type loop struct {
 	ticked atomic.Int64  // monotonic time (ns) of the last tick; also read by idle
 }
 
+// newLoop returns a loop whose process and tick the owner sets before it runs.
 func newLoop(opts *Options) *loop {
 	return &loop{opts: opts, events: make(chan func(), eventsMax), stopped: make(chan struct{})}
 }
@@ -51,6 +52,7 @@ func newLoop(opts *Options) *loop {
 func (l *loop) run(ctx context.Context) error {
 	defer close(l.stopped)
 	defer l.closed.Store(true)
+	// Each tick event sets the timer of the next.
 	l.armTick()
 	for {
 		select {
@@ -63,6 +65,7 @@ func (l *loop) run(ctx context.Context) error {
 		for n := len(l.events); n > 0; n-- {
 			(<-l.events)()
 		}
+		// Once for all events that were waiting: they share the sync.
 		if err := l.process(); err != nil {
 			return err
 		}
@@ -92,6 +95,7 @@ func (l *loop) post(f func()) bool {
 
 // armTick sets the timer of the next tick event.
 func (l *loop) armTick() {
+	// Zero before the first tick.
 	ticks := max(l.pace.Load(), 1)
 	l.opts.Clock.After(time.Duration(ticks)*tickEvery, func() {
 		if !l.closed.Load() {
@@ -121,6 +125,7 @@ const stallMin = time.Second
 // tick event, and with the number of ticks of the event.
 func (l *loop) noteStall(ticks uint64) {
 	now, ticked := l.opts.Clock.Monotonic(), time.Duration(l.ticked.Load())
+	// The first event has nothing to compare with.
 	if late := now - ticked - time.Duration(ticks)*tickEvery; ticked > 0 && late >= stallMin {
 		l.opts.Logger.Warn("process stalled: it was not scheduled, or its disk was slow", "for",
 			late.Round(time.Millisecond))
@@ -163,6 +168,7 @@ func (l *loop) wait(ctx context.Context, begin func(done func(error)) (stop func
 	case <-l.stopped:
 		return errStopped
 	case <-ctx.Done():
+		// It is not proposed again. What was proposed may still be committed.
 		stop()
 		return fmt.Errorf("cluster: the change was not committed in time, but may still be: %w", ctx.Err())
 	}

@@ -40,6 +40,7 @@ func (j *majority) present() *voters.View {
 		return nil
 	}
 	conf := j.driver.conf
+	// Both sets while Raft's membership changes.
 	return voters.Of(j.driver.leader(), conf.GetVoters(), conf.GetVotersOutgoing(), j.view.alive)
 }
 
@@ -50,6 +51,7 @@ func (j *majority) note() {
 		return
 	}
 	if old := j.shown.Load(); old == nil || !old.Equal(v) {
+		// Only changes are stored, so that readers do not see a new pointer with every tick.
 		j.shown.Store(v)
 	}
 	ticks := j.loop.ticks
@@ -96,6 +98,7 @@ func (j *majority) await(ctx context.Context) error {
 		short, err := j.ask(ctx)
 		switch {
 		case err != nil:
+			// The caller's time is over, or the loop has ended.
 			return err
 		case short == nil:
 			return nil
@@ -104,6 +107,7 @@ func (j *majority) await(ctx context.Context) error {
 		}
 		switch err := j.loop.pause(ctx, joinPause); {
 		case errors.Is(err, context.DeadlineExceeded):
+			// Unavailable says more than a deadline.
 			return short // nothing was proposed
 		case err != nil:
 			return err
@@ -113,6 +117,7 @@ func (j *majority) await(ctx context.Context) error {
 
 // ask makes the loop call missing.
 func (j *majority) ask(ctx context.Context) (*schema.Unavailable, error) {
+	// The buffer lets the loop answer a caller that has given up.
 	result := make(chan *schema.Unavailable, 1)
 	if !j.loop.post(func() { result <- j.missing() }) {
 		return nil, errQueueFull

@@ -60,6 +60,7 @@ func (b *membership) lookUpSeeds(then func(SeedAddresses)) {
 	}
 	b.opts.LookUpSeeds(func(s SeedAddresses) {
 		b.loop.post(func() {
+			// For inquire, which must not wait for a lookup.
 			b.seeds = s.Addrs
 			then(s)
 		})
@@ -79,6 +80,7 @@ func (b *membership) ask(addr netip.AddrPort, spec metadata.NodeSpec, then func(
 		if err == nil {
 			r, err = decodeJoinReply(p)
 		}
+		// If the queue is full, the reply is lost, as a message may be.
 		b.loop.post(func() { then(r, err) })
 	})
 }
@@ -89,6 +91,7 @@ func (b *membership) request(addr netip.AddrPort, then func(error)) {
 	spec := b.opts.Self
 	spec.Replace = "" // its first start is complete, and the replaced node may be gone
 	b.ask(addr, spec, func(r joinReply, err error) {
+		// The member that replies is at the address that was asked, whatever the metadata say.
 		b.addresses.noteMoved(r.From, addr)
 		if err == nil {
 			b.addresses.noteMembers(r)
@@ -107,6 +110,7 @@ func (b *membership) breakSilence() {
 	if !b.driver.started() || b.loop.ticks-b.driver.heard < silentTicks {
 		return
 	}
+	// Asked again after the next silence only.
 	b.driver.heard = b.loop.ticks
 	if !b.view.admitted() {
 		return // this node knows that it has left
@@ -135,6 +139,7 @@ func (b *membership) confirm(addrs []netip.AddrPort) {
 		b.request(a, func(err error) {
 			var refused *metadata.Refused
 			if errors.As(err, &refused) {
+				// A former member that continues to serve would acknowledge writes that no one reads.
 				b.opts.Fatal(refused)
 			}
 		})
@@ -148,6 +153,7 @@ func (b *membership) noteUnknownPeer(s messaging.Sender) {
 	last := b.inquired.Load()
 	// Anybody can send messages: of those that arrive at a time, one makes this node ask.
 	if s.Node == 0 || s.Node == b.view.self() || last != 0 && now-last < int64(inquireEvery) ||
+		// Concurrent messages: one of them wins.
 		!b.inquired.CompareAndSwap(last, max(now, 1)) {
 		return
 	}
@@ -160,6 +166,7 @@ func (b *membership) inquire() {
 		return
 	}
 	addrs := slices.Concat(b.seeds, inOrder(b.addresses.peers()))
+	// Sorted, so that successive inquiries go through all addresses.
 	slices.SortFunc(addrs, netip.AddrPort.Compare)
 	addrs = slices.DeleteFunc(slices.Compact(addrs), func(a netip.AddrPort) bool { return a == b.opts.Self.Internode })
 	for i := range min(inquiries, len(addrs)) {
@@ -176,12 +183,14 @@ func (b *membership) awaitDeparture(ctx context.Context) error {
 		for _, id := range sortedIDs(unaware) {
 			addr := unaware[id]
 			if id == b.view.self() || !b.view.alive(id) {
+				// A dead node applies the departure when it is up again, before it serves.
 				delete(unaware, id)
 				continue
 			}
 			b.request(addr, func(err error) {
 				var refused *metadata.Refused
 				if !errors.As(err, &refused) {
+					// It is asked again in the next round.
 					id = 0
 				}
 				knows <- id
@@ -208,12 +217,15 @@ func (b *membership) awaitDeparture(ctx context.Context) error {
 
 // inOrder returns the addresses of peers in the order of their ids.
 func inOrder(peers map[ring.NodeID]netip.AddrPort) (addrs []netip.AddrPort) {
+	// The order determines whom a simulated node asks first.
 	for _, id := range sortedIDs(peers) {
 		addrs = append(addrs, peers[id])
 	}
 	return addrs
 }
 
+// sortedIDs returns the ids of peers in ascending order, because the order of a map would differ between two runs of a
+// simulation.
 func sortedIDs(peers map[ring.NodeID]netip.AddrPort) []ring.NodeID {
 	ids := make([]ring.NodeID, 0, len(peers))
 	for id := range peers {

@@ -41,6 +41,7 @@ func (p *Operations) StartDecommission(force bool, done func(error)) {
 	p.proposals.start(&metadata.Command{Begin: p.leave(force)}, done)
 }
 
+// leave returns the command that begins this node's departure.
 func (p *Operations) leave(force bool) *metadata.Begin {
 	return &metadata.Begin{Kind: ring.Leave, Node: p.view.self(), Force: force, Hands: true}
 }
@@ -50,6 +51,7 @@ func (p *Operations) RemoveNode(ctx context.Context, id ring.NodeID, force bool)
 	if id == p.view.self() {
 		return 0, &metadata.Refused{Reason: "a node cannot remove itself: use 'cqld ctl decommission'"}
 	}
+	// A node that is alive has the newest data of its ranges, and can hand them over itself.
 	if p.view.alive(id) {
 		return 0, &metadata.Refused{Reason: fmt.Sprintf("%s is alive: run 'cqld ctl decommission' on it",
 			p.view.metadata().Topology.NameOf(id))}
@@ -65,6 +67,7 @@ func (p *Operations) Move(ctx context.Context, tokens []ring.Token) (uint64, err
 		cmd := &metadata.Begin{Kind: ring.Move, Node: p.view.self(), Tokens: tokens, Epoch: t.Epoch()}
 		if len(tokens) == 0 {
 			self := t.Node(p.view.self())
+			// Its present tokens must not influence the choice.
 			others := slices.DeleteFunc(slices.Clone(t.Nodes()), func(n *ring.Node) bool { return n.ID == self.ID })
 			cmd.Tokens = ring.Allocate(ring.NewTopology(0, others), self.Datacenter, self.Rack, len(self.Tokens),
 				p.opts.ReplicationFactor)
@@ -72,6 +75,7 @@ func (p *Operations) Move(ctx context.Context, tokens []ring.Token) (uint64, err
 		id, err := p.begin(ctx, cmd)
 		var refused *metadata.Refused
 		if errors.As(err, &refused) && refused.Reason == metadata.ErrStaleTopology.Reason {
+			// Another change came first, so the tokens are chosen again.
 			continue
 		}
 		return id, err
@@ -87,6 +91,7 @@ const (
 
 // begin proposes an operation of a member and returns its id.
 func (p *Operations) begin(ctx context.Context, cmd *metadata.Begin) (uint64, error) {
+	// Operations have the epoch of their beginning as id, so a later one has a greater id.
 	before := p.view.metadata().Topology.Epoch()
 	err := p.proposals.propose(ctx, &metadata.Command{Begin: cmd})
 	for try := 0; err != nil; try++ {
@@ -176,6 +181,7 @@ func (p *Operations) advance() {
 	for _, o := range m.Topology.Operations() {
 		cmd := &metadata.Command{End: &metadata.End{Operation: o.ID}}
 		var dead []ring.NodeID
+		// Rarely, because it computes the gained ranges.
 		if p.loop.ticks%excuseEvery == 0 {
 			dead = p.excusable(m, o)
 		}
@@ -185,6 +191,7 @@ func (p *Operations) advance() {
 				o.ID, "kind", o.Kind,
 				"nodes", p.view.names(dead))
 			cmd = &metadata.Command{Excuse: &metadata.Excuse{Operation: o.ID, Nodes: dead}}
+		// The first phase ends by the reports of the nodes (Streamed), not here.
 		case o.Phase != ring.Switching || p.driver.applied < o.Switched:
 			continue
 		case (o.Known || len(o.Gaining) == 0) && (len(o.Awaits()) > 0 || o.Hands && !o.Handed):
@@ -194,6 +201,7 @@ func (p *Operations) advance() {
 		case !o.Known && len(o.Gaining) > 0:
 			cmd = &metadata.Command{Known: &metadata.Known{Operation: o.ID}}
 		}
+		// Repeated at the next check if it is lost.
 		p.proposals.start(cmd, func(err error) {
 			if err != nil {
 				p.opts.Logger.Debug("operation not advanced", "operation", o.ID, "err", err)
@@ -209,6 +217,7 @@ const advanceEvery = 2
 // the first phase is left.
 func (p *Operations) known(m *metadata.Metadata, o *ring.Operation) bool {
 	live, dead := p.unaware(m, o)
+	// unaware lists dead nodes only when every live one knows.
 	return len(live) == 0 && len(dead) == 0
 }
 
@@ -224,6 +233,7 @@ func (p *Operations) unaware(m *metadata.Metadata, o *ring.Operation) (live, dea
 		}
 	}
 	if len(live) > 0 {
+		// Live nodes come first: they are about to know, and then only the dead ones matter.
 		return live, nil
 	}
 	behind := func(id ring.NodeID) bool { return p.progress.of(id) < o.Switched }

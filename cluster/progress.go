@@ -40,6 +40,7 @@ func (p *progress) of(id ring.NodeID) uint64 { return p.applied[id] }
 // everywhere reports whether all live members have applied the log up to index.
 func (p *progress) everywhere(index uint64) bool {
 	for _, n := range p.view.metadata().Topology.Nodes() {
+		// A dead node applies the log before it serves again.
 		if p.view.alive(n.ID) && p.applied[n.ID] < index {
 			return false
 		}
@@ -50,6 +51,7 @@ func (p *progress) everywhere(index uint64) bool {
 // note reports to the peers that this node has applied the log up to index.
 func (p *progress) note(index uint64) {
 	p.applied[p.view.self()] = index
+	// At once, not with the next heartbeat: clients wait for it.
 	p.broadcast(messaging.VerbApplied, p.appendVersion(wire.AppendUint64(nil, index)))
 	p.changed()
 }
@@ -70,6 +72,7 @@ func (p *progress) sendHeartbeat(id ring.NodeID) {
 
 // appendHeartbeat appends the payload of a heartbeat with the current time.
 func (p *progress) appendHeartbeat(b []byte) []byte {
+	// The index is in every heartbeat, because a report may be lost.
 	b = wire.AppendUint64(b, p.driver.applied)
 	return p.appendVersion(wire.AppendInt64(b, p.opts.Clock.Now().UnixMicro()))
 }
@@ -80,6 +83,7 @@ func (p *progress) appendVersion(b []byte) []byte {
 	return append(b, v[:]...)
 }
 
+// broadcast sends a message to all other members. Messages may be lost.
 func (p *progress) broadcast(verb messaging.Verb, payload []byte) {
 	self := p.view.self()
 	for _, n := range p.view.metadata().Topology.Nodes() {
@@ -98,6 +102,7 @@ func (p *progress) handleHeartbeat(from ring.NodeID, payload []byte, _ messaging
 	p.view.detector.Heartbeat(from)
 	cur := wire.NewCursor(payload)
 	index := cur.Uint64()
+	// A heartbeat without a time does not move the estimate.
 	if theirs := cur.Int64(); cur.Err() == nil {
 		p.clocks.Note(from, theirs, p.opts.Clock.Now().UnixMicro())
 	}
@@ -113,6 +118,7 @@ func (p *progress) handleApplied(from ring.NodeID, payload []byte, _ messaging.R
 // receive records up to which index a peer has applied the log. rest contains its schema version, if the peer
 // reports it.
 func (p *progress) receive(from ring.NodeID, index uint64, rest *wire.Cursor) {
+	// Most heartbeats report nothing new and cost the loop no event.
 	if rest.Err() != nil || !p.reports.Note(from, index, liveness.TakeVersion(rest)) {
 		return
 	}
@@ -133,6 +139,7 @@ func (p *progress) schemaVersion(id ring.NodeID) schema.UUID {
 	if v := p.reports.Version(id); id != p.view.self() && v != (schema.UUID{}) && !p.view.detector.Lost(id) {
 		return v
 	}
+	// Drivers wait until all versions agree; a member that is down must not make them wait.
 	return p.view.metadata().Schema.Version()
 }
 

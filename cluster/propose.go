@@ -55,6 +55,7 @@ type proposals struct {
 func (s *proposals) start(cmd *metadata.Command, done func(error)) (stop func()) {
 	p := &proposal{done: done, shared: cmd.Schema != nil}
 	posted := s.loop.post(func() {
+		// Drawn in the loop, so that simulations draw in one order.
 		cmd.ID = metadata.CommandID(uuid.Random(s.opts.Rand))
 		p.id = cmd.ID
 		var err error
@@ -62,6 +63,7 @@ func (s *proposals) start(cmd *metadata.Command, done func(error)) (stop func())
 			done(fmt.Errorf("cluster: encode command: %w", err))
 			return
 		}
+		// Before it is sent, so that its decision finds it.
 		s.open[p.id] = p
 		s.send(p)
 	})
@@ -97,6 +99,7 @@ func (s *proposals) propose(ctx context.Context, cmd *metadata.Command) error {
 	return s.loop.wait(ctx, func(done func(error)) func() { return s.start(cmd, done) })
 }
 
+// send proposes p to Raft, which forwards it to the leader.
 func (s *proposals) send(p *proposal) {
 	p.sent = s.loop.ticks
 	if !s.driver.started() {
@@ -133,10 +136,12 @@ func (s *proposals) sorted() []*proposal {
 func (s *proposals) resolve(id metadata.CommandID, index uint64, result error) {
 	p := s.open[id]
 	invariant.Check(index > 0 && index <= s.driver.applied, "cluster: a proposal is decided before it is applied")
+	// A proposal of another node, or one that was proposed twice.
 	if p == nil || p.index != 0 {
 		return
 	}
 	if result != nil && !p.shared {
+		// A refusal changes nothing, so there is nothing that other nodes must apply first.
 		delete(s.open, id)
 		p.done(result)
 		return
@@ -153,6 +158,7 @@ func (s *proposals) resolveRecent(m *metadata.Metadata) {
 
 // complete completes the proposals that every live node has applied.
 func (s *proposals) complete() {
+	// In the order of their ids, as a simulation requires.
 	for _, p := range s.sorted() {
 		if p.index != 0 && s.progress.everywhere(p.index) {
 			invariant.Check(p.index <= s.driver.applied, "cluster: a proposal is answered before it is applied")
@@ -182,6 +188,7 @@ func (c *Cluster) StartSchema(change schema.Change, done func(error)) {
 	c.proposals.start(c.schemaCommand(change, ""), done)
 }
 
+// schemaCommand returns the command of a change. The time is the proposer's, so that all nodes apply the same.
 func (c *Cluster) schemaCommand(change schema.Change, creator string) *metadata.Command {
 	return &metadata.Command{Schema: &metadata.SchemaChange{
 		Change:  schema.EncodeChange(change),

@@ -85,6 +85,7 @@ func (d *driver) start(self ring.NodeID, founder bool) error {
 		if err != nil {
 			return err
 		}
+		// The state of the log before its first entry. The entries after it follow with run.
 		d.then.publish(m)
 	}
 	node, err := raft.NewRawNode(&raft.Config{
@@ -96,6 +97,7 @@ func (d *driver) start(self ring.NodeID, founder bool) error {
 	if err != nil {
 		return fmt.Errorf("cluster: start raft: %w", err)
 	}
+	// A founder that crashed before its first entry was stored is fresh again.
 	if fresh && founder {
 		if err := node.Bootstrap([]raft.Peer{{ID: uint64(self)}}); err != nil {
 			return fmt.Errorf("cluster: create a cluster: %w", err)
@@ -112,6 +114,7 @@ func (d *driver) started() bool { return d.node != nil }
 
 // leads reports whether this node is the leader.
 func (d *driver) leads() bool {
+	// As this node knows it: a newer leader may have been elected. Raft refuses what an old one proposes.
 	return d.started() && d.node.BasicStatus().RaftState == raft.StateLeader
 }
 
@@ -128,6 +131,7 @@ func (d *driver) hasVoters() bool { return d.started() && len(d.conf.GetVoters()
 
 // onlyVoter reports whether this node can become the leader without another node's vote.
 func (d *driver) onlyVoter() bool {
+	// The union of both sets while Raft's membership changes.
 	cs := d.node.Status().Config.Voters.IDs()
 	_, ok := cs[uint64(d.self)]
 	return ok && len(cs) == 1
@@ -155,6 +159,7 @@ func (d *driver) receive(from messaging.Sender, p []byte, _ messaging.Respond) {
 		return
 	}
 	message := slices.Clone(p) // the message is used after the call
+	// A message that finds the queue full is lost, which Raft tolerates.
 	d.loop.post(func() {
 		if d.started() {
 			d.step(from.Node, message)
@@ -169,6 +174,7 @@ func (d *driver) step(from ring.NodeID, payload []byte) {
 		d.refuse(from, "malformed", err)
 		return
 	}
+	// Acting on it would let this node vote in another one's name.
 	if m.GetTo() != uint64(d.self) {
 		d.opts.Logger.Debug("raft message for another node", "to", m.GetTo())
 		return
@@ -186,6 +192,7 @@ func (d *driver) step(from ring.NodeID, payload []byte) {
 
 // refuse counts a refused Raft message, and logs it unless one was logged less than refusalTicks ago.
 func (d *driver) refuse(from ring.NodeID, kind string, err error) {
+	// Counted in any case, because a metric shows the rate that the log hides.
 	d.refused.Add(1)
 	if d.refusalLogged != 0 && d.loop.ticks-d.refusalLogged < refusalTicks {
 		return
@@ -225,6 +232,7 @@ func (d *driver) process() error {
 				return err
 			}
 		}
+		// After the state is stored: what the checker knows of this node is what a crash leaves.
 		d.checker.NoteReady(&rd)
 		d.send(rd.Messages)
 		for _, e := range rd.CommittedEntries {
@@ -232,6 +240,7 @@ func (d *driver) process() error {
 				return err
 			}
 		}
+		// After the entries, so that an index that is applied already ends its callers at once.
 		d.then.readStates(rd.ReadStates)
 		d.node.Advance(rd)
 		if len(rd.CommittedEntries) > 0 || installs {
@@ -242,6 +251,7 @@ func (d *driver) process() error {
 	return d.compact()
 }
 
+// install replaces the metadata by those of a snapshot.
 func (d *driver) install(snap *pb.Snapshot) error {
 	m, err := metadata.Decode(snap.GetData())
 	if err != nil {
@@ -250,12 +260,14 @@ func (d *driver) install(snap *pb.Snapshot) error {
 	index := snap.GetMetadata().GetIndex()
 	invariant.Check(index > d.applied, "cluster: a snapshot of entry %d replaces entry %d", index, d.applied)
 	d.applied, d.snapshot = index, index
+	// With the index, because presentStorage combines the two.
 	d.conf = snap.GetMetadata().GetConfState()
 	d.then.publish(m)
 	d.then.installed(m)
 	return nil
 }
 
+// send sends Raft's messages. The state that they promise is on disk.
 func (d *driver) send(ms []*pb.Message) {
 	for _, m := range ms {
 		if m = d.own(m); m == nil {
@@ -288,6 +300,8 @@ func (d *driver) own(m *pb.Message) *pb.Message {
 	return nil
 }
 
+// apply applies a committed entry: a command to the metadata, or a change to Raft's membership. An error makes this
+// node stop.
 func (d *driver) apply(e *pb.Entry) error {
 	// A skipped or repeated entry would make this node's metadata differ from the others' forever.
 	invariant.Check(e.GetIndex() == d.applied+1, "cluster: entry %d is applied after entry %d", e.GetIndex(), d.applied)
@@ -305,6 +319,7 @@ func (d *driver) apply(e *pb.Entry) error {
 		}
 		d.adopt(cc, e.GetIndex())
 	default:
+		// Before publish, whose callees compare proposals with it.
 		d.applied = e.GetIndex()
 		if len(e.GetData()) == 0 {
 			return nil // the first entry of a new leader
@@ -345,6 +360,7 @@ func (d *driver) compact() error {
 	if err := d.log.Compact(d.applied, d.conf, state, snapshotKeep); err != nil {
 		return fmt.Errorf("cluster: compact metadata log: %w", err)
 	}
+	// The entries that are kept serve followers that lack only a few.
 	d.snapshot = d.applied
 	return nil
 }

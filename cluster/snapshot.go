@@ -16,10 +16,12 @@ type presentStorage struct {
 // Snapshot implements raft.Storage. The loop calls it.
 func (s presentStorage) Snapshot() (*pb.Snapshot, error) {
 	last, err := s.MemoryStorage.Snapshot()
+	// Nothing was applied since the compaction: its snapshot is the present one.
 	if err != nil || s.d.applied <= last.GetMetadata().GetIndex() || s.d.conf == nil {
 		return last, err
 	}
 	index := s.d.applied
+	// The entry is in the log, because it was applied after the compaction.
 	term, err := s.Term(index)
 	if err != nil {
 		return nil, err

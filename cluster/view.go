@@ -19,11 +19,13 @@ type view struct {
 	detector *liveness.Detector
 }
 
+// metadata returns the newest metadata that this node has applied.
 func (v *view) metadata() *metadata.Metadata { return v.meta.Load() }
 
 // self returns this node's id; zero before it is a member.
 func (v *view) self() ring.NodeID { return v.detector.Self() }
 
+// alive reports whether this node considers a member alive. This node itself is alive.
 func (v *view) alive(id ring.NodeID) bool { return v.detector.Alive(id) }
 
 // admitted reports whether this node has applied its own admission to the ring. A joining node applies the log from its
@@ -39,6 +41,7 @@ func (v *view) swap(m *metadata.Metadata) (old *metadata.Metadata) {
 	if self := v.self(); old.Topology.Node(self) != nil && m.Topology.Node(self) == nil {
 		v.last.Store(old.Topology)
 	}
+	// After last: a reader that finds no self in m must find the last ring.
 	v.meta.Store(m)
 	return old
 }

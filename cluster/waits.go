@@ -37,6 +37,7 @@ func (p *Operations) noteWaits() {
 	m := p.view.metadata()
 	if len(m.Topology.Operations()) == 0 {
 		if len(p.steps) > 0 {
+			// Nothing is in progress, which is the usual case.
 			clear(p.steps)
 			p.waits.Store(nil)
 		}
@@ -52,6 +53,7 @@ func (p *Operations) noteWaits() {
 		if now := p.waitsFor(m, o); now != s.waits || s.since == 0 {
 			s = operationStep{waits: now, since: p.loop.ticks}
 		}
+		// Two nodes log it, not all: the leader, and the one that an operator of the operation watches.
 		mine := o.Node == p.view.self() || p.driver.leads()
 		if mine && p.loop.ticks-s.since >= waitsLogTicks && (s.logged == 0 || p.loop.ticks-s.logged >= waitsLogEvery) {
 			s.logged = p.loop.ticks
@@ -62,11 +64,13 @@ func (p *Operations) noteWaits() {
 		p.steps[o.ID] = s
 		all[o.ID] = s.waits
 	}
+	// A new map, because readers have the one before.
 	p.waits.Store(&all)
 }
 
 // waitsFor describes the next step of an operation.
 func (p *Operations) waitsFor(m *metadata.Metadata, o *ring.Operation) string {
+	// Without a majority, no operation continues, whatever else it waits for.
 	if err := p.majority.describe(p.majority.shown.Load()); err != nil {
 		return err.Error()
 	}
