@@ -28,6 +28,7 @@ func (p *Plan) path(virtual, empty bool) restriction.AccessKind {
 		return restriction.AccessNone
 	}
 	paths := restriction.AccessPaths(p.table, p.where, virtual, &restriction.Choice{Index: p.where.Index()})
+	// The paths are sorted by cost, and the last one is always usable.
 	return paths[slices.IndexFunc(paths, usable)].Kind
 }
 
@@ -70,6 +71,7 @@ type explanation struct {
 	n     int32
 }
 
+// add adds a row to the answer.
 func (x *explanation) add(property, format string, args ...any) {
 	x.rows = wire.AppendBytes(x.rows, []byte(property))
 	x.rows = wire.AppendBytes(x.rows, fmt.Appendf(nil, format, args...))
@@ -103,6 +105,7 @@ func (x *explanation) describe(r *request.Request, params *execution.Params) err
 	reader := x.reader
 	run := reader.readings.Get().(*reading)
 	defer run.put()
+	// As execute, up to the reads.
 	run.begin(r, reader, x.plan, params.Values, reader.o.Moment(params))
 	empty, err := run.visibleWhere(r)
 	if err != nil {
@@ -117,6 +120,7 @@ func (x *explanation) describe(r *request.Request, params *execution.Params) err
 	}
 	x.add("table", "%s.%s", x.plan.table.Keyspace, x.plan.table.Name)
 	x.add("path", "%s: %s", path.Kind, path.Reason)
+	// The cheaper ones, each with the reason why it cannot be used.
 	for _, other := range paths[:chosen] {
 		x.add("rejected path", "%s: %s", other.Kind, other.Reason)
 	}
@@ -169,12 +173,14 @@ func (x *explanation) partitions(run *reading, kind restriction.AccessKind) {
 		return
 	}
 	if n, mean, ok := x.reader.o.Estimate(x.plan.table); ok {
+		// The estimate is of the whole table.
 		n = int64(math.Round(float64(n) * run.cursor.Tokens.Share()))
 		x.add("estimated partitions", "%d", n)
 		x.add("estimated bytes", "%d", n*mean)
 	}
 }
 
+// describeSlices describes the rows of each partition that are read.
 func describeSlices(run *reading) string {
 	in := run.cursor.Command.Slices
 	exact := 0
@@ -192,6 +198,7 @@ func describeSlices(run *reading) string {
 	return plural(len(in), "slice", "slices") + " of each partition"
 }
 
+// plural returns a number with the noun in the form for it.
 func plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -215,6 +222,7 @@ func (x *explanation) replicas(run *reading, level ring.Consistency) {
 	for i, id := range nodes {
 		names[i] = topology.NameOf(id)
 		if !x.reader.o.View.Alive(id) {
+			// As this node knows it.
 			names[i] += " (down)"
 		}
 	}
@@ -250,7 +258,9 @@ func (x *explanation) analyze(r *request.Request, params *execution.Params) erro
 	run := reader.readings.Get().(*reading)
 	defer run.put()
 	run.masks = x.masks
+	// Costs are counted only if something asks for them.
 	r.Measure()
+	// The request may have costs of statements before this one.
 	began, before := reader.o.Clock.Monotonic(), r.Cost
 	rows, err := run.execute(r, reader, x.plan, params)
 	if err != nil {
@@ -272,6 +282,7 @@ func (x *explanation) analyze(r *request.Request, params *execution.Params) erro
 	x.add("bytes read", "%d", r.Cost.Bytes-before.Bytes)
 	x.add("more pages", "%t", rows.PagingState != nil)
 	x.add("time", "%s", took.Round(time.Microsecond))
+	// The rows are not returned.
 	rows.Buffer.Release()
 	return nil
 }

@@ -38,6 +38,7 @@ func (c *compiler) enterFragments(p *Plan, stmt *cql.Select) error {
 	p.masking = mask.NewDecision(mask.Compile(c.Compiler, base), base, masked)
 	p.fragments = fragments.NewShape(base)
 	p.table = p.fragments.Table
+	// From here on, the statement is compiled for the derived table.
 	c.Table = p.table
 	return nil
 }
@@ -56,5 +57,6 @@ func (run *reading) pagingKeys() pagingKeys {
 	if run.plan.fragments == nil {
 		return pagingKeys{Cluster: key, Shared: run.reader.sharedKey}
 	}
+	// A key of this node's own: another node then refuses the state.
 	return pagingKeys{Cluster: wire.AppendUint64(append([]byte{}, key...), uint64(run.reader.o.View.Self()))}
 }

@@ -95,6 +95,7 @@ type groupedRows struct {
 
 // add adds a row to its group. A row of another group ends the previous one.
 func (g *groupedRows) add(run *reading, v *rowview.View) (request.Verdict, error) {
+	// endGroup has evaluated the selectors on the first row of the other group.
 	run.x.Row = v
 	values, err := groupValues(&run.x, run.plan.groups)
 	if err != nil {
@@ -103,6 +104,7 @@ func (g *groupedRows) add(run *reading, v *rowview.View) (request.Verdict, error
 	same := g.given && (!run.plan.grouped || bytes.Equal(v.Key.Bytes, g.first.Key.Bytes) &&
 		slices.EqualFunc(values, g.values, bytes.Equal))
 	if g.given && !same {
+		// Given counts the groups of the present partition, for PER PARTITION LIMIT and the paging state.
 		samePartition := bytes.Equal(v.Key.Bytes, g.first.Key.Bytes)
 		if err := g.endGroup(run); err != nil {
 			return 0, err
@@ -120,6 +122,7 @@ func (g *groupedRows) add(run *reading, v *rowview.View) (request.Verdict, error
 		run.x.Row = v
 	}
 	if !same {
+		// The clone lives until the group ends, beyond the page that the row is in.
 		g.kept = hashRowCopies * run.rowBytes
 		if err := run.reserve(run.kept()); err != nil {
 			return 0, err
@@ -141,6 +144,7 @@ func aggregate(run *reading, to []function.Accumulator) error {
 		if err != nil {
 			return err
 		}
+		// A state may contain every argument, for example of a user-defined aggregate.
 		n, before := 0, to[i].Size()
 		for _, arg := range args {
 			n += len(arg)
@@ -183,6 +187,7 @@ func (g *groupedRows) endGroup(run *reading) error {
 	switch {
 	case run.plan.order != nil:
 		err = run.ordered.keep(run, g.first)
+	// OFFSET omits groups.
 	case run.skip > 0:
 		run.skip--
 	default:
@@ -204,6 +209,7 @@ func (g *groupedRows) endGroup(run *reading) error {
 // one row also if no row was found.
 func (g *groupedRows) end(run *reading) error {
 	if !g.given && !run.plan.grouped {
+		// An empty row: count is 0, and other aggregates are null.
 		g.first = &rowview.View{}
 		g.first.Reset(run.plan.table, run.cursor.Command.Now)
 		g.given = true
@@ -214,6 +220,7 @@ func (g *groupedRows) end(run *reading) error {
 		}
 	}
 	if run.plan.order != nil {
+		// The groups were kept there instead of being appended.
 		return run.ordered.end(run)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 // guardRead applies the guardrails on a SELECT, before its WHERE is evaluated.
 func (run *reading) guardRead(r *request.Request) error {
 	g := run.guard
+	// No guardrail applies to statements on data, or the client is a superuser.
 	if g == nil {
 		return nil
 	}
@@ -39,6 +40,7 @@ func (run *reading) guardIntersection(r *request.Request) error {
 		return nil
 	}
 	k := run.reader.o.View.Schema().Keyspace(run.plan.table.Keyspace)
+	// One replica has one version of each row.
 	if k == nil || k.Replication.Total() < 2 {
 		return nil
 	}
@@ -59,6 +61,7 @@ func (run *reading) guardKeys(keys, slices, pageSize int) error {
 	if err == nil && slices > 1 {
 		err = check(guardrail.InSelectProduct, slices, "clustering key")
 	}
+	// One row is one page of any size.
 	if err == nil && !run.plan.single {
 		err = check(guardrail.PageSize, pageSize, table)
 	}

@@ -16,6 +16,7 @@ import (
 // in memory. It needs ALLOW FILTERING. declared is the error of Cassandra, which refuses it.
 func (p *Plan) hashGroups(stmt *cql.Select, declared error) error {
 	if declared == nil || !stmt.AllowFiltering || p.distinct || len(stmt.OrderBy) > 0 || stmt.PerPartitionLimit != nil {
+		// Such a column is not part of the partition key, or not a plain column: Cassandra's error stays.
 		return declared
 	}
 	var columns []*schema.Column
@@ -52,6 +53,7 @@ func (h *hashedGroups) add(run *reading, v *rowview.View) (request.Verdict, erro
 	run.x.Row = v
 	var key []byte
 	for _, col := range run.plan.hashed {
+		// With its length, so that different values never give one key.
 		key = wire.AppendBytes(key, v.Value(col))
 	}
 	at, ok := h.index[string(key)]
@@ -72,6 +74,7 @@ func (h *hashedGroups) add(run *reading, v *rowview.View) (request.Verdict, erro
 			g.aggregates = append(g.aggregates, a.Function.New(&run.env))
 		}
 		at = len(h.groups)
+		// The position, because append may move the groups.
 		h.index[string(key)], h.groups = at, append(h.groups, g)
 	}
 	return request.SkipRow, aggregate(run, h.groups[at].aggregates)
@@ -92,6 +95,7 @@ func (h *hashedGroups) end(run *reading) error {
 			return invalid.Errorf("The result is larger than %d bytes", pageBytesMax)
 		}
 	}
+	// They belong to the groups, not to run, whose own are reused.
 	run.x.Aggregates = nil
 	return nil
 }

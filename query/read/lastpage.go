@@ -18,21 +18,25 @@ func hasNext(run *reading) bool {
 		return run.scan.More()
 	}
 	at := &run.cursor.At
+	// The partition can have no further row in the result.
 	complete := at.Inside && (len(run.plan.table.Clustering) == 0 || at.Done ||
 		run.perPartition > 0 && at.Given >= run.perPartition)
 	if complete && isLast(keys, at.Key.Bytes) {
 		return false
 	}
+	// As in Cassandra, a full page of several partitions may be followed by an empty one.
 	return run.scan.More() || full && len(keys) > 1
 }
 
 // groupIsLast reports whether no group of its partition can follow the last group of run.
 func groupIsLast(run *reading) bool {
+	// A partition without clustering columns, or with a static row alone, has one group.
 	oneRow := len(run.plan.table.Clustering) == 0 || run.grouped.first.Clustering == nil
 	return oneRow || run.perPartition > 0 && run.grouped.previous+1 >= run.perPartition
 }
 
 // isLast reports whether key is the last of the partitions that WHERE names.
 func isLast(keys []row.PartitionKey, key []byte) bool {
+	// Without named partitions, any partition of the range may follow.
 	return len(keys) > 0 && bytes.Equal(keys[len(keys)-1].Bytes, key)
 }

@@ -13,8 +13,10 @@ func (run *reading) reserve(n int) error {
 	if n <= max(run.reserved, resultFree) {
 		return nil
 	}
+	// Doubling makes reservations rare, as it does for slices.
 	more := max(n, 2*run.reserved)
 	if most := run.request.Memory.Max(); most > 0 && int64(more) > most/2 {
+		// Near the bound, a double reservation could fail although the memory suffices.
 		more = n
 	}
 	if err := run.request.Grow(more - run.reserved); err != nil {
@@ -37,6 +39,7 @@ func (run *reading) reserveRow(r *request.Read) error {
 	if err := run.reserve(run.kept() + run.rowBytes); err != nil {
 		return err
 	}
+	// Now that it is reserved, in one step.
 	run.buf.b = slices.Grow(run.buf.b, run.rowBytes)
 	return nil
 }
@@ -49,6 +52,7 @@ func (run *reading) full() (bool, error) {
 	}
 	most := pageBytesMax
 	if m := run.request.Memory.Max(); m > 0 {
+		// The result is copied into a reply, and rows are read meanwhile.
 		most = min(most, int(m/unpagedShare))
 	}
 	if n > most {

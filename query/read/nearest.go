@@ -40,6 +40,7 @@ func checkOrderings(orderings []cql.Ordering) error {
 		return invalid.Errorf("Cannot specify more than one ANN ordering")
 	case len(orderings) > 1:
 		return invalid.Errorf("ANN ordering does not support any other ordering")
+	// There is one, and it is ANN OF.
 	case orderings[0].Descending:
 		return invalid.Errorf("Descending ANN ordering is not supported")
 	}
@@ -53,6 +54,7 @@ func (c *compiler) orderings(orderings []cql.Ordering) (near *nearest, err error
 		if err != nil {
 			return nil, err
 		}
+		// The column must exist nevertheless.
 		if o.ANN == nil {
 			continue
 		}
@@ -82,6 +84,7 @@ func (n *nearest) check(where *restriction.Set) error {
 	case n.index == nil:
 		return invalid.Errorf("ANN ordering by vector requires the column to be indexed")
 	}
+	// The index was validated when it was created.
 	n.function, _ = similarity.Of(n.index.Options)
 	return where.CheckNearest()
 }
@@ -96,6 +99,7 @@ func (c *compiler) checkVectors(where []cql.Relation) error {
 		case *cql.InRelation:
 			name = relation.Column
 		}
+		// An unknown column is refused elsewhere.
 		if col := c.Table.Column(name); col != nil && restriction.VectorIndex(c.Table, col) != nil {
 			return invalid.Errorf("Vector indexes only support ANN queries")
 		}
@@ -183,6 +187,7 @@ func (n *nearestRows) begin(run *reading, r *request.Request, limit uint32, para
 	case len(params.PagingState) > 0:
 		return invalidPagingState()
 	}
+	// As in Cassandra, the result is one page.
 	if size := params.PageSize; size > 0 && uint32(size) < limit {
 		r.Warn(fmt.Sprintf("Top-K queries do not support paging and the page size is set to %d, which is less than "+
 			"LIMIT %d. "+
@@ -198,6 +203,7 @@ func (n *nearestRows) begin(run *reading, r *request.Request, limit uint32, para
 	case wire.ValueUnset:
 		return invalid.Errorf("Unsupported unset value for column %s", near.col.Name)
 	}
+	// A bound vector may have another dimension.
 	if err := near.col.Type.Validate(v.Bytes); err != nil {
 		return invalid.Errorf("%s", err)
 	}
@@ -228,6 +234,7 @@ func (n *nearestRows) keep(run *reading, v *rowview.View) error {
 	row := nearestRow{seen: n.seen}
 	row.score, _ = run.plan.near.function.Score(n.to, n.other)
 	full := len(n.rows) == n.limit
+	// Most rows end here, before their values are copied.
 	if full && row.after(&n.rows[0]) {
 		return nil
 	}
@@ -235,6 +242,7 @@ func (n *nearestRows) keep(run *reading, v *rowview.View) error {
 	if err := run.appendRow(v); err != nil {
 		return err
 	}
+	// The buffer is used for the next row.
 	row.encoded = bytes.Clone(run.buf.b[start:])
 	run.buf.b = run.buf.b[:start]
 	// Invariant: rows are the limit best of the rows seen so far, so only the worst of them, the first one, can be
@@ -258,6 +266,7 @@ func (n *nearestRows) end(run *reading) error {
 		return err
 	}
 	slices.SortFunc(n.rows, func(a, b nearestRow) int {
+		// Never equal, because seen differs.
 		if a.after(&b) {
 			return 1
 		}

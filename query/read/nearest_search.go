@@ -26,6 +26,7 @@ func (n *nearestRows) read(run *reading, r *request.Request) error {
 	run.view.Reset(plan.table, run.cursor.Command.Now)
 	var reader row.PageReader
 	for {
+		// A found row may not satisfy the comparison, so the search continues until there are enough.
 		req.Limit = n.limit - len(n.rows)
 		result, err := run.reader.o.Executor.Search(r, req)
 		if err != nil {
@@ -35,6 +36,7 @@ func (n *nearestRows) read(run *reading, r *request.Request) error {
 		for reader.Reset(result.Page); reader.NextPartition(); {
 			v.Header = reader.Header
 			v.Partition(reader.Key)
+			// The columns of the partition; each row marks its own after them.
 			fixed := v.Marked()
 			for reader.NextRow(&v.Row) {
 				r.Cost.Rows++
@@ -48,6 +50,7 @@ func (n *nearestRows) read(run *reading, r *request.Request) error {
 		if err := reader.Err(); err != nil {
 			return err
 		}
+		// The search has reserved the page, which is not used after this.
 		r.Memory.Shrink(int64(len(result.Page)))
 		if req.From = result.Next; !result.More || len(n.rows) == n.limit {
 			return nil

@@ -20,6 +20,7 @@ type orderColumn struct {
 const orderByDeclared = "Order by currently only supports the ordering of columns following their declared order in " +
 	"the PRIMARY KEY"
 
+// orderBy compiles ORDER BY without ANN OF.
 func (c *compiler) orderBy(p *Plan, stmt *cql.Select) error {
 	if len(stmt.OrderBy) == 0 {
 		return nil
@@ -41,6 +42,7 @@ func (c *compiler) orderBy(p *Plan, stmt *cql.Select) error {
 		return c.sortedOrder(p, stmt, columns, err)
 	}
 	if p.where.KeyIn() {
+		// Several partitions: each is in the order of the clustering, but not all together.
 		p.order = columns
 	}
 	return nil
@@ -60,6 +62,7 @@ func (p *Plan) declaredOrder(columns []orderColumn) error {
 			return invalid.Errorf("Order by is currently only supported on the clustered columns of the PRIMARY KEY, "+
 				"got %s", o.col.Name)
 		}
+		// A clustering column that is restricted by = may be omitted.
 		for at != o.col.Position {
 			if at >= len(p.table.Clustering) || !p.where.EqualTo(p.table.Clustering[at]) {
 				return &invalid.Error{Msg: orderByDeclared}
@@ -67,6 +70,7 @@ func (p *Plan) declaredOrder(columns []orderColumn) error {
 			at++
 		}
 		at++
+		// All columns in the table's order, or all in its reverse.
 		reversed := o.descending != o.col.Desc
 		if i > 0 && reversed != p.reversed {
 			return invalid.Errorf("Unsupported order by relation")
@@ -101,6 +105,7 @@ func (o *orderedRows) keep(run *reading, v *rowview.View) error {
 	if err := run.appendRow(v); err != nil {
 		return err
 	}
+	// The buffer is used for the next row, and the values are in the page.
 	r := orderedRow{encoded: bytes.Clone(run.buf.b[start:]), keys: make([][]byte, len(run.plan.order))}
 	run.buf.b = run.buf.b[:start]
 	for i, by := range run.plan.order {
@@ -129,6 +134,7 @@ func (p *Plan) compareOrdered(a, b orderedRow) int {
 	for i, o := range p.order {
 		n := 0
 		switch x, y := a.keys[i], b.keys[i]; {
+		// Equal here; the next column decides.
 		case x == nil && y == nil:
 		case x == nil:
 			n = -1
@@ -156,9 +162,11 @@ func (o *orderedRows) end(run *reading) error {
 		compare = run.plan.compareSorted
 	}
 	slices.SortStableFunc(o.rows, compare)
+	// The result, in addition to the rows that it is copied from.
 	if err := run.reserve(run.kept() + o.size); err != nil {
 		return err
 	}
+	// OFFSET, after the sort.
 	omitted := min(int(run.skip), len(o.rows))
 	for _, r := range o.rows[omitted:] {
 		if uint32(run.count) >= run.pageLimit {

@@ -57,6 +57,7 @@ func sharedPagingKey(secret []byte) []byte {
 		return nil
 	}
 	h := hmac.New(sha256.New, secret)
+	// Another use of the secret would write another label.
 	h.Write([]byte("cqld paging states"))
 	return h.Sum(nil)
 }
@@ -88,8 +89,10 @@ func appendPagingState(dst []byte, keys pagingKeys, table *schema.Table, s *pagi
 	dst = append(wire.AppendUvarint(dst, uint64(len(s.At.Clustering))), s.At.Clustering...)
 	dst = wire.AppendUvarint(dst, uint64(s.At.Given))
 	dst = wire.AppendUvarint(dst, uint64(s.Remaining))
+	// Of everything before it, including the version.
 	dst = append(dst, stateMAC(key, dst[start:])...)
 	if mask.Keys(table) {
+		// Sealed into new memory, because the plain form is read for it.
 		return append(append(dst[:start:start], seal), mask.Seal(key, dst[start:])...)
 	}
 	return dst
@@ -98,6 +101,7 @@ func appendPagingState(dst []byte, keys pagingKeys, table *schema.Table, s *pagi
 // stateNameOf identifies a table in all clusters. Equal hashes mean that positions in the tables have the same meaning.
 func stateNameOf(table *schema.Table) []byte {
 	var b []byte
+	// With its length, so that different names never give one input.
 	add := func(text string) { b = append(wire.AppendUvarint(b, uint64(len(text))), text...) }
 	add(table.Keyspace)
 	add(table.Name)
@@ -112,6 +116,7 @@ func stateNameOf(table *schema.Table) []byte {
 	return sum[:stateNameBytes]
 }
 
+// stateMAC returns the authentication code of a state.
 func stateMAC(key, b []byte) []byte {
 	h := hmac.New(sha256.New, key)
 	h.Write(b)
@@ -137,6 +142,7 @@ func decodePagingState(b []byte, keys pagingKeys, table *schema.Table) (*pagingS
 		if err != nil {
 			return nil, errPagingState
 		}
+		// Authenticated by the seal, and again below.
 		b = opened
 	}
 	n := len(b) - stateMACBytes
@@ -154,6 +160,7 @@ func decodePagingState(b []byte, keys pagingKeys, table *schema.Table) (*pagingS
 	flags := c.Uint8()
 	s := &pagingState{}
 	s.At.Inside, s.At.Done = flags&stateStarted != 0, flags&stateDone != 0
+	// A page ends inside a partition after a row of the result.
 	s.At.Live = s.At.Inside
 	s.At.Key = row.PartitionKey{Token: ring.Token(c.Int64()), Bytes: append([]byte{}, c.Take(c.Count(1))...)}
 	s.At.Clustering = append([]byte{}, c.Take(c.Count(1))...)

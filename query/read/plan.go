@@ -52,6 +52,7 @@ func (p *Plan) firstBytes() int { return int(2 * p.bytes.Load()) }
 func (p *Plan) observe(n int) {
 	size := int64(n)
 	if was := p.bytes.Load(); size < was {
+		// Slowly down, because a page that is too small costs another command.
 		size = was - (was-size)/8
 	} else if size == was {
 		return
@@ -65,6 +66,7 @@ func (p *Plan) Columns() []term.Spec { return p.selection.Columns }
 // aggregates reports whether rows are combined.
 func (p *Plan) aggregates() bool { return p.grouped || len(p.selection.Aggregates) > 0 }
 
+// statement compiles a SELECT. Of several errors, the client receives the one of the first step.
 func (c *compiler) statement(stmt *cql.Select) (*Plan, error) {
 	p := &Plan{table: c.Table, distinct: stmt.Distinct, allowFiltering: stmt.AllowFiltering}
 	if stmt.Fragments {
@@ -96,6 +98,7 @@ func (c *compiler) statement(stmt *cql.Select) (*Plan, error) {
 		p.masking = mask.NewDecision(mask.Compile(c.Compiler, c.Table), c.Table,
 			append(p.where.Columns(), p.sortedColumns()...))
 	}
+	// Without a restriction on rows, a partition with only static columns is a row of the result.
 	p.staticCounts = !p.where.HasClustering() && !p.where.HasRegular()
 	p.single, p.oneKey = p.where.SingleRow() && !p.aggregates(), p.where.OneKey()
 	return p, nil
@@ -165,6 +168,7 @@ func (c *compiler) limits(p *Plan, stmt *cql.Select) (err error) {
 	return err
 }
 
+// checkDistinct refuses what cannot be combined with DISTINCT.
 func (p *Plan) checkDistinct(stmt *cql.Select) error {
 	if stmt.PerPartitionLimit != nil {
 		return invalid.Errorf("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries")
@@ -183,6 +187,7 @@ func (p *Plan) checkDistinct(stmt *cql.Select) error {
 	}
 	for _, o := range stmt.OrderBy {
 		if col := p.table.Column(o.Column); col != nil && p.where.KeyLists {
+			// Rows of several partitions are sorted by it, so it must be read.
 			requested = append(slices.Clip(requested), col)
 		}
 	}

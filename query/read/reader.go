@@ -50,6 +50,7 @@ func New(o Options) *Reader {
 		o.PageBytes = pageBytesDefault
 	}
 	reader := &Reader{o: o, sharedKey: sharedPagingKey(o.SharedPaging)}
+	// A reading keeps its memory from one statement to the next.
 	reader.readings.New = func() any { return new(reading) }
 	reader.buffers.New = func() any { return &Buffer{pool: &reader.buffers} }
 	return reader
@@ -71,6 +72,7 @@ type Buffer struct {
 
 // Release returns the memory to a pool. The Values in it must not be used afterwards.
 func (b *Buffer) Release() {
+	// A larger one is left to the garbage collector.
 	if cap(b.b) <= bufferKeepMax {
 		b.pool.Put(b)
 	}
@@ -96,6 +98,7 @@ func (reader *Reader) Execute(r *request.Request, plan *Plan, params *execution.
 	if err != nil {
 		return Rows{}, err
 	}
+	// Fragments show values of columns that cannot be masked one by one.
 	if plan.fragments != nil && masks != nil {
 		return Rows{}, fragmentsMasked(r, plan.fragments)
 	}
@@ -103,6 +106,7 @@ func (reader *Reader) Execute(r *request.Request, plan *Plan, params *execution.
 	defer run.put()
 	run.masks = masks
 	given := r.Consistency
+	// The level below is of this table only; the request may have further statements.
 	defer func() { r.Consistency = given }()
 	r.Consistency = execution.ReadLevel(plan.table, given, len(reader.o.View.Topology().Nodes()))
 	return run.execute(r, reader, plan, params)
@@ -113,6 +117,7 @@ func (reader *Reader) virtualPage(t *schema.Table, cmd *row.ReadCommand, client 
 	return execution.VirtualPage(reader.o.Virtual, t, cmd, reader.o.Hidden(t, client))
 }
 
+// pagingKey returns the key that authenticates paging states of this cluster; nil means that none is configured.
 func (reader *Reader) pagingKey() []byte {
 	if reader.o.PagingKey == nil {
 		return nil

@@ -75,11 +75,13 @@ func (run *reading) execute(r *request.Request, reader *Reader, plan *Plan, para
 		return Rows{}, err
 	}
 	paged := params.PageSize > 0
+	// The page size of the client. paged itself becomes false if the result cannot be paged.
 	run.paged = paged
 	if plan.sorted || plan.hashed != nil {
 		paged = false // the result is one page
 	}
 	if plan.near != nil {
+		// Before WHERE is evaluated, so that its errors come first.
 		if err := run.near.begin(run, r, limit, params); err != nil {
 			return Rows{}, err
 		}
@@ -93,6 +95,7 @@ func (run *reading) execute(r *request.Request, reader *Reader, plan *Plan, para
 		return Rows{}, invalid.Errorf("Cannot page queries with both ORDER BY and a IN restriction on the partition " +
 			"key; you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query")
 	}
+	// After WHERE, which has expanded IN to keys and slices.
 	if err := run.guardKeys(len(run.cursor.Keys), len(run.cursor.Command.Slices), int(params.PageSize)); err != nil {
 		return Rows{}, err
 	}
@@ -111,6 +114,7 @@ func (run *reading) execute(r *request.Request, reader *Reader, plan *Plan, para
 		run.pageLimit = remaining
 	}
 	if paged && (plan.grouped || !plan.aggregates()) {
+		// Aggregates without GROUP BY have one row, which is never cut.
 		run.pageLimit = min(run.pageLimit, uint32(params.PageSize))
 	}
 	if start == nil { // rows are omitted before the first row of the first page
@@ -122,6 +126,7 @@ func (run *reading) execute(r *request.Request, reader *Reader, plan *Plan, para
 		}
 	}
 	run.limits(params.PageSize, run.pushDown(r.Consistency))
+	// A serial read has one partition. One that reads nothing needs no round.
 	if err := execution.CheckSerialReadLevel(r.Consistency, len(run.cursor.Keys)); err != nil && !empty {
 		return Rows{}, err
 	}
@@ -129,6 +134,7 @@ func (run *reading) execute(r *request.Request, reader *Reader, plan *Plan, para
 		run.scan.Cancel = env.NewCancel(r.Context)
 	}
 	if !empty {
+		// A state of another statement may name a partition that this one does not select.
 		if start != nil && !run.cursor.Seek(*start) {
 			return Rows{}, invalidPagingState()
 		}
@@ -148,6 +154,7 @@ func (run *reading) setTimeout(params *execution.Params) error {
 	if err != nil {
 		return err
 	}
+	// For one command. The deadline below is for all commands together.
 	run.timeouts = run.reader.o.TimeoutsOf(params)
 	if timeout := params.Timeout(); timeout > 0 {
 		run.deadline = run.reader.o.Clock.Monotonic() + timeout
@@ -168,6 +175,7 @@ func (run *reading) bounds(r *request.Request, params *execution.Params) (limit 
 	if limit, err = run.limit(run.plan.limit); err != nil {
 		return 0, err
 	}
+	// DISTINCT has one row for each partition, whatever PER PARTITION LIMIT says.
 	if run.perPartition, err = run.limit(run.plan.perPartition); run.plan.distinct {
 		run.perPartition = 1
 	}
@@ -181,28 +189,33 @@ func (run *reading) resume(params *execution.Params, limit uint32) (start *scan.
 	}
 	state, err := decodePagingState(params.PagingState, run.pagingKeys(), run.plan.table)
 	if err != nil && run.plan.fragments != nil {
+		// The state is perhaps valid on the node that made it.
 		return nil, 0, invalid.Errorf(fragmentsMoved)
 	}
 	if err != nil {
 		return nil, 0, invalidPagingState()
 	}
 	if limit > 0 {
+		// LIMIT counts over all pages.
 		limit = min(limit, state.Remaining)
 	}
 	return &state.At, limit, nil
 }
 
+// begin prepares run for a statement: everything that does not depend on WHERE.
 func (run *reading) begin(r *request.Request, reader *Reader, plan *Plan, values []wire.Value, now execution.Moment) {
 	run.reader, run.plan, run.request = reader, plan, r
 	run.env = reader.o.Environment(r, now)
 	run.x = selection.Context{Scope: term.Scope{Values: values, Env: &run.env}, Masks: run.masks,
 		Aggregates: run.x.Aggregates[:0]}
 	for _, a := range plan.selection.Aggregates {
+		// New for each execution, because they have state.
 		run.x.Aggregates = append(run.x.Aggregates, a.Function.New(&run.env))
 	}
 	run.cursor.Tokens = ring.FullRange()
 	run.cursor.Command = row.ReadCommand{Table: plan.table.StorageID, Reversed: plan.reversed,
 		StaticCounts: plan.staticCounts, Now: now.Seconds}
+	// A field of run, so that it needs no memory of its own.
 	run.sink = run.sinkOf(plan)
 	run.buf = reader.buffers.Get().(*Buffer)
 	run.buf.b = run.buf.b[:0]
@@ -212,6 +225,7 @@ func (run *reading) begin(r *request.Request, reader *Reader, plan *Plan, values
 func (run *reading) put() {
 	reader := run.reader
 	if run.buf != nil {
+		// Only after an error: otherwise the result has taken it.
 		reader.buffers.Put(run.buf)
 	}
 	run.view.Release()
@@ -219,6 +233,7 @@ func (run *reading) put() {
 	run.cursor.Reset()
 	run.x = selection.Context{Aggregates: run.x.Aggregates[:0]}
 	run.filters, run.values = run.filters[:0], run.values[:0]
+	// Everything that refers to the request.
 	run.state = state{}
 	reader.readings.Put(run)
 }
@@ -229,6 +244,7 @@ func (run *reading) limit(t term.Term) (uint32, error) {
 		return 0, nil
 	}
 	v, err := t.Eval(&run.x.Scope)
+	// UNSET means no limit, as in Cassandra.
 	if err != nil || v.Kind == wire.ValueUnset {
 		return 0, err
 	}
@@ -260,6 +276,7 @@ func (run *reading) offset() (uint32, error) {
 	switch n := c.Int32(); {
 	case n < 0:
 		return 0, invalid.Errorf("OFFSET must not be negative")
+	// The omitted rows are read within one page, so their number is bounded.
 	case n > offsetMax:
 		return 0, invalid.Errorf("OFFSET must not be greater than %d; fetch the rows by pages", offsetMax)
 	default:
@@ -272,6 +289,7 @@ func (run *reading) where() (empty bool, err error) {
 	rs, s := run.plan.where, &run.x.Scope
 	run.cursor.Keys = nil
 	if run.plan.single {
+		// The whole key of one row needs no lists of slices, and leaves nothing to filter.
 		return false, run.singleRow()
 	}
 	if run.cursor.Command.Slices, err = rs.Slices(s); err != nil {
@@ -298,6 +316,7 @@ func (run *reading) where() (empty bool, err error) {
 		}
 		empty = len(run.cursor.Keys) == 0
 	}
+	// The memory of the previous execution is reused.
 	if run.filters, err = rs.Filters(s, run.filters[:0]); err != nil {
 		return false, err
 	}
@@ -325,6 +344,7 @@ func (run *reading) visibleWhere(r *request.Request) (empty bool, err error) {
 		return empty, denied
 	}
 	if run.cursor.Keys == nil && !empty {
+		// The statement does not name partitions, so it would show others, too.
 		return false, denied
 	}
 	run.cursor.Keys = slices.DeleteFunc(run.cursor.Keys, func(k row.PartitionKey) bool { return !visible(k.Bytes) })
@@ -338,6 +358,7 @@ func (run *reading) partitionKey(dst []byte) (rest []byte, err error) {
 	if run.values = values; err != nil {
 		return nil, err
 	}
+	// The capacity ends with the key, because the rest of dst is used for the clustering.
 	run.cursor.One(row.NewPartitionKey(key[:len(key):len(key)]))
 	if len(key) > cap(dst) {
 		return dst, nil
@@ -377,6 +398,7 @@ func (run *reading) limits(pageSize int32, pushed bool) {
 	rows := uint32(min(uint64(run.pageLimit)+uint64(run.skip), batchMax))
 	run.cursor.PerPartition = run.perPartition
 	switch {
+	// Every row is compared, and few become rows of the result.
 	case run.plan.near != nil:
 		limits.Rows = pageInternal
 	case (pushed || run.plan.where.Index() != nil) && !run.plan.distinct && !run.plan.aggregates() &&
@@ -393,6 +415,7 @@ func (run *reading) limits(pageSize int32, pushed bool) {
 	default:
 		limits.Rows = pageInternal
 		if pageSize > 0 {
+			// Filters and aggregates need more rows than the page has.
 			limits.Rows = max(uint32(pageSize), 100)
 		}
 	}
@@ -400,6 +423,7 @@ func (run *reading) limits(pageSize int32, pushed bool) {
 
 // afterRow continues, with the next partition if this one has reached its limit.
 func (run *reading) afterRow() request.Verdict {
+	// The present row is not counted in Given yet.
 	if run.perPartition > 0 && run.cursor.At.Given+1 >= run.perPartition {
 		return request.NextPartition
 	}
@@ -409,6 +433,7 @@ func (run *reading) afterRow() request.Verdict {
 // appendRow appends the selected values of a row to the result.
 func (run *reading) appendRow(v *rowview.View) error {
 	dst := run.buf.b
+	// The usual case: columns as they are stored.
 	if columns := run.plan.selection.Plain; columns != nil && run.x.Masks == nil {
 		for _, c := range columns {
 			dst = v.Append(dst, c)
@@ -430,6 +455,7 @@ func (run *reading) appendRow(v *rowview.View) error {
 
 // enough reports whether the result is complete. A sorted result is cut after the sort.
 func (run *reading) enough() bool {
+	// By rows or, if it can be continued, by bytes.
 	return run.plan.order == nil && (uint32(run.count) >= run.pageLimit || run.paged &&
 		len(run.buf.b) >= run.reader.o.PageBytes)
 }
@@ -438,6 +464,7 @@ func (run *reading) enough() bool {
 func (run *reading) result(r *request.Request, params *execution.Params, remaining uint32) Rows {
 	run.plan.observe(len(run.buf.b))
 	rows := Rows{Count: run.count, Values: run.buf.b, Buffer: run.buf}
+	// It belongs to the caller, which releases it.
 	run.buf = nil
 	if run.plan.aggregates() {
 		switch where := run.plan.where; {
@@ -452,6 +479,7 @@ func (run *reading) result(r *request.Request, params *execution.Params, remaini
 	}
 	left := uint32(0)
 	if remaining > 0 {
+		// What the next page may still return.
 		left = remaining - uint32(run.count)
 	}
 	if hasNext(run) && run.plan.order == nil && run.plan.near == nil && (remaining == 0 || left > 0) &&

@@ -22,6 +22,7 @@ func (run *reading) search(r *request.Request, cmd *row.ReadCommand) ([]byte, er
 		Now:         cmd.Now, Timeout: run.reader.o.Timeouts.Range, Cancel: cmd.Cancel,
 	}
 	if cmd.SinglePartition() {
+		// Entries of the partition only.
 		req.Key, req.Timeout = cmd.Key, run.reader.o.Timeouts.Read
 	} else if req.Tokens = cmd.Range.Tokens; cmd.Range.After != nil {
 		req.From = search.AfterPartition(*cmd.Range.After)
@@ -35,15 +36,18 @@ func (run *reading) search(r *request.Request, cmd *row.ReadCommand) ([]byte, er
 			return nil, run.searchError(err)
 		}
 		if !result.More {
+			// The search has reached its end.
 			return result.Page, nil
 		}
 		if end, ok := search.PositionOfScan(result.Next); ok {
+			// Rows after the position are returned by the next command.
 			page := row.ContinueAfter(result.Page, end)
 			return page, r.Memory.Resize(r.Context, int64(len(result.Page)), int64(len(page)))
 		}
 		if result.Rows > 0 {
 			return result.Page, nil
 		}
+		// A page without rows: the search goes through entries of deleted rows.
 		r.Memory.Shrink(int64(len(result.Page)))
 		req.From = result.Next
 	}
@@ -65,6 +69,7 @@ func (run *reading) entryCounter() restriction.EntryCounter {
 	}
 	return func(ix *schema.Index, terms []row.Slice, most int) (n int, ok bool) {
 		req := &search.Request{Table: run.plan.table, Index: ix.ID, Terms: terms, Tokens: run.cursor.Tokens}
+		// The counts of whole indexes say little about one partition.
 		if len(run.cursor.Keys) == 1 {
 			req.Key = run.cursor.Keys[0]
 		}

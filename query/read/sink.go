@@ -22,6 +22,7 @@ func (run *reading) sinkOf(plan *Plan) sink {
 	switch {
 	case plan.hashed != nil:
 		return &run.hashed
+	// With or without GROUP BY.
 	case plan.aggregates():
 		return &run.grouped
 	case plan.order != nil:

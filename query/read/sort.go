@@ -13,6 +13,7 @@ import (
 // are sorted in memory. It needs ALLOW FILTERING, no PER PARTITION LIMIT, and a LIMIT unless the partitions are
 // selected. declared is the error of Cassandra, which refuses all of these.
 func (c *compiler) sortedOrder(p *Plan, stmt *cql.Select, columns []orderColumn, declared error) error {
+	// What Cassandra refuses stays refused unless the client accepts the cost.
 	if !stmt.AllowFiltering {
 		return declared
 	}
@@ -23,6 +24,7 @@ func (c *compiler) sortedOrder(p *Plan, stmt *cql.Select, columns []orderColumn,
 		return invalid.Errorf("ORDER BY over all partitions needs a LIMIT of at most %d rows", sortRowsMax)
 	}
 	for _, o := range columns {
+		// Values without an order of their own.
 		if t := o.col.Type; t.MultiCell() || t.Kind() == types.Counter || t.Kind() == types.Duration {
 			return invalid.Errorf("ORDER BY is not supported on column %s of type %s", o.col.Name, t)
 		}
@@ -73,6 +75,7 @@ func (p *Plan) checkSorted(limit, offset uint32) error {
 	if !p.sorted || limit == noLimit {
 		return nil
 	}
+	// In 64 bits: both may be large.
 	if n := uint64(limit) + uint64(offset); n > sortRowsMax {
 		return invalid.Errorf("ORDER BY sorts at most %d rows in memory, but LIMIT and OFFSET select %d", sortRowsMax,
 			n)
@@ -89,14 +92,17 @@ func (o *orderedRows) bound(run *reading) error {
 		}
 		return nil
 	}
+	// The omitted rows of OFFSET must be found as well.
 	keep := int(run.pageLimit + run.skip)
 	if len(o.rows) < 2*keep && o.size <= pageBytesMax || len(o.rows) <= keep {
 		return nil
 	}
+	// Stable, so that rows with equal keys stay in the order of the table.
 	slices.SortStableFunc(o.rows, run.plan.compareSorted)
 	for _, r := range o.rows[keep:] {
 		o.size -= r.size()
 	}
+	// Otherwise the array would retain the rows.
 	clear(o.rows[keep:])
 	o.rows = o.rows[:keep]
 	return nil
