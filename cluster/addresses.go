@@ -120,7 +120,7 @@ func (a *addresses) addMoved(peers map[ring.NodeID]netip.AddrPort) {
 
 // noteMembers handles a member's reply to a join request: it lists the members as that node knows them.
 func (a *addresses) noteMembers(r joinReply) {
-	// Older replies are behind what this node knows. Newer ones replace each other.
+	// Older replies contain less than this node knows. Newer ones replace each other.
 	if !a.driver.started() || r.Epoch <= a.view.metadata().Epoch || r.Epoch <= a.newer.epoch {
 		return
 	}

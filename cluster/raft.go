@@ -251,7 +251,7 @@ func (d *driver) process() error {
 	return d.compact()
 }
 
-// install replaces the metadata by those of a snapshot.
+// install replaces the metadata by the content of a snapshot.
 func (d *driver) install(snap *pb.Snapshot) error {
 	m, err := metadata.Decode(snap.GetData())
 	if err != nil {

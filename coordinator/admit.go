@@ -152,7 +152,7 @@ func (c *Coordinator) RecordLatency(node ring.NodeID, took time.Duration) {
 // SpeculateAfter returns how long a request that asked as few replicas of the table as it could waits before it asks
 // others as well. It is not ok if the table's speculative_retry forbids that.
 func (c *Coordinator) SpeculateAfter(table *schema.Table) (after time.Duration, ok bool) {
-	return c.tables.Patience(table)
+	return c.tables.AskOthersAfter(table)
 }
 
 // TracedReplica returns a node's replica for a request whose trace is t, which may be nil, and notes the contact.

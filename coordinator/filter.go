@@ -8,7 +8,7 @@ package coordinator
 func (r *reading) filtered() {
 	r.cmd = r.requested
 	if r.cmd.Filter != nil {
-		// A copy: the command belongs to the caller, who may repeat it with more memory.
+		// A copy: the command belongs to the caller, which may repeat it with more memory.
 		own := *r.requested
 		_, blockFor := r.tally.Totals()
 		// While the ring changes, each side needs an answer, and these are merged.

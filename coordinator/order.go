@@ -129,7 +129,7 @@ func (c *Coordinator) Order(req *WriteRequest, write func(*WriteRequest, func(er
 	op.req.Ordered = false
 	level := ring.Quorum
 	if req.Consistency.IsLocal() {
-		// The timestamps are after those of the local data center, which is what a local level promises.
+		// The timestamps are after all timestamps of the local data center, which is what a local level promises.
 		level = ring.LocalQuorum
 	}
 	for _, m := range req.Mutations {
@@ -189,7 +189,7 @@ func (op *orderOp) deliver(ev *orderEvent) {
 		case orderFail:
 			op.fail(e.err)
 		case orderWrite:
-			if done := op.end(); done != nil {
+			if done := op.conclude(); done != nil {
 				// The write may panic after it has called done.
 				op.c.Continue("coordinator ordered write", done, op.writeAfter)
 			}
@@ -215,9 +215,9 @@ func (op *orderOp) step(ev *orderEvent) []orderEffect {
 // tick is the event that the timer has fired.
 func (op *orderOp) tick() { op.deliver(&orderEvent{kind: orderTicked}) }
 
-// end ends the operation and returns the function that answers the client, or nil if that has happened. The machine
-// ignores the events that follow.
-func (op *orderOp) end() (done func(error)) {
+// conclude ends the operation and returns the function that answers the client, or nil if that has happened. The
+// machine ignores the events that follow.
+func (op *orderOp) conclude() (done func(error)) {
 	op.mu.Lock()
 	done, timer := op.done, op.timer
 	op.done, op.timer, op.ordering.over = nil, nil, true
@@ -235,7 +235,7 @@ func (op *orderOp) end() (done func(error)) {
 
 // fail answers the client with an error, unless it was answered: also after a panic.
 func (op *orderOp) fail(err error) {
-	if done := op.end(); done != nil {
+	if done := op.conclude(); done != nil {
 		done(err)
 	}
 }

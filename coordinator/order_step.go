@@ -15,7 +15,7 @@ func (o *ordering) step(ev *orderEvent, out []orderEffect) []orderEffect {
 	}
 	switch ev.kind {
 	case orderBegun:
-		return o.begin(ev, out)
+		return o.planAll(ev, out)
 	case orderAnswered:
 		return o.answered(ev, out)
 	case orderTicked:
@@ -23,15 +23,15 @@ func (o *ordering) step(ev *orderEvent, out []orderEffect) []orderEffect {
 	case orderResumed:
 		// The pause was before any part was planned.
 		if ev.part == nil {
-			return o.begin(ev, out)
+			return o.planAll(ev, out)
 		}
 		return o.replan(ev, out)
 	}
 	return out
 }
 
-// begin asks as many replicas of every part as must answer. It fails before any request if a part lacks replicas.
-func (o *ordering) begin(ev *orderEvent, out []orderEffect) []orderEffect {
+// planAll asks as many replicas of every part as must answer. It fails before any request if a part lacks replicas.
+func (o *ordering) planAll(ev *orderEvent, out []orderEffect) []orderEffect {
 	c := o.c
 	wait := max(o.deadline-ev.now, 0)
 	first := len(out)
@@ -45,8 +45,8 @@ func (o *ordering) begin(ev *orderEvent, out []orderEffect) []orderEffect {
 		if err != nil {
 			return o.fail(err, out[:first])
 		}
-		// A late replica is replaced once: at the shortest patience of a table that has spare replicas.
-		if d, ok := c.tables.Patience(p.table); ok && len(p.spares) > 0 {
+		// A late replica is replaced once: at the shortest time of a table that has spare replicas.
+		if d, ok := c.tables.AskOthersAfter(p.table); ok && len(p.spares) > 0 {
 			wait = min(wait, d)
 		}
 		out = append(out, orderEffect{kind: orderAsk, part: p, nodes: nodes, plan: p.plans, epoch: p.epoch})

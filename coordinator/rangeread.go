@@ -135,7 +135,7 @@ func (op *rangeOp) start(p *rangePiece, blocks bool) {
 	r.reading.reset(&part, op.ranging.table, p.topology)
 	// The pieces share the deadline and the Cancel of the whole read.
 	r.reading.set, r.reading.deadline, r.cancel = p.set, op.deadline, op.cancel
-	r.begin(blocks)
+	r.deliverBegun(blocks)
 }
 
 // finish answers the client, unless that has happened. Later events have no effect.

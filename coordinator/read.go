@@ -96,7 +96,7 @@ func (op *readOp) start(req *ReadRequest, table *schema.Table, done func([]byte,
 		r.set = c.replicasOf(r.topology, table, req.Command.Key.Token)
 	}
 	if req.Cancel == nil || op.endsHere(req) {
-		op.begin(req.Blocks)
+		op.deliverBegun(req.Blocks)
 		return
 	}
 	// A child, so that the read can cancel its requests to replicas without canceling the caller's other work.
@@ -104,9 +104,9 @@ func (op *readOp) start(req *ReadRequest, table *schema.Table, done func([]byte,
 	op.watched, op.watching = req.Cancel, true
 	op.performing = 1 // readCanceled may come before the first event
 	op.watched.Watch(&op.hook)
-	op.begin(req.Blocks)
+	op.deliverBegun(req.Blocks)
 	if op.performed(false) {
-		op.end()
+		op.recycle()
 	}
 }
 
@@ -117,8 +117,8 @@ func (op *readOp) prepare(req *ReadRequest, whole bool, done func([]byte, error)
 	op.reading.whole, op.reading.over = whole, false
 }
 
-// begin delivers the first event. blocks means that the caller's goroutine may block on the disk.
-func (op *readOp) begin(blocks bool) {
+// deliverBegun delivers the first event. blocks means that the caller's goroutine may block on the disk.
+func (op *readOp) deliverBegun(blocks bool) {
 	op.deliver(&readEvent{kind: readBegun}, blocks)
 }
 
@@ -154,7 +154,7 @@ func (op *readOp) deliver(ev *readEvent, blocks bool) {
 		d.ends = op.performed(ev.kind == readBegun)
 	}
 	if d.ends {
-		op.end()
+		op.recycle()
 	}
 }
 
@@ -267,8 +267,8 @@ func (op *readOp) performed(first bool) (ends bool) {
 	return op.endedLocked()
 }
 
-// end returns op to the pool. Nothing refers to it any longer.
-func (op *readOp) end() {
+// recycle returns op to the pool. Nothing refers to it any longer.
+func (op *readOp) recycle() {
 	// Otherwise the pool would keep the request's memory.
 	op.reading.clear()
 	op.trace, op.cancel, op.watched = nil, nil, nil

@@ -197,7 +197,7 @@ func (r *reading) step(ev *readEvent, out []readEffect) []readEffect {
 	}
 	switch ev.kind {
 	case readBegun:
-		return r.begin(ev.now, out)
+		return r.planAndAsk(ev.now, out)
 	case readPaged, readDigested:
 		return r.answered(ev, out)
 	case readRepaired:
@@ -213,8 +213,8 @@ func (r *reading) step(ev *readEvent, out []readEffect) []readEffect {
 	return out
 }
 
-// begin chooses replicas and requests their answers.
-func (r *reading) begin(now time.Duration, out []readEffect) []readEffect {
+// planAndAsk chooses replicas and requests their answers.
+func (r *reading) planAndAsk(now time.Duration, out []readEffect) []readEffect {
 	if err := r.plan(); err != nil {
 		return r.fail(err, out)
 	}

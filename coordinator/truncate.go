@@ -47,7 +47,7 @@ func (c *Coordinator) Truncate(table *schema.Table, timeout time.Duration, done 
 	now := c.clock.Monotonic()
 	op := &truncateOp{c: c, table: table, deadline: now + timeout, done: done,
 		truncation: Truncation{Table: table.StorageID, ID: c.truncationID(), Phase: TruncationPrepare}}
-	op.begin()
+	op.startPhase()
 }
 
 // truncationID returns an ID that no other truncation has.
@@ -117,9 +117,9 @@ func (op *truncateOp) deliver(step func() truncateEffects) {
 	switch {
 	// Another node may still apply the newest topology, or the truncation that overtook this one.
 	case e.pause:
-		op.c.clock.After(truncatePause, op.begin)
+		op.c.clock.After(truncatePause, op.startPhase)
 	case e.begin:
-		op.begin()
+		op.startPhase()
 	case e.done != nil:
 		e.done(e.err)
 	}
@@ -127,13 +127,13 @@ func (op *truncateOp) deliver(step func() truncateEffects) {
 
 // panicked ends the operation after an event has panicked.
 func (op *truncateOp) panicked(err error) {
-	op.deliver(func() truncateEffects { return op.end(err) })
+	op.deliver(func() truncateEffects { return op.conclude(err) })
 }
 
-// begin sends the requests of a phase, by the present topology.
-func (op *truncateOp) begin() { op.deliver(op.nextPhase) }
+// startPhase sends the requests of a phase, by the present topology.
+func (op *truncateOp) startPhase() { op.deliver(op.nextPhase) }
 
-// nextPhase is the step of begin.
+// nextPhase is the step of startPhase.
 func (op *truncateOp) nextPhase() truncateEffects {
 	c := op.c
 	t := c.view.Topology()
@@ -148,10 +148,10 @@ func (op *truncateOp) nextPhase() truncateEffects {
 	// A node that is down would keep its rows, and repairs would bring them back to the others.
 	if alive < len(required) && op.truncation.Phase != TruncationEnd {
 		c.counts.unavailable.Add(1)
-		return op.end(&Unavailable{Consistency: ring.All, Required: len(required), Alive: alive})
+		return op.conclude(&Unavailable{Consistency: ring.All, Required: len(required), Alive: alive})
 	}
 	if len(nodes) == 0 {
-		return op.end(nil)
+		return op.conclude(nil)
 	}
 	op.plan++
 	if op.void { // nodes refuse the ID that another truncation has overtaken
@@ -240,7 +240,7 @@ func (op *truncateOp) count(plan int, node ring.NodeID, err error) truncateEffec
 	op.waiting = slices.DeleteFunc(op.waiting, func(n ring.NodeID) bool { return n == node })
 	switch {
 	case err != nil:
-		return op.end(&TruncateFailure{Node: node, Cause: err})
+		return op.conclude(&TruncateFailure{Node: node, Cause: err})
 	case len(op.waiting) > 0:
 		return truncateEffects{}
 	case op.refused:
@@ -254,7 +254,7 @@ func (op *truncateOp) count(plan int, node ring.NodeID, err error) truncateEffec
 		op.truncation.Phase = TruncationEnd
 		return truncateEffects{begin: true}
 	}
-	return op.end(nil)
+	return op.conclude(nil)
 }
 
 // truncatePause is how long a new plan waits for newer metadata.
@@ -265,19 +265,19 @@ func (op *truncateOp) timeout() {
 	op.deliver(func() truncateEffects {
 		if op.truncation.Phase == TruncationEnd {
 			// All rows are gone; only the announcement is missing.
-			return op.end(nil)
+			return op.conclude(nil)
 		}
 		var node ring.NodeID
 		if len(op.waiting) > 0 {
 			// One of them, for the message.
 			node = op.waiting[0]
 		}
-		return op.end(&TruncateFailure{Node: node, Cause: ErrNoReply})
+		return op.conclude(&TruncateFailure{Node: node, Cause: ErrNoReply})
 	})
 }
 
-// end ends the operation: it answers, and informs the nodes of a failure if they were asked.
-func (op *truncateOp) end(err error) truncateEffects {
+// conclude ends the operation: it answers, and informs the nodes of a failure if they were asked.
+func (op *truncateOp) conclude(err error) truncateEffects {
 	e := truncateEffects{
 		done:  op.done,
 		err:   err,
@@ -433,9 +433,9 @@ func (t *truncating) prepare(table schema.StorageID, id uint64, until time.Durat
 	t.markLocked(table, truncationMark{id, until})
 }
 
-// end records that a truncation has ended, and reports whether it is the last one prepared. If a later one was
+// recordEnd records that a truncation has ended, and reports whether it is the last one prepared. If a later one was
 // prepared, that one determines the end.
-func (t *truncating) end(table schema.StorageID, id uint64, now time.Duration) bool {
+func (t *truncating) recordEnd(table schema.StorageID, id uint64, now time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	mark, ok := t.tables[table]
@@ -508,7 +508,7 @@ func (c *Coordinator) FollowTruncation(t Truncation, done func(error)) {
 		case t.Phase != TruncationEnd:
 			err = c.voidStored(t)
 		// Stored only for the last truncation, so that a late end does not hide the one in progress.
-		case c.truncating.end(t.Table, t.ID, now):
+		case c.truncating.recordEnd(t.Table, t.ID, now):
 			number, _ := c.truncating.last(t.Table)
 			err = c.saveTruncation(t.Table, number, 0)
 		}

@@ -78,7 +78,7 @@ func newWriteOp(c *Coordinator) *writeOp {
 
 // start begins a write that was admitted with size bytes.
 func (op *writeOp) start(req *WriteRequest, size int64, done func(error)) {
-	// From here on, a truncation waits for the write. end leaves the fence, or abandoned after a panic.
+	// From here on, a truncation waits for the write. recycle leaves the fence, or abandoned after a panic.
 	op.generation = op.c.sent.Enter()
 	op.kind, op.trace, op.since, op.size = req.Type, req.Trace, req.Since, size
 	op.sender, op.settled, op.done, op.only = req.Sender, req.Settled, done, nil
@@ -124,7 +124,7 @@ func (op *writeOp) deliver(ev *write.Event) {
 		duties.ends = op.performed()
 	}
 	if duties.ends {
-		op.end()
+		op.recycle()
 	}
 }
 
@@ -199,8 +199,8 @@ func (op *writeOp) performed() bool {
 	return !op.panicked && op.overLocked()
 }
 
-// end returns op to the pool. No answer of a replica is outstanding, so a truncation need not wait for it.
-func (op *writeOp) end() {
+// recycle returns op to the pool. No answer of a replica is outstanding, so a truncation need not wait for it.
+func (op *writeOp) recycle() {
 	c, settled, generation := op.c, op.settled, op.generation
 	// A panic in a callback below must not reach recovered: another write may use op.
 	defer c.guard.Recover("coordinator write", nil)

@@ -174,7 +174,7 @@ func (op *writeOp) answeredHere(err error) {
 	op.c.writing.Add(-1)
 	done(err)
 	// After done, as in deliver: op belongs to this write until the client has its answer.
-	op.end()
+	op.recycle()
 }
 
 // errorHere converts the error of the only replica for the client.

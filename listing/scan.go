@@ -81,7 +81,7 @@ func (op *scanOp) page(page []byte, err error) {
 	case more:
 		err = nil
 	case err == nil:
-		more, err = op.take(page)
+		more, err = op.addPage(page)
 	}
 	op.ended = !more || err != nil
 	switch {
@@ -109,8 +109,8 @@ func (op *scanOp) finish(r *Result, err error) {
 	}
 }
 
-// take adds the keys of a page and reports whether there are further pages.
-func (op *scanOp) take(page []byte) (more bool, err error) {
+// addPage adds the keys of a page and reports whether there are further pages.
+func (op *scanOp) addPage(page []byte) (more bool, err error) {
 	c := &op.cursor
 	var x row.Row
 	for c.Page(page); c.NextPartition(); c.EndPartition() {

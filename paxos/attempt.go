@@ -124,7 +124,7 @@ func (m *attempts) answerOr(out []effect, failure func(i int) error) []effect {
 		m.disarm()
 	}
 	if !left {
-		return m.end(out)
+		return m.finish(out)
 	}
 	return out
 }
@@ -160,12 +160,12 @@ func (m *attempts) conclude(out []effect, outcomes []outcome, err error) []effec
 			outcomes[i].err = m.errorOf(i, err, m.voters.required())
 		}
 	}
-	return m.end(m.answerAll(out, outcomes, nil, m.cause()))
+	return m.finish(m.answerAll(out, outcomes, nil, m.cause()))
 }
 
-// end ends the round, whose members have been answered, and starts the next one of the partition. A turn that is
+// finish ends the round, whose members have been answered, and starts the next one of the partition. A turn that is
 // granted later is returned.
-func (m *attempts) end(out []effect) []effect {
+func (m *attempts) finish(out []effect) []effect {
 	m.enterStage(StageNone, m.now)
 	m.over = true
 	m.disarm()
@@ -183,14 +183,14 @@ func (m *attempts) cancel(x *member, out []effect) []effect {
 	if i < 0 || x.answered || m.phase != phaseIdle && m.phase != phasePreparing || m.own.of(i) != nil {
 		return out
 	}
-	// Marked, not removed: the indices of members match those of outcomes.
+	// Marked, not removed: members and outcomes have the same indices.
 	m.mark(x)
 	canceled := answer{member: x, outcome: outcome{err: env.ErrCanceled}, uncounted: true}
 	out = append(out, effect{kind: effectAnswer, answers: []answer{canceled}})
 	if m.left() > 0 {
 		return out
 	}
-	return m.end(out)
+	return m.finish(out)
 }
 
 // lost answers the members whose proposals' outcomes cannot be determined, and restarts with the others.

@@ -37,7 +37,7 @@ func Join(commands []*row.ReadCommand) (cmd *row.ReadCommand, disjoint bool) {
 		cmd.StaticCounts = cmd.StaticCounts || c.StaticCounts
 		// Cells that expire between the members' times are treated as expired for all.
 		cmd.Now = max(cmd.Now, c.Now)
-		// The members have reserved memory for their own pages, and together for that of the round.
+		// Each member has reserved memory for its own page, and all together for the page of the round.
 		cmd.Limits.Bytes += c.Limits.Bytes
 		all = append(all, c.Slices...)
 	}

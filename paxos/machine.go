@@ -105,7 +105,7 @@ func (m *machine) alarmed(number int, out []effect) []effect {
 		// The last voters may hold proposals: an empty one makes them void.
 		return m.propose(out, m.ballot, nil)
 	case alarmResume:
-		return m.proceed(m.takeTurn(out))
+		return m.proceed(m.acquireTurn(out))
 	case alarmCommit:
 		return m.commit(out, m.commitLevel)
 	case alarmTurn:
@@ -124,7 +124,7 @@ func (m *machine) begun(out []effect) []effect {
 			}
 		}
 	}
-	return m.proceed(m.takeTurn(out))
+	return m.proceed(m.acquireTurn(out))
 }
 
 // join adds requests that arrived while the round waited for its first turn.
@@ -168,7 +168,7 @@ func (m *machine) start(out []effect) []effect {
 	m.phase = phasePreparing
 	m.enterStage(StagePrepare, m.now)
 	// A round with proposals in doubt needs promises: they show the outcome.
-	if last, ok := m.c.lastBallots.take(m.partition, m.topology.Epoch(), m.serial); ok && len(m.own) == 0 {
+	if last, ok := m.c.lastBallots.remove(m.partition, m.topology.Epoch(), m.serial); ok && len(m.own) == 0 {
 		m.previous, m.prior, m.history = last.ballot, last.prior, last.history
 		// The ballot must be after the one on which it rests, even if the clock moved back.
 		m.seen = max(m.seen, last.ballot.Micros)

@@ -33,7 +33,7 @@ import (
 //     or, if b is later than B, because those promises refuse B or show it. So proposals with promises have precedence.
 //     b. If any ballot after P is settled, B is void, as in 1 (poll.inProgress).
 //     c. The remaining proposals without promises rest on the last settled ballot. There is at most one: only the
-//     coordinator that settled P may propose after it, and it does so once (lastBallots.take).
+//     coordinator that settled P may propose after it, and it does so once (lastBallots.remove).
 //
 // Ring changes: acceptors refuse requests that were planned before the ring last moved. While it moves, each majority
 // is counted among the replicas before and after, here as everywhere, so majorities of consecutive rings overlap. A
@@ -78,8 +78,8 @@ func (l *lastBallots) forget(partition string) {
 	}
 }
 
-// take removes and returns the partition's last ballot: a second proposal must not rest on it.
-func (l *lastBallots) take(partition string, epoch uint64, serial ring.Consistency) (last lastBallot, ok bool) {
+// remove removes and returns the partition's last ballot: a second proposal must not rest on it.
+func (l *lastBallots) remove(partition string, epoch uint64, serial ring.Consistency) (last lastBallot, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.slot(partition)
@@ -104,7 +104,7 @@ func quorate(level, serial ring.Consistency) bool {
 	case ring.Quorum, ring.All, ring.EachQuorum:
 		return true
 	case ring.LocalQuorum:
-		// The voters are then those of this data center.
+		// The voters are then the replicas in this data center.
 		return serial == ring.LocalSerial
 	}
 	return false

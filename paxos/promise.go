@@ -243,7 +243,7 @@ func (m *machine) split(out []effect) []effect {
 		return m.supersede(out)
 	}
 	if m.left() == 0 { // they were canceled
-		return m.end(out)
+		return m.finish(out)
 	}
 	// The command must read only the rows of these members.
 	m.enroll(m.members)

@@ -143,7 +143,7 @@ func (m *machine) committed(err error, out []effect) []effect {
 	switch {
 	case m.early:
 		// The members have their answers. The coordinator keeps hints for replicas that failed.
-		return m.end(out)
+		return m.finish(out)
 	case !mine && err != nil: // whether or not all writes succeeded, the next promises show the state
 		return m.again(out, CauseCommit, m.pause())
 	case !mine:
@@ -163,7 +163,7 @@ func (m *machine) committed(err error, out []effect) []effect {
 		m.recordSettled(p.Ballot, p.Ballot, p.History.With(p.Origin))
 	}
 	err = m.decidedButFailed(err)
-	return m.end(m.answerAll(out, m.outcomes, err, CauseCommit))
+	return m.finish(m.answerAll(out, m.outcomes, err, CauseCommit))
 }
 
 // decidedButFailed returns the error of a decided change whose write failed. ErrNotSent applies to this write, but not

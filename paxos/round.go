@@ -46,7 +46,7 @@ func (c *Proposer) CAS(req *CASRequest, done func(applied bool, page []byte, err
 		r := c.newRound(partition, []*member{m})
 		// After the round has the member, and before it begins: a cancellation finds it in either case.
 		c.watch(partition, m)
-		r.begin()
+		r.deliverBegun()
 	default:
 		c.watch(partition, m)
 	}
@@ -110,8 +110,8 @@ func (c *Proposer) newRound(partition string, members []*member) *round {
 	return r
 }
 
-// begin starts the round. It must not be called with the lock of a queue.
-func (r *round) begin() { r.deliver(&event{kind: eventBegun}) }
+// deliverBegun starts the round. It must not be called with the lock of a queue.
+func (r *round) deliverBegun() { r.deliver(&event{kind: eventBegun}) }
 
 // deliver takes an event, and performs its effects in their order. Effects of other events may be performed meanwhile.
 func (r *round) deliver(ev *event) {
@@ -312,6 +312,6 @@ func (r *round) leave() {
 	}
 	if next := r.c.queues.next(r.partition, &r.c.limits); next != nil {
 		// Not on this stack: its depth would be the length of the queue.
-		r.c.clock.After(0, r.c.newRound(r.partition, next).begin)
+		r.c.clock.After(0, r.c.newRound(r.partition, next).deliverBegun)
 	}
 }

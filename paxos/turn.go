@@ -32,8 +32,8 @@ type contender struct {
 	contentions int // attempts that lost to other proposers
 }
 
-// takeTurn asks for a turn if the partition is contended and the round has none.
-func (m *contender) takeTurn(out []effect) (_ []effect, start bool) {
+// acquireTurn asks for a turn if the partition is contended and the round has none.
+func (m *contender) acquireTurn(out []effect) (_ []effect, start bool) {
 	if m.turn.Ticket != 0 && m.now-m.turn.since >= m.turn.Kept {
 		m.turn.Ticket = 0 // it has expired
 	}
@@ -56,7 +56,7 @@ func (m *contender) askTurn(out []effect) (_ []effect, start bool) {
 	if !ok || m.now >= m.turn.until {
 		return out, true
 	}
-	// An answer to an earlier request is now returned as a turn that nobody waits for.
+	// A turn that answers an earlier request is now returned at once.
 	m.turn.asked++
 	m.turn.arbiter, m.turn.waiting = arbiter, true
 	m.turn.tried = append(m.turn.tried, arbiter)

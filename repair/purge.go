@@ -23,12 +23,12 @@ import (
 //
 // A failure of the purge does not stop the repair: then no state is purged, and tombstones stay.
 
-// raiseFloor starts the ranges, after it has raised the table's low bound if necessary. A low bound that was ever
+// raiseLowBound starts the ranges, after it has raised the table's low bound if necessary. A low bound that was ever
 // raised continues to rise, whether or not there is state: it limits the purge of tombstones.
-func (j *Run) raiseFloor(table *schema.Table) {
+func (j *Run) raiseLowBound(table *schema.Table) {
 	r := j.r
-	to, floor := r.clock.Now().Add(-r.limits.PaxosMargin).UnixMicro(), r.view.PaxosFloor(table.StorageID)
-	if r.raise == nil || to-floor < r.limits.PaxosEvery.Microseconds() || to <= 0 {
+	to, lowBound := r.clock.Now().Add(-r.limits.PaxosMargin).UnixMicro(), r.view.PaxosFloor(table.StorageID)
+	if r.raise == nil || to-lowBound < r.limits.PaxosEvery.Microseconds() || to <= 0 {
 		j.next()
 		return
 	}
@@ -47,7 +47,7 @@ func (j *Run) raiseFloor(table *schema.Table) {
 	timer = r.clock.After(r.limits.Timeout, begin) // continue without a leader
 	// after a failure, with the present low bound
 	raise := func() { r.raise(table.StorageID, to, func(error) { begin() }) }
-	if floor > 0 {
+	if lowBound > 0 {
 		raise()
 		return
 	}
@@ -64,11 +64,11 @@ func (j *Run) raiseFloor(table *schema.Table) {
 
 // purge is the state of a unit's purge. Its methods are events of the job.
 type purge struct {
-	u     *unit
-	floor int64 // µs
-	round int
-	clean int // consecutive rounds in which no replica listed a proposal
-	found int // number of proposals in this round
+	u        *unit
+	lowBound int64 // µs
+	round    int
+	clean    int // consecutive rounds in which no replica listed a proposal
+	found    int // number of proposals in this round
 
 	node     int // index in the unit's replicas
 	after    *row.PartitionKey
@@ -81,10 +81,10 @@ type purge struct {
 const cleanRounds = 2
 
 // settle starts the unit's purge of proposals up to the low bound.
-func (u *unit) settle(floor int64) {
-	u.purge = &purge{u: u, floor: floor}
+func (u *unit) settle(lowBound int64) {
+	u.purge = &purge{u: u, lowBound: lowBound}
 	// Later deletions, by a clock that is behind, may have been decided after the low bound.
-	u.until = min(u.until, time.UnixMicro(floor).Add(-u.r.limits.Margin).Unix())
+	u.until = min(u.until, time.UnixMicro(lowBound).Add(-u.r.limits.Margin).Unix())
 	if len(u.topology.Operations()) > 0 { // replicas would refuse
 		u.purge.giveUp()
 		return
@@ -109,7 +109,7 @@ func (p *purge) step(forget bool, then func(acceptor.PurgeStep), failed func()) 
 	u := p.u
 	req := &acceptor.PurgeRequest{Epoch: u.topology.Epoch(), Moved: u.topology.Moved(), Table: u.table.StorageID,
 		Tokens:   u.tokens,
-		LowBound: p.floor, Forget: forget, After: p.after}
+		LowBound: p.lowBound, Forget: forget, After: p.after}
 	u.r.paxos.Paxos(u.set.Natural[p.node], req, u.r.limits.Timeout, func(s acceptor.PurgeStep, err error) {
 		u.j.events.do(func() {
 			var refusal *coordinator.NotReplica

@@ -262,7 +262,7 @@ func (j *Run) begin() {
 		j.next()
 		return
 	}
-	j.raiseFloor(table)
+	j.raiseLowBound(table)
 }
 
 // halves returns r, or two halves when r is the whole ring: the range of a tree must not wrap.

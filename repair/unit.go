@@ -99,8 +99,8 @@ func (u *unit) begin() {
 		u.compare()
 		return
 	}
-	if floor := u.r.view.PaxosFloor(u.table.StorageID); floor > 0 {
-		u.settle(floor)
+	if lowBound := u.r.view.PaxosFloor(u.table.StorageID); lowBound > 0 {
+		u.settle(lowBound)
 		return
 	}
 	if u.j.conditional { // there may be Paxos state, and no low bound yet

@@ -137,7 +137,7 @@ func TestDefaultSeedsFindLostPaxosState(t *testing.T) {
 		first   uint64 // each tenth seed
 		without func(*Options)
 	}{
-		{"acceptances are synced", 3, func(o *Options) { o.UnsafeAcceptor.Unsynced = true }},
+		{"acceptances are synced", 3, func(o *Options) { o.UnsafePaxos.Acceptor.Unsynced = true }},
 		{"states move with their ranges", 8, func(o *Options) { o.NoPaxosStreams = true }},
 	} {
 		t.Run(fault.name, func(t *testing.T) {

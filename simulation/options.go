@@ -11,8 +11,7 @@ import (
 	"cqld/coordinator"
 	"cqld/counters"
 	"cqld/hints"
-	"cqld/paxos"
-	"cqld/paxos/acceptor"
+	"cqld/node/assembly"
 	"cqld/repair"
 	"cqld/search"
 	"cqld/storage"
@@ -87,17 +86,16 @@ type Options struct {
 	Trace                   io.Writer // receives the trace as text; may be nil
 
 	// Safeguards that tests remove.
-	Sync           storage.SyncMode
-	Unsafe         coordinator.Unsafe
-	UnsafePaxos    paxos.Unsafe
-	UnsafeAcceptor acceptor.Unsafe
-	HintUnsafe     hints.Unsafe
-	BatchUnsafe    batchlog.Unsafe
-	CounterUnsafe  counters.Unsafe
-	ListingUnsafe  watermark.Unsafe
-	SearchUnsafe   search.Unsafe
-	IndexUnsafe    index.Unsafe
-	RepairUnsafe   repair.Unsafe
+	Sync          storage.SyncMode
+	Unsafe        coordinator.Unsafe
+	UnsafePaxos   assembly.PaxosUnsafe
+	HintUnsafe    hints.Unsafe
+	BatchUnsafe   batchlog.Unsafe
+	CounterUnsafe counters.Unsafe
+	ListingUnsafe watermark.Unsafe
+	SearchUnsafe  search.Unsafe
+	IndexUnsafe   index.Unsafe
+	RepairUnsafe  repair.Unsafe
 	// BlankDisksServe lets a node whose disk was wiped start with its former identity.
 	BlankDisksServe bool
 	// NoWorkers executes blocking work in the calling goroutine: a run must then detect reads on a stream or in the
@@ -204,11 +202,11 @@ func DefaultOptions(seed uint64) Options {
 func (o Options) String() string {
 	return fmt.Sprintf("%d nodes, %d replicas%s, %d clients, %d keys, %v of faults; workloads %s; faults %s; points "+
 		"%s; pages of %d bytes and %d omitted rows, "+
-		"speculative retry %s, limits %+v, of hints %+v, without %+v %+v %+v %+v %+v %+v and %+v", o.Nodes, o.Factor,
+		"speculative retry %s, limits %+v, of hints %+v, without %+v %+v %+v %+v %+v and %+v", o.Nodes, o.Factor,
 		o.drawnString(), o.Clients, o.Keys, o.Faults,
 		strings.Join(o.Workloads, " "), strings.Join(o.FaultKinds, " "), strings.Join(o.Points, " "), o.PageBytes,
 		o.FilterRows, o.SpeculativeRetry, o.Limits, o.HintLimits, o.Unsafe, o.HintUnsafe, o.BatchUnsafe,
-		o.CounterUnsafe, o.ListingUnsafe, o.UnsafePaxos, o.UnsafeAcceptor)
+		o.CounterUnsafe, o.ListingUnsafe, o.UnsafePaxos)
 }
 
 // kinds returns all kinds of workloads that may run.

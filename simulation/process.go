@@ -229,11 +229,7 @@ func (l *process) partsOptions() assembly.Options {
 			Rand:            NewStream(c.options.Seed, fmt.Sprint("coordinator ", n.id, n.incarnations)),
 			LocalDatacenter: n.dc, Unsafe: c.options.Unsafe, Limits: limits, Stamps: l.hlc,
 		},
-		Paxos: assembly.PaxosOptions{
-			Limits:         paxos.Limits{PlansMax: limits.PlansMax},
-			Unsafe:         c.options.UnsafePaxos,
-			UnsafeAcceptor: c.options.UnsafeAcceptor,
-		},
+		Paxos:    assembly.PaxosOptions{Limits: paxos.Limits{PlansMax: limits.PlansMax}, Unsafe: c.options.UnsafePaxos},
 		Hints:    hints.Options{Limits: c.options.HintLimits, Unsafe: c.options.HintUnsafe},
 		Batches:  batchlog.Options{Unsafe: c.options.BatchUnsafe},
 		Counters: counters.Options{Unsafe: c.options.CounterUnsafe},

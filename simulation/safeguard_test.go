@@ -73,26 +73,27 @@ func TestSafeguards(t *testing.T) {
 		{
 			"acceptors remember what they promised and accepted", "cas", "restart-storm reorder one-way",
 			func(o *Options) {
-				o.UnsafeAcceptor.NoPersist, o.UnsafePaxos.NoArbiter = true, true
+				o.UnsafePaxos.Acceptor.NoPersist, o.UnsafePaxos.NoArbiter = true, true
 				o.Nodes, o.Factor, o.Keys = 3, 3, 1
 			}, "linearizable", 850,
 		},
 		{
 			"a proposal without promises is taken only when nothing happened since", "cas",
 			"clock-jump clock-drift slow-links reorder pause",
-			func(o *Options) { o.UnsafeAcceptor.NoPrevious, o.Nodes, o.Factor, o.Keys = true, 3, 3, 1 }, "linearizable",
-			120,
+			func(o *Options) { o.UnsafePaxos.Acceptor.NoPrevious, o.Nodes, o.Factor, o.Keys = true, 3, 3, 1 },
+			"linearizable", 120,
 		},
 		{
 			"who has forgotten refuses what is not after the floor", "cas", "slow-links reorder pause clock-drift",
 			func(o *Options) {
-				o.UnsafeAcceptor.NoLowBound, o.PaxosMargin, o.Nodes, o.Factor, o.Keys = true, time.Millisecond, 3, 3, 1
+				o.UnsafePaxos.Acceptor.NoLowBound, o.PaxosMargin = true, time.Millisecond
+				o.Nodes, o.Factor, o.Keys = 3, 3, 1
 			}, "linearizable", 50,
 		},
 		{
 			"acceptors answer when what they accepted is synced", "cas", "power-all power-one restart-storm",
 			func(o *Options) {
-				o.UnsafeAcceptor.Unsynced, o.Nodes, o.Factor = true, 3, 3
+				o.UnsafePaxos.Acceptor.Unsynced, o.Nodes, o.Factor = true, 3, 3
 				o.loseCommits()
 			}, "linearizable", 0,
 		},

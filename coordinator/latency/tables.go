@@ -70,9 +70,9 @@ func (ts *Tables) After(table *schema.Table) (time.Duration, bool) {
 	return time.Duration(l.after.Load()), true
 }
 
-// Patience returns how long a request that asks no additional replicas, whatever the option, waits before it asks the
-// others; false means that it never does. With ALWAYS the time is minimal: an immediate answer needs no others.
-func (ts *Tables) Patience(table *schema.Table) (time.Duration, bool) {
+// AskOthersAfter returns how long a request that asks no additional replicas, whatever the option, waits before it asks
+// the others; false means that it never does. With ALWAYS the time is minimal: an immediate answer needs no others.
+func (ts *Tables) AskOthersAfter(table *schema.Table) (time.Duration, bool) {
 	after, ok := ts.After(table)
 	return max(after, time.Millisecond), ok || ts.Always(table)
 }

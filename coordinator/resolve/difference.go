@@ -67,7 +67,7 @@ func (s *Resolver) difference(r *Row, old []byte) []byte {
 	}
 	var lacks bool
 	s.scratch, lacks, s.err = s.stream.Difference(s.scratch[:0], r.encoded, old)
-	if s.err != nil || !lacks || !s.take(mutationCopies*row.EncodedRowLen(r.clustering, s.scratch)) {
+	if s.err != nil || !lacks || !s.reserve(mutationCopies*row.EncodedRowLen(r.clustering, s.scratch)) {
 		return nil
 	}
 	return s.scratch

@@ -42,15 +42,15 @@ func (s *Resolver) SetMemory(most int) { s.most = most }
 // Hold counts a page that is kept for Parse. It fails with NeedsMemory.
 func (s *Resolver) Hold(bytes int) error {
 	s.pages += bytes
-	s.take(bytes)
+	s.reserve(bytes)
 	return s.err
 }
 
 // Err returns the error of a merge, after which its results are void.
 func (s *Resolver) Err() error { return s.err }
 
-// take counts n bytes before they are allocated, and reports whether the resolver may have them.
-func (s *Resolver) take(n int) bool {
+// reserve counts n bytes before they are allocated, and reports whether the resolver may have them.
+func (s *Resolver) reserve(n int) bool {
 	s.used += n
 	if s.err == nil && s.most > 0 && s.used > s.most {
 		s.err = &NeedsMemory{max(2*s.most, s.used+usual*s.pages)}
@@ -58,9 +58,9 @@ func (s *Resolver) take(n int) bool {
 	return s.err == nil
 }
 
-// takePage counts what Parse allocates for a page, and what a merge allocates for its partitions and rows.
-func (s *Resolver) takePage(n row.Contents) bool {
-	return s.take(3*n.Rows*rowBytes + 2*n.Partitions*partitionBytes + n.RangeTombstones*tombstoneBytes)
+// reservePage counts what Parse allocates for a page, and what a merge allocates for its partitions and rows.
+func (s *Resolver) reservePage(n row.Contents) bool {
+	return s.reserve(3*n.Rows*rowBytes + 2*n.Partitions*partitionBytes + n.RangeTombstones*tombstoneBytes)
 }
 
 // scratchFor gives scratch a capacity of n bytes.
@@ -70,7 +70,7 @@ func (s *Resolver) scratchFor(n int) bool {
 		return s.err == nil
 	}
 	n = max(n, 2*cap(s.scratch))
-	if !s.take(n) {
+	if !s.reserve(n) {
 		return false
 	}
 	s.scratch = make([]byte, 0, n)
@@ -80,7 +80,7 @@ func (s *Resolver) scratchFor(n int) bool {
 // grown counts what scratch has more than n bytes.
 func (s *Resolver) grown(n int) {
 	if more := cap(s.scratch) - n; more > 0 {
-		s.take(more)
+		s.reserve(more)
 	}
 }
 
@@ -94,7 +94,7 @@ const chunkBytes = 16 << 10
 func (s *Resolver) keep(encoded []byte) []byte {
 	if n := len(encoded); cap(s.chunk)-len(s.chunk) < n {
 		size := max(n, min(chunkBytes, 2*cap(s.chunk)))
-		if !s.take(size) {
+		if !s.reserve(size) {
 			return nil
 		}
 		s.chunk = make([]byte, 0, size)

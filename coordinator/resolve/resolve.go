@@ -21,7 +21,7 @@ type Version struct {
 // Parse reads a page, whose rows it does not decode. It fails with NeedsMemory if the page has too many rows.
 func (s *Resolver) Parse(node ring.NodeID, page []byte) (*Version, error) {
 	n := row.ContentsOf(page)
-	if !s.takePage(n) {
+	if !s.reservePage(n) {
 		return nil, s.err
 	}
 	if s.stream == nil {
@@ -353,7 +353,7 @@ func (s *Resolver) AppendPage(dst []byte) ([]byte, error) {
 			size += row.EncodedRowLen(p.Rows[i].clustering, p.Rows[i].encoded)
 		}
 	}
-	if !s.take(resultCopies * size) {
+	if !s.reserve(resultCopies * size) {
 		return dst, s.err
 	}
 	w := row.NewPageWriter(slices.Grow(dst, size))

@@ -278,14 +278,19 @@ func (p *Parts) assembleSearch(o Options) {
 // PaxosOptions configure the proposer and the acceptor of a node, in addition to Options. The zero value has the
 // defaults.
 type PaxosOptions struct {
-	Limits         paxos.Limits
-	Unsafe         paxos.Unsafe
-	UnsafeAcceptor acceptor.Unsafe
+	Limits paxos.Limits
+	Unsafe PaxosUnsafe
+}
+
+// PaxosUnsafe switches safeguards of the proposer and of the acceptor off, for tests that show that they are needed.
+type PaxosUnsafe struct {
+	paxos.Unsafe
+	Acceptor acceptor.Unsafe
 }
 
 // assemblePaxos creates the acceptor and the purger of its state.
 func (p *Parts) assemblePaxos(o Options) {
-	p.Acceptor = acceptor.New(p.Local, p.View, o.Paxos.UnsafeAcceptor)
+	p.Acceptor = acceptor.New(p.Local, p.View, o.Paxos.Unsafe.Acceptor)
 	acceptor.Serve(o.Transport, p.Acceptor)
 	p.Purge = acceptor.NewPurge(acceptor.PurgeOptions{
 		Acceptor: p.Acceptor, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run,
@@ -296,7 +301,7 @@ func (p *Parts) assemblePaxos(o Options) {
 
 // assembleProposer creates the proposer. It uses the timestamps and the random numbers of the coordinator.
 func (p *Parts) assembleProposer(o Options) {
-	c, unsafe := o.Coordinator, o.Paxos.Unsafe
+	c, unsafe := o.Coordinator, o.Paxos.Unsafe.Unsafe
 	unsafe.OneSided = unsafe.OneSided || c.Unsafe.OneSided
 	p.Proposer = paxos.NewProposer(paxos.Options{
 		View: p.View, Acceptors: acceptor.NewDirectory(p.Acceptor, o.Transport, p.View),

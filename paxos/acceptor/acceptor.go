@@ -169,7 +169,7 @@ func (a *Acceptor) lowBound(table *schema.Table) ballot.Ballot {
 	return ballot.Ballot{Micros: a.view.PaxosFloor(table.StorageID)}
 }
 
-// admit returns the table. It refuses requests for partitions of which this node is not a replica, and requests that
+// admit returns the table. It refuses requests for partitions that this node does not replicate, and requests that
 // were planned with an earlier ring, with coordinator.NotReplica: majorities of different rings need not overlap. The
 // caller is between replica.Enter and replica.Leave, so that a change of the ring waits for it.
 func (a *Acceptor) admit(epoch uint64, id schema.StorageID, key row.PartitionKey) (*schema.Table, error) {

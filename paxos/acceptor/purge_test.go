@@ -163,7 +163,7 @@ func TestAnAcceptorForgetsWhatItMay(t *testing.T) {
 		"void":     {},
 		"finished": ballotAt(30, 1), "voted": ballotAt(30, 1)} {
 		for _, from := range []string{"memory", "disk"} {
-			s, _, err := l.known(&cachedState{}, contention.Partition(table.StorageID,
+			s, _, err := l.load(&cachedState{}, contention.Partition(table.StorageID,
 				row.NewPartitionKey([]byte(key))), table, row.NewPartitionKey([]byte(key)), false)
 			if err != nil || s.stored() != want || s.latest().Micros < 20 || s.commit.Ballot.Present() &&
 				!s.commit.Ballot.After(s.lowBound) {

@@ -156,7 +156,7 @@ func ballotCell(column schema.ColumnID, b ballot.Ballot) row.Cell {
 
 // appendBallotValue appends the value of a ballot's cell.
 func appendBallotValue(dst []byte, b ballot.Ballot) []byte {
-	// A UUID counts units of 100 ns: the milliseconds and the rest, of which a microsecond is ten.
+	// A UUID counts units of 100 ns, and a microsecond is ten of them.
 	ticks := types.UUIDTicks(b.Micros/1000, b.Micros%1000*10)
 	// The two highest bits are the variant of RFC 4122, and the node has the other 62.
 	return types.AppendTimeuuid(dst, ticks, 2<<62|uint64(b.Node)&nodeBits)

@@ -1,4 +1,4 @@
-// Package invarianttest tests that invariants are checked.
+// Package invarianttest helps tests to show that a broken invariant stops the program (package invariant).
 package invarianttest
 
 import (
