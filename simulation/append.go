@@ -59,7 +59,7 @@ func (w *appends) counts() (tried, acked int) { return w.tried, w.acked }
 
 // run reads all lists of a partition and appends to some of them.
 func (w *appends) run(l *process, partition int, lists []int, end func(error) bool) {
-	t := &elle.Transaction{Call: w.c.tick(), Appends: map[string][]int64{}}
+	t := &elle.Transaction{Call: w.c.order.tick(), Appends: map[string][]int64{}}
 	w.history[partition] = append(w.history[partition], t)
 	w.tried++
 	for _, i := range lists {
@@ -76,7 +76,7 @@ func (w *appends) run(l *process, partition int, lists []int, end func(error) bo
 		w.c.kernel.Trace(fmt.Sprint("append ", partition, len(read), err))
 		switch {
 		case err == nil:
-			t.Reads, t.Returned = read, w.c.tick()
+			t.Reads, t.Returned = read, w.c.order.tick()
 			w.acked++
 		case errors.Is(err, coordinator.ErrNotSent):
 			t.Failed = true

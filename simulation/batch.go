@@ -61,7 +61,7 @@ func (w *batches) step(l *process, _ int, end func() bool) {
 	if w.rand.Chance(300) {
 		req.Consistency, b.one = ring.One, true
 	}
-	stamp := w.c.stamp()
+	stamp := w.c.order.stamp()
 	for _, p := range b.partitions {
 		req.Mutations = append(req.Mutations, textChange(w.table, batchKey(p), b.name, b.name, stamp))
 	}
@@ -96,7 +96,7 @@ func (w *batches) readBack() {
 	}
 	w.c.settle() // the replay may have created hints
 	found := map[string]int{}
-	whole := w.c.readAll(w.table, func(_ *row.PageReader, r *row.Row, _ bool) {
+	whole := w.c.verify.readAll(w.table, func(_ *row.PageReader, r *row.Row, _ bool) {
 		if r != nil {
 			found[string(r.Clustering)]++
 		}

@@ -76,7 +76,7 @@ func (w *calm) key(client int) row.PartitionKey {
 }
 
 func (w *calm) mutation() *row.Mutation {
-	stamp := w.c.stamp()
+	stamp := w.c.order.stamp()
 	return textChange(w.table, w.key(calmClients), "r", strconv.FormatInt(stamp, 10), stamp)
 }
 

@@ -68,7 +68,7 @@ func (w *casRegisters) start() {
 		}
 		in := casInput{}
 		if w.rand.Chance(650) {
-			in = casInput{expect: w.seen[casClient{client, key}], value: w.c.tick()}
+			in = casInput{expect: w.seen[casClient{client, key}], value: w.c.order.tick()}
 		}
 		w.run(l, client, key, in, func(error) bool { return end() })
 	})
@@ -103,7 +103,7 @@ func (w *casRegisters) burst(l *process, client, key int, end func() bool) {
 		in, at := casInput{}, key
 		switch {
 		case w.rand.Chance(600):
-			in = casInput{expect: expect, value: w.c.tick()}
+			in = casInput{expect: expect, value: w.c.order.tick()}
 			if w.rand.Chance(700) {
 				expect = in.value
 			}
@@ -123,7 +123,7 @@ func (w *casRegisters) counts() (tried, acked int) { return len(w.history), w.ac
 
 // run executes one operation; end reports whether the client still waits for its outcome.
 func (w *casRegisters) run(l *process, client, key int, in casInput, end func(error) bool) *casOperation {
-	op := &casOperation{client: client, key: key, input: in, call: w.c.tick()}
+	op := &casOperation{client: client, key: key, input: in, call: w.c.order.tick()}
 	w.history = append(w.history, op)
 	done := func(applied bool, page []byte, err error) {
 		if end(err) {
@@ -179,7 +179,7 @@ func (w *casRegisters) finish(op *casOperation, applied bool, page []byte, err e
 	default:
 		op.output.found = found
 	}
-	op.returned = w.c.tick()
+	op.returned = w.c.order.tick()
 	w.seen[casClient{op.client, op.key}] = found
 }
 
@@ -221,7 +221,7 @@ func (w *casRegisters) check() {
 			ops = append(ops, porcupine.Operation{ClientId: client, Input: o.input, Output: output, Call: o.call,
 				Return: returned})
 		}
-		w.c.linearizable(casModel(), ops, fmt.Sprint("cas register ", key))
+		w.c.verify.linearizable(casModel(), ops, fmt.Sprint("cas register ", key))
 	}
 }
 

@@ -19,34 +19,37 @@ type Cluster struct {
 	net        *Network
 	nodes      []*Node
 	failures   []string
-	plan       []fault
-	nemesis    *Stream
 	counted    map[string]int // faults by kind, and other countable events
 	began      time.Duration  // when the clients started
 	healed     bool
 	losing     bool          // a disk has lost data, or will
-	operating  bool          // the operator is executing a command
 	crashed    time.Duration // when a member last crashed
-	order      int64
-	lastStamp  int64
 	workloads  []workload
 	machines   int // number of machines created
-	snapshots  []*snapshot
 	meetings   *meetings
 	settled    bool // the cluster is healed and idle, and is being read
 	truncating int  // TRUNCATEs that have not succeeded: nodes may be waiting for their end
-	excused    excuses
+	// The parts of a run.
+	nemesis  *nemesis
+	operator *operator
+	verify   *verifier
+	order    *order
 }
 
 // NewCluster creates a cluster as an operator would: the nodes join one after the other, then the tables are created.
 func NewCluster(o Options) *Cluster {
 	k := NewKernel()
 	c := &Cluster{
-		options: o, kernel: k, net: newNetwork(k, o.Seed), plan: plan(o), nemesis: NewStream(o.Seed, "fatal"),
+		options: o,
+		kernel:  k,
+		net:     newNetwork(k, o.Seed),
 		counted: map[string]int{},
+		order:   &order{kernel: k},
 	}
+	c.operator, c.verify = &operator{c: c}, &verifier{c: c}
+	c.nemesis = newNemesis(c)
 	c.net.far = o.Far
-	k.after, k.traceText, c.meetings = c.stopFatal, o.Trace, newMeetings(k)
+	k.after, k.traceText, c.meetings = c.nemesis.stopFatal, o.Trace, newMeetings(k)
 	k.overrun = func(label string) {
 		c.fail("more than %d events in one second, the last of which is %q: some work repeats itself", eventsMost,
 			label)
@@ -208,7 +211,7 @@ func Run(o Options) Result {
 		c.watch()
 	}
 	c.began = c.kernel.Now()
-	c.torment()
+	c.nemesis.torment()
 	c.kernel.RunUntil(c.began+c.scaled(o.Faults), func() bool { return false })
 	c.heal()
 	c.kernel.RunUntil(c.kernel.Now()+time.Minute, func() bool {
@@ -216,15 +219,15 @@ func Run(o Options) Result {
 	})
 	c.settle()
 	c.settled = true
-	c.convergeWithoutReads()
+	c.verify.convergeWithoutReads()
 	for _, w := range c.workloads {
 		w.readBack()
 	}
-	c.converge()
+	c.verify.converge()
 	for _, w := range c.workloads {
 		w.check()
 	}
-	c.checkSnapshots()
+	c.verify.checkSnapshots()
 	return c.result()
 }
 
@@ -233,7 +236,7 @@ func (c *Cluster) result() Result {
 	r := Result{Failures: c.failures, Trace: c.kernel.trace, Events: c.kernel.count, Time: c.kernel.Now(),
 		Counted: c.counted,
 		Met:     c.meetings.met}
-	for _, f := range c.plan {
+	for _, f := range c.nemesis.plan {
 		r.Plan = append(r.Plan, f.String())
 	}
 	for _, w := range c.workloads {
@@ -295,16 +298,16 @@ func (c *Cluster) missing() (nodes []*Node) {
 
 // settle waits until the ring no longer changes and no hint is left.
 func (c *Cluster) settle() {
-	c.operate()
+	c.operator.operate()
 	c.kernel.RunUntil(c.kernel.Now()+c.paced(2*time.Minute),
-		func() bool { return len(c.missing()) == 0 && c.removed() })
+		func() bool { return len(c.missing()) == 0 && c.operator.removed() })
 	for _, n := range c.missing() {
 		c.fail("node %d does not serve two minutes after all faults were healed", n.id)
 	}
 	c.kernel.RunUntil(c.kernel.Now()+c.paced(2*time.Minute), func() bool {
-		return len(c.metadata().Topology.Operations()) == 0 && !c.requesting() && c.removed()
+		return len(c.metadata().Topology.Operations()) == 0 && !c.operator.requesting() && c.operator.removed()
 	})
-	if !c.removed() {
+	if !c.operator.removed() {
 		c.fail("two minutes after all faults were healed, a dead node is still a member")
 	}
 	for _, o := range c.metadata().Topology.Operations() {
@@ -319,3 +322,41 @@ func (c *Cluster) settle() {
 		c.fail("%d hint records are left a minute after all faults were healed", n)
 	}
 }
+
+// mayLose reports whether a node may lose its data permanently: one per run, and the quorums of the remaining nodes
+// must overlap with the previous ones.
+func (c *Cluster) mayLose(n *Node) bool {
+	return !c.losing && c.options.Factor >= 4 && (len(c.options.Datacenters) == 0 || c.options.Meet) && n.member &&
+		!n.departed && !n.dead && !n.leaving
+}
+
+// memberAt reports whether a member has the address.
+func (c *Cluster) memberAt(addr string) bool {
+	return slices.ContainsFunc(c.metadata().Topology.Nodes(),
+		func(n *ring.Node) bool { return n.Internode.String() == addr })
+}
+
+// count counts an event for the result.
+func (c *Cluster) count(what string) { c.counted[what]++ }
+
+// later schedules a part of a fault, which is skipped after the cluster was healed.
+func (c *Cluster) later(d time.Duration, label string, f func()) {
+	c.kernel.After(c.scaled(d), label, func() {
+		if !c.healed {
+			f()
+		}
+	})
+}
+
+// scaled returns a duration multiplied by TimeScale.
+func (c *Cluster) scaled(d time.Duration) time.Duration {
+	return d * time.Duration(max(1, c.options.TimeScale))
+}
+
+// paced returns a timeout of the cluster multiplied by Pace.
+func (c *Cluster) paced(d time.Duration) time.Duration {
+	return d * time.Duration(max(1, c.options.Pace))
+}
+
+// any returns one of the nodes.
+func (c *Cluster) any(r *Stream) *Node { return c.nodes[r.Intn(len(c.nodes))] }

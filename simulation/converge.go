@@ -15,18 +15,22 @@ import (
 	"cqld/storage"
 )
 
-// all is the consistency level of requests to the healed cluster.
-func (c *Cluster) all() ring.Consistency { return ring.All }
+// verifier checks a healed cluster: its replicas, its snapshots and the histories of its clients.
+type verifier struct {
+	c         *Cluster
+	snapshots []*snapshot
+	excused   excuses
+}
 
 // converge reads every table completely from all replicas, which repairs differences that hints left, and then compares
 // the replicas.
-func (c *Cluster) converge() {
-	c.agree()
-	for _, k := range c.options.kinds() {
+func (v *verifier) converge() {
+	v.agree()
+	for _, k := range v.c.options.kinds() {
 		for _, t := range k.tables {
-			if table := c.table(t.Table); table != nil {
-				c.readAll(table, func(*row.PageReader, *row.Row, bool) {})
-				c.compare(table)
+			if table := v.c.table(t.Table); table != nil {
+				v.readAll(table, func(*row.PageReader, *row.Row, bool) {})
+				v.compare(table)
 			}
 		}
 	}
@@ -34,18 +38,19 @@ func (c *Cluster) converge() {
 
 // convergeWithoutReads compares the replicas of all tables before any client reads them, if the options require it:
 // hints alone, or a repair, must have made them equal.
-func (c *Cluster) convergeWithoutReads() {
+func (v *verifier) convergeWithoutReads() {
+	c := v.c
 	switch {
-	case c.options.ConvergeBy == ByHints && !c.options.HintUnsafe.Disabled && !c.losing && !c.excused.all:
-		c.agree()
-		c.awaitEqual("after all hints were delivered", &c.excused)
+	case c.options.ConvergeBy == ByHints && !c.options.HintUnsafe.Disabled && !c.losing && !v.excused.all:
+		v.agree()
+		v.awaitEqual("after all hints were delivered", &v.excused)
 	case c.options.ConvergeBy == ByRepair:
-		c.agree()
-		c.repairSome()
+		v.agree()
+		v.repairSome()
 		for _, table := range c.tables() {
-			c.repairs(table)
+			v.repairs(table)
 		}
-		c.awaitEqual("after a repair", nil)
+		v.awaitEqual("after a repair", nil)
 	}
 }
 
@@ -59,7 +64,8 @@ func (c *Cluster) tables() (all []*schema.Table) {
 }
 
 // repairs repairs a table of a healed cluster; a second repair must send no rows.
-func (c *Cluster) repairs(table *schema.Table) {
+func (v *verifier) repairs(table *schema.Table) {
+	c := v.c
 	for second := range 2 {
 		c.mustWithin(5*time.Minute, c.present()[second%len(c.present())], "repairing table "+table.Name,
 			func(l *process, done func(error)) {
@@ -76,12 +82,13 @@ func (c *Cluster) repairs(table *schema.Table) {
 
 // awaitEqual waits until the replicas of all tables are equal, except for excused partitions: the replay of batches,
 // and outstanding answers, may take a few seconds.
-func (c *Cluster) awaitEqual(when string, excused *excuses) {
+func (v *verifier) awaitEqual(when string, excused *excuses) {
+	c := v.c
 	var different []string
 	for range 10 {
 		different = nil
 		for _, table := range c.tables() {
-			different = append(different, c.differences(table, excused, &repair.Scope{})...)
+			different = append(different, v.differences(table, excused, &repair.Scope{})...)
 		}
 		if len(different) == 0 {
 			c.count("converged " + when)
@@ -95,7 +102,8 @@ func (c *Cluster) awaitEqual(when string, excused *excuses) {
 }
 
 // agree records nodes with a different schema or ring.
-func (c *Cluster) agree() {
+func (v *verifier) agree() {
+	c := v.c
 	newest := c.metadata()
 	same := func() bool {
 		for _, n := range c.present() {
@@ -117,13 +125,13 @@ func (c *Cluster) agree() {
 
 // readAll reads a table at ALL, page by page, and calls visit as pager.took does. It reports whether it reached the
 // end.
-func (c *Cluster) readAll(table *schema.Table, visit func(r *row.PageReader, x *row.Row, continued bool)) bool {
-	nodes := c.present()
+func (v *verifier) readAll(table *schema.Table, visit func(r *row.PageReader, x *row.Row, continued bool)) bool {
+	nodes := v.c.present()
 	p := &pager{table: table.StorageID}
 	for pages := 0; !p.done; pages++ {
-		ok := c.must(nodes[pages%len(nodes)], "reading table "+table.Name, func(l *process, done func(error)) {
+		ok := v.c.must(nodes[pages%len(nodes)], "reading table "+table.Name, func(l *process, done func(error)) {
 			l.coord.Read(&coordinator.ReadRequest{
-				Command: p.command(clock{l}.Now().Unix()), Consistency: c.all(), Timeout: 5 * operationTimeout,
+				Command: p.command(clock{l}.Now().Unix()), Consistency: ring.All, Timeout: 5 * operationTimeout,
 			}, func(page []byte, err error) {
 				if err == nil {
 					err = p.took(page, visit)
@@ -139,14 +147,15 @@ func (c *Cluster) readAll(table *schema.Table, visit func(r *row.PageReader, x *
 }
 
 // compare records the partitions whose replicas differ.
-func (c *Cluster) compare(table *schema.Table) {
-	for _, d := range c.differences(table, nil, &repair.Scope{}) {
-		c.fail("%s", d)
+func (v *verifier) compare(table *schema.Table) {
+	for _, d := range v.differences(table, nil, &repair.Scope{}) {
+		v.c.fail("%s", d)
 	}
 }
 
 // differences returns the partitions whose replicas in the scope differ, except for excused ones.
-func (c *Cluster) differences(table *schema.Table, excused *excuses, scope *repair.Scope) (out []string) {
+func (v *verifier) differences(table *schema.Table, excused *excuses, scope *repair.Scope) (out []string) {
+	c := v.c
 	partitions := map[string]map[ring.NodeID][]byte{}
 	now := int64(0)
 	for _, n := range c.present() {
@@ -210,6 +219,27 @@ func dump(e *storage.Engine, node ring.NodeID, table *schema.Table, now int64,
 		}
 	}
 	return nil
+}
+
+// rowsOf returns the rows of a table in one node's storage.
+func (v *verifier) rowsOf(n *Node, table *schema.Table) (map[string]bool, error) {
+	rows := map[string]bool{}
+	now := clock{n.process}.Now().Unix()
+	for p := (&pager{table: table.StorageID}); !p.done; {
+		page, err := n.process.engine.Read(nil, p.command(now))
+		if err != nil {
+			return nil, err
+		}
+		err = p.took(page, func(r *row.PageReader, x *row.Row, _ bool) {
+			if x != nil && x.Live(now) {
+				rows[string(r.Key.Bytes)+"/"+string(x.Clustering)] = true
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
 }
 
 // differ shows the first difference of pages.

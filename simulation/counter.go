@@ -58,7 +58,7 @@ func (w *additions) step(l *process, _ int, end func() bool) {
 		w.read(l, key, ring.Quorum, func(error) { end() })
 		return
 	}
-	a := &addition{key: key, delta: delta, call: w.c.tick()}
+	a := &addition{key: key, delta: delta, call: w.c.order.tick()}
 	w.additions = append(w.additions, a)
 	met := w.c.meetings.begin(opCounter, 2*operationTimeout)
 	l.parts.Counters.Update(&coordinator.WriteRequest{
@@ -69,7 +69,7 @@ func (w *additions) step(l *process, _ int, end func() bool) {
 		w.c.kernel.Trace(fmt.Sprint("counted ", a.key, a.delta, err))
 		switch {
 		case err == nil:
-			a.returned = w.c.tick()
+			a.returned = w.c.order.tick()
 			w.acked++
 		case errors.Is(err, coordinator.ErrNotSent):
 			a.dropped = true
@@ -93,10 +93,10 @@ func (w *additions) mutation(a *addition) *row.Mutation {
 }
 
 func (w *additions) read(l *process, key int64, level ring.Consistency, done func(error)) {
-	call := w.c.tick()
+	call := w.c.order.tick()
 	l.read(l.partition(w.table, counterKey(key)), level, func(page []byte, err error) {
 		if err == nil {
-			w.judge(key, sumOf(page), call, w.c.tick())
+			w.judge(key, sumOf(page), call, w.c.order.tick())
 		}
 		w.c.kernel.Trace(fmt.Sprint("counter read ", key, len(page), err))
 		done(err)
@@ -148,7 +148,7 @@ func (w *additions) readBack() {
 				func(l *process, done func(error)) { w.read(l, key, ring.Quorum, done) })
 		}
 		w.c.must(w.c.present()[0], fmt.Sprintf("reading counter %d", key),
-			func(l *process, done func(error)) { w.read(l, key, w.c.all(), done) })
+			func(l *process, done func(error)) { w.read(l, key, ring.All, done) })
 	}
 }
 

@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"fmt"
-	"time"
 
 	"cqld/ring"
 )
@@ -50,29 +49,4 @@ func (n *Node) replicasNearby() int { return n.cluster.replication().In(n.dc) }
 // SimpleStrategy, all.
 func (n *Node) neighbours(o *Node) bool {
 	return n.cluster.replication().Class != ring.NetworkTopology || n.dc == o.dc
-}
-
-// cutDatacenter separates one data center from the others.
-func (c *Cluster) cutDatacenter(r *Stream) {
-	dc := datacenterName(1 + r.Intn(max(1, len(c.options.Datacenters))))
-	c.cutBetween(r, func(a, b int) bool { return (c.nodes[a].dc == dc) != (c.nodes[b].dc == dc) })
-}
-
-// loseDatacenter cuts the power of all machines of one data center for a while.
-func (c *Cluster) loseDatacenter(r *Stream) {
-	dc, d := datacenterName(1+r.Intn(max(1, len(c.options.Datacenters)))),
-		r.Between(500*time.Millisecond, 6*time.Second)
-	c.meetings.begin(opDatacenterLoss, c.scaled(d))
-	for _, n := range c.nodes {
-		if n.dc == dc && !n.dead && !n.departed {
-			n.crash(true)
-			c.later(d, "restart", n.start)
-		}
-	}
-}
-
-// slowDatacenters delays messages between data centers by up to about the timeout of a request.
-func (c *Cluster) slowDatacenters(r *Stream) {
-	c.net.far = c.options.Far + r.Between(50*time.Millisecond, 900*time.Millisecond)
-	c.later(r.Between(200*time.Millisecond, 2*time.Second), "near", func() { c.net.far = c.options.Far })
 }

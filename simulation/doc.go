@@ -10,6 +10,11 @@
 //	                 └──────▶ replica.Remote ─▶ Network: loses, delays, reorders, duplicates, partitions
 //	nemesis: crashes, pauses, disks, clocks, links, members        workloads: history ─▶ their checkers
 //
+// A Cluster runs its nodes and waits for them. The nemesis strikes with faults of processes, links, clocks and disks
+// (nemesis.go, and a file for each of these groups). The operator (operator.go) executes commands: changes of the ring,
+// repairs, restarts. The verifier (converge.go, snapshot.go) checks the healed cluster, and order (order.go) numbers
+// what the clients observe.
+//
 // A workload (workload.go) is a file of its own and a line in workloadKinds: clients that send requests while the
 // nemesis is active, and a check of their observations. set.go is an example.
 package simulation

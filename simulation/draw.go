@@ -38,7 +38,7 @@ func DrawnOptions(seed uint64) Options {
 	}
 	for _, kind := range faultKinds() {
 		if kind.drawn() && r.Chance(250) {
-			o.FaultKinds = append(o.FaultKinds, kind.name)
+			o.FaultKinds = append(o.FaultKinds, string(kind))
 		}
 	}
 	if r.Chance(150) {

@@ -111,7 +111,7 @@ func (w *entities) transaction(client, partition int) (ops []entityOp) {
 		count = 2 + w.rand.Intn(entityRows-1)
 	}
 	for i := range count {
-		op := entityOp{row: (first + i) % entityRows, version: w.c.tick()}
+		op := entityOp{row: (first + i) % entityRows, version: w.c.order.tick()}
 		last := w.seen[entityClient{client, partition, op.row}].version
 		kinds := []entity.Kind{entity.Update, entity.Update, entity.Merge, entity.Merge, entity.Delete,
 			entity.InsertOrReplace, entity.InsertOrMerge, entity.Insert}
@@ -133,7 +133,7 @@ func entityKey(partition int) string { return fmt.Sprint("shared", partition) }
 // run executes one operation on a partition.
 func (w *entities) run(l *process, client, partition int, in entityInput, done func(error)) {
 	reads := in.ops == nil && !in.wipe
-	x := &entityCall{in: in, call: w.c.tick(), out: entityOutput{failed: -1}, dropped: reads}
+	x := &entityCall{in: in, call: w.c.order.tick(), out: entityOutput{failed: -1}, dropped: reads}
 	w.history[partition] = append(w.history[partition], x)
 	w.tried++
 	l.run(func() {
@@ -153,7 +153,7 @@ func (w *entities) run(l *process, client, partition int, in entityInput, done f
 		}
 		w.c.kernel.Trace(fmt.Sprint("end entity ", client, partition, in, x.out, err))
 		if x.dropped = reads || errors.Is(err, coordinator.ErrNotSent); err == nil {
-			x.returned = w.c.tick()
+			x.returned = w.c.order.tick()
 			w.acked++
 			w.learn(client, partition, x)
 		}
@@ -266,7 +266,7 @@ func (w *entities) learn(client, partition int, x *entityCall) {
 
 // insert inserts an entity that stays into one of the client's partitions.
 func (w *entities) insert(l *process, client int, next func()) {
-	x := &entityInsert{call: w.c.tick()}
+	x := &entityInsert{call: w.c.order.tick()}
 	key := fmt.Sprintf("own%d-%02d/%06d", client, w.rand.Intn(12), x.call)
 	w.inserts[key] = x
 	w.tried++
@@ -281,7 +281,7 @@ func (w *entities) insert(l *process, client int, next func()) {
 			w.c.fail("entity %s is new, and was refused: %v", key, err)
 		}
 		if err == nil {
-			x.acked = w.c.tick()
+			x.acked = w.c.order.tick()
 			w.acked++
 		}
 		next()
@@ -296,7 +296,7 @@ func (w *entities) list(l *process) error {
 		from = fmt.Sprintf("own%d", w.rand.Intn(entityClients))
 		q.Filter = keyFilter(odata.Ge, from)
 	}
-	call, last := w.c.tick(), ""
+	call, last := w.c.order.tick(), ""
 	w.tried++
 	listed := map[string]bool{}
 	for {

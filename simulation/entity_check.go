@@ -125,7 +125,7 @@ func (w *entities) check() {
 		if len(seen) < len(ops) && porcupine.CheckOperationsTimeout(entityModel(), seen, checkTimeout) == porcupine.Ok {
 			continue
 		}
-		w.c.linearizable(entityModel(), ops, fmt.Sprint("entities ", partition))
+		w.c.verify.linearizable(entityModel(), ops, fmt.Sprint("entities ", partition))
 	}
 }
 

@@ -73,12 +73,12 @@ func (l *process) touch(mutations []*row.Mutation) {
 		case from.alive():
 			from.touched[p] = c.kernel.Now()
 		default:
-			c.excused.add(p)
+			c.verify.excused.add(p)
 		}
 	}
 }
 
 // hintLost is assembly.Options.HintLost.
 func (l *process) hintLost(table schema.StorageID, token ring.Token) {
-	l.node.cluster.excused.add(tokenOf{table, token})
+	l.node.cluster.verify.excused.add(tokenOf{table, token})
 }

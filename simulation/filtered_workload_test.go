@@ -104,7 +104,7 @@ func (w *filtereds) value() []byte {
 // change draws what is done to a partition.
 func (w *filtereds) change(l *process, p *filteredPartition) *row.Mutation {
 	p.changes++
-	stamp, now := w.c.stamp(), clock{l}.Now().Unix()
+	stamp, now := w.c.order.stamp(), clock{l}.Now().Unix()
 	deletion := row.Deletion{Timestamp: stamp, LocalTime: now}
 	m := &row.Mutation{}
 	m.Reset(w.table.StorageID, p.key)

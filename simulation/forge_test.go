@@ -55,7 +55,7 @@ func TestForgedMessagesOfMembers(t *testing.T) {
 			w.start()
 		}
 		c.began = c.kernel.Now()
-		c.torment()
+		c.nemesis.torment()
 		c.kernel.RunUntil(c.began+10*o.Faults, func() bool { return f.total >= *forged })
 		t.Logf("seed %d: %v, %v", o.Seed, f, c.counted)
 		for verb, n := range f.sent {

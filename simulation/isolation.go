@@ -50,7 +50,7 @@ func (w *isolation) key(partition int) row.PartitionKey {
 
 func (w *isolation) write(l *process, partition int, end func()) {
 	w.tried++
-	stamp := w.c.stamp()
+	stamp := w.c.order.stamp()
 	m := &row.Mutation{}
 	m.Reset(w.table.StorageID, w.key(partition))
 	for i := range isolationRows {

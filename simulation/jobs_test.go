@@ -45,7 +45,7 @@ func newJobRun(t *testing.T, seed uint64, n int) *jobRun {
 		m, w := new(row.Mutation), row.NewRow()
 		m.Reset(r.table.StorageID, row.NewPartitionKey(fmt.Append(nil, "key", i)))
 		w.Clustering = []byte("c")
-		w.Liveness.Timestamp = r.stamp()
+		w.Liveness.Timestamp = r.order.stamp()
 		m.AddRow(w)
 		if err := r.nodes[r.rand.Intn(3)].process.engine.Apply([]*row.Mutation{m}, true, func(error) {}); err != nil {
 			t.Fatal(err)

@@ -141,7 +141,12 @@ func (w *levelled) key(key int) row.PartitionKey {
 
 func (w *levelled) write(l *process, key int, deletion bool, level ring.Consistency, done func(error)) {
 	w.tried++
-	o := &levelledWrite{stamp: w.c.stamp(), deletion: deletion, level: levelAt{level, l.node.dc}, call: w.c.tick()}
+	o := &levelledWrite{
+		stamp:    w.c.order.stamp(),
+		deletion: deletion,
+		level:    levelAt{level, l.node.dc},
+		call:     w.c.order.tick(),
+	}
 	w.history[key] = append(w.history[key], o)
 	m := textChange(w.table, w.key(key), "r", strconv.FormatInt(o.stamp, 10), o.stamp)
 	if deletion {
@@ -154,7 +159,7 @@ func (w *levelled) write(l *process, key int, deletion bool, level ring.Consiste
 		w.c.kernel.Trace(fmt.Sprint("level write ", key, level, o.stamp, err))
 		switch {
 		case err == nil:
-			o.returned = w.c.tick()
+			o.returned = w.c.order.tick()
 			w.acked++
 		case errors.Is(err, coordinator.ErrNotSent):
 			o.dropped = true
@@ -166,7 +171,7 @@ func (w *levelled) write(l *process, key int, deletion bool, level ring.Consiste
 func (w *levelled) read(l *process, key int, level ring.Consistency, done func(error)) {
 	w.tried++
 	at := levelAt{level, l.node.dc}
-	call, least := w.c.tick(), w.least(key, at)
+	call, least := w.c.order.tick(), w.least(key, at)
 	l.read(l.partition(w.table, w.key(key)), level, func(page []byte, err error) {
 		var found int64
 		if err == nil {
@@ -241,7 +246,7 @@ func (w *levelled) seen(key int, at levelAt, o *levelledWrite, found int64) {
 		return
 	}
 	w.history[key] = append(w.history[key], &levelledWrite{stamp: o.stamp, level: at, call: o.call,
-		returned: w.c.tick(), read: true})
+		returned: w.c.order.tick(), read: true})
 }
 
 // readBack reads every row from every node, at ALL and then at ONE: now all replicas must have all acknowledged writes.

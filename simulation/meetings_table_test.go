@@ -236,7 +236,7 @@ func inCode(t *testing.T) map[string][]string {
 		"role change":       matches(t, "../auth/*.go", `(?m)^func \((?:\w+ )?\*(\w+)\) apply\(\w+ \*Directory\)`),
 	}
 	for _, k := range faultKinds() {
-		all["fault"] = append(all["fault"], k.name)
+		all["fault"] = append(all["fault"], string(k))
 	}
 	for _, k := range workloadKinds() {
 		all["workload"] = append(all["workload"], k.name)

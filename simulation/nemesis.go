@@ -2,63 +2,78 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
 
-// faultKind is one kind of fault. strike begins it, and schedules its end.
-type faultKind struct {
-	name   string
-	strike func(c *Cluster, r *Stream)
-}
+// faultKind names a kind of fault. A new kind is a name in faultKinds, and a method in strikes of the type of its
+// group.
+type faultKind string
 
 // late reports whether a kind was added later: it is drawn from a stream of its own, so that seeds without it do not
 // change.
 func (k faultKind) late() bool {
-	return slices.Contains([]string{"move", "removenode", "abort", "raft-fsync-error", "raft-write-error",
-		"raft-full"}, k.name)
+	return slices.Contains([]faultKind{"move", "removenode", "abort", "raft-fsync-error", "raft-write-error",
+		"raft-full"}, k)
 }
 
 // explicitOnly reports whether a kind is used only if the options name it: no seed draws it.
-func (k faultKind) explicitOnly() bool { return k.name == "stop" || k.name == "dc-loss" }
+func (k faultKind) explicitOnly() bool { return k == "stop" || k == "dc-loss" }
 
 // drawn reports whether only DrawnOptions draws a kind, so that the seeds of DefaultOptions do not change.
 func (k faultKind) drawn() bool {
-	return slices.Contains([]string{"restart", "power-torn", "clock-leap", "dc-cut", "dc-slow", "rebuild", "repair",
-		"snapshot"}, k.name)
+	return slices.Contains([]faultKind{"restart", "power-torn", "clock-leap", "dc-cut", "dc-slow", "rebuild", "repair",
+		"snapshot"}, k)
 }
 
-// faultKinds returns the kinds that seeds draw from.
+// faultKinds returns the kinds that seeds draw from. Their order is part of what a seed draws.
 func faultKinds() []faultKind {
 	return []faultKind{
 		// processes
-		{"kill", (*Cluster).kill}, {"power-one", (*Cluster).powerOne}, {"power-all", (*Cluster).powerAll},
-		{"restart-storm", (*Cluster).restartStorm}, {"pause", (*Cluster).pause},
-		{"stop", (*Cluster).stopNode},
+		"kill", "power-one", "power-all", "restart-storm", "pause", "stop",
 		// the network
-		{"isolate", (*Cluster).isolate}, {"one-way", (*Cluster).oneWay}, {"halves", (*Cluster).halves},
-		{"bridge", (*Cluster).bridge}, {"ring", (*Cluster).ring}, {"bad-links", (*Cluster).badLinks},
-		{"slow-links", (*Cluster).slowLinks}, {"reorder", (*Cluster).reorder},
+		"isolate", "one-way", "halves", "bridge", "ring", "bad-links", "slow-links", "reorder",
 		// clocks
-		{"clock-jump", (*Cluster).clockJump}, {"clock-drift", (*Cluster).clockDrift},
-		{"clock-strobe", (*Cluster).clockStrobe},
+		"clock-jump", "clock-drift", "clock-strobe",
 		// disks
-		{"slow-disk", (*Cluster).slowDisk}, {"fsync-error", (*Cluster).fsyncError},
-		{"write-error", (*Cluster).writeError},
-		{"read-error", (*Cluster).readError}, {"disk-full", (*Cluster).diskFull}, {"flush", (*Cluster).flush},
-		{"bit-flip", (*Cluster).bitFlip}, {"wiped-disk", (*Cluster).wipedDisk},
+		"slow-disk", "fsync-error", "write-error", "read-error", "disk-full", "flush", "bit-flip", "wiped-disk",
 		// members
-		{"join", (*Cluster).joinNode}, {"leave", (*Cluster).leaveNode},
-		{"move", (*Cluster).moveNode}, {"removenode", (*Cluster).removeNode}, {"abort", (*Cluster).abortOperation},
+		"join", "leave", "move", "removenode", "abort",
 		// data centers, and commands of operators
-		{"restart", (*Cluster).restart}, {"power-torn", (*Cluster).powerTorn}, {"clock-leap", (*Cluster).clockLeap},
-		{"dc-cut", (*Cluster).cutDatacenter}, {"dc-slow", (*Cluster).slowDatacenters},
-		{"dc-loss", (*Cluster).loseDatacenter},
-		{"rebuild", (*Cluster).rebuildNode}, {"repair", (*Cluster).repairTable}, {"snapshot", (*Cluster).snapshotNode},
+		"restart", "power-torn", "clock-leap", "dc-cut", "dc-slow", "dc-loss", "rebuild", "repair", "snapshot",
 		// the disk of the Raft log
-		{"raft-fsync-error", (*Cluster).raftFsyncError}, {"raft-write-error", (*Cluster).raftWriteError},
-		{"raft-full", (*Cluster).raftFull},
+		"raft-fsync-error", "raft-write-error", "raft-full",
 	}
+}
+
+// nemesis causes the faults of a run.
+type nemesis struct {
+	c      *Cluster
+	plan   []fault
+	random *Stream // of processes whose storage has failed
+	// strikes begin a fault of each kind, and schedule its end.
+	strikes map[faultKind]func(*Stream)
+}
+
+// newNemesis returns the nemesis of a cluster, whose operator and verifier exist.
+func newNemesis(c *Cluster) *nemesis {
+	m := &nemesis{
+		c:       c,
+		plan:    plan(c.options),
+		random:  NewStream(c.options.Seed, "fatal"),
+		strikes: map[faultKind]func(*Stream){"snapshot": c.verify.snapshotNode},
+	}
+	for _, group := range []map[faultKind]func(*Stream){
+		processFaults{c}.strikes(),
+		linkFaults{c}.strikes(),
+		clockFaults{c}.strikes(),
+		storageFaults{c}.strikes(),
+		c.operator.strikes(),
+	} {
+		maps.Copy(m.strikes, group)
+	}
+	return m
 }
 
 // fault is one fault in the plan of a run. Its random numbers depend only on the seed and its number, so that others
@@ -70,14 +85,14 @@ type fault struct {
 }
 
 // String returns the name of the fault for the option -faults.
-func (f fault) String() string { return fmt.Sprintf("%d %s at %v", f.number, f.kind.name, f.at) }
+func (f fault) String() string { return fmt.Sprintf("%d %s at %v", f.number, f.kind, f.at) }
 
 // plan draws the faults of a run, of the kinds that the seed has enabled.
 func plan(o Options) (faults []fault) {
 	r := NewStream(o.Seed, "nemesis")
 	var kinds []faultKind
 	for _, k := range faultKinds() {
-		if slices.Contains(o.FaultKinds, k.name) {
+		if slices.Contains(o.FaultKinds, string(k)) {
 			kinds = append(kinds, k)
 		}
 	}
@@ -96,130 +111,36 @@ func plan(o Options) (faults []fault) {
 }
 
 // torment schedules the faults of the plan.
-func (c *Cluster) torment() {
-	for _, f := range c.plan {
+func (m *nemesis) torment() {
+	c := m.c
+	for _, f := range m.plan {
 		c.later(f.at, "fault", func() {
-			c.count(f.kind.name)
-			c.kernel.Trace(f.kind.name)
-			f.kind.strike(c, NewStream(c.options.Seed, fmt.Sprint("fault ", f.number)))
+			c.count(string(f.kind))
+			c.kernel.Trace(string(f.kind))
+			m.strikes[f.kind](NewStream(c.options.Seed, fmt.Sprint("fault ", f.number)))
 		})
 	}
 }
 
-// count counts an event for the result.
-func (c *Cluster) count(what string) { c.counted[what]++ }
-
-// later schedules a part of a fault, which is skipped after the cluster was healed.
-func (c *Cluster) later(d time.Duration, label string, f func()) {
-	c.kernel.After(c.scaled(d), label, func() {
-		if !c.healed {
-			f()
+// stopFatal stops the processes whose storage has failed, after a moment: their acknowledgements until then must be
+// valid nevertheless.
+func (m *nemesis) stopFatal() {
+	c := m.c
+	for _, n := range c.nodes {
+		l := n.process
+		if l == nil || l.ending || l.fatal.Load() == nil {
+			continue
 		}
-	})
-}
-
-// scaled returns a duration multiplied by TimeScale.
-func (c *Cluster) scaled(d time.Duration) time.Duration {
-	return d * time.Duration(max(1, c.options.TimeScale))
-}
-
-// paced returns a timeout of the cluster multiplied by Pace.
-func (c *Cluster) paced(d time.Duration) time.Duration {
-	return d * time.Duration(max(1, c.options.Pace))
-}
-
-// any returns one of the nodes.
-func (c *Cluster) any(r *Stream) *Node { return c.nodes[r.Intn(len(c.nodes))] }
-
-// cut separates the links for a while. Cuts may overlap: a link works when all have ended.
-func (c *Cluster) cut(r *Stream, links []link) {
-	for _, l := range links {
-		c.net.cut[l]++
-	}
-	c.later(r.Between(100*time.Millisecond, 2500*time.Millisecond), "heal", func() {
-		for _, l := range links {
-			c.net.cut[l]--
+		l.ending = true
+		c.count("nodes stopped by themselves")
+		if c.kernel.traceText != nil { // not in the hash: storage's messages vary
+			fmt.Fprintln(c.kernel.traceText, "node", n.id, "stops:", *l.fatal.Load())
 		}
-	})
-}
-
-// cutBetween cuts all links between nodes for which apart returns true, given their indexes.
-func (c *Cluster) cutBetween(r *Stream, apart func(a, b int) bool) {
-	var links []link
-	for i, a := range c.nodes {
-		for k, b := range c.nodes {
-			if i != k && apart(i, k) {
-				links = append(links, link{a.id, b.id})
+		c.kernel.After(m.random.Between(0, 500*time.Millisecond), "fatal", func() {
+			if l.alive() {
+				n.crash(true)
+				c.kernel.After(c.scaled(m.random.Between(20*time.Millisecond, time.Second)), "restart", n.start)
 			}
-		}
+		})
 	}
-	c.cut(r, links)
-}
-
-// isolate isolates one node.
-func (c *Cluster) isolate(r *Stream) {
-	n := r.Intn(len(c.nodes))
-	c.cutBetween(r, func(a, b int) bool { return a == n || b == n })
-}
-
-// oneWay cuts one direction between two nodes, or all from one.
-func (c *Cluster) oneWay(r *Stream) {
-	from, to, all := r.Intn(len(c.nodes)), r.Intn(len(c.nodes)), r.Chance(300)
-	c.cutBetween(r, func(a, b int) bool { return a == from && (all || b == to) })
-}
-
-// sides assigns every node to one of two sides.
-func (c *Cluster) sides(r *Stream) []bool {
-	side := make([]bool, len(c.nodes))
-	for i := range side {
-		side[i] = r.Chance(500)
-	}
-	return side
-}
-
-// halves divides the cluster into two sides.
-func (c *Cluster) halves(r *Stream) {
-	side := c.sides(r)
-	c.cutBetween(r, func(a, b int) bool { return side[a] != side[b] })
-}
-
-// bridge divides the cluster into two sides, except for one node that is connected with both.
-func (c *Cluster) bridge(r *Stream) {
-	side, n := c.sides(r), r.Intn(len(c.nodes))
-	c.cutBetween(r, func(a, b int) bool { return side[a] != side[b] && a != n && b != n })
-}
-
-// ring connects each node only with its two neighbours, in a random order.
-func (c *Cluster) ring(r *Stream) {
-	place := make([]int, len(c.nodes))
-	for i := range place {
-		k := r.Intn(i + 1)
-		place[i], place[k] = place[k], i
-	}
-	c.cutBetween(r, func(a, b int) bool {
-		d := (place[a] - place[b] + len(place)) % len(place)
-		return d != 1 && d != len(place)-1
-	})
-}
-
-// badLinks loses and duplicates messages for a while.
-func (c *Cluster) badLinks(r *Stream) {
-	c.net.Loss, c.net.Duplicates = r.Intn(200), r.Intn(200)
-	c.later(r.Between(200*time.Millisecond, 2*time.Second), "good links", func() {
-		c.net.Loss, c.net.Duplicates = 0, 0
-	})
-}
-
-// slowLinks delays some messages for a while, past others.
-func (c *Cluster) slowLinks(r *Stream) {
-	c.net.Slow, c.net.SlowMax = r.Intn(200), r.Between(20*time.Millisecond, 1500*time.Millisecond)
-	c.later(r.Between(200*time.Millisecond, 2*time.Second), "quick links", func() { c.net.Slow = 0 })
-}
-
-// reorder duplicates half of the messages, and delivers all in random order.
-func (c *Cluster) reorder(r *Stream) {
-	c.net.Duplicates, c.net.DelayMax = 500, r.Between(20*time.Millisecond, 200*time.Millisecond)
-	c.later(r.Between(200*time.Millisecond, 2*time.Second), "order", func() {
-		c.net.Duplicates, c.net.DelayMax = 0, delayMax
-	})
 }

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/cluster/metadata"
 	"cqld/ring"
 	"cqld/simulation/damage"
 )
@@ -133,32 +135,10 @@ func (n *Node) afterCrash(powerCut bool) *vfs.MemFS {
 // ended records that the process has ended.
 func (n *Node) ended() {
 	c := n.cluster
-	c.excused.processEnded(n.process, c.kernel.Now())
+	c.verify.excused.processEnded(n.process, c.kernel.Now())
 	n.process = nil
 	if !n.departed {
 		c.crashed = c.kernel.Now()
-	}
-}
-
-// stopFatal stops the processes whose storage has failed, after a moment: their acknowledgements until then must be
-// valid nevertheless.
-func (c *Cluster) stopFatal() {
-	for _, n := range c.nodes {
-		l := n.process
-		if l == nil || l.ending || l.fatal.Load() == nil {
-			continue
-		}
-		l.ending = true
-		c.count("nodes stopped by themselves")
-		if c.kernel.traceText != nil { // not in the hash: storage's messages vary
-			fmt.Fprintln(c.kernel.traceText, "node", n.id, "stops:", *l.fatal.Load())
-		}
-		c.kernel.After(c.nemesis.Between(0, 500*time.Millisecond), "fatal", func() {
-			if l.alive() {
-				n.crash(true)
-				c.kernel.After(c.scaled(c.nemesis.Between(20*time.Millisecond, time.Second)), "restart", n.start)
-			}
-		})
 	}
 }
 
@@ -171,4 +151,102 @@ func (c *Cluster) holders(token ring.Token) (nodes []*Node) {
 		}
 	}
 	return nodes
+}
+
+// stop ends the process in the order of node.Close. A process that is paused, or whose disk fails, is killed.
+func (n *Node) stop() {
+	l := n.process
+	if l == nil {
+		return
+	}
+	if l.paused || l.fatal.Load() != nil || n.faults.any() || n.damaged {
+		n.crash(false)
+		return
+	}
+	n.stopped = true
+	l.instance.Stop()
+	n.ended()
+	l.endTasks()
+	l.transport.close()
+	if err := errors.Join(l.cluster.Close(), l.engine.Close()); err != nil {
+		n.cluster.fail("node %d cannot stop: %v", n.id, err)
+	}
+}
+
+// left reports whether a refusal means that the node was a member and no longer is.
+func (n *Node) left(err error) bool {
+	var refused *metadata.Refused
+	if !errors.As(err, &refused) || n.process == nil || refused.Busy {
+		return false
+	}
+	if n.process.Self() == 0 { // removed before it learned of its admission
+		return true
+	}
+	return n.cluster.metadata().Topology.Node(n.process.Self()) == nil
+}
+
+// retire ends a machine that has left. If it was to replace a dead node, and was stopped, it tries again with an empty
+// disk, because the dead node must be replaced.
+func (n *Node) retire() {
+	if n.departed || n.retiring {
+		return
+	}
+	n.retiring = true
+	if !n.leaving && n.replace != "" && n.cluster.memberAt(n.replace) {
+		n.cluster.kernel.After(time.Second, "retire", func() {
+			n.retiring = false
+			replace := n.replace
+			n.crash(true)
+			n.wipe()
+			n.replace = replace
+			n.start()
+		})
+		return
+	}
+	n.departed = true
+	n.cluster.verify.excused.left(n.process)
+	n.cluster.count("nodes left")
+	n.cluster.kernel.After(time.Second, "retire", func() { n.crash(true) })
+}
+
+// wipe gives the machine an empty disk and another address: it is now another node, which asks to replace the former
+// one.
+func (n *Node) wipe() {
+	if n.cluster.options.BlankDisksServe {
+		if err := n.disk.RemoveAll(dataDir); err != nil {
+			n.cluster.fail("node %d cannot be wiped: %v", n.id, err)
+		}
+		return
+	}
+	n.disk, n.member, n.damaged = vfs.NewCrashableMem(), false, false
+	n.replace = n.addr.String()
+	a := n.addr.Addr().As4()
+	a[2]++
+	n.setAddr(netip.AddrPortFrom(netip.AddrFrom4(a), n.addr.Port()))
+	n.cluster.count("nodes replaced")
+}
+
+// flush flushes a running node's memtables.
+func (n *Node) flush() {
+	if n.process == nil || n.process.fatal.Load() != nil || n.faults.any() {
+		return
+	}
+	if err := n.process.engine.Flush(); err != nil {
+		n.cluster.fail("node %d cannot flush: %v", n.id, err)
+	}
+}
+
+func (n *Node) compact() {
+	if n.process == nil || n.process.fatal.Load() != nil || n.faults.any() || n.damaged {
+		return
+	}
+	for _, kind := range workloadKinds() {
+		for _, t := range kind.tables {
+			if table := n.cluster.table(t.Table); table != nil {
+				if err := n.process.engine.CompactTable(context.Background(), table.StorageID, nil); err != nil {
+					n.cluster.fail("node %d cannot compact: %v", n.id, err)
+				}
+			}
+		}
+	}
 }

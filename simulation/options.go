@@ -159,7 +159,7 @@ func DefaultOptions(seed uint64) Options {
 			continue
 		}
 		if !kind.late() && r.Chance(400) || kind.late() && late.Chance(150) {
-			o.FaultKinds = append(o.FaultKinds, kind.name)
+			o.FaultKinds = append(o.FaultKinds, string(kind))
 		}
 	}
 	policies := []string{"99p", "99p", "ALWAYS", "NEVER", "5ms", "MIN(99p,20ms)"}

@@ -92,11 +92,11 @@ func (w *ordereds) step(l *process, client int, end func() bool) {
 
 // change writes a row, or the static row, or deletes the partition.
 func (w *ordereds) change(l *process, p *orderedPartition, next func()) {
-	ts := w.c.stamp()
+	ts := w.c.order.stamp()
 	m := &row.Mutation{}
 	m.Reset(w.table.StorageID, row.NewPartitionKey([]byte(p.key)))
 	r := row.NewRow()
-	x := &orderedChange{call: w.c.tick()}
+	x := &orderedChange{call: w.c.order.tick()}
 	switch n := w.rand.Intn(10); {
 	case n < 5:
 		x.live = true
@@ -115,7 +115,7 @@ func (w *ordereds) change(l *process, p *orderedPartition, next func()) {
 	l.write(m, ring.Quorum, func(err error) {
 		switch {
 		case err == nil:
-			x.acked = w.c.tick()
+			x.acked = w.c.order.tick()
 			w.acked++
 		case errors.Is(err, coordinator.ErrNotSent):
 			x.skipped = true
@@ -147,13 +147,13 @@ func (w *ordereds) request(l *process, level ring.Consistency) *listing.Request 
 
 // list lists keys and compares them with the expected ones.
 func (w *ordereds) list(l *process, req *listing.Request, done func(error)) {
-	call := w.c.tick()
+	call := w.c.order.tick()
 	l.parts.Lister.List(req, func(p *listing.Result, err error) {
 		listed := 0
 		if err == nil {
 			w.lists++
 			listed = len(p.Keys)
-			w.compare(req, p, call, w.c.tick())
+			w.compare(req, p, call, w.c.order.tick())
 		}
 		w.c.kernel.Trace(fmt.Sprint("ordered list ", listed, err))
 		done(err)
@@ -218,7 +218,7 @@ func (p *orderedPartition) mustLive(call, returned int64) bool {
 // readBack lists all keys from every node in a healed cluster.
 func (w *ordereds) readBack() {
 	for _, n := range w.c.present() {
-		for _, level := range []ring.Consistency{ring.Quorum, w.c.all()} {
+		for _, level := range []ring.Consistency{ring.Quorum, ring.All} {
 			w.c.must(n, fmt.Sprintf("a listing at %s", level), func(l *process, done func(error)) {
 				r := w.request(l, level)
 				if w.c.options.at("one-row-pages") {

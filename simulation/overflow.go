@@ -38,7 +38,7 @@ func (w *overflows) step(l *process, _ int, end func() bool) {
 	m.Reset(w.table.StorageID, key)
 	r := row.NewRow()
 	r.Clustering = []byte("c")
-	r.Liveness.Timestamp = w.c.stamp()
+	r.Liveness.Timestamp = w.c.order.stamp()
 	m.AddRow(r)
 	l.write(m, ring.Quorum, func(err error) {
 		if err == nil {

@@ -46,9 +46,9 @@ func recordLog(t *testing.T, o Options) *Cluster {
 			t.Fatalf("%s does not end: %+v", what, c.metadata().Topology.Operations())
 		}
 	}
-	join := func() { c.joinNode(r) }
-	leave := func() { n := c.present()[len(c.present())-1]; n.leaving = true; c.decommission(n) }
-	move := func() { c.moveNode(r) }
+	join := func() { c.operator.joinNode(r) }
+	leave := func() { n := c.present()[len(c.present())-1]; n.leaving = true; c.operator.decommission(n) }
+	move := func() { c.operator.moveNode(r) }
 	replace := func() { n := c.present()[1]; n.crash(true); n.wipe(); n.start() }
 	tables := func() {
 		for range 2 {
@@ -77,7 +77,7 @@ func recordLog(t *testing.T, o Options) *Cluster {
 func heldRows(t *testing.T, c *Cluster, n *Node, placement *ring.Placement) map[string]bool {
 	t.Helper()
 	w := c.workloads[0].(*restarts)
-	rows, err := c.rowsOf(n, w.table)
+	rows, err := c.verify.rowsOf(n, w.table)
 	if err != nil {
 		t.Fatal(err)
 	}

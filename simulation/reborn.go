@@ -96,7 +96,7 @@ func (w *reborn) operate(l *process, table *schema.Table, what int, done func(er
 				{Name: rebornColumn, Kind: schema.Regular, Type: types.Native(types.Text)}}}, done)
 	case what < 34:
 		w.change(l, &schema.AlterTable{Keyspace: keyspace, Table: rebornTable, DropIfExists: true,
-			Drop: []string{rebornColumn}, DropMicros: w.c.stamp()}, done)
+			Drop: []string{rebornColumn}, DropMicros: w.c.order.stamp()}, done)
 	default:
 		done(nil)
 	}
@@ -128,17 +128,17 @@ func (w *reborn) create(l *process, done func(error)) {
 
 func (w *reborn) truncate(l *process, table *schema.Table, done func(error)) {
 	w.tried++
-	t := &rebornTruncate{table: table.StorageID, call: w.c.tick(), began: w.c.kernel.Now()}
+	t := &rebornTruncate{table: table.StorageID, call: w.c.order.tick(), began: w.c.kernel.Now()}
 	w.truncates = append(w.truncates, t)
 	w.c.truncating++
-	w.c.excused.truncated(table.StorageID)
+	w.c.verify.excused.truncated(table.StorageID)
 	w.c.meetings.begin(opTruncate, lingers)
 	l.coord.Truncate(table, operationTimeout, func(err error) {
 		w.c.kernel.Trace(fmt.Sprint("truncate ", err))
 		t.ended = w.c.kernel.Now()
 		if err == nil {
 			w.acked++
-			t.returned = w.c.tick()
+			t.returned = w.c.order.tick()
 			w.c.truncating--
 			w.c.count("tables truncated")
 		} else {
@@ -155,7 +155,7 @@ func (w *reborn) key(partition int) row.PartitionKey {
 // write writes a new row; its clustering is its index in rows.
 func (w *reborn) write(l *process, table *schema.Table, done func(error)) {
 	w.tried++
-	e := &rebornRow{table: table.StorageID, stamp: w.c.stamp(), call: w.c.tick(), began: w.c.kernel.Now()}
+	e := &rebornRow{table: table.StorageID, stamp: w.c.order.stamp(), call: w.c.order.tick(), began: w.c.kernel.Now()}
 	id := len(w.rows)
 	w.rows = append(w.rows, e)
 	r := textRow(table, fmt.Sprintf("%06d", id), "x", e.stamp)
@@ -171,7 +171,7 @@ func (w *reborn) write(l *process, table *schema.Table, done func(error)) {
 		w.c.kernel.Trace(fmt.Sprint("reborn write ", id, err))
 		if err == nil {
 			w.acked++
-			e.returned, e.ended = w.c.tick(), w.c.kernel.Now()
+			e.returned, e.ended = w.c.order.tick(), w.c.kernel.Now()
 		}
 		done(err)
 	}
@@ -188,7 +188,7 @@ func (w *reborn) write(l *process, table *schema.Table, done func(error)) {
 // read reads a partition page by page, and checks its rows.
 func (w *reborn) read(l *process, table *schema.Table, partition int, level ring.Consistency, done func(error)) {
 	w.tried++
-	call, found := w.c.tick(), map[int]bool{}
+	call, found := w.c.order.tick(), map[int]bool{}
 	key := w.key(partition)
 	p := &pager{table: table.StorageID, only: &key}
 	now := clock{l}.Now().Unix()
@@ -253,7 +253,7 @@ func (w *reborn) collect(table *schema.Table, page []byte, now int64, found map[
 
 // judge compares the rows of a read with those that were written.
 func (w *reborn) judge(table schema.StorageID, partition int, found map[int]bool, call int64) {
-	returned := w.c.tick()
+	returned := w.c.order.tick()
 	for id := partition; id < len(w.rows); id += rebornPartitions {
 		e := w.rows[id]
 		switch {

@@ -52,7 +52,7 @@ func (w *registers) counts() (tried, acked int) { return len(w.history), w.acked
 // run executes one operation; end reports whether the client still waits for its outcome.
 func (w *registers) run(l *process, client, key int, write bool, level ring.Consistency,
 	end func(error) bool) *operation {
-	op := &operation{client: client, key: key, write: write, call: w.c.tick()}
+	op := &operation{client: client, key: key, write: write, call: w.c.order.tick()}
 	w.history = append(w.history, op)
 	done := func(value int64, err error) {
 		if end(err) {
@@ -73,7 +73,7 @@ func (w *registers) finish(op *operation, value int64, err error) {
 	w.c.kernel.Trace(fmt.Sprint("end ", op.client, op.key, op.write, value, err))
 	switch {
 	case err == nil:
-		op.returned, op.value = w.c.tick(), value
+		op.returned, op.value = w.c.order.tick(), value
 		if op.write {
 			w.acked++
 		}
@@ -87,7 +87,7 @@ func (w *registers) key(key int) row.PartitionKey {
 }
 
 func (w *registers) write(l *process, op *operation, level ring.Consistency, done func(error)) {
-	op.value = w.c.stamp()
+	op.value = w.c.order.stamp()
 	stamp := op.value
 	if w.skew != nil {
 		stamp = w.stamp(l, op.client)
@@ -142,7 +142,7 @@ func (w *registers) readBack() {
 		for _, n := range w.c.present() {
 			w.must(n, key, ring.Quorum)
 		}
-		w.must(w.c.present()[0], key, w.c.all())
+		w.must(w.c.present()[0], key, ring.All)
 	}
 }
 
@@ -193,7 +193,7 @@ func (w *registers) check() {
 				Return: returned,
 			})
 		}
-		w.c.linearizable(registerModel(), ops, fmt.Sprint("register ", key))
+		w.c.verify.linearizable(registerModel(), ops, fmt.Sprint("register ", key))
 	}
 }
 
@@ -212,12 +212,12 @@ func (w *registers) firstSeen(key int) map[int64]int64 {
 const checkTimeout = 10 * time.Second
 
 // linearizable calls porcupine.
-func (c *Cluster) linearizable(model porcupine.Model, ops []porcupine.Operation, what string) {
+func (v *verifier) linearizable(model porcupine.Model, ops []porcupine.Operation, what string) {
 	switch porcupine.CheckOperationsTimeout(model, ops, checkTimeout) {
 	case porcupine.Illegal:
-		c.fail("%s is not linearizable over %d operations", what, len(ops))
+		v.c.fail("%s is not linearizable over %d operations", what, len(ops))
 	case porcupine.Unknown:
-		c.fail("%s: the checker did not finish over %d operations", what, len(ops))
+		v.c.fail("%s: the checker did not finish over %d operations", what, len(ops))
 	}
 }
 

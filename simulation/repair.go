@@ -16,7 +16,8 @@ import (
 const repairMargin = 2 * time.Second
 
 // repair repairs a table of a healed cluster, and compares the roots of its replicas' trees.
-func (c *Cluster) repair(table *schema.Table) {
+func (v *verifier) repair(table *schema.Table) {
+	c := v.c
 	for range 2 { // the first makes the replicas equal, the second must find no difference
 		c.must(c.present()[0], "repairing table "+table.Name, func(l *process, done func(error)) {
 			job := repair.Job{Table: table.StorageID, Range: ring.FullRange()}
@@ -132,13 +133,13 @@ func (w *graves) add(l *process, done func(error)) {
 	w.made++
 	r := row.NewRow()
 	r.Clustering = []byte(g.clustering)
-	r.Liveness.Timestamp = w.c.stamp()
+	r.Liveness.Timestamp = w.c.order.stamp()
 	m := new(row.Mutation)
 	m.Reset(w.table.StorageID, w.key(g.partition))
 	m.AddRow(r)
 	l.write(m, ring.All, func(err error) {
 		if err == nil {
-			g.added = w.c.tick()
+			g.added = w.c.order.tick()
 			w.rows = append(w.rows, g)
 			w.forget()
 		}
@@ -163,8 +164,8 @@ func (w *graves) bury(l *process, g *grave, done func(error)) {
 		done(nil)
 		return
 	}
-	g.deleteCall = w.c.tick()
-	d := row.Deletion{Timestamp: w.c.stamp(), LocalTime: clock{l}.Now().Unix()}
+	g.deleteCall = w.c.order.tick()
+	d := row.Deletion{Timestamp: w.c.order.stamp(), LocalTime: clock{l}.Now().Unix()}
 	m := new(row.Mutation)
 	m.Reset(w.table.StorageID, w.key(g.partition))
 	if w.rand.Chance(500) {
@@ -177,7 +178,7 @@ func (w *graves) bury(l *process, g *grave, done func(error)) {
 	}
 	l.write(m, ring.Quorum, func(err error) {
 		if err == nil {
-			g.deleted = w.c.tick()
+			g.deleted = w.c.order.tick()
 		}
 		done(err)
 	})
@@ -186,7 +187,7 @@ func (w *graves) bury(l *process, g *grave, done func(error)) {
 // look reads a partition and checks its rows.
 func (w *graves) look(l *process, partition int, level ring.Consistency, done func(error)) {
 	w.reads++
-	began := w.c.tick()
+	began := w.c.order.tick()
 	l.read(l.partition(w.table, w.key(partition)), level, func(page []byte, err error) {
 		if err == nil {
 			w.judge(partition, page, began)
@@ -223,7 +224,7 @@ func (w *graves) readBack() {
 			w.c.counted["purged"] += int(n.process.engine.Metrics().Purged)
 		}
 	}
-	w.c.repair(w.table)
+	w.c.verify.repair(w.table)
 	for partition := range gravePartitions {
 		w.c.must(w.c.present()[partition%len(w.c.present())], "reading graves", func(l *process, done func(error)) {
 			w.look(l, partition, ring.All, done)

@@ -7,20 +7,6 @@ import (
 	"cqld/ring"
 )
 
-// someReplicas draws the scope of a restricted repair: a data center, or two or more nodes.
-func (c *Cluster) someReplicas(r *Stream) (s repair.Scope) {
-	if n := len(c.options.Datacenters); n > 1 && r.Chance(700) {
-		s.Datacenters = []string{datacenterName(1 + r.Intn(n))}
-		return s
-	}
-	nodes := c.metadata().Topology.Nodes()
-	first := r.Intn(len(nodes))
-	for i := range min(len(nodes), 2+r.Intn(max(1, len(nodes)-2))) {
-		s.Nodes = append(s.Nodes, nodes[(first+i)%len(nodes)].ID)
-	}
-	return s
-}
-
 // in reports whether the replicas of a machine are in the scope of a repair.
 func (n *Node) in(scope *repair.Scope) bool {
 	return n.process != nil && len(scope.Of(n.cluster.metadata().Topology, []ring.NodeID{n.process.Self()})) > 0
@@ -28,8 +14,9 @@ func (n *Node) in(scope *repair.Scope) bool {
 
 // repairSome repairs some replicas of a healed cluster while all other nodes are paused, as if they were dead: the
 // replicas must be equal afterwards.
-func (c *Cluster) repairSome() {
-	scope := c.someReplicas(NewStream(c.options.Seed, "some replicas"))
+func (v *verifier) repairSome() {
+	c := v.c
+	scope := c.operator.someReplicas(NewStream(c.options.Seed, "some replicas"))
 	var in []*Node
 	for _, n := range c.present() {
 		switch {
@@ -50,7 +37,7 @@ func (c *Cluster) repairSome() {
 			c.mustWithin(5*time.Minute, in[i%len(in)], what, func(l *process, done func(error)) {
 				l.repairer.Start(job, nil, func(_ repair.Report, err error) { done(err) })
 			})
-			different = append(different, c.differences(table, nil, &scope)...)
+			different = append(different, v.differences(table, nil, &scope)...)
 		}
 		if len(different) == 0 {
 			c.count("some replicas converged")

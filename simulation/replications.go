@@ -120,13 +120,13 @@ func (w *replications) start() {
 func (w *replications) step(l *process, _ int, end func() bool) {
 	w.tried++
 	r := insertedRow{partition: w.rand.Intn(restartPartitions), clustering: fmt.Sprintf("%06d", w.tried)}
-	l.write(textChange(w.table, w.key(r.partition), r.clustering, strconv.Itoa(w.tried), w.c.stamp()), ring.Quorum,
-		func(err error) {
-			if err == nil {
-				w.rows = append(w.rows, r)
-			}
-			end()
-		})
+	m := textChange(w.table, w.key(r.partition), r.clustering, strconv.Itoa(w.tried), w.c.order.stamp())
+	l.write(m, ring.Quorum, func(err error) {
+		if err == nil {
+			w.rows = append(w.rows, r)
+		}
+		end()
+	})
 }
 
 // operate executes the operator's next command on any serving node.
@@ -187,7 +187,7 @@ func (w *replications) readBack() {
 		l.repairer.Start(w.job(), nil, func(_ repair.Report, err error) { done(err) })
 	})
 	w.judge("after the replication to all nodes")
-	w.c.restartAll(w.operator)
+	w.c.operator.restartAll(w.operator)
 	for _, n := range w.c.present() {
 		w.c.mustWithin(time.Minute, n, "cleaning up", func(l *process, done func(error)) { w.cleanup(l, done) })
 	}
@@ -201,7 +201,7 @@ func (w *replications) judge(when string) {
 		if n.process == nil {
 			return // it did not start, which was recorded
 		}
-		rows, err := w.c.rowsOf(n, w.table)
+		rows, err := w.c.verify.rowsOf(n, w.table)
 		if err != nil {
 			w.c.fail("node %d cannot read table replications: %v", n.id, err)
 			return

@@ -90,11 +90,11 @@ func (w *restarts) operate() {
 		}
 		switch {
 		case w.operator.Chance(250):
-			w.c.moveNode(w.operator)
+			w.c.operator.moveNode(w.operator)
 		case w.shrinks:
-			w.c.leaveNode(w.operator)
+			w.c.operator.leaveNode(w.operator)
 		default:
-			w.c.joinNode(w.operator)
+			w.c.operator.joinNode(w.operator)
 		}
 	})
 }
@@ -121,7 +121,8 @@ func (w *restarts) step(l *process, _ int, end func() bool) {
 		end()
 	}
 	if !r.conditional {
-		l.write(textChange(w.table, w.key(r.partition), r.clustering, strconv.Itoa(w.tried), w.c.stamp()), level, done)
+		m := textChange(w.table, w.key(r.partition), r.clustering, strconv.Itoa(w.tried), w.c.order.stamp())
+		l.write(m, level, done)
 		return
 	}
 	cmd := l.partition(w.table, w.key(r.partition))
@@ -144,7 +145,7 @@ func (w *restarts) step(l *process, _ int, end func() bool) {
 func (w *restarts) readBack() {
 	w.judge("before the last restarts")
 	for range 2 {
-		w.c.restartAll(w.operator)
+		w.c.operator.restartAll(w.operator)
 	}
 	w.judge("after the last restarts")
 	for i := range 2 {
@@ -170,7 +171,7 @@ func (w *restarts) judge(when string) {
 		if n.process == nil {
 			return // it did not start, which was recorded
 		}
-		rows, err := w.c.rowsOf(n, w.table)
+		rows, err := w.c.verify.rowsOf(n, w.table)
 		if err != nil {
 			w.c.fail("node %d cannot read table restarts: %v", n.id, err)
 			return
@@ -198,45 +199,6 @@ func (w *restarts) judge(when string) {
 	}
 }
 
-// restartAll stops, kills or cuts from power all nodes of a healed cluster, one by one or all at once, and waits until
-// they serve again.
-func (c *Cluster) restartAll(r *Stream) {
-	end := map[*Node]func(){}
-	for _, n := range c.present() {
-		switch r.Intn(3) {
-		case 0:
-			end[n] = n.stop
-		case 1:
-			end[n] = func() { n.crash(false) }
-		default:
-			end[n] = func() { n.crash(true) }
-		}
-	}
-	serving := func() bool { return len(c.missing()) == 0 && c.allSeen() }
-	await := func() {
-		c.kernel.RunUntil(c.kernel.Now()+c.paced(time.Minute), serving)
-		for _, n := range c.missing() {
-			c.fail("node %d does not serve a minute after a restart", n.id)
-		}
-		c.kernel.RunUntil(c.kernel.Now()+5*time.Second, func() bool { return false }) // background work
-	}
-	if r.Chance(500) {
-		for _, n := range c.present() {
-			end[n]()
-		}
-		for _, n := range c.present() {
-			n.start()
-		}
-		await()
-		return
-	}
-	for _, n := range c.present() {
-		end[n]()
-		n.start()
-		await()
-	}
-}
-
 // allSeen reports whether all present nodes consider each other alive.
 func (c *Cluster) allSeen() bool {
 	for _, a := range c.present() {
@@ -249,32 +211,4 @@ func (c *Cluster) allSeen() bool {
 	return true
 }
 
-// rowsOf returns the rows of a table in one node's storage.
-func (c *Cluster) rowsOf(n *Node, table *schema.Table) (map[string]bool, error) {
-	rows := map[string]bool{}
-	now := clock{n.process}.Now().Unix()
-	for p := (&pager{table: table.StorageID}); !p.done; {
-		page, err := n.process.engine.Read(nil, p.command(now))
-		if err != nil {
-			return nil, err
-		}
-		err = p.took(page, func(r *row.PageReader, x *row.Row, _ bool) {
-			if x != nil && x.Live(now) {
-				rows[string(r.Key.Bytes)+"/"+string(x.Clustering)] = true
-			}
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return rows, nil
-}
-
 func (w *restarts) check() {}
-
-// stopNode stops a process as an operator does, and restarts it.
-func (c *Cluster) stopNode(r *Stream) {
-	n := c.any(r)
-	n.stop()
-	c.later(r.Between(20*time.Millisecond, 3*time.Second), "restart", n.start)
-}

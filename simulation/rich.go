@@ -88,7 +88,7 @@ func (w *riches) start() {
 // randomChange draws a change of a partition.
 func (w *riches) randomChange(l *process, p *richPartition) *row.Mutation {
 	p.changes++
-	stamp := w.c.stamp() - int64(w.rand.Intn(3))*100_000
+	stamp := w.c.order.stamp() - int64(w.rand.Intn(3))*100_000
 	now := clock{l}.Now().Unix()
 	deletion := row.Deletion{Timestamp: stamp, LocalTime: now}
 	m := new(row.Mutation)

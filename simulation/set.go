@@ -76,7 +76,7 @@ func (w *sets) key(partition int) row.PartitionKey {
 func (w *sets) add(l *process, next func()) {
 	e := &element{
 		partition: w.rand.Intn(setPartitions), clustering: fmt.Sprintf("%06d", w.rand.Intn(1_000_000)),
-		addCall: w.c.tick(),
+		addCall: w.c.order.tick(),
 	}
 	id := string(w.key(e.partition).Bytes) + "/" + e.clustering
 	if w.rows[id] != nil {
@@ -86,13 +86,13 @@ func (w *sets) add(l *process, next func()) {
 	w.rows[id] = e
 	w.elements = append(w.elements, e)
 	r := row.NewRow()
-	ts := w.c.stamp()
+	ts := w.c.order.stamp()
 	r.Liveness.Timestamp = ts
 	r.Cells = append(r.Cells, row.Cell{Column: w.table.Column("v").ID, Timestamp: ts, Value: []byte("x")})
 	w.write(l, e, r, func(err error) {
 		switch {
 		case err == nil:
-			e.added = w.c.tick()
+			e.added = w.c.order.tick()
 		case errors.Is(err, coordinator.ErrNotSent):
 			e.addSkipped = true
 		}
@@ -106,13 +106,13 @@ func (w *sets) delete(l *process, e *element, next func()) {
 		next()
 		return
 	}
-	e.deleteCall = w.c.tick()
+	e.deleteCall = w.c.order.tick()
 	r := row.NewRow()
-	r.Deletion = row.Deletion{Timestamp: w.c.stamp(), LocalTime: clock{l}.Now().Unix()}
+	r.Deletion = row.Deletion{Timestamp: w.c.order.stamp(), LocalTime: clock{l}.Now().Unix()}
 	w.write(l, e, r, func(err error) {
 		switch {
 		case err == nil:
-			e.deleted = w.c.tick()
+			e.deleted = w.c.order.tick()
 		case errors.Is(err, coordinator.ErrNotSent):
 			e.deleteCall = 0
 		}
@@ -149,11 +149,11 @@ func (w *sets) randomCommand() *row.ReadCommand {
 
 // read reads and compares the rows with the expected ones.
 func (w *sets) read(l *process, cmd *row.ReadCommand, level ring.Consistency, done func(error)) {
-	call := w.c.tick()
+	call := w.c.order.tick()
 	l.read(cmd, level, func(page []byte, err error) {
 		if err == nil {
 			w.reads++
-			w.compare(cmd, page, call, w.c.tick())
+			w.compare(cmd, page, call, w.c.order.tick())
 		}
 		w.c.kernel.Trace(fmt.Sprint("set read ", len(page), err))
 		done(err)
@@ -221,7 +221,7 @@ func (w *sets) readBack() {
 		for _, n := range w.c.present() {
 			w.must(n, cmd, ring.Quorum)
 		}
-		w.must(w.c.present()[0], cmd, w.c.all())
+		w.must(w.c.present()[0], cmd, ring.All)
 	}
 	scan := &row.ReadCommand{Table: w.table.StorageID, Slices: []row.Slice{row.AllRows()}}
 	scan.Range.Tokens = ring.FullRange()

@@ -36,5 +36,5 @@ func (w *registers) stamp(l *process, client int) int64 {
 	if w.skew[client] == 0 {
 		return l.hlc.Next()
 	}
-	return w.c.stamp() + w.skew[client].Microseconds()
+	return w.c.order.stamp() + w.skew[client].Microseconds()
 }

@@ -32,16 +32,17 @@ const snapshotsMost = 6
 
 // snapshotNode creates a snapshot of a node's storage. At the end of the run, its contents must equal those of the node
 // then.
-func (c *Cluster) snapshotNode(r *Stream) {
+func (v *verifier) snapshotNode(r *Stream) {
+	c := v.c
 	n := c.any(r)
 	if !n.process.serves() || n.process.fatal.Load() != nil || n.faults.any() || n.damaged ||
-		len(c.snapshots) == snapshotsMost {
+		len(v.snapshots) == snapshotsMost {
 		return
 	}
-	s := &snapshot{node: n, addr: n.addr, dir: fmt.Sprint("snapshot-", c.order, "-", len(c.snapshots)),
+	s := &snapshot{node: n, addr: n.addr, dir: fmt.Sprint("snapshot-", c.order.ticks, "-", len(v.snapshots)),
 		now: clock{n.process}.Now().Unix()}
 	var err error
-	if s.rows, err = c.contents(n.process.engine, s.now); err != nil {
+	if s.rows, err = v.contents(n.process.engine, s.now); err != nil {
 		c.fail("node %d cannot read its tables: %v", n.id, err)
 		return
 	}
@@ -51,13 +52,13 @@ func (c *Cluster) snapshotNode(r *Stream) {
 	}
 	c.count("snapshots made")
 	c.meetings.begin(opSnapshot, lingers)
-	c.snapshots = append(c.snapshots, s)
+	v.snapshots = append(v.snapshots, s)
 }
 
 // contents returns storage's contents of the workloads' tables.
-func (c *Cluster) contents(e *storage.Engine, now int64) (map[schema.StorageID]map[string]string, error) {
+func (v *verifier) contents(e *storage.Engine, now int64) (map[schema.StorageID]map[string]string, error) {
 	all := map[schema.StorageID]map[string]string{}
-	k := c.metadata().Schema.Keyspace(keyspace)
+	k := v.c.metadata().Schema.Keyspace(keyspace)
 	for _, name := range k.TableNames() {
 		table := k.Table(name)
 		into := map[string]map[ring.NodeID][]byte{}
@@ -74,18 +75,18 @@ func (c *Cluster) contents(e *storage.Engine, now int64) (map[schema.StorageID]m
 }
 
 // checkSnapshots reads the snapshots of the machines that still have the same disk.
-func (c *Cluster) checkSnapshots() {
-	for _, s := range c.snapshots {
+func (v *verifier) checkSnapshots() {
+	for _, s := range v.snapshots {
 		if s.node.process == nil || s.node.damaged || s.node.addr != s.addr {
 			continue
 		}
-		if err := c.checkSnapshot(s); err != nil {
-			c.fail("the snapshot %s of node %d cannot be read: %v", s.dir, s.node.id, err)
+		if err := v.checkSnapshot(s); err != nil {
+			v.c.fail("the snapshot %s of node %d cannot be read: %v", s.dir, s.node.id, err)
 		}
 	}
 }
 
-func (c *Cluster) checkSnapshot(s *snapshot) error {
+func (v *verifier) checkSnapshot(s *snapshot) error {
 	l := s.node.process
 	disk := s.node.disk.CrashClone(vfs.CrashCloneCfg{})
 	if _, err := disk.Stat(s.dir); err != nil {
@@ -107,16 +108,16 @@ func (c *Cluster) checkSnapshot(s *snapshot) error {
 	if err != nil {
 		return err
 	}
-	found, err := c.contents(e, s.now)
+	found, err := v.contents(e, s.now)
 	if err != nil {
 		return errors.Join(err, e.Close())
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.rows)) {
-		if c.metadata().Schema.TableByStorage(id) == nil {
+		if v.c.metadata().Schema.TableByStorage(id) == nil {
 			continue // dropped since
 		}
 		if !maps.Equal(s.rows[id], found[id]) {
-			c.fail("the snapshot %s of node %d has other rows of table %d than the node had: %d partitions, not %d",
+			v.c.fail("the snapshot %s of node %d has other rows of table %d than the node had: %d partitions, not %d",
 				s.dir, s.node.id, id, len(found[id]), len(s.rows[id]))
 		}
 	}

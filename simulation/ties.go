@@ -50,7 +50,7 @@ func (w *ties) key(key int) row.PartitionKey {
 
 func (w *ties) write(l *process, key int, done func(error)) {
 	w.tried++
-	stamp := w.c.stamp() / tiesGrain * tiesGrain
+	stamp := w.c.order.stamp() / tiesGrain * tiesGrain
 	value := fmt.Sprintf("%d %03d", stamp, w.rand.Intn(1000))
 	l.write(textChange(w.table, w.key(key), "r", value, stamp), ring.Quorum, func(err error) {
 		w.c.kernel.Trace(fmt.Sprint("tie ", key, value, err))

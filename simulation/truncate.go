@@ -153,7 +153,7 @@ func (w *truncates) add(l *process, end func() bool) {
 	m.Reset(w.table.StorageID, w.key(x.partition))
 	r := row.NewRow()
 	r.Clustering = []byte(x.clustering)
-	r.Liveness.Timestamp = w.c.stamp()
+	r.Liveness.Timestamp = w.c.order.stamp()
 	m.AddRow(r)
 	level := ring.Quorum
 	if x.all = w.c.options.LateTruncates && w.rand.Chance(700); x.all {
@@ -232,7 +232,7 @@ func (w *truncates) overtaken(failed *truncate, x *truncatedRow) bool {
 }
 
 func (w *truncates) readBack() {
-	w.c.repair(w.table)
+	w.c.verify.repair(w.table)
 	for partition := range truncatePartitions {
 		for _, n := range w.c.present() {
 			w.c.must(n, "reading truncates", func(l *process,
@@ -241,7 +241,7 @@ func (w *truncates) readBack() {
 			})
 		}
 		w.c.must(w.c.present()[0], "reading truncates",
-			func(l *process, done func(error)) { w.read(l, partition, w.c.all(), done) })
+			func(l *process, done func(error)) { w.read(l, partition, ring.All, done) })
 	}
 }
 

@@ -57,8 +57,8 @@ func (w *ttls) key(partition int) row.PartitionKey {
 
 func (w *ttls) write(l *process, partition int, ttl int32, end func()) {
 	w.tried++
-	stamp := w.c.stamp()
-	e := &expiring{partition: partition, expiry: clock{l}.Now().Unix() + int64(ttl), call: w.c.tick()}
+	stamp := w.c.order.stamp()
+	e := &expiring{partition: partition, expiry: clock{l}.Now().Unix() + int64(ttl), call: w.c.order.tick()}
 	r := textRow(w.table, fmt.Sprintf("%06d", len(w.rows)), "x", stamp)
 	w.rows = append(w.rows, e)
 	r.Liveness.TTL, r.Liveness.LocalTime = ttl, e.expiry
@@ -71,7 +71,7 @@ func (w *ttls) write(l *process, partition int, ttl int32, end func()) {
 		switch {
 		case err == nil:
 			w.acked++
-			e.written = w.c.tick()
+			e.written = w.c.order.tick()
 		case errors.Is(err, coordinator.ErrNotSent):
 			e.skipped = true
 		}
@@ -81,7 +81,7 @@ func (w *ttls) write(l *process, partition int, ttl int32, end func()) {
 
 func (w *ttls) read(l *process, partition int, level ring.Consistency, done func(error)) {
 	w.tried++
-	call := w.c.tick()
+	call := w.c.order.tick()
 	cmd := l.partition(w.table, w.key(partition))
 	l.read(cmd, level, func(page []byte, err error) {
 		w.c.kernel.Trace(fmt.Sprint("ttl read ", partition, len(page), err))

@@ -68,7 +68,7 @@ func (w *vieweds) start() {
 func (w *vieweds) definition(base *schema.Table, name string) *schema.CreateView {
 	c := &schema.CreateView{Keyspace: keyspace, View: name, IfNotExists: true, Base: base.Name, BaseID: base.ID,
 		Options: schema.DefaultOptions()}
-	copy(c.ID[:], fmt.Sprint(name, w.c.stamp()))
+	copy(c.ID[:], fmt.Sprint(name, w.c.order.stamp()))
 	keys := []string{"v", "k", "c", "d"}
 	if name == "byc" {
 		keys = []string{"c", "k", "d"}

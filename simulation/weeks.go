@@ -74,11 +74,11 @@ func (c *Cluster) day(number int) {
 	c.began = c.kernel.Now()
 	o := c.options
 	o.Seed += uint64(number) << 32
-	c.plan = plan(o)
-	for i := range c.plan {
-		c.plan[i].number += number * 1_000_000 // different random numbers on each day
+	c.nemesis.plan = plan(o)
+	for i := range c.nemesis.plan {
+		c.nemesis.plan[i].number += number * 1_000_000 // different random numbers on each day
 	}
-	c.torment()
+	c.nemesis.torment()
 	c.kernel.RunUntil(c.began+c.scaled(c.options.Faults), func() bool { return false })
 	c.heal()
 	c.kernel.RunUntil(c.kernel.Now()+time.Hour, func() bool {
@@ -88,7 +88,7 @@ func (c *Cluster) day(number int) {
 	for _, w := range c.workloads {
 		w.readBack()
 	}
-	c.converge()
+	c.verify.converge()
 	c.bury()
 }
 

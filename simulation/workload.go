@@ -233,18 +233,5 @@ func (l *process) read(cmd *row.ReadCommand, level ring.Consistency, done func(p
 	l.coord.Read(req, done)
 }
 
-// tick returns the next time in the order in which clients observe events: real time for the checkers.
-func (c *Cluster) tick() int64 {
-	c.order++
-	return c.order
-}
-
-// stamp returns a timestamp after all earlier ones, as from a perfect clock. Workloads that do not test which of two
-// writes wins use it; others use the node's own clock (process.hlc).
-func (c *Cluster) stamp() int64 {
-	c.lastStamp = max(c.lastStamp+1, int64(c.kernel.Now()/time.Microsecond)+epoch*1_000_000)
-	return c.lastStamp
-}
-
 // table returns the present version of a table.
 func (c *Cluster) table(name string) *schema.Table { return c.metadata().Schema.Table(keyspace, name) }

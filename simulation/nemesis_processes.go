@@ -1,0 +1,124 @@
+package simulation
+
+import "time"
+
+// processFaults end, pause and restart processes.
+type processFaults struct{ c *Cluster }
+
+// strikes returns the faults by kind.
+func (f processFaults) strikes() map[faultKind]func(*Stream) {
+	return map[faultKind]func(*Stream){
+		"kill":          f.kill,
+		"power-one":     f.powerOne,
+		"power-all":     f.powerAll,
+		"power-torn":    f.powerTorn,
+		"restart-storm": f.restartStorm,
+		"restart":       f.restart,
+		"stop":          f.stopNode,
+		"pause":         f.pause,
+		"dc-loss":       f.loseDatacenter,
+	}
+}
+
+// kill kills a process and restarts it.
+func (f processFaults) kill(r *Stream) {
+	n := f.c.any(r)
+	n.crash(false)
+	f.c.later(r.Between(20*time.Millisecond, 3*time.Second), "restart", n.start)
+}
+
+// powerOne cuts one machine's power for a while.
+func (f processFaults) powerOne(r *Stream) {
+	n := f.c.any(r)
+	n.crash(true)
+	f.c.later(r.Between(20*time.Millisecond, 3*time.Second), "restart", n.start)
+}
+
+// powerAll cuts all machines' power at once.
+func (f processFaults) powerAll(r *Stream) {
+	for _, n := range f.c.nodes {
+		n.crash(true)
+		f.c.later(r.Between(20*time.Millisecond, time.Second), "restart", n.start)
+	}
+}
+
+// powerTorn cuts a machine's power while it waits for its disk: its unsynced writes survive in part, if the options
+// have TornWrites.
+func (f processFaults) powerTorn(r *Stream) {
+	c := f.c
+	n := c.any(r)
+	if r.Chance(700) {
+		n.faults.syncs.Store(true)
+	} else {
+		n.faults.raft.Store(raftSyncs)
+	}
+	c.later(r.Between(5*time.Millisecond, 200*time.Millisecond), "power", func() {
+		n.faults.syncs.Store(false)
+		n.faults.raft.Store(0)
+		n.crash(true)
+		c.later(r.Between(20*time.Millisecond, 2*time.Second), "restart", n.start)
+	})
+}
+
+// restartStorm repeatedly ends and starts one process, or all.
+func (f processFaults) restartStorm(r *Stream) {
+	c := f.c
+	nodes := c.nodes
+	if r.Chance(500) {
+		nodes = []*Node{c.any(r)}
+	}
+	at := time.Duration(0)
+	for range 2 + r.Intn(6) {
+		n := nodes[r.Intn(len(nodes))]
+		c.later(at, "storm", func() { n.crash(true) })
+		at += r.Between(time.Millisecond, 100*time.Millisecond)
+		c.later(at, "restart", n.start)
+		at += r.Between(time.Millisecond, 300*time.Millisecond)
+	}
+}
+
+// restart stops a process gracefully, as SIGTERM does, and starts it again.
+func (f processFaults) restart(r *Stream) {
+	c := f.c
+	nodes := []*Node{c.any(r)}
+	if r.Chance(200) {
+		nodes = c.nodes // one after the other
+	}
+	at := time.Duration(0)
+	for _, n := range nodes {
+		c.later(at, "stop", n.stop)
+		at += r.Between(10*time.Millisecond, 600*time.Millisecond)
+		c.later(at, "restart", n.start)
+	}
+}
+
+// stopNode stops a process as an operator does, and restarts it.
+func (f processFaults) stopNode(r *Stream) {
+	n := f.c.any(r)
+	n.stop()
+	f.c.later(r.Between(20*time.Millisecond, 3*time.Second), "restart", n.start)
+}
+
+// pause stops a process as SIGSTOP does. Its timers and messages wait, and other nodes receive nothing from it.
+func (f processFaults) pause(r *Stream) {
+	l, d := f.c.any(r).process, r.Between(10*time.Millisecond, 4*time.Second)
+	if l == nil {
+		return
+	}
+	l.paused = true
+	f.c.later(d, "resume", l.resume)
+}
+
+// loseDatacenter cuts the power of all machines of one data center for a while.
+func (f processFaults) loseDatacenter(r *Stream) {
+	c := f.c
+	dc, d := datacenterName(1+r.Intn(max(1, len(c.options.Datacenters)))),
+		r.Between(500*time.Millisecond, 6*time.Second)
+	c.meetings.begin(opDatacenterLoss, c.scaled(d))
+	for _, n := range c.nodes {
+		if n.dc == dc && !n.dead && !n.departed {
+			n.crash(true)
+			c.later(d, "restart", n.start)
+		}
+	}
+}

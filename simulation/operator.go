@@ -1,0 +1,336 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"cqld/rebalance"
+	"cqld/repair"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// operator executes the commands of an operator: changes of the ring, repairs, rebuilds and restarts.
+type operator struct {
+	c         *Cluster
+	operating bool // operate runs
+}
+
+// strikes returns the faults by kind.
+func (op *operator) strikes() map[faultKind]func(*Stream) {
+	return map[faultKind]func(*Stream){
+		"join":       op.joinNode,
+		"leave":      op.leaveNode,
+		"move":       op.moveNode,
+		"removenode": op.removeNode,
+		"abort":      op.abortOperation,
+		"rebuild":    op.rebuildNode,
+		"repair":     op.repairTable,
+	}
+}
+
+// nodesMost is the maximum number of members of a simulated ring.
+const nodesMost = 6
+
+// How long the operator waits before the removal of a dead node, between two attempts, and before the abort of an
+// operation that makes no progress.
+const (
+	removeAfter  = 2 * time.Second
+	operateEvery = time.Second
+	stuckAfter   = 20 * time.Second
+)
+
+// joinNode adds a machine to the ring.
+func (op *operator) joinNode(*Stream) {
+	c := op.c
+	if len(c.present()) >= max(c.options.NodesMost, nodesMost) {
+		return
+	}
+	n := newNode(c)
+	c.nodes = append(c.nodes, n)
+	n.start()
+}
+
+// leaveNode decommissions a node if enough nodes remain.
+func (op *operator) leaveNode(r *Stream) {
+	n := op.c.any(r)
+	staying := 0
+	for _, o := range op.c.present() {
+		if o.member && !o.leaving && n.neighbours(o) {
+			staying++
+		}
+	}
+	if !n.process.serves() || n.damaged || n.leaving || staying <= n.replicasNearby() {
+		return
+	}
+	n.leaving = true
+	op.decommission(n)
+}
+
+// decommission makes a node hand over its data and leave.
+func (op *operator) decommission(n *Node) {
+	l := n.process
+	l.soon(func() {
+		l.requests++
+		l.cluster.Operations().StartDecommission(false, func(err error) {
+			l.requests--
+			if err != nil {
+				n.leaving = n.left(err)
+				op.c.kernel.Trace(fmt.Sprint("leave ", n.id, err))
+			}
+		})
+	})
+}
+
+// moveNode changes the tokens of a node.
+func (op *operator) moveNode(r *Stream) {
+	c := op.c
+	n := c.any(r)
+	if !n.process.serves() || n.damaged || n.leaving {
+		return
+	}
+	l := n.process
+	tokens := make([]ring.Token, c.options.Tokens)
+	for i := range tokens {
+		tokens[i] = ring.Token(r.Uint64())
+	}
+	l.soon(func() {
+		l.requests++
+		l.cluster.Operations().StartMove(tokens, func(err error) {
+			l.requests--
+			if err != nil {
+				c.kernel.Trace(fmt.Sprint("no move ", n.id, err))
+				return
+			}
+			c.count("nodes moved")
+		})
+	})
+}
+
+// removeNode kills a node permanently, and makes the operator remove it from the ring.
+func (op *operator) removeNode(r *Stream) {
+	c := op.c
+	n := c.any(r)
+	staying := 0
+	for _, o := range c.present() {
+		if o.process.serves() && !o.leaving { // a joining one may still be stopped
+			staying++
+		}
+	}
+	if !c.mayLose(n) || !n.process.serves() || staying <= c.options.Factor {
+		return
+	}
+	c.losing = true
+	id := n.process.Self()
+	n.crash(true)
+	n.dead = true
+	c.count("nodes removed")
+	c.kernel.After(c.paced(removeAfter), "operator", func() { op.remove(id) })
+}
+
+// remove sends the removal of a dead node to any serving node, until it is no longer a member.
+func (op *operator) remove(id ring.NodeID) {
+	c := op.c
+	if m := c.metadata(); m != nil && m.Topology.Node(id) == nil { // nil means that all are down
+		return
+	}
+	c.kernel.After(c.paced(operateEvery), "operator", func() { op.remove(id) })
+	for _, n := range c.present() {
+		if l := n.process; l.serves() {
+			l.soon(func() {
+				l.requests++
+				l.cluster.Operations().StartRemoveNode(id, false, func(err error) {
+					l.requests--
+					if err != nil {
+						c.kernel.Trace(fmt.Sprint("not removed ", id, err))
+					}
+				})
+			})
+			return
+		}
+	}
+}
+
+// members returns the node IDs of machines, except dead ones.
+func (op *operator) members() (ids []ring.NodeID) {
+	for _, n := range op.c.present() {
+		if n.process != nil {
+			ids = append(ids, n.process.Self())
+		}
+	}
+	return ids
+}
+
+// requesting reports whether a node retries a request for an operation that has not begun, because another one is
+// ending.
+func (op *operator) requesting() bool {
+	return slices.ContainsFunc(op.c.present(), func(n *Node) bool { return n.process != nil && n.process.requests > 0 })
+}
+
+// removed reports whether no member is permanently dead.
+func (op *operator) removed() bool {
+	ids := op.members()
+	return !slices.ContainsFunc(op.c.metadata().Topology.Nodes(),
+		func(n *ring.Node) bool { return !slices.Contains(ids, n.ID) })
+}
+
+// operate is the operator of a healed cluster: it aborts operations that cannot end because a node is permanently dead.
+// Such an operation makes no progress.
+func (op *operator) operate() {
+	c := op.c
+	if op.operating {
+		return
+	}
+	op.operating = true
+	last, since := "", c.kernel.Now()
+	var look func()
+	look = func() {
+		if op.operating = c.healed; !op.operating {
+			return
+		}
+		c.kernel.After(c.paced(operateEvery), "operator", look)
+		now := ""
+		for _, o := range c.metadata().Topology.Operations() {
+			now += fmt.Sprintln(o.ID, o.Phase, o.Known, o.Streamed, o.Compared)
+		}
+		if now != last {
+			last, since = now, c.kernel.Now()
+		}
+		if now != "" && c.kernel.Now()-since > c.paced(stuckAfter) && !op.removed() {
+			since = c.kernel.Now()
+			c.count("operations aborted by the operator")
+			op.abort(c.metadata().Topology.Operations()[0].ID)
+		}
+	}
+	look()
+}
+
+// abortOperation aborts the operation in progress, as an operator may at any time.
+func (op *operator) abortOperation(*Stream) {
+	if all := op.c.metadata(); all != nil && len(all.Topology.Operations()) > 0 {
+		op.abort(all.Topology.Operations()[0].ID)
+	}
+}
+
+func (op *operator) abort(operation uint64) {
+	c := op.c
+	for _, n := range c.present() {
+		if l := n.process; l.serves() {
+			l.soon(func() {
+				l.cluster.Operations().StartAbort(operation, func(err error) {
+					c.kernel.Trace(fmt.Sprint("abort ", operation, err))
+					if err == nil {
+						c.count("operations aborted")
+					}
+				})
+			})
+			return
+		}
+	}
+}
+
+// rebuildNode makes a node stream its ranges from others again.
+func (op *operator) rebuildNode(r *Stream) {
+	c := op.c
+	l := c.any(r).process
+	if !l.serves() {
+		return
+	}
+	l.soon(func() {
+		met := c.meetings.begin(opRebuild, time.Minute)
+		l.moves.Rebuild(rebalance.RebuildOptions{}, func(err error) {
+			met()
+			c.kernel.Trace(fmt.Sprint("rebuilt ", l.node.id, err))
+			if err == nil {
+				c.count("nodes rebuilt")
+			}
+		})
+	})
+}
+
+// repairTable repairs one table of the workloads, or some of its replicas.
+func (op *operator) repairTable(r *Stream) {
+	c := op.c
+	var tables []*schema.Table
+	if c.metadata() != nil { // nil means that no process runs
+		tables = c.tables()
+	}
+	l := c.any(r).process
+	if !l.serves() || len(tables) == 0 {
+		return
+	}
+	table := tables[r.Intn(len(tables))]
+	job := repair.Job{Table: table.StorageID, Range: ring.FullRange(), SkipDown: r.Chance(500)}
+	kind := opRepair
+	if r.Chance(500) {
+		kind, job.Scope = opRepairSome, op.someReplicas(r)
+	}
+	l.soon(func() {
+		met := c.meetings.begin(kind, time.Minute)
+		l.repairer.Start(job, nil, func(report repair.Report, err error) {
+			met()
+			c.kernel.Trace(fmt.Sprint("repaired ", table.Name, report.Rows, err))
+			if err == nil {
+				c.count("tables repaired")
+			}
+			if err == nil && kind == opRepairSome {
+				c.count("some replicas repaired")
+			}
+		})
+	})
+}
+
+// someReplicas draws the scope of a restricted repair: a data center, or two or more nodes.
+func (op *operator) someReplicas(r *Stream) (s repair.Scope) {
+	if n := len(op.c.options.Datacenters); n > 1 && r.Chance(700) {
+		s.Datacenters = []string{datacenterName(1 + r.Intn(n))}
+		return s
+	}
+	nodes := op.c.metadata().Topology.Nodes()
+	first := r.Intn(len(nodes))
+	for i := range min(len(nodes), 2+r.Intn(max(1, len(nodes)-2))) {
+		s.Nodes = append(s.Nodes, nodes[(first+i)%len(nodes)].ID)
+	}
+	return s
+}
+
+// restartAll stops, kills or cuts from power all nodes of a healed cluster, one by one or all at once, and waits until
+// they serve again.
+func (op *operator) restartAll(r *Stream) {
+	c := op.c
+	end := map[*Node]func(){}
+	for _, n := range c.present() {
+		switch r.Intn(3) {
+		case 0:
+			end[n] = n.stop
+		case 1:
+			end[n] = func() { n.crash(false) }
+		default:
+			end[n] = func() { n.crash(true) }
+		}
+	}
+	serving := func() bool { return len(c.missing()) == 0 && c.allSeen() }
+	await := func() {
+		c.kernel.RunUntil(c.kernel.Now()+c.paced(time.Minute), serving)
+		for _, n := range c.missing() {
+			c.fail("node %d does not serve a minute after a restart", n.id)
+		}
+		c.kernel.RunUntil(c.kernel.Now()+5*time.Second, func() bool { return false }) // background work
+	}
+	if r.Chance(500) {
+		for _, n := range c.present() {
+			end[n]()
+		}
+		for _, n := range c.present() {
+			n.start()
+		}
+		await()
+		return
+	}
+	for _, n := range c.present() {
+		end[n]()
+		n.start()
+		await()
+	}
+}

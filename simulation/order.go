@@ -1,0 +1,23 @@
+package simulation
+
+import "time"
+
+// order numbers the events that clients observe, and issues the timestamps of their writes.
+type order struct {
+	kernel *Kernel
+	ticks  int64
+	last   int64 // the last timestamp
+}
+
+// tick returns the next time in the order in which clients observe events: real time for the checkers.
+func (o *order) tick() int64 {
+	o.ticks++
+	return o.ticks
+}
+
+// stamp returns a timestamp after all earlier ones, as from a perfect clock. Workloads that do not test which of two
+// writes wins use it; others use the node's own clock (process.hlc).
+func (o *order) stamp() int64 {
+	o.last = max(o.last+1, int64(o.kernel.Now()/time.Microsecond)+epoch*1_000_000)
+	return o.last
+}
