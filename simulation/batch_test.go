@@ -21,7 +21,7 @@ func TestBatchesOfDepartingNodesAreComplete(t *testing.T) {
 // replayed. So the ring is small, and coordinators are killed while they write batches.
 func TestSimNeedsBatchesHandedOver(t *testing.T) {
 	mustFail(t, 0, 300, func(o *Options) {
-		o.BatchUnsafe.NoHandOver, o.HintUnsafe.NoHandOver = true, true
+		o.Unsafe.Batches.NoHandOver, o.Unsafe.Hints.NoHandOver = true, true
 		smallRing(o)
 	}, "of its")
 }
@@ -54,7 +54,7 @@ func TestLeaderDoesNotWaitForFormerVoter(t *testing.T) {
 // that left.
 func TestSimNeedsMoreThanHints(t *testing.T) {
 	mustFail(t, 0, 200, func(o *Options) {
-		o.BatchUnsafe.HintsSecure, o.HintUnsafe.NoHandOver = true, true
+		o.Unsafe.Batches.HintsSecure, o.Unsafe.Hints.NoHandOver = true, true
 		leaving(o, 1)
 	}, "of its")
 }

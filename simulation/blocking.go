@@ -54,7 +54,7 @@ const (
 
 // Run implements messaging.Transport: f runs after a delay, as if it were queued for a worker.
 func (t *Transport) Run(_ int, f func()) error {
-	if t.process.node.cluster.options.NoWorkers {
+	if t.process.node.cluster.options.Unsafe.NoWorkers {
 		f()
 		return nil
 	}
@@ -81,7 +81,7 @@ func (t *Transport) serve(verb messaging.Verb, from messaging.Sender, payload []
 	case !from.Member:
 		t.process.node.cluster.count("requests of unknown peers refused")
 		respond(nil, &messaging.RemoteError{Code: messaging.CodeUnknownPeer, Message: "the peer is not a known member"})
-	case !s.Blocking || t.process.node.cluster.options.NoWorkers:
+	case !s.Blocking || t.process.node.cluster.options.Unsafe.NoWorkers:
 		t.process.at(onStream, func() { s.Handler(from.Node, payload, respond) })
 	default:
 		if err := t.Run(len(payload), func() { s.Handler(from.Node, payload, respond) }); err != nil {

@@ -7,7 +7,7 @@ import "testing"
 func TestSimNeedsWorkers(t *testing.T) {
 	for _, workload := range []string{"register", "cas", "counter", "batch"} {
 		t.Run(workload, func(t *testing.T) {
-			mustFail(t, 0, 10, func(o *Options) { o.Workloads, o.NoWorkers = []string{workload}, true },
+			mustFail(t, 0, 10, func(o *Options) { o.Workloads, o.Unsafe.NoWorkers = []string{workload}, true },
 				"on the goroutine of a stream")
 		})
 	}

@@ -26,12 +26,12 @@ func casMustFail(t *testing.T, without func(*Options)) {
 
 // TestSimNeedsPaxosRepair does not complete proposals of other proposers.
 func TestSimNeedsPaxosRepair(t *testing.T) {
-	casMustFail(t, func(o *Options) { o.UnsafePaxos.NoRepair = true })
+	casMustFail(t, func(o *Options) { o.Unsafe.Paxos.NoRepair = true })
 }
 
 // TestSimNeedsPaxosQuorum treats one vote as a majority.
 func TestSimNeedsPaxosQuorum(t *testing.T) {
-	casMustFail(t, func(o *Options) { o.UnsafePaxos.QuorumOne = true })
+	casMustFail(t, func(o *Options) { o.Unsafe.Paxos.QuorumOne = true })
 }
 
 // TestSimCASOfOneVoter runs them with one replica for each partition, to which other nodes also send requests, while

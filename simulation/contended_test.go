@@ -44,7 +44,7 @@ func TestUnknownOutcomesAreFound(t *testing.T) {
 	}
 	for seed := uint64(0); seed < 200; seed++ {
 		o := contendedOptions(seed)
-		o.UnsafePaxos.NoLookup = true
+		o.Unsafe.Paxos.NoLookup = true
 		if r := run(t, o); len(r.Failures) > 0 {
 			t.Logf("seed %d: %s", seed, r.Failures[0])
 			return
@@ -61,7 +61,7 @@ func TestCoordinatorsStarveWithoutTurns(t *testing.T) {
 	}
 	for seed := uint64(0); seed < 100; seed++ {
 		o := contendedOptions(seed)
-		o.UnsafePaxos.NoArbiter = true
+		o.Unsafe.Paxos.NoArbiter = true
 		if r := run(t, o); len(r.Failures) > 0 {
 			t.Logf("seed %d: %s", seed, r.Failures[0])
 			return

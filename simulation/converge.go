@@ -41,7 +41,7 @@ func (v *verifier) converge() {
 func (v *verifier) convergeWithoutReads() {
 	c := v.c
 	switch {
-	case c.options.ConvergeBy == ByHints && !c.options.HintUnsafe.Disabled && !c.losing && !v.excused.all:
+	case c.options.ConvergeBy == ByHints && !c.options.Unsafe.Hints.Disabled && !c.losing && !v.excused.all:
 		v.agree()
 		v.awaitEqual("after all hints were delivered", &v.excused)
 	case c.options.ConvergeBy == ByRepair:

@@ -30,7 +30,7 @@ func runSmaller(t *testing.T, workload string) {
 // TestSimNeedsIdempotentCounters shows that the simulation finds messages that are counted each time they arrive.
 func TestSimNeedsIdempotentCounters(t *testing.T) {
 	mustFail(t, 0, 100, func(o *Options) {
-		o.CounterUnsafe.NotIdempotent = true
+		o.Unsafe.Counters.NotIdempotent = true
 		smaller(o, "counter")
 	}, "but lies between")
 }
@@ -38,7 +38,7 @@ func TestSimNeedsIdempotentCounters(t *testing.T) {
 // TestSimNeedsTheBatchlog shows that the simulation finds batches of which a part is lost with the coordinator.
 func TestSimNeedsTheBatchlog(t *testing.T) {
 	mustFail(t, 0, 100, func(o *Options) {
-		o.BatchUnsafe.Disabled = true
+		o.Unsafe.Batches.Disabled = true
 		smaller(o, "batch")
 		o.FaultKinds = slices.Compact(append(o.FaultKinds, "kill", "isolate", "one-way"))
 	}, "of its")

@@ -137,8 +137,8 @@ func TestDefaultSeedsFindLostPaxosState(t *testing.T) {
 		first   uint64 // each tenth seed
 		without func(*Options)
 	}{
-		{"acceptances are synced", 3, func(o *Options) { o.UnsafePaxos.Acceptor.Unsynced = true }},
-		{"states move with their ranges", 8, func(o *Options) { o.NoPaxosStreams = true }},
+		{"acceptances are synced", 3, func(o *Options) { o.Unsafe.Paxos.Acceptor.Unsynced = true }},
+		{"states move with their ranges", 8, func(o *Options) { o.Unsafe.NoPaxosStreams = true }},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			for seed := fault.first; seed <= 150; seed += 10 {

@@ -18,7 +18,7 @@ func TestSimEntities(t *testing.T) {
 func TestSimEntitiesNeedPaxos(t *testing.T) {
 	mustFail(t, 0, 100, func(o *Options) {
 		o.Workloads = []string{"entity"}
-		o.UnsafePaxos.QuorumOne = true
+		o.Unsafe.Paxos.QuorumOne = true
 	}, "not linearizable")
 }
 

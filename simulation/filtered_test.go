@@ -28,6 +28,6 @@ func TestStaleMatchesAreFound(t *testing.T) {
 	mustFail(t, 0, 200, func(o *Options) {
 		filteredOnly(o)
 		o.FaultKinds = strings.Fields("isolate one-way bad-links")
-		o.Unsafe.FilterVersions = true
+		o.Unsafe.Coordinator.FilterVersions = true
 	}, "filtered")
 }

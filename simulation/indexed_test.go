@@ -30,7 +30,7 @@ func TestTrustedReplicasAreFound(t *testing.T) {
 	mustFail(t, 0, 200, func(o *Options) {
 		indexedOnly(o)
 		o.FaultKinds = strings.Fields("isolate one-way bad-links")
-		o.SearchUnsafe.TrustReplicas = true
+		o.Unsafe.Searches.TrustReplicas = true
 	}, "indexed")
 }
 
@@ -42,7 +42,7 @@ func TestStreamsWithoutEntriesAreFound(t *testing.T) {
 	mustFail(t, 0, 200, func(o *Options) {
 		indexedOnly(o)
 		o.FaultKinds = strings.Fields("join leave")
-		o.IndexUnsafe.NoStage = true
+		o.Unsafe.Indexes.NoStage = true
 	}, "indexed")
 }
 
@@ -55,7 +55,7 @@ func TestIngestionsThatVoidNothingAreFound(t *testing.T) {
 	mustFail(t, 43, 150, func(o *Options) {
 		indexedOnly(o)
 		o.FaultKinds, o.SlowStreams = strings.Fields("join leave"), true
-		o.IndexUnsafe.NoVoid = true
+		o.Unsafe.Indexes.NoVoid = true
 	}, "indexed")
 }
 
@@ -70,7 +70,7 @@ func TestSearchesOfRangesGoOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			mustFail(t, 0, 100, func(o *Options) {
 				indexedOnly(o)
-				o.IndexUnsafe = unsafe
+				o.Unsafe.Indexes = unsafe
 			}, "indexed")
 		})
 	}

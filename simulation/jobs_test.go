@@ -34,7 +34,7 @@ func newJobRun(t *testing.T, seed uint64, n int) *jobRun {
 	t.Helper()
 	cryptotest.SetGlobalRandom(t, seed) // for Raft
 	o := DefaultOptions(seed)
-	o.Nodes, o.Factor, o.Workloads, o.FaultKinds, o.PageBytes, o.Sync = 3, 3, []string{"register"}, nil, 0,
+	o.Nodes, o.Factor, o.Workloads, o.FaultKinds, o.PageBytes, o.Unsafe.Sync = 3, 3, []string{"register"}, nil, 0,
 		storage.SyncBatch
 	r := &jobRun{Cluster: NewCluster(o), rand: NewStream(seed, "jobs")}
 	if len(r.failures) > 0 {

@@ -323,7 +323,7 @@ func TestTimeOutsWithAllNodesUpHaveAQuorum(t *testing.T) {
 func TestLoadFindsContention(t *testing.T) {
 	completed, failed := 0, 0
 	for seed := *firstSeed; seed < *firstSeed+overloadedSeeds; seed++ {
-		m := measureLoad(t, seed, overloaded(), func(o *Options) { o.UnsafePaxos.NoArbiter = true })
+		m := measureLoad(t, seed, overloaded(), func(o *Options) { o.Unsafe.Paxos.NoArbiter = true })
 		if completed, failed = completed+m.completed, failed+m.failed; !m.contended() {
 			t.Errorf("seed %d: %d attempts are outvoted in %d rounds", seed, m.contentions(), m.rounds())
 		}

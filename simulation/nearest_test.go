@@ -32,7 +32,7 @@ func TestTrustedReplicasOfVectorsAreFound(t *testing.T) {
 	mustFail(t, 0, 200, func(o *Options) {
 		nearestOnly(o)
 		o.FaultKinds = strings.Fields("isolate one-way bad-links")
-		o.SearchUnsafe.TrustReplicas = true
+		o.Unsafe.Searches.TrustReplicas = true
 	}, "nearest")
 }
 
@@ -44,6 +44,6 @@ func TestGraphsThatAreNotComparedAreFound(t *testing.T) {
 	mustFail(t, 0, 200, func(o *Options) {
 		nearestOnly(o)
 		o.FaultKinds = strings.Fields("join leave")
-		o.IndexUnsafe.NoCompare = true
+		o.Unsafe.Indexes.NoCompare = true
 	}, "nearest")
 }

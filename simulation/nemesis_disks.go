@@ -117,7 +117,7 @@ func (f storageFaults) bitFlip(r *Stream) {
 func (f storageFaults) wipedDisk(r *Stream) {
 	c := f.c
 	n := c.any(r)
-	if !c.options.BlankDisksServe && !c.mayLose(n) || !n.member || n.departed {
+	if !c.options.Unsafe.BlankDisksServe && !c.mayLose(n) || !n.member || n.departed {
 		return
 	}
 	c.losing = true

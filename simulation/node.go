@@ -212,7 +212,7 @@ func (n *Node) retire() {
 // wipe gives the machine an empty disk and another address: it is now another node, which asks to replace the former
 // one.
 func (n *Node) wipe() {
-	if n.cluster.options.BlankDisksServe {
+	if n.cluster.options.Unsafe.BlankDisksServe {
 		if err := n.disk.RemoveAll(dataDir); err != nil {
 			n.cluster.fail("node %d cannot be wiped: %v", n.id, err)
 		}

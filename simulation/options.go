@@ -85,17 +85,21 @@ type Options struct {
 	BuildPause              time.Duration
 	Trace                   io.Writer // receives the trace as text; may be nil
 
-	// Safeguards that tests remove.
-	Sync          storage.SyncMode
-	Unsafe        coordinator.Unsafe
-	UnsafePaxos   assembly.PaxosUnsafe
-	HintUnsafe    hints.Unsafe
-	BatchUnsafe   batchlog.Unsafe
-	CounterUnsafe counters.Unsafe
-	ListingUnsafe watermark.Unsafe
-	SearchUnsafe  search.Unsafe
-	IndexUnsafe   index.Unsafe
-	RepairUnsafe  repair.Unsafe
+	Unsafe Unsafe
+}
+
+// Unsafe contains the safeguards that tests remove: a run must then fail.
+type Unsafe struct {
+	Sync        storage.SyncMode
+	Coordinator coordinator.Unsafe
+	Paxos       assembly.PaxosUnsafe
+	Hints       hints.Unsafe
+	Batches     batchlog.Unsafe
+	Counters    counters.Unsafe
+	Listings    watermark.Unsafe
+	Searches    search.Unsafe
+	Indexes     index.Unsafe
+	Repairs     repair.Unsafe
 	// BlankDisksServe lets a node whose disk was wiped start with its former identity.
 	BlankDisksServe bool
 	// NoWorkers executes blocking work in the calling goroutine: a run must then detect reads on a stream or in the
@@ -205,8 +209,8 @@ func (o Options) String() string {
 		"speculative retry %s, limits %+v, of hints %+v, without %+v %+v %+v %+v %+v and %+v", o.Nodes, o.Factor,
 		o.drawnString(), o.Clients, o.Keys, o.Faults,
 		strings.Join(o.Workloads, " "), strings.Join(o.FaultKinds, " "), strings.Join(o.Points, " "), o.PageBytes,
-		o.FilterRows, o.SpeculativeRetry, o.Limits, o.HintLimits, o.Unsafe, o.HintUnsafe, o.BatchUnsafe,
-		o.CounterUnsafe, o.ListingUnsafe, o.UnsafePaxos)
+		o.FilterRows, o.SpeculativeRetry, o.Limits, o.HintLimits,
+		o.Unsafe.Coordinator, o.Unsafe.Hints, o.Unsafe.Batches, o.Unsafe.Counters, o.Unsafe.Listings, o.Unsafe.Paxos)
 }
 
 // kinds returns all kinds of workloads that may run.

@@ -15,6 +15,6 @@ func TestSimOrdered(t *testing.T) {
 func TestSimNeedsQuorumsOfListings(t *testing.T) {
 	mustFail(t, 0, 100, func(o *Options) {
 		o.Workloads, o.FaultKinds = []string{"ordered"}, strings.Fields("isolate one-way bad-links kill")
-		o.ListingUnsafe.OneNode = true
+		o.Unsafe.Listings.OneNode = true
 	}, "is not listed")
 }

@@ -28,6 +28,6 @@ func TestSimHintOverflow(t *testing.T) {
 func TestSimNeedsRepairAfterOverflow(t *testing.T) {
 	mustFail(t, 0, 10, func(o *Options) {
 		overflowOptions(o)
-		o.NoAutoRepair = true
+		o.Unsafe.NoAutoRepair = true
 	}, "lacks a row")
 }

@@ -226,7 +226,7 @@ func TestEveryPrefixOfTheLog(t *testing.T) {
 // TestPrefixesFindReactionsToTheReplay shows that the test above detects a node that acts on metadata that it replays.
 func TestPrefixesFindReactionsToTheReplay(t *testing.T) {
 	c := recordLog(t, prefixOptions(11))
-	c.options.ReactToReplay = true
+	c.options.Unsafe.ReactToReplay = true
 	all := slices.DeleteFunc(prefixes(t, c, c.present()[0]), func(p prefix) bool { return p.others })
 	if lost := replayPrefixes(t, c, sampled(all, 60, NewStream(1, "prefixes"))); lost == 0 {
 		t.Error("no row was lost")

@@ -140,7 +140,7 @@ func (l *process) open() error {
 	}
 	l.hlc = env.NewHLC(clock{l}, stampAhead)
 	l.disk, l.raftDisk = faultfs.Wrap(n.disk), faultfs.Wrap(n.disk)
-	if n.cluster.options.LyingDisks {
+	if n.cluster.options.Unsafe.LyingDisks {
 		l.disk = faultfs.Wrap(faultfs.Unsynced{FS: n.disk})
 	}
 	l.disk.Fail(n.faults.decide)
@@ -173,7 +173,7 @@ func (l *process) opening() assembly.Opening {
 	store := func(e *storage.Engine) slowEngine { return slowEngine{e, l} }
 	return assembly.Opening{
 		Storage: storage.Options{
-			Dir: dataDir, FS: l.disk, Clock: clock{l}, Inline: true, Sync: c.options.Sync, ShadowedRows: 2,
+			Dir: dataDir, FS: l.disk, Clock: clock{l}, Inline: true, Sync: c.options.Unsafe.Sync, ShadowedRows: 2,
 			MemTableBytes: c.options.memTableBytes(), CacheBytes: 1 << 20, PageBytes: c.options.PageBytes,
 			FilterRows: c.options.FilterRows,
 			OnFatal:    l.fail, FreeSpace: l.node.faults.space,
@@ -185,9 +185,11 @@ func (l *process) opening() assembly.Opening {
 		TableInfo: l.tableInfo, Assembled: l.assembled, Changed: func(_, _ *metadata.Metadata) { l.interleave() },
 		Listen: func() error { l.transport.open = true; return nil }, Begin: func() { l.cluster.Begin() },
 		Retired: func() { l.node.retire() }, AutoRepair: (c.options.has("graves") || c.options.has("overflow")) &&
-			!c.options.NoAutoRepair, // for workloads that need it
-		ReactToReplay: c.options.ReactToReplay, IndexUnsafe: c.options.IndexUnsafe, BuildRows: c.options.BuildRows,
-		RangeEntries: c.options.RangeEntries,
+			!c.options.Unsafe.NoAutoRepair, // for workloads that need it
+		ReactToReplay: c.options.Unsafe.ReactToReplay,
+		IndexUnsafe:   c.options.Unsafe.Indexes,
+		BuildRows:     c.options.BuildRows,
+		RangeEntries:  c.options.RangeEntries,
 	}
 }
 
@@ -227,17 +229,20 @@ func (l *process) partsOptions() assembly.Options {
 		},
 		Coordinator: coordinator.Options{
 			Rand:            NewStream(c.options.Seed, fmt.Sprint("coordinator ", n.id, n.incarnations)),
-			LocalDatacenter: n.dc, Unsafe: c.options.Unsafe, Limits: limits, Stamps: l.hlc,
+			LocalDatacenter: n.dc, Unsafe: c.options.Unsafe.Coordinator, Limits: limits, Stamps: l.hlc,
 		},
-		Paxos:    assembly.PaxosOptions{Limits: paxos.Limits{PlansMax: limits.PlansMax}, Unsafe: c.options.UnsafePaxos},
-		Hints:    hints.Options{Limits: c.options.HintLimits, Unsafe: c.options.HintUnsafe},
-		Batches:  batchlog.Options{Unsafe: c.options.BatchUnsafe},
-		Counters: counters.Options{Unsafe: c.options.CounterUnsafe},
-		Listing:  listing.Options{Limits: listing.Limits{Bytes: limits.ResultBytes}, Unsafe: c.options.ListingUnsafe},
-		Search:   search.Options{Limits: search.Limits{Bytes: limits.ResultBytes}, Unsafe: c.options.SearchUnsafe},
+		Paxos: assembly.PaxosOptions{
+			Limits: paxos.Limits{PlansMax: limits.PlansMax},
+			Unsafe: c.options.Unsafe.Paxos,
+		},
+		Hints:    hints.Options{Limits: c.options.HintLimits, Unsafe: c.options.Unsafe.Hints},
+		Batches:  batchlog.Options{Unsafe: c.options.Unsafe.Batches},
+		Counters: counters.Options{Unsafe: c.options.Unsafe.Counters},
+		Listing:  listing.Options{Limits: listing.Limits{Bytes: limits.ResultBytes}, Unsafe: c.options.Unsafe.Listings},
+		Search:   search.Options{Limits: search.Limits{Bytes: limits.ResultBytes}, Unsafe: c.options.Unsafe.Searches},
 		Streams:  l.streamLimits(), Builder: search.BuilderLimits{BuildPause: c.options.BuildPause},
 		HintLost:     l.hintLost,
-		RepairUnsafe: c.options.RepairUnsafe,
+		RepairUnsafe: c.options.Unsafe.Repairs,
 		Repair: repair.Limits{LeafBytes: 300, PageRows: 5, Timeout: operationTimeout,
 			RetryPause: 100 * time.Millisecond,
 			Margin:     repairMargin, PaxosMargin: c.options.PaxosMargin, PaxosEvery: time.Millisecond},
@@ -245,9 +250,10 @@ func (l *process) partsOptions() assembly.Options {
 			Rand:  NewStream(c.options.Seed, fmt.Sprint("repair ", n.id, n.incarnations)),
 			Delay: c.scaled(200 * time.Millisecond), RetryAfter: c.scaled(time.Second),
 		},
-		StepBytes: 500, LeafBytes: 300, ForgetFormer: c.options.ForgetFormer, PaxosLook: 100 * time.Millisecond,
-		NoCompare: c.options.NoCompare,
-		DeadAfter: c.scaled(30 * time.Second), NoPaxosStreams: c.options.NoPaxosStreams, AllStates: c.options.AllStates,
+		StepBytes: 500, LeafBytes: 300, ForgetFormer: c.options.Unsafe.ForgetFormer, PaxosLook: 100 * time.Millisecond,
+		NoCompare: c.options.Unsafe.NoCompare,
+		DeadAfter: c.scaled(30 * time.Second), NoPaxosStreams: c.options.Unsafe.NoPaxosStreams,
+		AllStates: c.options.Unsafe.AllStates,
 	}
 }
 
@@ -275,7 +281,7 @@ func (l *process) hasJoined(err error) {
 
 // tableInfo is assembly.Opening.TableInfo.
 func (l *process) tableInfo(info tableinfo.Info) tableinfo.Info {
-	if info.GC == tableinfo.GCRepair && l.node.cluster.options.PurgeUnrepaired {
+	if info.GC == tableinfo.GCRepair && l.node.cluster.options.Unsafe.PurgeUnrepaired {
 		info.GC = tableinfo.GCTimeout
 	}
 	return info
@@ -298,7 +304,7 @@ func (e slowEngine) SizeOf(table schema.StorageID, tokens ring.Range) (int64, er
 func (e slowEngine) Apply(mutations []*row.Mutation, durable bool, done func(error)) error {
 	n := e.process.node
 	e.process.touch(mutations)
-	if n.cluster.options.TiesByArrival {
+	if n.cluster.options.Unsafe.TiesByArrival {
 		mutations = slices.DeleteFunc(slices.Clone(mutations), e.firstCame)
 	}
 	return e.Engine.Apply(mutations, durable, func(err error) {

@@ -7,7 +7,7 @@ import "testing"
 func TestSimNeedsReadsThatDoNotRepairTruncatedTables(t *testing.T) {
 	mustFail(t, 0, 200, func(o *Options) {
 		rebornOptions(o)
-		o.Unsafe.RepairTruncated = true
+		o.Unsafe.Coordinator.RepairTruncated = true
 	}, "was resurrected")
 }
 

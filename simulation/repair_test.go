@@ -12,8 +12,8 @@ func graveOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
 	o.Nodes, o.Factor, o.Workloads, o.Faults = 4, 4, []string{"graves"}, 60*time.Second
 	o.FaultKinds = []string{"isolate", "one-way", "bad-links", "slow-links", "repair"}
-	o.PageBytes, o.Sync = 0, storage.SyncBatch
-	o.HintUnsafe.Disabled = true
+	o.PageBytes, o.Unsafe.Sync = 0, storage.SyncBatch
+	o.Unsafe.Hints.Disabled = true
 	return o
 }
 
@@ -46,7 +46,7 @@ func TestSimDeletedRowsStayDeleted(t *testing.T) {
 func TestSimNeedsAllReplicasBeforePurge(t *testing.T) {
 	mustFail(t, 0, 20, func(o *Options) {
 		*o = graveOptions(o.Seed)
-		o.RepairUnsafe.NotifyRestricted = true
+		o.Unsafe.Repairs.NotifyRestricted = true
 	}, "was resurrected")
 }
 
@@ -55,6 +55,6 @@ func TestSimNeedsAllReplicasBeforePurge(t *testing.T) {
 func TestSimNeedsRepairBeforePurge(t *testing.T) {
 	mustFail(t, 0, 20, func(o *Options) {
 		*o = graveOptions(o.Seed)
-		o.PurgeUnrepaired = true
+		o.Unsafe.PurgeUnrepaired = true
 	}, "was resurrected")
 }

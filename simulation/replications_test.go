@@ -18,6 +18,6 @@ func TestReplicationsChange(t *testing.T) {
 func TestForgettingFormerReplications(t *testing.T) {
 	mustFail(t, 1, 30, func(o *Options) {
 		*o = ReplicationsOptions(o.Seed)
-		o.ForgetFormer = true
+		o.Unsafe.ForgetFormer = true
 	}, "acknowledged row")
 }

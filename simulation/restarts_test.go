@@ -12,6 +12,6 @@ func TestRestartsWhileTheRingChanges(t *testing.T) {
 func TestReactingToTheReplay(t *testing.T) {
 	mustFail(t, 1, 60, func(o *Options) {
 		*o = RestartsOptions(o.Seed)
-		o.ReactToReplay = true
+		o.Unsafe.ReactToReplay = true
 	}, "of its")
 }

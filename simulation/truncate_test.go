@@ -15,7 +15,7 @@ func truncateOptions(o *Options) {
 		{"isolate", "join", "move"},
 		{"join", "leave", "removenode"},
 	}[o.Seed%5]
-	o.Factor, o.Faults, o.Sync = 2+int(o.Seed%3), 15*time.Second, storage.SyncBatch
+	o.Factor, o.Faults, o.Unsafe.Sync = 2+int(o.Seed%3), 15*time.Second, storage.SyncBatch
 	o.SlowStreams = o.Seed%2 == 1
 }
 
@@ -39,7 +39,7 @@ func TestSimNeedsTruncationsInStreams(t *testing.T) {
 	mustFail(t, 200, 100, func(o *Options) {
 		truncateOptions(o)
 		o.SlowStreams = true
-		o.Unsafe.NoTruncationStreams = true
+		o.Unsafe.Coordinator.NoTruncationStreams = true
 	}, "was resurrected")
 }
 
@@ -47,7 +47,7 @@ func TestSimNeedsTruncationsInStreams(t *testing.T) {
 func TestSimNeedsTruncationFence(t *testing.T) {
 	mustFail(t, 0, 60, func(o *Options) {
 		truncateOptions(o)
-		o.Unsafe.NoTruncationFence = true
+		o.Unsafe.Coordinator.NoTruncationFence = true
 	}, "was resurrected")
 }
 
@@ -69,7 +69,7 @@ func TestSimLateTruncates(t *testing.T) {
 func TestSimNeedsPreparedTruncations(t *testing.T) {
 	mustFail(t, 0, 60, func(o *Options) {
 		lateTruncates(o)
-		o.Unsafe.NoTruncationPrepared = true
+		o.Unsafe.Coordinator.NoTruncationPrepared = true
 	}, "is missing")
 }
 
@@ -99,7 +99,7 @@ func TestSimTruncatesWithoutClocks(t *testing.T) { runAlone(t, alone(), 50, cloc
 func TestSimNeedsTruncationMarks(t *testing.T) {
 	mustFail(t, 80, 120, func(o *Options) {
 		clockTruncates(o)
-		o.Unsafe.TruncationsByClock = true
+		o.Unsafe.Coordinator.TruncationsByClock = true
 	}, "was resurrected")
 }
 

@@ -27,7 +27,7 @@ func TestTrustedReplicasOfViewsAreFound(t *testing.T) {
 	mustFail(t, 0, 200, func(o *Options) {
 		viewedOnly(o)
 		o.FaultKinds = strings.Fields("isolate one-way bad-links")
-		o.SearchUnsafe.TrustReplicas = true
+		o.Unsafe.Searches.TrustReplicas = true
 	}, "viewed")
 }
 

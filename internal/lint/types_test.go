@@ -11,21 +11,6 @@ const (
 	structFieldsMax = 40
 )
 
-// methodExceptions returns the types that still have more methods, with their number. Numbers are only ever reduced: a
-// type that has fewer methods than its exception fails the test, too.
-func methodExceptions() map[string]int {
-	return map[string]int{
-		"simulation/scenario.script": 50,
-	}
-}
-
-// fieldExceptions returns the structs that still have more fields, with their number. It is used as methodExceptions.
-func fieldExceptions() map[string]int {
-	return map[string]int{
-		"simulation.Options": 59,
-	}
-}
-
 func TestTypesStaySmall(t *testing.T) {
 	methods, fields := map[string]int{}, map[string]int{}
 	for pkg, r := range parsePackages(t) {
@@ -46,28 +31,14 @@ func TestTypesStaySmall(t *testing.T) {
 			}
 		}
 	}
-	ratchet(t, "methods", methods, typeMethodsMax, methodExceptions())
-	ratchet(t, "fields", fields, structFieldsMax, fieldExceptions())
-}
-
-// ratchet compares the figures of types with a bound and its exceptions.
-func ratchet(t *testing.T, what string, figures map[string]int, most int, exceptions map[string]int) {
-	t.Helper()
-	for name, n := range figures {
-		switch allowed, ok := exceptions[name]; {
-		case !ok && n > most:
-			t.Errorf("%s has %d %s, more than %d: divide it by responsibility", name, n, what, most)
-		case ok && n > allowed:
-			t.Errorf("%s has %d %s, more than its exception of %d: divide it by responsibility", name, n, what, allowed)
-		case ok && n <= most:
-			t.Errorf("%s has only %d %s: remove its exception", name, n, what)
-		case ok && n < allowed:
-			t.Errorf("%s has only %d %s: reduce its exception of %d", name, n, what, allowed)
+	for name, n := range methods {
+		if n > typeMethodsMax {
+			t.Errorf("%s has %d methods, more than %d: divide it by responsibility", name, n, typeMethodsMax)
 		}
 	}
-	for name := range exceptions {
-		if _, ok := figures[name]; !ok {
-			t.Errorf("%s has an exception for its %s, but does not exist", name, what)
+	for name, n := range fields {
+		if n > structFieldsMax {
+			t.Errorf("%s has %d fields, more than %d: divide it by responsibility", name, n, structFieldsMax)
 		}
 	}
 }

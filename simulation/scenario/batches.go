@@ -11,7 +11,7 @@ import (
 func (s *script) logged(d *datadriven.TestData) {
 	done := s.begin("batch")
 	s.c.Node(ring.NodeID(number(d, "at", 1))).Batches.Write(&coordinator.WriteRequest{
-		Mutations: s.lines(d), Consistency: s.level(d), Type: coordinator.WriteBatch,
+		Mutations: s.lines(d), Consistency: level(d), Type: coordinator.WriteBatch,
 		Timeout: duration(d, "timeout", "2s"),
 		Ordered: s.c.Table.Options.WriteOrdering != "", Stamp: int64(number(d, "ts", 1)),
 	}, func(err error) { done(FormatError(err)) })

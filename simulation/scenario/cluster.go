@@ -181,6 +181,15 @@ func (c *Cluster) Deliver(n int, only func(Link) bool) {
 // printf adds a line to the log.
 func (c *Cluster) printf(format string, args ...any) { fmt.Fprintf(&c.log, format+"\n", args...) }
 
+// printCounts adds the counts that are not zero to the log, each name with a prefix.
+func (c *Cluster) printCounts(prefix string, counts any) {
+	for _, f := range strings.Fields(strings.Trim(fmt.Sprintf("%+v", counts), "{}")) {
+		if !strings.HasSuffix(f, ":0") {
+			c.printf("%s%s", prefix, f)
+		}
+	}
+}
+
 // Take returns the log since the last call, or "ok" if nothing happened.
 func (c *Cluster) Take() string {
 	s := c.log.String()

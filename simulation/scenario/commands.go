@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -206,20 +205,11 @@ func (s *script) hints(d *datadriven.TestData) {
 // stats prints the counts of a node.
 func (s *script) stats(d *datadriven.TestData) {
 	n := s.c.Node(ring.NodeID(number(d, "at", 1)))
-	s.show("", n.Coordinator.Stats())
-	s.show("Hints", n.Hints.Stats())
-	s.show("Batches", n.Batches.Stats())
-	s.show("Paxos.", n.Proposer.Stats())
-	s.show("Listing.", n.Lister.Stats())
-}
-
-// show prints the counts that are not zero, each name with a prefix.
-func (s *script) show(prefix string, counts any) {
-	for _, f := range strings.Fields(strings.Trim(fmt.Sprintf("%+v", counts), "{}")) {
-		if !strings.HasSuffix(f, ":0") {
-			s.c.printf("%s%s", prefix, f)
-		}
-	}
+	s.c.printCounts("", n.Coordinator.Stats())
+	s.c.printCounts("Hints", n.Hints.Stats())
+	s.c.printCounts("Batches", n.Batches.Stats())
+	s.c.printCounts("Paxos.", n.Proposer.Stats())
+	s.c.printCounts("Listing.", n.Lister.Stats())
 }
 
 // replicas prints the replicas of keys.

@@ -44,7 +44,7 @@ func (s *script) count(d *datadriven.TestData) {
 	}
 	done := s.begin("count")
 	s.c.Node(ring.NodeID(number(d, "at", 1))).Counters.Update(&coordinator.WriteRequest{
-		Mutations: []*row.Mutation{m}, Consistency: s.level(d), Type: coordinator.WriteCounter,
+		Mutations: []*row.Mutation{m}, Consistency: level(d), Type: coordinator.WriteCounter,
 		Timeout: duration(d, "timeout", "5s"),
 	}, func(err error) { done(FormatError(err)) })
 }

@@ -60,7 +60,7 @@ func (s *script) have(d *datadriven.TestData) {
 func (s *script) list(d *datadriven.TestData) {
 	done := s.begin("list")
 	req := &listing.Request{
-		Table: s.tableOf(d), Limit: number(d, "limit", 0), Reversed: d.HasArg("reversed"), Consistency: s.level(d),
+		Table: s.tableOf(d), Limit: number(d, "limit", 0), Reversed: d.HasArg("reversed"), Consistency: level(d),
 		Timeout: duration(d, "timeout", "5s"), Now: s.c.Clock.Now().Unix(),
 	}
 	if d.HasArg("from") {

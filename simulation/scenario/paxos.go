@@ -36,7 +36,7 @@ func (s *script) cas(d *datadriven.TestData) {
 		Command: &row.ReadCommand{Table: s.c.Table.StorageID, Key: key,
 			Slices:       []row.Slice{row.ExactRow([]byte(clustering))},
 			StaticCounts: true, Now: s.c.Clock.Now().Unix()},
-		Serial: serial, Consistency: s.level(d), Contention: duration(d, "contention", "1s"),
+		Serial: serial, Consistency: level(d), Contention: duration(d, "contention", "1s"),
 		Timeout: duration(d, "timeout", "2s"),
 		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
 			if wanted != "" && wanted != ValueIn(page) {
@@ -89,12 +89,12 @@ func (s *script) paxos(d *datadriven.TestData) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		s.c.printf("%d: %s", n.ID, s.acceptorText(table, page))
+		s.c.printf("%d: %s", n.ID, acceptorText(table, page))
 	}
 }
 
 // acceptorText formats the row of an acceptor's state.
-func (s *script) acceptorText(table *schema.Table, page []byte) string {
+func acceptorText(table *schema.Table, page []byte) string {
 	var r row.PageReader
 	r.Reset(page)
 	var x row.Row
@@ -103,7 +103,7 @@ func (s *script) acceptorText(table *schema.Table, page []byte) string {
 		for r.NextRow(&x) {
 			for i := range x.Cells {
 				if c := &x.Cells[i]; !c.Tombstone {
-					out = append(out, s.paxosCell(table, c))
+					out = append(out, paxosCell(table, c))
 				}
 			}
 		}
@@ -115,7 +115,7 @@ func (s *script) acceptorText(table *schema.Table, page []byte) string {
 }
 
 // paxosCell formats a cell of an acceptor's state.
-func (s *script) paxosCell(table *schema.Table, c *row.Cell) string {
+func paxosCell(table *schema.Table, c *row.Cell) string {
 	name := table.ColumnByID(c.Column).Name
 	at := time.UnixMicro(c.Timestamp).Sub(time.Unix(1_000_000, 0)).Microseconds()
 	switch name {

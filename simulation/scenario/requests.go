@@ -74,7 +74,7 @@ func (s *script) submit(d *datadriven.TestData, mutations []*row.Mutation, kind 
 	done := s.begin("write")
 	at := s.c.Node(ring.NodeID(number(d, "at", 1)))
 	at.Write(&coordinator.WriteRequest{
-		Mutations: mutations, Consistency: s.level(d), Type: kind, Timeout: duration(d, "timeout", "2s"),
+		Mutations: mutations, Consistency: level(d), Type: kind, Timeout: duration(d, "timeout", "2s"),
 		Ordered: s.c.Table.Options.WriteOrdering != "", Stamp: s.stamp(d),
 	}, func(err error) { done(FormatError(err)) })
 }
@@ -173,7 +173,7 @@ func (s *script) read(d *datadriven.TestData) {
 	done := s.begin(d.Cmd)
 	at := s.c.Node(ring.NodeID(number(d, "at", 1)))
 	at.read(&coordinator.ReadRequest{
-		Command: s.command(d), Consistency: s.level(d), Timeout: duration(d, "timeout", "5s"),
+		Command: s.command(d), Consistency: level(d), Timeout: duration(d, "timeout", "5s"),
 	}, func(page []byte, err error) {
 		if err != nil {
 			done(FormatError(err))

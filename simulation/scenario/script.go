@@ -164,7 +164,9 @@ func (s *script) start(d *datadriven.TestData) {
 		t.GCGraceSeconds = int32(number(d, "gc_grace", 864000))
 		t.WriteOrdering = text(d, "write_ordering", "")
 	}
-	s.removeSafeguard(&o, text(d, "unsafe", ""))
+	if name := text(d, "unsafe", ""); name != "" && !o.removeSafeguard(name) {
+		s.t.Fatalf("no safeguard %q", name)
+	}
 	o.HintLimits.BytesPerNode = int64(number(d, "hint_bytes", 0))
 	o.BatchLimits.Bytes = int64(number(d, "batch_bytes", 0))
 	o.CounterLimits.Names = number(d, "names", 0)
@@ -176,10 +178,9 @@ func (s *script) start(d *datadriven.TestData) {
 	s.c = New(s.t, o)
 }
 
-// removeSafeguard removes the safeguard that a cluster line names.
-func (s *script) removeSafeguard(o *Options, name string) {
+// removeSafeguard removes a safeguard by name. It returns false if there is none of that name.
+func (o *Options) removeSafeguard(name string) bool {
 	switch name {
-	case "":
 	case "TrustReplicas":
 		o.SearchUnsafe.TrustReplicas = true
 	case "OneNode":
@@ -213,8 +214,9 @@ func (s *script) removeSafeguard(o *Options, name string) {
 	case "NoRepair":
 		o.UnsafePaxos.NoRepair = true
 	default:
-		s.t.Fatalf("no safeguard %q", name)
+		return false
 	}
+	return true
 }
 
 // levels are the consistency levels that commands may name.
@@ -222,13 +224,12 @@ var levels = []ring.Consistency{ring.Any, ring.One, ring.Two, ring.Three, ring.Q
 	ring.EachQuorum, ring.Serial, ring.LocalSerial, ring.LocalOne, ring.NodeLocal}
 
 // level returns the consistency level of a command.
-func (s *script) level(d *datadriven.TestData) ring.Consistency {
+func level(d *datadriven.TestData) ring.Consistency {
 	name := text(d, "cl", "QUORUM")
 	for _, l := range levels {
 		if l.String() == name {
 			return l
 		}
 	}
-	s.t.Fatalf("no level %q", name)
-	return 0
+	panic(fmt.Sprintf("no level %q", name))
 }

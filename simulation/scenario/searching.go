@@ -67,7 +67,7 @@ func (s *script) search(d *datadriven.TestData) {
 	req := &search.Request{
 		Table: s.c.Table, Index: indexOfV, Tokens: ring.FullRange(), Limit: number(d, "limit", 0),
 		Order:       search.ByToken,
-		Consistency: s.level(d), Timeout: duration(d, "timeout", "5s"), Now: s.c.Clock.Now().Unix(),
+		Consistency: level(d), Timeout: duration(d, "timeout", "5s"), Now: s.c.Clock.Now().Unix(),
 		StaticCounts: true, Reversed: d.HasArg("reversed"), From: s.searched,
 	}
 	if s.searched = nil; !d.HasArg("more") {
