@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -83,9 +84,21 @@ func parseChunk(body string) ([]ast.Stmt, error) {
 	}
 	chunk, err := parse.Parse(strings.NewReader(body), "function")
 	if err != nil {
-		return nil, compileError{strings.TrimSpace(err.Error())}
+		return nil, syntaxError(err)
 	}
 	return chunk, nil
+}
+
+// syntaxError converts an error of the parser to the form of the other errors.
+func syntaxError(err error) compileError {
+	var e *parse.Error
+	switch {
+	case !errors.As(err, &e):
+		return compileError{err.Error()}
+	case e.Pos.Line == parse.EOF:
+		return compileError{e.Message + " at the end of the body"}
+	}
+	return compileError{fmt.Sprintf("line %d: %s near '%s'", e.Pos.Line, e.Message, e.Token)}
 }
 
 // function compiles one function body.
