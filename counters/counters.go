@@ -31,13 +31,7 @@ type Options struct {
 	Stamps          coordinator.Timestamps // for new sums; nil means an own clock
 	LocalDatacenter string
 	Limits          Limits
-	Unsafe          Unsafe
 	Guard           *guard.Guard // ends operations that panic; nil means that a panic continues
-}
-
-// Unsafe removes safeguards in tests that show that the safeguards are needed.
-type Unsafe struct {
-	NotIdempotent bool // a leader counts an update each time it arrives
 }
 
 // Counters updates counters. Its methods may be called from any goroutine.
@@ -50,7 +44,6 @@ type Counters struct {
 	stamps   coordinator.Timestamps
 	localDC  string
 	limits   Limits
-	unsafe   Unsafe
 	guard    *guard.Guard // may be nil
 	leader   *leader
 }
@@ -59,7 +52,7 @@ type Counters struct {
 func New(o Options) *Counters {
 	c := &Counters{c: o.Coordinator, view: o.View, replicas: o.Replicas, clock: o.Clock, leaders: o.Leaders,
 		stamps:  o.Stamps,
-		localDC: o.LocalDatacenter, limits: o.Limits.withDefaults(), unsafe: o.Unsafe, guard: o.Guard}
+		localDC: o.LocalDatacenter, limits: o.Limits.withDefaults(), guard: o.Guard}
 	if c.stamps == nil {
 		c.stamps = env.NewHLC(o.Clock, time.Minute)
 	}

@@ -60,11 +60,9 @@ func newLeader(c *Counters) *leader {
 // ErrNotSent if certainly nothing was counted, WriteTimeout or WriteFailure with the acknowledgements of the replicas,
 // or ReplicaFailure if this node failed.
 func (c *Counters) Lead(update *Update, timeout time.Duration, done func(error)) {
-	if !c.unsafe.NotIdempotent {
-		process := shard.Process{Node: update.ID.Node, Incarnation: update.ID.Incarnation}
-		if done = c.leader.seen.Enter(process, update.ID.Sequence, done); done == nil {
-			return
-		}
+	process := shard.Process{Node: update.ID.Node, Incarnation: update.ID.Incarnation}
+	if done = c.leader.seen.Enter(process, update.ID.Sequence, done); done == nil {
+		return
 	}
 	if err := c.mayLead(update); err != nil {
 		done(err)

@@ -27,14 +27,6 @@ func runSmaller(t *testing.T, workload string) {
 	runAlone(t, alone(), 10, func(o *Options) { smaller(o, workload) })
 }
 
-// TestSimNeedsIdempotentCounters shows that the simulation finds messages that are counted each time they arrive.
-func TestSimNeedsIdempotentCounters(t *testing.T) {
-	mustFail(t, 0, 100, func(o *Options) {
-		o.Unsafe.Counters.NotIdempotent = true
-		smaller(o, "counter")
-	}, "but lies between")
-}
-
 // TestSimNeedsTheBatchlog shows that the simulation finds batches of which a part is lost with the coordinator.
 func TestSimNeedsTheBatchlog(t *testing.T) {
 	mustFail(t, 0, 100, func(o *Options) {

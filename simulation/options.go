@@ -9,7 +9,6 @@ import (
 
 	"cqld/batchlog"
 	"cqld/coordinator"
-	"cqld/counters"
 	"cqld/hints"
 	"cqld/node/assembly"
 	"cqld/repair"
@@ -95,7 +94,6 @@ type Unsafe struct {
 	Paxos       assembly.PaxosUnsafe
 	Hints       hints.Unsafe
 	Batches     batchlog.Unsafe
-	Counters    counters.Unsafe
 	Listings    watermark.Unsafe
 	Searches    search.Unsafe
 	Indexes     index.Unsafe
@@ -206,11 +204,11 @@ func DefaultOptions(seed uint64) Options {
 func (o Options) String() string {
 	return fmt.Sprintf("%d nodes, %d replicas%s, %d clients, %d keys, %v of faults; workloads %s; faults %s; points "+
 		"%s; pages of %d bytes and %d omitted rows, "+
-		"speculative retry %s, limits %+v, of hints %+v, without %+v %+v %+v %+v %+v and %+v", o.Nodes, o.Factor,
+		"speculative retry %s, limits %+v, of hints %+v, without %+v %+v %+v %+v and %+v", o.Nodes, o.Factor,
 		o.drawnString(), o.Clients, o.Keys, o.Faults,
 		strings.Join(o.Workloads, " "), strings.Join(o.FaultKinds, " "), strings.Join(o.Points, " "), o.PageBytes,
 		o.FilterRows, o.SpeculativeRetry, o.Limits, o.HintLimits,
-		o.Unsafe.Coordinator, o.Unsafe.Hints, o.Unsafe.Batches, o.Unsafe.Counters, o.Unsafe.Listings, o.Unsafe.Paxos)
+		o.Unsafe.Coordinator, o.Unsafe.Hints, o.Unsafe.Batches, o.Unsafe.Listings, o.Unsafe.Paxos)
 }
 
 // kinds returns all kinds of workloads that may run.

@@ -12,7 +12,6 @@ import (
 	"cqld/cluster"
 	"cqld/cluster/metadata"
 	"cqld/coordinator"
-	"cqld/counters"
 	"cqld/hints"
 	"cqld/internal/env"
 	"cqld/listing"
@@ -235,12 +234,11 @@ func (l *process) partsOptions() assembly.Options {
 			Limits: paxos.Limits{PlansMax: limits.PlansMax},
 			Unsafe: c.options.Unsafe.Paxos,
 		},
-		Hints:    hints.Options{Limits: c.options.HintLimits, Unsafe: c.options.Unsafe.Hints},
-		Batches:  batchlog.Options{Unsafe: c.options.Unsafe.Batches},
-		Counters: counters.Options{Unsafe: c.options.Unsafe.Counters},
-		Listing:  listing.Options{Limits: listing.Limits{Bytes: limits.ResultBytes}, Unsafe: c.options.Unsafe.Listings},
-		Search:   search.Options{Limits: search.Limits{Bytes: limits.ResultBytes}, Unsafe: c.options.Unsafe.Searches},
-		Streams:  l.streamLimits(), Builder: search.BuilderLimits{BuildPause: c.options.BuildPause},
+		Hints:   hints.Options{Limits: c.options.HintLimits, Unsafe: c.options.Unsafe.Hints},
+		Batches: batchlog.Options{Unsafe: c.options.Unsafe.Batches},
+		Listing: listing.Options{Limits: listing.Limits{Bytes: limits.ResultBytes}, Unsafe: c.options.Unsafe.Listings},
+		Search:  search.Options{Limits: search.Limits{Bytes: limits.ResultBytes}, Unsafe: c.options.Unsafe.Searches},
+		Streams: l.streamLimits(), Builder: search.BuilderLimits{BuildPause: c.options.BuildPause},
 		HintLost:     l.hintLost,
 		RepairUnsafe: c.options.Unsafe.Repairs,
 		Repair: repair.Limits{LeafBytes: 300, PageRows: 5, Timeout: operationTimeout,

@@ -40,7 +40,6 @@ type Options struct {
 	BatchLimits    batchlog.Limits
 	BatchUnsafe    batchlog.Unsafe
 	CounterLimits  counters.Limits
-	CounterUnsafe  counters.Unsafe
 	ListingLimits  listing.Limits
 	SearchLimits   search.Limits
 	SearchUnsafe   search.Unsafe

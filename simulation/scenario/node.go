@@ -150,7 +150,7 @@ func (n *Node) Start() {
 		Store:    store,
 		Hints:    hints.Options{Limits: o.HintLimits, Unsafe: hints.Unsafe{Disabled: o.NoHints}},
 		Batches:  batchlog.Options{Limits: o.BatchLimits, Unsafe: o.BatchUnsafe, Holders: batchlog.NewClient(post)},
-		Counters: counters.Options{Limits: o.CounterLimits, Unsafe: o.CounterUnsafe, Leaders: counters.NewClient(post)},
+		Counters: counters.Options{Limits: o.CounterLimits, Leaders: counters.NewClient(post)},
 		Listing:  listing.Options{Limits: o.ListingLimits, Replicas: listing.NewDirectory(pages, post, n)},
 		Search: search.Options{Limits: o.SearchLimits, Unsafe: o.SearchUnsafe,
 			Replicas:    search.NewDirectory(found, post, n),

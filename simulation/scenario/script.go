@@ -199,8 +199,6 @@ func (o *Options) removeSafeguard(name string) bool {
 		o.BatchUnsafe.DuringTruncation = true
 	case "HintsSecure":
 		o.BatchUnsafe.HintsSecure = true
-	case "CounterNotIdempotent":
-		o.CounterUnsafe.NotIdempotent = true
 	case "ReadOneSide":
 		o.Unsafe.ReadOneSide = true
 	case "NoWriteOrder":
