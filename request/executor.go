@@ -208,7 +208,7 @@ func (e *Executor) Read(r *Request, req *coordinator.ReadRequest) (*Call, error)
 		req.Command.Limits.Bytes, req.Memory = s.limit(), s.held()
 		c, err := e.read(r, req)
 		if err == nil {
-			r.Memory.Shrink(int64(s.held() - len(c.page)))
+			r.Memory.Spare(int64(s.held() - len(c.page)))
 			return c, nil
 		}
 		r.Memory.Shrink(int64(s.held()))
@@ -267,7 +267,7 @@ func (e *Executor) CAS(r *Request, req *paxos.CASRequest) (applied bool, c *Call
 		req.Command.Limits.Bytes = s.limit()
 		applied, c, err = e.cas(r, req)
 		if err == nil {
-			r.Memory.Shrink(int64(s.held() - len(c.page)))
+			r.Memory.Spare(int64(s.held() - len(c.page)))
 			return applied, c, nil
 		}
 		r.Memory.Shrink(int64(s.held()))

@@ -39,6 +39,7 @@ func (e *Executor) enterRoom(r *Request, c *Call, req *coordinator.WriteRequest)
 	c.owners = memory.Origin{Role: pool.Role(r.Principal.Name), Address: pool.Address(r.Client.Addr())}
 	pool.Open(&c.room, c.owners, r.Memory.Flow())
 	r.Memory.Rest()
+	r.Memory.ReturnSpare()
 	ctx, cancel := e.WithDeadline(r, 0)
 	defer cancel()
 	err := c.room.Grow(ctx, n)

@@ -354,7 +354,7 @@ func (s *Scan) release(r *Read) {
 	if r.call != nil {
 		r.call.Release()
 	}
-	s.Request.Memory.Shrink(r.held)
+	s.Request.Memory.Spare(r.held)
 	r.call, r.page, r.err, r.held = nil, nil, nil, 0
 }
 

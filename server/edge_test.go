@@ -33,9 +33,6 @@ func TestRateAdmitsABurstAndThenTheRate(t *testing.T) {
 	if delay, ok := r.admit(now.Add(time.Hour), false); !ok || delay != 0 {
 		t.Error("a request after a pause waits")
 	}
-	if delay, ok := (*rate)(nil).admit(now, false); !ok || delay != 0 {
-		t.Error("no bound is a bound")
-	}
 }
 
 // TestRequestsPerSecond checks both answers to too many requests. The text is Cassandra 5.0.9's.

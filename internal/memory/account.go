@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -47,8 +48,9 @@ type Account struct {
 	origin Origin
 	flow   *Flow
 	held   atomic.Int64
-	big    bool // held belongs to the large part
-	turn   Turn // of its computations
+	spare  int64 // of held: what Spare has kept for the next Grow
+	big    bool  // held belongs to the large part
+	turn   Turn  // of its computations
 
 	// The following fields belong to Pool.mu.
 	waiter  env.Waiter
@@ -103,7 +105,10 @@ func (a *Account) Flow() *Flow {
 
 // Detach removes the memory from the account and its role, and returns it: Pool.Return returns it later, and
 // Owner.Hold removes it from the address.
-func (a *Account) Detach() (h Held) {
+func (a *Account) Detach() Held { return a.DetachOnly(math.MaxInt64) }
+
+// DetachOnly is Detach for at most n bytes, and returns the others to the pool.
+func (a *Account) DetachOnly(n int64) (h Held) {
 	if a == nil || a.pool == nil {
 		return h
 	}
@@ -115,20 +120,33 @@ func (a *Account) Detach() (h Held) {
 		p.grantLocked()
 		p.mu.Unlock()
 	}
-	if h.Small = a.held.Swap(0); a.big {
-		h.Small, h.Large = 0, h.Small
+	held, big := a.held.Load(), a.big
+	if a.big, a.spare = false, 0; held == 0 {
+		return h
 	}
-	a.big = false
-	a.origin.Role.Hold(-h.Bytes())
-	return h
+	a.held.Store(0)
+	a.origin.Role.Hold(-held)
+	if n = min(n, held); n < held {
+		a.origin.Address.Hold(n - held)
+		p.Return(heldIn(held-n, big))
+	}
+	return heldIn(n, big)
 }
 
-// Bytes returns the memory that the account has.
+// heldIn returns n bytes of the large part, or of the small one.
+func heldIn(n int64, large bool) Held {
+	if large {
+		return Held{Large: n}
+	}
+	return Held{Small: n}
+}
+
+// Bytes returns the memory that the request has, without what Spare has kept.
 func (a *Account) Bytes() int64 {
 	if a == nil {
 		return 0
 	}
-	return a.held.Load()
+	return a.held.Load() - a.spare
 }
 
 // Max returns the largest size of an account; zero means that there is no bound.
@@ -172,6 +190,20 @@ func (a *Account) TryGrow(n int64) bool {
 	if a == nil || a.pool == nil || n <= 0 {
 		return true
 	}
+	more := n - a.spare
+	if more <= 0 {
+		a.spare = -more
+		return true
+	}
+	if !a.take(more) {
+		return false
+	}
+	a.spare = 0
+	return true
+}
+
+// take takes n bytes of the pool if there is memory now.
+func (a *Account) take(n int64) bool {
 	p, size := a.pool, a.held.Load()+n
 	switch {
 	case size > p.o.Reserve || a.flow.stopped():
@@ -191,6 +223,7 @@ func (a *Account) Grow(ctx context.Context, n int64) error {
 	if a.TryGrow(n) {
 		return nil
 	}
+	a.ReturnSpare() // others must not wait for it
 	if size := a.held.Load() + n; size > a.pool.o.Reserve {
 		a.pool.oversized.Add(1)
 		return &TooLarge{size, a.pool.o.Reserve}
@@ -203,8 +236,32 @@ func (a *Account) Resize(ctx context.Context, from, to int64) error {
 	if to > from {
 		return a.Grow(ctx, to-from)
 	}
-	a.Shrink(from - to)
+	a.Spare(from - to)
 	return nil
+}
+
+// Spare is Shrink for a request that needs memory again, or ends, without waiting for anything else. A small account
+// keeps the n bytes for the next Grow, because each change of the pool costs as much as a tenth of a short computation:
+// most requests read one page and answer.
+func (a *Account) Spare(n int64) {
+	if a == nil || a.pool == nil || n <= 0 {
+		return
+	}
+	if a.big {
+		a.Shrink(n)
+		return
+	}
+	a.spare += n
+}
+
+// ReturnSpare returns what Spare has kept. It is called before the request waits for something else.
+func (a *Account) ReturnSpare() {
+	if a == nil || a.spare == 0 {
+		return
+	}
+	n := a.spare
+	a.spare = 0
+	a.Shrink(n)
 }
 
 // Shrink returns n bytes.
@@ -214,11 +271,7 @@ func (a *Account) Shrink(n int64) {
 	}
 	a.held.Add(-n)
 	a.origin.hold(-n)
-	if a.big {
-		a.pool.Return(Held{Large: n})
-	} else {
-		a.pool.Return(Held{Small: n})
-	}
+	a.pool.Return(heldIn(n, a.big))
 }
 
 // wait waits for memory of a size.

@@ -34,7 +34,7 @@ func (o *Owner) lastTurn() int64 {
 
 // Hold counts n bytes, which may be negative, that were reserved for the owner without an account.
 func (o *Owner) Hold(n int64) {
-	if o != nil {
+	if o != nil && n != 0 {
 		o.held.Add(n)
 	}
 }

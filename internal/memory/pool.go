@@ -200,8 +200,12 @@ func (p *Pool) Return(h Held) {
 	if h == (Held{}) {
 		return
 	}
-	p.small.Add(-h.Small)
-	p.large.Add(-h.Large)
+	if h.Small != 0 {
+		p.small.Add(-h.Small)
+	}
+	if h.Large != 0 {
+		p.large.Add(-h.Large)
+	}
 	calm := p.pauses.Load() > 0 && p.IsCalm()
 	if !calm && p.queued.Load() == 0 {
 		return

@@ -59,13 +59,65 @@ func TestProperty(t *testing.T) {
 	}
 }
 
+// TestSpareMemory checks that a small account keeps what it returns, for its next Grow and its reply only, and that a
+// large one does not.
+func TestSpareMemory(t *testing.T) {
+	p, _ := testPool(Limits{Bytes: 1 << 20})
+	role, address := new(Owner), new(Owner)
+	var a Account
+	p.Open(&a, Origin{role, address}, nil)
+	check := func(what string, bytes, used, ofRole, ofAddress int64) {
+		t.Helper()
+		if a.Bytes() != bytes || p.Used() != used || role.bytes() != ofRole || address.bytes() != ofAddress {
+			t.Errorf("%s: %d bytes, %d used, %d of the role, %d of the address", what, a.Bytes(), p.Used(),
+				role.bytes(), address.bytes())
+		}
+	}
+	grow := func(n int64) {
+		t.Helper()
+		if !a.TryGrow(n) {
+			t.Errorf("no memory for %d bytes", n)
+		}
+	}
+	grow(smallMax)
+	a.Spare(smallMax - 100)
+	check("kept", 100, smallMax, smallMax, smallMax)
+	grow(1000)
+	check("used again", 1100, smallMax, smallMax, smallMax)
+	a.ReturnSpare()
+	check("returned", 1100, 1100, 1100, 1100)
+	a.Spare(1000)
+	grow(smallMax)
+	check("a larger account", smallMax+100, smallMax+100, smallMax+100, smallMax+100)
+	a.Spare(smallMax)
+	check("returned by a large account", 100, 100, 100, 100)
+	reply := a.Detach()
+	check("detached", 0, 100, 0, 100)
+	p.Return(reply)
+	address.Hold(-reply.Bytes())
+	grow(5000)
+	a.Spare(4000)
+	reply = a.DetachOnly(a.Bytes())
+	check("detached without the rest", 0, 1000, 0, 1000)
+	p.Return(reply)
+	address.Hold(-reply.Bytes())
+	a.Close()
+	check("closed", 0, 0, 0, 0)
+}
+
 // randomRequest grows and shrinks a within most bytes, and closes it.
 func randomRequest(t *testing.T, p *Pool, a *Account, r *rand.Rand, most int64) {
 	owner := a.origin.Address
 	for range 1 + r.IntN(6) {
-		switch n := r.Int64N(most / 2); {
+		n := r.Int64N(most / 2)
+		if r.IntN(3) == 0 {
+			n %= smallMax
+		}
+		switch {
 		case r.IntN(4) == 0:
 			a.Shrink(a.Bytes() / 2)
+		case r.IntN(4) == 0:
+			a.Spare(a.Bytes() / 2)
 		case a.Bytes()+n <= most:
 			if err := a.Grow(context.Background(), n); err != nil {
 				t.Error(err)
@@ -74,8 +126,11 @@ func randomRequest(t *testing.T, p *Pool, a *Account, r *rand.Rand, most int64) 
 		runtime.Gosched()
 	}
 	var reply Held
-	if r.IntN(3) == 0 {
+	switch r.IntN(4) {
+	case 0:
 		reply = a.Detach()
+	case 1:
+		reply = a.DetachOnly(a.Bytes() / 2)
 	}
 	a.Close()
 	runtime.Gosched()

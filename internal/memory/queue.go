@@ -52,7 +52,7 @@ func (p *Pool) grantLocked() {
 			p.turnLocked(a)
 			continue
 		}
-		if a := p.firstLocked(true); a != nil && p.takeSmall(a.size-a.Bytes()) {
+		if a := p.firstLocked(true); a != nil && p.takeSmall(a.size-a.held.Load()) {
 			a.grow(a.size, false)
 			p.turnLocked(a)
 			continue

@@ -168,13 +168,11 @@ func (a *Account) Charge(n int64) memory.Held {
 
 // Convert moves the memory that a request has in its own account to its reply of n bytes, which exists already.
 func (a *Account) Convert(r *memory.Account, n int64) (h memory.Held) {
-	if n <= r.Bytes() {
-		r.Shrink(r.Bytes() - n)
-	} else if more := n - r.Bytes(); !r.TryGrow(more) {
+	if more := n - r.Bytes(); more > 0 && !r.TryGrow(more) {
 		h = a.pool.Charge(more) // metadata and warnings
 		a.address.Hold(more)
 	}
-	h = h.Plus(r.Detach())
+	h = h.Plus(r.DetachOnly(n))
 	a.chargeOwn(h.Bytes())
 	return h
 }
