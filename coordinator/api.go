@@ -93,6 +93,8 @@ type WriteRequest struct {
 	Stamp   int64
 	// Applied means that this node has applied the mutations already, durably.
 	Applied bool
+	// Blocks means that the caller's goroutine may block on the disk. Package counters then reads in it.
+	Blocks bool
 	// Since is for mutations that this node had stored and writes again: the monotonic time of the BeginSending before
 	// it read them. A truncation that was prepared since makes the hints of the write void. Zero means that the write
 	// begins now.

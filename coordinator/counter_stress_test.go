@@ -89,7 +89,8 @@ func TestCountersUnderLoad(t *testing.T) {
 				if i%2 == 0 {
 					c.Counters.Update(&coordinator.WriteRequest{Mutations: []*row.Mutation{add(key)},
 						Consistency: ring.Quorum,
-						Type:        coordinator.WriteCounter, Timeout: time.Minute}, func(err error) { answer <- err })
+						Type:        coordinator.WriteCounter, Timeout: time.Minute,
+						Blocks: i%4 == 0}, func(err error) { answer <- err })
 				} else {
 					update := counters.Update{Epoch: 1, Consistency: ring.One, Mutation: add(key),
 						ID: coordinator.RequestID{Node: ring.NodeID(i), Incarnation: 1, Sequence: uint64(n + 1)}}

@@ -7,6 +7,7 @@ import (
 	"cqld/coordinator/write"
 	"cqld/internal/guard"
 	"cqld/ring"
+	"cqld/row"
 )
 
 // perform performs the effects of a step without the lock.
@@ -136,17 +137,19 @@ func (op *writeOp) note(t *write.Target) {
 // a plan nor a timer is needed.
 func (op *writeOp) local() bool {
 	c, m := op.c, &op.machine
-	if len(m.Mutations) != 1 || m.Applied {
-		return false
-	}
-	table := c.view.Schema().TableByStorage(m.Mutations[0].Table)
-	// EACH_QUORUM is checked for each data center by the machine.
-	if table == nil || m.Level == ring.EachQuorum || m.Level.BlockFor(table.Replication, c.localDC) > 1 ||
-		!OnlySelf(m.Self, m.Topology, table, m.Mutations[0].Key.Token) {
+	if len(m.Mutations) != 1 || m.Applied || !c.OnlyHere(m.Mutations[0], m.Level, m.Topology) {
 		return false
 	}
 	op.only = m.Only()
 	return true
+}
+
+// OnlyHere reports whether this node is the only replica of a mutation in topology t, and suffices for the level.
+func (c *Coordinator) OnlyHere(m *row.Mutation, level ring.Consistency, t *ring.Topology) bool {
+	table := c.view.Schema().TableByStorage(m.Table)
+	// EACH_QUORUM is checked for each data center by the machine.
+	return table != nil && level != ring.EachQuorum && level.BlockFor(table.Replication, c.localDC) <= 1 &&
+		OnlySelf(c.view.Self(), t, table, m.Key.Token)
 }
 
 // applyHere applies a write whose only replica is this node. There is one event, so there are no steps.

@@ -109,7 +109,7 @@ func (l *leader) enqueue(u *ledUpdate) {
 	key := key{u.Mutation.Table, string(u.Mutation.Key.Bytes)}
 	s := &l.stripes[uint64(u.Mutation.Key.Token)%uint64(len(l.stripes))]
 	if q, idle := s.add(key, u); idle {
-		l.next(q)
+		l.next(q, u.blocks)
 	}
 }
 
@@ -151,10 +151,11 @@ func (q *queue) ended() (more bool) {
 	return len(q.waiting) > 0
 }
 
-// next leads the first updates in the queue that have the same level; the queue is not empty.
-func (l *leader) next(q *queue) {
+// next leads the first updates in the queue that have the same level; the queue is not empty. blocks means that the
+// caller's goroutine may block on the disk.
+func (l *leader) next(q *queue, blocks bool) {
 	updates := q.take(l.c.limits.Group)
-	g := &group{l: l, queue: q, updates: updates}
+	g := &group{l: l, queue: q, updates: updates, blocks: blocks}
 	defer g.guarded()
 	now := l.c.clock.Monotonic()
 	g.updates = nil
@@ -186,6 +187,7 @@ type group struct {
 	result   *row.Mutation
 	durable  bool // result is on this node's disk
 	trace    coordinator.Trace
+	blocks   bool // the goroutine of the present event may block on the disk
 
 	mu     sync.Mutex // events end the group after a panic while other ones are executed
 	passed bool       // the next group was started; guarded by mu
@@ -214,7 +216,7 @@ func (g *group) read(rows *scan.Cursor) {
 		g.write()
 		return
 	}
-	c.self(g.trace).Read(g.epoch, cmd, c.c.Remaining(g.deadline), func(page []byte, err error) {
+	taken := func(page []byte, err error) {
 		defer g.guarded()
 		if err == nil && g.trace != nil {
 			g.trace.Read(coordinator.ReadsOf(page, cmd.Now))
@@ -227,7 +229,14 @@ func (g *group) read(rows *scan.Cursor) {
 			return
 		}
 		g.read(rows)
-	})
+	}
+	self, timeout := c.self(g.trace), c.c.Remaining(g.deadline)
+	if here, ok := self.(coordinator.Blocking); ok && g.blocks { // spares two changes of goroutines
+		here.ReadHere(g.epoch, cmd, timeout, taken)
+		return
+	}
+	g.blocks = false
+	self.Read(g.epoch, cmd, timeout, taken)
 }
 
 // write makes the new sums durable on this node. No other replica may have them before: after a crash, the next sums
@@ -252,6 +261,10 @@ func (g *group) replicate() {
 	invariant.Check(g.durable, "counter: a sum is sent before it is on the leader's disk") // invariant 2 of the package
 	c := g.l.c
 	level := g.updates[0].Consistency
+	if g.trace == nil && c.c.OnlyHere(g.result, level, c.view.Topology()) {
+		g.conclude(nil)
+		return
+	}
 	req := &coordinator.WriteRequest{Mutations: []*row.Mutation{g.result}, Consistency: level,
 		Type:    coordinator.WriteCounter,
 		Timeout: c.c.Remaining(g.deadline), Applied: true, Trace: g.trace}
@@ -301,11 +314,11 @@ func (g *group) setPassed(passed bool) (changed bool) {
 // committer.
 func (l *leader) onwards(q *queue) {
 	if q.ended() {
-		l.c.clock.After(0, func() { l.next(q) })
+		l.c.clock.After(0, func() { l.next(q, false) })
 	}
 }
 
-// conclude answers after a failure on this node.
+// conclude answers if no other node takes part: after a failure on this node, or because it is the only replica.
 func (g *group) conclude(err error) {
 	g.answer(err)
 	g.pass()

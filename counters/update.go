@@ -23,6 +23,7 @@ type Update struct {
 	Mutation    *row.Mutation
 	Trace       coordinator.Trace // of this node; it is not sent
 	observed    bool              // the node that sent the update wants to know what the leader reads
+	blocks      bool              // the goroutine that calls Lead may block on the disk; it is not sent
 }
 
 // Update changes counters. The counter cells of the mutations contain the additions; deletions are ordinary ones. All
@@ -90,7 +91,7 @@ type updateOp struct {
 func (c *Counters) count(req *coordinator.WriteRequest, m *row.Mutation, done func(error)) {
 	op := &updateOp{c: c, trace: req.Trace, deadline: c.clock.Monotonic() + req.Timeout,
 		size: coordinator.WriteSize(m), done: done}
-	op.update = Update{Consistency: req.Consistency, Mutation: m, Trace: req.Trace}
+	op.update = Update{Consistency: req.Consistency, Mutation: m, Trace: req.Trace, blocks: req.Blocks}
 	if op.table = c.view.Schema().TableByStorage(m.Table); op.table == nil {
 		done(&coordinator.UnknownTable{Table: m.Table})
 		return
@@ -144,7 +145,9 @@ func (op *updateOp) request(leader ring.NodeID, epoch uint64) (update Update, op
 	if leader != op.c.view.Self() {
 		op.update.ID = op.c.c.NextRequestID()
 	}
-	return op.update, true
+	update = op.update
+	op.update.blocks = false // later plans are events of other goroutines
+	return update, true
 }
 
 // LeaderTimeout returns how much of the coordinator's time a leader may use, so that it can still report in time how
@@ -213,6 +216,10 @@ func (op *updateOp) unled() {
 
 // answer is the event of the leader's answer.
 func (op *updateOp) answer(err error) {
+	if err == nil { // before the variables that errors.As lets escape
+		op.conclude(nil)
+		return
+	}
 	var refusal *coordinator.NotReplica
 	var unavailable *coordinator.Unavailable
 	var overloaded *coordinator.Overloaded
@@ -222,13 +229,12 @@ func (op *updateOp) answer(err error) {
 	level := op.update.Consistency
 	blockFor := level.BlockFor(op.table.Replication, op.c.localDC)
 	switch {
-	case err != nil && op.c.c.MayArrive(err, op.deadline):
+	case op.c.c.MayArrive(err, op.deadline):
 		op.mu.Lock()
 		op.tried = op.tried[:0]
 		op.mu.Unlock()
 		op.c.clock.After(coordinator.ArrivalPause, op.plan)
-	case err == nil, errors.As(err, &unavailable), errors.As(err, &overloaded), errors.As(err, &timeout),
-		errors.As(err, &failure):
+	case errors.As(err, &unavailable), errors.As(err, &overloaded), errors.As(err, &timeout), errors.As(err, &failure):
 		op.conclude(err)
 	case errors.Is(err, coordinator.ErrNotSent):
 		op.mu.Lock()

@@ -169,6 +169,7 @@ func (e *Executor) Write(r *Request, req *coordinator.WriteRequest) error {
 	switch req.Type {
 	case coordinator.WriteCounter:
 		c.begin(KindCounter)
+		req.Blocks = true // the request's own goroutine
 		e.o.Counters.Update(req, c.onDone)
 	case coordinator.WriteBatch:
 		c.begin(KindBatch)
