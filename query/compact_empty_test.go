@@ -51,3 +51,17 @@ func TestEmptyClusteringsAreRefusedWhenApplied(t *testing.T) {
 		}
 	}
 }
+
+// TestClusteringsOfBatchesAreEvaluatedFirst executes conditional batches whose condition is false, beside a statement
+// without a condition whose clustering is invalid: as in Cassandra, the batch is refused.
+func TestClusteringsOfBatchesAreEvaluatedFirst(t *testing.T) {
+	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (p int, c text, v int, PRIMARY KEY (p, c))")
+	for _, change := range []string{"INSERT INTO t (p, c, v) VALUES (1, null, 1)",
+		"UPDATE t SET v = 1 WHERE p = 1 AND c = null", "DELETE FROM t WHERE p = 1 AND c > null"} {
+		text := "BEGIN BATCH " + change + "; UPDATE t SET v = 2 WHERE p = 1 AND c = 'x' IF v = 5; APPLY BATCH"
+		_, err := p.Query(at(ring.One), s, text, &Params{})
+		if want := "Invalid null value in condition for column c"; fmt.Sprint(err) != want {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}

@@ -115,9 +115,7 @@ func (x *cas) prepare() error {
 		x.allStatic = x.allStatic || len(st.Modification.static) > 0
 		x.askedStatic = x.askedStatic || st.Modification.conditional() && st.Modification.touchesStatic()
 		x.allRegular = x.allRegular || len(x.table.Clustering) == 0 || st.Modification.where.HasClustering()
-		if !st.Modification.conditional() && !st.Modification.reads {
-			continue
-		}
+		// As in Cassandra, also an invalid clustering of a statement without a condition comes before the conditions.
 		clustering, err := x.clustering(st.Modification, s)
 		if err != nil {
 			return err
