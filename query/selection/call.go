@@ -53,6 +53,26 @@ func (b *compiler) prepare(x cql.Selector) error {
 	return nil
 }
 
+// resolveNames resolves the columns, the functions and the types of hints in a selector. Unlike prepare, it does not
+// determine whether elements and casts are possible, which Cassandra checks after WHERE.
+func (b *compiler) resolveNames(x cql.Selector) error {
+	_, column := x.(*cql.ColumnSelector)
+	_, cast := x.(*cql.CastSelector)
+	if _, _, call := callOf(x); column || call && !cast {
+		return b.prepare(x)
+	}
+	for _, e := range cql.Operands(x) {
+		if err := b.resolveNames(e); err != nil {
+			return err
+		}
+	}
+	if h, ok := x.(*cql.TypeHintSelector); ok {
+		_, err := b.c.TypeOf(h.Type)
+		return err
+	}
+	return nil
+}
+
 // resolve resolves the function that a selector calls. As in Cassandra, only its arguments decide, not the expected
 // type of the result, so every call is resolved once, however deeply it is nested. The function is nil for a cast to
 // the type that the value has.

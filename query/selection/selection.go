@@ -81,8 +81,8 @@ func Compile(c *term.Compiler, stmt *cql.Select) (*Selection, error) {
 }
 
 // OnlyStatic reports whether the select clause names static columns and, beside them, columns of the partition key
-// only. To that end it resolves the columns and functions of the selectors, but, as in Cassandra, of a table with
-// static columns only, and no selectors after the one that decides: their errors are for Compile.
+// only. To that end it resolves the names in the selectors, but, as in Cassandra, only if the table has static columns,
+// and not in selectors after the one that decides: their errors are for Compile.
 func OnlyStatic(c *term.Compiler, stmt *cql.Select) (bool, error) {
 	if len(c.Table.Statics) == 0 {
 		return false, nil
@@ -101,7 +101,7 @@ func OnlyStatic(c *term.Compiler, stmt *cql.Select) (bool, error) {
 func anySelects(c *term.Compiler, stmt *cql.Select, of func(schema.ColumnKind) bool) (found bool, err error) {
 	b := newCompiler(c, &Selection{}).trial()
 	for _, sc := range stmt.Columns {
-		if err := b.prepare(sc.Selector); err != nil {
+		if err := b.resolveNames(sc.Selector); err != nil {
 			return false, err
 		}
 		cql.WalkColumns(sc.Selector, func(name string) {
