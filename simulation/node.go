@@ -24,6 +24,7 @@ type Node struct {
 	replace      string // the address of the node that this one replaces when it joins
 	member       bool   // it has joined before
 	disk         *vfs.MemFS
+	applied      uint64 // epoch of the latest metadata that a process with this disk has applied
 	faults       diskFaults
 	wall         wallClock
 	process      *process // nil while no process runs
@@ -218,7 +219,7 @@ func (n *Node) wipe() {
 		}
 		return
 	}
-	n.disk, n.member, n.damaged = vfs.NewCrashableMem(), false, false
+	n.disk, n.applied, n.member, n.damaged = vfs.NewCrashableMem(), 0, false, false
 	n.replace = n.addr.String()
 	a := n.addr.Addr().As4()
 	a[2]++

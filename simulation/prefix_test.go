@@ -165,8 +165,8 @@ func replayPrefixes(t *testing.T, c *Cluster, replays []prefix) (lost int) {
 func replayPrefix(t *testing.T, c *Cluster, p prefix, placement *ring.Placement) map[string]bool {
 	t.Helper()
 	n := p.node
-	disk := n.disk
-	n.disk = damage.Whole(disk)
+	disk, applied := n.disk, n.applied
+	n.disk, n.applied = damage.Whole(disk), 0 // the log is cut on purpose
 	if _, err := raftlog.Cut(raftDir, n.disk, p.index); err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func replayPrefix(t *testing.T, c *Cluster, p prefix, placement *ring.Placement)
 	for _, o := range c.present() {
 		o.crash(false)
 	}
-	n.disk = disk
+	n.disk, n.applied = disk, applied
 	return has
 }
 

@@ -174,15 +174,14 @@ func (l *process) opening() assembly.Opening {
 		Storage: storage.Options{
 			Dir: dataDir, FS: l.disk, Clock: clock{l}, Inline: true, Sync: c.options.Unsafe.Sync, ShadowedRows: 2,
 			MemTableBytes: c.options.memTableBytes(), CacheBytes: 1 << 20, PageBytes: c.options.PageBytes,
-			FilterRows: c.options.FilterRows,
-			OnFatal:    l.fail, FreeSpace: l.node.faults.space,
+			FilterRows: c.options.FilterRows, OnFatal: l.fail, FreeSpace: l.node.faults.space,
 		},
 		Cluster: l.clusterOptions(), Parts: l.partsOptions(), Transport: l.transport,
 		Requests:  func(e *storage.Engine) assembly.RequestEngine { return store(e) },
 		Searches:  func(x *index.Values) assembly.SearchEngine { return slowIndexes{x, l} },
 		Store:     func(e *storage.Engine) assembly.Store { return store(e) },
-		TableInfo: l.tableInfo, Assembled: l.assembled, Changed: func(_, _ *metadata.Metadata) { l.interleave() },
-		Listen: func() error { l.transport.open = true; return nil }, Begin: func() { l.cluster.Begin() },
+		TableInfo: l.tableInfo, Assembled: l.assembled, Changed: l.changed, Listen: l.listen,
+		Begin:   func() { l.cluster.Begin() },
 		Retired: func() { l.node.retire() }, AutoRepair: (c.options.has("graves") || c.options.has("overflow")) &&
 			!c.options.Unsafe.NoAutoRepair, // for workloads that need it
 		ReactToReplay: c.options.Unsafe.ReactToReplay,
@@ -197,6 +196,21 @@ func (l *process) assembled(i *assembly.Instance) error {
 	l.engine, l.cluster, l.parts = i.Engine, i.Cluster, i.Parts
 	l.coord, l.proposer, l.moves = i.Coordinator, i.Proposer, i.Movements
 	l.repairer = i.Repairer
+	return nil
+}
+
+// changed is the event that the process has applied metadata.
+func (l *process) changed(_, now *metadata.Metadata) {
+	l.node.applied = max(l.node.applied, now.Epoch)
+	l.interleave()
+}
+
+// listen lets requests in. They must see all metadata on which an earlier process with the same disk has acted.
+func (l *process) listen() error {
+	if epoch := l.cluster.Metadata().Epoch; epoch < l.node.applied {
+		l.node.cluster.fail("node %d serves by entry %d of the log, had applied %d", l.node.id, epoch, l.node.applied)
+	}
+	l.transport.open = true
 	return nil
 }
 
@@ -242,8 +256,8 @@ func (l *process) partsOptions() assembly.Options {
 		HintLost:     l.hintLost,
 		RepairUnsafe: c.options.Unsafe.Repairs,
 		Repair: repair.Limits{LeafBytes: 300, PageRows: 5, Timeout: operationTimeout,
-			RetryPause: 100 * time.Millisecond,
-			Margin:     repairMargin, PaxosMargin: c.options.PaxosMargin, PaxosEvery: time.Millisecond},
+			RetryPause: 100 * time.Millisecond, Margin: repairMargin, PaxosMargin: c.options.PaxosMargin,
+			PaxosEvery: time.Millisecond},
 		AutoRepair: repair.AutoOptions{
 			Rand:  NewStream(c.options.Seed, fmt.Sprint("repair ", n.id, n.incarnations)),
 			Delay: c.scaled(200 * time.Millisecond), RetryAfter: c.scaled(time.Second),
