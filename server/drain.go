@@ -16,6 +16,7 @@ import (
 // reset the connection, and lose answers that the client has not read.
 type drainer struct {
 	conn      *conn
+	begun     atomic.Bool                  // begin was called
 	active    atomic.Bool                  // the connection ends when it is quiet
 	announced atomic.Bool                  // GRACEFUL_DISCONNECT was sent
 	boundary  atomic.Bool                  // the reader waits for a request
@@ -26,8 +27,12 @@ type drainer struct {
 	resumed bool // a Read that begin interrupted was resumed
 }
 
-// begin makes the connection end when it is quiet.
+// begin makes the connection end when it is quiet. Only the first call has an effect: Leave drains a connection, and
+// the Drain that follows it must neither announce the end again nor count the connection as two of its client's.
 func (d *drainer) begin() {
+	if d.begun.Swap(true) {
+		return
+	}
 	c := d.conn
 	ready := stage(c.stage.Load()) == stageReady
 	if ready {

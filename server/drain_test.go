@@ -156,6 +156,26 @@ func TestDrainAnnouncesTheEnd(t *testing.T) {
 	c.net.Close()
 }
 
+// A connection that is drained twice, by Leave and by the Drain after it, announces its end once.
+func TestSecondDrainOfAConnectionHasNoEffect(t *testing.T) {
+	s, addr := start(t, Options{Limits: Limits{DrainTimeout: time.Minute}})
+	c := connect(t, addr, 5)
+	c.write(frame.OpRegister, 3, 0, frame.AppendRegister(nil, frame.GracefulDisconnect))
+	if h, _ := c.read(); h.Opcode != frame.OpReady {
+		t.Fatalf("REGISTER is answered by %v", h.Opcode)
+	}
+	for range 2 {
+		for _, conn := range s.connections() {
+			conn.drain.begin()
+		}
+	}
+	if h, _ := c.read(); h.Opcode != frame.OpEvent {
+		t.Errorf("the client received %v", h.Opcode)
+	}
+	c.works() // nothing comes before the answer
+	c.net.Close()
+}
+
 // A connection whose held answers take too much memory sends them at once.
 func TestDrainHoldsLittleMemory(t *testing.T) {
 	const rows = 64
