@@ -194,16 +194,22 @@ func (s *serial) do(f func()) {
 
 // drain calls the queued functions.
 func (s *serial) drain() {
+	for f := s.next(); f != nil; f = s.next() {
+		f()
+	}
+}
+
+// next returns the next queued function. nil means that none is left: the next call of do drains again.
+func (s *serial) next() func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.queue) > 0 {
-		f := s.queue[0]
-		s.queue = s.queue[1:]
-		s.mu.Unlock()
-		f()
-		s.mu.Lock()
+	if len(s.queue) == 0 {
+		s.running = false
+		return nil
 	}
-	s.running = false
+	f := s.queue[0]
+	s.queue = s.queue[1:]
+	return f
 }
 
 // Start starts a job. It calls progress, which may be nil, after every range, and done once.
