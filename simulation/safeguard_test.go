@@ -54,11 +54,11 @@ func TestSafeguards(t *testing.T) {
 			// miss writes that are on the other side alone: the comparison copies them.
 			"reads ask the sides before and after, and repair both", "register", "join leave move bad-links",
 			func(o *Options) { o.Unsafe.Coordinator.ReadOneSide, o.Nodes, o.Factor = true, 4, 1; o.slowSwitch() },
-			"linearizable", 0,
+			"linearizable", 195,
 		},
 		{
 			"what was gained is compared before the operation ends", "register", "join leave isolate one-way bad-links",
-			func(o *Options) { o.Unsafe.NoCompare, o.Nodes, o.Factor, o.Keys = true, 4, 1, 200 }, "linearizable", 0,
+			func(o *Options) { o.Unsafe.NoCompare, o.Nodes, o.Factor, o.Keys = true, 4, 1, 200 }, "linearizable", 140,
 		},
 		{
 			"ties of equal stamps are broken alike everywhere", "ties", "isolate one-way bad-links",
@@ -77,20 +77,20 @@ func TestSafeguards(t *testing.T) {
 			func(o *Options) {
 				o.Unsafe.Paxos.Acceptor.NoPersist, o.Unsafe.Paxos.NoArbiter = true, true
 				o.Nodes, o.Factor, o.Keys = 3, 3, 1
-			}, "linearizable", 850,
+			}, "linearizable", 875,
 		},
 		{
 			"a proposal without promises is taken only when nothing happened since", "cas",
 			"clock-jump clock-drift slow-links reorder pause",
 			func(o *Options) { o.Unsafe.Paxos.Acceptor.NoPrevious, o.Nodes, o.Factor, o.Keys = true, 3, 3, 1 },
-			"linearizable", 120,
+			"linearizable", 360,
 		},
 		{
 			"who has forgotten refuses what is not after the floor", "cas", "slow-links reorder pause clock-drift",
 			func(o *Options) {
 				o.Unsafe.Paxos.Acceptor.NoLowBound, o.PaxosMargin = true, time.Millisecond
 				o.Nodes, o.Factor, o.Keys = 3, 3, 1
-			}, "linearizable", 50,
+			}, "linearizable", 500,
 		},
 		{
 			"acceptors answer when what they accepted is synced", "cas", "power-all power-one restart-storm",
@@ -113,7 +113,7 @@ func TestSafeguards(t *testing.T) {
 				o.Unsafe.NoPaxosStreams, o.PaxosMargin = true, 0
 				o.Nodes, o.Factor, o.Clients, o.Turns, o.Faults = 6, 3, 2, 8, 10*time.Second
 				o.loseCommits()
-			}, "linearizable", 0,
+			}, "linearizable", 50,
 		},
 		{
 			// The system's keyspaces have two replicas, so that a replica of the workload's range gains the range for
@@ -123,7 +123,7 @@ func TestSafeguards(t *testing.T) {
 			func(o *Options) {
 				o.Unsafe.AllStates, o.Nodes, o.Factor, o.Faults = true, 4, 3, 10*time.Second
 				o.loseCommits()
-			}, "linearizable|lists", 0,
+			}, "linearizable|lists", 25,
 		},
 	} {
 		t.Run(s.name, func(t *testing.T) {
