@@ -9,9 +9,9 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
+	"cqld/internal/cputime"
 	"cqld/internal/tier"
 	"cqld/types"
 )
@@ -211,14 +211,12 @@ func compiledBytes(binary []byte) (*Program, error) {
 // measured returns the bytes that f allocates, and the CPU time of the process meanwhile in nanoseconds.
 func measured(f func()) (allocated, cpu int64) {
 	var before, after runtime.MemStats
-	var from, to syscall.Rusage
 	runtime.ReadMemStats(&before)
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &from)
+	from := cputime.Process()
 	f()
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &to)
+	used := cputime.Process() - from
 	runtime.ReadMemStats(&after)
-	return int64(after.TotalAlloc - before.TotalAlloc), to.Utime.Nano() - from.Utime.Nano() +
-		to.Stime.Nano() - from.Stime.Nano()
+	return int64(after.TotalAlloc - before.TotalAlloc), int64(used)
 }
 
 // TestCompilationIsBounded repeats each construct until the module is refused or larger than possible. The largest

@@ -1,7 +1,5 @@
 //go:build unix
 
-// Package cputime measures the processor time of this process, for tests and benchmarks. It does not depend on what
-// else the machine does, as the time of day does.
 package cputime
 
 import (
