@@ -128,7 +128,7 @@ func withRecord() *stepper {
 	return s
 }
 
-// delivering returns a stepper with two records of 10 bytes for node 2, the delivery of which is being read.
+// delivering returns a stepper with two records of 10 bytes for node 2, whose delivery is being read.
 func delivering() *stepper {
 	s := newStepper()
 	for range 2 {

@@ -76,7 +76,7 @@ func calledBody(t *testing.T, d *datadriven.TestData) string {
 	return fmt.Sprintf("%s (steps: %d)\n", value.Describe(result), steps)
 }
 
-// TestGoldens compiles and calls bodies: their results, which are those of a Java virtual machine, with the steps that
+// TestGoldens compiles and calls bodies: their results, as a Java virtual machine returns them, with the steps that
 // they were charged, and their errors. What is outside the subset is unsupported; what no Java compiler accepts is
 // invalid.
 func TestGoldens(t *testing.T) {
