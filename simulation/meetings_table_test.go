@@ -318,34 +318,42 @@ func TestMeetingsAreDocumented(t *testing.T) {
 	}
 }
 
+// codeSpans replaces ' by the quote of code, which a raw string cannot contain.
+func codeSpans(text string) string { return strings.ReplaceAll(text, "'", "`") }
+
 // meetingsDocument returns the content of docs/MEETINGS.md.
 func meetingsDocument(t *testing.T) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# Meetings\n\nFaults and operations break promises where they meet. This table has every pair "+
-		"of operations, with what draws them in\n"+
-		"the simulation and what is checked after they have met. Two operations meet when one begins while the "+
-		"other is under way: before it has\n"+
-		"ended, a dead node serves again, a link is whole, or a hint is delivered. An operation that is refused for "+
-		"the sake of the other has met it, too.\n\n"+
-		"`go test ./simulation -run TestOperationsMeet` runs seeds 0 to %d of `MeetingOptions` and fails when a "+
-		"pair has not met. `TestSim` draws the\n"+
-		"same operations in other combinations. `go test ./simulation -run TestMeetingsAreDocumented "+
-		"-rewrite-meetings` writes this file,\n"+
-		"and with `-run 'TestOperationsMeet|TestStatementsMeet'` what they count.\n\n", meetingSeeds-1)
-	b.WriteString("After every run, besides: each node serves, each operation of the ring has ended, no hint is " +
-		"left, all nodes have one schema and one\n" +
-		"ring, and all replicas of each table have the same bytes.\n\n## Operations\n\n| | operation | drawn by | " +
-		"checked after it |\n|---|---|---|---|\n")
+	fmt.Fprintf(&b, codeSpans(`# Meetings
+
+Faults and operations break promises where they meet. This table has every pair of operations, with what draws them in
+the simulation and what is checked after they have met. Two operations meet when one begins while the other is under
+way: before it has ended, a dead node serves again, a link is whole, or a hint is delivered. An operation that is
+refused for the sake of the other has met it, too.
+
+'go test ./simulation -run TestOperationsMeet' runs seeds 0 to %d of 'MeetingOptions' and fails when a pair has not met.
+'TestSim' draws the same operations in other combinations. With '-run TestMeetingsAreDocumented -rewrite-meetings' the
+tests write this file, and with '-run "TestOperationsMeet|TestStatementsMeet"' what they count.
+
+After every run, besides: each node serves, each operation of the ring has ended, no hint is left, all nodes have one
+schema and one ring, and all replicas of each table have the same bytes.
+
+## Operations
+
+| | operation | drawn by | checked after it |
+|---|---|---|---|
+`), meetingSeeds-1)
 	rows := append(meetingRows(), statementRows()...)
 	for i, r := range rows {
 		fmt.Fprintf(&b, "| %d | %s | %s | %s |\n", i+1, r.op, r.drawnBy, r.checks)
 	}
-	fmt.Fprintf(&b, "\n## Pairs\n\nRows and columns have the numbers of the operations. A cell has the number of "+
-		"seeds in which "+
-		"the "+
-		"two were in progress together, as recorded last:\n"+
-		"of the %d of `TestOperationsMeet`, and in the last %d rows of the %d of `TestStatementsMeet`.\n\n",
-		meetingSeeds, len(statementRows()), statementSeeds)
+	fmt.Fprintf(&b, codeSpans(`
+## Pairs
+
+Rows and columns have the numbers of the operations. A cell has the number of seeds in which the two were in progress
+together, as recorded last: of the %d of 'TestOperationsMeet', and in the last %d rows of the %d of 'TestStatementsMeet'.
+
+`), meetingSeeds, len(statementRows()), statementSeeds)
 	writeMatrix(t, &b, rows)
 	b.WriteString("\n## Tests outside the simulation\n\n| test | operations that meet |\n|---|---|\n")
 	for _, m := range meetingTests() {

@@ -4,9 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
-	"os"
-	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -15,25 +13,8 @@ import (
 // TestLinesFitColumns refuses lines of Go, tests included, with more than columnsMax columns. A raw string cannot be
 // divided, so the lines of one may be longer.
 func TestLinesFitColumns(t *testing.T) {
-	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			if name := d.Name(); p != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "target" ||
-				name == "node_modules") {
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		if !strings.HasSuffix(p, ".go") {
-			return nil
-		}
-		src, err := os.ReadFile(p)
-		if err != nil {
-			return err
-		}
-		if !hasWideLine(string(src)) { // spares parsing
+	walkFiles(t, ".go", func(p, src string) error {
+		if !hasWideLine(src) { // spares parsing
 			return nil
 		}
 		fset := token.NewFileSet()
@@ -45,17 +26,37 @@ func TestLinesFitColumns(t *testing.T) {
 			return nil
 		}
 		raw := rawStringLines(fset, f)
-		for i, line := range strings.Split(string(src), "\n") {
+		for i, line := range strings.Split(src, "\n") {
 			if n := columns(line); n > columnsMax && !raw[i+1] {
 				t.Errorf("%s:%d has %d columns", p, i+1, n)
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
+}
+
+// TestDocumentsFitColumns refuses wide lines of Markdown outside tables and blocks of code, unless the line is a single
+// word, link or span of code, which cannot be divided.
+func TestDocumentsFitColumns(t *testing.T) {
+	for p, src := range documents(t) {
+		code := false
+		for i, line := range strings.Split(src, "\n") {
+			text := strings.TrimSpace(line)
+			if strings.HasPrefix(text, "```") {
+				code = !code
+			}
+			if code || strings.HasPrefix(text, "|") || strings.HasPrefix(line, "    ") {
+				continue
+			}
+			if n := columns(line); n > columnsMax && strings.Contains(undivided.ReplaceAllString(text, ""), " ") {
+				t.Errorf("%s:%d has %d columns", p, i+1, n)
+			}
+		}
 	}
 }
+
+// undivided matches the mark of a list's item, spans of code and links.
+var undivided = regexp.MustCompile("^(?:[-*]|[0-9]+\\.) +|`[^`]*`|\\[[^]]*\\]\\([^)]*\\)")
 
 // rawStringLines returns the lines of a file that contain a part of a raw string, or a tag of a field.
 func rawStringLines(fset *token.FileSet, f *ast.File) map[int]bool {

@@ -2,7 +2,6 @@ package lint
 
 import (
 	"go/ast"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -15,30 +14,10 @@ import (
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name := d.Name()
-		if d.IsDir() {
-			if p != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "node_modules" ||
-				name == "target") {
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		if strings.HasSuffix(name, ".md") {
-			b, err := os.ReadFile(p)
-			if err != nil {
-				return err
-			}
-			out[filepath.ToSlash(strings.TrimPrefix(p, root+string(filepath.Separator)))] = string(b)
-		}
+	walkFiles(t, ".md", func(p, src string) error {
+		out[filepath.ToSlash(strings.TrimPrefix(p, root+string(filepath.Separator)))] = src
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return out
 }
 

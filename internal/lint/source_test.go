@@ -23,6 +23,34 @@ type parsedPackage struct {
 
 const root = "../.."
 
+// walkFiles calls f with the path and content of each file of the project whose name ends with ext.
+func walkFiles(t *testing.T, ext string, f func(path, src string) error) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if name := d.Name(); p != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "target" ||
+				name == "node_modules") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(p, ext) {
+			return nil
+		}
+		src, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		return f(p, string(src))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // parsePackages returns every package of the module, without generated files. The tests share the trees, and must not
 // change them.
 func parsePackages(t *testing.T) map[string]*parsedPackage {

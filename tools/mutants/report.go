@@ -140,8 +140,8 @@ func (s score) share() float64 {
 }
 
 func (s score) String() string {
-	return fmt.Sprintf("%d mutants change what the program does; %d of them (%.1f %%) are found, %d survive. %d "+
-		"more are equivalent, %d were not run. %.0f minutes of CPU.",
+	return fmt.Sprintf("%d mutants change what the program does; %d of them (%.1f %%) are found, %d survive.\n"+
+		"%d more are equivalent, %d were not run. %.0f minutes of CPU.",
 		s.total, s.found, s.share(), s.survived, s.equivalent, s.unknown, s.cpu/60)
 }
 
