@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"errors"
 	"slices"
 
 	"cqld/internal/invariant"
@@ -17,24 +18,34 @@ import (
 //  7. The tokens of a joining node are new.
 //  8. The parts of a range cover it without overlap.
 
-// check checks invariants 1 to 3.
-func (t *Topology) check() {
+// check returns an error if invariant 1, 2 or 3 is broken.
+func (t *Topology) check() error {
 	last := NodeID(0)
 	for _, n := range t.nodes {
-		invariant.Check(n.ID > last, "ring: two nodes have one id, or a node has none")
+		if n.ID <= last {
+			return errors.New("ring: two nodes have one id, or a node has none")
+		}
 		last = n.ID
 	}
-	invariant.Check(t.moved <= t.epoch, "ring: ownership changed at a later epoch")
+	if t.moved > t.epoch {
+		return errors.New("ring: ownership changed at a later epoch")
+	}
 	began := uint64(0)
 	for _, o := range t.operations {
-		invariant.Check(o.ID > began, "ring: operations are not in the order of their ids")
-		invariant.Check(o.ID <= t.epoch && o.Switched <= t.epoch,
-			"ring: an operation began or switched at a later epoch")
+		switch {
+		case o.ID <= began:
+			return errors.New("ring: operations are not in the order of their ids")
+		case o.ID > t.epoch || o.Switched > t.epoch:
+			return errors.New("ring: an operation began or switched at a later epoch")
+		}
 		began = o.ID
 	}
 	for _, r := range []*tokenRing{t.reads, t.base, t.final} {
-		invariant.Check(ascending(r.tokens), "ring: two nodes own one token")
+		if !ascending(r.tokens) {
+			return errors.New("ring: two nodes own one token")
+		}
 	}
+	return nil
 }
 
 // ascending reports whether each token is greater than the one before.

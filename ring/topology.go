@@ -1,9 +1,13 @@
 package ring
 
 import (
+	"cmp"
+	"errors"
 	"slices"
 	"sort"
 	"sync/atomic"
+
+	"cqld/internal/invariant"
 )
 
 // Topology contains the members of the ring and their tokens at one epoch, and the operations in progress. It is
@@ -32,8 +36,21 @@ func NewTopology(epoch uint64, nodes []*Node) *Topology {
 // NewMovingTopology returns a topology with operations in progress. moved is the epoch of the last change of
 // ownership.
 func NewMovingTopology(epoch, moved uint64, nodes []*Node, operations []*Operation) *Topology {
+	t, err := RestoreTopology(epoch, moved, nodes, operations)
+	if err != nil {
+		invariant.Fail(err.Error())
+	}
+	return t
+}
+
+// RestoreTopology is NewMovingTopology for values from a disk or another node: it returns an error if they break an
+// invariant of topologies.
+func RestoreTopology(epoch, moved uint64, nodes []*Node, operations []*Operation) (*Topology, error) {
+	if slices.Contains(nodes, nil) || slices.Contains(operations, nil) {
+		return nil, errors.New("ring: a node or an operation of a topology is missing")
+	}
 	t := &Topology{epoch: epoch, moved: moved, nodes: slices.Clone(nodes), operations: operations}
-	slices.SortFunc(t.nodes, func(a, b *Node) int { return int(int64(a.ID) - int64(b.ID)) })
+	slices.SortFunc(t.nodes, func(a, b *Node) int { return cmp.Compare(a.ID, b.ID) })
 	t.reads = newTokenRing(t.nodes, operations, func(o *Operation) bool { return o.Phase == Switching })
 	t.base, t.final = t.reads, t.reads
 	if len(operations) > 0 {
@@ -41,8 +58,7 @@ func NewMovingTopology(epoch, moved uint64, nodes []*Node, operations []*Operati
 		t.final = newTokenRing(t.nodes, operations, func(*Operation) bool { return true })
 	}
 	t.bounds = merged(t.reads, t.base, t.final)
-	t.check()
-	return t
+	return t, t.check()
 }
 
 // Epoch returns the version of the metadata from which this topology is.

@@ -180,8 +180,11 @@ func Decode(b []byte) (*Metadata, error) {
 	if j.Moved == 0 {
 		j.Moved = j.Topology // written before changes of the ring were recorded
 	}
-	return &Metadata{Epoch: j.Epoch, Schema: s, Roles: roles,
-		Topology: ring.NewMovingTopology(j.Topology, j.Moved, nodes, j.Operations), Secret: j.Secret,
+	t, err := ring.RestoreTopology(j.Topology, j.Moved, nodes, j.Operations)
+	if err != nil {
+		return nil, fmt.Errorf("metadata: decode: %w", err)
+	}
+	return &Metadata{Epoch: j.Epoch, Schema: s, Roles: roles, Topology: t, Secret: j.Secret,
 		PendingCleanup: j.PendingCleanup, Removed: j.Removed, PaxosFloors: j.PaxosFloors, Former: j.Former,
 		Incomplete: j.Incomplete, nextNode: j.NextNode, recent: j.Recent}, nil
 }

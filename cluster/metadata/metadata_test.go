@@ -1,6 +1,7 @@
 package metadata
 
 import (
+	"encoding/json"
 	"errors"
 	"net/netip"
 	"reflect"
@@ -28,6 +29,42 @@ func TestMetadataSurvivesItsEncoding(t *testing.T) {
 	}
 	if v := recode(t, got).Schema.Version(); v != got.Schema.Version() {
 		t.Errorf("schema version %v became %v", got.Schema.Version(), v)
+	}
+}
+
+// TestDecodeRefusesBrokenTopologies decodes metadata that a faulty or dishonest node may send: an error, not a broken
+// invariant, which would stop the node.
+func TestDecodeRefusesBrokenTopologies(t *testing.T) {
+	node := func(id ring.NodeID, token int64) nodeJSON {
+		return nodeJSON{ID: id, Datacenter: "dc1", Rack: "r1", State: ring.Normal,
+			Tokens: []ring.Token{ring.Token(token)}}
+	}
+	for name, change := range map[string]func(*metadataJSON){
+		"a node twice":            func(j *metadataJSON) { j.Nodes = []nodeJSON{node(1, 1), node(1, 2)} },
+		"a node without an id":    func(j *metadataJSON) { j.Nodes[0].ID = 0 },
+		"a token twice":           func(j *metadataJSON) { j.Nodes = []nodeJSON{node(1, 1), node(2, 1)} },
+		"a later change":          func(j *metadataJSON) { j.Moved = j.Topology + 1 },
+		"no operation":            func(j *metadataJSON) { j.Operations = []*ring.Operation{nil} },
+		"a later operation":       func(j *metadataJSON) { j.Operations = []*ring.Operation{{ID: j.Topology + 1}} },
+		"operations out of order": func(j *metadataJSON) { j.Operations = []*ring.Operation{{ID: 2}, {ID: 1}} },
+		"an operation without id": func(j *metadataJSON) { j.Operations = []*ring.Operation{{}} },
+		"a later switch":          func(j *metadataJSON) { j.Operations = []*ring.Operation{{ID: 1, Switched: 100}} },
+	} {
+		m := Empty()
+		m.Topology = ring.NewTopology(5, nil)
+		var j metadataJSON
+		if err := json.Unmarshal(encoded(t, m), &j); err != nil {
+			t.Fatal(err)
+		}
+		j.Nodes = []nodeJSON{node(1, 1), node(2, 2)}
+		change(&j)
+		b, err := json.Marshal(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Decode(b); err == nil {
+			t.Errorf("%s: no error", name)
+		}
 	}
 }
 

@@ -34,7 +34,7 @@ func node(id ring.NodeID, state ring.NodeState) *ring.Node {
 	addr := netip.AddrFrom4([4]byte{127, 0, 0, byte(id)})
 	return &ring.Node{ID: id, Host: ring.HostID{byte(id)}, Datacenter: "dc1", Rack: "r1", State: state,
 		Internode: netip.AddrPortFrom(addr, 7000), Native: netip.AddrPortFrom(addr, 9042),
-		Tokens: []ring.Token{ring.Token(id), -5}}
+		Tokens: []ring.Token{ring.Token(id), -5 * ring.Token(id)}}
 }
 
 func source(t *testing.T, changes ...schema.Change) *Source {
