@@ -111,7 +111,7 @@ func lostDatacenterSession(t *testing.T, ring *cqldtest.Cluster) *gocql.Session 
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(session.Close)
+	t.Cleanup(func() { closeSession(session) })
 	exec(t, session, "CREATE KEYSPACE k WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 3, "+
 		"'datacenter2': 3}")
 	exec(t, session, "CREATE TABLE k.t (k int PRIMARY KEY, v int)")
