@@ -67,6 +67,11 @@ func (r *reading) repair(lacks []resolve.Repairs, out []readEffect) []readEffect
 	r.phase = phaseRepair
 	// Late pages of this round no longer matter.
 	r.round++
+	if r.tally.Satisfied() {
+		// More replicas have answered than the level requires, and enough of them have the whole answer already: the
+		// result waits for no repair, whose failure would not end the read either.
+		return r.advance(out)
+	}
 	return out
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"cqld/coordinator/resolve"
 	"cqld/internal/invariant"
 	"cqld/internal/testclock"
 	"cqld/ring"
@@ -208,6 +209,27 @@ func TestStepsOfAReading(t *testing.T) {
 				t.Errorf("over %v", r.over)
 			}
 		})
+	}
+}
+
+// TestResultWaitsForNoNeedlessRepair repairs one of three replicas after a read at QUORUM: two have the whole answer,
+// so the result is returned at once, and a failure of the repair leaves no read that only its deadline would end.
+func TestResultWaitsForNoNeedlessRepair(t *testing.T) {
+	v, table := newStepView(t)
+	c := New(Options{View: v, Clock: new(testclock.Clock), LocalDatacenter: "dc1"})
+	r := &reading{c: c, deadline: time.Second, whole: true}
+	cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k"))}
+	r.reset(&ReadRequest{Command: cmd, Consistency: ring.Quorum}, table, v.topology)
+	r.set = ring.ReplicaSet{Natural: []ring.NodeID{1, 2, 3}}
+	m := &row.Mutation{}
+	m.Reset(table.StorageID, cmd.Key)
+	out := r.repair([]resolve.Repairs{{Node: 1}, {Node: 2}, {Node: 3, Mutations: []*row.Mutation{m}}}, nil)
+	if got := readEffectsOf(r, out, nil); got != "repair 3, reply ok" {
+		t.Errorf("effects: %s", got)
+	}
+	r.step(&readEvent{kind: readRepaired, round: r.round, node: 3, err: errors.New("disk")}, nil)
+	if r.checkInvariants(); !r.idle() {
+		t.Error("the read is not idle after the repair's answer")
 	}
 }
 
