@@ -25,6 +25,11 @@ type localWorld struct {
 
 func newLocalWorld(t *testing.T) *localWorld {
 	binary, dir := cqld(t)
+	// as a process sees its directory, which the output has
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
 	w := &localWorld{t, binary, filepath.Join(dir, t.Name()), filepath.Join(dir, t.Name()+"-home")}
 	for _, d := range []string{w.dir, w.home} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
