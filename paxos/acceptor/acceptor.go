@@ -417,7 +417,8 @@ func (a *Acceptor) acceptOn(
 		return
 	}
 	// With an error, the state is zero and so is the ballot: done must look at the error first.
-	if err != nil || !a.mayAccept(&s, p) {
+	// A proposal without promises may come from a faulty member: its history proves nothing about later promises.
+	if err != nil || !a.mayAccept(&s, p) || s.latest().After(p.Ballot) {
 		a.replica.Leave(phase)
 		a.release(partition)
 		done(s.latest(), err)

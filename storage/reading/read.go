@@ -220,7 +220,11 @@ func (r *reader) boundRange(tokens ring.Range) bool {
 	var ok bool
 	r.lower, r.upper, ok = rowkey.Bounds(r.lower[:0], r.upper[:0], r.cmd.Table, tokens)
 	if ok && r.cmd.Range.After != nil {
-		r.lower = append(rowkey.AppendPartition(r.lower[:0], r.cmd.Table, *r.cmd.Range.After), rowkey.KindEnd)
+		// A faulty member may send a key from before the range.
+		r.prefix = append(rowkey.AppendPartition(r.prefix[:0], r.cmd.Table, *r.cmd.Range.After), rowkey.KindEnd)
+		if bytes.Compare(r.prefix, r.lower) > 0 {
+			r.lower = append(r.lower[:0], r.prefix...)
+		}
 		ok = bytes.Compare(r.lower, r.upper) < 0
 	}
 	return ok
