@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"cqld/internal/invariant"
+	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage/failure"
@@ -69,6 +70,31 @@ func TestLongHeaderEndsPartition(t *testing.T) {
 		}
 		for i := range 30 { // now there is
 			mustApply(t, e, putRow("key", i, 1, "0123456789"))
+		}
+	}
+}
+
+// TestPageDoesNotBeginBeforeItsRange continues a read after keys before, in and after its range, as a faulty member may
+// ask: the page has partitions of the range only.
+func TestPageDoesNotBeginBeforeItsRange(t *testing.T) {
+	e := openTest(t, Options{Sync: SyncNone})
+	defer e.Close()
+	for i := range 20 {
+		mustApply(t, e, putRow(fmt.Sprint("key", i), i, 1, "v"))
+	}
+	for _, after := range []ring.Token{-1 << 62, 0, 1 << 62} {
+		cmd := readAll()
+		cmd.Range.Tokens = ring.Range{Start: -1 << 61, End: 1 << 61}
+		cmd.Range.After = &row.PartitionKey{Token: after, Bytes: []byte("k")}
+		want := 0
+		for i := range 20 {
+			token := row.NewPartitionKey([]byte(fmt.Sprint("key", i))).Token
+			if cmd.Range.Tokens.Contains(token) && token > after {
+				want++
+			}
+		}
+		if got := len(rows(t, mustRead(t, e, cmd))); got != want {
+			t.Errorf("after token %d: %d rows, want %d", after, got, want)
 		}
 	}
 }

@@ -363,10 +363,11 @@ func (a *Acceptor) mayAccept(s *partitionState, p *ballot.Proposal) bool {
 		return false
 	// The proposal has no promises: promise and acceptance are one step here. Even a promise of the proposal's own
 	// ballot refuses it, because the acceptor gave it when it knew a ballot after the previous one.
-	case p.Previous.Present() && !a.noPrevious:
-		return !latest.After(p.Previous)
+	case p.Previous.Present() && !a.noPrevious && latest.After(p.Previous):
+		return false
 	}
-	// Equal is the usual case: the latest ballot is the one that this acceptor promised to the proposer.
+	// Equal is the usual case: the latest ballot is the one that this acceptor promised to the proposer. A proposal
+	// without promises must be later, too: a faulty member may name a previous ballot after the proposal's own.
 	return p.Ballot.After(latest) || p.Ballot == latest
 }
 
@@ -417,8 +418,7 @@ func (a *Acceptor) acceptOn(
 		return
 	}
 	// With an error, the state is zero and so is the ballot: done must look at the error first.
-	// A proposal without promises may come from a faulty member: its history proves nothing about later promises.
-	if err != nil || !a.mayAccept(&s, p) || s.latest().After(p.Ballot) {
+	if err != nil || !a.mayAccept(&s, p) {
 		a.replica.Leave(phase)
 		a.release(partition)
 		done(s.latest(), err)

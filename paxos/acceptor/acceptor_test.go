@@ -56,6 +56,18 @@ func accept(t *testing.T, l *Acceptor, p *ballot.Proposal) (refused ballot.Ballo
 	return refused
 }
 
+// TestPreviousBallotDoesNotOverrideAPromise sends a proposal that names a previous ballot after its own: a faulty
+// member must not make an acceptor accept below its promise.
+func TestPreviousBallotDoesNotOverrideAPromise(t *testing.T) {
+	l, _, table := newAcceptor(t)
+	prepare(t, l, table, ballotAt(20, 2))
+	forged := proposalOf(table, ballotAt(10, 1), ballotAt(10, 1), "k")
+	forged.Previous = ballotAt(30, 1)
+	if got := accept(t, l, forged); got != ballotAt(20, 2) {
+		t.Errorf("refused for %v", got)
+	}
+}
+
 // TestAcceptorKeepsItsWord sends requests to one acceptor and checks that it keeps its promises.
 func TestAcceptorKeepsItsWord(t *testing.T) {
 	l, _, table := newAcceptor(t)

@@ -328,7 +328,7 @@ func (r *Purge) tablesWithState(done func(found map[schema.StorageID]bool, err e
 	found, gone, err := r.o.Acceptor.scanTables(r.o.Clock.Now().UnixMicro())
 	r.deleteDropped(gone)
 	k.Lock()
-	// The time and the generation are those before the scan: what changed during it was perhaps not seen.
+	// The time and the generation are from before the scan, which may have missed what changed during it.
 	k.found, k.looked, k.at, k.generation = found, err == nil, now, generation
 	waiting := k.waiting
 	k.waiting, k.looking = nil, false
