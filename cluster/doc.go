@@ -21,7 +21,7 @@
 // loop. Functions that begin with Start are called by it and call back in it. Functions that take a context wait for
 // it, and it must not call them.
 //
-// The queue of the loop is bounded, and never blocks those that post: the goroutines of the network and of timers. A
+// The queue of the loop is bounded, and never blocks the posting goroutines of the network and of timers. A
 // full queue loses messages and ticks, which Raft tolerates, and refuses proposals.
 //
 // # What other packages rely on

@@ -87,7 +87,7 @@ func (o *ordering) plan(p *orderPart) (nodes []ring.NodeID, err error) {
 		if p.tally.Ask(node) {
 			nodes = append(nodes, node)
 		} else {
-			// Nearest first, like those that are asked.
+			// Nearest first, like the replicas that are asked.
 			p.spares = append(p.spares, node)
 		}
 	}

@@ -81,7 +81,7 @@ func (r *reading) sparesFor(failed ring.NodeID) (spares []*readTarget) {
 		switch {
 		case t.state != readSpare:
 		case r.tally.Replaces(t.node, failed):
-			// One is enough; those that were collected are not needed.
+			// One is enough; the spares collected so far are not needed.
 			return append(spares[:0], t)
 		case r.tally.Helps(t.node, failed):
 			spares = append(spares, t)

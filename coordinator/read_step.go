@@ -374,7 +374,7 @@ func (r *reading) dataRound(has func(*readTarget) bool, out []readEffect) []read
 				out = r.ask(t, false, out)
 			}
 		case readOpenPage, readOpenDigest, readSpare:
-			// It has not answered, so it is a spare of the data round, slower than those that have.
+			// It has not answered, so it becomes a spare of the data round: it is slower than the others.
 			t.state = readSpare
 			r.tally.Opened(t.node)
 		case readFailed:

@@ -149,6 +149,17 @@ func orderEffects(o *ordering, out []orderEffect) string {
 	return strings.Join(words, ", ")
 }
 
+// newReading returns a reading of one partition at QUORUM of three replicas.
+func newReading(t *testing.T) *reading {
+	v, table := newStepView(t)
+	c := New(Options{View: v, Clock: new(testclock.Clock), LocalDatacenter: "dc1"})
+	r := &reading{c: c, deadline: time.Second, whole: true}
+	cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k"))}
+	r.reset(&ReadRequest{Command: cmd, Consistency: ring.Quorum}, table, v.topology)
+	r.set = ring.ReplicaSet{Natural: []ring.NodeID{1, 2, 3}}
+	return r
+}
+
 // TestStepsOfAReading gives the effects of each event of a read at QUORUM of three replicas. Node 1 is this node.
 func TestStepsOfAReading(t *testing.T) {
 	const begun = "begin -> page 1, digest 2\n"
@@ -168,12 +179,7 @@ func TestStepsOfAReading(t *testing.T) {
 			"resume -> page 1, digest 2", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v, table := newStepView(t)
-			c := New(Options{View: v, Clock: new(testclock.Clock), LocalDatacenter: "dc1"})
-			r := &reading{c: c, deadline: time.Second, whole: true}
-			cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k"))}
-			r.reset(&ReadRequest{Command: cmd, Consistency: ring.Quorum}, table, v.topology)
-			r.set = ring.ReplicaSet{Natural: []ring.NodeID{1, 2, 3}}
+			r := newReading(t)
 			sent := map[ring.NodeID]*readTarget{}
 			for line := range strings.Lines(test.lines) {
 				event, want, _ := strings.Cut(line, "->")
@@ -215,14 +221,9 @@ func TestStepsOfAReading(t *testing.T) {
 // TestResultWaitsForNoNeedlessRepair repairs one of three replicas after a read at QUORUM: two have the whole answer,
 // so the result is returned at once, and a failure of the repair leaves no read that only its deadline would end.
 func TestResultWaitsForNoNeedlessRepair(t *testing.T) {
-	v, table := newStepView(t)
-	c := New(Options{View: v, Clock: new(testclock.Clock), LocalDatacenter: "dc1"})
-	r := &reading{c: c, deadline: time.Second, whole: true}
-	cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k"))}
-	r.reset(&ReadRequest{Command: cmd, Consistency: ring.Quorum}, table, v.topology)
-	r.set = ring.ReplicaSet{Natural: []ring.NodeID{1, 2, 3}}
+	r := newReading(t)
 	m := &row.Mutation{}
-	m.Reset(table.StorageID, cmd.Key)
+	m.Reset(r.cmd.Table, r.cmd.Key)
 	out := r.repair([]resolve.Repairs{{Node: 1}, {Node: 2}, {Node: 3, Mutations: []*row.Mutation{m}}}, nil)
 	if got := readEffectsOf(r, out, nil); got != "repair 3, reply ok" {
 		t.Errorf("effects: %s", got)

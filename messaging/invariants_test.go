@@ -1,10 +1,9 @@
 package messaging
 
 import (
-	"errors"
 	"testing"
 
-	"cqld/internal/invariant"
+	"cqld/internal/invariant/invarianttest"
 )
 
 // TestInvariantsFire gives back what was not taken, each as a bug in a worker or a writer would.
@@ -20,14 +19,6 @@ func TestInvariantsFire(t *testing.T) {
 		"bytes kept":        func() { busy(1, 5).giveBackLocked(work{bytes: 4}) },
 		"queue given twice": func() { (&link{t: &StreamTransport{}}).unqueue(1) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			defer func() {
-				err, _ := recover().(error)
-				if v := new(invariant.Violation); !errors.As(err, v) {
-					t.Errorf("no invariant was violated: %v", err)
-				}
-			}()
-			breaks()
-		})
+		t.Run(name, func(t *testing.T) { invarianttest.Fires(t, breaks, "") })
 	}
 }

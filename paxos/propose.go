@@ -25,7 +25,7 @@ func (m *machine) propose(out []effect, origin ballot.Ballot, update []byte) []e
 		Key:      m.cmd.Key,
 		Update:   update,
 	}
-	// A promise is no acceptance: all voters are asked, also those that did not promise.
+	// A voter that did not promise may still accept, so all voters are asked.
 	m.reopen()
 	// Some voters died since their promises.
 	if m.hopeless() {

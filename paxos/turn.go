@@ -41,7 +41,7 @@ func (m *contender) acquireTurn(out []effect) (_ []effect, start bool) {
 	if m.turn.Ticket != 0 || m.c.unsafe.NoArbiter || !m.c.contested.Has(m.partition, m.now) {
 		return out, true
 	}
-	// Each wait may ask every arbiter again: those that were silent are avoided by responsive.
+	// Each wait may ask every arbiter again: responsive avoids the silent ones.
 	m.turn.tried = nil
 	m.enterStage(StageTurn, m.now)
 	// A part of the time remains for the attempt.

@@ -1,10 +1,9 @@
 package rebalance
 
 import (
-	"errors"
 	"testing"
 
-	"cqld/internal/invariant"
+	"cqld/internal/invariant/invarianttest"
 	"cqld/ring"
 )
 
@@ -58,14 +57,6 @@ func TestInvariantsFire(t *testing.T) {
 		"parts in reverse":    func() { checkParts(r(0, 10), []ring.Range{r(5, 10), r(0, 3)}) },
 		"parts not joined":    func() { checkParts(r(0, 10), []ring.Range{r(0, 5), r(5, 10)}) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			defer func() {
-				err, _ := recover().(error)
-				if v := new(invariant.Violation); !errors.As(err, v) {
-					t.Errorf("no invariant was violated: %v", err)
-				}
-			}()
-			breaks()
-		})
+		t.Run(name, func(t *testing.T) { invarianttest.Fires(t, breaks, "") })
 	}
 }

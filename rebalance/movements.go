@@ -140,7 +140,7 @@ func (m *Movements) Reconcile(t *ring.Topology) {
 	m.handOver(t, self)
 }
 
-// follow makes the movements match a topology. It returns those that have ended, and those that begin, by operation.
+// follow makes the movements match a topology. It returns the ended and the new movements, by operation.
 func (m *Movements) follow(t *ring.Topology, self ring.NodeID) (ended, begun []*movement, open bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -263,7 +263,7 @@ func (a *Auto) dirtyRepaired(id schema.StorageID, from, to int, report Report, e
 }
 
 // repaired takes the outcome of the repair of chunks [from, to), and returns the pause before the next one. If it
-// succeeded, it removes the chunks, except those with hints lost since the repair began.
+// succeeded, it removes the chunks, except chunks with hints lost since the repair began.
 func (d *dirty) repaired(id schema.StorageID, from, to int, err error, now, retryAfter time.Duration,
 ) (pause time.Duration) {
 	d.Lock()

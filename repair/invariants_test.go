@@ -1,10 +1,9 @@
 package repair
 
 import (
-	"errors"
 	"testing"
 
-	"cqld/internal/invariant"
+	"cqld/internal/invariant/invarianttest"
 	"cqld/internal/testclock"
 	"cqld/ring"
 	"cqld/schema"
@@ -75,14 +74,6 @@ func TestInvariantsFire(t *testing.T) {
 			s.begin(2)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			defer func() {
-				err, _ := recover().(error)
-				if v := new(invariant.Violation); !errors.As(err, v) {
-					t.Errorf("no invariant was violated: %v", err)
-				}
-			}()
-			breaks()
-		})
+		t.Run(name, func(t *testing.T) { invarianttest.Fires(t, breaks, "") })
 	}
 }

@@ -351,7 +351,8 @@ schema and one ring, and all replicas of each table have the same bytes.
 ## Pairs
 
 Rows and columns have the numbers of the operations. A cell has the number of seeds in which the two were in progress
-together, as recorded last: of the %d of 'TestOperationsMeet', and in the last %d rows of the %d of 'TestStatementsMeet'.
+together in the last recorded run: of the %d seeds of 'TestOperationsMeet', and in the last %d rows of the %d seeds of
+'TestStatementsMeet'.
 
 `), meetingSeeds, len(statementRows()), statementSeeds)
 	writeMatrix(t, &b, rows)

@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/internal/invariant"
+	"cqld/internal/invariant/invarianttest"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -102,14 +103,7 @@ func TestInvariantsFire(t *testing.T) {
 			_ = loseEntries([]*maintainer{twice}, nil, nil, func() error { return nil })
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			defer func() {
-				if v := new(invariant.Violation); !errors.As(asError(recover()), v) {
-					t.Error("no invariant was violated")
-				}
-			}()
-			breaks()
-		})
+		t.Run(name, func(t *testing.T) { invarianttest.Fires(t, breaks, "") })
 	}
 }
 
@@ -120,17 +114,7 @@ func TestExpensiveInvariantsFire(t *testing.T) {
 	}
 	cells := row.NewRow()
 	cells.Cells = []row.Cell{{Column: 2, Timestamp: 1}, {Column: 1, Timestamp: 1}}
-	defer func() {
-		if v := new(invariant.Violation); !errors.As(asError(recover()), v) {
-			t.Error("cells that are not in order were reconciled")
-		}
-	}()
-	row.Reconcile(row.NewRow(), cells, row.NewRow())
-}
-
-func asError(p any) error {
-	err, _ := p.(error)
-	return err
+	invarianttest.Fires(t, func() { row.Reconcile(row.NewRow(), cells, row.NewRow()) }, "")
 }
 
 // losesTwice is a maintainer that removes a corrupt file twice.

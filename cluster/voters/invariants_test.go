@@ -1,10 +1,9 @@
 package voters
 
 import (
-	"errors"
 	"testing"
 
-	"cqld/internal/invariant"
+	"cqld/internal/invariant/invarianttest"
 )
 
 // TestInvariantsFire breaks the rules of a choice, each as a bug in distribute would.
@@ -19,14 +18,6 @@ func TestInvariantsFire(t *testing.T) {
 		"two votes":    {[]uint64{1, 1, 2}, 3},
 		"not in order": {[]uint64{2, 1, 3}, 3},
 	} {
-		t.Run(name, func(t *testing.T) {
-			defer func() {
-				err, _ := recover().(error)
-				if v := new(invariant.Violation); !errors.As(err, v) {
-					t.Errorf("no invariant was violated: %v", err)
-				}
-			}()
-			checkChoice(c.ids, c.seats)
-		})
+		t.Run(name, func(t *testing.T) { invarianttest.Fires(t, func() { checkChoice(c.ids, c.seats) }, "") })
 	}
 }

@@ -73,8 +73,8 @@ func (h *Arbiter) Ask(partition string, from ring.NodeID, timeout time.Duration,
 		done(Turn{})
 		return
 	case l != nil:
-		// First come, first served. No timer wakes those whose deadline passes: they have timers of their own, and are
-		// skipped.
+		// First come, first served. A waiter whose deadline passes has a timer of its own,
+		// and is skipped.
 		l.waiting = append(l.waiting, waiter{from, h.clock.Monotonic() + min(timeout, WaitMax), done})
 		h.mu.Unlock()
 		return
