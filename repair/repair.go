@@ -30,16 +30,9 @@ type Options struct {
 	// the caller's goroutine.
 	Run    func(func())
 	Limits Limits
-	Unsafe Unsafe
 	// RaiseFloor proposes the Paxos low bound (µs) of a table. nil means that Paxos state is purged up to the present
 	// low bounds.
 	RaiseFloor func(table schema.StorageID, micros int64, done func(error))
-}
-
-// Unsafe removes safeguards. It is for tests.
-type Unsafe struct {
-	// NotifyRestricted sends the notices of restricted repairs to the replicas in their scope.
-	NotifyRestricted bool
 }
 
 // Repairer makes replicas equal. Each Job is a state machine: no method waits, and no lock is held between two events.
@@ -54,7 +47,6 @@ type Repairer struct {
 	store   LocalStore
 	run     func(func())
 	limits  Limits
-	unsafe  Unsafe
 	raise   func(table schema.StorageID, micros int64, done func(error))
 	session atomic.Uint64
 	counts  counts
@@ -68,7 +60,7 @@ type Repairer struct {
 func NewRepairer(o Options) *Repairer {
 	r := &Repairer{c: o.Coordinator, view: o.View, clock: o.Clock, peers: o.Peers, paxos: o.Paxos, propose: o.Proposer,
 		store: o.Store, run: o.Run,
-		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, raise: o.RaiseFloor}
+		limits: o.Limits.withDefaults(), raise: o.RaiseFloor}
 	r.session.Store(uint64(r.clock.Now().UnixNano()))
 	return r
 }

@@ -261,8 +261,6 @@ func (u *unit) nextLeaf() {
 		u.readLeaf()
 	case u.purge != nil:
 		u.purge.forget()
-	case u.j.job.Scope.Restricted() && u.r.unsafe.NotifyRestricted:
-		u.notify()
 	case u.alone() || u.j.job.comparesOnly():
 		u.end(nil)
 	default:

@@ -11,7 +11,6 @@ import (
 	"cqld/coordinator"
 	"cqld/hints"
 	"cqld/node/assembly"
-	"cqld/repair"
 	"cqld/search"
 	"cqld/storage"
 	"cqld/storage/index"
@@ -97,7 +96,6 @@ type Unsafe struct {
 	Listings    watermark.Unsafe
 	Searches    search.Unsafe
 	Indexes     index.Unsafe
-	Repairs     repair.Unsafe
 	// BlankDisksServe lets a node whose disk was wiped start with its former identity.
 	BlankDisksServe bool
 	// NoWorkers executes blocking work in the calling goroutine: a run must then detect reads on a stream or in the

@@ -41,15 +41,6 @@ func TestSimDeletedRowsStayDeleted(t *testing.T) {
 	}
 }
 
-// TestSimNeedsAllReplicasBeforePurge shows that the simulation finds tombstones that are purged although the repair was
-// restricted to some replicas.
-func TestSimNeedsAllReplicasBeforePurge(t *testing.T) {
-	mustFail(t, 0, 20, func(o *Options) {
-		*o = graveOptions(o.Seed)
-		o.Unsafe.Repairs.NotifyRestricted = true
-	}, "was resurrected")
-}
-
 // TestSimNeedsRepairBeforePurge shows that the simulation finds tombstones that are purged before all replicas have
 // them.
 func TestSimNeedsRepairBeforePurge(t *testing.T) {

@@ -68,21 +68,19 @@ type Options struct {
 	// Coordinator has the options that Assemble does not set: random numbers, timestamps, limits, the data center.
 	Coordinator coordinator.Options
 	// Paxos has the limits and test switches of the proposer and the acceptor.
-	Paxos    PaxosOptions
-	Hints    hints.Options    // limits and test switches
-	Batches  batchlog.Options // limits and test switches
-	Counters counters.Options // limits and test switches
-	Listing  listing.Options  // limits and test switches
-	Search   search.Options   // limits and test switches
-	Builder  search.BuilderLimits
-	Worked   func(index.Work, error) // see search.BuilderOptions
-	Streams  rebalance.Limits
-	Repair   repair.Limits
-	// RepairUnsafe removes safeguards of repairs. It is for tests.
-	RepairUnsafe repair.Unsafe
-	AutoRepair   repair.AutoOptions // without Repairer and Store
-	Note         func(string)       // reports range movements to the operator; nil discards
-	Log          *slog.Logger       // records dropped ranges; nil discards
+	Paxos      PaxosOptions
+	Hints      hints.Options    // limits and test switches
+	Batches    batchlog.Options // limits and test switches
+	Counters   counters.Options // limits and test switches
+	Listing    listing.Options  // limits and test switches
+	Search     search.Options   // limits and test switches
+	Builder    search.BuilderLimits
+	Worked     func(index.Work, error) // see search.BuilderOptions
+	Streams    rebalance.Limits
+	Repair     repair.Limits
+	AutoRepair repair.AutoOptions // without Repairer and Store
+	Note       func(string)       // reports range movements to the operator; nil discards
+	Log        *slog.Logger       // records dropped ranges; nil discards
 	// HintLost is called for each partition whose hint was lost, after the partition is marked for repair. It may be
 	// nil, and must not block.
 	HintLost func(table schema.StorageID, token ring.Token)
@@ -205,7 +203,7 @@ func Assemble(o Options) *Parts {
 	p.Repairer = repair.NewRepairer(repair.Options{
 		Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Peers: p.Repairs, Paxos: p.Purge,
 		Proposer: p.Proposer,
-		Store:    o.Store, Run: o.Run, Limits: o.Repair, Unsafe: o.RepairUnsafe,
+		Store:    o.Store, Run: o.Run, Limits: o.Repair,
 		RaiseFloor: o.Cluster.StartPaxosFloor,
 	})
 	a := o.AutoRepair
