@@ -204,7 +204,7 @@ func (a *Auto) takeDirty(id schema.StorageID, now time.Duration) (from, to int, 
 	if len(dead) > 0 && !t.notified {
 		t.notified = true
 		waits = fmt.Sprintf("hints for table %s were lost; it is repaired when %s is back", a.r.nameOf(id),
-			a.r.addresses(dead))
+			addresses(a.r.view, dead))
 	}
 	return from, to, waits
 }
@@ -295,11 +295,11 @@ func (d *dirty) repaired(id schema.StorageID, from, to int, err error, now, retr
 func (r *Repairer) nameOf(id schema.StorageID) string { return r.view.Schema().NameOf(id) }
 
 // addresses returns the names of nodes for operators.
-func (r *Repairer) addresses(nodes []ring.NodeID) string {
+func addresses(view coordinator.View, nodes []ring.NodeID) string {
 	slices.Sort(nodes)
 	var out []string
 	for _, id := range slices.Compact(nodes) {
-		out = append(out, r.view.Topology().NameOf(id))
+		out = append(out, view.Topology().NameOf(id))
 	}
 	return strings.Join(out, ", ")
 }

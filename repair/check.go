@@ -12,24 +12,63 @@ import (
 //     purged: the replicas may purge tombstones after it.
 //  3. Paxos states are removed only after cleanRounds rounds in which no replica listed a proposal.
 //  4. Leaves that differ are disjoint parts of the range, in token order.
-//  5. A replica has one outstanding step of a tree, and one notice.
+//  5. A replica has one outstanding step of a tree, and one notice, until it is done.
 //  6. Repaired spans are disjoint and in token order. Adding a range makes no token less repaired; retaining ranges
 //     makes none more repaired.
 //  7. A repair of dirty chunks clears only chunks that were dirty when it began.
 //  8. The position of a scheduled repair does not go back.
+//  9. A job that has not ended waits for an answer or a pause: otherwise it would never end.
 
-// check checks invariant 1.
-func (j *Run) check() {
-	r := &j.report
-	invariant.Check(r.RangesDone+r.Skipped+r.Moving+len(j.left) == r.Ranges, "repair: a range is neither left nor done")
-	invariant.Check(j.unit == nil || j.unit.ended, "repair: a range begins before the last one has ended")
+// check checks invariants 1, 5 and 9 after a step.
+func (m *machine) check() {
+	r := &m.report
+	invariant.Check(m.over || r.RangesDone+r.Skipped+r.Moving+len(m.left) == r.Ranges,
+		"repair: a range is neither left nor done") // 1
+	invariant.Check(m.unit == nil || !m.over && m.begun && m.restart.number == 0,
+		"repair: a range begins before the last one has ended") // 1
+	waits := m.request.number != 0 || m.alarm.number != 0 || m.restart.number != 0
+	if m.unit != nil && m.unit.checkRequests() {
+		waits = true
+	}
+	invariant.Check(waits || m.over, "repair: no event would continue the job") // 9
+}
+
+// checkSuccess checks invariant 1 at the end of a job.
+func checkSuccess(err error, left []ring.Range) {
+	invariant.Check(err != nil || len(left) == 0, "repair: a job succeeds before its last range")
+}
+
+// checkRequests checks invariant 5. It reports whether an answer or the end of a pause is outstanding.
+func (u *unit) checkRequests() (waits bool) {
+	waits = u.request.number != 0
+	if u.tree != nil {
+		for _, n := range u.tree.nodes {
+			invariant.Check(n.done == (n.number == 0), "repair: a replica has not one step outstanding")
+			waits = waits || !n.done
+		}
+	}
+	for _, n := range u.notices {
+		invariant.Check(n.done == (n.number == 0), "repair: a replica has not one notice outstanding")
+		waits = waits || !n.done
+	}
+	return waits
+}
+
+// checkStep checks invariant 5 for an answer.
+func checkStep(n *treeNode) {
+	invariant.Check(!n.done, "repair: a replica has hashed a range twice")
+}
+
+// checkRounds checks invariant 3.
+func (p *purge) checkRounds() {
+	invariant.Check(p.clean == cleanRounds, "repair: Paxos states are removed before all proposals are decided")
 }
 
 // checkNotice checks invariant 2.
 func (u *unit) checkNotice() {
 	invariant.Check(u.purge == nil, "repair: a notice precedes the purge of Paxos states")
 	invariant.Check(len(u.differing) == 0, "repair: a notice precedes the repair of all leaves")
-	invariant.Check(!u.j.job.comparesOnly(), "repair: a notice of some replicas only")
+	invariant.Check(!u.m.job.comparesOnly(), "repair: a notice of some replicas only")
 	invariant.Check(len(u.nodes) == len(u.set.Natural), "repair: a notice although a replica was not compared")
 }
 

@@ -4,7 +4,8 @@
 // records the ranges that are repaired. A Scope restricts a repair to some replicas, for example while another data
 // center is lost.
 //
-// No function blocks. A job is a state machine whose events are replies and timers.
+// No function blocks. A job is a state machine whose events are replies and timers: its steps are pure, and Run is its
+// shell. Auto and Tables schedule jobs.
 //
 //	Auto ── the ranges of a table, those with lost hints first ──▶ job
 //	job  ── range by range, in token order ──▶ unit: one range with one replica set

@@ -11,51 +11,80 @@ import (
 
 // TestInvariantsFire breaks the invariants of repairs, each as a bug in a step would.
 func TestInvariantsFire(t *testing.T) {
-	r := &Repairer{clock: &testclock.Clock{}, limits: Limits{}.withDefaults()}
-	job := func() *Run { return &Run{r: r, left: []ring.Range{{Start: 0, End: 10}}, report: Report{Ranges: 1}} }
+	job := func() *machine {
+		limits := Limits{}.withDefaults()
+		return &machine{limits: &limits, begun: true, left: []ring.Range{{Start: 0, End: 10}},
+			report: Report{Ranges: 1}}
+	}
 	replicas := []ring.NodeID{1, 2}
 	compared := func() *unit {
-		return &unit{j: job(), r: r, nodes: replicas, set: ring.ReplicaSet{Natural: replicas}}
+		m := job()
+		m.unit = &unit{m: m, table: &schema.Table{}, topology: &ring.Topology{}, nodes: replicas,
+			set: ring.ReplicaSet{Natural: replicas}}
+		return m.unit
 	}
 	range10 := ring.Range{Start: 0, End: 10}
 	span := func(lower, upper uint64, until int64) repairedSpan { return repairedSpan{lower, upper, until} }
 	for name, breaks := range map[string]func(){
 		"range that is lost": func() {
-			j := job()
-			j.left = nil
-			j.check()
+			m := job()
+			m.left = nil
+			m.check()
 		},
 		"two units": func() {
-			j := job()
-			j.unit = &unit{}
-			j.check()
+			m := job()
+			m.unit, m.restart.number = &unit{}, 1
+			m.check()
 		},
-		"success before the end": func() { job().end(nil) },
+		"job that waits for nothing": func() { job().check() },
+		"unit that waits for nothing": func() {
+			u := compared()
+			u.hash(phaseSizing, range10, 1, nil)
+			u.m.check()
+			u.tree = nil
+			u.m.check()
+		},
+		"replica without a step": func() {
+			u := compared()
+			u.hash(phaseSizing, range10, 1, nil)
+			u.tree.nodes[1].take(2)
+			u.m.check()
+		},
+		"replica without a notice": func() {
+			u := compared()
+			u.notify(nil)
+			u.notices[0].take(1)
+			u.m.check()
+		},
+		"success before the end": func() { job().end(nil, nil) },
 		"more ends than jobs":    func() { (&counts{}).ended(&Report{}, nil) },
 		"notice before the purge": func() {
 			u := compared()
 			u.purge = &purge{}
-			u.notify()
+			u.notify(nil)
 		},
 		"notice before the leaves": func() {
 			u := compared()
 			u.differing = []ring.Range{range10}
-			u.notify()
+			u.notify(nil)
 		},
 		"notice of a comparison": func() {
 			u := compared()
-			u.j.job.Urgent = true
-			u.notify()
+			u.m.job.Urgent = true
+			u.notify(nil)
 		},
 		"notice of one replica": func() {
 			u := compared()
 			u.nodes = u.nodes[:1]
-			u.notify()
+			u.notify(nil)
 		},
-		"states removed too early": func() { (&purge{u: compared(), clean: cleanRounds - 1}).forget() },
-		"hashed twice": func() {
-			compared().stepped(&tree{leaves: 1}, &treeNode{}, HashStep{}, nil)
+		"second answer to a notice": func() { compared().noticed(&notified{done: true}, &event{}, nil) },
+		"states removed too early": func() {
+			u := compared()
+			u.purge = &purge{clean: cleanRounds - 1}
+			u.forget(nil)
 		},
+		"hashed twice":          func() { compared().hashed(&treeNode{done: true}, &event{kind: eventHashed}, nil) },
 		"leaf of another range": func() { checkLeaves(range10, []ring.Range{{Start: 5, End: 15}}) },
 		"leaves in reverse":     func() { checkLeaves(range10, []ring.Range{{Start: 5, End: 10}, {Start: 0, End: 5}}) },
 		"empty span":            func() { checkSpans([]repairedSpan{span(5, 5, 1)}) },

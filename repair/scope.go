@@ -43,15 +43,22 @@ func (s *Scope) comparable(t *ring.Topology, replicas []ring.NodeID) bool {
 }
 
 // pieces divides ranges into those with one replica set each that a repair of the table covers.
-func (r *Repairer) pieces(table *schema.Table, ranges []ring.Range, scope *Scope) (out []ring.Range) {
-	topology := r.view.Topology()
-	placement := topology.Placement(table.Replication)
+func pieces(t *ring.Topology, table *schema.Table, ranges []ring.Range, scope *Scope) (out []ring.Range) {
+	placement := t.Placement(table.Replication)
 	for _, tokens := range ranges {
 		for _, piece := range placement.Ranges(tokens) {
-			if scope.comparable(topology, piece.Replicas.Natural) {
+			if scope.comparable(t, piece.Replicas.Natural) {
 				out = append(out, halves(piece.Range)...)
 			}
 		}
 	}
 	return out
+}
+
+// halves returns r, or two halves when r is the whole ring: the range of a tree must not wrap.
+func halves(r ring.Range) []ring.Range {
+	if r.Start == r.End {
+		return []ring.Range{{Start: r.Start, End: 0}, {Start: 0, End: r.End}}
+	}
+	return []ring.Range{r}
 }

@@ -125,7 +125,7 @@ func (r *Repairer) ranges(target Target, scope *Scope) int {
 	if table == nil || table.Replication.Class == ring.Local {
 		return 0
 	}
-	return len(r.pieces(table, target.Range.Unwrap(), scope))
+	return len(pieces(r.view.Topology(), table, target.Range.Unwrap(), scope))
 }
 
 // next starts the next target that is not done.

@@ -2,6 +2,7 @@ package repair
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"cqld/coordinator"
@@ -12,10 +13,39 @@ import (
 	"cqld/schema"
 )
 
-// unit repairs one range with one replica set. Its methods are events of its job.
+// phase is what a unit does.
+type phase uint8
+
+const (
+	// phaseListing lists the proposals of the replicas, one replica after the other.
+	phaseListing phase = iota
+	// phaseSettling executes a round of Paxos for each listed proposal.
+	phaseSettling
+	// phaseSizing hashes the range as one leaf, in at most one step.
+	phaseSizing
+	// phaseComparing hashes the leaves of the range.
+	phaseComparing
+	// phaseReading reads a leaf that differs at all replicas, page by page.
+	phaseReading
+	// phaseVerifying hashes the leaf that was read.
+	phaseVerifying
+	// phaseForgetting purges the Paxos state of the replicas, one replica after the other.
+	phaseForgetting
+	// phaseNotifying sends the notices.
+	phaseNotifying
+)
+
+// unit repairs one range with one replica set. Its methods are parts of the machine's step.
+//
+//	listing ◀──▶ settling      reading ◀──▶ verifying
+//	   │                         ▲ │ next leaf
+//	   ▼                         │ ▼
+//	sizing ──▶ comparing ──▶ nextLeaf ──▶ forgetting ──▶ notifying ──▶ done
+//
+// Phases are left out if there is no Paxos state, if the range is small, if nothing differs, or if the job only
+// compares.
 type unit struct {
-	j        *Run
-	r        *Repairer
+	m        *machine
 	table    *schema.Table
 	topology *ring.Topology
 	tokens   ring.Range
@@ -23,13 +53,15 @@ type unit struct {
 	nodes    []ring.NodeID // the replicas in the job's scope
 	session  uint64
 	began    time.Time
-	ended    bool
 
-	tree *tree // under construction
+	phase   phase
+	request request // of phases in which one request is outstanding; the pause at the end of a tree
+	tree    *tree   // sizing, comparing, verifying
 	// differing are the leaves that differ; the first is being read.
 	differing []ring.Range
 	round     int
-	waiting   int // notices without a reply
+	leaf      *scan.Cursor // reading; belongs to the outstanding effect
+	notices   []*notified  // notifying
 
 	purge *purge // of Paxos state; nil when there is none, or it could not be settled
 	until int64  // seconds; all replicas have every write from before then
@@ -40,194 +72,228 @@ type tree struct {
 	tokens ring.Range
 	leaves int
 	nodes  []*treeNode
-	open   int // nodes that have not finished
-	then   func(t *tree)
 }
 
+// treeNode contains the hashes of one replica.
 type treeNode struct {
-	node     ring.NodeID
-	hashes   []LeafHash
-	after    []byte
-	attempts int
-	size     int64
-	stepped  bool // more than one step was needed
+	request
+	node   ring.NodeID
+	hashes []LeafHash
+	after  []byte
+	size   int64
+	done   bool // has hashed the range
+	// stepped reports that more than one step is needed.
+	stepped bool
 }
 
-func newUnit(j *Run, table *schema.Table, t *ring.Topology, tokens ring.Range) *unit {
-	u := &unit{
-		j: j, r: j.r, table: table, topology: t, tokens: tokens, session: j.r.session.Add(1), began: j.r.clock.Now(),
-		set: t.Placement(table.Replication).Replicas(tokens.Start + 1),
-	}
-	u.nodes = j.job.Scope.Of(t, u.set.Natural)
-	u.until = u.began.Add(-u.r.limits.Margin).Unix()
+// notified is a replica that gets a notice.
+type notified struct {
+	request
+	node ring.NodeID
+	done bool // has answered, or is given up
+}
+
+func newUnit(m *machine, table *schema.Table, t *ring.Topology, tokens ring.Range) *unit {
+	u := &unit{m: m, table: table, topology: t, tokens: tokens, session: m.sessions.Add(1), began: m.now,
+		set: t.Placement(table.Replication).Replicas(tokens.Start + 1)}
+	u.nodes = m.job.Scope.Of(t, u.set.Natural)
+	u.until = u.began.Add(-m.limits.Margin).Unix()
 	return u
 }
 
-func (u *unit) end(err error) {
-	if !u.ended {
-		u.ended = true
-		u.j.unitDone(u, err)
-	}
-}
-
-// fail ends the unit. node is zero when the failure is not of one node.
-func (u *unit) fail(node ring.NodeID, err error) {
-	u.end(&Failed{Range: u.tokens, Node: node, Err: err, name: u.topology.NameOf(node)})
+// fail ends the job. node is zero when the failure is not of one node.
+func (u *unit) fail(node ring.NodeID, err error, out []effect) []effect {
+	return u.m.unitDone(u, &Failed{Range: u.tokens, Node: node, Err: err, name: u.topology.NameOf(node)}, out)
 }
 
 // begin checks that all replicas in the scope can participate.
-func (u *unit) begin() {
+func (u *unit) begin(out []effect) []effect {
+	m := u.m
 	if len(u.set.Pending) > 0 {
-		u.end(ErrMoving)
-		return
+		return m.unitDone(u, ErrMoving, out)
 	}
-	if len(u.set.Natural) == 0 || !u.j.job.Scope.comparable(u.topology, u.set.Natural) {
-		u.end(nil) // there is no replica, or nothing to compare
-		return
+	if len(u.set.Natural) == 0 || !m.job.Scope.comparable(u.topology, u.set.Natural) {
+		return m.unitDone(u, nil, out) // there is no replica, or nothing to compare
 	}
 	var down []ring.NodeID
 	for _, node := range u.nodes {
-		if node != u.r.view.Self() && !u.r.view.Alive(node) {
+		if node != m.view.Self() && !m.view.Alive(node) {
 			down = append(down, node)
 		}
 	}
 	if len(down) > 0 {
-		u.end(&Unavailable{Range: u.tokens, Nodes: down, names: u.r.addresses(down)})
-		return
+		return m.unitDone(u, &Unavailable{Range: u.tokens, Nodes: down, names: addresses(m.view, down)}, out)
 	}
-	if u.j.job.comparesOnly() {
-		u.compare()
-		return
+	if m.job.comparesOnly() {
+		return u.compare(out)
 	}
-	if lowBound := u.r.view.PaxosFloor(u.table.StorageID); lowBound > 0 {
-		u.settle(lowBound)
-		return
+	if lowBound := m.view.PaxosFloor(u.table.StorageID); lowBound > 0 {
+		return u.settle(lowBound, out)
 	}
-	if u.j.conditional { // there may be Paxos state, and no low bound yet
+	if m.conditional { // there may be Paxos state, and no low bound yet
 		u.keep()
 	}
-	u.compare()
+	return u.compare(out)
+}
+
+// step takes the event of an outstanding request. It ignores all others: they are late.
+func (u *unit) step(ev *event, out []effect) []effect {
+	if u.request.take(ev.number) {
+		if ev.kind == eventResumed {
+			return u.proceed(out)
+		}
+		return u.answered(ev, out)
+	}
+	if u.tree != nil {
+		for _, n := range u.tree.nodes {
+			if n.take(ev.number) {
+				return u.hashed(n, ev, out)
+			}
+		}
+	}
+	for _, n := range u.notices {
+		if n.take(ev.number) {
+			return u.noticed(n, ev, out)
+		}
+	}
+	return out
+}
+
+// answered takes the answer of a phase in which one request is outstanding.
+func (u *unit) answered(ev *event, out []effect) []effect {
+	//exhaustive:ignore
+	switch u.phase {
+	case phaseListing, phaseForgetting:
+		return u.purged(ev, out)
+	case phaseSettling:
+		return u.settled(ev, out)
+	case phaseReading:
+		return u.pageRead(ev, out)
+	}
+	return out
+}
+
+// proceed continues after a pause: with the next request of the phase, or with the next phase.
+func (u *unit) proceed(out []effect) []effect {
+	//exhaustive:enforce
+	switch u.phase {
+	case phaseListing, phaseSettling:
+		return u.list(out)
+	case phaseSizing:
+		return u.sized(out)
+	case phaseComparing:
+		return u.compared(out)
+	case phaseReading:
+		return u.readPage(out)
+	case phaseVerifying:
+		return u.verified(out)
+	case phaseForgetting:
+		return u.forget(out)
+	case phaseNotifying: // its replicas pause, each for itself
+	}
+	return out
 }
 
 // alone reports whether there is nothing to compare.
-func (u *unit) alone() bool { return u.j.job.PaxosOnly && len(u.set.Natural) == 1 }
+func (u *unit) alone() bool { return u.m.job.PaxosOnly && len(u.set.Natural) == 1 }
 
 // compare starts the comparison of the replicas.
-func (u *unit) compare() {
+func (u *unit) compare(out []effect) []effect {
 	if u.alone() {
-		u.nextLeaf()
-		return
+		return u.nextLeaf(out)
 	}
 	// One step hashes a small range. For a larger one, it returns the size, which determines the number of leaves.
-	u.hash(u.tokens, 1, u.sized)
+	return u.hash(phaseSizing, u.tokens, 1, out)
 }
 
-// sized is the event of the first hashes, of the whole range as one leaf.
-func (u *unit) sized(t *tree) {
+// sized decides after the first step of each replica: the range is hashed, or it is large.
+func (u *unit) sized(out []effect) []effect {
 	size, stepped := int64(0), false
-	for _, n := range t.nodes {
+	for _, n := range u.tree.nodes {
 		size, stepped = max(size, n.size), stepped || n.stepped
 	}
 	if !stepped {
-		u.compared(t)
-		return
+		return u.compared(out)
 	}
-	leaves := int(min(max(2, size/u.r.limits.LeafBytes), int64(u.r.limits.LeavesMax)))
-	u.hash(u.tokens, leaves, u.compared)
+	leaves := int(min(max(2, size/u.m.limits.LeafBytes), int64(u.m.limits.LeavesMax)))
+	return u.hash(phaseComparing, u.tokens, leaves, out)
 }
 
-// hash builds a tree and calls then. A tree of the whole range with one leaf ends after its first step.
-func (u *unit) hash(tokens ring.Range, leaves int, then func(*tree)) {
-	t := &tree{tokens: tokens, leaves: leaves, then: then, open: len(u.nodes)}
-	u.tree = t
+// hash starts to build a tree.
+func (u *unit) hash(p phase, tokens ring.Range, leaves int, out []effect) []effect {
+	u.phase, u.tree = p, &tree{tokens: tokens, leaves: leaves}
 	for _, node := range u.nodes {
-		t.nodes = append(t.nodes, &treeNode{node: node, hashes: make([]LeafHash, leaves)})
+		n := &treeNode{node: node, hashes: make([]LeafHash, leaves)}
+		u.tree.nodes = append(u.tree.nodes, n)
+		out = u.hashNext(n, out)
 	}
-	for _, n := range t.nodes {
-		u.step(t, n)
-	}
+	return out
 }
 
-// step requests the next step of one replica.
-func (u *unit) step(t *tree, n *treeNode) {
-	req := &HashRequest{Session: u.session, Epoch: u.topology.Epoch(), Table: u.table.StorageID, Tokens: t.tokens,
-		Leaves: t.leaves, Now: u.began.Unix(), After: n.after}
-	u.r.peers.Hash(n.node, req, u.r.limits.Timeout, func(s HashStep, err error) {
-		u.j.events.do(func() {
-			if !u.j.ended && !u.ended && u.tree == t {
-				u.stepped(t, n, s, err)
-			}
-		})
-	})
+// hashNext requests the next step of one replica.
+func (u *unit) hashNext(n *treeNode, out []effect) []effect {
+	req := &HashRequest{Session: u.session, Epoch: u.topology.Epoch(), Table: u.table.StorageID, Tokens: u.tree.tokens,
+		Leaves: u.tree.leaves, Now: u.began.Unix(), After: n.after}
+	return u.m.await(&n.request, effect{kind: effectHash, node: n.node, hash: req}, out)
 }
 
-// stepped is the event of a step's outcome.
-func (u *unit) stepped(t *tree, n *treeNode, s HashStep, err error) {
-	if err != nil {
-		u.again(&n.attempts, n.node, err, func() {
-			if u.tree == t {
-				u.step(t, n)
-			}
-		})
-		return
-	}
-	for i, leaf := range s.Leaves {
-		if leaf < 0 || leaf >= t.leaves {
-			u.fail(n.node, errors.New("hashes of leaves that were not requested"))
-			return
-		}
-		n.hashes[leaf].Add(s.Hashes[i])
-	}
-	u.j.report.Bytes += s.Scanned
-	n.attempts, n.after, n.size = 0, s.Next, max(n.size, s.Size)
-	wait := u.j.spend(s.Scanned)
-	if s.Next != nil && (t.leaves > 1 || t.tokens != u.tokens) {
-		u.j.after(wait, func() {
-			if u.tree == t {
-				u.step(t, n)
-			}
-		})
-		return
-	}
-	n.stepped = s.Next != nil
-	invariant.Check(t.open > 0, "repair: a replica has hashed a range twice")
-	if t.open--; t.open == 0 {
-		u.tree = nil
-		u.j.after(wait, func() { t.then(t) })
-	}
-}
-
-// again retries after a pause, or ends the unit. If a replica refuses because the ring has changed, the range is
-// started again. While the table is truncated it retries without a limit: a truncation ends after
-// coordinator.Limits.TruncationMost.
-func (u *unit) again(attempts *int, node ring.NodeID, err error, try func()) {
-	*attempts++
-	var refusal *coordinator.NotReplica
-	switch {
-	case u.r.view.Schema().Dropped(u.table.StorageID):
-		u.end(&coordinator.UnknownTable{Table: u.table.StorageID})
-	case u.r.c.Truncating(u.table.StorageID): // its end is certain, and determines how to continue
-		*attempts--
-		u.j.after(u.r.limits.RetryPause, func() {
-			if !u.ended {
-				try()
-			}
-		})
-	case *attempts >= u.r.limits.Attempts:
-		u.fail(node, err)
-	case errors.As(err, &refusal) && u.j.refusals < u.r.limits.Attempts:
-		u.ended = true
-		u.j.refusals++
-		u.j.after(u.r.limits.RetryPause<<(u.j.refusals-1), u.j.next)
-	case errors.As(err, &refusal):
-		u.fail(node, err)
+// hashed takes the answer of one replica, or the end of its pause.
+func (u *unit) hashed(n *treeNode, ev *event, out []effect) []effect {
+	checkStep(n)
+	switch s := &ev.hashes; {
+	case ev.kind == eventResumed:
+		return u.hashNext(n, out)
+	case ev.err != nil:
+		return u.again(&n.request, n.node, ev, out)
 	default:
-		u.j.after(u.r.limits.RetryPause<<(*attempts-1), func() {
-			if !u.ended {
-				try()
+		for i, leaf := range s.Leaves {
+			if leaf < 0 || leaf >= u.tree.leaves {
+				return u.fail(n.node, errors.New("hashes of leaves that were not requested"), out)
 			}
-		})
+			n.hashes[leaf].Add(s.Hashes[i])
+		}
+		u.m.report.Bytes += s.Scanned
+		n.attempts, n.after, n.size = 0, s.Next, max(n.size, s.Size)
+		if s.Next != nil && u.phase != phaseSizing {
+			return u.m.spend(&n.request, s.Scanned, out)
+		}
+		n.done, n.stepped = true, s.Next != nil
+		if u.tree.open() > 0 {
+			return append(out, effect{kind: effectSpend, bytes: s.Scanned})
+		}
+		return u.m.spend(&u.request, s.Scanned, out)
 	}
+}
+
+// open returns the number of replicas that have not hashed the range.
+func (t *tree) open() (n int) {
+	for _, node := range t.nodes {
+		if !node.done {
+			n++
+		}
+	}
+	return n
+}
+
+// again repeats a request after a pause, or ends the unit. If a replica refuses because the ring has changed, the range
+// is started again. While the table is truncated it repeats without a limit: a truncation ends after
+// coordinator.Limits.TruncationMost.
+func (u *unit) again(r *request, node ring.NodeID, ev *event, out []effect) []effect {
+	m := u.m
+	r.attempts++
+	var refusal *coordinator.NotReplica
+	switch refused := errors.As(ev.err, &refusal); {
+	case m.view.Schema().Dropped(u.table.StorageID):
+		return m.unitDone(u, &coordinator.UnknownTable{Table: u.table.StorageID}, out)
+	case ev.truncating: // its end is certain, and determines how to continue
+		r.attempts--
+		return m.pause(r, m.limits.RetryPause, out)
+	case r.attempts >= m.limits.Attempts, refused && m.refusals >= m.limits.Attempts:
+		return u.fail(node, ev.err, out)
+	case refused:
+		return m.refused(out)
+	}
+	return m.retry(r, out)
 }
 
 // differs reports whether the replicas' hashes of a leaf differ.
@@ -240,112 +306,114 @@ func (t *tree) differs(leaf int) bool {
 	return false
 }
 
-// compared is the event of the tree's completion.
-func (u *unit) compared(t *tree) {
-	u.j.report.Leaves += t.leaves
+// compared determines the leaves that differ.
+func (u *unit) compared(out []effect) []effect {
+	t := u.tree
+	u.tree = nil
+	u.m.report.Leaves += t.leaves
 	for i := range t.leaves {
 		if t.differs(i) {
 			u.differing = append(u.differing, t.tokens.Part(i, t.leaves))
 		}
 	}
 	checkLeaves(t.tokens, u.differing)
-	u.j.report.Differing += len(u.differing)
-	u.nextLeaf()
+	u.m.report.Differing += len(u.differing)
+	return u.nextLeaf(out)
 }
 
 // nextLeaf reads the next leaf that differs. When none is left, it continues with the purge or the notices.
-func (u *unit) nextLeaf() {
+func (u *unit) nextLeaf(out []effect) []effect {
 	switch {
 	case len(u.differing) > 0:
 		u.round = 1
-		u.readLeaf()
+		return u.readLeaf(out)
 	case u.purge != nil:
-		u.purge.forget()
-	case u.alone() || u.j.job.comparesOnly():
-		u.end(nil)
-	default:
-		u.notify()
+		return u.forget(out)
+	case u.alone() || u.m.job.comparesOnly():
+		return u.m.unitDone(u, nil, out)
 	}
+	return u.notify(out)
 }
 
 // readLeaf reads a leaf at all replicas in the scope, page by page.
-func (u *unit) readLeaf() {
-	attempts := 0
-	u.readPage(&scan.Cursor{Tokens: u.differing[0], Command: row.ReadCommand{
+func (u *unit) readLeaf(out []effect) []effect {
+	u.phase = phaseReading
+	u.leaf = &scan.Cursor{Tokens: u.differing[0], Command: row.ReadCommand{
 		Table: u.table.StorageID, Slices: []row.Slice{row.AllRows()},
-		Limits: row.Limits{Rows: u.r.limits.PageRows}, Now: u.r.clock.Now().Unix(), Repair: &u.j.rows,
-	}}, &attempts)
+		Limits: row.Limits{Rows: u.m.limits.PageRows}, Now: u.m.now.Unix(),
+	}}
+	return u.readPage(out)
 }
 
 // readPage reads the next page of a leaf, whose rows are not needed: the read repairs them.
-func (u *unit) readPage(leaf *scan.Cursor, attempts *int) {
-	cmd := new(row.ReadCommand)
-	leaf.Next(cmd)
-	req := &coordinator.ReadRequest{Command: cmd, Consistency: ring.All, Timeout: u.r.limits.Timeout}
-	if u.j.job.Scope.Restricted() {
-		req.Only = u.nodes
+func (u *unit) readPage(out []effect) []effect {
+	e := effect{kind: effectRead, leaf: u.leaf}
+	if u.m.job.Scope.Restricted() {
+		e.only = u.nodes
 	}
-	u.r.c.Read(req, func(page []byte, err error) {
-		size := int64(len(page))
-		if err == nil {
-			err = leaf.Skip(page) // here, because the page is valid only during the call
-		}
-		u.j.events.do(func() {
-			switch {
-			case u.j.ended || u.ended:
-			case err != nil:
-				u.again(attempts, 0, err, func() { u.readPage(leaf, attempts) })
-			case leaf.More():
-				*attempts = 0
-				wait := u.j.spend(size * int64(len(u.nodes)))
-				u.j.after(wait, func() { u.readPage(leaf, attempts) })
-			default:
-				u.hash(u.differing[0], 1, u.verified)
-			}
-		})
-	})
+	return u.m.await(&u.request, e, out)
 }
 
-// verified is the event of a leaf's hashes after the read.
-func (u *unit) verified(t *tree) {
-	if t.differs(0) {
-		if u.round < u.r.limits.Rounds {
-			u.round++
-			u.readLeaf()
-			return
-		}
-		u.j.report.Unsettled++
+// pageRead takes the end of the read of a page. The cursor is after the page.
+func (u *unit) pageRead(ev *event, out []effect) []effect {
+	if ev.err != nil {
+		return u.again(&u.request, 0, ev, out)
+	}
+	u.request.attempts = 0
+	if ev.more {
+		return u.m.spend(&u.request, ev.bytes*int64(len(u.nodes)), out)
+	}
+	u.leaf = nil
+	return u.hash(phaseVerifying, u.differing[0], 1, out)
+}
+
+// verified decides after the hashes of a leaf that was read.
+func (u *unit) verified(out []effect) []effect {
+	differs := u.tree.differs(0)
+	u.tree = nil
+	if differs && u.round < u.m.limits.Rounds {
+		u.round++
+		return u.readLeaf(out)
+	}
+	if differs {
+		u.m.report.Unsettled++
 	}
 	u.differing = u.differing[1:]
-	u.nextLeaf()
+	return u.nextLeaf(out)
 }
 
 // notify sends the notice to all replicas.
-func (u *unit) notify() {
+func (u *unit) notify(out []effect) []effect {
 	u.checkNotice()
-	notice := &Notice{Session: u.session, Table: u.table.StorageID, Tokens: u.tokens, Until: u.until}
-	u.waiting = len(u.nodes)
+	u.phase = phaseNotifying
 	for _, node := range u.nodes {
-		u.sendNotice(node, notice, 1)
+		n := &notified{node: node}
+		u.notices = append(u.notices, n)
+		out = u.sendNotice(n, out)
 	}
+	return out
 }
 
-func (u *unit) sendNotice(node ring.NodeID, notice *Notice, attempt int) {
-	u.r.peers.Repaired(node, notice, u.r.limits.Timeout, func(err error) {
-		u.j.events.do(func() {
-			switch {
-			case u.j.ended:
-				return
-			case err != nil && attempt < u.r.limits.Attempts:
-				u.j.after(u.r.limits.RetryPause<<(attempt-1), func() { u.sendNotice(node, notice, attempt+1) })
-				return
-			case err != nil:
-				u.j.report.Unnoticed++ // the replica keeps its tombstones longer
-			}
-			invariant.Check(u.waiting > 0, "repair: a notice has two answers")
-			if u.waiting--; u.waiting == 0 {
-				u.end(nil)
-			}
-		})
-	})
+func (u *unit) sendNotice(n *notified, out []effect) []effect {
+	notice := &Notice{Session: u.session, Table: u.table.StorageID, Tokens: u.tokens, Until: u.until}
+	return u.m.await(&n.request, effect{kind: effectNotify, node: n.node, notice: notice}, out)
+}
+
+// noticed takes the answer of one replica, or the end of its pause.
+func (u *unit) noticed(n *notified, ev *event, out []effect) []effect {
+	invariant.Check(!n.done, "repair: a notice has two answers")
+	switch {
+	case ev.kind == eventResumed:
+		return u.sendNotice(n, out)
+	case ev.err != nil:
+		if n.attempts++; n.attempts < u.m.limits.Attempts {
+			return u.m.retry(&n.request, out)
+		}
+		u.m.report.Unnoticed++ // the replica keeps its tombstones longer
+	}
+	n.done = true
+	if slices.ContainsFunc(u.notices, func(n *notified) bool { return !n.done }) {
+		return out
+	}
+	return u.m.unitDone(u, nil, out)
 }

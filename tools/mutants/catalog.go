@@ -44,7 +44,7 @@ func areas() []area {
 			"rebalance/movements.go", "rebalance/compare.go", "rebalance/stream*.go"}, 6,
 			[]string{"TestSim -workloads=set,register -kinds=join,leave,move,isolate,one-way,bad-links -nodes=4 " +
 				"-factors=-1", "TestReadValuesStayVisible"}},
-		{"repair", []string{"repair/unit.go", "repair/repair.go", "repair/scope.go", "repair/auto.go",
+		{"repair", []string{"repair/machine.go", "repair/unit.go", "repair/run.go", "repair/scope.go", "repair/auto.go",
 			"repair/history.go", "repair/service.go"}, 4,
 			[]string{"TestSim -workloads=set,register -kinds=isolate,one-way,kill -converge=repair",
 				"TestSimDeletedRowsStayDeleted"}},

@@ -1,0 +1,227 @@
+package repair
+
+import (
+	"sync"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/internal/env"
+	"cqld/paxos/acceptor"
+	"cqld/ring"
+	"cqld/row"
+)
+
+// Run is a job in progress. It is the shell of a machine: it takes an event, locks, steps, checks the invariants,
+// unlocks, and performs the effects.
+//
+// One goroutine at a time performs effects, in their order; it may wait for the disk. Events that arrive meanwhile add
+// their effects to its queue, so that calls do not nest.
+type Run struct {
+	r        *Repairer
+	job      Job
+	progress func(Report)
+	done     func(Report, error)
+	rows     row.Repair // counts the rows that reads sent to replicas
+
+	mu struct {
+		sync.Mutex
+		machine    machine
+		queue      []effect // that are not performed yet
+		performing bool
+		timers     map[uint64]env.Timer // of pauses, by their number
+	}
+}
+
+// Start starts a job. It calls progress, which may be nil, after every range, and done once.
+func (r *Repairer) Start(job Job, progress func(Report), done func(Report, error)) *Run {
+	if progress == nil {
+		progress = func(Report) {}
+	}
+	j := &Run{r: r, job: job, progress: progress, done: done}
+	j.mu.machine = machine{job: job, view: r.view, limits: &r.limits, sessions: &r.session, mayRaise: r.raise != nil,
+		report: Report{Job: job}}
+	j.mu.timers = map[uint64]env.Timer{}
+	r.counts.running.Add(1)
+	j.deliver(&event{kind: eventStarted})
+	return j
+}
+
+// Cancel ends the job with ErrCancelled, unless it has ended.
+func (j *Run) Cancel() { j.deliver(&event{kind: eventCancelled}) }
+
+// deliver takes an event. The effects are performed by this call, in a goroutine of Options.Run, or by the goroutine
+// that performs already.
+func (j *Run) deliver(ev *event) {
+	if ev.err != nil {
+		ev.truncating = j.r.c.Truncating(j.job.Table)
+	}
+	if !j.step(ev) {
+		return
+	}
+	if j.r.run != nil {
+		j.r.run(j.performAll)
+		return
+	}
+	j.performAll()
+}
+
+// step executes a step of the machine. It reports whether the caller must perform the queue.
+func (j *Run) step(ev *event) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	ev.now = j.r.clock.Now()
+	if ev.kind == eventResumed {
+		delete(j.mu.timers, ev.number)
+	}
+	m := &j.mu.machine
+	j.mu.queue = m.step(ev, j.mu.queue)
+	m.check()
+	if j.mu.performing || len(j.mu.queue) == 0 {
+		return false
+	}
+	j.mu.performing = true
+	return true
+}
+
+// performAll performs the queue until it is empty.
+func (j *Run) performAll() {
+	for e, more := j.next(); more; e, more = j.next() {
+		j.perform(&e)
+	}
+}
+
+// next removes the first effect of the queue. It returns false when the goroutine must stop to perform.
+func (j *Run) next() (e effect, more bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.mu.queue) == 0 {
+		j.mu.performing, j.mu.queue = false, nil
+		return e, false
+	}
+	e = j.mu.queue[0]
+	j.mu.queue = j.mu.queue[1:]
+	return e, true
+}
+
+// perform performs an effect without the lock.
+func (j *Run) perform(e *effect) {
+	r, number, timeout := j.r, e.number, j.r.limits.Timeout
+	//exhaustive:enforce
+	switch e.kind {
+	case effectLoad:
+		j.deliver(&event{kind: eventLoaded, number: number, rest: j.rest()})
+	case effectScan:
+		r.paxos.Conditional(j.job.Table, func(any bool, err error) {
+			j.deliver(&event{kind: eventScanned, number: number, conditional: any, err: err})
+		})
+	case effectRaise:
+		r.raise(j.job.Table, e.micros, func(error) { j.deliver(&event{kind: eventRaised, number: number}) })
+	case effectPause:
+		j.pause(number, e.after)
+	case effectSpend:
+		if wait := r.spend(e.bytes, j.job.Urgent); number != 0 {
+			j.pause(number, wait)
+		}
+	case effectHash:
+		r.peers.Hash(e.node, e.hash, timeout, func(s HashStep, err error) {
+			j.deliver(&event{kind: eventHashed, number: number, hashes: s, err: err})
+		})
+	case effectRead:
+		j.read(e)
+	case effectPurge:
+		r.paxos.Paxos(e.node, e.purge, timeout, func(s acceptor.PurgeStep, err error) {
+			j.deliver(&event{kind: eventPurged, number: number, purged: s, err: err})
+		})
+	case effectSettle:
+		r.propose.SettleProposals(j.job.Table, e.key, timeout, func(err error) {
+			j.deliver(&event{kind: eventSettled, number: number, err: err})
+		})
+	case effectNotify:
+		r.peers.Repaired(e.node, e.notice, timeout, func(err error) {
+			j.deliver(&event{kind: eventNoticed, number: number, err: err})
+		})
+	case effectStore:
+		j.store(e.tokens)
+	case effectProgress:
+		j.progress(j.counted(e.report))
+	case effectFinish:
+		j.finish(e)
+	}
+}
+
+// pause makes eventResumed after a time, or at once if it is zero.
+func (j *Run) pause(number uint64, after time.Duration) {
+	resume := func() { j.deliver(&event{kind: eventResumed, number: number}) }
+	if after <= 0 {
+		resume()
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.mu.machine.over {
+		// With the lock: the event, which removes the timer, comes after it.
+		j.mu.timers[number] = j.r.clock.After(after, resume)
+	}
+}
+
+// read reads the next page of a leaf at ALL.
+func (j *Run) read(e *effect) {
+	leaf, number := e.leaf, e.number
+	cmd := new(row.ReadCommand)
+	leaf.Command.Repair = &j.rows
+	leaf.Next(cmd)
+	req := &coordinator.ReadRequest{Command: cmd, Consistency: ring.All, Timeout: j.r.limits.Timeout, Only: e.only}
+	j.r.c.Read(req, func(page []byte, err error) {
+		ev := &event{kind: eventRead, number: number, err: err, bytes: int64(len(page))}
+		if err == nil {
+			ev.err = leaf.Skip(page) // here, because the page is valid only during the call
+			ev.more = leaf.More()
+		}
+		j.deliver(ev)
+	})
+}
+
+// counted returns a report with the rows that were sent until now.
+func (j *Run) counted(report *Report) Report {
+	report.Rows = j.rows.Rows.Load()
+	return *report
+}
+
+// finish ends the job.
+func (j *Run) finish(e *effect) {
+	j.stopTimers()
+	if key := j.key(); e.err == nil && key != nil {
+		_ = j.r.store.DeleteLocal(key, false) // on failure the job is repeated
+	}
+	report := j.counted(e.report)
+	j.r.counts.ended(&report, e.err)
+	j.done(report, e.err)
+}
+
+// stopTimers stops the pauses whose ends are not needed.
+func (j *Run) stopTimers() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, t := range j.mu.timers {
+		t.Stop()
+	}
+	clear(j.mu.timers)
+}
+
+// spend takes bytes from this node's budget for repairs and returns how long to wait for it. The budget may be
+// overdrawn slightly: a timer for each step would only delay the repair.
+func (r *Repairer) spend(bytes int64, urgent bool) time.Duration {
+	const lent = 20 * time.Millisecond
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.clock.Monotonic()
+	free, rate := &r.mu.free, r.limits.BytesPerSecond
+	if urgent {
+		free, rate = &r.mu.urgent, r.limits.UrgentBytesPerSecond
+	}
+	*free = max(*free, now) + time.Duration(bytes*int64(time.Second)/rate)
+	if wait := *free - now; wait > lent {
+		return wait
+	}
+	return 0
+}

@@ -1,0 +1,49 @@
+package repair
+
+import "sync"
+
+// serial calls functions one after the other: a function that arrives while another runs is called after it. So events
+// of one state machine never run concurrently and never nest. They may block on the disk: run calls them in a separate
+// goroutine. If run is nil, the first caller runs them.
+type serial struct {
+	run     func(func())
+	mu      sync.Mutex
+	queue   []func()
+	running bool
+}
+
+func (s *serial) do(f func()) {
+	s.mu.Lock()
+	s.queue = append(s.queue, f)
+	if s.running {
+		s.mu.Unlock()
+		return
+	}
+	s.running = true
+	s.mu.Unlock()
+	if s.run != nil {
+		s.run(s.drain)
+		return
+	}
+	s.drain()
+}
+
+// drain calls the queued functions.
+func (s *serial) drain() {
+	for f := s.next(); f != nil; f = s.next() {
+		f()
+	}
+}
+
+// next returns the next queued function. nil means that none is left: the next call of do drains again.
+func (s *serial) next() func() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) == 0 {
+		s.running = false
+		return nil
+	}
+	f := s.queue[0]
+	s.queue = s.queue[1:]
+	return f
+}
