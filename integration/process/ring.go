@@ -19,6 +19,10 @@ type Ring struct {
 	Servers []*Server
 	// Spare are prepared and not started: nodes that may join.
 	Spare []*Server
+
+	// reserved is a listener next to the addresses of the ring. While it is open, free returns none of them, even if
+	// none of the servers runs. It is nil for hosts that Options name.
+	reserved net.Listener
 }
 
 // Options configure a ring of cqld nodes.
@@ -40,13 +44,13 @@ type Host struct {
 
 // NewRing prepares a ring of cqld nodes under dir without starting it, at free addresses.
 func NewRing(binary, dir string, o Options) (*Ring, error) {
-	places, err := o.places()
+	places, reserved, err := o.places()
 	if err != nil {
 		return nil, err
 	}
-	r := &Ring{}
+	r := &Ring{reserved: reserved}
 	for i, p := range places {
-		s := &Server{Address: net.JoinHostPort(p.host, strconv.Itoa(p.cql)),
+		s := &Server{Address: p.cqlAddress(),
 			Dir: filepath.Join(dir, "node"+strconv.Itoa(i+1)), status: &status{}, dial: o.Dial}
 		if o.Hosts != nil {
 			s.enter = o.Hosts[i].Enter
@@ -59,6 +63,7 @@ func NewRing(binary, dir string, o Options) (*Ring, error) {
 		s.Tables = "http://" + net.JoinHostPort(p.host, strconv.Itoa(p.tables))
 		s.options = p.options(o.YAML)
 		if err := s.Configure(); err != nil {
+			r.Stop()
 			return nil, err
 		}
 		s.argv = append(s.argv, "--config", s.config())
@@ -75,15 +80,15 @@ func NewRing(binary, dir string, o Options) (*Ring, error) {
 	return r, nil
 }
 
-// places returns the addresses of all nodes.
-func (o Options) places() (places []place, err error) {
+// places returns the addresses of all nodes, and what reserves them.
+func (o Options) places() (places []place, reserved net.Listener, err error) {
 	if o.Hosts == nil {
 		return free(o.Nodes + o.Spare)
 	}
 	for _, h := range o.Hosts {
 		places = append(places, place{h.Address, 9042, 7000, tablesPort})
 	}
-	return places, nil
+	return places, nil, nil
 }
 
 // Configure sets lines of the node's configuration file for the next start, after those of Options.YAML.
@@ -106,25 +111,36 @@ type place struct {
 	cql, storage, tables int
 }
 
-// free returns places for n nodes: a loopback address each, or ports of 127.0.0.1 if that is the only one.
-func free(n int) ([]place, error) {
+// free returns places for n nodes: a loopback address each, or ports of 127.0.0.1 if that is the only one. No other
+// call returns them before reserved is closed, in this process or another one.
+func free(n int) (places []place, reserved net.Listener, err error) {
 	many, base := loopback(), os.Getpid()
 	for try := range 200 {
-		places := make([]place, n)
+		places = make([]place, n)
 		for i := range places {
-			if many {
-				places[i] = place{fmt.Sprintf("127.77.%d.%d", (base+try)%250, i+1), 9042, 7000, tablesPort}
-			} else {
-				port := 20000 + (base+try)%400*100 + 3*i
-				places[i] = place{"127.0.0.1", port, port + 1, port + 2}
-			}
+			places[i] = placeIn(many, base+try, i+1)
+		}
+		if reserved, err = net.Listen("tcp", placeIn(many, base+try, 0).cqlAddress()); err != nil {
+			continue // another ring has these addresses
 		}
 		if !slices.ContainsFunc(places, place.taken) {
-			return places, nil
+			return places, reserved, nil
 		}
+		reserved.Close()
 	}
-	return nil, errors.New("process: no free addresses for a ring")
+	return nil, nil, errors.New("process: no free addresses for a ring")
 }
+
+// placeIn returns the place of a node in one of the ranges of addresses for rings. Place 0 is for no node.
+func placeIn(many bool, ring, node int) place {
+	if many {
+		return place{fmt.Sprintf("127.77.%d.%d", ring%250, node), 9042, 7000, tablesPort}
+	}
+	port := 20000 + ring%400*100 + 3*node
+	return place{"127.0.0.1", port, port + 1, port + 2}
+}
+
+func (p place) cqlAddress() string { return net.JoinHostPort(p.host, strconv.Itoa(p.cql)) }
 
 // options returns those of a node's options that have no flag.
 func (p place) options(more []string) []string {
@@ -163,10 +179,13 @@ func (r *Ring) Start(limit time.Duration) error {
 	return nil
 }
 
-// Stop stops all servers.
+// Stop stops all servers. Afterwards, another ring may get their addresses.
 func (r *Ring) Stop() {
 	for _, s := range append(r.Spare, r.Servers...) {
 		s.Stop()
+	}
+	if r.reserved != nil {
+		r.reserved.Close()
 	}
 }
 
