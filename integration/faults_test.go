@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -213,17 +212,11 @@ func TestPauses(t *testing.T) {
 func TestRollingRestart(t *testing.T) {
 	f := startFaults(t, "rolling", process.Options{Nodes: 4})
 	_, dir := cqld(t)
-	build := filepath.Join(dir, "cqld-new")
-	root, err := process.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags", "-buildid=another", "-o", build, "./cmd/cqld")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	build, err := process.Build(ctx, filepath.Join(dir, "another"), "-ldflags", "-buildid=another")
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, s := range f.ring.Servers {
 		stopped := time.Now()

@@ -19,10 +19,10 @@ import (
 // raceFor is the duration of TestRaceRing, unless CQLD_RACE_RING sets it.
 const raceFor = 12 * time.Second
 
-// TestRaceRing builds cqld with the race detector, and runs a ring of four under load; if it lasts a minute or more, a
-// fifth node joins and leaves. The load consists of writes and reads at QUORUM, conditional changes, counters, logged
-// batches, Azure Tables, schema changes, TRUNCATE, repairs, a rebuild, snapshots, and kills. No process may report a
-// data race or a panic, and no acknowledged row may be lost.
+// TestRaceRing builds cqld with the race detector and with invariants, as "make race" builds its tests, and runs a ring
+// of four under load; if it lasts a minute or more, a fifth node joins and leaves. The load consists of writes and
+// reads at QUORUM, conditional changes, counters, logged batches, Azure Tables, schema changes, TRUNCATE, repairs, a
+// rebuild, snapshots, and kills. No process may report a data race or a panic, and no acknowledged row may be lost.
 func TestRaceRing(t *testing.T) {
 	lasts := raceFor
 	if v := os.Getenv("CQLD_RACE_RING"); v != "" {
@@ -34,7 +34,7 @@ func TestRaceRing(t *testing.T) {
 	}
 	_, dir := cqld(t)
 	began := time.Now()
-	binary, err := process.Build(context.Background(), filepath.Join(dir, "race"), "-race")
+	binary, err := process.Build(context.Background(), filepath.Join(dir, "race"), "-race", "-tags", "invariants")
 	if err != nil {
 		t.Fatal(err)
 	}

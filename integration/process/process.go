@@ -50,8 +50,8 @@ func Root() (string, error) {
 	return filepath.Dir(strings.TrimSpace(string(out))), nil
 }
 
-// Build builds cqld into dir as releases are built, without cgo, and returns the binary's path. With flags for go
-// build, such as -race, cgo is as the machine has it.
+// Build builds cqld into dir and returns the binary's path. It builds as for releases, without cgo, unless the flags
+// for go build contain -race, which needs cgo.
 func Build(ctx context.Context, dir string, flags ...string) (string, error) {
 	root, err := Root()
 	if err != nil {
@@ -61,9 +61,11 @@ func Build(ctx context.Context, dir string, flags ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"build"}, flags,
 		[]string{"-o", binary, "./cmd/cqld"})...)
 	cmd.Dir = root
-	if len(flags) == 0 {
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cgo := "CGO_ENABLED=0"
+	if slices.Contains(flags, "-race") {
+		cgo = "CGO_ENABLED=1"
 	}
+	cmd.Env = append(os.Environ(), cgo)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("process: go build ./cmd/cqld: %w\n%s", err, out)
 	}
