@@ -1,12 +1,18 @@
 # Everything a developer runs. `make help` lists it.
 
 GO        ?= go
-PACKAGES   = ./...
+# The race detector alone needs cgo. Everything else is built without, as releases are (ADR 44), so that all stages share what is
+# compiled.
+export CGO_ENABLED = 0
+# The go command starts the tests of packages in this order. The longest come first: at the end, one would occupy one core.
+PACKAGES   = ./simulation ./tools/mutants ./storage/... ./...
 # The modules of this repository: cqld, and those whose requirements cqld itself must not have. tools/lint, which has no code, is
 # left out: go mod tidy would download what the tests of every linter need.
 MODULES    = . examples integration/drivers integration/drivers/go-gocqlx integration/drivers/go-ycsb integration/firewall tools/package
 LINT       = $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint run --timeout 15m --allow-parallel-runners
-RACE       = ./coordinator/... ./paxos/... ./hints/... ./batchlog/... ./counters/... ./listing/... ./search/... ./view/... ./replica/... ./repair/... ./rebalance/... ./cluster/... ./messaging/... ./storage/... ./server/...
+RACE       = ./storage/... ./server/... ./coordinator/... ./paxos/... ./hints/... ./batchlog/... ./counters/... ./listing/... ./search/... ./view/... ./replica/... ./repair/... ./rebalance/... ./cluster/... ./messaging/...
+# Prints the output of each target when it has ended: those of two that run at the same time stay apart. GNU Make before 4.0 cannot.
+APART      = $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 TARGETS   ?= linux/$(shell $(GO) env GOARCH)
 CROSS     ?= linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 SEED      ?= 1
@@ -25,7 +31,7 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build bin/cqld, without cgo as releases are
-	CGO_ENABLED=0 $(GO) build -o bin/cqld ./cmd/cqld
+	$(GO) build -o bin/cqld ./cmd/cqld
 
 .PHONY: package
 package: ## dist/: binary for Linux, Debian package, OCI image, compose and Kubernetes files, checksums (release: all systems)
@@ -38,7 +44,7 @@ release: ## dist/ for Linux, macOS and Windows, amd64 and arm64
 
 .PHONY: cross
 cross: ## compile for the systems in CROSS: by default, all of releases but this one's
-	@for t in $(CROSS); do echo "$$t"; GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/cqld || exit 1; done
+	@for t in $(CROSS); do echo "$$t"; GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) build -o /dev/null ./cmd/cqld || exit 1; done
 
 .PHONY: package-test
 package-test: ## packages, image, systemd unit, compose file and manifests: schemas, and nodes started from them (< 2 min)
@@ -57,7 +63,7 @@ check: ## what to run before every commit: format, modules, generated code, vet,
 
 .PHONY: short
 short:
-	$(GO) test -short $(PACKAGES)
+	$(GO) test -vet=off -short $(PACKAGES)
 
 .PHONY: fmt-check
 fmt-check:
@@ -72,9 +78,11 @@ generate-check:
 	tools/generate-check.sh
 
 .PHONY: vet
-vet:
+vet: # all files of all build tags, so that go test need not do a part of it again
 	$(GO) vet $(PACKAGES)
 	$(GO) vet -tags integration,level ./integration/...
+	$(GO) vet -tags invariants ./internal/invariant
+	@for f in $$(git grep -l '^//go:build race$$' -- '*.go'); do $(GO) vet $$f || exit 1; done
 	@for m in $(filter-out .,$(MODULES)); do (cd $$m && $(GO) vet ./...) || exit 1; done
 
 .PHONY: lint
@@ -83,20 +91,28 @@ lint: ## staticcheck, errorlint, revive, exhaustive and others in all modules, b
 	tools/deadcode-check.sh
 
 .PHONY: test
-test: tools fmt-check tidy-check generate-check vet ## everything: units, goldens, fuzz seeds, lint, race, simulation, drivers against a ring (< 40 min)
-	$(GO) test -timeout 30m $(PACKAGES)
-	$(GO) test -timeout 30m -short -race -tags invariants $(RACE)
-	$(MAKE) cross CROSS="darwin/arm64 windows/amd64"
-	$(MAKE) package-test
+test: ## everything: units, goldens, fuzz seeds, lint, race, simulation, drivers against a ring (< 40 min)
+	$(MAKE) -j2 $(APART) downloaded static
+	$(MAKE) unit
+	$(MAKE) -j2 $(APART) race package-test cross CROSS="darwin/arm64 windows/amd64"
 	$(MAKE) integration
+
+.PHONY: static
+static:
+	@for stage in fmt-check tidy-check vet; do $(MAKE) --no-print-directory $$stage || exit 1; done
+
+.PHONY: downloaded
+downloaded: # one after the other: both may execute Maven, which does not expect others in its repository
+	@for stage in tools generate-check; do $(MAKE) --no-print-directory $$stage || exit 1; done
 
 .PHONY: unit
 unit: ## units, goldens, fuzz seeds, lint, simulation
-	$(GO) test -timeout 30m $(PACKAGES)
+	$(GO) test -vet=off -timeout 30m $(PACKAGES)
 
 .PHONY: race
+race: export CGO_ENABLED = 1
 race: ## the replication packages under the race detector
-	$(GO) test -timeout 30m -short -race -tags invariants $(RACE)
+	$(GO) test -vet=off -timeout 30m -short -race -tags invariants $(RACE)
 
 .PHONY: race-ring
 race-ring: tools ## a ring of real processes built with the race detector, under mixed load: RACE_FOR=10m (make test: 12 s of load)
@@ -113,7 +129,7 @@ level: tools ## the memory of a node at 200 requests a second, every minute: LEV
 
 .PHONY: integration
 integration: tools ## real nodes under real drivers
-	$(GO) test -tags integration -timeout 30m -count=1 ./integration/...
+	$(GO) test -vet=off -tags integration -timeout 30m -count=1 ./integration/...
 
 .PHONY: faults
 faults: ## real faults of real processes, 25 times as long: 500 kills, 50 pauses
