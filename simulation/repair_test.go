@@ -41,6 +41,14 @@ func TestSimDeletedRowsStayDeleted(t *testing.T) {
 	}
 }
 
+// TestResumedNodesSeeEachOther runs a seed in which nodes 1 and 4 are paused together for 1.9 s, while the other
+// replicas are repaired. The first tick of node 1 afterwards found node 4 silent, and the repair that followed
+// immediately failed, a millisecond before the next heartbeat of node 4 arrived.
+func TestResumedNodesSeeEachOther(t *testing.T) {
+	o := optionsOf(t, 20026)
+	report(t, o, run(t, o))
+}
+
 // TestSimNeedsRepairBeforePurge shows that the simulation finds tombstones that are purged before all replicas have
 // them.
 func TestSimNeedsRepairBeforePurge(t *testing.T) {
