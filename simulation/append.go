@@ -15,6 +15,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/simulation/elle"
+	"cqld/simulation/kernel"
 )
 
 // appends is the workload: clients read the lists of a partition and append to them by conditional changes, which are
@@ -39,7 +40,7 @@ func newAppends(c *Cluster) *appends {
 }
 
 func (w *appends) start() {
-	w.purges(w.table, func(r *Stream) row.PartitionKey { return w.key(r.Intn(appendPartitions)) })
+	w.purges(w.table, func(r *kernel.Stream) row.PartitionKey { return w.key(r.Intn(appendPartitions)) })
 	w.launch(appendClients, 120*time.Millisecond, func(l *process, _ int, end func() bool) {
 		var lists []int
 		for i := range appendLists {

@@ -9,6 +9,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/kernel"
 )
 
 // bank is the workload: conditional changes transfer money between the accounts of a partition, and the sum that a read
@@ -44,7 +45,7 @@ func (w *bank) open(l *process, m *row.Mutation, attempts int, done func(error))
 
 // start writes all accounts at once, and starts the clients.
 func (w *bank) start() {
-	w.purges(w.table, func(*Stream) row.PartitionKey { return w.key() })
+	w.purges(w.table, func(*kernel.Stream) row.PartitionKey { return w.key() })
 	w.c.must(w.c.present()[0], "opening the bank", func(l *process, done func(error)) {
 		m := &row.Mutation{}
 		m.Reset(w.table.StorageID, w.key())

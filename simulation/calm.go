@@ -11,6 +11,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/history"
 )
 
 // calm is the workload: requests of every kind at QUORUM, while the ring changes only by commands of its operator, and
@@ -115,7 +116,7 @@ func (w *calm) change(l *process, client int, done func(error)) {
 func (w *calm) count(l *process, _ int, done func(error)) {
 	x := additions{table: w.counter}
 	l.parts.Counters.Update(&coordinator.WriteRequest{
-		Mutations:   []*row.Mutation{x.mutation(&addition{key: int64(w.rand.Intn(counterKeys)), delta: 1})},
+		Mutations:   []*row.Mutation{x.mutation(&history.Addition{Key: int64(w.rand.Intn(counterKeys)), Delta: 1})},
 		Consistency: ring.Quorum, Type: coordinator.WriteCounter, Timeout: operationTimeout,
 	}, done)
 }

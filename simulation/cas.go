@@ -8,13 +8,13 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/anishathalye/porcupine"
-
 	"cqld/coordinator"
 	"cqld/paxos"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/history"
+	"cqld/simulation/kernel"
 )
 
 // casRegisters is the workload: clients change a few registers conditionally, from the value that they last saw to a
@@ -24,38 +24,19 @@ import (
 type casRegisters struct {
 	clients
 	table   *schema.Table
-	history []*casOperation
+	history []*history.ConditionalCall
 	seen    map[casClient]int64
 	acked   int
 }
 
 type casClient struct{ client, key int }
 
-// casOperation is one request of a client.
-type casOperation struct {
-	client, key int
-	input       casInput
-	output      casOutput
-	call        int64
-	returned    int64 // 0 while unknown
-	dropped     bool  // certainly did nothing
-}
-
-// casInput requests to change expect to value, or a read if value is 0.
-type casInput struct{ expect, value int64 }
-
-// casOutput is the answer: applied, or the value found.
-type casOutput struct {
-	applied, unknown bool
-	found            int64
-}
-
 func newCASRegisters(c *Cluster) *casRegisters {
 	return &casRegisters{clients: newClients(c, "cas"), table: c.table("cas"), seen: map[casClient]int64{}}
 }
 
 func (w *casRegisters) start() {
-	w.purges(w.table, func(r *Stream) row.PartitionKey { return w.partition(r.Intn(w.keys())) })
+	w.purges(w.table, func(r *kernel.Stream) row.PartitionKey { return w.partition(r.Intn(w.keys())) })
 	w.launch(w.c.options.Clients, 60*time.Millisecond, func(l *process, client int, end func() bool) {
 		key := w.rand.Intn(w.keys()) // few keys, so that clients contend
 		if _, dc := w.serial(key); dc != "" && dc != l.node.dc {
@@ -66,9 +47,9 @@ func (w *casRegisters) start() {
 			w.burst(l, client, key, end)
 			return
 		}
-		in := casInput{}
+		in := history.ConditionalInput{}
 		if w.rand.Chance(650) {
-			in = casInput{expect: w.seen[casClient{client, key}], value: w.c.order.tick()}
+			in = history.ConditionalInput{Expect: w.seen[casClient{client, key}], Value: w.c.order.tick()}
 		}
 		w.run(l, client, key, in, func(error) bool { return end() })
 	})
@@ -84,7 +65,7 @@ func (w *casRegisters) serial(key int) (level ring.Consistency, dc string) {
 	if !w.c.options.Levels {
 		return ring.Serial, ""
 	}
-	r := NewStream(w.c.options.Seed, fmt.Sprint("serial ", key/2))
+	r := kernel.NewStream(w.c.options.Seed, fmt.Sprint("serial ", key/2))
 	if r.Chance(600) {
 		return ring.Serial, ""
 	}
@@ -100,12 +81,12 @@ func (w *casRegisters) burst(l *process, client, key int, end func() bool) {
 	expect := w.seen[casClient{client, key}]
 	waited, over := true, false
 	for range left {
-		in, at := casInput{}, key
+		in, at := history.ConditionalInput{}, key
 		switch {
 		case w.rand.Chance(600):
-			in = casInput{expect: expect, value: w.c.order.tick()}
+			in = history.ConditionalInput{Expect: expect, Value: w.c.order.tick()}
 			if w.rand.Chance(700) {
-				expect = in.value
+				expect = in.Value
 			}
 		case w.rand.Chance(300):
 			at = min(key^1, w.keys()-1) // the other row
@@ -122,8 +103,9 @@ func (w *casRegisters) burst(l *process, client, key int, end func() bool) {
 func (w *casRegisters) counts() (tried, acked int) { return len(w.history), w.acked }
 
 // run executes one operation; end reports whether the client still waits for its outcome.
-func (w *casRegisters) run(l *process, client, key int, in casInput, end func(error) bool) *casOperation {
-	op := &casOperation{client: client, key: key, input: in, call: w.c.order.tick()}
+func (w *casRegisters) run(l *process, client, key int, in history.ConditionalInput,
+	end func(error) bool) *history.ConditionalCall {
+	op := &history.ConditionalCall{Client: client, Key: key, Input: in, Call: w.c.order.tick()}
 	w.history = append(w.history, op)
 	done := func(applied bool, page []byte, err error) {
 		if end(err) {
@@ -133,7 +115,7 @@ func (w *casRegisters) run(l *process, client, key int, in casInput, end func(er
 	cmd := l.partition(w.table, w.partition(key))
 	cmd.Slices[0] = row.ExactRow([]byte(casRow(key)))
 	serial, _ := w.serial(key)
-	if in.value == 0 {
+	if in.Value == 0 {
 		l.read(cmd, serial, func(page []byte, err error) { done(false, page, err) })
 		return op
 	}
@@ -142,10 +124,10 @@ func (w *casRegisters) run(l *process, client, key int, in casInput, end func(er
 		Timeout: operationTimeout,
 		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
 			found, err := valueOf(page)
-			if err != nil || found != in.expect {
+			if err != nil || found != in.Expect {
 				return nil, false, err
 			}
-			return textChange(w.table, cmd.Key, casRow(key), strconv.FormatInt(in.value, 10), timestamp), true, nil
+			return textChange(w.table, cmd.Key, casRow(key), strconv.FormatInt(in.Value, 10), timestamp), true, nil
 		},
 	}, done)
 	return op
@@ -158,29 +140,29 @@ func casRow(key int) string { return fmt.Sprint("r", key%2) }
 // that it did not get enough votes: then it was not and will not be made. (The error of a change that may have been
 // made is CASUnknown. If messages are duplicated, a proposal may be accepted and then refused, which the coordinator
 // takes for a refusal.)
-func (w *casRegisters) finish(op *casOperation, applied bool, page []byte, err error) {
+func (w *casRegisters) finish(op *history.ConditionalCall, applied bool, page []byte, err error) {
 	var found int64
 	if err == nil && !applied {
 		found, err = valueOf(page)
 	}
-	w.c.kernel.Trace(fmt.Sprint("end cas ", op.client, op.key, op.input, applied, found, err))
+	w.c.kernel.Trace(fmt.Sprint("end cas ", op.Client, op.Key, op.Input, applied, found, err))
 	switch {
 	case err != nil:
 		var timeout *coordinator.WriteTimeout
 		notMade := errors.As(err, &timeout) && timeout.Type == coordinator.WriteCAS &&
 			!slices.ContainsFunc(w.c.options.FaultKinds,
 				func(kind string) bool { return kind == "bad-links" || kind == "reorder" })
-		op.dropped = op.input.value == 0 || notMade || errors.Is(err, coordinator.ErrNotSent)
+		op.Dropped = op.Input.Value == 0 || notMade || errors.Is(err, coordinator.ErrNotSent)
 		return
 	case applied:
 		w.acked++
-		found = op.input.value
-		op.output.applied = true
+		found = op.Input.Value
+		op.Output.Applied = true
 	default:
-		op.output.found = found
+		op.Output.Found = found
 	}
-	op.returned = w.c.order.tick()
-	w.seen[casClient{op.client, op.key}] = found
+	op.Returned = w.c.order.tick()
+	w.seen[casClient{op.Client, op.Key}] = found
 }
 
 // readBack reads every register at SERIAL, from every node.
@@ -191,7 +173,7 @@ func (w *casRegisters) readBack() {
 				done(nil)
 				return
 			}
-			w.run(l, w.c.options.Clients, key, casInput{}, func(err error) bool {
+			w.run(l, w.c.options.Clients, key, history.ConditionalInput{}, func(err error) bool {
 				done(err)
 				return true
 			})
@@ -199,83 +181,9 @@ func (w *casRegisters) readBack() {
 	}
 }
 
-// check passes the history to porcupine: a sequential register must be able to return the answers that the clients
-// received.
+// check checks the history of each register.
 func (w *casRegisters) check() {
 	for key := range w.keys() {
-		var ops []porcupine.Operation
-		seen := w.firstSeen(key)
-		for _, o := range w.history {
-			if o.key != key || o.dropped || o.returned == 0 && o.input.value == 0 {
-				continue
-			}
-			returned, client, output := o.returned, o.client, o.output
-			if returned == 0 {
-				// It is unknown whether it took effect. It did before its value was seen; if the value was never seen,
-				// it may not have taken effect.
-				if returned = seen[o.input.value]; returned == 0 {
-					continue
-				}
-				client, output.unknown = w.c.options.Clients+1+len(ops), true
-			}
-			ops = append(ops, porcupine.Operation{ClientId: client, Input: o.input, Output: output, Call: o.call,
-				Return: returned})
-		}
-		w.c.verify.linearizable(casModel(), ops, fmt.Sprint("cas register ", key))
-	}
-}
-
-// firstSeen returns when the first answer that proves each value was returned: the value itself, or a later one in the
-// chain.
-func (w *casRegisters) firstSeen(key int) map[int64]int64 {
-	seen := map[int64]int64{}
-	for _, o := range w.history {
-		if o.key != key || o.returned == 0 {
-			continue
-		}
-		value := o.output.found
-		if o.output.applied {
-			value = o.input.expect
-		}
-		if at := seen[value]; at == 0 || o.returned < at {
-			seen[value] = o.returned
-		}
-	}
-	for i := len(w.history) - 1; i >= 0; i-- { // successors come later
-		o := w.history[i]
-		if o.key != key || o.returned != 0 || o.input.value == 0 || seen[o.input.value] == 0 {
-			continue
-		}
-		if at := seen[o.input.expect]; at == 0 || seen[o.input.value] < at {
-			seen[o.input.expect] = seen[o.input.value]
-		}
-	}
-	return seen
-}
-
-func casModel() porcupine.Model {
-	return porcupine.Model{
-		Init: func() any { return int64(0) },
-		Step: func(state, input, output any) (bool, any) {
-			in, out, now := input.(casInput), output.(casOutput), state.(int64)
-			switch {
-			case in.value == 0:
-				return out.found == now, now
-			case out.unknown && now == in.expect, out.applied && now == in.expect:
-				return true, in.value
-			case out.unknown:
-				return true, now
-			case out.applied:
-				return false, now
-			}
-			return now != in.expect && out.found == now, now
-		},
-		DescribeOperation: func(input, output any) string {
-			in, out := input.(casInput), output.(casOutput)
-			if in.value == 0 {
-				return fmt.Sprint("read ", out.found)
-			}
-			return fmt.Sprintf("%d → %d: %+v", in.expect, in.value, out)
-		},
+		w.c.verify.found(history.CheckConditional(w.history, key, w.c.options.Clients+1))
 	}
 }

@@ -10,12 +10,13 @@ import (
 	"cqld/node/assembly"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/simulation/kernel"
 )
 
 // Cluster is one simulated cluster with the observations of a run.
 type Cluster struct {
 	options    Options
-	kernel     *Kernel
+	kernel     *kernel.Kernel
 	net        *Network
 	nodes      []*Node
 	failures   []string
@@ -38,7 +39,7 @@ type Cluster struct {
 
 // NewCluster creates a cluster as an operator would: the nodes join one after the other, then the tables are created.
 func NewCluster(o Options) *Cluster {
-	k := NewKernel()
+	k := kernel.New()
 	c := &Cluster{
 		options: o,
 		kernel:  k,
@@ -49,21 +50,21 @@ func NewCluster(o Options) *Cluster {
 	c.operator, c.verify = &operator{c: c}, &verifier{c: c}
 	c.nemesis = newNemesis(c)
 	c.net.far = o.Far
-	k.after, k.traceText, c.meetings = c.nemesis.stopFatal, o.Trace, newMeetings(k)
-	k.overrun = func(label string) {
-		c.fail("more than %d events in one second, the last of which is %q: some work repeats itself", eventsMost,
-			label)
+	k.AfterEvent, k.Steady, k.Text, c.meetings = c.nemesis.stopFatal, steady, o.Trace, newMeetings(k)
+	k.Overrun = func(label string) {
+		c.fail("more than %d events in one second, the last of which is %q: some work repeats itself",
+			kernel.EventsMost, label)
 	}
 	if o.Made != nil {
 		o.Made(c)
 	}
 	if o.at("early-timeout") {
-		c.net.early = NewStream(o.Seed, "early")
+		c.net.early = kernel.NewStream(o.Seed, "early")
 	}
 	if o.at("lose-commits") {
-		c.net.lossy = NewStream(o.Seed, "lose commits")
+		c.net.lossy = kernel.NewStream(o.Seed, "lose commits")
 	}
-	skew := NewStream(o.Seed, "skew")
+	skew := kernel.NewStream(o.Seed, "skew")
 	for range o.Nodes {
 		n := newNode(c)
 		n.wall.offset = skew.Between(-200*time.Millisecond, 200*time.Millisecond)
@@ -233,7 +234,7 @@ func Run(o Options) Result {
 
 // result returns the result, and ends all processes.
 func (c *Cluster) result() Result {
-	r := Result{Failures: c.failures, Trace: c.kernel.trace, Events: c.kernel.count, Time: c.kernel.Now(),
+	r := Result{Failures: c.failures, Trace: c.kernel.Hash(), Events: c.kernel.Count(), Time: c.kernel.Now(),
 		Counted: c.counted,
 		Met:     c.meetings.met}
 	for _, f := range c.nemesis.plan {
@@ -359,4 +360,4 @@ func (c *Cluster) paced(d time.Duration) time.Duration {
 }
 
 // any returns one of the nodes.
-func (c *Cluster) any(r *Stream) *Node { return c.nodes[r.Intn(len(c.nodes))] }
+func (c *Cluster) any(r *kernel.Stream) *Node { return c.nodes[r.Intn(len(c.nodes))] }

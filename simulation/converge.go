@@ -22,6 +22,15 @@ type verifier struct {
 	excused   excuses
 }
 
+// found records violations of a history, except empty ones.
+func (v *verifier) found(violations ...string) {
+	for _, violation := range violations {
+		if violation != "" {
+			v.c.fail("%s", violation)
+		}
+	}
+}
+
 // converge reads every table completely from all replicas, which repairs differences that hints left, and then compares
 // the replicas.
 func (v *verifier) converge() {

@@ -12,23 +12,16 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/history"
 	"cqld/types"
 )
 
-// additions is a workload of counters: clients add to and read a few counters at QUORUM. The value that a read returns
-// is between the additions acknowledged before it began and those sent before it ended.
+// additions is a workload of counters: clients add to and read a few counters at QUORUM (history.CheckCounter).
 type additions struct {
 	clients
 	table     *schema.Table
-	additions []*addition
+	additions []*history.Addition
 	acked     int
-}
-
-// addition is one change of a counter, with times of Cluster.tick.
-type addition struct {
-	key, delta     int64
-	call, returned int64 // returned is 0 while unknown
-	dropped        bool  // certainly not counted
 }
 
 const (
@@ -58,7 +51,7 @@ func (w *additions) step(l *process, _ int, end func() bool) {
 		w.read(l, key, ring.Quorum, func(error) { end() })
 		return
 	}
-	a := &addition{key: key, delta: delta, call: w.c.order.tick()}
+	a := &history.Addition{Key: key, Delta: delta, Call: w.c.order.tick()}
 	w.additions = append(w.additions, a)
 	met := w.c.meetings.begin(opCounter, 2*operationTimeout)
 	l.parts.Counters.Update(&coordinator.WriteRequest{
@@ -66,13 +59,13 @@ func (w *additions) step(l *process, _ int, end func() bool) {
 		Timeout: operationTimeout,
 	}, func(err error) {
 		met()
-		w.c.kernel.Trace(fmt.Sprint("counted ", a.key, a.delta, err))
+		w.c.kernel.Trace(fmt.Sprint("counted ", a.Key, a.Delta, err))
 		switch {
 		case err == nil:
-			a.returned = w.c.order.tick()
+			a.Returned = w.c.order.tick()
 			w.acked++
 		case errors.Is(err, coordinator.ErrNotSent):
-			a.dropped = true
+			a.Dropped = true
 		}
 		end()
 	})
@@ -82,12 +75,12 @@ func counterKey(key int64) row.PartitionKey {
 	return row.NewPartitionKey([]byte("counter" + strconv.FormatInt(key, 10)))
 }
 
-func (w *additions) mutation(a *addition) *row.Mutation {
+func (w *additions) mutation(a *history.Addition) *row.Mutation {
 	m := &row.Mutation{}
-	m.Reset(w.table.StorageID, counterKey(a.key))
+	m.Reset(w.table.StorageID, counterKey(a.Key))
 	r := row.NewRow()
 	r.Clustering = []byte("c")
-	r.Cells = append(r.Cells, row.Cell{Column: w.table.Column("v").ID, Value: wire.AppendInt64(nil, a.delta)})
+	r.Cells = append(r.Cells, row.Cell{Column: w.table.Column("v").ID, Value: wire.AppendInt64(nil, a.Delta)})
 	m.AddRow(r)
 	return m
 }
@@ -96,7 +89,7 @@ func (w *additions) read(l *process, key int64, level ring.Consistency, done fun
 	call := w.c.order.tick()
 	l.read(l.partition(w.table, counterKey(key)), level, func(page []byte, err error) {
 		if err == nil {
-			w.judge(key, sumOf(page), call, w.c.order.tick())
+			w.c.verify.found(history.CheckCounter(w.additions, key, sumOf(page), call, w.c.order.tick()))
 		}
 		w.c.kernel.Trace(fmt.Sprint("counter read ", key, len(page), err))
 		done(err)
@@ -118,26 +111,6 @@ func sumOf(page []byte) (sum int64) {
 		}
 	}
 	return sum
-}
-
-// judge checks a value that was read between two times.
-func (w *additions) judge(key, value, call, returned int64) {
-	least, most := int64(0), int64(0)
-	for _, a := range w.additions {
-		if a.key != key || a.dropped || a.call > returned {
-			continue
-		}
-		if a.returned != 0 && a.returned < call {
-			least += a.delta
-			most += a.delta
-			continue
-		}
-		least += min(a.delta, 0)
-		most += max(a.delta, 0)
-	}
-	if value < least || value > most {
-		w.c.fail("counter %d is %d, but lies between %d and %d", key, value, least, most)
-	}
 }
 
 // readBack reads every counter from every node.

@@ -75,3 +75,15 @@ func (f *diskFaults) space() (free, total int64) {
 	}
 	return 1 << 29, 1 << 30
 }
+
+// steady returns the text without the words that Pebble adds to a disk's error: they depend on which of its files are
+// open.
+func steady(what string) string {
+	if i := strings.Index(what, errDisk.Error()); i >= 0 {
+		if k := strings.Index(what[:i], "pebble: "); k >= 0 {
+			i = k
+		}
+		return what[:i] + errDisk.Error()
+	}
+	return what
+}

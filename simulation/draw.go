@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"cqld/simulation/kernel"
 )
 
 // The mechanism that must make replicas equal in a healed cluster before any client reads them.
@@ -23,7 +25,7 @@ const (
 // restarts.
 func DrawnOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
-	r := NewStream(seed, "drawn")
+	r := kernel.NewStream(seed, "drawn")
 	if r.Chance(250) {
 		o.drawConditional(seed)
 		return o
@@ -81,7 +83,7 @@ func (o *Options) drawConditional(seed uint64) {
 }
 
 // drawShape draws the numbers of nodes and replicas.
-func (o *Options) drawShape(r *Stream) {
+func (o *Options) drawShape(r *kernel.Stream) {
 	factors := []int{1, 2, 3, 3, 3, 3, 4, 5}
 	o.Datacenters, o.Factor = nil, factors[r.Intn(len(factors))]
 	if r.Chance(450) {
@@ -104,7 +106,7 @@ func (o *Options) drawShape(r *Stream) {
 }
 
 // drawRingChanges makes changes of the ring, restarts and conditional changes coincide.
-func (o *Options) drawRingChanges(r *Stream) {
+func (o *Options) drawRingChanges(r *kernel.Stream) {
 	add := func(to *[]string, names ...string) {
 		for _, name := range names {
 			if !slices.Contains(*to, name) {
@@ -137,7 +139,7 @@ func endsProcesses(kind string) bool {
 }
 
 // boundCost keeps the cost of a seed similar for all shapes: large rings have fewer workloads and less time.
-func (o *Options) boundCost(r *Stream) {
+func (o *Options) boundCost(r *kernel.Stream) {
 	most := 5
 	if o.Nodes > 6 {
 		most, o.Faults = 3, 4*time.Second

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"cqld/ring"
 )
 
 // TestDrawnSeedsMeet counts the draws of seeds: in at least a third of them the ring changes and processes restart, and
@@ -46,71 +44,6 @@ func TestDrawnSeedsMeet(t *testing.T) {
 			t.Errorf("only %d converge by %s", by[converge], converge)
 		}
 	}
-}
-
-// TestLevelsMeet compares levelAt.meet with all sets of replicas that may have answered.
-func TestLevelsMeet(t *testing.T) {
-	for _, r := range []ring.Replication{
-		{Class: ring.Simple, Factor: 1}, {Class: ring.Simple, Factor: 3}, {Class: ring.Simple, Factor: 4},
-		Options{Datacenters: []int{2, 1}}.replication(), Options{Datacenters: []int{3, 2}}.replication(),
-		Options{Datacenters: []int{1, 1, 1}}.replication(),
-	} {
-		for _, a := range writeLevels() {
-			for _, b := range readLevels() {
-				for _, dc := range []string{"dc1", "dc2"} {
-					x, y := levelAt{a, "dc1"}, levelAt{b, dc}
-					if r.Total() < a.BlockFor(r, "dc1") || r.Total() < b.BlockFor(r, dc) || r.Class == ring.Simple &&
-						dc != "dc1" {
-						continue // never enough replicas
-					}
-					if got, want := x.overlaps(y, r), !apart(x, y, r); got != want {
-						t.Errorf("%v: %s and %s of %s meet: %v, want %v", r, a, b, dc, got, want)
-					}
-				}
-			}
-		}
-	}
-}
-
-// apart reports whether there are disjoint sets of replicas that satisfy the levels.
-func apart(a, b levelAt, r ring.Replication) bool {
-	var of []string // the data centers of the replicas
-	for _, f := range r.Datacenters {
-		of = append(of, slices.Repeat([]string{f.Datacenter}, f.Factor)...)
-	}
-	if r.Class == ring.Simple {
-		of = slices.Repeat([]string{"dc1"}, r.Factor)
-	}
-	for set := range 1 << len(of) {
-		if satisfies(a, r, of, set) && satisfies(b, r, of, 1<<len(of)-1-set) {
-			return true
-		}
-	}
-	return false
-}
-
-// satisfies reports whether the answers of a set of replicas satisfy a level.
-func satisfies(a levelAt, r ring.Replication, of []string, set int) bool {
-	in, all := map[string]int{}, 0
-	for i, dc := range of {
-		if set>>i&1 == 1 {
-			in[dc]++
-			all++
-		}
-	}
-	switch {
-	case a.level == ring.Any:
-		return true
-	case r.Class == ring.Simple:
-		return all >= a.level.BlockFor(r, a.dc)
-	case a.level == ring.EachQuorum:
-		return !slices.ContainsFunc(r.Datacenters, func(f ring.DatacenterFactor) bool {
-			return in[f.Datacenter] < ring.QuorumOf(f.Factor)
-		})
-	case a.level.IsLocal():
-		return in[a.dc] >= a.level.BlockFor(r, a.dc)
-	}
-	return all >= a.level.BlockFor(r, a.dc)
 }
 
 // TestPaxosStateMovesWithItsRange runs seeds in which nodes gain ranges whose decisions are in the state of acceptors

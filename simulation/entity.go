@@ -15,19 +15,21 @@ import (
 	"cqld/request"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/simulation/history"
+	"cqld/simulation/kernel"
 	"cqld/types"
 )
 
 // entities is the workload: clients change the entities of a few partitions in the data model of Azure Tables,
 // individually and in transactions, with and without ETags, and read them. A sequential partition must be able to
-// return the same answers (entity_check.go): no two inserts without a deletion in between, no ETag that is valid twice,
-// no part of a transaction. In addition, each client inserts entities that stay, and lists all of them in key order,
-// page by page: an insert that was acknowledged before a listing began must be in it, once.
+// return the same answers (history.CheckEntities): no two inserts without a deletion in between, no ETag that is
+// valid twice, no part of a transaction. In addition, each client inserts entities that stay, and lists all of them in
+// key order, page by page: an insert that was acknowledged before a listing began must be in it, once.
 type entities struct {
 	clients
-	history [entityPartitions][]*entityCall
-	seen    map[entityClient]entityRow // what a client last read
-	stamps  map[int64]int64            // the Timestamp of each version that was seen
+	history [entityPartitions][]*history.EntityCall
+	seen    map[entityClient]history.EntityRow // what a client last read
+	stamps  map[int64]int64                    // the Timestamp of each version that was seen
 	inserts map[string]*entityInsert
 	tried   int
 	acked   int
@@ -35,7 +37,6 @@ type entities struct {
 
 const (
 	entityPartitions = 3
-	entityRows       = 4
 	entityClients    = 4
 	entityTable      = "entities"
 )
@@ -56,8 +57,8 @@ func entitiesTable() *schema.CreateTable {
 }
 
 func newEntities(c *Cluster) *entities {
-	return &entities{clients: newClients(c, "entity"), seen: map[entityClient]entityRow{}, stamps: map[int64]int64{},
-		inserts: map[string]*entityInsert{}}
+	return &entities{clients: newClients(c, "entity"), seen: map[entityClient]history.EntityRow{},
+		stamps: map[int64]int64{}, inserts: map[string]*entityInsert{}}
 }
 
 // store returns the Azure Tables data of a process.
@@ -68,7 +69,7 @@ func (w *entities) store(l *process) *entity.Store {
 			Executor: request.New(request.Options{Coordinator: l.coord, Lister: l.parts.Lister,
 				Batches: l.parts.Batches, Counters: l.parts.Counters, Proposer: l.proposer,
 				Clock: clock{l}, NewWaiter: l.newWaiter}), View: l, Clock: clock{l},
-			Rand: NewStream(w.c.options.Seed, fmt.Sprint("entity ", n.id, n.incarnations)),
+			Rand: kernel.NewStream(w.c.options.Seed, fmt.Sprint("entity ", n.id, n.incarnations)),
 			Timeouts: entity.Timeouts{Read: operationTimeout, Write: operationTimeout, CAS: operationTimeout,
 				Change: 2 * operationTimeout, Page: operationTimeout},
 		})
@@ -81,7 +82,7 @@ func (w *entities) counts() (tried, acked int) { return w.tried, w.acked }
 func (w *entities) start() {
 	w.launch(entityClients, 60*time.Millisecond, func(l *process, client int, end func() bool) {
 		partition := w.rand.Intn(entityPartitions)
-		in := entityInput{row: -1}
+		in := history.EntityInput{Row: -1}
 		switch n := w.rand.Intn(100); {
 		case n < 12:
 			w.insert(l, client, func() { end() })
@@ -93,35 +94,35 @@ func (w *entities) start() {
 			})
 			return
 		case n < 35:
-			in.row = w.rand.Intn(entityRows)
+			in.Row = w.rand.Intn(history.EntityRows)
 		case n < 48: // all rows
 		case n < 50:
-			in.wipe = true
+			in.Wipe = true
 		default:
-			in.ops = w.transaction(client, partition)
+			in.Ops = w.transaction(client, partition)
 		}
 		w.run(l, client, partition, in, func(error) { end() })
 	})
 }
 
 // transaction draws operations on different rows, based on what the client last read.
-func (w *entities) transaction(client, partition int) (ops []entityOp) {
-	count, first := 1, w.rand.Intn(entityRows)
+func (w *entities) transaction(client, partition int) (ops []history.EntityOp) {
+	count, first := 1, w.rand.Intn(history.EntityRows)
 	if w.rand.Chance(400) {
-		count = 2 + w.rand.Intn(entityRows-1)
+		count = 2 + w.rand.Intn(history.EntityRows-1)
 	}
 	for i := range count {
-		op := entityOp{row: (first + i) % entityRows, version: w.c.order.tick()}
-		last := w.seen[entityClient{client, partition, op.row}].version
+		op := history.EntityOp{Row: (first + i) % history.EntityRows, Version: w.c.order.tick()}
+		last := w.seen[entityClient{client, partition, op.Row}].Version
 		kinds := []entity.Kind{entity.Update, entity.Update, entity.Merge, entity.Merge, entity.Delete,
 			entity.InsertOrReplace, entity.InsertOrMerge, entity.Insert}
 		if last == 0 {
 			kinds = []entity.Kind{entity.Insert, entity.Insert, entity.Insert, entity.InsertOrReplace,
 				entity.InsertOrMerge, entity.Update, entity.Delete}
 		}
-		op.kind = kinds[w.rand.Intn(len(kinds))]
-		if op.kind != entity.Insert && w.rand.Chance(700) {
-			op.expect = last
+		op.Kind = kinds[w.rand.Intn(len(kinds))]
+		if op.Kind != entity.Insert && w.rand.Chance(700) {
+			op.Expect = last
 		}
 		ops = append(ops, op)
 	}
@@ -131,29 +132,29 @@ func (w *entities) transaction(client, partition int) (ops []entityOp) {
 func entityKey(partition int) string { return fmt.Sprint("shared", partition) }
 
 // run executes one operation on a partition.
-func (w *entities) run(l *process, client, partition int, in entityInput, done func(error)) {
-	reads := in.ops == nil && !in.wipe
-	x := &entityCall{in: in, call: w.c.order.tick(), out: entityOutput{failed: -1}, dropped: reads}
+func (w *entities) run(l *process, client, partition int, in history.EntityInput, done func(error)) {
+	reads := in.Ops == nil && !in.Wipe
+	x := &history.EntityCall{In: in, Call: w.c.order.tick(), Out: history.EntityOutput{Failed: -1}, Dropped: reads}
 	w.history[partition] = append(w.history[partition], x)
 	w.tried++
 	l.run(func() {
 		var err error
 		switch s := w.store(l); {
-		case in.wipe:
+		case in.Wipe:
 			err = s.DeletePartition(quorum(), keyspace, entityTable, entityKey(partition))
-		case in.ops != nil:
-			err = w.apply(s, partition, in.ops)
+		case in.Ops != nil:
+			err = w.apply(s, partition, in.Ops)
 		default:
-			x.out.rows, err = w.read(s, partition, in.row)
+			x.Out.Rows, err = w.read(s, partition, in.Row)
 		}
 		var failed *entity.Failed
 		var refused *odata.Error
 		if errors.As(err, &failed) && errors.As(failed.Err, &refused) {
-			x.out.failed, x.out.code, err = failed.Index, refused.Code, nil
+			x.Out.Failed, x.Out.Code, err = failed.Index, refused.Code, nil
 		}
-		w.c.kernel.Trace(fmt.Sprint("end entity ", client, partition, in, x.out, err))
-		if x.dropped = reads || errors.Is(err, coordinator.ErrNotSent); err == nil {
-			x.returned = w.c.order.tick()
+		w.c.kernel.Trace(fmt.Sprint("end entity ", client, partition, in, x.Out, err))
+		if x.Dropped = reads || errors.Is(err, coordinator.ErrNotSent); err == nil {
+			x.Returned = w.c.order.tick()
 			w.acked++
 			w.learn(client, partition, x)
 		}
@@ -162,24 +163,24 @@ func (w *entities) run(l *process, client, partition int, in entityInput, done f
 }
 
 // apply executes a transaction.
-func (w *entities) apply(s *entity.Store, partition int, ops []entityOp) error {
+func (w *entities) apply(s *entity.Store, partition int, ops []history.EntityOp) error {
 	var all []entity.Operation
 	for _, op := range ops {
-		o := entity.Operation{Kind: op.kind, Conditional: op.expect != 0, Match: w.stamps[op.expect],
-			Entity: odata.Entity{PartitionKey: entityKey(partition), RowKey: fmt.Sprint(op.row)}}
-		if op.kind != entity.Delete {
-			o.Entity.Properties = append(o.Entity.Properties, numberProperty("version", op.version))
+		o := entity.Operation{Kind: op.Kind, Conditional: op.Expect != 0, Match: w.stamps[op.Expect],
+			Entity: odata.Entity{PartitionKey: entityKey(partition), RowKey: fmt.Sprint(op.Row)}}
+		if op.Kind != entity.Delete {
+			o.Entity.Properties = append(o.Entity.Properties, numberProperty("version", op.Version))
 		}
-		if op.kind == entity.Insert || op.kind == entity.Update || op.kind == entity.InsertOrReplace {
-			o.Entity.Properties = append(o.Entity.Properties, numberProperty("kept", op.version))
+		if op.Kind == entity.Insert || op.Kind == entity.Update || op.Kind == entity.InsertOrReplace {
+			o.Entity.Properties = append(o.Entity.Properties, numberProperty("kept", op.Version))
 		}
 		all = append(all, o)
 	}
 	stamps, err := s.Apply(quorum(), keyspace, entityTable, all)
 	if err == nil {
 		for i, op := range ops {
-			if op.kind != entity.Delete {
-				w.stamped(op.version, stamps[i])
+			if op.Kind != entity.Delete {
+				w.stamped(op.Version, stamps[i])
 			}
 		}
 	}
@@ -199,7 +200,7 @@ func (w *entities) stamped(version, stamp int64) {
 }
 
 // read reads a row, or all rows of a partition.
-func (w *entities) read(s *entity.Store, partition, only int) (rows [entityRows]entityRow, err error) {
+func (w *entities) read(s *entity.Store, partition, only int) (rows [history.EntityRows]history.EntityRow, err error) {
 	var found []odata.Entity
 	if only >= 0 {
 		e, err := s.Get(quorum(), keyspace, entityTable, entityKey(partition), fmt.Sprint(only), nil)
@@ -224,18 +225,18 @@ func (w *entities) read(s *entity.Store, partition, only int) (rows [entityRows]
 	}
 	for _, e := range found {
 		var at int
-		if _, err := fmt.Sscan(e.RowKey, &at); err != nil || at >= entityRows {
+		if _, err := fmt.Sscan(e.RowKey, &at); err != nil || at >= history.EntityRows {
 			return rows, fmt.Errorf("row %q", e.RowKey)
 		}
 		for _, p := range e.Properties {
 			switch p.Name {
 			case "version":
-				rows[at].version = p.Value.Int
+				rows[at].Version = p.Value.Int
 			case "kept":
-				rows[at].kept = p.Value.Int
+				rows[at].Kept = p.Value.Int
 			}
 		}
-		w.stamped(rows[at].version, e.Timestamp)
+		w.stamped(rows[at].Version, e.Timestamp)
 	}
 	return rows, nil
 }
@@ -246,20 +247,20 @@ func keyFilter(op odata.Op, key string) odata.Expr {
 }
 
 // learn records what a client knows of rows after an answer.
-func (w *entities) learn(client, partition int, x *entityCall) {
-	for at := range entityRows {
-		if x.in.ops == nil && (x.in.row < 0 || x.in.row == at) {
-			w.seen[entityClient{client, partition, at}] = x.out.rows[at]
+func (w *entities) learn(client, partition int, x *history.EntityCall) {
+	for at := range history.EntityRows {
+		if x.In.Ops == nil && (x.In.Row < 0 || x.In.Row == at) {
+			w.seen[entityClient{client, partition, at}] = x.Out.Rows[at]
 		}
 	}
-	for _, op := range x.in.ops {
-		k := entityClient{client, partition, op.row}
+	for _, op := range x.In.Ops {
+		k := entityClient{client, partition, op.Row}
 		switch {
-		case x.out.failed >= 0: // it will read
-		case op.kind == entity.Delete:
-			w.seen[k] = entityRow{}
+		case x.Out.Failed >= 0: // it will read
+		case op.Kind == entity.Delete:
+			w.seen[k] = history.EntityRow{}
 		default:
-			w.seen[k] = entityRow{version: op.version}
+			w.seen[k] = history.EntityRow{Version: op.Version}
 		}
 	}
 }
@@ -332,7 +333,7 @@ func (w *entities) list(l *process) error {
 func (w *entities) readBack() {
 	for partition := range entityPartitions {
 		w.c.everywhere(fmt.Sprint("entities ", partition), func(l *process, done func(error)) {
-			w.run(l, entityClients, partition, entityInput{row: -1}, done)
+			w.run(l, entityClients, partition, history.EntityInput{Row: -1}, done)
 		})
 	}
 	w.c.everywhere("the entities", func(l *process, done func(error)) { l.run(func() { done(w.list(l)) }) })
@@ -341,4 +342,11 @@ func (w *entities) readBack() {
 // quorum returns a request of the Tables server.
 func quorum() *request.Request {
 	return &request.Request{Context: context.Background(), Consistency: ring.Quorum, SerialConsistency: ring.Serial}
+}
+
+// check checks the history of each partition.
+func (w *entities) check() {
+	for partition, calls := range w.history {
+		w.c.verify.found(history.CheckEntities(calls, partition))
+	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"cqld/messaging"
 	"cqld/ring"
+	"cqld/simulation/kernel"
 )
 
 // Forge configures the forged messages of a run. Their payloads are random changes of those that the nodes sent, and
@@ -33,7 +34,7 @@ const samplesMax = 256
 type forger struct {
 	c       *Cluster
 	o       Forge
-	rand    *Stream
+	rand    *kernel.Stream
 	samples map[messaging.Verb][][]byte
 	seen    map[messaging.Verb]int
 	sent    map[messaging.Verb]int
@@ -47,7 +48,7 @@ func (o *Options) forge(how Forge, after time.Duration) *forger {
 	f := &forger{o: how, samples: map[messaging.Verb][][]byte{}, seen: map[messaging.Verb]int{},
 		sent: map[messaging.Verb]int{}}
 	o.Made = func(c *Cluster) {
-		f.c, f.rand = c, NewStream(c.options.Seed, "forger")
+		f.c, f.rand = c, kernel.NewStream(c.options.Seed, "forger")
 		c.net.sent, c.net.reply = f.note, f.reply
 		f.await(after)
 	}

@@ -33,9 +33,9 @@ func TestIdleRingRests(t *testing.T) {
 		c.kernel.RunUntil(c.kernel.Now()+10*time.Second, never)
 		c.heal() // the clients end
 		c.kernel.RunUntil(c.kernel.Now()+5*time.Minute, never)
-		before := c.kernel.count
+		before := c.kernel.Count()
 		c.kernel.RunUntil(c.kernel.Now()+idle, never)
-		got, most := float64(c.kernel.count-before)/idle.Seconds(), float64(heartbeats+raft+ticks+storage)
+		got, most := float64(c.kernel.Count()-before)/idle.Seconds(), float64(heartbeats+raft+ticks+storage)
 		t.Logf("%q: %.0f events a second, at most %.0f", workload, got, most)
 		if got > most {
 			t.Errorf("%q: %.0f events a second in an idle ring", workload, got)

@@ -13,6 +13,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/search"
+	"cqld/simulation/kernel"
 	"cqld/types"
 )
 
@@ -33,7 +34,7 @@ var indexedColumns = [...]string{"v", "s", "c", "h"}
 // drawIndexes draws builds of indexes of 2 to 40 steps, and how many entries a search of a range looks at before it
 // looks at rows: fewer than there are, most of the time.
 func drawIndexes(o *Options) {
-	r := NewStream(o.Seed, "builds")
+	r := kernel.NewStream(o.Seed, "builds")
 	o.BuildRows, o.BuildPause = 1+r.Intn(8), r.Between(5*time.Millisecond, 30*time.Millisecond)
 	o.RangeEntries = 1 + r.Intn(12)
 }

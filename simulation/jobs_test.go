@@ -13,6 +13,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/kernel"
 	"cqld/storage"
 	"cqld/storage/reading"
 )
@@ -20,7 +21,7 @@ import (
 // jobRun is one run of a repair as a job of node 1, which is cancelled, killed and loses power during the run.
 type jobRun struct {
 	*Cluster
-	rand     *Stream
+	rand     *kernel.Stream
 	table    *schema.Table
 	registry *jobs.Registry
 	process  *process // of the registry
@@ -36,7 +37,7 @@ func newJobRun(t *testing.T, seed uint64, n int) *jobRun {
 	o := DefaultOptions(seed)
 	o.Nodes, o.Factor, o.Workloads, o.FaultKinds, o.PageBytes, o.Unsafe.Sync = 3, 3, []string{"register"}, nil, 0,
 		storage.SyncBatch
-	r := &jobRun{Cluster: NewCluster(o), rand: NewStream(seed, "jobs")}
+	r := &jobRun{Cluster: NewCluster(o), rand: kernel.NewStream(seed, "jobs")}
 	if len(r.failures) > 0 {
 		t.Fatalf("seed %d: %v", seed, r.failures)
 	}

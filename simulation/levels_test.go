@@ -1,11 +1,15 @@
 package simulation
 
-import "testing"
+import (
+	"testing"
+
+	"cqld/simulation/kernel"
+)
 
 // TestSimLevels runs requests at all levels alone.
 func TestSimLevels(t *testing.T) {
 	runAlone(t, alone(), 10, func(o *Options) {
-		o.drawShape(NewStream(o.Seed, "levels"))
+		o.drawShape(kernel.NewStream(o.Seed, "levels"))
 		o.Workloads, o.Levels = []string{"levels"}, true
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"cqld/hints"
 	"cqld/paxos"
 	"cqld/ring"
+	"cqld/simulation/kernel"
 )
 
 // The operations whose coincidences docs/MEETINGS.md lists.
@@ -55,7 +56,7 @@ func pairOf(a, b string) pair {
 
 // meetings counts the pairs of operations that were in progress at the same time.
 type meetings struct {
-	kernel *Kernel
+	kernel *kernel.Kernel
 	active []*underway
 	state  map[string]*underway // of the operations that are polled
 	met    map[pair]int
@@ -67,7 +68,7 @@ type underway struct {
 	until time.Duration
 }
 
-func newMeetings(k *Kernel) *meetings {
+func newMeetings(k *kernel.Kernel) *meetings {
 	return &meetings{kernel: k, state: map[string]*underway{}, met: map[pair]int{}}
 }
 
@@ -178,7 +179,7 @@ func (l *process) cas(r *paxos.CASRequest, done func(applied bool, page []byte, 
 // workloads of docs/MEETINGS.md.
 func MeetingOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
-	r := NewStream(seed, "meetings")
+	r := kernel.NewStream(seed, "meetings")
 	o.Points, o.PageBytes, o.Meet = nil, 0, true
 	o.Nodes, o.Factor, o.Faults, o.Hurry = 5, 4, 8*time.Second, 4
 	o.Levels, o.TornWrites = true, true

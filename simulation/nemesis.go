@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"cqld/simulation/kernel"
 )
 
 // faultKind names a kind of fault. A new kind is a name in faultKinds, and a method in strikes of the type of its
@@ -51,9 +53,9 @@ func faultKinds() []faultKind {
 type nemesis struct {
 	c      *Cluster
 	plan   []fault
-	random *Stream // of processes whose storage has failed
+	random *kernel.Stream // of processes whose storage has failed
 	// strikes begin a fault of each kind, and schedule its end.
-	strikes map[faultKind]func(*Stream)
+	strikes map[faultKind]func(*kernel.Stream)
 }
 
 // newNemesis returns the nemesis of a cluster, whose operator and verifier exist.
@@ -61,10 +63,10 @@ func newNemesis(c *Cluster) *nemesis {
 	m := &nemesis{
 		c:       c,
 		plan:    plan(c.options),
-		random:  NewStream(c.options.Seed, "fatal"),
-		strikes: map[faultKind]func(*Stream){"snapshot": c.verify.snapshotNode},
+		random:  kernel.NewStream(c.options.Seed, "fatal"),
+		strikes: map[faultKind]func(*kernel.Stream){"snapshot": c.verify.snapshotNode},
 	}
-	for _, group := range []map[faultKind]func(*Stream){
+	for _, group := range []map[faultKind]func(*kernel.Stream){
 		processFaults{c}.strikes(),
 		linkFaults{c}.strikes(),
 		clockFaults{c}.strikes(),
@@ -89,7 +91,7 @@ func (f fault) String() string { return fmt.Sprintf("%d %s at %v", f.number, f.k
 
 // plan draws the faults of a run, of the kinds that the seed has enabled.
 func plan(o Options) (faults []fault) {
-	r := NewStream(o.Seed, "nemesis")
+	r := kernel.NewStream(o.Seed, "nemesis")
 	var kinds []faultKind
 	for _, k := range faultKinds() {
 		if slices.Contains(o.FaultKinds, string(k)) {
@@ -117,7 +119,7 @@ func (m *nemesis) torment() {
 		c.later(f.at, "fault", func() {
 			c.count(string(f.kind))
 			c.kernel.Trace(string(f.kind))
-			m.strikes[f.kind](NewStream(c.options.Seed, fmt.Sprint("fault ", f.number)))
+			m.strikes[f.kind](kernel.NewStream(c.options.Seed, fmt.Sprint("fault ", f.number)))
 		})
 	}
 }
@@ -133,9 +135,7 @@ func (m *nemesis) stopFatal() {
 		}
 		l.ending = true
 		c.count("nodes stopped by themselves")
-		if c.kernel.traceText != nil { // not in the hash: storage's messages vary
-			fmt.Fprintln(c.kernel.traceText, "node", n.id, "stops:", *l.fatal.Load())
-		}
+		c.kernel.Note("node", n.id, "stops:", *l.fatal.Load()) // storage's messages vary
 		c.kernel.After(m.random.Between(0, 500*time.Millisecond), "fatal", func() {
 			if l.alive() {
 				n.crash(true)

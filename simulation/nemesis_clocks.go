@@ -1,13 +1,17 @@
 package simulation
 
-import "time"
+import (
+	"time"
+
+	"cqld/simulation/kernel"
+)
 
 // clockFaults change the wall clocks of nodes.
 type clockFaults struct{ c *Cluster }
 
 // strikes returns the faults by kind.
-func (f clockFaults) strikes() map[faultKind]func(*Stream) {
-	return map[faultKind]func(*Stream){
+func (f clockFaults) strikes() map[faultKind]func(*kernel.Stream) {
+	return map[faultKind]func(*kernel.Stream){
 		"clock-jump":   f.clockJump,
 		"clock-drift":  f.clockDrift,
 		"clock-strobe": f.clockStrobe,
@@ -16,17 +20,17 @@ func (f clockFaults) strikes() map[faultKind]func(*Stream) {
 }
 
 // clockJump changes a clock.
-func (f clockFaults) clockJump(r *Stream) {
+func (f clockFaults) clockJump(r *kernel.Stream) {
 	f.c.any(r).wall.offset += r.Between(-5*time.Second, 5*time.Second)
 }
 
 // clockDrift makes a clock too fast or too slow, by up to a fifth.
-func (f clockFaults) clockDrift(r *Stream) {
+func (f clockFaults) clockDrift(r *kernel.Stream) {
 	f.c.any(r).wall.setDrift(f.c.kernel.Now(), int64(r.Intn(400_000))-200_000)
 }
 
 // clockStrobe makes a clock jump repeatedly.
-func (f clockFaults) clockStrobe(r *Stream) {
+func (f clockFaults) clockStrobe(r *kernel.Stream) {
 	n, by := f.c.any(r), r.Between(time.Millisecond, 500*time.Millisecond)
 	at := time.Duration(0)
 	for range 10 + r.Intn(20) {
@@ -38,7 +42,7 @@ func (f clockFaults) clockStrobe(r *Stream) {
 
 // clockLeap changes a clock by up to three minutes, in either direction: by more than a timestamp may be ahead.
 // Sometimes it is corrected later.
-func (f clockFaults) clockLeap(r *Stream) {
+func (f clockFaults) clockLeap(r *kernel.Stream) {
 	n := f.c.any(r)
 	by := r.Between(stampAhead, 3*stampAhead)
 	if r.Chance(500) {

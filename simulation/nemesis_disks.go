@@ -4,14 +4,15 @@ import (
 	"time"
 
 	"cqld/simulation/damage"
+	"cqld/simulation/kernel"
 )
 
 // storageFaults make disks slow, full, wrong or empty.
 type storageFaults struct{ c *Cluster }
 
 // strikes returns the faults by kind.
-func (f storageFaults) strikes() map[faultKind]func(*Stream) {
-	return map[faultKind]func(*Stream){
+func (f storageFaults) strikes() map[faultKind]func(*kernel.Stream) {
+	return map[faultKind]func(*kernel.Stream){
 		"slow-disk":        f.slowDisk,
 		"fsync-error":      f.fsyncError,
 		"write-error":      f.writeError,
@@ -27,21 +28,21 @@ func (f storageFaults) strikes() map[faultKind]func(*Stream) {
 }
 
 // slowDisk delays the completions of a disk.
-func (f storageFaults) slowDisk(r *Stream) {
+func (f storageFaults) slowDisk(r *kernel.Stream) {
 	n := f.c.any(r)
 	n.faults.slow = r.Between(time.Millisecond, 600*time.Millisecond)
 	f.c.later(r.Between(100*time.Millisecond, 3*time.Second), "quick disk", func() { n.faults.slow = 0 })
 }
 
 // fsyncError makes the log's fsync fail: the node must stop, and must not acknowledge unsynced writes.
-func (f storageFaults) fsyncError(r *Stream) {
+func (f storageFaults) fsyncError(r *kernel.Stream) {
 	n := f.c.any(r)
 	n.faults.syncs.Store(true)
 	f.c.later(r.Between(20*time.Millisecond, time.Second), "good disk", func() { n.faults.syncs.Store(false) })
 }
 
 // writeError makes writes to the log fail.
-func (f storageFaults) writeError(r *Stream) {
+func (f storageFaults) writeError(r *kernel.Stream) {
 	n := f.c.any(r)
 	n.faults.writes.Store(true)
 	f.c.later(r.Between(20*time.Millisecond, time.Second), "good disk", func() { n.faults.writes.Store(false) })
@@ -49,22 +50,22 @@ func (f storageFaults) writeError(r *Stream) {
 
 // raftFsyncError makes the fsync of the Raft log fail: the node must stop, and must not have sent messages based on
 // unsynced entries.
-func (f storageFaults) raftFsyncError(r *Stream) { f.raftFault(r, raftSyncs) }
+func (f storageFaults) raftFsyncError(r *kernel.Stream) { f.raftFault(r, raftSyncs) }
 
 // raftWriteError makes writes to the Raft log fail.
-func (f storageFaults) raftWriteError(r *Stream) { f.raftFault(r, raftWrites) }
+func (f storageFaults) raftWriteError(r *kernel.Stream) { f.raftFault(r, raftWrites) }
 
 // raftFull makes the disk of the Raft log full: the node stops, and starts again when there is space.
-func (f storageFaults) raftFull(r *Stream) { f.raftFault(r, raftNoSpace) }
+func (f storageFaults) raftFull(r *kernel.Stream) { f.raftFault(r, raftNoSpace) }
 
-func (f storageFaults) raftFault(r *Stream, what int32) {
+func (f storageFaults) raftFault(r *kernel.Stream, what int32) {
 	n := f.c.any(r)
 	n.faults.raft.Store(what)
 	f.c.later(r.Between(20*time.Millisecond, 2*time.Second), "good disk", func() { n.faults.raft.Store(0) })
 }
 
 // readError makes reads of tables fail, and flushes so that there are tables to read.
-func (f storageFaults) readError(r *Stream) {
+func (f storageFaults) readError(r *kernel.Stream) {
 	n := f.c.any(r)
 	n.flush()
 	n.faults.reads.Store(true)
@@ -72,14 +73,14 @@ func (f storageFaults) readError(r *Stream) {
 }
 
 // diskFull makes a disk full: storage must refuse writes, and recover without a restart.
-func (f storageFaults) diskFull(r *Stream) {
+func (f storageFaults) diskFull(r *kernel.Stream) {
 	n := f.c.any(r)
 	n.faults.full.Store(true)
 	f.c.later(r.Between(200*time.Millisecond, 4*time.Second), "space", func() { n.faults.full.Store(false) })
 }
 
 // flush flushes memtables, on all nodes or on one, and sometimes compacts.
-func (f storageFaults) flush(r *Stream) {
+func (f storageFaults) flush(r *kernel.Stream) {
 	nodes := f.c.nodes
 	if r.Chance(700) {
 		nodes = []*Node{f.c.any(r)}
@@ -95,7 +96,7 @@ func (f storageFaults) flush(r *Stream) {
 
 // bitFlip changes bits of a machine's tables while it is off. Storage must detect it: a read returns the correct result
 // or an error. A damaged node is replaced when the cluster is healed.
-func (f storageFaults) bitFlip(r *Stream) {
+func (f storageFaults) bitFlip(r *kernel.Stream) {
 	c := f.c
 	n := c.any(r)
 	if !c.mayLose(n) || !n.process.serves() || n.faults.any() {
@@ -104,7 +105,9 @@ func (f storageFaults) bitFlip(r *Stream) {
 	n.flush()
 	n.crash(true)
 	seed := r.Uint64()
-	flipped, err := damage.FlipBits(n.disk, dataDir, func(name string) damage.Rand { return NewStream(seed, name) })
+	flipped, err := damage.FlipBits(n.disk, dataDir, func(name string) damage.Rand {
+		return kernel.NewStream(seed, name)
+	})
 	if err != nil {
 		c.fail("no bit could be flipped: %v", err)
 	}
@@ -114,7 +117,7 @@ func (f storageFaults) bitFlip(r *Stream) {
 }
 
 // wipedDisk removes a machine's disk: another node takes its place.
-func (f storageFaults) wipedDisk(r *Stream) {
+func (f storageFaults) wipedDisk(r *kernel.Stream) {
 	c := f.c
 	n := c.any(r)
 	if !c.options.Unsafe.BlankDisksServe && !c.mayLose(n) || !n.member || n.departed {

@@ -1,13 +1,17 @@
 package simulation
 
-import "time"
+import (
+	"time"
+
+	"cqld/simulation/kernel"
+)
 
 // linkFaults cut, delay and confuse the links between nodes.
 type linkFaults struct{ c *Cluster }
 
 // strikes returns the faults by kind.
-func (f linkFaults) strikes() map[faultKind]func(*Stream) {
-	return map[faultKind]func(*Stream){
+func (f linkFaults) strikes() map[faultKind]func(*kernel.Stream) {
+	return map[faultKind]func(*kernel.Stream){
 		"isolate":    f.isolate,
 		"one-way":    f.oneWay,
 		"halves":     f.halves,
@@ -22,7 +26,7 @@ func (f linkFaults) strikes() map[faultKind]func(*Stream) {
 }
 
 // cut separates the links for a while. Cuts may overlap: a link works when all have ended.
-func (f linkFaults) cut(r *Stream, links []link) {
+func (f linkFaults) cut(r *kernel.Stream, links []link) {
 	c := f.c
 	for _, l := range links {
 		c.net.cut[l]++
@@ -35,7 +39,7 @@ func (f linkFaults) cut(r *Stream, links []link) {
 }
 
 // cutBetween cuts all links between nodes for which apart returns true, given their indexes.
-func (f linkFaults) cutBetween(r *Stream, apart func(a, b int) bool) {
+func (f linkFaults) cutBetween(r *kernel.Stream, apart func(a, b int) bool) {
 	var links []link
 	for i, a := range f.c.nodes {
 		for k, b := range f.c.nodes {
@@ -48,19 +52,19 @@ func (f linkFaults) cutBetween(r *Stream, apart func(a, b int) bool) {
 }
 
 // isolate isolates one node.
-func (f linkFaults) isolate(r *Stream) {
+func (f linkFaults) isolate(r *kernel.Stream) {
 	n := r.Intn(len(f.c.nodes))
 	f.cutBetween(r, func(a, b int) bool { return a == n || b == n })
 }
 
 // oneWay cuts one direction between two nodes, or all from one.
-func (f linkFaults) oneWay(r *Stream) {
+func (f linkFaults) oneWay(r *kernel.Stream) {
 	from, to, all := r.Intn(len(f.c.nodes)), r.Intn(len(f.c.nodes)), r.Chance(300)
 	f.cutBetween(r, func(a, b int) bool { return a == from && (all || b == to) })
 }
 
 // sides assigns every node to one of two sides.
-func (f linkFaults) sides(r *Stream) []bool {
+func (f linkFaults) sides(r *kernel.Stream) []bool {
 	side := make([]bool, len(f.c.nodes))
 	for i := range side {
 		side[i] = r.Chance(500)
@@ -69,19 +73,19 @@ func (f linkFaults) sides(r *Stream) []bool {
 }
 
 // halves divides the cluster into two sides.
-func (f linkFaults) halves(r *Stream) {
+func (f linkFaults) halves(r *kernel.Stream) {
 	side := f.sides(r)
 	f.cutBetween(r, func(a, b int) bool { return side[a] != side[b] })
 }
 
 // bridge divides the cluster into two sides, except for one node that is connected with both.
-func (f linkFaults) bridge(r *Stream) {
+func (f linkFaults) bridge(r *kernel.Stream) {
 	side, n := f.sides(r), r.Intn(len(f.c.nodes))
 	f.cutBetween(r, func(a, b int) bool { return side[a] != side[b] && a != n && b != n })
 }
 
 // ring connects each node only with its two neighbours, in a random order.
-func (f linkFaults) ring(r *Stream) {
+func (f linkFaults) ring(r *kernel.Stream) {
 	place := make([]int, len(f.c.nodes))
 	for i := range place {
 		k := r.Intn(i + 1)
@@ -94,7 +98,7 @@ func (f linkFaults) ring(r *Stream) {
 }
 
 // badLinks loses and duplicates messages for a while.
-func (f linkFaults) badLinks(r *Stream) {
+func (f linkFaults) badLinks(r *kernel.Stream) {
 	c := f.c
 	c.net.Loss, c.net.Duplicates = r.Intn(200), r.Intn(200)
 	c.later(r.Between(200*time.Millisecond, 2*time.Second), "good links", func() {
@@ -103,14 +107,14 @@ func (f linkFaults) badLinks(r *Stream) {
 }
 
 // slowLinks delays some messages for a while, past others.
-func (f linkFaults) slowLinks(r *Stream) {
+func (f linkFaults) slowLinks(r *kernel.Stream) {
 	c := f.c
 	c.net.Slow, c.net.SlowMax = r.Intn(200), r.Between(20*time.Millisecond, 1500*time.Millisecond)
 	c.later(r.Between(200*time.Millisecond, 2*time.Second), "quick links", func() { c.net.Slow = 0 })
 }
 
 // reorder duplicates half of the messages, and delivers all in random order.
-func (f linkFaults) reorder(r *Stream) {
+func (f linkFaults) reorder(r *kernel.Stream) {
 	c := f.c
 	c.net.Duplicates, c.net.DelayMax = 500, r.Between(20*time.Millisecond, 200*time.Millisecond)
 	c.later(r.Between(200*time.Millisecond, 2*time.Second), "order", func() {
@@ -119,14 +123,14 @@ func (f linkFaults) reorder(r *Stream) {
 }
 
 // cutDatacenter separates one data center from the others.
-func (f linkFaults) cutDatacenter(r *Stream) {
+func (f linkFaults) cutDatacenter(r *kernel.Stream) {
 	c := f.c
 	dc := datacenterName(1 + r.Intn(max(1, len(c.options.Datacenters))))
 	f.cutBetween(r, func(a, b int) bool { return (c.nodes[a].dc == dc) != (c.nodes[b].dc == dc) })
 }
 
 // slowDatacenters delays messages between data centers by up to about the timeout of a request.
-func (f linkFaults) slowDatacenters(r *Stream) {
+func (f linkFaults) slowDatacenters(r *kernel.Stream) {
 	c := f.c
 	c.net.far = c.options.Far + r.Between(50*time.Millisecond, 900*time.Millisecond)
 	c.later(r.Between(200*time.Millisecond, 2*time.Second), "near", func() { c.net.far = c.options.Far })

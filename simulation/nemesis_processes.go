@@ -1,13 +1,17 @@
 package simulation
 
-import "time"
+import (
+	"time"
+
+	"cqld/simulation/kernel"
+)
 
 // processFaults end, pause and restart processes.
 type processFaults struct{ c *Cluster }
 
 // strikes returns the faults by kind.
-func (f processFaults) strikes() map[faultKind]func(*Stream) {
-	return map[faultKind]func(*Stream){
+func (f processFaults) strikes() map[faultKind]func(*kernel.Stream) {
+	return map[faultKind]func(*kernel.Stream){
 		"kill":          f.kill,
 		"power-one":     f.powerOne,
 		"power-all":     f.powerAll,
@@ -21,21 +25,21 @@ func (f processFaults) strikes() map[faultKind]func(*Stream) {
 }
 
 // kill kills a process and restarts it.
-func (f processFaults) kill(r *Stream) {
+func (f processFaults) kill(r *kernel.Stream) {
 	n := f.c.any(r)
 	n.crash(false)
 	f.c.later(r.Between(20*time.Millisecond, 3*time.Second), "restart", n.start)
 }
 
 // powerOne cuts one machine's power for a while.
-func (f processFaults) powerOne(r *Stream) {
+func (f processFaults) powerOne(r *kernel.Stream) {
 	n := f.c.any(r)
 	n.crash(true)
 	f.c.later(r.Between(20*time.Millisecond, 3*time.Second), "restart", n.start)
 }
 
 // powerAll cuts all machines' power at once.
-func (f processFaults) powerAll(r *Stream) {
+func (f processFaults) powerAll(r *kernel.Stream) {
 	for _, n := range f.c.nodes {
 		n.crash(true)
 		f.c.later(r.Between(20*time.Millisecond, time.Second), "restart", n.start)
@@ -44,7 +48,7 @@ func (f processFaults) powerAll(r *Stream) {
 
 // powerTorn cuts a machine's power while it waits for its disk: its unsynced writes survive in part, if the options
 // have TornWrites.
-func (f processFaults) powerTorn(r *Stream) {
+func (f processFaults) powerTorn(r *kernel.Stream) {
 	c := f.c
 	n := c.any(r)
 	if r.Chance(700) {
@@ -61,7 +65,7 @@ func (f processFaults) powerTorn(r *Stream) {
 }
 
 // restartStorm repeatedly ends and starts one process, or all.
-func (f processFaults) restartStorm(r *Stream) {
+func (f processFaults) restartStorm(r *kernel.Stream) {
 	c := f.c
 	nodes := c.nodes
 	if r.Chance(500) {
@@ -78,7 +82,7 @@ func (f processFaults) restartStorm(r *Stream) {
 }
 
 // restart stops a process gracefully, as SIGTERM does, and starts it again.
-func (f processFaults) restart(r *Stream) {
+func (f processFaults) restart(r *kernel.Stream) {
 	c := f.c
 	nodes := []*Node{c.any(r)}
 	if r.Chance(200) {
@@ -93,14 +97,14 @@ func (f processFaults) restart(r *Stream) {
 }
 
 // stopNode stops a process as an operator does, and restarts it.
-func (f processFaults) stopNode(r *Stream) {
+func (f processFaults) stopNode(r *kernel.Stream) {
 	n := f.c.any(r)
 	n.stop()
 	f.c.later(r.Between(20*time.Millisecond, 3*time.Second), "restart", n.start)
 }
 
 // pause stops a process as SIGSTOP does. Its timers and messages wait, and other nodes receive nothing from it.
-func (f processFaults) pause(r *Stream) {
+func (f processFaults) pause(r *kernel.Stream) {
 	l, d := f.c.any(r).process, r.Between(10*time.Millisecond, 4*time.Second)
 	if l == nil {
 		return
@@ -110,7 +114,7 @@ func (f processFaults) pause(r *Stream) {
 }
 
 // loseDatacenter cuts the power of all machines of one data center for a while.
-func (f processFaults) loseDatacenter(r *Stream) {
+func (f processFaults) loseDatacenter(r *kernel.Stream) {
 	c := f.c
 	dc, d := datacenterName(1+r.Intn(max(1, len(c.options.Datacenters)))),
 		r.Between(500*time.Millisecond, 6*time.Second)

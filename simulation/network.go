@@ -8,15 +8,16 @@ import (
 
 	"cqld/messaging"
 	"cqld/ring"
+	"cqld/simulation/kernel"
 )
 
 // Network transfers messages between the nodes, unreliably.
 type Network struct {
-	kernel *Kernel
-	rand   *Stream
-	work   *Stream                      // draws the duration of work that blocks
-	early  *Stream                      // draws early timeouts; nil means none
-	lossy  *Stream                      // draws lost commits; nil means none
+	kernel *kernel.Kernel
+	rand   *kernel.Stream
+	work   *kernel.Stream               // draws the duration of work that blocks
+	early  *kernel.Stream               // draws early timeouts; nil means none
+	lossy  *kernel.Stream               // draws lost commits; nil means none
 	sent   func(messaging.Verb, []byte) // for tests: called with every message; may be nil
 	reply  func([]byte) []byte          // for tests: changes a reply; may be nil
 	nodes  map[ring.NodeID]*Node        // machines
@@ -28,8 +29,8 @@ type Network struct {
 	DelayMin, DelayMax time.Duration
 	Slow               int // per thousand messages that take up to SlowMax
 	SlowMax            time.Duration
-	late               *Stream       // draws truncation requests of dying processes that arrive late; nil means none
-	far                time.Duration // additional delay of a message between data centers
+	late               *kernel.Stream // draws truncation requests of dying processes that arrive late; nil means none
+	far                time.Duration  // additional delay of a message between data centers
 	// cpu is the average processor time of a message or a piece of work; 0 means none. A process executes them one
 	// after the other. stall is the average time for which it gets no processor before some of them (stalls).
 	cpu, stall time.Duration
@@ -40,8 +41,8 @@ const delayMax = 3 * time.Millisecond
 
 type link struct{ from, to ring.NodeID }
 
-func newNetwork(k *Kernel, seed uint64) *Network {
-	n := &Network{kernel: k, rand: NewStream(seed, "network"), work: NewStream(seed, "work"),
+func newNetwork(k *kernel.Kernel, seed uint64) *Network {
+	n := &Network{kernel: k, rand: kernel.NewStream(seed, "network"), work: kernel.NewStream(seed, "work"),
 		nodes: map[ring.NodeID]*Node{}, byAddr: map[netip.AddrPort]*Node{}, cut: map[link]int{}}
 	n.clearFaults()
 	return n
@@ -83,7 +84,7 @@ func (n *Network) carry(l link, label string, payload []byte, deliver func(paylo
 			delay += n.far
 		}
 		own := slices.Clone(payload)
-		n.kernel.trace = fnv(n.kernel.trace, own)
+		n.kernel.TraceBytes(own)
 		n.kernel.After(delay, fmt.Sprintf("%d>%d %s", l.from, l.to, label), func() {
 			if process := n.nodes[l.to].process; process == target && process != nil && process.transport.open {
 				n.onCPU(process, func() {

@@ -13,6 +13,7 @@ import (
 	"cqld/cluster/metadata"
 	"cqld/ring"
 	"cqld/simulation/damage"
+	"cqld/simulation/kernel"
 )
 
 // Node is one machine: its disk and its clock outlive its processes.
@@ -123,7 +124,7 @@ func (n *Node) afterCrash(powerCut bool) *vfs.MemFS {
 	case !n.cluster.options.TornWrites:
 		return n.disk.CrashClone(vfs.CrashCloneCfg{})
 	}
-	r := NewStream(n.cluster.options.Seed, fmt.Sprint("torn ", n.id, n.incarnations))
+	r := kernel.NewStream(n.cluster.options.Seed, fmt.Sprint("torn ", n.id, n.incarnations))
 	torn, files, err := damage.Tear(n.disk, []string{dataDir, raftDir}, r)
 	if err != nil {
 		n.cluster.fail("the disk of node %d cannot be torn: %v", n.id, err)

@@ -9,6 +9,7 @@ import (
 	"cqld/repair"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/simulation/kernel"
 )
 
 // operator executes the commands of an operator: changes of the ring, repairs, rebuilds and restarts.
@@ -18,8 +19,8 @@ type operator struct {
 }
 
 // strikes returns the faults by kind.
-func (op *operator) strikes() map[faultKind]func(*Stream) {
-	return map[faultKind]func(*Stream){
+func (op *operator) strikes() map[faultKind]func(*kernel.Stream) {
+	return map[faultKind]func(*kernel.Stream){
 		"join":       op.joinNode,
 		"leave":      op.leaveNode,
 		"move":       op.moveNode,
@@ -42,7 +43,7 @@ const (
 )
 
 // joinNode adds a machine to the ring.
-func (op *operator) joinNode(*Stream) {
+func (op *operator) joinNode(*kernel.Stream) {
 	c := op.c
 	if len(c.present()) >= max(c.options.NodesMost, nodesMost) {
 		return
@@ -53,7 +54,7 @@ func (op *operator) joinNode(*Stream) {
 }
 
 // leaveNode decommissions a node if enough nodes remain.
-func (op *operator) leaveNode(r *Stream) {
+func (op *operator) leaveNode(r *kernel.Stream) {
 	n := op.c.any(r)
 	staying := 0
 	for _, o := range op.c.present() {
@@ -84,7 +85,7 @@ func (op *operator) decommission(n *Node) {
 }
 
 // moveNode changes the tokens of a node.
-func (op *operator) moveNode(r *Stream) {
+func (op *operator) moveNode(r *kernel.Stream) {
 	c := op.c
 	n := c.any(r)
 	if !n.process.serves() || n.damaged || n.leaving {
@@ -109,7 +110,7 @@ func (op *operator) moveNode(r *Stream) {
 }
 
 // removeNode kills a node permanently, and makes the operator remove it from the ring.
-func (op *operator) removeNode(r *Stream) {
+func (op *operator) removeNode(r *kernel.Stream) {
 	c := op.c
 	n := c.any(r)
 	staying := 0
@@ -207,7 +208,7 @@ func (op *operator) operate() {
 }
 
 // abortOperation aborts the operation in progress, as an operator may at any time.
-func (op *operator) abortOperation(*Stream) {
+func (op *operator) abortOperation(*kernel.Stream) {
 	if all := op.c.metadata(); all != nil && len(all.Topology.Operations()) > 0 {
 		op.abort(all.Topology.Operations()[0].ID)
 	}
@@ -231,7 +232,7 @@ func (op *operator) abort(operation uint64) {
 }
 
 // rebuildNode makes a node stream its ranges from others again.
-func (op *operator) rebuildNode(r *Stream) {
+func (op *operator) rebuildNode(r *kernel.Stream) {
 	c := op.c
 	l := c.any(r).process
 	if !l.serves() {
@@ -250,7 +251,7 @@ func (op *operator) rebuildNode(r *Stream) {
 }
 
 // repairTable repairs one table of the workloads, or some of its replicas.
-func (op *operator) repairTable(r *Stream) {
+func (op *operator) repairTable(r *kernel.Stream) {
 	c := op.c
 	var tables []*schema.Table
 	if c.metadata() != nil { // nil means that no process runs
@@ -282,7 +283,7 @@ func (op *operator) repairTable(r *Stream) {
 }
 
 // someReplicas draws the scope of a restricted repair: a data center, or two or more nodes.
-func (op *operator) someReplicas(r *Stream) (s repair.Scope) {
+func (op *operator) someReplicas(r *kernel.Stream) (s repair.Scope) {
 	if n := len(op.c.options.Datacenters); n > 1 && r.Chance(700) {
 		s.Datacenters = []string{datacenterName(1 + r.Intn(n))}
 		return s
@@ -297,7 +298,7 @@ func (op *operator) someReplicas(r *Stream) (s repair.Scope) {
 
 // restartAll stops, kills or cuts from power all nodes of a healed cluster, one by one or all at once, and waits until
 // they serve again.
-func (op *operator) restartAll(r *Stream) {
+func (op *operator) restartAll(r *kernel.Stream) {
 	c := op.c
 	end := map[*Node]func(){}
 	for _, n := range c.present() {

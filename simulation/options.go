@@ -12,6 +12,7 @@ import (
 	"cqld/hints"
 	"cqld/node/assembly"
 	"cqld/search"
+	"cqld/simulation/kernel"
 	"cqld/storage"
 	"cqld/storage/index"
 	"cqld/watermark"
@@ -127,7 +128,7 @@ type Unsafe struct {
 func DefaultOptions(seed uint64) Options {
 	o := Options{Seed: seed, Nodes: 4, Factor: 4, Tokens: 4, Clients: 6, Keys: 6, Turns: 10_000,
 		Faults: 6 * time.Second}
-	r, late := NewStream(seed, "options"), NewStream(seed, "late options")
+	r, late := kernel.NewStream(seed, "options"), kernel.NewStream(seed, "late options")
 	if r.Chance(150) {
 		o.Nodes, o.Factor = 3, 3
 	} else if r.Chance(150) {
@@ -138,7 +139,7 @@ func DefaultOptions(seed uint64) Options {
 			continue
 		}
 		if kind.alone {
-			if NewStream(seed, "options "+kind.name).Chance(200) {
+			if kernel.NewStream(seed, "options "+kind.name).Chance(200) {
 				o.Workloads = append(o.Workloads, kind.name)
 			}
 			continue
@@ -167,7 +168,7 @@ func DefaultOptions(seed uint64) Options {
 	if r.Chance(300) {
 		o.PageBytes = 100 + r.Intn(400)
 	}
-	o.FilterRows = 2 + NewStream(seed, "filter rows").Intn(10)
+	o.FilterRows = 2 + kernel.NewStream(seed, "filter rows").Intn(10)
 	if r.Chance(300) {
 		o.HintLimits.BufferBytes = 200
 		o.HintLimits.BytesPerSecond = 100_000

@@ -1,10 +1,14 @@
 package simulation
 
-import "time"
+import (
+	"time"
+
+	"cqld/simulation/kernel"
+)
 
 // order numbers the events that clients observe, and issues the timestamps of their writes.
 type order struct {
-	kernel *Kernel
+	kernel *kernel.Kernel
 	ticks  int64
 	last   int64 // the last timestamp
 }

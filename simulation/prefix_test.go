@@ -15,6 +15,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/simulation/damage"
+	"cqld/simulation/kernel"
 )
 
 var (
@@ -34,7 +35,7 @@ func recordLog(t *testing.T, o Options) *Cluster {
 	c.kernel.RunUntil(c.kernel.Now()+3*time.Second, func() bool { return false })
 	c.heal()
 	c.kernel.RunUntil(c.kernel.Now()+time.Minute, w.idle)
-	r := NewStream(o.Seed, "record")
+	r := kernel.NewStream(o.Seed, "record")
 	quiet := func() bool {
 		m := c.metadata()
 		return len(c.missing()) == 0 && len(m.Topology.Operations()) == 0 && len(m.PendingCleanup) == 0
@@ -121,7 +122,7 @@ func prefixes(t *testing.T, c *Cluster, nodes ...*Node) (all []prefix) {
 }
 
 // sampled draws n of the prefixes, or all if there are fewer, in their order.
-func sampled(all []prefix, n int, r *Stream) []prefix {
+func sampled(all []prefix, n int, r *kernel.Stream) []prefix {
 	for len(all) > n {
 		i := r.Intn(len(all))
 		all = slices.Delete(all, i, i+1)
@@ -213,7 +214,7 @@ func TestEveryPrefixOfTheLog(t *testing.T) {
 	case testing.Short():
 		n /= 10
 	}
-	replays := sampled(all, n, NewStream(seed, "prefixes"))
+	replays := sampled(all, n, kernel.NewStream(seed, "prefixes"))
 	if lost := replayPrefixes(t, c, replays); lost > 0 {
 		t.Errorf("%d rows were lost", lost)
 	}
@@ -228,7 +229,7 @@ func TestPrefixesFindReactionsToTheReplay(t *testing.T) {
 	c := recordLog(t, prefixOptions(11))
 	c.options.Unsafe.ReactToReplay = true
 	all := slices.DeleteFunc(prefixes(t, c, c.present()[0]), func(p prefix) bool { return p.others })
-	if lost := replayPrefixes(t, c, sampled(all, 60, NewStream(1, "prefixes"))); lost == 0 {
+	if lost := replayPrefixes(t, c, sampled(all, 60, kernel.NewStream(1, "prefixes"))); lost == 0 {
 		t.Error("no row was lost")
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/search"
+	"cqld/simulation/kernel"
 	"cqld/storage"
 	"cqld/storage/faultfs"
 	"cqld/storage/index"
@@ -48,8 +49,8 @@ type process struct {
 	entities  *entity.Store // data of Azure Tables, created on demand
 	requests  int           // for operations of the ring, without an answer yet
 
-	goroutines []*spawned // not executed yet, in the order of their starts
-	schedule   *Stream    // draws when they run; nil means that none was started yet
+	goroutines []*spawned     // not executed yet, in the order of their starts
+	schedule   *kernel.Stream // draws when they run; nil means that none was started yet
 
 	place   place                     // the goroutine that would run this event's code in production
 	touched map[tokenOf]time.Duration // when this process, or a replica for it, last applied a mutation
@@ -218,7 +219,7 @@ func (l *process) clusterOptions() cluster.Options {
 	n, c := l.node, l.node.cluster
 	return cluster.Options{
 		Name: "sim", Dir: raftDir, FS: l.raftDisk, Network: l.transport, Clock: pacedClock{clock{l}},
-		Rand:   NewStream(c.options.Seed, fmt.Sprint("cluster ", n.id, n.incarnations)),
+		Rand:   kernel.NewStream(c.options.Seed, fmt.Sprint("cluster ", n.id, n.incarnations)),
 		Logger: slog.New(slog.DiscardHandler), Seeds: c.seeds(n), ReplicationFactor: c.options.Factor,
 		Base: schema.Initial(),
 		Self: metadata.NodeSpec{
@@ -236,12 +237,10 @@ func (l *process) partsOptions() assembly.Options {
 	return assembly.Options{
 		Clock: clock{l}, Run: l.spawn,
 		Note: func(message string) {
-			if c.kernel.traceText != nil { // not in the hash: it may contain file names
-				fmt.Fprintln(c.kernel.traceText, c.kernel.Now(), "node", n.id, "notes:", message)
-			}
+			c.kernel.Note("node", n.id, "notes:", message) // it may contain file names
 		},
 		Coordinator: coordinator.Options{
-			Rand:            NewStream(c.options.Seed, fmt.Sprint("coordinator ", n.id, n.incarnations)),
+			Rand:            kernel.NewStream(c.options.Seed, fmt.Sprint("coordinator ", n.id, n.incarnations)),
 			LocalDatacenter: n.dc, Unsafe: c.options.Unsafe.Coordinator, Limits: limits, Stamps: l.hlc,
 		},
 		Paxos: assembly.PaxosOptions{
@@ -258,7 +257,7 @@ func (l *process) partsOptions() assembly.Options {
 			RetryPause: 100 * time.Millisecond, Margin: repairMargin, PaxosMargin: c.options.PaxosMargin,
 			PaxosEvery: time.Millisecond},
 		AutoRepair: repair.AutoOptions{
-			Rand:  NewStream(c.options.Seed, fmt.Sprint("repair ", n.id, n.incarnations)),
+			Rand:  kernel.NewStream(c.options.Seed, fmt.Sprint("repair ", n.id, n.incarnations)),
 			Delay: c.scaled(200 * time.Millisecond), RetryAfter: c.scaled(time.Second),
 		},
 		StepBytes: 500, LeafBytes: 300, ForgetFormer: c.options.Unsafe.ForgetFormer, PaxosLook: 100 * time.Millisecond,
@@ -307,7 +306,7 @@ type slowEngine struct {
 // SizeOf implements rebalance.StreamEngine and repair.Engine. The size of a range on disk depends on the progress of
 // storage's own goroutines: here it is an arbitrary size that is the same in every run.
 func (e slowEngine) SizeOf(table schema.StorageID, tokens ring.Range) (int64, error) {
-	size := NewStream(uint64(table), fmt.Sprint("size ", tokens))
+	size := kernel.NewStream(uint64(table), fmt.Sprint("size ", tokens))
 	return int64(size.Intn(1 << (6 + size.Intn(12)))), nil
 }
 

@@ -7,17 +7,18 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/kernel"
 )
 
 // purges repairs the ranges of a workload's partitions while clients change them conditionally, either the whole table
 // or one partition, at any node: Paxos state that is older than PaxosMargin is purged.
-func (w *clients) purges(table *schema.Table, partition func(*Stream) row.PartitionKey) {
+func (w *clients) purges(table *schema.Table, partition func(*kernel.Stream) row.PartitionKey) {
 	if w.c.options.PaxosMargin != 0 {
-		w.purge(NewStream(w.c.options.Seed, "purges "+w.name), table, partition)
+		w.purge(kernel.NewStream(w.c.options.Seed, "purges "+w.name), table, partition)
 	}
 }
 
-func (w *clients) purge(r *Stream, table *schema.Table, partition func(*Stream) row.PartitionKey) {
+func (w *clients) purge(r *kernel.Stream, table *schema.Table, partition func(*kernel.Stream) row.PartitionKey) {
 	w.c.later(r.Between(50*time.Millisecond, 800*time.Millisecond), "purge", func() {
 		job := repair.Job{Table: table.StorageID, Range: ring.FullRange(), SkipDown: true}
 		if r.Chance(800) {

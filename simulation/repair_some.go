@@ -5,6 +5,7 @@ import (
 
 	"cqld/repair"
 	"cqld/ring"
+	"cqld/simulation/kernel"
 )
 
 // in reports whether the replicas of a machine are in the scope of a repair.
@@ -20,7 +21,7 @@ const resumedWithin = 500 * time.Millisecond
 // replicas must be equal afterwards.
 func (v *verifier) repairSome() {
 	c := v.c
-	scope := c.operator.someReplicas(NewStream(c.options.Seed, "some replicas"))
+	scope := c.operator.someReplicas(kernel.NewStream(c.options.Seed, "some replicas"))
 	var in []*Node
 	for _, n := range c.present() {
 		switch {

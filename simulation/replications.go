@@ -11,13 +11,14 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/kernel"
 )
 
 // ReplicationsOptions returns the options of a ring of fixed members that are killed, stopped and paused while the
 // replication of a keyspace changes and nodes run cleanups.
 func ReplicationsOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
-	r := NewStream(seed, "replications options")
+	r := kernel.NewStream(seed, "replications options")
 	o.Nodes, o.Factor, o.Faults = 3+r.Intn(3), 3, 40*time.Second
 	o.Workloads, o.FaultKinds, o.Points = []string{"replications"}, nil, nil
 	if r.Chance(400) {
@@ -40,7 +41,7 @@ type replications struct {
 	table    *schema.Table
 	rows     []insertedRow
 	tried    int
-	operator *Stream
+	operator *kernel.Stream
 	factor   int // the last one drawn
 }
 
@@ -49,7 +50,7 @@ const alteredKeyspace = "altered"
 
 func newReplications(c *Cluster) *replications {
 	w := &replications{clients: newClients(c, "replications"),
-		operator: NewStream(c.options.Seed, "replications operator")}
+		operator: kernel.NewStream(c.options.Seed, "replications operator")}
 	c.change(&schema.CreateKeyspace{Keyspace: alteredKeyspace, Replication: w.drawn(), DurableWrites: true})
 	t := textTable("replications")
 	t.Keyspace = alteredKeyspace

@@ -13,13 +13,14 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/kernel"
 )
 
 // RestartsOptions returns the options of a ring that grows, shrinks and moves while its nodes are restarted: stopped,
 // killed or cut from power.
 func RestartsOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
-	r := NewStream(seed, "restarts options")
+	r := kernel.NewStream(seed, "restarts options")
 	o.Nodes, o.NodesMost, o.Faults = 3+r.Intn(4), 10, 16*time.Second
 	o.Factor = 2 + r.Intn(min(4, o.Nodes-1))
 	o.Workloads, o.FaultKinds = []string{"restarts"}, nil
@@ -48,7 +49,7 @@ type restarts struct {
 	rows     []insertedRow
 	tried    int
 	shrinks  bool // the operator decommissions nodes until the ring has its original size
-	operator *Stream
+	operator *kernel.Stream
 }
 
 // insertedRow is an acknowledged insertion.
@@ -63,7 +64,7 @@ const restartPartitions = 24
 
 func newRestarts(c *Cluster) *restarts {
 	return &restarts{clients: newClients(c, "restarts"), table: c.table("restarts"),
-		operator: NewStream(c.options.Seed, "restarts operator")}
+		operator: kernel.NewStream(c.options.Seed, "restarts operator")}
 }
 
 func (w *restarts) start() {

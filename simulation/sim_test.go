@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/cryptotest"
 	"time"
+
+	"cqld/simulation/kernel"
 )
 
 var (
@@ -42,7 +44,7 @@ var (
 func optionsOf(t *testing.T, seed uint64) Options {
 	o := DrawnOptions(seed)
 	o.Extra = append(o.Extra, filteredKind(), indexedKind(), viewedKind(), nearestKind(), roledKind())
-	if NewStream(seed, "options filtered").Chance(200) {
+	if kernel.NewStream(seed, "options filtered").Chance(200) {
 		o.Workloads = append(o.Workloads, "filtered")
 	}
 	if *workloadNames != "" {

@@ -12,6 +12,7 @@ import (
 	"cqld/node/assembly"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/simulation/kernel"
 	"cqld/storage"
 	"cqld/storage/index"
 	"cqld/storage/tableinfo"
@@ -32,7 +33,7 @@ const snapshotsMost = 6
 
 // snapshotNode creates a snapshot of a node's storage. At the end of the run, its contents must equal those of the node
 // then.
-func (v *verifier) snapshotNode(r *Stream) {
+func (v *verifier) snapshotNode(r *kernel.Stream) {
 	c := v.c
 	n := c.any(r)
 	if !n.process.serves() || n.process.fatal.Load() != nil || n.faults.any() || n.damaged ||

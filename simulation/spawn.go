@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"cqld/simulation/kernel"
 )
 
 // spawned is a goroutine that a process has started and that has not run yet. In the simulation it runs without a
@@ -11,13 +13,14 @@ import (
 // immediately after it; or later.
 type spawned struct {
 	f     func()
-	event *event
+	event *kernel.Event
 }
 
 // spawn starts a goroutine of the process.
 func (l *process) spawn(f func()) {
 	if l.schedule == nil {
-		l.schedule = NewStream(l.node.cluster.options.Seed, fmt.Sprint("goroutines ", l.node.id, l.node.incarnations))
+		n := l.node
+		l.schedule = kernel.NewStream(n.cluster.options.Seed, fmt.Sprint("goroutines ", n.id, n.incarnations))
 	}
 	delay := time.Duration(0)
 	switch {

@@ -9,6 +9,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/kernel"
 )
 
 // truncates is a workload of rows that are written once, at QUORUM, read at QUORUM, and truncated sometimes,
@@ -64,7 +65,7 @@ func (w *truncates) start() {
 	// Some messages take long, but less than a coordinator waits: it knows of all messages in transit.
 	w.c.net.Slow, w.c.net.SlowMax = 100, operationTimeout/2
 	if w.c.options.LateTruncates {
-		w.c.net.late = NewStream(w.c.options.Seed, "late truncates")
+		w.c.net.late = kernel.NewStream(w.c.options.Seed, "late truncates")
 	}
 	w.launch(4, 40*time.Millisecond, w.step)
 	w.again()

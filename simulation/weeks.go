@@ -105,7 +105,7 @@ func (c *Cluster) bury() {
 
 // remains returns the state of the idle cluster.
 func (c *Cluster) remains() Day {
-	w := Day{Failures: c.failures, Nodes: len(c.present()), Machines: c.machines, Events: c.kernel.count,
+	w := Day{Failures: c.failures, Nodes: len(c.present()), Machines: c.machines, Events: c.kernel.Count(),
 		Counted: c.counted}
 	for _, x := range c.workloads {
 		_, acked := x.counts()
@@ -136,11 +136,7 @@ func (c *Cluster) remains() Day {
 			}
 		}
 	}
-	for _, e := range c.kernel.queue {
-		if !e.stopped {
-			w.Queued++
-		}
-	}
+	w.Queued = c.kernel.Pending()
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

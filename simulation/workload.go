@@ -7,6 +7,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/kernel"
 	"cqld/types"
 )
 
@@ -125,13 +126,13 @@ const truncationWait = 15 * time.Second
 type clients struct {
 	c       *Cluster
 	name    string
-	rand    *Stream
+	rand    *kernel.Stream
 	running int
 }
 
 // newClients returns the clients of a workload, with a stream of random numbers of its name.
 func newClients(c *Cluster, name string) clients {
-	return clients{c: c, name: name, rand: NewStream(c.options.Seed, name)}
+	return clients{c: c, name: name, rand: kernel.NewStream(c.options.Seed, name)}
 }
 
 // step is one operation of a client at a node. When it has its result it calls end, once: true means that the client

@@ -205,7 +205,9 @@ cmd/cqld/certs: node/config tlsconfig tlsconfig/authority
 cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl cmd/cqld/running internal/loglimit internal/memory internal/typo node node/config node/datadir node/control tlsconfig/authority
 simulation/elle:
 simulation/damage:
-simulation: azuretables/entity azuretables/odata batchlog cluster cluster/metadata coordinator hints internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring row scan schema search simulation/damage simulation/elle storage storage/faultfs storage/index storage/reading storage/tableinfo types view watermark
+simulation/kernel: internal/env
+simulation/history: azuretables/entity azuretables/odata ring row
+simulation: azuretables/entity azuretables/odata batchlog cluster cluster/metadata coordinator hints internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring row scan schema search simulation/damage simulation/elle simulation/history simulation/kernel storage storage/faultfs storage/index storage/reading storage/tableinfo types view watermark
 integration/cqlclient:
 integration/process: integration/cqlclient tlsconfig/authority
 integration/transcript: integration/cqlclient
@@ -284,7 +286,7 @@ func owners() map[string][]string {
 		"github.com/golang/snappy":      {"server/frame", "integration"},
 		"github.com/spaolacci/murmur3":  {"ring", "row"},
 		"github.com/HdrHistogram":       {"integration"},
-		"github.com/anishathalye":       {"simulation"},
+		"github.com/anishathalye":       {"simulation/history"},
 		"github.com/prometheus":         {"node"},
 		"github.com/valyala/fasthttp":   {"azuretables"},
 		"github.com/DeRuina/timberjack": {"audit"},

@@ -1,4 +1,4 @@
-package simulation
+package kernel
 
 import (
 	"testing"
@@ -8,8 +8,8 @@ import (
 // TestKernelDetectsEndlessEvents runs an event that schedules itself again without a pause. The clock would stand still
 // for ever.
 func TestKernelDetectsEndlessEvents(t *testing.T) {
-	k, found := NewKernel(), ""
-	k.overrun = func(label string) { found += label }
+	k, found := New(), ""
+	k.Overrun = func(label string) { found += label }
 	var again func()
 	again = func() { k.After(0, "again", again) }
 	again()
@@ -22,16 +22,16 @@ func TestKernelDetectsEndlessEvents(t *testing.T) {
 
 // TestKernelAllowsBusySeconds runs as many events in each second as are allowed.
 func TestKernelAllowsBusySeconds(t *testing.T) {
-	k, n := NewKernel(), 0
-	k.overrun = func(label string) { t.Errorf("overrun at %v, after %d events", k.Now(), n) }
+	k, n := New(), 0
+	k.Overrun = func(label string) { t.Errorf("overrun at %v, after %d events", k.Now(), n) }
 	var again func()
 	again = func() {
 		n++
-		k.After(time.Second/eventsMost+1, "again", again)
+		k.After(time.Second/EventsMost+1, "again", again)
 	}
 	again()
 	k.RunUntil(3*time.Second, func() bool { return false })
-	if n < 2*eventsMost {
+	if n < 2*EventsMost {
 		t.Errorf("%d events", n)
 	}
 }
