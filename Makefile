@@ -129,7 +129,7 @@ level: tools ## the memory of a node at 200 requests a second, every minute: LEV
 
 .PHONY: integration
 integration: tools ## real nodes under real drivers
-	$(GO) test -vet=off -tags integration -timeout 30m -count=1 ./integration/...
+	$(GO) test -vet=off -tags integration -timeout 30m -count=1 -parallel 4 ./integration/...
 
 .PHONY: faults
 faults: ## real faults of real processes, 25 times as long: 500 kills, 50 pauses

@@ -15,6 +15,7 @@ import (
 
 // TestSnapshotIsRestored restores a snapshot as described in docs/OPERATING_JOBS.md: of all keyspaces, and of one.
 func TestSnapshotIsRestored(t *testing.T) {
+	t.Parallel()
 	ring := startRing(t, process.Options{Nodes: 1})
 	s := ring.Servers[0]
 	for _, keyspace := range []string{"kept", "other"} {

@@ -24,6 +24,7 @@ const lossStep = 60 * time.Second
 // the first one, which created the ring. The others change the schema and roles, admit a node, and remove the dead
 // ones.
 func TestLossOfADatacenter(t *testing.T) {
+	t.Parallel()
 	binary, dir := cqld(t)
 	dir = filepath.Join(dir, t.Name())
 	password := filepath.Join(dir, "password")

@@ -25,6 +25,10 @@
 // one. TestMemoryOfTools mounts a /proc as the packaged unit sees it. CQLD_HOSTILE=1h lets TestHostile run for an hour;
 // "make level" is not part of "make test" and has the build tag "level", too.
 //
+// Tests that mostly wait, for failure detectors, throttled streams or drivers, on a ring of their own, call t.Parallel:
+// they run after all others, some at a time. Tests that load their ring, or that measure latencies, gaps or memory, run
+// alone.
+//
 // The tests have the build tag "integration". Tools they need are installed by tools/install.sh into .tools; a missing
 // one skips its test, or fails it when CI=true.
 package integration

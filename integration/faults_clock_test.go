@@ -88,6 +88,7 @@ func handOver(t *testing.T, servers []*process.Server, steps int) {
 // clock is up to 5 s off. With write_ordering, reads return the last write; without it some writes are lost, which
 // shows that the test is effective.
 func TestDriversWithClocksApart(t *testing.T) {
+	t.Parallel()
 	binary, dir := cqld(t)
 	ring, err := process.NewRing(binary, filepath.Join(dir, t.Name()), process.Options{Nodes: 4})
 	if err != nil {
@@ -149,6 +150,7 @@ func TestDriversWithClocksApart(t *testing.T) {
 
 // TestWrongClockNeedsOption starts a node with a wrong clock and without the option that permits it.
 func TestWrongClockNeedsOption(t *testing.T) {
+	t.Parallel()
 	binary, dir := cqld(t)
 	ring, err := process.NewRing(binary, filepath.Join(dir, t.Name()),
 		process.Options{Nodes: 1, Flags: []string{"--clock-offset=1s"}})
@@ -159,7 +161,7 @@ func TestWrongClockNeedsOption(t *testing.T) {
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Kill)
+	t.Cleanup(ring.Stop)
 	for end := time.Now().Add(20 * time.Second); s.Running(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the node serves with a wrong clock without the option that permits it")

@@ -21,6 +21,7 @@ func corruptValue(k int) string { return fmt.Sprintf("%d %s", k, strings.Repeat(
 // TestCorruptFile changes bytes in a file of a node. The node reports the file, never serves its rows, and one command
 // restores them from the other nodes.
 func TestCorruptFile(t *testing.T) {
+	t.Parallel()
 	ring := startRing(t, process.Options{Nodes: 4})
 	writeCorruptible(t, ring.Servers[0].Address)
 	s := ring.Servers[1]

@@ -27,6 +27,7 @@ const recorder = "go-gocql"
 // aggregates, on a ring with authentication. All drivers must get the answers that were recorded from Cassandra;
 // -rewrite records those of the recorder at CQLD_ORACLE_AUTH.
 func TestFunctionPermissions(t *testing.T) {
+	t.Parallel()
 	const path = "testdata/functions_auth.txt"
 	root, err := process.Root()
 	if err != nil {

@@ -89,6 +89,7 @@ func TestGeneratedVariantsAgree(t *testing.T) {
 // TestGeneratedStatementsWithADeadNode executes generated statements on a single node, and at QUORUM on a ring of four
 // of which one is dead, and compares the answers.
 func TestGeneratedStatementsWithADeadNode(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a ring and a node")
 	}

@@ -49,7 +49,7 @@ func authenticating(t *testing.T) (address string) {
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.Stop() })
+	t.Cleanup(ring.Stop)
 	for end := time.Now().Add(ringStart); ; time.Sleep(20 * time.Millisecond) {
 		c, err := net.Dial("tcp", s.Address)
 		if err == nil {
@@ -65,6 +65,7 @@ func authenticating(t *testing.T) (address string) {
 // TestLogin checks with every driver that correct credentials work, and that wrong ones are its authentication error;
 // then the same with cqlsh.
 func TestLogin(t *testing.T) {
+	t.Parallel()
 	root, err := process.Root()
 	if err != nil {
 		t.Fatal(err)

@@ -114,6 +114,7 @@ func (m *vectorModel) check(t *testing.T, servers []*process.Server, when string
 // TestNearestVectorsSurviveFaults searches for vectors while a node is killed and has missed changes, after it has
 // started again, and after a node has joined, which streams entries to it.
 func TestNearestVectorsSurviveFaults(t *testing.T) {
+	t.Parallel()
 	ring := startRing(t, process.Options{Nodes: 4, Spare: 1})
 	first := ring.Servers[0]
 	for _, text := range []string{

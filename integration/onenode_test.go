@@ -15,6 +15,7 @@ import (
 // TestOneNodeTranscripts plays transcripts whose answers depend on a cluster of one node. As for TestTranscripts, the
 // answers were recorded from Cassandra, and are recorded again with CQLD_ORACLE and -rewrite.
 func TestOneNodeTranscripts(t *testing.T) {
+	t.Parallel()
 	address := os.Getenv("CQLD_ORACLE")
 	if address == "" {
 		if rewriting() {

@@ -21,6 +21,7 @@ import (
 // TestFailingOperations checks the commands for ring changes that lose nodes: a sender and a receiver show their
 // streams, an operation whose node is dead is aborted, and the exit status of a command shows whether the ring changed.
 func TestFailingOperations(t *testing.T) {
+	t.Parallel()
 	ring := startRing(t, process.Options{Nodes: 3, Spare: 2, YAML: []string{"stream_throughput_outbound: 256KiB/s"}})
 	c := dialServer(t, ring.Servers[0])
 	query(t, c, "CREATE KEYSPACE unwell WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 2}",
@@ -251,6 +252,7 @@ func cqlshRefused(t *testing.T, root string, s *process.Server) {
 // TestStartWithoutClusterIsLogged starts nodes with the name of another cluster, and with a seed that is down. The log
 // reports it within two seconds of the start of the process, and then every ten seconds.
 func TestStartWithoutClusterIsLogged(t *testing.T) {
+	t.Parallel()
 	binary, dir := cqld(t)
 	r, err := process.NewRing(binary, filepath.Join(dir, t.Name()), process.Options{Nodes: 1, Spare: 2})
 	if err != nil {

@@ -74,6 +74,7 @@ func repairs(t *testing.T, s *process.Server, args ...string) (out string, rows 
 // misses, without hints. A repair of all replicas is impossible; a repair of the local data center makes its replicas
 // equal. When the other data center is back, a repair of all replicas brings it everything.
 func TestRepairOfOneDatacenter(t *testing.T) {
+	t.Parallel()
 	binary, dir := cqld(t)
 	ring, err := process.NewRing(binary, dir+"/"+t.Name(), process.Options{Nodes: 5,
 		YAML: []string{"auto_repair_enabled: false", "num_tokens: 4"}})
@@ -168,6 +169,7 @@ func TestRepairOfOneDatacenter(t *testing.T) {
 // TestTwoOfFiveNodesAreRemoved kills two nodes of five that have three replicas of each row, so that some rows have one
 // live replica, and removes both. The ring serves afterwards. After a repair, every row has three equal replicas again.
 func TestTwoOfFiveNodesAreRemoved(t *testing.T) {
+	t.Parallel()
 	ring := startRing(t, process.Options{Nodes: 5, YAML: []string{"auto_repair_enabled: false"}})
 	first := ring.Servers[0]
 	askKeys(t, first, 0, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")

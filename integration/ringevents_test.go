@@ -16,6 +16,7 @@ import (
 // connection is to the leaving node, and others whose control connection is to a remaining node. All must finally know
 // the remaining nodes and tokens, although no request fails on a closed connection.
 func TestDriversFollowANodeThatLeaves(t *testing.T) {
+	t.Parallel()
 	ring := startRing(t, process.Options{Nodes: 6})
 	counts := func(nodes int) string { return fmt.Sprintf("%d %d", nodes, 16*nodes) }
 	aside, _ := watchRing(t, ring.Servers[0].Address)
@@ -39,6 +40,7 @@ func TestDriversFollowANodeThatLeaves(t *testing.T) {
 // that, no other node may list it. It must not send REMOVED_NODE for itself: the Python driver would not refresh its
 // ring.
 func TestDecommissionClosesConnectionsLast(t *testing.T) {
+	t.Parallel()
 	ring := startRing(t, process.Options{Nodes: 4})
 	c := dialServer(t, ring.Servers[0])
 	query(t, c, "CREATE KEYSPACE departures WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 2}",
@@ -134,6 +136,7 @@ func listen(t *testing.T, s *process.Server) <-chan []string {
 // TestNewNodeEventFollowsReadiness listens for events on every node while another joins: drivers connect when they
 // receive the event, and after a refused connection some wait long (gocql a minute).
 func TestNewNodeEventFollowsReadiness(t *testing.T) {
+	t.Parallel()
 	ring := startRing(t, process.Options{Nodes: 3, Spare: 1})
 	var all []<-chan []string
 	for _, s := range ring.Servers {

@@ -155,6 +155,7 @@ func restart(t *testing.T, ring *process.Ring, end func(*process.Server)) {
 
 // TestRestartAfterTheRingGrewAndShrank grows a ring from four nodes to eight and shrinks it to four, and restarts it.
 func TestRestartAfterTheRingGrewAndShrank(t *testing.T) {
+	t.Parallel()
 	ring := startRing(t, process.Options{Nodes: 4, Spare: 4})
 	fillRestarts(t, ring.Servers)
 	grow(t, ring.Servers[0], ring.Spare, 4)
@@ -169,6 +170,7 @@ func TestRestartAfterTheRingGrewAndShrank(t *testing.T) {
 
 // TestRestartAfterMoves moves nodes eight times and restarts the ring.
 func TestRestartAfterMoves(t *testing.T) {
+	t.Parallel()
 	ring := startRing(t, process.Options{Nodes: 4})
 	fillRestarts(t, ring.Servers)
 	for i := range 8 {
@@ -183,6 +185,7 @@ func TestRestartAfterMoves(t *testing.T) {
 // TestKillsAfterTheRingGrewAndShrankUnderLoad grows a ring from four nodes to eight and shrinks it to four, twice,
 // under load; then it restarts all nodes, and kills them one after the other.
 func TestKillsAfterTheRingGrewAndShrankUnderLoad(t *testing.T) {
+	t.Parallel()
 	ring := startRing(t, process.Options{Nodes: 4, Spare: 8})
 	fillRestarts(t, ring.Servers)
 	w := startWorkload(t, strings.Split(ring.Addresses(), ","), "loaded", 1)

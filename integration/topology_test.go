@@ -354,6 +354,7 @@ func TestJoinSurvivesCrashes(t *testing.T) {
 
 // TestMoveAndNewDataCenter changes the tokens of a node, and streams data to a data center that is added later.
 func TestMoveAndNewDataCenter(t *testing.T) {
+	t.Parallel()
 	ring := startRing(t, process.Options{Nodes: 4, Spare: 1})
 	c := dialServer(t, ring.Servers[0])
 	for _, s := range []string{
