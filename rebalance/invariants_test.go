@@ -44,7 +44,7 @@ func TestInvariantsFire(t *testing.T) {
 		"durable before it was received": func() { (&session{streams: streams(), bytes: 1, stored: 2}).returnBytes() },
 		"block that was not held":        func() { streams().release() },
 		"session of a rebuild is lost": func() {
-			(&rebuild{all: make([]Session, 2), queued: make([]Session, 1)}).begin()
+			(&rebuildMachine{all: 2, queued: make([]Session, 1)}).check()
 		},
 		"decision ends twice":     func() { (&Drops{}).countEnd(nil, false) },
 		"more answers than nodes": func() { (&dropQuestion{}).count(nil, nil, nil) },

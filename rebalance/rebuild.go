@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/schema"
 )
@@ -45,10 +44,10 @@ type RebuildOptions struct {
 // that lost data. It may be repeated: received rows are merged with the present ones. It calls done once. cancel, which
 // may be called at any time, ends it with ErrCancelled; ranges that were received stay.
 func (m *Movements) Rebuild(o RebuildOptions, done func(error)) (cancel func()) {
-	v := &rebuild{m: m, o: o, done: done, all: m.rebuildSessions(o)}
-	v.queued = v.all
-	v.proceed()
-	return v.cancel
+	v := &rebuild{m: m, o: o, done: done}
+	v.mu.machine = newRebuildMachine(m.rebuildSessions(o))
+	v.deliver(&rebuildEvent{kind: rebuildBegun})
+	return func() { v.deliver(&rebuildEvent{kind: rebuildCancelled}) }
 }
 
 // rebuildSessions returns the sessions of a rebuild: one for each table, range and source, and one for the Paxos states
@@ -116,86 +115,98 @@ func (m *Movements) source(t *ring.Topology, replicas []ring.NodeID, datacenter 
 	return 0
 }
 
-// rebuild is the state of one Rebuild.
+// rebuild is the shell of a rebuildMachine: it locks, steps, checks the invariants, unlocks, and performs the effects.
 type rebuild struct {
 	m    *Movements
 	o    RebuildOptions
 	done func(error)
-	all  []Session // never changes
-
-	mu        sync.Mutex
-	queued    []Session
-	running   []string // sessions
-	completed int
-	failed    int
-	first     error
-	cancelled bool
-	finished  bool
-}
-
-// proceed starts sessions while sessionsAhead allows.
-func (v *rebuild) proceed() {
-	for {
-		p, more := v.begin()
-		if !more {
-			if finished, err := v.outcome(); finished {
-				v.finish(err)
-			}
-			return
-		}
-		if p.Source == 0 {
-			v.sessionEnded(p, fmt.Errorf("range %s of %s: %w", p.Range, v.nameOf(p), errNoSource))
-			continue
-		}
-		v.m.o.Streams.Start(p, nil, func(err error) {
-			switch {
-			case v.m.o.View.Schema().Dropped(p.Table):
-				err = nil // the table was dropped
-			case err != nil && v.system(p) && !errors.Is(err, ErrCancelled):
-				v.m.o.Note(fmt.Sprintf("rebuild: range %s of a system keyspace was not fetched: %v", p.Range, err))
-				err = nil
-			}
-			v.sessionEnded(p, err)
-			v.proceed()
-		})
+	mu   struct {
+		sync.Mutex
+		machine rebuildMachine
 	}
 }
 
-// begin returns the next session, unless none is left or sessionsAhead are running.
-func (v *rebuild) begin() (p Session, more bool) {
+// deliver takes an event, and performs its effects in the caller's goroutine.
+func (v *rebuild) deliver(ev *rebuildEvent) {
+	for _, e := range v.step(ev) {
+		v.perform(&e)
+	}
+}
+
+// step is the critical section of an event.
+func (v *rebuild) step(ev *rebuildEvent) []rebuildEffect {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.checkLocked()
-	if len(v.running) >= sessionsAhead || len(v.queued) == 0 {
-		return p, false
-	}
-	p = v.queued[0]
-	v.queued = v.queued[1:]
-	v.running = append(v.running, p.ID)
-	return p, true
+	m := &v.mu.machine
+	out := m.step(ev, nil)
+	m.check()
+	return out
 }
 
-// outcome returns the outcome of the rebuild, once, after its last session.
-func (v *rebuild) outcome() (finished bool, err error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if len(v.running) > 0 || len(v.queued) > 0 || v.finished {
-		return false, nil
+// perform performs an effect without the lock.
+func (v *rebuild) perform(e *rebuildEffect) {
+	//exhaustive:enforce
+	switch e.kind {
+	case effectStart:
+		v.start(e.session)
+	case effectCancel:
+		v.m.o.Streams.Cancel(e.session.ID)
+	case effectProgress:
+		if v.o.Progress != nil {
+			v.o.Progress(e.completed, e.all)
+		}
+	case effectFinish:
+		v.finish(e.err)
 	}
-	v.finished = true
+}
+
+// start starts a session. A session without a source ends at once, and so does a session after a cancellation.
+func (v *rebuild) start(p Session) {
 	switch {
-	case v.failed > 0 && v.cancelled:
-		return true, ErrCancelled
-	case v.failed > 0:
-		return true, &RebuildError{v.failed, len(v.all), v.first}
+	case v.cancelled():
+		v.sessionEnded(p, ErrCancelled)
+		return
+	case p.Source == 0:
+		v.sessionEnded(p, fmt.Errorf("range %s of %s: %w", p.Range, v.nameOf(p), errNoSource))
+		return
 	}
-	return true, nil
+	v.m.o.Streams.Start(p, nil, func(err error) {
+		switch {
+		case v.m.o.View.Schema().Dropped(p.Table):
+			err = nil // the table was dropped
+		case err != nil && v.system(p) && !errors.Is(err, ErrCancelled):
+			v.m.o.Note(fmt.Sprintf("rebuild: range %s of a system keyspace was not fetched: %v", p.Range, err))
+			err = nil
+		}
+		v.sessionEnded(p, err)
+	})
+	// The effect of a cancellation during Start may have found no session.
+	if v.cancelled() {
+		v.m.o.Streams.Cancel(p.ID)
+	}
 }
 
-// checkLocked stops the program if a session was lost or counted twice: the rebuild would be reported as complete.
-func (v *rebuild) checkLocked() {
-	invariant.Check(v.completed+v.failed+len(v.running)+len(v.queued) == len(v.all),
-		"rebalance: a session of a rebuild is neither queued nor done")
+func (v *rebuild) cancelled() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.mu.machine.cancelled
+}
+
+// sessionEnded delivers the end of a session. Without a name its record is removed, so that another Rebuild streams the
+// range again.
+func (v *rebuild) sessionEnded(p Session, err error) {
+	if err == nil && v.o.Name == "" {
+		err = v.m.o.Streams.Forget(p.ID)
+	}
+	v.deliver(&rebuildEvent{kind: rebuildSessionEnded, session: p.ID, err: err})
+}
+
+// finish removes the records of a complete rebuild, and reports the end.
+func (v *rebuild) finish(err error) {
+	if err == nil && v.o.Name != "" {
+		err = v.m.ForgetRebuild(v.o.Name)
+	}
+	v.done(err)
 }
 
 // nameOf names what a session fetches.
@@ -214,50 +225,4 @@ func (v *rebuild) system(p Session) bool {
 	}
 	return len(keyspaces) > 0 && !slices.ContainsFunc(keyspaces,
 		func(name string) bool { return !schema.IsReplicatedSystem(name) })
-}
-
-// sessionEnded is the event of a session's end. Without a name its record is removed, so that another Rebuild streams
-// the range again.
-func (v *rebuild) sessionEnded(p Session, err error) {
-	if err == nil && v.o.Name == "" {
-		err = v.m.o.Streams.Forget(p.ID)
-	}
-	v.mu.Lock()
-	v.running = slices.DeleteFunc(v.running, func(id string) bool { return id == p.ID })
-	switch {
-	case err == nil:
-		v.completed++
-	case v.first == nil:
-		v.first = err
-		fallthrough
-	default:
-		v.failed++
-	}
-	completed := v.completed
-	v.mu.Unlock()
-	if v.o.Progress != nil {
-		v.o.Progress(completed, len(v.all))
-	}
-}
-
-// finish removes the records of a complete rebuild, and reports the end.
-func (v *rebuild) finish(err error) {
-	if err == nil && v.o.Name != "" {
-		err = v.m.ForgetRebuild(v.o.Name)
-	}
-	v.done(err)
-}
-
-// cancel ends the sessions under way and starts no others.
-func (v *rebuild) cancel() {
-	v.mu.Lock()
-	v.cancelled = true
-	v.failed += len(v.queued)
-	v.queued = nil
-	running := slices.Clone(v.running)
-	v.mu.Unlock()
-	for _, id := range running {
-		v.m.o.Streams.Cancel(id)
-	}
-	v.proceed() // if none was under way
 }

@@ -137,3 +137,29 @@ func TestARebuildStreamsTheStatesOfEachKeyspace(t *testing.T) {
 		}
 	}
 }
+
+// TestACancelledRebuildStartsNoSession cancels a rebuild whose sessions run, and one whose sessions are about to start.
+func TestACancelledRebuildStartsNoSession(t *testing.T) {
+	w, _ := newRebuildWorld(t)
+	var ended error
+	completed := 0
+	w.lose = true // sessions wait for blocks
+	cancel := w.moves.Rebuild(RebuildOptions{Keyspace: "r", Progress: func(done, _ int) { completed = done }},
+		func(err error) { ended = err })
+	cancel()
+	if !errors.Is(ended, ErrCancelled) || completed != 0 || len(w.nodes[1].streams.Sessions()) != 0 {
+		t.Errorf("%d sessions are completed, %v", completed, ended)
+	}
+	// A cancellation before the effects of the first step are performed.
+	v := &rebuild{m: w.moves, o: RebuildOptions{}, done: func(err error) { ended = err }}
+	w.lose, w.blocks, ended = false, 0, nil
+	v.mu.machine = newRebuildMachine(w.moves.rebuildSessions(RebuildOptions{Keyspace: "r"}))
+	effects := v.step(&rebuildEvent{kind: rebuildBegun})
+	v.deliver(&rebuildEvent{kind: rebuildCancelled})
+	for _, e := range effects {
+		v.perform(&e)
+	}
+	if !errors.Is(ended, ErrCancelled) || w.blocks != 0 {
+		t.Errorf("%d blocks are streamed after the cancellation, %v", w.blocks, ended)
+	}
+}
