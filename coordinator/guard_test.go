@@ -68,7 +68,8 @@ func placeOf() string {
 		if name, ok := ofOperation(f.Function); ok {
 			place = append(place, fmt.Sprintf("%s:%d", name, f.Line))
 			event = event || strings.Contains(name, "Op)") || strings.Contains(name, "(*round)") ||
-				strings.Contains(name, "(*group)") || strings.Contains(name, "(*Operation[")
+				strings.Contains(name, "(*group)") || strings.Contains(name, "(*leader)") ||
+				strings.Contains(name, "(*Operation[")
 		} else if len(place) > 0 || strings.HasPrefix(f.Function, "cqld/coordinator/") {
 			break // a goroutine of the test, or shared code of the node
 		}
@@ -342,7 +343,7 @@ func TestPanicInEventEndsItsOperation(t *testing.T) {
 // comes at once.
 func purelyStepped(request string) bool {
 	switch request {
-	case "read", "write", "ordered", "range", "partitions", "batch":
+	case "read", "write", "ordered", "range", "partitions", "batch", "counter", "counters":
 		return true
 	}
 	return false

@@ -1,15 +1,3 @@
-// Package counters updates counters: it finds the replica that leads an update, and leads updates as a replica.
-//
-//	client ─ Update ─▶ coordinator ─ VerbCounter ─▶ leader: Lead ─ read own shard, add, sync
-//	                                                               └─▶ coordinator.Write of the new sum
-//
-// Invariants:
-//
-//  1. A leader counts an update once, even if it receives it several times (shard.Windows), and the coordinator does
-//     not resend an update that may have been counted.
-//  2. No other replica gets a new sum before it is on the leader's disk: after a crash, the next sums are computed from
-//     it.
-//  3. Only its leader writes a shard, each time with a later timestamp (package shard).
 package counters
 
 import (
@@ -50,10 +38,19 @@ type Counters struct {
 
 // New returns Counters.
 func New(o Options) *Counters {
-	c := &Counters{c: o.Coordinator, view: o.View, replicas: o.Replicas, clock: o.Clock, leaders: o.Leaders,
-		stamps:  o.Stamps,
-		localDC: o.LocalDatacenter, limits: o.Limits.withDefaults(), guard: o.Guard}
+	c := &Counters{
+		c:        o.Coordinator,
+		view:     o.View,
+		replicas: o.Replicas,
+		clock:    o.Clock,
+		leaders:  o.Leaders,
+		stamps:   o.Stamps,
+		localDC:  o.LocalDatacenter,
+		limits:   o.Limits.withDefaults(),
+		guard:    o.Guard,
+	}
 	if c.stamps == nil {
+		// A node shares the clock of its other writes, so that a deletion is ordered with the sums.
 		c.stamps = env.NewHLC(o.Clock, time.Minute)
 	}
 	c.leader = newLeader(c)
@@ -62,6 +59,7 @@ func New(o Options) *Counters {
 
 // self returns this node's replica for a request whose trace is t, which may be nil.
 func (c *Counters) self(t coordinator.Trace) coordinator.Replica {
+	// Looked up each time: the replica of a traced request belongs to the request.
 	return coordinator.TracedReplica(c.replicas, c.view.Self(), t)
 }
 

@@ -34,12 +34,14 @@ func serve(transport messaging.Transport, leader updater) {
 				respond(nil, replica.ToRemote(err))
 				return
 			}
+			// Collected here and sent with the reply: a trace belongs to one node.
 			var observation *coordinator.Observation
 			if update.observed {
 				observation = new(coordinator.Observation)
 				update.Trace = observation.Observe(nil)
 			}
 			leader.Lead(update, timeout, func(err error) {
+				// An error that has no outcome is sent as a replica's error.
 				reply, err := appendOutcome(nil, err)
 				if len(reply) > 0 && reply[0] == outcomeDone && observation != nil {
 					reply = appendReads(reply, observation.TakeReads())
@@ -59,6 +61,7 @@ func NewClient(transport messaging.Transport) *Client { return &Client{transport
 
 // Lead implements Leaders.
 func (c *Client) Lead(node ring.NodeID, update *Update, timeout time.Duration, done func(error)) {
+	// The leader stops before this node does, so that its answer says how many replicas have the sum.
 	request := appendCounter(nil, update, LeaderTimeout(timeout))
 	coordinator.AddContact(update.Trace, node)
 	transport := c.transport
@@ -71,6 +74,7 @@ func (c *Client) Lead(node ring.NodeID, update *Update, timeout time.Duration, d
 			return
 		}
 		reads, err := decodeOutcome(payload)
+		// Nothing was read if the update failed, which Read accepts.
 		if update.Trace != nil {
 			update.Trace.Read(reads)
 		}
@@ -78,11 +82,13 @@ func (c *Client) Lead(node ring.NodeID, update *Update, timeout time.Duration, d
 	})
 }
 
+// appendCounter appends the request to lead an update for at most timeout.
 func appendCounter(dst []byte, u *Update, timeout time.Duration) []byte {
 	dst = wire.AppendUvarint(dst, u.Epoch)
 	dst = coordinator.AppendRequestID(dst, u.ID)
 	dst = append(dst, byte(u.Consistency))
 	dst = wire.AppendUvarint(dst, uint64(timeout.Microseconds()))
+	// Also if the sender forwards an update that another node observes.
 	observed := byte(0)
 	if u.Trace != nil || u.observed {
 		observed = 1
@@ -101,13 +107,15 @@ func decodeCounter(payload []byte) (*Update, time.Duration, error) {
 	u.Epoch = c.Uvarint()
 	u.ID = coordinator.ConsumeRequestID(&c)
 	u.Consistency = ring.Consistency(c.Uint8())
+	// Bounded before it is multiplied, which could overflow.
 	timeout := time.Duration(min(c.Uvarint(), uint64(counterTimeoutMax.Microseconds()))) * time.Microsecond
 	u.observed = c.Uint8() != 0
 	row.ConsumeMutation(&c, u.Mutation)
 	return u, timeout, c.Finish()
 }
 
-// The outcomes of a counter update that was at least planned.
+// The outcomes of a counter update that was at least planned. Nodes of different versions exchange them, so their
+// numbers are permanent.
 const (
 	outcomeDone = iota
 	outcomeUnavailable
@@ -133,9 +141,11 @@ func appendOutcome(dst []byte, err error) ([]byte, error) {
 		}
 		return dst, nil
 	}
+	// Among them ErrNotSent, after which another node may lead the update.
 	return nil, err
 }
 
+// appendCounts appends an outcome with its level and two counts of replicas.
 func appendCounts(dst []byte, outcome byte, level ring.Consistency, a, b int) []byte {
 	dst = append(dst, outcome, byte(level))
 	return wire.AppendUvarint(wire.AppendUvarint(dst, uint64(a)), uint64(b))
@@ -143,6 +153,7 @@ func appendCounts(dst []byte, outcome byte, level ring.Consistency, a, b int) []
 
 // appendReads appends what the leader of an observed update has read.
 func appendReads(dst []byte, r coordinator.Reads) []byte {
+	// In the order of decodeOutcome.
 	for _, n := range [...]int{r.Rows, r.Tombstones, r.Partitions, r.Commands, r.Bytes} {
 		dst = wire.AppendUvarint(dst, uint64(n))
 	}
@@ -159,6 +170,7 @@ func decodeOutcome(payload []byte) (coordinator.Reads, error) {
 			for _, n := range [...]*int{&reads.Rows, &reads.Tombstones, &reads.Partitions, &reads.Commands,
 				&reads.Bytes} {
 				x := c.Uvarint()
+				// Sums of such counts do not overflow on any platform.
 				if x > math.MaxInt32 {
 					c.Fail(wire.ErrMalformed)
 				}
@@ -166,6 +178,7 @@ func decodeOutcome(payload []byte) (coordinator.Reads, error) {
 			}
 		}
 		if c.Finish() != nil {
+			// The update may be counted, or not.
 			return coordinator.Reads{}, coordinator.ErrNoReply
 		}
 		return reads, nil
@@ -180,6 +193,7 @@ func decodeOutcome(payload []byte) (coordinator.Reads, error) {
 		result = &coordinator.WriteTimeout{Consistency: level, Received: a, BlockFor: b, Type: coordinator.WriteCounter}
 	case outcomeFailure:
 		f := &coordinator.WriteFailure{Consistency: level, Received: a, BlockFor: b, Type: coordinator.WriteCounter}
+		// Count bounds the number by the bytes that are left, at least sizeMin for each.
 		const sizeMin = 1 + 2
 		for range c.Count(sizeMin) {
 			f.Failures = append(f.Failures, coordinator.NodeFailure{Node: ring.NodeID(c.Uvarint()),
