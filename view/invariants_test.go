@@ -35,8 +35,8 @@ func TestInvariantsFire(t *testing.T) {
 		},
 		"two answers": func() {
 			op := &readOp{running: true}
-			op.answered(func() {})
-			op.answered(func() {})
+			op.answered(answer{})
+			op.answered(answer{})
 		},
 		"overlapping intervals": func() { checkPlaces([]row.Slice{slice("a", "c"), slice("b", "d")}) },
 		"interval after the end": func() {

@@ -13,20 +13,24 @@ import (
 type scanSource struct {
 	op     *readOp
 	cursor scan.Cursor
-	page   []byte
-	err    error
+	page   []byte // the memory of answers
 }
 
+// newScanSource returns a source that begins at the first partition of the base table: its order is not the order of
+// the view.
 func newScanSource(op *readOp) *scanSource {
 	s := &scanSource{op: op}
 	s.cursor.Command = row.ReadCommand{Table: op.base.StorageID, Slices: []row.Slice{row.AllRows()},
 		Now:    op.req.Command.Now,
 		Limits: row.Limits{Rows: uint32(op.r.o.Limits.BasePage)}, Cancel: op.req.Cancel}
+	// A row of the view may come from any partition.
 	s.cursor.Tokens = ring.FullRange()
 	return s
 }
 
+// send implements source. It requests one page of the base table.
 func (s *scanSource) send(left time.Duration, blocks bool) bool {
+	// Each request has its own command, which replicas may retain.
 	cmd := new(row.ReadCommand)
 	if !s.cursor.Next(cmd) {
 		return false
@@ -35,16 +39,19 @@ func (s *scanSource) send(left time.Duration, blocks bool) bool {
 	op.r.Coordinator.Read(&coordinator.ReadRequest{Command: cmd, Consistency: op.level, Timeout: left,
 		Trace:  op.req.Trace,
 		Cancel: op.req.Cancel, Blocks: blocks}, func(page []byte, err error) {
-		op.answered(func() { s.page, s.err = append(s.page[:0], page...), err })
+		// Copied, because the page is valid until done returns. The answer before was taken, so its memory is free.
+		s.page = append(s.page[:0], page...)
+		op.answered(answer{page: s.page, err: err})
 	})
 	return true
 }
 
-func (s *scanSource) take() (more bool, err error) {
-	if s.err != nil {
-		return false, s.err
+// take implements source. All pages of the base table are read: a later one may have earlier rows of the view.
+func (s *scanSource) take(a *answer) (more bool, err error) {
+	if a.err != nil {
+		return false, a.err
 	}
-	s.cursor.Page(s.page)
+	s.cursor.Page(a.page)
 	for s.cursor.NextPartition() {
 		for s.cursor.NextRow(&s.op.x) {
 			s.op.offer(s.cursor.Reader.Key, &s.op.x)

@@ -13,12 +13,11 @@ import (
 
 // searchSource finds the rows by the index of the view, in the order of the view.
 type searchSource struct {
-	op     *readOp
-	req    search.Request
-	result *search.Result
-	err    error
+	op  *readOp
+	req search.Request // the next one, without its timeout and limit
 }
 
+// newSearchSource returns a source that begins at the first term of the command.
 func newSearchSource(op *readOp) *searchSource {
 	cmd := op.req.Command
 	return &searchSource{op: op, req: search.Request{Table: op.base, Index: op.view.StorageID, Terms: places(cmd),
@@ -27,33 +26,39 @@ func newSearchSource(op *readOp) *searchSource {
 		Cancel: op.req.Cancel}}
 }
 
+// send implements source. It requests as many rows as the page of the view can take.
 func (s *searchSource) send(left time.Duration, _ bool) bool {
+	// The command reads nothing.
 	if len(s.req.Terms) == 0 {
 		return false
 	}
 	req := s.req
 	req.Timeout, req.Limit = left, s.op.kept.limit
 	if !s.op.filter.Active() && s.op.kept.perPartition == 0 {
+		// Each row that is found is in the page, so no more are needed than are missing.
 		req.Limit = s.op.kept.limit - len(s.op.kept.rows)
 	}
 	s.op.r.o.Searcher.Search(&req, func(result *search.Result, err error) {
-		s.op.answered(func() { s.result, s.err = result, err })
+		// A result belongs to its request, and is not reused.
+		s.op.answered(answer{result: result, err: err})
 	})
 	return true
 }
 
-func (s *searchSource) take() (more bool, err error) {
+// take implements source. If the index is not built, a scan of the base table replaces the search.
+func (s *searchSource) take(a *answer) (more bool, err error) {
 	op := s.op
-	if errors.As(s.err, new(*search.NotBuilt)) {
+	if errors.As(a.err, new(*search.NotBuilt)) {
+		// A scan reads all rows, so the page begins again.
 		op.kept = newKept(op.req.Command, op.r.o.Limits)
 		op.source = newScanSource(op)
 		return true, nil
 	}
-	if s.err != nil {
-		return false, s.err
+	if a.err != nil {
+		return false, a.err
 	}
 	var r row.PageReader
-	r.Reset(s.result.Page)
+	r.Reset(a.result.Page)
 	for r.NextPartition() {
 		for r.NextRow(&op.x) {
 			op.offer(r.Key, &op.x)
@@ -62,16 +67,18 @@ func (s *searchSource) take() (more bool, err error) {
 	switch {
 	case r.Err() != nil:
 		return false, r.Err()
-	case !s.result.More || op.kept.more:
+	// No row follows, or the page has omitted one.
+	case !a.result.More || op.kept.more:
 		return false, nil
 	case len(op.kept.rows) >= op.kept.limit:
 		op.kept.more = true
 		return false, nil
+	// The filter has removed so many rows that the client would wait too long. last is a position to continue from.
 	case op.examined >= op.r.o.Limits.Examined && op.last.Key.Bytes != nil:
 		op.stopped = true
 		return false, nil
 	}
-	invariant.Check(!bytes.Equal(s.result.Next, s.req.From), "view: a search made no progress")
-	s.req.From = s.result.Next
+	invariant.Check(!bytes.Equal(a.result.Next, s.req.From), "view: a search made no progress") // 5
+	s.req.From = a.result.Next
 	return true, nil
 }
