@@ -19,6 +19,7 @@ import (
 
 // check checks invariants 1 to 3 after a change of row at.
 func (k *kept) check(at int) {
+	// Only the neighbors of the changed row, because this runs for each row.
 	invariant.Check(k.bytes >= 0, "view: more bytes were removed from a page than added")
 	for i := max(at, 1); i <= at+1 && i < len(k.rows); i++ {
 		invariant.Check(k.compare(&k.rows[i-1], &k.rows[i]) < 0, "view: rows are not in the order of the view")
@@ -30,7 +31,7 @@ func (k *kept) check(at int) {
 
 // checkAll checks invariants 1 to 3 of all rows.
 func (k *kept) checkAll() {
-	sum, same := 0, 0
+	sum, same := 0, 0 // same counts the rows of the present partition
 	for i := range k.rows {
 		x := &k.rows[i]
 		sum += x.size()
@@ -54,6 +55,7 @@ func (k *kept) checkEnd(p *row.Position) {
 // checkPlaces checks invariant 6.
 func checkPlaces(places []row.Slice) {
 	for i := range places {
+		// A nil end is the end of the index.
 		invariant.Check(places[i].End == nil || bytes.Compare(places[i].Start, places[i].End) < 0,
 			"view: an interval is empty")
 		if i > 0 {

@@ -17,7 +17,9 @@ type condition struct {
 	values   [][]byte
 }
 
+// newCondition returns a condition on a base table.
 func newCondition(base *schema.Table, c *schema.ViewCondition) condition {
+	// Decoded once: a Mapper evaluates it for each row.
 	out := condition{operator: c.Operator, values: c.Values}
 	for _, id := range c.Columns {
 		out.columns = append(out.columns, base.ColumnByID(id))
@@ -28,11 +30,13 @@ func newCondition(base *schema.Table, c *schema.ViewCondition) condition {
 // satisfied evaluates the condition on the row that m has decoded. As elsewhere in CQL, null satisfies no condition.
 func (c *condition) satisfied(m *Mapper) bool {
 	n := len(c.columns)
+	// IN is null only for the alternative that contains the null.
 	if c.operator != schema.ViewIn && slices.ContainsFunc(c.values, func(v []byte) bool { return v == nil }) {
 		return false
 	}
 	switch c.operator {
 	case schema.ViewIn:
+		// The alternatives follow one another, each with a value for every column.
 		for i := 0; i+n <= len(c.values); i += n {
 			in := c.values[i : i+n]
 			if !slices.ContainsFunc(in, func(v []byte) bool { return v == nil }) && c.compare(m, in) == 0 {
@@ -62,6 +66,7 @@ func (c *condition) satisfied(m *Mapper) bool {
 
 // compare compares the columns, as a tuple, with values.
 func (c *condition) compare(m *Mapper, values [][]byte) int {
+	// The order of values, not of clusterings: DESC does not invert it.
 	for i, column := range c.columns {
 		if order := column.Type.Compare(m.keyValue(column), values[i]); order != 0 {
 			return order
@@ -72,6 +77,7 @@ func (c *condition) compare(m *Mapper, values [][]byte) int {
 
 // keyValue returns the value of a key column of the base row.
 func (m *Mapper) keyValue(column *schema.Column) []byte {
+	// Conditions are on key columns, so the cell of the additional column is not needed.
 	return m.value(&part{kind: column.Kind, position: column.Position})
 }
 
@@ -79,7 +85,9 @@ func (m *Mapper) keyValue(column *schema.Column) []byte {
 func places(cmd *row.ReadCommand) []row.Slice {
 	if !cmd.SinglePartition() {
 		s := row.Slice{}
+		// Ranges of tokens are (start, end], slices of terms [start, end).
 		if tokens := cmd.Range.Tokens; tokens.Start != tokens.End {
+			// A view may have a partition with an empty key, whose token is the least.
 			if s.Start = appendToken(nil, tokens.Start+1); tokens.Start == ring.MinToken {
 				s.Start = nil
 			}
@@ -88,6 +96,7 @@ func places(cmd *row.ReadCommand) []row.Slice {
 			s.End = appendToken(nil, end+1)
 		}
 		if after := cmd.Range.After; after != nil {
+			// 0xFF skips the rows of this partition. readsPartition excludes those that sort after it.
 			if behind := append(AppendTerm(nil, *after, nil), 0xFF); bytes.Compare(behind, s.Start) > 0 {
 				s.Start = behind
 			}
@@ -97,9 +106,11 @@ func places(cmd *row.ReadCommand) []row.Slice {
 		}
 		return []row.Slice{s}
 	}
+	// One partition: its slices are slices of terms with a common prefix.
 	prefix := AppendTerm(nil, cmd.Key, nil)
 	var out []row.Slice
 	for _, c := range cmd.Slices {
+		// Without an end, a slice reaches to the end of the partition.
 		s := row.Slice{Start: append(bytes.Clone(prefix), c.Start...), End: row.After(prefix)}
 		if c.End != nil {
 			s.End = append(bytes.Clone(prefix), c.End...)

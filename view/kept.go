@@ -25,9 +25,11 @@ type kept struct {
 	reversed     bool
 }
 
+// newKept returns an empty page for a command.
 func newKept(cmd *row.ReadCommand, limits Limits) *kept {
 	k := &kept{limit: limits.Rows, bytesMax: limits.Bytes, perPartition: int(cmd.Limits.PerPartition),
 		reversed: cmd.Reversed}
+	// The client's limit may be smaller than a page.
 	if n := int(cmd.Limits.Rows); n > 0 {
 		k.limit = min(k.limit, n)
 	}
@@ -39,6 +41,7 @@ func (k *kept) compare(a, b *keptRow) int {
 	if order := a.key.Compare(b.key); order != 0 {
 		return order
 	}
+	// Partitions are in the order of the ring in both directions.
 	if k.reversed {
 		a, b = b, a
 	}
@@ -49,10 +52,12 @@ func (k *kept) compare(a, b *keptRow) int {
 func (k *kept) add(key row.PartitionKey, r *row.Row) {
 	x := keptRow{key: key, clustering: r.Clustering}
 	at, found := slices.BinarySearchFunc(k.rows, x, func(a, b keptRow) int { return k.compare(&a, &b) })
+	// After a row was omitted, a row after the last one is after the end of the page.
 	if found || k.more && at == len(k.rows) {
 		k.more = k.more || !found
 		return
 	}
+	// r and key point into a page of the base table.
 	x.clustering, x.key.Bytes = bytes.Clone(r.Clustering), bytes.Clone(key.Bytes)
 	x.encoded = row.AppendRow(nil, r)
 	k.rows = slices.Insert(k.rows, at, x)
@@ -60,6 +65,7 @@ func (k *kept) add(key row.PartitionKey, r *row.Row) {
 	if k.perPartition > 0 {
 		k.limitPartition(key)
 	}
+	// One row is kept whatever its size, so that each page makes progress.
 	for len(k.rows) > k.limit || len(k.rows) > 1 && k.bytes > k.bytesMax {
 		k.remove(len(k.rows) - 1)
 		k.more = true
@@ -78,15 +84,18 @@ func (k *kept) limitPartition(key row.PartitionKey) {
 		after++
 	}
 	if after-first > k.perPartition {
+		// It does not set more: no page has this row.
 		k.remove(after - 1)
 	}
 }
 
+// remove removes the row at i.
 func (k *kept) remove(i int) {
 	k.bytes -= k.rows[i].size()
 	k.rows = slices.Delete(k.rows, i, i+1)
 }
 
+// size returns the bytes of a row, with about 100 for its slices.
 func (x *keptRow) size() int { return len(x.key.Bytes) + len(x.clustering) + len(x.encoded) + 100 }
 
 // write returns the page of the rows.
@@ -102,11 +111,13 @@ func (k *kept) writeAfter(p *row.Position) []byte {
 	return w.FinishAfter(p)
 }
 
+// writer returns a writer that has the rows.
 func (k *kept) writer() *row.PageWriter {
 	w := row.NewPageWriter(nil)
-	header := row.NewRow()
+	header := row.NewRow() // views have no static columns
 	for i := range k.rows {
 		x := &k.rows[i]
+		// Rows of a partition are neighbors.
 		if i == 0 || k.rows[i-1].key.Compare(x.key) != 0 {
 			if i > 0 {
 				w.EndPartition()

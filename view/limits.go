@@ -19,6 +19,7 @@ func (l Limits) withDefaults() Limits {
 	if l.Bytes == 0 {
 		l.Bytes = 4 << 20
 	}
+	// A page of the base table is read to its end, so it bounds what is read in vain.
 	if l.BasePage == 0 {
 		l.BasePage = 1_000
 	}

@@ -35,6 +35,7 @@ type Mapper struct {
 
 // NewMapper returns a Mapper for a view.
 func NewMapper(base, view *schema.Table) *Mapper {
+	// Columns are matched by ID: ALTER TABLE … RENAME changes their names.
 	m := &Mapper{base: base, view: view, extra: view.ViewColumn(base), selected: make([]bool, base.NextColumn)}
 	of := func(columns []*schema.Column) (parts []part) {
 		for _, c := range columns {
@@ -64,6 +65,7 @@ func (m *Mapper) Row(dst *row.Row, key row.PartitionKey, x *row.Row, now int64) 
 	if of, ok = m.partitionKey(); !ok {
 		return of, false
 	}
+	// The row deletion of the base row has been applied to its cells: a row of a view is live, without deletions.
 	dst.Reset()
 	dst.Liveness = m.liveness(x, now)
 	dst.Clustering = m.appendClustering([]byte{})
@@ -83,6 +85,7 @@ func (m *Mapper) at(key row.PartitionKey, x *row.Row, now int64) bool {
 // find looks for the cell of the additional key column, and reports whether the row can have a row in the view at now.
 func (m *Mapper) find(x *row.Row, now int64) bool {
 	if m.extra == nil {
+		// All key columns of the view are key columns of the base table.
 		return x.Live(now)
 	}
 	for i := range x.Cells {
@@ -103,6 +106,7 @@ func (m *Mapper) liveness(x *row.Row, now int64) row.Liveness {
 	if x.Liveness.Live(now) {
 		return x.Liveness
 	}
+	// The cell that lives longest: one without TTL, or else the one that expires last.
 	best := row.NoLiveness()
 	for i := range x.Cells {
 		c := &x.Cells[i]
@@ -118,6 +122,7 @@ func (m *Mapper) liveness(x *row.Row, now int64) row.Liveness {
 func (m *Mapper) decode(key row.PartitionKey, clustering []byte) bool {
 	m.keys = row.KeyComponents(m.keys[:0], key.Bytes, len(m.base.PartitionKey))
 	m.bytes, m.values = m.bytes[:0], m.values[:0]
+	// Values keep pointing to their bytes if m.bytes moves: the old memory stays as it is.
 	for _, c := range m.base.Clustering {
 		from := len(m.bytes)
 		value, rest, err := c.Type.ConsumeOrdered(m.bytes, clustering, c.Desc)
@@ -141,12 +146,13 @@ func (m *Mapper) value(p *part) []byte {
 	return notNull(m.cell.Value)
 }
 
+// partitionKey returns the partition key in the view. It is not ok if the key would be too long.
 func (m *Mapper) partitionKey() (key row.PartitionKey, ok bool) {
 	m.parts = m.parts[:0]
 	size := 0
 	for i := range m.partition {
 		v := m.value(&m.partition[i])
-		size += len(v) + 3
+		size += len(v) + 3 // a composite key has the length and an end byte of each component
 		m.parts = append(m.parts, v)
 	}
 	if len(m.parts) == 1 {
@@ -158,6 +164,7 @@ func (m *Mapper) partitionKey() (key row.PartitionKey, ok bool) {
 	return row.NewPartitionKey(row.AppendKeyComponents(nil, m.parts)), true
 }
 
+// appendClustering appends the clustering in the view, in its order.
 func (m *Mapper) appendClustering(dst []byte) []byte {
 	for i := range m.clustering {
 		p := &m.clustering[i]
@@ -166,10 +173,13 @@ func (m *Mapper) appendClustering(dst []byte) []byte {
 	return dst
 }
 
+// satisfies reports whether the row that was decoded satisfies all conditions of the view.
 func (m *Mapper) satisfies() bool {
+	// IS NOT NULL is not among them: key columns of rows that were decoded are not null.
 	return !slices.ContainsFunc(m.where, func(c condition) bool { return !c.satisfied(m) })
 }
 
+// notNull returns an empty value instead of nil, which would be null.
 func notNull(b []byte) []byte {
 	if b == nil {
 		return []byte{}
@@ -187,11 +197,13 @@ func notNull(b []byte) []byte {
 func AppendTerm(dst []byte, key row.PartitionKey, clustering []byte) []byte {
 	invariant.Check(len(key.Bytes) <= keyMax, "view: a partition key is too long for a term")
 	dst = appendToken(dst, key.Token)
+	// The length keeps a key apart from a longer one that begins with it.
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(key.Bytes)))
 	return append(append(dst, key.Bytes...), clustering...)
 }
 
 // appendToken appends a token so that tokens sort as bytes.
 func appendToken(dst []byte, t ring.Token) []byte {
+	// The sign bit is inverted, so that negative tokens come first.
 	return binary.BigEndian.AppendUint64(dst, uint64(t)^(1<<63))
 }

@@ -63,13 +63,23 @@ func (r *Reader) Read(req *coordinator.ReadRequest, done func(page []byte, err e
 		return
 	}
 	base := now.BaseOf(table)
+	// A view does not outlive its base table.
 	if base == nil {
 		done(nil, &coordinator.UnknownTable{Table: req.Command.Table})
 		return
 	}
-	op := &readOp{r: r, req: req, base: base, view: table, level: levelOf(req.Consistency), done: done,
-		mapper: NewMapper(base, table),
-		kept:   newKept(req.Command, r.o.Limits), deadline: r.o.Clock.Monotonic() + req.Timeout}
+	// All pages of one read see the schema of its beginning.
+	op := &readOp{
+		r:        r,
+		req:      req,
+		base:     base,
+		view:     table,
+		level:    levelOf(req.Consistency),
+		done:     done,
+		mapper:   NewMapper(base, table),
+		kept:     newKept(req.Command, r.o.Limits),
+		deadline: r.o.Clock.Monotonic() + req.Timeout,
+	}
 	op.header.Reset()
 	op.filter.Reset(req.Command.Filter, req.Command.Now)
 	if r.o.Searcher != nil {
@@ -97,10 +107,12 @@ func levelOf(level ring.Consistency) ring.Consistency {
 func (op *readOp) offer(key row.PartitionKey, x *row.Row) {
 	cmd := op.req.Command
 	op.examined++
+	// The row may have changed since its index entry was written, so its present place in the view decides.
 	of, ok := op.mapper.Row(&op.dst, key, x, cmd.Now)
 	if !ok || !readsPartition(cmd, of) || !reads(cmd.Slices, op.dst.Clustering) {
 		return
 	}
+	// Also if the filter removes it: a page may end here.
 	op.last.Key, op.last.Clustering = of, append(op.last.Clustering[:0], op.dst.Clustering...)
 	if op.filter.Active() && !(op.filter.Partition(of, &op.header) && op.filter.Clustering(op.dst.Clustering) &&
 		op.filter.Row(&op.dst)) {
@@ -112,6 +124,7 @@ func (op *readOp) offer(key row.PartitionKey, x *row.Row) {
 // readsPartition reports whether a command on a view reads a partition. Unlike a table, a view may have a partition
 // with an empty key. Its token is the least one, which is in the ranges that have no other lower bound.
 func readsPartition(cmd *row.ReadCommand, key row.PartitionKey) bool {
+	// The usual comparison excludes the least token, which no key of a table has.
 	if key.Token != ring.MinToken || cmd.SinglePartition() {
 		return cmd.ReadsPartition(key)
 	}
@@ -120,7 +133,9 @@ func readsPartition(cmd *row.ReadCommand, key row.PartitionKey) bool {
 		(cmd.Range.After == nil || key.Compare(*cmd.Range.After) > 0)
 }
 
+// reads reports whether one of the slices contains a clustering.
 func reads(slices []row.Slice, clustering []byte) bool {
+	// A command has few slices.
 	for i := range slices {
 		if slices[i].Contains(clustering) {
 			return true

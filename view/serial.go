@@ -20,6 +20,7 @@ type Serial struct {
 
 // Read reads a table or a view.
 func (s Serial) Read(req *coordinator.ReadRequest, done func(page []byte, err error)) {
+	// Views have no Paxos state: a conditional change is one of the base table.
 	if t := s.Reader.o.View.Schema().TableByStorage(req.Command.Table); t != nil && t.View != nil {
 		s.Reader.Read(req, done)
 		return
