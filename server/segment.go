@@ -149,15 +149,21 @@ func (r *reader) segmentHeader(payload []byte) (header, error) {
 		return header{}, r.corrupt("frame is too short for a message header")
 	}
 	h, err := frame.DecodeHeader(payload)
+	if err != nil {
+		r.refuseHeader(h, err)
+		return header{}, errHangUp
+	}
+	return h, nil
+}
+
+// refuseHeader answers a header that cannot be decoded. It is not in segmentHeader because errors.As would have each
+// header allocate.
+func (r *reader) refuseHeader(h header, err error) {
 	var unsupported *frame.UnsupportedVersion
 	if errors.As(err, &unsupported) {
 		err = versionMismatch(frame.Version(unsupported.Version), r.conn.version)
 	}
-	if err != nil {
-		r.conn.refuse(header{Version: r.conn.version, Stream: h.Stream}, err, memory.Held{})
-		return header{}, errHangUp
-	}
-	return h, nil
+	r.conn.refuse(header{Version: r.conn.version, Stream: h.Stream}, err, memory.Held{})
 }
 
 // handleSlice handles the payload of a segment that contains a part of an envelope.
