@@ -135,6 +135,7 @@ func (db *DB) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 	o.BlockPropertyCollectors = []func() pebble.BlockPropertyCollector{collector}
 	for i := range o.Levels {
 		o.Levels[i].BlockSize = db.opts.BlockBytes
+		o.Levels[i].IndexBlockSize = indexBlocks * db.opts.BlockBytes
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 		o.Levels[i].FilterType = pebble.TableFilter
 	}
