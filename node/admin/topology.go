@@ -128,11 +128,13 @@ func (c *Topology) Abort(ctx context.Context, a control.AbortArgs, report contro
 	}
 	ended := make(chan error, 1)
 	c.run(func() { ended <- c.cluster.Operations().Abort(ctx, a.Operation) })
+	// A node whose join was aborted stops at once. It does not wait, as after a decommission, until the other nodes
+	// know, and then ctx ends.
 	select {
 	case err = <-ended:
-	case <-c.servers.Retired():
+	case <-c.servers.Departed():
 	}
-	if err != nil {
+	if err != nil && !c.servers.Left() {
 		return out, refusal(err)
 	}
 	if out.Left = c.servers.Left() || !c.isMember(); out.Left {

@@ -11,6 +11,7 @@ import (
 // seeing the last ring that contained it (docs/adr/0016).
 func (s *Servers) Leave() {
 	s.leaving.Store(true)
+	close(s.departed)
 	q := s.cql.Swap(nil)
 	s.o.Run(func() { s.retire(q) })
 }
@@ -48,6 +49,9 @@ const (
 
 // Left reports whether this node has left the cluster while it was running.
 func (s *Servers) Left() bool { return s.leaving.Load() }
+
+// Departed returns a channel that is closed when this node is no longer a member.
+func (s *Servers) Departed() <-chan struct{} { return s.departed }
 
 // Retired returns a channel that is closed when this node is no longer a member and serves no clients.
 func (s *Servers) Retired() <-chan struct{} { return s.retired }

@@ -42,12 +42,13 @@ type Servers struct {
 	drained   atomic.Bool                        // clients are refused until the process ends
 	closing   atomic.Bool                        // Stopping was called
 	leaving   atomic.Bool                        // this node has left the cluster while it was running
+	departed  chan struct{}                      // closed after that, by Leave
 	retired   chan struct{}                      // closed when it has disconnected its clients after that
 }
 
 // New returns servers that are not open yet.
 func New(o Options) *Servers {
-	return &Servers{o: o, opened: make(chan struct{}), retired: make(chan struct{})}
+	return &Servers{o: o, opened: make(chan struct{}), departed: make(chan struct{}), retired: make(chan struct{})}
 }
 
 // drainWait bounds the wait for requests in flight.

@@ -74,3 +74,19 @@ func TestReadinessNamesTheReason(t *testing.T) {
 	s.Stopping()
 	expect(ErrStopping)
 }
+
+// A node whose join was aborted stops before the other nodes know of that: its operator must have a response by then.
+func TestDepartureIsSeenBeforeOtherNodesKnow(t *testing.T) {
+	member := false
+	s := closedServers(&member, new(error))
+	s.o.AwaitDeparture = func(context.Context) error {
+		select {
+		case <-s.Departed():
+		default:
+			t.Error("the departure is not seen while the other nodes do not know")
+		}
+		return nil
+	}
+	s.Leave()
+	<-s.Retired()
+}
