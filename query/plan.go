@@ -267,13 +267,17 @@ func (pl *plan) values(params *Params) []wire.Value {
 	if params.Names == nil {
 		return params.Values
 	}
+	// A request may have 65,535 of each, so they are not compared pair by pair.
+	named := make(map[string]wire.Value, len(params.Names))
+	for i, n := range params.Names {
+		if _, ok := named[n]; !ok { // the first value of a name counts
+			named[n] = params.Values[i]
+		}
+	}
 	out := make([]wire.Value, 0, len(pl.markers))
 	for _, m := range pl.markers {
-		for i, n := range params.Names {
-			if n == m.Spec.Name {
-				out = append(out, params.Values[i])
-				break
-			}
+		if v, ok := named[m.Spec.Name]; ok {
+			out = append(out, v)
 		}
 	}
 	return out

@@ -198,6 +198,49 @@ func TestPagingStatesAreOurs(t *testing.T) {
 	}
 }
 
+// TestResultsOfOnePageContinueNothing checks that a statement whose result is one page refuses the state of another one.
+func TestResultsOfOnePageContinueNothing(t *testing.T) {
+	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int, l int, c int, v int, PRIMARY KEY ((k, l), c))")
+	for c := range 4 {
+		mustQuery(t, p, s, fmt.Sprintf("INSERT INTO t (k, l, c) VALUES (1, 1, %d)", c))
+	}
+	r, err := p.Query(at(ring.One), s, "SELECT * FROM t", &Params{PageSize: 2})
+	if err != nil || r.PagingState == nil {
+		t.Fatalf("no paging state: %v", err)
+	}
+	for _, text := range []string{
+		"SELECT * FROM t WHERE k = 1 AND l = 1 ORDER BY v ALLOW FILTERING",
+		"SELECT k, count(*) FROM t GROUP BY k ALLOW FILTERING",
+	} {
+		if _, err := p.Query(at(ring.One), s, text, &Params{PageSize: 2}); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		var bad *invalid.BadRequest
+		_, err := p.Query(at(ring.One), s, text, &Params{PageSize: 2, PagingState: r.PagingState})
+		if !errors.As(err, &bad) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// TestLimitOfLaterPages checks that a statement whose first page had no LIMIT, because the marker was unset, has the LIMIT
+// of a later page.
+func TestLimitOfLaterPages(t *testing.T) {
+	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int, c int, PRIMARY KEY (k, c))")
+	for c := range 9 {
+		mustQuery(t, p, s, fmt.Sprintf("INSERT INTO t (k, c) VALUES (1, %d)", c))
+	}
+	params := &Params{PageSize: 2}
+	r, err := p.Query(at(ring.One), s, "SELECT c FROM t", params)
+	if err != nil || r.RowCount != 2 || r.PagingState == nil {
+		t.Fatalf("first page: %d rows, %v", r.RowCount, err)
+	}
+	params.PagingState, params.PageSize = r.PagingState, 100
+	if r, err = p.Query(at(ring.One), s, "SELECT c FROM t LIMIT 3", params); err != nil || r.RowCount != 3 {
+		t.Errorf("second page: %d rows, %v, want 3", r.RowCount, err)
+	}
+}
+
 // TestLastPagesHaveCassandrasStates checks that a full page of groups has a paging state, even if no group follows, as
 // in Cassandra, and that no page has one that completes the last partition of WHERE.
 func TestLastPagesHaveCassandrasStates(t *testing.T) {

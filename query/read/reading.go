@@ -187,6 +187,10 @@ func (run *reading) resume(params *execution.Params, limit uint32) (start *scan.
 	if len(params.PagingState) == 0 {
 		return nil, limit, nil
 	}
+	if run.plan.sorted || run.plan.hashed != nil {
+		// All rows are read before the first is known, so the result is one page. The state is another statement's.
+		return nil, 0, invalidPagingState()
+	}
 	state, err := decodePagingState(params.PagingState, run.pagingKeys(), run.plan.table)
 	if err != nil && run.plan.fragments != nil {
 		// The state is perhaps valid on the node that made it.
@@ -195,8 +199,9 @@ func (run *reading) resume(params *execution.Params, limit uint32) (start *scan.
 	if err != nil {
 		return nil, 0, invalidPagingState()
 	}
-	if limit > 0 {
-		// LIMIT counts over all pages.
+	if limit > 0 && state.Remaining > 0 {
+		// LIMIT counts over all pages. The previous page had none, perhaps because its marker was unset, if no number
+		// of rows remains.
 		limit = min(limit, state.Remaining)
 	}
 	return &state.At, limit, nil
