@@ -9,10 +9,12 @@ import (
 	"cqld/types"
 )
 
-// compiler compiles operations.
+// operationCompiler compiles operations. Its methods check the column before the value, or the value before the column,
+// as Cassandra does: which of two errors a client sees is part of the behavior that is copied.
 type operationCompiler struct{ *term.Compiler }
 
-// compileAssignment compiles one element of SET.
+// compileAssignment compiles one element of SET. The kinds of cql.Assignment are closed; each one becomes one
+// operation. Errors have Cassandra's words, with the element as term.AssignmentText prints it.
 func compileAssignment(in *term.Compiler, a cql.Assignment) (operation, error) {
 	c := operationCompiler{in}
 	col, err := c.Column(assignedColumn(a))
@@ -23,6 +25,7 @@ func compileAssignment(in *term.Compiler, a cql.Assignment) (operation, error) {
 		return nil, invalid.Errorf("PRIMARY KEY part %s found in SET part", col.Name)
 	}
 	switch a := a.(type) {
+	// The value is compiled before the check for counters: an invalid value of a counter column is reported as such.
 	case *cql.SetColumn:
 		t, err := compileValue(c.Compiler, a.Value, col)
 		if err != nil {
@@ -44,6 +47,7 @@ func compileAssignment(in *term.Compiler, a cql.Assignment) (operation, error) {
 	case *cql.SetField:
 		return c.fieldAssignment(a, col)
 	}
+	// The parser has no other kinds. A new one is refused until it is listed here.
 	return nil, invalid.NotSupported("This assignment")
 }
 
@@ -58,10 +62,11 @@ func compileValue(c *term.Compiler, value cql.Term, col *schema.Column) (term.Te
 	return t, err
 }
 
-// refusedTuple is a tuple that is assigned to a column with a user-defined type.
+// refusedTuple is a tuple that is assigned to a column with a user-defined type. It compiles, and fails when it is
+// evaluated.
 type refusedTuple struct{ col *schema.Column }
 
-// Eval refuses the tuple.
+// Eval refuses the tuple. See compileValue for why it is not refused earlier.
 func (t refusedTuple) Eval(*term.Scope) (wire.Value, error) {
 	return wire.Value{}, invalid.Errorf("Invalid tuple type literal for %s of type %s", t.col.Name, t.col.Type)
 }
@@ -69,6 +74,7 @@ func (t refusedTuple) Eval(*term.Scope) (wire.Value, error) {
 // isTuple reports whether a term is a tuple, perhaps with type hints.
 func isTuple(t cql.Term) bool {
 	switch t := t.(type) {
+	// Hints nest: (type)(type)(1, 2).
 	case *cql.TupleLiteral:
 		return true
 	case *cql.TypeHint:
@@ -77,6 +83,8 @@ func isTuple(t cql.Term) bool {
 	return false
 }
 
+// assignedColumn returns the name of the column that an element of SET changes, or "" for a kind that compileAssignment
+// does not know.
 func assignedColumn(a cql.Assignment) string {
 	switch a := a.(type) {
 	case *cql.SetColumn:
@@ -95,7 +103,8 @@ func assignedColumn(a cql.Assignment) string {
 	return ""
 }
 
-// checkMutable refuses + and - for columns that are not multi-cell collections.
+// checkMutable refuses + and - for columns that are not multi-cell collections. Counters, for which both are valid,
+// were handled by the caller.
 func checkMutable(a cql.Assignment, col *schema.Column) error {
 	if !col.Type.Kind().IsCollection() {
 		return invalid.Errorf("Invalid operation (%s) for non counter column %s", term.AssignmentText(a), col.Name)
@@ -107,11 +116,14 @@ func checkMutable(a cql.Assignment, col *schema.Column) error {
 	return nil
 }
 
+// addition compiles c = c + value: an addend of a counter, or new elements of a multi-cell collection.
 func (c operationCompiler) addition(a *cql.AddToColumn, col *schema.Column) (operation, error) {
 	switch col.Type.Kind() {
+	// Tuples and user-defined types have an error of their own here; subtraction reports them as not counters.
 	case types.Tuple, types.UDT:
 		return nil, invalid.Errorf("Invalid operation (%s) for tuple column %s", term.AssignmentText(a), col.Name)
 	}
+	// Before checkMutable, which refuses every type that is not a collection.
 	if col.IsCounter() {
 		return c.counterAddition(col, a.Value, false)
 	}
@@ -120,6 +132,7 @@ func (c operationCompiler) addition(a *cql.AddToColumn, col *schema.Column) (ope
 	}
 	t, err := c.ColumnTerm(a.Value, col)
 	if err != nil {
+		// Cassandra has one message for every value that is no map.
 		if col.Type.Kind() == types.Map {
 			err = invalid.Errorf("Value for a map addition has to be a map, but was: '%s'", term.Text(a.Value))
 		}
@@ -128,6 +141,7 @@ func (c operationCompiler) addition(a *cql.AddToColumn, col *schema.Column) (ope
 	return &addElements{target{col}, t}, nil
 }
 
+// prepending compiles c = value + c. The value is compiled first, so that its errors come before errors of the column.
 func (c operationCompiler) prepending(a *cql.PrependToColumn, col *schema.Column) (operation, error) {
 	t, err := c.ColumnTerm(a.Value, col)
 	if err != nil {
@@ -142,6 +156,8 @@ func (c operationCompiler) prepending(a *cql.PrependToColumn, col *schema.Column
 	return &prependElements{target{col}, t}, nil
 }
 
+// subtraction compiles c = c - value. What value is depends on the column: a decrement, keys of a map, elements of a
+// set, or elements of a list, which must be read to find their cells.
 func (c operationCompiler) subtraction(a *cql.SubtractFromColumn, col *schema.Column) (operation, error) {
 	if col.IsCounter() {
 		return c.counterAddition(col, a.Value, true)
@@ -151,6 +167,8 @@ func (c operationCompiler) subtraction(a *cql.SubtractFromColumn, col *schema.Co
 	}
 	switch col.Type.Kind() {
 	case types.Map:
+		// Only keys are removed from a map: the value is a set of them. The set is frozen as every value in wire form
+		// is.
 		keys := types.NewSet(col.Type.Elems()[0], true)
 		t, err := c.Term(a.Value, c.Receiver(col.Name, keys))
 		if err != nil {
@@ -165,6 +183,8 @@ func (c operationCompiler) subtraction(a *cql.SubtractFromColumn, col *schema.Co
 		}
 		return &removeKeys{target{col}, t}, nil
 	}
+	// The only kind that remains is the list. Its cells are identified by time UUIDs, not by values: the operation
+	// reads.
 	t, err := c.ColumnTerm(a.Value, col)
 	if err != nil {
 		return nil, err
@@ -172,6 +192,7 @@ func (c operationCompiler) subtraction(a *cql.SubtractFromColumn, col *schema.Co
 	return &removeElements{readingTarget{target{col}}, t}, nil
 }
 
+// elementAssignment compiles c[key] = value for lists and maps. A set has elements, but none that can be set.
 func (c operationCompiler) elementAssignment(a *cql.SetElement, col *schema.Column) (operation, error) {
 	typ := col.Type
 	if !typ.Kind().IsCollection() {
@@ -184,6 +205,7 @@ func (c operationCompiler) elementAssignment(a *cql.SetElement, col *schema.Colu
 	}
 	switch typ.Kind() {
 	case types.List:
+		// The names of receivers are in the metadata of prepared statements: drivers show idx(c), key(c) and value(c).
 		i, err := c.Term(a.Key, c.Receiver("idx("+col.Name+")", types.Native(types.Int)))
 		if err != nil {
 			return nil, err
@@ -192,6 +214,7 @@ func (c operationCompiler) elementAssignment(a *cql.SetElement, col *schema.Colu
 		if err != nil {
 			return nil, err
 		}
+		// The path of the element at an index is only known after a read.
 		return &setIndex{readingTarget{target{col}}, i, v}, nil
 	case types.Map:
 		k, err := c.Term(a.Key, c.Receiver("key("+col.Name+")", typ.Elems()[0]))
@@ -207,6 +230,7 @@ func (c operationCompiler) elementAssignment(a *cql.SetElement, col *schema.Colu
 	return nil, invalid.Errorf("Invalid operation (%s) for set column %s", term.AssignmentText(a), col.Name)
 }
 
+// fieldAssignment compiles c.field = value for a user-defined type that is not frozen.
 func (c operationCompiler) fieldAssignment(a *cql.SetField, col *schema.Column) (operation, error) {
 	typ := col.Type
 	if typ.Kind() != types.UDT {
@@ -219,6 +243,7 @@ func (c operationCompiler) fieldAssignment(a *cql.SetField, col *schema.Column) 
 	if i < 0 {
 		return nil, invalid.Errorf("UDT column %s does not have a field named %s", col.Name, a.Field)
 	}
+	// The receiver is named c.field, as in Cassandra's metadata.
 	v, err := c.Term(a.Value, c.Receiver(col.Name+"."+a.Field, typ.Elems()[i]))
 	if err != nil {
 		return nil, err

@@ -16,21 +16,27 @@ import (
 	"cqld/types"
 )
 
-// Batch is the plan of BEGIN BATCH … APPLY BATCH.
+// Batch is the plan of BEGIN BATCH … APPLY BATCH. It is immutable, and shared by all executions of a prepared batch.
+// The bind markers of all its statements share one list of values.
 type Batch struct {
-	kind       cql.BatchKind
-	timestamp  term.Term
-	timeout    term.Term
+	kind cql.BatchKind
+	// nil means that USING has no TIMESTAMP.
+	timestamp term.Term
+	// A duration; nil means that USING has no TIMEOUT.
+	timeout term.Term
+	// In the order of the text.
 	statements []*Modification
 }
 
-// Statement is one statement of a batch with its values.
+// Statement is one statement of a batch with its values. A BATCH message of the protocol contains statements with
+// values of their own; the statements of a BATCH in CQL share theirs.
 type Statement struct {
 	Modification *Modification
 	Values       []wire.Value
 }
 
-// CompileBatch compiles BEGIN BATCH … APPLY BATCH. compile compiles each of its statements.
+// CompileBatch compiles BEGIN BATCH … APPLY BATCH. compile compiles each of its statements. The order of the checks
+// decides which of several errors a client sees.
 func CompileBatch(c *term.Compiler, stmt *cql.Batch, compile func(cql.Statement) (*Modification, error)) (*Batch,
 	error) {
 	b := &Batch{kind: stmt.Kind}
@@ -38,6 +44,7 @@ func CompileBatch(c *term.Compiler, stmt *cql.Batch, compile func(cql.Statement)
 		return nil, invalid.Errorf("Global TTL on the BATCH statement is not supported.")
 	}
 	if stmt.Using.Timestamp != nil {
+		// The specification of this marker names no table: a batch has none of its own.
 		var err error
 		r := term.Spec{Name: "[timestamp]", Type: types.Native(types.Bigint)}
 		if b.timestamp, err = c.Term(stmt.Using.Timestamp, r); err != nil {
@@ -49,6 +56,7 @@ func CompileBatch(c *term.Compiler, stmt *cql.Batch, compile func(cql.Statement)
 		if err != nil {
 			return nil, err
 		}
+		// Each statement may have its own timestamp, or the batch has one for all.
 		if b.timestamp != nil && m.timestamp != nil {
 			return nil, invalid.Errorf("Timestamp must be set either on BATCH or individual statements")
 		}
@@ -57,20 +65,24 @@ func CompileBatch(c *term.Compiler, stmt *cql.Batch, compile func(cql.Statement)
 	if b.timestamp != nil && b.kind == cql.BatchCounter {
 		return nil, invalid.Errorf("Cannot provide custom timestamp for counter BATCH")
 	}
+	// TIMEOUT comes from ScyllaDB (docs/differences.md): its errors come after Cassandra's own.
 	var err error
 	if b.timeout, err = execution.CompileTimeout(c, stmt.Using.Timeout); err != nil {
 		return nil, err
 	}
+	// Both checks are repeated by ExecuteStatements, which also executes batches that no CompileBatch has seen.
 	if err := checkBatchKinds(b.kind, b.statements); err != nil {
 		return nil, err
 	}
 	return b, checkConditionalBatch(b.statements, b.timestamp != nil)
 }
 
-// ExecuteBatch executes BEGIN BATCH … APPLY BATCH.
+// ExecuteBatch executes BEGIN BATCH … APPLY BATCH. It evaluates USING of the batch and leaves the rest to
+// ExecuteStatements.
 func (writer *Writer) ExecuteBatch(r *request.Request, b *Batch, params *execution.Params) (Outcome, error) {
 	statements := make([]Statement, len(b.statements))
 	for i, m := range b.statements {
+		// All statements refer to the same list by their markers' indexes.
 		statements[i] = Statement{m, params.Values}
 	}
 	params, err := params.WithTimeout(b.timeout, params.Values)
@@ -82,10 +94,13 @@ func (writer *Writer) ExecuteBatch(r *request.Request, b *Batch, params *executi
 		if err != nil {
 			return Outcome{}, err
 		}
+		// An unset marker in USING TIMESTAMP means a timestamp from the clock. It is taken once, so that all statements
+		// have the same.
 		timestamp := writer.o.Timestamps.Next()
 		if err := setTimestamp(v, &timestamp); err != nil {
 			return Outcome{}, err
 		}
+		// A timestamp that USING has set is not moved by write_ordering: see ordered.
 		params = params.WithTimestamp(timestamp, v.Kind != wire.ValueUnset)
 	}
 	return writer.ExecuteStatements(r, b.kind, statements, params)
@@ -93,6 +108,12 @@ func (writer *Writer) ExecuteBatch(r *request.Request, b *Batch, params *executi
 
 // ExecuteStatements executes the statements of a batch: it builds one mutation for each partition of each table and
 // writes them.
+//
+// It serves BATCH in CQL and the BATCH message of the protocol, in which each statement was prepared or parsed for
+// itself. A batch with a condition in any statement becomes one conditional change. A counter batch is written with the
+// counter protocol. A logged batch over one partition needs no batch log: a mutation is atomic at its replica.
+//
+// The type of the write, which a timeout reports, is COUNTER, SIMPLE, BATCH or UNLOGGED_BATCH.
 func (writer *Writer) ExecuteStatements(r *request.Request, kind cql.BatchKind, statements []Statement,
 	params *execution.Params) (Outcome, error) {
 	for _, s := range statements {
@@ -126,12 +147,16 @@ func (writer *Writer) ExecuteStatements(r *request.Request, kind cql.BatchKind, 
 	defer writer.putWriting(w)
 	timestamp := w.chooseTimestamp(writer, params)
 	var c changeSet
+	// One moment for all statements: now() and the expiry of TTLs agree in them.
 	ordered, now := false, writer.o.Moment(params)
 	for i, s := range statements {
 		w.begin(writer, r, params, s.Values, now)
 		if err := w.attributes(s.Modification, timestamp); err != nil {
+			// Statements before i were built, so their keys are valid. Only this one and later ones can have an invalid
+			// key.
 			return Outcome{}, w.keyError(statements[i:], err)
 		}
+		// One table with write_ordering is enough: the coordinator moves the timestamp of the whole batch.
 		ordered = ordered || w.ordered(s.Modification.table)
 		if err := w.build(s.Modification, func(m *row.Mutation) error {
 			return c.Add(s.Modification.table,
@@ -143,12 +168,15 @@ func (writer *Writer) ExecuteStatements(r *request.Request, kind cql.BatchKind, 
 	if len(c.Mutations) == 0 {
 		return Outcome{}, nil
 	}
+	// As in Cassandra, only batches over several partitions are measured: one partition is bounded by checkPartition.
 	if c.Partitions(true) > 1 {
 		if err := writer.checkBatch(r, kind, &c); err != nil {
 			return Outcome{}, err
 		}
 	}
+	// Counted after all refusals, so that the statistics describe batches that were executed.
 	writer.batches[kind].Add(int64(len(c.Mutations)))
+	// A batch of one mutation is written without a batch log, so gc_grace_seconds does not matter.
 	if len(c.Mutations) > 1 && kind == cql.BatchLogged {
 		writer.warnOfGrace(r, &c)
 	}
@@ -156,6 +184,7 @@ func (writer *Writer) ExecuteStatements(r *request.Request, kind cql.BatchKind, 
 	req := &coordinator.WriteRequest{Mutations: c.Mutations, Consistency: r.Consistency,
 		Type: coordinator.WriteUnloggedBatch, Timeout: timeouts.Write, Ordered: ordered, Stamp: timestamp}
 	switch {
+	// checkBatchKinds has ensured that all tables have counters, or none.
 	case isCounterTable(c.Tables[0]):
 		req.Type, req.Timeout = coordinator.WriteCounter, timeouts.Counter
 	case kind == cql.BatchLogged && len(c.Mutations) == 1:
@@ -168,8 +197,11 @@ func (writer *Writer) ExecuteStatements(r *request.Request, kind cql.BatchKind, 
 
 // keyError returns the error of the first statement with an invalid partition key, or err if there is none. Cassandra
 // evaluates the partition keys of all statements before the statements.
+//
+// Keys are evaluated a second time only after an error, so that batches without errors do not pay for the order.
 func (w *writing) keyError(statements []Statement, err error) error {
 	for _, s := range statements {
+		// The keys of INSERT JSON are in an object that is parsed when the statement is built.
 		if s.Modification.json != nil {
 			continue
 		}
@@ -181,7 +213,9 @@ func (w *writing) keyError(statements []Statement, err error) error {
 	return err
 }
 
-// checkBatch adds a warning for a large batch over several partitions, and refuses a larger one.
+// checkBatch adds a warning for a large batch over several partitions, and refuses a larger one. Sizes are bytes as
+// Cassandra counts them (batchSize). An unlogged batch also gets a warning if it covers too many partitions: it is one
+// request of the coordinator that many replicas must answer, without the atomicity of a logged one.
 func (writer *Writer) checkBatch(r *request.Request, kind cql.BatchKind, c *changeSet) error {
 	size := 0
 	for i, m := range c.Mutations {
@@ -197,8 +231,10 @@ func (writer *Writer) checkBatch(r *request.Request, kind cql.BatchKind, c *chan
 	if kind == cql.BatchLogged {
 		return nil
 	}
+	// Not per keyspace, unlike the condition for calling checkBatch: Cassandra's two checks count differently.
 	if n := c.Partitions(false); n > writer.o.BatchPartitions {
 		plural := ""
+		// TableNames lists each table once, separated by commas.
 		if strings.Contains(c.TableNames(), ",") {
 			plural = "s"
 		}
@@ -209,10 +245,12 @@ func (writer *Writer) checkBatch(r *request.Request, kind cql.BatchKind, c *chan
 	return nil
 }
 
-// warnOfGrace adds a warning if a logged batch cannot be replayed because gc_grace_seconds is zero.
+// warnOfGrace adds a warning if a logged batch cannot be replayed because gc_grace_seconds is zero. A batch is never
+// applied later than gc_grace_seconds of a table (package batchlog): it could resurrect deleted data.
 func (writer *Writer) warnOfGrace(r *request.Request, c *changeSet) {
 	var without []string
 	for _, t := range c.Tables {
+		// The same table occurs once for each mutation.
 		if n := t.Keyspace + "." + t.Name; t.Options.GCGraceSeconds == 0 && !slices.Contains(without, n) {
 			without = append(without, n)
 		}

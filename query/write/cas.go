@@ -19,18 +19,27 @@ import (
 )
 
 // cas is one execution of conditional statements on one partition.
+//
+// Package paxos calls update, perhaps several times, each time with newer rows, and in goroutines of its own. result is
+// called after the last update. read replaces everything that depends on a page.
 type cas struct {
-	writer     *Writer
-	request    *request.Request
-	params     *execution.Params
-	table      *schema.Table
-	key        row.PartitionKey
+	writer *Writer
+	// Its memory was reserved before the proposal: see reserve.
+	request *request.Request
+	params  *execution.Params
+	// All statements have the same table and the same partition.
+	table *schema.Table
+	key   row.PartitionKey
+	// Fixed when the request begins, so that all evaluations see the same TTLs expire.
 	now        execution.Moment
 	statements []Statement
-	batch      bool
-	masks      *mask.Table // for the rows of the result
+	// batch means that the result has the key's columns, because conditions may be on several rows.
+	batch bool
+	// nil means that the client sees all values.
+	masks *mask.Table // for the rows of the result
 
-	rows   []casRow // rows with conditions, by clustering
+	rows []casRow // rows with conditions, by clustering
+	// Conditions on static columns, or on the existence of the partition's static row.
 	static casRow
 	reads  [][]byte // clusterings of further rows that operations read; nil is the static row
 	// shown are the columns of the result if a condition does not hold. all means every column.
@@ -45,16 +54,22 @@ type cas struct {
 	header *rowview.View            // a view of the static row only
 }
 
-// casRow contains the conditions on one row.
+// casRow contains the conditions on one row. exists and notExists exclude each other and the conditions on columns.
 type casRow struct {
-	clustering        []byte
+	clustering []byte
+	// From IF EXISTS and IF NOT EXISTS.
 	exists, notExists bool
-	columns           []boundCondition
+	// All must hold.
+	columns []boundCondition
 }
 
-// executeConditional executes statements of which at least one has a condition.
+// executeConditional executes statements, at least one with a condition. The statements without conditions are applied
+// together with the others, or not at all. batch means that they come from a batch, also from a batch of one statement.
+// The outcome has one row that says whether the change was applied or, if it was not, the current values of the rows
+// with conditions.
 func (writer *Writer) executeConditional(r *request.Request, statements []Statement, batch bool,
 	params *execution.Params) (Outcome, error) {
+	// The caller has checked that all tables are the same (checkConditionalBatch).
 	x := &cas{writer: writer, request: r, params: params, now: writer.o.Moment(params), statements: statements,
 		batch: batch, table: statements[0].Modification.table}
 	for _, st := range statements {
@@ -67,18 +82,22 @@ func (writer *Writer) executeConditional(r *request.Request, statements []Statem
 		}
 		x.masks = masks // all statements are on one table
 	}
+	// Memory is reserved here, because the evaluation in package paxos must not wait for it.
 	if err := x.reserve(); err != nil {
 		return Outcome{}, err
 	}
 	if err := x.prepare(); err != nil {
 		return Outcome{}, err
 	}
+	// After prepare: as in Cassandra, errors of keys and conditions come before errors of consistency levels.
 	if err := execution.CheckConditionalLevels(x.table, r.Consistency, r.SerialConsistency); err != nil {
 		return Outcome{}, err
 	}
+	// The read of a conditional change finds its rows by key.
 	r.Cost.Path = string(restriction.AccessPartitionKey)
 	timeouts := writer.o.TimeoutsOf(params)
 	req := &paxos.CASRequest{
+		// Contention bounds the waiting for competing proposals, Timeout the other phases.
 		Command: x.command(), Serial: r.SerialConsistency, Consistency: r.Consistency,
 		Contention: timeouts.CAS, Timeout: timeouts.Write, Update: x.update,
 	}
@@ -86,16 +105,21 @@ func (writer *Writer) executeConditional(r *request.Request, statements []Statem
 	if err != nil {
 		return Outcome{}, err
 	}
+	// The page with the current values belongs to the call until here.
 	defer call.Release()
 	return x.result(applied, call.Page())
 }
 
-// prepare determines the partition, and the conditions on each row.
+// prepare determines the partition, and the conditions on each row. It evaluates keys and the values of conditions
+// once; only the operations are evaluated in each round. Errors come in Cassandra's order: statement by statement,
+// lists and keys before conditions.
 func (x *cas) prepare() error {
 	s := &term.Scope{Env: x.environment()}
+	// The scope is shared: eval replaces its JSON values for each statement.
 	for i, st := range x.statements {
 		s.Values = st.Values
 		if st.Modification.json != nil {
+			// Without a reservation: reserve has counted the text.
 			if err := st.Modification.json.eval(s, nil); err != nil {
 				return err
 			}
@@ -107,11 +131,14 @@ func (x *cas) prepare() error {
 		if err != nil {
 			return err
 		}
+		// The key's bytes point into memory of the statement's evaluation, so that they are copied.
 		if i == 0 {
 			x.key = row.PartitionKey{Token: keys[0].Token, Bytes: bytes.Clone(keys[0].Bytes)}
 		} else if st.Modification.table != x.table || !bytes.Equal(keys[0].Bytes, x.key.Bytes) {
+			// The tables of a batch were compared before (checkConditionalBatch); the partitions are known only now.
 			return invalid.Errorf("Batch with conditions cannot span multiple partitions")
 		}
+		// See the fields: what counts as the contents of a row depends on the statements together.
 		x.allStatic = x.allStatic || len(st.Modification.static) > 0
 		x.askedStatic = x.askedStatic || st.Modification.conditional() && st.Modification.touchesStatic()
 		x.allRegular = x.allRegular || len(x.table.Clustering) == 0 || st.Modification.where.HasClustering()
@@ -120,6 +147,7 @@ func (x *cas) prepare() error {
 		if err != nil {
 			return err
 		}
+		// Lists whose elements are found by index or value are read in the same round as the conditions.
 		if st.Modification.reads {
 			x.reads = append(x.reads, clustering)
 		}
@@ -129,6 +157,7 @@ func (x *cas) prepare() error {
 			}
 		}
 	}
+	// The read command needs ascending clusterings, and results list the rows in this order.
 	slices.SortFunc(x.rows, func(a, b casRow) int { return bytes.Compare(a.clustering, b.clustering) })
 	sortConditions(x.static.columns)
 	for i := range x.rows {
@@ -137,6 +166,7 @@ func (x *cas) prepare() error {
 	return nil
 }
 
+// environment returns the environment of functions in terms and masks, with the moment of the request.
 func (x *cas) environment() *execution.Environment {
 	env := x.writer.o.Environment(x.request, x.now)
 	return &env
@@ -148,12 +178,14 @@ func (m *Modification) touchesStatic() bool {
 		func(c *condition) bool { return c.Column.Kind == schema.Static })
 }
 
+// checkLists refuses IN on key columns in a conditional statement, in Cassandra's words.
 func (x *cas) checkLists(m *Modification) error {
 	what := "deletions"
 	if m.kind != restriction.Delete {
 		what = "updates"
 	}
 	if m.where.KeyIn() {
+		// Only a batch has this longer message.
 		if x.batch {
 			return invalid.Errorf("Batch with conditions cannot span multiple partitions (you cannot use IN on the " +
 				"partition key)")
@@ -166,7 +198,8 @@ func (x *cas) checkLists(m *Modification) error {
 	return nil
 }
 
-// clustering returns the row that a statement changes; nil means the static one.
+// clustering returns the encoded clustering of the row that a statement changes. nil means the static one, or a whole
+// partition. A table without clustering columns has one row with an empty, non-nil clustering.
 func (x *cas) clustering(m *Modification, s *term.Scope) ([]byte, error) {
 	if !m.where.HasClustering() && len(x.table.Clustering) > 0 {
 		return nil, nil
@@ -178,13 +211,16 @@ func (x *cas) clustering(m *Modification, s *term.Scope) ([]byte, error) {
 	if len(x.table.Clustering) == 0 {
 		return []byte{}, nil
 	}
+	// Without IN there is one slice. It is a range only for a DELETE without conditions, which reads no row.
 	return in[0].Start, nil
 }
 
-// addConditions adds the conditions of a statement.
+// addConditions adds the conditions of a statement. Conditions on static columns belong to the static row, wherever the
+// statement writes. Statements of a batch may add conditions to the same row; then all must hold.
 func (x *cas) addConditions(m *Modification, clustering []byte, s *term.Scope) error {
 	c := m.conditions
 	if c.exists || c.notExists {
+		// IF EXISTS and IF NOT EXISTS name no columns: a change that was not applied shows the whole row.
 		x.all = true
 		return x.at(clustering).requireExistence(c.notExists)
 	}
@@ -193,16 +229,19 @@ func (x *cas) addConditions(m *Modification, clustering []byte, s *term.Scope) e
 		if on.Column.Kind == schema.Static {
 			at = nil
 		}
+		// x.at may move x.rows, so the pointer is not kept across iterations.
 		r := x.at(at)
 		if r.exists || r.notExists {
 			return invalid.Errorf("Cannot mix IF conditions and IF NOT EXISTS for the same row")
 		}
+		// Invalid values are kept in b: they are errors only if the conditions before them hold.
 		b, err := on.Bind(s)
 		if err != nil {
 			return err
 		}
 		r.columns = append(r.columns, b)
 	}
+	// As in Cassandra, the result lists regular columns before static ones, each in the order of IF.
 	for _, kind := range []schema.ColumnKind{schema.Regular, schema.Static} {
 		for _, on := range c.columns {
 			if on.Column.Kind == kind && !slices.Contains(x.shown, on.Column) {
@@ -213,7 +252,8 @@ func (x *cas) addConditions(m *Modification, clustering []byte, s *term.Scope) e
 	return nil
 }
 
-// at returns the conditions on a row.
+// at returns the conditions on a row, and adds the row if there are none. The pointer is valid until the next call. nil
+// means the static row. A batch has few rows, so that a search is enough.
 func (x *cas) at(clustering []byte) *casRow {
 	if clustering == nil {
 		return &x.static
@@ -221,11 +261,14 @@ func (x *cas) at(clustering []byte) *casRow {
 	i := slices.IndexFunc(x.rows, func(r casRow) bool { return bytes.Equal(r.clustering, clustering) })
 	if i < 0 {
 		i = len(x.rows)
+		// Copied: the clustering may point into memory that the next evaluation uses.
 		x.rows = append(x.rows, casRow{clustering: bytes.Clone(clustering)})
 	}
 	return &x.rows[i]
 }
 
+// requireExistence adds IF EXISTS or, with not, IF NOT EXISTS to a row. Repeating the same condition is valid in a
+// batch.
 func (r *casRow) requireExistence(not bool) error {
 	switch {
 	case len(r.columns) > 0 && not:
@@ -239,8 +282,9 @@ func (r *casRow) requireExistence(not bool) error {
 	return nil
 }
 
-// command returns the command that reads the rows with conditions. Without any, the first row shows whether the
-// partition exists: the first one that an INSERT wrote, unless statements change regular columns.
+// command returns the command that reads the rows with conditions, and the rows that operations read. Without any, the
+// first row shows whether the partition exists: the first one that an INSERT wrote, unless statements change regular
+// columns. StaticCounts makes a partition with static values only appear in the page.
 func (x *cas) command() *row.ReadCommand {
 	cmd := &row.ReadCommand{Table: x.table.StorageID, Key: x.key, StaticCounts: true, Now: x.now.Seconds}
 	var clusterings [][]byte
@@ -248,6 +292,7 @@ func (x *cas) command() *row.ReadCommand {
 		clusterings = append(clusterings, r.clustering)
 	}
 	for _, c := range x.reads {
+		// nil is the static row, which every page contains in the partition's header.
 		if c != nil {
 			clusterings = append(clusterings, bytes.Clone(c))
 		}
@@ -256,6 +301,7 @@ func (x *cas) command() *row.ReadCommand {
 		cmd.Slices, cmd.Limits.Rows, cmd.Inserted = []row.Slice{row.AllRows()}, 1, !x.allRegular
 		return cmd
 	}
+	// Slices of a command are ascending and disjoint: the same row may have conditions and be read.
 	slices.SortFunc(clusterings, bytes.Compare)
 	for _, c := range slices.CompactFunc(clusterings, bytes.Equal) {
 		cmd.Slices = append(cmd.Slices, row.ExactRow(c))
@@ -263,9 +309,11 @@ func (x *cas) command() *row.ReadCommand {
 	return cmd
 }
 
-// read creates views of the page's rows.
+// read creates views of the page's rows. The views are copies, so that they stay valid when the page is released. Cells
+// that do not count (unseen) are removed before a row's existence is judged.
 func (x *cas) read(page []byte) error {
 	x.found = map[string]*rowview.View{}
+	// A partition without a row in the page has an empty static row with the same key.
 	x.header = &rowview.View{}
 	x.header.Reset(x.table, x.now.Seconds)
 	x.header.Header.Reset()
@@ -277,10 +325,12 @@ func (x *cas) read(page []byte) error {
 	v.Reset(x.table, x.now.Seconds)
 	for r.NextPartition() {
 		r.Header.Cells = slices.DeleteFunc(r.Header.Cells, static)
+		// Cloned, because the reader reuses its header for the next partition.
 		x.header.Header = r.Header.Clone()
 		x.header.Partition(x.key)
 		v.Header = r.Header
 		v.Partition(r.Key)
+		// Marked columns of the partition are the same for each of its rows.
 		fixed := v.Marked()
 		for r.NextRow(&v.Row) {
 			// A row without relevant columns exists only if it was inserted.
@@ -289,24 +339,28 @@ func (x *cas) read(page []byte) error {
 			}
 			v.Next(fixed, term.NotNil(v.Row.Clustering))
 			v.Mark(&v.Row)
+			// The view is reused for the next row.
 			x.found[string(v.Clustering)] = v.Clone()
 		}
 	}
+	// Limits of a page cut it off. Deciding on a part of the rows could apply a change whose conditions do not hold.
 	if r.More() && len(x.rows) > 0 {
 		return invalid.Errorf("The rows that the conditions are on are too large to be read at once")
 	}
 	return r.Err()
 }
 
-// unseen returns a function that reports which cells do not count, or nil if all do.
+// unseen returns a function that reports which cells do not count. With all, every cell counts.
 func (x *cas) unseen(all bool) func(row.Cell) bool {
 	return func(c row.Cell) bool {
 		col := x.table.ColumnByID(c.Column)
+		// The column of a dropped cell is nil: it has no value for CQL.
 		return !all && (col == nil || !slices.Contains(x.shown, col))
 	}
 }
 
-// view returns a row of the current page, or nil.
+// view returns a row of the current page, or nil if it does not exist. A nil clustering means the static row, which
+// exists if it has a live cell that counts.
 func (x *cas) view(clustering []byte) *rowview.View {
 	if clustering != nil {
 		return x.found[string(clustering)]
@@ -317,7 +371,8 @@ func (x *cas) view(clustering []byte) *rowview.View {
 	return x.header
 }
 
-// holds reports whether all conditions hold.
+// holds reports whether all conditions hold. The static row comes first, then the rows by clustering. It stops at the
+// first condition that does not hold, so that errors of later ones do not appear: Cassandra does the same.
 func (x *cas) holds() (bool, error) {
 	for _, r := range append([]casRow{x.static}, x.rows...) {
 		v := x.view(r.clustering)
@@ -333,7 +388,8 @@ func (x *cas) holds() (bool, error) {
 	return true, nil
 }
 
-// update returns the change for the rows in page. The coordinator calls it.
+// update returns the change for the rows in page. It returns false if a condition does not hold. Package paxos calls
+// it, once for each ballot that it proposes: timestamp is the ballot's, in µs. The mutation belongs to the caller.
 func (x *cas) update(page []byte, timestamp int64) (*row.Mutation, bool, error) {
 	if err := x.read(page); err != nil {
 		return nil, false, err
@@ -341,18 +397,22 @@ func (x *cas) update(page []byte, timestamp int64) (*row.Mutation, bool, error) 
 	if ok, err := x.holds(); !ok || err != nil {
 		return nil, false, err
 	}
+	// Every evaluation takes a writing of its own: the request's goroutine does not wait for this one.
 	w := x.writer.writings.Get().(*writing)
 	defer x.writer.putWriting(w)
 	out := new(row.Mutation)
 	out.Reset(x.table.StorageID, x.key)
+	// New elements of lists get positions from the ballot's timestamp.
 	w.positions = x.writer.o.IDs.Ballot(timestamp)
 	for _, s := range x.statements {
 		w.begin(x.writer, x.request, x.params, s.Values, x.now)
+		// Set after begin and before attributes, which ignores USING TIMESTAMP then.
 		w.known = x.known
 		if err := w.attributes(s.Modification, timestamp); err != nil {
 			return nil, false, err
 		}
 		if err := w.build(s.Modification, func(m *row.Mutation) error {
+			// All statements are on one partition: their changes are one mutation.
 			out.Append(m)
 			return checkPartition(s.Modification.table, out)
 		}); err != nil {
@@ -362,9 +422,11 @@ func (x *cas) update(page []byte, timestamp int64) (*row.Mutation, bool, error) 
 	return out, true, nil
 }
 
-// known returns the contents of a row for an operation that reads it.
+// known returns the contents of a row for an operation that reads it. A row that does not exist is an empty view, never
+// nil. update gives it to the writing in place of a read: the page has the rows of x.reads.
 func (x *cas) known(clustering []byte) *rowview.View {
 	if len(x.table.Clustering) == 0 {
+		// The table's only row has the empty clustering in found; a nil clustering would be the static row.
 		clustering = []byte{}
 	}
 	if v := x.view(clustering); v != nil {
@@ -375,22 +437,26 @@ func (x *cas) known(clustering []byte) *rowview.View {
 	return v
 }
 
-// result returns the result: whether the change was applied and, if not, the current values.
+// result returns the result: whether the change was applied and, if not, the current values. Like Cassandra's, it has
+// one row for each row with a condition that exists. With no such row it has [applied] alone.
 func (x *cas) result(applied bool, page []byte) (Outcome, error) {
 	columns := []term.Spec{{Keyspace: x.table.Keyspace, Table: x.table.Name, Name: "[applied]",
 		Type: types.Native(types.Boolean)}}
 	out := Outcome{Columns: columns, Count: 1}
 	if applied {
+		// A boolean is one byte, as [bytes] with a length of 4 bytes.
 		out.Values = wire.AppendBytes(nil, []byte{1})
 		return out, nil
 	}
 	out.Values = wire.AppendBytes(nil, []byte{0})
 	// Static columns that only statements without a condition change are not part of the result.
 	x.allStatic = x.allStatic && x.askedStatic
+	// The page is the one of the last evaluation, but other columns count now.
 	if err := x.read(page); err != nil {
 		return Outcome{}, err
 	}
 	var views []*rowview.View
+	// Only static columns, or the existence of the partition, have conditions then: the command has read one row.
 	if len(x.rows) == 0 { // the first row, whatever its clustering
 		for _, v := range x.found {
 			views = append(views, v)
@@ -401,6 +467,7 @@ func (x *cas) result(applied bool, page []byte) (Outcome, error) {
 			views = append(views, v)
 		}
 	}
+	// The static row has no row of its own in a result, unless there is no other.
 	if v := x.view(nil); len(views) == 0 && v != nil {
 		views = append(views, v)
 	}
@@ -412,11 +479,14 @@ func (x *cas) result(applied bool, page []byte) (Outcome, error) {
 		columns = append(columns, term.Spec{Keyspace: x.table.Keyspace, Table: x.table.Name, Name: c.Name,
 			Type: c.Type})
 	}
+	// The first value was false without columns. Each row now begins with its own.
 	out.Columns, out.Count, out.Values = columns, int32(len(views)), out.Values[:0]
 	for _, v := range views {
 		out.Values = wire.AppendBytes(out.Values, []byte{0})
 		for _, c := range shown {
 			b := v.Value(c)
+			// Masked columns show the masked value, unless the client has UNMASK. The decision was made for the columns
+			// in conditions.
 			if x.masks != nil {
 				var err error
 				if b, err = x.masks.Value(x.environment(), c, b); err != nil {
@@ -429,7 +499,8 @@ func (x *cas) result(applied bool, page []byte) (Outcome, error) {
 	return out, nil
 }
 
-// columns returns the columns of a result that was not applied.
+// columns returns the columns of a result that was not applied, after [applied]. In a batch the key's columns show to
+// which row the values belong. Other statements name one row, so they need none.
 func (x *cas) columns() []*schema.Column {
 	if x.all {
 		return x.table.Columns()
@@ -440,7 +511,8 @@ func (x *cas) columns() []*schema.Column {
 	return slices.Concat(x.table.PartitionKey, x.table.Clustering, x.shown)
 }
 
-// checkConditionalBatch refuses invalid batches with a condition.
+// checkConditionalBatch refuses invalid batches with a condition. timestamp means that USING of the batch has one.
+// Batches without conditions pass. The partition is checked when keys are known (prepare).
 func checkConditionalBatch(statements []*Modification, timestamp bool) error {
 	var first *Modification
 	for _, m := range statements {
@@ -457,6 +529,7 @@ func checkConditionalBatch(statements []*Modification, timestamp bool) error {
 			return invalid.Errorf("Batch with conditions cannot span multiple tables")
 		}
 	}
+	// The ballot determines the timestamp.
 	if timestamp {
 		return invalid.Errorf("Cannot provide custom timestamp for conditional BATCH")
 	}

@@ -13,20 +13,23 @@ import (
 
 // The bounds of this package.
 const (
-	// partitionBytesMax bounds the changes of one partition (Cassandra's max_mutation_size). bytesMax bounds those of
-	// all partitions: IN writes each value once for each row.
+	// partitionBytesMax bounds the changes of one partition in bytes (Cassandra's max_mutation_size). changesBytesMax
+	// bounds the changes of all partitions: IN writes each value once for each row.
 	partitionBytesMax = 16 << 20
 	changesBytesMax   = 64 << 20
-	// scanned is how many mutations are compared one after the other with the next one.
+	// changesScanned is how many mutations are compared one after the other with the next one. A map is built only for
+	// more: most batches have few partitions.
 	changesScanned = 16
 )
 
-// changeSet is the changes of one request, combined for each partition.
+// changeSet is the changes of one request, combined for each partition. The zero value is empty. A mutation per
+// partition is what the coordinator sends and what a replica applies atomically. The order of partitions is the order
+// of the first change of each.
 type changeSet struct {
 	Mutations []*row.Mutation
 	Tables    []*schema.Table     // of the mutations
-	index     map[mutationKey]int // the positions of the mutations, if there are more than scanned
-	bytes     int                 // of all mutations
+	index     map[mutationKey]int // positions of the mutations, if there were more than changesScanned
+	bytes     int                 // sizes of all mutations together
 }
 
 // mutationKey identifies a partition of a table.
@@ -35,24 +38,29 @@ type mutationKey struct {
 	key          string
 }
 
-// Add adds a copy of m. It fails if the changes of one partition, or of all, are too large.
+// Add adds a copy of m, whose memory the caller reuses. It fails if the changes of one partition, or of all, are too
+// large. After an error the set must not be written.
 func (c *changeSet) Add(t *schema.Table, m *row.Mutation) error {
+	// Counted before the copy, so that a request never takes much more than the bound.
 	c.bytes += m.Size()
 	if err := checkChanges(c.bytes); err != nil {
 		return err
 	}
 	if x := c.find(m); x != nil {
+		// One partition of one table is one mutation, which a replica applies atomically.
 		x.Append(m)
 		return checkPartition(t, x)
 	}
 	x := new(row.Mutation)
 	copyMutation(x, m)
+	// Each mutation is allocated for itself: the coordinator keeps the pointers.
 	c.Mutations = append(c.Mutations, x)
 	c.Tables = append(c.Tables, t)
 	switch n := len(c.Mutations); {
 	case c.index != nil:
 		c.index[mutationKey{m.Table, string(m.Key.Bytes)}] = n - 1
 	case n > changesScanned:
+		// The map is built once, when the scan begins to cost more than the map.
 		c.index = make(map[mutationKey]int, 2*n)
 		for i, x := range c.Mutations {
 			c.index[mutationKey{x.Table, string(x.Key.Bytes)}] = i
@@ -61,7 +69,8 @@ func (c *changeSet) Add(t *schema.Table, m *row.Mutation) error {
 	return nil
 }
 
-// find returns the mutation of the same partition as m, or nil.
+// find returns the mutation of the same partition as m, or nil. Tables are compared by their identity in storage: a
+// table that was dropped and created again has another one.
 func (c *changeSet) find(m *row.Mutation) *row.Mutation {
 	if c.index != nil {
 		if i, ok := c.index[mutationKey{m.Table, string(m.Key.Bytes)}]; ok {
@@ -77,13 +86,15 @@ func (c *changeSet) find(m *row.Mutation) *row.Mutation {
 	return nil
 }
 
-// Partitions returns the number of different partition keys, per keyspace or in total. As in Cassandra, rows of
-// several tables of a keyspace with the same key are one partition.
+// Partitions returns the number of different partition keys, per keyspace or in total. As in Cassandra, rows of several
+// tables of a keyspace with the same key are one partition. With inKeyspaces, the same key in two keyspaces counts
+// twice.
 func (c *changeSet) Partitions(inKeyspaces bool) int {
 	keys := make(map[string]bool, len(c.Mutations))
 	for i, m := range c.Mutations {
 		key := string(m.Key.Bytes)
 		if inKeyspaces {
+			// Names of keyspaces contain no NUL.
 			key = c.Tables[i].Keyspace + "\x00" + key
 		}
 		keys[key] = true
@@ -91,7 +102,8 @@ func (c *changeSet) Partitions(inKeyspaces bool) int {
 	return len(keys)
 }
 
-// TableNames returns the tables that are written, as warnings list them.
+// TableNames returns the tables that are written, as warnings list them: [ks.t1, ks.t2], each once, in the order of the
+// first change.
 func (c *changeSet) TableNames() string {
 	var names []string
 	for _, t := range c.Tables {
@@ -102,7 +114,8 @@ func (c *changeSet) TableNames() string {
 	return "[" + strings.Join(names, ", ") + "]"
 }
 
-// checkPartition refuses changes of one partition that are too large, in Cassandra's words.
+// checkPartition refuses changes of one partition that are too large, in Cassandra's words. It returns an INVALID error
+// with the decoded partition key. m may still grow: callers check after each row, which bounds the memory of IN.
 func checkPartition(t *schema.Table, m *row.Mutation) error {
 	n := m.Size()
 	if n <= partitionBytesMax {
@@ -110,6 +123,7 @@ func checkPartition(t *schema.Table, m *row.Mutation) error {
 	}
 	var key []byte
 	for i, part := range row.KeyComponents(nil, m.Key.Bytes, len(t.PartitionKey)) {
+		// Cassandra prints the components of a key with a colon between them.
 		if i > 0 {
 			key = append(key, ':')
 		}
@@ -119,7 +133,8 @@ func checkPartition(t *schema.Table, m *row.Mutation) error {
 		"are: %s.%s", n, partitionBytesMax, t.Keyspace, t.Name, key)}
 }
 
-// checkChanges refuses a request whose changes of all partitions have n bytes if they are too large.
+// checkChanges refuses a request whose changes of all partitions have n bytes if they are too large. Cassandra has no
+// such bound: it bounds each mutation.
 func checkChanges(n int) error {
 	if n > changesBytesMax {
 		return &invalid.Error{Msg: fmt.Sprintf("The changes of one request have more than %d bytes", changesBytesMax)}
@@ -127,7 +142,8 @@ func checkChanges(n int) error {
 	return nil
 }
 
-// copyMutation makes dst a copy of src that owns its memory.
+// copyMutation makes dst a copy of src that owns its memory. src is usually a writing's builder, which the next
+// statement overwrites.
 func copyMutation(dst, src *row.Mutation) {
 	dst.Reset(src.Table, row.PartitionKey{Token: src.Key.Token, Bytes: slices.Clone(src.Key.Bytes)})
 	dst.Append(src)

@@ -10,21 +10,25 @@ import (
 	"cqld/types"
 )
 
-// condition compares a column, an element or a field of one.
+// condition compares a column, an element or a field of one with a value. It is part of a plan: immutable, and shared
+// by executions. At most one of value, in and inMarker is set.
 type condition struct {
 	Column   *schema.Column
 	key      term.Term // of c[key]
 	field    int       // of c.field, else -1
 	operator cql.Operator
-	value    term.Term
-	in       []term.Term // of IN; operator is OperatorInvalid
+	// nil for IN.
+	value term.Term
+	in    []term.Term // of IN; operator is OperatorInvalid
+	// IN ?, whose value is a list.
 	inMarker *term.MarkerTerm
 }
 
-// compiler compiles conditions.
+// conditionCompiler compiles conditions.
 type conditionCompiler struct{ *term.Compiler }
 
-// compileCondition compiles one condition of IF.
+// compileCondition compiles one condition of IF. Key columns, which cannot change, have no conditions, and counters
+// have no conditional updates.
 func compileCondition(terms *term.Compiler, in *cql.Condition) (*condition, error) {
 	c := conditionCompiler{terms}
 	col, err := c.Column(in.Column)
@@ -38,6 +42,7 @@ func compileCondition(terms *term.Compiler, in *cql.Condition) (*condition, erro
 		return nil, invalid.Errorf("PRIMARY KEY column '%s' cannot have IF conditions", col.Name)
 	}
 	x := &condition{Column: col, field: -1, operator: in.Operator}
+	// The receiver becomes narrower: of the column, its element or field, and with CONTAINS an element of that.
 	value := c.Receiver(col.Name, col.Type)
 	switch {
 	case in.Key != nil:
@@ -49,6 +54,7 @@ func compileCondition(terms *term.Compiler, in *cql.Condition) (*condition, erro
 		return nil, err
 	}
 	if in.In != nil {
+		// IN takes values of the receiver as it is. Like =, it is valid for durations, which have no order.
 		return x, c.conditionIn(x, in.In, value)
 	}
 	switch in.Operator {
@@ -61,10 +67,13 @@ func compileCondition(terms *term.Compiler, in *cql.Condition) (*condition, erro
 			return nil, durationCondition(in.Operator, value.Type)
 		}
 	}
+	// The term's error has the receiver's name, for example value(c) or key(c).
 	x.value, err = c.Term(in.Value, value)
 	return x, err
 }
 
+// durationCondition returns the error for an operator that needs an order of durations. A type that contains durations
+// is named by its outermost kind. The spaces in parentheses are Cassandra's.
 func durationCondition(operator cql.Operator, t *types.Type) error {
 	on := "durations"
 	switch {
@@ -78,7 +87,8 @@ func durationCondition(operator cql.Operator, t *types.Type) error {
 	return invalid.Errorf("Slice conditions ( %s ) are not supported on %s", operator, on)
 }
 
-// conditionElement compiles the key of c[key] and returns the specification of its value.
+// conditionElement compiles the key of c[key] and returns the specification of its value. Frozen collections are
+// included: a condition only reads.
 func (c conditionCompiler) conditionElement(x *condition, in *cql.Condition) (value term.Spec, err error) {
 	t := x.Column.Type
 	switch t.Kind() {
@@ -91,9 +101,11 @@ func (c conditionCompiler) conditionElement(x *condition, in *cql.Condition) (va
 	case types.Set:
 		return value, invalid.Errorf("Invalid element access syntax for set column %s", x.Column.Name)
 	}
+	// In particular a user-defined type, whose fields are selected by c.field.
 	return value, invalid.Errorf("Invalid element access syntax for non-collection column %s", x.Column.Name)
 }
 
+// conditionField sets the field of c.field and returns the specification of its value. Frozen types are included.
 func (c conditionCompiler) conditionField(x *condition, in *cql.Condition) (value term.Spec, err error) {
 	t := x.Column.Type
 	if t.Kind() != types.UDT {
@@ -105,6 +117,8 @@ func (c conditionCompiler) conditionField(x *condition, in *cql.Condition) (valu
 	return c.Receiver(x.Column.Name+"."+in.Field, t.Elems()[x.field]), nil
 }
 
+// conditionContains returns the specification of the value of CONTAINS or CONTAINS KEY; of is the specification of the
+// column, element or field that is searched.
 func (c conditionCompiler) conditionContains(x *condition, of term.Spec) (value term.Spec, err error) {
 	t := of.Type
 	switch {
@@ -115,12 +129,16 @@ func (c conditionCompiler) conditionContains(x *condition, of term.Spec) (value 
 	case !t.Kind().IsCollection():
 		return value, invalid.Errorf("Cannot use CONTAINS on non-collection column %s", x.Column.Name)
 	}
+	// The last element type is the value of a map, and the only one of other collections.
 	return c.Receiver("value("+x.Column.Name+")", t.Elems()[len(t.Elems())-1]), nil
 }
 
+// conditionIn compiles the values of IN: a list of terms, or one marker that is bound to a list.
 func (c conditionCompiler) conditionIn(x *condition, in *cql.InList, value term.Spec) (err error) {
+	// OperatorInvalid marks IN in Holds: cql.Operator has no value for it.
 	x.operator = cql.OperatorInvalid
 	if in.Marker != nil {
+		// The list is frozen: it is a value, not a column. Its name is in(c), as drivers know it from Cassandra.
 		list := types.NewList(value.Type, false)
 		c.Bind(in.Marker, c.Receiver("in("+value.Name+")", list), nil)
 		x.inMarker = &term.MarkerTerm{Index: in.Marker.Index, Type: list}
@@ -135,12 +153,13 @@ func (c conditionCompiler) conditionIn(x *condition, in *cql.InList, value term.
 	return nil
 }
 
-// boundCondition is a condition with its values.
+// boundCondition is a condition with its values. It belongs to one execution. Values are in wire form.
 type boundCondition struct {
 	*condition
 	at     []byte // of c[key]
 	wanted []byte // nil means null
-	among  [][]byte
+	// The values of IN, without unset ones; a nil element is null.
+	among [][]byte
 	// nowhere means that the element does not exist.
 	nowhere bool
 	never   bool // the condition does not hold
@@ -149,7 +168,8 @@ type boundCondition struct {
 	err error
 }
 
-// Bind evaluates the values of the condition.
+// Bind evaluates the values of the condition. An error that Bind returns ends the statement. An error in b.err is
+// reported by Holds, if the evaluation gets there.
 func (x *condition) Bind(s *term.Scope) (b boundCondition, err error) {
 	b.condition = x
 	if x.key != nil {
@@ -157,6 +177,7 @@ func (x *condition) Bind(s *term.Scope) (b boundCondition, err error) {
 		if err != nil {
 			return b, err
 		}
+		// A null or unset key is no error for a statement that an earlier condition has already decided.
 		switch {
 		case v.Kind == wire.ValueUnset && x.Column.Type.Kind() == types.Map:
 			b.nowhere = true // Cassandra finds no element there
@@ -165,10 +186,12 @@ func (x *condition) Bind(s *term.Scope) (b boundCondition, err error) {
 		case v.Kind == wire.ValueNull:
 			b.err = invalid.Errorf("Invalid null value for %s element access", collectionWord(x.Column.Type))
 		}
+		// Not nil even for null: nil would mean that the condition has no key, and sortConditions hashes it.
 		b.at = term.NotNil(v.Bytes)
 	}
 	if x.value != nil {
 		v, err := x.value.Eval(s)
+		// unset is never a value that can be compared. The first error stays: the key comes before the value.
 		switch {
 		case v.Kind == wire.ValueUnset && x.Column.Type.MultiCell() &&
 			(x.operator == cql.Contains || x.operator == cql.ContainsKey):
@@ -177,6 +200,7 @@ func (x *condition) Bind(s *term.Scope) (b boundCondition, err error) {
 			b.err = invalid.Errorf("Invalid 'unset' value in condition")
 		}
 		b.wanted = conditionValue(v)
+		// A condition with a value has no IN.
 		return b, err
 	}
 	for _, t := range x.in {
@@ -199,12 +223,13 @@ func (x *condition) Bind(s *term.Scope) (b boundCondition, err error) {
 		case wire.ValueNull:
 			return b, invalid.Errorf("Invalid null list in IN condition")
 		}
+		// Elements are in wire form; a null element stays nil and equals a column without a value.
 		b.among = term.SplitCollection(v.Bytes, 1)
 	}
 	return b, nil
 }
 
-// valueOrNil returns the bytes of a value; nil for null.
+// conditionValue returns the bytes of a value; nil for null. An empty value is not null: it is an empty, non-nil slice.
 func conditionValue(v wire.Value) []byte {
 	if v.Kind != wire.ValueSet {
 		return nil
@@ -212,7 +237,8 @@ func conditionValue(v wire.Value) []byte {
 	return term.NotNil(v.Bytes)
 }
 
-// Holds reports whether the condition holds for the row.
+// Holds reports whether the condition holds for the row. v is nil if the row does not exist; then every column is null.
+// Errors are reported before a condition that never holds, which matters for CONTAINS with an unset value.
 func (b *boundCondition) Holds(v *rowview.View) (bool, error) {
 	if b.err != nil {
 		return false, b.err
@@ -224,6 +250,7 @@ func (b *boundCondition) Holds(v *rowview.View) (bool, error) {
 	if b.never {
 		return false, nil
 	}
+	// IN is a disjunction of equalities. It is false without values.
 	if b.operator == cql.OperatorInvalid {
 		for _, w := range b.among {
 			if ok, err := compareCondition(t, cql.Equal, value, w); ok || err != nil {
@@ -235,7 +262,8 @@ func (b *boundCondition) Holds(v *rowview.View) (bool, error) {
 	return compareCondition(t, b.operator, value, b.wanted)
 }
 
-// actual returns the value to which the condition applies, and its type.
+// actual returns the value to which the condition applies, and its type. A nil value is null: the column has none, or
+// the collection no such element. The value may point into the row's memory.
 func (b *boundCondition) actual(v *rowview.View) (value []byte, t *types.Type, err error) {
 	t = b.Column.Type
 	if v != nil {
@@ -243,6 +271,7 @@ func (b *boundCondition) actual(v *rowview.View) (value []byte, t *types.Type, e
 	}
 	switch {
 	case b.field >= 0:
+		// A value with fewer fields than the type was written before fields were added: they are null.
 		if value != nil {
 			value, _ = t.At(value, b.field)
 		}
@@ -250,6 +279,7 @@ func (b *boundCondition) actual(v *rowview.View) (value []byte, t *types.Type, e
 	case b.key == nil:
 		return value, t, nil
 	case t.Kind() == types.Map:
+		// A null key was refused before; an unset one finds nothing.
 		if value != nil && !b.nowhere {
 			value, _ = t.Lookup(value, b.at)
 		} else {
@@ -257,6 +287,8 @@ func (b *boundCondition) actual(v *rowview.View) (value []byte, t *types.Type, e
 		}
 		return value, t.Elems()[1], nil
 	}
+	// The key of a list is an index of 4 bytes. It may exceed the list: such an element is null, only negative ones are
+	// errors.
 	c := wire.NewCursor(b.at)
 	i := c.Int32()
 	if i < 0 {
@@ -268,8 +300,11 @@ func (b *boundCondition) actual(v *rowview.View) (value []byte, t *types.Type, e
 	return value, t.Elems()[0], nil
 }
 
-// compareCondition compares as IF does: null equals only null, and is not ordered.
+// compareCondition compares as IF does: null equals only null, and is not ordered. value is from the row and wanted
+// from the statement; nil means null. The error is for an order that does not exist.
 func compareCondition(t *types.Type, operator cql.Operator, value, wanted []byte) (bool, error) {
+	// A multi-cell collection without elements has no cells, so that it cannot be distinguished from null. A frozen one
+	// can.
 	empty := t.MultiCell() && t.Kind().IsCollection() && wanted != nil && len(term.SplitCollection(wanted, 1)) == 0 &&
 		operator != cql.Contains && operator != cql.ContainsKey // an empty multi-cell collection is null
 	if wanted == nil || empty {
@@ -284,6 +319,7 @@ func compareCondition(t *types.Type, operator cql.Operator, value, wanted []byte
 		}
 		return false, invalid.Errorf("Invalid comparison with null for operator \"%s\"", operator)
 	}
+	// Null in the row is unequal to any value, and satisfies no other operator.
 	if value == nil {
 		return operator == cql.NotEqual, nil
 	}
@@ -294,6 +330,7 @@ func compareCondition(t *types.Type, operator cql.Operator, value, wanted []byte
 		_, ok := t.Lookup(value, wanted)
 		return ok, nil
 	}
+	// Types compare values, not bytes: for example, decimals 1.0 and 1.00 are equal.
 	n := t.Compare(value, wanted)
 	switch operator {
 	case cql.Equal:
@@ -310,7 +347,8 @@ func compareCondition(t *types.Type, operator cql.Operator, value, wanted []byte
 	return n >= 0, nil
 }
 
-// collectionWord returns the kind of a collection as in Cassandra's messages.
+// collectionWord returns the kind of a collection as in Cassandra's messages. Other types count as maps: callers have
+// checked the kind.
 func collectionWord(t *types.Type) string {
 	switch t.Kind() {
 	case types.List:

@@ -12,6 +12,7 @@ import (
 // The order equals that in a Java HashMap whose keys are pairs of a column's name and an element's key. Conditions on
 // the same column or element keep their order; in Cassandra it differs from execution to execution.
 func sortConditions(all []boundCondition) {
+	// A HashMap begins with 16 buckets and doubles them when more than three quarters are taken.
 	buckets := uint32(16)
 	for distinctColumns(all) > int(buckets)*3/4 {
 		buckets *= 2
@@ -19,8 +20,9 @@ func sortConditions(all []boundCondition) {
 	slices.SortStableFunc(all, func(a, b boundCondition) int { return int(a.bucket(buckets)) - int(b.bucket(buckets)) })
 }
 
-// distinct returns the number of columns and elements.
+// distinctColumns returns the number of different columns and elements: the size of Cassandra's map.
 func distinctColumns(all []boundCondition) int {
+	// Two conditions on one place would count as one, which never matters for fewer than two.
 	if len(all) < 2 {
 		return len(all)
 	}
@@ -30,22 +32,28 @@ func distinctColumns(all []boundCondition) int {
 	}
 	places := make(map[place]bool, len(all))
 	for i := range all {
+		// A condition on the column and one on its element with the empty key count as one place. The number of buckets
+		// only changes with 13 places, so that the difference hardly ever shows.
 		places[place{all[i].Column, string(all[i].at)}] = true
 	}
 	return len(places)
 }
 
-// bucket returns the place of the condition in a HashMap with that number of buckets.
+// bucket returns the place of the condition in a HashMap with that number of buckets, which is a power of two.
 func (b *boundCondition) bucket(buckets uint32) uint32 {
+	// A null key has the hash code 0 in Java.
 	element := int32(0)
 	if b.at != nil {
 		element = javaHash(b.at)
 	}
+	// Objects.hash of a pair: 31 * (31 * 1 + first) + second.
 	h := uint32(31*(31+javaHash([]byte(b.Column.Name))) + element)
+	// HashMap spreads the upper bits of a hash code over the lower ones.
 	return (h ^ h>>16) & (buckets - 1)
 }
 
-// hash returns the hash code of a Java ByteBuffer.
+// javaHash returns the hash code of a Java ByteBuffer: a polynomial of its signed bytes, from the last to the first. A
+// column's identifier has the hash code of its name's bytes.
 func javaHash(b []byte) int32 {
 	h := int32(1)
 	for _, x := range slices.Backward(b) {

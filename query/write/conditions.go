@@ -9,17 +9,19 @@ import (
 	"cqld/schema"
 )
 
-// conditions are the conditions in IF.
+// conditions are the conditions in IF. At most one of exists and notExists is set, and columns is empty then.
 type conditions struct {
 	exists, notExists bool
 	columns           []*condition
-	masking           *mask.Decision
+	// Whether the client may see the columns of conditions that do not hold; nil means that the table has no masks.
+	masking *mask.Decision
 }
 
-// conditional reports whether the statement has an IF.
+// conditional reports whether the statement has an IF. An IF without conditions does not parse.
 func (m *Modification) conditional() bool { return m.conditions != nil }
 
-// compileConditions compiles IF.
+// compileConditions compiles IF, and returns nil if the statement has none. using is only checked: the timestamp of a
+// conditional change comes from its ballot.
 func (c *compiler) compileConditions(exists, notExists bool, in []cql.Condition, using cql.Using) (*conditions, error) {
 	if !exists && !notExists && len(in) == 0 {
 		return nil, nil
@@ -34,14 +36,17 @@ func (c *compiler) compileConditions(exists, notExists bool, in []cql.Condition,
 		out.columns = append(out.columns, x)
 		restricted = append(restricted, x.Column)
 	}
+	// A condition is as good as a restriction in WHERE: it shows whether a masked column has some value.
 	out.masking = mask.NewDecision(mask.Compile(c.Compiler, c.Table), c.Table, restricted)
+	// The ballot determines the timestamp of a conditional change.
 	if using.Timestamp != nil {
 		return nil, invalid.Errorf("Cannot provide custom timestamp for conditional updates")
 	}
 	return out, nil
 }
 
-// regular reports whether a condition is on a regular column.
+// regular reports whether a condition is on a regular column. Such a condition needs a row: WHERE must restrict all
+// clustering columns.
 func (c *conditions) regular() bool {
 	return slices.ContainsFunc(c.columns, func(x *condition) bool { return x.Column.Kind == schema.Regular })
 }

@@ -6,7 +6,8 @@ import (
 	"cqld/schema"
 )
 
-// isCounterTable reports whether a table has counters; such a table has only counters besides its key.
+// isCounterTable reports whether a table has counters; such a table has only counters besides its key, so that its
+// first column is enough. A table without columns besides its key has none.
 func isCounterTable(t *schema.Table) bool {
 	if len(t.Regulars) > 0 {
 		return t.Regulars[0].IsCounter()
@@ -14,7 +15,8 @@ func isCounterTable(t *schema.Table) bool {
 	return len(t.Statics) > 0 && t.Statics[0].IsCounter()
 }
 
-// checkCounterConditions refuses conditions of statements on counter tables.
+// checkCounterConditions refuses conditions of statements on counter tables. conditions is their number, without IF
+// EXISTS. It is called before WHERE is compiled: Cassandra refuses them first.
 func (c *compiler) checkCounterConditions(conditions int) error {
 	if conditions > 0 && isCounterTable(c.Table) {
 		return invalid.Errorf("Conditions on counters are not supported")
@@ -23,6 +25,7 @@ func (c *compiler) checkCounterConditions(conditions int) error {
 }
 
 // checkCounterModification refuses, after the errors in WHERE, clauses that statements on counter tables must not have.
+// exists means IF EXISTS. Their order is Cassandra's.
 func (c *compiler) checkCounterModification(u cql.Using, exists bool) error {
 	switch {
 	case !isCounterTable(c.Table):
@@ -37,7 +40,8 @@ func (c *compiler) checkCounterModification(u cql.Using, exists bool) error {
 	return nil
 }
 
-// checkBatchKinds refuses batches that mix counters with other changes.
+// checkBatchKinds refuses batches that mix counters with other changes. Counter updates are not idempotent: a batch log
+// that is replayed would count them twice, so they are not in logged batches either.
 func checkBatchKinds(kind cql.BatchKind, statements []*Modification) error {
 	counters := 0
 	for _, s := range statements {
@@ -50,6 +54,7 @@ func checkBatchKinds(kind cql.BatchKind, statements []*Modification) error {
 		return invalid.Errorf("Cannot include non-counter statement in a counter batch")
 	case counters > 0 && counters < len(statements):
 		return invalid.Errorf("Counter and non-counter mutations cannot exist in the same batch")
+	// An empty logged batch passes: it changes nothing.
 	case kind == cql.BatchLogged && counters > 0:
 		return invalid.Errorf("Cannot include a counter statement in a logged batch")
 	}

@@ -8,7 +8,7 @@ import (
 	"cqld/types"
 )
 
-// compileDeletion compiles one target of DELETE.
+// compileDeletion compiles one target of DELETE: a column, c[key] or c.field.
 func compileDeletion(in *term.Compiler, t cql.DeleteTarget) (operation, error) {
 	c := operationCompiler{in}
 	col, err := c.Column(t.Column)
@@ -19,9 +19,11 @@ func compileDeletion(in *term.Compiler, t cql.DeleteTarget) (operation, error) {
 		return nil, invalid.Errorf("Invalid identifier %s for deletion (should not be a PRIMARY KEY part)", col.Name)
 	}
 	typ := col.Type
+	// c[key] and c.field exclude each other in the grammar.
 	switch {
 	case t.Key != nil:
 		return c.elementDeletion(col, t.Key)
+	// The same checks as for SET c.field, with the words for deletions.
 	case t.Field != "":
 		if typ.Kind() != types.UDT {
 			return nil, invalid.Errorf("Invalid field deletion operation for non-UDT column %s", col.Name)
@@ -35,10 +37,12 @@ func compileDeletion(in *term.Compiler, t cql.DeleteTarget) (operation, error) {
 		}
 		return &deleteField{target{col}, i}, nil
 	}
+	// Deleting a whole column is valid for every type, also for frozen ones and counters.
 	return &deleteColumn{target{col}}, nil
 }
 
-// elementDeletion compiles c[key] as a target of DELETE.
+// elementDeletion compiles c[key] as a target of DELETE. key is an index of a list, an element of a set or a key of a
+// map.
 func (c operationCompiler) elementDeletion(col *schema.Column, key cql.Term) (operation, error) {
 	typ := col.Type
 	if !typ.Kind().IsCollection() {
@@ -47,6 +51,7 @@ func (c operationCompiler) elementDeletion(col *schema.Column, key cql.Term) (op
 	if !typ.MultiCell() {
 		return nil, invalid.Errorf("Invalid deletion operation for frozen collection column %s", col.Name)
 	}
+	// The receivers have Cassandra's names: key(c), idx(c) and value(c).
 	spec := c.Receiver("key("+col.Name+")", typ.Elems()[0])
 	switch typ.Kind() {
 	case types.List:
@@ -58,6 +63,7 @@ func (c operationCompiler) elementDeletion(col *schema.Column, key cql.Term) (op
 	if err != nil {
 		return nil, err
 	}
+	// Only the deletion by index must read: elements of sets and maps are their cells' paths.
 	if typ.Kind() == types.List {
 		return &deleteIndex{readingTarget{target{col}}, k}, nil
 	}

@@ -11,13 +11,15 @@ import (
 	"cqld/types"
 )
 
-// guardWrite applies the guardrails on one statement that writes.
+// guardWrite applies the guardrails on one statement that writes: on timestamps of clients, and on operations that must
+// read a list. They do not depend on values, but they can change while a prepared statement lives.
 func guardWrite(g *guardrail.Guard, m *Modification) error {
 	if m.timestamp != nil {
 		if err := g.Enabled(guardrail.UserTimestamps); err != nil {
 			return err
 		}
 	}
+	// All operations are checked: one statement may change several lists.
 	for _, list := range [][]operation{m.static, m.regular} {
 		for _, o := range list {
 			if feature := listRead(o); feature != "" {
@@ -30,7 +32,8 @@ func guardWrite(g *guardrail.Guard, m *Modification) error {
 	return nil
 }
 
-// guardWrites applies the guardrails on statements that write together, and on their consistency.
+// guardWrites applies the guardrails on statements that write together, and on their consistency. Superusers have no
+// guard.
 func (writer *Writer) guardWrites(r *request.Request, together ...*Modification) error {
 	g := writer.o.DataGuard(r)
 	if g == nil {
@@ -41,11 +44,13 @@ func (writer *Writer) guardWrites(r *request.Request, together ...*Modification)
 			return err
 		}
 	}
+	// The level belongs to the request: it is checked once. A warning was added to r, so only the error matters here.
 	_, err := g.Permitted(guardrail.WriteConsistency, r.Consistency.String())
 	return err
 }
 
-// guardRow applies the guardrails on values, and the bound of legacy indexes, to the row that m writes.
+// guardRow applies the guardrails on values, and the bound of legacy indexes, to the row that m writes. kind is
+// schema.Static for the static row, else schema.Regular. It is called for each row, after its constraints.
 func (w *writing) guardRow(m *Modification, key row.PartitionKey, kind schema.ColumnKind) error {
 	if w.guard != nil {
 		operations := m.regular
@@ -59,6 +64,7 @@ func (w *writing) guardRow(m *Modification, key row.PartitionKey, kind schema.Co
 	if err := checkIndexed(m.table, kind, &w.row); err != nil {
 		return err
 	}
+	// Terms are bounded for storage-attached indexes only, and only if the guardrail is configured.
 	if !w.writer.o.Guardrails.BoundsTerms(m.table) {
 		return nil
 	}
@@ -66,23 +72,30 @@ func (w *writing) guardRow(m *Modification, key row.PartitionKey, kind schema.Co
 }
 
 // guardCells applies the guardrails on values and collections to the cells that operations write to one row. As in
-// Cassandra, the size of one element that is set is not the size of a collection.
+// Cassandra, the size of one element that is set is not the size of a collection. Sizes are bytes in wire form.
+//
+// What is measured is the change, not the stored collection: adding to a set again and again passes.
 func guardCells(g *guardrail.Guard, t *schema.Table, operations []operation, r *row.Row) error {
 	type collection struct{ items, bytes int64 }
 	collections := map[*schema.Column]*collection{}
+	// Collections are reported in the order of their first cells: a map's order would make the warnings random.
 	var order []*schema.Column
 	for i := range r.Cells {
 		cell := &r.Cells[i]
 		col := t.ColumnByID(cell.Column)
+		// Deletions have no size.
 		if col == nil || cell.Tombstone {
 			continue
 		}
 		path := pathBytes(col, cell.Path)
+		// Both are values of the client: the key of a map is as bounded as its value.
 		for _, n := range [...]int64{path, int64(len(cell.Value))} {
 			if err := g.Within(guardrail.ColumnValueSize, n, col.Name); err != nil {
 				return err
 			}
 		}
+		// A set operation of one element says nothing about the collection. The same column may have both in one
+		// statement; then the collection is not measured.
 		if !col.Type.Kind().IsCollection() || slices.ContainsFunc(operations,
 			func(o operation) bool { return o.Column() == col && setsElement(o) }) {
 			continue
@@ -93,6 +106,7 @@ func guardCells(g *guardrail.Guard, t *schema.Table, operations []operation, r *
 			collections[col] = c
 			order = append(order, col)
 		}
+		// A frozen collection is one cell, which contains all.
 		if !col.Type.MultiCell() {
 			c.items, c.bytes = frozenItems(cell.Value), int64(len(cell.Value))
 			continue
@@ -100,6 +114,7 @@ func guardCells(g *guardrail.Guard, t *schema.Table, operations []operation, r *
 		c.items++
 		c.bytes += path + int64(len(cell.Value)) + cellOverhead
 	}
+	// After all cells: guardrails on values come first.
 	for _, col := range order {
 		if err := g.Within(guardrail.ItemsPerCollection, collections[col].items, col.Name); err != nil {
 			return err
@@ -111,11 +126,11 @@ func guardCells(g *guardrail.Guard, t *schema.Table, operations []operation, r *
 	return nil
 }
 
-// cellOverhead is the size of a cell without its path and value, as Cassandra counts it: its timestamp, TTL and time of
-// deletion.
+// cellOverhead is the size in bytes of a cell without its path and value, as Cassandra counts it: its timestamp, TTL
+// and time of deletion.
 const cellOverhead = 20
 
-// pathBytes returns the size in wire form of the path of a cell.
+// pathBytes returns the size in bytes, in wire form, of the path of a cell. A cell that is not an element has none.
 func pathBytes(col *schema.Column, path []byte) int64 {
 	switch kind := col.Type.Kind(); {
 	case path == nil:
@@ -127,10 +142,12 @@ func pathBytes(col *schema.Column, path []byte) int64 {
 			return int64(len(v))
 		}
 	}
+	// A field of a user-defined type, or a path that cannot be decoded.
 	return int64(len(path))
 }
 
-// frozenItems returns the number of elements of a frozen collection.
+// frozenItems returns the number of elements of a frozen collection. The value has been validated; an empty one has
+// none.
 func frozenItems(b []byte) int64 {
 	if len(b) < 4 {
 		return 0

@@ -10,20 +10,24 @@ import (
 )
 
 // indexedBytesMax is the least size in bytes of a value that no legacy index accepts: in Cassandra the value is the
-// partition key of a hidden table. Storage-attached indexes have guardrails instead, and SASI has no bound.
+// partition key of a hidden table, and the length of a key has 16 bits. Storage-attached indexes have guardrails
+// instead, and SASI has no bound.
 const indexedBytesMax = math.MaxUint16
 
-// entryBytes is the size of an indexed entry of a map besides its key and value: the lengths of a composite.
+// entryBytes is the size in bytes of an indexed entry of a map besides its key and value: two components of a
+// composite, each with 2 bytes of length and 1 of end.
 const entryBytes = 6
 
 // checkIndexed returns an error if a legacy index cannot index a value in a row that is written: kind is schema.Static
-// for a static row. Like Cassandra, it also checks the keys of elements that are deleted.
+// for a static row. Like Cassandra, it also checks the keys of elements that are deleted. The message is Cassandra's.
 func checkIndexed(t *schema.Table, kind schema.ColumnKind, r *row.Row) error {
+	// Before the indexes: nearly all rows end here.
 	if !largeRow(r) {
 		return nil
 	}
 	for _, x := range t.Indexes() {
 		c := t.ColumnByID(x.Column)
+		// Clustering columns belong to the rows, not to the static row.
 		if x.Class != schema.LegacyIndex || c == nil || (c.Kind == schema.Static) != (kind == schema.Static) {
 			continue
 		}
@@ -55,6 +59,7 @@ func largestIndexed(t *schema.Table, x *schema.Index, c *schema.Column, r *row.R
 	case schema.PartitionKey:
 		return 0
 	case schema.Clustering:
+		// One row has one value: the caller compares it.
 		return clusteringBytes(t, c, r.Clustering)
 	}
 	for i := range r.Cells {
@@ -67,9 +72,11 @@ func largestIndexed(t *schema.Table, x *schema.Index, c *schema.Column, r *row.R
 	return 0
 }
 
-// indexedBytes returns the size of what x indexes of a cell: an element, a key, an entry or a value.
+// indexedBytes returns the size in bytes of what x indexes of a cell: an element, a key, an entry or a value. c is the
+// indexed column, and not in the primary key.
 func indexedBytes(x *schema.Index, c *schema.Column, cell *row.Cell) int64 {
 	kind := c.Type.Kind()
+	// Sets store elements in the path, and maps their keys. Lists store elements in the value.
 	ofPath := kind == types.Set || kind == types.Map && x.Target != schema.IndexValues
 	switch {
 	case !c.Type.MultiCell() || !ofPath:
@@ -80,7 +87,8 @@ func indexedBytes(x *schema.Index, c *schema.Column, cell *row.Cell) int64 {
 	return pathBytes(c, cell.Path)
 }
 
-// clusteringBytes returns the size of the value of a clustering column.
+// clusteringBytes returns the size in bytes of the value of a clustering column in an encoded clustering. Components
+// have no lengths, so that the ones before it are decoded, too.
 func clusteringBytes(t *schema.Table, column *schema.Column, clustering []byte) int64 {
 	for _, c := range t.Clustering {
 		v, rest, err := c.Type.ConsumeOrdered(nil, clustering, c.Desc)

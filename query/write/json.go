@@ -12,19 +12,26 @@ import (
 	"cqld/types"
 )
 
-// jsonValues is the JSON object of an INSERT … JSON, with a value for each column of the table.
+// jsonValues is the JSON object of an INSERT … JSON, with a value for each column of the table. It is compiled like an
+// INSERT that names all columns. Their values are jsonTerms, which read the scope that eval has filled.
 type jsonValues struct {
-	text    term.Term
+	// A text: a literal or a marker.
+	text term.Term
+	// All columns of the table; their order is the order of the values in term.Scope.JSON.
 	columns []*schema.Column
-	// missing is the value of a column that the object does not contain: null or unset.
+	// missing is the value of a column that the object does not contain: null or, with DEFAULT UNSET, unset. Null
+	// deletes the stored value.
 	missing wire.ValueKind
 }
 
-// jsonTerm is one column's value of the object.
+// jsonTerm is one column's value of the object: the index of the column in jsonValues.columns.
 type jsonTerm struct{ index int }
 
+// Eval implements term.Term. jsonValues.eval has filled s.JSON.
 func (t *jsonTerm) Eval(s *term.Scope) (wire.Value, error) { return s.JSON[t.index], nil }
 
+// insertJSON compiles INSERT … JSON. It has no names and values to compare, no defaults, and no compact value: the
+// object assigns every column.
 func (c *compiler) insertJSON(stmt *cql.InsertJSON) (*Modification, error) {
 	if err := c.checkModifiable(restriction.Insert); err != nil {
 		return nil, err
@@ -35,6 +42,7 @@ func (c *compiler) insertJSON(stmt *cql.InsertJSON) (*Modification, error) {
 		m.json.missing = wire.ValueUnset
 	}
 	var err error
+	// The receiver is called [json], as in Cassandra's metadata.
 	if m.json.text, err = c.Term(stmt.Value, c.Receiver("[json]", types.Native(types.Text))); err != nil {
 		return nil, err
 	}
@@ -47,6 +55,7 @@ func (c *compiler) insertJSON(stmt *cql.InsertJSON) (*Modification, error) {
 		}
 		m.addOperation(setOperation(col, t))
 	}
+	// The keys' values are checked when they are evaluated: a column that is missing in the object is null then.
 	if err := c.insertKeys(m, keys); err != nil {
 		return nil, err
 	}
@@ -56,15 +65,18 @@ func (c *compiler) insertJSON(stmt *cql.InsertJSON) (*Modification, error) {
 	return m, c.using(m, stmt.Using)
 }
 
-// eval parses the object and sets its values in the scope. It reserves memory for that, unless reserve is nil.
+// eval parses the object and sets its values in the scope. It reserves memory for that, unless reserve is nil. Errors
+// are INVALID, with the parser's reason, in Cassandra's words where a test knows them.
 func (j *jsonValues) eval(s *term.Scope, reserve func(copies, n int) error) error {
 	v, err := j.text.Eval(s)
 	if err == nil && reserve != nil {
+		// Before the parser allocates: its result is many times larger than the text.
 		err = reserve(jsonCopies, len(v.Bytes))
 	}
 	if err != nil {
 		return err
 	}
+	// An unset marker has no bytes, so that the parser refuses it.
 	if v.Kind == wire.ValueNull {
 		return invalid.Errorf("Got null for INSERT JSON values")
 	}
@@ -72,6 +84,7 @@ func (j *jsonValues) eval(s *term.Scope, reserve func(copies, n int) error) erro
 	if err != nil {
 		return invalid.Errorf("Could not decode JSON string as a map: %v. (String was: %s)", err, v.Bytes)
 	}
+	// The text null is as invalid as the value null.
 	if object.IsNull() {
 		return invalid.Errorf("Got null for INSERT JSON values")
 	}
@@ -81,19 +94,23 @@ func (j *jsonValues) eval(s *term.Scope, reserve func(copies, n int) error) erro
 	}
 	s.JSON = make([]wire.Value, len(j.columns))
 	for i := range s.JSON {
+		// Every column has a value before the members are assigned.
 		s.JSON[i].Kind = j.missing
 	}
 	for i := range members {
+		// Names are case-insensitive unless quoted in the object: CQLName applies that rule.
 		m := &members[i]
 		name := m.CQLName()
 		at := slices.IndexFunc(j.columns, func(c *schema.Column) bool { return c.Name == name })
 		if at < 0 {
 			return invalid.Errorf("JSON values map contains unrecognized column: %s", name)
 		}
+		// If a member occurs twice, the last one wins.
 		b, err := j.columns[at].Type.FromJSONValue(&m.Value)
 		if err != nil {
 			return invalid.Errorf("Error decoding JSON value for %s: %v", name, err)
 		}
+		// A JSON null becomes nil bytes, which BytesValue makes a null value.
 		s.JSON[at] = wire.BytesValue(b)
 	}
 	return nil

@@ -15,22 +15,31 @@ import (
 	"cqld/types"
 )
 
-// Modification is the plan of an INSERT, UPDATE or DELETE.
+// Modification is the plan of an INSERT, UPDATE or DELETE. It is immutable once it is compiled, and shared by all
+// executions of a prepared statement.
 type Modification struct {
-	kind      restriction.Statement
-	table     *schema.Table
-	where     *restriction.Set
-	regular   []operation
-	static    []operation
-	json      *jsonValues // for INSERT … JSON with a bind marker
+	kind  restriction.Statement
+	table *schema.Table
+	// The selected keys and clusterings; INSERT has them from its values.
+	where *restriction.Set
+	// Operations on regular columns, ascending by column id. addOperation keeps the order.
+	regular []operation
+	// The same for static columns.
+	static []operation
+	json   *jsonValues // for INSERT … JSON
+	// A bigint, µs since 1970; nil means that the batch, the request or the clock determines it.
 	timestamp term.Term
-	ttl       term.Term
-	timeout   term.Term
-	checks    []*constraint.Check // of static and regular columns
+	// An int, seconds; nil means the table's default.
+	ttl term.Term
+	// A duration; nil means the configured timeouts.
+	timeout term.Term
+	checks  []*constraint.Check // of static and regular columns
+	// Of columns in the primary key.
 	keyChecks []*constraint.Check
 	mandatory *schema.Column // without a value in this INSERT, which is refused
-	reads     bool
-	masking   *mask.Decision // of lists whose elements are found by index; nil means that there is nothing to decide
+	// reads means that an operation needs the current row.
+	reads   bool
+	masking *mask.Decision // of lists whose elements are found by index; nil means that there is nothing to decide
 	// conditions come from IF. Nil means that there is no IF.
 	conditions *conditions
 	// Refused is why no client may execute the statement, but only those with the permissions receive it.
@@ -40,11 +49,14 @@ type Modification struct {
 	ranges bool // the statement deletes columns of a range of rows, which is refused unless the range is empty
 }
 
+// rangesOfColumns returns the error for DELETE c … WHERE with a range of clusterings: only whole rows can be deleted by
+// range.
 func rangesOfColumns() error {
 	return invalid.Errorf("Range deletions are not supported for specific columns")
 }
 
-// Compile compiles an INSERT, UPDATE or DELETE of the compiler's table.
+// Compile compiles an INSERT, UPDATE or DELETE of the compiler's table. It is not nil without an error. Other kinds of
+// statements must not be passed.
 func (writer *Writer) Compile(terms *term.Compiler, stmt cql.Statement) (m *Modification, err error) {
 	c := &compiler{Compiler: terms, writer: writer}
 	switch stmt := stmt.(type) {
@@ -60,14 +72,18 @@ func (writer *Writer) Compile(terms *term.Compiler, stmt cql.Statement) (m *Modi
 	if err != nil {
 		return nil, err
 	}
+	// A statement that may not be executed is still compiled completely: its errors come first, and the permissions of
+	// the client decide which error it gets.
 	m.Refused = c.refused
+	// After compilation, because it needs the operations.
 	m.masking = c.masksOfIndexed(m)
 	return m, c.constraints(m)
 }
 
 // masksOfIndexed returns the decision on the masked lists whose elements m finds by index, which is as good as a
-// restriction: it shows the size of the list.
+// restriction: it shows the size of the list. nil means that there is none.
 func (c *compiler) masksOfIndexed(m *Modification) *mask.Decision {
+	// Both lists: static columns may be masked, too.
 	var restricted []*schema.Column
 	for _, list := range [][]operation{m.static, m.regular} {
 		for _, o := range list {
@@ -83,8 +99,10 @@ func (c *compiler) masksOfIndexed(m *Modification) *mask.Decision {
 }
 
 // permitIndexes refuses statements that find elements of masked lists by index, unless the client may restrict these.
+// It is called for each execution: permissions may change while a prepared statement lives.
 func (writer *Writer) permitIndexes(r *request.Request, modifications ...*Modification) error {
 	for _, m := range modifications {
+		// Only the error matters: no value is shown.
 		if _, err := writer.o.Masks(r, m.masking); err != nil {
 			return err
 		}
@@ -93,7 +111,7 @@ func (writer *Writer) permitIndexes(r *request.Request, modifications ...*Modifi
 }
 
 // checkModifiable refuses tables that statements cannot modify. Clients without permission on virtual tables must not
-// get another error, so these are refused at execution.
+// get another error, so these are refused at execution: the reason is kept in c.refused.
 func (c *compiler) checkModifiable(kind restriction.Statement) error {
 	switch {
 	case c.Table.IsCounter() && kind == restriction.Insert:
@@ -106,6 +124,8 @@ func (c *compiler) checkModifiable(kind restriction.Statement) error {
 	return nil
 }
 
+// virtualWrite returns the error for a change of a virtual table: INVALID for the tables of Cassandra's virtual
+// keyspaces, UNAUTHORIZED for other ones.
 func virtualWrite(t *schema.Table) error {
 	if schema.IsVirtualSystem(t.Keyspace) {
 		return invalid.Errorf("Modification is not supported by table %s.%s", t.Keyspace, t.Name)
@@ -113,6 +133,8 @@ func virtualWrite(t *schema.Table) error {
 	return &invalid.Unauthorized{Msg: t.Keyspace + " keyspace is not user-modifiable."}
 }
 
+// insert compiles INSERT … VALUES. The order of its steps is the order in which Cassandra reports errors: names, values
+// of other columns, values of the key, conditions, USING.
 func (c *compiler) insert(stmt *cql.Insert) (*Modification, error) {
 	if err := c.checkModifiable(restriction.Insert); err != nil {
 		return nil, err
@@ -128,6 +150,7 @@ func (c *compiler) insert(stmt *cql.Insert) (*Modification, error) {
 		if err != nil {
 			return nil, err
 		}
+		// Names were unquoted by the parser, so that equal names mean equal columns.
 		if slices.Contains(names, name) {
 			return nil, invalid.Errorf("The column names contains duplicates")
 		}
@@ -141,6 +164,7 @@ func (c *compiler) insert(stmt *cql.Insert) (*Modification, error) {
 		}
 		m.addOperation(setOperation(col, t))
 	}
+	// The second pass compiles the key's values; all names are known to be valid.
 	for i, name := range stmt.Columns {
 		col := c.Table.Column(name)
 		if col.Kind != schema.PartitionKey && col.Kind != schema.Clustering {
@@ -152,6 +176,7 @@ func (c *compiler) insert(stmt *cql.Insert) (*Modification, error) {
 		}
 		keys[col] = t
 	}
+	// Before insertKeys, because a default may complete the key.
 	if err := c.defaults(m, names, keys); err != nil {
 		return nil, err
 	}
@@ -166,32 +191,39 @@ func (c *compiler) insert(stmt *cql.Insert) (*Modification, error) {
 	return m, c.using(m, stmt.Using)
 }
 
-// keyTerms contains the values that INSERT assigns to key columns.
+// keyTerms contains the values that INSERT assigns to key columns. A column without an entry has none, which insertKeys
+// reports.
 type keyTerms map[*schema.Column]term.Term
 
-// insertKeys converts the key's values to restrictions.
+// insertKeys converts the key's values to restrictions, so that INSERT finds its row as UPDATE does. A statement that
+// assigns only static columns may omit the clustering.
 func (c *compiler) insertKeys(m *Modification, keys keyTerms) error {
 	rs, err := restriction.CompileValues(c.Table, keys, len(m.static) > 0 && len(m.regular) == 0)
 	if err != nil {
 		return err
 	}
+	// VALUES has one term for each column, so there are no lists.
 	m.where, m.single = rs, true
 	return nil
 }
 
 // setCompactValue makes INSERT set the value of a dense table if it is hidden, and requires it otherwise: such a row
-// exists as long as its value does. As in Cassandra, the values of the key are checked before.
+// exists as long as its value does. Tables that are not dense are unaffected. As in Cassandra, the values of the key
+// are checked before.
 func (m *Modification) setCompactValue() {
 	switch value := m.table.CompactValue(); {
 	case value == nil || len(m.regular) > 0:
+	// The hidden column of a dense table without columns besides its key contains the empty value.
 	case m.table.Hides(value):
 		m.addOperation(setOperation(value, term.Constant([]byte{})))
 	default:
+		// Refused in addRow, at execution.
 		m.mandatory = value
 	}
 }
 
-// addOperation adds an operation after the others on its column and on columns with smaller ids.
+// addOperation adds an operation after the others on its column and on columns with smaller ids. Operations on one
+// column keep the order of the statement, which decides what later ones find (existing).
 func (m *Modification) addOperation(o operation) {
 	o = checkVector(m.table, o)
 	list := &m.regular
@@ -199,6 +231,7 @@ func (m *Modification) addOperation(o operation) {
 		list = &m.static
 	}
 	m.reads = m.reads || o.Reads()
+	// The search is for the first operation of the next id: equal ids stay before it.
 	id := int(o.Column().ID)
 	at, _ := slices.BinarySearchFunc(*list, id+1, func(x operation,
 		next int) int {
@@ -207,7 +240,8 @@ func (m *Modification) addOperation(o operation) {
 	*list = slices.Insert(*list, at, o)
 }
 
-// using compiles USING TIMESTAMP, TTL and TIMEOUT.
+// using compiles USING TIMESTAMP, TTL and TIMEOUT. The names in brackets are the names of the markers in the metadata,
+// as in Cassandra.
 func (c *compiler) using(m *Modification, u cql.Using) (err error) {
 	if m.timeout, err = execution.CompileTimeout(c.Compiler, u.Timeout); err != nil {
 		return err
@@ -224,6 +258,7 @@ func (c *compiler) using(m *Modification, u cql.Using) (err error) {
 	return err
 }
 
+// update compiles UPDATE. The order of its steps decides which error a client gets: USING, SET, IF, WHERE.
 func (c *compiler) update(stmt *cql.Update) (*Modification, error) {
 	if err := c.checkModifiable(restriction.Update); err != nil {
 		return nil, err
@@ -246,9 +281,11 @@ func (c *compiler) update(stmt *cql.Update) (*Modification, error) {
 	if m.conditions, err = c.compileConditions(stmt.IfExists, false, stmt.Conditions, stmt.Using); err != nil {
 		return nil, err
 	}
+	// A statement that neither changes nor tests regular columns may omit the clustering.
 	onlyStatic := len(m.regular) == 0 && (!m.conditional() || !m.conditions.regular())
 	rs, err := restriction.Compile(c.Compiler, stmt.Where,
 		restriction.Options{Statement: restriction.Update, OnlyStatic: onlyStatic})
+	// Only IF EXISTS is left: checkCounterConditions has refused other conditions.
 	if err == nil {
 		err = c.checkCounterModification(stmt.Using, stmt.IfExists)
 	}
@@ -260,6 +297,7 @@ func (c *compiler) update(stmt *cql.Update) (*Modification, error) {
 	return m, nil
 }
 
+// delete compiles DELETE. Without targets it deletes rows, a range of rows or a partition, depending on WHERE.
 func (c *compiler) delete(stmt *cql.Delete) (*Modification, error) {
 	if err := c.checkModifiable(restriction.Delete); err != nil {
 		return nil, err
@@ -282,6 +320,7 @@ func (c *compiler) delete(stmt *cql.Delete) (*Modification, error) {
 	if m.conditions, err = c.compileConditions(stmt.IfExists, false, stmt.Conditions, stmt.Using); err != nil {
 		return nil, err
 	}
+	// A target of static columns alone needs no clustering, unless the condition needs a row.
 	deletesStatic := len(m.static) > 0 && len(m.regular) == 0
 	onlyStatic := deletesStatic && (!m.conditional() || !m.conditions.regular())
 	rs, err := restriction.Compile(c.Compiler, stmt.Where,
@@ -293,6 +332,8 @@ func (c *compiler) delete(stmt *cql.Delete) (*Modification, error) {
 		return nil, err
 	}
 	const equalities = "DELETE statements must restrict all PRIMARY KEY columns with equality relations in order to "
+	// What remains is checked on the completed WHERE: a condition needs one row, and columns cannot be deleted in
+	// ranges.
 	switch {
 	case rs.WholeRows():
 	case m.conditional() && !deletesStatic:
@@ -302,9 +343,11 @@ func (c *compiler) delete(stmt *cql.Delete) (*Modification, error) {
 	case m.conditional() && len(m.regular) > 0:
 		return nil, rangesOfColumns()
 	default:
+		// Decided at execution: like Cassandra, cqld accepts a range that turns out to be empty.
 		m.ranges = len(m.regular) > 0
 	}
 	m.where = rs
+	// buildSingle knows no ranges, so that such a statement takes the path with slices.
 	m.single = rs.Single() && !m.ranges
 	return m, nil
 }

@@ -20,51 +20,64 @@ import (
 	"cqld/schema"
 )
 
-// writing is one execution of a modification. It is reused; its results are copies.
+// writing is one execution of a modification, or of the statements of a batch one after the other. It is pooled: its
+// buffers are reused, and its results are copies. It is not safe for concurrent use.
 type writing struct {
 	operationContext
-	writer  *Writer
+	writer *Writer
+	// It receives warnings, and its memory grows with the changes.
 	request *request.Request
 	env     execution.Environment
 	params  *execution.Params
-	stated  bool // the timestamp was set by USING
+	stated  bool // USING of the statement or its batch has set the timestamp
 	// positions generates the paths of list elements for all statements of a batch. The caller of begin sets it.
 	positions uuid.Positions
 
+	// The buffers for the key and clustering of the present row, and for the values of a key.
 	key        []byte
 	clustering []byte
 	values     [][]byte
-	row        row.Row
-	builder    row.Mutation
-	known      func(clustering []byte) *rowview.View // returns the current row, instead of a read
-	guard      *guardrail.Guard                      // nil unless guardrails bound the values of cells
+	// The present row. Its cells point into values of the statement; builder copies them.
+	row row.Row
+	// The mutation of the present partition.
+	builder row.Mutation
+	known   func(clustering []byte) *rowview.View // returns the current row, instead of a read
+	guard   *guardrail.Guard                      // nil unless guardrails bound the values of cells
 
+	// Memory in bytes. See memory.go.
 	rowBytes, cellBytes int // for the decoded cells of the present row, and at most of one
 	readBytes           int // for what a statement has read
 	built               int // bytes of the mutations that were passed on
-	reserved            int
+	// What the request has reserved for this writing.
+	reserved int
 }
 
-// begin prepares w for one statement with its values.
+// begin prepares w for one statement with its values. It replaces the context of the previous statement and keeps the
+// buffers. known and positions are set by the caller if they differ from statement to statement.
 func (w *writing) begin(writer *Writer, r *request.Request, params *execution.Params, values []wire.Value,
 	now execution.Moment) {
 	w.writer, w.request, w.params = writer, r, params
 	reserved := operationMemory(w)
+	// A nil pointer in an interface is not nil: a request without a bound gets a nil interface.
 	if r.Memory == nil {
 		reserved = nil
 	}
+	// Nearly all configurations have no bound, and rows are not measured then.
 	if w.guard = writer.o.DataGuard(r); !w.guard.BoundsValues() {
 		w.guard = nil
 	}
+	// The scope refers to w.env, which lives as long as the writing.
 	w.env = writer.o.Environment(r, now)
 	w.operationContext = operationContext{Scope: term.Scope{Values: values, Env: &w.env}, Positions: &w.positions,
 		Millis: now.Millis, Now: now.Seconds, Memory: reserved}
 }
 
-// chooseTimestamp returns the timestamp of a statement or batch without its own, and sets the positions of its list
-// elements.
+// chooseTimestamp returns the timestamp, in µs, of a statement or batch without its own, and sets the positions of its
+// list elements.
 func (w *writing) chooseTimestamp(writer *Writer, params *execution.Params) int64 {
 	if params.HasTimestamp {
+		// A client's timestamp may be equal for many requests: positions then come from the node's clock, so that
+		// elements of lists stay distinct.
 		w.positions = writer.o.IDs.From(writer.o.Timestamps)
 		return params.Timestamp
 	}
@@ -73,7 +86,8 @@ func (w *writing) chooseTimestamp(writer *Writer, params *execution.Params) int6
 	return timestamp
 }
 
-// attributes evaluates USING. fallback is the timestamp if the statement has none.
+// attributes evaluates USING. fallback is the timestamp in µs if the statement has none. It sets Timestamp, stated and
+// TTL of the present statement, and leaves later statements to their own call.
 func (w *writing) attributes(m *Modification, fallback int64) error {
 	w.Timestamp, w.stated, w.TTL = fallback, w.params.Stated(), m.table.Options.DefaultTTL
 	if m.timestamp != nil && w.known == nil { // conditional changes have the ballot's timestamp
@@ -86,6 +100,7 @@ func (w *writing) attributes(m *Modification, fallback int64) error {
 		}
 		w.stated = v.Kind != wire.ValueUnset
 	}
+	// The fallback is checked as well: the request may contain it.
 	if err := w.checkAhead(m.table); err != nil {
 		return err
 	}
@@ -96,10 +111,12 @@ func (w *writing) attributes(m *Modification, fallback int64) error {
 	switch {
 	case err != nil || v.Kind == wire.ValueUnset:
 		return err // the table's default
+	// As in Cassandra, null means no expiry, unlike an unset value.
 	case v.Kind == wire.ValueNull || len(v.Bytes) == 0:
 		w.TTL = 0
 		return nil
 	}
+	// The value has been validated as an int, so that it has 4 bytes.
 	c := wire.NewCursor(v.Bytes)
 	ttl := c.Int32()
 	switch {
@@ -108,17 +125,19 @@ func (w *writing) attributes(m *Modification, fallback int64) error {
 	case ttl > schema.TTLMax:
 		return invalid.Errorf("ttl is too large. requested (%d) maximum (%d)", ttl, schema.TTLMax)
 	}
+	// 0 overrides the table's default: the cells do not expire.
 	w.TTL = ttl
 	return nil
 }
 
-// ordered reports whether the coordinator moves the timestamp after those of the current data.
+// ordered reports whether the coordinator moves the timestamp after the timestamps of the current data. A timestamp
+// that the client stated in USING is kept, and counters are not ordered by timestamps.
 func (w *writing) ordered(t *schema.Table) bool {
 	return t.Options.WriteOrdering != "" && !w.stated && !isCounterTable(t)
 }
 
 // checkAhead refuses a timestamp in the far future, or adds a warning: data with it cannot be overwritten before that
-// time.
+// time. The bounds count from this node's clock, in Millis; zero means no bound.
 func (w *writing) checkAhead(t *schema.Table) error {
 	now, o := w.Millis*1000, &w.writer.o
 	switch {
@@ -136,6 +155,8 @@ func (w *writing) checkAhead(t *schema.Table) error {
 	return nil
 }
 
+// setTimestamp sets *to to the value of USING TIMESTAMP, in µs. An unset value leaves it. Negative timestamps are
+// valid.
 func setTimestamp(v wire.Value, to *int64) error {
 	if v.Kind == wire.ValueUnset {
 		return nil
@@ -145,6 +166,7 @@ func setTimestamp(v wire.Value, to *int64) error {
 	}
 	c := wire.NewCursor(v.Bytes)
 	t := c.Int64()
+	// The least int64 means that there is no timestamp, in Cassandra as here.
 	if t == row.NoTimestamp {
 		return invalid.Errorf("Out of bound timestamp, must be in [-9223372036854775807, 9223372036854775807]")
 	}
@@ -152,8 +174,10 @@ func setTimestamp(v wire.Value, to *int64) error {
 	return nil
 }
 
-// build builds the mutations of m and passes each to add, which must not keep it.
+// build builds the mutations of m and passes each to add, which must not keep it. There is one for each partition,
+// unless the partition does not change. If add fails, build stops with its error.
 func (w *writing) build(m *Modification, add func(*row.Mutation) error) error {
+	// First: the key's values are in the object.
 	if m.json != nil {
 		if err := m.json.eval(&w.Scope, w.reserveRead); err != nil {
 			return err
@@ -172,11 +196,13 @@ func (w *writing) build(m *Modification, add func(*row.Mutation) error) error {
 	slices, err := m.where.Slices(&w.Scope)
 	switch {
 	case err != nil:
+	// A range without rows deletes nothing, so that the missing support does not matter.
 	case m.ranges && len(slices) == 0: // as in Cassandra
 		return nil
 	case m.ranges:
 		err = rangesOfColumns()
 	default:
+		// IN on several columns multiplies: the product is bounded before anything is built.
 		err = restriction.CheckProduct(len(keys), len(slices))
 	}
 	if err != nil {
@@ -194,7 +220,8 @@ func (w *writing) build(m *Modification, add func(*row.Mutation) error) error {
 	return nil
 }
 
-// addChanges adds the changes of m to one partition, in the rows of the slices.
+// addChanges adds the changes of m to one partition, in the rows of the slices. The static row is changed once for each
+// partition, whatever the clusterings.
 func (w *writing) addChanges(m *Modification, key row.PartitionKey, in []row.Slice) error {
 	if len(m.static) > 0 {
 		if err := w.addStatic(m, key); err != nil {
@@ -203,6 +230,7 @@ func (w *writing) addChanges(m *Modification, key row.PartitionKey, in []row.Sli
 	}
 	whole := m.where.WholeRows()
 	switch {
+	// DELETE of static columns only, perhaps with a clustering in WHERE, touches no row.
 	case m.kind == restriction.Delete && len(m.regular) == 0 && len(m.static) > 0:
 		return nil
 	case m.kind == restriction.Delete && len(m.regular) == 0 && !m.where.HasClustering():
@@ -211,11 +239,13 @@ func (w *writing) addChanges(m *Modification, key row.PartitionKey, in []row.Sli
 		for _, s := range in {
 			w.addRangeTombstone(s)
 		}
+	// Slices are exact rows here: of an UPDATE or INSERT, or of a DELETE whose clustering is complete.
 	case len(m.regular) > 0 || whole && len(m.static) == 0:
 		for _, s := range in {
 			if err := w.addRow(m, key, s.Start); err != nil {
 				return err
 			}
+			// After each row, so that an IN with large values stops early.
 			if err := checkPartition(m.table, &w.builder); err != nil {
 				return err
 			}
@@ -228,13 +258,14 @@ func (w *writing) addChanges(m *Modification, key row.PartitionKey, in []row.Sli
 }
 
 // deletion returns the deletion of a row. Within a statement or batch, whose changes have one timestamp, it removes
-// what is written to the row, whatever the order of the statements.
+// what is written to the row, whatever the order of the statements: at equal timestamps a deletion wins.
 func (w *writing) deletion() row.Deletion {
 	return row.Deletion{Timestamp: w.Timestamp, LocalTime: w.Now}
 }
 
-// wideDeletion returns the deletion of a partition or of a range of rows. In a conditional change its timestamp is
-// just before the timestamp of the written cells, as in Cassandra, so that a batch may replace the rows.
+// wideDeletion returns the deletion of a partition or of a range of rows. In a conditional change its timestamp is just
+// before the timestamp of the written cells, as in Cassandra, so that a batch may replace the rows. The proposer
+// reserves both timestamps for the change (paxos.CASRequest).
 func (w *writing) wideDeletion() row.Deletion {
 	d := w.deletion()
 	if w.known != nil {
@@ -243,12 +274,14 @@ func (w *writing) wideDeletion() row.Deletion {
 	return d
 }
 
+// addPartitionDeletion adds the deletion of the partition with its static row.
 func (w *writing) addPartitionDeletion() {
 	w.row.Reset()
 	w.row.Deletion = w.wideDeletion()
 	w.builder.AddHeader(&w.row)
 }
 
+// addRangeTombstone adds the deletion of the rows in s. Its start may be empty, which is before every clustering.
 func (w *writing) addRangeTombstone(s row.Slice) {
 	end := s.End
 	if end == nil {
@@ -257,8 +290,10 @@ func (w *writing) addRangeTombstone(s row.Slice) {
 	w.builder.AddRangeTombstone(row.RangeTombstone{Start: s.Start, End: end, Deletion: w.wideDeletion()})
 }
 
-// buildSingle is build for a statement that selects one row: it builds no lists.
+// buildSingle is build for a statement that selects one row: it builds no lists, and reuses the writing's buffers for
+// the key and clustering. Most writes are of this kind.
 func (w *writing) buildSingle(m *Modification, add func(*row.Mutation) error) error {
+	// The buffers are kept in w even after an error, so that their memory is not lost for the next statement.
 	var err error
 	if w.key, w.values, err = m.where.SingleKey(&w.Scope, w.key[:0], w.values); err != nil {
 		return err
@@ -270,6 +305,7 @@ func (w *writing) buildSingle(m *Modification, add func(*row.Mutation) error) er
 			return err
 		}
 	}
+	// No clustering: the statement changes static columns, or deletes the partition.
 	if !m.where.HasClustering() && len(m.table.Clustering) > 0 {
 		if m.kind == restriction.Delete && len(m.static) == 0 {
 			w.addPartitionDeletion()
@@ -280,8 +316,10 @@ func (w *writing) buildSingle(m *Modification, add func(*row.Mutation) error) er
 		return err
 	}
 	switch {
+	// In a table without clustering columns the partition is the row. Its deletion is the partition's.
 	case m.kind == restriction.Delete && len(m.regular) == 0 && len(m.table.Clustering) == 0 && len(m.static) == 0:
 		w.addPartitionDeletion()
+	// Static columns only, with a clustering in WHERE.
 	case m.kind == restriction.Delete && len(m.regular) == 0 && len(m.static) > 0:
 	default:
 		if err := w.addRow(m, key, w.clustering); err != nil {
@@ -291,6 +329,7 @@ func (w *writing) buildSingle(m *Modification, add func(*row.Mutation) error) er
 	return w.finish(add)
 }
 
+// finish passes the mutation to add, unless it changes nothing.
 func (w *writing) finish(add func(*row.Mutation) error) error {
 	if w.builder.Empty() {
 		return nil
@@ -301,18 +340,23 @@ func (w *writing) finish(add func(*row.Mutation) error) error {
 	return add(&w.builder)
 }
 
+// addStatic adds the changes of static columns. Constraints and guardrails are checked after the operations, which know
+// nothing of each other.
 func (w *writing) addStatic(m *Modification, key row.PartitionKey) error {
+	// m.reads may be true for an operation on a regular column only; the read is then one too many.
 	if m.reads {
 		if err := w.find(m.table, key, nil); err != nil {
 			return err
 		}
 	}
+	// beginRow resets the row of a previous partition.
 	w.beginRow()
 	for _, o := range m.static {
 		if err := o.Apply(&w.operationContext, &w.row); err != nil {
 			return err
 		}
 	}
+	// All values were unset.
 	if w.row.Empty() {
 		return nil
 	}
@@ -327,6 +371,8 @@ func (w *writing) addStatic(m *Modification, key row.PartitionKey) error {
 	return nil
 }
 
+// addRow adds the changes of one row. clustering is encoded, and complete. The row is checked after its operations, and
+// added even if it only has a marker.
 func (w *writing) addRow(m *Modification, key row.PartitionKey, clustering []byte) error {
 	if err := checkClustering(m.table, clustering); err != nil {
 		return err
@@ -341,12 +387,17 @@ func (w *writing) addRow(m *Modification, key row.PartitionKey, clustering []byt
 	}
 	w.beginRow()
 	w.row.Clustering = clustering
+	// At most one of marker and deletion is set: INSERT, UPDATE and DELETE have different effects on the row itself.
 	switch {
+	// An INSERT makes the row exist even without values. An UPDATE does not; a row of a compact table exists by its
+	// value.
 	case m.kind == restriction.Insert && m.table.Compact == schema.NotCompact:
 		w.row.Liveness = row.Liveness{Timestamp: w.Timestamp}
 		if w.TTL > 0 {
+			// Seconds since 1970, like Now.
 			w.row.Liveness.TTL, w.row.Liveness.LocalTime = w.TTL, w.Now+int64(w.TTL)
 		}
+	// A DELETE without columns. Its operations are none.
 	case m.kind == restriction.Delete && len(m.regular) == 0:
 		w.row.Deletion = w.deletion()
 	}
@@ -355,6 +406,7 @@ func (w *writing) addRow(m *Modification, key row.PartitionKey, clustering []byt
 			return err
 		}
 	}
+	// For example an UPDATE with unset values.
 	if w.row.Empty() {
 		return nil
 	}
@@ -364,6 +416,7 @@ func (w *writing) addRow(m *Modification, key row.PartitionKey, clustering []byt
 	if err := w.guardRow(m, key, schema.Regular); err != nil {
 		return err
 	}
+	// Encoded rows have sorted cells. One cell is sorted.
 	if len(m.regular) > 1 || len(w.row.Cells) > 1 {
 		w.row.Sort()
 	}
@@ -373,7 +426,7 @@ func (w *writing) addRow(m *Modification, key row.PartitionKey, clustering []byt
 
 // checkClustering refuses the row with the empty clustering of a compact table with one clustering column. As in
 // Cassandra, the row is refused when the change is applied: after the errors of WHERE and USING, and not if a condition
-// does not hold.
+// does not hold. Other tables may have empty values of types that permit them.
 func checkClustering(t *schema.Table, clustering []byte) error {
 	if t.Compact != schema.CompactDense || len(t.Clustering) != 1 {
 		return nil
@@ -386,21 +439,27 @@ func checkClustering(t *schema.Table, clustering []byte) error {
 	return nil
 }
 
-// find reads the contents of a row, or, with a nil clustering, of the static row.
+// find reads the contents of a row, or, with a nil clustering, of the static row, into w.Found. The row is empty if it
+// does not exist. The read is not atomic with the write, as in Cassandra: two updates of one list by index may both
+// find the same element. A conditional change reads in its round.
 func (w *writing) find(t *schema.Table, key row.PartitionKey, clustering []byte) error {
 	if w.known != nil {
 		w.Found = w.known(clustering)
 		return nil
 	}
+	// The level of the write is the level of the read: at QUORUM, the read sees all writes that were acknowledged at
+	// QUORUM.
 	level := w.request.Consistency
 	if level == ring.Any {
 		return invalid.Errorf("ANY ConsistencyLevel is only supported for writes")
 	}
+	// The command keeps the key, whose buffer the writing reuses.
 	cmd := &row.ReadCommand{Table: t.StorageID, Key: row.PartitionKey{Token: key.Token, Bytes: slices.Clone(key.Bytes)},
 		Now: w.Now, Limits: row.Limits{Rows: 1}, StaticCounts: true}
 	if clustering != nil {
 		cmd.Slices = []row.Slice{row.ExactRow(clustering)}
 	} else {
+		// The static row comes with any row. The first one is enough.
 		cmd.Slices = []row.Slice{row.AllRows()}
 	}
 	call, err := w.writer.o.Executor.Read(w.request, &coordinator.ReadRequest{Command: cmd, Consistency: level,
@@ -409,6 +468,7 @@ func (w *writing) find(t *schema.Table, key row.PartitionKey, clustering []byte)
 		return err
 	}
 	defer call.Release()
+	// The cost of the request includes this read.
 	w.request.Cost.Path = string(restriction.AccessPartitionKey)
 	w.request.Cost.CountPage(call.Page(), w.Now)
 	if err := w.reserveRead(decodedCopies, len(call.Page())); err != nil {
@@ -425,6 +485,7 @@ func (w *writing) find(t *schema.Table, key row.PartitionKey, clustering []byte)
 			v.Clustering = v.Row.Clustering
 			v.Mark(&v.Row)
 		}
+		// The page is released at the end; the view must not point into it.
 		v = v.Clone()
 	}
 	w.Found = v

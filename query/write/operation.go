@@ -15,9 +15,11 @@ import (
 	"cqld/types"
 )
 
-// operation is the effect of one element of SET, VALUES or DELETE on a row.
+// operation is the effect of one element of SET, VALUES or DELETE on a row. Operations are part of plans: immutable,
+// and without state of an execution. Column and Reads come from the embedded target or readingTarget.
 type operation interface {
-	// Apply adds the cells and deletions of the operation to r.
+	// Apply adds the cells and deletions of the operation to r. It appends, and changes nothing of earlier operations,
+	// except for addends of a counter. An unset value adds nothing. Cells may point into values of the scope.
 	Apply(x *operationContext, r *row.Row) error
 	// Column returns the changed column.
 	Column() *schema.Column
@@ -25,48 +27,56 @@ type operation interface {
 	Reads() bool
 }
 
-// target is the column of an operation.
+// target is the column of an operation that needs no read. It implements two methods of operation.
 type target struct{ col *schema.Column }
 
+// Column implements operation.
 func (t target) Column() *schema.Column { return t.col }
-func (t target) Reads() bool            { return false }
 
-// readingTarget is the column of an operation that depends on the current contents.
+// Reads implements operation.
+func (t target) Reads() bool { return false }
+
+// readingTarget is the column of an operation that depends on the current contents: the paths of list elements are only
+// known from a read.
 type readingTarget struct{ target }
 
+// Reads implements operation.
 func (readingTarget) Reads() bool { return true }
 
-// operationContext is the input of operations: the values of a statement, and the row that it changes.
+// operationContext is the input of operations: the values of a statement, and the row that it changes. Found is nil
+// unless some operation of the statement reads.
 type operationContext struct {
 	Scope     term.Scope
 	Positions *uuid.Positions // of elements that are added to lists
-	Millis    int64           // the time at which the statement began
+	Millis    int64           // µs / 1000 since 1970: the time at which the statement began
 	Timestamp int64           // of the written cells, µs
-	Now       int64           // seconds
+	Now       int64           // seconds since 1970
 	TTL       int32           // seconds; 0 means no expiry
 	Found     *rowview.View   // the current row, for operations that read it
 	Memory    operationMemory // nil means no bound
 }
 
-// operationMemory is the memory of a request.
+// operationMemory is the memory of a request. A writing implements it.
 type operationMemory interface {
-	// Reserve reserves n bytes for the cells of the present row.
+	// Reserve reserves n bytes for the cells of the present row. It may wait, and fails if the request's context ends.
 	Reserve(n int) error
 }
 
 const (
-	// elementBytes is what an element of a multi-cell column takes as a cell, in a slice that doubles, with its path.
+	// elementBytes is what an element of a multi-cell column takes in bytes as a cell, in a slice that doubles, with
+	// its path.
 	elementBytes = 3*int(unsafe.Sizeof(row.Cell{})) + 64
-	// elementsFree is the number of elements that need no reservation.
+	// elementsFree is the number of elements that need no reservation: most collections are small.
 	elementsFree = 32
 )
 
-// reserve reserves memory for the elements of a value.
+// reserve reserves memory for the elements of a value in wire form. It is called before the cells are appended.
 func (x *operationContext) reserve(b []byte) error {
 	if x.Memory == nil || len(b) < 4 {
 		return nil
 	}
 	c := wire.NewCursor(b)
+	// The number in the value is the client's claim: each element has at least 4 bytes, which bounds it.
 	n := min(max(int(c.Int32()), 0), len(b)/4)
 	if n <= elementsFree {
 		return nil
@@ -74,7 +84,8 @@ func (x *operationContext) reserve(b []byte) error {
 	return x.Memory.Reserve(n*elementBytes + 2*len(b))
 }
 
-// cell returns a cell with the statement's timestamp and TTL.
+// cell returns a cell with the statement's timestamp and TTL. path is nil for a column of one cell. A nil value becomes
+// an empty one.
 func (x *operationContext) cell(col *schema.Column, path, value []byte) row.Cell {
 	c := row.Cell{Column: col.ID, Path: path, Timestamp: x.Timestamp, Value: term.NotNil(value)}
 	if x.TTL > 0 {
@@ -83,16 +94,18 @@ func (x *operationContext) cell(col *schema.Column, path, value []byte) row.Cell
 	return c
 }
 
+// tombstone returns the deletion of a cell: null for CQL.
 func (x *operationContext) tombstone(col *schema.Column, path []byte) row.Cell {
 	return row.Cell{Column: col.ID, Path: path, Timestamp: x.Timestamp, LocalTime: x.Now, Tombstone: true}
 }
 
-// setValue sets a column that is stored in one cell.
+// setValue sets a column that is stored in one cell: a native or frozen type.
 type setValue struct {
 	target
 	value term.Term
 }
 
+// Apply implements operation.
 func (o *setValue) Apply(x *operationContext, r *row.Row) error {
 	v, err := o.value.Eval(&x.Scope)
 	if err != nil {
@@ -107,7 +120,7 @@ func (o *setValue) Apply(x *operationContext, r *row.Row) error {
 	return nil
 }
 
-// setOperation returns the operation that sets a column.
+// setOperation returns the operation that sets a column. It depends on how the type is stored, not on the value.
 func setOperation(col *schema.Column, t term.Term) operation {
 	if col.Type.MultiCell() {
 		return &setParts{target{col}, t}
@@ -115,12 +128,15 @@ func setOperation(col *schema.Column, t term.Term) operation {
 	return &setValue{target{col}, t}
 }
 
-// setParts sets a multi-cell column: the previous contents are deleted just before.
+// setParts sets a multi-cell column: the previous contents are deleted just before, in time: the deletion has the
+// timestamp before the statement's, so that it spares the new cells. Two such writes with the same timestamp merge
+// their elements, as in Cassandra.
 type setParts struct {
 	target
 	value term.Term
 }
 
+// Apply implements operation. The deletion of the previous contents is added even if the value is empty or null.
 func (o *setParts) Apply(x *operationContext, r *row.Row) error {
 	v, err := o.value.Eval(&x.Scope)
 	if err != nil || v.Kind == wire.ValueUnset {
@@ -128,18 +144,21 @@ func (o *setParts) Apply(x *operationContext, r *row.Row) error {
 	}
 	r.Complex = append(r.Complex, row.ComplexDeletion{Column: o.col.ID,
 		Deletion: row.Deletion{Timestamp: x.Timestamp - 1, LocalTime: x.Now}})
+	// The deletion alone is null.
 	if v.Kind == wire.ValueNull {
 		return nil
 	}
 	return x.addParts(o.col, v.Bytes, r)
 }
 
-// addParts adds the elements of a value to a multi-cell column.
+// addParts adds the elements of a value to a multi-cell column. b is in wire form. Null elements are errors, but null
+// fields are not.
 func (x *operationContext) addParts(col *schema.Column, b []byte, r *row.Row) error {
 	t := col.Type
 	if t.Kind() == types.UDT {
 		for i, f := range term.SplitFields(b, t) {
 			if f != nil { // the deletion of the previous contents makes the others null
+				// The path of a field is its index.
 				r.Cells = append(r.Cells, x.cell(col, rowview.FieldPath(i), f))
 			}
 		}
@@ -154,10 +173,13 @@ func (x *operationContext) addParts(col *schema.Column, b []byte, r *row.Row) er
 		}
 		switch t.Kind() {
 		case types.List:
+			// Each element gets a position after all existing ones.
 			r.Cells = append(r.Cells, x.cell(col, x.Positions.Append(), p.Bytes()))
 		case types.Set:
+			// The path is the element; the value is empty.
 			r.Cells = append(r.Cells, x.cell(col, rowview.ElementPath(t, p.Bytes()), nil))
 		case types.Map:
+			// Parts alternate between keys and values.
 			key := p.Bytes()
 			if !p.Next() || p.Bytes() == nil {
 				return invalid.Errorf("null is not supported inside collections")
@@ -168,12 +190,13 @@ func (x *operationContext) addParts(col *schema.Column, b []byte, r *row.Row) er
 	return nil
 }
 
-// addElements is c = c + value for sets, maps and lists.
+// addElements is c = c + value for sets, maps and lists. Null adds nothing.
 type addElements struct {
 	target
 	value term.Term
 }
 
+// Apply implements operation. The cells of existing elements stay, so that no read is needed.
 func (o *addElements) Apply(x *operationContext, r *row.Row) error {
 	v, err := o.value.Eval(&x.Scope)
 	if err != nil || v.Kind != wire.ValueSet {
@@ -182,12 +205,13 @@ func (o *addElements) Apply(x *operationContext, r *row.Row) error {
 	return x.addParts(o.col, v.Bytes, r)
 }
 
-// prependElements is c = value + c for lists.
+// prependElements is c = value + c for lists. The result begins with value in its order.
 type prependElements struct {
 	target
 	value term.Term
 }
 
+// Apply implements operation. Elements that are in the list stay where they are.
 func (o *prependElements) Apply(x *operationContext, r *row.Row) error {
 	v, err := o.value.Eval(&x.Scope)
 	if err != nil || v.Kind != wire.ValueSet {
@@ -197,18 +221,22 @@ func (o *prependElements) Apply(x *operationContext, r *row.Row) error {
 		return err
 	}
 	elements := term.SplitCollection(v.Bytes, 1)
+	// Each position is before all earlier ones, so that the last element comes first.
 	for i := len(elements) - 1; i >= 0; i-- {
 		r.Cells = append(r.Cells, x.cell(o.col, x.Positions.Prepend(), elements[i]))
 	}
 	return nil
 }
 
-// removeKeys is c = c - value for sets, and for maps with a set of keys.
+// removeKeys is c = c - value for sets, and for maps with a set of keys. It needs no read: the deletion of an element
+// that does not exist does nothing.
 type removeKeys struct {
 	target
 	value term.Term
 }
 
+// Apply implements operation. The tombstones hide elements with older cells only: a concurrent addition with a later
+// timestamp survives.
 func (o *removeKeys) Apply(x *operationContext, r *row.Row) error {
 	v, err := o.value.Eval(&x.Scope)
 	if err != nil || v.Kind != wire.ValueSet {
@@ -223,12 +251,15 @@ func (o *removeKeys) Apply(x *operationContext, r *row.Row) error {
 	return nil
 }
 
-// removeElements is c = c - value for lists: it removes all elements that are equal to one in value.
+// removeElements is c = c - value for lists: it removes all elements that are equal to one in value. Equal means equal
+// as values of the element type.
 type removeElements struct {
 	readingTarget
 	value term.Term
 }
 
+// Apply implements operation. Only elements that the read has found are deleted: a concurrent addition of an equal
+// element survives.
 func (o *removeElements) Apply(x *operationContext, r *row.Row) error {
 	v, err := o.value.Eval(&x.Scope)
 	if err != nil || v.Kind != wire.ValueSet {
@@ -238,6 +269,7 @@ func (o *removeElements) Apply(x *operationContext, r *row.Row) error {
 		return err
 	}
 	unwanted := term.SplitCollection(v.Bytes, 1)
+	// existing is a list of its own, so that the cells appended here do not change it.
 	for _, c := range x.existing(o.col, r) {
 		for _, u := range unwanted {
 			if term.EqualValue(o.col.Type.Elems()[0], term.NotNil(c.Value), u) {
@@ -249,12 +281,13 @@ func (o *removeElements) Apply(x *operationContext, r *row.Row) error {
 	return nil
 }
 
-// setKey is m[key] = value.
+// setKey is m[key] = value. A null value deletes the entry.
 type setKey struct {
 	target
 	key, value term.Term
 }
 
+// Apply implements operation. The key is evaluated before the value: its errors come first.
 func (o *setKey) Apply(x *operationContext, r *row.Row) error {
 	path, err := mapKey(x, o.col, o.key)
 	if err != nil {
@@ -273,6 +306,8 @@ func (o *setKey) Apply(x *operationContext, r *row.Row) error {
 	return nil
 }
 
+// mapKey returns the path of an element: a map's key or a set's element. Null and unset keys are errors, with the words
+// for the collection.
 func mapKey(x *operationContext, col *schema.Column, key term.Term) ([]byte, error) {
 	k, err := key.Eval(&x.Scope)
 	if err != nil {
@@ -291,17 +326,20 @@ func mapKey(x *operationContext, col *schema.Column, key term.Term) ([]byte, err
 	return rowview.ElementPath(col.Type, k.Bytes), nil
 }
 
-// setIndex is l[index] = value.
+// setIndex is l[index] = value. The new cell has the path of the old one, so that the element keeps its place. A null
+// value deletes the element. The row must be known.
 type setIndex struct {
 	readingTarget
 	index, value term.Term
 }
 
+// Apply implements operation. The errors have Cassandra's words and order: index, value, contents.
 func (o *setIndex) Apply(x *operationContext, r *row.Row) error {
 	i, unset, err := listIndex(x, o.index)
 	if err != nil {
 		return err
 	}
+	// As in Cassandra, DELETE l[?] accepts an unset index, SET does not.
 	if unset {
 		return invalid.Errorf("Invalid unset value for list index")
 	}
@@ -310,6 +348,7 @@ func (o *setIndex) Apply(x *operationContext, r *row.Row) error {
 		return err
 	}
 	cells := x.existing(o.col, r)
+	// A list without elements is null: it does not exist.
 	if len(cells) == 0 {
 		return invalid.Errorf("Attempted to set an element on a list which is null")
 	}
@@ -325,6 +364,7 @@ func (o *setIndex) Apply(x *operationContext, r *row.Row) error {
 	return nil
 }
 
+// listIndex returns the index of a list's element. It does not check it against the list.
 func listIndex(x *operationContext, index term.Term) (i int, unset bool, err error) {
 	v, err := index.Eval(&x.Scope)
 	if err != nil {
@@ -340,13 +380,14 @@ func listIndex(x *operationContext, index term.Term) (i int, unset bool, err err
 	return int(c.Int32()), false, nil
 }
 
-// setField is u.field = value.
+// setField is u.field = value. A null value deletes the field.
 type setField struct {
 	target
 	field int
 	value term.Term
 }
 
+// Apply implements operation. Other fields of the value keep their cells.
 func (o *setField) Apply(x *operationContext, r *row.Row) error {
 	v, err := o.value.Eval(&x.Scope)
 	if err != nil {
@@ -361,10 +402,13 @@ func (o *setField) Apply(x *operationContext, r *row.Row) error {
 	return nil
 }
 
-// deleteColumn is DELETE c.
+// deleteColumn is DELETE c. A multi-cell column is deleted with all its elements, at the statement's own timestamp:
+// unlike setParts, nothing is written that must survive it.
 type deleteColumn struct{ target }
 
+// Apply implements operation.
 func (o *deleteColumn) Apply(x *operationContext, r *row.Row) error {
+	// A counter is deleted like a column with several cells, not by a tombstone among its cells.
 	if o.col.Type.MultiCell() || o.col.IsCounter() {
 		r.Complex = append(r.Complex, row.ComplexDeletion{Column: o.col.ID,
 			Deletion: row.Deletion{Timestamp: x.Timestamp, LocalTime: x.Now}})
@@ -374,12 +418,13 @@ func (o *deleteColumn) Apply(x *operationContext, r *row.Row) error {
 	return nil
 }
 
-// deleteKey is DELETE c[key] of a set or map.
+// deleteKey is DELETE c[key] of a set or map. It needs no read.
 type deleteKey struct {
 	target
 	key term.Term
 }
 
+// Apply implements operation.
 func (o *deleteKey) Apply(x *operationContext, r *row.Row) error {
 	path, err := mapKey(x, o.col, o.key)
 	if err != nil {
@@ -389,12 +434,13 @@ func (o *deleteKey) Apply(x *operationContext, r *row.Row) error {
 	return nil
 }
 
-// deleteIndex is DELETE l[index].
+// deleteIndex is DELETE l[index]. An unset index deletes nothing.
 type deleteIndex struct {
 	readingTarget
 	index term.Term
 }
 
+// Apply implements operation.
 func (o *deleteIndex) Apply(x *operationContext, r *row.Row) error {
 	i, unset, err := listIndex(x, o.index)
 	if err != nil || unset {
@@ -412,7 +458,7 @@ func (o *deleteIndex) Apply(x *operationContext, r *row.Row) error {
 }
 
 // byIndex reports whether an operation finds an element of a list by its index. Whether it fails shows how many
-// elements the list has.
+// elements the list has, which a mask may hide.
 func byIndex(o operation) bool {
 	switch o.(type) {
 	case *setIndex, *deleteIndex:
@@ -427,31 +473,37 @@ type deleteField struct {
 	field int
 }
 
+// Apply implements operation.
 func (o *deleteField) Apply(x *operationContext, r *row.Row) error {
 	r.Cells = append(r.Cells, x.tombstone(o.col, rowview.FieldPath(o.field)))
 	return nil
 }
 
-// existing returns the live cells of a column, in order: those found, as changed by the earlier operations in the
-// same statement, which are in r.
+// existing returns the live cells of a column, in order: those found, as changed by the earlier operations in the same
+// statement, which are in r. Cells point into x.Found and into r.Cells: they are valid until the next cell is appended.
 func (x *operationContext) existing(col *schema.Column, r *row.Row) (cells []*row.Cell) {
 	deleted := int64(row.NoTimestamp)
+	// A deletion in r hides what was found before: for example SET l = [1], l[0] = 2.
 	for _, d := range r.Complex {
 		if d.Column == col.ID {
 			deleted = max(deleted, d.Timestamp)
 		}
 	}
+	// Elements reports cells as valid during its call only. They stay valid here, because find and cas decode rows into
+	// cells, without row.Run.
 	x.Found.Elements(col, func(c *row.Cell) {
 		if c.Timestamp > deleted {
 			cells = append(cells, c)
 		}
 	})
+	// Paths of list elements are compared as bytes, which is their order in the list.
 	byPath := func(a, b *row.Cell) int { return bytes.Compare(a.Path, b.Path) }
 	for i := range r.Cells {
 		c := &r.Cells[i]
 		if c.Column != col.ID {
 			continue
 		}
+		// cells stays sorted by path. An element that was changed keeps its place.
 		at, found := slices.BinarySearchFunc(cells, c, byPath)
 		switch {
 		case found && c.Tombstone:
@@ -465,7 +517,8 @@ func (x *operationContext) existing(col *schema.Column, r *row.Row) (cells []*ro
 	return cells
 }
 
-// listRead returns what an operation that must read a list is called in the guardrail against such operations, or "".
+// listRead returns what an operation that must read a list is called in the guardrail against such operations, or "" if
+// it reads none. The words are Cassandra's.
 func listRead(o operation) string {
 	switch o.(type) {
 	case *setIndex:
@@ -478,7 +531,8 @@ func listRead(o operation) string {
 	return ""
 }
 
-// setsElement reports whether an operation sets one element of a collection.
+// setsElement reports whether an operation sets one element of a collection, so that its cells do not show the
+// collection's size.
 func setsElement(o operation) bool {
 	switch o.(type) {
 	case *setKey, *setIndex:

@@ -7,18 +7,20 @@ import (
 	"cqld/types/similarity"
 )
 
-// setVector is an operation on a column with a vector index. It refuses vectors that have no score.
+// setVector is an operation on a column with a vector index. It refuses vectors that have no score, which a search
+// could never return. It embeds the operation that it checks, so that Column and Reads stay the same.
 type setVector struct {
 	operation
 	function similarity.Function
 }
 
-// checkVector returns o, or an operation that checks the vectors that o writes.
+// checkVector returns o, or an operation that checks the vectors that o writes if the column has a vector index.
 func checkVector(t *schema.Table, o operation) operation {
 	ix := restriction.VectorIndex(t, o.Column())
 	if ix == nil {
 		return o
 	}
+	// The options were checked when the index was created.
 	f, _ := similarity.Of(ix.Options)
 	return &setVector{o, f}
 }
@@ -29,6 +31,7 @@ func (o *setVector) Apply(x *operationContext, r *row.Row) error {
 	if err := o.operation.Apply(x, r); err != nil {
 		return err
 	}
+	// Only the cells of this operation: the row may have others.
 	for i := range r.Cells[before:] {
 		if c := &r.Cells[before+i]; !c.Tombstone {
 			if v := similarity.Decode(nil, c.Value); !o.function.Comparable(v) {

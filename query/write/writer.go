@@ -16,12 +16,14 @@ import (
 	"cqld/row"
 )
 
-// Options configure a Writer.
+// Options configure a Writer. They must not change while it is used.
 type Options struct {
 	*execution.Services
+	// BatchWarnBytes and BatchFailBytes are sizes of batches, as Cassandra counts them, above which the client gets a
+	// warning or an error.
 	BatchWarnBytes  int
 	BatchFailBytes  int
-	BatchPartitions int // number of partitions from which an unlogged batch causes a warning
+	BatchPartitions int // number of partitions above which an unlogged batch causes a warning
 	// TimestampAheadMax is how far a client's timestamp may be ahead of this node's clock, and TimestampAheadWarn
 	// from when on the client gets a warning. Zero means no limit.
 	TimestampAheadMax, TimestampAheadWarn time.Duration
@@ -34,7 +36,7 @@ type Writer struct {
 	batches  [cql.BatchCounter + 1]histogram.Counts // partitions of batches without conditions, by kind
 }
 
-// Batches returns the numbers of partitions that batches of a kind without conditions have changed.
+// Batches returns the numbers of partitions that batches of a kind without conditions have changed as percentiles.
 func (writer *Writer) Batches(kind cql.BatchKind) histogram.CountPercentiles {
 	return writer.batches[kind].Percentiles()
 }
@@ -42,19 +44,22 @@ func (writer *Writer) Batches(kind cql.BatchKind) histogram.CountPercentiles {
 // New returns a Writer.
 func New(o Options) *Writer {
 	writer := &Writer{o: o}
+	// The pool is private: writings of another writer would have other options.
 	writer.writings.New = func() any { return new(writing) }
 	return writer
 }
 
 // Outcome is what a client learns of a write that was executed: the rows of a conditional change. Other writes have no
-// columns.
+// columns, and the client receives a result without rows.
+// The first one is [applied].
 type Outcome struct {
+	// The number of rows.
 	Columns []term.Spec
 	Count   int32
 	Values  []byte // Count times one [bytes] for each column
 }
 
-// compiler compiles one statement into a plan.
+// compiler compiles one statement into a plan. It is used once.
 type compiler struct {
 	*term.Compiler
 	writer  *Writer
@@ -68,7 +73,9 @@ type pending struct {
 	list     [1]*row.Mutation
 }
 
-// Execute executes an INSERT, UPDATE or DELETE.
+// Execute executes an INSERT, UPDATE or DELETE. It evaluates the plan with params.Values, and waits until enough
+// replicas have the changes. A statement that changes several partitions (IN) is an unlogged batch for the coordinator:
+// it may be applied in part. The caller has checked the permissions and m.Refused.
 func (writer *Writer) Execute(r *request.Request, m *Modification, params *execution.Params) (Outcome, error) {
 	if err := writer.permitIndexes(r, m); err != nil {
 		return Outcome{}, err
@@ -76,11 +83,13 @@ func (writer *Writer) Execute(r *request.Request, m *Modification, params *execu
 	if err := writer.guardWrites(r, m); err != nil {
 		return Outcome{}, err
 	}
+	// A conditional change has the same bound of time.
 	params, err := params.WithTimeout(m.timeout, params.Values)
 	if err != nil {
 		return Outcome{}, err
 	}
 	if m.conditional() {
+		// The check of consistency levels is different: see executeConditional.
 		return writer.executeConditional(r, []Statement{{m, params.Values}}, false, params)
 	}
 	if err := m.checkConsistency(r.Consistency); err != nil {
@@ -88,22 +97,26 @@ func (writer *Writer) Execute(r *request.Request, m *Modification, params *execu
 	}
 	w := writer.writings.Get().(*writing)
 	defer writer.putWriting(w)
+	// One moment: all rows of the statement expire together.
 	w.begin(writer, r, params, params.Values, writer.o.Moment(params))
 	timestamp := w.chooseTimestamp(writer, params)
 	if err := w.attributes(m, timestamp); err != nil {
 		return Outcome{}, err
 	}
+	// The first mutation needs no allocation of its own; most statements have no other.
 	x := &pending{}
 	var more []*row.Mutation
 	size := 0
 	err = w.build(m, func(b *row.Mutation) error {
 		size += b.Size()
+		// Before the copy is made.
 		if err := checkChanges(size); err != nil {
 			return err
 		}
 		into := &x.mutation
 		if x.list[0] != nil {
 			into = new(row.Mutation)
+			// A statement with IN has further mutations; they are allocated one by one.
 			more = append(more, into)
 		} else {
 			x.list[0] = into
@@ -111,6 +124,7 @@ func (writer *Writer) Execute(r *request.Request, m *Modification, params *execu
 		copyMutation(into, b)
 		return nil
 	})
+	// Nothing to write: all values were unset, or IN was empty.
 	if err != nil || x.list[0] == nil {
 		return Outcome{}, err
 	}
@@ -121,13 +135,15 @@ func (writer *Writer) Execute(r *request.Request, m *Modification, params *execu
 		x.request.Mutations = append(x.request.Mutations, more...)
 		x.request.Type = coordinator.WriteUnloggedBatch
 	}
+	// Also for several partitions: each is led by a replica of its own.
 	if isCounterTable(m.table) {
 		x.request.Type, x.request.Timeout = coordinator.WriteCounter, timeouts.Counter
 	}
 	return Outcome{}, writer.execute(r, &x.request)
 }
 
-// execute executes a write, and sets the access path of its cost if the leader of a counter update has read.
+// execute executes a write, and sets the access path of its cost if the leader of a counter update has read. The cost
+// is counted even if the write fails: replicas have worked.
 func (writer *Writer) execute(r *request.Request, req *coordinator.WriteRequest) error {
 	err := writer.o.Executor.Write(r, req)
 	if r.Cost.Commands > 0 {
@@ -136,6 +152,8 @@ func (writer *Writer) execute(r *request.Request, req *coordinator.WriteRequest)
 	return err
 }
 
+// checkConsistency refuses levels that a statement without a condition cannot have: the serial ones, and for counters
+// also ANY.
 func (m *Modification) checkConsistency(c ring.Consistency) error {
 	switch {
 	case !isCounterTable(m.table):
