@@ -12,16 +12,21 @@ import (
 	"cqld/types"
 )
 
-// attributes sets the attributes of a new column.
+// attributes sets the attributes of a new column: its constraints and its default, in the form in which the schema
+// stores them. spec stays without attributes if the statement has neither. keyspace and table are for messages, and for
+// the resolution of functions.
 func (d *Definer) attributes(keyspace, table string, spec *schema.ColumnSpec, def *cql.ColumnDefinition) error {
 	all := def.Constraints
+	// NOT NULL is also a constraint in CHECK: both spellings together are a duplicate.
 	if def.NotNull {
 		required := cql.Constraint{Function: cql.NotNullConstraint}
 		if slices.ContainsFunc(all, func(c cql.Constraint) bool { return c.Function == required.Function }) {
 			return invalid.Errorf("Duplicate definition of NOT NULL constraint")
 		}
+		// The capacity is cut, so that append never writes into the parsed statement.
 		all = append(all[:len(all):len(all)], required)
 	}
+	// The column has no id yet: only its name, kind and type matter for constraints.
 	col := &schema.Column{Name: spec.Name, Kind: spec.Kind, Type: spec.Type}
 	check, err := constraint.Define(keyspace, table, col, all)
 	if err != nil {
@@ -37,7 +42,8 @@ func (d *Definer) attributes(keyspace, table string, spec *schema.ColumnSpec, de
 	return nil
 }
 
-// defaultText checks the term of DEFAULT, and returns it as it is stored; nil has no text.
+// defaultText checks the term of DEFAULT, and returns it as it is stored: in canonical CQL, which INSERT parses again.
+// nil has no text. The term may contain functions: it is evaluated by each INSERT, not here.
 func (d *Definer) defaultText(keyspace string, col *schema.Column, value cql.Term) (string, error) {
 	if value == nil {
 		return "", nil
@@ -49,21 +55,26 @@ func (d *Definer) defaultText(keyspace string, col *schema.Column, value cql.Ter
 	case col.Type.Kind() == types.Counter:
 		return "", invalid.Errorf("Counter column '%s' cannot have a DEFAULT", col.Name)
 	}
+	// NULL in DEFAULT would look like a default, but have no effect.
 	if l, ok := value.(*cql.Literal); ok && l.Kind == cql.LiteralNull {
 		return "", invalid.Errorf("The DEFAULT of column '%s' is null, which it has without a DEFAULT", col.Name)
 	}
+	// Without Table: a default cannot refer to other columns. Without UserFunctions: it can only call native functions.
 	c := &term.Compiler{Schema: d.Schema, Functions: d.Functions, ResolveType: ResolveType, Keyspace: keyspace}
 	if _, err := c.Term(value, term.Spec{Keyspace: keyspace, Name: col.Name, Type: col.Type}); err != nil {
 		return "", err
 	}
+	// Term compiles markers. Here no client could bind a value.
 	if len(c.Markers) > 0 {
 		return "", invalid.Errorf("Bind variables cannot be used in the DEFAULT of column '%s'", col.Name)
 	}
 	return cql.FormatTerm(value), nil
 }
 
-// alterConstraints defines ALTER c CHECK … and ALTER c DROP CHECK.
+// alterConstraints defines ALTER c CHECK … and ALTER c DROP CHECK. The latter has no constraints, and stores an empty
+// text. The rows in the table are not checked.
 func (d *Definer) alterConstraints(c *schema.AlterTable, t *schema.Table, a *cql.AlterColumnConstraints) error {
+	// A pointer distinguishes an empty text, which removes the constraints, from no change.
 	c.Attributes = &schema.AttributesChange{Column: a.Column, IfExists: a.IfExists, Check: new(string)}
 	col := t.Column(a.Column)
 	if col == nil {
@@ -74,10 +85,12 @@ func (d *Definer) alterConstraints(c *schema.AlterTable, t *schema.Table, a *cql
 	return err
 }
 
-// renames returns the changes of names, and of the constraints that contain them.
+// renames returns the changes of names, and of the constraints that contain them. A constraint is stored as text with
+// the name of its column, so that the text changes with the name. Default values contain no names.
 func renames(t *schema.Table, a *cql.RenameColumns) (out []schema.Rename, err error) {
 	for _, r := range a.Renames {
 		change := schema.Rename{From: r.From, To: r.To}
+		// Apply reports a column that does not exist, so that it is no error here.
 		if col := t.Column(r.From); col != nil && col.CheckText() != "" {
 			if change.Check, err = constraint.Renamed(col, r.To); err != nil {
 				return nil, err
@@ -88,7 +101,8 @@ func renames(t *schema.Table, a *cql.RenameColumns) (out []schema.Rename, err er
 	return out, nil
 }
 
-// alterDefault defines ALTER c SET DEFAULT … and ALTER c DROP DEFAULT.
+// alterDefault defines ALTER c SET DEFAULT … and ALTER c DROP DEFAULT. The latter stores an empty text. Existing rows
+// do not change: INSERT evaluates defaults.
 func (d *Definer) alterDefault(c *schema.AlterTable, t *schema.Table, a *cql.AlterColumnDefault) error {
 	c.Attributes = &schema.AttributesChange{Column: a.Column, IfExists: a.IfExists, Default: new(string)}
 	col := t.Column(a.Column)
@@ -100,17 +114,19 @@ func (d *Definer) alterDefault(c *schema.AlterTable, t *schema.Table, a *cql.Alt
 	return err
 }
 
-// The bounds of comments and security labels in Cassandra 6, in UTF-16 code units.
+// The bounds of comments and security labels in Cassandra 6, in UTF-16 code units: the length of a Java string.
 const (
 	commentLengthMax = 128
 	labelLengthMax   = 48
 )
 
-// commentOn defines COMMENT ON and SECURITY LABEL ON. Null removes a comment or label.
+// commentOn defines COMMENT ON and SECURITY LABEL ON. Null removes a comment or label: the text of a null literal is
+// empty. Comments on tables and columns are changes of the table, all others changes of the keyspace.
 func (d *Definer) commentOn(stmt *cql.CommentOn) Definition {
 	if stmt.Kind == cql.CommentKeyspace {
 		return d.commentOnKeyspace(stmt, stmt.Name.Name)
 	}
+	// A keyspace has no keyspace of its own name: the others are resolved like any name.
 	keyspace, err := d.KeyspaceOf(stmt.Name)
 	if err != nil {
 		return refuse(err)
@@ -120,6 +136,7 @@ func (d *Definer) commentOn(stmt *cql.CommentOn) Definition {
 	}
 	name := stmt.Name.Name
 	if err := mayChange(keyspace, "ALTER", "table "+keyspace+"."+name); err != nil {
+		// Cassandra's order: permission on the object, form of the text, existence.
 		return refuse(err)
 	}
 	if err := checkComment(stmt); err != nil {
@@ -131,6 +148,7 @@ func (d *Definer) commentOn(stmt *cql.CommentOn) Definition {
 		return refuse(invalid.Errorf("Keyspace '%s' doesn't exist", keyspace))
 	case t == nil:
 		return refuse(invalid.Errorf("Table '%s.%s' doesn't exist", keyspace, name))
+	// Cassandra has no word for views here.
 	case t.View != nil:
 		return refuse(invalid.Errorf("Cannot set %s on non-regular table '%s.%s'", commentName(stmt), keyspace, name))
 	case stmt.Kind == cql.CommentColumn && t.Column(stmt.Member) == nil:
@@ -141,24 +159,29 @@ func (d *Definer) commentOn(stmt *cql.CommentOn) Definition {
 		Keyspace: keyspace, Name: name}}
 	def.Warnings = providerWarnings(stmt)
 	switch {
+	// A label and a comment of a column are two attributes; the other one stays.
 	case stmt.Kind == cql.CommentColumn && stmt.Label:
 		c.Attributes = &schema.AttributesChange{Column: stmt.Member, Label: &stmt.Comment.Text}
 	case stmt.Kind == cql.CommentColumn:
 		c.Attributes = &schema.AttributesChange{Column: stmt.Member, Comment: &stmt.Comment.Text}
 	case stmt.Label:
+		// The options of the table are copied, and only the one in Set is applied.
 		c.Options, c.Set = t.Options, []string{schema.LabelOption}
 		c.Options.Label = stmt.Comment.Text
 	default:
+		// COMMENT ON TABLE is another spelling of WITH comment = '…'.
 		c.Options, c.Set = t.Options, []string{"comment"}
 		c.Options.Comment = stmt.Comment.Text
 	}
 	return def
 }
 
-// commentOnKeyspace defines the comment or label of a keyspace, of a type of it, or of a field of such a type.
+// commentOnKeyspace defines the comment or label of a keyspace, of a type in it, or of a field of such a type. Apply
+// reports types and fields that do not exist.
 func (d *Definer) commentOnKeyspace(stmt *cql.CommentOn, keyspace string) Definition {
 	comment := schema.Comment{Text: stmt.Comment.Text, Label: stmt.Label}
 	event := schema.Event{Change: schema.Updated, Target: schema.TargetKeyspace, Keyspace: keyspace}
+	// The resource in the message depends on the object: types belong to the keyspace's tables for Cassandra.
 	what := "keyspace " + keyspace
 	if stmt.Kind != cql.CommentKeyspace {
 		comment.Type, comment.Field = stmt.Name.Name, stmt.Member
@@ -178,7 +201,7 @@ func (d *Definer) commentOnKeyspace(stmt *cql.CommentOn, keyspace string) Defini
 		Warnings: providerWarnings(stmt)}
 }
 
-// commentName returns what a statement sets, as messages name it.
+// commentName returns what a statement sets, as messages name it, in lower case.
 func commentName(stmt *cql.CommentOn) string {
 	if stmt.Label {
 		return "security label"
@@ -186,7 +209,7 @@ func commentName(stmt *cql.CommentOn) string {
 	return "comment"
 }
 
-// checkComment refuses texts that are empty or too long.
+// checkComment refuses comments and labels that are empty or too long. Null, which removes them, is neither.
 func checkComment(stmt *cql.CommentOn) error {
 	most := commentLengthMax
 	if stmt.Label {
@@ -195,6 +218,7 @@ func checkComment(stmt *cql.CommentOn) error {
 	if stmt.Comment.Kind != cql.LiteralString {
 		return nil
 	}
+	// Java counts a character outside of the basic plane as two.
 	switch n := len(utf16.Encode([]rune(stmt.Comment.Text))); {
 	case n == 0:
 		return invalid.Errorf("Cannot set %s to empty string", commentName(stmt))
@@ -204,7 +228,7 @@ func checkComment(stmt *cql.CommentOn) error {
 	return nil
 }
 
-// providerWarnings returns Cassandra's warning about FOR, which has no effect.
+// providerWarnings returns Cassandra's warning about FOR, which has no effect. Without FOR it returns nil.
 func providerWarnings(stmt *cql.CommentOn) []string {
 	if stmt.Provider == "" {
 		return nil

@@ -12,15 +12,21 @@ import (
 )
 
 // Definer converts definitions to schema changes. It uses one snapshot of the schema; schema.Apply checks again when
-// the change is made.
+// the change is made: another node may have changed the schema in between. A Definer serves one statement, or several
+// of one client, and is not safe for concurrent use with changes of its fields. Nothing here sends or stores anything.
+//
+// Which checks are made here, and which are left to Apply, follows Cassandra's order of errors. If Apply reports an
+// error that comes first, Define returns the change without further checks, so that the client gets Apply's error.
 type Definer struct {
+	// Of the members and data centers, for replication.
 	Schema    *schema.Schema
 	Topology  *ring.Topology
 	Keyspace  string             // of unqualified names; empty means none is in use
-	NewID     func() schema.UUID // for tables
-	NowMicros func() int64       // for dropped columns and tables
+	NewID     func() schema.UUID // for tables and views
+	NowMicros func() int64       // µs since 1970, for dropped columns and tables
 
 	Masking bool // columns may be masked (dynamic_data_masking_enabled)
+	// The classes of indexes that may be created, and their bounds.
 	Indexes Indexes
 
 	Functions *function.Library // for masks and INITCOND
@@ -39,25 +45,33 @@ type Definer struct {
 }
 
 // Definition is the meaning of a statement: a change, the event for the client, and warnings. A nil Change means that
-// nothing changes.
+// nothing changes. The event is only sent if Apply has changed something.
 type Definition struct {
-	Change   schema.Change
+	Change schema.Change
+	// For the client, with the result.
 	Event    schema.Event
 	Warnings []string
-	err      error
+	// Define returns it apart from the rest.
+	err error
 }
 
+// refuse returns the definition of a statement that cannot be executed. It keeps the functions of this package to one
+// result.
 func refuse(err error) Definition { return Definition{err: err} }
 
-// Define returns the meaning of a statement. The errors are schema's, those of package invalid, and
-// *cql.SyntaxError. A statement that is not a definition, or is not supported yet, is *invalid.Error.
+// Define returns the meaning of a statement. The errors are schema's, errors of package invalid, and *cql.SyntaxError.
+// A statement that is not a definition, or is not supported yet, is *invalid.Error. Guardrails are applied after all
+// other checks, except for the one on properties of tables.
 func (d *Definer) Define(stmt cql.Statement) (Definition, error) {
 	def := d.guarding().apply(d.define(stmt))
 	return def, def.err
 }
 
+// guarding returns the guardrails of the client. Without a guard it allows everything.
 func (d *Definer) guarding() guarding { return guarding{d.Guard, d.Schema} }
 
+// define is Define without guardrails. The cases are all definitions of the grammar, except for roles and permissions,
+// which are not part of the schema.
 func (d *Definer) define(stmt cql.Statement) Definition {
 	switch stmt := stmt.(type) {
 	case *cql.CreateKeyspace:
@@ -110,7 +124,8 @@ func (d *Definer) define(stmt cql.Statement) Definition {
 	return refuse(invalid.NotSupported("This statement"))
 }
 
-// KeyspaceOf returns the keyspace of a name.
+// KeyspaceOf returns the keyspace of a name: its own, or the one in use. It does not check that the keyspace exists. It
+// needs no other field of d than Keyspace.
 func (d *Definer) KeyspaceOf(n cql.QualifiedName) (string, error) {
 	if n.Keyspace != "" {
 		return n.Keyspace, nil
@@ -122,7 +137,9 @@ func (d *Definer) KeyspaceOf(n cql.QualifiedName) (string, error) {
 	return d.Keyspace, nil
 }
 
-// mayChange refuses changes of system keyspaces. permission and resource are for the message.
+// mayChange refuses changes of system keyspaces. permission and resource are for the message. The two messages are
+// Cassandra's: local and virtual keyspaces cannot be changed at all, a change of replicated ones is reported as a
+// missing permission.
 func mayChange(keyspace, permission, resource string) error {
 	switch {
 	case schema.IsLocalSystem(keyspace), schema.IsVirtualSystem(keyspace):
@@ -133,7 +150,8 @@ func mayChange(keyspace, permission, resource string) error {
 	return nil
 }
 
-// syntaxf returns an error in a property. As in Cassandra it is a syntax error, although the statement can be parsed.
+// syntaxf returns an error in a property. As in Cassandra it is a syntax error, although the statement can be parsed:
+// clients get the code SYNTAX_ERROR.
 func syntaxf(format string, args ...any) error {
 	return &cql.SyntaxError{Msg: fmt.Sprintf(format, args...)}
 }

@@ -12,15 +12,18 @@ import (
 	"cqld/types"
 )
 
-// Describer describes the contents of one snapshot of the schema.
+// Describer describes the contents of one snapshot of the schema. It serves one page of one statement: the fields are
+// set by the caller, and Describe computes the page from the start. It reads only, and checks no permissions.
 type Describer struct {
-	Schema    *schema.Schema
+	Schema *schema.Schema
+	// For range_ownership in DESCRIBE CLUSTER.
 	Topology  *ring.Topology
 	Cluster   string // the cluster's name
 	Keyspace  string // in use; empty means none
 	Internals bool   // WITH INTERNALS
 	// From is the number of rows that earlier pages returned, and Limit is the page size (0: all rows). The text of a
-	// row is built only if the row is on this page: otherwise each page would cost as much as the whole schema.
+	// row is built only if the row is on this page: otherwise each page would cost as much as the whole schema. The
+	// caller must not continue with another snapshot.
 	From, Limit int
 
 	columns []Column
@@ -28,20 +31,22 @@ type Describer struct {
 	count   int // rows so far, with those that are not returned
 }
 
-// Column is a column of the result of DESCRIBE.
+// Column is a column of the result of DESCRIBE. Clients see these columns in the metadata of the result.
 type Column struct {
 	Name string
 	Type *types.Type
 }
 
 // Describe executes a statement. It returns columns, and rows of values in wire form. more means that rows follow them.
+// An error has no rows.
 func (d *Describer) Describe(stmt *cql.Describe) (columns []Column, rows [][][]byte, more bool, err error) {
+	// A Describer may be used again.
 	d.columns, d.rows, d.count = nil, nil, 0
 	err = d.describe(stmt)
 	return d.columns, d.rows, d.Limit > 0 && d.count > d.From+d.Limit, err
 }
 
-// describe adds the columns and rows.
+// describe adds the columns and rows. The columns are set before the rows, so that an empty result has them, too.
 func (d *Describer) describe(stmt *cql.Describe) error {
 	switch stmt.Kind {
 	case cql.DescribeCluster:
@@ -50,8 +55,10 @@ func (d *Describer) describe(stmt *cql.Describe) error {
 		d.textColumns("keyspace_name", "type", "name")
 		return d.list(stmt.Kind)
 	}
+	// Everything else has the statements that create the elements.
 	d.textColumns("keyspace_name", "type", "name", "create_statement")
 	if stmt.Kind == cql.DescribeSchema {
+		// FULL adds the system keyspaces.
 		for _, name := range ignoringCase(d.Schema.KeyspaceNames()) {
 			if stmt.Full || !schema.IsSystem(name) {
 				d.addKeyspace(d.Schema.Keyspace(name), false)
@@ -62,20 +69,23 @@ func (d *Describer) describe(stmt *cql.Describe) error {
 	return d.element(stmt)
 }
 
+// textColumns adds columns of type text, which nearly all columns are.
 func (d *Describer) textColumns(names ...string) {
 	for _, name := range names {
 		d.columns = append(d.columns, Column{name, types.Native(types.Text)})
 	}
 }
 
-// addElement adds a row about an element of a keyspace with the statement that creates it.
+// addElement adds a row about an element of a keyspace with the statement that creates it. statement is called only if
+// the row is on this page.
 func (d *Describer) addElement(keyspace, kind, name string, statement func() string) {
 	if !d.skips() {
 		d.addRow(types.QuoteName(keyspace), kind, name, statement())
 	}
 }
 
-// skips reports whether the next row is not to be returned, and if so, counts it.
+// skips reports whether the next row is not to be returned, and if so, counts it. After the page the rows are still
+// counted: Describe reports from the count whether more follow.
 func (d *Describer) skips() bool {
 	skip := d.count < d.From || d.Limit > 0 && d.count >= d.From+d.Limit
 	if skip {
@@ -84,7 +94,9 @@ func (d *Describer) skips() bool {
 	return skip
 }
 
+// addRow adds a row of texts, or counts it if it is not on this page.
 func (d *Describer) addRow(values ...string) {
+	// addElement has asked before; a second question has the same answer.
 	if d.skips() {
 		return
 	}
@@ -96,7 +108,8 @@ func (d *Describer) addRow(values ...string) {
 	d.rows = append(d.rows, row)
 }
 
-// list lists the keyspaces, or the tables or types of the current keyspace or, without one, of all.
+// list lists the keyspaces, or the tables, types, functions or aggregates of the current keyspace or, without one, of
+// all.
 func (d *Describer) list(kind cql.DescribeKind) error {
 	keyspaces := ignoringCase(d.Schema.KeyspaceNames())
 	if kind == cql.DescribeKeyspaces {
@@ -105,6 +118,7 @@ func (d *Describer) list(kind cql.DescribeKind) error {
 		}
 		return nil
 	}
+	// The keyspace in use may have been dropped since USE.
 	if d.Keyspace != "" {
 		keyspaces = []string{d.Keyspace}
 	}
@@ -114,6 +128,7 @@ func (d *Describer) list(kind cql.DescribeKind) error {
 			return notInKeyspaces(keyspace)
 		}
 		switch kind {
+		// Views are no tables in this list: TableNames omits them.
 		case cql.DescribeTables:
 			for _, name := range ignoringCase(k.TableNames()) {
 				d.addRow(types.QuoteName(keyspace), "table", types.QuoteName(name))
@@ -129,7 +144,7 @@ func (d *Describer) list(kind cql.DescribeKind) error {
 	return nil
 }
 
-// ignoringCase sorts names as Cassandra does.
+// ignoringCase sorts names as Cassandra does. It sorts in place, and names that only differ in case keep their order.
 func ignoringCase(names []string) []string {
 	slices.SortStableFunc(names, func(a, b string) int {
 		return strings.Compare(strings.ToLower(a),
@@ -138,11 +153,13 @@ func ignoringCase(names []string) []string {
 	return names
 }
 
+// notInKeyspaces returns the error for a keyspace that does not exist, in Cassandra's words.
 func notInKeyspaces(name string) error { return invalid.Errorf("'%s' not found in keyspaces", name) }
 
-// element describes the elements with one name.
+// element describes the elements with one name. A qualified name uses its keyspace, others the current one.
 func (d *Describer) element(stmt *cql.Describe) error {
 	name := stmt.Name
+	// DESCRIBE KEYSPACE without a name means the current keyspace.
 	if stmt.Kind == cql.DescribeKeyspace {
 		if name.Name == "" {
 			name.Name = d.Keyspace
@@ -157,6 +174,7 @@ func (d *Describer) element(stmt *cql.Describe) error {
 		d.addKeyspace(k, stmt.Only)
 		return nil
 	}
+	// DESCRIBE x without a kind: a keyspace of that name comes first, then elements of the current keyspace.
 	if stmt.Kind == cql.DescribeGeneric && name.Keyspace == "" {
 		if k := d.Schema.Keyspace(name.Name); k != nil {
 			d.addKeyspace(k, false)
@@ -180,16 +198,20 @@ func (d *Describer) element(stmt *cql.Describe) error {
 	return d.elementOf(k, stmt.Kind, name.Name)
 }
 
+// noKeyspace returns the error for a statement that needs a current keyspace.
 func noKeyspace() error { return invalid.Errorf("No keyspace specified and no current keyspace") }
 
-// elementOf describes an element of a keyspace.
+// elementOf describes an element of a keyspace. DESCRIBE x without a kind finds tables, then views, then indexes, but
+// neither types nor functions, as in Cassandra.
 func (d *Describer) elementOf(k *schema.Keyspace, kind cql.DescribeKind, name string) error {
 	switch kind {
 	case cql.DescribeTable, cql.DescribeGeneric:
+		// A view is stored as a table; View is nil for ordinary ones.
 		t := k.Table(name)
 		switch {
 		case t != nil && t.View == nil:
 			d.addTable(k, t)
+			// With its indexes and views.
 			return nil
 		case t != nil && kind == cql.DescribeGeneric:
 			d.addView(k, t)
@@ -197,6 +219,7 @@ func (d *Describer) elementOf(k *schema.Keyspace, kind cql.DescribeKind, name st
 		case kind == cql.DescribeTable:
 			return invalid.Errorf("Table '%s' not found in keyspace '%s'", name, k.Name)
 		}
+		// Only the generic kind is left.
 		if t, ix := k.Index(name); ix != nil {
 			d.addIndex(t, ix)
 			return nil
@@ -223,10 +246,12 @@ func (d *Describer) elementOf(k *schema.Keyspace, kind cql.DescribeKind, name st
 	case cql.DescribeFunction, cql.DescribeAggregate:
 		return d.functionsNamed(k, kind, name)
 	}
+	// A kind that the parser knows and this function does not.
 	return invalid.NotSupported("This DESCRIBE")
 }
 
-// addKeyspace adds a keyspace and, unless only is set, its elements.
+// addKeyspace adds a keyspace and, unless only is set, its elements. Their order makes the statements executable from
+// the first to the last: types before their users, functions before aggregates, tables before their indexes and views.
 func (d *Describer) addKeyspace(k *schema.Keyspace, only bool) {
 	d.addElement(k.Name, "keyspace", types.QuoteName(k.Name), func() string { return keyspaceText(k) })
 	if only {
@@ -246,10 +271,12 @@ func (d *Describer) addKeyspace(k *schema.Keyspace, only bool) {
 	}
 }
 
+// addType adds a user-defined type.
 func (d *Describer) addType(k *schema.Keyspace, t *types.Type) {
 	d.addElement(k.Name, "type", types.QuoteName(t.UDTName()), func() string { return typeText(k, t) })
 }
 
+// addTable adds a table, its indexes, and its views.
 func (d *Describer) addTable(k *schema.Keyspace, t *schema.Table) {
 	d.addElement(k.Name, "table", types.QuoteName(t.Name), func() string { return tableText(k, t, d.Internals) })
 	for _, ix := range t.Indexes() {
@@ -260,20 +287,25 @@ func (d *Describer) addTable(k *schema.Keyspace, t *schema.Table) {
 	}
 }
 
+// addView adds a materialized view.
 func (d *Describer) addView(k *schema.Keyspace, t *schema.Table) {
 	d.addElement(k.Name, "materialized_view", types.QuoteName(t.Name), func() string {
+		// The text of a view needs its base table, whose columns WHERE names.
 		return viewText(d.Schema.BaseOf(t), t, d.Internals)
 	})
 }
 
+// addIndex adds an index of t.
 func (d *Describer) addIndex(t *schema.Table, ix *schema.Index) {
 	d.addElement(t.Keyspace, "index", types.QuoteName(ix.Name), func() string { return indexText(t, ix) })
 }
 
-// typesInOrder returns the types of k, each after the types of its parts.
+// typesInOrder returns the types of k, each after the types of its parts. Types of equal rank are in the order of their
+// names.
 func typesInOrder(k *schema.Keyspace) []*types.Type {
 	var ordered []*types.Type
 	placed := map[string]bool{}
+	// Types cannot contain themselves, so that the recursion ends.
 	var place func(t *types.Type)
 	place = func(t *types.Type) {
 		if t.Kind() == types.UDT && placed[t.UDTName()] {
@@ -284,6 +316,7 @@ func typesInOrder(k *schema.Keyspace) []*types.Type {
 		}
 		if t.Kind() == types.UDT {
 			placed[t.UDTName()] = true
+			// From the keyspace, because a nested type is frozen.
 			ordered = append(ordered, k.Type(t.UDTName()))
 		}
 	}
@@ -296,12 +329,14 @@ func typesInOrder(k *schema.Keyspace) []*types.Type {
 // describeCluster describes the ring and, if the current keyspace is a user's, the replicas of its ranges.
 func (d *Describer) describeCluster() error {
 	d.textColumns("cluster", "partitioner", "snitch")
+	// The values are constants: cqld has one partitioner, and no snitch.
 	d.addRow(d.Cluster, "Murmur3Partitioner", "DynamicEndpointSnitch")
 	k := d.Schema.Keyspace(d.Keyspace)
 	if k == nil || schema.IsSystem(d.Keyspace) {
 		return nil
 	}
 	text := types.Native(types.Text)
+	// A map of text to frozen lists of text. It is a value, so that all its parts are frozen.
 	d.columns = append(d.columns, Column{"range_ownership", types.NewMap(text, types.NewList(text, true), true)})
 	for i := range d.rows { // none if an earlier page had it
 		d.rows[i] = append(d.rows[i], d.ownership(k))
@@ -309,7 +344,8 @@ func (d *Describer) describeCluster() error {
 	return nil
 }
 
-// ownership returns a map from the last token of each range to the addresses of its replicas.
+// ownership returns a map from the last token of each range to the addresses of its replicas, in wire form. Addresses
+// begin with a slash, as Java prints them.
 func (d *Describer) ownership(k *schema.Keyspace) []byte {
 	placement := d.Topology.Placement(k.Replication)
 	type entry struct {
@@ -325,6 +361,7 @@ func (d *Describer) ownership(k *schema.Keyspace) []byte {
 		}
 		entries = append(entries, entry{token.String(), list})
 	}
+	// The keys of a map are sorted as text, not as numbers.
 	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.token, b.token) })
 	out := wire.AppendInt32(nil, int32(len(entries)))
 	for _, e := range entries {

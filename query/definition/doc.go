@@ -6,4 +6,9 @@
 //
 //	CREATE … ─▶ Definer ─▶ Change, Event, Warnings       DESCRIBE … ─▶ Describer ─▶ rows
 //	               └── one snapshot: Schema, Topology ──────┘
+//
+// A definition is checked in three places. The form of a statement, which needs no schema, comes first. Then come its
+// names and types against the snapshot. Last, guardrails are applied to the finished change. Apply repeats what must
+// hold for the schema at the time of the change, and never calls this package: a change contains everything that a node
+// needs, for example evaluated values and new ids.
 package definition

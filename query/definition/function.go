@@ -15,7 +15,8 @@ import (
 	"cqld/udf"
 )
 
-// mayDefineFunctions refuses functions in the keyspaces that every node has for itself.
+// mayDefineFunctions refuses functions in the keyspaces that every node has for itself. Unlike tables, functions may be
+// defined in the replicated system keyspaces.
 func mayDefineFunctions(keyspace string) error {
 	if schema.IsLocalSystem(keyspace) || schema.IsVirtualSystem(keyspace) {
 		return invalid.Errorf("System keyspace '%s' is not user-modifiable", keyspace)
@@ -23,7 +24,7 @@ func mayDefineFunctions(keyspace string) error {
 	return nil
 }
 
-// both refuses OR REPLACE with IF NOT EXISTS.
+// both refuses OR REPLACE with IF NOT EXISTS, for functions and aggregates.
 func both(orReplace, ifNotExists bool) error {
 	if orReplace && ifNotExists {
 		return invalid.Errorf("Cannot use both 'OR REPLACE' and 'IF NOT EXISTS' directives")
@@ -31,7 +32,8 @@ func both(orReplace, ifNotExists bool) error {
 	return nil
 }
 
-// unfrozen refuses a type that is written as frozen where it always is. what is the beginning of the message.
+// unfrozen refuses a type that is written as frozen where it always is. what is the beginning of the message. Tuples
+// are exempt: frozen<tuple<…>> is their usual spelling.
 func unfrozen(what string, e *cql.TypeExpr) error {
 	if e.Frozen && e.Kind != cql.TypeTuple {
 		return invalid.Errorf("%s '%s' cannot be frozen; remove frozen<> modifier from '%s'", what, e.String(),
@@ -40,7 +42,7 @@ func unfrozen(what string, e *cql.TypeExpr) error {
 	return nil
 }
 
-// argumentTypes resolves the types of arguments in a keyspace.
+// argumentTypes resolves the types of arguments in a keyspace, and bounds their number of parts. No arguments are nil.
 func (d *Definer) argumentTypes(keyspace string, list []cql.TypeExpr) ([]*types.Type, error) {
 	var out []*types.Type
 	for i := range list {
@@ -53,6 +55,7 @@ func (d *Definer) argumentTypes(keyspace string, list []cql.TypeExpr) ([]*types.
 	return out, schema.CheckParts(out...)
 }
 
+// anyFrozen refuses arguments that are written as frozen.
 func anyFrozen(list []cql.TypeExpr) error {
 	for i := range list {
 		if err := unfrozen("Argument", &list[i]); err != nil {
@@ -62,12 +65,15 @@ func anyFrozen(list []cql.TypeExpr) error {
 	return nil
 }
 
+// createFunction defines a function. The body is compiled here, before the change, so that the client gets the
+// compiler's error.
 func (d *Definer) createFunction(stmt *cql.CreateFunction) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Name)
 	if err != nil {
 		return refuse(err)
 	}
 	f := &schema.Function{Keyspace: keyspace, Name: stmt.Name.Name, CalledOnNull: stmt.CalledOnNullInput,
+		// Cassandra compares languages without case.
 		Language: strings.ToLower(stmt.Language), Body: stmt.Body}
 	if err := d.checkFunction(stmt, f); err != nil {
 		return refuse(err)
@@ -85,6 +91,7 @@ func (d *Definer) createFunction(stmt *cql.CreateFunction) Definition {
 	if err != nil {
 		return refuse(err)
 	}
+	// The compiler's message is the client's. Other errors, for example of a full disk, stay as they are.
 	if err := d.CheckFunction(f); err != nil {
 		var refused *udf.Refused
 		if errors.As(err, &refused) {
@@ -94,6 +101,8 @@ func (d *Definer) createFunction(stmt *cql.CreateFunction) Definition {
 	}
 	event := schema.Event{Change: schema.Created, Target: schema.TargetFunction, Keyspace: keyspace, Name: f.Name,
 		Args: eventTexts(f.ArgTypes)}
+	// The event says what will happen if the schema does not change in between. checkFunction has ensured that the
+	// keyspace exists.
 	if d.Schema.Keyspace(keyspace).Function(f.Name, f.ArgTypes) != nil {
 		event.Change = schema.Updated
 	}
@@ -101,7 +110,8 @@ func (d *Definer) createFunction(stmt *cql.CreateFunction) Definition {
 		Function: f}, Event: event}
 }
 
-// checkFunction checks what Cassandra checks before it resolves types, in its order.
+// checkFunction checks what Cassandra checks before it resolves types, in its order. d.CheckFunction is nil if
+// functions are disabled.
 func (d *Definer) checkFunction(stmt *cql.CreateFunction, f *schema.Function) error {
 	if err := mayDefineFunctions(f.Keyspace); err != nil {
 		return err
@@ -121,6 +131,7 @@ func (d *Definer) checkFunction(stmt *cql.CreateFunction, f *schema.Function) er
 	for i := range stmt.Args {
 		names[i] = stmt.Args[i].Name
 	}
+	// The list has at most a few names.
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
 			return invalid.Errorf("Duplicate argument names for given function %s with argument names [%s]", f.Name,
@@ -135,12 +146,14 @@ func (d *Definer) checkFunction(stmt *cql.CreateFunction, f *schema.Function) er
 	if err := unfrozen("Return type", &stmt.Returns); err != nil {
 		return err
 	}
+	// The types come after this, because they are resolved in the keyspace.
 	if d.Schema.Keyspace(f.Keyspace) == nil {
 		return &schema.NotFound{Keyspace: f.Keyspace}
 	}
 	return nil
 }
 
+// createAggregate defines an aggregate. Apply checks its functions.
 func (d *Definer) createAggregate(stmt *cql.CreateAggregate) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Name)
 	if err != nil {
@@ -158,9 +171,11 @@ func (d *Definer) createAggregate(stmt *cql.CreateAggregate) Definition {
 	if err := unfrozen("State type", &stmt.StateType); err != nil {
 		return refuse(err)
 	}
+	// Cassandra has another error here than for functions.
 	if d.Schema.Keyspace(keyspace) == nil {
 		return refuse(invalid.Configf("Keyspace %s doesn't exist", keyspace))
 	}
+	// The functions are found by name and types in the keyspace of the aggregate.
 	a := &schema.Aggregate{Keyspace: keyspace, Name: stmt.Name.Name, StateFunction: stmt.StateFunction,
 		FinalFunction: stmt.FinalFunction}
 	if a.ArgTypes, err = d.argumentTypes(keyspace, stmt.Args); err != nil {
@@ -189,12 +204,14 @@ func (d *Definer) createAggregate(stmt *cql.CreateAggregate) Definition {
 	return def
 }
 
-// initial evaluates INITCOND.
+// initial evaluates INITCOND, and returns its value in wire form. nil means null, or no value: the state then begins as
+// null. The value is stored in the schema: functions in the term are evaluated once.
 func (d *Definer) initial(keyspace string, t *types.Type, written cql.Term) ([]byte, error) {
 	c := d.compiler(keyspace)
 	if term.HasMarker(written) {
 		return nil, invalid.Errorf("Invalid INITCOND: bind variables are not supported")
 	}
+	// The receiver's names are Cassandra's and appear in messages. A state is always frozen.
 	compiled, err := c.Term(written, term.Spec{Keyspace: keyspace, Table: "--dummy--", Name: "(dummy)",
 		Type: t.Freeze()})
 	var v wire.Value
@@ -204,15 +221,18 @@ func (d *Definer) initial(keyspace string, t *types.Type, written cql.Term) ([]b
 	if err != nil || v.Kind != wire.ValueSet {
 		return nil, err
 	}
+	// An empty value is not null.
 	return term.NotNil(v.Bytes), nil
 }
 
-// compiler returns a compiler of terms outside of tables.
+// compiler returns a compiler of terms outside of tables: for masks and INITCOND. Unlike the compiler of defaults it
+// knows user-defined functions.
 func (d *Definer) compiler(keyspace string) *term.Compiler {
 	return &term.Compiler{Schema: d.Schema, Functions: d.Functions, UserFunctions: d.UserFunctions,
 		ResolveType: ResolveType, Keyspace: keyspace}
 }
 
+// dropFunction defines DROP FUNCTION and DROP AGGREGATE: c.Aggregate says which. The other fields of c are set here.
 func (d *Definer) dropFunction(name cql.QualifiedName, args []cql.TypeExpr, c *schema.DropFunction) Definition {
 	keyspace, err := d.KeyspaceOf(name)
 	if err != nil {
@@ -225,6 +245,7 @@ func (d *Definer) dropFunction(name cql.QualifiedName, args []cql.TypeExpr, c *s
 		return refuse(err)
 	}
 	c.Keyspace, c.Name = keyspace, name.Name
+	// The types are resolved before the keyspace is checked, and their error is used only if it exists.
 	k := d.Schema.Keyspace(keyspace)
 	c.Args, err = d.argumentTypes(keyspace, args)
 	switch {
@@ -234,6 +255,8 @@ func (d *Definer) dropFunction(name cql.QualifiedName, args []cql.TypeExpr, c *s
 		return refuse(err)
 	}
 	event := schema.Event{Change: schema.Dropped, Target: schema.TargetFunction, Keyspace: keyspace, Name: c.Name}
+	// The event names the arguments, which the statement may omit if the name is unique. If it is not, Apply refuses
+	// the statement.
 	dropped := c.Args
 	switch {
 	case c.Aggregate:
@@ -256,6 +279,7 @@ func eventTexts(args []*types.Type) []string {
 	texts := make([]string, len(args))
 	for i, t := range args {
 		texts[i] = term.HintText(t)
+		// HintText writes a frozen type as frozen<…>, the declaration does not.
 		if inner, ok := strings.CutPrefix(texts[i], "frozen<"); ok {
 			texts[i] = strings.TrimSuffix(inner, ">")
 		}
@@ -263,7 +287,8 @@ func eventTexts(args []*types.Type) []string {
 	return texts
 }
 
-// functionText returns CREATE FUNCTION. The body is between $$, unless it contains $$.
+// functionText returns CREATE FUNCTION. The body is between $$, unless it contains $$. A body that ends with $ is
+// quoted as well: its last character would become part of the delimiter.
 func functionText(f *schema.Function) string {
 	args := make([]string, len(f.ArgNames))
 	for i, name := range f.ArgNames {
@@ -279,7 +304,7 @@ func functionText(f *schema.Function) string {
 		body)
 }
 
-// aggregateText returns CREATE AGGREGATE.
+// aggregateText returns CREATE AGGREGATE. The functions have no keyspace: they are in the aggregate's.
 func aggregateText(a *schema.Aggregate) string {
 	text := fmt.Sprintf("CREATE AGGREGATE %s(%s)\n    SFUNC %s\n    STYPE %s", qualified(a.Keyspace, a.Name),
 		strings.Join(schema.ArgumentTexts(a.ArgTypes), ", "), types.QuoteName(a.StateFunction),
@@ -288,17 +313,20 @@ func aggregateText(a *schema.Aggregate) string {
 		text += "\n    FINALFUNC " + types.QuoteName(a.FinalFunction)
 	}
 	if a.Initial != nil {
+		// A stored value is written as a literal of the state type.
 		text += "\n    INITCOND " + string(a.StateType.AppendLiteral(nil, a.Initial))
 	}
 	return text + ";"
 }
 
-// shownSignature returns a name with argument types as DESCRIBE shows it.
+// shownSignature returns a name with argument types as DESCRIBE shows it. Aggregates and functions may have the same
+// name with other arguments.
 func shownSignature(name string, args []*types.Type) string {
 	return types.QuoteName(name) + "(" + strings.Join(schema.ArgumentTexts(args), ", ") + ")"
 }
 
-// sortedFunctions returns the functions of k as DESCRIBE orders them.
+// sortedFunctions returns the functions of k as DESCRIBE orders them: by name without case, overloads in the order of
+// the keyspace.
 func sortedFunctions(k *schema.Keyspace) []*schema.Function {
 	list := k.Functions()
 	slices.SortStableFunc(list, func(a, b *schema.Function) int {
@@ -307,7 +335,7 @@ func sortedFunctions(k *schema.Keyspace) []*schema.Function {
 	return list
 }
 
-// sortedAggregates returns the aggregates of k as DESCRIBE orders them.
+// sortedAggregates returns the aggregates of k as DESCRIBE orders them. See sortedFunctions.
 func sortedAggregates(k *schema.Keyspace) []*schema.Aggregate {
 	list := k.Aggregates()
 	slices.SortStableFunc(list, func(a, b *schema.Aggregate) int {
@@ -316,20 +344,23 @@ func sortedAggregates(k *schema.Keyspace) []*schema.Aggregate {
 	return list
 }
 
+// addFunction adds a user-defined function.
 func (d *Describer) addFunction(f *schema.Function) {
 	d.addElement(f.Keyspace, "function", shownSignature(f.Name, f.ArgTypes), func() string { return functionText(f) })
 }
 
+// addAggregate adds a user-defined aggregate.
 func (d *Describer) addAggregate(a *schema.Aggregate) {
 	d.addElement(a.Keyspace, "aggregate", shownSignature(a.Name, a.ArgTypes), func() string { return aggregateText(a) })
 }
 
-// functionsNamed describes the functions or aggregates with a name.
+// functionsNamed describes the functions or aggregates with a name: all overloads.
 func (d *Describer) functionsNamed(k *schema.Keyspace, kind cql.DescribeKind, name string) error {
 	if kind == cql.DescribeFunction {
 		for _, f := range k.FunctionsNamed(name) {
 			d.addFunction(f)
 		}
+		// count includes rows of other pages, so that a later page is no error.
 		if d.count == 0 {
 			return invalid.Errorf("User defined function '%s' not found in '%s'", name, k.Name)
 		}
@@ -344,7 +375,7 @@ func (d *Describer) functionsNamed(k *schema.Keyspace, kind cql.DescribeKind, na
 	return nil
 }
 
-// listFunctions lists the functions or aggregates of a keyspace.
+// listFunctions lists the functions or aggregates of a keyspace, by signature.
 func (d *Describer) listFunctions(k *schema.Keyspace, kind cql.DescribeKind) {
 	if kind == cql.DescribeFunctions {
 		for _, f := range sortedFunctions(k) {

@@ -11,13 +11,15 @@ import (
 	"cqld/types"
 )
 
-// guarding applies the guardrails to definitions, which it does not change.
+// guarding applies the guardrails to definitions, which it does not change. Warnings go to the guard, errors become the
+// refusal of the definition. A guardrail is skipped if Apply will refuse or ignore the change: the client gets that
+// answer.
 type guarding struct {
 	*guardrail.Guard // nil means that the client is not bound
 	schema           *schema.Schema
 }
 
-// apply returns a definition, or its refusal by a guardrail.
+// apply returns a definition, or its refusal by a guardrail. Changes without a guardrail pass.
 func (g guarding) apply(def Definition) Definition {
 	if g.Guard == nil || def.err != nil {
 		return def
@@ -26,6 +28,8 @@ func (g guarding) apply(def Definition) Definition {
 	switch c := def.Change.(type) {
 	case *schema.CreateKeyspace:
 		err = g.keyspace(c)
+	// Only a new replication is checked: ALTER KEYSPACE may change durable_writes of a keyspace that violates a
+	// guardrail.
 	case *schema.AlterKeyspace:
 		if c.Replication != nil {
 			err = g.replication(c.Keyspace, *c.Replication)
@@ -36,6 +40,7 @@ func (g guarding) apply(def Definition) Definition {
 		err = g.table(c)
 	case *schema.AlterTable:
 		err = g.alter(c)
+	// The view counts itself. A view that exists is left to Apply.
 	case *schema.CreateView:
 		if base := g.schema.Table(c.Keyspace, c.Base); base != nil && g.schema.Table(c.Keyspace, c.View) == nil {
 			err = g.Within(guardrail.MaterializedViewsPerTable, int64(len(base.Views())+1),
@@ -43,9 +48,11 @@ func (g guarding) apply(def Definition) Definition {
 		}
 	case *schema.DropTable:
 		err = g.Enabled(guardrail.DropTruncateTable)
+	// Fields are counted as they will be.
 	case *schema.CreateType:
 		err = g.Within(guardrail.FieldsPerUDT, int64(len(c.Type.FieldNames())), c.Type.UDTName())
 	case *schema.AlterType:
+		// Renaming fields changes no number.
 		if k := g.schema.Keyspace(c.Keyspace); c.FieldType != nil && k != nil && k.Type(c.Name) != nil {
 			err = g.Within(guardrail.FieldsPerUDT, int64(len(k.Type(c.Name).FieldNames())+1), c.Name)
 		}
@@ -56,6 +63,7 @@ func (g guarding) apply(def Definition) Definition {
 	return def
 }
 
+// keyspace checks CREATE KEYSPACE: the replication, and the number of keyspaces of users with the new one.
 func (g guarding) keyspace(c *schema.CreateKeyspace) error {
 	if g.schema.Keyspace(c.Keyspace) != nil {
 		return nil
@@ -72,6 +80,8 @@ func (g guarding) keyspace(c *schema.CreateKeyspace) error {
 	return g.Within(guardrail.Keyspaces, int64(count), c.Keyspace)
 }
 
+// replication checks the strategy and each factor. For NetworkTopologyStrategy these are the factors of the data
+// centers, one by one.
 func (g guarding) replication(keyspace string, r ring.Replication) error {
 	if r.Class == ring.Simple {
 		if err := g.Enabled(guardrail.SimpleStrategy); err != nil {
@@ -81,6 +91,7 @@ func (g guarding) replication(keyspace string, r ring.Replication) error {
 	factors := []int{r.Factor}
 	if r.Class != ring.Simple {
 		factors = nil
+		// Data centers with the factor 0 are not in the list.
 		for _, f := range r.Datacenters {
 			factors = append(factors, f.Factor)
 		}
@@ -96,6 +107,8 @@ func (g guarding) replication(keyspace string, r ring.Replication) error {
 	return nil
 }
 
+// table checks CREATE TABLE: compact storage, the number of tables and columns, vectors, and options. Tables are
+// counted in all keyspaces of users.
 func (g guarding) table(c *schema.CreateTable) error {
 	if k := g.schema.Keyspace(c.Keyspace); k == nil || k.Table(c.Table) != nil {
 		return nil
@@ -105,6 +118,7 @@ func (g guarding) table(c *schema.CreateTable) error {
 			return err
 		}
 	}
+	// The new one.
 	count := 1
 	for _, name := range g.schema.KeyspaceNames() {
 		if !schema.IsSystem(name) {
@@ -123,8 +137,10 @@ func (g guarding) table(c *schema.CreateTable) error {
 	return g.options(&c.Options, true)
 }
 
+// columns checks the vectors among new columns. The other guardrails on types concern values.
 func (g guarding) columns(specs []schema.ColumnSpec) error {
 	for _, s := range specs {
+		// Vectors inside of collections are not checked.
 		if s.Type.Kind() != types.Vector {
 			continue
 		}
@@ -138,8 +154,10 @@ func (g guarding) columns(specs []schema.ColumnSpec) error {
 	return nil
 }
 
-// options checks the options of a table that has them after the change.
+// options checks the options of a table that has them after the change. created means that the compaction strategy is
+// new: only then is a missing TTL reported.
 func (g guarding) options(o *schema.Options, created bool) error {
+	// Compression is a map of strings in the schema; ParseCompression has set it to this text.
 	if o.Compression["enabled"] == "false" {
 		if err := g.Enabled(guardrail.UncompressedTables); err != nil {
 			return err
@@ -151,17 +169,20 @@ func (g guarding) options(o *schema.Options, created bool) error {
 	return nil
 }
 
+// alter checks ALTER TABLE. A statement has one action, so that at most one of the lists is not empty.
 func (g guarding) alter(c *schema.AlterTable) error {
 	t := g.schema.Table(c.Keyspace, c.Table)
 	if t == nil {
 		return nil
 	}
+	// The guardrail is on changes of columns, not of options.
 	if len(c.Add) > 0 || len(c.Drop) > 0 || len(c.Rename) > 0 {
 		if err := g.Enabled(guardrail.AlterTable); err != nil {
 			return err
 		}
 	}
 	if len(c.Add) > 0 {
+		// Stored columns include the columns that a compact table hides.
 		if err := g.Within(guardrail.ColumnsPerTable, int64(len(t.StoredColumns())+len(c.Add)),
 			c.Table); err != nil {
 			return err
@@ -169,12 +190,14 @@ func (g guarding) alter(c *schema.AlterTable) error {
 		return g.columns(c.Add)
 	}
 	if len(c.Set) > 0 {
+		// Other options do not make the strategy new.
 		return g.options(&c.Options, slices.Contains(c.Set, "compaction"))
 	}
 	return nil
 }
 
-// properties refuses or warns of properties of a table, and returns those that are not ignored.
+// properties refuses or warns of properties of a table, and returns those that are not ignored. It is called before the
+// properties are read: a property that is ignored need not be valid. The statement's own list stays as it is.
 func (g guarding) properties(p cql.Properties) (cql.Properties, error) {
 	if g.Guard == nil {
 		return p, nil
@@ -183,6 +206,7 @@ func (g guarding) properties(p cql.Properties) (cql.Properties, error) {
 	for i := range p {
 		names = append(names, p[i].Name)
 	}
+	// The warning lists the names in this order.
 	slices.Sort(names)
 	ignored, err := g.Permitted(guardrail.TableProperties, names...)
 	if err != nil || ignored == nil {

@@ -13,7 +13,7 @@ import (
 	"cqld/types"
 )
 
-// LegacyIndexName is the name in USING of indexes without a class.
+// LegacyIndexName is the name in USING of indexes without a class, which CREATE INDEX without USING creates by default.
 const LegacyIndexName = "legacy_local_table"
 
 // Warnings about indexes. Cassandra's about vectors also says that they are experimental, and lists levels above ONE.
@@ -24,19 +24,20 @@ const (
 		" * Filters on columns without a SAI index."
 )
 
-// Indexes configures the indexes that users may create.
+// Indexes configures the indexes that users may create. The zero value allows all classes, without bounds.
 type Indexes struct {
 	// Default is the class of CREATE INDEX without USING, as USING would name it. Empty means legacy_local_table.
 	Default string
 	// DefaultDisabled refuses CREATE INDEX without USING.
 	DefaultDisabled bool
-	// Disabled refuses all new indexes, and SASIDisabled those of that class.
+	// Disabled refuses all new indexes, and SASIDisabled new SASI indexes.
 	Disabled, SASIDisabled bool
 	// PerTableWarn and PerTableFail are guardrails on the number of indexes of a table. Zero or less means no limit.
 	PerTableWarn, PerTableFail int
 }
 
-// createIndex defines an index. Apply makes the checks that depend on the columns of the table.
+// createIndex defines an index. Apply makes the checks that depend on the columns of the table. The event is an update
+// of the table, as in Cassandra: drivers read indexes with their table.
 func (d *Definer) createIndex(stmt *cql.CreateIndex) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Table)
 	if err != nil {
@@ -46,6 +47,7 @@ func (d *Definer) createIndex(stmt *cql.CreateIndex) Definition {
 		return refuse(err)
 	}
 	c := &schema.CreateIndex{Keyspace: keyspace, Table: stmt.Table.Name, Name: stmt.Name, IfNotExists: stmt.IfNotExists}
+	// The class does not depend on the table, and its errors come before a missing table's.
 	if err := d.indexClass(c, stmt); err != nil {
 		return refuse(err)
 	}
@@ -54,10 +56,12 @@ func (d *Definer) createIndex(stmt *cql.CreateIndex) Definition {
 	if c.Class == schema.SASI {
 		def.Warnings = append(def.Warnings, sasiWarning)
 	}
+	// The remaining checks need the table.
 	t := d.Schema.Table(keyspace, c.Table)
 	if t == nil || t.IsCounter() {
 		return def // Apply returns the error
 	}
+	// With IF NOT EXISTS a taken name is no error: Apply decides.
 	if _, taken := d.Schema.Index(keyspace, c.Name); taken != nil {
 		return def
 	}
@@ -73,11 +77,13 @@ func (d *Definer) createIndex(stmt *cql.CreateIndex) Definition {
 	return def
 }
 
-// indexClass sets the class and the options of an index from USING and WITH.
+// indexClass sets the class and the options of an index from USING and WITH. A class that cqld does not know stays
+// zero; its name is in the options, for the error message.
 func (d *Definer) indexClass(c *schema.CreateIndex, stmt *cql.CreateIndex) error {
 	var using string
 	if stmt.Using != nil {
 		using = *stmt.Using
+		// CREATE INDEX without USING.
 	} else {
 		if d.Indexes.DefaultDisabled {
 			return invalid.Errorf("Must specify index implementation via USING")
@@ -88,6 +94,7 @@ func (d *Definer) indexClass(c *schema.CreateIndex, stmt *cql.CreateIndex) error
 	if err != nil {
 		return err
 	}
+	// CREATE CUSTOM INDEX … USING 'legacy_local_table' is a class name, and unknown.
 	if !stmt.Custom && strings.EqualFold(using, LegacyIndexName) {
 		if len(stmt.Properties) > 0 {
 			return invalid.Errorf("Cannot specify options for a non-CUSTOM index")
@@ -99,18 +106,21 @@ func (d *Definer) indexClass(c *schema.CreateIndex, stmt *cql.CreateIndex) error
 	if err != nil {
 		return err
 	}
+	// Both are keys that Cassandra adds to the options by itself.
 	for _, name := range []string{schema.IndexClassOption, schema.IndexTargetOption} {
 		if _, ok := options[name]; ok {
 			return invalid.Errorf("Cannot specify %s as a CUSTOM option", name)
 		}
 	}
 	c.Class = classNamed(using)
+	// The name stays as it was written: DESCRIBE shows it again.
 	c.Options = map[string]string{schema.IndexClassOption: using}
 	maps.Copy(c.Options, options)
 	return d.Indexes.allow(c.Class)
 }
 
-// classNamed returns the class with this name in USING, or zero.
+// classNamed returns the class with this name in USING, or zero. The short names of storage-attached indexes are
+// compared without case; full class names are not.
 func classNamed(name string) schema.IndexClass {
 	short := strings.ToLower(name)
 	switch {
@@ -122,12 +132,13 @@ func classNamed(name string) schema.IndexClass {
 	return 0
 }
 
-// IsIndexName reports whether CREATE INDEX … USING accepts a name.
+// IsIndexName reports whether CREATE INDEX … USING accepts a name. The configuration of the default class is checked
+// with it.
 func IsIndexName(name string) bool {
 	return strings.EqualFold(name, LegacyIndexName) || classNamed(name) != 0
 }
 
-// allow refuses classes that the configuration disables.
+// allow refuses classes that the configuration disables. The message for all indexes is the guardrail's.
 func (o *Indexes) allow(class schema.IndexClass) error {
 	if o.Disabled {
 		return invalid.Errorf("Guardrail secondary_indexes violated: Creating secondary indexes is not allowed")
@@ -138,12 +149,14 @@ func (o *Indexes) allow(class schema.IndexClass) error {
 	return nil
 }
 
-// guard checks the number of indexes that the table will have.
+// guard checks the number of indexes that the table will have. It refuses, or adds a warning to def. An index without a
+// name is described by its table only.
 func (o *Indexes) guard(def *Definition, t *schema.Table, name string) error {
 	what := "on table " + t.Name
 	if name != "" {
 		what = name + " " + what
 	}
+	// With the new one.
 	n := len(t.Indexes()) + 1
 	switch {
 	case o.PerTableFail > 0 && n > o.PerTableFail:
@@ -157,11 +170,13 @@ func (o *Indexes) guard(def *Definition, t *schema.Table, name string) error {
 	return nil
 }
 
-// indexTarget sets the column and the target of an index. No class supports several columns.
+// indexTarget sets the column and the target of an index. No class supports several columns: with more, or none, it
+// returns the error that Cassandra has for the class.
 func indexTarget(c *schema.CreateIndex, t *schema.Table, stmt *cql.CreateIndex) error {
 	var names []string
 	for _, target := range stmt.Targets {
 		c.Column, c.Target = target.Column, targetKind(target.Kind)
+		// Apply reports the column. It has precedence over errors of the number of columns.
 		if t.Column(c.Column) == nil {
 			return nil // Apply returns the error
 		}
@@ -171,6 +186,7 @@ func indexTarget(c *schema.CreateIndex, t *schema.Table, stmt *cql.CreateIndex) 
 		return nil
 	}
 	columns := strings.Join(names, ", ")
+	// Lists have few columns.
 	duplicate := func(i int) bool { return slices.Contains(names[:i], names[i]) }
 	switch {
 	case c.Class == schema.LegacyIndex && len(names) == 0:
@@ -191,9 +207,11 @@ func indexTarget(c *schema.CreateIndex, t *schema.Table, stmt *cql.CreateIndex) 
 	case c.Class == schema.SAI:
 		return invalid.Errorf("A storage-attached index cannot be created over multiple columns: %s", columns)
 	}
+	// The class is unknown; with one column, Apply returns this error.
 	return invalid.Configf("Unable to find custom indexer class '%s'", c.Options[schema.IndexClassOption])
 }
 
+// targetKind converts the target of the grammar to the target of the schema.
 func targetKind(k cql.IndexTargetKind) schema.IndexTarget {
 	switch k {
 	case cql.TargetValues:
@@ -209,12 +227,14 @@ func targetKind(k cql.IndexTargetKind) schema.IndexTarget {
 	return schema.IndexSimple
 }
 
-// indexesVector reports whether the terms of an index are vectors.
+// indexesVector reports whether the terms of an index are vectors: the column is one, or a collection of vectors whose
+// elements are indexed.
 func indexesVector(c *schema.CreateIndex, t *schema.Table) bool {
 	col := t.Column(c.Column)
 	if col == nil {
 		return false
 	}
+	// A full index has the whole value as its term.
 	if k := col.Type.Kind(); k == types.Vector || c.Target == schema.IndexFull {
 		return k == types.Vector
 	}
@@ -222,11 +242,14 @@ func indexesVector(c *schema.CreateIndex, t *schema.Table) bool {
 		col.Type.Kind().IsCollection()
 }
 
+// dropIndex defines DROP INDEX. The event needs the table of the index; without the index there is no event, and Apply
+// reports it or IF EXISTS allows it.
 func (d *Definer) dropIndex(stmt *cql.DropIndex) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Index)
 	if err != nil {
 		return refuse(err)
 	}
+	// Also of the replicated system keyspaces, unlike CREATE INDEX, which lacks a permission there.
 	if schema.IsSystem(keyspace) {
 		return refuse(invalid.Errorf("System keyspace '%s' is not user-modifiable", keyspace))
 	}

@@ -18,6 +18,8 @@ import (
 // §5).
 const defaultFactor = 4
 
+// createKeyspace defines CREATE KEYSPACE. An empty map in replication, or one without a factor, means the defaults of
+// cqld (docs/differences.md).
 func (d *Definer) createKeyspace(stmt *cql.CreateKeyspace) Definition {
 	p, err := newProperties(stmt.Properties, "replication", "durable_writes")
 	if err != nil {
@@ -27,6 +29,7 @@ func (d *Definer) createKeyspace(stmt *cql.CreateKeyspace) Definition {
 	if err != nil {
 		return refuse(err)
 	}
+	// Like Cassandra: the option must be there, even if it is empty.
 	if !given {
 		return refuse(invalid.Errorf("Missing mandatory option 'replication'"))
 	}
@@ -40,6 +43,7 @@ func (d *Definer) createKeyspace(stmt *cql.CreateKeyspace) Definition {
 	def := Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetKeyspace,
 		Keyspace: stmt.Keyspace}}
 	if d.Schema.Keyspace(stmt.Keyspace) != nil { // Apply returns this error, before errors about the replication
+		// A valid value, which is never applied.
 		c.Replication = ring.Replication{Class: ring.Simple}
 		return def
 	}
@@ -53,10 +57,13 @@ func (d *Definer) createKeyspace(stmt *cql.CreateKeyspace) Definition {
 	if err != nil {
 		return refuse(err)
 	}
+	// More replicas than nodes are allowed: nodes may join later.
 	def.Warnings = replications{d.Topology}.warnings(stmt.Keyspace, c.Replication)
 	return def
 }
 
+// alterKeyspace defines ALTER KEYSPACE. Options that the statement does not name stay: their fields in the change are
+// nil.
 func (d *Definer) alterKeyspace(stmt *cql.AlterKeyspace) Definition {
 	p, err := newProperties(stmt.Properties, "replication", "durable_writes")
 	if err != nil {
@@ -74,12 +81,14 @@ func (d *Definer) alterKeyspace(stmt *cql.AlterKeyspace) Definition {
 	if err != nil {
 		return refuse(err)
 	}
+	// Only these two kinds: the replication of the replicated system keyspaces may be changed.
 	if schema.IsLocalSystem(stmt.Keyspace) || schema.IsVirtualSystem(stmt.Keyspace) {
 		return refuse(mayChange(stmt.Keyspace, "", ""))
 	}
 	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetKeyspace,
 		Keyspace: stmt.Keyspace}}
 	old := d.Schema.Keyspace(stmt.Keyspace)
+	// Apply reports a missing keyspace. Empty options change nothing.
 	if old == nil || !given || len(options) == 0 {
 		return def
 	}
@@ -89,6 +98,7 @@ func (d *Definer) alterKeyspace(stmt *cql.AlterKeyspace) Definition {
 	}
 	c.Replication = &r
 	def.Warnings = replications{d.Topology}.warnings(stmt.Keyspace, r)
+	// New replicas have no data until a repair.
 	if old.Replication.Total() < r.Total() {
 		def.Warnings = append(def.Warnings,
 			"When increasing replication factor you need to run a full (-full) repair to distribute the data.")
@@ -96,6 +106,7 @@ func (d *Definer) alterKeyspace(stmt *cql.AlterKeyspace) Definition {
 	return def
 }
 
+// dropKeyspace defines DROP KEYSPACE. Apply drops the contents with it.
 func (d *Definer) dropKeyspace(stmt *cql.DropKeyspace) Definition {
 	if err := mayChange(stmt.Keyspace, "DROP", "keyspace "+stmt.Keyspace); err != nil {
 		return refuse(err)
@@ -107,20 +118,23 @@ func (d *Definer) dropKeyspace(stmt *cql.DropKeyspace) Definition {
 // replications parses the replication of keyspaces, which depends on the data centers and nodes of a ring.
 type replications struct{ topology *ring.Topology }
 
-// parse parses the option; previous is the value of the altered keyspace. The default class is SimpleStrategy, the
-// default factor defaultFactor.
+// parse parses the option; previous is the value of the altered keyspace, or zero. The default class is SimpleStrategy,
+// the default factor defaultFactor. Errors are of the code CONFIG_ERROR, except for LocalStrategy.
 func (x replications) parse(keyspace string, options map[string]string, previous ring.Replication) (ring.Replication,
 	error) {
 	class, ok := options["class"]
+	// createKeyspace has checked this; alterKeyspace has not.
 	if !ok && len(options) > 0 {
 		return ring.Replication{}, invalid.Configf("Missing replication strategy class")
 	}
 	if !ok {
 		class = "SimpleStrategy"
 	}
+	// Class names without a package are Cassandra's.
 	if !strings.Contains(class, ".") {
 		class = "org.apache.cassandra.locator." + class
 	}
+	// The parsed statement must not change.
 	rest := maps.Clone(options)
 	delete(rest, "class")
 	switch class {
@@ -135,8 +149,10 @@ func (x replications) parse(keyspace string, options map[string]string, previous
 	return ring.Replication{}, invalid.Configf("Unable to find replication strategy class '%s'", class)
 }
 
+// simple parses the options of SimpleStrategy: the factor, if there is one.
 func (x replications) simple(keyspace string, options map[string]string) (ring.Replication, error) {
 	factor := min(defaultFactor, max(1, x.nodesIn("")))
+	// In sorted order, so that the same option is reported each time.
 	for _, name := range slices.Sorted(maps.Keys(options)) {
 		if name != "replication_factor" {
 			return ring.Replication{},
@@ -151,17 +167,19 @@ func (x replications) simple(keyspace string, options map[string]string) (ring.R
 	return ring.Replication{Class: ring.Simple, Factor: factor}, nil
 }
 
-// network expands replication_factor to all data centers. In ALTER KEYSPACE, a data center that the keyspace
-// already has keeps its factor unless it is named, as in Cassandra: the shorthand must not remove replicas
-// unexpectedly.
+// network expands replication_factor to all data centers. In ALTER KEYSPACE, a data center that the keyspace already
+// has keeps its factor unless it is named, as in Cassandra: the shorthand must not remove replicas unexpectedly. A
+// factor of 0 removes a data center.
 func (x replications) network(keyspace string, options map[string]string,
 	previous ring.Replication) (ring.Replication, error) {
 	expand, given := options["replication_factor"]
 	named := maps.Clone(options)
 	delete(named, "replication_factor")
+	// From SimpleStrategy, without any factor: each data center gets the previous one.
 	if !given && len(named) == 0 && previous.Class == ring.Simple {
 		expand, given = strconv.Itoa(previous.Factor), true
 	}
+	// Only with the shorthand: otherwise the named data centers are all that remain.
 	if given {
 		for _, f := range previous.Datacenters {
 			if _, ok := named[f.Datacenter]; !ok {
@@ -170,6 +188,7 @@ func (x replications) network(keyspace string, options map[string]string,
 		}
 	}
 	known := x.topology.Datacenters()
+	// Without any option each data center gets the default.
 	if given || len(named) == 0 {
 		for _, dc := range known {
 			if _, ok := named[dc]; ok {
@@ -183,6 +202,7 @@ func (x replications) network(keyspace string, options map[string]string,
 	}
 	var factors []ring.DatacenterFactor
 	for _, dc := range slices.Sorted(maps.Keys(named)) {
+		// The factor is parsed before the data center is checked: this is the order of the errors.
 		n, err := parseFactor(named[dc])
 		if err != nil {
 			return ring.Replication{}, err
@@ -192,6 +212,7 @@ func (x replications) network(keyspace string, options map[string]string,
 				invalid.Configf("Unrecognized strategy option {%s} passed to NetworkTopologyStrategy for keyspace %s",
 					dc, keyspace)
 		}
+		// Zero is valid, and means no replica.
 		if n > 0 {
 			factors = append(factors, ring.DatacenterFactor{Datacenter: dc, Factor: n})
 		}
@@ -202,10 +223,12 @@ func (x replications) network(keyspace string, options map[string]string,
 	return ring.NewNetworkTopology(factors...), nil
 }
 
+// parseFactor parses a replication factor. n/m is transient replication, which Cassandra has as an experiment.
 func parseFactor(text string) (int, error) {
 	if strings.Contains(text, "/") {
 		return 0, invalid.NotSupported("Transient replication")
 	}
+	// Java accepts a plus sign and digits of other scripts.
 	n, err := javanumber.ParseInt(text, 32)
 	switch {
 	case err != nil:
@@ -216,7 +239,8 @@ func parseFactor(text string) (int, error) {
 	return int(n), nil
 }
 
-// nodesIn returns the number of members of a data center that own tokens; "" means all data centers.
+// nodesIn returns the number of members of a data center that own tokens; "" means all data centers. Members that are
+// leaving still count: they own tokens until they have left.
 func (x replications) nodesIn(datacenter string) int {
 	n := 0
 	for _, node := range x.topology.Nodes() {
@@ -227,6 +251,7 @@ func (x replications) nodesIn(datacenter string) int {
 	return n
 }
 
+// warnings returns a warning for each factor that exceeds the number of nodes, in the order of the data centers.
 func (x replications) warnings(keyspace string, r ring.Replication) []string {
 	var warnings []string
 	warn := func(factor, nodes int, where string) {

@@ -14,7 +14,10 @@ import (
 
 // createTableLike defines CREATE TABLE t LIKE source: the columns with their masks, constraints and defaults, and the
 // options, which WITH changes. Comments on columns are copied WITH COMMENTS only, security labels WITH SECURITY LABELS
-// only, indexes WITH INDEXES only, and rows are not.
+// only, indexes WITH INDEXES only. Rows are not copied.
+//
+// User-defined types are not copied either: a target in another keyspace must have types with the same names and
+// fields.
 func (d *Definer) createTableLike(stmt *cql.CreateTableLike) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Table)
 	if err != nil {
@@ -27,6 +30,7 @@ func (d *Definer) createTableLike(stmt *cql.CreateTableLike) Definition {
 	if err := mayChange(keyspace, "CREATE", "all tables in "+keyspace); err != nil {
 		return refuse(err)
 	}
+	// The errors about the source come before the errors about the target.
 	source := d.Schema.Table(from, stmt.Source.Name)
 	switch {
 	case d.Schema.Keyspace(from) == nil || schema.IsLocalSystem(from) || schema.IsVirtualSystem(from):
@@ -43,14 +47,17 @@ func (d *Definer) createTableLike(stmt *cql.CreateTableLike) Definition {
 		return refuse(invalid.Errorf("Target Keyspace '%s' doesn't exist", keyspace))
 	}
 	name := stmt.Table.Name
+	// A compact table has a compact copy.
 	c := &schema.CreateTable{Keyspace: keyspace, Table: name, IfNotExists: stmt.IfNotExists, ID: d.NewID(),
 		Compact: source.Compact}
+	// The message is ALTER's, as in Cassandra.
 	if (properties{stmt.Properties}).has("id") {
 		return refuse(invalid.Configf("Cannot alter table id."))
 	}
 	if c.Options, _, err = tableOptions(source.Options, stmt.Properties); err != nil {
 		return refuse(err)
 	}
+	// The label is an option in the schema, but not in WITH.
 	if !stmt.Labels {
 		c.Options.Label = ""
 	}
@@ -59,6 +66,7 @@ func (d *Definer) createTableLike(stmt *cql.CreateTableLike) Definition {
 	}
 	def := Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetTable,
 		Keyspace: keyspace, Name: name}}
+	// If the table exists, Apply refuses or ignores the statement, and indexes do not matter.
 	if stmt.Indexes && d.Schema.Table(keyspace, name) == nil {
 		err = d.likeIndexes(&def, c, source)
 	}
@@ -70,16 +78,19 @@ func (d *Definer) createTableLike(stmt *cql.CreateTableLike) Definition {
 
 // likeIndexes adds the indexes of a table to a new one. An index whose name CREATE INDEX chose gets the name that it
 // chooses for the new table; another keeps its name if the keyspace has no index of that name, and otherwise gets a
-// number.
+// number. Warnings appear once for each class.
 func (d *Definer) likeIndexes(def *Definition, c *schema.CreateTable, source *schema.Table) error {
+	// The names of all indexes in the target keyspace, with the names given below.
 	taken := d.Schema.Keyspace(c.Keyspace).IndexesCalled("")
 	for _, ix := range source.Indexes() {
 		col := source.ColumnByID(ix.Column)
+		// A class that is disabled now cannot be copied either.
 		if err := d.Indexes.allow(ix.Class); err != nil {
 			return err
 		}
 		like := schema.CreateIndex{Keyspace: c.Keyspace, Table: c.Table, Class: ix.Class, Column: col.Name,
 			Target: ix.Target, Options: ix.Options}
+		// An empty name means that Apply chooses it.
 		if !schema.IsDefaultIndexName(source, col, ix.Name) {
 			like.Name = ix.Name
 			for n := 1; taken[like.Name]; n++ {
@@ -99,7 +110,8 @@ func (d *Definer) likeIndexes(def *Definition, c *schema.CreateTable, source *sc
 	return nil
 }
 
-// likeAttributes returns the attributes of a column that are copied.
+// likeAttributes returns the attributes of a column that are copied. nil means none. The source's attributes are shared
+// by readers of the schema, so that they are copied before they change.
 func likeAttributes(a *schema.Attributes, stmt *cql.CreateTableLike) *schema.Attributes {
 	if a == nil {
 		return nil
@@ -111,13 +123,15 @@ func likeAttributes(a *schema.Attributes, stmt *cql.CreateTableLike) *schema.Att
 	if !stmt.Labels {
 		out.Label = ""
 	}
+	// A column without attributes is stored without them.
 	if out == (schema.Attributes{}) {
 		return nil
 	}
 	return &out
 }
 
-// likeColumns returns the columns of a table as those of a new one in a keyspace.
+// likeColumns returns the columns of a table as the columns of a new one in a keyspace. The new columns have no ids
+// yet: Apply assigns them. Columns that were dropped are not copied.
 func (d *Definer) likeColumns(keyspace string, source *schema.Table, stmt *cql.CreateTableLike) ([]schema.ColumnSpec,
 	error) {
 	var specs []schema.ColumnSpec
@@ -125,16 +139,19 @@ func (d *Definer) likeColumns(keyspace string, source *schema.Table, stmt *cql.C
 	for _, col := range source.StoredColumns() {
 		spec := schema.ColumnSpec{Name: col.Name, Kind: col.Kind, Desc: col.Desc, Type: col.Type, Mask: col.Mask}
 		spec.Attributes = likeAttributes(col.Attributes, stmt)
+		// The mask calls the function for readers of the new table, so that the creator must be allowed to execute it.
 		if fn := mask.UserFunction(d.compiler(source.Keyspace), col); fn != nil && d.Execute != nil {
 			if err := d.Execute(fn); err != nil {
 				return nil, err
 			}
 		}
+		// Types without user-defined ones belong to no keyspace.
 		if keyspace != source.Keyspace && usesUDT(col.Type) {
 			all, err := d.missingTypes(keyspace, source.Keyspace, col.Type)
 			if err != nil {
 				return nil, err
 			}
+			// While no type is missing, the column's type can be resolved in the new keyspace.
 			if missing = append(missing, all...); len(missing) == 0 {
 				if spec.Type, err = d.sameTypeIn(keyspace, col.Type); err != nil {
 					return nil, err
@@ -144,6 +161,7 @@ func (d *Definer) likeColumns(keyspace string, source *schema.Table, stmt *cql.C
 		specs = append(specs, spec)
 	}
 	if len(missing) > 0 {
+		// Cassandra lists each once, in order.
 		slices.Sort(missing)
 		return nil, invalid.Errorf("UDTs %s do not exist in target keyspace '%s'.",
 			strings.Join(slices.Compact(missing), ", "), keyspace)
@@ -151,16 +169,18 @@ func (d *Definer) likeColumns(keyspace string, source *schema.Table, stmt *cql.C
 	return specs, nil
 }
 
+// usesUDT reports whether a user-defined type is part of t, or is t.
 func usesUDT(t *types.Type) bool {
 	return t.Kind() == types.UDT || slices.ContainsFunc(t.Elems(), usesUDT)
 }
 
 // missingTypes returns the user-defined types within t that a keyspace does not have. One with other fields is an
-// error.
+// error. Types are compared by text, which does not contain the keyspace; nested types are compared for themselves.
 func (d *Definer) missingTypes(keyspace, from string, t *types.Type) (missing []string, err error) {
 	if t.Kind() == types.UDT {
 		other := d.Schema.Keyspace(keyspace).Type(t.UDTName())
 		if other == nil {
+			// Its own parts are not searched: the client must create it first.
 			return []string{t.UDTName()}, nil
 		}
 		if !slices.Equal(t.FieldNames(), other.FieldNames()) ||
@@ -181,12 +201,14 @@ func (d *Definer) missingTypes(keyspace, from string, t *types.Type) (missing []
 	return missing, nil
 }
 
-// sameTypeIn returns the type with the text of t in another keyspace.
+// sameTypeIn returns the type with the text of t in another keyspace. The parser is the only code that reads a type's
+// text, so that it reads a statement with it.
 func (d *Definer) sameTypeIn(keyspace string, t *types.Type) (*types.Type, error) {
 	stmt, err := cql.Parse("ALTER TABLE t ADD c " + t.String())
 	if err != nil {
 		return nil, err
 	}
+	// The statement has this form by construction.
 	add := stmt.(*cql.AlterTable).Action.(*cql.AddColumns)
 	return d.typeOf(keyspace, &add.Columns[0].Type)
 }

@@ -8,7 +8,8 @@ import (
 	"cqld/types"
 )
 
-// mask returns the mask that MASKED WITH attaches to a column; m is nil if the statement has none.
+// mask returns the mask that MASKED WITH attaches to a column; m is nil if the statement has none. t is the column's
+// type.
 func (d *Definer) mask(keyspace, table, column string, t *types.Type, m *cql.Mask) (*schema.Mask, error) {
 	if m == nil {
 		return nil, nil
@@ -20,13 +21,15 @@ func (d *Definer) mask(keyspace, table, column string, t *types.Type, m *cql.Mas
 		t, m)
 }
 
+// errMaskingDisabled returns Cassandra's error, with the name of the option, which cqld's configuration has, too.
 func errMaskingDisabled() error {
 	return invalid.Errorf("Cannot mask columns because dynamic data masking is not enabled. " +
 		"You can enable it with the dynamic_data_masking_enabled property on cassandra.yaml")
 }
 
-// alterMask defines ALTER c MASKED WITH and ALTER c DROP MASKED.
+// alterMask defines ALTER c MASKED WITH and ALTER c DROP MASKED. Dropping a mask is possible while masking is disabled.
 func (d *Definer) alterMask(c *schema.AlterTable, t *schema.Table, a *cql.AlterColumnMask) error {
+	// A nil Mask in the change removes the mask.
 	c.Mask = &schema.MaskChange{Column: a.Column, IfExists: a.IfExists}
 	if a.Mask != nil && !d.Masking {
 		return errMaskingDisabled()

@@ -9,7 +9,8 @@ import (
 	"cqld/schema"
 )
 
-// tableProperties returns the valid names in WITH of a table.
+// tableProperties returns the valid names in WITH of a table: Cassandra's, and cqld's own tombstone_gc and
+// write_ordering.
 func tableProperties() []string {
 	return []string{"id", "additional_write_policy", "allow_auto_snapshot", "bloom_filter_fp_chance", "caching", "cdc",
 		"comment", "compaction", "compression", "crc_check_chance", "default_time_to_live", "extensions",
@@ -17,12 +18,15 @@ func tableProperties() []string {
 		"min_index_interval", "read_repair", "speculative_retry", "tombstone_gc", "write_ordering"}
 }
 
-// tableOptions returns o with the options of WITH, and their names. The values are checked.
+// tableOptions returns o with the options of WITH, and their names in the order in which they are read. The values are
+// checked, also in combination (Validate). o is a copy of the caller's, whose maps are replaced, never changed. "id" is
+// accepted as a name and not read: it is no option.
 func tableOptions(o schema.Options, of cql.Properties) (schema.Options, []string, error) {
 	p, err := newProperties(of, tableProperties()...)
 	if err != nil {
 		return o, nil, err
 	}
+	// The order of these lines decides which of several errors is reported.
 	r := optionReader{p: p}
 	r.double("bloom_filter_fp_chance", &o.BloomFilterFPChance)
 	r.double("crc_check_chance", &o.CRCCheckChance)
@@ -57,14 +61,16 @@ func tableOptions(o schema.Options, of cql.Properties) (schema.Options, []string
 	return o, r.set, r.err
 }
 
-// optionReader reads options into fields until one is invalid.
+// optionReader reads options into fields until one is invalid. After that all methods do nothing, and err is the first
+// error.
 type optionReader struct {
+	// The names of the options that were read.
 	p   properties
 	set []string
 	err error
 }
 
-// next reports whether the option is present and no earlier one was invalid.
+// next reports whether the option is present and no earlier one was invalid. It counts a present option as set.
 func (r *optionReader) next(name string) bool {
 	if r.err != nil || !r.p.has(name) {
 		return false
@@ -73,24 +79,28 @@ func (r *optionReader) next(name string) bool {
 	return true
 }
 
+// double reads a number. The default, 0, is never used: the option is present.
 func (r *optionReader) double(name string, into *float64) {
 	if r.next(name) {
 		*into, r.err = r.p.double(name, 0)
 	}
 }
 
+// integer reads a number of 32 bits.
 func (r *optionReader) integer(name string, into *int32) {
 	if r.next(name) {
 		*into, r.err = r.p.integer(name, 0)
 	}
 }
 
+// boolean reads a truth value.
 func (r *optionReader) boolean(name string, into *bool) {
 	if r.next(name) {
 		*into, r.err = r.p.boolean(name, false)
 	}
 }
 
+// text reads a string. parse checks it and returns its canonical form; nil means that any string is valid.
 func (r *optionReader) text(name string, into *string, parse func(string) (string, error)) {
 	if !r.next(name) {
 		return
@@ -101,6 +111,8 @@ func (r *optionReader) text(name string, into *string, parse func(string) (strin
 	}
 }
 
+// stringMap reads a map. parse checks it, adds defaults, and returns its canonical form; nil means that any map is
+// valid.
 func (r *optionReader) stringMap(name string, into *map[string]string,
 	parse func(map[string]string) (map[string]string, error)) {
 	if !r.next(name) {
@@ -112,6 +124,7 @@ func (r *optionReader) stringMap(name string, into *map[string]string,
 	}
 }
 
+// parseMemtable accepts the only configuration that Cassandra always has.
 func parseMemtable(name string) (string, error) {
 	if name != "default" {
 		return "", invalid.Configf("Memtable configuration \"%s\" not found.", name)
@@ -119,11 +132,13 @@ func parseMemtable(name string) (string, error) {
 	return name, nil
 }
 
-// parseExtensions decodes blobs, and keeps other text as its bytes.
+// parseExtensions decodes blobs, and keeps other text as its bytes. Nothing here can be invalid: extensions belong to
+// tools.
 func parseExtensions(m map[string]string) map[string][]byte {
 	out := make(map[string][]byte, len(m))
 	for name, text := range m {
 		if digits, ok := strings.CutPrefix(text, "0x"); ok {
+			// An odd number of digits, or other characters, is text.
 			if b, err := hex.DecodeString(digits); err == nil {
 				out[name] = b
 				continue

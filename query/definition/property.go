@@ -8,7 +8,8 @@ import (
 	"cqld/internal/javanumber"
 )
 
-// properties reads the properties of a WITH. Its errors are syntax errors, as in Cassandra.
+// properties reads the properties of a WITH. Its errors are syntax errors, as in Cassandra. Methods return a default,
+// or false, for an absent property.
 type properties struct{ of cql.Properties }
 
 // newProperties refuses unknown names.
@@ -21,12 +22,14 @@ func newProperties(of cql.Properties, known ...string) (properties, error) {
 	return properties{of}, nil
 }
 
+// has reports whether the property is present.
 func (p properties) has(name string) bool {
 	_, ok := p.of.Get(name)
 	return ok
 }
 
-// text returns the value of a property; ok is false if it is absent.
+// text returns the value of a property; ok is false if it is absent. Any literal is accepted: numbers and booleans are
+// their text.
 func (p properties) text(name string) (value string, ok bool, err error) {
 	t, ok := p.of.Get(name)
 	if !ok {
@@ -39,6 +42,7 @@ func (p properties) text(name string) (value string, ok bool, err error) {
 	return l.Text, true, nil
 }
 
+// boolean returns a truth value, or otherwise for an absent property. The spellings are Cassandra's.
 func (p properties) boolean(name string, otherwise bool) (bool, error) {
 	text, ok, err := p.text(name)
 	if err != nil || !ok {
@@ -54,6 +58,7 @@ func (p properties) boolean(name string, otherwise bool) (bool, error) {
 		"Negative values can be '0', 'false' or 'no'.", text, name)
 }
 
+// integer returns a number of 32 bits in Java's syntax, or otherwise for an absent property.
 func (p properties) integer(name string, otherwise int32) (int32, error) {
 	text, ok, err := p.text(name)
 	if err != nil || !ok {
@@ -66,6 +71,7 @@ func (p properties) integer(name string, otherwise int32) (int32, error) {
 	return int32(n), nil
 }
 
+// double returns a number in Java's syntax, or otherwise for an absent property.
 func (p properties) double(name string, otherwise float64) (float64, error) {
 	text, ok, err := p.text(name)
 	if err != nil || !ok {
@@ -78,7 +84,8 @@ func (p properties) double(name string, otherwise float64) (float64, error) {
 	return f, nil
 }
 
-// stringMap returns the value of a property that is a map; ok is false if it is absent.
+// stringMap returns the value of a property that is a map; ok is false if it is absent. The map is new: the caller may
+// change it. Keys and values may be any literals, and are their text.
 func (p properties) stringMap(name string) (m map[string]string, ok bool, err error) {
 	t, ok := p.of.Get(name)
 	if !ok {

@@ -11,6 +11,8 @@ import (
 	"cqld/types"
 )
 
+// createTable defines CREATE TABLE. The order of the steps is the order in which Cassandra reports errors: the form of
+// the statement, the options, the keyspace, the types, the key, and what the columns must have in common.
 func (d *Definer) createTable(stmt *cql.CreateTable) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Table)
 	if err != nil {
@@ -20,10 +22,12 @@ func (d *Definer) createTable(stmt *cql.CreateTable) Definition {
 	if err := b.checkForm(); err != nil {
 		return refuse(err)
 	}
+	// A guardrail may remove properties, with a warning, before they are parsed.
 	given, err := d.guarding().properties(stmt.Options.Properties)
 	if err != nil {
 		return refuse(err)
 	}
+	// The error is checked below: options has the defaults for what follows.
 	options, set, err := tableOptions(schema.DefaultOptions(), given)
 	if strings.HasSuffix(options.Compaction["class"], "LeveledCompactionStrategy") &&
 		!slices.Contains(set, "bloom_filter_fp_chance") {
@@ -32,6 +36,7 @@ func (d *Definer) createTable(stmt *cql.CreateTable) Definition {
 	if err != nil {
 		return refuse(err)
 	}
+	// After the options: Cassandra checks permissions on a statement that it has prepared.
 	if err := mayChange(keyspace, "CREATE", "all tables in "+keyspace); err != nil {
 		return refuse(err)
 	}
@@ -41,38 +46,46 @@ func (d *Definer) createTable(stmt *cql.CreateTable) Definition {
 	if d.Schema.Keyspace(keyspace) == nil || d.Schema.Table(keyspace, b.name) != nil {
 		return def // Apply returns this error, before errors about the columns
 	}
+	// Before the columns: an invalid id is reported first.
 	if c.ID, err = b.id(); err != nil {
 		return refuse(err)
 	}
+	// The parts of all types together are bounded, so that no encoded definition is too large.
 	if c.Columns, err = b.columns(); err == nil {
 		err = schema.CheckParts(specTypes(c.Columns)...)
 	}
 	if err != nil {
 		return refuse(err)
 	}
+	// COMPACT STORAGE adds hidden columns. Without clustering columns it also makes the others static.
 	if stmt.Options.CompactStorage {
 		if c.Columns, c.Compact, err = schema.CompactColumns(c.Columns); err != nil {
 			return refuse(err)
 		}
 	}
+	// Counters do not expire.
 	if b.counters > 0 && options.DefaultTTL > 0 {
 		return refuse(invalid.Errorf("Cannot set default_time_to_live on a table with counters"))
 	}
 	return def
 }
 
-// tableBuilder converts the columns of a CREATE TABLE to those of the change.
+// tableBuilder converts the columns of a CREATE TABLE to the columns of the change. checkForm fills key and at, and the
+// other methods rely on that.
 type tableBuilder struct {
 	d        *Definer
 	stmt     *cql.CreateTable
 	keyspace string
 	name     string
-	key      cql.PrimaryKey
+	// The only one in the statement; empty if there is none.
+	key cql.PrimaryKey
+	// The number of counter columns.
 	counters int
 	at       map[string]int // positions of the columns in the statement
 }
 
-// checkForm performs the checks that need no schema.
+// checkForm performs the checks that need no schema: duplicate names, the number of primary keys, and duplicates in
+// CLUSTERING ORDER BY. A missing primary key is reported later, after errors in types.
 func (b *tableBuilder) checkForm() error {
 	keys := slices.Clone(b.stmt.PrimaryKeys)
 	b.at = make(map[string]int, len(b.stmt.Columns))
@@ -82,6 +95,7 @@ func (b *tableBuilder) checkForm() error {
 			return invalid.Errorf("Duplicate column '%s' declaration for table '%s'", c.Name, b.name)
 		}
 		b.at[c.Name] = i
+		// c int PRIMARY KEY is a key of one column.
 		if c.PrimaryKey {
 			keys = append(keys, cql.PrimaryKey{Partition: []string{c.Name}})
 		}
@@ -103,7 +117,8 @@ func (b *tableBuilder) checkForm() error {
 	return nil
 }
 
-// id returns the id in WITH, or a new one.
+// id returns the id in WITH, or a new one. An id in WITH is for restoring a table with its data's directory name; Apply
+// refuses one that is in use.
 func (b *tableBuilder) id() (schema.UUID, error) {
 	p := properties{b.stmt.Options.Properties}
 	text, ok, err := p.text("id")
@@ -120,8 +135,10 @@ func (b *tableBuilder) id() (schema.UUID, error) {
 	return id, nil
 }
 
-// columns returns the key columns in key order, then the others.
+// columns returns the key columns in key order, then the others in the order of the statement. All types are resolved
+// first: their errors come before errors of the key.
 func (b *tableBuilder) columns() ([]schema.ColumnSpec, error) {
+	// Both are in the order of the statement.
 	resolved, masks := make([]*types.Type, len(b.stmt.Columns)), make([]*schema.Mask, len(b.stmt.Columns))
 	for i := range b.stmt.Columns {
 		t, err := b.d.typeOf(b.keyspace, &b.stmt.Columns[i].Type)
@@ -153,6 +170,7 @@ func (b *tableBuilder) columns() ([]schema.ColumnSpec, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Constraints and defaults need the kind of the column, which is known only now.
 	for i := range specs {
 		if err := b.d.attributes(b.keyspace, b.name, &specs[i], &b.stmt.Columns[b.at[specs[i].Name]]); err != nil {
 			return nil, err
@@ -161,7 +179,8 @@ func (b *tableBuilder) columns() ([]schema.ColumnSpec, error) {
 	return specs, b.checkTogether(specs, others)
 }
 
-// keyColumns returns the key columns in key order.
+// keyColumns returns the key columns in key order. resolved and masks are in the order of the statement, and descending
+// is by name.
 func (b *tableBuilder) keyColumns(resolved []*types.Type, masks []*schema.Mask,
 	descending map[string]bool) ([]schema.ColumnSpec, error) {
 	specs := make([]schema.ColumnSpec, 0, len(b.stmt.Columns))
@@ -178,6 +197,7 @@ func (b *tableBuilder) keyColumns(resolved []*types.Type, masks []*schema.Mask,
 		}
 		seen[name] = true
 		spec := schema.ColumnSpec{Name: name, Kind: schema.PartitionKey, Type: resolved[at], Mask: masks[at]}
+		// After the partition key. A class ReversedType in quotes is the old spelling of DESC.
 		if i >= len(b.key.Partition) {
 			spec.Kind, spec.Desc = schema.Clustering, descending[name] || isReversedClass(&b.stmt.Columns[at].Type)
 		}
@@ -186,8 +206,8 @@ func (b *tableBuilder) keyColumns(resolved []*types.Type, masks []*schema.Mask,
 	return specs, nil
 }
 
-// otherColumns appends the columns that are not part of the key to specs, which has the columns of the key, and counts
-// them.
+// otherColumns appends the columns that are not part of the key to specs, which contains the columns of the key, and
+// counts them. It counts the counters in b.counters.
 func (b *tableBuilder) otherColumns(specs []schema.ColumnSpec, resolved []*types.Type,
 	masks []*schema.Mask) ([]schema.ColumnSpec, int, error) {
 	keys := make(map[string]bool, len(specs))
@@ -221,19 +241,23 @@ func (b *tableBuilder) otherColumns(specs []schema.ColumnSpec, resolved []*types
 	return specs, others, nil
 }
 
+// checkTogether checks rules on several columns. others is the number of columns besides the key's.
 func (b *tableBuilder) checkTogether(specs []schema.ColumnSpec, others int) error {
+	// CompactColumns has an error of its own for static columns.
 	static := slices.ContainsFunc(specs, func(s schema.ColumnSpec) bool { return s.Kind == schema.Static })
 	if static && len(b.key.Clustering) == 0 && !b.stmt.Options.CompactStorage {
 		return invalid.Errorf("Static columns are only useful (and thus allowed) if the table has at least one " +
 			"clustering column")
 	}
+	// A table with counters has only counters besides its key: they are replicated in another way.
 	if b.counters > 0 && b.counters < others {
 		return invalid.Errorf("Cannot mix counter and non counter columns in the same table")
 	}
 	return nil
 }
 
-// clusteringOrder returns for each clustering column whether it is descending.
+// clusteringOrder returns for each clustering column whether it is descending. A directive must name the clustering
+// columns in their order; columns at the end may be missing, and are ascending.
 func (b *tableBuilder) clusteringOrder() (map[string]bool, error) {
 	descending := map[string]bool{}
 	clustering := make(map[string]bool, len(b.key.Clustering))
@@ -247,6 +271,7 @@ func (b *tableBuilder) clusteringOrder() (map[string]bool, error) {
 			unknownColumns = append(unknownColumns, o.Column)
 		}
 	}
+	// All unknown columns are in one message.
 	if unknownColumns != nil {
 		return nil,
 			invalid.Errorf("Only clustering key columns can be defined in CLUSTERING ORDER directive: [%s] are not "+
@@ -260,6 +285,7 @@ func (b *tableBuilder) clusteringOrder() (map[string]bool, error) {
 		if key == o.Column {
 			continue
 		}
+		// The column is missing before one that is there.
 		if _, ok := descending[key]; !ok {
 			return nil, invalid.Errorf("Missing CLUSTERING ORDER for column %s", key)
 		}
@@ -270,7 +296,8 @@ func (b *tableBuilder) clusteringOrder() (map[string]bool, error) {
 	return descending, nil
 }
 
-// checkNestedUDT refuses a non-frozen user-defined type with non-frozen collections in it.
+// checkNestedUDT refuses a non-frozen user-defined type with non-frozen collections in it: a cell's path has one level
+// only.
 func checkNestedUDT(t *types.Type) error {
 	if t.Kind() != types.UDT || !t.MultiCell() {
 		return nil
@@ -283,6 +310,8 @@ func checkNestedUDT(t *types.Type) error {
 	return nil
 }
 
+// alterTable defines ALTER TABLE. Options are checked before the permission and the existence of the table, as in
+// Cassandra; all other actions need the table.
 func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Table)
 	if err != nil {
@@ -301,6 +330,7 @@ func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 	if err := mayChange(keyspace, "ALTER", "table "+keyspace+"."+name); err != nil {
 		return refuse(err)
 	}
+	// IF EXISTS is Apply's to consider, too.
 	if t == nil {
 		return def // Apply returns this error
 	}
@@ -319,6 +349,7 @@ func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 		err = d.alterConstraints(c, t, a)
 	case *cql.AlterColumnDefault:
 		err = d.alterDefault(c, t, a)
+	// Without compact storage, Apply reports that there is nothing to drop.
 	case *cql.DropCompactStorage:
 		if c.DropCompact = true; !d.DropCompact && t.Compact != schema.NotCompact {
 			err = invalid.Errorf("DROP COMPACT STORAGE is disabled. Enable in cassandra.yaml to use.")
@@ -330,6 +361,8 @@ func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 	return def
 }
 
+// alterAdd adds the columns of ALTER TABLE ADD. With IF NOT EXISTS, columns that exist are left out, after their types
+// have been checked.
 func (d *Definer) alterAdd(c *schema.AlterTable, t *schema.Table, a *cql.AddColumns) error {
 	c.AddIfNotExists = a.IfNotExists
 	for i := range a.Columns {
@@ -357,9 +390,11 @@ func (d *Definer) alterAdd(c *schema.AlterTable, t *schema.Table, a *cql.AddColu
 		}
 		c.Add = append(c.Add, spec)
 	}
+	// The bound holds for the table with its new columns.
 	return schema.CheckParts(append(t.ColumnTypes(), specTypes(c.Add)...)...)
 }
 
+// specTypes returns the types of columns, in their order.
 func specTypes(specs []schema.ColumnSpec) []*types.Type {
 	all := make([]*types.Type, len(specs))
 	for i := range specs {
@@ -368,6 +403,8 @@ func specTypes(specs []schema.ColumnSpec) []*types.Type {
 	return all
 }
 
+// alterDrop sets the columns of ALTER TABLE DROP, and the time in µs up to which their cells are dropped: now, or USING
+// TIMESTAMP. Apply checks the columns.
 func (d *Definer) alterDrop(c *schema.AlterTable, a *cql.DropColumns) error {
 	c.Drop, c.DropIfExists, c.DropMicros = a.Columns, a.IfExists, d.NowMicros()
 	if a.Timestamp == nil {
@@ -382,6 +419,7 @@ func (d *Definer) alterDrop(c *schema.AlterTable, a *cql.DropColumns) error {
 }
 
 // alterOptions applies the options in WITH. t is nil if the table does not exist; the values are then only checked.
+// Options that the statement does not name keep the values of the table.
 func (d *Definer) alterOptions(c *schema.AlterTable, t *schema.Table, a *cql.SetTableOptions) error {
 	if (properties{a.Options.Properties}).has("id") {
 		return invalid.Configf("Cannot alter table id.")
@@ -398,6 +436,7 @@ func (d *Definer) alterOptions(c *schema.AlterTable, t *schema.Table, a *cql.Set
 	return err
 }
 
+// dropTable defines DROP TABLE. Apply refuses it for a table with views.
 func (d *Definer) dropTable(stmt *cql.DropTable) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Table)
 	if err != nil {

@@ -15,8 +15,10 @@ import (
 )
 
 // The text of DESCRIBE is identical to Cassandra's, including its two spaces before durable_writes: users compare it,
-// and tools execute it.
+// and tools execute it. Functions named …Text return parts of it. Names are quoted where CQL needs it.
 
+// keyspaceText returns CREATE KEYSPACE, with the comment and label of the keyspace. A virtual keyspace is a comment,
+// because no statement creates it.
 func keyspaceText(k *schema.Keyspace) string {
 	if k.Virtual {
 		return "/*\nWarning: Keyspace " + types.QuoteName(k.Name) +
@@ -29,11 +31,13 @@ func keyspaceText(k *schema.Keyspace) string {
 		labelText(cql.CommentKeyspace, types.QuoteName(k.Name), k.Label("", ""))
 }
 
+// replicationText returns the map of replication. The data centers are in the order of r.
 func replicationText(r ring.Replication) string {
 	text := "{'class': '" + r.Class.ShortName() + "'"
 	if r.Class == ring.Simple {
 		text += ", 'replication_factor': '" + strconv.Itoa(r.Factor) + "'"
 	}
+	// The list is empty for SimpleStrategy.
 	for _, f := range r.Datacenters {
 		text += ", " + cql.QuoteString(f.Datacenter) + ": '" + strconv.Itoa(f.Factor) + "'"
 	}
@@ -41,7 +45,7 @@ func replicationText(r ring.Replication) string {
 }
 
 // commentText returns the statement that sets the comment on an object, in a line of its own, or nothing without a
-// comment.
+// comment. name is qualified and quoted.
 func commentText(kind cql.CommentKind, name, comment string) string {
 	if comment == "" {
 		return ""
@@ -49,7 +53,8 @@ func commentText(kind cql.CommentKind, name, comment string) string {
 	return "\nCOMMENT ON " + kind.String() + " " + name + " IS " + cql.QuoteString(comment) + ";"
 }
 
-// labelText returns the statement that sets the security label of an object, as commentText does.
+// labelText returns the statement that sets the security label of an object, as commentText does. Comments come before
+// labels where an object has both.
 func labelText(kind cql.CommentKind, name, label string) string {
 	if label == "" {
 		return ""
@@ -57,6 +62,7 @@ func labelText(kind cql.CommentKind, name, label string) string {
 	return "\nSECURITY LABEL ON " + kind.String() + " " + name + " IS " + cql.QuoteString(label) + ";"
 }
 
+// typeText returns CREATE TYPE, and the comments and labels of the type and its fields.
 func typeText(k *schema.Keyspace, t *types.Type) string {
 	name := qualified(t.UDTKeyspace(), t.UDTName())
 	comments := commentText(cql.CommentType, name, k.Comment(t.UDTName(), ""))
@@ -70,10 +76,13 @@ func typeText(k *schema.Keyspace, t *types.Type) string {
 	return "CREATE TYPE " + name + " (\n" + strings.Join(fields, ",\n") + "\n);" + comments + labels
 }
 
+// qualified returns the quoted name with its keyspace.
 func qualified(keyspace, name string) string {
 	return types.QuoteName(keyspace) + "." + types.QuoteName(name)
 }
 
+// tableText returns CREATE TABLE, and the statements for labels and comments on its columns. internals adds what only
+// WITH INTERNALS shows: the id, and the columns that were dropped, so that a backup's old cells are not read again.
 func tableText(k *schema.Keyspace, t *schema.Table, internals bool) string {
 	name := qualified(k.Name, t.Name)
 	if k.Virtual {
@@ -92,6 +101,7 @@ func tableText(k *schema.Keyspace, t *schema.Table, internals bool) string {
 	with = append(with, orderText(t)...)
 	with = append(with, optionTexts(&t.Options)...)
 	text := "CREATE TABLE " + name + columnsText(t, internals) + " WITH " + strings.Join(with, "\n    AND ") + ";"
+	// As in Cassandra: a statement with COMPACT STORAGE could not be executed there.
 	if t.Compact != schema.NotCompact {
 		return "/*\nWarning: Table " + name + " omitted because it has constructs not compatible with CQL (was " +
 			"created via legacy API).\n" +
@@ -100,10 +110,13 @@ func tableText(k *schema.Keyspace, t *schema.Table, internals bool) string {
 	}
 	text += labelText(cql.CommentTable, name, t.Options.Label)
 	for _, c := range t.Columns() {
+		// The comment on the table itself is among its options.
 		column := name + "." + types.QuoteName(c.Name)
 		text += commentText(cql.CommentColumn, column, c.Comment()) + labelText(cql.CommentColumn, column, c.Label())
 	}
 	if internals {
+		// A dropped column has to be created and dropped, at its time. If the name is in use again, it is also added
+		// again.
 		for _, d := range droppedByName(t) {
 			text += "\nALTER TABLE " + name + " DROP " + types.QuoteName(d.Name) + " USING TIMESTAMP " +
 				strconv.FormatInt(d.Micros, 10) + ";"
@@ -115,9 +128,10 @@ func tableText(k *schema.Keyspace, t *schema.Table, internals bool) string {
 	return text
 }
 
-// viewText returns the definition of a view.
+// viewText returns the definition of a view. base is the view's table, which has the columns of WHERE.
 func viewText(base, t *schema.Table, internals bool) string {
 	columns := "*"
+	// SELECT * includes columns that are added later, so that it must not be expanded.
 	if !t.View.All {
 		var names []string
 		for _, c := range slices.Concat(t.PartitionKey, t.Clustering, simpleFirst(t.Regulars)) {
@@ -130,6 +144,7 @@ func viewText(base, t *schema.Table, internals bool) string {
 		with = append(with, "ID = "+t.ID.String())
 	}
 	with = append(with, orderText(t)...)
+	// A view has no TTL of its own: Cassandra refuses the option for views.
 	for _, option := range optionTexts(&t.Options) {
 		if !strings.HasPrefix(option, "default_time_to_live ") {
 			with = append(with, option)
@@ -138,10 +153,12 @@ func viewText(base, t *schema.Table, internals bool) string {
 	key := primaryKeyText(t)
 	return "CREATE MATERIALIZED VIEW " + qualified(t.Keyspace, t.Name) + " AS\n    SELECT " + columns + "\n    FROM " +
 		qualified(base.Keyspace, base.Name) + "\n    WHERE " + t.WhereText(base) + "\n    PRIMARY KEY " + key +
+		// The space before WITH is Cassandra's.
 		"\n WITH " + strings.Join(with, "\n    AND ") + ";"
 }
 
-// indexText returns the statement that creates an index.
+// indexText returns the statement that creates an index. The class of a custom index is among its options in the
+// schema, but follows USING in the statement.
 func indexText(t *schema.Table, ix *schema.Index) string {
 	on := " " + types.QuoteName(ix.Name) + " ON " + qualified(t.Keyspace, t.Name) + " (" + t.IndexTargetText(ix) + ")"
 	if ix.Class == schema.LegacyIndex {
@@ -156,6 +173,7 @@ func indexText(t *schema.Table, ix *schema.Index) string {
 	return text + ";"
 }
 
+// droppedByName returns the dropped columns by name. The table's list is in the order of the drops.
 func droppedByName(t *schema.Table) []schema.DroppedColumn {
 	dropped := slices.Clone(t.Dropped)
 	slices.SortFunc(dropped, func(a, b schema.DroppedColumn) int { return strings.Compare(a.Name, b.Name) })
@@ -164,7 +182,7 @@ func droppedByName(t *schema.Table) []schema.DroppedColumn {
 
 // columnsText returns the list in parentheses: the columns, and the primary key unless it is written with its only
 // column. With internals, a column that was dropped and added again is listed as dropped, because ALTER statements
-// after the CREATE drop and add it.
+// after the CREATE drop and add it. Columns that compact storage hides are omitted.
 func columnsText(t *schema.Table, internals bool) string {
 	single := len(t.PartitionKey) == 1 && len(t.Clustering) == 0 // compact tables have a line for the key
 	wasDropped := func(name string) bool {
@@ -176,6 +194,7 @@ func columnsText(t *schema.Table, internals bool) string {
 			continue
 		}
 		line := columnText(c)
+		// All columns of such a table are static internally.
 		if t.Compact == schema.CompactSparse {
 			line = strings.Replace(line, " static", "", 1)
 		}
@@ -185,6 +204,7 @@ func columnsText(t *schema.Table, internals bool) string {
 		lines = append(lines, line)
 	}
 	if internals {
+		// With its old type: the new one is in an ALTER.
 		for _, d := range droppedByName(t) {
 			lines = append(lines, columnText(&d.Column))
 		}
@@ -195,7 +215,8 @@ func columnsText(t *schema.Table, internals bool) string {
 	return " (\n    " + strings.Join(lines, ",\n    ") + "\n)"
 }
 
-// simpleFirst sorts single-cell columns before multi-cell columns, as Cassandra stores them.
+// simpleFirst sorts single-cell columns before multi-cell columns, as Cassandra stores them. Both groups keep their
+// order.
 func simpleFirst(columns []*schema.Column) []*schema.Column {
 	var simple, complex []*schema.Column
 	for _, c := range columns {
@@ -208,6 +229,8 @@ func simpleFirst(columns []*schema.Column) []*schema.Column {
 	return append(simple, complex...)
 }
 
+// columnText returns a column as CREATE TABLE and ALTER TABLE ADD define it. The constraint and the default are stored
+// as CQL.
 func columnText(c *schema.Column) string {
 	text := types.QuoteName(c.Name) + " " + c.Type.String()
 	if c.Kind == schema.Static {
@@ -223,6 +246,8 @@ func columnText(c *schema.Column) string {
 	return text
 }
 
+// primaryKeyText returns the key in parentheses. A partition key of several columns has its own. Hidden clustering
+// columns are omitted.
 func primaryKeyText(t *schema.Table) string {
 	names := func(columns []*schema.Column) []string {
 		var list []string
@@ -235,11 +260,13 @@ func primaryKeyText(t *schema.Table) string {
 	if len(t.PartitionKey) > 1 {
 		partition = "(" + partition + ")"
 	}
+	// The clone is for DeleteFunc, which would change the schema.
 	return "(" + strings.Join(append([]string{partition},
 		names(slices.DeleteFunc(slices.Clone(t.Clustering), t.Hides))...), ", ") + ")"
 }
 
-// orderText returns CLUSTERING ORDER BY if there are clustering columns.
+// orderText returns CLUSTERING ORDER BY if there are clustering columns. It is a list, because options are joined by
+// AND.
 func orderText(t *schema.Table) []string {
 	var parts []string
 	for _, c := range t.Clustering {
@@ -256,7 +283,8 @@ func orderText(t *schema.Table) []string {
 }
 
 // optionTexts returns the options in Cassandra's order. cqld's own options are last, and are omitted if they have the
-// default, so that Cassandra accepts the text of an ordinary table.
+// default, so that Cassandra accepts the text of an ordinary table. memtable stands before crc_check_chance there,
+// although the rest is alphabetical.
 func optionTexts(o *schema.Options) []string {
 	integer := func(n int32) string { return strconv.Itoa(int(n)) }
 	texts := []string{
@@ -290,6 +318,7 @@ func optionTexts(o *schema.Options) []string {
 	return texts
 }
 
+// mapText returns a map literal of strings, sorted by key.
 func mapText(m map[string]string) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -298,6 +327,7 @@ func mapText(m map[string]string) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
+// extensionsText returns the extensions as a map of blobs.
 func extensionsText(m map[string][]byte) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {

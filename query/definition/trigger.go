@@ -6,8 +6,10 @@ import (
 	"cqld/schema"
 )
 
-// createTrigger refuses a trigger after the checks that Cassandra makes first. Triggers are Java classes.
+// createTrigger refuses a trigger after the checks that Cassandra makes first. Triggers are Java classes, which run in
+// Cassandra's process. The message says what to do instead.
 func (d *Definer) createTrigger(stmt *cql.CreateTrigger) Definition {
+	// Without login there is no permission to lack.
 	if d.Ordinary {
 		return refuse(&invalid.Unauthorized{Msg: "Only superusers are allowed to perform CREATE TRIGGER queries"})
 	}
@@ -28,7 +30,7 @@ func (d *Definer) createTrigger(stmt *cql.CreateTrigger) Definition {
 		"not run. Write what the trigger would write in the same logged BATCH, or use a materialized view", stmt.Using))
 }
 
-// dropTrigger answers as for a trigger that does not exist.
+// dropTrigger answers as for a trigger that does not exist, because none can.
 func (d *Definer) dropTrigger(stmt *cql.DropTrigger) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Table)
 	switch {

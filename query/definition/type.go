@@ -10,26 +10,30 @@ import (
 	"cqld/types"
 )
 
-// typeOf resolves a type as written in a keyspace. User-defined types come from that keyspace, whether or not the
-// type is qualified.
+// typeOf resolves a type as written in a keyspace. User-defined types come from that keyspace, whether or not the type
+// is qualified. A keyspace that does not exist has none.
 func (d *Definer) typeOf(keyspace string, e *cql.TypeExpr) (*types.Type, error) {
 	return ResolveType(d.Schema.Keyspace(keyspace), keyspace, e)
 }
 
-// ResolveType resolves the type e in the keyspace k, which may be nil and has the name keyspace.
+// ResolveType resolves the type e in the keyspace k, which may be nil and has the name keyspace. Errors are
+// *invalid.Error or, for the use of frozen and for classes, syntax errors. Package query/term uses it for type hints.
 func ResolveType(k *schema.Keyspace, keyspace string, e *cql.TypeExpr) (*types.Type, error) {
 	r := typeResolver{keyspace: keyspace, k: k}
 	return r.resolve(e, false)
 }
 
+// typeResolver resolves one type with its parts.
 type typeResolver struct {
 	keyspace string
 	k        *schema.Keyspace
 }
 
-// resolve resolves e; inFrozen means that it is inside frozen<…> or a tuple, which freezes it.
+// resolve resolves e; inFrozen means that it is inside frozen<…> or a tuple, which freezes it. Errors of parts come
+// before errors of the whole.
 func (r *typeResolver) resolve(e *cql.TypeExpr, inFrozen bool) (*types.Type, error) {
 	if e.Frozen {
+		// The message shows the type without frozen, as in Cassandra.
 		switch e.Kind {
 		case cql.TypeNative, cql.TypeCustom:
 			inner := *e
@@ -50,6 +54,7 @@ func (r *typeResolver) resolve(e *cql.TypeExpr, inFrozen bool) (*types.Type, err
 		return customType(e.Custom)
 	case cql.TypeList, cql.TypeSet, cql.TypeMap:
 		return r.collection(e, inFrozen)
+	// A tuple is always frozen, with or without the word.
 	case cql.TypeTuple:
 		parts, err := r.parts(e)
 		if err != nil {
@@ -64,19 +69,25 @@ func (r *typeResolver) resolve(e *cql.TypeExpr, inFrozen bool) (*types.Type, err
 	return nil, invalid.Errorf("Unknown type %s", e.String())
 }
 
+// customType resolves a class name in quotes. A class that stands for a CQL type is that type. The messages are
+// Cassandra's, and depend on whether the class is unknown, abstract, or has invalid parameters.
 func customType(class string) (*types.Type, error) {
 	t, err := types.ParseClass(class)
+	// Only the name before the parameters, with Cassandra's package, is in messages.
 	name, _, _ := strings.Cut(class, "(")
 	if name = strings.TrimSpace(name); !strings.Contains(name, ".") {
 		name = "org.apache.cassandra.db.marshal." + name
 	}
 	switch {
+	// Cassandra takes the empty class for BytesType.
 	case class == "":
 		return types.Native(types.Blob), nil
 	case isAbstractClass(name):
 		return nil, syntaxf("Error setting type %s: Invalid comparator class %s: must define a public static "+
 			"instance field or a public static method "+
 			"getInstance(TypeParser).", class, name)
+	// ParseClass keeps unknown classes as custom types. The composite types exist in Cassandra: their parameters are at
+	// fault.
 	case err == nil && t.Kind() == types.Custom && t.Unknown() &&
 		!strings.HasPrefix(t.CustomClass(), "org.apache.cassandra.db.marshal.CompositeType") &&
 		!strings.HasPrefix(t.CustomClass(), "org.apache.cassandra.db.marshal.DynamicCompositeType"):
@@ -88,13 +99,14 @@ func customType(class string) (*types.Type, error) {
 }
 
 // isReversedClass reports whether e is the class ReversedType in quotes, with which a clustering column is in
-// descending order.
+// descending order. customType resolves it to its base type.
 func isReversedClass(e *cql.TypeExpr) bool {
 	return e.Kind == cql.TypeCustom && strings.HasPrefix(strings.TrimPrefix(strings.TrimSpace(e.Custom),
 		"org.apache.cassandra.db.marshal."), "ReversedType")
 }
 
-// isAbstractClass reports whether a class of Cassandra is the superclass of types, and none itself.
+// isAbstractClass reports whether a class of Cassandra is the superclass of types, and none itself. name has its
+// package.
 func isAbstractClass(name string) bool {
 	switch strings.TrimPrefix(name, "org.apache.cassandra.db.marshal.") {
 	case "AbstractType", "AbstractCompositeType", "NumberType", "StringType", "TemporalType":
@@ -103,7 +115,8 @@ func isAbstractClass(name string) bool {
 	return false
 }
 
-// parts resolves the elements of a tuple, which are frozen.
+// parts resolves the elements of a tuple, which are frozen. Cassandra has no bound on their number here;
+// schema.CheckParts has.
 func (r *typeResolver) parts(e *cql.TypeExpr) ([]*types.Type, error) {
 	var parts []*types.Type
 	for i := range e.Args {
@@ -119,6 +132,7 @@ func (r *typeResolver) parts(e *cql.TypeExpr) ([]*types.Type, error) {
 	return parts, nil
 }
 
+// vector resolves vector<element, n>. Elements may be of any type but counters.
 func (r *typeResolver) vector(e *cql.TypeExpr) (*types.Type, error) {
 	if e.Dimensions < 1 {
 		return nil, invalid.Errorf("vectors may only have positive dimensions; given %d", e.Dimensions)
@@ -127,6 +141,7 @@ func (r *typeResolver) vector(e *cql.TypeExpr) (*types.Type, error) {
 		return nil, invalid.Errorf("vectors may have no more than %d dimensions; given %d", vectorDimensionsMax,
 			e.Dimensions)
 	}
+	// A vector is one cell, so that its elements are frozen without the word.
 	elem, err := r.resolve(&e.Args[0], false)
 	if err != nil {
 		return nil, err
@@ -137,15 +152,18 @@ func (r *typeResolver) vector(e *cql.TypeExpr) (*types.Type, error) {
 	return types.NewVector(elem, e.Dimensions), nil
 }
 
-// vectorDimensionsMax is Cassandra's limit on the dimension of a vector.
+// vectorDimensionsMax is Cassandra's limit on the dimension of a vector: 8,388,608.
 const vectorDimensionsMax = 1 << 13 * 1024
 
+// collection resolves a list, set or map. frozen applies to the collection and to its parts. Elements of a collection
+// must be frozen, because a cell's path has one level.
 func (r *typeResolver) collection(e *cql.TypeExpr, frozen bool) (*types.Type, error) {
 	plain := *e
 	plain.Frozen = false
 	text := plain.String()
 	var parts []*types.Type
 	for i := range e.Args {
+		// The message names the type without frozen, even if it was written.
 		t, err := r.resolve(&e.Args[i], frozen)
 		switch {
 		case err != nil:
@@ -163,6 +181,7 @@ func (r *typeResolver) collection(e *cql.TypeExpr, frozen bool) (*types.Type, er
 	case cql.TypeList:
 		return types.NewList(parts[0], frozen), nil
 	case cql.TypeSet:
+		// Durations have no order, which elements of sets and keys need. Values may be durations.
 		if parts[0].Kind() == types.Duration {
 			return nil, invalid.Errorf("Durations are not allowed inside sets: %s", e.String())
 		}
@@ -174,6 +193,7 @@ func (r *typeResolver) collection(e *cql.TypeExpr, frozen bool) (*types.Type, er
 	return types.NewMap(parts[0], parts[1], frozen), nil
 }
 
+// user resolves a user-defined type. A qualified name must name the keyspace of the statement.
 func (r *typeResolver) user(e *cql.TypeExpr, frozen bool) (*types.Type, error) {
 	if e.Keyspace != "" && e.Keyspace != r.keyspace {
 		return nil, invalid.Errorf("Statement on keyspace %s cannot refer to a user type in keyspace %s; "+
@@ -186,12 +206,14 @@ func (r *typeResolver) user(e *cql.TypeExpr, frozen bool) (*types.Type, error) {
 	if t == nil {
 		return nil, invalid.Errorf("Unknown type %s.%s", r.keyspace, e.Name)
 	}
+	// The schema's types are not frozen.
 	if frozen {
 		return t.Freeze(), nil
 	}
 	return t, nil
 }
 
+// createType defines CREATE TYPE. If the type exists, Apply answers, so that the fields' types need not be valid.
 func (d *Definer) createType(stmt *cql.CreateType) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Type)
 	if err != nil {
@@ -211,6 +233,7 @@ func (d *Definer) createType(stmt *cql.CreateType) Definition {
 	var elems []*types.Type
 	for i := range stmt.Fields {
 		fields = append(fields, stmt.Fields[i].Name)
+		// Elements stay empty then; fields are emptied below.
 		if k.Type(name) != nil {
 			continue // Apply returns this error, before errors about the fields
 		}
@@ -228,6 +251,7 @@ func (d *Definer) createType(stmt *cql.CreateType) Definition {
 	return def
 }
 
+// alterType defines ALTER TYPE. Apply checks names of fields, and changes the types and tables that contain the type.
 func (d *Definer) alterType(stmt *cql.AlterType) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Type)
 	if err != nil {
@@ -250,9 +274,11 @@ func (d *Definer) alterType(stmt *cql.AlterType) Definition {
 			return refuse(err)
 		}
 		c.Field, c.FieldType, c.FieldIfNotExists = a.Field.Name, t, a.IfNotExists
+		// Apply ignores the statement: the bound on parts does not matter.
 		if slices.Contains(k.Type(c.Name).FieldNames(), c.Field) && a.IfNotExists {
 			return def
 		}
+		// Every use of the type gets one part more.
 		if err := k.CheckFieldParts(c.Name, t); err != nil {
 			return refuse(err)
 		}
@@ -267,6 +293,7 @@ func (d *Definer) alterType(stmt *cql.AlterType) Definition {
 	return def
 }
 
+// dropType defines DROP TYPE. Apply refuses it while something uses the type.
 func (d *Definer) dropType(stmt *cql.DropType) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Type)
 	if err != nil {

@@ -13,6 +13,8 @@ import (
 	"cqld/types"
 )
 
+// createView defines CREATE MATERIALIZED VIEW. Both names may be qualified; view and table must be in one keyspace. The
+// event is for a table: the protocol has no views.
 func (d *Definer) createView(stmt *cql.CreateMaterializedView) Definition {
 	if d.ViewsDisabled {
 		return refuse(invalid.Errorf("Materialized views are disabled. Enable in cassandra.yaml to use."))
@@ -25,6 +27,7 @@ func (d *Definer) createView(stmt *cql.CreateMaterializedView) Definition {
 	if err != nil {
 		return refuse(err)
 	}
+	// A view is a change of its base table, as in Cassandra.
 	if err := mayChange(keyspace, "ALTER", "table "+of+"."+stmt.Table.Name); err != nil {
 		return refuse(err)
 	}
@@ -46,17 +49,20 @@ func (d *Definer) createView(stmt *cql.CreateMaterializedView) Definition {
 	return def
 }
 
-// viewBuilder converts a CREATE MATERIALIZED VIEW to the change.
+// viewBuilder converts a CREATE MATERIALIZED VIEW to the change. The change refers to columns by id, so that renaming a
+// column of the base table changes nothing in the view.
 type viewBuilder struct {
-	d        *Definer
-	stmt     *cql.CreateMaterializedView
-	base     *schema.Table
-	change   *schema.CreateView
+	d      *Definer
+	stmt   *cql.CreateMaterializedView
+	base   *schema.Table
+	change *schema.CreateView
+	// The columns of the SELECT clause; all of the base table for *.
 	selected []*schema.Column
 }
 
-// build performs the checks in Cassandra's order.
+// build performs the checks in Cassandra's order. Each part fills its fields of the change.
 func (b *viewBuilder) build() error {
+	// Apply compares the id: the table may be dropped and created again in between.
 	b.change.BaseID = b.base.ID
 	if b.base.IsCounter() {
 		return invalid.Errorf("Materialized views are not supported on counter tables")
@@ -69,7 +75,8 @@ func (b *viewBuilder) build() error {
 	return nil
 }
 
-// columns converts the SELECT clause.
+// columns converts the SELECT clause. It must consist of names. A * is kept as All: the view gets columns that are
+// added later.
 func (b *viewBuilder) columns() error {
 	b.change.All = len(b.stmt.Columns) == 0
 	b.selected = b.base.Columns()
@@ -93,6 +100,7 @@ func (b *viewBuilder) columns() error {
 		}
 		b.selected = append(b.selected, c)
 	}
+	// Static columns are refused even by *.
 	for _, c := range b.selected {
 		if c.Kind == schema.Static {
 			return invalid.Errorf("Cannot include static column '%s' in materialized view '%s'", c.Name, b.change.View)
@@ -104,6 +112,7 @@ func (b *viewBuilder) columns() error {
 	return nil
 }
 
+// column returns a column of the base table.
 func (b *viewBuilder) column(name string) (*schema.Column, error) {
 	if c := b.base.Column(name); c != nil {
 		return c, nil
@@ -112,7 +121,8 @@ func (b *viewBuilder) column(name string) (*schema.Column, error) {
 		b.base.Name)
 }
 
-// key converts PRIMARY KEY.
+// key converts PRIMARY KEY. It must contain the key of the base table, so that each row of the view belongs to one row
+// of the table, and at most one other column, because the old row must be found from one change of the table.
 func (b *viewBuilder) key() error {
 	names := slices.Concat(b.stmt.PrimaryKey.Partition, b.stmt.PrimaryKey.Clustering)
 	var others []string
@@ -122,6 +132,7 @@ func (b *viewBuilder) key() error {
 				b.change.View)
 		}
 		c := b.base.Column(name)
+		// A column that exists but is not selected is as unknown as others.
 		if c == nil || !slices.Contains(b.selected, c) {
 			return invalid.Errorf("Unknown column '%s' referenced in PRIMARY KEY for materialized view '%s'", name,
 				b.change.View)
@@ -142,6 +153,7 @@ func (b *viewBuilder) key() error {
 		if i < len(b.stmt.PrimaryKey.Partition) {
 			b.change.Partition = append(b.change.Partition, c.ID)
 		} else {
+			// The order may be changed by CLUSTERING ORDER BY.
 			b.change.Clustering = append(b.change.Clustering, schema.ViewClustering{Column: c.ID, Desc: c.Desc})
 		}
 	}
@@ -162,7 +174,8 @@ func (b *viewBuilder) key() error {
 	return nil
 }
 
-// where converts WHERE.
+// where converts WHERE. All columns of the view's key must be restricted, at least by IS NOT NULL: a row of the view
+// needs all of them.
 func (b *viewBuilder) where() error {
 	w := &viewWhere{b: b, compiler: term.Compiler{Schema: b.d.Schema, Functions: b.d.Functions,
 		ResolveType: ResolveType,
@@ -172,6 +185,7 @@ func (b *viewBuilder) where() error {
 			return err
 		}
 	}
+	// Illegal columns come before missing ones.
 	if len(w.illegal) > 0 {
 		return invalid.Errorf("Non-primary key columns can only be restricted with 'IS NOT NULL' (got: %s restricted "+
 			"illegally)",
@@ -184,6 +198,7 @@ func (b *viewBuilder) where() error {
 		}
 	}
 	if len(free) > 0 {
+		// Cassandra lists them in the iteration order of a set.
 		slices.SortStableFunc(free, func(x, y string) int { return bucket(x) - bucket(y) })
 		return invalid.Errorf("Primary key columns %s must be restricted with 'IS NOT NULL' or otherwise",
 			strings.Join(free, ", "))
@@ -192,16 +207,18 @@ func (b *viewBuilder) where() error {
 }
 
 // bucket returns the place of a name in the iteration order of Cassandra's set of names, which is a Java HashSet of 16
-// buckets.
+// buckets. The hash is the hash code of a ByteBuffer with the name.
 func bucket(name string) int {
 	h := int32(1)
 	for i := len(name) - 1; i >= 0; i-- {
 		h = 31*h + int32(int8(name[i]))
 	}
+	// HashMap mixes the upper half of the hash into the lower one.
 	return int((uint32(h) ^ uint32(h)>>16) & 15)
 }
 
-// order converts CLUSTERING ORDER BY, and checks options. Without it, columns have the order of the base table.
+// order converts CLUSTERING ORDER BY, and checks options. Without it, columns have the order of the base table. The
+// directive must name all clustering columns: tables may omit some.
 func (b *viewBuilder) order() error {
 	options, set, err := tableOptions(schema.DefaultOptions(), b.stmt.Options.Properties)
 	if err != nil {
@@ -226,19 +243,24 @@ func (b *viewBuilder) order() error {
 			"always expire at the " +
 			"same time than the corresponding data in the parent table.")
 	}
+	// tableBuilder.id only uses the Definer and the options.
 	b.change.ID, err = (&tableBuilder{d: b.d, stmt: &cql.CreateTable{Options: b.stmt.Options}}).id()
 	return err
 }
 
-// viewWhere converts the relations of WHERE.
+// viewWhere converts the relations of WHERE. It evaluates terms at once, because the change is a value that all nodes
+// apply alike.
 type viewWhere struct {
-	b          *viewBuilder
-	compiler   term.Compiler
+	b        *viewBuilder
+	compiler term.Compiler
+	// By name, also by IS NOT NULL.
 	restricted map[string]bool
-	relations  restriction.Merger
-	illegal    []string // columns that are not part of the base table's key and are restricted
+	// It refuses relations on one column that exclude each other.
+	relations restriction.Merger
+	illegal   []string // columns that are not part of the base table's key and are restricted
 }
 
+// add adds one relation. Its cases are the kinds that a view may have; the errors for the others are Cassandra's.
 func (w *viewWhere) add(r cql.Relation) error {
 	switch r := r.(type) {
 	case *cql.NotNullRelation:
@@ -249,6 +271,7 @@ func (w *viewWhere) add(r cql.Relation) error {
 			return w.unsupported(r, r.Column, r.Operator)
 		}
 		return w.condition(r, []string{r.Column}, false, op, [][]cql.Term{{r.Value}})
+	// BETWEEN is two conditions, here and in DESCRIBE.
 	case *cql.BetweenRelation:
 		if err := w.add(r.Low); err != nil {
 			return err
@@ -261,6 +284,7 @@ func (w *viewWhere) add(r cql.Relation) error {
 		case r.In.Marker != nil:
 			return errViewMarker()
 		}
+		// Each value is a tuple of one term.
 		var values [][]cql.Term
 		for _, t := range r.In.Values {
 			values = append(values, []cql.Term{t})
@@ -268,6 +292,7 @@ func (w *viewWhere) add(r cql.Relation) error {
 		return w.condition(r, []string{r.Column}, false, schema.ViewIn, values)
 	case *cql.TupleRelation:
 		op, ok := viewOperator(r.Operator)
+		// A marker can stand for the whole tuple.
 		tuple, isTuple := r.Value.(*cql.TupleLiteral)
 		switch {
 		case !isTuple:
@@ -295,10 +320,12 @@ func (w *viewWhere) add(r cql.Relation) error {
 	return invalid.Errorf("Unsupported relation in the definition of a materialized view: %s", term.RelationText(r))
 }
 
+// errViewMarker returns the error for bind markers: a view has no client that could bind values.
 func errViewMarker() error {
 	return invalid.Errorf("Bind variables are not allowed in CREATE MATERIALIZED VIEW statements")
 }
 
+// viewOperator converts an operator; ok is false if views cannot have it. IN is a relation of its own.
 func viewOperator(o cql.Operator) (schema.ViewOperator, bool) {
 	//exhaustive:ignore
 	switch o {
@@ -320,7 +347,8 @@ func viewOperator(o cql.Operator) (schema.ViewOperator, bool) {
 	return 0, false
 }
 
-// relationOperator returns the operator of a relation, OperatorInvalid for IN. IN with one value is =.
+// relationOperator returns the operator of a relation, OperatorInvalid for IN. IN with one value is =. IS NOT NULL is
+// not passed.
 func relationOperator(op schema.ViewOperator, values [][]cql.Term) cql.Operator {
 	//exhaustive:ignore
 	switch op {
@@ -344,6 +372,8 @@ func relationOperator(op schema.ViewOperator, values [][]cql.Term) cql.Operator 
 	return cql.Equal
 }
 
+// unsupported returns the error for an operator that views do not have. Errors of the column, and for LIKE of the
+// value, come first.
 func (w *viewWhere) unsupported(r *cql.ColumnRelation, name string, o cql.Operator) error {
 	column, err := w.b.column(name)
 	if err != nil {
@@ -360,7 +390,7 @@ func (w *viewWhere) unsupported(r *cql.ColumnRelation, name string, o cql.Operat
 }
 
 // condition adds one condition. values are nil for IS NOT NULL, and otherwise tuples of as many terms as there are
-// columns.
+// columns. tuple means that the columns are written in parentheses.
 func (w *viewWhere) condition(r cql.Relation, names []string, tuple bool, op schema.ViewOperator,
 	values [][]cql.Term) error {
 	c := schema.ViewCondition{Tuple: tuple, Operator: op}
@@ -370,12 +400,14 @@ func (w *viewWhere) condition(r cql.Relation, names []string, tuple bool, op sch
 		if err != nil {
 			return err
 		}
+		// Cassandra has multi-column relations for clustering columns only.
 		if tuple && column.Kind != schema.Clustering {
 			return invalid.Errorf("Multi-column relations can only be applied to clustering columns but was applied "+
 				"to: %s", name)
 		}
 		columns, c.Columns = append(columns, column), append(c.Columns, column.ID)
 	}
+	// IN has several tuples; their values are concatenated.
 	for _, terms := range values {
 		if slices.ContainsFunc(terms, term.HasMarker) {
 			return errViewMarker()
@@ -392,24 +424,28 @@ func (w *viewWhere) condition(r cql.Relation, names []string, tuple bool, op sch
 			c.Values = append(c.Values, v)
 		}
 	}
+	// IS NOT NULL may be combined with any other relation.
 	if op != schema.ViewNotNull {
 		if err := w.relations.Add(columns, relationOperator(op, values), tuple); err != nil {
 			return err
 		}
 	}
 	for _, column := range columns {
+		// The errors of illegal columns are collected, because Cassandra reports them together after all relations.
 		w.restricted[column.Name] = true
 		if op != schema.ViewNotNull && (column.Kind == schema.Regular || column.Kind == schema.Static) &&
 			!slices.Contains(w.illegal, column.Name) {
 			w.illegal = append(w.illegal, column.Name)
 		}
 	}
+	// DESCRIBE shows the relation as it was written.
 	c.Text = conditionText(r)
 	w.b.change.Where = append(w.b.change.Where, c)
 	return nil
 }
 
-// value evaluates a term that a column is compared with. A null is nil.
+// value evaluates a term that a column is compared with, in wire form. A null is nil. For CONTAINS the term has the
+// type of an element or key.
 func (w *viewWhere) value(column *schema.Column, op schema.ViewOperator, t cql.Term) ([]byte, error) {
 	receiver := w.compiler.Receiver(column.Name, column.Type)
 	if op == schema.ViewContains || op == schema.ViewContainsKey {
@@ -417,6 +453,7 @@ func (w *viewWhere) value(column *schema.Column, op schema.ViewOperator, t cql.T
 		if op == schema.ViewContainsKey {
 			word = "CONTAINS KEY"
 		}
+		// Only used for collections: other types are refused first.
 		elems := column.Type.Elems()
 		switch {
 		case !column.Type.Kind().IsCollection():
@@ -433,6 +470,7 @@ func (w *viewWhere) value(column *schema.Column, op schema.ViewOperator, t cql.T
 	if err != nil {
 		return nil, err
 	}
+	// Functions in the term are evaluated now. Later calls would give other rows.
 	v, err := compiled.Eval(&term.Scope{Env: w.b.d.Env})
 	if err != nil || v.Kind != wire.ValueSet {
 		return nil, err
@@ -440,7 +478,8 @@ func (w *viewWhere) value(column *schema.Column, op schema.ViewOperator, t cql.T
 	return term.NotNil(v.Bytes), nil
 }
 
-// conditionText returns the operator and the value of a relation so that it can be executed again.
+// conditionText returns the operator and the value of a relation so that it can be executed again. BETWEEN does not
+// occur: it was split.
 func conditionText(r cql.Relation) string {
 	switch r := r.(type) {
 	case *cql.ColumnRelation:
@@ -455,6 +494,7 @@ func conditionText(r cql.Relation) string {
 	return "IS NOT NULL"
 }
 
+// valueText returns a term as CQL. Strings are quoted again, also inside of tuples.
 func valueText(t cql.Term) string {
 	switch t := t.(type) {
 	case *cql.Literal:
@@ -467,6 +507,7 @@ func valueText(t cql.Term) string {
 	return term.Text(t)
 }
 
+// valuesText returns terms in parentheses.
 func valuesText(terms []cql.Term) string {
 	texts := make([]string, len(terms))
 	for i, t := range terms {
@@ -475,6 +516,8 @@ func valuesText(terms []cql.Term) string {
 	return "(" + strings.Join(texts, ", ") + ")"
 }
 
+// alterView defines ALTER MATERIALIZED VIEW, which only changes options. They must be valid for themselves and together
+// with the view's, as for tables.
 func (d *Definer) alterView(stmt *cql.AlterMaterializedView) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.View)
 	if err != nil {
@@ -498,6 +541,7 @@ func (d *Definer) alterView(stmt *cql.AlterMaterializedView) Definition {
 	return def
 }
 
+// dropView defines DROP MATERIALIZED VIEW. The base table is not changed.
 func (d *Definer) dropView(stmt *cql.DropMaterializedView) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.View)
 	if err != nil {
