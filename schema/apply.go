@@ -10,6 +10,10 @@ import (
 // Apply returns the schema after c. It depends only on its arguments, and validates c against s again, because s may
 // have changed since c was created: of two concurrent CREATE TABLE, the second fails with *Exists. If c has no effect
 // because of its IF [NOT] EXISTS, Apply returns s itself. Other errors are *NotFound and *Invalid. s is never changed.
+//
+// Every node applies the same changes in the same order, also changes from older versions of the program. A new check
+// in Apply would let nodes of two versions disagree about the schema: such checks belong to the code that creates
+// changes (CheckParts).
 func Apply(s *Schema, c Change) (*Schema, error) {
 	switch c := c.(type) {
 	case *CreateKeyspace:
@@ -47,9 +51,11 @@ func Apply(s *Schema, c Change) (*Schema, error) {
 	case *DropFunction:
 		return applyDropFunction(s, c)
 	}
+	// A change of a newer version does not decode, so that this is a defect of this package.
 	return nil, invalidf("unknown schema change %T", c)
 }
 
+// applyCreateKeyspace adds an empty keyspace. The names of the system keyspaces that s has are taken.
 func applyCreateKeyspace(s *Schema, c *CreateKeyspace) (*Schema, error) {
 	if s.keyspaces[c.Keyspace] != nil {
 		if c.IfNotExists {
@@ -57,6 +63,7 @@ func applyCreateKeyspace(s *Schema, c *CreateKeyspace) (*Schema, error) {
 		}
 		return nil, &Exists{Keyspace: c.Keyspace}
 	}
+	// The name is checked again: the Change may come from another server than CQL.
 	if err := CheckKeyspaceName(c.Keyspace); err != nil {
 		return nil, err
 	}
@@ -66,6 +73,7 @@ func applyCreateKeyspace(s *Schema, c *CreateKeyspace) (*Schema, error) {
 	return s.with(NewKeyspace(c.Keyspace, c.Replication, c.DurableWrites)), nil
 }
 
+// applyAlterKeyspace changes the properties that c sets. A change without effect returns s, so that its version stays.
 func applyAlterKeyspace(s *Schema, c *AlterKeyspace) (*Schema, error) {
 	old := s.keyspaces[c.Keyspace]
 	if old == nil {
@@ -85,6 +93,7 @@ func applyAlterKeyspace(s *Schema, c *AlterKeyspace) (*Schema, error) {
 		if err := checkReplication(*c.Replication); err != nil {
 			return nil, err
 		}
+		// Each table has a copy of the replication. Pointers to tables change, and their definitions (digests) do not.
 		k.Replication = *c.Replication
 		for name, t := range k.tables {
 			moved := *t // columns and indexes do not change, so they are shared
@@ -98,6 +107,7 @@ func applyAlterKeyspace(s *Schema, c *AlterKeyspace) (*Schema, error) {
 			return nil, err
 		}
 	}
+	// Pointers to maps differ, so that the contents are compared.
 	if k.DurableWrites == old.DurableWrites && k.sameComments(&old.remarks) && k.Replication.Equal(old.Replication) &&
 		maps.EqualFunc(k.Extensions, old.Extensions, bytes.Equal) {
 		return s, nil
@@ -105,7 +115,8 @@ func applyAlterKeyspace(s *Schema, c *AlterKeyspace) (*Schema, error) {
 	return s.with(k), nil
 }
 
-// extend returns old with the extensions of set. A nil extension in set is removed.
+// extend returns old with the extensions of set. A nil extension in set is removed. old is shared by other schemas and
+// is never changed; it is returned itself if set is empty.
 func extend(old, set map[string][]byte) map[string][]byte {
 	if len(set) == 0 {
 		return old
@@ -122,6 +133,7 @@ func extend(old, set map[string][]byte) map[string][]byte {
 	return next
 }
 
+// applyDropKeyspace removes a keyspace with everything in it. System keyspaces cannot be dropped, also replicated ones.
 func applyDropKeyspace(s *Schema, c *DropKeyspace) (*Schema, error) {
 	k := s.keyspaces[c.Keyspace]
 	if k == nil {
@@ -135,16 +147,18 @@ func applyDropKeyspace(s *Schema, c *DropKeyspace) (*Schema, error) {
 	}
 	keyspaces := maps.Clone(s.keyspaces)
 	delete(keyspaces, c.Keyspace)
+	// The numbers of its tables are not used again: nextStorage stays.
 	return s.rebuilt(keyspaces, s.nextStorage), nil
 }
 
-// keyspaceNameMax is Cassandra's limit on keyspace names, which become directory names there.
+// keyspaceNameMax is Cassandra's limit on keyspace names, in bytes. They become directory names there.
 const keyspaceNameMax = 48
 
-// tableNameMax is Cassandra's limit on table names: the limit on file names, minus the length of its suffixes.
+// tableNameMax is Cassandra's limit on table names, in bytes: the limit on file names, minus the length of its
+// suffixes.
 const tableNameMax = 222
 
-// CheckKeyspaceName returns an error if a keyspace must not have this name.
+// CheckKeyspaceName returns an error if a keyspace must not have this name: *Invalid with Cassandra's message.
 func CheckKeyspaceName(name string) error {
 	if !isWord(name) {
 		return invalidf("Keyspace name must not be empty and must contain alphanumeric or underscore characters "+
@@ -157,6 +171,8 @@ func CheckKeyspaceName(name string) error {
 	return nil
 }
 
+// isWord reports whether a name consists of ASCII letters, digits and underscores, and is not empty. Names of
+// keyspaces, tables and indexes do; names of columns need not.
 func isWord(name string) bool {
 	for i := 0; i < len(name); i++ {
 		c := name[i]
@@ -167,6 +183,8 @@ func isWord(name string) bool {
 	return name != ""
 }
 
+// checkReplication refuses replication that no keyspace of a user may have. Data centers need not exist: members of the
+// ring change without the schema.
 func checkReplication(r ring.Replication) error {
 	switch r.Class {
 	case ring.Simple:
@@ -179,6 +197,7 @@ func checkReplication(r ring.Replication) error {
 				return misconfiguredf("Replication factor must be non-negative, found %d", f.Factor)
 			}
 		}
+	// LocalStrategy is the class of the local and virtual system keyspaces, which are not created by a Change.
 	case ring.Local:
 		return invalidf("Unable to use given strategy class: LocalStrategy is reserved for internal use.")
 	default:

@@ -7,6 +7,8 @@ import (
 	"cqld/types"
 )
 
+// applyCreateFunction adds or replaces a function. A function that replaces another must have a compatible result,
+// because aggregates and statements use it.
 func applyCreateFunction(s *Schema, c *CreateFunction) (*Schema, error) {
 	f := c.Function
 	k := s.keyspaces[f.Keyspace]
@@ -16,11 +18,13 @@ func applyCreateFunction(s *Schema, c *CreateFunction) (*Schema, error) {
 	if err := k.checkOwnDefinition(); err != nil {
 		return nil, err
 	}
+	// The types may have been altered since the change was created.
 	f, err := k.currentFunction(f)
 	if err != nil {
 		return nil, err
 	}
 	signature := f.Signature()
+	// Functions and aggregates share the space of signatures.
 	if k.aggregates[signature] != nil {
 		return nil, invalidf("Function '%s' cannot replace an aggregate", f.Name)
 	}
@@ -30,23 +34,26 @@ func applyCreateFunction(s *Schema, c *CreateFunction) (*Schema, error) {
 			return s, nil
 		case !c.OrReplace:
 			return nil, invalidf("Function '%s' already exists", f.Name)
+		// The check of IF NOT EXISTS and OR REPLACE comes first, as in Cassandra.
 		case old.CalledOnNull != f.CalledOnNull:
 			return nil, invalidf("Function '%s' must have %s directive", f.Name, NullDirective(f.CalledOnNull))
 		case !compatible(f.Returns, old.Returns):
 			return nil, invalidf("Cannot replace function '%s', the new return type %s is not compatible with the "+
 				"return type %s of existing function",
 				f.Name, DeclaredText(f.Returns), DeclaredText(old.Returns))
+		// An equal definition is no change, so that no event is sent.
 		case old.equal(f):
 			return s, nil
 		}
 	}
 	next := k.clone()
 	next.functions[signature] = f
+	// Aggregates that end with f have its result type.
 	next.resetResults(f)
 	return s.with(next), nil
 }
 
-// NullDirective returns how CREATE FUNCTION writes the handling of null arguments.
+// NullDirective returns how CREATE FUNCTION writes the handling of null arguments, also for messages.
 func NullDirective(calledOnNull bool) string {
 	if calledOnNull {
 		return "CALLED ON NULL INPUT"
@@ -54,7 +61,8 @@ func NullDirective(calledOnNull bool) string {
 	return "RETURNS NULL ON NULL INPUT"
 }
 
-// currentFunction returns f with the current versions of the user-defined types of k.
+// currentFunction returns f with the current versions of the user-defined types of k. f itself is part of the Change
+// and stays as it is. It fails if a type no longer exists.
 func (k *Keyspace) currentFunction(f *Function) (*Function, error) {
 	changed := *f
 	changed.ArgTypes = slices.Clone(f.ArgTypes)
@@ -69,7 +77,7 @@ func (k *Keyspace) currentFunction(f *Function) (*Function, error) {
 }
 
 // compatible reports whether values of type old can be read as values of type t, which may therefore replace it as the
-// type of a result.
+// type of a result. Frozen or not does not matter for values.
 func compatible(t, old *types.Type) bool {
 	if t.Freeze().Equal(old.Freeze()) {
 		return true
@@ -83,10 +91,13 @@ func compatible(t, old *types.Type) bool {
 	return false
 }
 
+// applyCreateAggregate adds or replaces an aggregate. The type of the result is computed here, from functions that
+// exist at this time.
 func applyCreateAggregate(s *Schema, c *CreateAggregate) (*Schema, error) {
 	a := c.Aggregate
 	k := s.keyspaces[a.Keyspace]
 	if k == nil {
+		// Cassandra has a configuration error here, and not for functions.
 		return nil, misconfiguredf("Keyspace %s doesn't exist", a.Keyspace)
 	}
 	if err := k.checkOwnDefinition(); err != nil {
@@ -122,6 +133,7 @@ func applyCreateAggregate(s *Schema, c *CreateAggregate) (*Schema, error) {
 	return s.with(next), nil
 }
 
+// currentAggregate returns a with the current versions of the user-defined types of k. a itself stays as it is.
 func (k *Keyspace) currentAggregate(a *Aggregate) (*Aggregate, error) {
 	changed := *a
 	changed.ArgTypes = slices.Clone(a.ArgTypes)
@@ -135,8 +147,10 @@ func (k *Keyspace) currentAggregate(a *Aggregate) (*Aggregate, error) {
 	return &changed, err
 }
 
-// checkAggregate checks the functions of an aggregate, and sets the type of its result.
+// checkAggregate checks the functions of an aggregate, and sets the type of its result. a must be a copy. All functions
+// are in k, and found by their argument types.
 func (k *Keyspace) checkAggregate(a *Aggregate) error {
+	// The state function has the state first, then the aggregate's arguments.
 	args := append([]*types.Type{a.StateType}, a.ArgTypes...)
 	state := k.StateOf(a)
 	if state == nil {
@@ -150,10 +164,12 @@ func (k *Keyspace) checkAggregate(a *Aggregate) error {
 			"STYPE, argument and return types",
 			k.Name, FunctionText(a.StateFunction, args))
 	}
+	// Without a final function the state is the result.
 	a.Returns = state.Returns
 	if a.FinalFunction != "" {
 		final := k.FinalOf(a)
 		if final == nil {
+			// The final function has the state as its only argument.
 			if k.Aggregate(a.FinalFunction, args[:1]) != nil {
 				return invalidf("Final function %s.%s isn't a scalar function", k.Name,
 					FunctionText(a.FinalFunction, args[:1]))
@@ -162,6 +178,7 @@ func (k *Keyspace) checkAggregate(a *Aggregate) error {
 		}
 		a.Returns = final.Returns
 	}
+	// The first call would not happen, and the state would stay null.
 	if a.Initial == nil && !state.CalledOnNull {
 		return invalidf("Cannot create aggregate '%s' without INITCOND because state function %s.%s does not accept "+
 			"'null' arguments",
@@ -171,7 +188,7 @@ func (k *Keyspace) checkAggregate(a *Aggregate) error {
 }
 
 // resetResults sets the results of the aggregates whose final function is f, which has replaced one with another,
-// compatible result. r must be a clone.
+// compatible result. r must be a clone: its map is changed.
 func (r *routines) resetResults(f *Function) {
 	for signature, a := range r.aggregates {
 		if r.FinalOf(a) == f {
@@ -182,6 +199,7 @@ func (r *routines) resetResults(f *Function) {
 	}
 }
 
+// applyDropFunction drops a function or an aggregate. A function that an aggregate or a mask uses stays.
 func applyDropFunction(s *Schema, c *DropFunction) (*Schema, error) {
 	k := s.keyspaces[c.Keyspace]
 	if k == nil {
@@ -200,6 +218,7 @@ func applyDropFunction(s *Schema, c *DropFunction) (*Schema, error) {
 	if users := k.aggregatesOf(dropped); len(users) > 0 {
 		return nil, invalidf("Function '%s' is still referenced by aggregates %s", c.text(), strings.Join(users, ", "))
 	}
+	// All overloads of the name count as used by a mask.
 	if users := s.maskedBy(dropped); len(users) > 0 {
 		return nil, invalidf("Function '%s' is still referenced by column masks in tables %s", c.text(),
 			strings.Join(users, ", "))
@@ -209,7 +228,7 @@ func applyDropFunction(s *Schema, c *DropFunction) (*Schema, error) {
 }
 
 // find returns the signature of the function or aggregate to be dropped; it is empty if there is none and IF EXISTS
-// allows that.
+// allows that. Without arguments the name must be unique among functions and aggregates together, as in Cassandra.
 func (c *DropFunction) find(k *Keyspace) (string, error) {
 	functions, aggregates := k.FunctionsNamed(c.Name), k.AggregatesNamed(c.Name)
 	what := "FUNCTION"
@@ -224,6 +243,7 @@ func (c *DropFunction) find(k *Keyspace) (string, error) {
 	}
 	signature := FunctionSignature(c.Name, c.Args)
 	switch {
+	// A kind that does not match is not found: DROP FUNCTION does not drop an aggregate.
 	case c.HasArgs && c.Aggregate && k.aggregates[signature] != nil, c.HasArgs && !c.Aggregate &&
 		k.functions[signature] != nil:
 		return signature, nil
@@ -246,7 +266,7 @@ func (c *DropFunction) notFound() error {
 	return invalidf("Function '%s' doesn't exist", c.text())
 }
 
-// text returns the name, with the types of the arguments if the statement has them.
+// text returns the qualified name, with the types of the arguments if the statement has them.
 func (c *DropFunction) text() string {
 	if c.HasArgs {
 		return c.Keyspace + "." + FunctionText(c.Name, c.Args)
@@ -254,7 +274,7 @@ func (c *DropFunction) text() string {
 	return c.Keyspace + "." + c.Name
 }
 
-// aggregatesOf returns the names of the aggregates that call f.
+// aggregatesOf returns the qualified names of the aggregates that call f, as state or final function.
 func (k *Keyspace) aggregatesOf(f *Function) []string {
 	var names []string
 	for _, a := range k.Aggregates() {
@@ -265,7 +285,8 @@ func (k *Keyspace) aggregatesOf(f *Function) []string {
 	return names
 }
 
-// maskedBy returns the tables with columns that f masks.
+// maskedBy returns the tables with columns that f masks. It searches the keyspace of f only. A mask records the name of
+// its function; any function with that name counts.
 func (s *Schema) maskedBy(f *Function) []string {
 	var names []string
 	k := s.keyspaces[f.Keyspace]
@@ -280,7 +301,7 @@ func (s *Schema) maskedBy(f *Function) []string {
 	return names
 }
 
-// functionsUsing returns the functions and the aggregates that use a user-defined type of k.
+// functionsUsing returns the functions and the aggregates that use a user-defined type of k, by qualified name.
 func (k *Keyspace) functionsUsing(typeName string) []string {
 	var names []string
 	for _, f := range k.Functions() {
@@ -296,7 +317,8 @@ func (k *Keyspace) functionsUsing(typeName string) []string {
 	return names
 }
 
-// initialUsing returns the aggregates whose initial state contains a value of a user-defined type of k.
+// initialUsing returns the aggregates whose initial state contains a value of a user-defined type of k. INITCOND is
+// shown as a literal with the names of fields, so that renaming a field would change it.
 func (k *Keyspace) initialUsing(typeName string) []string {
 	var names []string
 	for _, a := range k.Aggregates() {

@@ -7,11 +7,14 @@ import (
 	"cqld/types"
 )
 
+// applyCreateIndex adds an index to a table. Its number comes from the counter of tables, so that numbers of indexes
+// and tables differ.
 func applyCreateIndex(s *Schema, c *CreateIndex) (*Schema, error) {
 	k := s.keyspaces[c.Keyspace]
 	if k == nil {
 		return nil, invalidf("Keyspace '%s' doesn't exist", c.Keyspace)
 	}
+	// Views are tables here, and refused in index.
 	t := k.tables[c.Table]
 	if t == nil {
 		return nil, invalidf("Table '%s' doesn't exist", c.Table)
@@ -27,12 +30,13 @@ func applyCreateIndex(s *Schema, c *CreateIndex) (*Schema, error) {
 	if added == nil {
 		return s, nil
 	}
+	// Only now: addIndex may find nothing to do.
 	added.ID = s.nextStorage
 	return s.withNext(k.withTable(next.Seal()), s.nextStorage+1), nil
 }
 
-// addIndexes adds the indexes of a new table, whose numbers start at first. It looks at the other indexes of the
-// keyspace once.
+// addIndexes adds the indexes of a new table, whose numbers start at first, and returns the next free number. It looks
+// at the other indexes of the keyspace once. t is not part of k yet.
 func (t *Table) addIndexes(k *Keyspace, list []CreateIndex, first StorageID) (next StorageID, err error) {
 	taken := k.IndexesCalled("")
 	for i := range list {
@@ -50,7 +54,8 @@ func (t *Table) addIndexes(k *Keyspace, list []CreateIndex, first StorageID) (ne
 }
 
 // addIndex adds an index, without a number, to a copy of a table that is sealed afterwards. taken contains the names in
-// use that begin with c.baseName(t). It returns nil if the index exists and c permits that.
+// use that begin with c.baseName(t). It returns nil if the index exists and c permits that. An index exists if it has
+// the name, or the same definition with another name.
 func (t *Table) addIndex(c *CreateIndex, taken map[string]bool) (*Index, error) {
 	if c.Name != "" && taken[c.Name] {
 		if c.IfNotExists {
@@ -78,7 +83,8 @@ func (t *Table) addIndex(c *CreateIndex, taken map[string]bool) (*Index, error) 
 	return ix, nil
 }
 
-// baseName returns the name of the index, without the number that makes a name that it lacks unique.
+// baseName returns the name of the index, without the number that makes a name that it lacks unique. If c has a name,
+// this is it.
 func (c *CreateIndex) baseName(t *Table) string {
 	if c.Name != "" {
 		return c.Name
@@ -87,6 +93,7 @@ func (c *CreateIndex) baseName(t *Table) string {
 }
 
 // index returns the index that c defines, without an id. taken contains the names in use that begin with c.baseName(t).
+// The order of the checks is Cassandra's.
 func (c *CreateIndex) index(t *Table, taken map[string]bool) (*Index, error) {
 	if t.IsCounter() {
 		return nil, invalidf("Secondary indexes on counter tables aren't supported")
@@ -105,6 +112,7 @@ func (c *CreateIndex) index(t *Table, taken map[string]bool) (*Index, error) {
 		ix.Target = IndexValues
 	}
 	if c.Class != LegacyIndex {
+		// Names of columns become file names for custom indexes in Cassandra.
 		if err := checkCustomColumn(col.Name); err != nil {
 			return nil, err
 		}
@@ -118,6 +126,7 @@ func (c *CreateIndex) index(t *Table, taken map[string]bool) (*Index, error) {
 	return ix, nil
 }
 
+// checkIndexName checks the name, whether it was given or chosen. A chosen one may be too long.
 func checkIndexName(t *Table, name string) error {
 	if !isWord(name) {
 		return misconfiguredf("Illegal index name %s", name)
@@ -130,8 +139,10 @@ func checkIndexName(t *Table, name string) error {
 	return nil
 }
 
-// checkIndexTarget returns an error if a column cannot be indexed, or not with this target.
+// checkIndexTarget returns an error if a column cannot be indexed, or not with this target. The target is never zero:
+// index has replaced the default.
 func (t *Table) checkIndexTarget(col *Column, target IndexTarget) error {
+	// Durations have no order. The message depends on the outermost kind.
 	if hasKind(col.Type, types.Duration) {
 		//exhaustive:ignore
 		switch col.Type.Kind() {
@@ -151,6 +162,7 @@ func (t *Table) checkIndexTarget(col *Column, target IndexTarget) error {
 	if value := t.CompactValue(); value != nil && value.Name == col.Name {
 		return invalidf("Secondary indexes are not supported on compact value column of COMPACT STORAGE tables")
 	}
+	// A query by the whole partition key needs no index.
 	if col.Kind == PartitionKey && len(t.PartitionKey) == 1 {
 		return invalidf("Cannot create secondary index on the only partition key column %s", types.QuoteName(col.Name))
 	}
@@ -173,6 +185,7 @@ func (t *Table) checkIndexTarget(col *Column, target IndexTarget) error {
 	return nil
 }
 
+// applyDropIndex removes an index from its table. Its number makes its entries obsolete: Dropped reports it.
 func applyDropIndex(s *Schema, c *DropIndex) (*Schema, error) {
 	t, ix := s.Index(c.Keyspace, c.Name)
 	if ix == nil {
@@ -186,7 +199,7 @@ func applyDropIndex(s *Schema, c *DropIndex) (*Schema, error) {
 	return s.with(s.keyspaces[c.Keyspace].withTable(next.Seal())), nil
 }
 
-// sortIndexes sorts the indexes of t by name.
+// sortIndexes sorts the indexes of t by name. t must be a copy.
 func (t *Table) sortIndexes() {
 	slices.SortFunc(t.indexes, func(a, b *Index) int { return strings.Compare(a.Name, b.Name) })
 }

@@ -9,6 +9,7 @@ import (
 	"cqld/types"
 )
 
+// applyCreateTable adds a table. It has the next number in storage, and further numbers belong to its indexes.
 func applyCreateTable(s *Schema, c *CreateTable) (*Schema, error) {
 	k := s.keyspaces[c.Keyspace]
 	if k == nil {
@@ -23,11 +24,13 @@ func applyCreateTable(s *Schema, c *CreateTable) (*Schema, error) {
 		}
 		return nil, &Exists{Keyspace: c.Keyspace, Table: c.Table}
 	}
+	// Two statements may have the same id in WITH.
 	if other := s.tableByID(c.ID); other != nil {
 		return nil, invalidf("Table id %s is that of %s.%s already", c.ID, other.Keyspace, other.Name)
 	}
 	t := &Table{ID: c.ID, StorageID: s.nextStorage, Keyspace: c.Keyspace, Name: c.Table, Compact: c.Compact,
 		Options: c.Options, Replication: k.Replication}
+	// Types may have been altered since the change was created.
 	specs, err := k.currentTypes(c.Columns)
 	if err != nil {
 		return nil, err
@@ -35,6 +38,7 @@ func applyCreateTable(s *Schema, c *CreateTable) (*Schema, error) {
 	if err := t.addColumns(specs); err != nil {
 		return nil, err
 	}
+	// Sealed before the checks, which use its lists, and again with indexes, which need a sealed table.
 	t.Seal()
 	if err := t.validate(); err != nil {
 		return nil, err
@@ -49,7 +53,7 @@ func applyCreateTable(s *Schema, c *CreateTable) (*Schema, error) {
 	return s.withNext(k.withTable(t), next), nil
 }
 
-// currentTypes returns specs with the current versions of the types in k.
+// currentTypes returns specs with the current versions of the types in k. specs stays as it is.
 func (k *Keyspace) currentTypes(specs []ColumnSpec) ([]ColumnSpec, error) {
 	out := slices.Clone(specs)
 	for i := range out {
@@ -62,6 +66,8 @@ func (k *Keyspace) currentTypes(specs []ColumnSpec) ([]ColumnSpec, error) {
 	return out, nil
 }
 
+// tableByID returns the table or view with an id, or nil. It reads the ids side by side with the digests, not the
+// tables.
 func (s *Schema) tableByID(id UUID) *Table {
 	for _, k := range s.keyspaces {
 		if i := slices.IndexFunc(k.digests, func(d digested) bool { return d.id == id }); i >= 0 {
@@ -71,7 +77,9 @@ func (s *Schema) tableByID(id UUID) *Table {
 	return nil
 }
 
-// addColumns adds the columns of a new table.
+// addColumns adds the columns of a new table. Key columns must be in key order: their positions follow from it. Ids are
+// assigned in this order.
+// Ids have 16 bits.
 func (t *Table) addColumns(specs []ColumnSpec) error {
 	if len(specs) > math.MaxUint16 {
 		return invalidf("Table '%s' would have %d columns; no more than %d are possible", t.Name, len(specs),
@@ -105,7 +113,8 @@ func (t *Table) addColumns(specs []ColumnSpec) error {
 	return nil
 }
 
-// validate checks the rules that hold for every table.
+// validate checks the rules that hold for every table, also for altered ones and views. t is sealed. Rules between a
+// view and its base are in checkView.
 func (t *Table) validate() error {
 	if !isWord(t.Name) {
 		return misconfiguredf("%s.%s: Table name must not be empty or not contain non-alphanumeric-underscore "+
@@ -134,10 +143,13 @@ func (t *Table) validate() error {
 	return t.Options.Validate()
 }
 
+// errStaticWithoutClustering returns Cassandra's error for static columns in a table in which they are useless.
 func errStaticWithoutClustering() error {
 	return invalidf("Static columns are only useful (and thus allowed) if the table has at least one clustering column")
 }
 
+// validateCounters checks that a counter table has only counters besides its key, and no TTL. That a table without
+// counters gets none is checked in alterAdd.
 func (t *Table) validateCounters() error {
 	counter := t.IsCounter()
 	for _, c := range slices.Concat(t.Statics, t.Regulars) {
@@ -153,7 +165,7 @@ func (t *Table) validateCounters() error {
 	return nil
 }
 
-// checkKeyType returns an error if a primary key column must not have this type.
+// checkKeyType returns an error if a primary key column must not have this type: it needs an order and a single cell.
 func checkKeyType(name string, t *types.Type) error {
 	switch {
 	case t.Kind() == types.Counter:
@@ -169,7 +181,7 @@ func checkKeyType(name string, t *types.Type) error {
 	return nil
 }
 
-// hasKind reports whether t, or a part of it, is of kind k.
+// hasKind reports whether t, or a part of it at any depth, is of kind k.
 func hasKind(t *types.Type, k types.Kind) bool {
 	if t.Kind() == k {
 		return true
@@ -182,6 +194,7 @@ func hasKind(t *types.Type, k types.Kind) bool {
 	return false
 }
 
+// applyDropTable drops a table and its indexes. Views must be dropped before.
 func applyDropTable(s *Schema, c *DropTable) (*Schema, error) {
 	k := s.keyspaces[c.Keyspace]
 	if k == nil || k.tables[c.Table] == nil {
@@ -196,12 +209,14 @@ func applyDropTable(s *Schema, c *DropTable) (*Schema, error) {
 	if len(k.tables[c.Table].views) > 0 { // Cassandra prints the keyspace
 		return nil, invalidf("Cannot drop a table when materialized views still depend on it (%s)", c.Keyspace)
 	}
+	// Replicated system tables are needed by this program.
 	if IsSystem(c.Keyspace) {
 		return nil, invalidf("Cannot drop table '%s.%s'", c.Keyspace, c.Table)
 	}
 	return s.with(k.withoutTable(c.Table)), nil
 }
 
+// applyAlterTable changes one aspect of a table: the first one that c contains. Its views follow.
 func applyAlterTable(s *Schema, c *AlterTable) (*Schema, error) {
 	k := s.keyspaces[c.Keyspace]
 	if k == nil || k.tables[c.Table] == nil {
@@ -217,6 +232,7 @@ func applyAlterTable(s *Schema, c *AlterTable) (*Schema, error) {
 	if old.View != nil {
 		return nil, invalidf("Cannot use ALTER TABLE on a materialized view; use ALTER MATERIALIZED VIEW instead")
 	}
+	// The copy shares its columns with old: a changed column must be replaced by a new one.
 	t := old.copyForChange()
 	var err error
 	switch {
@@ -237,6 +253,7 @@ func applyAlterTable(s *Schema, c *AlterTable) (*Schema, error) {
 		err = t.alterAttributes(c.Attributes)
 	case len(c.Extend) > 0:
 		t.Options.Extensions = extend(t.Options.Extensions, c.Extend)
+	// Options without any name change nothing.
 	default:
 		t.Options = t.Options.with(&c.Options, c.Set)
 	}
@@ -250,13 +267,15 @@ func applyAlterTable(s *Schema, c *AlterTable) (*Schema, error) {
 	if err := t.validate(); err != nil {
 		return nil, err
 	}
+	// For example ADD IF NOT EXISTS of a column that exists, or an option with its present value.
 	if t.sameDefinition(old) {
 		return s, nil
 	}
 	return s.with(k.withBase(t)), nil
 }
 
-// copyForChange returns a copy whose lists may be changed. The columns themselves are shared.
+// copyForChange returns a copy whose lists may be changed. The columns themselves are shared. Its other fields (byName,
+// byID) are old until Seal.
 func (t *Table) copyForChange() *Table {
 	c := *t
 	c.PartitionKey = slices.Clone(t.PartitionKey)
@@ -268,7 +287,7 @@ func (t *Table) copyForChange() *Table {
 	return &c
 }
 
-// columnsByName returns the columns in the lists. The table need not be sealed.
+// columnsByName returns the columns in the lists. The table need not be sealed: the map is current while lists change.
 func (t *Table) columnsByName() map[string]*Column {
 	all := make(map[string]*Column, len(t.stored))
 	for _, list := range [...][]*Column{t.PartitionKey, t.Clustering, t.Statics, t.Regulars} {
@@ -279,7 +298,7 @@ func (t *Table) columnsByName() map[string]*Column {
 	return all
 }
 
-// droppedByName returns the positions of dropped columns.
+// droppedByName returns the positions of dropped columns in t.Dropped.
 func (t *Table) droppedByName() map[string]int {
 	all := make(map[string]int, len(t.Dropped))
 	for i := range t.Dropped {
@@ -288,6 +307,7 @@ func (t *Table) droppedByName() map[string]int {
 	return all
 }
 
+// alterAdd adds columns. Several columns in one statement are checked in their order, each against the ones before it.
 func (t *Table) alterAdd(specs []ColumnSpec, ifNotExists bool) error {
 	columns, dropped := t.columnsByName(), t.droppedByName()
 	counter := t.IsCounter()
@@ -309,6 +329,7 @@ func (t *Table) alterAdd(specs []ColumnSpec, ifNotExists bool) error {
 		}
 		col := &Column{Name: spec.Name, Kind: spec.Kind, Position: -1, Type: spec.Type, Mask: spec.Mask,
 			Attributes: spec.Attributes}
+		// The old cells of a column with this name are still in files: the new column must read or hide them.
 		if at, ok := dropped[spec.Name]; ok {
 			if err := col.reuse(&t.Dropped[at]); err != nil {
 				return err
@@ -335,7 +356,8 @@ func (t *Table) alterAdd(specs []ColumnSpec, ifNotExists bool) error {
 	return nil
 }
 
-// reuse gives c the id and drop time of the dropped column with its name.
+// reuse gives c the id and drop time of the dropped column with its name. The id must be the same, because cells are
+// stored by id; the time hides the old cells. A counter cannot be added again.
 func (c *Column) reuse(d *DroppedColumn) error {
 	switch {
 	case !readable(c.Type, d.Type):
@@ -352,6 +374,7 @@ func (c *Column) reuse(d *DroppedColumn) error {
 	return nil
 }
 
+// kindWord returns the kind of a column in Cassandra's words. Key columns are never dropped.
 func kindWord(k ColumnKind) string {
 	if k == Static {
 		return "STATIC"
@@ -359,6 +382,7 @@ func kindWord(k ColumnKind) string {
 	return "REGULAR"
 }
 
+// alterDrop removes columns and records their times. Cells stay in files, hidden, until they are purged.
 func (t *Table) alterDrop(c *AlterTable) error {
 	columns, dropped := t.columnsByName(), t.droppedByName()
 	removed := map[*Column]bool{}
@@ -384,6 +408,7 @@ func (t *Table) alterDrop(c *AlterTable) error {
 		// One entry for each name. Its time never decreases: cells hidden by an earlier drop must not reappear after a
 		// later drop with an older timestamp.
 		d := DroppedColumn{Column: *col, Micros: max(c.DropMicros, col.DroppedMicros)}
+		// The recorded type must not change with the user-defined type.
 		d.Type = expandUserTypes(d.Type)
 		if at, again := dropped[name]; again {
 			t.Dropped[at] = d
@@ -398,6 +423,8 @@ func (t *Table) alterDrop(c *AlterTable) error {
 	return nil
 }
 
+// alterRename renames key columns. Other columns cannot be renamed, as in Cassandra. Cells are stored by id, so that no
+// data changes.
 func (t *Table) alterRename(c *AlterTable) error {
 	columns := t.columnsByName()
 	for _, r := range c.Rename {
@@ -419,6 +446,7 @@ func (t *Table) alterRename(c *AlterTable) error {
 		}
 		renamed := *col
 		renamed.Name = r.To
+		// The constraint contains the column's name.
 		if r.Check != "" {
 			renamed.Attributes = (&AttributesChange{Check: &r.Check}).apply(col.Attributes)
 		}
@@ -427,12 +455,15 @@ func (t *Table) alterRename(c *AlterTable) error {
 		} else {
 			t.Clustering[col.Position] = &renamed
 		}
+		// A later rename of the same statement sees the new name.
 		delete(columns, r.From)
 		columns[r.To] = &renamed
 	}
 	return nil
 }
 
+// equal reports whether both options are equal. Maps are compared by content. The rest is compared as text, so that a
+// new field is never forgotten.
 func (o Options) equal(p *Options) bool {
 	if !maps.Equal(o.Caching, p.Caching) || !maps.Equal(o.Compaction, p.Compaction) ||
 		!maps.Equal(o.Compression, p.Compression) ||

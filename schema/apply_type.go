@@ -7,6 +7,7 @@ import (
 	"cqld/types"
 )
 
+// applyCreateType adds a user-defined type. c.Type is not frozen, and its parts are resolved.
 func applyCreateType(s *Schema, c *CreateType) (*Schema, error) {
 	keyspace, name := c.Type.UDTKeyspace(), c.Type.UDTName()
 	k := s.keyspaces[keyspace]
@@ -41,7 +42,8 @@ func applyCreateType(s *Schema, c *CreateType) (*Schema, error) {
 }
 
 // Bounds of an expanded type, as its class name has it. The definition of a user-defined type is repeated wherever it
-// is used, so a few small types could otherwise expand to a name of any length.
+// is used, so a few small types could otherwise expand to a name of any length. Exceeding types would encode, and then
+// not decode.
 const (
 	typeDepthMax = 256 // below the limit of types.ParseDeclaredClass
 	typePartsMax = 10000
@@ -50,7 +52,8 @@ const (
 	tablePartsMax = 1 << 17
 )
 
-// checkExtent rejects types whose expansion is too deep or too large.
+// checkExtent rejects types whose expansion is too deep or too large. Half the depth is in the message, because each
+// level of frozen types counts twice.
 func checkExtent(t *types.Type) error {
 	if _, ok := extent(t, 1); !ok {
 		return invalidf("Type %s is too deep or too large: no more than %d levels and %d parts are possible",
@@ -59,8 +62,8 @@ func checkExtent(t *types.Type) error {
 	return nil
 }
 
-// extent returns the number of parts of a type at a depth. It is not ok, and the number is incomplete, if a bound is
-// exceeded.
+// extent returns the number of parts of a type at a depth, with the type itself. It is not ok, and the number is
+// incomplete, if a bound is exceeded. It stops there, so that its own time is bounded.
 func extent(t *types.Type, depth int) (parts int, ok bool) {
 	if t.Frozen() {
 		depth++ // its class is nested in another class
@@ -77,7 +80,7 @@ func extent(t *types.Type, depth int) (parts int, ok bool) {
 	return parts, true
 }
 
-// errParts returns the error for definitions with too many parts.
+// errParts returns the error for definitions with too many parts. The number is the bound, not the actual one.
 func errParts() error {
 	return invalidf("The types have more than %d parts in all: those of a user-defined type count wherever it is used",
 		tablePartsMax)
@@ -85,7 +88,7 @@ func errParts() error {
 
 // CheckParts rejects a definition whose types have more than tablePartsMax parts in all. A statement that names a large
 // type many times would otherwise make an encoded definition of any size. Apply does not check this, because an older
-// version does not.
+// version does not: nodes of both versions must get the same schema.
 func CheckParts(all ...*types.Type) error {
 	sum := 0
 	for _, t := range all {
@@ -97,7 +100,7 @@ func CheckParts(all ...*types.Type) error {
 	return nil
 }
 
-// ColumnTypes returns the types of the stored columns.
+// ColumnTypes returns the types of the stored columns, in a new slice.
 func (t *Table) ColumnTypes() []*types.Type {
 	all := make([]*types.Type, len(t.stored))
 	for i, c := range t.stored {
@@ -106,7 +109,8 @@ func (t *Table) ColumnTypes() []*types.Type {
 	return all
 }
 
-// CheckFieldParts is CheckParts for the tables of k, if the user-defined type gets a field.
+// CheckFieldParts is CheckParts for the tables of k, if the user-defined type gets a field. Each occurrence of the type
+// grows by the field's parts.
 func (k *Keyspace) CheckFieldParts(name string, field *types.Type) error {
 	added, _ := extent(field, 1)
 	for _, t := range k.tables {
@@ -124,7 +128,8 @@ func (k *Keyspace) CheckFieldParts(name string, field *types.Type) error {
 	return nil
 }
 
-// occurrences counts the user-defined type with a name in t.
+// occurrences counts the user-defined type with a name in t. Types cannot contain themselves, so that the search stops
+// at one.
 func occurrences(t *types.Type, name string) (n int) {
 	if t.Kind() == types.UDT && t.UDTName() == name {
 		return 1
@@ -135,7 +140,8 @@ func occurrences(t *types.Type, name string) (n int) {
 	return n
 }
 
-// checkExtents checks all types of k after one of them has changed.
+// checkExtents checks all types of k after one of them has changed, because it may be part of others. k need not be
+// linked.
 func (k *Keyspace) checkExtents() error {
 	for _, name := range k.TypeNames() {
 		if err := checkExtent(k.types[name]); err != nil {
@@ -153,7 +159,7 @@ func (k *Keyspace) checkExtents() error {
 }
 
 // checkFieldType returns an error if a field of a user-defined type of k must not have this type. The user-defined
-// types in it must be the current ones of k.
+// types in it must be the current ones of k. Collections in fields need not be frozen.
 func (k *Keyspace) checkFieldType(t *types.Type) error {
 	switch {
 	case t.Kind() == types.Counter:
@@ -164,7 +170,8 @@ func (k *Keyspace) checkFieldType(t *types.Type) error {
 	return k.checkTypesExist(t)
 }
 
-// checkTypesExist returns an error if t contains a user-defined type that does not exist in k.
+// checkTypesExist returns an error if t contains a user-defined type that does not exist in k. It compares names: types
+// of other keyspaces cannot be in a definition.
 func (k *Keyspace) checkTypesExist(t *types.Type) error {
 	if t.Kind() == types.UDT && k.types[t.UDTName()] == nil {
 		return invalidf("Unknown type %s.%s", k.Name, t.UDTName())
@@ -178,7 +185,7 @@ func (k *Keyspace) checkTypesExist(t *types.Type) error {
 }
 
 // current returns t with the current versions of the user-defined types of k: one may have been altered since t was
-// resolved.
+// resolved. The error is for a type that was dropped, or that has become too large.
 func (k *Keyspace) current(t *types.Type) (*types.Type, error) {
 	if err := k.checkTypesExist(t); err != nil {
 		return nil, err
@@ -188,9 +195,10 @@ func (k *Keyspace) current(t *types.Type) (*types.Type, error) {
 }
 
 // renewed returns t with the current versions of the user-defined types of k, which must exist. The types in these are
-// current.
+// current: k replaces them everywhere when one changes.
 func (k *Keyspace) renewed(t *types.Type) *types.Type {
 	if t.Kind() == types.UDT {
+		// Frozen depends on the place of use, not on the type.
 		if t.Frozen() {
 			return k.types[t.UDTName()].Freeze()
 		}
@@ -199,6 +207,8 @@ func (k *Keyspace) renewed(t *types.Type) *types.Type {
 	return withParts(t, k.renewed)
 }
 
+// applyAlterType adds a field, or renames fields. Everything in the keyspace that contains the type gets the new
+// version.
 func applyAlterType(s *Schema, c *AlterType) (*Schema, error) {
 	k := s.keyspaces[c.Keyspace]
 	if k == nil || k.types[c.Name] == nil {
@@ -214,11 +224,13 @@ func applyAlterType(s *Schema, c *AlterType) (*Schema, error) {
 		changed, err = k.addField(old, c)
 	} else {
 		changed, err = renameFields(old, c)
+		// Adding a field leaves stored values valid, as they have fewer fields. Renaming changes how they are written.
 		if users := k.initialUsing(c.Name); err == nil && len(users) > 0 {
 			return nil, invalidf("Cannot alter user type %s.%s as it is still used in INITCOND by aggregates %s",
 				c.Keyspace, c.Name, strings.Join(users, ", "))
 		}
 	}
+	// A nil type means no change.
 	if err != nil || changed == nil {
 		return s, err
 	}
@@ -233,7 +245,8 @@ func applyAlterType(s *Schema, c *AlterType) (*Schema, error) {
 	return s.with(next), nil
 }
 
-// addField returns the type with the new field, or nil if there is nothing to do.
+// addField returns the type with the new field, or nil if there is nothing to do. A new field is last: values without
+// it stay valid, and it is null in them.
 func (k *Keyspace) addField(old *types.Type, c *AlterType) (*types.Type, error) {
 	if slices.Contains(old.FieldNames(), c.Field) {
 		if c.FieldIfNotExists {
@@ -250,6 +263,7 @@ func (k *Keyspace) addField(old *types.Type, c *AlterType) (*types.Type, error) 
 			"reference",
 			c.Field, qualifiedText(c.FieldType), c.Keyspace, old)
 	}
+	// Values in partition keys are compared as bytes: keys with and without the field would be different partitions.
 	var keyed []string
 	for _, name := range k.allNames() {
 		for _, key := range k.tables[name].PartitionKey {
@@ -269,7 +283,7 @@ func (k *Keyspace) addField(old *types.Type, c *AlterType) (*types.Type, error) 
 	return types.NewUDT(k.Name, c.Name, fields, elems, false), nil
 }
 
-// qualifiedText returns the text of a type, with the keyspace if it is a user-defined type.
+// qualifiedText returns the text of a type, with the keyspace if it is a user-defined type, as in Cassandra's message.
 func qualifiedText(t *types.Type) string {
 	if t.Kind() != types.UDT {
 		return t.String()
@@ -281,6 +295,8 @@ func qualifiedText(t *types.Type) string {
 	return text
 }
 
+// renameFields returns the type with renamed fields, or nil if no name changes. Renames apply one after the other, so
+// that names may be swapped by a third one.
 func renameFields(old *types.Type, c *AlterType) (*types.Type, error) {
 	fields := slices.Clone(old.FieldNames())
 	positions := make(map[string][]int, len(fields)) // ascending; two fields may have one name in between
@@ -300,6 +316,7 @@ func renameFields(old *types.Type, c *AlterType) (*types.Type, error) {
 		positions[r.To] = append(positions[r.To], at[0])
 		slices.Sort(positions[r.To])
 	}
+	// Checked at the end: names must only differ then.
 	seen := make(map[string]bool, len(fields))
 	for _, f := range fields {
 		if seen[f] {
@@ -313,6 +330,8 @@ func renameFields(old *types.Type, c *AlterType) (*types.Type, error) {
 	return types.NewUDT(old.UDTKeyspace(), old.UDTName(), fields, old.Elems(), false), nil
 }
 
+// applyDropType drops a user-defined type that nothing uses: functions are checked first, then types, then tables, as
+// in Cassandra.
 func applyDropType(s *Schema, c *DropType) (*Schema, error) {
 	k := s.keyspaces[c.Keyspace]
 	if k == nil || k.types[c.Name] == nil {
@@ -335,6 +354,7 @@ func applyDropType(s *Schema, c *DropType) (*Schema, error) {
 		return nil, invalidf("Cannot drop user type '%s.%s' as it is still used by user types %s",
 			c.Keyspace, c.Name, strings.Join(users, ", "))
 	}
+	// Views are not listed: their columns are the table's.
 	for _, name := range k.TableNames() {
 		for _, col := range k.tables[name].StoredColumns() {
 			if uses(col.Type, c.Name) {
@@ -353,7 +373,7 @@ func applyDropType(s *Schema, c *DropType) (*Schema, error) {
 	return s.with(next), nil
 }
 
-// uses reports whether t is or contains the user-defined type called name of its keyspace.
+// uses reports whether t is or contains the user-defined type called name of its keyspace, at any depth.
 func uses(t *types.Type, name string) bool {
 	if t.Kind() == types.UDT && t.UDTName() == name {
 		return true
@@ -361,7 +381,8 @@ func uses(t *types.Type, name string) bool {
 	return slices.ContainsFunc(t.Elems(), func(e *types.Type) bool { return uses(e, name) })
 }
 
-// withType returns k with a user-defined type replaced in every type and column that contains it.
+// withType returns k with a user-defined type replaced in every type and column that contains it. The result is a clone
+// that is not linked yet.
 func (k *Keyspace) withType(u *types.Type) *Keyspace {
 	c := k.clone()
 	for name, t := range k.types {
@@ -374,6 +395,8 @@ func (k *Keyspace) withType(u *types.Type) *Keyspace {
 	return c
 }
 
+// withType returns t with the columns that contain u replaced, sealed, or t itself. Dropped columns change, too, where
+// their type still contains u (vectors).
 func (t *Table) withType(u *types.Type) *Table {
 	if !slices.ContainsFunc(t.all, func(c *Column) bool { return uses(c.Type, u.UDTName()) }) {
 		return t
@@ -392,7 +415,8 @@ func (t *Table) withType(u *types.Type) *Table {
 	return c.Seal()
 }
 
-// replaceType returns t with u in place of every older version of u, frozen where that was.
+// replaceType returns t with u in place of every older version of u, frozen where the older one was. Unchanged types
+// are returned as they are.
 func replaceType(t, u *types.Type) *types.Type {
 	if !uses(t, u.UDTName()) {
 		return t
@@ -406,7 +430,8 @@ func replaceType(t, u *types.Type) *types.Type {
 	return withParts(t, func(e *types.Type) *types.Type { return replaceType(e, u) })
 }
 
-// withParts returns t with its parts replaced, or t itself if none changes.
+// withParts returns t with its parts replaced, or t itself if none changes. The parts of the result are the return
+// values of replace, in order.
 func withParts(t *types.Type, replace func(*types.Type) *types.Type) *types.Type {
 	parts := make([]*types.Type, len(t.Elems()))
 	changed := false
@@ -431,5 +456,6 @@ func withParts(t *types.Type, replace func(*types.Type) *types.Type) *types.Type
 	case types.UDT:
 		return types.NewUDT(t.UDTKeyspace(), t.UDTName(), t.FieldNames(), parts, t.Frozen())
 	}
+	// Types without parts have not changed.
 	return t
 }

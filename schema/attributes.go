@@ -2,7 +2,8 @@ package schema
 
 import "cqld/types"
 
-// Attributes are the optional properties of a column that package query stores as CQL text. They are immutable.
+// Attributes are the optional properties of a column that package query stores as CQL text. They are immutable. An
+// empty text means that the column does not have the property; a column without any has nil Attributes.
 type Attributes struct {
 	Check   string `json:",omitempty"` // the constraints, without the word CHECK
 	Default string `json:",omitempty"` // the term of DEFAULT
@@ -10,7 +11,7 @@ type Attributes struct {
 	Label   string `json:",omitempty"` // of SECURITY LABEL ON COLUMN
 }
 
-// Equal reports whether a and o are equal; nil has no attributes.
+// Equal reports whether a and o are equal; nil has no attributes. Pointers to empty attributes do not occur.
 func (a *Attributes) Equal(o *Attributes) bool {
 	if a == nil || o == nil {
 		return a == o
@@ -50,7 +51,8 @@ func (c *Column) Label() string {
 	return c.Attributes.Label
 }
 
-// AttributesChange sets those attributes of a column that are not nil; an empty text removes one.
+// AttributesChange sets those attributes of a column that are not nil; an empty text removes one. Check and Default
+// contain CQL.
 type AttributesChange struct {
 	Column   string
 	IfExists bool    // a column that does not exist is no error
@@ -60,7 +62,8 @@ type AttributesChange struct {
 	Label    *string `json:",omitempty"`
 }
 
-// alterAttributes replaces the column with one that has other attributes.
+// alterAttributes replaces the column with one that has other attributes. t is a copy for a change: columns are shared,
+// so that they are never written.
 func (t *Table) alterAttributes(c *AttributesChange) error {
 	for _, list := range [...][]*Column{t.PartitionKey, t.Clustering, t.Statics, t.Regulars} {
 		for i, old := range list {
@@ -79,11 +82,13 @@ func (t *Table) alterAttributes(c *AttributesChange) error {
 	return invalidf("Column '%s' doesn't exist", c.Column)
 }
 
+// apply returns old with the attributes of c, or nil if none is left.
 func (c *AttributesChange) apply(old *Attributes) *Attributes {
 	var a Attributes
 	if old != nil {
 		a = *old
 	}
+	// Pairs of a new value and its place.
 	for _, x := range [...]struct{ set, field *string }{{c.Check, &a.Check}, {c.Default, &a.Default},
 		{c.Comment, &a.Comment}, {c.Label, &a.Label}} {
 		if x.set != nil {
@@ -96,7 +101,8 @@ func (c *AttributesChange) apply(old *Attributes) *Attributes {
 	return &a
 }
 
-// Constrainable reports whether CHECK is possible on a column of a type.
+// Constrainable reports whether CHECK is possible on a column of a type. It is not on columns of several cells, and not
+// on tuples and user-defined types, as in Cassandra 6.
 func Constrainable(t *types.Type) bool {
 	return !t.MultiCell() && t.Kind() != types.UDT && t.Kind() != types.Tuple
 }

@@ -11,6 +11,7 @@ import (
 //
 // A Change contains every id and time that it adds to the schema, so that every node gets the same schema from it. It
 // is immutable.
+// change marks the implementations.
 type Change interface{ change() }
 
 // CreateKeyspace creates a keyspace.
@@ -22,38 +23,44 @@ type CreateKeyspace struct {
 }
 
 // AlterKeyspace changes the properties that are not nil.
+// A keyspace that does not exist is no error.
 type AlterKeyspace struct {
 	Keyspace      string
 	IfExists      bool
 	Replication   *ring.Replication
 	DurableWrites *bool
 	// Extend sets individual extensions and leaves the others unchanged; nil removes one.
-	Extend  map[string][]byte `json:",omitempty"`
-	Comment *Comment          `json:",omitempty"`
+	Extend map[string][]byte `json:",omitempty"`
+	// nil means that neither comment nor label changes.
+	Comment *Comment `json:",omitempty"`
 }
 
-// DropKeyspace drops a keyspace with all its tables and types.
+// DropKeyspace drops a keyspace with all its tables, types and functions.
 type DropKeyspace struct {
 	Keyspace string
 	IfExists bool
 }
 
-// CreateTable creates a table. Key columns are in key order.
+// CreateTable creates a table. Key columns are in key order, before the others; the order of the others determines
+// their ids.
 type CreateTable struct {
 	Keyspace    string
 	Table       string
 	IfNotExists bool
-	ID          UUID
-	Columns     []ColumnSpec // with the hidden ones of a compact table
-	Options     Options
-	Compact     Compact       `json:",omitempty"`
-	Indexes     []CreateIndex `json:",omitempty"` // of CREATE TABLE LIKE … WITH INDEXES
+	// Unique among all tables of the schema. The number in storage is assigned by Apply.
+	ID      UUID
+	Columns []ColumnSpec // with the hidden ones of a compact table
+	Options Options
+	// The form that Columns have; zero for ordinary tables.
+	Compact Compact       `json:",omitempty"`
+	Indexes []CreateIndex `json:",omitempty"` // of CREATE TABLE LIKE … WITH INDEXES
 }
 
-// ColumnSpec defines a new column.
+// ColumnSpec defines a new column. It has no id: Apply assigns one.
 type ColumnSpec struct {
-	Name       string
-	Kind       ColumnKind
+	Name string
+	Kind ColumnKind
+	// Descending; for clustering columns only.
 	Desc       bool
 	Type       *types.Type
 	Mask       *Mask       // nil means none
@@ -61,18 +68,19 @@ type ColumnSpec struct {
 }
 
 // AlterTable does one of: add columns, drop columns, rename key columns, drop compact storage, set the mask or
-// attributes of a column, set options, set extensions.
+// attributes of a column, set options, set extensions. The first that is present applies.
 type AlterTable struct {
 	Keyspace string
 	Table    string
 	IfExists bool
 
-	Add            []ColumnSpec // Static or Regular
+	Add []ColumnSpec // Static or Regular
+	// Columns that exist are skipped.
 	AddIfNotExists bool
 
 	Drop         []string
 	DropIfExists bool
-	DropMicros   int64 // cells written up to this time are dropped
+	DropMicros   int64 // µs since 1970; cells with timestamps up to this one are dropped
 
 	Rename []Rename
 
@@ -81,7 +89,8 @@ type AlterTable struct {
 	Mask       *MaskChange       `json:",omitempty"`
 	Attributes *AttributesChange `json:",omitempty"`
 
-	Set     []string // names of the options to take from Options
+	Set []string // names of the options to take from Options
+	// Only the options in Set are used.
 	Options Options
 
 	// Extend sets individual extensions and leaves the others unchanged, which Set cannot; nil removes one.
@@ -94,20 +103,20 @@ type Rename struct {
 	Check    string `json:",omitempty"` // the constraints of the column with its new name
 }
 
-// DropTable drops a table with its data.
+// DropTable drops a table with its data and indexes. A table with views is not dropped.
 type DropTable struct {
 	Keyspace string
 	Table    string
 	IfExists bool
 }
 
-// CreateType creates the user-defined type Type (not frozen).
+// CreateType creates the user-defined type Type (not frozen). Its keyspace is the type's.
 type CreateType struct {
 	IfNotExists bool
 	Type        *types.Type
 }
 
-// AlterType adds a field (FieldType is not nil) or renames fields.
+// AlterType adds a field (FieldType is not nil) or renames fields. Renames apply in order.
 type AlterType struct {
 	Keyspace string
 	Name     string
@@ -159,14 +168,15 @@ func (*DropType) change()       {}
 func (*CreateIndex) change()    {}
 func (*DropIndex) change()      {}
 
-// CreateFunction creates or replaces a function.
+// CreateFunction creates or replaces a function. OrReplace and IfNotExists exclude each other.
 type CreateFunction struct {
 	OrReplace   bool
 	IfNotExists bool
 	Function    *Function
 }
 
-// CreateAggregate creates or replaces an aggregate. The type of its result follows from its functions.
+// CreateAggregate creates or replaces an aggregate. The type of its result follows from its functions:
+// Aggregate.Returns is nil.
 type CreateAggregate struct {
 	OrReplace   bool
 	IfNotExists bool
@@ -178,9 +188,10 @@ type DropFunction struct {
 	Aggregate bool
 	Keyspace  string
 	Name      string
-	Args      []*types.Type
-	HasArgs   bool // otherwise the only function with this name
-	IfExists  bool
+	// Only with HasArgs.
+	Args     []*types.Type
+	HasArgs  bool // otherwise the only function with this name
+	IfExists bool
 }
 
 func (*CreateFunction) change()  {}

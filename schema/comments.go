@@ -6,16 +6,19 @@ import (
 )
 
 // Comment sets the comment on a keyspace, on one of its types (Type is set), or on a field of a type (both are set), or
-// its security label. An empty Text removes it.
+// its security label. An empty Text removes it. Comments on tables and columns are options and attributes.
 type Comment struct {
 	Type, Field, Text string
-	Label             bool `json:",omitempty"`
+	// The text is a security label, not a comment.
+	Label bool `json:",omitempty"`
 }
 
-// commentKey identifies the object of a comment or label within its keyspace.
+// commentKey identifies the object of a comment or label within its keyspace. Names contain no NUL. The keyspace itself
+// has the key with two empty names.
 func commentKey(typeName, field string) string { return typeName + "\x00" + field }
 
-// remarks are comments and security labels by commentKey. The maps are never modified, only replaced.
+// remarks are comments and security labels by commentKey. The maps are never modified, only replaced: clones of a
+// keyspace share them. nil maps are empty.
 type remarks struct{ comments, labels map[string]string }
 
 // Comment returns the comment on the keyspace (typeName and field are empty), on a type (field is empty) or on a field,
@@ -27,7 +30,7 @@ func (r *remarks) Comment(typeName, field string) string {
 // Label returns the security label of the keyspace, of a type or of a field, as Comment does.
 func (r *remarks) Label(typeName, field string) string { return r.labels[commentKey(typeName, field)] }
 
-// setComment changes k, which is a clone.
+// setComment changes k, which is a clone. It fails if the object does not exist.
 func (k *Keyspace) setComment(c *Comment) error {
 	if t := k.types[c.Type]; c.Type != "" {
 		switch {
@@ -41,6 +44,7 @@ func (k *Keyspace) setComment(c *Comment) error {
 	if c.Label {
 		set = &k.labels
 	}
+	// The map may belong to other schemas.
 	all := maps.Clone(*set)
 	if all == nil {
 		all = map[string]string{}
@@ -53,9 +57,11 @@ func (k *Keyspace) setComment(c *Comment) error {
 	return nil
 }
 
-// renameFieldComments moves the comments and labels of fields of a type to their new names.
+// renameFieldComments moves the comments and labels of fields of a type to their new names, in the order of the
+// renames. r belongs to a clone.
 func (r *remarks) renameFieldComments(typeName string, renames []Rename) {
 	for _, set := range []*map[string]string{&r.comments, &r.labels} {
+		// Of a nil map the clone is nil, and renames find nothing in it.
 		all := maps.Clone(*set)
 		for _, x := range renames {
 			from, to := commentKey(typeName, x.From), commentKey(typeName, x.To)
@@ -68,7 +74,7 @@ func (r *remarks) renameFieldComments(typeName string, renames []Rename) {
 	}
 }
 
-// dropTypeComments removes the comments and labels of a type and its fields.
+// dropTypeComments removes the comments and labels of a type and its fields, so that a new type with the name has none.
 func (r *remarks) dropTypeComments(typeName string) {
 	for _, set := range []*map[string]string{&r.comments, &r.labels} {
 		all := maps.Clone(*set)
@@ -77,12 +83,13 @@ func (r *remarks) dropTypeComments(typeName string) {
 	}
 }
 
-// sameComments reports whether r and o have the same comments and labels.
+// sameComments reports whether r and o have the same comments and labels, on all objects.
 func (r *remarks) sameComments(o *remarks) bool {
 	return maps.Equal(r.comments, o.comments) && maps.Equal(r.labels, o.labels)
 }
 
-// sameTypeComments reports whether a type has the same comments and labels in both keyspaces.
+// sameTypeComments reports whether a type and its fields have the same comments and labels in both keyspaces. The
+// fields are those that k has.
 func (k *Keyspace) sameTypeComments(o *Keyspace, typeName string) bool {
 	for _, field := range append([]string{""}, k.types[typeName].FieldNames()...) {
 		if k.Comment(typeName, field) != o.Comment(typeName, field) ||

@@ -7,7 +7,7 @@ import (
 	"cqld/types"
 )
 
-// Compact is the form of a table WITH COMPACT STORAGE, or NotCompact.
+// Compact is the form of a table WITH COMPACT STORAGE, or NotCompact. It is stored: the values must not change.
 type Compact uint8
 
 // The forms. A dense table has clustering columns and one regular column, which may be hidden; a row of it exists as
@@ -20,7 +20,7 @@ const (
 	CompactSparse
 )
 
-// Hides reports whether statements cannot name the column c, because t has compact storage.
+// Hides reports whether statements cannot name the column c, because t has compact storage. Hidden columns are stored.
 func (t *Table) Hides(c *Column) bool {
 	switch t.Compact {
 	case CompactDense:
@@ -31,7 +31,7 @@ func (t *Table) Hides(c *Column) bool {
 	return false
 }
 
-// CompactValue returns the only regular column of a dense table, otherwise nil.
+// CompactValue returns the only regular column of a dense table, otherwise nil. It may be hidden.
 func (t *Table) CompactValue() *Column {
 	if t.Compact != CompactDense || len(t.Regulars) != 1 {
 		return nil
@@ -39,7 +39,8 @@ func (t *Table) CompactValue() *Column {
 	return t.Regulars[0]
 }
 
-// Flags returns the flags of t as system_schema.tables shows them, in order.
+// Flags returns the flags of t as system_schema.tables shows them, in order. Drivers derive the form of a table from
+// them.
 func (t *Table) Flags() []string {
 	var flags []string
 	if t.Compact == NotCompact || t.Compact == CompactDense && len(t.Clustering) > 1 {
@@ -54,8 +55,8 @@ func (t *Table) Flags() []string {
 	return flags
 }
 
-// CompactColumns returns the columns of a new table with compact storage, with the hidden ones added, and its form. key
-// columns come first in specs. The error is *Invalid.
+// CompactColumns returns the columns of a new table with compact storage, with the hidden ones added, and its form. Key
+// columns come first in specs, which is changed. The error is *Invalid.
 func CompactColumns(specs []ColumnSpec) ([]ColumnSpec, Compact, error) {
 	clustered, counters := false, false
 	var others []string
@@ -79,6 +80,7 @@ func CompactColumns(specs []ColumnSpec) ([]ColumnSpec, Compact, error) {
 		return nil, 0, invalidf("COMPACT STORAGE with composite PRIMARY KEY allows no more than one column not part "+
 			"of the "+
 			"PRIMARY KEY (got: %s)", strings.Join(others, ", "))
+	// A value of the empty type makes the row exist.
 	case clustered && len(others) == 0:
 		return append(specs, ColumnSpec{Name: unusedName(specs, "value", false), Kind: Regular, Type: types.Empty()}),
 			CompactDense, nil
@@ -90,7 +92,8 @@ func CompactColumns(specs []ColumnSpec) ([]ColumnSpec, Compact, error) {
 	return sparseColumns(specs, counters), CompactSparse, nil
 }
 
-// sparseColumns adds the hidden columns of a sparse table.
+// sparseColumns adds the hidden columns of a sparse table, and makes its regular columns static: the whole partition is
+// one row in CQL. Hidden names are Cassandra's, because DROP COMPACT STORAGE reveals them.
 func sparseColumns(specs []ColumnSpec, counters bool) []ColumnSpec {
 	value := types.Native(types.Blob)
 	if counters {
@@ -109,7 +112,7 @@ func sparseColumns(specs []ColumnSpec, counters bool) []ColumnSpec {
 }
 
 // unusedName returns a name that no column has: base, or base with the first free number. Names of clustering columns
-// are always numbered.
+// are always numbered: column1, but value.
 func unusedName(specs []ColumnSpec, base string, numbered bool) string {
 	used := make(map[string]bool, len(specs))
 	for _, s := range specs {
@@ -125,6 +128,8 @@ func unusedName(specs []ColumnSpec, base string, numbered bool) string {
 	}
 }
 
+// dropCompact reveals the hidden columns: Hides depends on the form only, so that no column changes. t is a copy for a
+// change.
 func (t *Table) dropCompact() error {
 	if t.Compact == NotCompact {
 		return invalidf("Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE")

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Event is one difference between two schemas, in the terms of a SCHEMA_CHANGE event.
+// Event is one difference between two schemas, in the terms of a SCHEMA_CHANGE event of the protocol.
 type Event struct {
 	Change    string // CREATED, UPDATED, DROPPED
 	Target    string // KEYSPACE, TABLE, TYPE, FUNCTION, AGGREGATE
@@ -31,7 +31,8 @@ const (
 
 // Diff returns the differences between two schemas, for clients that have registered for events. Dropped elements come
 // before created ones, so that the events can be applied in order. The content of a dropped keyspace is omitted. System
-// keyspaces are compared as well.
+// keyspaces are compared as well. Nearly everything is shared between successive schemas, so that pointers are compared
+// first.
 func Diff(before, after *Schema) []Event {
 	var events []Event
 	for _, name := range before.KeyspaceNames() {
@@ -46,6 +47,7 @@ func Diff(before, after *Schema) []Event {
 			continue
 		case b == nil:
 			events = append(events, Event{Change: Created, Target: TargetKeyspace, Keyspace: name})
+			// All of its contents are reported as created.
 			b = NewKeyspace(name, a.Replication, a.DurableWrites)
 		case a.DurableWrites != b.DurableWrites || !a.Replication.Equal(b.Replication),
 			!maps.EqualFunc(a.Extensions, b.Extensions, bytes.Equal), a.Comment("", "") != b.Comment("", ""),
@@ -57,7 +59,10 @@ func Diff(before, after *Schema) []Event {
 	return events
 }
 
+// diffKeyspace adds the events of the contents of a keyspace: functions and aggregates are dropped before tables and
+// types, and created after them, because they use types.
 func diffKeyspace(events []Event, b, a *Keyspace) []Event {
+	// Dropped aggregates come before the functions that they call.
 	events = diffFunctionsDropped(events, b, a)
 	dropped, changed := differentTables(b.sorted, a.sorted)
 	for _, t := range dropped {
@@ -78,18 +83,21 @@ func diffKeyspace(events []Event, b, a *Keyspace) []Event {
 	}
 	for _, t := range changed {
 		switch old := b.tables[t.Name]; {
+		// A table that was dropped and created again has another number, and both events.
 		case old == nil || old.StorageID != t.StorageID:
 			events = append(events, Event{Change: Created, Target: TargetTable, Keyspace: a.Name, Name: t.Name})
 		case !t.sameDefinition(old):
+			// A changed pointer alone, for example after a change of the replication, is no event.
 			events = append(events, Event{Change: Updated, Target: TargetTable, Keyspace: a.Name, Name: t.Name})
 		}
 	}
 	return diffFunctions(events, b, a)
 }
 
-// differentTables returns the tables of old that now does not have, and those of now that are not the same in old. Both
-// are sorted by name, and nearly all tables are the same.
+// differentTables returns the tables of old that now does not have, and the tables of now that are not the same in old.
+// Both are sorted by name, and nearly all tables are the same. A table that was created again is in both results.
 func differentTables(old, now []*Table) (dropped, changed []*Table) {
+	// A merge of the two sorted lists.
 	for len(old) > 0 || len(now) > 0 {
 		switch {
 		case len(old) > 0 && len(now) > 0 && old[0] == now[0]:
@@ -111,7 +119,7 @@ func differentTables(old, now []*Table) (dropped, changed []*Table) {
 	return dropped, changed
 }
 
-// diffFunctionsDropped adds the events of dropped aggregates and functions.
+// diffFunctionsDropped adds the events of dropped aggregates and functions, aggregates first.
 func diffFunctionsDropped(events []Event, b, a *Keyspace) []Event {
 	for _, old := range b.Aggregates() {
 		if a.aggregates[old.Signature()] == nil {
@@ -126,7 +134,7 @@ func diffFunctionsDropped(events []Event, b, a *Keyspace) []Event {
 	return events
 }
 
-// diffFunctions adds the events of functions and aggregates that were created or changed.
+// diffFunctions adds the events of functions and aggregates that were created or changed, functions first.
 func diffFunctions(events []Event, b, a *Keyspace) []Event {
 	for _, f := range a.Functions() {
 		switch old := b.functions[f.Signature()]; {
@@ -147,21 +155,25 @@ func diffFunctions(events []Event, b, a *Keyspace) []Event {
 	return events
 }
 
+// event returns the event of a change of f.
 func (f *Function) event(change string) Event {
 	return Event{Change: change, Target: TargetFunction, Keyspace: f.Keyspace, Name: f.Name, Signature: f.Signature(),
 		Args: ArgumentTexts(f.ArgTypes)}
 }
 
+// event returns the event of a change of a.
 func (a *Aggregate) event(change string) Event {
 	return Event{Change: change, Target: TargetAggregate, Keyspace: a.Keyspace, Name: a.Name, Signature: a.Signature(),
 		Args: ArgumentTexts(a.ArgTypes)}
 }
 
-// sameDefinition reports whether both tables have the same definition, apart from their replication.
+// sameDefinition reports whether both tables have the same definition, apart from their replication. Equal digests
+// decide it; virtual tables have none.
 func (t *Table) sameDefinition(o *Table) bool {
 	if t.digest == o.digest && !t.Virtual && !o.Virtual {
 		return true // both have a digest, which a change of the replication of n tables leaves
 	}
+	// Columns are comparable without their pointers, which are compared by content.
 	same := func(x, y *Column) bool {
 		xc, yc := *x, *y
 		xc.Type, yc.Type, xc.Mask, yc.Mask, xc.Attributes, yc.Attributes = nil, nil, nil, nil, nil, nil

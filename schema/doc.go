@@ -7,4 +7,21 @@
 //	Schema ─▶ Keyspace ─▶ Table ─▶ Column ─▶ types.Type
 //	   │          └─────▶ UserType
 //	   └─ Apply(Change) ─▶ the next Schema
+//
+// # Sharing
+//
+// A change copies the maps and lists on the way to what it changes, and shares everything else with the previous
+// schema. Equal pointers therefore mean equal elements, which Diff and rebuilt rely on. Functions whose receiver "must
+// be a clone" write to it; all others only read.
+//
+// # Identity
+//
+// Names change, ids do not. A table has a UUID, which clients see, and a number in storage (StorageID), which is short
+// and in every key. Columns have ids within their table. None of these is used again, except by a column that is added
+// again with its old name.
+//
+// # Encoding
+//
+// Encode and EncodeChange write JSON with a format version. All nodes must compute the same schema from the same log,
+// also during an upgrade: Apply must not become stricter, and a Change must not get another meaning.
 package schema

@@ -6,7 +6,8 @@ import "cqld/types"
 // Cassandra, a column with the same name may be added again if its type reads the values of the dropped one. User types
 // are recorded as tuples of their fields, because they may be changed or dropped afterwards.
 
-// expandUserTypes replaces user types in t by tuples, except in vectors, as Cassandra does.
+// expandUserTypes replaces user types in t by tuples, except in vectors, as Cassandra does. The wire form of both is
+// the same.
 func expandUserTypes(t *types.Type) *types.Type {
 	switch t.Kind() {
 	case types.Vector:
@@ -22,7 +23,8 @@ func expandUserTypes(t *types.Type) *types.Type {
 }
 
 // readable reports whether a column of type t may be added in place of a dropped one. A dropped column of a user type
-// can be added again with that type, which Cassandra refuses.
+// can be added again with that type, which Cassandra refuses. dropped may be an unexpanded type from an older
+// definition.
 func readable(t, dropped *types.Type) bool {
 	dropped = expandUserTypes(dropped)
 	switch {
@@ -30,13 +32,16 @@ func readable(t, dropped *types.Type) bool {
 		return false
 	case expandUserTypes(t).Equal(dropped):
 		return true
+	// Cells with paths and cells without cannot be read as each other.
 	case t.MultiCell() || dropped.MultiCell() || dropped.Kind().IsCollection():
 		return false
 	}
+	// The length of a value in storage must not depend on the drop.
 	return t.FixedLength() == dropped.FixedLength() && readsValues(t, dropped)
 }
 
-// readsValues reports whether each value of type o is one of type t, as Cassandra's isValueCompatibleWith does.
+// readsValues reports whether each value of type o is one of type t, as Cassandra's isValueCompatibleWith does. It is
+// not symmetric.
 func readsValues(t, o *types.Type) bool {
 	if t.Equal(o) {
 		return true
@@ -58,6 +63,7 @@ func readsValues(t, o *types.Type) bool {
 	case types.Varint:
 		return from == types.Int || from == types.Bigint || from == types.Timestamp
 	case types.Tuple:
+		// Missing fields at the end are null.
 		if from != types.Tuple || len(o.Elems()) > len(t.Elems()) {
 			return false
 		}

@@ -12,57 +12,73 @@ import (
 )
 
 // formatVersion is the version of the encodings of Schema and Change. A decoder accepts its own version and all older
-// ones.
+// ones. It is part of the schema's version (writeHeader), so that a change of it changes the version of every schema.
 const formatVersion = 1
 
-// ErrFormat is the error for bytes that do not encode a schema or change (errors.Is).
+// ErrFormat is the error for bytes that do not encode a schema or change (errors.Is). The errors wrap it and say what
+// is wrong.
 var ErrFormat = errors.New("schema: not an encoded schema or change")
 
+// encodedSchema is a schema without the keyspaces that the program defines itself. The encoding is JSON: unknown fields
+// are refused, so that an older version never drops what it does not know.
 type encodedSchema struct {
 	Format      int
 	NextStorage StorageID
-	Keyspaces   []encodedKeyspace
+	// By name.
+	Keyspaces []encodedKeyspace
 }
 
+// encodedKeyspace is a keyspace with its elements, each kind by name or signature. Types are class names, whose
+// user-defined types contain their fields.
 type encodedKeyspace struct {
 	Name          string
 	Replication   ring.Replication
 	DurableWrites bool
-	Extensions    map[string][]byte  `json:",omitempty"`
-	Comments      map[string]string  `json:",omitempty"`
-	Labels        map[string]string  `json:",omitempty"` // security labels
-	Types         []string           `json:",omitempty"` // classes
-	Tables        []encodedTable     `json:",omitempty"`
-	Functions     []encodedFunction  `json:",omitempty"`
-	Aggregates    []encodedAggregate `json:",omitempty"`
+	// nil values do not occur.
+	Extensions map[string][]byte `json:",omitempty"`
+	// By commentKey.
+	Comments   map[string]string  `json:",omitempty"`
+	Labels     map[string]string  `json:",omitempty"` // security labels
+	Types      []string           `json:",omitempty"` // classes
+	Tables     []encodedTable     `json:",omitempty"`
+	Functions  []encodedFunction  `json:",omitempty"`
+	Aggregates []encodedAggregate `json:",omitempty"`
 }
 
+// encodedTable is a table. The name of its keyspace is the keyspace's. Column order is the order of stored: key columns
+// first.
 type encodedTable struct {
-	ID         UUID
-	StorageID  StorageID
-	Name       string
-	Columns    []encodedColumn
+	ID        UUID
+	StorageID StorageID
+	Name      string
+	Columns   []encodedColumn
+	// With the times of their drops in Micros.
 	Dropped    []encodedColumn `json:",omitempty"`
 	NextColumn ColumnID
 	Options    Options
-	View       *View          `json:",omitempty"`
-	Indexes    []encodedIndex `json:",omitempty"`
-	Compact    Compact        `json:",omitempty"`
+	// nil for ordinary tables.
+	View    *View          `json:",omitempty"`
+	Indexes []encodedIndex `json:",omitempty"`
+	Compact Compact        `json:",omitempty"`
 }
 
+// encodedColumn is a column, or a dropped column.
 type encodedColumn struct {
-	ID            ColumnID
-	Name          string
-	Kind          ColumnKind
-	Position      int
-	Desc          bool        `json:",omitempty"`
-	Type          string      // class
+	ID   ColumnID
+	Name string
+	Kind ColumnKind
+	// -1 unless the column is part of the key.
+	Position int
+	Desc     bool   `json:",omitempty"`
+	Type     string // class
+	// µs since 1970; see Column.DroppedMicros.
 	DroppedMicros int64       `json:",omitempty"`
 	Micros        int64       `json:",omitempty"` // of a dropped column
 	Mask          *Mask       `json:",omitempty"`
 	Attributes    *Attributes `json:",omitempty"`
 }
 
+// encodedIndex is an index. Its kind follows from the class.
 type encodedIndex struct {
 	ID      StorageID
 	Name    string
@@ -72,8 +88,8 @@ type encodedIndex struct {
 	Options map[string]string `json:",omitempty"`
 }
 
-// Encode encodes the schema. Equal schemas have equal encodings. Keyspaces that the program itself defines (the local
-// and virtual system keyspaces) are omitted: they may differ between versions.
+// Encode encodes the schema. Equal schemas have equal encodings: lists are sorted, and JSON sorts maps. Keyspaces that
+// the program itself defines (the local and virtual system keyspaces) are omitted: they may differ between versions.
 func Encode(s *Schema) []byte {
 	e := encodedSchema{Format: formatVersion, NextStorage: s.nextStorage}
 	for _, name := range s.KeyspaceNames() {
@@ -93,11 +109,13 @@ func marshal(v any) []byte {
 	return b
 }
 
+// encodeKeyspace encodes a keyspace with its tables. link calls it with a copy without tables.
 func encodeKeyspace(k *Keyspace) encodedKeyspace {
 	e := encodedKeyspace{Name: k.Name, Replication: k.Replication, DurableWrites: k.DurableWrites,
 		Extensions: k.Extensions,
 		Comments:   k.comments, Labels: k.labels}
 	for _, name := range k.TypeNames() {
+		// Declared classes restore the types as they were declared.
 		e.Types = append(e.Types, k.types[name].DeclaredClass())
 	}
 	for _, name := range k.allNames() {
@@ -107,9 +125,11 @@ func encodeKeyspace(k *Keyspace) encodedKeyspace {
 	return e
 }
 
+// encodeTable encodes a table. Its digest is the hash of this encoding, so that the order of fields matters.
 func encodeTable(t *Table) encodedTable {
 	e := encodedTable{ID: t.ID, StorageID: t.StorageID, Name: t.Name, NextColumn: t.NextColumn, Options: t.Options,
 		Compact: t.Compact, View: t.View}
+	// With hidden columns.
 	for _, c := range t.stored {
 		e.Columns = append(e.Columns, encodeColumn(c))
 	}
@@ -125,6 +145,7 @@ func encodeTable(t *Table) encodedTable {
 	return e
 }
 
+// encodeColumn encodes a column without Micros, which only dropped columns have.
 func encodeColumn(c *Column) encodedColumn {
 	return encodedColumn{ID: c.ID, Name: c.Name, Kind: c.Kind, Position: c.Position, Desc: c.Desc,
 		Type: c.Type.DeclaredClass(), DroppedMicros: c.DroppedMicros, Mask: c.Mask, Attributes: c.Attributes}
@@ -132,7 +153,8 @@ func encodeColumn(c *Column) encodedColumn {
 
 // Decode decodes the output of Encode and adds the keyspaces that the program itself defines (Own). The replicated
 // system keyspaces are the encoded ones, even if this program would create a cluster with different ones. Errors are
-// ErrFormat.
+// ErrFormat. The input may come from a file or another node: the result is checked as far as other code relies on it,
+// so that it never panics later.
 func Decode(b []byte) (*Schema, error) {
 	var e encodedSchema
 	if err := unmarshal(b, &e); err != nil {
@@ -142,6 +164,7 @@ func Decode(b []byte) (*Schema, error) {
 		return nil, err
 	}
 	keyspaces := map[string]*Keyspace{}
+	// Numbers of tables and indexes are unique in the schema.
 	ids := map[StorageID]bool{}
 	for i := range e.Keyspaces {
 		k, err := decodeKeyspace(&e.Keyspaces[i])
@@ -157,6 +180,7 @@ func Decode(b []byte) (*Schema, error) {
 				own = append(own, ix.ID)
 			}
 			for _, id := range own {
+				// NextStorage is at least FirstStorageID, also in an encoding without it.
 				if ids[id] || id >= max(e.NextStorage, FirstStorageID) {
 					return nil, fmt.Errorf("%w: storage id %d of %s.%s", ErrFormat, id, k.Name, t.Name)
 				}
@@ -168,6 +192,7 @@ func Decode(b []byte) (*Schema, error) {
 	return build(keyspaces, max(e.NextStorage, FirstStorageID)).withOwn(), nil
 }
 
+// unmarshal decodes one JSON value and refuses unknown fields and further bytes.
 func unmarshal(b []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
@@ -180,6 +205,7 @@ func unmarshal(b []byte, into any) error {
 	return nil
 }
 
+// checkFormat refuses versions that this program does not know.
 func checkFormat(version int) error {
 	if version < 1 || version > formatVersion {
 		return fmt.Errorf("%w: version %d is newer than %d", ErrFormat, version, formatVersion)
@@ -187,6 +213,7 @@ func checkFormat(version int) error {
 	return nil
 }
 
+// decodeKeyspace decodes a keyspace. Types come first, because checks of tables and functions need them.
 func decodeKeyspace(e *encodedKeyspace) (*Keyspace, error) {
 	k := NewKeyspace(e.Name, e.Replication, e.DurableWrites)
 	k.Extensions, k.comments, k.labels = e.Extensions, e.Comments, e.Labels
@@ -205,6 +232,7 @@ func decodeKeyspace(e *encodedKeyspace) (*Keyspace, error) {
 		if err != nil {
 			return nil, err
 		}
+		// Tables and views share one space of names.
 		if k.tables[t.Name] != nil {
 			return nil, fmt.Errorf("%w: duplicate table %q", ErrFormat, t.Name)
 		}
@@ -213,6 +241,7 @@ func decodeKeyspace(e *encodedKeyspace) (*Keyspace, error) {
 	if err := decodeFunctions(e, k); err != nil {
 		return nil, err
 	}
+	// After all tables: a view may come before its base table.
 	if err := k.checkViews(); err != nil {
 		return nil, err
 	}
@@ -220,6 +249,7 @@ func decodeKeyspace(e *encodedKeyspace) (*Keyspace, error) {
 	return k, nil
 }
 
+// decodeType parses a class name of an encoding.
 func decodeType(class string) (*types.Type, error) {
 	t, err := types.ParseDeclaredClass(class)
 	if err != nil {
@@ -228,9 +258,12 @@ func decodeType(class string) (*types.Type, error) {
 	return t, nil
 }
 
+// decodeTable decodes a table of k, and seals it. Columns must be complete and consistent: unique names and ids, key
+// positions in order, indexes on existing columns.
 func decodeTable(e *encodedTable, k *Keyspace) (*Table, error) {
 	t := &Table{ID: e.ID, StorageID: e.StorageID, Keyspace: k.Name, Name: e.Name,
 		NextColumn: e.NextColumn, Options: e.Options, Compact: e.Compact, Replication: k.Replication, View: e.View}
+	// Seal builds lists by id and by name, which need unique ones.
 	names, ids := map[string]bool{}, map[ColumnID]bool{}
 	for i := range e.Columns {
 		c, err := decodeColumn(&e.Columns[i], t)
@@ -245,6 +278,7 @@ func decodeTable(e *encodedTable, k *Keyspace) (*Table, error) {
 			return nil, err
 		}
 	}
+	// Dropped columns share ids with columns that were added again.
 	for i := range e.Dropped {
 		c, err := decodeColumn(&e.Dropped[i], t)
 		if err != nil {
@@ -268,6 +302,7 @@ func decodeTable(e *encodedTable, k *Keyspace) (*Table, error) {
 	return t.Seal(), nil
 }
 
+// decodeIndex decodes an index, whose column the caller checks.
 func decodeIndex(e *encodedIndex) (*Index, error) {
 	if err := checkIndexEnums(e.Class, e.Target); err != nil {
 		return nil, err
@@ -277,6 +312,7 @@ func decodeIndex(e *encodedIndex) (*Index, error) {
 	return ix, nil
 }
 
+// checkIndexEnums refuses values that this version does not know.
 func checkIndexEnums(class IndexClass, target IndexTarget) error {
 	if class < LegacyIndex || class > SASI || target < IndexSimple || target > IndexFull {
 		return fmt.Errorf("%w: index of class %d with target %d", ErrFormat, class, target)
@@ -284,7 +320,10 @@ func checkIndexEnums(class IndexClass, target IndexTarget) error {
 	return nil
 }
 
+// decodeColumn decodes a column of t, whose NextColumn is set. Masks and attributes are only checked for their form:
+// their functions may be of another version.
 func decodeColumn(e *encodedColumn, t *Table) (*Column, error) {
+	// byID has NextColumn elements.
 	if e.ID >= t.NextColumn {
 		return nil, fmt.Errorf("%w: column id %d of %s.%s", ErrFormat, e.ID, t.Keyspace, t.Name)
 	}
@@ -299,7 +338,8 @@ func decodeColumn(e *encodedColumn, t *Table) (*Column, error) {
 		DroppedMicros: e.DroppedMicros, Mask: e.Mask, Attributes: e.Attributes}, nil
 }
 
-// place puts a decoded column into its list. Key columns arrive in key order.
+// place puts a decoded column into its list. Key columns arrive in key order. The position is redundant, and must
+// agree.
 func (t *Table) place(c *Column) error {
 	position := -1
 	switch c.Kind {
@@ -322,7 +362,8 @@ func (t *Table) place(c *Column) error {
 	return nil
 }
 
-// writeHeader writes the part of the content on which the version depends besides the keyspaces.
+// writeHeader writes the part of the content on which the version depends besides the keyspaces. nextStorage is
+// included: two schemas that differ only in it give different numbers to the next table.
 func (s *Schema) writeHeader(h io.Writer) {
 	_, _ = fmt.Fprintf(h, "cqld schema %d %d", formatVersion, s.nextStorage) // a hash returns no error
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // encodedChange is a Change in the Raft log. Besides Format, exactly one field is set. The types in a change are
-// separate, as class names in the order of its columns or fields.
+// separate, as class names in the order of its columns or fields. A new kind of change is a new field: older versions
+// refuse it (unmarshal).
 type encodedChange struct {
 	Format          int
 	Types           []string                `json:",omitempty"`
@@ -31,7 +32,8 @@ type encodedChange struct {
 	DropFunction    *encodedDropFunction    `json:",omitempty"`
 }
 
-// MarshalJSON omits the type, which is in encodedChange.Types.
+// MarshalJSON omits the type, which is in encodedChange.Types. The fields are the encoding's: renaming one of
+// ColumnSpec must not change it.
 func (c ColumnSpec) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Name       string
@@ -42,7 +44,7 @@ func (c ColumnSpec) MarshalJSON() ([]byte, error) {
 	}{c.Name, c.Kind, c.Desc, c.Mask, c.Attributes})
 }
 
-// EncodeChange encodes a change. It panics if the Change is not one of this package.
+// EncodeChange encodes a change. It panics if the Change is not one of this package. It does not change c.
 func EncodeChange(c Change) []byte {
 	e := encodedChange{Format: formatVersion}
 	classes := func(specs []ColumnSpec) {
@@ -75,6 +77,7 @@ func EncodeChange(c Change) []byte {
 		e.CreateType = &CreateType{IfNotExists: c.IfNotExists}
 		e.Types = []string{c.Type.DeclaredClass()}
 	case *AlterType:
+		// A copy, because c is immutable and its type is encoded apart.
 		plain := *c
 		if plain.FieldType != nil {
 			e.Types = []string{plain.FieldType.DeclaredClass()}
@@ -99,7 +102,8 @@ func EncodeChange(c Change) []byte {
 	return marshal(e)
 }
 
-// DecodeChange decodes the output of EncodeChange. Errors are ErrFormat.
+// DecodeChange decodes the output of EncodeChange. Errors are ErrFormat. Whether the change is valid is for Apply to
+// decide.
 func DecodeChange(b []byte) (Change, error) {
 	var e encodedChange
 	if err := unmarshal(b, &e); err != nil {
@@ -108,6 +112,7 @@ func DecodeChange(b []byte) (Change, error) {
 	if err := checkFormat(e.Format); err != nil {
 		return nil, err
 	}
+	// Types are parsed once, and given to the change by position.
 	decoded := make([]*types.Type, len(e.Types))
 	for i, class := range e.Types {
 		t, err := decodeType(class)
@@ -119,6 +124,7 @@ func DecodeChange(b []byte) (Change, error) {
 	return e.change(decoded)
 }
 
+// change returns the only change in e, with its types.
 func (e *encodedChange) change(decoded []*types.Type) (Change, error) {
 	switch {
 	case e.CreateKeyspace != nil:
@@ -145,12 +151,14 @@ func (e *encodedChange) change(decoded []*types.Type) (Change, error) {
 	case e.DropView != nil:
 		return e.DropView, nil
 	case e.CreateType != nil:
+		// A user-defined type is declared unfrozen.
 		if len(decoded) != 1 || decoded[0].Kind() != types.UDT || decoded[0].Frozen() {
 			return nil, fmt.Errorf("%w: the type to be created is missing", ErrFormat)
 		}
 		e.CreateType.Type = decoded[0]
 		return e.CreateType, nil
 	case e.AlterType != nil:
+		// JSON may contain one, which would not be parsed as a class name.
 		e.AlterType.FieldType = nil
 		if len(decoded) == 1 {
 			e.AlterType.FieldType = decoded[0]
@@ -172,6 +180,7 @@ func (e *encodedChange) change(decoded []*types.Type) (Change, error) {
 	return nil, fmt.Errorf("%w: a change without a kind", ErrFormat)
 }
 
+// giveTypes sets the types of columns, and checks their masks.
 func giveTypes(specs []ColumnSpec, decoded []*types.Type) error {
 	if len(specs) != len(decoded) {
 		return fmt.Errorf("%w: %d types for %d columns", ErrFormat, len(decoded), len(specs))

@@ -6,7 +6,7 @@ import (
 	"cqld/types"
 )
 
-// encodedFunction is a Function with its types as class names.
+// encodedFunction is a Function with its types as class names. In a schema the keyspace is known from the place.
 type encodedFunction struct {
 	Keyspace     string `json:",omitempty"` // only in changes
 	Name         string
@@ -26,11 +26,11 @@ type encodedAggregate struct {
 	StateFunction string
 	StateType     string
 	FinalFunction string `json:",omitempty"`
-	Initial       []byte // null is nil, "" an empty value
+	Initial       []byte // null is nil; "" is an empty value
 	Returns       string `json:",omitempty"` // not in changes
 }
 
-// encodedCreateFunction is a CreateFunction in the Raft log.
+// encodedCreateFunction is a CreateFunction in the Raft log. The types are in the function.
 type encodedCreateFunction struct {
 	OrReplace   bool `json:",omitempty"`
 	IfNotExists bool `json:",omitempty"`
@@ -54,6 +54,7 @@ type encodedDropFunction struct {
 	IfExists  bool     `json:",omitempty"`
 }
 
+// classesOf returns the class names of types, with the names of fields.
 func classesOf(list []*types.Type) []string {
 	var classes []string
 	for _, t := range list {
@@ -62,6 +63,7 @@ func classesOf(list []*types.Type) []string {
 	return classes
 }
 
+// decodeTypes is the inverse of classesOf.
 func decodeTypes(classes []string) ([]*types.Type, error) {
 	var list []*types.Type
 	for _, class := range classes {
@@ -74,12 +76,15 @@ func decodeTypes(classes []string) ([]*types.Type, error) {
 	return list, nil
 }
 
+// encodeFunction encodes a function without its keyspace.
 func encodeFunction(f *Function) encodedFunction {
 	return encodedFunction{Name: f.Name, ArgNames: f.ArgNames, ArgTypes: classesOf(f.ArgTypes),
 		Returns:      f.Returns.DeclaredClass(),
 		CalledOnNull: f.CalledOnNull, Language: f.Language, Body: f.Body}
 }
 
+// decodeFunction decodes a function of a keyspace. Names and types of arguments must be equally many: callers use them
+// side by side.
 func decodeFunction(e *encodedFunction, keyspace string) (*Function, error) {
 	args, err := decodeTypes(e.ArgTypes)
 	if err != nil {
@@ -97,6 +102,7 @@ func decodeFunction(e *encodedFunction, keyspace string) (*Function, error) {
 		CalledOnNull: e.CalledOnNull, Language: e.Language, Body: e.Body}, nil
 }
 
+// encodeAggregate encodes an aggregate without its keyspace. A change has no result type yet.
 func encodeAggregate(a *Aggregate) encodedAggregate {
 	e := encodedAggregate{Name: a.Name, ArgTypes: classesOf(a.ArgTypes), StateFunction: a.StateFunction,
 		StateType: a.StateType.DeclaredClass(), FinalFunction: a.FinalFunction, Initial: a.Initial}
@@ -106,6 +112,7 @@ func encodeAggregate(a *Aggregate) encodedAggregate {
 	return e
 }
 
+// decodeAggregate decodes an aggregate of a keyspace. Returns is nil if it is not encoded.
 func decodeAggregate(e *encodedAggregate, keyspace string) (*Aggregate, error) {
 	args, err := decodeTypes(e.ArgTypes)
 	if err != nil {
@@ -125,6 +132,7 @@ func decodeAggregate(e *encodedAggregate, keyspace string) (*Aggregate, error) {
 	return a, err
 }
 
+// encodeFunctions adds the functions and aggregates of k to e, by signature.
 func encodeFunctions(e *encodedKeyspace, k *Keyspace) {
 	for _, f := range k.Functions() {
 		e.Functions = append(e.Functions, encodeFunction(f))
@@ -134,6 +142,8 @@ func encodeFunctions(e *encodedKeyspace, k *Keyspace) {
 	}
 }
 
+// decodeFunctions adds the functions and aggregates of e to k. An aggregate's functions must exist, because executions
+// do not check it.
 func decodeFunctions(e *encodedKeyspace, k *Keyspace) error {
 	for i := range e.Functions {
 		f, err := decodeFunction(&e.Functions[i], k.Name)
@@ -145,6 +155,7 @@ func decodeFunctions(e *encodedKeyspace, k *Keyspace) error {
 		}
 		k.functions[f.Signature()] = f
 	}
+	// After the functions, which they call.
 	for i := range e.Aggregates {
 		a, err := decodeAggregate(&e.Aggregates[i], k.Name)
 		if err != nil {
@@ -159,6 +170,7 @@ func decodeFunctions(e *encodedKeyspace, k *Keyspace) error {
 	return nil
 }
 
+// encodeCreateFunction encodes a change with the keyspace of its function.
 func encodeCreateFunction(c *CreateFunction) *encodedCreateFunction {
 	e := &encodedCreateFunction{OrReplace: c.OrReplace, IfNotExists: c.IfNotExists,
 		Function: encodeFunction(c.Function)}
@@ -166,6 +178,7 @@ func encodeCreateFunction(c *CreateFunction) *encodedCreateFunction {
 	return e
 }
 
+// change returns the decoded change.
 func (e *encodedCreateFunction) change() (Change, error) {
 	f, err := decodeFunction(&e.Function, e.Function.Keyspace)
 	if err != nil {
@@ -174,6 +187,8 @@ func (e *encodedCreateFunction) change() (Change, error) {
 	return &CreateFunction{OrReplace: e.OrReplace, IfNotExists: e.IfNotExists, Function: f}, nil
 }
 
+// encodeCreateAggregate encodes a change with the keyspace of its aggregate. The result type is left out: Apply
+// computes it.
 func encodeCreateAggregate(c *CreateAggregate) *encodedCreateAggregate {
 	e := &encodedCreateAggregate{OrReplace: c.OrReplace, IfNotExists: c.IfNotExists,
 		Aggregate: encodeAggregate(c.Aggregate)}
@@ -181,6 +196,7 @@ func encodeCreateAggregate(c *CreateAggregate) *encodedCreateAggregate {
 	return e
 }
 
+// change returns the decoded change.
 func (e *encodedCreateAggregate) change() (Change, error) {
 	a, err := decodeAggregate(&e.Aggregate, e.Aggregate.Keyspace)
 	if err != nil {
@@ -189,11 +205,13 @@ func (e *encodedCreateAggregate) change() (Change, error) {
 	return &CreateAggregate{OrReplace: e.OrReplace, IfNotExists: e.IfNotExists, Aggregate: a}, nil
 }
 
+// encodeDropFunction encodes a change.
 func encodeDropFunction(c *DropFunction) *encodedDropFunction {
 	return &encodedDropFunction{Aggregate: c.Aggregate, Keyspace: c.Keyspace, Name: c.Name, Args: classesOf(c.Args),
 		HasArgs: c.HasArgs, IfExists: c.IfExists}
 }
 
+// change returns the decoded change.
 func (e *encodedDropFunction) change() (Change, error) {
 	args, err := decodeTypes(e.Args)
 	if err != nil {

@@ -2,7 +2,8 @@ package schema
 
 import "fmt"
 
-// Exists means that a change would create an element that exists. Table is empty for a keyspace.
+// Exists means that a change would create an element that exists. Table is empty for a keyspace. Clients get the code
+// ALREADY_EXISTS of the protocol with both names.
 type Exists struct {
 	Keyspace, Table string
 	Type            bool // Table names a user-defined type
@@ -19,7 +20,8 @@ func (e *Exists) Error() string {
 	return fmt.Sprintf("Table '%s.%s' already exists", e.Keyspace, e.Table)
 }
 
-// NotFound means that the element of a change does not exist. Name is empty for a keyspace.
+// NotFound means that the element of a change does not exist. Name is empty for a keyspace. At most one of Type, View
+// and Index is set; without them Name is a table.
 type NotFound struct {
 	Keyspace, Name string
 	Type           bool // Name is a user-defined type
@@ -43,7 +45,7 @@ func (e *NotFound) Error() string {
 }
 
 // Invalid means that a change violates a rule. Configuration is true if Cassandra answers with a configuration error,
-// and false for an invalid query.
+// and false for an invalid query. The message is for the client.
 type Invalid struct {
 	Msg           string
 	Configuration bool
@@ -52,16 +54,18 @@ type Invalid struct {
 // Error returns the message, in Cassandra's words.
 func (e *Invalid) Error() string { return e.Msg }
 
+// invalidf returns an *Invalid for an invalid query.
 func invalidf(format string, args ...any) error {
 	return &Invalid{Msg: fmt.Sprintf(format, args...)}
 }
 
+// misconfiguredf returns an *Invalid for a configuration error.
 func misconfiguredf(format string, args ...any) error {
 	return &Invalid{Msg: fmt.Sprintf(format, args...), Configuration: true}
 }
 
 // Unavailable means that fewer voting members are alive than must agree on a change. The change was not proposed and
-// has no effect.
+// has no effect. Apply never returns it.
 type Unavailable struct{ Required, Alive int }
 
 // Error states both numbers.

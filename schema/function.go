@@ -9,18 +9,21 @@ import (
 	"cqld/types"
 )
 
-// Function is a scalar function that a user has defined. It is immutable.
+// Function is a scalar function that a user has defined. It is immutable. Language and Body are as CREATE FUNCTION has
+// them; this package does not compile them.
 type Function struct {
 	Keyspace, Name string
-	ArgNames       []string
-	ArgTypes       []*types.Type // as declared: collections and user-defined types are not frozen
-	Returns        *types.Type
-	CalledOnNull   bool // otherwise the result is null if an argument is null
-	Language       string
-	Body           string
+	// As many as ArgTypes.
+	ArgNames     []string
+	ArgTypes     []*types.Type // as declared: collections and user-defined types are not frozen
+	Returns      *types.Type
+	CalledOnNull bool // otherwise the result is null if an argument is null
+	Language     string
+	Body         string
 }
 
-// Aggregate is an aggregate that a user has defined from functions of the same keyspace. It is immutable.
+// Aggregate is an aggregate that a user has defined from functions of the same keyspace. It is immutable. Its functions
+// are found by name and argument types, never stored as pointers: they may be replaced.
 type Aggregate struct {
 	Keyspace, Name string
 	ArgTypes       []*types.Type
@@ -28,18 +31,19 @@ type Aggregate struct {
 	StateType      *types.Type
 	FinalFunction  string // its argument is the state; empty means the state is the result
 	Initial        []byte // the first state; nil is null
-	Returns        *types.Type
+	// Of the final function or, without one, of the state function.
+	Returns *types.Type
 }
 
-// Signature returns the name with the types of the arguments, which identifies a function among those of its keyspace.
+// Signature returns the name with the types of the arguments, which identifies a function within its keyspace.
 func (f *Function) Signature() string { return FunctionSignature(f.Name, f.ArgTypes) }
 
-// Signature returns the name with the types of the arguments, which identifies an aggregate among those of its
-// keyspace.
+// Signature returns the name with the types of the arguments, which identifies an aggregate within its keyspace.
 func (a *Aggregate) Signature() string { return FunctionSignature(a.Name, a.ArgTypes) }
 
 // FunctionSignature returns the name of a function with the types of its arguments, as name(int, text). It contains no
-// frozen, so it is the same however the types are written.
+// frozen, so it is the same however the types are written. It is the key of a keyspace's functions, and is not quoted:
+// it is not CQL.
 func FunctionSignature(name string, args []*types.Type) string {
 	texts := make([]string, len(args))
 	for i, t := range args {
@@ -48,7 +52,7 @@ func FunctionSignature(name string, args []*types.Type) string {
 	return name + "(" + strings.Join(texts, ", ") + ")"
 }
 
-// thawedText returns the text of a type without any frozen.
+// thawedText returns the text of a type without any frozen, at any depth. User-defined types are their names.
 func thawedText(t *types.Type) string {
 	words := map[types.Kind]string{types.List: "list", types.Set: "set", types.Map: "map", types.Tuple: "tuple",
 		types.Vector: "vector"}
@@ -66,12 +70,13 @@ func thawedText(t *types.Type) string {
 	return word + "<" + strings.Join(parts, ", ") + ">"
 }
 
-// FunctionText returns the name of a function with the types of its arguments as declared, for messages.
+// FunctionText returns the name of a function with the types of its arguments as declared, for messages. The name is
+// not quoted.
 func FunctionText(name string, args []*types.Type) string {
 	return name + "(" + strings.Join(ArgumentTexts(args), ", ") + ")"
 }
 
-// ArgumentTexts returns the types of arguments as declared, that is, without frozen.
+// ArgumentTexts returns the types of arguments as declared, that is, without frozen around each.
 func ArgumentTexts(args []*types.Type) []string {
 	texts := make([]string, len(args))
 	for i, t := range args {
@@ -81,7 +86,7 @@ func ArgumentTexts(args []*types.Type) []string {
 }
 
 // DeclaredText returns the type of an argument or a result as CREATE FUNCTION declares it: what is always frozen there,
-// is not written so.
+// is not written so. Only the outermost frozen is removed.
 func DeclaredText(t *types.Type) string {
 	text := t.String()
 	if inner, ok := strings.CutPrefix(text, "frozen<"); ok {
@@ -90,7 +95,8 @@ func DeclaredText(t *types.Type) string {
 	return text
 }
 
-// routines are the functions and aggregates of a keyspace, by signature.
+// routines are the functions and aggregates of a keyspace, by signature. The two maps have no signature in common.
+// Keyspaces embed it.
 type routines struct {
 	functions  map[string]*Function
 	aggregates map[string]*Aggregate
@@ -111,7 +117,7 @@ func (r *routines) HasSignature(signature string) bool {
 	return r.functions[signature] != nil || r.aggregates[signature] != nil
 }
 
-// Functions returns the functions in the order of their signatures.
+// Functions returns the functions in the order of their signatures, in a new slice.
 func (r *routines) Functions() []*Function {
 	functions := make([]*Function, 0, len(r.functions))
 	for _, signature := range slices.Sorted(maps.Keys(r.functions)) {
@@ -120,7 +126,7 @@ func (r *routines) Functions() []*Function {
 	return functions
 }
 
-// Aggregates returns the aggregates in the order of their signatures.
+// Aggregates returns the aggregates in the order of their signatures, in a new slice.
 func (r *routines) Aggregates() []*Aggregate {
 	aggregates := make([]*Aggregate, 0, len(r.aggregates))
 	for _, signature := range slices.Sorted(maps.Keys(r.aggregates)) {
@@ -142,12 +148,13 @@ func (r *routines) AggregatesNamed(name string) []*Aggregate {
 // HasFunctions reports whether the keyspace contains functions or aggregates.
 func (r *routines) HasFunctions() bool { return len(r.functions)+len(r.aggregates) > 0 }
 
-// SameFunctions reports whether k and o have the same versions of the same functions and aggregates.
+// SameFunctions reports whether k and o have the same versions of the same functions and aggregates. It compares
+// pointers: a change that does not concern functions shares them.
 func (k *Keyspace) SameFunctions(o *Keyspace) bool {
 	return maps.Equal(k.functions, o.functions) && maps.Equal(k.aggregates, o.aggregates)
 }
 
-// StateOf returns the state function of an aggregate.
+// StateOf returns the state function of an aggregate, or nil if it does not exist. The aggregate need not be in r.
 func (r *routines) StateOf(a *Aggregate) *Function {
 	return r.Function(a.StateFunction, append([]*types.Type{a.StateType}, a.ArgTypes...))
 }
@@ -160,7 +167,7 @@ func (r *routines) FinalOf(a *Aggregate) *Function {
 	return r.Function(a.FinalFunction, []*types.Type{a.StateType})
 }
 
-// replaceIn returns the types with u in place of every older version of u.
+// replaceIn returns the types with u in place of every older version of u, in a new slice.
 func replaceIn(list []*types.Type, u *types.Type) []*types.Type {
 	out := make([]*types.Type, len(list))
 	for i, t := range list {
@@ -169,7 +176,8 @@ func replaceIn(list []*types.Type, u *types.Type) []*types.Type {
 	return out
 }
 
-// withFunctionTypes replaces a user-defined type in the functions and aggregates; r must be a clone.
+// withFunctionTypes replaces a user-defined type in the functions and aggregates; r must be a clone. Signatures stay:
+// they contain the names of types only.
 func (r *routines) withFunctionTypes(u *types.Type) {
 	for key, f := range r.functions {
 		if f.usesType(u.UDTName()) {
@@ -199,14 +207,15 @@ func (a *Aggregate) usesType(name string) bool {
 		slices.ContainsFunc(a.ArgTypes, func(t *types.Type) bool { return uses(t, name) })
 }
 
-// equal reports whether f and o have the same definition.
+// equal reports whether f and o have the same definition. Keyspace and name are equal: the caller has found o by
+// signature.
 func (f *Function) equal(o *Function) bool {
 	return slices.Equal(f.ArgNames, o.ArgNames) && slices.EqualFunc(f.ArgTypes, o.ArgTypes, (*types.Type).Equal) &&
 		f.Returns.Equal(o.Returns) &&
 		f.CalledOnNull == o.CalledOnNull && f.Language == o.Language && f.Body == o.Body
 }
 
-// equal reports whether a and o have the same definition.
+// equal reports whether a and o have the same definition. Initial distinguishes null from the empty value.
 func (a *Aggregate) equal(o *Aggregate) bool {
 	return slices.EqualFunc(a.ArgTypes, o.ArgTypes, (*types.Type).Equal) && a.StateFunction == o.StateFunction &&
 		a.StateType.Equal(o.StateType) &&

@@ -10,7 +10,7 @@ import (
 )
 
 // IndexClass is the implementation that an index names. All of them are served by the same mechanism and differ in the
-// conditions that they serve, in their options and in how values become terms.
+// conditions that they serve, in their options and in how values become terms. The values are stored.
 type IndexClass uint8
 
 // The classes.
@@ -34,7 +34,7 @@ func (c IndexClass) String() string {
 	return "unknown"
 }
 
-// IndexTarget is the part of a column's value that is indexed.
+// IndexTarget is the part of a column's value that is indexed. The values are stored.
 type IndexTarget uint8
 
 // The targets. A column with a single value has the target IndexSimple, a non-frozen list or set IndexValues, a
@@ -65,13 +65,14 @@ func (t IndexTarget) String() string {
 	return "unknown"
 }
 
-// The kinds of indexes as system_schema.indexes shows them.
+// The kinds of indexes as system_schema.indexes shows them. Cassandra's third one, KEYS, does not occur.
 const (
 	IndexComposites = "COMPOSITES"
 	IndexCustom     = "CUSTOM"
 )
 
-// IndexClassOption and IndexTargetOption are the options of system_schema.indexes that CREATE INDEX computes.
+// IndexClassOption and IndexTargetOption are the options of system_schema.indexes that CREATE INDEX computes. Users
+// cannot set them.
 const (
 	IndexClassOption  = "class_name"
 	IndexTargetOption = "target"
@@ -85,7 +86,8 @@ func (c IndexClass) kind() string {
 	return IndexCustom
 }
 
-// Index is a secondary index of a table. It is immutable.
+// Index is a secondary index of a table. It is immutable. A column that an index is on can neither be dropped nor
+// renamed.
 type Index struct {
 	ID     StorageID // of its entries; from the same counter as the StorageIDs of tables
 	Name   string    // unique in the keyspace
@@ -98,11 +100,13 @@ type Index struct {
 	Options map[string]string
 }
 
-// sameExceptName reports whether both indexes have the same definition apart from their ids and names.
+// sameExceptName reports whether both indexes have the same definition apart from their ids and names. The class is
+// among the options or, for legacy indexes, in the kind.
 func (ix *Index) sameExceptName(o *Index) bool {
 	return ix.Kind == o.Kind && ix.Column == o.Column && ix.Target == o.Target && maps.Equal(ix.Options, o.Options)
 }
 
+// equal reports whether both indexes are the same. An index that was dropped and created again has another id.
 func (ix *Index) equal(o *Index) bool {
 	return ix.ID == o.ID && ix.Name == o.Name && ix.sameExceptName(o)
 }
@@ -110,7 +114,7 @@ func (ix *Index) equal(o *Index) bool {
 // Indexes returns the indexes of t, sorted by name. Callers must not modify the slice.
 func (t *Table) Indexes() []*Index { return t.indexes }
 
-// Index returns the index with this name, or nil.
+// Index returns the index with this name, or nil. Tables have few indexes.
 func (t *Table) Index(name string) *Index {
 	for _, ix := range t.indexes {
 		if ix.Name == name {
@@ -121,7 +125,7 @@ func (t *Table) Index(name string) *Index {
 }
 
 // IndexTargetText returns the indexed target of an index of t as DESCRIBE and system_schema.indexes show it: v,
-// values(v), keys(m), entries(m) or full(f).
+// values(v), keys(m), entries(m) or full(f). The name is quoted where CQL needs it.
 func (t *Table) IndexTargetText(ix *Index) string {
 	name := ""
 	if c := t.ColumnByID(ix.Column); c != nil {
@@ -133,7 +137,8 @@ func (t *Table) IndexTargetText(ix *Index) string {
 	return ix.Target.String() + "(" + name + ")"
 }
 
-// ShownOptions returns the options of an index of t as system_schema.indexes shows them.
+// ShownOptions returns the options of an index of t as system_schema.indexes shows them: with the target. The map is
+// new.
 func (t *Table) ShownOptions(ix *Index) map[string]string {
 	shown := make(map[string]string, len(ix.Options)+1)
 	maps.Copy(shown, ix.Options)
@@ -141,7 +146,7 @@ func (t *Table) ShownOptions(ix *Index) map[string]string {
 	return shown
 }
 
-// Index returns the index with this name and its table, or nil.
+// Index returns the index with this name and its table, or nil. Names of indexes are unique in the keyspace.
 func (k *Keyspace) Index(name string) (*Table, *Index) {
 	for _, t := range k.tables {
 		if ix := t.Index(name); ix != nil {
@@ -169,7 +174,8 @@ func (s *Schema) IndexByStorage(id StorageID) (*Table, *Index) {
 	return t, t.indexes[i]
 }
 
-// IndexesCalled returns the names of the indexes in the keyspace that begin with a prefix.
+// IndexesCalled returns the names of the indexes in the keyspace that begin with a prefix. An empty prefix returns all.
+// The map is new.
 func (k *Keyspace) IndexesCalled(prefix string) map[string]bool {
 	names := map[string]bool{}
 	for _, t := range k.tables {
@@ -182,7 +188,8 @@ func (k *Keyspace) IndexesCalled(prefix string) map[string]bool {
 	return names
 }
 
-// unusedIndexName returns the name of a new index without a name: Cassandra's, with a number if that name is in use.
+// unusedIndexName returns the name of a new index without a name: Cassandra's, with a number if that name is in use:
+// base, base_1, base_2. taken must contain all names that begin with base.
 func unusedIndexName(base string, taken map[string]bool) string {
 	name := base
 	for n := 1; taken[name]; n++ {
@@ -192,7 +199,7 @@ func unusedIndexName(base string, taken map[string]bool) string {
 }
 
 // IsDefaultIndexName reports whether an index on a column of t has the name that CREATE INDEX chooses, also with a
-// number.
+// number. It cannot know whether the user wrote the name.
 func IsDefaultIndexName(t *Table, col *Column, name string) bool {
 	base := defaultIndexName(t, col.Name)
 	number, ok := strings.CutPrefix(name, base+"_")
@@ -203,6 +210,8 @@ func IsDefaultIndexName(t *Table, col *Column, name string) bool {
 	return err == nil
 }
 
+// defaultIndexName returns the name that CREATE INDEX chooses, without a number: table_column_idx. Characters that
+// names of indexes cannot have are left out.
 func defaultIndexName(t *Table, column string) string {
 	word := func(text string) string {
 		return strings.Map(func(r rune) rune {
@@ -215,7 +224,7 @@ func defaultIndexName(t *Table, column string) string {
 	return word(t.Name) + "_" + word(column) + "_idx"
 }
 
-// dependent returns the names of the indexes on a column, separated by commas.
+// dependent returns the names of the indexes on a column, separated by commas, or an empty string.
 func (t *Table) dependent(column ColumnID) string {
 	var names []string
 	for _, ix := range t.indexes {

@@ -10,7 +10,9 @@ import (
 	"cqld/types"
 )
 
-// Options of indexes, in the words of Cassandra.
+// Options of indexes, in the words of Cassandra. The first three are SAI's analysis, then its options for vectors; the
+// others are SASI's. customVectorParameters is a system property of Cassandra, and customIndexColumnNameMax a length in
+// bytes.
 const (
 	OptionCaseSensitive = "case_sensitive"
 	OptionNormalize     = "normalize"
@@ -42,7 +44,8 @@ const (
 	SASINoOpAnalyzer      = "NoOpAnalyzer"
 )
 
-// checkClass checks the rules of the class of an index that t does not have yet.
+// checkClass checks the rules of the class of an index that t does not have yet. t must be sealed. The common rules
+// were checked before (CreateIndex.index).
 func (ix *Index) checkClass(t *Table) error {
 	//exhaustive:enforce
 	switch ix.Class {
@@ -68,7 +71,8 @@ func checkCustomColumn(name string) error {
 	return nil
 }
 
-// TermTypes returns the types of the indexed part of a column: one, or those of key and value for IndexEntries.
+// TermTypes returns the types of the indexed part of a column: one, or the types of key and value for IndexEntries. The
+// slice may be part of the type: callers must not modify it.
 func (ix *Index) TermTypes(column *types.Type) []*types.Type {
 	//exhaustive:enforce
 	switch ix.Target {
@@ -78,12 +82,13 @@ func (ix *Index) TermTypes(column *types.Type) []*types.Type {
 		return column.Elems()[:1]
 	case IndexEntries:
 		return column.Elems()
+	// The whole value.
 	case IndexSimple, IndexFull:
 	}
 	return []*types.Type{column}
 }
 
-// termTypeText returns the type of the terms as Cassandra's messages have it.
+// termTypeText returns the type of the terms as Cassandra's messages have it. Entries of a map are a composite there.
 func termTypeText(terms []*types.Type) string {
 	if len(terms) == 1 {
 		return terms[0].String()
@@ -95,11 +100,14 @@ func termTypeText(terms []*types.Type) string {
 	return "'org.apache.cassandra.db.marshal.CompositeType(" + strings.Join(classes, ",") + ")'"
 }
 
+// isText reports whether terms of a type can be analyzed.
 func isText(t *types.Type) bool { return t.Kind() == types.Text || t.Kind() == types.Ascii }
 
-// checkSAI checks the rules of storage-attached indexes, in Cassandra's order.
+// checkSAI checks the rules of storage-attached indexes, in Cassandra's order. It does not look for options of SASI:
+// they are unknown here.
 func (ix *Index) checkSAI(t *Table) error {
 	col := t.ColumnByID(ix.Column)
+	// The same target with other options would be a second index of the same terms.
 	for _, o := range t.indexes {
 		if o.Class == SAI && o.Column == ix.Column && o.Target == ix.Target {
 			return invalidf("Cannot create more than one storage-attached index on the same column: %s", col.Name)
@@ -107,6 +115,7 @@ func (ix *Index) checkSAI(t *Table) error {
 	}
 	var analysis []string
 	var unknown []string
+	// Sorted, so that messages are always the same.
 	for _, name := range slices.Sorted(maps.Keys(ix.Options)) {
 		switch name {
 		case OptionCaseSensitive, OptionNormalize, OptionASCII:
@@ -135,6 +144,7 @@ func (ix *Index) checkSAI(t *Table) error {
 	if err := checkVectorOptions(ix, terms); err != nil {
 		return err
 	}
+	// Entries have two terms: both must be supported.
 	for _, term := range terms {
 		if !saiSupports(term) {
 			return invalidf("Unsupported type: %s", term)
@@ -143,6 +153,7 @@ func (ix *Index) checkSAI(t *Table) error {
 	return checkVector(ix, terms[0])
 }
 
+// checkAnalysis checks the options that analyze terms. analysis contains the names that are present.
 func checkAnalysis(ix *Index, analysis []string, terms []*types.Type) error {
 	if len(analysis) == 0 {
 		return nil
@@ -163,6 +174,7 @@ func checkAnalysis(ix *Index, analysis []string, terms []*types.Type) error {
 }
 
 // checkVectorOptions checks the options of indexes on vectors. Cassandra's messages have null where the index is named.
+// The parameters of the graph need a system property there, which is off by default.
 func checkVectorOptions(ix *Index, terms []*types.Type) error {
 	has := func(name string) bool {
 		_, ok := ix.Options[name]
@@ -172,6 +184,7 @@ func checkVectorOptions(ix *Index, terms []*types.Type) error {
 		!has(OptionOptimizeFor) {
 		return nil
 	}
+	// A missing option is an empty word, which the cases do not test.
 	similarity, goal := strings.ToUpper(ix.Options[OptionSimilarity]), strings.ToUpper(ix.Options[OptionOptimizeFor])
 	switch {
 	case terms[0].Kind() != types.Vector:
@@ -199,6 +212,7 @@ func saiSupports(t *types.Type) bool {
 	return true
 }
 
+// checkVector checks a vector type, which has rules besides its options. Without an option the similarity is cosine.
 func checkVector(ix *Index, t *types.Type) error {
 	if t.Kind() != types.Vector {
 		return nil
@@ -213,8 +227,9 @@ func checkVector(ix *Index, t *types.Type) error {
 	return nil
 }
 
-// Literal reports whether a SASI index on col has texts, which LIKE finds, or other values, of which it finds ranges.
-// As in Cassandra, texts of a descending clustering column are other values, unless the option is_literal is true.
+// Literal reports whether a SASI index on col has texts, which LIKE finds, or other values, which it finds by range. As
+// in Cassandra, texts of a descending clustering column are other values, unless the option is_literal is true. The
+// option may contradict the type.
 func (ix *Index) Literal(col *Column) bool {
 	if text, ok := ix.Options[optionIsLiteral]; ok {
 		return strings.EqualFold(text, "true")
@@ -222,7 +237,8 @@ func (ix *Index) Literal(col *Column) bool {
 	return isText(col.Type) && !col.Desc
 }
 
-// checkSASI checks the rules of SSTable-attached secondary indexes, in Cassandra's order.
+// checkSASI checks the rules of SSTable-attached secondary indexes, in Cassandra's order. All its errors are
+// configuration errors, unlike SAI's.
 func (ix *Index) checkSASI(t *Table) error {
 	col := t.ColumnByID(ix.Column)
 	if col.Type.MultiCell() {
@@ -237,6 +253,7 @@ func (ix *Index) checkSASI(t *Table) error {
 			return err
 		}
 	}
+	// The option decides, if there is one; otherwise a class means that values are analyzed.
 	if text, ok := ix.Options[OptionAnalyzed]; ok {
 		analyzed = strings.EqualFold(text, "true")
 	}
@@ -248,6 +265,7 @@ func (ix *Index) checkSASI(t *Table) error {
 		return misconfiguredf("Incorrect index mode: %s", given)
 	}
 	literal := ix.Literal(col)
+	// The amount of memory has no effect, but must be a number.
 	if text, ok := ix.Options[optionFlushMemory]; ok {
 		if _, err := javanumber.ParseInt(text, 64); err != nil {
 			return misconfiguredf("Failed to validate custom indexer options: %s", javaMap(t.ShownOptions(ix)))
@@ -262,7 +280,7 @@ func (ix *Index) checkSASI(t *Table) error {
 	return nil
 }
 
-// javaMap returns a map as Java prints it, with sorted keys.
+// javaMap returns a map as Java prints it, with sorted keys: {a=1, b=2}.
 func javaMap(m map[string]string) string {
 	var parts []string
 	for _, key := range slices.Sorted(maps.Keys(m)) {
@@ -271,16 +289,17 @@ func javaMap(m map[string]string) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// isCharacter reports whether a text is one character of Java: one of the basic multilingual plane.
+// isCharacter reports whether a text is one character of Java: one of the basic multilingual plane. Others are two.
 func isCharacter(text string) bool {
 	r, size := utf8.DecodeRuneInString(text)
 	return size > 0 && size == len(text) && r <= 0xffff
 }
 
 // checkSASIAnalyzer checks the class of an analyzer and its options. Cassandra answers contradictory options of lower
-// and upper case, and a delimiter that is not one character, with a server error.
+// and upper case, and a delimiter that is not one character, with a server error; here they are configuration errors.
 func checkSASIAnalyzer(ix *Index, class string, col *Column) error {
 	name, ok := strings.CutPrefix(class, SASIAnalyzerPackage)
+	// The standard analyzer has a prefix to these names.
 	lower, upper := "normalize_lowercase", "normalize_uppercase"
 	switch {
 	case ok && name == SASINoOpAnalyzer:
@@ -291,6 +310,7 @@ func checkSASIAnalyzer(ix *Index, class string, col *Column) error {
 	default:
 		return misconfiguredf("Unable to find analyzer class '%s'", class)
 	}
+	// Descending columns have a type of their own in Cassandra, which is not text.
 	if !isText(col.Type) || col.Desc {
 		return misconfiguredf("%s does not support type %s", name, col.Type)
 	}

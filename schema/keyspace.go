@@ -9,7 +9,8 @@ import (
 	"cqld/types"
 )
 
-// Keyspace is a namespace of tables, types and functions with the same replication. It is immutable.
+// Keyspace is a namespace of tables, types and functions with the same replication. It is immutable once it is part of
+// a Schema. Until link has run it belongs to the function that builds it.
 type Keyspace struct {
 	Name          string
 	Replication   ring.Replication
@@ -21,8 +22,9 @@ type Keyspace struct {
 	// Extensions are the properties that other protocols than CQL store with a keyspace. CQL does not show them. The
 	// map is immutable.
 	Extensions map[string][]byte
-	tables     map[string]*Table
-	types      map[string]*types.Type // not frozen
+	// Tables and views, by name.
+	tables map[string]*Table
+	types  map[string]*types.Type // not frozen
 	remarks
 	routines
 
@@ -34,14 +36,14 @@ type Keyspace struct {
 	definition []byte     // the keyspace without its tables, encoded; nil if the schema's version has no part of it
 }
 
-// NewKeyspace returns an empty keyspace.
+// NewKeyspace returns an empty keyspace. It must be linked before a Schema contains it.
 func NewKeyspace(name string, r ring.Replication, durable bool) *Keyspace {
 	return &Keyspace{Name: name, Replication: r, DurableWrites: durable,
 		tables: map[string]*Table{}, types: map[string]*types.Type{},
 		routines: routines{functions: map[string]*Function{}, aggregates: map[string]*Aggregate{}}}
 }
 
-// Table returns the table or the materialized view with this name, or nil.
+// Table returns the table or the materialized view with this name, or nil. Names are compared with case.
 func (k *Keyspace) Table(name string) *Table { return k.tables[name] }
 
 // Tables returns the tables and materialized views of a schema's keyspace, by name. Callers must not modify the slice.
@@ -52,7 +54,8 @@ func (k *Keyspace) TableNames() []string {
 	return k.names(func(t *Table) bool { return t.View == nil })
 }
 
-// TableCount returns the number of tables. Materialized views are not among them.
+// TableCount returns the number of tables. Materialized views are not among them. It is fast for keyspaces without
+// views.
 func (k *Keyspace) TableCount() int {
 	if k.linked && !k.views {
 		return len(k.tables)
@@ -72,26 +75,30 @@ func (k *Keyspace) Type(name string) *types.Type { return k.types[name] }
 // TypeNames returns the names of the user-defined types, sorted.
 func (k *Keyspace) TypeNames() []string { return slices.Sorted(maps.Keys(k.types)) }
 
-// IsSystem reports whether a name is reserved for the system: users cannot create a keyspace with this name.
+// IsSystem reports whether a name is reserved for the system: users cannot create a keyspace with this name. The names
+// are Cassandra's.
 func IsSystem(keyspace string) bool {
 	return IsLocalSystem(keyspace) || IsReplicatedSystem(keyspace) || IsVirtualSystem(keyspace)
 }
 
-// IsLocalSystem reports whether a keyspace is a system keyspace that every node stores locally.
+// IsLocalSystem reports whether a keyspace is a system keyspace that every node stores locally. Each node defines it
+// for itself.
 func IsLocalSystem(keyspace string) bool { return keyspace == "system" || keyspace == "system_schema" }
 
-// IsVirtualSystem reports whether a keyspace is a system keyspace that Cassandra calls virtual.
+// IsVirtualSystem reports whether a keyspace is a system keyspace that Cassandra calls virtual: its rows are computed.
 func IsVirtualSystem(keyspace string) bool {
 	return keyspace == "system_views" || keyspace == "system_virtual_schema"
 }
 
-// IsReplicatedSystem reports whether a keyspace is a system keyspace that is replicated like a user's.
+// IsReplicatedSystem reports whether a keyspace is a system keyspace that is replicated like a user's. It is part of
+// the schema on which nodes agree.
 func IsReplicatedSystem(keyspace string) bool {
 	rest, ok := strings.CutPrefix(keyspace, "system_")
 	return ok && (rest == "traces" || rest == "auth" || rest == "distributed")
 }
 
-// checkOwnDefinition rejects changes of the keyspaces that the program itself defines.
+// checkOwnDefinition rejects changes of the keyspaces that the program itself defines. Nodes do not agree on them, and
+// Encode omits them.
 func (k *Keyspace) checkOwnDefinition() error {
 	if IsLocalSystem(k.Name) || IsVirtualSystem(k.Name) {
 		return invalidf("%s keyspace is not user-modifiable.", k.Name)

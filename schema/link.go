@@ -18,8 +18,10 @@ type digested struct {
 	digest [md5.Size]byte
 }
 
-// link completes a new keyspace: it sorts its tables, gives each its present views, and hashes what is not a table.
+// link completes a new keyspace: it sorts its tables, gives each its present views, and hashes what is not a table. k
+// is not shared yet. After link it does not change.
 func (k *Keyspace) link() {
+	// splice has done this if one table has changed.
 	if !k.ordered {
 		k.sorted = k.sortTables()
 		k.digests = make([]digested, len(k.sorted))
@@ -27,19 +29,23 @@ func (k *Keyspace) link() {
 			k.digests[i] = digested{t.ID, t.digest}
 		}
 	}
+	// Without views before and after the change, no table has any.
 	if !k.ordered || k.views {
 		k.linkViews()
 	}
+	// An old value belongs to the keyspace before the change.
 	k.definition = nil
 	if !IsLocalSystem(k.Name) && !IsVirtualSystem(k.Name) {
 		bare := *k
+		// The tables have digests of their own.
 		bare.tables, bare.sorted = nil, nil
 		k.definition = marshal(encodeKeyspace(&bare))
 	}
 	k.linked, k.ordered = true, false
 }
 
-// linkViews gives each table its present views.
+// linkViews gives each table its present views. A table whose views changed is copied, because other schemas share it.
+// Its digest stays: it does not depend on views.
 func (k *Keyspace) linkViews() {
 	views := map[string][]*Table{}
 	linked := false
@@ -47,6 +53,7 @@ func (k *Keyspace) linkViews() {
 		if t.View != nil {
 			views[t.View.Base] = append(views[t.View.Base], t)
 		}
+		// A table may still have views that were dropped.
 		linked = linked || len(t.views) > 0
 	}
 	if k.views = len(views) > 0; !k.views && !linked {
@@ -61,7 +68,8 @@ func (k *Keyspace) linkViews() {
 	}
 }
 
-// sortTables returns the tables by name. k.sorted contains those before the change.
+// sortTables returns the tables by name. k.sorted contains the tables before the change. If none was added, their order
+// is reused.
 func (k *Keyspace) sortTables() []*Table {
 	sorted := make([]*Table, 0, len(k.tables))
 	for _, old := range k.sorted {
@@ -75,7 +83,7 @@ func (k *Keyspace) sortTables() []*Table {
 	return slices.SortedFunc(maps.Values(k.tables), func(a, b *Table) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// names returns the names of the tables for which of returns true, sorted.
+// names returns the names of the tables for which of returns true, sorted. It also works before link.
 func (k *Keyspace) names(of func(*Table) bool) []string {
 	sorted := k.sorted
 	if !k.linked {
@@ -90,7 +98,8 @@ func (k *Keyspace) names(of func(*Table) bool) []string {
 	return names
 }
 
-// clone returns a copy whose maps may be changed.
+// clone returns a copy whose maps may be changed. Tables, types and functions are shared, and so are the maps of
+// comments and extensions, which are only replaced.
 func (k *Keyspace) clone() *Keyspace {
 	c := *k
 	c.linked, c.ordered = false, false
@@ -100,7 +109,8 @@ func (k *Keyspace) clone() *Keyspace {
 	return &c
 }
 
-// withTable returns k with a table added or replaced.
+// withTable returns k with a table added or replaced. The result is not linked yet; its lists are correct, so that link
+// need not sort.
 func (k *Keyspace) withTable(t *Table) *Keyspace {
 	c := k.clone()
 	c.tables[t.Name] = t
@@ -110,7 +120,8 @@ func (k *Keyspace) withTable(t *Table) *Keyspace {
 	return c
 }
 
-// withoutTable returns k without a table that it has.
+// withoutTable returns k without a table that it has. views may stay true although the last one is gone: link computes
+// it.
 func (k *Keyspace) withoutTable(name string) *Keyspace {
 	c := k.clone()
 	delete(c.tables, name)
@@ -119,13 +130,14 @@ func (k *Keyspace) withoutTable(name string) *Keyspace {
 	return c
 }
 
+// position returns where a table is in k.sorted, or would be.
 func (k *Keyspace) position(name string) (at int, found bool) {
 	compare := func(x *Table, name string) int { return strings.Compare(x.Name, name) }
 	return slices.BinarySearchFunc(k.sorted, name, compare)
 }
 
-// splice sets the lists of k to those of old, with the tables of list at a position, instead of the table there if
-// replaced.
+// splice sets the lists of k to the lists of old, with the tables of list at a position, instead of the table there if
+// replaced. If old is not linked, link sorts.
 func (k *Keyspace) splice(old *Keyspace, at int, replaced bool, list []*Table) {
 	if !old.linked {
 		return
@@ -144,7 +156,8 @@ func (k *Keyspace) splice(old *Keyspace, at int, replaced bool, list []*Table) {
 	k.ordered = true
 }
 
-// writeContent writes what the version of a schema depends on.
+// writeContent writes what the version of a schema depends on: the definition of the keyspace, and the digests of its
+// tables by name.
 func (k *Keyspace) writeContent(h hash.Hash) {
 	_, _ = h.Write(k.definition) // a hash returns no error
 	for i := range k.digests {
@@ -152,10 +165,10 @@ func (k *Keyspace) writeContent(h hash.Hash) {
 	}
 }
 
-// with returns s with k, which must be new, added or replaced.
+// with returns s with k, which must be new, added or replaced. It links k.
 func (s *Schema) with(k *Keyspace) *Schema { return s.withNext(k, s.nextStorage) }
 
-// withNext is with, and sets the next number in storage.
+// withNext is with, and sets the next number in storage. All changes but drops of a keyspace end here.
 func (s *Schema) withNext(k *Keyspace, next StorageID) *Schema {
 	k.link()
 	keyspaces := maps.Clone(s.keyspaces)
@@ -163,15 +176,17 @@ func (s *Schema) withNext(k *Keyspace, next StorageID) *Schema {
 	return s.rebuilt(keyspaces, next)
 }
 
-// build returns a schema of the keyspaces and its indexes. It keeps the map.
+// build returns a schema of the keyspaces and its indexes. It keeps the map. The keyspaces must be linked.
 func build(keyspaces map[string]*Keyspace, next StorageID) *Schema {
 	return Empty().rebuilt(keyspaces, next)
 }
 
-// rebuilt returns a schema of the keyspaces, most of whose tables are shared with s. It keeps the map.
+// rebuilt returns a schema of the keyspaces, most of whose tables are shared with s. It keeps the map. Only keyspaces
+// whose pointers differ are compared.
 func (s *Schema) rebuilt(keyspaces map[string]*Keyspace, next StorageID) *Schema {
 	n := &Schema{keyspaces: keyspaces, byStorage: maps.Clone(s.byStorage), byIndex: maps.Clone(s.byIndex),
 		nextStorage: next, stored: s.stored, indexed: s.indexed}
+	// Keyspaces that were changed or dropped, then those that are new.
 	for name, old := range s.keyspaces {
 		if now := keyspaces[name]; now != old {
 			n.replaceTables(old.sorted, now.tablesByName())
@@ -186,6 +201,7 @@ func (s *Schema) rebuilt(keyspaces map[string]*Keyspace, next StorageID) *Schema
 	return n
 }
 
+// tablesByName returns the tables by name; a nil keyspace has none.
 func (k *Keyspace) tablesByName() []*Table {
 	if k == nil {
 		return nil
@@ -194,13 +210,14 @@ func (k *Keyspace) tablesByName() []*Table {
 }
 
 // replaceTables changes the indexes from tables of a keyspace to others, both sorted by name. Tables that are the same
-// are skipped.
+// are skipped. s is not shared yet, but the slices in it are.
 func (s *Schema) replaceTables(old, now []*Table) {
 	var removed, added []*Table
 	for len(old) > 0 || len(now) > 0 {
 		switch {
 		case len(old) > 0 && len(now) > 0 && old[0] == now[0]:
 			old, now = old[1:], now[1:]
+		// A changed table is removed here, and added in the next step.
 		case len(now) == 0 || len(old) > 0 && old[0].Name <= now[0].Name:
 			delete(s.byStorage, old[0].StorageID)
 			for _, ix := range old[0].indexes {
@@ -213,6 +230,7 @@ func (s *Schema) replaceTables(old, now []*Table) {
 			now = now[1:]
 		}
 	}
+	// After all removals, because a changed table keeps its number.
 	for _, t := range added {
 		s.byStorage[t.StorageID] = t
 		for _, ix := range t.indexes {
@@ -223,8 +241,9 @@ func (s *Schema) replaceTables(old, now []*Table) {
 	s.indexed = replaceIDs(s.indexed, removed, added, func(t *Table) bool { return len(t.indexes)+len(t.views) > 0 })
 }
 
-// replaceIDs returns the numbers in ids, ascending, which other schemas share, without those of removed tables and with
-// those of added ones, as far as has is true for them. A change of a table, whose number stays, copies nothing.
+// replaceIDs returns the numbers in ids, ascending, which other schemas share, without the numbers of removed tables
+// and with the numbers of added ones, as far as has is true for them. A change of a table, whose number stays, copies
+// nothing.
 func replaceIDs(ids []StorageID, removed, added []*Table, has func(*Table) bool) []StorageID {
 	gone, come := idsOf(removed, has), idsOf(added, has)
 	if slices.Equal(gone, come) {
@@ -238,6 +257,7 @@ func replaceIDs(ids []StorageID, removed, added []*Table, has func(*Table) bool)
 		}
 		next = append(next, id)
 	}
+	// New tables usually have the greatest numbers: sorting is rare.
 	sorted := len(next) == 0 || len(come) == 0 || next[len(next)-1] < come[0]
 	if next = append(next, come...); !sorted {
 		slices.Sort(next)
@@ -245,7 +265,7 @@ func replaceIDs(ids []StorageID, removed, added []*Table, has func(*Table) bool)
 	return next
 }
 
-// idsOf returns the numbers of the tables for which has is true, ascending.
+// idsOf returns the numbers of the tables for which has is true, ascending. Tables are sorted by name, not by number.
 func idsOf(tables []*Table, has func(*Table) bool) (ids []StorageID) {
 	for _, t := range tables {
 		if has(t) {
@@ -256,7 +276,8 @@ func idsOf(tables []*Table, has func(*Table) bool) (ids []StorageID) {
 	return ids
 }
 
-// contentVersion hashes the output of Encode, on which all nodes must agree.
+// contentVersion hashes the output of Encode, on which all nodes must agree. It reads hashes of the parts instead of
+// encoding all of them. MD5 is not used for security: it has the length of a UUID.
 func contentVersion(s *Schema) UUID {
 	h := md5.New()
 	s.writeHeader(h)

@@ -7,7 +7,7 @@ import (
 )
 
 // Mask is the masking function of a column: clients without the permission UNMASK see its result instead of the
-// column's values. Its first parameter is the value. It is immutable.
+// column's values. Its first parameter is the value. It is immutable. Package query/mask defines and evaluates masks.
 type Mask struct {
 	Function string // name of the function, without keyspace
 	Keyspace string `json:",omitempty"` // of a user's function; empty means a native one
@@ -18,7 +18,7 @@ type Mask struct {
 	Types []string `json:",omitempty"`
 }
 
-// Equal reports whether m and o are the same mask; nil is no mask.
+// Equal reports whether m and o are the same mask; nil is no mask. Null arguments differ from empty ones.
 func (m *Mask) Equal(o *Mask) bool {
 	if m == nil || o == nil {
 		return m == o
@@ -35,7 +35,7 @@ type MaskChange struct {
 	Mask     *Mask `json:",omitempty"` // nil removes the mask
 }
 
-// alterMask replaces the column with one that has another mask.
+// alterMask replaces the column with one that has another mask. t is a copy for a change.
 func (t *Table) alterMask(c *MaskChange) error {
 	for _, list := range [...][]*Column{t.PartitionKey, t.Clustering, t.Statics, t.Regulars} {
 		for i, old := range list {
@@ -54,7 +54,8 @@ func (t *Table) alterMask(c *MaskChange) error {
 	return invalidf("Column with name '%s' doesn't exist on table '%s'", c.Column, t.Name)
 }
 
-// checkMask refuses masks that no version of this program creates.
+// checkMask refuses masks that no version of this program creates. Whether the function exists is not checked: decoding
+// must not depend on it.
 func checkMask(m *Mask) error {
 	if m != nil && m.Function == "" {
 		return fmt.Errorf("%w: a mask without a function", ErrFormat)

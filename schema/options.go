@@ -7,36 +7,45 @@ import (
 )
 
 // Options are a table's options, with Cassandra's names (CREATE TABLE … WITH). All are stored and shown; docs/limits.md
-// lists those that have an effect.
+// lists those that have an effect. Maps are never modified, only replaced: tables share them.
 type Options struct {
+	// In the form of speculative_retry.
 	AdditionalWritePolicy string
 	AllowAutoSnapshot     bool
-	BloomFilterFPChance   float64
-	Caching               map[string]string
-	CDC                   bool
-	Comment               string
-	Compaction            map[string]string
-	Compression           map[string]string
-	Memtable              string
-	CRCCheckChance        float64
-	DefaultTTL            int32 // seconds
-	Extensions            map[string][]byte
+	// 0 < p ≤ 1.
+	BloomFilterFPChance float64
+	// The keys "keys" and "rows_per_partition".
+	Caching map[string]string
+	CDC     bool
+	Comment string
+	// With the full class name in "class".
+	Compaction map[string]string
+	// {"enabled": "false"} means none.
+	Compression map[string]string
+	Memtable    string
+	// 0 to 1.
+	CRCCheckChance float64
+	DefaultTTL     int32 // seconds
+	Extensions     map[string][]byte
+	// Seconds.
 	GCGraceSeconds        int32
 	IncrementalBackups    bool
 	MaxIndexInterval      int32
 	MemtableFlushPeriodMs int32
 	MinIndexInterval      int32
 	ReadRepair            string // "BLOCKING" or "NONE"
-	SpeculativeRetry      string
-	TombstoneGC           string // cqld: "repair", "timeout", "immediate", "disabled"
-	WriteOrdering         string // cqld: "" or "quorum"
-	Label                 string `json:",omitempty"` // of SECURITY LABEL ON TABLE, which alone sets it
+	// Canonical, as ParseSpeculativeRetry returns it.
+	SpeculativeRetry string
+	TombstoneGC      string // cqld: "repair", "timeout", "immediate", "disabled"
+	WriteOrdering    string // cqld: "" or "quorum"
+	Label            string `json:",omitempty"` // of SECURITY LABEL ON TABLE, which alone sets it
 }
 
-// LabelOption is the name of Options.Label in AlterTable.Set.
+// LabelOption is the name of Options.Label in AlterTable.Set. It contains a space, so that WITH cannot name it.
 const LabelOption = "security label"
 
-// DefaultOptions returns the options of a table created without WITH in Cassandra 5.0.
+// DefaultOptions returns the options of a table created without WITH in Cassandra 5.0. The maps are new: the caller may
+// change them.
 func DefaultOptions() Options {
 	return Options{
 		AdditionalWritePolicy: "99p",
@@ -100,6 +109,7 @@ func (o Options) with(p *Options, names []string) Options {
 	return o
 }
 
+// withRest is the second half of with.
 func (o Options) withRest(p *Options, name string) Options {
 	switch name {
 	case "gc_grace_seconds":
@@ -128,7 +138,7 @@ func (o Options) withRest(p *Options, name string) Options {
 const TTLMax = 20 * 365 * 24 * 60 * 60
 
 // Validate checks the ranges of the numbers. The maps and policies were checked when they were parsed (ParseCompaction,
-// ParseCompression, ParseCaching, ParseSpeculativeRetry).
+// ParseCompression, ParseCaching, ParseSpeculativeRetry). Errors are configuration errors in Cassandra's words.
 func (o *Options) Validate() error {
 	// The lower bound is the false-positive rate of Cassandra's largest filter (20 buckets per element).
 	if !(o.BloomFilterFPChance > 6.71e-5 && o.BloomFilterFPChance <= 1) { // also rejects NaN
@@ -160,7 +170,8 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// FormatDouble writes f as Java's Double.toString does: "1.0", "0.01", "6.71E-5".
+// FormatDouble writes f as Java's Double.toString does: "1.0", "0.01", "6.71E-5". Java uses the exponent below 10^-3
+// and from 10^7 on.
 func FormatDouble(f float64) string {
 	if a := math.Abs(f); a == 0 || a >= 1e-3 && a < 1e7 {
 		text := strconv.FormatFloat(f, 'f', -1, 64)
@@ -173,12 +184,13 @@ func FormatDouble(f float64) string {
 	case math.IsNaN(f):
 		return "NaN"
 	case math.IsInf(f, 0):
+		// Go writes +Inf and -Inf, Java Infinity and -Infinity.
 		return strings.TrimPrefix(strconv.FormatFloat(f, 'f', -1, 64), "+") + "inity"
 	}
 	mantissa, exponent, _ := strings.Cut(strconv.FormatFloat(f, 'E', -1, 64), "E")
 	if !strings.Contains(mantissa, ".") {
 		mantissa += ".0"
 	}
-	n, _ := strconv.Atoi(exponent) // the output of FormatFloat; empty for Inf and NaN
+	n, _ := strconv.Atoi(exponent) // removes the sign and zeros before the exponent; FormatFloat wrote it
 	return mantissa + "E" + strconv.Itoa(n)
 }

@@ -12,9 +12,12 @@ import (
 	"cqld/internal/javanumber"
 )
 
+// compactionPackage is where Cassandra has its strategies. Class names without a package belong to it.
 const compactionPackage = "org.apache.cassandra.db.compaction."
 
-// ParseCompaction checks the option compaction and returns it in the form that is shown.
+// ParseCompaction checks the option compaction and returns it in the form that is shown: with the full class name and
+// the default thresholds. The option is stored and shown (docs/limits.md). m stays as it is. Errors are configuration
+// errors.
 func ParseCompaction(m map[string]string) (map[string]string, error) {
 	class, ok := m["class"]
 	if !ok {
@@ -25,6 +28,7 @@ func ParseCompaction(m map[string]string) (map[string]string, error) {
 	}
 	strategy := strings.TrimPrefix(class, compactionPackage)
 	known := compactionOptions(strategy)
+	// Classes of users cannot be loaded.
 	if known == nil || !strings.HasPrefix(class, compactionPackage) {
 		return nil, misconfiguredf("Unable to find compaction strategy class '%s'", class)
 	}
@@ -34,6 +38,7 @@ func ParseCompaction(m map[string]string) (map[string]string, error) {
 		setDefault(out, "min_threshold", "4")
 		setDefault(out, "max_threshold", "32")
 	}
+	// Values are checked before unknown names are reported, as in Cassandra.
 	var unknown []string
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		if name == "class" {
@@ -43,6 +48,7 @@ func ParseCompaction(m map[string]string) (map[string]string, error) {
 		if check == nil {
 			check = commonCompactionOptions(name)
 		}
+		// The unified strategy has no numbers of sstables as thresholds.
 		if check == nil || strategy == "UnifiedCompactionStrategy" && strings.HasSuffix(name, "_threshold") &&
 			name != "tombstone_threshold" {
 			unknown = append(unknown, name)
@@ -56,17 +62,20 @@ func ParseCompaction(m map[string]string) (map[string]string, error) {
 		return nil, misconfiguredf("Properties specified [%s] are not understood by %s", strings.Join(unknown, ", "),
 			strategy)
 	}
+	// Only now are all values numbers.
 	return out, checkTogether(out)
 }
 
+// setDefault sets a value that is not there.
 func setDefault(m map[string]string, name, value string) {
 	if _, ok := m[name]; !ok {
 		m[name] = value
 	}
 }
 
-// checkTogether checks options that depend on each other.
+// checkTogether checks options that depend on each other. Each of them was valid by itself.
 func checkTogether(m map[string]string) error {
+	// All but the unified strategy have thresholds by default.
 	if text, ok := m["min_threshold"]; ok {
 		low, _ := javanumber.ParseUnsigned(text) // both were checked before
 		high, _ := javanumber.ParseUnsigned(m["max_threshold"])
@@ -86,6 +95,7 @@ func checkTogether(m map[string]string) error {
 			return err
 		}
 	}
+	// The defaults of Cassandra; a missing option does not parse.
 	low, high := 0.5, 1.5
 	if f, err := javanumber.ParseDouble(m["bucket_low"]); err == nil {
 		low = f
@@ -100,7 +110,8 @@ func checkTogether(m map[string]string) error {
 	return nil
 }
 
-// checkLevels refuses sizes with which the highest level of Cassandra would have more than 2^63 bytes.
+// checkLevels refuses sizes with which the highest level of Cassandra would have more than 2^63 bytes. size is in MiB,
+// fanout the factor between levels; empty texts are the defaults of this check.
 func checkLevels(size, fanout string) error {
 	const levels, sizeLeast, fanoutDefault = 8, 1, 10
 	number := func(text string, otherwise int64) *big.Int {
@@ -109,6 +120,7 @@ func checkLevels(size, fanout string) error {
 		}
 		return big.NewInt(otherwise)
 	}
+	// Numbers of 32 bits to the eighth power need more than 64 bits.
 	bytes := new(big.Int).Exp(number(fanout, fanoutDefault), big.NewInt(levels), nil)
 	bytes.Mul(bytes, number(size, sizeLeast)).Lsh(bytes, 20)
 	if !bytes.IsInt64() {
@@ -119,10 +131,11 @@ func checkLevels(size, fanout string) error {
 	return nil
 }
 
-// optionCheck returns an error if the value of an option is invalid.
+// optionCheck returns an error if the value of an option is invalid. The name is for the message.
 type optionCheck func(name, value string) error
 
-// commonCompactionOptions returns the check of an option that all strategies have, or nil for other options.
+// commonCompactionOptions returns the check of an option that all strategies have, or nil for other options. Each
+// message is Cassandra's, with its own wording.
 func commonCompactionOptions(name string) optionCheck {
 	switch name {
 	case "enabled":
@@ -182,7 +195,8 @@ func commonCompactionOptions(name string) optionCheck {
 	return nil
 }
 
-// compactionOptions returns the specific options of a strategy, or nil if there is no such strategy.
+// compactionOptions returns the specific options of a strategy, or nil if there is no such strategy. The name has no
+// package. The map is new.
 func compactionOptions(strategy string) map[string]optionCheck {
 	switch strategy {
 	case "SizeTieredCompactionStrategy":
@@ -213,6 +227,7 @@ func compactionOptions(strategy string) map[string]optionCheck {
 			if !isBool(value) {
 				return misconfiguredf("%s is not 'true' or 'false' (%s)", name, value)
 			}
+			// Cassandra needs a system property for this.
 			if strings.EqualFold(value, "true") {
 				return misconfiguredf("%s is requested but not allowed, restart cassandra with "+
 					"-Dcassandra.allow_unsafe_aggressive_sstable_expiration=true to allow it", name)
@@ -226,6 +241,7 @@ func compactionOptions(strategy string) map[string]optionCheck {
 	return nil
 }
 
+// sizeTieredOptions returns the options of SizeTieredCompactionStrategy, which others also have.
 func sizeTieredOptions() map[string]optionCheck {
 	float := func(name, value string) error {
 		if _, err := javanumber.ParseDouble(value); err != nil {
@@ -239,6 +255,7 @@ func sizeTieredOptions() map[string]optionCheck {
 	}
 }
 
+// unifiedOptions returns the options of UnifiedCompactionStrategy.
 func unifiedOptions() map[string]optionCheck {
 	positive := integerFrom(32, 1, "Invalid configuration, %s should be positive: %d")
 	size := func(name, value string) error {
@@ -246,6 +263,7 @@ func unifiedOptions() map[string]optionCheck {
 		if !ok {
 			return misconfiguredf("%s %s is not a valid size in bytes: %s does not end in unit B", name, value, value)
 		}
+		// Decimal and binary units.
 		for _, unit := range [...]string{"Ki", "Mi", "Gi", "Ti", "k", "M", "G", "T"} {
 			number = strings.TrimSuffix(number, unit)
 		}
@@ -263,8 +281,9 @@ func unifiedOptions() map[string]optionCheck {
 			}
 			return nil
 		},
-		"flush_size_override":     size,
-		"base_shard_count":        positive,
+		"flush_size_override": size,
+		"base_shard_count":    positive,
+		// Any number of 32 bits.
 		"max_sstables_to_compact": integerFrom(32, -1<<31, "%s %d"),
 		"sstable_growth": func(name, value string) error {
 			f, err := javanumber.ParseDouble(value)
@@ -296,7 +315,7 @@ func unifiedOptions() map[string]optionCheck {
 	}
 }
 
-// checkScaling checks a list of elements like N, T4, L8 or plain numbers.
+// checkScaling checks a list of elements like N, T4, L8 or plain numbers. Plain numbers may have a sign, others not.
 func checkScaling(_, value string) error {
 	for part := range strings.SplitSeq(value, ",") {
 		part = strings.TrimSpace(part)
@@ -307,6 +326,7 @@ func checkScaling(_, value string) error {
 				number = ""
 			}
 		}
+		// N has no number.
 		if _, err := strconv.ParseInt(number, 10, 32); part != "N" && err != nil {
 			return misconfiguredf("Scaling parameter %s must match N|L[0-9]+|T[0-9]+|[+-]?[0-9]+", part)
 		}
@@ -314,9 +334,11 @@ func checkScaling(_, value string) error {
 	return nil
 }
 
+// anyValue accepts all values, as Cassandra does for some options.
 func anyValue(string, string) error { return nil }
 
-// integerFrom returns a check for integers not less than least. tooSmall is a format with the name and the value.
+// integerFrom returns a check for integers of a number of bits that are not less than least. tooSmall is a format with
+// the name and the value.
 func integerFrom(bits int, least int64, tooSmall string) optionCheck {
 	return func(name, value string) error {
 		n, err := javanumber.ParseInt(value, bits)
@@ -330,6 +352,7 @@ func integerFrom(bits int, least int64, tooSmall string) optionCheck {
 	}
 }
 
+// oneOf returns a check for words, compared without case.
 func oneOf(words ...string) optionCheck {
 	return func(name, value string) error {
 		if !slices.Contains(words, strings.ToUpper(value)) {
@@ -339,10 +362,12 @@ func oneOf(words ...string) optionCheck {
 	}
 }
 
+// notParsable returns the error for a value that is not of a kind.
 func notParsable(value, kind, name string) error {
 	return misconfiguredf("%s is not a parsable %s for %s", value, kind, name)
 }
 
+// isBool reports whether a text is true or false, without case.
 func isBool(text string) bool {
 	return strings.EqualFold(text, "true") || strings.EqualFold(text, "false")
 }

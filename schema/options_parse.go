@@ -10,7 +10,8 @@ import (
 	"cqld/internal/javanumber"
 )
 
-// ParseCaching checks the option caching. Missing keys mean that nothing is cached, as in Cassandra.
+// ParseCaching checks the option caching and returns it in the form that is shown. Missing keys mean that nothing is
+// cached, as in Cassandra.
 func ParseCaching(m map[string]string) (map[string]string, error) {
 	out := map[string]string{"keys": "NONE", "rows_per_partition": "NONE"}
 	var unknown []string
@@ -30,6 +31,7 @@ func ParseCaching(m map[string]string) (map[string]string, error) {
 				return nil, misconfiguredf("Invalid value '%s' for caching sub-option 'rows_per_partition': "+
 					"only 'ALL', 'NONE', and integer values are allowed", value)
 			}
+			// Numbers are normalized: +01 is 1.
 			if out[name] = upper; isNumber {
 				out[name] = strconv.FormatInt(n, 10)
 			}
@@ -44,12 +46,15 @@ func ParseCaching(m map[string]string) (map[string]string, error) {
 	return out, nil
 }
 
+// compressPackage is where Cassandra has its compressors.
 const compressPackage = "org.apache.cassandra.io.compress."
 
-// ParseCompression checks the option compression and returns it in the form that is shown.
+// ParseCompression checks the option compression and returns it in the form that is shown. An empty map, or enabled:
+// false alone, means no compression. The chunk length has a default, also for storage that does not use it.
 func ParseCompression(m map[string]string) (map[string]string, error) {
 	enabled := true
 	if text, ok := m["enabled"]; ok {
+		// As in Java, everything but true is false.
 		enabled = strings.EqualFold(text, "true")
 	}
 	if len(m) == 0 || !enabled {
@@ -76,6 +81,7 @@ func ParseCompression(m map[string]string) (map[string]string, error) {
 	var unknown []string
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		switch name {
+		// enabled: true is not shown.
 		case "class", "enabled":
 		case "chunk_length_in_kb":
 			n, err := chunkLength(m[name])
@@ -85,6 +91,7 @@ func ParseCompression(m map[string]string) (map[string]string, error) {
 			out[name] = strconv.FormatInt(n, 10)
 		case "min_compress_ratio":
 			f, err := javanumber.ParseDouble(m[name])
+			// NaN is not negative, and is refused by the next check.
 			if f < 0 {
 				return nil, misconfiguredf("Invalid negative min_compress_ratio")
 			}
@@ -100,6 +107,7 @@ func ParseCompression(m map[string]string) (map[string]string, error) {
 			} else if err := checkCompressor(name, m[name]); err != nil {
 				return nil, err
 			}
+			// An unknown option is stored only until the error below.
 			out[name] = m[name]
 		}
 	}
@@ -109,7 +117,8 @@ func ParseCompression(m map[string]string) (map[string]string, error) {
 	return out, nil
 }
 
-// compressorOptions returns the specific options of a compressor, or nil if there is no such compressor.
+// compressorOptions returns the specific options of a compressor, or nil if there is no such compressor. A compressor
+// without options has an empty list.
 func compressorOptions(class string) []string {
 	switch class {
 	case "LZ4Compressor":
@@ -122,7 +131,8 @@ func compressorOptions(class string) []string {
 	return nil
 }
 
-// checkCompressor checks an option of a compressor.
+// checkCompressor checks an option of a compressor. Some messages contain the names of Java's exceptions, as clients of
+// Cassandra see them.
 func checkCompressor(name, value string) error {
 	n, err := javanumber.ParseInt(value, 32)
 	switch name {
@@ -149,9 +159,10 @@ func checkCompressor(name, value string) error {
 	return nil
 }
 
-// The levels of zstd.
+// The levels of zstd: the compression levels that its library accepts.
 const zstdLevelMin, zstdLevelMax = -(1 << 17), 22
 
+// chunkLength parses chunk_length_in_kb, in KiB. It is a power of two whose number of bytes has 32 bits.
 func chunkLength(text string) (int64, error) {
 	n, err := javanumber.ParseInt(text, 32)
 	switch {
@@ -168,7 +179,8 @@ func chunkLength(text string) (int64, error) {
 }
 
 // ParseSpeculativeRetry checks the options speculative_retry and additional_write_policy and returns them in canonical
-// form: ALWAYS, NEVER, 99p, 50ms, MIN(99p,50ms).
+// form: ALWAYS, NEVER, 99p, 50ms, MIN(99p,50ms). MIN and MAX take one percentile and one time. Both options have the
+// same messages, as in Cassandra.
 func ParseSpeculativeRetry(text string) (string, error) {
 	upper := strings.ToUpper(strings.TrimSpace(text))
 	for _, function := range [...]string{"MIN", "MAX"} {
@@ -178,6 +190,7 @@ func ParseSpeculativeRetry(text string) (string, error) {
 			continue
 		}
 		first, second, ok := strings.Cut(inner[1:len(inner)-1], ",")
+		// One argument is reported as an invalid value.
 		if !ok {
 			break
 		}
@@ -198,12 +211,14 @@ func ParseSpeculativeRetry(text string) (string, error) {
 	switch upper {
 	case "ALWAYS":
 		return upper, nil
+	// NONE is an old word for NEVER.
 	case "NEVER", "NONE":
 		return "NEVER", nil
 	}
 	return parseRetryTerm(text, upper)
 }
 
+// retryKind returns the kind of a canonical term, as messages name it.
 func retryKind(term string) string {
 	if strings.HasSuffix(term, "p") {
 		return "PERCENTILE"
@@ -211,7 +226,8 @@ func retryKind(term string) string {
 	return "FIXED"
 }
 
-// parseRetryTerm parses a percentile or a fixed time. whole is the text of the user, for errors.
+// parseRetryTerm parses a percentile or a fixed time in upper case, and returns it in canonical form. whole is the text
+// of the user, for errors.
 func parseRetryTerm(whole, term string) (string, error) {
 	number, percentile := strings.CutSuffix(term, "PERCENTILE")
 	if !percentile {
@@ -219,9 +235,11 @@ func parseRetryTerm(whole, term string) (string, error) {
 	}
 	number, fixed := strings.CutSuffix(number, "MS")
 	f, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	// Exactly one of the units must be present. ParseFloat also accepts signs, hexadecimal numbers, infinities and NaN.
 	if err != nil || percentile == fixed || strings.ContainsAny(number, "+-XIN") {
 		return "", misconfiguredf("Invalid value %s for option 'speculative_retry'", whole)
 	}
+	// Fractions of milliseconds are cut off.
 	if fixed {
 		return strconv.FormatInt(int64(f), 10) + "ms", nil
 	}
@@ -232,7 +250,7 @@ func parseRetryTerm(whole, term string) (string, error) {
 	return strings.TrimSuffix(strconv.FormatFloat(f, 'f', -1, 64), ".0") + "p", nil
 }
 
-// ParseReadRepair checks the option read_repair.
+// ParseReadRepair checks the option read_repair, without case.
 func ParseReadRepair(text string) (string, error) {
 	upper := strings.ToUpper(text)
 	if upper != "BLOCKING" && upper != "NONE" {
@@ -242,7 +260,7 @@ func ParseReadRepair(text string) (string, error) {
 	return upper, nil
 }
 
-// ParseTombstoneGC checks cqld's option tombstone_gc.
+// ParseTombstoneGC checks cqld's option tombstone_gc. The words are ScyllaDB's modes.
 func ParseTombstoneGC(text string) (string, error) {
 	switch lower := strings.ToLower(text); lower {
 	case "repair", "timeout", "immediate", "disabled":
@@ -252,7 +270,7 @@ func ParseTombstoneGC(text string) (string, error) {
 		"only 'repair', 'timeout', 'immediate' and 'disabled' are allowed", text)
 }
 
-// ParseWriteOrdering checks cqld's option write_ordering.
+// ParseWriteOrdering checks cqld's option write_ordering. Empty means that timestamps alone decide.
 func ParseWriteOrdering(text string) (string, error) {
 	switch lower := strings.ToLower(text); lower {
 	case "", "quorum":

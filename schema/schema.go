@@ -5,31 +5,38 @@ import (
 	"slices"
 )
 
-// StorageID is the number of a table in storage. It is short, and not used again after a drop.
+// StorageID is the number of a table or index in storage. It is short, and not used again after a drop.
 type StorageID uint32
 
-// Schema contains all keyspaces at one point in time. It is immutable.
+// Schema contains all keyspaces at one point in time. It is immutable: methods may be called concurrently, and results
+// must not be modified.
 type Schema struct {
-	keyspaces   map[string]*Keyspace
-	byStorage   map[StorageID]*Table
-	byIndex     map[StorageID]*Table // the tables of the indexes with these ids
-	stored      []StorageID          // the tables that store rows, ascending; schemas share it
-	indexed     []StorageID          // the tables with indexes or views, likewise
+	// By name.
+	keyspaces map[string]*Keyspace
+	// Tables and views.
+	byStorage map[StorageID]*Table
+	byIndex   map[StorageID]*Table // the tables of the indexes with these ids
+	stored    []StorageID          // the tables that store rows, ascending; schemas share it
+	indexed   []StorageID          // the tables with indexes or views, likewise
+	// The number of the next table, view or index.
 	nextStorage StorageID
-	version     UUID
+	// Computed by contentVersion.
+	version UUID
 }
 
-// FirstStorageID is the first number of user tables. Lower numbers are for system tables.
+// FirstStorageID is the first number of user tables. Lower numbers are for system tables, which every version of the
+// program must number alike.
 const FirstStorageID StorageID = 1024
 
-// Empty returns a schema without any keyspace, not even system keyspaces.
+// Empty returns a schema without any keyspace, not even system keyspaces. Its version is zero.
 func Empty() *Schema {
 	return &Schema{keyspaces: map[string]*Keyspace{}, byStorage: map[StorageID]*Table{},
 		byIndex:     map[StorageID]*Table{},
 		nextStorage: FirstStorageID}
 }
 
-// Version returns a hash of the content. It is equal on all nodes that have the same schema.
+// Version returns a hash of the content. It is equal on all nodes that have the same schema. Clients see it as
+// schema_version, by which drivers determine whether nodes agree.
 func (s *Schema) Version() UUID { return s.version }
 
 // Keyspace returns the keyspace with this name, or nil.
@@ -38,7 +45,7 @@ func (s *Schema) Keyspace(name string) *Keyspace { return s.keyspaces[name] }
 // KeyspaceNames returns the names of all keyspaces, sorted.
 func (s *Schema) KeyspaceNames() []string { return slices.Sorted(maps.Keys(s.keyspaces)) }
 
-// Table returns the table or the materialized view with this name, or nil.
+// Table returns the table or the materialized view with this name, or nil. Names are as stored: unquoted, with case.
 func (s *Schema) Table(keyspace, name string) *Table {
 	if k := s.keyspaces[keyspace]; k != nil {
 		return k.Table(name)
@@ -75,8 +82,10 @@ func (s *Schema) StorageIDs() []StorageID { return s.stored }
 func (s *Schema) IndexedIDs() []StorageID { return s.indexed }
 
 // DroppedSince returns the stored tables of old, an earlier schema, that s does not have, ascending. complete is false
-// if tables or indexes were also created and dropped after old: their numbers are not in the list.
+// if tables or indexes were also created and dropped after old: their numbers are not in the list. The caller must then
+// look for data of all dropped numbers.
 func (s *Schema) DroppedSince(old *Schema) (ids []StorageID, complete bool) {
+	// Both lists are ascending, so that one pass is enough.
 	now := s.stored
 	for _, id := range old.stored {
 		for len(now) > 0 && now[0] < id {

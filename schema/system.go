@@ -13,18 +13,21 @@ import (
 // PaxosTable is the storage id of system.paxos, which contains the acceptors' state.
 const PaxosTable StorageID = 8
 
-// Initial returns the schema of a new cluster: only the system keyspaces.
+// Initial returns the schema of a new cluster: only the system keyspaces. All nodes of a new cluster must start with
+// the same one.
 func Initial() *Schema { return Empty().withSystem(func(string) bool { return true }) }
 
 // Own returns the keyspaces that the program itself defines in every cluster: the local and virtual system keyspaces.
 // Other nodes may have different ones, so nothing that nodes agree on may depend on them.
 func Own() *Schema { return Empty().withOwn() }
 
+// withOwn returns s with the keyspaces of Own, which replace older versions of them.
 func (s *Schema) withOwn() *Schema {
 	return s.withSystem(func(name string) bool { return !IsReplicatedSystem(name) })
 }
 
-// withSystem returns s with the system keyspaces of the program for which wanted returns true.
+// withSystem returns s with the system keyspaces of the program for which wanted returns true. The next number in
+// storage stays.
 func (s *Schema) withSystem(wanted func(name string) bool) *Schema {
 	keyspaces := maps.Clone(s.keyspaces)
 	for _, own := range systemKeyspaces() {
@@ -35,7 +38,8 @@ func (s *Schema) withSystem(wanted func(name string) bool) *Schema {
 	return build(keyspaces, s.nextStorage)
 }
 
-// systemKeyspaces builds the keyspaces that the program defines. Replication factors are Cassandra's.
+// systemKeyspaces builds the keyspaces that the program defines. Replication factors are Cassandra's. Every call builds
+// new ones.
 func systemKeyspaces() []*Keyspace {
 	local := ring.Replication{Class: ring.Local}
 	simple := func(factor int) ring.Replication { return ring.Replication{Class: ring.Simple, Factor: factor} }
@@ -50,6 +54,7 @@ func systemKeyspaces() []*Keyspace {
 	}
 }
 
+// systemOptions returns the options of tables in the keyspace system. They are Cassandra's.
 func systemOptions(table string) Options {
 	o := DefaultOptions()
 	o.GCGraceSeconds = 0
@@ -65,6 +70,7 @@ func systemOptions(table string) Options {
 	return o
 }
 
+// systemSchemaOptions returns the options of tables in system_schema: a week of grace.
 func systemSchemaOptions(string) Options {
 	o := DefaultOptions()
 	o.GCGraceSeconds = 604800
@@ -72,12 +78,15 @@ func systemSchemaOptions(string) Options {
 	return o
 }
 
+// systemAuthOptions returns the options of tables in system_auth: 90 days of grace.
 func systemAuthOptions(string) Options {
 	o := DefaultOptions()
 	o.GCGraceSeconds = 7776000
 	return o
 }
 
+// systemDistributedOptions returns the options of tables in system_distributed. Histories of repairs expire after 30
+// days.
 func systemDistributedOptions(table string) Options {
 	o := DefaultOptions()
 	if strings.HasSuffix(table, "repair_history") {
@@ -89,16 +98,18 @@ func systemDistributedOptions(table string) Options {
 	return o
 }
 
+// systemTracesOptions returns the options of tables in system_traces.
 func systemTracesOptions(string) Options {
 	o := DefaultOptions()
 	o.GCGraceSeconds = 0
 	return o
 }
 
+// virtualOptions returns the options of virtual tables, which have none in CQL.
 func virtualOptions(string) Options { return DefaultOptions() }
 
-// systemKeyspace builds a keyspace from its definition. It panics on an invalid definition, which would be a defect of
-// this package.
+// systemKeyspace builds a keyspace from its definition (see system_tables.go for the form). It panics on an invalid
+// definition, which would be a defect of this package. The keyspace is linked.
 func systemKeyspace(name string, r ring.Replication, definition string, options func(string) Options) *Keyspace {
 	k := NewKeyspace(name, r, true)
 	k.Virtual = IsVirtualSystem(name)
@@ -107,6 +118,7 @@ func systemKeyspace(name string, r ring.Replication, definition string, options 
 		line = strings.TrimRight(line, "\n")
 		columns, isColumns := strings.CutPrefix(line, "\t")
 		switch {
+		// The first line of each constant is empty.
 		case line == "":
 		case isColumns:
 			for spec := range strings.SplitSeq(strings.Trim(columns, "; "), "; ") {
@@ -119,8 +131,10 @@ func systemKeyspace(name string, r ring.Replication, definition string, options 
 			if err != nil || id <= 0 || StorageID(id) >= FirstStorageID {
 				panic("schema: definition of system table: " + line)
 			}
+			// The id is the same in every cluster and version: Java derives it from the names in this way.
 			t = &Table{ID: nameUUID([]byte(name + table)), StorageID: StorageID(id), Keyspace: name, Name: table,
 				Options: options(table), Replication: r, Virtual: !IsReplicatedSystem(name)}
+			// A comment that ends with a bar had one in the definition.
 			t.Options.Comment = strings.TrimSuffix(comment, " |")
 			k.tables[table] = t
 		}
@@ -132,11 +146,13 @@ func systemKeyspace(name string, r ring.Replication, definition string, options 
 	return k
 }
 
-// addSystemColumn parses "name type" or "name type K", where K is the letter of a kind.
+// addSystemColumn parses "name type" or "name type K", where K is the letter of a kind. Ids are in the order of the
+// definition.
 func (t *Table) addSystemColumn(spec string) {
 	name, text, ok := strings.Cut(spec, " ")
 	c := &Column{ID: t.NextColumn, Name: name, Kind: Regular, Position: -1}
 	t.NextColumn++
+	// The letter is the last character, after a space. Types may contain spaces, too.
 	rest := len(text) - 2
 	if rest > 0 && text[rest] == ' ' {
 		switch text[rest+1] {
@@ -202,7 +218,7 @@ func parseSystemType(text string) (*types.Type, error) {
 	return nil, fmt.Errorf("%q is not a type", text)
 }
 
-// splitTypes splits at commas outside of <>.
+// splitTypes splits at commas outside of <>, and removes spaces around the parts.
 func splitTypes(text string) []string {
 	var parts []string
 	depth, start := 0, 0

@@ -3,7 +3,7 @@ package schema
 // The tables of the system keyspaces. Each definition has the table's number in storage, its name and comment, then its
 // columns with their types. P marks the partition key, C a clustering column, D one in descending order, S a static
 // column. Names and types equal Cassandra 5.0's, because drivers and tools read them. A number is never used for
-// another table.
+// another table: nodes of several versions share these numbers with their data.
 
 // systemTables defines the keyspace system: one node's own view.
 const systemTables = `
@@ -68,7 +68,8 @@ const systemTables = `
 	keyspace_name text P; view_name text C; start_token text C; end_token text C; keys_built bigint; last_token text
 `
 
-// systemSchemaTables defines the keyspace system_schema: the schema as rows.
+// systemSchemaTables defines the keyspace system_schema: the schema as rows. They are computed from the Schema when
+// they are read.
 const systemSchemaTables = `
 101 aggregates | user defined aggregate definitions
 	keyspace_name text P; aggregate_name text C; argument_types frozen<list<text>> C; final_func text; initcond text;
@@ -113,7 +114,8 @@ const systemSchemaTables = `
 	min_index_interval int; read_repair text; read_repair_chance double; speculative_retry text; where_clause text
 `
 
-// systemAuthTables defines the keyspace system_auth.
+// systemAuthTables defines the keyspace system_auth. The name of resource_role_permissons_index is misspelled in
+// Cassandra, too.
 const systemAuthTables = `
 201 cidr_groups | cidr groups to cidrs mapping
 	cidr_group text P; cidrs frozen<set<frozen<tuple<inet, smallint>>>>

@@ -10,10 +10,10 @@ import (
 )
 
 // ColumnID identifies a column permanently within its table. RENAME keeps it, and a column that is dropped and added
-// again under the same name keeps its id.
+// again under the same name keeps its id. Cells are stored with it.
 type ColumnID uint16
 
-// ColumnKind is the role of a column in its table.
+// ColumnKind is the role of a column in its table. The values are stored.
 type ColumnKind uint8
 
 // The kinds, in the order in which SELECT * shows them.
@@ -40,14 +40,15 @@ func (k ColumnKind) String() string {
 	return "unknown"
 }
 
-// Column is a column of a table. It is immutable.
+// Column is a column of a table. It is immutable, and shared by versions of its table.
 type Column struct {
 	ID       ColumnID
 	Name     string
 	Kind     ColumnKind
 	Position int // within the partition key or the clustering; otherwise -1
-	Desc     bool
-	Type     *types.Type
+	// Descending order of a clustering column.
+	Desc bool
+	Type *types.Type
 	// DroppedMicros is the time (µs) when a column with this name was last dropped. Cells written up to then do not
 	// belong to this column. Zero means that it was never dropped.
 	DroppedMicros int64
@@ -55,30 +56,38 @@ type Column struct {
 	Attributes    *Attributes // nil if the column has none
 }
 
-// DroppedColumn records a dropped column, so that its cells remain hidden.
+// DroppedColumn records a dropped column, so that its cells remain hidden. Its type is expanded (expandUserTypes).
 type DroppedColumn struct {
 	Column
+	// The time of the drop in µs since 1970.
 	Micros int64
 }
 
-// Table is a table definition. It is immutable; Seal has built its indexes.
+// Table is a table definition. It is immutable; Seal has built its indexes. A materialized view is a Table with a View.
 type Table struct {
+	// Known to clients; WITH ID may set it.
 	ID        UUID
 	StorageID StorageID
 	Keyspace  string
 	Name      string
 
+	// In key order.
 	PartitionKey []*Column
-	Clustering   []*Column
-	Statics      []*Column // sorted by name
-	Regulars     []*Column // sorted by name
-	Dropped      []DroppedColumn
-	NextColumn   ColumnID
-	Options      Options
-	Compact      Compact
-	Virtual      bool
-	View         *View // nil unless the table is a materialized view
-	views        []*Table
+	// In key order; empty if partitions have one row.
+	Clustering []*Column
+	Statics    []*Column // sorted by name
+	Regulars   []*Column // sorted by name
+	// One for each name, in the order of the first drops.
+	Dropped []DroppedColumn
+	// The id of the next new column.
+	NextColumn ColumnID
+	Options    Options
+	Compact    Compact
+	// Its rows are computed, or come from other code than storage.
+	Virtual bool
+	View    *View // nil unless the table is a materialized view
+	// The views of this table, by name; set by link.
+	views []*Table
 
 	// Replication is the replication of the keyspace, copied here for the hot path.
 	Replication ring.Replication
@@ -86,7 +95,9 @@ type Table struct {
 	indexes []*Index // sorted by name
 
 	stored []*Column // all columns, with those that a compact table hides
-	all    []*Column
+	// The columns in stored without hidden ones.
+	all []*Column
+	// Of all.
 	byName map[string]*Column
 	byID   []*Column      // index is the id; nil where dropped
 	digest [md5.Size]byte // of the encoded table; the hash of a schema is computed from these
@@ -95,19 +106,22 @@ type Table struct {
 	masked  bool // a column has a mask
 }
 
-// Seal sorts the columns, builds the table's indexes and returns t. Every Table in a Schema is sealed.
+// Seal sorts the columns, builds the table's indexes and returns t. Every Table in a Schema is sealed. It must be
+// called after every change of the lists, on a table that is not shared.
 func (t *Table) Seal() *Table {
 	byName := func(a, b *Column) int { return strings.Compare(a.Name, b.Name) }
 	slices.SortFunc(t.Statics, byName)
 	slices.SortFunc(t.Regulars, byName)
 	t.sortIndexes()
 	t.stored = slices.Concat(t.PartitionKey, t.Clustering, t.Statics, t.Regulars)
+	// The clone is for DeleteFunc, which would change stored.
 	t.all = slices.DeleteFunc(slices.Clone(t.stored), t.Hides)
 	t.byName = make(map[string]*Column, len(t.all))
 	t.byID = make([]*Column, t.NextColumn)
 	for _, c := range t.all {
 		t.byName[c.Name] = c
 	}
+	// Hidden columns are found by id, because their cells are stored.
 	for _, c := range t.stored {
 		t.byID[c.ID] = c
 	}
@@ -119,7 +133,7 @@ func (t *Table) Seal() *Table {
 	return t
 }
 
-// StoredColumns returns all columns, with those that a compact table hides. Callers must not modify the slice.
+// StoredColumns returns all columns, with the columns that a compact table hides. Callers must not modify the slice.
 func (t *Table) StoredColumns() []*Column { return t.stored }
 
 // Columns returns the columns that statements can name, in the order of SELECT *. Callers must not modify the slice.
@@ -128,7 +142,8 @@ func (t *Table) Columns() []*Column { return t.all }
 // Column returns the column with this name, or nil.
 func (t *Table) Column(name string) *Column { return t.byName[name] }
 
-// ColumnByID returns the column with this id, or nil if it was dropped.
+// ColumnByID returns the column with this id, or nil if it was dropped or does not exist yet. Hidden columns are
+// included.
 func (t *Table) ColumnByID(id ColumnID) *Column {
 	if int(id) < len(t.byID) {
 		return t.byID[id]
@@ -136,7 +151,7 @@ func (t *Table) ColumnByID(id ColumnID) *Column {
 	return nil
 }
 
-// Masked reports whether a column of t has a mask.
+// Masked reports whether a column of t has a mask. Most requests need no other check.
 func (t *Table) Masked() bool { return t.masked }
 
 // OrderedPartitions reports whether the nodes also keep the partition keys of t in byte order (storage's partition
@@ -144,6 +159,7 @@ func (t *Table) Masked() bool { return t.masked }
 // tables that the Azure Tables server creates.
 func (t *Table) OrderedPartitions() bool { return t.ordered }
 
+// hasOrderedKey reports whether t has the primary key of the Azure Tables server.
 func hasOrderedKey(t *Table) bool {
 	is := func(columns []*Column, name string) bool {
 		return len(columns) == 1 && columns[0].Name == name && columns[0].Type.Kind() == types.Text
@@ -154,7 +170,7 @@ func hasOrderedKey(t *Table) bool {
 // IsCounter reports whether c is a counter.
 func (c *Column) IsCounter() bool { return c.Type.Kind() == types.Counter }
 
-// IsCounter reports whether t is a counter table.
+// IsCounter reports whether t is a counter table: one column is a counter, and therefore all are besides the key.
 func (t *Table) IsCounter() bool {
 	for _, c := range t.Regulars {
 		if c.IsCounter() {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// UUID is an id in the form of the system tables.
+// UUID is an id in the form of the system tables. The bytes are in the order of the text.
 type UUID [16]byte
 
 // String returns the usual 8-4-4-4-12 form.
@@ -16,10 +16,11 @@ func (u UUID) String() string {
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
-// ParseUUID parses the 8-4-4-4-12 form.
+// ParseUUID parses the 8-4-4-4-12 form, in lower or upper case.
 func ParseUUID(text string) (UUID, error) {
 	var u UUID
 	b, err := hex.DecodeString(strings.ReplaceAll(text, "-", ""))
+	// The hyphens are removed wherever they are, so their places are checked apart.
 	if err != nil || len(b) != len(u) || len(text) != 36 ||
 		text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
 		return UUID{}, fmt.Errorf("schema: %q is not a UUID", text)
@@ -28,7 +29,7 @@ func ParseUUID(text string) (UUID, error) {
 	return u, nil
 }
 
-// MarshalText returns String as bytes.
+// MarshalText returns String as bytes: UUIDs are texts in JSON.
 func (u UUID) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
 // UnmarshalText parses the text with ParseUUID.
@@ -38,12 +39,12 @@ func (u *UUID) UnmarshalText(text []byte) error {
 	return err
 }
 
-// nameUUID returns the name-based (version 3) UUID of name without a namespace, like Java.
+// nameUUID returns the name-based (version 3) UUID of name without a namespace, like Java's UUID.nameUUIDFromBytes.
 func nameUUID(name []byte) UUID {
 	return hashUUID(md5.Sum(name))
 }
 
-// hashUUID returns the version 3 UUID with a hash.
+// hashUUID returns the version 3 UUID with a hash. Six bits of the hash become the version and variant.
 func hashUUID(sum [md5.Size]byte) UUID {
 	u := UUID(sum)
 	u[6] = u[6]&0x0F | 0x30

@@ -10,10 +10,11 @@ import (
 
 // View is what makes a Table a materialized view of another table of its keyspace, the base table. It is immutable.
 //
-// A view stores no rows: its rows are computed from those of the base table. Its columns have the ids of the columns of
-// the base table from which they come. Its StorageID identifies the entries of the index by which they are found.
+// A view stores no rows: its rows are computed from the rows of the base table. Its columns have the ids of the columns
+// of the base table from which they come. Its StorageID identifies the entries of the index by which they are found.
 type View struct {
-	Base   string // name of the base table
+	Base string // name of the base table
+	// The name may be used by another table after a drop; the id may not.
 	BaseID UUID
 	// All reports whether the view was defined with SELECT *: it has all columns of the base table that are not static.
 	All bool
@@ -21,7 +22,7 @@ type View struct {
 	Where []ViewCondition
 }
 
-// ViewOperator is the operator of a ViewCondition.
+// ViewOperator is the operator of a ViewCondition. The values are stored.
 type ViewOperator uint8
 
 // The operators.
@@ -52,7 +53,8 @@ type ViewCondition struct {
 // IsView reports whether t is a materialized view.
 func (t *Table) IsView() bool { return t.View != nil }
 
-// WhereText returns the conditions as system_schema.views shows them, with the present names of columns.
+// WhereText returns the conditions as system_schema.views shows them, with the present names of columns. base is the
+// view's base table.
 func (t *Table) WhereText(base *Table) string {
 	var parts []string
 	for i := range t.View.Where {
@@ -72,7 +74,8 @@ func (t *Table) WhereText(base *Table) string {
 	return strings.Join(parts, " AND ")
 }
 
-// ViewColumn returns the column of the view's key that is not a key column of the base table, or nil.
+// ViewColumn returns the column of the view's key that is not a key column of the base table, or nil. There is at most
+// one (checkView). It is the base table's column.
 func (t *Table) ViewColumn(base *Table) *Column {
 	for _, list := range [...][]*Column{t.PartitionKey, t.Clustering} {
 		for _, c := range list {
@@ -87,7 +90,8 @@ func (t *Table) ViewColumn(base *Table) *Column {
 // Views returns the materialized views of t, sorted by name. Callers must not modify the slice.
 func (t *Table) Views() []*Table { return t.views }
 
-// BaseOf returns the base table of a view, or nil.
+// BaseOf returns the base table of a view, or nil if view is none or its base table is gone. view may be of another
+// version of the schema.
 func (s *Schema) BaseOf(view *Table) *Table {
 	if view.View == nil {
 		return nil
@@ -99,7 +103,8 @@ func (s *Schema) BaseOf(view *Table) *Table {
 	return base
 }
 
-// CreateView creates a materialized view. Columns are ids of columns of the base table with BaseID.
+// CreateView creates a materialized view. Columns are ids of columns of the base table with BaseID. Package query has
+// converted the statement with one schema; Apply checks it against another.
 type CreateView struct {
 	Keyspace    string
 	View        string
@@ -121,7 +126,7 @@ type ViewClustering struct {
 	Desc   bool `json:",omitempty"`
 }
 
-// AlterView sets options of a materialized view.
+// AlterView sets options of a materialized view. Nothing else of a view can change.
 type AlterView struct {
 	Keyspace string
 	View     string
@@ -137,10 +142,12 @@ type DropView struct {
 	IfExists bool
 }
 
+// The methods change mark the implementations of Change.
 func (*CreateView) change() {}
 func (*AlterView) change()  {}
 func (*DropView) change()   {}
 
+// applyCreateView adds a view. It shares the space of names with tables.
 func applyCreateView(s *Schema, c *CreateView) (*Schema, error) {
 	k := s.keyspaces[c.Keyspace]
 	if k == nil {
@@ -150,6 +157,7 @@ func applyCreateView(s *Schema, c *CreateView) (*Schema, error) {
 		return nil, err
 	}
 	base := k.tables[c.Base]
+	// A view on a view is not possible.
 	if base == nil || base.View != nil {
 		return nil, invalidf("Base table '%s' doesn't exist", c.Base)
 	}
@@ -175,11 +183,13 @@ func applyCreateView(s *Schema, c *CreateView) (*Schema, error) {
 	return s.withNext(k.withTable(t), s.nextStorage+1), nil
 }
 
-// newView returns the view of c on t.
+// newView returns the view of c on t. id is its number in storage. Columns that c lists twice, or that are part of the
+// key, are added once.
 func (t *Table) newView(c *CreateView, id StorageID) (*Table, error) {
 	if t.IsCounter() {
 		return nil, invalidf("Materialized views are not supported on counter tables")
 	}
+	// Cassandra's rule: there, undelivered updates of views expire after the grace.
 	if t.Options.GCGraceSeconds == 0 {
 		return nil, invalidf("Cannot create materialized view '%s' for base table '%s' with gc_grace_seconds of 0, "+
 			"since this value is "+
@@ -212,6 +222,7 @@ func (t *Table) newView(c *CreateView, id StorageID) (*Table, error) {
 	for _, key := range c.Clustering {
 		add(key.Column, Clustering, key.Desc)
 	}
+	// Key columns may be selected, and are there already.
 	for _, id := range c.Columns {
 		add(id, Regular, false)
 	}
@@ -223,7 +234,8 @@ func (t *Table) newView(c *CreateView, id StorageID) (*Table, error) {
 }
 
 // follow gives the columns of the view t the present definitions of the columns of its base table, and seals it. With
-// All, it also gets the columns that it does not have.
+// All, it also gets the columns that it does not have. It is called after every change of the base table. The view is
+// not shared yet.
 func (t *Table) follow(base *Table) {
 	t.NextColumn = base.NextColumn
 	t.View.Base, t.View.BaseID = base.Name, base.ID
@@ -231,6 +243,7 @@ func (t *Table) follow(base *Table) {
 	for _, list := range [...][]*Column{t.PartitionKey, t.Clustering, t.Regulars} {
 		for i, old := range list {
 			from := base.ColumnByID(old.ID)
+			// Order and kind are the view's, all else is the base's.
 			if from == nil {
 				continue // checkView refuses it
 			}
@@ -243,6 +256,7 @@ func (t *Table) follow(base *Table) {
 			list[i] = &c
 		}
 	}
+	// With SELECT *, new columns of the table appear in the view.
 	for _, c := range base.Regulars {
 		if t.View.All && !has[c.ID] {
 			t.Regulars = append(t.Regulars, c)
@@ -252,7 +266,8 @@ func (t *Table) follow(base *Table) {
 }
 
 // checkView checks the rules between a view and its base table. The statement that defines a view has checked them
-// already, with the names that its user gave.
+// already, with the names that its user gave: here they protect the schema from other sources, and from concurrent
+// changes.
 func (t *Table) checkView(base *Table) error {
 	others := 0
 	for _, c := range t.all {
@@ -289,7 +304,9 @@ func (t *Table) checkView(base *Table) error {
 	return nil
 }
 
+// check checks the form of a condition, and that it is on key columns unless it is IS NOT NULL.
 func (c *ViewCondition) check(base *Table) error {
+	// Values form tuples of as many values as there are columns; only IN has several.
 	if len(c.Columns) == 0 || c.Operator < ViewNotNull || c.Operator > ViewContainsKey || c.Operator != ViewNotNull &&
 		(len(c.Values)%len(c.Columns) != 0 || c.Operator != ViewIn && len(c.Values) != len(c.Columns)) {
 		return invalidf("A condition of the materialized view is malformed")
@@ -304,6 +321,7 @@ func (c *ViewCondition) check(base *Table) error {
 	return nil
 }
 
+// applyAlterView changes options of a view.
 func applyAlterView(s *Schema, c *AlterView) (*Schema, error) {
 	k := s.keyspaces[c.Keyspace]
 	if k == nil || k.tables[c.View] == nil || k.tables[c.View].View == nil {
@@ -328,7 +346,7 @@ func applyAlterView(s *Schema, c *AlterView) (*Schema, error) {
 	return s.with(k.withTable(t)), nil
 }
 
-// checkView checks the options of an altered view.
+// checkView checks the options of an altered view, in Cassandra's words for ALTER.
 func (o *Options) checkView() error {
 	if o.GCGraceSeconds == 0 {
 		return invalidf("Cannot alter gc_grace_seconds of a materialized view to 0, %s", graceReason)
@@ -347,6 +365,7 @@ const graceReason = "since this value is used to TTL undelivered updates. Settin
 	"cause undelivered " +
 	"updates to expire before being replayed."
 
+// applyDropView drops a view, which has no rows of its own.
 func applyDropView(s *Schema, c *DropView) (*Schema, error) {
 	k := s.keyspaces[c.Keyspace]
 	if k == nil || k.tables[c.View] == nil || k.tables[c.View].View == nil {
@@ -358,10 +377,12 @@ func applyDropView(s *Schema, c *DropView) (*Schema, error) {
 	return s.with(k.withoutTable(c.View)), nil
 }
 
-// withBase returns k with a changed table, and with its views adapted.
+// withBase returns k with a changed table, and with its views adapted. The result is not linked yet: the views of the
+// table are found again by name.
 func (k *Keyspace) withBase(t *Table) *Keyspace {
 	c := k.withTable(t)
 	for _, v := range k.tables[t.Name].views {
+		// Views share their definitions with other schemas: both are copied.
 		view, definition := v.copyForChange(), *v.View
 		view.View = &definition
 		view.follow(t)
@@ -370,7 +391,7 @@ func (k *Keyspace) withBase(t *Table) *Keyspace {
 	return c
 }
 
-// checkAlterBase refuses what must not change in a table that has views.
+// checkAlterBase refuses what must not change in a table that has views. old is the table before the change c.
 func checkAlterBase(old, t *Table, c *AlterTable) error {
 	if len(old.views) == 0 {
 		return nil
@@ -386,7 +407,8 @@ func checkAlterBase(old, t *Table, c *AlterTable) error {
 	return nil
 }
 
-// checkViews checks, in a decoded keyspace, that every view belongs to its base table.
+// checkViews checks, in a decoded keyspace, that every view belongs to its base table and has its columns. Code that
+// computes views relies on that.
 func (k *Keyspace) checkViews() error {
 	for _, t := range k.tables {
 		if t.View == nil {
@@ -409,7 +431,7 @@ func (k *Keyspace) checkViews() error {
 }
 
 // sameView reports whether both tables are views with the same definition, or neither is a view. The rest of a
-// definition is compared as a table's.
+// definition is compared as a table's. The text of a condition contains its values.
 func (t *Table) sameView(o *Table) bool {
 	if t.View == nil || o.View == nil {
 		return t.View == o.View
