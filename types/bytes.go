@@ -15,7 +15,9 @@ func appendBE16(dst []byte, v uint16) []byte { return binary.BigEndian.AppendUin
 func appendBE32(dst []byte, v uint32) []byte { return binary.BigEndian.AppendUint32(dst, v) }
 func appendBE64(dst []byte, v uint64) []byte { return binary.BigEndian.AppendUint64(dst, v) }
 
-// fixedSize returns the length of the values of kind k if all have the same length, otherwise 0.
+// fixedSize returns the length in bytes of the values of kind k if all have the same length, otherwise 0. The empty
+// value, which some of these kinds allow, does not count. FixedLength is Cassandra's notion, which differs for some
+// kinds.
 func fixedSize(k Kind) int {
 	switch k {
 	case Boolean, Tinyint:

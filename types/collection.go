@@ -13,22 +13,28 @@ import (
 //		use(p.Index(), p.Type(), p.Bytes())
 //	}
 //
-// It stops at bytes that are not a value of the type; Err then returns an error.
+// It stops at bytes that are not a value of the type; Err then returns an error. It checks neither the parts nor bytes
+// after the last one: Validate does. The collections of the native protocol v3 and later begin with a count of 4 bytes,
+// and each element has a length of 4 bytes. Vectors have neither.
 type Parts struct {
-	t     *Type
-	c     wire.Cursor
-	n     int
+	t *Type
+	c wire.Cursor
+	// The number of parts; twice the number of entries for a map.
+	n int
+	// The index of the current part; -1 before the first Next.
 	i     int
 	bytes []byte
 }
 
-// Parts starts an iteration over b. The returned slices point into b. Null and empty have no parts.
+// Parts starts an iteration over b. The returned slices point into b. Null and empty have no parts. Values of types
+// without parts have none.
 func (t *Type) Parts(b []byte) Parts {
 	p := Parts{t: t, c: wire.NewCursor(b), n: len(t.elems), i: -1}
 	switch {
 	case len(b) == 0:
 		p.n = 0
 	case t.kind.IsCollection():
+		// IntCount bounds the count by the bytes that are there, each element with at least its length.
 		p.n *= p.c.IntCount(4 * p.n)
 	case t.kind == Vector:
 		p.n = t.dims
@@ -45,6 +51,7 @@ func (p *Parts) Next() bool {
 	case Vector:
 		p.bytes = vectorElement(p.t, &p.c)
 	case Tuple, UDT:
+		// Fields may be missing at the end: the value was written before they were added.
 		if p.c.Len() == 0 {
 			return false
 		}
@@ -56,19 +63,21 @@ func (p *Parts) Next() bool {
 	return p.c.Err() == nil
 }
 
-// Len returns the number of parts; for a tuple or UDT, the maximum number.
+// Len returns the number of parts; for a tuple or UDT, the maximum number. It is the count in the value, which may
+// exceed the parts that Next returns if the bytes are malformed.
 func (p *Parts) Len() int { return p.n }
 
 // Index returns the index of the current part, from 0.
 func (p *Parts) Index() int { return p.i }
 
-// Bytes returns the part's wire form. nil is null, which is possible only for fields.
+// Bytes returns the part's wire form. nil is null, which is possible only for fields. The slice points into the value.
 func (p *Parts) Bytes() []byte { return p.bytes }
 
 // Type returns the part's type.
 func (p *Parts) Type() *Type { return partType(p.t, p.i) }
 
-// Err returns an error if the value ended before its last part.
+// Err returns an error if the value ended before its last part. The error is a *MalformedError. It is nil for missing
+// fields.
 func (p *Parts) Err() error {
 	if p.c.Err() != nil {
 		return malformed(p.t, "Not enough bytes to read a %s", p.t)
@@ -76,7 +85,7 @@ func (p *Parts) Err() error {
 	return nil
 }
 
-// partType returns the type of the i-th part.
+// partType returns the type of the i-th part. i must be in range.
 func partType(t *Type, i int) *Type {
 	switch t.kind {
 	case Map:
@@ -87,7 +96,8 @@ func partType(t *Type, i int) *Type {
 	return t.elems[0]
 }
 
-// Len returns the number of elements, entries or fields of a value.
+// Len returns the number of elements, entries or fields of a value. For a tuple or UDT it is the number of fields of
+// the type.
 func (t *Type) Len(b []byte) int {
 	p := t.Parts(b)
 	if t.kind == Map {
@@ -97,7 +107,7 @@ func (t *Type) Len(b []byte) int {
 }
 
 // At returns the i-th element of a list or vector, or field of a tuple or UDT. ok is false if there is none. A null
-// field is nil with ok true.
+// field is nil with ok true, and so is a field that is missing at the end. It takes time in proportion to i.
 func (t *Type) At(b []byte, i int) (part []byte, ok bool) {
 	if i < 0 {
 		return nil, false
@@ -113,10 +123,12 @@ func (t *Type) At(b []byte, i int) (part []byte, ok bool) {
 // FieldIndex returns the index of the UDT field with this name, or -1.
 func (t *Type) FieldIndex(name string) int { return slices.Index(t.fields, name) }
 
-// Lookup finds key in a map and returns its value, or in a set and returns the element.
+// Lookup finds key in a map and returns its value, or in a set and returns the element. Keys are compared as values of
+// their type, not as bytes. It reads all entries: values from clients need not be sorted.
 func (t *Type) Lookup(b, key []byte) (value []byte, ok bool) {
 	for p := t.Parts(b); p.Next(); {
 		if t.elems[0].Compare(p.Bytes(), key) != 0 {
+			// The value of a key that does not match.
 			if t.kind == Map {
 				p.Next()
 			}
@@ -130,9 +142,11 @@ func (t *Type) Lookup(b, key []byte) (value []byte, ok bool) {
 	return nil, false
 }
 
-// Contains reports whether a list or set contains the element, or a map contains the value.
+// Contains reports whether a list or set contains the element, or a map contains the value. Elements are compared as
+// values of their type.
 func (t *Type) Contains(b, element []byte) bool {
 	for p := t.Parts(b); p.Next(); {
+		// After p.Next the part is the value of the entry.
 		if t.kind == Map && !p.Next() {
 			break
 		}
@@ -144,11 +158,12 @@ func (t *Type) Contains(b, element []byte) bool {
 }
 
 // AppendParts builds a value from parts, in the form that Parts returns them, and appends it. It sorts the elements of
-// a set and the entries of a map in the type's order; of equal ones, it keeps the last. For that, it sorts parts in
-// place. The error is a *MalformedError: a null in a collection or vector, or a number of parts that the type does not
-// allow.
+// a set and the entries of a map in the type's order; of equal ones, it keeps the last of a map and the first of a set.
+// For that, it sorts parts in place. Parts themselves are copied, and not validated. The error is a *MalformedError: a
+// null in a collection or vector, or a number of parts that the type does not allow.
 func (t *Type) AppendParts(dst []byte, parts [][]byte) ([]byte, error) {
 	switch t.kind {
+	// Fewer parts than fields are valid.
 	case Tuple, UDT:
 		if len(parts) > len(t.elems) {
 			return nil, malformed(t, "Expected %d elements for %s but got %d", len(t.elems), t, len(parts))
@@ -175,6 +190,7 @@ func (t *Type) AppendParts(dst []byte, parts [][]byte) ([]byte, error) {
 	case Map:
 		parts = sortMap(t, parts)
 	}
+	// A map has two parts for each entry.
 	dst = appendBE32(dst, uint32(len(parts)/len(t.elems)))
 	for _, p := range parts {
 		dst = wire.AppendBytes(dst, p)
@@ -182,6 +198,7 @@ func (t *Type) AppendParts(dst []byte, parts [][]byte) ([]byte, error) {
 	return dst, nil
 }
 
+// appendVector appends the elements without a count. Elements of variable length begin with their length as a vint.
 func appendVector(t *Type, dst []byte, parts [][]byte) ([]byte, error) {
 	if len(parts) != t.dims {
 		return nil, malformed(t, "Invalid vector: expected %d elements, but given %d", t.dims, len(parts))
@@ -201,16 +218,19 @@ func appendVector(t *Type, dst []byte, parts [][]byte) ([]byte, error) {
 	return dst, nil
 }
 
+// sortSet sorts and removes equal elements, in place.
 func sortSet(t *Type, parts [][]byte) [][]byte {
 	slices.SortStableFunc(parts, t.elems[0].Compare)
 	return slices.CompactFunc(parts, func(a, b []byte) bool { return t.elems[0].Compare(a, b) == 0 })
 }
 
+// sortMap sorts entries by key, in place; of equal keys it keeps the last, as a map literal does.
 func sortMap(t *Type, parts [][]byte) [][]byte {
 	entries := make([][2][]byte, 0, len(parts)/2)
 	for i := 0; i < len(parts); i += 2 {
 		entries = append(entries, [2][]byte{parts[i], parts[i+1]})
 	}
+	// Stable, so that the last of equal keys is the last one written.
 	slices.SortStableFunc(entries, func(a, b [2][]byte) int { return t.elems[0].Compare(a[0], b[0]) })
 	kept := parts[:0]
 	for i, e := range entries {
@@ -223,7 +243,8 @@ func sortMap(t *Type, parts [][]byte) [][]byte {
 }
 
 // Normalize returns a valid value in which the elements of all sets and the entries of all maps are sorted and unique,
-// which values from clients need not be. It returns b itself if it is normalized.
+// which values from clients need not be. It returns b itself if it is normalized, which is the usual case and allocates
+// nothing.
 func (t *Type) Normalize(b []byte) []byte {
 	if len(b) == 0 || !hasSorted(t) || isNormal(t, b) {
 		return b
@@ -239,6 +260,7 @@ func (t *Type) Normalize(b []byte) []byte {
 	return normal
 }
 
+// hasSorted reports whether t is or contains a set or map.
 func hasSorted(t *Type) bool {
 	if t.kind == Set || t.kind == Map {
 		return true
@@ -246,11 +268,13 @@ func hasSorted(t *Type) bool {
 	return slices.ContainsFunc(t.elems, hasSorted)
 }
 
+// isNormal reports whether all sets and maps in b, a value of t, are sorted and unique.
 func isNormal(t *Type, b []byte) bool {
 	var last []byte
 	for p := t.Parts(b); p.Next(); {
 		v := p.Bytes()
 		part := p.Type()
+		// Only values with sorted parts are looked into.
 		if len(part.elems) > 0 && len(v) > 0 && hasSorted(part) && !isNormal(part, v) {
 			return false
 		}

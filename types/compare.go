@@ -10,6 +10,9 @@ import (
 // Compare compares two wire forms in the type's ascending clustering order. The result is negative, zero or positive.
 // Null sorts before the empty value, which sorts before every other value; bytes that are invalid for the type sort
 // last. AppendOrdered has the same order.
+//
+// Equal does not mean the same bytes: see AppendOrdered for the values with several forms. Durations, which have no
+// order in CQL, compare as bytes.
 func (t *Type) Compare(a, b []byte) int {
 	if len(a) == 0 || len(b) == 0 {
 		return cmp.Compare(presence(a), presence(b))
@@ -37,6 +40,7 @@ func (t *Type) Compare(a, b []byte) int {
 	return bytes.Compare(a, b)
 }
 
+// presence ranks null, the empty value and other values.
 func presence(b []byte) int {
 	switch {
 	case b == nil:
@@ -47,6 +51,8 @@ func presence(b []byte) int {
 	return 2
 }
 
+// compareMalformed compares two values, at least one of them invalid: valid ones sort first, and invalid ones by their
+// bytes.
 func compareMalformed(a, b []byte, okA, okB bool) int {
 	switch {
 	case okA && !okB:
@@ -57,9 +63,11 @@ func compareMalformed(a, b []byte, okA, okB bool) int {
 	return bytes.Compare(a, b)
 }
 
+// compareFixed compares two values of a kind with a fixed size, both of that size.
 func compareFixed(k Kind, a, b []byte) int {
 	switch k {
 	case Boolean:
+		// Any non-zero byte is true.
 		return cmp.Compare(min(a[0], 1), min(b[0], 1))
 	case Tinyint:
 		return cmp.Compare(int8(a[0]), int8(b[0]))
@@ -70,6 +78,7 @@ func compareFixed(k Kind, a, b []byte) int {
 	case Bigint, Counter, Timestamp:
 		return cmp.Compare(int64(be64(a)), int64(be64(b)))
 	case Float:
+		// Java's order: -0 before 0, NaN last.
 		return cmp.Compare(orderedFloat32(be32(a)), orderedFloat32(be32(b)))
 	case Double:
 		return cmp.Compare(orderedFloat64(be64(a)), orderedFloat64(be64(b)))
@@ -78,9 +87,10 @@ func compareFixed(k Kind, a, b []byte) int {
 	case Timeuuid:
 		return compareHalves(orderedTimeuuid, a, b)
 	}
-	return bytes.Compare(a, b) // date, time
+	return bytes.Compare(a, b) // dates and times: their unsigned order
 }
 
+// compareHalves compares UUIDs by the numbers to which order maps them.
 func compareHalves(order func([]byte) (hi, lo uint64), a, b []byte) int {
 	hiA, loA := order(a)
 	hiB, loB := order(b)
@@ -90,12 +100,15 @@ func compareHalves(order func([]byte) (hi, lo uint64), a, b []byte) int {
 	return cmp.Compare(loA, loB)
 }
 
+// compareVarint compares two's complement numbers of any length. Superfluous leading bytes do not count.
 func compareVarint(a, b []byte) int {
 	a, b = minimalInt(a), minimalInt(b)
 	negative := a[0] >= 0x80
+	// The sign is 0 or -1: a negative number has the smaller one, so that the result is reversed for bytes.
 	if c := cmp.Compare(int8(a[0]>>7), int8(b[0]>>7)); c != 0 {
 		return -c
 	}
+	// A longer minimal form is further from zero.
 	if c := cmp.Compare(len(a), len(b)); c != 0 {
 		if negative {
 			return -c
@@ -105,13 +118,17 @@ func compareVarint(a, b []byte) int {
 	return bytes.Compare(a, b)
 }
 
+// compareDecimal compares by value: 1.0 and 1.00 are equal. It does not align scales, whose difference may be billions
+// of digits.
 func compareDecimal(a, b []byte) int {
+	// Most decimals fit, so that nothing is allocated.
 	var bufA, bufB [40]byte
 	signA, eA, digitsA, okA := decimalDigits(bufA[:], a)
 	signB, eB, digitsB, okB := decimalDigits(bufB[:], b)
 	if !okA || !okB {
 		return compareMalformed(a, b, okA, okB)
 	}
+	// Zero has no exponent.
 	if signA != signB || signA == 0 {
 		return cmp.Compare(signA, signB)
 	}
@@ -122,8 +139,10 @@ func compareDecimal(a, b []byte) int {
 	return signA * c
 }
 
+// compareCollection compares element by element, then by length: a collection is after each of its beginnings.
 func compareCollection(t *Type, a, b []byte) int {
 	ca, cb := wire.NewCursor(a), wire.NewCursor(b)
+	// Counts of malformed values are bounded by their length.
 	na, nb := ca.IntCount(4*len(t.elems)), cb.IntCount(4*len(t.elems))
 	for range min(na, nb) {
 		for _, e := range t.elems {
@@ -138,7 +157,7 @@ func compareCollection(t *Type, a, b []byte) int {
 // compareNext compares the next [bytes] of both cursors.
 func compareNext(t *Type, a, b *wire.Cursor) int { return t.Compare(a.Bytes(), b.Bytes()) }
 
-// compareFields treats a missing trailing field as null.
+// compareFields treats a missing trailing field as null. Equal values may have different numbers of fields.
 func compareFields(t *Type, a, b []byte) int {
 	ca, cb := wire.NewCursor(a), wire.NewCursor(b)
 	for _, e := range t.elems {
@@ -159,6 +178,7 @@ func compareFields(t *Type, a, b []byte) int {
 	return 0
 }
 
+// compareVector compares element by element. All vectors of a type have equally many.
 func compareVector(t *Type, a, b []byte) int {
 	ca, cb := wire.NewCursor(a), wire.NewCursor(b)
 	for range t.dims {

@@ -16,5 +16,9 @@
 // Validate is called once, for bytes from a client; stored values have passed it. The other functions never panic on
 // invalid bytes, but their results are then meaningless.
 //
+// Functions named Append… append to dst and return it, like append. They do not keep their arguments. Results of other
+// functions may point into their arguments where their comment says so. A *Type is immutable and safe for concurrent
+// use.
+//
 // Orders, messages and text forms equal Apache Cassandra 5.0's; testdata contains its answers.
 package types

@@ -9,15 +9,16 @@ import (
 	"cqld/internal/wire"
 )
 
-// DurationValue is a decoded duration: three counts that do not convert into each other. None has a different sign than
-// another.
+// DurationValue is a decoded duration: three counts that do not convert into each other, because months and days have
+// different lengths. None has a different sign than another.
 type DurationValue struct {
 	Months int32
 	Days   int32
 	Nanos  int64
 }
 
-// DecodeDuration decodes the wire form of a duration. ok is false for bytes that Validate rejects.
+// DecodeDuration decodes the wire form of a duration. ok is false for bytes that Validate rejects, and for null and the
+// empty value.
 func DecodeDuration(b []byte) (d DurationValue, ok bool) {
 	if len(b) == 0 || validateDuration(Native(Duration), b) != nil {
 		return DurationValue{}, false
@@ -26,14 +27,15 @@ func DecodeDuration(b []byte) (d DurationValue, ok bool) {
 	return DurationValue{Months: int32(c.Vint()), Days: int32(c.Vint()), Nanos: c.Vint()}, true
 }
 
-// Append appends the wire form, which consists of three vints.
+// Append appends the wire form, which consists of three vints: zigzag-encoded numbers of variable length.
 func (d DurationValue) Append(dst []byte) []byte {
 	dst = wire.AppendVint(dst, int64(d.Months))
 	dst = wire.AppendVint(dst, int64(d.Days))
 	return wire.AppendVint(dst, d.Nanos)
 }
 
-// The units of a duration, largest first. A text contains each at most once and in this order.
+// The units of a duration, largest first. A text contains each at most once and in this order. add relies on the order
+// of the constants.
 type durationUnit int
 
 const (
@@ -59,6 +61,7 @@ const (
 	nanosPerDay    = 24 * nanosPerHour
 )
 
+// String returns the unit as messages name it.
 func (u durationUnit) String() string {
 	switch u {
 	case unitYears:
@@ -84,15 +87,18 @@ func (u durationUnit) String() string {
 }
 
 // ParseDuration parses the three forms of CQL: 1y2mo3w4d5h6m7s8ms9us10ns, ISO 8601 as P1Y2M3DT4H5M6S or P3W, and ISO
-// 8601's alternative P0001-02-03T04:05:06. Each may start with a minus sign.
+// 8601's alternative P0001-02-03T04:05:06. Each may start with a minus sign, which applies to all parts. The error is a
+// *ValueError.
 func ParseDuration(text string) (DurationValue, error) {
 	source, negative := strings.CutPrefix(text, "-")
 	b := durationBuilder{source: source}
 	switch {
 	case !strings.HasPrefix(source, "P"):
+		// Only ISO forms begin with P.
 		b.parseUnits(source)
 	case strings.HasSuffix(source, "W"):
 		b.add(unitWeeks, b.number(source[1:len(source)-1]))
+	// The sign is cut off, so that a hyphen separates parts of a date.
 	case strings.Contains(source, "-"):
 		b.parseAlternative(source)
 	default:
@@ -102,14 +108,17 @@ func ParseDuration(text string) (DurationValue, error) {
 		return DurationValue{}, b.err
 	}
 	d := DurationValue{Months: int32(b.months), Days: int32(b.days), Nanos: b.nanos}
+	// None can be the least number of its type: accumulate bounds the magnitudes.
 	if negative {
 		d.Months, d.Days, d.Nanos = -d.Months, -d.Days, -d.Nanos
 	}
 	return d, nil
 }
 
+// durationBuilder sums the parts of a duration, without its sign. The first error is sticky.
 type durationBuilder struct {
 	source string
+	// The unit that was added last.
 	last   durationUnit
 	months int64
 	days   int64
@@ -117,6 +126,7 @@ type durationBuilder struct {
 	err    error
 }
 
+// fail keeps the first error.
 func (b *durationBuilder) fail(format string, args ...any) {
 	if b.err == nil {
 		b.err = &ValueError{Type: Native(Duration), Reason: fmt.Sprintf(format, args...)}
@@ -125,7 +135,7 @@ func (b *durationBuilder) fail(format string, args ...any) {
 
 func (b *durationBuilder) unreadable() { b.fail("Unable to convert '%s' to a duration", b.source) }
 
-// number parses digits. A number too large for an int64 becomes the largest one, which add rejects as well.
+// number parses digits. A number too large for an int64 is an error, too.
 func (b *durationBuilder) number(s string) int64 {
 	if !allDigits(s) {
 		b.unreadable()
@@ -138,6 +148,7 @@ func (b *durationBuilder) number(s string) int64 {
 	return n
 }
 
+// allDigits reports whether s consists of ASCII digits, and is not empty.
 func allDigits(s string) bool {
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {
@@ -147,6 +158,7 @@ func allDigits(s string) bool {
 	return s != ""
 }
 
+// add adds n of a unit, which must be smaller than the previous one.
 func (b *durationBuilder) add(u durationUnit, n int64) {
 	switch {
 	case b.err != nil:
@@ -157,6 +169,7 @@ func (b *durationBuilder) add(u durationUnit, n int64) {
 		b.fail("Invalid duration. The %s should be after %s", b.last, u)
 	}
 	b.last = u
+	// Months, days and nanoseconds have bounds of their own. The message names the unit of the sum.
 	//exhaustive:enforce
 	switch u {
 	case unitYears:
@@ -182,7 +195,9 @@ func (b *durationBuilder) add(u durationUnit, n int64) {
 	}
 }
 
+// accumulate adds n times per to a sum, unless that exceeds limit. n is not negative.
 func (b *durationBuilder) accumulate(sum *int64, n, per, limit int64, u durationUnit) {
+	// Divided, because the product could overflow.
 	if n > (limit-*sum)/per {
 		b.fail("Invalid duration. The total number of %s must be less or equal to %d", u, limit)
 		return
@@ -190,7 +205,8 @@ func (b *durationBuilder) accumulate(sum *int64, n, per, limit int64, u duration
 	*sum += n * per
 }
 
-// parseUnits parses numbers, each with its unit in upper or lower case.
+// parseUnits parses numbers, each with its unit in upper or lower case. An empty text is no duration, although the zero
+// duration is printed as one.
 func (b *durationBuilder) parseUnits(s string) {
 	if s == "" {
 		b.unreadable()
@@ -215,6 +231,7 @@ func (b *durationBuilder) parseUnits(s string) {
 	}
 }
 
+// unitBySymbol returns the unit of a symbol, or zero. The micro sign may be written for u.
 func unitBySymbol(s string) durationUnit {
 	switch strings.ToLower(s) {
 	case "y":
@@ -241,7 +258,8 @@ func unitBySymbol(s string) durationUnit {
 	return 0
 }
 
-// parseISO parses the text after P: nY nM nD T nH nM nS, all optional, in upper case.
+// parseISO parses the text after P: nY nM nD T nH nM nS, all optional, in upper case. M is months before T and minutes
+// after it.
 func (b *durationBuilder) parseISO(s string) {
 	date, clock, hasT := strings.Cut(s, "T")
 	b.parseISOPart(date, "YMD", []durationUnit{unitYears, unitMonths, unitDays})
@@ -250,6 +268,7 @@ func (b *durationBuilder) parseISO(s string) {
 	}
 }
 
+// parseISOPart parses numbers with symbols. symbols and units are parallel; each one may be left out.
 func (b *durationBuilder) parseISOPart(s, symbols string, units []durationUnit) {
 	for s != "" && b.err == nil {
 		i := strings.IndexAny(s, symbols)
@@ -260,10 +279,12 @@ func (b *durationBuilder) parseISOPart(s, symbols string, units []durationUnit) 
 		at := strings.IndexByte(symbols, s[i])
 		n := b.number(s[:i])
 		b.add(units[at], n)
+		// Only later symbols may follow.
 		symbols, units, s = symbols[at+1:], units[at+1:], s[i+1:]
 	}
 }
 
+// parseAlternative parses the form of fixed length, digit by digit. Zeros of form stand for digits.
 func (b *durationBuilder) parseAlternative(s string) {
 	const form = "P0000-00-00T00:00:00"
 	if len(s) != len(form) {
@@ -272,6 +293,7 @@ func (b *durationBuilder) parseAlternative(s string) {
 	}
 	units := []durationUnit{unitYears, unitMonths, unitDays, unitHours, unitMinutes, unitSeconds}
 	start := 1
+	// The end of the text ends the last part like a separator.
 	for i := 1; i <= len(form); i++ {
 		if i < len(form) && form[i] == '0' {
 			continue
@@ -287,7 +309,7 @@ func (b *durationBuilder) parseAlternative(s string) {
 }
 
 // AppendText appends the duration as CQL prints it: 1y2mo3d4h5m6s7ms8us9ns, without the units that are zero. The text
-// of the zero duration is empty.
+// of the zero duration is empty. Weeks are printed as days.
 func (d DurationValue) AppendText(dst []byte) []byte {
 	if d.Months < 0 || d.Days < 0 || d.Nanos < 0 {
 		dst = append(dst, '-')
@@ -304,6 +326,7 @@ func (d DurationValue) AppendText(dst []byte) []byte {
 	return appendUnit(dst, &nanos, 1, "ns")
 }
 
+// magnitude returns the absolute value, also of the least int64.
 func magnitude(v int64) uint64 {
 	if v < 0 {
 		return -uint64(v)
@@ -311,6 +334,7 @@ func magnitude(v int64) uint64 {
 	return uint64(v)
 }
 
+// appendUnit appends the number of whole units in *rest and leaves the remainder there; per is the size of the unit.
 func appendUnit(dst []byte, rest *uint64, per uint64, symbol string) []byte {
 	if *rest < per {
 		return dst

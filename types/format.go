@@ -8,7 +8,7 @@ import (
 
 // AppendLiteral appends a value as Cassandra prints it: a CQL literal that FromLiteral, or a collection literal, parses
 // back. Null, and the empty value of types other than texts, are "null". Bytes that are not a value of the type are
-// printed as a blob.
+// printed as a blob. DESCRIBE and messages use it.
 func (t *Type) AppendLiteral(dst, wire []byte) []byte {
 	switch {
 	case wire == nil:
@@ -18,6 +18,7 @@ func (t *Type) AppendLiteral(dst, wire []byte) []byte {
 	case t.Validate(wire) != nil:
 		return appendBlobText(dst, wire)
 	}
+	// Only these are quoted. Numbers, UUIDs, blobs and durations are tokens of their own.
 	switch t.kind {
 	case Ascii, Text:
 		return appendQuoted(dst, wire)
@@ -36,11 +37,12 @@ func (t *Type) AppendLiteral(dst, wire []byte) []byte {
 }
 
 // AppendText appends a value like AppendLiteral, but without quotes around scalars: the form in messages and in a cast
-// to text. The text of the empty value is empty.
+// to text. The text of the empty value is empty. Parts of collections have their quotes.
 func (t *Type) AppendText(dst, wire []byte) []byte {
 	switch {
 	case wire == nil:
 		return append(dst, "null"...)
+	// List is the first kind with parts.
 	case len(wire) == 0 && t.kind < List:
 		return dst
 	case t.kind >= List:
@@ -51,7 +53,7 @@ func (t *Type) AppendText(dst, wire []byte) []byte {
 	return appendScalarText(t, dst, wire)
 }
 
-// appendScalarText appends the text of a valid, non-empty value of a scalar type.
+// appendScalarText appends the text of a valid, non-empty value of a scalar type, or of a custom type.
 func appendScalarText(t *Type, dst, wire []byte) []byte {
 	if t.kind == Custom {
 		if legacyKindOf(t) == lexicalUUID {
@@ -86,6 +88,7 @@ func appendScalarText(t *Type, dst, wire []byte) []byte {
 	case Timeuuid, UUID:
 		return appendUUIDText(dst, wire)
 	case Varint:
+		// The usual case needs no big.Int.
 		if len(wire) <= 8 {
 			return strconv.AppendInt(dst, signExtend(wire), 10)
 		}
@@ -94,10 +97,12 @@ func appendScalarText(t *Type, dst, wire []byte) []byte {
 	return appendBlobText(dst, wire)
 }
 
+// appendBlobText appends bytes as a blob constant in lower case.
 func appendBlobText(dst, wire []byte) []byte {
 	return hex.AppendEncode(append(dst, "0x"...), wire)
 }
 
+// appendQuoted appends a string constant. Quotes are doubled; nothing else is escaped in CQL.
 func appendQuoted(dst, text []byte) []byte {
 	dst = append(dst, '\'')
 	for _, c := range text {
@@ -109,8 +114,10 @@ func appendQuoted(dst, text []byte) []byte {
 	return append(dst, '\'')
 }
 
-// appendInetText formats IPv6 like Java: eight groups, without abbreviation.
+// appendInetText formats IPv6 like Java: eight groups, without abbreviation. An IPv4 address in IPv6 form is printed as
+// IPv4.
 func appendInetText(dst, wire []byte) []byte {
+	// The length was validated.
 	a, _ := netip.AddrFromSlice(wire)
 	a = a.Unmap()
 	if a.Is4() {
@@ -125,6 +132,7 @@ func appendInetText(dst, wire []byte) []byte {
 	return dst
 }
 
+// appendUUIDText appends the 8-4-4-4-12 form of 16 bytes.
 func appendUUIDText(dst, wire []byte) []byte {
 	for i, end := range []int{4, 6, 8, 10, 16} {
 		start := 0
@@ -137,6 +145,7 @@ func appendUUIDText(dst, wire []byte) []byte {
 	return dst
 }
 
+// appendLiterals appends the parts in brackets, with their types' literals.
 func appendLiterals(t *Type, dst, b []byte, open, end byte) []byte {
 	dst = append(dst, open)
 	for p := t.Parts(b); p.Next(); {
@@ -152,6 +161,7 @@ func appendLiterals(t *Type, dst, b []byte, open, end byte) []byte {
 	return append(dst, end)
 }
 
+// appendFieldLiterals appends the literal of a user-defined type. Missing fields are left out, null ones are not.
 func appendFieldLiterals(t *Type, dst, b []byte) []byte {
 	dst = append(dst, '{')
 	for p := t.Parts(b); p.Next(); {

@@ -2,8 +2,8 @@ package types
 
 import "unicode/utf8"
 
-// AppendJSON appends a value in the form of SELECT JSON and to_json. The value must be valid. Null, and floats that
-// JSON does not have, become null; the empty value of types such as numbers becomes "".
+// AppendJSON appends a value in the form of SELECT JSON and to_json. Null, and floats that JSON does not have, become
+// null; the empty value of types such as numbers becomes "". An invalid value becomes a string with the blob.
 func (t *Type) AppendJSON(dst, wire []byte) []byte {
 	switch {
 	case wire == nil:
@@ -20,6 +20,7 @@ func (t *Type) AppendJSON(dst, wire []byte) []byte {
 		return appendJSONFloat(t, dst, wire)
 	case Ascii, Text:
 		return appendJSONString(dst, wire)
+	// Unlike in CQL, a space separates date and time.
 	case Timestamp:
 		return append(AppendTimestampText(append(dst, '"'), int64(be64(wire)), ' '), '"')
 	case List, Set, Tuple, Vector:
@@ -29,9 +30,11 @@ func (t *Type) AppendJSON(dst, wire []byte) []byte {
 	case UDT:
 		return appendJSONFields(t, dst, wire)
 	}
+	// All other scalars are strings.
 	return append(appendScalarText(t, append(dst, '"'), wire), '"')
 }
 
+// appendJSONFloat appends a number as Java prints it, or null.
 func appendJSONFloat(t *Type, dst, wire []byte) []byte {
 	start := len(dst)
 	dst = appendScalarText(t, dst, wire)
@@ -41,6 +44,7 @@ func appendJSONFloat(t *Type, dst, wire []byte) []byte {
 	return dst
 }
 
+// appendJSONArray appends the parts as an array. A tuple always has all its fields.
 func appendJSONArray(t *Type, dst, wire []byte) []byte {
 	dst = append(dst, '[')
 	n := 0
@@ -50,6 +54,7 @@ func appendJSONArray(t *Type, dst, wire []byte) []byte {
 		}
 		dst = p.Type().AppendJSON(dst, p.Bytes())
 	}
+	// Fields that are missing at the end.
 	if t.kind == Tuple {
 		for ; n < len(t.elems); n++ {
 			if n > 0 {
@@ -61,7 +66,8 @@ func appendJSONArray(t *Type, dst, wire []byte) []byte {
 	return append(dst, ']')
 }
 
-// appendJSONMap writes every key as a string: a key that is a JSON string is unchanged, any other is quoted.
+// appendJSONMap writes every key as a string: a key that is a JSON string is unchanged, any other is quoted, as JSON
+// within a string.
 func appendJSONMap(t *Type, dst, wire []byte) []byte {
 	dst = append(dst, '{')
 	var key []byte
@@ -73,6 +79,7 @@ func appendJSONMap(t *Type, dst, wire []byte) []byte {
 		if p.Index() > 0 {
 			dst = append(dst, ", "...)
 		}
+		// The buffer is reused for the next key.
 		key = t.elems[0].AppendJSON(key[:0], p.Bytes())
 		if key[0] == '"' {
 			dst = append(dst, key...)
@@ -83,7 +90,7 @@ func appendJSONMap(t *Type, dst, wire []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendJSONFields includes all fields, also those missing in a value written before ALTER TYPE.
+// appendJSONFields includes all fields, also the ones that are missing in a value written before ALTER TYPE.
 func appendJSONFields(t *Type, dst, wire []byte) []byte {
 	dst = append(dst, '{')
 	n := 0
@@ -104,7 +111,8 @@ func appendJSONFields(t *Type, dst, wire []byte) []byte {
 }
 
 // AppendJSONName appends the name of a column or field as a key of a JSON object. A case-sensitive name has its double
-// quotes inside the string, so that INSERT JSON reads it back.
+// quotes inside the string, so that INSERT JSON reads it back. Only upper-case letters make a name case-sensitive here,
+// as in Cassandra.
 func AppendJSONName(dst []byte, name string) []byte {
 	for i := range len(name) {
 		if c := name[i]; c >= 'A' && c <= 'Z' {
@@ -114,6 +122,7 @@ func AppendJSONName(dst []byte, name string) []byte {
 	return appendJSONString(dst, []byte(name))
 }
 
+// appendJSONString appends s as a JSON string, with Cassandra's escapes.
 func appendJSONString(dst, s []byte) []byte {
 	dst = append(dst, '"')
 	for i := 0; i < len(s); {
@@ -138,6 +147,7 @@ func appendJSONString(dst, s []byte) []byte {
 		case c == '\t':
 			dst = append(dst, '\\', 't')
 		case c < ' ':
+			// Control characters need two digits.
 			dst = append(dst, '\\', 'u', '0', '0', '0'+c>>4, "0123456789ABCDEF"[c&0xF])
 		default:
 			dst = append(dst, c)

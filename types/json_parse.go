@@ -11,19 +11,21 @@ import (
 )
 
 // JSONValue is a parsed JSON value. It keeps the text of numbers and the order of members. The zero JSONValue is null.
+// Numbers stay texts, because their precision depends on the type that they become.
 type JSONValue struct {
 	kind    jsonKind
-	text    string // number or string
+	text    string // number or string; true or false
 	list    []JSONValue
 	members []JSONMember
 }
 
-// JSONMember is a name and its value in a JSON object.
+// JSONMember is a name and its value in a JSON object. A name may occur several times.
 type JSONMember struct {
 	Name  string
 	Value JSONValue
 }
 
+// jsonKind is the kind of a JSONValue.
 type jsonKind uint8
 
 const (
@@ -38,12 +40,14 @@ const (
 // IsNull reports whether the value is JSON's null.
 func (v *JSONValue) IsNull() bool { return v.kind == jsonNull }
 
-// Members returns the names and values of an object. ok is false for other values.
+// Members returns the names and values of an object, in the order of the text. ok is false for other values. Callers
+// must not modify the slice.
 func (v *JSONValue) Members() (members []JSONMember, ok bool) {
 	return v.members, v.kind == jsonObject
 }
 
 // CQLName returns the CQL name of the member: without its double quotes if it has them, otherwise in lower case.
+// Doubled quotes inside are kept.
 func (m *JSONMember) CQLName() string {
 	if n := len(m.Name); n >= 2 && m.Name[0] == '"' && m.Name[n-1] == '"' {
 		return m.Name[1 : n-1]
@@ -51,12 +55,14 @@ func (m *JSONMember) CQLName() string {
 	return strings.ToLower(m.Name)
 }
 
-// ParseJSON parses a text that consists of one JSON value.
+// ParseJSON parses a text that consists of one JSON value. The error has Cassandra's beginning and this parser's
+// reason. Objects and arrays may be nested nestingMax deep.
 func ParseJSON(text []byte) (JSONValue, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	v, err := parseJSON(d, 0)
 	if err == nil {
+		// Any further token is an error; only the end is expected.
 		if _, err = d.Token(); err == nil {
 			err = fmt.Errorf("text after the value")
 		} else if errors.Is(err, io.EOF) {
@@ -66,11 +72,13 @@ func ParseJSON(text []byte) (JSONValue, error) {
 	return JSONValue{}, fmt.Errorf("Error decoding JSON string: %w", err)
 }
 
+// parseJSON parses the next value of d.
 func parseJSON(d *json.Decoder, depth int) (JSONValue, error) {
 	if depth > nestingMax {
 		return JSONValue{}, fmt.Errorf("nested deeper than %d", nestingMax)
 	}
 	token, err := d.Token()
+	// A value must follow here, so that the end is an error for the caller.
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
 	}
@@ -86,13 +94,16 @@ func parseJSON(d *json.Decoder, depth int) (JSONValue, error) {
 		return JSONValue{kind: jsonString, text: token}, nil
 	case json.Delim:
 		if token == '[' {
+			// d has only opening delimiters here: More sees the closing ones.
 			return parseJSONArray(d, depth)
 		}
 		return parseJSONObject(d, depth)
 	}
+	// null has a nil token.
 	return JSONValue{}, nil
 }
 
+// parseJSONArray parses the rest of an array after its bracket.
 func parseJSONArray(d *json.Decoder, depth int) (JSONValue, error) {
 	v := JSONValue{kind: jsonArray}
 	for d.More() {
@@ -106,6 +117,7 @@ func parseJSONArray(d *json.Decoder, depth int) (JSONValue, error) {
 	return v, err
 }
 
+// parseJSONObject parses the rest of an object after its brace. Duplicate names are kept.
 func parseJSONObject(d *json.Decoder, depth int) (JSONValue, error) {
 	v := JSONValue{kind: jsonObject}
 	for d.More() {
@@ -123,12 +135,13 @@ func parseJSONObject(d *json.Decoder, depth int) (JSONValue, error) {
 	return v, err
 }
 
-// isWhole reports whether a number is written without point and exponent.
+// isWhole reports whether a number is written without point and exponent: Java's parser makes it an integer.
 func (v *JSONValue) isWhole() bool {
 	return v.kind == jsonNumber && isWholeNumber(v.text)
 }
 
-// class returns Java's class of the value, as Cassandra's messages name it.
+// class returns Java's class of the value, as Cassandra's messages name it. Integers have the smallest class that holds
+// them.
 func (v *JSONValue) class() string {
 	switch v.kind {
 	case jsonBool:
@@ -154,13 +167,15 @@ func (v *JSONValue) class() string {
 	return "null"
 }
 
-// String returns the value as Cassandra's messages contain it, which is as Java prints it.
+// String returns the value as Cassandra's messages contain it, which is as Java prints it. It is not JSON: strings have
+// no quotes, and members are name=value.
 func (v JSONValue) String() string {
 	var b strings.Builder
 	v.write(&b)
 	return b.String()
 }
 
+// write appends String to b.
 func (v *JSONValue) write(b *strings.Builder) {
 	switch v.kind {
 	case jsonNull:
@@ -186,6 +201,7 @@ func (v *JSONValue) write(b *strings.Builder) {
 		b.WriteByte('}')
 	case jsonNumber:
 		if !v.isWhole() {
+			// ParseFloat returns an infinity beyond the range, as Java does.
 			f, _ := strconv.ParseFloat(v.text, 64)
 			b.Write(appendFloatText(nil, f, 64))
 			return

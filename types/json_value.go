@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// FromJSON returns the wire form of a JSON value in INSERT JSON and from_json; null is nil.
+// FromJSON returns the wire form of a JSON value in INSERT JSON and from_json; null is nil. The error is a *ValueError.
 func (t *Type) FromJSON(text []byte) ([]byte, error) {
 	v, err := ParseJSON(text)
 	if err != nil {
@@ -16,13 +16,15 @@ func (t *Type) FromJSON(text []byte) ([]byte, error) {
 
 // FromJSONValue is FromJSON for a parsed value. Every type accepts a string: for a scalar, it contains the text that
 // FromText parses, for a type with parts, it contains JSON, which is how a map has such keys. The error is a
-// *ValueError.
+// *ValueError. The result is valid, and its sets and maps are sorted.
 func (t *Type) FromJSONValue(v *JSONValue) ([]byte, error) { return fromJSON(t, v, 0) }
 
+// fromJSON converts v. depth counts strings within strings: each is parsed by itself.
 func fromJSON(t *Type, v *JSONValue, depth int) ([]byte, error) {
 	if v.kind == jsonNull {
 		return nil, nil
 	}
+	// Before strings of types with parts: scalars have no JSON inside.
 	if t.kind < List {
 		return scalarFromJSON(t, v)
 	}
@@ -47,15 +49,18 @@ func fromJSON(t *Type, v *JSONValue, depth int) ([]byte, error) {
 	return nil, invalid(t, "JSON values of the type %s are not supported", t)
 }
 
+// invalid returns a *ValueError.
 func invalid(t *Type, format string, args ...any) error {
 	return &ValueError{Type: t, Reason: fmt.Sprintf(format, args...)}
 }
 
-// expected returns Cassandra's message for a JSON value of the wrong kind.
+// expected returns Cassandra's message for a JSON value of the wrong kind. what includes the article.
 func expected(t *Type, what string, v *JSONValue) error {
 	return invalid(t, "Expected %s, but got a %s: %s", what, v.class(), v)
 }
 
+// scalarFromJSON converts a value for a native type. Which kinds of values a type accepts, and the words for others,
+// are Cassandra's.
 func scalarFromJSON(t *Type, v *JSONValue) ([]byte, error) {
 	isString := v.kind == jsonString
 	switch t.kind {
@@ -63,12 +68,14 @@ func scalarFromJSON(t *Type, v *JSONValue) ([]byte, error) {
 		return exactFromJSON(t, v)
 	case Tinyint, Smallint:
 		if isString || v.kind == jsonNumber {
+			// String, because Java prints 1e2 as 100.0, which is then refused in its words.
 			return t.FromText(v.String())
 		}
 	case Int, Bigint, Counter, Timestamp:
 		if isString {
 			return t.FromText(v.text)
 		}
+		// A whole number beyond the range has the same error as a value of another kind.
 		if v.isWhole() {
 			if b, err := t.FromText(v.text); err == nil {
 				return b, nil
@@ -76,12 +83,14 @@ func scalarFromJSON(t *Type, v *JSONValue) ([]byte, error) {
 		}
 	case Float, Double:
 		if isString || v.kind == jsonNumber {
+			// A number in quotes, or NaN in quotes, which JSON does not have.
 			return t.FromText(v.text)
 		}
 	case Boolean:
 		if v.kind == jsonBool {
 			return t.FromText(v.text)
 		}
+		// As in Cassandra, the empty string is false.
 		if isString && v.text == "" {
 			return []byte{0}, nil
 		}
@@ -98,6 +107,7 @@ func scalarFromJSON(t *Type, v *JSONValue) ([]byte, error) {
 	return nil, expected(t, jsonExpectation(t.kind), v)
 }
 
+// jsonExpectation returns what a type expects, as messages name it.
 func jsonExpectation(k Kind) string {
 	switch k {
 	case Ascii:
@@ -132,6 +142,7 @@ func jsonExpectation(k Kind) string {
 	return "a string representation of a " + Native(k).text + " value" // date, time
 }
 
+// textFromJSON converts a string. Cassandra has its own words for a timeuuid that is no UUID.
 func textFromJSON(t *Type, text string) ([]byte, error) {
 	b, err := t.FromText(text)
 	if err != nil && t.kind == Timeuuid && !strings.HasPrefix(err.Error(), "TimeUUID") {
@@ -140,6 +151,7 @@ func textFromJSON(t *Type, text string) ([]byte, error) {
 	return b, err
 }
 
+// exactFromJSON converts to varint and decimal, which have one message for everything.
 func exactFromJSON(t *Type, v *JSONValue) ([]byte, error) {
 	if v.kind == jsonNumber || v.kind == jsonString && (v.text != "" || t.kind == Decimal) {
 		if b, err := t.FromText(v.text); err == nil {
@@ -149,6 +161,7 @@ func exactFromJSON(t *Type, v *JSONValue) ([]byte, error) {
 	return nil, invalid(t, "Value '%s' is not a valid representation of a %s value", v, t)
 }
 
+// blobFromJSON converts a string with 0x. Without it the string is no blob, unlike in FromText.
 func blobFromJSON(t *Type, v *JSONValue) ([]byte, error) {
 	if v.kind != jsonString {
 		return nil, invalid(t, "Value '%s' is not a valid blob representation: a string is expected, not a %s", v,
@@ -165,6 +178,8 @@ func blobFromJSON(t *Type, v *JSONValue) ([]byte, error) {
 	return b, nil
 }
 
+// listFromJSON converts an array to a type whose parts have positions. A tuple needs all its fields here, although it
+// may have fewer in wire form.
 func listFromJSON(t *Type, v *JSONValue, depth int) ([]byte, error) {
 	if v.kind != jsonArray {
 		switch t.kind {
@@ -189,6 +204,7 @@ func listFromJSON(t *Type, v *JSONValue, depth int) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		// Fields of a tuple may be null.
 		if b == nil && t.kind != Tuple {
 			word := kindWord(t.kind)
 			if t.kind == Vector {
@@ -201,6 +217,7 @@ func listFromJSON(t *Type, v *JSONValue, depth int) ([]byte, error) {
 	return partsFromJSON(t, parts)
 }
 
+// mapFromJSON converts an object to a map. A key is a string of JSON: its type decides what it contains.
 func mapFromJSON(t *Type, v *JSONValue, depth int) ([]byte, error) {
 	if v.kind != jsonObject {
 		return nil, expected(t, "a map", v)
@@ -227,6 +244,8 @@ func mapFromJSON(t *Type, v *JSONValue, depth int) ([]byte, error) {
 	return partsFromJSON(t, parts)
 }
 
+// fieldsFromJSON converts an object to a user-defined type. Fields that it does not name are null; of a field that it
+// names twice the last value counts.
 func fieldsFromJSON(t *Type, v *JSONValue, depth int) ([]byte, error) {
 	if v.kind != jsonObject {
 		return nil, expected(t, "a map", v)
@@ -247,6 +266,7 @@ func fieldsFromJSON(t *Type, v *JSONValue, depth int) ([]byte, error) {
 	return partsFromJSON(t, parts)
 }
 
+// partsFromJSON builds the value. An empty collection is not nil: nil would be null.
 func partsFromJSON(t *Type, parts [][]byte) ([]byte, error) {
 	b, err := t.AppendParts([]byte{}, parts)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"cqld/internal/wire"
 )
 
-// legacyKind is a class of Cassandra that has no name in CQL.
+// legacyKind is a class of Cassandra that has no name in CQL. Tables from the time of Thrift have such types.
 type legacyKind uint8
 
 const (
@@ -29,20 +29,20 @@ const (
 	reversedClass         = "ReversedType"
 )
 
-// legacyType is what a Custom type of a known class has besides its name.
+// legacyType is what a Custom type of a known class has besides its name. It is immutable.
 type legacyType struct {
 	kind       legacyKind
 	components []component        // of a composite
 	aliases    map[byte]component // of a dynamic composite
 }
 
-// component is the type of a component of a composite.
+// component is the type of a component of a composite. Its order may be reversed, its wire form never is.
 type component struct {
 	t        *Type
 	reversed bool
 }
 
-// class returns the component's class, with ReversedType if its order is reversed.
+// class returns the component's class, with ReversedType if its order is reversed. The names have their package.
 func (c component) class() string {
 	if c.reversed {
 		return marshalPackage + reversedClass + "(" + c.t.MarshalClass() + ")"
@@ -50,13 +50,14 @@ func (c component) class() string {
 	return c.t.MarshalClass()
 }
 
-// newLegacy returns a Custom type.
+// newLegacy returns a Custom type. class has no package.
 func newLegacy(class string, l *legacyType) *Type {
 	t := NewCustom(marshalPackage + class)
 	t.legacy = l
 	return t
 }
 
+// newComposite returns a CompositeType. Its name is built from the components, so that equal types have equal names.
 func newComposite(components []component) *Type {
 	classes := make([]string, len(components))
 	for i, c := range components {
@@ -66,6 +67,7 @@ func newComposite(components []component) *Type {
 		&legacyType{kind: composite, components: components})
 }
 
+// newDynamicComposite returns a DynamicCompositeType. Aliases are sorted for the same reason.
 func newDynamicComposite(aliases map[byte]component) *Type {
 	var names []byte
 	for name := range aliases {
@@ -80,7 +82,7 @@ func newDynamicComposite(aliases map[byte]component) *Type {
 		&legacyType{kind: dynamicComposite, aliases: aliases})
 }
 
-// legacyKindOf returns the kind of a Custom type.
+// legacyKindOf returns the kind of a Custom type; notLegacy for classes that are not known.
 func legacyKindOf(t *Type) legacyKind {
 	if t.legacy == nil {
 		return notLegacy
@@ -88,17 +90,19 @@ func legacyKindOf(t *Type) legacyKind {
 	return t.legacy.kind
 }
 
-// hasDuration reports whether a component contains a duration.
+// hasDuration reports whether a component contains a duration. l may be nil. Aliases of a dynamic composite do not
+// count.
 func (l *legacyType) hasDuration() bool {
 	return l != nil && slices.ContainsFunc(l.components, func(c component) bool { return c.t.HasDuration() })
 }
 
 // A dynamic composite's component begins with two bytes. With aliasFlag, the lower byte is an alias; otherwise they are
-// the length of the name of a class.
+// the length of the name of a class. Names are therefore shorter than 32 KiB.
 const aliasFlag = 0x8000
 
 // comparator consumes the beginning of a component of a dynamic composite. form is how the type is written: the alias,
-// formShort or formLong.
+// formShort or formLong. ok is false for a class that is not known, or not written in one of these forms: the ordered
+// form could not restore it.
 func (l *legacyType) comparator(c *wire.Cursor) (of component, form byte, ok bool) {
 	head := c.Uint16()
 	if c.Err() != nil {
@@ -106,6 +110,7 @@ func (l *legacyType) comparator(c *wire.Cursor) (of component, form byte, ok boo
 	}
 	if head&aliasFlag != 0 {
 		of, ok = l.aliases[byte(head)]
+		// Aliases up to formLong would be taken for the other forms.
 		return of, byte(head), ok && byte(head) > formLong
 	}
 	name := string(c.Take(int(head)))
@@ -124,7 +129,7 @@ func (l *legacyType) comparator(c *wire.Cursor) (of component, form byte, ok boo
 	return component{}, 0, false
 }
 
-// componentOf parses the class of a component, which must be known.
+// componentOf parses the class of a component, which must be known. The whole text must be the class.
 func componentOf(class string) (component, bool) {
 	p := &classParser{text: class, freeze: true}
 	c := p.component(0)
@@ -136,7 +141,7 @@ func componentOf(class string) (component, bool) {
 }
 
 // Unknown reports whether t, or a part of it, is a class that is neither a CQL type nor one of Cassandra's legacy
-// types.
+// types. Values of such a type are not checked, and sort as bytes.
 func (t *Type) Unknown() bool {
 	if t.kind == Custom && t.legacy == nil && !t.IsEmpty() {
 		return true
@@ -155,7 +160,7 @@ func (t *Type) Unknown() bool {
 }
 
 // validateLegacy checks the length of values as Cassandra does. It does not check components: Cassandra stores what is
-// not a composite.
+// not a composite. The caller has accepted null and, where it is allowed, the empty value.
 func validateLegacy(t *Type, b []byte) error {
 	const uuidBytes = 16
 	switch {
@@ -167,7 +172,7 @@ func validateLegacy(t *Type, b []byte) error {
 	return nil
 }
 
-// legacyFromHex returns the value that a constant such as 0x00 contains.
+// legacyFromHex returns the value that a constant such as 0x00 contains. The error is a *ValueError.
 func legacyFromHex(t *Type, text string) ([]byte, error) {
 	b, err := Native(Blob).FromText(text)
 	if err == nil && len(b) > 0 {
@@ -179,7 +184,8 @@ func legacyFromHex(t *Type, text string) ([]byte, error) {
 	return b, nil
 }
 
-// legacyFromText returns the value that a constant stands for, in the words of Cassandra's classes.
+// legacyFromText returns the value that a constant stands for, in the words of Cassandra's classes. Types without a
+// form in text refuse everything but the empty text.
 func legacyFromText(t *Type, text string) ([]byte, error) {
 	if text == "" {
 		return []byte{}, nil
@@ -199,6 +205,7 @@ func legacyFromText(t *Type, text string) ([]byte, error) {
 	return nil, &ValueError{Type: t, Reason: fmt.Sprintf("Unable to make %s from '%s'", t, text)}
 }
 
+// compositeFromText builds a composite from the texts of its components. Fewer components than the type has are valid.
 func compositeFromText(t *Type, fields []string) (b []byte, err error) {
 	if len(fields) > len(t.legacy.components) {
 		return nil, &ValueError{Type: t, Reason: fmt.Sprintf("Invalid composite: %s has %d components, not %d", t,
@@ -214,6 +221,7 @@ func compositeFromText(t *Type, fields []string) (b []byte, err error) {
 	return b, nil
 }
 
+// dynamicFromText builds a dynamic composite. Each field is alias@value or class@value.
 func dynamicFromText(t *Type, fields []string) (b []byte, err error) {
 	for _, f := range fields {
 		name, value, _ := strings.Cut(f, "@")
@@ -239,7 +247,7 @@ func dynamicFromText(t *Type, fields []string) (b []byte, err error) {
 	return b, nil
 }
 
-// unescapeField returns a field of a composite's text without its backslashes.
+// unescapeField returns a field of a composite's text without its backslashes. Only colons and at signs are escaped.
 func unescapeField(f string) string { return strings.NewReplacer(`\:`, ":", `\@`, "@").Replace(f) }
 
 // appendComponent appends a component's value, and the byte that ends it.
@@ -247,13 +255,13 @@ func appendComponent(b, v []byte) []byte {
 	return append(append(wire.AppendUint16(b, uint16(len(v))), v...), 0)
 }
 
-// compareLegacy compares values by their ordered forms.
+// compareLegacy compares values by their ordered forms. It allocates them: these types are rare.
 func compareLegacy(t *Type, a, b []byte) int {
 	return bytes.Compare(appendOrdered(t, nil, a), appendOrdered(t, nil, b))
 }
 
 // legacyFromJSON accepts the text of a constant, and, for composites, the form of a blob, in which AppendJSON writes
-// them.
+// them. A UUID that begins with 0x does not exist.
 func legacyFromJSON(t *Type, v *JSONValue) ([]byte, error) {
 	switch {
 	case v.kind != jsonString:

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// LiteralKind is the kind of a CQL constant. The zero LiteralKind is invalid.
+// LiteralKind is the kind of a CQL constant. The zero LiteralKind is invalid. null is no constant here: it needs no
+// type.
 type LiteralKind uint8
 
 // The kinds that the grammar distinguishes. NaN and Infinity, with or without a minus sign, are float literals.
@@ -24,6 +25,7 @@ const (
 	DurationLiteral
 )
 
+// String returns the kind as Cassandra's messages name it.
 func (k LiteralKind) String() string {
 	//exhaustive:enforce
 	switch k {
@@ -45,7 +47,8 @@ func (k LiteralKind) String() string {
 	return "INVALID"
 }
 
-// Assigns reports whether a constant of that kind may be assigned to t.
+// Assigns reports whether a constant of that kind may be assigned to t. It knows nothing of the text: FromText may
+// still refuse it. Types with parts have literals of their own, except for the string form of a tuple.
 func (k LiteralKind) Assigns(t *Type) bool {
 	switch {
 	case t.kind == Custom:
@@ -62,6 +65,7 @@ func (k LiteralKind) Assigns(t *Type) bool {
 		}
 	case IntegerLiteral:
 		switch t.kind {
+		// A date or time may be a number; a timestamp is milliseconds.
 		case Bigint, Counter, Date, Decimal, Double, Duration, Float, Int, Smallint, Time, Timestamp, Tinyint, Varint:
 			return true
 		}
@@ -80,7 +84,8 @@ func (k LiteralKind) Assigns(t *Type) bool {
 }
 
 // Preferred returns the type of a constant whose context does not determine it: ascii before text, the first of int,
-// bigint and varint that can represent the number, and double, or decimal if that is more exact.
+// bigint and varint that can represent the number, and double, or decimal if that is more exact. text is as in
+// FromLiteral. Functions with several overloads are chosen by it.
 func (k LiteralKind) Preferred(text string) *Type {
 	//exhaustive:enforce
 	switch k {
@@ -99,6 +104,7 @@ func (k LiteralKind) Preferred(text string) *Type {
 	case FloatLiteral:
 		return preferredFloat(text)
 	case UUIDLiteral:
+		// The version is the digit after the second hyphen.
 		if len(text) > 14 && text[14] == '1' {
 			return Native(Timeuuid)
 		}
@@ -113,12 +119,14 @@ func (k LiteralKind) Preferred(text string) *Type {
 	return Native(Text)
 }
 
+// preferredFloat returns double if the number, printed as Java prints a double, is the same number; otherwise decimal.
 func preferredFloat(text string) *Type {
 	exact, err := decimalFromText(text)
 	if err != nil {
 		return Native(Double) // NaN, Infinity
 	}
 	f, err := strconv.ParseFloat(text, 64)
+	// Beyond the range of a double.
 	if err != nil {
 		return Native(Decimal)
 	}
@@ -130,13 +138,14 @@ func preferredFloat(text string) *Type {
 }
 
 // ConstantError means that a kind of constant does not match a type. Its Message needs the name of the column or
-// parameter, which only the caller knows.
+// parameter, which only the caller knows. Error has the same text without the name.
 type ConstantError struct {
 	Kind LiteralKind
 	Text string
 	Type *Type
 }
 
+// Error returns the message without a name.
 func (e *ConstantError) Error() string {
 	return fmt.Sprintf("Invalid %s constant (%s) of type %s", e.Kind, e.Text, e.Type)
 }
@@ -146,17 +155,18 @@ func (e *ConstantError) Message(column string) string {
 	return fmt.Sprintf("Invalid %s constant (%s) for \"%s\" of type %s", e.Kind, e.Text, column, e.Type)
 }
 
-// ValueError means that a text is not a value of a type. Its text is Cassandra's.
+// ValueError means that a text is not a value of a type. Its text is Cassandra's. Reason is the whole message.
 type ValueError struct {
 	Type   *Type
 	Reason string
 }
 
+// Error returns Reason.
 func (e *ValueError) Error() string { return e.Reason }
 
 // FromLiteral returns the wire form of a constant if CQL accepts it for t. text is the content of the quotes for a
 // string, and the token itself for other kinds. The error is a *ConstantError if the kind does not match the type, and
-// a *ValueError if the text does not.
+// a *ValueError if the text does not. The result is a new slice, and valid.
 func (t *Type) FromLiteral(kind LiteralKind, text string) ([]byte, error) {
 	if !kind.Assigns(t) {
 		return nil, &ConstantError{Kind: kind, Text: text, Type: t}
@@ -168,7 +178,7 @@ func (t *Type) FromLiteral(kind LiteralKind, text string) ([]byte, error) {
 }
 
 // FromText returns the wire form of a scalar written like FromLiteral's text. An empty text is the empty value if the
-// type has one. Types with parts have no such form.
+// type has one. Types with parts have no such form, except for tuples. The error is a *ValueError.
 func (t *Type) FromText(text string) ([]byte, error) {
 	if text == "" && t.kind < List && t.kind.AllowsEmpty() {
 		return []byte{}, nil
@@ -177,6 +187,7 @@ func (t *Type) FromText(text string) ([]byte, error) {
 	case Ascii:
 		for i := range len(text) {
 			if text[i] >= 0x80 {
+				// The message contains Java's exception, as Cassandra's does.
 				return nil, valueError(Ascii, "Invalid ASCII character in string literal: "+
 					"java.nio.charset.UnmappableCharacterException: Input length = 1")
 			}
@@ -187,6 +198,7 @@ func (t *Type) FromText(text string) ([]byte, error) {
 	case Bigint, Counter, Int, Smallint, Tinyint:
 		return integerFromText(t, text)
 	case Varint:
+		// Before the conversion, whose time is not linear.
 		if len(strings.TrimLeft(text, "+-")) > literalDigitsMax {
 			return nil, valueError(Varint, "unable to make int from '%s'", text)
 		}
@@ -200,6 +212,7 @@ func (t *Type) FromText(text string) ([]byte, error) {
 	case Decimal:
 		return decimalFromText(text)
 	case Blob:
+		// The digits may also be written without 0x.
 		digits := strings.TrimPrefix(strings.TrimPrefix(text, "0x"), "0X")
 		b, err := hex.DecodeString(digits)
 		if err != nil {
@@ -223,7 +236,7 @@ func (t *Type) FromText(text string) ([]byte, error) {
 }
 
 // tupleFromText parses the fields of a tuple separated by colons, like Cassandra: "@" is null, and a backslash escapes
-// a colon or "@".
+// a colon or "@". Fewer fields than the type has are valid.
 func tupleFromText(t *Type, text string) ([]byte, error) {
 	fields := splitFields(text)
 	if len(fields) > len(t.elems) {
@@ -244,7 +257,8 @@ func tupleFromText(t *Type, text string) ([]byte, error) {
 	return t.AppendParts([]byte{}, parts)
 }
 
-// splitFields splits a text at the colons that have no backslash before them.
+// splitFields splits a text at the colons that have no backslash before them. Backslashes stay. An empty text has no
+// fields.
 func splitFields(text string) (fields []string) {
 	if text == "" {
 		return nil
@@ -264,6 +278,7 @@ func splitFields(text string) (fields []string) {
 // most. Longer numbers can be bound as values, which are binary.
 const literalDigitsMax = 1 << 14
 
+// integerFromText parses a number that fits the type's size.
 func integerFromText(t *Type, text string) ([]byte, error) {
 	size := fixedSize(t.kind)
 	n, err := strconv.ParseInt(text, 10, 8*size)
@@ -271,10 +286,11 @@ func integerFromText(t *Type, text string) ([]byte, error) {
 		return nil, valueError(t.kind, "Unable to make %s from '%s'", javaInteger(size), text)
 	}
 	b := appendBE64(make([]byte, 0, 8), uint64(n))
+	// The lower bytes of the number, big-endian.
 	return b[8-size:], nil
 }
 
-// javaInteger returns the name of an integer of that size in Cassandra's messages.
+// javaInteger returns the name of an integer of that size in bytes in Cassandra's messages.
 func javaInteger(size int) string {
 	switch size {
 	case 1:
@@ -287,6 +303,7 @@ func javaInteger(size int) string {
 	return "long"
 }
 
+// booleanFromText parses true and false, without case.
 func booleanFromText(text string) ([]byte, error) {
 	switch strings.ToLower(text) {
 	case "true":
@@ -297,6 +314,7 @@ func booleanFromText(text string) ([]byte, error) {
 	return nil, valueError(Boolean, "Unable to make boolean from '%s'", text)
 }
 
+// uuidFromText parses the 8-4-4-4-12 form.
 func uuidFromText(t *Type, text string) ([]byte, error) {
 	if len(text) != 36 || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
 		return nil, valueError(t.kind, "Unable to make UUID from '%s'", text)
@@ -312,7 +330,8 @@ func uuidFromText(t *Type, text string) ([]byte, error) {
 	return b, nil
 }
 
-// inetFromText parses addresses, but not host names: the meaning of a statement must not depend on DNS.
+// inetFromText parses addresses, but not host names: the meaning of a statement must not depend on DNS. IPv6 addresses
+// may be in brackets and have a zone, which is dropped. An IPv4 address in IPv6 form has 4 bytes.
 func inetFromText(text string) ([]byte, error) {
 	source := text
 	if strings.HasPrefix(source, "[") && strings.HasSuffix(source, "]") {
@@ -322,13 +341,15 @@ func inetFromText(text string) ([]byte, error) {
 		return b, nil
 	}
 	a, err := netip.ParseAddr(source)
+	// IPv4 was parsed above, in Java's wider form.
 	if err != nil || a.Is4() {
 		return nil, valueError(Inet, "Unable to make inet address from '%s'", text)
 	}
 	return a.WithZone("").Unmap().AsSlice(), nil
 }
 
-// ipv4FromText parses one to four decimal parts, of which the last fills the remaining bytes.
+// ipv4FromText parses one to four decimal parts; the last one fills the remaining bytes, as in Java: 127.1 is
+// 127.0.0.1.
 func ipv4FromText(s string) ([]byte, bool) {
 	parts := strings.Split(s, ".")
 	if len(parts) > 4 {
@@ -336,6 +357,7 @@ func ipv4FromText(s string) ([]byte, bool) {
 	}
 	b := make([]byte, 4)
 	for i, p := range parts {
+		// Each part but the last is one byte.
 		limit := uint64(1) << 8
 		last := i == len(parts)-1
 		if last {
@@ -355,6 +377,7 @@ func ipv4FromText(s string) ([]byte, bool) {
 	return nil, false
 }
 
+// temporalFromText parses a date, time, timestamp or duration. 'now' is handled by the caller of FromText.
 func temporalFromText(t *Type, text string) ([]byte, error) {
 	switch t.kind {
 	case Date:

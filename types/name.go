@@ -7,7 +7,7 @@ import (
 )
 
 // QuoteName returns a name as CQL prints it: in double quotes, unless it consists of lower-case letters, digits and
-// underscores, begins with a letter, and is not a reserved word.
+// underscores, begins with a letter, and is not a reserved word. Double quotes in the name are doubled.
 func QuoteName(name string) string {
 	if isPlainName(name) && !keyword.Reserved(name) {
 		return name
@@ -15,6 +15,7 @@ func QuoteName(name string) string {
 	return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
 }
 
+// isPlainName reports whether CQL reads the name back as it is, apart from reserved words.
 func isPlainName(name string) bool {
 	for i := range len(name) {
 		c := name[i]

@@ -9,7 +9,7 @@ import (
 	"github.com/cockroachdb/apd/v3"
 )
 
-// IsInteger reports whether the kind's values are integers. A counter counts as bigint.
+// IsInteger reports whether the kind's values are integers. A counter counts as bigint. Times and dates do not.
 func (k Kind) IsInteger() bool {
 	switch k {
 	case Bigint, Counter, Int, Smallint, Tinyint, Varint:
@@ -18,7 +18,7 @@ func (k Kind) IsInteger() bool {
 	return false
 }
 
-// IsNumber reports whether the kind supports arithmetic.
+// IsNumber reports whether the kind supports arithmetic. Durations have their own, with dates.
 func (k Kind) IsNumber() bool {
 	switch k {
 	case Decimal, Double, Float:
@@ -28,7 +28,8 @@ func (k Kind) IsNumber() bool {
 }
 
 // WidestNumber returns the result type of an operation on numbers of two types: as wide as the wider operand, and with
-// a fraction if one of them has one. For example, bigint and float give double, varint and float give decimal.
+// a fraction if one of them has one. For example, bigint and float give double, varint and float give decimal. The
+// rules are Cassandra's; both types must be numbers.
 func WidestNumber(a, b *Type) *Type {
 	size := max(numberSize(a), numberSize(b))
 	if !a.kind.IsInteger() || !b.kind.IsInteger() {
@@ -53,7 +54,7 @@ func WidestNumber(a, b *Type) *Type {
 	return Native(Tinyint)
 }
 
-// numberSize ranks varint and decimal above all others.
+// numberSize ranks varint and decimal above all others. Other numbers rank by their size in bytes.
 func numberSize(t *Type) int {
 	if n := fixedSize(t.kind); n != 0 {
 		return n
@@ -61,12 +62,13 @@ func numberSize(t *Type) int {
 	return math.MaxInt
 }
 
-// Int64 decodes an integer. ok is false for null, empty, other types, and a varint beyond int64.
+// Int64 decodes an integer. ok is false for null, empty, other types, wrong lengths, and a varint beyond int64.
 func (t *Type) Int64(wire []byte) (v int64, ok bool) {
 	if len(wire) == 0 || !t.kind.IsInteger() {
 		return 0, false
 	}
 	if t.kind == Varint {
+		// Superfluous bytes must not make it too long.
 		wire = minimalInt(wire)
 	} else if len(wire) != fixedSize(t.kind) {
 		return 0, false
@@ -78,7 +80,7 @@ func (t *Type) Int64(wire []byte) (v int64, ok bool) {
 }
 
 // AppendInt64 appends v as a value of an integer type. Values that do not fit are truncated, as in the arithmetic of
-// Java and therefore of CQL; FitsInt64 checks that.
+// Java and therefore of CQL; FitsInt64 checks that. Kinds not listed have 8 bytes.
 func (t *Type) AppendInt64(dst []byte, v int64) []byte {
 	switch t.kind {
 	case Varint:
@@ -93,13 +95,14 @@ func (t *Type) AppendInt64(dst []byte, v int64) []byte {
 	return appendBE64(dst, uint64(v))
 }
 
-// FitsInt64 reports whether an integer kind can represent v.
+// FitsInt64 reports whether an integer kind can represent v. A varint always can.
 func (k Kind) FitsInt64(v int64) bool {
+	// Shifting there and back keeps v only if the upper bits repeat its sign.
 	size := min(fixedSize(k), 8)
 	return size == 0 || v<<(64-8*size)>>(64-8*size) == v
 }
 
-// Big decodes an integer of any type. ok is false for null, empty and other types.
+// Big decodes an integer of any type. ok is false for null, empty and other types. The result is new.
 func (t *Type) Big(wire []byte) (x *big.Int, ok bool) {
 	if v, ok := t.Int64(wire); ok {
 		return big.NewInt(v), true
@@ -110,10 +113,11 @@ func (t *Type) Big(wire []byte) (x *big.Int, ok bool) {
 	return decodeBig(wire), true
 }
 
-// AppendVarint appends x as a varint.
+// AppendVarint appends x as a varint: in the fewest bytes.
 func AppendVarint(dst []byte, x *big.Int) []byte { return appendBig(dst, x) }
 
-// Float64 decodes any number to the nearest float64. ok is false for null, empty and other types.
+// Float64 decodes any number to the nearest float64. ok is false for null, empty, other types and malformed bytes.
+// Numbers beyond its range become infinities.
 func (t *Type) Float64(wire []byte) (f float64, ok bool) {
 	switch {
 	case t.Validate(wire) != nil:
@@ -123,6 +127,7 @@ func (t *Type) Float64(wire []byte) (f float64, ok bool) {
 	case t.kind == Float && len(wire) == 4:
 		return float64(math.Float32frombits(be32(wire))), true
 	case t.kind == Decimal && len(wire) >= 4:
+		// Through text, which rounds once.
 		f, _ = strconv.ParseFloat(string(appendDecimalText(nil, wire)), 64)
 		return f, true
 	}
@@ -136,7 +141,7 @@ func (t *Type) Float64(wire []byte) (f float64, ok bool) {
 	return 0, false
 }
 
-// AppendFloat64 appends f as a float or double. It writes Java's NaN.
+// AppendFloat64 appends f as a float or double. It writes Java's NaN, so that equal values have equal bytes.
 func (t *Type) AppendFloat64(dst []byte, f float64) []byte {
 	if t.kind == Float {
 		return appendBE32(dst, floatBits32(float32(f)))
@@ -146,10 +151,11 @@ func (t *Type) AppendFloat64(dst []byte, f float64) []byte {
 
 // Decimal decodes any number to a decimal; a float or double to the shortest one that parses back to it. ok is false
 // for null, empty, other types, NaN and infinities, and for the scale -2^31, whose exponent an apd.Decimal cannot
-// represent.
+// represent. The scale of a decimal is kept.
 func (t *Type) Decimal(wire []byte) (d *apd.Decimal, ok bool) {
 	switch t.kind {
 	case Decimal:
+		// The exponent would be 2^31.
 		if len(wire) < 4 || be32(wire) == 1<<31 {
 			return nil, false
 		}
@@ -173,14 +179,17 @@ func (t *Type) Decimal(wire []byte) (d *apd.Decimal, ok bool) {
 	return apdDecimal(x, 0), true
 }
 
+// apdDecimal returns x × 10^exponent.
 func apdDecimal(x *big.Int, exponent int32) *apd.Decimal {
 	d := &apd.Decimal{Exponent: exponent, Negative: x.Sign() < 0}
 	d.Coeff.SetMathBigInt(new(big.Int).Abs(x))
 	return d
 }
 
-// AppendDecimal appends a finite d as a decimal. It keeps the exponent and trailing zeros.
+// AppendDecimal appends a finite d as a decimal. It keeps the exponent and trailing zeros. The scale is the negated
+// exponent.
 func AppendDecimal(dst []byte, d *apd.Decimal) []byte {
+	// A copy: d is not changed by Neg.
 	x := d.Coeff.MathBigInt()
 	if d.Negative {
 		x.Neg(x)
@@ -191,6 +200,7 @@ func AppendDecimal(dst []byte, d *apd.Decimal) []byte {
 // appendMinimalInt64 appends v as the wire form of a varint: two's complement in the fewest bytes that keep the sign,
 // but at least one.
 func appendMinimalInt64(dst []byte, v int64) []byte {
+	// v^v>>63 has the bits of v that differ from its sign. One more bit is for the sign.
 	n := bits.Len64(uint64(v^v>>63))/8 + 1
 	for i := n - 1; i >= 0; i-- {
 		dst = append(dst, byte(v>>(8*i)))
@@ -198,13 +208,14 @@ func appendMinimalInt64(dst []byte, v int64) []byte {
 	return dst
 }
 
-// appendBig appends x as the wire form of a varint.
+// appendBig appends x as the wire form of a varint. Numbers of 64 bits take the fast way.
 func appendBig(dst []byte, x *big.Int) []byte {
 	if x.IsInt64() {
 		return appendMinimalInt64(dst, x.Int64())
 	}
 	if x.Sign() > 0 {
 		b := x.Bytes()
+		// The first bit is the sign, so a set bit needs a byte before it.
 		if b[0] >= 0x80 {
 			dst = append(dst, 0)
 		}
@@ -221,7 +232,7 @@ func appendBig(dst []byte, x *big.Int) []byte {
 	return dst
 }
 
-// decodeBig decodes the wire form of a varint, minimal or not. No bytes mean 0.
+// decodeBig decodes the wire form of a varint, minimal or not. No bytes mean 0. b is not changed.
 func decodeBig(b []byte) *big.Int {
 	x := new(big.Int)
 	if len(b) == 0 || b[0] < 0x80 {
@@ -231,5 +242,6 @@ func decodeBig(b []byte) *big.Int {
 	for i := range b {
 		inverted[i] = ^b[i]
 	}
+	// The inverse of appendBig: Not of the inverted bits.
 	return x.Not(x.SetBytes(inverted))
 }

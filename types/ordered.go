@@ -17,6 +17,8 @@ import (
 // is a proper prefix of another, and components can be concatenated. Descending order inverts every byte, including the
 // tag. Hence a component begins with neither 00 nor FF. For any sequence of components p, p sorts before every longer
 // key that begins with p, and p followed by FF sorts after it.
+//
+// Stored keys have this form: it must not change for any value.
 const (
 	tagNull      = 0x01
 	tagEmpty     = 0x02
@@ -24,16 +26,18 @@ const (
 	tagMalformed = 0x04
 
 	// bodyEnd terminates the elements of a list, set, map, tuple or UDT. It sorts before every tag, so of two values
-	// with equal beginnings, the shorter sorts first.
+	// with equal beginnings, the shorter sorts first. No element begins with it.
 	bodyEnd = 0x00
 
-	// Variable-length bytes: 00 is escaped as 00 FF, and 00 01 is the terminator.
+	// Variable-length bytes: 00 is escaped as 00 FF, and 00 01 is the terminator. A text therefore sorts before its
+	// continuations, also if they begin with a zero byte.
 	escape           = 0x00
 	escapedZero      = 0xFF
 	escapeTerminator = 0x01
 )
 
-// ErrOrdered means that bytes are not the ordered form of any value of the type.
+// ErrOrdered means that bytes are not the ordered form of any value of the type (errors.Is). It is a sign of damage,
+// not of a client's mistake.
 var ErrOrdered = errors.New("types: malformed ordered key")
 
 // AppendOrdered appends the order-preserving form of a value: bytes.Compare of two such forms has the sign of Compare
@@ -42,6 +46,7 @@ var ErrOrdered = errors.New("types: malformed ordered key")
 // Values that compare equal have the same ordered form even if their wire forms differ: in a decimal's scale, the bits
 // of a NaN, a boolean's non-zero byte, a varint's superfluous leading bytes, or a tuple's missing trailing fields.
 // Duration has no order in CQL, and package schema does not allow it in keys; here it sorts as bytes.
+// The value is encoded in ascending order first: all inner components are inverted together.
 func (t *Type) AppendOrdered(dst, wire []byte, desc bool) []byte {
 	start := len(dst)
 	dst = appendOrdered(t, dst, wire)
@@ -52,7 +57,8 @@ func (t *Type) AppendOrdered(dst, wire []byte, desc bool) []byte {
 }
 
 // ConsumeOrdered decodes one component from the front of src. It appends the value's wire form to dst; rest is the
-// remainder of src. For null, wire is nil; for any value it is not nil, even if nothing was appended.
+// remainder of src. For null, wire is nil; for any value it is not nil, even if nothing was appended. The error is
+// ErrOrdered; src may be of any origin.
 //
 // The result is a canonical wire form that compares equal to the original: a decimal has lost the trailing zeros of its
 // fraction (scale 0 if it is a whole number of moderate size), a NaN is Java's, a varint is minimal, a tuple has all
@@ -69,12 +75,14 @@ func (t *Type) ConsumeOrdered(dst, src []byte, desc bool) (wire, rest []byte, er
 	if null {
 		return nil, r.src, nil
 	}
+	// nil is null for the caller: append of nothing to a nil dst is nil.
 	if wire == nil {
 		wire = []byte{}
 	}
 	return wire, r.src, nil
 }
 
+// appendOrdered is AppendOrdered in ascending order. Parts are encoded with it.
 func appendOrdered(t *Type, dst, wire []byte) []byte {
 	if len(wire) == 0 {
 		if wire == nil {
@@ -82,6 +90,7 @@ func appendOrdered(t *Type, dst, wire []byte) []byte {
 		}
 		return append(dst, tagEmpty)
 	}
+	// The usual types: one branch, and nothing to undo.
 	if n := fixedSize(t.kind); n != 0 {
 		if len(wire) != n {
 			return appendMalformed(dst, wire)
@@ -93,6 +102,7 @@ func appendOrdered(t *Type, dst, wire []byte) []byte {
 	var ok bool
 	switch t.kind {
 	case Varint:
+		// A varint has no malformed form: any bytes are a number.
 		return appendOrderedVarint(dst, wire)
 	case Decimal:
 		dst, ok = appendOrderedDecimal(dst, wire)
@@ -107,14 +117,17 @@ func appendOrdered(t *Type, dst, wire []byte) []byte {
 	default: // ascii, blob, duration, inet, text
 		return appendEscaped(dst, wire)
 	}
+	// What the failed encoder has appended is cut off.
 	if !ok {
 		return appendMalformed(dst[:start], wire)
 	}
 	return dst
 }
 
+// appendOrderedFixed appends the body of a value with a fixed size, which it has.
 func appendOrderedFixed(dst []byte, k Kind, wire []byte) []byte {
 	switch k {
+	// Flipping the sign bit of a signed number makes its unsigned order its signed order.
 	case Boolean:
 		if wire[0] != 0 {
 			return append(dst, 1)
@@ -126,6 +139,7 @@ func appendOrderedFixed(dst []byte, k Kind, wire []byte) []byte {
 		return appendBE16(dst, be16(wire)^1<<15)
 	case Int:
 		return appendBE32(dst, be32(wire)^1<<31)
+	// Dates are unsigned, with 1970 in the middle.
 	case Date:
 		return append(dst, wire...)
 	case Float:
@@ -138,15 +152,18 @@ func appendOrderedFixed(dst []byte, k Kind, wire []byte) []byte {
 	case Timeuuid:
 		hi, lo := orderedTimeuuid(wire)
 		return appendBE64(appendBE64(dst, hi), lo)
+	// Times are not negative.
 	case Time:
 		return append(dst, wire...)
 	}
 	return appendBE64(dst, be64(wire)^1<<63) // bigint, counter, timestamp
 }
 
-// orderedFloat32 maps the bits of a float so that their unsigned order equals Java's Float.compare: -0 before 0,
-// and all NaNs equal and last.
+// orderedFloat32 maps the bits of a float so that their unsigned order equals Java's Float.compare: -0 before 0, and
+// all NaNs equal and last. All bits of a negative number are inverted, and only the sign of others: larger magnitudes
+// of negative numbers sort first.
 func orderedFloat32(v uint32) uint32 {
+	// More than the bits of infinity, apart from the sign, is a NaN.
 	if v&^(1<<31) > 0x7F800000 {
 		v = 0x7FC00000
 	}
@@ -156,6 +173,7 @@ func orderedFloat32(v uint32) uint32 {
 	return v ^ 1<<31
 }
 
+// orderedFloat64 is orderedFloat32 for a double.
 func orderedFloat64(v uint64) uint64 {
 	if v&^(1<<63) > 0x7FF0000000000000 {
 		v = 0x7FF8000000000000
@@ -167,15 +185,17 @@ func orderedFloat64(v uint64) uint64 {
 }
 
 // orderedUUID moves the version to the front. It is followed by the 60-bit timestamp in a version 1 UUID, and by the
-// unchanged bytes in others.
+// unchanged bytes in others. hi and lo are compared as unsigned numbers. This is the order of Cassandra's UUIDType.
 func orderedUUID(wire []byte) (hi, lo uint64) {
 	m := be64(wire)
 	if m>>12&0xF == 1 {
 		return reorderTimestamp(m), be64(wire[8:])
 	}
+	// Version, then the 48 bits before it, then the 12 bits after it.
 	return m<<48>>60<<60 | m>>16<<12 | m&0xFFF, be64(wire[8:])
 }
 
+// unorderUUID is the inverse of orderedUUID for the first half.
 func unorderUUID(hi uint64) uint64 {
 	if hi>>60 == 1 {
 		return unreorderTimestamp(hi)
@@ -184,21 +204,28 @@ func unorderUUID(hi uint64) uint64 {
 }
 
 // signBits are the sign bits of eight bytes: CQL orders the node half of a timeuuid by signed bytes, as Cassandra does.
+// Flipping them makes the order unsigned.
 const signBits = 0x8080808080808080
 
+// orderedTimeuuid maps a timeuuid to two numbers, which are compared as unsigned ones: its timestamp with the version,
+// as a signed number, then the node half.
 func orderedTimeuuid(wire []byte) (hi, lo uint64) {
 	return reorderTimestamp(be64(wire)) ^ 1<<63, be64(wire[8:]) ^ signBits
 }
 
-// reorderTimestamp converts time_low, time_mid, version and time_hi to version and timestamp.
+// reorderTimestamp converts time_low, time_mid, version and time_hi to version and timestamp: the parts of the
+// timestamp are in reverse order in a UUID.
 func reorderTimestamp(m uint64) uint64 { return m<<48 | m<<16&0xFFFF00000000 | m>>32 }
 
+// unreorderTimestamp is the inverse of reorderTimestamp.
 func unreorderTimestamp(v uint64) uint64 { return v<<32 | v>>16&0xFFFF0000 | v>>48 }
 
+// appendMalformed appends the form of bytes that are invalid for their type, with its tag.
 func appendMalformed(dst, wire []byte) []byte {
 	return appendEscaped(append(dst, tagMalformed), wire)
 }
 
+// appendEscaped appends bytes with their zeros escaped, and the terminator.
 func appendEscaped(dst, b []byte) []byte {
 	for {
 		i := bytes.IndexByte(b, 0)
@@ -211,21 +238,25 @@ func appendEscaped(dst, b []byte) []byte {
 	return append(append(dst, b...), escape, escapeTerminator)
 }
 
+// invert inverts all bits of b.
 func invert(b []byte) {
 	for i := range b {
 		b[i] ^= 0xFF
 	}
 }
 
-// orderedReader consumes ordered bytes, inverted if mask is FF. The first failure is sticky.
+// orderedReader consumes ordered bytes, inverted if mask is FF. The first failure is sticky: methods then return zeros
+// and consume nothing, so that callers need only check bad at the end, and in loops.
 type orderedReader struct {
 	src  []byte
 	mask byte
 	bad  bool
 }
 
+// fail makes src empty, so that later reads fail at once.
 func (r *orderedReader) fail() { r.bad, r.src = true, nil }
 
+// byte consumes one byte.
 func (r *orderedReader) byte() byte {
 	if len(r.src) == 0 {
 		r.fail()
@@ -236,7 +267,7 @@ func (r *orderedReader) byte() byte {
 	return b
 }
 
-// uint64 consumes eight bytes, the usual size of a clustering column, at once.
+// uint64 consumes eight bytes, the usual size of a clustering column, at once. The mask is repeated in each byte.
 func (r *orderedReader) uint64() uint64 {
 	if len(r.src) < 8 {
 		r.fail()
@@ -247,6 +278,7 @@ func (r *orderedReader) uint64() uint64 {
 	return v ^ uint64(r.mask)*0x0101010101010101
 }
 
+// uint consumes a big-endian number of n bytes, no more than 8.
 func (r *orderedReader) uint(n int) (v uint64) {
 	if len(r.src) < n {
 		r.fail()
@@ -259,7 +291,7 @@ func (r *orderedReader) uint(n int) (v uint64) {
 	return v
 }
 
-// raw appends the next n bytes.
+// raw appends the next n bytes, without the mask.
 func (r *orderedReader) raw(dst []byte, n int) []byte {
 	if n < 0 || len(r.src) < n {
 		r.fail()
@@ -274,14 +306,17 @@ func (r *orderedReader) raw(dst []byte, n int) []byte {
 	return dst
 }
 
+// escaped appends the bytes up to the terminator, which it consumes. Between zeros it copies whole runs.
 func (r *orderedReader) escaped(dst []byte) []byte {
 	for {
+		// Escape and terminator have two bytes.
 		i := bytes.IndexByte(r.src, escape^r.mask)
 		if i < 0 || i+1 >= len(r.src) {
 			r.fail()
 			return dst
 		}
 		dst = r.raw(dst, i)
+		// After raw, the zero byte is first.
 		switch b := r.src[1] ^ r.mask; b {
 		case escapedZero:
 			dst = append(dst, 0)
@@ -296,7 +331,8 @@ func (r *orderedReader) escaped(dst []byte) []byte {
 	}
 }
 
-// consumeOrdered appends the next component's wire form to dst, or reports that it is null.
+// consumeOrdered appends the next component's wire form to dst, or reports that it is null. dst is returned even after
+// a failure.
 func consumeOrdered(t *Type, dst []byte, r *orderedReader) (wire []byte, null bool) {
 	switch r.byte() {
 	case tagNull:
@@ -312,10 +348,13 @@ func consumeOrdered(t *Type, dst []byte, r *orderedReader) (wire []byte, null bo
 	return dst, false
 }
 
+// consumeBody appends the wire form of a body. It is the inverse of appendOrdered after the tag.
 func consumeBody(t *Type, dst []byte, r *orderedReader) []byte {
 	switch t.kind {
+	// Their bodies are their wire forms.
 	case Boolean, Date, Time:
 		return r.raw(dst, fixedSize(t.kind))
+	// A failed read returns 0; r.bad makes the caller discard the result.
 	case Tinyint:
 		return append(dst, byte(r.uint(1))^0x80)
 	case Smallint:
@@ -326,6 +365,7 @@ func consumeBody(t *Type, dst []byte, r *orderedReader) []byte {
 		return appendBE64(dst, r.uint64()^1<<63)
 	case Float:
 		v := uint32(r.uint(4))
+		// The upper bit is set for numbers that were not negative.
 		if v>>31 == 0 {
 			return appendBE32(dst, ^v)
 		}

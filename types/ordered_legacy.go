@@ -8,7 +8,8 @@ import (
 
 // The ordered form of a composite is, for each component, its ordered form, inverted if its order is reversed, and the
 // byte that ends it, as a signed number; then bodyEnd. The components of a dynamic composite begin with the name of
-// their class. After bodyEnd, it has a byte for each component: how the class is written.
+// their class. After bodyEnd, it has a byte for each component: how the class is written. These bytes decide last, so
+// that two forms of the same class sort by value.
 const (
 	formShort = 1 // the class without its package
 	formLong  = 2 // the class; larger numbers are aliases
@@ -17,6 +18,7 @@ const (
 )
 
 // appendOrderedLegacy appends the body of a Custom type, or returns false for bytes that are not a value of the type.
+// Values of unknown classes sort as bytes.
 func appendOrderedLegacy(t *Type, dst, b []byte) ([]byte, bool) {
 	switch legacyKindOf(t) {
 	case lexicalUUID:
@@ -24,6 +26,7 @@ func appendOrderedLegacy(t *Type, dst, b []byte) ([]byte, bool) {
 		if len(b) != uuidBytes {
 			return dst, false
 		}
+		// Java compares the halves as signed numbers.
 		return appendBE64(appendBE64(dst, be64(b)^1<<63), be64(b[8:])^1<<63), true
 	case composite:
 		return t.legacy.appendComposite(dst, b)
@@ -33,6 +36,7 @@ func appendOrderedLegacy(t *Type, dst, b []byte) ([]byte, bool) {
 	return appendEscaped(dst, b), true
 }
 
+// appendComposite appends the components of a composite. Missing components at the end are valid.
 func (l *legacyType) appendComposite(dst, b []byte) ([]byte, bool) {
 	c := wire.NewCursor(b)
 	for i := 0; c.Len() > 0; i++ {
@@ -47,6 +51,7 @@ func (l *legacyType) appendComposite(dst, b []byte) ([]byte, bool) {
 	return append(dst, bodyEnd), true
 }
 
+// appendDynamic appends the components of a dynamic composite, and then the forms of their classes.
 func (l *legacyType) appendDynamic(dst, b []byte) ([]byte, bool) {
 	c := wire.NewCursor(b)
 	var forms []byte
@@ -56,6 +61,7 @@ func (l *legacyType) appendDynamic(dst, b []byte) ([]byte, bool) {
 			return dst, false
 		}
 		forms = append(forms, form)
+		// Without the package, so that both forms of a class sort together.
 		dst = appendEscaped(dst, []byte(strings.TrimPrefix(of.class(), marshalPackage)))
 		if dst, ok = of.appendOrdered(dst, &c); !ok {
 			return dst, false
@@ -64,20 +70,21 @@ func (l *legacyType) appendDynamic(dst, b []byte) ([]byte, bool) {
 	return append(append(dst, bodyEnd), forms...), true
 }
 
-// appendOrdered appends the next component of c.
+// appendOrdered appends the next component of c: a length of 2 bytes, the value, and the byte that ends it.
 func (of component) appendOrdered(dst []byte, c *wire.Cursor) ([]byte, bool) {
 	v := c.Take(int(c.Uint16()))
 	end := c.Uint8()
 	if c.Err() != nil {
 		return dst, false
 	}
+	// An empty component is the empty value, not null.
 	if v == nil {
 		v = []byte{}
 	}
 	return append(of.t.AppendOrdered(dst, v, of.reversed), end^signBit), true
 }
 
-// consumeLegacy appends the wire form of a body.
+// consumeLegacy appends the wire form of a body. It is the inverse of appendOrderedLegacy.
 func consumeLegacy(t *Type, dst []byte, r *orderedReader) []byte {
 	switch legacyKindOf(t) {
 	case lexicalUUID:
@@ -98,6 +105,7 @@ func consumeLegacy(t *Type, dst []byte, r *orderedReader) []byte {
 	return r.escaped(dst)
 }
 
+// consumeDynamic appends a dynamic composite. The classes' forms come last, so that the values wait in memory.
 func (l *legacyType) consumeDynamic(dst []byte, r *orderedReader) []byte {
 	var classes []string
 	var values [][]byte
@@ -110,6 +118,7 @@ func (l *legacyType) consumeDynamic(dst []byte, r *orderedReader) []byte {
 		}
 		classes, values = append(classes, class), append(values, of.consume(nil, r))
 	}
+	// One form for each component.
 	for i, class := range classes {
 		switch form := r.byte(); form {
 		case formLong:
@@ -125,12 +134,14 @@ func (l *legacyType) consumeDynamic(dst []byte, r *orderedReader) []byte {
 	return dst
 }
 
-// consume appends the wire form of the next component.
+// consume appends the wire form of the next component. A component is never null, and shorter than 64 KiB.
 func (of component) consume(dst []byte, r *orderedReader) []byte {
 	start := len(dst)
+	// A reversed component within a descending column is ascending again.
 	if of.reversed {
 		r.mask ^= 0xFF
 	}
+	// Space for the length, which is known afterwards.
 	dst, null := consumeOrdered(of.t, append(dst, 0, 0), r)
 	if of.reversed {
 		r.mask ^= 0xFF

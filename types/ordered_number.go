@@ -7,13 +7,10 @@ import (
 	"strconv"
 )
 
-// The body of a varint is its sign and length, then its minimal two's complement bytes. A longer number is further from
-// zero, so the length decides first. Numbers with the same length and sign sort by their bytes.
-//
-//	80+n bytes        n < 7F bytes, not negative       FF nnnn bytes   for longer ones
-//	7F-n bytes        negative                         00 ^nnnn bytes
+// varintLong is the length from which the length has bytes of its own.
 const varintLong = 0x7F
 
+// appendOrderedVarint appends the body of a varint.
 func appendOrderedVarint(dst, wire []byte) []byte {
 	b := minimalInt(wire)
 	n := len(b)
@@ -22,6 +19,7 @@ func appendOrderedVarint(dst, wire []byte) []byte {
 		dst = append(dst, byte(0x7F-n))
 	case n < varintLong:
 		dst = append(dst, byte(0x80+n))
+	// Inverted: a longer negative number is smaller.
 	case negative:
 		dst = appendBE32(append(dst, 0x00), ^uint32(n))
 	default:
@@ -30,11 +28,13 @@ func appendOrderedVarint(dst, wire []byte) []byte {
 	return append(dst, b...)
 }
 
+// consumeOrderedVarint appends the minimal form.
 func consumeOrderedVarint(dst []byte, r *orderedReader) []byte {
 	return r.raw(dst, r.varintSize())
 }
 
-// varintSize consumes the number of bytes of a varint.
+// varintSize consumes the number of bytes of a varint. Zero bytes do not occur, and are a failure. The number is not
+// checked against the remaining bytes: raw and skip do.
 func (r *orderedReader) varintSize() int {
 	n := 0
 	switch b := r.byte(); {
@@ -53,7 +53,7 @@ func (r *orderedReader) varintSize() int {
 	return n
 }
 
-// minimalInt returns b without the leading bytes that only repeat the sign. b is not empty.
+// minimalInt returns b without the leading bytes that only repeat the sign. b is not empty. The result is part of b.
 func minimalInt(b []byte) []byte {
 	for len(b) > 1 && (b[0] == 0 && b[1] < 0x80 || b[0] == 0xFF && b[1] >= 0x80) {
 		b = b[1:]
@@ -65,12 +65,14 @@ func minimalInt(b []byte) []byte {
 // digits in pairs, and an end. Pair dd is byte dd+1, so the end (00) sorts before every pair. For a negative number, e,
 // pairs and end are inverted. Zero is the sign byte alone.
 //
-// The encoding depends on e, not on the scale: 1E+1000000000 takes as little space as 1.
+// The encoding depends on e, not on the scale: 1E+1000000000 takes as little space as 1. Equal numbers with different
+// scales have the same encoding.
 const (
 	decimalNegative = 0x01
 	decimalZero     = 0x02
 	decimalPositive = 0x03
 
+	// e has more than 32 bits: the scale has 32, and the digits add to it.
 	exponentBias  = 1 << 39
 	exponentBytes = 5
 
@@ -82,12 +84,13 @@ const (
 )
 
 // decimalDigits returns a decimal's sign (-1, 0, 1), exponent e and digits without zeros at either end. The digits use
-// buf if they fit.
+// buf if they fit. ok is false for fewer than 4 bytes. The value is sign × 0.digits × 10^e.
 func decimalDigits(buf, wire []byte) (sign int, e int64, digits []byte, ok bool) {
 	if len(wire) < 4 {
 		return 0, 0, nil, false
 	}
 	scale, unscaled := int64(int32(be32(wire))), wire[4:]
+	// Most numbers fit into 64 bits.
 	if len(unscaled) <= 8 {
 		v := int64(0)
 		if len(unscaled) > 0 {
@@ -98,6 +101,7 @@ func decimalDigits(buf, wire []byte) (sign int, e int64, digits []byte, ok bool)
 		}
 		sign = 1
 		u := uint64(v)
+		// -u is right for the least int64, too.
 		if v < 0 {
 			sign, u = -1, -u
 		}
@@ -106,10 +110,12 @@ func decimalDigits(buf, wire []byte) (sign int, e int64, digits []byte, ok bool)
 		x := decodeBig(unscaled)
 		sign = x.Sign()
 		digits = x.Append(buf[:0], 10)
+		// Append writes a minus sign.
 		if sign < 0 {
 			digits = digits[1:]
 		}
 	}
+	// Before trailing zeros are cut off: they are part of the number's length.
 	e = int64(len(digits)) - scale
 	digits = bytes.TrimRight(digits, "0")
 	if len(digits) == 0 {
@@ -118,6 +124,7 @@ func decimalDigits(buf, wire []byte) (sign int, e int64, digits []byte, ok bool)
 	return sign, e, digits, true
 }
 
+// appendOrderedDecimal appends the body of a decimal, or returns false for bytes that are none.
 func appendOrderedDecimal(dst, wire []byte) ([]byte, bool) {
 	var buf [40]byte
 	sign, e, digits, ok := decimalDigits(buf[:], wire)
@@ -132,12 +139,14 @@ func appendOrderedDecimal(dst, wire []byte) ([]byte, bool) {
 		dst = append(dst, decimalNegative)
 	}
 	start := len(dst)
+	// e is biased, so that it sorts as an unsigned number.
 	v := uint64(e + exponentBias)
 	dst = append(dst, byte(v>>32), byte(v>>24), byte(v>>16), byte(v>>8), byte(v))
 	for len(digits) > 1 {
 		dst = append(dst, (digits[0]-'0')*10+digits[1]-'0'+1)
 		digits = digits[2:]
 	}
+	// An odd last digit is a pair with zero, which decoding cuts off.
 	if len(digits) == 1 {
 		dst = append(dst, (digits[0]-'0')*10+1)
 	}
@@ -148,11 +157,13 @@ func appendOrderedDecimal(dst, wire []byte) ([]byte, bool) {
 	return dst, true
 }
 
+// consumeOrderedDecimal appends the canonical wire form of a decimal.
 func consumeOrderedDecimal(dst []byte, r *orderedReader) []byte {
 	sign := r.byte()
 	flip := byte(0)
 	switch sign {
 	case decimalZero:
+		// Zero has scale 0 and one byte.
 		return append(dst, 0, 0, 0, 0, 0)
 	case decimalNegative:
 		flip = 0xFF
@@ -161,6 +172,7 @@ func consumeOrderedDecimal(dst []byte, r *orderedReader) []byte {
 		r.fail()
 		return dst
 	}
+	// For negative numbers the inner bytes are inverted once more.
 	r.mask ^= flip
 	e := int64(r.uint(exponentBytes)) - exponentBias
 	var buf [48]byte
@@ -177,6 +189,7 @@ func consumeOrderedDecimal(dst []byte, r *orderedReader) []byte {
 		digits = append(digits, '0'+(b-1)/10, '0'+(b-1)%10)
 	}
 	r.mask ^= flip
+	// The zero of an odd last pair.
 	digits = bytes.TrimRight(digits, "0")
 	if len(digits) == 0 || digits[0] == '0' || r.bad {
 		r.fail()
@@ -190,13 +203,15 @@ func consumeOrderedDecimal(dst []byte, r *orderedReader) []byte {
 	return appendDecimalDigits(dst, sign == decimalNegative, digits, scale)
 }
 
-// canonicalScale restores the trailing zeros of a whole number, so that its scale is 0, unless there are too many.
+// canonicalScale restores the trailing zeros of a whole number, so that its scale is 0, unless there are too many. It
+// fails if the scale cannot be represented, which no encoded number causes.
 func canonicalScale(digits []byte, scale int64) ([]byte, int32, bool) {
 	zeros := int64(0)
 	switch {
 	case scale < 0 && scale >= -wholeZerosMax:
 		zeros = -scale
 	case scale < math.MinInt32:
+		// The scale has 32 bits: a smaller one needs zeros in the digits.
 		zeros = math.MinInt32 - scale
 	}
 	if zeros > digitsMax || scale > math.MaxInt32 {
@@ -208,6 +223,7 @@ func canonicalScale(digits []byte, scale int64) ([]byte, int32, bool) {
 	return digits, int32(scale + zeros), true
 }
 
+// appendDecimalDigits appends the wire form of a decimal. Up to 18 digits fit into an int64.
 func appendDecimalDigits(dst []byte, negative bool, digits []byte, scale int32) []byte {
 	dst = appendBE32(dst, uint32(scale))
 	if len(digits) <= 18 {

@@ -3,9 +3,10 @@ package types
 import "cqld/internal/wire"
 
 // appendOrderedCollection appends the elements, or alternating keys and values, and the end. It returns false for bytes
-// that are not a collection.
+// that are not a collection. Elements are encoded in the order of the value: Normalize has sorted sets and maps.
 func appendOrderedCollection(t *Type, dst, b []byte) ([]byte, bool) {
 	c := wire.NewCursor(b)
+	// The count is bounded by the bytes that are there.
 	n := c.IntCount(4 * len(t.elems))
 	for range n {
 		for _, e := range t.elems {
@@ -16,9 +17,12 @@ func appendOrderedCollection(t *Type, dst, b []byte) ([]byte, bool) {
 			dst = appendOrdered(e, dst, v)
 		}
 	}
+	// Bytes after the last element make the value malformed.
 	return append(dst, bodyEnd), c.Finish() == nil
 }
 
+// consumeOrderedCollection appends the wire form. The number of elements is only known at the end, so its place is
+// filled afterwards.
 func consumeOrderedCollection(t *Type, dst []byte, r *orderedReader) []byte {
 	start := len(dst)
 	dst = append(dst, 0, 0, 0, 0)
@@ -33,7 +37,7 @@ func consumeOrderedCollection(t *Type, dst []byte, r *orderedReader) []byte {
 	return dst
 }
 
-// end consumes the end of a body if it is next.
+// end consumes the end of a body if it is next. At the end of src it is not, and the next read fails.
 func (r *orderedReader) end() bool {
 	if len(r.src) == 0 || r.src[0]^r.mask != bodyEnd {
 		return false
@@ -42,7 +46,7 @@ func (r *orderedReader) end() bool {
 	return true
 }
 
-// consumeElement appends the next component as a [bytes].
+// consumeElement appends the next component as a [bytes]: -1 as its length means null.
 func consumeElement(t *Type, dst []byte, r *orderedReader) []byte {
 	start := len(dst)
 	dst, null := consumeOrdered(t, append(dst, 0xFF, 0xFF, 0xFF, 0xFF), r)
@@ -70,9 +74,11 @@ func appendOrderedFields(t *Type, dst, b []byte) ([]byte, bool) {
 			set = len(dst)
 		}
 	}
+	// Bytes after the last field make the value malformed.
 	return append(dst[:set], bodyEnd), c.Finish() == nil
 }
 
+// consumeOrderedFields appends all fields of the type. Missing ones are null.
 func consumeOrderedFields(t *Type, dst []byte, r *orderedReader) []byte {
 	i := 0
 	for ; !r.end() && !r.bad; i++ {
@@ -88,7 +94,8 @@ func consumeOrderedFields(t *Type, dst []byte, r *orderedReader) []byte {
 	return dst
 }
 
-// appendOrderedVector appends the elements. The type determines their number, so there is no end.
+// appendOrderedVector appends the elements. The type determines their number, so there is no end. It returns false for
+// bytes that are not a vector.
 func appendOrderedVector(t *Type, dst, b []byte) ([]byte, bool) {
 	c := wire.NewCursor(b)
 	for range t.dims {
@@ -101,6 +108,7 @@ func appendOrderedVector(t *Type, dst, b []byte) ([]byte, bool) {
 	return dst, c.Finish() == nil
 }
 
+// consumeOrderedVector appends the elements, with their lengths if these are not fixed.
 func consumeOrderedVector(t *Type, dst []byte, r *orderedReader) []byte {
 	e := t.elems[0]
 	var scratch []byte
@@ -108,10 +116,12 @@ func consumeOrderedVector(t *Type, dst []byte, r *orderedReader) []byte {
 		if n := e.FixedLength(); n != 0 {
 			start := len(dst)
 			dst, _ = consumeOrdered(e, dst, r)
+			// A null or malformed element has no place in the fixed form.
 			if len(dst)-start != n {
 				r.fail()
 			}
 		} else {
+			// The length precedes the element, so that it is decoded apart.
 			scratch, _ = consumeOrdered(e, scratch[:0], r)
 			dst = append(wire.AppendUnsignedVint(dst, uint64(len(scratch))), scratch...)
 		}
@@ -122,12 +132,14 @@ func consumeOrderedVector(t *Type, dst []byte, r *orderedReader) []byte {
 	return dst
 }
 
-// vectorElement consumes the next element of a vector's wire form.
+// vectorElement consumes the next element of a vector's wire form. It returns nil after a failure of c. The element
+// points into the value.
 func vectorElement(t *Type, c *wire.Cursor) []byte {
 	if n := t.elems[0].FixedLength(); n != 0 {
 		return c.Take(n)
 	}
 	n := c.UnsignedVint()
+	// Compared before the conversion to int, which could overflow.
 	if n > uint64(c.Len()) {
 		c.Fail(wire.ErrShort)
 		return nil
@@ -137,7 +149,7 @@ func vectorElement(t *Type, c *wire.Cursor) []byte {
 
 // FixedLength returns the length of all values of a type for which Cassandra declares a fixed one, otherwise 0. Vectors
 // store elements of such types without their lengths. Cassandra declares none for tinyint, smallint, date, time and
-// counter.
+// counter. A vector of elements with a fixed length has one, too.
 func (t *Type) FixedLength() int {
 	switch t.kind {
 	case Boolean, Int, Bigint, Float, Double, Timestamp, UUID, Timeuuid:

@@ -6,7 +6,7 @@ import (
 )
 
 // SkipOrdered skips one component at the front of src without decoding the value, and returns the remainder. It is for
-// readers that need a later component.
+// readers that need a later component. It accepts what ConsumeOrdered accepts, but checks values less.
 func (t *Type) SkipOrdered(src []byte, desc bool) (rest []byte, err error) {
 	r := orderedReader{src: src}
 	if desc {
@@ -19,6 +19,7 @@ func (t *Type) SkipOrdered(src []byte, desc bool) (rest []byte, err error) {
 	return r.src, nil
 }
 
+// skipOrdered skips a component with its tag.
 func skipOrdered(t *Type, r *orderedReader) {
 	switch r.byte() {
 	case tagNull, tagEmpty:
@@ -31,6 +32,7 @@ func skipOrdered(t *Type, r *orderedReader) {
 	}
 }
 
+// skipBody skips a body. It is parallel to consumeBody.
 func skipBody(t *Type, r *orderedReader) {
 	if n := fixedSize(t.kind); n != 0 {
 		r.skip(n)
@@ -60,12 +62,14 @@ func skipBody(t *Type, r *orderedReader) {
 			skipOrdered(t.elems[0], r)
 		}
 	case Custom:
+		// Legacy types are rare: decoding them is good enough.
 		consumeLegacy(t, nil, r)
 	default:
 		r.skipEscaped()
 	}
 }
 
+// skip skips n bytes.
 func (r *orderedReader) skip(n int) {
 	if n < 0 || len(r.src) < n {
 		r.fail()
@@ -74,6 +78,7 @@ func (r *orderedReader) skip(n int) {
 	r.src = r.src[n:]
 }
 
+// skipEscaped skips escaped bytes and their terminator.
 func (r *orderedReader) skipEscaped() {
 	for {
 		i := bytes.IndexByte(r.src, escape^r.mask)
@@ -93,12 +98,14 @@ func (r *orderedReader) skipEscaped() {
 	}
 }
 
+// skipDecimal skips a decimal. Pairs are never equal to the end, so that it can be searched.
 func (r *orderedReader) skipDecimal() {
 	end := byte(bodyEnd) ^ r.mask
 	switch r.byte() {
 	case decimalZero:
 		return
 	case decimalNegative:
+		// Negative numbers are inverted, with their end.
 		end ^= 0xFF
 	case decimalPositive:
 	default:

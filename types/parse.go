@@ -8,7 +8,7 @@ import (
 
 // ParseCQL parses a type in CQL's syntax, which String writes. udt finds user-defined types (not frozen) by name,
 // without quotes and case-sensitively; keyspace is "" if the text names none. udt may be nil if there are no such
-// types. The error is a *TypeError.
+// types. The error is a *TypeError. The grammar of statements has a parser of its own, which this package cannot use.
 func ParseCQL(text string, udt func(keyspace, name string) (*Type, bool)) (*Type, error) {
 	p := cqlParser{text: text, udt: udt}
 	t := p.parse(0)
@@ -22,13 +22,16 @@ func ParseCQL(text string, udt func(keyspace, name string) (*Type, bool)) (*Type
 	return t, nil
 }
 
+// cqlParser parses one text. The first error is sticky.
 type cqlParser struct {
 	text string
-	at   int
-	udt  func(keyspace, name string) (*Type, bool)
-	err  error
+	// The position in text.
+	at  int
+	udt func(keyspace, name string) (*Type, bool)
+	err error
 }
 
+// fail keeps the first error, and ends the text so that all loops end.
 func (p *cqlParser) fail(format string, args ...any) {
 	if p.err == nil {
 		p.err = &TypeError{Text: p.text,
@@ -37,12 +40,14 @@ func (p *cqlParser) fail(format string, args ...any) {
 	p.at = len(p.text)
 }
 
+// space skips white space.
 func (p *cqlParser) space() {
 	for p.at < len(p.text) && (p.text[p.at] == ' ' || p.text[p.at] == '\t' || p.text[p.at] == '\n') {
 		p.at++
 	}
 }
 
+// next consumes c, after optional space, if it is next.
 func (p *cqlParser) next(c byte) bool {
 	p.space()
 	if p.at < len(p.text) && p.text[p.at] == c {
@@ -52,13 +57,15 @@ func (p *cqlParser) next(c byte) bool {
 	return false
 }
 
+// expect consumes c, or fails.
 func (p *cqlParser) expect(c byte) {
 	if !p.next(c) {
 		p.fail("expected '%c' at %d", c, p.at)
 	}
 }
 
-// quoted consumes text between q and q, in which a doubled q stands for one. The first q is already consumed.
+// quoted consumes text between q and q, in which a doubled q stands for one. The first q is already consumed. It
+// returns the text without quotes.
 func (p *cqlParser) quoted(q byte) string {
 	var b strings.Builder
 	for p.at < len(p.text) {
@@ -78,13 +85,15 @@ func (p *cqlParser) quoted(q byte) string {
 	return ""
 }
 
-// name consumes an identifier. quoted means that it was in quotes and therefore names no native type.
+// name consumes an identifier. quoted means that it was in quotes and therefore names no native type. Other names are
+// in lower case.
 func (p *cqlParser) name() (name string, quoted bool) {
 	if p.next('"') {
 		return p.quoted('"'), true
 	}
 	start := p.at
 	for p.at < len(p.text) {
+		// Upper case becomes lower case; for characters that are not letters the result is not a letter.
 		c := p.text[p.at] | 0x20
 		if c >= 'a' && c <= 'z' || p.text[p.at] == '_' || p.at > start && c >= '0' && c <= '9' {
 			p.at++
@@ -98,11 +107,13 @@ func (p *cqlParser) name() (name string, quoted bool) {
 	return strings.ToLower(p.text[start:p.at]), false
 }
 
+// parse parses a type. After a failure it returns some type, so that callers need not check for nil.
 func (p *cqlParser) parse(depth int) *Type {
 	if depth > nestingMax {
 		p.fail("types nested deeper than %d", nestingMax)
 		return Native(Blob)
 	}
+	// A class name in quotes.
 	if p.next('\'') {
 		class := p.quoted('\'')
 		t, err := ParseClass(class)
@@ -118,6 +129,7 @@ func (p *cqlParser) parse(depth int) *Type {
 	}
 	if !quoted {
 		switch name {
+		// Without <, these words may be names of user-defined types.
 		case "list", "set", "map", "tuple", "vector", "frozen":
 			if p.next('<') {
 				return p.parts(name, depth)
@@ -131,10 +143,12 @@ func (p *cqlParser) parse(depth int) *Type {
 	return p.userType(name)
 }
 
+// parts parses the types in <>, after the opening one. word is what precedes it.
 func (p *cqlParser) parts(word string, depth int) *Type {
 	var elems []*Type
 	dims := 0
 	for p.err == nil {
+		// The second part of a vector is a number.
 		if word == "vector" && len(elems) == 1 {
 			dims = p.dimensions()
 		} else {
@@ -170,12 +184,14 @@ func (p *cqlParser) parts(word string, depth int) *Type {
 	case "vector":
 		return NewVector(elems[0], dims)
 	}
+	// frozen<> around a scalar is an error in CQL, too.
 	if elems[0].kind < List {
 		p.fail("frozen<> is only allowed on collections, tuples, and user-defined types (got %s)", elems[0])
 	}
 	return elems[0].Freeze()
 }
 
+// dimensions parses the number of dimensions of a vector.
 func (p *cqlParser) dimensions() int {
 	p.space()
 	start := p.at
@@ -189,6 +205,7 @@ func (p *cqlParser) dimensions() int {
 	return n
 }
 
+// userType finds the user-defined type of a name, or of a name after its keyspace.
 func (p *cqlParser) userType(name string) *Type {
 	keyspace := ""
 	if p.next('.') {

@@ -7,20 +7,23 @@ import (
 	"strings"
 )
 
-// marshalPackage is the Java package of Cassandra's type classes. Drivers know custom types by these names.
+// marshalPackage is the Java package of Cassandra's type classes. Drivers know custom types by these names. Texts of
+// classes may omit it.
 const marshalPackage = "org.apache.cassandra.db.marshal."
 
-// TypeError means that a text is not the name of a type.
+// TypeError means that a text is not the name of a type. Reason is the whole message.
 type TypeError struct {
 	Text   string // the whole text
 	Reason string
 }
 
+// Error returns Reason.
 func (e *TypeError) Error() string { return e.Reason }
 
-// nestingMax bounds the nesting of types, so that a text cannot exhaust the stack.
+// nestingMax bounds the nesting of types, and of JSON, so that a text cannot exhaust the stack.
 const nestingMax = 400
 
+// nativeClass returns the class of a native type without its package, or "" for other kinds.
 func nativeClass(k Kind) string {
 	switch k {
 	case Ascii:
@@ -68,7 +71,8 @@ func nativeClass(k Kind) string {
 }
 
 // MarshalClass returns the type's Java class, as Cassandra uses it internally, and as clients see it if the native
-// protocol has no id for the type: "org.apache.cassandra.db.marshal.VectorType(….FloatType , 3)".
+// protocol has no id for the type: "org.apache.cassandra.db.marshal.VectorType(….FloatType , 3)". Names of types and
+// fields are hexadecimal in it.
 func (t *Type) MarshalClass() string {
 	var b strings.Builder
 	writeClass(t, &b, false, false)
@@ -76,7 +80,7 @@ func (t *Type) MarshalClass() string {
 }
 
 // DeclaredClass is MarshalClass with FrozenType in vectors within frozen types, where Cassandra omits it.
-// ParseDeclaredClass restores the type from it as it was declared.
+// ParseDeclaredClass restores the type from it as it was declared. The schema is stored with it.
 func (t *Type) DeclaredClass() string {
 	var b strings.Builder
 	writeClass(t, &b, false, true)
@@ -84,11 +88,13 @@ func (t *Type) DeclaredClass() string {
 }
 
 // writeClass writes FrozenType once, around the outermost frozen part, and, if declared is true, again in vectors.
+// inFrozen means that an outer part is frozen.
 func writeClass(t *Type, b *strings.Builder, inFrozen, declared bool) {
 	wrap := t.frozen && !inFrozen && (t.kind.IsCollection() || t.kind == UDT)
 	if wrap {
 		b.WriteString(marshalPackage + "FrozenType(")
 	}
+	// Tuples freeze their parts without the word.
 	inner := inFrozen || wrap || t.kind == Tuple
 	switch t.kind {
 	case List, Set, Map, Tuple:
@@ -103,6 +109,7 @@ func writeClass(t *Type, b *strings.Builder, inFrozen, declared bool) {
 	case Vector:
 		b.WriteString(marshalPackage + "VectorType(")
 		writeClass(t.elems[0], b, inner && !declared, declared)
+		// The spaces are Cassandra's.
 		b.WriteString(" , " + strconv.Itoa(t.dims) + ")")
 	case UDT:
 		b.WriteString(marshalPackage + "UserType(" + t.keyspace + "," + hex.EncodeToString([]byte(t.name)))
@@ -121,6 +128,7 @@ func writeClass(t *Type, b *strings.Builder, inFrozen, declared bool) {
 	}
 }
 
+// partsClass returns the class of a collection or tuple without its package.
 func partsClass(k Kind) string {
 	switch k {
 	case List:
@@ -135,15 +143,16 @@ func partsClass(k Kind) string {
 
 // ParseClass parses a class name in a statement, with or without the package name. Types in vectors become frozen, as
 // in Cassandra. ReversedType is replaced by the type that it reverses. A class that is not one of CQL's types becomes a
-// Custom type. The error is a *TypeError.
+// Custom type. The error is a *TypeError. Nesting is bounded by nestingMax.
 func ParseClass(class string) (*Type, error) {
 	return parseClass(&classParser{text: class, freeze: true})
 }
 
 // ParseDeclaredClass parses the output of DeclaredClass. Unlike in ParseClass, types in vectors remain as they were
-// declared.
+// declared. Frozen types are in FrozenType.
 func ParseDeclaredClass(class string) (*Type, error) { return parseClass(&classParser{text: class}) }
 
+// parseClass parses the whole text.
 func parseClass(p *classParser) (*Type, error) {
 	t := p.parse(0)
 	p.space()
@@ -156,6 +165,7 @@ func parseClass(p *classParser) (*Type, error) {
 	return t, nil
 }
 
+// classParser parses one class name. The first error is sticky.
 type classParser struct {
 	text   string
 	freeze bool // freeze types in vectors
@@ -163,6 +173,7 @@ type classParser struct {
 	err    error
 }
 
+// fail keeps the first error, and ends the text so that all loops end.
 func (p *classParser) fail(format string, args ...any) {
 	if p.err == nil {
 		p.err = &TypeError{Text: p.text,
@@ -171,6 +182,7 @@ func (p *classParser) fail(format string, args ...any) {
 	p.at = len(p.text)
 }
 
+// space skips white space.
 func (p *classParser) space() {
 	for p.at < len(p.text) && (p.text[p.at] == ' ' || p.text[p.at] == '\t' || p.text[p.at] == '\n') {
 		p.at++
@@ -187,12 +199,14 @@ func (p *classParser) next(c byte) bool {
 	return false
 }
 
+// expect consumes c, or fails.
 func (p *classParser) expect(c byte) {
 	if !p.next(c) {
 		p.fail("expected '%c' at %d", c, p.at)
 	}
 }
 
+// word consumes the characters of a name or number, after optional space. It may be empty.
 func (p *classParser) word() string {
 	p.space()
 	start := p.at
@@ -208,6 +222,7 @@ func (p *classParser) word() string {
 	return p.text[start:p.at]
 }
 
+// parse parses a class with its parameters. After a failure it returns some type, never nil.
 func (p *classParser) parse(depth int) *Type {
 	if depth > nestingMax {
 		p.fail("types nested deeper than %d", nestingMax)
@@ -221,12 +236,14 @@ func (p *classParser) parse(depth int) *Type {
 		return Native(Blob)
 	}
 	short := strings.TrimPrefix(name, marshalPackage)
+	// Classes of Cassandra are known with and without their package.
 	switch short {
 	case frozenClass, reversedClass:
 		p.expect('(')
 		t := p.parse(depth + 1)
 		p.expect(')')
 		if short == frozenClass {
+			// Only here: components keep the order apart (component).
 			return t.Freeze()
 		}
 		return t
@@ -249,21 +266,25 @@ func (p *classParser) parse(depth int) *Type {
 	case "LegacyTimeUUIDType":
 		return Native(Timeuuid)
 	}
+	// Native types have no parameters; ones that are there are skipped.
 	for k := Ascii; k <= Varint; k++ {
 		if nativeClass(k) == short {
 			p.skipParameters()
 			return Native(k)
 		}
 	}
+	// The text of the class with its parameters becomes the name of the type.
 	p.skipParameters()
 	return NewCustom(p.text[start:p.at])
 }
 
+// parts parses the parameters of a collection, tuple or vector.
 func (p *classParser) parts(short string, depth int) *Type {
 	p.expect('(')
 	var elems []*Type
 	dims := 0
 	for p.err == nil {
+		// The second parameter of a vector is a number.
 		if short == "VectorType" && len(elems) == 1 {
 			n, err := strconv.Atoi(p.word())
 			if err != nil || n < 1 {
@@ -283,6 +304,7 @@ func (p *classParser) parts(short string, depth int) *Type {
 	case short == "MapType":
 		want = 2
 	case short == "TupleType":
+		// A tuple has any number of types but zero.
 		want = max(len(elems), 1)
 	case short == "VectorType" && dims == 0:
 		p.fail("a vector needs its dimensions")
@@ -303,12 +325,15 @@ func (p *classParser) parts(short string, depth int) *Type {
 	case "TupleType":
 		return NewTuple(elems...)
 	}
+	// Types in vectors are frozen, but for the schema's own encoding.
 	if p.freeze {
 		elems[0] = elems[0].Freeze()
 	}
 	return NewVector(elems[0], dims)
 }
 
+// userType parses the keyspace, and the name and fields in hexadecimal. The type contains its definition: no schema is
+// needed.
 func (p *classParser) userType(depth int) *Type {
 	p.expect('(')
 	keyspace := p.word()
@@ -325,6 +350,7 @@ func (p *classParser) userType(depth int) *Type {
 	return NewUDT(keyspace, name, fields, elems, false)
 }
 
+// hexWord consumes a name in hexadecimal: its UTF-8 bytes.
 func (p *classParser) hexWord() string {
 	w := p.word()
 	b, err := hex.DecodeString(w)
@@ -334,7 +360,8 @@ func (p *classParser) hexWord() string {
 	return string(b)
 }
 
-// component parses the class of a component. ReversedType reverses its order, twice not.
+// component parses the class of a component. ReversedType reverses its order, twice not. Only the outermost class may
+// be ReversedType: parse drops others.
 func (p *classParser) component(depth int) component {
 	p.space()
 	at := p.at
@@ -349,10 +376,12 @@ func (p *classParser) component(depth int) component {
 		c.reversed = !c.reversed
 		return c
 	}
+	// Not reversed: the word is read again.
 	p.at = at
 	return component{t: p.parse(depth + 1)}
 }
 
+// composite parses the parameters of CompositeType.
 func (p *classParser) composite(depth int) *Type {
 	p.expect('(')
 	var components []component
@@ -369,7 +398,8 @@ func (p *classParser) composite(depth int) *Type {
 	return newComposite(components)
 }
 
-// dynamicComposite parses aliases: (a=>Int32Type, b=>UTF8Type). Without parentheses there are none.
+// dynamicComposite parses aliases: (a=>Int32Type, b=>UTF8Type). Without parentheses there are none. An alias is one
+// character.
 func (p *classParser) dynamicComposite(depth int) *Type {
 	aliases := map[byte]component{}
 	if p.next('(') && !p.next(')') {
@@ -394,7 +424,7 @@ func (p *classParser) dynamicComposite(depth int) *Type {
 	return newDynamicComposite(aliases)
 }
 
-// skipParameters skips the balanced parameters of an unknown class.
+// skipParameters skips the balanced parameters of an unknown class, if it has any. They are not interpreted.
 func (p *classParser) skipParameters() {
 	if p.at >= len(p.text) || p.text[p.at] != '(' {
 		return
@@ -411,5 +441,6 @@ func (p *classParser) skipParameters() {
 			return
 		}
 	}
+	// The text ended first.
 	p.fail("a parenthesis is not closed")
 }

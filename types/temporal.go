@@ -16,7 +16,10 @@ const (
 	dayNanosLimit = nanosPerDay
 )
 
-// DaysFromCivil returns the number of days from 1970-01-01 to a date.
+// DaysFromCivil returns the number of days from 1970-01-01 to a date. It is negative before that day. The month is 1 to
+// 12; the day need not be in the month.
+// Years begin in March here, so that the leap day is the last of its year, and 400 years (an era) have always 146,097
+// days.
 func DaysFromCivil(year int64, month, day int) int64 {
 	if month <= 2 {
 		year--
@@ -24,15 +27,18 @@ func DaysFromCivil(year int64, month, day int) int64 {
 	era := floorDiv(year, 400)
 	yearOfEra := year - era*400
 	monthFromMarch := (month + 9) % 12
+	// The lengths of months from March repeat after five: 153 days.
 	dayOfYear := (153*monthFromMarch+2)/5 + day - 1
 	return era*146097 + yearOfEra*365 + yearOfEra/4 - yearOfEra/100 + int64(dayOfYear) - 719468
 }
 
-// CivilFromDays returns the date that many days after 1970-01-01.
+// CivilFromDays returns the date that many days after 1970-01-01. It is the inverse of DaysFromCivil.
 func CivilFromDays(days int64) (year int64, month, day int) {
+	// 719,468 days are between March 1 of year 0 and 1970-01-01.
 	days += 719468
 	era := floorDiv(days, 146097)
 	dayOfEra := days - era*146097
+	// Corrections for leap years: every 4, not every 100, every 400.
 	yearOfEra := (dayOfEra - dayOfEra/1460 + dayOfEra/36524 - dayOfEra/146096) / 365
 	dayOfYear := int(dayOfEra - (365*yearOfEra + yearOfEra/4 - yearOfEra/100))
 	monthFromMarch := (5*dayOfYear + 2) / 153
@@ -45,6 +51,7 @@ func CivilFromDays(days int64) (year int64, month, day int) {
 	return year, month, day
 }
 
+// floorDiv divides and rounds down, also for negative numbers. b is positive.
 func floorDiv(a, b int64) int64 {
 	q := a / b
 	if a%b < 0 {
@@ -53,6 +60,7 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
+// daysInMonth returns the number of days in a month, 1 to 12.
 func daysInMonth(year int64, month int) int {
 	switch month {
 	case 4, 6, 9, 11:
@@ -66,22 +74,24 @@ func daysInMonth(year int64, month int) int {
 	return 31
 }
 
-// DateFromMillis returns the day of a timestamp in UTC. ok is false if a date cannot represent it.
+// DateFromMillis returns the day of a timestamp in UTC. ok is false if a date cannot represent it: dates have 32 bits.
 func DateFromMillis(ms int64) (date uint32, ok bool) {
 	days := floorDiv(ms, millisPerDay) + dateEpoch
 	return uint32(days), days >= 0 && days < 1<<32
 }
 
-// MillisFromDate returns a date's midnight in UTC.
+// MillisFromDate returns a date's midnight in UTC, in milliseconds since 1970. No date overflows it.
 func MillisFromDate(date uint32) int64 { return (int64(date) - dateEpoch) * millisPerDay }
 
 // AddDuration adds a duration to a timestamp: first months, where a day beyond the month's end becomes its last, then
-// days, then time. ok is false if the sum exceeds the range of timestamps.
+// days, then time. ok is false if the sum exceeds the range of timestamps. Nanoseconds are cut off to milliseconds.
+// Negative durations subtract.
 func AddDuration(ms int64, d DurationValue) (sum int64, ok bool) {
 	days := floorDiv(ms, millisPerDay)
 	rest := ms - days*millisPerDay
 	if d.Months != 0 {
 		year, month, day := CivilFromDays(days)
+		// Months since year 0.
 		m := year*12 + int64(month-1) + int64(d.Months)
 		year, month = floorDiv(m, 12), int(m-floorDiv(m, 12)*12)+1
 		days = DaysFromCivil(year, month, min(day, daysInMonth(year, month)))
@@ -92,10 +102,11 @@ func AddDuration(ms int64, d DurationValue) (sum int64, ok bool) {
 		return 0, false
 	}
 	delta := d.Nanos / nanosPerMilli
+	// The sum must have moved in the direction of delta.
 	return sum + delta, (sum+delta < sum) == (delta < 0)
 }
 
-// millisFrom combines days and milliseconds, which are less than two days, without overflow.
+// millisFrom combines days and milliseconds, which are less than two days, without overflow. ms is not negative.
 func millisFrom(days, ms int64) (int64, bool) {
 	const daysMax = 1<<63/millisPerDay + 1
 	if days > daysMax || days < -daysMax {
@@ -106,6 +117,7 @@ func millisFrom(days, ms int64) (int64, bool) {
 		days, ms = days+1, ms-millisPerDay
 	}
 	p := days * millisPerDay
+	// The product overflowed.
 	if p/millisPerDay != days {
 		return 0, false
 	}
@@ -113,21 +125,24 @@ func millisFrom(days, ms int64) (int64, bool) {
 	return s, (s < p) == (ms < 0)
 }
 
-// uuidEpochMillis is the epoch of version 1 UUIDs, whose timestamps are in steps of 100 ns: 1582-10-15.
+// uuidEpochMillis is the epoch of version 1 UUIDs, whose timestamps are in steps of 100 ns: 1582-10-15. The value is in
+// milliseconds since 1970.
 const uuidEpochMillis = -12219292800000
 
-// UUIDTicks returns the timestamp of a version 1 UUID for a Unix time in milliseconds, plus steps of 100 ns.
+// UUIDTicks returns the timestamp of a version 1 UUID for a Unix time in milliseconds, plus steps of 100 ns. Only its
+// lower 60 bits are used.
 func UUIDTicks(ms, steps int64) uint64 { return uint64((ms-uuidEpochMillis)*10000 + steps) }
 
 // AppendTimeuuid appends the version 1 UUID with a timestamp (UUIDTicks) and a second half: variant, clock sequence and
-// node, which the caller has generated.
+// node, which the caller has generated. Both halves are numbers, big-endian.
 func AppendTimeuuid(dst []byte, ticks, clockAndNode uint64) []byte {
+	// The version is before the timestamp's upper bits.
 	v := ticks&(1<<60-1) | 1<<60
 	return appendBE64(appendBE64(dst, unreorderTimestamp(v)), clockAndNode)
 }
 
 // TimeuuidMillis returns the Unix time in milliseconds of a version 1 UUID, rounded towards 1970 as in Cassandra. ok is
-// false for other UUIDs.
+// false for other UUIDs, and for other lengths.
 func TimeuuidMillis(wire []byte) (ms int64, ok bool) {
 	if len(wire) != 16 || wire[6]>>4 != 1 {
 		return 0, false
@@ -142,17 +157,19 @@ const (
 	clockAndNodeLast  = 0x7F7F7F7F7F7F7F7F
 )
 
-// AppendMinTimeuuid appends the lower bound of all timeuuids of that millisecond.
+// AppendMinTimeuuid appends the lower bound of all timeuuids of that millisecond. It is a bound, not an id: many calls
+// return the same.
 func AppendMinTimeuuid(dst []byte, ms int64) []byte {
 	return AppendTimeuuid(dst, UUIDTicks(ms, 0), clockAndNodeFirst)
 }
 
-// AppendMaxTimeuuid appends the upper bound of all timeuuids of that millisecond.
+// AppendMaxTimeuuid appends the upper bound of all timeuuids of that millisecond, with its last step of 100 ns.
 func AppendMaxTimeuuid(dst []byte, ms int64) []byte {
 	return AppendTimeuuid(dst, UUIDTicks(ms, 9999), clockAndNodeLast)
 }
 
-// ParseDate parses a date: yyyy-mm-dd, with a sign if the year has more than four digits, or the number of days.
+// ParseDate parses a date: yyyy-mm-dd, with a sign if the year has more than four digits, or the number of days. The
+// number has the form of stored dates: 2^31 is 1970-01-01. The error is a *ValueError.
 func ParseDate(text string) (uint32, error) {
 	if isWholeNumber(text) {
 		n, err := strconv.ParseInt(text, 10, 64)
@@ -161,6 +178,7 @@ func ParseDate(text string) (uint32, error) {
 		}
 		return uint32(n), nil
 	}
+	// Digits with a minus sign are a number, too, and were refused as such.
 	year, month, day, rest, ok := parseISODate(text)
 	if !ok || rest != "" || day > daysInMonth(year, month) {
 		return 0, valueError(Date, "Unable to coerce '%s' to a formatted date (long)", text)
@@ -175,7 +193,8 @@ func ParseDate(text string) (uint32, error) {
 	return uint32(days), nil
 }
 
-// parseISODate parses [sign]yyyy-mm-dd at the front of s. The day may be up to 31 in any month.
+// parseISODate parses [sign]yyyy-mm-dd at the front of s. The day may be up to 31 in any month. A year of more than
+// four digits needs a sign; a plus sign is for such a year only. No year has more than nine digits.
 func parseISODate(s string) (year int64, month, day int, rest string, ok bool) {
 	signed := s != "" && (s[0] == '-' || s[0] == '+')
 	digits := s
@@ -201,9 +220,11 @@ func parseISODate(s string) (year int64, month, day int, rest string, ok bool) {
 	return year, month, day, rest[6:], month >= 1 && month <= 12 && day >= 1 && day <= 31
 }
 
+// isWholeNumber reports whether s consists of digits, perhaps after a minus sign.
 func isWholeNumber(s string) bool { return allDigits(strings.TrimPrefix(s, "-")) }
 
-// ParseTime parses a time of day: hh:mm:ss[.fffffffff], or the number of nanoseconds.
+// ParseTime parses a time of day: hh:mm:ss[.fffffffff], or the number of nanoseconds since midnight. The error is a
+// *ValueError.
 func ParseTime(text string) (int64, error) {
 	if isWholeNumber(text) {
 		n, err := strconv.ParseInt(text, 10, 64)
@@ -219,6 +240,8 @@ func ParseTime(text string) (int64, error) {
 	return nanos, nil
 }
 
+// parseClock parses hh:mm:ss[.fffffffff]. The parts may have fewer digits, or leading zeros. 24:00:00 is not a time of
+// day.
 func parseClock(s string) (int64, bool) {
 	hours, s, ok1 := strings.Cut(s, ":")
 	minutes, s, ok2 := strings.Cut(s, ":")
@@ -236,12 +259,13 @@ func parseClock(s string) (int64, bool) {
 	return h*nanosPerHour + m*nanosPerMinute + sec*nanosPerSecond + nanos, ok1 && ok2 && ok3 && ok4
 }
 
+// clockPart parses a number below limit.
 func clockPart(s string, limit int64) (int64, bool) {
 	n, err := strconv.ParseInt(s, 10, 32)
 	return n, err == nil && allDigits(s) && n < limit
 }
 
-// fractionNanos parses one to nine digits after the decimal point of seconds.
+// fractionNanos parses one to nine digits after the decimal point of seconds, as nanoseconds.
 func fractionNanos(s string) (int64, bool) {
 	if !allDigits(s) || len(s) > 9 {
 		return 0, false
@@ -253,11 +277,12 @@ func fractionNanos(s string) (int64, bool) {
 	return n, true
 }
 
+// valueError returns a *ValueError for a native type.
 func valueError(k Kind, format string, args ...any) error {
 	return &ValueError{Type: Native(k), Reason: fmt.Sprintf(format, args...)}
 }
 
-// appendPadded appends n, padded with zeros to width digits.
+// appendPadded appends n, padded with zeros to width digits. n is not negative.
 func appendPadded(dst []byte, n int64, width int) []byte {
 	var buf [20]byte
 	digits := strconv.AppendInt(buf[:0], n, 10)
@@ -267,7 +292,7 @@ func appendPadded(dst []byte, n int64, width int) []byte {
 	return append(dst, digits...)
 }
 
-// AppendTimeText appends a time of day as CQL prints it: hh:mm:ss.fffffffff.
+// AppendTimeText appends a time of day as CQL prints it: hh:mm:ss.fffffffff, always with nine digits.
 func AppendTimeText(dst []byte, nanos int64) []byte {
 	dst = append(appendPadded(dst, nanos/nanosPerHour, 2), ':')
 	dst = append(appendPadded(dst, nanos/nanosPerMinute%60, 2), ':')

@@ -8,6 +8,7 @@ import (
 	"strings"
 )
 
+// floatFromText parses a float or double. Words for the special values are accepted without case.
 func floatFromText(t *Type, text string) ([]byte, error) {
 	bits, word := 64, "double"
 	if t.kind == Float {
@@ -27,6 +28,7 @@ func floatFromText(t *Type, text string) ([]byte, error) {
 	return appendBE64(nil, floatBits64(f)), nil
 }
 
+// specialFloat returns NaN or an infinity if text is its name.
 func specialFloat(text string) (float64, bool) {
 	switch strings.ToLower(text) {
 	case "nan", "-nan":
@@ -39,7 +41,7 @@ func specialFloat(text string) (float64, bool) {
 	return 0, false
 }
 
-// floatBits32 returns the bits of f. For any NaN, these are the bits of Java's.
+// floatBits32 returns the bits of f. For any NaN, these are the bits of Java's: stored NaNs are equal.
 func floatBits32(f float32) uint32 {
 	if f != f {
 		return 0x7FC00000
@@ -47,6 +49,7 @@ func floatBits32(f float32) uint32 {
 	return math.Float32bits(f)
 }
 
+// floatBits64 is floatBits32 for a double.
 func floatBits64(f float64) uint64 {
 	if f != f {
 		return 0x7FF8000000000000
@@ -54,14 +57,15 @@ func floatBits64(f float64) uint64 {
 	return math.Float64bits(f)
 }
 
-// isDecimalText accepts [-]digits[.digits][e[±]digits], with digits on one side of the point.
+// isDecimalText accepts [-]digits[.digits][e[±]digits], with digits on one side of the point. It excludes forms that
+// only Go's parser accepts: hexadecimal numbers and underscores.
 func isDecimalText(s string) bool {
 	_, _, _, ok := splitDecimal(s)
 	return ok
 }
 
 // splitDecimal splits a decimal into its sign and digits without the point, the number of digits after the point, and
-// the exponent's text.
+// the exponent's text. The digits begin with a minus sign for negative numbers. exponent is empty if there is none.
 func splitDecimal(s string) (digits string, point int, exponent string, ok bool) {
 	mantissa, hasExponent := s, false
 	if i := strings.IndexAny(s, "eE"); i >= 0 {
@@ -69,18 +73,21 @@ func splitDecimal(s string) (digits string, point int, exponent string, ok bool)
 	}
 	sign := ""
 	if mantissa != "" && (mantissa[0] == '-' || mantissa[0] == '+') {
+		// A plus sign is dropped.
 		sign, mantissa = strings.TrimPrefix(mantissa[:1], "+"), mantissa[1:]
 	}
 	whole, fraction, _ := strings.Cut(mantissa, ".")
 	digits = whole + fraction
 	unsigned := strings.TrimLeft(exponent, "+-")
+	// The exponent may have one sign.
 	if !allDigits(digits) || hasExponent && (!allDigits(unsigned) || len(exponent)-len(unsigned) > 1) {
 		return "", 0, "", false
 	}
 	return sign + digits, len(fraction), exponent, true
 }
 
-// decimalFromText keeps the written scale: 1.50 is 150 with scale 2, 1e3 is 1 with scale -3.
+// decimalFromText keeps the written scale: 1.50 is 150 with scale 2, 1e3 is 1 with scale -3. It refuses scales beyond
+// 32 bits, and more than literalDigitsMax digits. The error is a *ValueError.
 func decimalFromText(text string) ([]byte, error) {
 	digits, point, exponent, ok := splitDecimal(text)
 	if !ok || len(strings.TrimPrefix(digits, "-")) > literalDigitsMax {
@@ -89,6 +96,7 @@ func decimalFromText(text string) ([]byte, error) {
 	scale := int64(point)
 	if exponent != "" {
 		e, err := strconv.ParseInt(exponent, 10, 64)
+		// The bounds keep the subtraction below from overflowing.
 		if err != nil || e > math.MaxInt32+1 || e < -math.MaxInt32 {
 			return nil, valueError(Decimal, "unable to make BigDecimal from '%s'", text)
 		}
@@ -115,6 +123,7 @@ func appendFloatText(dst []byte, f float64, bits int) []byte {
 	}
 	if a := math.Abs(f); a == 0 || a >= 1e-3 && a < 1e7 {
 		start := len(dst)
+		// Go prints whole numbers without a point.
 		dst = strconv.AppendFloat(dst, f, 'f', -1, bits)
 		if bytes.IndexByte(dst[start:], '.') < 0 {
 			dst = append(dst, ".0"...)
@@ -123,17 +132,19 @@ func appendFloatText(dst []byte, f float64, bits int) []byte {
 	}
 	var buf [32]byte
 	b := strconv.AppendFloat(buf[:0], f, 'e', -1, bits)
+	// One digit has no point: Java prints two.
 	if bytes.IndexByte(b, '.') < 0 {
 		b = twoDigits(buf[:0], f, bits)
 	}
 	mantissa, exponent, _ := bytes.Cut(b, []byte{'e'})
 	dst = append(append(dst, mantissa...), 'E')
+	// Without the plus sign and the leading zeros that Go writes.
 	n, _ := strconv.Atoi(string(exponent))
 	return strconv.AppendInt(dst, int64(n), 10)
 }
 
 // twoDigits prints f, for which one digit is sufficient, with two: the nearest two that parse back to f. Only for
-// floats near zero may these fail to parse back.
+// floats near zero may these fail to parse back. Then the second digit is zero.
 func twoDigits(buf []byte, f float64, bits int) []byte {
 	b := strconv.AppendFloat(buf, f, 'e', 1, bits)
 	if back, _ := strconv.ParseFloat(string(b), bits); back == f {
@@ -145,12 +156,14 @@ func twoDigits(buf []byte, f float64, bits int) []byte {
 }
 
 // appendDecimalText appends a decimal like Java's BigDecimal.toString: without an exponent if the scale is not negative
-// and the number is not below 10^-6, otherwise with one.
+// and the number is not below 10^-6, otherwise with one. wire has at least 4 bytes. The text is about as long as the
+// digits, whatever the scale.
 func appendDecimalText(dst, wire []byte) []byte {
 	scale := int64(int32(be32(wire)))
 	unscaled := wire[4:]
 	var buf [40]byte
 	var digits []byte
+	// No bytes after the scale are zero.
 	if len(unscaled) <= 8 && len(unscaled) > 0 {
 		digits = strconv.AppendInt(buf[:0], signExtend(unscaled), 10)
 	} else {
@@ -160,8 +173,10 @@ func appendDecimalText(dst, wire []byte) []byte {
 		dst, digits = append(dst, '-'), digits[1:]
 	}
 	n := int64(len(digits))
+	// The exponent of the first digit.
 	adjusted := n - 1 - scale
 	if scale >= 0 && adjusted >= -6 {
+		// Digits before the point.
 		switch whole := n - scale; {
 		case scale == 0:
 			return append(dst, digits...)
@@ -190,7 +205,7 @@ func appendDecimalText(dst, wire []byte) []byte {
 	return strconv.AppendInt(dst, adjusted, 10)
 }
 
-// signExtend decodes one to eight bytes of two's complement.
+// signExtend decodes one to eight bytes of two's complement, big-endian.
 func signExtend(b []byte) int64 {
 	v := int64(int8(b[0]))
 	for _, c := range b[1:] {
@@ -199,6 +214,8 @@ func signExtend(b []byte) int64 {
 	return v
 }
 
+// float64FromBits returns the double with these bits.
 func float64FromBits(v uint64) float64 { return math.Float64frombits(v) }
 
+// float32FromBits returns the float with these bits.
 func float32FromBits(v uint32) float32 { return math.Float32frombits(v) }

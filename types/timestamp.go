@@ -15,8 +15,8 @@ import (
 //	… Z   … +01   … +0100   … +01:00   … PST   … America/New_York   (names after a space)
 //
 // The default zone is UTC. As in Cassandra, a day that the month does not have becomes its last, and digits beyond
-// milliseconds are dropped. Zone names come from the IANA database and a few abbreviations. The caller handles
-// 'now', which needs a clock.
+// milliseconds are dropped. Zone names come from the IANA database and a few abbreviations. The caller handles 'now',
+// which needs a clock. The result is in milliseconds since 1970, and the error a *ValueError.
 func ParseTimestamp(text string) (int64, error) {
 	if isWholeNumber(text) {
 		ms, err := strconv.ParseInt(text, 10, 64)
@@ -26,6 +26,7 @@ func ParseTimestamp(text string) (int64, error) {
 		return ms, nil
 	}
 	c, rest, ok := parseDateTime(text)
+	// Not a date with a time: the whole text may be a date, perhaps with a zone.
 	if !ok {
 		c, rest, ok = civilTime{}, "", false
 		if year, month, day, r, isDate := parseISODate(text); isDate {
@@ -40,14 +41,15 @@ func ParseTimestamp(text string) (int64, error) {
 	return 0, valueError(Timestamp, "Unable to parse a date/time from '%s'", text)
 }
 
-// civilTime is a date and the nanoseconds since its midnight, without a zone.
+// civilTime is a date and the nanoseconds since its midnight, without a zone. nanos may be a whole day, for 24:00.
 type civilTime struct {
 	year       int64
 	month, day int
 	nanos      int64
 }
 
-// millis returns the instant of the civil time in a zone, the rest of the text.
+// millis returns the instant of the civil time in a zone, the rest of the text. An empty zone is UTC. ok is false for
+// an invalid zone, and beyond the range of timestamps.
 func (c civilTime) millis(zone string) (int64, bool) {
 	day := min(c.day, daysInMonth(c.year, c.month))
 	ms, ok := millisFrom(DaysFromCivil(c.year, c.month, day), c.nanos/nanosPerMilli)
@@ -55,6 +57,7 @@ func (c civilTime) millis(zone string) (int64, bool) {
 		return ms, ok
 	}
 	offset, ok := parseOffset(zone)
+	// An offset may follow a space, too; names must.
 	if !ok {
 		name, spaced := strings.CutPrefix(zone, " ")
 		if !spaced {
@@ -65,11 +68,13 @@ func (c civilTime) millis(zone string) (int64, bool) {
 		}
 	}
 	shifted := ms - offset
+	// The difference must have moved in the direction of the offset.
 	return shifted, (shifted > ms) == (offset < 0)
 }
 
-// inZone uses the zone database, which supports the years of time.Time.
+// inZone uses the zone database, which supports the years of time.Time. day is in the month.
 func (c civilTime) inZone(name string, day int) (int64, bool) {
+	// Beyond, the instant in nanoseconds or microseconds would overflow.
 	if c.year < -290000 || c.year > 290000 {
 		return 0, false
 	}
@@ -81,13 +86,15 @@ func (c civilTime) inZone(name string, day int) (int64, bool) {
 	if err != nil {
 		return 0, false
 	}
+	// Only the seconds and nanoseconds are given: 24:00 becomes the next day in this way.
 	seconds, nanos := c.nanos/nanosPerSecond, c.nanos%nanosPerSecond
 	at := time.Date(int(c.year), time.Month(c.month), day, 0, 0, int(seconds), int(nanos), location)
 	return floorDiv(at.UnixMicro(), 1000), true
 }
 
 // zoneRegion returns the IANA name for a zone name or a common abbreviation. All abbreviations follow their region's
-// daylight saving time, as in Java.
+// daylight saving time, as in Java. Other names must contain a slash, and only characters of zone names: they become
+// file names in the database.
 func zoneRegion(name string) (string, bool) {
 	switch name {
 	case "UTC", "GMT", "UT":
@@ -114,10 +121,11 @@ func zoneRegion(name string) (string, bool) {
 	return name, strings.Contains(name, "/")
 }
 
-// offsetMax is the largest offset of a zone from UTC, in hours.
+// offsetMax is the largest offset of a zone from UTC, in hours, as in Java.
 const offsetMax = 18
 
-// parseOffset parses Z, ±hh, ±hhmm or ±hh:mm. The result is in milliseconds east of UTC.
+// parseOffset parses Z, ±hh, ±hhmm or ±hh:mm. The result is in milliseconds east of UTC. The whole of s must be an
+// offset.
 func parseOffset(s string) (int64, bool) {
 	if s == "Z" {
 		return 0, true
@@ -129,6 +137,7 @@ func parseOffset(s string) (int64, bool) {
 	rest := strings.TrimPrefix(s[3:], ":")
 	switch {
 	case len(s) == 3:
+	// Two digits are compared as text.
 	case len(rest) == 2 && allDigits(rest) && rest < "60":
 		minutes += int64(rest[0]-'0')*10 + int64(rest[1]-'0')
 	default:
@@ -143,7 +152,8 @@ func parseOffset(s string) (int64, bool) {
 	return minutes * 60000, true
 }
 
-// parseDateTime parses a date and a time at the front of s; the rest is the zone.
+// parseDateTime parses a date and a time at the front of s; the rest is the zone. Numbers may have fewer digits than
+// usual. Years before 1 have no such form.
 func parseDateTime(s string) (c civilTime, rest string, ok bool) {
 	p := numberParser{rest: s}
 	c.year = p.number(999999999)
@@ -151,6 +161,7 @@ func parseDateTime(s string) (c civilTime, rest string, ok bool) {
 	c.month = int(p.number(12))
 	p.expect('-')
 	c.day = int(p.number(31))
+	// Without a separator it is not a date with a time.
 	if p.bad || c.year < 1 || c.month < 1 || c.day < 1 || !p.next('T') && !p.next(' ') {
 		return c, "", false
 	}
@@ -168,11 +179,13 @@ func parseDateTime(s string) (c civilTime, rest string, ok bool) {
 	return c, p.rest, !p.bad && c.nanos <= nanosPerDay // 24:00 is the next day's midnight
 }
 
+// numberParser parses numbers and separators at the front of a text. The first failure is sticky.
 type numberParser struct {
 	rest string
 	bad  bool
 }
 
+// next consumes c if it is next.
 func (p *numberParser) next(c byte) bool {
 	if p.rest != "" && p.rest[0] == c {
 		p.rest = p.rest[1:]
@@ -181,12 +194,14 @@ func (p *numberParser) next(c byte) bool {
 	return false
 }
 
+// expect consumes c, or fails.
 func (p *numberParser) expect(c byte) {
 	if !p.next(c) {
 		p.bad = true
 	}
 }
 
+// digits consumes the digits that are next; there may be none.
 func (p *numberParser) digits() string {
 	n := 0
 	for n < len(p.rest) && p.rest[n] >= '0' && p.rest[n] <= '9' {
@@ -197,6 +212,7 @@ func (p *numberParser) digits() string {
 	return d
 }
 
+// number consumes a number no greater than upper, or fails.
 func (p *numberParser) number(upper int64) int64 {
 	n, err := strconv.ParseInt(p.digits(), 10, 64)
 	if err != nil || n > upper {
@@ -206,7 +222,7 @@ func (p *numberParser) number(upper int64) int64 {
 	return n
 }
 
-// fraction parses zero to nine digits.
+// fraction parses zero to nine digits after a decimal point, as nanoseconds.
 func (p *numberParser) fraction() int64 {
 	d := p.digits()
 	if d == "" {
@@ -217,7 +233,8 @@ func (p *numberParser) fraction() int64 {
 	return n
 }
 
-// AppendDateText appends a date as CQL prints it: yyyy-mm-dd, with a plus sign after the year 9999.
+// AppendDateText appends a date as CQL prints it: yyyy-mm-dd, with a plus sign after the year 9999. Years before 0 have
+// a minus sign.
 func AppendDateText(dst []byte, date uint32) []byte {
 	year, month, day := CivilFromDays(int64(date) - dateEpoch)
 	if year < 0 {
@@ -229,6 +246,7 @@ func AppendDateText(dst []byte, date uint32) []byte {
 	return appendCivil(dst, year, month, day)
 }
 
+// appendCivil appends yyyy-mm-dd. The year is not negative, and may have more digits.
 func appendCivil(dst []byte, year int64, month, day int) []byte {
 	dst = append(appendPadded(dst, year, 4), '-')
 	dst = append(appendPadded(dst, int64(month), 2), '-')
@@ -236,8 +254,9 @@ func appendCivil(dst []byte, year int64, month, day int) []byte {
 }
 
 // AppendTimestampText appends a timestamp as CQL prints it, in UTC with milliseconds. separator is T, or a space in
-// JSON. Years before 1 are printed by era, as in Cassandra: year 0 as 0001.
+// JSON. Years before 1 are printed by era, as in Cassandra: year 0 as 0001. ms is in milliseconds since 1970.
 func AppendTimestampText(dst []byte, ms int64, separator byte) []byte {
+	// Rounded down, so that the rest is not negative.
 	days := floorDiv(ms, millisPerDay)
 	rest := ms - days*millisPerDay
 	year, month, day := CivilFromDays(days)

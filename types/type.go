@@ -9,7 +9,8 @@ import (
 // Kind is the outermost constructor of a type. The zero Kind is invalid.
 type Kind uint8
 
-// The native scalar kinds come first, in alphabetical order; then the kinds that have parts.
+// The native scalar kinds come first, in alphabetical order; then the kinds that have parts. Code compares kinds with
+// List and Varint, and relies on this order.
 const (
 	_ Kind = iota
 	Ascii
@@ -42,18 +43,21 @@ const (
 )
 
 // Type is a CQL data type. It is immutable and shared by pointer. Values of all types are in their wire form (native
-// protocol v5 §6), which is also the form stored in cells.
+// protocol v5 §6), which is also the form stored in cells. Equal types may have different pointers: Equal compares
+// them.
 type Type struct {
 	kind     Kind
 	frozen   bool
 	elems    []*Type // list, set, vector: 1; map: key, value; tuple and UDT: one per field
 	keyspace string  // UDT
 	name     string  // UDT
-	fields   []string
-	dims     int
-	class    string      // custom
-	legacy   *legacyType // custom, of a known class
-	text     string      // the result of String
+	// Of a UDT, in order; as many as elems.
+	fields []string
+	// Of a vector.
+	dims   int
+	class  string      // custom
+	legacy *legacyType // custom, of a known class
+	text   string      // the result of String
 	// whenFrozen is the result of Freeze of a UDT that is not frozen: it has as many parts, and is used at each
 	// use.
 	whenFrozen *Type
@@ -70,7 +74,8 @@ func (t *Type) Elems() []*Type { return t.elems }
 // vectors are always frozen. For scalars, the result is false and has no meaning.
 func (t *Type) Frozen() bool { return t.frozen }
 
-// MultiCell reports whether a column of this type stores one cell for each element or field.
+// MultiCell reports whether a column of this type stores one cell for each element or field. Only the outermost type
+// matters: parts are always frozen.
 func (t *Type) MultiCell() bool {
 	switch t.kind {
 	case List, Set, Map, UDT:
@@ -79,7 +84,8 @@ func (t *Type) MultiCell() bool {
 	return false
 }
 
-// HasDuration reports whether t is duration, or contains it. Such values have no order.
+// HasDuration reports whether t is duration, or contains it. Such values have no order, so that they cannot be in keys
+// or be compared.
 func (t *Type) HasDuration() bool {
 	return t.kind == Duration || t.legacy.hasDuration() || slices.ContainsFunc(t.Elems(), (*Type).HasDuration)
 }
@@ -102,10 +108,12 @@ func (t *Type) Dimensions() int { return t.dims }
 // CustomClass returns the class name of a custom type, otherwise "".
 func (t *Type) CustomClass() string { return t.class }
 
-// String returns the type in CQL's syntax: "map<text, frozen<list<int>>>".
+// String returns the type in CQL's syntax: "map<text, frozen<list<int>>>". Names of user-defined types have no
+// keyspace.
 func (t *Type) String() string { return t.text }
 
-// Equal reports whether both are the same type, including whether they are frozen.
+// Equal reports whether both are the same type, including whether they are frozen. User-defined types are equal if
+// their names and fields are. nil equals nil only.
 func (t *Type) Equal(o *Type) bool {
 	if t == o {
 		return true
@@ -113,9 +121,11 @@ func (t *Type) Equal(o *Type) bool {
 	if t == nil || o == nil {
 		return false
 	}
+	// The text contains everything but the keyspace and the fields.
 	return t.kind == o.kind && t.text == o.text && t.keyspace == o.keyspace && sameFields(t, o)
 }
 
+// sameFields reports whether the parts of both types are equal.
 func sameFields(t, o *Type) bool {
 	if len(t.elems) != len(o.elems) || len(t.fields) != len(o.fields) {
 		return false
@@ -133,10 +143,11 @@ func sameFields(t, o *Type) bool {
 	return true
 }
 
-// Native returns the native scalar type of kind k. It panics for a kind that has parts.
+// Native returns the native scalar type of kind k. It panics for a kind that has parts. It always returns the same
+// pointer.
 func Native(k Kind) *Type { return &natives[k] }
 
-// NativeByName returns the native type with a CQL name in lower case ("varchar" is text).
+// NativeByName returns the native type with a CQL name in lower case ("varchar" is text). ok is false for other names.
 func NativeByName(name string) (*Type, bool) {
 	if name == "varchar" {
 		return Native(Text), true
@@ -202,13 +213,14 @@ func NewUDT(keyspace, name string, fields []string, elems []*Type, frozen bool) 
 		text = "frozen<" + text + ">"
 	}
 	t := &Type{kind: UDT, frozen: frozen, keyspace: keyspace, name: name, fields: fields, elems: elems, text: text}
+	// Computed once, because a type is frozen at each of its uses.
 	if !frozen {
 		t.whenFrozen = NewUDT(keyspace, name, fields, elems, true)
 	}
 	return t
 }
 
-// NewCustom returns a type known only by its class name.
+// NewCustom returns a type known only by its class name. Its values are bytes.
 func NewCustom(class string) *Type {
 	return &Type{kind: Custom, class: class, text: "'" + strings.ReplaceAll(class, "'", "''") + "'"}
 }
@@ -221,6 +233,7 @@ func Empty() *Type { return &Type{kind: Custom, class: marshalPackage + "EmptyTy
 func (t *Type) IsEmpty() bool { return t.kind == Custom && t.class == marshalPackage+"EmptyType" }
 
 // Freeze returns t with itself and all its parts frozen. The element types of vectors remain as they were declared.
+// Scalars are returned as they are.
 func (t *Type) Freeze() *Type {
 	if t.frozen {
 		return t
@@ -236,7 +249,8 @@ func (t *Type) Freeze() *Type {
 	return t
 }
 
-// newParts freezes the parts: a part is always stored as one value, and Cassandra prints it as frozen.
+// newParts freezes the parts: a part is always stored as one value, and Cassandra prints it as frozen. word is the name
+// of the type in CQL.
 func newParts(k Kind, word string, frozen bool, elems ...*Type) *Type {
 	parts := frozenParts(elems)
 	var b strings.Builder
@@ -258,6 +272,7 @@ func newParts(k Kind, word string, frozen bool, elems ...*Type) *Type {
 	return &Type{kind: k, frozen: frozen, elems: parts, text: b.String()}
 }
 
+// frozenParts returns frozen types in a new slice.
 func frozenParts(elems []*Type) []*Type {
 	parts := make([]*Type, len(elems))
 	for i, e := range elems {
@@ -266,6 +281,7 @@ func frozenParts(elems []*Type) []*Type {
 	return parts
 }
 
+// kindWord returns the name of a collection's kind in CQL.
 func kindWord(k Kind) string {
 	switch k {
 	case List:

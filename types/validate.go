@@ -14,15 +14,17 @@ type MalformedError struct {
 	Reason string
 }
 
+// Error returns Reason.
 func (e *MalformedError) Error() string { return e.Reason }
 
+// malformed returns a *MalformedError.
 func malformed(t *Type, format string, args ...any) error {
 	return &MalformedError{Type: t, Reason: fmt.Sprintf(format, args...)}
 }
 
 // Validate returns a *MalformedError unless wire is a value of the type. It checks the length, the structure, the parts
 // and the encoding of text. Null (nil) is always valid; the empty value is valid if AllowsEmpty returns true. Of legacy
-// types, only the length is checked.
+// types, only the length is checked. It does not check that sets and maps are sorted: see Normalize.
 func (t *Type) Validate(wire []byte) error {
 	if wire == nil {
 		return nil
@@ -44,6 +46,7 @@ func (t *Type) Validate(wire []byte) error {
 	case Ascii, Text:
 		return validateText(t, wire)
 	case Decimal:
+		// The scale; the digits may be missing, which is zero.
 		if len(wire) < 4 {
 			return malformed(t, "Expected 0 or at least 4 bytes (%d)", len(wire))
 		}
@@ -57,7 +60,7 @@ func (t *Type) Validate(wire []byte) error {
 	return nil
 }
 
-// AllowsEmpty reports whether the zero-length value is valid for the kind.
+// AllowsEmpty reports whether the zero-length value is valid for the kind, as in Cassandra.
 func (k Kind) AllowsEmpty() bool {
 	switch k {
 	case Tinyint, Smallint, Date, Time, Duration, List, Set, Map, Vector:
@@ -66,7 +69,8 @@ func (k Kind) AllowsEmpty() bool {
 	return true
 }
 
-// EmptyIsNull reports whether conditions and functions treat the empty value as null.
+// EmptyIsNull reports whether conditions and functions treat the empty value as null. Kinds for which the empty value
+// is a value of its own are not.
 func (k Kind) EmptyIsNull() bool {
 	switch k {
 	case Ascii, Blob, Text, Tuple, UDT, List, Set, Map, Vector, Custom:
@@ -75,11 +79,13 @@ func (k Kind) EmptyIsNull() bool {
 	return true
 }
 
+// validateFixed checks the length of a kind with a fixed size. Blobs and varints have none: any bytes are valid.
 func validateFixed(t *Type, wire []byte) error {
 	n := fixedSize(t.kind)
 	if n != 0 && len(wire) != n {
 		return wrongLength(t, len(wire))
 	}
+	// The length is 16 here.
 	if t.kind == Timeuuid && wire[6]>>4 != 1 {
 		// Cassandra's message takes the first digit as the version, not the thirteenth.
 		return malformed(t, "Invalid version for TimeUUID type: 0x%x", wire[0]>>4)
@@ -87,6 +93,7 @@ func validateFixed(t *Type, wire []byte) error {
 	return nil
 }
 
+// wrongLength returns the error for a value of n bytes. Each type has a message of its own in Cassandra.
 func wrongLength(t *Type, n int) error {
 	switch t.kind {
 	case Boolean:
@@ -113,6 +120,7 @@ func wrongLength(t *Type, n int) error {
 	return malformed(t, "UUID should be 16 or 0 bytes (%d)", n)
 }
 
+// validateText checks ASCII or UTF-8.
 func validateText(t *Type, wire []byte) error {
 	if t.kind == Ascii {
 		for _, b := range wire {
@@ -122,6 +130,7 @@ func validateText(t *Type, wire []byte) error {
 		}
 		return nil
 	}
+	// The standard check is fast; the other one is for the rest.
 	if !utf8.Valid(wire) && !validJavaText(wire) {
 		return malformed(t, "String didn't validate.")
 	}
@@ -129,9 +138,10 @@ func validateText(t *Type, wire []byte) error {
 }
 
 // validJavaText accepts the invalid UTF-8 that Cassandra accepts: C0 80 for NUL, single surrogates, and code points
-// above 10FFFF up to the limit of four bytes.
+// above 10FFFF up to the limit of four bytes. Such text is stored and returned as it is.
 func validJavaText(b []byte) bool {
 	for len(b) > 0 {
+		// lower is the least second byte: it excludes forms that are longer than needed.
 		n, lower := 1, byte(0x80)
 		switch c := b[0]; {
 		case c < 0x80:
@@ -167,6 +177,7 @@ func validJavaText(b []byte) bool {
 	return true
 }
 
+// validateDuration checks three vints: two of 32 bits and one of 64, all without different signs.
 func validateDuration(t *Type, b []byte) error {
 	if len(b) < 3 {
 		return malformed(t, "Expected at least 3 bytes for a duration (%d)", len(b))
@@ -187,6 +198,7 @@ func validateDuration(t *Type, b []byte) error {
 	return nil
 }
 
+// validateCollection checks a list, set or map. Every element is validated; null elements are errors.
 func validateCollection(t *Type, b []byte) error {
 	word := kindWord(t.kind)
 	c := wire.NewCursor(b)
@@ -194,6 +206,7 @@ func validateCollection(t *Type, b []byte) error {
 	if c.Err() != nil || n < 0 {
 		return malformed(t, "Not enough bytes to read a %s", word)
 	}
+	// A count that is too large ends at the first missing size.
 	for range n {
 		for _, e := range t.elems {
 			size := c.Int32()
@@ -214,6 +227,7 @@ func validateCollection(t *Type, b []byte) error {
 	return nil
 }
 
+// validateFields checks a tuple or UDT. Fields at the end may be missing; null ones are valid.
 func validateFields(t *Type, b []byte) error {
 	c := wire.NewCursor(b)
 	for i, e := range t.elems {
@@ -224,6 +238,7 @@ func validateFields(t *Type, b []byte) error {
 			return malformed(t, "Not enough bytes to read size of %s", fieldWord(t, i))
 		}
 		size := c.Int32()
+		// Any negative size is null.
 		if size < 0 {
 			continue
 		}
@@ -231,6 +246,7 @@ func validateFields(t *Type, b []byte) error {
 			return malformed(t, "Not enough bytes to read %s", fieldWord(t, i))
 		}
 		if err := e.Validate(c.Take(int(size))); err != nil {
+			// The message of a UDT contains the message of its field.
 			if t.kind == UDT {
 				return malformed(t, "Failure validating the %s; %v", fieldWord(t, i), err)
 			}
@@ -246,6 +262,7 @@ func validateFields(t *Type, b []byte) error {
 	return nil
 }
 
+// fieldWord names a field in messages: by position, and in a UDT also by name.
 func fieldWord(t *Type, i int) string {
 	if t.kind == UDT {
 		return fmt.Sprintf("%dth field %s", i, t.fields[i])
@@ -253,6 +270,7 @@ func fieldWord(t *Type, i int) string {
 	return fmt.Sprintf("%dth component", i)
 }
 
+// validateVector checks the elements of a vector, which must be all there. Null elements have no form.
 func validateVector(t *Type, b []byte) error {
 	if len(b) == 0 {
 		return malformed(t, "Invalid empty vector value")
