@@ -18,8 +18,8 @@ import (
 // Which checks are made here, and which are left to Apply, follows Cassandra's order of errors. If Apply reports an
 // error that comes first, Define returns the change without further checks, so that the client gets Apply's error.
 type Definer struct {
-	// Of the members and data centers, for replication.
-	Schema    *schema.Schema
+	Schema *schema.Schema
+	// The members and data centers, for replication.
 	Topology  *ring.Topology
 	Keyspace  string             // of unqualified names; empty means none is in use
 	NewID     func() schema.UUID // for tables and views

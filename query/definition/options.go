@@ -64,8 +64,8 @@ func tableOptions(o schema.Options, of cql.Properties) (schema.Options, []string
 // optionReader reads options into fields until one is invalid. After that all methods do nothing, and err is the first
 // error.
 type optionReader struct {
+	p properties
 	// The names of the options that were read.
-	p   properties
 	set []string
 	err error
 }

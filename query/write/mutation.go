@@ -58,7 +58,7 @@ func (w *writing) begin(writer *Writer, r *request.Request, params *execution.Pa
 	now execution.Moment) {
 	w.writer, w.request, w.params = writer, r, params
 	reserved := operationMemory(w)
-	// A nil pointer in an interface is not nil: a request without a bound gets a nil interface.
+	// nil means that the request has no bound (operationContext.Memory).
 	if r.Memory == nil {
 		reserved = nil
 	}

@@ -51,12 +51,12 @@ func New(o Options) *Writer {
 
 // Outcome is what a client learns of a write that was executed: the rows of a conditional change. Other writes have no
 // columns, and the client receives a result without rows.
-// The first one is [applied].
 type Outcome struct {
-	// The number of rows.
+	// The first one is [applied].
 	Columns []term.Spec
-	Count   int32
-	Values  []byte // Count times one [bytes] for each column
+	// The number of rows.
+	Count  int32
+	Values []byte // Count times one [bytes] for each column
 }
 
 // compiler compiles one statement into a plan. It is used once.
