@@ -11,4 +11,16 @@
 // names and types against the snapshot. Last, guardrails are applied to the finished change. Apply repeats what must
 // hold for the schema at the time of the change, and never calls this package: a change contains everything that a node
 // needs, for example evaluated values and new ids.
+//
+// # Errors
+//
+// Messages and codes are Cassandra's. Errors in WITH are syntax errors (syntaxf) or configuration errors
+// (invalid.Configf), most others are INVALID (invalid.Errorf), and changes of system keyspaces are UNAUTHORIZED
+// (mayChange). A message that differs from Cassandra's is about something that cqld does not have, for example
+// triggers.
+//
+// # Time of evaluation
+//
+// Terms in INITCOND, in masks and in WHERE of a view are evaluated here, and their values are stored. A DEFAULT is
+// stored as CQL, because each INSERT evaluates it.
 package definition
