@@ -194,6 +194,7 @@ func Decode(b []byte) (*Schema, error) {
 
 // unmarshal decodes one JSON value and refuses unknown fields and further bytes.
 func unmarshal(b []byte, into any) error {
+	// A field that this version does not know may change the meaning of the others.
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {

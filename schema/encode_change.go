@@ -59,6 +59,7 @@ func EncodeChange(c Change) []byte {
 		e.AlterKeyspace = c
 	case *DropKeyspace:
 		e.DropKeyspace = c
+	// The types of its columns follow in e.Types, in the order of the columns.
 	case *CreateTable:
 		e.CreateTable = c
 		classes(c.Columns)

@@ -8,6 +8,10 @@ import (
 
 // Options are a table's options, with Cassandra's names (CREATE TABLE … WITH). All are stored and shown; docs/limits.md
 // lists those that have an effect. Maps are never modified, only replaced: tables share them.
+//
+// Options that describe Cassandra's files are validated, stored and shown without effect: AdditionalWritePolicy,
+// AllowAutoSnapshot, BloomFilterFPChance, Caching, CDC, Compaction, Compression, Memtable, CRCCheckChance, Extensions,
+// IncrementalBackups, MaxIndexInterval, MemtableFlushPeriodMs and MinIndexInterval.
 type Options struct {
 	// In the form of speculative_retry.
 	AdditionalWritePolicy string
