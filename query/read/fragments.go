@@ -15,6 +15,8 @@ const fragmentsMoved = "Moving between coordinators is not allowed in SELECT FRO
 	"read all pages from one node"
 
 // enterFragments sets the compiler's table to the table that MUTATION_FRAGMENTS derives from the one of the statement.
+// All later steps see a table whose rows are fragments of one partition's rows, so that WHERE and the select clause
+// need no code for it.
 func (c *compiler) enterFragments(p *Plan, stmt *cql.Select) error {
 	base := c.Table
 	switch {
@@ -26,6 +28,7 @@ func (c *compiler) enterFragments(p *Plan, stmt *cql.Select) error {
 			base.Keyspace, base.Name)
 	case c.reader.o.Stored == nil:
 		return invalid.Errorf("This node stores no rows for MUTATION_FRAGMENTS")
+	// Fragments have one order, and it cannot be reversed.
 	case len(stmt.OrderBy) > 0:
 		return &invalid.Error{Msg: fragments.ErrReversed.Error()}
 	}
@@ -35,6 +38,8 @@ func (c *compiler) enterFragments(p *Plan, stmt *cql.Select) error {
 			masked = append(masked, col)
 		}
 	}
+	// Fragments show stored values before masks apply. The decision is made on the base table, and Execute refuses the
+	// statement to a client for which any mask applies.
 	p.masking = mask.NewDecision(mask.Compile(c.Compiler, base), base, masked)
 	p.fragments = fragments.NewShape(base)
 	p.table = p.fragments.Table
@@ -43,7 +48,8 @@ func (c *compiler) enterFragments(p *Plan, stmt *cql.Select) error {
 	return nil
 }
 
-// fragmentsMasked is the error for a client that may not see all values of a table.
+// fragmentsMasked is the error for a client that may not see all values of a table. Unlike a SELECT of the table, the
+// values cannot be masked one by one: one fragment contains a cell of any column.
 func fragmentsMasked(r *request.Request, shape *fragments.Shape) error {
 	return &invalid.Unauthorized{Msg: "User " + r.Principal.Name + " has no UNMASK permission on table " +
 		shape.Base.Keyspace + "." +

@@ -14,16 +14,20 @@ import (
 	"cqld/schema"
 )
 
+// groupByOrder is the error of a GROUP BY that does not follow the key; the wording is Cassandra's.
 const groupByOrder = "Group by currently only support groups of columns following their declared order in the " +
 	"PRIMARY KEY"
 
-// groupBy compiles GROUP BY: columns of the primary key in its order, from which those restricted by = may be
-// omitted, and at most one function as the last element.
+// groupBy compiles GROUP BY: columns of the primary key in its order, from which those restricted by = may be omitted,
+// and at most one function as the last element. It returns Cassandra's error for other statements; the caller decides
+// whether hashGroups accepts them. Columns of the partition key are not part of p.groups, because every partition
+// begins a new group.
 func (c *compiler) groupBy(p *Plan, groups []cql.Selector) error {
 	if len(groups) == 0 {
 		return nil
 	}
 	p.grouped = true
+	// Each element of GROUP BY must be the next column of the key, except for columns with one value.
 	key := slices.Concat(c.Table.PartitionKey, c.Table.Clustering)
 	at, ended := 0, false
 	for _, g := range groups {
@@ -39,6 +43,8 @@ func (c *compiler) groupBy(p *Plan, groups []cql.Selector) error {
 			col = plain.Column
 			if col.Kind != schema.PartitionKey && col.Kind != schema.Clustering {
 				return invalid.Errorf("Group by is currently only supported on the columns of the PRIMARY KEY, got %s",
+					// A function such as floor of a timestamp: rows with one value of it are not sorted by the next
+					// column, so nothing may follow it.
 					col.Name)
 			}
 		} else {
@@ -60,6 +66,8 @@ func (c *compiler) groupBy(p *Plan, groups []cql.Selector) error {
 			if at == len(key) {
 				return &invalid.Error{Msg: groupByOrder}
 			}
+			// Columns before col must be restricted by =, else the rows of one group would not be adjacent in the
+			// table.
 			k := key[at]
 			at++
 			if k == col {
@@ -76,6 +84,7 @@ func (c *compiler) groupBy(p *Plan, groups []cql.Selector) error {
 			p.groups = append(p.groups, x)
 		}
 	}
+	// A group must lie in one partition, so that the scan can end it with the partition.
 	if at < len(c.Table.PartitionKey) {
 		return invalid.Errorf("Group by is not supported on only a part of the partition key")
 	}
@@ -83,7 +92,8 @@ func (c *compiler) groupBy(p *Plan, groups []cql.Selector) error {
 }
 
 // groupedRows makes a row of the result of each group of rows that follow each other, or of all rows if the SELECT has
-// aggregates without GROUP BY.
+// aggregates without GROUP BY. Only one group is in memory: the scan delivers rows in the order of the table, and
+// groups are contiguous in it.
 type groupedRows struct {
 	first  *rowview.View // of the present group
 	values [][]byte      // of GROUP BY in the present group
@@ -93,7 +103,9 @@ type groupedRows struct {
 	previous uint32 // groups of the partition before the present one
 }
 
-// add adds a row to its group. A row of another group ends the previous one.
+// add adds a row to its group. A row of another group ends the previous one. The row of the result is evaluated on the
+// first row of the group, with the aggregates of all of its rows, as in Cassandra. SkipRow is returned for every row,
+// because the scan counts groups and not rows: Given is increased when a group ends.
 func (g *groupedRows) add(run *reading, v *rowview.View) (request.Verdict, error) {
 	// endGroup has evaluated the selectors on the first row of the other group.
 	run.x.Row = v
@@ -112,11 +124,13 @@ func (g *groupedRows) add(run *reading, v *rowview.View) (request.Verdict, error
 		if samePartition {
 			run.cursor.At.Given++
 		}
+		// The page is full. The scan stops before this row, which begins the first group of the next page.
 		if run.enough() {
 			run.scan.Request.Cost.Rows++ // the row was examined to find the end of its group
 			return request.StopBefore, nil
 		}
 		if samePartition && run.perPartition > 0 && run.cursor.At.Given >= run.perPartition {
+			// endGroup has set it to the first row of the ended group.
 			return request.NextPartition, nil
 		}
 		run.x.Row = v
@@ -137,7 +151,8 @@ func (g *groupedRows) add(run *reading, v *rowview.View) (request.Verdict, error
 }
 
 // aggregate adds the current row to aggregates. Memory for an argument is reserved before a state can contain it, and
-// that for what a function has made of it afterwards: until then it belongs to the function.
+// that for what a function has made of it afterwards: until then it belongs to the function. A null argument is passed
+// on; whether it counts is the function's rule.
 func aggregate(run *reading, to []function.Accumulator) error {
 	for i, a := range run.plan.selection.Aggregates {
 		args, err := selection.EvalAll(&run.x, a.Args)
@@ -156,6 +171,8 @@ func aggregate(run *reading, to []function.Accumulator) error {
 			return err
 		}
 		if run.states += to[i].Size() - before; run.states > 0 {
+			// A state that shrinks, as of max, makes no reservation. The reserved memory is not returned before the end
+			// of the request.
 			if err := run.reserve(run.kept()); err != nil {
 				return err
 			}
@@ -165,7 +182,8 @@ func aggregate(run *reading, to []function.Accumulator) error {
 }
 
 // groupValues evaluates GROUP BY. Rows are grouped by the real values of columns, but by functions of what the client
-// sees.
+// sees. Masks must not merge groups of columns that differ, or the result would have fewer rows than the page state
+// counts. The returned values share the memory of the row.
 func groupValues(x *selection.Context, groups []selection.Selector) ([][]byte, error) {
 	out := make([][]byte, len(groups))
 	for i, g := range groups {
@@ -181,11 +199,13 @@ func groupValues(x *selection.Context, groups []selection.Selector) ([][]byte, e
 	return out, nil
 }
 
-// endGroup appends the row of the current group and resets the aggregates.
+// endGroup appends the row of the current group and resets the aggregates. The row is evaluated on g.first, which is a
+// clone and therefore still valid.
 func (g *groupedRows) endGroup(run *reading) error {
 	var err error
 	switch {
 	case run.plan.order != nil:
+		// HAVING does not exist, so each group is a row of the result.
 		err = run.ordered.keep(run, g.first)
 	// OFFSET omits groups.
 	case run.skip > 0:
@@ -197,6 +217,7 @@ func (g *groupedRows) endGroup(run *reading) error {
 	if err != nil {
 		return err
 	}
+	// Accumulators are reused for the next group. Reset returns them to the state after New.
 	g.given = false
 	run.states, g.kept = 0, 0
 	for _, a := range run.x.Aggregates {

@@ -7,7 +7,8 @@ import (
 )
 
 // hasNext reports whether the page of run is not known to be the last. As in Cassandra, a full page of groups never is,
-// and neither is one of several partitions that WHERE names, unless it completes the last of them.
+// and neither is one of several partitions that WHERE names, unless it completes the last of them. A client that
+// receives a paging state sends another request, so a wrong true costs a round trip, but a wrong false loses rows.
 func hasNext(run *reading) bool {
 	keys := run.cursor.Keys
 	full := uint32(run.count) >= run.pageLimit
@@ -17,6 +18,7 @@ func hasNext(run *reading) bool {
 	if run.plan.grouped {
 		return run.scan.More()
 	}
+	// Rows without groups: the cursor's position says whether the last partition was read to its end.
 	at := &run.cursor.At
 	// The partition can have no further row in the result.
 	complete := at.Inside && (len(run.plan.table.Clustering) == 0 || at.Done ||
@@ -28,14 +30,16 @@ func hasNext(run *reading) bool {
 	return run.scan.More() || full && len(keys) > 1
 }
 
-// groupIsLast reports whether no group of its partition can follow the last group of run.
+// groupIsLast reports whether no group of its partition can follow the last group of run. run.grouped.first must be
+// set. After endGroup it is still the first row of the last group.
 func groupIsLast(run *reading) bool {
 	// A partition without clustering columns, or with a static row alone, has one group.
 	oneRow := len(run.plan.table.Clustering) == 0 || run.grouped.first.Clustering == nil
 	return oneRow || run.perPartition > 0 && run.grouped.previous+1 >= run.perPartition
 }
 
-// isLast reports whether key is the last of the partitions that WHERE names.
+// isLast reports whether key is the last of the partitions that WHERE names. keys is in the order in which partitions
+// are read.
 func isLast(keys []row.PartitionKey, key []byte) bool {
 	// Without named partitions, any partition of the range may follow.
 	return len(keys) > 0 && bytes.Equal(keys[len(keys)-1].Bytes, key)

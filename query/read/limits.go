@@ -22,7 +22,7 @@ const (
 	// nearestMax is the greatest LIMIT of a SELECT with ANN OF.
 	nearestMax = 1000
 
-	// noLimit is the limit of a page that has none.
+	// noLimit is the limit of a page that has none. It is greater than every count of rows.
 	noLimit = math.MaxUint32
 
 	// offsetMax bounds OFFSET, whose rows are read within one page.
@@ -57,7 +57,8 @@ const (
 	bufferKeepMax = 1 << 20
 )
 
-// tombstoneWarning returns Cassandra's warning about a read that scanned many tombstones.
+// tombstoneWarning returns Cassandra's warning about a read that scanned many tombstones. The message is Cassandra's,
+// whose setting has that name; here the threshold is fixed.
 func tombstoneWarning(t *schema.Table, cost *request.Cost) string {
 	return fmt.Sprintf("Read %d live rows and %d tombstone cells for query on %s.%s (see tombstone_warn_threshold)",
 		cost.Rows, cost.Tombstones, t.Keyspace, t.Name)

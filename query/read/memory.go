@@ -8,7 +8,7 @@ import (
 )
 
 // reserve reserves memory for everything that the SELECT keeps, n bytes in all: the result, and rows, groups and
-// vectors that are not part of it yet. It doubles, as slices do.
+// vectors that are not part of it yet. It doubles, as slices do. Nothing is returned before the request ends.
 func (run *reading) reserve(n int) error {
 	if n <= max(run.reserved, resultFree) {
 		return nil
@@ -19,6 +19,7 @@ func (run *reading) reserve(n int) error {
 		// Near the bound, a double reservation could fail although the memory suffices.
 		more = n
 	}
+	// Grow takes the difference: reserved is the sum of all calls for this SELECT.
 	if err := run.request.Grow(more - run.reserved); err != nil {
 		return err
 	}
@@ -26,12 +27,14 @@ func (run *reading) reserve(n int) error {
 	return nil
 }
 
-// kept returns the bytes that the SELECT keeps.
+// kept returns the bytes that the SELECT keeps. It is an estimate from below: overhead of slices and maps is included
+// only where limits.go names it.
 func (run *reading) kept() int {
 	return len(run.buf.b) + run.sink.bytes(run) + run.states
 }
 
-// reserveRow reserves memory for the result of the current row before it is made, if the row is large.
+// reserveRow reserves memory for the result of the current row before it is made, if the row is large. RowBytes is the
+// encoded size in the page, which is close to the size in the result unless functions change it.
 func (run *reading) reserveRow(r *request.Read) error {
 	if run.rowBytes = r.Reader.RowBytes(); run.rowBytes < rowLarge {
 		return nil
@@ -44,7 +47,9 @@ func (run *reading) reserveRow(r *request.Read) error {
 	return nil
 }
 
-// full reports whether the page ends after the present row. A result that the client does not page has a bound.
+// full reports whether the page ends after the present row. A result that the client does not page has a bound. A page
+// ends by bytes before it has the client's number of rows. The client sees a short page with a paging state, which the
+// protocol allows (section on result paging).
 func (run *reading) full() (bool, error) {
 	n := len(run.buf.b)
 	if run.paged {

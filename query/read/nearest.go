@@ -19,15 +19,17 @@ import (
 	"cqld/types/similarity"
 )
 
-// nearest is ORDER BY column ANN OF vector.
+// nearest is ORDER BY column ANN OF vector. It is part of a plan, so it contains nothing of one execution.
 type nearest struct {
+	// The vector column, and the vector that its values are compared with. function and index are set by check.
 	col      *schema.Column
 	to       term.Term
 	function similarity.Function
 	index    *schema.Index
 }
 
-// checkOrderings refuses other elements of ORDER BY beside ANN OF.
+// checkOrderings refuses other elements of ORDER BY beside ANN OF. The messages are Cassandra's. orderings contains at
+// least one ANN OF.
 func checkOrderings(orderings []cql.Ordering) error {
 	near := 0
 	for _, o := range orderings {
@@ -47,7 +49,8 @@ func checkOrderings(orderings []cql.Ordering) error {
 	return nil
 }
 
-// orderings resolves the columns and vectors of ORDER BY. Cassandra does this before it compiles WHERE.
+// orderings resolves the columns and vectors of ORDER BY. Cassandra does this before it compiles WHERE. The last ANN OF
+// wins here; checkOrderings, which runs later, rejects several of them.
 func (c *compiler) orderings(orderings []cql.Ordering) (near *nearest, err error) {
 	for _, o := range orderings {
 		col, err := c.Column(o.Column)
@@ -76,7 +79,7 @@ func (c *compiler) orderByNearest(where *restriction.Set, n *nearest, orderings 
 }
 
 // check refuses columns without a vector index, and restrictions of columns without an index by which rows would be
-// filtered.
+// filtered. It sets the similarity function.
 func (n *nearest) check(where *restriction.Set) error {
 	switch {
 	case n.col.Type.Kind() != types.Vector || n.col.Type.Elems()[0].Kind() != types.Float:
@@ -89,7 +92,8 @@ func (n *nearest) check(where *restriction.Set) error {
 	return where.CheckNearest()
 }
 
-// checkVectors refuses relations on columns with vector indexes.
+// checkVectors refuses relations on columns with vector indexes. A vector index orders rows and cannot find equal
+// values. Relations of several columns and of tokens cannot name a vector.
 func (c *compiler) checkVectors(where []cql.Relation) error {
 	for _, relation := range where {
 		name := ""
@@ -107,7 +111,8 @@ func (c *compiler) checkVectors(where []cql.Relation) error {
 	return nil
 }
 
-// checkNearest refuses what cannot be combined with ANN OF.
+// checkNearest refuses what cannot be combined with ANN OF. CheckNearestFiltering replaces the ALLOW FILTERING check of
+// other SELECTs.
 func (p *Plan) checkNearest(stmt *cql.Select) error {
 	if err := p.where.CheckNearestFiltering(stmt.AllowFiltering); err != nil {
 		return err
@@ -121,25 +126,30 @@ func (p *Plan) checkNearest(stmt *cql.Select) error {
 	return nil
 }
 
-// nearestRows are the rows of a SELECT with ANN OF that have the best scores.
+// nearestRows are the rows of a SELECT with ANN OF that have the best scores. The rows are exact for a scan. With a
+// search by index, replicas return approximately nearest rows, whose scores are computed here again.
 type nearestRows struct {
 	value []byte // the vector that others are compared with
 	to    []float32
+	// LIMIT, from 1 to nearestMax.
 	limit int
 	other []float32 // memory of the vector of a row
 	rows  nearestHeap
 	size  int // bytes of all rows
-	seen  int
+	// Rows of the table that were compared so far, for the order of equal scores.
+	seen int
 }
 
-// nearestRow is an encoded row of the result.
+// nearestRow is an encoded row of the result. It is encoded when it is kept, because the page that contains its values
+// is released before the end.
 type nearestRow struct {
 	score   float32
 	seen    int // rows before it in the order of the table, which decides between equal scores
 	encoded []byte
 }
 
-// nearestHeap is a heap.Interface whose first row is the worst one: the first that a better row replaces.
+// nearestHeap is a heap.Interface whose first row is the worst one: the first that a better row replaces. Its length
+// never exceeds LIMIT.
 type nearestHeap []nearestRow
 
 // Len implements heap.Interface.
@@ -162,7 +172,7 @@ func (h *nearestHeap) Pop() any {
 	return x
 }
 
-// after reports whether a follows b in the result.
+// after reports whether a follows b in the result. It is a strict order: seen is unique.
 func (a *nearestRow) after(b *nearestRow) bool {
 	if a.score != b.score {
 		return a.score < b.score
@@ -170,7 +180,8 @@ func (a *nearestRow) after(b *nearestRow) bool {
 	return a.seen > b.seen
 }
 
-// begin checks and evaluates what a SELECT with ANN OF needs. Its result has no pages.
+// begin checks and evaluates what a SELECT with ANN OF needs. Its result has no pages. It runs before WHERE is
+// evaluated. The vector has type and dimension of the column when it returns, so that keep need not check them.
 func (n *nearestRows) begin(run *reading, r *request.Request, limit uint32, params *execution.Params) error {
 	near := run.plan.near
 	if r.Consistency.IsSerial() {
@@ -215,12 +226,14 @@ func (n *nearestRows) begin(run *reading, r *request.Request, limit uint32, para
 	return nil
 }
 
-// add keeps a row of the table if it is one of the best.
+// add keeps a row of the table if it is one of the best. The scan cannot stop early: a later row may have a better
+// score.
 func (n *nearestRows) add(run *reading, v *rowview.View) (request.Verdict, error) {
 	return request.NextRow, n.keep(run, v)
 }
 
-// keep is add without a verdict.
+// keep is add without a verdict. Rows without a vector are not part of the result. A vector that the function cannot
+// compare, for example zero for cosine, is omitted.
 func (n *nearestRows) keep(run *reading, v *rowview.View) error {
 	n.seen++
 	value := v.Value(run.plan.near.col)
@@ -232,6 +245,7 @@ func (n *nearestRows) keep(run *reading, v *rowview.View) error {
 		return nil
 	}
 	row := nearestRow{seen: n.seen}
+	// Both vectors are comparable, so Score succeeds.
 	row.score, _ = run.plan.near.function.Score(n.to, n.other)
 	full := len(n.rows) == n.limit
 	// Most rows end here, before their values are copied.
@@ -260,7 +274,8 @@ func (n *nearestRows) keep(run *reading, v *rowview.View) error {
 	return run.reserve(run.kept())
 }
 
-// end appends the rows to the result, the best one first.
+// end appends the rows to the result, the best one first. The result is a copy of the rows, so memory for both is
+// reserved.
 func (n *nearestRows) end(run *reading) error {
 	if err := run.reserve(run.kept() + n.size); err != nil {
 		return err

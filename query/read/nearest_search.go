@@ -8,13 +8,16 @@ import (
 )
 
 // searchesVectors reports whether the plan finds its rows with the vector index. Otherwise it compares all rows that
-// WHERE selects: of a partition, or those that another index finds.
+// WHERE selects: of a partition, or those that another index finds. Static columns have one vector for several rows,
+// and a selected partition is cheaper to scan, so neither is searched.
 func (p *Plan) searchesVectors() bool {
 	return p.near != nil && p.near.col.Kind == schema.Regular && p.where.KeyRange && p.where.Index() == nil &&
 		!p.where.HasFilters() && !p.where.HasClustering()
 }
 
-// read finds the rows with the best scores by the vector index.
+// read finds the rows with the best scores by the vector index. Each step of the search returns found rows of all
+// replicas, reconciled, best scores first. It ends with enough rows or with the end of the index. No scan and no cursor
+// take part, so the rows are decoded here.
 func (n *nearestRows) read(run *reading, r *request.Request) error {
 	plan := run.plan
 	req := &search.Request{
@@ -36,6 +39,7 @@ func (n *nearestRows) read(run *reading, r *request.Request) error {
 		for reader.Reset(result.Page); reader.NextPartition(); {
 			v.Header = reader.Header
 			v.Partition(reader.Key)
+			// Reset takes the page without a copy: values of the rows refer to it until Shrink.
 			// The columns of the partition; each row marks its own after them.
 			fixed := v.Marked()
 			for reader.NextRow(&v.Row) {

@@ -11,7 +11,7 @@ import (
 	"cqld/schema"
 )
 
-// orderColumn is an element of ORDER BY.
+// orderColumn is an element of ORDER BY. Descending is the direction of ORDER BY, not of the table.
 type orderColumn struct {
 	col        *schema.Column
 	descending bool
@@ -20,7 +20,8 @@ type orderColumn struct {
 const orderByDeclared = "Order by currently only supports the ordering of columns following their declared order in " +
 	"the PRIMARY KEY"
 
-// orderBy compiles ORDER BY without ANN OF.
+// orderBy compiles ORDER BY without ANN OF. There are three outcomes: the scan delivers the order (p.reversed at most),
+// rows of several partitions are merged (p.order), or rows are sorted (p.sorted).
 func (c *compiler) orderBy(p *Plan, stmt *cql.Select) error {
 	if len(stmt.OrderBy) == 0 {
 		return nil
@@ -41,6 +42,7 @@ func (c *compiler) orderBy(p *Plan, stmt *cql.Select) error {
 	if err := p.declaredOrder(columns); err != nil {
 		return c.sortedOrder(p, stmt, columns, err)
 	}
+	// One partition is read in the requested order, so its rows are not kept.
 	if p.where.KeyIn() {
 		// Several partitions: each is in the order of the clustering, but not all together.
 		p.order = columns
@@ -48,7 +50,8 @@ func (c *compiler) orderBy(p *Plan, stmt *cql.Select) error {
 	return nil
 }
 
-// declaredOrder sets the direction of an ORDER BY in the order of the clustering.
+// declaredOrder sets the direction of an ORDER BY in the order of the clustering. It sets p.reversed only. An error
+// does not mean that the statement fails: sortedOrder may accept it.
 func (p *Plan) declaredOrder(columns []orderColumn) error {
 	if p.where.UsesIndex() {
 		return invalid.Errorf("ORDER BY with 2ndary indexes is not supported, except for ANN queries.")
@@ -62,7 +65,8 @@ func (p *Plan) declaredOrder(columns []orderColumn) error {
 			return invalid.Errorf("Order by is currently only supported on the clustered columns of the PRIMARY KEY, "+
 				"got %s", o.col.Name)
 		}
-		// A clustering column that is restricted by = may be omitted.
+		// A clustering column that is restricted by = may be omitted. Position is the index of the column in the
+		// clustering key. at is the next column that has no direction yet.
 		for at != o.col.Position {
 			if at >= len(p.table.Clustering) || !p.where.EqualTo(p.table.Clustering[at]) {
 				return &invalid.Error{Msg: orderByDeclared}
@@ -70,7 +74,8 @@ func (p *Plan) declaredOrder(columns []orderColumn) error {
 			at++
 		}
 		at++
-		// All columns in the table's order, or all in its reverse.
+		// All columns in the table's order, or all in its reverse. A page of the scan has one direction, so mixed
+		// directions cannot be read.
 		reversed := o.descending != o.col.Desc
 		if i > 0 && reversed != p.reversed {
 			return invalid.Errorf("Unsupported order by relation")
@@ -81,25 +86,29 @@ func (p *Plan) declaredOrder(columns []orderColumn) error {
 }
 
 // orderedRows collects the rows of a SELECT with ORDER BY over several partitions until they can be sorted. Rows are
-// stored in their encoded form, with the values by which they are sorted.
+// stored in their encoded form, with the values by which they are sorted. Unlike the nearest rows, all of them are kept
+// until the end, except when bound cuts them.
 type orderedRows struct {
 	rows []orderedRow
 	size int // bytes of all rows and their keys
 }
 
-// orderedRow is an encoded row of the result and the values of the ORDER BY columns.
+// orderedRow is an encoded row of the result and the values of the ORDER BY columns. A key is nil if the row has no
+// value in the column, such as a static row in a clustering column.
 type orderedRow struct {
 	keys    [][]byte
 	encoded []byte
 }
 
-// add keeps a row.
+// add keeps a row. PER PARTITION LIMIT applies while rows are collected, since each partition is in the requested order
+// already.
 func (o *orderedRows) add(run *reading, v *rowview.View) (request.Verdict, error) {
 	return run.afterRow(), o.keep(run, v)
 }
 
 // keep evaluates a row of the result and stores it for end. It fails if the rows to sort exceed pageBytesMax, because
-// such a SELECT cannot be paged.
+// such a SELECT cannot be paged. The buffer of the result serves as scratch memory, so a row is evaluated by the same
+// code as one that is not sorted.
 func (o *orderedRows) keep(run *reading, v *rowview.View) error {
 	start := len(run.buf.b)
 	if err := run.appendRow(v); err != nil {
@@ -128,8 +137,9 @@ func (o *orderedRows) keep(run *reading, v *rowview.View) error {
 	return nil
 }
 
-// compareOrdered compares two rows by ORDER BY. A row without clustering comes first in the table's
-// own order, ascending or not, and last in the reverse of it.
+// compareOrdered compares two rows by ORDER BY. A row without clustering comes first in the table's own order,
+// ascending or not, and last in the reverse of it. Columns that the table declares DESC are compared in the table's
+// order, and p.reversed reverses all of them: declaredOrder has checked that no mix exists.
 func (p *Plan) compareOrdered(a, b orderedRow) int {
 	for i, o := range p.order {
 		n := 0
@@ -155,7 +165,8 @@ func (p *Plan) compareOrdered(a, b orderedRow) int {
 	return 0
 }
 
-// end sorts the collected rows and appends as many as the LIMIT allows to the result.
+// end sorts the collected rows and appends as many as the LIMIT allows to the result. The sort is stable: rows with
+// equal keys stay in the order of partitions.
 func (o *orderedRows) end(run *reading) error {
 	compare := run.plan.compareOrdered
 	if run.plan.sorted {

@@ -27,31 +27,36 @@ import (
 // storage ids of their tables differ, so that such a state, with version 3 (or 4 if it is sealed), has in place of it a
 // hash of the table's name and of the types and orders of its key columns, which determine the meaning of a position.
 const (
+	// Versions are the first byte of a state. A new form of states needs a new one, and old ones must be decoded as
+	// long as clients may hold them across an upgrade.
 	stateVersion      = 1
 	stateSealed       = 2
 	stateShared       = 3
 	stateSharedSealed = 4
-	stateMACBytes     = 16
-	stateNameBytes    = 16
+	// Bytes of the authentication code and of the hash of a table's name and key.
+	stateMACBytes  = 16
+	stateNameBytes = 16
 
+	// Bits of flags. iota is 6 here, so the bits are 1<<6 and 1<<7; they are part of the format.
 	stateStarted = 1 << iota
 	stateDone
 )
 
-// pagingState is a decoded paging state.
+// pagingState is a decoded paging state. It is the position after the last row of a page.
 type pagingState struct {
 	At        scan.Position
 	Remaining uint32 // of LIMIT; 0 means no limit
 }
 
-// pagingKeys authenticate states.
+// pagingKeys authenticate states. The slices are not changed. Cluster is never empty in a cluster; only tests have an
+// empty one.
 type pagingKeys struct {
 	Cluster []byte // the secret of this cluster
 	Shared  []byte // sharedPagingKey of the secret that several clusters share; empty means that there is none
 }
 
 // sharedPagingKey derives the key of shared states from a secret, so that the secret has no other use. It is nil
-// without one.
+// without one. An empty secret means that states are not shared.
 func sharedPagingKey(secret []byte) []byte {
 	if len(secret) == 0 {
 		return nil
@@ -62,11 +67,13 @@ func sharedPagingKey(secret []byte) []byte {
 	return h.Sum(nil)
 }
 
-// errPagingState is the error of a state that was not made with the same key for the same table.
+// errPagingState is the error of a state that was not made with the same key for the same table. It is deliberately
+// without a reason: a client could test forged states with it.
 var errPagingState = errors.New("paging: invalid state")
 
 // appendPagingState appends the encoding of a state of a table. keys authenticate it, and encrypt it if key columns are
-// masked.
+// masked. A state is made with the shared key if there is one, so that all clusters accept it. The result shares no
+// memory with s.
 func appendPagingState(dst []byte, keys pagingKeys, table *schema.Table, s *pagingState) []byte {
 	start := len(dst)
 	key, seal := keys.Cluster, byte(stateSealed)
@@ -99,6 +106,8 @@ func appendPagingState(dst []byte, keys pagingKeys, table *schema.Table, s *pagi
 }
 
 // stateNameOf identifies a table in all clusters. Equal hashes mean that positions in the tables have the same meaning.
+// A change of the types of the key, or of their order, changes the hash. Other columns do not matter: a position
+// consists of key and clustering.
 func stateNameOf(table *schema.Table) []byte {
 	var b []byte
 	// With its length, so that different names never give one input.
@@ -116,7 +125,7 @@ func stateNameOf(table *schema.Table) []byte {
 	return sum[:stateNameBytes]
 }
 
-// stateMAC returns the authentication code of a state.
+// stateMAC returns the authentication code of a state. 128 bits suffice: a forger has to try them against a server.
 func stateMAC(key, b []byte) []byte {
 	h := hmac.New(sha256.New, key)
 	h.Write(b)
@@ -125,7 +134,8 @@ func stateMAC(key, b []byte) []byte {
 
 // decodePagingState returns the state that b encodes, or errPagingState. The state shares no memory with b. With a
 // shared secret, decodePagingState still accepts states of this cluster, so that a query continues when the secret is
-// introduced.
+// introduced. Nothing of b is interpreted before its code is verified. All variable parts are copied, because b belongs
+// to the frame of the request.
 func decodePagingState(b []byte, keys pagingKeys, table *schema.Table) (*pagingState, error) {
 	if len(b) == 0 {
 		return nil, errPagingState
@@ -137,6 +147,7 @@ func decodePagingState(b []byte, keys pagingKeys, table *schema.Table) (*pagingS
 		}
 		key, plain = keys.Shared, stateShared
 	}
+	// The form inside the seal is a complete plain state, with its own code.
 	if b[0] == stateSealed || b[0] == stateSharedSealed {
 		opened, err := mask.Open(key, b[1:])
 		if err != nil {
@@ -145,6 +156,7 @@ func decodePagingState(b []byte, keys pagingKeys, table *schema.Table) (*pagingS
 		// Authenticated by the seal, and again below.
 		b = opened
 	}
+	// plain is the only version that may be here: a plain state of one key cannot pass for one of another key.
 	n := len(b) - stateMACBytes
 	if n < 1 || b[0] != plain || !hmac.Equal(b[n:], stateMAC(key, b[:n])) {
 		return nil, errPagingState
@@ -166,6 +178,7 @@ func decodePagingState(b []byte, keys pagingKeys, table *schema.Table) (*pagingS
 	s.At.Clustering = append([]byte{}, c.Take(c.Count(1))...)
 	s.At.Given = uint32(c.Uvarint())
 	s.Remaining = uint32(c.Uvarint())
+	// Trailing bytes are an error as well as missing ones.
 	if c.Finish() != nil {
 		return nil, errPagingState
 	}

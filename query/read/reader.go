@@ -78,7 +78,7 @@ func (b *Buffer) Release() {
 	}
 }
 
-// compiler compiles one statement into a plan.
+// compiler compiles one statement into a plan. A compiler is used for one statement and by one goroutine.
 type compiler struct {
 	*term.Compiler
 	reader *Reader
@@ -89,7 +89,8 @@ func (reader *Reader) Compile(c *term.Compiler, stmt *cql.Select) (*Plan, error)
 	return (&compiler{c, reader}).statement(stmt)
 }
 
-// Execute executes a SELECT.
+// Execute executes a SELECT. It may be called by several goroutines. The caller has checked permissions and must call
+// Release on the Buffer of the result, if there is one, after its last use of Values.
 func (reader *Reader) Execute(r *request.Request, plan *Plan, params *execution.Params) (Rows, error) {
 	if err := execution.CheckReadLevel(r.Consistency); err != nil {
 		return Rows{}, err
@@ -118,6 +119,7 @@ func (reader *Reader) virtualPage(t *schema.Table, cmd *row.ReadCommand, client 
 }
 
 // pagingKey returns the key that authenticates paging states of this cluster; nil means that none is configured.
+// Without a function there is an empty key, as in tests of one node.
 func (reader *Reader) pagingKey() []byte {
 	if reader.o.PagingKey == nil {
 		return nil

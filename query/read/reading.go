@@ -21,18 +21,26 @@ import (
 )
 
 // reading is one execution of a SELECT. It is reused. What it contains itself keeps its memory, and state is cleared.
+// Only one goroutine uses a reading, from Get to put. Its methods are the Source and the Consumer of its scan, so rows
+// reach it by calls and not by a channel.
 type reading struct {
+	// What put clears with one assignment.
 	state
-	x       selection.Context
-	scan    request.Scan
-	cursor  request.Read // what the scan reads
-	view    rowview.View // the current row
+	// The values, functions and masks with which selectors are evaluated. Its slice of aggregates keeps its array.
+	x selection.Context
+	// The driver of the reads: it sends commands, decodes pages and calls the methods in scan.go.
+	scan   request.Scan
+	cursor request.Read // what the scan reads
+	view   rowview.View // the current row
+	// Conditions of WHERE that neither the key nor an index expresses. All of them must hold.
 	filters []restriction.Filter
-	values  [][]byte
+	// Scratch memory for the values of one partition key.
+	values [][]byte
 }
 
 // state is the state of one execution of a SELECT.
 type state struct {
+	// Set by begin and constant until put.
 	reader *Reader
 	plan   *Plan
 	env    execution.Environment
@@ -41,8 +49,9 @@ type state struct {
 	index  restriction.Choice // by which rows are found
 	grow   bool               // each command requests twice as many rows as the previous one
 	fixed  int                // columns of the view that the partition's header has
-	buf    *Buffer
-	count  int32
+	// The page so far, and the number of rows in it. buf is nil after result has given it to the caller.
+	buf   *Buffer
+	count int32
 
 	request  *request.Request
 	reserved int // bytes of its memory for what is kept
@@ -58,7 +67,8 @@ type state struct {
 
 	guard *guardrail.Guard
 
-	// sink is plainRows, or one of the fields after it, which are cleared with the state.
+	// sink is plainRows, or one of the fields after it, which are cleared with the state. Only the sink in use has
+	// rows, except that grouped hands its rows to ordered.
 	sink    sink
 	grouped groupedRows
 	hashed  hashedGroups
@@ -67,7 +77,10 @@ type state struct {
 	states  int // bytes of the states of aggregates
 }
 
-// execute executes a plan. What it cost is added to r.Cost.
+// execute executes a plan. What it cost is added to r.Cost. The order of the steps decides which of several errors the
+// client receives: bounds, ANN OF, WHERE, guardrails, paging state, OFFSET, consistency level. The plan is shared by
+// all executions and is not changed, except for its statistic of page sizes. On an error no rows are returned, and put
+// releases the buffer.
 func (run *reading) execute(r *request.Request, reader *Reader, plan *Plan, params *execution.Params) (Rows, error) {
 	run.begin(r, reader, plan, params.Values, reader.o.Moment(params))
 	limit, err := run.bounds(r, params)
@@ -148,7 +161,8 @@ func (run *reading) execute(r *request.Request, reader *Reader, plan *Plan, para
 	return run.result(r, params, remaining), nil
 }
 
-// setTimeout sets the timeouts of the statement.
+// setTimeout sets the timeouts of the statement. USING TIMEOUT overrides the timeouts of the configuration, also for
+// Paxos of serial reads.
 func (run *reading) setTimeout(params *execution.Params) error {
 	params, err := params.WithTimeout(run.plan.timeout, params.Values)
 	if err != nil {
@@ -182,7 +196,9 @@ func (run *reading) bounds(r *request.Request, params *execution.Params) (limit 
 	return limit, err
 }
 
-// resume returns where the previous page ended, or nil, and how many rows of LIMIT remain.
+// resume returns where the previous page ended, or nil, and how many rows of LIMIT remain. A state is checked against
+// the table and the keys of this cluster only. Clients may therefore pass the state of another SELECT of the same
+// table; execute rejects it if its partition is not selected.
 func (run *reading) resume(params *execution.Params, limit uint32) (start *scan.Position, remaining uint32, err error) {
 	if len(params.PagingState) == 0 {
 		return nil, limit, nil
@@ -226,7 +242,9 @@ func (run *reading) begin(r *request.Request, reader *Reader, plan *Plan, values
 	run.buf.b = run.buf.b[:0]
 }
 
-// put returns run to the pool, without references to the request.
+// put returns run to the pool, without references to the request. It must run after every execution, also one with an
+// error, because the scan may hold pages whose memory is reserved. Slices keep their arrays: the next execution appends
+// to them.
 func (run *reading) put() {
 	reader := run.reader
 	if run.buf != nil {
@@ -234,6 +252,7 @@ func (run *reading) put() {
 		reader.buffers.Put(run.buf)
 	}
 	run.view.Release()
+	// The scan returns the memory of its last page.
 	run.scan.Reset()
 	run.cursor.Reset()
 	run.x = selection.Context{Aggregates: run.x.Aggregates[:0]}
@@ -264,7 +283,8 @@ func (run *reading) limit(t term.Term) (uint32, error) {
 	return uint32(n), nil
 }
 
-// offset evaluates OFFSET; 0 means none.
+// offset evaluates OFFSET; 0 means none. Cassandra has no OFFSET: its rules are those that LIMIT has, except that 0 is
+// allowed.
 func (run *reading) offset() (uint32, error) {
 	t := run.plan.offset
 	if t == nil {
@@ -278,6 +298,7 @@ func (run *reading) offset() (uint32, error) {
 		return 0, invalid.Errorf("Invalid null value of offset")
 	}
 	c := wire.NewCursor(v.Bytes)
+	// Unlike LIMIT, 0 is valid: it omits nothing.
 	switch n := c.Int32(); {
 	case n < 0:
 		return 0, invalid.Errorf("OFFSET must not be negative")
@@ -289,7 +310,9 @@ func (run *reading) offset() (uint32, error) {
 	}
 }
 
-// where evaluates WHERE. empty means that no row can match.
+// where evaluates WHERE. empty means that no row can match. On return the cursor has the keys or the range of tokens,
+// and the slices of each partition; filters and index have the rest of WHERE. An empty result costs no read, but its
+// guardrails and its paging state are still checked.
 func (run *reading) where() (empty bool, err error) {
 	rs, s := run.plan.where, &run.x.Scope
 	run.cursor.Keys = nil
@@ -305,14 +328,17 @@ func (run *reading) where() (empty bool, err error) {
 	}
 	switch {
 	case rs.KeyRange:
+		// The token function or no restriction: a range of the ring.
 		if run.cursor.Tokens, empty, err = rs.Tokens(s); err != nil {
 			return false, err
 		}
 	case run.plan.oneKey:
+		// One partition, set with One. Keys refers to the cursor's own array, so no list is allocated.
 		if _, err = run.partitionKey(nil); err != nil {
 			return false, err
 		}
 	default:
+		// IN: the product of the lists, bounded before filters are evaluated for it.
 		if run.cursor.Keys, err = rs.PartitionKeys(s); err != nil {
 			return false, err
 		}
@@ -326,6 +352,7 @@ func (run *reading) where() (empty bool, err error) {
 		return false, err
 	}
 	if rs.Index() != nil {
+		// The estimate of entries is made now, because it depends on the bound values.
 		if run.index, err = rs.ChooseIndex(s, run.entryCounter()); err != nil {
 			return false, err
 		}
@@ -334,7 +361,9 @@ func (run *reading) where() (empty bool, err error) {
 	return empty, nil
 }
 
-// visibleWhere is where without the partitions that the client may not read.
+// visibleWhere is where without the partitions that the client may not read. Options.Visible restricts clients without
+// SELECT to some partitions, today to their own traces. It returns nil and no error if the client may read everything,
+// and nil and an error if that cannot be determined.
 func (run *reading) visibleWhere(r *request.Request) (empty bool, err error) {
 	empty, err = run.where()
 	if err != nil || run.reader.o.Visible == nil {
@@ -342,6 +371,7 @@ func (run *reading) visibleWhere(r *request.Request) (empty bool, err error) {
 	}
 	t := run.plan.table
 	if run.plan.fragments != nil {
+		// Fragments show the rows of their base table, so the base table decides.
 		t = run.plan.fragments.Base
 	}
 	visible, denied := run.reader.o.Visible(r, t)
@@ -359,6 +389,7 @@ func (run *reading) visibleWhere(r *request.Request) (empty bool, err error) {
 // partitionKey sets the cursor to the single partition that WHERE selects. It stores the key in dst if there is room,
 // and returns the unused part of dst.
 func (run *reading) partitionKey(dst []byte) (rest []byte, err error) {
+	// values is the scratch memory of the previous key, possibly moved to a larger array.
 	key, values, err := run.plan.where.SingleKey(&run.x.Scope, dst, run.values)
 	if run.values = values; err != nil {
 		return nil, err
@@ -366,6 +397,7 @@ func (run *reading) partitionKey(dst []byte) (rest []byte, err error) {
 	// The capacity ends with the key, because the rest of dst is used for the clustering.
 	run.cursor.One(row.NewPartitionKey(key[:len(key):len(key)]))
 	if len(key) > cap(dst) {
+		// The key did not fit and was allocated elsewhere, so dst is still unused.
 		return dst, nil
 	}
 	return dst[len(key):len(key):cap(dst)], nil
@@ -389,6 +421,8 @@ func (run *reading) singleRow() error {
 	if err != nil {
 		return err
 	}
+	// The end of an exact row is its clustering followed by a zero byte: the least key after it, since clusterings are
+	// compared as bytes.
 	n := len(b)
 	b = append(b, 0)
 	// row.ExactRow(b[:n]) without a copy
@@ -397,9 +431,13 @@ func (run *reading) singleRow() error {
 	return nil
 }
 
-// limits determines how many rows a command requests. pushed means that replicas evaluate all filters.
+// limits determines how many rows a command requests. pushed means that replicas evaluate all filters. A smaller number
+// costs further commands, a larger one reads rows that the page does not need. The limit is per command: pageLimit,
+// which execute has set before, ends the page.
 func (run *reading) limits(pageSize int32, pushed bool) {
 	limits := &run.cursor.Command.Limits
+	// In 64 bits, because pageLimit is noLimit without a LIMIT. OFFSET is part of the number: its rows are read and
+	// dropped.
 	rows := uint32(min(uint64(run.pageLimit)+uint64(run.skip), batchMax))
 	run.cursor.PerPartition = run.perPartition
 	switch {
@@ -412,9 +450,11 @@ func (run *reading) limits(pageSize int32, pushed bool) {
 		// index may match.
 		limits.Rows, run.grow = rows, true
 	case len(run.filters) == 0 && !run.plan.aggregates() && run.plan.order == nil:
+		// Every row that a replica returns is a row of the result, so replicas can apply both limits.
 		limits.PerPartition = run.perPartition
 		limits.Rows = rows
 	case run.plan.distinct:
+		// One row per partition shows that it exists. Continue after it means the next partition.
 		limits.PerPartition = 1
 		limits.Rows = pageInternal
 	default:
@@ -426,7 +466,8 @@ func (run *reading) limits(pageSize int32, pushed bool) {
 	}
 }
 
-// afterRow continues, with the next partition if this one has reached its limit.
+// afterRow continues, with the next partition if this one has reached its limit. Sinks that make a row of the result of
+// each row of the table use it; groups count differently (groupedRows.add).
 func (run *reading) afterRow() request.Verdict {
 	// The present row is not counted in Given yet.
 	if run.perPartition > 0 && run.cursor.At.Given+1 >= run.perPartition {
@@ -435,7 +476,9 @@ func (run *reading) afterRow() request.Verdict {
 	return request.NextRow
 }
 
-// appendRow appends the selected values of a row to the result.
+// appendRow appends the selected values of a row to the result. Each value is a CQL [bytes]: its length as an int, -1
+// for null, and the value. The buffer is grown before the memory for it is reserved, so the excess is at most one row,
+// and reserveRow has reserved large rows before.
 func (run *reading) appendRow(v *rowview.View) error {
 	dst := run.buf.b
 	// The usual case: columns as they are stored.
@@ -446,6 +489,7 @@ func (run *reading) appendRow(v *rowview.View) error {
 		run.buf.b = dst
 		return run.reserve(run.kept())
 	}
+	// Functions, masks, or columns in another form than stored: every selector is evaluated on the row.
 	run.x.Row = v
 	for _, s := range run.plan.selection.Selectors {
 		b, err := s.Value(&run.x)
@@ -458,14 +502,16 @@ func (run *reading) appendRow(v *rowview.View) error {
 	return run.reserve(run.kept())
 }
 
-// enough reports whether the result is complete. A sorted result is cut after the sort.
+// enough reports whether the result is complete. A sorted result is cut after the sort. It is for groups, which learn
+// of the end of a group only from the first row of the next one.
 func (run *reading) enough() bool {
 	// By rows or, if it can be continued, by bytes.
 	return run.plan.order == nil && (uint32(run.count) >= run.pageLimit || run.paged &&
 		len(run.buf.b) >= run.reader.o.PageBytes)
 }
 
-// result returns the rows of the page, and warns of what they cost.
+// result returns the rows of the page, and warns of what they cost. The state of the next page is the cursor's
+// position, so no state of this page is kept on the server.
 func (run *reading) result(r *request.Request, params *execution.Params, remaining uint32) Rows {
 	run.plan.observe(len(run.buf.b))
 	rows := Rows{Count: run.count, Values: run.buf.b, Buffer: run.buf}
@@ -479,6 +525,7 @@ func (run *reading) result(r *request.Request, params *execution.Params, remaini
 			r.Warn("Aggregation query used on multiple partition keys (IN restriction)")
 		}
 	}
+	// The tombstones of all commands of the request count, not only the last command's.
 	if r.Cost.Tombstones > tombstonesWarn {
 		r.Warn(tombstoneWarning(run.plan.table, &r.Cost))
 	}
@@ -487,6 +534,7 @@ func (run *reading) result(r *request.Request, params *execution.Params, remaini
 		// What the next page may still return.
 		left = remaining - uint32(run.count)
 	}
+	// Sorted and nearest rows are one page. Neither has a position in the table at which it could continue.
 	if hasNext(run) && run.plan.order == nil && run.plan.near == nil && (remaining == 0 || left > 0) &&
 		params.PageSize > 0 {
 		if !run.scan.More() {
@@ -498,6 +546,7 @@ func (run *reading) result(r *request.Request, params *execution.Params, remaini
 	return rows
 }
 
+// invalidPagingState returns the error for a state that is forged, damaged, or of another table.
 func invalidPagingState() error {
 	return &invalid.BadRequest{Msg: "Invalid value for the paging state"}
 }

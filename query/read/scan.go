@@ -12,6 +12,7 @@ import (
 )
 
 // read executes the SELECT's reads, all of them through one cursor, and passes the rows that satisfy WHERE to the sink.
+// On return without an error, the cursor stands after the last row that the page contains.
 func (run *reading) read(r *request.Request) error {
 	if run.plan.searchesVectors() {
 		return run.near.read(run, r)
@@ -38,10 +39,12 @@ func (run *reading) read(r *request.Request) error {
 	}
 	s.FirstBytes, s.PageBytes = run.plan.firstBytes(), run.reader.o.PageBytes
 	run.view.Reset(run.plan.table, run.cursor.Command.Now)
+	// Run returns when the source is empty, a verdict stops it, or a read fails. It calls the methods below in this
+	// goroutine.
 	return s.Run()
 }
 
-// Next implements request.Source.
+// Next implements request.Source. The only Read is the cursor; nil ends the scan.
 func (run *reading) Next() (*request.Read, error) {
 	if run.begun {
 		return nil, nil
@@ -51,7 +54,7 @@ func (run *reading) Next() (*request.Read, error) {
 	return &run.cursor, nil
 }
 
-// Prepare implements request.Source.
+// Prepare implements request.Source. It is called before each command, so that the rest of the deadline is current.
 func (run *reading) Prepare(req *coordinator.ReadRequest) {
 	t := &run.timeouts
 	req.Timeout, req.Contention = t.Range, t.CAS
@@ -60,15 +63,17 @@ func (run *reading) Prepare(req *coordinator.ReadRequest) {
 		req.Timeout = t.Read
 	}
 	if run.deadline > 0 { // USING TIMEOUT applies to all commands together
+		// A deadline that has passed gives the least timeout: zero would mean none.
 		req.Timeout = max(run.deadline-run.reader.o.Clock.Monotonic(), time.Nanosecond)
 		req.Contention = req.Timeout
 	}
 }
 
-// Begin implements request.Source.
+// Begin implements request.Source. The only Read is always wanted.
 func (run *reading) Begin(*request.Read) bool { return true }
 
-// Continue implements request.Source.
+// Continue implements request.Source. Doubling bounds the number of commands by the logarithm of the rows that are
+// read, up to batchMax rows each.
 func (run *reading) Continue(r *request.Read) bool {
 	if run.grow {
 		// Few rows satisfy the filters, or the index has old entries.
@@ -77,13 +82,14 @@ func (run *reading) Continue(r *request.Read) bool {
 	return true
 }
 
-// Done implements request.Source.
+// Done implements request.Source. The scan keeps nothing for a finished Read.
 func (run *reading) Done(*request.Read) {}
 
-// Wanted implements request.Source.
+// Wanted implements request.Source. No Read but the cursor exists, so none is started in advance.
 func (run *reading) Wanted() int { return 1 }
 
-// Partition implements request.Consumer.
+// Partition implements request.Consumer. Columns that are marked now belong to the partition, static ones included. Row
+// keeps them and marks its own.
 func (run *reading) Partition(r *request.Read) {
 	v := &run.view
 	v.Header = r.Reader.Header
@@ -91,10 +97,10 @@ func (run *reading) Partition(r *request.Read) {
 	run.fixed = v.Marked()
 }
 
-// Live implements request.Consumer.
+// Live implements request.Consumer. Deleted and expired rows are not passed to Row.
 func (run *reading) Live(x *row.Row) bool { return run.view.Live(x) }
 
-// Row implements request.Consumer.
+// Row implements request.Consumer. x is valid until Row returns, so sinks that keep a row clone it.
 func (run *reading) Row(r *request.Read, x *row.Row) (request.Verdict, error) {
 	v := &run.view
 	if err := run.reserveRow(r); err != nil {
@@ -107,6 +113,8 @@ func (run *reading) Row(r *request.Read, x *row.Row) (request.Verdict, error) {
 		v.Next(run.fixed, term.NotNil(x.Clustering))
 		v.Mark(x)
 	}
+	// Replicas may have evaluated some filters already. They are cheap, and only this evaluation is on the newest
+	// version of the row.
 	if len(run.filters) > 0 && !restriction.Matches(run.filters, v) {
 		return request.SkipRow, nil
 	}

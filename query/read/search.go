@@ -12,7 +12,8 @@ import (
 )
 
 // search answers a command of a SELECT by its index: the rows of the command that have a term of the SELECT, and
-// possibly others. Memory for the page is reserved.
+// possibly others. Memory for the page is reserved. It is the Local function of the scan: the page that it returns is
+// decoded like the page of a replica read.
 func (run *reading) search(r *request.Request, cmd *row.ReadCommand) ([]byte, error) {
 	req := &search.Request{
 		Table: run.plan.table, Index: run.index.Index.ID, Terms: run.index.Terms, Union: run.union(),
@@ -30,6 +31,7 @@ func (run *reading) search(r *request.Request, cmd *row.ReadCommand) ([]byte, er
 	if r.Trace != nil && r.Trace.Detailed() {
 		r.Trace.Add(run.reader.o.View.Self(), "Searching with index "+run.index.Index.Name)
 	}
+	// Each iteration is one step of the search. It ends when it has a page that the scan can use.
 	for {
 		result, err := run.reader.o.Executor.Search(r, req)
 		if err != nil {
@@ -39,6 +41,8 @@ func (run *reading) search(r *request.Request, cmd *row.ReadCommand) ([]byte, er
 			// The search has reached its end.
 			return result.Page, nil
 		}
+		// The search stopped within the command's limits. The page gets an end marker, so that the scan continues after
+		// the position instead of from its last row.
 		if end, ok := search.PositionOfScan(result.Next); ok {
 			// Rows after the position are returned by the next command.
 			page := row.ContinueAfter(result.Page, end)
@@ -48,12 +52,15 @@ func (run *reading) search(r *request.Request, cmd *row.ReadCommand) ([]byte, er
 			return result.Page, nil
 		}
 		// A page without rows: the search goes through entries of deleted rows.
+		//
+		// Only the search's own page is returned; the scan has not seen it.
 		r.Memory.Shrink(int64(len(result.Page)))
 		req.From = result.Next
 	}
 }
 
-// union returns the further branches of the SELECT's index.
+// union returns the further branches of the SELECT's index. A union answers an OR of conditions on several indexes: a
+// row needs a term of one branch.
 func (run *reading) union() (out []search.Branch) {
 	for _, b := range run.index.Union {
 		out = append(out, search.Branch{Index: b.Index.ID, Terms: b.Terms})
@@ -62,7 +69,8 @@ func (run *reading) union() (out []search.Branch) {
 }
 
 // entryCounter returns a function that counts entries on this node, or nil. Only entries of the partition count if one
-// is selected.
+// is selected. The number is an estimate for the choice between indexes: other nodes have other entries. ok is false if
+// it is not known.
 func (run *reading) entryCounter() restriction.EntryCounter {
 	if run.reader.o.IndexEntries == nil {
 		return nil
@@ -77,7 +85,8 @@ func (run *reading) entryCounter() restriction.EntryCounter {
 	}
 }
 
-// searchError converts the error of a search by an index that this node does not know: it was just dropped.
+// searchError converts the error of a search by an index that this node does not know: it was just dropped. Other
+// errors, among them a failed build, are returned as they are.
 func (run *reading) searchError(err error) error {
 	var notBuilt *search.NotBuilt
 	if errors.As(err, &notBuilt) && notBuilt.Failure == nil {

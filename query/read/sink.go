@@ -6,18 +6,21 @@ import (
 )
 
 // sink makes the result of a SELECT from the rows that satisfy WHERE. Each kind of result has one: plain rows, rows by
-// group, groups in memory, sorted rows, and rows with the best scores.
+// group, groups in memory, sorted rows, and rows with the best scores. A sink belongs to its reading and is used by one
+// goroutine. add must clone what it keeps: v and the page are reused.
 type sink interface {
-	// add handles a row of the scan, and says which row the scan continues with.
+	// add handles a row of the scan, and says which row the scan continues with. It must not be called after it has
+	// returned a verdict that stops the scan.
 	add(run *reading, v *rowview.View) (request.Verdict, error)
-	// end appends what is left to the result after the last row of the page.
+	// end appends what is left to the result after the last row of the page. It runs exactly once, also if no row was
+	// found, and not after an error.
 	end(run *reading) error
 	// bytes returns the memory that the sink keeps outside of the result.
 	bytes(run *reading) int
 }
 
 // sinkOf returns the sink of a plan. The order matters: the sink of groups also sorts them, with the sink of sorted
-// rows.
+// rows. The sinks are fields of run, so that the interface needs no allocation.
 func (run *reading) sinkOf(plan *Plan) sink {
 	switch {
 	case plan.hashed != nil:
@@ -33,7 +36,7 @@ func (run *reading) sinkOf(plan *Plan) sink {
 	return plainRows{}
 }
 
-// plainRows appends each row to the result.
+// plainRows appends each row to the result. It keeps nothing: the row is in the result when add returns.
 type plainRows struct{}
 
 func (plainRows) add(run *reading, v *rowview.View) (request.Verdict, error) {
@@ -41,6 +44,7 @@ func (plainRows) add(run *reading, v *rowview.View) (request.Verdict, error) {
 		run.skip--
 		return run.afterRow(), nil
 	}
+	// Counted before the values are appended; an error discards the whole page.
 	run.count++
 	if err := run.appendRow(v); err != nil {
 		return 0, err

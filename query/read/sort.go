@@ -9,9 +9,10 @@ import (
 	"cqld/types"
 )
 
-// sortedOrder compiles an ORDER BY that is not the order of the clustering, or not of selected partitions: the rows
-// are sorted in memory. It needs ALLOW FILTERING, no PER PARTITION LIMIT, and a LIMIT unless the partitions are
-// selected. declared is the error of Cassandra, which refuses all of these.
+// sortedOrder compiles an ORDER BY that is not the order of the clustering, or not of selected partitions: the rows are
+// sorted in memory. It needs ALLOW FILTERING, no PER PARTITION LIMIT, and a LIMIT unless the partitions are selected.
+// declared is the error of Cassandra, which refuses all of these. An index, partitions in a range of tokens, and any
+// column are possible, since the order in which rows are read does not matter.
 func (c *compiler) sortedOrder(p *Plan, stmt *cql.Select, columns []orderColumn, declared error) error {
 	// What Cassandra refuses stays refused unless the client accepts the cost.
 	if !stmt.AllowFiltering {
@@ -23,6 +24,7 @@ func (c *compiler) sortedOrder(p *Plan, stmt *cql.Select, columns []orderColumn,
 	case p.where.KeyRange && stmt.Limit == nil:
 		return invalid.Errorf("ORDER BY over all partitions needs a LIMIT of at most %d rows", sortRowsMax)
 	}
+	// The comparison is by type, so types without one are refused here and not at the first row.
 	for _, o := range columns {
 		// Values without an order of their own.
 		if t := o.col.Type; t.MultiCell() || t.Kind() == types.Counter || t.Kind() == types.Duration {
@@ -34,7 +36,8 @@ func (c *compiler) sortedOrder(p *Plan, stmt *cql.Select, columns []orderColumn,
 }
 
 // sortedColumns returns the columns by which rows are sorted in memory. As with restricted columns, their real values
-// show in the result: the distances of a vector from a few others determine it.
+// show in the result: the distances of a vector from a few others determine it. The decision on masks needs them: a
+// client that may not see a column must not learn its order.
 func (p *Plan) sortedColumns() (all []*schema.Column) {
 	if p.near != nil {
 		all = append(all, p.near.col)
@@ -47,7 +50,8 @@ func (p *Plan) sortedColumns() (all []*schema.Column) {
 	return all
 }
 
-// compareSorted compares two rows by ORDER BY. Null is less than every value.
+// compareSorted compares two rows by ORDER BY. Null is less than every value. Unlike compareOrdered, it ignores the
+// order that the table declares: descending is relative to the values.
 func (p *Plan) compareSorted(a, b orderedRow) int {
 	for i, o := range p.order {
 		n := 0
@@ -70,7 +74,8 @@ func (p *Plan) compareSorted(a, b orderedRow) int {
 	return 0
 }
 
-// checkSorted returns an error if LIMIT and OFFSET need more rows than are sorted in memory.
+// checkSorted returns an error if LIMIT and OFFSET need more rows than are sorted in memory. LIMIT counts after the
+// sort, so LIMIT and OFFSET rows must be in memory at once.
 func (p *Plan) checkSorted(limit, offset uint32) error {
 	if !p.sorted || limit == noLimit {
 		return nil
@@ -83,8 +88,9 @@ func (p *Plan) checkSorted(limit, offset uint32) error {
 	return nil
 }
 
-// bound keeps the rows that may be part of the result: the first ones, as many as LIMIT and OFFSET select. Each
-// sort of twice as many rows removes half of them. Without a LIMIT, too many rows are an error.
+// bound keeps the rows that may be part of the result: the first ones, as many as LIMIT and OFFSET select. Each sort of
+// twice as many rows removes half of them. Without a LIMIT, too many rows are an error. The amortized cost of a row is
+// the logarithm of the number of kept rows.
 func (o *orderedRows) bound(run *reading) error {
 	if run.pageLimit == noLimit {
 		if len(o.rows) > sortRowsMax {
@@ -108,7 +114,8 @@ func (o *orderedRows) bound(run *reading) error {
 	return nil
 }
 
-// size returns the bytes of a row and its keys.
+// size returns the bytes of a row and its keys. orderedOverhead stands for the slice headers. It is what add counts and
+// bound subtracts, so it must not depend on anything that changes.
 func (r *orderedRow) size() int {
 	n := len(r.encoded) + orderedOverhead
 	for _, k := range r.keys {
