@@ -6,19 +6,25 @@ import (
 	"cqld/schema"
 )
 
-// AccessKind is a way to find the partitions of a SELECT.
+// AccessKind is a way to find the partitions of a SELECT. The values are part of the answers of EXPLAIN and of the
+// labels of metrics, so they must not change.
 type AccessKind string
 
 // The kinds.
 const (
+	// Only the named partitions are read.
 	AccessPartitionKey AccessKind = "partition key"
-	AccessIndex        AccessKind = "index"
-	AccessScan         AccessKind = "scan"
-	AccessVirtual      AccessKind = "virtual table"
-	AccessNone         AccessKind = "none" // no row can match
+	// The partitions with entries of an index are read.
+	AccessIndex AccessKind = "index"
+	// All partitions, or those in a range of tokens, are read.
+	AccessScan AccessKind = "scan"
+	// This node generates the rows; no replica is read.
+	AccessVirtual AccessKind = "virtual table"
+	AccessNone    AccessKind = "none" // no row can match
 )
 
-// AccessPath is a way to find the partitions of a SELECT, and whether it can.
+// AccessPath is a way to find the partitions of a SELECT, and whether it can. Reason explains Usable to the user of
+// EXPLAIN, whether it is true or false.
 type AccessPath struct {
 	Kind   AccessKind
 	Usable bool
@@ -27,12 +33,14 @@ type AccessPath struct {
 
 // AccessPaths returns the candidates for a SELECT on t in the order of their cost, cheapest first. The last one is
 // always usable. A virtual table has one: this node generates its rows. Rows are found by the indexes of choice if it
-// has some.
+// has some. choice must not be nil; its Index is nil if no index can be used. The cost is an order of kinds, not an
+// estimate.
 func AccessPaths(t *schema.Table, where *Set, virtual bool, choice *Choice) []AccessPath {
 	if virtual {
 		return []AccessPath{{AccessVirtual, true, "this node makes the rows"}}
 	}
 	if choice.Index != nil {
+		// An index with a partition key searches the entries of these partitions only.
 		place := "all partitions"
 		switch {
 		case !where.KeyRange:
@@ -40,6 +48,7 @@ func AccessPaths(t *schema.Table, where *Set, virtual bool, choice *Choice) []Ac
 		case where.HasToken():
 			place = "a range of tokens"
 		}
+		// An index that can be used always is: other paths are not listed.
 		return []AccessPath{{AccessIndex, true, indexNames(t, choice) + ", in " + place}}
 	}
 	key := AccessPath{AccessPartitionKey, !where.KeyRange, "every column of the partition key is restricted by = or IN"}
@@ -55,7 +64,8 @@ func AccessPaths(t *schema.Table, where *Set, virtual bool, choice *Choice) []Ac
 	return []AccessPath{key, scan}
 }
 
-// indexes names the index of a choice, or the indexes of its union, in the order of their branches.
+// indexes names the index of a choice, or the indexes of its union, in the order of their branches. The text of the
+// target is written as in CREATE INDEX, such as keys(m).
 func indexNames(t *schema.Table, choice *Choice) string {
 	text := func(ix *schema.Index) string { return ix.Name + " on " + t.IndexTargetText(ix) }
 	if len(choice.Union) == 0 {

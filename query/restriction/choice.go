@@ -6,7 +6,8 @@ import (
 	"cqld/schema"
 )
 
-// Choice is the index by which the rows of a statement are found.
+// Choice is the index by which the rows of a statement are found. It belongs to one execution, because the terms depend
+// on bound values.
 type Choice struct {
 	Index *schema.Index // nil if there is none
 	// Terms are the intervals of terms in which it is searched, ascending and disjoint. None means that no row matches.
@@ -19,7 +20,8 @@ type Choice struct {
 	Counted []Counted
 }
 
-// Counted is how many entries of an index a statement would look at.
+// Counted is how many entries of an index a statement would look at. The number is an upper bound of the rows, as an
+// entry may be of an old version of its row.
 type Counted struct {
 	Index   *schema.Index
 	Entries int
@@ -27,15 +29,19 @@ type Counted struct {
 }
 
 // EntryCounter counts the entries of an index in intervals of terms, up to most. It is not ok if they cannot be
-// counted.
+// counted. It counts on one node only, and must be cheap: it runs before every execution of a plan with several
+// candidates.
 type EntryCounter func(ix *schema.Index, terms []row.Slice, most int) (n int, ok bool)
 
 // ChooseIndex chooses one of the indexes that can find the rows. It prefers the one with the fewest entries by count
 // and, if the numbers are equal or count is nil, the kind of restriction that is expected to select the fewest rows.
+// The error is an error in the values of the expected best index. An empty list of Terms means that no row can match,
+// even if another index would find rows, since all relations must hold.
 func (rs *Set) ChooseIndex(s *term.Scope, count EntryCounter) (c Choice, err error) {
 	if len(rs.candidates) == 0 {
 		return c, nil
 	}
+	// The first candidate is evaluated even without a choice, because its terms are needed for the search.
 	first, err := rs.candidates[0].branches(s)
 	c.Index = rs.candidates[0].index
 	if err != nil || len(first) == 0 {
@@ -45,6 +51,7 @@ func (rs *Set) ChooseIndex(s *term.Scope, count EntryCounter) (c Choice, err err
 	if len(rs.candidates) == 1 || count == nil {
 		return c, nil
 	}
+	// Counting never needs more than the best number so far: a candidate that reaches it has lost.
 	least := entriesCounted
 	for i := range rs.candidates {
 		branches := first
@@ -57,11 +64,14 @@ func (rs *Set) ChooseIndex(s *term.Scope, count EntryCounter) (c Choice, err err
 		if !ok {
 			continue
 		}
+		// Branches that no row can have were left out, so branches[0] may be another branch of a union than the
+		// candidate itself.
 		c.Counted = append(c.Counted, Counted{branches[0].Index, n, n == least})
 		if n < least {
 			c.take(branches)
 			least = n
 		}
+		// So few entries are read faster than the other indexes are counted.
 		if least <= entriesFew {
 			break
 		}
@@ -69,7 +79,8 @@ func (rs *Set) ChooseIndex(s *term.Scope, count EntryCounter) (c Choice, err err
 	return c, nil
 }
 
-// take makes branches the choice. There is at least one.
+// take makes branches the choice. There is at least one. The slices are shared with branches, which must not be
+// changed.
 func (c *Choice) take(branches []Branch) {
 	c.Index, c.Terms, c.Union = branches[0].Index, branches[0].Terms, branches[1:]
 }

@@ -8,23 +8,29 @@ import (
 	"cqld/schema"
 )
 
-// Columns returns the columns that the filter restricts.
+// Columns returns the columns that the filter restricts. The slice belongs to the compiled statement and must not be
+// changed.
 func (f *Filter) Columns() []*schema.Column { return f.r.columns }
 
 // Expressible reports whether replicas can evaluate the filter: it restricts one column, which was never dropped.
-// Comparisons of several clustering columns at once, and of analyzed values, stay with the coordinator.
+// Comparisons of several clustering columns at once, and of analyzed values, stay with the coordinator. A column that
+// was dropped and added again may have values that are older than the column. The coordinator ignores them, replicas
+// must not decide by them.
 func (f *Filter) Expressible() bool {
 	if f.r.analyzer != nil || slices.ContainsFunc(f.elements, func(e elementFilter) bool { return e.analyzer != nil }) {
 		return false
 	}
+	// The kinds from kindNotIn on have no operator in row.Filter.
 	return f.r.kind < kindNotIn && len(f.r.columns) == 1 && !f.r.multi && f.r.first().DroppedMicros == 0
 }
 
-// Conditions returns the filter as conditions, or nil if replicas cannot evaluate it.
+// Conditions returns the filter as conditions, or nil if replicas cannot evaluate it. All of them must hold. The values
+// share memory with the filter. A filter of a range gives up to two conditions, a filter of elements one for each.
 func (f *Filter) Conditions() (out []row.Condition) {
 	if !f.Expressible() {
 		return nil
 	}
+	// One column, as Expressible has checked.
 	col := f.r.first()
 	add := func(op row.FilterOperator, values ...[]byte) {
 		out = append(out, row.Condition{Kind: col.Kind, Column: col.ID, Position: col.Position, Operator: op,
@@ -40,8 +46,10 @@ func (f *Filter) Conditions() (out []row.Condition) {
 				values = append(values, in[0])
 			}
 		}
+		// An IN without values remains a condition: no row satisfies it.
 		add(row.FilterIn, values...)
 	case kindSlice:
+		// A null bound is not evaluated here: filterValues has rejected it.
 		if f.lower != nil {
 			add(operatorOf(f.r.lower, row.FilterGreater, row.FilterGreaterOrEqual), f.lower[0])
 		}

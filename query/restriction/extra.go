@@ -17,7 +17,7 @@ import (
 // The restrictions in this file filter rows, and select neither keys nor slices. A null value satisfies none of them.
 // The exception is NOT IN in a DELETE, which selects the slices between its values. != is NOT IN with one value.
 
-// operator returns the operator of a restriction for messages.
+// operator returns the operator of a restriction for messages. elements is not empty for kindNotContains.
 func (r *restriction) operator() string {
 	switch r.kind {
 	case kindNotIn:
@@ -35,12 +35,15 @@ func (r *restriction) operator() string {
 	return "IN"
 }
 
-// restricts reports whether a column of a kind is restricted.
+// restricts reports whether a column of a kind is restricted. A restriction of several columns, for example OR, may
+// have columns of several kinds.
 func (r *restriction) restricts(kind schema.ColumnKind) bool {
 	return slices.ContainsFunc(r.columns, func(col *schema.Column) bool { return col.Kind == kind })
 }
 
-// checkExtra checks the restrictions that only filter rows, and adds them to the filters.
+// checkExtra checks the restrictions that only filter rows, and adds them to the filters. It runs last, because it
+// depends on the clustering restrictions and on whether an index is used. The cases are tried in order: the first one
+// that applies decides.
 func (rs rules) checkExtra(o Options) error {
 	for _, r := range rs.extra {
 		if err := rs.checkNotIn(r); err != nil {
@@ -52,11 +55,14 @@ func (rs rules) checkExtra(o Options) error {
 		case o.OnlyStatic && r.restricts(schema.Clustering):
 			return invalid.Errorf("Cannot restrict clustering columns when selecting only static columns")
 		case r.kind == kindLike && len(rs.supporting(r, nil)) > 0:
+			// A LIKE that an index finds is a restriction like others for Cassandra. The clustering columns count with
+			// it, once.
 			if r.restricts(schema.Clustering) && len(rs.clustering) > 0 &&
 				!slices.Contains(rs.expected, rs.clustering[0]) {
 				rs.expected = append(rs.expected, rs.clustering...)
 			}
 			rs.usesIndex, rs.expected = true, append(rs.expected, r)
+		// These need no ALLOW FILTERING: nothing more to check.
 		case o.AllowFiltering || freeToFilter(rs.table) || rs.afterPrefix(r) || rs.indexedOr(r):
 		case r.kind == kindNotIn && r.first().Kind == schema.Clustering && !rs.follows(r):
 			return rs.refusePlaced(r.first(), rs.firstFree())
@@ -69,7 +75,8 @@ func (rs rules) checkExtra(o Options) error {
 }
 
 // checkNotIn refuses a NOT IN beside a restriction of the same column that it cannot be combined with: =, IN, or a
-// range or NOT IN that begins with another column.
+// range or NOT IN that begins with another column. Which pairs are refused, and with which message, follows Cassandra
+// 6, where NOT IN and != are part of the ranges.
 func (rs rules) checkNotIn(r *restriction) error {
 	if r.kind != kindNotIn {
 		return nil
@@ -77,6 +84,7 @@ func (rs rules) checkNotIn(r *restriction) error {
 	for _, list := range [...][]*restriction{rs.partition, rs.clustering, rs.other, rs.extra} {
 		for _, x := range list {
 			switch {
+			// Restrictions of other columns are compatible.
 			case x == nil || !x.overlaps(r):
 			case x.kind == kindEqual || x.kind == kindIn:
 				return x.merge(r)
@@ -91,7 +99,8 @@ func (rs rules) checkNotIn(r *restriction) error {
 }
 
 // refusePlaced returns the error for a restriction of the clustering column col without = or IN on the one before,
-// which misses them.
+// which misses them. before is the first column without = and IN. It decides on the message: restricted by a range, or
+// not at all.
 func (rs rules) refusePlaced(col, before *schema.Column) error {
 	restricts := func(x *restriction) bool { return slices.Contains(x.columns, before) }
 	if slices.ContainsFunc(rs.clustering, restricts) || slices.ContainsFunc(rs.extra, restricts) {
@@ -103,18 +112,21 @@ func (rs rules) refusePlaced(col, before *schema.Column) error {
 }
 
 // afterPrefix reports whether r is a NOT IN on clustering columns of selected partitions that follows other
-// restrictions. It then excludes rows from slices, and, as in Cassandra 6, needs no ALLOW FILTERING.
+// restrictions. It then excludes rows from slices, and, as in Cassandra 6, needs no ALLOW FILTERING. The condition on
+// partitions matters: without them, the table would be scanned.
 func (rs rules) afterPrefix(r *restriction) bool {
 	return r.kind == kindNotIn && !rs.KeyRange && r.first().Kind == schema.Clustering && rs.follows(r)
 }
 
-// follows reports whether the clustering columns before those of r are restricted by = or IN.
+// follows reports whether the clustering columns before those of r are restricted by = or IN. r restricts clustering
+// columns. nil from firstFree means that every clustering column has a value.
 func (rs rules) follows(r *restriction) bool {
 	free := rs.firstFree()
 	return free == nil || free.Position >= r.first().Position
 }
 
-// firstFree returns the first clustering column that is restricted neither by = nor by IN, or nil.
+// firstFree returns the first clustering column that is restricted neither by = nor by IN, or nil. The columns of the
+// clustering are numbered from 0, in the order of the primary key.
 func (rs rules) firstFree() *schema.Column {
 	for _, col := range rs.table.Clustering {
 		if !slices.ContainsFunc(rs.clustering, func(x *restriction) bool {
@@ -161,7 +173,8 @@ func (r *restriction) gaps(s *term.Scope, prefix []byte, all row.Slice) ([]row.S
 	return normalizeSlices(append(out, all)), nil
 }
 
-// evalNotIn returns the values of NOT IN. Null is refused: no row would satisfy the relation.
+// evalNotIn returns the values of NOT IN. Null is refused: no row would satisfy the relation. The number of values of
+// each element is the number of columns, or more for a marker whose tuple is longer.
 func (r *restriction) evalNotIn(s *term.Scope) ([][][]byte, error) {
 	all, err := r.evalIn(s)
 	if err != nil {
@@ -170,6 +183,7 @@ func (r *restriction) evalNotIn(s *term.Scope) ([][][]byte, error) {
 	for _, values := range all {
 		for i, v := range values {
 			switch {
+			// Fields of a bound tuple that is longer than the columns are ignored.
 			case v != nil || i >= len(r.columns):
 			case r.multi:
 				return nil, invalid.Errorf("Invalid null value for %s in tuple (%s)", r.columns[i].Name,
@@ -182,12 +196,14 @@ func (r *restriction) evalNotIn(s *term.Scope) ([][][]byte, error) {
 	return all, nil
 }
 
-// checkedLike compiles c LIKE pattern, which needs ALLOW FILTERING and a column of text.
+// checkedLike compiles c LIKE pattern, which needs ALLOW FILTERING and a column of text. A LIKE that a SASI index finds
+// needs neither ALLOW FILTERING nor a text column: the index decides.
 func (c compiler) checkedLike(r *cql.ColumnRelation, o Options) (*restriction, error) {
 	x, err := c.columnRestriction(r)
 	if err != nil {
 		return nil, err
 	}
+	// columnRestriction has checked that the column exists and is not multi-cell.
 	kind := x.first().Type.Kind()
 	if o.Statement == Select && slices.ContainsFunc(c.Table.Indexes(), func(ix *schema.Index) bool {
 		return ix.Column == x.first().ID && findsWhole(ix, x, x.first())
@@ -203,9 +219,10 @@ func (c compiler) checkedLike(r *cql.ColumnRelation, o Options) (*restriction, e
 }
 
 // checkLikes refuses r beside another restriction of its columns, if one of both is a LIKE that a SASI index finds.
-// LIKE as a filter may be combined.
+// LIKE as a filter may be combined. merge returns the error, with Cassandra's message for the kinds of both.
 func (rs rules) checkLikes(r *restriction) error {
 	indexed := func(r *restriction) bool { return r.kind == kindLike && !r.folded && len(rs.supporting(r, nil)) > 0 }
+	// Filters may stand beside every restriction, so only the kinds that Cassandra merges are examined.
 	merges := func(r *restriction) bool { return r.kind < kindNotIn || r.kind == kindLike }
 	if len(rs.table.Indexes()) == 0 || !merges(r) {
 		return nil
@@ -221,6 +238,8 @@ func (rs rules) checkLikes(r *restriction) error {
 	return nil
 }
 
+// likeRestriction compiles c LIKE pattern and c ILIKE pattern. The pattern may be a bind marker, so it is analyzed at
+// execution.
 func (c compiler) likeRestriction(col *schema.Column, r *cql.ColumnRelation) (*restriction, error) {
 	t, err := c.ColumnTerm(r.Value, col)
 	if err != nil {
@@ -238,6 +257,7 @@ type pattern struct {
 	folded     bool // text is in lower case, and case is ignored
 }
 
+// evalPattern evaluates the pattern of an execution. The result may share memory with the bound value.
 func (r *restriction) evalPattern(s *term.Scope) (pattern, error) {
 	v, err := r.equal.terms[0].Eval(s)
 	if err != nil {
@@ -247,17 +267,20 @@ func (r *restriction) evalPattern(s *term.Scope) (pattern, error) {
 		return pattern{}, supported(v, "value", r.first())
 	}
 	p := pattern{text: v.Bytes, folded: r.folded}
+	// A single % is a suffix, and leaves an empty text, which is refused below.
 	p.text, p.end = bytes.CutSuffix(p.text, []byte("%"))
 	p.text, p.begin = bytes.CutPrefix(p.text, []byte("%"))
 	if len(p.text) == 0 {
 		return pattern{}, invalid.Errorf("LIKE value can't be empty.")
 	}
+	// bytes.ToLower folds Unicode letters one by one; matches folds values in the same way.
 	if p.folded {
 		p.text = bytes.ToLower(p.text)
 	}
 	return p, nil
 }
 
+// matches reports whether v, the value of a column, matches without analysis. v is not changed.
 func (p *pattern) matches(v []byte) bool {
 	if p.folded {
 		v = bytes.ToLower(v)
@@ -274,7 +297,7 @@ func (p *pattern) matches(v []byte) bool {
 }
 
 // matchesTerm reports whether a value matches after analysis: with %, one of its terms must; without, it must have all
-// terms of the text.
+// terms of the text. The text of a pattern is analyzed as one term, because a wildcard adjoins it.
 func (p *pattern) matchesTerm(a *analysis.Analyzer, v []byte) bool {
 	if !p.begin && !p.end {
 		return a.Matches(v, p.text)
@@ -283,13 +306,16 @@ func (p *pattern) matchesTerm(a *analysis.Analyzer, v []byte) bool {
 	return slices.ContainsFunc(a.Terms(v), analyzed.matches)
 }
 
-// orRestriction compiles a disjunction.
+// orRestriction compiles a disjunction. Nested ORs are alternatives like others. columns has the columns of all
+// alternatives, with duplicates, for masks and the rules of DISTINCT.
 func (c compiler) orRestriction(or *cql.OrRelation, o Options) (*restriction, error) {
 	x := &restriction{kind: kindOr}
 	for _, alternative := range or.Alternatives {
 		var all []*restriction
 		for _, relation := range alternative {
 			parts := []cql.Relation{relation}
+			// A BETWEEN is two restrictions in its alternative; addRelation, which splits it elsewhere, is not called
+			// here.
 			if between, ok := relation.(*cql.BetweenRelation); ok {
 				parts = []cql.Relation{between.Low, between.High}
 			}
@@ -307,7 +333,8 @@ func (c compiler) orRestriction(or *cql.OrRelation, o Options) (*restriction, er
 	return x, nil
 }
 
-// alternative compiles a relation within OR.
+// alternative compiles a relation within OR. Unlike outside of OR, token(…) filters rows: it cannot select the range to
+// read, as other alternatives may match outside of it.
 func (c compiler) alternative(relation cql.Relation, o Options) (*restriction, error) {
 	if token, ok := relation.(*cql.TokenRelation); ok {
 		return c.tokenRestriction(token)
@@ -315,7 +342,8 @@ func (c compiler) alternative(relation cql.Relation, o Options) (*restriction, e
 	return c.relation(relation, o)
 }
 
-// refuseNull makes null an error in the bounds of a BETWEEN.
+// refuseNull makes null an error in the bounds of a BETWEEN. Cassandra allows null in the bounds of other ranges of
+// SELECT.
 func (r *restriction) refuseNull() {
 	for _, b := range []*bound{r.lower, r.upper} {
 		if b != nil {
@@ -324,7 +352,8 @@ func (r *restriction) refuseNull() {
 	}
 }
 
-// operator returns the operator of the relation that is compiled, for messages.
+// operator returns the operator of the relation that is compiled, for messages. Both halves of a BETWEEN have an
+// operator of their own, which the client did not write.
 func (c compiler) operator(op cql.Operator) string {
 	if c.between {
 		return "BETWEEN"

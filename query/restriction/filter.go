@@ -13,31 +13,40 @@ import (
 	"cqld/types/analysis"
 )
 
-// Filter is a restriction with its values that is checked on rows.
+// Filter is a restriction with its values that is checked on rows. It is made for one execution. The fields that are
+// set depend on the kind of r. Values are serialized as in rows; nil means null.
 type Filter struct {
-	token    *tokenFilter
-	r        *restriction
-	equal    [][]byte
-	in       [][][]byte
-	lower    [][]byte
-	upper    [][]byte
+	// Within OR only. Outside, the range of tokens is read instead.
+	token *tokenFilter
+	r     *restriction
+	// = has a value for each column, IN and NOT IN a list of such values.
+	equal [][]byte
+	in    [][][]byte
+	// Bounds of a range; nil means none. A bound may have fewer columns than r.
+	lower [][]byte
+	upper [][]byte
+	// Conditions on a collection. All of them must hold.
 	elements []elementFilter
 	pattern  pattern
-	any      [][]Filter // of OR
+	// One list for each alternative. A row passes if it passes all filters of one of them.
+	any [][]Filter // of OR
 }
 
+// elementFilter is an element with its values. key is nil except for an entry of a map.
 type elementFilter struct {
 	operator   cql.Operator
 	key, value []byte
 	analyzer   *analysis.Analyzer // nil means that values are compared as they are
 }
 
-// Filters evaluates the restrictions of WHERE that must be checked on rows.
+// Filters evaluates the restrictions of WHERE that must be checked on rows. It appends to dst, whose memory a caller
+// may reuse for the next execution. Values that WHERE must not have, such as null, are errors.
 func (rs *Set) Filters(s *term.Scope, dst []Filter) ([]Filter, error) {
 	return appendFilters(s, dst, rs.filters)
 }
 
-// appendFilters evaluates restrictions.
+// appendFilters evaluates restrictions. Restrictions share nothing with the filters but their compiled form, so
+// concurrent executions are safe.
 func appendFilters(s *term.Scope, dst []Filter, all []*restriction) ([]Filter, error) {
 	for _, r := range all {
 		f := Filter{r: r}
@@ -49,7 +58,8 @@ func appendFilters(s *term.Scope, dst []Filter, all []*restriction) ([]Filter, e
 	return dst, nil
 }
 
-// eval evaluates the values of the filter's restriction.
+// eval evaluates the values of the filter's restriction. All values are evaluated before the first row is read,
+// so an error does not depend on the data.
 func (f *Filter) eval(s *term.Scope) (err error) {
 	r := f.r
 	if r.token {
@@ -92,7 +102,8 @@ func (f *Filter) eval(s *term.Scope) (err error) {
 	return err
 }
 
-// filterValues evaluates a value with which rows are compared. It must be set.
+// filterValues evaluates a value with which rows are compared. It must be set. Null and unset are errors with the
+// messages of filters, which differ from the messages of keys. For a bound tuple, eval has its own.
 func filterValues(s *term.Scope, v *valueTerm, columns []*schema.Column) ([][]byte, error) {
 	if v.marker == nil {
 		for i, t := range v.terms {
@@ -108,6 +119,7 @@ func filterValues(s *term.Scope, v *valueTerm, columns []*schema.Column) ([][]by
 	return v.eval(s, columns, nil)
 }
 
+// supported refuses null and unset. what names the value in the message: "value", "map key" or "map value".
 func supported(v wire.Value, what string, col *schema.Column) error {
 	switch v.Kind {
 	case wire.ValueNull:
@@ -118,6 +130,8 @@ func supported(v wire.Value, what string, col *schema.Column) error {
 	return nil
 }
 
+// eval evaluates the key and the value. Which message null and unset have depends on the operator, as in Cassandra: !=
+// of an entry of a map names the entry.
 func (e *element) eval(s *term.Scope, col *schema.Column) (x elementFilter, err error) {
 	x.operator, x.analyzer = e.operator, e.analyzer
 	what := "value"
@@ -157,7 +171,7 @@ func nothing(v wire.Value) string {
 	return "null"
 }
 
-// Matches reports whether a row passes all filters.
+// Matches reports whether a row passes all filters. Filters are a conjunction; none means that every row passes.
 func Matches(filters []Filter, v *rowview.View) bool {
 	for i := range filters {
 		if !filters[i].matches(v) {
@@ -167,17 +181,22 @@ func Matches(filters []Filter, v *rowview.View) bool {
 	return true
 }
 
+// matches reports whether v passes f. A row whose column is null passes no filter except an OR with another
+// alternative: comparisons with null are not true, also for NOT IN.
 func (f *Filter) matches(v *rowview.View) bool {
 	columns := f.r.columns
+	// A token needs no values.
 	if f.token != nil {
 		return f.token.matches(f.r, v)
 	}
 	switch f.r.kind {
+	// A collection that is null is handled by contains, and the columns of OR by its alternatives.
 	case kindContains, kindNotContains:
 		return f.contains(v.Value(columns[0]))
 	case kindOr:
 		return slices.ContainsFunc(f.any, func(all []Filter) bool { return Matches(all, v) })
 	}
+	// Up to four columns need no allocation.
 	var array [4][]byte
 	values := array[:0]
 	for _, c := range columns {
@@ -194,6 +213,7 @@ func (f *Filter) matches(v *rowview.View) bool {
 		}
 		return compareTuples(columns, values, f.equal) == 0
 	case kindIn, kindNotIn:
+		// A value that contains null equals nothing. For NOT IN, evalNotIn has refused it.
 		found := slices.ContainsFunc(f.in, func(in [][]byte) bool {
 			return !slices.ContainsFunc(in, func(b []byte) bool { return b == nil }) &&
 				compareTuples(columns, values, in) == 0
@@ -205,6 +225,7 @@ func (f *Filter) matches(v *rowview.View) bool {
 		}
 		return f.pattern.matches(values[0])
 	}
+	// What remains is a range, with bounds on the same or fewer columns than values.
 	if f.lower != nil {
 		if n := compareTuples(columns, values, f.lower); n < 0 || n == 0 && !f.r.lower.inclusive {
 			return false
@@ -218,7 +239,8 @@ func (f *Filter) matches(v *rowview.View) bool {
 	return true
 }
 
-// compareTuples compares the common prefix: (c, d) with a bound on c only by c.
+// compareTuples compares the common prefix: (c, d) with a bound on c only by c. Columns declared DESC are compared like
+// others: bounds are about values, not about the order of the table.
 func compareTuples(columns []*schema.Column, a, b [][]byte) int {
 	for i := range min(len(a), len(b)) {
 		if n := columns[i].Type.Compare(a[i], b[i]); n != 0 {
@@ -228,6 +250,8 @@ func compareTuples(columns []*schema.Column, a, b [][]byte) int {
 	return 0
 }
 
+// contains reports whether a serialized collection satisfies all elements of the filter. nil is null, or an empty
+// multi-cell collection, which has none of the elements and fails also NOT CONTAINS.
 func (f *Filter) contains(collection []byte) bool {
 	if collection == nil {
 		return false
@@ -235,6 +259,7 @@ func (f *Filter) contains(collection []byte) bool {
 	t := f.r.first().Type
 	for _, e := range f.elements {
 		var ok bool
+		// An index with an analyzer compares terms, for each element.
 		if e.analyzer != nil {
 			if !e.found(t, collection) {
 				return false
@@ -263,7 +288,8 @@ func (f *Filter) contains(collection []byte) bool {
 	return true
 }
 
-// found reports whether an element of a collection, or a key, matches after analysis.
+// found reports whether an element of a collection, or a key, matches after analysis. The cost is an analysis of every
+// element of every row, which only rows that the index has found pay.
 func (e *elementFilter) found(t *types.Type, collection []byte) bool {
 	for i := range t.Len(collection) {
 		at := i

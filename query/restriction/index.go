@@ -17,7 +17,7 @@ import (
 )
 
 // indexedPart is the part of a restriction that an index finds: the restriction of one column, or of one of its
-// elements.
+// elements. A part is compiled once; its terms are evaluated for each execution.
 type indexedPart struct {
 	index   *schema.Index
 	of      *restriction
@@ -29,7 +29,9 @@ type indexedPart struct {
 	union []indexedPart
 }
 
-// rank orders the parts by how few rows they are expected to select: less is better.
+// rank orders the parts by how few rows they are expected to select: less is better. There are no statistics of values
+// at compile time: the ranks only express that = selects fewer rows than IN, and IN fewer than a range. ChooseIndex
+// refines the order by counts.
 func (p *indexedPart) rank() int {
 	switch {
 	case len(p.union) > 0:
@@ -48,7 +50,8 @@ func (p *indexedPart) rank() int {
 	return 5
 }
 
-// supporting appends the parts of r that indexes find.
+// supporting appends the parts of r that indexes find. A restriction may have several parts, for several columns,
+// elements or indexes. It depends on r and the table only, so it may be called before findIndexes.
 func (rs rules) supporting(r *restriction, dst []indexedPart) []indexedPart {
 	for i, col := range r.columns {
 		for _, ix := range rs.table.Indexes() {
@@ -56,6 +59,7 @@ func (rs rules) supporting(r *restriction, dst []indexedPart) []indexedPart {
 				continue
 			}
 			analyzer := analysis.Of(ix.Class.String(), ix.Options)
+			// An analyzer that divides values into terms finds more than equal values, so that only LIKE uses it.
 			if findsWhole(ix, r, col) && (analyzer == nil || !analyzer.Divides() || r.kind == kindLike) {
 				dst = append(dst, indexedPart{ix, r, i, -1, analyzer, nil})
 			}
@@ -72,10 +76,13 @@ func (rs rules) supporting(r *restriction, dst []indexedPart) []indexedPart {
 	return dst
 }
 
-// analyze makes restrictions that indexes with analyzers find compare analyzed values, if an index is used.
+// analyze makes restrictions that indexes with analyzers find compare analyzed values, if an index is used. As in
+// Cassandra, = on a column with an analyzer matches by terms, but only if the statement uses the index; the same WHERE
+// with another plan compares values.
 func (rs rules) analyze() {
 	for i := range rs.indexed {
 		switch p := &rs.indexed[i]; {
+		// Not with an analyzer, or not a comparison of one column.
 		case !rs.usesIndex || p.analyzer == nil || len(p.of.columns) > 1:
 		case p.element >= 0:
 			p.of.elements[p.element].analyzer = p.analyzer
@@ -85,8 +92,11 @@ func (rs rules) analyze() {
 	}
 }
 
-// findsWhole reports whether an index finds the rows of =, a slice or LIKE of its column.
+// findsWhole reports whether an index finds the rows of =, a slice or LIKE of its column. Which restrictions an index
+// supports follows the class: storage-attached indexes, SASI, and the legacy index. Targets are the parts of a
+// collection that are indexed; simple and full mean whole values.
 func findsWhole(ix *schema.Index, r *restriction, col *schema.Column) bool {
+	// Both targets have the whole value of a column as term.
 	whole := ix.Target == schema.IndexSimple || ix.Target == schema.IndexFull
 	if col.Type.Kind() == types.Vector {
 		return false // its index only finds the nearest vectors
@@ -96,16 +106,19 @@ func findsWhole(ix *schema.Index, r *restriction, col *schema.Column) bool {
 		return whole
 	case kindSlice:
 		if ix.Class == schema.SASI {
+			// SASI finds ranges of values that are not literals, in the modes with ordered terms.
 			return whole && !ix.Literal(col) && !findsParts(ix) && analysis.Of(ix.Class.String(), ix.Options) == nil
 		}
 		return ix.Class != schema.LegacyIndex && ix.Target == schema.IndexSimple && ordered(col.Type)
 	case kindLike:
+		// LIKE needs SASI. ILIKE is an extension and uses any index whose terms are folded.
 		return ix.Class == schema.SASI && !r.folded && ix.Literal(col) || r.folded && whole && foldsCase(ix, col)
 	}
 	return false
 }
 
-// foldsCase reports whether an index has the texts of a column in lower case, which ILIKE finds.
+// foldsCase reports whether an index has the texts of a column in lower case, which ILIKE finds. The test with one
+// pattern decides: an analyzer is a function of its options, and only folding maps "Aa" to "aa".
 func foldsCase(ix *schema.Index, col *schema.Column) bool {
 	if k := col.Type.Kind(); k != types.Text && k != types.Ascii {
 		return false
@@ -119,7 +132,8 @@ func findsParts(ix *schema.Index) bool {
 	return strings.EqualFold(ix.Options[schema.OptionMode], "CONTAINS")
 }
 
-// ordered reports whether storage-attached indexes find ranges of values of a type.
+// ordered reports whether storage-attached indexes find ranges of values of a type. The types whose ranges Cassandra's
+// storage-attached indexes refuse are refused here as well.
 func ordered(t *types.Type) bool {
 	switch t.Kind() {
 	case types.Text, types.Ascii, types.Boolean:
@@ -128,7 +142,8 @@ func ordered(t *types.Type) bool {
 	return !t.Kind().IsCollection() && t.Kind() != types.UDT && t.Kind() != types.Tuple && t.Kind() != types.Vector
 }
 
-// findsElement reports whether an index finds the rows whose collection matches an operator.
+// findsElement reports whether an index finds the rows whose collection matches an operator. CONTAINS needs a
+// multi-cell collection: an index on a frozen one has whole values as terms.
 func findsElement(ix *schema.Index, c *schema.Column, o cql.Operator) bool {
 	switch o {
 	case cql.Contains:
@@ -142,7 +157,8 @@ func findsElement(ix *schema.Index, c *schema.Column, o cql.Operator) bool {
 	return false
 }
 
-// findIndexes determines which restrictions indexes can find.
+// findIndexes determines which restrictions indexes can find. The order of the lists decides between parts of equal
+// rank.
 func (rs rules) findIndexes() {
 	for _, list := range [][]*restriction{rs.partition, rs.clustering, rs.other, rs.extra} {
 		for _, r := range list {
@@ -153,7 +169,8 @@ func (rs rules) findIndexes() {
 	}
 }
 
-// equalsVector reports whether a vector with an index is restricted by =.
+// equalsVector reports whether a vector with an index is restricted by =. Cassandra has no such search, but counts the
+// index as one that supports the column, which changes the error.
 func (rs rules) equalsVector() bool {
 	return slices.ContainsFunc(rs.other, func(r *restriction) bool {
 		return r.kind == kindEqual && r.first().Type.Kind() == types.Vector &&
@@ -164,7 +181,8 @@ func (rs rules) equalsVector() bool {
 	})
 }
 
-// queriable reports whether an index finds some restriction.
+// queriable reports whether an index finds some restriction. Cassandra's term: an index can be queried for the
+// statement. It does not mean that it is used.
 func (rs *Set) queriable() bool { return len(rs.indexed) > 0 || rs.findsVector }
 
 // queriableClustering reports whether an index finds a restriction of clustering columns.
@@ -174,9 +192,11 @@ func (rs *Set) queriableClustering() bool {
 
 // needsFiltering reports whether rows must be filtered by Cassandra's rules, which do not depend on how they are found
 // here: an index must find each restriction and, unless storage-attached indexes find all, there may be one restricted
-// column, with one CONTAINS.
+// column, with one CONTAINS. expected are the restrictions that Cassandra would have to filter without an index. Legacy
+// and SASI indexes find one column at a time, so that a second column needs a filter.
 func (rs *Set) needsFiltering() bool {
 	attached, columns, elements := len(rs.expected) > 0, 0, 0
+	// A restriction that no index finds is always filtered.
 	for _, r := range rs.expected {
 		if rs.usesIndex && !rs.found(r, false) {
 			return true
@@ -190,7 +210,8 @@ func (rs *Set) needsFiltering() bool {
 }
 
 // found reports whether indexes, or only storage-attached ones, find all columns of a restriction. Of several
-// restrictions on the elements of a collection, one is enough.
+// restrictions on the elements of a collection, one is enough. A restriction of several columns is found only if each
+// of its columns is.
 func (rs *Set) found(r *restriction, attached bool) bool {
 	found := make([]bool, len(r.columns))
 	for _, p := range rs.indexed {
@@ -202,13 +223,15 @@ func (rs *Set) found(r *restriction, attached bool) bool {
 }
 
 // chooseIndexes determines by which indexes rows can be found. For the rows that Cassandra filters, there may be one,
-// too: for IN.
+// too: for IN. An OR is replaced by the union of indexes on its branches. WHERE is evaluated on the rows that are
+// found, so an index may find too many rows, but never too few.
 func (rs rules) chooseIndexes() {
 	rs.analyze()
 	if rs.exactRows() || rs.writes {
 		return
 	}
 	var parts []indexedPart
+	// The parts that Cassandra would use. A range of several columns is no interval of the terms of one of them.
 	if rs.usesIndex {
 		parts = slices.DeleteFunc(slices.Clone(rs.indexed),
 			func(p indexedPart) bool { return p.of.multi && p.of.kind == kindSlice })
@@ -216,15 +239,19 @@ func (rs rules) chooseIndexes() {
 	for _, r := range rs.filters {
 		parts = rs.supportingList(r, parts)
 		if union := rs.unionOf(r); len(union) > 0 {
+			// The first part stands for the union; the others are searched with it.
 			union[0].union = union[1:]
 			parts = append(parts, union[0])
 		}
 	}
+	// Stable, so that the order of the restrictions decides between equal ranks.
 	slices.SortStableFunc(parts, func(a, b indexedPart) int { return a.rank() - b.rank() })
 	rs.candidates = parts[:min(len(parts), candidatesMax)]
 }
 
-// supportingList appends the parts of an IN that indexes find. Its values are compared as they are.
+// supportingList appends the parts of an IN that indexes find. Its values are compared as they are. Cassandra filters
+// IN, so this list is not part of rs.indexed, which its rules are evaluated on. Indexes with analyzers are excluded,
+// because IN compares values.
 func (rs rules) supportingList(r *restriction, dst []indexedPart) []indexedPart {
 	for _, ix := range rs.table.Indexes() {
 		if r.kind == kindIn && !r.multi && r.first().Type.Kind() != types.Vector && ix.Column == r.first().ID &&
@@ -236,16 +263,18 @@ func (rs rules) supportingList(r *restriction, dst []indexedPart) []indexedPart 
 	return dst
 }
 
-// exactRows reports whether WHERE names the rows, of few partitions.
+// exactRows reports whether WHERE names the rows, of few partitions. Reading these rows is never more expensive than an
+// index search.
 func (rs rules) exactRows() bool {
 	return !rs.KeyRange && rs.WholeRows() && len(rs.table.Clustering) > 0
 }
 
 // UsesIndex reports whether, by Cassandra's rules, an index is used. Index may still be nil, if WHERE names the rows.
+// The rules of ORDER BY and ALLOW FILTERING depend on it, whether or not an index is searched.
 func (rs *Set) UsesIndex() bool { return rs.usesIndex }
 
 // Index returns the index by which rows are found, or nil. If there are several, ChooseIndex decides for each
-// execution.
+// execution. nil at compilation means nil for all executions.
 func (rs *Set) Index() *schema.Index {
 	if len(rs.candidates) == 0 {
 		return nil
@@ -253,7 +282,9 @@ func (rs *Set) Index() *schema.Index {
 	return rs.candidates[0].index
 }
 
-// terms evaluates the intervals of terms in which the index is searched, ascending and disjoint.
+// terms evaluates the intervals of terms in which the index is searched, ascending and disjoint. A term is the ordered
+// form of a value (types.AppendOrdered), so that the order of terms as bytes is the order of values. No interval means
+// that no row can match.
 func (p *indexedPart) terms(s *term.Scope) ([]row.Slice, error) {
 	col := p.of.columns[p.column]
 	if p.element >= 0 {
@@ -265,6 +296,7 @@ func (p *indexedPart) terms(s *term.Scope) ([]row.Slice, error) {
 	case kindIn:
 		return p.listTerms(s, col)
 	}
+	// value returns the term of a bound. Null is an error, as in a filter.
 	value := func(v *valueTerm) ([]byte, error) {
 		values, err := filterValues(s, v, p.of.columns)
 		if err != nil {
@@ -282,6 +314,8 @@ func (p *indexedPart) terms(s *term.Scope) ([]row.Slice, error) {
 		}
 		return []row.Slice{row.ExactRow(p.term(nil, col.Type, values[p.column]))}, nil
 	}
+	// An interval is half open: Start is included, End is not; a nil End is unbounded. After makes the least term that
+	// follows.
 	var out row.Slice
 	if b := p.of.lower; b != nil {
 		var err error
@@ -307,7 +341,8 @@ func (p *indexedPart) terms(s *term.Scope) ([]row.Slice, error) {
 	return []row.Slice{out}, nil
 }
 
-// entryBytes is the size of an indexed entry of a map besides its key and value: the lengths of a composite.
+// entryBytes is the size of an indexed entry of a map besides its key and value: the lengths of a composite, which has
+// two bytes before and one byte after each of its two components.
 const entryBytes = 6
 
 // checkSize returns an error for a value of n bytes that is larger than what a legacy index of Cassandra can be
@@ -319,7 +354,8 @@ func (p *indexedPart) checkSize(n int) error {
 	return nil
 }
 
-// term appends the term of a value. Of several terms, which the value of a row must have, it is one.
+// term appends the term of a value. Of several terms, which the value of a row must have, it is one. The other terms
+// are checked by the filter on the rows that are found. A value without terms is searched as it is.
 func (p *indexedPart) term(dst []byte, t *types.Type, value []byte) []byte {
 	if p.analyzer != nil {
 		if terms := p.analyzer.Terms(value); len(terms) > 0 {
@@ -329,6 +365,7 @@ func (p *indexedPart) term(dst []byte, t *types.Type, value []byte) []byte {
 	return t.AppendOrdered(dst, value, false)
 }
 
+// elementTerms returns the term of an element, a key or an entry of a collection.
 func (p *indexedPart) elementTerms(s *term.Scope, col *schema.Column) ([]row.Slice, error) {
 	x, err := p.of.elements[p.element].eval(s, col)
 	if err == nil {
@@ -348,12 +385,14 @@ func (p *indexedPart) elementTerms(s *term.Scope, col *schema.Column) ([]row.Sli
 	case cql.ContainsKey:
 		b = p.term(nil, elems[0], x.value)
 	default:
+		// An entry is the ordered key followed by the ordered value.
 		b = elems[1].AppendOrdered(elems[0].AppendOrdered(nil, x.key, false), x.value, false)
 	}
 	return []row.Slice{row.ExactRow(b)}, nil
 }
 
-// listTerms returns the terms of the values of IN. Null equals nothing.
+// listTerms returns the terms of the values of IN. Null equals nothing. The terms are sorted and unique, because lists
+// of clients are not.
 func (p *indexedPart) listTerms(s *term.Scope, col *schema.Column) (out []row.Slice, err error) {
 	all, err := p.of.evalFilterIn(s)
 	if err != nil {
@@ -369,12 +408,13 @@ func (p *indexedPart) listTerms(s *term.Scope, col *schema.Column) (out []row.Sl
 }
 
 // patternTerms returns the interval of the terms that begin with the text of LIKE. An index in the mode CONTAINS also
-// finds texts within terms, by looking at all of them.
+// finds texts within terms, by looking at all of them. Cassandra's errors contain the form of the pattern.
 func (p *indexedPart) patternTerms(s *term.Scope, col *schema.Column) ([]row.Slice, error) {
 	x, err := p.of.evalPattern(s)
 	if err != nil {
 		return nil, err
 	}
+	// ILIKE is checked on the rows; its interval only has to contain all matches.
 	if x.folded {
 		return []row.Slice{x.foldedTerms(col.Type)}, nil
 	}
@@ -383,9 +423,11 @@ func (p *indexedPart) patternTerms(s *term.Scope, col *schema.Column) ([]row.Sli
 		return nil, invalid.Errorf("%s LIKE '<term>%%' %s is only supported on properly indexed columns", col.Name,
 			x.text)
 	}
+	// A pattern is one term, also for an analyzer that divides values.
 	if p.analyzer != nil && (x.begin || x.end) {
 		x.text = p.analyzer.Pattern(x.text)
 	}
+	// Without wildcards, LIKE is =, by terms.
 	if !x.begin && !x.end {
 		return []row.Slice{row.ExactRow(p.term(nil, col.Type, x.text))}, nil
 	}
@@ -396,6 +438,7 @@ func (p *indexedPart) patternTerms(s *term.Scope, col *schema.Column) ([]row.Sli
 		}
 		return []row.Slice{exact}, nil
 	}
+	// In the mode PREFIX, a text within terms has no interval.
 	if !contains {
 		shown := "'%<term>'"
 		if x.end {
@@ -404,20 +447,24 @@ func (p *indexedPart) patternTerms(s *term.Scope, col *schema.Column) ([]row.Sli
 		return nil, invalid.Errorf("%s LIKE %s %s is only supported on properly indexed columns", col.Name, shown,
 			x.text)
 	}
+	// Every term can contain the text, so the whole index is read and rows are filtered.
 	return []row.Slice{row.AllRows()}, nil
 }
 
-// termsWithPrefix returns the interval of the terms of texts that begin with prefix.
+// termsWithPrefix returns the interval of the terms of texts that begin with prefix. It also works for an empty prefix,
+// whose interval has all texts.
 func termsWithPrefix(t *types.Type, prefix []byte) row.Slice {
 	b := t.AppendOrdered(nil, prefix, false)
 	// The ordered form of a text is a tag, its bytes and an end, of which longer texts have only the tag and the bytes.
+	// The difference is the bytes that end a text: the length of the form of "a" without its tag and the byte of a.
 	end := len(b) - (len(t.AppendOrdered(nil, []byte{'a'}, false)) - 2)
 	return row.Slice{Start: b[:end:end], End: row.After(b[:end:end])}
 }
 
 // foldedTerms returns an interval of terms in lower case that contains those of all texts which match. The case of some
 // texts depends on what follows (Σ), and a character can be composed with the next one, so it is determined by the
-// first characters of ASCII only. The letter i also comes from İ, which has two characters in lower case.
+// first characters of ASCII only. The letter i also comes from İ, which has two characters in lower case. The interval
+// is a superset: the filter ignores case on the rows.
 func (p *pattern) foldedTerms(t *types.Type) row.Slice {
 	n := 0
 	for n < len(p.text) && p.text[n] < utf8.RuneSelf && p.text[n] != 'i' {
@@ -426,10 +473,12 @@ func (p *pattern) foldedTerms(t *types.Type) row.Slice {
 	if p.begin || n < 2 {
 		return row.AllRows()
 	}
+	// The last of the n characters is not used either: a combining character after it may change it.
 	return termsWithPrefix(t, p.text[:n-1])
 }
 
-// refuseExpression returns the error for expr(index, …): no class of indexes has a language of its own.
+// refuseExpression returns the error for expr(index, …): no class of indexes has a language of its own. The grammar
+// accepts the relation, as Cassandra has classes of indexes with such languages.
 func (c compiler) refuseExpression(r *cql.IndexRelation) error {
 	ix := c.Table.Index(r.Index.Name)
 	switch {

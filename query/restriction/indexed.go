@@ -11,11 +11,13 @@ import (
 
 // OrderBy adds ORDER BY col ANN OF, in AfterRelations. indexed reports whether an index finds the nearest vectors.
 // Cassandra treats it as a restriction of the column, if that is not in the primary key, which cannot be restricted by
-// relations, too.
+// relations, too. It is called while the Set is built, once.
 func (rs *Set) OrderBy(col *schema.Column, indexed bool) error {
+	// An index on the vector lets other relations be less restricted, see findsVector.
 	rs.nearest, rs.findsVector = col, rs.findsVector || indexed
 	for _, r := range rs.other {
 		if r.first() == col {
+			// kindLike is never merged, so merge returns the error for the kind of r.
 			return r.merge(&restriction{columns: r.columns, kind: kindLike})
 		}
 	}
@@ -23,12 +25,14 @@ func (rs *Set) OrderBy(col *schema.Column, indexed bool) error {
 }
 
 // CheckNearest refuses restrictions that ORDER BY … ANN OF cannot be combined with, in BeforeOthers. Clustering columns
-// need no index if they select a slice of partitions.
+// need no index if they select a slice of partitions. It must run after the restrictions of the clustering are checked,
+// as it uses what they added to the filters.
 func (rs *Set) CheckNearest() error {
 	refused := rs.keyFiltered
 	indexed := func(col *schema.Column) bool {
 		return slices.ContainsFunc(rs.table.Indexes(), func(ix *schema.Index) bool { return ix.Column == col.ID })
 	}
+	// The clustering restrictions that are not filters are slices, which cost nothing to apply.
 	sliced := (rs.token != nil || !rs.KeyRange) && !slices.ContainsFunc(rs.clustering,
 		func(r *restriction) bool { return slices.Contains(rs.filters, r) })
 	for _, r := range slices.Concat(rs.other, rs.extra, rs.clustering) {
@@ -43,7 +47,7 @@ func (rs *Set) CheckNearest() error {
 }
 
 // CheckNearestFiltering refuses ORDER BY … ANN OF without ALLOW FILTERING, unless storage-attached indexes find all
-// restrictions.
+// restrictions. Legacy and SASI indexes do not count, unlike in CheckFiltering.
 func (rs *Set) CheckNearestFiltering(allowed bool) error {
 	for _, r := range slices.Concat(rs.expected, rs.extra) {
 		for _, col := range r.columns {
@@ -58,11 +62,13 @@ func (rs *Set) CheckNearestFiltering(allowed bool) error {
 }
 
 // Intersects reports whether rows are filtered, by Cassandra's rules, by several columns that can change: by two that
-// are not of the primary key, or by a static one and any other relation.
+// are not of the primary key, or by a static one and any other relation. A guardrail uses it (read.guardIntersection):
+// replicas may have different versions of the columns, and none of them all values that match.
 func (rs *Set) Intersects() bool {
 	relations, static := 0, false
 	var mutable []*schema.Column
 	for _, r := range rs.filters {
+		// A relation is a comparison that the client wrote; a restriction may combine two bounds or several elements.
 		relations += max(len(r.columns), len(r.elements))
 		if r.kind == kindSlice && r.lower != nil && r.upper != nil {
 			relations += len(r.columns)
@@ -77,7 +83,8 @@ func (rs *Set) Intersects() bool {
 	return (len(mutable) > 1 || static && relations > 1) && rs.needsFiltering()
 }
 
-// servedBy reports whether an index on a column of r finds the values that r restricts it to.
+// servedBy reports whether an index on a column of r finds the values that r restricts it to. It is like findsWhole and
+// findsElement, but for the whole restriction: each element must be found.
 func (r *restriction) servedBy(ix *schema.Index) bool {
 	single := ix.Target == schema.IndexSimple || ix.Target == schema.IndexFull
 	switch r.kind {

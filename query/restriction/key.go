@@ -12,7 +12,8 @@ import (
 	"cqld/schema"
 )
 
-// checkKeyValue refuses values that cannot be part of a key.
+// checkKeyValue refuses values that cannot be part of a key. An empty value is allowed here; only a whole partition key
+// must not be empty.
 func checkKeyValue(col *schema.Column, v []byte) error {
 	if v == nil {
 		return invalid.Errorf("Invalid null value in condition for column %s", col.Name)
@@ -20,7 +21,8 @@ func checkKeyValue(col *schema.Column, v []byte) error {
 	return nil
 }
 
-// checkPartitionKey refuses a key of those values that is empty or too long.
+// checkPartitionKey refuses a key of those values that is empty or too long. The values are checked first, so that the
+// message has the length that the client sent, without the bytes of a composite.
 func checkPartitionKey(key []byte, values [][]byte) error {
 	if len(key) == 0 {
 		return invalid.Errorf("Key may not be empty")
@@ -31,7 +33,7 @@ func checkPartitionKey(key []byte, values [][]byte) error {
 	return checkKeyLength(len(key))
 }
 
-// keyLength returns the number of bytes in the values of a key.
+// keyLength returns the number of bytes in the values of a key. It excludes the length fields of a composite.
 func keyLength(values [][]byte) (n int) {
 	for _, v := range values {
 		n += len(v)
@@ -40,7 +42,8 @@ func keyLength(values [][]byte) (n int) {
 }
 
 // checkKeyLength refuses partition keys, and written clusterings, of more than 64 KiB. A read may contain a longer
-// clustering: no such row exists.
+// clustering: no such row exists. The limit is the 16-bit length of a component in the serialized form, as in
+// Cassandra.
 func checkKeyLength(n int) error {
 	if n > keyBytesMax {
 		return invalid.Errorf("Key length of %d is longer than maximum of %d", n, keyBytesMax)
@@ -48,7 +51,10 @@ func checkKeyLength(n int) error {
 	return nil
 }
 
-// PartitionKeys returns the keys that WHERE selects, in the order of their values, without duplicates.
+// PartitionKeys returns the keys that WHERE selects, in the order of their values, without duplicates. It returns at
+// most keysMax keys. The set must have a restriction for every column of the partition key, that is KeyRange is false.
+// Memory for the keys is reserved before they are made. Equal lists give the same order for each page, on which paging
+// depends.
 func (rs *Set) PartitionKeys(s *term.Scope) ([]row.PartitionKey, error) {
 	choices := make([][][]byte, len(rs.partition))
 	for i, r := range rs.partition {
@@ -60,6 +66,7 @@ func (rs *Set) PartitionKeys(s *term.Scope) ([]row.PartitionKey, error) {
 			return nil, nil
 		}
 	}
+	// Checked after each factor, so that the product cannot overflow.
 	product := 1
 	for _, c := range choices {
 		if product *= len(c); product > keysMax {
@@ -69,6 +76,7 @@ func (rs *Set) PartitionKeys(s *term.Scope) ([]row.PartitionKey, error) {
 	if err := s.Grow(productBytes(choices, product)); err != nil {
 		return nil, err
 	}
+	// One recursion for each column; the last column changes fastest, and choices are sorted, so keys are as well.
 	keys := make([]row.PartitionKey, 0, product)
 	values := make([][]byte, len(choices))
 	var build func(i int) error
@@ -92,6 +100,7 @@ func (rs *Set) PartitionKeys(s *term.Scope) ([]row.PartitionKey, error) {
 	if err := build(0); err != nil {
 		return nil, err
 	}
+	// token(…) in addition to the key excludes keys; it needs no range scan.
 	if rs.token == nil {
 		return keys, nil
 	}
@@ -106,7 +115,8 @@ func (rs *Set) PartitionKeys(s *term.Scope) ([]row.PartitionKey, error) {
 // components.
 const keyBytes = 160
 
-// productBytes returns the memory of all combinations of choices.
+// productBytes returns the memory of all combinations of choices. Each value occurs in product/len(c) combinations, for
+// its list c. No list is empty.
 func productBytes(choices [][][]byte, product int) int {
 	n := keyBytes * product
 	for _, c := range choices {
@@ -123,7 +133,8 @@ func productBytes(choices [][][]byte, product int) int {
 // two bytes for each, in memory that doubles, with a copy.
 const orderedCopies = 6
 
-// clusteringBytes returns the memory of all combinations of prefixes with values.
+// clusteringBytes returns the memory of all combinations of prefixes with values. It is an upper bound: memory is
+// reserved before the prefixes are extended.
 func clusteringBytes(prefixes [][]byte, values [][][]byte) int {
 	n := keyBytes * len(prefixes) * len(values)
 	for _, p := range prefixes {
@@ -138,7 +149,7 @@ func clusteringBytes(prefixes [][]byte, values [][][]byte) int {
 }
 
 // CheckProduct refuses lists of IN whose product exceeds keysMax rows: every key is read with every slice. Cassandra
-// does not bound this product.
+// does not bound this product. Keys and slices were bounded before, so the product fits an int.
 func CheckProduct(keys, slices int) error {
 	if product := keys * slices; product > keysMax {
 		return tooManyValues("primary key", product)
@@ -154,7 +165,8 @@ func tooManyValues(what string, product int) error {
 		keysMax)
 }
 
-// keyChoices returns the values of one key column, sorted, without duplicates.
+// keyChoices returns the values of one key column, sorted, without duplicates. One value of = needs no sort. Null is
+// refused in each element, also in a marker for the whole list.
 func (r *restriction) keyChoices(s *term.Scope) ([][]byte, error) {
 	col := r.first()
 	if r.kind == kindEqual {
@@ -179,7 +191,8 @@ func (r *restriction) keyChoices(s *term.Scope) ([][]byte, error) {
 	return slices.CompactFunc(choices, bytes.Equal), nil
 }
 
-// Tokens returns the tokens that WHERE selects. empty means that there are none.
+// Tokens returns the tokens that WHERE selects. empty means that there are none. A ring.Range excludes Start and
+// includes End. The ring wraps: an End of MinToken stands for its end.
 func (rs *Set) Tokens(s *term.Scope) (tokens ring.Range, empty bool, err error) {
 	tokens = ring.FullRange()
 	if rs.token == nil {
@@ -187,6 +200,7 @@ func (rs *Set) Tokens(s *term.Scope) (tokens ring.Range, empty bool, err error) 
 	}
 	lower, upper := rs.token.lower, rs.token.upper
 	if rs.token.kind == kindEqual {
+		// = is the range from the token to itself, both included.
 		lower = &bound{rs.token.equal, true}
 		upper = lower
 	}
@@ -195,6 +209,8 @@ func (rs *Set) Tokens(s *term.Scope) (tokens ring.Range, empty bool, err error) 
 		if err != nil {
 			return tokens, false, err
 		}
+		// Tokens are integers, so a lower bound that is included is the exclusion of its predecessor. MinToken is not a
+		// token of any key.
 		if tokens.Start = t; lower.inclusive && t != ring.MinToken {
 			tokens.Start--
 		}
@@ -204,6 +220,7 @@ func (rs *Set) Tokens(s *term.Scope) (tokens ring.Range, empty bool, err error) 
 		if err != nil {
 			return tokens, false, err
 		}
+		// token(k) <= MIN is no bound, since a range that ends there wraps.
 		if t == ring.MinToken {
 			return tokens, tokens.Start == ring.MaxToken, nil // the end of the ring
 		}
@@ -218,6 +235,7 @@ func (rs *Set) Tokens(s *term.Scope) (tokens ring.Range, empty bool, err error) 
 	return tokens, tokens.Start == ring.MaxToken, nil
 }
 
+// tokenValue evaluates a bound, which is a bigint. Murmur3 tokens are all its values.
 func tokenValue(s *term.Scope, v *valueTerm, columns []*schema.Column) (ring.Token, error) {
 	value, err := v.terms[0].Eval(s)
 	if err != nil {
@@ -233,18 +251,24 @@ func tokenValue(s *term.Scope, v *valueTerm, columns []*schema.Column) (ring.Tok
 	return ring.Token(c.Int64()), nil
 }
 
-// Slices returns the clusterings that WHERE selects, ascending and disjoint.
+// Slices returns the clusterings that WHERE selects, ascending and disjoint. They are the union of the results for
+// every combination of IN values. All rows of a partition are one slice without bounds. The number of slices is at most
+// keysMax, except for a range on several columns, which may be several slices for each prefix.
 func (rs *Set) Slices(s *term.Scope) ([]row.Slice, error) {
+	// Without restrictions there is one slice, and no memory is reserved.
 	if len(rs.clustering) == 0 && len(rs.table.Clustering) > 0 {
 		return []row.Slice{row.AllRows()}, nil
 	}
+	// The invariant of the loop: prefixes has the ordered form of all combinations for the first position columns.
 	prefixes := [][]byte{nil}
 	position, longest := 0, 0 // longest is the length of the values of the longest clustering
 	for _, r := range rs.clustering {
+		// The other restrictions are filters. A column without a restriction ends the prefix.
 		if inFilter(r, position) {
 			break
 		}
 		if r.kind == kindSlice {
+			// A range is the last restriction that a slice can express.
 			return rs.boundSlices(s, r, prefixes)
 		}
 		values, err := r.tuples(s)
@@ -265,6 +289,7 @@ func (rs *Set) Slices(s *term.Scope) ([]row.Slice, error) {
 		longest += longestValue
 		for _, p := range prefixes {
 			for _, v := range values {
+				// Clip, because several values extend the same prefix and must not write into its array.
 				b := slices.Clip(p)
 				for i, col := range r.columns {
 					b = col.Type.AppendOrdered(b, v[i], col.Desc)
@@ -276,14 +301,17 @@ func (rs *Set) Slices(s *term.Scope) ([]row.Slice, error) {
 		position = r.last().Position + 1
 	}
 	complete := position == len(rs.table.Clustering)
+	// A write must name existing lengths only. A read of a longer clustering finds no row.
 	if complete && rs.writes && len(prefixes) > 0 {
 		if err := checkKeyLength(longest); err != nil {
 			return nil, err
 		}
 	}
+	// No restriction could be used: the first one is a filter.
 	if position == 0 && !complete {
 		return []row.Slice{row.AllRows()}, nil
 	}
+	// IN may contain duplicates, and DESC columns reverse its order, so the prefixes are sorted as bytes.
 	slices.SortFunc(prefixes, bytes.Compare)
 	prefixes = slices.CompactFunc(prefixes, bytes.Equal)
 	out := make([]row.Slice, len(prefixes))
@@ -297,7 +325,8 @@ func (rs *Set) Slices(s *term.Scope) ([]row.Slice, error) {
 	return out, nil
 }
 
-// tuples returns the values of = or IN on clustering columns.
+// tuples returns the values of = or IN on clustering columns. Each has a value for every column of r. Null is refused:
+// no key column is null.
 func (r *restriction) tuples(s *term.Scope) ([][][]byte, error) {
 	var values [][][]byte
 	if r.kind == kindEqual {
@@ -329,6 +358,8 @@ func (r *restriction) tuples(s *term.Scope) ([][][]byte, error) {
 	return values, nil
 }
 
+// boundSlices returns the slices of a range restriction r under each of the prefixes. It evaluates the bounds once for
+// all of them. Values of NOT IN in a DELETE divide a slice into several.
 func (rs *Set) boundSlices(s *term.Scope, r *restriction, prefixes [][]byte) ([]row.Slice, error) {
 	var lower, upper [][]byte
 	var err error
@@ -352,11 +383,13 @@ func (rs *Set) boundSlices(s *term.Scope, r *restriction, prefixes [][]byte) ([]
 	slices.SortFunc(prefixes, bytes.Compare)
 	for _, p := range slices.CompactFunc(prefixes, bytes.Equal) {
 		all := row.SliceOf(p)
+		// Without a prefix, the slice is the whole partition.
 		if len(p) == 0 {
 			all = row.AllRows()
 		}
 		in := []row.Slice{all}
 		if lower != nil {
+			// A range of several columns is a union of slices, so both ends are intersected and not set.
 			in = comparisonSlices(p, r.columns, lower, true, r.lower.inclusive)
 		}
 		if upper != nil {
@@ -375,7 +408,8 @@ func (rs *Set) boundSlices(s *term.Scope, r *restriction, prefixes [][]byte) ([]
 }
 
 // checkBounds refuses nulls in bounds of several columns. SELECT may compare one column with null, which is less than
-// every value. A DELETE with such a bound would empty the partition; in Cassandra it fails with a time-out.
+// every value. A DELETE with such a bound would empty the partition; in Cassandra it fails with a time-out. values may
+// be nil, for no bound.
 func (rs *Set) checkBounds(r *restriction, values [][]byte) error {
 	for i, v := range values {
 		if v == nil && (r.multi || rs.writes) {
@@ -385,18 +419,21 @@ func (rs *Set) checkBounds(r *restriction, values [][]byte) error {
 	return nil
 }
 
-// comparisonSlices returns the clusterings after prefix whose first columns are greater (or less) than values:
-// greater in the first column, or equal there and greater in the second, and so on.
+// comparisonSlices returns the clusterings after prefix whose first columns are greater (or less) than values: greater
+// in the first column, or equal there and greater in the second, and so on. For example (a, b) > (1, 2) is a > 1, or a
+// = 1 and b > 2. Each column gives one slice, since columns may have different orders. The slices do not overlap.
 func comparisonSlices(prefix []byte, columns []*schema.Column, values [][]byte, greater, inclusive bool) []row.Slice {
 	var out []row.Slice
 	p := bytes.Clone(prefix)
 	for i, v := range values {
 		col := columns[i]
+		// Clip: p is the prefix of the next column as well.
 		next := col.Type.AppendOrdered(slices.Clip(p), v, col.Desc)
 		s := row.Slice{Start: bytes.Clone(p)}
 		if len(p) > 0 {
 			s.End = row.After(p)
 		}
+		// Only the last column may be equal: an equal earlier column is the prefix of the next slice.
 		with := inclusive && i == len(values)-1
 		if greater != col.Desc { // the selected clusterings sort after the value
 			if s.Start = bytes.Clone(next); !with {
@@ -413,7 +450,8 @@ func comparisonSlices(prefix []byte, columns []*schema.Column, values [][]byte, 
 	return normalizeSlices(out)
 }
 
-// intersect returns the intersection of a and b, both normalized.
+// intersect returns the intersection of a and b, both normalized. The cost is the product of the lengths, which are
+// small: the columns of a relation.
 func intersect(a, b []row.Slice) []row.Slice {
 	var out []row.Slice
 	for _, x := range a {
@@ -433,7 +471,8 @@ func intersect(a, b []row.Slice) []row.Slice {
 	return normalizeSlices(out)
 }
 
-// normalizeSlices sorts slices and merges adjacent ones.
+// normalizeSlices sorts slices and merges adjacent ones. Empty slices are removed. It sorts in place and shares the
+// bounds with in.
 func normalizeSlices(in []row.Slice) []row.Slice {
 	slices.SortFunc(in, func(a, b row.Slice) int { return bytes.Compare(a.Start, b.Start) })
 	var out []row.Slice

@@ -2,6 +2,8 @@ package restriction
 
 import "math"
 
+// Bounds of what one statement may make the coordinator compute or keep. Except for keyBytesMax, Cassandra has no such
+// bounds, or only guardrails that are disabled by default.
 const (
 	// keysMax bounds the product of the keys or rows in lists of IN: each takes some 100 bytes.
 	keysMax = 1 << 17

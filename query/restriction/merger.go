@@ -7,11 +7,13 @@ import (
 	"cqld/schema"
 )
 
-// Merger refuses relations on the same columns that cannot be combined, for a WHERE that is not compiled into a Set:
-// as in a materialized view.
+// Merger refuses relations on the same columns that cannot be combined, for a WHERE that is not compiled into a Set: as
+// in a materialized view. The zero value is empty. It must not be used concurrently. Values are not compiled, so only
+// the kinds of the relations matter.
 type Merger struct{ all []*restriction }
 
 // Add adds the relation columns op value; OperatorInvalid means IN. multi means that it is written as (c, d) op value.
+// After an error the Merger must not be used: the restriction may be changed in part.
 func (m *Merger) Add(columns []*schema.Column, op cql.Operator, multi bool) error {
 	r := &restriction{columns: columns, kind: kindContains}
 	switch op {

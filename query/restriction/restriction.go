@@ -13,7 +13,8 @@ import (
 	"cqld/types/analysis"
 )
 
-// kind is the type of a restriction.
+// kind is the type of a restriction. The order matters: kinds before kindNotIn select keys, slices and index entries as
+// in Cassandra, the others are filters.
 type kind uint8
 
 const (
@@ -29,7 +30,8 @@ const (
 	kindOr
 )
 
-// valueTerm is a value for each of several columns: a term for each, or one bind marker for a tuple.
+// valueTerm is a value for each of several columns: a term for each, or one bind marker for a tuple. The values of a
+// marker are known at execution only. Exactly one of terms and marker is set.
 type valueTerm struct {
 	terms  []term.Term
 	marker *term.MarkerTerm // of a tuple; terms is nil
@@ -43,7 +45,8 @@ type bound struct {
 	inclusive bool
 }
 
-// element is a restriction on the contents of a collection.
+// element is a restriction on the contents of a collection. A restriction of kindContains may have several elements,
+// which must all hold.
 type element struct {
 	operator cql.Operator // Contains, ContainsKey, or Equal and NotEqual for a map's element
 	key      term.Term    // of a map's element
@@ -52,28 +55,38 @@ type element struct {
 	analyzer *analysis.Analyzer // of the index that finds the element; nil means none
 }
 
-// restriction combines the relations on one column, or on several clustering columns together.
+// restriction combines the relations on one column, or on several clustering columns together. It is built by merge
+// while a statement is compiled, and is not changed afterwards, except for analyze. The kind decides which fields are
+// set.
 type restriction struct {
+	// In the order in which the client wrote them, which for several columns is the order of the clustering.
 	columns  []*schema.Column
 	analyzer *analysis.Analyzer // of the index that finds the column; nil means none
 	multi    bool               // written as (c, d) op …
-	kind     kind
-	equal    *valueTerm
+	// Values of =, and the pattern of LIKE.
+	kind  kind
+	equal *valueTerm
+	// Values of IN and NOT IN; != has one.
 	in       []*valueTerm
 	inMarker *term.MarkerTerm // IN ?, instead of in
+	// The ends of a slice. At least one is set, except if excluded is.
 	lower    *bound
 	upper    *bound
 	excluded []*restriction // by NOT IN; of a slice of a DELETE
+	// Of kindContains and kindNotContains.
 	elements []element
-	folded   bool             // ILIKE
-	token    bool             // of token(…): its arguments are the columns of the partition key
-	any      [][]*restriction // of OR
+	folded   bool // ILIKE
+	token    bool // of token(…): its arguments are the columns of the partition key
+	// The alternatives; the restrictions in one of them are combined with AND.
+	any [][]*restriction // of OR
 }
 
 func (r *restriction) first() *schema.Column { return r.columns[0] }
 func (r *restriction) last() *schema.Column  { return r.columns[len(r.columns)-1] }
 
-// merge adds the relations of o to r. Both have a column in common.
+// merge adds the relations of o to r. Both have a column in common. The first case that
+// applies decides on the message. Only two slices, or two restrictions of elements, are combined; everything else is an
+// error.
 func (r *restriction) merge(o *restriction) error {
 	common := commonNames(r, o)
 	switch {
@@ -100,6 +113,7 @@ func (r *restriction) merge(o *restriction) error {
 		"equality", common)
 }
 
+// mergeSlice adds the bounds of a slice to r. Each end may be restricted once.
 func (r *restriction) mergeSlice(o *restriction) error {
 	if r.first() != o.first() {
 		later := r.first()
@@ -122,6 +136,7 @@ func (r *restriction) mergeSlice(o *restriction) error {
 		r.upper = o.upper
 	}
 	r.excluded = append(r.excluded, o.excluded...)
+	// (c, d) > … and c < …: the longer list contains the columns of the other, since both begin with the same column.
 	if len(o.columns) > len(r.columns) {
 		r.columns = o.columns
 	}
@@ -152,7 +167,7 @@ func (r *restriction) overlaps(o *restriction) bool {
 	return slices.ContainsFunc(r.columns, func(c *schema.Column) bool { return slices.Contains(o.columns, c) })
 }
 
-// columnRestriction compiles c op term.
+// columnRestriction compiles c op term. It checks the type of the column before the value, as Cassandra does.
 func (c compiler) columnRestriction(r *cql.ColumnRelation) (*restriction, error) {
 	col, err := c.Column(r.Column)
 	if err != nil {
@@ -188,7 +203,8 @@ func (c compiler) columnRestriction(r *cql.ColumnRelation) (*restriction, error)
 	return compare([]*schema.Column{col}, r.Operator, &valueTerm{terms: []term.Term{t}}), nil
 }
 
-// compare returns the restriction columns op value.
+// compare returns the restriction columns op value. The other operators are not comparisons and have functions of their
+// own. v is not copied.
 func compare(columns []*schema.Column, op cql.Operator, v *valueTerm) *restriction {
 	x := &restriction{columns: columns, kind: kindSlice}
 	switch op {
@@ -217,6 +233,7 @@ func checkComparable(col *schema.Column, operator string) error {
 		operator)
 }
 
+// checkSliceable refuses ranges of types with durations, which have no order: a month has no fixed number of days.
 func checkSliceable(t *types.Type) error {
 	if !t.HasDuration() {
 		return nil
@@ -232,6 +249,7 @@ func checkSliceable(t *types.Type) error {
 	return invalid.Errorf("Slice restrictions are not supported on duration columns")
 }
 
+// containsRestriction compiles CONTAINS, CONTAINS KEY and their negations. The names of the markers are Cassandra's.
 func (c compiler) containsRestriction(col *schema.Column, r *cql.ColumnRelation) (*restriction, error) {
 	t := col.Type
 	onKey := r.Operator == cql.ContainsKey || r.Operator == cql.NotContainsKey
@@ -290,7 +308,8 @@ func (c compiler) elementRestriction(r *cql.ElementRelation) (*restriction, erro
 	return &restriction{columns: []*schema.Column{col}, kind: kind, elements: []element{e}}, nil
 }
 
-// inRestriction compiles c IN (…).
+// inRestriction compiles c IN (…). A marker stands for the whole list, with a list type; markers may also be elements
+// of the list.
 func (c compiler) inRestriction(r *cql.InRelation) (*restriction, error) {
 	col, err := c.Column(r.Column)
 	if err != nil {
@@ -320,7 +339,8 @@ func (c compiler) inRestriction(r *cql.InRelation) (*restriction, error) {
 	return x, nil
 }
 
-// tupleColumns returns the clustering columns that a multi-column relation names.
+// tupleColumns returns the clustering columns that a multi-column relation names. They must be adjacent in the
+// clustering, but need not begin with its first column.
 func (c compiler) tupleColumns(names []string, source cql.Relation) ([]*schema.Column, error) {
 	if len(names) > multiColumnsMax {
 		return nil, invalid.Errorf("Multi-column relation has more than %d columns", multiColumnsMax)
@@ -360,6 +380,7 @@ func tupleType(columns []*schema.Column) *types.Type {
 	return types.NewTuple(elems...)
 }
 
+// tupleName returns the columns as in Cassandra's messages and names of markers, without spaces.
 func tupleName(columns []*schema.Column) string {
 	names := "("
 	for i, col := range columns {
@@ -371,7 +392,8 @@ func tupleName(columns []*schema.Column) string {
 	return names + ")"
 }
 
-// tupleValue compiles (a, b) or a marker for columns.
+// tupleValue compiles (a, b) or a marker for columns. A literal gives a term for each column. A marker is bound to one
+// tuple value, whose fields are split at execution.
 func (c compiler) tupleValue(columns []*schema.Column, t cql.Term) (*valueTerm, error) {
 	if m, ok := t.(*cql.BindMarker); ok {
 		typ := tupleType(columns)
@@ -401,6 +423,7 @@ func (c compiler) tupleValue(columns []*schema.Column, t cql.Term) (*valueTerm, 
 	return v, nil
 }
 
+// tupleRestriction compiles (c, d) op value.
 func (c compiler) tupleRestriction(r *cql.TupleRelation) (*restriction, error) {
 	columns, err := c.tupleColumns(r.Columns, r)
 	if err != nil {
@@ -425,6 +448,7 @@ func (c compiler) tupleRestriction(r *cql.TupleRelation) (*restriction, error) {
 	return x, nil
 }
 
+// tupleInRestriction compiles (c, d) IN (…), with a marker for the list or for its elements.
 func (c compiler) tupleInRestriction(r *cql.TupleInRelation) (*restriction, error) {
 	columns, err := c.tupleColumns(r.Columns, r)
 	if err != nil {
@@ -451,14 +475,15 @@ func (c compiler) tupleInRestriction(r *cql.TupleInRelation) (*restriction, erro
 	return x, nil
 }
 
-// reduceIn replaces IN with one value by =.
+// reduceIn replaces IN with one value by =. Cassandra does it as well: the rules for = are less strict.
 func (r *restriction) reduceIn() {
 	if len(r.in) == 1 && r.kind == kindIn {
 		r.kind, r.equal, r.in = kindEqual, r.in[0], nil
 	}
 }
 
-// eval appends the values to dst; nil means null.
+// eval appends the values to dst; nil means null. The number of values is the number of columns, or may differ for a
+// marker: a tuple may be shorter or longer. Null is allowed here and refused by those callers that cannot use it.
 func (v *valueTerm) eval(s *term.Scope, columns []*schema.Column, dst [][]byte) ([][]byte, error) {
 	if v.marker != nil {
 		value, err := v.marker.Eval(s)
@@ -497,7 +522,7 @@ func (v *valueTerm) eval(s *term.Scope, columns []*schema.Column, dst [][]byte) 
 }
 
 // evalFilterIn returns the values of an IN that filters rows. As in Cassandra, values that are not set are not in a
-// list of single columns.
+// list of single columns. r is not changed: set is a copy that shares its values.
 func (r *restriction) evalFilterIn(s *term.Scope) ([][][]byte, error) {
 	if r.multi || r.inMarker != nil {
 		return r.evalIn(s)
@@ -516,7 +541,8 @@ func (r *restriction) evalFilterIn(s *term.Scope) ([][][]byte, error) {
 	return set.evalIn(s)
 }
 
-// evalIn returns the values of IN, each with as many elements as there are columns.
+// evalIn returns the values of IN, each with as many elements as there are columns. Elements of a bound tuple that are
+// missing are nil.
 func (r *restriction) evalIn(s *term.Scope) ([][][]byte, error) {
 	if r.inMarker == nil {
 		out := make([][][]byte, len(r.in))

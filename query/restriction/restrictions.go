@@ -10,7 +10,7 @@ import (
 	"cqld/schema"
 )
 
-// Statement is the kind of statement, on which the rules for WHERE depend.
+// Statement is the kind of statement, on which the rules for WHERE depend. The values are the names in messages.
 type Statement string
 
 // The kinds of statements that have a WHERE clause, or the values of a key.
@@ -21,27 +21,36 @@ const (
 	Delete Statement = "DELETE"
 )
 
-// allowFilteringMessage is Cassandra's text.
+// allowFilteringMessage is Cassandra's text. Clients and tests compare it, so it must not be changed.
 const allowFilteringMessage = "Cannot execute this query as it might involve data filtering and thus may have " +
 	"unpredictable performance. If you want to execute this query despite the performance unpredictability, " +
 	"use ALLOW FILTERING"
 
-// Set is the relations in WHERE, by how they are satisfied: partition keys or tokens to read, slices of
-// clusterings, and filters for the rest. It is immutable.
+// Set is the relations in WHERE, by how they are satisfied: partition keys or tokens to read, slices of clusterings,
+// and filters for the rest. It is immutable. Concurrent executions share it. A restriction is in exactly one of
+// partition, token, clustering, other and extra; filters, expected and indexed refer to some of them again.
 type Set struct {
+	// If false, partition has a restriction by = or IN for every column, and PartitionKeys returns the keys. If true,
+	// Tokens returns the range to scan.
 	KeyRange bool // the command scans partitions
+	// By columns or by token(…). Aggregates without it cause a warning.
 	KeyNamed bool // WHERE restricts the partition key
 	KeyLists bool // some column of the partition key by IN
 
-	table      *schema.Table
-	partition  []*restriction // by position; nil if the column is not restricted
-	token      *restriction   // lower and upper, or equal, of token(partition key)
+	// All columns below are columns of this table.
+	table     *schema.Table
+	partition []*restriction // by position; nil if the column is not restricted
+	// Nil means no token restriction. With KeyRange false, it excludes some of the keys.
+	token *restriction // lower and upper, or equal, of token(partition key)
+	// Sorted by position. They need not be adjacent: Slices stops at the first gap, and the rest are filters.
 	clustering []*restriction // by first column
 	other      []*restriction // statics and regulars, by name of the first relation
-	extra      []*restriction // those that only filter rows
-	filters    []*restriction // by which rows are filtered, including extra
-	writes     bool           // the statement changes rows
+	// Kinds from kindNotIn on, of any columns, in the order of WHERE.
+	extra   []*restriction // those that only filter rows
+	filters []*restriction // by which rows are filtered, including extra
+	writes  bool           // the statement changes rows
 
+	// They are determined before the rules are checked, as the rules depend on whether an index could be used.
 	indexed []indexedPart // what indexes can find
 	// findsVector reports that an indexed vector is restricted by =, which BeforeOthers refuses, or that rows are
 	// ordered by it. As in Cassandra, the restrictions of the primary key are valid as if the index found the vector.
@@ -49,6 +58,7 @@ type Set struct {
 	nearest     *schema.Column // by which rows are ordered with ANN OF; nil means none
 	keyFiltered bool           // rows are filtered by their partition keys
 
+	// Whether Cassandra would use an index. It decides on errors, and cqld can find rows by an index without it.
 	usesIndex bool           // by Cassandra's rules
 	expected  []*restriction // of what an index must find by these rules, or ALLOW FILTERING is needed
 	// by which rows can be found, the expected best first; none if they are not found by an index
@@ -56,13 +66,16 @@ type Set struct {
 }
 
 // rules builds a Set: it adds restrictions, checks Cassandra's rules for WHERE, and finds the indexes that can be used.
-// Only Compile and CompileValues have one; the Set that they return no longer changes.
+// Only Compile and CompileValues have one; the Set that they return no longer changes. The embedded pointer makes the
+// fields of the Set accessible; methods of rules may change them.
 type rules struct{ *Set }
 
 // Options contains what the rules depend on besides WHERE.
 type Options struct {
-	Statement      Statement
-	OnlyStatic     bool // the statement reads or writes static columns only
+	// The rules and the names in messages depend on the kind.
+	Statement  Statement
+	OnlyStatic bool // the statement reads or writes static columns only
+	// The client accepts that rows are filtered.
 	AllowFiltering bool
 	// AfterRelations, if not nil, is called when all relations are compiled, before the restrictions are checked.
 	AfterRelations func(*Set) error
@@ -74,11 +87,15 @@ type Options struct {
 // compiler compiles relations.
 type compiler struct {
 	*term.Compiler
+	// Errors name BETWEEN instead of >= or <=.
 	between bool // the relation is one half of BETWEEN
 }
 
-// Compile compiles the WHERE of a statement on the compiler's table.
+// Compile compiles the WHERE of a statement on the compiler's table. Of several errors, it returns the one that
+// Cassandra returns, so the order of the steps must not be changed: relations in their order, partition key,
+// clustering, the callbacks of ANN OF, other columns, and last the filters that only newer versions have.
 func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
+	// First, because some steps compare restrictions in pairs.
 	if len(where) > relationsMax {
 		return nil, invalid.Errorf("WHERE has more than %d relations", relationsMax)
 	}
@@ -90,6 +107,7 @@ func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
 			return nil, err
 		}
 	}
+	// Writes find their rows by the key, never by an index.
 	if o.Statement == Select {
 		rs.findIndexes()
 		rs.findsVector = rs.equalsVector()
@@ -99,6 +117,7 @@ func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
 			return nil, err
 		}
 	}
+	// From here on, each check may add to filters and expected.
 	if err := rs.checkPartition(o); err != nil {
 		return nil, err
 	}
@@ -126,15 +145,18 @@ func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
 	if err := rs.checkExtra(o); err != nil {
 		return nil, err
 	}
+	// As in Cassandra, whether the IN is on one column of the key or on all.
 	if rs.usesIndex && rs.KeyLists {
 		return nil, invalid.Errorf("Select on indexed columns and with IN clause for the PRIMARY KEY are not supported")
 	}
+	// Last, since a restriction that became a filter can be found by an index.
 	rs.chooseIndexes()
 	return rs.Set, nil
 }
 
 // CompileValues returns the restrictions by = that the key columns in the VALUES of an INSERT on t mean. onlyStatic
-// means that all other columns are static.
+// means that all other columns are static. keys may be incomplete: the missing columns are errors, with the messages of
+// INSERT. Values may be bind markers.
 func CompileValues(t *schema.Table, keys map[*schema.Column]term.Term, onlyStatic bool) (*Set, error) {
 	rs := rules{&Set{table: t, writes: true, partition: make([]*restriction, len(t.PartitionKey))}}
 	for i, col := range t.PartitionKey {
@@ -158,11 +180,13 @@ func CompileValues(t *schema.Table, keys map[*schema.Column]term.Term, onlyStati
 // NeedsFiltering returns the error for a statement that needs ALLOW FILTERING.
 func (rs *Set) NeedsFiltering() error { return invalid.Errorf(allowFilteringMessage) }
 
-// CheckFiltering refuses a search in all partitions, or by an index, without ALLOW FILTERING.
+// CheckFiltering refuses a search in all partitions, or by an index, without ALLOW FILTERING. It is separate from
+// Compile because SELECT reports errors of ORDER BY first.
 func (rs *Set) CheckFiltering(allowed bool) error {
 	if (rs.KeyRange || rs.usesIndex) && !allowed && !freeToFilter(rs.table) && rs.needsFiltering() {
 		return invalid.Errorf(allowFilteringMessage)
 	}
+	// An index would have to be searched for tuples, which no index contains.
 	found := func(p indexedPart) bool {
 		return p.of.multi && p.of.kind == kindSlice && slices.Contains(rs.expected, p.of)
 	}
@@ -172,6 +196,8 @@ func (rs *Set) CheckFiltering(allowed bool) error {
 	return nil
 }
 
+// addRelation compiles a relation and adds it to the list for its column. It merges it with a restriction of the same
+// column, or refuses it. The parts of BETWEEN are added one by one.
 func (c compiler) addRelation(rs rules, relation cql.Relation, o Options) error {
 	switch relation := relation.(type) {
 	case *cql.BetweenRelation:
@@ -190,6 +216,8 @@ func (c compiler) addRelation(rs rules, relation cql.Relation, o Options) error 
 	if c.between {
 		r.refuseNull()
 	}
+	// A statement that writes has no filters: its exclusions are slices, or become errors with the name of their
+	// column.
 	switch {
 	case r.kind == kindNotIn && o.Statement != Select:
 		r = r.slice()
@@ -203,6 +231,7 @@ func (c compiler) addRelation(rs rules, relation cql.Relation, o Options) error 
 		rs.extra = append(rs.extra, r)
 		return nil
 	}
+	// The restrictions of one relation have columns of one kind, except OR, which is among the extra ones.
 	switch r.first().Kind {
 	case schema.PartitionKey:
 		at := &rs.partition[r.first().Position]
@@ -223,7 +252,8 @@ func (c compiler) addRelation(rs rules, relation cql.Relation, o Options) error 
 	return nil
 }
 
-// relation compiles a relation on columns.
+// relation compiles a relation on columns. It does not know the other relations. Forms that the grammar accepts, but no
+// statement supports, are errors.
 func (c compiler) relation(relation cql.Relation, o Options) (*restriction, error) {
 	switch relation := relation.(type) {
 	case *cql.ColumnRelation:
@@ -257,6 +287,7 @@ func (c compiler) relation(relation cql.Relation, o Options) (*restriction, erro
 	return nil, invalid.NotSupported("A relation of another form in WHERE")
 }
 
+// addToken adds a restriction of token(…). All of them have the same columns, the partition key.
 func (c compiler) addToken(rs rules, relation *cql.TokenRelation) error {
 	r, err := c.tokenRestriction(relation)
 	if err != nil {
@@ -273,7 +304,9 @@ func (c compiler) addToken(rs rules, relation *cql.TokenRelation) error {
 	return rs.token.merge(r)
 }
 
-// addClustering adds r in the order of its first column; the last restriction may be a slice.
+// addClustering adds r in the order of its first column; the last restriction may be a slice. Without ALLOW FILTERING
+// and without an index, a restriction after a slice is an error at once, before the rest of WHERE is compiled, as in
+// Cassandra.
 func (rs rules) addClustering(r *restriction, o Options) error {
 	for _, x := range rs.clustering {
 		if slices.ContainsFunc(x.columns, func(col *schema.Column) bool { return slices.Contains(r.columns, col) }) {
@@ -297,7 +330,7 @@ func (rs rules) addClustering(r *restriction, o Options) error {
 	return nil
 }
 
-// nextClustering returns the restricted column that follows col.
+// nextClustering returns the restricted column that follows col. It returns col if there is none.
 func (rs rules) nextClustering(col *schema.Column) *schema.Column {
 	for _, r := range rs.clustering {
 		if r.first().Position > col.Position {
@@ -307,6 +340,8 @@ func (rs rules) nextClustering(col *schema.Column) *schema.Column {
 	return col
 }
 
+// checkPartition decides how partitions are found: by keys, or by a range of tokens. A statement that writes must name
+// its partitions.
 func (rs rules) checkPartition(o Options) error {
 	var missing []*schema.Column
 	slice := false
@@ -317,6 +352,7 @@ func (rs rules) checkPartition(o Options) error {
 			slice = true
 		}
 	}
+	// Writes must have = or IN on every column.
 	if o.Statement != Select {
 		switch {
 		case rs.token != nil:
@@ -331,10 +367,12 @@ func (rs rules) checkPartition(o Options) error {
 	}
 	restricted := len(missing) < len(rs.partition)
 	rs.KeyNamed, rs.KeyLists = restricted || rs.token != nil, rs.KeyIn()
+	// No column of the key is restricted, or the token is: a range of the ring is scanned.
 	if rs.token != nil || !restricted {
 		rs.KeyRange = true
 		rs.usesIndex = rs.token == nil && rs.queriable()
 	}
+	// Columns are restricted, but not all of them, or not by = and IN.
 	if restricted && (len(missing) > 0 || slice) {
 		if !o.AllowFiltering && !freeToFilter(rs.table) && !rs.queriable() {
 			return invalid.Errorf(allowFilteringMessage)
@@ -346,6 +384,7 @@ func (rs rules) checkPartition(o Options) error {
 			}
 		}
 		rs.expected = append(rs.expected, rs.filters...)
+		// The restrictions are filters now, and the keys are not known.
 		if rs.token == nil || len(missing) > 0 || slice {
 			rs.partition = make([]*restriction, len(rs.partition))
 		}
@@ -355,8 +394,11 @@ func (rs rules) checkPartition(o Options) error {
 	return nil
 }
 
+// checkClustering checks the restrictions of clustering columns. In an INSERT or UPDATE they must be the whole
+// clustering; otherwise those that cannot be part of a slice become filters.
 func (rs rules) checkClustering(o Options) error {
 	updates := o.Statement == Update || o.Statement == Insert
+	// A restriction of several columns is one slice, so it is enough to examine the kinds.
 	hasSlice := slices.ContainsFunc(rs.clustering, func(r *restriction) bool { return r.kind == kindSlice })
 	if updates {
 		if hasSlice {
@@ -367,11 +409,14 @@ func (rs rules) checkClustering(o Options) error {
 		partial := rs.table.Compact == schema.CompactDense && len(rs.clustering) > 0
 		if missing := rs.missingClustering(); !o.OnlyStatic && len(missing) > 0 && !partial {
 			return invalid.Errorf("Some clustering keys are missing: %s", ColumnNames(missing))
+			// COMPACT STORAGE: only a prefix may be given.
 		} else if !o.OnlyStatic && len(missing) > 0 {
 			return rs.checkPrefix()
 		}
 		return nil
 	}
+	// position is the first column after the ones that have values. A slice does not advance it, so that everything
+	// after a slice is a filter.
 	position, filtering := 0, false
 	for _, r := range rs.clustering {
 		if inFilter(r, position) {
@@ -383,12 +428,14 @@ func (rs rules) checkClustering(o Options) error {
 			position = r.last().Position + 1
 		}
 	}
+	// An index is used for a filter, or if no partition is named and it finds a clustering column.
 	if filtering && rs.queriable() || rs.KeyRange && rs.queriableClustering() {
 		rs.usesIndex = true
 	}
 	if rs.usesIndex || filtering {
 		rs.expected = append(rs.expected, rs.clustering...)
 	}
+	// Filters are allowed, by the client, an index or a generated table.
 	if !filtering || o.AllowFiltering || rs.queriable() || freeToFilter(rs.table) && o.Statement == Select {
 		return nil
 	}
@@ -414,10 +461,12 @@ func (rs rules) checkPrefix() error {
 }
 
 // inFilter reports whether a clustering restriction cannot be part of a slice that covers the first position columns.
+// CONTAINS is never part of a slice, as a serialized collection is ordered by its bytes.
 func inFilter(r *restriction, position int) bool {
 	return r.kind == kindContains || r.first().Position != position
 }
 
+// missingClustering returns the clustering columns without a restriction, in the order of the table.
 func (rs *Set) missingClustering() []*schema.Column {
 	var missing []*schema.Column
 	for _, col := range rs.table.Clustering {
@@ -428,10 +477,13 @@ func (rs *Set) missingClustering() []*schema.Column {
 	return missing
 }
 
+// checkOther checks the restrictions of static and regular columns, which are always filters. ORDER BY … ANN OF counts
+// as one of them.
 func (rs rules) checkOther(o Options) error {
 	if len(rs.other) == 0 && rs.nearest == nil {
 		return nil
 	}
+	// The names are sorted, and the message ends with a space, as in Cassandra.
 	if o.Statement != Select {
 		var names []string
 		for _, r := range rs.other {
@@ -440,6 +492,7 @@ func (rs rules) checkOther(o Options) error {
 		slices.Sort(names)
 		return invalid.Errorf("Non PRIMARY KEY columns found in where clause: %s ", joinNames(names))
 	}
+	// Any index that could be used makes the statement valid, even if rows are found in another way.
 	if rs.queriable() {
 		rs.usesIndex = true
 	} else if !o.AllowFiltering && !freeToFilter(rs.table) {
@@ -453,7 +506,8 @@ func (rs rules) checkOther(o Options) error {
 // freeToFilter reports whether filtering needs no ALLOW FILTERING, because the rows are generated anyway.
 func freeToFilter(t *schema.Table) bool { return schema.IsVirtualSystem(t.Keyspace) }
 
-// EqualTo reports whether WHERE restricts col to one value.
+// EqualTo reports whether WHERE restricts col to one value. GROUP BY and ORDER BY may omit such columns. An IN with one
+// value is =.
 func (rs *Set) EqualTo(col *schema.Column) bool {
 	if col.Kind == schema.PartitionKey {
 		r := rs.partition[col.Position]
@@ -467,12 +521,13 @@ func (rs *Set) EqualTo(col *schema.Column) bool {
 	return false
 }
 
-// KeyIn reports whether the partition key is restricted by an IN.
+// KeyIn reports whether the partition key is restricted by an IN. It is false for a key whose restrictions became
+// filters.
 func (rs *Set) KeyIn() bool {
 	return slices.ContainsFunc(rs.partition, func(r *restriction) bool { return r != nil && r.kind == kindIn })
 }
 
-// ColumnNames returns the names of columns as Cassandra lists them.
+// ColumnNames returns the names of columns as Cassandra lists them. The names are not quoted.
 func ColumnNames(columns []*schema.Column) string {
 	names := make([]string, len(columns))
 	for i, c := range columns {
@@ -481,4 +536,5 @@ func ColumnNames(columns []*schema.Column) string {
 	return joinNames(names)
 }
 
+// joinNames joins names as Cassandra prints lists of columns.
 func joinNames(names []string) string { return strings.Join(names, ", ") }

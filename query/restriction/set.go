@@ -10,7 +10,8 @@ import (
 	"cqld/schema"
 )
 
-// Columns returns the columns that WHERE restricts.
+// Columns returns the columns that WHERE restricts. A column may occur several times. The result is the caller's.
+// Permissions and masks depend on it.
 func (rs *Set) Columns() []*schema.Column {
 	var out []*schema.Column
 	add := func(list ...*restriction) {
@@ -29,10 +30,11 @@ func (rs *Set) Columns() []*schema.Column {
 	return out
 }
 
-// HasFilters reports whether rows must be filtered.
+// HasFilters reports whether rows must be filtered. Filters on rows that an index finds are included.
 func (rs *Set) HasFilters() bool { return len(rs.filters) > 0 }
 
-// FilterColumns returns the columns of each restriction by which rows are filtered.
+// FilterColumns returns the columns of each restriction by which rows are filtered. EXPLAIN shows them. The inner
+// slices belong to the Set.
 func (rs *Set) FilterColumns() [][]*schema.Column {
 	out := make([][]*schema.Column, len(rs.filters))
 	for i, r := range rs.filters {
@@ -44,33 +46,40 @@ func (rs *Set) FilterColumns() [][]*schema.Column {
 // HasToken reports whether WHERE restricts the token of the partition key.
 func (rs *Set) HasToken() bool { return rs.token != nil }
 
-// HasClustering reports whether WHERE restricts clustering columns.
+// HasClustering reports whether WHERE restricts clustering columns. A clustering column in an exclusion or in an OR
+// does not count.
 func (rs *Set) HasClustering() bool { return len(rs.clustering) > 0 }
 
-// HasRegular reports whether WHERE restricts regular columns.
+// HasRegular reports whether WHERE restricts regular columns. Static columns do not count: a restriction of one selects
+// partitions and not rows.
 func (rs *Set) HasRegular() bool {
 	return slices.ContainsFunc(rs.other, func(r *restriction) bool { return r.first().Kind == schema.Regular })
 }
 
-// FiltersRows reports whether an exclusion, a pattern or a disjunction restricts clustering or regular columns.
+// FiltersRows reports whether an exclusion, a pattern or a disjunction restricts clustering or regular columns. SELECT
+// DISTINCT refuses them.
 func (rs *Set) FiltersRows() bool {
 	return slices.ContainsFunc(rs.extra, func(r *restriction) bool {
 		return r.restricts(schema.Clustering) || r.restricts(schema.Regular)
 	})
 }
 
-// ClusteringIn reports whether a clustering column is restricted by IN.
+// ClusteringIn reports whether a clustering column is restricted by IN. One value in a list has become =, and is not
+// IN.
 func (rs *Set) ClusteringIn() bool {
 	return slices.ContainsFunc(rs.clustering, func(r *restriction) bool { return r.kind == kindIn })
 }
 
-// WholeRows reports whether WHERE restricts all clustering columns by = or IN.
+// WholeRows reports whether WHERE restricts all clustering columns by = or IN. It is also true for a table without
+// clustering columns.
 func (rs *Set) WholeRows() bool {
 	return len(rs.missingClustering()) == 0 && !slices.ContainsFunc(rs.clustering,
 		func(r *restriction) bool { return r.kind == kindSlice })
 }
 
-// Single reports whether WHERE selects one row, or one partition, by one term for each column.
+// Single reports whether WHERE selects one row, or one partition, by one term for each column. A write with a Single
+// set builds its key without lists. The partition must have =, with one term for each column; clustering columns are
+// all or none.
 func (rs *Set) Single() bool {
 	for _, r := range rs.partition {
 		if r == nil || r.kind != kindEqual {
@@ -78,6 +87,7 @@ func (rs *Set) Single() bool {
 		}
 	}
 	for i, r := range rs.clustering {
+		// A tuple, bound or written, has one term for several columns.
 		if r.kind != kindEqual || r.equal.marker != nil || len(r.columns) != 1 || r.first().Position != i {
 			return false
 		}
@@ -85,14 +95,15 @@ func (rs *Set) Single() bool {
 	return len(rs.clustering) == 0 || len(rs.clustering) == len(rs.table.Clustering)
 }
 
-// SingleRow reports whether WHERE is the key of one row, and nothing else.
+// SingleRow reports whether WHERE is the key of one row, and nothing else. The read then needs no filters and one exact
+// slice.
 func (rs *Set) SingleRow() bool {
 	return !rs.KeyRange && rs.token == nil && rs.Single() && len(rs.filters) == 0 &&
 		len(rs.clustering) == len(rs.table.Clustering)
 }
 
 // OneKey reports whether WHERE selects one partition, by one value for each column of its key. SingleKey returns the
-// key.
+// key. Unlike Single, clustering columns may be restricted in any way.
 func (rs *Set) OneKey() bool {
 	return !rs.KeyRange && rs.token == nil && !slices.ContainsFunc(rs.partition, func(r *restriction) bool {
 		return r == nil || r.kind != kindEqual || r.equal.marker != nil || r.equal.tuple || r.equal.bounds
@@ -100,7 +111,7 @@ func (rs *Set) OneKey() bool {
 }
 
 // SingleKey appends the partition key that a set with Single or OneKey selects to dst. It uses the memory of values,
-// and returns it.
+// and returns it. The reused memory makes a prepared read by key free of allocations for short keys.
 func (rs *Set) SingleKey(s *term.Scope, dst []byte, values [][]byte) (key []byte, _ [][]byte, err error) {
 	values = values[:0]
 	size := 0
@@ -110,6 +121,7 @@ func (rs *Set) SingleKey(s *term.Scope, dst []byte, values [][]byte) (key []byte
 			return dst, values, err
 		}
 		values = append(values, v)
+		// A composite has a length of two bytes before and one byte after each component.
 		size += len(v) + 3
 	}
 	dst = slices.Grow(dst, size)
@@ -117,7 +129,8 @@ func (rs *Set) SingleKey(s *term.Scope, dst []byte, values [][]byte) (key []byte
 	return dst, values, checkPartitionKey(dst, values)
 }
 
-// SingleClustering appends the clustering that a Single set selects to dst.
+// SingleClustering appends the clustering that a Single set selects to dst. The clustering is in the ordered form,
+// complete, and without a bound on its length for reads.
 func (rs *Set) SingleClustering(s *term.Scope, dst []byte) ([]byte, error) {
 	length := 0
 	for _, r := range rs.clustering {
@@ -136,6 +149,7 @@ func (rs *Set) SingleClustering(s *term.Scope, dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
+// keyValue evaluates the one term of a key column. Null and unset are refused, empty values are not.
 func (r *restriction) keyValue(s *term.Scope) ([]byte, error) {
 	v, err := r.equal.terms[0].Eval(s)
 	if err != nil {
@@ -151,7 +165,7 @@ func (r *restriction) keyValue(s *term.Scope) ([]byte, error) {
 }
 
 // KeyValues returns the values of a key column in the rows that an INSERT or UPDATE selects. A null is refused
-// elsewhere.
+// elsewhere. Constraints and masks of key columns use it. A column that WHERE does not restrict has no values.
 func (rs *Set) KeyValues(s *term.Scope, col *schema.Column) (values [][]byte, err error) {
 	for _, r := range slices.Concat(rs.partition, rs.clustering) {
 		if r == nil {
@@ -161,6 +175,7 @@ func (rs *Set) KeyValues(s *term.Scope, col *schema.Column) (values [][]byte, er
 		if at < 0 {
 			continue
 		}
+		// = is a list of one tuple.
 		all := [][][]byte{nil}
 		if r.kind == kindEqual {
 			all[0], err = r.equal.eval(s, r.columns, nil)

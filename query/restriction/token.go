@@ -12,7 +12,8 @@ import (
 	"cqld/types"
 )
 
-// tokenRestriction compiles token(…) op value.
+// tokenRestriction compiles token(…) op value. The columns must be the whole partition key in its order, else
+// Cassandra's message says what is wrong. The restriction has kind slice or equal, with one value for all columns.
 func (c compiler) tokenRestriction(relation *cql.TokenRelation) (*restriction, error) {
 	columns := make([]*schema.Column, len(relation.Columns))
 	for i, n := range relation.Columns {
@@ -39,10 +40,12 @@ func (c compiler) tokenRestriction(relation *cql.TokenRelation) (*restriction, e
 		return nil, invalid.Errorf("The token() function must be applied to all partition key components or none of " +
 			"them")
 	}
+	// Also for a marker: a driver sends the token as bigint.
 	t, err := c.Term(relation.Value, c.Receiver("partition key token", types.Native(types.Bigint)))
 	if err != nil {
 		return nil, err
 	}
+	// IN and != would be several ranges.
 	if relation.Operator == cql.NotEqual || relation.Operator > cql.GreaterOrEqual {
 		return nil, invalid.Errorf("Unsupported \"%s\" relation: %s", relation.Operator, term.RelationText(relation))
 	}
@@ -51,9 +54,11 @@ func (c compiler) tokenRestriction(relation *cql.TokenRelation) (*restriction, e
 	return r, nil
 }
 
-// tokenFilter compares the token of a row's partition, within OR. A nil bound does not restrict it.
+// tokenFilter compares the token of a row's partition, within OR. A nil bound does not restrict it. A filter is needed,
+// since an OR may have alternatives that match in other ranges.
 type tokenFilter struct{ equal, lower, upper *ring.Token }
 
+// evalToken evaluates the bounds for an execution. Only one of equal and the bounds is set.
 func (r *restriction) evalToken(s *term.Scope) (*tokenFilter, error) {
 	f := &tokenFilter{}
 	eval := func(v *valueTerm) (*ring.Token, error) {

@@ -15,7 +15,8 @@ type Branch struct {
 }
 
 // unionOf returns a part for each branch of OR such that every row that matches has one of them; nil if there is a
-// branch without.
+// branch without. The parts are at most unionMax. A union reads all of its branches, so one branch without an index
+// makes all of them useless: that branch would need a scan.
 func (rs rules) unionOf(or *restriction) (union []indexedPart) {
 	if or.kind != kindOr {
 		return nil
@@ -32,10 +33,13 @@ func (rs rules) unionOf(or *restriction) (union []indexedPart) {
 
 // branchOf returns the part of a conjunction that is expected to select the fewest rows, or those of an OR in it. The
 // entries of static columns and of partition keys are of partitions, and cannot be united with those of rows. Within
-// OR, values are not analyzed, so that indexes with analyzers find none of them.
+// OR, values are not analyzed, so that indexes with analyzers find none of them. One part is enough, because the filter
+// evaluates the whole conjunction on the rows that are found.
 func (rs rules) branchOf(conjunction []*restriction) []indexedPart {
 	var parts []indexedPart
 	for _, r := range conjunction {
+		// A token selects no entries, the intervals of LIKE may be the whole index, and a range of several columns has
+		// no terms.
 		if r.token || r.kind == kindLike || r.multi && r.kind == kindSlice {
 			continue
 		}
@@ -57,7 +61,8 @@ func (rs rules) branchOf(conjunction []*restriction) []indexedPart {
 }
 
 // indexedOr reports whether indexes find the rows of OR, so that it needs no ALLOW FILTERING. Besides restrictions of
-// other columns all indexes must be storage-attached, as those of several columns.
+// other columns all indexes must be storage-attached, as those of several columns. The rule is the rule of AND: with
+// indexes of one kind only can several restrictions be combined without a filter.
 func (rs rules) indexedOr(or *restriction) bool {
 	union := rs.unionOf(or)
 	if len(union) == 0 || len(rs.expected) == 0 {
@@ -67,7 +72,8 @@ func (rs rules) indexedOr(or *restriction) bool {
 		!slices.ContainsFunc(rs.expected, func(r *restriction) bool { return !rs.found(r, true) })
 }
 
-// branches evaluates the terms of a part and of those united with it. Branches that no row can have are left out.
+// branches evaluates the terms of a part and of those united with it. Branches that no row can have are left out. The
+// first branch that is left may not be p itself. No branch means that no row matches.
 func (p *indexedPart) branches(s *term.Scope) (out []Branch, err error) {
 	add := func(p *indexedPart) error {
 		terms, err := p.terms(s)
@@ -87,7 +93,8 @@ func (p *indexedPart) branches(s *term.Scope) (out []Branch, err error) {
 	return out, nil
 }
 
-// countAll counts the entries of all branches, up to most.
+// countAll counts the entries of all branches, up to most. ok is false if one of them cannot be counted, because a
+// partial sum would make the union look cheap.
 func countAll(branches []Branch, count EntryCounter, most int) (n int, ok bool) {
 	for _, b := range branches {
 		some, ok := count(b.Index, b.Terms, most-n)

@@ -23,6 +23,8 @@ func VectorIndex(t *schema.Table, col *schema.Column) *schema.Index {
 }
 
 // Incomparable returns the error for a vector that has no score. Cassandra answers a failure of the replicas instead.
+// It is called for a vector that function does not accept: a vector with an element that is not finite or, for cosine,
+// a vector of length zero.
 func Incomparable(f similarity.Function, v []float32) error {
 	for i, e := range v {
 		if e := float64(e); math.IsNaN(e) || math.IsInf(e, 0) {
