@@ -7,6 +7,8 @@ import (
 	"cqld/types"
 )
 
+// addAggregates adds count, min, max, sum and avg. A new accumulator is made for each group, so the closures hold types
+// only.
 func (l *Library) addAggregates() {
 	l.add(&Function{Name: "count_rows", Returns: native(types.Bigint),
 		New: func(Env) Accumulator { return new(counter) }}, "countrows")
@@ -15,6 +17,8 @@ func (l *Library) addAggregates() {
 	l.add(&Function{Name: "count", Args: args(types.Blob), Returns: native(types.Bigint),
 		New: func(Env) Accumulator { return new(counter) }})
 	for name, sign := range map[string]int{"min": -1, "max": 1} {
+		// The result has the type of the argument, so there is one signature for each type. Frozen, as the value is one
+		// cell.
 		l.make(name, func(name string, c Call) (*Function, error) {
 			arg, err := onlyArg(name, c)
 			if err != nil {
@@ -26,6 +30,7 @@ func (l *Library) addAggregates() {
 		})
 	}
 	for _, k := range numericKinds() {
+		// The sum has the type of its values and may overflow, as in Cassandra.
 		t := native(k)
 		l.add(&Function{Name: "sum", Args: args(k), Returns: t,
 			New: func(Env) Accumulator { return newSum(t, t, false) }})
@@ -34,6 +39,7 @@ func (l *Library) addAggregates() {
 	}
 }
 
+// onlyArg returns the type of the only argument of a function on values of any type.
 func onlyArg(name string, c Call) (*types.Type, error) {
 	if len(c.Args) != 1 {
 		return nil, invalid.Errorf("Invalid number of arguments in call to function system.%s: 1 required but %d "+
@@ -45,7 +51,7 @@ func onlyArg(name string, c Call) (*types.Type, error) {
 	return nil, cannotInfer(c.Args[0], name+"(any)")
 }
 
-// counter counts rows, or values that are not null.
+// counter counts rows, or values that are not null. COUNT(*) has no arguments, and so counts every row.
 type counter struct{ n int64 }
 
 func (c *counter) Add(args [][]byte) error {
@@ -59,7 +65,7 @@ func (c *counter) Result() ([]byte, error) { return native(types.Bigint).AppendI
 func (c *counter) Reset()                  { c.n = 0 }
 func (c *counter) Size() int               { return 0 }
 
-// extreme keeps the minimum or the maximum.
+// extreme keeps the minimum or the maximum. sign is 1 for the maximum.
 type extreme struct {
 	t     *types.Type
 	sign  int
@@ -71,6 +77,7 @@ func (e *extreme) Add(args [][]byte) error {
 	if v == nil || e.value != nil && e.t.Compare(v, e.value)*e.sign <= 0 {
 		return nil
 	}
+	// A copy, because the argument is part of a page. The value is never nil here, even if it is empty.
 	e.value = append(make([]byte, 0, len(v)), v...)
 	return nil
 }
@@ -79,24 +86,29 @@ func (e *extreme) Result() ([]byte, error) { return e.value, nil }
 func (e *extreme) Reset()                  { e.value = nil }
 func (e *extreme) Size() int               { return len(e.value) }
 
-// sum adds numbers. As in Java, integers overflow, and their average is truncated.
+// sum adds numbers. As in Java, integers overflow, and their average is truncated. Floats are added with compensation
+// for the rounding of each addition.
 type sum struct {
+	// The types of the values and of the result.
 	of, returns *types.Type
 	average     bool
-	n           int64
-	whole       []byte // for integers and decimals
-	float       float64
-	lost        float64 // the rounding error of float (Kahan)
-	plain       float64 // the simple sum, for infinities
+	// Values that are not null or empty.
+	n     int64
+	whole []byte // for integers and decimals
+	float float64
+	lost  float64 // the rounding error of float (Kahan)
+	plain float64 // the simple sum, for infinities
 }
 
+// newSum returns a sum of no values.
 func newSum(of, returns *types.Type, average bool) *sum {
 	s := &sum{of: of, returns: returns, average: average}
 	s.Reset()
 	return s
 }
 
-// wide returns the type of the sum: the sum for an average must not overflow.
+// wide returns the type of the sum: the sum for an average must not overflow. Without an average, an overflow in an
+// intermediate sum is an overflow of the result.
 func (s *sum) wide() *types.Type {
 	switch {
 	case s.of.Kind() == types.Decimal:
@@ -107,8 +119,10 @@ func (s *sum) wide() *types.Type {
 	return s.returns
 }
 
+// isFloat reports whether float and not whole is the state.
 func (s *sum) isFloat() bool { return s.of.Kind() == types.Float || s.of.Kind() == types.Double }
 
+// Reset implements Accumulator.
 func (s *sum) Reset() {
 	s.n, s.float, s.lost, s.plain = 0, 0, 0, 0
 	switch s.wide().Kind() {
@@ -120,8 +134,10 @@ func (s *sum) Reset() {
 	}
 }
 
+// Size implements Accumulator. Only varints and decimals grow.
 func (s *sum) Size() int { return len(s.whole) }
 
+// Add implements Accumulator. Null and empty values are ignored.
 func (s *sum) Add(args [][]byte) error {
 	if len(args[0]) == 0 {
 		return nil
@@ -130,6 +146,7 @@ func (s *sum) Add(args [][]byte) error {
 	if s.isFloat() {
 		x, _ := s.of.Float64(args[0])
 		s.plain += x
+		// Kahan's summation: lost is what the previous addition rounded away.
 		y := x - s.lost
 		t := s.float + y
 		s.lost = (t - s.float) - y
@@ -141,9 +158,11 @@ func (s *sum) Add(args [][]byte) error {
 	return err
 }
 
+// Result implements Accumulator. It may be called once for each group, and does not change the state.
 func (s *sum) Result() ([]byte, error) {
 	if s.isFloat() {
 		x := s.float
+		// An infinity makes the compensation NaN, but the simple sum is the infinity, or NaN for both infinities.
 		if x != x {
 			x = s.plain
 		}
@@ -152,9 +171,11 @@ func (s *sum) Result() ([]byte, error) {
 		}
 		return s.returns.AppendFloat64(nil, x), nil
 	}
+	// The slice is the state itself; Add replaces it and does not change it.
 	if !s.average {
 		return s.whole, nil
 	}
+	// As in Cassandra, the average of no values is 0 and not null.
 	if s.n == 0 {
 		return castZero(s.returns), nil
 	}
@@ -166,9 +187,11 @@ func (s *sum) Result() ([]byte, error) {
 	if err != nil || s.returns.Kind() == types.Varint {
 		return v, err
 	}
+	// The average is between the values, so it fits their type.
 	return s.returns.AppendInt64(nil, lowBits(v)), nil
 }
 
+// castZero returns 0 as a value of an integer type or decimal.
 func castZero(t *types.Type) []byte {
 	if t.Kind() == types.Decimal {
 		return types.AppendDecimal(nil, apd.New(0, 0))
@@ -182,6 +205,7 @@ func averageDecimal(total []byte, n int64) ([]byte, error) {
 	if !ok {
 		return nil, invalid.Errorf("the sum is out of range")
 	}
+	// The quotient has up to decimalPrecision digits before it is rounded to the scale.
 	c, q := decimalContext(), new(apd.Decimal)
 	if _, err := c.Quo(q, d, apd.New(n, 0)); err != nil {
 		return nil, invalid.Errorf("%v", err)

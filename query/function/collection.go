@@ -6,6 +6,7 @@ import (
 	"cqld/types/similarity"
 )
 
+// addCollections adds the functions on collections. They are factories, because their types depend on the argument.
 func (l *Library) addCollections() {
 	l.makeOf("map_keys", isMap, "a map", "map", func(name string, t *types.Type) *Function {
 		returns := types.NewSet(t.Elems()[0], false)
@@ -36,6 +37,7 @@ func (l *Library) addCollections() {
 	}
 }
 
+// isCollection and the next three functions report whether a function accepts a type.
 func isCollection(t *types.Type) bool { return t.Kind().IsCollection() }
 
 func isMap(t *types.Type) bool       { return t.Kind() == types.Map }
@@ -45,7 +47,7 @@ func isNumericSetOrList(t *types.Type) bool {
 }
 
 // makeOf adds a function of one collection for which fits returns true. what is its name in messages, parameter in
-// signatures.
+// signatures. Errors name it as Cassandra does. The argument is not converted: f is called with its own type.
 func (l *Library) makeOf(name string, fits func(*types.Type) bool, what, parameter string,
 	f func(string, *types.Type) *Function) {
 	l.make(name, func(name string, c Call) (*Function, error) {
@@ -64,6 +66,7 @@ func (l *Library) makeOf(name string, fits func(*types.Type) bool, what, paramet
 	})
 }
 
+// partsFunction returns a function whose result contains some of the parts of a collection.
 func partsFunction(name string, t, returns *types.Type, f func([][]byte) [][]byte) *Function {
 	return &Function{Name: name, Args: []*types.Type{t}, Returns: returns,
 		Eval: strict(func(a [][]byte) ([]byte, error) {
@@ -71,6 +74,7 @@ func partsFunction(name string, t, returns *types.Type, f func([][]byte) [][]byt
 		})}
 }
 
+// parts returns the elements of a collection, or the keys and values of a map alternately. They share the memory of v.
 func parts(t *types.Type, v []byte) (out [][]byte) {
 	for p := t.Parts(v); p.Next(); {
 		out = append(out, p.Bytes())
@@ -78,6 +82,7 @@ func parts(t *types.Type, v []byte) (out [][]byte) {
 	return out
 }
 
+// everySecond returns the keys (from 0) or the values (from 1) in the parts of a map.
 func everySecond(parts [][]byte, from int) [][]byte {
 	var out [][]byte
 	for i := from; i < len(parts); i += 2 {
@@ -86,7 +91,8 @@ func everySecond(parts [][]byte, from int) [][]byte {
 	return out
 }
 
-// accumulate executes an aggregation over the elements of a collection.
+// accumulate executes an aggregation over the elements of a collection. a is a prototype: each call has a copy, as
+// calls are concurrent. An empty collection gives the result of an aggregate without rows.
 func accumulate(name string, t, returns *types.Type, a Accumulator) *Function {
 	return &Function{Name: name, Args: []*types.Type{t}, Returns: returns,
 		Eval: strict(func(args [][]byte) ([]byte, error) {
@@ -106,6 +112,7 @@ func accumulate(name string, t, returns *types.Type, a Accumulator) *Function {
 		})}
 }
 
+// addVector adds the similarity functions. They exist for vectors of floats only; the dimension is part of the type.
 func (l *Library) addVector() {
 	for name, measure := range map[string]similarity.Function{"similarity_cosine": similarity.Cosine,
 		"similarity_euclidean": similarity.Euclidean, "similarity_dot_product": similarity.DotProduct} {
@@ -124,7 +131,8 @@ func (l *Library) addVector() {
 	}
 }
 
-// floatVector returns the type of the two arguments of a function on vectors.
+// floatVector returns the type of the two arguments of a function on vectors. A list literal is a vector of its length,
+// because the type of a literal would be a list. At least one argument must have a type.
 func floatVector(name string, args ...Arg) (*types.Type, error) {
 	given := make([]*types.Type, 2)
 	for i, a := range args {
@@ -155,13 +163,15 @@ func floatVector(name string, args ...Arg) (*types.Type, error) {
 	return given[0], nil
 }
 
-// cannotInfer returns the error for an argument whose type is unknown in a function with that signature.
+// cannotInfer returns the error for an argument whose type is unknown in a function with that signature. The message is
+// Cassandra's, with the signature in Cassandra's words.
 func cannotInfer(a Arg, signature string) error {
 	return invalid.Errorf("Cannot infer type of argument %s in call to function system.%s: use type casts to "+
 		"disambiguate", a, signature)
 }
 
-// similar returns the score of two vectors.
+// similar returns the score of two vectors. Lengths are compared again, because the arguments are values here and not
+// types.
 func similar(name string, f similarity.Function, a, b []byte) ([]byte, error) {
 	if len(a) != len(b) {
 		return nil, invalid.Errorf("All arguments must have the same vector dimensions")

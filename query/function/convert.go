@@ -12,7 +12,7 @@ import (
 	"cqld/types"
 )
 
-// addBlob adds <type>_as_blob and blob_as_<type>.
+// addBlob adds <type>_as_blob and blob_as_<type>. Ranges over kinds cover the native types, which are consecutive.
 func (l *Library) addBlob() {
 	for k := types.Ascii; k <= types.Varint; k++ {
 		if k == types.Blob {
@@ -24,10 +24,13 @@ func (l *Library) addBlob() {
 	l.addBlobOf("varchar", native(types.Text))
 }
 
+// addBlobOf adds both directions for one type, with the names of Cassandra before and after 5.0. The value is the same
+// bytes; only blob_as_… checks it.
 func (l *Library) addBlobOf(word string, t *types.Type) {
 	identity := strict(func(a [][]byte) ([]byte, error) { return a[0], nil })
 	l.add(&Function{Name: word + "_as_blob", Args: []*types.Type{t}, Returns: native(types.Blob), Eval: identity},
 		word+"asblob")
+	// Not an alias, because the error contains the name that the client used.
 	for _, name := range []string{"blob_as_" + word, "blobas" + word} {
 		l.add(&Function{Name: name, Args: args(types.Blob), Returns: t, Eval: strict(func(a [][]byte) ([]byte, error) {
 			if err := t.Validate(a[0]); err != nil {
@@ -40,10 +43,12 @@ func (l *Library) addBlobOf(word string, t *types.Type) {
 	}
 }
 
-// addCast adds the functions for CAST(x AS type).
+// addCast adds the functions for CAST(x AS type). Casts between equal types are not calls: package selection omits
+// them.
 func (l *Library) addCast() {
 	numbers := numericKinds()
 	for _, to := range numbers {
+		// Counters can be cast to other numbers, but no number to a counter.
 		if to == types.Counter {
 			continue
 		}
@@ -68,6 +73,7 @@ func (l *Library) addCast() {
 	}
 }
 
+// addCastOf adds one cast. A null or empty value gives null.
 func (l *Library) addCastOf(from, to types.Kind, f func(from, to *types.Type, v []byte) ([]byte, error)) {
 	a, b := native(from), native(to)
 	camel := "castas" + b.String()
@@ -80,8 +86,10 @@ func (l *Library) addCastOf(from, to types.Kind, f func(from, to *types.Type, v 
 		})}, camel)
 }
 
+// castSame returns the value: ascii is a subset of text.
 func castSame(_, _ *types.Type, v []byte) ([]byte, error) { return v, nil }
 
+// castText returns the text of a value as Cassandra writes it, except for a timestamp, which has a T and no space.
 func castText(from, _ *types.Type, v []byte) ([]byte, error) {
 	if from.Kind() == types.Timestamp {
 		return types.AppendTimestampText(nil, millisOf(from, v), 'T'), nil
@@ -104,6 +112,7 @@ func castNumber(from, to *types.Type, v []byte) ([]byte, error) {
 	case types.Varint:
 		return castVarint(from, v)
 	}
+	// Integers of another width are truncated to the low bits by AppendInt64, as Java's casts are.
 	switch from.Kind() {
 	case types.Float, types.Double:
 		x, _ := from.Float64(v)
@@ -119,7 +128,7 @@ func castNumber(from, to *types.Type, v []byte) ([]byte, error) {
 	return to.AppendInt64(nil, x), nil
 }
 
-// lowBits returns the lowest 64 bits of a varint.
+// lowBits returns the lowest 64 bits of a varint. It corresponds to BigInteger.longValue.
 func lowBits(v []byte) int64 {
 	var x uint64
 	if len(v) > 0 && v[0] >= 0x80 {
@@ -131,6 +140,8 @@ func lowBits(v []byte) int64 {
 	return int64(x)
 }
 
+// castVarint converts a number to a varint, truncating toward zero. A float is converted by way of a bigint, as in
+// Cassandra, and so is bounded.
 func castVarint(from *types.Type, v []byte) ([]byte, error) {
 	if from.Kind().IsInteger() {
 		x, _ := from.Big(v)
@@ -141,6 +152,7 @@ func castVarint(from *types.Type, v []byte) ([]byte, error) {
 		return types.Native(types.Varint).AppendInt64(nil, truncate(native(types.Bigint), x)), nil
 	}
 	d, ok := from.Decimal(v)
+	// A huge exponent would need as many digits in a varint.
 	if !ok || tooLarge(d) {
 		return nil, invalid.Errorf("the number is out of range")
 	}
@@ -159,6 +171,7 @@ func castVarint(from *types.Type, v []byte) ([]byte, error) {
 // marshalException is the name of the exception, which Cassandra's errors of from_json begin with.
 const marshalException = "org.apache.cassandra.serializers.MarshalException: "
 
+// addJSON adds to_json and from_json with their older names.
 func (l *Library) addJSON() {
 	l.make("to_json", func(name string, c Call) (*Function, error) {
 		if len(c.Args) != 1 {
@@ -169,6 +182,7 @@ func (l *Library) addJSON() {
 			return nil, cannotInfer(c.Args[0], "to_json(any)")
 		}
 		return &Function{Name: name, Args: []*types.Type{t}, Returns: native(types.Text),
+			// Not strict: null is the JSON null.
 			Eval: func(_ Env, a [][]byte) ([]byte, error) {
 				if a[0] == nil {
 					return []byte("null"), nil
@@ -181,6 +195,7 @@ func (l *Library) addJSON() {
 			return nil, invalid.Errorf("Unexpected number of arguments for %s(); expected 1 but got %d", name,
 				len(c.Args))
 		}
+		// The result has the type of the receiver, such as a column in INSERT. A selection has none.
 		if c.Receiver == nil {
 			return nil, invalid.Errorf("%s() cannot be used in the selection clause of a SELECT statement", name)
 		}
@@ -188,6 +203,7 @@ func (l *Library) addJSON() {
 		return &Function{Name: name, Args: args(types.Text), Returns: t, Eval: strict(func(a [][]byte) ([]byte, error) {
 			v, err := t.FromJSON(a[0])
 			if err != nil {
+				// Cassandra reports the error of a duration without the exception's name.
 				if t.Kind() == types.Duration && !strings.HasPrefix(err.Error(), "Expected ") {
 					return nil, &invalid.Error{Msg: err.Error()}
 				}
@@ -199,6 +215,8 @@ func (l *Library) addJSON() {
 	}, "fromjson")
 }
 
+// addToken adds token. Its arguments are the columns of the partition key; their number and types depend on the table,
+// so the signature is made for each call.
 func (l *Library) addToken() {
 	l.make("token", func(name string, c Call) (*Function, error) {
 		return &Function{Name: name, Args: c.PartitionKey, Returns: native(types.Bigint),
@@ -211,7 +229,8 @@ func (l *Library) addToken() {
 	})
 }
 
-// partitionKey returns the serialized form of a key.
+// partitionKey returns the serialized form of a key. It must equal row.AppendKeyComponents: the key of a table with
+// several columns is a composite, with a length of two bytes and an end byte for each. A single column has no frame.
 func partitionKey(values [][]byte) []byte {
 	if len(values) == 1 {
 		return values[0]

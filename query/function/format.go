@@ -15,16 +15,19 @@ func (l *Library) addFormat() {
 	l.make("format_time", formatFactory(formatTime))
 }
 
-// unit is a unit of format_bytes or format_time. size is a multiple of the smallest unit.
+// unit is a unit of format_bytes or format_time. size is a multiple of the smallest unit. The units are in ascending
+// order.
 type unit struct {
 	name string
 	size uint64
 }
 
+// byteUnits returns the units of data. They are powers of 1024.
 func byteUnits() []unit {
 	return []unit{{"B", 1}, {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}}
 }
 
+// timeUnits returns the units of time. ms is the default source.
 func timeUnits() []unit {
 	const second = 1000 * 1000 * 1000
 	return []unit{{"ns", 1}, {"us", 1000}, {"ms", 1000 * 1000}, {"s", second}, {"m", 60 * second},
@@ -63,9 +66,12 @@ func quantityType(name string, a Arg) (*types.Type, error) {
 			"[int|tinyint|smallint|bigint|varint|ascii|text], "+
 			"but found argument %s of type %s", name, a, TypeText(t))
 	}
+	// A bind marker or null has no type: it is read as bigint.
 	return native(types.Bigint), nil
 }
 
+// formatQuantity evaluates the arguments and calls format. A null quantity gives null, another null argument is an
+// error.
 func formatQuantity(from *types.Type, args [][]byte, format func(uint64, []string) (string, error)) ([]byte, error) {
 	if args[0] == nil {
 		return nil, nil
@@ -74,6 +80,7 @@ func formatQuantity(from *types.Type, args [][]byte, format func(uint64, []strin
 		return nil, invalid.Errorf("none of the arguments may be null")
 	}
 	text := string(from.AppendText(nil, args[0]))
+	// For a text, the value itself is the number.
 	if k := from.Kind(); k == types.Ascii || k == types.Text {
 		text = string(args[0])
 	}
@@ -97,6 +104,8 @@ func formatQuantity(from *types.Type, args [][]byte, format func(uint64, []strin
 	return []byte(out), nil
 }
 
+// formatBytes implements format_bytes. Without units, the largest unit that is less than the quantity is chosen, and
+// the source is bytes.
 func formatBytes(n uint64, units []string) (string, error) {
 	all := byteUnits()
 	target := all[0]
@@ -118,6 +127,8 @@ func formatBytes(n uint64, units []string) (string, error) {
 	})
 }
 
+// formatTime implements format_time. Without units, the largest unit that is not greater than the quantity is chosen,
+// and the source is milliseconds.
 func formatTime(n uint64, units []string) (string, error) {
 	all := timeUnits()
 	source := all[2] // ms
@@ -153,11 +164,13 @@ func formatUnits(n uint64, source, target unit, all []unit, units []string,
 			return "", err
 		}
 	}
+	// One unit is the target, two are the source and the target.
 	if len(units) > 0 {
 		if target, err = find(units[len(units)-1], all); err != nil {
 			return "", err
 		}
 	}
+	// Float arithmetic, as in Cassandra: large quantities lose digits.
 	x := float64(n) * float64(source.size) / float64(target.size)
 	if all[0].name == "B" {
 		x = min(x, math.MaxInt64) // as in Cassandra; times have no bound
@@ -165,9 +178,11 @@ func formatUnits(n uint64, source, target unit, all []unit, units []string,
 	return quantityText(x) + " " + target.name, nil
 }
 
-// quantityText rounds a quantity to two decimals, halves up, as Cassandra does, and omits zeros at the end.
+// quantityText rounds a quantity to two decimals, halves up, as Cassandra does, and omits zeros at the end. x is not
+// negative.
 func quantityText(x float64) string {
 	const noFraction = 1 << 53
+	// Such a number has no fraction, and would show more digits than it has.
 	if x >= noFraction {
 		return strconv.FormatFloat(x, 'f', -1, 64)
 	}
@@ -178,6 +193,7 @@ func quantityText(x float64) string {
 	return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(x, 'f', 2, 64), "0"), ".")
 }
 
+// unitNames returns the names for an error.
 func unitNames(all []unit) string {
 	names := make([]string, len(all))
 	for i, u := range all {

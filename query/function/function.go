@@ -7,7 +7,8 @@ import (
 	"cqld/types"
 )
 
-// Env provides the time and new identifiers to functions.
+// Env provides the time and new identifiers to functions. One Env belongs to one statement. Functions must take time
+// and randomness from it only, so that simulations are reproducible.
 type Env interface {
 	// NowMillis returns the wall-clock time in ms, which is the same during one statement.
 	NowMillis() int64
@@ -19,17 +20,22 @@ type Env interface {
 	Warn(text string)
 }
 
-// Match is how well an argument matches a type.
+// Match is how well an argument matches a type. The order of the values matters: a call is as good as its worst
+// argument.
 type Match uint8
 
 // The matches, from worst to best.
 const (
+	// The argument cannot be passed.
 	NoMatch Match = iota
+	// The argument can be converted, or its type is not known.
 	WeakMatch
+	// The type is the type of the argument, or the preferred type of the literal.
 	ExactMatch
 )
 
-// Arg is an argument of a call that is being resolved.
+// Arg is an argument of a call that is being resolved. Terms and selectors implement it. Its methods may be called many
+// times for one call, once for each signature.
 type Arg interface {
 	// Match returns how well the argument matches t.
 	Match(t *types.Type) Match
@@ -44,30 +50,39 @@ type Arg interface {
 	IsMarker() bool
 }
 
-// Eval computes the value of a scalar function; a nil argument or result is null.
+// Eval computes the value of a scalar function; a nil argument or result is null. It must not change args or keep them
+// after it returns. The result may share their memory.
 type Eval func(env Env, args [][]byte) ([]byte, error)
 
-// Function is one signature of a function. Scalar functions have Eval, aggregates have New.
+// Function is one signature of a function. Scalar functions have Eval, aggregates have New. It is immutable and shared
+// by statements. Exactly one of Eval and New is set.
 type Function struct {
 	Keyspace string // of a user's function; empty means a native function
 	Name     string
-	Args     []*types.Type
-	Returns  *types.Type
+	// The types that arguments are converted to, one for each argument.
+	Args []*types.Type
+	// The type of the result.
+	Returns *types.Type
 	// Eval computes the value; a nil argument or result is null.
 	Eval Eval
 	// New starts an aggregation of a statement.
 	New func(env Env) Accumulator
-	// Volatile functions may return a different value for every call.
+	// Volatile functions may return a different value for every call. They are not evaluated when a statement is
+	// prepared.
 	Volatile bool
 	// Signatures identify the user-defined functions that a call executes: the function and, for an aggregate, those
 	// that it calls.
 	Signatures []string
 }
 
-// Accumulator is an aggregation in progress.
+// Accumulator is an aggregation in progress. An Accumulator is used by one goroutine.
 type Accumulator interface {
+	// Add adds the arguments for one row. It must copy what it keeps.
 	Add(args [][]byte) error
+	// Result returns the value for the rows that were added; nil means null. It is valid until the next call of Add or
+	// Reset.
 	Result() ([]byte, error)
+	// Reset returns to the state after New, for the next group.
 	Reset()
 	// Size returns the bytes of the state, except for a constant.
 	Size() int
@@ -76,7 +91,8 @@ type Accumulator interface {
 // IsAggregate reports whether f is an aggregate.
 func (f *Function) IsAggregate() bool { return f.New != nil }
 
-// String returns the signature as Cassandra writes it.
+// String returns the signature as Cassandra writes it. Names that need quotes have them. Only functions of operators
+// do.
 func (f *Function) String() string {
 	args := make([]string, len(f.Args))
 	for i, a := range f.Args {
@@ -89,6 +105,7 @@ func (f *Function) String() string {
 	return fmt.Sprintf("%s.%s : (%s) -> %s", f.keyspace(), name, strings.Join(args, ", "), TypeText(f.Returns))
 }
 
+// keyspace returns the keyspace for messages; native functions are in system.
 func (f *Function) keyspace() string {
 	if f.Keyspace == "" {
 		return "system"
@@ -103,7 +120,7 @@ func (f *Function) Qualified() string { return f.keyspace() + "." + f.Name }
 func TypeText(t *types.Type) string { return t.String() }
 
 // Assignable returns how well a value of type from matches a receiver of type to. It ignores whether the types are
-// frozen.
+// frozen. It is Cassandra's testAssignment for values whose type is known.
 func Assignable(from, to *types.Type) Match { return AssignableAsIs(from.Freeze(), to.Freeze()) }
 
 // AssignableAsIs is Assignable, except that a frozen type does not match one that is not, or the reverse.
@@ -117,7 +134,8 @@ func AssignableAsIs(from, to *types.Type) Match {
 	return NoMatch
 }
 
-// compatible reports whether every value of type from is also a value of type to, with the same bytes.
+// compatible reports whether every value of type from is also a value of type to, with the same bytes. It corresponds
+// to isValueCompatibleWith in Cassandra.
 func compatible(from, to *types.Type) bool {
 	f := from.Kind()
 	switch to.Kind() {
@@ -133,6 +151,7 @@ func compatible(from, to *types.Type) bool {
 		return f == types.Timestamp || f == types.Bigint
 	case types.UUID:
 		return f == types.UUID || f == types.Timeuuid
+	// Every value is a sequence of bytes.
 	case types.Blob:
 		return true
 	case types.List:
@@ -145,7 +164,8 @@ func compatible(from, to *types.Type) bool {
 	return comparable(from, to)
 }
 
-// comparable reports whether every value of type from is also a value of type to, and both types order them alike.
+// comparable reports whether every value of type from is also a value of type to, and both types order them alike. It
+// corresponds to isCompatibleWith in Cassandra, and decides for keys, whose order matters.
 func comparable(from, to *types.Type) bool {
 	f := from.Kind()
 	switch to.Kind() {
@@ -177,7 +197,8 @@ func sameForm(from, to *types.Type) bool {
 	return from.Kind() == to.Kind() && from.MultiCell() == to.MultiCell()
 }
 
-// allOf reports whether a condition holds for the parts of from, which may lack the last ones of to.
+// allOf reports whether a condition holds for the parts of from, which may lack the last ones of to. A tuple may be
+// shorter, since missing fields are null.
 func allOf(from, to []*types.Type, condition func(from, to *types.Type) bool) bool {
 	if len(from) > len(to) {
 		return false
@@ -190,4 +211,5 @@ func allOf(from, to []*types.Type, condition func(from, to *types.Type) bool) bo
 	return true
 }
 
+// compatibleOrEqual is compatible, with a shortcut for equal types.
 func compatibleOrEqual(from, to *types.Type) bool { return from.Equal(to) || compatible(from, to) }

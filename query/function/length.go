@@ -7,7 +7,8 @@ import (
 	"cqld/types"
 )
 
-// addLength adds length(text) and octet_length(any native type), as Cassandra 6 has them.
+// addLength adds length(text) and octet_length(any native type), as Cassandra 6 has them. length counts as Java does;
+// octet_length counts the bytes of the value in wire form.
 func (l *Library) addLength() {
 	l.add(&Function{Name: "length", Args: args(types.Text), Returns: native(types.Int),
 		Eval: strict(func(a [][]byte) ([]byte, error) { return wire.AppendInt32(nil, int32(UTF16Length(a[0]))), nil })})
@@ -18,7 +19,7 @@ func (l *Library) addLength() {
 }
 
 // UTF16Length returns the number of UTF-16 code units of a text, which is what Java and therefore Cassandra count: a
-// character outside of the Basic Multilingual Plane counts twice.
+// character outside of the Basic Multilingual Plane counts twice. An invalid byte counts as one character.
 func UTF16Length(text []byte) int {
 	n := 0
 	for len(text) > 0 {

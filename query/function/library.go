@@ -4,16 +4,21 @@ import (
 	"cqld/types"
 )
 
-// Library contains all native functions by name. It is immutable.
+// Library contains all native functions by name. It is immutable and safe for concurrent use, and one Library is enough
+// for a process.
 type Library struct {
-	fixed     map[string][]*Function
+	// Functions whose signatures are known, in the order in which errors list them.
+	fixed map[string][]*Function
+	// Functions that make a signature for the types of a call.
 	factories map[string]factory
 }
 
-// factory creates the signature for a call of a function that accepts arguments of many types.
+// factory creates the signature for a call of a function that accepts arguments of many types. It returns the error for
+// arguments that the function does not accept.
 type factory func(c Call) (*Function, error)
 
-// New returns the library.
+// New returns the library. It has several hundred signatures, mostly of operators and casts, and is therefore made
+// once.
 func New() *Library {
 	l := &Library{fixed: map[string][]*Function{}, factories: map[string]factory{}}
 	l.addTime()
@@ -32,7 +37,8 @@ func New() *Library {
 	return l
 }
 
-// add adds a signature under its name and aliases.
+// add adds a signature under its name and aliases. An alias is a copy, so that errors and names of columns show the
+// name that was used.
 func (l *Library) add(f *Function, aliases ...string) {
 	l.fixed[f.Name] = append(l.fixed[f.Name], f)
 	for _, a := range aliases {
@@ -42,15 +48,18 @@ func (l *Library) add(f *Function, aliases ...string) {
 	}
 }
 
-// make adds a factory under a name and aliases.
+// make adds a factory under a name and aliases. f receives the name that the call uses. It must return a new Function,
+// or one that is never changed.
 func (l *Library) make(name string, f func(name string, c Call) (*Function, error), aliases ...string) {
 	for _, n := range append([]string{name}, aliases...) {
 		l.factories[n] = func(c Call) (*Function, error) { return f(n, c) }
 	}
 }
 
+// native returns a native type.
 func native(k types.Kind) *types.Type { return types.Native(k) }
 
+// args returns the argument types of a signature.
 func args(kinds ...types.Kind) []*types.Type {
 	out := make([]*types.Type, len(kinds))
 	for i, k := range kinds {
@@ -59,7 +68,8 @@ func args(kinds ...types.Kind) []*types.Type {
 	return out
 }
 
-// numericKinds returns the numeric types, in the order in which Cassandra lists signatures.
+// numericKinds returns the numeric types, in the order in which Cassandra lists signatures. Counter is among them:
+// arithmetic on a counter is arithmetic on a bigint.
 func numericKinds() []types.Kind {
 	return []types.Kind{types.Int, types.Float, types.Smallint, types.Decimal, types.Counter, types.Tinyint,
 		types.Bigint, types.Varint, types.Double}
@@ -75,7 +85,8 @@ func anyNull(args [][]byte) bool {
 	return false
 }
 
-// strict returns a function that returns null if an argument is null, and f of the arguments otherwise.
+// strict returns a function that returns null if an argument is null, and f of the arguments otherwise. An empty value
+// is not null: f must handle it.
 func strict(f func(args [][]byte) ([]byte, error)) func(Env, [][]byte) ([]byte, error) {
 	return func(_ Env, args [][]byte) ([]byte, error) {
 		if anyNull(args) {

@@ -13,6 +13,7 @@ import (
 	"cqld/types"
 )
 
+// addMask adds the functions of dynamic data masking (CEP-20), which are also ordinary functions.
 func (l *Library) addMask() {
 	l.makeMask("mask_null", 1, func(t *types.Type) *types.Type { return t },
 		func(*types.Type, [][]byte) ([]byte, error) {
@@ -22,6 +23,7 @@ func (l *Library) addMask() {
 		func(t *types.Type, _ [][]byte) ([]byte, error) {
 			return masked(t), nil
 		})
+	// Not strict: null is replaced, too. The replacement has the type of the value.
 	l.make("mask_replace", func(name string, c Call) (*Function, error) {
 		if len(c.Args) != 2 {
 			return nil, invalid.Errorf("Invalid number of arguments for function system.%s(any, any)", name)
@@ -35,6 +37,7 @@ func (l *Library) addMask() {
 	})
 	l.makeTextMask("mask_inner", true)
 	l.makeTextMask("mask_outer", false)
+	// The result is always a blob, whatever the argument is.
 	l.make("mask_hash", func(name string, c Call) (*Function, error) {
 		if len(c.Args) == 0 || len(c.Args) > 2 {
 			return nil, invalid.Errorf("Invalid number of arguments for function system.%s(any, [text])", name)
@@ -59,7 +62,8 @@ func IsMask(name string) bool {
 	return false
 }
 
-// makeTextMask adds mask_inner or mask_outer.
+// makeTextMask adds mask_inner or mask_outer. inner decides between the two: mask_inner replaces the characters between
+// the margins, mask_outer those in the margins.
 func (l *Library) makeTextMask(name string, inner bool) {
 	l.make(name, func(name string, c Call) (*Function, error) {
 		if len(c.Args) != 3 && len(c.Args) != 4 {
@@ -85,11 +89,13 @@ func (l *Library) makeTextMask(name string, inner bool) {
 	})
 }
 
+// maskArgument returns the error for an argument of another type.
 func maskArgument(name, want string, got Arg) error {
 	return invalid.Errorf("Function system.%s requires an argument of type %s, but found argument %s of type %s", name,
 		want, got, got.Type())
 }
 
+// makeMask adds a mask of n arguments whose first one may have any type.
 func (l *Library) makeMask(name string, n int, returns func(*types.Type) *types.Type,
 	f func(*types.Type, [][]byte) ([]byte, error)) {
 	l.make(name, func(name string, c Call) (*Function, error) {
@@ -105,13 +111,15 @@ func (l *Library) makeMask(name string, n int, returns func(*types.Type) *types.
 	})
 }
 
-// masked returns the default mask of a type.
+// masked returns the default mask of a type. A collection is empty; a tuple has the masks of its fields. A frozen and a
+// multi-cell type have the same mask.
 func masked(t *types.Type) []byte {
 	switch t.Kind() {
 	case types.Ascii, types.Text:
 		return []byte("****")
 	case types.Boolean:
 		return []byte{0}
+	// Blob is in the list for its own case: an empty blob.
 	case types.Blob, types.List, types.Set, types.Map:
 		if t.Kind().IsCollection() {
 			return wire.AppendInt32(nil, 0)
@@ -122,6 +130,7 @@ func masked(t *types.Type) []byte {
 	case types.Float, types.Double:
 		return t.AppendFloat64(nil, 0)
 	case types.Date:
+		// The first day of the epoch, whose encoding has an offset of 2^31.
 		return wire.AppendUint32(nil, 1<<31)
 	case types.Duration:
 		return types.DurationValue{}.Append(nil)
@@ -145,9 +154,12 @@ func masked(t *types.Type) []byte {
 		v, _ := t.AppendParts(nil, parts)
 		return v
 	}
+	// The remaining types are integers.
 	return t.AppendInt64(nil, 0)
 }
 
+// maskText masks the text a[0]. a[1] and a[2] are the widths of the margins in characters, null is 0. a[3] is the
+// padding.
 func maskText(inner bool, a [][]byte) ([]byte, error) {
 	if a[0] == nil {
 		return nil, nil
@@ -165,6 +177,7 @@ func maskText(inner bool, a [][]byte) ([]byte, error) {
 	end, _ := native(types.Int).Int64(a[2])
 	runes := []rune(string(a[0]))
 	var out strings.Builder
+	// A text that is shorter than its margins is outside of them entirely.
 	for i, r := range runes {
 		outside := int64(i) < begin || int64(i) >= int64(len(runes))-end
 		if outside != inner {
@@ -176,6 +189,7 @@ func maskText(inner bool, a [][]byte) ([]byte, error) {
 	return []byte(out.String()), nil
 }
 
+// maskHash returns the digest of the value in wire form. The names of the algorithms are Java's.
 func maskHash(_ Env, a [][]byte) ([]byte, error) {
 	if a[0] == nil {
 		return nil, nil

@@ -21,6 +21,8 @@ const (
 	opModulo   = "_modulo"
 )
 
+// addOperators adds arithmetic on every pair of numeric types, the concatenation of texts, and durations added to
+// times. Each pair is a signature, since the list of signatures is part of errors.
 func (l *Library) addOperators() {
 	numbers := numericKinds()
 	for _, op := range []string{opAdd, opSubtract, opMultiply, opDivide, opModulo} {
@@ -30,6 +32,7 @@ func (l *Library) addOperators() {
 			}
 		}
 	}
+	// Negation is 0 - x, with the rules of subtraction for each type.
 	for _, k := range numbers {
 		t := native(k)
 		returns := t
@@ -71,6 +74,8 @@ func zero(t *types.Type) []byte {
 	return t.AppendInt64(nil, 0)
 }
 
+// arithmetic returns one signature of an operator. The result has the wider type of both operands. Null and empty
+// operands give null.
 func arithmetic(op string, a, b *types.Type) *Function {
 	returns := types.WidestNumber(a, b)
 	text, _ := operatorText(op)
@@ -80,6 +85,7 @@ func arithmetic(op string, a, b *types.Type) *Function {
 				return nil, nil
 			}
 			v, err := compute(op, returns, a, args[0], args[1], b)
+			// Errors are failures of a function for clients, with the signature, as in Cassandra.
 			if err != nil {
 				return nil, &invalid.FunctionFailure{Keyspace: "system", Function: op, Args: []string{a.String(),
 					b.String()},
@@ -89,9 +95,11 @@ func arithmetic(op string, a, b *types.Type) *Function {
 		}}
 }
 
+// errDivisionByZero has the message of Java's ArithmeticException.
 var errDivisionByZero = errors.New("/ by zero")
 
-// compute computes a op b in the type to; b has a's type unless another is given.
+// compute computes a op b in the type to; b has a's type unless another is given. Both values are neither null nor
+// empty. The variadic type spares the usual caller a repetition.
 func compute(op string, to, aType *types.Type, a, b []byte, bTypes ...*types.Type) ([]byte, error) {
 	bType := aType
 	if len(bTypes) > 0 {
@@ -114,6 +122,7 @@ func compute(op string, to, aType *types.Type, a, b []byte, bTypes ...*types.Typ
 		y, _ := bType.Big(b)
 		return computeBig(op, x, y)
 	}
+	// Both fit into 64 bits; to truncates the result to its width.
 	x, _ := aType.Int64(a)
 	y, _ := bType.Int64(b)
 	return computeInt(op, to, x, y)
@@ -134,6 +143,7 @@ func operand(t *types.Type, v []byte) (*apd.Decimal, bool) {
 	return t.Decimal(v)
 }
 
+// computeInt computes with 64 bits. Overflow wraps as in Java: the low bits of the result are the same for all widths.
 func computeInt(op string, to *types.Type, x, y int64) ([]byte, error) {
 	var v int64
 	switch op {
@@ -161,6 +171,7 @@ func computeInt(op string, to *types.Type, x, y int64) ([]byte, error) {
 	return to.AppendInt64(nil, v), nil
 }
 
+// computeBig computes with integers of any size. Quo and Rem truncate toward zero, like Java.
 func computeBig(op string, x, y *big.Int) ([]byte, error) {
 	v := new(big.Int)
 	switch op {
@@ -183,6 +194,7 @@ func computeBig(op string, x, y *big.Int) ([]byte, error) {
 	return types.AppendVarint(nil, v), nil
 }
 
+// computeFloat computes with 32 or 64 bits, as the type says: a float must be rounded after the operation.
 func computeFloat(op string, to *types.Type, x, y float64) []byte {
 	if to.Kind() == types.Float {
 		a, b := float32(x), float32(y)
@@ -221,13 +233,14 @@ const (
 	decimalBitsMax = 435412
 )
 
-// decimalContext computes exactly within the precision.
+// decimalContext computes exactly within the precision. Inexact results are no errors; callers round them.
 func decimalContext() *apd.Context {
 	return &apd.Context{Precision: decimalPrecision, MaxExponent: apd.MaxExponent, MinExponent: apd.MinExponent,
 		Traps:    apd.DefaultTraps &^ (apd.Inexact | apd.Rounded | apd.Subnormal | apd.Underflow),
 		Rounding: apd.RoundHalfUp}
 }
 
+// computeDecimal computes with decimals. Operands that would need unlimited memory are refused first.
 func computeDecimal(op string, x, y *apd.Decimal) ([]byte, error) {
 	if tooLarge(x) || tooLarge(y) {
 		return nil, errors.New("decimal exponent out of range")
@@ -245,11 +258,13 @@ func computeDecimal(op string, x, y *apd.Decimal) ([]byte, error) {
 		if y.IsZero() {
 			return nil, errors.New("BigInteger divide by zero") // Java's words
 		}
+		// A quotient has its own scale.
 		return divideDecimal(exactDivision(c, x, y), x, y)
 	case opModulo:
 		if y.IsZero() {
 			return nil, errors.New("Division by zero") //nolint:staticcheck // Java's words
 		}
+		// Rem needs the integral quotient as a whole, however long it is.
 		if _, err = exactDivision(c, x, y).Rem(v, x, y); err == nil && v.IsZero() {
 			v.Exponent, err = zeroRemainderExponent(c, x, y)
 		}
@@ -275,7 +290,8 @@ func zeroRemainderExponent(c *apd.Context, x, y *apd.Decimal) (int32, error) {
 	return min(x.Exponent, preferred+y.Exponent), nil
 }
 
-// exactDivision sets the precision of c for the whole quotient of x and y.
+// exactDivision sets the precision of c for the whole quotient of x and y. The number is an upper bound of the digits
+// of the integral quotient and decimalScaleMax fractional ones.
 func exactDivision(c *apd.Context, x, y *apd.Decimal) *apd.Context {
 	digits := x.NumDigits() + y.NumDigits() + int64(max(x.Exponent, -x.Exponent)) +
 		int64(max(y.Exponent, -y.Exponent)) + decimalScaleMax
@@ -283,6 +299,7 @@ func exactDivision(c *apd.Context, x, y *apd.Decimal) *apd.Context {
 	return c
 }
 
+// tooLarge reports whether a decimal is beyond the bounds for computations. It can still be stored and returned.
 func tooLarge(d *apd.Decimal) bool {
 	return d.Exponent > decimalExponentMax || d.Exponent < -decimalExponentMax || d.Coeff.BitLen() > decimalBitsMax
 }
@@ -294,11 +311,14 @@ func divideDecimal(c *apd.Context, x, y *apd.Decimal) ([]byte, error) {
 	if _, err := c.Quo(quotient, x, y); err != nil {
 		return nil, err
 	}
+	// digits is the number of digits of the quotient before the decimal point, or the number of zeros after it if
+	// negative.
 	digits := int32(x.NumDigits()) + x.Exponent - int32(y.NumDigits()) - y.Exponent
 	scale := int32(decimalScaleMin)
 	if digits < 0 {
 		scale -= digits
 	}
+	// At least the scale of either operand, at most decimalScaleMax.
 	scale = min(max(scale, -x.Exponent, -y.Exponent), decimalScaleMax)
 	if _, err := c.Quantize(quotient, quotient, -scale); err != nil {
 		return nil, err
@@ -307,7 +327,7 @@ func divideDecimal(c *apd.Context, x, y *apd.Decimal) ([]byte, error) {
 	return types.AppendDecimal(nil, quotient), nil
 }
 
-// temporal returns a date or timestamp plus or minus a duration.
+// temporal returns a date or timestamp plus or minus a duration. sign is 1 or -1, as op says.
 func temporal(op string, k types.Kind, sign int) *Function {
 	t := native(k)
 	return &Function{Name: op, Args: []*types.Type{t, native(types.Duration)}, Returns: t,
@@ -316,6 +336,7 @@ func temporal(op string, k types.Kind, sign int) *Function {
 			if !ok || len(a[0]) == 0 {
 				return nil, nil
 			}
+			// Negating a duration negates each of its parts.
 			d.Months, d.Days, d.Nanos = d.Months*int32(sign), d.Days*int32(sign), d.Nanos*int64(sign)
 			ms := millisOf(t, a[0])
 			switch {
@@ -344,6 +365,7 @@ const (
 	nanosPerDay   = 24 * 60 * 60 * 1e9
 )
 
+// addMath adds functions whose result has the type of the argument.
 func (l *Library) addMath() {
 	for _, k := range numericKinds() {
 		t := native(k)
@@ -358,6 +380,7 @@ func (l *Library) addMath() {
 	}
 }
 
+// mathOf computes a function of one number. Integers are computed as doubles and truncated.
 func mathOf(name string, t *types.Type, v []byte) ([]byte, error) {
 	switch name {
 	case "abs":
@@ -383,7 +406,7 @@ func mathOf(name string, t *types.Type, v []byte) ([]byte, error) {
 	return t.AppendInt64(nil, truncate(t, x)), nil
 }
 
-// truncate converts a double to an integer as Java's cast does.
+// truncate converts a double to an integer as Java's cast does. NaN is 0, and values out of range are the bounds.
 func truncate(t *types.Type, x float64) int64 {
 	upper, lower := int64(math.MaxInt64), int64(math.MinInt64)
 	switch t.Kind() {
@@ -401,6 +424,7 @@ func truncate(t *types.Type, x float64) int64 {
 	return int64(x)
 }
 
+// abs returns the absolute value. As in Java, the minimum of an integer type has none, and stays negative.
 func abs(t *types.Type, v []byte) ([]byte, error) {
 	switch t.Kind() {
 	case types.Decimal:
@@ -423,6 +447,7 @@ func abs(t *types.Type, v []byte) ([]byte, error) {
 	return t.AppendInt64(nil, x), nil
 }
 
+// round rounds to an integer, half up, in the type of the argument.
 func round(t *types.Type, v []byte) ([]byte, error) {
 	switch t.Kind() {
 	case types.Decimal:
@@ -437,6 +462,7 @@ func round(t *types.Type, v []byte) ([]byte, error) {
 		return types.AppendDecimal(nil, r), nil
 	case types.Float:
 		x, _ := t.Float64(v)
+		// Java's Math.round of a float is an int, and of a double a long: larger values are cut.
 		return t.AppendFloat64(nil, float64(truncate(native(types.Int), math.Floor(x+0.5)))), nil
 	case types.Double:
 		x, _ := t.Float64(v)
@@ -445,6 +471,7 @@ func round(t *types.Type, v []byte) ([]byte, error) {
 	return v, nil
 }
 
+// mathDecimal computes exp, log or log10 with 32 significant digits. A varint result is truncated.
 func mathDecimal(name string, t *types.Type, v []byte) ([]byte, error) {
 	d, ok := t.Decimal(v)
 	if !ok || tooLarge(d) {

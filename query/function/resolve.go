@@ -9,12 +9,12 @@ import (
 	"cqld/types"
 )
 
-// Call is a call to be resolved.
+// Call is a call to be resolved. It is a value of one compilation.
 type Call struct {
 	Keyspace string // as written; empty means that native functions and those of the current keyspace are considered
 	Name     string // without keyspace; native functions have names in lower case
 	Args     []Arg
-	// Receiver is the required type of the result; nil means any type.
+	// Receiver is the required type of the result; nil means any type. It only decides between several signatures.
 	Receiver *types.Type
 	// User are the user-defined functions with this name in the keyspace.
 	User []*Function
@@ -25,10 +25,11 @@ type Call struct {
 	Trial bool
 }
 
-// errNoSignature is the error of a trial.
+// errNoSignature is the error of a trial. It never reaches a client.
 var errNoSignature = errors.New("no signature matches")
 
-// shown returns the name for messages: functions that implement syntax are named with their keyspace.
+// shown returns the name for messages: functions that implement syntax are named with their keyspace. It does not
+// change the name by which functions are found.
 func (c *Call) shown() string {
 	if strings.HasPrefix(c.Name, "_") || strings.HasPrefix(c.Name, "cast_as_") {
 		return "system." + c.Name
@@ -39,7 +40,8 @@ func (c *Call) shown() string {
 	return c.Name
 }
 
-// Exists reports whether there is a native function with this name.
+// Exists reports whether there is a native function with this name. The name must be in lower case. A keyspace is not
+// considered.
 func (l *Library) Exists(name string) bool {
 	_, fixed := l.fixed[name]
 	_, made := l.factories[name]
@@ -47,10 +49,13 @@ func (l *Library) Exists(name string) bool {
 }
 
 // Resolve returns the signature for a call. It returns nil without an error if there is no function with that name.
+// User-defined functions come first, so that an exact match of one hides a native function. The result of an error may
+// be a signature whose arguments do not match.
 func (l *Library) Resolve(c Call) (*Function, error) {
 	candidates := c.User
 	if c.Keyspace == "" || c.Keyspace == "system" {
 		native, err := l.native(c)
+		// The error of a factory is final only if no user-defined function can match.
 		if err != nil && len(c.User) == 0 {
 			return nil, err
 		}
@@ -65,7 +70,7 @@ func (l *Library) Resolve(c Call) (*Function, error) {
 	return pick(c, candidates)
 }
 
-// native returns the native functions that a call may mean.
+// native returns the native functions that a call may mean. A name is either fixed or made by a factory, never both.
 func (l *Library) native(c Call) ([]*Function, error) {
 	make, ok := l.factories[c.Name]
 	if !ok {
@@ -78,7 +83,8 @@ func (l *Library) native(c Call) ([]*Function, error) {
 	return []*Function{f}, nil
 }
 
-// checkArgs returns the error in the arguments for a call of the only function with its name.
+// checkArgs returns the error in the arguments for a call of the only function with its name. With one signature, the
+// error can name the argument; with several, it lists the signatures.
 func checkArgs(f *Function, args []Arg) error {
 	if len(args) != len(f.Args) {
 		return invalid.Errorf("Invalid number of arguments in call to function %s: %d required but %d provided",
@@ -93,6 +99,8 @@ func checkArgs(f *Function, args []Arg) error {
 	return nil
 }
 
+// pick returns the best of several signatures: the first exact match, or the only weak one. A signature with another
+// result than required does not count.
 func pick(c Call, candidates []*Function) (*Function, error) {
 	var weak []*Function
 	for _, f := range candidates {
@@ -114,6 +122,7 @@ func pick(c Call, candidates []*Function) (*Function, error) {
 
 // ambiguous returns the function of a call that several signatures match, or none, if one of them is preferred.
 func ambiguous(c Call, candidates, weak []*Function) (*Function, error) {
+	// Cassandra prefers, for an operator without markers, the signature whose operands have the required type.
 	op, operator := operatorText(c.Name)
 	if operator && len(weak) > 0 && len(c.Args) == 2 && c.Receiver != nil && !c.Args[0].IsMarker() &&
 		!c.Args[1].IsMarker() {
@@ -137,6 +146,7 @@ func ambiguous(c Call, candidates, weak []*Function) (*Function, error) {
 			invalid.Errorf("Ambiguous '%s' operation with args %s and %s: use type hint to disambiguate, example "+
 				"'(int) ?'", op, c.Args[0], c.Args[1])
 	}
+	// Negation is the operator with one argument.
 	if operator {
 		return nil, invalid.Errorf("Ambiguous negation: use type casts to disambiguate")
 	}
@@ -145,6 +155,7 @@ func ambiguous(c Call, candidates, weak []*Function) (*Function, error) {
 		c.shown(), signatures(weak))
 }
 
+// matchArgs returns the match of the worst argument. No arguments match exactly.
 func matchArgs(f *Function, args []Arg) Match {
 	if len(args) != len(f.Args) {
 		return NoMatch
@@ -156,6 +167,7 @@ func matchArgs(f *Function, args []Arg) Match {
 	return best
 }
 
+// signatures returns the signatures for an error.
 func signatures(fs []*Function) string {
 	texts := make([]string, len(fs))
 	for i, f := range fs {
@@ -164,7 +176,7 @@ func signatures(fs []*Function) string {
 	return strings.Join(texts, ", ")
 }
 
-// operatorText returns the operator that a function implements.
+// operatorText returns the operator that a function implements. The spelling of _substract is Cassandra's.
 func operatorText(name string) (string, bool) {
 	switch name {
 	case "_add":

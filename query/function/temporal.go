@@ -9,6 +9,7 @@ import (
 	"cqld/types"
 )
 
+// addTime adds the functions of time and the generators of identifiers.
 func (l *Library) addTime() {
 	l.addVolatile("now", types.Timeuuid, func(e Env) []byte { id := e.TimeUUID(); return id[:] })
 	l.addVolatile("current_timeuuid", types.Timeuuid, func(e Env) []byte { id := e.TimeUUID(); return id[:] },
@@ -37,11 +38,13 @@ func (l *Library) addTime() {
 	l.addFloor()
 }
 
+// addVolatile adds a function without arguments whose value depends on the execution.
 func (l *Library) addVolatile(name string, returns types.Kind, f func(Env) []byte, aliases ...string) {
 	l.add(&Function{Name: name, Returns: native(returns), Volatile: true,
 		Eval: func(e Env, _ [][]byte) ([]byte, error) { return f(e), nil }}, aliases...)
 }
 
+// addBound adds min_timeuuid or max_timeuuid: the least or greatest timeuuid of a millisecond, as a bound of a range.
 func (l *Library) addBound(name, alias string, f func([]byte, int64) []byte) {
 	l.add(&Function{Name: name, Args: args(types.Timestamp), Returns: native(types.Timeuuid),
 		Eval: strict(func(a [][]byte) ([]byte, error) {
@@ -52,6 +55,7 @@ func (l *Library) addBound(name, alias string, f func([]byte, int64) []byte) {
 		})}, alias)
 }
 
+// addTemporal adds a conversion between types of time. All of them go through Unix milliseconds.
 func (l *Library) addTemporal(name, alias string, from, to types.Kind) {
 	f, t := native(from), native(to)
 	l.add(&Function{Name: name, Args: args(from), Returns: t, Eval: strict(func(a [][]byte) ([]byte, error) {
@@ -62,9 +66,10 @@ func (l *Library) addTemporal(name, alias string, from, to types.Kind) {
 	})}, alias)
 }
 
+// The day has no leap seconds.
 const millisPerDay = 24 * 60 * 60 * 1000
 
-// millisOf returns the Unix time of a timestamp, date or timeuuid.
+// millisOf returns the Unix time of a timestamp, date or timeuuid. v is not empty.
 func millisOf(t *types.Type, v []byte) int64 {
 	c := wire.NewCursor(v)
 	switch t.Kind() {
@@ -86,6 +91,7 @@ func fromMillis(t *types.Type, ms int64) []byte {
 	return wire.AppendInt64(nil, ms)
 }
 
+// floorDiv rounds toward negative infinity, for times before 1970.
 func floorDiv(a, b int64) int64 {
 	q := a / b
 	if a%b != 0 && (a < 0) != (b < 0) {
@@ -94,9 +100,11 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
+// floorMod returns the remainder of floorDiv, which has the sign of b.
 func floorMod(a, b int64) int64 { return a - floorDiv(a, b)*b }
 
-// addFloor adds floor(time, duration[, start]): the start of the interval that contains a time.
+// addFloor adds floor(time, duration[, start]): the start of the interval that contains a time. Without start,
+// intervals begin at the Unix epoch. A date or a time gives its own type, the others give a timestamp.
 func (l *Library) addFloor() {
 	for _, from := range []types.Kind{types.Timestamp, types.Timeuuid, types.Date} {
 		returns := native(types.Timestamp)
@@ -133,6 +141,8 @@ func (l *Library) addFloor() {
 		})})
 }
 
+// floor implements floor(time, duration[, start]) for timestamps, timeuuids and dates. start is in Unix milliseconds, 0
+// without the argument.
 func floor(from, to *types.Type, a [][]byte, start int64) ([]byte, error) {
 	d, ok := types.DecodeDuration(a[1])
 	if !ok || len(a[0]) == 0 {
@@ -153,12 +163,15 @@ func floor(from, to *types.Type, a [][]byte, start int64) ([]byte, error) {
 		return nil, invalid.Errorf("The floor function starting time is greater than the provided time")
 	}
 	if d.Months == 0 {
+		// A day has 24 hours, as all times are UTC.
 		step := int64(d.Days)*millisPerDay + d.Nanos/1e6
 		if step == 0 {
 			return fromMillis(to, ms), nil
 		}
+		// Times before start are refused above, so the division rounds down.
 		return fromMillis(to, start+(ms-start)/step*step), nil
 	}
+	// AddDuration is not needed for the start itself.
 	if start == ms {
 		return fromMillis(to, ms), nil
 	}

@@ -10,13 +10,16 @@ import (
 	"cqld/types"
 )
 
-// resolution is the function that a selector calls, or the error.
+// resolution is the function that a selector calls, or the error. Both are nil for a cast to the type that the value
+// has.
 type resolution struct {
 	fn  *function.Function
 	err error
 }
 
-// callOf returns the function that a selector names or represents, and its arguments.
+// callOf returns the function that a selector names or represents, and its arguments. Operators and casts are functions
+// with reserved names, so that their arguments and types are resolved by the same rules. ok is false for a selector
+// that calls nothing.
 func callOf(x cql.Selector) (name cql.QualifiedName, args []cql.Selector, ok bool) {
 	switch x := x.(type) {
 	case *cql.FunctionSelector:
@@ -26,12 +29,14 @@ func callOf(x cql.Selector) (name cql.QualifiedName, args []cql.Selector, ok boo
 	case *cql.NegateSelector:
 		return cql.QualifiedName{Name: "_negate"}, []cql.Selector{x.Value}, true
 	case *cql.CastSelector:
+		// As in Cassandra: cast_as_int and so on. The target need not be a native type; resolveCall refuses others.
 		return cql.QualifiedName{Name: "cast_as_" + x.Type.Name}, []cql.Selector{x.Value}, true
 	}
 	return name, nil, false
 }
 
-// prepare resolves the columns and calls in a selector, innermost first, before types are determined.
+// prepare resolves the columns and calls in a selector, innermost first, before types are determined. Errors of unknown
+// names come before errors of types, as in Cassandra. Nothing is added to the selection.
 func (b *compiler) prepare(x cql.Selector) error {
 	if c, ok := x.(*cql.ColumnSelector); ok {
 		_, err := b.c.Column(c.Column)
@@ -46,6 +51,7 @@ func (b *compiler) prepare(x cql.Selector) error {
 			return err
 		}
 	}
+	// Whether elements can be selected depends on the type of the operand, which a trial compiles.
 	if e, ok := x.(*cql.ElementSelector); ok {
 		_, err := b.trial().elementsOf(e.Of, "Element")
 		return err
@@ -54,10 +60,11 @@ func (b *compiler) prepare(x cql.Selector) error {
 }
 
 // resolveNames resolves the columns, the functions and the types of hints in a selector. Unlike prepare, it does not
-// determine whether elements and casts are possible, which Cassandra checks after WHERE.
+// determine whether elements and casts are possible, which Cassandra checks after WHERE. It is used for OnlyStatic.
 func (b *compiler) resolveNames(x cql.Selector) error {
 	_, column := x.(*cql.ColumnSelector)
 	_, cast := x.(*cql.CastSelector)
+	// A cast is resolved by the types of its value only, so it is left to prepare.
 	if _, _, call := callOf(x); column || call && !cast {
 		return b.prepare(x)
 	}
@@ -76,6 +83,9 @@ func (b *compiler) resolveNames(x cql.Selector) error {
 // resolve resolves the function that a selector calls. As in Cassandra, only its arguments decide, not the expected
 // type of the result, so every call is resolved once, however deeply it is nested. The function is nil for a cast to
 // the type that the value has.
+//
+// Errors are remembered as well. Without the map, the trials of typeOf and Match would resolve a nested call once for
+// each level.
 func (b *compiler) resolve(x cql.Selector) (*function.Function, error) {
 	if r, ok := b.calls[x]; ok {
 		return r.fn, r.err
@@ -85,6 +95,8 @@ func (b *compiler) resolve(x cql.Selector) (*function.Function, error) {
 	return fn, err
 }
 
+// resolveCall is resolve without its memory. Arguments are prepared first, so that the error of the innermost one is
+// returned.
 func (b *compiler) resolveCall(x cql.Selector) (*function.Function, error) {
 	name, in, _ := callOf(x)
 	args := make([]function.Arg, len(in))
@@ -111,9 +123,12 @@ func (b *compiler) resolveCall(x cql.Selector) (*function.Function, error) {
 		}
 	}
 	fn, err := b.c.Resolve(name, args, nil)
+	// Calls of user-defined functions are recorded for permissions; the inner ones, recorded first, come after the
+	// outer one.
 	if err == nil && fn != nil && fn.Keyspace != "" {
 		b.c.Outermost(before)
 	}
+	// countrows is the name of the implementation of COUNT(*), which clients cannot call.
 	if err == nil && (fn == nil || name.Name == "countrows") {
 		err = invalid.Errorf("Unknown function '%s'", term.FunctionText(name))
 	}
@@ -128,6 +143,7 @@ func castText(x cql.Selector) string {
 	return term.SelectorText(x)
 }
 
+// firstColumn returns the first column that a selector names, in the order of the text, or nil.
 func firstColumn(x cql.Selector) cql.Selector {
 	if _, ok := x.(*cql.ColumnSelector); ok {
 		return x
@@ -140,19 +156,22 @@ func firstColumn(x cql.Selector) cql.Selector {
 	return nil
 }
 
-// call compiles f(a, b) in a selection.
+// call compiles f(a, b) in a selection. A call of a function that implements
+// an operator or a cast, such as system._add, is compiled as that syntax.
 func (b *compiler) call(x *cql.FunctionSelector) (selected, error) {
 	fn, err := b.resolve(x)
 	if err != nil {
 		return selected{}, err
 	}
 	native := cql.QualifiedName{Keyspace: "system", Name: fn.Name}
+	// Only native functions: a user-defined one may have the same name.
 	if syntax := term.SyntaxOf(native, x.Args); syntax != nil && fn.Keyspace == "" {
 		return b.compile(syntax, nil)
 	}
 	if fn.IsAggregate() && b.inAggregate {
 		return selected{}, invalid.Errorf("aggregate functions cannot be used as arguments of aggregate functions")
 	}
+	// Nested scalar functions are allowed within an aggregate, and aggregates within scalar functions.
 	outer := b.inAggregate
 	b.inAggregate = outer || fn.IsAggregate()
 	args, names, err := b.arguments(fn, x.Args)
@@ -167,6 +186,8 @@ func (b *compiler) call(x *cql.FunctionSelector) (selected, error) {
 	return selected{&callSelector{fn, args}, fn.Returns, text}, nil
 }
 
+// arguments compiles arguments with the types that the resolved function expects, and returns their names for the name
+// of the call.
 func (b *compiler) arguments(fn *function.Function, in []cql.Selector) ([]Selector, []name, error) {
 	args := make([]Selector, len(in))
 	names := make([]name, len(in))
@@ -180,7 +201,8 @@ func (b *compiler) arguments(fn *function.Function, in []cql.Selector) ([]Select
 	return args, names, nil
 }
 
-// argument returns a selector as an argument of a function.
+// argument returns a selector as an argument of a function. A bind marker then has the function in its error if it is
+// unset.
 func argument(s Selector, fn *function.Function) Selector {
 	if t, ok := s.(*termSelector); ok {
 		return &termSelector{t.t, fn}
@@ -188,13 +210,15 @@ func argument(s Selector, fn *function.Function) Selector {
 	return s
 }
 
-// aggregate adds an aggregation.
+// aggregate adds an aggregation. Two equal calls are two aggregations. The index in Aggregates links the selector to
+// the accumulator of the execution.
 func (b *compiler) aggregate(fn *function.Function, args []Selector, text name) (selected, error) {
 	b.s.Aggregates = append(b.s.Aggregates, Aggregate{fn, args})
 	return selected{&aggregateSelector{len(b.s.Aggregates) - 1}, fn.Returns, text}, nil
 }
 
-// operator compiles an arithmetic operation. text returns its name from those of the operands.
+// operator compiles an arithmetic operation. text returns its name from those of the operands. The operands have the
+// types that the resolved function expects.
 func (b *compiler) operator(x cql.Selector, text func(names []name) name) (selected, error) {
 	fn, err := b.resolve(x)
 	if err != nil {
@@ -208,6 +232,7 @@ func (b *compiler) operator(x cql.Selector, text func(names []name) name) (selec
 	return selected{&callSelector{fn, args}, fn.Returns, text(names)}, nil
 }
 
+// cast compiles CAST(x AS t). A cast to the type that the value has is the value.
 func (b *compiler) cast(x *cql.CastSelector) (selected, error) {
 	fn, err := b.resolve(x)
 	if err != nil {
@@ -226,7 +251,8 @@ func (b *compiler) cast(x *cql.CastSelector) (selected, error) {
 	return selected{&callSelector{fn, []Selector{argument(v.sel, fn)}}, fn.Returns, text}, nil
 }
 
-// selectorArg is a selector as an argument of a function to be resolved.
+// selectorArg is a selector as an argument of a function to be resolved. It shares the compiler, and with it the
+// resolved calls. Its methods do not change the selection.
 type selectorArg struct {
 	b *compiler
 	x cql.Selector
@@ -249,7 +275,8 @@ func (a *selectorArg) Elements() int {
 	return -1
 }
 
-// Type returns the type of the selector without an expected type, or nil if that is unknown.
+// Type returns the type of the selector without an expected type, or nil if that is unknown. It may be a guess, such as
+// int for a number, which Match corrects.
 func (a *selectorArg) Type() *types.Type {
 	if t, ok := a.x.(*cql.TermSelector); ok {
 		return a.b.c.Arg(t.Term).Type()
@@ -257,7 +284,8 @@ func (a *selectorArg) Type() *types.Type {
 	return a.typeOf((*selectorArg).Type)
 }
 
-// exact returns the selector's type if only one is possible, or nil, for example for literals.
+// exact returns the selector's type if only one is possible, or nil, for example for literals. Literals without a type
+// of their own are refused in a selection unless their context has one.
 func (a *selectorArg) exact() *types.Type {
 	if _, ok := a.x.(*cql.TermSelector); ok {
 		return nil
@@ -265,7 +293,8 @@ func (a *selectorArg) exact() *types.Type {
 	return a.typeOf((*selectorArg).exact)
 }
 
-// typeOf returns the type of a selector whose elements have the types returned by of.
+// typeOf returns the type of a selector whose elements have the types returned by of. The first element with a known
+// type decides, because elements of one literal must have the same type.
 func (a *selectorArg) typeOf(of func(*selectorArg) *types.Type) *types.Type {
 	elementType := func(in []cql.Selector) (first *types.Type) {
 		for _, e := range in {
@@ -286,6 +315,7 @@ func (a *selectorArg) typeOf(of func(*selectorArg) *types.Type) *types.Type {
 			return types.NewSet(t, false)
 		}
 		return nil
+	// The braces alone do not decide between a map and a user-defined type.
 	case *cql.MapSelector, *cql.UDTSelector:
 		return nil
 	case *cql.TupleSelector:
@@ -307,6 +337,7 @@ func (a *selectorArg) typeOf(of func(*selectorArg) *types.Type) *types.Type {
 	return s.typ
 }
 
+// returns returns the type of the result of a function, nil if the function is unknown.
 func returns(fn *function.Function) *types.Type {
 	if fn == nil {
 		return nil
@@ -329,7 +360,7 @@ func (a *selectorArg) tupleType(x *cql.TupleSelector, of func(*selectorArg) *typ
 	return types.NewTuple(elems...)
 }
 
-// Match returns how well the selector fits a type.
+// Match returns how well the selector fits a type. Overloads are ranked by the matches of their arguments.
 func (a *selectorArg) Match(to *types.Type) function.Match {
 	switch x := a.x.(type) {
 	case *cql.TermSelector:
@@ -341,6 +372,7 @@ func (a *selectorArg) Match(to *types.Type) function.Match {
 		return a.matchAll(x.Elements, to.Elems()[0])
 	case *cql.SetSelector:
 		if to.Kind() != types.Set {
+			// {} is a set in the grammar, and may also be an empty map.
 			if to.Kind() == types.Map && len(x.Elements) == 0 {
 				return function.WeakMatch
 			}
@@ -348,6 +380,7 @@ func (a *selectorArg) Match(to *types.Type) function.Match {
 		}
 		return a.matchAll(x.Elements, to.Elems()[0])
 	case *cql.TupleSelector:
+		// Parentheses, because a tuple of one element is no value of the type.
 		if len(x.Elements) == 1 && to.Kind() != types.Tuple {
 			return (&selectorArg{a.b, x.Elements[0]}).Match(to)
 		}
@@ -360,12 +393,14 @@ func (a *selectorArg) Match(to *types.Type) function.Match {
 		return function.NoMatch
 	}
 	if _, hinted := a.x.(*cql.TypeHintSelector); hinted {
+		// A hint says the exact type, so no implicit conversion applies.
 		return function.AssignableAsIs(t, to)
 	}
 	return function.Assignable(t, to)
 }
 
-// fits reports whether the parts of a literal fit those of a type.
+// fits reports whether the parts of a literal fit those of a type. It excludes most types cheaply before matchTrial
+// compiles the literal.
 func (a *selectorArg) fits(to *types.Type) bool {
 	fits := func(x cql.Selector, i int) bool {
 		return i >= 0 && i < len(to.Elems()) && (&selectorArg{a.b, x}).Match(to.Elems()[i]) != function.NoMatch
@@ -384,6 +419,7 @@ func (a *selectorArg) fits(to *types.Type) bool {
 	case *cql.UDTSelector:
 		for _, f := range x.Fields {
 			if to.Kind() == types.UDT && !fits(f.Value, to.FieldIndex(f.Name)) ||
+				// {a: x} may be a map whose keys are columns.
 				to.Kind() == types.Map && !(fits(&cql.ColumnSelector{Column: f.Name}, 0) && fits(f.Value, 1)) {
 				return false
 			}
@@ -392,6 +428,7 @@ func (a *selectorArg) fits(to *types.Type) bool {
 	return true
 }
 
+// matchTrial returns WeakMatch if the literal compiles with a type. A trial has no exact match: literals are converted.
 func (a *selectorArg) matchTrial(to *types.Type) function.Match {
 	if !a.fits(to) {
 		return function.NoMatch
@@ -402,6 +439,7 @@ func (a *selectorArg) matchTrial(to *types.Type) function.Match {
 	return function.WeakMatch
 }
 
+// matchAll returns the match of the worst element. A list without elements fits weakly.
 func (a *selectorArg) matchAll(in []cql.Selector, to *types.Type) function.Match {
 	best := function.WeakMatch
 	for i, e := range in {
@@ -414,7 +452,8 @@ func (a *selectorArg) matchAll(in []cql.Selector, to *types.Type) function.Match
 	return best
 }
 
-// trial returns a compiler whose aggregates and bind markers are discarded.
+// trial returns a compiler whose aggregates and bind markers are discarded. Resolved calls and hints are shared, since
+// they do not depend on what is discarded.
 func (b *compiler) trial() *compiler {
 	c := *b.c
 	c.Markers = nil

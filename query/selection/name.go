@@ -7,19 +7,22 @@ import (
 
 // name is the name of a result column, in parts: the names of operands are parts of the name of an expression, and are
 // joined only for the outermost one. A name that were joined at each level would make the cost of an expression
-// quadratic.
+// quadratic. It appends to dst and returns it. It is called for outermost selectors and for errors only.
 type name func(dst []byte) []byte
 
 // String returns the name, which is cut where the protocol would cut it.
 func (n name) String() string { return term.Cut(n(nil)) }
 
+// named returns a name of one part.
 func named(text string) name { return func(dst []byte) []byte { return append(dst, text...) } }
 
-// asWritten returns the text of a selector as its name.
+// asWritten returns the text of a selector as its name. The text is made from the syntax tree, so spaces and the case
+// of identifiers are normalized.
 func asWritten(x cql.Selector) name {
 	return func(dst []byte) []byte { return term.AppendSelector(dst, x) }
 }
 
+// joined returns the concatenation of names.
 func joined(parts ...name) name {
 	return func(dst []byte) []byte {
 		for _, p := range parts {
@@ -29,7 +32,7 @@ func joined(parts ...name) name {
 	}
 }
 
-// callName returns the name of a call of a function.
+// callName returns the name of a call of a function. function is qualified, such as system.max.
 func callName(function string, args []name) name {
 	return func(dst []byte) []byte {
 		dst = append(append(dst, function...), '(')

@@ -9,33 +9,39 @@ import (
 	"cqld/types"
 )
 
-// Aggregate is one aggregation of a SELECT.
+// Aggregate is one aggregation of a SELECT. Its position in Selection.Aggregates is the position of its accumulator in
+// Context.Aggregates. Function makes a new accumulator for each group or execution.
 type Aggregate struct {
 	Function *function.Function
 	Args     []Selector
 }
 
-// Selection is a compiled select clause. It is immutable.
+// Selection is a compiled select clause. It is immutable. Executions share it. Selectors has one for each of Columns.
 type Selection struct {
 	Columns    []term.Spec // of the result
 	Selectors  []Selector
 	Aggregates []Aggregate
-	// Plain is set if every selector is a plain column: the fast path.
+	// Plain is set if every selector is a plain column: the fast path. If no mask applies to the client either, values
+	// are copied from the row without a Context.
 	Plain []*schema.Column
 }
 
-// selected is a compiled selector with its type and its name in the result.
+// selected is a compiled selector with its type and its name in the result. The name of an alias replaces the name only
+// in the metadata of the result.
 type selected struct {
 	sel  Selector
 	typ  *types.Type
 	name name
 }
 
-// Compile compiles the select clause of a SELECT from the compiler's table.
+// Compile compiles the select clause of a SELECT from the compiler's table. Selectors are all resolved before the first
+// is compiled, since Cassandra reports unknown names of any selector before errors of types. Bind markers are added to
+// c in the order of the text.
 func Compile(c *term.Compiler, stmt *cql.Select) (*Selection, error) {
 	s := &Selection{}
 	b := newCompiler(c, s)
 	var list []selected
+	// SELECT * has the columns in the order of the table: partition key, clustering, statics, regulars.
 	if len(stmt.Columns) == 0 {
 		for _, col := range c.Table.Columns() {
 			list = append(list, selected{&Column{col}, col.Type, named(col.Name)})
@@ -56,6 +62,7 @@ func Compile(c *term.Compiler, stmt *cql.Select) (*Selection, error) {
 		}
 		list = append(list, x)
 	}
+	// SELECT JSON has one column, with an object of the columns. Masks and functions apply to the values in it.
 	if stmt.JSON {
 		j := &jsonSelector{}
 		for _, x := range list {
@@ -74,6 +81,7 @@ func Compile(c *term.Compiler, stmt *cql.Select) (*Selection, error) {
 			plain = append(plain, col.Column)
 		}
 	}
+	// One selector that is not a plain column makes the slow path necessary for all.
 	if len(plain) == len(list) {
 		s.Plain = plain
 	}
@@ -82,7 +90,8 @@ func Compile(c *term.Compiler, stmt *cql.Select) (*Selection, error) {
 
 // OnlyStatic reports whether the select clause names static columns and, beside them, columns of the partition key
 // only. To that end it resolves the names in the selectors, but, as in Cassandra, only if the table has static columns,
-// and not in selectors after the one that decides: their errors are for Compile.
+// and not in selectors after the one that decides: their errors are for Compile. SELECT * names no column here, and is
+// therefore never only static.
 func OnlyStatic(c *term.Compiler, stmt *cql.Select) (bool, error) {
 	if len(c.Table.Statics) == 0 {
 		return false, nil
@@ -97,8 +106,10 @@ func OnlyStatic(c *term.Compiler, stmt *cql.Select) (bool, error) {
 	return err == nil && !others, err
 }
 
-// anySelects reports whether a selector names a column of one of the kinds.
+// anySelects reports whether a selector names a column of one of the kinds. The first selector that names one ends the
+// search, and errors of later ones are not found.
 func anySelects(c *term.Compiler, stmt *cql.Select, of func(schema.ColumnKind) bool) (found bool, err error) {
+	// A trial, so that nothing of this pass remains in the compiler.
 	b := newCompiler(c, &Selection{}).trial()
 	for _, sc := range stmt.Columns {
 		if err := b.resolveNames(sc.Selector); err != nil {
@@ -115,7 +126,8 @@ func anySelects(c *term.Compiler, stmt *cql.Select, of func(schema.ColumnKind) b
 	return false, nil
 }
 
-// CompileOne compiles a selector of another clause than the select clause.
+// CompileOne compiles a selector of another clause than the select clause. GROUP BY uses it. Its aggregates would be
+// lost, but its caller allows scalar functions of columns only.
 func CompileOne(c *term.Compiler, x cql.Selector) (Selector, error) {
 	v, err := newCompiler(c, &Selection{}).compile(x, nil)
 	return v.sel, err
@@ -123,24 +135,30 @@ func CompileOne(c *term.Compiler, x cql.Selector) (Selector, error) {
 
 // compiler compiles selectors; aggregates are collected in s.
 type compiler struct {
-	c           *term.Compiler
-	s           *Selection
+	// The compiler of the statement, which collects bind markers and called functions.
+	c *term.Compiler
+	s *Selection
+	// Aggregates must not be nested.
 	inAggregate bool
 	calls       map[cql.Selector]resolution // by the calling selector of the statement
-	hints       map[*cql.TypeHintSelector]hint
+	// Hints with their types, see hinted.
+	hints map[*cql.TypeHintSelector]hint
 }
 
-// hint is the type of a type hint, or the error.
+// hint is the type of a type hint, or the error. A remembered error is returned again, so that several trials agree.
 type hint struct {
 	typ *types.Type
 	err error
 }
 
+// newCompiler returns a compiler that adds aggregates to s. Its maps live as long as one compilation.
 func newCompiler(c *term.Compiler, s *Selection) *compiler {
 	return &compiler{c: c, s: s, calls: map[cql.Selector]resolution{}, hints: map[*cql.TypeHintSelector]hint{}}
 }
 
-// compile compiles a selector. want is the expected type, or nil if any type is allowed.
+// compile compiles a selector. want is the expected type, or nil if any type is allowed. The type of the result may
+// differ from want if a column or a function has another one; callers that need want check it by Match. An error of an
+// unknown type without want is cannotInfer.
 func (b *compiler) compile(x cql.Selector, want *types.Type) (selected, error) {
 	switch x := x.(type) {
 	case *cql.ColumnSelector:
@@ -152,6 +170,7 @@ func (b *compiler) compile(x cql.Selector, want *types.Type) (selected, error) {
 	case *cql.TermSelector:
 		return b.term(x, want)
 	case *cql.CountAll:
+		// COUNT(*) and COUNT(1) are one function without arguments.
 		fn, err := b.c.Functions.Resolve(function.Call{Name: "count_rows"})
 		if err != nil {
 			return selected{}, err
@@ -187,10 +206,12 @@ func (b *compiler) compile(x cql.Selector, want *types.Type) (selected, error) {
 	case *cql.SliceSelector:
 		return b.slice(x)
 	}
+	// Everything else is a literal with selectors in it.
 	return b.literal(x, want)
 }
 
-// fitsHint reports whether a selector can have a type hint. A column that is not frozen is not of a frozen type.
+// fitsHint reports whether a selector can have a type hint. A column that is not frozen is not of a frozen type. The
+// check uses the types before the value is compiled, as Cassandra does.
 func (b *compiler) fitsHint(x cql.Selector, t *types.Type) bool {
 	if column, ok := x.(*cql.ColumnSelector); ok {
 		col, err := b.c.Column(column.Column)
@@ -222,6 +243,7 @@ func (b *compiler) hinted(x *cql.TypeHintSelector) (*types.Type, error) {
 		err = checkFields(x.Value, t)
 	}
 	if err == nil && !b.fitsHint(x.Value, t.Freeze()) {
+		// Cassandra's message repeats the hint on both sides.
 		text := "(" + term.HintText(t) + ")" + term.SelectorText(x.Value)
 		err = invalid.Errorf("Cannot assign value %s to %s of type %s", text, text, t.Freeze())
 	}
@@ -229,11 +251,14 @@ func (b *compiler) hinted(x *cql.TypeHintSelector) (*types.Type, error) {
 	return t, err
 }
 
+// cannotInfer is the error for a literal or bind marker whose type the context does not determine.
 func cannotInfer(x cql.Selector) error {
 	return invalid.Errorf("Cannot infer type for term %s in selection clause (try using a cast to force a type)",
 		term.SelectorText(x))
 }
 
+// term compiles a literal or bind marker, which needs an expected type. The marker has the name [selection], as in
+// Cassandra.
 func (b *compiler) term(x *cql.TermSelector, want *types.Type) (selected, error) {
 	if want == nil {
 		return selected{}, cannotInfer(x)
@@ -242,7 +267,8 @@ func (b *compiler) term(x *cql.TermSelector, want *types.Type) (selected, error)
 	return selected{&termSelector{t: t}, want, asWritten(x)}, err
 }
 
-// literal compiles collections, tuples and user-defined types of selectors.
+// literal compiles collections, tuples and user-defined types of selectors. Without an expected type, the exact type of
+// the elements decides.
 func (b *compiler) literal(x cql.Selector, want *types.Type) (selected, error) {
 	t := want
 	if t == nil {
@@ -292,10 +318,13 @@ func (b *compiler) literal(x cql.Selector, want *types.Type) (selected, error) {
 			}
 		}
 	case *cql.TupleSelector:
+		// Parentheses around a selector have the grammar of a tuple of one element.
 		if isTuple := t.Kind() == types.Tuple; !isTuple && len(x.Elements) == 1 {
 			v, err := b.compile(x.Elements[0], want)
 			v.name = joined(named("("), v.name, named(")"))
 			return v, err
+			// A tuple may have fewer elements than the type: the others are null. A user-defined type can be written as
+			// a tuple.
 		} else if !isTuple && t.Kind() != types.UDT || len(x.Elements) > len(t.Elems()) {
 			return selected{}, mismatch()
 		}
@@ -312,7 +341,8 @@ func (b *compiler) literal(x cql.Selector, want *types.Type) (selected, error) {
 	return selected{out, t, asWritten(x)}, nil
 }
 
-// udt compiles {a: x, b: y}: a user-defined type, or a map whose keys are columns.
+// udt compiles {a: x, b: y}: a user-defined type, or a map whose keys are columns. Fields that are not named are null,
+// as nil in parts.
 func (b *compiler) udt(x *cql.UDTSelector, t *types.Type) (selected, error) {
 	if t.Kind() == types.Map {
 		m := &cql.MapSelector{}
@@ -355,6 +385,7 @@ func checkFields(x cql.Selector, t *types.Type) error {
 	return nil
 }
 
+// field compiles x.field. The operand must have a user-defined type; it may be frozen or not.
 func (b *compiler) field(x *cql.FieldSelector) (selected, error) {
 	inner := x.Of
 	for {
@@ -379,7 +410,8 @@ func (b *compiler) field(x *cql.FieldSelector) (selected, error) {
 	return selected{&fieldSelector{of.sel, of.typ, i}, of.typ.Elems()[i], asWritten(x)}, nil
 }
 
-// elementsOf compiles the collection from which elements are selected.
+// elementsOf compiles the collection from which elements are selected. what begins the message: Element or Slice.
+// Cassandra has no selection of list elements.
 func (b *compiler) elementsOf(x cql.Selector, what string) (selected, error) {
 	of, err := b.compile(x, nil)
 	if err != nil {
@@ -400,6 +432,7 @@ func (b *compiler) elementsOf(x cql.Selector, what string) (selected, error) {
 		term.SelectorText(x), of.typ)
 }
 
+// element compiles x[key]. The result has the type of the values of a map or the elements of a set.
 func (b *compiler) element(x *cql.ElementSelector) (selected, error) {
 	of, err := b.elementsOf(x.Of, "Element")
 	if err != nil {
@@ -413,6 +446,7 @@ func (b *compiler) element(x *cql.ElementSelector) (selected, error) {
 	return selected{&elementSelector{of.sel, of.typ, key, of.name}, t, asWritten(x)}, nil
 }
 
+// elementTerm compiles a key, or a bound of a slice. nil, an open bound, stays nil.
 func (b *compiler) elementTerm(t cql.Term, of selected) (term.Term, error) {
 	if t == nil {
 		return nil, nil
@@ -424,6 +458,7 @@ func (b *compiler) elementTerm(t cql.Term, of selected) (term.Term, error) {
 	return b.c.Term(t, b.c.Receiver(word+of.name.String()+")", of.typ.Elems()[0]))
 }
 
+// slice compiles x[from..to], whose result has the type of the collection.
 func (b *compiler) slice(x *cql.SliceSelector) (selected, error) {
 	of, err := b.elementsOf(x.Of, "Slice")
 	if err != nil {
@@ -440,9 +475,12 @@ func (b *compiler) slice(x *cql.SliceSelector) (selected, error) {
 	return selected{&sliceSelector{of.sel, of.typ, from, to, of.name}, of.typ, asWritten(x)}, nil
 }
 
+// metadata compiles writetime, maxwritetime and ttl. The operand is a column or one part of one: an element, a slice,
+// or a field. Key columns have no cells.
 func (b *compiler) metadata(x *cql.MetadataSelector) (selected, error) {
 	m := &metadataSelector{kind: x.Kind, field: -1}
 	inner := x.Of
+	// The column is at most one level down: parts of parts have no cells of their own.
 	switch of := x.Of.(type) {
 	case *cql.ElementSelector:
 		inner = of.Of
@@ -470,6 +508,7 @@ func (b *compiler) metadata(x *cql.MetadataSelector) (selected, error) {
 	if x.Kind == cql.TTL {
 		t = types.Native(types.Int)
 	}
+	// A multi-cell column has a list with an item for each cell.
 	if !m.one() {
 		t = types.NewList(t, false)
 	}
@@ -478,6 +517,7 @@ func (b *compiler) metadata(x *cql.MetadataSelector) (selected, error) {
 
 // metadataPart compiles the part of a column whose metadata is selected.
 func (b *compiler) metadataPart(m *metadataSelector, of cql.Selector) (err error) {
+	// Names of markers contain the name of the column.
 	whole := selected{&Column{m.col}, m.col.Type, named(m.col.Name)}
 	switch of := of.(type) {
 	case *cql.ElementSelector:

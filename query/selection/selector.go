@@ -15,7 +15,8 @@ import (
 	"cqld/types"
 )
 
-// Context is the input of selectors: a row, and the aggregations of its group.
+// Context is the input of selectors: a row, and the aggregations of its group. It is reused for all rows of an
+// execution: Row is set for each. Selectors must not keep it.
 type Context struct {
 	Scope      term.Scope
 	Row        *rowview.View
@@ -23,15 +24,18 @@ type Context struct {
 	Aggregates []function.Accumulator
 }
 
-// Selector computes a value of a row; nil means null.
+// Selector computes a value of a row; nil means null. The result may share memory with the row or with a bound value,
+// so it is valid until the next row is read, and must not be changed. A Selector has no state and is safe for
+// concurrent use with different Contexts.
 type Selector interface {
 	Value(x *Context) ([]byte, error)
 }
 
-// Column is the selector of a column.
+// Column is the selector of a column. It is exported because the reader treats plain columns, and groups by them,
+// without Value.
 type Column struct{ Column *schema.Column }
 
-// Value returns the column's value, masked if the client does not see it.
+// Value returns the column's value, masked if the client does not see it. nil is null, and may be masked, too.
 func (s *Column) Value(x *Context) ([]byte, error) {
 	v := x.Row.Value(s.Column)
 	if x.Masks == nil {
@@ -40,12 +44,13 @@ func (s *Column) Value(x *Context) ([]byte, error) {
 	return x.Masks.Value(x.Scope.Env, s.Column, v)
 }
 
-// termSelector is a literal or bind marker.
+// termSelector is a literal or bind marker. An unset marker is null, except as an argument of a function.
 type termSelector struct {
 	t  term.Term
 	of *function.Function // whose argument it is; nil means none
 }
 
+// Value implements Selector.
 func (s *termSelector) Value(x *Context) ([]byte, error) {
 	v, err := s.t.Eval(&x.Scope)
 	if err == nil && v.Kind == wire.ValueUnset && s.of != nil {
@@ -57,7 +62,8 @@ func (s *termSelector) Value(x *Context) ([]byte, error) {
 	return term.NotNil(v.Bytes), nil
 }
 
-// callSelector is a scalar function of selectors.
+// callSelector is a scalar function of selectors. The arguments are evaluated first and in their order; null is passed
+// to the function.
 type callSelector struct {
 	fn   *function.Function
 	args []Selector
@@ -72,7 +78,7 @@ func (s *callSelector) Value(x *Context) ([]byte, error) {
 	return v, err
 }
 
-// EvalAll evaluates selectors.
+// EvalAll evaluates selectors. It stops at the first error. The slice is new, its elements are shared as with Value.
 func EvalAll(x *Context, in []Selector) ([][]byte, error) {
 	out := make([][]byte, len(in))
 	for i, s := range in {
@@ -84,7 +90,8 @@ func EvalAll(x *Context, in []Selector) ([][]byte, error) {
 	return out, nil
 }
 
-// aggregateSelector is the result of an aggregation over the group.
+// aggregateSelector is the result of an aggregation over the group. The accumulator must have received all rows of the
+// group.
 type aggregateSelector struct{ index int }
 
 func (s *aggregateSelector) Value(x *Context) ([]byte, error) {
@@ -92,7 +99,8 @@ func (s *aggregateSelector) Value(x *Context) ([]byte, error) {
 	return v, err
 }
 
-// partsSelector is a tuple, list, set, map or user-defined type of selectors.
+// partsSelector is a tuple, list, set, map or user-defined type of selectors. Parts are in the order of the type's
+// serialization: keys and values of a map alternate.
 type partsSelector struct {
 	t     *types.Type
 	parts []Selector // nil means that a field is not set
@@ -110,13 +118,14 @@ func (s *partsSelector) Value(x *Context) ([]byte, error) {
 		}
 	}
 	b, err := s.t.AppendParts(nil, values)
+	// For example null in a collection, or values that are too long.
 	if err != nil {
 		return nil, invalid.Errorf("%s", err)
 	}
 	return term.NotNil(b), nil
 }
 
-// fieldSelector is x.field.
+// fieldSelector is x.field. index is the position of the field in the type t.
 type fieldSelector struct {
 	of    Selector
 	t     *types.Type
@@ -128,11 +137,12 @@ func (s *fieldSelector) Value(x *Context) ([]byte, error) {
 	if v == nil || err != nil {
 		return nil, err
 	}
+	// A field that the value does not have, as it was added to the type later, is null.
 	part, _ := s.t.At(v, s.index)
 	return part, nil
 }
 
-// elementSelector is x[key] of a set or map.
+// elementSelector is x[key] of a set or map. For a set, it is the element itself if it is in the set.
 type elementSelector struct {
 	of   Selector
 	t    *types.Type
@@ -141,6 +151,7 @@ type elementSelector struct {
 }
 
 func (s *elementSelector) Value(x *Context) ([]byte, error) {
+	// The key is evaluated first: its errors do not depend on the row.
 	key, err := elementKey(x, s.key, s.name)
 	if err != nil {
 		return nil, err
@@ -156,6 +167,7 @@ func (s *elementSelector) Value(x *Context) ([]byte, error) {
 	return term.NotNil(found), nil
 }
 
+// elementKey evaluates the key of x[key]; null and unset are errors. of names x in the messages.
 func elementKey(x *Context, key term.Term, of name) ([]byte, error) {
 	v, err := key.Eval(&x.Scope)
 	if err != nil {
@@ -170,7 +182,7 @@ func elementKey(x *Context, key term.Term, of name) ([]byte, error) {
 	return term.NotNil(v.Bytes), nil
 }
 
-// sliceSelector is x[from..to] of a set or map.
+// sliceSelector is x[from..to] of a set or map. Both ends are included, as in Cassandra.
 type sliceSelector struct {
 	of       Selector
 	t        *types.Type
@@ -191,6 +203,7 @@ func (s *sliceSelector) Value(x *Context) ([]byte, error) {
 	if v == nil || err != nil {
 		return nil, err
 	}
+	// Elements are in the order of their keys, but the end is not found early: values of maps must be skipped anyway.
 	var parts [][]byte
 	key := s.t.Elems()[0]
 	for p := s.t.Parts(v); p.Next(); {
@@ -203,12 +216,14 @@ func (s *sliceSelector) Value(x *Context) ([]byte, error) {
 			parts = append(parts, p.Bytes())
 		}
 	}
+	// An empty multi-cell collection is null, like one that has no cells. A frozen one is an empty value.
 	if len(parts) == 0 && s.t.MultiCell() {
 		return nil, nil
 	}
 	return s.t.AppendParts(nil, parts)
 }
 
+// limit evaluates a bound; nil means open. Unlike a key, an unset bound is open.
 func (s *sliceSelector) limit(x *Context, t term.Term) ([]byte, error) {
 	if t == nil {
 		return nil, nil
@@ -226,18 +241,21 @@ func (s *sliceSelector) limit(x *Context, t term.Term) ([]byte, error) {
 	return term.NotNil(v.Bytes), nil
 }
 
-// metadataSelector is writetime, maxwritetime or ttl of a column or of parts of one.
+// metadataSelector is writetime, maxwritetime or ttl of a column or of parts of one. A frozen column has one cell, and
+// so one value. A multi-cell column has a cell for each element or field.
 type metadataSelector struct {
 	kind cql.Metadata
-	col  *schema.Column
-	key  term.Term // of one element
+	// For a key, a field or a slice, the part is set; at most one of the three is.
+	col *schema.Column
+	key term.Term // of one element
 	// field is the index of a user-defined type's field, or -1 for the whole value.
 	field    int
 	slice    bool
 	from, to term.Term
 }
 
-// one reports whether the result is one value, not a list.
+// one reports whether the result is one value, not a list. It decides on the type of the result at compilation, and
+// must not depend on the row.
 func (s *metadataSelector) one() bool {
 	return !s.col.Type.MultiCell() || s.key != nil || s.field >= 0 || s.kind == cql.MaxWriteTime
 }
@@ -248,18 +266,21 @@ func (s *metadataSelector) Value(x *Context) ([]byte, error) {
 	}
 	if !s.col.Type.MultiCell() {
 		c := x.Row.LiveCell(s.col)
+		// The cell of a counter is computed from its shards.
 		if s.col.IsCounter() {
 			c = x.Row.CounterCell(s.col)
 		}
 		if c == nil {
 			return nil, nil
 		}
+		// Parts of a frozen value have the metadata of the whole.
 		if s.key != nil || s.field >= 0 || s.slice {
 			return s.frozenPart(x, c)
 		}
 		return s.of(c, x.Row.Now()), nil
 	}
 	if s.key != nil || s.field >= 0 {
+		// Elements of a collection and fields of a user-defined type are cells with a path.
 		path := rowview.FieldPath(max(s.field, 0))
 		if s.key != nil {
 			key, err := elementKey(x, s.key, named(s.col.Name))
@@ -277,7 +298,8 @@ func (s *metadataSelector) Value(x *Context) ([]byte, error) {
 	return s.all(x)
 }
 
-// frozenPart returns the metadata of the whole cell if the part exists.
+// frozenPart returns the metadata of the whole cell if the part exists. A field or a slice is not examined: the
+// metadata is the same for all parts.
 func (s *metadataSelector) frozenPart(x *Context, c *row.Cell) ([]byte, error) {
 	if s.key != nil {
 		key, err := elementKey(x, s.key, named(s.col.Name))
@@ -291,7 +313,8 @@ func (s *metadataSelector) frozenPart(x *Context, c *row.Cell) ([]byte, error) {
 	return s.of(c, x.Row.Now()), nil
 }
 
-// all returns the list of every cell's metadata, or the greatest.
+// all returns the list of every cell's metadata, or the greatest. The list is serialized as it is built, with its count
+// filled in at the end. Cells that are expired are not visited.
 func (s *metadataSelector) all(x *Context) ([]byte, error) {
 	var from, to []byte
 	if s.slice {
@@ -331,11 +354,13 @@ func (s *metadataSelector) all(x *Context) ([]byte, error) {
 	case s.kind == cql.MaxWriteTime:
 		return wire.AppendInt64(nil, newest), nil
 	}
+	// out has room for the count, so append writes it in place.
 	wire.AppendInt32(out[:0], n)
 	return out, nil
 }
 
-// of returns the metadata of one cell.
+// of returns the metadata of one cell. The write time is in microseconds since the Unix epoch, the TTL in seconds that
+// remain; now is in seconds. A cell without TTL has null.
 func (s *metadataSelector) of(c *row.Cell, now int64) []byte {
 	if s.kind != cql.TTL {
 		return wire.AppendInt64(nil, c.Timestamp)
@@ -346,7 +371,8 @@ func (s *metadataSelector) of(c *row.Cell, now int64) []byte {
 	return wire.AppendInt32(nil, int32(c.LocalTime-now))
 }
 
-// jsonSelector combines named selectors to one JSON object.
+// jsonSelector combines named selectors to one JSON object. Names are the names of the columns, quoted if they are not
+// lower case, as JSON INSERT expects them.
 type jsonSelector struct {
 	names []string
 	types []*types.Type
