@@ -8,6 +8,7 @@ import (
 	"cqld/types"
 )
 
+// itoa is short for use in names.
 func itoa(i int) string { return strconv.Itoa(i) }
 
 // termArg is a term as an argument of a call that is being resolved.
@@ -16,9 +17,11 @@ type termArg struct {
 	t cql.Term
 }
 
-// Arg returns t as an argument of a call that is being resolved.
+// Arg returns t as an argument of a call that is being resolved. Its methods use the compiler's cache of resolved
+// calls, so it must not be used after the compilation.
 func (c *Compiler) Arg(t cql.Term) function.Arg { return &termArg{c, t} }
 
+// args returns the arguments of a call.
 func (c *Compiler) args(terms []cql.Term) []function.Arg {
 	args := make([]function.Arg, len(terms))
 	for i, t := range terms {
@@ -37,7 +40,7 @@ func (a *termArg) IsMarker() bool {
 }
 
 // trialArg is an argument of a call within an argument. The errors of its resolution are discarded, so that it needs no
-// text.
+// text. Calls in its own arguments are resolved by resolveArg, too.
 type trialArg struct{ termArg }
 
 // String returns nothing.
@@ -51,7 +54,8 @@ func (a *termArg) Elements() int {
 	return -1
 }
 
-// Type returns the type that the term has without other information, or nil if it is unknown.
+// Type returns the type that the term has without other information, or nil if it is unknown. A collection without a
+// hint is unknown: its elements may fit several types.
 func (a *termArg) Type() *types.Type {
 	switch t := a.t.(type) {
 	case *cql.TypeHint:
@@ -59,22 +63,26 @@ func (a *termArg) Type() *types.Type {
 			return typ
 		}
 		return nil
+	// null fits every type and so says nothing.
 	case *cql.Literal:
 		if t.Kind == cql.LiteralNull {
 			return nil
 		}
 		return literalKind(t.Kind).Preferred(t.Text)
 	}
+	// The receiver is not known here, so the call must be resolved by its arguments alone.
 	if fn := a.c.resolveArg(a.t, nil); fn != nil {
 		return fn.Returns
 	}
 	return nil
 }
 
-// Match returns how well the term matches a type.
+// Match returns how well the term matches a type. It has no effect but the cache and c.mismatch, which records that a
+// list literal was compared with a type that it never has.
 func (a *termArg) Match(to *types.Type) function.Match {
 	switch t := a.t.(type) {
 	case *cql.BindMarker:
+		// The type of a marker is the parameter that it is bound to.
 		return function.WeakMatch
 	case *cql.Literal:
 		return matchLiteral(t, to)
@@ -83,6 +91,7 @@ func (a *termArg) Match(to *types.Type) function.Match {
 		if err != nil {
 			return function.NoMatch
 		}
+		// A hint says the exact type, so frozen and multi-cell types differ.
 		return function.AssignableAsIs(typ, to)
 	case *cql.ListLiteral:
 		if to.Kind() != types.List && to.Kind() != types.Vector {
@@ -93,6 +102,7 @@ func (a *termArg) Match(to *types.Type) function.Match {
 		}
 		return a.matchAll(t.Elements, to.Elems()[0])
 	case *cql.SetLiteral:
+		// {} is a set in the grammar, and may be an empty map.
 		if to.Kind() == types.Map && len(t.Elements) == 0 {
 			return function.WeakMatch
 		}
@@ -116,12 +126,15 @@ func (a *termArg) Match(to *types.Type) function.Match {
 	return function.Assignable(fn.Returns, to)
 }
 
+// matchLiteral returns the match of a constant: exact for the type that Cassandra prefers for it, weak for other types
+// that it can have.
 func matchLiteral(t *cql.Literal, to *types.Type) function.Match {
 	if t.Kind == cql.LiteralNull {
 		return function.WeakMatch
 	}
 	k := literalKind(t.Kind)
 	switch {
+	// The class of a custom type decides when the value is compiled.
 	case to.Kind() == types.Custom:
 		return function.WeakMatch
 	case !k.Assigns(to):
@@ -144,6 +157,7 @@ func (a *termArg) matchAll(terms []cql.Term, to *types.Type) function.Match {
 	return best
 }
 
+// matchMap returns the worst match of the keys and values. An empty map is a set literal in the grammar.
 func (a *termArg) matchMap(t *cql.MapLiteral, to *types.Type) function.Match {
 	if to.Kind() != types.Map {
 		return function.NoMatch
@@ -155,6 +169,7 @@ func (a *termArg) matchMap(t *cql.MapLiteral, to *types.Type) function.Match {
 	return best
 }
 
+// matchUDT returns how well the named fields match. Unknown names do not matter here: udtLiteral reports them.
 func (a *termArg) matchUDT(t *cql.UDTLiteral, to *types.Type) function.Match {
 	if to.Kind() != types.UDT {
 		return function.NoMatch
@@ -169,6 +184,8 @@ func (a *termArg) matchUDT(t *cql.UDTLiteral, to *types.Type) function.Match {
 	return function.WeakMatch
 }
 
+// matchTuple returns how well a tuple matches. It may have fewer elements than the type, and one element in parentheses
+// is the element itself.
 func (a *termArg) matchTuple(t *cql.TupleLiteral, to *types.Type) function.Match {
 	if to.Kind() != types.Tuple && to.Kind() != types.UDT {
 		if len(t.Elements) == 1 {
@@ -187,7 +204,8 @@ func (a *termArg) matchTuple(t *cql.TupleLiteral, to *types.Type) function.Match
 	return function.WeakMatch
 }
 
-// HasMarker reports whether the term contains a bind marker.
+// HasMarker reports whether the term contains a bind marker. It follows arguments of calls and operands, but not the
+// definitions of functions.
 func HasMarker(t cql.Term) bool {
 	switch t := t.(type) {
 	case *cql.BindMarker:
@@ -219,6 +237,7 @@ func HasMarker(t cql.Term) bool {
 	return anyMarker(args)
 }
 
+// anyMarker reports whether one of the terms contains a bind marker.
 func anyMarker(terms []cql.Term) bool {
 	for _, t := range terms {
 		if HasMarker(t) {

@@ -12,24 +12,28 @@ import (
 	"cqld/types"
 )
 
-// Marker describes one bind marker of a statement.
+// Marker describes one bind marker of a statement. The result of PREPARE contains it; its position in Compiler.Markers
+// is the index of its value.
 type Marker struct {
 	Spec   Spec
 	Column *schema.Column // the column whose whole value it is; nil otherwise
 }
 
 // Spec is the name and type of a value: of a term's receiver or a bind marker (Cassandra's ColumnSpecification).
-// Keyspace and Table are empty outside of a table.
+// Keyspace and Table are empty outside of a table. It is in the metadata of results and of bind markers.
 type Spec struct {
 	Keyspace, Table, Name string
 	Type                  *types.Type
 }
 
-// Compiler compiles the terms of one statement and determines the types of its bind markers.
+// Compiler compiles the terms of one statement and determines the types of its bind markers. It belongs to one
+// statement and one goroutine. The schema is a snapshot: all names of a statement are resolved in it. Fields above the
+// blank line before calls are set by the user of the Compiler, except for Markers and Called, which are results.
 type Compiler struct {
 	Schema    *schema.Schema
 	Functions *function.Library
-	// ResolveType resolves the type e in the keyspace k, which may be nil and has the name keyspace.
+	// ResolveType resolves the type e in the keyspace k, which may be nil and has the name keyspace. It returns an
+	// error for an unknown type.
 	ResolveType func(k *schema.Keyspace, keyspace string, e *cql.TypeExpr) (*types.Type, error)
 
 	Keyspace string        // of unqualified names
@@ -41,17 +45,20 @@ type Compiler struct {
 	UserFunctions func(k *schema.Keyspace, name string) []*function.Function
 	Called        []*function.Function // the user-defined functions that the statement calls
 
+	// The pointers to terms identify calls, as the syntax tree of a statement does not change.
 	calls    map[callKey]*function.Function // resolved to match arguments; nil where none matches
 	mismatch error                          // of the last match: a list literal, and another type than a list or vector
 }
 
-// callKey is a call and the required type of its result; nil means any type.
+// callKey is a call and the required type of its result; nil means any type. Types are compared by identity, so equal
+// types may have several entries, which is correct.
 type callKey struct {
 	call     cql.Term
 	receiver *types.Type
 }
 
-// Bind records the receiver of a bind marker.
+// Bind records the receiver of a bind marker. Markers may be bound in any order: a gap is filled later. A named marker
+// keeps its name instead of the receiver's. Binding a marker again replaces its receiver.
 func (c *Compiler) Bind(m *cql.BindMarker, receiver Spec, column *schema.Column) {
 	for len(c.Markers) <= m.Index {
 		c.Markers = append(c.Markers, Marker{})
@@ -62,7 +69,8 @@ func (c *Compiler) Bind(m *cql.BindMarker, receiver Spec, column *schema.Column)
 	c.Markers[m.Index] = Marker{Spec: receiver, Column: column}
 }
 
-// Receiver returns the spec of a value in the statement's table.
+// Receiver returns the spec of a value in the statement's table. Without a table, as in CREATE FUNCTION, the keyspace
+// and the table are empty.
 func (c *Compiler) Receiver(name string, t *types.Type) Spec {
 	r := Spec{Name: name, Type: t}
 	if c.Table != nil {
@@ -71,7 +79,7 @@ func (c *Compiler) Receiver(name string, t *types.Type) Spec {
 	return r
 }
 
-// Column returns a column of the statement's table.
+// Column returns a column of the statement's table. The table must be known.
 func (c *Compiler) Column(name string) (*schema.Column, error) {
 	col := c.Table.Column(name)
 	if col == nil {
@@ -81,7 +89,8 @@ func (c *Compiler) Column(name string) (*schema.Column, error) {
 	return col, nil
 }
 
-// ColumnTerm compiles a term that is assigned to a column.
+// ColumnTerm compiles a term that is assigned to a column. Unlike Term, it records the column of a marker that is its
+// whole value, from which drivers compute the routing key (see PartitionKeyMarkers) and constraints are checked.
 func (c *Compiler) ColumnTerm(t cql.Term, col *schema.Column) (Term, error) {
 	r := c.Receiver(col.Name, col.Type)
 	if m, ok := t.(*cql.BindMarker); ok {
@@ -89,13 +98,15 @@ func (c *Compiler) ColumnTerm(t cql.Term, col *schema.Column) (Term, error) {
 		return &MarkerTerm{m.Index, col.Type}, nil
 	}
 	out, err := c.Term(t, r)
+	// The type is compared, since a hint may have given the marker another one.
 	if m := enclosedMarker(t); m != nil && err == nil && c.Markers[m.Index].Spec.Type == col.Type {
 		c.Markers[m.Index].Column = col // as in Cassandra, (?) and (int)? are values of the column as ? is
 	}
 	return out, err
 }
 
-// enclosedMarker returns the bind marker that a term is within parentheses and type hints, or nil.
+// enclosedMarker returns the bind marker that a term is within parentheses and type hints, or nil. A tuple of one
+// element is an element in parentheses, unless the receiver is a tuple, which ColumnTerm checks by the type.
 func enclosedMarker(t cql.Term) *cql.BindMarker {
 	switch t := t.(type) {
 	case *cql.BindMarker:
@@ -110,7 +121,8 @@ func enclosedMarker(t cql.Term) *cql.BindMarker {
 	return nil
 }
 
-// Term compiles a term that is assigned to receiver.
+// Term compiles a term that is assigned to receiver. The result has the receiver's type: a constant is already encoded,
+// a marker is validated when it is evaluated. Errors are invalid requests with Cassandra's messages.
 func (c *Compiler) Term(t cql.Term, receiver Spec) (Term, error) {
 	switch t := t.(type) {
 	case *cql.Literal:
@@ -131,6 +143,7 @@ func (c *Compiler) Term(t cql.Term, receiver Spec) (Term, error) {
 	case *cql.TypeHint:
 		return c.typeHint(t, receiver)
 	}
+	// All other terms are calls, operators or casts.
 	name, args, ok := callOf(t)
 	if !ok {
 		return nil, invalid.NotSupported("This term")
@@ -138,7 +151,8 @@ func (c *Compiler) Term(t cql.Term, receiver Spec) (Term, error) {
 	return c.call(t, name, args, receiver)
 }
 
-// callOf returns a term as the function call that it is or represents.
+// callOf returns a term as the function call that it is or represents. Casts are named after their target, see package
+// function.
 func callOf(t cql.Term) (name cql.QualifiedName, args []cql.Term, ok bool) {
 	switch t := t.(type) {
 	case *cql.FunctionCall:
@@ -156,6 +170,7 @@ func callOf(t cql.Term) (name cql.QualifiedName, args []cql.Term, ok bool) {
 // native returns the name of a function that implements syntax. User-defined functions with its name do not count.
 func native(name string) cql.QualifiedName { return cql.QualifiedName{Keyspace: "system", Name: name} }
 
+// literalKind converts the kind of a literal from the grammar's to the one of package types; 0 for null.
 func literalKind(k cql.LiteralKind) types.LiteralKind {
 	switch k {
 	case cql.LiteralString:
@@ -176,6 +191,7 @@ func literalKind(k cql.LiteralKind) types.LiteralKind {
 	return 0
 }
 
+// literal compiles a constant. Its value is encoded once.
 func (c *Compiler) literal(t *cql.Literal, receiver Spec) (Term, error) {
 	if t.Kind == cql.LiteralNull && receiver.Type.Kind() == types.Counter {
 		return nil, invalid.Errorf("Invalid null value for counter increment/decrement")
@@ -183,11 +199,13 @@ func (c *Compiler) literal(t *cql.Literal, receiver Spec) (Term, error) {
 	if t.Kind == cql.LiteralNull {
 		return &constTerm{}, nil
 	}
+	// Cassandra accepts 'now' for a timestamp. It must not be folded, so it is the function.
 	if t.Kind == cql.LiteralString && receiver.Type.Kind() == types.Timestamp && strings.EqualFold(t.Text, "now") {
 		return c.call(t, cql.QualifiedName{Keyspace: "system", Name: "current_timestamp"}, nil, receiver)
 	}
 	b, err := receiver.Type.FromLiteral(literalKind(t.Kind), t.Text)
 	if err != nil {
+		// The message of a constant contains the name of the receiver.
 		var constant *types.ConstantError
 		if errors.As(err, &constant) {
 			return nil, &invalid.Error{Msg: constant.Message(receiver.Name)}
@@ -197,7 +215,9 @@ func (c *Compiler) literal(t *cql.Literal, receiver Spec) (Term, error) {
 	return &constTerm{wire.BytesValue(NotNil(b))}, nil
 }
 
-// call compiles a function call; source is the text for messages.
+// call compiles a function call; source is the text for messages. It resolves the function, checks its result against
+// the receiver, and compiles the arguments with the types of the parameters. A call of constants is folded, unless it
+// is volatile.
 func (c *Compiler) call(source cql.Term, name cql.QualifiedName, args []cql.Term, receiver Spec) (Term, error) {
 	fn, err := c.Resolve(name, c.args(args), receiver.Type)
 	if err != nil {
@@ -210,6 +230,7 @@ func (c *Compiler) call(source cql.Term, name cql.QualifiedName, args []cql.Term
 		return nil, invalid.Errorf("Aggregation function are not supported in the where clause")
 	}
 	if function.Assignable(fn.Returns, receiver.Type) == function.NoMatch {
+		// Operators and casts are shown as operations, not by the names of their functions.
 		if _, plain := source.(*cql.FunctionCall); !plain {
 			return nil, invalid.Errorf("Type error: cannot assign result of operation %s (type %s) to %s (type %s)",
 				Text(source), fn.Returns, receiver.Name, receiver.Type)
@@ -231,13 +252,14 @@ func (c *Compiler) call(source cql.Term, name cql.QualifiedName, args []cql.Term
 	return fold(t, terms)
 }
 
-// functionArg returns the name of a function's parameter in the metadata of bind markers.
+// functionArg returns the name of a function's parameter in the metadata of bind markers. The number has one digit, as
+// in Cassandra.
 func functionArg(i int, fn *function.Function) string {
 	return "arg" + string(rune('0'+i%10)) + "(" + fn.Qualified() + ")"
 }
 
 // Resolve returns the function that a call means, or nil if there is none with that name. It records those of users in
-// Called.
+// Called. A list literal that does not fit any type is reported before other errors of the arguments.
 func (c *Compiler) Resolve(name cql.QualifiedName, args []function.Arg, receiver *types.Type) (*function.Function,
 	error) {
 	c.mismatch = nil
@@ -252,7 +274,8 @@ func (c *Compiler) Resolve(name cql.QualifiedName, args []function.Arg, receiver
 }
 
 // Outermost moves the last function in Called before those that have been recorded since there were n: arguments are
-// resolved before the call, and permissions are checked from the outside to the inside.
+// resolved before the call, and permissions are checked from the outside to the inside. It moves one element and shifts
+// the others, so their order stays.
 func (c *Compiler) Outermost(n int) {
 	last := len(c.Called) - 1
 	if last > n {
@@ -262,7 +285,8 @@ func (c *Compiler) Outermost(n int) {
 	}
 }
 
-// resolve is Resolve, and records nothing. The errors of a trial have no text.
+// resolve is Resolve, and records nothing. The errors of a trial have no text. User-defined functions of the keyspace
+// in the name, or else of the table's keyspace, are candidates together with the native ones.
 func (c *Compiler) resolve(name cql.QualifiedName, args []function.Arg, receiver *types.Type,
 	trial bool) (*function.Function, error) {
 	call := function.Call{Keyspace: name.Keyspace, Name: name.Name, Args: args, Receiver: receiver, Trial: trial}
@@ -273,6 +297,7 @@ func (c *Compiler) resolve(name cql.QualifiedName, args []function.Arg, receiver
 		}
 		call.User = c.UserFunctions(c.Schema.Keyspace(keyspace), name.Name)
 	}
+	// Only token has arguments that depend on the table.
 	if c.Table != nil {
 		for _, col := range c.Table.PartitionKey {
 			call.PartitionKey = append(call.PartitionKey, col.Type)
@@ -286,7 +311,8 @@ func (c *Compiler) resolve(name cql.QualifiedName, args []function.Arg, receiver
 }
 
 // resolveArg resolves a call in an argument; nil means that no function matches. It caches the result, because each
-// signature of the enclosing functions, and of those around them, asks for it.
+// signature of the enclosing functions, and of those around them, asks for it. Without the cache, the cost would be
+// exponential in the depth of calls.
 func (c *Compiler) resolveArg(call cql.Term, receiver *types.Type) *function.Function {
 	key := callKey{call, receiver}
 	if fn, ok := c.calls[key]; ok {
@@ -300,6 +326,7 @@ func (c *Compiler) resolveArg(call cql.Term, receiver *types.Type) *function.Fun
 	for i, t := range args {
 		trial[i] = &trialArg{termArg{c, t}}
 	}
+	// A mismatch within the argument concerns its own resolution only.
 	before := c.mismatch
 	c.mismatch = nil
 	fn, err := c.resolve(name, trial, receiver, true)
@@ -331,7 +358,7 @@ func FunctionText(n cql.QualifiedName) string {
 }
 
 // typeHint compiles (type) term. As in Cassandra, the term must fit the type, and the type the receiver, whose type the
-// term then has.
+// term then has. The hint does not change the value.
 func (c *Compiler) typeHint(t *cql.TypeHint, receiver Spec) (Term, error) {
 	hinted, err := c.TypeOf(t.Type)
 	if err != nil {
@@ -349,7 +376,8 @@ func (c *Compiler) typeHint(t *cql.TypeHint, receiver Spec) (Term, error) {
 	return c.Term(t.Value, receiver)
 }
 
-// TypeOf resolves a type as written.
+// TypeOf resolves a type as written. Unqualified names of user-defined types are resolved in the keyspace of the
+// statement.
 func (c *Compiler) TypeOf(e cql.TypeExpr) (*types.Type, error) {
 	return c.ResolveType(c.Schema.Keyspace(c.Keyspace), c.Keyspace, &e)
 }

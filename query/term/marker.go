@@ -2,7 +2,9 @@ package term
 
 import "cqld/schema"
 
-// PartitionKeyMarkers returns the markers of the partition key's columns, or nothing unless each has one.
+// PartitionKeyMarkers returns the markers of the partition key's columns, or nothing unless each has one. The numbers
+// are indexes of the statement's markers, in the order of the partition key. They are part of the result of PREPARE
+// since version 4 of the protocol, and drivers compute the routing key from them.
 func PartitionKeyMarkers(t *schema.Table, markers []Marker) []uint16 {
 	out := make([]uint16, len(t.PartitionKey))
 	found := make([]bool, len(out))

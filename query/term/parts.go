@@ -12,6 +12,7 @@ import (
 )
 
 // fits returns an error unless a term matches a type: the error of a list literal within the term, or mismatch.
+// mismatch is a function, because its text is expensive and seldom needed.
 func (c *Compiler) fits(t cql.Term, to *types.Type, mismatch func() error) error {
 	c.mismatch = nil
 	match := (&termArg{c, t}).Match(to)
@@ -21,7 +22,9 @@ func (c *Compiler) fits(t cql.Term, to *types.Type, mismatch func() error) error
 	return c.mismatch
 }
 
-// fitsElement checks an element of a collection literal. All elements are checked before one is compiled.
+// fitsElement checks an element of a collection literal. All elements are checked before one is compiled. what is the
+// kind of literal and word the kind of part, for the message. part is the receiver of the element, of the receiver of
+// the collection.
 func (c *Compiler) fitsElement(what string, t cql.Term, part Spec, of Spec, word string) error {
 	return c.fits(t, part.Type, func() error {
 		return invalid.Errorf("Invalid %s literal for %s: %s %s is not of type %s", what, of.Name, word, Text(t),
@@ -29,7 +32,8 @@ func (c *Compiler) fitsElement(what string, t cql.Term, part Spec, of Spec, word
 	})
 }
 
-// element compiles an element of a collection literal.
+// element compiles an element of a collection literal. Cassandra does not allow markers in a collection literal, except
+// in a vector.
 func (c *Compiler) element(what string, t cql.Term, part Spec, of Spec) (Term, error) {
 	compiled, err := c.Term(t, part)
 	if err == nil && HasMarker(t) {
@@ -39,6 +43,8 @@ func (c *Compiler) element(what string, t cql.Term, part Spec, of Spec) (Term, e
 	return compiled, err
 }
 
+// elements compiles the elements of a list or set literal. All are checked before one is compiled, so that the error of
+// the first mismatch is returned.
 func (c *Compiler) elements(what string, kind partsKind, in []cql.Term, receiver Spec) (Term, error) {
 	part := c.Receiver("value("+receiver.Name+")", receiver.Type.Elems()[0])
 	for _, e := range in {
@@ -56,11 +62,13 @@ func (c *Compiler) elements(what string, kind partsKind, in []cql.Term, receiver
 	return fold(&partsTerm{kind, receiver.Type, terms}, terms)
 }
 
+// listLiteral compiles [a, b] for a list or a vector.
 func (c *Compiler) listLiteral(t *cql.ListLiteral, receiver Spec) (Term, error) {
 	switch receiver.Type.Kind() {
 	case types.List:
 		return c.elements("list", partsList, t.Elements, receiver)
 	case types.Vector:
+		// The number of elements is part of a vector's type.
 		if len(t.Elements) != receiver.Type.Dimensions() {
 			return nil, invalid.Errorf("Invalid vector literal for %s of type %s; expected %d elements, but given %d",
 				receiver.Name, receiver.Type, receiver.Type.Dimensions(), len(t.Elements))
@@ -76,6 +84,7 @@ func unexpectedReceiver(t *types.Type) error {
 	return invalid.Errorf("Unexpected receiver type '%s'; only list and vector are expected", t)
 }
 
+// vectorLiteral compiles the elements of a vector, which may be bind markers.
 func (c *Compiler) vectorLiteral(t *cql.ListLiteral, receiver Spec) (Term, error) {
 	part := c.Receiver(receiver.Name, receiver.Type.Elems()[0])
 	terms := make([]Term, len(t.Elements))
@@ -93,6 +102,7 @@ func (c *Compiler) vectorLiteral(t *cql.ListLiteral, receiver Spec) (Term, error
 	return fold(&partsTerm{partsVector, receiver.Type, terms}, terms)
 }
 
+// setLiteral compiles {a, b}; {} may be a set or an empty map. Duplicates are removed when the value is built.
 func (c *Compiler) setLiteral(t *cql.SetLiteral, receiver Spec) (Term, error) {
 	if receiver.Type.Kind() == types.Map && len(t.Elements) == 0 {
 		return &constTerm{wire.BytesValue(wire.AppendInt32(nil, 0))}, nil
@@ -103,6 +113,7 @@ func (c *Compiler) setLiteral(t *cql.SetLiteral, receiver Spec) (Term, error) {
 	return c.elements("set", partsSet, t.Elements, receiver)
 }
 
+// mapLiteral compiles {k: v}. The receivers of keys and values have Cassandra's names.
 func (c *Compiler) mapLiteral(t *cql.MapLiteral, receiver Spec) (Term, error) {
 	if receiver.Type.Kind() != types.Map {
 		return nil, invalid.Errorf("Invalid map literal for %s of type %s", receiver.Name, receiver.Type)
@@ -117,6 +128,7 @@ func (c *Compiler) mapLiteral(t *cql.MapLiteral, receiver Spec) (Term, error) {
 			return nil, err
 		}
 	}
+	// Keys and values alternate, as partsMap expects.
 	var terms []Term
 	for _, e := range t.Entries {
 		k, err := c.element("map", e.Key, key, receiver)
@@ -132,6 +144,8 @@ func (c *Compiler) mapLiteral(t *cql.MapLiteral, receiver Spec) (Term, error) {
 	return fold(&partsTerm{partsMap, receiver.Type, terms}, terms)
 }
 
+// udtLiteral compiles {name: value}. Fields that are not written are null. Of a name that is written twice, the first
+// value counts.
 func (c *Compiler) udtLiteral(t *cql.UDTLiteral, receiver Spec) (Term, error) {
 	if receiver.Type.Kind() != types.UDT {
 		return nil, invalid.Errorf("Invalid user type literal for %s of type %s", receiver.Name, receiver.Type)
@@ -139,6 +153,7 @@ func (c *Compiler) udtLiteral(t *cql.UDTLiteral, receiver Spec) (Term, error) {
 	names := receiver.Type.FieldNames()
 	written := make([]cql.Term, len(names)) // in the order of the type's fields
 	unknown := ""
+	// Backward, so that the first of several unknown or repeated names remains.
 	for _, f := range slices.Backward(t.Fields) {
 		if i := slices.Index(names, f.Name); i < 0 {
 			unknown = f.Name
@@ -169,6 +184,7 @@ func (c *Compiler) udtLiteral(t *cql.UDTLiteral, receiver Spec) (Term, error) {
 			return nil, err
 		}
 	}
+	// Reported last: errors in the values of known fields come first.
 	if unknown != "" {
 		return nil, invalid.Errorf("Unknown field '%s' in value of user defined type %s", unknown,
 			receiver.Type.UDTName())
@@ -176,7 +192,8 @@ func (c *Compiler) udtLiteral(t *cql.UDTLiteral, receiver Spec) (Term, error) {
 	return fold(&partsTerm{partsFields, receiver.Type, terms}, terms)
 }
 
-// tupleLiteral compiles a tuple, which is also a value of a user-defined type with such fields.
+// tupleLiteral compiles a tuple, which is also a value of a user-defined type with such fields. Elements that are
+// missing at the end are null. One element in parentheses is the element itself for other types.
 func (c *Compiler) tupleLiteral(t *cql.TupleLiteral, receiver Spec) (Term, error) {
 	if k := receiver.Type.Kind(); k != types.Tuple && k != types.UDT {
 		if len(t.Elements) == 1 {
@@ -207,12 +224,14 @@ func (c *Compiler) tupleLiteral(t *cql.TupleLiteral, receiver Spec) (Term, error
 	return fold(&partsTerm{partsTuple, receiver.Type, terms}, terms)
 }
 
-// SplitCollection returns the parts of a list, set or map; nil for bytes that are not a collection.
+// SplitCollection returns the parts of a list, set or map; nil for bytes that are not a collection. perEntry is 1 for a
+// list or set, and 2 for a map. The parts share the memory of b; nil is a null part.
 func SplitCollection(b []byte, perEntry int) [][]byte {
 	if len(b) == 0 {
 		return nil
 	}
 	c := wire.NewCursor(b)
+	// The count is bounded by the bytes that are there, so a forged count allocates nothing.
 	n := c.IntCount(4 * perEntry)
 	parts := make([][]byte, 0, n*perEntry)
 	for range n * perEntry {
@@ -226,6 +245,7 @@ func SplitCollection(b []byte, perEntry int) [][]byte {
 }
 
 // SplitFields returns the fields of a tuple or user-defined type, as many as the type has; missing fields are null.
+// They share the memory of b. Bytes after the last field are ignored.
 func SplitFields(b []byte, t *types.Type) [][]byte {
 	c := wire.NewCursor(b)
 	parts := make([][]byte, len(t.Elems()))
@@ -238,7 +258,8 @@ func SplitFields(b []byte, t *types.Type) [][]byte {
 	return parts
 }
 
-// EqualValue compares values; null equals only null.
+// EqualValue compares values; null equals only null. Equal values may have different bytes, such as decimals of
+// different scale.
 func EqualValue(t *types.Type, a, b []byte) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil

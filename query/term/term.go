@@ -7,20 +7,25 @@ import (
 	"cqld/types"
 )
 
-// Scope is the environment of an evaluation: the bound values, time and identifiers.
+// Scope is the environment of an evaluation: the bound values, time and identifiers. It is used by one goroutine for
+// one execution. The zero value evaluates constants.
 type Scope struct {
+	// By the index of the bind marker. The bytes may be part of the request's frame.
 	Values []wire.Value
-	Env    function.Env
-	JSON   []wire.Value // of INSERT … JSON, by column
+	// The time and the identifiers of functions; nil if only constants are evaluated.
+	Env  function.Env
+	JSON []wire.Value // of INSERT … JSON, by column
 }
 
-// grower is an Env with the memory of a request.
+// grower is an Env with the memory of a request. Compilation and tests have an Env without it.
 type grower interface{ Grow(n int) error }
 
-// scopeFree is the size of what a statement evaluates without a reservation.
+// scopeFree is the size of what a statement evaluates without a reservation. It avoids the bookkeeping for the usual,
+// small values.
 const scopeFree = 8 << 10
 
-// Grow reserves n bytes of the memory of the request, if the scope has one. Small values need no memory.
+// Grow reserves n bytes of the memory of the request, if the scope has one. Small values need no memory. The request
+// returns it when it ends. An error means that the request must fail.
 func (s *Scope) Grow(n int) error {
 	if g, ok := s.Env.(grower); ok && n > scopeFree {
 		return g.Grow(n)
@@ -28,28 +33,33 @@ func (s *Scope) Grow(n int) error {
 	return nil
 }
 
-// Term is a compiled cql.Term, which can be evaluated with the values of the bind markers.
+// Term is a compiled cql.Term, which can be evaluated with the values of the bind markers. It is immutable, so prepared
+// statements share it between concurrent executions.
 type Term interface {
-	// Eval returns the value in s; its bytes may be those of a bound value.
+	// Eval returns the value in s; its bytes may be those of a bound value. Bytes must not be changed, and are valid as
+	// long as the bound values. Null and unset are kinds of wire.Value, not errors: the user of a value decides whether
+	// they are allowed.
 	Eval(s *Scope) (wire.Value, error)
 }
 
-// constTerm is a constant.
+// constTerm is a constant. Its value is encoded and validated.
 type constTerm struct{ v wire.Value }
 
-// Constant returns a term with a value in wire form.
+// Constant returns a term with a value in wire form. The caller must not change v afterwards. v must not be null.
 func Constant(v []byte) Term { return &constTerm{wire.Value{Kind: wire.ValueSet, Bytes: v}} }
 
+// Eval implements Term.
 func (t *constTerm) Eval(*Scope) (wire.Value, error) { return t.v, nil }
 
-// MarkerTerm is a bind marker.
+// MarkerTerm is a bind marker. A marker for a whole IN list has a list type.
 type MarkerTerm struct {
 	Index int // of the value in Scope.Values
 	Type  *types.Type
 }
 
 // Eval returns the value bound to the marker, checked against its type and in canonical form: clients may send the
-// elements of sets and the entries of maps in any order and repeatedly.
+// elements of sets and the entries of maps in any order and repeatedly. A value that is already in canonical form is
+// not copied. Null and unset are returned as they are.
 func (t *MarkerTerm) Eval(s *Scope) (wire.Value, error) {
 	v := s.Values[t.Index]
 	if v.Kind == wire.ValueSet {
@@ -61,12 +71,13 @@ func (t *MarkerTerm) Eval(s *Scope) (wire.Value, error) {
 	return v, nil
 }
 
-// callTerm is a call of a native function.
+// callTerm is a call of a native function. Null arguments are passed to the function. Unset ones are errors.
 type callTerm struct {
 	fn   *function.Function
 	args []Term
 }
 
+// Eval implements Term.
 func (t *callTerm) Eval(s *Scope) (wire.Value, error) {
 	args := make([][]byte, len(t.args))
 	for i, a := range t.args {
@@ -88,7 +99,8 @@ func (t *callTerm) Eval(s *Scope) (wire.Value, error) {
 	return wire.BytesValue(b), nil
 }
 
-// NotNil returns an empty slice for nil, so that an empty value is not null.
+// NotNil returns an empty slice for nil, so that an empty value is not null. The wire form distinguishes null from an
+// empty value, but slices of length 0 may be nil.
 func NotNil(b []byte) []byte {
 	if b == nil {
 		return []byte{}
@@ -96,7 +108,8 @@ func NotNil(b []byte) []byte {
 	return b
 }
 
-// partsKind is the kind of value that a partsTerm builds.
+// partsKind is the kind of value that a partsTerm builds. The order matters: from partsFields on, null parts are
+// allowed.
 type partsKind uint8
 
 const (
@@ -108,13 +121,16 @@ const (
 	partsTuple
 )
 
-// partsTerm is a list, set, map, vector, tuple or user-defined type of terms.
+// partsTerm is a list, set, map, vector, tuple or user-defined type of terms. Parts are in the order of the type's
+// serialization.
 type partsTerm struct {
 	kind  partsKind
 	typ   *types.Type
 	parts []Term // nil for an omitted field of a user-defined type
 }
 
+// Eval implements Term. Collections must not contain null, tuples and user-defined types may. AppendParts sorts sets
+// and maps and removes duplicates.
 func (t *partsTerm) Eval(s *Scope) (wire.Value, error) {
 	values := make([][]byte, len(t.parts))
 	for i, p := range t.parts {
@@ -130,6 +146,7 @@ func (t *partsTerm) Eval(s *Scope) (wire.Value, error) {
 			values[i] = NotNil(v.Bytes)
 		case t.kind >= partsFields && v.Kind == wire.ValueUnset:
 			return wire.Value{}, t.unsetField(i)
+		// A null field stays nil in values.
 		case t.kind >= partsFields:
 		case t.kind == partsVector:
 			return wire.Value{}, invalid.Errorf("null is not supported inside vectors")
@@ -146,6 +163,7 @@ func (t *partsTerm) Eval(s *Scope) (wire.Value, error) {
 	return wire.BytesValue(NotNil(b)), nil
 }
 
+// unsetField returns the error for an unset field, which only null could replace.
 func (t *partsTerm) unsetField(i int) error {
 	if t.kind == partsFields {
 		return invalid.Errorf("Invalid unset value for field '%s' of user defined type %s", t.typ.FieldNames()[i],
@@ -160,7 +178,8 @@ func isConst(t Term) bool {
 	return ok
 }
 
-// fold evaluates a term if all of its parts are constant.
+// fold evaluates a term if all of its parts are constant. The value is then computed once, at compilation, and errors
+// in it are errors of PREPARE. nil parts are omitted fields. Functions that need an Env are volatile and not folded.
 func fold(t Term, parts []Term) (Term, error) {
 	for _, p := range parts {
 		if p != nil && !isConst(p) {

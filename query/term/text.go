@@ -14,7 +14,8 @@ import (
 // however large the term is.
 const textBytesMax = math.MaxUint16
 
-// Cut returns the text within textBytesMax, without a part of a character.
+// Cut returns the text within textBytesMax, without a part of a character. The end of the text may be lost, but it is
+// valid UTF-8.
 func Cut(text []byte) string {
 	if len(text) <= textBytesMax {
 		return string(text)
@@ -26,10 +27,11 @@ func Cut(text []byte) string {
 	return string(text[:end])
 }
 
-// Text returns a term as Cassandra's messages and result names show it.
+// Text returns a term as Cassandra's messages and result names show it. Cassandra does not escape quotes in strings,
+// and shows names of markers as ?.
 func Text(t cql.Term) string { return Cut(appendText(nil, t)) }
 
-// appendText appends the text of a term.
+// appendText appends the text of a term. It stops soon after textBytesMax; the caller cuts the rest.
 func appendText(dst []byte, t cql.Term) []byte {
 	if len(dst) > textBytesMax {
 		return dst
@@ -73,8 +75,10 @@ func appendText(dst []byte, t cql.Term) []byte {
 	return append(appendTexts(append(append(dst, cql.QuoteIdentifier(name.Name)...), '('), args), ')')
 }
 
+// appendHint appends the type of a hint in parentheses.
 func appendHint(dst []byte, typ string) []byte { return append(append(append(dst, '('), typ...), ')') }
 
+// appendTexts appends terms with commas between them.
 func appendTexts(dst []byte, terms []cql.Term) []byte {
 	return appendEach(dst, terms, func(dst []byte, t *cql.Term) []byte { return appendText(dst, *t) })
 }
@@ -93,9 +97,11 @@ func appendEach[E any](dst []byte, all []E, each func([]byte, *E) []byte) []byte
 	return dst
 }
 
+// termsText returns terms with commas between them, cut.
 func termsText(terms []cql.Term) string { return Cut(appendTexts(nil, terms)) }
 
-// RelationText returns a relation as Cassandra's messages show it.
+// RelationText returns a relation as Cassandra's messages show it. The operator is as in the grammar, with spaces
+// around it.
 func RelationText(r cql.Relation) string {
 	switch r := r.(type) {
 	case *cql.ColumnRelation:
@@ -128,6 +134,7 @@ func RelationText(r cql.Relation) string {
 	return ""
 }
 
+// notText returns the NOT of an IN.
 func notText(not bool) string {
 	if not {
 		return " NOT"
@@ -135,6 +142,7 @@ func notText(not bool) string {
 	return ""
 }
 
+// inText returns the list of an IN.
 func inText(in cql.InList) string {
 	if in.Marker != nil {
 		return "?"
@@ -142,6 +150,7 @@ func inText(in cql.InList) string {
 	return "(" + termsText(in.Values) + ")"
 }
 
+// namesText returns column names, quoted where necessary.
 func namesText(names []string) string {
 	quoted := make([]string, len(names))
 	for i, n := range names {
@@ -150,7 +159,7 @@ func namesText(names []string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// AssignmentText returns an element of SET as Cassandra's messages show it.
+// AssignmentText returns an element of SET as Cassandra's messages show it. Names are not quoted, unlike in relations.
 func AssignmentText(a cql.Assignment) string {
 	switch a := a.(type) {
 	case *cql.SetColumn:
@@ -169,7 +178,8 @@ func AssignmentText(a cql.Assignment) string {
 	return ""
 }
 
-// SelectorText returns a selector as Cassandra's messages and result names show it.
+// SelectorText returns a selector as Cassandra's messages and result names show it. Names of result columns are made of
+// it.
 func SelectorText(x cql.Selector) string { return Cut(AppendSelector(nil, x)) }
 
 // AppendSelector appends the text of a selector, which may be incomplete if it is longer than a name or message can be.
@@ -203,6 +213,7 @@ func AppendSelector(dst []byte, x cql.Selector) []byte {
 	case *cql.FieldSelector:
 		return append(append(AppendSelector(dst, x.Of), '.'), x.Field...)
 	case *cql.ElementSelector:
+		// A key is a term and not a selector.
 		return append(appendText(append(AppendSelector(dst, x.Of), '['), x.Key), ']')
 	case *cql.SliceSelector:
 		dst = appendText(append(AppendSelector(dst, x.Of), '['), x.From)
@@ -216,7 +227,7 @@ func AppendSelector(dst []byte, x cql.Selector) []byte {
 }
 
 // SyntaxOf returns the operator or cast that a call of a native function means, or nil. Names of result columns show
-// it.
+// it. Such a call can be written by name, but Cassandra knows only the operator afterwards.
 func SyntaxOf(name cql.QualifiedName, args []cql.Selector) cql.Selector {
 	if name.Keyspace != "system" {
 		return nil
@@ -239,6 +250,7 @@ func SyntaxOf(name cql.QualifiedName, args []cql.Selector) cql.Selector {
 	return nil
 }
 
+// appendCollection appends a literal with selectors in it.
 func appendCollection(dst []byte, x cql.Selector) []byte {
 	switch x := x.(type) {
 	case *cql.ListSelector:
@@ -259,12 +271,14 @@ func appendCollection(dst []byte, x cql.Selector) []byte {
 	return dst
 }
 
+// appendSelectors appends selectors with commas between them.
 func appendSelectors(dst []byte, in []cql.Selector) []byte {
 	return appendEach(dst, in, func(dst []byte, x *cql.Selector) []byte { return AppendSelector(dst, *x) })
 }
 
 // HintText returns a type as a type hint shows it in messages and in the names of result columns: names of user-defined
-// types have their keyspace, and tuples, which are always frozen, are not shown as frozen.
+// types have their keyspace, and tuples, which are always frozen, are not shown as frozen. Without the keyspace, two
+// types of one name could not be told apart.
 func HintText(t *types.Type) string {
 	var text string
 	switch t.Kind() {
@@ -289,6 +303,7 @@ func HintText(t *types.Type) string {
 	return text
 }
 
+// hintTexts returns types with commas between them.
 func hintTexts(all []*types.Type) string {
 	texts := make([]string, len(all))
 	for i, t := range all {
