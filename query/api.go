@@ -23,24 +23,28 @@ import (
 )
 
 // Session is the state of a connection that query needs. The server owns it and query only reads it: the server sets
-// Keyspace after a Result of KindSetKeyspace.
+// Keyspace after a Result of KindSetKeyspace. The connection's goroutine changes it only between requests.
 type Session struct {
 	Keyspace string // empty if none is in use
 	Version  int    // of the native protocol: 3 to 6
-	Options  map[string]string
+	// The options of STARTUP; nil if there are none.
+	Options map[string]string
 }
 
 // Params are the parameters of a statement.
 type Params = execution.Params
 
-// BatchEntry is one statement of a BATCH message: a text, or the id of a prepared one.
+// BatchEntry is one statement of a BATCH message: a text, or the id of a prepared one. Exactly one of Text and ID is
+// used.
 type BatchEntry struct {
-	Text   string
-	ID     []byte // nil means Text
+	Text string
+	ID   []byte // nil means Text
+	// By position. Names are not supported in a BATCH message.
 	Values []wire.Value
 }
 
-// BatchParams is a BATCH message. The values, names, paging and metadata of Params are not used.
+// BatchParams is a BATCH message. The values, names, paging and metadata of Params are not used. Consistency levels are
+// in the request.Request.
 type BatchParams struct {
 	Params
 	Kind    cql.BatchKind
@@ -54,10 +58,11 @@ type Column = term.Spec
 // key.
 type Metadata struct {
 	Columns []Column
-	ID      []byte // hash of the columns, the v5 result metadata id
+	// The hash changes whenever a name or a type of a column does (metadataID).
+	ID []byte // hash of the columns, the v5 result metadata id
 }
 
-// ResultKind determines which fields of a Result are used.
+// ResultKind determines which fields of a Result are used. The server writes it as the kind of a RESULT message.
 type ResultKind uint8
 
 // The kinds of results; with the values of the native protocol.
@@ -69,7 +74,8 @@ const (
 	KindSchemaChange ResultKind = 5
 )
 
-// Result is the result of a statement.
+// Result is the result of a statement. It belongs to the caller, which calls Release when it has encoded it. Metadata,
+// Prepared and SchemaChange are shared and must not be changed.
 type Result struct {
 	Kind ResultKind
 
@@ -85,6 +91,7 @@ type Result struct {
 	Prepared     *PreparedInfo // KindPrepared
 	SchemaChange *SchemaChange // KindSchemaChange
 
+	// The memory of Rows, returned by Release; nil if it is not pooled.
 	pooled *read.Buffer
 	pool   *sync.Pool // to which Release returns the Result itself; may be nil
 }
@@ -93,7 +100,7 @@ type Result struct {
 // must not be used afterwards. A Result that is not released only costs memory.
 func (r *Result) Release() { r.release() }
 
-// PreparedInfo is the result of PREPARE.
+// PreparedInfo is the result of PREPARE. Its slices are shared with the plan.
 type PreparedInfo struct {
 	ID           []byte
 	Binds        []Column
@@ -101,7 +108,8 @@ type PreparedInfo struct {
 	Result       *Metadata // Columns is nil if the statement returns no rows
 }
 
-// SchemaChange describes the effect of a DDL statement: the body of a SCHEMA_CHANGE event.
+// SchemaChange describes the effect of a DDL statement: the body of a SCHEMA_CHANGE event. The server sends it to the
+// client as a RESULT, and to the clients that have registered as an event.
 type SchemaChange struct {
 	Change   string // CREATED, UPDATED, DROPPED
 	Target   string // KEYSPACE, TABLE, TYPE, FUNCTION, AGGREGATE
@@ -119,15 +127,17 @@ type Timeouts = execution.Timeouts
 // Limits are the bounds of a Processor. Zero means the default (limits.go).
 type Limits struct {
 	PreparedBytesMax int // bytes of the texts and plans in the prepared statement cache
-	BatchWarnBytes   int
-	BatchFailBytes   int
-	BatchPartitions  int // number of partitions from which an unlogged batch causes a warning
+	// In bytes of the values and keys that a batch writes.
+	BatchWarnBytes  int
+	BatchFailBytes  int
+	BatchPartitions int // number of partitions from which an unlogged batch causes a warning
 	// TimestampAheadMax is how far a client's timestamp may be ahead of this node's clock, and TimestampAheadWarn
 	// from when on the client gets a warning. Zero means no limit.
 	TimestampAheadMax, TimestampAheadWarn time.Duration
 }
 
-// Options configure a Processor.
+// Options configure a Processor. Executor, View, Changer, Clock and Rand must be set. Functions must be safe for
+// concurrent use.
 type Options struct {
 	Executor *request.Executor // what statements read and write with
 	View     execution.View

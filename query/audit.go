@@ -10,6 +10,9 @@ import (
 	"cqld/request"
 )
 
+// audit records a statement of a client, after its execution. pl is nil if the text was not compiled, text is empty for
+// a prepared statement. convert makes the category of an execution or of a preparation. Texts are redacted by package
+// audit.
 func (p *Processor) audit(r *request.Request, s *Session, pl *plan, text string,
 	convert func(audit.Subject) audit.Subject, err error) {
 	if !p.o.Audit.Enabled() {
@@ -20,17 +23,21 @@ func (p *Processor) audit(r *request.Request, s *Session, pl *plan, text string,
 		p.o.Audit.Executed(client, convert(audit.Classify(pl.keyspace, pl.stmt)), pl.text, "")
 		return
 	}
+	// A failed prepared statement has no text of its own.
 	if text == "" && pl != nil {
 		text = pl.text
 	}
+	// Refused permissions have a category of their own.
 	p.o.Audit.Failed(client, s.Keyspace, text, err, errors.As(err, new(*invalid.Unauthorized)) ||
 		errors.As(err, new(*auth.Denied)))
 }
 
+// auditBatch records a BATCH message: the batch and each of its statements have one id in common.
 func (p *Processor) auditBatch(r *request.Request, s *Session, plans []*plan, params *BatchParams, err error) {
 	if p.o.Audit.Enabled() {
 		b := p.o.Audit.Batch(audit.Client{User: r.Principal.String(), Source: r.Client}, len(params.Entries),
 			r.Consistency)
+		// A failed batch is one entry, without its statements.
 		if err != nil {
 			p.audit(r, s, nil, b.Text, nil, err)
 		} else {

@@ -6,8 +6,10 @@ import (
 	"cqld/request"
 )
 
-// Batch executes a BATCH message.
+// Batch executes a BATCH message. All statements are compiled and authorized before the first is executed. Statements
+// of one batch may name tables of several keyspaces.
 func (p *Processor) Batch(r *request.Request, s *Session, params *BatchParams) (_ *Result, err error) {
+	// Filled only if the log is enabled.
 	var plans []*plan // for the audit log
 	defer func() { p.auditBatch(r, s, plans, params, err) }()
 	return p.traced(r, &params.Params, "Execute batch of CQL3 queries", "", nil, func() (*Result, error) {
@@ -22,6 +24,7 @@ func (p *Processor) Batch(r *request.Request, s *Session, params *BatchParams) (
 				return nil, invalid.Errorf("Invalid statement in batch: only UPDATE, INSERT and DELETE statements " +
 					"are allowed.")
 			}
+			// The words differ from the words for QUERY and EXECUTE, as in Cassandra.
 			if len(e.Values) != len(pl.markers) {
 				return nil, invalid.Errorf("There were %d markers(?) in CQL but %d bound variables", len(pl.markers),
 					len(e.Values))
@@ -38,6 +41,8 @@ func (p *Processor) Batch(r *request.Request, s *Session, params *BatchParams) (
 	})
 }
 
+// batchEntry returns the plan of an entry: of its prepared statement, or of its text in the keyspace of the message or
+// of the session.
 func (p *Processor) batchEntry(r *request.Request, s *Session, keyspace string, e *BatchEntry) (*plan, error) {
 	if e.ID != nil {
 		_, pl, err := p.preparedPlan(e.ID)

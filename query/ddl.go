@@ -19,7 +19,8 @@ import (
 	"cqld/types"
 )
 
-// Changer executes schema changes: the cluster's metadata log.
+// Changer executes schema changes: the cluster's metadata log. It is called with the deadline of the request. An error
+// does not mean that the change has no effect: it may be applied later.
 type Changer interface {
 	// ProposeSchema returns when every live node has applied the change, or with schema's typed error if it was
 	// refused.
@@ -29,10 +30,12 @@ type Changer interface {
 }
 
 // executeDefinition executes a statement that defines keyspaces, tables, types, roles, …. Names in it are as written;
-// s.Keyspace is the keyspace of unqualified names. A definition without effect (IF [NOT] EXISTS, or unchanged
-// options) and one of what exists are not proposed, but the client may continue with any node: they wait for the live
-// ones.
+// s.Keyspace is the keyspace of unqualified names. A definition without effect (IF [NOT] EXISTS, or unchanged options)
+// and one of what exists are not proposed, but the client may continue with any node: they wait for the live ones. The
+// definition is computed on this node's schema for its errors and warnings, and applied again by every node in the
+// order of the metadata log.
 func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.Statement) (*Result, error) {
+	// One snapshot for all checks of the statement.
 	now := p.services.View.Schema()
 	env := p.services.Environment(r, p.services.Moment(new(Params)))
 	d := &definition.Definer{Schema: now, Topology: p.services.View.Topology(), Keyspace: s.Keyspace,
@@ -45,16 +48,19 @@ func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.S
 		Env: &env, Guard: p.services.Guard(r), Ordinary: p.services.Ordinary(r), DropCompact: p.o.DropCompactStorage,
 		ViewsDisabled: p.o.ViewsDisabled}
 	if !p.o.NoUserFunctions {
+		// Without it, CREATE FUNCTION is refused. The check compiles the body.
 		d.CheckFunction = func(f *schema.Function) error { return p.runtime.Check(r.Context, r.Principal.Name, f) }
 	}
 	limited, cancel := p.services.Executor.WithDeadline(r, p.services.Timeouts.Schema)
 	defer cancel()
+	// A definition has no change if IF [NOT] EXISTS makes it unnecessary.
 	def, err := d.Define(stmt)
 	if err == nil && def.Change == nil {
 		return p.unchanged(limited)
 	}
 	var next *schema.Schema
 	if err == nil {
+		// Apply returns the same schema if the change has no effect.
 		next, err = schema.Apply(now, def.Change)
 	}
 	if err != nil {
@@ -73,7 +79,7 @@ func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.S
 			Args: e.Args}}, nil
 }
 
-// unchanged returns the result of a definition without effect.
+// unchanged returns the result of a definition without effect. Other nodes may be behind this one, so they are awaited.
 func (p *Processor) unchanged(ctx context.Context) (*Result, error) {
 	if err := p.o.Changer.AwaitSchema(ctx); err != nil {
 		return nil, p.metadataError(err)
@@ -81,8 +87,9 @@ func (p *Processor) unchanged(ctx context.Context) (*Result, error) {
 	return voidResult(), nil
 }
 
-// refusedDefinition returns the error of a definition that this node's schema does not permit. If it exists already,
-// a client may use it next.
+// refusedDefinition returns the error of a definition that this node's schema does not permit. If it exists already, a
+// client may use it next. The client sees the error only when every live node has the object, so it can use the object
+// at any of them.
 func (p *Processor) refusedDefinition(ctx context.Context, err error) error {
 	if exists := (*schema.Exists)(nil); errors.As(err, &exists) {
 		if late := p.o.Changer.AwaitSchema(ctx); late != nil {
@@ -92,7 +99,8 @@ func (p *Processor) refusedDefinition(ctx context.Context, err error) error {
 	return definitionError(err)
 }
 
-// proposeSchema changes the schema. The request's role gets all permissions on what it creates.
+// proposeSchema changes the schema. The request's role gets all permissions on what it creates. Without Roles there are
+// no permissions.
 func (p *Processor) proposeSchema(ctx context.Context, r *request.Request, change schema.Change) error {
 	if p.o.Roles != nil {
 		return p.o.Roles.ProposeSchema(ctx, r.Principal, change)
@@ -100,7 +108,8 @@ func (p *Processor) proposeSchema(ctx context.Context, r *request.Request, chang
 	return p.o.Changer.ProposeSchema(ctx, change)
 }
 
-// metadataError converts the errors of changes of the cluster's metadata.
+// metadataError converts the errors of changes of the cluster's metadata. After a timeout, the change may have been
+// made or may still be.
 func (p *Processor) metadataError(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return &invalid.SchemaTimeout{After: p.services.Timeouts.Schema}
@@ -108,7 +117,8 @@ func (p *Processor) metadataError(err error) error {
 	return definitionError(err)
 }
 
-// executeRoles executes a statement about roles.
+// executeRoles executes a statement about roles. Statements about roles change the same metadata log as the schema, so
+// they have the same timeout.
 func (p *Processor) executeRoles(r *request.Request, s *Session, stmt cql.Statement) (*Result, error) {
 	limited, cancel := p.services.Executor.WithDeadline(r, p.services.Timeouts.Schema)
 	defer cancel()
@@ -123,6 +133,7 @@ func (p *Processor) executeRoles(r *request.Request, s *Session, stmt cql.Statem
 		return voidResult(), nil
 	}
 	columns := make([]Column, len(result.Columns))
+	// Lists have the columns of the tables in system_auth.
 	for i, c := range result.Columns {
 		columns[i] = Column{Keyspace: "system_auth", Table: result.Table, Name: c.Name, Type: c.Type}
 	}
@@ -135,7 +146,8 @@ func (p *Processor) executeRoles(r *request.Request, s *Session, stmt cql.Statem
 	return &Result{Kind: KindRows, Metadata: newMetadata(columns), RowCount: int32(len(result.Rows)), Rows: rows}, nil
 }
 
-// definitionError converts the errors of schema and auth to those of package invalid, and returns others unchanged.
+// definitionError converts the errors of schema and auth to those of package invalid, and returns others unchanged. The
+// server knows the codes of package invalid only.
 func definitionError(err error) error {
 	if err == nil {
 		return nil
@@ -146,6 +158,7 @@ func definitionError(err error) error {
 	var refused *auth.Invalid
 	var unavailable *schema.Unavailable
 	switch {
+	// An existing type has another error code than a table or keyspace, as in Cassandra.
 	case errors.As(err, &exists) && !exists.Type:
 		return &invalid.AlreadyExists{Keyspace: exists.Keyspace, Table: exists.Table}
 	case errors.As(err, &exists):
@@ -164,7 +177,7 @@ func definitionError(err error) error {
 	return err
 }
 
-// resolveType returns the type of e in k, which may be nil, with the name keyspace.
+// resolveType returns the type of e in k, which may be nil, with the name keyspace. It is the ResolveType of compilers.
 func resolveType(k *schema.Keyspace, keyspace string, e *cql.TypeExpr) (*types.Type, error) {
 	t, err := definition.ResolveType(k, keyspace, e)
 	if err != nil {
@@ -174,12 +187,13 @@ func resolveType(k *schema.Keyspace, keyspace string, e *cql.TypeExpr) (*types.T
 }
 
 // newTimeUUID returns a version 1 UUID that no other node and no other call returns: its node part is this node's id,
-// and its time is a write timestamp, which is unique.
+// and its time is a write timestamp, which is unique. Ids of tables are made of it.
 func (p *Processor) newTimeUUID() schema.UUID {
 	return uuid.OfNode(p.services.Timestamps.Next(), uint64(p.services.View.Self()))
 }
 
-// executeTruncate drops all rows of a table on all replicas.
+// executeTruncate drops all rows of a table on all replicas. A node that does not answer makes it fail. The table is
+// resolved at execution, since it may be dropped and created again after the statement was prepared.
 func (p *Processor) executeTruncate(r *request.Request, pl *plan, stmt *cql.Truncate, params *Params) (*Result, error) {
 	params, err := params.WithTimeout(pl.timeout, params.Values)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"cqld/schema"
 )
 
-// describe executes DESCRIBE with paging.
+// describe executes DESCRIBE with paging. A page is a part of all rows of the description, which is made again for each
+// page. s names the current keyspace for unqualified names.
 func (p *Processor) describe(s *Session, stmt *cql.Describe, params *Params) (*Result, error) {
 	now := p.services.View.Schema()
 	from, err := describeFrom(now, params)
@@ -38,6 +39,7 @@ func (p *Processor) describe(s *Session, stmt *cql.Describe, params *Params) (*R
 		}
 	}
 	result := &Result{Kind: KindRows, Metadata: metadata, RowCount: int32(len(rows)), Rows: out}
+	// The state is not authenticated, because it contains nothing secret and is checked against the schema.
 	if more {
 		version := now.Version()
 		result.PagingState = append([]byte{describeStateFormat}, version[:]...)
@@ -50,7 +52,8 @@ func (p *Processor) describe(s *Session, stmt *cql.Describe, params *Params) (*R
 // pages were made, and the number of their rows.
 const describeStateFormat = 0xD1
 
-// describeFrom returns the number of rows on the previous pages.
+// describeFrom returns the number of rows on the previous pages. A state of another schema version is an error, as in
+// Cassandra: its rows could be missing or repeated.
 func describeFrom(s *schema.Schema, params *Params) (int, error) {
 	state := params.PagingState
 	if state == nil {
@@ -64,5 +67,6 @@ func describeFrom(s *schema.Schema, params *Params) (int, error) {
 		return 0, invalid.Errorf("The schema has changed since the previous page of the DESCRIBE statement result. " +
 			"Please retry the DESCRIBE statement.")
 	}
+	// A position after the last row gives an empty page.
 	return int(min(binary.BigEndian.Uint32(state[1+len(version):]), math.MaxInt32)), nil
 }

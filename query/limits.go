@@ -12,12 +12,15 @@ const (
 	// textKeepMax is the maximum size of a cached text: longer ones consist of literals and will not be repeated.
 	textKeepMax = 4096
 
+	// Of the values in a batch: warning and error thresholds, and the partitions of an unlogged batch.
 	batchWarnBytes  = 5 << 10
 	batchFailBytes  = 50 << 10
 	batchPartitions = 10
-	markersMax      = 65535
+	// The number of markers is a [short] in the protocol.
+	markersMax = 65535
 )
 
+// defaultLimits returns l with defaults for zero fields.
 func defaultLimits(l Limits) Limits {
 	l.PreparedBytesMax = cmp.Or(l.PreparedBytesMax, preparedBytesMax)
 	l.BatchWarnBytes = cmp.Or(l.BatchWarnBytes, batchWarnBytes)

@@ -19,12 +19,14 @@ import (
 )
 
 // plan is a statement compiled for a schema. It is immutable, except that it caches the newest schema for which it is
-// valid.
+// valid. Executions share it. Its tables and functions are identified by pointers into the schema: an object that did
+// not change has the same pointer in later schemas.
 type plan struct {
 	text     string
 	keyspace string // for unqualified names
 	stmt     cql.Statement
 
+	// For statements that are not data, authorize computes them at each execution.
 	needs   []auth.Requirement // what an execution needs
 	refused error              // why no client may execute the statement, which only clients with the permissions learn
 
@@ -36,11 +38,14 @@ type plan struct {
 
 	timeout term.Term // of USING TIMEOUT of a TRUNCATE, or nil
 
-	metadata     *Metadata // of the statement's rows, or nil
-	markers      []term.Marker
+	metadata *Metadata // of the statement's rows, or nil
+	// By index.
+	markers []term.Marker
+	// The index of the marker of each partition key column, or nil.
 	partitionKey []uint16
-	tables       []*schema.Table
-	calls        []*schema.Keyspace // whose functions the statement calls
+	// One for each table that the statement names, with duplicates for batches.
+	tables []*schema.Table
+	calls  []*schema.Keyspace // whose functions the statement calls
 	// the newest schema in which all tables and called functions were the same
 	seen atomic.Pointer[schema.Schema]
 }
@@ -50,7 +55,8 @@ func (pl *plan) isData() bool {
 	return pl.modification != nil || pl.selectPlan != nil || pl.batch != nil || pl.explain != nil
 }
 
-// valid reports whether the plan is valid for s.
+// valid reports whether the plan is valid for s. It is called for each execution, so the usual case is one comparison
+// of pointers.
 func (pl *plan) valid(s *schema.Schema) bool {
 	if pl.seen.Load() == s {
 		return true
@@ -63,11 +69,13 @@ func (pl *plan) valid(s *schema.Schema) bool {
 	if pl.callsOthers(s) {
 		return false
 	}
+	// A concurrent call may store another schema for which the plan is valid, too.
 	pl.seen.Store(s)
 	return true
 }
 
-// callsOthers reports whether s has other functions in a keyspace with functions that the plan calls.
+// callsOthers reports whether s has other functions in a keyspace with functions that the plan calls. A change of any
+// function in such a keyspace makes it true, as another overload may now be better.
 func (pl *plan) callsOthers(s *schema.Schema) bool {
 	return slices.ContainsFunc(pl.calls, func(k *schema.Keyspace) bool {
 		now := s.Keyspace(k.Name)
@@ -76,7 +84,8 @@ func (pl *plan) callsOthers(s *schema.Schema) bool {
 }
 
 // outdated reports whether a table of the plan was dropped in s, or has other columns, or whether user-defined
-// functions have changed.
+// functions have changed. Other changes, for example of an option or an index, need a new plan, but no new preparation
+// by clients.
 func (pl *plan) outdated(s *schema.Schema) bool {
 	for _, t := range pl.tables {
 		now := s.Table(t.Keyspace, t.Name)
@@ -87,6 +96,8 @@ func (pl *plan) outdated(s *schema.Schema) bool {
 	return pl.callsOthers(s)
 }
 
+// sameColumn reports whether clients can use a column as before: same name, kind and type. The id distinguishes a
+// column that was dropped and created again.
 func sameColumn(a, b *schema.Column) bool {
 	return a.ID == b.ID && a.Name == b.Name && a.Kind == b.Kind && a.Type.Equal(b.Type) &&
 		a.Type.MarshalClass() == b.Type.MarshalClass()
@@ -100,7 +111,8 @@ func (pl *plan) resultID() []byte {
 	return nil
 }
 
-// table returns the table that a data statement names.
+// table returns the table that a data statement names. keyspace is the keyspace of unqualified names, empty if there is
+// none. The messages are Cassandra's.
 func (p *Processor) table(s *schema.Schema, keyspace string, n cql.QualifiedName) (*schema.Table, error) {
 	if n.Keyspace != "" {
 		keyspace = n.Keyspace
@@ -120,14 +132,15 @@ func (p *Processor) table(s *schema.Schema, keyspace string, n cql.QualifiedName
 	return t, nil
 }
 
-// compiler compiles one statement into a plan.
+// compiler compiles one statement into a plan. It is used by one goroutine, and discarded with the compilation.
 type compiler struct {
 	term.Compiler
 	p    *Processor
 	plan *plan
 }
 
-// compile compiles a parsed statement.
+// compile compiles a parsed statement. A statement that is executed from its syntax tree has a plan without tables.
+// Errors are requests that are invalid for s.
 func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.Statement) (*plan, error) {
 	pl := &plan{text: text, keyspace: keyspace, stmt: stmt}
 	c := &compiler{p: p, plan: pl, Compiler: term.Compiler{
@@ -155,12 +168,14 @@ func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.St
 	if err != nil {
 		return nil, err
 	}
+	// Executing a function needs EXECUTE, known only after its call was resolved.
 	pl.needs = append(pl.needs, permissions.Execute(c.Called)...)
 	if len(c.Markers) > markersMax {
 		return nil, invalid.Errorf("Too many markers(?). %d markers exceed the allowed maximum of %d", len(c.Markers),
 			markersMax)
 	}
 	pl.markers = c.Markers
+	// Statements of a batch on several tables have no common partition key.
 	if len(pl.tables) > 0 && !slices.ContainsFunc(pl.tables, func(t *schema.Table) bool { return t != pl.tables[0] }) {
 		pl.partitionKey = term.PartitionKeyMarkers(pl.tables[0], c.Markers)
 	}
@@ -180,8 +195,8 @@ func (p *Processor) functionsFor(pl *plan) func(*schema.Keyspace, string) []*fun
 	}
 }
 
-// enter sets the compiler's table and keyspace to those of the statement. The keyspace of one statement of a batch
-// does not apply to the names in the next.
+// enter sets the compiler's table and keyspace to those of the statement. The keyspace of one statement of a batch does
+// not apply to the names in the next. Compiling another statement of the batch calls it again.
 func (c *compiler) enter(n cql.QualifiedName) error {
 	t, err := c.p.table(c.Schema, c.plan.keyspace, n)
 	if err != nil {
@@ -203,6 +218,7 @@ func (c *compiler) truncate(stmt *cql.Truncate) (err error) {
 	return err
 }
 
+// read compiles a SELECT and its metadata.
 func (c *compiler) read(stmt *cql.Select) (err error) {
 	if err = c.enter(stmt.Table); err != nil {
 		return err
@@ -213,6 +229,7 @@ func (c *compiler) read(stmt *cql.Select) (err error) {
 	return err
 }
 
+// explain compiles an EXPLAIN, whose rows have columns of their own.
 func (c *compiler) explain(stmt *cql.Explain) (err error) {
 	if err = c.enter(stmt.Select.Table); err != nil {
 		return err
@@ -223,6 +240,8 @@ func (c *compiler) explain(stmt *cql.Explain) (err error) {
 	return err
 }
 
+// modification compiles an INSERT, UPDATE or DELETE, alone or in a batch. The first refusal of a batch is kept for
+// authorize.
 func (c *compiler) modification(stmt cql.Statement) (*write.Modification, error) {
 	n, ok := written(stmt)
 	if !ok {
@@ -231,6 +250,7 @@ func (c *compiler) modification(stmt cql.Statement) (*write.Modification, error)
 	if err := c.enter(n); err != nil {
 		return nil, err
 	}
+	// Markers of all statements of a batch are in one list.
 	m, err := c.p.writer.Compile(&c.Compiler, stmt)
 	if err == nil && c.plan.refused == nil {
 		c.plan.refused = m.Refused
@@ -262,7 +282,8 @@ func (pl *plan) binds() []Column {
 	return out
 }
 
-// values returns the values of a request in the order of the markers.
+// values returns the values of a request in the order of the markers. Named values are matched with the markers of
+// their names; a missing name makes the result too short, which the caller reports.
 func (pl *plan) values(params *Params) []wire.Value {
 	if params.Names == nil {
 		return params.Values
@@ -283,20 +304,23 @@ func (pl *plan) values(params *Params) []wire.Value {
 	return out
 }
 
-// planID identifies a prepared statement.
+// planID identifies a prepared statement. It is the MD5 hash that clients send with EXECUTE.
 type planID [16]byte
 
-// planText identifies a statement by its text and the keyspace of its unqualified names.
+// planText identifies a statement by its text and the keyspace of its unqualified names. Equal texts in different
+// keyspaces have different plans.
 type planText struct{ Keyspace, Text string }
 
-// preparedID returns the id of a prepared statement, which is the same on every node.
+// preparedID returns the id of a prepared statement, which is the same on every node. Cassandra computes it in the same
+// way, so drivers recognize it across nodes.
 func preparedID(keyspace, text string) planID {
 	b := make([]byte, 0, 256)
 	b = append(b, keyspace...)
 	return md5.Sum(append(b, text...)) //nolint:gosec // not a secret
 }
 
-// fullyQualified reports whether every table in a statement is named with its keyspace.
+// fullyQualified reports whether every table in a statement is named with its keyspace. The id of such a statement does
+// not depend on the keyspace in use.
 func fullyQualified(stmt cql.Statement) bool {
 	switch stmt := stmt.(type) {
 	case *cql.Select:

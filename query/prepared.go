@@ -6,14 +6,15 @@ import (
 	"cqld/udf"
 )
 
-// PreparedStatement is a prepared statement as system.prepared_statements shows it.
+// PreparedStatement is a prepared statement as system.prepared_statements shows it. It is a copy.
 type PreparedStatement struct {
 	ID       [16]byte
 	Keyspace string // empty means none
 	Text     string // without secrets
 }
 
-// PreparedStatements returns the cached prepared statements, in no particular order.
+// PreparedStatements returns the cached prepared statements, in no particular order. Secrets, such as passwords in
+// CREATE ROLE, are removed from the texts.
 func (p *Processor) PreparedStatements() []PreparedStatement {
 	var out []PreparedStatement
 	for _, e := range p.prepared.Entries() {
@@ -23,7 +24,7 @@ func (p *Processor) PreparedStatements() []PreparedStatement {
 	return out
 }
 
-// Stats are the statistics of a Processor since it was created.
+// Stats are the statistics of a Processor since it was created. The numbers are not of one instant.
 type Stats struct {
 	RegularExecuted, PreparedExecuted int64 // statements, without those of BATCH messages
 	Prepared                          int64 // statements in the cache

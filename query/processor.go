@@ -22,8 +22,10 @@ import (
 	"cqld/udf"
 )
 
-// Processor executes statements. Its methods are safe for concurrent use, and block until the statement is complete.
+// Processor executes statements. Its methods are safe for concurrent use, and block until the statement is complete. It
+// has no goroutines and needs no Close.
 type Processor struct {
+	// The options, with defaults for zero fields.
 	o             Options
 	services      *execution.Services
 	reader        *read.Reader
@@ -31,17 +33,20 @@ type Processor struct {
 	functions     *function.Library
 	runtime       *udf.Runtime // of user-defined functions
 	userFunctions *userFunctions
-	prepared      *plancache.Cache[planID, plan]
-	texts         *plancache.Cache[planText, plan]
-	traces        traces
-	results       sync.Pool // *Result
+	// Prepared statements by id, and recent texts with their plans. Both evict the least recently used plan.
+	prepared *plancache.Cache[planID, plan]
+	texts    *plancache.Cache[planText, plan]
+	traces   traces
+	// Results that Release has returned.
+	results sync.Pool // *Result
 
 	regularExecuted, preparedExecuted atomic.Int64 // statements, without those of BATCH messages
 }
 
-// New returns a Processor.
+// New returns a Processor. The Processor keeps o.
 func New(o Options) *Processor {
 	o.Limits = defaultLimits(o.Limits)
+	// Without a source of its own, timestamps are hybrid: they never decrease.
 	if o.Timestamps == nil {
 		o.Timestamps = env.NewHLC(o.Clock, 0)
 	}
@@ -55,7 +60,8 @@ func New(o Options) *Processor {
 		functions: function.New(),
 		runtime:   udf.New(udf.Options{Limits: o.FunctionLimits, Now: o.Clock.Now, Memory: o.FunctionMemory}),
 		prepared:  plancache.New[planID, plan](o.Limits.PreparedBytesMax),
-		texts:     plancache.New[planText, plan](textsMax * plancache.PlanBytes * 2),
+		// By count of texts, each with a plan of the usual size.
+		texts: plancache.New[planText, plan](textsMax * plancache.PlanBytes * 2),
 	}
 	p.traces = traces{secret: o.PagingKey, budget: o.TraceBudget}
 	p.userFunctions = newUserFunctions(p.runtime, !o.NoUserFunctions)
@@ -70,9 +76,11 @@ func New(o Options) *Processor {
 	return p
 }
 
-// Query parses and executes text.
+// Query parses and executes text. The plan of a text is cached if it is short, so clients that do not prepare
+// statements are served well, too.
 func (p *Processor) Query(r *request.Request, s *Session, text string, params *Params) (_ *Result, err error) {
 	var pl *plan
+	// pl and err are those at the return, so the deferred call is a closure.
 	defer func() { p.audit(r, s, pl, text, audit.Subject.Executed, err) }()
 	return p.traced(r, params, "Execute CQL3 query", text, nil, func() (_ *Result, err error) {
 		ks, err := p.keyspaceOf(s, params.Keyspace)
@@ -87,6 +95,7 @@ func (p *Processor) Query(r *request.Request, s *Session, text string, params *P
 		if len(values) != len(pl.markers) {
 			return nil, invalid.Errorf("Invalid amount of bind variables")
 		}
+		// A copy: the caller's params are not changed.
 		params := *params
 		params.Values, params.Names = values, nil
 		return p.run(r, s, pl, &params)
@@ -105,12 +114,14 @@ func (p *Processor) keyspaceOf(s *Session, keyspace string) (string, error) {
 	return keyspace, nil
 }
 
-// textPlan returns the plan of a text, from the cache if possible.
+// textPlan returns the plan of a text, from the cache if possible. Plans of definitions are not cached: they are
+// executed once.
 func (p *Processor) textPlan(r *request.Request, keyspace, text string) (*plan, error) {
 	now := p.services.View.Schema()
 	k := planText{Keyspace: keyspace, Text: text}
 	if len(text) <= textKeepMax {
 		if e := p.texts.Get(k); e != nil {
+			// An outdated entry is replaced below.
 			if pl := e.Plan(); pl.valid(now) {
 				return pl, nil
 			}
@@ -129,12 +140,14 @@ func (p *Processor) textPlan(r *request.Request, keyspace, text string) (*plan, 
 }
 
 // parse parses text. It reserves memory for the parser, and returns it except for kept, which the statement and its
-// plan take. Unless it fails, it leaves the end of the computation, with Rest, to the caller.
+// plan take. Unless it fails, it leaves the end of the computation, with Rest, to the caller. Memory is reserved by the
+// length of the text, before the parser allocates anything.
 func parse(r *request.Request, text string) (stmt cql.Statement, kept int, err error) {
 	parsed, kept := cql.ParseBytes(text)
 	if err := r.Grow(parsed); err != nil {
 		return nil, 0, err
 	}
+	// Parsing a long text waits for its turn among the computations of other requests.
 	r.Memory.Work(len(text))
 	if stmt, err = cql.Parse(text); err != nil {
 		r.Memory.Rest()
@@ -143,8 +156,9 @@ func parse(r *request.Request, text string) (stmt cql.Statement, kept int, err e
 	return stmt, kept, err
 }
 
-// Prepare compiles and caches text. The result has KindPrepared. keyspace, unless empty, overrides the session's
-// (v5).
+// Prepare compiles and caches text. The result has KindPrepared. keyspace, unless empty, overrides the session's (v5).
+// Preparing the same text again returns the same id. The cache may evict it at any time, after which clients receive
+// Unprepared and prepare it again.
 func (p *Processor) Prepare(r *request.Request, s *Session, text, keyspace string) (_ *Result, err error) {
 	var pl *plan
 	defer func() { p.audit(r, s, pl, text, audit.Subject.Prepared, err) }()
@@ -169,16 +183,19 @@ func (p *Processor) prepare(r *request.Request, s *Session, text, keyspace strin
 	if err != nil {
 		return nil, nil, err
 	}
+	// As in Cassandra, the keyspace in use is part of the id only if the statement depends on it.
 	id := preparedID("", text)
 	if ks != "" && !fullyQualified(stmt) {
 		id = preparedID(ks, text)
 	}
+	// It would evict all others and not fit even then.
 	if plancache.Size(kept) > p.o.Limits.PreparedBytesMax {
 		return pl, nil, invalid.Errorf("Prepared statement of size %d bytes is larger than allowed maximum of %d bytes",
 			plancache.Size(kept), p.o.Limits.PreparedBytesMax)
 	}
 	e := p.prepared.Put(id, pl, kept, pl.resultID())
 	info := &PreparedInfo{ID: e.Key[:], Binds: pl.binds(), PartitionKey: pl.partitionKey, Result: pl.metadata}
+	// The protocol has empty result metadata for statements without rows.
 	if info.Result == nil {
 		info.Result = newMetadata(nil)
 	}
@@ -189,9 +206,11 @@ func (p *Processor) prepare(r *request.Request, s *Session, text, keyspace strin
 // a statement on a table whose columns changed must be prepared again: clients then receive the new columns of its
 // result and its markers.
 func (p *Processor) preparedPlan(id []byte) (*plancache.Entry[planID, plan], *plan, error) {
+	// Every id has 16 bytes, so another one was never prepared.
 	if len(id) != 16 {
 		return nil, nil, &invalid.Unprepared{ID: append([]byte(nil), id...)}
 	}
+	// A stale entry remains until it is prepared again.
 	e := p.prepared.Get(planID(id))
 	if e == nil || e.Stale() {
 		return nil, nil, &invalid.Unprepared{ID: append([]byte(nil), id...)}
@@ -205,6 +224,7 @@ func (p *Processor) preparedPlan(id []byte) (*plancache.Entry[planID, plan], *pl
 		e.MarkStale()
 		return nil, nil, &invalid.Unprepared{ID: append([]byte(nil), id...)}
 	}
+	// Two goroutines may compile the same plan; the last one remains.
 	pl, err := p.recompile(now, pl)
 	if err != nil {
 		return nil, nil, err
@@ -213,12 +233,14 @@ func (p *Processor) preparedPlan(id []byte) (*plancache.Entry[planID, plan], *pl
 	return e, pl, nil
 }
 
+// recompile compiles a prepared statement for another schema.
 func (p *Processor) recompile(now *schema.Schema, pl *plan) (*plan, error) {
 	return p.compile(now, pl.keyspace, pl.text, pl.stmt)
 }
 
-// Execute executes a prepared statement.
+// Execute executes a prepared statement. Params.Values are by position, or have Names. r.Tracing requests a trace.
 func (p *Processor) Execute(r *request.Request, s *Session, id []byte, params *Params) (_ *Result, err error) {
+	// Before the audit is deferred, so that a failed lookup is audited as well.
 	e, pl, err := p.preparedPlan(id)
 	defer func() { p.audit(r, s, pl, "", audit.Subject.Executed, err) }()
 	if err != nil {
@@ -239,6 +261,7 @@ func (p *Processor) Execute(r *request.Request, s *Session, id []byte, params *P
 	return p.executePlan(r, s, e, pl, params)
 }
 
+// executePlan is Execute without a trace and the audit log.
 func (p *Processor) executePlan(r *request.Request, s *Session, e *plancache.Entry[planID, plan], pl *plan,
 	params *Params) (*Result, error) {
 	if params.Names != nil {
@@ -250,6 +273,7 @@ func (p *Processor) executePlan(r *request.Request, s *Session, e *plancache.Ent
 		return nil, invalid.Errorf("there were %d markers(?) in CQL but %d bound variables", len(pl.markers),
 			len(params.Values))
 	}
+	// Version 5 has the id of the metadata in the request instead, and setMetadata compares it.
 	if s.Version < 5 && params.SkipMetadata && !e.Knows(pl.resultID()) {
 		// The client knows the columns before an ALTER, and some drivers decode rows by these whatever metadata is
 		// sent. As in Cassandra, the statement must be prepared again.
@@ -262,7 +286,8 @@ func (p *Processor) executePlan(r *request.Request, s *Session, e *plancache.Ent
 	return result, err
 }
 
-// authorize returns why the client may not execute a plan, or nil.
+// authorize returns why the client may not execute a plan, or nil. The order of the checks matters: pl.refused would
+// reveal the existence of something to clients without permissions.
 func (p *Processor) authorize(r *request.Request, pl *plan) error {
 	needs := pl.needs
 	if !pl.isData() { // what it needs depends on the current schema
@@ -286,7 +311,7 @@ func (p *Processor) authorize(r *request.Request, pl *plan) error {
 }
 
 // run executes a plan. It checks the permissions at each execution, because they may change after a statement was
-// prepared.
+// prepared. pl must be valid for a recent schema. The number of values was checked by the caller.
 func (p *Processor) run(r *request.Request, s *Session, pl *plan, params *Params) (*Result, error) {
 	if err := p.authorize(r, pl); err != nil {
 		return nil, err
@@ -309,11 +334,13 @@ func (p *Processor) run(r *request.Request, s *Session, pl *plan, params *Params
 	case pl.batch != nil:
 		return p.writeResult(p.writer.ExecuteBatch(r, pl.batch, params))
 	}
+	// A prepared definition applies to the keyspace in which it was prepared.
 	if pl.keyspace != s.Keyspace {
 		in := *s
 		in.Keyspace = pl.keyspace
 		s = &in
 	}
+	// The remaining statements are executed from their syntax tree.
 	switch stmt := pl.stmt.(type) {
 	case *cql.Use:
 		if p.services.View.Schema().Keyspace(stmt.Keyspace) == nil {

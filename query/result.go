@@ -7,6 +7,7 @@ import (
 	"cqld/query/write"
 )
 
+// release returns the buffers before the Result, which it clears.
 func (r *Result) release() {
 	if buffer := r.pooled; buffer != nil {
 		r.pooled, r.Rows = nil, nil
@@ -18,7 +19,8 @@ func (r *Result) release() {
 	}
 }
 
-// newResult returns an empty result of a statement that is executed often. Release returns it to the pool.
+// newResult returns an empty result of a statement that is executed often. Release returns it to the pool. Other
+// results are not pooled: their statements are rare.
 func (p *Processor) newResult(kind ResultKind) *Result {
 	r, ok := p.results.Get().(*Result)
 	if !ok {
@@ -28,7 +30,8 @@ func (p *Processor) newResult(kind ResultKind) *Result {
 	return r
 }
 
-// readResult returns the result of rows that were read. metadata describes them.
+// readResult returns the result of rows that were read. metadata describes them. The buffer of rows belongs to the
+// Result.
 func (p *Processor) readResult(rows *read.Rows, metadata *Metadata, s *Session, params *Params) *Result {
 	r := p.newResult(KindRows)
 	r.RowCount, r.Rows, r.PagingState, r.pooled = rows.Count, rows.Values, rows.PagingState, rows.Buffer
@@ -36,7 +39,8 @@ func (p *Processor) readResult(rows *read.Rows, metadata *Metadata, s *Session, 
 	return r
 }
 
-// writeResult returns the result of a write.
+// writeResult returns the result of a write. Conditional writes have rows: [applied] and, if it is false, the current
+// values.
 func (p *Processor) writeResult(out write.Outcome, err error) (*Result, error) {
 	switch {
 	case err != nil:
@@ -47,14 +51,17 @@ func (p *Processor) writeResult(out write.Outcome, err error) (*Result, error) {
 	return &Result{Kind: KindRows, Metadata: newMetadata(out.Columns), RowCount: out.Count, Rows: out.Values}, nil
 }
 
+// voidResult returns a result without content that is not pooled.
 func voidResult() *Result { return &Result{Kind: KindVoid} }
 
-// newMetadata returns the metadata of rows with these columns.
+// newMetadata returns the metadata of rows with these columns. Plans keep it, because the hash costs more than a
+// small result.
 func newMetadata(columns []Column) *Metadata {
 	return &Metadata{Columns: columns, ID: metadataID(columns)}
 }
 
-// metadataID returns a hash that changes whenever a column's name or type does.
+// metadataID returns a hash that changes whenever a column's name or type does. The separators make concatenations of
+// different columns differ. Clients treat the id as opaque, so it need not equal Cassandra's.
 func metadataID(columns []Column) []byte {
 	h := md5.New() //nolint:gosec // an id, not a secret
 	for i := range columns {
@@ -67,7 +74,8 @@ func metadataID(columns []Column) []byte {
 }
 
 // setMetadata determines which metadata is sent: a client with outdated metadata gets the new one, and a client that
-// knows the current one may request to omit it.
+// knows the current one may request to omit it. Only version 5 has ids of metadata; before it, the flag of the request
+// decides.
 func (r *Result) setMetadata(m *Metadata, s *Session, params *Params) {
 	r.Metadata = m
 	if s.Version >= 5 && params.ResultMetadataID != nil && string(params.ResultMetadataID) != string(m.ID) {

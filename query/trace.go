@@ -16,21 +16,25 @@ import (
 )
 
 // traced executes f, with a trace that it writes afterwards if the client requested one. params are nil for PREPARE.
-// bound are the markers of a prepared statement, whose values the trace shows.
+// bound are the markers of a prepared statement, whose values the trace shows. The trace is written before the result
+// is returned, so that a client which reads it finds it. The result and the error are f's.
 func (p *Processor) traced(r *request.Request, params *Params, what, text string, bound []term.Marker,
 	f func() (*Result, error)) (*Result, error) {
 	if !r.Tracing {
 		return f()
 	}
+	// Redacted before it is shortened: a cut text may no longer be recognized as having a secret.
 	text = shortenTrace(cql.Redact(text))
 	started := p.services.Clock.Now()
 	id := p.traces.id(r.Principal, p.services.IDs.TimeUUID(started.UnixMilli()))
 	t := newTraceRecorder(p.services.Clock, p.services.Executor.NewWaiter(), p.address)
 	if text != "" && bound == nil {
+		// A prepared statement is not parsed now.
 		t.Add(p.services.View.Self(), "Parsing "+text)
 	}
 	r.Trace = t
 	result, err := f()
+	// Later events, of writing the trace, do not belong to it.
 	r.Trace = nil
 	session := traceSession{id: id, what: what, started: started, duration: t.Elapsed(), events: t.Close()}
 	shown := traceParameters{Text: text}
@@ -51,7 +55,8 @@ func (p *Processor) traced(r *request.Request, params *Params, what, text string
 	return result, err
 }
 
-// The statements that write a trace. Clients poll until the session has a duration, so that is written last.
+// The statements that write a trace. Clients poll until the session has a duration, so that is written last. The TTL is
+// one day, as in Cassandra.
 const (
 	insertSession = "INSERT INTO system_traces.sessions (session_id, client, command, coordinator, coordinator_port, " +
 		"parameters, request, started_at) VALUES (?, ?, 'QUERY', ?, ?, ?, ?, ?) USING TTL 86400"
@@ -60,7 +65,7 @@ const (
 	updateDuration = "UPDATE system_traces.sessions USING TTL 86400 SET duration = ? WHERE session_id = ?"
 )
 
-// traceSession is a traced statement.
+// traceSession is a traced statement. It is complete when it is written.
 type traceSession struct {
 	id         [16]byte
 	what       string
@@ -81,7 +86,8 @@ func (s *traceSession) bytes() int {
 	return n
 }
 
-// writeTrace writes a trace. If that fails, the statement does not fail.
+// writeTrace writes a trace. If that fails, the statement does not fail. Events and the session are one unlogged batch
+// at consistency ONE. The statements are executed as texts, so they use the cache of plans.
 func (p *Processor) writeTrace(r *request.Request, s *traceSession) {
 	id := wire.BytesValue(s.id[:])
 	at := p.address(p.services.View.Self())
@@ -93,6 +99,7 @@ func (p *Processor) writeTrace(r *request.Request, s *traceSession) {
 	}
 	add(insertSession, id, inetValue(r.Client.Addr()), inetValue(at.Addr()), intValue(int32(at.Port())),
 		s.parameters, textValue(s.what), wire.BytesValue(wire.AppendInt64(nil, s.started.UnixMilli())))
+	// In steps of 100 ns, the unit of version 1 UUIDs.
 	last := int64(-1)
 	for _, e := range s.events {
 		source := p.address(e.Source)
@@ -113,7 +120,7 @@ func (p *Processor) writeTrace(r *request.Request, s *traceSession) {
 	_, _ = p.writer.ExecuteStatements(own, cql.BatchUnlogged, statements, new(Params))
 }
 
-// address returns the internode address of a node.
+// address returns the internode address of a node. A node that has left the topology is shown with this node's address.
 func (p *Processor) address(id ring.NodeID) netip.AddrPort {
 	if n := p.services.View.Topology().Node(id); n != nil {
 		return n.Internode
@@ -121,6 +128,7 @@ func (p *Processor) address(id ring.NodeID) netip.AddrPort {
 	return p.o.Local
 }
 
+// inetValue returns an address of 4 or 16 bytes, or null.
 func inetValue(a netip.Addr) wire.Value {
 	if !a.IsValid() {
 		return wire.Value{}
@@ -128,5 +136,6 @@ func inetValue(a netip.Addr) wire.Value {
 	return wire.BytesValue(a.Unmap().AsSlice())
 }
 
+// intValue and textValue return values in wire form.
 func intValue(v int32) wire.Value      { return wire.BytesValue(wire.AppendInt32(nil, v)) }
 func textValue(text string) wire.Value { return wire.BytesValue([]byte(text)) }

@@ -14,16 +14,17 @@ import (
 )
 
 const (
-	// boundTextMax is the number of characters of a bound value that a trace shows, as in Cassandra.
+	// traceBoundMax is the number of characters of a bound value that a trace shows, as in Cassandra.
 	traceBoundMax = 1000
-	// parametersBytesMax bounds the statement and the bound values that a session shows, each: a statement may have 16
-	// MiB, and 65,535 values.
+	// traceParametersBytesMax bounds the statement and the bound values that a session shows, each: a statement may
+	// have 16 MiB, and 65,535 values.
 	traceParametersBytesMax = 64 << 10
-	// redacted replaces the values of sensitive columns.
+	// traceRedacted replaces the values of sensitive columns.
 	traceRedacted = "*******"
 )
 
-// traceParameters are what a session shows of its statement.
+// traceParameters are what a session shows of its statement. They are shown in the column parameters of
+// system_traces.sessions.
 type traceParameters struct {
 	Levels   *traceLevels // nil for PREPARE, which has none
 	PageSize int32        // 0 means no pages
@@ -35,7 +36,8 @@ type traceParameters struct {
 // traceLevels are the consistency levels of a statement.
 type traceLevels struct{ Consistency, Serial ring.Consistency }
 
-// Append appends the parameters as a value of the type map<text, text>.
+// Append appends the parameters as a value of the type map<text, text>. The keys are Cassandra's. AppendParts sorts
+// them.
 func (p *traceParameters) Append(dst []byte) ([]byte, error) {
 	var parts [][]byte
 	if p.Levels != nil {
@@ -51,6 +53,7 @@ func (p *traceParameters) Append(dst []byte) ([]byte, error) {
 	left := traceParametersBytesMax
 	for i, m := range p.Bound[:min(len(p.Bound), len(p.Values))] {
 		name, value := fmt.Appendf(nil, "bound_var_%d_%s", i, m.Spec.Name), traceBound(&m.Spec, p.Values[i])
+		// Values beyond the bound are omitted, not cut.
 		if left -= len(name) + len(value); left < 0 {
 			break
 		}
@@ -60,7 +63,8 @@ func (p *traceParameters) Append(dst []byte) ([]byte, error) {
 	return types.NewMap(traceText, traceText, false).AppendParts(dst, parts)
 }
 
-// shortenTrace returns the beginning of a text that is too long for a trace.
+// shortenTrace returns the beginning of a text that is too long for a trace. It may cut within a character, which is
+// then dropped.
 func shortenTrace(traceText string) string {
 	if len(traceText) <= traceParametersBytesMax {
 		return traceText
@@ -68,7 +72,7 @@ func shortenTrace(traceText string) string {
 	return strings.ToValidUTF8(traceText[:traceParametersBytesMax], "") + "..."
 }
 
-// boundText returns a bound value as Cassandra shows it in traces, including the quote after the dots of a long one.
+// traceBound returns a bound value as Cassandra shows it in traces, including the quote after the dots of a long one.
 func traceBound(spec *term.Spec, v wire.Value) []byte {
 	switch v.Kind {
 	case wire.ValueUnset:
@@ -76,6 +80,7 @@ func traceBound(spec *term.Spec, v wire.Value) []byte {
 	case wire.ValueNull:
 		return []byte("null")
 	}
+	// The name of the column decides, since the value does not show what it is.
 	if cql.Sensitive(spec.Name) {
 		return []byte(traceRedacted)
 	}

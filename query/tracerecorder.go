@@ -13,11 +13,12 @@ import (
 )
 
 // traceRecorder collects the events of one statement. It is safe for concurrent use: replicas add events, too. It
-// implements coordinator.Trace.
+// implements coordinator.Trace. A statement has one recorder, from its start to Close.
 type traceRecorder struct {
 	clock   env.Clock
 	address func(ring.NodeID) netip.AddrPort
-	start   time.Duration
+	// By the monotonic clock.
+	start time.Duration
 	// signaled when the last contacted node has replied after the statement's end, or at the time limit
 	settled env.Waiter
 	mu      struct {
@@ -29,7 +30,7 @@ type traceRecorder struct {
 	}
 }
 
-// traceEvent is an event of a statement.
+// traceEvent is an event of a statement. Activity is the text that clients see.
 type traceEvent struct {
 	At       time.Duration // since the statement began, by this node's clock
 	Source   ring.NodeID
@@ -38,9 +39,9 @@ type traceEvent struct {
 }
 
 const (
-	// eventsMax bounds the events of one statement.
+	// traceEventsMax bounds the events of one statement.
 	traceEventsMax = 1000
-	// waitMax is how long the trace of a statement waits for events of replicas for which the statement did not
+	// traceWaitMax is how long the trace of a statement waits for events of replicas for which the statement did not
 	// wait. The client waits as long, so it is short; a live replica replies sooner.
 	traceWaitMax = 100 * time.Millisecond
 )
@@ -51,7 +52,7 @@ func newTraceRecorder(clock env.Clock, waiter env.Waiter, address func(ring.Node
 	return &traceRecorder{clock: clock, address: address, start: clock.Monotonic(), settled: waiter}
 }
 
-// Elapsed returns the time since the statement began.
+// Elapsed returns the time since the statement began. It is also the duration of the session.
 func (t *traceRecorder) Elapsed() time.Duration { return t.clock.Monotonic() - t.start }
 
 // Contact implements coordinator.Trace. The events show the contacts.
@@ -63,7 +64,8 @@ func (t *traceRecorder) Read(coordinator.Reads) {}
 // Detailed implements coordinator.Trace.
 func (t *traceRecorder) Detailed() bool { return true }
 
-// Add implements coordinator.Trace.
+// Add implements coordinator.Trace. The event happens now, at source, which is this node unless the coordinator reports
+// for another.
 func (t *traceRecorder) Add(source ring.NodeID, activity string) {
 	now := t.Elapsed()
 	t.mu.Lock()
@@ -71,19 +73,21 @@ func (t *traceRecorder) Add(source ring.NodeID, activity string) {
 	t.addLocked(traceEvent{now, source, activity, now})
 }
 
+// addLocked adds an event, unless the recorder is closed or full. t.mu is held.
 func (t *traceRecorder) addLocked(e traceEvent) {
 	if !t.mu.closed && len(t.mu.events) < traceEventsMax {
 		t.mu.events = append(t.mu.events, e)
 	}
 }
 
-// AddNode implements coordinator.Trace.
+// AddNode implements coordinator.Trace. node is shown by its address.
 func (t *traceRecorder) AddNode(source ring.NodeID, activity string, node ring.NodeID) {
 	t.Add(source, activity+" /"+t.address(node).String())
 }
 
 // Asked implements coordinator.Trace. The clocks of nodes may differ, so the time of another node's event is computed
-// backwards from the arrival of its reply.
+// backwards from the arrival of its reply. The returned function must be called once, with no events if the node did
+// not reply.
 func (t *traceRecorder) Asked(node ring.NodeID) func([]coordinator.TraceEvent) {
 	t.mu.Lock()
 	t.mu.pending++
@@ -93,6 +97,7 @@ func (t *traceRecorder) Asked(node ring.NodeID) func([]coordinator.TraceEvent) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		for _, e := range events {
+			// The last event is the reply: earlier ones were before it by the difference of their times at the node.
 			before := events[len(events)-1].Elapsed - e.Elapsed
 			t.addLocked(traceEvent{max(now-before, 0), node, e.Activity, e.Elapsed})
 		}
@@ -102,7 +107,7 @@ func (t *traceRecorder) Asked(node ring.NodeID) func([]coordinator.TraceEvent) {
 	}
 }
 
-// settleLocked ends the wait in Close.
+// settleLocked ends the wait in Close. t.mu is held. Only the first call after the wait began signals.
 func (t *traceRecorder) settleLocked() {
 	if t.mu.waiting {
 		t.mu.waiting = false
@@ -110,11 +115,13 @@ func (t *traceRecorder) settleLocked() {
 	}
 }
 
-// Close waits at most waitMax for nodes that have not replied, and returns the events in order.
+// Close waits at most traceWaitMax for nodes that have not replied, and returns the events in order. It must be called
+// once; the events belong to the caller.
 func (t *traceRecorder) Close() []traceEvent {
 	t.mu.Lock()
 	if t.mu.pending > 0 {
 		t.mu.waiting = true
+		// The waiter is released by the last reply or by the timer, and by one of them only (settleLocked).
 		timer := t.clock.After(traceWaitMax, func() {
 			t.mu.Lock()
 			defer t.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 )
 
 // traces decides which traces are stored, and who reads them: a client those of its own role, and all with SELECT on
-// the table.
+// the table. Ids carry the owner, so that no table of owners is needed.
 type traces struct {
 	secret func() []byte        // of the cluster; nil means none
 	budget func(bytes int) bool // nil means no limit
@@ -29,7 +29,7 @@ func (t *traces) id(owner auth.Principal, id [16]byte) [16]byte {
 	return id
 }
 
-// owns reports whether a trace is of a role.
+// owns reports whether a trace is of a role. It is true for a forged id with a probability of 2^-32.
 func (t *traces) owns(owner auth.Principal, id []byte) bool {
 	if len(id) != 16 {
 		return false
@@ -38,6 +38,7 @@ func (t *traces) owns(owner auth.Principal, id []byte) bool {
 	return hmac.Equal(id[n:], t.seal(owner, id[:n]))
 }
 
+// seal returns the code of a role for an id. Nodes with one secret compute the same.
 func (t *traces) seal(owner auth.Principal, id []byte) []byte {
 	var secret []byte
 	if t.secret != nil {
@@ -50,17 +51,18 @@ func (t *traces) seal(owner auth.Principal, id []byte) []byte {
 	return h.Sum(nil)[:sealBytes]
 }
 
-// admit reports whether a trace may be stored.
+// admit reports whether a trace may be stored. A trace that is not stored costs its statement nothing but a warning.
 func (t *traces) admit(s *traceSession) bool {
 	return t.budget == nil || t.budget(s.bytes())
 }
 
-// isTraces reports whether a table has the traces of all roles.
+// isTraces reports whether a table has the traces of all roles. Names of tables are lower case.
 func isTraces(keyspace, name string) bool {
 	return keyspace == "system_traces" && (name == "sessions" || name == "events")
 }
 
-// readsTraces reports whether a requirement is that for a SELECT from a table of traces.
+// readsTraces reports whether a requirement is that for a SELECT from a table of traces. Other statements on these
+// tables, such as DELETE, need the permission as usual.
 func (pl *plan) readsTraces(need auth.Requirement) bool {
 	return need.Permission == auth.Select && need.Resource.Kind == auth.KindTable &&
 		isTraces(need.Resource.Keyspace, need.Resource.Name) &&
@@ -74,6 +76,7 @@ func (p *Processor) visible(r *request.Request, t *schema.Table) (func(key []byt
 	}
 	err := p.services.Executor.Authorize(r, auth.Requirement{Permission: auth.Select,
 		Resource: auth.Table(t.Keyspace, t.Name)})
+	// No error: the client reads everything. Another error: the permissions are not known.
 	if denied := (*auth.Denied)(nil); !errors.As(err, &denied) {
 		return nil, err
 	}

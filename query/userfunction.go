@@ -10,7 +10,8 @@ import (
 	"cqld/udf"
 )
 
-// userFunctions returns user-defined functions in the form of package function.
+// userFunctions returns user-defined functions in the form of package function. It is safe for concurrent use, as the
+// runtime is.
 type userFunctions struct {
 	runtime *udf.Runtime
 	enabled bool
@@ -21,7 +22,8 @@ func newUserFunctions(runtime *udf.Runtime, enabled bool) *userFunctions {
 	return &userFunctions{runtime, enabled}
 }
 
-// Named returns the functions and aggregates of k, which may be nil, with a name.
+// Named returns the functions and aggregates of k, which may be nil, with a name. Each call makes new values of
+// function.Function; Signatures identify the functions.
 func (u *userFunctions) Named(k *schema.Keyspace, name string) []*function.Function {
 	if k == nil || !k.HasFunctions() {
 		return nil
@@ -36,7 +38,8 @@ func (u *userFunctions) Named(k *schema.Keyspace, name string) []*function.Funct
 	return out
 }
 
-// Scalar returns a scalar function. As in Cassandra, it is not called before the statement is executed.
+// Scalar returns a scalar function. As in Cassandra, it is not called before the statement is executed. Volatile, since
+// its result may depend on anything.
 func (u *userFunctions) Scalar(f *schema.Function) *function.Function {
 	return &function.Function{Keyspace: f.Keyspace, Name: f.Name, Args: f.ArgTypes, Returns: f.Returns, Volatile: true,
 		Signatures: []string{f.Signature()},
@@ -50,6 +53,7 @@ func (u *userFunctions) call(env function.Env, f *schema.Function, args [][]byte
 			"user_defined_functions_enabled=true to enable"}
 	}
 	if !f.CalledOnNull {
+		// An empty value of most types is null for functions, as in Cassandra.
 		for i, a := range args {
 			if a == nil || len(a) == 0 && !hasEmpty(f.ArgTypes[i]) {
 				return nil, nil
@@ -57,6 +61,7 @@ func (u *userFunctions) call(env function.Env, f *schema.Function, args [][]byte
 		}
 	}
 	b, warning, err := u.runtime.Call(f, args)
+	// Warnings, such as of a slow call, go to the client. Compilation has no env.
 	if warning != "" && env != nil {
 		env.Warn(warning)
 	}
@@ -77,7 +82,8 @@ func hasEmpty(t *types.Type) bool {
 	return false
 }
 
-// aggregate returns an aggregate of k.
+// aggregate returns an aggregate of k. Both functions of an aggregate need the permission, so their signatures are part
+// of it.
 func (u *userFunctions) aggregate(k *schema.Keyspace, a *schema.Aggregate) *function.Function {
 	state, final := k.StateOf(a), k.FinalOf(a)
 	f := &function.Function{Keyspace: a.Keyspace, Name: a.Name, Args: a.ArgTypes, Returns: a.Returns,
@@ -91,7 +97,7 @@ func (u *userFunctions) aggregate(k *schema.Keyspace, a *schema.Aggregate) *func
 	return f
 }
 
-// accumulator is an aggregation in progress.
+// accumulator is an aggregation in progress. Its state is a value of the state type in wire form; nil is null.
 type accumulator struct {
 	u           *userFunctions
 	env         function.Env
@@ -110,6 +116,7 @@ func (a *accumulator) Add(args [][]byte) error {
 			}
 		}
 	}
+	// The state is the first argument.
 	all := make([][]byte, 0, len(args)+1)
 	next, err := a.u.call(a.env, a.step, append(append(all, a.state), args...))
 	if err != nil {
@@ -119,7 +126,7 @@ func (a *accumulator) Add(args [][]byte) error {
 	return nil
 }
 
-// Result calls the final function.
+// Result calls the final function. It is called for an empty group, too, with the initial state.
 func (a *accumulator) Result() ([]byte, error) {
 	if a.final == nil {
 		return a.state, nil

@@ -7,7 +7,7 @@ import (
 
 // hidden returns the column of a virtual table that a client may not read although it may read the others, or nil: only
 // superusers see hashes of passwords. The rows do not contain it, so that no restriction, function or order depends on
-// it.
+// it. It implements read.Options.Hidden.
 func (p *Processor) hidden(t *schema.Table, client auth.Principal) *schema.Column {
 	if t.Keyspace != "system_auth" || t.Name != "roles" || p.o.Roles != nil && p.o.Roles.IsSuperuser(client) {
 		return nil

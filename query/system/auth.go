@@ -9,11 +9,12 @@ import (
 )
 
 // authRows adds the rows of system_auth. They have Cassandra's form, in which roles and resources are named by their
-// paths in some tables.
+// paths in some tables. Package query hides the hashes of passwords from all clients but superusers.
 func (s *Source) authRows(b *builder) {
 	if s.o.Roles == nil {
 		return
 	}
+	// One snapshot for all rows of the page.
 	d := s.o.Roles()
 	switch b.table.Name {
 	case "identity_to_role":
@@ -34,11 +35,14 @@ func (s *Source) authRows(b *builder) {
 		roleRows(b, d, role)
 	}
 	switch b.table.Name {
+	// Pages of these tables use the order of a cache, since a cluster may have many roles.
 	case "roles", "role_members", "role_permissions", "cidr_permissions": // partitions are roles, by their names
+		// Rows in reverse order cannot be cut at a limit, because the builder adds them ascending.
 		if !b.cmd.Reversed {
 			b.limit = b.cmd.Limits.Rows
 		}
 		s.roleOrder.of(d, d.RoleNames).each(b, add)
+	// Partitions are not roles here, so the rows are sorted after all of them are made.
 	default:
 		for _, name := range d.RoleNames() {
 			add(name)
@@ -46,7 +50,7 @@ func (s *Source) authRows(b *builder) {
 	}
 }
 
-// roleRows adds the rows of one role.
+// roleRows adds the rows of one role. A row whose columns have no values is still a row: it has a liveness.
 func roleRows(b *builder, d *auth.Directory, r *auth.Role) {
 	switch b.table.Name {
 	case "roles":
@@ -65,6 +69,7 @@ func roleRows(b *builder, d *auth.Directory, r *auth.Role) {
 			b.add(values{"role": text(r.Name), "resource": text(g.Resource.Path()),
 				"permissions": texts(permissionNames(g.Permissions))})
 		}
+	// The name of the table has Cassandra's spelling.
 	case "resource_role_permissons_index":
 		for _, g := range d.Grants(r.Name) {
 			b.add(values{"resource": text(g.Resource.Path()), "role": text(r.Name)})
@@ -76,7 +81,7 @@ func roleRows(b *builder, d *auth.Directory, r *auth.Role) {
 	}
 }
 
-// permissionNames returns the names of permissions in the order of a set.
+// permissionNames returns the names of permissions in the order of a set. A set in wire form is sorted.
 func permissionNames(set auth.PermissionSet) []string {
 	var names []string
 	for _, p := range set.List() {
@@ -86,7 +91,8 @@ func permissionNames(set auth.PermissionSet) []string {
 	return names
 }
 
-// cidrSet returns ranges as a set of tuples of an address and a length of its prefix.
+// cidrSet returns ranges as a set of tuples of an address and a length of its prefix. The elements are in wire form,
+// sorted by their bytes.
 func cidrSet(ranges []netip.Prefix) []byte {
 	elements := make([][]byte, len(ranges))
 	for i, p := range ranges {
@@ -95,6 +101,7 @@ func cidrSet(ranges []netip.Prefix) []byte {
 	}
 	slices.SortFunc(elements, slices.Compare)
 	b := wire.AppendInt32(nil, int32(len(elements)))
+	// All addresses of one family have one length, and the length precedes them, so IPv4 comes before IPv6.
 	for _, e := range elements {
 		b = wire.AppendBytes(b, e)
 	}

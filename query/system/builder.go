@@ -13,28 +13,36 @@ import (
 	"cqld/types"
 )
 
-// builder collects the rows of one table.
+// builder collects the rows of one table. It serves one command and is used by one goroutine. After the first error it
+// continues to collect, and yield returns the error.
 type builder struct {
-	table      *schema.Table
-	cmd        *row.ReadCommand
+	table *schema.Table
+	// Rows that cmd does not read may be added, too; the caller removes them.
+	cmd *row.ReadCommand
+	// In the order of the first row of each, sorted by yield.
 	partitions []*row.Partition
-	byKey      map[string]*row.Partition
-	limit      uint32 // rows after which eachTable ends; zero means none
-	read       uint32 // rows added that cmd reads
-	cut        bool   // rows that cmd reads were omitted after those added
-	err        error
+	// By the serialized key.
+	byKey map[string]*row.Partition
+	limit uint32 // rows after which eachTable ends; zero means none
+	read  uint32 // rows added that cmd reads
+	cut   bool   // rows that cmd reads were omitted after those added
+	// The first error, a bug in this package.
+	err error
 }
 
+// newBuilder returns a builder without rows.
 func newBuilder(t *schema.Table, cmd *row.ReadCommand) *builder {
 	return &builder{table: t, cmd: cmd, byKey: map[string]*row.Partition{}}
 }
 
-// readsPartition reports whether the command reads the partition whose only key column has this value.
+// readsPartition reports whether the command reads the partition whose only key column has this value. It saves the
+// work for rows that the command would not return.
 func (b *builder) readsPartition(key string) bool {
 	return b.cmd.ReadsPartition(row.NewPartitionKey([]byte(key)))
 }
 
-// readsPrefix reports whether the command reads rows whose first clustering column has this value.
+// readsPrefix reports whether the command reads rows whose first clustering column has this value. It ignores the
+// partition.
 func (b *builder) readsPrefix(first string) bool {
 	c := b.table.Clustering[0]
 	return b.cmd.ReadsSlice(row.SliceOf(c.Type.AppendOrdered(nil, []byte(first), c.Desc)))
@@ -42,13 +50,15 @@ func (b *builder) readsPrefix(first string) bool {
 
 // eachTable calls f for the tables and views of a keyspace, in the order of their names. The virtual table must be
 // clustered by table name after the keyspace name: eachTable skips tables that the command does not read, and stops
-// when more than b.limit rows were added.
+// when more than b.limit rows were added. A table with more rows than the limit is added as a whole, so a page may be
+// larger.
 func (b *builder) eachTable(k *schema.Keyspace, f func(*schema.Table)) {
 	all := k.Tables()
 	b.eachNamed(nil, len(all), func(i int) string { return all[i].Name }, func(i int) { f(all[i]) })
 }
 
-// eachColumn is eachTable for n columns of a table, whose names are the second component of the clustering.
+// eachColumn is eachTable for n columns of a table, whose names are the second component of the clustering. t's name
+// must precede them in the clustering.
 func (b *builder) eachColumn(t *schema.Table, n int, name func(int) string, f func(int)) {
 	order := make([]int, n)
 	for i := range order {
@@ -59,8 +69,10 @@ func (b *builder) eachColumn(t *schema.Table, n int, name func(int) string, f fu
 }
 
 // eachNamed calls f for those of n elements, ascending by name, that may have rows that the command reads. Their name
-// follows the names before it in the clustering.
+// follows the names before it in the clustering. All tables of system_schema are sorted by name within a keyspace, so a
+// binary search finds the first element, and a page costs its own rows only.
 func (b *builder) eachNamed(before []string, n int, name func(int) string, f func(int)) {
+	// No slice: the command reads no rows.
 	if len(b.cmd.Slices) == 0 {
 		return
 	}
@@ -68,6 +80,7 @@ func (b *builder) eachNamed(before []string, n int, name func(int) string, f fun
 	for i, text := range before {
 		prefix = b.table.Clustering[i].Type.AppendOrdered(prefix, []byte(text), b.table.Clustering[i].Desc)
 	}
+	// outer is the length of the names before; the buffer is reused for each element.
 	c, outer := b.table.Clustering[len(before)], len(prefix)
 	rows := func(i int) row.Slice {
 		prefix = c.Type.AppendOrdered(prefix[:outer], []byte(name(i)), c.Desc)
@@ -76,6 +89,7 @@ func (b *builder) eachNamed(before []string, n int, name func(int) string, f fun
 		return row.Slice{Start: prefix[:end:end], End: prefix}
 	}
 	first, last := b.cmd.Slices[0], b.cmd.Slices[len(b.cmd.Slices)-1]
+	// Slices are ascending and disjoint, so the first one begins the range and the last one ends it.
 	from := sort.Search(n, func(i int) bool { return bytes.Compare(first.Start, rows(i).End) < 0 })
 	for i := from; i < n && !b.cut; i++ {
 		of := rows(i)
@@ -85,17 +99,19 @@ func (b *builder) eachNamed(before []string, n int, name func(int) string, f fun
 		if !b.cmd.ReadsSlice(of) {
 			continue
 		}
+		// The limit is checked before an element, never within one, so that no row of it is lost.
 		if b.cut = b.limit > 0 && b.read > b.limit; !b.cut {
 			f(i)
 		}
 	}
 }
 
-// values contains a row's values in wire form by column name; a missing or nil value is null.
+// values contains a row's values in wire form by column name; a missing or nil value is null. The slices belong to the
+// row afterwards.
 type values map[string][]byte
 
 // add adds a row. A value for a column that the table does not have, or a missing key, is a bug in this package; yield
-// returns it as an error.
+// returns it as an error. Timestamps of rows are 0: generated rows are never compared with written ones.
 func (b *builder) add(v values) {
 	for name := range v {
 		if b.table.Column(name) == nil {
@@ -114,6 +130,7 @@ func (b *builder) add(v values) {
 		r.Clustering = c.Type.AppendOrdered(r.Clustering, v[c.Name], c.Desc)
 	}
 	r.Liveness = row.Liveness{Timestamp: 0}
+	// Virtual tables have no static columns.
 	for _, c := range b.table.Regulars {
 		if value := v[c.Name]; value != nil {
 			r.Cells = appendCells(r.Cells, c, value)
@@ -121,19 +138,21 @@ func (b *builder) add(v values) {
 	}
 	r.Sort()
 	p.Rows = append(p.Rows, *r)
+	// Only rows that the command returns count for the limit.
 	if slices.ContainsFunc(b.cmd.Slices, func(s row.Slice) bool { return s.Contains(r.Clustering) }) &&
 		b.cmd.ReadsPartition(p.Key) {
 		b.read++
 	}
 }
 
+// fail records the first error.
 func (b *builder) fail(format string, args ...any) {
 	if b.err == nil {
 		b.err = fmt.Errorf("system: rows of %s.%s: %s", b.table.Keyspace, b.table.Name, fmt.Sprintf(format, args...))
 	}
 }
 
-// partition returns the partition of a row.
+// partition returns the partition of a row. A key of several columns is a composite, like the key of a stored table.
 func (b *builder) partition(v values) *row.Partition {
 	var key []byte
 	for _, c := range b.table.PartitionKey {
@@ -156,7 +175,8 @@ func (b *builder) partition(v values) *row.Partition {
 	return p
 }
 
-// appendCells appends the cells of a value: one, or one for each element.
+// appendCells appends the cells of a value: one, or one for each element. Elements of a set have their value in the
+// path; a map has the key there. Lists are not among these tables' types.
 func appendCells(cells []row.Cell, c *schema.Column, value []byte) []row.Cell {
 	if !c.Type.MultiCell() {
 		return append(cells, row.Cell{Column: c.ID, Value: value})
@@ -173,7 +193,8 @@ func appendCells(cells []row.Cell, c *schema.Column, value []byte) []row.Cell {
 	return cells
 }
 
-// yield passes the partitions with sorted rows to f. more means that the command reads further rows.
+// yield passes the partitions with sorted rows to f. more means that the command reads further rows. Partitions come in
+// the order of tokens, as from replicas. It must be called once.
 func (b *builder) yield(f func(*row.Partition) bool) (more bool, err error) {
 	if b.err != nil {
 		return false, b.err

@@ -9,7 +9,8 @@ import (
 	"cqld/types/analysis"
 )
 
-// Build is how far an index, or the index of a materialized view, is built on this node.
+// Build is how far an index, or the index of a materialized view, is built on this node. Builds are local: each node
+// builds the entries of its own rows.
 type Build struct {
 	Built bool
 	// Next is the token from which the build continues. Begun means that there is one.
@@ -27,7 +28,7 @@ type Builds struct {
 	Unbuilt func() map[ring.NodeID][]schema.StorageID
 }
 
-// eachView calls f for every materialized view and its base table.
+// eachView calls f for every materialized view and its base table. A view without its base table is omitted.
 func (s *Source) eachView(f func(view, base *schema.Table)) {
 	s.keyspaces(false, func(k *schema.Keyspace) {
 		for _, name := range k.ViewNames() {
@@ -76,6 +77,7 @@ func (s *Source) builtRows(b *builder) {
 }
 
 // buildingRows adds the rows of system.view_builds_in_progress. A node builds an index over all its tokens in one pass.
+// Cassandra divides the ring into ranges and has a row for each; here start and end are the least token.
 func (s *Source) buildingRows(b *builder) {
 	if s.o.Builds.Of == nil {
 		return
@@ -97,7 +99,8 @@ func (s *Source) buildingRows(b *builder) {
 }
 
 // buildStatusRows adds the rows of system_distributed.view_build_status: one for each view and each node that is known
-// to have built it, or to be building it.
+// to have built it, or to be building it. The nodes are asked when the table is read; a node that does not answer has
+// no row.
 func (s *Source) buildStatusRows(b *builder) {
 	if s.o.Builds.Unbuilt == nil {
 		return
@@ -123,7 +126,8 @@ const (
 	UnknownView = "UNKNOWN"
 )
 
-// ViewStatus returns the state of the build of a view on a node. unbuilt is as Builds.Unbuilt returns it.
+// ViewStatus returns the state of the build of a view on a node. unbuilt is as Builds.Unbuilt returns it. A node
+// without tokens has no rows to build.
 func ViewStatus(view *schema.Table, n *ring.Node, unbuilt map[ring.NodeID][]schema.StorageID) string {
 	of, answered := unbuilt[n.ID]
 	if !answered || len(n.Tokens) == 0 {
@@ -137,7 +141,7 @@ func ViewStatus(view *schema.Table, n *ring.Node, unbuilt map[ring.NodeID][]sche
 	return ViewBuilt
 }
 
-// columnIndexRows adds the rows of system_views.sai_column_indexes.
+// columnIndexRows adds the rows of system_views.sai_column_indexes. They are the storage-attached indexes.
 func (s *Source) columnIndexRows(b *builder) {
 	if s.o.Builds.Of == nil {
 		return
@@ -147,6 +151,7 @@ func (s *Source) columnIndexRows(b *builder) {
 		if x.Class != schema.SAI || c == nil {
 			return
 		}
+		// The name that Cassandra shows for an index without an analyzer.
 		analyzer := "NoOpAnalyzer"
 		if a := analysis.Of(x.Class.String(), x.Options); a != nil {
 			analyzer = a.String()
@@ -159,7 +164,8 @@ func (s *Source) columnIndexRows(b *builder) {
 	})
 }
 
-// literal reports whether Cassandra indexes terms of these types as byte strings.
+// literal reports whether Cassandra indexes terms of these types as byte strings. Other terms are compared as numbers
+// or fixed-length values.
 func literal(parts []*types.Type) bool {
 	if len(parts) != 1 {
 		return true // an entry of a map

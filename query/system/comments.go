@@ -6,18 +6,21 @@ import (
 	"cqld/schema"
 )
 
-// annotations read the comments, or the security labels, of the objects of a keyspace. An empty text means none.
+// annotations read the comments, or the security labels, of the objects of a keyspace. An empty text means none. One
+// function fills both tables, because they differ in the text that they show only.
 type annotations struct {
 	keyspace func(k *schema.Keyspace, typeName, field string) string
 	table    func(*schema.Table) string
 	column   func(*schema.Column) string
 }
 
+// commentsOf reads what COMMENT ON has set. A table's comment is one of its options.
 func commentsOf() annotations {
 	return annotations{(*schema.Keyspace).Comment, func(t *schema.Table) string { return t.Options.Comment },
 		(*schema.Column).Comment}
 }
 
+// labelsOf reads what SECURITY LABEL has set.
 func labelsOf() annotations {
 	return annotations{(*schema.Keyspace).Label, func(t *schema.Table) string { return t.Options.Label },
 		(*schema.Column).Label}
@@ -26,6 +29,7 @@ func labelsOf() annotations {
 // commentRows adds the rows of system_views.schema_comments or schema_security_labels. Views have neither.
 func (s *Source) commentRows(b *builder, column string, of annotations) {
 	s.keyspaces(false, func(k *schema.Keyspace) {
+		// The four name columns are the clustering, so a part that an object does not have is empty and not null.
 		add := func(object, value string, parts values) {
 			if value == "" {
 				return

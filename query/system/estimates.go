@@ -7,7 +7,8 @@ import (
 	"cqld/schema"
 )
 
-// Estimate contains the approximate number and size of a table's partitions on this node.
+// Estimate contains the approximate number and size of a table's partitions on this node. Both are approximations from
+// samples.
 type Estimate struct {
 	MeanBytes  int64
 	Partitions func(ring.Range) int64 // in a range that this node holds
@@ -42,6 +43,7 @@ func (s *Source) estimateRows(b *builder, typed bool) {
 	}
 }
 
+// tableEstimate adds the rows of one table.
 func (s *Source) tableEstimate(b *builder, def *schema.Table, pieces []ring.RangeReplicas, t *ring.Topology,
 	self ring.NodeID, typed bool) {
 	estimate := s.o.Estimate(def)
@@ -56,17 +58,20 @@ func (s *Source) tableEstimate(b *builder, def *schema.Table, pieces []ring.Rang
 		}
 		b.add(v)
 	}
+	// Pieces are the ranges of the ring with one set of replicas each.
 	for _, p := range pieces {
 		if typed && len(p.Replicas.Natural) > 0 && p.Replicas.Natural[0] == self {
 			add(primaryRanges, p.Range)
 		}
+		// size_estimates has the ranges of the local datacenter only, as Cassandra.
 		if firstLocal(t, p.Replicas.Natural, self) {
 			add(localPrimaryRanges, p.Range)
 		}
 	}
 }
 
-// firstLocal reports whether self is the first of the replicas in its data center.
+// firstLocal reports whether self is the first of the replicas in its data center. replicas are in the order of the
+// strategy.
 func firstLocal(t *ring.Topology, replicas []ring.NodeID, self ring.NodeID) bool {
 	own := t.Node(self)
 	if own == nil {

@@ -8,7 +8,9 @@ import (
 	"cqld/ring"
 )
 
-// Figures are the measurements of a node that system_views shows. A nil function means that its table is empty.
+// Figures are the measurements of a node that system_views shows. A nil function means that its table is empty. The
+// functions are called when a table is read and must be safe for concurrent use. cqld has no statistics for other
+// columns of Cassandra's tables, which are null or 0.
 type Figures struct {
 	Caches  func() []Cache
 	Hints   func() []PendingHints
@@ -21,14 +23,15 @@ type Figures struct {
 	Snapshots  func() []Snapshot
 }
 
-// Cache is a cache in system_views.caches.
+// Cache is a cache in system_views.caches. Bytes and Max are bytes in use and capacity.
 type Cache struct {
 	Name                string
 	Entries, Bytes, Max int64
 	Requests, Hits      int64
 }
 
-// PendingHints are the hints for another node in system_views.pending_hints.
+// PendingHints are the hints for another node in system_views.pending_hints. Records are the mutations that wait.
+// Address is where hints are sent.
 type PendingHints struct {
 	Node    *ring.Node
 	Address netip.AddrPort
@@ -36,21 +39,24 @@ type PendingHints struct {
 	Records int
 }
 
-// Pool is a bounded pool of requests in system_views.thread_pools.
+// Pool is a bounded pool of requests in system_views.thread_pools. The numbers are current, except Completed and
+// Refused, which count since the node started.
 type Pool struct {
 	Name                       string
 	Active, ActiveMax, Pending int64
 	Completed, Refused         int64
 }
 
-// Query is a request that is being executed, in system_views.queries.
+// Query is a request that is being executed, in system_views.queries. Queued is the time before the execution began,
+// Running the time since.
 type Query struct {
 	ThreadID        string
 	Queued, Running time.Duration
 	Task            string
 }
 
-// TableFigures are the size of a table on this node and the statistics of its requests since the node started.
+// TableFigures are the size of a table on this node and the statistics of its requests since the node started. Bytes
+// are on disk. Latencies are of requests that this node coordinated, and of commands that it executed as a replica.
 type TableFigures struct {
 	Keyspace, Table                                    string
 	Bytes                                              int64
@@ -59,7 +65,7 @@ type TableFigures struct {
 	Rows, Tombstones                                   histogram.CountPercentiles // of each read and scan
 }
 
-// PreparedStatement is a statement that a client has prepared on this node.
+// PreparedStatement is a statement that a client has prepared on this node. ID is the id that PREPARE returned.
 type PreparedStatement struct {
 	ID       [16]byte
 	Keyspace string // empty means none
@@ -67,19 +73,21 @@ type PreparedStatement struct {
 }
 
 // StatementFigures count the statements that this node has executed, in system_views.cql_metrics and batch_metrics.
+// They count since the node started, except PreparedCached, which is the present number.
 type StatementFigures struct {
 	Regular, Prepared            int64 // executed statements, without those of BATCH messages
 	PreparedCached, Evicted      int64
 	Logged, Unlogged, OfCounters histogram.CountPercentiles // partitions of batches
 }
 
-// Snapshot is a table of a snapshot, in system_views.snapshots.
+// Snapshot is a table of a snapshot, in system_views.snapshots. A zero Created is unknown.
 type Snapshot struct {
 	Name, Keyspace, Table string
 	Created               time.Time
 }
 
-// figureRows adds the rows of a table of Figures.
+// figureRows adds the rows of a table of Figures. The name of the table decides; a table whose function is missing has
+// no rows.
 func (s *Source) figureRows(b *builder) {
 	f := &s.o.Figures
 	switch {
@@ -88,6 +96,7 @@ func (s *Source) figureRows(b *builder) {
 			row := values{"name": text(c.Name), "capacity_bytes": bigint(c.Max),
 				"entry_count": integer(int32(c.Entries)),
 				"hit_count":   bigint(c.Hits), "request_count": bigint(c.Requests), "size_bytes": bigint(c.Bytes)}
+			// Without requests there is no ratio.
 			if c.Requests > 0 {
 				row["hit_ratio"] = double(float64(c.Hits) / float64(c.Requests))
 			}
@@ -102,13 +111,15 @@ func (s *Source) figureRows(b *builder) {
 			b.add(values{"host_id": uuid(h.Node.Host), "address": inet(h.Address.Addr()),
 				"port": integer(int32(h.Address.Port())),
 				"dc":   text(h.Node.Datacenter), "rack": text(h.Node.Rack), "status": text(status),
+				// Hints are records here and not files; the column has Cassandra's name.
 				"files": integer(int32(h.Records))})
 		}
 	case b.table.Name == "thread_pools" && f.Pools != nil:
 		for _, p := range f.Pools() {
 			b.add(values{"name": text(p.Name), "active_tasks": integer(int32(p.Active)),
 				"active_tasks_limit": integer(int32(p.ActiveMax)),
-				"blocked_tasks":      bigint(0), "blocked_tasks_all_time": bigint(p.Refused),
+				// Requests over the limit are refused and not blocked, so the current number is always 0.
+				"blocked_tasks": bigint(0), "blocked_tasks_all_time": bigint(p.Refused),
 				"completed_tasks": bigint(p.Completed),
 				"pending_tasks":   integer(int32(p.Pending))})
 		}
@@ -128,12 +139,13 @@ func (s *Source) figureRows(b *builder) {
 				"created_at": timestampOrNull(x.Created),
 				"ephemeral":  boolean(false)})
 		}
+	// The remaining tables have a row for each table.
 	case f.Tables != nil:
 		s.tableRows(b, f.Tables())
 	}
 }
 
-// preparedRows adds the rows of system.prepared_statements.
+// preparedRows adds the rows of system.prepared_statements. Secrets have been removed from the texts.
 func (s *Source) preparedRows(b *builder) {
 	if s.o.Figures.Prepared == nil {
 		return
@@ -147,6 +159,7 @@ func (s *Source) preparedRows(b *builder) {
 	}
 }
 
+// statementRows adds the rows of cql_metrics: one for each number.
 func statementRows(b *builder, f StatementFigures) {
 	ratio := 0.0
 	if all := f.Prepared + f.Regular; all > 0 {
@@ -160,6 +173,7 @@ func statementRows(b *builder, f StatementFigures) {
 	}
 }
 
+// batchRows adds the rows of batch_metrics, one for each kind of batch.
 func batchRows(b *builder, f StatementFigures) {
 	for name, p := range map[string]*histogram.CountPercentiles{"logged": &f.Logged, "unlogged": &f.Unlogged,
 		"counter": &f.OfCounters} {
@@ -171,12 +185,14 @@ func batchRows(b *builder, f StatementFigures) {
 
 const mebibyte = 1 << 20
 
+// tableRows adds a row for each table of the node.
 func (s *Source) tableRows(b *builder, tables []TableFigures) {
 	for i := range tables {
 		t := &tables[i]
 		row := values{}
 		switch b.table.Name {
 		case "disk_usage":
+			// Rounded up: a table with data is not shown as empty.
 			row["mebibytes"] = bigint((t.Bytes + mebibyte - 1) / mebibyte)
 		case "coordinator_read_latency":
 			row = latencies(&t.CoordinatorRead)
@@ -200,7 +216,7 @@ func (s *Source) tableRows(b *builder, tables []TableFigures) {
 	}
 }
 
-// latencies returns the columns of a table of latencies.
+// latencies returns the columns of a table of latencies. Times are in milliseconds, with a fraction.
 func latencies(s *histogram.TimerSummary) values {
 	milliseconds := func(d time.Duration) []byte { return double(float64(d) / float64(time.Millisecond)) }
 	return values{"count": bigint(s.Count), "max_ms": milliseconds(s.Latency.Max),
@@ -208,7 +224,7 @@ func latencies(s *histogram.TimerSummary) values {
 		"p99th_ms": milliseconds(s.Latency.P99), "per_second": double(s.PerSecond)}
 }
 
-// numbers returns the columns of a table of numbers per read.
+// numbers returns the columns of a table of numbers per read. The percentiles are estimates of a histogram.
 func numbers(p *histogram.CountPercentiles) values {
 	return values{"count": bigint(p.Count), "max": double(float64(p.Most)), "p50th": double(float64(p.P50)),
 		"p99th": double(float64(p.P99))}

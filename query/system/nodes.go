@@ -7,7 +7,8 @@ import (
 	"cqld/ring"
 )
 
-// localRow adds the row of system.local: this node. There is none before the node is a member.
+// localRow adds the row of system.local: this node. There is none before the node is a member. Drivers read it for the
+// data center and the tokens of the node to which they are connected.
 func (s *Source) localRow(b *builder) {
 	self := s.o.View.Topology().Node(s.o.View.Self())
 	if self == nil {
@@ -36,6 +37,7 @@ func (s *Source) localRow(b *builder) {
 	})
 }
 
+// bootstrapped returns Cassandra's name of a node's state.
 func bootstrapped(n *ring.Node) string {
 	switch n.State {
 	case ring.Joining:
@@ -52,6 +54,7 @@ func bootstrapped(n *ring.Node) string {
 func (s *Source) peerRows(b *builder, v2 bool) {
 	addresses := map[netip.Addr]bool{}
 	for _, n := range s.o.View.Topology().Nodes() {
+		// A joining node owns no data yet, and drivers must not connect to it.
 		if n.ID == s.o.View.Self() || n.State == ring.Joining || len(n.Tokens) == 0 || !n.Native.IsValid() {
 			continue
 		}
@@ -60,6 +63,8 @@ func (s *Source) peerRows(b *builder, v2 bool) {
 			continue
 		}
 		addresses[n.Internode.Addr()] = true
+		// schema_version is the version that the peer has confirmed; drivers compare it with the version in
+		// system.local.
 		v := values{
 			"peer":            inet(n.Internode.Addr()),
 			"data_center":     text(n.Datacenter),
@@ -80,7 +85,7 @@ func (s *Source) peerRows(b *builder, v2 bool) {
 	}
 }
 
-// tokens returns the decimal tokens of a node, sorted as text.
+// tokens returns the decimal tokens of a node, sorted as text. They are a set of texts, so their order is not numeric.
 func tokens(n *ring.Node) []byte {
 	list := make([]string, len(n.Tokens))
 	for i, t := range n.Tokens {

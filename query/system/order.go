@@ -8,19 +8,21 @@ import (
 )
 
 // keyOrder caches the partition keys of one snapshot's elements in partition order. Every page of a scan uses the
-// order; sorting all keys for each page would make the scan quadratic. It is safe for concurrent use.
+// order; sorting all keys for each page would make the scan quadratic. It is safe for concurrent use. The zero value is
+// empty. Only the last snapshot is kept: pages of an older one sort again.
 type keyOrder[Snapshot comparable] struct {
 	last atomic.Pointer[orderedKeys[Snapshot]]
 }
 
-// orderedKeys is immutable.
+// orderedKeys is immutable. It may be used by several goroutines at once.
 type orderedKeys[Snapshot comparable] struct {
 	snapshot Snapshot
 	names    []string
 	keys     []row.PartitionKey // of the names
 }
 
-// of returns the order for a snapshot, which is immutable. names lists its elements in any order.
+// of returns the order for a snapshot, which is immutable. names lists its elements in any order. Concurrent calls for
+// a new snapshot may both sort; either result is correct.
 func (o *keyOrder[Snapshot]) of(snapshot Snapshot, names func() []string) *orderedKeys[Snapshot] {
 	if last := o.last.Load(); last != nil && last.snapshot == snapshot {
 		return last
@@ -40,7 +42,7 @@ func (o *keyOrder[Snapshot]) of(snapshot Snapshot, names func() []string) *order
 }
 
 // each calls add for the names whose partitions the command reads, in their order, until more than b.limit rows were
-// added.
+// added. Names after that are cut, and b reports further rows.
 func (o *orderedKeys[Snapshot]) each(b *builder, add func(name string)) {
 	for i, name := range o.names {
 		if !b.cmd.ReadsPartition(o.keys[i]) {

@@ -13,7 +13,8 @@ import (
 	"cqld/types"
 )
 
-// keyspaces calls f for every keyspace that is virtual in Cassandra, or for every other one.
+// keyspaces calls f for every keyspace that is virtual in Cassandra, or for every other one. The keyspaces come in the
+// order of their names.
 func (s *Source) keyspaces(virtual bool, f func(*schema.Keyspace)) {
 	now := s.o.View.Schema()
 	for _, name := range now.KeyspaceNames() {
@@ -35,7 +36,8 @@ func (s *Source) schemaRows(b *builder) {
 	}).each(b, func(name string) { s.keyspaceRows(b, now.Keyspace(name)) })
 }
 
-// keyspaceRows adds the rows of system_schema about one keyspace.
+// keyspaceRows adds the rows of system_schema about one keyspace. Rows are added in the order of the clustering, for
+// the limit of b.
 func (s *Source) keyspaceRows(b *builder, k *schema.Keyspace) {
 	switch b.table.Name {
 	case "keyspaces":
@@ -82,25 +84,27 @@ func replicationMap(r ring.Replication) map[string]string {
 }
 
 // tableValues returns a table's options. An option that Cassandra 4 does not have is null if it has the default value:
-// drivers interpret null as the default.
+// drivers interpret null as the default. The flags contain compound, and others for COMPACT STORAGE.
 func tableValues(t *schema.Table) values {
 	v := optionValues(t)
 	v["table_name"], v["flags"] = text(t.Name), texts(t.Flags())
 	return v
 }
 
-// optionValues returns the options of a table or of a view.
+// optionValues returns the options of a table or of a view. The columns of both tables are the same, except for names
+// and the definition of a view.
 func optionValues(t *schema.Table) values {
 	o := &t.Options
 	v := values{
-		"keyspace_name":               text(t.Keyspace),
-		"additional_write_policy":     text(o.AdditionalWritePolicy),
-		"bloom_filter_fp_chance":      double(o.BloomFilterFPChance),
-		"caching":                     textMap(o.Caching),
-		"comment":                     text(o.Comment),
-		"compaction":                  textMap(o.Compaction),
-		"compression":                 textMap(o.Compression),
-		"crc_check_chance":            double(o.CRCCheckChance),
+		"keyspace_name":           text(t.Keyspace),
+		"additional_write_policy": text(o.AdditionalWritePolicy),
+		"bloom_filter_fp_chance":  double(o.BloomFilterFPChance),
+		"caching":                 textMap(o.Caching),
+		"comment":                 text(o.Comment),
+		"compaction":              textMap(o.Compaction),
+		"compression":             textMap(o.Compression),
+		"crc_check_chance":        double(o.CRCCheckChance),
+		// Options that Cassandra 4 has removed, but whose columns exist: 0.
 		"dclocal_read_repair_chance":  double(0),
 		"default_time_to_live":        integer(o.DefaultTTL),
 		"extensions":                  blobMap(o.Extensions),
@@ -113,6 +117,7 @@ func optionValues(t *schema.Table) values {
 		"read_repair_chance":          double(0),
 		"speculative_retry":           text(o.SpeculativeRetry),
 	}
+	// A value other than the default is shown.
 	if !o.AllowAutoSnapshot {
 		v["allow_auto_snapshot"] = boolean(false)
 	}
@@ -128,6 +133,7 @@ func optionValues(t *schema.Table) values {
 	return v
 }
 
+// blobMap returns a map of text to blob, sorted by key.
 func blobMap(m map[string][]byte) []byte {
 	b := wire.AppendInt32(nil, int32(len(m)))
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -137,7 +143,7 @@ func blobMap(m map[string][]byte) []byte {
 	return b
 }
 
-// viewValues returns the definition of a view.
+// viewValues returns the definition of a view. The WHERE clause is null while the base table is not known.
 func (s *Source) viewValues(t *schema.Table) values {
 	v := optionValues(t)
 	v["view_name"], v["base_table_name"], v["base_table_id"] = text(t.Name), text(t.View.Base), uuid(t.View.BaseID)
@@ -148,10 +154,13 @@ func (s *Source) viewValues(t *schema.Table) values {
 	return v
 }
 
+// columnRows adds the columns of the tables and views of a keyspace.
 func columnRows(b *builder, k *schema.Keyspace) {
 	b.eachTable(k, func(t *schema.Table) {
+		// Columns in their stored form: COMPACT STORAGE shows the columns of Thrift.
 		columns := t.StoredColumns()
 		b.eachColumn(t, len(columns), func(i int) string { return columns[i].Name }, func(i int) {
+			// none is the order of columns that are not clustering columns.
 			c, order := columns[i], "none"
 			if c.Kind == schema.Clustering {
 				order = "asc"
@@ -166,12 +175,14 @@ func columnRows(b *builder, k *schema.Keyspace) {
 	})
 }
 
+// maskRows adds a row for each masked column, with the constant arguments of its function.
 func maskRows(b *builder, k *schema.Keyspace) {
 	b.eachTable(k, func(table *schema.Table) {
 		for _, c := range table.Columns() {
 			if c.Mask == nil {
 				continue
 			}
+			// Three parallel lists: whether an argument is null, its type, and its value as a literal.
 			nulls, shown, classes := wire.AppendInt32(nil, int32(len(c.Mask.Args))), []string{}, []string{}
 			for i, t := range mask.ArgumentTypes(c) {
 				v := c.Mask.Args[i]
@@ -202,6 +213,7 @@ func constraintRows(b *builder, k *schema.Keyspace) {
 	})
 }
 
+// droppedRows adds dropped columns, whose cells are ignored up to dropped_time, in milliseconds.
 func droppedRows(b *builder, k *schema.Keyspace) {
 	b.eachTable(k, func(t *schema.Table) {
 		if t.View != nil {
@@ -215,6 +227,7 @@ func droppedRows(b *builder, k *schema.Keyspace) {
 	})
 }
 
+// typeRows adds the user-defined types of a keyspace.
 func typeRows(b *builder, k *schema.Keyspace) {
 	names := k.TypeNames()
 	b.eachNamed(nil, len(names), func(i int) string { return names[i] }, func(i int) {
@@ -228,7 +241,8 @@ func typeRows(b *builder, k *schema.Keyspace) {
 	})
 }
 
-// virtualSchemaRows adds the rows of system_virtual_schema.
+// virtualSchemaRows adds the rows of system_virtual_schema. They are the keyspaces that are virtual in Cassandra;
+// system_schema contains the others.
 func (s *Source) virtualSchemaRows(b *builder) {
 	s.keyspaces(true, func(k *schema.Keyspace) {
 		switch b.table.Name {
@@ -245,6 +259,7 @@ func (s *Source) virtualSchemaRows(b *builder) {
 	})
 }
 
+// indexRows adds the secondary indexes of a keyspace.
 func indexRows(b *builder, k *schema.Keyspace) {
 	b.eachTable(k, func(t *schema.Table) {
 		all := t.Indexes()
@@ -265,6 +280,7 @@ func typeTexts(list []*types.Type) []string {
 	return texts
 }
 
+// functionRows adds the user-defined functions of a keyspace.
 func functionRows(b *builder, k *schema.Keyspace) {
 	eachOverloaded(b, k.Functions(), func(f *schema.Function) string { return f.Name }, func(f *schema.Function) {
 		b.add(values{"keyspace_name": text(k.Name), "function_name": text(f.Name),
@@ -274,6 +290,7 @@ func functionRows(b *builder, k *schema.Keyspace) {
 	})
 }
 
+// aggregateRows adds the user-defined aggregates of a keyspace.
 func aggregateRows(b *builder, k *schema.Keyspace) {
 	eachOverloaded(b, k.Aggregates(), func(a *schema.Aggregate) string { return a.Name }, func(a *schema.Aggregate) {
 		v := values{"keyspace_name": text(k.Name), "aggregate_name": text(a.Name),
@@ -284,6 +301,7 @@ func aggregateRows(b *builder, k *schema.Keyspace) {
 			v["final_func"] = text(a.FinalFunction)
 		}
 		if a.Initial != nil {
+			// As a CQL literal, from which DESCRIBE is made.
 			v["initcond"] = text(string(a.StateType.AppendLiteral(nil, a.Initial)))
 		}
 		b.add(v)
@@ -291,7 +309,8 @@ func aggregateRows(b *builder, k *schema.Keyspace) {
 }
 
 // eachOverloaded calls add for the elements whose rows the command may read. Those with one name are added together:
-// the order of signatures need not be the order of the clustering, and after a cut among them a row could be lost.
+// the order of signatures need not be the order of the clustering, and after a cut among them a row could be lost. It
+// sorts all, which must be the caller's.
 func eachOverloaded[E any](b *builder, all []E, name func(E) string, add func(E)) {
 	slices.SortStableFunc(all, func(x, y E) int { return strings.Compare(name(x), name(y)) })
 	var starts []int // of the elements with one name

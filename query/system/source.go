@@ -12,7 +12,7 @@ import (
 
 // The versions that this server reports. Drivers choose the tables and the syntax by the release: it must be at least
 // 4.0 for peers_v2, virtual tables and server-side DESCRIBE. cqlsh warns if the release differs from the one for which
-// it was built (6.2.2: 5.0.0).
+// it was built (6.2.2: 5.0.0). They are not the version of cqld.
 const (
 	ReleaseVersion  = "5.0.0"
 	CQLVersion      = "3.4.7"
@@ -20,7 +20,8 @@ const (
 	Partitioner     = "org.apache.cassandra.dht.Murmur3Partitioner"
 )
 
-// View provides the snapshots from which rows are generated.
+// View provides the snapshots from which rows are generated. Each snapshot is immutable. Two of them may be of
+// different times.
 type View interface {
 	Self() ring.NodeID
 	Schema() *schema.Schema
@@ -29,7 +30,8 @@ type View interface {
 	SchemaVersion(ring.NodeID) schema.UUID
 }
 
-// Client is a connection in system_views.clients.
+// Client is a connection in system_views.clients. Stage and Options are as the protocol defines them; DRIVER_NAME and
+// DRIVER_VERSION are shown in columns.
 type Client struct {
 	Address         netip.AddrPort
 	Hostname        string // empty means the address
@@ -44,7 +46,8 @@ type Client struct {
 	TLSCipher       string
 }
 
-// Job describes long-running work, for system_views.jobs.
+// Job describes long-running work, for system_views.jobs. The state and the kind have the words of the commands for
+// jobs.
 type Job struct {
 	ID, Kind, Target, State string
 	Phase, Error            string // empty means none
@@ -56,7 +59,8 @@ type Job struct {
 	Created, Began, Ended   time.Time // zero means not yet
 }
 
-// Options are the dependencies of a Source.
+// Options are the dependencies of a Source. View must be set. Functions are called for each read of their tables and
+// must be safe for concurrent use.
 type Options struct {
 	View        View
 	ClusterName string
@@ -75,7 +79,8 @@ type Options struct {
 	Settings func() map[string]string
 }
 
-// Source generates rows. It is safe for concurrent use.
+// Source generates rows. It is safe for concurrent use. It keeps no rows: each command generates them from the current
+// state, so that two pages may show different states.
 type Source struct {
 	o             Options
 	keyspaceOrder keyOrder[*schema.Schema]
@@ -85,7 +90,8 @@ type Source struct {
 // New returns a Source.
 func New(o Options) *Source { return &Source{o: o} }
 
-// Serves reports whether this package generates the rows of t.
+// Serves reports whether this package generates the rows of t. It does not generate other tables of system_distributed:
+// they are stored.
 func (s *Source) Serves(t *schema.Table) bool {
 	return t.Virtual || t.Keyspace == "system_auth" || t.Keyspace == "system_distributed" &&
 		t.Name == "view_build_status"
@@ -93,7 +99,8 @@ func (s *Source) Serves(t *schema.Table) bool {
 
 // Partitions yields the partitions of t until yield returns false. It includes all rows that cmd reads, and omits the
 // rows of other tables from the estimates, because each estimate reads samples of the table's data. more means that it
-// omits rows of system_schema after those that it yields.
+// omits rows of system_schema after those that it yields. The rows of a partition are sorted. The caller applies
+// slices, limits and filters. A Partition belongs to yield's caller after the call.
 func (s *Source) Partitions(t *schema.Table, cmd *row.ReadCommand, yield func(*row.Partition) bool) (more bool,
 	err error) {
 	b := newBuilder(t, cmd)
@@ -114,6 +121,7 @@ func (s *Source) Partitions(t *schema.Table, cmd *row.ReadCommand, yield func(*r
 	return b.yield(yield)
 }
 
+// systemRows adds the rows of a table of the keyspace system. Its other tables are empty.
 func (s *Source) systemRows(b *builder) {
 	switch b.table.Name {
 	case "IndexInfo":

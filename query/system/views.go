@@ -2,7 +2,7 @@ package system
 
 import "time"
 
-// viewRows adds the rows of system_views.
+// viewRows adds the rows of system_views. The default are the tables of measurements.
 func (s *Source) viewRows(b *builder) {
 	switch b.table.Name {
 	case "clients":
@@ -22,6 +22,7 @@ func (s *Source) viewRows(b *builder) {
 	}
 }
 
+// clientRows adds a row for each connection of this node. Cassandra's values stand in for unknown ones.
 func (s *Source) clientRows(b *builder) {
 	if s.o.Clients == nil {
 		return
@@ -55,6 +56,7 @@ func (s *Source) clientRows(b *builder) {
 	}
 }
 
+// settingRows adds a row for each setting.
 func (s *Source) settingRows(b *builder) {
 	if s.o.Settings == nil {
 		return
@@ -64,6 +66,7 @@ func (s *Source) settingRows(b *builder) {
 	}
 }
 
+// jobRows adds a row for each job; the table is an extension of cqld.
 func (s *Source) jobRows(b *builder) {
 	if s.o.Jobs == nil {
 		return
@@ -84,6 +87,7 @@ func (s *Source) jobRows(b *builder) {
 			"target":     text(j.Target),
 			"unit":       text(j.Unit),
 		}
+		// Without a total, there is no ratio.
 		if j.Total > 0 {
 			row["total"] = bigint(j.Total)
 			row["completion_ratio"] = double(float64(j.Done) / float64(j.Total))

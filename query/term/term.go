@@ -58,8 +58,7 @@ type MarkerTerm struct {
 }
 
 // Eval returns the value bound to the marker, checked against its type and in canonical form: clients may send the
-// elements of sets and the entries of maps in any order and repeatedly. A value that is already in canonical form is
-// not copied. Null and unset are returned as they are.
+// elements of sets and the entries of maps in any order and repeatedly. Null and unset are returned as they are.
 func (t *MarkerTerm) Eval(s *Scope) (wire.Value, error) {
 	v := s.Values[t.Index]
 	if v.Kind == wire.ValueSet {
@@ -163,7 +162,7 @@ func (t *partsTerm) Eval(s *Scope) (wire.Value, error) {
 	return wire.BytesValue(NotNil(b)), nil
 }
 
-// unsetField returns the error for an unset field, which only null could replace.
+// unsetField returns the error for an unset field.
 func (t *partsTerm) unsetField(i int) error {
 	if t.kind == partsFields {
 		return invalid.Errorf("Invalid unset value for field '%s' of user defined type %s", t.typ.FieldNames()[i],
