@@ -16,6 +16,7 @@ func (l *Library) addAggregates() {
 	// too.
 	l.add(&Function{Name: "count", Args: args(types.Blob), Returns: native(types.Bigint),
 		New: func(Env) Accumulator { return new(counter) }})
+	// Factories, because min and max exist for every type. The order is the order of the type, as in clusterings.
 	for name, sign := range map[string]int{"min": -1, "max": 1} {
 		// The result has the type of the argument, so there is one signature for each type. Frozen, as the value is one
 		// cell.
@@ -41,6 +42,7 @@ func (l *Library) addAggregates() {
 
 // onlyArg returns the type of the only argument of a function on values of any type.
 func onlyArg(name string, c Call) (*types.Type, error) {
+	// Cassandra has another message for these functions than checkArgs for fixed signatures.
 	if len(c.Args) != 1 {
 		return nil, invalid.Errorf("Invalid number of arguments in call to function system.%s: 1 required but %d "+
 			"provided", name, len(c.Args))
@@ -67,6 +69,7 @@ func (c *counter) Size() int               { return 0 }
 
 // extreme keeps the minimum or the maximum. sign is 1 for the maximum.
 type extreme struct {
+	// The type whose order decides.
 	t     *types.Type
 	sign  int
 	value []byte
@@ -75,6 +78,7 @@ type extreme struct {
 func (e *extreme) Add(args [][]byte) error {
 	v := args[0]
 	if v == nil || e.value != nil && e.t.Compare(v, e.value)*e.sign <= 0 {
+		// Of equal values the first one stays: they may differ in their bytes.
 		return nil
 	}
 	// A copy, because the argument is part of a page. The value is never nil here, even if it is empty.
@@ -91,7 +95,8 @@ func (e *extreme) Size() int               { return len(e.value) }
 type sum struct {
 	// The types of the values and of the result.
 	of, returns *types.Type
-	average     bool
+	// Divide the sum in Result.
+	average bool
 	// Values that are not null or empty.
 	n     int64
 	whole []byte // for integers and decimals
@@ -113,6 +118,7 @@ func (s *sum) wide() *types.Type {
 	switch {
 	case s.of.Kind() == types.Decimal:
 		return s.of
+	// The type of the sum could not hold the sum of many values whose average it holds.
 	case s.average:
 		return native(types.Varint)
 	}
@@ -122,12 +128,13 @@ func (s *sum) wide() *types.Type {
 // isFloat reports whether float and not whole is the state.
 func (s *sum) isFloat() bool { return s.of.Kind() == types.Float || s.of.Kind() == types.Double }
 
-// Reset implements Accumulator.
+// Reset implements Accumulator. It is also called by newSum.
 func (s *sum) Reset() {
 	s.n, s.float, s.lost, s.plain = 0, 0, 0, 0
 	switch s.wide().Kind() {
 	case types.Decimal:
 		s.whole = types.AppendDecimal(nil, apd.New(0, 0))
+	// The state is in the fields for floats.
 	case types.Float, types.Double:
 	default:
 		s.whole = s.wide().AppendInt64(nil, 0)
@@ -144,6 +151,7 @@ func (s *sum) Add(args [][]byte) error {
 	}
 	s.n++
 	if s.isFloat() {
+		// The plain sum is needed only if the compensated one is not a number.
 		x, _ := s.of.Float64(args[0])
 		s.plain += x
 		// Kahan's summation: lost is what the previous addition rounded away.
@@ -153,6 +161,7 @@ func (s *sum) Add(args [][]byte) error {
 		s.float = t
 		return nil
 	}
+	// An error leaves whole as nil; the aggregation fails and is not continued.
 	v, err := compute(opAdd, s.wide(), s.wide(), s.whole, args[0], s.of)
 	s.whole = v
 	return err
@@ -199,7 +208,8 @@ func castZero(t *types.Type) []byte {
 	return t.AppendInt64(nil, 0)
 }
 
-// averageDecimal divides with the scale of the sum, rounding half to even.
+// averageDecimal divides with the scale of the sum, rounding half to even. A sum beyond the bounds of computations is
+// an error.
 func averageDecimal(total []byte, n int64) ([]byte, error) {
 	d, ok := native(types.Decimal).Decimal(total)
 	if !ok {
@@ -210,6 +220,7 @@ func averageDecimal(total []byte, n int64) ([]byte, error) {
 	if _, err := c.Quo(q, d, apd.New(n, 0)); err != nil {
 		return nil, invalid.Errorf("%v", err)
 	}
+	// Java's BigDecimal division of Cassandra's average rounds half to even.
 	c.Rounding = apd.RoundHalfEven
 	if _, err := c.Quantize(q, q, d.Exponent); err != nil {
 		return nil, invalid.Errorf("%v", err)

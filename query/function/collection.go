@@ -18,11 +18,13 @@ func (l *Library) addCollections() {
 	})
 	l.makeOf("collection_count", isCollection, "a collection", "collection",
 		func(name string, t *types.Type) *Function {
+			// A count of cells or elements; null, which is also an empty multi-cell collection, gives null.
 			return &Function{Name: name, Args: []*types.Type{t}, Returns: native(types.Int),
 				Eval: strict(func(a [][]byte) ([]byte, error) {
 					return native(types.Int).AppendInt64(nil, int64(t.Len(a[0]))), nil
 				})}
 		})
+	// Values of a set or list; maps have map_keys and map_values.
 	for name, sign := range map[string]int{"collection_min": -1, "collection_max": 1} {
 		l.makeOf(name, isSetOrList, "a set or list", "numeric_set_or_list", func(name string, t *types.Type) *Function {
 			return accumulate(name, t, t.Elems()[0], &extreme{t: t.Elems()[0], sign: sign})
@@ -31,6 +33,7 @@ func (l *Library) addCollections() {
 	for name, average := range map[string]bool{"collection_sum": false, "collection_avg": true} {
 		l.makeOf(name, isNumericSetOrList, "a numeric set/list", "numeric_set_or_list",
 			func(name string, t *types.Type) *Function {
+				// The result has the type of the elements, and may overflow as sum does.
 				e := t.Elems()[0]
 				return accumulate(name, t, e, newSum(e, e, average))
 			})
@@ -51,10 +54,12 @@ func isNumericSetOrList(t *types.Type) bool {
 func (l *Library) makeOf(name string, fits func(*types.Type) bool, what, parameter string,
 	f func(string, *types.Type) *Function) {
 	l.make(name, func(name string, c Call) (*Function, error) {
+		// The parameter in the message is Cassandra's word for the kind of argument, not a type.
 		if len(c.Args) != 1 {
 			return nil, invalid.Errorf("Invalid number of arguments for function system.%s(%s)", name, parameter)
 		}
 		t := c.Args[0].Type()
+		// A literal without elements, or a bind marker.
 		if t == nil {
 			return nil, cannotInfer(c.Args[0], name+"("+parameter+")")
 		}
@@ -97,6 +102,7 @@ func accumulate(name string, t, returns *types.Type, a Accumulator) *Function {
 	return &Function{Name: name, Args: []*types.Type{t}, Returns: returns,
 		Eval: strict(func(args [][]byte) ([]byte, error) {
 			var x Accumulator
+			// Accumulators cannot be copied in general; these two are made again from their parameters.
 			switch a := a.(type) {
 			case *extreme:
 				x = &extreme{t: a.t, sign: a.sign}
@@ -137,6 +143,7 @@ func floatVector(name string, args ...Arg) (*types.Type, error) {
 	given := make([]*types.Type, 2)
 	for i, a := range args {
 		switch n := a.Elements(); {
+		// A list literal without elements.
 		case n == 0:
 			return nil, invalid.Errorf("vectors may only have positive dimensions; given 0")
 		case n > 0:
@@ -148,6 +155,7 @@ func floatVector(name string, args ...Arg) (*types.Type, error) {
 	if given[0] == nil && given[1] == nil {
 		return nil, cannotInfer(args[0], name+"(vector<float, n>, vector<float, n>)")
 	}
+	// The types of both arguments are checked, in their order, before their dimensions.
 	for i, t := range given {
 		if t != nil && (t.Kind() != types.Vector || t.Elems()[0].Kind() != types.Float) {
 			return nil, invalid.Errorf("Function system.%s requires a float vector argument, but found argument %s of "+
@@ -173,6 +181,7 @@ func cannotInfer(a Arg, signature string) error {
 // similar returns the score of two vectors. Lengths are compared again, because the arguments are values here and not
 // types.
 func similar(name string, f similarity.Function, a, b []byte) ([]byte, error) {
+	// Values in wire form have four bytes for each dimension.
 	if len(a) != len(b) {
 		return nil, invalid.Errorf("All arguments must have the same vector dimensions")
 	}

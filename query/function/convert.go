@@ -15,18 +15,21 @@ import (
 // addBlob adds <type>_as_blob and blob_as_<type>. Ranges over kinds cover the native types, which are consecutive.
 func (l *Library) addBlob() {
 	for k := types.Ascii; k <= types.Varint; k++ {
+		// The identity has no function.
 		if k == types.Blob {
 			continue
 		}
 		t := native(k)
 		l.addBlobOf(t.String(), t)
 	}
+	// The other name of text. Types that are not native have no such functions.
 	l.addBlobOf("varchar", native(types.Text))
 }
 
 // addBlobOf adds both directions for one type, with the names of Cassandra before and after 5.0. The value is the same
 // bytes; only blob_as_… checks it.
 func (l *Library) addBlobOf(word string, t *types.Type) {
+	// The wire form of every value is a blob.
 	identity := strict(func(a [][]byte) ([]byte, error) { return a[0], nil })
 	l.add(&Function{Name: word + "_as_blob", Args: []*types.Type{t}, Returns: native(types.Blob), Eval: identity},
 		word+"asblob")
@@ -47,6 +50,7 @@ func (l *Library) addBlobOf(word string, t *types.Type) {
 // them.
 func (l *Library) addCast() {
 	numbers := numericKinds()
+	// One signature for each pair of different types.
 	for _, to := range numbers {
 		// Counters can be cast to other numbers, but no number to a counter.
 		if to == types.Counter {
@@ -58,6 +62,7 @@ func (l *Library) addCast() {
 			}
 		}
 	}
+	// The types that Cassandra casts to text.
 	for _, to := range []types.Kind{types.Ascii, types.Text} {
 		for _, from := range append(numericKinds(), types.Boolean, types.Inet, types.UUID, types.Timeuuid,
 			types.Timestamp, types.Date, types.Time) {
@@ -65,6 +70,7 @@ func (l *Library) addCast() {
 		}
 	}
 	l.addCastOf(types.Ascii, types.Text, castSame)
+	// Between times, by way of milliseconds; a date loses the time of day.
 	for _, pair := range [][2]types.Kind{{types.Timeuuid, types.Date}, {types.Timeuuid, types.Timestamp},
 		{types.Timestamp, types.Date}, {types.Date, types.Timestamp}} {
 		l.addCastOf(pair[0], pair[1], func(from, to *types.Type, v []byte) ([]byte, error) {
@@ -76,6 +82,7 @@ func (l *Library) addCast() {
 // addCastOf adds one cast. A null or empty value gives null.
 func (l *Library) addCastOf(from, to types.Kind, f func(from, to *types.Type, v []byte) ([]byte, error)) {
 	a, b := native(from), native(to)
+	// The names in Cassandra before 5.0.
 	camel := "castas" + b.String()
 	l.add(&Function{Name: "cast_as_" + b.String(), Args: []*types.Type{a}, Returns: b,
 		Eval: strict(func(x [][]byte) ([]byte, error) {
@@ -99,6 +106,7 @@ func castText(from, _ *types.Type, v []byte) ([]byte, error) {
 
 // castNumber converts as Java does: integers and floats are truncated.
 func castNumber(from, to *types.Type, v []byte) ([]byte, error) {
+	// By the target first: floats, decimals and varints need no truncation to a width.
 	switch to.Kind() {
 	case types.Float, types.Double:
 		x, _ := from.Float64(v)
@@ -143,6 +151,7 @@ func lowBits(v []byte) int64 {
 // castVarint converts a number to a varint, truncating toward zero. A float is converted by way of a bigint, as in
 // Cassandra, and so is bounded.
 func castVarint(from *types.Type, v []byte) ([]byte, error) {
+	// Exact for all integers, including varint.
 	if from.Kind().IsInteger() {
 		x, _ := from.Big(v)
 		return types.AppendVarint(nil, x), nil
@@ -157,6 +166,7 @@ func castVarint(from *types.Type, v []byte) ([]byte, error) {
 		return nil, invalid.Errorf("the number is out of range")
 	}
 	whole, c := new(apd.Decimal), decimalContext()
+	// Toward zero.
 	c.Rounding = apd.RoundDown
 	if _, err := c.Quantize(whole, d, 0); err != nil {
 		return nil, invalid.Errorf("the number is out of range")
@@ -174,6 +184,7 @@ const marshalException = "org.apache.cassandra.serializers.MarshalException: "
 // addJSON adds to_json and from_json with their older names.
 func (l *Library) addJSON() {
 	l.make("to_json", func(name string, c Call) (*Function, error) {
+		// Two messages, because Cassandra's factories of both functions differ.
 		if len(c.Args) != 1 {
 			return nil, invalid.Errorf("Invalid number of arguments for function system.to_json(any)")
 		}

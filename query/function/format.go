@@ -38,6 +38,7 @@ func timeUnits() []unit {
 // not negative, and the names of the units.
 func formatFactory(format func(n uint64, units []string) (string, error)) func(name string, c Call) (*Function, error) {
 	return func(name string, c Call) (*Function, error) {
+		// The list of types in the message is Cassandra's.
 		if len(c.Args) < 1 || len(c.Args) > 3 {
 			return nil, invalid.Errorf("Invalid number of arguments for function "+
 				"system.%s([int|tinyint|smallint|bigint|varint|ascii|text], [ascii], [ascii])", name)
@@ -47,9 +48,11 @@ func formatFactory(format func(n uint64, units []string) (string, error)) func(n
 			return nil, err
 		}
 		f := &Function{Name: name, Args: []*types.Type{from}, Returns: native(types.Text)}
+		// Units are ascii in Cassandra's signatures.
 		for range c.Args[1:] {
 			f.Args = append(f.Args, native(types.Ascii))
 		}
+		// Not strict: see formatQuantity.
 		f.Eval = func(_ Env, args [][]byte) ([]byte, error) { return formatQuantity(from, args, format) }
 		return f, checkArgs(f, c.Args)
 	}
@@ -84,6 +87,7 @@ func formatQuantity(from *types.Type, args [][]byte, format func(uint64, []strin
 	if k := from.Kind(); k == types.Ascii || k == types.Text {
 		text = string(args[0])
 	}
+	// A bigint; a larger varint is an error like a text that is no number.
 	n, err := strconv.ParseInt(text, 10, 64)
 	switch {
 	case err != nil && len(args[0]) == 0:
@@ -110,6 +114,7 @@ func formatBytes(n uint64, units []string) (string, error) {
 	all := byteUnits()
 	target := all[0]
 	if len(units) == 0 {
+		// Strictly less: 1024 bytes are shown in B.
 		for _, u := range all[1:] {
 			if n > u.size {
 				target = u
@@ -134,6 +139,7 @@ func formatTime(n uint64, units []string) (string, error) {
 	source := all[2] // ms
 	target := source
 	if len(units) == 0 {
+		// The unit is counted in milliseconds, so smaller units are not candidates.
 		for _, u := range all[3:] {
 			if n >= u.size/source.size {
 				target = u
@@ -141,6 +147,7 @@ func formatTime(n uint64, units []string) (string, error) {
 		}
 	}
 	return formatUnits(n, source, target, all, units, func(name string, all []unit) (unit, error) {
+		// Units are case-insensitive, µs is us.
 		lower := strings.ToLower(name)
 		if lower == "µs" {
 			lower = "us"

@@ -58,7 +58,8 @@ type Eval func(env Env, args [][]byte) ([]byte, error)
 // by statements. Exactly one of Eval and New is set.
 type Function struct {
 	Keyspace string // of a user's function; empty means a native function
-	Name     string
+	// Without keyspace. Native names are in lower case, those that begin with _ implement operators.
+	Name string
 	// The types that arguments are converted to, one for each argument.
 	Args []*types.Type
 	// The type of the result.
@@ -125,6 +126,7 @@ func Assignable(from, to *types.Type) Match { return AssignableAsIs(from.Freeze(
 
 // AssignableAsIs is Assignable, except that a frozen type does not match one that is not, or the reverse.
 func AssignableAsIs(from, to *types.Type) Match {
+	// Frozen and multi-cell types differ here.
 	if from.Equal(to) {
 		return ExactMatch
 	}
@@ -139,6 +141,7 @@ func AssignableAsIs(from, to *types.Type) Match {
 func compatible(from, to *types.Type) bool {
 	f := from.Kind()
 	switch to.Kind() {
+	// The bytes of an int or bigint are a varint, too: two's complement, big-endian.
 	case types.Varint:
 		return f == types.Varint || f == types.Int || f == types.Bigint || f == types.Timestamp
 	case types.Date:
@@ -154,6 +157,7 @@ func compatible(from, to *types.Type) bool {
 	// Every value is a sequence of bytes.
 	case types.Blob:
 		return true
+	// Elements are not ordered by their values in a list, unlike in a set.
 	case types.List:
 		return sameForm(from, to) && compatibleValues(from, to, 0)
 	case types.Map: // the order of keys is part of the value

@@ -15,10 +15,12 @@ import (
 
 // addMask adds the functions of dynamic data masking (CEP-20), which are also ordinary functions.
 func (l *Library) addMask() {
+	// These masks have the type of their argument as result, so that a masked column keeps its type.
 	l.makeMask("mask_null", 1, func(t *types.Type) *types.Type { return t },
 		func(*types.Type, [][]byte) ([]byte, error) {
 			return nil, nil
 		})
+	// Not strict: null is replaced, too.
 	l.makeMask("mask_default", 1, func(t *types.Type) *types.Type { return t },
 		func(t *types.Type, _ [][]byte) ([]byte, error) {
 			return masked(t), nil
@@ -42,6 +44,7 @@ func (l *Library) addMask() {
 		if len(c.Args) == 0 || len(c.Args) > 2 {
 			return nil, invalid.Errorf("Invalid number of arguments for function system.%s(any, [text])", name)
 		}
+		// Any type: the digest is of the bytes.
 		if c.Args[0].Type() == nil {
 			return nil, cannotInfer(c.Args[0], name+"(any, [text])")
 		}
@@ -72,6 +75,7 @@ func (l *Library) makeTextMask(name string, inner bool) {
 		}
 		t := c.Args[0].Type()
 		switch {
+		// A bind marker is taken as text.
 		case t == nil:
 			t = native(types.Text)
 		case t.Kind() != types.Text && t.Kind() != types.Ascii:
@@ -80,6 +84,7 @@ func (l *Library) makeTextMask(name string, inner bool) {
 		f := &Function{Name: name, Args: []*types.Type{t, native(types.Int), native(types.Int),
 			native(types.Text)}[:len(c.Args)], Returns: t,
 			Eval: func(_ Env, a [][]byte) ([]byte, error) { return maskText(inner, a) }}
+		// The margins and the padding; a bind marker or null has no type and fits.
 		for i, to := range f.Args[1:] {
 			if a := c.Args[i+1]; a.Type() != nil && Assignable(a.Type(), to) == NoMatch {
 				return nil, maskArgument(name, to.String(), a)
@@ -142,6 +147,7 @@ func masked(t *types.Type) []byte {
 		return make([]byte, 16)
 	case types.Timeuuid:
 		return types.AppendMinTimeuuid(nil, 0)
+	// The vector has one element type for all of its elements.
 	case types.Tuple, types.UDT, types.Vector:
 		var parts [][]byte
 		n := len(t.Elems())
@@ -164,6 +170,7 @@ func maskText(inner bool, a [][]byte) ([]byte, error) {
 	if a[0] == nil {
 		return nil, nil
 	}
+	// The default also stands in for a null padding.
 	pad := "*"
 	if len(a) == 4 && a[3] != nil {
 		if pad = string(a[3]); utf8.RuneCountInString(pad) != 1 {
@@ -175,6 +182,7 @@ func maskText(inner bool, a [][]byte) ([]byte, error) {
 	}
 	begin, _ := native(types.Int).Int64(a[1])
 	end, _ := native(types.Int).Int64(a[2])
+	// Margins count characters, and the result has as many as the text.
 	runes := []rune(string(a[0]))
 	var out strings.Builder
 	// A text that is shorter than its margins is outside of them entirely.
@@ -194,6 +202,7 @@ func maskHash(_ Env, a [][]byte) ([]byte, error) {
 	if a[0] == nil {
 		return nil, nil
 	}
+	// The default of Cassandra.
 	algorithm := "SHA-256"
 	if len(a) == 2 && a[1] != nil {
 		algorithm = string(a[1])

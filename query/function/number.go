@@ -77,10 +77,12 @@ func zero(t *types.Type) []byte {
 // arithmetic returns one signature of an operator. The result has the wider type of both operands. Null and empty
 // operands give null.
 func arithmetic(op string, a, b *types.Type) *Function {
+	// The signature is found by the exact types, so that no argument is converted before.
 	returns := types.WidestNumber(a, b)
 	text, _ := operatorText(op)
 	return &Function{Name: op, Args: []*types.Type{a, b}, Returns: returns,
 		Eval: func(_ Env, args [][]byte) ([]byte, error) {
+			// Null or empty.
 			if len(args[0]) == 0 || len(args[1]) == 0 {
 				return nil, nil
 			}
@@ -105,11 +107,13 @@ func compute(op string, to, aType *types.Type, a, b []byte, bTypes ...*types.Typ
 	if len(bTypes) > 0 {
 		bType = bTypes[0]
 	}
+	// The type of the result decides on the arithmetic.
 	switch to.Kind() {
 	case types.Float, types.Double:
 		x, _ := aType.Float64(a)
 		y, _ := bType.Float64(b)
 		return computeFloat(op, to, x, y), nil
+	// NaN and infinities are no decimals.
 	case types.Decimal:
 		x, ok := operand(aType, a)
 		y, ok2 := operand(bType, b)
@@ -117,6 +121,7 @@ func compute(op string, to, aType *types.Type, a, b []byte, bTypes ...*types.Typ
 			return nil, errors.New("Infinite or NaN") //nolint:staticcheck // Java's text
 		}
 		return computeDecimal(op, x, y)
+	// Operands are integers, as a fraction would have made the result a decimal.
 	case types.Varint:
 		x, _ := aType.Big(a)
 		y, _ := bType.Big(b)
@@ -153,6 +158,7 @@ func computeInt(op string, to *types.Type, x, y int64) ([]byte, error) {
 		v = x - y
 	case opMultiply:
 		v = x * y
+	// Checked for both: Go would panic.
 	case opDivide, opModulo:
 		if y == 0 {
 			return nil, errDivisionByZero
@@ -196,6 +202,7 @@ func computeBig(op string, x, y *big.Int) ([]byte, error) {
 
 // computeFloat computes with 32 or 64 bits, as the type says: a float must be rounded after the operation.
 func computeFloat(op string, to *types.Type, x, y float64) []byte {
+	// Operands are rounded to float first, as Java converts int and long to float.
 	if to.Kind() == types.Float {
 		a, b := float32(x), float32(y)
 		switch op {
@@ -208,6 +215,7 @@ func computeFloat(op string, to *types.Type, x, y float64) []byte {
 		case opDivide:
 			return to.AppendFloat64(nil, float64(a/b))
 		}
+		// The remainder of two floats is exact in a double, and is a float.
 		return to.AppendFloat64(nil, math.Mod(float64(a), float64(b)))
 	}
 	switch op {
@@ -225,10 +233,13 @@ func computeFloat(op string, to *types.Type, x, y float64) []byte {
 
 // The bounds of a decimal's exponents; beyond them, arithmetic would need unlimited memory.
 const (
+	// Of operands. Aligning two decimals needs as many digits as their exponents differ.
 	decimalExponentMax = 10000
-	decimalScaleMin    = 32
-	decimalScaleMax    = 1000
-	decimalPrecision   = 10000
+	// Of quotients, in digits after the decimal point, as in Cassandra's DecimalType.
+	decimalScaleMin = 32
+	decimalScaleMax = 1000
+	// Of intermediate results, in digits.
+	decimalPrecision = 10000
 	// decimalBitsMax bounds the coefficients in computations, to about 131,072 digits.
 	decimalBitsMax = 435412
 )
@@ -278,10 +289,12 @@ func computeDecimal(op string, x, y *apd.Decimal) ([]byte, error) {
 // zeroRemainderExponent returns the exponent of x - q·y, which is zero, as Java computes it: the integral quotient q
 // has no trailing zeros beyond the difference of the scales.
 func zeroRemainderExponent(c *apd.Context, x, y *apd.Decimal) (int32, error) {
+	// The quotient is computed again: Rem does not return it.
 	q := new(apd.Decimal)
 	if _, err := c.QuoInteger(q, x, y); err != nil {
 		return 0, err
 	}
+	// Java's preferred scale of a quotient is the difference of the scales.
 	preferred := x.Exponent - y.Exponent
 	if !q.IsZero() {
 		reduced, _ := new(apd.Decimal).Reduce(q)
@@ -323,6 +336,7 @@ func divideDecimal(c *apd.Context, x, y *apd.Decimal) ([]byte, error) {
 	if _, err := c.Quantize(quotient, quotient, -scale); err != nil {
 		return nil, err
 	}
+	// Trailing zeros are removed, so that equal quotients have equal bytes.
 	quotient.Reduce(quotient)
 	return types.AppendDecimal(nil, quotient), nil
 }
@@ -338,7 +352,9 @@ func temporal(op string, k types.Kind, sign int) *Function {
 			}
 			// Negating a duration negates each of its parts.
 			d.Months, d.Days, d.Nanos = d.Months*int32(sign), d.Days*int32(sign), d.Nanos*int64(sign)
+			// Months and days are added in the calendar, and then the nanoseconds.
 			ms := millisOf(t, a[0])
+			// A unit finer than the type would be lost.
 			switch {
 			case k == types.Date && d.Nanos != 0:
 				return nil, imprecise(op, t, sign, "day", a[1])
@@ -382,6 +398,7 @@ func (l *Library) addMath() {
 
 // mathOf computes a function of one number. Integers are computed as doubles and truncated.
 func mathOf(name string, t *types.Type, v []byte) ([]byte, error) {
+	// These two keep the type's own arithmetic.
 	switch name {
 	case "abs":
 		return abs(t, v)
@@ -400,6 +417,7 @@ func mathOf(name string, t *types.Type, v []byte) ([]byte, error) {
 	case "log10":
 		x = math.Log10(x)
 	}
+	// float and double; a float is rounded from the result in double.
 	if !t.Kind().IsInteger() {
 		return t.AppendFloat64(nil, x), nil
 	}
@@ -414,6 +432,7 @@ func truncate(t *types.Type, x float64) int64 {
 		upper, lower = math.MaxInt32, math.MinInt32
 	}
 	switch {
+	// The comparisons below are false for NaN.
 	case math.IsNaN(x):
 		return 0
 	case x >= float64(upper):
@@ -429,6 +448,7 @@ func abs(t *types.Type, v []byte) ([]byte, error) {
 	switch t.Kind() {
 	case types.Decimal:
 		d, ok := t.Decimal(v)
+		// A decimal that cannot be computed with, see types.Decimal: it is returned unchanged.
 		if !ok {
 			return v, nil
 		}
@@ -452,6 +472,7 @@ func round(t *types.Type, v []byte) ([]byte, error) {
 	switch t.Kind() {
 	case types.Decimal:
 		d, ok := t.Decimal(v)
+		// Rounding a huge exponent would write out all of its digits.
 		if !ok || tooLarge(d) {
 			return v, nil
 		}
@@ -468,6 +489,7 @@ func round(t *types.Type, v []byte) ([]byte, error) {
 		x, _ := t.Float64(v)
 		return t.AppendFloat64(nil, float64(truncate(native(types.Bigint), math.Floor(x+0.5)))), nil
 	}
+	// Integers are their own rounding.
 	return v, nil
 }
 
@@ -497,6 +519,7 @@ func mathDecimal(name string, t *types.Type, v []byte) ([]byte, error) {
 		return types.AppendDecimal(nil, r), nil
 	}
 	x := new(apd.Decimal)
+	// A varint result is the integral part.
 	whole := decimalContext()
 	whole.Rounding = apd.RoundDown
 	if _, err := whole.Quantize(x, r, 0); err != nil {

@@ -59,6 +59,7 @@ func (l *Library) Resolve(c Call) (*Function, error) {
 		if err != nil && len(c.User) == 0 {
 			return nil, err
 		}
+		// Clip: c.User may be shared, and append must not write into its array.
 		candidates = append(slices.Clip(c.User), native...)
 	}
 	switch len(candidates) {
@@ -103,6 +104,7 @@ func checkArgs(f *Function, args []Arg) error {
 // result than required does not count.
 func pick(c Call, candidates []*Function) (*Function, error) {
 	var weak []*Function
+	// In the order of the list, so that the result is deterministic.
 	for _, f := range candidates {
 		if c.Receiver != nil && Assignable(f.Returns, c.Receiver) == NoMatch {
 			continue
@@ -135,6 +137,7 @@ func ambiguous(c Call, candidates, weak []*Function) (*Function, error) {
 	switch {
 	case c.Trial:
 		return nil, errNoSignature
+	// Operators are named by their symbol and never by their signatures.
 	case len(weak) == 0 && operator && len(c.Args) == 2:
 		return nil, invalid.Errorf("the '%s' operation is not supported between %s and %s", op, c.Args[0], c.Args[1])
 	case len(weak) == 0:

@@ -11,6 +11,7 @@ import (
 
 // addTime adds the functions of time and the generators of identifiers.
 func (l *Library) addTime() {
+	// Each call gives another identifier, also within one statement.
 	l.addVolatile("now", types.Timeuuid, func(e Env) []byte { id := e.TimeUUID(); return id[:] })
 	l.addVolatile("current_timeuuid", types.Timeuuid, func(e Env) []byte { id := e.TimeUUID(); return id[:] },
 		"currenttimeuuid")
@@ -21,9 +22,11 @@ func (l *Library) addTime() {
 		return fromMillis(native(types.Date),
 			e.NowMillis())
 	}, "currentdate")
+	// The time of day in UTC, in nanoseconds.
 	l.addVolatile("current_time", types.Time, func(e Env) []byte {
 		return wire.AppendInt64(nil, floorMod(e.NowMillis(), millisPerDay)*1e6)
 	}, "currenttime")
+	// One signature for each source type.
 	for _, from := range []types.Kind{types.Timeuuid, types.Timestamp} {
 		l.addTemporal("to_date", "todate", from, types.Date)
 	}
@@ -48,6 +51,7 @@ func (l *Library) addVolatile(name string, returns types.Kind, f func(Env) []byt
 func (l *Library) addBound(name, alias string, f func([]byte, int64) []byte) {
 	l.add(&Function{Name: name, Args: args(types.Timestamp), Returns: native(types.Timeuuid),
 		Eval: strict(func(a [][]byte) ([]byte, error) {
+			// An empty timestamp has no bounds.
 			if len(a[0]) == 0 {
 				return nil, nil
 			}
@@ -107,6 +111,7 @@ func floorMod(a, b int64) int64 { return a - floorDiv(a, b)*b }
 // intervals begin at the Unix epoch. A date or a time gives its own type, the others give a timestamp.
 func (l *Library) addFloor() {
 	for _, from := range []types.Kind{types.Timestamp, types.Timeuuid, types.Date} {
+		// A timeuuid gives a timestamp, as the start of an interval has no identifier.
 		returns := native(types.Timestamp)
 		start := returns
 		if from == types.Date {
@@ -119,12 +124,14 @@ func (l *Library) addFloor() {
 		l.add(&Function{Name: "floor", Args: []*types.Type{f, native(types.Duration), start}, Returns: returns,
 			Eval: strict(func(a [][]byte) ([]byte, error) { return floor(f, returns, a, millisOf(start, a[2])) })})
 	}
+	// A time of day has no start argument: its intervals begin at midnight.
 	l.add(&Function{Name: "floor", Args: args(types.Time, types.Duration), Returns: native(types.Time),
 		Eval: strict(func(a [][]byte) ([]byte, error) {
 			d, ok := types.DecodeDuration(a[1])
 			if !ok || len(a[0]) != 8 {
 				return nil, nil
 			}
+			// A day and more would always give midnight.
 			if d.Months != 0 || d.Days != 0 || d.Nanos > nanosPerDay {
 				return nil, invalid.Errorf("For time values, the floor can only be computed for durations smaller " +
 					"that a day")

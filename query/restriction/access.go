@@ -51,8 +51,10 @@ func AccessPaths(t *schema.Table, where *Set, virtual bool, choice *Choice) []Ac
 		// An index that can be used always is: other paths are not listed.
 		return []AccessPath{{AccessIndex, true, indexNames(t, choice) + ", in " + place}}
 	}
+	// The reasons are texts for people, and may change.
 	key := AccessPath{AccessPartitionKey, !where.KeyRange, "every column of the partition key is restricted by = or IN"}
 	scan := AccessPath{AccessScan, true, "all partitions of the table are read"}
+	// Both paths get the reason why the cheaper one is not possible.
 	if where.KeyRange {
 		key.Reason = "not every column of the partition key (" + ColumnNames(t.PartitionKey) +
 			") is restricted by = or IN"

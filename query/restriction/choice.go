@@ -44,6 +44,7 @@ func (rs *Set) ChooseIndex(s *term.Scope, count EntryCounter) (c Choice, err err
 	// The first candidate is evaluated even without a choice, because its terms are needed for the search.
 	first, err := rs.candidates[0].branches(s)
 	c.Index = rs.candidates[0].index
+	// An error of the values, or a restriction that no value satisfies.
 	if err != nil || len(first) == 0 {
 		return c, err
 	}
@@ -67,6 +68,7 @@ func (rs *Set) ChooseIndex(s *term.Scope, count EntryCounter) (c Choice, err err
 		// Branches that no row can have were left out, so branches[0] may be another branch of a union than the
 		// candidate itself.
 		c.Counted = append(c.Counted, Counted{branches[0].Index, n, n == least})
+		// Of equal numbers, the candidate with the better rank stays.
 		if n < least {
 			c.take(branches)
 			least = n

@@ -17,6 +17,7 @@ func (f *Filter) Columns() []*schema.Column { return f.r.columns }
 // was dropped and added again may have values that are older than the column. The coordinator ignores them, replicas
 // must not decide by them.
 func (f *Filter) Expressible() bool {
+	// Analyzers are not part of the protocol between nodes.
 	if f.r.analyzer != nil || slices.ContainsFunc(f.elements, func(e elementFilter) bool { return e.analyzer != nil }) {
 		return false
 	}
@@ -32,11 +33,13 @@ func (f *Filter) Conditions() (out []row.Condition) {
 	}
 	// One column, as Expressible has checked.
 	col := f.r.first()
+	// Position is used for clustering columns only.
 	add := func(op row.FilterOperator, values ...[]byte) {
 		out = append(out, row.Condition{Kind: col.Kind, Column: col.ID, Position: col.Position, Operator: op,
 			Type: col.Type, Values: values})
 	}
 	switch f.r.kind {
+	// One column, so each list of values has one element.
 	case kindEqual:
 		add(row.FilterEqual, f.equal[0])
 	case kindIn:

@@ -9,4 +9,33 @@
 //	                              ├─▶ Slices ───────▶ rows of a partition
 //	Scope (bound values) ─────────┼─▶ Choice ───────▶ an index, and its filters
 //	                              └─▶ Filters ──────▶ conditions on the rows found
+//
+// # Lists of restrictions
+//
+// A relation becomes a restriction, or is merged into the restriction of the same columns. The kind of the column and
+// of the relation decide on its list in the Set:
+//
+//	partition    = IN                           PartitionKeys, unless a column is missing: then filters
+//	token        = and bounds of token(…)       Tokens
+//	clustering   = IN, bounds, CONTAINS         Slices up to the first gap or bound; the others are filters
+//	other        static and regular columns     filters, possibly found by an index
+//	extra        NOT IN, !=, LIKE, OR, …        filters; in a DELETE, NOT IN and != are slices
+//
+// # Two questions about indexes
+//
+// Whether a statement is valid depends on the indexes that Cassandra would use: usesIndex, expected and needsFiltering
+// answer only that. How rows are found is decided afterwards by chooseIndexes and, for each execution, by ChooseIndex.
+// The rows that an index finds are always filtered by WHERE, because an entry may be older than its row, and because an
+// index may find more than the relation means.
+//
+// # Order of errors
+//
+// Clients and tests compare errors with Cassandra's. Compile therefore keeps Cassandra's order of checks, and callers
+// add their own between them (Options.AfterRelations, Options.BeforeOthers).
+//
+// # Bounds
+//
+// The product of IN lists, the relations of a statement, the columns of a tuple and the branches of a union are bounded
+// (limits.go), and memory for keys and slices is reserved before they are built: a statement of some hundred bytes
+// could otherwise name millions of rows.
 package restriction

@@ -70,6 +70,7 @@ func (rs rules) checkExtra(o Options) error {
 			return invalid.Errorf(allowFilteringMessage)
 		}
 	}
+	// Each of them is a filter, also if an index finds its rows.
 	rs.filters = append(rs.filters, rs.extra...)
 	return nil
 }
@@ -81,6 +82,7 @@ func (rs rules) checkNotIn(r *restriction) error {
 	if r.kind != kindNotIn {
 		return nil
 	}
+	// All restrictions are known here, in whatever order they were written.
 	for _, list := range [...][]*restriction{rs.partition, rs.clustering, rs.other, rs.extra} {
 		for _, x := range list {
 			switch {
@@ -88,6 +90,7 @@ func (rs rules) checkNotIn(r *restriction) error {
 			case x == nil || !x.overlaps(r):
 			case x.kind == kindEqual || x.kind == kindIn:
 				return x.merge(r)
+			// Two ranges must begin with the same column.
 			case x.kind == kindSlice && x.first() != r.first():
 				return x.mergeSlice(r)
 			case x.kind == kindNotIn && x.first() != r.first():
@@ -150,12 +153,14 @@ func (r *restriction) gaps(s *term.Scope, prefix []byte, all row.Slice) ([]row.S
 	if err != nil {
 		return nil, err
 	}
+	// Each value divides a slice, so their number is bounded like the number of rows.
 	if len(values) > keysMax {
 		return nil, tooManyValues("clustering key", len(values))
 	}
 	if err := s.Grow(clusteringBytes([][]byte{prefix}, values)); err != nil {
 		return nil, err
 	}
+	// The excluded clusterings, or prefixes of them.
 	points := make([][]byte, 0, len(values))
 	for _, v := range values {
 		p := bytes.Clone(prefix)
@@ -166,6 +171,7 @@ func (r *restriction) gaps(s *term.Scope, prefix []byte, all row.Slice) ([]row.S
 	}
 	slices.SortFunc(points, bytes.Compare)
 	var out []row.Slice
+	// The slices between the points: from after one to before the next.
 	for _, p := range points {
 		out = append(out, row.Slice{Start: all.Start, End: p})
 		all.Start = row.After(p)
@@ -205,11 +211,13 @@ func (c compiler) checkedLike(r *cql.ColumnRelation, o Options) (*restriction, e
 	}
 	// columnRestriction has checked that the column exists and is not multi-cell.
 	kind := x.first().Type.Kind()
+	// An index that finds the pattern makes the other conditions unnecessary.
 	if o.Statement == Select && slices.ContainsFunc(c.Table.Indexes(), func(ix *schema.Index) bool {
 		return ix.Column == x.first().ID && findsWhole(ix, x, x.first())
 	}) {
 		return x, nil
 	}
+	// Otherwise LIKE is a filter, on a text, and needs ALLOW FILTERING.
 	if o.Statement != Select || !o.AllowFiltering && !freeToFilter(c.Table) || kind != types.Text &&
 		kind != types.Ascii {
 		return nil, invalid.Errorf("%s restriction is only supported on properly indexed columns. %s is not valid.",
@@ -286,6 +294,7 @@ func (p *pattern) matches(v []byte) bool {
 		v = bytes.ToLower(v)
 	}
 	switch {
+	// Bytes suffice: in UTF-8, the bytes of a text are found only at characters.
 	case p.begin && p.end:
 		return bytes.Contains(v, p.text)
 	case p.begin:
@@ -310,6 +319,7 @@ func (p *pattern) matchesTerm(a *analysis.Analyzer, v []byte) bool {
 // alternatives, with duplicates, for masks and the rules of DISTINCT.
 func (c compiler) orRestriction(or *cql.OrRelation, o Options) (*restriction, error) {
 	x := &restriction{kind: kindOr}
+	// Each alternative is a list of relations that must all hold.
 	for _, alternative := range or.Alternatives {
 		var all []*restriction
 		for _, relation := range alternative {
@@ -345,6 +355,7 @@ func (c compiler) alternative(relation cql.Relation, o Options) (*restriction, e
 // refuseNull makes null an error in the bounds of a BETWEEN. Cassandra allows null in the bounds of other ranges of
 // SELECT.
 func (r *restriction) refuseNull() {
+	// A half of BETWEEN has one bound.
 	for _, b := range []*bound{r.lower, r.upper} {
 		if b != nil {
 			b.value.bounds = true

@@ -62,6 +62,7 @@ func appendFilters(s *term.Scope, dst []Filter, all []*restriction) ([]Filter, e
 // so an error does not depend on the data.
 func (f *Filter) eval(s *term.Scope) (err error) {
 	r := f.r
+	// Within OR.
 	if r.token {
 		f.token, err = r.evalToken(s)
 		return err
@@ -73,6 +74,7 @@ func (f *Filter) eval(s *term.Scope) (err error) {
 		f.in, err = r.evalFilterIn(s)
 	case kindNotIn:
 		f.in, err = r.evalNotIn(s)
+	// Either bound may be missing.
 	case kindSlice:
 		if r.lower != nil {
 			f.lower, err = filterValues(s, r.lower.value, r.columns)
@@ -80,6 +82,7 @@ func (f *Filter) eval(s *term.Scope) (err error) {
 		if r.upper != nil && err == nil {
 			f.upper, err = filterValues(s, r.upper.value, r.columns)
 		}
+	// All elements restrict the same column.
 	case kindContains, kindNotContains:
 		for _, e := range r.elements {
 			x, err := e.eval(s, r.first())
@@ -90,6 +93,7 @@ func (f *Filter) eval(s *term.Scope) (err error) {
 		}
 	case kindLike:
 		f.pattern, err = r.evalPattern(s)
+	// Restrictions within it are evaluated like others, and their errors are errors of the statement.
 	case kindOr:
 		for _, all := range r.any {
 			filters, err := appendFilters(s, nil, all)
@@ -105,6 +109,7 @@ func (f *Filter) eval(s *term.Scope) (err error) {
 // filterValues evaluates a value with which rows are compared. It must be set. Null and unset are errors with the
 // messages of filters, which differ from the messages of keys. For a bound tuple, eval has its own.
 func filterValues(s *term.Scope, v *valueTerm, columns []*schema.Column) ([][]byte, error) {
+	// The terms are evaluated once for their kinds and once for the values; both are cheap.
 	if v.marker == nil {
 		for i, t := range v.terms {
 			x, err := t.Eval(s)
@@ -156,6 +161,7 @@ func (e *element) eval(s *term.Scope, col *schema.Column) (x elementFilter, err 
 	if v.Kind == wire.ValueNull && (e.operator == cql.NotContains || e.operator == cql.NotContainsKey) {
 		return x, invalid.Errorf("Invalid null value for column %s", col.Name) // Cassandra 6's text
 	}
+	// != has the messages of the relation, with the name of the element.
 	if v.Kind != wire.ValueSet && e.name != "" {
 		return x, invalid.Errorf("Invalid %s value for %s", nothing(v), e.name)
 	}
@@ -207,6 +213,7 @@ func (f *Filter) matches(v *rowview.View) bool {
 		values = append(values, x)
 	}
 	switch f.r.kind {
+	// A bound tuple may be shorter; then the common prefix is compared.
 	case kindEqual:
 		if f.r.analyzer != nil {
 			return f.r.analyzer.Matches(values[0], f.equal[0])
@@ -267,6 +274,7 @@ func (f *Filter) contains(collection []byte) bool {
 			continue
 		}
 		switch e.operator {
+		// Lookup finds the key of a map, or the element of a set.
 		case cql.ContainsKey:
 			_, ok = t.Lookup(collection, e.value)
 		case cql.Contains:

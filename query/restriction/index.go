@@ -53,6 +53,7 @@ func (p *indexedPart) rank() int {
 // supporting appends the parts of r that indexes find. A restriction may have several parts, for several columns,
 // elements or indexes. It depends on r and the table only, so it may be called before findIndexes.
 func (rs rules) supporting(r *restriction, dst []indexedPart) []indexedPart {
+	// An index has one column, so each column of the restriction is examined.
 	for i, col := range r.columns {
 		for _, ix := range rs.table.Indexes() {
 			if ix.Column != col.ID {
@@ -63,6 +64,7 @@ func (rs rules) supporting(r *restriction, dst []indexedPart) []indexedPart {
 			if findsWhole(ix, r, col) && (analyzer == nil || !analyzer.Divides() || r.kind == kindLike) {
 				dst = append(dst, indexedPart{ix, r, i, -1, analyzer, nil})
 			}
+			// Elements have indexes on parts of the collection.
 			if r.kind != kindContains {
 				continue
 			}
@@ -84,6 +86,7 @@ func (rs rules) analyze() {
 		switch p := &rs.indexed[i]; {
 		// Not with an analyzer, or not a comparison of one column.
 		case !rs.usesIndex || p.analyzer == nil || len(p.of.columns) > 1:
+		// The filter then compares analyzed values, as the index does.
 		case p.element >= 0:
 			p.of.elements[p.element].analyzer = p.analyzer
 		case p.of.kind == kindEqual, p.of.kind == kindLike && !p.of.folded:
@@ -109,6 +112,7 @@ func findsWhole(ix *schema.Index, r *restriction, col *schema.Column) bool {
 			// SASI finds ranges of values that are not literals, in the modes with ordered terms.
 			return whole && !ix.Literal(col) && !findsParts(ix) && analysis.Of(ix.Class.String(), ix.Options) == nil
 		}
+		// Cassandra's legacy index has its terms as partition keys, in the order of their hashes.
 		return ix.Class != schema.LegacyIndex && ix.Target == schema.IndexSimple && ordered(col.Type)
 	case kindLike:
 		// LIKE needs SASI. ILIKE is an extension and uses any index whose terms are folded.
@@ -120,6 +124,7 @@ func findsWhole(ix *schema.Index, r *restriction, col *schema.Column) bool {
 // foldsCase reports whether an index has the texts of a column in lower case, which ILIKE finds. The test with one
 // pattern decides: an analyzer is a function of its options, and only folding maps "Aa" to "aa".
 func foldsCase(ix *schema.Index, col *schema.Column) bool {
+	// Only text has case.
 	if k := col.Type.Kind(); k != types.Text && k != types.Ascii {
 		return false
 	}
@@ -146,11 +151,13 @@ func ordered(t *types.Type) bool {
 // multi-cell collection: an index on a frozen one has whole values as terms.
 func findsElement(ix *schema.Index, c *schema.Column, o cql.Operator) bool {
 	switch o {
+	// A list or set is indexed by its elements; a map has an index on its values.
 	case cql.Contains:
 		return ix.Target == schema.IndexValues && c.Type.MultiCell() || ix.Target == schema.IndexSimple &&
 			c.Type.MultiCell()
 	case cql.ContainsKey:
 		return ix.Target == schema.IndexKeys
+	// An entry of a map: its key and its value together.
 	case cql.Equal:
 		return ix.Target == schema.IndexEntries
 	}
@@ -205,6 +212,7 @@ func (rs *Set) needsFiltering() bool {
 		columns += len(r.columns)
 		elements = max(elements, len(r.elements))
 	}
+	// The disjuncts are: several columns; only clustering columns; several elements; or one column without an index.
 	return !attached && (columns > 1 || columns == 0 && len(rs.clustering) > 0 || elements > 1 || columns == 1 &&
 		!rs.usesIndex)
 }
@@ -213,6 +221,7 @@ func (rs *Set) needsFiltering() bool {
 // restrictions on the elements of a collection, one is enough. A restriction of several columns is found only if each
 // of its columns is.
 func (rs *Set) found(r *restriction, attached bool) bool {
+	// By position in r.columns.
 	found := make([]bool, len(r.columns))
 	for _, p := range rs.indexed {
 		if p.of == r && (p.index.Class == schema.SAI || !attached) {
@@ -227,6 +236,7 @@ func (rs *Set) found(r *restriction, attached bool) bool {
 // found, so an index may find too many rows, but never too few.
 func (rs rules) chooseIndexes() {
 	rs.analyze()
+	// The rows are named, so no search can be cheaper.
 	if rs.exactRows() || rs.writes {
 		return
 	}
@@ -304,6 +314,7 @@ func (p *indexedPart) terms(s *term.Scope) ([]row.Slice, error) {
 		}
 		return p.term(nil, col.Type, values[p.column]), nil
 	}
+	// = may be of several columns; the part is one of them.
 	if p.of.kind == kindEqual {
 		values, err := filterValues(s, p.of.equal, p.of.columns)
 		if err == nil {
@@ -335,6 +346,7 @@ func (p *indexedPart) terms(s *term.Scope) ([]row.Slice, error) {
 			out.End = row.After(out.End)
 		}
 	}
+	// The bounds exclude each other.
 	if out.Empty() {
 		return nil, nil
 	}
@@ -348,6 +360,7 @@ const entryBytes = 6
 // checkSize returns an error for a value of n bytes that is larger than what a legacy index of Cassandra can be
 // searched for. It is larger than any value that such an index contains.
 func (p *indexedPart) checkSize(n int) error {
+	// The length of a legacy index's partition key has 16 bits in Cassandra.
 	if p.index.Class == schema.LegacyIndex && n > math.MaxUint16 {
 		return invalid.Errorf("Index expression values may not be larger than 64K")
 	}
@@ -371,6 +384,7 @@ func (p *indexedPart) elementTerms(s *term.Scope, col *schema.Column) ([]row.Sli
 	if err == nil {
 		err = p.checkSize(len(x.value))
 	}
+	// The term of an entry contains both.
 	if err == nil && x.key != nil {
 		err = p.checkSize(len(x.key) + len(x.value) + entryBytes)
 	}
@@ -419,6 +433,7 @@ func (p *indexedPart) patternTerms(s *term.Scope, col *schema.Column) ([]row.Sli
 		return []row.Slice{x.foldedTerms(col.Type)}, nil
 	}
 	contains := strings.EqualFold(p.index.Options[schema.OptionMode], "CONTAINS")
+	// Cassandra refuses this form for tokenized terms.
 	if p.analyzer != nil && contains && p.analyzer.Divides() && x.end && !x.begin {
 		return nil, invalid.Errorf("%s LIKE '<term>%%' %s is only supported on properly indexed columns", col.Name,
 			x.text)
@@ -431,6 +446,7 @@ func (p *indexedPart) patternTerms(s *term.Scope, col *schema.Column) ([]row.Sli
 	if !x.begin && !x.end {
 		return []row.Slice{row.ExactRow(p.term(nil, col.Type, x.text))}, nil
 	}
+	// The text is the beginning of a term, or the whole of it.
 	if !x.begin {
 		exact := row.ExactRow(col.Type.AppendOrdered(nil, x.text, false))
 		if x.end {

@@ -80,6 +80,7 @@ func (rs *Set) Intersects() bool {
 			}
 		}
 	}
+	// Filters that Cassandra needs not apply have no part in it.
 	return (len(mutable) > 1 || static && relations > 1) && rs.needsFiltering()
 }
 

@@ -56,12 +56,14 @@ func checkKeyLength(n int) error {
 // Memory for the keys is reserved before they are made. Equal lists give the same order for each page, on which paging
 // depends.
 func (rs *Set) PartitionKeys(s *term.Scope) ([]row.PartitionKey, error) {
+	// One list of values for each column of the key.
 	choices := make([][][]byte, len(rs.partition))
 	for i, r := range rs.partition {
 		var err error
 		if choices[i], err = r.keyChoices(s); err != nil {
 			return nil, err
 		}
+		// An empty IN selects nothing.
 		if len(choices[i]) == 0 {
 			return nil, nil
 		}
@@ -187,6 +189,7 @@ func (r *restriction) keyChoices(s *term.Scope) ([][]byte, error) {
 		}
 		choices = append(choices, v[0])
 	}
+	// By value, so that equal keys are adjacent and pages are in a fixed order.
 	slices.SortFunc(choices, col.Type.Compare)
 	return slices.CompactFunc(choices, bytes.Equal), nil
 }
@@ -227,11 +230,13 @@ func (rs *Set) Tokens(s *term.Scope) (tokens ring.Range, empty bool, err error) 
 		if !upper.inclusive {
 			t--
 		}
+		// The bounds exclude each other.
 		if t <= tokens.Start {
 			return tokens, true, nil
 		}
 		tokens.End = t
 	}
+	// Nothing follows the greatest token.
 	return tokens, tokens.Start == ring.MaxToken, nil
 }
 
@@ -241,6 +246,7 @@ func tokenValue(s *term.Scope, v *valueTerm, columns []*schema.Column) (ring.Tok
 	if err != nil {
 		return 0, err
 	}
+	// Also an empty bigint is not a token.
 	if value.Kind != wire.ValueSet || len(value.Bytes) != 8 {
 		if value.Kind == wire.ValueUnset {
 			return 0, invalid.Errorf("Invalid unset value for column %s", ColumnNames(columns))
@@ -282,6 +288,7 @@ func (rs *Set) Slices(s *term.Scope) ([]row.Slice, error) {
 			return nil, err
 		}
 		next := make([][]byte, 0, len(prefixes)*len(values))
+		// The longest combination decides for the whole product, so that it is not built first.
 		longestValue := 0
 		for _, v := range values {
 			longestValue = max(longestValue, keyLength(v))
@@ -298,6 +305,7 @@ func (rs *Set) Slices(s *term.Scope) ([]row.Slice, error) {
 			}
 		}
 		prefixes = next
+		// A restriction of several columns covers all of them.
 		position = r.last().Position + 1
 	}
 	complete := position == len(rs.table.Clustering)
@@ -316,6 +324,7 @@ func (rs *Set) Slices(s *term.Scope) ([]row.Slice, error) {
 	prefixes = slices.CompactFunc(prefixes, bytes.Equal)
 	out := make([]row.Slice, len(prefixes))
 	for i, p := range prefixes {
+		// The whole clustering is one row, a prefix is a slice of rows.
 		if complete {
 			out[i] = row.ExactRow(p)
 		} else {
@@ -344,6 +353,7 @@ func (r *restriction) tuples(s *term.Scope) ([][][]byte, error) {
 	for _, v := range values {
 		for i, col := range r.columns {
 			switch {
+			// Single columns have their message below.
 			case v[i] != nil || !r.multi:
 			case r.kind == kindIn:
 				return nil, invalid.Errorf("Invalid null value in condition for columns: [%s]", ColumnNames(r.columns))
@@ -395,6 +405,7 @@ func (rs *Set) boundSlices(s *term.Scope, r *restriction, prefixes [][]byte) ([]
 		if upper != nil {
 			in = intersect(in, comparisonSlices(p, r.columns, upper, false, r.upper.inclusive))
 		}
+		// Only DELETE has them.
 		for _, x := range r.excluded {
 			gaps, err := x.gaps(s, p, all)
 			if err != nil {
@@ -430,6 +441,7 @@ func comparisonSlices(prefix []byte, columns []*schema.Column, values [][]byte, 
 		// Clip: p is the prefix of the next column as well.
 		next := col.Type.AppendOrdered(slices.Clip(p), v, col.Desc)
 		s := row.Slice{Start: bytes.Clone(p)}
+		// Without a prefix, the slice has no end.
 		if len(p) > 0 {
 			s.End = row.After(p)
 		}
@@ -460,6 +472,7 @@ func intersect(a, b []row.Slice) []row.Slice {
 			if bytes.Compare(y.Start, s.Start) > 0 {
 				s.Start = y.Start
 			}
+			// nil is after every end.
 			if s.End == nil || y.End != nil && bytes.Compare(y.End, s.End) < 0 {
 				s.End = y.End
 			}
@@ -480,6 +493,7 @@ func normalizeSlices(in []row.Slice) []row.Slice {
 		if s.Empty() {
 			continue
 		}
+		// s begins within the last slice, or where it ends.
 		if n := len(out); n > 0 && (out[n-1].End == nil || bytes.Compare(s.Start, out[n-1].End) <= 0) {
 			last := &out[n-1]
 			if last.End != nil && (s.End == nil || bytes.Compare(s.End, last.End) > 0) {

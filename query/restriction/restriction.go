@@ -101,6 +101,7 @@ func (r *restriction) merge(o *restriction) error {
 	case r.kind == kindSlice && len(r.excluded) == 0: // with NOT IN, the messages equal Cassandra 6's
 		return invalid.Errorf("Column \"%s\" cannot be restricted by both an equality and an inequality relation",
 			common)
+	// All elements must be in the collection.
 	case r.kind == kindContains && o.kind == kindContains:
 		r.elements = append(r.elements, o.elements...)
 		return nil
@@ -116,6 +117,7 @@ func (r *restriction) merge(o *restriction) error {
 // mergeSlice adds the bounds of a slice to r. Each end may be restricted once.
 func (r *restriction) mergeSlice(o *restriction) error {
 	if r.first() != o.first() {
+		// The message names the column that is later in the clustering.
 		later := r.first()
 		if o.first().Position > later.Position {
 			later = o.first()
@@ -259,6 +261,7 @@ func (c compiler) containsRestriction(col *schema.Column, r *cql.ColumnRelation)
 	case !t.Kind().IsCollection():
 		return nil, invalid.Errorf("Cannot use %s on non-collection column %s", r.Operator, col.Name)
 	}
+	// The last type is the element of a list or set, or the value of a map.
 	spec := c.Receiver("value("+col.Name+")", t.Elems()[len(t.Elems())-1])
 	if onKey {
 		spec = c.Receiver("key("+col.Name+")", t.Elems()[0])

@@ -124,6 +124,7 @@ func (rs *Set) SingleKey(s *term.Scope, dst []byte, values [][]byte) (key []byte
 		// A composite has a length of two bytes before and one byte after each component.
 		size += len(v) + 3
 	}
+	// One allocation at most.
 	dst = slices.Grow(dst, size)
 	dst = row.AppendKeyComponents(dst, values)
 	return dst, values, checkPartitionKey(dst, values)

@@ -24,6 +24,7 @@ func (c compiler) tokenRestriction(relation *cql.TokenRelation) (*restriction, e
 		columns[i] = col
 	}
 	keys := c.Table.PartitionKey
+	// The messages distinguish a wrong order, duplicates, and missing columns.
 	if !slices.Equal(columns, keys) {
 		sorted := slices.Clone(columns)
 		slices.SortFunc(sorted, func(a, b *schema.Column) int {
@@ -80,6 +81,7 @@ func (r *restriction) evalToken(s *term.Scope) (*tokenFilter, error) {
 
 // matches compares the token of a row. As elsewhere, an upper bound that is the least token is none.
 func (f *tokenFilter) matches(r *restriction, v *rowview.View) bool {
+	// The token is part of the key in pages, so it is not computed.
 	token := v.Key.Token
 	switch {
 	case f.equal != nil:

@@ -37,6 +37,7 @@ func (rs rules) unionOf(or *restriction) (union []indexedPart) {
 // evaluates the whole conjunction on the rows that are found.
 func (rs rules) branchOf(conjunction []*restriction) []indexedPart {
 	var parts []indexedPart
+	// No index finds the conjunction, but an OR in it may be found.
 	for _, r := range conjunction {
 		// A token selects no entries, the intervals of LIKE may be the whole index, and a range of several columns has
 		// no terms.

@@ -26,6 +26,7 @@ func VectorIndex(t *schema.Table, col *schema.Column) *schema.Index {
 // It is called for a vector that function does not accept: a vector with an element that is not finite or, for cosine,
 // a vector of length zero.
 func Incomparable(f similarity.Function, v []float32) error {
+	// The first element that is not finite is named.
 	for i, e := range v {
 		if e := float64(e); math.IsNaN(e) || math.IsInf(e, 0) {
 			return invalid.Errorf("non-finite value at vector[%d]=%v", i, e)

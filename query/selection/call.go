@@ -99,6 +99,7 @@ func (b *compiler) resolve(x cql.Selector) (*function.Function, error) {
 // returned.
 func (b *compiler) resolveCall(x cql.Selector) (*function.Function, error) {
 	name, in, _ := callOf(x)
+	// Calls that are recorded from here on are calls in the arguments.
 	args := make([]function.Arg, len(in))
 	before := len(b.c.Called)
 	for i, a := range in {
@@ -114,10 +115,13 @@ func (b *compiler) resolveCall(x cql.Selector) (*function.Function, error) {
 		}
 		from := (&selectorArg{b, cast.Value}).exact()
 		switch {
+		// A literal has no type before it is cast: it would be the type of the cast.
 		case from == nil:
 			return nil, cannotInfer(cast.Value)
+		// No function: cast compiles the value itself.
 		case from.Equal(t):
 			return nil, nil
+		// No signature has this target, so the resolution below could not name the types.
 		case !b.c.Functions.Exists(name.Name):
 			return nil, invalid.Errorf("%s cannot be cast to %s", castText(cast.Value), cast.Type.Name)
 		}
@@ -179,7 +183,9 @@ func (b *compiler) call(x *cql.FunctionSelector) (selected, error) {
 	if err != nil {
 		return selected{}, err
 	}
+	// The name has the keyspace of the function, also if the client did not write it.
 	text := callName(fn.Qualified(), names)
+	// The call is an accumulator, and its value the accumulator's result.
 	if fn.IsAggregate() {
 		return b.aggregate(fn, args, text)
 	}
@@ -204,6 +210,7 @@ func (b *compiler) arguments(fn *function.Function, in []cql.Selector) ([]Select
 // argument returns a selector as an argument of a function. A bind marker then has the function in its error if it is
 // unset.
 func argument(s Selector, fn *function.Function) Selector {
+	// Only literals and markers are values of the statement; other selectors are never unset.
 	if t, ok := s.(*termSelector); ok {
 		return &termSelector{t.t, fn}
 	}
@@ -238,6 +245,7 @@ func (b *compiler) cast(x *cql.CastSelector) (selected, error) {
 	if err != nil {
 		return selected{}, err
 	}
+	// fn is nil: the value has the type of the cast.
 	t, err := b.c.TypeOf(x.Type)
 	if err != nil || fn == nil {
 		v, err := b.compile(x.Value, t)
@@ -296,6 +304,7 @@ func (a *selectorArg) exact() *types.Type {
 // typeOf returns the type of a selector whose elements have the types returned by of. The first element with a known
 // type decides, because elements of one literal must have the same type.
 func (a *selectorArg) typeOf(of func(*selectorArg) *types.Type) *types.Type {
+	// Other elements with an unknown type, such as markers, are compiled with this type.
 	elementType := func(in []cql.Selector) (first *types.Type) {
 		for _, e := range in {
 			if t := of(&selectorArg{a.b, e}); t != nil {
@@ -306,6 +315,7 @@ func (a *selectorArg) typeOf(of func(*selectorArg) *types.Type) *types.Type {
 	}
 	switch x := a.x.(type) {
 	case *cql.ListSelector:
+		// Frozen or not does not matter for a literal: it is compared as frozen.
 		if t := elementType(x.Elements); t != nil {
 			return types.NewList(t, false)
 		}
@@ -322,6 +332,7 @@ func (a *selectorArg) typeOf(of func(*selectorArg) *types.Type) *types.Type {
 		return a.tupleType(x, of)
 	}
 	if _, _, ok := callOf(a.x); ok {
+		// An error leaves the type unknown here, and is reported when the call is compiled.
 		if fn, err := a.b.resolve(a.x); err != nil || fn != nil {
 			return returns(fn)
 		}
@@ -352,6 +363,7 @@ func (a *selectorArg) tupleType(x *cql.TupleSelector, of func(*selectorArg) *typ
 		return nil
 	}
 	elems := make([]*types.Type, len(x.Elements))
+	// A tuple has a type only if all of its elements have one.
 	for i, e := range x.Elements {
 		if elems[i] = of(&selectorArg{a.b, e}); elems[i] == nil {
 			return nil
@@ -363,9 +375,11 @@ func (a *selectorArg) tupleType(x *cql.TupleSelector, of func(*selectorArg) *typ
 // Match returns how well the selector fits a type. Overloads are ranked by the matches of their arguments.
 func (a *selectorArg) Match(to *types.Type) function.Match {
 	switch x := a.x.(type) {
+	// Literals and markers are terms, and match as in other clauses.
 	case *cql.TermSelector:
 		return a.b.c.Arg(x.Term).Match(to)
 	case *cql.ListSelector:
+		// The number of elements of a vector is checked when the literal is compiled.
 		if to.Kind() != types.List && to.Kind() != types.Vector {
 			return function.NoMatch
 		}
@@ -388,6 +402,7 @@ func (a *selectorArg) Match(to *types.Type) function.Match {
 	case *cql.MapSelector, *cql.UDTSelector:
 		return a.matchTrial(to)
 	}
+	// Columns, calls, fields and elements have one type.
 	t := a.exact()
 	if t == nil {
 		return function.NoMatch
@@ -402,10 +417,12 @@ func (a *selectorArg) Match(to *types.Type) function.Match {
 // fits reports whether the parts of a literal fit those of a type. It excludes most types cheaply before matchTrial
 // compiles the literal.
 func (a *selectorArg) fits(to *types.Type) bool {
+	// i is -1 for a field that the type does not have.
 	fits := func(x cql.Selector, i int) bool {
 		return i >= 0 && i < len(to.Elems()) && (&selectorArg{a.b, x}).Match(to.Elems()[i]) != function.NoMatch
 	}
 	switch x := a.x.(type) {
+	// Fewer elements than the type has are allowed.
 	case *cql.TupleSelector:
 		for i, e := range x.Elements {
 			if !fits(e, i) {
@@ -455,6 +472,7 @@ func (a *selectorArg) matchAll(in []cql.Selector, to *types.Type) function.Match
 // trial returns a compiler whose aggregates and bind markers are discarded. Resolved calls and hints are shared, since
 // they do not depend on what is discarded.
 func (b *compiler) trial() *compiler {
+	// A copy of the compiler, but its caches are maps and stay shared.
 	c := *b.c
 	c.Markers = nil
 	return &compiler{c: &c, s: &Selection{}, calls: b.calls, hints: b.hints}

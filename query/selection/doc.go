@@ -3,4 +3,30 @@
 //
 // It reads no rows and knows neither groups nor pages: query/read gives it one row at a time, and for aggregates the
 // accumulators of the row's group. The functions themselves are in query/function.
+//
+//	cql.Selector ── prepare ─▶ names, functions ── compile(type) ─▶ Selector ── Value(Context) ─▶ value
+//	                                                   │
+//	                                                   └─▶ Selection.Aggregates, one for each call of an aggregate
+//
+// # Compilation
+//
+// Cassandra reports unknown names in any selector before errors of types in the first one, so there are two passes over
+// the select clause: prepare resolves columns and functions, and compile determines types. A type flows in both
+// directions. A column, a call and a hint have a type of their own. A literal and a bind marker have the type that
+// their context expects, and are errors without one.
+//
+// A function is resolved from its arguments before these are compiled. Arguments report their types and matches as
+// selectorArg, for which a trial compiles a selector and discards what this adds to the statement. Resolved calls and
+// hints are remembered by their nodes in the syntax tree: otherwise each level of nesting would double the work.
+//
+// # Aggregates
+//
+// An aggregate has its arguments in Selection.Aggregates and its place in the selector tree as an aggregateSelector.
+// The reader adds each row of a group to an accumulator, and evaluates the selectors once, on the first row of the
+// group.
+//
+// # Masks
+//
+// Column.Value applies the mask of a column for the client of the Context. Everything that is computed from columns is
+// therefore computed from what the client sees. GROUP BY uses the real values of columns (query/read).
 package selection

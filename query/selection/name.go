@@ -36,6 +36,7 @@ func joined(parts ...name) name {
 func callName(function string, args []name) name {
 	return func(dst []byte) []byte {
 		dst = append(append(dst, function...), '(')
+		// Arguments append to dst themselves, so no intermediate text is made.
 		for i, arg := range args {
 			if i > 0 {
 				dst = append(dst, ", "...)

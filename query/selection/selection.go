@@ -47,16 +47,19 @@ func Compile(c *term.Compiler, stmt *cql.Select) (*Selection, error) {
 			list = append(list, selected{&Column{col}, col.Type, named(col.Name)})
 		}
 	}
+	// First pass: names.
 	for _, sc := range stmt.Columns {
 		if err := b.prepare(sc.Selector); err != nil {
 			return nil, err
 		}
 	}
+	// Second pass: types and selectors.
 	for _, sc := range stmt.Columns {
 		x, err := b.compile(sc.Selector, nil)
 		if err != nil {
 			return nil, err
 		}
+		// The alias is a name in the result only; other clauses cannot use it.
 		if sc.Alias != "" {
 			x.name = named(sc.Alias)
 		}
@@ -65,6 +68,7 @@ func Compile(c *term.Compiler, stmt *cql.Select) (*Selection, error) {
 	// SELECT JSON has one column, with an object of the columns. Masks and functions apply to the values in it.
 	if stmt.JSON {
 		j := &jsonSelector{}
+		// Aliases are the keys of the JSON object.
 		for _, x := range list {
 			j.names = append(j.names, x.name.String())
 			j.types = append(j.types, x.typ)
@@ -75,6 +79,7 @@ func Compile(c *term.Compiler, stmt *cql.Select) (*Selection, error) {
 	s.Columns = make([]term.Spec, len(list))
 	plain := make([]*schema.Column, 0, len(list))
 	for i, x := range list {
+		// Columns that are computed have the table of the statement in their metadata, too.
 		s.Columns[i] = c.Receiver(x.name.String(), x.typ)
 		s.Selectors = append(s.Selectors, x.sel)
 		if col, ok := x.sel.(*Column); ok {
@@ -100,6 +105,7 @@ func OnlyStatic(c *term.Compiler, stmt *cql.Select) (bool, error) {
 	if err != nil || !static {
 		return false, err
 	}
+	// A partition key column may stand beside static ones, as it belongs to the partition.
 	others, err := anySelects(c, stmt, func(k schema.ColumnKind) bool {
 		return k != schema.Static && k != schema.PartitionKey
 	})
@@ -115,6 +121,7 @@ func anySelects(c *term.Compiler, stmt *cql.Select, of func(schema.ColumnKind) b
 		if err := b.resolveNames(sc.Selector); err != nil {
 			return false, err
 		}
+		// Columns in arguments and operands count as selected.
 		cql.WalkColumns(sc.Selector, func(name string) {
 			col := c.Table.Column(name)
 			found = found || col != nil && of(col.Kind)
@@ -187,11 +194,13 @@ func (b *compiler) compile(x cql.Selector, want *types.Type) (selected, error) {
 	case *cql.CastSelector:
 		return b.cast(x)
 	case *cql.TypeHintSelector:
+		// The hint is the type of the result, the value is converted to it.
 		t, err := b.hinted(x)
 		if err != nil {
 			return selected{}, err
 		}
 		v, err := b.compile(x.Value, t)
+		// Cassandra shows the value as written, except for a hint in it.
 		text := asWritten(x.Value)
 		if err == nil && isHinted(x.Value) {
 			text = v.name
@@ -213,6 +222,7 @@ func (b *compiler) compile(x cql.Selector, want *types.Type) (selected, error) {
 // fitsHint reports whether a selector can have a type hint. A column that is not frozen is not of a frozen type. The
 // check uses the types before the value is compiled, as Cassandra does.
 func (b *compiler) fitsHint(x cql.Selector, t *types.Type) bool {
+	// Columns are compared without freezing, other selectors with it.
 	if column, ok := x.(*cql.ColumnSelector); ok {
 		col, err := b.c.Column(column.Column)
 		return err != nil || function.AssignableAsIs(col.Type, t) != function.NoMatch
@@ -260,6 +270,7 @@ func cannotInfer(x cql.Selector) error {
 // term compiles a literal or bind marker, which needs an expected type. The marker has the name [selection], as in
 // Cassandra.
 func (b *compiler) term(x *cql.TermSelector, want *types.Type) (selected, error) {
+	// No context gives it a type.
 	if want == nil {
 		return selected{}, cannotInfer(x)
 	}
@@ -270,6 +281,7 @@ func (b *compiler) term(x *cql.TermSelector, want *types.Type) (selected, error)
 // literal compiles collections, tuples and user-defined types of selectors. Without an expected type, the exact type of
 // the elements decides.
 func (b *compiler) literal(x cql.Selector, want *types.Type) (selected, error) {
+	// The expected type wins over the type of the elements, which are converted to it.
 	t := want
 	if t == nil {
 		if t = (&selectorArg{b, x}).exact(); t == nil {
@@ -277,6 +289,7 @@ func (b *compiler) literal(x cql.Selector, want *types.Type) (selected, error) {
 		}
 	}
 	out := &partsSelector{t: t}
+	// The first error ends the compilation, so an incomplete out is never used.
 	add := func(s cql.Selector, t *types.Type) error {
 		v, err := b.compile(s, t)
 		out.parts = append(out.parts, v.sel)
@@ -297,6 +310,7 @@ func (b *compiler) literal(x cql.Selector, want *types.Type) (selected, error) {
 			}
 		}
 	case *cql.SetSelector:
+		// {} is a set in the grammar, and an empty map if a map is expected.
 		if t.Kind() != types.Set && (t.Kind() != types.Map || len(x.Elements) > 0) {
 			return selected{}, mismatch()
 		}
@@ -344,6 +358,7 @@ func (b *compiler) literal(x cql.Selector, want *types.Type) (selected, error) {
 // udt compiles {a: x, b: y}: a user-defined type, or a map whose keys are columns. Fields that are not named are null,
 // as nil in parts.
 func (b *compiler) udt(x *cql.UDTSelector, t *types.Type) (selected, error) {
+	// {a: x} has the grammar of a user-defined type: names of fields are columns then.
 	if t.Kind() == types.Map {
 		m := &cql.MapSelector{}
 		for _, f := range x.Fields {
@@ -388,6 +403,7 @@ func checkFields(x cql.Selector, t *types.Type) error {
 // field compiles x.field. The operand must have a user-defined type; it may be frozen or not.
 func (b *compiler) field(x *cql.FieldSelector) (selected, error) {
 	inner := x.Of
+	// Several parentheses may surround it.
 	for {
 		t, ok := inner.(*cql.TupleSelector)
 		if !ok || len(t.Elements) != 1 {
@@ -403,6 +419,7 @@ func (b *compiler) field(x *cql.FieldSelector) (selected, error) {
 		return selected{}, invalid.Errorf("Invalid field selection: %s of type %s is not a user type",
 			term.SelectorText(x.Of), of.typ)
 	}
+	// Names of fields are compared as written: they are not columns.
 	i := of.typ.FieldIndex(x.Field)
 	if i < 0 {
 		return selected{}, invalid.Errorf("%s of type %s has no field %s", term.SelectorText(x.Of), of.typ, x.Field)
@@ -442,6 +459,7 @@ func (b *compiler) element(x *cql.ElementSelector) (selected, error) {
 	if err != nil {
 		return selected{}, err
 	}
+	// The elements of a set, or the values of a map.
 	t := of.typ.Elems()[len(of.typ.Elems())-1]
 	return selected{&elementSelector{of.sel, of.typ, key, of.name}, t, asWritten(x)}, nil
 }
@@ -451,6 +469,7 @@ func (b *compiler) elementTerm(t cql.Term, of selected) (term.Term, error) {
 	if t == nil {
 		return nil, nil
 	}
+	// Cassandra's names of markers.
 	word := "value("
 	if of.typ.Kind() == types.Map {
 		word = "key("
@@ -498,12 +517,14 @@ func (b *compiler) metadata(x *cql.MetadataSelector) (selected, error) {
 		return selected{}, err
 	}
 	m.col = col
+	// Key columns have no timestamp of their own.
 	if col.Kind == schema.PartitionKey || col.Kind == schema.Clustering {
 		return selected{}, invalid.Errorf("Cannot use selection function %s on PRIMARY KEY part %s", x.Kind, col.Name)
 	}
 	if err := b.metadataPart(m, x.Of); err != nil {
 		return selected{}, err
 	}
+	// Timestamps are in microseconds, TTLs in seconds.
 	t := types.Native(types.Bigint)
 	if x.Kind == cql.TTL {
 		t = types.Native(types.Int)
@@ -520,6 +541,7 @@ func (b *compiler) metadataPart(m *metadataSelector, of cql.Selector) (err error
 	// Names of markers contain the name of the column.
 	whole := selected{&Column{m.col}, m.col.Type, named(m.col.Name)}
 	switch of := of.(type) {
+	// The collection is compiled for its errors only: the selector reads cells.
 	case *cql.ElementSelector:
 		if _, err := b.elementsOf(of.Of, "Element"); err != nil {
 			return err
@@ -537,6 +559,7 @@ func (b *compiler) metadataPart(m *metadataSelector, of cql.Selector) (err error
 		if _, err := b.field(of); err != nil {
 			return err
 		}
+		// b.field has checked that the field exists.
 		m.field = m.col.Type.FieldIndex(of.Field)
 	}
 	return err

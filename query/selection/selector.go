@@ -37,6 +37,7 @@ type Column struct{ Column *schema.Column }
 
 // Value returns the column's value, masked if the client does not see it. nil is null, and may be masked, too.
 func (s *Column) Value(x *Context) ([]byte, error) {
+	// A multi-cell column is serialized from its live cells.
 	v := x.Row.Value(s.Column)
 	if x.Masks == nil {
 		return v, nil
@@ -56,6 +57,7 @@ func (s *termSelector) Value(x *Context) ([]byte, error) {
 	if err == nil && v.Kind == wire.ValueUnset && s.of != nil {
 		err = invalid.Errorf("Invalid unset value for argument in call to function %s", s.of.Name)
 	}
+	// Null, or unset where it means null.
 	if err != nil || v.Kind != wire.ValueSet {
 		return nil, err
 	}
@@ -109,6 +111,7 @@ type partsSelector struct {
 func (s *partsSelector) Value(x *Context) ([]byte, error) {
 	values := make([][]byte, len(s.parts))
 	for i, p := range s.parts {
+		// A field that is not named is null.
 		if p == nil {
 			continue
 		}
@@ -133,6 +136,7 @@ type fieldSelector struct {
 }
 
 func (s *fieldSelector) Value(x *Context) ([]byte, error) {
+	// A field of null is null.
 	v, err := s.of.Value(x)
 	if v == nil || err != nil {
 		return nil, err
@@ -160,6 +164,7 @@ func (s *elementSelector) Value(x *Context) ([]byte, error) {
 	if v == nil || err != nil {
 		return nil, err
 	}
+	// Keys are in order, in the serialized form as well.
 	found, ok := s.t.Lookup(v, key)
 	if !ok {
 		return nil, nil
@@ -212,6 +217,7 @@ func (s *sliceSelector) Value(x *Context) ([]byte, error) {
 		if in {
 			parts = append(parts, k)
 		}
+		// The value follows its key. Next must be called for every entry.
 		if s.t.Kind() == types.Map && p.Next() && in {
 			parts = append(parts, p.Bytes())
 		}
@@ -233,6 +239,7 @@ func (s *sliceSelector) limit(x *Context, t term.Term) ([]byte, error) {
 		return nil, err
 	}
 	switch v.Kind {
+	// As if the bound were not written.
 	case wire.ValueUnset:
 		return nil, nil
 	case wire.ValueNull:
@@ -264,12 +271,14 @@ func (s *metadataSelector) Value(x *Context) ([]byte, error) {
 	if (s.key != nil || s.slice || !s.one()) && x.Masks.Masks(s.col) {
 		return nil, nil // it would show which elements exist, or how many
 	}
+	// One cell has the metadata of the whole value.
 	if !s.col.Type.MultiCell() {
 		c := x.Row.LiveCell(s.col)
 		// The cell of a counter is computed from its shards.
 		if s.col.IsCounter() {
 			c = x.Row.CounterCell(s.col)
 		}
+		// Null, deleted or expired.
 		if c == nil {
 			return nil, nil
 		}
@@ -289,6 +298,7 @@ func (s *metadataSelector) Value(x *Context) ([]byte, error) {
 			}
 			path = rowview.ElementPath(s.col.Type, key)
 		}
+		// Only live elements are found.
 		c := x.Row.FindElement(s.col, path)
 		if c == nil {
 			return nil, nil
@@ -318,6 +328,7 @@ func (s *metadataSelector) frozenPart(x *Context, c *row.Cell) ([]byte, error) {
 func (s *metadataSelector) all(x *Context) ([]byte, error) {
 	var from, to []byte
 	if s.slice {
+		// Only for the evaluation of the bounds and the name in their errors.
 		limits := &sliceSelector{name: named(s.col.Name)}
 		f, err := limits.limit(x, s.from)
 		if err != nil {
@@ -337,7 +348,9 @@ func (s *metadataSelector) all(x *Context) ([]byte, error) {
 	var out []byte
 	n := int32(0)
 	newest := int64(row.NoTimestamp)
+	// In the order of their paths, which is the order of the keys.
 	x.Row.Elements(s.col, func(c *row.Cell) {
+		// Paths are in ordered form, so bytes compare like keys.
 		if from != nil && bytes.Compare(c.Path, from) < 0 || to != nil && bytes.Compare(c.Path, to) > 0 {
 			return
 		}
@@ -351,6 +364,7 @@ func (s *metadataSelector) all(x *Context) ([]byte, error) {
 	switch {
 	case n == 0:
 		return nil, nil
+	// One value, the greatest, in place of the list.
 	case s.kind == cql.MaxWriteTime:
 		return wire.AppendInt64(nil, newest), nil
 	}
@@ -362,6 +376,7 @@ func (s *metadataSelector) all(x *Context) ([]byte, error) {
 // of returns the metadata of one cell. The write time is in microseconds since the Unix epoch, the TTL in seconds that
 // remain; now is in seconds. A cell without TTL has null.
 func (s *metadataSelector) of(c *row.Cell, now int64) []byte {
+	// writetime and maxwritetime.
 	if s.kind != cql.TTL {
 		return wire.AppendInt64(nil, c.Timestamp)
 	}
@@ -391,6 +406,7 @@ func (s *jsonSelector) Value(x *Context) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		// JSON null, for which types.AppendJSON has no value.
 		if v == nil {
 			out = append(out, "null"...)
 			continue

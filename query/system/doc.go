@@ -8,4 +8,21 @@
 //	SELECT … FROM system.peers_v2 ─▶ query ─ Partitions(table) ─▶ Source ─▶ Topology
 //	                                                                │ └───▶ Schema
 //	                                                                └─────▶ Roles, Clients, Settings
+//
+// # Generation
+//
+// A command is answered from the present state: a builder collects the rows of one table, and passes them on as
+// partitions in the order of their tokens. Nothing is stored between the pages of a result, so a row may be missing or
+// repeated if the state changes meanwhile, like a row of a stored table.
+//
+// Most tables are small and generated as a whole for each page. Two kinds are not. Tables of system_schema and the
+// roles can be long, so that their partition order is cached for one snapshot (keyOrder), elements before the page are
+// found by binary search, and the builder stops after the limit of the page. Estimates cost reads of storage, so that
+// they are made for the requested tables only.
+//
+// # Drivers
+//
+// Drivers read system.local, system.peers and peers_v2 when they connect and after each change of the ring, and
+// system_schema after each change of the schema. The columns and the form of their values are Cassandra's, including
+// values that have no meaning here. The versions in source.go decide what drivers and cqlsh expect of the server.
 package system

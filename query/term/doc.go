@@ -7,4 +7,21 @@
 //	cql.Term ── Compiler.Term(receiver) ──▶ Term ── Eval(Scope: values, time, identifiers) ──▶ wire.Value
 //	                   │
 //	                   └──▶ Marker: the receiver of each bind marker, for the result of PREPARE
+//
+// # Receivers
+//
+// Every term is compiled for a receiver: a column, a parameter of a function, an element of a collection, or a clause
+// such as [limit]. The receiver determines the type of literals and bind markers, and its name is part of messages and
+// of the metadata of markers. Terms in arguments are first matched with the types of all signatures (Arg), and then
+// compiled with the types of the chosen one.
+//
+// # Constants
+//
+// A term without bind markers and without functions that depend on the execution is evaluated at compilation (fold), so
+// that a prepared statement does not repeat the work, and errors in constants are errors of PREPARE.
+//
+// # Messages
+//
+// text.go shows terms, relations and selectors as Cassandra does, because messages and names of result columns contain
+// them. A text costs no more than the length of a [string] of the protocol, however large the term is.
 package term
