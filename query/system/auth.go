@@ -11,18 +11,21 @@ import (
 // authRows adds the rows of system_auth. They have Cassandra's form, in which roles and resources are named by their
 // paths in some tables. Package query hides the hashes of passwords from all clients but superusers.
 func (s *Source) authRows(b *builder) {
+	// Without roles, the tables exist and are empty.
 	if s.o.Roles == nil {
 		return
 	}
 	// One snapshot for all rows of the page.
 	d := s.o.Roles()
 	switch b.table.Name {
+	// Partitions are identities.
 	case "identity_to_role":
 		for _, id := range d.Identities() {
 			role, _ := d.Identity(id)
 			b.add(values{"identity": text(id), "role": text(role)})
 		}
 		return
+	// Partitions are names of groups.
 	case "cidr_groups":
 		for _, name := range d.GroupNames() {
 			ranges, _ := d.Group(name)
@@ -53,6 +56,7 @@ func (s *Source) authRows(b *builder) {
 // roleRows adds the rows of one role. A row whose columns have no values is still a row: it has a liveness.
 func roleRows(b *builder, d *auth.Directory, r *auth.Role) {
 	switch b.table.Name {
+	// A role without memberships has null, as an empty set is not stored.
 	case "roles":
 		row := values{"role": text(r.Name), "can_login": boolean(r.Login), "is_superuser": boolean(r.Superuser),
 			"salted_hash": textOrNull(r.Hash)}
@@ -64,6 +68,7 @@ func roleRows(b *builder, d *auth.Directory, r *auth.Role) {
 		for _, member := range r.Members {
 			b.add(values{"role": text(r.Name), "member": text(member)})
 		}
+	// One row for each resource on which the role has permissions.
 	case "role_permissions":
 		for _, g := range d.Grants(r.Name) {
 			b.add(values{"role": text(r.Name), "resource": text(g.Resource.Path()),
@@ -94,6 +99,7 @@ func permissionNames(set auth.PermissionSet) []string {
 // cidrSet returns ranges as a set of tuples of an address and a length of its prefix. The elements are in wire form,
 // sorted by their bytes.
 func cidrSet(ranges []netip.Prefix) []byte {
+	// A tuple of two fields, each with its length.
 	elements := make([][]byte, len(ranges))
 	for i, p := range ranges {
 		e := wire.AppendBytes(nil, inet(p.Addr()))

@@ -44,6 +44,7 @@ func (b *builder) readsPartition(key string) bool {
 // readsPrefix reports whether the command reads rows whose first clustering column has this value. It ignores the
 // partition.
 func (b *builder) readsPrefix(first string) bool {
+	// A slice of the rows with this prefix.
 	c := b.table.Clustering[0]
 	return b.cmd.ReadsSlice(row.SliceOf(c.Type.AppendOrdered(nil, []byte(first), c.Desc)))
 }
@@ -53,6 +54,7 @@ func (b *builder) readsPrefix(first string) bool {
 // when more than b.limit rows were added. A table with more rows than the limit is added as a whole, so a page may be
 // larger.
 func (b *builder) eachTable(k *schema.Keyspace, f func(*schema.Table)) {
+	// Sorted by name, which is the order of the clustering.
 	all := k.Tables()
 	b.eachNamed(nil, len(all), func(i int) string { return all[i].Name }, func(i int) { f(all[i]) })
 }
@@ -60,6 +62,7 @@ func (b *builder) eachTable(k *schema.Keyspace, f func(*schema.Table)) {
 // eachColumn is eachTable for n columns of a table, whose names are the second component of the clustering. t's name
 // must precede them in the clustering.
 func (b *builder) eachColumn(t *schema.Table, n int, name func(int) string, f func(int)) {
+	// Columns are in the order of the table, the rows in the order of names.
 	order := make([]int, n)
 	for i := range order {
 		order[i] = i
@@ -96,6 +99,7 @@ func (b *builder) eachNamed(before []string, n int, name func(int) string, f fun
 		if last.End != nil && bytes.Compare(of.Start, last.End) >= 0 {
 			return
 		}
+		// Between two slices of the command.
 		if !b.cmd.ReadsSlice(of) {
 			continue
 		}
@@ -113,6 +117,7 @@ type values map[string][]byte
 // add adds a row. A value for a column that the table does not have, or a missing key, is a bug in this package; yield
 // returns it as an error. Timestamps of rows are 0: generated rows are never compared with written ones.
 func (b *builder) add(v values) {
+	// Names are checked for each row: the tables are defined elsewhere.
 	for name := range v {
 		if b.table.Column(name) == nil {
 			b.fail("no column %s", name)
@@ -121,6 +126,7 @@ func (b *builder) add(v values) {
 	}
 	p := b.partition(v)
 	r := row.NewRow()
+	// Not nil: nil is the clustering of a static row.
 	r.Clustering = []byte{}
 	for _, c := range b.table.Clustering {
 		if v[c.Name] == nil {
@@ -129,6 +135,7 @@ func (b *builder) add(v values) {
 		}
 		r.Clustering = c.Type.AppendOrdered(r.Clustering, v[c.Name], c.Desc)
 	}
+	// A row whose values are all null exists.
 	r.Liveness = row.Liveness{Timestamp: 0}
 	// Virtual tables have no static columns.
 	for _, c := range b.table.Regulars {
@@ -136,6 +143,7 @@ func (b *builder) add(v values) {
 			r.Cells = appendCells(r.Cells, c, value)
 		}
 	}
+	// Cells are expected in the order of their columns and paths.
 	r.Sort()
 	p.Rows = append(p.Rows, *r)
 	// Only rows that the command returns count for the limit.
@@ -159,6 +167,7 @@ func (b *builder) partition(v values) *row.Partition {
 		if v[c.Name] == nil {
 			b.fail("no value for %s", c.Name)
 		}
+		// A single column is the key itself.
 		if len(b.table.PartitionKey) == 1 {
 			key = v[c.Name]
 			break
@@ -181,6 +190,7 @@ func appendCells(cells []row.Cell, c *schema.Column, value []byte) []row.Cell {
 	if !c.Type.MultiCell() {
 		return append(cells, row.Cell{Column: c.ID, Value: value})
 	}
+	// The wire form of a collection: its length, and its elements with their lengths.
 	cursor := wire.NewCursor(value)
 	for n := cursor.Int32(); n > 0 && cursor.Err() == nil; n-- {
 		element := cursor.Bytes()

@@ -84,13 +84,16 @@ func (s *Source) buildingRows(b *builder) {
 	}
 	s.eachView(func(view, base *schema.Table) {
 		build := s.o.Builds.Of(base.StorageID, view.StorageID)
+		// Complete builds are in built_views.
 		if build.Built {
 			return
 		}
+		// The range from the least token to itself is the whole ring.
 		least := strconv.FormatInt(int64(ring.MinToken), 10)
 		row := values{"keyspace_name": text(view.Keyspace), "view_name": text(view.Name), "start_token": text(least),
 			"end_token":  text(least),
 			"keys_built": bigint(build.Rows)}
+		// Otherwise the build has no position yet.
 		if build.Begun {
 			row["last_token"] = text(strconv.FormatInt(int64(build.Next), 10))
 		}
@@ -111,6 +114,7 @@ func (s *Source) buildStatusRows(b *builder) {
 			unbuilt = s.o.Builds.Unbuilt()
 		}
 		for _, n := range s.o.View.Topology().Nodes() {
+			// Nodes whose state is not known have no row, as they have no entry in Cassandra.
 			if status := ViewStatus(view, n, unbuilt); status != UnknownView {
 				b.add(values{"keyspace_name": text(view.Keyspace), "view_name": text(view.Name),
 					"host_id": uuid(n.Host), "status": text(status)})

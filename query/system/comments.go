@@ -31,6 +31,7 @@ func (s *Source) commentRows(b *builder, column string, of annotations) {
 	s.keyspaces(false, func(k *schema.Keyspace) {
 		// The four name columns are the clustering, so a part that an object does not have is empty and not null.
 		add := func(object, value string, parts values) {
+			// Objects without a text have no row.
 			if value == "" {
 				return
 			}
@@ -41,12 +42,14 @@ func (s *Source) commentRows(b *builder, column string, of annotations) {
 			b.add(row)
 		}
 		add("KEYSPACE", of.keyspace(k, "", ""), nil)
+		// Types and their fields.
 		for _, name := range k.TypeNames() {
 			add("UDT", of.keyspace(k, name, ""), values{"udt_name": text(name)})
 			for _, field := range k.Type(name).FieldNames() {
 				add("FIELD", of.keyspace(k, name, field), values{"udt_name": text(name), "field_name": text(field)})
 			}
 		}
+		// Tables and their columns.
 		for _, name := range k.TableNames() {
 			t := k.Table(name)
 			add("TABLE", of.table(t), values{"table_name": text(name)})

@@ -31,6 +31,7 @@ func (s *Source) estimateRows(b *builder, typed bool) {
 	t, self, catalog := s.o.View.Topology(), s.o.View.Self(), s.o.View.Schema()
 	for _, name := range catalog.KeyspaceNames() {
 		k := catalog.Keyspace(name)
+		// Local tables are not divided between nodes. The estimates of other keyspaces are not made.
 		if k.Replication.Class == ring.Local || !b.readsPartition(name) {
 			continue
 		}
@@ -47,6 +48,7 @@ func (s *Source) estimateRows(b *builder, typed bool) {
 func (s *Source) tableEstimate(b *builder, def *schema.Table, pieces []ring.RangeReplicas, t *ring.Topology,
 	self ring.NodeID, typed bool) {
 	estimate := s.o.Estimate(def)
+	// One row for a range. Both tables have these columns, table_estimates also the type.
 	add := func(kind string, r ring.Range) {
 		v := values{
 			"keyspace_name": text(def.Keyspace), "table_name": text(def.Name), "range_start": text(r.Start.String()),
@@ -73,6 +75,7 @@ func (s *Source) tableEstimate(b *builder, def *schema.Table, pieces []ring.Rang
 // firstLocal reports whether self is the first of the replicas in its data center. replicas are in the order of the
 // strategy.
 func firstLocal(t *ring.Topology, replicas []ring.NodeID, self ring.NodeID) bool {
+	// nil before the node is a member.
 	own := t.Node(self)
 	if own == nil {
 		return false

@@ -104,6 +104,7 @@ func (s *Source) figureRows(b *builder) {
 		}
 	case b.table.Name == "pending_hints" && f.Hints != nil:
 		for _, h := range f.Hints() {
+			// As this node knows it.
 			status := "DOWN"
 			if h.Alive {
 				status = "UP"
@@ -133,6 +134,7 @@ func (s *Source) figureRows(b *builder) {
 		statementRows(b, f.Statements())
 	case b.table.Name == "batch_metrics" && f.Statements != nil:
 		batchRows(b, f.Statements())
+	// Snapshots do not end by themselves here, so none is ephemeral.
 	case b.table.Name == "snapshots" && f.Snapshots != nil:
 		for _, x := range f.Snapshots() {
 			b.add(values{"name": text(x.Name), "keyspace_name": text(x.Keyspace), "table_name": text(x.Table),
@@ -152,6 +154,7 @@ func (s *Source) preparedRows(b *builder) {
 	}
 	for _, p := range s.o.Figures.Prepared() {
 		row := values{"prepared_id": p.ID[:], "query_string": text(p.Text)}
+		// The keyspace in use when the statement was prepared.
 		if p.Keyspace != "" {
 			row["logged_keyspace"] = text(p.Keyspace)
 		}
@@ -161,6 +164,7 @@ func (s *Source) preparedRows(b *builder) {
 
 // statementRows adds the rows of cql_metrics: one for each number.
 func statementRows(b *builder, f StatementFigures) {
+	// 0 before the first statement.
 	ratio := 0.0
 	if all := f.Prepared + f.Regular; all > 0 {
 		ratio = float64(f.Prepared) / float64(all)
@@ -189,6 +193,7 @@ const mebibyte = 1 << 20
 func (s *Source) tableRows(b *builder, tables []TableFigures) {
 	for i := range tables {
 		t := &tables[i]
+		// Names that are not among the cases have only their key columns.
 		row := values{}
 		switch b.table.Name {
 		case "disk_usage":

@@ -24,10 +24,12 @@ type orderedKeys[Snapshot comparable] struct {
 // of returns the order for a snapshot, which is immutable. names lists its elements in any order. Concurrent calls for
 // a new snapshot may both sort; either result is correct.
 func (o *keyOrder[Snapshot]) of(snapshot Snapshot, names func() []string) *orderedKeys[Snapshot] {
+	// Snapshots are compared by identity: a change makes a new one.
 	if last := o.last.Load(); last != nil && last.snapshot == snapshot {
 		return last
 	}
 	next := &orderedKeys[Snapshot]{snapshot: snapshot}
+	// Each key is hashed once, not in each comparison.
 	byName := map[string]row.PartitionKey{}
 	for _, name := range names() {
 		next.names = append(next.names, name)
@@ -48,6 +50,7 @@ func (o *orderedKeys[Snapshot]) each(b *builder, add func(name string)) {
 		if !b.cmd.ReadsPartition(o.keys[i]) {
 			continue
 		}
+		// One element more than the limit is added, from which the caller learns that more rows follow.
 		if b.cut = b.cut || b.limit > 0 && b.read > b.limit; b.cut {
 			return
 		}

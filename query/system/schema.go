@@ -43,6 +43,7 @@ func (s *Source) keyspaceRows(b *builder, k *schema.Keyspace) {
 	case "keyspaces":
 		b.add(values{"keyspace_name": text(k.Name), "durable_writes": boolean(k.DurableWrites),
 			"replication": textMap(replicationMap(k.Replication))})
+	// Both are tables of the keyspace; a view has a View.
 	case "tables", "views":
 		b.eachTable(k, func(t *schema.Table) {
 			switch {
@@ -73,10 +74,12 @@ func (s *Source) keyspaceRows(b *builder, k *schema.Keyspace) {
 
 // replicationMap returns a replication as system_schema.keyspaces shows it.
 func replicationMap(r ring.Replication) map[string]string {
+	// The name is qualified, as drivers expect.
 	m := map[string]string{"class": r.Class.Name()}
 	if r.Class == ring.Simple {
 		m["replication_factor"] = strconv.Itoa(r.Factor)
 	}
+	// NetworkTopologyStrategy has a factor for each data center.
 	for _, f := range r.Datacenters {
 		m[f.Datacenter] = strconv.Itoa(f.Factor)
 	}
@@ -118,6 +121,8 @@ func optionValues(t *schema.Table) values {
 		"speculative_retry":           text(o.SpeculativeRetry),
 	}
 	// A value other than the default is shown.
+	//
+	// The following columns are null for the default.
 	if !o.AllowAutoSnapshot {
 		v["allow_auto_snapshot"] = boolean(false)
 	}
@@ -148,6 +153,7 @@ func (s *Source) viewValues(t *schema.Table) values {
 	v := optionValues(t)
 	v["view_name"], v["base_table_name"], v["base_table_id"] = text(t.Name), text(t.View.Base), uuid(t.View.BaseID)
 	v["include_all_columns"] = boolean(t.View.All)
+	// The text of the clause is made from the columns of the base table.
 	if base := s.o.View.Schema().BaseOf(t); base != nil {
 		v["where_clause"] = text(t.WhereText(base))
 	}
@@ -189,6 +195,7 @@ func maskRows(b *builder, k *schema.Keyspace) {
 				nulls = wire.AppendBytes(nulls, boolean(v == nil))
 				shown, classes = append(shown, mask.ValueText(t, v)), append(classes, t.String())
 			}
+			// Empty for native functions, which are in system.
 			of := c.Mask.Keyspace
 			if of == "" {
 				of = "system"
@@ -205,6 +212,7 @@ func maskRows(b *builder, k *schema.Keyspace) {
 func constraintRows(b *builder, k *schema.Keyspace) {
 	b.eachTable(k, func(t *schema.Table) {
 		for _, c := range t.Columns() {
+			// The constraints of a view are the constraints of its base table.
 			if check := c.CheckText(); check != "" && t.View == nil {
 				b.add(values{"keyspace_name": text(k.Name), "table_name": text(t.Name), "column_name": text(c.Name),
 					"constraints": text(check)})
@@ -216,6 +224,7 @@ func constraintRows(b *builder, k *schema.Keyspace) {
 // droppedRows adds dropped columns, whose cells are ignored up to dropped_time, in milliseconds.
 func droppedRows(b *builder, k *schema.Keyspace) {
 	b.eachTable(k, func(t *schema.Table) {
+		// Columns of views cannot be dropped.
 		if t.View != nil {
 			return
 		}
@@ -297,6 +306,7 @@ func aggregateRows(b *builder, k *schema.Keyspace) {
 			"argument_types": texts(typeTexts(a.ArgTypes)),
 			"state_func":     text(a.StateFunction), "state_type": text(a.StateType.String()),
 			"return_type": text(a.Returns.String())}
+		// Null without a final function or an initial condition.
 		if a.FinalFunction != "" {
 			v["final_func"] = text(a.FinalFunction)
 		}

@@ -56,6 +56,7 @@ func inet(a netip.Addr) []byte { return a.Unmap().AsSlice() }
 
 // texts returns a list or set of text, in the given order. The caller sorts the elements of a set.
 func texts(list []string) []byte {
+	// The number of elements, and each with its length.
 	b := wire.AppendInt32(nil, int32(len(list)))
 	for _, s := range list {
 		b = wire.AppendBytes(b, text(s))

@@ -28,6 +28,7 @@ func (s *Source) clientRows(b *builder) {
 		return
 	}
 	for _, c := range s.o.Clients() {
+		// Names of hosts are not looked up.
 		if c.Hostname == "" {
 			c.Hostname = c.Address.Addr().String()
 		}
@@ -92,6 +93,7 @@ func (s *Source) jobRows(b *builder) {
 			row["total"] = bigint(j.Total)
 			row["completion_ratio"] = double(float64(j.Done) / float64(j.Total))
 		}
+		// In whole seconds.
 		if j.Left > 0 {
 			row["remaining_seconds"] = bigint(int64(j.Left.Round(time.Second) / time.Second))
 		}

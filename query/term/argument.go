@@ -59,6 +59,7 @@ func (a *termArg) Elements() int {
 func (a *termArg) Type() *types.Type {
 	switch t := a.t.(type) {
 	case *cql.TypeHint:
+		// An unknown type is reported when the hint is compiled.
 		if typ, err := a.c.TypeOf(t.Type); err == nil {
 			return typ
 		}
@@ -95,6 +96,7 @@ func (a *termArg) Match(to *types.Type) function.Match {
 		return function.AssignableAsIs(typ, to)
 	case *cql.ListLiteral:
 		if to.Kind() != types.List && to.Kind() != types.Vector {
+			// The first mismatch is reported.
 			if a.c.mismatch == nil {
 				a.c.mismatch = unexpectedReceiver(to)
 			}
@@ -176,6 +178,7 @@ func (a *termArg) matchUDT(t *cql.UDTLiteral, to *types.Type) function.Match {
 	}
 	for _, f := range t.Fields {
 		for i, name := range to.FieldNames() {
+			// A field must fit, but a value of the type is never an exact match.
 			if name == f.Name && (&termArg{a.c, f.Value}).Match(to.Elems()[i]) == function.NoMatch {
 				return function.NoMatch
 			}
@@ -193,6 +196,7 @@ func (a *termArg) matchTuple(t *cql.TupleLiteral, to *types.Type) function.Match
 		}
 		return function.NoMatch
 	}
+	// Missing elements are null.
 	if len(t.Elements) > len(to.Elems()) {
 		return function.NoMatch
 	}
@@ -233,6 +237,7 @@ func HasMarker(t cql.Term) bool {
 		}
 		return false
 	}
+	// Literals have no arguments.
 	_, args, _ := callOf(t)
 	return anyMarker(args)
 }

@@ -60,6 +60,7 @@ type callKey struct {
 // Bind records the receiver of a bind marker. Markers may be bound in any order: a gap is filled later. A named marker
 // keeps its name instead of the receiver's. Binding a marker again replaces its receiver.
 func (c *Compiler) Bind(m *cql.BindMarker, receiver Spec, column *schema.Column) {
+	// A marker may be compiled before earlier ones: clauses are compiled in another order than they are written.
 	for len(c.Markers) <= m.Index {
 		c.Markers = append(c.Markers, Marker{})
 	}
@@ -93,6 +94,7 @@ func (c *Compiler) Column(name string) (*schema.Column, error) {
 // whole value, from which drivers compute the routing key (see PartitionKeyMarkers) and constraints are checked.
 func (c *Compiler) ColumnTerm(t cql.Term, col *schema.Column) (Term, error) {
 	r := c.Receiver(col.Name, col.Type)
+	// The usual case: col = ?.
 	if m, ok := t.(*cql.BindMarker); ok {
 		c.Bind(m, r, col)
 		return &MarkerTerm{m.Index, col.Type}, nil
@@ -109,6 +111,7 @@ func (c *Compiler) ColumnTerm(t cql.Term, col *schema.Column) (Term, error) {
 // element is an element in parentheses, unless the receiver is a tuple, which ColumnTerm checks by the type.
 func enclosedMarker(t cql.Term) *cql.BindMarker {
 	switch t := t.(type) {
+	// Its value has the type of the receiver when it is evaluated.
 	case *cql.BindMarker:
 		return t
 	case *cql.TypeHint:
@@ -161,6 +164,7 @@ func callOf(t cql.Term) (name cql.QualifiedName, args []cql.Term, ok bool) {
 		return native(t.Operator.Function()), []cql.Term{t.Left, t.Right}, true
 	case *cql.NegateTerm:
 		return native("_negate"), []cql.Term{t.Value}, true
+	// The type is part of the function's name, as the target decides on the signature.
 	case *cql.CastTerm:
 		return native("cast_as_" + t.Type.Name), []cql.Term{t.Value}, true
 	}
@@ -196,6 +200,7 @@ func (c *Compiler) literal(t *cql.Literal, receiver Spec) (Term, error) {
 	if t.Kind == cql.LiteralNull && receiver.Type.Kind() == types.Counter {
 		return nil, invalid.Errorf("Invalid null value for counter increment/decrement")
 	}
+	// null is a constant of every other type.
 	if t.Kind == cql.LiteralNull {
 		return &constTerm{}, nil
 	}
@@ -223,12 +228,15 @@ func (c *Compiler) call(source cql.Term, name cql.QualifiedName, args []cql.Term
 	if err != nil {
 		return nil, err
 	}
+	// Permissions do not matter here: unknown names are errors for all clients.
 	if fn == nil {
 		return nil, invalid.Errorf("Unknown function %s called", FunctionText(name))
 	}
+	// Cassandra's message, also outside of WHERE.
 	if fn.IsAggregate() {
 		return nil, invalid.Errorf("Aggregation function are not supported in the where clause")
 	}
+	// The value is not converted, so the types must have one form.
 	if function.Assignable(fn.Returns, receiver.Type) == function.NoMatch {
 		// Operators and casts are shown as operations, not by the names of their functions.
 		if _, plain := source.(*cql.FunctionCall); !plain {
@@ -240,6 +248,7 @@ func (c *Compiler) call(source cql.Term, name cql.QualifiedName, args []cql.Term
 	}
 	terms := make([]Term, len(args))
 	for i, a := range args {
+		// A marker in an argument is named after the parameter.
 		r := c.Receiver(functionArg(i, fn), fn.Args[i])
 		if terms[i], err = c.Term(a, r); err != nil {
 			return nil, err
@@ -264,6 +273,7 @@ func (c *Compiler) Resolve(name cql.QualifiedName, args []function.Arg, receiver
 	error) {
 	c.mismatch = nil
 	fn, err := c.resolve(name, args, receiver, false)
+	// Set by the arguments while their matches were determined.
 	if c.mismatch != nil {
 		return nil, c.mismatch
 	}
@@ -278,6 +288,7 @@ func (c *Compiler) Resolve(name cql.QualifiedName, args []function.Arg, receiver
 // the others, so their order stays.
 func (c *Compiler) Outermost(n int) {
 	last := len(c.Called) - 1
+	// The outer call is not recorded if it is native.
 	if last > n {
 		outer := c.Called[last]
 		copy(c.Called[n+1:], c.Called[n:last])
@@ -322,6 +333,7 @@ func (c *Compiler) resolveArg(call cql.Term, receiver *types.Type) *function.Fun
 	if !ok {
 		return nil
 	}
+	// The arguments need no texts, since the error is discarded.
 	trial := make([]function.Arg, len(args))
 	for i, t := range args {
 		trial[i] = &trialArg{termArg{c, t}}
@@ -330,6 +342,7 @@ func (c *Compiler) resolveArg(call cql.Term, receiver *types.Type) *function.Fun
 	before := c.mismatch
 	c.mismatch = nil
 	fn, err := c.resolve(name, trial, receiver, true)
+	// Remembered as well, so that the attempt is not repeated.
 	if err != nil || c.mismatch != nil {
 		fn = nil
 	}
@@ -369,6 +382,7 @@ func (c *Compiler) typeHint(t *cql.TypeHint, receiver Spec) (Term, error) {
 	}); err != nil {
 		return nil, err
 	}
+	// Frozen and multi-cell types differ for hints.
 	if function.AssignableAsIs(hinted, receiver.Type) == function.NoMatch {
 		return nil, invalid.Errorf("Cannot assign value (%s)%s to %s of type %s", HintText(hinted), Text(t.Value),
 			receiver.Name, receiver.Type)

@@ -14,6 +14,7 @@ import (
 // fits returns an error unless a term matches a type: the error of a list literal within the term, or mismatch.
 // mismatch is a function, because its text is expensive and seldom needed.
 func (c *Compiler) fits(t cql.Term, to *types.Type, mismatch func() error) error {
+	// A mismatch of an earlier term is not one of this term.
 	c.mismatch = nil
 	match := (&termArg{c, t}).Match(to)
 	if c.mismatch == nil && match == function.NoMatch {
@@ -36,6 +37,7 @@ func (c *Compiler) fitsElement(what string, t cql.Term, part Spec, of Spec, word
 // in a vector.
 func (c *Compiler) element(what string, t cql.Term, part Spec, of Spec) (Term, error) {
 	compiled, err := c.Term(t, part)
+	// After the compilation, so that other errors of the element come first.
 	if err == nil && HasMarker(t) {
 		err = invalid.Errorf("Invalid %s literal for %s: bind variables are not supported inside collection literals",
 			what, of.Name)
@@ -46,6 +48,7 @@ func (c *Compiler) element(what string, t cql.Term, part Spec, of Spec) (Term, e
 // elements compiles the elements of a list or set literal. All are checked before one is compiled, so that the error of
 // the first mismatch is returned.
 func (c *Compiler) elements(what string, kind partsKind, in []cql.Term, receiver Spec) (Term, error) {
+	// Cassandra's name of an element in the metadata.
 	part := c.Receiver("value("+receiver.Name+")", receiver.Type.Elems()[0])
 	for _, e := range in {
 		if err := c.fitsElement(what, e, part, receiver, "value"); err != nil {
@@ -86,6 +89,7 @@ func unexpectedReceiver(t *types.Type) error {
 
 // vectorLiteral compiles the elements of a vector, which may be bind markers.
 func (c *Compiler) vectorLiteral(t *cql.ListLiteral, receiver Spec) (Term, error) {
+	// Elements of vectors have the name of the vector.
 	part := c.Receiver(receiver.Name, receiver.Type.Elems()[0])
 	terms := make([]Term, len(t.Elements))
 	for _, e := range t.Elements {
@@ -105,6 +109,7 @@ func (c *Compiler) vectorLiteral(t *cql.ListLiteral, receiver Spec) (Term, error
 // setLiteral compiles {a, b}; {} may be a set or an empty map. Duplicates are removed when the value is built.
 func (c *Compiler) setLiteral(t *cql.SetLiteral, receiver Spec) (Term, error) {
 	if receiver.Type.Kind() == types.Map && len(t.Elements) == 0 {
+		// A collection of no elements.
 		return &constTerm{wire.BytesValue(wire.AppendInt32(nil, 0))}, nil
 	}
 	if receiver.Type.Kind() != types.Set {
@@ -264,5 +269,6 @@ func EqualValue(t *types.Type, a, b []byte) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
 	}
+	// Equal bytes need no decoding.
 	return bytes.Equal(a, b) || t.Compare(a, b) == 0
 }

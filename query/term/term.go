@@ -60,6 +60,7 @@ type MarkerTerm struct {
 // Eval returns the value bound to the marker, checked against its type and in canonical form: clients may send the
 // elements of sets and the entries of maps in any order and repeatedly. Null and unset are returned as they are.
 func (t *MarkerTerm) Eval(s *Scope) (wire.Value, error) {
+	// The caller has checked the number of values.
 	v := s.Values[t.Index]
 	if v.Kind == wire.ValueSet {
 		if err := t.Type.Validate(v.Bytes); err != nil {
@@ -84,6 +85,7 @@ func (t *callTerm) Eval(s *Scope) (wire.Value, error) {
 		if err != nil {
 			return wire.Value{}, err
 		}
+		// The caller of a function cannot omit an argument.
 		if v.Kind == wire.ValueUnset {
 			return wire.Value{}, invalid.Errorf("Invalid unset value for argument in call to function %s", t.fn.Name)
 		}
@@ -147,6 +149,7 @@ func (t *partsTerm) Eval(s *Scope) (wire.Value, error) {
 			return wire.Value{}, t.unsetField(i)
 		// A null field stays nil in values.
 		case t.kind >= partsFields:
+		// An unset element has the same message.
 		case t.kind == partsVector:
 			return wire.Value{}, invalid.Errorf("null is not supported inside vectors")
 		case v.Kind == wire.ValueUnset:
@@ -155,6 +158,7 @@ func (t *partsTerm) Eval(s *Scope) (wire.Value, error) {
 			return wire.Value{}, invalid.Errorf("null is not supported inside collections")
 		}
 	}
+	// Errors are values that are too long, or of another length than the type has.
 	b, err := t.typ.AppendParts(nil, values)
 	if err != nil {
 		return wire.Value{}, &invalid.Error{Msg: err.Error()}
@@ -185,6 +189,7 @@ func fold(t Term, parts []Term) (Term, error) {
 			return t, nil
 		}
 	}
+	// Neither values nor an Env are needed.
 	v, err := t.Eval(&Scope{})
 	if err != nil {
 		return nil, err

@@ -21,6 +21,7 @@ func Cut(text []byte) string {
 		return string(text)
 	}
 	end := textBytesMax
+	// At most three bytes of a character precede the cut.
 	for end > 0 && !utf8.RuneStart(text[end]) {
 		end--
 	}
@@ -39,6 +40,7 @@ func appendText(dst []byte, t cql.Term) []byte {
 	switch t := t.(type) {
 	case *cql.Literal:
 		switch t.Kind {
+		// In upper case, however it was written.
 		case cql.LiteralNull:
 			return append(dst, "NULL"...)
 		case cql.LiteralString:
@@ -86,6 +88,7 @@ func appendTexts(dst []byte, terms []cql.Term) []byte {
 // appendEach appends elements with commas between them, until the text is complete.
 func appendEach[E any](dst []byte, all []E, each func([]byte, *E) []byte) []byte {
 	for i := range all {
+		// The text is complete, and further terms would cost time for nothing.
 		if len(dst) > textBytesMax {
 			break
 		}
@@ -118,8 +121,10 @@ func RelationText(r cql.Relation) string {
 		return "(" + namesText(r.Columns) + ") " + r.Operator.String() + " " + Text(r.Value)
 	case *cql.TupleInRelation:
 		return "(" + namesText(r.Columns) + ")" + notText(r.Not) + " IN " + inText(r.In)
+	// As the two relations that it means.
 	case *cql.BetweenRelation:
 		return RelationText(r.Low) + " AND " + RelationText(r.High)
+	// An extension; Cassandra has no text for it.
 	case *cql.OrRelation:
 		alternatives := make([]string, len(r.Alternatives))
 		for i, all := range r.Alternatives {
@@ -194,6 +199,7 @@ func AppendSelector(dst []byte, x cql.Selector) []byte {
 		return appendText(dst, x.Term)
 	case *cql.CountAll:
 		return append(dst, "count"...)
+	// A name without keyspace may be a native function that implements an operator.
 	case *cql.FunctionSelector:
 		name := x.Name
 		if name.Keyspace == "" {
@@ -216,6 +222,7 @@ func AppendSelector(dst []byte, x cql.Selector) []byte {
 		// A key is a term and not a selector.
 		return append(appendText(append(AppendSelector(dst, x.Of), '['), x.Key), ']')
 	case *cql.SliceSelector:
+		// An open bound is nil, and has no text.
 		dst = appendText(append(AppendSelector(dst, x.Of), '['), x.From)
 		return append(appendText(append(dst, ".."...), x.To), ']')
 	case *cql.ArithmeticSelector:
@@ -237,6 +244,7 @@ func SyntaxOf(name cql.QualifiedName, args []cql.Selector) cql.Selector {
 		if name.Name == "_negate" {
 			return &cql.NegateSelector{Value: args[0]}
 		}
+		// The type is a native one: others have no such function.
 		if to, ok := strings.CutPrefix(name.Name, "cast_as_"); ok {
 			return &cql.CastSelector{Value: args[0], Type: cql.TypeExpr{Name: to}}
 		}
