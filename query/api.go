@@ -102,7 +102,8 @@ func (r *Result) Release() { r.release() }
 
 // PreparedInfo is the result of PREPARE. Its slices are shared with the plan.
 type PreparedInfo struct {
-	ID           []byte
+	ID []byte
+	// In the order of their indexes.
 	Binds        []Column
 	PartitionKey []uint16  // bind marker of each partition key column; empty unless all are markers
 	Result       *Metadata // Columns is nil if the statement returns no rows
@@ -111,6 +112,7 @@ type PreparedInfo struct {
 // SchemaChange describes the effect of a DDL statement: the body of a SCHEMA_CHANGE event. The server sends it to the
 // client as a RESULT, and to the clients that have registered as an event.
 type SchemaChange struct {
+	// The three words are written in the event as they are.
 	Change   string // CREATED, UPDATED, DROPPED
 	Target   string // KEYSPACE, TABLE, TYPE, FUNCTION, AGGREGATE
 	Keyspace string

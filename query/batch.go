@@ -20,6 +20,7 @@ func (p *Processor) Batch(r *request.Request, s *Session, params *BatchParams) (
 			if err != nil {
 				return nil, err
 			}
+			// A batch within a batch, or a SELECT.
 			if pl.modification == nil {
 				return nil, invalid.Errorf("Invalid statement in batch: only UPDATE, INSERT and DELETE statements " +
 					"are allowed.")
@@ -29,6 +30,7 @@ func (p *Processor) Batch(r *request.Request, s *Session, params *BatchParams) (
 				return nil, invalid.Errorf("There were %d markers(?) in CQL but %d bound variables", len(pl.markers),
 					len(e.Values))
 			}
+			// Each statement has requirements of its own.
 			if err := p.authorize(r, pl); err != nil {
 				return nil, err
 			}
@@ -48,6 +50,7 @@ func (p *Processor) batchEntry(r *request.Request, s *Session, keyspace string, 
 		_, pl, err := p.preparedPlan(e.ID)
 		return pl, err
 	}
+	// Prepared statements keep the keyspace with which they were prepared.
 	keyspace, err := p.keyspaceOf(s, keyspace)
 	if err != nil {
 		return nil, err

@@ -51,6 +51,7 @@ func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.S
 		// Without it, CREATE FUNCTION is refused. The check compiles the body.
 		d.CheckFunction = func(f *schema.Function) error { return p.runtime.Check(r.Context, r.Principal.Name, f) }
 	}
+	// The deadline covers the proposal and the wait for live nodes.
 	limited, cancel := p.services.Executor.WithDeadline(r, p.services.Timeouts.Schema)
 	defer cancel()
 	// A definition has no change if IF [NOT] EXISTS makes it unnecessary.
@@ -66,6 +67,7 @@ func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.S
 	if err != nil {
 		return nil, p.refusedDefinition(limited, err)
 	}
+	// Warnings of a change without effect are shown as well.
 	r.Warnings = append(r.Warnings, def.Warnings...)
 	if next == now {
 		return p.unchanged(limited)
@@ -73,13 +75,14 @@ func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.S
 	if err := p.proposeSchema(limited, r, def.Change); err != nil {
 		return nil, p.metadataError(err)
 	}
+	// The event that all nodes send to their clients.
 	e := def.Event
 	return &Result{Kind: KindSchemaChange,
 		SchemaChange: &SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace, Name: e.Name,
 			Args: e.Args}}, nil
 }
 
-// unchanged returns the result of a definition without effect. Other nodes may be behind this one, so they are awaited.
+// unchanged returns the result of a definition without effect. Other nodes may lag, so they are awaited.
 func (p *Processor) unchanged(ctx context.Context) (*Result, error) {
 	if err := p.o.Changer.AwaitSchema(ctx); err != nil {
 		return nil, p.metadataError(err)
@@ -124,11 +127,13 @@ func (p *Processor) executeRoles(r *request.Request, s *Session, stmt cql.Statem
 	defer cancel()
 	caller := &roles.Caller{Principal: r.Principal, Keyspace: s.Keyspace,
 		Authorize: func(needs ...auth.Requirement) error { return p.services.Executor.Authorize(r, needs...) }}
+	// The requirements are checked by Roles, which knows the roles that a statement names.
 	result, err := p.o.Roles.Execute(limited, caller, stmt)
 	if err != nil {
 		return nil, p.metadataError(err)
 	}
 	r.Warnings = append(r.Warnings, result.Warnings...)
+	// Only LIST statements have rows.
 	if len(result.Columns) == 0 {
 		return voidResult(), nil
 	}
@@ -206,6 +211,7 @@ func (p *Processor) executeTruncate(r *request.Request, pl *plan, stmt *cql.Trun
 	if err != nil {
 		return nil, definitionError(err)
 	}
+	// The current schema, not the one of the preparation.
 	k := p.services.View.Schema().Keyspace(keyspace)
 	if k == nil {
 		return nil, invalid.Errorf("keyspace %s does not exist", keyspace)
@@ -214,6 +220,7 @@ func (p *Processor) executeTruncate(r *request.Request, pl *plan, stmt *cql.Trun
 	if t == nil {
 		return nil, invalid.Errorf("table %s does not exist", stmt.Table.Name)
 	}
+	// The rows of a view follow its base table.
 	if t.View != nil {
 		return nil, invalid.Errorf("Cannot TRUNCATE materialized view directly; must truncate base table instead")
 	}

@@ -20,6 +20,7 @@ func (p *Processor) describe(s *Session, stmt *cql.Describe, params *Params) (*R
 	if err != nil {
 		return nil, err
 	}
+	// PageSize 0 or less means that the result is not paged.
 	d := &definition.Describer{Schema: now, Topology: p.services.View.Topology(), Cluster: p.o.ClusterName,
 		Keyspace: s.Keyspace, Internals: stmt.Internals, From: from, Limit: max(int(params.PageSize), 0)}
 	columns, rows, more, err := d.Describe(stmt)
@@ -60,6 +61,7 @@ func describeFrom(s *schema.Schema, params *Params) (int, error) {
 		return 0, nil
 	}
 	version := s.Version()
+	// Such a state is of another statement, or damaged.
 	if len(state) != 1+len(version)+4 || state[0] != describeStateFormat {
 		return 0, &invalid.BadRequest{Msg: "Invalid value for the paging state"}
 	}

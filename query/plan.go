@@ -58,6 +58,7 @@ func (pl *plan) isData() bool {
 // valid reports whether the plan is valid for s. It is called for each execution, so the usual case is one comparison
 // of pointers.
 func (pl *plan) valid(s *schema.Schema) bool {
+	// The usual case: no schema change since the previous execution.
 	if pl.seen.Load() == s {
 		return true
 	}
@@ -89,6 +90,7 @@ func (pl *plan) callsOthers(s *schema.Schema) bool {
 func (pl *plan) outdated(s *schema.Schema) bool {
 	for _, t := range pl.tables {
 		now := s.Table(t.Keyspace, t.Name)
+		// A table that was dropped and created again has another storage id.
 		if now == nil || now.StorageID != t.StorageID || !slices.EqualFunc(t.Columns(), now.Columns(), sameColumn) {
 			return true
 		}
@@ -162,6 +164,7 @@ func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.St
 		pl.batch, err = write.CompileBatch(&c.Compiler, stmt, c.modification)
 	case *cql.Truncate:
 		err = c.truncate(stmt)
+	// Other statements are executed from their syntax tree.
 	default:
 		return pl, nil
 	}
@@ -285,6 +288,7 @@ func (pl *plan) binds() []Column {
 // values returns the values of a request in the order of the markers. Named values are matched with the markers of
 // their names; a missing name makes the result too short, which the caller reports.
 func (pl *plan) values(params *Params) []wire.Value {
+	// Values by position, the usual case.
 	if params.Names == nil {
 		return params.Values
 	}
@@ -327,6 +331,7 @@ func fullyQualified(stmt cql.Statement) bool {
 		return stmt.Table.Keyspace != ""
 	case *cql.Explain:
 		return stmt.Select.Table.Keyspace != ""
+	// A batch is qualified if all of its statements are.
 	case *cql.Batch:
 		for _, s := range stmt.Statements {
 			if !fullyQualified(s) {

@@ -144,6 +144,7 @@ func (p *Processor) textPlan(r *request.Request, keyspace, text string) (*plan, 
 // length of the text, before the parser allocates anything.
 func parse(r *request.Request, text string) (stmt cql.Statement, kept int, err error) {
 	parsed, kept := cql.ParseBytes(text)
+	// An overloaded node refuses the statement here.
 	if err := r.Grow(parsed); err != nil {
 		return nil, 0, err
 	}
@@ -220,6 +221,7 @@ func (p *Processor) preparedPlan(id []byte) (*plancache.Entry[planID, plan], *pl
 	if pl.valid(now) {
 		return e, pl, nil
 	}
+	// Clients must learn of new columns, so they prepare the statement again.
 	if pl.outdated(now) {
 		e.MarkStale()
 		return nil, nil, &invalid.Unprepared{ID: append([]byte(nil), id...)}
@@ -247,7 +249,9 @@ func (p *Processor) Execute(r *request.Request, s *Session, id []byte, params *P
 		return nil, err
 	}
 	p.preparedExecuted.Add(1)
+	// Without a trace, no closure is made.
 	if r.Tracing {
+		// A copy: the caller's params are not changed.
 		if params.Names != nil {
 			named := *params
 			named.Values, named.Names = pl.values(params), nil
@@ -299,6 +303,7 @@ func (p *Processor) authorize(r *request.Request, pl *plan) error {
 			return definitionError(err)
 		}
 	}
+	// The first requirement that is not met is the error.
 	for _, need := range needs {
 		if pl.readsTraces(need) {
 			continue // the Reader asks which rows the client may read
@@ -342,6 +347,7 @@ func (p *Processor) run(r *request.Request, s *Session, pl *plan, params *Params
 	}
 	// The remaining statements are executed from their syntax tree.
 	switch stmt := pl.stmt.(type) {
+	// The server changes the session when it has the result.
 	case *cql.Use:
 		if p.services.View.Schema().Keyspace(stmt.Keyspace) == nil {
 			return nil, invalid.Errorf("Keyspace '%s' does not exist", stmt.Keyspace)

@@ -45,6 +45,7 @@ func (p *Processor) writeResult(out write.Outcome, err error) (*Result, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	// Not a conditional write.
 	case out.Columns == nil:
 		return p.newResult(KindVoid), nil
 	}

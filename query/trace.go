@@ -20,6 +20,7 @@ import (
 // is returned, so that a client which reads it finds it. The result and the error are f's.
 func (p *Processor) traced(r *request.Request, params *Params, what, text string, bound []term.Marker,
 	f func() (*Result, error)) (*Result, error) {
+	// The usual case costs one comparison.
 	if !r.Tracing {
 		return f()
 	}
@@ -45,6 +46,7 @@ func (p *Processor) traced(r *request.Request, params *Params, what, text string
 	if b, err := shown.Append(nil); err == nil {
 		session.parameters = wire.BytesValue(b)
 	}
+	// The budget bounds the disk space of all traces.
 	if p.traces.admit(&session) {
 		p.writeTrace(r, &session)
 	} else {
@@ -92,6 +94,7 @@ func (p *Processor) writeTrace(r *request.Request, s *traceSession) {
 	id := wire.BytesValue(s.id[:])
 	at := p.address(p.services.View.Self())
 	statements := make([]write.Statement, 0, len(s.events)+1)
+	// A statement that cannot be compiled, since the table is missing, is omitted.
 	add := func(text string, values ...wire.Value) {
 		if pl, err := p.textPlan(r, "", text); err == nil && pl.modification != nil {
 			statements = append(statements, write.Statement{Modification: pl.modification, Values: values})

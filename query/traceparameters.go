@@ -50,6 +50,7 @@ func (p *traceParameters) Append(dst []byte) ([]byte, error) {
 	if p.Text != "" {
 		parts = append(parts, []byte("query"), []byte(shortenTrace(p.Text)))
 	}
+	// Of the bytes for names and values of bound variables.
 	left := traceParametersBytesMax
 	for i, m := range p.Bound[:min(len(p.Bound), len(p.Values))] {
 		name, value := fmt.Appendf(nil, "bound_var_%d_%s", i, m.Spec.Name), traceBound(&m.Spec, p.Values[i])

@@ -119,6 +119,7 @@ func (t *traceRecorder) settleLocked() {
 // once; the events belong to the caller.
 func (t *traceRecorder) Close() []traceEvent {
 	t.mu.Lock()
+	// All nodes have replied in the usual case, so there is no wait.
 	if t.mu.pending > 0 {
 		t.mu.waiting = true
 		// The waiter is released by the last reply or by the timer, and by one of them only (settleLocked).

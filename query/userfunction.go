@@ -48,6 +48,7 @@ func (u *userFunctions) Scalar(f *schema.Function) *function.Function {
 
 // call calls a function, unless an argument is null and it has RETURNS NULL ON NULL INPUT.
 func (u *userFunctions) call(env function.Env, f *schema.Function, args [][]byte) ([]byte, error) {
+	// Cassandra's message, although cqld has another configuration file.
 	if !u.enabled {
 		return nil, &invalid.Error{Msg: "User-defined functions are disabled in cassandra.yaml - set " +
 			"user_defined_functions_enabled=true to enable"}
@@ -66,6 +67,7 @@ func (u *userFunctions) call(env function.Env, f *schema.Function, args [][]byte
 		env.Warn(warning)
 	}
 	var failure *udf.Failure
+	// An error in the function, or a bound that it has exceeded.
 	if errors.As(err, &failure) {
 		return nil, &invalid.FunctionFailure{Keyspace: f.Keyspace, Function: f.Name,
 			Args: schema.ArgumentTexts(f.ArgTypes), Msg: failure.Msg}
@@ -85,6 +87,7 @@ func hasEmpty(t *types.Type) bool {
 // aggregate returns an aggregate of k. Both functions of an aggregate need the permission, so their signatures are part
 // of it.
 func (u *userFunctions) aggregate(k *schema.Keyspace, a *schema.Aggregate) *function.Function {
+	// The functions are resolved in the schema of the statement; final is nil if there is none.
 	state, final := k.StateOf(a), k.FinalOf(a)
 	f := &function.Function{Keyspace: a.Keyspace, Name: a.Name, Args: a.ArgTypes, Returns: a.Returns,
 		Signatures: []string{a.Signature(), state.Signature()},

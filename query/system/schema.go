@@ -121,7 +121,6 @@ func optionValues(t *schema.Table) values {
 		"speculative_retry":           text(o.SpeculativeRetry),
 	}
 	// A value other than the default is shown.
-	//
 	// The following columns are null for the default.
 	if !o.AllowAutoSnapshot {
 		v["allow_auto_snapshot"] = boolean(false)

@@ -288,7 +288,7 @@ func (c *Compiler) Resolve(name cql.QualifiedName, args []function.Arg, receiver
 // the others, so their order stays.
 func (c *Compiler) Outermost(n int) {
 	last := len(c.Called) - 1
-	// The outer call is not recorded if it is native.
+	// Otherwise at most the outer call has been recorded since.
 	if last > n {
 		outer := c.Called[last]
 		copy(c.Called[n+1:], c.Called[n:last])
