@@ -175,6 +175,7 @@ func (s *sum) Result() ([]byte, error) {
 		if x != x {
 			x = s.plain
 		}
+		// Without values the state is 0, and so is the average.
 		if s.average && s.n > 0 {
 			x /= float64(s.n)
 		}

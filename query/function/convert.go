@@ -56,6 +56,7 @@ func (l *Library) addCast() {
 		if to == types.Counter {
 			continue
 		}
+		// A cast to the same type is no call, so it needs no signature.
 		for _, from := range numbers {
 			if from != to {
 				l.addCastOf(from, to, castNumber)
@@ -126,6 +127,7 @@ func castNumber(from, to *types.Type, v []byte) ([]byte, error) {
 		x, _ := from.Float64(v)
 		return to.AppendInt64(nil, truncate(to, x)), nil
 	case types.Decimal, types.Varint:
+		// The integral part first, and then its low bits.
 		whole, err := castVarint(from, v)
 		if err != nil {
 			return nil, err

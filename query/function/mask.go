@@ -81,6 +81,7 @@ func (l *Library) makeTextMask(name string, inner bool) {
 		case t.Kind() != types.Text && t.Kind() != types.Ascii:
 			return nil, maskArgument(name, "[text|varchar|ascii]", c.Args[0])
 		}
+		// The padding is the optional fourth argument.
 		f := &Function{Name: name, Args: []*types.Type{t, native(types.Int), native(types.Int),
 			native(types.Text)}[:len(c.Args)], Returns: t,
 			Eval: func(_ Env, a [][]byte) ([]byte, error) { return maskText(inner, a) }}
@@ -154,6 +155,7 @@ func masked(t *types.Type) []byte {
 		if t.Kind() == types.Vector {
 			n = t.Dimensions()
 		}
+		// Fields have types of their own; a vector has one.
 		for i := range n {
 			parts = append(parts, masked(t.Elems()[i%len(t.Elems())]))
 		}
@@ -187,6 +189,7 @@ func maskText(inner bool, a [][]byte) ([]byte, error) {
 	var out strings.Builder
 	// A text that is shorter than its margins is outside of them entirely.
 	for i, r := range runes {
+		// Margins may overlap or be negative.
 		outside := int64(i) < begin || int64(i) >= int64(len(runes))-end
 		if outside != inner {
 			out.WriteString(pad)

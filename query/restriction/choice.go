@@ -48,6 +48,7 @@ func (rs *Set) ChooseIndex(s *term.Scope, count EntryCounter) (c Choice, err err
 	if err != nil || len(first) == 0 {
 		return c, err
 	}
+	// The expected best, unless a count shows a better one.
 	c.take(first)
 	if len(rs.candidates) == 1 || count == nil {
 		return c, nil
@@ -62,6 +63,7 @@ func (rs *Set) ChooseIndex(s *term.Scope, count EntryCounter) (c Choice, err err
 			}
 		}
 		n, ok := countAll(branches, count, least)
+		// An index that cannot be counted is chosen only if it is the expected best.
 		if !ok {
 			continue
 		}

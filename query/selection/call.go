@@ -101,6 +101,7 @@ func (b *compiler) resolveCall(x cql.Selector) (*function.Function, error) {
 	name, in, _ := callOf(x)
 	// Calls that are recorded from here on are calls in the arguments.
 	args := make([]function.Arg, len(in))
+	// The functions in the arguments are recorded after this position.
 	before := len(b.c.Called)
 	for i, a := range in {
 		if err := b.prepare(a); err != nil {
@@ -126,6 +127,7 @@ func (b *compiler) resolveCall(x cql.Selector) (*function.Function, error) {
 			return nil, invalid.Errorf("%s cannot be cast to %s", castText(cast.Value), cast.Type.Name)
 		}
 	}
+	// No receiver: the type that the context expects does not decide.
 	fn, err := b.c.Resolve(name, args, nil)
 	// Calls of user-defined functions are recorded for permissions; the inner ones, recorded first, come after the
 	// outer one.
@@ -178,6 +180,7 @@ func (b *compiler) call(x *cql.FunctionSelector) (selected, error) {
 	// Nested scalar functions are allowed within an aggregate, and aggregates within scalar functions.
 	outer := b.inAggregate
 	b.inAggregate = outer || fn.IsAggregate()
+	// The arguments are compiled for the types of the signature.
 	args, names, err := b.arguments(fn, x.Args)
 	b.inAggregate = outer
 	if err != nil {
