@@ -7,10 +7,12 @@ import (
 	"cqld/azuretables/odata"
 )
 
+// Both are addressed by ?restype=service&comp=... on the root path.
 // service handles requests about the account as a whole: service properties, and the state of its replication.
 func (c *call) service() error {
 	p := &c.params
 	if p.restype != "service" {
+		// Every other resource of the root path would be a blob or queue container, which this service does not have.
 		return odata.Of(odata.InvalidURI)
 	}
 	switch {
@@ -20,13 +22,17 @@ func (c *call) service() error {
 		return c.setProperties()
 	case p.comp == "stats" && c.method == "GET":
 		return c.stats()
+	// The resource exists, but not with this method: 405 with Allow, and not an error about the parameter.
 	case p.comp == "properties" || p.comp == "stats":
 		return odata.Of(odata.MethodNotAllowed)
 	}
 	return odata.Of(odata.InvalidQueryParameterValue)
 }
 
+// getProperties responds with the service properties as an XML document; an account that has set none gets the
+// defaults.
 func (c *call) getProperties() error {
+	// The grant limits a SAS, and authorized limits the role of the account. A request needs both.
 	if err := c.grant.permits(readProperties(), ""); err != nil {
 		return err
 	}
@@ -37,14 +43,17 @@ func (c *call) getProperties() error {
 	return nil
 }
 
+// setProperties changes the properties in the body, and keeps the others. 202 is the status that the service sends.
 func (c *call) setProperties() error {
 	if err := c.grant.permitsChange(writeProperties(), ""); err != nil {
 		return err
 	}
+	// A copy: c.properties returns the cached value, which other requests read at the same time.
 	p := *c.properties()
 	if err := p.parse(c.req.body); err != nil {
 		return err
 	}
+	// The stored form is the complete document, so a later read does not depend on earlier versions of it.
 	if err := c.server.o.Service.SetProperty(&c.request, c.account.name, "", serviceProperty,
 		p.append(nil)); err != nil {
 		return err
@@ -62,9 +71,11 @@ func (c *call) stats() error {
 	if err := c.authorized(auth.Select, ""); err != nil {
 		return err
 	}
+	// The primary endpoint has no replication statistics.
 	if !c.secondary {
 		return odata.Of(odata.InvalidQueryParameterValue)
 	}
+	// LastSyncTime is the time of this request, for the reason above.
 	body := append(c.resp.body, xmlHeader+"<StorageServiceStats><GeoReplication><Status>live</Status><LastSyncTime>"...)
 	body = c.now.UTC().AppendFormat(body, dateFormat)
 	c.resp.document(append(body, "</LastSyncTime></GeoReplication></StorageServiceStats>"...))
@@ -78,16 +89,20 @@ func (c *call) policies() error {
 	}
 	table, service := c.path.Table, c.server.o.Service
 	switch c.method {
+	// A SAS of one table never permits actions on a container, so policies require the account's key or an account
+	// SAS.
 	case "GET":
 		if err := c.grant.permits(readPolicies(), table); err != nil {
 			return err
 		}
+		// A missing table is ResourceNotFound here and TableNotFound in requests about entities, as in the recordings.
 		if _, ok := service.Exists(c.account.name, table); !ok {
 			return odata.Of(odata.ResourceNotFound)
 		}
 		if err := c.authorized(auth.Select, table); err != nil {
 			return err
 		}
+		// The document contains the policies as they were stored, with times in the service's format.
 		c.resp.document(appendPolicies(c.resp.body, c.policiesOf(table)))
 		return nil
 	case "PUT":
@@ -99,6 +114,7 @@ func (c *call) policies() error {
 		}
 		if err := c.authorized(auth.Authorize, table); err != nil { // policies grant access
 			return err
+			// Nil policies are stored as an empty list. The document replaces the previous list as a whole.
 		}
 		var policies []policy
 		if len(bytes.TrimSpace(c.req.body)) > 0 { // an empty body removes all policies

@@ -13,25 +13,29 @@ import (
 
 // accounts finds accounts: those of the cluster's directory, which change at any time, then those of the configuration.
 // It keeps the HMAC states of each account until the account's keys, role or consistency change. It is safe for
-// concurrent use.
+// concurrent use. An account of the directory takes precedence over one of the configuration with the same name.
 type accounts struct {
 	directory   func() *auth.Directory // nil means that there is none
-	configured  map[string]*account
-	development *account // nil means that it is never served
+	configured  map[string]*account    // by name; never changes after configure
+	development *account               // nil means that it is never served
 
 	mu   sync.RWMutex
 	kept map[string]*account // of the directory
 }
 
+// configure builds the configured accounts, and the development account if it may be served.
 // configure is called once, before any other method.
 func (s *accounts) configure(o *Options) error {
 	s.directory, s.configured, s.kept = o.Directory, map[string]*account{}, map[string]*account{}
 	for _, a := range o.Accounts {
+		// A configuration with an invalid account is refused at start; later changes of the directory cannot be.
 		if err := CheckAccount(a); err != nil {
 			return fmt.Errorf("azuretables: account %q: %w", a.Name, err)
 		}
+		// CheckAccount has decoded the key, so newAccount cannot fail.
 		s.configured[a.Name], _ = newAccount(a.Name, a.Role, a.Consistency, [2]string{a.Key})
 	}
+	// A node with configured accounts never serves the public key.
 	if o.Development && len(o.Accounts) == 0 {
 		s.development, _ = newAccount(DevelopmentAccount, "", "", [2]string{DevelopmentKey})
 	}
@@ -39,12 +43,13 @@ func (s *accounts) configure(o *Options) error {
 }
 
 // CheckAccount returns nil if the account's name and key are valid: 3 to 24 lower-case letters and digits, and base64
-// of at least 16 bytes.
+// of at least 16 bytes. The error describes the first problem, without the account's name.
 func CheckAccount(a Account) error {
 	problem := auth.CheckTablesName(a.Name)
 	switch {
 	case problem == "" && schema.IsSystem(a.Name):
 		problem = "the name is that of a system keyspace"
+	// Consistency is checked last, so the message names the first problem.
 	case problem == "":
 		problem = auth.CheckTablesKey(a.Key)
 	}
@@ -63,6 +68,7 @@ const secondarySuffix = "-secondary"
 // find returns the account with the given name, or nil. secondary reports whether the name belongs to its secondary
 // endpoint.
 func (s *accounts) find(name string) (a *account, secondary bool) {
+	// The exact name first: an account cannot end in -secondary, because names contain only letters and digits.
 	if a = s.named(name); a != nil {
 		return a, false
 	}
@@ -72,7 +78,9 @@ func (s *accounts) find(name string) (a *account, secondary bool) {
 	return nil, false
 }
 
+// named returns the account with exactly this name, or nil.
 func (s *accounts) named(name string) *account {
+	// The directory is read for each request: a dropped account or a rotated key takes effect with the next request.
 	var d *auth.Directory
 	if s.directory != nil {
 		d = s.directory()
@@ -80,10 +88,12 @@ func (s *accounts) named(name string) *account {
 			return s.current(a)
 		}
 	}
+	// Not in the directory. It may have been there before, in which case its HMAC states hold a withdrawn key.
 	s.forget(name)
 	if a := s.configured[name]; a != nil {
 		return a
 	}
+	// The development account disappears as soon as the cluster has an account of its own.
 	if s.development != nil && name == DevelopmentAccount && (d == nil || !d.HasTablesAccounts()) {
 		return s.development
 	}
@@ -92,12 +102,15 @@ func (s *accounts) named(name string) *account {
 
 // current returns what is kept for an account, if its keys and its role are still the same.
 func (s *accounts) current(of *auth.TablesAccount) *account {
+	// Most requests find the account unchanged, so a read lock suffices for them.
 	s.mu.RLock()
 	a := s.kept[of.Name]
 	s.mu.RUnlock()
 	if a != nil && a.role == of.Role && a.level == of.Consistency && a.given == of.Keys {
 		return a
 	}
+	// Built outside the lock. Two requests may build it at the same time; the second replaces the first, and both are
+	// valid.
 	made, ok := newAccount(of.Name, of.Role, of.Consistency, of.Keys)
 	if !ok { // the directory has checked its keys
 		return nil
@@ -110,6 +123,7 @@ func (s *accounts) current(of *auth.TablesAccount) *account {
 
 // forget drops what is kept for an account that no longer exists.
 func (s *accounts) forget(name string) {
+	// Unknown names arrive from unauthenticated clients: they must not contend for the write lock.
 	s.mu.RLock()
 	_, kept := s.kept[name]
 	s.mu.RUnlock()
@@ -121,19 +135,23 @@ func (s *accounts) forget(name string) {
 }
 
 // assumeRole makes the request run as the account's role. The role must exist and have LOGIN, and its restrictions of
-// data centers and addresses apply. A client that has authenticated learns that it is not authorized.
+// data centers and addresses apply. A client that has authenticated learns that it is not authorized. The error does
+// not name the role or the rule.
 func (c *call) assumeRole() error {
 	role := c.account.role
+	// An account without a role runs as anonymous; Service.Authorize then decides what it may do.
 	if role == "" {
 		return nil
 	}
 	s := &c.server.o
+	// LOGIN is checked per request, because HTTP has no session that a revocation could end.
 	if s.Directory != nil && !s.Directory().CanLogin(role) {
 		return odata.Of(odata.AuthorizationFailure)
 	}
 	if s.Admit != nil && s.Admit(role, c.req.remote.Addr()) != nil {
 		return odata.Of(odata.AuthorizationFailure)
 	}
+	// From here on, Service checks the permissions of this role.
 	c.request.Principal = auth.Principal{Name: role}
 	return nil
 }

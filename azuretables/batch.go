@@ -11,22 +11,28 @@ import (
 // query. The changeset's response contains the error of an operation; the status of the whole response is 202
 // nevertheless.
 type batch struct {
+	// call is the request that contains the batch; its grant and role apply to each operation.
 	call *call
 	// parsed is nil if the body is unreadable.
 	parsed *odata.Batch
 }
 
+// run executes the batch and writes the multipart response. An error that concerns the whole batch is returned, and
+// the caller responds to it as to any other request.
 func (b *batch) run() error {
 	c := b.call
 	replies, err := b.replies()
 	if err != nil {
+		// An error of one operation is a response inside the multipart body.
 		reply, inside := b.refusal(err)
 		if !inside {
 			return err
 		}
+		// The response to a failed changeset contains one part only, because no operation was applied.
 		replies = []odata.Reply{reply}
 	}
 	r := c.resp
+	// A random boundary practically never occurs in an entity.
 	boundary := "batchresponse_" + c.server.newID()
 	r.status, r.contentType = 202, "multipart/mixed; boundary="+boundary
 	r.data()
@@ -42,9 +48,11 @@ func (b *batch) replies() (replies []odata.Reply, err error) {
 	case err != nil:
 		return nil, err
 	case !b.parsed.Changeset:
+		// ParseBatch guarantees one request if there is no changeset.
 		return b.query(&b.parsed.Requests[0])
 	}
 	t := newChangeset(c, b.parsed.Requests)
+	// Everything is parsed before anything is applied: the first invalid operation refuses the changeset as a whole.
 	if err := t.parse(); err != nil {
 		return nil, err
 	}
@@ -57,17 +65,21 @@ func (b *batch) isChangeset() bool { return b.parsed == nil || b.parsed.Changese
 // refusal returns the single response to a changeset of which an operation was refused. inside is false if the error
 // concerns the whole batch: it is unreadable, or the client should retry it.
 func (b *batch) refusal(err error) (reply odata.Reply, inside bool) {
+	// The index is 0 if err names none.
 	e, known := serviceError(err)
 	index, indexed := failedOperation(err)
+	// A client retries the whole batch after a 5xx, so that is the status of the response.
 	if !known || status(e.Code) >= 500 || b.parsed == nil && !indexed {
 		return reply, false
 	}
 	level := odata.MinimalMetadata
+	// The format of the part follows the headers of the refused operation, not the headers of the batch.
 	if b.parsed != nil && index < len(b.parsed.Requests) {
 		refused := &b.parsed.Requests[index]
 		level, _ = parseAccept(refused.Field("Accept"))
 		reply.PreferenceApplied = preference(refused.Field("Prefer"))
 	} else {
+		// No operation was parsed, so the header is searched in the raw body.
 		reply.PreferenceApplied = firstPreference(b.call.req.body)
 	}
 	reply.Status, reply.Version, reply.ContentType, reply.NoCache = status(e.Code), "3.0", level.ContentType(), true
@@ -76,6 +88,7 @@ func (b *batch) refusal(err error) (reply odata.Reply, inside bool) {
 	}
 	// In the recordings, these two errors of a first operation have no index.
 	plain := index == 0 && (e.Code == odata.UpdateConditionNotSatisfied || e.Code == odata.ResourceNotFound)
+	// At prefixes the message with the index, "1:The batch request contains...", from which SDKs find the operation.
 	if !plain && b.isChangeset() {
 		e = e.At(index)
 	}
@@ -84,13 +97,15 @@ func (b *batch) refusal(err error) (reply odata.Reply, inside bool) {
 }
 
 // firstPreference returns the preference of a changeset's first operation if the changeset has too many operations and
-// was therefore not parsed completely.
+// was therefore not parsed completely. The first Prefer line of the body is the first operation's, because operations
+// follow each other in the body.
 func firstPreference(body []byte) string {
 	_, rest, _ := bytes.Cut(body, []byte("\nPrefer:"))
 	line, _, _ := bytes.Cut(rest, []byte("\n"))
 	return preference(string(line))
 }
 
+// Surrounding spaces are ignored. Any other value counts as absent, and the response has no Preference-Applied.
 // preference returns the value of Prefer if it is one of the two that the service knows.
 func preference(prefer string) string {
 	switch prefer = strings.TrimSpace(prefer); prefer {
@@ -100,13 +115,14 @@ func preference(prefer string) string {
 	return ""
 }
 
-// query handles a batch that consists of one GET.
+// query handles a batch that consists of one GET. It runs as a call of its own, with its own path, parameters and
+// response, under the grant of the batch.
 func (b *batch) query(r *odata.Request) ([]odata.Reply, error) {
 	c := b.call
 	inner := call{
-		server:    c.server,
+		server:    c.server, // a copy: its cost is copied back below
 		request:   c.request,
-		req:       c.req,
+		req:       c.req, // without authorization headers of its own
 		resp:      &response{},
 		now:       c.now,
 		id:        c.id,
@@ -117,11 +133,13 @@ func (b *batch) query(r *odata.Request) ([]odata.Reply, error) {
 		grant:     c.grant,
 		links:     c.links,
 	}
+	// Also after an error: the headers of a measured request report what the failed query has cost.
 	defer func() { c.request.Cost, c.plan = inner.request.Cost, inner.plan }()
 	var err error
 	if inner.params, err = parseParams(r.Query); err != nil {
 		return nil, err
 	}
+	// The level follows the operation's headers, not those of the batch.
 	var ok bool
 	if inner.level, ok = parseAccept(r.Field("Accept")); !ok {
 		return nil, odata.Of(odata.AtomFormatNotSupported)
@@ -131,18 +149,21 @@ func (b *batch) query(r *odata.Request) ([]odata.Reply, error) {
 		err = inner.get()
 	case odata.EntitySet:
 		err = inner.query()
+	// A batch cannot contain requests about tables or the account.
 	default:
 		err = odata.Of(odata.InvalidInput)
 	}
 	if err != nil {
 		return nil, c.named(r.Path.Table, err)
 	}
+	// The handlers wrote to inner.resp; the reply has fields for the headers that the service repeats in a part.
 	reply := odata.Reply{Status: inner.resp.status, NoCache: true, Version: "3.0", ContentType: inner.resp.contentType,
 		Body: inner.resp.body}
 	for _, f := range inner.resp.fields {
 		switch f.name {
 		case "ETag":
 			reply.ETag = f.value
+		// AppendReplies writes these two from NoCache.
 		case "Cache-Control", "X-Content-Type-Options":
 		default:
 			c.resp.add(f.name, f.value) // the continuation and the cost

@@ -13,14 +13,17 @@ import (
 // deletedHeader reports the number of entities that a delete by filter has deleted.
 const deletedHeader = "x-cqld-deleted"
 
-// deletePartition deletes a whole partition in one request (beyond Azure). It does not count the deleted entities.
+// deletePartition deletes a whole partition in one request (beyond Azure). It does not count the deleted entities. The
+// handler is reached by DELETE of an address with a PartitionKey alone.
 func (c *call) deletePartition() error {
 	if err := c.grant.permitsChange(deleteEntity(), c.path.Table); err != nil {
 		return err
 	}
 	if c.grant.from != nil || c.grant.to != nil {
+		// The partition may contain rows outside the range.
 		return odata.Of(odata.AuthorizationFailure) // a signature with a key range does not cover a whole partition
 	}
+	// The cost is one entity: the delete writes one tombstone, and reads nothing.
 	if err := c.server.rates.admit(c.account.name, c.path.Table, c.path.PartitionKey, 1); err != nil {
 		return err
 	}
@@ -37,18 +40,23 @@ func (c *call) deletePartition() error {
 // contains a continuation, with which the client repeats the request.
 func (c *call) deleteMatching() error {
 	p := &c.params
+	// Only the extension requires a filter. A DELETE of a table's entities is no request of the service, so the error
+	// is the one it sends.
 	if strings.TrimSpace(p.filter) == "" {
 		return odata.Of(odata.MethodNotAllowed) // an omitted filter must not delete the whole table
 	}
+	// A page size, projection or order has no meaning here, and a client that sends one expects something else.
 	if p.hasTop || p.selected != "" || p.orderBy != "" {
 		return odata.Of(odata.InvalidInput)
 	}
 	if err := c.grant.permitsChange(deleteEntity(), c.path.Table); err != nil {
 		return err
 	}
+	// Apply checks the permission as well, but is not called if nothing matches.
 	if err := c.authorized(auth.Modify, c.path.Table); err != nil { // even if no entity matches
 		return err
 	}
+	// parseQuery also requires permission to read, because the count of deleted entities shows which keys exist.
 	q, err := parseQuery(p, c.path.Resource, c.path.Table, c.grant, &c.server.limits)
 	if err != nil {
 		return err
@@ -59,12 +67,13 @@ func (c *call) deleteMatching() error {
 
 // deletion is a delete by filter in progress.
 type deletion struct {
-	call    *call
+	call    *call         // pages of Limits.PageEntities at most
 	query   *entity.Query // its From is the position of the page that is not deleted completely yet
 	until   time.Duration // monotonic; at this time the deletion ends with a continuation
-	deleted int
+	deleted int           // entities so far, reported in deletedHeader
 }
 
+// A page is read again while any of its entities has changed between the read and the delete.
 // run deletes one page after the other.
 func (d *deletion) run() error {
 	for !d.late() {
@@ -72,25 +81,32 @@ func (d *deletion) run() error {
 		if err != nil {
 			return d.fail(err)
 		}
+		// The entities of a page are copies, valid after the next query.
 		again, err := d.deletePage(page.Entities)
 		if err != nil {
 			return d.fail(err)
 		}
+		// From stays, so the same page is read again. Entities that are deleted already no longer match.
 		if again {
 			continue
 		}
+		// Only a page that is deleted completely moves the position.
 		if d.query.From = page.Next; page.Next == nil {
 			d.respond()
 			return nil
 		}
 	}
+	// The time is over. The client repeats the request with the continuation.
 	d.proceed()
 	return nil
 }
 
+// late reports whether the deletion must end with a continuation.
 func (d *deletion) late() bool { return d.call.server.o.Clock.Monotonic() >= d.until }
 
-// fail returns err if nothing was deleted. Otherwise it responds with the number deleted and a continuation.
+// fail returns err if nothing was deleted. Otherwise it responds with the number deleted and a continuation. The error
+// is not reported after a partial success: the client needs the continuation to finish, and meets the error again if
+// it persists.
 func (d *deletion) fail(err error) error {
 	if d.deleted == 0 {
 		return err
@@ -103,12 +119,14 @@ func (d *deletion) fail(err error) error {
 func (d *deletion) proceed() {
 	from := d.query.From
 	if from == nil {
+		// An empty position means the beginning of the table.
 		from = &entity.Position{} // the first page must be repeated
 	}
 	d.call.resp.proceed(from)
 	d.respond()
 }
 
+// respond writes the status and the number of deleted entities.
 func (d *deletion) respond() {
 	d.call.resp.noContent()
 	d.call.resp.addInt(deletedHeader, d.deleted)
@@ -119,6 +137,8 @@ func (d *deletion) respond() {
 func (d *deletion) deletePage(entities []odata.Entity) (again bool, err error) {
 	c := d.call
 	for len(entities) > 0 {
+		// A transaction covers one partition, so it takes the run of entities with the same PartitionKey, in the
+		// page's order.
 		n := 1
 		for n < len(entities) && n < deletePage && entities[n].PartitionKey == entities[0].PartitionKey {
 			n++
@@ -128,6 +148,7 @@ func (d *deletion) deletePage(entities []odata.Entity) (again bool, err error) {
 		}
 		ops := make([]entity.Operation, n)
 		for i := range ops {
+			// The condition on the Timestamp makes the delete safe: a changed entity may no longer match the filter.
 			e := &entities[i]
 			ops[i] = entity.Operation{Kind: entity.Delete, Match: e.Timestamp, Conditional: true,
 				Entity: odata.Entity{PartitionKey: e.PartitionKey, RowKey: e.RowKey}}
@@ -135,9 +156,12 @@ func (d *deletion) deletePage(entities []odata.Entity) (again bool, err error) {
 		_, err := c.server.o.Service.Apply(&c.request, c.account.name, c.path.Table, ops)
 		switch {
 		case err == nil:
+			// The throttle counts deletes after the fact: their number is unknown when the request is admitted.
 			d.deleted += n
 			c.server.rates.charge(c.account.name, c.path.Table, entities[0].PartitionKey, n)
 		case changedMeanwhile(err):
+			// The transaction is atomic, so none of its n entities was deleted. The next transactions are tried
+			// nevertheless.
 			again = true
 		default:
 			return false, err
@@ -147,6 +171,7 @@ func (d *deletion) deletePage(entities []odata.Entity) (again bool, err error) {
 	return again, nil
 }
 
+// changedMeanwhile reports whether a delete failed because its entity was changed or deleted after it was read.
 func changedMeanwhile(err error) bool {
 	var e *odata.Error
 	return errors.As(err, &e) && (e.Code == odata.UpdateConditionNotSatisfied || e.Code == odata.ResourceNotFound)

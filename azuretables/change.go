@@ -10,11 +10,12 @@ import (
 )
 
 // changeParser parses the changes that requests, and operations of a changeset, describe.
-type changeParser struct {
+type changeParser struct { // of the request, or of the batch that contains the operation
 	grant  *grant
 	limits *odata.Limits
 }
 
+// An operation of a changeset and a single request are parsed in the same way. method is the effective one.
 // parse parses the change that a method, path, headers and body describe into op, and checks that the grant allows it
 // and covers its keys. It reuses op's properties.
 func (p *changeParser) parse(method string, path *odata.Path, h *header, body []byte, op *entity.Operation) error {
@@ -22,6 +23,7 @@ func (p *changeParser) parse(method string, path *odata.Path, h *header, body []
 	table := path.Table
 	switch method {
 	case "POST":
+		// Insert addresses the table; its keys are in the body.
 		if path.Resource != odata.EntitySet {
 			return odata.Of(odata.MethodNotAllowed)
 		}
@@ -31,6 +33,8 @@ func (p *changeParser) parse(method string, path *odata.Path, h *header, body []
 		op.Kind = entity.Delete
 		err = p.grant.permitsChange(deleteEntity(), table)
 	case "PUT", "PATCH", "MERGE":
+		// If-Match decides between an update, which needs an existing entity, and an upsert, which also needs
+		// permission to add.
 		var wanted action
 		op.Kind, wanted = updateKind(method, h.ifMatch != "")
 		err = p.grant.permitsChange(wanted, table)
@@ -38,8 +42,10 @@ func (p *changeParser) parse(method string, path *odata.Path, h *header, body []
 		return odata.Of(odata.MethodNotAllowed)
 	}
 	switch {
+	// Errors of authorization precede errors of the address, so that a client without permission learns nothing more.
 	case err != nil:
 		return err
+	// PUT, PATCH, MERGE and DELETE need an entity's address.
 	case method != "POST" && path.Resource != odata.OneEntity:
 		return odata.Of(odata.MethodNotAllowed)
 	case method == "DELETE":
@@ -50,18 +56,21 @@ func (p *changeParser) parse(method string, path *odata.Path, h *header, body []
 	if err != nil {
 		return err
 	}
+	// The key range is checked after the keys are known. An insert has them in its body.
 	if !p.grant.covers(op.Entity.PartitionKey, op.Entity.RowKey) {
 		return odata.Of(odata.AuthorizationFailure)
 	}
 	if op.TTL, err = parseTTL(h.ttl); err != nil {
 		return err
 	}
+	// If-Match of an insert is ignored.
 	if method == "POST" {
 		return nil // an insert has no entity to match
 	}
 	return condition(h.ifMatch, op)
 }
 
+// PATCH and MERGE are the same operation. PATCH is its standard name.
 // updateKind returns the operation of PUT, PATCH and MERGE: without If-Match the entity need not exist.
 func updateKind(method string, match bool) (entity.Kind, action) {
 	switch {
@@ -75,6 +84,7 @@ func updateKind(method string, match bool) (entity.Kind, action) {
 	return entity.InsertOrMerge, upsertEntity()
 }
 
+// parseDeletion parses a delete, which has no body. If-Match is mandatory; "*" deletes unconditionally.
 func parseDeletion(path *odata.Path, h *header, op *entity.Operation) error {
 	if h.ifMatch == "" {
 		return odata.Of(odata.MissingRequiredHeader)
@@ -89,38 +99,45 @@ func (p *changeParser) content(method string, path *odata.Path, h *header, body 
 	if err := wantsJSON(h.contentType); err != nil {
 		return err
 	}
+	// DecodeEntity reuses op's properties, whose bytes refer to body.
 	e := &op.Entity
 	keys, err := odata.DecodeEntity(body, p.limits, e)
 	if err != nil {
 		return err
 	}
+	// Only an insert must repeat its keys in the body.
 	if method == "POST" {
 		return keys.Need()
 	}
+	// Clients may repeat the keys of the URL, and must repeat them exactly.
 	if keys&odata.HasPartitionKey != 0 && e.PartitionKey != path.PartitionKey ||
 		keys&odata.HasRowKey != 0 && e.RowKey != path.RowKey {
 		return odata.Of(odata.InvalidInput)
 	}
 	e.PartitionKey, e.RowKey = path.PartitionKey, path.RowKey
+	// DecodeEntity has checked the limits on keys in the body only.
 	if err := p.limits.CheckKey(e.PartitionKey); err != nil {
 		return err
 	}
 	return p.limits.CheckKey(e.RowKey)
 }
 
-// wantsJSON returns nil if a body's content type is JSON, the only supported format.
+// wantsJSON returns nil if a body's content type is JSON, the only supported format. Parameters such as
+// odata=nometadata do not matter: properties carry their own types.
 func wantsJSON(contentType string) error {
 	mediaType, _, _ := strings.Cut(contentType, ";")
 	switch mediaType = strings.TrimSpace(mediaType); {
 	case strings.EqualFold(mediaType, "application/json"):
 		return nil
+	// The service has an error of its own for Atom, which it no longer accepts.
 	case strings.EqualFold(mediaType, "application/atom+xml"):
 		return odata.Of(odata.AtomFormatNotSupported)
 	}
 	return odata.Of(odata.MediaTypeNotSupported)
 }
 
-// condition parses If-Match into an operation.
+// condition parses If-Match into an operation. An absent header means that op has no condition. "*" requires the
+// entity to exist, without a condition on its version: that is in op.Kind.
 func condition(ifMatch string, op *entity.Operation) error {
 	if ifMatch == "" {
 		return nil
@@ -130,10 +147,12 @@ func condition(ifMatch string, op *entity.Operation) error {
 		return err
 	}
 	op.Match, op.Conditional = ticks, !any
+	// The ETag contains the Timestamp in ticks. any is true for "*".
 	return nil
 }
 
-// parseTTL parses the header x-cqld-ttl.
+// parseTTL parses the header x-cqld-ttl. It is an extension: the lifetime of the entity in seconds, 1 to
+// schema.TTLMax. Zero means that the header is absent.
 func parseTTL(s string) (int32, error) {
 	if s == "" {
 		return 0, nil

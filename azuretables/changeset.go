@@ -7,14 +7,15 @@ import (
 	"cqld/azuretables/odata"
 )
 
+// The service's limits of 100 operations and of the body's size are enforced by odata.ParseBatch.
 // changeset is a transaction: operations on entities of one partition. parse precedes apply.
 type changeset struct {
 	call      *call
 	requests  []odata.Request
-	table     string
+	table     string             // of the first operation
 	ops       []entity.Operation // of the requests, in the same order
-	wants     []wanted
-	locations strings.Builder // the URLs of inserted entities
+	wants     []wanted           // of the operations, in the same order
+	locations strings.Builder    // the URLs of inserted entities
 }
 
 // wanted contains the preferences of an operation in a changeset for its response.
@@ -23,6 +24,7 @@ type wanted struct {
 	level  odata.Metadata
 }
 
+// newChangeset allocates the operations of a changeset, which has at least one.
 func newChangeset(c *call, requests []odata.Request) *changeset {
 	return &changeset{
 		call:     c,
@@ -33,17 +35,22 @@ func newChangeset(c *call, requests []odata.Request) *changeset {
 	}
 }
 
-// parse parses the operations, and checks that they are about different entities of one partition.
+// parse parses the operations, and checks that they are about different entities of one partition. Its error is
+// entity.Failed with the index of the operation.
 func (t *changeset) parse() error {
+	// RowKey identifies an entity, because all operations have the same partition.
 	rows := make(map[string]struct{}, len(t.requests))
+	// All operations share a few arrays of properties (reserveProperties).
 	var free []odata.Property
 	for i := range t.requests {
 		r, op := &t.requests[i], &t.ops[i]
 		op.Entity.Properties = free
 		err := t.parseOne(r, op, &t.wants[i])
 		free = reserveProperties(op, free, len(t.ops)-1-i)
+		// The keys are compared even if parsing failed: rows gets a key only if there was no error.
 		switch _, twice := rows[op.Entity.RowKey]; {
 		case err != nil:
+		// Names of tables are compared without case, as everywhere in the service.
 		case !strings.EqualFold(r.Path.Table, t.table):
 			err = odata.Of(odata.InvalidInput)
 		case op.Entity.PartitionKey != t.ops[0].Entity.PartitionKey:
@@ -52,6 +59,7 @@ func (t *changeset) parse() error {
 			err = odata.Of(odata.InvalidDuplicateRow)
 		}
 		if err != nil {
+			// The index is the operation's position in the changeset, from 0.
 			return &entity.Failed{Index: i, Err: err}
 		}
 		rows[op.Entity.RowKey] = struct{}{}
@@ -67,6 +75,7 @@ func (t *changeset) parseOne(r *odata.Request, op *entity.Operation, w *wanted) 
 		return odata.Of(odata.AtomFormatNotSupported)
 	}
 	w.prefer = preference(h.prefer)
+	// The method of an operation may be tunnelled through POST, too.
 	method := r.Method
 	if h.method != "" && method == "POST" {
 		method = strings.ToUpper(h.method)
@@ -83,25 +92,30 @@ const linkExtra = 4
 // free is used up, it allocates memory for as many more operations as large as op, within bounds.
 func reserveProperties(op *entity.Operation, free []odata.Property, more int) []odata.Property {
 	n := len(op.Entity.Properties)
+	// The capacity is cut, so that an append to this operation's properties cannot write into the next one's.
 	op.Entity.Properties = op.Entity.Properties[:n:n]
 	if n < cap(free) {
 		return free[n:n]
 	}
+	// Operations of a changeset are usually alike. more is the number of operations that follow.
 	return make([]odata.Property, 0, min(n*more, propertyChunk))
 }
 
 // apply applies the operations and returns their replies.
 func (t *changeset) apply() ([]odata.Reply, error) {
 	c := t.call
+	// The throttle admits the changeset as a whole: all operations count for one partition.
 	if err := c.server.rates.admit(c.account.name, t.table, t.ops[0].Entity.PartitionKey, len(t.ops)); err != nil {
 		return nil, err
 	}
 	c.plan = planName(entity.PointQuery)
 	stamps, err := c.server.o.Service.Apply(&c.request, c.account.name, t.table, t.ops)
+	// An operation whose outcome is unknown may still read the body; the connection must not reuse it.
 	if err != nil {
 		c.req.kept = true
 		return nil, c.named(t.table, err)
 	}
+	// Replies show the table's name as it was created. ctx is shared, its level is of each operation.
 	ctx := c.context(c.spelled(t.table))
 	replies := make([]odata.Reply, len(t.ops))
 	etag := ""
@@ -111,6 +125,7 @@ func (t *changeset) apply() ([]odata.Reply, error) {
 		}
 		t.ops[i].Entity.Timestamp = stamps[i]
 		t.reply(&t.ops[i], &t.wants[i], &ctx, etag, &replies[i])
+		// The links differ in the row key only, so the first is a good estimate of the others.
 		if i == 0 {
 			t.locations.Grow((len(t.ops) - 1) * (len(replies[i].Location) + linkExtra))
 		}
@@ -118,18 +133,21 @@ func (t *changeset) apply() ([]odata.Reply, error) {
 	return replies, nil
 }
 
+// DataServiceId repeats the location if the client wants no content.
 // reply describes the response to one applied operation. (Recorded: only responses to inserts contain version 3.0.)
 func (t *changeset) reply(op *entity.Operation, w *wanted, ctx *odata.Context, etag string, out *odata.Reply) {
 	out.Status, out.NoCache, out.Version = 204, true, "1.0"
 	if op.Kind != entity.Delete {
 		out.ETag = etag
 	}
+	// Updates, merges and deletes have no location and no body.
 	if op.Kind != entity.Insert {
 		return
 	}
 	e := &op.Entity
 	out.Version, out.PreferenceApplied = "3.0", w.prefer
 	at := t.locations.Len()
+	// A string of the builder stays valid while the builder grows, because it never changes written bytes.
 	t.locations.Write(t.call.links.entity(ctx.Root, ctx.Table, e.PartitionKey, e.RowKey))
 	out.Location = t.locations.String()[at:]
 	if w.prefer == "return-no-content" {
@@ -137,11 +155,13 @@ func (t *changeset) reply(op *entity.Operation, w *wanted, ctx *odata.Context, e
 		return
 	}
 	out.Status, out.ContentType = 201, w.level.ContentType()
+	// A copy, because the levels of operations may differ.
 	inner := *ctx
 	inner.Level = w.level
 	out.Body = inner.AppendEntity(nil, e)
 }
 
+// Names are compared without case. A repeated header has its last value. Other headers of an operation are ignored.
 // headerOf returns the headers of an operation in a batch.
 func headerOf(r *odata.Request) (h header) {
 	for _, f := range r.Fields {

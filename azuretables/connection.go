@@ -21,12 +21,13 @@ import (
 // more than slack: fasthttp sets three deadlines for every request, and most requests have arrived completely when
 // their first byte is read. A timeout may therefore occur early by up to slack.
 type connection struct {
+	// Conn is the accepted connection, or secure.
 	net.Conn
 	secure *tlsconfig.Conn // Conn, if it is or may be encrypted
 	shaken bool            // the TLS handshake has ended
-	slack  time.Duration
-	reads  deadline
-	writes deadline
+	slack  time.Duration   // the largest difference of deadlines that is ignored
+	reads  deadline        // of Conn, used by Read
+	writes deadline        // of Conn, used by Write
 
 	requested atomic.Bool // has sent a request
 	// answer belongs to the current request: fasthttp writes the response body from its buffer after handle returned.
@@ -52,29 +53,36 @@ type connection struct {
 	watch  *time.Timer // timer that calls checkDisconnected
 }
 
-// begin starts to watch for a disconnect of the client: fasthttp does not read during a request.
+// begin starts to watch for a disconnect of the client: fasthttp does not read during a request. A timer polls for it,
+// and needs no goroutine while nothing happens.
 func (c *connection) begin() {
+	// The first check comes after watchEvery, so a short request costs only the timer.
 	c.busy.Store(true)
 	c.watch.Reset(watchEvery)
 }
 
+// A check that is running ends by itself: it finds busy false, or cancels a context whose request has ended.
 // end stops watching.
 func (c *connection) end() {
 	c.busy.Store(false)
 	c.watch.Stop()
 }
 
-// checkDisconnected cancels the request in progress if its client has disconnected.
+// checkDisconnected cancels the request in progress if its client has disconnected. It runs on a goroutine of the
+// timer.
 func (c *connection) checkDisconnected() {
 	switch {
+	// The request has ended meanwhile.
 	case !c.busy.Load():
 	case disconnected(c.Conn):
+		// The context is the connection's: no further request of it can succeed either.
 		c.cancel()
 	default:
 		c.watch.Reset(watchEvery)
 	}
 }
 
+// With 30 s, timeouts may occur 2 s early.
 // deadlineSlack is the divisor of the shortest timeout that gives slack, by which timeouts may occur early.
 const deadlineSlack = 16
 
@@ -85,7 +93,7 @@ type listener struct {
 	c     *carrier
 }
 
-// Accept implements net.Listener.
+// Accept implements net.Listener. It refuses connections of an address that has too many, and accepts the next one.
 func (l listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -101,26 +109,33 @@ func (l listener) Accept() (net.Conn, error) {
 
 // admit wraps a connection. It returns nil if the client's address has too many.
 func (l listener) admit(c net.Conn) *connection {
+	// The connection enters the lists only at the end, when all its fields are set.
 	x := &connection{Conn: c, slack: l.slack, carrier: l.c}
 	if o := &l.c.server.o; o.TLS != nil {
 		x.secure = tlsconfig.NewConn(c, o.TLS, o.TLSOptional)
 		x.Conn = x.secure
 	}
+	// The contexts of connections end when the server ends.
 	x.ctx, x.cancel = context.WithCancel(l.c.ctx)
+	// Created stopped: begin resets it for each request.
 	x.watch = time.AfterFunc(time.Hour, x.checkDisconnected)
 	x.watch.Stop()
+	// enter may close another connection to make room.
 	if !l.c.newcomers.enter(x) {
 		x.cancel()
 		return nil
 	}
+	// Memory of unauthenticated requests counts for the address.
 	x.address = l.c.server.o.Memory.Address(remoteAddr(x))
 	return x
 }
 
+// Both are wall-clock times; zero means none.
 // deadline holds the wanted deadline and the one that is set on the connection.
 type deadline struct{ wanted, set time.Time }
 
-// arm sets the wanted deadline, unless the one already set is at most slack earlier.
+// arm sets the wanted deadline, unless the one already set is at most slack earlier. A set deadline that is later than
+// the wanted one never suffices.
 func (d *deadline) arm(slack time.Duration, set func(time.Time) error) error {
 	if later := d.wanted.Sub(d.set); later >= 0 && later <= slack {
 		return nil
@@ -129,9 +144,10 @@ func (d *deadline) arm(slack time.Duration, set func(time.Time) error) error {
 	return set(d.wanted)
 }
 
-// SetReadDeadline implements net.Conn.
+// SetReadDeadline implements net.Conn. It only records the deadline; Read sets it.
 func (c *connection) SetReadDeadline(t time.Time) error {
 	c.wanted, c.reads.wanted = t, t
+	// A newcomer has NewcomerTimeout from now, however long fasthttp would wait.
 	if c.carrier != nil && !c.known.Load() {
 		if early := time.Now().Add(c.carrier.server.limits.NewcomerTimeout); t.IsZero() || t.After(early) {
 			c.reads.wanted = early
@@ -140,17 +156,20 @@ func (c *connection) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
+// A role is released when the connection authenticates for another account.
 // setRole counts the memory of the present request, and of the following ones, for a role. It runs on the
 // connection's goroutine.
 func (c *connection) setRole(name string, request *memory.Account) {
 	if pool := c.carrier.server.o.Memory; c.roleName != name {
 		old := c.role
 		c.role, c.roleName = pool.Role(name), name
+		// After the request refers to the new role, so that the old one is not freed under it.
 		defer pool.Release(old)
 	}
 	request.SetRole(c.role)
 }
 
+// It runs when no request of the connection is in progress.
 // disown releases the owners of a connection that has ended.
 func (c *connection) disown() {
 	pool := c.carrier.server.o.Memory
@@ -162,6 +181,7 @@ func (c *connection) disown() {
 // trust marks the connection as one of an authorized client. It returns false if there are too many. Like Read, it runs
 // on the connection's goroutine.
 func (c *connection) trust() bool {
+	// A connection is promoted once, by its first authorized request.
 	if c.carrier == nil || c.known.Load() {
 		return true
 	}
@@ -169,11 +189,12 @@ func (c *connection) trust() bool {
 		return false
 	}
 	c.known.Store(true)
+	// The newcomer's earlier deadline must not end this request's body; the next Read sets fasthttp's.
 	c.reads.wanted = c.wanted
 	return true
 }
 
-// SetWriteDeadline implements net.Conn.
+// SetWriteDeadline implements net.Conn. It only records the deadline; Write sets it.
 func (c *connection) SetWriteDeadline(t time.Time) error {
 	c.writes.wanted = t
 	return nil
@@ -181,15 +202,18 @@ func (c *connection) SetWriteDeadline(t time.Time) error {
 
 // SetDeadline implements net.Conn.
 func (c *connection) SetDeadline(t time.Time) error {
+	// SetReadDeadline has its own rules for newcomers.
 	c.writes.wanted = t
 	return c.SetReadDeadline(t)
 }
 
-// Read implements net.Conn.
+// Read implements net.Conn. The first Read of an encrypted connection performs the handshake, so Accept never waits
+// for a client.
 func (c *connection) Read(b []byte) (int, error) {
 	if err := c.reads.arm(c.slack, c.Conn.SetReadDeadline); err != nil {
 		return 0, err
 	}
+	// The handshake reads and writes under the deadlines of the connection.
 	if c.secure != nil && !c.shaken {
 		if err := c.handshake(); err != nil {
 			return 0, err
@@ -200,19 +224,24 @@ func (c *connection) Read(b []byte) (int, error) {
 
 // handshake performs the TLS handshake within the time of a newcomer. It runs on the connection's goroutine.
 func (c *connection) handshake() error {
+	// Also after a failure: fasthttp closes the connection then, and another attempt would not begin at a boundary.
 	c.shaken = true
 	d := c.carrier.server
+	// fasthttp has set no write deadline yet. The read deadline is a newcomer's.
 	c.writes.set = time.Now().Add(d.limits.NewcomerTimeout)
 	if err := c.Conn.SetWriteDeadline(c.writes.set); err != nil {
 		return err
 	}
+	// The context has no deadline, because the deadlines of the connection limit the handshake.
 	if err := c.secure.Handshake(context.Background()); err != nil {
+		// Failed handshakes are counted by reason, and logged at debug: any client can cause them.
 		reason := d.encryption.Fail(err)
 		c.refusePlaintext(err)
 		d.log.Debug("TLS handshake failed", "client", c.RemoteAddr().String(), "reason", string(reason),
 			"err", err)
 		return err
 	}
+	// Without TLS, on a port where it is optional, there is no state.
 	if state, ok := c.secure.State(); ok {
 		d.encryption.Complete(state)
 	}
@@ -224,6 +253,7 @@ const tlsRequired = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nCon
 	"66\r\n\r\n" +
 	"This port requires TLS: use an endpoint that begins with https://\n"
 
+// plaintextLinger and plaintextBytes limit how much of the input is read before the connection is closed.
 const (
 	plaintextLinger = time.Second
 	plaintextBytes  = 64 << 10
@@ -232,6 +262,7 @@ const (
 // refusePlaintext responds to a client that sends HTTP without encryption. err is the error of the handshake.
 func (c *connection) refusePlaintext(err error) {
 	var first tls.RecordHeaderError
+	// An HTTP request begins with a capital letter, which is no type of a TLS record.
 	if !errors.As(err, &first) || c.secure.Encrypted() || first.RecordHeader[0] < 'A' || first.RecordHeader[0] > 'Z' {
 		return
 	}
@@ -250,7 +281,7 @@ func (c *connection) encrypted() bool { return c.secure != nil && c.secure.Encry
 // Encryption returns the TLS handshakes of clients so far.
 func (d *Server) Encryption() tlsconfig.HandshakeStats { return d.encryption.Stats() }
 
-// Write implements net.Conn.
+// Write implements net.Conn. A write is divided into parts (writeSize).
 func (c *connection) Write(b []byte) (int, error) {
 	if err := c.writes.arm(c.slack, c.Conn.SetWriteDeadline); err != nil {
 		return 0, err
@@ -258,9 +289,11 @@ func (c *connection) Write(b []byte) (int, error) {
 	total := 0
 	for { // in parts, so that progress shows
 		part := b[:min(len(b), c.writeSize())]
+		// disconnectStuck reads it: a part in progress for too long means that the client does not read.
 		c.stuck.Store(time.Now().UnixNano())
 		n, err := c.Conn.Write(part)
 		c.stuck.Store(0)
+		// The last part, or an error: total is the number of bytes of b that were written, as io.Writer requires.
 		if total += n; err != nil || len(part) == len(b) {
 			return total, err
 		}
@@ -268,6 +301,7 @@ func (c *connection) Write(b []byte) (int, error) {
 	}
 }
 
+// While memory is scarce, small parts show sooner which clients do not read.
 // writeSize returns the size of a part of a response.
 func (c *connection) writeSize() int {
 	if c.carrier == nil || c.carrier.server.o.Memory.Scarce() {
@@ -277,11 +311,13 @@ func (c *connection) writeSize() int {
 }
 
 // disconnectStuck ends the connections whose clients have not read anything of their responses for stuckGrace. It is
-// called while requests wait for memory, and does not block.
+// called while requests wait for memory, and does not block. Each such response holds memory that the waiting requests
+// need.
 func (c *carrier) disconnectStuck() {
 	late := time.Now().Add(-stuckGrace).UnixNano()
 	c.conns.Range(func(key, _ any) bool {
 		x := key.(*connection)
+		// Zero means that no write is in progress.
 		if since := x.stuck.Load(); since != 0 && since < late {
 			x.Conn.SetWriteDeadline(time.Unix(1, 0)) // the write fails; an error means that the connection is closed
 		}

@@ -8,16 +8,19 @@ import (
 	"cqld/azuretables/odata"
 )
 
+// An empty list allows nothing.
 // corsRule allows web pages of other origins to send certain requests.
-type corsRule struct {
-	origins, methods, allowed, exposed []string
-	maxAge                             int // seconds
+type corsRule struct { // methods in upper case; allowed and exposed may end in *
+	origins, methods, allowed, exposed []string // of a preflight response in a browser's cache, seconds
+	maxAge                             int      // seconds
 }
 
-// parseRules parses the rules: at most corsRules, with at most corsBytes in total.
+// parseRules parses the rules: at most corsRules, with at most corsBytes in total. ok is false if a rule is malformed
+// or a limit exceeded; then no rule may be used. (REST reference, "Set Table Service Properties".)
 func parseRules(e *element) (rules []corsRule, ok bool) {
 	size := 0
 	for _, c := range e.children {
+		// All five elements are mandatory; a list may be empty only for headers.
 		f, known := c.fields("AllowedOrigins", "AllowedMethods", "AllowedHeaders", "ExposedHeaders", "MaxAgeInSeconds")
 		if c.name != "CorsRule" || !known || len(f) != 5 {
 			return nil, false
@@ -25,14 +28,17 @@ func parseRules(e *element) (rules []corsRule, ok bool) {
 		r := corsRule{origins: parseList(f["AllowedOrigins"]), methods: parseList(f["AllowedMethods"]),
 			allowed: parseList(f["AllowedHeaders"]), exposed: parseList(f["ExposedHeaders"])}
 		var err error
+		// Zero is allowed: the browser asks again for each request.
 		if r.maxAge, err = strconv.Atoi(f["MaxAgeInSeconds"].value()); err != nil || r.maxAge < 0 {
 			return nil, false
 		}
+		// At most 64 origins, as in the service.
 		if len(r.origins) == 0 || len(r.origins) > 64 || len(r.methods) == 0 {
 			return nil, false
 		}
 		for i, m := range r.methods {
 			r.methods[i] = strings.ToUpper(m)
+			// Methods are compared as sent, in upper case.
 			if !slices.Contains([]string{"DELETE", "GET", "HEAD", "MERGE", "POST", "OPTIONS", "PUT", "PATCH"},
 				r.methods[i]) {
 				return nil, false
@@ -41,6 +47,7 @@ func parseRules(e *element) (rules []corsRule, ok bool) {
 		for _, list := range [][]string{r.origins, r.methods, r.allowed, r.exposed} {
 			for _, s := range list {
 				size += len(s)
+				// A line break would end the header of a response that repeats the value.
 				if len(s) > 256 || strings.ContainsAny(s, "\r\n") {
 					return nil, false
 				}
@@ -48,9 +55,11 @@ func parseRules(e *element) (rules []corsRule, ok bool) {
 		}
 		rules = append(rules, r)
 	}
+	// The number of rules is checked last: the document itself is limited to xmlBytesMax.
 	return rules, len(rules) <= corsRules && size <= corsBytes
 }
 
+// parseList parses a list separated by commas. Empty entries are ignored.
 func parseList(e *element) (out []string) {
 	for _, s := range strings.Split(e.value(), ",") {
 		if s = strings.TrimSpace(s); s != "" {
@@ -60,6 +69,7 @@ func parseList(e *element) (out []string) {
 	return out
 }
 
+// append appends the rule as XML, in the order of the service's documents.
 func (r *corsRule) append(dst []byte) []byte {
 	dst = append(dst, "<CorsRule>"...)
 	dst = appendElement(dst, "AllowedMethods", strings.Join(r.methods, ","))
@@ -77,17 +87,20 @@ func (r *corsRule) matches(origin, method string) (exact, ok bool) {
 		return false, false
 	}
 	exact = slices.Contains(r.origins, origin)
+	// "*" as origin matches every page, but without credentials (allow).
 	return exact, exact || slices.Contains(r.origins, "*")
 }
 
 // permits reports whether a page may send these headers, a list separated by commas.
 func (r *corsRule) permits(headers string) bool {
+	// An empty list of headers is permitted by every rule.
 	for _, h := range strings.Split(headers, ",") {
 		if h = strings.TrimSpace(h); h == "" {
 			continue
 		}
 		found := false
 		for _, a := range r.allowed {
+			// A rule's header may be a prefix: x-ms-meta-data*. Names of headers have no case.
 			prefix, wildcard := strings.CutSuffix(a, "*")
 			found = found || strings.EqualFold(a, h) || wildcard && len(h) >= len(prefix) &&
 				strings.EqualFold(h[:len(prefix)], prefix)
@@ -99,7 +112,8 @@ func (r *corsRule) permits(headers string) bool {
 	return true
 }
 
-// preflight answers a browser's preflight request. It requires no authorization.
+// preflight answers a browser's preflight request. It requires no authorization. The first rule that matches decides,
+// as in the service. Without one, the error is 403.
 func preflight(rules []corsRule, req *httpRequest, resp *response) error {
 	h := &req.header
 	if h.origin == "" || h.corsMethod == "" {
@@ -110,11 +124,13 @@ func preflight(rules []corsRule, req *httpRequest, resp *response) error {
 	for i := range rules {
 		r := &rules[i]
 		exact, ok := r.matches(h.origin, h.corsMethod)
+		// A rule that matches the origin but not the headers does not end the search.
 		if !ok || !r.permits(h.corsHeaders) {
 			continue
 		}
 		resp.status = 200
 		r.allow(resp, h.origin, exact)
+		// The response names the requested method and headers rather than the rule's lists.
 		resp.add("Access-Control-Allow-Methods", h.corsMethod)
 		if h.corsHeaders != "" {
 			resp.add("Access-Control-Allow-Headers", h.corsHeaders)
@@ -126,7 +142,9 @@ func preflight(rules []corsRule, req *httpRequest, resp *response) error {
 		"request."}
 }
 
+// allow adds the headers that name the permitted origin.
 func (r *corsRule) allow(resp *response, origin string, exact bool) {
+	// A response to any origin does not depend on it, so caches may share it.
 	if !exact {
 		resp.add("Access-Control-Allow-Origin", "*")
 		return
@@ -138,6 +156,7 @@ func (r *corsRule) allow(resp *response, origin string, exact bool) {
 // expose returns the names of the headers that a page may read. Browsers do not support prefixes, so the names of this
 // response's headers that match replace a prefix.
 func (r *corsRule) expose(resp *response) string {
+	// The rule's order is kept. The headers of the response must be complete by now.
 	var names []string
 	for _, e := range r.exposed {
 		prefix, wildcard := strings.CutSuffix(e, "*")
@@ -145,6 +164,7 @@ func (r *corsRule) expose(resp *response) string {
 			names = append(names, e)
 			continue
 		}
+		// CORS headers themselves are never exposed.
 		for i := range resp.fields {
 			if n := resp.fields[i].name; len(n) >= len(prefix) && strings.EqualFold(n[:len(prefix)], prefix) &&
 				!strings.HasPrefix(n, "Access-") {
@@ -158,10 +178,13 @@ func (r *corsRule) expose(resp *response) string {
 // share adds the CORS headers that a browser requires before it gives the response to a page, and Vary if another
 // origin would get different headers. (REST reference, "CORS support", the table of headers.)
 func share(rules []corsRule, req *httpRequest, method string, resp *response) {
+	// Without rules there is no CORS header at all, not even Vary.
 	if len(rules) == 0 {
 		return
 	}
+	// Only responses to reads are cached.
 	read := method == "GET" || method == "HEAD"
+	// Computed up to the rule that matches; it matters only if none does.
 	everyone := false
 	for i := range rules {
 		everyone = everyone || slices.Contains(rules[i].origins, "*")
@@ -178,6 +201,7 @@ func share(rules []corsRule, req *httpRequest, method string, resp *response) {
 		}
 		return
 	}
+	// Another origin could match a rule, so a cache must not reuse this response for it.
 	if read && !everyone {
 		resp.add("Vary", "Origin")
 	}

@@ -12,18 +12,19 @@ const (
 	rowsHeader         = "x-cqld-rows-scanned"
 	planHeader         = "x-cqld-plan" // absent if the request does not read entities
 	tombstonesHeader   = "x-cqld-tombstones-scanned"
-	partitionsHeader   = "x-cqld-partitions-scanned"
-	commandsHeader     = "x-cqld-commands"
+	partitionsHeader   = "x-cqld-partitions-scanned" // partitions of which rows were read
+	commandsHeader     = "x-cqld-commands"           // commands that the request sent to replicas
 	bytesHeader        = "x-cqld-bytes-read"
-	replicasHeader     = "x-cqld-replicas" // number of replicas contacted; clients need not know their addresses
-	microsecondsHeader = "x-cqld-microseconds"
+	replicasHeader     = "x-cqld-replicas"     // number of replicas contacted; clients need not know their addresses
+	microsecondsHeader = "x-cqld-microseconds" // from the beginning of the request to its headers
 )
 
 // measure reads the header x-cqld-cost. Signatures do not cover it, because the Table service's signatures cover no
-// x-ms headers either.
+// x-ms headers either. A client without the key can therefore add it, which costs no more than a few headers.
 func (c *call) measure() error {
 	switch c.req.header.cost {
 	case "true":
+		// From here on, the entity service counts.
 		c.request.Measure()
 	case "", "false":
 	default:
@@ -35,6 +36,7 @@ func (c *call) measure() error {
 // addCost adds the cost headers that the response to a measured request does not contain yet.
 func (c *call) addCost() {
 	r, cost := c.resp, &c.request.Cost
+	// Queries have added these two (response.page).
 	if !slices.ContainsFunc(r.fields, func(f field) bool { return f.name == rowsHeader }) {
 		r.addInt(rowsHeader, cost.Rows)
 		if c.plan != "" {

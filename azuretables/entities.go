@@ -5,25 +5,33 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// change parses and applies the single change of a request.
+// The result is valid until the next request of the call. It contains the new Timestamp.
+// change parses and applies the single change of a request. Allocated per request: Apply may keep ops after an error
+// (kept).
 func (c *call) change() (e *odata.Entity, err error) {
 	ops := make([]entity.Operation, 1)
 	op := &ops[0]
+	// The properties reuse the memory of the previous request of this call.
 	op.Entity.Properties = c.entity.Properties[:0]
 	parser := changeParser{c.grant, &c.server.limits.Entity}
 	err = parser.parse(c.method, &c.path, &c.req.header, c.req.body, op)
+	// Also after an error: DecodeEntity may have grown the memory.
 	if op.Entity.Properties != nil {
 		c.entity.Properties = op.Entity.Properties
 	}
 	if err != nil {
 		return nil, err
 	}
+	// The throttle comes after parsing, which yields the partition key.
 	if err := c.server.rates.admit(c.account.name, c.path.Table, op.Entity.PartitionKey, 1); err != nil {
 		return nil, err
 	}
+	// A change reads at most its entity.
 	c.plan = planName(entity.PointQuery)
 	stamps, err := c.server.o.Service.Apply(&c.request, c.account.name, c.path.Table, ops)
 	if err != nil {
+		// After an error, the outcome may be unknown and the operation still in progress; it keeps the properties and
+		// the body.
 		c.entity.Properties, c.req.kept = nil, true
 		return nil, err
 	}
@@ -31,13 +39,16 @@ func (c *call) change() (e *odata.Entity, err error) {
 	return &op.Entity, nil
 }
 
+// insert responds with 201 and the entity, or 204 if the client prefers no content.
 func (c *call) insert() error {
 	e, err := c.change()
 	if err != nil {
 		return err
 	}
 	r := c.resp
+	// The location shows the table's name as it was created, whatever the case in the request.
 	ctx := c.context(c.spelled(c.path.Table))
+	// A copy: the next method of links reuses the memory.
 	link := string(c.links.entity(ctx.Root, ctx.Table, e.PartitionKey, e.RowKey))
 	r.data()
 	r.add("ETag", c.links.etag(e.Timestamp))
@@ -58,6 +69,7 @@ func (c *call) update() error {
 	return nil
 }
 
+// remove deletes an entity.
 func (c *call) remove() error {
 	if _, err := c.change(); err != nil {
 		return err
@@ -66,11 +78,13 @@ func (c *call) remove() error {
 	return nil
 }
 
+// It needs the permission to read; an entity outside the key range of a signature does not exist for the client.
 // get responds with one entity.
 func (c *call) get() error {
 	if err := c.grant.permits(readEntities(), c.path.Table); err != nil {
 		return err
 	}
+	// As for an entity that does not exist, so that the response does not show which keys outside the range exist.
 	if !c.grant.covers(c.path.PartitionKey, c.path.RowKey) {
 		return odata.Of(odata.ResourceNotFound)
 	}
@@ -88,6 +102,7 @@ func (c *call) get() error {
 		return err
 	}
 	ctx := c.context(c.spelled(c.path.Table))
+	// SelectText is part of the metadata URL in the body.
 	ctx.Select, ctx.SelectText = selected, c.params.selected
 	r := c.resp
 	r.found(c.level)

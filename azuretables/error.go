@@ -23,18 +23,21 @@ const (
 	insufficientAccountPermissions odata.Code = "InsufficientAccountPermissions"
 )
 
+// secondaryWrite is the message of a change at the secondary endpoint.
 const secondaryWrite = "Write operations are not allowed."
 
 // retryAfterSeconds is the value of Retry-After if the expected delay is unknown: the minimum.
 const retryAfterSeconds = 1
 
+// The client receives ServerBusy.
 // NotServing reports that this node must not serve now; another one may.
 type NotServing struct{ Reason string }
 
 // Error returns the reason.
 func (e *NotServing) Error() string { return e.Reason }
 
-// busy is ServerBusy with a delay after which the client should retry.
+// busy is ServerBusy with a delay after which the client should retry. Clients wait that long because the response has
+// Retry-After.
 type busy struct{ seconds int }
 
 // Error returns the text of ServerBusy.
@@ -62,25 +65,31 @@ func serviceError(err error) (e *odata.Error, known bool) {
 		tooLarge     *memory.TooLarge
 	)
 	switch {
+	// An error that already has a code of the service keeps it.
 	case errors.As(err, &e):
 		return e, true
+	// The role of the account lacks a permission. The error does not say which.
 	case errors.As(err, &denied):
 		return odata.Of(odata.AuthorizationPermissionMismatch), true
+	// The request did not get memory, and has changed nothing.
 	case errors.Is(err, memory.ErrExhausted), errors.As(err, &tooLarge):
 		return odata.Of(odata.ServerBusy), true
+	// Too few replicas, too many requests, or a node that must not serve: another attempt may succeed.
 	case errors.As(err, &unavailable), errors.As(err, &voters), errors.As(err, &overloaded),
 		errors.As(err, &notServing):
 		return odata.Of(odata.ServerBusy), true
+	// A canceled request is in this group because cancellation comes at any point of a change.
 	case errors.As(err, &writeTimeout), errors.As(err, &readTimeout), errors.As(err, &unknown),
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return odata.Of(odata.OperationTimedOut), true
+	// A failure at replicas was reported and logged where it arose, so it is known.
 	case errors.As(err, &writeFailure), errors.As(err, &readFailure), errors.As(err, &panicked):
 		return odata.Of(odata.InternalError), true
 	}
 	return odata.Of(odata.InternalError), false
 }
 
-// status returns the HTTP status of a code.
+// status returns the HTTP status of a code. Codes that belong to this package are all 403; odata knows the others.
 func status(code odata.Code) int {
 	switch code {
 	case authorizationProtocolMismatch, authorizationSourceIPMismatch, corsPreflightFailure,
@@ -90,9 +99,11 @@ func status(code odata.Code) int {
 	return code.Status()
 }
 
+// It discards what the handler has added to the response so far.
 // fail responds with an error.
 func (c *call) fail(err error) {
 	e, known := serviceError(err)
+	// Errors without a code are defects or storage failures. The id finds the log entry for the client's error.
 	if !known {
 		c.server.log.Error("request failed", "request", c.id, "err", err)
 	}
@@ -101,15 +112,19 @@ func (c *call) fail(err error) {
 	r.failed()
 	r.status = status(e.Code)
 	switch {
+	// Azure's front end refuses these requests, and its responses have fewer headers.
 	case e.Code == odata.AuthenticationFailed, e.Code == odata.InvalidAuthenticationInfo:
 		r.unauthenticated(e, c.req.header.accept, c.id, c.now)
+	// The format of the error follows the resource, not Accept: documents about the account are XML.
 	case c.speaksXML() || c.req.method == "OPTIONS":
 		r.contentType = "application/xml"
+		// A control character would break the status line. Without a text, the response has the standard phrase.
 		if !strings.ContainsFunc(e.Message, unicode.IsControl) { // some messages contain client input
 			r.text = e.Message
 		}
 		r.add("x-ms-error-code", string(e.Code))
 		r.body = e.AppendXML(r.body, c.id, c.now)
+	// Every other error is JSON with the level of metadata that the client requested.
 	default:
 		r.data()
 		r.contentType = c.level.ContentType()
@@ -117,10 +132,12 @@ func (c *call) fail(err error) {
 	}
 	var b *busy
 	switch {
+	// A throttle knows when tokens will have accrued.
 	case errors.As(err, &b):
 		r.addInt("Retry-After", b.seconds)
 	case e.Code == odata.ServerBusy:
 		r.addInt("Retry-After", retryAfterSeconds)
+	// RFC 9110 requires Allow in a 405.
 	case r.status == 405:
 		r.add("Allow", allowed(c.path.Resource, c.params.comp))
 	}
@@ -129,6 +146,7 @@ func (c *call) fail(err error) {
 // failedOperation returns the index of the operation of a transaction that err is about; ok is false if err names none.
 func failedOperation(err error) (index int, ok bool) {
 	var f *entity.Failed
+	// Failed is from applying a transaction, RequestError from parsing a batch.
 	var r *odata.RequestError
 	switch {
 	case errors.As(err, &f):

@@ -17,13 +17,17 @@ import (
 // beside Content-Length. fasthttp accepts all of these.
 func checkFraming(h *fasthttp.RequestHeader) error {
 	var hosts, lengths, encodings int
+	// The raw header is scanned, because the parsed one no longer shows repeated and malformed lines.
 	for rest := h.RawHeaders(); len(rest) > 0; {
 		var line []byte
 		line, rest, _ = bytes.Cut(rest, []byte("\n"))
+		// fasthttp accepts lines that end in a bare line feed.
 		line = bytes.TrimSuffix(line, []byte("\r"))
 		if len(line) == 0 {
 			break
 		}
+		// An empty name is a line that begins with a colon. White space at the beginning of a line continues the line
+		// before.
 		name, _, _ := bytes.Cut(line, []byte(":"))
 		if len(name) == 0 || bytes.ContainsAny(name, " \t") {
 			return odata.Of(odata.InvalidHeaderValue)
@@ -37,12 +41,14 @@ func checkFraming(h *fasthttp.RequestHeader) error {
 			encodings++
 		}
 	}
+	// RFC 9112 lets a server refuse or normalize these; refusing is safe in both readings.
 	if hosts > 1 || lengths > 1 || encodings > 1 || encodings > 0 && lengths > 0 {
 		return odata.Of(odata.InvalidHeaderValue)
 	}
 	return nil
 }
 
+// The error differs for a header that is no MD5 at all.
 // checkMD5 compares the body with Content-MD5, unless that is empty.
 func checkMD5(given string, body []byte) error {
 	if given == "" {

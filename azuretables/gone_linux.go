@@ -9,12 +9,14 @@ import (
 	"cqld/tlsconfig"
 )
 
+// Bytes that the client has sent ahead do not count as a disconnect.
 // disconnected reports whether the client has closed its end of the connection. It does not read from the connection or
-// block.
+// block. TLS has no file descriptor of its own.
 func disconnected(c net.Conn) bool {
 	if secure, ok := c.(*tlsconfig.Conn); ok {
 		c = secure.NetConn()
 	}
+	// A connection of a test may have none; then nothing is detected.
 	s, ok := c.(syscall.Conn)
 	if !ok {
 		return false
@@ -24,8 +26,12 @@ func disconnected(c net.Conn) bool {
 		return true // closed at this end
 	}
 	closed := false
+	// Control keeps the descriptor open during the poll.
 	err = raw.Control(func(fd uintptr) {
+		// POLLRDHUP is the peer's end of stream: a client that closes only its sending half counts as disconnected,
+		// too.
 		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		// Timeout 0: the poll never blocks.
 		n, err := unix.Poll(poll, 0)
 		closed = err == nil && n > 0 && poll[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0
 	})

@@ -20,6 +20,7 @@ const (
 	mayCreate                        // c
 )
 
+// Order and repetition do not matter.
 // parsePermissions parses letters. It ignores those of other storage services.
 func parsePermissions(s string) (p permission) {
 	for i := range len(s) {
@@ -43,6 +44,7 @@ func parsePermissions(s string) (p permission) {
 	return p
 }
 
+// An account signature lists levels in srt.
 // level is the type of resource that an action applies to, as in account signatures.
 type level uint8
 
@@ -53,6 +55,7 @@ const (
 	onObject                      // o: entities
 )
 
+// The zero action needs nothing.
 // action describes what a request needs: the resource type, every permission of all, and at least one of any unless
 // that is empty. (REST reference, "Create an account SAS", "Table service operations".)
 type action struct {
@@ -73,7 +76,7 @@ func updateEntity() action    { return action{on: onObject, all: mayUpdate} }
 func upsertEntity() action    { return action{on: onObject, all: mayAdd | mayUpdate} }
 func deleteEntity() action    { return action{on: onObject, all: mayDelete} }
 
-// grant is what a request's signature allows.
+// grant is what a request's signature allows. It belongs to one request. Nil fields mean no restriction.
 type grant struct {
 	owner       bool // signed with the account's key: allows everything
 	levels      level
@@ -89,13 +92,16 @@ func owner() *grant { return &grant{owner: true} }
 // bound is an inclusive end of a key range. Without a row key it includes the whole partition.
 type bound struct{ partitionKey, rowKey string }
 
+// Account signatures have no table: they cover all tables. The order of the checks decides the error code.
 // permits returns nil if the grant allows an action on a table (empty if the action has none).
 func (g *grant) permits(a action, table string) error {
 	switch {
 	case g.owner:
 		return nil
+	// A signature for one table covers only entities, and names of tables have no case.
 	case g.table != "" && (a.on != onObject || !strings.EqualFold(g.table, table)):
 		return odata.Of(odata.AuthorizationFailure)
+	// A level that the signature lacks has its own code; a permission that it lacks has another.
 	case g.levels&a.on == 0:
 		return odata.Of(odata.AuthorizationResourceTypeMismatch)
 	case g.permissions&a.all != a.all, a.any != 0 && g.permissions&a.any == 0:
@@ -106,14 +112,16 @@ func (g *grant) permits(a action, table string) error {
 
 // permitsChange is permits for actions that change data.
 func (g *grant) permitsChange(a action, table string) error {
+	// Even the owner cannot change anything through the secondary endpoint.
 	if g.secondary {
 		return &odata.Error{Code: insufficientAccountPermissions, Message: secondaryWrite}
 	}
 	return g.permits(a, table)
 }
 
-// covers reports whether an entity is in the key range.
+// covers reports whether an entity is in the key range. Keys compare by bytes, like the order of entities.
 func (g *grant) covers(partitionKey, rowKey string) bool {
+	// A bound without a row key ends with its partition: its rows are all covered.
 	if b := g.from; b != nil && (partitionKey < b.partitionKey || partitionKey == b.partitionKey && b.rowKey != "" &&
 		rowKey < b.rowKey) {
 		return false
@@ -125,7 +133,8 @@ func (g *grant) covers(partitionKey, rowKey string) bool {
 	return true
 }
 
-// restrict narrows a filter to the key range.
+// restrict narrows a filter to the key range. A nil filter means all entities. The grant's own filter is the same for
+// every query, so it narrows a continuation, too.
 func (g *grant) restrict(filter odata.Expr) odata.Expr {
 	if b := g.from; b != nil {
 		filter = both(filter, b.side(odata.Ge, odata.Gt))
@@ -136,7 +145,8 @@ func (g *grant) restrict(filter odata.Expr) odata.Expr {
 	return filter
 }
 
-// side returns the filter for the keys on one side of the bound, including the bound.
+// side returns the filter for the keys on one side of the bound, including the bound. reaches is the operator that
+// includes the bound, beyond the one that excludes it: Ge and Gt, or Le and Lt.
 func (b *bound) side(reaches, beyond odata.Op) odata.Expr {
 	whole := compareKey("PartitionKey", reaches, b.partitionKey)
 	if b.rowKey == "" {
@@ -147,10 +157,12 @@ func (b *bound) side(reaches, beyond odata.Op) odata.Expr {
 		Right: compareKey("RowKey", reaches, b.rowKey)})
 }
 
+// compareKey returns a comparison of one of the two keys, which are strings.
 func compareKey(property string, op odata.Op, value string) odata.Expr {
 	return &odata.Comparison{Property: property, Op: op, Value: odata.Value{Type: odata.String, Bytes: []byte(value)}}
 }
 
+// both returns the conjunction of two filters; a nil a means no filter.
 func both(a, b odata.Expr) odata.Expr {
 	if a == nil {
 		return b

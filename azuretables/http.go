@@ -25,27 +25,31 @@ var ErrClosed = errors.New("azuretables: closed")
 
 // carrier is the HTTP/1.1 server. It uses fasthttp because net/http costs two to three times the CPU for a request and
 // response with the same headers and 64 bytes of work: it reads ahead in a second goroutine to detect disconnects, and
-// stores headers in maps.
+// stores headers in maps. It owns the listener, the connections and the memory of requests; Drain ends them in this
+// order.
 type carrier struct {
 	server    *Server
 	http      *fasthttp.Server
 	large     *intake.Intake // memory of large bodies
-	newcomers *newcomers
-	active    atomic.Int64 // requests in handle
-	drains    atomic.Bool  // close each connection after its next response
-	pairs     sync.Pool    // *pair
-	forget    func()       // the opposite of OnShortage; nil without a bound
+	newcomers *newcomers     // connections, known and not
+	active    atomic.Int64   // requests in handle
+	drains    atomic.Bool    // close each connection after its next response
+	pairs     sync.Pool      // *pair
+	forget    func()         // the opposite of OnShortage; nil without a bound
 	ctx       context.Context
 	cancel    context.CancelFunc
 
+	// mu guards whether the server is closing, and its listener.
 	mu struct {
 		sync.Mutex
 		closing  bool
-		listener net.Listener
+		listener net.Listener // nil before Serve
 	}
 	conns sync.Map // *connection → nil
 }
 
+// Its buffers stay with it, so a connection with many requests allocates them once. Bodies and responses above
+// bodyKeep and responseKeep are not kept.
 // pair holds a request and its response; it is reused.
 type pair struct {
 	req  httpRequest
@@ -55,8 +59,11 @@ type pair struct {
 	memory memory.Account // of the request and its response
 }
 
+// The buffer is the caller's until the pair is used again; its old contents are not cleared, because the caller fills
+// it.
 // bodyBuffer returns a buffer for a body of size bytes.
 func (p *pair) bodyBuffer(size int) []byte {
+	// A large buffer belongs to one request only.
 	if size > bodyKeep {
 		return make([]byte, size)
 	}
@@ -66,32 +73,40 @@ func (p *pair) bodyBuffer(size int) []byte {
 	return p.body[:size]
 }
 
+// newCarrier returns a server that accepts no connections until Serve.
 func newCarrier(d *Server) *carrier {
+	// Reservations of large bodies wait for memory; small bodies need none.
 	c := &carrier{server: d, large: intake.New(intake.DefaultLimits(d.limits.BodyBytesTotal)),
 		newcomers: newNewcomerList(d.limits.ConnectionsMax, d.limits.ConnectionsPerAddressMax)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.pairs.New = func() any { return new(pair) }
+	// The pool calls back while requests wait, and the carrier ends the clients that hold memory.
 	if d.o.Memory != nil {
 		c.forget = d.o.Memory.OnShortage(c.disconnectStuck)
 	}
 	l := &d.limits
 	c.http = &fasthttp.Server{
+		// Handler runs on the connection's goroutine; ErrorHandler answers what is not a request.
 		Handler: c.handle, ErrorHandler: c.refuse, ConnState: c.observe, Logger: quiet{d},
+		// The headers Server and Content-Type are set by writeResponse alone.
 		Name: serverName, NoDefaultContentType: true, NoDefaultServerHeader: true, CloseOnShutdown: true,
 		SecureErrorLogMessage: true, // the errors contain parts of requests, and thus signatures
 		// newcomers enforce the limits; connections that it has closed may take a moment to end.
 		Concurrency: l.ConnectionsMax + 2*c.newcomers.max + closingMax, ReadBufferSize: headerBytesMax,
 		WriteBufferSize: writeBufferBytes,
 		ReadTimeout:     l.ReadTimeout, WriteTimeout: l.WriteTimeout, IdleTimeout: l.IdleTimeout,
-		// readBody reads larger bodies and bounds their total.
+		// readBody reads larger bodies and bounds their total. A body above smallBodyBytes is not read into a buffer
+		// of fasthttp, but from a stream.
 		StreamRequestBody: true, MaxRequestBodySize: smallBodyBytes, DisablePreParseMultipartForm: true,
 	}
 	return c
 }
 
+// They are expected, at any rate that clients choose.
 // quiet logs errors that clients cause at the debug level.
 type quiet struct{ server *Server }
 
+// Printf implements fasthttp.Logger.
 func (q quiet) Printf(format string, args ...any) {
 	q.server.log.Debug("connection error", "format", format, "args", args)
 }
@@ -104,8 +119,10 @@ func (d *Server) Serve(l net.Listener) error {
 		return ErrClosed
 	}
 	limits := &d.limits
+	// The slack follows the shortest timeout, so no timeout occurs earlier by more than a sixteenth of itself.
 	slack := min(limits.ReadTimeout, limits.WriteTimeout, limits.IdleTimeout) / deadlineSlack
 	err := d.carrier.http.Serve(listener{l, slack, d.carrier})
+	// fasthttp returns the listener's error, which after Drain means nothing.
 	if d.carrier.closing() {
 		return ErrClosed
 	}
@@ -121,6 +138,7 @@ func (c *carrier) opened(l net.Listener) bool {
 	return !c.mu.closing
 }
 
+// closing reports whether Drain has begun.
 func (c *carrier) closing() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,26 +147,33 @@ func (c *carrier) closing() bool {
 
 // Drain stops accepting connections, waits until the requests in progress are answered, and closes all connections. If
 // ctx ends first, Drain closes the connections immediately and returns the context's error, joined with
-// request.StillRunning if canceled requests do not end.
+// request.StillRunning if canceled requests do not end. It may be called before Serve, and more than once.
 func (d *Server) Drain(ctx context.Context) error {
 	c := d.carrier
 	c.mu.Lock()
 	c.mu.closing = true
+	// Set before the listener closes: a connection that is accepted meanwhile announces its end in its first response.
 	c.drains.Store(true)
 	l := c.mu.listener
 	c.mu.Unlock()
 	if l != nil {
 		l.Close() // fasthttp closes it again if it has registered it by now
 	}
+	// Connections with a request finish it; the others are closed.
 	c.awaitLastRequests(ctx)
 	c.closeConns(false)
+	// ShutdownWithContext waits for the connections that are in a request.
 	err := c.http.ShutdownWithContext(ctx)
+	// Requests that are still in progress are canceled.
 	c.cancel()
 	if c.forget != nil {
+		// The pool must not call a carrier that is closed.
 		c.forget()
 	}
 	c.closeConns(true)
+	// The caller closes what requests use; canceled ones end soon.
 	running := c.awaitRequests()
+	// Errors of closing a connection twice do not matter after a drain.
 	if err == nil || ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 		err = ctx.Err()
 	}
@@ -162,11 +187,14 @@ func (d *Server) Drain(ctx context.Context) error {
 // ends. Closing a connection while a request is in transit would lose that request. Connections that have not sent
 // anything get newcomerWait, because a client connects in order to send a request.
 func (c *carrier) awaitLastRequests(ctx context.Context) {
+	// One timer limits the whole wait, so idle connections cannot delay the drain.
 	late := time.NewTimer(c.server.limits.DrainTimeout)
 	defer late.Stop()
 	ticker := time.NewTicker(disconnectPollInterval)
 	defer ticker.Stop()
+	// Known connections may send a request at any time. Newcomers that have connected for a request send it at once.
 	for began := time.Now(); c.newcomers.count() > 0 || c.newcomers.waiting() > 0 && time.Since(began) < newcomerWait; {
+		// count falls as responses announce that the connection ends.
 		select {
 		case <-late.C:
 			return
@@ -178,8 +206,10 @@ func (c *carrier) awaitLastRequests(ctx context.Context) {
 }
 
 // awaitRequests waits for canceled requests to end, because the caller closes the resources that they use next. It
+// Canceled requests check their context and end by themselves.
 // returns the number of those that have not ended after endTimeout.
 func (c *carrier) awaitRequests() (running int) {
+	// A poll: the wait is rare, and short compared with its millisecond.
 	for late := time.Now().Add(endTimeout); c.active.Load() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(late) {
 			return int(c.active.Load())
@@ -188,10 +218,11 @@ func (c *carrier) awaitRequests() (running int) {
 	return 0
 }
 
-// Close closes the server without waiting for responses.
+// Close closes the server without waiting for responses. A canceled context makes Drain close connections at once.
 func (d *Server) Close() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
+	// Its error is the context's, unless something else failed.
 	if err := d.Drain(ctx); !errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -200,6 +231,7 @@ func (d *Server) Close() error {
 
 // observe tracks the open connections for Drain: fasthttp does not close those that have not sent anything yet.
 func (c *carrier) observe(conn net.Conn, state fasthttp.ConnState) {
+	// Every connection comes from listener.Accept.
 	x := conn.(*connection)
 	switch state {
 	case fasthttp.StateNew:
@@ -208,8 +240,10 @@ func (c *carrier) observe(conn net.Conn, state fasthttp.ConnState) {
 		// Fasthttp sets a write deadline for the response, but leaves the previous response's in place for 100
 		// Continue.
 		x.writes.wanted = time.Now().Add(c.server.limits.WriteTimeout)
+	// The response was written, so its memory is free.
 	case fasthttp.StateIdle:
 		c.written(x)
+	// It runs once per connection, after its last request.
 	case fasthttp.StateClosed, fasthttp.StateHijacked:
 		x.cancel()
 		c.newcomers.leave(x)
@@ -222,12 +256,14 @@ func (c *carrier) observe(conn net.Conn, state fasthttp.ConnState) {
 // written releases the response that was written, or never will be. Like handle, it runs on the connection's goroutine.
 func (c *carrier) written(x *connection) {
 	if x.answer != nil {
+		// The answer's buffers return to the pool only now: fasthttp has written them.
 		x.answer.memory.Close()
 		c.pairs.Put(x.answer)
 		x.answer = nil
 	}
 }
 
+// During a drain, connections in a request close after their response.
 // closeConns closes all connections, or those that have not sent a request.
 func (c *carrier) closeConns(all bool) {
 	c.conns.Range(func(key, _ any) bool {
@@ -238,9 +274,11 @@ func (c *carrier) closeConns(all bool) {
 	})
 }
 
+// It runs on the connection's goroutine, and returns before fasthttp writes the response.
 // handle parses a request, serves it, and writes the response.
 func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 	conn := ctx.Conn().(*connection)
+	// Counted before anything can wait, so that Drain sees the request.
 	c.active.Add(1)
 	defer c.active.Add(-1)
 	conn.begin()
@@ -248,10 +286,13 @@ func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 	if ctx.ConnRequestNum() == 1 { // fasthttp treats a new connection as one with a request
 		conn.requested.Store(true)
 	}
+	// The pair belongs to the connection until written releases it.
 	p := c.pairs.Get().(*pair)
 	conn.answer = p
 	p.resp.reset()
+	// The memory of the request counts for the connection's owners. After authorization, setRole replaces the role.
 	c.server.o.Memory.Open(&p.memory, memory.Origin{Role: conn.role, Address: conn.address}, nil)
+	// held must end even after a panic, because other requests wait for its bytes.
 	var held *intake.Body
 	defer func() { held.End() }()
 	defer c.server.guard.Recover("Tables request", func(err error) { c.panicked(ctx, conn, p, err) })
@@ -262,6 +303,7 @@ func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 		held, err = c.readBody(ctx, p)
 	}
 	if err != nil {
+		// A connection with unread input cannot carry a further request.
 		ctx.Response.SetConnectionClose() // the rest of the body has not been read
 		c.server.reject(&p.req, &p.resp, err)
 	} else {
@@ -274,17 +316,20 @@ func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 	if p.req.kept {
 		p.body = nil
 	}
+	// The connection keeps no reference to the buffers, which later requests reuse.
 	p.req = httpRequest{}
 }
 
 // panicked responds to a request whose handler panicked, and closes the connection: the state of its input, and of the
 // memory that request and response share, is unknown.
 func (c *carrier) panicked(ctx *fasthttp.RequestCtx, conn *connection, p *pair, err error) {
+	// The memory is closed here, because written no longer sees the pair.
 	p.memory.Close()
 	conn.answer = nil // no other request reuses that memory
 	ctx.Response.Reset()
 	resp := new(response)
 	resp.reset()
+	// Writing the error may panic as well; then only the status remains.
 	if c.server.guard.Do("Tables error answer", func() { c.server.reject(&p.req, resp, err) }) == nil {
 		writeResponse(ctx, resp)
 	} else {
@@ -293,10 +338,14 @@ func (c *carrier) panicked(ctx *fasthttp.RequestCtx, conn *connection, p *pair, 
 	ctx.Response.SetConnectionClose()
 }
 
+// readRequest copies the request line, and refers to the header, whose memory is fasthttp's until the response is
+// written.
 func readRequest(ctx *fasthttp.RequestCtx, conn *connection, r *httpRequest) {
 	h := &ctx.Request.Header
 	r.method = unsafeString(h.Method())
+	// A copy, because entities that are written refer to it.
 	target := string(h.RequestURI()) // entities refer to parts of it
+	// "://" inside a path or query is not the absolute form.
 	if i := strings.Index(target, "://"); i > 0 && target[0] != '/' {
 		target = target[i+3:] // absolute form, as sent to a proxy
 		if j := strings.IndexByte(target, '/'); j >= 0 {
@@ -309,11 +358,13 @@ func readRequest(ctx *fasthttp.RequestCtx, conn *connection, r *httpRequest) {
 	r.host = unsafeString(h.Host())
 	r.conn = conn
 	r.tls = conn.encrypted()
+	// A test may have another kind of connection; its requests have no address.
 	if a, ok := ctx.RemoteAddr().(*net.TCPAddr); ok {
 		r.remote = a.AddrPort()
 	} else {
 		r.remote = netip.AddrPort{}
 	}
+	// A request begins with an empty header; only known names are stored.
 	r.header = header{}
 	for name, value := range h.All() {
 		r.header.set(unsafeString(name), unsafeString(value))
@@ -325,9 +376,11 @@ func readRequest(ctx *fasthttp.RequestCtx, conn *connection, r *httpRequest) {
 func (c *carrier) readBody(ctx *fasthttp.RequestCtx, p *pair) (held *intake.Body, err error) {
 	r := &p.req
 	size := ctx.Request.Header.ContentLength()
+	// -1 means chunked; other negative lengths have no body.
 	if size == 0 || size < -1 {
 		return nil, nil
 	}
+	// Nil unless the body is larger than smallBodyBytes or chunked.
 	stream := ctx.RequestBodyStream()
 	if stream == nil {
 		body := ctx.Request.Body()
@@ -336,9 +389,11 @@ func (c *carrier) readBody(ctx *fasthttp.RequestCtx, p *pair) (held *intake.Body
 		return nil, nil
 	}
 	limit := c.server.limits.BodyBytesMax
+	// Refused before anything is reserved or read.
 	if size > limit {
 		return nil, tooLarge(stream)
 	}
+	// A body that is small but was sent slowly also comes as a stream.
 	if size <= smallBodyBytes && size >= 0 {
 		r.body = p.bodyBuffer(size)
 		_, err = io.ReadFull(stream, r.body)
@@ -356,8 +411,10 @@ func (c *carrier) readBody(ctx *fasthttp.RequestCtx, p *pair) (held *intake.Body
 	if held, err = c.admit(conn, int64(size)); err != nil {
 		linger(stream)
 		return nil, err
+		// The rest of the body is discarded within readTimeout, so that the client sees the error.
 	}
 	arriving := arrival{stream, held}
+	// One byte more than the limit shows that the body is too large. Its length is unknown.
 	if chunked {
 		r.body, err = io.ReadAll(io.LimitReader(arriving, int64(size)+1))
 	} else {
@@ -367,15 +424,18 @@ func (c *carrier) readBody(ctx *fasthttp.RequestCtx, p *pair) (held *intake.Body
 	if err == nil && len(r.body) > limit {
 		return held, tooLarge(stream)
 	}
+	// The reservation stays until the request ends, because the entities refer to the body.
 	held.Complete()
 	return held, unreadable(err)
 }
 
+// The body must be released with End, unless it is nil.
 // admit reserves memory for a large body.
 func (c *carrier) admit(conn *connection, size int64) (*intake.Body, error) {
 	if size > c.server.limits.BodyBytesTotal {
 		return nil, odata.Of(odata.ServerBusy)
 	}
+	// true: all bodies have the same priority. The intake closes the connection of a body that arrives too slowly.
 	held, err := c.large.Admit(size, true, func() { conn.Close() }, c.ctx.Done())
 	if err != nil {
 		return nil, odata.Of(odata.ServerBusy)
@@ -389,6 +449,7 @@ type arrival struct {
 	held   *intake.Body
 }
 
+// The intake tells a body that arrives from one that stands still.
 // Read implements io.Reader.
 func (a arrival) Read(p []byte) (int, error) {
 	n, err := a.stream.Read(p)
@@ -396,17 +457,20 @@ func (a arrival) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// tooLarge responds with 413 after reading the rest of the body.
 func tooLarge(stream io.Reader) error {
 	linger(stream)
 	return odata.Of(odata.RequestBodyTooLarge)
 }
 
+// The rest is limited, because stream is within readTimeout.
 // linger discards the rest of a body, for at most readTimeout: closing a connection with unread data resets it, and a
 // client that is still sending would not see the response.
 func linger(stream io.Reader) {
 	_, _ = io.Copy(io.Discard, stream) // the connection is closed in any case
 }
 
+// unreadable replaces an error of reading by the client's error, whose cause only the client can know.
 func unreadable(err error) error {
 	if err != nil {
 		return odata.Of(odata.InvalidInput)
@@ -414,6 +478,8 @@ func unreadable(err error) error {
 	return nil
 }
 
+// writeResponse gives the response to fasthttp, which writes it after handle returned; r.body must not change until
+// then.
 func writeResponse(ctx *fasthttp.RequestCtx, r *response) {
 	h := &ctx.Response.Header
 	ctx.Response.SetStatusCode(r.status)
@@ -426,17 +492,21 @@ func writeResponse(ctx *fasthttp.RequestCtx, r *response) {
 	}
 	for i := range r.fields {
 		f := &r.fields[i]
+		// The names are canonical already, so fasthttp need not normalize them.
 		h.SetCanonical(unsafeBytes(f.name), unsafeBytes(f.value))
 	}
+	// The body is not copied.
 	ctx.Response.SetBodyRaw(r.body)
 }
 
+// Its response closes the connection: the boundary of the next request is unknown.
 // refuse responds to input that is not a request: headers that are too large or malformed, a client that is too slow or
 // has disconnected.
 func (c *carrier) refuse(ctx *fasthttp.RequestCtx, err error) {
 	defer c.server.guard.Recover("Tables error answer", nil)
 	var small *fasthttp.ErrSmallBuffer
 	var timeout net.Error
+	// The format of the request is unknown, so the body is XML and the message has no request details.
 	e, status := odata.Of(odata.InvalidInput), 400
 	switch {
 	case errors.As(err, &small):

@@ -6,6 +6,7 @@ import (
 	"cqld/azuretables/odata"
 )
 
+// Negative values are not allowed.
 // Limits bounds the resources that clients can use. A zero field means the default named beside it.
 type Limits struct {
 	ConnectionsMax           int // ConnectionsMax
@@ -110,9 +111,11 @@ const (
 	deletePage = 100 // entities that a delete by filter deletes in one transaction
 )
 
+// withDefaults returns the limits with defaults in place of zero fields; l itself does not change.
 func (l Limits) withDefaults() Limits {
 	set(&l.ConnectionsMax, ConnectionsMax)
 	l.Entity = l.Entity.WithDefaults()
+	// Computed from Entity, whose defaults must be set first. A body can never exceed the total.
 	set(&l.BodyBytesMax, min(max(bodyBytesMax, entityBodyFactor*l.Entity.EntityBytes), bodyBytesTotal))
 	set(&l.BodyBytesTotal, bodyBytesTotal)
 	set(&l.ReadTimeout, readTimeout)
@@ -126,6 +129,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
+// set sets a zero field to its default.
 func set[T int | int64 | time.Duration](field *T, value T) {
 	if *field == 0 {
 		*field = value

@@ -4,12 +4,13 @@ import "cqld/azuretables/odata"
 
 // links writes the URLs and ETags of a response. Its URLs have the form in which the client addressed the service.
 type links struct {
-	tls     bool
-	host    string
+	tls     bool   // the request was encrypted, so URLs begin with https
+	host    string // of the request, with its port
 	account string // first element of the path, as the client wrote it; empty if the host name names the account
 	scratch []byte // kept between requests
 }
 
+// It is called once per response, and its result is a copy.
 // root returns the URL of the service, without a trailing slash.
 func (l *links) root() string {
 	b := append(l.scratch[:0], "http"...)
@@ -24,9 +25,11 @@ func (l *links) root() string {
 	return string(b)
 }
 
+// The result is in scratch. odata.AppendLink percent-encodes the keys.
 // entity returns the URL of an entity below root; it is valid until the next call of a method.
 func (l *links) entity(root, table, partitionKey, rowKey string) []byte {
 	b := append(append(l.scratch[:0], root...), '/')
+	// Kept, because append may have moved the memory.
 	l.scratch = odata.AppendLink(b, table, partitionKey, rowKey)
 	return l.scratch
 }

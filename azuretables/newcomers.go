@@ -8,25 +8,27 @@ import (
 	"sync/atomic"
 )
 
+// It is safe for concurrent use.
 // newcomers lists the connections without an authorized request so far, oldest first, and counts the others. They are
 // limited to a part of all connections. A further one closes the oldest, so that connections that never send a complete
 // request do not keep other clients from connecting.
 type newcomers struct {
-	max, knownMax int
+	max, knownMax int          // limits of newcomers and of known connections
 	closed        atomic.Int64 // connections closed to admit another one
 	refused       atomic.Int64 // connections refused because of perAddress
 	refusedKnown  atomic.Int64 // requests refused because knownMax is reached
 	perAddress    int          // 0 means no bound
 
 	mu     sync.Mutex
-	known  int
-	order  *list.List // of *connection
-	places map[*connection]*list.Element
+	known  int                           // number of known connections
+	order  *list.List                    // of *connection
+	places map[*connection]*list.Element // the element of each newcomer in order
 	// addresses has the number of connections of each address, if they are bounded.
 	addresses map[netip.Addr]int
 }
 
-// newNewcomerList returns an empty list for a server with the given maximum of connections.
+// newNewcomerList returns an empty list for a server with the given maximum of connections. At least one newcomer is
+// admitted, or no client could ever connect.
 func newNewcomerList(connections, perAddress int) *newcomers {
 	return &newcomers{max: max(1, connections/newcomersShare), knownMax: connections, perAddress: perAddress,
 		order:  list.New(),
@@ -37,6 +39,7 @@ func newNewcomerList(connections, perAddress int) *newcomers {
 // too many connections.
 func (g *newcomers) enter(c *connection) bool {
 	g.mu.Lock()
+	// Known connections count as well: the bound is on all connections of an address.
 	if g.perAddress > 0 {
 		addr := remoteAddr(c)
 		if g.addresses[addr] >= g.perAddress {
@@ -45,6 +48,7 @@ func (g *newcomers) enter(c *connection) bool {
 			return false
 		}
 		g.addresses[addr]++
+		// Only a connection that was counted is counted down, once (leave).
 		c.counted = addr
 	}
 	g.places[c] = g.order.PushBack(c)
@@ -54,6 +58,7 @@ func (g *newcomers) enter(c *connection) bool {
 		g.removeLocked(oldest)
 	}
 	g.mu.Unlock()
+	// Closed outside the lock: Close may take time, and ends in leave, which takes the lock.
 	if oldest != nil {
 		g.closed.Add(1)
 		oldest.Close()
@@ -61,7 +66,8 @@ func (g *newcomers) enter(c *connection) bool {
 	return true
 }
 
-// remoteAddr returns the address of a connection's client.
+// remoteAddr returns the address of a connection's client. Every connection without a TCP address, as in tests, counts
+// for 0.0.0.0. Unmap makes an IPv4 client one address on both kinds of sockets.
 func remoteAddr(c *connection) netip.Addr {
 	if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
 		return a.AddrPort().Addr().Unmap()
@@ -73,6 +79,7 @@ func remoteAddr(c *connection) netip.Addr {
 func (g *newcomers) promote(c *connection) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	// The connection stays in the list of newcomers, and its client may try again.
 	if g.known >= g.knownMax {
 		g.refusedKnown.Add(1)
 		return false
@@ -96,14 +103,17 @@ func (g *newcomers) waiting() int {
 	return g.order.Len()
 }
 
+// It may be called for a connection that enter has closed to make room, but only once per connection.
 // leave removes a connection that has ended.
 func (g *newcomers) leave(c *connection) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	// known is set after promote, on the connection's goroutine, which has ended.
 	if c.known.Swap(false) {
 		g.known--
 	}
 	if c.counted.IsValid() {
+		// Addresses without connections take no memory.
 		if g.addresses[c.counted]--; g.addresses[c.counted] <= 0 {
 			delete(g.addresses, c.counted)
 		}
@@ -112,6 +122,7 @@ func (g *newcomers) leave(c *connection) {
 	g.removeLocked(c)
 }
 
+// removeLocked removes a connection from the list; it may have been removed before.
 func (g *newcomers) removeLocked(c *connection) {
 	if place := g.places[c]; place != nil {
 		g.order.Remove(place)

@@ -7,15 +7,16 @@ import (
 )
 
 // params contains the decoded URL parameters that the server reads.
-type params struct {
+type params struct { // resource type and component: the operation on the account or a table
 	restype, comp                          string
-	filter, selected, top, format, orderBy string
-	nextPartition, nextRow, nextTable      string
-	hasPartition, hasRow, hasTop           bool
-	unsupported                            bool // an OData option that the service does not support
+	filter, selected, top, format, orderBy string // $filter and the other options, unparsed
+	nextPartition, nextRow, nextTable      string // continuation tokens, unparsed
+	hasPartition, hasRow, hasTop           bool   // distinguish absent parameters from empty ones
+	unsupported                            bool   // an OData option that the service does not support
 	signature                              signature
 }
 
+// Fields are as sent; authorizeSignature checks them, and s.take fills in a stored policy.
 // signature contains the parameters of a shared access signature (SAS).
 type signature struct {
 	version, services, types, permissions string // sv ss srt sp
@@ -26,15 +27,18 @@ type signature struct {
 	twice                                 bool // a parameter occurred more than once
 }
 
+// Unknown parameters without $ are ignored, as in the service: clients add timeout and others.
 // parseParams parses a query string.
 func parseParams(query string) (p params, err error) {
 	for query != "" {
 		var pair string
 		pair, query, _ = strings.Cut(query, "&")
+		// "a&&b" and a trailing & are valid.
 		if pair == "" {
 			continue
 		}
 		name, value, _ := strings.Cut(pair, "=")
+		// "+" is a space in a query.
 		name, ok1 := odata.Unescape(name, true)
 		value, ok2 := odata.Unescape(value, true)
 		if !ok1 || !ok2 {
@@ -42,12 +46,14 @@ func parseParams(query string) (p params, err error) {
 		}
 		p.set(name, value)
 	}
+	// Which value the signature covers would be ambiguous.
 	if p.signature.twice {
 		return p, odata.Of(odata.InvalidQueryParameterValue)
 	}
 	return p, nil
 }
 
+// set stores a parameter. Names are case-sensitive. A repeated parameter has its last value.
 func (p *params) set(name, value string) {
 	switch name {
 	case "restype":
@@ -71,11 +77,13 @@ func (p *params) set(name, value string) {
 	case "NextTableName":
 		p.nextTable = value
 	default:
+		// $skip, $expand and others: a response that ignored them would be wrong.
 		p.unsupported = p.unsupported || strings.HasPrefix(name, "$")
 		p.signature.set(name, value)
 	}
 }
 
+// set stores a parameter of a signature, and ignores other parameters.
 func (s *signature) set(name, value string) {
 	var field *string
 	switch name {
@@ -114,6 +122,7 @@ func (s *signature) set(name, value string) {
 	default:
 		return
 	}
+	// An empty value followed by another one is no repetition: the signature covers the same string.
 	s.twice = s.twice || *field != ""
 	*field = value
 }

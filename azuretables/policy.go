@@ -5,12 +5,13 @@ import (
 )
 
 // policy is a stored access policy of a table, which signatures refer to by its id. A signature sets the fields that
-// are empty here.
+// are empty here. Times have policyTimeFormat.
 type policy struct {
 	id                        string
 	start, expiry, permission string
 }
 
+// An empty list is not nil. The same function reads requests and the stored document.
 // parsePolicies parses the signed identifiers of a table, at most policiesMax.
 func parsePolicies(body []byte) ([]policy, error) {
 	root, err := parseXML(body, "SignedIdentifiers")
@@ -19,17 +20,21 @@ func parsePolicies(body []byte) ([]policy, error) {
 	}
 	out := []policy{}
 	for _, c := range root.children {
+		// Other elements are errors, and each may occur once.
 		f, ok := c.fields("Id", "AccessPolicy")
 		if c.name != "SignedIdentifier" || !ok {
 			return nil, errXML()
 		}
 		p := policy{id: f["Id"].value()}
+		// The limit counts characters, not bytes.
 		if p.id == "" || len([]rune(p.id)) > policyIDMax {
 			return nil, errXML()
 		}
+		// An identifier without AccessPolicy leaves every field to the signatures.
 		if e := f["AccessPolicy"]; e != nil && !p.parse(e) {
 			return nil, errXML()
 		}
+		// At most policiesMax are useful, so the search needs no map.
 		for i := range out {
 			if out[i].id == p.id {
 				return nil, errXML()
@@ -43,12 +48,14 @@ func parsePolicies(body []byte) ([]policy, error) {
 	return out, nil
 }
 
+// parse parses the element AccessPolicy, and returns false if it is invalid.
 func (p *policy) parse(e *element) bool {
 	f, ok := e.fields("Start", "Expiry", "Permission")
 	if !ok {
 		return false
 	}
 	p.permission = f["Permission"].value()
+	// Only the permissions of a table SAS are allowed, in any order.
 	if strings.Trim(p.permission, "raud") != "" {
 		return false
 	}
@@ -56,6 +63,7 @@ func (p *policy) parse(e *element) bool {
 		given string
 		out   *string
 	}{{f["Start"].value(), &p.start}, {f["Expiry"].value(), &p.expiry}} {
+		// Absent and empty times are the same.
 		if t.given == "" {
 			continue
 		}
@@ -63,6 +71,7 @@ func (p *policy) parse(e *element) bool {
 		if !ok {
 			return false
 		}
+		// Normalized, so that the response shows times as the service writes them.
 		*t.out = at.Format(policyTimeFormat)
 	}
 	return true
@@ -74,10 +83,12 @@ const policyTimeFormat = "2006-01-02T15:04:05.0000000Z"
 // appendPolicies appends the XML document that the service returns.
 func appendPolicies(dst []byte, policies []policy) []byte {
 	dst = append(dst, xmlHeader...)
+	// The service closes an empty list in one tag, and SDKs accept both.
 	if len(policies) == 0 {
 		return append(dst, "<SignedIdentifiers />"...)
 	}
 	dst = append(dst, "<SignedIdentifiers>"...)
+	// In the order in which they were set.
 	for i := range policies {
 		p := &policies[i]
 		dst = append(dst, "<SignedIdentifier>"...)

@@ -11,55 +11,65 @@ import (
 type serviceProperties struct {
 	logging       logging
 	hour, minutes metrics
-	cors          []corsRule
+	cors          []corsRule // nil if cross-origin requests are not allowed
 }
 
 type logging struct {
-	version              string
-	read, write, deleted bool
-	days                 int // of retention; 0 means off
+	version              string // always 1.0
+	read, write, deleted bool   // which requests would be logged
+	days                 int    // of retention; 0 means off
 }
 
 type metrics struct {
 	version  string
-	enabled  bool
+	enabled  bool // statistics by operation would be collected
 	apis     bool
-	days     int
-	explicit bool
+	days     int  // of retention; 0 means off
+	explicit bool // the document contained IncludeAPIs, so a response repeats it
 }
 
+// It is safe for concurrent use.
 // propertiesCache holds an account's service properties as last parsed.
 type propertiesCache struct {
 	newest atomic.Pointer[parsedProperties]
 }
 
+// parsedProperties pairs a stored document with its parsed form; both are immutable.
 type parsedProperties struct {
 	raw []byte
 	*serviceProperties
 }
 
+// Every response to a browser needs the rules, so the document is not parsed for each request. The result must not be
+// changed.
 // of returns raw, parsed. Stored properties were valid when they were set; empty raw means the defaults.
 func (c *propertiesCache) of(raw []byte) *serviceProperties {
+	// The document changes only with SetProperty; comparing it costs less than a version would.
 	if p := c.newest.Load(); p != nil && bytes.Equal(p.raw, raw) {
 		return p.serviceProperties
 	}
+	// The defaults of an account that has set nothing.
 	p := &serviceProperties{logging: logging{version: "1.0"}, hour: metrics{version: "1.0"},
 		minutes: metrics{version: "1.0"}}
 	if len(raw) > 0 {
+		// A document that cannot be read yields no rules, and no versions either.
 		if err := p.parse(raw); err != nil {
 			p = &serviceProperties{}
 		}
 	}
+	// A copy, because raw belongs to the service. Requests that parse it at the same time store equal values.
 	c.newest.Store(&parsedProperties{bytes.Clone(raw), p})
 	return p
 }
 
+// After an error p may have changed in part, so the caller discards it.
 // parse sets the properties that a document contains and keeps the others.
 func (p *serviceProperties) parse(body []byte) error {
 	root, err := parseXML(body, "StorageServiceProperties")
 	if err != nil {
 		return err
 	}
+	// Names other than these are errors: a property that is ignored would look set.
 	f, ok := root.fields("Logging", "HourMetrics", "MinuteMetrics", "Cors", "Metrics", "DefaultServiceVersion")
 	if !ok {
 		return errXML()
@@ -67,6 +77,7 @@ func (p *serviceProperties) parse(body []byte) error {
 	if e := f["Logging"]; e != nil && !p.logging.parse(e) {
 		return errXML()
 	}
+	// Metrics and HourMetrics are the same property.
 	hour := f["HourMetrics"]
 	if hour == nil {
 		hour = f["Metrics"] // before version 2013-08-15
@@ -77,6 +88,7 @@ func (p *serviceProperties) parse(body []byte) error {
 	if e := f["MinuteMetrics"]; e != nil && !p.minutes.parse(e) {
 		return errXML()
 	}
+	// An empty element Cors removes all rules.
 	if e := f["Cors"]; e != nil {
 		rules, ok := parseRules(e)
 		if !ok {
@@ -87,11 +99,13 @@ func (p *serviceProperties) parse(body []byte) error {
 	return nil
 }
 
+// parse replaces l, unless the element is invalid. Every child is mandatory.
 func (l *logging) parse(e *element) bool {
 	f, ok := e.fields("Version", "Delete", "Read", "Write", "RetentionPolicy")
 	if !ok || f["RetentionPolicy"] == nil {
 		return false
 	}
+	// Built aside, so that an error leaves l as it was.
 	out := logging{version: f["Version"].value()}
 	ok = out.version == "1.0" && parseTruth(f["Delete"], &out.deleted) && parseTruth(f["Read"], &out.read) &&
 		parseTruth(f["Write"], &out.write)
@@ -101,6 +115,7 @@ func (l *logging) parse(e *element) bool {
 	return ok
 }
 
+// parse replaces m, unless the element is invalid.
 func (m *metrics) parse(e *element) bool {
 	f, ok := e.fields("Version", "Enabled", "IncludeAPIs", "RetentionPolicy")
 	if !ok || f["RetentionPolicy"] == nil {
@@ -111,6 +126,7 @@ func (m *metrics) parse(e *element) bool {
 	if ok && out.explicit {
 		ok = parseTruth(f["IncludeAPIs"], &out.apis)
 	}
+	// IncludeAPIs may be absent only while metrics are disabled.
 	if out.enabled && !out.explicit {
 		return false // it must be present if metrics are enabled
 	}
@@ -120,6 +136,7 @@ func (m *metrics) parse(e *element) bool {
 	return ok
 }
 
+// parseTruth parses a boolean, in the two spellings that clients send. A missing element is invalid.
 func parseTruth(e *element, out *bool) bool {
 	switch e.value() {
 	case "true", "True":
@@ -132,13 +149,15 @@ func parseTruth(e *element, out *bool) bool {
 	return false
 }
 
-// parseRetention parses the number of days of a retention policy: 1 to 365, or 0 if it is disabled.
+// parseRetention parses the number of days of a retention policy: 1 to 365, or 0 if it is disabled. ok is the validity
+// so far, which lets the caller chain its checks.
 func parseRetention(e *element, ok bool) (days int, valid bool) {
 	f, known := e.fields("Enabled", "Days")
 	var enabled bool
 	if !ok || !known || !parseTruth(f["Enabled"], &enabled) {
 		return 0, false
 	}
+	// A disabled policy has no days, or days without effect.
 	if !enabled {
 		return 0, true
 	}
@@ -146,6 +165,7 @@ func parseRetention(e *element, ok bool) (days int, valid bool) {
 	return days, err == nil && days >= 1 && days <= retention
 }
 
+// The order of the elements is that of the recordings.
 // append appends the XML document that the service returns.
 func (p *serviceProperties) append(dst []byte) []byte {
 	dst = append(dst, xmlHeader+"<StorageServiceProperties><Logging>"...)
@@ -159,6 +179,7 @@ func (p *serviceProperties) append(dst []byte) []byte {
 	dst = append(dst, "</HourMetrics><MinuteMetrics>"...)
 	dst = p.minutes.append(dst)
 	dst = append(dst, "</MinuteMetrics>"...)
+	// An empty list has the form that the recordings show.
 	if len(p.cors) == 0 {
 		dst = append(dst, "<Cors />"...)
 	} else {
@@ -171,19 +192,23 @@ func (p *serviceProperties) append(dst []byte) []byte {
 	return append(dst, "</StorageServiceProperties>"...)
 }
 
+// append appends the children of HourMetrics or MinuteMetrics.
 func (m *metrics) append(dst []byte) []byte {
 	dst = appendElement(dst, "Version", m.version)
 	dst = appendTruth(dst, "Enabled", m.enabled)
+	// The service repeats IncludeAPIs only if it was set.
 	if m.explicit {
 		dst = appendTruth(dst, "IncludeAPIs", m.apis)
 	}
 	return appendRetention(dst, m.days)
 }
 
+// appendTruth appends a boolean as true or false.
 func appendTruth(dst []byte, name string, v bool) []byte {
 	return appendElement(dst, name, strconv.FormatBool(v))
 }
 
+// appendRetention appends a policy; 0 days is a disabled one.
 func appendRetention(dst []byte, days int) []byte {
 	dst = append(dst, "<RetentionPolicy>"...)
 	dst = appendTruth(dst, "Enabled", days > 0)

@@ -10,6 +10,7 @@ import (
 	"cqld/azuretables/odata"
 )
 
+// The entities are appended to the body one by one, as they are read.
 // query responds with a page of entities.
 func (c *call) query() error {
 	q, err := parseQuery(&c.params, c.path.Resource, c.path.Table, c.grant, &c.server.limits)
@@ -17,15 +18,19 @@ func (c *call) query() error {
 		return err
 	}
 	ctx := c.context(c.spelled(c.path.Table))
+	// A projection applies to the entities and to the metadata URL.
 	ctx.Select, ctx.SelectText = q.Select, c.params.selected
 	r := c.resp
+	// The body begins before the query runs; an error discards it (response.failed).
 	r.body = ctx.AppendListBegin(r.body)
+	// An entity is valid only during the call of Each.
 	q.Each = func(e *odata.Entity) { r.body = ctx.AppendListEntity(r.body, e) }
 	page, err := c.runQuery(q)
 	if err != nil {
 		return err
 	}
 	r.body = ctx.AppendListEnd(r.body)
+	// The headers come last, because they contain the continuation and the cost.
 	r.found(c.level)
 	r.page(page, c.request.Cost.Rows)
 	return nil
@@ -38,6 +43,7 @@ func (c *call) count() error {
 	if err != nil {
 		return err
 	}
+	// The entities themselves are neither returned nor decoded beyond what the filter needs.
 	q.CountOnly = true
 	page, err := c.runQuery(q)
 	if err != nil {
@@ -53,14 +59,17 @@ func (c *call) count() error {
 
 // runQuery runs a query. The throttles count the query before it runs, and its results after.
 func (c *call) runQuery(q *entity.Query) (*entity.Page, error) {
+	// The throttle of partitions applies to a query that names its partition. Others count for the account only.
 	table := ""
 	partitionKey, one := onePartition(q.Filter)
 	if one {
 		table = c.path.Table
 	}
+	// One in advance, because the number of results is unknown.
 	if err := c.server.rates.admit(c.account.name, table, partitionKey, 1); err != nil {
 		return nil, err
 	}
+	// The query would read nothing, so existence and permission are checked here.
 	if q.Top == 0 && !q.CountOnly { // $top=0
 		if _, ok := c.server.o.Service.Exists(c.account.name, c.path.Table); !ok {
 			return nil, odata.Of(odata.TableNotFound)
@@ -75,12 +84,15 @@ func (c *call) runQuery(q *entity.Query) (*entity.Page, error) {
 		return nil, err
 	}
 	c.plan = planName(page.Plan)
+	// The first entity has been counted. A result without entities charges nothing more.
 	c.server.rates.charge(c.account.name, table, partitionKey, page.Count-1)
 	return page, nil
 }
 
+// The filter of the grant is added last, so onePartition sees only what the client wrote.
 // parseQuery parses the options of a query and restricts it to what a grant covers.
 func parseQuery(p *params, resource odata.Resource, table string, g *grant, limits *Limits) (*entity.Query, error) {
+	// Permission first: a client without it learns nothing about its options.
 	if err := g.permits(readEntities(), table); err != nil {
 		return nil, err
 	}
@@ -88,6 +100,7 @@ func parseQuery(p *params, resource odata.Resource, table string, g *grant, limi
 		return nil, odata.Of(odata.NotImplemented)
 	}
 	q := &entity.Query{}
+	// Absent options keep their zero value: no filter, all properties, ascending order, from the beginning.
 	var err error
 	if strings.TrimSpace(p.filter) != "" {
 		if q.Filter, err = odata.ParseFilter(p.filter, &limits.Entity); err != nil {
@@ -100,6 +113,7 @@ func parseQuery(p *params, resource odata.Resource, table string, g *grant, limi
 	if q.Top, err = p.pageSize(limits.PageEntities); err != nil {
 		return nil, err
 	}
+	// A count has no page: it is unlimited unless $top is given, and ends with QueryTimeout.
 	if resource == odata.EntityCount && !p.hasTop {
 		q.Top = 0
 	}
@@ -109,6 +123,7 @@ func parseQuery(p *params, resource odata.Resource, table string, g *grant, limi
 	if q.From, err = p.position(); err != nil {
 		return nil, err
 	}
+	// The key range of a signature restricts every page.
 	q.Filter = g.restrict(q.Filter)
 	return q, nil
 }
@@ -120,18 +135,21 @@ func (p *params) pageSize(most int) (int, error) {
 		return most, nil
 	}
 	n, err := strconv.Atoi(p.top)
+	// The service refuses a $top above its maximum, and does not reduce it.
 	if err != nil || n < 0 || n > most {
 		return 0, odata.Of(odata.InvalidInput)
 	}
 	return n, nil
 }
 
+// Azure returns entities in ascending order only.
 // parseOrder parses $orderby: RowKey within one partition (beyond Azure, which refuses it).
 func parseOrder(orderBy string, filter odata.Expr) (entity.Order, error) {
 	order := entity.Ascending
 	if orderBy == "" {
 		return order, nil
 	}
+	// The default direction is ascending, with or without "asc".
 	words := strings.Fields(orderBy)
 	switch {
 	case len(words) == 2 && words[1] == "desc":
@@ -139,12 +157,14 @@ func parseOrder(orderBy string, filter odata.Expr) (entity.Order, error) {
 	case len(words) == 2 && words[1] != "asc", len(words) == 0, len(words) > 2:
 		return 0, errOrder()
 	}
+	// A partition is sorted by RowKey, so the opposite order costs no sorting. Other orders would need it.
 	if _, one := onePartition(filter); words[0] != "RowKey" || !one {
 		return 0, errOrder()
 	}
 	return order, nil
 }
 
+// errOrder returns the error of an unsupported $orderby, which describes the supported form.
 func errOrder() error {
 	e := odata.Of(odata.InvalidInput)
 	e.Message = "The query option $orderby is supported with RowKey alone, in a query whose $filter names one " +
@@ -152,9 +172,11 @@ func errOrder() error {
 	return e
 }
 
+// It looks at the terms of a conjunction only. Two terms with different keys match nothing, so the first one suffices.
 // onePartition returns the partition key that a filter requires, if it requires one.
 func onePartition(filter odata.Expr) (string, bool) {
 	switch x := filter.(type) {
+	// An Or, a Not or another comparison does not name one partition.
 	case *odata.And:
 		if key, ok := onePartition(x.Left); ok {
 			return key, true
@@ -168,6 +190,7 @@ func onePartition(filter odata.Expr) (string, bool) {
 	return "", false
 }
 
+// planName returns the name of a plan in planHeader.
 func planName(p entity.Plan) string {
 	switch p {
 	case entity.PointQuery:
@@ -180,25 +203,31 @@ func planName(p entity.Plan) string {
 	return "table-scan"
 }
 
+// The unit is cqld's own; the header x-ms-request-charge is known to clients of Cosmos DB.
 // charge returns the cost of a query in units of one point query: 1, and a twentieth for each row read.
 func charge(scanned int) string {
+	// Integer arithmetic, so that the result has exactly two decimals.
 	hundredths := 100 + 5*scanned
 	out := strconv.AppendInt(nil, int64(hundredths/100), 10)
 	return string(append(out, '.', byte('0'+hundredths/10%10), byte('0'+hundredths%10)))
 }
 
+// The form is the service's, but a token is valid only here.
 // continuation encodes a key for a continuation token: 1!length!base64, in characters that URLs allow.
 func continuation(key string) string {
 	encoded := tokenEncoding().EncodeToString([]byte(key))
+	// "=" would have to be escaped in URLs.
 	encoded = strings.ReplaceAll(encoded, "=", "-")
 	return "1!" + strconv.Itoa(len(encoded)) + "!" + encoded
 }
 
+// The length protects against truncated tokens.
 // parseContinuation parses such a token. Any other string is InvalidInput.
 func parseContinuation(token string) (string, error) {
 	rest, ok := strings.CutPrefix(token, "1!")
 	length, encoded, cut := strings.Cut(rest, "!")
 	n, err := strconv.Atoi(length)
+	// "=" would have been replaced, and base64 decoders ignore line breaks.
 	if !ok || !cut || err != nil || n != len(encoded) || strings.ContainsAny(encoded, "=\r\n") {
 		return "", odata.Of(odata.InvalidInput)
 	}
@@ -209,14 +238,17 @@ func parseContinuation(token string) (string, error) {
 	return string(key), nil
 }
 
+// Strict refuses tokens with bits that no encoder sets, so a key has one token.
 // tokenEncoding returns base64 without the characters that are special in URLs.
 func tokenEncoding() *base64.Encoding {
 	return base64.NewEncoding("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789*_").Strict()
 }
 
+// Nil means the beginning. The row key may be absent: a token may point at the beginning of a partition.
 // position returns the position at which a query continues.
 func (p *params) position() (*entity.Position, error) {
 	if !p.hasPartition {
+		// A row without its partition is no position.
 		if p.hasRow {
 			return nil, odata.Of(odata.InvalidInput)
 		}

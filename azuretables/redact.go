@@ -8,16 +8,20 @@ import (
 // redacted replaces the value of a signature in logs.
 const redacted = "*******"
 
+// The result differs from the query only if it contains a signature.
 // redactQuery returns a query without the values of its signatures. The names of parameters are matched as leniently as
 // possible: in any case, and percent-encoded.
 func redactQuery(query string) string {
+	// A fast exit that is correct for every spelling: the name contains an s, or something is escaped.
 	if !strings.Contains(strings.ToLower(query), "s") && !strings.Contains(query, "%") {
 		return query
 	}
+	// Some clients and proxies separate parameters by semicolons.
 	parts := strings.FieldsFunc(query, func(r rune) bool { return r == '&' || r == ';' })
 	changed := false
 	for i, part := range parts {
 		name, _, ok := strings.Cut(part, "=")
+		// A name that cannot be unescaped is compared as it is.
 		if decoded, err := url.QueryUnescape(name); err == nil {
 			name = decoded
 		}
@@ -25,6 +29,7 @@ func redactQuery(query string) string {
 			parts[i], changed = "sig="+redacted, true
 		}
 	}
+	// The query in the log is the one that was sent, including its separators.
 	if !changed {
 		return query
 	}

@@ -9,23 +9,24 @@ import (
 // httpRequest is one HTTP request, independent of its transport (http.go, or a test). Its strings and body may refer to
 // the transport's buffers and are valid until the response is written, unless body is kept. The server modifies body.
 type httpRequest struct {
-	method string
+	method string // as sent; X-HTTP-Method is in header
 	path   string // as sent, percent-encoded
 	query  string // as sent, without the question mark
-	host   string
+	host   string // with its port, if it has one
 	header header
 	body   []byte
-	kept   bool // an operation with an unknown outcome may still read body
-	remote netip.AddrPort
+	kept   bool           // an operation with an unknown outcome may still read body
+	remote netip.AddrPort // the client's address; invalid if the transport has none
 	tls    bool
-	conn   *connection // the connection of the request; nil in tests
-	memory *memory.Account
+	conn   *connection     // the connection of the request; nil in tests
+	memory *memory.Account // what the request's memory is counted in; may be nil in tests
 }
 
+// A missing header is empty.
 // header contains the headers that the server reads.
 type header struct {
 	authorization, date, msDate, contentType, contentMD5 string
-	accept, prefer, ifMatch, version, clientRequestID    string
+	accept, prefer, ifMatch, version, clientRequestID    string // all but prefer and accept are as sent and unchecked
 	method                                               string // X-HTTP-Method
 	origin, corsMethod, corsHeaders                      string
 	ttl                                                  string // x-cqld-ttl
@@ -33,6 +34,7 @@ type header struct {
 	twice                                                bool   // X-HTTP-Method occurred more than once
 }
 
+// Other headers are ignored. A repeated header has its last value.
 // set stores a header by its canonical name.
 func (h *header) set(name, value string) {
 	switch name {
@@ -56,6 +58,7 @@ func (h *header) set(name, value string) {
 		h.version = value
 	case "X-Ms-Client-Request-Id":
 		h.clientRequestID = value
+	// The service refuses a repeated X-HTTP-Method.
 	case "X-Http-Method":
 		h.twice = h.method != ""
 		h.method = value

@@ -6,6 +6,7 @@ import (
 	"cqld/azuretables/odata"
 )
 
+// It runs after authorization, and its error is the response. A resource without a handler for the method is 405.
 // route calls the handler for the resource and method.
 func (c *call) route() error {
 	//exhaustive:enforce
@@ -15,6 +16,7 @@ func (c *call) route() error {
 	case odata.TableSet, odata.OneTable:
 		return c.tables()
 	case odata.EntitySet:
+		// comp=acl on a table is about its policies, not its entities.
 		if c.params.comp != "" {
 			return c.policies()
 		}
@@ -45,9 +47,11 @@ func (c *call) route() error {
 		}
 	case odata.BatchEndpoint:
 		if c.method == "POST" {
+			// A batch is the only request whose responses are inside its body.
 			return (&batch{call: c}).run()
 		}
 	case odata.MetadataDocument:
+		// Clients do not need $metadata: entities have no schema.
 		return odata.Of(odata.NotImplemented)
 	case odata.TablesBelowTable:
 		return c.tablesBelowTable()
@@ -57,20 +61,24 @@ func (c *call) route() error {
 				return err
 			}
 		}
+		// Anything else below a table is the error that the service reports for such a path.
 		return odata.ErrPath()
 	}
 	return odata.Of(odata.MethodNotAllowed)
 }
 
 // named replaces the error that a table does not exist by the error that its name is invalid, if it is. Tables created
-// by CQL may have names that the service refuses, so the name is checked only after the table was not found.
+// by CQL may have names that the service refuses, so the name is checked only after the table was not found. Names by
+// which CQL creates tables may contain characters that the service does not allow.
 func (c *call) named(table string, err error) error {
 	var e *odata.Error
+	// Without a table in the path, or without a code, err is not about a table.
 	if table == "" || !errors.As(err, &e) {
 		return err
 	}
 	aboutTable := c.path.Resource == odata.OneTable || c.params.comp != "" // there, a missing table is ResourceNotFound
 	if e.Code == odata.TableNotFound || e.Code == odata.ResourceNotFound && aboutTable {
+		// The check comes after the error, so existing tables are never refused for their name.
 		if invalid := odata.CheckTableName(table); invalid != nil {
 			return invalid
 		}
@@ -78,9 +86,11 @@ func (c *call) named(table string, err error) error {
 	return err
 }
 
+// RFC 9110 requires the list in a 405. comp distinguishes the documents about an account or a table.
 // allowed returns the methods of a resource, for the header Allow.
 func allowed(r odata.Resource, comp string) string {
 	switch {
+	// The order is from special resources to general ones.
 	case r == odata.BatchEndpoint:
 		return "POST"
 	case r == odata.Partition:
@@ -99,11 +109,13 @@ func allowed(r odata.Resource, comp string) string {
 	return "GET,POST,DELETE"
 }
 
+// table is the name as created; empty for lists of tables. It is valid until the request ends.
 // context returns the context of entities in the response body: its URLs and level of metadata.
 func (c *call) context(table string) odata.Context {
 	return odata.Context{Root: c.links.root(), Account: c.account.name, Table: table, Level: c.level}
 }
 
+// Names have no case, and the service shows the spelling at creation. A table that does not exist keeps the client's.
 // spelled returns the table's name as it was created.
 func (c *call) spelled(table string) string {
 	if name, ok := c.server.o.Service.Exists(c.account.name, table); ok {

@@ -8,12 +8,14 @@ import (
 	"cqld/azuretables/odata"
 )
 
+// They are tried in order, the most frequent first. A time without a zone is UTC.
 // accessTimeFormats returns the formats of times in signatures and policies.
 func accessTimeFormats() []string {
 	return []string{"2006-01-02T15:04:05Z", "2006-01-02T15:04:05.9999999Z", "2006-01-02T15:04Z", "2006-01-02",
 		"2006-01-02T15:04:05Z07:00", "2006-01-02T15:04Z07:00"}
 }
 
+// parseAccessTime parses a time in any of the formats, and returns it in UTC. ok is false if none fits.
 func parseAccessTime(s string) (time.Time, bool) {
 	for _, format := range accessTimeFormats() {
 		if t, err := time.Parse(format, s); err == nil {
@@ -23,6 +25,7 @@ func parseAccessTime(s string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
+// A signature that is valid but does not fit has a code of its own.
 // authorizeSignature checks a shared access signature; policies returns the stored access policies of a table. It
 // verifies the HMAC before anything else, so that a client without a valid signature learns nothing else.
 func (a *account) authorizeSignature(req *httpRequest, s *signature, now time.Time,
@@ -30,8 +33,10 @@ func (a *account) authorizeSignature(req *httpRequest, s *signature, now time.Ti
 	var err error
 	g := &grant{}
 	switch {
+	// The version decides the string to sign. Versions compare as strings, because they are dates.
 	case s.version < "2012-02-12" || len(s.version) != len("2012-02-12"):
 		return nil, odata.Of(odata.AuthenticationFailed)
+	// A signature names a table or the services and types: the first is a service SAS, the second an account SAS.
 	case s.table != "" && s.services == "" && s.types == "":
 		err = a.authorizeTable(s, g, policies)
 	case s.table == "" && s.services != "" && s.types != "":
@@ -39,12 +44,14 @@ func (a *account) authorizeSignature(req *httpRequest, s *signature, now time.Ti
 	default:
 		err = odata.Of(odata.AuthenticationFailed)
 	}
+	// The expiry may come from the stored policy, so it is checked after authorizeTable.
 	if err == nil {
 		err = s.inTime(now)
 	}
 	if err == nil {
 		err = s.fromWhere(req)
 	}
+	// An account SAS that is valid, but not for the Table service.
 	if err == nil && s.services != "" && !strings.Contains(s.services, "t") {
 		err = odata.Of(odata.AuthorizationServiceMismatch)
 	}
@@ -56,19 +63,23 @@ func (a *account) authorizeSignature(req *httpRequest, s *signature, now time.Ti
 
 // authorizeAccount checks an account SAS. (REST reference, "Create an account SAS".)
 func (a *account) authorizeAccount(s *signature, g *grant) error {
+	// The fields end in line breaks, also the last one.
 	signed := a.verify(s.sig, func(dst []byte) []byte {
 		for _, part := range [...]string{a.name, s.permissions, s.services, s.types, s.start, s.expiry, s.ip,
 			s.protocol, s.version} {
 			dst = append(append(dst, part...), '\n')
 		}
+		// The encryption scope is signed since this version.
 		if s.version >= "2020-12-06" {
 			dst = append(append(dst, s.scope...), '\n')
 		}
 		return dst
 	})
+	// sp is mandatory in an account SAS.
 	if !signed || s.permissions == "" {
 		return odata.Of(odata.AuthenticationFailed)
 	}
+	// Unknown types are ignored, like those of other services in permissions.
 	for i := range len(s.types) {
 		switch s.types[i] {
 		case 's':
@@ -86,10 +97,13 @@ func (a *account) authorizeAccount(s *signature, g *grant) error {
 // authorizeTable checks a service SAS for one table. The signature must not repeat a field of its stored access policy.
 // (REST reference, "Create a service SAS".)
 func (a *account) authorizeTable(s *signature, g *grant, policies func(table string) []policy) error {
+	// Names of tables have no case, and the string to sign contains the lower-case name.
 	g.table, g.levels = strings.ToLower(s.table), onObject
+	// verify precedes take, which changes the fields that the signature covers.
 	if !a.verify(s.sig, func(dst []byte) []byte { return a.appendTableString(dst, s, g.table) }) {
 		return odata.Of(odata.AuthenticationFailed)
 	}
+	// The permissions come from the signature or from the policy. Neither means that it allows nothing.
 	if s.identifier != "" && !s.take(policies(g.table)) || s.permissions == "" {
 		return odata.Of(odata.AuthenticationFailed)
 	}
@@ -104,11 +118,13 @@ func (a *account) authorizeTable(s *signature, g *grant, policies func(table str
 	return nil
 }
 
+// appendTableString appends the string to sign of a service SAS, in the form of the signature's version.
 func (a *account) appendTableString(dst []byte, s *signature, table string) []byte {
 	line := func(part string) { dst = append(append(dst, part...), '\n') }
 	line(s.permissions)
 	line(s.start)
 	line(s.expiry)
+	// Since this version, the resource begins with the name of the service.
 	if s.version >= "2015-02-21" {
 		dst = append(dst, "/table"...)
 	}
@@ -116,6 +132,7 @@ func (a *account) appendTableString(dst []byte, s *signature, table string) []by
 	dst = append(dst, '/')
 	line(table)
 	line(s.identifier)
+	// The address and the protocol are signed since this version.
 	if s.version >= "2015-04-05" {
 		line(s.ip)
 		line(s.protocol)
@@ -123,6 +140,7 @@ func (a *account) appendTableString(dst []byte, s *signature, table string) []by
 	line(s.version)
 	line(s.startPK)
 	line(s.startRK)
+	// No line break follows the last field.
 	line(s.endPK)
 	return append(dst, s.endRK...)
 }
@@ -131,6 +149,7 @@ func (a *account) appendTableString(dst []byte, s *signature, table string) []by
 // the same field.
 func (s *signature) take(policies []policy) bool {
 	for i := range policies {
+		// A policy is found by its exact id.
 		p := &policies[i]
 		if p.id != s.identifier {
 			continue
@@ -139,6 +158,7 @@ func (s *signature) take(policies []policy) bool {
 			of     *string
 			stored string
 		}{{&s.start, p.start}, {&s.expiry, p.expiry}, {&s.permissions, p.permission}} {
+			// The signature and the policy must not both set a field, even to the same value.
 			if f.stored != "" && *f.of != "" {
 				return false
 			}
@@ -151,12 +171,15 @@ func (s *signature) take(policies []policy) bool {
 	return false
 }
 
+// Every signature must expire.
 // inTime returns nil if the signature is valid now.
 func (s *signature) inTime(now time.Time) error {
 	expiry, ok := parseAccessTime(s.expiry)
+	// The expiry itself is too late already.
 	if !ok || !now.Before(expiry) {
 		return odata.Of(odata.AuthenticationFailed)
 	}
+	// The start is inclusive.
 	if s.start != "" {
 		if start, ok := parseAccessTime(s.start); !ok || now.Before(start) {
 			return odata.Of(odata.AuthenticationFailed)
@@ -167,6 +190,7 @@ func (s *signature) inTime(now time.Time) error {
 
 // fromWhere returns nil if the signature is valid for the client's address and protocol.
 func (s *signature) fromWhere(req *httpRequest) error {
+	// "https,http" is the default. HTTP alone is not a value.
 	switch s.protocol {
 	case "", "https,http":
 	case "https":
@@ -177,9 +201,11 @@ func (s *signature) fromWhere(req *httpRequest) error {
 	default:
 		return odata.Of(odata.AuthenticationFailed)
 	}
+	// Without an address, every client may use the signature.
 	if s.ip == "" {
 		return nil
 	}
+	// A range includes both ends.
 	first, last, isRange := strings.Cut(s.ip, "-")
 	if !isRange {
 		last = first
@@ -189,6 +215,7 @@ func (s *signature) fromWhere(req *httpRequest) error {
 	if err != nil || errTo != nil {
 		return odata.Of(odata.AuthenticationFailed)
 	}
+	// IPv4 clients of a dual-stack socket have mapped addresses. Addresses of different families never match.
 	client := req.remote.Addr().Unmap()
 	if client.BitLen() != from.BitLen() || client.Less(from) || to.Less(client) {
 		return &odata.Error{Code: authorizationSourceIPMismatch,

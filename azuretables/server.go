@@ -17,9 +17,10 @@ import (
 	"cqld/tlsconfig"
 )
 
+// Service, Clock and Rand are required.
 // Options configures a Server.
 type Options struct {
-	Service entity.Service
+	Service entity.Service // executes the requests; see entity.Service
 	// Accounts are the configured accounts. Directory, unless nil, returns the current roles of the cluster with
 	// their accounts, which precede accounts of the same name in Accounts; it must not allocate or block.
 	Accounts  []Account
@@ -118,10 +119,12 @@ func (d *Server) Limited() map[string]int64 {
 		"connections": g.refusedKnown.Load()}
 }
 
+// It runs on the goroutine of the connection, and returns when resp is complete. ctx ends if the client disconnects.
 // handle serves one request.
 func (d *Server) handle(ctx context.Context, req *httpRequest, resp *response) {
 	c := d.calls.Get().(*call)
 	c.begin(ctx, req, resp)
+	// Counted before anything is parsed: the body is the first memory of the request.
 	c.request.Memory = req.memory
 	err := c.request.Grow(len(req.body))
 	if err == nil {
@@ -130,6 +133,7 @@ func (d *Server) handle(ctx context.Context, req *httpRequest, resp *response) {
 	if err != nil {
 		c.fail(err)
 	}
+	// Also after an error, so that every response has its id and version.
 	c.finish()
 	clear(c.entity.Properties) // their bytes belong to the request
 	c.begin(nil, nil, nil)     //nolint:staticcheck // a call that is kept must hold no context
@@ -137,8 +141,9 @@ func (d *Server) handle(ctx context.Context, req *httpRequest, resp *response) {
 }
 
 // recognize returns nil if the client is authorized, and may thus send a large body. Signatures cover everything but
-// the body.
+// the body. It checks the same as serve, in the same order, up to the authorization.
 func (d *Server) recognize(req *httpRequest) error {
+	// A call of its own: serve begins again with the complete request.
 	c := &call{server: d}
 	c.begin(context.Background(), req, nil)
 	err := c.locate()
@@ -151,6 +156,7 @@ func (d *Server) recognize(req *httpRequest) error {
 	return err
 }
 
+// It locates nothing, so the response has no account and no CORS headers.
 // reject responds to a request that was not read completely.
 func (d *Server) reject(req *httpRequest, resp *response, err error) {
 	c := &call{server: d}
@@ -159,9 +165,11 @@ func (d *Server) reject(req *httpRequest, resp *response, err error) {
 	c.finish()
 }
 
+// The form is a random UUID's, without its version bits.
 // newID returns an id in the format of requests and batches.
 func (d *Server) newID() string {
 	const hex = "0123456789abcdef"
+	// Four groups are separated by hyphens.
 	var out [36]byte
 	hi, lo := d.o.Rand.Uint64(), d.o.Rand.Uint64()
 	for i, n := 0, 0; i < len(out); i++ {
@@ -170,6 +178,7 @@ func (d *Server) newID() string {
 			out[i] = '-'
 			continue
 		}
+		// Sixteen digits are in each of the two words, from the lowest bits.
 		word := hi
 		if n >= 16 {
 			word = lo

@@ -15,6 +15,7 @@ import (
 	"cqld/ring"
 )
 
+// Configuration holds one key per account; accounts of the directory have two, so that a key can be rotated.
 // Account is an account of the configuration: its name and key, as in a connection string, and the role as which its
 // requests run; empty means that they are anonymous.
 type Account struct {
@@ -37,25 +38,28 @@ const (
 	DevelopmentKey     = auth.DevelopmentKey
 )
 
+// All fields but the pools and the cache are immutable.
 // account is an account with its keys. It pools HMAC states that are initialized with a key, because creating one costs
 // more than hashing a request.
 type account struct {
-	name       string
-	role       string
+	name       string    // also the keyspace of its tables
+	role       string    // empty means that requests are anonymous
 	given      [2]string // the keys as configured
 	level      string    // empty means the level of the server
 	wellKnown  bool      // a key is DevelopmentKey
-	keys       []*key
+	keys       []*key    // one or two
 	properties propertiesCache
 }
 
+// The pool's signers hold the secret; the key itself is not kept.
 // key is one key of an account.
 type key struct{ hashes sync.Pool } // of *signer
 
+// signer computes one HMAC at a time. Its buffers avoid allocations.
 type signer struct {
 	mac     hash.Hash
-	sum     [sha256.Size]byte
-	given   [sha256.Size + 2]byte
+	sum     [sha256.Size]byte     // the computed HMAC
+	given   [sha256.Size + 2]byte // the client's signature, decoded; base64 may decode to two bytes more
 	scratch []byte
 }
 
@@ -63,6 +67,7 @@ type signer struct {
 func newAccount(name, role, level string, keys [2]string) (*account, bool) {
 	made := &account{name: name, role: role, level: level, given: keys}
 	for _, given := range keys {
+		// The second key is optional.
 		if given == "" {
 			continue
 		}
@@ -70,14 +75,17 @@ func newAccount(name, role, level string, keys [2]string) (*account, bool) {
 		if err != nil {
 			return nil, false
 		}
+		// A known key makes the account subject to checkHost, whatever its name.
 		made.wellKnown = made.wellKnown || given == DevelopmentKey
 		k := &key{}
+		// Reset of an HMAC restores the state after the key was hashed, which saves two blocks per request.
 		k.hashes.New = func() any { return &signer{mac: hmac.New(sha256.New, secret)} }
 		made.keys = append(made.keys, k)
 	}
 	return made, true
 }
 
+// The first result is the level of reads and writes, the second is the serial level.
 // levels returns the consistency of the account's requests (docs/adr/0042). server is the level of accounts that have
 // none of their own.
 func (a *account) levels(server string) (ring.Consistency, ring.Consistency) {
@@ -91,6 +99,7 @@ func (a *account) levels(server string) (ring.Consistency, ring.Consistency) {
 	return ring.Quorum, ring.Serial
 }
 
+// The prefix separates accounts from roles of the same name.
 // memoryRole returns the name of the role that the memory of requests counts for: the account's role, or the account
 // if it has none.
 func (a *account) memoryRole() string {
@@ -101,7 +110,8 @@ func (a *account) memoryRole() string {
 }
 
 // verify reports whether signature (base64) is the HMAC, by any of the account's keys, of the bytes that build appends.
-// Comparing takes constant time for each key; the total time shows at most which key was used.
+// Comparing takes constant time for each key; the total time shows at most which key was used. Both keys are valid at
+// any time, which lets clients rotate them.
 func (a *account) verify(signature string, build func(dst []byte) []byte) bool {
 	for _, k := range a.keys {
 		if k.verify(signature, build) {
@@ -111,9 +121,11 @@ func (a *account) verify(signature string, build func(dst []byte) []byte) bool {
 	return false
 }
 
+// verify is account.verify for one key.
 func (k *key) verify(signature string, build func(dst []byte) []byte) bool {
 	s := k.hashes.Get().(*signer)
 	defer k.hashes.Put(s)
+	// The length is public. It bounds what Decode writes to given.
 	if len(signature) != base64.StdEncoding.EncodedLen(sha256.Size) {
 		return false
 	}
@@ -122,28 +134,34 @@ func (k *key) verify(signature string, build func(dst []byte) []byte) bool {
 	if err != nil {
 		return false
 	}
+	// The string is built only for signatures of the right form.
 	s.scratch = build(s.scratch[:0])
 	s.mac.Reset()
 	s.mac.Write(s.scratch)
 	return subtle.ConstantTimeCompare(s.mac.Sum(s.sum[:0]), s.given[:n]) == 1
 }
 
+// An unknown scheme is InvalidAuthenticationInfo; everything else that does not fit is AuthenticationFailed.
 // authorizeKey checks an Authorization header (SharedKey or SharedKeyLite) that signs path.
 func (a *account) authorizeKey(req *httpRequest, path, comp string, now time.Time) error {
 	scheme, rest, _ := strings.Cut(req.header.authorization, " ")
 	name, signature, ok := strings.Cut(strings.TrimSpace(rest), ":")
+	// SharedKeyLite signs the date and the resource only.
 	lite := scheme == "SharedKeyLite"
 	switch {
 	case !ok || scheme != "SharedKey" && !lite:
 		return odata.Of(odata.InvalidAuthenticationInfo)
+	// The account in the header must be the one that the URL addresses.
 	case name != a.name:
 		return odata.Of(odata.AuthenticationFailed)
 	}
+	// x-ms-date precedes Date, because browsers and proxies set Date.
 	date := req.header.msDate
 	if date == "" {
 		date = req.header.date
 	}
 	at, ok := parseDate(date)
+	// A signature is valid for dateSkew in both directions, which limits replays.
 	if !ok || now.Sub(at).Abs() > dateSkew {
 		return odata.Of(odata.AuthenticationFailed)
 	}
@@ -157,6 +175,7 @@ func (a *account) authorizeKey(req *httpRequest, path, comp string, now time.Tim
 // sent, so the account occurs twice if the URL has the emulator's form. (REST reference, "Authorize with Shared Key",
 // "Table service".)
 func (a *account) appendStringToSign(dst []byte, req *httpRequest, path string, lite bool, date, comp string) []byte {
+	// The Lite string lacks the method, the MD5 and the type.
 	if !lite {
 		dst = append(append(dst, req.method...), '\n')
 		dst = append(append(dst, req.header.contentMD5...), '\n')
@@ -165,6 +184,7 @@ func (a *account) appendStringToSign(dst []byte, req *httpRequest, path string, 
 	dst = append(append(dst, date...), '\n')
 	dst = append(append(dst, '/'), a.name...)
 	dst = append(dst, path...)
+	// comp is the only parameter that is signed.
 	if comp != "" {
 		dst = append(append(dst, "?comp="...), comp...)
 	}

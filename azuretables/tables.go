@@ -7,7 +7,8 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// tables handles requests about an account's tables.
+// tables handles requests about an account's tables. /Tables is the set of the account's tables, and /Tables('name')
+// is one of them.
 func (c *call) tables() error {
 	one := c.path.Resource == odata.OneTable
 	switch {
@@ -23,10 +24,12 @@ func (c *call) tables() error {
 	return odata.Of(odata.MethodNotAllowed)
 }
 
+// getTable responds with one table. The permission to list tables suffices.
 func (c *call) getTable() error {
 	if err := c.grant.permits(listTables(), ""); err != nil {
 		return err
 	}
+	// Before authorization by the role: a missing table has no permissions.
 	name, ok := c.server.o.Service.Exists(c.account.name, c.path.Table)
 	if !ok {
 		return odata.Of(odata.ResourceNotFound)
@@ -34,17 +37,20 @@ func (c *call) getTable() error {
 	if err := c.authorized(auth.Select, c.path.Table); err != nil {
 		return err
 	}
+	// The context needs no table: the metadata refers to the set of tables.
 	ctx := c.context("")
 	c.resp.found(c.level)
 	c.resp.body = ctx.AppendTable(c.resp.body, name)
 	return nil
 }
 
+// listTables responds with a page of tables in the order of their names, at most $top.
 func (c *call) listTables() error {
 	p := &c.params
 	if err := c.grant.permits(listTables(), ""); err != nil {
 		return err
 	}
+	// Tables have no order of their own to choose.
 	if p.unsupported || p.orderBy != "" {
 		return odata.Of(odata.NotImplemented)
 	}
@@ -56,6 +62,7 @@ func (c *call) listTables() error {
 	if err != nil {
 		return err
 	}
+	// The continuation is a name; the page begins with it.
 	from := ""
 	if p.nextTable != "" {
 		if from, err = parseContinuation(p.nextTable); err != nil {
@@ -66,6 +73,7 @@ func (c *call) listTables() error {
 	next := ""
 	if top > 0 {
 		names, next, err = c.server.o.Service.Tables(&c.request, c.account.name, from, match, top)
+		// The page is empty, so only existence of the permission is checked.
 	} else {
 		err = c.authorized(auth.Select, "")
 	}
@@ -75,6 +83,7 @@ func (c *call) listTables() error {
 	ctx := c.context("")
 	r := c.resp
 	r.found(c.level)
+	// Another table follows, which need not match the filter.
 	if next != "" {
 		r.add("x-ms-continuation-NextTableName", continuation(next))
 	}
@@ -82,7 +91,8 @@ func (c *call) listTables() error {
 	return nil
 }
 
-// tableFilter returns the filter on names, in which TableName is the only property; nil means all tables.
+// tableFilter returns the filter on names, in which TableName is the only property; nil means all tables. The filter
+// is evaluated by odata.Matches against an entity with that one property.
 func (p *params) tableFilter(limits *odata.Limits) (func(string) bool, error) {
 	if strings.TrimSpace(p.filter) == "" {
 		return nil, nil
@@ -91,6 +101,7 @@ func (p *params) tableFilter(limits *odata.Limits) (func(string) bool, error) {
 	if err != nil {
 		return nil, err
 	}
+	// One entity is reused for all names: the function is not safe for concurrent use.
 	e := &odata.Entity{Properties: []odata.Property{{Name: "TableName", Value: odata.Value{Type: odata.String}}}}
 	return func(name string) bool {
 		e.Properties[0].Value.Bytes = []byte(name)
@@ -98,17 +109,20 @@ func (p *params) tableFilter(limits *odata.Limits) (func(string) bool, error) {
 	}, nil
 }
 
+// createTable creates the table that the body names. The name must be valid and unused; Service checks both.
 func (c *call) createTable() error {
 	if err := c.grant.permitsChange(createTable(), ""); err != nil {
 		return err
 	}
 	if err := wantsJSON(c.req.header.contentType); err != nil {
+		// The content type is checked before the body is parsed.
 		return err
 	}
 	var body odata.Entity
 	if _, err := odata.DecodeEntity(c.req.body, &c.server.limits.Entity, &body); err != nil {
 		return err
 	}
+	// Other properties of the body are ignored.
 	p := body.Property("TableName")
 	if p == nil || p.Value.Type != odata.String {
 		return odata.Of(odata.PropertiesNeedValue)
@@ -119,12 +133,14 @@ func (c *call) createTable() error {
 	}
 	ctx := c.context("")
 	c.resp.data()
+	// The location contains the name without escaping, because a valid name needs none.
 	if c.resp.created(ctx.Root+"/Tables('"+name+"')", c.prefer, c.level) {
 		c.resp.body = ctx.AppendTable(c.resp.body, name)
 	}
 	return nil
 }
 
+// deleteTable deletes a table with its entities.
 func (c *call) deleteTable() error {
 	if err := c.grant.permitsChange(deleteTable(), ""); err != nil {
 		return err
@@ -146,6 +162,7 @@ func (c *call) tablesBelowTable() error {
 		if err := c.grant.permits(readEntities(), table); err != nil {
 			return err
 		}
+		// Whether the table exists does not matter: the path is wrong in any case.
 		return odata.ErrPath()
 	case "POST":
 		if err := c.grant.permitsChange(addEntity(), table); err != nil {
@@ -157,6 +174,7 @@ func (c *call) tablesBelowTable() error {
 		if _, ok := c.server.o.Service.Exists(c.account.name, table); !ok {
 			return odata.Of(odata.TableNotFound)
 		}
+		// Checked like an insert, so the errors come in the order in which the service reports them.
 		keys, err := odata.DecodeEntity(c.req.body, &c.server.limits.Entity, &c.entity)
 		if err == nil {
 			err = keys.Need()
@@ -169,6 +187,7 @@ func (c *call) tablesBelowTable() error {
 		if err := c.grant.permitsChange(deleteEntity(), table); err != nil {
 			return err
 		}
+		// The message names the type of the entity, which is account.table.
 		return odata.ErrKeyCount(c.account.name + "." + c.spelled(table))
 	}
 	return odata.Of(odata.MethodNotAllowed)

@@ -7,29 +7,34 @@ import (
 	"time"
 )
 
+// It is a set-associative cache of token buckets. Two names whose hashes are equal share a bucket. It is safe for
+// concurrent use.
 // throttle keeps each account or partition near a rate of entities per second. It refuses requests for a name that has
 // spent one second's worth of tokens until some have accrued. An admitted request may overdraw its bucket, so that a
 // batch larger than the rate still succeeds. Memory does not grow with the number of partitions: a new name replaces
 // the bucket of its set that has the most tokens.
 type throttle struct {
-	rate float64 // entities per second
-	now  func() time.Duration
-	seed maphash.Seed
-	sets []bucketSet
+	rate float64              // entities per second
+	now  func() time.Duration // monotonic
+	seed maphash.Seed         // random, so clients cannot choose names that share buckets
+	sets []bucketSet          // a name belongs to the set that its hash selects
 }
 
+// bucketSet is locked as a whole; different sets do not contend.
 type bucketSet struct {
 	mu      sync.Mutex
 	buckets [bucketWays]bucket
 }
 
+// bucket holds the tokens of one name. Negative tokens are a debt.
 type bucket struct {
-	key    uint64 // 0 means unused
-	tokens float64
+	key    uint64        // 0 means unused
+	tokens float64       // entities that may be processed; at most rate
 	at     time.Duration // time at which tokens was computed
 }
 
-// newThrottle returns nil, which admits every request, if there is no target.
+// newThrottle returns nil, which admits every request, if there is no target. Accounts are few and need one set. Two
+// accounts beyond bucketWays at the same time evict each other's buckets.
 func newThrottle(rate, sets int, now func() time.Duration) *throttle {
 	if rate <= 0 {
 		return nil
@@ -37,7 +42,8 @@ func newThrottle(rate, sets int, now func() time.Duration) *throttle {
 	return &throttle{rate: float64(rate), now: now, seed: maphash.MakeSeed(), sets: make([]bucketSet, sets)}
 }
 
-// admit reports whether a request for name may process n entities, and otherwise how long the client should wait.
+// admit reports whether a request for name may process n entities, and otherwise how long the client should wait. A
+// name with any tokens left is admitted, whatever n is.
 func (t *throttle) admit(name string, n int) (wait time.Duration, ok bool) {
 	if t == nil {
 		return 0, true
@@ -47,13 +53,14 @@ func (t *throttle) admit(name string, n int) (wait time.Duration, ok bool) {
 	defer set.mu.Unlock()
 	b := set.bucket(key, t.rate, t.now())
 	if b.tokens <= 0 {
+		// The time until one token exists.
 		return time.Duration((1 - b.tokens) / t.rate * float64(time.Second)), false
 	}
 	b.tokens -= float64(n)
 	return 0, true
 }
 
-// charge counts n more entities of an admitted request.
+// charge counts n more entities of an admitted request. It may leave a debt, which delays the next requests.
 func (t *throttle) charge(name string, n int) {
 	if n > 0 {
 		t.take(name, n)
@@ -63,6 +70,7 @@ func (t *throttle) charge(name string, n int) {
 // release undoes admit.
 func (t *throttle) release(name string, n int) { t.take(name, -n) }
 
+// take removes tokens without a check; a negative n returns them.
 func (t *throttle) take(name string, n int) {
 	if t == nil {
 		return
@@ -73,14 +81,16 @@ func (t *throttle) take(name string, n int) {
 	set.bucket(key, t.rate, t.now()).tokens -= float64(n)
 }
 
-// find returns the set of a name, and its key in the set.
+// find returns the set of a name, and its key in the set. The lowest bit is always set, so that no key is 0.
 func (t *throttle) find(name string) (*bucketSet, uint64) {
 	key := maphash.String(t.seed, name) | 1
+	// The bits above it select the set.
 	return &t.sets[key>>1%uint64(len(t.sets))], key
 }
 
 // bucket returns the bucket of key with its tokens at now. The caller holds mu.
 func (s *bucketSet) bucket(key uint64, rate float64, now time.Duration) *bucket {
+	// One pass finds the bucket, or else the one to replace: an unused one, or the fullest.
 	var found *bucket
 	var fullest float64
 	for i := range s.buckets {
@@ -89,10 +99,12 @@ func (s *bucketSet) bucket(key uint64, rate float64, now time.Duration) *bucket 
 			found = b
 			break
 		}
+		// An unused bucket counts as full, because a new name has a full bucket as well.
 		tokens := rate
 		if b.key != 0 {
 			tokens = b.grown(rate, now)
 		}
+		// The fullest bucket loses least: its name begins with a full one again.
 		if found == nil || tokens > fullest {
 			found, fullest = b, tokens
 		}
@@ -100,10 +112,12 @@ func (s *bucketSet) bucket(key uint64, rate float64, now time.Duration) *bucket 
 	if found.key != key {
 		*found = bucket{key: key, tokens: rate, at: now}
 	}
+	// Tokens accrue on use; no timer refills buckets.
 	found.tokens, found.at = found.grown(rate, now), now
 	return found
 }
 
+// grown returns the tokens at now.
 func (b *bucket) grown(rate float64, now time.Duration) float64 {
 	return min(rate, b.tokens+rate*(now-b.at).Seconds())
 }
@@ -111,6 +125,7 @@ func (b *bucket) grown(rate float64, now time.Duration) float64 {
 // rates are the throttles of accounts and of partitions.
 type rates struct{ accounts, partitions *throttle }
 
+// Both throttles must admit the request. The account's comes first because it needs no name of a partition.
 // admit asks the throttles for n entities of a partition; if table is empty, it asks only the account's throttle. Its
 // error is busy.
 func (r *rates) admit(account, table, partitionKey string, n int) error {
@@ -123,10 +138,11 @@ func (r *rates) admit(account, table, partitionKey string, n int) error {
 	if ok {
 		return nil
 	}
+	// Rounded up: a client that returns earlier would be refused again.
 	return &busy{seconds: int((wait + time.Second - 1) / time.Second)}
 }
 
-// charge counts n more entities that a response contains.
+// charge counts n more entities that a response contains. charge applies to the throttles that admit has asked.
 func (r *rates) charge(account, table, partitionKey string, n int) {
 	r.accounts.charge(account, n)
 	if table != "" && r.partitions != nil {
@@ -134,6 +150,7 @@ func (r *rates) charge(account, table, partitionKey string, n int) {
 	}
 }
 
+// Names of accounts and tables contain no slash, so it separates them.
 // partitionName returns a name for a partition that is unique among all accounts.
 func partitionName(account, table, partitionKey string) string {
 	return account + "/" + strings.ToLower(table) + "/" + partitionKey

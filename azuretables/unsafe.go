@@ -2,6 +2,7 @@ package azuretables
 
 import "unsafe"
 
+// It is for memory of fasthttp, which stays unchanged while a request is served.
 // unsafeString returns b as a string without a copy; it is valid until b changes.
 func unsafeString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
