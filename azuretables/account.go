@@ -7,8 +7,8 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// Both are addressed by ?restype=service&comp=... on the root path.
-// service handles requests about the account as a whole: service properties, and the state of its replication.
+// service handles requests about the account as a whole: service properties, and the state of its replication. Both
+// are addressed by ?restype=service&comp=... on the root path.
 func (c *call) service() error {
 	p := &c.params
 	if p.restype != "service" {

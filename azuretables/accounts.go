@@ -23,8 +23,8 @@ type accounts struct {
 	kept map[string]*account // of the directory
 }
 
-// configure builds the configured accounts, and the development account if it may be served.
-// configure is called once, before any other method.
+// configure is called once, before any other method. configure builds the configured accounts, and the development
+// account if it may be served.
 func (s *accounts) configure(o *Options) error {
 	s.directory, s.configured, s.kept = o.Directory, map[string]*account{}, map[string]*account{}
 	for _, a := range o.Accounts {

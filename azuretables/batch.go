@@ -105,8 +105,8 @@ func firstPreference(body []byte) string {
 	return preference(string(line))
 }
 
-// Surrounding spaces are ignored. Any other value counts as absent, and the response has no Preference-Applied.
-// preference returns the value of Prefer if it is one of the two that the service knows.
+// preference returns the value of Prefer if it is one of the two that the service knows. Surrounding spaces are
+// ignored. Any other value counts as absent, and the response has no Preference-Applied.
 func preference(prefer string) string {
 	switch prefer = strings.TrimSpace(prefer); prefer {
 	case "return-no-content", "return-content":

@@ -73,8 +73,8 @@ type deletion struct {
 	deleted int           // entities so far, reported in deletedHeader
 }
 
-// A page is read again while any of its entities has changed between the read and the delete.
-// run deletes one page after the other.
+// run deletes one page after the other. A page is read again while any of its entities has changed between the read
+// and the delete.
 func (d *deletion) run() error {
 	for !d.late() {
 		page, err := d.call.runQuery(d.query)

@@ -145,9 +145,8 @@ func repeatedAccount(path, endpoint, account string) (first, rest string, ok boo
 	return first, rest, ok && (rest == "" || rest[0] == '/')
 }
 
-// It then makes the request run as the account's role, and counts its memory for it. Authorization takes precedence
-// over the parameter sig.
-// authorize determines the grant of the request.
+// authorize determines the grant of the request. It then makes the request run as the account's role, and counts its
+// memory for it. Authorization takes precedence over the parameter sig.
 func (c *call) authorize() (err error) {
 	switch {
 	case c.req.header.authorization != "":

@@ -15,9 +15,9 @@ type changeParser struct { // of the request, or of the batch that contains the 
 	limits *odata.Limits
 }
 
-// An operation of a changeset and a single request are parsed in the same way. method is the effective one.
 // parse parses the change that a method, path, headers and body describe into op, and checks that the grant allows it
-// and covers its keys. It reuses op's properties.
+// and covers its keys. It reuses op's properties. An operation of a changeset and a single request are parsed in the
+// same way. method is the effective one.
 func (p *changeParser) parse(method string, path *odata.Path, h *header, body []byte, op *entity.Operation) error {
 	var err error
 	table := path.Table
@@ -70,8 +70,8 @@ func (p *changeParser) parse(method string, path *odata.Path, h *header, body []
 	return condition(h.ifMatch, op)
 }
 
-// PATCH and MERGE are the same operation. PATCH is its standard name.
-// updateKind returns the operation of PUT, PATCH and MERGE: without If-Match the entity need not exist.
+// updateKind returns the operation of PUT, PATCH and MERGE: without If-Match the entity need not exist. PATCH and
+// MERGE are the same operation. PATCH is its standard name.
 func updateKind(method string, match bool) (entity.Kind, action) {
 	switch {
 	case method == "PUT" && match:

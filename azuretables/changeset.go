@@ -7,8 +7,8 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// The service's limits of 100 operations and of the body's size are enforced by odata.ParseBatch.
-// changeset is a transaction: operations on entities of one partition. parse precedes apply.
+// changeset is a transaction: operations on entities of one partition. parse precedes apply. The service's limits of
+// 100 operations and of the body's size are enforced by odata.ParseBatch.
 type changeset struct {
 	call      *call
 	requests  []odata.Request
@@ -133,8 +133,8 @@ func (t *changeset) apply() ([]odata.Reply, error) {
 	return replies, nil
 }
 
-// DataServiceId repeats the location if the client wants no content.
 // reply describes the response to one applied operation. (Recorded: only responses to inserts contain version 3.0.)
+// DataServiceId repeats the location if the client wants no content.
 func (t *changeset) reply(op *entity.Operation, w *wanted, ctx *odata.Context, etag string, out *odata.Reply) {
 	out.Status, out.NoCache, out.Version = 204, true, "1.0"
 	if op.Kind != entity.Delete {
@@ -161,8 +161,8 @@ func (t *changeset) reply(op *entity.Operation, w *wanted, ctx *odata.Context, e
 	out.Body = inner.AppendEntity(nil, e)
 }
 
-// Names are compared without case. A repeated header has its last value. Other headers of an operation are ignored.
-// headerOf returns the headers of an operation in a batch.
+// headerOf returns the headers of an operation in a batch. Names are compared without case. A repeated header has its
+// last value. Other headers of an operation are ignored.
 func headerOf(r *odata.Request) (h header) {
 	for _, f := range r.Fields {
 		switch {

@@ -61,8 +61,8 @@ func (c *connection) begin() {
 	c.watch.Reset(watchEvery)
 }
 
-// A check that is running ends by itself: it finds busy false, or cancels a context whose request has ended.
-// end stops watching.
+// end stops watching. A check that is running ends by itself: it finds busy false, or cancels a context whose request
+// has ended.
 func (c *connection) end() {
 	c.busy.Store(false)
 	c.watch.Stop()
@@ -82,8 +82,8 @@ func (c *connection) checkDisconnected() {
 	}
 }
 
-// With 30 s, timeouts may occur 2 s early.
-// deadlineSlack is the divisor of the shortest timeout that gives slack, by which timeouts may occur early.
+// deadlineSlack is the divisor of the shortest timeout that gives slack, by which timeouts may occur early. With 30 s,
+// timeouts may occur 2 s early.
 const deadlineSlack = 16
 
 // listener wraps accepted connections in connection.
@@ -130,8 +130,8 @@ func (l listener) admit(c net.Conn) *connection {
 	return x
 }
 
-// Both are wall-clock times; zero means none.
-// deadline holds the wanted deadline and the one that is set on the connection.
+// deadline holds the wanted deadline and the one that is set on the connection. Both are wall-clock times; zero means
+// none.
 type deadline struct{ wanted, set time.Time }
 
 // arm sets the wanted deadline, unless the one already set is at most slack earlier. A set deadline that is later than
@@ -156,9 +156,8 @@ func (c *connection) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// A role is released when the connection authenticates for another account.
 // setRole counts the memory of the present request, and of the following ones, for a role. It runs on the
-// connection's goroutine.
+// connection's goroutine. A role is released when the connection authenticates for another account.
 func (c *connection) setRole(name string, request *memory.Account) {
 	if pool := c.carrier.server.o.Memory; c.roleName != name {
 		old := c.role
@@ -169,8 +168,7 @@ func (c *connection) setRole(name string, request *memory.Account) {
 	request.SetRole(c.role)
 }
 
-// It runs when no request of the connection is in progress.
-// disown releases the owners of a connection that has ended.
+// disown releases the owners of a connection that has ended. It runs when no request of the connection is in progress.
 func (c *connection) disown() {
 	pool := c.carrier.server.o.Memory
 	pool.Release(c.role)
@@ -301,8 +299,8 @@ func (c *connection) Write(b []byte) (int, error) {
 	}
 }
 
-// While memory is scarce, small parts show sooner which clients do not read.
-// writeSize returns the size of a part of a response.
+// writeSize returns the size of a part of a response. While memory is scarce, small parts show sooner which clients do
+// not read.
 func (c *connection) writeSize() int {
 	if c.carrier == nil || c.carrier.server.o.Memory.Scarce() {
 		return writePart

@@ -8,8 +8,7 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// An empty list allows nothing.
-// corsRule allows web pages of other origins to send certain requests.
+// corsRule allows web pages of other origins to send certain requests. An empty list allows nothing.
 type corsRule struct { // methods in upper case; allowed and exposed may end in *
 	origins, methods, allowed, exposed []string // of a preflight response in a browser's cache, seconds
 	maxAge                             int      // seconds

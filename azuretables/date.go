@@ -43,8 +43,8 @@ func twoDigits(s string) (int, bool) {
 	return int(high)*10 + int(low), high <= 9 && low <= 9
 }
 
-// The version itself need not exist: newer SDKs send versions that this server does not know.
-// isVersion reports whether s has the form of a service version: 2019-02-02.
+// isVersion reports whether s has the form of a service version: 2019-02-02. The version itself need not exist: newer
+// SDKs send versions that this server does not know.
 func isVersion(s string) bool {
 	if len(s) == len(time.DateOnly) && s[4] == '-' && s[7] == '-' {
 		_, ok1 := twoDigits(s)

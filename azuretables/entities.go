@@ -5,9 +5,8 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// The result is valid until the next request of the call. It contains the new Timestamp.
 // change parses and applies the single change of a request. Allocated per request: Apply may keep ops after an error
-// (kept).
+// (kept). The result is valid until the next request of the call. It contains the new Timestamp.
 func (c *call) change() (e *odata.Entity, err error) {
 	ops := make([]entity.Operation, 1)
 	op := &ops[0]
@@ -78,8 +77,8 @@ func (c *call) remove() error {
 	return nil
 }
 
-// It needs the permission to read; an entity outside the key range of a signature does not exist for the client.
-// get responds with one entity.
+// get responds with one entity. It needs the permission to read; an entity outside the key range of a signature does
+// not exist for the client.
 func (c *call) get() error {
 	if err := c.grant.permits(readEntities(), c.path.Table); err != nil {
 		return err

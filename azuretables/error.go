@@ -29,8 +29,7 @@ const secondaryWrite = "Write operations are not allowed."
 // retryAfterSeconds is the value of Retry-After if the expected delay is unknown: the minimum.
 const retryAfterSeconds = 1
 
-// The client receives ServerBusy.
-// NotServing reports that this node must not serve now; another one may.
+// NotServing reports that this node must not serve now; another one may. The client receives ServerBusy.
 type NotServing struct{ Reason string }
 
 // Error returns the reason.
@@ -99,8 +98,7 @@ func status(code odata.Code) int {
 	return code.Status()
 }
 
-// It discards what the handler has added to the response so far.
-// fail responds with an error.
+// fail responds with an error. It discards what the handler has added to the response so far.
 func (c *call) fail(err error) {
 	e, known := serviceError(err)
 	// Errors without a code are defects or storage failures. The id finds the log entry for the client's error.

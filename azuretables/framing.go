@@ -48,8 +48,8 @@ func checkFraming(h *fasthttp.RequestHeader) error {
 	return nil
 }
 
-// The error differs for a header that is no MD5 at all.
-// checkMD5 compares the body with Content-MD5, unless that is empty.
+// checkMD5 compares the body with Content-MD5, unless that is empty. The error differs for a header that is no MD5 at
+// all.
 func checkMD5(given string, body []byte) error {
 	if given == "" {
 		return nil

@@ -9,9 +9,8 @@ import (
 	"cqld/tlsconfig"
 )
 
-// Bytes that the client has sent ahead do not count as a disconnect.
 // disconnected reports whether the client has closed its end of the connection. It does not read from the connection or
-// block. TLS has no file descriptor of its own.
+// block. TLS has no file descriptor of its own. Bytes that the client has sent ahead do not count as a disconnect.
 func disconnected(c net.Conn) bool {
 	if secure, ok := c.(*tlsconfig.Conn); ok {
 		c = secure.NetConn()

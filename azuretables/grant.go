@@ -20,8 +20,7 @@ const (
 	mayCreate                        // c
 )
 
-// Order and repetition do not matter.
-// parsePermissions parses letters. It ignores those of other storage services.
+// parsePermissions parses letters. It ignores those of other storage services. Order and repetition do not matter.
 func parsePermissions(s string) (p permission) {
 	for i := range len(s) {
 		switch s[i] {
@@ -44,8 +43,8 @@ func parsePermissions(s string) (p permission) {
 	return p
 }
 
-// An account signature lists levels in srt.
-// level is the type of resource that an action applies to, as in account signatures.
+// level is the type of resource that an action applies to, as in account signatures. An account signature lists levels
+// in srt.
 type level uint8
 
 // The levels.
@@ -55,9 +54,8 @@ const (
 	onObject                      // o: entities
 )
 
-// The zero action needs nothing.
 // action describes what a request needs: the resource type, every permission of all, and at least one of any unless
-// that is empty. (REST reference, "Create an account SAS", "Table service operations".)
+// that is empty. (REST reference, "Create an account SAS", "Table service operations".) The zero action needs nothing.
 type action struct {
 	on       level
 	all, any permission
@@ -92,8 +90,8 @@ func owner() *grant { return &grant{owner: true} }
 // bound is an inclusive end of a key range. Without a row key it includes the whole partition.
 type bound struct{ partitionKey, rowKey string }
 
-// Account signatures have no table: they cover all tables. The order of the checks decides the error code.
-// permits returns nil if the grant allows an action on a table (empty if the action has none).
+// permits returns nil if the grant allows an action on a table (empty if the action has none). Account signatures have
+// no table: they cover all tables. The order of the checks decides the error code.
 func (g *grant) permits(a action, table string) error {
 	switch {
 	case g.owner:

@@ -48,9 +48,8 @@ type carrier struct {
 	conns sync.Map // *connection → nil
 }
 
-// Its buffers stay with it, so a connection with many requests allocates them once. Bodies and responses above
-// bodyKeep and responseKeep are not kept.
-// pair holds a request and its response; it is reused.
+// pair holds a request and its response; it is reused. Its buffers stay with it, so a connection with many requests
+// allocates them once. Bodies and responses above bodyKeep and responseKeep are not kept.
 type pair struct {
 	req  httpRequest
 	resp response
@@ -59,9 +58,8 @@ type pair struct {
 	memory memory.Account // of the request and its response
 }
 
-// The buffer is the caller's until the pair is used again; its old contents are not cleared, because the caller fills
-// it.
-// bodyBuffer returns a buffer for a body of size bytes.
+// bodyBuffer returns a buffer for a body of size bytes. The buffer is the caller's until the pair is used again; its
+// old contents are not cleared, because the caller fills it.
 func (p *pair) bodyBuffer(size int) []byte {
 	// A large buffer belongs to one request only.
 	if size > bodyKeep {
@@ -102,8 +100,7 @@ func newCarrier(d *Server) *carrier {
 	return c
 }
 
-// They are expected, at any rate that clients choose.
-// quiet logs errors that clients cause at the debug level.
+// quiet logs errors that clients cause at the debug level. They are expected, at any rate that clients choose.
 type quiet struct{ server *Server }
 
 // Printf implements fasthttp.Logger.
@@ -206,8 +203,8 @@ func (c *carrier) awaitLastRequests(ctx context.Context) {
 }
 
 // awaitRequests waits for canceled requests to end, because the caller closes the resources that they use next. It
-// Canceled requests check their context and end by themselves.
-// returns the number of those that have not ended after endTimeout.
+// returns the number of those that have not ended after endTimeout. Canceled requests check their context and end by
+// themselves.
 func (c *carrier) awaitRequests() (running int) {
 	// A poll: the wait is rare, and short compared with its millisecond.
 	for late := time.Now().Add(endTimeout); c.active.Load() > 0; time.Sleep(time.Millisecond) {
@@ -263,8 +260,8 @@ func (c *carrier) written(x *connection) {
 	}
 }
 
-// During a drain, connections in a request close after their response.
-// closeConns closes all connections, or those that have not sent a request.
+// closeConns closes all connections, or those that have not sent a request. During a drain, connections in a request
+// close after their response.
 func (c *carrier) closeConns(all bool) {
 	c.conns.Range(func(key, _ any) bool {
 		if conn := key.(*connection); all || !conn.requested.Load() {
@@ -274,8 +271,8 @@ func (c *carrier) closeConns(all bool) {
 	})
 }
 
-// It runs on the connection's goroutine, and returns before fasthttp writes the response.
-// handle parses a request, serves it, and writes the response.
+// handle parses a request, serves it, and writes the response. It runs on the connection's goroutine, and returns
+// before fasthttp writes the response.
 func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 	conn := ctx.Conn().(*connection)
 	// Counted before anything can wait, so that Drain sees the request.
@@ -429,8 +426,7 @@ func (c *carrier) readBody(ctx *fasthttp.RequestCtx, p *pair) (held *intake.Body
 	return held, unreadable(err)
 }
 
-// The body must be released with End, unless it is nil.
-// admit reserves memory for a large body.
+// admit reserves memory for a large body. The body must be released with End, unless it is nil.
 func (c *carrier) admit(conn *connection, size int64) (*intake.Body, error) {
 	if size > c.server.limits.BodyBytesTotal {
 		return nil, odata.Of(odata.ServerBusy)
@@ -449,8 +445,7 @@ type arrival struct {
 	held   *intake.Body
 }
 
-// The intake tells a body that arrives from one that stands still.
-// Read implements io.Reader.
+// Read implements io.Reader. The intake tells a body that arrives from one that stands still.
 func (a arrival) Read(p []byte) (int, error) {
 	n, err := a.stream.Read(p)
 	a.held.Received(n)
@@ -463,9 +458,8 @@ func tooLarge(stream io.Reader) error {
 	return odata.Of(odata.RequestBodyTooLarge)
 }
 
-// The rest is limited, because stream is within readTimeout.
 // linger discards the rest of a body, for at most readTimeout: closing a connection with unread data resets it, and a
-// client that is still sending would not see the response.
+// client that is still sending would not see the response. The rest is limited, because stream is within readTimeout.
 func linger(stream io.Reader) {
 	_, _ = io.Copy(io.Discard, stream) // the connection is closed in any case
 }
@@ -499,9 +493,8 @@ func writeResponse(ctx *fasthttp.RequestCtx, r *response) {
 	ctx.Response.SetBodyRaw(r.body)
 }
 
-// Its response closes the connection: the boundary of the next request is unknown.
 // refuse responds to input that is not a request: headers that are too large or malformed, a client that is too slow or
-// has disconnected.
+// has disconnected. Its response closes the connection: the boundary of the next request is unknown.
 func (c *carrier) refuse(ctx *fasthttp.RequestCtx, err error) {
 	defer c.server.guard.Recover("Tables error answer", nil)
 	var small *fasthttp.ErrSmallBuffer

@@ -6,7 +6,6 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// Negative values are not allowed.
 // Limits bounds the resources that clients can use. A zero field means the default named beside it.
 type Limits struct {
 	ConnectionsMax           int // ConnectionsMax

@@ -10,8 +10,8 @@ type links struct {
 	scratch []byte // kept between requests
 }
 
-// It is called once per response, and its result is a copy.
-// root returns the URL of the service, without a trailing slash.
+// root returns the URL of the service, without a trailing slash. It is called once per response, and its result is a
+// copy.
 func (l *links) root() string {
 	b := append(l.scratch[:0], "http"...)
 	if l.tls {
@@ -25,8 +25,8 @@ func (l *links) root() string {
 	return string(b)
 }
 
-// The result is in scratch. odata.AppendLink percent-encodes the keys.
-// entity returns the URL of an entity below root; it is valid until the next call of a method.
+// entity returns the URL of an entity below root; it is valid until the next call of a method. The result is in
+// scratch. odata.AppendLink percent-encodes the keys.
 func (l *links) entity(root, table, partitionKey, rowKey string) []byte {
 	b := append(append(l.scratch[:0], root...), '/')
 	// Kept, because append may have moved the memory.

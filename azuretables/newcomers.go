@@ -8,10 +8,9 @@ import (
 	"sync/atomic"
 )
 
-// It is safe for concurrent use.
 // newcomers lists the connections without an authorized request so far, oldest first, and counts the others. They are
 // limited to a part of all connections. A further one closes the oldest, so that connections that never send a complete
-// request do not keep other clients from connecting.
+// request do not keep other clients from connecting. It is safe for concurrent use.
 type newcomers struct {
 	max, knownMax int          // limits of newcomers and of known connections
 	closed        atomic.Int64 // connections closed to admit another one
@@ -103,8 +102,8 @@ func (g *newcomers) waiting() int {
 	return g.order.Len()
 }
 
-// It may be called for a connection that enter has closed to make room, but only once per connection.
-// leave removes a connection that has ended.
+// leave removes a connection that has ended. It may be called for a connection that enter has closed to make room, but
+// only once per connection.
 func (g *newcomers) leave(c *connection) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

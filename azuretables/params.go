@@ -16,8 +16,8 @@ type params struct { // resource type and component: the operation on the accoun
 	signature                              signature
 }
 
-// Fields are as sent; authorizeSignature checks them, and s.take fills in a stored policy.
-// signature contains the parameters of a shared access signature (SAS).
+// signature contains the parameters of a shared access signature (SAS). Fields are as sent; authorizeSignature checks
+// them, and s.take fills in a stored policy.
 type signature struct {
 	version, services, types, permissions string // sv ss srt sp
 	start, expiry, ip, protocol, scope    string // st se sip spr ses
@@ -27,8 +27,8 @@ type signature struct {
 	twice                                 bool // a parameter occurred more than once
 }
 
-// Unknown parameters without $ are ignored, as in the service: clients add timeout and others.
-// parseParams parses a query string.
+// parseParams parses a query string. Unknown parameters without $ are ignored, as in the service: clients add timeout
+// and others.
 func parseParams(query string) (p params, err error) {
 	for query != "" {
 		var pair string

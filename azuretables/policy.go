@@ -11,8 +11,8 @@ type policy struct {
 	start, expiry, permission string
 }
 
-// An empty list is not nil. The same function reads requests and the stored document.
-// parsePolicies parses the signed identifiers of a table, at most policiesMax.
+// parsePolicies parses the signed identifiers of a table, at most policiesMax. An empty list is not nil. The same
+// function reads requests and the stored document.
 func parsePolicies(body []byte) ([]policy, error) {
 	root, err := parseXML(body, "SignedIdentifiers")
 	if err != nil {

@@ -28,8 +28,7 @@ type metrics struct {
 	explicit bool // the document contained IncludeAPIs, so a response repeats it
 }
 
-// It is safe for concurrent use.
-// propertiesCache holds an account's service properties as last parsed.
+// propertiesCache holds an account's service properties as last parsed. It is safe for concurrent use.
 type propertiesCache struct {
 	newest atomic.Pointer[parsedProperties]
 }
@@ -40,9 +39,9 @@ type parsedProperties struct {
 	*serviceProperties
 }
 
-// Every response to a browser needs the rules, so the document is not parsed for each request. The result must not be
+// of returns raw, parsed. Stored properties were valid when they were set; empty raw means the defaults. Every
+// response to a browser needs the rules, so the document is not parsed for each request. The result must not be
 // changed.
-// of returns raw, parsed. Stored properties were valid when they were set; empty raw means the defaults.
 func (c *propertiesCache) of(raw []byte) *serviceProperties {
 	// The document changes only with SetProperty; comparing it costs less than a version would.
 	if p := c.newest.Load(); p != nil && bytes.Equal(p.raw, raw) {
@@ -62,8 +61,8 @@ func (c *propertiesCache) of(raw []byte) *serviceProperties {
 	return p
 }
 
-// After an error p may have changed in part, so the caller discards it.
-// parse sets the properties that a document contains and keeps the others.
+// parse sets the properties that a document contains and keeps the others. After an error p may have changed in part,
+// so the caller discards it.
 func (p *serviceProperties) parse(body []byte) error {
 	root, err := parseXML(body, "StorageServiceProperties")
 	if err != nil {
@@ -165,8 +164,7 @@ func parseRetention(e *element, ok bool) (days int, valid bool) {
 	return days, err == nil && days >= 1 && days <= retention
 }
 
-// The order of the elements is that of the recordings.
-// append appends the XML document that the service returns.
+// append appends the XML document that the service returns. The order of the elements is that of the recordings.
 func (p *serviceProperties) append(dst []byte) []byte {
 	dst = append(dst, xmlHeader+"<StorageServiceProperties><Logging>"...)
 	dst = appendElement(dst, "Version", p.logging.version)

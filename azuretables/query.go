@@ -10,8 +10,7 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// The entities are appended to the body one by one, as they are read.
-// query responds with a page of entities.
+// query responds with a page of entities. The entities are appended to the body one by one, as they are read.
 func (c *call) query() error {
 	q, err := parseQuery(&c.params, c.path.Resource, c.path.Table, c.grant, &c.server.limits)
 	if err != nil {
@@ -89,8 +88,8 @@ func (c *call) runQuery(q *entity.Query) (*entity.Page, error) {
 	return page, nil
 }
 
-// The filter of the grant is added last, so onePartition sees only what the client wrote.
-// parseQuery parses the options of a query and restricts it to what a grant covers.
+// parseQuery parses the options of a query and restricts it to what a grant covers. The filter of the grant is added
+// last, so onePartition sees only what the client wrote.
 func parseQuery(p *params, resource odata.Resource, table string, g *grant, limits *Limits) (*entity.Query, error) {
 	// Permission first: a client without it learns nothing about its options.
 	if err := g.permits(readEntities(), table); err != nil {
@@ -142,8 +141,8 @@ func (p *params) pageSize(most int) (int, error) {
 	return n, nil
 }
 
-// Azure returns entities in ascending order only.
-// parseOrder parses $orderby: RowKey within one partition (beyond Azure, which refuses it).
+// parseOrder parses $orderby: RowKey within one partition (beyond Azure, which refuses it). Azure returns entities in
+// ascending order only.
 func parseOrder(orderBy string, filter odata.Expr) (entity.Order, error) {
 	order := entity.Ascending
 	if orderBy == "" {
@@ -172,8 +171,8 @@ func errOrder() error {
 	return e
 }
 
-// It looks at the terms of a conjunction only. Two terms with different keys match nothing, so the first one suffices.
-// onePartition returns the partition key that a filter requires, if it requires one.
+// onePartition returns the partition key that a filter requires, if it requires one. It looks at the terms of a
+// conjunction only. Two terms with different keys match nothing, so the first one suffices.
 func onePartition(filter odata.Expr) (string, bool) {
 	switch x := filter.(type) {
 	// An Or, a Not or another comparison does not name one partition.
@@ -203,8 +202,8 @@ func planName(p entity.Plan) string {
 	return "table-scan"
 }
 
-// The unit is cqld's own; the header x-ms-request-charge is known to clients of Cosmos DB.
-// charge returns the cost of a query in units of one point query: 1, and a twentieth for each row read.
+// charge returns the cost of a query in units of one point query: 1, and a twentieth for each row read. The unit is
+// cqld's own; the header x-ms-request-charge is known to clients of Cosmos DB.
 func charge(scanned int) string {
 	// Integer arithmetic, so that the result has exactly two decimals.
 	hundredths := 100 + 5*scanned
@@ -212,8 +211,8 @@ func charge(scanned int) string {
 	return string(append(out, '.', byte('0'+hundredths/10%10), byte('0'+hundredths%10)))
 }
 
-// The form is the service's, but a token is valid only here.
-// continuation encodes a key for a continuation token: 1!length!base64, in characters that URLs allow.
+// continuation encodes a key for a continuation token: 1!length!base64, in characters that URLs allow. The form is the
+// service's, but a token is valid only here.
 func continuation(key string) string {
 	encoded := tokenEncoding().EncodeToString([]byte(key))
 	// "=" would have to be escaped in URLs.
@@ -221,8 +220,8 @@ func continuation(key string) string {
 	return "1!" + strconv.Itoa(len(encoded)) + "!" + encoded
 }
 
-// The length protects against truncated tokens.
-// parseContinuation parses such a token. Any other string is InvalidInput.
+// parseContinuation parses such a token. Any other string is InvalidInput. The length protects against truncated
+// tokens.
 func parseContinuation(token string) (string, error) {
 	rest, ok := strings.CutPrefix(token, "1!")
 	length, encoded, cut := strings.Cut(rest, "!")
@@ -238,14 +237,14 @@ func parseContinuation(token string) (string, error) {
 	return string(key), nil
 }
 
-// Strict refuses tokens with bits that no encoder sets, so a key has one token.
-// tokenEncoding returns base64 without the characters that are special in URLs.
+// tokenEncoding returns base64 without the characters that are special in URLs. Strict refuses tokens with bits that
+// no encoder sets, so a key has one token.
 func tokenEncoding() *base64.Encoding {
 	return base64.NewEncoding("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789*_").Strict()
 }
 
-// Nil means the beginning. The row key may be absent: a token may point at the beginning of a partition.
-// position returns the position at which a query continues.
+// position returns the position at which a query continues. Nil means the beginning. The row key may be absent: a
+// token may point at the beginning of a partition.
 func (p *params) position() (*entity.Position, error) {
 	if !p.hasPartition {
 		// A row without its partition is no position.

@@ -8,9 +8,8 @@ import (
 // redacted replaces the value of a signature in logs.
 const redacted = "*******"
 
-// The result differs from the query only if it contains a signature.
 // redactQuery returns a query without the values of its signatures. The names of parameters are matched as leniently as
-// possible: in any case, and percent-encoded.
+// possible: in any case, and percent-encoded. The result differs from the query only if it contains a signature.
 func redactQuery(query string) string {
 	// A fast exit that is correct for every spelling: the name contains an s, or something is escaped.
 	if !strings.Contains(strings.ToLower(query), "s") && !strings.Contains(query, "%") {

@@ -22,8 +22,7 @@ type httpRequest struct {
 	memory *memory.Account // what the request's memory is counted in; may be nil in tests
 }
 
-// A missing header is empty.
-// header contains the headers that the server reads.
+// header contains the headers that the server reads. A missing header is empty.
 type header struct {
 	authorization, date, msDate, contentType, contentMD5 string
 	accept, prefer, ifMatch, version, clientRequestID    string // all but prefer and accept are as sent and unchecked
@@ -34,8 +33,7 @@ type header struct {
 	twice                                                bool   // X-HTTP-Method occurred more than once
 }
 
-// Other headers are ignored. A repeated header has its last value.
-// set stores a header by its canonical name.
+// set stores a header by its canonical name. Other headers are ignored. A repeated header has its last value.
 func (h *header) set(name, value string) {
 	switch name {
 	case "Authorization":

@@ -46,21 +46,20 @@ func (r *response) add(name, value string) { r.fields = append(r.fields, field{n
 // addInt adds a header with a decimal value.
 func (r *response) addInt(name string, value int) { r.add(name, strconv.Itoa(value)) }
 
-// Caches must not store these responses.
-// data marks the response as one of the data service, as opposed to responses about the account.
+// data marks the response as one of the data service, as opposed to responses about the account. Caches must not store
+// these responses.
 func (r *response) data() {
 	r.add("Cache-Control", "no-cache")
 	r.add("X-Content-Type-Options", "nosniff")
 }
 
-// The error response begins as if nothing had been added. Status and server are set by the caller.
-// failed discards the headers and the body added so far.
+// failed discards the headers and the body added so far. The error response begins as if nothing had been added.
+// Status and server are set by the caller.
 func (r *response) failed() {
 	r.fields, r.body, r.contentType, r.text = r.fields[:0], r.body[:0], "", ""
 }
 
-// The body stays empty.
-// noContent responds that a change has been made.
+// noContent responds that a change has been made. The body stays empty.
 func (r *response) noContent() {
 	r.status = 204
 	r.data()
@@ -72,8 +71,8 @@ func (r *response) found(level odata.Metadata) {
 	r.data()
 }
 
-// Without a preference, the service returns the created resource.
 // created responds that a resource was created at a URL; content reports whether the client wants it in the body.
+// Without a preference, the service returns the created resource.
 func (r *response) created(location, prefer string, level odata.Metadata) (content bool) {
 	r.add("Location", location)
 	// The response states which preference it follows.
@@ -90,14 +89,14 @@ func (r *response) created(location, prefer string, level odata.Metadata) (conte
 	return true
 }
 
-// Documents about the account may be stored by caches, and have no data headers.
-// document responds with an XML document.
+// document responds with an XML document. Documents about the account may be stored by caches, and have no data
+// headers.
 func (r *response) document(body []byte) {
 	r.status, r.contentType, r.body = 200, "application/xml", body
 }
 
-// Azure has neither the cost nor the plan.
-// page adds the headers of a page: its continuation, and its cost in rows read.
+// page adds the headers of a page: its continuation, and its cost in rows read. Azure has neither the cost nor the
+// plan.
 func (r *response) page(p *entity.Page, rows int) {
 	r.proceed(p.Next)
 	r.addInt(rowsHeader, rows)
@@ -114,8 +113,8 @@ func (r *response) proceed(next *entity.Position) {
 	}
 }
 
-// The reason phrase is the message, as in the recordings.
 // unauthenticated responds to a client that could not be authenticated, like Azure's front end: with fewer headers.
+// The reason phrase is the message, as in the recordings.
 func (r *response) unauthenticated(e *odata.Error, accept, id string, now time.Time) {
 	r.frontEnd, r.server, r.text = true, frontEndName, e.Message
 	r.add("x-ms-error-code", string(e.Code))

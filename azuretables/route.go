@@ -6,8 +6,8 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// It runs after authorization, and its error is the response. A resource without a handler for the method is 405.
-// route calls the handler for the resource and method.
+// route calls the handler for the resource and method. It runs after authorization, and its error is the response. A
+// resource without a handler for the method is 405.
 func (c *call) route() error {
 	//exhaustive:enforce
 	switch c.path.Resource {
@@ -86,8 +86,8 @@ func (c *call) named(table string, err error) error {
 	return err
 }
 
-// RFC 9110 requires the list in a 405. comp distinguishes the documents about an account or a table.
-// allowed returns the methods of a resource, for the header Allow.
+// allowed returns the methods of a resource, for the header Allow. RFC 9110 requires the list in a 405. comp
+// distinguishes the documents about an account or a table.
 func allowed(r odata.Resource, comp string) string {
 	switch {
 	// The order is from special resources to general ones.
@@ -109,14 +109,14 @@ func allowed(r odata.Resource, comp string) string {
 	return "GET,POST,DELETE"
 }
 
-// table is the name as created; empty for lists of tables. It is valid until the request ends.
-// context returns the context of entities in the response body: its URLs and level of metadata.
+// context returns the context of entities in the response body: its URLs and level of metadata. table is the name as
+// created; empty for lists of tables. It is valid until the request ends.
 func (c *call) context(table string) odata.Context {
 	return odata.Context{Root: c.links.root(), Account: c.account.name, Table: table, Level: c.level}
 }
 
-// Names have no case, and the service shows the spelling at creation. A table that does not exist keeps the client's.
-// spelled returns the table's name as it was created.
+// spelled returns the table's name as it was created. Names have no case, and the service shows the spelling at
+// creation. A table that does not exist keeps the client's.
 func (c *call) spelled(table string) string {
 	if name, ok := c.server.o.Service.Exists(c.account.name, table); ok {
 		return name

@@ -8,8 +8,8 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// They are tried in order, the most frequent first. A time without a zone is UTC.
-// accessTimeFormats returns the formats of times in signatures and policies.
+// accessTimeFormats returns the formats of times in signatures and policies. They are tried in order, the most
+// frequent first. A time without a zone is UTC.
 func accessTimeFormats() []string {
 	return []string{"2006-01-02T15:04:05Z", "2006-01-02T15:04:05.9999999Z", "2006-01-02T15:04Z", "2006-01-02",
 		"2006-01-02T15:04:05Z07:00", "2006-01-02T15:04Z07:00"}
@@ -25,9 +25,9 @@ func parseAccessTime(s string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// A signature that is valid but does not fit has a code of its own.
 // authorizeSignature checks a shared access signature; policies returns the stored access policies of a table. It
-// verifies the HMAC before anything else, so that a client without a valid signature learns nothing else.
+// verifies the HMAC before anything else, so that a client without a valid signature learns nothing else. A signature
+// that is valid but does not fit has a code of its own.
 func (a *account) authorizeSignature(req *httpRequest, s *signature, now time.Time,
 	policies func(table string) []policy) (*grant, error) {
 	var err error
@@ -171,8 +171,7 @@ func (s *signature) take(policies []policy) bool {
 	return false
 }
 
-// Every signature must expire.
-// inTime returns nil if the signature is valid now.
+// inTime returns nil if the signature is valid now. Every signature must expire.
 func (s *signature) inTime(now time.Time) error {
 	expiry, ok := parseAccessTime(s.expiry)
 	// The expiry itself is too late already.

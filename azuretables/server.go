@@ -17,8 +17,7 @@ import (
 	"cqld/tlsconfig"
 )
 
-// Service, Clock and Rand are required.
-// Options configures a Server.
+// Options configures a Server. Service, Clock and Rand are required.
 type Options struct {
 	Service entity.Service // executes the requests; see entity.Service
 	// Accounts are the configured accounts. Directory, unless nil, returns the current roles of the cluster with
@@ -119,8 +118,8 @@ func (d *Server) Limited() map[string]int64 {
 		"connections": g.refusedKnown.Load()}
 }
 
-// It runs on the goroutine of the connection, and returns when resp is complete. ctx ends if the client disconnects.
-// handle serves one request.
+// handle serves one request. It runs on the goroutine of the connection, and returns when resp is complete. ctx ends
+// if the client disconnects.
 func (d *Server) handle(ctx context.Context, req *httpRequest, resp *response) {
 	c := d.calls.Get().(*call)
 	c.begin(ctx, req, resp)
@@ -156,8 +155,8 @@ func (d *Server) recognize(req *httpRequest) error {
 	return err
 }
 
-// It locates nothing, so the response has no account and no CORS headers.
-// reject responds to a request that was not read completely.
+// reject responds to a request that was not read completely. It locates nothing, so the response has no account and no
+// CORS headers.
 func (d *Server) reject(req *httpRequest, resp *response, err error) {
 	c := &call{server: d}
 	c.begin(context.Background(), req, resp)
@@ -165,8 +164,7 @@ func (d *Server) reject(req *httpRequest, resp *response, err error) {
 	c.finish()
 }
 
-// The form is a random UUID's, without its version bits.
-// newID returns an id in the format of requests and batches.
+// newID returns an id in the format of requests and batches. The form is a random UUID's, without its version bits.
 func (d *Server) newID() string {
 	const hex = "0123456789abcdef"
 	// Four groups are separated by hyphens.

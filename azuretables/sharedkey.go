@@ -15,9 +15,9 @@ import (
 	"cqld/ring"
 )
 
-// Configuration holds one key per account; accounts of the directory have two, so that a key can be rotated.
 // Account is an account of the configuration: its name and key, as in a connection string, and the role as which its
-// requests run; empty means that they are anonymous.
+// requests run; empty means that they are anonymous. Configuration holds one key per account; accounts of the
+// directory have two, so that a key can be rotated.
 type Account struct {
 	Name string
 	Key  string // base64
@@ -38,9 +38,8 @@ const (
 	DevelopmentKey     = auth.DevelopmentKey
 )
 
-// All fields but the pools and the cache are immutable.
 // account is an account with its keys. It pools HMAC states that are initialized with a key, because creating one costs
-// more than hashing a request.
+// more than hashing a request. All fields but the pools and the cache are immutable.
 type account struct {
 	name       string    // also the keyspace of its tables
 	role       string    // empty means that requests are anonymous
@@ -51,8 +50,7 @@ type account struct {
 	properties propertiesCache
 }
 
-// The pool's signers hold the secret; the key itself is not kept.
-// key is one key of an account.
+// key is one key of an account. The pool's signers hold the secret; the key itself is not kept.
 type key struct{ hashes sync.Pool } // of *signer
 
 // signer computes one HMAC at a time. Its buffers avoid allocations.
@@ -85,9 +83,8 @@ func newAccount(name, role, level string, keys [2]string) (*account, bool) {
 	return made, true
 }
 
-// The first result is the level of reads and writes, the second is the serial level.
 // levels returns the consistency of the account's requests (docs/adr/0042). server is the level of accounts that have
-// none of their own.
+// none of their own. The first result is the level of reads and writes, the second is the serial level.
 func (a *account) levels(server string) (ring.Consistency, ring.Consistency) {
 	level := a.level
 	if level == "" {
@@ -99,9 +96,8 @@ func (a *account) levels(server string) (ring.Consistency, ring.Consistency) {
 	return ring.Quorum, ring.Serial
 }
 
-// The prefix separates accounts from roles of the same name.
 // memoryRole returns the name of the role that the memory of requests counts for: the account's role, or the account
-// if it has none.
+// if it has none. The prefix separates accounts from roles of the same name.
 func (a *account) memoryRole() string {
 	if a.role != "" {
 		return a.role
@@ -141,8 +137,8 @@ func (k *key) verify(signature string, build func(dst []byte) []byte) bool {
 	return subtle.ConstantTimeCompare(s.mac.Sum(s.sum[:0]), s.given[:n]) == 1
 }
 
-// An unknown scheme is InvalidAuthenticationInfo; everything else that does not fit is AuthenticationFailed.
-// authorizeKey checks an Authorization header (SharedKey or SharedKeyLite) that signs path.
+// authorizeKey checks an Authorization header (SharedKey or SharedKeyLite) that signs path. An unknown scheme is
+// InvalidAuthenticationInfo; everything else that does not fit is AuthenticationFailed.
 func (a *account) authorizeKey(req *httpRequest, path, comp string, now time.Time) error {
 	scheme, rest, _ := strings.Cut(req.header.authorization, " ")
 	name, signature, ok := strings.Cut(strings.TrimSpace(rest), ":")

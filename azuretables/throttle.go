@@ -7,12 +7,11 @@ import (
 	"time"
 )
 
-// It is a set-associative cache of token buckets. Two names whose hashes are equal share a bucket. It is safe for
-// concurrent use.
 // throttle keeps each account or partition near a rate of entities per second. It refuses requests for a name that has
 // spent one second's worth of tokens until some have accrued. An admitted request may overdraw its bucket, so that a
 // batch larger than the rate still succeeds. Memory does not grow with the number of partitions: a new name replaces
-// the bucket of its set that has the most tokens.
+// the bucket of its set that has the most tokens. It is a set-associative cache of token buckets. Two names whose
+// hashes are equal share a bucket. It is safe for concurrent use.
 type throttle struct {
 	rate float64              // entities per second
 	now  func() time.Duration // monotonic
@@ -125,9 +124,9 @@ func (b *bucket) grown(rate float64, now time.Duration) float64 {
 // rates are the throttles of accounts and of partitions.
 type rates struct{ accounts, partitions *throttle }
 
-// Both throttles must admit the request. The account's comes first because it needs no name of a partition.
 // admit asks the throttles for n entities of a partition; if table is empty, it asks only the account's throttle. Its
-// error is busy.
+// error is busy. Both throttles must admit the request. The account's comes first because it needs no name of a
+// partition.
 func (r *rates) admit(account, table, partitionKey string, n int) error {
 	wait, ok := r.accounts.admit(account, n)
 	if ok && table != "" && r.partitions != nil {
@@ -150,8 +149,8 @@ func (r *rates) charge(account, table, partitionKey string, n int) {
 	}
 }
 
-// Names of accounts and tables contain no slash, so it separates them.
-// partitionName returns a name for a partition that is unique among all accounts.
+// partitionName returns a name for a partition that is unique among all accounts. Names of accounts and tables contain
+// no slash, so it separates them.
 func partitionName(account, table, partitionKey string) string {
 	return account + "/" + strings.ToLower(table) + "/" + partitionKey
 }

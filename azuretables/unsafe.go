@@ -2,8 +2,8 @@ package azuretables
 
 import "unsafe"
 
-// It is for memory of fasthttp, which stays unchanged while a request is served.
-// unsafeString returns b as a string without a copy; it is valid until b changes.
+// unsafeString returns b as a string without a copy; it is valid until b changes. It is for memory of fasthttp, which
+// stays unchanged while a request is served.
 func unsafeString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // unsafeBytes returns s as bytes without a copy. The caller must not modify them.

@@ -8,16 +8,16 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// Children keep their order. Text and comments between them are allowed.
-// element is an element of a small XML document.
+// element is an element of a small XML document. Children keep their order. Text and comments between them are
+// allowed.
 type element struct {
 	name     string // local name, without its prefix
 	text     string // all character data, concatenated
 	children []*element
 }
 
-// A byte order mark may precede it. Every error is InvalidXmlDocument, because the service has no other.
-// parseXML parses a document whose root element has the given name. It ignores attributes and namespaces.
+// parseXML parses a document whose root element has the given name. It ignores attributes and namespaces. A byte order
+// mark may precede it. Every error is InvalidXmlDocument, because the service has no other.
 func parseXML(body []byte, root string) (*element, error) {
 	body = bytes.TrimPrefix(body, []byte("\ufeff"))
 	if len(body) > xmlBytesMax {
@@ -84,8 +84,8 @@ func (e *element) fields(names ...string) (map[string]*element, bool) {
 	return out, true
 }
 
-// That makes optional elements equal to empty ones.
-// value returns the text of e without surrounding white space; a nil element has empty text.
+// value returns the text of e without surrounding white space; a nil element has empty text. That makes optional
+// elements equal to empty ones.
 func (e *element) value() string {
 	if e == nil {
 		return ""
@@ -96,8 +96,8 @@ func (e *element) value() string {
 // xmlHeader starts every XML document of the service, with a byte order mark.
 const xmlHeader = "\ufeff" + `<?xml version="1.0" encoding="utf-8"?>`
 
-// Text is escaped; the name is a constant of the caller and is not. Without text, the element is closed in one tag.
-// appendElement appends an element that contains text.
+// appendElement appends an element that contains text. Text is escaped; the name is a constant of the caller and is
+// not. Without text, the element is closed in one tag.
 func appendElement(dst []byte, name, text string) []byte {
 	if text == "" {
 		return append(append(append(dst, '<'), name...), " />"...)

@@ -9,7 +9,8 @@ import (
 // Field is a header field of an operation in a batch.
 type Field struct{ Name, Value string }
 
-// Request is an operation in a batch. Body is a part of the batch's body.
+// Request is an operation in a batch. Body is a part of the batch's body. Strings of its head are copies; Body refers
+// to the input and is modified by DecodeEntity.
 type Request struct {
 	Method string
 	Path   Path   // Account is empty: the batch's applies
@@ -28,9 +29,9 @@ func (r *Request) Field(name string) string {
 	return ""
 }
 
-// Batch is the body of a $batch: the operations of one changeset, or one query.
+// Batch is the body of a $batch: the operations of one changeset, or one query. It is valid as long as the body.
 type Batch struct {
-	Requests  []Request
+	Requests  []Request // in the order of the body; one if Changeset is false, at least one otherwise
 	Changeset bool
 
 	fields []Field // of all requests
@@ -38,7 +39,7 @@ type Batch struct {
 }
 
 // RequestError is an error of one operation in a batch: the changeset's response consists of this error, with the index
-// in front of its message.
+// in front of its message. Index counts from 0.
 type RequestError struct {
 	Index int
 	Err   *Error
@@ -50,7 +51,7 @@ func (e *RequestError) Error() string { return e.Err.At(e.Index).Error() }
 // Unwrap returns the operation's error.
 func (e *RequestError) Unwrap() error { return e.Err }
 
-// errBatch returns the service's error for a malformed batch.
+// errBatch returns the service's error for a malformed batch. The service does not report what is malformed.
 func errBatch() *Error { return newError(InvalidInput) }
 
 const (
@@ -64,6 +65,7 @@ const (
 // outside a changeset. Lines may end in CRLF or LF. Errors are an *Error for the whole batch (InvalidInput,
 // RequestBodyTooLarge) or a *RequestError.
 func ParseBatch(body []byte, contentType string, l *Limits) (*Batch, error) {
+	// Checked before anything is parsed: the size bounds the memory of the result.
 	if len(body) > l.BatchBytes {
 		return nil, newError(RequestBodyTooLarge)
 	}
@@ -71,6 +73,7 @@ func ParseBatch(body []byte, contentType string, l *Limits) (*Batch, error) {
 	if !ok {
 		return nil, errBatch()
 	}
+	// A batch has exactly one part. The service supports neither several queries nor a query beside a changeset.
 	parts := splitter{rest: body, boundary: boundary}
 	part, ok := parts.next()
 	if !ok {
@@ -80,6 +83,7 @@ func ParseBatch(body []byte, contentType string, l *Limits) (*Batch, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Text after the last boundary is ignored; a missing last boundary means that the body was cut off.
 	if _, more := parts.next(); more || !parts.closed {
 		return nil, errBatch()
 	}
@@ -92,6 +96,7 @@ func parsePart(part []byte, l *Limits) (*Batch, error) {
 	if !ok {
 		return nil, errBatch()
 	}
+	// A part that is multipart itself is a changeset; its boundary is independent of the batch's.
 	if boundary, ok := multipart(string(contentType)); ok {
 		return parseChangeset(content, boundary, l)
 	}
@@ -102,17 +107,22 @@ func parsePart(part []byte, l *Limits) (*Batch, error) {
 	if err := batch.parse(content, &batch.Requests[0]); err != nil {
 		return nil, err
 	}
+	// A single change must be in a changeset.
 	if batch.Requests[0].Method != "GET" {
 		return nil, errBatch()
 	}
 	return batch, nil
 }
 
+// parseChangeset parses the parts of a changeset, each of which is one write. Parts without a last boundary, or none
+// at all, are errors.
 func parseChangeset(content []byte, boundary string, l *Limits) (*Batch, error) {
+	// Both lists usually get their final capacity at once. A wrong estimate costs a reallocation.
 	likely := min(1+len(content)/partBytes, l.BatchOperations)
 	batch := &Batch{Changeset: true, Requests: make([]Request, 0, likely), fields: make([]Field, 0, partFields*likely)}
 	parts := splitter{rest: content, boundary: boundary}
 	for part, ok := parts.next(); ok; part, ok = parts.next() {
+		// The recorded error has the index of the last operation that is allowed: 99 by default.
 		if len(batch.Requests) >= l.BatchOperations {
 			return nil, &RequestError{Index: l.BatchOperations - 1, Err: invalid(
 				"The batch request operation exceeds the maximum " + strconv.Itoa(l.BatchOperations) +
@@ -127,6 +137,7 @@ func parseChangeset(content []byte, boundary string, l *Limits) (*Batch, error) 
 		if err := batch.parse(inner, r); err != nil {
 			return nil, err
 		}
+		// Queries are not allowed in a changeset.
 		if r.Method == "GET" {
 			return nil, errBatch()
 		}
@@ -138,17 +149,20 @@ func parseChangeset(content []byte, boundary string, l *Limits) (*Batch, error) 
 }
 
 // parse parses an application/http part: request line, fields, and the body up to the part's end. All strings of its
-// head share one allocation.
+// head share one allocation. r must be the last of b.Requests.
 func (b *Batch) parse(content []byte, r *Request) error {
+	// The body is not copied; Content-Length is not read, because the boundary ends the part.
 	end := headEnd(content)
 	head := string(content[:end])
 	_, r.Body, _ = cutLine(content[end:]) // skip the empty line
 	line, rest := cutTextLine(head)
 	method, more, ok := strings.Cut(line, " ")
+	// The URL is between the first and the last space, because clients do not escape spaces in keys.
 	last := strings.LastIndexByte(more, ' ')
 	if !ok || last < 0 || !strings.HasPrefix(more[last+1:], "HTTP/1.") {
 		return errBatch()
 	}
+	// Methods are case-sensitive (RFC 9110 §9.1). HEAD and OPTIONS have no place in a batch.
 	switch method {
 	case "GET", "POST", "PUT", "PATCH", "MERGE", "DELETE":
 	default:
@@ -167,11 +181,13 @@ func (b *Batch) parse(content []byte, r *Request) error {
 		}
 		b.fields = append(b.fields, Field{Name: name, Value: strings.TrimSpace(value)})
 	}
+	// The capacity is cut, so that later fields cannot be appended to these.
 	r.Fields = b.fields[from:len(b.fields):len(b.fields)]
 	return nil
 }
 
-// locate parses the URL of the batch's last request.
+// locate parses the URL of the batch's last request. Inserts of one changeset have the same URL, which is then parsed
+// once.
 func (b *Batch) locate(target string, r *Request) (err error) {
 	if n := len(b.Requests); n > 1 && target == b.target {
 		r.Path, r.Query = b.Requests[n-2].Path, b.Requests[n-2].Query
@@ -193,7 +209,8 @@ func isFieldName[T ~string | ~[]byte](name T) bool {
 	return len(name) > 0
 }
 
-// multipart returns the boundary in a Content-Type of multipart/mixed.
+// multipart returns the boundary in a Content-Type of multipart/mixed. Other parameters are ignored, and quotation
+// marks around the boundary are removed.
 func multipart(contentType string) (boundary string, ok bool) {
 	mediaType, parameters, _ := strings.Cut(contentType, ";")
 	if !strings.EqualFold(strings.TrimSpace(mediaType), "multipart/mixed") {
@@ -213,6 +230,7 @@ func multipart(contentType string) (boundary string, ok bool) {
 	return "", false
 }
 
+// isHTTP reports whether a part is an HTTP request. Parameters such as msgtype are ignored.
 func isHTTP(contentType []byte) bool {
 	mediaType, _, _ := bytes.Cut(contentType, []byte(";"))
 	return bytes.EqualFold(bytes.TrimSpace(mediaType), []byte("application/http"))
@@ -231,12 +249,14 @@ func cutLine(b []byte) (line, rest []byte, ok bool) {
 	return line, rest, true
 }
 
+// cutTextLine is cutLine for strings: a last line without an ending counts as complete.
 func cutTextLine(s string) (line, rest string) {
 	line, rest, _ = strings.Cut(s, "\n")
 	return strings.TrimSuffix(line, "\r"), rest
 }
 
-// headEnd returns the position of the first empty line, or the end of b.
+// headEnd returns the position of the first empty line, or the end of b. An operation without a body may end without
+// an empty line.
 func headEnd(b []byte) int {
 	for rest := b; len(rest) > 0; {
 		line, more, _ := cutLine(rest)
@@ -248,7 +268,8 @@ func headEnd(b []byte) int {
 	return len(b)
 }
 
-// cutPartHead parses a part's header fields, of which it returns Content-Type, and skips the empty line.
+// cutPartHead parses a part's header fields, of which it returns Content-Type, and skips the empty line. ok is false
+// if a line is no header field. Other fields, such as Content-ID, are ignored.
 func cutPartHead(b []byte) (contentType, content []byte, ok bool) {
 	for len(b) > 0 {
 		var line []byte
@@ -266,7 +287,8 @@ func cutPartHead(b []byte) (contentType, content []byte, ok bool) {
 	return contentType, b, true
 }
 
-// splitter iterates over the parts of a multipart body, which are separated by lines of -- and the boundary.
+// splitter iterates over the parts of a multipart body, which are separated by lines of -- and the boundary. It does
+// not copy.
 type splitter struct {
 	rest     []byte
 	boundary string
@@ -274,11 +296,13 @@ type splitter struct {
 	closed   bool // the last boundary was read
 }
 
-// next returns the next part, without the line ending that belongs to the boundary after it.
+// next returns the next part, without the line ending that belongs to the boundary after it. It returns false after
+// the last boundary, and also at the end of a body that lacks it; closed tells them apart.
 func (s *splitter) next() ([]byte, bool) {
 	if s.closed {
 		return nil, false
 	}
+	// Text before the first boundary is a preamble, which is ignored (RFC 2046 §5.1.1).
 	if !s.opened {
 		if _, ok := s.upToBoundary(); !ok || s.closed {
 			return nil, false
@@ -288,17 +312,20 @@ func (s *splitter) next() ([]byte, bool) {
 	return s.upToBoundary()
 }
 
-// upToBoundary returns what precedes the next boundary line, and skips that line.
+// upToBoundary returns what precedes the next boundary line, and skips that line. It returns false if there is none.
 func (s *splitter) upToBoundary() ([]byte, bool) {
+	// at is always the beginning of a line.
 	for at := 0; at < len(s.rest); {
 		if s.rest[at] == '-' {
 			line, rest, _ := cutLine(s.rest[at:])
 			if is, last := s.delimiter(line); is {
+				// The line ending before a boundary belongs to the boundary.
 				part := bytes.TrimSuffix(bytes.TrimSuffix(s.rest[:at], []byte("\n")), []byte("\r"))
 				s.rest, s.closed = rest, last
 				return part, true
 			}
 		}
+		// Only lines that begin with -- are examined; a body without them costs one search.
 		next := bytes.Index(s.rest[at:], []byte("\n--"))
 		if next < 0 {
 			break

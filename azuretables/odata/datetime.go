@@ -4,7 +4,8 @@ import (
 	"bytes"
 )
 
-// A tick is 100 ns; Entity.Timestamp and DateTime values count ticks since 1970, UTC.
+// A tick is 100 ns; Entity.Timestamp and DateTime values count ticks since 1970, UTC. An int64 of ticks covers 29,000
+// years in both directions.
 const (
 	ticksPerSecond = 10_000_000
 	ticksPerDay    = 86_400 * ticksPerSecond
@@ -20,16 +21,19 @@ const (
 // fraction and without a fraction that is zero.
 func AppendDateTime(dst []byte, ticks int64) []byte { return appendDateTime(dst, ticks, ":") }
 
+// appendDateTime is AppendDateTime with the colon escaped in ETags, where it is %3A.
 func appendDateTime(dst []byte, ticks int64, colon string) []byte {
 	ticks = min(max(ticks, year1), MaxDateTime) // a CQL timestamp may exceed four digits of the year
 	days := ticks / ticksPerDay
 	rest := ticks % ticksPerDay
+	// Go rounds toward zero; days before 1970 must be rounded down.
 	if rest < 0 {
 		rest += ticksPerDay
 		days--
 	}
 	year, month, day := civil(days)
 	seconds := int(rest / ticksPerSecond)
+	// The year has four digits in the whole range.
 	dst = append(dst, byte('0'+year/1000), byte('0'+year/100%10), byte('0'+year/10%10), byte('0'+year%10), '-')
 	dst = append(append2(append(append2(dst, month), '-'), day), 'T')
 	dst = append(append2(dst, seconds/3600), colon...)
@@ -38,9 +42,11 @@ func appendDateTime(dst []byte, ticks int64, colon string) []byte {
 	return appendFraction(dst, int(rest%ticksPerSecond))
 }
 
+// appendFraction appends the fraction of a second, 0 to 9,999,999 ticks, and Z.
 func appendFraction(dst []byte, fraction int) []byte {
 	if fraction != 0 {
 		dst = append(dst, '.')
+		// One digit per step, until only zeros remain.
 		for fraction != 0 {
 			dst = append(dst, byte('0'+fraction/1_000_000))
 			fraction = fraction % 1_000_000 * 10
@@ -49,20 +55,25 @@ func appendFraction(dst []byte, fraction int) []byte {
 	return append(dst, 'Z')
 }
 
+// append2 appends n in two digits, 0 to 99.
 func append2(dst []byte, n int) []byte { return append(dst, byte('0'+n/10), byte('0'+n%10)) }
 
-// second formats times as AppendDateTime does, and caches the text of the last second.
+// second formats times as AppendDateTime does, and caches the text of the last second. The zero value is an empty
+// cache. It is not safe for concurrent use.
 type second struct {
 	ticks int64 // start of the second
 	text  [len("2021-05-26T15:48:07")]byte
 }
 
+// append is AppendDateTime. Entities that were written in the same second differ in their fractions only.
 func (s *second) append(dst []byte, ticks int64) []byte {
+	// A first byte of zero marks the empty cache.
 	if rest := ticks - s.ticks; s.text[0] != 0 && rest >= 0 && rest < ticksPerSecond {
 		return appendFraction(append(dst, s.text[:]...), int(rest))
 	}
 	start := len(dst)
 	dst = AppendDateTime(dst, ticks)
+	// Outside this range AppendDateTime may have replaced the value.
 	if ticks >= 0 && ticks <= MaxDateTime {
 		s.ticks = ticks - ticks%ticksPerSecond
 		copy(s.text[:], dst[start:])
@@ -74,16 +85,20 @@ func (s *second) append(dst []byte, ticks int64) []byte {
 const year1 = -62_135_596_800 * ticksPerSecond
 
 // civil returns the date of a day since 1970. An era of 400 years begins on 0000-03-01, so that the leap day is the
-// last day of a year.
+// last day of a year. (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms".)
 func civil(days int64) (year, month, day int) {
+	// 719,468 days lie between 0000-03-01 and 1970-01-01.
 	z := int(days) + 719_468
 	era := z / 146_097
+	// Rounded down, also before year 0.
 	if z < 0 {
 		era = (z - 146_096) / 146_097
 	}
 	dayOfEra := z - era*146_097
+	// Leap days of the era so far: one in 4 years, none in 100, one in 400.
 	yearOfEra := (dayOfEra - dayOfEra/1460 + dayOfEra/36_524 - dayOfEra/146_096) / 365
 	dayOfYear := dayOfEra - (365*yearOfEra + yearOfEra/4 - yearOfEra/100)
+	// Months of the year that begins in March have 153 days in five.
 	m := (5*dayOfYear + 2) / 153
 	day = dayOfYear - (153*m+2)/5 + 1
 	month = m + 3
@@ -91,6 +106,7 @@ func civil(days int64) (year, month, day int) {
 		month -= 12
 	}
 	year = yearOfEra + era*400
+	// January and February belong to the next calendar year.
 	if month <= 2 {
 		year++
 	}
@@ -128,11 +144,13 @@ func daysIn(year, month int) int {
 // MaxDateTime.
 func ParseDateTime(s []byte) (ticks int64, ok bool) {
 	c := digits{s: s, ok: true}
+	// The fields before the time have fixed widths.
 	year := c.number(4)
 	c.expect('-')
 	month := c.number(2)
 	c.expect('-')
 	day := c.number(2)
+	// The date must exist; daysFromCivil would accept February 30th.
 	if !c.ok || year < 1 || month < 1 || month > 12 || day < 1 || day > daysIn(year, month) {
 		return 0, false
 	}
@@ -141,6 +159,7 @@ func ParseDateTime(s []byte) (ticks int64, ok bool) {
 		c.expect('T')
 		ticks += c.time()
 	}
+	// A local time with a positive offset is later than the same time in UTC.
 	ticks -= c.offset()
 	if !c.ok || len(c.s) != 0 || ticks < year1 || ticks > MaxDateTime {
 		return 0, false
@@ -154,6 +173,7 @@ type digits struct {
 	ok bool
 }
 
+// number reads exactly n digits. After an error, it returns 0 and the cursor stays.
 func (c *digits) number(n int) int {
 	if len(c.s) < n {
 		c.ok = false
@@ -171,6 +191,7 @@ func (c *digits) number(n int) int {
 	return v
 }
 
+// expect reads the byte b.
 func (c *digits) expect(b byte) {
 	if len(c.s) == 0 || c.s[0] != b {
 		c.ok = false
@@ -179,7 +200,8 @@ func (c *digits) expect(b byte) {
 	c.s = c.s[1:]
 }
 
-// time parses hh:mm, hh:mm:ss or hh:mm:ss.fffffff and returns ticks.
+// time parses hh:mm, hh:mm:ss or hh:mm:ss.fffffff and returns ticks. Hours and minutes are mandatory. 24:00 and leap
+// seconds are not allowed.
 func (c *digits) time() (ticks int64) {
 	hour := c.number(2)
 	c.expect(':')
@@ -192,28 +214,33 @@ func (c *digits) time() (ticks int64) {
 			ticks = c.fraction()
 		}
 	}
+	// number cannot return a negative value, so the upper bounds suffice.
 	if hour > 23 || minute > 59 || second > 59 {
 		c.ok = false
 	}
 	return ticks + int64(hour*3600+minute*60+second)*ticksPerSecond
 }
 
+// fraction parses at least one digit and returns ticks. A fraction that rounds up to a second returns ticksPerSecond.
 func (c *digits) fraction() int64 {
 	n := 0
 	for n < len(c.s) && c.s[n] >= '0' && c.s[n] <= '9' {
 		n++
 	}
+	// A point needs digits after it.
 	if n == 0 {
 		c.ok = false
 		return 0
 	}
 	var ticks int64
+	// Missing digits are zeros.
 	for i := range 7 {
 		ticks *= 10
 		if i < n {
 			ticks += int64(c.s[i] - '0')
 		}
 	}
+	// Half to even: 5 followed by zeros only rounds to the even digit.
 	if n > 7 {
 		more := len(bytes.TrimRight(c.s[8:n], "0")) > 0
 		if d := c.s[7]; d > '5' || d == '5' && (more || ticks&1 == 1) {
@@ -245,6 +272,7 @@ func (c *digits) offset() int64 {
 	hour := c.number(2)
 	c.expect(':')
 	minute := c.number(2)
+	// The largest offset is 14:00, as in XML Schema.
 	if hour*60+minute > 14*60 || minute > 59 {
 		c.ok = false
 	}

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Keys is the set of an entity's keys that a body contains.
+// Keys is the set of an entity's keys that a body contains. HasTypedKey is a flag, not a key.
 type Keys uint8
 
 // The keys.
@@ -27,6 +27,7 @@ func (k Keys) Need() error {
 	if k&HasTypedKey != 0 {
 		return errBody()
 	}
+	// HasTypedKey was handled above, so only the two keys remain.
 	if k != HasBoth {
 		return newError(PropertiesNeedValue)
 	}
@@ -37,7 +38,9 @@ func (k Keys) Need() error {
 // ownership of body: it unescapes strings in place, and the Bytes of the values refer to body. It ignores properties
 // with the value null, annotations (odata.…), and a Timestamp. The type annotation of a property may precede or follow
 // it. The error is an *Error with the service's code; into is then undefined. All names and keys share one allocation.
+// body must not be used by the caller afterwards, except through the entity.
 func DecodeEntity(body []byte, l *Limits, into *Entity) (Keys, error) {
+	// Keys and Timestamp of a reused entity must not remain.
 	*into = Entity{Properties: into.Properties[:0]}
 	d := decoder{cursor: cursor{body: body}, limits: l, into: into, properties: into.Properties}
 	if err := d.object(); err != nil {
@@ -46,28 +49,30 @@ func DecodeEntity(body []byte, l *Limits, into *Entity) (Keys, error) {
 	return d.finish()
 }
 
-// kind is the kind of a JSON value.
+// kind is the kind of a JSON value. It decides, with the annotation, how a value is converted.
 type kind uint8
 
 const (
-	absent kind = iota // only its annotation was read so far
-	null
-	text
-	integer
-	number
-	yes
+	absent  kind = iota // only its annotation was read so far
+	null                // a string, unescaped
+	text                // a number without a fraction and exponent
+	integer             // any other number
+	number              // true
+	yes                 // false
 	no
 )
 
 // raw is the unconverted value of a name. It is stored in the property's Value until the whole body is read, because an
 // annotation may follow: Type is the annotated type or zero, Bytes is the text of a string or number, and Int contains
-// the kind (8 bits), the length of the name (24 bits), and the name's position in body.
+// the kind (8 bits), the length of the name (24 bits), and the name's position in body. Storing it in the Value avoids
+// a second list of the same length.
 type raw Value
 
 func (r *raw) kind() kind     { return kind(r.Int) }
 func (r *raw) setKind(k kind) { r.Int = r.Int&^0xFF | int64(k) }
 
-// system identifies the three names that are not properties.
+// system identifies the three names that are not properties. Their values are read like the values of properties, but
+// are not counted as properties.
 type system uint8
 
 const (
@@ -80,7 +85,7 @@ const (
 const few = 128
 
 // decoder adds properties to properties as it reads them. It contains no pointer to itself, so that it stays on the
-// stack.
+// stack. It reads a body once, from the beginning.
 type decoder struct {
 	cursor
 	limits     *Limits
@@ -89,11 +94,13 @@ type decoder struct {
 	system     [3]raw // by system
 
 	// The index of names: hash → index into Properties, plus 1; zero means free.
-	index [few]uint16
-	many  []uint16 // replaces index when that is too full
+	index [few]uint16 // at most three quarters full
+	many  []uint16    // replaces index when that is too full
 }
 
+// object reads the whole body: one JSON object and nothing after it.
 func (d *decoder) object() error {
+	// .NET clients may send a byte order mark.
 	d.body = bytes.TrimPrefix(d.body, []byte("\ufeff"))
 	if !d.take('{') {
 		return errBody()
@@ -111,20 +118,24 @@ func (d *decoder) object() error {
 			}
 		}
 	}
+	// peek skips white space; a zero byte in the body is not the end.
 	if d.peek() != 0 || d.pos != len(d.body) {
 		return errBody()
 	}
 	return nil
 }
 
+// member reads a name and its value.
 func (d *decoder) member() error {
 	name := d.text()
 	if d.bad || !d.take(':') {
 		return errBody()
 	}
+	// name@odata.type annotates a property. "@" is not allowed in the name of a property.
 	if at := bytes.IndexByte(name, '@'); at >= 0 {
 		return d.annotation(name[:at], name[at+1:])
 	}
+	// Annotations of the entity itself, such as odata.etag, which clients send back as they received them.
 	if bytes.HasPrefix(name, []byte("odata.")) {
 		d.skip(0)
 		return d.unlessBad()
@@ -134,12 +145,14 @@ func (d *decoder) member() error {
 		return err
 	}
 	if r.kind() != absent {
+		// The service reports a repeated name as a malformed body. A null counts as well.
 		return errBody() // the name occurs twice
 	}
 	d.value(r)
 	return d.unlessBad()
 }
 
+// unlessBad returns the error for malformed JSON, if any was found.
 func (d *decoder) unlessBad() error {
 	if d.bad {
 		return errBody()
@@ -147,6 +160,7 @@ func (d *decoder) unlessBad() error {
 	return nil
 }
 
+// annotation reads the value of an annotation. Annotations other than odata.type are ignored.
 func (d *decoder) annotation(name, what []byte) error {
 	if len(name) == 0 || string(what) != "odata.type" {
 		d.skip(0)
@@ -157,6 +171,7 @@ func (d *decoder) annotation(name, what []byte) error {
 		return err
 	}
 	t := typeOf(d.text())
+	// An unknown type, or a second annotation of the same name.
 	if d.bad || t == 0 || r.Type != 0 {
 		return errBody()
 	}
@@ -164,6 +179,7 @@ func (d *decoder) annotation(name, what []byte) error {
 	return nil
 }
 
+// typeOf returns the type for an EDM name, or 0. It does not allocate.
 func typeOf(name []byte) Type {
 	switch string(name) {
 	case "Edm.String":
@@ -201,6 +217,7 @@ func (d *decoder) value(r *raw) {
 	case 'n':
 		r.setKind(null)
 		d.word("null")
+	// number fails if there is no number either, which includes objects and arrays: properties have no structure.
 	default:
 		whole := false
 		r.setKind(number)
@@ -211,7 +228,7 @@ func (d *decoder) value(r *raw) {
 }
 
 // named returns the raw value for name, which text has just read (or for the part before an annotation). It creates a
-// property for a new name.
+// property for a new name. The result is valid until the next property is added.
 func (d *decoder) named(name []byte) (*raw, error) {
 	switch string(name) {
 	case "PartitionKey":
@@ -221,10 +238,12 @@ func (d *decoder) named(name []byte) (*raw, error) {
 	case "Timestamp":
 		return &d.system[timestamp], nil
 	}
+	// An annotation usually precedes its property directly.
 	ps := d.properties
 	if n := len(ps); n > 0 && string(d.nameOf(&ps[n-1])) == string(name) {
 		return (*raw)(&ps[n-1].Value), nil
 	}
+	// Open addressing needs free slots: the table grows when it is three quarters full.
 	if 4*len(ps) >= 3*len(d.table()) {
 		d.grow()
 	}
@@ -232,13 +251,16 @@ func (d *decoder) named(name []byte) (*raw, error) {
 	if i := d.table()[at]; i != 0 {
 		return (*raw)(&ps[i-1].Value), nil
 	}
+	// Checked once for each name, when it first occurs.
 	if err := d.limits.checkName(name); err != nil {
 		return nil, err
 	}
-	// Null values are not properties, but the number of names must be bounded, too.
+	// Null values are not properties, but the number of names must be bounded, too. Slots are 16 bits, and 0 means
+	// free.
 	if len(ps) >= 2*d.limits.Properties || len(ps) >= 1<<16-2 {
 		return nil, beyond(TooManyProperties, d.limits.Properties, properties)
 	}
+	// Reused capacity keeps its old contents, which are overwritten below.
 	if len(ps) < cap(ps) {
 		d.properties = ps[:len(ps)+1]
 	} else {
@@ -246,16 +268,19 @@ func (d *decoder) named(name []byte) (*raw, error) {
 	}
 	d.table()[at] = uint16(len(ps) + 1)
 	p := &d.properties[len(ps)]
+	// The position and the length fit because a body is smaller than 16 MiB. The kind is absent, which is 0.
 	p.Name, p.Value = "", Value{Int: int64(d.start)<<32 | int64(len(name))<<8}
 	return (*raw)(&p.Value), nil
 }
 
-// nameOf returns the name of a property whose Name is not set yet, from the body.
+// nameOf returns the name of a property whose Name is not set yet, from the body. It is valid until finish, because
+// text unescapes a name before named is called and does not move it later.
 func (d *decoder) nameOf(p *Property) []byte {
 	start, size := p.Value.Int>>32, p.Value.Int>>8&0xFFFFFF
 	return d.body[start : start+size]
 }
 
+// table returns the table in use.
 func (d *decoder) table() []uint16 {
 	if d.many != nil {
 		return d.many
@@ -263,7 +288,8 @@ func (d *decoder) table() []uint16 {
 	return d.index[:]
 }
 
-// find returns the slot in the table that contains the name, or in which it belongs (open addressing).
+// find returns the slot in the table that contains the name, or in which it belongs (open addressing). It ends because
+// the table always has free slots.
 func (d *decoder) find(name []byte) uint32 {
 	table := d.table()
 	mask := uint32(len(table) - 1)
@@ -276,9 +302,10 @@ func (d *decoder) find(name []byte) uint32 {
 }
 
 // hash hashes the first and last eight bytes of a name and its length. Deliberate collisions cost at most a linear
-// search, which Limits.Properties bounds.
+// search, which Limits.Properties bounds. A seed is not necessary for that reason.
 func hash(name []byte) uint32 {
 	h := uint64(len(name))
+	// The two words overlap for names of 9 to 15 bytes, which does no harm.
 	if n := len(name); n >= 8 {
 		h += binary.LittleEndian.Uint64(name) ^ bits.RotateLeft64(binary.LittleEndian.Uint64(name[n-8:]), 23)
 	} else {
@@ -286,17 +313,21 @@ func hash(name []byte) uint32 {
 			h = h<<8 | uint64(c)
 		}
 	}
+	// Fibonacci hashing: the multiplication moves the differences to the upper bits.
 	return uint32(h * 0x9E3779B97F4A7C15 >> 32)
 }
 
+// grow replaces the table by one of four times the size.
 func (d *decoder) grow() {
 	d.many = make([]uint16, 4*len(d.table()))
+	// Every name is entered again, because its slot depends on the size.
 	for i := range d.properties {
 		d.many[d.find(d.nameOf(&d.properties[i]))] = uint16(i + 1)
 	}
 }
 
-// checkName returns nil if name is a valid property name: a C# identifier of at most NameChars.
+// checkName returns nil if name is a valid property name: a C# identifier of at most NameChars. The limit counts
+// UTF-16 code units, at most one per byte, so most names need no count.
 func (l *Limits) checkName(name []byte) error {
 	if len(name) > l.NameChars && utf16LenBytes(name) > l.NameChars {
 		return beyond(PropertyNameTooLong, l.NameChars, nameChars)
@@ -313,13 +344,16 @@ func identifier[T ~string | ~[]byte](name T) bool {
 	for i := 0; i < len(name); {
 		c := name[i]
 		if c < utf8.RuneSelf {
+			// The bit 0x20 turns upper case into lower case.
 			if c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' || i > 0 && c >= '0' && c <= '9' {
 				i++
 				continue
 			}
 			return false
 		}
+		// At most one character is converted, so the conversion does not allocate for a slice of bytes.
 		r, n := utf8.DecodeRuneInString(string(name[i:min(i+utf8.UTFMax, len(name))]))
+		// A letter number, such as a Roman numeral, counts as a letter.
 		letter := unicode.IsLetter(r) || unicode.Is(unicode.Nl, r)
 		if !letter && (i == 0 || !unicode.In(r, unicode.Mn, unicode.Mc, unicode.Nd, unicode.Pc, unicode.Cf)) {
 			return false
@@ -329,7 +363,8 @@ func identifier[T ~string | ~[]byte](name T) bool {
 	return len(name) > 0
 }
 
-// finish converts the raw values to properties, and stores all names and keys in one string.
+// finish converts the raw values to properties, and stores all names and keys in one string. The number of properties
+// is checked while they are converted, the size of the entity afterwards.
 func (d *decoder) finish() (keys Keys, err error) {
 	size := len(d.system[partitionKey].Bytes) + len(d.system[rowKey].Bytes)
 	for i := range d.properties {
@@ -344,12 +379,14 @@ func (d *decoder) finish() (keys Keys, err error) {
 	for i := range d.properties {
 		p := &d.properties[i]
 		r := (*raw)(&p.Value)
+		// The service stores no nulls, so they are dropped here.
 		if r.kind() == null {
 			continue
 		}
 		if kept == d.limits.Properties {
 			return 0, beyond(TooManyProperties, d.limits.Properties, properties)
 		}
+		// A string of the builder stays valid, because the builder never moves its bytes.
 		name := texts.Len()
 		texts.Write(d.nameOf(p))
 		p.Name = texts.String()[name:]
@@ -361,11 +398,12 @@ func (d *decoder) finish() (keys Keys, err error) {
 		}
 		kept++
 	}
+	// The list may have the memory of the previous one.
 	d.into.Properties = d.properties[:kept]
 	return keys, d.limits.Check(d.into)
 }
 
-// keys reads PartitionKey and RowKey into the entity.
+// keys reads PartitionKey and RowKey into the entity. A missing or null key stays empty, and is not in the result.
 func (d *decoder) keys(texts *strings.Builder) (keys Keys, err error) {
 	for i, key := range [...]*string{&d.into.PartitionKey, &d.into.RowKey} {
 		r := &d.system[i]
@@ -373,8 +411,10 @@ func (d *decoder) keys(texts *strings.Builder) (keys Keys, err error) {
 			continue
 		}
 		switch {
+		// Booleans cannot be keys.
 		case r.kind() != text && r.kind() != integer && r.kind() != number:
 			return 0, errBody()
+		// Numbers are accepted with the text that the client wrote; Need refuses them in an insert.
 		case r.kind() != text, r.Type != 0 && r.Type != String: // its text is compared with the key in the URL
 			keys |= HasTypedKey
 		}

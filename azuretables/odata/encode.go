@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Metadata is the level of metadata in a response, from the Accept header.
+// Metadata is the level of metadata in a response, from the Accept header. The zero value is the service's default.
 type Metadata uint8
 
 // The levels: nometadata, minimalmetadata, fullmetadata. NoMetadata has no type annotations at all.
@@ -18,7 +18,8 @@ const (
 	FullMetadata
 )
 
-// ContentType returns the Content-Type of a JSON response at the level.
+// ContentType returns the Content-Type of a JSON response at the level. The service repeats the level and streaming in
+// this form.
 func (m Metadata) ContentType() string {
 	switch m {
 	case NoMetadata:
@@ -29,7 +30,8 @@ func (m Metadata) ContentType() string {
 	return "application/json;odata=minimalmetadata;streaming=true;charset=utf-8"
 }
 
-// Context describes the origin of a response body: its service, table and $select.
+// Context describes the origin of a response body: its service, table and $select. It holds a cache, so it is for one
+// goroutine; copies are independent.
 type Context struct {
 	// Root is the URL of the service as the client addressed it, without a trailing slash:
 	// https://account.table.core.windows.net, or http://127.0.0.1:10002/devstoreaccount1.
@@ -46,7 +48,8 @@ type Context struct {
 	second second // of the previous entity: entities of a page often share it
 }
 
-// AppendEntity appends a response of one entity.
+// AppendEntity appends a response of one entity. The metadata is the URL of the entity's type, which ends in @Element
+// for one entity.
 func (c *Context) AppendEntity(dst []byte, e *Entity) []byte {
 	dst = append(dst, '{')
 	if c.Level != NoMetadata {
@@ -56,7 +59,7 @@ func (c *Context) AppendEntity(dst []byte, e *Entity) []byte {
 	return append(c.appendBody(dst, e), '}')
 }
 
-// AppendEntities appends a response with a list of entities.
+// AppendEntities appends a response with a list of entities. It is for callers that have all entities.
 func (c *Context) AppendEntities(dst []byte, entities []Entity) []byte {
 	dst = c.AppendListBegin(dst)
 	for i := range entities {
@@ -66,7 +69,8 @@ func (c *Context) AppendEntities(dst []byte, entities []Entity) []byte {
 }
 
 // AppendListBegin appends the beginning of a response with a list of entities, for callers that produce them one by
-// one: they call AppendListEntity for each, and then AppendListEnd.
+// one: they call AppendListEntity for each, and then AppendListEnd. dst between the calls must be what the previous
+// one returned.
 func (c *Context) AppendListBegin(dst []byte) []byte {
 	dst = append(dst, '{')
 	if c.Level != NoMetadata {
@@ -75,18 +79,20 @@ func (c *Context) AppendListBegin(dst []byte) []byte {
 	return append(dst, `"value":[`...)
 }
 
-// AppendListEntity appends the next entity of a list.
+// AppendListEntity appends the next entity of a list. Whether a comma is necessary follows from the last byte, so the
+// context needs no state.
 func (c *Context) AppendListEntity(dst []byte, e *Entity) []byte {
+	// Only an entity before this one ends in a brace; the beginning of the list ends in a bracket.
 	if n := len(dst); n > 0 && dst[n-1] == '}' {
 		dst = append(dst, ',')
 	}
 	return append(c.appendBody(append(dst, '{'), e), '}')
 }
 
-// AppendListEnd appends the end of a list.
+// AppendListEnd appends the end of a list. The continuation is in headers, not in the body.
 func (c *Context) AppendListEnd(dst []byte) []byte { return append(dst, "]}"...) }
 
-// AppendTable appends a response of one table, with its name as created.
+// AppendTable appends a response of one table, with its name as created. Tables have no ETag and no Timestamp.
 func (c *Context) AppendTable(dst []byte, name string) []byte {
 	dst = append(dst, '{')
 	if c.Level != NoMetadata {
@@ -95,7 +101,7 @@ func (c *Context) AppendTable(dst []byte, name string) []byte {
 	return append(c.appendTableBody(dst, name), '}')
 }
 
-// AppendTables appends a response with a list of tables.
+// AppendTables appends a response with a list of tables. An empty list is valid.
 func (c *Context) AppendTables(dst []byte, names []string) []byte {
 	dst = append(dst, '{')
 	if c.Level != NoMetadata {
@@ -112,18 +118,21 @@ func (c *Context) AppendTables(dst []byte, names []string) []byte {
 	return append(dst, "]}"...)
 }
 
-// AppendCount appends the response to $count (beyond Azure), a number.
+// AppendCount appends the response to $count (beyond Azure), a number. The body is the number alone, without JSON.
 func AppendCount(dst []byte, n int) []byte { return strconv.AppendInt(dst, int64(n), 10) }
 
+// appendMetadata appends odata.metadata. set is the table, or Tables; element is /@Element for a single one.
 func (c *Context) appendMetadata(dst []byte, set, element string) []byte {
 	dst = append(dst, `"odata.metadata":"`...)
 	dst = appendEscaped(dst, c.Root)
 	dst = append(dst, `/$metadata#`...)
 	dst = appendEscaped(dst, set)
 	dst = append(dst, element...)
+	// The projection is part of the URL, as in the recordings.
 	if c.Select != nil {
 		dst = append(dst, "&$select="...)
 		dst = appendURLText(dst, c.SelectText)
+		// Names of Select have no characters that would have to be escaped in JSON.
 		for i := 0; i < len(c.Select) && c.SelectText == ""; i++ {
 			if i > 0 {
 				dst = append(dst, ',')
@@ -134,7 +143,9 @@ func (c *Context) appendMetadata(dst []byte, set, element string) []byte {
 	return append(dst, '"')
 }
 
+// appendTableBody appends the members of a table, without the braces.
 func (c *Context) appendTableBody(dst []byte, name string) []byte {
+	// Only fullmetadata names the type and the links of a table.
 	if c.Level == FullMetadata {
 		dst = append(dst, `"odata.type":"`...)
 		dst = appendEscaped(dst, c.Account)
@@ -151,11 +162,13 @@ func (c *Context) appendTableBody(dst []byte, name string) []byte {
 	return append(dst, '"')
 }
 
-// appendBody appends an entity's members, without the braces.
+// appendBody appends an entity's members, without the braces. The order of the members is the service's: identity,
+// ETag, edit link, keys, Timestamp, properties.
 func (c *Context) appendBody(dst []byte, e *Entity) []byte {
 	if c.Level == FullMetadata {
 		dst = c.appendIdentity(dst, e)
 	}
+	// The ETag is a string with quotation marks, which JSON escapes.
 	if c.Level != NoMetadata {
 		dst = append(dst, `"odata.etag":"W/\"datetime'`...)
 		dst = appendDateTime(dst, e.Timestamp, "%3A")
@@ -168,6 +181,7 @@ func (c *Context) appendBody(dst []byte, e *Entity) []byte {
 	}
 	if c.Select != nil {
 		return c.appendSelected(dst, e)
+		// Selected keys are omitted if $select does not name them.
 	}
 	dst = appendSystem(dst, "PartitionKey", e.PartitionKey)
 	dst = append(dst, ',')
@@ -186,6 +200,7 @@ func (c *Context) appendProperties(dst []byte, e *Entity) []byte {
 	return dst
 }
 
+// appendIdentity appends the type and the id of an entity.
 func (c *Context) appendIdentity(dst []byte, e *Entity) []byte {
 	dst = append(dst, `"odata.type":"`...)
 	dst = appendEscaped(dst, c.Account)
@@ -199,9 +214,10 @@ func (c *Context) appendIdentity(dst []byte, e *Entity) []byte {
 }
 
 // appendSelected appends the members that $select names: keys and Timestamp first, then the others in the order of
-// $select.
+// $select. A name in $select that the entity lacks becomes null, as in the service.
 func (c *Context) appendSelected(dst []byte, e *Entity) []byte {
 	start := len(dst)
+	// System properties keep this order, whatever the order in $select.
 	for _, name := range [...]string{"PartitionKey", "RowKey", "Timestamp"} {
 		if !slices.Contains(c.Select, name) {
 			continue
@@ -226,6 +242,7 @@ func (c *Context) appendSelected(dst []byte, e *Entity) []byte {
 			dst = append(dst, ',')
 		}
 		if p := e.Property(name); p != nil {
+			// A missing property has no type, so it has no annotation.
 			dst = c.appendProperty(dst, p)
 			continue
 		}
@@ -239,10 +256,12 @@ func (c *Context) appendSelected(dst []byte, e *Entity) []byte {
 	return dst
 }
 
+// isSystem reports whether a name is a system property, which is not in Entity.Properties.
 func isSystem(name string) bool {
 	return name == "PartitionKey" || name == "RowKey" || name == "Timestamp"
 }
 
+// appendSystem appends a key. Its name needs no escapes.
 func appendSystem(dst []byte, name, value string) []byte {
 	dst = append(dst, '"')
 	dst = append(dst, name...)
@@ -251,6 +270,7 @@ func appendSystem(dst []byte, name, value string) []byte {
 	return append(dst, '"')
 }
 
+// appendTimestamp appends the Timestamp, whose type is annotated only at the full level.
 func (c *Context) appendTimestamp(dst []byte, ticks int64) []byte {
 	if c.Level == FullMetadata {
 		dst = append(dst, `"Timestamp@odata.type":"Edm.DateTime",`...)
@@ -259,7 +279,8 @@ func (c *Context) appendTimestamp(dst []byte, ticks int64) []byte {
 	return append(c.second.append(dst, ticks), '"')
 }
 
-// appendProperty appends "name":value, preceded by a type annotation if JSON does not express the type.
+// appendProperty appends "name":value, preceded by a type annotation if JSON does not express the type. Integers,
+// booleans and strings need no annotation.
 func (c *Context) appendProperty(dst []byte, p *Property) []byte {
 	if c.Level != NoMetadata && p.Value.annotated() {
 		dst = append(dst, '"')
@@ -276,16 +297,18 @@ func (c *Context) appendProperty(dst []byte, p *Property) []byte {
 
 // annotated reports whether the JSON form needs an annotation, because it would be read as another type without.
 func (v *Value) annotated() bool {
+	// Binary, DateTime, GUID and Int64 are strings in JSON.
 	switch v.Type {
 	case Binary, DateTime, GUID, Int64:
 		return true
+	// Other doubles have a decimal point or an exponent (appendDouble).
 	case Double:
 		return math.IsNaN(v.Float) || math.IsInf(v.Float, 0)
 	}
 	return false
 }
 
-// AppendJSON appends the JSON form of a value.
+// AppendJSON appends the JSON form of a value. The zero Value becomes null.
 func (v *Value) AppendJSON(dst []byte) []byte {
 	//exhaustive:enforce
 	switch v.Type {
@@ -299,6 +322,7 @@ func (v *Value) AppendJSON(dst []byte) []byte {
 		return append(dst, '"')
 	case Boolean:
 		return strconv.AppendBool(dst, v.Int != 0)
+	// The range is clamped by AppendDateTime.
 	case DateTime:
 		dst = append(dst, '"')
 		return append(AppendDateTime(dst, v.Int), '"')
@@ -309,6 +333,7 @@ func (v *Value) AppendJSON(dst []byte) []byte {
 		return append(appendGUID(dst, v.Bytes), '"')
 	case Int32:
 		return strconv.AppendInt(dst, v.Int, 10)
+	// JSON numbers above 2^53 lose digits in JavaScript, so an Int64 is a string.
 	case Int64:
 		dst = append(dst, '"')
 		return append(strconv.AppendInt(dst, v.Int, 10), '"')
@@ -320,13 +345,16 @@ func (v *Value) AppendJSON(dst []byte) []byte {
 // 1E+15 and below 0.0001, and with the shortest digits that represent the number.
 func appendDouble(dst []byte, f float64) []byte {
 	switch {
+	// JSON has no such numbers.
 	case math.IsNaN(f):
 		return append(dst, `"NaN"`...)
 	case math.IsInf(f, 1):
 		return append(dst, `"Infinity"`...)
 	case math.IsInf(f, -1):
 		return append(dst, `"-Infinity"`...)
+	// An integral value below 1e15 fits an int64 exactly.
 	case f == math.Trunc(f) && math.Abs(f) < 1e15:
+		// Minus zero keeps its sign, which the integer would lose.
 		if f == 0 && math.Signbit(f) {
 			dst = append(dst, '-')
 		}
@@ -337,6 +365,7 @@ func appendDouble(dst []byte, f float64) []byte {
 	return strconv.AppendFloat(dst, f, 'f', -1, 64)
 }
 
+// appendGUID appends 16 bytes in groups of 8, 4, 4, 4 and 12 digits.
 func appendGUID(dst, b []byte) []byte {
 	for i, c := range b {
 		if i == 4 || i == 6 || i == 8 || i == 10 {
@@ -347,23 +376,27 @@ func appendGUID(dst, b []byte) []byte {
 	return dst
 }
 
+// hexDigits are the digits of escapes and GUIDs, which are in lower case.
 const hexDigits = "0123456789abcdef"
 
 // appendEscaped appends a text in the form between a JSON string's quotation marks, as the service does: everything
 // above U+007F is \uxxxx, and a surrogate pair above U+FFFF. Most texts need no escapes, so it copies the text first
-// and then checks the copy.
+// and then checks the copy. s must be valid UTF-8; decoders guarantee it.
 func appendEscaped[T ~string | ~[]byte](dst []byte, s T) []byte {
 	start := len(dst)
 	dst = append(dst, s...)
+	// allPlain is faster for long texts that are plain, but does not find the first byte that is not.
 	if len(s) >= longText && allPlain(dst[start:]) {
 		return dst
 	}
 	if n := plainLen(dst[start:]); n < len(s) {
+		// The plain prefix stays; the rest is appended byte by byte.
 		return appendHard(dst[:start+n], s[n:])
 	}
 	return dst
 }
 
+// appendHard appends a text that needs escapes.
 func appendHard[T ~string | ~[]byte](dst []byte, s T) []byte {
 	for i := 0; i < len(s); {
 		c := s[i]
@@ -371,6 +404,7 @@ func appendHard[T ~string | ~[]byte](dst []byte, s T) []byte {
 		case c >= utf8.RuneSelf:
 			r, n := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
 			i += n
+			// JSON escapes are UTF-16, so a character above U+FFFF becomes a surrogate pair.
 			if r > 0xFFFF {
 				r -= 0x10000
 				dst = appendEscapedUnit(dst, 0xD800|r>>10)
@@ -388,10 +422,12 @@ func appendHard[T ~string | ~[]byte](dst []byte, s T) []byte {
 	return dst
 }
 
+// appendEscapedUnit appends one UTF-16 code unit as \uxxxx.
 func appendEscapedUnit(dst []byte, r rune) []byte {
 	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 }
 
+// appendEscapedASCII appends a control character, a quotation mark or a backslash.
 func appendEscapedASCII(dst []byte, c byte) []byte {
 	switch c {
 	case '"', '\\':

@@ -1,6 +1,6 @@
 package odata
 
-// Type is one of the eight types that a property can have.
+// Type is one of the eight types that a property can have. Zero means no type.
 type Type uint8
 
 // The types, by their EDM names.
@@ -15,7 +15,7 @@ const (
 	Int64
 )
 
-// Value is a typed value.
+// Value is a typed value. The zero Value has no type.
 type Value struct {
 	Type Type
 	// Bytes is the UTF-8 of a String, the bytes of a Binary, or the 16 bytes of a GUID in the order of its text.
@@ -32,7 +32,8 @@ type Property struct {
 	Value Value
 }
 
-// Entity is a row: its keys, the server's time of its last change, and its properties in the order of the input.
+// Entity is a row: its keys, the server's time of its last change, and its properties in the order of the input. A
+// decoded entity refers to its body.
 type Entity struct {
 	PartitionKey, RowKey string
 	// Timestamp is in ticks of 100 ns since 1970, UTC. The ETag is derived from it.
@@ -40,7 +41,7 @@ type Entity struct {
 	Properties []Property
 }
 
-// String returns the type's EDM name.
+// String returns the type's EDM name. The result is the value of the annotation odata.type.
 func (t Type) String() string {
 	//exhaustive:enforce
 	switch t {
@@ -61,10 +62,12 @@ func (t Type) String() string {
 	case Int64:
 		return "Edm.Int64"
 	}
+	// It is not a name that a response can contain, because values without a type are not written.
 	return "Edm.None"
 }
 
-// Property returns the entity's property with the given name, or nil.
+// Property returns the entity's property with the given name, or nil. Names are case-sensitive. The search is linear:
+// entities have few properties, and most callers look for few of them.
 func (e *Entity) Property(name string) *Property {
 	for i := range e.Properties {
 		if e.Properties[i].Name == name {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Code is the service's name of an error, which clients test.
+// Code is the service's name of an error, which clients test. Codes are part of the protocol: their spelling must not
+// change.
 type Code string
 
 // Error is an error response. Message is the service's text without request id and time.
@@ -71,10 +72,11 @@ const (
 	XMethodNotUsingPost                     Code = "XMethodNotUsingPost"
 )
 
-// Of returns the error of a code with the service's message.
+// Of returns the error of a code with the service's message. The caller owns the result and may change its message.
 func Of(code Code) *Error { return &Error{Code: code, Message: code.message()} }
 
-// Status returns the HTTP status of a code; 500 for an unknown one.
+// Status returns the HTTP status of a code; 500 for an unknown one. A changed status would make SDKs retry, or not
+// retry, a request.
 func (c Code) Status() int {
 	switch c {
 	case CommandsInBatchActOnDifferentPartitions, ContentLengthExceeded, DuplicatePropertiesSpecified,
@@ -108,6 +110,7 @@ func (c Code) Status() int {
 	return 500
 }
 
+// newError is Of, as the package's own code calls it.
 func newError(c Code) *Error { return Of(c) }
 
 // invalid returns InvalidInput with the given message.
@@ -117,9 +120,10 @@ func invalid(message string) *Error { return &Error{Code: InvalidInput, Message:
 func errBody() *Error { return invalid("An error occurred while processing this request.") }
 
 // beyond returns the error of an exceeded limit, with the service's message. If the limit was changed, the message
-// contains the configured number.
+// contains the configured number. standard is the service's limit.
 func beyond(c Code, limit, standard int) *Error {
 	e := Of(c)
+	// The service's message is kept verbatim while its limit is in force.
 	if limit == standard {
 		return e
 	}
@@ -140,12 +144,14 @@ func beyond(c Code, limit, standard int) *Error {
 	return e
 }
 
-// At returns the error as in the response to a changeset: with the operation's index in front of the message.
+// At returns the error as in the response to a changeset: with the operation's index in front of the message. e is not
+// changed.
 func (e *Error) At(index int) *Error {
 	return &Error{Code: e.Code, Message: strconv.Itoa(index) + ":" + e.Message}
 }
 
-// AppendJSON appends the error's body as JSON, which OData clients read.
+// AppendJSON appends the error's body as JSON, which OData clients read. Message and ids are escaped. The message is
+// followed by request id and time, as in the service.
 func (e *Error) AppendJSON(dst []byte, requestID string, now time.Time) []byte {
 	dst = append(dst, `{"odata.error":{"code":"`...)
 	dst = appendEscaped(dst, string(e.Code))

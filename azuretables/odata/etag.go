@@ -5,29 +5,34 @@ import (
 	"strings"
 )
 
-// AppendETag appends the entity tag of a Timestamp: W/"datetime'2021-05-26T15%3A48%3A07.0454448Z'".
+// AppendETag appends the entity tag of a Timestamp: W/"datetime'2021-05-26T15%3A48%3A07.0454448Z'". The colons are
+// percent-encoded, as in the service.
 func AppendETag(dst []byte, ticks int64) []byte {
 	dst = append(dst, `W/"datetime'`...)
 	dst = appendDateTime(dst, ticks, "%3A")
 	return append(dst, `'"`...)
 }
 
-// NoTicks is a Timestamp that no entity has.
+// NoTicks is a Timestamp that no entity has. An update that requires it never succeeds.
 const NoTicks = math.MinInt64
 
 // ParseETag parses the value of If-Match: any is true for *, otherwise ticks is the Timestamp that the entity must
 // have. A weak HTTP entity tag that no entity can have yields NoTicks. Anything else is InvalidInput, and so are strong
-// tags, because the service has none. As in the service, the W may be in lower case.
+// tags, because the service has none. As in the service, the W may be in lower case. SDKs send back the ETag that they
+// received.
 func ParseETag(value string) (ticks int64, any bool, err error) {
 	if value == "*" {
 		return 0, true, nil
 	}
+	// value without W/ is a strong tag.
 	tag, weak := weakTag(value)
+	// The text within the tag is the Timestamp.
 	text, ok := strings.CutPrefix(tag, `"datetime'`)
 	if ok {
 		text, ok = strings.CutSuffix(text, `'"`)
 	}
 	if ok {
+		// On the stack: a time is shorter.
 		var raw [40]byte
 		if plain, good := appendUnescapedColons(raw[:0], text); good {
 			ticks, ok = ParseDateTime(plain)
@@ -36,6 +41,7 @@ func ParseETag(value string) (ticks int64, any bool, err error) {
 			}
 		}
 	}
+	// Only weak tags may be unknown.
 	if weak && isOpaqueTag(tag) {
 		return NoTicks, false, nil
 	}
@@ -45,6 +51,7 @@ func ParseETag(value string) (ticks int64, any bool, err error) {
 
 // appendUnescapedColons unescapes %3A, and %2B of an offset; a time contains no other escapes.
 func appendUnescapedColons(dst []byte, s string) ([]byte, bool) {
+	// Longer values cannot be a time, and would not fit the caller's buffer.
 	if len(s) > 60 {
 		return nil, false
 	}
@@ -53,6 +60,7 @@ func appendUnescapedColons(dst []byte, s string) ([]byte, bool) {
 			dst = append(dst, s[i])
 			continue
 		}
+		// An escape needs two more bytes.
 		if i+2 >= len(s) {
 			return nil, false
 		}
@@ -69,7 +77,7 @@ func appendUnescapedColons(dst []byte, s string) ([]byte, bool) {
 	return dst, true
 }
 
-// weakTag returns the opaque tag of a weak entity tag.
+// weakTag returns the opaque tag of a weak entity tag. The prefix has no white space after it.
 func weakTag(value string) (tag string, weak bool) {
 	if len(value) < 2 || value[0]|0x20 != 'w' || value[1] != '/' {
 		return "", false
@@ -82,6 +90,7 @@ func isOpaqueTag(tag string) bool {
 	if len(tag) < 2 || tag[0] != '"' || tag[len(tag)-1] != '"' {
 		return false
 	}
+	// Quotation marks and control characters end or break a tag.
 	for _, c := range []byte(tag[1 : len(tag)-1]) {
 		if c <= ' ' || c == '"' || c == 0x7F {
 			return false

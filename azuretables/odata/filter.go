@@ -1,6 +1,6 @@
 package odata
 
-// Op compares a property with a value.
+// Op compares a property with a value. Zero is no operator.
 type Op uint8
 
 // The comparisons.
@@ -15,14 +15,16 @@ const (
 	Contains   // beyond Azure; for strings
 )
 
-// Expr is a $filter: *Comparison, *And, *Or, *Not, or *Constant.
+// Expr is a $filter: *Comparison, *And, *Or, *Not, or *Constant. An Expr is immutable after it was parsed, and safe
+// for concurrent use. A nil Expr means true.
 type Expr interface{ expr() }
 
-// Comparison compares a property with a value. PartitionKey, RowKey and Timestamp count as properties.
+// Comparison compares a property with a value. PartitionKey, RowKey and Timestamp count as properties. Property is not
+// empty; Value has a type.
 type Comparison struct {
 	Property string
 	Op       Op
-	Value    Value
+	Value    Value // never an operator on two properties
 }
 
 // And is true when both sides are.
@@ -34,7 +36,7 @@ type Or struct{ Left, Right Expr }
 // Not is true when X is not.
 type Not struct{ X Expr }
 
-// Constant is true or false.
+// Constant is true or false. It results from literals in the filter.
 type Constant struct{ True bool }
 
 func (*Comparison) expr() {}

@@ -6,11 +6,13 @@ import (
 	"strconv"
 )
 
-// AppendFilter appends the text of a $filter, which ParseFilter parses to an equal Expr. nil becomes true.
+// AppendFilter appends the text of a $filter, which ParseFilter parses to an equal Expr. nil becomes true. It is used
+// by clients of the package; the server only parses.
 func AppendFilter(dst []byte, filter Expr) []byte {
 	switch x := filter.(type) {
 	case *Comparison:
 		return x.append(dst)
+	// Operands are always in parentheses, so the text does not depend on precedence.
 	case *And:
 		dst = append(appendNested(dst, x.Left), " and "...)
 		return appendNested(dst, x.Right)
@@ -22,14 +24,18 @@ func AppendFilter(dst []byte, filter Expr) []byte {
 	case *Constant:
 		return strconv.AppendBool(dst, x.True)
 	}
+	// Both nil and an unknown type.
 	return append(dst, "true"...)
 }
 
+// appendNested appends an operand in parentheses.
 func appendNested(dst []byte, x Expr) []byte {
 	return append(AppendFilter(append(dst, '('), x), ')')
 }
 
+// append appends a comparison, with the property first.
 func (c *Comparison) append(dst []byte) []byte {
+	// Functions have the property as first argument.
 	switch c.Op {
 	case StartsWith, Contains:
 		dst = append(dst, c.Op.String()...)
@@ -38,6 +44,7 @@ func (c *Comparison) append(dst []byte) []byte {
 		dst = append(dst, ',')
 		return append(c.Value.AppendLiteral(dst), ')')
 	}
+	// Names of properties need no quoting.
 	dst = append(dst, c.Property...)
 	dst = append(dst, ' ')
 	dst = append(dst, c.Op.String()...)
@@ -74,6 +81,7 @@ func (v *Value) AppendLiteral(dst []byte) []byte {
 	switch v.Type {
 	case String:
 		dst = append(dst, '\'')
+		// A quotation mark is doubled within a string.
 		dst = append(dst, bytes.ReplaceAll(v.Bytes, []byte("'"), []byte("''"))...)
 	case Binary:
 		dst = append(dst, "X'"...)
@@ -83,8 +91,10 @@ func (v *Value) AppendLiteral(dst []byte) []byte {
 	case Boolean:
 		return strconv.AppendBool(dst, v.Int != 0)
 	case DateTime:
+		// The final quotation mark is appended below.
 		dst = AppendDateTime(append(dst, "datetime'"...), v.Int)
 	case Double:
+		// The names of $filter differ from the names in JSON.
 		switch {
 		case math.IsInf(v.Float, 1):
 			return append(dst, "INF"...)
@@ -99,6 +109,7 @@ func (v *Value) AppendLiteral(dst []byte) []byte {
 	case Int32:
 		return strconv.AppendInt(dst, v.Int, 10)
 	case Int64:
+		// The suffix L distinguishes a small Int64 from an Int32.
 		return append(strconv.AppendInt(dst, v.Int, 10), 'L')
 	}
 	return append(dst, '\'')

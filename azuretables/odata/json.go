@@ -12,10 +12,12 @@ import (
 // characters, only ASCII. It examines eight bytes at a time.
 func plainLen(s []byte) int {
 	i := 0
+	// Four words at a time, as long as all their bytes are plain.
 	for ; i+32 <= len(s); i += 32 {
 		b := s[i : i+32 : i+32]
 		plain := plainBytes(binary.LittleEndian.Uint64(b)) & plainBytes(binary.LittleEndian.Uint64(b[8:])) &
 			plainBytes(binary.LittleEndian.Uint64(b[16:])) & plainBytes(binary.LittleEndian.Uint64(b[24:]))
+		// The block contains a byte that is not plain; the next loop finds it.
 		if plain&highs != highs {
 			break
 		}
@@ -26,10 +28,12 @@ func plainLen(s []byte) int {
 		slash := x ^ ones*'\\'
 		// A byte's high bit is set where the byte is zero (or was borrowed from, but then a lower byte is zero, too).
 		special := (quote-ones)&^quote | (slash-ones)&^slash | (x-ones*0x20)&^x | x
+		// Little-endian: the lowest bits are the first byte.
 		if special &= highs; special != 0 {
 			return i + bits.TrailingZeros64(special)/8
 		}
 	}
+	// Fewer than eight bytes remain.
 	for ; i < len(s); i++ {
 		if c := s[i]; c < 0x20 || c >= utf8.RuneSelf || c == '"' || c == '\\' {
 			break
@@ -43,9 +47,11 @@ const longText = 64
 
 // allPlain reports whether all of s is plain. Finding the first byte that is not may be faster.
 func allPlain(s []byte) bool {
+	// bytes.IndexByte uses vector instructions.
 	if bytes.IndexByte(s, '"') >= 0 || bytes.IndexByte(s, '\\') >= 0 {
 		return false
 	}
+	// plain collects the bits of all bytes, which need no test in between. Non-ASCII bytes are collected in other.
 	plain, other := uint64(highs), uint64(0)
 	for len(s) >= 32 {
 		x, y := binary.LittleEndian.Uint64(s), binary.LittleEndian.Uint64(s[8:])
@@ -54,13 +60,15 @@ func allPlain(s []byte) bool {
 		other |= x | y | z | w
 		s = s[32:]
 	}
+	// A carry from a non-ASCII byte may set a bit wrongly, but then other has a bit as well.
 	return plain&^other == highs && plainLen(s) == len(s)
 }
 
+// ones has each byte 1, highs the highest bit of each byte.
 const ones, highs = 0x0101010101010101, 0x8080808080808080
 
 // plainBytes sets the high bits of plain bytes in x. All eight are set only if all bytes are plain; a byte with its own
-// high bit set may carry into the next one.
+// high bit set may carry into the next one. The additions carry nothing for ASCII, since 0x7F + 0x7F fits a byte.
 func plainBytes(x uint64) uint64 {
 	quote := x ^ ones*'"'
 	slash := x ^ ones*'\\'
@@ -68,6 +76,7 @@ func plainBytes(x uint64) uint64 {
 }
 
 // cursor reads JSON from a body and modifies it: it unescapes strings in place. The first error sets bad permanently.
+// After an error, positions no longer matter: callers test bad and return.
 type cursor struct {
 	body  []byte
 	pos   int
@@ -75,6 +84,7 @@ type cursor struct {
 	bad   bool
 }
 
+// space skips white space.
 func (c *cursor) space() {
 	for c.pos < len(c.body) {
 		switch c.body[c.pos] {
@@ -86,14 +96,17 @@ func (c *cursor) space() {
 	}
 }
 
-// peek returns the next byte after white space, or zero at the end.
+// peek returns the next byte after white space, or zero at the end. A zero byte in the body is returned as zero, too;
+// object tells them apart.
 func (c *cursor) peek() byte {
 	if c.pos < len(c.body) && c.body[c.pos] > ' ' {
 		return c.body[c.pos]
 	}
+	// White space is rare in requests, so it is handled out of line.
 	return c.peekBehindSpace()
 }
 
+// peekBehindSpace skips white space and returns the next byte, or zero.
 func (c *cursor) peekBehindSpace() byte {
 	c.space()
 	if c.pos == len(c.body) {
@@ -102,7 +115,7 @@ func (c *cursor) peekBehindSpace() byte {
 	return c.body[c.pos]
 }
 
-// take skips the byte b if it is the next one after white space.
+// take skips the byte b if it is the next one after white space. It does not skip anything but white space otherwise.
 func (c *cursor) take(b byte) bool {
 	if c.peek() != b {
 		return false
@@ -111,9 +124,10 @@ func (c *cursor) take(b byte) bool {
 	return true
 }
 
+// fail marks the input as malformed.
 func (c *cursor) fail() { c.bad = true }
 
-// text reads a string. The result refers to body.
+// text reads a string. The result refers to body. It has no escapes any longer, and is valid UTF-8.
 func (c *cursor) text() []byte {
 	if !c.take('"') {
 		c.fail()
@@ -121,6 +135,7 @@ func (c *cursor) text() []byte {
 	}
 	start := c.pos
 	c.start = start
+	// Most strings are plain up to their end, and stay where they are.
 	c.pos += plainLen(c.body[c.pos:])
 	if c.pos < len(c.body) && c.body[c.pos] == '"' {
 		c.pos++
@@ -134,6 +149,7 @@ func (c *cursor) text() []byte {
 func (c *cursor) hardText(start int) []byte {
 	end := c.pos
 	for c.pos < len(c.body) {
+		// Each case makes progress, or sets bad.
 		switch b := c.body[c.pos]; {
 		case b == '"':
 			c.pos++
@@ -141,9 +157,11 @@ func (c *cursor) hardText(start int) []byte {
 		case b == '\\':
 			end = c.escape(end)
 		case b < 0x20:
+			// JSON does not allow control characters in strings.
 			c.fail()
 		case b >= utf8.RuneSelf:
 			r, n := utf8.DecodeRune(c.body[c.pos:])
+			// A replacement character in the input has n == 3 and is valid.
 			if r == utf8.RuneError && n == 1 {
 				c.fail()
 			}
@@ -162,12 +180,14 @@ func (c *cursor) hardText(start int) []byte {
 	return nil
 }
 
-// escape reads the escape at pos, writes its character at end, and returns the position after it.
+// escape reads the escape at pos, writes its character at end, and returns the position after it. The character is not
+// longer than its escape, so unread input is not overwritten.
 func (c *cursor) escape(end int) int {
 	if c.pos+1 >= len(c.body) {
 		c.fail()
 		return end
 	}
+	// Six bytes \uxxxx become three at most; a pair, twelve bytes, becomes four.
 	b := c.body[c.pos+1]
 	c.pos += 2
 	switch b {
@@ -184,6 +204,7 @@ func (c *cursor) escape(end int) int {
 		b = '\t'
 	case 'u':
 		return end + utf8.EncodeRune(c.body[end:], c.unicode())
+	// bad is set; the caller ignores the result.
 	default:
 		c.fail()
 	}
@@ -192,7 +213,7 @@ func (c *cursor) escape(end int) int {
 }
 
 // unicode reads what follows \u, and the second half of a surrogate pair. Half a pair alone is invalid: it has no UTF-8
-// form.
+// form. The position is after \u.
 func (c *cursor) unicode() rune {
 	r := c.hex4()
 	if !utf16.IsSurrogate(r) {
@@ -204,12 +225,14 @@ func (c *cursor) unicode() rune {
 	}
 	c.pos += 2
 	r = utf16.DecodeRune(r, c.hex4())
+	// The second half is no low surrogate, or the first is no high one.
 	if r == utf8.RuneError {
 		c.fail()
 	}
 	return r
 }
 
+// hex4 reads four hexadecimal digits.
 func (c *cursor) hex4() rune {
 	if c.pos+4 > len(c.body) {
 		c.fail()
@@ -228,6 +251,7 @@ func (c *cursor) hex4() rune {
 	return r
 }
 
+// hexDigit returns the value of a hexadecimal digit in either case.
 func hexDigit(b byte) (byte, bool) {
 	switch {
 	case b >= '0' && b <= '9':
@@ -240,7 +264,7 @@ func hexDigit(b byte) (byte, bool) {
 	return 0, false
 }
 
-// number reads a number without conversion and reports whether it is an integer.
+// number reads a number without conversion and reports whether it is an integer. The text is a slice of body.
 func (c *cursor) number() (text []byte, integer bool) {
 	start := c.pos
 	c.pos += scanNumber(c.body[c.pos:])
@@ -251,13 +275,15 @@ func (c *cursor) number() (text []byte, integer bool) {
 			integer = false
 		}
 	}
+	// scanNumber returned 0.
 	if len(text) == 0 {
 		c.fail()
 	}
 	return text, integer
 }
 
-// scanNumber returns the length of the JSON number at the beginning of s, or zero if there is none.
+// scanNumber returns the length of the JSON number at the beginning of s, or zero if there is none. A leading zero is
+// allowed only alone or before the point, and a plus sign is not (RFC 8259 §6).
 func scanNumber[T ~string | ~[]byte](s T) int {
 	digitsFrom := func(i int) int {
 		for i < len(s) && s[i] >= '0' && s[i] <= '9' {
@@ -270,6 +296,7 @@ func scanNumber[T ~string | ~[]byte](s T) int {
 		i++
 	}
 	n := digitsFrom(i)
+	// No digits, or a leading zero.
 	if n == i || s[i] == '0' && n > i+1 {
 		return 0
 	}
@@ -291,7 +318,7 @@ func scanNumber[T ~string | ~[]byte](s T) int {
 	return n
 }
 
-// word skips a literal such as true.
+// word skips a literal such as true. What follows need not be a delimiter: the caller requires a comma or a bracket.
 func (c *cursor) word(w string) {
 	if len(c.body)-c.pos < len(w) || string(c.body[c.pos:c.pos+len(w)]) != w {
 		c.fail()
@@ -303,11 +330,12 @@ func (c *cursor) word(w string) {
 // depthSkipped is the maximum depth of a skipped value: annotations of the service have at most one level.
 const depthSkipped = 16
 
-// skip skips any value.
+// skip skips any value. Names and values within it are only checked for syntax.
 func (c *cursor) skip(depth int) {
 	if depth > depthSkipped {
 		c.fail()
 	}
+	// Also set by the caller: nothing is read after an error.
 	if c.bad {
 		return
 	}
@@ -327,6 +355,7 @@ func (c *cursor) skip(depth int) {
 	}
 }
 
+// skipNested skips an object or an array, which begins with open.
 func (c *cursor) skipNested(open byte, depth int) {
 	c.pos++
 	end := open + 2 // '{' and '}', '[' and ']' differ by two
@@ -334,6 +363,7 @@ func (c *cursor) skipNested(open byte, depth int) {
 		return
 	}
 	for !c.bad {
+		// A member of an object has a name.
 		if open == '{' {
 			c.text()
 			if !c.take(':') {
@@ -344,6 +374,7 @@ func (c *cursor) skipNested(open byte, depth int) {
 		if c.take(end) {
 			return
 		}
+		// A comma must be followed by another element: skip fails at a closing bracket.
 		if !c.take(',') {
 			c.fail()
 		}

@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// tokenKind is the kind of a $filter token.
+// tokenKind is the kind of a $filter token. Keywords are names.
 type tokenKind uint8
 
 const (
-	tokenEnd tokenKind = iota
+	tokenEnd tokenKind = iota // of the end, text is empty
 	tokenName
 	tokenLiteral
 	tokenOpen
@@ -22,25 +22,27 @@ const (
 	tokenOther // a character of OData's syntax that the Table service does not support
 )
 
-// token is the lexer's current token. at is its start.
+// token is the lexer's current token. at is its start. text is as written.
 type token struct {
 	kind  tokenKind
 	text  string
-	at    int
+	at    int   // byte offset in the filter
 	value Value // of a literal
 }
 
 // lexer splits a $filter into tokens. Its messages are copied from the service's OData library, which counts in UTF-16
-// code units and reports the position after the unexpected token.
+// code units and reports the position after the unexpected token. The first error ends the parsing.
 type lexer struct {
 	text  string
 	pos   int // after the current token
 	token token
 }
 
+// position returns the position of the byte offset at, in UTF-16 code units, from 0.
 func (x *lexer) position(at int) string { return strconv.Itoa(utf16Len(x.text[:at])) }
 
-// errAt returns InvalidInput with a message that contains a position.
+// errAt returns InvalidInput with a message that contains a position. The whole filter is part of the message, as in
+// the recordings.
 func (x *lexer) errAt(what string, at int) error {
 	return invalid(what + " at position " + x.position(at) + " in '" + x.text + "'.")
 }
@@ -48,8 +50,9 @@ func (x *lexer) errAt(what string, at int) error {
 // errSyntax returns the error for the current token.
 func (x *lexer) errSyntax() error { return x.errAt("Syntax error", x.pos) }
 
-// next reads the next token.
+// next reads the next token. At the end, it sets tokenEnd and leaves pos.
 func (x *lexer) next() error {
+	// White space includes Unicode's, as in .NET.
 	for x.pos < len(x.text) {
 		r, n := utf8.DecodeRuneInString(x.text[x.pos:])
 		if !unicode.IsSpace(r) {
@@ -70,14 +73,17 @@ func (x *lexer) next() error {
 		x.sign(tokenClose)
 	case r == ',':
 		x.sign(tokenComma)
+	// Paths, wildcards and namespaces are OData, but not supported.
 	case strings.ContainsRune("=/?*.:", r):
 		x.sign(tokenOther)
 	case r == '\'':
 		return x.stringLiteral()
+	// A minus is part of a literal, or the unary operator.
 	case r == '-':
 		return x.minus()
 	case r >= '0' && r <= '9':
 		return x.numberLiteral()
+	// r is a letter or an underscore.
 	case identifier(x.text[start : start+n]):
 		return x.name()
 	default:
@@ -87,13 +93,15 @@ func (x *lexer) next() error {
 	return nil
 }
 
+// sign completes a token of one byte.
 func (x *lexer) sign(kind tokenKind) {
 	x.pos++
 	x.token.kind = kind
 	x.token.text = x.text[x.token.at:x.pos]
 }
 
-// literal completes the token of a literal that ends at pos; ok reports whether its text is valid.
+// literal completes the token of a literal that ends at pos; ok reports whether its text is valid. The error names the
+// type that the text looks like.
 func (x *lexer) literal(t Type, v Value, ok bool) error {
 	v.Type = t
 	x.token.kind, x.token.value = tokenLiteral, v
@@ -105,6 +113,7 @@ func (x *lexer) literal(t Type, v Value, ok bool) error {
 	return nil
 }
 
+// stringLiteral reads 'text'. Its bytes are a copy.
 func (x *lexer) stringLiteral() error {
 	value, err := x.quoted()
 	if err != nil {
@@ -117,17 +126,20 @@ func (x *lexer) stringLiteral() error {
 func (x *lexer) quoted() (string, error) {
 	value, rest, ok := quoted(x.text[x.pos:])
 	if !ok {
+		// The message has the position of the end, as in the service.
 		return "", x.errAt("There is an unterminated string literal", len(x.text))
 	}
 	x.pos = len(x.text) - len(rest)
 	return value, nil
 }
 
+// minus reads a negative number, -INF, or the operator.
 func (x *lexer) minus() error {
 	rest := x.text[x.pos+1:]
 	switch {
 	case rest != "" && rest[0] >= '0' && rest[0] <= '9':
 		return x.numberLiteral()
+	// -INFO is the operator and a name.
 	case strings.HasPrefix(rest, "INF") && (len(rest) == 3 || !identifier("a"+rest[3:4])):
 		x.pos += 4
 		return x.literal(Double, Value{Float: math.Inf(-1)}, true)
@@ -136,9 +148,11 @@ func (x *lexer) minus() error {
 	return nil
 }
 
-// numberLiteral reads literals such as 12, 12L, 1.5, 1e3 and 1.5d.
+// numberLiteral reads literals such as 12, 12L, 1.5, 1e3 and 1.5d. A number with a fraction, an exponent or the suffix
+// d, f or m is a Double; others are Int32 if they fit, or Int64.
 func (x *lexer) numberLiteral() error {
 	i := x.pos
+	// The caller has checked that a digit follows.
 	if x.text[i] == '-' {
 		i++
 	}
@@ -148,6 +162,7 @@ func (x *lexer) numberLiteral() error {
 	if i < len(x.text) && x.text[i] == '.' {
 		fraction = true
 		n := x.digits(i + 1)
+		// "1." is an error, as in the service's library.
 		if n == i+1 {
 			return x.errAt("A digit was expected", n)
 		}
@@ -167,11 +182,13 @@ func (x *lexer) numberLiteral() error {
 	}
 	digits := x.text[x.pos:i]
 	suffix := byte(0)
+	// L is Int64, D Double, F Single, M Decimal. The last two become Double, because the service has no such types.
 	if i < len(x.text) && strings.IndexByte("LlDdFfMm", x.text[i]) >= 0 {
 		suffix = x.text[i] | 0x20
 		i++
 	}
 	x.pos = i
+	// A fraction with the suffix L is an invalid Double.
 	if fraction || suffix != 0 && suffix != 'l' {
 		f, ok := parseDouble(digits)
 		return x.literal(Double, Value{Float: f}, ok && suffix != 'l')
@@ -179,6 +196,7 @@ func (x *lexer) numberLiteral() error {
 	for first < len(x.text)-1 && x.text[first] == '0' && len(digits) > 19 { // leading zeros do not count
 		digits, first = strings.Replace(digits, "0", "", 1), first+1
 	}
+	// Without a suffix, the smallest type that fits.
 	if n, ok := parseInt(digits, 32); ok && suffix == 0 {
 		return x.literal(Int32, Value{Int: n}, true)
 	}
@@ -186,6 +204,7 @@ func (x *lexer) numberLiteral() error {
 	return x.literal(Int64, Value{Int: n}, ok)
 }
 
+// digits returns the position after the digits at i.
 func (x *lexer) digits(i int) int {
 	for i < len(x.text) && x.text[i] >= '0' && x.text[i] <= '9' {
 		i++
@@ -198,6 +217,7 @@ func (x *lexer) name() error {
 	start := x.pos
 	for x.pos < len(x.text) {
 		_, n := utf8.DecodeRuneInString(x.text[x.pos:])
+		// identifier is applied to "a" and the character: it need not be allowed at the beginning.
 		if c := x.text[x.pos]; c < utf8.RuneSelf && !identifier("a"+x.text[x.pos:x.pos+1]) ||
 			c >= utf8.RuneSelf && !identifier("a"+x.text[x.pos:x.pos+n]) {
 			break
@@ -205,6 +225,8 @@ func (x *lexer) name() error {
 		x.pos += n
 	}
 	word := x.text[start:x.pos]
+	// A name before a quotation mark is a prefix only if it is a known one; otherwise the quotation mark is a syntax
+	// error later.
 	if x.pos < len(x.text) && x.text[x.pos] == '\'' {
 		if t := literalType(word); t != 0 {
 			return x.prefixed(t)
@@ -215,6 +237,7 @@ func (x *lexer) name() error {
 		return x.literal(Boolean, Value{Int: 1}, true)
 	case strings.EqualFold(word, "false"):
 		return x.literal(Boolean, Value{}, true)
+	// The names of special doubles are case-sensitive, true and false are not.
 	case word == "NaN":
 		return x.literal(Double, Value{Float: math.NaN()}, true)
 	case word == "INF":
@@ -224,7 +247,7 @@ func (x *lexer) name() error {
 	return nil
 }
 
-// literalType returns the type for the word before a literal's quotation mark.
+// literalType returns the type for the word before a literal's quotation mark. Zero means that it is not a prefix.
 func literalType(word string) Type {
 	switch {
 	case strings.EqualFold(word, "datetime"):
@@ -237,7 +260,8 @@ func literalType(word string) Type {
 	return 0
 }
 
-// prefixed reads the quoted text of datetime'…', guid'…', binary'…' and X'…'.
+// prefixed reads the quoted text of datetime'…', guid'…', binary'…' and X'…'. The error reports the type and the whole
+// literal.
 func (x *lexer) prefixed(t Type) error {
 	text, err := x.quoted()
 	if err != nil {
@@ -256,6 +280,7 @@ func (x *lexer) prefixed(t Type) error {
 	return x.literal(t, v, ok)
 }
 
+// parseHex parses pairs of digits. An odd number of them is invalid.
 func parseHex(s string) ([]byte, bool) {
 	b := make([]byte, 0, len(s)/2)
 	for i := 0; i+1 < len(s); i += 2 {

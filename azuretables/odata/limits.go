@@ -5,7 +5,8 @@ import (
 	"math/bits"
 )
 
-// Limits bounds what a request may contain. The defaults are the service's; a configuration may raise them.
+// Limits bounds what a request may contain. The defaults are the service's; a configuration may raise them. Zero
+// fields are replaced by WithDefaults.
 type Limits struct {
 	Properties      int // of one entity, without keys and Timestamp: 252
 	NameChars       int // UTF-16 code units of a property's name: 255
@@ -34,7 +35,8 @@ const (
 	filterDepth     = 100
 )
 
-// DefaultLimits returns the limits of the service.
+// DefaultLimits returns the limits of the service. Only FilterBytes, Comparisons and FilterDepth are not the service's
+// own.
 func DefaultLimits() Limits {
 	return Limits{
 		Properties: properties, NameChars: nameChars, ValueBytes: valueBytes, EntityBytes: entityBytes,
@@ -44,7 +46,7 @@ func DefaultLimits() Limits {
 	}
 }
 
-// WithDefaults returns l with the service's value in every field that is zero.
+// WithDefaults returns l with the service's value in every field that is zero. l itself does not change.
 func (l Limits) WithDefaults() Limits {
 	d := DefaultLimits()
 	fill := func(v *int, otherwise int) {
@@ -70,7 +72,7 @@ const propertyBytes = 8
 
 // EntityBytes returns an entity's size as the service counts it: 4 bytes, the keys as UTF-16, and for each property 8
 // bytes, its name as UTF-16 and its value (a String as UTF-16 plus 4, a Binary plus 4, Boolean 1, Int32 4, Int64,
-// DateTime and Double 8, GUID 16). (Windows Azure Storage team, "How many entities…".)
+// DateTime and Double 8, GUID 16). (Windows Azure Storage team, "How many entities…".) Timestamp is not counted.
 func (e *Entity) EntityBytes() int {
 	size := 4 + 2*(utf16Len(e.PartitionKey)+utf16Len(e.RowKey))
 	for i := range e.Properties {
@@ -82,10 +84,10 @@ func (e *Entity) EntityBytes() int {
 // EntityBytes returns the property's share of its entity's size.
 func (p *Property) EntityBytes() int { return PropertyBytes(p.Name) + p.Value.EntityBytes() }
 
-// PropertyBytes returns that share without the value.
+// PropertyBytes returns that share without the value. It lets a store add up names without their values.
 func PropertyBytes(name string) int { return propertyBytes + 2*utf16Len(name) }
 
-// EntityBytes returns the value's share of its entity's size.
+// EntityBytes returns the value's share of its entity's size. The zero Value counts as 8 bytes.
 func (v *Value) EntityBytes() int {
 	switch v.Type {
 	case String:
@@ -99,11 +101,12 @@ func (v *Value) EntityBytes() int {
 	case GUID:
 		return 16
 	}
+	// Int64, DateTime, Double.
 	return 8
 }
 
 // utf16Len returns the number of UTF-16 code units of a UTF-8 text: one for each character, two for those above U+FFFF,
-// which have four bytes in UTF-8.
+// which have four bytes in UTF-8. s must be valid UTF-8.
 func utf16Len(s string) int {
 	n := 0
 	for i := 0; i < len(s); i++ {
@@ -112,11 +115,13 @@ func utf16Len(s string) int {
 	return n
 }
 
+// utf16LenBytes is utf16Len for bytes, 32 at a time.
 func utf16LenBytes(s []byte) int {
 	n := len(s)
 	for len(s) >= 32 {
 		x, y := binary.LittleEndian.Uint64(s), binary.LittleEndian.Uint64(s[8:])
 		z, w := binary.LittleEndian.Uint64(s[16:]), binary.LittleEndian.Uint64(s[24:])
+		// ASCII has one unit for each byte, so nothing is added.
 		if (x|y|z|w)&highs != 0 {
 			n += utf16More(x) + utf16More(y) + utf16More(z) + utf16More(w)
 		}
@@ -128,13 +133,15 @@ func utf16LenBytes(s []byte) int {
 	return n
 }
 
-// utf16More returns the number of code units in eight bytes minus eight.
+// utf16More returns the number of code units in eight bytes minus eight. Continuation bytes, 10xxxxxx, subtract one
+// each; first bytes of four, 1111xxxx, add one.
 func utf16More(x uint64) int {
 	// The bits below the highest bit of each byte, shifted to its position.
 	second, third, fourth := x<<1, x<<2, x<<3
 	return bits.OnesCount64(x&second&third&fourth&highs) - bits.OnesCount64(x&^second&highs)
 }
 
+// utf16Units returns the units that begin at a byte of UTF-8: 0 for a continuation byte.
 func utf16Units(c byte) int {
 	switch {
 	case c&0xC0 == 0x80:
@@ -146,12 +153,13 @@ func utf16Units(c byte) int {
 }
 
 // Check returns TooManyProperties or EntityTooLarge if the whole entity exceeds the limits. The result of a merge is
-// checked by it again.
+// checked by it again. Names, keys and values were checked one by one.
 func (l *Limits) Check(e *Entity) error {
 	if len(e.Properties) > l.Properties {
 		return beyond(TooManyProperties, l.Properties, properties)
 	}
-	// One byte of UTF-8 is at most 2 bytes of UTF-16: below this estimate the exact count is not needed.
+	// One byte of UTF-8 is at most 2 bytes of UTF-16: below this estimate the exact count is not needed. An
+	// overestimate: 16 is the largest size of a value without Bytes, and more than the 4 bytes of one with.
 	rough := 4 + 2*(len(e.PartitionKey)+len(e.RowKey))
 	for i := range e.Properties {
 		p := &e.Properties[i]
@@ -167,13 +175,16 @@ func (l *Limits) Check(e *Entity) error {
 const keyForbidden uint64 = 1<<0x20 - 1 | 1<<'/' | 1<<'#' | 1<<'?'
 
 // CheckKey returns nil if key is a valid PartitionKey or RowKey: at most KeyBytes as UTF-16, and without / \ # ? and
-// the control characters U+0000–001F and U+007F–009F.
+// the control characters U+0000–001F and U+007F–009F. The characters are ones that a URL's path cannot contain
+// reliably.
 func (l *Limits) CheckKey(key string) error {
+	// The number of bytes is at least the number of UTF-16 units, so short keys need no count.
 	if 2*len(key) > l.KeyBytes && 2*utf16Len(key) > l.KeyBytes {
 		return beyond(KeyValueTooLarge, l.KeyBytes, keyBytes)
 	}
 	for i := 0; i < len(key); i++ {
 		c := key[i]
+		// U+0080–009F are C2 80 to C2 9F in UTF-8.
 		if c < 0x40 && keyForbidden>>c&1 != 0 || c == '\\' || c == 0x7F ||
 			c == 0xC2 && i+1 < len(key) && key[i+1] < 0xA0 {
 			return newError(OutOfRangeInput)

@@ -12,7 +12,7 @@ import (
 // A comparison with a property that the entity lacks, or whose type is not comparable with the value's, is false,
 // including ne; not (p ne 'x') therefore matches entities without p. Int32, Int64 and Double compare as numbers.
 // Strings compare by their UTF-8 bytes, like CQL's text, which is the order of code points. (Azure compares UTF-16 code
-// units, which orders U+E000–FFFF after everything above U+FFFF.)
+// units, which orders U+E000–FFFF after everything above U+FFFF.) It does not allocate.
 func Matches(filter Expr, e *Entity) bool {
 	switch x := filter.(type) {
 	case nil:
@@ -28,9 +28,11 @@ func Matches(filter Expr, e *Entity) bool {
 	case *Constant:
 		return x.True
 	}
+	// No other type implements Expr.
 	return false
 }
 
+// matches evaluates the comparison. The three system properties are always present.
 func (c *Comparison) matches(e *Entity) bool {
 	switch c.Property {
 	case "PartitionKey":
@@ -44,7 +46,9 @@ func (c *Comparison) matches(e *Entity) bool {
 	return p != nil && p.Value.matches(c.Op, &c.Value)
 }
 
+// matchesText compares a key, which is a string.
 func (c *Comparison) matchesText(key string) bool {
+	// Another type matches nothing, also with ne.
 	if c.Value.Type != String {
 		return false
 	}
@@ -54,6 +58,7 @@ func (c *Comparison) matchesText(key string) bool {
 		return len(key) >= len(b) && key[:len(b)] == string(b)
 	case c.Op == Contains:
 		return strings.Contains(key, string(b))
+	// Comparing bytes compares code points.
 	case key < string(b): // these conversions do not allocate
 		return c.Op.holds(-1)
 	case key == string(b):
@@ -62,9 +67,10 @@ func (c *Comparison) matchesText(key string) bool {
 	return c.Op.holds(1)
 }
 
-// matches reports whether v op w is true.
+// matches reports whether v op w is true. Both have a type.
 func (v *Value) matches(op Op, w *Value) bool {
 	switch op {
+	// Functions are defined for strings only.
 	case StartsWith:
 		return v.Type == String && w.Type == String && bytes.HasPrefix(v.Bytes, w.Bytes)
 	case Contains:
@@ -77,7 +83,8 @@ func (v *Value) matches(op Op, w *Value) bool {
 	return op.holds(order)
 }
 
-// holds reports whether the operator is true for the given order of two values.
+// holds reports whether the operator is true for the given order of two values. order is negative, zero or positive,
+// like the result of cmp.Compare.
 func (op Op) holds(order int) bool {
 	switch op {
 	case Eq:
@@ -96,11 +103,15 @@ func (op Op) holds(order int) bool {
 	return false
 }
 
+// number reports whether the value is numeric. Booleans and DateTimes are not.
 func (v *Value) number() bool { return v.Type == Int32 || v.Type == Int64 || v.Type == Double }
-func (v *Value) isNaN() bool  { return v.Type == Double && math.IsNaN(v.Float) }
+
+// isNaN reports whether the value is NaN.
+func (v *Value) isNaN() bool { return v.Type == Double && math.IsNaN(v.Float) }
 
 // compare orders two values; ok is false if they have no order.
 func (v *Value) compare(w *Value) (order int, ok bool) {
+	// Numeric types are comparable with each other.
 	if v.number() && w.number() {
 		return compareNumbers(v, w)
 	}
@@ -111,9 +122,11 @@ func (v *Value) compare(w *Value) (order int, ok bool) {
 	case String, Binary, GUID:
 		return bytes.Compare(v.Bytes, w.Bytes), true
 	}
+	// Boolean and DateTime: false precedes true, and ticks are in UTC.
 	return cmp.Compare(v.Int, w.Int), true
 }
 
+// compareNumbers orders two numbers; ok is false if one is NaN.
 func compareNumbers(v, w *Value) (int, bool) {
 	switch {
 	case v.isNaN() || w.isNaN():
@@ -121,6 +134,7 @@ func compareNumbers(v, w *Value) (int, bool) {
 	case v.Type == Double && w.Type == Double:
 		return cmp.Compare(v.Float, w.Float), true
 	case v.Type == Double:
+		// compareIntFloat has the integer first.
 		return -compareIntFloat(w.Int, v.Float), true
 	case w.Type == Double:
 		return compareIntFloat(v.Int, w.Float), true
@@ -131,6 +145,7 @@ func compareNumbers(v, w *Value) (int, bool) {
 // compareIntFloat compares without rounding: not every int64 is a float64.
 func compareIntFloat(n int64, f float64) int {
 	switch {
+	// Outside the range of int64, the conversion below is undefined.
 	case f >= 1<<63:
 		return -1
 	case f < -1<<63:
@@ -140,5 +155,6 @@ func compareIntFloat(n int64, f float64) int {
 	if order := cmp.Compare(n, int64(whole)); order != 0 {
 		return order
 	}
+	// The integers are equal, so the fraction of f decides.
 	return cmp.Compare(whole, f)
 }

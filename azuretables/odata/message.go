@@ -1,6 +1,7 @@
 package odata
 
-// message returns the service's text of a code: recorded ones verbatim, the others from the REST reference.
+// message returns the service's text of a code: recorded ones verbatim, the others from the REST reference. A code
+// without a message returns an empty string. Three functions share the codes, because one would be too long.
 func (c Code) message() string {
 	if m := c.messageOfEntity(); m != "" {
 		return m
@@ -65,6 +66,7 @@ func (c Code) messageOfTable() string {
 	case TableNotFound:
 		return "The table specified does not exist."
 	case InvalidResourceName:
+		// The misspelling is the service's own.
 		return "The specifed resource name contains invalid characters."
 	case AuthenticationFailed:
 		return "Server failed to authenticate the request. Make sure the value of Authorization header is formed " +

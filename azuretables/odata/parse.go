@@ -5,12 +5,13 @@ import "strconv"
 // ParseFilter parses a $filter; the result of an empty one is nil. Operators in order of precedence, highest first: not
 // and minus, comparisons, and, or. A value may be on either side of a comparison; a name alone is a Boolean property
 // that must be true. Errors: InvalidInput with the service's message; NotImplemented for OData syntax that the Table
-// service does not support.
+// service does not support. The result has no comparison of two literals: their result is a Constant.
 func ParseFilter(filter string, l *Limits) (Expr, error) {
 	if len(filter) > l.FilterBytes {
 		return nil, invalid("The $filter is longer than " + strconv.Itoa(l.FilterBytes) + " bytes.")
 	}
 	p := parser{lexer: lexer{text: filter}, limits: l}
+	// Only white space is an empty filter, too.
 	if err := p.next(); err != nil || p.token.kind == tokenEnd {
 		return nil, err
 	}
@@ -18,9 +19,11 @@ func ParseFilter(filter string, l *Limits) (Expr, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A complete expression is followed by something else.
 	if p.token.kind != tokenEnd {
 		return nil, p.errSyntax()
 	}
+	// A single property or literal is a condition only if it is Boolean.
 	return p.boolean(o)
 }
 
@@ -28,27 +31,32 @@ func ParseFilter(filter string, l *Limits) (Expr, error) {
 type parser struct {
 	lexer
 	limits      *Limits
-	depth       int
-	comparisons int
+	depth       int // nesting of parentheses, not and minus
+	comparisons int // so far, including constants
 }
 
-// operand is an operand: a Boolean Expr, or else a property, or else a value.
+// operand is an operand: a Boolean Expr, or else a property, or else a value. Exactly one field is set; an operand
+// with no field set follows an error.
 type operand struct {
 	expr     Expr
 	property string
 	value    Value
 }
 
+// is reports whether the current token is a keyword. Keywords are case-sensitive.
 func (p *parser) is(word string) bool { return p.token.kind == tokenName && p.token.text == word }
 
+// or parses conjunctions that are joined by or, from the left.
 func (p *parser) or() (operand, error) {
 	left, err := p.and()
+	// A loop and not a recursion: a long chain needs no depth.
 	for err == nil && p.is("or") {
 		left, err = p.joined(left, p.and, func(l, r Expr) Expr { return &Or{l, r} })
 	}
 	return left, err
 }
 
+// and parses comparisons that are joined by and.
 func (p *parser) and() (operand, error) {
 	left, err := p.comparison()
 	for err == nil && p.is("and") {
@@ -57,7 +65,7 @@ func (p *parser) and() (operand, error) {
 	return left, err
 }
 
-// joined skips the operator, parses its right side, and combines both.
+// joined skips the operator, parses its right side, and combines both. Both must be conditions.
 func (p *parser) joined(left operand, side func() (operand, error), join func(l, r Expr) Expr) (operand, error) {
 	l, err := p.boolean(left)
 	if err != nil {
@@ -77,7 +85,7 @@ func (p *parser) joined(left operand, side func() (operand, error), join func(l,
 	return operand{expr: join(l, r)}, nil
 }
 
-// boolean returns the operand as a condition.
+// boolean returns the operand as a condition. A property alone is compared with true. Other operands are InvalidInput.
 func (p *parser) boolean(o operand) (Expr, error) {
 	switch {
 	case o.expr != nil:
@@ -85,6 +93,7 @@ func (p *parser) boolean(o operand) (Expr, error) {
 	case o.property != "":
 		return p.compared(&Comparison{Property: o.property, Op: Eq, Value: Value{Type: Boolean, Int: 1}})
 	case o.value.Type == Boolean:
+		// Constants count, too, so that a filter of constants is bounded.
 		if err := p.count(); err != nil {
 			return nil, err
 		}
@@ -93,6 +102,7 @@ func (p *parser) boolean(o operand) (Expr, error) {
 	return nil, newError(InvalidInput)
 }
 
+// compared counts a comparison and returns it.
 func (p *parser) compared(c *Comparison) (Expr, error) {
 	if err := p.count(); err != nil {
 		return nil, err
@@ -100,6 +110,7 @@ func (p *parser) compared(c *Comparison) (Expr, error) {
 	return c, nil
 }
 
+// count refuses a filter with too many comparisons. Each costs a comparison for every entity read.
 func (p *parser) count() error {
 	if p.comparisons++; p.comparisons > p.limits.Comparisons {
 		return invalid("The $filter has more than " + strconv.Itoa(p.limits.Comparisons) + " comparisons.")
@@ -107,10 +118,12 @@ func (p *parser) count() error {
 	return nil
 }
 
+// comparison parses an operand, and comparisons from the left: a eq b eq true compares the result.
 func (p *parser) comparison() (operand, error) {
 	left, err := p.unary()
 	for err == nil && p.token.kind == tokenName {
 		op := opOf(p.token.text)
+		// Another name follows; and, or and arithmetic are the caller's, or an error there.
 		if op == 0 {
 			return left, p.unlessArithmetic()
 		}
@@ -126,6 +139,7 @@ func (p *parser) comparison() (operand, error) {
 	return left, err
 }
 
+// opOf returns the operator for a keyword, or 0.
 func opOf(word string) Op {
 	switch word {
 	case "eq":
@@ -144,7 +158,8 @@ func opOf(word string) Op {
 	return 0
 }
 
-// reserved reports whether a word is an operator. A property may have such a name.
+// reserved reports whether a word is an operator. A property may have such a name. The parser therefore finds a
+// missing operand only where two properties are compared.
 func reserved(word string) bool {
 	switch word {
 	case "and", "or", "not":
@@ -153,7 +168,8 @@ func reserved(word string) bool {
 	return opOf(word) != 0
 }
 
-// unlessArithmetic refuses OData operators that the service does not support.
+// unlessArithmetic refuses OData operators that the service does not support. Other words are a syntax error, which
+// the caller reports.
 func (p *parser) unlessArithmetic() error {
 	switch p.token.text {
 	case "add", "sub", "mul", "div", "mod":
@@ -163,12 +179,14 @@ func (p *parser) unlessArithmetic() error {
 }
 
 // compare returns the condition for two operands: a property and a value, in either order. It evaluates a comparison of
-// two values; a condition can only be compared with true and false.
+// two values; a condition can only be compared with true and false. It is recursive once, for a value on the left.
 func (p *parser) compare(left operand, op Op, right operand) (operand, error) {
 	leftValue, rightValue := left.value.Type != 0, right.value.Type != 0
 	switch {
+	// A value on the left: the same comparison with the sides exchanged.
 	case leftValue && !rightValue:
 		return p.compare(right, flipped(op), left)
+	// (a eq 1) eq true is a eq 1 itself, and eq false its negation.
 	case left.expr != nil && rightValue && right.value.Type == Boolean && (op == Eq || op == Ne):
 		if (right.value.Int != 0) == (op == Eq) {
 			return left, nil
@@ -180,6 +198,7 @@ func (p *parser) compare(left operand, op Op, right operand) (operand, error) {
 		return operand{}, p.errSyntax() // an operand is missing, as in a eq and b eq 1
 	case !leftValue && !rightValue: // two properties
 		return operand{}, newError(NotImplemented)
+	// Two values: the result is known now, and no entity is needed.
 	case leftValue:
 		if err := p.count(); err != nil {
 			return operand{}, err
@@ -190,7 +209,7 @@ func (p *parser) compare(left operand, op Op, right operand) (operand, error) {
 	return operand{expr: e}, err
 }
 
-// flipped returns the operator for exchanged sides.
+// flipped returns the operator for exchanged sides. Eq and Ne are symmetric.
 func flipped(op Op) Op {
 	switch op {
 	case Gt:
@@ -205,10 +224,12 @@ func flipped(op Op) Op {
 	return op
 }
 
+// unary parses not and minus, which may be repeated, before a primary.
 func (p *parser) unary() (operand, error) {
 	if p.token.kind != tokenMinus && !p.is("not") {
 		return p.primary()
 	}
+	// The recursion is bounded like the recursion of parentheses.
 	if err := p.deeper(); err != nil {
 		return operand{}, err
 	}
@@ -221,6 +242,7 @@ func (p *parser) unary() (operand, error) {
 	if err != nil {
 		return o, err
 	}
+	// The literal -5 is one token; this is the minus before a parenthesis, a space or another minus.
 	if minus {
 		return o, o.value.negate()
 	}
@@ -243,6 +265,7 @@ func (v *Value) negate() error {
 	return newError(InvalidInput)
 }
 
+// deeper enters a level of recursion. The message is the service's.
 func (p *parser) deeper() error {
 	if p.depth++; p.depth > p.limits.FilterDepth {
 		return invalid("Recursion depth exceeded allowed limit.")
@@ -250,8 +273,10 @@ func (p *parser) deeper() error {
 	return nil
 }
 
+// shallower leaves it.
 func (p *parser) shallower() { p.depth-- }
 
+// primary parses a literal, a name, a call or an expression in parentheses.
 func (p *parser) primary() (operand, error) {
 	switch p.token.kind {
 	case tokenLiteral:
@@ -264,6 +289,7 @@ func (p *parser) primary() (operand, error) {
 		if err := p.next(); err != nil {
 			return operand{}, err
 		}
+		// A name before a parenthesis is a function, even if a property has that name.
 		if p.token.kind == tokenOpen {
 			return p.function(name)
 		}
@@ -275,6 +301,7 @@ func (p *parser) primary() (operand, error) {
 	return operand{}, p.errAt("Expression expected", p.token.at)
 }
 
+// parentheses parses an expression in parentheses; the current token is the opening one.
 func (p *parser) parentheses() (operand, error) {
 	if err := p.deeper(); err != nil {
 		return operand{}, err
@@ -294,7 +321,7 @@ func (p *parser) parentheses() (operand, error) {
 }
 
 // function parses startswith(p,'x'), contains(p,'x') and OData 3's substringof('x',p); the current token is the
-// parenthesis.
+// parenthesis. The result is a condition. Other functions are NotImplemented.
 func (p *parser) function(name string) (operand, error) {
 	op := Contains
 	switch name {
@@ -313,14 +340,17 @@ func (p *parser) function(name string) (operand, error) {
 		if arguments[i], err = p.unary(); err != nil {
 			return operand{}, err
 		}
+		// The first argument ends at a comma, the second at the closing parenthesis.
 		if want := [...]tokenKind{tokenComma, tokenClose}[i]; p.token.kind != want {
 			return operand{}, p.errAt("')' or ',' expected", p.token.at)
 		}
 	}
 	property, value := arguments[0], arguments[1]
+	// substringof has its arguments in the opposite order.
 	if name == "substringof" {
 		property, value = value, property
 	}
+	// Literals on both sides and nested conditions are not supported.
 	if property.property == "" || value.value.Type != String {
 		return operand{}, newError(InvalidInput)
 	}

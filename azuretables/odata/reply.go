@@ -2,9 +2,10 @@ package odata
 
 import "strconv"
 
-// Reply is the response to one operation of a batch. Empty fields are omitted.
+// Reply is the response to one operation of a batch. Empty fields are omitted. The strings must contain no line
+// breaks.
 type Reply struct {
-	Status            int
+	Status            int    // HTTP status
 	NoCache           bool   // Cache-Control: no-cache; all responses except the one for a missing table contain it
 	PreferenceApplied string // return-no-content, return-content
 	Version           string // DataServiceVersion: 3.0 or 1.0, without the semicolon that the service writes
@@ -16,9 +17,11 @@ type Reply struct {
 }
 
 // AppendReplies appends the body of the response to a batch: the replies in a changeset, or outside one if the batch
-// was a query. batch and changeset are the boundaries, batchresponse_… and changesetresponse_….
+// was a query. batch and changeset are the boundaries, batchresponse_… and changesetresponse_…. Lines end in CRLF,
+// which multipart requires. A query has one reply.
 func AppendReplies(dst []byte, batch, changeset string, inChangeset bool, replies []Reply) []byte {
 	boundary := batch
+	// The parts of a query are directly in the batch.
 	if inChangeset {
 		boundary = changeset
 		dst = appendDelimiter(dst, batch, "")
@@ -30,6 +33,7 @@ func AppendReplies(dst []byte, batch, changeset string, inChangeset bool, replie
 		dst = appendDelimiter(dst, boundary, "")
 		dst = append(dst, "Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n"...)
 		dst = replies[i].append(dst)
+		// The line ending belongs to the next boundary.
 		dst = append(dst, "\r\n"...)
 	}
 	if inChangeset {
@@ -38,6 +42,7 @@ func AppendReplies(dst []byte, batch, changeset string, inChangeset bool, replie
 	return appendDelimiter(dst, batch, "--")
 }
 
+// appendDelimiter appends a boundary line; end is "--" for the last one.
 func appendDelimiter(dst []byte, boundary, end string) []byte {
 	dst = append(dst, "--"...)
 	dst = append(dst, boundary...)
@@ -45,11 +50,13 @@ func appendDelimiter(dst []byte, boundary, end string) []byte {
 	return append(dst, "\r\n"...)
 }
 
+// append appends the reply as an HTTP response, with the headers in the order of the recordings.
 func (r *Reply) append(dst []byte) []byte {
 	dst = append(dst, "HTTP/1.1 "...)
 	dst = strconv.AppendInt(dst, int64(r.Status), 10)
 	dst = append(dst, ' ')
 	dst = append(dst, reason(r.Status)...)
+	// Every recorded reply has this header.
 	dst = append(dst, "\r\nX-Content-Type-Options: nosniff\r\n"...)
 	if r.NoCache {
 		dst = append(dst, "Cache-Control: no-cache\r\n"...)
@@ -61,9 +68,11 @@ func (r *Reply) append(dst []byte) []byte {
 	dst = appendField(dst, "DataServiceId", r.DataServiceID, "")
 	dst = appendField(dst, "ETag", r.ETag, "")
 	dst = append(dst, "\r\n"...)
+	// There is no Content-Length: the boundary ends the body.
 	return append(dst, r.Body...)
 }
 
+// appendField appends a header, unless value is empty. end follows the value.
 func appendField(dst []byte, name, value, end string) []byte {
 	if value == "" {
 		return dst
@@ -75,7 +84,8 @@ func appendField(dst []byte, name, value, end string) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// reason returns the reason phrase of a status.
+// reason returns the reason phrase of a status. Phrases are the recorded ones, which for 413 and 415 are the old
+// names. Others count as 500.
 func reason(status int) string {
 	switch status {
 	case 200:

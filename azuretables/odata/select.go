@@ -6,7 +6,8 @@ import (
 )
 
 // ParseSelect parses $select, without percent escapes: names separated by commas, of which it keeps one each. None, or
-// *, means all (nil). Errors: InvalidInput, also for more names than an entity can have properties.
+// *, means all (nil). Errors: InvalidInput, also for more names than an entity can have properties. The order of the
+// first occurrences is kept.
 func ParseSelect(value string, l *Limits) ([]string, error) {
 	if strings.TrimSpace(value) == "" {
 		return nil, nil
@@ -14,9 +15,11 @@ func ParseSelect(value string, l *Limits) ([]string, error) {
 	var names []string
 	for name := range strings.SplitSeq(value, ",") {
 		name = strings.TrimSpace(name)
+		// Also beside other names.
 		if name == "*" {
 			return nil, nil
 		}
+		// Three more for the system properties. Names need not exist in any entity.
 		if !identifier(name) || len(names) >= l.Properties+3 {
 			return nil, newError(InvalidInput)
 		}

@@ -23,7 +23,7 @@ const (
 	TablesBelowTable                     // /t/Tables, /t/Tables('x')
 )
 
-// Path is a parsed URL path.
+// Path is a parsed URL path. Its strings are unescaped copies or parts of the request's path.
 type Path struct {
 	Account  string // in the path form, as written; in the host form, the given one
 	Resource Resource
@@ -32,7 +32,8 @@ type Path struct {
 	PartitionKey, RowKey string
 }
 
-// ErrPath returns the service's error for a malformed path.
+// ErrPath returns the service's error for a malformed path. It applies to every predicate and escape that cannot be
+// read.
 func ErrPath() *Error { return invalid("Bad Request - Error in query syntax.") }
 
 // ErrKeyCount returns the service's error for an entity that is not named by both keys. resource is the type of the
@@ -45,12 +46,14 @@ func ErrKeyCount(resource string) *Error {
 
 // ParsePath parses a path as in the request, with its percent escapes. A non-empty hostAccount selects the host form,
 // in which the host's name contains the account; otherwise the path's first segment is the account. As in WCF Data
-// Services, on which the service is built, empty segments have no meaning (//Tables). Errors: InvalidInput, InvalidUri.
+// Services, on which the service is built, empty segments have no meaning (//Tables). Errors: InvalidInput,
+// InvalidUri. The result contains the account also after an error in the rest.
 func ParsePath(escaped, hostAccount string) (Path, error) {
 	p := Path{Account: hostAccount}
 	rest := strings.TrimLeft(escaped, "/")
 	if hostAccount == "" {
 		account, more, _ := strings.Cut(rest, "/")
+		// The account is unescaped on its own, so an escaped slash cannot end it.
 		name, ok := Unescape(account, false)
 		if !ok || name == "" {
 			return p, newError(InvalidURI)
@@ -61,17 +64,21 @@ func ParsePath(escaped, hostAccount string) (Path, error) {
 }
 
 // ParseBatchURL parses a URL in a $batch: absolute or relative, in the path or the host form. It ignores the host and
-// the account: the operation applies to the account that received the batch.
+// the account: the operation applies to the account that received the batch. Errors are the errors of ParsePath.
 func ParseBatchURL(url string) (path Path, query string, err error) {
 	url, query, _ = strings.Cut(url, "?")
+	// "://" must be before the path: a key may contain it.
 	if i := strings.Index(url, "://"); i >= 0 && !strings.ContainsAny(url[:i], "/('") {
 		_, after, ok := strings.Cut(url[i+3:], "/")
+		// A URL with a host must have a path.
 		if !ok {
 			return path, "", newError(InvalidURI)
 		}
 		url = after
 	}
 	url = strings.TrimLeft(url, "/")
+	// Segments before the last one are accounts. A key may contain a slash, so a segment with a parenthesis is the
+	// last.
 	for again := true; again; {
 		first, more, ok := strings.Cut(url, "/")
 		more = strings.TrimLeft(more, "/")
@@ -83,12 +90,14 @@ func ParseBatchURL(url string) (path Path, query string, err error) {
 	return path, query, path.resource(url)
 }
 
-// resource parses what follows the account.
+// resource parses what follows the account. Errors are InvalidInput and InvalidUri.
 func (p *Path) resource(escaped string) error {
+	// Unescaped as a whole: keys cannot contain a slash, so escaped slashes cannot be confused with separators.
 	name, ok := Unescape(escaped, false)
 	if !ok {
 		return ErrPath()
 	}
+	// Leading and trailing slashes have no meaning.
 	name = strings.Trim(name, "/")
 	switch name {
 	case "":
@@ -101,14 +110,17 @@ func (p *Path) resource(escaped string) error {
 		p.Resource = MetadataDocument
 		return nil
 	}
+	// $count may follow a table or an empty predicate.
 	name, count := strings.CutSuffix(name, "/$count")
 	name = strings.TrimRight(name, "/")
+	// The first parenthesis begins the predicate: names of tables contain none.
 	table, predicate, parens := strings.Cut(name, "(")
 	if parens {
 		if predicate, ok = strings.CutSuffix(predicate, ")"); !ok {
 			return ErrPath()
 		}
 	}
+	// Something follows the table's name. Its predicate is ignored.
 	if first, more, below := strings.Cut(table, "/"); below {
 		p.Resource, p.Table = BelowTable, first
 		if more = strings.Trim(more, "/"); strings.EqualFold(more, "Tables") {
@@ -116,16 +128,19 @@ func (p *Path) resource(escaped string) error {
 		}
 		return nil
 	}
+	// "(…)" alone, or a closing parenthesis without an opening one.
 	if table == "" || strings.ContainsAny(table, ")'") {
 		return newError(InvalidURI)
 	}
 	var err error
+	// The name of the set of tables has no case.
 	if strings.EqualFold(table, "Tables") {
 		err = p.table(predicate)
 	} else {
 		err = p.entity(table, predicate)
 	}
 	if err == nil && count {
+		// Only entities of a table can be counted.
 		if p.Resource != EntitySet {
 			return ErrPath()
 		}
@@ -134,6 +149,7 @@ func (p *Path) resource(escaped string) error {
 	return err
 }
 
+// table parses what is in the parentheses of /Tables(…): a quoted name, which TableName= may precede.
 func (p *Path) table(predicate string) error {
 	if predicate = strings.TrimSpace(predicate); predicate == "" {
 		p.Resource = TableSet
@@ -148,7 +164,8 @@ func (p *Path) table(predicate string) error {
 	return nil
 }
 
-// entity parses PartitionKey='p',RowKey='r' in either order.
+// entity parses PartitionKey='p',RowKey='r' in either order. An empty predicate is the set of entities. Each key may
+// occur once.
 func (p *Path) entity(table, predicate string) error {
 	p.Table, p.Resource = table, EntitySet
 	var keys Keys
@@ -158,6 +175,7 @@ func (p *Path) entity(table, predicate string) error {
 			return ErrPath()
 		}
 		var value string
+		// White space is allowed before a value, and around names and commas.
 		if value, rest, ok = quoted(strings.TrimLeft(more, " ")); !ok {
 			return ErrPath()
 		}
@@ -168,10 +186,12 @@ func (p *Path) entity(table, predicate string) error {
 		case "RowKey":
 			p.RowKey, key = value, HasRowKey
 		}
+		// An unknown name, or a key that occurs twice.
 		if key == 0 || keys&key != 0 {
 			return ErrPath()
 		}
 		keys |= key
+		// A comma must be followed by another key.
 		if rest = strings.TrimSpace(rest); rest != "" {
 			if rest, ok = strings.CutPrefix(rest, ","); !ok || strings.TrimSpace(rest) == "" {
 				return ErrPath()
@@ -184,6 +204,7 @@ func (p *Path) entity(table, predicate string) error {
 		p.Resource = OneEntity
 	case HasPartitionKey:
 		p.Resource = Partition
+	// RowKey alone names nothing.
 	case HasRowKey:
 		return ErrPath()
 	}
@@ -191,7 +212,7 @@ func (p *Path) entity(table, predicate string) error {
 }
 
 // quoted parses a quoted string at the beginning of s, in which a doubled quotation mark represents one, and returns
-// the rest.
+// the rest. ok is false if it does not begin with a quotation mark, or does not end.
 func quoted(s string) (value, rest string, ok bool) {
 	if s == "" || s[0] != '\'' {
 		return "", "", false
@@ -201,6 +222,7 @@ func quoted(s string) (value, rest string, ok bool) {
 		if s[i] != '\'' {
 			continue
 		}
+		// Two marks are one character of the value.
 		if i+1 < len(s) && s[i+1] == '\'' {
 			doubled = true
 			i++
@@ -215,11 +237,14 @@ func quoted(s string) (value, rest string, ok bool) {
 	return "", "", false
 }
 
-// Unescape decodes a URL's percent escapes; the result must be UTF-8. In a query, a plus represents a space.
+// Unescape decodes a URL's percent escapes; the result must be UTF-8. In a query, a plus represents a space. Escapes
+// are decoded once. ok is false for malformed escapes.
 func Unescape(s string, query bool) (text string, ok bool) {
+	// An escaped plus is %2B, and is decoded below.
 	if query && strings.IndexByte(s, '+') >= 0 {
 		s = strings.ReplaceAll(s, "+", " ")
 	}
+	// Most names and values have no escapes, and are returned without a copy.
 	if strings.IndexByte(s, '%') < 0 {
 		return s, utf8.ValidString(s)
 	}
@@ -244,7 +269,7 @@ func Unescape(s string, query bool) (text string, ok bool) {
 }
 
 // AppendLink appends an entity's URL relative to the service's root: t(PartitionKey='p',RowKey='r'). It doubles
-// quotation marks and escapes every byte that a URL's path must not contain.
+// quotation marks and escapes every byte that a URL's path must not contain. The table's name needs no escapes.
 func AppendLink(dst []byte, table, partitionKey, rowKey string) []byte {
 	dst = append(dst, table...)
 	dst = append(dst, "(PartitionKey='"...)
@@ -254,17 +279,20 @@ func AppendLink(dst []byte, table, partitionKey, rowKey string) []byte {
 	return append(dst, "')"...)
 }
 
+// appendKey appends a key for a path.
 func appendKey(dst []byte, key string) []byte {
 	for i := 0; i < len(key); i++ {
 		if key[i] == '\'' {
 			dst = append(dst, "''"...)
 		} else {
+			// The characters are the unreserved ones of RFC 2396, without the quotation mark.
 			dst = appendURLByte(dst, key[i], "-_.!~*()")
 		}
 	}
 	return dst
 }
 
+// appendURLText appends a text for the fragment of a metadata URL, in which more characters are allowed.
 func appendURLText(dst []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
 		dst = appendURLByte(dst, s[i], "-_.!~*(),'$@:;")
@@ -272,7 +300,8 @@ func appendURLText(dst []byte, s string) []byte {
 	return dst
 }
 
-// appendURLByte appends a byte as it appears in a URL: letters, digits and the bytes in plain are not escaped.
+// appendURLByte appends a byte as it appears in a URL: letters, digits and the bytes in plain are not escaped. Bytes
+// above 0x7F are always escaped.
 func appendURLByte(dst []byte, c byte, plain string) []byte {
 	if c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte(plain, c) >= 0 {
 		return append(dst, c)
@@ -280,10 +309,12 @@ func appendURLByte(dst []byte, c byte, plain string) []byte {
 	return append(dst, '%', upperHex[c>>4], upperHex[c&15])
 }
 
+// upperHex are the digits of percent escapes, which RFC 3986 §2.1 recommends in upper case.
 const upperHex = "0123456789ABCDEF"
 
 // CheckTableName returns nil if name is a valid table name: 3 to 63 letters and digits, the first a letter, and not the
-// word tables. Errors: OutOfRangeInput, InvalidResourceName.
+// word tables. Errors: OutOfRangeInput, InvalidResourceName. The name is not unescaped. The word is compared without
+// case.
 func CheckTableName(name string) error {
 	if len(name) < 3 || len(name) > 63 {
 		return &Error{Code: OutOfRangeInput, Message: "The specified resource name length is not within the " +
