@@ -139,7 +139,7 @@ func (b *batch) query(r *odata.Request) ([]odata.Reply, error) {
 	if inner.params, err = parseParams(r.Query); err != nil {
 		return nil, err
 	}
-	// The level follows the operation's headers, not those of the batch.
+	// The level follows the operation's headers, not the headers of the batch.
 	var ok bool
 	if inner.level, ok = parseAccept(r.Field("Accept")); !ok {
 		return nil, odata.Of(odata.AtomFormatNotSupported)

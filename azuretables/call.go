@@ -113,7 +113,7 @@ func (c *call) locate() error {
 	if c.account, c.secondary = c.server.accounts.find(c.path.Account); c.account == nil {
 		return odata.Of(odata.AuthenticationFailed)
 	}
-	// The levels are those of the account; begin has set the ones of the server's default.
+	// The account's levels replace the defaults of begin.
 	c.request.Consistency, c.request.SerialConsistency = c.account.levels(c.server.o.Consistency)
 	if err := c.account.checkHost(c.req.host, c.server.o.Hosts); err != nil {
 		return err
@@ -168,7 +168,7 @@ func (c *call) authorize() (err error) {
 	}
 	// Set for every grant, so that permitsChange needs no other argument.
 	c.grant.secondary = c.secondary
-	// The connection is that of an authorized client from now on (newcomers).
+	// From now on, the connection belongs to an authorized client (newcomers).
 	if conn := c.req.conn; conn != nil {
 		if !conn.trust() {
 			// Too many known connections: the client may retry, on this node or another.

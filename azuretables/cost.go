@@ -12,7 +12,7 @@ const (
 	rowsHeader         = "x-cqld-rows-scanned"
 	planHeader         = "x-cqld-plan" // absent if the request does not read entities
 	tombstonesHeader   = "x-cqld-tombstones-scanned"
-	partitionsHeader   = "x-cqld-partitions-scanned" // partitions of which rows were read
+	partitionsHeader   = "x-cqld-partitions-scanned" // partitions with rows that were read
 	commandsHeader     = "x-cqld-commands"           // commands that the request sent to replicas
 	bytesHeader        = "x-cqld-bytes-read"
 	replicasHeader     = "x-cqld-replicas"     // number of replicas contacted; clients need not know their addresses

@@ -445,7 +445,7 @@ type arrival struct {
 	held   *intake.Body
 }
 
-// Read implements io.Reader. The intake tells a body that arrives from one that stands still.
+// Read implements io.Reader. From these bytes, the intake knows which bodies are too slow.
 func (a arrival) Read(p []byte) (int, error) {
 	n, err := a.stream.Read(p)
 	a.held.Received(n)

@@ -164,7 +164,7 @@ func parseRetention(e *element, ok bool) (days int, valid bool) {
 	return days, err == nil && days >= 1 && days <= retention
 }
 
-// append appends the XML document that the service returns. The order of the elements is that of the recordings.
+// append appends the XML document that the service returns. The elements have the order of the recordings.
 func (p *serviceProperties) append(dst []byte) []byte {
 	dst = append(dst, xmlHeader+"<StorageServiceProperties><Logging>"...)
 	dst = appendElement(dst, "Version", p.logging.version)

@@ -79,7 +79,7 @@ func (a *account) authorizeAccount(s *signature, g *grant) error {
 	if !signed || s.permissions == "" {
 		return odata.Of(odata.AuthenticationFailed)
 	}
-	// Unknown types are ignored, like those of other services in permissions.
+	// Unknown types are ignored, like unknown permissions.
 	for i := range len(s.types) {
 		switch s.types[i] {
 		case 's':

@@ -11,15 +11,17 @@ import (
 	"cqld/schema"
 )
 
-// View provides the schema and topology of the cluster.
+// View provides the schema and topology of the cluster. The results are immutable snapshots; each call returns the
+// newest one that this node has applied.
 type View interface {
 	Schema() *schema.Schema
 	Topology() *ring.Topology
 }
 
 // Changer changes the schema on behalf of a client. ProposeSchemaFor returns when every live node has applied the
-// change.
+// change. Both wait until ctx ends at most. An error may leave the change made.
 type Changer interface {
+	// by is the role whose permissions the change needs; it is checked with the schema that the change applies to.
 	ProposeSchemaFor(ctx context.Context, by auth.Principal, change schema.Change) error
 	// AwaitSchema returns when every live node has applied the schema that this node has.
 	AwaitSchema(ctx context.Context) error
@@ -36,21 +38,21 @@ type Options struct {
 	Timeouts Timeouts
 }
 
-// Kind is the kind of change that an operation makes.
+// Kind is the kind of change that an operation makes. The zero value is invalid.
 type Kind uint8
 
 // The kinds. Update and Merge require the entity to exist, Insert requires that it does not; the others work either
 // way.
 const (
-	Insert Kind = 1 + iota
-	Update      // replaces all properties
-	Merge
+	Insert Kind = 1 + iota // Insert requires that the entity does not exist
+	Update                 // replaces all properties
+	Merge                  // Merge keeps properties that the operation does not name
 	InsertOrReplace
 	InsertOrMerge
 	Delete
 )
 
-// Operation is one change of one entity.
+// Operation is one change of one entity. The bytes of its properties may refer to the body of the request.
 type Operation struct {
 	Kind   Kind
 	Entity odata.Entity // only the keys for a Delete; Timestamp is ignored
@@ -62,9 +64,9 @@ type Operation struct {
 }
 
 // Failed names the operation of a transaction that was refused; no operation was applied. Err is an *odata.Error, or an
-// error of the coordinator.
+// error of the coordinator. It is returned for transactions of one operation as well.
 type Failed struct {
-	Index int
+	Index int // of the operation in Apply's list, from 0
 	Err   error
 }
 
@@ -74,7 +76,7 @@ func (f *Failed) Error() string { return f.Err.Error() }
 // Unwrap returns Err.
 func (f *Failed) Unwrap() error { return f.Err }
 
-// Order is the order of rows within a partition.
+// Order is the order of rows within a partition. The partitions themselves are always in ascending order.
 type Order uint8
 
 // The orders.
@@ -84,7 +86,8 @@ const (
 )
 
 // Position is a position in the order of entities: the next entity is at it or after it. In a Descending query, the
-// next entity of the partition is before it, and an empty RowKey is the start of the partition.
+// next entity of the partition is before it, and an empty RowKey is the start of the partition. It need not be the
+// position of an existing entity.
 type Position struct{ PartitionKey, RowKey string }
 
 // Query selects entities in the order of PartitionKey and RowKey.
@@ -109,7 +112,7 @@ type Page struct {
 	Plan     Plan
 }
 
-// Plan is the way in which a query is executed.
+// Plan is the way in which a query is executed. Zero means that no plan was made.
 type Plan uint8
 
 // The plans, the cheapest first (Azure Tables' design guide, "Determine the queries").
@@ -120,7 +123,7 @@ const (
 	TableScan
 )
 
-// String returns the plan in words, as in the response header.
+// String returns the plan in words, as in the response header. Any unknown value counts as a table scan.
 func (p Plan) String() string {
 	switch p {
 	case PointQuery:
@@ -135,18 +138,22 @@ func (p Plan) String() string {
 
 // Service executes operations on tables and entities; *Store implements it. Errors are *odata.Error, *Failed,
 // *auth.Denied, or errors of the coordinator. Exists and Property read metadata for the server itself and check no
-// permission.
+// permission. A Service is safe for concurrent use. The names of accounts and tables in its parameters may refer to
+// memory of the request; it keeps no such string. Names of tables have no case.
 type Service interface {
 	// Tables lists the account's tables by name (as created), starting at from.
 	Tables(r *request.Request, account, from string, match func(name string) bool, top int) (names []string,
 		next string, err error)
+	// CreateTable returns when every live node has the table.
 	CreateTable(r *request.Request, account, name string) error
+	// DeleteTable returns ResourceNotFound if the table does not exist.
 	DeleteTable(r *request.Request, account, name string) error
 	// Exists reports whether the account has the table, and returns its name as created.
 	Exists(account, name string) (spelled string, ok bool)
 	// Apply applies all operations, which must be on different entities of one partition, or none, and returns the new
 	// Timestamp of each. If it succeeds, the caller may reuse the memory of the operations.
 	Apply(r *request.Request, account, table string, ops []Operation) (timestamps []int64, err error)
+	// Get returns ResourceNotFound if the entity does not exist. selected are names of properties; nil means all.
 	Get(r *request.Request, account, table, partitionKey, rowKey string, selected []string) (*odata.Entity, error)
 	Query(r *request.Request, account, table string, q *Query) (*Page, error)
 	// DeletePartition deletes a whole partition in one request.

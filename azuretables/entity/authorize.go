@@ -7,7 +7,8 @@ import (
 	"cqld/schema"
 )
 
-// authorize returns nil if the request has the permission on the resource, and *auth.Denied if it has not.
+// authorize returns nil if the request has the permission on the resource, and *auth.Denied if it has not. The role is
+// r.Principal.
 func (s *Store) authorize(r *request.Request, permission auth.Permission, on auth.Resource) error {
 	return s.o.Executor.Authorize(r, auth.Requirement{Permission: permission, Resource: on})
 }
@@ -20,7 +21,7 @@ func (s *Store) permits(r *request.Request, permission auth.Permission, p *plan)
 }
 
 // mayRead checks the permission to read entities. Masks of columns are not applied to entities: reading a table with
-// masks also requires UNMASK.
+// masks also requires UNMASK. Masks would have to be applied to filters as well.
 func (s *Store) mayRead(r *request.Request, p *plan) error {
 	if err := s.permits(r, auth.Select, p); err != nil || !p.table.Masked() {
 		return err
@@ -28,7 +29,7 @@ func (s *Store) mayRead(r *request.Request, p *plan) error {
 	return s.permits(r, auth.Unmask, p)
 }
 
-// Authorize implements Service.
+// Authorize implements Service. A missing table is TableNotFound, before any permission is checked.
 func (s *Store) Authorize(r *request.Request, permission auth.Permission, account, table string) error {
 	if table == "" {
 		return s.authorize(r, permission, auth.Keyspace(account))
@@ -40,7 +41,7 @@ func (s *Store) Authorize(r *request.Request, permission auth.Permission, accoun
 	return s.permits(r, permission, p)
 }
 
-// propose changes the schema within the request's deadline.
+// propose changes the schema within the request's deadline. The deadline also bounds the wait for other nodes.
 func (s *Store) propose(r *request.Request, change schema.Change) error {
 	ctx, cancel := s.o.Executor.WithDeadline(r, 0)
 	defer cancel()
@@ -48,7 +49,7 @@ func (s *Store) propose(r *request.Request, change schema.Change) error {
 }
 
 // tableExists returns the error of a table that exists, when every live node has it: the client may then use it
-// anywhere.
+// anywhere. Another client may have created the table just now, and this one will use it at any node.
 func (s *Store) tableExists(r *request.Request) error {
 	ctx, cancel := s.o.Executor.WithDeadline(r, 0)
 	defer cancel()

@@ -9,31 +9,38 @@ import (
 )
 
 // interval is the range of strings from From (inclusive) to To (exclusive) in byte order. Endless means that there is
-// no To.
+// no To. The empty interval has To <= From; the zero value is the empty one.
 type interval struct {
 	From, To string
 	Endless  bool
 }
 
+// everything returns the interval of all strings.
 func everything() interval { return interval{Endless: true} }
 
-// after returns the next string in byte order.
+// after returns the next string in byte order. "" follows no string, and s+"\x00" is the first one that follows s.
 func after(s string) string { return s + "\x00" }
 
+// only returns the interval of the string s.
 func only(s string) interval { return interval{From: s, To: after(s)} }
 
-// one returns the string in an interval that contains exactly one.
+// one returns the string in an interval that contains exactly one. It holds only for intervals that only and intersect
+// have made.
 func (i interval) one() (s string, ok bool) {
 	n := len(i.From)
 	return i.From, !i.Endless && len(i.To) == n+1 && i.To[n] == 0 && i.To[:n] == i.From
 }
 
+// empty reports whether the interval contains no string.
 func (i interval) empty() bool { return !i.Endless && i.To <= i.From }
 
+// all reports whether it contains every string.
 func (i interval) all() bool { return i.Endless && i.From == "" }
 
+// contains reports whether s is in it.
 func (i interval) contains(s string) bool { return s >= i.From && (i.Endless || s < i.To) }
 
+// intersect returns the strings that both intervals contain.
 func (i interval) intersect(o interval) interval {
 	out := interval{From: max(i.From, o.From), Endless: i.Endless && o.Endless}
 	switch {
@@ -48,9 +55,10 @@ func (i interval) intersect(o interval) interval {
 	return out
 }
 
-// startingWith returns the interval of the strings with prefix p.
+// startingWith returns the interval of the strings with prefix p. An empty prefix is a prefix of everything.
 func startingWith(p string) interval {
 	for n := len(p); n > 0; n-- {
+		// The last byte that can be increased gives the end; bytes of 0xFF end with it.
 		if p[n-1] < 0xFF {
 			return interval{From: p, To: p[:n-1] + string([]byte{p[n-1] + 1})}
 		}
@@ -59,6 +67,7 @@ func startingWith(p string) interval {
 }
 
 // of returns the interval of strings for which the comparison with s holds; exact is false if it contains others, too.
+// exact is false only for operators without an interval, such as contains.
 func of(op odata.Op, s string) (i interval, exact bool) {
 	switch op {
 	case odata.Eq:
@@ -74,10 +83,11 @@ func of(op odata.Op, s string) (i interval, exact bool) {
 	case odata.StartsWith:
 		return startingWith(s), true
 	}
+	// Ne has two intervals, and is handled by the caller.
 	return everything(), false
 }
 
-// join sorts intervals and merges those that overlap or adjoin.
+// join sorts intervals and merges those that overlap or adjoin. The result is in order and may share memory with in.
 func join(in []interval) []interval {
 	slices.SortFunc(in, func(a, b interval) int { return strings.Compare(a.From, b.From) })
 	out := in[:0]
@@ -85,6 +95,7 @@ func join(in []interval) []interval {
 		if i.empty() {
 			continue
 		}
+		// Adjoining intervals are merged too, so that a partition is read once for them.
 		if n := len(out); n > 0 && (out[n-1].Endless || i.From <= out[n-1].To) {
 			if i.Endless {
 				out[n-1].Endless, out[n-1].To = true, ""
@@ -98,25 +109,31 @@ func join(in []interval) []interval {
 	return out
 }
 
-// keyRectangle is the set of entities whose keys lie in two intervals.
+// keyRectangle is the set of entities whose keys lie in two intervals. A filter may select keys that a rectangle
+// contains and the filter does not match; the rows are then filtered.
 type keyRectangle struct{ partitions, rows interval }
 
-// keyRectangles contains all entities that a filter matches; exact means that it contains no others.
+// keyRectangles contains all entities that a filter matches; exact means that it contains no others. An empty list
+// with exact matches nothing.
 type keyRectangles struct {
 	list  []keyRectangle
 	exact bool
 }
 
+// allRectangles returns the rectangle of all entities.
 func allRectangles(exact bool) keyRectangles {
 	return keyRectangles{[]keyRectangle{{everything(), everything()}}, exact}
 }
 
-// rectanglesOf returns the key rectangles of a filter, or of its negation if not is true.
+// rectanglesOf returns the key rectangles of a filter, or of its negation if not is true. Properties other than the
+// keys do not restrict the rectangles, and make them inexact. Negation is pushed into the comparisons, because the
+// complement of a rectangle is not a rectangle.
 func rectanglesOf(x odata.Expr, not bool) keyRectangles {
 	switch x := x.(type) {
 	case nil:
 		return allRectangles(true)
 	case *odata.And:
+		// De Morgan's laws.
 		if not {
 			return either(rectanglesOf(x.Left, true), rectanglesOf(x.Right, true))
 		}
@@ -128,6 +145,7 @@ func rectanglesOf(x odata.Expr, not bool) keyRectangles {
 		return either(rectanglesOf(x.Left, false), rectanglesOf(x.Right, false))
 	case *odata.Not:
 		return rectanglesOf(x.X, !not)
+	// A constant that is false matches nothing, and needs no read.
 	case *odata.Constant:
 		if x.True == not {
 			return keyRectangles{exact: true}
@@ -136,20 +154,24 @@ func rectanglesOf(x odata.Expr, not bool) keyRectangles {
 	case *odata.Comparison:
 		return comparisonRectangles(x, not)
 	}
+	// An unknown expression: every entity, filtered.
 	return allRectangles(false)
 }
 
+// comparisonRectangles returns the rectangles of a comparison. Only keys that are strings bound the rectangles.
 func comparisonRectangles(x *odata.Comparison, not bool) keyRectangles {
 	if x.Value.Type != odata.String || x.Property != "PartitionKey" && x.Property != "RowKey" {
 		return allRectangles(false)
 	}
 	op := x.Op
 	if not {
+		// Operators without an opposite become 0, for which of returns every string.
 		op = opposite(op)
 	}
 	s := string(x.Value.Bytes)
 	var list []interval
 	exact := true
+	// All keys but one: two intervals.
 	if op == odata.Ne {
 		below, _ := of(odata.Lt, s)
 		above, _ := of(odata.Gt, s)
@@ -164,6 +186,7 @@ func comparisonRectangles(x *odata.Comparison, not bool) keyRectangles {
 		switch {
 		case i.empty():
 		case x.Property == "PartitionKey":
+			// The other key is not restricted.
 			out.list = append(out.list, keyRectangle{i, everything()})
 		default:
 			out.list = append(out.list, keyRectangle{everything(), i})
@@ -172,7 +195,8 @@ func comparisonRectangles(x *odata.Comparison, not bool) keyRectangles {
 	return out
 }
 
-// opposite returns the comparison that holds exactly where op does not, or 0 if there is none.
+// opposite returns the comparison that holds exactly where op does not, or 0 if there is none. A property that an
+// entity lacks makes both comparisons false, but keys always exist.
 func opposite(op odata.Op) odata.Op {
 	switch op {
 	case odata.Eq:
@@ -191,8 +215,9 @@ func opposite(op odata.Op) odata.Op {
 	return 0
 }
 
-// both returns the intersection of a and b.
+// both returns the intersection of a and b. The product of both lists may be empty, which then reads nothing.
 func both(a, b keyRectangles) keyRectangles {
+	// The result would be longer than the query can handle.
 	if len(a.list)*len(b.list) > rectanglesMax {
 		// Each side alone contains the intersection; the shorter list is used.
 		if len(b.list) < len(a.list) {
@@ -202,6 +227,7 @@ func both(a, b keyRectangles) keyRectangles {
 	}
 	out := keyRectangles{exact: a.exact && b.exact}
 	for _, x := range a.list {
+		// The intersection of two rectangles is a rectangle.
 		for _, y := range b.list {
 			z := keyRectangle{x.partitions.intersect(y.partitions), x.rows.intersect(y.rows)}
 			if !z.partitions.empty() && !z.rows.empty() {
@@ -212,9 +238,10 @@ func both(a, b keyRectangles) keyRectangles {
 	return out
 }
 
-// either returns the union of a and b.
+// either returns the union of a and b. Overlapping rectangles are merged by partitionRanges.
 func either(a, b keyRectangles) keyRectangles {
 	out := keyRectangles{slices.Concat(a.list, b.list), a.exact && b.exact}
+	// A batch of point reads stays exact.
 	if len(out.list) <= rectanglesMax {
 		return out
 	}
@@ -224,7 +251,9 @@ func either(a, b keyRectangles) keyRectangles {
 	return keyRectangles{list: []keyRectangle{bounding}}
 }
 
+// hull returns the smallest interval that contains all sides of the rectangles.
 func hull(list []keyRectangle, side func(keyRectangle) interval) interval {
+	// An endless side has no end to compare.
 	out := side(list[0])
 	for _, b := range list[1:] {
 		i := side(b)
@@ -238,13 +267,15 @@ func hull(list []keyRectangle, side func(keyRectangle) interval) interval {
 	return out
 }
 
-// partitionRange is a range of consecutive partitions in which a query reads the same rows.
+// partitionRange is a range of consecutive partitions in which a query reads the same rows. The ranges of a query are
+// disjoint and in key order.
 type partitionRange struct {
 	partitions interval
 	rows       []interval // in order, disjoint
 }
 
-// partitionRanges converts key rectangles to partition ranges in key order.
+// partitionRanges converts key rectangles to partition ranges in key order. It cuts the key space at every bound, so
+// the rows of each piece are the same, and merges pieces that read the same rows.
 func partitionRanges(list []keyRectangle) []partitionRange {
 	if len(list) == 0 {
 		return nil
@@ -259,6 +290,7 @@ func partitionRanges(list []keyRectangle) []partitionRange {
 	slices.Sort(bounds)
 	bounds = slices.Compact(bounds)
 	var out []partitionRange
+	// A piece begins at a bound, so a rectangle contains all of it or nothing of it.
 	for i, from := range bounds {
 		s := partitionRange{partitions: interval{From: from, Endless: true}}
 		if i+1 < len(bounds) {
@@ -272,6 +304,7 @@ func partitionRanges(list []keyRectangle) []partitionRange {
 		if s.rows = join(s.rows); len(s.rows) == 0 {
 			continue
 		}
+		// Adjoining ranges with the same rows become one.
 		if n := len(out); n > 0 && !out[n-1].partitions.Endless && out[n-1].partitions.To == from &&
 			slices.Equal(out[n-1].rows, s.rows) {
 			out[n-1].partitions.To, out[n-1].partitions.Endless = s.partitions.To, s.partitions.Endless
@@ -282,18 +315,21 @@ func partitionRanges(list []keyRectangle) []partitionRange {
 	return out
 }
 
-// planOf returns the plan that reads the partition ranges.
+// planOf returns the plan that reads the partition ranges. It describes the cost to the client: the fewest partitions
+// first. An empty list, which reads nothing, is a point query as well.
 func planOf(list []partitionRange) Plan {
 	plan := PointQuery
 	for _, s := range list {
 		if _, ok := s.partitions.one(); !ok {
 			if s.partitions.all() {
+				// The only partition that contains everything is the whole table.
 				return TableScan
 			}
 			plan = PartitionRangeScan
 			continue
 		}
 		for _, r := range s.rows {
+			// One row per partition is still a point query.
 			if _, ok := r.one(); !ok && plan == PointQuery {
 				plan = RowRangeScan
 			}
@@ -302,7 +338,8 @@ func planOf(list []partitionRange) Plan {
 	return plan
 }
 
-// slices returns the slices of clusterings for intervals of RowKeys, ascending.
+// slices returns the slices of clusterings for intervals of RowKeys, ascending. Clusterings of a descending table are
+// in the opposite order of RowKeys.
 func (p *plan) slices(in []interval) []row.Slice {
 	out := make([]row.Slice, 0, len(in))
 	for _, i := range in {
@@ -314,12 +351,15 @@ func (p *plan) slices(in []interval) []row.Slice {
 	return out
 }
 
+// slice returns the slice of one interval.
 func (p *plan) slice(i interval) row.Slice {
 	bound := func(s string) []byte { return p.appendClustering(nil, []byte(s)) }
+	// A read of one row can stop after it.
 	if s, ok := i.one(); ok {
 		return row.ExactRow(bound(s))
 	}
 	var out row.Slice
+	// An empty From means the beginning of the partition; there is no smaller clustering.
 	switch {
 	case !p.desc:
 		if i.From != "" {

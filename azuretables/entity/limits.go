@@ -2,7 +2,8 @@ package entity
 
 import "time"
 
-// Limits bounds the cost of one request. A zero field means the service's value.
+// Limits bounds the cost of one request. A zero field means the service's value. The server checks odata.Limits when
+// it decodes an entity.
 type Limits struct {
 	PageEntities int // of one page: 1000
 	PageBytes    int // of one page: 4 MiB
@@ -11,6 +12,7 @@ type Limits struct {
 	Columns      int // of one table: property names and types that may become columns: 2000
 }
 
+// withDefaults returns the limits with the service's values in place of zero fields.
 func (l Limits) withDefaults() Limits {
 	set := func(n *int, v int) {
 		if *n == 0 {

@@ -12,14 +12,15 @@ import (
 )
 
 // Store provides the accounts, tables and entities of a cluster on one node. It is safe for concurrent use and has no
-// goroutines of its own.
+// goroutines of its own. The pools and the caches are per Store, so tests of several nodes in one process do not share
+// them. It holds no state but caches and pools; everything else is in the cluster's metadata and in its tables.
 type Store struct {
 	o            Options
-	catalogs     catalogs
-	altering     altering
+	catalogs     catalogs  // by account
+	altering     altering  // by table
 	transactions sync.Pool // *transaction
 	decoders     sync.Pool // *decoder
-	rand         struct {
+	rand         struct {  // Rand is used for new table IDs only
 		sync.Mutex
 		Rand interface{ Uint64() uint64 }
 	}
@@ -27,7 +28,7 @@ type Store struct {
 
 var _ Service = (*Store)(nil)
 
-// New returns a Store.
+// New returns a Store. The options must be complete: Executor, View, Changer, Clock and Rand are required.
 func New(o Options) *Store {
 	o.Limits = o.Limits.withDefaults()
 	o.Timeouts = o.Timeouts.withDefaults()
@@ -38,17 +39,20 @@ func New(o Options) *Store {
 	return s
 }
 
-// Timeouts bounds the duration of one request's parts. Zero fields mean Cassandra's values.
+// Timeouts bounds the duration of one request's parts. Zero fields mean Cassandra's values. They bound parts of a
+// request; its own deadline bounds all of them together.
 type Timeouts struct {
 	Read  time.Duration // of rows from replicas
 	Write time.Duration // for the replicas' responses to a change
 	CAS   time.Duration // of one attempt under contention
 	// Change bounds all attempts at a change together.
 	Change time.Duration
-	// Page is the time after which a page of a query ends, even with few entities.
+	// Page is the time after which a page of a query ends, even with few entities. A page ends between rows, so it
+	// never takes longer than Page by much.
 	Page time.Duration
 }
 
+// withDefaults returns the timeouts with defaults in place of zero fields.
 func (t Timeouts) withDefaults() Timeouts {
 	set := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
@@ -63,9 +67,11 @@ func (t Timeouts) withDefaults() Timeouts {
 	return t
 }
 
-// now returns the time in seconds that determines what has expired.
+// now returns the time in seconds that determines what has expired. It is read once per request, so that a page does
+// not mix two times.
 func (s *Store) now() int64 { return s.o.Clock.Now().Unix() }
 
+// newID returns the ID of a new table. Rand is not safe for concurrent use.
 func (s *Store) newID() schema.UUID {
 	s.rand.Lock()
 	defer s.rand.Unlock()
@@ -73,7 +79,7 @@ func (s *Store) newID() schema.UUID {
 }
 
 // known converts an error of the coordinator for the protocol server: the error of a table deleted during the request
-// becomes TableNotFound.
+// becomes TableNotFound. Every other error keeps its type, which the server maps to the codes of the service.
 func known(err error) error {
 	var unknownTable *coordinator.UnknownTable
 	if errors.As(err, &unknownTable) {
@@ -82,7 +88,8 @@ func known(err error) error {
 	return err
 }
 
-// invalid returns InvalidInput with the given message.
+// invalid returns InvalidInput with the given message. It is for errors that package odata does not have a message
+// for.
 func invalid(message string) *odata.Error {
 	return &odata.Error{Code: odata.InvalidInput, Message: message}
 }

@@ -114,8 +114,8 @@ func parsePart(part []byte, l *Limits) (*Batch, error) {
 	return batch, nil
 }
 
-// parseChangeset parses the parts of a changeset, each of which is one write. Parts without a last boundary, or none
-// at all, are errors.
+// parseChangeset parses the parts of a changeset, each one write. Parts without a last boundary, or none at all, are
+// errors.
 func parseChangeset(content []byte, boundary string, l *Limits) (*Batch, error) {
 	// Both lists usually get their final capacity at once. A wrong estimate costs a reallocation.
 	likely := min(1+len(content)/partBytes, l.BatchOperations)
@@ -297,7 +297,7 @@ type splitter struct {
 }
 
 // next returns the next part, without the line ending that belongs to the boundary after it. It returns false after
-// the last boundary, and also at the end of a body that lacks it; closed tells them apart.
+// the last boundary, and also at the end of a body that lacks it; closed distinguishes them.
 func (s *splitter) next() ([]byte, bool) {
 	if s.closed {
 		return nil, false

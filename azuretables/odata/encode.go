@@ -385,7 +385,7 @@ const hexDigits = "0123456789abcdef"
 func appendEscaped[T ~string | ~[]byte](dst []byte, s T) []byte {
 	start := len(dst)
 	dst = append(dst, s...)
-	// allPlain is faster for long texts that are plain, but does not find the first byte that is not.
+	// allPlain is faster for long text that is plain, but does not find the first byte that is not.
 	if len(s) >= longText && allPlain(dst[start:]) {
 		return dst
 	}

@@ -97,7 +97,7 @@ func (c *cursor) space() {
 }
 
 // peek returns the next byte after white space, or zero at the end. A zero byte in the body is returned as zero, too;
-// object tells them apart.
+// object distinguishes them.
 func (c *cursor) peek() byte {
 	if c.pos < len(c.body) && c.body[c.pos] > ' ' {
 		return c.body[c.pos]

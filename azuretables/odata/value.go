@@ -89,7 +89,7 @@ func (r *raw) inferred() Type {
 const exactDigits = 15
 
 // doubleKeepsDigits reports whether the shortest decimal representation of the nearest Double has the digits of an
-// integer. Clients whose numbers are floating-point send such integers: 1e17 as 100000000000000000. It compares texts,
+// integer. Clients whose numbers are floating-point send such integers: 1e17 as 100000000000000000. It compares text,
 // because a comparison of numbers would hide rounding.
 func (r *raw) doubleKeepsDigits() bool {
 	// No more digits than every Double keeps.
