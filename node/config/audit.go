@@ -14,11 +14,13 @@ import (
 
 // errArchive refuses archive_command. A setting that executes commands would let an operator of the control port, or
 // a user who can change the configuration, run programs as the user of the process (CVE-2023-30601 in Cassandra).
+// Cassandra runs archive_command for every file that is rolled.
 var errArchive = errors.New("archive_command is not supported, because settings never execute commands: archive the " +
 	"files of " +
 	"audit_logs_dir by a job of the operating system")
 
-// setAuditLogging reads audit_logging_options.
+// setAuditLogging reads audit_logging_options. All errors are reported together, each with its line. Options that are
+// not in the group keep their defaults.
 func setAuditLogging(o *Options, v *yaml.Node) error {
 	if v.Kind != yaml.MappingNode {
 		return errors.New("expected options of the form `name: value`")
@@ -27,6 +29,7 @@ func setAuditLogging(o *Options, v *yaml.Node) error {
 	var errs []error
 	for i := 0; i+1 < len(v.Content); i += 2 {
 		name, value := v.Content[i], v.Content[i+1]
+		// The option is set before the duplicate is found; the configuration is refused in any case.
 		err := setAuditOption(o, name.Value, value)
 		if seen[name.Value] {
 			err = errors.New("already set")
@@ -41,6 +44,7 @@ func setAuditLogging(o *Options, v *yaml.Node) error {
 
 func setAuditOption(o *Options, name string, v *yaml.Node) error {
 	s := &o.Audit
+	// Lists may be written as one text, so they are read before the scalar.
 	if list := auditLists(s)[name]; list != nil {
 		return setList(list, v)
 	}
@@ -48,6 +52,7 @@ func setAuditOption(o *Options, name string, v *yaml.Node) error {
 		return setAuditLogger(o, v)
 	}
 	value, err := scalar(v)
+	// A null is an empty value.
 	if err != nil && v.Tag != "!!null" {
 		return err
 	}
@@ -57,7 +62,9 @@ func setAuditOption(o *Options, name string, v *yaml.Node) error {
 	case "block":
 		s.Block, err = parseTruth(value)
 	case "audit_logs_dir":
+		// An empty directory means the default (AuditSettings).
 		s.Dir, err = value, nil
+	// Validate knows the cycles; the setting only normalizes the case.
 	case "roll_cycle":
 		s.RollCycle, err = strings.ToUpper(value), nil
 	case "max_queue_weight":
@@ -65,10 +72,12 @@ func setAuditOption(o *Options, name string, v *yaml.Node) error {
 	case "max_log_size":
 		s.MaxLogSize, err = parseBytes(value)
 	case "archive_command":
+		// The default of Cassandra's file is an empty command.
 		if err = nil; strings.TrimSpace(value) != "" {
 			err = errArchive
 		}
 	case "allow_nodetool_archive_command":
+		// Only false is accepted, because the option lets operators set a command.
 		if on, wrong := parseTruth(value); wrong != nil || on {
 			err = errArchive
 		}
@@ -90,9 +99,10 @@ func auditLists(s *audit.Settings) map[string]*[]string {
 	}
 }
 
-// setList reads names separated by commas, as in Cassandra, or a YAML list.
+// setList reads names separated by commas, as in Cassandra, or a YAML list. An empty list, and null, mean no names.
 func setList(list *[]string, v *yaml.Node) error {
 	switch {
+	// Names of a YAML list may contain commas.
 	case v.Kind == yaml.SequenceNode:
 		*list = nil
 		for _, e := range v.Content {
@@ -113,12 +123,15 @@ func setList(list *[]string, v *yaml.Node) error {
 	return errors.New("expected names separated by commas")
 }
 
-// setAuditLogger reads the logger: a class name, or Cassandra's form with class_name.
+// setAuditLogger reads the logger: a class name, or Cassandra's form with class_name. Cassandra's file has a list of
+// one map, as for other classes.
 func setAuditLogger(o *Options, v *yaml.Node) error {
+	// A list of one is unwrapped, any number of times.
 	for v.Kind == yaml.SequenceNode && len(v.Content) == 1 {
 		v = v.Content[0]
 	}
 	if v.Kind == yaml.MappingNode {
+		// class_name must be first; parameters have no meaning here and are ignored.
 		if len(v.Content) < 2 || v.Content[0].Value != "class_name" {
 			return errors.New("expected class_name")
 		}
@@ -132,6 +145,7 @@ func setAuditLogger(o *Options, v *yaml.Node) error {
 	if err != nil {
 		return err
 	}
+	// The class is accepted, but does not do what it does in Cassandra.
 	if note != "" {
 		o.Warnings = append(o.Warnings, "audit_logging_options: "+note)
 	}
@@ -139,6 +153,7 @@ func setAuditLogger(o *Options, v *yaml.Node) error {
 	return nil
 }
 
+// parseTruth parses true and false, in any case.
 func parseTruth(s string) (bool, error) {
 	switch strings.ToLower(s) {
 	case "true":
@@ -149,7 +164,8 @@ func parseTruth(s string) (bool, error) {
 	return false, fmt.Errorf("%q is neither true nor false", s)
 }
 
-// parseBytes parses a number of bytes, with or without a unit.
+// parseBytes parses a number of bytes, with or without a unit. Cassandra 5 writes some sizes as numbers, some with a
+// unit.
 func parseBytes(s string) (int64, error) {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return n, nil
@@ -157,7 +173,8 @@ func parseBytes(s string) (int64, error) {
 	return ParseSize(s)
 }
 
-// AuditSettings returns the settings with the default directory.
+// AuditSettings returns the settings with the default directory. The data directory is known only when all options are
+// set.
 func (o *Options) AuditSettings() audit.Settings {
 	s := o.Audit
 	if s.Dir == "" {

@@ -12,7 +12,8 @@ import (
 	"cqld/ring"
 )
 
-// renamed is an option under the name that it has in older versions of Cassandra.
+// renamed is an option under the name that it has in older versions of Cassandra. The value is converted to the form
+// that the new option reads, so each option is parsed in one place.
 type renamed struct {
 	name string // the new name
 	// convert returns the value in the new form: older versions write units in the name. nil means that the values are
@@ -20,7 +21,8 @@ type renamed struct {
 	convert func(value string) (string, error)
 }
 
-// renamedOptions returns the options with a meaning in cqld by their names in older versions of Cassandra.
+// renamedOptions returns the options with a meaning in cqld by their names in older versions of Cassandra. Both names
+// may not be set at once, because they set the same option.
 func renamedOptions() map[string]renamed {
 	all := map[string]renamed{
 		"batch_size_warn_threshold_in_kb":       {"batch_size_warn_threshold", unit("KiB")},
@@ -42,6 +44,7 @@ func renamedOptions() map[string]renamed {
 		"user_defined_function_warn_timeout":          {"user_defined_functions_warn_timeout", unit("ms")},
 		"user_defined_function_fail_timeout":          {"user_defined_functions_fail_timeout", unit("ms")},
 	}
+	// Each option in milliseconds has the name of the new one with a suffix.
 	for _, name := range []string{"cas_contention_timeout", "commitlog_sync_period", "counter_write_request_timeout",
 		"credentials_validity",
 		"max_hint_window", "native_transport_idle_timeout", "range_request_timeout", "read_request_timeout",
@@ -52,7 +55,7 @@ func renamedOptions() map[string]renamed {
 	return all
 }
 
-// read returns the value of an option in its new form.
+// read returns the value of an option in its new form. A null is passed on: the option itself decides what it means.
 func (r renamed) read(v *yaml.Node) (*yaml.Node, error) {
 	if r.convert == nil || v.Tag == "!!null" {
 		return v, nil
@@ -61,12 +64,14 @@ func (r renamed) read(v *yaml.Node) (*yaml.Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A copy, because v belongs to the file and is also in options.
 	converted := *v
 	converted.Value, err = r.convert(s)
 	return &converted, err
 }
 
-// unit returns a conversion that adds a unit to a whole number.
+// unit returns a conversion that adds a unit to a whole number. A number with a fraction or a sign is an error: the
+// new form allows neither.
 func unit(suffix string) func(string) (string, error) {
 	return func(value string) (string, error) {
 		if _, err := strconv.ParseUint(value, 10, 63); err != nil {
@@ -76,7 +81,8 @@ func unit(suffix string) func(string) (string, error) {
 	}
 }
 
-// bytesOrDefault converts a number of bytes. As in Cassandra, -1 means the default, which is 0 here.
+// bytesOrDefault converts a number of bytes. As in Cassandra, -1 means the default, which is 0 here. The new options
+// write the default as 0.
 func bytesOrDefault(value string) (string, error) {
 	if value == "-1" {
 		return "0B", nil
@@ -84,7 +90,8 @@ func bytesOrDefault(value string) (string, error) {
 	return unit("B")(value)
 }
 
-// megabits converts megabits per second, of 10^6 bits, to a rate in bytes.
+// megabits converts megabits per second, of 10^6 bits, to a rate in bytes. Megabits of network throughput are decimal;
+// the new options count bytes.
 func megabits(value string) (string, error) {
 	n, err := strconv.ParseUint(value, 10, 32)
 	if err != nil {
@@ -93,17 +100,18 @@ func megabits(value string) (string, error) {
 	return strconv.FormatUint(n*1_000_000/8, 10) + "B/s", nil
 }
 
-// options are the options of a file that is read.
+// options are the options of a file that is read. Names are the new ones.
 type options map[string]*yaml.Node
 
 // promised is an option of Cassandra that promises something that cqld does not do. Only values that promise nothing
-// are accepted.
+// are accepted. Values that promise nothing are what Cassandra's own file contains.
 type promised struct {
 	harmless func(v *yaml.Node, file options) bool
 	reason   string // why other values are refused, and what to do instead
 }
 
-// promisedOptions returns these options, in the order of Cassandra's file.
+// promisedOptions returns these options, in the order of Cassandra's file. Most accepted values are the defaults of
+// Cassandra's file.
 func promisedOptions() map[string]promised {
 	all := map[string]promised{
 		"cdc_enabled":                {off, "there is no change data capture"},
@@ -150,6 +158,7 @@ func promisedOptions() map[string]promised {
 		"scripted_user_defined_functions_enabled": {off,
 			"functions are written in Lua, WebAssembly or Java, not in JavaScript"},
 	}
+	// Two options have an old name, too.
 	all["enable_transient_replication"] = all["transient_replication_enabled"]
 	all["enable_scripted_user_defined_functions"] = all["scripted_user_defined_functions_enabled"]
 	for _, name := range []string{"hinted_handoff_disabled_datacenters", "keyspace_properties_warned",
@@ -157,6 +166,7 @@ func promisedOptions() map[string]promised {
 		"keyspace_properties_disallowed", "password_policy", "role_name_policy",
 		"minimum_client_driver_versions_warned",
 		"minimum_client_driver_versions_disallowed"} {
+		// An empty list of these means that nothing is restricted.
 		all[name] = promised{nothing, "there is nothing like it in cqld"}
 	}
 	for _, name := range []string{"read_thresholds_enabled", "write_thresholds_enabled",
@@ -167,35 +177,40 @@ func promisedOptions() map[string]promised {
 		"column_blob_value_size",
 		"column_text_and_varchar_value_size", "column_varchar_value_size", "collection_map_size",
 		"collection_set_size", "collection_list_size"} {
+		// -1 is the value that disables a threshold in Cassandra.
 		all[name+"_warn_threshold"] = promised{oneOf("-1"), noGuardrail}
 		all[name+"_fail_threshold"] = promised{oneOf("-1"), noGuardrail}
 	}
+	// Their warning thresholds are inert.
 	for _, name := range []string{"sai_sstable_indexes_per_query", "partition_size", "partition_tombstones"} {
 		all[name+"_fail_threshold"] = promised{oneOf("-1"), noGuardrail}
 	}
 	return all
 }
 
+// noGuardrail is the reason of guardrails that Cassandra has and cqld does not.
 const noGuardrail = "cqld does not have this guardrail"
 
-// off accepts false.
+// off accepts false. A null is the default, which is false here. Any other text is refused.
 func off(v *yaml.Node, _ options) bool {
 	return v.Tag == "!!null" || strings.EqualFold(v.Value, "false")
 }
 
-// on accepts true.
+// on accepts true. A null is the default, which is true here.
 func on(v *yaml.Node, _ options) bool { return v.Tag == "!!null" || strings.EqualFold(v.Value, "true") }
 
-// nothing accepts an empty text, list or group.
+// nothing accepts an empty text, list or group. An option of this kind is only accepted if it is not set to anything.
 func nothing(v *yaml.Node, _ options) bool {
 	return v.Tag == "!!null" || v.Kind != yaml.ScalarNode && len(v.Content) == 0 || v.Kind == yaml.ScalarNode &&
 		v.Value == ""
 }
 
-// oneOf returns a check that accepts these values, or classes with these names in any package.
+// oneOf returns a check that accepts these values, or classes with these names in any package. The last part of a
+// class's name is compared; any other text is compared as a whole.
 func oneOf(accepted ...string) func(*yaml.Node, options) bool {
 	return func(v *yaml.Node, _ options) bool {
 		text := v.Value
+		// Class options are sometimes a list of one.
 		if v.Kind == yaml.SequenceNode && len(v.Content) == 1 {
 			v = v.Content[0]
 		}
@@ -206,14 +221,16 @@ func oneOf(accepted ...string) func(*yaml.Node, options) bool {
 	}
 }
 
-// equals returns a check that accepts the value of another option.
+// equals returns a check that accepts the value of another option. An unset option means the default, which is the
+// other one.
 func equals(other string) func(*yaml.Node, options) bool {
 	return func(v *yaml.Node, file options) bool {
 		return nothing(v, file) || file[other] != nil && file[other].Value == v.Value
 	}
 }
 
-// disabledGroup accepts a group of options that says enabled: false, or nothing about it.
+// disabledGroup accepts a group of options that says enabled: false, or nothing about it. A group without enabled says
+// nothing that needs an answer.
 func disabledGroup(v *yaml.Node, file options) bool {
 	for i := 0; i+1 < len(v.Content); i += 2 {
 		if v.Content[i].Value == "enabled" {
@@ -224,9 +241,10 @@ func disabledGroup(v *yaml.Node, file options) bool {
 }
 
 // unsupported returns a note about options that cqld accepts because they are in every file of Cassandra, although they
-// promise something.
+// promise something. The options are in inertNames, so they are known; this function says what they do not do here.
 func unsupported(name string, v *yaml.Node) string {
 	switch {
+	// Cassandra takes a snapshot before both.
 	case name == "auto_snapshot" && !off(v, nil):
 		return "TRUNCATE and DROP make no snapshots (auto_snapshot); use `cqld ctl snapshot` before"
 	case name == "tombstone_failure_threshold":
@@ -235,12 +253,15 @@ func unsupported(name string, v *yaml.Node) string {
 	return ""
 }
 
-// initialTokensMax bounds initial_token, as the cluster bounds num_tokens.
+// initialTokensMax bounds initial_token, as the cluster bounds num_tokens. The cluster's bound is on the tokens of one
+// node.
 const initialTokensMax = 1024
 
 // setInitialTokens reads initial_token: tokens of a new node, separated by commas.
 func setInitialTokens(o *Options, v *yaml.Node) error {
+	// A file that is read twice, as by tests, does not accumulate tokens.
 	o.Join.Tokens = nil
+	// An empty value lets the cluster choose the tokens.
 	if v.Tag == "!!null" || v.Kind == yaml.ScalarNode && strings.TrimSpace(v.Value) == "" {
 		return nil
 	}
@@ -248,6 +269,7 @@ func setInitialTokens(o *Options, v *yaml.Node) error {
 	if err != nil {
 		return err
 	}
+	// A YAML list or one text with commas.
 	if len(list) == 1 {
 		list = strings.Split(list[0], ",")
 	}
@@ -259,9 +281,11 @@ func setInitialTokens(o *Options, v *yaml.Node) error {
 		if err != nil {
 			return fmt.Errorf("%q is not a token of the Murmur3Partitioner, a whole number of 64 bits", s)
 		}
+		// No key has the minimum token.
 		if ring.Token(n) == ring.MinToken {
 			return fmt.Errorf("%d is the token of no key", n)
 		}
+		// A duplicate would leave fewer tokens than num_tokens.
 		if slices.Contains(o.Join.Tokens, ring.Token(n)) {
 			return fmt.Errorf("%d is listed twice", n)
 		}
@@ -270,12 +294,15 @@ func setInitialTokens(o *Options, v *yaml.Node) error {
 	return nil
 }
 
-// checkInitialTokens compares initial_token with num_tokens, which defaults to the number of tokens.
+// checkInitialTokens compares initial_token with num_tokens, which defaults to the number of tokens. It runs after all
+// options are read, because either may come first in the file.
 func (o *Options) checkInitialTokens(file options) error {
 	n := len(o.Join.Tokens)
 	switch _, set := file["num_tokens"]; {
+	// The cluster chooses the tokens.
 	case n == 0:
 	case !set:
+		// num_tokens follows the list, so an operator need not count it.
 		o.Join.NumTokens = n
 	case n != o.Join.NumTokens:
 		return errors.New("initial_token: has " + strconv.Itoa(n) + " tokens, and num_tokens is " +

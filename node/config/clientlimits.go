@@ -8,7 +8,8 @@ import (
 	"cqld/server/frame"
 )
 
-// ClientLimits bound what clients may use. Zero means no bound, or the server's default where it is named.
+// ClientLimits bound what clients may use. Zero means no bound, or the server's default where it is named. They apply
+// to each node; the bounds of requests are for one node, too.
 type ClientLimits struct {
 	ConnectionsPerAddress int           // native_transport_max_concurrent_connections_per_ip
 	IdleTimeout           time.Duration // native_transport_idle_timeout
@@ -41,7 +42,7 @@ func defaultClientLimits() ClientLimits {
 		Authentication: 5 * time.Second, PageBytes: 1 << 20}
 }
 
-// clientLimitSettings returns the options of ClientLimits.
+// clientLimitSettings returns the options of ClientLimits. Two options configure Azure Tables, the others CQL.
 func clientLimitSettings() map[string]setting {
 	return map[string]setting{
 		"native_transport_max_concurrent_connections_per_ip": bound(func(o *Options) *int {
@@ -81,7 +82,8 @@ func clientLimitSettings() map[string]setting {
 	}
 }
 
-// bound reads a number. As in Cassandra, -1 means no bound.
+// bound reads a number. As in Cassandra, -1 means no bound. A negative value other than -1 is refused by
+// validateClientLimits.
 func bound(field func(*Options) *int) setting {
 	read := number(field)
 	return func(o *Options, v *yaml.Node) error {
@@ -93,7 +95,8 @@ func bound(field func(*Options) *int) setting {
 	}
 }
 
-// validateClientLimits checks the values that the file's types do not.
+// validateClientLimits checks the values that the file's types do not. The types of the settings allow negative
+// numbers, because -1 has a meaning there.
 func (o *Options) validateClientLimits(bad func(name, format string, args ...any)) {
 	l := &o.ClientLimits
 	for name, n := range map[string]int64{
@@ -107,6 +110,7 @@ func (o *Options) validateClientLimits(bad func(name, format string, args ...any
 			bad(name, "must not be negative")
 		}
 	}
+	// The rate has an effect only together with the switch, so it may be anything without.
 	if l.RateLimited && l.RequestsPerSecond < 1 {
 		bad("native_transport_max_requests_per_second", "must be positive")
 	}
@@ -116,13 +120,16 @@ func (o *Options) validateClientLimits(bad func(name, format string, args ...any
 	if l.Authentication <= 0 {
 		bad("native_transport_authentication_timeout", "must be positive")
 	}
+	// The node must accept at least one request of the largest size.
 	for name, n := range map[string]int64{"native_transport_max_request_data_in_flight": l.BytesInFlight,
 		"native_transport_max_request_data_in_flight_per_ip": l.BytesPerAddress} {
+		// Zero means no bound, or the server's default.
 		if n != 0 && n < int64(o.Requests.MaxFrameBytes) {
 			bad(name, "must be at least native_transport_max_frame_size, or the largest requests would always be "+
 				"refused")
 		}
 	}
+	// The server supports no other versions.
 	if v := frame.Version(l.ProtocolVersion); v < frame.V3 || v > frame.V5 {
 		bad("native_transport_max_negotiable_protocol_version", "%d is not 3, 4 or 5", l.ProtocolVersion)
 	}

@@ -6,7 +6,8 @@ import (
 	"cqld/tlsconfig"
 )
 
-// setControlEncryption reads control_encryption_options.
+// setControlEncryption reads control_encryption_options. Clients of the control port must present certificates, so
+// that is the default here.
 func setControlEncryption(o *Options, v *yaml.Node) error {
 	e := Encryption{line: v.Line, ClientAuth: tlsconfig.ClientAuthRequired}
 	if err := e.read(v, encryptionSettings()); err != nil {
@@ -17,13 +18,16 @@ func setControlEncryption(o *Options, v *yaml.Node) error {
 }
 
 // validateControl requires certificates of operators' clients: the control port can stop the node and read its state.
+// The port is for operators only, so it never serves clients without a certificate.
 func (o *Options) validateControl(bad func(name, format string, args ...any)) {
 	const name = "control_encryption_options"
 	e := &o.Encryption.Control
 	e.validate(name, bad)
 	switch {
+	// Without TLS, the control port is limited to loopback addresses (validateAddresses).
 	case !e.Used():
 	case e.Optional:
+		// Both would serve clients that do not identify themselves.
 		bad(name, "optional is not supported; set enabled")
 	case e.ClientAuth != tlsconfig.ClientAuthRequired:
 		bad(name, "require_client_auth must be true: clients of the control port present certificates, in addition "+

@@ -4,5 +4,5 @@
 // It opens nothing but the file of the options, except that ResolveNames and FindSeeds look up host names. Package node
 // starts a node with the options, and package cmd/cqld sets some of them from its flags.
 //
-//	defaults ─▶ file ─▶ flags ─▶ names of hosts ─▶ Validate ─▶ node.Open
+//	defaults ─▶ file ─▶ environment ─▶ flags ─▶ ResolveNames ─▶ Validate ─▶ DivideMemory ─▶ node.Open
 package config

@@ -13,24 +13,25 @@ import (
 	"cqld/tlsconfig"
 )
 
-// Encryption is how a port uses TLS. In the file it has the form of Cassandra's client_encryption_options.
+// Encryption is how a port uses TLS. In the file it has the form of Cassandra's client_encryption_options. The zero
+// value means no TLS.
 type Encryption struct {
-	Enabled bool
+	Enabled bool // clients of the port must encrypt
 	// Optional serves clients that do not encrypt as well.
 	Optional   bool
-	ClientAuth tlsconfig.ClientAuth
+	ClientAuth tlsconfig.ClientAuth // whether clients must present certificates
 	Files      tlsconfig.Files
 	// MinVersion, MaxVersion and CipherSuites are as in tlsconfig.Policy.
 	MinVersion, MaxVersion uint16
 	CipherSuites           []uint16
 	// MaxValidity and MinValidity bound the certificates of clients: max_certificate_validity_period and
-	// min_certificate_validity.
+	// min_certificate_validity. Zero means no bound on the validity.
 	MaxValidity, MinValidity time.Duration
 
 	line int // of the file; 0 if not from a file
 }
 
-// Used reports whether the port has TLS at all.
+// Used reports whether the port has TLS at all. Optional alone accepts encrypted connections, too.
 func (e *Encryption) Used() bool { return e.Enabled || e.Optional }
 
 // String describes the encryption for the log.
@@ -44,7 +45,7 @@ func (e *Encryption) String() string {
 	return "none"
 }
 
-// Policy returns how servers use the files.
+// Policy returns how servers use the files. The result is complete even if the port has no TLS.
 func (e *Encryption) Policy() tlsconfig.Policy {
 	return tlsconfig.Policy{ClientAuth: e.ClientAuth, MinVersion: e.MinVersion, MaxVersion: e.MaxVersion,
 		CipherSuites: e.CipherSuites,
@@ -52,32 +53,40 @@ func (e *Encryption) Policy() tlsconfig.Policy {
 }
 
 // secret reports whether the configuration itself contains secrets. The password of an unused key does not count,
-// because every stock file of Cassandra contains one.
+// because every stock file of Cassandra contains one. A key in a file is not a secret of the configuration; a PEM text
+// is one.
 func (e *Encryption) secret(used bool) bool {
+	// Whether the key is used decides about its password only.
 	return strings.Contains(e.Files.PrivateKey, "-----BEGIN") || used && e.Files.PrivateKeyPassword != ""
 }
 
-// validate reports what is missing.
+// validate reports what is missing. It checks only what the configuration says: tlsconfig reads the files.
 func (e *Encryption) validate(name string, bad func(name, format string, args ...any)) {
+	// A configured but disabled port may be incomplete.
 	if !e.Used() {
 		return
 	}
 	if e.Files.PrivateKey == "" {
 		bad(name, "TLS needs certificate and private_key; `cqld certs init` and `cqld certs node` make them")
 	}
+	// Without authorities, no certificate could be verified.
 	if e.ClientAuth != tlsconfig.ClientAuthNone && e.Files.TrustedCertificates == "" {
 		bad(name, "require_client_auth needs trusted_certificates, the authorities of the clients' certificates")
 	}
+	// A list that revokes nothing would look effective.
 	if e.ClientAuth == tlsconfig.ClientAuthNone && len(e.Files.RevocationLists) > 0 {
 		bad(name, "revocation_lists has no effect without require_client_auth")
 	}
 }
 
-// encryptionSetting reads one of the options of an Encryption.
+// encryptionSetting reads one of the options of an Encryption. It sets a field of an Encryption, because several ports
+// have options of this form.
 type encryptionSetting func(e *Encryption, v *yaml.Node) error
 
 // encryptionSettings returns the options within client_encryption_options, as Cassandra 5 has them, and PEM files.
+// Names that have no effect are here as well, so that a typing error is still found.
 func encryptionSettings() map[string]encryptionSetting {
+	// Names of files are not checked here: the files are read later, and may appear until then.
 	file := func(field func(*Encryption) *string) encryptionSetting {
 		return func(e *Encryption, v *yaml.Node) error {
 			s, err := scalar(v)
@@ -123,7 +132,8 @@ func encryptionSettings() map[string]encryptionSetting {
 	}
 }
 
-// setEncryption reads an option of the form of client_encryption_options.
+// setEncryption reads an option of the form of client_encryption_options. The previous value is replaced, so an option
+// of this kind is not merged.
 func setEncryption(field func(*Options) *Encryption) setting {
 	return func(o *Options, v *yaml.Node) error {
 		e := Encryption{line: v.Line}
@@ -135,7 +145,7 @@ func setEncryption(field func(*Options) *Encryption) setting {
 	}
 }
 
-// read reads a mapping of options. Unknown ones are errors.
+// read reads a mapping of options. Unknown ones are errors. Errors name the line of the option, and the option.
 func (e *Encryption) read(v *yaml.Node, known map[string]encryptionSetting) error {
 	if v.Kind != yaml.MappingNode {
 		return errors.New("expected options such as enabled, certificate and private_key")
@@ -148,9 +158,11 @@ func (e *Encryption) read(v *yaml.Node, known map[string]encryptionSetting) erro
 		switch {
 		case !ok:
 			errs = append(errs, fmt.Errorf("line %d: %s: %s", name.Line, name.Value, unknownName(name.Value, known)))
+		// An option that occurs twice would leave one of the two values without effect.
 		case seen[name.Value]:
 			errs = append(errs, fmt.Errorf("line %d: %s: already set", name.Line, name.Value))
 		default:
+			// A setting may have changed e before it failed; the result is discarded.
 			if err := set(e, value); err != nil {
 				errs = append(errs, fmt.Errorf("line %d: %s: %w", name.Line, name.Value, err))
 			}
@@ -160,6 +172,7 @@ func (e *Encryption) read(v *yaml.Node, known map[string]encryptionSetting) erro
 	return errors.Join(errs...)
 }
 
+// flag returns the setting of a truth value.
 func flag(field func(*Encryption) *bool) encryptionSetting {
 	return func(e *Encryption, v *yaml.Node) (err error) {
 		*field(e), err = truthOf(v)
@@ -167,6 +180,7 @@ func flag(field func(*Encryption) *bool) encryptionSetting {
 	}
 }
 
+// validity returns the setting of a validity period, which is a duration.
 func validity(field func(*Encryption) *time.Duration) encryptionSetting {
 	return func(e *Encryption, v *yaml.Node) error {
 		d, err := ParseDuration(v.Value)
@@ -177,25 +191,30 @@ func validity(field func(*Encryption) *time.Duration) encryptionSetting {
 	}
 }
 
-// ignoredText accepts a text without effect: PEM files of certificates have neither passwords nor algorithms.
+// ignoredText accepts a text without effect: PEM files of certificates have neither passwords nor algorithms. A
+// store's type and algorithm mean nothing to a PEM file.
 func ignoredText(_ *Encryption, v *yaml.Node) error {
 	_, err := scalar(v)
 	return err
 }
 
+// refusePasswordFile refuses a password in another file.
 func refusePasswordFile(*Encryption, *yaml.Node) error {
 	return errors.New("is not supported: write keystore_password, or use a key without password in a file that " +
 		"others cannot read")
 }
 
-// refuseHostCheck refuses to compare the names in the certificates of clients with their addresses.
+// refuseHostCheck refuses to compare the names in the certificates of clients with their addresses. The certificates
+// of nodes are checked in this way, and the certificates of clients are not.
 func refuseHostCheck(_ *Encryption, v *yaml.Node) error {
+	// Only true is refused.
 	if verify, err := truthOf(v); err != nil || !verify {
 		return err
 	}
 	return errors.New("is not supported for clients: certificates of clients are not bound to addresses")
 }
 
+// setClientAuth reads whether clients must present certificates, may present them, or are not asked.
 func setClientAuth(e *Encryption, v *yaml.Node) error {
 	switch strings.ToLower(v.Value) {
 	case "false":
@@ -210,6 +229,7 @@ func setClientAuth(e *Encryption, v *yaml.Node) error {
 	return nil
 }
 
+// setRevocationLists reads one file or several.
 func setRevocationLists(e *Encryption, v *yaml.Node) error {
 	list, err := texts(v)
 	if err == nil {
@@ -220,6 +240,7 @@ func setRevocationLists(e *Encryption, v *yaml.Node) error {
 
 // texts reads a list of texts, or one.
 func texts(v *yaml.Node) ([]string, error) {
+	// One text is a list of one.
 	nodes := []*yaml.Node{v}
 	if v.Kind == yaml.SequenceNode {
 		nodes = v.Content
@@ -235,17 +256,21 @@ func texts(v *yaml.Node) ([]string, error) {
 	return list, nil
 }
 
+// setStoreType accepts PEM, the only format that is supported.
 func setStoreType(_ *Encryption, v *yaml.Node) error {
 	if strings.EqualFold(v.Value, "PEM") {
 		return nil
 	}
+	// The message contains the commands that convert a Java keystore.
 	return fmt.Errorf("%q is not supported; set certificate, private_key and trusted_certificates to PEM files, which "+
 		"`openssl pkcs12 -in STORE.p12 -nodes -out STORE.pem` makes of a PKCS12 keystore, and "+
 		"`keytool -importkeystore -srckeystore "+
 		"STORE.jks -destkeystore STORE.p12 -deststoretype PKCS12` makes that of a JKS keystore", v.Value)
 }
 
+// setProtocol reads the option of Cassandra, which names one protocol.
 func setProtocol(e *Encryption, v *yaml.Node) error {
+	// TLS means the versions that both sides support.
 	if strings.EqualFold(v.Value, "TLS") {
 		return nil
 	}
@@ -256,17 +281,20 @@ func setProtocol(e *Encryption, v *yaml.Node) error {
 	return err
 }
 
+// setAcceptedProtocols reads the protocols that clients may use.
 func setAcceptedProtocols(e *Encryption, v *yaml.Node) error {
 	list, err := texts(v)
 	if err != nil {
 		return err
 	}
+	// The range is computed from the whole list. A version between two listed ones is accepted as well.
 	e.MinVersion, e.MaxVersion = 0, 0
 	for _, name := range list {
 		version, err := protocolVersion(name)
 		if err != nil {
 			return err
 		}
+		// Zero is not a version, so it marks the first one of the list.
 		if e.MinVersion == 0 || version < e.MinVersion {
 			e.MinVersion = version
 		}
@@ -275,6 +303,7 @@ func setAcceptedProtocols(e *Encryption, v *yaml.Node) error {
 	return nil
 }
 
+// protocolVersion returns the version of a name. Older protocols are insecure and not supported.
 func protocolVersion(name string) (uint16, error) {
 	switch strings.ToUpper(name) {
 	case "TLSV1.2":
@@ -286,7 +315,7 @@ func protocolVersion(name string) (uint16, error) {
 }
 
 // setCipherSuites reads the cipher suites of TLS 1.2. Those of TLS 1.3 may be listed, but all of them are always
-// allowed.
+// allowed. An empty list means the default suites of tlsconfig.
 func setCipherSuites(e *Encryption, v *yaml.Node) error {
 	list, err := texts(v)
 	if err != nil {
@@ -297,13 +326,16 @@ func setCipherSuites(e *Encryption, v *yaml.Node) error {
 	for _, name := range list {
 		id, ok := known[name]
 		switch {
+		// A suite of TLS 1.2 that is secure.
 		case ok:
 			e.CipherSuites = append(e.CipherSuites, id)
 		// of TLS 1.3
 		case slices.ContainsFunc(tls.CipherSuites(), func(c *tls.CipherSuite) bool { return c.Name == name }):
+		// Insecure suites are named by Go, so that the error says why.
 		case slices.ContainsFunc(tls.InsecureCipherSuites(), func(c *tls.CipherSuite) bool { return c.Name == name }):
 			return fmt.Errorf("%s is insecure and not supported", name)
 		default:
+			// The error lists the alternatives, in a fixed order.
 			names := make([]string, 0, len(known))
 			for n := range known {
 				names = append(names, n)
@@ -316,7 +348,8 @@ func setCipherSuites(e *Encryption, v *yaml.Node) error {
 	return nil
 }
 
-// setContextFactory reads the form of Cassandra's PEM files: a class with parameters.
+// setContextFactory reads the form of Cassandra's PEM files: a class with parameters. PEM files are the only stores
+// that need no conversion.
 func setContextFactory(e *Encryption, v *yaml.Node) error {
 	var f struct {
 		Class      string    `yaml:"class_name"`
@@ -330,14 +363,17 @@ func setContextFactory(e *Encryption, v *yaml.Node) error {
 			"org.apache.cassandra.security.PEMBasedSslContextFactory", f.Class)
 	}
 	parameters := &f.Parameters
+	// Cassandra's form is a list of one map.
 	if parameters.Kind == yaml.SequenceNode && len(parameters.Content) == 1 {
 		parameters = parameters.Content[0]
 	}
+	// The class alone is valid: the files are then in the options themselves.
 	if parameters.IsZero() {
 		return nil
 	}
 	all := encryptionSettings()
 	known := map[string]encryptionSetting{}
+	// Only these parameters; the others are options of the group.
 	for _, name := range []string{"private_key", "private_key_password", "trusted_certificates"} {
 		known[name] = all[name]
 	}
@@ -345,6 +381,7 @@ func setContextFactory(e *Encryption, v *yaml.Node) error {
 }
 
 // setEncryptedPort refuses a second port for encrypted clients, which Cassandra 5 has deprecated.
+// native_transport_port can serve both kinds of clients, which the message says.
 func setEncryptedPort(*Options, *yaml.Node) error {
 	return errors.New("a separate port for TLS is not supported; with client_encryption_options enabled and " +
 		"optional, " +

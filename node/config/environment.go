@@ -12,21 +12,27 @@ import (
 	"cqld/internal/typo"
 )
 
-// EnvironmentPrefix precedes the names of options, in capitals, in the environment: CQLD_CLUSTER_NAME.
+// EnvironmentPrefix precedes the names of options, in capitals, in the environment: CQLD_CLUSTER_NAME. All options of
+// the file may be set there.
 const EnvironmentPrefix = "CQLD_"
 
 // LoadEnvironment sets the options that the environment, NAME=VALUE, has. Values are written as in the file. A variable
-// with the prefix that is similar to an option is reported in a warning; others belong to other programs.
+// with the prefix that is similar to an option is reported in a warning; others belong to other programs. A variable
+// whose name is not an option is ignored, unless it is probably a typing error.
 func (o *Options) LoadEnvironment(environment []string) error {
 	r := newReader(o)
 	var errs []error
+	// Variables are sorted by name, so an error does not depend on the environment's order.
 	for _, entry := range inOrder(environment) {
 		variable, text, _ := strings.Cut(entry, "=")
+		// A variable without an equals sign has an empty value.
 		name, ours := strings.CutPrefix(variable, EnvironmentPrefix)
 		if !ours {
 			continue
 		}
+		// Names of variables are in capitals, options are not.
 		if name = strings.ToLower(name); !r.knows(name) {
+			// Other programs have variables with this prefix as well, so a typing error is a warning and not an error.
 			if similar := typo.Nearest(name, maps.Keys(r.known), typosMaxEnvironment); similar != "" &&
 				!elsewhere(name) {
 				o.Warnings = append(o.Warnings, variable+" is no option; did you mean "+
@@ -34,6 +40,7 @@ func (o *Options) LoadEnvironment(environment []string) error {
 			}
 			continue
 		}
+		// The value is parsed like a value of the file, so lists and numbers look the same.
 		value, err := environmentValue(text)
 		if err == nil {
 			err = r.set(name, value, variable)
@@ -42,16 +49,19 @@ func (o *Options) LoadEnvironment(environment []string) error {
 			errs = append(errs, fmt.Errorf("environment variable %s: %w", variable, err))
 		}
 	}
+	// Only num_tokens of the environment is compared, because another one has been applied to o.
 	if err := o.checkInitialTokens(r.values); err != nil {
 		errs = append(errs, fmt.Errorf("environment: %w", err))
 	}
+	// The warning is about all variables together, not about one.
 	if w := r.warning(); w != "" {
 		o.Warnings = append(o.Warnings, "environment: "+w)
 	}
 	return errors.Join(errs...)
 }
 
-// inOrder sorts the variables, and puts seeds and broadcast addresses last because they depend on other options.
+// inOrder sorts the variables, and puts seeds and broadcast addresses last because they depend on other options. Both
+// are compared with options that may come later in the list.
 func inOrder(environment []string) []string {
 	last := func(entry string) int {
 		if strings.HasPrefix(entry, EnvironmentPrefix+"SEED") ||
@@ -60,6 +70,7 @@ func inOrder(environment []string) []string {
 		}
 		return 0
 	}
+	// The sort is stable, so names keep their order within both groups.
 	sorted := slices.Sorted(slices.Values(environment))
 	slices.SortStableFunc(sorted, func(a, b string) int { return last(a) - last(b) })
 	return sorted
@@ -78,6 +89,7 @@ func environmentValue(text string) (*yaml.Node, error) {
 	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
 		return nil, err
 	}
+	// An empty value is null, as in the file.
 	if len(doc.Content) == 0 {
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}, nil
 	}
@@ -91,11 +103,13 @@ const (
 	typosMaxEnvironment = 2
 )
 
-// knows reports whether an option exists in cqld or in Cassandra.
+// knows reports whether an option exists in cqld or in Cassandra. Options that are promised, renamed or inert count as
+// well: they are accepted.
 func (r *reader) knows(name string) bool {
 	return r.known[name] != nil || r.inert[name] || has(r.renamed, name) || has(r.promised, name)
 }
 
+// has reports whether a map has a key, whatever its value is.
 func has[V any](m map[string]V, name string) bool {
 	_, ok := m[name]
 	return ok

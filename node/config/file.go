@@ -139,7 +139,7 @@ func requestSettings() map[string]setting {
 }
 
 // LoadFile reads options from a YAML file into o. Every unknown option and every bad value is an
-// error that names its line.
+// error that names its line. Secrets require that only the owner can read the file.
 func (o *Options) LoadFile(path string) error {
 	b, err := os.ReadFile(path)
 	if err != nil {

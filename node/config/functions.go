@@ -11,7 +11,8 @@ import (
 	"cqld/udf/value"
 )
 
-// The range of the bounds of functions. A WebAssembly memory has pages of 64 KiB.
+// The range of the bounds of functions. A WebAssembly memory has pages of 64 KiB. A memory below one page is not
+// enough for any function.
 const (
 	functionMemoryMin = 64 << 10
 	functionMemoryMax = 1 << 30
@@ -34,7 +35,8 @@ func functionSettings() map[string]setting {
 	}
 }
 
-// setFunctionOperations reads the number of operations of one call.
+// setFunctionOperations reads the number of operations of one call. A call with more operations is stopped
+// (docs/adr/0039).
 func setFunctionOperations(o *Options, v *yaml.Node) error {
 	n, err := strconv.ParseInt(v.Value, 10, 64)
 	if err != nil || n < 1 {
@@ -45,7 +47,7 @@ func setFunctionOperations(o *Options, v *yaml.Node) error {
 }
 
 // setFunctionTimeoutPolicy accepts the policy that does not stop the process. Cassandra's others exist because it
-// cannot stop a call.
+// cannot stop a call. A call that takes too long is stopped in any case.
 func setFunctionTimeoutPolicy(_ *Options, v *yaml.Node) error {
 	switch v.Value {
 	case "ignore":
@@ -57,7 +59,8 @@ func setFunctionTimeoutPolicy(_ *Options, v *yaml.Node) error {
 	return fmt.Errorf("%q is not ignore", v.Value)
 }
 
-// validateFunctions returns an error if the bounds of functions contradict each other.
+// validateFunctions returns an error if the bounds of functions contradict each other. Every field has a default, so
+// none is zero.
 func (o *Options) validateFunctions() error {
 	l := o.Functions.Limits
 	switch {
@@ -70,6 +73,7 @@ func (o *Options) validateFunctions() error {
 	case l.Bytes < functionMemoryMin || l.Bytes > functionMemoryMax:
 		return fmt.Errorf("user_defined_functions_max_memory must be between %d KiB and %d MiB", functionMemoryMin>>10,
 			functionMemoryMax>>20)
+	// The result is part of the memory of the call.
 	case l.Output < 1 || l.Output > l.Bytes:
 		return errors.New("user_defined_functions_max_result_size must be positive, and not more than " +
 			"user_defined_functions_max_memory")
@@ -77,7 +81,8 @@ func (o *Options) validateFunctions() error {
 	return nil
 }
 
-// functionValues returns the values of these options, as system_views.settings shows them.
+// functionValues returns the values of these options, as system_views.settings shows them. The names are the options',
+// in the form that the file reads.
 func (o *Options) functionValues() map[string]string {
 	return map[string]string{
 		"user_defined_functions_enabled":         strconv.FormatBool(o.Functions.Enabled),
@@ -90,7 +95,8 @@ func (o *Options) functionValues() map[string]string {
 	}
 }
 
-// defaultFunctionLimits returns the bounds of one call that a node has without other options.
+// defaultFunctionLimits returns the bounds of one call that a node has without other options. Warn and Time are
+// Cassandra's defaults.
 func defaultFunctionLimits() value.Limits {
 	return value.Limits{Steps: 5_000_000, Bytes: 64 << 20, Output: 16 << 20, Warn: 500 * time.Millisecond,
 		Time: 1500 * time.Millisecond}

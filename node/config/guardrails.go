@@ -14,6 +14,7 @@ import (
 
 // guardrailSettings returns the options of the guardrails, which have Cassandra's names.
 func guardrailSettings() map[string]setting {
+	// The fields have the opposite meaning of the options, so that their zero values are the defaults.
 	all := map[string]setting{
 		"drop_compact_storage_enabled": truth(func(o *Options) *bool { return &o.DropCompactStorage }),
 		"intersect_filtering_query_enabled": falsehood(func(o *Options) *bool {
@@ -25,6 +26,7 @@ func guardrailSettings() map[string]setting {
 		"zero_ttl_on_twcs_enabled": falsehood(func(o *Options) *bool { return &o.Guardrails.ZeroTTLRefused }),
 		"zero_ttl_on_twcs_warned":  falsehood(func(o *Options) *bool { return &o.Guardrails.ZeroTTLAccepted }),
 	}
+	// Each flag disables something that is otherwise allowed.
 	for _, f := range guardrail.Flags() {
 		all[f.Option()] = falsehood(func(o *Options) *bool { return &o.Guardrails.Disabled[f] })
 	}
@@ -38,15 +40,18 @@ func guardrailSettings() map[string]setting {
 		all[v.Name()+"_warned"] = words(v, func(o *Options) *[]string { return &o.Guardrails.Warned[v] })
 		all[v.Name()+"_disallowed"] = words(v, func(o *Options) *[]string { return &o.Guardrails.Disallowed[v] })
 	}
+	// Only tables have a list of properties that are ignored.
 	all[guardrail.TableProperties.Name()+"_ignored"] = words(guardrail.TableProperties,
 		func(o *Options) *[]string { return &o.Guardrails.Ignored[guardrail.TableProperties] })
 	return all
 }
 
-// guardrailThreshold reads a number, or a number of bytes with a unit. As in Cassandra, -1 and null mean no bound.
+// guardrailThreshold reads a number, or a number of bytes with a unit. As in Cassandra, -1 and null mean no bound. A
+// count is a plain number, a size has a unit.
 func guardrailThreshold(t guardrail.Threshold, field func(*Options) *int64) setting {
 	return func(o *Options, v *yaml.Node) (err error) {
 		switch {
+		// Zero is no bound in the guardrails, and -1 in the file.
 		case v.Value == "-1" || v.Tag == "!!null":
 			*field(o) = 0
 			return nil
@@ -63,7 +68,8 @@ func guardrailThreshold(t guardrail.Threshold, field func(*Options) *int64) sett
 	}
 }
 
-// words reads a list of names of properties or of consistency levels.
+// words reads a list of names of properties or of consistency levels. Properties are in lower case, consistency levels
+// in upper case.
 func words(of guardrail.Values, field func(*Options) *[]string) setting {
 	return func(o *Options, v *yaml.Node) error {
 		if v.Kind != yaml.SequenceNode {
@@ -74,6 +80,7 @@ func words(of guardrail.Values, field func(*Options) *[]string) setting {
 			word := item.Value
 			if of == guardrail.TableProperties {
 				word = strings.ToLower(word)
+				// The levels are checked here, because an unknown one would never match.
 			} else if word = strings.ToUpper(word); !isConsistency(word) {
 				return fmt.Errorf("%q is not a consistency level", item.Value)
 			}
@@ -84,6 +91,7 @@ func words(of guardrail.Values, field func(*Options) *[]string) setting {
 	}
 }
 
+// isConsistency reports whether a name is a consistency level.
 func isConsistency(name string) bool {
 	for c := ring.Any; c <= ring.LocalOne; c++ {
 		if c.String() == name {
@@ -93,7 +101,8 @@ func isConsistency(name string) bool {
 	return false
 }
 
-// guardrailTexts returns the options of the guardrails for system_views.settings.
+// guardrailTexts returns the options of the guardrails for system_views.settings. A threshold of 0 is shown as -1,
+// which is what the file contains.
 func guardrailTexts(o *Options) map[string]string {
 	g := &o.Guardrails
 	all := map[string]string{
@@ -110,6 +119,7 @@ func guardrailTexts(o *Options) map[string]string {
 		for suffix, n := range map[string]int64{"_warn_threshold": g.Warn[t], "_fail_threshold": g.Fail[t]} {
 			text := strconv.FormatInt(n, 10)
 			if n == 0 {
+				// A size is shown with the unit B, which the file also reads.
 				text = "-1"
 			} else if t.Bytes() {
 				text += "B"

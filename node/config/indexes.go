@@ -30,16 +30,18 @@ func indexSettings() map[string]setting {
 	}
 }
 
-// setDefaultIndex reads the class of CREATE INDEX without USING.
+// setDefaultIndex reads the class of CREATE INDEX without USING. CREATE INDEX with USING names its class itself.
 func setDefaultIndex(o *Options, v *yaml.Node) error {
 	if name := strings.ToLower(v.Value); !definition.IsIndexName(name) {
+		// The error lists the two classes.
 		return fmt.Errorf("%q is neither legacy_local_table nor sai", v.Value)
 	}
 	o.Indexes.Default = v.Value
 	return nil
 }
 
-// falsehood reads true or false into a field that has the opposite meaning.
+// falsehood reads true or false into a field that has the opposite meaning. A field that says the opposite has a zero
+// value that is the default.
 func falsehood(field func(*Options) *bool) setting {
 	return func(o *Options, v *yaml.Node) error {
 		b, err := truthOf(v)
@@ -62,7 +64,8 @@ func threshold(field func(*Options) *int) setting {
 	}
 }
 
-// indexValues returns the values of these options, as system_views.settings shows them.
+// indexValues returns the values of these options, as system_views.settings shows them. Zero and negative numbers are
+// both shown as -1: there is no guardrail.
 func (o *Options) indexValues() map[string]string {
 	number := func(n int) string {
 		if n <= 0 {

@@ -14,7 +14,8 @@ import (
 	"cqld/tlsconfig"
 )
 
-// InternodeEncryption is how nodes use TLS with each other: server_encryption_options.
+// InternodeEncryption is how nodes use TLS with each other: server_encryption_options. The embedded Encryption has the
+// files and the client authentication; Peers decides what is encrypted.
 type InternodeEncryption struct {
 	Encryption
 	// Peers is internode_encryption.
@@ -23,16 +24,18 @@ type InternodeEncryption struct {
 	AnyEndpoint bool
 }
 
-// Used reports whether the node has TLS with any other node. Enabled has no meaning here.
+// Used reports whether the node has TLS with any other node. Enabled has no meaning here. A node that accepts
+// encrypted connections and opens none has TLS as well.
 func (e *InternodeEncryption) Used() bool { return e.encrypts() || e.Optional }
 
-// encrypts reports whether this node encrypts any connections that it opens.
+// encrypts reports whether this node encrypts any connections that it opens. An empty value is none.
 func (e *InternodeEncryption) encrypts() bool { return e.Peers != "" && e.Peers != internodetls.None }
 
-// required reports whether connections that must be encrypted cannot be opened without TLS.
+// required reports whether connections that must be encrypted cannot be opened without TLS. Optional accepts a peer
+// that does not encrypt, for the time of a change.
 func (e *InternodeEncryption) required() bool { return e.encrypts() && !e.Optional }
 
-// String returns the state for operators: none, dc, all, "all, optional".
+// String returns the state for operators: none, dc, all, "all, optional". It is part of log messages.
 func (e *InternodeEncryption) String() string {
 	if e.Optional {
 		return string(e.peers()) + ", optional"
@@ -40,12 +43,14 @@ func (e *InternodeEncryption) String() string {
 	return string(e.peers())
 }
 
+// peers returns the option, or none if it is not set.
 func (e *InternodeEncryption) peers() internodetls.Encryption {
 	return cmp.Or(e.Peers, internodetls.None)
 }
 
 // validate reports what is missing or has no meaning between nodes.
 func (e *InternodeEncryption) validate(bad func(name, format string, args ...any)) {
+	// A node without encryption needs no files.
 	if !e.Used() {
 		return
 	}
@@ -56,25 +61,30 @@ func (e *InternodeEncryption) validate(bad func(name, format string, args ...any
 	if e.Files.TrustedCertificates == "" {
 		bad(name, "TLS needs trusted_certificates, the authorities of the other nodes' certificates")
 	}
+	// Nodes authenticate each other by certificates, so neither side may omit one.
 	if e.ClientAuth != tlsconfig.ClientAuthRequired {
 		bad(name, "require_client_auth must be true: without, any process that reaches the port could act as a node")
 	}
 }
 
-// setInternodeEncryption reads server_encryption_options.
+// setInternodeEncryption reads server_encryption_options. The default of require_client_auth is true here, and false
+// for clients.
 func setInternodeEncryption(o *Options, v *yaml.Node) error {
 	e := InternodeEncryption{Encryption: Encryption{line: v.Line, ClientAuth: tlsconfig.ClientAuthRequired}}
 	known := encryptionSettings()
+	// The settings of a port are extended by the ones that only nodes have.
 	known["internode_encryption"] = func(_ *Encryption, v *yaml.Node) error { return e.setPeers(v) }
 	known["require_endpoint_verification"] = func(_ *Encryption, v *yaml.Node) error {
 		verify, err := truthOf(v)
 		e.AnyEndpoint = !verify
 		return err
 	}
+	// Options of clients that mean nothing between nodes are refused, so that they do not look effective.
 	refuse := func(format string, args ...any) encryptionSetting {
 		return func(*Encryption, *yaml.Node) error { return fmt.Errorf(format, args...) }
 	}
 	known["enabled"] = refuse("has no effect between nodes; set internode_encryption")
+	// The old name of the option and the new one are the same setting.
 	legacyPort := func(_ *Encryption, v *yaml.Node) error {
 		if enabled, err := truthOf(v); err != nil || !enabled {
 			return err
@@ -83,6 +93,7 @@ func setInternodeEncryption(o *Options, v *yaml.Node) error {
 			"connections with and without TLS")
 	}
 	known["legacy_ssl_storage_port_enabled"], known["enable_legacy_ssl_storage_port"] = legacyPort, legacyPort
+	// One certificate is used in both directions.
 	for _, name := range []string{"outbound_keystore", "outbound_keystore_password"} {
 		known[name] = refuse("is not supported: nodes accept and open connections with the same certificate")
 	}
@@ -93,7 +104,7 @@ func setInternodeEncryption(o *Options, v *yaml.Node) error {
 	return nil
 }
 
-// setPeers reads internode_encryption.
+// setPeers reads internode_encryption. Names are not case-sensitive.
 func (e *InternodeEncryption) setPeers(v *yaml.Node) error {
 	switch p := internodetls.Encryption(strings.ToLower(v.Value)); p {
 	case internodetls.None, internodetls.Rack, internodetls.Datacenter, internodetls.All:
@@ -103,7 +114,7 @@ func (e *InternodeEncryption) setPeers(v *yaml.Node) error {
 	return fmt.Errorf("%q is not none, rack, dc or all", v.Value)
 }
 
-// settings returns the options for system_views.settings.
+// settings returns the options for system_views.settings. The option is shown as the node uses it.
 func (e *InternodeEncryption) settings() map[string]string {
 	const prefix = "server_encryption_options."
 	return map[string]string{
@@ -115,12 +126,14 @@ func (e *InternodeEncryption) settings() map[string]string {
 }
 
 // validateInsecure refuses addresses that other machines can reach without encryption and authentication, unless
-// AllowInsecureAddresses is set.
+// AllowInsecureAddresses is set. It is the last check: an address with TLS and logins is reachable and secure.
 func (o *Options) validateInsecure(bad func(name, format string, args ...any)) {
+	// The operator has decided that the network is trusted.
 	if o.Listen.AllowInsecure {
 		return
 	}
 	const override = " To accept that in a network that you trust, set allow_insecure_listen_addresses: true"
+	// rack and dc suffice here; Insecurities warns about the connections that they leave unencrypted.
 	if a := o.Listen.Address; reachable(a) && !o.Encryption.Internode.required() {
 		bad("listen_address", "%s is not a loopback address, and connections between nodes are not always encrypted "+
 			"(internode_encryption: "+
@@ -128,6 +141,7 @@ func (o *Options) validateInsecure(bad func(name, format string, args ...any)) {
 			"internode_encryption: all, and "+
 			"certificates that `cqld certs init` and `cqld certs node` make."+override, a, &o.Encryption.Internode)
 	}
+	// An unspecified address is checked by validateAllAddresses, and development mode has its own warning.
 	if a := o.Listen.RPCAddress; reachable(a) && !a.IsUnspecified() && !o.DevelopmentMode {
 		if !o.Access.Authenticates() {
 			bad("rpc_address", "%s is not a loopback address, and clients do not log in: anyone who reaches the "+
@@ -144,20 +158,24 @@ func (o *Options) validateInsecure(bad func(name, format string, args ...any)) {
 	}
 }
 
-// Insecurities returns what is insecure about the addresses of the node, to be logged at each start.
+// Insecurities returns what is insecure about the addresses of the node, to be logged at each start. They are warnings
+// and not errors, because the operator may have allowed them.
 func (o *Options) Insecurities() (all []string) {
 	if a := o.Listen.Address; reachable(a) {
+		// Only what is reachable from outside the machine can be insecure.
 		switch e := &o.Encryption.Internode; {
 		case !e.required():
 			all = append(all, fmt.Sprintf("connections to and from other nodes may be unencrypted "+
 				"(internode_encryption: %s), and listen_address %s is not a "+
 				"loopback address: any process that reaches it can act as a node", e, a))
+		// Encryption between data centers only leaves the others in the clear.
 		case e.Peers != internodetls.All:
 			all = append(all, fmt.Sprintf("internode_encryption is %s, so connections within the same %[1]s are "+
 				"unencrypted: any process that reaches %s "+
 				"from the address of such a node can act as that node", e.Peers, a))
 		}
 	}
+	// The mode is a warning in itself.
 	if a := o.Listen.RPCAddress; o.DevelopmentMode {
 		all = append(all, givesUp)
 	} else if reachable(a) {
@@ -173,5 +191,6 @@ func (o *Options) Insecurities() (all []string) {
 	return all
 }
 
-// reachable reports whether other machines may be able to connect to an address.
+// reachable reports whether other machines may be able to connect to an address. An address that is not set cannot be
+// connected to. An unspecified one means every interface, and is not a loopback one.
 func reachable(a netip.Addr) bool { return a.IsValid() && !a.Unmap().IsLoopback() }

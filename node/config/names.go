@@ -14,7 +14,8 @@ import (
 	"cqld/cluster"
 )
 
-// LookupTimeout bounds the lookup of all names of the seeds, or of one of this node's own names.
+// LookupTimeout bounds the lookup of all names of the seeds, or of one of this node's own names. The lookups are made
+// when the node starts, and again for each attempt to join.
 const LookupTimeout = 5 * time.Second
 
 // ownLookups is how often the lookup of an own name is tried, with a pause of ownLookupPause: an orchestrator may
@@ -24,13 +25,15 @@ const (
 	ownLookupPause = time.Second
 )
 
-// Bounds of the names of seeds, and of the addresses of each that are used.
+// Bounds of the names of seeds, and of the addresses of each that are used. A service of an orchestrator may have many
+// addresses; the node needs one that answers.
 const (
 	seedNamesMax     = 64
 	seedAddressesMax = 16
 )
 
 // LookupHost returns the addresses of a host name. A *net.DNSError with IsNotFound means that the name has no address.
+// Tests replace it; a name has IPv4 and IPv6 addresses.
 type LookupHost func(ctx context.Context, name string) ([]netip.Addr, error)
 
 // lookup calls the resolver of the options, or the machine's resolver.
@@ -41,13 +44,16 @@ func (o *Options) lookup(ctx context.Context, name string) ([]netip.Addr, error)
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 }
 
-// isHostName reports whether s looks like a host name, and not like a mistyped IP address.
+// isHostName reports whether s looks like a host name, and not like a mistyped IP address. A name needs a letter, so
+// that an invalid address is not looked up as a name.
 func isHostName(s string) bool {
 	if s == "" || len(s) > 253 {
 		return false
 	}
 	letter := false
 	for label := range strings.SplitSeq(strings.TrimSuffix(s, "."), ".") {
+		// Labels and the whole name have the limits of the DNS (RFC 1035 §2.3.4). An underscore is allowed, because
+		// service names have one.
 		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
 			return false
 		}
@@ -64,7 +70,8 @@ func isHostName(s string) bool {
 	return letter
 }
 
-// ResolveNames looks up the addresses of ListenName and RPCName, if they are set. IPv4 addresses take precedence.
+// ResolveNames looks up the addresses of ListenName and RPCName, if they are set. IPv4 addresses take precedence. A
+// name that is not set keeps the address that is.
 func (o *Options) ResolveNames(ctx context.Context) error {
 	for _, own := range []struct {
 		option, name string
@@ -82,7 +89,7 @@ func (o *Options) ResolveNames(ctx context.Context) error {
 	return nil
 }
 
-// ownAddress looks up a name of this machine.
+// ownAddress looks up a name of this machine. It waits for the name to appear, within the bounds above.
 func (o *Options) ownAddress(ctx context.Context, name string) (netip.Addr, error) {
 	var err error
 	for i := range ownLookups {
@@ -94,14 +101,17 @@ func (o *Options) ownAddress(ctx context.Context, name string) (netip.Addr, erro
 			}
 		}
 		var addrs []netip.Addr
+		// Each lookup has its own time, so a resolver that does not answer is retried, too.
 		bounded, cancel := context.WithTimeout(ctx, LookupTimeout)
 		addrs, err = o.lookup(bounded, name)
 		cancel()
 		if err == nil && len(addrs) > 0 {
+			// IPv4 first: clients of one family can usually use IPv4.
 			slices.SortStableFunc(addrs, func(a, b netip.Addr) int { return a.Unmap().BitLen() - b.Unmap().BitLen() })
 			return addrs[0].Unmap(), nil
 		}
 	}
+	// The resolver found the name without an address.
 	if err == nil {
 		err = errors.New("the name has no address")
 	}
@@ -109,7 +119,8 @@ func (o *Options) ownAddress(ctx context.Context, name string) (netip.Addr, erro
 }
 
 // FindSeeds looks up the seeds. This node is the first seed if the first name has one address, its own: the name of a
-// service has the addresses of all nodes, and each would create a cluster.
+// service has the addresses of all nodes, and each would create a cluster. The seeds are looked up together; a name
+// that is not found does not stop the others.
 func (o *Options) FindSeeds(ctx context.Context) (s cluster.SeedAddresses) {
 	var missing []error
 	failed := false
@@ -117,22 +128,27 @@ func (o *Options) FindSeeds(ctx context.Context) (s cluster.SeedAddresses) {
 		addrs, err := o.findSeed(ctx, seed)
 		var dns *net.DNSError
 		switch {
+		// A seed without an address is reported, and joining continues with the others.
 		case errors.As(err, &dns) && dns.IsNotFound:
 			missing = append(missing, fmt.Errorf("%s has no address", seed))
 		case err != nil:
+			// A lookup that failed may have been the first seed's own name, so this node must not count as the first.
 			failed = true
 			missing = append(missing, fmt.Errorf("%s: %w", seed, err))
+		// Only one address, and exactly this node's.
 		case i == 0 && len(addrs) == 1 && addrs[0] == o.Internode():
 			s.First = true
 		}
+		// A name with many addresses would fill the list.
 		s.Addrs = append(s.Addrs, addrs[:min(len(addrs), seedAddressesMax)]...)
 	}
+	// The first node of a cluster creates it, so this must be certain.
 	s.First = s.First && !failed
 	s.Missing = errors.Join(missing...)
 	return s
 }
 
-// findSeed returns the addresses of one seed, NAME:PORT or ADDRESS:PORT.
+// findSeed returns the addresses of one seed, NAME:PORT or ADDRESS:PORT. An address needs no lookup.
 func (o *Options) findSeed(ctx context.Context, seed string) ([]netip.AddrPort, error) {
 	if a, err := netip.ParseAddrPort(seed); err == nil {
 		return []netip.AddrPort{a}, nil
@@ -153,11 +169,12 @@ func (o *Options) findSeed(ctx context.Context, seed string) ([]netip.AddrPort, 
 	for _, a := range found {
 		out = append(out, netip.AddrPortFrom(a.Unmap(), uint16(port)))
 	}
+	// The order and the number of addresses do not depend on the resolver.
 	slices.SortFunc(out, netip.AddrPort.Compare)
 	return slices.Compact(out), nil
 }
 
-// SeedTexts returns the seeds as they were configured.
+// SeedTexts returns the seeds as they were configured. They are the names rather than the addresses that were found.
 func (o *Options) SeedTexts() []string {
 	if len(o.Join.SeedNames) > 0 {
 		return o.Join.SeedNames

@@ -31,9 +31,9 @@ const (
 // (config.go), the options have their names of cassandra.yaml.
 type Options struct {
 	ClusterName string
-	Datacenter  string
+	Datacenter  string // data center of this node, as in the topology
 	Rack        string
-	Join        Join
+	Join        Join // how this node becomes a member
 
 	DataDir string
 	FS      vfs.FS // nil: the file system of the machine
@@ -47,7 +47,7 @@ type Options struct {
 	// DevelopmentMode serves clients of all addresses without logins and encryption: development.
 	DevelopmentMode bool
 
-	CommitLog  CommitLog
+	CommitLog  CommitLog // when a write is acknowledged
 	Memory     Memory
 	Timeouts   Timeouts
 	Background Background
@@ -132,12 +132,14 @@ func Default() Options {
 	}
 }
 
-// Validate returns an error that describes all invalid options.
+// Validate returns an error that describes all invalid options. The options need not be complete: names are resolved
+// and memory is divided later.
 func (o *Options) Validate() error {
 	var errs []error
 	if err := o.validateFunctions(); err != nil {
 		errs = append(errs, err)
 	}
+	// Errors are collected, so that one run of the node reports all of them.
 	bad := func(name, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("%s: %s", name, fmt.Sprintf(format, args...)))
 	}
@@ -196,8 +198,10 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// validateAddresses requires encryption and authentication if other machines can connect.
+// validateAddresses requires encryption and authentication if other machines can connect. Addresses that only this
+// machine can reach need neither.
 func (o *Options) validateAddresses(bad func(name, format string, args ...any)) {
+	// A node that listens on all addresses has no address that others could use.
 	check := func(name string, a netip.Addr, port uint16, portName string) {
 		switch {
 		case !a.IsValid() || a.IsUnspecified() && name != "rpc_address":
@@ -223,12 +227,14 @@ func (o *Options) validateAddresses(bad func(name, format string, args ...any)) 
 	o.validateHealth(bad)
 }
 
-// Internode returns the address for other nodes.
+// Internode returns the address for other nodes. Other nodes know this address, and use it to identify the node in the
+// topology.
 func (o *Options) Internode() netip.AddrPort {
 	return netip.AddrPortFrom(o.Listen.Address, o.Listen.StoragePort)
 }
 
-// Native returns the address that CQL clients connect to.
+// Native returns the address that CQL clients connect to. With a proxy, or in a container, it is not the address at
+// which the node listens.
 func (o *Options) Native() netip.AddrPort {
 	if o.Listen.BroadcastRPCAddress.IsValid() {
 		return netip.AddrPortFrom(o.Listen.BroadcastRPCAddress, o.Listen.NativePort)
@@ -241,7 +247,8 @@ func (o *Options) NativeListener() netip.AddrPort {
 	return netip.AddrPortFrom(o.Listen.RPCAddress, o.Listen.NativePort)
 }
 
-// validateHealth checks health_address. It may be any address, because the probes reveal nothing.
+// validateHealth checks health_address. It may be any address, because the probes reveal nothing. The probes report
+// only whether the node serves.
 func (o *Options) validateHealth(bad func(name, format string, args ...any)) {
 	if a := o.Listen.HealthAddress; a != (netip.AddrPort{}) && (!a.IsValid() || a.Port() == 0) {
 		bad("health_address", "%s has no port", a)

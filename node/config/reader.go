@@ -9,7 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// reader sets options by their names, and notes the options of Cassandra that have no effect.
+// reader sets options by their names, and notes the options of Cassandra that have no effect. One reader reads one
+// file or one environment; the lines of a file are set in order.
 type reader struct {
 	o        *Options
 	known    map[string]setting
@@ -21,16 +22,19 @@ type reader struct {
 	seen     map[string]string // where each option was set
 	old      []string          // OLD (NEW) of options that have new names
 	noEffect []string
-	notes    []string
-}
+	notes    []string // names of options that are accepted and have no effect
+} // the reasons of accepted options that do nothing
 
+// newReader returns a reader that sets options in o.
 func newReader(o *Options) *reader {
 	return &reader{o: o, known: settings(), renamed: renamedOptions(), promised: promisedOptions(), inert: inert(),
 		values: options{}, seen: map[string]string{}}
 }
 
-// set sets the option with a name in cqld or in any version of Cassandra from 3.11 to 6.
+// set sets the option with a name in cqld or in any version of Cassandra from 3.11 to 6. where is the line or the
+// variable, for errors.
 func (r *reader) set(name string, v *yaml.Node, where string) error {
+	// The old name is replaced, so duplicates of both names are found.
 	if n, ok := r.renamed[name]; ok {
 		var err error
 		if v, err = n.read(v); err != nil {
@@ -39,13 +43,16 @@ func (r *reader) set(name string, v *yaml.Node, where string) error {
 		r.old = append(r.old, name+" ("+n.name+")")
 		name = n.name
 	}
+	// The same option under both of its names counts as set twice.
 	if before := r.seen[name]; before != "" {
 		return fmt.Errorf("already set on %s", before)
 	}
 	r.seen[name], r.values[name] = where, v
+	// An option of cqld, which may have a name of Cassandra.
 	if set, ok := r.known[name]; ok {
 		return set(r.o, v)
 	}
+	// An option of Cassandra that promises something that cqld does not do.
 	if p, ok := r.promised[name]; ok {
 		if !p.harmless(v, r.values) {
 			return fmt.Errorf("not supported: %s. Remove the option, or give it the value that disables it", p.reason)
@@ -53,6 +60,7 @@ func (r *reader) set(name string, v *yaml.Node, where string) error {
 		r.noEffect = append(r.noEffect, name)
 		return nil
 	}
+	// Every other name is unknown: a typing error should not start a node.
 	if !r.inert[name] {
 		return errors.New(r.unknown(name))
 	}
@@ -65,6 +73,7 @@ func (r *reader) set(name string, v *yaml.Node, where string) error {
 }
 
 // unknown returns the message for an option that no version knows. It proposes the option with the most similar name.
+// Options that have no effect are proposed as well, as they are valid names.
 func (r *reader) unknown(name string) string {
 	similar := map[string]bool{}
 	for n := range r.known {
@@ -79,10 +88,12 @@ func (r *reader) unknown(name string) string {
 	return unknownName(name, similar)
 }
 
-// warning returns one text about all options without effect or with new names; empty if there are none.
+// warning returns one text about all options without effect or with new names; empty if there are none. The options
+// are named once, so a file of Cassandra causes one warning.
 func (r *reader) warning() string {
 	var parts []string
 	if len(r.noEffect) > 0 {
+		// The order does not depend on the file.
 		slices.Sort(r.noEffect)
 		parts = append(parts, "options of Cassandra without effect in cqld: "+strings.Join(r.noEffect, ", "))
 	}

@@ -10,15 +10,17 @@ import (
 	"cqld/udf/value"
 )
 
-// Listen configures the addresses and ports of a node.
+// Listen configures the addresses and ports of a node. The zero value is not valid; Default has the addresses of this
+// machine.
 type Listen struct {
 	Address     netip.Addr // for other nodes: listen_address
-	StoragePort uint16
+	StoragePort uint16     // of Address: storage_port
 	RPCAddress  netip.Addr // for CQL clients
 	NativePort  uint16     // native_transport_port
 	// BroadcastRPCAddress is the address that the node advertises to clients. If it is not valid, that is RPCAddress.
 	BroadcastRPCAddress netip.Addr
-	rpcSet              bool // rpc_address was set
+	// Whether the option was set decides whether ApplyDevelopment may replace it.
+	rpcSet bool // rpc_address was set
 	// AllowInsecure permits addresses that other machines can reach although nodes or clients are not authenticated or
 	// not encrypted: allow_insecure_listen_addresses.
 	AllowInsecure bool
@@ -32,9 +34,9 @@ type Listen struct {
 	HealthAddress netip.AddrPort
 }
 
-// Join configures how a node becomes a member.
+// Join configures how a node becomes a member. The fields apply when the node joins, and later ones have no effect.
 type Join struct {
-	NumTokens int
+	NumTokens int // number of tokens of this node: num_tokens
 	// Tokens are the tokens of this node when it joins: initial_token. If there are none, the cluster chooses them.
 	Tokens []ring.Token
 	Seeds  []netip.AddrPort
@@ -45,17 +47,19 @@ type Join struct {
 	Replace string
 }
 
-// Ports configures TLS of all ports.
+// Ports configures TLS of all ports. A port has its own certificates, because operators, clients and nodes may have
+// different authorities.
 type Ports struct {
 	Clients   Encryption          // of the ports for CQL and Azure Tables clients
 	Internode InternodeEncryption // of the port for other nodes
 	Control   Encryption          // of ControlAddress, which serves only clients with certificates
 }
 
-// CommitLog determines when writes are acknowledged.
+// CommitLog determines when writes are acknowledged. Sync is about one node: other replicas acknowledge a write on
+// their own.
 type CommitLog struct {
 	Sync       CommitLogSync
-	SyncPeriod time.Duration
+	SyncPeriod time.Duration // of SyncPeriodic
 }
 
 // Memory configures the memory of a node. DivideMemory sets Division, and the following fields that are zero.
@@ -63,24 +67,24 @@ type Memory struct {
 	// Limit bounds the memory of the node: memory_limit. Zero means the limit of the cgroup, or the machine's memory.
 	Limit            int64
 	Division         memory.Division
-	CacheBytes       int64
-	MemTableBytes    int64
+	CacheBytes       int64 // of the cache of blocks: block_cache_size
+	MemTableBytes    int64 // of the memtables: memtable_heap_space
 	VectorGraphBytes int64 // of the graph of one index of vectors; zero: no graphs, negative: a share of Division
 }
 
 // Timeouts bound the time of requests.
 type Timeouts struct {
-	Read     time.Duration
-	Range    time.Duration
-	Write    time.Duration
+	Read     time.Duration // of rows of one partition
+	Range    time.Duration // of a range of partitions
+	Write    time.Duration // of a mutation at its replicas
 	CAS      time.Duration // of conditional updates under contention: cas_contention_timeout
-	Counter  time.Duration
-	Truncate time.Duration
+	Counter  time.Duration // of a counter update
+	Truncate time.Duration // of a truncation, at all nodes
 }
 
 // Background configures the work that no request waits for. Throughputs are bytes per second.
 type Background struct {
-	HintWindow           time.Duration
+	HintWindow           time.Duration // how long hints are kept for a node that is down: max_hint_window
 	IndexBuildThroughput int64         // of rows that builds of indexes read: index_build_throughput
 	StreamThroughput     int64         // sent for range movements: stream_throughput_outbound
 	AutoRepair           bool          // repair in the background: auto_repair_enabled
@@ -96,9 +100,9 @@ type Functions struct {
 
 // Requests bounds the requests of CQL clients.
 type Requests struct {
-	MaxFrameBytes      int
-	BatchWarnBytes     int
-	BatchFailBytes     int
+	MaxFrameBytes      int           // of one request: native_transport_max_frame_size
+	BatchWarnBytes     int           // a larger batch causes a warning: batch_size_warn_threshold
+	BatchFailBytes     int           // a larger batch is refused: batch_size_fail_threshold
 	MaxTimestampAhead  time.Duration // maximum_timestamp_fail_threshold
 	WarnTimestampAhead time.Duration // maximum_timestamp_warn_threshold
 	MaxClients         int           // connections; 0: the server's default

@@ -7,6 +7,7 @@ import (
 	"strings"
 )
 
+// controlAddress returns the option as text; empty means that the port is closed.
 func (o *Options) controlAddress() string {
 	if !o.Listen.ControlAddress.IsValid() {
 		return ""
@@ -14,8 +15,10 @@ func (o *Options) controlAddress() string {
 	return o.Listen.ControlAddress.String()
 }
 
-// Settings returns the options in the form of system_views.settings, under their names in the file.
+// Settings returns the options in the form of system_views.settings, under their names in the file. Options that are
+// not set show their default. Values that are secrets are not in the map.
 func (o *Options) Settings() map[string]string {
+	// Sizes are shown in bytes, which the file reads as well.
 	size := func(n int64) string { return fmt.Sprintf("%dB", n) }
 	all := map[string]string{
 		"cluster_name":                     o.ClusterName,
@@ -59,6 +62,7 @@ func (o *Options) Settings() map[string]string {
 		"batch_size_warn_threshold":        size(int64(o.Requests.BatchWarnBytes)),
 		"batch_size_fail_threshold":        size(int64(o.Requests.BatchFailBytes)),
 	}
+	// An address that is the same as rpc_address is not shown.
 	if o.Listen.BroadcastRPCAddress.IsValid() {
 		all["broadcast_rpc_address"] = o.Listen.BroadcastRPCAddress.String()
 	}
