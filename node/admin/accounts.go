@@ -13,24 +13,30 @@ import (
 	"cqld/node/control"
 )
 
-// Accounts manages the accounts of Azure Tables.
+// Accounts manages the accounts of Azure Tables. Changes are made in the cluster's metadata, as settings of a role, so
+// every node knows them.
 type Accounts struct {
-	options *config.Options
+	options *config.Options // of this node, for the accounts of its configuration
 	access  *access.Access
 	cluster *cluster.Cluster
 }
 
-// List lists the accounts of the cluster and of this node's configuration, without keys.
+// List lists the accounts of the cluster and of this node's configuration, without keys. An account of the
+// configuration that the cluster also has is hidden: the cluster's account is served.
 func (t *Accounts) List(_ context.Context, _ control.None, _ control.Report) (control.TablesAccounts, error) {
+	// An empty list and not null, so that clients of the control protocol can rely on a list.
 	out := control.TablesAccounts{Accounts: []control.TablesAccount{}}
 	d := t.access.Roles()
 	for _, name := range d.TablesAccounts() {
+		// The name is in the list of the same directory, so the account exists.
 		a, _ := d.TablesAccount(name)
 		out.Accounts = append(out.Accounts, control.TablesAccount{Name: name, Role: a.Role, Key1: a.Keys[0] != "",
-			Key2:        a.Keys[1] != "",
+			Key2: a.Keys[1] != "",
+			// An account without a consistency has the level of the node that is asked.
 			Consistency: cmp.Or(a.Consistency, t.options.Tables.Consistency)})
 	}
 	for _, a := range t.options.Tables.Accounts {
+		// The account of the directory takes precedence, so this one is not served.
 		_, hidden := d.TablesAccount(a.Name)
 		out.Accounts = append(out.Accounts, control.TablesAccount{Name: a.Name, Role: a.Role, Key1: true,
 			Configured: true, Hidden: hidden,
@@ -39,9 +45,11 @@ func (t *Accounts) List(_ context.Context, _ control.None, _ control.Report) (co
 	return out, nil
 }
 
-// Create creates an account with two new keys. The role must exist.
+// Create creates an account with two new keys. The role must exist. The keys are returned once; List does not show
+// them.
 func (t *Accounts) Create(ctx context.Context, args control.TablesAccountArgs,
 	_ control.Report) (control.TablesKeys, error) {
+	// The keys are made here and not in the metadata, where every node would make others.
 	keys := [2]string{access.NewTablesKey(), access.NewTablesKey()}
 	err := t.change(ctx, args.Role, auth.TablesSettings{Account: args.Name, New: true,
 		Keys: [2]*string{&keys[0], &keys[1]}})
@@ -49,19 +57,21 @@ func (t *Accounts) Create(ctx context.Context, args control.TablesAccountArgs,
 }
 
 // RotateKey replaces a key of an account, or removes it. The old one is refused by every live node from then
-// on.
+// on. The other key stays valid, so clients can be moved to it first.
 func (t *Accounts) RotateKey(ctx context.Context, args control.TablesAccountArgs,
 	_ control.Report) (control.TablesKeys, error) {
 	out := control.TablesKeys{Name: args.Name}
 	if args.Key != 1 && args.Key != 2 {
 		return out, &control.Error{Code: control.Invalid, Message: "the key must be 1 or 2"}
 	}
+	// An empty key removes it.
 	key := ""
 	if !args.Remove {
 		key = access.NewTablesKey()
 	}
 	settings := auth.TablesSettings{Account: args.Name, Exists: true}
 	settings.Keys[args.Key-1] = &key
+	// The result has only the new key.
 	if args.Key == 1 {
 		out.Key1 = key
 	} else {
@@ -70,7 +80,8 @@ func (t *Accounts) RotateKey(ctx context.Context, args control.TablesAccountArgs
 	return out, t.change(ctx, "", settings)
 }
 
-// SetConsistency changes the consistency of an account's requests.
+// SetConsistency changes the consistency of an account's requests. An unknown level is refused with the message of
+// package auth.
 func (t *Accounts) SetConsistency(ctx context.Context, args control.TablesAccountArgs,
 	_ control.Report) (control.None, error) {
 	s := auth.TablesSettings{Account: args.Name, Exists: true, Consistency: &args.Consistency}
@@ -83,9 +94,11 @@ func (t *Accounts) Remove(ctx context.Context, args control.TablesAccountArgs,
 	return control.None{}, t.change(ctx, "", auth.TablesSettings{Account: args.Name, Drop: true})
 }
 
-// change changes an account of a role, or, if role is empty, of the one that it belongs to.
+// change changes an account of a role, or, if role is empty, of the one that it belongs to. An account belongs to
+// exactly one role, and its settings are a part of the role's.
 func (t *Accounts) change(ctx context.Context, role string, s auth.TablesSettings) error {
 	if role == "" {
+		// The role is read from this node's metadata. If the account has just been moved, the change is refused.
 		a, ok := t.access.Roles().TablesAccount(s.Account)
 		if !ok {
 			return &control.Error{Code: control.Invalid,
@@ -95,6 +108,7 @@ func (t *Accounts) change(ctx context.Context, role string, s auth.TablesSetting
 	}
 	err := t.cluster.ProposeRoles(ctx, &auth.AlterRole{Name: role, Settings: auth.RoleSettings{Tables: &s}})
 	var invalid *auth.Invalid
+	// Only a refused change is the operator's mistake.
 	if errors.As(err, &invalid) {
 		return &control.Error{Code: control.Invalid, Message: invalid.Msg}
 	}

@@ -13,19 +13,23 @@ import (
 	"cqld/node/control"
 )
 
-// Activity shows what this node is doing: its pools, its storage, its streams and hints.
+// Activity shows what this node is doing: its pools, its storage, its streams and hints. It only reads: nothing here
+// changes the node.
 type Activity struct {
 	instance *assembly.Instance
-	members  members
+	members  members // for the names of peers
 	servers  *clients.Servers
-	indexes  *Indexes
+	indexes  *Indexes // for the builds that compactions show
 	status   *Status
 }
 
-// Pools shows active, waiting and refused requests by pool.
+// Pools shows active, waiting and refused requests by pool. The names are the names of nodetool tpstats where it has
+// one. Pools without ActiveMax are counters.
 func (a *Activity) Pools(context.Context, control.None, control.Report) (control.Pools, error) {
 	var out control.Pools
+	// The server is nil while it is closed.
 	if s := a.servers.CQL(); s != nil {
+		// One snapshot, so that the figures fit together.
 		l := s.Load()
 		out.Pools = append(out.Pools,
 			control.Pool{Name: "Native-Transport-Requests", Active: int64(l.Active), ActiveMax: int64(l.ActiveMax),
@@ -35,6 +39,7 @@ func (a *Activity) Pools(context.Context, control.None, control.Report) (control
 				ActiveMax: int64(l.ConnectionsMax)},
 			control.Pool{Name: "Native-Transport-Bytes", Active: l.Bytes, ActiveMax: l.BytesMax})
 	}
+	// Requests of both protocols are coordinated in the same pools.
 	f, stats, m := a.instance.Coordinator.Load(), a.CoordinatorStats(), a.instance.Engine.Metrics()
 	stored, hinted := a.instance.Hints.Load(), a.instance.Hints.Stats()
 	out.Pools = append(out.Pools,
@@ -45,11 +50,13 @@ func (a *Activity) Pools(context.Context, control.None, control.Report) (control
 		control.Pool{Name: "MutationStage", Completed: m.Writes, Refused: m.Refused},
 		control.Pool{Name: "CommitLogSync", Completed: m.Syncs},
 		control.Pool{Name: "HintBytes", Active: stored.Bytes, ActiveMax: stored.BytesMax})
+	// Pebble is nil after the storage engine has failed.
 	if p := m.Pebble; p != nil {
 		out.Pools = append(out.Pools,
 			control.Pool{Name: "CompactionExecutor", Active: p.Compact.NumInProgress, Completed: p.Compact.Count},
 			control.Pool{Name: "MemtableFlushWriter", Active: p.Flush.NumInProgress, Completed: p.Flush.Count})
 	}
+	// The names are fixed, because nodetool shows them.
 	for _, d := range []struct {
 		kind  string
 		count uint64
@@ -61,10 +68,12 @@ func (a *Activity) Pools(context.Context, control.None, control.Report) (control
 	return out, nil
 }
 
-// Compactions shows the state of the storage engine, and the builds of indexes.
+// Compactions shows the state of the storage engine, and the builds of indexes. An engine that has failed reports no
+// metrics, and the error says so.
 func (a *Activity) Compactions(context.Context, control.None, control.Report) (control.Compactions, error) {
 	m := a.instance.Engine.Metrics()
 	p := m.Pebble
+	// A failed engine has no state to show.
 	if p == nil {
 		return control.Compactions{}, &control.Error{Code: control.Failed, Message: "the storage engine has failed"}
 	}
@@ -75,6 +84,7 @@ func (a *Activity) Compactions(context.Context, control.None, control.Report) (c
 		LongestPauseMillis: m.LongestPause.Milliseconds(), LongestSyncMillis: m.LongestSync.Milliseconds(),
 		MemTables: p.MemTable.Count, MemTableBytes: int64(p.MemTable.Size),
 		LogBytes: int64(p.WAL.Size), Swept: m.Swept, Purged: m.Purged, Builds: a.indexes.running()}
+	// The levels are from 0; files of level 0 overlap.
 	for i, l := range p.Levels {
 		out.BytesCompacted += int64(l.TableBytesCompacted)
 		out.Levels = append(out.Levels, control.Level{Level: i, Files: l.TablesCount, Bytes: int64(l.TablesSize),
@@ -84,7 +94,7 @@ func (a *Activity) Compactions(context.Context, control.None, control.Report) (c
 	return out, nil
 }
 
-// Net shows streams, hints and read repairs.
+// Net shows streams, hints and read repairs. Peers are the members for which hints are stored.
 func (a *Activity) Net(context.Context, control.None, control.Report) (control.Net, error) {
 	s, h, f := a.instance.Coordinator.Stats(), a.instance.Hints.Stats(), a.instance.Hints.Load()
 	return control.Net{Mode: a.status.mode(), Streams: a.netStreams(),
@@ -94,10 +104,12 @@ func (a *Activity) Net(context.Context, control.None, control.Report) (control.N
 		Peers: a.pendingHints(), HintBytes: f.Bytes, HintBytesMax: f.BytesMax}, nil
 }
 
-// pendingHints returns the hints that are stored for other members.
+// pendingHints returns the hints that are stored for other members. The list contains every member but this one, also
+// those with no hints.
 func (a *Activity) pendingHints() []control.PeerHints {
 	out := []control.PeerHints{}
 	for _, m := range a.instance.Cluster.Metadata().Topology.Nodes() {
+		// This node has no hints for itself.
 		if m.ID != a.instance.Cluster.Self() {
 			out = append(out, control.PeerHints{Member: a.members.one(m), Records: a.instance.Hints.Pending(m.ID)})
 		}
@@ -105,18 +117,21 @@ func (a *Activity) pendingHints() []control.PeerHints {
 	return out
 }
 
-// PendingHints shows the hints that are stored for other members.
+// PendingHints shows the hints that are stored for other members. The list is the same as in Net, without the streams.
 func (a *Activity) PendingHints(context.Context, control.None, control.Report) (control.PendingHints, error) {
 	return control.PendingHints{Peers: a.pendingHints()}, nil
 }
 
-// netStreams returns the streams to and from this node in the form of the control protocol.
+// netStreams returns the streams to and from this node in the form of the control protocol. It contains what this node
+// receives and what it sends, sorted by peer.
 func (a *Activity) netStreams() []control.Stream {
 	out := []control.Stream{}
+	// Received streams, with their progress in bytes.
 	for _, p := range a.instance.Streams.Sessions() {
 		s := control.Stream{What: fmt.Sprintf("%s, %v: %s", a.instance.Cluster.Metadata().Schema.NameOf(p.Table),
 			p.Range, p.State),
 			Done: p.Bytes, Total: p.Total}
+		// A source that has left the ring has no address any longer.
 		if m := a.instance.Cluster.Metadata().Topology.Node(p.Source); m != nil {
 			s.Peer = m.Internode.Addr().String()
 		}
@@ -128,15 +143,18 @@ func (a *Activity) netStreams() []control.Stream {
 			Total: sent.Total,
 			What:  fmt.Sprintf("%s, %v", a.instance.Cluster.Metadata().Schema.NameOf(x.Table), x.Range)})
 	}
+	// The order does not depend on the order of the sessions.
 	slices.SortFunc(out, func(a, b control.Stream) int {
 		return cmp.Or(strings.Compare(a.Peer, b.Peer), strings.Compare(a.What, b.What))
 	})
 	return out
 }
 
-// CoordinatorStats returns the counts of requests of all kinds: the proposer counts those of conditional changes.
+// CoordinatorStats returns the counts of requests of all kinds: the proposer counts those of conditional changes. A
+// conditional change waits at the proposer, so its events are counted there.
 func (a *Activity) CoordinatorStats() coordinator.Stats {
 	s, p := a.instance.Coordinator.Stats(), a.instance.Proposer.Stats()
+	// Every other figure of the coordinator belongs to its own requests.
 	s.WriteTimeouts += p.WriteTimeouts
 	s.Unavailable += p.Unavailable
 	s.Overloaded += p.Overloaded

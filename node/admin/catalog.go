@@ -12,12 +12,15 @@ import (
 	"cqld/schema"
 )
 
-// Catalog finds the tables and keyspaces that operators name.
+// Catalog finds the tables and keyspaces that operators name. It returns names that exist, or errors that say which
+// one does not.
 type Catalog struct{ cluster *cluster.Cluster }
 
-// Tables returns the tables that an operator names and that this node stores; it excludes virtual tables.
+// Tables returns the tables that an operator names and that this node stores; it excludes virtual tables. A keyspace
+// or table that does not exist is an error, so that an operator learns of a typing error.
 func (c Catalog) Tables(a control.TablesArgs) ([]*schema.Table, error) {
 	s := c.cluster.Metadata().Schema
+	// All tables with storage on this node, in the order of their names.
 	if a.Keyspace == "" {
 		var all []*schema.Table
 		for _, id := range s.StorageIDs() {
@@ -25,6 +28,7 @@ func (c Catalog) Tables(a control.TablesArgs) ([]*schema.Table, error) {
 				all = append(all, t)
 			}
 		}
+		// The order is by keyspace and table, because the ids have no meaning for operators.
 		slices.SortFunc(all, func(a, b *schema.Table) int {
 			return cmp.Or(strings.Compare(a.Keyspace, b.Keyspace), strings.Compare(a.Name, b.Name))
 		})
@@ -36,15 +40,18 @@ func (c Catalog) Tables(a control.TablesArgs) ([]*schema.Table, error) {
 			Message: fmt.Sprintf("Keyspace [%s] does not exist.", a.Keyspace)}
 	}
 	names := a.Tables
+	// Tables that are not named are all tables of the keyspace.
 	if len(names) == 0 {
 		names = k.TableNames()
 	}
 	var out []*schema.Table
 	for _, name := range names {
+		// A name of the arguments must exist; a name of the keyspace always does.
 		t := k.Table(name)
 		if t == nil {
 			return nil, noTable(a.Keyspace, name)
 		}
+		// A virtual table in the list is an error only if it was named.
 		if !t.Virtual {
 			out = append(out, t)
 		} else if len(a.Tables) > 0 {
@@ -55,7 +62,7 @@ func (c Catalog) Tables(a control.TablesArgs) ([]*schema.Table, error) {
 	return out, nil
 }
 
-// one returns the table of an operation.
+// one returns the table of an operation. A virtual table is an error here, because nothing can be done with it.
 func (c Catalog) one(a control.TableArgs) (*schema.Table, error) {
 	tables, err := c.Tables(control.TablesArgs{Keyspace: a.Keyspace, Tables: []string{a.Table}})
 	if err != nil {
@@ -64,15 +71,17 @@ func (c Catalog) one(a control.TableArgs) (*schema.Table, error) {
 	return tables[0], nil
 }
 
+// noTable returns the error of a table that does not exist.
 func noTable(keyspace, table string) error {
 	return &control.Error{Code: control.Invalid, Message: fmt.Sprintf("table %s.%s does not exist", keyspace, table)}
 }
 
-// replicated finds a keyspace that is replicated over the ring.
+// replicated finds a keyspace that is replicated over the ring. A local keyspace has no replicas that an operation
+// could involve.
 func replicated(all *schema.Schema, name string) (*schema.Keyspace, error) {
 	k := all.Keyspace(name)
 	if k == nil {
-		// the wording of nodetool
+		// the wording of nodetool It is the message that nodetool prints.
 		return nil, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("The keyspace %s, does not exist", name)}
 	}
 	if k.Replication.Class == ring.Local {
@@ -82,9 +91,11 @@ func replicated(all *schema.Schema, name string) (*schema.Keyspace, error) {
 	return k, nil
 }
 
+// schema returns the newest schema that this node has applied.
 func (c Catalog) schema() *schema.Schema { return c.cluster.Metadata().Schema }
 
-// dropped reports whether an operation failed because its table was dropped.
+// dropped reports whether an operation failed because its table was dropped. An operation fails with another error if
+// its table was dropped while it ran.
 func (c Catalog) dropped(id schema.StorageID, err error) bool {
 	return err != nil && c.schema().Dropped(id)
 }

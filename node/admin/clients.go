@@ -23,12 +23,16 @@ type Clients struct {
 	log     *slog.Logger
 }
 
-// QueryPrefix precedes the number of a request in system_views.queries, as in Cassandra.
+// QueryPrefix precedes the number of a request in system_views.queries, as in Cassandra. Cassandra shows its thread
+// names, which operators copy.
 const QueryPrefix = "Native-Transport-Requests-"
 
-// Drain prepares the node for a stop: it refuses clients until the process ends, and flushes everything.
+// Drain prepares the node for a stop: it refuses clients until the process ends, and flushes everything. The node
+// stays a member and keeps its data; a restart serves clients again.
 func (c *Clients) Drain(ctx context.Context, _ control.None, report control.Report) (control.None, error) {
+	// Both steps report their progress, because the first may take long.
 	report(control.Progress{What: "waiting for requests in progress", Total: 2})
+	// The error of requests that do not end is reported and the flush still made.
 	err := c.servers.Drain(ctx) // requests that do not end must not prevent the flush
 	report(control.Progress{What: "flushing", Done: 1, Total: 2})
 	if err := errors.Join(err, c.engine.Flush()); err != nil {
@@ -46,7 +50,8 @@ func (c *Clients) Ready(context.Context, control.None, control.Report) (control.
 	return control.Switch{On: true}, nil
 }
 
-// BinaryOf reports whether CQL clients can connect.
+// BinaryOf reports whether CQL clients can connect. The clock is checked before the server, which may be open and
+// still refuse requests.
 func (c *Clients) BinaryOf(context.Context, control.None, control.Report) (control.Switch, error) {
 	if err := c.refuse(); err != nil {
 		return control.Switch{Why: err.Error()}, nil
@@ -54,7 +59,7 @@ func (c *Clients) BinaryOf(context.Context, control.None, control.Report) (contr
 	return control.Switch{On: c.servers.Accepting()}, nil
 }
 
-// SetBinary opens or closes the CQL server.
+// SetBinary opens or closes the CQL server. Opening is refused after a drain and for a node that is not a member.
 func (c *Clients) SetBinary(ctx context.Context, a control.Switch, _ control.Report) (control.Switch, error) {
 	if !a.On {
 		return a, c.servers.StopCQL(ctx)
@@ -69,13 +74,15 @@ func (c *Clients) SetBinary(ctx context.Context, a control.Switch, _ control.Rep
 	return a, err
 }
 
-// KillQuery ends a request of a CQL client.
+// KillQuery ends a request of a CQL client. The id is the number in system_views.queries, with or without the prefix.
 func (c *Clients) KillQuery(_ context.Context, a control.QueryArgs, _ control.Report) (control.None, error) {
+	// A number without the prefix is accepted, because operators copy either.
 	id, err := strconv.ParseUint(strings.TrimPrefix(a.ID, QueryPrefix), 10, 64)
 	if err != nil {
 		return control.None{}, &control.Error{Code: control.Invalid,
 			Message: fmt.Sprintf("%q is not the thread_id of a query in system_views.queries, nor its number", a.ID)}
 	}
+	// A request that has just ended is not in progress any longer.
 	if s := c.servers.CQL(); s == nil || !s.Kill(id) {
 		return control.None{}, &control.Error{Code: control.Refused,
 			Message: fmt.Sprintf("Query %d is not in progress on this node", id)}
@@ -83,7 +90,7 @@ func (c *Clients) KillQuery(_ context.Context, a control.QueryArgs, _ control.Re
 	return control.None{}, nil
 }
 
-// Connections lists the connections of CQL clients.
+// Connections lists the connections of CQL clients. A closed server has none.
 func (c *Clients) Connections(context.Context, control.None, control.Report) (control.Clients, error) {
 	out := control.Clients{Clients: []control.Connection{}}
 	s := c.servers.CQL()
@@ -92,11 +99,13 @@ func (c *Clients) Connections(context.Context, control.None, control.Report) (co
 	}
 	for _, client := range s.Clients() {
 		out.Clients = append(out.Clients, control.Connection{Address: client.Address.String(), Stage: client.Stage,
+			// An unauthenticated connection has no user.
 			User:     cmp.Or(client.User, "anonymous"),
 			Keyspace: client.Keyspace, Version: client.ProtocolVersion,
 			Driver:   strings.TrimSpace(client.DriverName + " " + client.DriverVersion),
 			Requests: client.Requests, TLS: client.TLS})
 	}
+	// The order is by address, so that a watch of the list is readable.
 	slices.SortFunc(out.Clients, func(a, b control.Connection) int { return strings.Compare(a.Address, b.Address) })
 	return out, nil
 }

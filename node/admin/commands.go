@@ -40,7 +40,8 @@ type Options struct {
 	Log          *slog.Logger
 }
 
-// Commands are the operations of a node, by subject.
+// Commands are the operations of a node, by subject. Peers is not registered: it is the exchange of facts between
+// nodes. They are the operations of one node; those that concern the cluster use its metadata or its members.
 type Commands struct {
 	Peers   *Peers
 	Catalog Catalog
@@ -67,16 +68,19 @@ type Commands struct {
 	Activity *Activity
 }
 
-// New returns the operations of a node whose parts exist and do not run yet.
+// New returns the operations of a node whose parts exist and do not run yet. Nothing is registered at the control port
+// yet, and nothing of the node is changed.
 func New(o Options) (*Commands, error) {
 	i := o.Instance
 	catalog, of := Catalog{i.Cluster}, members{i.Cluster}
 	c := &Commands{Catalog: catalog, Peers: &Peers{cluster: i.Cluster, engine: i.Engine, values: i.Values,
 		transport: o.Transport}}
+	// openJobs refers to Topology.
 	c.Topology = &Topology{cluster: i.Cluster, members: of, servers: o.Servers, run: o.Jobs.Run}
 	if err := c.openJobs(o); err != nil {
 		return nil, err
 	}
+	// The remaining groups are in the order of Commands.
 	c.Ring = &Ring{options: o.Config, cluster: i.Cluster, members: of, peers: c.Peers}
 	c.Movement = &Movement{catalog: catalog, jobs: c.Jobs, drops: i.Drops, movements: i.Movements}
 	c.Data = &Data{catalog: catalog, engine: i.Engine, jobs: c.Jobs}
@@ -96,6 +100,7 @@ func New(o Options) (*Commands, error) {
 	c.Status = &Status{config: o.Config, instance: i, members: of, peers: c.Peers, servers: o.Servers,
 		certificates: o.Certificates, transport: o.Transport, memory: o.Memory, started: o.Started}
 	c.Activity = &Activity{instance: i, members: of, servers: o.Servers, indexes: c.Indexes, status: c.Status}
+	// Jobs of these kinds can be resumed from their arguments, also by a later process.
 	resumable(c.Jobs, jobs.Repair, func(a control.RepairArgs) jobWork { return c.Repairs.work(a, nil) })
 	resumable(c.Jobs, jobs.Rebuild, c.Movement.rebuildWork)
 	resumable(c.Jobs, jobs.Cleanup, c.Movement.cleanupWork)
@@ -103,19 +108,22 @@ func New(o Options) (*Commands, error) {
 	return c, nil
 }
 
-// openJobs opens the registry of jobs. Storage is already open.
+// openJobs opens the registry of jobs. Storage is already open. A job that was running when the process ended is
+// listed as interrupted.
 func (c *Commands) openJobs(o Options) error {
 	i := o.Instance
+	// The store of jobs is the storage engine, so the registry is opened with the node.
 	registry, err := jobs.Open(jobs.Options{Clock: o.Jobs.Clock, Store: i.Engine,
 		Forgotten: func(s jobs.Snapshot) { forget(i.Repairer, i.Movements.ForgetRebuild, s, o.Log) },
 		OnError:   func(err error) { o.Log.Warn("job not stored", "err", err) }})
 	c.Jobs = &Jobs{o: o.Jobs, registry: registry, topology: c.Topology,
 		works: map[jobs.Kind]func(json.RawMessage) (jobWork, error){},
-		ring:  &ringJobs{cluster: i.Cluster, movements: i.Movements, registry: registry, log: o.Log}}
+		// The shown jobs of ring operations begin only when the metadata log was replayed.
+		ring: &ringJobs{cluster: i.Cluster, movements: i.Movements, registry: registry, log: o.Log}}
 	return err
 }
 
-// forget removes what a job stored for its next attempt.
+// forget removes what a job stored for its next attempt. Ended jobs of other kinds store nothing for a next attempt.
 func forget(repairer *repair.Repairer, forgetRebuild func(string) error, s jobs.Snapshot, log *slog.Logger) {
 	var err error
 	switch s.Kind {
@@ -124,6 +132,7 @@ func forget(repairer *repair.Repairer, forgetRebuild func(string) error, s jobs.
 	case jobs.Rebuild:
 		err = forgetRebuild(s.ID)
 	}
+	// A position that remains costs space and does no harm.
 	if err != nil {
 		log.Warn("positions of an ended job not removed", "job", s.ID, "err", err)
 	}
@@ -134,6 +143,7 @@ func (c *Commands) Replayed() { c.Jobs.ring.begin(c.Topology.cluster.Metadata().
 
 // MetadataChanged updates the jobs of operations of the ring and of builds to new metadata.
 func (c *Commands) MetadataChanged(now *metadata.Metadata) {
+	// It is called after every change of the metadata.
 	c.Jobs.ring.follow(now.Topology)
 	c.Indexes.builds.retain(now.Schema)
 }

@@ -11,14 +11,15 @@ import (
 	"cqld/storage"
 )
 
-// Data flushes and compacts the data of this node.
+// Data flushes and compacts the data of this node. The operations are of this node's storage, so they do not concern
+// other nodes.
 type Data struct {
 	catalog Catalog
 	engine  *storage.Engine
 	jobs    *Jobs
 }
 
-// Flush flushes the memtables.
+// Flush flushes the memtables. The tables are named, so that an operator learns of a table that does not exist.
 func (d *Data) Flush(_ context.Context, a control.TablesArgs, _ control.Report) (control.None, error) {
 	if _, err := d.catalog.Tables(a); err != nil {
 		return control.None{}, err
@@ -26,23 +27,27 @@ func (d *Data) Flush(_ context.Context, a control.TablesArgs, _ control.Report) 
 	return control.None{}, d.engine.Flush() // tables share their memtables
 }
 
-// Compact compacts tables, as a job.
+// Compact compacts tables, as a job. The storage engine compacts by itself; the operation forces it.
 func (d *Data) Compact(ctx context.Context, a control.TablesArgs, report control.Report) (none control.None,
 	err error) {
 	if _, err := d.catalog.Tables(a); err != nil {
 		return none, err
 	}
+	// A job that is resumed continues after the last table that was done, so the order must not change.
 	return none, d.jobs.start(ctx, jobs.Compaction, targetOf(a), jobs.Bytes, a, d.compactionWork(a), report)
 }
 
 // compactionWork returns the work of a compaction. Its checkpoint is the name of the last table compacted; tables are
 // processed in the order of their names.
 func (d *Data) compactionWork(a control.TablesArgs) jobWork {
+	// The order is by name, so that the checkpoint names a table.
 	return func(ctx context.Context, j *jobs.Job) error {
 		tables, err := d.catalog.Tables(a)
+		// The memtable of a table must be on disk before its files are compacted.
 		if err != nil {
 			return err
 		}
+		// The sizes are read once. They are estimates and may change while the tables are compacted.
 		name := func(t *schema.Table) string { return t.Keyspace + "." + t.Name }
 		slices.SortFunc(tables, func(a, b *schema.Table) int { return strings.Compare(name(a), name(b)) })
 		if err := d.engine.Flush(); err != nil {
@@ -52,16 +57,20 @@ func (d *Data) compactionWork(a control.TablesArgs) jobWork {
 		for i, t := range tables {
 			size, err := d.engine.TableSize(t.StorageID)
 			if err != nil {
+				// An empty checkpoint is before every name.
 				return err
 			}
 			sizes[i] = size.Bytes
 			total += size.Bytes
 		}
+		// The engine reports parts of one table, which are added to the tables that are done.
 		after, done := string(j.Checkpoint()), int64(0)
+		// A table that was dropped meanwhile is no error: its data no longer exists.
 		for i, t := range tables {
 			if name(t) > after {
 				what := "compacting " + name(t)
 				j.Progress(done, total, what)
+				// The checkpoint follows the table, so a failed attempt repeats the last one.
 				part := func(n, parts int) { j.Progress(done+sizes[i]*int64(n)/int64(parts), total, what) }
 				if err := d.engine.CompactTable(ctx, t.StorageID, part); err != nil && !d.catalog.dropped(t.StorageID,
 					err) {

@@ -14,7 +14,8 @@ import (
 	"cqld/storage/index"
 )
 
-// Indexes builds indexes and views once more, and shows their builds.
+// Indexes builds indexes and views once more, and shows their builds. A view is built like an index, and has its state
+// in the same place.
 type Indexes struct {
 	catalog Catalog
 	jobs    *Jobs
@@ -23,7 +24,8 @@ type Indexes struct {
 	builds  *builds
 }
 
-// Rebuild builds indexes of a table once more, and waits for them.
+// Rebuild builds indexes of a table once more, and waits for them. An index that has no entries of its own
+// (index.DefinitionOf) is left out.
 func (x *Indexes) Rebuild(ctx context.Context, a control.IndexArgs, report control.Report) (none control.None,
 	err error) {
 	t, err := x.catalog.one(a.TableArgs)
@@ -32,16 +34,19 @@ func (x *Indexes) Rebuild(ctx context.Context, a control.IndexArgs, report contr
 	}
 	var of []*schema.Index
 	for _, name := range a.Indexes {
+		// An index that does not exist is an error before any build is started.
 		i := t.Index(name)
 		if i == nil {
 			return none, &control.Error{Code: control.Invalid,
 				Message: fmt.Sprintf("table %s.%s has no index %s", t.Keyspace, t.Name, name)}
 		}
+		// A name that is listed twice is built once.
 		if _, kept := index.DefinitionOf(t, i); kept && !slices.Contains(of, i) {
 			of = append(of, i)
 		}
 	}
 	var started []*jobs.Job
+	// All builds are started before the first one is awaited, so they run together.
 	for _, i := range of {
 		j, err := x.builds.again(t, i)
 		if err != nil {
@@ -49,11 +54,13 @@ func (x *Indexes) Rebuild(ctx context.Context, a control.IndexArgs, report contr
 		}
 		started = append(started, j)
 	}
+	// Awaiting them in order is enough: the slowest one decides.
 	for _, j := range started {
 		s, err := x.jobs.watch(ctx, j.ID(), report)
 		if err != nil {
 			return none, err
 		}
+		// An index that was dropped while it was built has no state to report.
 		if s.State == jobs.Cancelled {
 			return none, &control.Error{Code: control.Failed, Message: "the index was dropped"}
 		}
@@ -64,12 +71,15 @@ func (x *Indexes) Rebuild(ctx context.Context, a control.IndexArgs, report contr
 	return none, nil
 }
 
-// ViewBuild returns the state of a view's build on each node.
+// ViewBuild returns the state of a view's build on each node. A view that does not exist is unknown on every node,
+// like in nodetool.
 func (x *Indexes) ViewBuild(_ context.Context, a control.TableArgs, _ control.Report) (control.ViewBuild, error) {
 	out := control.ViewBuild{TableArgs: a, Hosts: []control.HostStatus{}}
 	m := x.catalog.cluster.Metadata()
 	view := m.Schema.Table(a.Keyspace, a.Table)
+	// Unbuilt is nil for a table that is no view, and then every node is unknown.
 	var unbuilt map[ring.NodeID][]schema.StorageID
+	// The list is asked of all nodes, because each knows only its own builds.
 	if view != nil && view.IsView() {
 		unbuilt = x.peers.Unbuilt()
 	}
@@ -83,7 +93,8 @@ func (x *Indexes) ViewBuild(_ context.Context, a control.TableArgs, _ control.Re
 	return out, nil
 }
 
-// Shown returns the builds of indexes for the system tables.
+// Shown returns the builds of indexes for the system tables. The functions are called for every table that a client
+// reads.
 func (x *Indexes) Shown() system.Builds {
 	return system.Builds{Unbuilt: x.peers.Unbuilt, Of: func(table, id schema.StorageID) system.Build {
 		p := x.builder.Progress(table, id)
@@ -91,7 +102,8 @@ func (x *Indexes) Shown() system.Builds {
 	}}
 }
 
-// running returns the builds for compactionstats.
+// running returns the builds for compactionstats. The builds are jobs of this node; an index that has no job is being
+// built by its first step.
 func (x *Indexes) running() (out []control.IndexBuild) {
 	for _, s := range x.jobs.All() {
 		if (s.Kind == jobs.IndexBuild || s.Kind == jobs.ViewBuild) && !s.State.Ended() {
@@ -102,12 +114,13 @@ func (x *Indexes) running() (out []control.IndexBuild) {
 	return out
 }
 
-// Throughput shows the bound of the throughput of builds.
+// Throughput shows the bound of the throughput of builds. A bound of zero means that there is none.
 func (x *Indexes) Throughput(context.Context, control.None, control.Report) (control.Throughput, error) {
 	return control.Throughput{BytesPerSecond: x.builder.Throughput()}, nil
 }
 
-// SetThroughput changes the bound of the throughput of builds.
+// SetThroughput changes the bound of the throughput of builds. It applies to the running node; the configuration is
+// applied again at the next start.
 func (x *Indexes) SetThroughput(_ context.Context, a control.Throughput, _ control.Report) (control.Throughput,
 	error) {
 	if a.BytesPerSecond < 0 {

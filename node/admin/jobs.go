@@ -14,17 +14,19 @@ import (
 	"cqld/node/control"
 )
 
-// Jobs lists, watches, cancels and resumes the jobs of this node, and runs those that operators start.
+// Jobs lists, watches, cancels and resumes the jobs of this node, and runs those that operators start. A job outlives
+// the command that started it, and the process that ran it.
 type Jobs struct {
-	o        JobsOptions
-	registry *jobs.Registry
+	o        JobsOptions    // the jobs of this node
+	registry *jobs.Registry // the jobs of ring operations, which the metadata keeps
 	ring     *ringJobs
 	topology *Topology
-	// works returns the work of a job that is resumed from its arguments, by kind.
+	// works returns the work of a job that is resumed from its arguments, by kind. works contains the kinds of jobs
+	// whose work can be continued after a restart.
 	works map[jobs.Kind]func(args json.RawMessage) (jobWork, error)
 }
 
-// JobsOptions configure the jobs of a node. All fields are required.
+// JobsOptions configure the jobs of a node. All fields are required. They are the parts of the node that jobs need.
 type JobsOptions struct {
 	Clock    env.Clock
 	Guard    *guard.Guard
@@ -35,6 +37,7 @@ type JobsOptions struct {
 
 // resumable registers the work of jobs of a kind whose arguments have type A.
 func resumable[A any](j *Jobs, kind jobs.Kind, work func(A) jobWork) {
+	// Arguments that cannot be read make the job fail, not the process.
 	j.works[kind] = func(raw json.RawMessage) (jobWork, error) {
 		var args A
 		err := json.Unmarshal(raw, &args)
@@ -43,24 +46,29 @@ func resumable[A any](j *Jobs, kind jobs.Kind, work func(A) jobWork) {
 }
 
 // Close ends the registry, before the work of its jobs is stopped, so that the next process lists them as interrupted.
+// A job that is still running then is listed as interrupted.
 func (j *Jobs) Close() { j.registry.Close() }
 
-// Ended returns how many attempts of jobs have ended, by kind and state.
+// Ended returns how many attempts of jobs have ended, by kind and state. Attempts are counted, not jobs: a job may
+// have several.
 func (j *Jobs) Ended() map[jobs.Outcome]int64 { return j.registry.Stats().Ended }
 
 // jobWork performs one attempt of a job. It returns when the attempt has ended; ctx ends when the job is cancelled or
-// the node stops.
+// the node stops. It reports its progress through j, and returns its error instead of ending the job itself.
 type jobWork func(ctx context.Context, j *jobs.Job) error
 
 // run returns a function that the registry calls to begin work. The work runs in a goroutine that the node waits for. A
-// panic fails the job.
+// panic fails the job. A cancelled job ends through its context; the work must return then.
 func (j *Jobs) run(work jobWork) func(*jobs.Job) {
 	return func(job *jobs.Job) {
+		// The context ends with the node as well, so a work never outlives it.
 		ctx, cancel := context.WithCancel(j.o.Lifetime)
 		job.OnCancel(cancel)
+		// The node waits for the goroutine, so Close returns after the job has ended.
 		j.o.Run(func() {
 			defer cancel()
 			var err error
+			// A panic ends the job and no other one; the guard has logged it.
 			if panicked := j.o.Guard.Do("job", func() { err = work(ctx, job) }); panicked != nil {
 				err = panicked
 			}
@@ -72,13 +80,15 @@ func (j *Jobs) run(work jobWork) func(*jobs.Job) {
 	}
 }
 
-// start starts a job of an operator's command with its arguments, and waits for it.
+// start starts a job of an operator's command with its arguments, and waits for it. The command waits, and the job
+// continues if it disconnects.
 func (j *Jobs) start(ctx context.Context, kind jobs.Kind, target string, unit jobs.Unit, args any, work jobWork,
 	report control.Report) error {
 	b, err := json.Marshal(args)
 	if err != nil {
 		return err
 	}
+	// The arguments are stored, so that the job can be resumed without the command.
 	job, err := j.registry.Start(jobs.Spec{Kind: kind, Target: target, Unit: unit, Args: b, Resumable: true},
 		j.run(work))
 	if err != nil {
@@ -92,12 +102,14 @@ func (j *Jobs) start(ctx context.Context, kind jobs.Kind, target string, unit jo
 }
 
 // watch reports the progress of a job until its attempt has ended or the client has disconnected. The job continues
-// after a disconnect.
+// after a disconnect. The registry keeps the newest progress, which is reported in between.
 func (j *Jobs) watch(ctx context.Context, id string, report control.Report) (jobs.Snapshot, error) {
+	// An unknown job is refused.
 	ended, err := j.registry.Wait(id)
 	if err != nil {
 		return jobs.Snapshot{}, jobRefusal(err)
 	}
+	// Progress of ring operations is measured, because the metadata does not contain it.
 	for {
 		j.ring.measure()
 		s, err := j.registry.Get(id)
@@ -116,13 +128,15 @@ func (j *Jobs) watch(ctx context.Context, id string, report control.Report) (job
 	}
 }
 
-// progressOf returns the progress of a job in the form of the control protocol.
+// progressOf returns the progress of a job in the form of the control protocol. The phase of a job is shown instead of
+// its kind, where there is one.
 func progressOf(s *jobs.Snapshot) control.Progress {
 	p := control.Progress{Job: s.ID, What: s.Phase, Done: s.Done, Total: s.Total, Bytes: s.Unit == jobs.Bytes,
 		Unit: string(s.Unit), Left: s.Left}
 	if p.What == "" {
 		p.What = string(s.Kind)
 	}
+	// A job that is queued has no phase of its own.
 	if s.State == jobs.Queued {
 		p.What = string(s.Kind) + " is queued"
 	}
@@ -133,6 +147,7 @@ func progressOf(s *jobs.Snapshot) control.Progress {
 func jobError(s *jobs.Snapshot) error {
 	switch s.State {
 	case jobs.Cancelled:
+		// A cancelled job can be continued, which the message says.
 		return &control.Error{Code: control.Failed, Message: fmt.Sprintf("job %s was cancelled; continue it with: "+
 			"cqld ctl jobs resume %s", s.ID, s.ID)}
 	case jobs.Failed, jobs.Interrupted:
@@ -141,7 +156,8 @@ func jobError(s *jobs.Snapshot) error {
 	return nil
 }
 
-// jobRefusal converts errors of the registry to errors of the control protocol.
+// jobRefusal converts errors of the registry to errors of the control protocol. Errors of the registry are the
+// operator's: an id that does not exist, or a job in the wrong state.
 func jobRefusal(err error) error {
 	for refused, code := range map[error]control.Code{jobs.ErrUnknown: control.Invalid, jobs.ErrEnded: control.Refused,
 		jobs.ErrTooMany:      control.Refused,
@@ -155,13 +171,15 @@ func jobRefusal(err error) error {
 	return err
 }
 
-// All returns all jobs, with the current progress of ring operations.
+// All returns all jobs, with the current progress of ring operations. They are the jobs of this node, ended ones as
+// well.
 func (j *Jobs) All() []jobs.Snapshot {
 	j.ring.measure()
 	return j.registry.List()
 }
 
-// ShownJob returns a job in the form of the control protocol.
+// ShownJob returns a job in the form of the control protocol. Resumable means that the job has ended without
+// completing, and that this node can continue it.
 func ShownJob(s *jobs.Snapshot) control.Job {
 	return control.Job{ID: s.ID, Kind: string(s.Kind), Target: s.Target, State: s.State.String(), Phase: s.Phase,
 		Done: s.Done, Total: s.Total,
@@ -170,7 +188,7 @@ func ShownJob(s *jobs.Snapshot) control.Job {
 		Created: s.Created, Began: s.Began, Ended: s.Ended}
 }
 
-// List lists all jobs, or a single one.
+// List lists all jobs, or a single one. An unknown id is an error, because an operator has named it.
 func (j *Jobs) List(_ context.Context, a control.JobArgs, _ control.Report) (control.Jobs, error) {
 	out := control.Jobs{Jobs: []control.Job{}}
 	for _, s := range j.All() {
@@ -190,13 +208,16 @@ func (j *Jobs) Watch(ctx context.Context, a control.JobArgs, report control.Repo
 	return ShownJob(&s), err
 }
 
-// Cancel cancels a job and waits until its work has stopped. A ring operation is aborted.
+// Cancel cancels a job and waits until its work has stopped. A ring operation is aborted. Both are waited for, so the
+// operator learns the outcome.
 func (j *Jobs) Cancel(ctx context.Context, a control.JobArgs, report control.Report) (out control.Job, err error) {
+	// A ring operation is aborted, because other nodes take part in it.
 	if operation, ring := ringOperation(a.ID); ring {
 		s, err := j.registry.Get(a.ID)
 		if err != nil {
 			return out, jobRefusal(err)
 		}
+		// An operation that has ended cannot be aborted.
 		if s.State.Ended() {
 			return out, jobRefusal(jobs.ErrEnded)
 		}
@@ -208,13 +229,15 @@ func (j *Jobs) Cancel(ctx context.Context, a control.JobArgs, report control.Rep
 			s.State = jobs.Cancelled
 			return ShownJob(&s), nil
 		}
+		// The work of any other job is stopped here.
 	} else if err := j.registry.Cancel(a.ID); err != nil {
 		return out, jobRefusal(err)
 	}
 	return j.Watch(ctx, a, report)
 }
 
-// Resume begins the next attempt of a job and returns immediately.
+// Resume begins the next attempt of a job and returns immediately. A resumed job is a new attempt of the same job,
+// with its own result.
 func (j *Jobs) Resume(_ context.Context, a control.JobArgs, _ control.Report) (out control.Job, err error) {
 	s, err := j.registry.Get(a.ID)
 	if err != nil {
@@ -224,6 +247,7 @@ func (j *Jobs) Resume(_ context.Context, a control.JobArgs, _ control.Report) (o
 	if err != nil {
 		return out, err
 	}
+	// A job that is running, completed, or unknown is refused.
 	if _, err := j.registry.Resume(a.ID, j.run(work)); err != nil {
 		return out, jobRefusal(err)
 	}
@@ -231,7 +255,7 @@ func (j *Jobs) Resume(_ context.Context, a control.JobArgs, _ control.Report) (o
 	return ShownJob(&s), jobRefusal(err)
 }
 
-// workOf returns the work of a stored job.
+// workOf returns the work of a stored job. A kind without registered work cannot be resumed.
 func (j *Jobs) workOf(s *jobs.Snapshot) (jobWork, error) {
 	if work := j.works[s.Kind]; work != nil {
 		return work(s.Args)

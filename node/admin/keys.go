@@ -10,13 +10,15 @@ import (
 )
 
 // parseKey reads a partition key in the format of nodetool: the values of its columns joined by colons, with \: for a
-// colon within a value.
+// colon within a value. A key with one column is not split, so its text may contain colons.
 func parseKey(t *schema.Table, text string) ([]byte, error) {
+	// One value is read as it is written, without escapes.
 	if len(t.PartitionKey) == 1 {
 		return parseValue(t.PartitionKey[0].Type, text)
 	}
 	parts := splitKey(text)
 	if len(parts) != len(t.PartitionKey) {
+		// A colon in a value would change the number of columns, which the message says.
 		return nil, fmt.Errorf("the partition key of %s.%s has %d columns, %q has %d: join them by colons, and "+
 			"write \\: for a colon in one",
 			t.Keyspace, t.Name, len(t.PartitionKey), text, len(parts))
@@ -27,18 +29,22 @@ func parseKey(t *schema.Table, text string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		// The length of a value has two bytes in the key of several columns.
 		if len(v) > 0xFFFF {
 			return nil, fmt.Errorf("a value of %d bytes is too long for a key", len(v))
 		}
+		// Each value is preceded by its length and followed by a zero byte.
 		key = append(append(wire.AppendUint16(key, uint16(len(v))), v...), 0)
 	}
 	return key, nil
 }
 
+// splitKey splits at colons that are not escaped. A backslash before any other character stays.
 func splitKey(text string) (parts []string) {
 	var part strings.Builder
 	for i := 0; i < len(text); i++ {
 		switch {
+		// A backslash escapes a colon and itself.
 		case text[i] == '\\' && i+1 < len(text) && (text[i+1] == ':' || text[i+1] == '\\'):
 			i++
 			part.WriteByte(text[i])
@@ -49,16 +55,19 @@ func splitKey(text string) (parts []string) {
 			part.WriteByte(text[i])
 		}
 	}
+	// The last part has no colon after it, so an empty text is one empty part.
 	return append(parts, part.String())
 }
 
-// parseValue reads a value as CQL writes its constants, but a string without quotes.
+// parseValue reads a value as CQL writes its constants, but a string without quotes. The kinds are tried in an order
+// in which the first that fits is the right one.
 func parseValue(t *types.Type, text string) ([]byte, error) {
 	var last error
 	for _, kind := range []types.LiteralKind{types.StringLiteral, types.IntegerLiteral, types.FloatLiteral,
 		types.UUIDLiteral,
 		types.BooleanLiteral, types.HexLiteral, types.DurationLiteral} {
 		if !kind.Assigns(t) {
+			// A type that a kind cannot be written to is skipped without an error.
 			continue
 		}
 		v, err := t.FromLiteral(kind, text)
@@ -67,25 +76,29 @@ func parseValue(t *types.Type, text string) ([]byte, error) {
 		}
 		last = err
 	}
+	// The error of the last attempt is shown; all of them would be too much.
 	if last == nil {
 		last = fmt.Errorf("a key of type %s cannot be written as text", t)
 	}
 	return nil, last
 }
 
-// keyText returns a partition key in the format that parseKey reads.
+// keyText returns a partition key in the format that parseKey reads. A key that is not valid for the table is shown as
+// a blob.
 func keyText(t *schema.Table, key []byte) string {
 	if len(t.PartitionKey) == 1 {
 		return string(t.PartitionKey[0].Type.AppendText(nil, key))
 	}
 	var parts []string
 	c := wire.NewCursor(key)
+	// The encoded value is between its length and a zero byte.
 	for _, column := range t.PartitionKey {
 		v := c.Take(int(c.Uint16()))
 		c.Skip(1)
 		text := string(column.Type.AppendText(nil, v))
 		parts = append(parts, strings.NewReplacer(`\`, `\\`, ":", `\:`).Replace(text))
 	}
+	// The cursor has an error if the key is shorter than its lengths say.
 	if c.Err() != nil {
 		return fmt.Sprintf("0x%x", key)
 	}

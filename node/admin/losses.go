@@ -28,6 +28,7 @@ type losses struct {
 func (f losses) fetch(ctx context.Context, j *jobs.Job) error {
 	for _, l := range f.engine.Lost() {
 		t := f.catalog.schema().TableByStorage(l.Table)
+		// The repair restores tables with replicas. Ranges that this node does not replicate are not lost.
 		if t != nil && t.Replication.Class != ring.Local {
 			if err := f.liftForeign(t, &l); err != nil {
 				return err
@@ -47,8 +48,10 @@ func (f losses) fetch(ctx context.Context, j *jobs.Job) error {
 	return nil
 }
 
-// liftForeign removes the loss marks of ranges that this node does not replicate.
+// liftForeign removes the loss marks of ranges that this node does not replicate. It restores nothing: the node need
+// not have this data.
 func (f losses) liftForeign(t *schema.Table, l *lost.Range) error {
+	// A range is divided by the replicas of its parts.
 	for _, piece := range f.catalog.cluster.Metadata().Topology.Placement(t.Replication).Ranges(l.Tokens) {
 		if piece.Replicas.Contains(f.catalog.cluster.Self()) {
 			continue
@@ -66,6 +69,7 @@ func (f losses) fetchFromAll(ctx context.Context, l *lost.Range) error {
 	m := f.catalog.cluster.Metadata()
 	for _, name := range m.Schema.KeyspaceNames() {
 		replication := m.Schema.Keyspace(name).Replication
+		// A local keyspace has no other replica.
 		if replication.Class == ring.Local {
 			continue
 		}
@@ -78,6 +82,7 @@ func (f losses) fetchFromAll(ctx context.Context, l *lost.Range) error {
 					continue
 				}
 				if err := f.fetchStates(ctx, rebalance.Session{
+					// The id is unique, so that a session of an earlier attempt is not found.
 					ID:    fmt.Sprintf("lost %d %v %d %d %s", l.Table, piece.Range, l.Since, member.ID, name),
 					Epoch: m.Topology.Epoch(), Table: l.Table, Range: piece.Range, Source: member.ID,
 					Keyspaces: []string{name}, Restore: true,
@@ -90,13 +95,16 @@ func (f losses) fetchFromAll(ctx context.Context, l *lost.Range) error {
 	return nil
 }
 
-// fetchStates runs a session and waits for it.
+// fetchStates runs a session and waits for it. The session is canceled if the job ends, and then the error of the
+// session is awaited.
 func (f losses) fetchStates(ctx context.Context, s rebalance.Session) error {
+	// A buffer of one, so that the session can end after the wait.
 	ended := make(chan error, 1)
 	f.streams.Start(s, nil, func(err error) { ended <- err })
 	select {
 	case err := <-ended:
 		return err
+	// The session ends with an error of its own, which is part of the result.
 	case <-ctx.Done():
 		f.streams.Cancel(s.ID)
 		return errors.Join(ctx.Err(), <-ended)

@@ -13,10 +13,12 @@ import (
 // members describes the members of the cluster to operators.
 type members struct{ cluster *cluster.Cluster }
 
-// list returns all nodes, without their ownership. Load is set for the nodes in of.
+// list returns all nodes, without their ownership. Load is set for the nodes in of. of contains the nodes that have
+// answered.
 func (v members) list(t *ring.Topology, of map[ring.NodeID]facts) []control.Member {
 	out := make([]control.Member, 0, len(t.Nodes()))
 	for _, m := range t.Nodes() {
+		// The load of a node that has not answered stays nil.
 		member := v.one(m)
 		if f, ok := of[m.ID]; ok {
 			member.Load = &f.Load
@@ -27,9 +29,11 @@ func (v members) list(t *ring.Topology, of map[ring.NodeID]facts) []control.Memb
 	return out
 }
 
+// one describes a member from this node's view.
 func (v members) one(m *ring.Node) control.Member {
 	out := control.Member{ID: uint64(m.ID), HostID: m.Host.String(), Address: m.Internode.String(),
-		Native:     m.Native.String(),
+		Native: m.Native.String(),
+		// A node is up if this node considers it alive.
 		Datacenter: m.Datacenter, Rack: m.Rack, Up: v.cluster.Alive(m.ID), State: stateWord(m.State),
 		Tokens: len(m.Tokens)}
 	if v := v.cluster.Voters(); v != nil {
@@ -38,13 +42,13 @@ func (v members) one(m *ring.Node) control.Member {
 	return out
 }
 
-// stateWord returns a state as nodetool writes it: Normal.
+// stateWord returns a state as nodetool writes it: Normal. nodetool writes Normal, Joining and Leaving.
 func stateWord(s ring.NodeState) string {
 	word := s.String()
 	return word[:1] + strings.ToLower(word[1:])
 }
 
-// named returns the members with these ids.
+// named returns the members with these ids. The order of ids is kept; an id without a member is left out.
 func (v members) named(t *ring.Topology, ids []ring.NodeID) (out []control.Member) {
 	for _, id := range ids {
 		if m := t.Node(id); m != nil {
@@ -54,9 +58,11 @@ func (v members) named(t *ring.Topology, ids []ring.NodeID) (out []control.Membe
 	return out
 }
 
-// find finds a node by its host id, its number or its address, with or without the port.
+// find finds a node by its host id, its number or its address, with or without the port. An operator may write any of
+// the three.
 func (v members) find(name string) *ring.Node {
 	for _, m := range v.cluster.Metadata().Topology.Nodes() {
+		// The name matches the whole text, so a part of an address is not enough.
 		switch name {
 		case m.Host.String(), strconv.FormatUint(uint64(m.ID), 10), m.Internode.String(), m.Internode.Addr().String():
 			return m

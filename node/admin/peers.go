@@ -14,7 +14,8 @@ import (
 	"cqld/storage/index"
 )
 
-// Peers exchanges facts with the other nodes: what only a node itself knows.
+// Peers exchanges facts with the other nodes: what only a node itself knows. It is the only exchange between the
+// control ports of nodes.
 type Peers struct {
 	cluster   *cluster.Cluster
 	engine    *storage.Engine
@@ -22,28 +23,33 @@ type Peers struct {
 	transport *messaging.StreamTransport
 }
 
-// facts are properties of a node that it reports to all other nodes on request.
+// facts are properties of a node that it reports to all other nodes on request. They are sent as JSON, because they
+// are for operators and not for the data path.
 type facts struct {
 	Build  string
 	Schema string
 	Load   int64 // bytes of data
 	// ClockAhead is how far the node's clock is ahead of the others. ClockRefuses means that the node does not serve
-	// requests for this reason.
+	// requests for this reason. ClockRefuses is true if ClockAhead is more than the cluster allows.
 	ClockAhead   time.Duration
 	ClockRefuses bool
-	// Unbuilt are the indexes, of views too, that the node has not built.
+	// Unbuilt are the indexes, of views too, that the node has not built. The indexes of views are included, because
+	// they are the same state.
 	Unbuilt []schema.StorageID
 }
 
-// factsTimeout bounds the wait for the answers of other nodes.
+// factsTimeout bounds the wait for the answers of other nodes. A node that does not answer in this time is left out of
+// the result.
 const factsTimeout = time.Second
 
-// factsRequest is the only request of VerbControl. The first byte of a message identifies the request.
+// factsRequest is the only request of VerbControl. The first byte of a message identifies the request. A byte for the
+// request leaves room for further ones.
 const factsRequest = 1
 
 // Serve answers requests from the control ports of other nodes.
 func (p *Peers) Serve() {
 	serve := func(_ ring.NodeID, message []byte, respond messaging.Respond) {
+		// A request of a newer version is answered with an error.
 		if len(message) != 1 || message[0] != factsRequest {
 			respond(nil, &messaging.RemoteError{Message: "unknown request"})
 			return
@@ -54,6 +60,7 @@ func (p *Peers) Serve() {
 	p.transport.Handle(messaging.Service{Verb: messaging.VerbControl, Name: "control", Blocking: true, Handler: serve})
 }
 
+// own returns the facts of this node.
 func (p *Peers) own() facts {
 	f := facts{Build: control.Build(), Schema: p.cluster.Metadata().Schema.Version().String(), Load: p.Load(),
 		Unbuilt: p.OwnUnbuilt()}
@@ -61,30 +68,36 @@ func (p *Peers) own() facts {
 	return f
 }
 
-// Load returns the size of the node's data in bytes: its live files and memtables, without logs and obsolete files.
+// Load returns the size of the node's data in bytes: its live files and memtables, without logs and obsolete files. It
+// is what nodetool calls the load of a node.
 func (p *Peers) Load() int64 {
 	if m := p.engine.Metrics().Pebble; m != nil {
+		// A failed engine reports no metrics.
 		total := m.Total()
 		return total.TablesSize + int64(m.MemTable.Size)
 	}
 	return 0
 }
 
-// all asks all live nodes. Nodes that do not answer in time are missing from the result.
+// all asks all live nodes. Nodes that do not answer in time are missing from the result. The facts of this node itself
+// are read here and not sent.
 func (p *Peers) all() map[ring.NodeID]facts {
 	self := p.cluster.Self()
 	out := map[ring.NodeID]facts{self: p.own()}
 	var mu sync.Mutex
 	var asked sync.WaitGroup
 	for _, m := range p.cluster.Metadata().Topology.Nodes() {
+		// A node that is down is not asked, so the call does not wait for it.
 		if m.ID == self || !p.cluster.Alive(m.ID) {
 			continue
 		}
 		asked.Add(1)
+		// All requests are sent before any answer is awaited.
 		p.transport.Request(m.ID, messaging.VerbControl, []byte{factsRequest}, factsTimeout, func(answer []byte,
 			err error) {
 			defer asked.Done()
 			var f facts
+			// A node with a newer version may send fields that this one ignores.
 			if err == nil && json.Unmarshal(answer, &f) == nil {
 				mu.Lock()
 				defer mu.Unlock()
@@ -92,11 +105,12 @@ func (p *Peers) all() map[ring.NodeID]facts {
 			}
 		})
 	}
+	// The bound is the timeout of the requests.
 	asked.Wait()
 	return out
 }
 
-// Unbuilt implements system.Builds.Unbuilt.
+// Unbuilt implements system.Builds.Unbuilt. Nodes that do not answer are missing from the map.
 func (p *Peers) Unbuilt() map[ring.NodeID][]schema.StorageID {
 	out := map[ring.NodeID][]schema.StorageID{}
 	for id, f := range p.all() {
@@ -105,7 +119,7 @@ func (p *Peers) Unbuilt() map[ring.NodeID][]schema.StorageID {
 	return out
 }
 
-// OwnUnbuilt returns the indexes that this node has not built.
+// OwnUnbuilt returns the indexes that this node has not built. Work that drops an index is left out.
 func (p *Peers) OwnUnbuilt() (out []schema.StorageID) {
 	for _, w := range p.values.Pending(p.cluster.Metadata().Schema.IndexedIDs()) {
 		if !w.Drop {

@@ -12,7 +12,8 @@ import (
 	"cqld/node/control"
 )
 
-// Settings shows and changes settings of the running node.
+// Settings shows and changes settings of the running node. It changes the running node; the configuration is applied
+// again at the next start.
 type Settings struct {
 	options      *config.Options
 	hints        *hints.Hints
@@ -24,6 +25,7 @@ type Settings struct {
 // Stop has the process stop the node, as SIGTERM does. The answer comes first.
 func (s *Settings) Stop(context.Context, control.None, control.Report) (control.None, error) {
 	s.log.Info("stop requested by an operator")
+	// The process closes the node in its own time.
 	s.stop()
 	return control.None{}, nil
 }
@@ -39,14 +41,15 @@ func (s *Settings) SetHandoff(_ context.Context, a control.Switch, _ control.Rep
 	return a, nil
 }
 
-// Timeouts shows the timeouts of requests.
+// Timeouts shows the timeouts of requests. They are the ones of the configuration, which do not change while the node
+// runs.
 func (s *Settings) Timeouts(context.Context, control.None, control.Report) (control.Timeouts, error) {
 	return control.Timeouts{Timeouts: map[string]time.Duration{"read": s.options.Timeouts.Read,
 		"range": s.options.Timeouts.Range,
 		"write": s.options.Timeouts.Write, "truncate": s.options.Timeouts.Truncate}}, nil
 }
 
-// LoggingLevel shows the level of the log.
+// LoggingLevel shows the level of the log. A logger of another program has no level that can be changed.
 func (s *Settings) LoggingLevel(context.Context, control.None, control.Report) (control.Logging, error) {
 	if s.options.LogLevel == nil {
 		return control.Logging{}, control.NotSupported("a level of this logger")
@@ -60,6 +63,7 @@ func (s *Settings) SetLoggingLevel(_ context.Context, a control.Logging, _ contr
 		return a, control.NotSupported("a level of this logger")
 	}
 	var level slog.Level
+	// The level has the form of package slog, in any case.
 	if err := level.UnmarshalText([]byte(a.Level)); err != nil {
 		return a, &control.Error{Code: control.Invalid,
 			Message: fmt.Sprintf("%q is not one of debug, info, warn, error", a.Level)}
@@ -68,10 +72,12 @@ func (s *Settings) SetLoggingLevel(_ context.Context, a control.Logging, _ contr
 	return control.Logging{Level: level.String()}, nil
 }
 
-// ReloadSSL reads the certificate files. If one of them cannot be used, the previous ones of its use stay in use.
+// ReloadSSL reads the certificate files. If one of them cannot be used, the previous ones of its use stay in use. The
+// certificates are also read when their files change.
 func (s *Settings) ReloadSSL(context.Context, control.None, control.Report) (control.Certificates, error) {
 	list := []control.Certificate{}
 	reloaded, err := s.certificates.Reload()
+	// Each use of certificates is reported, also if one of them failed.
 	for _, c := range reloaded {
 		list = append(list, control.Certificate{Use: c.Use, Expires: c.Expires.Format(time.RFC3339)})
 	}

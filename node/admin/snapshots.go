@@ -24,7 +24,8 @@ import (
 	"cqld/storage/lost"
 )
 
-// Snapshots makes, lists and removes snapshots.
+// Snapshots makes, lists and removes snapshots. A snapshot is on this node only; a snapshot of a cluster is one of
+// each node.
 type Snapshots struct {
 	dir     string // the data directory
 	name    string // of the cluster
@@ -43,7 +44,8 @@ const (
 	snapshotTemp = ".making-"
 )
 
-// snapshotJSON is the content of snapshot.json.
+// snapshotJSON is the content of snapshot.json. The file is written last before the rename, so a snapshot with it is
+// complete.
 type snapshotJSON struct {
 	Tag       string
 	Created   time.Time
@@ -55,24 +57,28 @@ type snapshotJSON struct {
 	Tables    []snapshotTable
 }
 
-// snapshotTable is a table of a snapshot, with its number in the files.
+// snapshotTable is a table of a snapshot, with its number in the files. The number finds the table's data in the
+// files.
 type snapshotTable struct {
 	Keyspace, Table string
 	ID              string
 	Storage         schema.StorageID
 }
 
+// path returns the directory of a snapshot, or of a temporary one.
 func (v *Snapshots) path(name string) string {
 	return filepath.Join(v.dir, snapshotsDir, name)
 }
 
-// tagPattern matches valid tags. A tag is the name of a directory.
+// tagPattern matches valid tags. A tag is the name of a directory. The tag may not begin with a dot, and may not
+// contain a slash: it is a name of a directory.
 func tagPattern() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}$`) }
 
 // Take makes a snapshot.
 func (v *Snapshots) Take(_ context.Context, a control.SnapshotArgs, _ control.Report) (out control.Snapshot,
 	err error) {
 	now := time.Now().UTC()
+	// Without a tag, the time in milliseconds is the name.
 	if a.Tag == "" {
 		a.Tag = strconv.FormatInt(now.UnixMilli(), 10)
 	}
@@ -80,15 +86,19 @@ func (v *Snapshots) Take(_ context.Context, a control.SnapshotArgs, _ control.Re
 		return out, &control.Error{Code: control.Invalid,
 			Message: fmt.Sprintf("%q is not a valid snapshot name: use only letters, digits and _ . : -", a.Tag)}
 	}
+	// Two snapshots of one name would write into one directory.
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	// The name is checked under the lock, so it stays free.
 	if _, err := os.Stat(v.path(a.Tag)); err == nil {
 		return out, &control.Error{Code: control.Refused, Message: fmt.Sprintf("snapshot %s already exists", a.Tag)}
 	}
+	// The metadata's epoch shows which schema the snapshot has.
 	made := snapshotJSON{Tag: a.Tag, Created: now, Host: v.catalog.cluster.HostID().String(), Cluster: v.name,
 		Build: control.Build(),
 		Epoch: v.catalog.cluster.Metadata().Epoch}
 	var ids []schema.StorageID
+	// Without keyspaces, every table of the node is included, also system tables.
 	for _, keyspace := range keyspacesOr(a.Keyspaces, "") {
 		tables, err := v.catalog.Tables(control.TablesArgs{Keyspace: keyspace})
 		if err != nil {
@@ -97,15 +107,18 @@ func (v *Snapshots) Take(_ context.Context, a control.SnapshotArgs, _ control.Re
 		for _, t := range tables {
 			ids = append(ids, t.StorageID)
 			made.Tables = append(made.Tables, snapshotTable{t.Keyspace, t.Name, t.ID.String(), t.StorageID})
+			// The keyspaces are in the order of their tables, each once.
 			if !slices.Contains(made.Keyspaces, t.Keyspace) {
 				made.Keyspaces = append(made.Keyspaces, t.Keyspace)
 			}
 		}
 	}
+	// A snapshot of everything is a checkpoint of the engine; one of some tables links their files only.
 	if err := v.makeLocked(made, ids, len(a.Keyspaces) == 0); err != nil {
 		return out, err
 	}
 	out, err = v.read(a.Tag)
+	// A snapshot of a node that has lost data is made nevertheless, and says what is missing.
 	if out.Lacks = lacking(v.engine.Lost(), v.engine.Corruptions(),
 		v.catalog.cluster.Metadata().Schema); len(out.Lacks) > 0 {
 		v.log.Warn("snapshot is incomplete: this node lost data that is not repaired yet", "tag", a.Tag, "lacks",
@@ -116,9 +129,10 @@ func (v *Snapshots) Take(_ context.Context, a control.SnapshotArgs, _ control.Re
 
 // lacking describes what a snapshot of this node cannot contain: ranges that were lost and not repaired yet, and
 // detected corrupt files that were not taken out of service yet. Corrupt blocks that have not been read are not
-// detected.
+// detected. Both lists are from the storage engine.
 func lacking(lost []lost.Range, corrupt []database.CorruptionInfo, catalog *schema.Schema) (out []string) {
 	for _, x := range lost {
+		// A dropped table may still have lost ranges.
 		name := "a dropped table"
 		if t := catalog.TableByStorage(x.Table); t != nil {
 			name = t.Keyspace + "." + t.Name
@@ -132,6 +146,7 @@ func lacking(lost []lost.Range, corrupt []database.CorruptionInfo, catalog *sche
 	return out
 }
 
+// keyspacesOr returns the names, or one that means all of them.
 func keyspacesOr(names []string, none string) []string {
 	if len(names) == 0 {
 		return []string{none}
@@ -139,19 +154,24 @@ func keyspacesOr(names []string, none string) []string {
 	return names
 }
 
+// makeLocked makes a snapshot under a name that begins with a dot, and renames it when it is complete. The caller
+// holds mu.
 func (v *Snapshots) makeLocked(made snapshotJSON, ids []schema.StorageID, all bool) (err error) {
 	temp := v.path(snapshotTemp + made.Tag)
 	defer func() {
 		if err != nil {
+			// What is left of a failed snapshot is removed, or an operator would find it later.
 			err = errors.Join(fmt.Errorf("node: make a snapshot: %w", err), os.RemoveAll(temp))
 		}
 	}()
 	if err := os.RemoveAll(temp); err != nil { // left by an interrupted snapshot
 		return err
 	}
+	// Only the user of the process may read a snapshot, as it contains all data.
 	if err := os.MkdirAll(temp, 0o700); err != nil {
 		return err
 	}
+	// The files are hard links, so a snapshot takes no space until the originals are removed.
 	data := filepath.Join(temp, "data")
 	if all {
 		err = v.engine.Checkpoint(data)
@@ -161,6 +181,7 @@ func (v *Snapshots) makeLocked(made snapshotJSON, ids []schema.StorageID, all bo
 	if err != nil {
 		return err
 	}
+	// The description follows the data, because it makes the snapshot valid.
 	b, err := json.MarshalIndent(made, "", "  ")
 	if err != nil {
 		return err
@@ -171,7 +192,7 @@ func (v *Snapshots) makeLocked(made snapshotJSON, ids []schema.StorageID, all bo
 	return os.Rename(temp, v.path(made.Tag))
 }
 
-// describe reads the description of a snapshot.
+// describe reads the description of a snapshot. A snapshot without a description is not one.
 func (v *Snapshots) describe(tag string) (made snapshotJSON, err error) {
 	path := filepath.Join(v.path(tag), snapshotFile)
 	b, err := os.ReadFile(path)
@@ -184,13 +205,15 @@ func (v *Snapshots) describe(tag string) (made snapshotJSON, err error) {
 	return made, nil
 }
 
-// read returns a snapshot with its size.
+// read returns a snapshot with its size. The size is the size of its files; the true size counts only files that no
+// other directory has.
 func (v *Snapshots) read(tag string) (control.Snapshot, error) {
 	made, err := v.describe(tag)
 	if err != nil {
 		return control.Snapshot{}, err
 	}
 	dir := v.path(tag)
+	// The directory is shown as an absolute path, because operators copy it.
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
 	}
@@ -203,6 +226,7 @@ func (v *Snapshots) read(tag string) (control.Snapshot, error) {
 		if err != nil {
 			return err
 		}
+		// A file that only this snapshot has would free its size when the snapshot is removed.
 		s.Size += info.Size()
 		if linked(path, info) == 1 {
 			s.TrueSize += info.Size()
@@ -212,17 +236,19 @@ func (v *Snapshots) read(tag string) (control.Snapshot, error) {
 	return s, err
 }
 
-// List lists the snapshots.
+// List lists the snapshots. The list is empty if no snapshot was made yet.
 func (v *Snapshots) List(context.Context, control.None, control.Report) (control.Snapshots, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.listLocked()
 }
 
+// listLocked lists the snapshots; the caller holds mu.
 func (v *Snapshots) listLocked() (control.Snapshots, error) {
 	out := control.Snapshots{Snapshots: []control.Snapshot{}}
 	tags, err := v.tags()
 	for _, tag := range tags {
+		// A snapshot that cannot be read fails the whole list, because its operator should know.
 		s, err := v.read(tag)
 		if err != nil {
 			return out, err
@@ -234,11 +260,13 @@ func (v *Snapshots) listLocked() (control.Snapshots, error) {
 
 // tags returns the names of the snapshots.
 func (v *Snapshots) tags() (tags []string, err error) {
+	// A node that has made no snapshot has no directory.
 	found, err := os.ReadDir(v.path(""))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	for _, d := range found {
+		// A name that begins with a dot is a snapshot that was not completed.
 		if !strings.HasPrefix(d.Name(), ".") {
 			tags = append(tags, d.Name())
 		}
@@ -252,6 +280,7 @@ func (v *Snapshots) Shown() []system.Snapshot {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	tags, err := v.tags()
+	// Errors are not reported here: the virtual table would be empty instead.
 	if err != nil {
 		return nil
 	}
@@ -268,7 +297,7 @@ func (v *Snapshots) Shown() []system.Snapshot {
 	return out
 }
 
-// Clear removes snapshots and returns which.
+// Clear removes snapshots and returns which. Either a tag or all of them must be given, as in nodetool.
 func (v *Snapshots) Clear(_ context.Context, a control.ClearArgs, _ control.Report) (control.Snapshots, error) {
 	out := control.Snapshots{Snapshots: []control.Snapshot{}}
 	if a.All == (a.Tag != "") {
@@ -276,6 +305,7 @@ func (v *Snapshots) Clear(_ context.Context, a control.ClearArgs, _ control.Repo
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	// The list is read first, so that the answer names what was removed.
 	all, err := v.listLocked()
 	if err != nil {
 		return out, err
@@ -284,11 +314,13 @@ func (v *Snapshots) Clear(_ context.Context, a control.ClearArgs, _ control.Repo
 		if !a.All && s.Tag != a.Tag {
 			continue
 		}
+		// A snapshot that cannot be removed stops the operation, and those before it are gone.
 		if err := os.RemoveAll(v.path(s.Tag)); err != nil {
 			return out, err
 		}
 		out.Snapshots = append(out.Snapshots, s)
 	}
+	// A tag that does not exist is an error, because an operator has named it.
 	if !a.All && len(out.Snapshots) == 0 {
 		return out, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("snapshot %s does not exist", a.Tag)}
 	}

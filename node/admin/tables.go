@@ -19,13 +19,14 @@ type Tables struct {
 	estimates *tablestats.Estimates
 }
 
-// Stats shows statistics of tables.
+// Stats shows statistics of tables. A table that does not exist is an error before any figure is read.
 func (s *Tables) Stats(_ context.Context, a control.TablesArgs, _ control.Report) (control.TableStats, error) {
 	tables, err := s.catalog.Tables(a)
 	if err != nil {
 		return control.TableStats{}, err
 	}
 	out := control.TableStats{Tables: []control.TableStat{}}
+	// The size of the memtable is of all tables together, because they share it.
 	if p := s.engine.Metrics().Pebble; p != nil {
 		out.MemTableSize, out.Flushes = int64(p.MemTable.Size), p.Flush.Count
 	}
@@ -35,11 +36,14 @@ func (s *Tables) Stats(_ context.Context, a control.TablesArgs, _ control.Report
 			return out, err
 		}
 		f := s.engine.Of(t.StorageID)
+		// Partitions are estimated, because counting them would read the table.
 		partitions := s.estimates.Of(t)
 		out.Tables = append(out.Tables, control.TableStat{Keyspace: t.Keyspace, Table: t.Name, Bytes: size.Bytes,
 			Files:  size.Files,
 			Levels: size.Levels, MaxBytes: size.MaxBytes, Partitions: partitions.All(),
 			MeanPartition: partitions.MeanBytes, Reads: f.Read.Count() + f.Scan.Count(), Writes: f.Write.Count(),
+			// Reads of single partitions and scans have histograms of their own; the mean is of the former, if there
+			// is any.
 			ReadLatency: cmp.Or(f.Read.Latency().Mean(), f.Scan.Latency().Mean())})
 	}
 	return out, nil
@@ -57,7 +61,8 @@ func (s *Tables) Histograms(_ context.Context, a control.TableArgs, _ control.Re
 // sampleMax bounds how long toppartitions samples.
 const sampleMax = 10 * time.Minute
 
-// TopPartitions samples requests, and shows the most used partitions of a table.
+// TopPartitions samples requests, and shows the most used partitions of a table. Other operators can take a sample
+// only after it.
 func (s *Tables) TopPartitions(ctx context.Context, a control.TopArgs, report control.Report) (control.Top, error) {
 	out := control.Top{TableArgs: a.TableArgs}
 	t, err := s.catalog.one(a.TableArgs)
@@ -73,18 +78,21 @@ func (s *Tables) TopPartitions(ctx context.Context, a control.TopArgs, report co
 		return out, &control.Error{Code: control.Refused,
 			Message: "another toppartitions is in progress: try again later"}
 	}
+	// The command ends with its client, and then the sample as well.
 	err = wait(ctx, a.Duration, report)
 	s.engine.StopSample()
 	if err != nil {
 		return out, err
 	}
+	// Ten partitions of each kind, as in nodetool.
 	count := cmp.Or(a.Count, 10)
 	out.Reads, out.Writes = topOf(t, &sample.Reads, count), topOf(t, &sample.Writes, count)
 	return out, nil
 }
 
-// wait waits, and reports the time elapsed.
+// wait waits, and reports the time elapsed. The progress is reported often, because a sample may take minutes.
 func wait(ctx context.Context, d time.Duration, report control.Report) error {
+	// A hundred reports, at most one every 10 ms.
 	every := time.NewTicker(max(d/100, 10*time.Millisecond))
 	defer every.Stop()
 	begin := time.Now()
@@ -102,9 +110,11 @@ func wait(ctx context.Context, d time.Duration, report control.Report) error {
 	}
 }
 
+// topOf returns the partitions of a sample with the keys that CQL writes.
 func topOf(t *schema.Table, keys *tablestats.TopKeys, count int) []control.TopPartition {
 	out := []control.TopPartition{}
 	for _, k := range keys.Top(count) {
+		// The error is how many requests the sample may have counted too many.
 		out = append(out, control.TopPartition{Key: keyText(t, []byte(k.Key)), Count: k.Count, Error: k.Error})
 	}
 	return out
