@@ -2,7 +2,7 @@ package node
 
 import "cqld/auth"
 
-// clientAuthorizer returns the authorizer of clients.
+// clientAuthorizer returns the authorizer of clients. In tests, faults.authorizer replaces it.
 func (n *Node) clientAuthorizer() auth.Authorizer {
 	if a := n.faults.authorizer; a != nil {
 		return a

@@ -6,7 +6,8 @@ import (
 	"cqld/audit"
 )
 
-// openAudit creates the audit log, and enables it if the configuration says so.
+// openAudit creates the audit log, and enables it if the configuration says so. The log exists even if it is disabled,
+// because operators may enable it later. An invalid setting prevents the start.
 func (n *Node) openAudit() error {
 	s := n.opts.AuditSettings()
 	n.audit = audit.New(audit.Options{Host: n.opts.Internode().String(), Now: n.clock.Now, Logger: n.log,

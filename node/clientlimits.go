@@ -6,7 +6,7 @@ import (
 	"cqld/server/frame"
 )
 
-// serverLimits returns the limits of the CQL server.
+// serverLimits returns the limits of the CQL server. Zero fields keep the server's defaults.
 func serverLimits(o *config.Options) server.Limits {
 	l := &o.ClientLimits
 	s := server.Limits{FrameBytesMax: o.Requests.MaxFrameBytes, ConnectionsMax: o.Requests.MaxClients,
@@ -16,6 +16,7 @@ func serverLimits(o *config.Options) server.Limits {
 		AddressBytesMax:   l.BytesPerAddress,
 		VersionMax:        frame.Version(l.ProtocolVersion), OlderVersionsRefused: !l.OlderProtocols,
 		HandshakeTimeout: l.Authentication}
+	// Without the switch, RequestsPerSecond stays zero, which means no bound.
 	if l.RateLimited {
 		s.RequestsPerSecond = l.RequestsPerSecond
 	}

@@ -10,19 +10,25 @@ import (
 	"cqld/node/config"
 )
 
-// realClock is the clock of the machine, shifted by an offset in tests.
+// realClock is the clock of the machine, shifted by an offset in tests. Its timer callbacks recover from panics.
 type realClock struct {
 	start  time.Time
-	offset time.Duration
+	offset time.Duration // added to Now, but not to Monotonic
 	guard  *guard.Guard
 }
 
+// newRealClock returns a clock whose monotonic time begins at zero.
 func newRealClock(offset time.Duration, g *guard.Guard) realClock {
 	return realClock{time.Now(), offset, g}
 }
 
-func (c realClock) Now() time.Time           { return time.Now().Add(c.offset) }
+// Now implements env.Clock.
+func (c realClock) Now() time.Time { return time.Now().Add(c.offset) }
+
+// Monotonic implements env.Clock. An offset has no effect on durations.
 func (c realClock) Monotonic() time.Duration { return time.Since(c.start) }
+
+// After implements env.Clock. A panic of f does not end the process.
 func (c realClock) After(d time.Duration, f func()) env.Timer {
 	return time.AfterFunc(d, func() {
 		defer c.guard.Recover("timer", nil)
@@ -30,7 +36,8 @@ func (c realClock) After(d time.Duration, f func()) env.Timer {
 	})
 }
 
-// newClock returns the clock of a node: the one set in the options, or else the clock of the machine.
+// newClock returns the clock of a node: the one set in the options, or else the clock of the machine. The offset of
+// the options applies only to the machine's clock.
 func newClock(o config.Options, g *guard.Guard) env.Clock {
 	if o.Clock == nil {
 		return newRealClock(o.ClockOffset, g)
@@ -55,16 +62,20 @@ func (c guardedClock) After(d time.Duration, f func()) env.Timer {
 // realRand is the runtime's source, safe for concurrent use.
 type realRand struct{}
 
+// Uint64 implements env.Rand.
 func (realRand) Uint64() uint64 { return rand.Uint64() }
 
-// secureRand draws unpredictable bytes for ids and secrets, from a generator seeded by the operating system.
+// secureRand draws unpredictable bytes for ids and secrets, from a generator seeded by the operating system. It is
+// safe for concurrent use.
 type secureRand struct {
 	mu  sync.Mutex
 	src *rand.ChaCha8
 }
 
+// newSecureRand returns a generator; the seed must not be reused.
 func newSecureRand(seed [32]byte) *secureRand { return &secureRand{src: rand.NewChaCha8(seed)} }
 
+// Uint64 implements env.Rand.
 func (r *secureRand) Uint64() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

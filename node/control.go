@@ -12,11 +12,14 @@ func (n *Node) openControl() error {
 	n.control.Guard, n.control.Observe = n.guard, recorder.New(n.audit).Control
 	n.commands.Register(n.control)
 	n.control.Page("/metrics", n.metrics.Page())
+	// A data directory of a test in memory has no socket.
 	if n.opts.Listen.ControlSocket {
 		l, err := control.Listen(n.opts.DataDir)
+		// A socket that cannot be opened must not prevent the start.
 		if err != nil {
 			n.log.Warn("control socket not available", "err", err)
 		} else {
+			// The permissions of the directory protect the socket, so it needs no token.
 			n.control.Serve(l, "")
 		}
 	}

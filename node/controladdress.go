@@ -11,10 +11,12 @@ import (
 )
 
 // openControlAddress listens on control_address, if it is set. Clients must present the token of the data directory.
+// With control_encryption_options, they must present a certificate as well.
 func openControlAddress(server *control.Server, o *config.Options, certificate *tlsconfig.Source) error {
 	if !o.Listen.ControlAddress.IsValid() {
 		return nil
 	}
+	// The token is created if the data directory has none.
 	token, err := control.EnsureToken(o.DataDir)
 	if err != nil {
 		return err

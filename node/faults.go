@@ -7,7 +7,7 @@ import (
 	"cqld/request"
 )
 
-// faults are wrappers that tests of this package put between the parts of a node. nil means none.
+// faults are wrappers that tests of this package put between the parts of a node. nil means none. Open uses none.
 type faults struct {
 	engine     func(assembly.RequestEngine) assembly.RequestEngine // the engine of this node's replica
 	proposer   func(request.Proposer) request.Proposer             // executes conditional updates of CQL statements

@@ -9,7 +9,7 @@ import (
 	"cqld/query"
 )
 
-// workGroup is a group of goroutines that their owner waits for.
+// workGroup is a group of goroutines that their owner waits for. Add and Wait are the embedded group's.
 type workGroup struct {
 	sync.WaitGroup
 	guard *guard.Guard
@@ -31,7 +31,7 @@ func (w *workGroup) Critical(fail func(error), f func()) {
 	})
 }
 
-// requests returns storage as this node's replica uses it.
+// requests returns storage as this node's replica uses it. It measures the requests of each table.
 func (n *Node) requests() assembly.RequestEngine {
 	var e assembly.RequestEngine = n.measured
 	if f := n.faults.engine; f != nil {
@@ -40,7 +40,8 @@ func (n *Node) requests() assembly.RequestEngine {
 	return e
 }
 
-// virtualTables returns the source of the virtual tables of this node.
+// virtualTables returns the source of the virtual tables of this node. The processor is replaced only when the servers
+// are opened, so it is read for each use.
 func (n *Node) virtualTables() query.VirtualSource {
 	source := sysviews.New(sysviews.Options{Config: &n.opts, Instance: n.instance, Servers: n.servers,
 		Tables:    n.measured,

@@ -22,7 +22,8 @@ type probes struct {
 	beating atomic.Pointer[cluster.Cluster] // whose loop runs; nil before the loop starts and after it ends
 }
 
-// open serves the probes on an address, if it is set, from the beginning: a start may take long.
+// open serves the probes on an address, if it is set, from the beginning: a start may take long. It does nothing if no
+// address is set.
 func (p *probes) open(at netip.AddrPort, ready func() error, log *slog.Logger) error {
 	if !at.IsValid() {
 		return nil
@@ -35,19 +36,22 @@ func (p *probes) open(at netip.AddrPort, ready func() error, log *slog.Logger) e
 	return nil
 }
 
-// live returns an error if the process should be restarted.
+// live returns an error if the process should be restarted. A node that is not ready, or lacks a majority, is live: a
+// restart would not help.
 func (p *probes) live() error {
 	c := p.beating.Load()
 	if c == nil {
 		return nil // replaying logs, or stopped
 	}
+	// Idle is the time since the loop ran last.
 	if idle := c.Idle(); idle > stuckAfter {
 		return fmt.Errorf("the metadata loop has not run for %v", idle.Round(time.Second))
 	}
 	return nil
 }
 
-// details returns what limits this node although it serves clients.
+// details returns what limits this node although it serves clients. Clients with other requests are not affected by a
+// missing majority, so the node stays ready.
 func (p *probes) details() (lines []string) {
 	if c := p.beating.Load(); c != nil {
 		if err := c.MajorityError(); err != nil {
@@ -57,7 +61,7 @@ func (p *probes) details() (lines []string) {
 	return lines
 }
 
-// close stops the server of the probes.
+// close stops the server of the probes. It is safe to call if open has failed or was not called.
 func (p *probes) close() {
 	if p.server != nil {
 		p.server.Close()

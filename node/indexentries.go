@@ -5,7 +5,8 @@ import (
 	"cqld/storage/index"
 )
 
-// indexEntries returns query.Options.IndexEntries, which counts the entries that this node has.
+// indexEntries returns query.Options.IndexEntries, which counts the entries that this node has. ok is false if the
+// index cannot be read here, and then the query plan has no estimate. Counting ends at the given maximum.
 func indexEntries(values *index.Values) func(*search.Request, int) (entries int, ok bool) {
 	return func(req *search.Request, most int) (entries int, ok bool) {
 		entries, err := values.Count(&index.Query{Table: req.Table.StorageID, Index: req.Index,

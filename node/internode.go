@@ -13,6 +13,7 @@ import (
 )
 
 // internodeSecurity returns how the transport uses TLS. It returns nil if the node does not use TLS with other nodes.
+// nodes are the certificates of this node, which are watched and may change.
 func internodeSecurity(o *config.Options, nodes *tlsconfig.Source,
 	metadata func() *metadata.Metadata) (messaging.Security, error) {
 	e := &o.Encryption.Internode
@@ -22,6 +23,7 @@ func internodeSecurity(o *config.Options, nodes *tlsconfig.Source,
 	s, err := internodetls.New(internodetls.Options{Cluster: o.ClusterName, Encryption: e.Peers,
 		Optional:       e.Optional,
 		VerifyEndpoint: !e.AnyEndpoint, Source: nodes, Policy: e.Policy(),
+		// The place decides whether a connection to an address must be encrypted (internode_encryption: rack, dc).
 		Place: func(a netip.Addr) (internodetls.Place, bool) { return placeOf(a, o, metadata().Topology) }})
 	if err != nil {
 		return nil, fmt.Errorf("server_encryption_options: %w", err)
@@ -29,7 +31,8 @@ func internodeSecurity(o *config.Options, nodes *tlsconfig.Source,
 	return s, nil
 }
 
-// placeOf returns the place of the member at an address.
+// placeOf returns the place of the member at an address. ok is false if no member has the address. Racks of different
+// data centers are different, even with one name.
 func placeOf(a netip.Addr, o *config.Options, t *ring.Topology) (p internodetls.Place, ok bool) {
 	for _, m := range t.Nodes() {
 		if m.Internode.Addr().Unmap() == a {

@@ -10,7 +10,8 @@ import (
 )
 
 // messagingLimits returns the bounds of the connections with other nodes: half of their part is for frames that are
-// received, a quarter for requests that wait for a worker, and a quarter for what is queued for all peers.
+// received, a quarter for requests that wait for a worker, and a quarter for what is queued for all peers. WorkBytes
+// keeps its default if that is smaller.
 func messagingLimits(o *config.Options) messaging.Limits {
 	l, part := messaging.DefaultLimits(), o.Memory.Division.Part[memory.Internode]
 	l.ReceiveBytes = int(part / 2)
@@ -27,7 +28,8 @@ func newRequestMemory(o *config.Options) *memory.Pool {
 		Reserve: o.Memory.Division.Reserve()}})
 }
 
-// newRoom returns the memory of the writes of all protocols that wait for the disk.
+// newRoom returns the memory of the writes of all protocols that wait for the disk. It is the smaller of two bounds:
+// what storage may queue, and the part of the division.
 func newRoom(o *config.Options) *memory.Pool {
 	return request.RoomForWrites(min(pendingBytes(o), o.Memory.Division.Part[memory.Writes]), memory.Options{})
 }
@@ -37,7 +39,8 @@ func pendingBytes(o *config.Options) int64 {
 	return min(o.Memory.Division.MemTable(), storage.PendingBytesMax)
 }
 
-// streamLimits returns the bounds of streams. Blocks that wait take half of the part for background work at most.
+// streamLimits returns the bounds of streams. Blocks that wait take half of the part for background work at most. A
+// truncation waits for streams of the table, at most twice its own timeout.
 func streamLimits(o *config.Options) rebalance.Limits {
 	return rebalance.Limits{BytesPerSecond: o.Background.StreamThroughput, TruncationWait: 2 * o.Timeouts.Truncate,
 		HeldMax: int(min(o.Memory.Division.BackgroundBlock()/rebalance.BlockBytes, rebalance.HeldMax))}

@@ -7,7 +7,8 @@ import (
 	"cqld/node/config"
 )
 
-// lookUpSeeds looks the seeds up that are host names, and passes their addresses to then.
+// lookUpSeeds looks the seeds up that are host names, and passes their addresses to then. It is called on a goroutine
+// of its own, because the resolver may block. then is always called.
 func lookUpSeeds(ctx context.Context, o *config.Options, then func(cluster.SeedAddresses)) {
 	ctx, cancel := context.WithTimeout(ctx, config.LookupTimeout)
 	defer cancel()

@@ -11,7 +11,8 @@ import (
 	"cqld/ring"
 )
 
-// listenForClients listens for clients at an address. A network that is nil is the machine's.
+// listenForClients listens for clients at an address. A network that is nil is the machine's. Tests have a network
+// within the process.
 func listenForClients(network messaging.Network, at netip.AddrPort) (net.Listener, error) {
 	if network != nil {
 		return network.Listen(at)
@@ -22,7 +23,8 @@ func listenForClients(network messaging.Network, at netip.AddrPort) (net.Listene
 // probeTimeout bounds one attempt to connect to the native port of another node.
 const probeTimeout = time.Second
 
-// acceptsClients reports whether a connection to the native port of a member succeeds.
+// acceptsClients reports whether a connection to the native port of a member succeeds. It is the last check before
+// clients are notified of a node that came up.
 func acceptsClients(network messaging.Network, m *ring.Node) bool {
 	if network == nil {
 		network = messaging.TCP{}
@@ -37,7 +39,8 @@ func acceptsClients(network messaging.Network, m *ring.Node) bool {
 	return true
 }
 
-// Up reports whether this node considers the member with the internode address alive.
+// Up reports whether this node considers the member with the internode address alive. A node that is no member is not
+// alive.
 func (n *Node) Up(internode netip.AddrPort) bool {
 	for _, m := range n.cluster.Metadata().Topology.Nodes() {
 		if m.Internode == internode {

@@ -52,13 +52,14 @@ import (
 	"cqld/tlsconfig"
 )
 
-// Node is one running node.
+// Node is one running node. Open creates it and Close ends it; a closed node cannot be opened again. Fields are set
+// while it opens, in the order of the parts, and do not change later.
 type Node struct {
-	opts   config.Options
+	opts   config.Options // with defaults and divided memory
 	faults faults
 	log    *slog.Logger
 	clock  env.Clock
-	hlc    *env.HLC
+	hlc    *env.HLC // the timestamps of writes; follows the clocks of peers
 
 	instance      *assembly.Instance
 	engine        *storage.Engine
@@ -75,8 +76,8 @@ type Node struct {
 	measured      *tablestats.Engine
 	estimates     *tablestats.Estimates
 	executors     struct{ cql, tables *request.Executor }
-	room          *memory.Pool // of writes that wait for the disk
-	answered      operation.Counts
+	room          *memory.Pool     // of writes that wait for the disk
+	answered      operation.Counts // requests of Azure Tables that were answered
 	control       *control.Server
 	probes        probes
 	audit         *audit.Log
@@ -91,9 +92,10 @@ type Node struct {
 	lifetime context.Context // ends when the node stops
 	cancel   context.CancelFunc
 	stopping <-chan struct{} // closed when the node stops
-	running  workGroup
+	running  workGroup       // goroutines that Close waits for
 	guard    *guard.Guard
 
+	// mu guards the callback of OnStatus.
 	mu struct {
 		sync.Mutex
 		onStatus func()
@@ -104,13 +106,16 @@ type Node struct {
 // for this factor.
 const replicationFactor = 4
 
-// Open starts a node. When it returns, the node is a member and clients can connect. ctx bounds only the start.
+// Open starts a node. When it returns, the node is a member and clients can connect. ctx bounds only the start. An
+// error means that nothing is left running. The node may still be joining: then clients can connect once it has its
+// data (serveWhenJoined).
 func Open(ctx context.Context, opts config.Options) (*Node, error) {
 	return open(ctx, opts, faults{})
 }
 
 // open is Open for tests of this package.
 func open(ctx context.Context, opts config.Options, f faults) (*Node, error) {
+	// The options are complete from here on: names were resolved by the caller.
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
@@ -120,6 +125,7 @@ func open(ctx context.Context, opts config.Options, f faults) (*Node, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
+	// Tests have a file system in memory, which has no permissions to restrict.
 	if opts.FS == nil {
 		opts.FS = vfs.Default
 		if err := datadir.MakePrivate(opts.DataDir, opts.Logger); err != nil {
@@ -128,6 +134,7 @@ func open(ctx context.Context, opts config.Options, f faults) (*Node, error) {
 	}
 	n := &Node{opts: opts, faults: f, log: opts.Logger, started: time.Now(), failed: make(chan error, 1),
 		stopRequested: make(chan struct{}), memory: newRequestMemory(&opts), room: newRoom(&opts)}
+	// Logged before anything is opened, so that they are in the log of a failed start, too.
 	for _, w := range append(opts.Insecurities(), opts.Warnings...) {
 		n.log.Warn("configuration", "problem", w)
 	}
@@ -139,18 +146,23 @@ func open(ctx context.Context, opts config.Options, f faults) (*Node, error) {
 	}, Clock: n.clock}
 	n.hlc = env.NewHLC(n.clock, peerClockAheadMax)
 	n.servers = n.newServers()
+	// Close works for a node that has been opened in part.
 	if err := n.open(ctx); err != nil {
 		return nil, errors.Join(err, n.Close(context.Background()))
 	}
 	return n, nil
 }
 
+// open opens the parts in the order in which they depend on each other.
 func (n *Node) open(ctx context.Context) (err error) {
+	// The parent of background is not ctx, which bounds only the start.
 	background, cancel := context.WithCancel(context.Background())
 	n.lifetime, n.cancel, n.stopping = background, cancel, background.Done()
+	// The audit log is first, so that logins and operations are recorded from the beginning.
 	if err := n.openAudit(); err != nil {
 		return err
 	}
+	// Supervisors see the node while logs are replayed, which may take long.
 	if err := n.probes.open(n.opts.Listen.HealthAddress, n.servers.Ready, n.log); err != nil {
 		return err
 	}
@@ -165,6 +177,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	// The loop of the metadata runs from here on; without it, the node cannot work.
 	o.Begin = func() {
 		n.probes.beating.Store(n.cluster)
 		n.running.Critical(n.fail, func() {
@@ -181,6 +194,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if err := n.instance.Join(ctx); err != nil {
 		return err
 	}
+	// A node with a wrong place must not serve clients, but is a member already.
 	if err := n.checkMember(); err != nil {
 		return err
 	}
@@ -194,7 +208,8 @@ func (n *Node) stored(i *assembly.Instance) error {
 	return nil
 }
 
-// assembled is called when all parts exist, before they are used.
+// assembled is called when all parts exist, before they are used. Nothing serves requests yet: ports for operators and
+// nodes are opened by listen, ports for clients by openServer.
 func (n *Node) assembled(i *assembly.Instance) error {
 	n.cluster, n.parts = i.Cluster, i.Parts
 	n.estimates = tablestats.NewEstimates(tablestats.EstimatesOptions{Cluster: n.cluster, Engine: n.engine,
@@ -211,8 +226,10 @@ func (n *Node) assembled(i *assembly.Instance) error {
 		Reaches: func(m *ring.Node) bool { return acceptsClients(n.opts.Network, m) },
 		Run:     n.running.Go, Stopping: n.stopping})
 	n.openExecutors()
+	// A node with an id in its metadata has been a member before. It keeps its place and its tokens.
 	n.returning = n.cluster.Self() != 0
 	identity := datadir.Identity{Dir: n.opts.DataDir, Engine: n.engine, Disk: n.cluster.DiskID(), Member: n.returning}
+	// A copy of a data directory would be a second node with the same identity.
 	if err := identity.CheckDisk(); err != nil {
 		return err
 	}
@@ -222,7 +239,8 @@ func (n *Node) assembled(i *assembly.Instance) error {
 	n.commands, err = admin.New(admin.Options{
 		Config: &n.opts, Instance: i, Transport: n.transport, Tables: n.measured, Estimates: n.estimates,
 		Servers: n.servers, Certificates: &n.certificates, Access: n.access, Audit: n.audit,
-		Jobs:   admin.JobsOptions{Clock: n.clock, Guard: n.guard, Lifetime: n.lifetime, Run: n.running.Go, Log: n.log},
+		Jobs: admin.JobsOptions{Clock: n.clock, Guard: n.guard, Lifetime: n.lifetime, Run: n.running.Go, Log: n.log},
+		// The collector is created below, and the function is called only later.
 		Memory: func() control.Memory { return n.metrics.MemoryUse() }, Refuse: n.clockRefusal, Started: n.started,
 		Log:  n.log,
 		Stop: func() { n.stopOnce.Do(func() { close(n.stopRequested) }) },
@@ -237,6 +255,7 @@ func (n *Node) assembled(i *assembly.Instance) error {
 		Traces:    n.traces,
 		Functions: n.functionStats, Clock: n.clock,
 	})
+	// Peers may ask as soon as the transport is open (listen).
 	n.commands.Peers.Serve()
 	return nil
 }
@@ -246,33 +265,39 @@ func (n *Node) place() datadir.Place {
 	return datadir.Place{Cluster: n.opts.ClusterName, Datacenter: n.opts.Datacenter, Rack: n.opts.Rack}
 }
 
-// checkMember compares the configuration with the entry of this node in the metadata.
+// checkMember compares the configuration with the entry of this node in the metadata. An entry is missing while the
+// node has not joined.
 func (n *Node) checkMember() error {
 	own := n.cluster.Metadata().Topology.Node(n.cluster.Self())
 	if own == nil {
 		return nil
 	}
 	member := datadir.Place{Cluster: n.opts.ClusterName, Datacenter: own.Datacenter, Rack: own.Rack}
+	// A new node has just written its entry; only a returning one may have other tokens in its configuration.
 	if err := member.Check(n.place()); err != nil || !n.returning {
 		return err
 	}
 	return datadir.CheckTokens(own, n.opts.Join.NumTokens)
 }
 
-// listen opens the ports for operators and other nodes.
+// listen opens the ports for operators and other nodes. It is called when the metadata log was replayed, so operations
+// and handshakes see the members.
 func (n *Node) listen() error {
 	n.commands.Replayed()
 	if err := n.openControl(); err != nil {
 		return err
 	}
+	// Connections of revoked certificates are closed while the node runs.
 	if n.certificates.Nodes != nil {
 		n.running.Go(func() { n.certificates.WatchRevocations(n.stopping, n.transport.CloseRevoked) })
 	}
 	return n.transport.Open()
 }
 
+// openTransport creates the transport, which connects to no node before listen.
 func (n *Node) openTransport() error {
 	security, err := internodeSecurity(&n.opts, n.certificates.Nodes,
+		// The metadata is read for each handshake, when the cluster exists.
 		func() *metadata.Metadata { return n.cluster.Metadata() })
 	if err != nil {
 		return err
@@ -282,7 +307,8 @@ func (n *Node) openTransport() error {
 		Cluster: n.opts.ClusterName, Listen: n.opts.Internode(), Network: n.opts.Network, Logger: n.log,
 		Limits: messagingLimits(&n.opts), Guard: n.guard,
 		Security: security,
-		Stamp:    n.hlc.Last,
+		// Every frame carries the sender's newest timestamp, so that clocks of nodes follow each other.
+		Stamp: n.hlc.Last,
 		Observe: func(stamp int64) {
 			if err := n.hlc.Observe(stamp); err != nil {
 				warning.warn()
@@ -308,14 +334,17 @@ type stampWarning struct {
 	last  atomic.Int64 // monotonic ns
 }
 
+// warn logs, unless another goroutine has done so shortly before.
 func (w *stampWarning) warn() {
 	now, last := int64(w.clock.Monotonic()), w.last.Load()
+	// Only the goroutine that replaces last logs. Zero means that nothing was logged yet.
 	if (last == 0 || now-last >= int64(stampWarnEvery)) && w.last.CompareAndSwap(last, max(now, 1)) {
 		w.log.Warn("a peer's clock is too far ahead; its timestamps are ignored")
 	}
 }
 
-// opening returns the options of the assembly.
+// opening returns the options of the assembly. It makes the directories durable first, so that their files cannot
+// vanish with a power failure.
 func (n *Node) opening() (o assembly.Opening, err error) {
 	for _, dir := range []string{datadir.Rows, datadir.Metadata} {
 		if err := datadir.MakeDurable(n.opts.FS, filepath.Join(n.opts.DataDir, dir)); err != nil {
@@ -334,6 +363,7 @@ func (n *Node) opening() (o assembly.Opening, err error) {
 	}, nil
 }
 
+// storageOptions returns the options of the storage engine.
 func (n *Node) storageOptions() storage.Options {
 	sync := storage.SyncBatch
 	if n.opts.CommitLog.Sync == config.SyncPeriodic {
@@ -345,6 +375,7 @@ func (n *Node) storageOptions() storage.Options {
 		MemTableBytes: n.opts.Memory.MemTableBytes,
 		PendingBytes:  int(pendingBytes(&n.opts)), OnFatal: n.fail,
 		Guard: n.guard,
+		// A corrupt file is reported and taken out of use; it does not stop the node.
 		OnCorruption: func(c database.CorruptionInfo) {
 			n.log.Error("corrupt data is not served; run cqld ctl repair to restore it", "file", c.Path, "err",
 				c.Err.Error())
@@ -352,9 +383,11 @@ func (n *Node) storageOptions() storage.Options {
 	}
 }
 
+// clusterOptions returns the options of the cluster, with the identity that this node requests.
 func (n *Node) clusterOptions() cluster.Options {
 	var seed [32]byte
 	crand.Read(seed[:]) // never fails (crypto/rand)
+	// Only host names need a lookup, which must not block the loop of the cluster.
 	var lookUp func(func(cluster.SeedAddresses))
 	if len(n.opts.Join.SeedNames) > 0 {
 		lookUp = func(then func(cluster.SeedAddresses)) {
@@ -374,6 +407,7 @@ func (n *Node) clusterOptions() cluster.Options {
 	}
 }
 
+// partsOptions returns the options of the parts that execute requests and background work.
 func (n *Node) partsOptions() assembly.Options {
 	return assembly.Options{
 		Clock: n.clock, Run: func(f func()) { n.running.Go(f) }, Memory: n.memory,
@@ -403,6 +437,7 @@ func (n *Node) partsOptions() assembly.Options {
 	}
 }
 
+// openServer opens the ports for clients. The first superuser of the cluster is created before.
 func (n *Node) openServer() error {
 	if err := n.access.CreateSuperuser(n.lifetime); err != nil {
 		return err
@@ -439,6 +474,7 @@ func (n *Node) newProcessor() *query.Processor {
 
 // newServers returns the servers for clients, which are not open yet.
 func (n *Node) newServers() *clients.Servers {
+	// The functions are called when a server is opened, also again after an operator has closed it.
 	return clients.New(clients.Options{
 		CQL: n.cqlServer, Tables: n.tablesServer, Run: n.running.Go,
 		Critical: func(serve func() error) {
@@ -469,7 +505,7 @@ func (n *Node) cqlServer() (*server.Server, net.Listener, error) {
 	return s, l, nil
 }
 
-// fail makes the node stop. Only the first error is kept.
+// fail makes the node stop. Only the first error is kept. Further errors are usually consequences of the first.
 func (n *Node) fail(err error) {
 	select {
 	case n.failed <- err:
@@ -480,18 +516,22 @@ func (n *Node) fail(err error) {
 // Failed returns a channel that receives the reason if the node must stop.
 func (n *Node) Failed() <-chan error { return n.failed }
 
-// Close drains the requests of clients until ctx ends, then stops everything.
+// Close drains the requests of clients until ctx ends, then stops everything. It may be called for a node that was
+// opened only in part, and returns the errors of all parts.
 func (n *Node) Close(ctx context.Context) error {
 	var errs []error
+	// First, so that a supervisor's probe and clients know that the node is leaving.
 	n.servers.Stopping()
 	n.probes.beating.Store(nil)
 	defer n.probes.close()
 	if n.control != nil {
 		n.control.Close()
 	}
+	// Jobs that run now are listed as interrupted by the next process.
 	if n.commands != nil {
 		n.commands.Jobs.Close()
 	}
+	// A node that has left the ring closes its clients' connections last (docs/adr/0016).
 	if n.servers.Left() {
 		n.servers.AwaitRetired(ctx)
 	}
@@ -506,12 +546,15 @@ func (n *Node) Close(ctx context.Context) error {
 	if n.instance != nil {
 		n.instance.Stop()
 	}
+	// From here on, nothing may start new work; what runs sees the end of lifetime.
 	n.cancel()
 	if n.transport != nil {
 		n.transport.Close()
 	}
+	// Goroutines of the group end with lifetime.
 	n.running.Wait()
 	n.certificates.Close()
+	// Storage is last: every other part uses it.
 	if n.cluster != nil {
 		errs = append(errs, n.cluster.Close())
 	}

@@ -16,6 +16,7 @@ const peersWait = 2 * time.Second
 func awaitPeers(c *cluster.Cluster, stopping <-chan struct{}, log *slog.Logger) {
 	limit := time.NewTimer(peersWait)
 	defer limit.Stop()
+	// A ring of one node, or one in which all nodes are alive, does not wait.
 	for !seesAll(c) {
 		select {
 		case <-stopping:
@@ -28,6 +29,7 @@ func awaitPeers(c *cluster.Cluster, stopping <-chan struct{}, log *slog.Logger) 
 	}
 }
 
+// seesAll reports whether every member is considered alive, this one included.
 func seesAll(c *cluster.Cluster) bool {
 	for _, m := range c.Metadata().Topology.Nodes() {
 		if !c.Alive(m.ID) {

@@ -9,7 +9,8 @@ import (
 	"cqld/view"
 )
 
-// clockRefusal returns why this node must not serve requests because of its clock, or nil if it may.
+// clockRefusal returns why this node must not serve requests because of its clock, or nil if it may. It is called for
+// each request.
 func (n *Node) clockRefusal() error {
 	ahead, tooFar := n.cluster.ClockOffset()
 	if !tooFar {
@@ -20,7 +21,8 @@ func (n *Node) clockRefusal() error {
 }
 
 // openExecutors opens the request executor of each protocol. While the node must not serve, each of them refuses
-// requests with an error of its own protocol.
+// requests with an error of its own protocol. CQL writes also update materialized views, so they pass through Views;
+// Azure Tables have none.
 func (n *Node) openExecutors() {
 	var proposer request.Proposer = n.parts.Proposer
 	if f := n.faults.proposer; f != nil {

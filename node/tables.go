@@ -15,11 +15,13 @@ import (
 	"cqld/tlsconfig"
 )
 
-// tablesServer returns an Azure Tables server and its listener, or nil if the node has none.
+// tablesServer returns an Azure Tables server and its listener, or nil if the node has none. It is called each time
+// the server is opened.
 func (n *Node) tablesServer() (*azuretables.Server, net.Listener, error) {
 	if n.opts.Tables.Port == 0 {
 		return nil, nil, nil
 	}
+	// One set of limits for the parser and the store; zero fields mean the limits of the service.
 	limits := odata.Limits{Properties: n.opts.Tables.MaxProperties, EntityBytes: n.opts.Tables.MaxEntityBytes,
 		BatchOperations: n.opts.Tables.MaxBatchOperations}
 	store := entity.New(entity.Options{
@@ -41,6 +43,7 @@ func (n *Node) tablesServer() (*azuretables.Server, net.Listener, error) {
 			BodyBytesTotal: n.opts.Memory.Division.Receiving()},
 		Consistency:   n.opts.Tables.Consistency,
 		AccountTarget: n.opts.Tables.AccountTarget, PartitionTarget: n.opts.Tables.PartitionTarget,
+		// Every answered request is counted and, if enabled, recorded in the audit log.
 		Answered: func(a azuretables.Answer) {
 			n.answered.Answered(a)
 			record.Tables(&a)
@@ -49,6 +52,7 @@ func (n *Node) tablesServer() (*azuretables.Server, net.Listener, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	// The port is opened last, so that nothing must be closed after an error above.
 	l, err := listenForClients(n.opts.Network, n.opts.TablesListener())
 	if err != nil {
 		return nil, nil, fmt.Errorf("node: listen for clients of Azure Tables (tables_port; 0 turns it off): %w", err)
@@ -61,6 +65,7 @@ type tablesChanger struct{ n *Node }
 
 // ProposeSchemaFor implements entity.Changer. As in CQL, a role gets all permissions on what it creates.
 func (c tablesChanger) ProposeSchemaFor(ctx context.Context, by auth.Principal, change schema.Change) error {
+	// Without authorization, no role is recorded as the owner of what is created.
 	if !c.n.opts.Access.Authorizes() {
 		by = auth.Principal{}
 	}
@@ -78,7 +83,8 @@ func tablesPolicy(o *config.Options) tlsconfig.Policy {
 	return p
 }
 
-// tablesRefusal returns refuse with its error as an error of the Tables server.
+// tablesRefusal returns refuse with its error as an error of the Tables server. The reason is the same for both
+// protocols.
 func tablesRefusal(refuse func() error) func() error {
 	return func() error {
 		if err := refuse(); err != nil {

@@ -13,12 +13,15 @@ func (n *Node) Retired() <-chan struct{} { return n.servers.Retired() }
 // isMember reports whether this node is a member.
 func (n *Node) isMember() bool { return n.cluster.Metadata().Topology.Node(n.cluster.Self()) != nil }
 
-// serveWhenJoined starts to serve clients as soon as this node has received its data.
+// serveWhenJoined starts to serve clients as soon as this node has received its data. It returns at once if the node
+// is still joining: the servers are then opened by a goroutine.
 func (n *Node) serveWhenJoined() error {
+	// Lost ranges are reported at every start until they are repaired.
 	for _, l := range n.engine.Lost() {
 		n.log.Error("data lost in a corrupt file is not served; run cqld ctl repair to restore it",
 			"table", n.cluster.Metadata().Schema.NameOf(l.Table), "tokens", l.Tokens.String(), "file", l.Path)
 	}
+	// A member with its data serves clients after it has seen its peers.
 	if !n.fetching() {
 		awaitPeers(n.cluster, n.stopping, n.log)
 		return n.openServer()
@@ -32,6 +35,7 @@ func (n *Node) serveWhenJoined() error {
 			case <-time.After(50 * time.Millisecond):
 			}
 		}
+		// Without an entry, the join was aborted while the node waited.
 		if n.cluster.Metadata().Topology.Node(n.cluster.Self()) == nil {
 			n.fail(errors.New("node: the join of this node was aborted"))
 			return
@@ -43,7 +47,8 @@ func (n *Node) serveWhenJoined() error {
 	return nil
 }
 
-// fetching reports whether this node is a member that has not received its data yet.
+// fetching reports whether this node is a member that has not received its data yet. The state is the one that this
+// node has applied.
 func (n *Node) fetching() bool {
 	m := n.cluster.Metadata().Topology.Node(n.cluster.Self())
 	return m != nil && m.State == ring.Joining

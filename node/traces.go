@@ -5,7 +5,8 @@ import (
 	"cqld/storage"
 )
 
-// traceBytes returns the disk space of the traces on this node.
+// traceBytes returns the disk space of the traces on this node. ok is false if it cannot be measured. Tables that do
+// not exist yet count as empty.
 func traceBytes(c *cluster.Cluster, engine *storage.Engine) (bytes int64, ok bool) {
 	for _, name := range []string{"sessions", "events"} {
 		t := c.Metadata().Schema.Table("system_traces", name)

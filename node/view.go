@@ -9,7 +9,8 @@ import (
 	"cqld/schema"
 )
 
-// replicaAddress returns the internode address of a member.
+// replicaAddress returns the internode address of a member. The zero address means that the node is not a member any
+// longer.
 func replicaAddress(t *ring.Topology, id ring.NodeID) netip.Addr {
 	if m := t.Node(id); m != nil {
 		return m.Internode.Addr()
@@ -17,11 +18,12 @@ func replicaAddress(t *ring.Topology, id ring.NodeID) netip.Addr {
 	return netip.Addr{}
 }
 
-// Status describes this node's view of the ring.
+// Status describes this node's view of the ring. It is printed by tests and by `cqld local`, which wait until all
+// nodes agree.
 type Status struct {
-	Up, Members int
-	Epoch       uint64
-	Schema      schema.UUID
+	Up, Members int         // members that this node considers alive, and all members
+	Epoch       uint64      // of the metadata
+	Schema      schema.UUID // version of the schema
 }
 
 // Line returns the status in one line. Nodes that agree return the same line.
@@ -41,14 +43,17 @@ func (n *Node) Status() Status {
 	return s
 }
 
-// OnStatus registers f to be called whenever the status may have changed. f must not block.
+// OnStatus registers f to be called whenever the status may have changed. f must not block. f is also called once,
+// immediately.
 func (n *Node) OnStatus(f func()) {
 	n.mu.Lock()
 	n.mu.onStatus = f
 	n.mu.Unlock()
+	// Outside the lock, because f may call Status.
 	f()
 }
 
+// statusChanged calls the registered function, if there is one.
 func (n *Node) statusChanged() {
 	n.mu.Lock()
 	f := n.mu.onStatus
@@ -58,14 +63,15 @@ func (n *Node) statusChanged() {
 	}
 }
 
-// metadataChanged notifies clients of changes of the metadata. This node's own reactions are in assembly.Reactions.
+// metadataChanged notifies clients of changes of the metadata. This node's own reactions are in assembly.Reactions. It
+// is called after each change was applied, in order.
 func (n *Node) metadataChanged(old, now *metadata.Metadata) {
 	n.statusChanged()
 	n.commands.MetadataChanged(now)
 	n.notifier.MetadataChanged(old, now)
 }
 
-// aliveChanged is called when a peer went down or came up.
+// aliveChanged is called when a peer went down or came up. It is called for changes of other nodes only.
 func (n *Node) aliveChanged(id ring.NodeID, up bool) {
 	n.statusChanged()
 	n.notifier.AliveChanged(id, up)

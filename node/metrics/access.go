@@ -6,7 +6,7 @@ import (
 	"cqld/tlsconfig"
 )
 
-// logins collects the attempts of clients to log in.
+// logins collects the attempts of clients to log in. The counts are of CQL clients.
 func (c *Collector) logins(m sink) {
 	s := c.o.Access.Logins()
 	m.counter("login_success", "Clients that were authenticated.", s.Successes)
@@ -24,7 +24,8 @@ func (c *Collector) logins(m sink) {
 	m.gauge("login_waiting", "Verifications of passwords that wait for others.", s.Waiting)
 }
 
-// encryption collects certificates and TLS handshakes.
+// encryption collects certificates and TLS handshakes. The uses are clients, nodes and control, as far as they have
+// certificates.
 func (c *Collector) encryption(m sink) {
 	for use, source := range c.o.Certificates.Sources() {
 		s := source.Stats()
@@ -32,6 +33,7 @@ func (c *Collector) encryption(m sink) {
 		m.send(prometheus.GaugeValue, "certificate_expiry_seconds",
 			"Seconds until the certificate, or an authority above it, expires; negative after that.",
 			s.Expiry.Sub(c.o.Clock.Now()).Seconds(), labels, values)
+		// Without revocation lists there is no date.
 		if !s.RevocationsDue.IsZero() {
 			m.send(prometheus.GaugeValue, "certificate_revocations_due_seconds",
 				"Seconds until a revocation list must be replaced; negative after that.",
@@ -44,6 +46,7 @@ func (c *Collector) encryption(m sink) {
 	}
 	c.internode(m)
 	var cql, tables tlsconfig.HandshakeStats // zero without TLS, and while a server is closed
+	// A server without certificates has no handshakes.
 	if s := c.o.Servers.CQL(); s != nil && c.o.Certificates.Clients != nil {
 		cql = s.Encryption()
 	}
@@ -54,12 +57,15 @@ func (c *Collector) encryption(m sink) {
 	m.handshakes("tables", tables)
 }
 
+// handshakes emits the handshakes of a protocol. A resumed session needs no verification of certificates and is
+// counted apart.
 func (m sink) handshakes(protocol string, s tlsconfig.HandshakeStats) {
 	m.send(prometheus.CounterValue, "tls_handshakes_total", "TLS handshakes of clients.",
 		float64(s.Completed-s.Resumed),
 		[]string{"protocol", "resumed"}, []string{protocol, "false"})
 	m.send(prometheus.CounterValue, "tls_handshakes_total", "TLS handshakes of clients.", float64(s.Resumed),
 		[]string{"protocol", "resumed"}, []string{protocol, "true"})
+	// Every reason has a series, with 0 if it did not occur.
 	for _, reason := range tlsconfig.Reasons() {
 		m.send(prometheus.CounterValue, "tls_handshake_failures_total", "TLS handshakes of clients that failed.",
 			float64(s.Failures[reason]),
@@ -67,9 +73,10 @@ func (m sink) handshakes(protocol string, s tlsconfig.HandshakeStats) {
 	}
 }
 
-// audit collects the counts of the audit log.
+// audit collects the counts of the audit log. A disabled log keeps its counts.
 func (c *Collector) audit(m sink) {
 	s := c.o.Audit.Stats()
+	// Prometheus has no truth values.
 	enabled := int64(0)
 	if c.o.Audit.Enabled() {
 		enabled = 1

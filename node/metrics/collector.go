@@ -47,12 +47,14 @@ type Options struct {
 }
 
 // Collector reads the counters of the parts of a node when Prometheus collects. It implements prometheus.Collector.
+// Its methods read atomic counters and snapshots, and are safe for concurrent use.
 type Collector struct{ o Options }
 
 // New returns the collector of a node.
 func New(o Options) *Collector { return &Collector{o: o} }
 
-// Page serves the metrics to Prometheus.
+// Page serves the metrics to Prometheus. A registry of its own, because a process may contain several nodes (tests).
+// The runtime's and the process' own metrics are on the same page.
 func (c *Collector) Page() http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), c)
@@ -62,7 +64,8 @@ func (c *Collector) Page() http.Handler {
 // Describe implements prometheus.Collector. Without descriptions, the registry checks the collected metrics.
 func (*Collector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect implements prometheus.Collector.
+// Collect implements prometheus.Collector. Names of different methods are distinct: the registry refuses a series that
+// occurs twice. Every part is read once for each request of Prometheus; there is no interval of its own.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	m := sink{out}
 	c.ring(m)

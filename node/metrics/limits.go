@@ -6,13 +6,16 @@ import (
 	"cqld/server"
 )
 
-// limits collects how often clients have reached bounds.
+// limits collects how often clients have reached bounds. The bounds of both protocols have one name and are
+// distinguished by labels.
 func (c *Collector) limits(m sink) {
+	// One name for all bounds, so that an alert need not list them.
 	send := func(protocol, name string, n int64) {
 		m.send(prometheus.CounterValue, "client_limits_total",
 			"How often clients have reached a bound: connections refused or closed, and requests refused or delayed.",
 			float64(n), []string{"protocol", "bound"}, []string{protocol, name})
 	}
+	// A closed server has its bounds with 0.
 	q := c.o.Servers.CQL()
 	for b := range server.Bounds {
 		n := int64(0)
@@ -21,6 +24,7 @@ func (c *Collector) limits(m sink) {
 		}
 		send("cql", b.String(), n)
 	}
+	// The memory is shared by the protocols.
 	c.requestMemory(m)
 	if t := c.o.Servers.Tables(); t != nil {
 		for name, n := range t.Limited() {
@@ -29,7 +33,7 @@ func (c *Collector) limits(m sink) {
 	}
 }
 
-// requestMemory collects the memory of requests.
+// requestMemory collects the memory of requests. All kinds are in bytes, and their sum has no meaning.
 func (c *Collector) requestMemory(m sink) {
 	s := c.o.Memory.Stats()
 	for _, x := range []struct {
@@ -44,6 +48,7 @@ func (c *Collector) requestMemory(m sink) {
 		nil, nil)
 	m.send(prometheus.CounterValue, "request_memory_waits_total", "How often requests had to wait for memory.",
 		float64(s.Waits), nil, nil)
+	// Writes wait for the disk in a pool of their own (node.newRoom).
 	room := c.o.Room.Stats()
 	m.send(prometheus.GaugeValue, "disk_waiting_writes", "Writes of clients that wait for the disk now.",
 		float64(room.Waiting), nil, nil)
@@ -51,6 +56,7 @@ func (c *Collector) requestMemory(m sink) {
 		float64(room.Waits), nil, nil)
 	m.send(prometheus.CounterValue, "disk_wait_refusals_total",
 		"Writes of clients that were refused after they had waited for the disk.", float64(room.Refused), nil, nil)
+	// A request is refused because the pool was exhausted, or because it alone is too large.
 	for reason, n := range map[string]int64{"exhausted": s.Refused, "size": s.Oversized} {
 		m.send(prometheus.CounterValue, "request_memory_refusals_total",
 			"Requests that got no memory in time, or needed more than a request may use.",
@@ -58,7 +64,7 @@ func (c *Collector) requestMemory(m sink) {
 	}
 }
 
-// panics collects the counts of recovered panics.
+// panics collects the counts of recovered panics. A place without a panic has no series.
 func (c *Collector) panics(m sink) {
 	for where, n := range c.o.Guard.Counts() {
 		m.send(prometheus.CounterValue, "node_panics_total",

@@ -13,17 +13,21 @@ import (
 // as base, and garbage and free space as the collector's, so that the parts add up to what the process has of the
 // operating system.
 func (c *Collector) MemoryUse() (m control.Memory) {
+	// The figures are read one after the other, so the sum may differ by what changes meanwhile.
 	d := &c.o.Config.Memory.Division
 	m.Limit, m.Source = d.Figure, d.Source
 	counted := memory.Local().Count()
 	m.Resident, m.Cgroup = counted.Resident, counted.Group
 	heap := readHeap()
 	m.Heap = heap
+	// Parts with a counter come first; the others are computed from what remains.
 	used := c.measuredMemory()
 	sum := int64(0)
 	for _, bytes := range used {
 		sum += bytes
 	}
+	// What is live and counted by no part is the base of the node. Caches may have grown since, so it is never
+	// negative.
 	used[memory.Base] = max(min(heap.Live, heap.Objects)-sum, 0) + heap.Stacks + heap.Metadata
 	// Caches grow between collections: what they use may be more than was live.
 	used[memory.Collector] = max(heap.Objects-max(min(heap.Live, heap.Objects), sum), 0) + heap.Unused + heap.Free
@@ -36,13 +40,16 @@ func (c *Collector) MemoryUse() (m control.Memory) {
 	return m
 }
 
-// measuredMemory returns what the parts with counters of their own use.
+// measuredMemory returns what the parts with counters of their own use. A part without a counter stays 0.
 func (c *Collector) measuredMemory() (used [memory.Parts]int64) {
+	// A failed engine has no metrics, and its memory is not counted.
 	if p := c.o.Instance.Engine.Metrics().Pebble; p != nil {
 		used[memory.BlockCache] = p.BlockCache.Size
+		// Zombies are memtables that are flushed and still read.
 		used[memory.MemTables] = int64(p.MemTable.Size + p.MemTable.ZombieSize)
 	}
 	used[memory.Requests] = c.o.Memory.Used()
+	// Requests that are being received are not in the pool yet.
 	if s := c.o.Servers.CQL(); s != nil {
 		used[memory.Requests] += s.Receiving()
 	}
@@ -54,7 +61,8 @@ func (c *Collector) measuredMemory() (used [memory.Parts]int64) {
 	return used
 }
 
-// readHeap returns the memory of Go's runtime.
+// readHeap returns the memory of Go's runtime. The names are from package runtime/metrics; the order is the order of
+// v. It does not stop the world, unlike runtime.ReadMemStats.
 func readHeap() (h control.Heap) {
 	const classes = "/memory/classes/"
 	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: classes + "heap/objects:bytes"},
@@ -64,11 +72,12 @@ func readHeap() (h control.Heap) {
 	metrics.Read(samples)
 	v := func(i int) int64 { return int64(samples[i].Value.Uint64()) }
 	h = control.Heap{Live: v(0), Objects: v(1), Unused: v(2), Free: v(3), Stacks: v(4) + v(5)}
+	// Metadata is the rest of what the runtime has not returned to the system.
 	h.Metadata = v(7) - v(6) - h.Total()
 	return h
 }
 
-// memory collects the parts of the node's memory.
+// memory collects the parts of the node's memory. Bounds are the parts of the division, which do not change.
 func (c *Collector) memory(m sink) {
 	use := c.MemoryUse()
 	for _, p := range use.Parts {

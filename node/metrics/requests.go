@@ -13,13 +13,16 @@ import (
 	"cqld/server/frame"
 )
 
+// requests collects the requests that this node coordinated, and what happened to them.
 func (c *Collector) requests(m sink) {
 	c.cqlClients(m)
+	// The events of conditional changes are counted by the proposer, and the others by the coordinator.
 	s, l, p := c.o.Commands.Activity.CoordinatorStats(), c.o.Instance.Coordinator.Load(), c.o.Instance.Proposer.Stats()
 	h, b, listed := c.o.Instance.Hints.Stats(), c.o.Instance.Batches.Stats(), c.o.Instance.Lister.Stats()
 	found := c.o.Instance.Searcher.Stats()
 	m.gauge("coordinator_writes_active", "Writes that wait for replicas.", l.Writes)
 	m.gauge("coordinator_reads_active", "Reads that wait for replicas.", l.Reads)
+	// One name with a label, because most of these events are rare and read together.
 	for _, e := range []struct {
 		event string
 		count uint64
@@ -44,6 +47,7 @@ func (c *Collector) requests(m sink) {
 			"What happened to requests that this node coordinated.", float64(e.count),
 			[]string{"event"}, []string{e.event})
 	}
+	// StageNone and CauseNone are zero values, and never counted.
 	for stage := paxos.StageNone + 1; stage < paxos.Stages; stage++ {
 		m.send(prometheus.CounterValue, "coordinator_cas_stage_seconds_total",
 			"Time that rounds of conditional changes spent in each stage.",
@@ -59,6 +63,7 @@ func (c *Collector) requests(m sink) {
 // cqlClients collects the load of the CQL server. It is zero while the server is closed.
 func (c *Collector) cqlClients(m sink) {
 	var l server.Load
+	// The map is a copy: the codes below are added to it.
 	killed, errors := int64(0), map[frame.ErrorCode]int64{}
 	if s := c.o.Servers.CQL(); s != nil {
 		l, killed = s.Load(), s.Killed()
@@ -71,6 +76,7 @@ func (c *Collector) cqlClients(m sink) {
 	m.counter("client_requests", "Requests executed.", l.Completed)
 	m.counter("client_requests_refused", "Requests refused because too many waited.", l.Refused)
 	m.counter("client_requests_killed", "Requests that an operator has ended.", killed)
+	// The codes of the protocol have series from the start; others appear with their first error.
 	for _, code := range []frame.ErrorCode{frame.CodeServerError, frame.CodeProtocolError, frame.CodeBadCredentials,
 		frame.CodeUnavailable, frame.CodeOverloaded, frame.CodeTruncateError, frame.CodeWriteTimeout,
 		frame.CodeReadTimeout, frame.CodeReadFailure, frame.CodeFunctionFailure, frame.CodeWriteFailure,
@@ -85,14 +91,16 @@ func (c *Collector) cqlClients(m sink) {
 	}
 }
 
-// coordinatorRequests collects the requests that an Executor sent to the coordinator.
+// coordinatorRequests collects the requests that an Executor sent to the coordinator. protocol is cql or tables.
 func (c *Collector) coordinatorRequests(m sink, protocol string, e *request.Executor) {
 	f := e.Stats()
+	// Kinds are reads, writes and others; each has its own histogram.
 	for k := range request.Kinds {
 		labels, values := []string{"protocol", "kind"}, []string{protocol, k.String()}
 		t := &f.Kinds[k]
 		m.send(prometheus.CounterValue, "coordinator_requests_total", "Requests that this node coordinated.",
 			float64(t.Count.Load()), labels, values)
+		// The count is exact, the histogram a sample.
 		m.scaled("coordinator_request_seconds", "Duration of requests. One in eight reads and writes is measured, "+
 			"and counts for eight.",
 			t, labels, values)
@@ -107,8 +115,9 @@ func (c *Collector) coordinatorRequests(m sink, protocol string, e *request.Exec
 	}
 }
 
-// answered collects the requests of clients of the Tables server.
+// answered collects the requests of clients of the Tables server. Statuses are counted by their first digit.
 func (c *Collector) answered(m sink) {
+	// Digits 0, 1 and 3 are not answers of the server, and appear only if they occur.
 	for k := range operation.Kinds {
 		for digit := range operation.Digits {
 			n := c.o.Answered.Answers(k, digit)
@@ -123,7 +132,7 @@ func (c *Collector) answered(m sink) {
 	}
 }
 
-// functions collects the figures of user-defined functions.
+// functions collects the figures of user-defined functions. They are zero until the node serves clients.
 func (c *Collector) functions(m sink) {
 	s := c.o.Functions()
 	m.counter("function_compilations", "Functions that were compiled, with those that were refused.",
@@ -148,6 +157,7 @@ func (c *Collector) functions(m sink) {
 		"Calls and compilations of functions that needed more memory than one may use.", s.Memory.Oversized)
 }
 
+// traces collects the disk space of traces. It is the last measurement, as measuring costs a look at the files.
 func (c *Collector) traces(m sink) {
 	stored, refused := c.o.Traces.Stats()
 	m.gauge("trace_stored_bytes", "Disk space of the traces on this node when it was last measured.", stored)

@@ -9,8 +9,10 @@ import (
 	"cqld/tlsconfig"
 )
 
+// ring collects the state of the cluster from the view of this node, and its storage and streams.
 func (c *Collector) ring(m sink) {
 	meta, up := c.o.Instance.Cluster.Metadata(), 0
+	// This node counts itself as alive.
 	for _, node := range meta.Topology.Nodes() {
 		if c.o.Instance.Cluster.Alive(node.ID) {
 			up++
@@ -19,6 +21,7 @@ func (c *Collector) ring(m sink) {
 	m.gauge("ring_members", "Nodes of the ring.", int64(len(meta.Topology.Nodes())))
 	m.gauge("ring_members_up", "Nodes that this node considers alive.", int64(up))
 	m.gauge("metadata_epoch", "Version of the metadata that this node has applied.", int64(meta.Epoch))
+	// Zeros do not raise the alert, as they mean that the voters are unknown.
 	voters, alive, required, missing := 0, 0, 0, int64(0) // until this node knows the voters
 	if v := c.o.Instance.Cluster.Voters(); v != nil {
 		voters, alive, required = len(v.IDs), len(v.IDs)-len(v.Down), v.Required
@@ -33,6 +36,7 @@ func (c *Collector) ring(m sink) {
 		"is possible.", missing)
 	hints := 0
 	for _, node := range meta.Topology.Nodes() {
+		// Records are counted, not bytes.
 		hints += c.o.Instance.Hints.Pending(node.ID)
 	}
 	m.counter("internode_refused", "Internode handshakes and messages refused because the sender is not a member or "+
@@ -44,14 +48,17 @@ func (c *Collector) ring(m sink) {
 	m.counter("ring_dropped_bytes", "Estimated bytes on disk of the dropped ranges.", dropped.Bytes)
 	m.gauge("hint_pending", "Records of hints for other nodes.", int64(hints))
 	ahead, refuses := c.o.Instance.Cluster.ClockOffset()
+	// A positive offset means that this node's clock is ahead.
 	m.send(prometheus.GaugeValue, "node_clock_offset_seconds",
 		"How far this node's clock is before those of most others.",
 		ahead.Seconds(), nil, nil)
 	serving := int64(0)
+	// Either reason means that clients are refused.
 	if c.o.Servers.Accepting() && !refuses {
 		serving = 1
 	}
 	m.gauge("client_serving", "Whether CQL clients are served: 0 also while the clock differs too much.", serving)
+	// A file system of a test may have no size.
 	if u, err := c.o.Config.FS.GetDiskUsage(c.o.Config.DataDir); err == nil {
 		m.gauge("node_disk_free_bytes", "Free space of the data directory's file system.", int64(u.AvailBytes))
 		m.gauge("node_disk_size_bytes", "Size of the data directory's file system.", int64(u.TotalBytes))
@@ -68,13 +75,15 @@ func (c *Collector) ring(m sink) {
 	}
 }
 
-// repairs collects the repairs that this node leads: those of operators and those in the background.
+// repairs collects the repairs that this node leads: those of operators and those in the background. Both kinds of
+// repairs are counted together.
 func (c *Collector) repairs(m sink) {
 	s := c.o.Instance.Repairer.Stats()
 	m.gauge("repair_active", "Repairs in progress, each of a range of a table.", s.Running)
 	for _, e := range []struct {
 		result string
 		count  int64
+		// Results have series from the start.
 	}{{"completed", s.Completed}, {"failed", s.Failed}, {"cancelled", s.Cancelled}} {
 		m.send(prometheus.CounterValue, "repair_ended_total", "Repairs that have ended, each of a range of a table.",
 			float64(e.count),
@@ -87,10 +96,12 @@ func (c *Collector) repairs(m sink) {
 	m.counter("repair_scanned_bytes", "Bytes that replicas scanned for repairs.", s.Bytes)
 }
 
-// jobs collects the jobs that operators see: repairs, rebuilds, cleanups, compactions and ring operations.
+// jobs collects the jobs that operators see: repairs, rebuilds, cleanups, compactions and ring operations. Every kind
+// and state has a series, so that an alert can compare with 0.
 func (c *Collector) jobs(m sink) {
 	ended, active := map[jobs.Outcome]int64{}, map[[2]string]int{}
 	maps.Copy(ended, c.o.Commands.Jobs.Ended())
+	// An ended state is counted, and an active one measured.
 	for _, kind := range jobs.Kinds() {
 		for state := jobs.Queued; state <= jobs.Interrupted; state++ {
 			if !state.Ended() {
@@ -104,7 +115,9 @@ func (c *Collector) jobs(m sink) {
 		m.send(prometheus.CounterValue, "job_ended_total", "Attempts of jobs that have ended.", float64(count),
 			[]string{"kind", "state"}, []string{string(outcome.Kind), outcome.State.String()})
 	}
+	// Series of a job disappear when it has ended.
 	labels := []string{"id", "kind", "unit"}
+	// All measures ring operations before it returns them.
 	for _, s := range c.o.Commands.Jobs.All() {
 		if s.State.Ended() {
 			continue
@@ -122,7 +135,7 @@ func (c *Collector) jobs(m sink) {
 	}
 }
 
-// builds collects the builds of indexes.
+// builds collects the builds of indexes. A node builds its own indexes; others may be built elsewhere.
 func (c *Collector) builds(m sink) {
 	s := c.o.Instance.Builder.Stats()
 	m.gauge("index_unbuilt", "Indexes, also of materialized views, that this node has not built yet.",
@@ -132,7 +145,8 @@ func (c *Collector) builds(m sink) {
 	m.counter("index_build_bytes", "Bytes of rows that builds of indexes have read.", s.Bytes)
 }
 
-// internode collects the connections with other nodes.
+// internode collects the connections with other nodes. The direction is from if the other node has opened the
+// connection.
 func (c *Collector) internode(m sink) {
 	n := c.o.Transport.Connections()
 	for _, e := range []struct {
@@ -146,10 +160,12 @@ func (c *Collector) internode(m sink) {
 	}
 	const help = "Connections with other nodes that failed because of TLS, or the lack of it, by the direction and " +
 		"the reason."
+	// Refusals are of connections to this node, failures of connections that it opened.
 	for direction, counted := range map[string]map[string]uint64{"from": c.o.Transport.Refusals(),
 		"to": c.o.Transport.Failures()} {
 		reasons := map[string]uint64{}
 		maps.Copy(reasons, counted)
+		// Known reasons have series from the start, in both directions.
 		for _, reason := range tlsconfig.Reasons() {
 			reasons[string(reason)] += 0
 		}

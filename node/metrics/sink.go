@@ -7,22 +7,27 @@ import (
 	"cqld/request"
 )
 
-// sink converts numbers to metrics.
+// sink converts numbers to metrics. It is valid for one collection.
 type sink struct{ out chan<- prometheus.Metric }
 
+// send emits one sample. Descriptions are made for each collection, which is cheap compared with the transfer. names
+// and values of labels have the same length.
 func (m sink) send(kind prometheus.ValueType, name, help string, v float64, labels, values []string) {
 	m.out <- prometheus.MustNewConstMetric(prometheus.NewDesc("cqld_"+name, help, labels, nil), kind, v, values...)
 }
 
+// gauge emits a value that may fall, without labels.
 func (m sink) gauge(name, help string, v int64) {
 	m.send(prometheus.GaugeValue, name, help, float64(v), nil, nil)
 }
 
+// counter emits a value that only rises; total is added to its name.
 func (m sink) counter(name, help string, v int64) {
 	m.send(prometheus.CounterValue, name+"_total", help, float64(v), nil, nil)
 }
 
-// histogram emits a histogram of seconds in powers of two, from 65 µs to 17 s.
+// histogram emits a histogram of seconds in powers of two, from 65 µs to 17 s. The bounds are powers of two from 2^16
+// ns to 2^34 ns.
 func (m sink) histogram(name, help string, h *histogram.Histogram, labels, values []string) {
 	buckets, count, sum := h.Octaves(16, 34)
 	m.out <- prometheus.MustNewConstHistogram(prometheus.NewDesc("cqld_"+name, help, labels, nil), count,
@@ -33,11 +38,14 @@ func (m sink) histogram(name, help string, h *histogram.Histogram, labels, value
 // measured had the same latencies.
 func (m sink) scaled(name, help string, t *request.KindStats, labels, values []string) {
 	buckets, measured, sum := t.Latency.Octaves(16, 34)
+	// A counter that is read first may lack a few requests, so the larger one counts.
 	count := max(uint64(t.Count.Load()), measured)
 	seconds := sum.Seconds()
+	// Without a measured request, the histogram is empty, and count says how many there were.
 	if measured > 0 {
 		factor := float64(count) / float64(measured)
 		seconds *= factor
+		// Rounding down keeps each bucket at most the next one, as Prometheus requires.
 		for le, n := range buckets {
 			buckets[le] = uint64(float64(n) * factor)
 		}

@@ -2,6 +2,7 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
+// storage collects the counters of the storage engine.
 func (c *Collector) storage(m sink) {
 	s := c.o.Instance.Engine.Metrics()
 	m.counter("storage_reads", "Read commands.", s.Reads)
@@ -21,11 +22,13 @@ func (c *Collector) storage(m sink) {
 	m.counter("storage_reads_canceled", "Reads that ended early because their client no longer waited.", s.Canceled)
 	m.counter("storage_purged", "Entries removed by the purger.", s.Purged)
 	m.gauge("storage_corrupt_files", "Corrupt files found.", s.Corruptions)
+	// Prometheus has no truth values.
 	full := int64(0)
 	if s.DiskFull {
 		full = 1
 	}
 	m.gauge("storage_disk_full", "1 while writes are refused for lack of space.", full)
+	// A failed engine has no metrics of Pebble.
 	if p := s.Pebble; p != nil {
 		m.gauge("storage_bytes", "Bytes on disk.", int64(p.DiskSpaceUsage()))
 		m.gauge("storage_memtable_bytes", "Bytes of memtables.", int64(p.MemTable.Size))
@@ -37,7 +40,7 @@ func (c *Collector) storage(m sink) {
 	}
 }
 
-// vectors collects the graphs of indexes of vectors.
+// vectors collects the graphs of indexes of vectors. They are zero without an index of vectors.
 func (c *Collector) vectors(m sink) {
 	s := c.o.Instance.Values.GraphStats()
 	for _, g := range []struct {
@@ -62,14 +65,18 @@ func (c *Collector) vectors(m sink) {
 		float64(s.Visited), nil, nil)
 }
 
+// tables collects the reads and writes of each table of this node. The number of series grows with the number of
+// tables.
 func (c *Collector) tables(m sink) {
 	s := c.o.Instance.Cluster.Metadata().Schema
 	for _, id := range s.StorageIDs() {
 		t := s.TableByStorage(id)
+		// A table that was dropped meanwhile, or that has no storage.
 		if t == nil || t.Virtual {
 			continue
 		}
 		var reads, writes int64
+		// A table that was not used yet has zeros.
 		if f := c.o.Tables.LookUp(id); f != nil {
 			reads, writes = f.Read.Count()+f.Scan.Count(), f.Write.Count()
 		}
