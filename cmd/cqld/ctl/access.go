@@ -7,6 +7,7 @@ import (
 	"cqld/node/control"
 )
 
+// The password is read from a file, because arguments of a process are visible to other users.
 type resetSuperuserCommand struct {
 	Role         string `arg:"" help:"The superuser; it is created if it does not exist."`
 	PasswordFile string `help:"File with the new password, which other users must not be able to read. By default the node generates one, which is printed." type:"path" placeholder:"FILE"`
@@ -21,6 +22,7 @@ func (c *resetSuperuserCommand) Run(s *session) error {
 			return err
 		}
 	}
+	// The node returns a password only if it has generated it.
 	return ask(s, control.ResetSuperuser, args, func(w io.Writer, r control.Superuser) error {
 		if r.Password == "" {
 			_, err := fmt.Fprintf(w, "Superuser %s has the password of the file.\n", r.Role)
@@ -38,6 +40,7 @@ type updateCIDRGroupCommand struct {
 
 // Run creates a CIDR group or replaces its ranges.
 func (c *updateCIDRGroupCommand) Run(s *session) error {
+	// As in nodetool, success prints nothing.
 	return ask(s, control.UpdateCIDRGroup, control.CIDRGroup{Name: c.Name, CIDRs: c.CIDRs}, quiet[control.None])
 }
 
@@ -61,6 +64,7 @@ type listCIDRGroupsCommand struct {
 func (c *listCIDRGroupsCommand) Run(s *session) error {
 	return ask(s, control.ListCIDRGroups, control.CIDRGroupArgs{Name: c.Name},
 		func(w io.Writer, r control.CIDRGroups) error {
+			// nodetool prints names only, or the ranges of the group that is named.
 			if c.Name == "" {
 				return printGroups(w, r)
 			}
@@ -83,6 +87,7 @@ func (c *cidrGroupsOfIPCommand) Run(s *session) error {
 	return ask(s, control.CIDRGroupsOfIP, control.IPArgs{IP: c.IP}, printGroups)
 }
 
+// printGroups prints the names of groups, one on a line.
 func printGroups(w io.Writer, r control.CIDRGroups) error {
 	fmt.Fprintln(w, "CIDR Groups:")
 	for _, g := range r.Groups {

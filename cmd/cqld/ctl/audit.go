@@ -10,6 +10,7 @@ import (
 )
 
 // enableAuditCommand has nodetool's options. Those that are not given have the values of the node's configuration.
+// Options of the zero value count as not given.
 type enableAuditCommand struct {
 	Logger             string `help:"The logger: JSONAuditLogger. Cassandra's are accepted and replaced by it."`
 	IncludedKeyspaces  string `name:"included-keyspaces" help:"Keyspaces to include, separated by commas."`
@@ -30,6 +31,7 @@ type enableAuditCommand struct {
 
 // Run enables the audit log.
 func (c *enableAuditCommand) Run(s *session) error {
+	// The control protocol has no such option, so it is refused here.
 	if c.ArchiveCommand != "" {
 		return fmt.Errorf("archive_command is not supported, because settings never execute commands: archive the " +
 			"files by a job of the operating system")
@@ -42,6 +44,7 @@ func (c *enableAuditCommand) Run(s *session) error {
 		IncludedUsers: list(c.IncludedUsers),
 		ExcludedUsers: list(c.ExcludedUsers), IncludedRoles: list(c.IncludedRoles),
 		ExcludedRoles: list(c.ExcludedRoles)}
+	// A text and not a flag, so that an omitted option differs from false.
 	switch strings.ToLower(c.Blocking) {
 	case "":
 	case "true", "false":
@@ -62,6 +65,7 @@ func given[T comparable](v T) *T {
 	return &v
 }
 
+// list returns the names of an option, or nil if it was not given.
 func list(names string) *[]string {
 	if names == "" {
 		return nil
@@ -72,7 +76,7 @@ func list(names string) *[]string {
 
 type disableAuditCommand struct{}
 
-// Run disables the audit log.
+// Run disables the audit log. The zero arguments disable the log.
 func (c *disableAuditCommand) Run(s *session) error {
 	return ask(s, control.SetAuditLog, control.AuditArgs{}, quiet[audit.Settings])
 }
@@ -84,7 +88,8 @@ func (c *getAuditCommand) Run(s *session) error {
 	return ask(s, control.AuditLogOf, control.None{}, showAudit)
 }
 
-// showAudit prints the options as nodetool does, without those about archiving, and with those about roles.
+// showAudit prints the options as nodetool does, without those about archiving, and with those about roles. The order
+// is nodetool's.
 func showAudit(w io.Writer, s audit.Settings) error {
 	p := &printer{w: w}
 	for _, o := range []struct {

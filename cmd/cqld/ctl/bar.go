@@ -12,20 +12,21 @@ import (
 )
 
 // bar displays the progress of a long operation: on a terminal as one line that it redraws, elsewhere as a line every
-// few seconds.
+// few seconds. It is safe for concurrent use.
 type bar struct {
 	mu       sync.Mutex
 	w        io.Writer
 	terminal bool
-	drawn    bool
+	drawn    bool // a line is on the terminal and not erased yet
 	began    time.Time
-	last     time.Time
+	last     time.Time     // when the last line without a terminal was printed
 	text     string        // the last line
 	jobEvery time.Duration // interval between lines about a job without a terminal
 	done     int64         // of the last reported progress
 	moved    time.Duration // time since began at which done changed last
 }
 
+// barWidth is in characters.
 const (
 	barWidth = 30
 	// barEvery is the interval between lines without a terminal; jobEvery is the interval for jobs, whose line is
@@ -34,9 +35,11 @@ const (
 	jobEvery = time.Second
 )
 
+// newBar returns a bar that writes to w, which is usually stderr.
 func newBar(w io.Writer) *bar {
 	now := time.Now()
 	b := &bar{w: w, began: now, last: now, jobEvery: jobEvery}
+	// A writer that is no file, as in tests, is no terminal.
 	if f, ok := w.(*os.File); ok {
 		if info, err := f.Stat(); err == nil {
 			b.terminal = info.Mode()&os.ModeCharDevice != 0
@@ -45,20 +48,24 @@ func newBar(w io.Writer) *bar {
 	return b
 }
 
+// show displays a progress. Without a terminal, it may print nothing.
 func (b *bar) show(p control.Progress) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	passed := time.Since(b.began)
+	// Any change counts, also a decrease when a job begins its next phase.
 	if p.Done != b.done {
 		b.done, b.moved = p.Done, passed
 	}
 	line := drawing(p, passed, b.moved)
 	if b.terminal {
+		// The line is erased and written again.
 		fmt.Fprintf(b.w, "\r\x1b[K%s", line)
 		b.drawn = true
 		return
 	}
 	now, every := time.Now(), barEvery
+	// Progress with a unit belongs to a job.
 	if p.Unit != "" && line != b.text {
 		every = b.jobEvery
 	}
@@ -77,11 +84,13 @@ func (b *bar) end() {
 	}
 }
 
-// stalledAfter is the time without progress after which the line mentions it.
+// stalledAfter is the time without progress after which the line mentions it. A healthy operation reports progress far
+// more often.
 const stalledAfter = 10 * time.Second
 
 // drawing returns the line for p after the time passed; moved is when progress was last made. Without progress, for
-// example because a node is dead, the estimate stays constant, and the line shows how long there was none.
+// example because a node is dead, the estimate stays constant, and the line shows how long there was none. Bytes are
+// shown with a unit, other numbers as they are.
 func drawing(p control.Progress, passed, moved time.Duration) string {
 	count := func(n int64) string {
 		if p.Bytes {
@@ -96,9 +105,11 @@ func drawing(p control.Progress, passed, moved time.Duration) string {
 	if p.Unit != "" && !p.Bytes {
 		unit = " " + p.Unit
 	}
+	// Without a total there is neither a bar nor an estimate.
 	if p.Total <= 0 {
 		return fmt.Sprintf("%s  %s  %s", p.What, count(p.Done), passed.Round(time.Second))
 	}
+	// Estimates of the total may be too small.
 	share := min(1, max(0, float64(p.Done)/float64(p.Total)))
 	full := int(share * barWidth)
 	line := fmt.Sprintf("%s  [%s%s] %3.0f%%  %s of %s", p.What, strings.Repeat("#", full),
@@ -109,6 +120,7 @@ func drawing(p control.Progress, passed, moved time.Duration) string {
 		line += fmt.Sprintf("  no progress for %s", (passed - moved).Round(time.Second))
 	case p.Left > 0: // of a job, for which the node knows the rate since its start
 		line += fmt.Sprintf("  %s left", p.Left.Round(time.Second))
+	// The rate is measured until the last progress, so the estimate does not grow while nothing happens.
 	case p.Unit == "" && share > 0.02 && share < 1:
 		left := time.Duration(float64(moved) * (1 - share) / share)
 		line += fmt.Sprintf("  %s left", left.Round(time.Second))

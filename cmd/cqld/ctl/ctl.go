@@ -26,7 +26,8 @@ type Commands struct {
 	Help helpCommand `cmd:"" group:"do" help:"Show the commands, or the arguments and flags of one."`
 }
 
-// ringCommands show the state of the ring.
+// ringCommands show the state of the ring. The names of commands are nodetool's, in lower case, if nodetool has the
+// command.
 type ringCommands struct {
 	Status          statusCommand          `cmd:"" group:"ring" help:"Show the state, load and ownership of every node."`
 	Ring            ringCommand            `cmd:"" group:"ring" help:"Show every token and its owner."`
@@ -104,7 +105,8 @@ type accessCommands struct {
 	Getcidrgroupsofip cidrGroupsOfIPCommand  `cmd:"" group:"access" help:"List the CIDR groups that contain an address."`
 }
 
-// Groups returns the headings under which the help lists the subcommands.
+// Groups returns the headings under which the help lists the subcommands. The keys are the groups in the tags of the
+// commands.
 func Groups() []kong.Group {
 	return []kong.Group{
 		{Key: "ring", Title: "Ring status:"},
@@ -115,26 +117,27 @@ func Groups() []kong.Group {
 	}
 }
 
-// AfterApply creates the session for the selected command.
+// AfterApply creates the session for the selected command. kong calls it after parsing, before Run.
 func (c *Commands) AfterApply(ctx context.Context, k *kong.Context) error {
 	k.Bind(&session{ctx: ctx, where: &c.Where, json: c.JSON, out: os.Stdout, progress: os.Stderr})
 	return nil
 }
 
-// session is one run of a command.
+// session is one run of a command. It lasts for one command, which may execute several operations.
 type session struct {
 	ctx      context.Context
-	where    *Where
+	where    *Where // the node
 	json     bool
 	out      io.Writer
-	progress io.Writer
+	progress io.Writer // for bars and notes; not part of the result
 	// committed is true once the node has reported that the operation succeeded.
 	committed bool
 	// job is the id of the job that performs the operation; empty means none, or not yet.
 	job string
 }
 
-// ask executes an operation on the node and prints its result: as JSON, or through text.
+// ask executes an operation on the node and prints its result: as JSON, or through text. An error of the operation is
+// returned without output.
 func ask[A, R any](s *session, op control.Operation[A, R], args A, text func(w io.Writer, result R) error) error {
 	result, err := fetch(s, op, args)
 	if err != nil {
@@ -146,6 +149,7 @@ func ask[A, R any](s *session, op control.Operation[A, R], args A, text func(w i
 // show prints a result: as JSON, or through text.
 func show[R any](s *session, result R, text func(w io.Writer, result R) error) error {
 	if s.json {
+		// JSON has all fields of the result; text is for people.
 		b, err := json.MarshalIndent(result, "", "  ")
 		if err != nil {
 			return err
@@ -159,6 +163,7 @@ func show[R any](s *session, result R, text func(w io.Writer, result R) error) e
 // fetch executes an operation on the node, with a progress bar if the output is interactive.
 func fetch[A, R any](s *session, op control.Operation[A, R], args A) (R, error) {
 	var none R
+	// The connection is opened for each operation.
 	client, err := s.where.client()
 	if err != nil {
 		return none, err
@@ -168,16 +173,19 @@ func fetch[A, R any](s *session, op control.Operation[A, R], args A) (R, error) 
 		bar.jobEvery = barEvery
 	}
 	result, err := control.Call(s.ctx, client, op, args, func(p control.Progress) {
+		// A node may end after it has reported success, as after a decommission (orCommitted).
 		s.committed = s.committed || p.Committed
+		// The first job that is reported performs the operation.
 		if s.job == "" {
 			s.job = p.Job
 		}
 		bar.show(p)
 	})
 	bar.end()
+	// After an interrupt, the user learns how to follow the job.
 	s.interrupted()
 	return result, err
 }
 
-// quiet prints nothing, for commands without a result.
+// quiet prints nothing, for commands without a result. With --json, the empty result is printed nevertheless.
 func quiet[R any](io.Writer, R) error { return nil }

@@ -11,12 +11,13 @@ import (
 	"cqld/node/control"
 )
 
-// tablesCommand holds the arguments that select tables.
+// tablesCommand holds the arguments that select tables. Without a keyspace, there are no tables either.
 type tablesCommand struct {
 	Keyspace string   `arg:"" optional:"" help:"The keyspace; default: all keyspaces."`
 	Tables   []string `arg:"" optional:"" help:"Tables of the keyspace; default: all tables."`
 }
 
+// args returns the arguments in the form of the control protocol.
 func (c tablesCommand) args() control.TablesArgs {
 	return control.TablesArgs{Keyspace: c.Keyspace, Tables: c.Tables}
 }
@@ -63,10 +64,11 @@ func (c *stopCommand) Run(s *session) error {
 	return Stop(s.ctx, client, stopWait)
 }
 
-// Stop asks a node to stop and waits until it no longer answers.
+// Stop asks a node to stop and waits until it no longer answers. wait bounds the whole call.
 func Stop(ctx context.Context, client *control.Client, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
+	// The node may close the connection before its answer has arrived.
 	if _, err := control.Call(ctx, client, control.StopDaemon, control.None{}, nil); err != nil &&
 		!errors.Is(err, control.ErrStopped) {
 		return err
@@ -90,6 +92,7 @@ type snapshotCommand struct {
 func (c *snapshotCommand) Run(s *session) error {
 	return ask(s, control.TakeSnapshot, control.SnapshotArgs{Tag: c.Tag, Keyspaces: c.Keyspaces},
 		func(w io.Writer, made control.Snapshot) error {
+			// The text is nodetool's.
 			what := "all keyspaces"
 			if len(c.Keyspaces) > 0 {
 				what = strings.Join(made.Keyspaces, ", ")
@@ -111,6 +114,7 @@ func (c *listSnapshotsCommand) Run(s *session) error {
 	return ask(s, control.ListSnapshots, control.None{}, showSnapshots)
 }
 
+// showSnapshots prints the table of nodetool listsnapshots. The true size is what removing a snapshot would free.
 func showSnapshots(w io.Writer, all control.Snapshots) error {
 	p := &printer{w: w}
 	p.line("Snapshot Details:")
@@ -152,6 +156,7 @@ type statusBinaryCommand struct{}
 // Run reports whether CQL clients can connect.
 func (c *statusBinaryCommand) Run(s *session) error {
 	return ask(s, control.BinaryOf, control.None{}, func(w io.Writer, on control.Switch) error {
+		// The reason follows if clients are refused although the server runs.
 		state := map[bool]string{true: "running", false: "not running"}[on.On]
 		if on.Why != "" {
 			state += ": " + on.Why
@@ -165,6 +170,7 @@ type readyCommand struct{}
 
 // Run fails unless the node serves clients.
 func (c *readyCommand) Run(s *session) error {
+	// An error gives the exit status that health checks test.
 	ready, err := fetch(s, control.ReadyOf, control.None{})
 	switch {
 	case err != nil:
@@ -224,6 +230,7 @@ type timeoutCommand struct {
 // Run prints the timeouts of requests to replicas.
 func (c *timeoutCommand) Run(s *session) error {
 	return ask(s, control.TimeoutsOf, control.None{}, func(w io.Writer, t control.Timeouts) error {
+		// The node returns all timeouts; the command prints one.
 		_, err := fmt.Fprintf(w, "Current timeout for type %s: %d ms\n", c.Kind, t.Timeouts[c.Kind]/time.Millisecond)
 		return err
 	})

@@ -21,6 +21,7 @@ func (c *infoCommand) Run(s *session) error {
 	})
 }
 
+// showInfo prints fields in the order of nodetool, with further ones of cqld.
 func showInfo(w io.Writer, i control.Info, tokens bool) error {
 	p := &printer{w: w}
 	field := func(name, format string, args ...any) { p.line("%-23s: %s", name, fmt.Sprintf(format, args...)) }
@@ -31,6 +32,7 @@ func showInfo(w io.Writer, i control.Info, tokens bool) error {
 	field("Load", "%s", load(i.Member))
 	field("Uptime (seconds)", "%d", int64(i.Uptime.Seconds()))
 	heap := fmt.Sprintf("%.2f", float64(i.HeapUsed)/(1<<20))
+	// Without a limit of the runtime, only the use is shown.
 	if i.HeapLimit > 0 {
 		heap += fmt.Sprintf(" / %.2f", float64(i.HeapLimit)/(1<<20))
 	}
@@ -45,16 +47,19 @@ func showInfo(w io.Writer, i control.Info, tokens bool) error {
 		field("Internode certificate", "expires %s", i.Internode.Certificate)
 	}
 	clock := clockText(i.Member)
+	// The offset is shown even if it is no problem.
 	if clock == "" {
 		clock = fmt.Sprintf("in sync with the other nodes (%v)", i.ClockAhead.Round(time.Millisecond))
 	}
 	field("Clock", "%s", clock)
+	// A missing majority has a message of its own.
 	voters := i.Voters.Missing
 	if voters == "" {
 		voters = fmt.Sprintf("%d of %d alive, %d needed", i.Voters.Alive, i.Voters.Voters, i.Voters.Required)
 	}
 	field("Metadata voters", "%s", voters)
 	requests := i.CacheHits + i.CacheMisses
+	// As in nodetool, there is no rate before the first request.
 	rate := "NaN"
 	if requests > 0 {
 		rate = fmt.Sprintf("%.3f", float64(i.CacheHits)/float64(requests))
@@ -72,6 +77,7 @@ func showInfo(w io.Writer, i control.Info, tokens bool) error {
 		corrupt = strings.Join(i.Corrupt, ", ")
 	}
 	field("Corrupt files", "%s", corrupt)
+	// Tokens are many, so they are shown only if requested.
 	if !tokens {
 		field("Token", "(invoke with -T/--tokens to see all %d tokens)", len(i.ListOfTokens))
 		return p.err
@@ -92,6 +98,7 @@ func showMemory(field func(name, format string, args ...any), m *control.Memory)
 	field("Resident", "%s as the kernel counts, %s in the cgroup with its page cache", size(m.Resident), size(m.Cgroup))
 	h := &m.Heap
 	field("Go runtime", "%s live, %s garbage, %s unused, %s free, %s stacks, %s metadata", size(h.Live),
+		// Live may exceed the objects that are counted now, as it is from the last collection.
 		size(max(h.Objects-h.Live, 0)),
 		size(h.Unused), size(h.Free), size(h.Stacks), size(h.Metadata))
 }

@@ -31,6 +31,7 @@ func (c *listJobsCommand) Run(s *session) error {
 	return ask(s, control.ListJobs, control.JobArgs{}, showJobs)
 }
 
+// showJobs prints one line for each job, in the order of the node.
 func showJobs(w io.Writer, all control.Jobs) error {
 	if len(all.Jobs) == 0 {
 		_, err := fmt.Fprintln(w, "There are no jobs.")
@@ -39,6 +40,7 @@ func showJobs(w io.Writer, all control.Jobs) error {
 	t := newTable("ID", "Kind", "Target", "State", "Progress", "Remaining", "Phase").alignRight(0)
 	for _, j := range all.Jobs {
 		phase := j.Phase
+		// An error says more than the phase in which it occurred.
 		if j.Error != "" {
 			phase = j.Error
 		}
@@ -60,6 +62,7 @@ func jobProgress(j *control.Job) string {
 		unit = " " + j.Unit
 	}
 	switch {
+	// Without a total, only what is done is shown.
 	case j.Total > 0:
 		return fmt.Sprintf("%s of %s%s (%s)", count(j.Done), count(j.Total), unit,
 			percent(float64(j.Done)/float64(j.Total)))
@@ -69,6 +72,7 @@ func jobProgress(j *control.Job) string {
 	return "-"
 }
 
+// remaining formats an estimate; "-" means that there is none.
 func remaining(left time.Duration) string {
 	if left <= 0 {
 		return "-"
@@ -84,11 +88,14 @@ func (c *showJobCommand) Run(s *session) error {
 	if err != nil {
 		return err
 	}
+	// The node returns an error for an unknown ID, so there is one job.
 	return show(s, all.Jobs[0], showJob)
 }
 
+// showJob prints everything about one job.
 func showJob(w io.Writer, j control.Job) error {
 	p := &printer{w: w}
+	// A job that has not begun or ended has no such time.
 	at := func(t time.Time) string {
 		if t.IsZero() {
 			return "-"
@@ -124,6 +131,7 @@ func (c *watchJobsCommand) Run(s *session) error {
 	if err != nil {
 		return err
 	}
+	// Every other final state is an error for scripts.
 	if err := show(s, j, showJob); err != nil || j.State == "done" {
 		return err
 	}
@@ -136,16 +144,19 @@ const watchEvery = time.Second
 // errWatchedFailed is the result of watching jobs of which one failed.
 var errWatchedFailed = errors.New("a job failed; see cqld ctl jobs list")
 
-// watchJobs prints a line for each change of an unfinished job, until all have ended.
+// watchJobs prints a line for each change of an unfinished job, until all have ended. A job that has ended before the
+// first poll is not watched.
 func watchJobs(s *session, every time.Duration) error {
 	printed, watched, failed := map[string]string{}, []string{}, false
 	for {
+		// Each poll is a request of its own, because jobs may begin at any time.
 		all, err := fetch(s, control.ListJobs, control.JobArgs{})
 		if err != nil {
 			return err
 		}
 		open := 0
 		for _, j := range all.Jobs {
+			// All other states are final.
 			ended := j.State != "queued" && j.State != "running"
 			if ended && !slices.Contains(watched, j.ID) {
 				continue
@@ -155,6 +166,7 @@ func watchJobs(s *session, every time.Duration) error {
 			}
 			line := jobLine(&j)
 			failed = failed || j.State == "failed"
+			// An unchanged line is not repeated.
 			if printed[j.ID] != line {
 				printed[j.ID] = line
 				if _, err := fmt.Fprintln(s.out, line); err != nil {
@@ -165,6 +177,7 @@ func watchJobs(s *session, every time.Duration) error {
 				open++
 			}
 		}
+		// A failed job does not end the watch of others.
 		switch {
 		case open == 0 && len(watched) == 0:
 			_, err := fmt.Fprintln(s.out, "No job is running.")
@@ -211,6 +224,7 @@ type resumeJobCommand struct{ jobArg }
 
 // Run resumes a job.
 func (c *resumeJobCommand) Run(s *session) error {
+	// It returns immediately; the attempt runs on the node.
 	return ask(s, control.ResumeJob, control.JobArgs{ID: c.ID}, func(w io.Writer, j control.Job) error {
 		_, err := fmt.Fprintf(w, "Job %s is %s, attempt %d. Follow it with: cqld ctl jobs watch %s\n", j.ID, j.State,
 			j.Attempt, j.ID)
@@ -220,7 +234,9 @@ func (c *resumeJobCommand) Run(s *session) error {
 
 // interrupted reports to the user of an interrupted command that its job continues.
 func (s *session) interrupted() {
+	// Without an interrupt, the command has seen the end of the job.
 	if s.job != "" && s.ctx.Err() != nil {
+		// The phase of a ring operation is in another command.
 		follow := "cqld ctl jobs watch " + s.job
 		if strings.HasPrefix(s.job, "ring-") {
 			follow = "cqld ctl operations"

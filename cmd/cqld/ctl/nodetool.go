@@ -5,6 +5,7 @@ import "strings"
 // Substitute says what to use instead of a command of nodetool that `cqld ctl` does not have. It is empty for other
 // names.
 func Substitute(name string) string {
+	// A paragraph begins with its text, and an empty line ends it.
 	for paragraph := range strings.SplitSeq(substitutes, "\n\n") {
 		text, names, _ := strings.Cut(strings.TrimSpace(paragraph), "\n")
 		for n := range strings.FieldsSeq(names) {

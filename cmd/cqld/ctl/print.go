@@ -8,12 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// table is a table whose columns are as wide as their widest cell. The first row is the header.
+// table is a table whose columns are as wide as their widest cell. The first row is the header. Rows may be shorter
+// than the header.
 type table struct {
 	rows  [][]string
 	right []bool // right-aligned columns
 }
 
+// newTable returns a table with a header.
 func newTable(header ...string) *table { return &table{rows: [][]string{header}} }
 
 // alignRight right-aligns columns.
@@ -27,10 +29,12 @@ func (t *table) alignRight(columns ...int) *table {
 	return t
 }
 
+// row appends a row.
 func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
 
 // print writes the table with two spaces between columns and no trailing spaces.
 func (t *table) print(w io.Writer) error {
+	// Widths are in characters, not bytes: names may contain any.
 	var width []int
 	for _, row := range t.rows {
 		for i, cell := range row {
@@ -52,18 +56,20 @@ func (t *table) print(w io.Writer) error {
 			}
 			line.WriteString(cell + "  ")
 		}
+		// The last column would otherwise end in spaces.
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// printer writes lines and records the first error.
+// printer writes lines and records the first error. After an error, it writes nothing.
 type printer struct {
 	w   io.Writer
 	err error
 }
 
+// line writes a line, to which it adds the line break.
 func (p *printer) line(format string, args ...any) {
 	if p.err == nil {
 		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
@@ -77,11 +83,12 @@ func (p *printer) table(t *table) {
 	}
 }
 
-// size formats a number of bytes like nodetool: 28.96 MiB.
+// size formats a number of bytes like nodetool: 28.96 MiB. Units are powers of 1,024.
 func size(n int64) string {
 	if n < 1<<10 {
 		return fmt.Sprintf("%d bytes", n)
 	}
+	// The largest unit that is not more than n.
 	for _, u := range []struct {
 		shift uint
 		name  string
@@ -96,12 +103,13 @@ func size(n int64) string {
 // percent formats a share of one like nodetool.
 func percent(share float64) string { return fmt.Sprintf("%.1f%%", 100*share) }
 
-// host returns an address without its port.
+// host returns an address without its port. IPv6 addresses lose their brackets.
 func host(address string) string {
 	i := strings.LastIndexByte(address, ':')
 	if i < 0 {
 		return address
 	}
+	// Only brackets around the whole address.
 	return strings.Trim(address[:i], "[]")
 }
 
@@ -110,6 +118,7 @@ func groups[T any](all []T, key func(T) string) (names []string, by map[string][
 	by = map[string][]T{}
 	for _, v := range all {
 		k := key(v)
+		// There are few keys, so the list is searched.
 		if !slices.Contains(names, k) {
 			names = append(names, k)
 		}

@@ -20,13 +20,15 @@ func (c *statusCommand) Run(s *session) error {
 	return ask(s, control.StatusOf, control.KeyspaceArgs{Keyspace: c.Keyspace}, showStatus)
 }
 
-// uneven is nodetool's note about keyspaces with different replication.
+// uneven is nodetool's note about keyspaces with different replication. The text is nodetool's, word for word.
 const uneven = "Note: Non-system keyspaces don't have the same replication settings, effective ownership " +
 	"information is meaningless"
 
+// showStatus prints a table for each data center, like nodetool status, and problems of clocks below.
 func showStatus(w io.Writer, st control.Status) error {
 	p := &printer{w: w}
 	owns := "Owns"
+	// "effective" means that replication was taken into account.
 	if st.Effective {
 		owns = "Owns (effective)"
 	}
@@ -36,6 +38,7 @@ func showStatus(w io.Writer, st control.Status) error {
 		p.line("%s\n%s\nStatus=Up/Down\n|/ State=Normal/Leaving/Joining/Moving", title, strings.Repeat("=", len(title)))
 		t := newTable("--", "Address", "Load", "Tokens", owns, "Host ID", "Rack")
 		for _, m := range by[dc] {
+			// The two letters of nodetool: Up or Down, and the state.
 			t.row(upDown(m.Up)[:1]+m.State[:1], host(m.Address), load(m), fmt.Sprint(m.Tokens), owned(st, m), m.HostID,
 				m.Rack)
 		}
@@ -68,6 +71,7 @@ func clockText(m control.Member) string {
 	return text
 }
 
+// clockOffset describes how far a clock differs.
 func clockOffset(m control.Member) string {
 	if m.ClockAhead < 0 {
 		return fmt.Sprintf("the clock is %v behind the other nodes", (-m.ClockAhead).Round(time.Millisecond))
@@ -75,6 +79,7 @@ func clockOffset(m control.Member) string {
 	return fmt.Sprintf("the clock is %v ahead of the other nodes", m.ClockAhead.Round(time.Millisecond))
 }
 
+// upDown returns the word of nodetool for a member's liveness.
 func upDown(up bool) string {
 	if up {
 		return "Up"
@@ -82,6 +87,7 @@ func upDown(up bool) string {
 	return "Down"
 }
 
+// load returns the size of a member's data, or "?" if it did not answer.
 func load(m control.Member) string {
 	if m.Load == nil {
 		return "?"
@@ -89,6 +95,7 @@ func load(m control.Member) string {
 	return size(*m.Load)
 }
 
+// owned returns a member's share, or "?" if keyspaces differ, as in nodetool.
 func owned(st control.Status, m control.Member) string {
 	if st.Uneven {
 		return "?"
@@ -105,6 +112,7 @@ func (c *ringCommand) Run(s *session) error {
 	return ask(s, control.TokensOf, control.KeyspaceArgs{Keyspace: c.Keyspace}, showRing)
 }
 
+// showRing prints the tokens of each data center in ring order.
 func showRing(w io.Writer, r control.Tokens) error {
 	p := &printer{w: w}
 	names, by := groups(r.Tokens, func(t control.Token) string { return r.Members[t.Member].Datacenter })
@@ -112,6 +120,7 @@ func showRing(w io.Writer, r control.Tokens) error {
 		tokens := by[dc]
 		p.line("\nDatacenter: %s\n==========", dc)
 		t := newTable("Address", "Rack", "Status", "State", "Load", "Owns", "Token")
+		// nodetool shows the last token above the first.
 		t.row("", "", "", "", "", "", fmt.Sprint(tokens[len(tokens)-1].Token)) // the ring wraps around
 		for _, tok := range tokens {
 			m := r.Members[tok.Member]
@@ -133,6 +142,7 @@ func (c *describeClusterCommand) Run(s *session) error {
 	return ask(s, control.DescribeCluster, control.None{}, showCluster)
 }
 
+// showCluster prints the sections of nodetool describecluster, and the epoch.
 func showCluster(w io.Writer, c control.Cluster) error {
 	p := &printer{w: w}
 	p.line("Cluster Information:\n\tName: %s\n\tPartitioner: %s\n\tEpoch: %d\n\tSchema versions:", c.Name,
@@ -140,6 +150,7 @@ func showCluster(w io.Writer, c control.Cluster) error {
 	for _, v := range slices.Sorted(maps.Keys(c.SchemaVersions)) {
 		p.line("\t\t%s: [%s]", v, strings.Join(c.SchemaVersions[v], ", "))
 	}
+	// A node that is down is counted in its state as well.
 	count := map[string]int{}
 	for _, m := range c.Members {
 		if m.Up {
@@ -161,6 +172,7 @@ func showCluster(w io.Writer, c control.Cluster) error {
 		}
 		p.line("\t%s #Nodes: %d #Down: %d", dc, len(by[dc]), down)
 	}
+	// Builds may differ during an upgrade; nodes that did not answer are missing.
 	p.line("\nDatabase versions:")
 	for _, v := range slices.Sorted(maps.Keys(c.Versions)) {
 		p.line("\t%s: [%s]", v, strings.Join(c.Versions[v], ", "))
@@ -181,6 +193,7 @@ func (c *describeRingCommand) Run(s *session) error {
 	return ask(s, control.DescribeRing, control.KeyspaceArgs{Keyspace: c.Keyspace}, showRanges)
 }
 
+// showRanges prints the format of nodetool describering, with pending replicas where there are any.
 func showRanges(w io.Writer, r control.Ranges) error {
 	p := &printer{w: w}
 	p.line("Schema Version:%s\nTokenRange: ", r.SchemaVersion)
@@ -194,6 +207,7 @@ func showRanges(w io.Writer, r control.Ranges) error {
 		}
 		pending := ""
 		for i, m := range t.Pending {
+			// The first element begins the list, the others follow a comma.
 			pending += []string{", pending:[", ", "}[min(i, 1)] + host(m.Address)
 		}
 		if pending != "" {
@@ -218,6 +232,7 @@ func (c *endpointsCommand) Run(s *session) error {
 		showEndpoints)
 }
 
+// showEndpoints prints an address on each line; pending replicas are marked.
 func showEndpoints(w io.Writer, e control.Endpoints) error {
 	p := &printer{w: w}
 	for _, m := range e.Endpoints {

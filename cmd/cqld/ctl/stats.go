@@ -19,8 +19,10 @@ func (c *tableStatsCommand) Run(s *session) error {
 	if len(c.Names) == 0 {
 		return ask(s, control.StatsOfTables, control.TablesArgs{}, showTableStats)
 	}
+	// Each name is one request. The results are printed as one.
 	var all control.TableStats
 	for _, name := range c.Names {
+		// A name without a dot is a keyspace.
 		keyspace, table, _ := strings.Cut(name, ".")
 		a := control.TablesArgs{Keyspace: keyspace}
 		if table != "" {
@@ -30,12 +32,14 @@ func (c *tableStatsCommand) Run(s *session) error {
 		if err != nil {
 			return err
 		}
+		// These two are about the node, so the last answer counts.
 		all.MemTableSize, all.Flushes = got.MemTableSize, got.Flushes
 		all.Tables = append(all.Tables, got.Tables...)
 	}
 	return show(s, all, showTableStats)
 }
 
+// showTableStats prints the tables by keyspace, like nodetool tablestats.
 func showTableStats(w io.Writer, st control.TableStats) error {
 	p := &printer{w: w}
 	p.line("Total number of tables: %d\n----------------", len(st.Tables))
@@ -51,10 +55,12 @@ func showTableStats(w io.Writer, st control.TableStats) error {
 		}
 		p.line("----------------")
 	}
+	// Tables share memtables, so nodetool's figures by table do not exist.
 	p.line("Memtables of all tables: %s, flushed %d times", size(st.MemTableSize), st.Flushes)
 	return p.err
 }
 
+// showTable prints a table's fields under nodetool's names.
 func showTable(p *printer, t control.TableStat) {
 	field := func(name, format string, args ...any) { p.line("\t\t%s: %s", name, fmt.Sprintf(format, args...)) }
 	field("Table", "%s", t.Table)
@@ -76,6 +82,7 @@ func showTable(p *printer, t control.TableStat) {
 
 // milliseconds formats a duration like tablestats.
 func milliseconds(d time.Duration) string {
+	// No request was measured yet.
 	if d == 0 {
 		return "NaN"
 	}
@@ -92,6 +99,7 @@ func (c *tableHistogramsCommand) Run(s *session) error {
 	return ask(s, control.HistogramsOf, control.TableArgs{Keyspace: c.Keyspace, Table: c.Table}, showHistograms)
 }
 
+// showHistograms prints percentiles of reads in microseconds.
 func showHistograms(w io.Writer, h control.TableHistograms) error {
 	p := &printer{w: w}
 	p.line("%s/%s histograms", h.Keyspace, h.Table)
@@ -104,6 +112,7 @@ func showHistograms(w io.Writer, h control.TableHistograms) error {
 		t.row(r.name, fmt.Sprintf("%.2f", float64(r.d)/1e3))
 	}
 	p.table(t)
+	// The percentiles are of the sample.
 	p.line("%d reads sampled (one of eight)", h.Read.Count)
 	return p.err
 }
@@ -122,6 +131,7 @@ func (c *topPartitionsCommand) Run(s *session) error {
 		Duration: time.Duration(c.Duration) * time.Millisecond, Count: c.Count}, showTop)
 }
 
+// showTop prints the partitions with the most reads, and with the most writes. "+/-" bounds the error of a count.
 func showTop(w io.Writer, top control.Top) error {
 	p := &printer{w: w}
 	for _, part := range []struct {
@@ -150,10 +160,12 @@ func (c *poolStatsCommand) Run(s *session) error {
 	return ask(s, control.StatsOfPools, control.None{}, showPools)
 }
 
+// showPools prints the pools, and the numbers of dropped messages.
 func showPools(w io.Writer, st control.Pools) error {
 	p := &printer{w: w}
 	t := newTable("Pool Name", "Active", "Limit", "Pending", "Completed", "Refused").alignRight(1, 2, 3, 4, 5)
 	for _, pool := range st.Pools {
+		// A pool that only counts has no limit.
 		limit := "-"
 		if pool.ActiveMax > 0 {
 			limit = fmt.Sprint(pool.ActiveMax)
@@ -178,6 +190,7 @@ func (c *compactionStatsCommand) Run(s *session) error {
 	return ask(s, control.CompactionStats, control.None{}, showCompactions)
 }
 
+// showCompactions prints the state of Pebble, the builds of indexes, and the levels.
 func showCompactions(w io.Writer, st control.Compactions) error {
 	p := &printer{w: w}
 	field := func(name, format string, args ...any) { p.line("%-24s %s", name, fmt.Sprintf(format, args...)) }
@@ -212,6 +225,7 @@ func (c *netStatsCommand) Run(s *session) error {
 	return ask(s, control.NetStats, control.None{}, showNet)
 }
 
+// showNet prints streams, read repairs and hints, in nodetool's words where they exist.
 func showNet(w io.Writer, st control.Net) error {
 	p := &printer{w: w}
 	p.line("Mode: %s", st.Mode)
@@ -232,6 +246,7 @@ func printStreams(p *printer, streams []control.Stream) {
 	if len(streams) == 0 {
 		p.line("Not sending any streams.")
 	}
+	// A session is all streams with one peer in one direction.
 	type session struct {
 		peer    string
 		sending bool
@@ -239,6 +254,7 @@ func printStreams(p *printer, streams []control.Stream) {
 	sessions := map[session][]control.Stream{}
 	var order []session
 	for _, m := range streams {
+		// The order of the node is kept: first occurrence of each session.
 		s := session{m.Peer, m.Sending}
 		if sessions[s] == nil {
 			order = append(order, s)
@@ -265,6 +281,7 @@ func printStreams(p *printer, streams []control.Stream) {
 	}
 }
 
+// hintTable returns the table of hints by member.
 func hintTable(peers []control.PeerHints) *table {
 	t := newTable("Address", "Host ID", "Rack", "DC", "Status", "Hints").alignRight(5)
 	for _, peer := range peers {
@@ -279,6 +296,7 @@ type pendingHintsCommand struct{}
 // Run prints the hints that are pending for other nodes.
 func (c *pendingHintsCommand) Run(s *session) error {
 	return ask(s, control.PendingHintsOf, control.None{}, func(w io.Writer, h control.PendingHints) error {
+		// nodetool lists only nodes with hints; netstats shows all.
 		h.Peers = slices.DeleteFunc(h.Peers, func(p control.PeerHints) bool { return p.Records == 0 })
 		if len(h.Peers) == 0 {
 			_, err := fmt.Fprintln(w, "This node does not have hints for other endpoints")
@@ -295,6 +313,7 @@ func (c *clientStatsCommand) Run(s *session) error {
 	return ask(s, control.ClientStats, control.None{}, showClients)
 }
 
+// showClients prints a line for each connection.
 func showClients(w io.Writer, st control.Clients) error {
 	p := &printer{w: w}
 	t := newTable("Address", "SSL", "Version", "User", "Keyspace", "Requests", "Driver", "Stage").alignRight(5)

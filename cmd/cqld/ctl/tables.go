@@ -7,6 +7,7 @@ import (
 	"cqld/node/control"
 )
 
+// Its subcommands change accounts of the cluster; accounts of the configuration are only listed.
 type tablesAccountCommand struct {
 	Create      createAccountCommand      `cmd:"" help:"Create an account of a role, and print its keys, which are not shown again."`
 	List        listAccountsCommand       `cmd:"" help:"List all accounts, without keys."`
@@ -38,9 +39,11 @@ func (c *rotateKeyCommand) Run(s *session) error {
 		showKeys)
 }
 
+// showKeys prints the keys that the node returned: new ones only. They cannot be shown again.
 func showKeys(w io.Writer, k control.TablesKeys) error {
 	p := &printer{w: w}
 	for i, key := range []string{k.Key1, k.Key2} {
+		// A removed key is empty.
 		if key != "" {
 			p.line("key%d %s", i+1, key)
 		}
@@ -56,6 +59,7 @@ type accountConsistencyCommand struct {
 // Run changes the consistency of an account's requests.
 func (c *accountConsistencyCommand) Run(s *session) error {
 	args := control.TablesAccountArgs{Name: c.Name, Consistency: c.Level}
+	// An empty level means the option tables_consistency of each node.
 	if c.Level == "default" {
 		args.Consistency = ""
 	}
@@ -88,6 +92,7 @@ func (c *showAccountCommand) Run(s *session) error {
 	if err != nil {
 		return err
 	}
+	// A name may occur twice: in the cluster, and hidden in the configuration.
 	var found control.TablesAccounts
 	for _, a := range all.Accounts {
 		if a.Name == c.Name {
@@ -100,12 +105,14 @@ func (c *showAccountCommand) Run(s *session) error {
 	return show(s, found, showAccounts)
 }
 
+// showAccounts prints a line for each account, without keys.
 func showAccounts(w io.Writer, r control.TablesAccounts) error {
 	p := &printer{w: w}
 	p.line("%-24s  %-4s  %-4s  %-13s  %-12s  %s", "Account", "Key1", "Key2", "Source", "Consistency", "Role")
 	for _, a := range r.Accounts {
 		source := "cluster"
 		switch {
+		// An account of the cluster has the same name and is served instead.
 		case a.Hidden:
 			source = "file (hidden)"
 		case a.Configured:
@@ -117,6 +124,7 @@ func showAccounts(w io.Writer, r control.TablesAccounts) error {
 	return p.err
 }
 
+// yesNo formats a truth value for a table.
 func yesNo(b bool) string {
 	if b {
 		return "yes"

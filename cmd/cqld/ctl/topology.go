@@ -33,6 +33,7 @@ func showRepair(w io.Writer, r control.RepairResult, restricted bool) error {
 	if restricted {
 		p.line("only some replicas were repaired: tombstones and Paxos state stay until a repair of all replicas")
 	}
+	// Zero figures are not printed.
 	if r.Forgotten > 0 {
 		p.line("%d Paxos states of lightweight transactions purged", r.Forgotten)
 	}
@@ -60,6 +61,7 @@ type decommissionCommand struct {
 func (c *decommissionCommand) Run(s *session) error {
 	err := orCommitted(s, ask(s, control.Decommission, control.ForceArgs{Force: c.Force}, showDecommissioned),
 		control.Departure{Left: true}, showDecommissioned)
+	// The process ended before the operation did; the operation is in the metadata and continues.
 	if errors.Is(err, control.ErrStopped) {
 		return fmt.Errorf("%w: start it again to resume the decommission, or abort it on another node with 'cqld "+
 			"ctl abort'", err)
@@ -94,7 +96,7 @@ func (c *removeNodeCommand) Run(s *session) error {
 	return ask(s, control.RemoveNode, control.NodeArgs{Node: c.Node, Force: c.Force}, showRemoved)
 }
 
-// showRemoved prints which data is missing after a removal.
+// showRemoved prints which data is missing after a removal. It prints nothing if nothing is missing.
 func showRemoved(w io.Writer, r control.Removal) error {
 	p := &printer{w: w}
 	if len(r.Missing) == 0 {
@@ -140,6 +142,7 @@ func (c *abortCommand) Run(s *session) error {
 		control.Departure{Left: true}, showAborted)
 }
 
+// showAborted prints something only if the node's own join was aborted.
 func showAborted(w io.Writer, d control.Departure) error {
 	if !d.Left {
 		return nil
@@ -155,6 +158,7 @@ func (c *operationsCommand) Run(s *session) error {
 	return ask(s, control.Operations, control.None{}, showChanges)
 }
 
+// showChanges prints a line for each ring operation.
 func showChanges(w io.Writer, all control.Changes) error {
 	if len(all.Operations) == 0 {
 		_, err := fmt.Fprintln(w, "The ring is not changing.")
@@ -175,6 +179,7 @@ func (c *membersCommand) Run(s *session) error {
 	return ask(s, control.StatusOf, control.KeyspaceArgs{}, showMembers)
 }
 
+// showMembers prints the fields of nodetool gossipinfo that exist, and the role in the metadata.
 func showMembers(w io.Writer, st control.Status) error {
 	p := &printer{w: w}
 	for _, m := range st.Members {

@@ -18,7 +18,8 @@ import (
 	"cqld/tlsconfig"
 )
 
-// Where selects the node that receives the operations.
+// Where selects the node that receives the operations. Without flags, the node is found in the working directory or
+// among the running local rings.
 type Where struct {
 	DataDir   string `help:"Data directory. Default: cqld-data, or the running ring." type:"path" env:"CQLD_DATA_DIR"`
 	Node      int    `help:"Number of a node of 'cqld local'; default: the first node that responds." short:"n"`
@@ -31,6 +32,7 @@ type Where struct {
 
 // client returns a client of the node.
 func (w *Where) client() (*control.Client, error) {
+	// An address has precedence over directories.
 	if w.Host != "" {
 		return w.remote()
 	}
@@ -46,6 +48,7 @@ func (w *Where) client() (*control.Client, error) {
 		return nil, err
 	}
 	for _, path := range found {
+		// A single socket is used without a probe, so that its own error is shown.
 		if len(found) == 1 || answers(path) {
 			return control.DialSocket(path), nil
 		}
@@ -59,6 +62,7 @@ const DefaultDir = "cqld-data"
 // FindDir chooses the data directory if --data-dir is not set: the default directory if a node listens there, otherwise
 // the directory of the only running ring of `cqld local`. If nothing runs, it returns the default directory.
 func FindDir() (dir string, err error) {
+	// A node that runs in the default directory has precedence over rings.
 	if dir, err = filepath.Abs(DefaultDir); err != nil || Running(dir) {
 		return dir, err
 	}
@@ -66,6 +70,7 @@ func FindDir() (dir string, err error) {
 	case 0:
 		return dir, nil
 	case 1:
+		// With several rings, a choice could stop the wrong one.
 		return rings[0], nil
 	default:
 		return "", fmt.Errorf("several rings run, and none in %s: choose one with --data-dir %s", dir,
@@ -79,12 +84,14 @@ func Running(dir string) bool {
 	return err == nil && slices.ContainsFunc(found, answers)
 }
 
+// remote returns a client of --host, which needs the token of the node's data directory.
 func (w *Where) remote() (*control.Client, error) {
 	host, _, err := net.SplitHostPort(w.Host)
 	if err != nil {
 		return nil, fmt.Errorf("--host: %w", err)
 	}
 	path := w.TokenFile
+	// The token of a local node is in its data directory.
 	if path == "" {
 		path = filepath.Join(cmp.Or(w.DataDir, DefaultDir), control.TokenName)
 	}
@@ -92,6 +99,7 @@ func (w *Where) remote() (*control.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w (set its path with --token-file)", err)
 	}
+	// Without any certificate, the connection is not encrypted; the node requires a loopback address for that.
 	if w.TLSCA == "" && w.TLSCert == "" && w.TLSKey == "" {
 		return control.DialAddress(w.Host, token), nil
 	}
@@ -106,16 +114,19 @@ func (w *Where) remote() (*control.Client, error) {
 // sockets returns the sockets on which a node may listen: in the directory itself (`cqld start`), or in the node
 // directories of a ring (`cqld local`).
 func (w *Where) sockets() ([]string, error) {
+	// A pattern finds the nodes of a ring in the order of their names.
 	node := "node*"
 	if w.Node != 0 {
 		node = "node" + strconv.Itoa(w.Node)
 	}
 	var found []string
 	patterns := []string{filepath.Join(node, "data"), node}
+	// --node excludes the directory itself.
 	if w.Node == 0 {
 		patterns = append([]string{"", "data"}, patterns...)
 	}
 	for _, p := range patterns {
+		// The directory's name may contain special characters.
 		paths, err := filepath.Glob(filepath.Join(escape(w.DataDir), p, control.SocketName))
 		if err != nil {
 			return nil, err
@@ -125,6 +136,7 @@ func (w *Where) sockets() ([]string, error) {
 	if len(found) > 0 {
 		return found, nil
 	}
+	// Each error says what to do next.
 	if _, err := os.Stat(w.DataDir); errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("directory %s does not exist: set --data-dir to the data directory of a local node, "+
 			"or --host to the control_address of another one", w.DataDir)
