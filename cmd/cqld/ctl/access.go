@@ -33,6 +33,7 @@ func (c *resetSuperuserCommand) Run(s *session) error {
 	})
 }
 
+// updateCIDRGroupCommand replaces all ranges of a group, as nodetool does.
 type updateCIDRGroupCommand struct {
 	Name  string   `arg:"" help:"The CIDR group."`
 	CIDRs []string `arg:"" name:"cidrs" help:"Its ranges, such as 192.0.2.0/24. They replace all present ones."`
@@ -56,6 +57,7 @@ func (c *dropCIDRGroupCommand) Run(s *session) error {
 	})
 }
 
+// listCIDRGroupsCommand prints names, or the ranges of the named group.
 type listCIDRGroupsCommand struct {
 	Name string `arg:"" optional:"" help:"The CIDR group whose ranges are listed; by default the names of all groups are."`
 }
@@ -78,6 +80,7 @@ func (c *listCIDRGroupsCommand) Run(s *session) error {
 		})
 }
 
+// cidrGroupsOfIPCommand checks an address against all groups, before clients connect from it.
 type cidrGroupsOfIPCommand struct {
 	IP string `arg:"" name:"ip" help:"The address."`
 }

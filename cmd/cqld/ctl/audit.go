@@ -81,6 +81,7 @@ func (c *disableAuditCommand) Run(s *session) error {
 	return ask(s, control.SetAuditLog, control.AuditArgs{}, quiet[audit.Settings])
 }
 
+// getAuditCommand prints the options in use, which may differ from the configuration.
 type getAuditCommand struct{}
 
 // Run prints the options of the audit log.

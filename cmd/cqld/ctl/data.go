@@ -22,6 +22,7 @@ func (c tablesCommand) args() control.TablesArgs {
 	return control.TablesArgs{Keyspace: c.Keyspace, Tables: c.Tables}
 }
 
+// flushCommand names tables as nodetool does; the node flushes the memtables of all tables, which are shared.
 type flushCommand struct{ tablesCommand }
 
 // Run flushes memtables to disk.
@@ -29,6 +30,7 @@ func (c *flushCommand) Run(s *session) error {
 	return ask(s, control.Flush, c.args(), quiet[control.None])
 }
 
+// compactCommand starts a job and waits for it.
 type compactCommand struct{ tablesCommand }
 
 // Run compacts tables.
@@ -36,6 +38,7 @@ func (c *compactCommand) Run(s *session) error {
 	return ask(s, control.Compact, c.args(), quiet[control.None])
 }
 
+// cleanupCommand starts a job and waits for it. The same cleanup follows ring changes by itself.
 type cleanupCommand struct{ tablesCommand }
 
 // Run deletes data in ranges that the node no longer owns.
@@ -43,6 +46,7 @@ func (c *cleanupCommand) Run(s *session) error {
 	return ask(s, control.Cleanup, c.args(), quiet[control.None])
 }
 
+// drainCommand makes the node refuse clients until its process ends.
 type drainCommand struct{}
 
 // Run drains the node, so that it can be stopped.
@@ -50,6 +54,7 @@ func (c *drainCommand) Run(s *session) error {
 	return ask(s, control.Drain, control.None{}, quiet[control.None])
 }
 
+// stopCommand ends the process of the node.
 type stopCommand struct{}
 
 // stopWait is how long the command waits for the end of the node.
@@ -83,6 +88,7 @@ func Stop(ctx context.Context, client *control.Client, wait time.Duration) error
 	return nil
 }
 
+// snapshotCommand covers all tables of the keyspaces. The tag is the name of a directory.
 type snapshotCommand struct {
 	Keyspaces []string `arg:"" optional:"" help:"Keyspaces; default: all keyspaces."`
 	Tag       string   `short:"t" help:"Name of the snapshot; default: the current time."`
@@ -107,6 +113,7 @@ func (c *snapshotCommand) Run(s *session) error {
 		})
 }
 
+// listSnapshotsCommand lists the snapshots of one node.
 type listSnapshotsCommand struct{}
 
 // Run lists the snapshots.
@@ -134,6 +141,7 @@ func showSnapshots(w io.Writer, all control.Snapshots) error {
 	return p.err
 }
 
+// clearSnapshotCommand requires either a tag or --all; the node refuses both and neither.
 type clearSnapshotCommand struct {
 	Tag string `short:"t" help:"The snapshot to remove."`
 	All bool   `help:"Remove all snapshots."`
@@ -151,6 +159,7 @@ func (c *clearSnapshotCommand) Run(s *session) error {
 		})
 }
 
+// statusBinaryCommand prints the words of nodetool statusbinary.
 type statusBinaryCommand struct{}
 
 // Run reports whether CQL clients can connect.
@@ -166,6 +175,7 @@ func (c *statusBinaryCommand) Run(s *session) error {
 	})
 }
 
+// readyCommand is for health checks of scripts: the exit status is the answer.
 type readyCommand struct{}
 
 // Run fails unless the node serves clients.
@@ -184,6 +194,7 @@ func (c *readyCommand) Run(s *session) error {
 	})
 }
 
+// disableBinaryCommand closes the CQL server, and leaves the node a member and a replica.
 type disableBinaryCommand struct{}
 
 // Run stops the CQL server.
@@ -191,6 +202,7 @@ func (c *disableBinaryCommand) Run(s *session) error {
 	return ask(s, control.SetBinary, control.Switch{}, quiet[control.Switch])
 }
 
+// enableBinaryCommand opens the CQL server. A drained node refuses it.
 type enableBinaryCommand struct{}
 
 // Run starts the CQL server.
@@ -198,6 +210,7 @@ func (c *enableBinaryCommand) Run(s *session) error {
 	return ask(s, control.SetBinary, control.Switch{On: true}, quiet[control.Switch])
 }
 
+// statusHandoffCommand prints the words of nodetool statushandoff.
 type statusHandoffCommand struct{}
 
 // Run reports whether hinted handoff is enabled.
@@ -209,6 +222,7 @@ func (c *statusHandoffCommand) Run(s *session) error {
 	})
 }
 
+// disableHandoffCommand lasts until the node is restarted or handoff is enabled.
 type disableHandoffCommand struct{}
 
 // Run disables hinted handoff.
@@ -216,6 +230,7 @@ func (c *disableHandoffCommand) Run(s *session) error {
 	return ask(s, control.SetHandoff, control.Switch{}, quiet[control.Switch])
 }
 
+// enableHandoffCommand undoes disablehandoff.
 type enableHandoffCommand struct{}
 
 // Run enables hinted handoff.
@@ -223,6 +238,7 @@ func (c *enableHandoffCommand) Run(s *session) error {
 	return ask(s, control.SetHandoff, control.Switch{On: true}, quiet[control.Switch])
 }
 
+// timeoutCommand has the kinds of requests of nodetool that cqld also distinguishes.
 type timeoutCommand struct {
 	Kind string `arg:"" enum:"read,range,write,truncate" help:"read, range, write or truncate."`
 }

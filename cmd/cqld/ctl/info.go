@@ -9,6 +9,7 @@ import (
 	"cqld/node/control"
 )
 
+// infoCommand prints the state of one node.
 type infoCommand struct {
 	Tokens bool `short:"T" help:"List all tokens."`
 }

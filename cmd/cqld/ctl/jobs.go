@@ -11,6 +11,7 @@ import (
 	"cqld/node/control"
 )
 
+// jobsCommand groups the subcommands for long-running work. Without a subcommand, it lists the jobs.
 type jobsCommand struct {
 	List   listJobsCommand  `cmd:"" default:"1" help:"List the jobs that run, and the last ones that have ended."`
 	Show   showJobCommand   `cmd:"" help:"Show one job."`
@@ -24,6 +25,7 @@ type jobArg struct {
 	ID string `arg:"" help:"ID of the job, as 'jobs list' shows it."`
 }
 
+// listJobsCommand lists running and ended jobs of one node.
 type listJobsCommand struct{}
 
 // Run lists the jobs.
@@ -80,6 +82,7 @@ func remaining(left time.Duration) string {
 	return left.Round(time.Second).String()
 }
 
+// showJobCommand prints one job with its times and error.
 type showJobCommand struct{ jobArg }
 
 // Run prints one job.
@@ -118,6 +121,7 @@ func showJob(w io.Writer, j control.Job) error {
 	return p.err
 }
 
+// watchJobsCommand may name a job. Without an ID, it watches all jobs that are unfinished.
 type watchJobsCommand struct {
 	ID string `arg:"" optional:"" help:"ID of the job, as 'jobs list' shows it."`
 }
@@ -210,6 +214,7 @@ func jobLine(j *control.Job) string {
 	return line
 }
 
+// cancelJobCommand waits until the job has stopped. A ring operation is aborted.
 type cancelJobCommand struct{ jobArg }
 
 // Run cancels a job.
@@ -220,6 +225,7 @@ func (c *cancelJobCommand) Run(s *session) error {
 	})
 }
 
+// resumeJobCommand starts the next attempt of a job and does not wait for it.
 type resumeJobCommand struct{ jobArg }
 
 // Run resumes a job.

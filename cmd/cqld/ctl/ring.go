@@ -11,6 +11,7 @@ import (
 	"cqld/node/control"
 )
 
+// statusCommand takes a keyspace whose replication determines the ownership.
 type statusCommand struct {
 	Keyspace string `arg:"" optional:"" help:"Compute ownership for this keyspace's replication."`
 }
@@ -103,6 +104,7 @@ func owned(st control.Status, m control.Member) string {
 	return percent(m.Owns)
 }
 
+// ringCommand takes a keyspace whose replication determines the ownership.
 type ringCommand struct {
 	Keyspace string `arg:"" optional:"" help:"Compute ownership for this keyspace's replication."`
 }
@@ -135,6 +137,7 @@ func showRing(w io.Writer, r control.Tokens) error {
 	return p.err
 }
 
+// describeClusterCommand prints metadata and the versions of the nodes that answer.
 type describeClusterCommand struct{}
 
 // Run prints the state of the cluster metadata.
@@ -184,6 +187,7 @@ func showCluster(w io.Writer, c control.Cluster) error {
 	return p.err
 }
 
+// describeRingCommand requires a keyspace, because replicas depend on its replication.
 type describeRingCommand struct {
 	Keyspace string `arg:"" help:"The keyspace."`
 }
@@ -220,6 +224,7 @@ func showRanges(w io.Writer, r control.Ranges) error {
 	return p.err
 }
 
+// endpointsCommand takes a key in the form of nodetool getendpoints. The partition need not exist.
 type endpointsCommand struct {
 	Keyspace string `arg:"" help:"The keyspace."`
 	Table    string `arg:"" help:"The table."`

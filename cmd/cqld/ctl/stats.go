@@ -10,6 +10,7 @@ import (
 	"cqld/node/control"
 )
 
+// tableStatsCommand takes keyspaces and tables in one list, as nodetool does.
 type tableStatsCommand struct {
 	Names []string `arg:"" optional:"" help:"KEYSPACE or KEYSPACE.TABLE; default: all tables."`
 }
@@ -89,6 +90,7 @@ func milliseconds(d time.Duration) string {
 	return fmt.Sprintf("%.3f", float64(d)/1e6)
 }
 
+// tableHistogramsCommand names one table. Only reads have a histogram.
 type tableHistogramsCommand struct {
 	Keyspace string `arg:"" help:"The keyspace."`
 	Table    string `arg:"" help:"The table."`
@@ -117,6 +119,7 @@ func showHistograms(w io.Writer, h control.TableHistograms) error {
 	return p.err
 }
 
+// topPartitionsCommand samples for a time that the node bounds.
 type topPartitionsCommand struct {
 	Keyspace string `arg:"" help:"The keyspace."`
 	Table    string `arg:"" help:"The table."`
@@ -153,6 +156,7 @@ func showTop(w io.Writer, top control.Top) error {
 	return p.err
 }
 
+// poolStatsCommand prints the pools of one node.
 type poolStatsCommand struct{}
 
 // Run prints the active, queued and rejected requests per pool.
@@ -183,6 +187,7 @@ func showPools(w io.Writer, st control.Pools) error {
 	return p.err
 }
 
+// compactionStatsCommand prints the storage engine of one node, for all tables together.
 type compactionStatsCommand struct{}
 
 // Run prints the statistics of compactions, flushes and levels.
@@ -218,6 +223,7 @@ func showCompactions(w io.Writer, st control.Compactions) error {
 	return p.err
 }
 
+// netStatsCommand prints what one node sends and receives.
 type netStatsCommand struct{}
 
 // Run prints the traffic between nodes.
@@ -291,6 +297,7 @@ func hintTable(peers []control.PeerHints) *table {
 	return t
 }
 
+// pendingHintsCommand prints the hints that one node stores for others.
 type pendingHintsCommand struct{}
 
 // Run prints the hints that are pending for other nodes.
@@ -306,6 +313,7 @@ func (c *pendingHintsCommand) Run(s *session) error {
 	})
 }
 
+// clientStatsCommand prints the CQL connections of one node.
 type clientStatsCommand struct{}
 
 // Run prints the CQL connections.

@@ -17,6 +17,7 @@ type tablesAccountCommand struct {
 	Remove      removeAccountCommand      `cmd:"" help:"Remove an account. Its tables remain."`
 }
 
+// createAccountCommand creates two keys, which are printed once.
 type createAccountCommand struct {
 	Name string `arg:"" help:"Name of the account: 3 to 24 lower-case letters and digits. Its tables are in the keyspace of this name."`
 	Role string `required:"" help:"Role as which the account's requests run. It must exist, and have LOGIN."`
@@ -27,6 +28,7 @@ func (c *createAccountCommand) Run(s *session) error {
 	return ask(s, control.CreateTablesAccount, control.TablesAccountArgs{Name: c.Name, Role: c.Role}, showKeys)
 }
 
+// rotateKeyCommand replaces one of the two keys; the other one stays valid.
 type rotateKeyCommand struct {
 	Name   string `arg:"" help:"Name of the account."`
 	Key    int    `required:"" enum:"1,2" help:"Which key: 1 or 2. Clients should use the other one."`
@@ -51,6 +53,7 @@ func showKeys(w io.Writer, k control.TablesKeys) error {
 	return p.err
 }
 
+// accountConsistencyCommand sets the consistency in the metadata, for all nodes at once.
 type accountConsistencyCommand struct {
 	Name  string `arg:"" help:"Name of the account."`
 	Level string `arg:"" enum:"QUORUM,LOCAL_QUORUM,default" help:"QUORUM, LOCAL_QUORUM, or default (option tables_consistency)."`
@@ -66,6 +69,7 @@ func (c *accountConsistencyCommand) Run(s *session) error {
 	return ask(s, control.SetTablesConsistency, args, quiet[control.None])
 }
 
+// removeAccountCommand removes the account and keeps its tables.
 type removeAccountCommand struct {
 	Name string `arg:"" help:"Name of the account."`
 }
@@ -75,6 +79,7 @@ func (c *removeAccountCommand) Run(s *session) error {
 	return ask(s, control.RemoveTablesAccount, control.TablesAccountArgs{Name: c.Name}, quiet[control.None])
 }
 
+// listAccountsCommand lists the accounts of the cluster and of the node's configuration.
 type listAccountsCommand struct{}
 
 // Run prints all accounts.
@@ -82,6 +87,7 @@ func (c *listAccountsCommand) Run(s *session) error {
 	return ask(s, control.TablesAccountsOf, control.None{}, showAccounts)
 }
 
+// showAccountCommand prints the entries of one name.
 type showAccountCommand struct {
 	Name string `arg:"" help:"Name of the account."`
 }

@@ -8,6 +8,7 @@ import (
 	"cqld/node/control"
 )
 
+// repairCommand starts a job and waits for it. At most one of the three restrictions may be given.
 type repairCommand struct {
 	tablesCommand
 	Corrupted bool     `help:"Repair only the ranges that this node lost in corrupt files."`
@@ -53,6 +54,7 @@ func showRepair(w io.Writer, r control.RepairResult, restricted bool) error {
 	return p.err
 }
 
+// decommissionCommand waits until the node has left the ring.
 type decommissionCommand struct {
 	Force bool `short:"f" help:"Proceed even if fewer nodes remain than a keyspace's replication factor."`
 }
@@ -86,6 +88,7 @@ func orCommitted[R any](s *session, err error, result R, text func(io.Writer, R)
 	return show(s, result, text)
 }
 
+// removeNodeCommand names a dead node. It runs on any other node.
 type removeNodeCommand struct {
 	Node  string `arg:"" help:"Host ID, number or address of the node."`
 	Force bool   `short:"f" help:"Proceed even if a range has no other replica; its data is lost."`
@@ -111,6 +114,7 @@ func showRemoved(w io.Writer, r control.Removal) error {
 	return p.err
 }
 
+// moveCommand takes tokens, or none for an even share.
 type moveCommand struct {
 	Tokens []int64 `arg:"" optional:"" help:"The new tokens, negative ones after --. Default: as many tokens as now, chosen for the most even ownership."`
 	Force  bool    `short:"f" help:"Proceed even if the node gets fewer tokens, which shrinks its share."`
@@ -121,6 +125,7 @@ func (c *moveCommand) Run(s *session) error {
 	return ask(s, control.Move, control.MoveArgs{Tokens: c.Tokens, Force: c.Force}, quiet[control.None])
 }
 
+// rebuildCommand starts a job and waits for it.
 type rebuildCommand struct {
 	Datacenter string `arg:"" optional:"" help:"Data center to stream from; default: any."`
 	Keyspace   string `short:"k" help:"Rebuild only this keyspace."`
@@ -132,6 +137,7 @@ func (c *rebuildCommand) Run(s *session) error {
 		quiet[control.None])
 }
 
+// abortCommand may omit the ID if one operation is in progress.
 type abortCommand struct {
 	Operation uint64 `arg:"" optional:"" help:"ID of the operation, from 'operations'. Not needed if only one is in progress."`
 }
@@ -151,6 +157,7 @@ func showAborted(w io.Writer, d control.Departure) error {
 	return err
 }
 
+// operationsCommand lists the operations that one node has applied.
 type operationsCommand struct{}
 
 // Run prints the topology operations in progress.
@@ -172,6 +179,7 @@ func showChanges(w io.Writer, all control.Changes) error {
 	return t.print(w)
 }
 
+// membersCommand prints each member as one node sees it.
 type membersCommand struct{}
 
 // Run prints the details of each member.
@@ -202,6 +210,7 @@ func voterText(m control.Member) string {
 	return "false"
 }
 
+// versionCommand prints the release of Cassandra that clients see, and the build of cqld.
 type versionCommand struct{}
 
 // Run prints the version of the node's binary.
