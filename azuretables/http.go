@@ -156,7 +156,7 @@ func (d *Server) Drain(ctx context.Context) error {
 	if l != nil {
 		l.Close() // fasthttp closes it again if it has registered it by now
 	}
-	// Connections with a request finish it; the others are closed.
+	// Connections that have sent nothing are closed here; fasthttp closes the others.
 	c.awaitLastRequests(ctx)
 	c.closeConns(false)
 	// ShutdownWithContext waits for the connections that are in a request.

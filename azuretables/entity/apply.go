@@ -125,8 +125,7 @@ func (t *transaction) after(r *request.Request, err error, deadline time.Duratio
 // outcome determines the result of a change whose response was lost. A serial read completes or invalidates any round
 // in progress on the partition. After it, data with one of the change's timestamps, which are unique, proves that the
 // change was made; if all data is older than these timestamps, it was not made. Otherwise it may have been made and
-// overwritten, and the outcome stays unknown. update was never called, although a proposal may have been made by an
-// earlier attempt of the coordinator.
+// overwritten, and the outcome stays unknown. Without a timestamp of this change, nothing can be proved.
 func (t *transaction) outcome(r *request.Request, deadline time.Duration) (next *transaction, sure bool) {
 	if len(t.stamps) == 0 {
 		return nil, false

@@ -268,7 +268,7 @@ func (d *decoder) named(name []byte) (*raw, error) {
 	}
 	d.table()[at] = uint16(len(ps) + 1)
 	p := &d.properties[len(ps)]
-	// The position and the length fit because a body is smaller than 16 MiB. The kind is absent, which is 0.
+	// checkName bounds the length far below 24 bits. The kind is absent, which is 0.
 	p.Name, p.Value = "", Value{Int: int64(d.start)<<32 | int64(len(name))<<8}
 	return (*raw)(&p.Value), nil
 }

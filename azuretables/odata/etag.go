@@ -51,7 +51,7 @@ func ParseETag(value string) (ticks int64, any bool, err error) {
 
 // appendUnescapedColons unescapes %3A, and %2B of an offset; a time contains no other escapes.
 func appendUnescapedColons(dst []byte, s string) ([]byte, bool) {
-	// Longer values cannot be a time, and would not fit the caller's buffer.
+	// Longer values cannot be a time.
 	if len(s) > 60 {
 		return nil, false
 	}

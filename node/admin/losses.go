@@ -28,7 +28,7 @@ type losses struct {
 func (f losses) fetch(ctx context.Context, j *jobs.Job) error {
 	for _, l := range f.engine.Lost() {
 		t := f.catalog.schema().TableByStorage(l.Table)
-		// The repair restores tables with replicas. Ranges that this node does not replicate are not lost.
+		// The repair restores tables with replicas. Marks of ranges that this node does not replicate are lifted.
 		if t != nil && t.Replication.Class != ring.Local {
 			if err := f.liftForeign(t, &l); err != nil {
 				return err

@@ -270,7 +270,7 @@ func setStoreType(_ *Encryption, v *yaml.Node) error {
 
 // setProtocol reads the option of Cassandra, which names one protocol.
 func setProtocol(e *Encryption, v *yaml.Node) error {
-	// TLS means the versions that both sides support.
+	// TLS names no version, and does not change the range.
 	if strings.EqualFold(v.Value, "TLS") {
 		return nil
 	}
@@ -331,7 +331,7 @@ func setCipherSuites(e *Encryption, v *yaml.Node) error {
 			e.CipherSuites = append(e.CipherSuites, id)
 		// of TLS 1.3
 		case slices.ContainsFunc(tls.CipherSuites(), func(c *tls.CipherSuite) bool { return c.Name == name }):
-		// Insecure suites are named by Go, so that the error says why.
+		// The error says that a suite is insecure if Go knows it as such.
 		case slices.ContainsFunc(tls.InsecureCipherSuites(), func(c *tls.CipherSuite) bool { return c.Name == name }):
 			return fmt.Errorf("%s is insecure and not supported", name)
 		default:

@@ -126,7 +126,7 @@ func (e *InternodeEncryption) settings() map[string]string {
 }
 
 // validateInsecure refuses addresses that other machines can reach without encryption and authentication, unless
-// AllowInsecureAddresses is set. It is the last check: an address with TLS and logins is reachable and secure.
+// AllowInsecureAddresses is set. An address with TLS and logins may be reachable.
 func (o *Options) validateInsecure(bad func(name, format string, args ...any)) {
 	// The operator has decided that the network is trusted.
 	if o.Listen.AllowInsecure {

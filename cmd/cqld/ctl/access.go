@@ -7,7 +7,7 @@ import (
 	"cqld/node/control"
 )
 
-// The password is read from a file, because arguments of a process are visible to other users.
+// resetSuperuserCommand reads a password from a file, because arguments of a process are visible to other users.
 type resetSuperuserCommand struct {
 	Role         string `arg:"" help:"The superuser; it is created if it does not exist."`
 	PasswordFile string `help:"File with the new password, which other users must not be able to read. By default the node generates one, which is printed." type:"path" placeholder:"FILE"`

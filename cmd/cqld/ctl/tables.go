@@ -7,7 +7,7 @@ import (
 	"cqld/node/control"
 )
 
-// Its subcommands change accounts of the cluster; accounts of the configuration are only listed.
+// tablesAccountCommand changes accounts of the cluster; accounts of the configuration are only listed.
 type tablesAccountCommand struct {
 	Create      createAccountCommand      `cmd:"" help:"Create an account of a role, and print its keys, which are not shown again."`
 	List        listAccountsCommand       `cmd:"" help:"List all accounts, without keys."`
