@@ -67,7 +67,7 @@ func (c *call) deleteMatching() error {
 
 // deletion is a delete by filter in progress.
 type deletion struct {
-	call    *call         // pages of Limits.PageEntities at most
+	call    *call
 	query   *entity.Query // its From is the position of the page that is not deleted completely yet
 	until   time.Duration // monotonic; at this time the deletion ends with a continuation
 	deleted int           // entities so far, reported in deletedHeader

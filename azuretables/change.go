@@ -10,7 +10,7 @@ import (
 )
 
 // changeParser parses the changes that requests, and operations of a changeset, describe.
-type changeParser struct { // of the request, or of the batch that contains the operation
+type changeParser struct {
 	grant  *grant
 	limits *odata.Limits
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // corsRule allows web pages of other origins to send certain requests. An empty list allows nothing.
-type corsRule struct { // methods in upper case; allowed and exposed may end in *
-	origins, methods, allowed, exposed []string // of a preflight response in a browser's cache, seconds
+type corsRule struct {
+	origins, methods, allowed, exposed []string // methods in upper case; allowed and exposed may end in *
 	maxAge                             int      // seconds
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // params contains the decoded URL parameters that the server reads.
-type params struct { // resource type and component: the operation on the account or a table
+type params struct {
 	restype, comp                          string
 	filter, selected, top, format, orderBy string // $filter and the other options, unparsed
 	nextPartition, nextRow, nextTable      string // continuation tokens, unparsed

@@ -22,8 +22,8 @@ type logging struct {
 
 type metrics struct {
 	version  string
-	enabled  bool // statistics by operation would be collected
-	apis     bool
+	enabled  bool
+	apis     bool // statistics by operation would be collected
 	days     int  // of retention; 0 means off
 	explicit bool // the document contained IncludeAPIs, so a response repeats it
 }

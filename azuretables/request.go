@@ -25,7 +25,7 @@ type httpRequest struct {
 // header contains the headers that the server reads. A missing header is empty.
 type header struct {
 	authorization, date, msDate, contentType, contentMD5 string
-	accept, prefer, ifMatch, version, clientRequestID    string // all but prefer and accept are as sent and unchecked
+	accept, prefer, ifMatch, version, clientRequestID    string
 	method                                               string // X-HTTP-Method
 	origin, corsMethod, corsHeaders                      string
 	ttl                                                  string // x-cqld-ttl

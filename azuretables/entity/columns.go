@@ -71,8 +71,8 @@ func shownAs(t *types.Type) odata.Type {
 
 // property is a property name of a table's entities, with the columns that store it. At least one of its columns is
 // not nil.
-type property struct { // as in requests
-	name  string
+type property struct {
+	name  string              // as in requests
 	index int                 // in plan.properties
 	base  *column             // column p, if there is one that can be shown
 	typed [typesCount]*column // p@Edm.Type; nil where there is none

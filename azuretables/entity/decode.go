@@ -25,7 +25,7 @@ type decoder struct {
 	key        []byte           // the clustering of the current row, before conversion
 	keys       strings.Builder  // RowKeys in sequence, so that many share an allocation
 
-	row row.Row // of the callers that read one row at a time
+	row row.Row // the current row of the caller
 }
 
 // found is the position of a property of the current row. A generation that is not the decoder's means that the

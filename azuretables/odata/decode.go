@@ -53,13 +53,13 @@ func DecodeEntity(body []byte, l *Limits, into *Entity) (Keys, error) {
 type kind uint8
 
 const (
-	absent  kind = iota // only its annotation was read so far
-	null                // a string, unescaped
-	text                // a number without a fraction and exponent
-	integer             // any other number
-	number              // true
-	yes                 // false
-	no
+	absent kind = iota // only its annotation was read so far
+	null
+	text    // a string, unescaped
+	integer // a number without a fraction and exponent
+	number  // any other number
+	yes     // true
+	no      // false
 )
 
 // raw is the unconverted value of a name. It is stored in the property's Value until the whole body is read, because an

@@ -24,7 +24,7 @@ type Expr interface{ expr() }
 type Comparison struct {
 	Property string
 	Op       Op
-	Value    Value // never an operator on two properties
+	Value    Value
 }
 
 // And is true when both sides are.

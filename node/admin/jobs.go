@@ -17,12 +17,11 @@ import (
 // Jobs lists, watches, cancels and resumes the jobs of this node, and runs those that operators start. A job outlives
 // the command that started it, and the process that ran it.
 type Jobs struct {
-	o        JobsOptions    // the jobs of this node
-	registry *jobs.Registry // the jobs of ring operations, which the metadata keeps
-	ring     *ringJobs
+	o        JobsOptions
+	registry *jobs.Registry // the jobs of this node
+	ring     *ringJobs      // the jobs of ring operations, which the metadata keeps
 	topology *Topology
-	// works returns the work of a job that is resumed from its arguments, by kind. works contains the kinds of jobs
-	// whose work can be continued after a restart.
+	// works returns the work of a job that is resumed from its arguments, by kind.
 	works map[jobs.Kind]func(args json.RawMessage) (jobWork, error)
 }
 
@@ -80,8 +79,7 @@ func (j *Jobs) run(work jobWork) func(*jobs.Job) {
 	}
 }
 
-// start starts a job of an operator's command with its arguments, and waits for it. The command waits, and the job
-// continues if it disconnects.
+// start starts a job of an operator's command with its arguments, and waits for it.
 func (j *Jobs) start(ctx context.Context, kind jobs.Kind, target string, unit jobs.Unit, args any, work jobWork,
 	report control.Report) error {
 	b, err := json.Marshal(args)
@@ -211,7 +209,7 @@ func (j *Jobs) Watch(ctx context.Context, a control.JobArgs, report control.Repo
 // Cancel cancels a job and waits until its work has stopped. A ring operation is aborted. Both are waited for, so the
 // operator learns the outcome.
 func (j *Jobs) Cancel(ctx context.Context, a control.JobArgs, report control.Report) (out control.Job, err error) {
-	// A ring operation is aborted, because other nodes take part in it.
+	// The nodes that take part in a ring operation agree on its end.
 	if operation, ring := ringOperation(a.ID); ring {
 		s, err := j.registry.Get(a.ID)
 		if err != nil {

@@ -12,8 +12,7 @@ import (
 	"cqld/ring"
 )
 
-// Repairs runs the repairs of operators, as jobs. A repair of an operator is a job, in contrast to the repairs that
-// the node makes in the background.
+// Repairs runs the repairs of operators, as jobs.
 type Repairs struct {
 	catalog  Catalog
 	members  members

@@ -13,8 +13,7 @@ import (
 	"cqld/ring"
 )
 
-// ringJobs shows the operations of the ring as jobs. It shows operations that the metadata keeps: the jobs only
-// reflect them.
+// ringJobs shows the operations of the ring as jobs. The metadata keeps the operations; the jobs only reflect them.
 type ringJobs struct {
 	cluster   *cluster.Cluster
 	movements *rebalance.Movements
@@ -27,8 +26,7 @@ type ringJobs struct {
 	}
 }
 
-// begin shows the operations of a topology, after the metadata log was replayed. It is called once, when the metadata
-// log was replayed.
+// begin shows the operations of a topology, after the metadata log was replayed.
 func (r *ringJobs) begin(t *ring.Topology) {
 	r.mu.Lock()
 	r.mu.jobs = map[uint64]*ringJob{}

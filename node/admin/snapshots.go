@@ -70,8 +70,7 @@ func (v *Snapshots) path(name string) string {
 	return filepath.Join(v.dir, snapshotsDir, name)
 }
 
-// tagPattern matches valid tags. A tag is the name of a directory. The tag may not begin with a dot, and may not
-// contain a slash: it is a name of a directory.
+// tagPattern matches valid tags. A tag is the name of a directory. It must not begin with a dot or contain a slash.
 func tagPattern() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}$`) }
 
 // Take makes a snapshot.

@@ -102,8 +102,7 @@ func (c *Topology) Move(ctx context.Context, a control.MoveArgs, report control.
 	if err := c.follow(ctx, id, err, report); err != nil {
 		return none, err
 	}
-	// Without tokens in the arguments, the allocated tokens may be the current ones of the node. Without arguments,
-	// the result cannot be compared.
+	// Without tokens in the arguments, the allocated tokens may be the current ones of the node.
 	if now := c.cluster.Metadata().Topology.Node(c.cluster.Self()); now != nil && len(tokens) > 0 &&
 		!sameTokens(now.Tokens, tokens) {
 		return none, aborted(id)
@@ -111,14 +110,13 @@ func (c *Topology) Move(ctx context.Context, a control.MoveArgs, report control.
 	return none, nil
 }
 
-// sameTokens reports whether two lists have the same tokens, in any order. The order and the duplicates do not matter.
+// sameTokens reports whether two lists have the same tokens, in any order. Duplicates do not matter.
 func sameTokens(a, b []ring.Token) bool {
 	sorted := func(list []ring.Token) []ring.Token { return slices.Compact(slices.Sorted(slices.Values(list))) }
 	return slices.Equal(sorted(a), sorted(b))
 }
 
-// aborted returns the error of an operation that another command has aborted. It is the same error for every
-// operation, because each is aborted by a command.
+// aborted returns the error of an operation that another command has aborted.
 func aborted(operation uint64) error {
 	return &control.Error{Code: control.Failed, Message: fmt.Sprintf("operation %d was aborted: the ring is unchanged",
 		operation)}
@@ -203,8 +201,7 @@ func refusal(err error) error {
 	return err
 }
 
-// isMember reports whether this node is a member. A node that has left, and one that has never joined, are not
-// members.
+// isMember reports whether this node is a member.
 func (c *Topology) isMember() bool {
 	return c.cluster.Metadata().Topology.Node(c.cluster.Self()) != nil
 }

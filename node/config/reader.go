@@ -21,9 +21,9 @@ type reader struct {
 	values   options           // by their new names
 	seen     map[string]string // where each option was set
 	old      []string          // OLD (NEW) of options that have new names
-	noEffect []string
-	notes    []string // names of options that are accepted and have no effect
-} // the reasons of accepted options that do nothing
+	noEffect []string          // names of options that are accepted and have no effect
+	notes    []string          // what accepted options do not do
+}
 
 // newReader returns a reader that sets options in o.
 func newReader(o *Options) *reader {
