@@ -106,9 +106,9 @@ type Node struct {
 // for this factor.
 const replicationFactor = 4
 
-// Open starts a node. When it returns, the node is a member and clients can connect. ctx bounds only the start. An
-// error means that nothing is left running. The node may still be joining: then clients can connect once it has its
-// data (serveWhenJoined).
+// Open starts a node. When it returns, the node is a member, and clients can connect unless it is still joining. ctx
+// bounds only the start. An error means that nothing is left running. Clients of a joining node can connect once it
+// has its data (serveWhenJoined).
 func Open(ctx context.Context, opts config.Options) (*Node, error) {
 	return open(ctx, opts, faults{})
 }
