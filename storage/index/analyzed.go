@@ -8,13 +8,17 @@ import (
 
 // analyzedTerms converts the terms of an index of texts with an analyzer. Each of them is the ordered form of a text.
 type analyzedTerms struct {
-	of       Terms
+	// Terms of the column without the analyzer.
+	of Terms
+	// The type of the indexed texts, text or ascii, with which terms are decoded and encoded.
 	text     *types.Type
 	analyzer *analysis.Analyzer
 }
 
 // Append implements Terms.
 func (t *analyzedTerms) Append(found *Found, x *Source, now int64) {
+	// The terms are collected apart, because each of them is replaced by the terms of the analyzer: none for a text of
+	// stop words, several for a sentence.
 	var texts Found
 	t.of.Append(&texts, x, now)
 	for i := range texts.Len() {
@@ -28,7 +32,8 @@ func (t *analyzedTerms) Append(found *Found, x *Source, now int64) {
 	}
 }
 
-// analyzed returns the terms of an index, with the analyzer of its options if there is one.
+// analyzed returns the terms of an index, with the analyzer of its options if there is one. An index whose terms are
+// not single texts ignores the analyzer.
 func analyzed(of Terms, x *schema.Index, column *types.Type) Terms {
 	a := analysis.Of(x.Class.String(), x.Options)
 	parts := x.TermTypes(column)

@@ -7,7 +7,8 @@ import (
 	"cqld/storage"
 )
 
-// Built reports whether an index is built on this node.
+// Built reports whether an index is built on this node. The answer may be outdated when it arrives: an ingestion can
+// void the index at any time. Searches therefore check the state themselves.
 func (x *Values) Built(table, id schema.StorageID) bool {
 	s, _ := x.state(table, id)
 	return s.state == built
@@ -15,7 +16,8 @@ func (x *Values) Built(table, id schema.StorageID) bool {
 
 // Build does the next step of making an index complete that has rows from before it was known: it writes the entries of
 // some stored rows. Rows that enter meanwhile have entries already. more is false once the index is built, or is
-// unknown. The caller rests between steps. Steps that were done before a restart are not done again.
+// unknown. The caller rests between steps. Steps that were done before a restart are not done again. An error does not
+// end the build: more is true with it, and the next call repeats the step.
 func (x *Values) Build(table, id schema.StorageID) (more bool, err error) {
 	x.building.Lock()
 	defer x.building.Unlock()
@@ -27,6 +29,7 @@ func (x *Values) Build(table, id schema.StorageID) (more bool, err error) {
 	if s.state == built {
 		return false, nil
 	}
+	// Checked before rows are read: a full disk or a failed engine would refuse the entries of the step.
 	if err := x.host.Writable(); err != nil {
 		return true, err
 	}
@@ -34,6 +37,8 @@ func (x *Values) Build(table, id schema.StorageID) (more bool, err error) {
 		return true, err
 	}
 	next := s
+	// Entries and position are in one batch, so a position on disk never passes rows without entries. The batch need
+	// not be synced: a crash that loses it loses the position as well, and the step is done again.
 	err = x.host.Write(false, func(d storage.Derived) error {
 		entries := x.scratch.Get().(*scratch)
 		defer x.scratch.Put(entries)
@@ -56,8 +61,11 @@ func (x *Values) Build(table, id schema.StorageID) (more bool, err error) {
 
 // fence makes sure that every change without entries of the index is committed before the first step.
 func (x *Values) fence(table schema.StorageID, s indexState) (indexState, error) {
+	// The state is read while deciding is held, because an ingestion may change it.
 	x.deciding.acquire()
 	s, _ = x.state(table, s.id)
+	// An index that is unknown or void begins at the first row: a position would be from before rows came without
+	// entries.
 	if s.state != unbuilt {
 		s.state, s.position, s.fenced = unbuilt, nil, false
 	}
@@ -66,6 +74,7 @@ func (x *Values) fence(table schema.StorageID, s indexState) (indexState, error)
 	if s.fenced || x.unsafe.NoFence {
 		return s, nil
 	}
+	// The barrier is awaited without deciding: commits acquire it in Enter, and the barrier waits for commits.
 	if err := x.host.Barrier(); err != nil {
 		return s, err
 	}
@@ -93,6 +102,7 @@ func (x *Values) built(table schema.StorageID, s, next indexState) (more bool, e
 		return true, nil
 	}
 	now.state, now.position, now.rows, now.bytes = built, nil, next.rows, next.bytes
+	// Synced: a search may rely on the index as soon as its state is built, so the mark must survive a crash.
 	if err := x.host.Write(true, func(d storage.Derived) error {
 		d.MarkWith(s.id,
 			now.mark(table))
@@ -104,7 +114,7 @@ func (x *Values) built(table schema.StorageID, s, next indexState) (more bool, e
 	return false, nil
 }
 
-// Work is something to do for an index.
+// Work is something to do for an index. The caller passes its fields to the named method until nothing is left.
 type Work struct {
 	Table, Index schema.StorageID
 	// Drop means that DropIndex must be called; otherwise Build.
@@ -121,6 +131,7 @@ func (x *Values) Pending(tables []schema.StorageID) (out []Work) {
 			}
 		}
 	}
+	// An index with a mark and without a definition was dropped, or its table's definition changed.
 	for table, states := range x.all() {
 		for _, s := range states {
 			if _, ok := x.definition(table, s.id); !ok {
@@ -128,11 +139,13 @@ func (x *Values) Pending(tables []schema.StorageID) (out []Work) {
 			}
 		}
 	}
+	// The order of identifiers is the order of creation, and the same after each start.
 	slices.SortFunc(out, func(a, b Work) int { return int(a.Index) - int(b.Index) })
 	return out
 }
 
-// DropIndex removes the entries of an index that is defined no more, and its mark.
+// DropIndex removes the entries of an index that is defined no more, and its mark. An index that is defined again, or
+// that is unknown, is left as it is.
 func (x *Values) DropIndex(table, id schema.StorageID) error {
 	x.building.Lock()
 	defer x.building.Unlock()
@@ -148,6 +161,7 @@ func (x *Values) DropIndex(table, id schema.StorageID) error {
 		return nil
 	}
 	err := x.host.Write(true, func(d storage.Derived) error {
+		// The identifier is the prefix of the entries, so one range deletion covers them all.
 		d.DeleteRange(table, appendIndex(nil, id), appendIndex(nil, id+1))
 		d.Unmark(id)
 		return nil

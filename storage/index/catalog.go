@@ -10,6 +10,7 @@ import (
 
 // Catalog has the definitions of the indexes of the tables of a schema. Its methods are safe for concurrent use.
 type Catalog struct {
+	// table and more are the functions that NewCatalog received.
 	table func(schema.StorageID) *schema.Table
 	more  func(*schema.Table) []Definition
 	// known has the definitions, *[]Definition by *schema.Table, of versions of tables that have any. A map that is
@@ -28,7 +29,8 @@ func NewCatalog(table func(schema.StorageID) *schema.Table, more func(*schema.Ta
 	return &Catalog{table: table, more: more}
 }
 
-// Of returns the definitions of the indexes of a table. The caller must not modify them.
+// Of returns the definitions of the indexes of a table. The caller must not modify them. It returns nil for an unknown
+// table and for one without indexes.
 func (c *Catalog) Of(id schema.StorageID) []Definition {
 	t := c.table(id)
 	if t == nil {
@@ -37,10 +39,12 @@ func (c *Catalog) Of(id schema.StorageID) []Definition {
 	if known, ok := c.known.Load(t); ok {
 		return *known.(*[]Definition)
 	}
+	// Two callers may compute the same list. LoadOrStore below makes both return the same one.
 	list := Definitions(t)
 	if c.more != nil {
 		list = append(list, c.more(t)...)
 	}
+	// Tables without indexes are not stored: their list costs little.
 	if len(list) > 0 {
 		known, _ := c.known.LoadOrStore(t, &list)
 		c.removeFormer()
@@ -57,8 +61,10 @@ func (c *Catalog) removeFormer() {
 	if c.added++; c.added < c.due {
 		return
 	}
+	// Cost: one pass over n entries follows n additions, so an addition costs a constant number of steps on average.
 	left := 0
 	c.known.Range(func(key, _ any) bool {
+		// A table that changed is another *schema.Table, and the definitions of the former one are not used again.
 		if t := key.(*schema.Table); c.table(t.StorageID) != t {
 			c.known.Delete(t)
 		} else {
@@ -86,6 +92,7 @@ func DefinitionOf(t *schema.Table, x *schema.Index) (d Definition, ok bool) {
 	switch {
 	case c == nil:
 		return d, false
+	// Indexes of other classes store vectors as ordinary values, by their ordered form.
 	case c.Type.Kind() == types.Vector && x.Class == schema.SAI:
 		f, _ := similarity.Of(x.Options)
 		return VectorDefinition(x.ID, t, x.Column, f)

@@ -7,9 +7,9 @@ import (
 	"cqld/storage"
 )
 
-// Count counts the entries that a search in ByToken looks at, up to most, without reading rows: entries of single
-// terms in the bounds of the query, and all entries of other intervals. Stale entries count. ErrNotBuilt is the error
-// for an index that is not built.
+// Count counts the entries that a search in ByToken looks at, up to most, without reading rows: entries of single terms
+// in the bounds of the query, and all entries of other intervals. Stale entries count. ErrNotBuilt is the error for an
+// index that is not built. It is an estimate from above, as far as stale entries and terms that were cut count.
 func (x *Values) Count(q *Query, most int) (n int, err error) {
 	if err := x.host.Failed(); err != nil {
 		return 0, err
@@ -18,10 +18,12 @@ func (x *Values) Count(q *Query, most int) (n int, err error) {
 	if !ok || !x.Built(q.Table, q.Index) {
 		return 0, ErrNotBuilt
 	}
+	// The search only computes bounds: it has neither scratch memory nor an iterator of rows.
 	s := search{x: x, q: q, def: &def}
 	if s.bounds = s.placeBounds(); s.bounds.empty() {
 		return 0, nil
 	}
+	// Terms that are cut alike share entries, which are then counted several times.
 	for _, t := range cutTerms(s.def, q.Terms) {
 		if n >= most || err != nil {
 			break

@@ -27,21 +27,24 @@ type Definition struct {
 type Terms interface {
 	// Append adds the terms of x that are live at the time now (seconds) to found. x may be a change, of which nothing
 	// else is known: a row that has a term after changes were reconciled must have it in one of these changes, or in
-	// the key. At math.MinInt64 everything is live that is not a tombstone.
+	// the key. At math.MinInt64 everything is live that is not a tombstone. The terms that are added need not be
+	// distinct, and their order has no meaning.
 	Append(found *Found, x *Source, now int64)
 }
 
 // Source is a row, or the header of a partition, from which terms are taken.
 type Source struct {
 	Key row.PartitionKey
-	// Kind is row.KindRow or row.KindHeader.
+	// Kind is row.KindRow or row.KindHeader. Whether the cells are regular or static follows from it.
 	Kind row.EntryKind
 	// Row has the cells, and the clustering of a row.
 	Row *row.Row
 }
 
-// Found collects terms. Its memory is used again.
+// Found collects terms. Its memory is used again. A Found must not be used by two goroutines at a time. The zero value
+// is empty.
 type Found struct {
+	// The terms and values, one after the other; spans contains their offsets, which stay valid when bytes is moved.
 	bytes []byte
 	spans []span
 }
@@ -49,10 +52,11 @@ type Found struct {
 // span is a term, and a value after it, in Found.bytes.
 type span struct{ from, term, value int }
 
-// Reset empties f.
+// Reset empties f. Terms and values that were returned before are then overwritten.
 func (f *Found) Reset() { f.bytes, f.spans = f.bytes[:0], f.spans[:0] }
 
-// Add adds a term: the bytes that build appends to its argument. value is nil unless the definition has Values.
+// Add adds a term: the bytes that build appends to its argument. value is nil unless the definition has Values. Both
+// are copied, so the caller keeps value.
 func (f *Found) Add(build func([]byte) []byte, value []byte) {
 	from := len(f.bytes)
 	f.bytes = build(f.bytes)
@@ -70,7 +74,8 @@ func (f *Found) Term(i int) []byte { s := f.spans[i]; return f.bytes[s.from:s.te
 // Value returns the value of term number i, valid until the next change of f.
 func (f *Found) Value(i int) []byte { s := f.spans[i]; return f.bytes[s.term:s.value:s.value] }
 
-// InAny reports whether a term is in one of the intervals.
+// InAny reports whether a term is in one of the intervals. It compares whole terms, so it decides about entries whose
+// terms were cut.
 func (f *Found) InAny(intervals []row.Slice) bool {
 	for i := range f.spans {
 		if inAny(intervals, f.Term(i)) {

@@ -7,17 +7,19 @@ import (
 	"cqld/schema"
 )
 
-// entryOf is an entry of Values.
+// entryOf is an entry of Values. Its slices belong to the key from which it was parsed.
 type entryOf struct {
-	index      schema.StorageID
-	term       []byte // escaped, with its end
+	index schema.StorageID
+	term  []byte // escaped, with its end
+	// place contains key, kind and clustering, which are split from it below.
 	place      []byte
 	key        row.PartitionKey
 	kind       row.EntryKind
 	clustering []byte
 }
 
-// parseEntry splits the key of an entry. The parts point into key.
+// parseEntry splits the key of an entry. The parts point into key. It is not ok for a key that Values did not write.
+// Callers treat such an entry as stale, so that a sweep removes it.
 func parseEntry(key []byte) (e entryOf, ok bool) {
 	if len(key) < indexSize {
 		return e, false

@@ -19,7 +19,9 @@ import (
 // A graph is filled by Values.Refresh: from the stored entries first, and then from pending. If more is pending than
 // fits, or rows were ingested, the graph is not ready until the stored entries were compared with it again.
 type graphs struct {
+	// mu is not held while a graph is searched or filled: vector.Index has its own lock, and either may take long.
 	mu sync.Mutex
+	// By index. An index without a graph has not been filled since the start, or is not built.
 	of map[schema.StorageID]*graph
 	// bytesMax bounds all graphs together; zero means no bound. It is constant.
 	bytesMax int64
@@ -34,7 +36,10 @@ type graph struct {
 	full    bool   // it has too many bytes and is no longer filled
 	after   []byte // the last entry with which it was compared, unless it is ready
 	epoch   int    // grows when the comparison begins again
+	// Changes by entry that are committed and not yet applied to nearest. A later change of an entry replaces the
+	// earlier.
 	pending map[string]change
+	// The number of the last change, so that drain applies changes in order and sees whether one was replaced.
 	changes int // in all
 }
 
@@ -66,11 +71,14 @@ func (g *graphs) forget(index schema.StorageID, entry []byte) {
 	g.change(index, string(entry), nil)
 }
 
+// g.mu is held. An index without a graph, or with a full one, needs no changes.
 func (g *graphs) change(index schema.StorageID, entry string, vector []byte) {
 	x := g.of[index]
 	if x == nil || x.full {
 		return
 	}
+	// Searches compare all pending vectors, so there must be few. Comparing the stored entries again finds the changes
+	// that are forgotten here.
 	if len(x.pending) >= pendingMax {
 		x.again()
 	}
@@ -80,7 +88,9 @@ func (g *graphs) change(index schema.StorageID, entry string, vector []byte) {
 
 // again makes the graph unready until all entries were compared with it again.
 func (x *graph) again() {
+	// The vectors in the graph stay: compareEntries adds only those that it does not have.
 	x.ready, x.after, x.pending = false, nil, map[string]change{}
+	// A comparison that runs now must not make the graph ready.
 	x.epoch++
 }
 
@@ -93,7 +103,8 @@ func (g *graphs) compare(index schema.StorageID) {
 	}
 }
 
-// ingest calls commit, which adds entries that are not recorded.
+// ingest calls commit, which adds entries that are not recorded. It makes the graphs unready before and after commit,
+// because a comparison that Refresh begins meanwhile may use a view of the database without the new entries.
 func (g *graphs) ingest(of []Definition, commit func() error) error {
 	again := func() {
 		for i := range of {
@@ -122,10 +133,12 @@ func (g *graphs) find(index schema.StorageID) (nearest *vector.Index, pending ma
 	if x == nil || !x.ready {
 		return nil, nil
 	}
+	// A copy of a bounded map: the search reads it without the lock.
 	return x.nearest, maps.Clone(x.pending)
 }
 
-// begin returns the graph of an index, a new one if it has none.
+// begin returns the graph of an index, a new one if it has none. A new graph is not ready, and records changes from now
+// on.
 func (g *graphs) begin(d *Definition) *graph {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -142,7 +155,8 @@ func (g *graphs) begin(d *Definition) *graph {
 	return x
 }
 
-// drain applies up to n pending changes, the oldest first, and returns how many there were.
+// drain applies up to n pending changes, the oldest first, and returns how many there were. Only Refresh calls it, so
+// no other goroutine applies changes at the same time.
 func (g *graphs) drain(x *graph, n int) (applied int) {
 	g.mu.Lock()
 	entries := slices.SortedFunc(maps.Keys(x.pending), func(a,
@@ -154,6 +168,8 @@ func (g *graphs) drain(x *graph, n int) (applied int) {
 	for i, entry := range entries {
 		list[i] = x.pending[entry]
 	}
+	// The graph is changed without the lock. An entry stays pending until it is in the graph, so a search finds it in
+	// one of the two.
 	g.mu.Unlock()
 	for i, entry := range entries {
 		if list[i].vector == nil {
@@ -165,6 +181,7 @@ func (g *graphs) drain(x *graph, n int) (applied int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i, entry := range entries {
+		// Otherwise a later change has replaced the one that was applied.
 		if x.pending[entry].number == list[i].number {
 			delete(x.pending, entry)
 		}
@@ -189,6 +206,7 @@ func (g *graphs) exceeded() bool {
 	if g.bytesMax == 0 {
 		return false
 	}
+	// Computed each time, because graphs grow and shrink on their own and are few.
 	all := int64(0)
 	for _, one := range g.of {
 		all += one.nearest.Bytes()
@@ -231,7 +249,7 @@ func (x *Values) GraphStats() GraphStats {
 }
 
 // Refresh fills the graphs of the vector indexes of tables that are built, by up to n vectors of each. One goroutine at
-// a time may call it.
+// a time may call it. found.More means that the caller should call again soon.
 func (x *Values) Refresh(tables []schema.StorageID, n int) (found Graphs, err error) {
 	for _, table := range tables {
 		for _, d := range x.definitions(table) {
@@ -249,9 +267,12 @@ func (x *Values) Refresh(tables []schema.StorageID, n int) (found Graphs, err er
 }
 
 func (x *Values) refresh(table schema.StorageID, d *Definition, n int) (more bool, err error) {
+	// First come the pending changes, since they make searches slower, then stored entries with what is left of n.
 	g := x.graphs.begin(d)
 	n -= x.graphs.drain(g, n)
 	x.graphs.mu.Lock()
+	// A graph that was dropped meanwhile is not accounted. A full one gives its memory back by an empty index in its
+	// place.
 	if !g.full && x.graphs.of[d.ID] == g && (g.nearest.Bytes() > x.bytes || x.graphs.exceeded()) {
 		g.full, g.ready, g.pending, g.nearest = true, false, nil,
 			vector.New(vector.Options{Dimensions: d.Vectors.Dimensions})
@@ -268,13 +289,15 @@ func (x *Values) refresh(table schema.StorageID, d *Definition, n int) (more boo
 	}
 	x.graphs.mu.Lock()
 	defer x.graphs.mu.Unlock()
+	// Otherwise method again was called since after was read: the comparison begins at the first entry.
 	if g.epoch == epoch {
 		g.after, g.ready = last, ended
 	}
 	return !g.ready || len(g.pending) > 0, nil
 }
 
-// compareEntries adds the vectors of stored entries after one of them that the graph does not have, up to n.
+// compareEntries adds the vectors of stored entries after one of them that the graph does not have, up to n. ended
+// means that no entry follows last. Entries that were removed stay in the graph; searches read the row of each.
 func (x *Values) compareEntries(table schema.StorageID, d *Definition, g *graph, after []byte, n int) (last []byte,
 	ended bool, err error) {
 	from := appendIndex(nil, d.ID)
@@ -292,6 +315,7 @@ func (x *Values) compareEntries(table schema.StorageID, d *Definition, g *graph,
 	}()
 	seen := 0
 	for valid := entries.First(); valid; valid = entries.Next() {
+		// Entries that the graph has cost little, but are bounded too, so that a step ends soon.
 		if n == 0 || seen == compareMax {
 			return last, false, nil
 		}
@@ -319,11 +343,13 @@ func (s *search) inGraph(best *bestScored) (ok bool) {
 	}
 	s.x.graphs.searches.Add(1)
 	for entry, c := range pending {
+		// Removed entries are pending too, so that accept below leaves them out.
 		if c.vector != nil {
 			s.offer(best, []byte(entry), c.vector)
 		}
 	}
 	accept := func(entry string) bool {
+		// Offered above with its present vector, or removed.
 		if _, changed := pending[entry]; changed {
 			return false
 		}
@@ -341,6 +367,8 @@ func (s *search) inGraph(best *bestScored) (ok bool) {
 		if !ok {
 			return true
 		}
+		// The graph returns vectors by descending score, so no better one follows. The margin of worst covers the
+		// rounding of scores.
 		if offered > best.most && r.Score < best.worst() {
 			best.dropped = true
 			return true
@@ -363,7 +391,7 @@ func (s *scratch) take(index schema.StorageID, entry, vector []byte) {
 	s.added = append(s.added, added{index, slices.Clone(entry), slices.Clone(vector)})
 }
 
-// settleVectors records the vectors of a commit.
+// settleVectors records the vectors of a commit. They are discarded if the commit failed.
 func (x *Values) settleVectors(err error) {
 	if len(x.entering.added) == 0 {
 		return

@@ -52,7 +52,7 @@ const (
 	ingestChanges = 1 << 40
 	// pendingMax is how many entries wait for a graph: they are compared by each search, in 1 ms for 128 dimensions. A
 	// graph that is behind by more is not used until it has caught up. compareMax is how many entries one step of that
-	// looks at.
+	// looks at. Both bound what graphs.go does in one step.
 	pendingMax = 2_000
 	compareMax = 20_000
 	// GraphBytes bounds the memory of one graph, unless Values.SetGraphBytes does: a million vectors of 128 dimensions.

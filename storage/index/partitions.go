@@ -30,6 +30,7 @@ import (
 //
 // Lock order: building, latches of storage, deciding, mu.
 type Partitions struct {
+	// The function of NewPartitions.
 	ordered func(schema.StorageID) bool
 	host    *storage.Host
 	// states, replaced and never changed, belong to tables that have an index or should have one.
@@ -49,6 +50,7 @@ type Partitions struct {
 	written [64]*[remembered]entry
 }
 
+// state is how far the index of a table is. The zero value means that there is no index.
 type state uint8
 
 const (
@@ -76,7 +78,8 @@ func Maintain(o *storage.Options, x *Partitions) {
 // Space implements storage.Maintainer.
 func (x *Partitions) Space() storage.KeySpace { return storage.KeySpace{Entries: 2, Marks: 'p'} }
 
-// Open implements storage.Maintainer.
+// Open implements storage.Maintainer. Each mark belongs to a complete index. A table with a partial index has no mark,
+// and is decided again at its first row.
 func (x *Partitions) Open(h *storage.Host) error {
 	x.host = h
 	return h.Marks(func(table schema.StorageID) { x.put(table, complete) })
@@ -97,7 +100,8 @@ func (x *Partitions) all() map[schema.StorageID]state {
 	return nil
 }
 
-// put sets the state of a table; zero is none.
+// put sets the state of a table; zero is none. It copies the map, because commits read it without a lock. States change
+// rarely.
 func (x *Partitions) put(id schema.StorageID, s state) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -118,20 +122,25 @@ func (x *Partitions) Enter(d storage.Derived, in *storage.Entering) {
 		if x.state(p.Table) == 0 {
 			x.decide(d, p.Table)
 		}
+		// The entry is on disk, or precedes this row in the same batch. The latch of the partition, which the commit
+		// holds, keeps it from being removed.
 		if x.remembers(p.Table, p.Key.Token, p.Key.Bytes) {
 			continue
 		}
 		d.Set(p.Table, p.Key.Bytes, nil)
+		// Remembered before the commit is durable; Settle forgets it if the commit fails.
 		x.remember(p.Table, p.Key.Token, p.Key.Bytes)
 	}
 }
 
-// decide decides the state of a table that has none: complete if it is empty, and then its mark is in the commit.
+// decide decides the state of a table that has none: complete if it is empty, and then its mark is in the commit. The
+// commit then holds deciding until Settle, so that neither a build nor an ingestion sees the state in between.
 func (x *Partitions) decide(d storage.Derived, table schema.StorageID) {
 	if !x.commit.deciding {
 		x.deciding.acquire()
 		x.commit.deciding = true
 	}
+	// A table that occurred before in this commit has its mark in the batch; its state follows in Settle.
 	for _, id := range x.commit.marked {
 		if id == table {
 			return
@@ -141,13 +150,15 @@ func (x *Partitions) decide(d storage.Derived, table schema.StorageID) {
 	case x.state(table) != 0: // decided meanwhile
 	case x.host.HasRows(table):
 		x.put(table, partial)
+	// No row precedes this commit, and all rows from now on have entries.
 	default:
 		d.Mark(table)
 		x.commit.marked = append(x.commit.marked, table)
 	}
 }
 
-// Settle implements storage.Maintainer.
+// Settle implements storage.Maintainer. After a failed commit, no entry of it may be remembered: the next commit of the
+// partition must write it.
 func (x *Partitions) Settle(in *storage.Entering, err error) {
 	if err != nil {
 		var p storage.Entered
@@ -180,12 +191,14 @@ func (x *Partitions) Stage(d storage.Derived, in *storage.Entering) {
 func (x *Partitions) Ingest(d storage.Derived, table schema.StorageID, staged bool, commit func() error) error {
 	x.deciding.acquire()
 	defer x.deciding.release()
+	// The file of rows has no entries, so no invariant holds until a build.
 	if !staged {
 		if err := x.void(table); err != nil {
 			return err
 		}
 		return commit()
 	}
+	// As in decide: an empty table gets its mark with its first rows.
 	marks := x.state(table) == 0 && !x.host.HasRows(table)
 	if marks {
 		d.Mark(table)
@@ -202,6 +215,7 @@ func (x *Partitions) Purge(storage.Derived, *storage.Purged) {}
 
 // Emptied implements storage.Maintainer.
 func (x *Partitions) Emptied(d storage.Derived, table schema.StorageID, key row.PartitionKey) {
+	// Forgotten first: the write latch is held, so no commit looks the entry up before it is deleted.
 	x.strike(table, key.Token, key.Bytes)
 	d.Delete(table, key.Bytes)
 }
@@ -234,10 +248,13 @@ func (x *Partitions) LoseEntries(first, last []byte, remove func() error) error 
 			tables = append(tables, id)
 		}
 	}
+	// Voided before the file is removed: a crash in between leaves an index that is built again, not an incomplete one
+	// that counts as complete.
 	if err := x.voidAll(tables); err != nil {
 		return err
 	}
 	err := remove()
+	// Remembered entries may have been in the file, so the next commits must write them again.
 	x.host.Latched(func() {
 		for _, id := range tables {
 			x.strikeTable(id)
@@ -246,6 +263,7 @@ func (x *Partitions) LoseEntries(first, last []byte, remove func() error) error 
 	return err
 }
 
+// voidAll makes the indexes of tables partial in one critical section.
 func (x *Partitions) voidAll(tables []schema.StorageID) error {
 	x.deciding.acquire()
 	defer x.deciding.release()
@@ -283,15 +301,19 @@ func (x *Partitions) build(id schema.StorageID) error {
 		return err
 	}
 	x.deciding.acquire()
+	// Compared at the end: an ingestion without entries in between makes the walk incomplete.
 	voided := x.voided
 	if x.state(id) == 0 {
+		// Any new row has its entry from here on, also if the build fails later.
 		x.put(id, partial)
 	}
 	x.deciding.release()
+	// Commits that began before the state was partial may have written no entries. The walk must see their rows.
 	if err := x.host.Barrier(); err != nil {
 		return err
 	}
 	var position []byte
+	// A nil position is both the beginning and the end.
 	for first := true; first || position != nil; first = false {
 		var err error
 		if position, err = x.buildPart(id, position); err != nil {
@@ -303,6 +325,7 @@ func (x *Partitions) build(id schema.StorageID) error {
 	if x.voided != voided {
 		return errors.New("index: rows came without entries while the partition index was built; try again")
 	}
+	// The entries were written without a sync. The synced mark follows them in the same log, so it implies them.
 	if err := x.host.Write(true, func(d storage.Derived) error { d.Mark(id); return nil }); err != nil {
 		return err
 	}
@@ -320,11 +343,13 @@ func (x *Partitions) buildPart(id schema.StorageID, position []byte) (next []byt
 	return next, err
 }
 
-// place is where an entry is remembered.
+// place is where an entry is remembered. The stripe must be the one of the latch of the partition, because its latch
+// guards the entry.
 func place(token ring.Token) (stripe, slot int) {
 	return int(uint64(token) & 63), int(uint64(token) >> 6 % remembered)
 }
 
+// remembers reports whether an entry is remembered. A latch of the stripe is held.
 func (x *Partitions) remembers(id schema.StorageID, token ring.Token, key []byte) bool {
 	stripe, slot := place(token)
 	entries := x.written[stripe]
@@ -332,12 +357,14 @@ func (x *Partitions) remembers(id schema.StorageID, token ring.Token, key []byte
 		bytes.Equal(entries[slot].key, key)
 }
 
-// remember notes an entry; long keys are not worth it.
+// remember notes an entry; long keys are not worth it. It displaces the entry that was in the slot, which costs that
+// partition one more write of its entry.
 func (x *Partitions) remember(id schema.StorageID, token ring.Token, key []byte) {
 	if len(key) > keyRemembered {
 		return
 	}
 	stripe, slot := place(token)
+	// Allocated on first use, so that an engine without a partition index takes no memory for it.
 	if x.written[stripe] == nil {
 		x.written[stripe] = new([remembered]entry)
 	}

@@ -45,6 +45,7 @@ func appendPartition(dst []byte, key row.PartitionKey) []byte {
 	return append(dst, key.Bytes...)
 }
 
+// The sign bit is flipped, so that bytes compare as signed tokens do.
 func appendToken(dst []byte, t ring.Token) []byte {
 	return binary.BigEndian.AppendUint64(dst, uint64(t)^(1<<63))
 }
@@ -74,6 +75,8 @@ func appendTerm(dst, term []byte) []byte { return append(appendTermBound(dst, te
 // appendTermBound appends a term, escaped and without an end: a bound of the escaped terms that are not before it.
 func appendTermBound(dst, term []byte) []byte {
 	for _, c := range term {
+		// The FF sorts after the 01 of an end: a term that is a prefix of another one comes first, as it does
+		// unescaped.
 		if dst = append(dst, c); c == 0 {
 			dst = append(dst, 0xFF)
 		}
@@ -112,6 +115,7 @@ func PlaceOf(order Order, p Position) []byte {
 	case order == ByScore:
 		return p[min(codeSize, len(p)):]
 	}
+	// ByTerm: the place follows the term.
 	n, ok := splitTerm(p)
 	if !ok {
 		return nil

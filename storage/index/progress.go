@@ -27,6 +27,7 @@ func (x *Values) Progress(table, id schema.StorageID) Progress {
 		return p
 	}
 	if p.Token, p.Begun = storage.TokenOfPosition(s.position); p.Begun {
+		// Tokens are spread evenly by the partitioner, so their distance from the least one measures the rows.
 		p.Fraction = float64(uint64(p.Token)^(1<<63)) / (1 << 64)
 	}
 	return p
@@ -42,5 +43,7 @@ func (x *Values) Rebuild(table, id schema.StorageID) error {
 	if _, ok := x.definition(table, id); !ok {
 		return nil
 	}
+	// A step of a build that runs now would store its position over the change. The lock building, held above, excludes
+	// it.
 	return x.void(table, id, unbuilt)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Partitions implements storage.PartitionLister. The first listing of a table that had rows before it had an index
-// builds the index, and may take long.
+// builds the index, and may take long. Errors wrap failure.ErrInvalid for a table without an index.
 func (x *Partitions) Partitions(q *storage.PartitionsRead) (page storage.PartitionsPage, err error) {
 	if x.state(q.Table) != complete {
 		if !x.Maintains(q.Table) {
@@ -25,6 +25,8 @@ func (x *Partitions) Partitions(q *storage.PartitionsRead) (page storage.Partiti
 	if err := l.run(); err != nil {
 		return l.page, err
 	}
+	// The iterators are closed now. Emptied takes the write latch and looks again, so a partition that was written
+	// meanwhile keeps its entry.
 	for _, k := range l.removed {
 		if err := x.host.Emptied(q.Table, k); err != nil {
 			return l.page, err
@@ -35,8 +37,9 @@ func (x *Partitions) Partitions(q *storage.PartitionsRead) (page storage.Partiti
 
 // listing is the state of one step.
 type listing struct {
-	x       *Partitions
-	q       *storage.PartitionsRead
+	x *Partitions
+	q *storage.PartitionsRead
+	// The result. Its keys are copies; Last is the key at which the next step continues, whether it was live or not.
 	page    storage.PartitionsPage
 	removed []row.PartitionKey // perhaps nothing is left of them
 	bytes   int                // of the keys in the page
@@ -63,6 +66,7 @@ func (l *listing) walk(entries *storage.Entries, p *reading.Prober) (err error) 
 		first, next = entries.Last, entries.Prev
 	}
 	valid := first()
+	// Many tombstones end a step as many keys do. The client gets a short page, and More.
 	for ; valid && err == nil && !l.enough() && !p.Exhausted(); valid = next() {
 		err = l.add(entries.Key(), p)
 	}
@@ -84,10 +88,12 @@ func (l *listing) add(key []byte, p *reading.Prober) error {
 	}
 	l.page.Last = append(l.page.Last[:0], key...)
 	k := row.NewPartitionKey(key)
+	// This node does not own the token: a leftover of a move of ranges. The entry goes once its rows are gone.
 	if l.q.Holds != nil && !l.q.Holds(k.Token) {
 		l.suspect(k)
 		return nil
 	}
+	// Dead asks for all keys with an entry, so no partition is read.
 	live, nothing, err := l.q.Dead, false, error(nil)
 	if !live {
 		live, nothing, err = p.Alive(l.q.Table, k, l.q.Now, l.q.Cancel)
@@ -106,6 +112,7 @@ func (l *listing) add(key []byte, p *reading.Prober) error {
 
 // suspect notes that a partition's entry may have to go.
 func (l *listing) suspect(k row.PartitionKey) {
+	// A later listing meets the others. The key is copied, because the iterator moves on.
 	if len(l.removed) < stepDropped {
 		k.Bytes = append([]byte{}, k.Bytes...)
 		l.removed = append(l.removed, k)

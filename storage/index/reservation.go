@@ -9,8 +9,9 @@ import (
 // reservation is held by one goroutine, or by one commit, at a time. It is not a mutex, because a commit acquires it in
 // Enter and releases it in Settle, which are two calls of the engine. The zero value is free.
 type reservation struct {
-	mu      sync.Mutex
-	held    bool
+	mu   sync.Mutex
+	held bool
+	// One channel for each goroutine in acquire.
 	waiting []chan struct{} // closed in the order of arrival
 }
 
@@ -37,6 +38,7 @@ func (r *reservation) release() {
 		r.held, r.waiting = false, nil
 		return
 	}
+	// held stays true: the reservation never looks free to a third goroutine in between.
 	close(r.waiting[0])
 	r.waiting = r.waiting[1:]
 }

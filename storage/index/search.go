@@ -13,7 +13,8 @@ import (
 	"cqld/storage/reading"
 )
 
-// Query asks for the rows of a table whose terms in an index are in intervals.
+// Query asks for the rows of a table whose terms in an index are in intervals. The caller must not change what it
+// refers to while Search runs.
 type Query struct {
 	Table, Index schema.StorageID
 	Terms        []row.Slice // ascending and disjoint
@@ -63,9 +64,11 @@ func (x *Values) Search(q *Query) (page Page, err error) {
 	if err := x.host.Failed(); err != nil {
 		return page, err
 	}
+	// The bounds are an interval of bytes, and a range that wraps is two of them. Coordinators split it.
 	if q.Key.Bytes == nil && q.Tokens.Wraps() {
 		return page, fmt.Errorf("%w: token range %v wraps", failure.ErrInvalid, q.Tokens)
 	}
+	// An index says nothing about rows that this node has lost, so the search must fail as a read would.
 	cmd := row.ReadCommand{Table: q.Table, Key: q.Key, Range: row.KeyRange{Tokens: q.Tokens}}
 	if err := x.host.Lost(&cmd); err != nil {
 		return page, err
@@ -75,6 +78,8 @@ func (x *Values) Search(q *Query) (page Page, err error) {
 		return page, ErrNotBuilt
 	}
 	switch {
+	// Each order needs something of the index: whole terms, vectors of as many dimensions, or nothing. Only entries of
+	// one partition can be read backwards, because coordinators merge pages in ring order.
 	case q.Order == ByTerm && def.Whole && !def.Partitions:
 	case q.Order == ByScore && def.Vectors != nil && len(q.Near) == 4*def.Vectors.Dimensions && !q.Reversed:
 	case q.Order == ByToken && (!q.Reversed || q.Key.Bytes != nil):
@@ -88,6 +93,8 @@ func (x *Values) Search(q *Query) (page Page, err error) {
 	if err := s.run(); err != nil {
 		return s.page, err
 	}
+	// The iterators are closed now. revise takes the write latch and looks again, so a term that was written meanwhile
+	// keeps its entry.
 	for _, entry := range s.stale {
 		if err := x.revise(q.Table, s.definitionOf(entry), entry, q.Now); err != nil {
 			return s.page, err
@@ -96,6 +103,7 @@ func (x *Values) Search(q *Query) (page Page, err error) {
 	if err := x.host.Failed(); err != nil {
 		return s.page, err
 	}
+	// Checked at the end as well: a table that was dropped during the search must not look empty.
 	return s.page, x.host.Dropped(q.Table)
 }
 
@@ -138,7 +146,8 @@ func (s *search) run() error {
 	})
 }
 
-// walk looks at entries until the step has done its share.
+// walk looks at entries until the step has done its share. next returns entries in the order of the query. A row can
+// have several of them.
 func (s *search) walk(next func() ([]byte, bool, error), p *reading.Prober) error {
 	var last []byte
 	for {
@@ -147,6 +156,7 @@ func (s *search) walk(next func() ([]byte, bool, error), p *reading.Prober) erro
 			s.page.More = s.page.More && err == nil
 			return err
 		}
+		// Decided before the entry is looked at, so More is true only if an entry follows.
 		if s.enough() || p.Exhausted() {
 			s.page.More = true
 			return nil
@@ -156,6 +166,8 @@ func (s *search) walk(next func() ([]byte, bool, error), p *reading.Prober) erro
 			s.suspect(entry)
 			continue
 		}
+		// All entries of a row are together in this order, so the previous place is enough to find repetitions. In
+		// ByTerm, a row is a candidate once for each of its terms.
 		if s.q.Order == ByToken {
 			if bytes.Equal(e.place, last) {
 				continue // has several of the terms
@@ -180,6 +192,7 @@ func (s *search) look(entry []byte, e *entryOf, p *reading.Prober) error {
 			return err
 		}
 	}
+	// Set before the entry is judged: a step that finds no candidate advances too.
 	s.page.Last = s.position(s.page.Last[:0], e)
 	if s.q.Holds != nil && !s.q.Holds(e.key.Token) {
 		s.suspect(entry)
@@ -191,6 +204,7 @@ func (s *search) look(entry []byte, e *entryOf, p *reading.Prober) error {
 	if s.def.Partitions {
 		return s.lookPartition(entry, e, p)
 	}
+	// Read as a client would read the row, so a candidate needs no second read by its coordinator.
 	page, matches, has, err := s.read(e, p)
 	switch {
 	case err != nil:
@@ -219,6 +233,8 @@ func (s *search) add(page []byte) {
 // keep returns a copy of b that belongs to the page.
 func (s *search) keep(b []byte) []byte {
 	if cap(s.kept)-len(s.kept) < len(b) {
+		// Pieces double up to keptMax, so neither a small page takes much memory nor a large one many allocations.
+		// Earlier pieces stay referenced by their candidates.
 		s.kept = make([]byte, 0, max(len(b), min(keptMax, max(keptMin, 2*cap(s.kept)))))
 	}
 	n := len(s.kept)
@@ -233,6 +249,7 @@ func (s *search) position(dst []byte, e *entryOf) []byte {
 		dst = append(dst, e.term...)
 	case s.q.Order == ByScore:
 		dst = append(dst, s.code...)
+	// A partition is passed as a whole, so the next step must not meet its rows.
 	case s.def.Partitions && !s.q.Reversed:
 		return AppendPlaceEnd(dst, e.key)
 	}
@@ -242,6 +259,7 @@ func (s *search) position(dst []byte, e *entryOf) []byte {
 // read reads the row of an entry. has reports whether the row has terms of the query, matches whether it is a
 // candidate: the filter may omit it.
 func (s *search) read(e *entryOf, p *reading.Prober) (page []byte, matches, has bool, err error) {
+	// An exact slice in reused memory, as row.ExactRow allocates it: storage then uses its bloom filters.
 	s.end = append(append(s.end[:0], e.clustering...), 0)
 	s.slice[0] = row.Slice{Start: s.end[:len(e.clustering):len(e.clustering)], End: s.end}
 	s.cmd = row.ReadCommand{Table: s.q.Table, Key: e.key, Slices: s.slice[:], Now: s.q.Now, Filter: s.q.Filter,
@@ -252,12 +270,15 @@ func (s *search) read(e *entryOf, p *reading.Prober) (page []byte, matches, has 
 	s.raw = page
 	s.reader.Reset(page)
 	r := &s.scratch.row
+	// A deleted row has no term, so its entry is stale, unless the filter hides a row that lives.
 	if !s.reader.NextPartition() || !s.reader.NextRow(r) || !r.Live(s.q.Now) {
 		return nil, false, s.q.Filter != nil, s.reader.Err() // the filter may have omitted a row that has the term
 	}
 	s.scratch.found.Reset()
 	s.source = Source{Key: e.key, Kind: e.kind, Row: r}
 	s.def.Terms.Append(&s.scratch.found, &s.source, s.q.Now)
+	// The position contains the term or the score of this entry, so it must still be one of the row. In ByToken, the
+	// position is the place only, and any term of the query is enough.
 	if s.q.Order != ByToken {
 		s.scratch.key = consumeTerm(s.scratch.key[:0], e.term)
 		has = s.def.has(&s.scratch.found, s.scratch.key)
@@ -269,6 +290,7 @@ func (s *search) read(e *entryOf, p *reading.Prober) (page []byte, matches, has 
 
 // lookPartition adds the partition of an entry if it matches: the column is static, or of the partition key.
 func (s *search) lookPartition(entry []byte, e *entryOf, p *reading.Prober) error {
+	// The key never changes, so the entry is right as long as anything of the partition is live.
 	if s.def.OfKey() {
 		_, nothing, err := p.Alive(s.q.Table, e.key, s.q.Now, s.q.Cancel)
 		if err == nil && nothing {
@@ -300,6 +322,7 @@ func (s *search) lookPartition(entry []byte, e *entryOf, p *reading.Prober) erro
 
 // suspect notes that an entry may be stale.
 func (s *search) suspect(entry []byte) {
+	// A derived entry is not stored, so there is nothing to remove.
 	if len(s.stale) < stepDropped && !s.derived {
 		s.stale = append(s.stale, slices.Clone(entry))
 	}

@@ -20,12 +20,14 @@ func (b bounds) contains(place []byte) bool {
 	return bytes.Compare(place, b.start) >= 0 && bytes.Compare(place, b.end) < 0
 }
 
-// placeBounds returns the interval of the places of the query.
+// placeBounds returns the interval of the places of the query. The bounds follow from the partition or the tokens, from
+// the slices, and in ByToken from the position.
 func (s *search) placeBounds() (b bounds) {
 	q := s.q
 	if q.Key.Bytes != nil {
 		partition := appendPartition(nil, q.Key)
 		b = bounds{start: slices.Clone(partition), end: append(partition, kindEnd)}
+		// From the first slice to the last one. Entries in gaps between slices are left out by look.
 		if len(q.Slices) > 0 && !s.def.Partitions {
 			b.start = append(append(b.start, byte(row.KindRow)), q.Slices[0].Start...)
 			if end := q.Slices[len(q.Slices)-1].End; end != nil {
@@ -35,6 +37,7 @@ func (s *search) placeBounds() (b bounds) {
 	} else {
 		b = tokenBounds(q.Tokens)
 	}
+	// In the other orders a position is no place; afterPosition and offer apply it.
 	if q.Order != ByToken || len(q.From) == 0 {
 		return b
 	}
@@ -47,6 +50,7 @@ func (s *search) placeBounds() (b bounds) {
 	case inside:
 		b.start = maxBytes(b.start, appendPartition(nil, key))
 	default:
+		// A zero byte more is the next key in the order of bytes.
 		b.start = maxBytes(b.start, append(slices.Clone(q.From), 0))
 	}
 	return b
@@ -55,8 +59,10 @@ func (s *search) placeBounds() (b bounds) {
 // tokenBounds returns the interval of the places of tokens.
 func tokenBounds(tokens ring.Range) (b bounds) {
 	switch tokens.Start {
+	// A range excludes its start, so no token follows the greatest.
 	case ring.MaxToken:
 		return b
+	// The start of the ring is no bound: an empty start precedes all places.
 	case ring.MinToken:
 	default:
 		b.start = appendToken(nil, tokens.Start+1)
@@ -69,6 +75,7 @@ func tokenBounds(tokens ring.Range) (b bounds) {
 	return b
 }
 
+// minBytes returns the lesser of two bounds, without a copy.
 func minBytes(a, b []byte) []byte {
 	if bytes.Compare(a, b) <= 0 {
 		return a
@@ -76,6 +83,7 @@ func minBytes(a, b []byte) []byte {
 	return b
 }
 
+// maxBytes returns the greater of two bounds, without a copy.
 func maxBytes(a, b []byte) []byte {
 	if bytes.Compare(a, b) >= 0 {
 		return a
@@ -83,24 +91,29 @@ func maxBytes(a, b []byte) []byte {
 	return b
 }
 
-// cutTerms returns intervals of terms of an index as entries have them: a superset of the given ones.
+// cutTerms returns intervals of terms of an index as entries have them: a superset of the given ones. A row whose term
+// is outside the given intervals can be found by them; it is compared with the query afterwards.
 func cutTerms(def *Definition, terms []row.Slice) []row.Slice {
+	// The slices of the query belong to its caller.
 	out := slices.Clone(terms)
 	if def.Whole {
 		return out
 	}
 	for i := range out {
 		if t := &out[i]; len(t.Start) > termMax {
+			// A shorter start includes more, so no entry is missed.
 			t.Start = t.Start[:termMax]
 		}
 		if t := &out[i]; len(t.End) > termMax {
+			// The end is exclusive: the zero byte includes the entry that was cut to just these bytes.
 			t.End = append(slices.Clone(t.End[:termMax]), 0)
 		}
 	}
 	return out
 }
 
-// withEntries calls f with the entries of the query, in its order.
+// withEntries calls f with the entries of the query, in its order. The key that next returns is valid until its next
+// call.
 func (s *search) withEntries(f func(next func() ([]byte, bool, error)) error) (err error) {
 	var opened []*storage.Entries
 	defer func() { // also when a panic passes
@@ -116,6 +129,8 @@ func (s *search) withEntries(f func(next func() ([]byte, bool, error)) error) (e
 		return e, err
 	}
 	terms := cutTerms(s.def, s.q.Terms)
+	// Entries are stored by term first, and by place within a term. Which source is best depends on that: single terms
+	// are already in the order of places, and only need a merge.
 	single := !slices.ContainsFunc(terms, func(t row.Slice) bool { return !t.Exact() })
 	switch {
 	case s.q.Order == ByTerm:
@@ -130,7 +145,8 @@ func (s *search) withEntries(f func(next func() ([]byte, bool, error)) error) (e
 	return s.sorted(terms, open, f)
 }
 
-// keyBounds returns the interval of entries of a slice of terms of an index.
+// keyBounds returns the interval of entries of a slice of terms of an index. The bounds are escaped without an end, see
+// place.go.
 func keyBounds(id schema.StorageID, t row.Slice) (b bounds) {
 	b.start = appendTermBound(appendIndex(nil, id), t.Start)
 	if t.End == nil {
@@ -145,14 +161,16 @@ func keyBounds(id schema.StorageID, t row.Slice) (b bounds) {
 // precedes the place in each.
 func (s *search) exactBounds(id schema.StorageID, term []byte) (b bounds, prefix int) {
 	p := appendTerm(appendIndex(nil, id), term)
+	// The places of one term are contiguous, so the bounds of places apply directly to the iterator.
 	return bounds{append(slices.Clone(p), s.bounds.start...), append(slices.Clone(p), s.bounds.end...)}, len(p)
 }
 
 // cursor is an iterator over the entries of one term.
 type cursor struct {
 	entries *storage.Entries
-	prefix  int
-	valid   bool
+	// Length of the part of each key that precedes the place.
+	prefix int
+	valid  bool
 }
 
 // merged passes on the entries of single terms in the order of their places.
@@ -166,6 +184,7 @@ func (s *search) mergedOf(all []Branch, open func(bounds) (*storage.Entries, err
 	f func(func() ([]byte, bool, error)) error) error {
 	cursors := make([]cursor, 0, len(all[0].Terms))
 	for _, branch := range all {
+		// Terms that were cut to the same bytes have the same entries, and need one cursor.
 		for _, t := range slices.CompactFunc(branch.Terms,
 			func(a, b row.Slice) bool { return bytes.Equal(a.Start, b.Start) }) {
 			b, prefix := s.exactBounds(branch.Index, t.Start)
@@ -190,6 +209,7 @@ func (s *search) mergedOf(all []Branch, open func(bounds) (*storage.Entries, err
 			}
 		}
 		at = -1
+		// At most mergedTerms cursors: a scan of them costs less than a heap.
 		for i := range cursors {
 			if c := &cursors[i]; c.valid && (at < 0 || s.before(c.entries.Key()[c.prefix:],
 				cursors[at].entries.Key()[cursors[at].prefix:])) {
@@ -220,7 +240,8 @@ func (s *search) offered(id schema.StorageID, t row.Slice) bounds {
 	return keyBounds(id, t)
 }
 
-// firsts is a heap of the first entries in the order of their places, the last of them on top.
+// firsts is a heap of the first entries in the order of their places, the last of them on top. It keeps entries of
+// terms in any order, so it can only answer when all of them were offered.
 type firsts struct {
 	s       *search
 	most    int
@@ -258,9 +279,11 @@ func (h *firsts) offer(key []byte) {
 	place := key[indexSize+n:]
 	if len(h.list) == h.most {
 		h.dropped = true
+		// Not among the first: its key is not copied.
 		if !h.s.before(place, h.list[0].place) {
 			return
 		}
+		// The memory of the entry that is displaced is used again.
 		top := &h.list[0]
 		top.entry = append(top.entry[:0], key...)
 		top.place = top.entry[indexSize+n:]
@@ -278,7 +301,8 @@ func (h *firsts) offer(key []byte) {
 	}
 }
 
-// inOrder returns the entries in the order of the query.
+// inOrder returns the entries in the order of the query. The heap is destroyed. Several entries of one row stay, next
+// to each other.
 func (h *firsts) inOrder() []placedEntry {
 	slices.SortFunc(h.list, func(a, b placedEntry) int {
 		if h.s.before(a.place, b.place) {
@@ -307,6 +331,7 @@ func (s *search) inTermOrder(terms []row.Slice, open func(bounds) (*storage.Entr
 			return at.Next(), nil
 		}
 		for len(terms) > 0 {
+			// Intervals that the position has passed are empty, so a later step opens one iterator at first.
 			b := s.afterPosition(keyBounds(s.q.Index, terms[0]))
 			if terms = terms[1:]; b.empty() {
 				continue
@@ -335,6 +360,7 @@ func (s *search) inTermOrder(terms []row.Slice, open func(bounds) (*storage.Entr
 				at = nil // the next interval; the iterator is closed at the end
 				continue
 			}
+			// The bounds of places cannot bound the iterator here, because each term has entries of all tokens.
 			if e, ok := parseEntry(at.Key()); ok && s.bounds.contains(e.place) {
 				return at.Key(), true, nil
 			}
@@ -347,13 +373,15 @@ func (s *search) inTermOrder(terms []row.Slice, open func(bounds) (*storage.Entr
 	})
 }
 
-// afterPosition cuts an interval of entries at the position of the query.
+// afterPosition cuts an interval of entries at the position of the query. A position in ByTerm is the key of its entry
+// without the index, so it bounds keys directly.
 func (s *search) afterPosition(b bounds) bounds {
 	if len(s.q.From) == 0 {
 		return b
 	}
 	from := append(appendIndex(nil, s.q.Index), s.q.From...)
 	if s.q.Reversed {
+		// The end is exclusive, so the entry at the position is not repeated.
 		b.end = minBytes(b.end, from)
 	} else {
 		b.start = maxBytes(b.start, append(from, 0))

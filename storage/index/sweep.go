@@ -45,12 +45,13 @@ type sweepPosition struct {
 }
 
 // changed records n changes that may leave entries of a table without their terms. d belongs to the batch of the
-// changes.
+// changes. Enter, Purge, Remove and Ingest call it with each batch that can leave stale entries.
 func (s *sweeps) changed(d storage.Derived, table schema.StorageID, n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.tableLocked(table)
 	t.changes += n
+	// Only the first change after a sweep writes: a busy table costs nothing.
 	if t.clean {
 		t.clean = false
 		d.Unmark(table)
@@ -75,6 +76,7 @@ func (s *sweeps) wanted(table schema.StorageID, now int64) bool {
 	defer s.mu.Unlock()
 	t := s.tableLocked(table)
 	switch {
+	// A value has expired, which no write announced.
 	case t.due > 0 && t.due <= now:
 		return true
 	case t.clean:
@@ -95,7 +97,9 @@ func (s *sweeps) complete(now int64) (clean bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.tableLocked(s.at.table)
+	// Changes from before the sweep began are covered by it. Others may concern entries that it had passed.
 	t.changes -= s.at.changes
+	// ended is never 0, which would mean that no sweep has ended.
 	t.entries, t.due, t.ended = s.at.entries, s.at.due, max(now, 1)
 	t.clean = t.changes == 0
 	return t.clean
@@ -123,22 +127,27 @@ func (s *sweeps) load(table schema.StorageID, mark []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.tableLocked(table)
+	// changes and entries are not stored. A clean table has no changes, and an unknown number of entries makes its next
+	// sweep come sooner.
 	t.clean, t.due, t.ended = true, int64(binary.BigEndian.Uint64(mark[markFixed:])), 1
 }
 
 // Sweep examines up to n more entries, which no reader may meet, and removes those that are stale and those of indexes
 // that are no longer defined. now is in seconds. It passes over tables that are clean, and waits until the changes of a
 // table are many. wrapped means that it has reached the end and will begin again. One goroutine at a time may call it.
+// An error leaves the position at the entries that were examined last; the next call continues.
 func (x *Values) Sweep(n int, now int64) (removed int, wrapped bool, err error) {
 	at := &x.sweeps.at
 	if !at.active {
 		table, ok := x.nextSweep(at.table, now)
 		if !ok {
+			// No table after the last one wants a sweep. The next call begins at the least table again.
 			*at = sweepPosition{}
 			return 0, true, nil
 		}
 		x.sweeps.begin(table)
 	}
+	// The iterator is closed before latches are taken: removals wait for commits, and an open iterator keeps files.
 	stale, scanned, err := x.staleEntries(at.table, n, now)
 	if err != nil {
 		return 0, false, err
@@ -149,6 +158,7 @@ func (x *Values) Sweep(n int, now int64) (removed int, wrapped bool, err error) 
 		}
 		removed++
 	}
+	// Fewer than n entries means that the table has ended.
 	if at.entries += int64(scanned); scanned < n {
 		err = x.endSweep(now)
 	}
@@ -165,6 +175,7 @@ func (x *Values) endSweep(now int64) error {
 	if !clean {
 		return nil
 	}
+	// Not synced: a mark that a crash loses costs a sweep.
 	if err := x.host.Write(false, func(d storage.Derived) error {
 		mark := append(binary.BigEndian.AppendUint32(nil, uint32(table)), byte(swept))
 		d.MarkWith(table, binary.BigEndian.AppendUint64(mark, uint64(due)))
@@ -172,6 +183,7 @@ func (x *Values) endSweep(now int64) error {
 	}); err != nil || x.sweeps.isClean(table) {
 		return err
 	}
+	// A change came between complete and the mark, so the mark is removed again.
 	return x.host.Write(false, func(d storage.Derived) error { d.Unmark(table); return nil })
 }
 
@@ -224,13 +236,17 @@ func (x *Values) suspect(table schema.StorageID, s *scratch, entry []byte, now i
 		_, marked := x.state(table, e.index)
 		return !marked, nil // DropIndex removes those of an index with a mark
 	}
+	// Whether anything of the partition is left is only known under the latch, so all of these entries are suspects.
 	if def.OfKey() {
 		return true, nil
 	}
+	// The stored value is not shadowed by deletions of a wider scope: rows that they delete keep their entries until
+	// they are purged.
 	value, err := x.host.Stored(table, e.key, e.kind, e.clustering)
 	if err != nil || !s.yields(&def, &e, value, now-graceExpired) {
 		return err == nil, err
 	}
+	// The earliest expiry of the whole sweep decides when a clean table is swept again.
 	if expiry := s.expiry(now - graceExpired); expiry > 0 {
 		if due := expiry + graceExpired; x.sweeps.at.due == 0 || due < x.sweeps.at.due {
 			x.sweeps.at.due = due
@@ -253,7 +269,8 @@ func (s *scratch) expiry(now int64) (first int64) {
 	return first
 }
 
-// removeStale removes an entry that suspect reported, unless it is not stale.
+// removeStale removes an entry that suspect reported, unless it is not stale. Definitions may have changed since
+// suspect looked at them, so they are looked up again.
 func (x *Values) removeStale(table schema.StorageID, entry []byte, now int64) error {
 	if e, ok := parseEntry(entry); ok {
 		if def, defined := x.definition(table, e.index); defined {
@@ -279,6 +296,7 @@ func (x *Values) revise(table schema.StorageID, def *Definition, entry []byte, n
 	return x.host.Revise(table, e.key, e.kind, e.clustering, func(d storage.Derived, value []byte) {
 		s := x.scratch.Get().(*scratch)
 		defer x.scratch.Put(s)
+		// Compared again under the write latch: no commit can add the term between this and the removal.
 		if !s.yields(def, &e, value, now-graceExpired) {
 			d.Delete(table, entry)
 			x.forgetVector(def, entry)
@@ -298,6 +316,7 @@ func (s *scratch) yields(def *Definition, e *entryOf, value []byte, now int64) b
 	s.found.Reset()
 	def.Terms.Append(&s.found, &Source{Key: e.key, Kind: e.kind, Row: &s.row}, now)
 	for i := range s.found.Len() {
+		// Compared as entries have it, cut and escaped.
 		s.key = appendTerm(s.key[:0], def.cut(s.found.Term(i)))
 		if bytes.Equal(s.key, e.term) {
 			return true

@@ -26,8 +26,9 @@ func usualRanges() rangeBounds { return rangeBounds{rangeEntries, rangeRows, ran
 //
 // Both find the same rows: a stored row is passed on if its terms, which its entries have as well, are in the query.
 type ranged struct {
-	s       *search
-	kept    firsts
+	s    *search
+	kept firsts
+	// They are read one after the other, each from its beginning.
 	entries []*storage.Entries // that were not looked at completely
 	begun   bool               // the first of them was moved to an entry
 	inOrder []placedEntry      // once all entries were looked at
@@ -37,8 +38,9 @@ type ranged struct {
 	at     []byte // the place up to which rows were looked at; empty at first
 	looked int    // rows
 	left   int    // rows of this turn
-	bytes  int    // of this turn
-	entry  []byte // what is passed on for a row
+	// Both count down from rangeRows and rangeBytes.
+	bytes int    // of this turn
+	entry []byte // what is passed on for a row
 }
 
 // sorted passes on the entries of intervals in the order of their places.
@@ -63,7 +65,10 @@ func (s *search) sortedOf(all []Branch, open func(bounds) (*storage.Entries, err
 			r.entries = append(r.entries, e)
 		}
 	}
+	// The first turn belongs to the entries: a selective interval ends here, and no row is read.
 	more, err := r.offer(s.x.ranges.entries)
+	// Rows of the table are read forwards only, and entries of partitions do not stand for rows. Such searches look at
+	// all entries.
 	for more && err == nil && (s.q.Reversed || s.def.Partitions) {
 		more, err = r.offer(s.x.ranges.entries)
 	}
@@ -82,6 +87,7 @@ func (s *search) sortedOf(all []Branch, open func(bounds) (*storage.Entries, err
 
 // offer looks at up to n further entries. more means that there may be others.
 func (r *ranged) offer(n int) (more bool, err error) {
+	// Places that rows have covered are of no interest: the heap keeps entries after them.
 	if len(r.at) > 0 {
 		r.s.bounds.start = append(append(r.s.bounds.start[:0:0], r.at...), 0)
 	}
@@ -106,6 +112,7 @@ func (r *ranged) list() {
 	r.listed, r.s.derived = true, false
 	r.inOrder = r.kept.inOrder()
 	if len(r.at) > 0 {
+		// Entries that were kept before rows passed their places would be candidates twice.
 		r.inOrder = slices.DeleteFunc(r.inOrder, func(e placedEntry) bool { return bytes.Compare(e.place, r.at) <= 0 })
 	}
 }
@@ -119,11 +126,13 @@ func (r *ranged) next() ([]byte, bool, error) {
 		case s.enough():
 			s.page.More = true
 			return nil, false, nil
+		// Few of many rows match: the step ends without a full page, and the next one continues after the last row.
 		case r.looked >= s.x.ranges.step:
 			if !s.x.unsafe.NoRowsAfter {
 				r.endAtRow()
 			}
 			return nil, false, nil
+		// The turn of the rows is over; entries follow.
 		case r.left <= 0 || r.bytes <= 0:
 			more, err := r.offer(s.x.ranges.entries)
 			if err != nil {
@@ -139,12 +148,14 @@ func (r *ranged) next() ([]byte, bool, error) {
 			return nil, false, err
 		}
 		if r.has(&x) {
+			// An entry with an empty term: in ByToken only its place counts.
 			r.entry = append(appendTerm(appendIndex(r.entry[:0], s.q.Index), nil), r.at...)
 			s.derived = true
 			return r.entry, true, nil
 		}
 	}
 	if len(r.inOrder) == 0 {
+		// Entries after the last one kept were dropped from the heap, so the next step must look for them.
 		if r.kept.dropped && !s.x.unsafe.NoEntriesAfter {
 			r.endAtRow()
 		}
@@ -158,6 +169,7 @@ func (r *ranged) next() ([]byte, bool, error) {
 // endAtRow ends the page after the last row that was looked at, or after the last candidate if that is farther.
 func (r *ranged) endAtRow() {
 	r.s.page.More = true
+	// A place never moves back: the next step would return candidates again.
 	if bytes.Compare(r.at, r.s.page.Last) > 0 {
 		r.s.page.Last = append(r.s.page.Last[:0], r.at...)
 	}
@@ -168,6 +180,7 @@ func (r *ranged) has(x *storage.Entered) bool {
 	s := r.s
 	r.at = AppendPlace(r.at[:0], x.Key, x.Kind, x.Clustering)
 	r.looked, r.left, r.bytes = r.looked+1, r.left-1, r.bytes-len(r.at)-len(x.Value)
+	// Headers and range tombstones are stored between rows, and have no terms here.
 	if x.Kind != row.KindRow || s.q.Slices != nil && !inAny(s.q.Slices, x.Clustering) {
 		return false
 	}

@@ -44,17 +44,20 @@ type columnTerms struct {
 	column schema.ColumnID
 	static bool
 	since  int64 // (µs) cells up to then are of a dropped column
-	part   Part
-	value  *types.Type // of the cells' values
+	// Which bytes of a cell make its term; Set columns have Keys, because their elements are paths.
+	part  Part
+	value *types.Type // of the cells' values
 }
 
 // Append implements Terms.
 func (t *columnTerms) Append(found *Found, x *Source, now int64) {
+	// Static cells are in headers, regular ones in rows.
 	if (x.Kind == row.KindHeader) != t.static {
 		return
 	}
 	for i := range x.Row.Cells {
 		c := &x.Row.Cells[i]
+		// A column that was dropped and added again has the same number. Its cells from before are not part of it.
 		if c.Column != t.column || c.Timestamp <= t.since && t.since > 0 || !c.Live(now) {
 			continue
 		}
@@ -63,6 +66,7 @@ func (t *columnTerms) Append(found *Found, x *Source, now int64) {
 }
 
 func (t *columnTerms) append(dst []byte, c *row.Cell) []byte {
+	// A live cell without bytes has an empty value, which is not null.
 	value := c.Value
 	if value == nil {
 		value = []byte{}
@@ -82,6 +86,7 @@ func ClusteringTerms(columns []*schema.Column, position int) Terms {
 	return &clusteringTerms{columns: columns, position: position}
 }
 
+// It also applies to an index of a column that descends, because it inverts the stored form.
 type clusteringTerms struct {
 	columns  []*schema.Column
 	position int
@@ -93,6 +98,7 @@ func (t *clusteringTerms) Append(found *Found, x *Source, now int64) {
 		return
 	}
 	rest := x.Row.Clustering
+	// Components are not of fixed size, so those before are skipped one by one.
 	for _, c := range t.columns[:t.position] {
 		var err error
 		if rest, err = c.Type.SkipOrdered(rest, c.Desc); err != nil {
@@ -104,6 +110,8 @@ func (t *clusteringTerms) Append(found *Found, x *Source, now int64) {
 	if err != nil {
 		return
 	}
+	// The bytes are stored inverted if the column descends. Inverting them again gives the ascending form without
+	// decoding.
 	component := rest[:len(rest)-len(after)]
 	found.Add(func(dst []byte) []byte {
 		from := len(dst)
@@ -123,6 +131,7 @@ func KeyTerms(columns []*schema.Column, position int) Terms {
 	return &keyTerms{columns: columns, position: position}
 }
 
+// Its entries are of partitions, so the term of any live row is the same.
 type keyTerms struct {
 	columns  []*schema.Column
 	position int
@@ -133,6 +142,7 @@ func (t *keyTerms) Append(found *Found, x *Source, now int64) {
 	if !x.Row.Live(now) {
 		return
 	}
+	// Most keys have fewer columns, so no slice is allocated.
 	var backing [8][]byte
 	values := row.KeyComponents(backing[:0], x.Key.Bytes, len(t.columns))
 	found.Add(func(dst []byte) []byte {

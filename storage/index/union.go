@@ -10,7 +10,8 @@ import (
 	"cqld/storage/failure"
 )
 
-// union returns the definitions of the branches of a query. def defines its own index.
+// union returns the definitions of the branches of a query. def defines its own index. Errors are ErrNotBuilt, and
+// failure.ErrInvalid for an order or an index that a union does not support.
 func (x *Values) union(q *Query, def *Definition) ([]Definition, error) {
 	if len(q.Union) == 0 {
 		return nil, nil
@@ -33,6 +34,7 @@ func (x *Values) union(q *Query, def *Definition) ([]Definition, error) {
 // united passes on the entries of all branches in the order of their places: merged if all terms are single and not too
 // many, and otherwise after looking at all of them. A row has an entry for each of its terms.
 func (s *search) united(open func(bounds) (*storage.Entries, error), f func(func() ([]byte, bool, error)) error) error {
+	// The index of the query itself is the first branch.
 	all := []Branch{{s.q.Index, cutTerms(s.def, s.q.Terms)}}
 	for i, b := range s.q.Union {
 		all = append(all, Branch{b.Index, cutTerms(&s.union[i], b.Terms)})
@@ -42,13 +44,14 @@ func (s *search) united(open func(bounds) (*storage.Entries, error), f func(func
 		terms += len(b.Terms)
 		single = single && !slices.ContainsFunc(b.Terms, func(t row.Slice) bool { return !t.Exact() })
 	}
+	// As in withEntries: each cursor is an open iterator, so there must be few.
 	if single && terms <= mergedTerms {
 		return s.mergedOf(all, open, f)
 	}
 	return s.sortedOf(all, open, f)
 }
 
-// inUnion reports whether the row that was read has a term of a branch.
+// inUnion reports whether the row that was read has a term of a branch. It overwrites the terms that were found before.
 func (s *search) inUnion() bool {
 	for i := range s.union {
 		s.scratch.found.Reset()
@@ -70,5 +73,7 @@ func (s *search) definitionOf(entry []byte) *Definition {
 			}
 		}
 	}
+	// Not the entry of a branch, so it belongs to the index of the query. A malformed entry does too: revise deletes
+	// it.
 	return s.def
 }

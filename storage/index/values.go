@@ -30,6 +30,7 @@ var ErrNotBuilt = errors.New("index: the index is not built")
 //
 // Lock order: building, latches of storage, deciding, mu.
 type Values struct {
+	// The function of NewValues.
 	definitions func(schema.StorageID) []Definition
 	host        *storage.Host
 	// states, replaced and never changed, belong to the indexes with a mark, by table.
@@ -99,6 +100,7 @@ func (x *Values) SetSteps(buildRows, rangeEntries int) {
 // SetUnsafe removes safeguards. It is called before the engine is opened.
 func (x *Values) SetUnsafe(u Unsafe) { x.unsafe = u }
 
+// buildState is stored in marks: its numbers must not change.
 type buildState uint8
 
 const (
@@ -108,7 +110,8 @@ const (
 	swept // of a table, not of an index: its entries are clean (sweeps)
 )
 
-// scratch is memory for the entries of rows.
+// scratch is memory for the entries of rows. It is pooled, and keeps its memory. Nothing in it is valid after it was
+// put back.
 type scratch struct {
 	row   row.Row
 	after row.Row
@@ -131,12 +134,13 @@ func MaintainValues(o *storage.Options, x *Values) {
 	o.Maintainers = append(slices.Clone(o.Maintainers), x)
 }
 
-// Space implements storage.Maintainer.
+// Space implements storage.Maintainer. The numbers are part of the format on disk.
 func (x *Values) Space() storage.KeySpace { return storage.KeySpace{Entries: 3, Marks: 'i'} }
 
 // The mark of an index is: table 4 │ state 1 │ position.
 const markFixed = 5
 
+// mark returns the value of the mark. The index itself is the key of the mark.
 func (s *indexState) mark(table schema.StorageID) []byte {
 	return append(append(binary.BigEndian.AppendUint32(nil, uint32(table)), byte(s.state)), s.position...)
 }
@@ -146,6 +150,7 @@ func (x *Values) Open(h *storage.Host) error {
 	x.host = h
 	var bad error
 	err := h.MarkValues(func(id schema.StorageID, value []byte) {
+		// The callback cannot return an error; Open returns it after the last mark.
 		if len(value) < markFixed {
 			bad = errors.New("index: malformed mark of an index")
 			return
@@ -155,6 +160,7 @@ func (x *Values) Open(h *storage.Host) error {
 			return
 		}
 		s := indexState{id: id, state: buildState(value[4]), position: slices.Clone(value[markFixed:])}
+		// An empty position was written for the beginning.
 		if len(s.position) == 0 {
 			s.position = nil
 		}
@@ -186,7 +192,8 @@ func (x *Values) state(table, id schema.StorageID) (s indexState, known bool) {
 	return indexState{id: id}, false
 }
 
-// put sets the state of an index; a zero state is none.
+// put sets the state of an index; a zero state is none. It copies the map and the list, because readers use them
+// without a lock.
 func (x *Values) put(table schema.StorageID, s indexState) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -198,6 +205,7 @@ func (x *Values) put(table schema.StorageID, s indexState) {
 	if s.state != 0 {
 		of = append(of, s)
 	}
+	// A graph of an index that is not built would be filled from incomplete entries.
 	if s.state != built {
 		x.graphs.drop(s.id)
 	}
@@ -207,7 +215,8 @@ func (x *Values) put(table schema.StorageID, s indexState) {
 	x.states.Store(&next)
 }
 
-// definition returns the definition of an index.
+// definition returns the definition of an index. It is not ok for an index that was dropped, also if its entries exist
+// still.
 func (x *Values) definition(table, id schema.StorageID) (d Definition, ok bool) {
 	for _, d := range x.definitions(table) {
 		if d.ID == id {
@@ -229,6 +238,7 @@ func (x *Values) Enter(d storage.Derived, in *storage.Entering) {
 				x.sweeps.changed(d, last, changes)
 			}
 			last, of, changes = e.Table, x.definitions(e.Table), 0
+			// Once for each run of rows of a table, before the first of its entries.
 			x.decide(d, e.Table, of)
 		}
 		changes++
@@ -243,14 +253,17 @@ func (x *Values) Enter(d storage.Derived, in *storage.Entering) {
 func (x *Values) decide(d storage.Derived, table schema.StorageID, of []Definition) {
 	for i := range of {
 		if s, known := x.state(table, of[i].ID); !known {
+			// New rows have entries from this commit on. A build adds the entries of older rows.
 			s.state = unbuilt
 			d.MarkWith(s.id, s.mark(table))
 			x.put(table, s)
 		}
 	}
+	// Equal numbers suffice: the loop above has made all of the definitions known, so any other state makes one more.
 	if len(x.all()[table]) == len(of) {
 		return // all are known
 	}
+	// Held until Settle, so that no build marks the index as built while this commit lacks its entries.
 	if !x.voiding {
 		x.deciding.acquire()
 		x.voiding = true
@@ -264,7 +277,9 @@ func (x *Values) decide(d storage.Derived, table schema.StorageID, of []Definiti
 	}
 }
 
-// enter adds the entries of a row that enters. take means that vectors are noted for the graphs.
+// enter adds the entries of a row that enters. take means that vectors are noted for the graphs. Everything that is not
+// a tombstone has a term, whether it has expired or not: what expired by this clock may be alive by the clock of a
+// coordinator.
 func (s *scratch) enter(d storage.Derived, of []Definition, e *storage.Entered, take bool) {
 	if e.Kind == row.KindRangeTombstone || len(of) == 0 || row.DecodeRow(&s.row, e.Value) != nil {
 		return // the engine has checked the row
@@ -289,6 +304,7 @@ func (d *Definition) appendEntry(dst, term []byte, x *Source) []byte {
 	return d.appendPlace(appendTerm(appendIndex(dst, d.ID), d.cut(term)), x)
 }
 
+// appendPlace appends the place of the row, or of its partition: all rows of a partition share one entry then.
 func (d *Definition) appendPlace(dst []byte, x *Source) []byte {
 	if d.Partitions {
 		return AppendPlace(dst, x.Key, row.KindHeader, nil)
@@ -321,6 +337,7 @@ func (x *Values) Stage(d storage.Derived, in *storage.Entering) {
 	var e storage.Entered
 	var of []Definition
 	for first := true; in.Next(&e); first = false {
+		// An ingestion is of one table. Its definitions may change between blocks, see note.
 		if first {
 			of = x.definitions(e.Table)
 			note(d, of)
@@ -336,6 +353,7 @@ func note(d storage.Derived, of []Definition) {
 	before, noted := (*d.Staged()).([]schema.StorageID)
 	ids := []schema.StorageID{}
 	for i := range of {
+		// Only an index that every block had entries for is complete at the end.
 		if !noted || slices.Contains(before, of[i].ID) {
 			ids = append(ids, of[i].ID)
 		}
@@ -350,6 +368,7 @@ func (x *Values) Ingest(d storage.Derived, table schema.StorageID, _ bool, commi
 	staged, _ := (*d.Staged()).([]schema.StorageID)
 	of := x.definitions(table)
 	for i := range of {
+		// Known from now on, so that the loop below and later builds see it.
 		if _, known := x.state(table, of[i].ID); !known {
 			x.put(table, indexState{id: of[i].ID, state: unbuilt})
 		}
@@ -368,7 +387,8 @@ func (x *Values) Ingest(d storage.Derived, table schema.StorageID, _ bool, commi
 	return x.graphs.ingest(of, commit)
 }
 
-// void makes an index not built: rows come without entries, or entries were lost. deciding is held.
+// void makes an index not built: rows come without entries, or entries were lost. deciding is held. An index that is
+// void stays so: its new rows have no entries until it is defined again.
 func (x *Values) void(table, id schema.StorageID, to buildState) error {
 	s, known := x.state(table, id)
 	if !known {
@@ -381,6 +401,7 @@ func (x *Values) void(table, id schema.StorageID, to buildState) error {
 		s.state = to
 	}
 	x.put(table, s)
+	// The mark on disk says the same already.
 	if was.state == s.state && was.position == nil {
 		return nil
 	}
@@ -398,6 +419,8 @@ func (x *Values) Purge(d storage.Derived, p *storage.Purged) {
 	if row.DecodeRow(&s.row, p.Before) != nil {
 		return
 	}
+	// The entry is removed if the term is in what was stored and not in what is left. A nil After means that nothing is
+	// left.
 	s.after.Reset()
 	if p.After != nil && row.DecodeRow(&s.after, p.After) != nil {
 		return
@@ -414,6 +437,7 @@ func (x *Values) Purge(d storage.Derived, p *storage.Purged) {
 		s.left.Reset()
 		of[i].Terms.Append(&s.found, &before, anyTime)
 		of[i].Terms.Append(&s.left, &after, anyTime)
+		// Terms that are cut alike share one entry, which stays as long as any of them is left.
 		for k := range s.found.Len() {
 			if term := s.found.Term(k); !of[i].has(&s.left, of[i].cut(term)) {
 				s.key = of[i].appendEntry(s.key[:0], term, &before)
@@ -437,6 +461,7 @@ func (d *Definition) has(f *Found, cut []byte) bool {
 // Emptied implements storage.Maintainer. It removes the entries of the partition in indexes of the partition key; those
 // of values went with the values.
 func (x *Values) Emptied(d storage.Derived, table schema.StorageID, key row.PartitionKey) {
+	// KeyTerms wants a live row; the terms depend on the key only.
 	live := row.NewRow()
 	live.Liveness.Timestamp = 0
 	var found Found
@@ -458,6 +483,7 @@ func (x *Values) Emptied(d storage.Derived, table schema.StorageID, key row.Part
 func (x *Values) Remove(d storage.Derived, table schema.StorageID, tokens ring.Range) {
 	x.sweeps.changed(d, table, ingestChanges)
 	if tokens == ring.FullRange() {
+		// nil bounds mean all entries of the table.
 		d.DeleteRange(table, nil, nil)
 		for _, def := range x.definitions(table) {
 			x.graphs.drop(def.ID)
@@ -481,6 +507,8 @@ func (x *Values) LoseEntries(first, last []byte, remove func() error) error {
 	defer x.building.Unlock()
 	x.deciding.acquire()
 	defer x.deciding.release()
+	// The file does not say which indexes it had entries of, so all indexes of a table in its interval are voided. They
+	// are voided on disk before the file is removed.
 	for table, states := range x.all() {
 		if !x.host.Overlaps(table, first, last) {
 			continue

@@ -19,11 +19,13 @@ import (
 // Vectors describes an index of vectors, which is searched ByScore. The term of a vector is a digest, and the value of
 // its entry the vector.
 type Vectors struct {
+	// Number of elements of float32, 4 bytes each in the stored value.
 	Dimensions int
 	Similarity similarity.Function
 }
 
 const (
+	// A digest this long has no accidental duplicates. A vector itself would make keys of kilobytes.
 	vectorTermSize = 16
 	// codeSize is the size of a score in a position.
 	codeSize = 4
@@ -68,6 +70,7 @@ func (t *vectorTerms) Append(found *Found, x *Source, now int64) {
 			len(c.Value) != 4*t.v.Dimensions {
 			continue
 		}
+		// Such a vector has no score, and no search can find it.
 		if !t.v.Similarity.Comparable(similarity.Decode(nil, c.Value)) {
 			continue
 		}
@@ -79,8 +82,11 @@ func (t *vectorTerms) Append(found *Found, x *Source, now int64) {
 // appendScore appends the score of a vector with near, so that better scores come first. Equal scores have equal bytes
 // on all nodes.
 func (v *Vectors) appendScore(dst []byte, near []float32, vector []byte) []byte {
+	// Computed from the stored bytes and not taken from a graph, whose rounding may differ between nodes.
 	score, _ := v.Similarity.Score(near, similarity.Decode(make([]float32, 0, v.Dimensions), vector))
 	bits := math.Float32bits(score + 0) // -0 becomes 0
+	// The bits of non-negative floats ascend with their value, and the bits of negative ones descend. Inverting the
+	// former makes both descend, with positive scores first.
 	if bits>>31 == 0 {
 		bits = ^bits &^ (1 << 31)
 	}
@@ -97,6 +103,7 @@ func scoreOf(position []byte) float32 {
 }
 
 // HasScoreOf reports whether one of the terms of found has the score of a position in ByScore, for a search with near.
+// A coordinator checks with it whether the newest version of a row still has its score.
 func (d *Definition) HasScoreOf(found *Found, near []byte, at Position) bool {
 	to := similarity.Decode(nil, near)
 	for i := range found.Len() {
@@ -119,7 +126,8 @@ func (s *scored) compare(position, entry []byte) int {
 	return cmp.Or(bytes.Compare(s.position, position), bytes.Compare(s.entry, entry))
 }
 
-// bestScored is a heap of the entries with the first positions, the last of them on top.
+// bestScored is a heap of the entries with the first positions, the last of them on top. Slices in its list belong to
+// it.
 type bestScored struct {
 	list    []scored
 	most    int
@@ -173,6 +181,7 @@ func (s *search) offer(best *bestScored, entry, vector []byte) bool {
 		return false
 	}
 	s.at = append(s.def.Vectors.appendScore(s.at[:0], s.near, vector), entry[indexSize+n:]...)
+	// A former step returned it, or passed it.
 	if bytes.Compare(s.at, s.q.From) <= 0 {
 		return false
 	}
@@ -180,7 +189,7 @@ func (s *search) offer(best *bestScored, entry, vector []byte) bool {
 	return true
 }
 
-// encode appends the encoded value of a vector.
+// encode appends the encoded value of a vector. It is the inverse of similarity.Decode.
 func encode(dst []byte, v []float32) []byte {
 	for _, e := range v {
 		dst = binary.BigEndian.AppendUint32(dst, math.Float32bits(e))
@@ -197,6 +206,7 @@ func (s *search) nearest(open func(bounds) (*storage.Entries, error),
 		best.most = stepKeys + nearestExtra // most entries may be omitted
 	}
 	s.near = similarity.Decode(nil, s.q.Near)
+	// The graph is an accelerator: without it the result is the same, and the search reads all entries.
 	if !s.inGraph(&best) {
 		if err := s.allVectors(open, &best); err != nil {
 			return err

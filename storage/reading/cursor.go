@@ -11,7 +11,8 @@ import (
 	"cqld/storage/step"
 )
 
-// cursor is the iterator of a read, and its position.
+// cursor is the iterator of a read, and its position. A read moves its iterator only in the direction of the read, so
+// each move begins at the last position.
 type cursor struct {
 	iter *pebble.Iterator
 	seek []byte // the key of the last seek
@@ -21,6 +22,8 @@ type cursor struct {
 
 // toKey moves to the first key that is not less than seek. Within a read, these keys ascend.
 func (c *cursor) toKey() bool {
+	// A step to a near key costs less than a seek. After SeekPrefixGE the iterator may only be moved by seeks, because
+	// it stands among the keys of one prefix.
 	if c.stepping {
 		return step.To(c.iter, c.seek)
 	}
@@ -32,6 +35,7 @@ func (c *cursor) toKey() bool {
 func (c *cursor) toEnd(prefix []byte, s row.Slice) bool {
 	c.seek = append(append(c.seek[:0], prefix...), byte(row.KindRow))
 	if s.End == nil {
+		// An open slice ends with the partition: KindEnd follows the kinds of all its entries.
 		c.seek[len(prefix)] = rowkey.KindEnd
 	} else {
 		c.seek = append(c.seek, s.End...)
@@ -45,6 +49,7 @@ func (c *cursor) toEnd(prefix []byte, s row.Slice) bool {
 
 // toNextPartition moves to the next partition.
 func (r *reader) toNextPartition() bool {
+	// The page is complete, so the move would cost a seek for nothing.
 	if r.full {
 		return false
 	}
@@ -60,7 +65,8 @@ func (c *cursor) iterError() error {
 	return c.iter.Error()
 }
 
-// hasRange reports whether any of the slices is not one row: filters of whole keys do not answer for it.
+// hasRange reports whether any of the slices is not one row: filters of whole keys do not answer for it. Such reads use
+// the filters of blocks instead, see reader.open.
 func hasRange(s []row.Slice) bool {
 	return slices.ContainsFunc(s, func(s row.Slice) bool { return !s.Exact() })
 }

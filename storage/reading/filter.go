@@ -8,6 +8,8 @@ import (
 // omits reports whether the filter omits a row whose encoded form is canonical. It omits deleted rows by their
 // clustering only: the page contains the other ones, so that the coordinator counts their tombstones.
 func (r *reader) omits(clustering, value []byte, live bool) (bool, error) {
+	// All versions of a row have the same clustering, so the answer holds for the other replicas too, and for its
+	// tombstones.
 	if !r.filter.Clustering(clustering) {
 		return true, nil
 	}
@@ -22,7 +24,8 @@ func (r *reader) omits(clustering, value []byte, live bool) (bool, error) {
 }
 
 // dropRow counts a row of n bytes that the filter omits. It ends the page after it, and returns true, if the page has
-// read as much as it may.
+// read as much as it may. Rows that are omitted cost a read without filling a page, so they are bounded by their own
+// limits.
 func (r *reader) dropRow(clustering []byte, n int) (done bool) {
 	if !r.dropped(n) {
 		return false
@@ -36,6 +39,7 @@ func (r *reader) dropPartition(err error) error {
 	if err != nil {
 		return r.badValue(err)
 	}
+	// A read of one partition has nothing after it, so its page need not end early.
 	if !r.cmd.SinglePartition() && r.dropped(0) {
 		r.endAfter(nil, true)
 	}
@@ -54,6 +58,7 @@ func (r *reader) dropped(n int) bool {
 func (r *reader) endAfter(clustering []byte, whole bool) {
 	r.full = true
 	r.end = row.Position{
+		// Copied: r.key points into the prefix, which the next partition overwrites.
 		Key:        row.PartitionKey{Token: r.key.Token, Bytes: append([]byte{}, r.key.Bytes...)},
 		Clustering: append(r.end.Clustering[:0], clustering...), Whole: whole,
 	}
@@ -71,6 +76,7 @@ func (r *reader) onlyStatic() bool {
 func (r *reader) finish() []byte {
 	// Without "more", the coordinator would not ask for what follows the position.
 	invariant.Check(r.end.Key.Bytes == nil || r.full, "reading: a page ends at a position, but is complete")
+	// Rows that were omitted after the last row of the page are not read again.
 	if r.end.Key.Bytes != nil {
 		return r.w.FinishAfter(&r.end)
 	}

@@ -16,20 +16,23 @@ import (
 	"cqld/storage/tableinfo"
 )
 
-// HashCommand requests hashes of the contents of a table in a range of tokens, which does not wrap.
+// HashCommand requests hashes of the contents of a table in a range of tokens, which does not wrap. A hash of a large
+// range is made in steps, so that no iterator stays open for long.
 type HashCommand struct {
 	Table  schema.StorageID
 	Tokens ring.Range
 	Leaves int    // number of parts of Tokens, each with its own hash
 	Now    int64  // seconds; must be the same for every replica
 	After  []byte // the key at which the previous step ended; nil at first
-	// BytesMax ends the step after about this many bytes.
+	// BytesMax ends the step after about this many bytes. It is checked after each row, so one large row exceeds it.
 	BytesMax int64
 }
 
 // LeafHash is the hash of one part of a range. It is a sum over rows: the hashes of several steps are added, in any
 // order.
 type LeafHash struct {
+	// The digests of rows, each as two numbers, added modulo 2^64. Addition commutes, so neither the steps nor their
+	// order changes the sum.
 	Sum  [2]uint64
 	Rows uint64 // including headers
 }
@@ -46,7 +49,8 @@ func (h *LeafHash) Add(o LeafHash) {
 // gc_grace does not count, repaired or not, because replicas do not purge it at the same time.
 //
 // leaf is called with hashes to be added to those of the parts. next is the key at which to continue, or nil at the
-// end.
+// end. scanned is the number of bytes that were read. Errors wrap failure.ErrInvalid for a command that cannot be
+// executed.
 func (e *Reads) Hash(cmd *HashCommand, leaf func(i int, h LeafHash)) (next []byte, scanned int64, err error) {
 	if err := e.opts.DB.Err(); err != nil {
 		return nil, 0, err
@@ -56,14 +60,18 @@ func (e *Reads) Hash(cmd *HashCommand, leaf func(i int, h LeafHash)) (next []byt
 	}
 	h := &hasher{cmd: cmd, leaf: leaf}
 	h.e, h.cmd = e, cmd
+	// Repair is set: hashes are made of ranges that may be lost, and no number of tombstones ends them.
 	h.reader.cmd = &row.ReadCommand{Table: cmd.Table, Range: row.KeyRange{Tokens: cmd.Tokens},
 		Slices: []row.Slice{row.AllRows()}, Now: cmd.Now, Repair: new(row.Repair)}
 	h.info = e.opts.Table(cmd.Table)
 	h.empty.Reset()
+	// Only data that replicas purge at the same time may be compared. Whether a range was repaired differs between them
+	// for a while; gc_grace does not.
 	if h.info.GC == tableinfo.GCRepair {
 		h.info.GC = tableinfo.GCTimeout
 	}
 	err = h.run()
+	// Closed also after an error: an open iterator keeps files.
 	if h.iter != nil {
 		e.CountSeeks(h.iter)
 		err = errors.Join(err, h.iter.Close())
@@ -74,7 +82,8 @@ func (e *Reads) Hash(cmd *HashCommand, leaf func(i int, h LeafHash)) (next []byt
 	return h.next, h.scanned, e.opts.DB.Err()
 }
 
-// hasher is the state of one Hash: a reader that hashes rows instead of writing them into a page.
+// hasher is the state of one Hash: a reader that hashes rows instead of writing them into a page. It embeds a reader
+// for the position, the header and the deletions; the page of the reader stays empty.
 type hasher struct {
 	reader
 	cmd     *HashCommand
@@ -83,9 +92,11 @@ type hasher struct {
 	next    []byte
 	sum     LeafHash // of the partition
 	buffer  []byte
+	// Reused memory: buffer holds the bytes that are hashed, encoded a canonical row.
 	encoded []byte
 }
 
+// run hashes partitions until the range ends or the step has scanned enough.
 func (h *hasher) run() error {
 	if !h.boundRange(h.cmd.Tokens) {
 		return nil
@@ -101,7 +112,8 @@ func (h *hasher) run() error {
 		if err != nil {
 			return fmt.Errorf("%w: %w", failure.ErrInvalid, err)
 		}
-		// If the previous step ended within a partition, its header is read again, but not hashed.
+		// If the previous step ended within a partition, its header is read again, but not hashed. The header is needed
+		// to shadow the rows that follow.
 		valid = h.iter.SeekGE(h.cmd.After[:len(h.cmd.After)-len(suffix)])
 	}
 	for valid && h.next == nil {
@@ -109,6 +121,7 @@ func (h *hasher) run() error {
 			return err
 		}
 		if h.sum.Rows > 0 {
+			// A partition is in one part as a whole, because all its rows have its token.
 			part := h.cmd.Tokens.PartOf(h.key.Token, h.cmd.Leaves)
 			// A leaf of another part would make repair copy the wrong range.
 			invariant.Check(part >= 0 && part < h.cmd.Leaves, "reading: a partition is in no part of the range")
@@ -126,6 +139,7 @@ func (h *hasher) partition() error {
 	if err != nil {
 		return err
 	}
+	// Copied, because the iterator moves on while the partition is hashed.
 	h.prefix = append(h.prefix[:0], h.iter.Key()[:len(h.iter.Key())-len(suffix)]...)
 	key.Bytes = h.prefix[rowkey.FixedSize:]
 	h.beginPartition(key)
@@ -141,6 +155,7 @@ func (h *hasher) partition() error {
 	}
 	start := append(append(h.seek[:0], h.prefix...), byte(row.KindRow))
 	if resumed && bytes.Compare(h.cmd.After, start) >= 0 {
+		// The key of After was hashed; the zero byte makes the next key the first one.
 		start = append(append(start[:0], h.cmd.After...), 0)
 	}
 	h.seek = start
@@ -164,9 +179,11 @@ func (h *hasher) hashHeader() {
 	if h.shown.Empty && len(h.shownRT) == 0 {
 		return
 	}
+	// The key without the table, which the command names.
 	b := append(append(h.buffer[:0], h.prefix[rowkey.TableSize:]...), byte(row.KindHeader))
 	b = append(b, h.header...)
 	for _, t := range h.shownRT {
+		// Escaped, so that the parts of two different tombstones never form the same bytes.
 		b = rowkey.AppendEscaped(rowkey.AppendEscaped(b, t.Start), t.End)
 		b = binary.BigEndian.AppendUint64(b, uint64(t.Deletion.Timestamp))
 		b = binary.BigEndian.AppendUint64(b, uint64(t.Deletion.LocalTime))
@@ -185,6 +202,7 @@ func (h *hasher) row(clustering []byte) error {
 	if len(h.deletions) > 0 {
 		deletion = deletion.Max(row.DeletionAt(h.deletions, clustering))
 	}
+	// Most rows neither expire nor are deleted: their stored bytes are canonical.
 	if deletion.Present() || !row.Immortal(value) {
 		canonical, err := h.canonicalRow(value, deletion)
 		if canonical == nil || err != nil {
@@ -206,6 +224,7 @@ func (h *hasher) canonicalRow(value []byte, deletion row.Deletion) ([]byte, erro
 		return nil, h.badValue(err)
 	case sum.Empty:
 		return nil, nil
+	// As in readMortalRow: nothing of the row is shadowed or purged.
 	case !sum.Deletes && sum.TimestampMin > deletion.Timestamp && sum.LocalTimeMin >= h.gcBefore:
 		return value, nil
 	}
@@ -219,6 +238,7 @@ func (h *hasher) canonicalRow(value []byte, deletion row.Deletion) ([]byte, erro
 	return h.encoded, nil
 }
 
+// add adds the hash of an entry to the partition, and keeps the memory of b.
 func (h *hasher) add(b []byte) {
 	h.buffer = b
 	d := row.DigestOf(b)

@@ -2,6 +2,7 @@ package reading
 
 const (
 	// tombstonesWarn is the number of tombstones from which a read is logged, as Cassandra's tombstone_warn_threshold.
+	// It counts each cell that is deleted or expired, and two for a range tombstone.
 	tombstonesWarn = 1_000
 	// filterBytesMax ends a page of a filtered read that omits this many bytes: as long as 16,384 rows of 1 KiB.
 	filterBytesMax = 16 << 20

@@ -8,15 +8,16 @@ import (
 	"cqld/storage/failure"
 )
 
-// Newest returns the newest timestamp (µs), in the partition cmd.Key, of the rows in cmd.Slices (in any order), of
-// all deletions that affect them, and with StaticCounts of the static row. Deletions that can be purged but have not
-// been count as well, because they still delete. It returns row.NoTimestamp if there is none. Other fields of the
-// command are ignored.
+// Newest returns the newest timestamp (µs), in the partition cmd.Key, of the rows in cmd.Slices (in any order), of all
+// deletions that affect them, and with StaticCounts of the static row. Deletions that can be purged but have not been
+// count as well, because they still delete. It returns row.NoTimestamp if there is none. Other fields of the command
+// are ignored. It writes no page, so its memory does not depend on the rows.
 func (e *Reads) Newest(cmd *row.ReadCommand) (newest int64, err error) {
 	if err := e.opts.DB.Err(); err != nil {
 		return 0, err
 	}
 	r := e.readers.Get().(*reader)
+	// No page is written, so there is no memory for one.
 	r.begin(e, nil, cmd)
 	r.alone = true
 	err = r.safely(func() (err error) {
@@ -54,10 +55,12 @@ func (r newestRead) newest() (newest int64, err error) {
 			return 0, err
 		}
 	}
+	// The bound must be loaded after the iterator was created, see skip.go.
 	if r.e.opts.Bounds.Reached(r.cmd.Table, r.cmd.Key.Token, newest) {
 		return newest, nil // no row is newer
 	}
 	for _, s := range r.cmd.Slices {
+		// Slices come in any order, so the iterator seeks and does not step.
 		r.seek = append(append(append(r.seek[:0], r.prefix...), byte(row.KindRow)), s.Start...)
 		if s.Exact() { // uses the bloom filter
 			if r.iter.SeekPrefixGE(r.seek) {
@@ -84,6 +87,7 @@ func (r newestRead) newer(t int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	// The time decides only what is live, which does not matter here.
 	sum, err := row.Summarize(value, 0)
 	if err != nil {
 		return 0, r.badValue(err)
@@ -103,6 +107,7 @@ func (r newestRead) newestOfHeader() (newest int64, err error) {
 		return 0, r.badValue(err)
 	}
 	newest = header.Deletion.Timestamp
+	// The static cells count only if the command asks for them. The deletion of the partition always does.
 	if r.cmd.StaticCounts {
 		if newest, err = r.newer(newest); err != nil {
 			return 0, err
@@ -113,6 +118,7 @@ func (r newestRead) newestOfHeader() (newest int64, err error) {
 	}
 	r.seek = append(append(r.seek[:0], r.prefix...), byte(row.KindRangeTombstone))
 	for valid := r.iter.SeekGE(r.seek); valid && bytes.HasPrefix(r.iter.Key(), r.seek); valid = r.iter.Next() {
+		// Its bounds are compared at once, so one tombstone's memory is enough.
 		r.arena = r.arena[:0]
 		t, err := r.rangeTombstone()
 		if err != nil {

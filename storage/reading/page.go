@@ -7,6 +7,7 @@ import (
 
 // writeEncoded adds a row that is canonical as it is. done means that no further row of the partition is needed.
 func (r *reader) writeEncoded(clustering, value []byte, live bool) (done bool, err error) {
+	// The state to return to if the row does not fit.
 	mark, begun := r.w.Len(), r.begun
 	r.beginPage()
 	// before a large row is copied
@@ -21,16 +22,19 @@ func (r *reader) writeEncoded(clustering, value []byte, live bool) (done bool, e
 func (r *reader) writeCanonical(clustering, value []byte, deletion row.Deletion) (done bool, err error) {
 	mark, begun := r.w.Len(), r.begun
 	r.beginPage()
+	// The size of what is left is known only afterwards, so the row is written first and undone if it must not stay.
 	left, live, err := r.w.Canonical(&r.stream, clustering, value, deletion, r.gcBefore, r.cmd.Now)
 	if err != nil {
 		err = r.badValue(err)
 	}
 	omit := false
+	// The filter sees what a reader would see, not cells that are deleted.
 	if left != nil && r.filter.Active() {
 		omit, err = r.omits(clustering, left, live)
 	}
 	if left == nil || omit || err != nil {
 		r.w.Undo(mark)
+		// A header that was written for this row only goes with it.
 		r.begun = begun
 		return omit && r.dropRow(clustering, len(value)), err
 	}
@@ -45,6 +49,7 @@ func (r *reader) size() int { return r.w.Len() - r.pageStart + r.copied() }
 
 // copied returns the bytes of the reader's copy of a large header, which it has until the partition ends.
 func (p *partition) copied() int {
+	// A small copy is not worth counting. A large one takes memory besides the page.
 	if n := len(p.header); n > headerFree {
 		return n
 	}

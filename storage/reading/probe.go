@@ -14,21 +14,25 @@ import (
 )
 
 // Prober finds out whether partitions have live rows. All of its partitions are read with one iterator, opened by the
-// first call of Alive.
+// first call of Alive. It is used by one goroutine, in Reads.Probe.
 type Prober struct {
-	e          *Reads
-	r          *reader
-	scratch    []byte
+	e *Reads
+	r *reader
+	// Memory of the pages of Alive, which are discarded.
+	scratch []byte
+	// Sum over all partitions so far.
 	tombstones int
 }
 
-// Exhausted reports whether the prober has met as many tombstones as a read may.
+// Exhausted reports whether the prober has met as many tombstones as a read may. The caller then ends its step, as one
+// read of all partitions would have failed.
 func (p *Prober) Exhausted() bool { return p.tombstones >= failure.TombstonesMax }
 
 // Alive reports whether a partition has a live row at the time now (seconds); nothing reports that a read would return
 // nothing of it. A partition with too many tombstones to decide counts as alive.
 func (p *Prober) Alive(table schema.StorageID, k row.PartitionKey, now int64, cancel *env.Cancel) (live, nothing bool,
 	err error) {
+	// A nil key would make the command one of a range.
 	if k.Bytes == nil {
 		k.Bytes = []byte{}
 	}
@@ -40,6 +44,7 @@ func (p *Prober) Alive(table schema.StorageID, k row.PartitionKey, now int64, ca
 	err = r.run()
 	p.tombstones += r.tombstones
 	invariant.Check(r.live <= 1, "reading: a probe read more than the row that it asked for")
+	// A page with a header or with tombstones only is not nothing: other replicas need them.
 	live, nothing = r.live > 0, r.w.Len() == 0
 	if p.scratch = r.w.Finish(false); cap(p.scratch) > probeBytesKept {
 		p.scratch = nil
@@ -47,6 +52,8 @@ func (p *Prober) Alive(table schema.StorageID, k row.PartitionKey, now int64, ca
 	r.release()
 	var tooMany *failure.TooManyTombstones
 	switch {
+	// An error would make a listing impossible as long as the partition exists. The client that reads it gets the
+	// error.
 	case errors.As(err, &tooMany):
 		return true, false, nil
 	case err != nil && !Canceled(err):
@@ -61,6 +68,7 @@ func (p *Prober) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error)
 	r := p.r
 	r.begin(p.e, dst, cmd)
 	r.pageBytes = math.MaxInt // a row; pages of partitions are read by Engine.Read
+	// Single rows are found by their whole keys, with the filter and with bounds that do not change.
 	if hasRange(cmd.Slices) {
 		err = r.run()
 	} else {
@@ -100,6 +108,7 @@ func (r *reader) openRows() error {
 	if len(r.cmd.Key.Bytes) > rowkey.PartitionBytesMax {
 		return fmt.Errorf("%w: partition key of %d bytes", failure.ErrInvalid, len(r.cmd.Key.Bytes))
 	}
+	// The iterator of the previous row serves, unless it is of another table or has the bounds of a partition.
 	if r.iter == nil || r.wide != r.cmd.Table {
 		r.lower, r.upper = rowkey.AppendTable(r.lower[:0], r.cmd.Table), rowkey.AppendTableEnd(r.upper[:0], r.cmd.Table)
 		if err := r.open(); err != nil {

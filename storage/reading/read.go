@@ -28,13 +28,16 @@ type reader struct {
 	cursor
 	opts pebble.IterOptions
 	// alone means that the iterator serves one command: it may skip blocks without keys of the partition.
-	alone   bool
+	alone bool
+	// The filter of blocks, and the slice that passes it to Pebble without an allocation.
 	blocks  blockfilter.Filter
 	filters [1]pebble.BlockPropertyFilter
 	w       row.PageWriter
 
-	info      tableinfo.Info
-	gcBefore  int64
+	info tableinfo.Info
+	// Seconds: tombstones and expired cells from before are purged in the partition.
+	gcBefore int64
+	// Length of dst, which precedes the page.
 	pageStart int
 	pageBytes int // size at which the page ends
 	// pageAllowed is the number of bytes that ReadCommand.Memory has allowed.
@@ -52,12 +55,16 @@ type reader struct {
 	omittedBytes int          // of these rows
 	end          row.Position // where the page ends; Key.Bytes is nil unless rows after the last one were read
 
+	// Pebble refers to them as long as they are the bounds of the iterator.
 	lower, upper []byte // bounds of the iterator
 	// wide is the table that the iterator is bounded by; 0 if that is a partition or a range. See openRows.
-	wide   schema.StorageID
-	arena  []byte
+	wide schema.StorageID
+	// Bounds of range tombstones are copied into it.
+	arena []byte
+	// The range tombstones of the partition as they are stored.
 	raw    []row.RangeTombstone
 	stored row.Row // a range tombstone
+	// The row from which an empty header is encoded.
 	empty  row.Row
 	stream row.Streamer
 }
@@ -77,6 +84,7 @@ type partition struct {
 	skipAt    int    // the number of shadowed rows from which advance tries to skip more
 }
 
+// begin prepares a reader from the pool for a command. The page is appended to dst.
 func (r *reader) begin(e *Reads, dst []byte, cmd *row.ReadCommand) {
 	// A reader with a command belongs to another read: two reads would share its page.
 	invariant.Check(r.cmd == nil, "reading: the pool has a reader that is in use")
@@ -103,7 +111,8 @@ func (r *reader) safely(f func() error) (err error) {
 	return f()
 }
 
-// release releases references to the memory of the command and the page.
+// release releases references to the memory of the command and the page. The reader may be put into the pool
+// afterwards.
 func (r *reader) release() {
 	r.cmd, r.w, r.key, r.info, r.alone = nil, row.PageWriter{}, row.PartitionKey{}, tableinfo.Info{}, false
 	r.filter.Reset(nil, 0)
@@ -120,6 +129,7 @@ func (r *reader) release() {
 	}
 }
 
+// run executes the command. The page is complete only after finish.
 func (r *reader) run() error {
 	if err := r.checkLost(); err != nil {
 		return err
@@ -133,10 +143,12 @@ func (r *reader) run() error {
 	return r.readRange()
 }
 
-// checkLost refuses reads of ranges that this node may have lost, except those of a repair, which restores them.
+// checkLost refuses reads of ranges that this node may have lost, except those of a repair, which restores them. The
+// error is the one of package lost, which names the range.
 func (r *reader) checkLost() error {
 	tokens := r.cmd.Range.Tokens
 	if r.cmd.SinglePartition() {
+		// A range excludes its start: this one contains the token of the key only.
 		tokens = ring.Range{Start: r.cmd.Key.Token - 1, End: r.cmd.Key.Token}
 	}
 	if lost := r.e.opts.Lost.Overlaps(r.cmd.Table, tokens); lost != nil && r.cmd.Repair == nil {
@@ -145,7 +157,8 @@ func (r *reader) checkLost() error {
 	return nil
 }
 
-// openOne creates the iterator over the partition of the key. lower is the key of its header.
+// openOne creates the iterator over the partition of the key. lower is the key of its header. Errors wrap
+// failure.ErrInvalid for a key that storage cannot contain.
 func (r *reader) openOne() error {
 	if len(r.cmd.Key.Bytes) > rowkey.PartitionBytesMax {
 		return fmt.Errorf("%w: partition key of %d bytes", failure.ErrInvalid, len(r.cmd.Key.Bytes))
@@ -167,7 +180,8 @@ func (r *reader) readOne() error {
 // readOpened reads the partition of a key with the iterator that was opened for it.
 func (r *reader) readOpened() error {
 	r.beginPartition(r.cmd.Key)
-	// The flag must be checked after the iterator was created: see headers.Flags.
+	// The flag must be checked after the iterator was created: see headers.Flags. Most tables have no headers, which
+	// saves a seek. The bloom filter saves most of the others.
 	if r.stepping = false; r.e.opts.Headers.Has(r.cmd.Table) && r.iter.SeekPrefixGE(r.lower) {
 		if err := r.readHeader(); err != nil {
 			return err
@@ -182,6 +196,7 @@ func (r *reader) readRange() error {
 	if tokens.Wraps() {
 		return fmt.Errorf("%w: token range %v wraps", failure.ErrInvalid, tokens)
 	}
+	// The range is empty, and so is the page.
 	if !r.boundRange(tokens) {
 		return nil
 	}
@@ -189,6 +204,7 @@ func (r *reader) readRange() error {
 		return err
 	}
 	valid := r.iter.First()
+	// The next partition is near: toNextPartition steps before it seeks.
 	r.stepping = true
 	for valid && !r.full {
 		if err := r.look(); err != nil {
@@ -199,9 +215,11 @@ func (r *reader) readRange() error {
 			return err
 		}
 		r.prefix = append(r.prefix[:0], r.iter.Key()[:len(r.iter.Key())-len(suffix)]...)
+		// The key points into the copied prefix, so it is valid until the next partition.
 		key.Bytes = r.prefix[rowkey.FixedSize:]
 		invariant.Check(r.cmd.Range.Tokens.Contains(key.Token), "reading: a partition outside of the range")
 		r.beginPartition(key)
+		// The header is the first entry of a partition that has one.
 		if row.EntryKind(suffix[0]) == row.KindHeader {
 			if err := r.readHeader(); err != nil {
 				return err
@@ -230,6 +248,7 @@ func (r *reader) boundRange(tokens ring.Range) bool {
 	return ok
 }
 
+// open creates the iterator, or moves the one of the previous partition to the bounds.
 func (r *reader) open() (err error) {
 	r.wide = 0
 	if r.iter != nil { // the iterator of the previous partition
@@ -238,6 +257,8 @@ func (r *reader) open() (err error) {
 	}
 	// Reads by key often find nothing, and the filter saves them the block of the last level.
 	r.opts = pebble.IterOptions{LowerBound: r.lower, UpperBound: r.upper, UseL6Filters: r.cmd.SinglePartition()}
+	// A filter of blocks belongs to one partition and stays for the life of the iterator. A Prober, whose iterator
+	// serves many, has none.
 	if r.alone && r.cmd.SinglePartition() && hasRange(r.cmd.Slices) {
 		r.blocks.Partition(r.cmd.Table, r.cmd.Key.Token)
 		r.filters[0] = &r.blocks
@@ -247,6 +268,7 @@ func (r *reader) open() (err error) {
 	return err
 }
 
+// beginPartition sets the state of a partition without a header. key is valid until the next call.
 func (r *reader) beginPartition(key row.PartitionKey) {
 	r.key = key
 	r.gcBefore = r.info.GCBefore(key.Token, r.cmd.Now)
@@ -271,12 +293,15 @@ func (r *reader) readHeader() error {
 		return r.badValue(err)
 	}
 	r.deletion = stored.Deletion
+	// The flag of the header saves the seek for range tombstones. It stays set when they are purged.
 	if !stored.RangeTombstones {
 		return nil
 	}
 	return r.readRangeTombstones()
 }
 
+// readRangeTombstones reads all range tombstones of the partition, because one that begins before the slices may reach
+// into them.
 func (r *reader) readRangeTombstones() error {
 	r.raw, r.arena = r.raw[:0], r.arena[:0]
 	r.seek = append(append(r.seek[:0], r.prefix...), byte(row.KindRangeTombstone))
@@ -294,6 +319,7 @@ func (r *reader) readRangeTombstones() error {
 	r.deletions = row.NormalizeRangeTombstones(r.raw, r.deletion)
 	invariant.Check(len(r.deletions) < 2*len(r.raw)+1, "reading: more intervals than bounds of range tombstones")
 	for _, t := range row.CutRangeTombstones(r.deletions, r.cmd.Slices) {
+		// A purged tombstone is not in the page: other replicas may have removed it.
 		if t.Deletion.LocalTime >= r.gcBefore {
 			r.shownRT = append(r.shownRT, t)
 		}
@@ -318,7 +344,8 @@ func (r *reader) rangeTombstone() (t row.RangeTombstone, err error) {
 	return t, nil
 }
 
-// readPartition reads the rows and writes the partition with its header.
+// readPartition reads the rows and writes the partition with its header. A partition without rows is in the page only
+// if its header or its tombstones say something.
 func (r *reader) readPartition() error {
 	if r.filter.Active() {
 		if matches, err := r.filter.EncodedPartition(&r.stream, r.key, r.header); err != nil || !matches {
@@ -334,6 +361,7 @@ func (r *reader) readPartition() error {
 	if err := r.iterError(); err != nil {
 		return err
 	}
+	// No row has brought the header into the page yet. A page that was cut ended before this partition.
 	if !r.begun && !r.cut && (len(r.shownRT) > 0 || !r.shown.Empty) && !(r.omitted > before && r.onlyStatic()) {
 		mark := r.w.Len()
 		r.beginPage()
@@ -344,6 +372,7 @@ func (r *reader) readPartition() error {
 	if r.begun {
 		r.w.EndPartition()
 	}
+	// As in CQL, a partition with static cells and without rows is one row of the result.
 	if r.liveRows == 0 && !r.full && r.cmd.StaticCounts && r.shown.Live {
 		r.count()
 	}
@@ -353,7 +382,9 @@ func (r *reader) readPartition() error {
 	return nil
 }
 
+// readSlices reads the rows of all slices, in the order of the command.
 func (r *reader) readSlices() error {
+	// The deletion of the partition shadows all of its rows, so none is looked at.
 	if r.covered(r.deletion) {
 		return nil
 	}
@@ -374,9 +405,11 @@ func (r *reader) readSlices() error {
 	return nil
 }
 
-// readSlice reads the rows of a slice. done means that no further slice of the partition is needed.
+// readSlice reads the rows of a slice. done means that no further slice of the partition is needed. Errors of the
+// iterator are returned here, because an iterator that failed looks like one at its end.
 func (r *reader) readSlice(s row.Slice) (done bool, err error) {
 	start := len(r.prefix) + 1
+	// The row is found by its whole key, so files without it are skipped by their bloom filters.
 	if s.Exact() && r.cmd.SinglePartition() {
 		r.seek = append(append(append(r.seek[:0], r.prefix...), byte(row.KindRow)), s.Start...)
 		if r.stepping = false; r.iter.SeekPrefixGE(r.seek) {
@@ -401,7 +434,8 @@ func (r *reader) readSlice(s row.Slice) (done bool, err error) {
 	return false, r.iterError()
 }
 
-// inSlice reports whether the iterator is at a row of the slice in this partition.
+// inSlice reports whether the iterator is at a row of the slice in this partition. The end of the slice need not be a
+// bound of the iterator, so that one iterator serves all slices.
 func (r *reader) inSlice(s row.Slice) bool {
 	key := r.iter.Key()
 	n := len(r.prefix)
@@ -427,6 +461,7 @@ func (r *reader) readRow(clustering []byte) (done bool, err error) {
 		invariant.Check(bytes.HasSuffix(r.iter.Key(), clustering), "reading: a row under another clustering")
 	}
 	r.cmd.Process(len(value))
+	// A row without a marker has nothing to show to this command.
 	if r.cmd.Inserted {
 		if value, err = r.stream.Head(value); err != nil {
 			return false, r.badValue(err)
@@ -435,9 +470,11 @@ func (r *reader) readRow(clustering []byte) (done bool, err error) {
 		}
 	}
 	deletion := r.deletion
+	// Range tombstones are normalized, so at most one of them contains the clustering.
 	if len(r.deletions) > 0 {
 		deletion = deletion.Max(row.DeletionAt(r.deletions, clustering))
 	}
+	// The usual row: it is copied without being scanned.
 	if !deletion.Present() && row.Immortal(value) {
 		if r.filter.Active() {
 			if omit, err := r.omits(clustering, value, true); omit || err != nil {
@@ -451,6 +488,7 @@ func (r *reader) readRow(clustering []byte) (done bool, err error) {
 
 // readMortalRow is readRow for rows with tombstones or expiring data.
 func (r *reader) readMortalRow(clustering, value []byte, deletion row.Deletion) (done bool, err error) {
+	// One scan finds out whether the row can be copied, must be rewritten, or is shadowed.
 	sum, err := row.Summarize(value, r.cmd.Now)
 	if err != nil {
 		return false, r.badValue(err)
@@ -460,10 +498,12 @@ func (r *reader) readMortalRow(clustering, value []byte, deletion row.Deletion) 
 			return false, err
 		}
 	}
+	// The row may be in the page without being live: its tombstones must reach the coordinator.
 	live := sum.Live
 	switch {
 	case sum.Empty:
 		return false, nil
+	// Counted, so that advance skips ahead and noteShadowed reports the partition. Shadowed rows are not in the page.
 	case deletion.Present() && sum.TimestampMax <= deletion.Timestamp:
 		r.shadowed++
 		return false, nil
@@ -480,7 +520,8 @@ func (r *reader) readMortalRow(clustering, value []byte, deletion row.Deletion) 
 	}
 }
 
-// wrote counts a row that was added to the page. done means that no further row of the partition is needed.
+// wrote counts a row that was added to the page. done means that no further row of the partition is needed. Rows that
+// are not live do not count: the coordinator needs their tombstones, and the client gets none of them.
 func (r *reader) wrote(live bool) (done bool) {
 	if live {
 		r.liveRows++
@@ -507,6 +548,7 @@ func (r *reader) pageFull() bool {
 	if n <= r.pageAllowed || r.cmd.Memory == nil {
 		return false
 	}
+	// Doubling keeps the number of questions small while a page grows.
 	r.pageAllowed = 2 * n
 	return !r.cmd.Memory.Grow(r.pageAllowed)
 }
@@ -521,6 +563,7 @@ func (r *reader) beginPage() {
 
 // count counts a live row.
 func (r *reader) count() {
+	// A range without a limit may have more rows than the counter; it stays at its maximum.
 	if r.live < math.MaxUint32 {
 		r.live++
 	}
@@ -542,8 +585,9 @@ func Canceled(err error) bool {
 	return errors.Is(err, env.ErrCanceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// met counts scanned tombstones.
+// met counts scanned tombstones. met counts scanned tombstones. Many of them end the read with TooManyTombstones.
 func (r *reader) met(n int) error {
+	// As Cassandra's tombstone_failure_threshold. A repair must read such partitions to reconcile them.
 	if r.tombstones += n; r.tombstones > failure.TombstonesMax && r.cmd.Repair == nil {
 		return &failure.TooManyTombstones{Table: r.info.Name(r.cmd.Table), Live: int(r.live), Tombstones: r.tombstones}
 	}

@@ -31,10 +31,13 @@ import (
 
 // Options are what reads use of their engine. All fields are required.
 type Options struct {
-	DB      *database.DB
-	Logger  *slog.Logger
+	DB *database.DB
+	// Receives warnings about reads of many tombstones.
+	Logger *slog.Logger
+	// What reads must know of a table: its name and how its tombstones are purged.
 	Table   func(schema.StorageID) tableinfo.Info
 	Dropped func(schema.StorageID) bool // whether a table was dropped; a read of it fails
+	// Which tables have headers of partitions, and up to which timestamp rows of a table can be: both save seeks.
 	Headers *headers.Flags
 	Bounds  *bounds.Bounds
 	Lost    *lost.Ranges
@@ -55,7 +58,7 @@ type Reads struct {
 	Counts  Counts
 }
 
-// Counts count events since the engine was opened.
+// Counts count events since the engine was opened. They only grow.
 type Counts struct {
 	Reads             atomic.Int64 // read commands
 	TombstoneWarnings atomic.Int64 // reads that scanned many tombstones
@@ -84,7 +87,8 @@ type Counted struct {
 	Tombstones int64
 }
 
-// Read is Engine.ReadCounted.
+// Read is Engine.ReadCounted. The page is appended to dst. With an error, the page is dst, and n counts what was
+// examined before.
 func (e *Reads) Read(dst []byte, cmd *row.ReadCommand) (page []byte, n Counted, err error) {
 	if err := e.opts.DB.Err(); err != nil {
 		return dst, n, err
@@ -97,6 +101,8 @@ func (e *Reads) Read(dst []byte, cmd *row.ReadCommand) (page []byte, n Counted, 
 	if err == nil {
 		err = e.opts.DB.Err()
 	}
+	// Asked after the read: a table that is dropped meanwhile loses its rows, and the read must not return a part of
+	// them.
 	dropped := cmd.Repair == nil && e.opts.Dropped(cmd.Table)
 	if err == nil && !dropped {
 		page = r.finish()
@@ -110,6 +116,7 @@ func (e *Reads) Read(dst []byte, cmd *row.ReadCommand) (page []byte, n Counted, 
 	n = Counted{Rows: int64(r.live) + int64(r.omitted), Tombstones: int64(r.tombstones)}
 	r.release()
 	e.readers.Put(r)
+	// Rows with many operands make reads slow; the reader that found them has them collapsed. Its iterator is closed.
 	if e.opts.Hot.Len() > 0 {
 		e.opts.Fold()
 	}
@@ -118,6 +125,8 @@ func (e *Reads) Read(dst []byte, cmd *row.ReadCommand) (page []byte, n Counted, 
 		return dst, n, &failure.UnknownTable{Table: cmd.Table}
 	}
 	if err != nil {
+		// These errors are about the command or the data, and do not make the engine fail. All others come from the
+		// disk.
 		var tooMany *failure.TooManyTombstones
 		var tooSmall *row.PageTooSmall
 		if errors.As(err, &tooMany) || errors.As(err, &tooSmall) || errors.Is(err, failure.ErrInvalid) {
@@ -138,7 +147,7 @@ func (e *Reads) Lost(cmd *row.ReadCommand) error {
 	return r.checkLost()
 }
 
-// Probe calls f with a prober, which is valid during the call.
+// Probe calls f with a prober, which is valid during the call. The iterator of the prober is closed even if f panics.
 func (e *Reads) Probe(f func(*Prober) error) error {
 	p := Prober{e: e, r: e.readers.Get().(*reader)}
 	err := p.r.safely(func() error { return f(&p) })

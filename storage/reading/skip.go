@@ -13,7 +13,8 @@ import (
 // be loaded after the iterator was created. A page is the same with and without skipping, because shadowed rows are
 // not part of it.
 
-// covered reports whether a deletion shadows all rows of the partition that it covers.
+// covered reports whether a deletion shadows all rows of the partition that it covers. False may also mean that it is
+// not known.
 func (r *reader) covered(d row.Deletion) bool {
 	return d.Present() && r.e.opts.Bounds.Reached(r.cmd.Table, r.key.Token, d.Timestamp)
 }
@@ -22,11 +23,13 @@ func (r *reader) covered(d row.Deletion) bool {
 // rows that range tombstones shadow, if that is known without looking at them.
 func (r *reader) advance() bool {
 	if r.shadowed >= r.skipAt {
+		// Tried again after as many rows: a search among tombstones costs more than a step.
 		r.skipAt = r.shadowed + r.e.opts.SkipAfter
 		if start, end, ok := bounds.Shadowed(r.deletions, r.iter.Key()[len(r.prefix)+1:], r.covered); ok {
 			r.seek = append(append(r.seek[:0], r.prefix...), byte(row.KindRow))
 			if r.cmd.Reversed {
 				r.seek = append(r.seek, start...)
+				// start belongs to the shadowed rows, and the read continues before it.
 				return r.iter.SeekLT(r.seek)
 			}
 			r.seek = append(r.seek, end...)
@@ -39,7 +42,8 @@ func (r *reader) advance() bool {
 	return r.iter.Next()
 }
 
-// noteShadowed records the partition that was read, if a deletion shadows many of its rows.
+// noteShadowed records the partition that was read, if a deletion shadows many of its rows. The purger collapses such
+// partitions first, so that later reads meet fewer rows.
 func (r *reader) noteShadowed() {
 	if r.shadowed >= r.e.opts.ShadowedRows {
 		start := bytes.Clone(r.prefix)
