@@ -7,10 +7,12 @@ import (
 	"cqld/schema"
 )
 
-// NoTimestamp is the timestamp (µs) of a value that was never written.
+// NoTimestamp is the timestamp (µs) of a value that was never written. It is less than any timestamp that a client may
+// send, so it loses every comparison.
 const NoTimestamp = math.MinInt64
 
-// Cell is one version of the value of a column, or of an element of a multi-cell column.
+// Cell is one version of the value of a column, or of an element of a multi-cell column. Its Path and Value may point
+// into the bytes from which it was decoded; they are not modified.
 type Cell struct {
 	Column    schema.ColumnID
 	Tombstone bool
@@ -21,7 +23,7 @@ type Cell struct {
 	Value     []byte // wire form; empty for a tombstone and for an element of a set
 }
 
-// Live reports whether the cell has a value at now (seconds).
+// Live reports whether the cell has a value at now (seconds). A cell that expires at now is not live at now.
 func (c *Cell) Live(now int64) bool {
 	return !c.Tombstone && (c.TTL == 0 || c.LocalTime > now)
 }
@@ -36,11 +38,13 @@ func (c *Cell) compareID(o *Cell) int {
 
 // equal reports whether c and o are the same version of the same cell.
 func (c *Cell) equal(o *Cell) bool {
+	// A nil path and an empty one are equal here: the column decides whether it has paths.
 	return c.Column == o.Column && bytes.Equal(c.Path, o.Path) && c.Timestamp == o.Timestamp && c.TTL == o.TTL &&
 		c.LocalTime == o.LocalTime && c.Tombstone == o.Tombstone && bytes.Equal(c.Value, o.Value)
 }
 
-// Liveness is the row marker that INSERT writes: it keeps a row alive that has no other cell.
+// Liveness is the row marker that INSERT writes: it keeps a row alive that has no other cell. An UPDATE writes none, so
+// a row that was only updated disappears with its last cell.
 type Liveness struct {
 	Timestamp int64 // µs; NoTimestamp if there is no marker
 	TTL       int32 // seconds; 0 if it does not expire
@@ -58,7 +62,7 @@ func (l Liveness) Live(now int64) bool {
 	return l.Present() && (l.TTL == 0 || l.LocalTime > now)
 }
 
-// Deletion deletes all writes in its scope up to its timestamp.
+// Deletion deletes all writes in its scope up to its timestamp. A write with the same timestamp is deleted too.
 type Deletion struct {
 	Timestamp int64 // µs; NoTimestamp if there is none
 	LocalTime int64 // seconds: when the deletion was made, for gc_grace
@@ -73,7 +77,7 @@ func (d Deletion) Present() bool { return d.Timestamp != NoTimestamp }
 // Deletes reports whether d deletes a write at timestamp.
 func (d Deletion) Deletes(timestamp int64) bool { return timestamp <= d.Timestamp }
 
-// Supersedes reports whether d wins over o.
+// Supersedes reports whether d wins over o. Of two deletions at one timestamp, the one that is kept for longer wins.
 func (d Deletion) Supersedes(o Deletion) bool {
 	return d.Timestamp > o.Timestamp || d.Timestamp == o.Timestamp && d.LocalTime > o.LocalTime
 }
@@ -86,7 +90,8 @@ func (d Deletion) Max(o Deletion) Deletion {
 	return d
 }
 
-// ComplexDeletion deletes the elements of one multi-cell column.
+// ComplexDeletion deletes the elements of one multi-cell column. Cassandra calls it a complex deletion. Overwriting a
+// collection writes one, at a timestamp before the new elements.
 type ComplexDeletion struct {
 	Column schema.ColumnID
 	Deletion

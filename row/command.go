@@ -12,7 +12,8 @@ import (
 	"cqld/schema"
 )
 
-// Slice selects the rows with a clustering in [Start, End). A nil End is the end of the partition.
+// Slice selects the rows with a clustering in [Start, End). A nil End is the end of the partition. Start is inclusive,
+// and a nil or empty Start is the beginning of the partition.
 type Slice struct{ Start, End []byte }
 
 // AllRows returns the slice of the whole partition.
@@ -21,11 +22,12 @@ func AllRows() Slice { return Slice{} }
 // SliceOf returns the slice of all rows whose clustering begins with the prefix p.
 func SliceOf(p []byte) Slice { return Slice{Start: p, End: After(p)} }
 
-// ExactRow returns the slice of the one row with the clustering c, which has all components: no clustering lies
-// between c and c·00. Storage finds it without a scan.
+// ExactRow returns the slice of the one row with the clustering c, which has all components: no clustering lies between
+// c and c·00. Storage finds it without a scan. It copies c.
 func ExactRow(c []byte) Slice {
 	end := make([]byte, len(c)+1)
 	copy(end, c)
+	// Start and End share memory. The capacity of Start is cut, so that an append to it does not change End.
 	return Slice{Start: end[:len(c):len(c)], End: end}
 }
 
@@ -35,7 +37,7 @@ func (s Slice) Exact() bool {
 	return len(s.End) == n+1 && s.End[n] == 0 && bytes.Equal(s.End[:n], s.Start)
 }
 
-// After returns the bound that follows every clustering that begins with p.
+// After returns the bound that follows every clustering that begins with p. No component begins with 0xFF (see doc.go).
 func After(p []byte) []byte { return append(bytes.Clone(p), 0xFF) }
 
 // SlicesAfter returns the parts of slices that follow the row with the clustering c, which has all components, in
@@ -43,7 +45,9 @@ func After(p []byte) []byte { return append(bytes.Clone(p), 0xFF) }
 func SlicesAfter(in []Slice, c []byte, reversed bool) (out []Slice) {
 	bound := append(append(make([]byte, 0, len(c)+1), c...), 0) // no clustering lies between c and c·00
 	for _, s := range in {
+		// The rows that follow in reading order are before c then, so the end is cut.
 		if reversed {
+			// c itself is excluded, because an end is exclusive.
 			if s.End == nil || bytes.Compare(s.End, c) > 0 {
 				s.End = bound[:len(c):len(c)]
 			}
@@ -65,7 +69,8 @@ func (s Slice) Contains(c []byte) bool {
 // Empty reports whether no clustering can lie in s.
 func (s Slice) Empty() bool { return s.End != nil && bytes.Compare(s.Start, s.End) >= 0 }
 
-// Overlaps reports whether a clustering can lie in both s and o.
+// Overlaps reports whether a clustering can lie in both s and o. Half-open intervals overlap if each begins before the
+// other one ends.
 func (s Slice) Overlaps(o Slice) bool {
 	return !Slice{Start: o.Start, End: s.End}.Empty() && !Slice{Start: s.Start, End: o.End}.Empty() && !s.Empty() &&
 		!o.Empty()
@@ -74,7 +79,8 @@ func (s Slice) Overlaps(o Slice) bool {
 // Limits bound a read. Rows counts live rows; zero means no limit. A partition that has no live row but a live static
 // row counts as one row if the command sets StaticCounts.
 type Limits struct {
-	Rows         uint32
+	Rows uint32
+	// PER PARTITION LIMIT of a SELECT.
 	PerPartition uint32
 	// Bytes bounds the size of the page. A page ends before the row that would exceed it. If that is its first row, the
 	// command fails with PageTooSmall.
@@ -101,7 +107,8 @@ type KeyRange struct {
 // ReadCommand requests rows of one partition (Key.Bytes is not nil) or of a range of partitions from a replica. The
 // result is a page (page.go).
 type ReadCommand struct {
-	Table    schema.StorageID
+	Table schema.StorageID
+	// The partition of a read of one; Range is ignored then.
 	Key      PartitionKey
 	Range    KeyRange
 	Slices   []Slice // ascending and disjoint; apply to every partition
@@ -114,7 +121,8 @@ type ReadCommand struct {
 	// does not know this field returns the cells.
 	Inserted bool
 	Limits   Limits
-	Now      int64 // seconds; determines what has expired
+	// The coordinator sets it, so that all replicas agree about what has expired.
+	Now int64 // seconds; determines what has expired
 	// Filter omits rows from the page; nil omits none. Rows that it omits do not count against Limits. After a bounded
 	// number of them the page ends with a position (PageReader.End).
 	Filter *Filter
@@ -145,7 +153,7 @@ type Work interface {
 	Work(n int)
 }
 
-// PageMemory bounds the memory of a page while it is read.
+// PageMemory bounds the memory of a page while it is read. Its methods are called by the goroutine that reads.
 type PageMemory interface {
 	// Grow reports whether the page may take n bytes in total. If not, the page ends after its current row.
 	Grow(n int) bool
@@ -161,6 +169,7 @@ func (r *Repair) Count(ms []*Mutation) {
 	}
 	var e Entry
 	for _, m := range ms {
+		// The mutations are this node's own, so they are not malformed.
 		for entries := m.Entries(); entries.Next(&e); {
 			r.Rows.Add(1)
 		}
@@ -189,12 +198,14 @@ func (c *ReadCommand) Clone() *ReadCommand {
 	if c.Range.After != nil {
 		own.Range.After = &PartitionKey{Token: c.Range.After.Token, Bytes: bytes.Clone(c.Range.After.Bytes)}
 	}
+	// All bounds are copied into one allocation of the exact size, which append never moves.
 	size := 0
 	for i := range c.Slices {
 		size += len(c.Slices[i].Start) + len(c.Slices[i].End)
 	}
 	memory := make([]byte, 0, size)
 	part := func(b []byte) []byte {
+		// A nil End is the end of the partition, and must stay nil.
 		if b == nil {
 			return nil
 		}
@@ -212,6 +223,8 @@ func (c *ReadCommand) Clone() *ReadCommand {
 
 // AppendReadCommand appends the encoding of c for another node.
 func AppendReadCommand(dst []byte, c *ReadCommand) []byte {
+	// Bit 7 is free. An older node ignores flags that it does not know, so a new flag must not change the layout for
+	// it.
 	var flags byte
 	if c.SinglePartition() {
 		flags |= 1
@@ -259,14 +272,17 @@ func AppendReadCommand(dst []byte, c *ReadCommand) []byte {
 			dst = wire.AppendUvarint(dst, 0)
 			continue
 		}
+		// The length plus one: zero is a nil end, and one is an empty end.
 		dst = append(wire.AppendUvarint(dst, uint64(len(s.End))+1), s.End...)
 	}
 	return dst
 }
 
-// ConsumeReadCommand decodes the next command of c into cmd, which then points into the bytes of c.
+// ConsumeReadCommand decodes the next command of c into cmd, which then points into the bytes of c. Errors are in c.
+// The command must not be used then.
 func ConsumeReadCommand(c *wire.Cursor, cmd *ReadCommand) {
 	flags := c.Uint8()
+	// Cancel, Memory, Work and Owner are left nil: they belong to the node that executes the command.
 	*cmd = ReadCommand{Slices: cmd.Slices[:0], Reversed: flags&2 != 0, StaticCounts: flags&4 != 0,
 		Inserted: flags&64 != 0}
 	if flags&16 != 0 {
@@ -274,6 +290,7 @@ func ConsumeReadCommand(c *wire.Cursor, cmd *ReadCommand) {
 	}
 	cmd.Table = schema.StorageID(c.Uvarint())
 	if flags&1 != 0 {
+		// An empty key is a key: nil would make the command one of a range.
 		if cmd.Key = consumeKey(c); cmd.Key.Bytes == nil {
 			cmd.Key.Bytes = []byte{}
 		}
@@ -289,9 +306,11 @@ func ConsumeReadCommand(c *wire.Cursor, cmd *ReadCommand) {
 	if flags&32 != 0 {
 		cmd.Filter = consumeFilter(c)
 	}
+	// A slice takes at least two bytes, so a count of more slices than bytes can hold fails without an allocation.
 	for n := c.Count(2); n > 0; n-- {
 		s := Slice{Start: consumeShort(c)}
 		switch size := c.Uvarint(); {
+		// Checked before the conversion to int, which a size of 64 bits may overflow.
 		case size > uint64(c.Len())+1:
 			c.Fail(wire.ErrShort)
 		case size == 1:

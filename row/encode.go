@@ -25,6 +25,7 @@ const (
 	flagComplex
 	flagRangeTombstones
 	flagMortal // a cell is a tombstone or expires
+	// A decoder refuses other flags: it could not know what they change.
 	flagsKnown = 1<<iota - 1
 )
 
@@ -45,10 +46,12 @@ type cellState struct {
 	localTime int64
 }
 
-// AppendRow appends the encoding of r, without the clustering.
+// AppendRow appends the encoding of r, without the clustering. The cells must be sorted (Row.Sort), or the encoding is
+// not canonical and decoders of other nodes refuse it.
 func AppendRow(dst []byte, r *Row) []byte {
 	at := len(dst)
 	state := cellState{timestamp: NoTimestamp}
+	// The flags come first, but one of them depends on the cells: the byte is set at the end.
 	dst, flags := appendHead(dst, r, &state)
 	for i := range r.Cells {
 		if c := &r.Cells[i]; c.Tombstone || c.TTL > 0 {
@@ -63,6 +66,7 @@ func AppendRow(dst []byte, r *Row) []byte {
 // appendHead appends everything but the cells of r, and returns the flags that replace the first byte when these are
 // known.
 func appendHead(dst []byte, r *Row, state *cellState) (out []byte, flags byte) {
+	// Room for the flags.
 	dst = append(dst, 0)
 	if r.HasRangeTombstones {
 		flags |= flagRangeTombstones
@@ -75,6 +79,7 @@ func appendHead(dst []byte, r *Row, state *cellState) (out []byte, flags byte) {
 			flags |= flagLivenessTTL
 			dst = wire.AppendUvarint(dst, uint64(r.Liveness.TTL))
 			dst = wire.AppendVarint(dst, r.Liveness.LocalTime)
+			// The cells of an INSERT USING TTL have the expiry of the marker, and omit it.
 			state.ttl, state.localTime = r.Liveness.TTL, r.Liveness.LocalTime
 		}
 	}
@@ -95,7 +100,8 @@ func appendHead(dst []byte, r *Row, state *cellState) (out []byte, flags byte) {
 
 // appendSizedRow appends the size of r's encoding, as a uvarint, and the encoding.
 func appendSizedRow(dst []byte, r *Row) []byte {
-	// The size is not known yet: reserve the number of bytes that it will probably take.
+	// The size is not known yet: reserve the number of bytes that it will probably take. A wrong guess only costs a
+	// move of the row.
 	guess := 8
 	for i := range r.Cells {
 		guess += len(r.Cells[i].Value) + len(r.Cells[i].Path) + 4
@@ -116,6 +122,7 @@ func appendRoom(dst []byte, guess int) (out []byte, left int) {
 func finishSized(dst []byte, at, left int) []byte {
 	var room [binary.MaxVarintLen64]byte
 	size := len(dst) - at - left
+	// The guess was wrong: the row moves to where it would be with the right length.
 	if n := uvarintLen(size); n != left {
 		if n > left {
 			dst = append(dst, room[:n-left]...)
@@ -127,7 +134,8 @@ func finishSized(dst []byte, at, left int) []byte {
 	return dst
 }
 
-// uvarintLen returns the number of bytes of n as a uvarint.
+// uvarintLen returns the number of bytes of n as a uvarint. Seven bits fit into each byte. The bit that is or'ed makes
+// zero take one byte.
 func uvarintLen(n int) int { return (bits.Len64(uint64(n)|1) + 6) / 7 }
 
 func appendDeletion(dst []byte, d Deletion) []byte {
@@ -157,10 +165,12 @@ func appendCell(dst []byte, c *Cell, state *cellState) []byte {
 			state.ttl, state.localTime = c.TTL, c.LocalTime
 		}
 	}
+	// An empty path is a path: the element of a set whose value is empty.
 	if c.Path != nil {
 		flags |= cellPath
 		dst = append(wire.AppendUvarint(dst, uint64(len(c.Path))), c.Path...)
 	}
+	// A tombstone has no value, whatever its builder left there.
 	if len(c.Value) == 0 || c.Tombstone {
 		flags |= cellEmpty
 	} else {
@@ -172,20 +182,25 @@ func appendCell(dst []byte, c *Cell, state *cellState) []byte {
 
 // badFlags reports whether flags are invalid for a row.
 func badFlags(flags byte) bool {
+	// An expiry needs a marker.
 	return flags&^flagsKnown != 0 || flags&(flagLiveness|flagLivenessTTL) == flagLivenessTTL
 }
 
 // badCellFlags reports whether flags are invalid for a cell.
 func badCellFlags(flags byte) bool {
+	// A tombstone neither expires nor has a value; an expiry belongs to an expiring cell. Other combinations have two
+	// encodings, or none.
 	return flags&^cellFlagsKnown != 0 || flags&(cellExpiring|cellExpiry) == cellExpiry ||
 		flags&cellTombstone != 0 && flags&(cellExpiring|cellEmpty) != cellEmpty
 }
 
-// badTTL reports whether ttl is out of range.
+// badTTL reports whether ttl is out of range. Zero means that nothing expires, and is encoded by a flag.
 func badTTL(ttl uint64) bool { return ttl == 0 || ttl > math.MaxInt32 }
 
-// DecodeRow decodes b into r, whose cells then point into b. It does not change r.Clustering.
+// DecodeRow decodes b into r, whose cells then point into b. It does not change r.Clustering. It does not check the
+// order of cells: validate does, for rows that come from other nodes.
 func DecodeRow(r *Row, b []byte) error {
+	// The clustering is part of the key and not of the value.
 	clustering := r.Clustering
 	r.Reset()
 	r.Clustering = clustering
@@ -199,6 +214,7 @@ func DecodeRow(r *Row, b []byte) error {
 		consumeCell(&c, cell, &state)
 		mortal = mortal || cell.Tombstone || cell.TTL > 0
 	}
+	// Immortal trusts the flag, and a row with a wrong one would never expire.
 	if mortal != (flags&flagMortal != 0) {
 		c.Fail(wire.ErrMalformed)
 	}
@@ -224,6 +240,7 @@ func consumeHead(c *wire.Cursor, r *Row, state *cellState) (flags byte) {
 		r.Deletion = consumeDeletion(c)
 	}
 	if flags&flagComplex != 0 {
+		// 10 bytes are the least size of a deletion of a column.
 		for n := c.Count(10); n > 0; n-- {
 			column := consumeColumn(c)
 			r.Complex = append(r.Complex, ComplexDeletion{column, consumeDeletion(c)})
@@ -244,6 +261,7 @@ func consumeColumn(c *wire.Cursor) schema.ColumnID {
 	return schema.ColumnID(id)
 }
 
+// consumeExpiry decodes a ttl and an expiry into state, which later cells share.
 func consumeExpiry(c *wire.Cursor, state *cellState) {
 	ttl := c.Uvarint()
 	if badTTL(ttl) {
@@ -252,6 +270,7 @@ func consumeExpiry(c *wire.Cursor, state *cellState) {
 	state.ttl, state.localTime = int32(ttl), c.Varint()
 }
 
+// consumeCell decodes a cell into an empty one. Its path and value point into the bytes of c.
 func consumeCell(c *wire.Cursor, cell *Cell, state *cellState) {
 	flags := c.Uint8()
 	if badCellFlags(flags) {
@@ -270,6 +289,7 @@ func consumeCell(c *wire.Cursor, cell *Cell, state *cellState) {
 		if flags&cellExpiry != 0 {
 			consumeExpiry(c, state)
 		}
+		// No part before this cell had an expiry that it could share.
 		if state.ttl == 0 {
 			c.Fail(wire.ErrMalformed)
 		}
@@ -282,6 +302,7 @@ func consumeCell(c *wire.Cursor, cell *Cell, state *cellState) {
 	}
 	if flags&cellEmpty == 0 {
 		cell.Value = consumeShort(c)
+		// A live cell without bytes is an empty value; nil is the value of a tombstone.
 	} else if !cell.Tombstone {
 		cell.Value = emptyValue
 	}
@@ -290,7 +311,7 @@ func consumeCell(c *wire.Cursor, cell *Cell, state *cellState) {
 // emptyValue is a non-nil value of length zero. It is never modified, because it has no bytes.
 var emptyValue = []byte{}
 
-// consumeShort decodes a uvarint length and that many bytes.
+// consumeShort decodes a uvarint length and that many bytes. The bytes belong to c. It returns nil with an error.
 func consumeShort(c *wire.Cursor) []byte {
 	n := c.Uvarint()
 	if n > uint64(c.Len()) {

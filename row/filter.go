@@ -35,8 +35,9 @@ type Condition struct {
 	Column   schema.ColumnID // of a static or regular column
 	Position int             // of a column of the partition key or of the clustering
 	Operator FilterOperator
-	Type     *types.Type
-	Values   [][]byte // in wire form, none of them null; one unless the operator is FilterIn or FilterEntry
+	// The type of the column, by which values are compared.
+	Type   *types.Type
+	Values [][]byte // in wire form, none of them null; one unless the operator is FilterIn or FilterEntry
 }
 
 // OnKey reports whether the condition is on a column of the primary key. All versions of a row have the same key, so
@@ -87,7 +88,8 @@ func (c *Condition) Supports() bool {
 	return !c.Type.MultiCell() && c.Type.Kind() != types.Counter
 }
 
-// Add adds a condition that Supports allows, and reports whether the filter has space for it.
+// Add adds a condition that Supports allows, and reports whether the filter has space for it. After false, the
+// coordinator evaluates the condition on the rows that replicas return.
 func (f *Filter) Add(c Condition) bool {
 	if len(f.Conditions) >= filterConditionsMax {
 		return false
@@ -96,7 +98,8 @@ func (f *Filter) Add(c Condition) bool {
 	return true
 }
 
-// KeyConditions returns the filter with the conditions on the primary key only, or nil if there is none.
+// KeyConditions returns the filter with the conditions on the primary key only, or nil if there is none. The result
+// shares memory with f. Decisive is not set, because several answers are merged.
 func (f *Filter) KeyConditions() *Filter {
 	if f == nil || !slices.ContainsFunc(f.Conditions, func(c Condition) bool { return c.OnKey() }) {
 		return nil
@@ -141,6 +144,7 @@ type FilterMatcher struct {
 	// Which of the methods have conditions to evaluate.
 	onPartition, onClustering, onRow bool
 
+	// nil for a condition that compares values.
 	paths  [][]byte // by condition: the path of the element of a multi-cell column that it names
 	memory []byte   // of paths
 	value  []byte   // of one decoded component
@@ -173,15 +177,18 @@ func (m *FilterMatcher) Reset(f *Filter, now int64) {
 			m.onRow = true
 			m.regular = append(m.regular, i)
 		}
+		// Computed once, not for each row.
 		m.paths = append(m.paths, m.path(c))
 	}
 	byColumn := func(i, j int) int { return cmp.Compare(f.Conditions[i].Column, f.Conditions[j].Column) }
+	// In the order of the cells of a row, so that one pass over them decides.
 	slices.SortStableFunc(m.regular, byColumn)
 	slices.SortStableFunc(m.static, byColumn)
 }
 
 // path returns the path of the element that a condition names, or nil if it names none by its path.
 func (m *FilterMatcher) path(c *Condition) []byte {
+	// The element of a set and the key of a map are the path of a cell; the element of a list is its value.
 	byPath := c.Operator == FilterContainsKey || c.Operator == FilterEntry ||
 		c.Operator == FilterContains && c.Type.Kind() == types.Set
 	if !byPath || !c.Type.MultiCell() {
@@ -227,6 +234,7 @@ func (m *FilterMatcher) key(key PartitionKey) bool {
 		if c.Kind != schema.PartitionKey {
 			continue
 		}
+		// A key with too few bytes belongs to no partition of the table.
 		if v, ok := keyComponent(key.Bytes, c.Position, m.f.PartitionKey); !ok || !c.compares(v) {
 			return false
 		}
@@ -243,11 +251,13 @@ func (m *FilterMatcher) Clustering(clustering []byte) bool {
 	m.value, m.parts = m.value[:0], m.parts[:0]
 	for _, column := range m.f.Clustering {
 		from := len(m.value)
+		// All components up to the last one with a condition are decoded, because each begins where the previous ends.
 		value, after, err := column.Type.ConsumeOrdered(m.value, rest, column.Desc)
 		if err != nil {
 			return true // not a clustering of this table: the coordinator decides
 		}
 		rest = after
+		// A null component satisfies no condition.
 		if value == nil {
 			m.parts = append(m.parts, nil)
 			continue
@@ -285,10 +295,12 @@ func (m *FilterMatcher) cells(c *Condition, path []byte, r *Row) bool {
 		switch {
 		case cell.Column < c.Column:
 			continue
+		// Cells are in the order of columns, so the column has none.
 		case cell.Column > c.Column:
 			return false
 		case m.cell(c, path, cell):
 			return true
+		// The column has one cell, and it does not match.
 		case !multiple:
 			return false
 		}
@@ -315,8 +327,10 @@ func (m *FilterMatcher) encoded(s *Streamer, encoded []byte, conditions []int) (
 	if len(conditions) == 0 {
 		return true, nil
 	}
+	// The conditions that no cell has satisfied yet. The pass ends when none is left.
 	m.open = append(m.open[:0], conditions...)
 	for s.a.begin(&s.heads[0], encoded); s.a.ok && len(m.open) > 0; s.a.next() {
+		// The column of the first open condition has been passed, so nothing can satisfy it now.
 		if m.f.Conditions[m.open[0]].Column < s.a.Column || !m.visit(&s.a.Cell) {
 			return false, s.a.c.Err()
 		}
@@ -327,10 +341,12 @@ func (m *FilterMatcher) encoded(s *Streamer, encoded []byte, conditions []int) (
 // visit removes the open conditions that a cell satisfies. It returns false if the cell is the only one of its column
 // and does not satisfy a condition.
 func (m *FilterMatcher) visit(cell *Cell) bool {
+	// Filtered in place: left never overtakes the index of the loop.
 	left := m.open[:0]
 	for k, i := range m.open {
 		c := &m.f.Conditions[i]
 		if c.Column != cell.Column {
+			// Conditions are sorted by column, so none after this one is about the cell.
 			left = append(left, m.open[k:]...)
 			break
 		}
@@ -355,9 +371,11 @@ func (c *Condition) element(path []byte, cell *Cell) bool {
 	switch {
 	case c.Operator == FilterEntry:
 		return elems[1].Compare(notNull(cell.Value), c.Values[1]) == 0
+	// The path is equal, and the operator asks for nothing else.
 	case path != nil:
 		return true
 	}
+	// The last element type is the one of values: a list has one, a map has two.
 	return elems[len(elems)-1].Compare(notNull(cell.Value), c.Values[0]) == 0
 }
 

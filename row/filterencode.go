@@ -16,6 +16,7 @@ import (
 // A condition on a clustering column has the type of the column. A user-defined type is encoded as the tuple of
 // its fields, and a custom type as blob: they compare alike.
 
+// It is a bit of the byte of the kind.
 const typeMultiCell = 0x80
 
 // appendFilter appends the encoding of f.
@@ -37,6 +38,7 @@ func appendFilter(dst []byte, f *Filter) []byte {
 			dst = wire.AppendUvarint(dst, uint64(c.Column))
 		}
 		dst = append(dst, byte(c.Operator))
+		// The types of clustering columns are in the list above.
 		if c.Kind != schema.Clustering {
 			dst = appendType(dst, c.Type)
 		}
@@ -66,6 +68,7 @@ func consumeFilter(c *wire.Cursor) *Filter {
 		f.Clustering = append(f.Clustering, column)
 	}
 	n := c.Count(5)
+	// The bounds are checked here, because another node may send anything.
 	if n > filterConditionsMax {
 		c.Fail(wire.ErrMalformed)
 	}
@@ -103,6 +106,7 @@ func (f *Filter) consumeCondition(c *wire.Cursor) (x Condition) {
 	for n := c.Count(1); n > 0 && c.Err() == nil; n-- {
 		x.Values = append(x.Values, notNull(consumeShort(c)))
 	}
+	// The number of values that the operator takes; a negative one never fits.
 	want := 1
 	switch {
 	case x.Operator < FilterEqual || x.Operator > FilterEntry:
@@ -128,6 +132,7 @@ func consumeBool(c *wire.Cursor) bool {
 
 // consumeSmall decodes a number of columns, or a position.
 func consumeSmall(c *wire.Cursor) int {
+	// More than a table can have columns.
 	const most = 1 << 16
 	n := c.Uvarint()
 	if n > most {
@@ -150,15 +155,18 @@ func encodableType(t *types.Type, depth int) bool {
 	return true
 }
 
+// appendType appends a type that encodableType allows.
 func appendType(dst []byte, t *types.Type) []byte {
 	kind := t.Kind()
 	switch kind {
 	case types.UDT:
+		// A replica compares fields by position, so it needs no names.
 		kind = types.Tuple
 	case types.Custom:
 		kind = types.Blob
 	}
 	dst = append(dst, byte(kind))
+	// A multi-cell user-defined type has no condition (Supports), so a tuple is always frozen.
 	if t.MultiCell() && kind != types.Tuple {
 		dst[len(dst)-1] |= typeMultiCell
 	}
@@ -169,6 +177,7 @@ func appendType(dst []byte, t *types.Type) []byte {
 		dst = wire.AppendUvarint(dst, uint64(t.Dimensions()))
 	}
 	for _, e := range t.Elems() {
+		// Types within a type are frozen in any case.
 		dst = appendType(dst, e.Freeze())
 	}
 	return dst

@@ -5,7 +5,8 @@ import "cqld/internal/wire"
 // The partition key of one column is its value. The key of several columns contains, for each of them, a 2-byte length,
 // the value, and a zero byte, as in Cassandra.
 
-// AppendKeyComponents appends the partition key with these values.
+// AppendKeyComponents appends the partition key with these values. A value of a composite key must be shorter than 64
+// KiB.
 func AppendKeyComponents(dst []byte, values [][]byte) []byte {
 	if len(values) == 1 {
 		return append(dst, values[0]...)
@@ -18,7 +19,8 @@ func AppendKeyComponents(dst []byte, values [][]byte) []byte {
 	return dst
 }
 
-// KeyComponents appends the n values of a partition key to dst.
+// KeyComponents appends the n values of a partition key to dst. They point into key. A malformed key yields empty
+// values.
 func KeyComponents(dst [][]byte, key []byte, n int) [][]byte {
 	if n == 1 {
 		return append(dst, key)
@@ -26,6 +28,7 @@ func KeyComponents(dst [][]byte, key []byte, n int) [][]byte {
 	c := wire.NewCursor(key)
 	for range n {
 		dst = append(dst, notNull(c.ShortBytes()))
+		// The zero byte that ends the component.
 		c.Skip(1)
 	}
 	return dst

@@ -30,6 +30,7 @@ func NormalizeRangeTombstones(tombstones []RangeTombstone, base Deletion) []Rang
 	for i := range tombstones {
 		bounds = append(bounds, tombstones[i].Start, tombstones[i].End)
 	}
+	// Between two adjacent bounds no tombstone begins or ends, so one deletion wins there.
 	slices.SortFunc(bounds, bytes.Compare)
 	bounds = slices.CompactFunc(bounds, bytes.Equal)
 	slices.SortFunc(tombstones, func(a, b RangeTombstone) int { return bytes.Compare(a.Start, b.Start) })
@@ -41,13 +42,17 @@ func NormalizeRangeTombstones(tombstones []RangeTombstone, base Deletion) []Rang
 			heap.Push(&begun, &tombstones[0])
 			tombstones = tombstones[1:]
 		}
+		// Tombstones that ended stay in the heap until they reach the top: a heap removes only its top cheaply.
 		for len(begun) > 0 && bytes.Compare(begun[0].End, start) <= 0 {
 			heap.Pop(&begun)
 		}
+		// Nothing is deleted here, or the deletion of the partition deletes it anyway.
 		if len(begun) == 0 || begun[0].Deletion.Timestamp <= base.Timestamp {
 			continue
 		}
 		winner := begun[0].Deletion
+		// Adjacent intervals with equal deletions are merged, so that the result does not depend on how the deletions
+		// were split.
 		if n := len(out); n > 0 && bytes.Equal(out[n-1].End, start) && out[n-1].Deletion == winner {
 			out[n-1].End = end
 			continue
@@ -91,6 +96,7 @@ func (h *tombstoneHeap) Pop() any {
 func CutRangeTombstones(tombstones []RangeTombstone, in []Slice) []RangeTombstone {
 	var out []RangeTombstone
 	for _, t := range tombstones {
+		// Later tombstones begin later, so a slice that ends before this one meets none of them.
 		for len(in) > 0 && in[0].End != nil && bytes.Compare(in[0].End, t.Start) <= 0 {
 			in = in[1:]
 		}
@@ -113,9 +119,11 @@ func CutRangeTombstones(tombstones []RangeTombstone, in []Slice) []RangeTombston
 	return out
 }
 
-// DeletionAt returns the deletion of normalized tombstones at the clustering c.
+// DeletionAt returns the deletion of normalized tombstones at the clustering c. It is a binary search: reads call it
+// for each row.
 func DeletionAt(tombstones []RangeTombstone, c []byte) Deletion {
 	i, _ := slices.BinarySearchFunc(tombstones, c, func(t RangeTombstone, c []byte) int {
+		// The first tombstone that ends after c is the only one that can contain it.
 		if bytes.Compare(t.End, c) <= 0 {
 			return -1
 		}
@@ -141,6 +149,7 @@ func MergePartitions(versions []*Partition, reversed bool) *Partition {
 	out.RangeTombstones = NormalizeRangeTombstones(tombstones, out.Header.Deletion)
 	at := make([]int, len(versions))
 	for {
+		// The version with the first row that is left. There are as many versions as replicas, so a scan is enough.
 		next := -1
 		for i, v := range versions {
 			if at[i] < len(v.Rows) && (next < 0 || before(v.Rows[at[i]].Clustering,
@@ -162,6 +171,7 @@ func MergePartitions(versions []*Partition, reversed bool) *Partition {
 			}
 		}
 		merged.Clustering = clustering
+		// A replica may not know the deletion that another one knows, and have sent the row.
 		merged.Shadow(out.Header.Deletion.Max(DeletionAt(out.RangeTombstones, clustering)))
 		if !merged.Empty() {
 			out.Rows = append(out.Rows, *merged)

@@ -27,6 +27,7 @@ func (k PartitionKey) Compare(o PartitionKey) int {
 		return -1
 	case k.Token > o.Token:
 		return 1
+	// The key of storage contains the length before the bytes, and this is its order.
 	case len(k.Bytes) != len(o.Bytes):
 		return len(k.Bytes) - len(o.Bytes)
 	}
@@ -55,8 +56,9 @@ const (
 //
 //	entries := (kind [key] value)*   key := len start [len end]   value := len row
 type Mutation struct {
-	Table   schema.StorageID
-	Key     PartitionKey
+	Table schema.StorageID
+	Key   PartitionKey
+	// The encoded changes. They are not modified once the mutation has been sent, because several goroutines read them.
 	entries []byte
 }
 
@@ -71,7 +73,7 @@ func (m *Mutation) Empty() bool { return len(m.entries) == 0 }
 // Size returns the number of bytes of the changes and the key.
 func (m *Mutation) Size() int { return len(m.entries) + len(m.Key.Bytes) }
 
-// AddHeader adds the partition's deletion and static cells.
+// AddHeader adds the partition's deletion and static cells. It encodes r, which the caller may then change.
 func (m *Mutation) AddHeader(r *Row) {
 	m.entries = append(m.entries, byte(KindHeader))
 	m.addValue(r)
@@ -101,6 +103,7 @@ func (m *Mutation) AddEncodedRow(clustering, encoded []byte) {
 // tombstones.
 func (m *Mutation) AddRangeTombstone(rt RangeTombstone) {
 	header, deletion := NewRow(), NewRow()
+	// Reads look for range tombstones only if the flag is set, see storage.
 	header.HasRangeTombstones = true
 	m.AddHeader(header)
 	deletion.Deletion = rt.Deletion
@@ -128,10 +131,11 @@ func (m *Mutation) Trim(most int) {
 	}
 }
 
-// Append adds the changes of o, a mutation of the same partition.
+// Append adds the changes of o, a mutation of the same partition. Changes of one row by both are merged when they are
+// applied.
 func (m *Mutation) Append(o *Mutation) { m.entries = append(m.entries, o.entries...) }
 
-// Entry is one change: the merge operand Value for the key (Kind, Start, End).
+// Entry is one change: the merge operand Value for the key (Kind, Start, End). Its slices point into the mutation.
 type Entry struct {
 	Kind  EntryKind
 	Start []byte // clustering of a row, start of a range tombstone
@@ -153,6 +157,7 @@ func (e *Entries) Next(entry *Entry) bool {
 	entry.Kind = EntryKind(e.c.Uint8())
 	entry.Start, entry.End = nil, nil
 	switch entry.Kind {
+	// A partition has one header, so it needs no key.
 	case KindHeader:
 	case KindRow:
 		entry.Start = consumeShort(&e.c)
@@ -168,7 +173,8 @@ func (e *Entries) Next(entry *Entry) bool {
 // Err returns an error if the mutation is malformed.
 func (e *Entries) Err() error { return e.c.Err() }
 
-// AppendMutation appends the encoding of m for another node or a hint.
+// AppendMutation appends the encoding of m for another node or a hint. Hints keep the encoding on disk, so a change of
+// it needs a new version there too.
 func AppendMutation(dst []byte, m *Mutation) []byte {
 	dst = wire.AppendUvarint(dst, uint64(m.Table))
 	dst = appendKey(dst, m.Key)
@@ -189,6 +195,7 @@ func ConsumeMutation(c *wire.Cursor, m *Mutation) {
 			}
 			return
 		}
+		// A row that storage cannot decode must not be stored, where every read would fail.
 		if err := validate(entry.Value); err != nil {
 			c.Fail(err)
 			return

@@ -2,7 +2,8 @@ package row
 
 // Stamped returns the command that reads the parts of m with the timestamp stamp, or the one before it: rows and
 // intervals of rows as slices in the order of m, and the header as StaticCounts. For a deletion of the partition, it
-// reads the whole partition. It returns false if m has no such part. The command points into m.
+// reads the whole partition. It returns false if m has no such part. The command points into m. The read shows whether
+// a write with this timestamp has arrived at a replica.
 func (m *Mutation) Stamped(stamp int64) (cmd *ReadCommand, some bool, err error) {
 	cmd = &ReadCommand{Table: m.Table, Key: m.Key}
 	whole := false
@@ -28,13 +29,15 @@ func (m *Mutation) Stamped(stamp int64) (cmd *ReadCommand, some bool, err error)
 			cmd.Slices = append(cmd.Slices, Slice{Start: e.Start, End: e.End})
 		}
 	}
+	// The rows that the deletion deletes are not in m, so no slices can name them.
 	if whole {
 		cmd.Slices = []Slice{AllRows()}
 	}
 	return cmd, some, es.Err()
 }
 
-// Restamp returns a copy of m in which to replaces the timestamp stamp, and to-1 replaces stamp-1.
+// Restamp returns a copy of m in which to replaces the timestamp stamp, and to-1 replaces stamp-1. Other timestamps,
+// which the client has set, stay.
 func (m *Mutation) Restamp(stamp, to int64) (*Mutation, error) {
 	out := &Mutation{Table: m.Table, Key: m.Key, entries: make([]byte, 0, len(m.entries)+16)}
 	r := NewRow()
@@ -46,6 +49,7 @@ func (m *Mutation) Restamp(stamp, to int64) (*Mutation, error) {
 		}
 		r.stamps(func(t *int64) {
 			if at(*t, stamp) {
+				// The distance of 0 or 1 stays.
 				*t = to - (stamp - *t)
 			}
 		})
@@ -65,6 +69,7 @@ func (m *Mutation) Restamp(stamp, to int64) (*Mutation, error) {
 // before.
 func at(t, stamp int64) bool { return t == stamp || t == stamp-1 }
 
+// bears reports whether any part of r has one of the timestamps of a write at stamp.
 func (r *Row) bears(stamp int64) (yes bool) {
 	r.stamps(func(t *int64) { yes = yes || at(*t, stamp) })
 	return yes

@@ -18,11 +18,11 @@ import (
 //	partition := key headerLen header n rangeTombstone* (0x01 clusteringLen clustering rowLen row)* 0x00
 //
 // The header is an encoded Row with the partition's deletion and static cells. Range tombstones are normalized
-// (NormalizeRangeTombstones) and cut to the slices that were read. Rows are in the command's order, purged, with
-// their tombstones, and without parts that the partition's deletion, the range tombstones or their own deletion
-// shadow. Equal content therefore has equal bytes, whatever its history. more means that a limit ended the page
-// before the end of the data: after its last row or, if the last rows that were read are not in the page, after a
-// position.
+// (NormalizeRangeTombstones) and cut to the slices that were read. Rows are in the command's order, purged, with their
+// tombstones, and without parts that the partition's deletion, the range tombstones or their own deletion shadow. Equal
+// content therefore has equal bytes, whatever its history. more means that a limit ended the page before the end of the
+// data: after its last row or, if the last rows that were read are not in the page, after a position. The caller keeps
+// the order of calls: Partition, its Rows, EndPartition, and Finish at the end.
 type PageWriter struct{ b []byte }
 
 // The ends of a page.
@@ -33,6 +33,7 @@ const (
 )
 
 // Position is a place in the order of a command's rows: after a row of a partition, or after the whole partition.
+// Clustering is not used if Whole is set.
 type Position struct {
 	Key        PartitionKey
 	Clustering []byte
@@ -49,7 +50,7 @@ func (p *Position) Clone() *Position {
 // NewPageWriter appends a page to dst.
 func NewPageWriter(dst []byte) PageWriter { return PageWriter{b: dst} }
 
-// Partition starts a partition.
+// Partition starts a partition. EndPartition must follow its rows.
 func (w *PageWriter) Partition(key PartitionKey, header *Row, tombstones []RangeTombstone) {
 	w.b = append(w.b, 1)
 	w.b = appendKey(w.b, key)
@@ -65,6 +66,7 @@ func (w *PageWriter) EncodedPartition(key PartitionKey, header []byte, tombstone
 	w.tombstones(tombstones)
 }
 
+// tombstones appends the number of range tombstones and each of them.
 func (w *PageWriter) tombstones(tombstones []RangeTombstone) {
 	w.b = wire.AppendUvarint(w.b, uint64(len(tombstones)))
 	for _, t := range tombstones {
@@ -93,10 +95,12 @@ func (w *PageWriter) EncodedRow(clustering, encoded []byte) {
 func (w *PageWriter) Canonical(s *Streamer, clustering, encoded []byte, d Deletion, gcBefore, now int64) (left []byte,
 	live bool, err error) {
 	mark := len(w.b)
+	// What is left is not larger than the row, so the page moves at most once.
 	w.b = slices.Grow(w.b, EncodedRowLen(clustering, encoded)+8)
 	w.b = append(w.b, 1)
 	w.bytes(clustering)
 	at := len(w.b)
+	// The size of the whole row is the guess: usually nothing of it is removed.
 	dst, room := appendRoom(w.b, len(encoded))
 	dst, live, empty, err := s.Canonical(dst, encoded, d, gcBefore, now)
 	if empty || err != nil {
@@ -134,6 +138,7 @@ func (w *PageWriter) FinishAfter(p *Position) []byte {
 // ContinueAfter replaces the end of a page that Finish has ended: there is more data after a position, which is not
 // before its last row. It uses the memory of page.
 func ContinueAfter(page []byte, p *Position) []byte {
+	// The two bytes are the zero that ends the partitions, and the kind of the end.
 	w := PageWriter{b: page[:len(page)-2]}
 	return w.FinishAfter(p)
 }
@@ -175,6 +180,7 @@ func CountPage(page []byte, now int64) (rows, tombstones, partitions int) {
 				tombstones++
 			}
 		}
+		// As ReadCommand.StaticCounts counts.
 		if live == 0 && r.Header.Live(now) {
 			live = 1
 		}
@@ -189,6 +195,9 @@ func CountPage(page []byte, now int64) (rows, tombstones, partitions int) {
 //		for r.NextRow(&x) { … }
 //	}
 //	if err := r.Err(); err != nil { … }
+//
+// Malformed bytes end the iteration; Err reports them. Another node may have sent the page, so nothing of it is
+// trusted.
 type PageReader struct {
 	Key             PartitionKey
 	Header          Row
@@ -201,13 +210,15 @@ type PageReader struct {
 	Encoded     bool
 	HeaderBytes []byte
 
-	c      wire.Cursor
+	c wire.Cursor
+	// The cursor is among the rows of a partition.
 	inside bool
 	rows   bool // the current partition has a row
 	size   int  // of the current row
 	ended  bool
 	more   bool
-	at     *Position
+	// Where the page ends, if it says so.
+	at *Position
 }
 
 // Reset starts an iteration over page.
@@ -222,6 +233,7 @@ func (r *PageReader) NextPartition() bool {
 	if r.ended || r.c.Err() != nil {
 		return false
 	}
+	// Zero ends the partitions, and the end of the page follows.
 	if r.c.Uint8() == 0 {
 		r.end()
 		return false
@@ -234,6 +246,7 @@ func (r *PageReader) NextPartition() bool {
 		r.decode(&r.Header, header)
 	}
 	r.RangeTombstones = r.RangeTombstones[:0]
+	// 11 bytes are the least size of a range tombstone: two lengths, a timestamp and a time.
 	for n := r.c.Count(11); n > 0; n-- {
 		t := RangeTombstone{Start: consumeShort(&r.c), End: consumeShort(&r.c)}
 		t.Deletion = consumeDeletion(&r.c)
@@ -308,7 +321,8 @@ func (r *PageReader) NextRow(row *Row) bool {
 	return r.inside
 }
 
-// NextEncoded returns the next row of the partition without decoding it.
+// NextEncoded returns the next row of the partition without decoding it. Streamer checks the order of the cells when it
+// reads the row.
 func (r *PageReader) NextEncoded() (clustering, encoded []byte, ok bool) {
 	if !r.inside {
 		return nil, nil, false
@@ -327,7 +341,7 @@ func (r *PageReader) NextEncoded() (clustering, encoded []byte, ok bool) {
 // Contents is what a page contains, whether it is live or not.
 type Contents struct{ Partitions, Rows, RangeTombstones int }
 
-// ContentsOf counts the contents of a page without decoding rows, up to an error in the page.
+// ContentsOf counts the contents of a page without decoding rows, up to an error in the page. Only lengths are read.
 func ContentsOf(page []byte) (n Contents) {
 	c := wire.NewCursor(page)
 	for c.Uint8() != 0 && c.Err() == nil {
@@ -357,6 +371,7 @@ func (r *PageReader) RowBytes() int { return r.size }
 // rows. A page without an explicit position ends within its last partition if that has rows; without rows, it was read
 // completely.
 func (r *PageReader) Continues() bool {
+	// A copy of the cursor: the reader itself does not move.
 	rest := PageReader{c: r.c}
 	if rest.c.Err() != nil || rest.c.Uint8() != 0 {
 		return false // malformed, or not the last partition
@@ -377,7 +392,8 @@ func (r *PageReader) End() *Position { return r.at }
 // Err returns an error if the page is malformed.
 func (r *PageReader) Err() error { return r.c.Err() }
 
-// Digest is a hash of a page. Replicas with equal content have equal digests.
+// Digest is a hash of a page. Replicas with equal content have equal digests. It is no cryptographic hash: replicas
+// trust each other.
 type Digest [16]byte
 
 // DigestOf returns the digest of an encoded page.

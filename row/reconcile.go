@@ -14,6 +14,8 @@ func ReconcileCells(a, b *Cell) *Cell {
 	if a.Timestamp != b.Timestamp {
 		return pick(a, b, a.Timestamp > b.Timestamp)
 	}
+	// A cell that expires wins as a tombstone would, because it becomes one: the result must not depend on when it is
+	// computed.
 	aEnds, bEnds := a.Tombstone || a.TTL > 0, b.Tombstone || b.TTL > 0
 	switch {
 	case aEnds != bEnds:
@@ -26,9 +28,12 @@ func ReconcileCells(a, b *Cell) *Cell {
 	if c := bytes.Compare(a.Value, b.Value); c != 0 {
 		return pick(a, b, c > 0)
 	}
+	// Everything that readers see is equal. The TTL still decides, so that the result does not depend on the order of
+	// the two.
 	return pick(a, b, a.TTL >= b.TTL)
 }
 
+// pick returns a if first is set, otherwise b.
 func pick(a, b *Cell, first bool) *Cell {
 	if first {
 		return a
@@ -44,6 +49,7 @@ func reconcileLiveness(a, b Liveness) Liveness {
 			return a
 		}
 		return b
+	// A marker that expires wins over one that does not, as with cells.
 	case (a.TTL > 0) != (b.TTL > 0):
 		if a.TTL > 0 {
 			return a
@@ -69,6 +75,7 @@ func Reconcile(dst, a, b *Row) {
 	dst.Reset()
 	dst.Clustering = a.Clustering
 	dst.HasRangeTombstones = a.HasRangeTombstones || b.HasRangeTombstones
+	// Deletions first: they decide which markers and cells are kept.
 	dst.Deletion = a.Deletion.Max(b.Deletion)
 	dst.Liveness = reconcileLiveness(a.Liveness, b.Liveness)
 	if dst.Deletion.Deletes(dst.Liveness.Timestamp) {
@@ -115,8 +122,10 @@ func (r *Row) inOrder() bool {
 	return true
 }
 
+// reconcileComplex merges two lists, each in the order of columns. dst.Deletion is set.
 func reconcileComplex(dst *Row, a, b []ComplexDeletion) {
 	keep := func(c ComplexDeletion) {
+		// A deletion that the deletion of the row covers has no effect.
 		if !dst.Deletion.Deletes(c.Timestamp) {
 			dst.Complex = append(dst.Complex, c)
 		}
@@ -142,7 +151,9 @@ func reconcileComplex(dst *Row, a, b []ComplexDeletion) {
 	}
 }
 
+// reconcileRowCells merges two lists of cells, each in order, without what the deletions in dst delete.
 func reconcileRowCells(dst *Row, a, b []Cell) {
+	// Both lists ascend by column, so each deletion is looked at once.
 	complexes := dst.Complex
 	keep := func(c *Cell) {
 		if dst.Deletion.Deletes(c.Timestamp) {
@@ -165,6 +176,8 @@ func reconcileRowCells(dst *Row, a, b []Cell) {
 			keep(&b[0])
 			b = b[1:]
 		default:
+			// The winner is chosen before deletions apply. A cell that loses is not newer, so it would not survive a
+			// deletion that the winner does not survive.
 			keep(ReconcileCells(&a[0], &b[0]))
 			a, b = a[1:], b[1:]
 		}
@@ -177,8 +190,8 @@ func reconcileRowCells(dst *Row, a, b []Cell) {
 	}
 }
 
-// Covers reports whether merging b into a changes nothing: for each part of b, a has one that wins over it. Its
-// result is the same as Reconcile's, without building the merge.
+// Covers reports whether merging b into a changes nothing: for each part of b, a has one that wins over it. Its result
+// is the same as Reconcile's, without building the merge. Both rows must be canonical.
 func Covers(a, b *Row) bool {
 	if b.HasRangeTombstones && !a.HasRangeTombstones ||
 		a.Deletion.Max(b.Deletion) != a.Deletion || reconcileLiveness(a.Liveness, b.Liveness) != a.Liveness {
@@ -200,6 +213,7 @@ func Covers(a, b *Row) bool {
 			cells = cells[1:]
 		}
 		if len(cells) == 0 || cells[0].compareID(&b.Cells[i]) != 0 ||
+			// Equal cells give the first argument, so a covers a copy of itself.
 			ReconcileCells(&cells[0], &b.Cells[i]) != &cells[0] {
 			return false
 		}
@@ -208,6 +222,7 @@ func Covers(a, b *Row) bool {
 }
 
 // Shadow removes from r everything that d, a deletion of a wider scope, deletes, and r's own deletion if d covers it.
+// The slices of r are filtered in place.
 func (r *Row) Shadow(d Deletion) {
 	if !d.Present() {
 		return
@@ -234,9 +249,10 @@ func (r *Row) Shadow(d Deletion) {
 	r.Cells = cells
 }
 
-// Purge removes data that no replica needs: tombstones made before gcBefore (seconds), and cells and markers
-// that expired before it. Reads purge, too, so that replicas return the same result whether or not the purger has
-// processed them.
+// Purge removes data that no replica needs: tombstones made before gcBefore (seconds), and cells and markers that
+// expired before it. Reads purge, too, so that replicas return the same result whether or not the purger has processed
+// them. Data that deletions shadow must be removed first (Shadow), or it would appear again when its tombstone is
+// purged.
 func (r *Row) Purge(gcBefore int64) {
 	if r.Liveness.Present() && r.Liveness.TTL > 0 && r.Liveness.LocalTime < gcBefore {
 		r.Liveness = NoLiveness()
@@ -253,6 +269,7 @@ func (r *Row) Purge(gcBefore int64) {
 	r.Complex = complexes
 	cells := r.Cells[:0]
 	for i := range r.Cells {
+		// An expired cell stays for gc_grace as a tombstone does, because it shadows older versions.
 		if c := &r.Cells[i]; (c.Tombstone || c.TTL > 0) && c.LocalTime < gcBefore {
 			continue
 		}

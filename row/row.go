@@ -3,7 +3,8 @@ package row
 import "slices"
 
 // Row contains the versions of one row's cells, with its deletions. Its slices may point into the bytes from which it
-// was decoded. A Row is reused by Reset, and then owns only the capacity of its slices.
+// was decoded. A Row is reused by Reset, and then owns only the capacity of its slices. A row that was decoded is valid
+// as long as those bytes are.
 type Row struct {
 	Clustering []byte // not part of the encoding; nil for headers
 	Liveness   Liveness
@@ -34,7 +35,8 @@ func (r *Row) Empty() bool {
 		len(r.Runs) == 0 && !r.HasRangeTombstones
 }
 
-// Live reports whether the row exists for a reader at now: it was inserted, or has a live cell.
+// Live reports whether the row exists for a reader at now: it was inserted, or has a live cell. now is in seconds.
+// Static rows, which have no marker, are live by their cells.
 func (r *Row) Live(now int64) bool {
 	if r.Liveness.Live(now) {
 		return true
@@ -51,6 +53,7 @@ func (r *Row) Live(now int64) bool {
 // cells with the same identity it keeps the winner.
 func (r *Row) Sort() {
 	slices.SortStableFunc(r.Complex, func(a, b ComplexDeletion) int { return int(a.Column) - int(b.Column) })
+	// Most builders append in order.
 	sorted := slices.IsSortedFunc(r.Cells, func(a, b Cell) int { return a.compareID(&b) })
 	if !sorted {
 		slices.SortStableFunc(r.Cells, func(a, b Cell) int { return a.compareID(&b) })
@@ -58,6 +61,7 @@ func (r *Row) Sort() {
 	kept := r.Cells[:0]
 	for i := range r.Cells {
 		if n := len(kept); n > 0 && kept[n-1].compareID(&r.Cells[i]) == 0 {
+			// A statement can write a cell twice; its last write does not win by its place, but as two writes would.
 			if ReconcileCells(&r.Cells[i], &kept[n-1]) == &r.Cells[i] {
 				kept[n-1] = r.Cells[i]
 			}
@@ -85,7 +89,7 @@ func (r *Row) Clone() Row {
 	return c
 }
 
-// ComplexDeletionOf returns the deletion of the multi-cell column of c.
+// ComplexDeletionOf returns the deletion of the multi-cell column of c. It is NoDeletion if the column has none.
 func (r *Row) ComplexDeletionOf(c *Cell) Deletion {
 	for i := range r.Complex {
 		if r.Complex[i].Column == c.Column {

@@ -31,12 +31,15 @@ type Summary struct {
 }
 
 // Immortal reports, without a scan, whether an encoded row is live permanently and deletes nothing: it contains no
-// deletion and nothing that expires or was deleted. False may also mean "unknown".
+// deletion and nothing that expires or was deleted. False may also mean "unknown". It looks at the flags only: reads
+// call it for each row.
 func Immortal(b []byte) bool {
+	// A single zero byte is an empty row, which is not live.
 	return len(b) > 0 && b[0]&^flagLiveness == 0 && (b[0] != 0 || len(b) > 1)
 }
 
-// Summarize scans an encoded row without decoding it. now is in seconds.
+// Summarize scans an encoded row without decoding it. now is in seconds. It allocates nothing. The error is
+// wire.ErrMalformed.
 func Summarize(b []byte, now int64) (Summary, error) {
 	s := scanner{b: b, now: now}
 	s.sum = Summary{TimestampMin: math.MaxInt64, TimestampMax: NoTimestamp, LocalTimeMin: math.MaxInt64,
@@ -47,6 +50,7 @@ func Summarize(b []byte, now int64) (Summary, error) {
 	if !s.cells() {
 		return s.sum, wire.ErrMalformed
 	}
+	// One tombstone for a row that was deleted as a whole.
 	if s.sum.Tombstones == 0 && !s.sum.Live && (s.sum.Deletes || s.lapsed) {
 		s.sum.Tombstones = 1
 	}
@@ -80,10 +84,12 @@ func plainTimestampMax(b []byte) (newest int64, ok bool) {
 	}
 	for at < len(b) {
 		flags := b[at]
+		// A column of two bytes or any other flag is left to the scan.
 		if flags&^(cellTimestamp|cellEmpty) != 0 || len(b) < at+2 || b[at+1] >= 0x80 {
 			return 0, false
 		}
 		at += 2
+		// A cell without a timestamp has the one of the previous cell, which is counted already.
 		if flags&cellTimestamp != 0 {
 			if len(b) < at+8 {
 				return 0, false
@@ -95,6 +101,7 @@ func plainTimestampMax(b []byte) (newest int64, ok bool) {
 			continue
 		}
 		n, size := binary.Uvarint(b[at:])
+		// Malformed: the scan reports it.
 		if size <= 0 || n > uint64(len(b)-at-size) {
 			return 0, false
 		}
@@ -115,9 +122,11 @@ func validate(b []byte) error {
 // ValidateRow checks that b, which another node sent, is an encoded row that can be stored.
 func ValidateRow(b []byte) error { return validate(b) }
 
-// scanner iterates over an encoded row. Its methods return false at malformed bytes.
+// scanner iterates over an encoded row. Its methods return false at malformed bytes. It checks everything that
+// DecodeRow checks, so a row that was summarized can be decoded.
 type scanner struct {
-	b         []byte
+	b []byte
+	// The next byte of b.
 	at        int
 	now       int64
 	expires   bool  // an earlier part had a ttl
@@ -131,6 +140,7 @@ type scanner struct {
 	sum       Summary
 }
 
+// head scans everything but the cells.
 func (s *scanner) head() bool {
 	if len(s.b) == 0 || badFlags(s.b[0]) {
 		return false
@@ -160,6 +170,7 @@ func (s *scanner) head() bool {
 	n, ok := s.uvarint()
 	for i := uint64(0); ok && i < n; i++ {
 		column, known := s.uvarint()
+		// Disorder is no error here: only validate refuses it.
 		s.disorder = s.disorder || i > 0 && column <= s.column
 		s.column = column
 		ok = known && column <= math.MaxUint16 && s.deletion()
@@ -167,6 +178,7 @@ func (s *scanner) head() bool {
 	return ok
 }
 
+// cells scans all cells, and compares them with the flag of the row.
 func (s *scanner) cells() bool {
 	for s.at < len(s.b) {
 		if !s.cell() {
@@ -176,6 +188,7 @@ func (s *scanner) cells() bool {
 	return s.mortal == (s.b[0]&flagMortal != 0)
 }
 
+// cell scans one cell. Its parts come in the order in which appendCell appends them.
 func (s *scanner) cell() bool {
 	flags := s.b[s.at]
 	s.at++
@@ -201,6 +214,7 @@ func (s *scanner) cell() bool {
 		if flags&cellExpiry != 0 && !s.expiry() {
 			return false
 		}
+		// The cell refers to an expiry that no earlier part has.
 		if !s.expires {
 			return false
 		}
@@ -215,6 +229,7 @@ func (s *scanner) cell() bool {
 			return false
 		}
 	}
+	// Equal identities are disorder too: a row has each cell once.
 	if s.begun && (column < s.column || column == s.column && bytes.Compare(path, s.path) <= 0) {
 		s.disorder = true
 	}
@@ -232,6 +247,7 @@ func (s *scanner) dies(localTime int64) bool {
 	return localTime > s.now
 }
 
+// deletion scans a deletion of the row or of a column.
 func (s *scanner) deletion() bool {
 	if !s.timestamp() {
 		return false
@@ -242,6 +258,7 @@ func (s *scanner) deletion() bool {
 	return ok
 }
 
+// expiry scans a ttl and an expiry, and keeps the latter for cells that share it.
 func (s *scanner) expiry() bool {
 	ttl, ok := s.uvarint()
 	if !ok || badTTL(ttl) {
@@ -252,6 +269,7 @@ func (s *scanner) expiry() bool {
 	return ok
 }
 
+// timestamp scans a timestamp of 8 bytes.
 func (s *scanner) timestamp() bool {
 	if len(s.b)-s.at < 8 {
 		return false
@@ -263,11 +281,13 @@ func (s *scanner) timestamp() bool {
 }
 
 func (s *scanner) uvarint() (uint64, bool) {
+	// Most numbers take one byte.
 	if s.at < len(s.b) && s.b[s.at] < 0x80 {
 		s.at++
 		return uint64(s.b[s.at-1]), true
 	}
 	v, n := binary.Uvarint(s.b[s.at:])
+	// n is not positive for malformed bytes.
 	s.at += max(n, 0)
 	return v, n > 0
 }

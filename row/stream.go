@@ -12,7 +12,7 @@ import (
 // The functions of this file work on encoded rows cell by cell. A cell takes three to ten times its encoded size when
 // it is decoded, so that collections of many elements are never decoded as a whole.
 
-// cells iterates over the cells of an encoded row.
+// cells iterates over the cells of an encoded row. The embedded Cell is the current one, valid until next.
 type cells struct {
 	Cell
 	c      wire.Cursor
@@ -42,6 +42,7 @@ func (s *cells) begin(head *Row, b []byte) {
 func (s *cells) next() {
 	if s.ok = s.c.Len() > 0 && s.c.Err() == nil; s.ok {
 		column, path := s.Cell.Column, s.Cell.Path
+		// consumeCell sets only the fields that the cell has.
 		s.Cell = Cell{}
 		consumeCell(&s.c, &s.Cell, &s.state)
 		if s.begun && (s.Cell.Column < column || s.Cell.Column == column && bytes.Compare(path, s.Cell.Path) >= 0) {
@@ -50,6 +51,7 @@ func (s *cells) next() {
 		s.begun = true
 		s.mortal = s.mortal || s.Cell.Tombstone || s.Cell.TTL > 0
 		s.ok = s.c.Err() == nil
+		// All cells were seen, so the flag can be checked.
 	} else if s.mortal != (s.flags&flagMortal != 0) {
 		s.c.Fail(wire.ErrMalformed)
 	}
@@ -73,6 +75,7 @@ func (e *encoder) begin(dst []byte, head *Row, now int64) {
 	e.b, e.flags = appendHead(dst, head, &e.state)
 }
 
+// cell appends a cell, which must follow the ones before it.
 func (e *encoder) cell(c *Cell) {
 	if c.Tombstone || c.TTL > 0 {
 		e.flags |= flagMortal
@@ -81,6 +84,7 @@ func (e *encoder) cell(c *Cell) {
 	e.b = appendCell(e.b, c, &e.state)
 }
 
+// end sets the flags, which depend on the cells, and returns dst with the row.
 func (e *encoder) end() []byte {
 	e.b[e.at] = e.flags
 	return e.b
@@ -92,6 +96,7 @@ type cover struct {
 	complexes []ComplexDeletion
 }
 
+// Its memory of the columns moves forward only.
 func (d *cover) deletes(c *Cell) bool {
 	if d.row.Deletes(c.Timestamp) {
 		return true
@@ -102,8 +107,10 @@ func (d *cover) deletes(c *Cell) bool {
 	return len(d.complexes) > 0 && d.complexes[0].Column == c.Column && d.complexes[0].Deletes(c.Timestamp)
 }
 
-// Streamer is the memory of functions on encoded rows. It is reused.
+// Streamer is the memory of functions on encoded rows. It is reused. It must not be used by two goroutines at a time.
+// The zero value is ready.
 type Streamer struct {
+	// The operands and their heads, the result's head, and what a reader sees of it.
 	a, b  cells
 	heads [2]Row
 	head  Row
@@ -114,6 +121,7 @@ type Streamer struct {
 
 // Release removes all references to rows, and keeps memory of usual sizes.
 func (s *Streamer) Release() {
+	// They refer to bytes of pages and of storage.
 	s.a, s.b, s.out = cells{}, cells{}, encoder{}
 	for _, r := range []*Row{&s.heads[0], &s.heads[1], &s.head, &s.shown} {
 		r.Clustering = nil
@@ -154,6 +162,8 @@ func (s *Streamer) Header(dst, encoded []byte, gcBefore, now int64) (out []byte,
 func (s *Streamer) canonical(dst []byte, d Deletion, gcBefore, now int64) (out []byte, live, empty bool, err error) {
 	s.heads[1].Reset()
 	Reconcile(&s.head, &s.heads[0], &s.heads[1])
+	// The row's own deletions apply in full here, before purged ones are removed from shown: what they delete must not
+	// appear again.
 	own := cover{s.head.Deletion, s.head.Complex}
 	Reconcile(&s.shown, &s.head, &s.heads[1])
 	s.shown.Shadow(d)
@@ -171,6 +181,7 @@ func (s *Streamer) canonical(dst []byte, d Deletion, gcBefore, now int64) (out [
 		return dst, false, false, err
 	}
 	out = s.out.end()
+	// Known only now, because cells are not counted before they are filtered.
 	if !s.out.filled && s.shown.Empty() {
 		return out[:start], false, true, nil
 	}
@@ -188,6 +199,7 @@ func (s *Streamer) Head(encoded []byte) ([]byte, error) {
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
+	// Such deletions concern cells that the result does not have.
 	if head.Complex = head.Complex[:0]; head.Empty() {
 		return nil, nil
 	}
@@ -203,10 +215,12 @@ func (s *Streamer) Reconcile(dst, a, b []byte) ([]byte, error) {
 	Reconcile(&s.head, &s.heads[0], &s.heads[1])
 	deleted := cover{s.head.Deletion, s.head.Complex}
 	start := len(dst)
+	// The merge is not larger than both rows together.
 	dst = slices.Grow(dst, len(a)+len(b))
 	s.out.begin(dst, &s.head, 0)
 	for s.a.ok || s.b.ok {
 		var c *Cell
+		// Which operand has the least cell; both, if they have the same one.
 		first, second := true, false
 		if s.a.ok && s.b.ok {
 			order := s.a.compareID(&s.b.Cell)
@@ -264,6 +278,7 @@ func (s *Streamer) Covers(a, b []byte) (bool, error) {
 	s.b.begin(&s.heads[1], b)
 	covered := Covers(&s.heads[0], &s.heads[1])
 	for ; s.b.ok && covered; s.b.next() {
+		// Cells that only a has do not matter.
 		for s.a.ok && s.a.compareID(&s.b.Cell) < 0 {
 			s.a.next()
 		}
@@ -282,7 +297,7 @@ type Outline struct {
 	RangeTombstones bool // Row.HasRangeTombstones
 }
 
-// Inspect returns the outline of an encoded row as of now.
+// Inspect returns the outline of an encoded row as of now. It visits all cells, and so finds malformed ones.
 func (s *Streamer) Inspect(encoded []byte, now int64) (Outline, error) {
 	head := &s.heads[0]
 	s.a.begin(head, encoded)
@@ -305,6 +320,7 @@ func (s *Streamer) Difference(dst, merged, have []byte) (out []byte, lacks bool,
 		for s.b.ok && s.b.compareID(&s.a.Cell) < 0 {
 			s.b.next()
 		}
+		// The replica has this version. It has an older one or none otherwise, because merged contains the winners.
 		if s.b.ok && s.a.equal(&s.b.Cell) {
 			continue
 		}
@@ -338,7 +354,8 @@ func (r *Row) difference(merged, have *Row) (lacks bool) {
 	return lacks
 }
 
-// Run is the cells of a multi-cell column of a decoded row, in their encoded form.
+// Run is the cells of a multi-cell column of a decoded row, in their encoded form. It takes the memory of its encoded
+// cells only, which belong to the decoded bytes.
 type Run struct {
 	Column schema.ColumnID
 	Cells  int
@@ -387,6 +404,7 @@ func DecodeRuns(r *Row, b []byte) error {
 		if n := len(r.Runs); n > 0 && r.Runs[n-1].Column == cell.Column {
 			run := &r.Runs[n-1]
 			run.Cells++
+			// The cells of a column are contiguous, so the run grows over the bytes that follow it.
 			run.bytes = run.bytes[:len(run.bytes)+end-at]
 			continue
 		}
