@@ -8,13 +8,13 @@ package cql
 // returned it, and may be shared.
 type Statement interface{ statement() }
 
-// QualifiedName names an object, optionally within a keyspace.
+// QualifiedName names an object, optionally within a keyspace. Its parts are names without quotes, as Statement says.
 type QualifiedName struct {
 	Keyspace string // empty means the session's keyspace
 	Name     string
 }
 
-// String returns the name as CQL text, quoted where it must be.
+// String returns the name as CQL text, quoted where it must be. Parse reads it back as the same name.
 func (n QualifiedName) String() string { return string(appendQualifiedName(nil, n)) }
 
 // Operator compares a column, or a part of one, with a value.
@@ -37,7 +37,7 @@ const (
 	ILike          // LIKE without regard to case; only in WHERE
 )
 
-// String returns the operator as CQL text.
+// String returns the operator as CQL text. An invalid operator is "?", which no statement parses.
 func (o Operator) String() string {
 	//exhaustive:enforce
 	switch o {
@@ -82,7 +82,8 @@ const (
 	Modulo   Arithmetic = '%'
 )
 
-// Function returns the name of the native function that computes the operator.
+// Function returns the name of the native function that computes the operator. Package query resolves it among the
+// native functions.
 func (a Arithmetic) Function() string {
 	//exhaustive:enforce
 	switch a {

@@ -1,13 +1,14 @@
 package cql
 
-// Select is SELECT … FROM ….
+// Select is SELECT … FROM …. It is also the SELECT of EXPLAIN.
 type Select struct {
-	JSON              bool
-	Distinct          bool
-	Columns           []SelectColumn // empty means *
-	Table             QualifiedName
-	Fragments         bool // of MUTATION_FRAGMENTS(Table)
-	Where             []Relation
+	JSON      bool
+	Distinct  bool
+	Columns   []SelectColumn // empty means *
+	Table     QualifiedName
+	Fragments bool // of MUTATION_FRAGMENTS(Table)
+	Where     []Relation
+	// Columns, or functions of them, of the primary key; package query checks that.
 	GroupBy           []Selector
 	OrderBy           []Ordering
 	PerPartitionLimit Term // nil, *Literal (integer) or *BindMarker
@@ -30,7 +31,8 @@ type Ordering struct {
 	Descending bool
 }
 
-// Insert is INSERT INTO t (…) VALUES (…). len(Columns) may differ from len(Values); package query checks it.
+// Insert is INSERT INTO t (…) VALUES (…). len(Columns) may differ from len(Values); package query checks it. Both lists
+// are in the order of the text.
 type Insert struct {
 	Table       QualifiedName
 	Columns     []string
@@ -48,7 +50,7 @@ type InsertJSON struct {
 	Using        Using
 }
 
-// Update is UPDATE t SET ….
+// Update is UPDATE t SET …. IfExists and Conditions exclude each other in the grammar.
 type Update struct {
 	Table       QualifiedName
 	Using       Using
@@ -83,7 +85,7 @@ type Using struct {
 	Timeout   Term
 }
 
-// BatchKind is the guarantee of a batch.
+// BatchKind is the guarantee of a batch. The numbers are the ones of the native protocol (BATCH, <type>).
 type BatchKind uint8
 
 // The kinds of batches. The zero value is the logged batch.
@@ -123,8 +125,8 @@ type Truncate struct {
 }
 
 // Relation is one condition of WHERE; the relations of a list are joined by AND. The sum is closed: *ColumnRelation,
-// *InRelation, *NotNullRelation, *ElementRelation, *TokenRelation,
-// *TupleRelation, *TupleInRelation, *IndexRelation, *BetweenRelation, *OrRelation.
+// *InRelation, *NotNullRelation, *ElementRelation, *TokenRelation, *TupleRelation, *TupleInRelation, *IndexRelation,
+// *BetweenRelation, *OrRelation. Subjects are columns: a constant is never on the left.
 type Relation interface{ relation() }
 
 // ColumnRelation is c op term, with every Operator.
@@ -134,7 +136,7 @@ type ColumnRelation struct {
 	Value    Term
 }
 
-// InList is the list after IN: terms, or one marker for all of them.
+// InList is the list after IN: terms, or one marker for all of them. An empty Values is IN (), which selects nothing.
 type InList struct {
 	Marker *BindMarker // IN ?; Values is then nil
 	Values []Term
@@ -158,7 +160,7 @@ type ElementRelation struct {
 	Value    Term
 }
 
-// TokenRelation is TOKEN(c, …) op term.
+// TokenRelation is TOKEN(c, …) op term. The columns should be the partition key; package query checks that.
 type TokenRelation struct {
 	Columns  []string
 	Operator Operator
@@ -179,7 +181,8 @@ type TupleInRelation struct {
 	In      InList
 }
 
-// IndexRelation is expr(index, term), in the language of a custom index.
+// IndexRelation is expr(index, term), in the language of a custom index. The index is named without a keyspace: it is
+// of the table that is read.
 type IndexRelation struct {
 	Index QualifiedName
 	Value Term
@@ -192,8 +195,9 @@ type BetweenRelation struct{ Low, High Relation }
 // OrRelation is a disjunction: at least two alternatives, each of which is a list of relations joined by AND.
 type OrRelation struct{ Alternatives [][]Relation }
 
-// Assignment is one element of SET. The sum is closed: *SetColumn,
-// *AddToColumn, *SubtractFromColumn, *PrependToColumn, *SetElement, *SetField.
+// Assignment is one element of SET. The sum is closed: *SetColumn, *AddToColumn, *SubtractFromColumn, *PrependToColumn,
+// *SetElement, *SetField. Which of the forms a column allows depends on its type, for example AddToColumn on a counter
+// or a collection.
 type Assignment interface{ assignment() }
 
 // SetColumn is c = term.
@@ -202,7 +206,8 @@ type SetColumn struct {
 	Value  Term
 }
 
-// AddToColumn is c = c + term, or c += term.
+// AddToColumn is c = c + term, or c += term. For c = c - 3 the lexer reads -3 as one token, so the AST adds the number
+// -3.
 type AddToColumn struct {
 	Column string
 	Value  Term
@@ -220,7 +225,7 @@ type PrependToColumn struct {
 	Value  Term
 }
 
-// SetElement is c[key] = term.
+// SetElement is c[key] = term. For a list Key is an index, for a map a key.
 type SetElement struct {
 	Column string
 	Key    Term
@@ -235,7 +240,8 @@ type SetField struct {
 }
 
 // Condition is one element of IF: a column, an element of one (Key set) or a field of one (Field set), compared with
-// Value by Operator or, if In is set, by IN.
+// Value by Operator or, if In is set, by IN. The conditions of a list are joined by AND. Exactly one of Value and In is
+// set.
 type Condition struct {
 	Column   string
 	Key      Term

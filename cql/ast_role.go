@@ -1,8 +1,9 @@
 package cql
 
 // RoleOptions contains the options after WITH in CREATE ROLE, ALTER ROLE, CREATE USER and ALTER USER. A nil pointer
-// means that the option is not set.
+// means that the option is not set. Password and HashedPassword are secrets: Redact removes them from texts.
 type RoleOptions struct {
+	// At most one of the three forms of a password is set; the builder refuses others.
 	Password       *string
 	HashedPassword *string
 	Generated      bool // GENERATED PASSWORD, as in later versions of Cassandra
@@ -13,13 +14,14 @@ type RoleOptions struct {
 	CIDRs          *AccessList // ACCESS FROM …
 }
 
-// AccessList is ALL, or the names of datacenters or of CIDR groups.
+// AccessList is ALL, or the names of datacenters or of CIDR groups. Names is empty if All is set.
 type AccessList struct {
 	All   bool
 	Names []string
 }
 
-// CreateRole is CREATE ROLE, or CREATE USER (User).
+// CreateRole is CREATE ROLE, or CREATE USER (User). The statements about users are Cassandra's older spelling of the
+// ones about roles.
 type CreateRole struct {
 	User        bool // CREATE USER: login is allowed by default
 	Role        string
@@ -124,7 +126,8 @@ const (
 	ResourceMBeans                                     // Name.Name, a pattern
 )
 
-// Resource is an object on which permissions are granted.
+// Resource is an object on which permissions are granted. The constants of ResourceKind say which fields are set. A
+// keyspace that is not named is the session's.
 type Resource struct {
 	Kind ResourceKind
 	Name QualifiedName
@@ -145,7 +148,8 @@ type RevokePermissions struct {
 	Grantee     string
 }
 
-// ListPermissions is LIST permissions [ON resource] [OF role] [NORECURSIVE].
+// ListPermissions is LIST permissions [ON resource] [OF role] [NORECURSIVE]. Without NORECURSIVE, permissions that
+// roles inherit are listed too.
 type ListPermissions struct {
 	Permissions []Permission // empty means ALL
 	Resource    Resource
@@ -153,7 +157,7 @@ type ListPermissions struct {
 	NoRecursive bool
 }
 
-// AddIdentity is ADD IDENTITY 'id' TO ROLE 'role'.
+// AddIdentity is ADD IDENTITY 'id' TO ROLE 'role'. An identity is a name in a client certificate.
 type AddIdentity struct {
 	Identity    string
 	IfNotExists bool

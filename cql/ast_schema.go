@@ -1,7 +1,7 @@
 package cql
 
-// Property is one name = value of WITH. The value is a *Literal (a bare word
-// counts as a string) or a *MapLiteral whose keys and values are literals.
+// Property is one name = value of WITH. The value is a *Literal (a bare word counts as a string) or a *MapLiteral whose
+// keys and values are literals. Package query decides which names exist.
 type Property struct {
 	Name  string
 	Value Term
@@ -10,7 +10,7 @@ type Property struct {
 // Properties are the properties of WITH in their order, without duplicates.
 type Properties []Property
 
-// Get returns the value of the property called name.
+// Get returns the value of the property called name. name is in lower case. The lists are short, so a search is enough.
 func (p Properties) Get(name string) (Term, bool) {
 	for i := range p {
 		if p[i].Name == name {
@@ -20,7 +20,8 @@ func (p Properties) Get(name string) (Term, bool) {
 	return nil, false
 }
 
-// TableOptions are the options after WITH of a table or a view.
+// TableOptions are the options after WITH of a table or a view. An option that is not set has its zero value, and
+// package query fills in the default.
 type TableOptions struct {
 	Properties      Properties
 	ClusteringOrder []ClusteringOrder
@@ -54,7 +55,7 @@ type DropKeyspace struct {
 }
 
 // CreateTable is CREATE TABLE. A primary key is in PrimaryKeys or in its column; package query checks that there is
-// exactly one.
+// exactly one. The grammar allows several primary keys, as Cassandra's does.
 type CreateTable struct {
 	Table       QualifiedName
 	IfNotExists bool
@@ -99,14 +100,16 @@ type Constraint struct {
 // NotNullConstraint is the Function of CHECK NOT NULL.
 const NotNullConstraint = "NOT_NULL"
 
-// Mask is MASKED WITH DEFAULT, or MASKED WITH function(args).
+// Mask is MASKED WITH DEFAULT, or MASKED WITH function(args). The value of the column is the first argument of the
+// function, and is not in Args.
 type Mask struct {
 	Default  bool
 	Function QualifiedName
 	Args     []Term // *Literal, or terms without bind markers
 }
 
-// PrimaryKey is PRIMARY KEY ((partition…), clustering…).
+// PrimaryKey is PRIMARY KEY ((partition…), clustering…). Both lists are in the order of the text. Partition has at
+// least one column.
 type PrimaryKey struct {
 	Partition  []string
 	Clustering []string
@@ -130,7 +133,7 @@ type AddColumns struct {
 	Columns     []ColumnDefinition
 }
 
-// DropColumns is DROP, without (nil) or with a timestamp.
+// DropColumns is DROP, without (nil) or with a timestamp. The timestamp is in microseconds: cells up to it are dropped.
 type DropColumns struct {
 	IfExists  bool
 	Columns   []string
@@ -146,7 +149,8 @@ type RenameColumns struct {
 // Rename is one a TO b.
 type Rename struct{ From, To string }
 
-// AlterColumnType is ALTER c TYPE t, which Cassandra always refuses.
+// AlterColumnType is ALTER c TYPE t, which Cassandra always refuses. It is parsed, so that the client gets the message
+// and not a syntax error.
 type AlterColumnType struct {
 	IfExists bool
 	Column   string
@@ -235,7 +239,7 @@ type DropType struct {
 	IfExists bool
 }
 
-// IndexTargetKind is the part of a column that an index covers.
+// IndexTargetKind is the part of a column that an index covers. The kinds besides TargetColumn are about collections.
 type IndexTargetKind uint8
 
 // The kinds of index targets.
@@ -319,7 +323,7 @@ type DropMaterializedView struct {
 	IfExists bool
 }
 
-// CreateFunction is CREATE FUNCTION.
+// CreateFunction is CREATE FUNCTION. The language is in lower case, and the body without its quotes.
 type CreateFunction struct {
 	OrReplace         bool
 	IfNotExists       bool
@@ -331,7 +335,7 @@ type CreateFunction struct {
 	Body              string
 }
 
-// DropFunction is DROP FUNCTION f, or f(types) when HasArgs.
+// DropFunction is DROP FUNCTION f, or f(types) when HasArgs. Without types the name must not be overloaded.
 type DropFunction struct {
 	IfExists bool
 	Name     QualifiedName
@@ -339,7 +343,7 @@ type DropFunction struct {
 	HasArgs  bool
 }
 
-// CreateAggregate is CREATE AGGREGATE.
+// CreateAggregate is CREATE AGGREGATE. The state function has the state as its first argument and returns the next one.
 type CreateAggregate struct {
 	OrReplace     bool
 	IfNotExists   bool
@@ -359,7 +363,7 @@ type DropAggregate struct {
 	HasArgs  bool
 }
 
-// CreateTrigger is CREATE TRIGGER.
+// CreateTrigger is CREATE TRIGGER. Triggers are Java classes; package query refuses them.
 type CreateTrigger struct {
 	IfNotExists bool
 	Name        string
@@ -437,7 +441,7 @@ const (
 	DescribeGeneric          // Name of a keyspace, table, index or view
 )
 
-// Describe is DESCRIBE ….
+// Describe is DESCRIBE …. cqlsh sends DESCRIBE to the server and prints the create_statement of its rows.
 type Describe struct {
 	Kind      DescribeKind
 	Name      QualifiedName

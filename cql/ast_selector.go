@@ -3,7 +3,7 @@ package cql
 // Selector is an expression that SELECT computes for a row, in which columns may be named. The sum type is closed:
 // *ColumnSelector, *TermSelector, *CountAll, *FunctionSelector, *CastSelector, *TypeHintSelector, *MetadataSelector,
 // *FieldSelector, *ElementSelector, *SliceSelector, *ListSelector, *SetSelector, *MapSelector, *UDTSelector,
-// *TupleSelector, *ArithmeticSelector, *NegateSelector.
+// *TupleSelector, *ArithmeticSelector, *NegateSelector. Its types parallel the ones of Term, with columns in addition.
 type Selector interface{ selector() }
 
 // ColumnSelector is a column or, as an argument, any bare name.
@@ -15,7 +15,7 @@ type TermSelector struct{ Term Term }
 // CountAll is COUNT(*), or COUNT of a constant, which means the same.
 type CountAll struct{}
 
-// FunctionSelector is f(a, b).
+// FunctionSelector is f(a, b). Aggregates are functions here; package query distinguishes them.
 type FunctionSelector struct {
 	Name QualifiedName
 	Args []Selector

@@ -1,8 +1,9 @@
 package cql
 
-// Term is a value in a place where no column may be named: in VALUES, on the right of a relation, in SET. The sum
-// type is closed: *Literal, *BindMarker, *ListLiteral, *SetLiteral, *MapLiteral, *UDTLiteral, *TupleLiteral,
-// *FunctionCall, *TypeHint, *CastTerm, *ArithmeticTerm, *NegateTerm.
+// Term is a value in a place where no column may be named: in VALUES, on the right of a relation, in SET. The sum type
+// is closed: *Literal, *BindMarker, *ListLiteral, *SetLiteral, *MapLiteral, *UDTLiteral, *TupleLiteral, *FunctionCall,
+// *TypeHint, *CastTerm, *ArithmeticTerm, *NegateTerm. A term has no type until package query knows the column or the
+// argument that receives it.
 type Term interface{ term() }
 
 // LiteralKind is the syntactic kind of a literal.
@@ -21,13 +22,14 @@ const (
 	LiteralDuration // Text as written: 1h30m, -P1Y2M, P3W, P2000-01-01T00:00:00
 )
 
-// Literal is a constant.
+// Literal is a constant. Text is not converted: whether 300 fits depends on the type.
 type Literal struct {
 	Kind LiteralKind
 	Text string // empty for null
 }
 
-// BindMarker is a placeholder for a value of the request: ? or :name.
+// BindMarker is a placeholder for a value of the request: ? or :name. Two markers with one name are two markers, each
+// with an index of its own.
 type BindMarker struct {
 	Index int    // 0 for the first marker in the text, and so on
 	Name  string // empty for ?
@@ -58,13 +60,14 @@ type UDTField struct {
 // them.
 type TupleLiteral struct{ Elements []Term }
 
-// FunctionCall is f(a, b). Token(…) is a call of "token".
+// FunctionCall is f(a, b). Token(…) is a call of "token". Name has no keyspace for native functions, and for functions
+// of the session's keyspace.
 type FunctionCall struct {
 	Name QualifiedName
 	Args []Term
 }
 
-// TypeHint is (type) term.
+// TypeHint is (type) term. It selects among overloaded functions and does not convert, unlike CastTerm.
 type TypeHint struct {
 	Type  TypeExpr
 	Value Term

@@ -16,7 +16,8 @@ const (
 	TypeCustom           // Custom: a Java class name, from a string literal
 )
 
-// TypeExpr is a type as written. Packages query and schema resolve it with the user-defined types of a keyspace.
+// TypeExpr is a type as written. Packages query and schema resolve it with the user-defined types of a keyspace. The
+// zero value is invalid.
 type TypeExpr struct {
 	Kind       TypeKind
 	Keyspace   string // of a user-defined type

@@ -10,10 +10,13 @@ import (
 )
 
 // builder converts a parse tree to the AST. It visits the tree in the order of the text, so that bind markers are
-// numbered in that order.
+// numbered in that order. A text that the grammar accepts has a well-formed tree, so the builder never checks for
+// missing children.
 type builder struct {
-	parser  *parser
-	text    string
+	// The parser of the text, for the tokens in messages.
+	parser *parser
+	text   string
+	// The number of bind markers so far: the index of the next one.
 	markers int
 	// operators is the number of operators in the sums and products around the part that is being built: at most so
 	// many nodes of the AST are above it.
@@ -21,7 +24,8 @@ type builder struct {
 	err       *SyntaxError // the first error that the grammar does not detect
 }
 
-// dataBuilder builds the statements that read and write rows, and their relations.
+// dataBuilder builds the statements that read and write rows, and their relations. It only groups methods; all builders
+// of a statement share one builder.
 type dataBuilder struct{ *builder }
 
 // schemaBuilder builds definitions, DESCRIBE, and the properties of definitions.
@@ -49,6 +53,7 @@ func (b *builder) failAt(token antlr.Token, expected int) {
 // enterOperators begins a sum or product, whose children are operands with operators between them. It returns false if
 // the AST would become too deep.
 func (b *builder) enterOperators(children []antlr.Tree) bool {
+	// n operands have n-1 operators between them: 2n-1 children.
 	b.operators += len(children) / 2
 	if b.operators <= operatorsMax {
 		return true
@@ -61,6 +66,7 @@ func (b *builder) enterOperators(children []antlr.Tree) bool {
 // leaveOperators ends what enterOperators began.
 func (b *builder) leaveOperators(children []antlr.Tree) { b.operators -= len(children) / 2 }
 
+// statement builds the statement of a tree. It panics for a rule of the grammar that has no builder.
 func (b *builder) statement(ctx grammar.IStatementContext) Statement {
 	data, definitions, roles := dataBuilder{b}, schemaBuilder{b}, roleBuilder{b}
 	switch c := ctx.GetChild(0).(type) {
@@ -102,6 +108,7 @@ func (b *builder) statement(ctx grammar.IStatementContext) Statement {
 	panic("cql: a rule of statement has no builder")
 }
 
+// create builds CREATE …. The second child is the rule of the object that is created.
 func (b *builder) create(ctx *grammar.CreateContext) Statement {
 	definitions, roles := schemaBuilder{b}, roleBuilder{b}
 	switch c := ctx.GetChild(1).(type) {
@@ -147,6 +154,7 @@ func (b *builder) create(ctx *grammar.CreateContext) Statement {
 	panic("cql: a rule of create has no builder")
 }
 
+// alter builds ALTER …. The second child is the rule of the object that is altered.
 func (b *builder) alter(ctx *grammar.AlterContext) Statement {
 	definitions, roles := schemaBuilder{b}, roleBuilder{b}
 	switch c := ctx.GetChild(1).(type) {
@@ -177,6 +185,7 @@ func (b *builder) alter(ctx *grammar.AlterContext) Statement {
 	panic("cql: a rule of alter has no builder")
 }
 
+// drop builds DROP …. The second child is the rule of the object that is dropped.
 func (b *builder) drop(ctx *grammar.DropContext) Statement {
 	roles := roleBuilder{b}
 	switch c := ctx.GetChild(1).(type) {
@@ -223,9 +232,11 @@ func identifier(token antlr.Token) string {
 	switch token.GetTokenType() {
 	case grammar.CqlLexerQUOTED_NAME:
 		return unquote(token.GetText(), `"`)
+	// Cassandra accepts "" as a name in the grammar. No object can have it.
 	case grammar.CqlLexerEMPTY_QUOTED_NAME:
 		return ""
 	}
+	// Names without quotes are folded, also keywords that are used as names.
 	return strings.ToLower(token.GetText())
 }
 
@@ -246,15 +257,17 @@ func qualified(start, stop antlr.Token) QualifiedName {
 	return QualifiedName{Keyspace: identifier(start), Name: identifier(stop)}
 }
 
+// tableName returns the name of a table, a view or an index, with its keyspace if it has one.
 func tableName(ctx grammar.ITableNameContext) QualifiedName {
 	return qualified(ctx.GetStart(), ctx.GetStop())
 }
 
+// functionName returns the name of a function or aggregate. Keywords that are functions are names here.
 func functionName(ctx grammar.IFunctionNameContext) QualifiedName {
 	return qualified(ctx.GetStart(), ctx.GetStop())
 }
 
-// stringText returns the content of a string literal.
+// stringText returns the content of a string literal. In $$…$$ nothing is escaped; in '…' a doubled quote is one.
 func stringText(text string) string {
 	if text[0] == '$' {
 		return text[2 : len(text)-2]

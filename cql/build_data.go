@@ -6,6 +6,7 @@ import (
 	"cqld/grammar"
 )
 
+// selectStatement builds SELECT. Its parts are built in the order of the text, because they may contain markers.
 func (b dataBuilder) selectStatement(ctx *grammar.SelectStatementContext) Statement {
 	s := &Select{
 		JSON:      ctx.K_JSON() != nil,
@@ -41,10 +42,12 @@ func (b dataBuilder) selectStatement(ctx *grammar.SelectStatementContext) Statem
 	return s
 }
 
+// insert builds INSERT … VALUES and INSERT … JSON, which are one rule of the grammar.
 func (b dataBuilder) insert(ctx *grammar.InsertContext) Statement {
 	table := tableName(ctx.TableName())
 	ifNotExists := ctx.IfNotExists() != nil
 	if ctx.K_JSON() == nil {
+		// The lengths of the two lists are compared by package query, which has Cassandra's message for it.
 		columns := names(ctx.ColumnNames().AllColumnName())
 		values := b.terms(ctx.Terms())
 		return &Insert{Table: table, Columns: columns, Values: values, IfNotExists: ifNotExists,
@@ -65,6 +68,7 @@ func (b dataBuilder) insert(ctx *grammar.InsertContext) Statement {
 	}
 }
 
+// update builds UPDATE.
 func (b dataBuilder) update(ctx *grammar.UpdateContext) Statement {
 	u := &Update{
 		Table: tableName(ctx.TableName()),
@@ -73,12 +77,14 @@ func (b dataBuilder) update(ctx *grammar.UpdateContext) Statement {
 	for _, a := range ctx.AllAssignment() {
 		u.Assignments = append(u.Assignments, b.assignment(a))
 	}
+	// Checked before WHERE is built: the builder reports its first error.
 	b.checkAssignments(u.Assignments)
 	u.Where = b.where(ctx.WhereClause())
 	u.IfExists, u.Conditions = b.ifClause(ctx.IfClause())
 	return u
 }
 
+// delete builds DELETE. Its USING has a rule of its own, because it takes no TTL.
 func (b dataBuilder) delete(ctx *grammar.DeleteContext) Statement {
 	d := &Delete{Table: tableName(ctx.TableName())}
 	for _, t := range ctx.AllDeleteTarget() {
@@ -95,6 +101,7 @@ func (b dataBuilder) delete(ctx *grammar.DeleteContext) Statement {
 		for _, child := range u.GetChildren() {
 			b.usingOption(&d.Using, child)
 		}
+		// Cassandra's grammar expects WHERE at the second AND, and so does the message.
 		if repeated := u.AllUsingTimestamp(); len(repeated) > 1 { // unlike INSERT and UPDATE
 			b.failAt(u.K_AND(0).GetSymbol(), grammar.CqlParserK_WHERE)
 		}
@@ -104,6 +111,7 @@ func (b dataBuilder) delete(ctx *grammar.DeleteContext) Statement {
 	return d
 }
 
+// batch builds BEGIN BATCH … APPLY BATCH. Markers are numbered through all of its statements.
 func (b dataBuilder) batch(ctx *grammar.BatchContext) Statement {
 	batch := &Batch{Using: b.using(ctx.UsingClause())}
 	switch {
@@ -132,6 +140,7 @@ func (b dataBuilder) using(ctx grammar.IUsingClauseContext) Using {
 		return u
 	}
 	for _, o := range ctx.AllUsingOption() {
+		// TTL is the only option without a rule of its own.
 		if ttl := o.IntegerValue(); ttl != nil {
 			b.setUsing(&u.TTL, b.integerValue(ttl))
 		} else {
@@ -160,6 +169,7 @@ func (b dataBuilder) setUsing(option *Term, value Term) {
 	*option = value
 }
 
+// timeout builds the value of TIMEOUT: a duration or a marker.
 func (b dataBuilder) timeout(ctx grammar.IUsingTimeoutContext) Term {
 	if marker := ctx.Marker(); marker != nil {
 		return b.marker(marker)
@@ -167,6 +177,7 @@ func (b dataBuilder) timeout(ctx grammar.IUsingTimeoutContext) Term {
 	return literal(ctx.GetStop())
 }
 
+// timeoutClause builds USING TIMEOUT of a statement that has no other option; nil if there is none.
 func (b dataBuilder) timeoutClause(ctx grammar.ITimeoutClauseContext) Term {
 	if ctx == nil {
 		return nil
@@ -174,6 +185,7 @@ func (b dataBuilder) timeoutClause(ctx grammar.ITimeoutClauseContext) Term {
 	return b.timeout(ctx.UsingTimeout())
 }
 
+// assignment builds one element of SET.
 func (b dataBuilder) assignment(ctx grammar.IAssignmentContext) Assignment {
 	column := name(ctx.ColumnName())
 	switch {
@@ -199,6 +211,7 @@ func (b dataBuilder) assignmentValue(column string, ctx grammar.IAssignmentValue
 	switch {
 	case other == nil:
 		return &SetColumn{Column: column, Value: b.sum(children)}
+	// c = c -3: the lexer takes the sign into the number, so there is no operator between the two.
 	case ctx.INTEGER() != nil:
 		text := ctx.INTEGER().GetText()
 		if !same {
@@ -262,6 +275,7 @@ func assignedColumn(a Assignment) (column string, whole bool) {
 	panic("cql: an assignment has no column")
 }
 
+// ifClause builds IF EXISTS, or IF with conditions.
 func (b dataBuilder) ifClause(ctx grammar.IIfClauseContext) (exists bool, conditions []Condition) {
 	if ctx == nil {
 		return false, nil
@@ -272,11 +286,13 @@ func (b dataBuilder) ifClause(ctx grammar.IIfClauseContext) (exists bool, condit
 	return ctx.K_EXISTS() != nil, conditions
 }
 
+// condition builds one condition of IF.
 func (b dataBuilder) condition(ctx grammar.IConditionContext) Condition {
 	c := Condition{Column: name(ctx.ColumnName())}
 	terms := ctx.AllTerm()
 	if ctx.LBRACKET() != nil {
 		c.Key = b.term(terms[0])
+		// The first term is the key; the others are compared.
 		terms = terms[1:]
 	}
 	if field := ctx.Ident(); field != nil {
@@ -296,6 +312,7 @@ func (b dataBuilder) condition(ctx grammar.IConditionContext) Condition {
 	return c
 }
 
+// containsOperator returns CONTAINS KEY, or CONTAINS.
 func containsOperator(key bool) Operator {
 	if key {
 		return ContainsKey
@@ -303,6 +320,7 @@ func containsOperator(key bool) Operator {
 	return Contains
 }
 
+// operator returns the operator of a rule of one token.
 func operator(ctx grammar.IOperatorContext) Operator {
 	switch ctx.GetStart().GetTokenType() {
 	case grammar.CqlLexerEQ:
@@ -321,6 +339,7 @@ func operator(ctx grammar.IOperatorContext) Operator {
 	panic("cql: a token of operator has no builder")
 }
 
+// inValues builds the list of IN: IN ? has one marker for the whole list, IN (?) one for an element.
 func (b dataBuilder) inValues(ctx grammar.IInValuesContext) InList {
 	if marker := ctx.Marker(); marker != nil {
 		return InList{Marker: b.marker(marker)}

@@ -6,6 +6,7 @@ import (
 	"cqld/grammar"
 )
 
+// createTableLike builds CREATE TABLE … LIKE.
 func (b schemaBuilder) createTableLike(ctx *grammar.CreateTableContext) Statement {
 	t := &CreateTableLike{
 		Table:       tableName(ctx.TableName(0)),
@@ -28,6 +29,7 @@ func (b schemaBuilder) createTableLike(ctx *grammar.CreateTableContext) Statemen
 	return t
 }
 
+// constraints builds the list of CHECK; nil if there is none.
 func (b schemaBuilder) constraints(ctx grammar.IColumnConstraintsContext) []Constraint {
 	if ctx == nil {
 		return nil
@@ -39,6 +41,7 @@ func (b schemaBuilder) constraints(ctx grammar.IColumnConstraintsContext) []Cons
 	return out
 }
 
+// constraint builds one constraint.
 func (b schemaBuilder) constraint(ctx grammar.IColumnConstraintContext) Constraint {
 	if ctx.K_NOT() != nil {
 		return Constraint{Function: NotNullConstraint}
@@ -47,15 +50,18 @@ func (b schemaBuilder) constraint(ctx grammar.IColumnConstraintContext) Constrai
 	if o := ctx.Operator(); o != nil {
 		c.Operator, c.Value = operator(o), literal(ctx.Constant().GetStart())
 	}
+	// A name with an operator and without parentheses is the column; with parentheses it is a function.
 	if c.Operator != OperatorInvalid && ctx.LPAREN() == nil {
 		c.Column = name(ctx.Ident())
 		return c
 	}
+	// All spellings of a function are the same one.
 	c.Function = strings.ToUpper(name(ctx.Ident()))
 	c.Args = b.terms(ctx.Terms())
 	return c
 }
 
+// columnDefault builds DEFAULT; nil if there is none.
 func (b schemaBuilder) columnDefault(ctx grammar.IColumnDefaultContext) Term {
 	if ctx == nil {
 		return nil
@@ -63,12 +69,14 @@ func (b schemaBuilder) columnDefault(ctx grammar.IColumnDefaultContext) Term {
 	return b.term(ctx.Term())
 }
 
+// commentOn builds COMMENT ON. The comment is the last token.
 func (b schemaBuilder) commentOn(ctx *grammar.CommentOnContext) Statement {
 	c := b.commented(ctx.Commented())
 	c.Comment = literal(ctx.GetStop())
 	return c
 }
 
+// securityLabelOn builds SECURITY LABEL ON, which has the same objects as COMMENT ON.
 func (b schemaBuilder) securityLabelOn(ctx *grammar.SecurityLabelOnContext) Statement {
 	c := b.commented(ctx.Commented())
 	c.Label, c.Comment = true, literal(ctx.GetStop())
@@ -78,6 +86,7 @@ func (b schemaBuilder) securityLabelOn(ctx *grammar.SecurityLabelOnContext) Stat
 	return c
 }
 
+// commented builds the object of COMMENT ON.
 func (b schemaBuilder) commented(ctx grammar.ICommentedContext) *CommentOn {
 	c := &CommentOn{}
 	switch {
@@ -92,6 +101,7 @@ func (b schemaBuilder) commented(ctx grammar.ICommentedContext) *CommentOn {
 		if ctx.K_FIELD() != nil {
 			c.Kind = CommentField
 		}
+		// Two names are table.column, and three are keyspace.table.column.
 		all := names(ctx.MemberName().AllIdent())
 		c.Member = all[len(all)-1]
 		c.Name.Name = all[len(all)-2]
@@ -102,7 +112,7 @@ func (b schemaBuilder) commented(ctx grammar.ICommentedContext) *CommentOn {
 	return c
 }
 
-// ParseConstraints parses the result of AppendConstraints.
+// ParseConstraints parses the result of AppendConstraints. The schema keeps constraints as text.
 func ParseConstraints(text string) ([]Constraint, error) {
 	action, err := parseAlterColumn("CHECK " + text)
 	if c, ok := action.(*AlterColumnConstraints); ok {

@@ -6,6 +6,7 @@ import (
 	"cqld/grammar"
 )
 
+// where builds WHERE; nil if there is none.
 func (b dataBuilder) where(ctx grammar.IWhereClauseContext) []Relation {
 	if ctx == nil {
 		return nil
@@ -26,6 +27,7 @@ func (b dataBuilder) disjunction(children []antlr.Tree) []Relation {
 			out = append(out, &IndexRelation{Index: QualifiedName{Name: name(c.Ident())}, Value: b.term(c.Term())})
 		default:
 			if kindOf(child) == grammar.CqlLexerK_OR {
+				// The relations so far are one alternative; AND binds them.
 				alternatives, out = append(alternatives, out), nil
 			}
 		}
@@ -38,12 +40,14 @@ func (b dataBuilder) disjunction(children []antlr.Tree) []Relation {
 
 // appendRelations appends one relation, or those within parentheses.
 func (b dataBuilder) appendRelations(out []Relation, ctx grammar.IRelationContext) []Relation {
+	// Parentheses: their relations join the list, unless they contain OR.
 	if ctx.ColumnName() == nil && ctx.K_TOKEN() == nil && ctx.ColumnNames() == nil {
 		return append(out, b.disjunction(ctx.GetChildren())...)
 	}
 	return append(out, b.relation(ctx))
 }
 
+// relation builds a relation of a column, of token(…), or of a tuple of columns.
 func (b dataBuilder) relation(ctx grammar.IRelationContext) Relation {
 	switch {
 	case ctx.ColumnName() != nil:
@@ -69,6 +73,7 @@ func (b dataBuilder) relation(ctx grammar.IRelationContext) Relation {
 	return &TupleRelation{Columns: columns, Operator: operator(ctx.Operator()), Value: b.tupleValue(ctx.TupleValue(0))}
 }
 
+// columnRelation builds a relation whose subject is a column or an element of one.
 func (b dataBuilder) columnRelation(column string, ctx grammar.IRelationContext) Relation {
 	switch {
 	case ctx.LBRACKET() != nil:
@@ -90,6 +95,7 @@ func (b dataBuilder) columnRelation(column string, ctx grammar.IRelationContext)
 	case ctx.K_CONTAINS() != nil:
 		contains := containsOperator(ctx.K_KEY() != nil)
 		if ctx.K_NOT() != nil {
+			// The negated operators follow in the same order.
 			contains += NotContains - Contains
 		}
 		return &ColumnRelation{Column: column, Operator: contains, Value: b.term(ctx.Term(0))}
@@ -97,6 +103,7 @@ func (b dataBuilder) columnRelation(column string, ctx grammar.IRelationContext)
 	return &ColumnRelation{Column: column, Operator: operator(ctx.Operator()), Value: b.term(ctx.Term(0))}
 }
 
+// tupleValue builds (a, b), or a marker for the whole tuple.
 func (b dataBuilder) tupleValue(ctx grammar.ITupleValueContext) Term {
 	if marker := ctx.Marker(); marker != nil {
 		return b.marker(marker)
@@ -112,6 +119,7 @@ func (b dataBuilder) tupleInValues(ctx grammar.ITupleInValuesContext) InList {
 	var in InList
 	all := ctx.AllTupleValue()
 	for _, v := range all {
+		// Cassandra's grammar has a list of tuples and a list of markers, and no mixed one.
 		if first := all[0].Marker() != nil; first != (v.Marker() != nil) {
 			expected := grammar.CqlLexerLPAREN
 			if first { // a marker has two forms

@@ -10,6 +10,7 @@ const (
 	identityQuoted = "Quoted strings are are not supported for identity"
 )
 
+// roleName returns the name of a role: a name, folded like others, or a string.
 func roleName(ctx grammar.IRoleNameContext) string {
 	if s := ctx.STRING_LITERAL(); s != nil {
 		return stringText(s.GetText())
@@ -28,6 +29,7 @@ func (b roleBuilder) userName(ctx grammar.IUserNameContext, quoted string) strin
 	return ctx.GetStart().GetText()
 }
 
+// roleOptions builds the options of WITH, and refuses two forms of a password.
 func (b roleBuilder) roleOptions(all []grammar.IRoleOptionContext) RoleOptions {
 	var o RoleOptions
 	for _, c := range all {
@@ -44,6 +46,7 @@ func (b roleBuilder) roleOptions(all []grammar.IRoleOptionContext) RoleOptions {
 	return o
 }
 
+// roleOption sets one option. HASHED is tested before PASSWORD, which follows it in the text.
 func (b roleBuilder) roleOption(o *RoleOptions, ctx grammar.IRoleOptionContext) {
 	switch {
 	case ctx.K_GENERATED() != nil:
@@ -79,6 +82,7 @@ func setOnce[V any](b *builder, option **V, value V, name string) {
 	*option = &value
 }
 
+// setAccess sets ACCESS TO or ACCESS FROM, which must not be repeated.
 func setAccess(b *builder, option **AccessList, ctx grammar.IRoleOptionContext, twice string) {
 	if *option != nil {
 		b.fail(twice)
@@ -92,6 +96,7 @@ func setAccess(b *builder, option **AccessList, ctx grammar.IRoleOptionContext, 
 	*option = list
 }
 
+// userOptions builds the options of CREATE USER and ALTER USER.
 func userOptions(password grammar.IUserPasswordContext, superuser, noSuperuser bool) RoleOptions {
 	var o RoleOptions
 	if password != nil && password.K_GENERATED() != nil {
@@ -104,12 +109,14 @@ func userOptions(password grammar.IUserPasswordContext, superuser, noSuperuser b
 			o.Password = &text
 		}
 	}
+	// Neither word leaves the option unset: ALTER USER then changes nothing.
 	if superuser || noSuperuser {
 		o.Superuser = &superuser
 	}
 	return o
 }
 
+// addIdentity builds ADD IDENTITY.
 func (b roleBuilder) addIdentity(ctx *grammar.AddIdentityContext) Statement {
 	return &AddIdentity{
 		Identity:    b.userName(ctx.UserName(0), identityQuoted),
@@ -118,6 +125,7 @@ func (b roleBuilder) addIdentity(ctx *grammar.AddIdentityContext) Statement {
 	}
 }
 
+// grant builds GRANT of a role, or of permissions on a resource.
 func (b roleBuilder) grant(ctx *grammar.GrantContext) Statement {
 	if ctx.Resource() == nil {
 		return &GrantRole{Role: roleName(ctx.RoleName(0)), Grantee: roleName(ctx.RoleName(1))}
@@ -129,6 +137,7 @@ func (b roleBuilder) grant(ctx *grammar.GrantContext) Statement {
 	}
 }
 
+// revoke builds REVOKE, with the same forms as GRANT.
 func (b roleBuilder) revoke(ctx *grammar.RevokeContext) Statement {
 	if ctx.Resource() == nil {
 		return &RevokeRole{Role: roleName(ctx.RoleName(0)), Grantee: roleName(ctx.RoleName(1))}
@@ -140,6 +149,7 @@ func (b roleBuilder) revoke(ctx *grammar.RevokeContext) Statement {
 	}
 }
 
+// list builds LIST ROLES, USERS, SUPERUSERS, and LIST permissions, which has no word of its own.
 func (b roleBuilder) list(ctx *grammar.ListContext) Statement {
 	of := ""
 	if ctx.RoleName() != nil {
@@ -161,6 +171,7 @@ func (b roleBuilder) list(ctx *grammar.ListContext) Statement {
 	return l
 }
 
+// permissions returns the permissions of a list; nil for ALL.
 func permissions(ctx grammar.IPermissionsContext) []Permission {
 	var out []Permission
 	for _, p := range ctx.AllPermission() {
@@ -169,6 +180,7 @@ func permissions(ctx grammar.IPermissionsContext) []Permission {
 	return out
 }
 
+// permission returns the permission of a token.
 func permission(token int) Permission {
 	switch token {
 	case grammar.CqlLexerK_CREATE:
@@ -195,6 +207,7 @@ func permission(token int) Permission {
 	panic("cql: a token of permission has no builder")
 }
 
+// resource builds what follows ON. Plural words are tested first, because they precede names in the rule.
 func (b roleBuilder) resource(ctx grammar.IResourceContext) Resource {
 	inKeyspace := func() QualifiedName { return QualifiedName{Keyspace: name(ctx.Ident())} }
 	switch {

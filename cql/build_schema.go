@@ -4,6 +4,7 @@ import (
 	"cqld/grammar"
 )
 
+// createType builds CREATE TYPE.
 func (b schemaBuilder) createType(ctx *grammar.CreateTypeContext) Statement {
 	return &CreateType{
 		Type:        b.typeName(ctx.TypeName()),
@@ -12,6 +13,7 @@ func (b schemaBuilder) createType(ctx *grammar.CreateTypeContext) Statement {
 	}
 }
 
+// fields builds the fields of a type, or the arguments of a function.
 func (b schemaBuilder) fields(all []grammar.IFieldDefinitionContext) []FieldDefinition {
 	var out []FieldDefinition
 	for _, f := range all {
@@ -20,10 +22,12 @@ func (b schemaBuilder) fields(all []grammar.IFieldDefinitionContext) []FieldDefi
 	return out
 }
 
+// field builds a name with its type.
 func (b schemaBuilder) field(ctx grammar.IFieldDefinitionContext) FieldDefinition {
 	return FieldDefinition{Name: name(ctx.Ident()), Type: b.dataType(ctx.DataType())}
 }
 
+// alterType builds ALTER TYPE.
 func (b schemaBuilder) alterType(ctx *grammar.AlterTypeContext) Statement {
 	a := &AlterType{Type: b.typeName(ctx.TypeName())}
 	ifExists := ctx.AllIfExists() // before the name, and after RENAME
@@ -32,6 +36,7 @@ func (b schemaBuilder) alterType(ctx *grammar.AlterTypeContext) Statement {
 	case ctx.K_ADD() != nil:
 		a.Action = &AddField{IfNotExists: ctx.IfNotExists() != nil, Field: b.field(ctx.FieldDefinition())}
 	case ctx.K_RENAME() != nil:
+		// The only IF EXISTS belongs to RENAME unless it stands before the name.
 		inner := len(ifExists) > 1 || len(ifExists) == 1 && !a.IfExists
 		a.Action = &RenameFields{IfExists: inner, Renames: renames(ctx.AllRename())}
 	default:
@@ -40,6 +45,7 @@ func (b schemaBuilder) alterType(ctx *grammar.AlterTypeContext) Statement {
 	return a
 }
 
+// renames builds RENAME a TO b AND ….
 func renames(all []grammar.IRenameContext) []Rename {
 	var out []Rename
 	for _, r := range all {
@@ -48,6 +54,7 @@ func renames(all []grammar.IRenameContext) []Rename {
 	return out
 }
 
+// createIndex builds CREATE INDEX and CREATE CUSTOM INDEX.
 func (b schemaBuilder) createIndex(ctx *grammar.CreateIndexContext) Statement {
 	index := &CreateIndex{
 		Custom:      ctx.K_CUSTOM() != nil,
@@ -68,6 +75,7 @@ func (b schemaBuilder) createIndex(ctx *grammar.CreateIndexContext) Statement {
 	return index
 }
 
+// targetKind returns the kind of a target, which its first token shows.
 func targetKind(ctx grammar.IIndexTargetContext) IndexTargetKind {
 	switch kindOf(ctx.GetChild(0)) {
 	case grammar.CqlLexerK_VALUES:
@@ -82,6 +90,7 @@ func targetKind(ctx grammar.IIndexTargetContext) IndexTargetKind {
 	return TargetColumn
 }
 
+// createFunction builds CREATE FUNCTION. The body is not compiled here.
 func (b schemaBuilder) createFunction(ctx *grammar.CreateFunctionContext) Statement {
 	return &CreateFunction{
 		OrReplace:         ctx.K_OR() != nil,
@@ -95,6 +104,7 @@ func (b schemaBuilder) createFunction(ctx *grammar.CreateFunctionContext) Statem
 	}
 }
 
+// createAggregate builds CREATE AGGREGATE.
 func (b schemaBuilder) createAggregate(ctx *grammar.CreateAggregateContext) Statement {
 	a := &CreateAggregate{
 		OrReplace:     ctx.K_OR() != nil,
@@ -105,6 +115,7 @@ func (b schemaBuilder) createAggregate(ctx *grammar.CreateAggregateContext) Stat
 	}
 	a.Args, _ = b.argumentTypes(ctx.ArgumentTypes())
 	if ctx.K_FINALFUNC() != nil {
+		// The second name of the rule, after SFUNC.
 		a.FinalFunction = name(ctx.FunctionIdent(1))
 	}
 	if ctx.K_INITCOND() != nil {
@@ -113,6 +124,7 @@ func (b schemaBuilder) createAggregate(ctx *grammar.CreateAggregateContext) Stat
 	return a
 }
 
+// describe builds DESCRIBE.
 func (b schemaBuilder) describe(ctx *grammar.DescribeContext) Statement {
 	d := &Describe{
 		Full:      ctx.K_FULL() != nil,
@@ -137,6 +149,7 @@ func (b schemaBuilder) describe(ctx *grammar.DescribeContext) Statement {
 	return d
 }
 
+// describeKind returns the object of DESCRIBE by its word. Anything else is a name.
 func describeKind(token int) DescribeKind {
 	switch token {
 	case grammar.CqlLexerK_CLUSTER:

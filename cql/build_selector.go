@@ -8,6 +8,7 @@ import (
 	"cqld/grammar"
 )
 
+// selectColumns builds the selectors of SELECT with their aliases; nil for *.
 func (b *builder) selectColumns(ctx grammar.ISelectColumnsContext) []SelectColumn {
 	if ctx.STAR() != nil {
 		return nil
@@ -23,6 +24,7 @@ func (b *builder) selectColumns(ctx grammar.ISelectColumnsContext) []SelectColum
 	return out
 }
 
+// selectors builds a list of selectors, which may be empty.
 func (b *builder) selectors(ctx grammar.ISelectorsContext) []Selector {
 	if ctx == nil {
 		return nil
@@ -30,6 +32,7 @@ func (b *builder) selectors(ctx grammar.ISelectorsContext) []Selector {
 	return b.selectorList(ctx.AllSelector())
 }
 
+// selectorList builds selectors in the order of the text.
 func (b *builder) selectorList(all []grammar.ISelectorContext) []Selector {
 	var out []Selector
 	for _, s := range all {
@@ -38,9 +41,11 @@ func (b *builder) selectorList(all []grammar.ISelectorContext) []Selector {
 	return out
 }
 
+// selector builds product (± product)*, left-associative: the loop puts what it has so far under the next operator.
 func (b *builder) selector(ctx grammar.ISelectorContext) Selector {
 	children := ctx.GetChildren()
 	if !b.enterOperators(children) {
+		// The error is recorded. The caller needs some selector to finish the tree.
 		return &ColumnSelector{}
 	}
 	defer b.leaveOperators(children)
@@ -53,6 +58,7 @@ func (b *builder) selector(ctx grammar.ISelectorContext) Selector {
 	return left
 }
 
+// selectorProduct builds unary (*/% unary)*, as selector does.
 func (b *builder) selectorProduct(ctx grammar.ISelectorProductContext) Selector {
 	children := ctx.GetChildren()
 	if !b.enterOperators(children) {
@@ -68,6 +74,7 @@ func (b *builder) selectorProduct(ctx grammar.ISelectorProductContext) Selector 
 	return left
 }
 
+// selectorUnary builds a minus, or a selector with its modifiers.
 func (b *builder) selectorUnary(ctx grammar.ISelectorUnaryContext) Selector {
 	if inner := ctx.SelectorUnary(); inner != nil {
 		return &NegateSelector{Value: b.selectorUnary(inner)}
@@ -77,6 +84,7 @@ func (b *builder) selectorUnary(ctx grammar.ISelectorUnaryContext) Selector {
 
 // modified wraps a selector in the fields, elements and slices that follow it.
 func (b *builder) modified(of Selector, modifiers []grammar.ISelectorModifierContext) Selector {
+	// Modifiers are a list in the text and nested in the AST, whose depth is bounded.
 	if len(modifiers) > depthMax {
 		b.fail(fmt.Sprintf("More than %d fields, elements and slices of one selector", depthMax))
 		return of
@@ -95,6 +103,7 @@ func (b *builder) modified(of Selector, modifiers []grammar.ISelectorModifierCon
 			term, ok := child.(grammar.ITermContext)
 			switch {
 			case !ok:
+			// Either bound may be missing, so the position relative to .. decides which one a term is.
 			case term.GetStart().GetTokenIndex() < m.RANGE().GetSymbol().GetTokenIndex():
 				slice.From = b.term(term)
 			default:
@@ -106,6 +115,7 @@ func (b *builder) modified(of Selector, modifiers []grammar.ISelectorModifierCon
 	return of
 }
 
+// simpleSelector builds a selector without operators and modifiers, by its first child.
 func (b *builder) simpleSelector(ctx grammar.ISimpleSelectorContext) Selector {
 	switch child := ctx.GetChild(0).(type) {
 	case *grammar.IdentContext:
@@ -122,6 +132,7 @@ func (b *builder) simpleSelector(ctx grammar.ISimpleSelectorContext) Selector {
 	panic("cql: a rule of simpleSelector has no builder")
 }
 
+// keywordSelector builds a selector that begins with a token: a pseudo-function, or a bracket.
 func (b *builder) keywordSelector(kind int, ctx grammar.ISimpleSelectorContext) Selector {
 	switch kind {
 	case grammar.CqlLexerK_COUNT:
@@ -147,6 +158,7 @@ func (b *builder) keywordSelector(kind int, ctx grammar.ISimpleSelectorContext) 
 	panic("cql: a token of simpleSelector has no builder")
 }
 
+// metadataSelector builds WRITETIME, MAXWRITETIME or TTL of a column or a part of it.
 func (b *builder) metadataSelector(kind Metadata, ctx grammar.ISimpleSelectorContext) Selector {
 	column := &ColumnSelector{Column: name(ctx.Ident())}
 	return &MetadataSelector{Kind: kind, Of: b.modified(column, ctx.AllSelectorModifier())}
@@ -165,6 +177,7 @@ func (b *builder) functionSelector(ctx grammar.ISimpleSelectorContext) Selector 
 	return f
 }
 
+// bracesSelector builds {…}: a set, a map, or a user-defined type if all keys are bare names.
 func (b *builder) bracesSelector(ctx grammar.ISimpleSelectorContext) Selector {
 	entries := ctx.AllMapSelectorEntry()
 	if len(entries) == 0 {

@@ -6,6 +6,7 @@ import (
 	"cqld/grammar"
 )
 
+// createTable builds CREATE TABLE, or CREATE TABLE … LIKE.
 func (b schemaBuilder) createTable(ctx *grammar.CreateTableContext) Statement {
 	if ctx.K_LIKE() != nil {
 		return b.createTableLike(ctx)
@@ -31,6 +32,7 @@ func (b schemaBuilder) createTable(ctx *grammar.CreateTableContext) Statement {
 	return t
 }
 
+// primaryKey builds PRIMARY KEY (…). The names directly in the rule are the clustering.
 func primaryKey(ctx grammar.IPrimaryKeyContext) PrimaryKey {
 	key := PrimaryKey{Partition: names(ctx.PartitionKey().AllIdent())}
 	if clustering := ctx.AllIdent(); len(clustering) > 0 {
@@ -39,6 +41,7 @@ func primaryKey(ctx grammar.IPrimaryKeyContext) PrimaryKey {
 	return key
 }
 
+// mask builds MASKED WITH …; nil if there is none.
 func (b schemaBuilder) mask(ctx grammar.IColumnMaskContext) *Mask {
 	if ctx == nil {
 		return nil
@@ -49,6 +52,7 @@ func (b schemaBuilder) mask(ctx grammar.IColumnMaskContext) *Mask {
 	return &Mask{Function: functionName(ctx.FunctionName()), Args: b.terms(ctx.Terms())}
 }
 
+// tableOptions builds the options of WITH. CLUSTERING ORDER BY may occur several times, and adds up.
 func (b schemaBuilder) tableOptions(all []grammar.ITableOptionContext) TableOptions {
 	var options TableOptions
 	for _, o := range all {
@@ -68,6 +72,7 @@ func (b schemaBuilder) tableOptions(all []grammar.ITableOptionContext) TableOpti
 	return options
 }
 
+// properties builds the properties of WITH; nil if there are none.
 func (b schemaBuilder) properties(ctx grammar.IPropertiesContext) Properties {
 	if ctx == nil {
 		return nil
@@ -80,6 +85,7 @@ func (b schemaBuilder) properties(ctx grammar.IPropertiesContext) Properties {
 	return out
 }
 
+// property builds one name = value.
 func (b schemaBuilder) property(ctx grammar.IPropertyContext) Property {
 	return Property{Name: name(ctx.Ident()), Value: b.propertyValue(ctx.PropertyValue())}
 }
@@ -95,6 +101,7 @@ func (b schemaBuilder) checkProperties(all Properties) {
 	}
 }
 
+// propertyValue builds the value of a property. A keyword is a string in the spelling of the text.
 func (b schemaBuilder) propertyValue(ctx grammar.IPropertyValueContext) Term {
 	switch {
 	case ctx.Keyword() != nil:
@@ -110,6 +117,7 @@ func (b schemaBuilder) propertyMap(entries []grammar.IMapEntryContext) *MapLiter
 	m := &MapLiteral{Entries: b.mapEntries(entries)}
 	seen := make(map[string]bool, len(m.Entries))
 	for _, e := range m.Entries {
+		// The entries are terms in the grammar, as in Cassandra's; anything but a constant is refused here.
 		key, ok := propertyLiteral(e.Key)
 		if !ok {
 			b.fail("Invalid property name: " + propertyTerm(e.Key) + unbindableProperty(e.Key))
@@ -133,8 +141,10 @@ func propertyLiteral(t Term) (*Literal, bool) {
 	return l, ok && l.Kind != LiteralNull
 }
 
+// propertyTerm returns a term as messages show it.
 func propertyTerm(t Term) string { return string(appendTerm(nil, t)) }
 
+// unbindableProperty returns the reason in a message if a term is a marker.
 func unbindableProperty(t Term) string {
 	if _, ok := t.(*BindMarker); ok {
 		return " (bind variables are not supported in DDL queries)"
@@ -142,6 +152,7 @@ func unbindableProperty(t Term) string {
 	return ""
 }
 
+// alterTable builds ALTER TABLE. K_COMPACT is tested before K_DROP, which precedes it in the text.
 func (b schemaBuilder) alterTable(ctx *grammar.AlterTableContext) Statement {
 	a := &AlterTable{Table: tableName(ctx.TableName())}
 	all := ctx.AllIfExists() // before the table, and within the action
@@ -173,6 +184,8 @@ func before(a, c antlr.ParserRuleContext) bool {
 	return a.GetStart().GetTokenIndex() < c.GetStart().GetTokenIndex()
 }
 
+// alterColumn builds ALTER TABLE … ALTER c. DROP CHECK, DROP DEFAULT and DROP MASKED have no value, which their actions
+// represent by nil.
 func (b schemaBuilder) alterColumn(ctx *grammar.AlterTableContext, ifExists bool) AlterTableAction {
 	column := name(ctx.ColumnName())
 	if ctx.K_TYPE() != nil {
@@ -188,6 +201,7 @@ func (b schemaBuilder) alterColumn(ctx *grammar.AlterTableContext, ifExists bool
 	return &AlterColumnMask{IfExists: ifExists, Column: column, Mask: b.mask(ctx.ColumnMask())}
 }
 
+// addedColumns builds the columns of ADD. They cannot be part of the primary key.
 func (b schemaBuilder) addedColumns(all []grammar.IAddedColumnContext) []ColumnDefinition {
 	var out []ColumnDefinition
 	for _, c := range all {
@@ -203,6 +217,7 @@ func (b schemaBuilder) addedColumns(all []grammar.IAddedColumnContext) []ColumnD
 	return out
 }
 
+// createMaterializedView builds CREATE MATERIALIZED VIEW.
 func (b schemaBuilder) createMaterializedView(ctx *grammar.CreateMaterializedViewContext) Statement {
 	view := &CreateMaterializedView{
 		View:        tableName(ctx.TableName(0)),

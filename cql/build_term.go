@@ -6,18 +6,21 @@ import (
 	"cqld/grammar"
 )
 
+// terms builds a list of terms; nil for none.
 func (b *builder) terms(ctx grammar.ITermsContext) []Term {
 	if ctx == nil {
 		return nil
 	}
 	children := ctx.GetChildren()
 	out := make([]Term, 0, (len(children)+1)/2)
+	// Commas are at the odd positions. AllTerm would search the children again.
 	for i := 0; i < len(children); i += 2 {
 		out = append(out, b.term(children[i].(grammar.ITermContext)))
 	}
 	return out
 }
 
+// term builds a term.
 func (b *builder) term(ctx grammar.ITermContext) Term {
 	children := ctx.GetChildren()
 	return b.sum(children)
@@ -26,6 +29,7 @@ func (b *builder) term(ctx grammar.ITermContext) Term {
 // sum builds product (± product)* from its children.
 func (b *builder) sum(children []antlr.Tree) Term {
 	if !b.enterOperators(children) {
+		// The error is recorded. The caller needs some term to finish the tree.
 		return &Literal{}
 	}
 	defer b.leaveOperators(children)
@@ -37,6 +41,7 @@ func (b *builder) sum(children []antlr.Tree) Term {
 	return left
 }
 
+// product builds simple (*/% simple)* as sum does.
 func (b *builder) product(ctx grammar.IProductContext) Term {
 	children := ctx.GetChildren()
 	if !b.enterOperators(children) {
@@ -51,8 +56,10 @@ func (b *builder) product(ctx grammar.IProductContext) Term {
 	return left
 }
 
+// simpleTerm builds a term without binary operators, by its first token.
 func (b *builder) simpleTerm(ctx grammar.ISimpleTermContext) Term {
 	switch kind := kindOf(ctx.GetChild(0)); kind {
+	// The first child is a rule: the name of a function.
 	case antlr.TokenInvalidType:
 		return &FunctionCall{Name: functionName(ctx.FunctionName()), Args: b.terms(ctx.Terms())}
 	case grammar.CqlLexerQMARK:
@@ -93,6 +100,7 @@ func (b *builder) refuseNegation(ctx grammar.ISimpleTermContext) {
 	}
 }
 
+// braces builds {…}: a user-defined type, a map, or a set. Empty braces are a set here.
 func (b *builder) braces(ctx grammar.ISimpleTermContext) Term {
 	if fields := ctx.AllUdtField(); len(fields) > 0 {
 		out := make([]UDTField, len(fields))
@@ -107,6 +115,7 @@ func (b *builder) braces(ctx grammar.ISimpleTermContext) Term {
 	return &SetLiteral{Elements: b.terms(ctx.Terms())}
 }
 
+// mapEntries builds k: v, ….
 func (b *builder) mapEntries(entries []grammar.IMapEntryContext) []MapEntry {
 	var out []MapEntry
 	for _, e := range entries {
@@ -115,11 +124,13 @@ func (b *builder) mapEntries(entries []grammar.IMapEntryContext) []MapEntry {
 	return out
 }
 
+// bindMarker builds the next marker. It must be called in the order of the text.
 func (b *builder) bindMarker(name string) *BindMarker {
 	b.markers++
 	return &BindMarker{Index: b.markers - 1, Name: name}
 }
 
+// marker builds ? or :name.
 func (b *builder) marker(ctx grammar.IMarkerContext) *BindMarker {
 	if ident := ctx.Ident(); ident != nil {
 		return b.bindMarker(name(ident))
@@ -127,6 +138,7 @@ func (b *builder) marker(ctx grammar.IMarkerContext) *BindMarker {
 	return b.bindMarker("")
 }
 
+// integerValue builds an integer or a marker.
 func (b *builder) integerValue(ctx grammar.IIntegerValueContext) Term {
 	if marker := ctx.Marker(); marker != nil {
 		return b.marker(marker)

@@ -8,10 +8,12 @@ import (
 	"cqld/grammar"
 )
 
+// nativeType returns a native type. Its name is not checked: the grammar lists the names.
 func nativeType(ctx grammar.INativeTypeContext) TypeExpr {
 	return TypeExpr{Kind: TypeNative, Name: name(ctx)}
 }
 
+// dataType builds a type.
 func (b *builder) dataType(ctx grammar.IDataTypeContext) TypeExpr {
 	switch child := ctx.GetChild(0).(type) {
 	case *grammar.NativeTypeContext:
@@ -25,6 +27,7 @@ func (b *builder) dataType(ctx grammar.IDataTypeContext) TypeExpr {
 	panic("cql: a rule of dataType has no builder")
 }
 
+// parameterType builds a type that begins with a token: one with arguments, or a custom type.
 func (b *builder) parameterType(token antlr.Token, ctx grammar.IDataTypeContext) TypeExpr {
 	if token.GetTokenType() == grammar.CqlLexerSTRING_LITERAL {
 		return TypeExpr{Kind: TypeCustom, Custom: stringText(token.GetText())}
@@ -42,6 +45,7 @@ func (b *builder) parameterType(token antlr.Token, ctx grammar.IDataTypeContext)
 	case grammar.CqlLexerK_TUPLE:
 		return TypeExpr{Kind: TypeTuple, Args: args}
 	case grammar.CqlLexerK_VECTOR:
+		// Cassandra parses a Java int, and its exception is part of the message.
 		dimensions, err := strconv.ParseInt(ctx.INTEGER().GetText(), 10, 32)
 		if err != nil {
 			b.fail("Failed parsing statement: [" + b.text + "] reason: NumberFormatException For input string: \"" +
@@ -52,6 +56,7 @@ func (b *builder) parameterType(token antlr.Token, ctx grammar.IDataTypeContext)
 	panic("cql: a token of dataType has no builder")
 }
 
+// frozen builds frozen<t>. Custom types may be frozen.
 func (b *builder) frozen(t TypeExpr) TypeExpr {
 	if t.Kind == TypeNative {
 		b.fail("frozen<> is only allowed on collections, tuples, and user-defined types (got " + t.Name + ")")
@@ -60,6 +65,7 @@ func (b *builder) frozen(t TypeExpr) TypeExpr {
 	return t
 }
 
+// dataTypes builds types in the order of the text.
 func (b *builder) dataTypes(all []grammar.IDataTypeContext) []TypeExpr {
 	var out []TypeExpr
 	for _, t := range all {
@@ -81,6 +87,7 @@ func (b *builder) typeName(ctx grammar.ITypeNameContext) QualifiedName {
 	token := ctx.GetStop()
 	if token.GetTokenType() == grammar.CqlLexerIDENT {
 		switch identifier(token) {
+		// In quotes, these names are allowed.
 		case "byte", "complex", "enum", "interval", "macaddr", "bitstring":
 			b.fail("Invalid (reserved) user type name " + token.GetText())
 		}

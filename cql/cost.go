@@ -19,12 +19,15 @@ const (
 // counts words without parsing: at least as many as the text has tokens, and in quoted text no more than it has
 // quotes.
 func ParseBytes(text string) (parsed, kept int) {
+	// The end of the text is a token too.
 	tokens, operators, wide := 1, 0, false
 	inside := false // of a word
 	for i := 0; i < len(text); i++ {
 		c := text[i]
 		switch {
 		case c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_':
+			// A run of letters and digits counts once. The lexer may split it, but only at characters that are counted
+			// below.
 			if !inside {
 				tokens++
 			}
@@ -33,6 +36,8 @@ func ParseBytes(text string) (parsed, kept int) {
 		case c == ' ' || c == '\n' || c == '\t' || c == '\r':
 		case c == '\'' || c == '"':
 			tokens++
+			// The content of a literal is one token, whatever it contains. A doubled quote begins another literal here,
+			// which counts too many.
 			for i++; i < len(text) && text[i] != c; i++ {
 				wide = wide || text[i] >= 0x80
 			}
@@ -52,7 +57,9 @@ func ParseBytes(text string) (parsed, kept int) {
 		}
 		inside = false
 	}
+	// Parse refuses a text with more tokens before it builds anything.
 	tokens = min(tokens, tokensMax)
+	// The statement shares memory with the text, and its cache key is a copy of it.
 	kept = tokens*tokenKept + 2*len(text)
 	parsed = tokens*tokenParsed + kept + max(min(operators, operatorsMax)-operatorsFree, 0)*operatorStack
 	if wide {

@@ -9,7 +9,8 @@ import (
 	"cqld/grammar"
 )
 
-// SyntaxError is the error for a text that is not a CQL statement.
+// SyntaxError is the error for a text that is not a CQL statement. Drivers show Msg to their users, so its text is
+// Cassandra's.
 type SyntaxError struct {
 	Line   int // line in the text, from 1; 0 if the error concerns the whole text
 	Column int // column in the line, in characters, from 0
@@ -19,9 +20,12 @@ type SyntaxError struct {
 // Error returns the message with its position, as Cassandra formats it.
 func (e *SyntaxError) Error() string { return e.Msg }
 
-// syntaxError returns the error for the failure with Cassandra's text.
+// syntaxError returns the error for the failure with Cassandra's text. Cassandra's lexer reports its errors first, then
+// come markers in wrong places, then the parser.
 func (p *parser) syntaxError(text string) *SyntaxError {
 	f := &p.halt.failure
+	// The lexer of the grammar has tokens for broken text, so that the parser stops at them. The first one up to the
+	// failure decides.
 	for i := 0; i <= f.offending.GetTokenIndex(); i++ {
 		if err := brokenLexeme(text, p.tokens.Get(i)); err != nil {
 			return err
@@ -49,6 +53,7 @@ func (p *parser) lookBack(f *failure) {
 	}
 	previous := p.tokens.Get(f.decision - 1)
 	switch f.rule {
+	// These rules choose among alternatives by two tokens.
 	case grammar.CqlParserRULE_create, grammar.CqlParserRULE_alter, grammar.CqlParserRULE_drop,
 		grammar.CqlParserRULE_list, grammar.CqlParserRULE_grant, grammar.CqlParserRULE_revoke,
 		grammar.CqlParserRULE_alterTable, grammar.CqlParserRULE_relation,
@@ -56,6 +61,7 @@ func (p *parser) lookBack(f *failure) {
 		if f.expected == antlr.TokenInvalidType {
 			f.decision--
 		}
+	// A name without parentheses is no function, but Cassandra's parser has not chosen one yet.
 	case grammar.CqlParserRULE_simpleTerm:
 		if f.expected == grammar.CqlLexerLPAREN && previous.GetTokenType() != grammar.CqlLexerK_CAST {
 			f.decision, f.expected = f.decision-1, antlr.TokenInvalidType
@@ -75,6 +81,7 @@ func (p *parser) lookBack(f *failure) {
 // endedRules returns the rules that ended where the parser stopped: those on the right edge of the tree.
 func endedRules(tree antlr.Tree) map[int]bool {
 	ended := map[int]bool{}
+	// Down the right edge: the last child of the last child.
 	for tree.GetChildCount() > 0 {
 		tree = tree.GetChild(tree.GetChildCount() - 1)
 		if rule, ok := tree.(antlr.RuleContext); ok {
@@ -86,6 +93,7 @@ func endedRules(tree antlr.Tree) map[int]bool {
 
 // isWord reports whether the token is a keyword or a name without quotes.
 func isWord(token antlr.Token) bool {
+	// Tokens are never empty, except the end of the text, whose text is "<EOF>".
 	c := token.GetText()[0]
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
@@ -94,6 +102,7 @@ func isWord(token antlr.Token) bool {
 func (p *parser) failureError(text string, f *failure) *SyntaxError {
 	err := &SyntaxError{Line: f.offending.GetLine(), Column: f.offending.GetColumn()}
 	atEnd := f.offending.GetTokenType() == antlr.TokenEOF
+	// Cassandra reports the end of the text as line 0, column -1.
 	if atEnd {
 		err.Line, err.Column = 0, -1
 	}
@@ -111,6 +120,7 @@ func (p *parser) failureError(text string, f *failure) *SyntaxError {
 	return err
 }
 
+// appendPosition appends "line l:c ", as ANTLR formats positions.
 func appendPosition(dst []byte, line, column int) []byte {
 	dst = append(dst, "line "...)
 	dst = strconv.AppendInt(dst, int64(line), 10)
@@ -121,6 +131,7 @@ func appendPosition(dst []byte, line, column int) []byte {
 
 // unbindable returns the name that Cassandra reports for a misplaced marker.
 func unbindable(rule int, ctx antlr.ParserRuleContext) string {
+	// A name is a rule of its own; the rule around it says what it names.
 	if rule == grammar.CqlParserRULE_ident || rule == grammar.CqlParserRULE_keyword {
 		if parent, ok := ctx.GetParent().(antlr.ParserRuleContext); ok {
 			ctx, rule = parent, parent.GetRuleIndex()
@@ -211,6 +222,7 @@ func tokenName(kind int) string {
 		return "EOF"
 	}
 	names := &grammar.CqlLexerLexerStaticData
+	// Keywords have their symbolic name in messages, as in Cassandra, and punctuation its literal.
 	if kind < len(names.LiteralNames) && names.LiteralNames[kind] != "" &&
 		!strings.HasPrefix(names.SymbolicNames[kind], "K_") {
 		return names.LiteralNames[kind]
@@ -224,9 +236,11 @@ const snippetTokens = 10
 // appendSnippet appends the text around the failure: ten tokens before the token at which the parser began to look
 // ahead, that token in brackets, and the text up to the token that does not match.
 func (p *parser) appendSnippet(dst []byte, text string, f *failure) []byte {
+	// Positions of tokens count characters, not bytes.
 	chars := []rune(text)
 	mark := p.tokens.Get(f.decision)
 	from := snippetStart(p.tokens, f.decision)
+	// Cassandra takes the length of a literal without its quotes, so the snippet lacks its last characters.
 	to := min(f.offending.GetStart()+len([]rune(tokenText(f.offending))), len(chars))
 	markEnd := min(mark.GetStart()+len([]rune(tokenText(mark))), len(chars))
 	dst = append(dst, " ("...)

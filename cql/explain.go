@@ -3,7 +3,8 @@ package cql
 import "strings"
 
 // Explain is EXPLAIN SELECT … or EXPLAIN ANALYZE SELECT …, an extension of this server. The grammar, which is
-// Cassandra's, does not have it: Parse recognizes the words before it parses the SELECT.
+// Cassandra's, does not have it: Parse recognizes the words before it parses the SELECT. Select is not executed unless
+// Analyze is set.
 type Explain struct {
 	Analyze bool // the SELECT is executed as well
 	Select  *Select
@@ -17,13 +18,14 @@ const (
 )
 
 // explained reports whether text begins with EXPLAIN, and optionally ANALYZE. rest is the text with spaces in place of
-// these words, so that positions in rest equal those in text.
+// these words, so that positions in rest equal those in text. The words are no keywords: a table may be called explain.
 func explained(text string) (rest string, analyze, ok bool) {
 	at, ok := wordAt(text, 0, explainWord)
 	if !ok {
 		return text, false, false
 	}
 	b := []byte(text)
+	// Replaced and not cut, so that errors name the positions of the original text.
 	blank(b[at : at+len(explainWord)])
 	if at, analyze = wordAt(text, at+len(explainWord), analyzeWord); analyze {
 		blank(b[at : at+len(analyzeWord)])
@@ -40,13 +42,15 @@ func wordAt(text string, from int, word string) (at int, ok bool) {
 	return at, end < len(text) && strings.EqualFold(text[at:end], word) && strings.IndexByte(space, text[end]) >= 0
 }
 
+// blank replaces bytes by spaces.
 func blank(b []byte) {
 	for i := range b {
 		b[i] = ' '
 	}
 }
 
-// explain parses the text after EXPLAIN.
+// explain parses the text after EXPLAIN. A nested EXPLAIN is a syntax error, because rest is parsed by the grammar
+// alone.
 func (p *parser) explain(rest string, analyze bool) (Statement, error) {
 	s, err := p.parsePlain(rest)
 	if err != nil {

@@ -30,6 +30,7 @@ type offendingToken struct {
 	token antlr.Token
 }
 
+// SyntaxError implements antlr.ErrorListener.
 func (o *offendingToken) SyntaxError(_ antlr.Recognizer, symbol any, _, _ int, _ string, _ antlr.RecognitionException) {
 	o.token, _ = symbol.(antlr.Token)
 }
@@ -38,6 +39,7 @@ func (o *offendingToken) SyntaxError(_ antlr.Recognizer, symbol any, _, _ int, _
 func (h *haltStrategy) RecoverInline(p antlr.Parser) antlr.Token {
 	h.stop(p, p.GetCurrentToken())
 	expected := p.GetExpectedTokens()
+	// Cassandra names the expected token only if there is one.
 	if intervals := expected.GetIntervals(); len(intervals) == 1 && intervals[0].Length() == 1 {
 		h.failure.expected = intervals[0].Start
 	}
@@ -50,15 +52,19 @@ func (h *haltStrategy) Recover(p antlr.Parser, _ antlr.RecognitionException) {
 	panic(halted{})
 }
 
+// stop records the failure. The index of the stream is where the prediction began, not where it failed.
 func (h *haltStrategy) stop(p antlr.Parser, offending antlr.Token) {
 	h.failure = failure{
 		offending: offending,
 		decision:  p.GetTokenStream().Index(),
 		rule:      p.GetParserRuleContext().GetRuleIndex(),
 	}
+	// The parser is used again after the panic.
 	p.SetError(nil)
 }
 
+// Sync does nothing: the default one would stop before loops and options, earlier than Cassandra.
 func (h *haltStrategy) Sync(antlr.Parser) {}
 
+// ReportMatch does nothing, because no recovery ever ends.
 func (h *haltStrategy) ReportMatch(antlr.Parser) {}

@@ -28,11 +28,13 @@ const (
 	operatorsMax = 4096
 )
 
+// tooLong returns the message for a text of size bytes.
 func tooLong(size int) string {
 	return fmt.Sprintf("Statement of %d bytes is longer than the maximum of %d", size, textBytesMax)
 }
 
-// bounded reads all tokens, and refuses a text whose parsing would need excessive memory or time.
+// bounded reads all tokens, and refuses a text whose parsing would need excessive memory or time. It reads tokens only,
+// so its own memory is bounded by tokensMax.
 func (p *parser) bounded() error {
 	depth, minuses, types, hints := 0, 0, 0, 0
 	previous := antlr.TokenInvalidType
@@ -40,6 +42,7 @@ func (p *parser) bounded() error {
 		if count > tokensMax {
 			return &SyntaxError{Msg: fmt.Sprintf("Statement has more than %d words", tokensMax)}
 		}
+		// Sync reads one token at a time, so a text with too many is not read to its end.
 		if !p.tokens.Sync(count) {
 			return nil
 		}
@@ -58,7 +61,9 @@ func (p *parser) bounded() error {
 				hints++ // (type)(type)…: each hint contains the following ones
 			}
 		case grammar.CqlLexerRPAREN, grammar.CqlLexerRBRACKET, grammar.CqlLexerRBRACE:
+			// Too many closing brackets are an error that the parser reports.
 			depth = max(depth-1, 0)
+		// Elsewhere < is a comparison, and nothing closes it.
 		case grammar.CqlLexerLT:
 			if opensType(previous) {
 				types++
@@ -66,6 +71,7 @@ func (p *parser) bounded() error {
 		case grammar.CqlLexerGT:
 			types = max(types-1, 0)
 		}
+		// Only signs that follow each other are nested.
 		if minuses++; kind != grammar.CqlLexerMINUS {
 			minuses = 0
 		}

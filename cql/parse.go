@@ -9,7 +9,7 @@ import (
 )
 
 // Parse parses a text to a statement, or returns a *SyntaxError. It is safe for concurrent use. The statement shares
-// memory with the text.
+// memory with the text. It bounds its memory and time by the limits of limits.go, whatever the text is.
 func Parse(text string) (Statement, error) {
 	p, _ := parsers.Get().(*parser)
 	if p == nil {
@@ -25,6 +25,7 @@ var parsers sync.Pool
 
 // parser is a lexer and a parser, for one text at a time.
 type parser struct {
+	// The characters of the text, unless it has others than ASCII.
 	stream asciiStream
 	lexer  *grammar.CqlLexer
 	tokens *antlr.CommonTokenStream
@@ -32,6 +33,7 @@ type parser struct {
 	halt   *haltStrategy
 }
 
+// newParser returns a parser that reports errors to its halt strategy and prints none.
 func newParser() *parser {
 	p := &parser{halt: &haltStrategy{}}
 	p.lexer = grammar.NewCqlLexer(&p.stream)
@@ -46,6 +48,7 @@ func newParser() *parser {
 
 // put returns the parser to the pool, without its last text and tree.
 func (p *parser) put() {
+	// An idle parser must not keep a text, which may be large, or its tree.
 	p.read("")
 	p.halt.failure, p.halt.reported.token = failure{}, nil
 	parsers.Put(p)
@@ -58,7 +61,9 @@ func (p *parser) read(text string) {
 	p.parser.SetTokenStream(p.tokens)
 }
 
+// parse parses a text, which may begin with EXPLAIN.
 func (p *parser) parse(text string) (Statement, error) {
+	// Checked first: everything after this reads the text.
 	if len(text) > textBytesMax {
 		return nil, &SyntaxError{Msg: tooLong(len(text))}
 	}
@@ -71,6 +76,7 @@ func (p *parser) parse(text string) (Statement, error) {
 // parsePlain parses a statement of the grammar.
 func (p *parser) parsePlain(text string) (Statement, error) {
 	p.read(text)
+	// Before the parser runs: its recursion and its memory depend on the tokens.
 	if err := p.bounded(); err != nil {
 		return nil, err
 	}
@@ -82,6 +88,7 @@ func (p *parser) parsePlain(text string) (Statement, error) {
 		p.parser.SetTokenStream(p.tokens) // discards the state of the first attempt
 		if tree, ok = p.tree(antlr.PredictionModeLL); !ok {
 			err := p.syntaxError(text)
+			// The message contains a part of the text, which may be a password, and it is logged.
 			err.Msg = redactMessage(text, err.Msg)
 			return nil, err
 		}
@@ -98,6 +105,7 @@ func (p *parser) parsePlain(text string) (Statement, error) {
 func (p *parser) tree(mode int) (tree grammar.IRootContext, ok bool) {
 	defer func() {
 		if r := recover(); r != nil {
+			// Any other panic is a defect and must not look like a syntax error.
 			if _, halted := r.(halted); !halted {
 				panic(r)
 			}

@@ -13,10 +13,13 @@ func QuoteString(s string) string { return string(appendString(nil, s)) }
 // and underscores and is not a reserved word.
 func QuoteIdentifier(name string) string { return string(appendIdentifier(nil, name)) }
 
-// ReservedWord reports whether name, in any case, cannot be an unquoted identifier.
+// ReservedWord reports whether name, in any case, cannot be an unquoted identifier. The list of keywords is
+// Cassandra's.
 func ReservedWord(name string) bool { return keyword.Reserved(strings.ToLower(name)) }
 
+// plainIdentifier reports whether a name is parsed as itself without quotes.
 func plainIdentifier(name string) bool {
+	// Upper-case letters would be folded, so they need quotes.
 	if name == "" || name[0] < 'a' || name[0] > 'z' {
 		return false
 	}
@@ -30,6 +33,7 @@ func plainIdentifier(name string) bool {
 	return !ReservedWord(name) && name != "true" && name != "false"
 }
 
+// appendIdentifier appends a name, quoted if it must be.
 func appendIdentifier(dst []byte, name string) []byte {
 	if plainIdentifier(name) {
 		return append(dst, name...)
@@ -51,6 +55,7 @@ func appendQuoted(dst []byte, s string, quote byte) []byte {
 	return append(dst, quote)
 }
 
+// appendQualifiedName appends a name with its keyspace, if it has one.
 func appendQualifiedName(dst []byte, n QualifiedName) []byte {
 	if n.Keyspace != "" {
 		dst = appendIdentifier(dst, n.Keyspace)

@@ -22,6 +22,7 @@ func Redact(text string) string {
 	if !suspicious(text) {
 		return text
 	}
+	// Only a valid statement has known places for secrets.
 	if _, err := Parse(text); err != nil {
 		return redactInvalid(text)
 	}
@@ -62,6 +63,7 @@ func redactMessage(text, message string) string {
 	slices.SortFunc(spans, func(a, b span) int { return b.to - b.from - (a.to - a.from) })
 	for _, s := range spans {
 		raw := text[s.from:s.to]
+		// A message may contain the literal as written, or its content without doubled quotes.
 		for _, secret := range []string{raw, unquote("'"+raw+"'", "'")} {
 			if len(secret) >= secretBytesMin {
 				message = strings.ReplaceAll(message, secret, redacted)
@@ -69,6 +71,7 @@ func redactMessage(text, message string) string {
 				message = replaceWord(message, secret)
 			}
 		}
+		// Longest part first, so that a shorter one does not leave a rest of it.
 		for cut := range min(len(raw), cutBytesMax) {
 			part := raw[:len(raw)-cut]
 			if s.from > 0 && (len(part) >= secretBytesMin || strings.ContainsRune("'$\"", rune(text[s.from-1]))) &&
@@ -101,13 +104,15 @@ func suspicious(text string) bool {
 	return mentions(text) || !ordinary(text)
 }
 
-// mentions reports whether a text has a word that may precede a secret.
+// mentions reports whether a text has a word that may precede a secret. These are the words of statements about roles,
+// and the ones that sensitive columns contain.
 func mentions(text string) bool {
 	return containsFold(text, "password") || containsFold(text, "role") || containsFold(text, "user")
 }
 
 // ordinary reports whether a text begins as a statement about rows, the schema or permissions, or is empty. Others
-// begin as statements about roles, or are no statements.
+// begin as statements about roles, or are no statements. It looks at one or two words only, because all statements are
+// asked, for each log line.
 func ordinary(text string) bool {
 	first, rest := firstWord(text)
 	switch {
@@ -124,6 +129,7 @@ func ordinary(text string) bool {
 	return false
 }
 
+// isOneOf compares without regard to case.
 func isOneOf(word string, words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(w, word) })
 }
@@ -170,6 +176,7 @@ func comment(text string) int {
 // containsFold reports whether text contains a word of lower-case ASCII letters in any case.
 func containsFold(text, word string) bool {
 	for i := 0; i+len(word) <= len(text); i++ {
+		// Setting bit 5 folds an ASCII letter. The first byte excludes most positions cheaply.
 		if text[i]|0x20 == word[0] && strings.EqualFold(text[i:i+len(word)], word) {
 			return true
 		}

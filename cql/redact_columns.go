@@ -6,12 +6,14 @@ import "cqld/grammar"
 // compares them with. It follows tokens instead of the syntax tree, so that no form of a term is forgotten: a constant
 // up to the end of the assignment, relation or list position is a secret.
 func columnSecrets(text string, all []lexeme) []span {
+	// No name in the text can be sensitive.
 	if !Sensitive(text) {
 		return nil
 	}
 	c := columnScan{text: text, all: all}
 	for i := 0; i < len(all); i++ {
 		switch {
+		// The values of INSERT are matched with its columns by position.
 		case all[i].kind == grammar.CqlLexerK_INSERT:
 			i = c.insert(i)
 		case c.sensitive(i):
@@ -42,6 +44,7 @@ func (c *columnScan) sensitive(i int) bool {
 	switch {
 	case isPunctuation(t.kind), isConstant(t.kind) && !isString(t.kind):
 		return false
+	// A string is a key only before a colon or a closing bracket. Elsewhere it is a value, whose text does not matter.
 	case isString(t.kind) && c.kind(i+1) != grammar.CqlLexerCOLON && c.kind(i+1) != grammar.CqlLexerRBRACKET:
 		return false
 	}
@@ -51,6 +54,7 @@ func (c *columnScan) sensitive(i int) bool {
 // insert handles INSERT from its first token, and returns the last token that it has looked at.
 func (c *columnScan) insert(i int) int {
 	for i++; i < len(c.all) && c.all[i].kind != grammar.CqlLexerLPAREN; i++ {
+		// The whole document is one literal: it is a secret if it mentions a sensitive name anywhere.
 		if c.all[i].kind == grammar.CqlLexerK_JSON {
 			if i++; i < len(c.all) && isString(c.all[i].kind) && Sensitive(c.text[c.all[i].from:c.all[i].to]) {
 				c.spans = append(c.spans, content(c.text, c.all[i]))
@@ -58,6 +62,7 @@ func (c *columnScan) insert(i int) int {
 			return i
 		}
 	}
+	// By the position of the column.
 	var secret []bool
 	for i++; i < len(c.all) && c.all[i].kind != grammar.CqlLexerRPAREN; i++ {
 		if c.all[i].kind != grammar.CqlLexerCOMMA {
@@ -73,8 +78,10 @@ func (c *columnScan) insert(i int) int {
 		switch {
 		case depth == 0:
 			return i
+		// Commas within a collection or a call do not separate values.
 		case t.kind == grammar.CqlLexerCOMMA && depth == 1:
 			at++
+		// Also within a collection or a call.
 		case at < len(secret) && secret[at] && isConstant(t.kind):
 			c.spans = append(c.spans, content(c.text, t))
 		case c.sensitive(i): // a key or a field within a value
@@ -101,9 +108,11 @@ func (c *columnScan) valueOf(i int) {
 	i++
 	for depth := 0; i < len(c.all); i++ {
 		kind := c.kind(i)
+		// The value begins after it. A negative depth means that the name stood in parentheses that have closed.
 		if depth <= 0 && isOperator(kind) || depth == 0 && kind == grammar.CqlLexerCOLON {
 			break
 		}
+		// The name is an element of a list. The operator follows the list, if there is one.
 		if kind == grammar.CqlLexerCOMMA && depth == 0 {
 			if i = c.listOperator(i); i == 0 {
 				return
@@ -121,6 +130,7 @@ func (c *columnScan) valueOf(i int) {
 			c.constants(i+1, false)
 			return
 		case isType(kind, c.kind(i-1)): // of a column that is defined, before DEFAULT
+		// Nothing is assigned to the name or compared with it.
 		default:
 			return
 		}
@@ -138,6 +148,7 @@ func isType(kind, before int) bool {
 // = (…), or 0.
 func (c *columnScan) listOperator(i int) int {
 	for depth := 0; i < len(c.all); i++ {
+		// Up to the bracket that closes the list.
 		if depth += nesting(c.all[i].kind); depth >= 0 {
 			continue
 		}
@@ -157,6 +168,7 @@ func (c *columnScan) listOperator(i int) int {
 func (c *columnScan) constants(i int, between bool) {
 	for depth := 0; i < len(c.all); i++ {
 		t := c.all[i]
+		// The bracket around the relation closes.
 		if depth += nesting(t.kind); depth < 0 {
 			return
 		}
@@ -165,6 +177,7 @@ func (c *columnScan) constants(i int, between bool) {
 			c.spans = append(c.spans, content(c.text, t))
 		case depth > 0:
 		case t.kind == grammar.CqlLexerK_AND && between:
+			// BETWEEN low AND high: both are secrets.
 			between = false
 		case endsValue(t.kind):
 			return

@@ -16,12 +16,14 @@ type lexeme struct {
 	from, to int
 }
 
-// tokensOf returns the tokens of a text. Comments are not tokens, but the lexer's unterminated comments are.
+// tokensOf returns the tokens of a text. Comments are not tokens, but the lexer's unterminated comments are. The lexer
+// accepts every text, so it also works for one that is not a statement.
 func tokensOf(text string) []lexeme {
 	lexer := grammar.NewCqlLexer(characters(text, &asciiStream{}))
 	lexer.RemoveErrorListeners()
 	at := func(char int) int { return char }
 	if !ascii(text) {
+		// The lexer counts characters in a text that is not ASCII.
 		starts := make([]int, 0, len(text)+1) // byte offsets of the characters
 		for i := range text {
 			starts = append(starts, i)
@@ -42,7 +44,7 @@ func tokensOf(text string) []lexeme {
 // span is a part of a text, in bytes.
 type span struct{ from, to int }
 
-// redactSpans replaces parts of a text, which may overlap.
+// redactSpans replaces parts of a text, which may overlap. It sorts spans.
 func redactSpans(text string, spans []span) string {
 	if len(spans) == 0 {
 		return text
@@ -51,6 +53,7 @@ func redactSpans(text string, spans []span) string {
 	var b strings.Builder
 	at := 0
 	for _, s := range spans {
+		// Overlaps the part that was replaced before.
 		if s.from < at {
 			at = max(at, s.to)
 			continue
@@ -73,6 +76,7 @@ func secrets(text string, all []lexeme) []span {
 		})...)
 	}
 	spans := comments(text, all, func(string) bool { return true })
+	// OPTIONS = {key: value}: the keys stay, and each value is a secret up to the comma or brace.
 	options, value := false, false
 	for i, t := range all {
 		switch {
@@ -129,6 +133,7 @@ func comments(text string, all []lexeme, secret func(comment string) bool) (span
 
 // commentContent returns a comment without the characters that begin and end it.
 func commentContent(text string, from, to int) span {
+	// All comments begin with two characters.
 	s := span{min(from+2, to), to}
 	if body := text[s.from:to]; strings.HasPrefix(text[from:], "/*") {
 		s.to -= len(body) - len(strings.TrimSuffix(body, "*/"))
@@ -138,7 +143,8 @@ func commentContent(text string, from, to int) span {
 	return s
 }
 
-// kindBefore returns the kind of the token before the i-th one and an optional equals sign.
+// kindBefore returns the kind of the token before the i-th one and an optional equals sign. PASSWORD = 'x' and PASSWORD
+// 'x' are both allowed.
 func kindBefore(all []lexeme, i int) int {
 	i--
 	if i >= 0 && all[i].kind == grammar.CqlLexerEQ {
@@ -150,6 +156,7 @@ func kindBefore(all []lexeme, i int) int {
 	return all[i].kind
 }
 
+// isString reports whether a token is a string literal, also one that does not end.
 func isString(kind int) bool {
 	return kind == grammar.CqlLexerSTRING_LITERAL || kind == grammar.CqlLexerUNTERMINATED_STRING ||
 		kind == grammar.CqlLexerUNTERMINATED_DOLLAR
@@ -181,14 +188,17 @@ func content(text string, t lexeme) span {
 	return span{t.from + quotes, t.to - quotes}
 }
 
-// redactInvalid is Redact for a text that is not a statement.
+// redactInvalid is Redact for a text that is not a statement. It removes rather too much: nothing is known about such a
+// text.
 func redactInvalid(text string) string {
 	all := tokensOf(text)
 	spans, sensitive := unquoted(text, all, true)
 	for i, t := range all {
 		switch {
+		// Everything after the name may be its value.
 		case i == sensitive:
 			return redactSpans(text[:t.to], upTo(spans, t.to)) + " " + redacted
+		// Such a token contains the rest of the text.
 		case t.kind == grammar.CqlLexerUNTERMINATED_NAME, t.kind == grammar.CqlLexerUNTERMINATED_COMMENT,
 			t.kind == grammar.CqlLexerUNTERMINATED_LINE:
 			return redactSpans(text[:t.from], upTo(spans, t.from)) + redacted
@@ -240,6 +250,7 @@ func unquoted(text string, all []lexeme, names bool) (spans []span, sensitive in
 				spans = append(spans, span{t.from + 1, max(t.to-1, t.from+1)})
 			}
 		case t.kind == grammar.CqlLexerEQ, t.kind == grammar.CqlLexerCOLON:
+			// What follows may be a value that lacks its quotes.
 			value = true
 		case t.kind == grammar.CqlLexerK_AND, t.kind == grammar.CqlLexerCOMMA, t.kind == grammar.CqlLexerRBRACE,
 			t.kind == grammar.CqlLexerSEMICOLON, t.kind == grammar.CqlLexerK_WITH:

@@ -8,7 +8,7 @@ import (
 )
 
 // asciiStream is the character stream of an ASCII text. It returns parts of the text without copying, while
-// antlr.InputStream allocates a slice of runes first.
+// antlr.InputStream allocates a slice of runes first. The methods are the ones that antlr.CharStream requires.
 type asciiStream struct {
 	text  string
 	index int
@@ -16,6 +16,7 @@ type asciiStream struct {
 
 var _ antlr.CharStream = (*asciiStream)(nil)
 
+// ascii reports whether a text has ASCII characters only.
 func ascii(text string) bool {
 	for i := 0; i < len(text); i++ {
 		if text[i] >= utf8.RuneSelf {
@@ -34,6 +35,7 @@ func characters(text string, stream *asciiStream) antlr.CharStream {
 	return stream
 }
 
+// LA returns the character at an offset from the next one, which has offset 1; -1 is the previous one.
 func (s *asciiStream) LA(offset int) int {
 	if offset == 0 {
 		return 0
@@ -54,12 +56,14 @@ func (s *asciiStream) Index() int { return s.index }
 
 func (s *asciiStream) Size() int { return len(s.text) }
 
+// Mark does nothing: the whole text is in memory, so every position stays available.
 func (s *asciiStream) Mark() int { return -1 }
 
 func (s *asciiStream) Release(int) {}
 
 func (s *asciiStream) Seek(index int) { s.index = min(index, len(s.text)) }
 
+// GetSourceName returns no name: texts come from clients.
 func (s *asciiStream) GetSourceName() string { return "" }
 
 // GetText returns the characters from start to stop, inclusive.
@@ -94,6 +98,7 @@ var _ antlr.CharStream = (*runeStream)(nil)
 // other is a character that is part of no token besides literals, names in quotes, and comments.
 const other = 0x7F
 
+// LA is as in asciiStream, with other for each character that is not ASCII.
 func (s *runeStream) LA(offset int) int {
 	if offset == 0 {
 		return 0
@@ -108,6 +113,7 @@ func (s *runeStream) LA(offset int) int {
 	switch r := s.runes[i]; {
 	case r < utf8.RuneSelf:
 		return int(r)
+	// 5µs is the same duration as 5us.
 	case r == micro && i > 0 && i+1 < len(s.runes) && s.runes[i-1] >= '0' && s.runes[i-1] <= '9' &&
 		s.runes[i+1]|0x20 == 's':
 		return 'u'
@@ -153,6 +159,7 @@ func (s *runeStream) GetTextFromInterval(i antlr.Interval) string { return s.Get
 // unquote returns the content of text, whose first and last byte are the quote. It replaces doubled quotes by one.
 func unquote(text string, quote string) string {
 	content := text[1 : len(text)-1]
+	// Most literals have no quote inside, and share memory with the text.
 	if strings.Contains(content, quote) {
 		content = strings.ReplaceAll(content, quote+quote, quote)
 	}

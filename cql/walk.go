@@ -1,6 +1,7 @@
 package cql
 
-// WalkColumns calls f for every column that a selector names.
+// WalkColumns calls f for every column that a selector names. A column that is named twice is passed on twice. Its
+// recursion is as deep as the AST, which Parse bounds.
 func WalkColumns(x Selector, f func(name string)) {
 	if c, ok := x.(*ColumnSelector); ok {
 		f(c.Column)
@@ -10,7 +11,8 @@ func WalkColumns(x Selector, f func(name string)) {
 	}
 }
 
-// Operands returns the operands of a selector, in the order of the text.
+// Operands returns the operands of a selector, in the order of the text. The caller must not modify the result, which
+// may be a slice of the AST. Selectors without operands return nil.
 func Operands(x Selector) (all []Selector) {
 	switch x := x.(type) {
 	case *FunctionSelector:
