@@ -12,7 +12,8 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// Compression is the algorithm a connection negotiated in STARTUP.
+// Compression is the algorithm a connection negotiated in STARTUP. In v3 and v4 it applies to the body of each
+// envelope, in v5 to each segment.
 type Compression uint8
 
 // The algorithms. Snappy exists in v3 and v4 only.
@@ -34,7 +35,8 @@ func (c Compression) String() string {
 	}
 }
 
-// ParseCompression parses the COMPRESSION option of STARTUP for version v.
+// ParseCompression parses the COMPRESSION option of STARTUP for version v. The name is compared without regard to case.
+// Errors are *ProtocolError.
 func ParseCompression(name string, v Version) (Compression, error) {
 	switch strings.ToLower(name) {
 	case "":
@@ -42,6 +44,7 @@ func ParseCompression(name string, v Version) (Compression, error) {
 	case "lz4":
 		return LZ4, nil
 	case "snappy":
+		// The segments of v5 are defined for LZ4 only.
 		if v >= V5 {
 			return 0, protocolError("Snappy compression is not supported in protocol V5")
 		}
@@ -76,27 +79,32 @@ func NewCompressor() *Compressor {
 	return &Compressor{lz4: sync.Pool{New: func() any { return new(lz4.Compressor) }}}
 }
 
-// CompressBody compresses the body of the finished v3 or v4 envelope that begins at offset start of dst, if that
-// makes it smaller, and returns dst.
+// CompressBody compresses the body of the finished v3 or v4 envelope that begins at offset start of dst, if that makes
+// it smaller, and returns dst. It must not be called for STARTUP, which the specification never compresses.
 func (c *Compressor) CompressBody(dst []byte, start int, algorithm Compression) []byte {
 	body := start + HeaderSize
 	size := len(dst) - body
 	if algorithm == NoCompression || size < bodyCompressMin {
 		return dst
 	}
+	// The compressed form is written after the body, in the same buffer, and moved over it if it is smaller. So nothing
+	// else is allocated.
 	end := len(dst)
 	switch algorithm {
 	case LZ4:
+		// An LZ4 block does not contain its size, so v3 and v4 put it before the block, big-endian. Snappy has its own.
 		dst = binary.BigEndian.AppendUint32(dst, uint32(size))
 		var ok bool
 		if dst, ok = c.appendLZ4Block(dst, dst[body:end]); !ok {
 			return dst[:end]
 		}
 	case Snappy:
+		// snappy.Encode allocates unless its destination has room for the worst case.
 		dst = slices.Grow(dst, snappy.MaxEncodedLen(size))
 		n := len(snappy.Encode(dst[end:cap(dst)], dst[body:end]))
 		dst = dst[:end+n]
 	}
+	// It is not smaller; the body stays.
 	if len(dst)-end >= size {
 		return dst[:end]
 	}
@@ -111,9 +119,11 @@ func (c *Compressor) CompressBody(dst []byte, start int, algorithm Compression) 
 func (c *Compressor) appendLZ4Block(dst, src []byte) ([]byte, bool) {
 	start := len(dst)
 	dst = slices.Grow(dst, lz4.CompressBlockBound(len(src)))
+	// Each goroutine takes a compressor of its own for the call.
 	z := c.lz4.Get().(*lz4.Compressor)
 	n, err := z.CompressBlock(src, dst[start:start+lz4.CompressBlockBound(len(src))])
 	c.lz4.Put(z)
+	// n is zero for data that does not compress.
 	if err != nil || n == 0 || n >= len(src) {
 		return dst[:start], false
 	}
@@ -121,7 +131,8 @@ func (c *Compressor) appendLZ4Block(dst, src []byte) ([]byte, bool) {
 }
 
 // DecompressedSize returns the declared size of the body of a v3 or v4 envelope with FlagCompressed. It fails if the
-// size is above sizeMax, or impossible for the number of bytes.
+// size is above sizeMax, or impossible for the number of bytes. The caller reserves memory by it before it
+// decompresses.
 func DecompressedSize(body []byte, algorithm Compression, sizeMax int) (size int, err error) {
 	switch algorithm {
 	case LZ4:
@@ -159,6 +170,7 @@ func DecompressBody(body []byte, algorithm Compression, sizeMax int) ([]byte, er
 	}
 }
 
+// checkDeclared refuses a declared size that is too large or impossible. Only the former is an error of the protocol.
 func checkDeclared(size, compressed, ratioMax, sizeMax int) error {
 	if size > sizeMax {
 		return protocolError(fmt.Sprintf("Decompressed body of %d bytes is larger than the maximum of %d", size,
@@ -172,6 +184,7 @@ func checkDeclared(size, compressed, ratioMax, sizeMax int) error {
 
 // appendLZ4Decompressed decompresses an LZ4 block of size bytes and appends the result.
 func appendLZ4Decompressed(dst, block []byte, size int) ([]byte, error) {
+	// lz4 refuses an empty block.
 	if size == 0 {
 		return dst, nil
 	}
@@ -181,6 +194,7 @@ func appendLZ4Decompressed(dst, block []byte, size int) ([]byte, error) {
 	}
 	dst = slices.Grow(dst, size)
 	n, err := lz4.UncompressBlock(block, dst[start:start+size])
+	// A block that is shorter than declared is corrupt as well.
 	if err != nil || n != size {
 		return dst[:start], ErrSegmentLZ4
 	}

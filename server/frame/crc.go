@@ -12,6 +12,7 @@ const (
 // crc24Table contains the effect of each byte that enters at the top of the register.
 var crc24Table = makeCRC24Table()
 
+// makeCRC24Table computes the table bit by bit, as the specification defines the checksum.
 func makeCRC24Table() (table [256]uint32) {
 	for i := range table {
 		crc := uint32(i) << 16
@@ -30,6 +31,7 @@ func makeCRC24Table() (table [256]uint32) {
 func crc24(v uint64, n int) uint32 {
 	crc := uint32(crc24Initial)
 	for range n {
+		// A byte at a time. Cassandra's loop over eight bits gives the same result.
 		crc = crc<<8&0xFFFFFF ^ crc24Table[byte(crc>>16)^byte(v)]
 		v >>= 8
 	}

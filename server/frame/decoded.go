@@ -34,6 +34,7 @@ func DecodedBytes(op Opcode, c wire.Cursor, v Version) int {
 
 // paramsBytes is the part of DecodedBytes for query parameters.
 func paramsBytes(c *wire.Cursor, v Version) int {
+	// The consistency.
 	c.Uint16()
 	var flags uint32
 	if v >= V5 {
@@ -45,6 +46,7 @@ func paramsBytes(c *wire.Cursor, v Version) int {
 	case flags&paramValues == 0:
 		return 0
 	case flags&paramNames != 0:
+		// The count is bounded by the bytes that are left: each value takes at least a length of 2 and one of 4 bytes.
 		return c.ShortCount(2+4) * (nameBytes + valueBytes)
 	}
 	return c.ShortCount(4) * valueBytes

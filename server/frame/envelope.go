@@ -21,14 +21,16 @@ const (
 	lengthOffset = 5
 )
 
-// Header is an envelope header.
+// Header is an envelope header. It is the same in all versions that this package decodes.
 type Header struct {
 	Version  Version
 	Response bool
 	Flags    Flags
-	Stream   int16
-	Opcode   Opcode
-	Length   int // of the body, in bytes
+	// Chosen by the client and repeated by the response. Negative in events, which answer no request.
+	Stream int16
+	Opcode Opcode
+	// Up to 2 GiB: the caller bounds it before it allocates.
+	Length int // of the body, in bytes
 }
 
 // UnsupportedVersion is the error for a header whose version is not supported. The bytes after the version cannot be
@@ -38,6 +40,7 @@ type UnsupportedVersion struct {
 	Newest  Version // the newest version that the server supports; 0 means V6
 }
 
+// Error has Cassandra's text, which drivers search for "unsupported protocol version" to try a lower version.
 func (e *UnsupportedVersion) Error() string {
 	var supported []string
 	for v := V3; v <= cmp.Or(e.Newest, V6); v++ {
@@ -55,7 +58,7 @@ func (h *Header) CheckBeta() error {
 	return nil
 }
 
-// VersionOf checks the first byte of a header.
+// VersionOf checks the first byte of a header. The error is *UnsupportedVersion.
 func VersionOf(first byte) (Version, error) {
 	v := Version(first &^ directionBit)
 	if v < V3 || v > V6 {
@@ -67,6 +70,7 @@ func VersionOf(first byte) (Version, error) {
 // DecodeHeader decodes the first HeaderSize bytes of b. It fails with *UnsupportedVersion, wire.ErrShort, or
 // *ProtocolError for a negative length. The caller must check the opcode and the direction.
 func DecodeHeader(b []byte) (Header, error) {
+	// The version is checked before the length: v1 and v2 have shorter headers.
 	if len(b) == 0 {
 		return Header{}, wire.ErrShort
 	}
@@ -84,6 +88,7 @@ func DecodeHeader(b []byte) (Header, error) {
 		Stream:   int16(binary.BigEndian.Uint16(b[2:])),
 		Opcode:   Opcode(b[4]),
 	}
+	// The length is signed in the protocol.
 	length := int32(binary.BigEndian.Uint32(b[lengthOffset:]))
 	if length < 0 {
 		return h, protocolError(fmt.Sprintf("Invalid value for envelope header body length field: %d", length))
@@ -98,6 +103,7 @@ func AppendHeader(dst []byte, h Header) []byte {
 	if h.Response {
 		first |= directionBit
 	}
+	// Drivers refuse a response of a beta version without the flag.
 	if h.Version == V6 {
 		h.Flags |= FlagBeta
 	}
@@ -107,7 +113,8 @@ func AppendHeader(dst []byte, h Header) []byte {
 	return wire.AppendUint32(dst, uint32(h.Length))
 }
 
-// FinishEnvelope sets the length of the envelope that begins at offset start of dst and ends at the end of dst.
+// FinishEnvelope sets the length of the envelope that begins at offset start of dst and ends at the end of dst. The
+// length is not known when the header is appended.
 func FinishEnvelope(dst []byte, start int) {
 	binary.BigEndian.PutUint32(dst[start+lengthOffset:], uint32(len(dst)-start-HeaderSize))
 }
@@ -124,6 +131,7 @@ func envelopeSize(b []byte) int {
 // client reads (v1 and v2 have their own header), whose version is the one that the client should try next.
 func AppendUnsupportedVersion(dst []byte, e *UnsupportedVersion, stream int16) []byte {
 	message := e.Error()
+	// Such a client reads a header of 8 bytes with a stream of one byte, and would wait for ever for other bytes.
 	if e.Version == 1 || e.Version == 2 {
 		dst = append(dst, e.Version|directionBit, 0, byte(stream), byte(OpError))
 		dst = wire.AppendUint32(dst, uint32(4+2+len(message)))
@@ -139,6 +147,7 @@ func AppendUnsupportedVersion(dst []byte, e *UnsupportedVersion, stream int16) [
 // header is the beginning of the request. ok is false if it does not look like a request.
 func AppendTLSRequired(dst []byte, header [5]byte) (reply []byte, ok bool) {
 	version, err := VersionOf(header[0])
+	// Random bytes, or the hello of TLS, get no reply.
 	if err != nil || header[0]&directionBit != 0 {
 		return dst, false
 	}

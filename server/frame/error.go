@@ -7,7 +7,8 @@ import (
 	"cqld/ring"
 )
 
-// ErrorCode is the code of an ERROR message.
+// ErrorCode is the code of an ERROR message. Codes from 0x1000 are errors of execution, and codes from 0x2000 errors of
+// statements.
 type ErrorCode int32
 
 // The error codes. Codes of a later version are sent to older clients as the nearest code that they know; see
@@ -38,13 +39,14 @@ const (
 // WriteTypeCAS is the write type that has a contention count in v5.
 const WriteTypeCAS = "CAS"
 
-// Failure is one replica's reason in a read or write failure.
+// Failure is one replica's reason in a read or write failure. v4 sends only how many there are.
 type Failure struct {
 	Replica netip.Addr
 	Reason  uint16 // 0 if unknown
 }
 
-// Error is an ERROR message. Code determines which fields are sent.
+// Error is an ERROR message. Code determines which fields are sent. The comments name the errors that use a field.
+// Fields of other errors are ignored.
 type Error struct {
 	Code        ErrorCode
 	Message     string
@@ -61,7 +63,8 @@ type Error struct {
 	ID          []byte           // unprepared
 }
 
-// ForVersion returns the code that describes e best in version v.
+// ForVersion returns the code that describes e best in version v. A client that does not know a code would close the
+// connection. Drivers retry timeouts by their own rules, which suit a failure too.
 func (e *Error) ForVersion(v Version) ErrorCode {
 	switch e.Code {
 	case CodeReadFailure:
@@ -97,6 +100,7 @@ func AppendError(dst []byte, v Version, e *Error) []byte {
 	case CodeWriteTimeout:
 		dst = e.appendCounts(dst)
 		writeType := e.WriteType
+		// Its counts are the ones of a write timeout, and only the type must say CAS.
 		if e.Code == CodeCASWriteUnknown {
 			writeType = WriteTypeCAS
 		}
@@ -130,12 +134,14 @@ func AppendError(dst []byte, v Version, e *Error) []byte {
 	return dst
 }
 
+// appendCounts appends the consistency, and how many replicas answered and were needed.
 func (e *Error) appendCounts(dst []byte) []byte {
 	dst = wire.AppendUint16(dst, uint16(e.Consistency))
 	dst = wire.AppendInt32(dst, e.Received)
 	return wire.AppendInt32(dst, e.Required)
 }
 
+// appendFailures appends the failures: <numfailures> in v4, <reasonmap> in v5.
 func (e *Error) appendFailures(dst []byte, v Version) []byte {
 	dst = wire.AppendInt32(dst, int32(len(e.Failures)))
 	if v < V5 {
@@ -148,7 +154,7 @@ func (e *Error) appendFailures(dst []byte, v Version) []byte {
 	return dst
 }
 
-// ConsumeError consumes the body of ERROR.
+// ConsumeError consumes the body of ERROR. Clients use it, and tests. Byte slices point into the body.
 func ConsumeError(c *wire.Cursor, v Version) *Error {
 	e := &Error{Code: ErrorCode(c.Int32()), Message: c.String()}
 	switch e.Code {
@@ -185,12 +191,14 @@ func ConsumeError(c *wire.Cursor, v Version) *Error {
 	return e
 }
 
+// consumeCounts is the inverse of appendCounts.
 func (e *Error) consumeCounts(c *wire.Cursor) {
 	e.Consistency = ring.Consistency(c.Uint16())
 	e.Received = c.Int32()
 	e.Required = c.Int32()
 }
 
+// consumeFailures is the inverse of appendFailures. In v4 the failures have no contents.
 func (e *Error) consumeFailures(c *wire.Cursor, v Version) {
 	if v < V5 {
 		// v4 sends only the number of failures. A number greater than any cluster's number of replicas is malformed.

@@ -6,7 +6,8 @@ import (
 	"cqld/internal/wire"
 )
 
-// StringPair is an entry of a [string map], in the order it was sent.
+// StringPair is an entry of a [string map], in the order it was sent. A slice of them keeps what a Go map would lose: a
+// key that was sent twice.
 type StringPair struct{ Key, Value string }
 
 // ConsumeStringMap consumes a [string map], the body of STARTUP. Order and
@@ -36,7 +37,8 @@ type SupportedOption struct {
 	Values []string
 }
 
-// AppendSupported appends the body of SUPPORTED, a [string multimap].
+// AppendSupported appends the body of SUPPORTED, a [string multimap]. The order is kept, although the protocol gives it
+// no meaning.
 func AppendSupported(dst []byte, options []SupportedOption) []byte {
 	dst = wire.AppendUint16(dst, uint16(len(options)))
 	for _, o := range options {
@@ -56,7 +58,8 @@ func ConsumeSupported(c *wire.Cursor) []SupportedOption {
 	return options
 }
 
-// Events is the set of event types a connection registered for.
+// Events is the set of event types a connection registered for. It is a set of bits, so that a connection is tested
+// with one operation.
 type Events uint8
 
 // The event types.
@@ -82,6 +85,7 @@ func ConsumeRegister(c *wire.Cursor) (events Events) {
 			events |= SchemaChangeEvent
 		case gracefulDisconnect:
 			events |= GracefulDisconnect
+		// Cassandra refuses a type that it does not know, and the whole REGISTER with it.
 		default:
 			c.Fail(protocolError("Invalid value '" + name + "' for Type"))
 		}
@@ -115,6 +119,7 @@ func AppendRegister(dst []byte, events Events) []byte {
 	return wire.AppendStringList(dst, names)
 }
 
+// sortedKeys returns the keys in order, so that equal payloads have equal bytes.
 func sortedKeys(m map[string][]byte) []string {
 	keys := make([]string, 0, len(m))
 	for k := range m {

@@ -5,7 +5,7 @@ import (
 	"cqld/types"
 )
 
-// Column is a column of a result, or a bind marker.
+// Column is a column of a result, or a bind marker. Type is never nil.
 type Column struct {
 	Keyspace, Table, Name string
 	Type                  *types.Type
@@ -27,12 +27,14 @@ const (
 	metadataChanged      = 0x0008
 )
 
-// AppendRowsMetadata appends m. The paging state precedes the new id.
+// AppendRowsMetadata appends m. The paging state precedes the new id. The number of columns is sent in any case:
+// clients need it to read the rows.
 func AppendRowsMetadata(dst []byte, v Version, m *RowsMetadata) []byte {
 	var flags uint32
 	if m.PagingState != nil {
 		flags |= metadataHasMorePages
 	}
+	// A new id comes with its columns, because the client has the old ones only.
 	changed := v >= V5 && m.NewMetadataID != nil
 	skip := m.NoMetadata && !changed
 	global := !skip && sameTable(m.Columns)
@@ -59,8 +61,8 @@ func AppendRowsMetadata(dst []byte, v Version, m *RowsMetadata) []byte {
 	return appendColumns(dst, v, m.Columns, global)
 }
 
-// ConsumeRowsMetadata decodes metadata. Without columns on the wire, it returns as many zero Columns as the count
-// says, or nil if the count is too large.
+// ConsumeRowsMetadata decodes metadata. Without columns on the wire, it returns as many zero Columns as the count says,
+// or nil if the count is too large. Clients use it, and tests.
 func ConsumeRowsMetadata(c *wire.Cursor) (m RowsMetadata, columns int) {
 	flags := c.Uint32()
 	columns = int(c.Int32())
@@ -78,7 +80,7 @@ func ConsumeRowsMetadata(c *wire.Cursor) (m RowsMetadata, columns int) {
 	return m, columns
 }
 
-// Prepared is the body of a Prepared result.
+// Prepared is the body of a Prepared result. Byte slices point into the body after ConsumePrepared.
 type Prepared struct {
 	ID               []byte
 	ResultMetadataID []byte   // v5
@@ -109,6 +111,7 @@ func AppendPrepared(dst []byte, v Version, p *Prepared) []byte {
 		}
 	}
 	dst = appendColumns(dst, v, p.Binds, global)
+	// A statement without rows has no metadata, which the flag says.
 	return AppendRowsMetadata(dst, v, &RowsMetadata{Columns: p.Result, NoMetadata: len(p.Result) == 0})
 }
 
@@ -141,6 +144,7 @@ func sameTable(columns []Column) bool {
 	return len(columns) > 0
 }
 
+// appendColumns appends the columns, each with its table unless that is global.
 func appendColumns(dst []byte, v Version, columns []Column, global bool) []byte {
 	if global {
 		dst = wire.AppendString(dst, columns[0].Keyspace)
@@ -160,6 +164,7 @@ func appendColumns(dst []byte, v Version, columns []Column, global bool) []byte 
 
 func consumeColumns(c *wire.Cursor, n int, global bool) []Column {
 	const columnMin = 2 + 2 // name and type id
+	// Checked before the allocation, because another node or a client may send any number.
 	if n < 0 || n > c.Len()/columnMin {
 		c.Fail(wire.ErrShort)
 		return nil

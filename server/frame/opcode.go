@@ -4,7 +4,8 @@ import "fmt"
 
 import "strconv"
 
-// Opcode identifies the type of message in an envelope.
+// Opcode identifies the type of message in an envelope. Whether a message is a request follows from the direction bit
+// of the header, too.
 type Opcode uint8
 
 // The opcodes of v3, v4 and v5. (4 was CREDENTIALS of v1.)
@@ -77,12 +78,13 @@ func (o Opcode) Request() bool {
 	}
 }
 
-// Response reports whether servers send o.
+// Response reports whether servers send o. Requests and responses have no opcode in common.
 func (o Opcode) Response() bool {
 	return o == OpError || o <= OpAuthSuccess && o != 0x04 && !o.Request()
 }
 
-// Version is a protocol version without the direction bit.
+// Version is a protocol version without the direction bit. Versions are ordered: a comparison shows whether a field
+// exists.
 type Version uint8
 
 // The versions that this package encodes and decodes completely.
@@ -102,7 +104,7 @@ func (v Version) String() string {
 	return fmt.Sprintf("%d/v%[1]d", uint8(v))
 }
 
-// Flags are the flags of an envelope header.
+// Flags are the flags of an envelope header. Bits of the second byte of a header.
 type Flags uint8
 
 // The flags. Unknown ones are ignored.
@@ -119,4 +121,5 @@ type ProtocolError struct{ Message string }
 
 func (e *ProtocolError) Error() string { return e.Message }
 
+// protocolError returns an error, whose message should be Cassandra's where it has one.
 func protocolError(message string) *ProtocolError { return &ProtocolError{Message: message} }

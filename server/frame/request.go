@@ -9,13 +9,14 @@ import (
 	"cqld/ring"
 )
 
-// Query is the body of QUERY.
+// Query is the body of QUERY. Reused from request to request; the byte slices in Params point into the body.
 type Query struct {
 	Query  string
 	Params Params
 }
 
-// Consume decodes the body into q, reusing its slices.
+// Consume decodes the body into q, reusing its slices. The error is *ProtocolError, or an error of package wire for
+// malformed bytes.
 func (q *Query) Consume(c *wire.Cursor, v Version) error {
 	q.Query = c.LongString()
 	q.Params.consume(c, v)
@@ -39,6 +40,7 @@ const prepareFlagKeyspace = 0x01
 // Consume decodes the body into p.
 func (p *Prepare) Consume(c *wire.Cursor, v Version) error {
 	*p = Prepare{Query: c.LongString()}
+	// v3 and v4 have no flags in PREPARE.
 	if v >= V5 && c.Uint32()&prepareFlagKeyspace != 0 {
 		p.Keyspace = c.String()
 	}
@@ -58,7 +60,8 @@ func (p *Prepare) Append(dst []byte, v Version) []byte {
 	return wire.AppendString(dst, p.Keyspace)
 }
 
-// Execute is the body of EXECUTE. Its byte slices point into the input.
+// Execute is the body of EXECUTE. Its byte slices point into the input. ResultMetadataID is what the client knows;
+// another one makes the server send the columns again.
 type Execute struct {
 	ID               []byte
 	ResultMetadataID []byte // v5
@@ -125,8 +128,10 @@ func (b *Batch) Consume(c *wire.Cursor, v Version) error {
 	b.Statements, b.values = b.Statements[:0], b.values[:0]
 	b.Type = BatchType(c.Uint8())
 	if b.Type > BatchCounter {
+		// Failing does not stop the decoding: the cursor is sticky, and returns zero values from now on.
 		c.Fail(protocolError(fmt.Sprintf("Invalid BATCH message type %d", b.Type)))
 	}
+	// A copy of the cursor counts the values, so that their memory is allocated once.
 	after := *c
 	_, values := countBatch(&after)
 	b.values = slices.Grow(b.values, values) // at once: statements would keep the arrays that it outgrows
@@ -145,6 +150,7 @@ func (b *Batch) Consume(c *wire.Cursor, v Version) error {
 		start := len(b.values)
 		b.values = consumeValues(c, v, b.values)
 		if len(b.values) > start {
+			// The capacity ends with the statement, so that an append cannot overwrite the values of the next one.
 			s.Values = b.values[start:len(b.values):len(b.values)]
 		}
 		b.Statements = append(b.Statements, s)
@@ -174,8 +180,8 @@ func (b *Batch) Append(dst []byte, v Version) []byte {
 	return b.Params.append(dst, v)
 }
 
-// Params are the query parameters of QUERY, EXECUTE and BATCH. Its byte slices
-// point into the input.
+// Params are the query parameters of QUERY, EXECUTE and BATCH. Its byte slices point into the input. Consume resets all
+// fields, and keeps the memory of Values and Names.
 type Params struct {
 	Consistency       ring.Consistency
 	SerialConsistency ring.Consistency // Serial if the request sets none; any level
@@ -204,9 +210,11 @@ const (
 	paramNowInSeconds      = 0x0100
 )
 
+// consume decodes <consistency><flags> and the fields that the flags announce, in the order of the specification.
 func (p *Params) consume(c *wire.Cursor, v Version) {
 	*p = Params{Values: p.Values[:0], Names: p.Names[:0], SerialConsistency: ring.Serial}
 	p.Consistency = consumeConsistency(c)
+	// The flags take one byte in v3 and v4, and four in v5. Flags that a version does not have are zero there.
 	var flags uint32
 	if v >= V5 {
 		flags = c.Uint32()
@@ -223,6 +231,7 @@ func (p *Params) consume(c *wire.Cursor, v Version) {
 	p.SkipMetadata = flags&paramSkipMetadata != 0
 	if flags&paramPageSize != 0 {
 		p.PageSize = c.Int32()
+		// Zero is refused, so that zero can mean that the request has none.
 		if p.PageSize == 0 {
 			c.Fail(protocolError("The page size cannot be 0"))
 		}
@@ -235,6 +244,7 @@ func (p *Params) consume(c *wire.Cursor, v Version) {
 	}
 	if flags&paramTimestamp != 0 {
 		p.Timestamp, p.HasTimestamp = c.Int64(), true
+		// The value means "no timestamp" in Cassandra and here (row.NoTimestamp).
 		if p.Timestamp == math.MinInt64 {
 			c.Fail(protocolError(fmt.Sprintf("Out of bound timestamp, must be in [%d, %d] (got %d)",
 				math.MinInt64+1, math.MaxInt64, p.Timestamp)))
@@ -248,6 +258,7 @@ func (p *Params) consume(c *wire.Cursor, v Version) {
 	}
 }
 
+// flags returns the flags of the fields that are set. SERIAL is the default of the protocol, so it is not sent.
 func (p *Params) flags() (flags uint32) {
 	set := func(mask uint32, when bool) {
 		if when {
@@ -266,6 +277,7 @@ func (p *Params) flags() (flags uint32) {
 	return flags
 }
 
+// append is the inverse of consume. Fields that v does not have are left out.
 func (p *Params) append(dst []byte, v Version) []byte {
 	flags := p.flags()
 	dst = wire.AppendUint16(dst, uint16(p.Consistency))
@@ -305,6 +317,7 @@ func (p *Params) append(dst []byte, v Version) []byte {
 	return dst
 }
 
+// consumeNamedValues decodes values, each after its name. The server assigns them to markers by name.
 func (p *Params) consumeNamedValues(c *wire.Cursor, v Version) {
 	n := c.ShortCount(2 + 4)
 	p.Names = slices.Grow(p.Names, n)
@@ -325,6 +338,7 @@ func consumeValues(c *wire.Cursor, v Version, values []wire.Value) []wire.Value 
 	return values
 }
 
+// consumeValue decodes a [value]. v3 does not have the length -2, "not set", and Cassandra's message is Netty's.
 func consumeValue(c *wire.Cursor, v Version) wire.Value {
 	value := c.Value()
 	if value.Kind == wire.ValueUnset && v < V4 {
@@ -333,6 +347,7 @@ func consumeValue(c *wire.Cursor, v Version) wire.Value {
 	return value
 }
 
+// consumeConsistency decodes a [consistency]. Whether the statement allows it is checked later.
 func consumeConsistency(c *wire.Cursor) ring.Consistency {
 	level := ring.Consistency(c.Uint16())
 	if !level.Valid() {

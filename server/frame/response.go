@@ -27,7 +27,8 @@ func AppendSetKeyspaceResult(dst []byte, keyspace string) []byte {
 	return wire.AppendString(dst, keyspace)
 }
 
-// AppendRowsResult appends the body of a Rows result. rows contains count rows, each with a [bytes] for each column.
+// AppendRowsResult appends the body of a Rows result. rows contains count rows, each with a [bytes] for each column. It
+// copies rows.
 func AppendRowsResult(dst []byte, v Version, m *RowsMetadata, count int, rows []byte) []byte {
 	dst = wire.AppendInt32(dst, int32(KindRows))
 	dst = AppendRowsMetadata(dst, v, m)
@@ -60,7 +61,8 @@ const (
 	TargetAggregate = "AGGREGATE"
 )
 
-// SchemaChange describes the effect of a data definition statement.
+// SchemaChange describes the effect of a data definition statement. The client that made the change gets it as the
+// result, and all registered clients as an event.
 type SchemaChange struct {
 	Change   string
 	Target   string
@@ -69,6 +71,7 @@ type SchemaChange struct {
 	ArgTypes []string // of a function or aggregate
 }
 
+// append appends <change_type><target><options>, which the result and the event share.
 func (s *SchemaChange) append(dst []byte, v Version) []byte {
 	change, target := s.Change, s.Target
 	callable := target == TargetFunction || target == TargetAggregate
@@ -89,7 +92,7 @@ func (s *SchemaChange) append(dst []byte, v Version) []byte {
 	return dst
 }
 
-// ConsumeSchemaChange consumes the body of a Schema_change result or event.
+// ConsumeSchemaChange consumes the body of a Schema_change result or event. Strings are not checked.
 func ConsumeSchemaChange(c *wire.Cursor) (s SchemaChange) {
 	s.Change, s.Target, s.Keyspace = c.String(), c.String(), c.String()
 	if s.Target == TargetKeyspace {
@@ -130,13 +133,14 @@ func AppendStatusEvent(dst []byte, change string, addr netip.AddrPort) []byte {
 // AppendGracefulDisconnect appends the body of a GRACEFUL_DISCONNECT event, which consists of its type.
 func AppendGracefulDisconnect(dst []byte) []byte { return wire.AppendString(dst, gracefulDisconnect) }
 
+// appendNodeEvent appends the type of the event, the change, and the address as [inet].
 func appendNodeEvent(dst []byte, event, change string, addr netip.AddrPort) []byte {
 	dst = wire.AppendString(dst, event)
 	dst = wire.AppendString(dst, change)
 	return wire.AppendInet(dst, addr)
 }
 
-// Event is a decoded EVENT.
+// Event is a decoded EVENT. Node is the address for clients, not the one for other nodes.
 type Event struct {
 	Type   string // SCHEMA_CHANGE, TOPOLOGY_CHANGE, STATUS_CHANGE or GRACEFUL_DISCONNECT
 	Change string
@@ -179,6 +183,7 @@ func ConsumeResult(c *wire.Cursor, v Version) (r Result) {
 	case KindRows:
 		r.Metadata, r.Columns = ConsumeRowsMetadata(c)
 		r.RowCount = int(c.Int32())
+		// Not decoded: the caller knows the types.
 		r.Rows = c.Rest()
 	case KindSetKeyspace:
 		r.Keyspace = c.String()

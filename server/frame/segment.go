@@ -32,7 +32,8 @@ var (
 	ErrSegmentLZ4     = errors.New("frame: segment payload cannot be decompressed")
 )
 
-// SegmentHeader is the decoded header of a v5 segment.
+// SegmentHeader is the decoded header of a v5 segment. A segment that is not self-contained has a part of one envelope,
+// and the parts follow each other.
 type SegmentHeader struct {
 	PayloadLength      int  // bytes on the wire, without the trailer
 	UncompressedLength int  // 0 if the payload is not compressed
@@ -48,7 +49,8 @@ func SegmentHeaderSize(lz4 bool) int {
 	return segmentFieldsPlain + segmentCRC
 }
 
-// DecodeSegmentHeader decodes and verifies the header at the start of b.
+// DecodeSegmentHeader decodes and verifies the header at the start of b. It fails with wire.ErrShort or
+// ErrSegmentHeader.
 func DecodeSegmentHeader(b []byte, lz4 bool) (SegmentHeader, error) {
 	size := SegmentHeaderSize(lz4)
 	if len(b) < size {
@@ -60,9 +62,11 @@ func DecodeSegmentHeader(b []byte, lz4 bool) (SegmentHeader, error) {
 	copy(all[:], b[:size])
 	word := binary.LittleEndian.Uint64(all[:])
 	value := word & (1<<(8*fields) - 1)
+	// Checked before any field is used: a wrong length would be read as the beginning of another segment.
 	if uint32(word>>(8*fields)) != crc24(value, fields) {
 		return SegmentHeader{}, ErrSegmentHeader
 	}
+	// SegmentPayloadMax is also the mask of the 17 bits of a length.
 	h := SegmentHeader{PayloadLength: int(value & SegmentPayloadMax)}
 	if lz4 {
 		h.UncompressedLength = int(value >> 17 & SegmentPayloadMax)
@@ -80,6 +84,8 @@ func AppendSegmentPayload(dst, b []byte, h SegmentHeader) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
+	// Zero means that the payload is stored as it is. §2.3.2 of the specification says otherwise; §2.2 and Cassandra's
+	// code agree on it.
 	if h.UncompressedLength == 0 {
 		return append(dst, payload...), nil
 	}
@@ -93,6 +99,7 @@ func SegmentPayload(b []byte, h SegmentHeader) ([]byte, error) {
 		return nil, wire.ErrShort
 	}
 	payload := b[:h.PayloadLength]
+	// The checksum covers the bytes on the wire, so it is verified before they are decompressed.
 	if payloadCRC(payload) != binary.LittleEndian.Uint32(b[h.PayloadLength:]) {
 		return nil, ErrSegmentPayload
 	}
@@ -103,12 +110,14 @@ func SegmentPayload(b []byte, h SegmentHeader) ([]byte, error) {
 // larger one in slices. lz4 is the compressor if LZ4 was negotiated, otherwise nil.
 func AppendSegments(dst, envelopes []byte, lz4 *Compressor) []byte {
 	for len(envelopes) > 0 {
+		// Small envelopes share a segment, which saves checksums and headers.
 		n := wholeEnvelopes(envelopes)
 		if n > 0 {
 			dst = appendSegment(dst, envelopes[:n], true, lz4)
 			envelopes = envelopes[n:]
 			continue
 		}
+		// A receiver collects slices until the length in the header of the envelope is reached.
 		large := envelopes[:envelopeSize(envelopes)]
 		envelopes = envelopes[len(large):]
 		for len(large) > 0 {
@@ -141,6 +150,7 @@ func wholeEnvelopes(b []byte) int {
 	}
 }
 
+// appendSegment appends one segment. The fields are documented in §2.2 of the specification of v5.
 func appendSegment(dst, payload []byte, selfContained bool, lz4 *Compressor) []byte {
 	if lz4 == nil {
 		value := uint64(len(payload))
@@ -152,6 +162,7 @@ func appendSegment(dst, payload []byte, selfContained bool, lz4 *Compressor) []b
 		return binary.LittleEndian.AppendUint32(dst, payloadCRC(payload))
 	}
 	start := len(dst)
+	// Room for the header, which depends on the size after compression.
 	dst = append(dst, make([]byte, segmentFieldsLZ4+segmentCRC)...)
 	body := len(dst)
 	uncompressed, smaller := 0, false
@@ -171,6 +182,7 @@ func appendSegment(dst, payload []byte, selfContained bool, lz4 *Compressor) []b
 	return binary.LittleEndian.AppendUint32(dst, payloadCRC(dst[body:]))
 }
 
+// appendSegmentHeader appends the fields and their CRC24, little-endian.
 func appendSegmentHeader(dst []byte, value uint64, fields int) []byte {
 	word := value | uint64(crc24(value, fields))<<(8*fields)
 	for range fields + segmentCRC {

@@ -86,7 +86,7 @@ func scalarType(k types.Kind) (id uint16, since Version, ok bool) {
 }
 
 // AppendType appends the [option] of t. A type that version v does not have (vector in all versions) is sent as a
-// custom type with its marshal class.
+// custom type with its marshal class. Frozen types have the same option as others.
 func AppendType(dst []byte, v Version, t *types.Type) []byte {
 	if id, since, ok := scalarType(t.Kind()); ok && v >= since {
 		return wire.AppendUint16(dst, id)
@@ -104,6 +104,7 @@ func AppendType(dst []byte, v Version, t *types.Type) []byte {
 		return appendTypes(dst, v, t.Elems())
 	case types.UDT:
 		dst = wire.AppendUint16(dst, typeUDT)
+		// The option contains the whole type, so that a client needs no schema to decode values.
 		dst = wire.AppendString(dst, t.UDTKeyspace())
 		dst = wire.AppendString(dst, t.UDTName())
 		dst = wire.AppendUint16(dst, uint16(len(t.Elems())))
@@ -118,6 +119,7 @@ func AppendType(dst []byte, v Version, t *types.Type) []byte {
 	}
 }
 
+// appendTypes appends the options of element types.
 func appendTypes(dst []byte, v Version, elems []*types.Type) []byte {
 	for _, e := range elems {
 		dst = AppendType(dst, v, e)
@@ -133,6 +135,7 @@ const typeDepthMax = 64
 func ConsumeType(c *wire.Cursor) *types.Type { return consumeType(c, typeDepthMax) }
 
 func consumeType(c *wire.Cursor, depth int) *types.Type {
+	// The recursion is bounded, because the bytes may come from anywhere.
 	if depth == 0 {
 		c.Fail(wire.ErrMalformed)
 	}
@@ -190,7 +193,9 @@ func customType(class string) *types.Type {
 	return types.NewCustom(class)
 }
 
+// consumeScalar returns the native type with an id, in any version.
 func consumeScalar(c *wire.Cursor, id uint16) *types.Type {
+	// Both ids mean the same type.
 	if id == typeText {
 		id = typeVarchar
 	}
