@@ -8,7 +8,7 @@ import (
 	"cqld/query/invalid"
 )
 
-// Authenticator authenticates clients by SASL.
+// Authenticator authenticates clients by SASL. Its methods are called concurrently.
 type Authenticator interface {
 	// Class is the name that AUTHENTICATE contains. Some drivers accept only names that they know, such as
 	// org.apache.cassandra.auth.PasswordAuthenticator.
@@ -44,7 +44,8 @@ type Exchange interface {
 	Evaluate(ctx context.Context, token []byte) (user string, done bool, challenge []byte, err error)
 }
 
-// Standing says whether an authenticated client may continue. The zero value means that it may.
+// Standing says whether an authenticated client may continue. The zero value means that it may. It changes while the
+// client is connected, for example when its role loses LOGIN.
 type Standing struct {
 	// Ended ends the connection: the role was dropped or may no longer log in.
 	Ended bool
@@ -100,7 +101,10 @@ func (c *conn) recheck() {
 			c.revoke()
 			return
 		}
+		// Stored before the second check: a change between the two is seen by one of them.
 		c.refused.Store(&s)
+		// The roles have not changed since they were checked, so no other call can have stored an older standing after
+		// this one.
 		if c.server.options.Authenticator.Check(user.Name, c.client).same(s) {
 			return
 		}
@@ -126,6 +130,8 @@ func (c *conn) refusal() error {
 
 // evaluate passes a token to the exchange. It takes no longer than the client has for the handshake.
 func (c *conn) evaluate(token []byte) (user string, done bool, challenge []byte, err error) {
+	// The deadline counts from the connection, not from the token: a client that sends tokens slowly gets no further
+	// time.
 	ctx, cancel := context.WithDeadline(c.ctx, c.opened.Add(c.server.limits.HandshakeTimeout))
 	defer cancel()
 	return c.exchange.Evaluate(ctx, token)

@@ -2,7 +2,7 @@ package server
 
 import "net/netip"
 
-// Client describes a connection, for system_views.clients.
+// Client describes a connection, for system_views.clients. Its columns are Cassandra's.
 type Client struct {
 	Address         netip.AddrPort
 	Stage           string // ESTABLISHED, AUTHENTICATION or READY
@@ -27,6 +27,7 @@ func (s *Server) Clients() []Client {
 			Requests: c.requests.Load(),
 			TLS:      c.secure != nil && c.secure.Encrypted(),
 		}
+		// There is no session before STARTUP.
 		if session := c.session.Load(); session != nil {
 			client.User, client.Keyspace = c.principal().Name, session.Keyspace
 			client.ProtocolVersion, client.Options = session.Version, session.Options

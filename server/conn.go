@@ -47,9 +47,10 @@ type header = frame.Header
 // conn is one client connection. Fields without a comment are set before the first request is dispatched, and
 // constant from then on.
 type conn struct {
-	server      *Server
-	net         net.Conn
-	secure      *tlsconfig.Conn // the same connection, if it is or may be encrypted
+	server *Server
+	net    net.Conn
+	secure *tlsconfig.Conn // the same connection, if it is or may be encrypted
+	// Without the IPv4-in-IPv6 form, so that limits and roles see one address for one client.
 	client      netip.AddrPort
 	version     frame.Version
 	compression frame.Compression
@@ -100,6 +101,7 @@ func (c *conn) start() {
 	c.executing.Add(1)
 }
 
+// finish ends what start has begun. The count must be lower before the wait ends, so that Executing is zero then.
 func (c *conn) finish() {
 	c.executing.Add(-1)
 	c.jobs.Done()
@@ -108,8 +110,10 @@ func (c *conn) finish() {
 // errHangUp ends a connection after an error was sent. The reader lingers so that the client receives it.
 var errHangUp = errors.New("server: protocol error")
 
+// newConn returns a connection that is neither registered nor read yet.
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{server: s, net: nc, opened: time.Now(), halt: make(chan struct{}), ended: make(chan struct{})}
+	// Tests use other kinds of connections, whose client is the zero address.
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
 		ap := a.AddrPort()
 		c.client = netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
@@ -118,6 +122,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 		c.secure = tlsconfig.NewConn(nc, s.options.TLS, s.options.TLSOptional)
 		c.net = c.secure
 	}
+	// Not a context of the server: Drain lets requests finish.
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.drain.conn, c.parking.conn = c, c
 	c.reader = reader{conn: c, in: buffer.NewInput(&c.drain, s.output.Buffers)}
@@ -142,13 +147,16 @@ func (w written) Written() { w.c.parking.resume() }
 func (c *conn) serve() {
 	defer close(c.ended)
 	defer c.server.unregister(c)
+	// The order of what follows matters. Requests end first, then their replies are written, then the socket is closed.
 	err := c.read()
 	if err != nil && !errors.Is(err, errHangUp) && !c.stopping.Load() {
 		c.cancel() // the client has disconnected, so replies would not be read
 		c.breakOutput()
 	}
+	// The reader has ended, so no request is added.
 	c.jobs.Wait()
 	c.out.Close()
+	// Only when the server ends the connection can the client still be sending.
 	if errors.Is(err, errHangUp) || err == nil && c.drain.active.Load() || c.revoked.Load() {
 		c.linger()
 	}
@@ -162,6 +170,7 @@ func (c *conn) serve() {
 // read reads until the connection ends, and returns the reason.
 func (c *conn) read() (err error) {
 	defer c.server.guard.Recover("CQL connection reader", c.fail)
+	// One deadline for TLS, STARTUP and authentication together; ready removes it.
 	if err := c.net.SetReadDeadline(c.opened.Add(c.server.limits.HandshakeTimeout)); err != nil {
 		return err
 	}
@@ -169,6 +178,7 @@ func (c *conn) read() (err error) {
 		return err
 	}
 	for err == nil {
+		// Before the next request is read: a reader that waits slows its client down by the flow control of TCP.
 		c.waitForMemory()
 		if c.stopping.Load() {
 			return nil
@@ -179,6 +189,7 @@ func (c *conn) read() (err error) {
 		}
 		err = c.reader.next()
 	}
+	// A deadline of stop is no fault of the client.
 	if errors.Is(err, os.ErrDeadlineExceeded) && !c.stopping.Load() {
 		if stage(c.stage.Load()) != stageReady {
 			c.server.limited[BoundHandshakeTime].Add(1)
@@ -196,6 +207,7 @@ func (c *conn) stop() {
 	c.account.Wake()
 }
 
+// stopReading closes halt once. Waits of the reader select on it.
 func (c *conn) stopReading() {
 	c.stopping.Store(true)
 	c.halting.Do(func() { close(c.halt) })
@@ -216,6 +228,7 @@ func (c *conn) fail(err error) {
 // linger lets the client read the last error before the connection is closed: closing it with unread input would
 // reset it.
 func (c *conn) linger() {
+	// The client sees the end after the last reply, and closes its side.
 	if half, ok := c.net.(interface{ CloseWrite() error }); ok && half.CloseWrite() != nil {
 		return
 	}
@@ -228,6 +241,7 @@ func (c *conn) linger() {
 
 // waitForMemory pauses the reader while too many bytes are in flight, or while requests wait for the disk.
 func (c *conn) waitForMemory() {
+	// A client with THROW_ON_OVERLOAD prefers an error to a wait, and Calm refuses its requests.
 	if c.parking.stalled() && !c.throw {
 		c.account.Await(func() bool { return c.stopping.Load() || !c.parking.stalled() })
 	}

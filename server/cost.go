@@ -32,6 +32,7 @@ const (
 // costKey. Other keys are ignored, and so is the payload of PREPARE.
 func (w *worker) consumePrefix(c *wire.Cursor, h header) {
 	payload := frame.ConsumeRequestPrefix(c, h.Version, h.Flags)
+	// PREPARE reads no data, so there is nothing to measure.
 	if payload == nil || h.Opcode == frame.OpPrepare {
 		return
 	}
@@ -48,6 +49,7 @@ func (w *worker) costPayload(s *Server) map[string][]byte {
 	if !r.Measured() {
 		return nil
 	}
+	// Decimal text: drivers show a payload as bytes, and every language can parse it.
 	number := func(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
 	payload := map[string][]byte{
 		rowsKey:         number(int64(r.Cost.Rows)),

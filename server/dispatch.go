@@ -6,10 +6,13 @@ import (
 	"cqld/server/frame"
 )
 
-// handle handles an envelope whose header judge has accepted. It owns body.
+// handle handles an envelope whose header judge has accepted. It owns body. An error ends the connection. All other
+// outcomes are answered, and charge is then released with the reply.
 func (r *reader) handle(h header, body []byte, charge memory.Held) error {
 	c := r.conn
+	// Also messages of the handshake count.
 	c.requests.Add(1)
+	// v5 ignores the flag, because its segments are compressed.
 	if h.Flags&frame.FlagCompressed != 0 && h.Version < frame.V5 {
 		inflated, more, err := r.decompress(body)
 		if err != nil {
@@ -22,6 +25,7 @@ func (r *reader) handle(h header, body []byte, charge memory.Held) error {
 	}
 	cur := wire.NewCursor(body)
 	switch h.Opcode {
+	// Drivers send OPTIONS as a heartbeat. It is answered by the reader, so that it needs no worker under load.
 	case frame.OpOptions:
 		c.answer(h, frame.OpSupported, charge, func(dst []byte) []byte {
 			return frame.AppendSupported(dst, c.server.supported)
@@ -37,14 +41,17 @@ func (r *reader) handle(h header, body []byte, charge memory.Held) error {
 			c.refuse(h, err, charge)
 			return nil
 		}
+		// REGISTER adds to the set; nothing removes from it.
 		c.events.Or(uint32(events))
 		c.answer(h, frame.OpReady, charge, nil)
 		return nil
 	}
+	// Only statements count against the rate.
 	if err := c.limitRate(); err != nil {
 		c.refuse(h, err, charge)
 		return nil
 	}
+	// Before submit: the request may end before submit returns.
 	c.start()
 	if !c.server.workers.submit(job{conn: c, request: h, body: body, charge: charge}) {
 		c.finish()

@@ -37,11 +37,14 @@ func (d *drainer) begin() {
 	ready := stage(c.stage.Load()) == stageReady
 	if ready {
 		d.client.Store(c.server.drainingClient(c))
+		// Announced before active is set, so the event precedes the end.
 		if c.announcesEnd() {
 			d.announced.Store(true)
 			c.announceEnd()
 		}
 	}
+	// The order matters: awaitRequest sets boundary before it reads active, so either begin sees boundary and
+	// interrupts the read, or awaitRequest sees active and does not read.
 	d.active.Store(true)
 	switch {
 	case !ready:
@@ -73,6 +76,7 @@ func (d *drainer) awaitRequest() (more bool, err error) {
 func (d *drainer) awaitLastRequests() (more bool, err error) {
 	c, r := d.conn, &d.conn.reader
 	if !d.state.Begun() {
+		// The connection has been quiet since its last reply, or since it was opened.
 		last := c.out.LastWrite()
 		if last.Before(c.opened) {
 			last = c.opened
@@ -83,6 +87,8 @@ func (d *drainer) awaitLastRequests() (more bool, err error) {
 		now := time.Now()
 		action := d.state.Step(d.view(now))
 		switch {
+		// A request has begun to arrive, so it must be read: its client would otherwise not know whether it was
+		// executed.
 		case r.in.Buffered() > 0:
 			r.setReadDeadline(now.Add(c.server.limits.ReceiveTimeout)) // for the rest of the request
 			d.follow(action)
@@ -91,6 +97,7 @@ func (d *drainer) awaitLastRequests() (more bool, err error) {
 			return false, nil
 		}
 		d.follow(action)
+		// A time-out here is no error, but the time for the next decision.
 		r.setReadDeadline(now.Add(d.state.Poll()))
 		if _, err := r.in.Peek(1); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return false, err
@@ -115,6 +122,7 @@ func (d *drainer) view(now time.Time) drain.View {
 // follow holds answers, or releases those that are held.
 func (d *drainer) follow(action drain.Action) {
 	switch action {
+	// Anything else leaves the output as it is.
 	case drain.Hold:
 		d.conn.out.Hold()
 	case drain.Serve:
@@ -126,6 +134,7 @@ func (d *drainer) follow(action drain.Action) {
 // and the connection continues. No request may be running.
 func (d *drainer) end() bool {
 	c := d.conn
+	// One connection of a client ends at a time, so that its driver keeps a usable one.
 	client, ok := d.state.BeginEnd(time.Now())
 	if !ok {
 		return false
@@ -138,9 +147,12 @@ func (d *drainer) end() bool {
 		return false
 	}
 	held := c.out.Holding().Held
+	// The last answers and the end should arrive together: a client that sees the answers first may send the next
+	// request into the end.
 	cork(c.net)
 	defer uncork(c.net)
 	released = c.out.Close()
+	// A request arrived while the answers were written. It was sent before the client could see the end.
 	if unread(c.net) || c.secure != nil && c.secure.Partial() {
 		c.out.Reopen()
 		if held {
@@ -157,6 +169,7 @@ func (d *drainer) end() bool {
 // interrupted reports whether a Read failed only because begin interrupted it while it waited for the rest of a
 // request, which is still read.
 func (d *drainer) interrupted(err error) bool {
+	// Only the first interruption is undone; a second one is a real time-out.
 	if !errors.Is(err, os.ErrDeadlineExceeded) || !d.active.Load() || d.conn.stopping.Load() || d.boundary.Load() ||
 		d.state.Begun() || d.resumed {
 		return false
@@ -175,6 +188,7 @@ func (d *drainer) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
+// drainLimits returns the times of package drain.
 func (s *Server) drainLimits() drain.Limits {
 	return drain.Limits{Timeout: s.limits.DrainTimeout, Hold: s.limits.DrainHold}
 }
@@ -185,6 +199,7 @@ func (s *Server) drainingClient(c *conn) *drain.Client {
 	if c.aboutNodes() {
 		return nil
 	}
+	// It distinguishes processes and sessions of one address, as far as drivers send it.
 	key := drain.Key{Address: c.client.Addr(), Driver: c.options["DRIVER_NAME"], Session: c.options["CLIENT_ID"]}
 	return s.draining.Join(key, c)
 }

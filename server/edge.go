@@ -37,7 +37,7 @@ func (b Bound) String() string {
 		"rate_refused", "rate_delayed", "address_in_flight", "protocol_version", "unread_replies"}[b]
 }
 
-// Limited returns how often a bound has been reached.
+// Limited returns how often a bound has been reached. The count is since the server was created.
 func (s *Server) Limited(b Bound) int64 {
 	if b == BoundHandshakes {
 		return s.handshakes.closed.Load()
@@ -58,7 +58,7 @@ func (e *refusedError) Error() string {
 	return fmt.Sprintf("the limit of %d connections is reached", e.limit)
 }
 
-// address is what the connections of one client address share.
+// address is what the connections of one client address share. Guarded by Server.mu.
 type address struct {
 	connections int
 	budget      *account.Budget // nil without AddressBytesMax
@@ -75,6 +75,7 @@ func (s *Server) enterLocked(c *conn) error {
 		}
 		s.mu.addresses[addr] = a
 	}
+	// Checked before anything is counted, so a refused connection needs no leaveLocked.
 	if bound := s.limits.ConnectionsPerAddressMax; bound > 0 && a.connections >= bound {
 		return &refusedError{BoundPerAddress, bound}
 	}
@@ -86,6 +87,7 @@ func (s *Server) enterLocked(c *conn) error {
 // leaveLocked is the opposite of enterLocked.
 func (s *Server) leaveLocked(addr netip.Addr) {
 	if a := s.mu.addresses[addr]; a != nil {
+		// The entry goes with its last connection: addresses that only once connected take no memory.
 		if a.connections--; a.connections <= 0 {
 			delete(s.mu.addresses, addr)
 		}
@@ -105,6 +107,7 @@ func newRate(perSecond int) *rate {
 	if perSecond <= 0 {
 		return nil
 	}
+	// At least a nanosecond, because a rate above 10^9 would divide to zero.
 	return &rate{interval: max(time.Second/time.Duration(perSecond), 1)}
 }
 
@@ -112,6 +115,7 @@ func newRate(perSecond int) *rate {
 func (r *rate) admit(now time.Time, wait bool) (delay time.Duration, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// The time of the next request may precede now by a second: these are the requests of the burst.
 	if burst := now.Add(-time.Second + r.interval); r.next.Before(burst) {
 		r.next = burst
 	}
@@ -151,6 +155,7 @@ func (c *conn) limitRate() error {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	// The connection stops. Its request is executed all the same, because it was read.
 	case <-c.halt:
 	}
 	return nil

@@ -27,9 +27,11 @@ func (c *conn) handshake() error {
 	if c.stopping.Load() { // stop may have set its deadline before
 		return nil
 	}
-	// fail and stop interrupt it by closing the socket and by the deadline
+	// fail and stop interrupt it by closing the socket and by the deadline. No context is needed: the deadlines and
+	// closing the socket end it.
 	err := c.secure.Handshake(context.Background())
 	if err != nil {
+		// Counted by reason for the metrics.
 		reason := c.server.encryption.Fail(err)
 		c.refusePlaintext(err)
 		// Probes that only connect are frequent and harmless.
@@ -49,6 +51,7 @@ func (c *conn) handshake() error {
 // drivers wait until they time out, or report only that the connection was closed.
 func (c *conn) refusePlaintext(err error) {
 	var first tls.RecordHeaderError
+	// Only a first record that is no TLS can be a plain request.
 	if !errors.As(err, &first) || c.secure.Encrypted() {
 		return
 	}

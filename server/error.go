@@ -31,6 +31,7 @@ func (s *Server) wireError(err error) *frame.Error {
 	if s.errors.counts == nil {
 		s.errors.counts = map[frame.ErrorCode]int64{}
 	}
+	// The code is the one before AppendError maps it to the version of the client.
 	s.errors.counts[e.Code]++
 	return e
 }
@@ -42,6 +43,7 @@ func (s *Server) Errors() map[frame.ErrorCode]int64 {
 	return maps.Clone(s.errors.counts)
 }
 
+// translate returns the error without counting it.
 func (s *Server) translate(err error) *frame.Error {
 	if e := requestError(err); e != nil {
 		return e
@@ -79,6 +81,7 @@ func requestError(err error) *frame.Error {
 		killed        *Killed
 	)
 	switch {
+	// Errors of decoding come first: they say that the message itself is wrong.
 	case errors.Is(err, wire.ErrShort):
 		return &frame.Error{Code: frame.CodeProtocolError,
 			Message: "Not enough bytes in the message body for what it declares"}
@@ -133,7 +136,8 @@ func schemaError(err error) *frame.Error {
 	return nil
 }
 
-// replicaError translates errors of replicas.
+// replicaError translates errors of replicas. Drivers decide by the code whether they repeat the request, and on which
+// node.
 func (s *Server) replicaError(err error) *frame.Error {
 	var (
 		unavailable  *coordinator.Unavailable
@@ -151,6 +155,7 @@ func (s *Server) replicaError(err error) *frame.Error {
 	)
 	e := &frame.Error{Message: err.Error()}
 	switch {
+	// It would never fit, so a retry is useless. OVERLOADED would make drivers repeat it.
 	case errors.As(err, &tooLarge):
 		e.Code = frame.CodeInvalid
 	case errors.Is(err, errOverloaded), errors.Is(err, memory.ErrExhausted), errors.As(err, &overloaded),
@@ -187,6 +192,7 @@ func (s *Server) replicaError(err error) *frame.Error {
 	return e
 }
 
+// wireFailures returns the reasons by the addresses of the replicas, as v5 sends them.
 func (s *Server) wireFailures(list []coordinator.NodeFailure) []frame.Failure {
 	out := make([]frame.Failure, len(list))
 	for i, f := range list {
@@ -202,5 +208,6 @@ func (s *Server) replicaAddress(node ring.NodeID) netip.Addr {
 			return a
 		}
 	}
+	// The message needs some address.
 	return netip.IPv4Unspecified()
 }

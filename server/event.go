@@ -9,7 +9,7 @@ import (
 	"cqld/server/frame"
 )
 
-// eventStream is the stream id of events.
+// eventStream is the stream id of events. A stream that no request may have (§2.3 of the specification).
 const eventStream = -1
 
 // NotifySchema sends a schema change to the registered clients. It is called on every node, once the node itself has
@@ -39,18 +39,20 @@ func (s *Server) NotifyStatus(change string, native netip.AddrPort) {
 // errSlowClient ends a connection that does not read its events.
 var errSlowClient = errors.New("the client does not read its events")
 
-// push sends an EVENT to the connections registered for kind. body is called
-// once for each protocol version in use.
+// push sends an EVENT to the connections registered for kind. body is called once for each protocol version in use. It
+// does not block: events are queued like replies.
 func (s *Server) push(kind frame.Events, body func([]byte, frame.Version) []byte) {
 	var encoded [frame.V6 + 1][]byte
 	for _, c := range s.connections() {
 		if frame.Events(c.events.Load())&kind == 0 {
 			continue
 		}
+		// An event is not charged. A client that does not read would collect them without bound.
 		if c.account.Exceeded() {
 			c.fail(errSlowClient)
 			continue
 		}
+		// Connections share the bytes, which the output does not modify.
 		if encoded[c.version] == nil {
 			encoded[c.version] = appendEvent(c.version, body)
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // worker executes one request at a time. It reuses its decoded messages and buffers, so a request allocates only what
-// the Processor does.
+// the Processor does. It is used by the goroutine of workers.run, and slot by others under its own lock.
 type worker struct {
 	next chan job
 	slot *slot // shows the request
@@ -35,7 +35,7 @@ type worker struct {
 	reply   []byte
 }
 
-// run executes and answers j, or parks it.
+// run executes and answers j, or parks it. Every path releases the charge of j once, or passes it to the output.
 func (w *worker) run(j job) {
 	c := j.conn
 	if c.parking.add(j) {
@@ -44,6 +44,7 @@ func (w *worker) run(j job) {
 	defer c.finish()
 	defer c.parking.resume()
 	sent := false
+	// The memory that the statement reserves is its own; Close returns what is left.
 	c.account.Open(&w.memory)
 	defer w.memory.Close()
 	defer func() {
@@ -51,9 +52,12 @@ func (w *worker) run(j job) {
 			c.account.Release(j.charge)
 		}
 	}()
+	// The client has disconnected, so nothing needs an answer.
 	if c.ctx.Err() != nil {
 		return
 	}
+	// A panic while the reply is encoded leaves it incomplete, so the connection ends. A panic of the statement is an
+	// error of the statement only.
 	defer c.server.guard.Recover("CQL reply", c.fail)
 	w.enter(j)
 	result, err := w.processGuarded(j)
@@ -63,6 +67,7 @@ func (w *worker) run(j job) {
 	}
 	reply, charge := w.encode(j, result, err)
 	sent = true
+	// From now on the client is known to be useful: intakes prefer it under load.
 	c.served.Store(true)
 	if c.out.Enqueue(reply, j.charge.Plus(charge), true) {
 		w.reply = nil // the output may have its memory
@@ -91,6 +96,7 @@ func (w *worker) encode(j job, result *query.Result, err error) (reply []byte, c
 		reply = w.appendReply(w.buffer(c, len(result.Rows)), j.request, result, payload)
 		result.Release()
 	}
+	// Segments of v5 are compressed by the output.
 	if j.request.Version < frame.V5 && c.compression != frame.NoCompression {
 		reply = c.server.compressor.CompressBody(reply, 0, c.compression)
 	}
@@ -101,10 +107,12 @@ func (w *worker) encode(j job, result *query.Result, err error) (reply []byte, c
 // its size.
 func (w *worker) reserveReply(c *conn, result *query.Result) error {
 	n := len(result.Rows)
+	// A write that was applied must be answered, whatever memory there is.
 	if n <= replyFree {
 		return nil
 	}
 	if c.compression != frame.NoCompression && c.version < frame.V5 {
+		// The compressed form is written next to the reply.
 		n *= 2
 	}
 	return w.request.Grow(n)
@@ -112,6 +120,7 @@ func (w *worker) reserveReply(c *conn, result *query.Result) error {
 
 // buffer returns memory for a reply with n bytes of rows.
 func (w *worker) buffer(c *conn, n int) []byte {
+	// A large reply has memory of its own, which the output returns to the pool.
 	if n += replyHead; n > outputBufferKeep {
 		return c.server.output.Buffers.Sized(n)[:0]
 	}
@@ -128,6 +137,7 @@ func (w *worker) keep(reply []byte) {
 // use sets the connection's keyspace. After two concurrent USE requests, which no driver sends, either one may be in
 // effect.
 func (c *conn) use(keyspace string) {
+	// A copy: requests that run use the previous session to their end.
 	session := *c.session.Load()
 	session.Keyspace = keyspace
 	c.session.Store(&session)
@@ -191,11 +201,13 @@ func (w *worker) reserveDecoded(j job, cur wire.Cursor) error {
 	if w.decoded = len(j.body) > decodedFree; !w.decoded {
 		return nil
 	}
+	// The size is known from the counts in the body, before anything is decoded.
 	return w.request.Grow(frame.DecodedBytes(j.request.Opcode, cur, j.request.Version))
 }
 
 // begin prepares the worker's request for connection c and returns it.
 func (w *worker) begin(c *conn) *request.Request {
+	// The principal is read for each request, because roles can change.
 	w.request = request.Request{Context: w.lease.ctx, Principal: c.principal(), Client: c.client, Memory: &w.memory}
 	return &w.request
 }
@@ -215,12 +227,14 @@ func (w *worker) setParams(p *frame.Params) *query.Params {
 		HasNow:       p.HasNowInSeconds,
 		SkipMetadata: p.SkipMetadata,
 	}
+	// Nil means that values are positional.
 	if len(p.Names) > 0 {
 		w.params.Names = p.Names
 	}
 	return &w.params
 }
 
+// batchParams converts the message of a BATCH, as setParams does.
 func (w *worker) batchParams() *query.BatchParams {
 	w.entries = w.entries[:0]
 	for i := range w.batch.Statements {
@@ -259,6 +273,7 @@ func emptied[E any](s []E) []E {
 	if cap(s) > keep {
 		return nil
 	}
+	// Up to the capacity: former elements refer to bodies of requests too.
 	clear(s[:cap(s)])
 	return s[:0]
 }

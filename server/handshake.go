@@ -21,6 +21,7 @@ type handshakes struct {
 	places map[*conn]*list.Element
 }
 
+// newHandshakes returns an empty list for up to most connections.
 func newHandshakes(most int) *handshakes {
 	return &handshakes{max: most, order: list.New(), places: map[*conn]*list.Element{}}
 }
@@ -41,6 +42,7 @@ func (h *handshakes) begin(c *conn) {
 		h.closed.Add(1)
 		oldest.server.late.log(oldest.server.log, "a client connection is closed", "client", oldest.client.String(),
 			"reason", errManyHandshakes)
+		// Without the lock, because fail ends the connection, which calls end.
 		oldest.fail(errManyHandshakes)
 	}
 }
@@ -52,6 +54,7 @@ func (h *handshakes) end(c *conn) {
 	h.mu.Unlock()
 }
 
+// removeLocked removes a connection, if it is in the list. h.mu is held.
 func (h *handshakes) removeLocked(c *conn) {
 	if place := h.places[c]; place != nil {
 		h.order.Remove(place)
@@ -66,6 +69,7 @@ type repeated struct {
 	count atomic.Int64
 }
 
+// log counts an event, and logs it if none was logged in this second.
 func (r *repeated) log(log *slog.Logger, message string, args ...any) {
 	r.count.Add(1)
 	if now := time.Now().Unix(); r.last.Swap(now) != now {

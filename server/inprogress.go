@@ -38,6 +38,8 @@ func (t *task) shown(textOf func(id [16]byte) string) string {
 	if text == "" && t.prepared != ([16]byte{}) {
 		text = textOf(t.prepared)
 	}
+	// Cut before it is redacted: Redact parses, and a cut statement is redacted as an invalid one, which removes rather
+	// more.
 	if len(text) > taskBytesMax {
 		text = strings.ToValidUTF8(text[:taskBytesMax], "")
 	}
@@ -58,7 +60,8 @@ type Killed struct{ ID uint64 }
 // Error returns the message for the client.
 func (e *Killed) Error() string { return fmt.Sprintf("Query %d was ended by an operator", e.ID) }
 
-// lease is a context for one request at a time. It ends with the connection's, or when the request is killed.
+// lease is a context for one request at a time. It ends with the connection's, or when the request is killed. Contexts
+// are reused, because one for each request would be allocated.
 type lease struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -92,7 +95,7 @@ func (s *leases) giveBack(l *lease) {
 	s.free = append(s.free, l)
 }
 
-// slot shows the request that a worker executes.
+// slot shows the request that a worker executes. It belongs to a worker, and its lock is held only for moments.
 type slot struct {
 	mu struct {
 		sync.Mutex
@@ -105,6 +108,7 @@ type slot struct {
 	}
 }
 
+// begin shows a request from now on.
 func (s *slot) begin(id uint64, j job, cancel context.CancelFunc) {
 	now := time.Now()
 	s.mu.Lock()
@@ -149,6 +153,7 @@ func (s *slot) kill(id uint64) (found, first bool) {
 	}
 	first = !s.mu.killed
 	s.mu.killed = true
+	// Cancelled under the lock: end cannot return before, so the lease is not given back in between.
 	s.mu.cancel()
 	return true, first
 }
@@ -163,6 +168,7 @@ type slots struct {
 	}
 }
 
+// add shows a worker that has started.
 func (p *slots) add(s *slot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,12 +178,14 @@ func (p *slots) add(s *slot) {
 	p.mu.all[s] = struct{}{}
 }
 
+// remove hides a worker that has ended.
 func (p *slots) remove(s *slot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.mu.all, s)
 }
 
+// list returns a copy, so that slots are locked one at a time.
 func (p *slots) list() []*slot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -230,8 +238,10 @@ func (w *worker) leave(c *conn, err error) error {
 	killed, l := w.slot.end(), w.lease
 	w.lease = nil
 	switch {
+	// A lease whose context was cancelled is not used again.
 	case !killed:
 		c.leases.giveBack(l)
+	// Any other error is the actual outcome of the request, and the connection's own end needs no answer.
 	case errors.Is(err, context.Canceled) && c.ctx.Err() == nil:
 		return &Killed{w.id}
 	}

@@ -17,6 +17,7 @@ import (
 // A node that will come back must not send DOWN for itself: a driver that has reconnected by the time it handles the
 // event would close its connections (gocql handles it a second later).
 func (s *Server) Leave(ctx context.Context, native netip.AddrPort) error {
+	// Drivers that reconnect choose other nodes.
 	s.stopAccepting()
 	var ending []*conn
 	for _, c := range s.connections() {

@@ -155,6 +155,8 @@ const (
 	leaveGap = 100 * time.Millisecond
 )
 
+// withDefaults returns the limits with defaults for zero fields. ConnectionBytesMax depends on limits that are set
+// before it.
 func (l Limits) withDefaults() Limits {
 	setInt(&l.FrameBytesMax, frameBytesMax)
 	setInt64(&l.InFlightBytesMax, inFlightBytesMax)
@@ -182,18 +184,21 @@ func (l *Limits) memory() memory.Limits {
 		frameCopies*int64(l.FrameBytesMax))}
 }
 
+// setInt sets a field that is zero.
 func setInt(field *int, value int) {
 	if *field == 0 {
 		*field = value
 	}
 }
 
+// setInt64 sets a field that is zero.
 func setInt64(field *int64, value int64) {
 	if *field == 0 {
 		*field = value
 	}
 }
 
+// setDuration sets a field that is zero.
 func setDuration(field *time.Duration, value time.Duration) {
 	if *field == 0 {
 		*field = value

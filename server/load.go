@@ -1,6 +1,7 @@
 package server
 
-// Load contains the current state of the server and its totals since it was created.
+// Load contains the current state of the server and its totals since it was created. It is not one consistent snapshot,
+// except for the workers' figures.
 type Load struct {
 	Active    int   // requests being executed
 	ActiveMax int   // above which they wait
@@ -27,6 +28,7 @@ func (s *Server) Load() Load {
 	l.Active = p.mu.running - len(p.mu.idle)
 	l.Queued = len(p.mu.queue) - p.mu.head
 	l.Refused = p.mu.refused
+	// What was submitted and is neither active nor queued has been completed.
 	l.Completed = p.mu.submitted - int64(l.Active) - int64(l.Queued)
 	return l
 }

@@ -12,9 +12,10 @@ import (
 // parking keeps requests that wait. A connection executes no further requests while its client does not read the
 // replies that it has, or while its requests wait for memory. Parked requests hold their bodies, and no worker.
 type parking struct {
-	conn  *conn
-	any   atomic.Bool // jobs is not empty, or is about to have its first element
-	mu    sync.Mutex
+	conn *conn
+	any  atomic.Bool // jobs is not empty, or is about to have its first element
+	mu   sync.Mutex
+	// In the order of their arrival.
 	jobs  []job
 	ended bool // the connection executes no further requests
 }
@@ -31,6 +32,7 @@ func (p *parking) stalled() bool { return p.any.Load() && p.conn.account.Flow().
 
 // add keeps a request until the client has read more. It returns false if the request may be executed.
 func (p *parking) add(j job) bool {
+	// Without the lock: usually nothing waits.
 	if !p.over() {
 		return false
 	}
@@ -39,6 +41,7 @@ func (p *parking) add(j job) bool {
 	// A goroutine that ends what is waited for calls resume after it. Either that call sees any and waits for mu, or
 	// over sees its change here: no request is left behind.
 	p.any.Store(true)
+	// After the end, run sees that the connection has ended.
 	if p.ended || !p.over() {
 		p.any.Store(len(p.jobs) > 0)
 		return false
@@ -56,6 +59,7 @@ func (p *parking) resume() {
 	p.mu.Lock()
 	n := 0
 	if !p.over() {
+		// A few at a time: their replies may fill the output again.
 		n = min(len(p.jobs), unparkMax)
 	}
 	next := slices.Clone(p.jobs[:n])
@@ -65,6 +69,7 @@ func (p *parking) resume() {
 	}
 	p.mu.Unlock()
 	for _, j := range next {
+		// The jobs were counted when they were read, so the connection waits for them.
 		if !p.conn.server.workers.submit(j) {
 			p.refuse(j)
 		}
@@ -109,6 +114,7 @@ func (s *Server) disconnectStuck() {
 	slices.SortFunc(all, func(a, b stuck) int { return cmp.Compare(b.bytes, a.bytes) })
 	need := s.memory.Limits().Bytes / stuckShare
 	for _, x := range all {
+		// The rest holds no replies, so ending it frees nothing.
 		if need -= x.bytes; x.bytes == 0 {
 			return
 		}

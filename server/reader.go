@@ -77,6 +77,7 @@ func (r *reader) peekRequest() error {
 		}
 		r.idleAt = time.Time{}
 		idle := r.conn.server.limits.IdleTimeout
+		// The deadline only says that nothing arrived. Replies and events are activity as well.
 		if r.conn.executing.Load() == 0 && time.Since(r.conn.out.LastWrite()) >= idle-idle/idleSlack {
 			s := r.conn.server
 			s.limited[BoundIdle].Add(1)
@@ -94,6 +95,7 @@ func (r *reader) armIdle() {
 		return
 	}
 	now := time.Now()
+	// The deadline that is set is late enough.
 	if now.Before(r.idleAt.Add(idle/idleSlack - idle)) {
 		return
 	}
@@ -110,6 +112,7 @@ func (r *reader) readEnvelope() error {
 	if err != nil {
 		return err
 	}
+	// Only the first byte is read: headers of other versions may be shorter.
 	if _, err := frame.VersionOf(first[0]); err != nil {
 		return r.refuseVersion(err)
 	}
@@ -122,6 +125,7 @@ func (r *reader) readEnvelope() error {
 		r.conn.refuse(h, err, memory.Held{})
 		return errHangUp
 	}
+	// Judged by the header alone, before memory is reserved for the body.
 	if fatal, err := r.conn.judge(h); err != nil {
 		if stage(r.conn.stage.Load()) == stageStartup && r.conn.server.refusesVersion(h.Version) {
 			h.Version = r.conn.server.limits.VersionMax // which the client may understand
@@ -130,9 +134,11 @@ func (r *reader) readEnvelope() error {
 		if fatal {
 			return errHangUp
 		}
+		// The next header follows the body, so the connection can continue.
 		return r.in.Skip(h.Length)
 	}
 	body, charge, err := r.readBody(h.Length)
+	// readBody has skipped the body.
 	if errors.Is(err, errOverloaded) {
 		r.conn.refuse(h, err, memory.Held{})
 		return nil
@@ -150,6 +156,7 @@ func (r *reader) refuseVersion(err error) error {
 		return err
 	}
 	size := frame.HeaderSize
+	// Their stream is one signed byte at offset 2.
 	if unsupported.Version == 1 || unsupported.Version == 2 {
 		size = frame.LegacyHeaderSize
 	}
@@ -165,6 +172,7 @@ func (r *reader) refuseVersion(err error) error {
 	raw = append([]byte{byte(frame.V5)}, raw[1:]...)
 	h, err := frame.DecodeHeader(raw)
 	r.conn.out.Send(frame.AppendUnsupportedVersion(nil, unsupported, h.Stream), memory.Held{})
+	// The header may not be one of ours, so only a plausible length is skipped.
 	if err != nil || h.Length > handshakeFrameMax {
 		return errHangUp
 	}

@@ -39,6 +39,7 @@ func (r *reader) readBody(n int) (body []byte, charge memory.Held, err error) {
 		}
 		return body, charge, nil
 	}
+	// The body takes memory of the intake until it is complete. The budgets do not wait for slow clients.
 	if body, err = r.receiveBody(n); err != nil {
 		return nil, charge, err
 	}
@@ -50,11 +51,13 @@ func (r *reader) readBody(n int) (body []byte, charge memory.Held, err error) {
 
 // receiveBody reads a body that is not completely buffered.
 func (r *reader) receiveBody(n int) (body []byte, err error) {
+	// A client that only declares a large body gets no more memory than this.
 	first := min(n, bodyStep)
 	held, err := r.conn.server.small.Admit(int64(first), r.conn.served.Load(), r.tooSlow, r.conn.halt)
 	if err != nil {
 		return nil, r.skipOverloaded(n)
 	}
+	// held is replaced below, so the deferred call must read it then.
 	defer func() { held.End() }()
 	r.expectMore()
 	defer r.expectNothing()
@@ -68,6 +71,7 @@ func (r *reader) receiveBody(n int) (body []byte, err error) {
 	}
 	held.End()
 	held = whole
+	// The first part counts, or the intake would take the client for a slow one.
 	held.Received(first)
 	bigger := make([]byte, n)
 	copy(bigger, body)
@@ -82,6 +86,7 @@ func (r *reader) receive(held *intake.Body, body []byte, at int) ([]byte, error)
 		if err := r.in.ReadFull(body[at : at+step]); err != nil {
 			return nil, err
 		}
+		// The intake measures the progress of clients, and ends the slowest when memory is short.
 		held.Received(step)
 		at += step
 	}
@@ -97,6 +102,7 @@ func (r *reader) reserveRequest(n int64) (h memory.Held, ok bool) {
 	return r.conn.account.ReserveLarge(r.conn.ctx, n, r.conn.throw, &r.conn.stopping)
 }
 
+// skipOverloaded skips a body for which there is no memory, and returns errOverloaded.
 func (r *reader) skipOverloaded(n int) error {
 	if err := r.in.Skip(n); err != nil {
 		return err

@@ -10,6 +10,7 @@ func (w *worker) appendReply(dst []byte, h header, r *query.Result, payload map[
 	start := len(dst)
 	warnings := w.request.Warnings
 	flags := traceFlag(w.request.TraceID) | payloadFlag(payload)
+	// v3 has no warnings; they are dropped.
 	if len(warnings) > 0 && h.Version >= frame.V4 {
 		flags |= frame.FlagWarnings
 	}
@@ -28,6 +29,7 @@ func (w *worker) appendReply(dst []byte, h header, r *query.Result, payload map[
 	return dst
 }
 
+// traceFlag returns the flag of a reply with a trace.
 func traceFlag(id *[16]byte) frame.Flags {
 	if id == nil {
 		return 0
@@ -35,6 +37,7 @@ func traceFlag(id *[16]byte) frame.Flags {
 	return frame.FlagTracing
 }
 
+// payloadFlag returns the flag of a reply with a custom payload.
 func payloadFlag(payload map[string][]byte) frame.Flags {
 	if payload == nil {
 		return 0
@@ -42,6 +45,7 @@ func payloadFlag(payload map[string][]byte) frame.Flags {
 	return frame.FlagCustomPayload
 }
 
+// appendResult appends the body of RESULT.
 func (w *worker) appendResult(dst []byte, v frame.Version, r *query.Result) []byte {
 	switch r.Kind {
 	case query.KindRows:
@@ -58,15 +62,18 @@ func (w *worker) appendResult(dst []byte, v frame.Version, r *query.Result) []by
 	}
 }
 
+// appendRows appends the body of a Rows result. The rows are already in wire form, and are copied.
 func (w *worker) appendRows(dst []byte, v frame.Version, r *query.Result) []byte {
 	w.columns = appendWireColumns(w.columns[:0], r.Metadata.Columns)
 	m := frame.RowsMetadata{Columns: w.columns, PagingState: r.PagingState, NoMetadata: r.NoMetadata}
+	// A new id makes the client replace its columns (v5).
 	if r.MetadataChanged {
 		m.NewMetadataID = r.Metadata.ID
 	}
 	return frame.AppendRowsResult(dst, v, &m, int(r.RowCount), r.Rows)
 }
 
+// appendPrepared appends the body of a Prepared result. It is rare, so its columns are allocated.
 func appendPrepared(dst []byte, v frame.Version, p *query.PreparedInfo) []byte {
 	out := frame.Prepared{
 		ID:           p.ID,
@@ -80,6 +87,7 @@ func appendPrepared(dst []byte, v frame.Version, p *query.PreparedInfo) []byte {
 	return frame.AppendPreparedResult(dst, v, &out)
 }
 
+// appendWireColumns converts columns; both types have the same fields.
 func appendWireColumns(dst []frame.Column, columns []query.Column) []frame.Column {
 	for i := range columns {
 		dst = append(dst, frame.Column(columns[i]))
@@ -87,6 +95,7 @@ func appendWireColumns(dst []frame.Column, columns []query.Column) []frame.Colum
 	return dst
 }
 
+// wireSchemaChange converts a schema change.
 func wireSchemaChange(s *query.SchemaChange) frame.SchemaChange {
 	return frame.SchemaChange{Change: s.Change, Target: s.Target, Keyspace: s.Keyspace, Name: s.Name, ArgTypes: s.Args}
 }

@@ -31,10 +31,12 @@ func (r *reader) readSegment() error {
 	if err != nil {
 		return r.corrupt("unrecoverable CRC mismatch detected in frame header")
 	}
+	// The header of the envelope is inside the segment, so judge would come too late.
 	if stage(r.conn.stage.Load()) != stageReady && max(sh.PayloadLength, sh.UncompressedLength) > handshakeFrameMax {
 		return r.corrupt("frame is too big before authentication")
 	}
 	n := sh.PayloadLength + frame.SegmentTrailerSize
+	// It needs a larger buffer while the rest arrives.
 	arriving := n > buffer.Large && n > r.in.Buffered()
 	var held *intake.Body
 	if n := segmentMemory(sh, arriving); n > 0 && r.large.held == nil { // otherwise the envelope's memory is used
@@ -48,6 +50,7 @@ func (r *reader) readSegment() error {
 	if arriving || r.large.held != nil {
 		r.expectSegment()
 	}
+	// raw is valid until the next read of the input; requests copy their bodies from it.
 	raw, err = r.in.Next(n)
 	if err != nil {
 		return err
@@ -110,6 +113,7 @@ func (r *reader) corrupt(message string) error {
 
 // handleWhole handles the payload of a self-contained segment.
 func (r *reader) handleWhole(payload []byte) error {
+	// Slices of an envelope follow each other without other segments in between (§2.2).
 	if r.large.held != nil || r.large.skip > 0 {
 		return r.corrupt("self-contained frame received within a message that spans several")
 	}
@@ -160,6 +164,7 @@ func (r *reader) segmentHeader(payload []byte) (header, error) {
 // header allocate.
 func (r *reader) refuseHeader(h header, err error) {
 	var unsupported *frame.UnsupportedVersion
+	// The version was negotiated, so another one is an error of this connection only.
 	if errors.As(err, &unsupported) {
 		err = versionMismatch(frame.Version(unsupported.Version), r.conn.version)
 	}
@@ -170,6 +175,7 @@ func (r *reader) refuseHeader(h header, err error) {
 func (r *reader) handleSlice(payload []byte) error {
 	l := &r.large
 	if l.skip > 0 {
+		// A refused envelope still arrives, and its slices are dropped.
 		l.skip -= min(l.skip, len(payload))
 		return nil
 	}
@@ -200,6 +206,7 @@ func (r *reader) beginLarge(payload []byte) error {
 		return r.abandonLarge(h.Length - len(payload))
 	}
 	r.large.held, r.large.until = held, time.Now().Add(r.conn.server.limits.ReceiveTimeout)
+	// Allocated at once: the intake has admitted the whole length.
 	r.large.body = make([]byte, 0, h.Length)
 	return r.appendLarge(payload)
 }
@@ -221,6 +228,7 @@ func (r *reader) appendLarge(payload []byte) error {
 	if !ok {
 		return r.abandonLarge(0)
 	}
+	// The state is reset before the request is handled, which may send replies and end the connection.
 	done := *l
 	*l = partial{}
 	done.held.End()

@@ -35,7 +35,7 @@ type Processor interface {
 	Batch(r *request.Request, s *query.Session, p *query.BatchParams) (*query.Result, error)
 }
 
-// Options configure a Server.
+// Options configure a Server. Processor is required.
 type Options struct {
 	Processor Processor
 	// Authenticator authenticates clients. Nil means that no authentication is required.
@@ -130,6 +130,7 @@ func New(o Options) *Server {
 	if s.memory == nil {
 		s.memory = memory.New(memory.Options{Limits: limits.memory()})
 	}
+	// The pool may belong to several servers; forget removes the callback when this one ends.
 	s.forget = s.memory.OnShortage(s.disconnectStuck)
 	if s.guard == nil {
 		s.guard = guard.New(o.Logger)
@@ -163,6 +164,7 @@ func (s *Server) Serve(l net.Listener) error {
 	s.mu.Unlock()
 	defer s.goroutines.Done()
 
+	// The pause doubles while accepting fails, so that a lack of descriptors does not fill the log.
 	pause := 5 * time.Millisecond
 	for {
 		nc, err := l.Accept()
@@ -223,6 +225,7 @@ func (s *Server) register(c *conn) error {
 		return err
 	}
 	s.mu.conns[c] = struct{}{}
+	// Added under the lock: Drain sets closing under it, and waits only afterwards.
 	s.goroutines.Add(1)
 	return nil
 }
@@ -253,6 +256,7 @@ func (s *Server) connections() []*conn {
 func (s *Server) Drain(ctx context.Context) error {
 	s.stopAccepting()
 	for _, c := range s.connections() {
+		// An ended context is Close: connections end after the current request instead of when they are quiet.
 		if ctx.Err() == nil {
 			c.drain.begin()
 		} else {
@@ -262,6 +266,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		s.goroutines.Wait()
+		// All connections have ended, so no request is submitted.
 		s.workers.close()
 		s.forget()
 		close(done)
@@ -296,6 +301,7 @@ func (s *Server) Close() error {
 	return nil
 }
 
+// stopAccepting closes the listeners and refuses connections from now on.
 func (s *Server) stopAccepting() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -322,6 +328,7 @@ func (s *Server) Receiving() int64 {
 // oncePerSecond limits log messages that clients can cause.
 type oncePerSecond struct{ last atomic.Int64 } // when allow last returned true, in seconds
 
+// allow reports whether a message may be logged now.
 func (o *oncePerSecond) allow() bool {
 	now := time.Now().Unix()
 	return o.last.Swap(now) != now

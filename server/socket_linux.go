@@ -16,6 +16,7 @@ func cork(c net.Conn) { setCork(c, 1) }
 // uncork sends the held data.
 func uncork(c net.Conn) { setCork(c, 0) }
 
+// setCork sets TCP_CORK of the socket.
 func setCork(c net.Conn, on int) {
 	control(c, func(fd int) {
 		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_CORK, on) // if it fails, the end follows the answers
@@ -33,6 +34,7 @@ func unread(c net.Conn) (more bool) {
 
 // control calls f with the descriptor of c, unless c is closed or not a socket.
 func control(c net.Conn, f func(fd int)) {
+	// TLS is above the socket. What it has read of a record is reported by Partial.
 	if secure, ok := c.(*tlsconfig.Conn); ok {
 		c = secure.NetConn()
 	}

@@ -14,7 +14,8 @@ import (
 	"cqld/server/frame"
 )
 
-// judge checks a request's header. It returns an error, and whether the connection must end because of it.
+// judge checks a request's header. It returns an error, and whether the connection must end because of it. Messages are
+// Cassandra's, because drivers and their tests search in them. It looks at the header only.
 func (c *conn) judge(h header) (fatal bool, err error) {
 	switch {
 	case h.Response && h.Opcode.Response(), h.Response && h.Opcode.Request():
@@ -28,6 +29,7 @@ func (c *conn) judge(h header) (fatal bool, err error) {
 		return false, err
 	}
 	at := stage(c.stage.Load())
+	// The version is fixed by STARTUP; until then each message must have one that is allowed.
 	if at == stageStartup {
 		if err := c.server.checkVersion(h.Version); err != nil {
 			return true, err
@@ -71,11 +73,13 @@ func (c *conn) tooBig(h header) error {
 
 func protocolError(message string) error { return &frame.ProtocolError{Message: message} }
 
+// wrongDirection returns the error for a response that a client sent as a request, or the reverse.
 func wrongDirection(expected, got string, o frame.Opcode) error {
 	return protocolError(fmt.Sprintf("Wrong protocol direction (expected %s, got %s) for opcode %d (%s)", expected,
 		got, uint8(o), o))
 }
 
+// versionMismatch returns the error for another version than the one of STARTUP.
 func versionMismatch(got, want frame.Version) error {
 	return protocolError(fmt.Sprintf("Invalid message version. Got %v but previous messages on this connection had "+
 		"version %v", got, want))
@@ -85,6 +89,7 @@ func versionMismatch(got, want frame.Version) error {
 func (c *conn) startup(h header, pairs []frame.StringPair, err error, charge memory.Held) error {
 	options := make(map[string]string, len(pairs))
 	for _, p := range pairs {
+		// Keys are compared in upper case, as in Cassandra. Of a key that was sent twice, the last value counts.
 		options[strings.ToUpper(p.Key)] = p.Value
 	}
 	var compression frame.Compression
@@ -98,6 +103,7 @@ func (c *conn) startup(h header, pairs []frame.StringPair, err error, charge mem
 		c.refuse(h, err, charge)
 		return nil
 	}
+	// Nothing is set after an error, so that the client may send another STARTUP.
 	c.version, c.compression, c.options = h.Version, compression, options
 	c.throw = options["THROW_ON_OVERLOAD"] == "1"
 	c.session.Store(&query.Session{Version: int(h.Version), Options: options})
@@ -119,11 +125,13 @@ func (c *conn) beginFraming() {
 	if c.version < frame.V5 {
 		return
 	}
+	// The client switches when it has read the answer, so its next message is framed.
 	c.reader.framed = true
 	var compressor *frame.Compressor
 	if c.compression == frame.LZ4 {
 		compressor = c.server.compressor
 	}
+	// The switch is queued after the answer, which is not framed (§2.2 of the specification of v5).
 	c.out.Frame(compressor)
 }
 
@@ -153,6 +161,7 @@ func (c *conn) authenticate(h header, token []byte, err error, charge memory.Hel
 	c.user.Store(&auth.Principal{Name: user})
 	c.account.SetRole(c.server.memory.Role(user))
 	c.exchange = nil
+	// After user is set: a change of roles in between is seen by one of the two.
 	c.recheck()
 	c.ready()
 	c.answer(h, frame.OpAuthSuccess, charge, func(dst []byte) []byte { return wire.AppendBytes(dst, challenge) })
@@ -182,6 +191,7 @@ func checkCQLVersion(options map[string]string) error {
 	if !ok {
 		return protocolError("Missing value CQL_VERSION in STARTUP message")
 	}
+	// A suffix such as -SNAPSHOT does not count.
 	core, _, _ := strings.Cut(version, "-")
 	parts := strings.Split(core, ".")
 	numbers := [3]int{}

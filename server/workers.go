@@ -36,6 +36,7 @@ type workers struct {
 	}
 }
 
+// newWorkers returns workers without any goroutine yet.
 func newWorkers(l Limits) *workers {
 	return &workers{max: l.WorkersMax, idleMax: min(workersIdleMax, l.WorkersMax), queueMax: l.QueueMax}
 }
@@ -44,6 +45,7 @@ func newWorkers(l Limits) *workers {
 func (p *workers) submit(j job) bool {
 	p.mu.Lock()
 	p.mu.submitted++
+	// The last of the list became idle most recently.
 	if n := len(p.mu.idle); n > 0 {
 		w := p.mu.idle[n-1]
 		p.mu.idle = p.mu.idle[:n-1]
@@ -60,6 +62,7 @@ func (p *workers) submit(j job) bool {
 		return true
 	}
 	if len(p.mu.queue)-p.mu.head >= p.queueMax {
+		// Load counts what was accepted.
 		p.mu.submitted--
 		p.mu.refused++
 		p.mu.Unlock()
@@ -79,6 +82,7 @@ func (p *workers) run(w *worker, j job) {
 	for {
 		w.run(j)
 		p.mu.Lock()
+		// Jobs only wait if all workers are busy, so a worker looks into the queue before it becomes idle.
 		if queued, ok := p.dequeueLocked(); ok {
 			p.mu.Unlock()
 			j = queued
@@ -100,16 +104,19 @@ func (p *workers) run(w *worker, j job) {
 	}
 }
 
+// dequeueLocked returns the job that has waited for the longest time.
 func (p *workers) dequeueLocked() (job, bool) {
 	if p.mu.head == len(p.mu.queue) {
 		return job{}, false
 	}
 	j := p.mu.queue[p.mu.head]
+	// The queue must not keep the body of a request that was taken.
 	p.mu.queue[p.mu.head] = job{}
 	p.mu.head++
 	switch {
 	case p.mu.head == len(p.mu.queue):
 		p.mu.queue, p.mu.head = nil, 0
+	// Moved when half of a large queue is empty, so each job is moved once on average.
 	case p.mu.head >= 1024 && p.mu.head*2 >= len(p.mu.queue):
 		p.mu.queue = append([]job(nil), p.mu.queue[p.mu.head:]...)
 		p.mu.head = 0
