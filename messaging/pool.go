@@ -108,7 +108,6 @@ func (p *pool) giveBackLocked(w work) {
 	invariant.Check(p.mu.tasks > 0 || p.mu.bytes == 0, "messaging: ended tasks keep bytes")
 }
 
-// close refuses further work and waits until the accepted work is done.
 // held returns the bytes of tasks that wait or run.
 func (p *pool) held() int64 {
 	p.mu.Lock()
@@ -116,6 +115,7 @@ func (p *pool) held() int64 {
 	return int64(p.mu.bytes)
 }
 
+// close refuses further work and waits until the accepted work is done.
 func (p *pool) close() {
 	p.mu.Lock()
 	p.mu.closed = true

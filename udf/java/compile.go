@@ -7,14 +7,15 @@ import (
 	"cqld/udf/value"
 )
 
-// Program is a compiled function. It is immutable: calls share nothing.
+// Program is a compiled function. It is immutable: calls share nothing. All state of a call is in its frame.
 type Program struct {
-	body   []stmt
+	body []stmt
+	// Length of frame.vars: the variables, and values that are kept while a method is called.
 	slots  int
 	params int
 }
 
-// Function is what a body is compiled for.
+// Function is what a body is compiled for. ArgNames and ArgTypes have the same length.
 type Function struct {
 	Body         string
 	ArgNames     []string
@@ -23,7 +24,8 @@ type Function struct {
 	CalledOnNull bool // arguments and the result are boxes; otherwise primitive types
 }
 
-// Unsupported is the error of a body that is Java, but outside of the subset.
+// Unsupported is the error of a body that is Java, but outside of the subset. A Java compiler may accept the body, so
+// the message says that the server is the reason.
 type Unsupported struct {
 	Line int
 	What string
@@ -43,8 +45,10 @@ type Invalid struct {
 // Error returns the message.
 func (e *Invalid) Error() string { return fmt.Sprintf("Line %d: %s", e.Line, e.Msg) }
 
+// unsupported ends the compilation. The compiler is recursive, and Compile recovers the panic.
 func unsupported(line int, what string) { panic(&Unsupported{line, what}) }
 
+// invalid ends the compilation, as unsupported does.
 func invalid(line int, format string, args ...any) {
 	panic(&Invalid{line, fmt.Sprintf(format, args...)})
 }
@@ -58,20 +62,25 @@ func Compile(f Function) (p *Program, err error) {
 			err = e
 		case *Invalid:
 			err = e
+		// Any other panic is a defect of the compiler.
 		default:
 			panic(e)
 		}
 	}()
+	// RETURNS NULL ON NULL INPUT gives primitive types, because no argument can be null then.
 	c := &compiler{source: source{tokens: lex(f.Body)}, returns: fromCQL(f.Returns, f.CalledOnNull)}
+	// The scope of the parameters. A local variable must not have the name of one, which declare checks.
 	c.open()
 	for i, name := range f.ArgNames {
 		v := c.declare(name, fromCQL(f.ArgTypes[i], f.CalledOnNull), 1)
+		// The number is in messages of exceptions, as a Java virtual machine has it.
 		v.param = i + 1
 	}
 	var body []stmt
 	c.open()
 	ends := true
 	for c.peek().kind != tokenEnd {
+		// The rule of the language: a statement after return, break, continue or an endless loop is an error.
 		if !ends {
 			invalid(c.peek().line, "Unreachable code")
 		}
@@ -90,9 +99,10 @@ type compiler struct {
 	source
 	scopes
 	returns *jtype
-	loops   int
-	broken  bool // the loop that is compiled contains break
-	depth   int
+	// The number of loops around the statement that is compiled.
+	loops  int
+	broken bool // the loop that is compiled contains break
+	depth  int
 }
 
 // Bounds of a body.
@@ -108,11 +118,13 @@ func (c *compiler) enter() {
 	}
 }
 
+// leave ends what enter has begun.
 func (c *compiler) leave() { c.depth-- }
 
-// frame is a call in progress.
+// frame is a call in progress. Each call has its own, so a Program can be executed concurrently.
 type frame struct {
-	m      *value.Meter
+	m *value.Meter
+	// By slot. An int is an int64 here, see expr.
 	vars   []value.Value
 	result value.Value
 }
@@ -120,8 +132,10 @@ type frame struct {
 // Run calls the program and returns its result. Errors are *value.Exceeded and *value.Fault.
 func (p *Program) Run(m *value.Meter, args []value.Value) (result value.Value, err error) {
 	defer value.Catch(&err)
+	// Counted before it is allocated: an interface takes 16 bytes.
 	m.Alloc(int64(16*p.slots + 64))
 	fr := &frame{m: m, vars: make([]value.Value, p.slots)}
+	// The parameters were declared first, so they have the first slots.
 	copy(fr.vars, args)
 	run(fr, p.body)
 	return fr.result, nil

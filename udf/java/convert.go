@@ -8,11 +8,14 @@ import (
 )
 
 // convert returns e as a value of type t by an assignment conversion: widening, boxing, unboxing, and narrowing of
-// constants.
+// constants. Conversions that only change the type return the same closure, because boxes and primitive values are the
+// same Go values. The error is Java's message.
 func convert(e *expr, t *jtype, line int) *expr {
+	// new C<>() gets its type now.
 	if e.create != nil {
 		e = e.create(t)
 	}
+	// A character is a number wherever a primitive number is expected. Constants may also become a Byte or a Short.
 	if e.t.kind == kindChar && t.numeric() && (!t.boxed || t.kind <= kindShort) {
 		e = promotedChar(e)
 	}
@@ -21,6 +24,7 @@ func convert(e *expr, t *jtype, line int) *expr {
 		return e
 	case e.t.kind == kindNull && !t.isPrimitive():
 		return &expr{t: t, eval: e.eval}
+	// No conversion: null has no primitive value, and a class without methods takes only its own values.
 	case t.kind == kindOther || e.t.kind == kindNull || e.t.kind == kindVoid:
 	case e.t.kind == t.kind && e.t.boxed && !t.boxed:
 		return &expr{t: t, eval: unbox(e)}
@@ -28,10 +32,12 @@ func convert(e *expr, t *jtype, line int) *expr {
 		return &expr{t: t, eval: e.eval}
 	case e.t.kind == t.kind && len(t.elems) == 0 && !t.boxed: // a raw type
 		return &expr{t: e.t, eval: e.eval}
+	// Widening applies after unboxing, but never before boxing: an int is no Long.
 	case !t.boxed && t.numeric() && e.t.numeric() && e.t.kind < t.kind:
 		return widen(&expr{t: e.t.unboxed(), eval: unbox(e)}, t.kind)
 	case t.kind == kindChar && e.constant != nil: // of a conditional expression, whose other operand is a character
 		return &expr{t: t, eval: e.eval, constant: e.constant}
+	// byte b = 1 needs no cast, because the value is known.
 	case e.constant != nil && fits(*e.constant, t.kind):
 		return &expr{t: t, eval: e.eval}
 	}
@@ -39,7 +45,8 @@ func convert(e *expr, t *jtype, line int) *expr {
 	return nil
 }
 
-// unbox returns the evaluation of a box as a primitive value, which fails for null.
+// unbox returns the evaluation of a box as a primitive value, which fails for null. The failure has the message of the
+// method that Java calls implicitly.
 func unbox(e *expr) func(fr *frame) value.Value {
 	if !e.t.boxed {
 		return e.eval
@@ -58,6 +65,7 @@ func unbox(e *expr) func(fr *frame) value.Value {
 
 // nullPointer fails as a Java virtual machine does when a method of null is called.
 func nullPointer(e *expr, method string) {
+	// Java names a parameter by its position, from 1.
 	because := ""
 	if e.variable != nil && e.variable.param > 0 {
 		because = " because \"<parameter" + itoa(e.variable.param) + ">\" is null"
@@ -65,15 +73,18 @@ func nullPointer(e *expr, method string) {
 	value.Failf("java.lang.NullPointerException: Cannot invoke \"%s.%s\"%s", e.t.className(), method, because)
 }
 
+// itoa returns n in decimal.
 func itoa(n int) string { return strconv.Itoa(n) }
 
 // widen returns a primitive number as one of a wider kind.
 func widen(e *expr, to kind) *expr {
+	// Only this widening changes the Go type of the value.
 	if e.t.integral() && to >= kindFloat {
 		in := e.eval
 		return &expr{t: primitive(to), eval: func(fr *frame) value.Value {
 			n := in(fr).(int64) //nolint:forcetypeassert // by type
 			if to == kindFloat {
+				// Rounded to the precision of float; a float is kept as a float64 with such a value.
 				return float64(float32(n))
 			}
 			return float64(n)
@@ -82,6 +93,7 @@ func widen(e *expr, to kind) *expr {
 	return &expr{t: primitive(to), eval: e.eval, constant: keepConstant(e, to)}
 }
 
+// keepConstant returns the constant of an expression that is widened. Only constants of type int are followed.
 func keepConstant(e *expr, to kind) *int64 {
 	if to == kindInt {
 		return e.constant
@@ -103,6 +115,7 @@ func cast(e *expr, t *jtype, line int) *expr {
 		}
 		return convert(e, t, line)
 	}
+	// (int) of a Long is no conversion of Java: a box is only unboxed and widened.
 	if e.t.boxed && e.t.kind > t.kind {
 		invalid(line, "Cannot cast from %s to %s", e.t, t)
 	}
@@ -127,6 +140,7 @@ func narrow(v value.Value, to kind) value.Value {
 		case kindDouble:
 			return x
 		}
+		// byte and short narrow in two steps, by way of int, as the language specification says.
 		v = truncate(x, to)
 	}
 	n, _ := v.(int64)
@@ -153,6 +167,7 @@ func truncate(x float64, to kind) int64 {
 		return 0
 	case x <= float64(low):
 		return low
+	// float64(MaxInt64) is 2^63, which int64 cannot hold, so the comparison includes equality.
 	case x >= float64(high):
 		return high
 	}

@@ -7,4 +7,7 @@
 // message that says so. There is no Java virtual machine, and no class besides the listed ones.
 //
 //	body ── Compile: lex, parse and check types ──▶ *Program ── Run(meter, arguments) ──▶ value
+//
+// The compiler turns each expression and statement into a Go closure. A closure counts its work on the meter (package
+// value), so a call ends when it has used its time or memory, however the body is written.
 package java

@@ -22,10 +22,12 @@ type expr struct {
 	create   func(t *jtype) *expr // of new C<>(), whose type follows from what it is assigned to
 }
 
+// constantInt returns a constant of type int.
 func constantInt(n int64) *expr {
 	return &expr{t: primitive(kindInt), constant: &n, eval: func(*frame) value.Value { return n }}
 }
 
+// variableExpr returns the value of a variable at the time of its evaluation.
 func (c *compiler) variableExpr(v *variable) *expr {
 	return &expr{t: v.t, variable: v, eval: func(fr *frame) value.Value { return fr.vars[v.slot] }}
 }
@@ -40,6 +42,7 @@ func (c *compiler) expression() *expr {
 		return e
 	}
 	condition := convert(e, primitive(kindBoolean), line)
+	// Both are conditional expressions: the operator is right-associative.
 	then := c.expression()
 	c.expect(":")
 	otherwise := c.expression()
@@ -59,6 +62,7 @@ func (c *compiler) conditionalType(a, b *expr, line int) *jtype {
 	switch {
 	case a.t.equal(b.t):
 		return a.t
+	// The result can be null, so a primitive type becomes its box.
 	case a.t.kind == kindNull && b.t.kind != kindNull:
 		return boxOf(b.t)
 	case b.t.kind == kindNull:
@@ -73,6 +77,7 @@ func (c *compiler) conditionalType(a, b *expr, line int) *jtype {
 		if a.t.kind == b.t.kind {
 			return a.t.unboxed()
 		}
+		// b ? 1 : aByte is a byte, because the constant fits.
 		if a.constant != nil && fits(*a.constant, b.t.kind) {
 			return b.t.unboxed()
 		}
@@ -92,6 +97,7 @@ func (c *compiler) conditionalType(a, b *expr, line int) *jtype {
 	return nil
 }
 
+// boxOf returns the type of values of t that may be null.
 func boxOf(t *jtype) *jtype {
 	if t.isPrimitive() {
 		return box(t.kind)
@@ -116,6 +122,7 @@ func levels() [][]string {
 		{"+", "-"}, {"*", "/", "%"}}
 }
 
+// operation compiles binary operators of a level and higher ones. All are left-associative.
 func (c *compiler) operation(level int) *expr {
 	all := levels()
 	if level == len(all) {
@@ -130,6 +137,7 @@ func (c *compiler) operation(level int) *expr {
 		if t.kind != tokenSymbol || !contains(all[level], t.text) {
 			return e
 		}
+		// Each operator puts the former expression one closure deeper.
 		if n > nestingMax {
 			unsupported(t.line, "an expression with more than "+strconv.Itoa(nestingMax)+" operators in a row")
 		}
@@ -138,6 +146,7 @@ func (c *compiler) operation(level int) *expr {
 	}
 }
 
+// contains reports whether a list has a string.
 func contains(list []string, s string) bool {
 	for _, e := range list {
 		if e == s {
@@ -147,12 +156,14 @@ func contains(list []string, s string) bool {
 	return false
 }
 
+// unary compiles prefix operators, casts, and what follows a primary expression.
 func (c *compiler) unary() *expr {
 	c.enter()
 	defer c.leave()
 	t := c.peek()
 	switch {
 	case c.symbol("-"):
+		// The least numbers have no positive counterpart, so the literal is only valid after a minus.
 		if n := c.peek(); n.kind == tokenInt && (n.text == "2147483648" ||
 			strings.EqualFold(n.text, "9223372036854775808L")) {
 			c.next()
@@ -187,6 +198,7 @@ func (c *compiler) unary() *expr {
 		}
 		e = convert(e, primitive(kindBoolean), t.line)
 		return &expr{t: e.t, eval: func(fr *frame) value.Value { fr.m.Step(); return e.eval(fr) != true }}
+	// ~x is x ^ -1 in two's complement.
 	case c.symbol("~"):
 		return binary("^", constantInt(-1), c.unary(), t.line)
 	case t.kind == tokenSymbol && (t.text == "++" || t.text == "--"):
@@ -225,6 +237,7 @@ func (c *compiler) castExpr() *expr {
 		return nil
 	}
 	next := c.peek()
+	// (Integer) - x is a subtraction from a variable, while (int) - x is a cast of -x.
 	if !t.isPrimitive() && next.kind == tokenSymbol && next.text != "(" && next.text != "!" && next.text != "~" {
 		c.at = start
 		return nil
@@ -233,6 +246,7 @@ func (c *compiler) castExpr() *expr {
 	return cast(e, t, next.line)
 }
 
+// primary compiles literals, variables, parentheses, new, and names of classes.
 func (c *compiler) primary() *expr {
 	t := c.next()
 	switch t.kind {
@@ -246,6 +260,7 @@ func (c *compiler) primary() *expr {
 	case tokenChar:
 		r, _ := utf8.DecodeRuneInString(t.text)
 		e := constantInt(int64(r))
+		// Its constant is the number, so it can become a byte or a short.
 		e.t = primitive(kindChar)
 		return e
 	case tokenSymbol:
@@ -270,12 +285,14 @@ func (c *compiler) primary() *expr {
 	case "this", "super":
 		unsupported(t.line, t.text)
 	}
+	// A variable hides a class of the same name.
 	if v := c.find(t.text); v != nil {
 		return c.variableExpr(v)
 	}
 	return c.static(t)
 }
 
+// intLiteral returns an int, or with the suffix L a long.
 func intLiteral(t token) *expr {
 	text := strings.ReplaceAll(t.text, "_", "")
 	digits, long := strings.CutSuffix(strings.ToLower(text), "l")
@@ -288,6 +305,7 @@ func intLiteral(t token) *expr {
 	u, err := strconv.ParseUint(digits, base, 64)
 	n := int64(u)
 	switch {
+	// Hexadecimal literals cover all bits: 0xFFFFFFFF is -1.
 	case err != nil, long && base == 10 && u > math.MaxInt64, !long && base == 10 && u > math.MaxInt32, !long &&
 		u > math.MaxUint32:
 		invalid(t.line, "The literal %s of type %s is out of range ", t.text,
@@ -298,6 +316,7 @@ func intLiteral(t token) *expr {
 	return &expr{t: primitive(kindLong), eval: func(*frame) value.Value { return n }}
 }
 
+// floatLiteral returns a double, or with the suffix f a float.
 func floatLiteral(t token) *expr {
 	text, single := strings.ToLower(strings.ReplaceAll(t.text, "_", "")), false
 	if strings.HasSuffix(text, "f") {
@@ -308,6 +327,7 @@ func floatLiteral(t token) *expr {
 	if single {
 		bits = 32
 	}
+	// Parsed with the precision of the type, because rounding twice may differ.
 	x, err := strconv.ParseFloat(text, bits)
 	if err != nil {
 		invalid(t.line, "The literal %s is out of range ", t.text)
@@ -340,6 +360,7 @@ func (c *compiler) typeName() (t *jtype, ok bool) {
 	}
 	if c.peek().text == "<" {
 		c.next()
+		// At most two types of elements: no class has more here.
 		for !c.closesType() {
 			elem, ok := c.typeName()
 			if !ok || elem == nil || len(t.elems) > 1 {

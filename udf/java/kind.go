@@ -39,15 +39,19 @@ const (
 type jtype struct {
 	kind  kind
 	boxed bool // of numbers and booleans
+	// Type parameters of collections; empty for a raw type.
 	elems []*jtype
 	cql   *types.Type // of tuples, user-defined types and others
 }
 
+// primitive returns the type of a kind that is no box, which includes classes.
 func primitive(k kind) *jtype { return &jtype{kind: k} }
 func box(k kind) *jtype       { return &jtype{kind: k, boxed: true} }
 
+// numeric reports whether t is a number with operators, or its box. BigInteger and BigDecimal have methods only.
 func (t *jtype) numeric() bool { return t.kind >= kindByte && t.kind <= kindDouble }
 
+// integral reports whether t is byte, short, int or long, or a box of one.
 func (t *jtype) integral() bool { return t.kind >= kindByte && t.kind <= kindLong }
 
 // isPrimitive reports whether values of t cannot be null.
@@ -77,6 +81,7 @@ func (t *jtype) String() string {
 	return name
 }
 
+// boxName returns the class of a box. k is at most kindBoolean.
 func boxName(k kind) string {
 	return [...]string{"", "Byte", "Short", "Integer", "Long", "Float", "Double", "Boolean"}[k]
 }
@@ -99,6 +104,7 @@ func (t *jtype) className() string {
 
 // fromCQL returns the Java type of arguments and results of a CQL type.
 func fromCQL(t *types.Type, boxed bool) *jtype {
+	// The types are the ones of Cassandra's function bindings: time is a long in nanoseconds.
 	number := map[types.Kind]kind{types.Tinyint: kindByte, types.Smallint: kindShort, types.Int: kindInt,
 		types.Bigint:  kindLong,
 		types.Counter: kindLong, types.Time: kindLong, types.Float: kindFloat, types.Double: kindDouble,
@@ -108,6 +114,7 @@ func fromCQL(t *types.Type, boxed bool) *jtype {
 	}
 	elems := make([]*jtype, len(t.Elems()))
 	for i, e := range t.Elems() {
+		// Elements of collections are always boxes.
 		elems[i] = fromCQL(e, true)
 	}
 	switch t.Kind() {

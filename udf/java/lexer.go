@@ -20,6 +20,7 @@ const (
 	tokenSymbol
 )
 
+// Its text is a part of the body, except for literals with escapes.
 type token struct {
 	kind tokenKind
 	text string // of a string: its value
@@ -29,7 +30,7 @@ type token struct {
 // tokensMax bounds the tokens of a body.
 const tokensMax = 20000
 
-// symbols are the operators and separators, longest first.
+// symbols are the operators and separators, longest first. The first match is the longest, so the order matters.
 func symbols() []string {
 	return []string{">>>=", "<<=", ">>=", ">>>", "++", "--", "&&", "||", "==", "!=", "<=", ">=", "+=", "-=", "*=",
 		"/=", "%=", "&=", "|=", "^=",
@@ -37,7 +38,7 @@ func symbols() []string {
 		"{", "}", "[", "]", "&", "|", "^", "@"}
 }
 
-// lex returns the tokens of a body, with an end.
+// lex returns the tokens of a body, with an end. It panics as invalid and unsupported do.
 func lex(body string) []token {
 	var out []token
 	line := 1
@@ -65,6 +66,7 @@ func lex(body string) []token {
 			out, i = append(out, token{tokenString, text, line}), i+n
 		case c == '\'':
 			text, n := lexQuoted(body[i:], line)
+			// A char is one unit of UTF-16.
 			if runes := []rune(text); len(runes) != 1 || runes[0] > 0xffff {
 				invalid(line, "Invalid character constant")
 			}
@@ -93,10 +95,13 @@ func lex(body string) []token {
 	return append(out, token{tokenEnd, "", line})
 }
 
+// isDigit reports whether c is a decimal digit.
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
+// isLetter reports whether c may begin a name. Names have ASCII characters only.
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' || c == '$' }
 
+// symbolAt returns the symbol at the beginning of s, or "".
 func symbolAt(s string) string {
 	for _, symbol := range symbols() {
 		if strings.HasPrefix(s, symbol) {
@@ -126,6 +131,7 @@ func lexQuoted(s string, line int) (string, int) {
 			}
 			if s[i] == 'u' && i+4 < len(s) {
 				n, err := strconv.ParseUint(s[i+1:i+5], 16, 16)
+				// A single surrogate has no form in UTF-8.
 				if err != nil || utf16.IsSurrogate(rune(n)) {
 					unsupported(line, "the escape sequence \\"+s[i:i+5])
 				}
@@ -157,6 +163,8 @@ func lexNumber(s string, line int) token {
 		for n < len(s) && (isDigit(s[n]) || s[n] == '_') {
 			n++
 		}
+		// 1.toString is no number: a dot before a letter belongs to the number only if the letter is an exponent or a
+		// suffix.
 		if n < len(s) && s[n] == '.' && (n+1 >= len(s) || !isLetter(s[n+1]) ||
 			strings.IndexByte("dDfFeE", s[n+1]) >= 0) {
 			t.kind = tokenFloat

@@ -10,7 +10,7 @@ import (
 	"cqld/udf/value"
 )
 
-// units returns a string as Java has it: in UTF-16.
+// units returns a string as Java has it: in UTF-16. Lengths and positions in Java count these units.
 func units(fr *frame, s string) []uint16 {
 	fr.m.Alloc(int64(3 * len(s)))
 	return utf16.Encode([]rune(s))
@@ -19,10 +19,12 @@ func units(fr *frame, s string) []uint16 {
 // ofString compiles the methods of String.
 func (m *call) ofString() *expr {
 	s, b, i := primitive(kindString), primitive(kindBoolean), primitive(kindInt)
+	// object fails for null, so the value is a string.
 	on := func(fr *frame) string { v, _ := m.object(fr).(string); return v }
 	switch {
 	case m.is("length", 0):
 		return &expr{t: i, eval: func(fr *frame) value.Value { return int64(len(units(fr, on(fr)))) }}
+	// The formula is part of the documentation of String, so bodies may rely on it.
 	case m.is("hashCode", 0):
 		return &expr{t: i, eval: func(fr *frame) value.Value {
 			var h int32
@@ -55,6 +57,7 @@ func (m *call) ofString() *expr {
 		from, to := m.argument(0), m.argument(1)
 		return &expr{t: s, eval: func(fr *frame) value.Value {
 			v, old, by := on(fr), from(fr), to(fr)
+			// The result may be many times longer, so it is counted before it is made.
 			fr.m.Alloc(int64(len(v)) + int64(strings.Count(v, old))*int64(len(by)))
 			return strings.ReplaceAll(v, old, by)
 		}}
@@ -111,6 +114,7 @@ func (m *call) withString(on func(fr *frame) string) *expr {
 			if at < 0 {
 				return int64(-1)
 			}
+			// The position in bytes becomes one in units.
 			return int64(len(units(fr, s[:at])))
 		}}
 	case "compareTo":
@@ -118,6 +122,7 @@ func (m *call) withString(on func(fr *frame) string) *expr {
 		return &expr{t: primitive(kindInt), eval: func(fr *frame) value.Value {
 			s, t := units(fr, on(fr)), units(fr, arg(fr))
 			for i := range min(len(s), len(t)) {
+				// By units, as Java compares, not by characters.
 				if s[i] != t[i] {
 					return int64(s[i]) - int64(t[i])
 				}
@@ -159,6 +164,7 @@ func (m *call) charAt(on func(fr *frame) string) *expr {
 	}}
 }
 
+// substring compiles substring(begin) and substring(begin, end).
 func (m *call) substring(on func(fr *frame) string) *expr {
 	from := m.arg(0, primitive(kindInt))
 	to := func(*frame) value.Value { return nil }
@@ -187,6 +193,7 @@ func (m *call) elem(i int) *jtype {
 	return m.on.t.elems[i]
 }
 
+// table returns the object as a table: the form of all collections and tuples (package value).
 func (m *call) table(fr *frame) *value.Table {
 	t, _ := m.object(fr).(*value.Table)
 	return t
@@ -220,6 +227,7 @@ func (m *call) ofList() *expr {
 			if n < 0 || n >= int64(t.Len()) {
 				value.Failf("java.lang.IndexOutOfBoundsException: Index %d out of bounds for length %d", n, t.Len())
 			}
+			// Lists are tables with keys from 1, as in Lua.
 			return n + 1
 		}
 	}
@@ -271,6 +279,7 @@ func (m *call) ofSet() *expr {
 			return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
 				t, e := m.table(fr), present(v(fr))
 				had := t.Get(fr.m, e) != nil
+				// A set is a table whose keys are the elements.
 				t.Set(fr.m, e, true)
 				return !had
 			}}
@@ -278,6 +287,7 @@ func (m *call) ofSet() *expr {
 			v := m.key(0, m.elem(0))
 			return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
 				t, e := m.table(fr), v(fr)
+				// A key that is null, or of another class, is in no set.
 				had := e != nil && t.Get(fr.m, e) != nil
 				if had && m.name == "remove" {
 					t.Set(fr.m, e, nil)
@@ -339,6 +349,7 @@ func (m *call) ofMap() *expr {
 			at = 1
 		}
 		return &expr{t: &jtype{kind: kindCollection, elems: []*jtype{m.elem(at)}}, eval: func(fr *frame) value.Value {
+			// A copy, unlike in Java: changes of the map are not visible in it, and it cannot be modified.
 			out := value.NewTable(fr.m)
 			t := m.table(fr)
 			for k, v, next := t.Next(fr.m, 0); next >= 0; k, v, next = t.Next(fr.m, next) {

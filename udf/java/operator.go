@@ -12,11 +12,12 @@ import (
 // promoted returns the type of arithmetic on two numbers.
 func promoted(a, b *jtype) *jtype { return primitive(max(a.kind, b.kind, kindInt)) }
 
+// undefined ends the compilation with Java's message for operands of wrong types.
 func undefined(op string, a, b *expr, line int) {
 	invalid(line, "The operator %s is undefined for the argument type(s) %s, %s", op, a.t, b.t)
 }
 
-// binary compiles a operation of two operands.
+// binary compiles a operation of two operands. Operands are evaluated from left to right.
 func binary(op string, a, b *expr, line int) *expr {
 	if op != "+" || a.t.kind != kindString && b.t.kind != kindString {
 		a, b = promotedChar(a), promotedChar(b)
@@ -56,10 +57,14 @@ func binary(op string, a, b *expr, line int) *expr {
 		fr.m.Step()
 		n := intArith(op, x.eval(fr), y.eval(fr))
 		if t.kind == kindInt {
+			// The sum of two ints does not overflow an int64; the conversion wraps it as Java does. A product of two
+			// ints fits too.
 			return int64(int32(n))
 		}
 		return n
 	}
+	// Constants are followed, because 1 + 1 can be assigned to a byte. A division by zero must fail when it is
+	// executed.
 	if a.constant != nil && b.constant != nil && t.kind == kindInt && (*b.constant != 0 || op != "/" && op != "%") {
 		n := int64(int32(intArith(op, *a.constant, *b.constant)))
 		e.constant = &n
@@ -67,6 +72,7 @@ func binary(op string, a, b *expr, line int) *expr {
 	return e
 }
 
+// intArith computes with wrap-around. A long wraps by itself.
 func intArith(op string, a, b value.Value) int64 {
 	x, _ := a.(int64)
 	y, _ := b.(int64)
@@ -81,6 +87,7 @@ func intArith(op string, a, b value.Value) int64 {
 	switch {
 	case y == 0:
 		value.Failf("java.lang.ArithmeticException: / by zero")
+	// The least number divided by -1 stays the least number, as -x does.
 	case y == -1 && op == "/":
 		return -x
 	case y == -1:
@@ -91,6 +98,7 @@ func intArith(op string, a, b value.Value) int64 {
 	return x % y
 }
 
+// floatArith computes with IEEE 754. A float result is rounded once: a double is precise enough for that.
 func floatArith(op string, a, b value.Value, single bool) value.Value {
 	x, _ := a.(float64)
 	y, _ := b.(float64)
@@ -113,6 +121,7 @@ func floatArith(op string, a, b value.Value, single bool) value.Value {
 	return r
 }
 
+// logical compiles && and ||, which evaluate the second operand only if it decides.
 func logical(op string, a, b *expr, line int) *expr {
 	if a.t.kind != kindBoolean || b.t.kind != kindBoolean {
 		undefined(op, a, b, line)
@@ -128,6 +137,7 @@ func logical(op string, a, b *expr, line int) *expr {
 	}}
 }
 
+// bitwise compiles &, | and ^ of booleans, which evaluate both operands, and of integers.
 func bitwise(op string, a, b *expr, line int) *expr {
 	x, y := unbox(a), unbox(b)
 	if a.t.kind == kindBoolean && b.t.kind == kindBoolean {
@@ -160,6 +170,8 @@ func bitwise(op string, a, b *expr, line int) *expr {
 	}}
 }
 
+// shift compiles shifts. The type is the promoted type of the left operand alone, and the distance is taken modulo its
+// size.
 func shift(op string, a, b *expr, line int) *expr {
 	if !a.t.integral() || !b.t.integral() {
 		undefined(op, a, b, line)
@@ -212,6 +224,7 @@ func equality(op string, a, b *expr, line int) *expr {
 			invalid(line, "The operator %s is undefined for the argument type(s) %s, null", op, a.t)
 		}
 		return result(func(fr *frame) bool { return a.eval(fr) == nil })
+	// One primitive operand makes Java unbox the other.
 	case a.t.kind == kindBoolean && b.t.kind == kindBoolean && (a.t.isPrimitive() || b.t.isPrimitive()):
 		x, y := unbox(a), unbox(b)
 		return result(func(fr *frame) bool { return x(fr) == y(fr) })
@@ -226,6 +239,7 @@ func equality(op string, a, b *expr, line int) *expr {
 	return nil
 }
 
+// comparison compiles <, >, <= and >=. With NaN all are false.
 func comparison(op string, a, b *expr, line int) *expr {
 	if !a.t.numeric() || !b.t.numeric() {
 		undefined(op, a, b, line)
@@ -282,6 +296,7 @@ func text(m *value.Meter, t *jtype, v value.Value) string {
 			return "true"
 		}
 		return "false"
+	// The format of Double.toString and Float.toString.
 	case float64:
 		of := types.Native(types.Double)
 		if t.kind == kindFloat {
@@ -289,6 +304,7 @@ func text(m *value.Meter, t *jtype, v value.Value) string {
 		}
 		return string(of.AppendText(nil, of.AppendFloat64(nil, v)))
 	case *apd.Decimal:
+		// The text of a large number takes time, which the meter bounds.
 		m.Convert(v)
 		return string(types.Native(types.Decimal).AppendText(nil, types.AppendDecimal(nil, v)))
 	case *value.Table:

@@ -12,6 +12,7 @@ import (
 func (c *compiler) postfix(e *expr) *expr {
 	for n := 0; ; n++ {
 		t := c.peek()
+		// The chain of calls is nested in closures, so it is bounded. What is left over is a syntax error.
 		if t.kind != tokenSymbol || n > nestingMax {
 			return e
 		}
@@ -108,6 +109,7 @@ func (m *call) holdObject() func(out *expr) {
 	if len(m.args) == 0 {
 		return func(*expr) {}
 	}
+	// A slot of the frame keeps the object. A variable of the closure would be shared by concurrent calls.
 	slot, object, on := m.c.slot(), m.on.eval, *m.on
 	on.eval = func(fr *frame) value.Value { return fr.vars[slot] }
 	m.on = &on
@@ -157,6 +159,7 @@ func (m *call) arg(i int, t *jtype) func(fr *frame) value.Value {
 
 // evaluated returns an argument, which methods of objects evaluate before they look at the object.
 func (m *call) evaluated(argument func(fr *frame) value.Value) func(fr *frame) value.Value {
+	// A static method: its arguments are evaluated where it uses them, in order.
 	if m.on == nil {
 		return argument
 	}
@@ -188,7 +191,7 @@ func (m *call) object(fr *frame) value.Value {
 	return v
 }
 
-// simple returns a method without arguments.
+// simple returns a method without arguments. f gets the object, which is not null.
 func (m *call) simple(t *jtype, f func(fr *frame, v value.Value) value.Value) *expr {
 	return &expr{t: t, eval: func(fr *frame) value.Value { return f(fr, m.object(fr)) }}
 }
@@ -209,6 +212,7 @@ func (m *call) ofBox() *expr {
 		"longValue": kindLong, "floatValue": kindFloat,
 		"doubleValue": kindDouble}
 	if k, ok := conversions[m.name]; ok && len(m.args) == 0 && of.numeric() {
+		// These methods convert as casts do.
 		in := &expr{t: of.unboxed(), eval: func(fr *frame) value.Value { return m.object(fr) }}
 		return cast(in, primitive(k), m.line)
 	}
@@ -276,6 +280,7 @@ func compared(m *value.Meter, k kind, a, b value.Value) value.Value {
 		return int64(-1)
 	case p > q:
 		return int64(1)
+	// Only zeros can be equal with different bits. The sign bit makes -0.0 the lesser one.
 	case p == q:
 		return int64(cmp.Compare(int64(math.Float64bits(p)), int64(math.Float64bits(q))))
 	case p != p && q != q:

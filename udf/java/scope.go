@@ -2,7 +2,8 @@ package java
 
 import "fmt"
 
-// variable is a local variable or a parameter.
+// variable is a local variable or a parameter. Its slot is its own: slots of variables that are out of scope are not
+// used again.
 type variable struct {
 	t     *jtype
 	slot  int
@@ -23,6 +24,7 @@ func (s *scopes) close() { s.all = s.all[:len(s.all)-1] }
 
 // declare adds a variable to the innermost scope.
 func (s *scopes) declare(name string, t *jtype, line int) *variable {
+	// A local variable must not hide another one, in contrast to a field.
 	if s.find(name) != nil {
 		invalid(line, "Duplicate local variable %s", name)
 	}

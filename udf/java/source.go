@@ -1,6 +1,7 @@
 package java
 
-// source is the tokens of a body, and the position of the compiler in them.
+// source is the tokens of a body, and the position of the compiler in them. The compiler sets at back to try another
+// reading, for example of a cast.
 type source struct {
 	tokens []token
 	at     int

@@ -19,6 +19,7 @@ const (
 // stmt executes a statement.
 type stmt func(fr *frame) signal
 
+// run executes statements until one of them leaves the list.
 func run(fr *frame, list []stmt) signal {
 	for _, s := range list {
 		if sig := s(fr); sig != proceed {
@@ -70,6 +71,7 @@ func (c *compiler) statement() (s stmt, ends bool) {
 	return c.simple(true)
 }
 
+// block compiles { … } with a scope of its own.
 func (c *compiler) block() (stmt, bool) {
 	c.expect("{")
 	c.open()
@@ -96,6 +98,7 @@ func (c *compiler) scoped() (stmt, bool) {
 	return c.statement()
 }
 
+// returnStatement compiles return e. A function always returns a value.
 func (c *compiler) returnStatement() (stmt, bool) {
 	line := c.next().line
 	e := convert(c.expression(), c.returns, line)
@@ -116,6 +119,7 @@ func (c *compiler) condition() *expr {
 	return e
 }
 
+// ifStatement compiles if. As in Java, it can complete if either branch can, also if its condition is constant.
 func (c *compiler) ifStatement() (stmt, bool) {
 	c.next()
 	condition := c.condition()
@@ -135,6 +139,7 @@ func (c *compiler) ifStatement() (stmt, bool) {
 
 // loopBody compiles the body of a loop. broken reports whether it contains a break of this loop.
 func (c *compiler) loopBody() (body stmt, broken bool) {
+	// A break inside belongs to this loop, not to the one around it.
 	outer := c.broken
 	c.broken = false
 	c.loops++
@@ -143,6 +148,7 @@ func (c *compiler) loopBody() (body stmt, broken bool) {
 	return body, c.broken
 }
 
+// whileStatement compiles while. Java counts a loop with the condition true and without break as one that does not end.
 func (c *compiler) whileStatement() (stmt, bool) {
 	c.next()
 	at := c.at
@@ -152,7 +158,7 @@ func (c *compiler) whileStatement() (stmt, bool) {
 	return loop(func(*frame) {}, condition, body, func(*frame) {}), !forever || broken
 }
 
-// loop returns a loop. A nil condition is true.
+// loop returns a loop. begin is executed once, and the function after follows each round.
 func loop(begin func(*frame), condition *expr, body stmt, after func(*frame)) stmt {
 	return func(fr *frame) signal {
 		for begin(fr); condition.eval(fr) == true; after(fr) {
@@ -169,6 +175,7 @@ func loop(begin func(*frame), condition *expr, body stmt, after func(*frame)) st
 	}
 }
 
+// forStatement compiles both forms of for.
 func (c *compiler) forStatement() (stmt, bool) {
 	line := c.next().line
 	c.expect("(")
@@ -227,6 +234,7 @@ func (c *compiler) forEach(line int) stmt {
 			if fr.vars[slot] = e; keys {
 				fr.vars[slot] = k
 			}
+			// An element that is null fails here if the variable is primitive.
 			fr.vars[slot] = converted.eval(fr)
 			switch body(fr) {
 			case leaveLoop:
@@ -240,6 +248,7 @@ func (c *compiler) forEach(line int) stmt {
 	}
 }
 
+// throwStatement compiles throw new E(message). There is no catch, so an exception always ends the call.
 func (c *compiler) throwStatement() (stmt, bool) {
 	line := c.next().line
 	if !c.word("new") {
@@ -290,6 +299,7 @@ func (c *compiler) simple(semicolon bool) (stmt, bool) {
 		return s, true
 	}
 	line := c.peek().line
+	// An assignment begins with a variable, and so may an expression such as list.add(1).
 	if t := c.peek(); t.kind == tokenName && c.find(t.text) != nil {
 		if s := c.assignment(); s != nil {
 			end()
@@ -312,6 +322,7 @@ func (c *compiler) declares() bool {
 	return ok && c.peek().kind == tokenName
 }
 
+// declaration compiles T a = x, b = y, with var in place of T if it has no type.
 func (c *compiler) declaration(final bool) stmt {
 	line := c.peek().line
 	t, ok := c.typeName()
@@ -335,6 +346,7 @@ func (c *compiler) declaration(final bool) stmt {
 			declared.cql == nil {
 			declared = e.t // their fields follow from the value
 		}
+		// Before the name is declared: its own initial value cannot use it.
 		e = convert(e, declared, line)
 		v := c.declare(name, declared, line)
 		v.final = final
@@ -384,6 +396,7 @@ func (c *compiler) assignment() stmt {
 		}
 		e = cast(binary(op.text[:1], old, one, line), v.t.unboxed(), line)
 	default:
+		// a op= b includes a cast to the type of a, so b += 1 is valid for a byte.
 		sum := binary(strings.TrimSuffix(op.text, "="), old, c.expression(), line)
 		if v.t.numeric() && (!v.t.boxed || sum.t.kind == v.t.kind) { // a box is not cast from another type
 			e = cast(sum, v.t.unboxed(), line)

@@ -15,6 +15,7 @@ import (
 // static compiles a name that is not a variable: a constant or a method of a class, or a method of udfContext.
 func (c *compiler) static(t token) *expr {
 	path := t.text
+	// The whole path is read first: which part is a package, a class or a member is only clear at its end.
 	for c.peek().text == "." && c.ahead(1).kind == tokenName {
 		c.next()
 		path += "." + c.name()
@@ -53,6 +54,7 @@ func (c *compiler) static(t token) *expr {
 		if m.is("currentTimeMillis", 0) {
 			e = &expr{t: primitive(kindLong), eval: func(fr *frame) value.Value {
 				fr.m.Step()
+				// The clock of the meter, which is the node's.
 				return fr.m.Wall().UnixMilli()
 			}}
 		}
@@ -90,6 +92,7 @@ func (c *compiler) static(t token) *expr {
 	return e
 }
 
+// textOf compiles String.valueOf(e).
 func textOf(of *expr) *expr {
 	return &expr{t: primitive(kindString), eval: func(fr *frame) value.Value {
 		fr.m.Alloc(32)
@@ -107,6 +110,7 @@ func boxed(class string) kind {
 	return kindNone
 }
 
+// constantOf returns a constant of a class, or nil if it is not known.
 func constantOf(class, name string) *expr {
 	ints := map[string]int64{"Integer.MAX_VALUE": math.MaxInt32, "Integer.MIN_VALUE": math.MinInt32,
 		"Short.MAX_VALUE": math.MaxInt16,
@@ -202,6 +206,7 @@ func (m *call) ofMath() *expr {
 	return nil
 }
 
+// absolute returns |v|. The least long has no positive counterpart and stays, as in Java.
 func absolute(m *value.Meter, v value.Value) value.Value {
 	if n, ok := v.(int64); ok {
 		return max(n, -n)
@@ -209,6 +214,7 @@ func absolute(m *value.Meter, v value.Value) value.Value {
 	return math.Abs(value.ToFloat(m, v))
 }
 
+// extreme compiles max and min.
 func (m *call) extreme() *expr {
 	t := promoted(m.args[0].t, m.args[1].t)
 	x, y := m.arg(0, t), m.arg(1, t)
@@ -216,6 +222,7 @@ func (m *call) extreme() *expr {
 	return &expr{t: t, eval: func(fr *frame) value.Value {
 		fr.m.Step()
 		a, b := x(fr), y(fr)
+		// Go's functions have Java's results for NaN and for zeros of either sign.
 		if p, ok := a.(float64); ok {
 			q := value.ToFloat(fr.m, b)
 			if most {
@@ -241,6 +248,7 @@ func (m *call) round() *expr {
 	return &expr{t: primitive(to), eval: func(fr *frame) value.Value {
 		fr.m.Step()
 		x := value.ToFloat(fr.m, in(fr))
+		// Not math.Round, which rounds -2.5 to -3. Java rounds half up, to -2.
 		floor := math.Floor(x)
 		if x-floor >= 0.5 {
 			floor++
@@ -249,6 +257,7 @@ func (m *call) round() *expr {
 	}}
 }
 
+// floor compiles floorMod and floorDiv, which round toward negative infinity.
 func (m *call) floor() *expr {
 	t := promoted(m.args[0].t, m.args[1].t)
 	if !t.integral() {
@@ -306,11 +315,13 @@ func (m *call) parse(t *jtype) *expr {
 	bits := map[kind]int{kindByte: 8, kindShort: 16, kindInt: 32, kindLong: 64}[t.kind]
 	return &expr{t: t, eval: func(fr *frame) value.Value {
 		s, ok := in(fr).(string)
+		// Long texts are refused before they are parsed.
 		if ok && !value.MayParse(fr.m, s) {
 			value.Failf("java.lang.NumberFormatException: For input string: \"%.40s\"", s)
 		}
 		if t.kind == kindDouble {
 			x, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
+			// Go accepts hexadecimal numbers, underscores and Inf, which Java does not accept in this form.
 			if !ok || err != nil || strings.ContainsAny(s, "xX_iInN") {
 				value.Failf("java.lang.NumberFormatException: For input string: \"%s\"", s)
 			}
@@ -339,10 +350,12 @@ func (m *call) decimalValueOf() *expr {
 	}
 	in := m.arg(0, primitive(kindDouble))
 	return &expr{t: primitive(kindBigDecimal), eval: func(fr *frame) value.Value {
+		// By the decimal text of the double, as BigDecimal.valueOf is documented.
 		return decimalText(fr, text(fr.m, primitive(kindDouble), in(fr)))
 	}}
 }
 
+// decimalText parses a BigDecimal.
 func decimalText(fr *frame, s string) value.Value {
 	if value.MayParse(fr.m, s) {
 		b, err := types.Native(types.Decimal).FromText(s)
@@ -498,6 +511,8 @@ func (m *call) ofBig() *expr {
 		}
 		return m.simple(primitive(k), func(_ *frame, v value.Value) value.Value {
 			n, _ := v.(*big.Int)
+			// And works on two's complement, also for negative numbers, so these are the low 64 bits as Java takes
+			// them.
 			low := new(big.Int).And(n, new(big.Int).SetUint64(math.MaxUint64))
 			return narrow(int64(low.Uint64()), k)
 		})
@@ -509,6 +524,7 @@ func (m *call) ofBig() *expr {
 		})
 	case m.is("compareTo", 1):
 		return m.compareTo(t)
+	// BigDecimal.equals distinguishes 1.0 from 1.00, and is not supported.
 	case m.is("equals", 1) && !isDecimal:
 		return m.equals()
 	}
@@ -529,6 +545,7 @@ func (m *call) bigDivision() *expr {
 		case b.Sign() == 0:
 			value.Failf("java.lang.ArithmeticException: BigInteger divide by zero")
 		}
+		// Counted before the division, whose time grows with the product of the lengths.
 		fr.m.Alloc(int64(a.BitLen())/8 + 32)
 		fr.m.Work(int64(a.BitLen()/64) * int64(b.BitLen()/64+1))
 		switch m.name {

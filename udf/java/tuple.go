@@ -16,6 +16,7 @@ func (m *call) ofTuple() *expr {
 	if len(m.args) == 0 {
 		return nil
 	}
+	// The field is known to the compiler, so a wrong name or type is an error of CREATE FUNCTION.
 	key, cql := m.field()
 	switch m.name {
 	case "isNull":
@@ -67,6 +68,7 @@ func (m *call) field() (value.Value, *types.Type) {
 		if of.Kind() == types.UDT {
 			return of.FieldNames()[n], of.Elems()[n]
 		}
+		// Tuples are tables with keys from 1, user-defined types with keys by name.
 		return n + 1, of.Elems()[n]
 	}
 	if arg.t.kind != kindString || of.Kind() != types.UDT || !arg.literal {
@@ -94,6 +96,7 @@ func accessor(suffix string, cql *types.Type) *jtype {
 	return nil
 }
 
+// zeroOf returns what getX returns for null: zero for primitive types, otherwise null.
 func zeroOf(t *jtype) value.Value {
 	switch {
 	case t.integral():

@@ -11,13 +11,13 @@ import (
 	"cqld/udf/value"
 )
 
-// Program is a compiled function. It is immutable: calls share nothing.
+// Program is a compiled function. It is immutable: calls share nothing. All state of a call is in its frames.
 type Program struct {
 	main    *proto
 	library *library
 }
 
-// proto is a compiled function body.
+// proto is a compiled function body. Several closures may share it, each with its own upvalues.
 type proto struct {
 	params  int
 	vararg  bool
@@ -40,6 +40,7 @@ const (
 
 // Compile compiles the body of a function with named parameters. Errors have the line and what is wrong.
 func Compile(body string, params []string) (p *Program, err error) {
+	// Half of the variables stay for the body.
 	if len(params) > localsMax/2 {
 		return nil, compileError{"there are too many parameters"}
 	}
@@ -62,6 +63,7 @@ func Compile(body string, params []string) (p *Program, err error) {
 		f.declare(name, 0)
 	}
 	main := f.finish(f.block(chunk), len(params), false)
+	// Globals are known when the body is compiled, so each program has the library ready.
 	return &Program{main, newLibrary()}, nil
 }
 
@@ -71,14 +73,18 @@ type compileError struct{ msg string }
 // Error returns the reason.
 func (e compileError) Error() string { return e.msg }
 
+// refuse ends the compilation. The compiler is recursive, and Compile recovers the panic.
 func refuse(line int, format string, args ...any) {
 	panic(compileError{fmt.Sprintf("line %d: ", line) + fmt.Sprintf(format, args...)})
 }
 
+// parseChunk parses a body to the syntax tree of the library.
 func parseChunk(body string) ([]ast.Stmt, error) {
+	// Escape begins compiled code of Lua, which has no bounds.
 	if strings.HasPrefix(body, "\x1b") {
 		return nil, compileError{"binary code is not allowed"}
 	}
+	// Before the parser, whose recursion is not bounded.
 	if err := checkNesting(body); err != nil {
 		return nil, err
 	}
@@ -103,9 +109,12 @@ func syntaxError(err error) compileError {
 
 // function compiles one function body.
 type function struct {
-	outer    *function
-	scopes   []map[string]int // name to slot, innermost last
+	// The enclosing function, nil for the body.
+	outer  *function
+	scopes []map[string]int // name to slot, innermost last
+	// Slots are not used again after a scope has ended: closures may still refer to their boxes.
 	slotsMax int
+	// By name: a variable is captured once.
 	upvalues map[string]int
 	capture  []capture
 	vararg   bool
@@ -113,6 +122,7 @@ type function struct {
 	depth    int
 }
 
+// open begins a scope.
 func (f *function) open()  { f.scopes = append(f.scopes, map[string]int{}) }
 func (f *function) close() { f.scopes = f.scopes[:len(f.scopes)-1] }
 
@@ -123,10 +133,12 @@ func (f *function) enter(line int) {
 	}
 }
 
+// nestingError returns the error for a body that is nested too deeply.
 func nestingError(line int) compileError {
 	return compileError{fmt.Sprintf("line %d: the nesting is deeper than %d levels", line, nestingMax)}
 }
 
+// leave ends what enter has begun.
 func (f *function) leave() { f.depth-- }
 
 // declare returns the slot of a new local variable.
@@ -136,10 +148,12 @@ func (f *function) declare(name string, line int) int {
 	if f.slotsMax > localsMax {
 		refuse(line, "a function has more than %d local variables", localsMax)
 	}
+	// A second declaration in one scope hides the first, as Lua allows.
 	f.scopes[len(f.scopes)-1][name] = slot
 	return slot
 }
 
+// local returns the slot of a variable of this function that is visible here.
 func (f *function) local(name string) (int, bool) {
 	for i := len(f.scopes) - 1; i >= 0; i-- {
 		if slot, ok := f.scopes[i][name]; ok {
@@ -159,6 +173,7 @@ func (f *function) upvalue(name string) (int, bool) {
 	}
 	c := capture{local: true}
 	var ok bool
+	// Otherwise the enclosing functions pass it on, each as an upvalue of its own.
 	if c.index, ok = f.outer.local(name); !ok {
 		c.local = false
 		if c.index, ok = f.outer.upvalue(name); !ok {
@@ -173,6 +188,7 @@ func (f *function) upvalue(name string) (int, bool) {
 	return len(f.capture) - 1, true
 }
 
+// finish returns the compiled function. Its variables are known now.
 func (f *function) finish(body []stmt, params int, vararg bool) *proto {
 	return &proto{params: params, vararg: vararg, slots: f.slotsMax, capture: f.capture, body: body}
 }
@@ -184,6 +200,7 @@ func (f *function) block(list []ast.Stmt) []stmt {
 	return f.statements(list)
 }
 
+// statements compiles statements in the present scope.
 func (f *function) statements(list []ast.Stmt) []stmt {
 	out := make([]stmt, 0, len(list))
 	for _, s := range list {
@@ -192,6 +209,7 @@ func (f *function) statements(list []ast.Stmt) []stmt {
 	return out
 }
 
+// statement compiles one statement.
 func (f *function) statement(s ast.Stmt) stmt {
 	f.enter(s.Line())
 	defer f.leave()
@@ -229,6 +247,7 @@ func (f *function) statement(s ast.Stmt) stmt {
 	return nil
 }
 
+// localAssign compiles local a, b = x, y. The values do not see the new variables.
 func (f *function) localAssign(s *ast.LocalAssignStmt) stmt {
 	// local function f: the name is visible in the body.
 	if len(s.Names) == 1 && len(s.Exprs) == 1 {
@@ -236,6 +255,7 @@ func (f *function) localAssign(s *ast.LocalAssignStmt) stmt {
 			slot := f.declare(s.Names[0], s.Line())
 			make := f.functionExpr(fn)
 			return func(fr *frame) signal {
+				// The box exists before the closure captures it.
 				fr.locals[slot] = new(box)
 				fr.locals[slot].v = make(fr)
 				return proceed
@@ -251,6 +271,7 @@ func (f *function) localAssign(s *ast.LocalAssignStmt) stmt {
 		fr.m.Step()
 		vs := values(fr)
 		for i, slot := range slots {
+			// A new box each time: closures of former rounds of a loop keep theirs.
 			fr.locals[slot] = &box{at(vs, i)}
 		}
 		return proceed
@@ -260,6 +281,7 @@ func (f *function) localAssign(s *ast.LocalAssignStmt) stmt {
 // target assigns a value to a variable or a field. Its object and key are evaluated before the values.
 type target func(fr *frame) func(v value.Value)
 
+// target compiles the left side of an assignment.
 func (f *function) target(x ast.Expr) target {
 	switch x := x.(type) {
 	case *ast.IdentExpr:
@@ -283,11 +305,13 @@ func (f *function) target(x ast.Expr) target {
 	return nil
 }
 
+// assign compiles a, b = x, y. All values are evaluated before any is assigned, so a, b = b, a exchanges them.
 func (f *function) assign(s *ast.AssignStmt) stmt {
 	targets := make([]target, len(s.Lhs))
 	for i, x := range s.Lhs {
 		targets[i] = f.target(x)
 	}
+	// The usual form needs no slices.
 	if len(s.Lhs) == 1 && len(s.Rhs) == 1 {
 		target, v := targets[0], f.expr(s.Rhs[0])
 		return func(fr *frame) signal {
@@ -312,9 +336,11 @@ func (f *function) assign(s *ast.AssignStmt) stmt {
 	}
 }
 
+// functionStatement compiles function t.f() and function t:f(), which has the parameter self.
 func (f *function) functionStatement(s *ast.FuncDefStmt) stmt {
 	if s.Name.Method != "" {
 		object, name := f.expr(s.Name.Receiver), s.Name.Method
+		// A copy: the syntax tree is not modified.
 		fn := *s.Func
 		params := *fn.ParList
 		params.Names = append([]string{"self"}, params.Names...)
@@ -324,6 +350,7 @@ func (f *function) functionStatement(s *ast.FuncDefStmt) stmt {
 		return func(fr *frame) signal { setIndex(fr.m, object(fr), name, make(fr), line); return proceed }
 	}
 	if id, ok := s.Name.Func.(*ast.IdentExpr); ok {
+		// The message says what to write instead.
 		if _, local := f.local(id.Value); !local {
 			if _, up := f.upvalue(id.Value); !up {
 				refuse(s.Line(), "write local function %s: global variables cannot be assigned", id.Value)
@@ -338,6 +365,7 @@ func (f *function) functionStatement(s *ast.FuncDefStmt) stmt {
 	}
 }
 
+// returns compiles return. Calls in tail position are ordinary calls.
 func (f *function) returns(s *ast.ReturnStmt) stmt {
 	values := f.list(s.Exprs)
 	return func(fr *frame) signal {

@@ -18,6 +18,7 @@ const (
 // stmt executes a statement.
 type stmt func(fr *frame) signal
 
+// run executes statements until one of them leaves the list.
 func run(fr *frame, list []stmt) signal {
 	for _, s := range list {
 		if sig := s(fr); sig != proceed {
@@ -27,13 +28,15 @@ func run(fr *frame, list []stmt) signal {
 	return proceed
 }
 
+// sequence returns a statement that executes a block.
 func sequence(list []stmt) stmt {
 	return func(fr *frame) signal { return run(fr, list) }
 }
 
-// truth returns whether a value is true in conditions.
+// truth returns whether a value is true in conditions. 0 and "" are true in Lua.
 func truth(v value.Value) bool { return v != nil && v != false }
 
+// branch compiles if. The parser makes elseif an if within else.
 func (f *function) branch(s *ast.IfStmt) stmt {
 	condition := f.expr(s.Condition)
 	then, otherwise := f.block(s.Then), f.block(s.Else)
@@ -46,12 +49,14 @@ func (f *function) branch(s *ast.IfStmt) stmt {
 	}
 }
 
+// loopBody compiles a block in which break is allowed.
 func (f *function) loopBody(list []ast.Stmt) []stmt {
 	f.loops++
 	defer func() { f.loops-- }()
 	return f.block(list)
 }
 
+// while compiles while. Each round is a step, so an endless loop ends at the bound.
 func (f *function) while(s *ast.WhileStmt) stmt {
 	condition, body := f.expr(s.Condition), f.loopBody(s.Stmts)
 	return func(fr *frame) signal {
@@ -75,6 +80,7 @@ func (f *function) while(s *ast.WhileStmt) stmt {
 func (f *function) repeat(s *ast.RepeatStmt) stmt {
 	f.loops++
 	f.open()
+	// Not a block: the scope must stay open for the condition.
 	body := f.statements(s.Stmts)
 	until := f.expr(s.Condition)
 	f.close()
@@ -96,7 +102,9 @@ func (f *function) repeat(s *ast.RepeatStmt) stmt {
 	}
 }
 
+// numericFor compiles for i = a, b, c.
 func (f *function) numericFor(s *ast.NumberForStmt) stmt {
+	// Compiled before the variable is declared, and evaluated once.
 	from, to := f.expr(s.Init), f.expr(s.Limit)
 	by := func(*frame) value.Value { return int64(1) }
 	if s.Step != nil {
@@ -109,6 +117,7 @@ func (f *function) numericFor(s *ast.NumberForStmt) stmt {
 	line := s.Line()
 	return func(fr *frame) signal {
 		i, limit, step := from(fr), to(fr), by(fr)
+		// Strings are not converted here, as in later versions of Lua.
 		if !value.IsNumber(i) || !value.IsNumber(limit) || !value.IsNumber(step) {
 			fail(line, "the bounds of 'for' must be numbers")
 		}
@@ -121,6 +130,7 @@ func (f *function) numericFor(s *ast.NumberForStmt) stmt {
 			if order, ok := value.Compare(fr.m, i, limit); !ok || order*direction > 0 {
 				return proceed
 			}
+			// Assignments to the variable in the body do not affect the loop.
 			fr.locals[slot] = &box{i}
 			switch run(fr, body) {
 			case leaveLoop:
@@ -138,6 +148,7 @@ func (f *function) numericFor(s *ast.NumberForStmt) stmt {
 	}
 }
 
+// genericFor compiles for k, v in f, s, c: f(s, c) is called until its first result is nil.
 func (f *function) genericFor(s *ast.GenericForStmt) stmt {
 	values := f.list(s.Exprs)
 	f.open()

@@ -16,7 +16,7 @@ type (
 	multi func(fr *frame) []value.Value
 )
 
-// at returns the i-th value, or nil.
+// at returns the i-th value, or nil. Missing values are nil everywhere in Lua.
 func at(vs []value.Value, i int) value.Value {
 	if i < len(vs) {
 		return vs[i]
@@ -29,6 +29,7 @@ func (f *function) list(xs []ast.Expr) multi {
 	if len(xs) == 0 {
 		return func(*frame) []value.Value { return nil }
 	}
+	// All but the last are adjusted to one value.
 	first := make([]expr, len(xs)-1)
 	for i, x := range xs[:len(xs)-1] {
 		first[i] = f.expr(x)
@@ -46,6 +47,7 @@ func (f *function) list(xs []ast.Expr) multi {
 	}
 }
 
+// multi compiles an expression that may have any number of values: a call or ..., unless it is in parentheses.
 func (f *function) multi(x ast.Expr) multi {
 	switch x := x.(type) {
 	case *ast.FuncCallExpr:
@@ -55,6 +57,7 @@ func (f *function) multi(x ast.Expr) multi {
 	case *ast.Comma3Expr:
 		if !x.AdjustRet {
 			f.checkVararg(x)
+			// Not copied: functions do not modify their arguments.
 			return func(fr *frame) []value.Value { return fr.varargs }
 		}
 	}
@@ -62,12 +65,14 @@ func (f *function) multi(x ast.Expr) multi {
 	return func(fr *frame) []value.Value { return []value.Value{one(fr)} }
 }
 
+// checkVararg refuses ... in a function without it.
 func (f *function) checkVararg(x *ast.Comma3Expr) {
 	if !f.vararg {
 		refuse(x.Line(), "cannot use '...' outside of a vararg function")
 	}
 }
 
+// expr compiles an expression to one value.
 func (f *function) expr(x ast.Expr) expr {
 	f.enter(x.Line())
 	defer f.leave()
@@ -109,8 +114,10 @@ func (f *function) expr(x ast.Expr) expr {
 	return f.operator(x)
 }
 
+// constant returns an expression with a fixed value.
 func constant(v value.Value) expr { return func(*frame) value.Value { return v } }
 
+// operator compiles an expression with an operator.
 func (f *function) operator(x ast.Expr) expr {
 	line := x.Line()
 	switch x := x.(type) {
@@ -118,6 +125,7 @@ func (f *function) operator(x ast.Expr) expr {
 		a, b, and := f.expr(x.Lhs), f.expr(x.Rhs), x.Operator == "and"
 		return func(fr *frame) value.Value {
 			fr.m.Step()
+			// and returns a false first operand, or returns a true one.
 			if v := a(fr); truth(v) != and {
 				return v
 			}
@@ -151,6 +159,7 @@ func (f *function) operator(x ast.Expr) expr {
 			fr.m.Step()
 			switch v := a(fr).(type) {
 			case string:
+				// In bytes.
 				return int64(len(v))
 			case *value.Table:
 				return int64(v.Len())
@@ -164,8 +173,10 @@ func (f *function) operator(x ast.Expr) expr {
 	return nil
 }
 
+// relation compiles comparisons.
 func (f *function) relation(x *ast.RelationalOpExpr) expr {
 	a, b, op, line := f.expr(x.Lhs), f.expr(x.Rhs), x.Operator, x.Line()
+	// Values of different types are not equal; only order comparisons fail for them.
 	if op == "==" || op == "~=" {
 		equal := op == "=="
 		return func(fr *frame) value.Value {
@@ -197,12 +208,14 @@ func compare(m *value.Meter, a, b value.Value, line int) (int, bool) {
 	if value.IsNumber(a) && value.IsNumber(b) {
 		return value.Compare(m, a, b)
 	}
+	// A comparison of long strings takes time by their length.
 	m.Scan(a, b)
 	s, ok := a.(string)
 	t, also := b.(string)
 	if !ok || !also {
 		fail(line, "attempt to compare %s with %s", typeName(a), typeName(b))
 	}
+	// By bytes, not by a locale, so that all nodes agree.
 	return strings.Compare(s, t), true
 }
 
@@ -216,6 +229,7 @@ func concat(m *value.Meter, a, b value.Value, line int) value.Value {
 	if !also {
 		fail(line, "attempt to concatenate a %s value", typeName(b))
 	}
+	// A loop that concatenates allocates the square of its result, which is counted here.
 	m.Alloc(int64(len(s) + len(t)))
 	return s + t
 }
@@ -242,6 +256,7 @@ func number(m *value.Meter, v value.Value) (value.Value, bool) {
 	return v, value.IsNumber(v)
 }
 
+// arith computes a op b. Strings that contain numbers are converted, as in Lua.
 func arith(m *value.Meter, op byte, a, b value.Value, line int) value.Value {
 	x, ok := number(m, a)
 	y, also := number(m, b)
@@ -257,6 +272,7 @@ func arith(m *value.Meter, op byte, a, b value.Value, line int) value.Value {
 // parseNumber parses a number as Lua writes it.
 func parseNumber(s string) (value.Value, bool) {
 	const longest = 400
+	// Go accepts more than Lua does: underscores, inf, nan, and hexadecimal exponents.
 	if len(s) > longest || strings.ContainsAny(s, "_iInNpP") {
 		return nil, false
 	}
@@ -271,10 +287,12 @@ func parseNumber(s string) (value.Value, bool) {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return n, true
 	}
+	// Integers of more than 64 bits become floats. A float out of range is infinite and not an error.
 	x, err := strconv.ParseFloat(s, 64)
 	return x, err == nil || math.IsInf(x, 0) && s != ""
 }
 
+// variable compiles a name: a local variable, an upvalue, or a global of the library.
 func (f *function) variable(x *ast.IdentExpr) expr {
 	if slot, ok := f.local(x.Value); ok {
 		return func(fr *frame) value.Value { return fr.locals[slot].v }
@@ -283,12 +301,14 @@ func (f *function) variable(x *ast.IdentExpr) expr {
 		return func(fr *frame) value.Value { return fr.up[i].v }
 	}
 	name := x.Value
+	// A misspelled name is an error of CREATE FUNCTION, and not nil at each call.
 	if !isGlobal(name) {
 		refuse(x.Line(), "%s is neither a local variable nor a function of the library", name)
 	}
 	return func(fr *frame) value.Value { return fr.global(name) }
 }
 
+// table compiles { … }.
 func (f *function) table(x *ast.TableExpr) expr {
 	type field struct {
 		key   expr // nil for the next number
@@ -327,7 +347,9 @@ func (f *function) table(x *ast.TableExpr) expr {
 	}
 }
 
+// functionExpr compiles a function value: a closure over the boxes of its upvalues.
 func (f *function) functionExpr(x *ast.FunctionExpr) expr {
+	// Its nesting counts from the enclosing function, because compilation recurses through both.
 	inner := &function{outer: f, vararg: x.ParList.HasVargs, depth: f.depth}
 	inner.open()
 	for _, name := range x.ParList.Names {
@@ -348,11 +370,13 @@ func (f *function) functionExpr(x *ast.FunctionExpr) expr {
 	}
 }
 
+// call compiles f(…) and o:m(…).
 func (f *function) call(x *ast.FuncCallExpr) multi {
 	args, line := f.list(x.Args), x.Line()
 	if x.Method != "" {
 		object, name := f.expr(x.Receiver), x.Method
 		return func(fr *frame) []value.Value {
+			// The object is evaluated once, though it is used twice.
 			self := object(fr)
 			fn := fr.method(self, name, line)
 			return fr.call(fn, append([]value.Value{self}, args(fr)...), line)

@@ -9,11 +9,13 @@ import (
 	"cqld/udf/value"
 )
 
+// mathConstants returns the members of math that are no functions.
 func mathConstants() map[string]value.Value {
 	return map[string]value.Value{"huge": math.Inf(1), "pi": math.Pi, "maxinteger": int64(math.MaxInt64),
 		"mininteger": int64(math.MinInt64)}
 }
 
+// mathFunctions returns the functions of math. There are no random numbers, see the package comment.
 func mathFunctions() map[string]native {
 	float := func(f func(float64) float64) native {
 		return func(fr *frame, a args) []value.Value { return one(f(value.ToFloat(fr.m, a.number(0)))) }
@@ -22,6 +24,7 @@ func mathFunctions() map[string]native {
 		return func(fr *frame, a args) []value.Value {
 			best := a.number(0)
 			for i := range a.values {
+				// Exact, also between integers and floats. NaN compares with nothing and never wins.
 				if order, ok := value.Compare(fr.m, a.number(i), best); ok && order*sign > 0 {
 					best = a.number(i)
 				}
@@ -70,6 +73,7 @@ func mathFunctions() map[string]native {
 			case d == -1:
 				return one(int64(0))
 			}
+			// fmod truncates, unlike the operator %.
 			return one(n % d)
 		},
 		"idiv": floorDivide,
@@ -106,6 +110,7 @@ func floorDivide(fr *frame, a args) []value.Value {
 		case -1:
 			return one(-n)
 		}
+		// Go truncates the quotient; it is one less if the signs differ.
 		q := n / d
 		if n%d != 0 && (n^d) < 0 {
 			q--
@@ -119,6 +124,7 @@ func floorDivide(fr *frame, a args) []value.Value {
 func round(m *value.Meter, v value.Value, float func(float64) float64, mode apd.Rounder) value.Value {
 	switch v := v.(type) {
 	case float64:
+		// Infinity and large floats stay floats.
 		x := float(v)
 		if n, ok := toInteger(m, x); ok {
 			return n
@@ -127,6 +133,7 @@ func round(m *value.Meter, v value.Value, float func(float64) float64, mode apd.
 	case *apd.Decimal:
 		m.Convert(v)
 		const digits = 2000
+		// Such a number has no fraction, or too many digits to write out.
 		if v.Exponent > digits || v.NumDigits()+int64(v.Exponent) > digits {
 			return v
 		}

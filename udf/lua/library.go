@@ -9,7 +9,7 @@ import (
 	"cqld/udf/value"
 )
 
-// library contains the functions that scripts can call. It is immutable.
+// library contains the functions that scripts can call. It is immutable. Programs may share one.
 type library struct {
 	globals map[string]value.Value
 	strings *namespace
@@ -28,7 +28,7 @@ type args struct {
 	m      *value.Meter
 }
 
-// isGlobal reports whether name is a global name of the library.
+// isGlobal reports whether name is a global name of the library. It must have the names of newLibrary.
 func isGlobal(name string) bool {
 	switch name {
 	case "string", "math", "table", "pairs", "ipairs", "next", "select", "type", "tostring", "tonumber", "error",
@@ -39,8 +39,10 @@ func isGlobal(name string) bool {
 	return false
 }
 
+// global returns a global of the library; the compiler has checked the name.
 func (fr *frame) global(name string) value.Value { return fr.library.globals[name] }
 
+// newLibrary returns the library. Each call of one of its functions is a step.
 func newLibrary() *library {
 	l := &library{globals: map[string]value.Value{}}
 	add := func(in map[string]value.Value, prefix string, functions map[string]native) {
@@ -62,18 +64,23 @@ func newLibrary() *library {
 	return l
 }
 
+// one returns the results of a function with one result.
 func one(v value.Value) []value.Value { return []value.Value{v} }
 
+// at returns an argument, from 0; nil if it is absent.
 func (a args) at(i int) value.Value { return at(a.values, i) }
 
+// bad ends the call with Lua's message for a wrong argument.
 func (a args) bad(i int, format string, rest ...any) {
 	value.Failf("bad argument #%d to '%s' (%s)", i+1, a.name, fmt.Sprintf(format, rest...))
 }
 
+// expected ends the call with the message for an argument of a wrong type.
 func (a args) expected(i int, what string) {
 	a.bad(i, "%s expected, got %s", what, typeName(a.at(i)))
 }
 
+// table returns a table argument.
 func (a args) table(i int) *value.Table {
 	t, ok := a.at(i).(*value.Table)
 	if !ok {
@@ -82,6 +89,7 @@ func (a args) table(i int) *value.Table {
 	return t
 }
 
+// string returns a string argument. Numbers are converted.
 func (a args) string(i int) string {
 	s, ok := stringOf(a.m, a.at(i))
 	if !ok {
@@ -90,6 +98,7 @@ func (a args) string(i int) string {
 	return s
 }
 
+// number returns a number argument. Strings that contain numbers are converted.
 func (a args) number(i int) value.Value {
 	n, ok := number(a.m, a.at(i))
 	if !ok {
@@ -116,6 +125,7 @@ func toInteger(m *value.Meter, v value.Value) (int64, bool) {
 	case int64:
 		return v, true
 	case float64:
+		// The conversion is undefined out of range, so the result is compared with v, and the range is checked.
 		n := int64(v)
 		return n, float64(n) == v && v < 1<<63 && v >= -1<<63
 	case *big.Int:
@@ -126,6 +136,7 @@ func toInteger(m *value.Meter, v value.Value) (int64, bool) {
 	return 0, false
 }
 
+// baseFunctions returns the global functions.
 func baseFunctions() map[string]native {
 	return map[string]native{
 		"type": func(_ *frame, a args) []value.Value { return one(typeName(a.at(0))) },
@@ -139,6 +150,7 @@ func baseFunctions() map[string]native {
 			return one(nil)
 		},
 		"pairs": func(_ *frame, a args) []value.Value {
+			// pairs keeps the position in the table, so that a step needs no search for the key.
 			t, at := a.table(0), 0
 			step := &builtin{"next", func(fr *frame, _ []value.Value) []value.Value {
 				if at < 0 {
@@ -150,6 +162,7 @@ func baseFunctions() map[string]native {
 			}}
 			return []value.Value{step, t, nil}
 		},
+		// ipairs ends before the first nil.
 		"ipairs": func(_ *frame, a args) []value.Value {
 			step := &builtin{"ipairs", func(fr *frame, vs []value.Value) []value.Value {
 				n, _ := at(vs, 1).(int64)
@@ -172,6 +185,7 @@ func baseFunctions() map[string]native {
 		},
 		"select": selectArgs,
 		"error": func(fr *frame, a args) []value.Value {
+			// Not Failf: the message is text of the script, and no format.
 			panic(&value.Fault{Msg: toText(fr.m, a.at(0))})
 		},
 		"assert": func(fr *frame, a args) []value.Value {
@@ -190,6 +204,7 @@ func baseFunctions() map[string]native {
 	}
 }
 
+// selectArgs implements select('#', …) and select(n, …).
 func selectArgs(_ *frame, a args) []value.Value {
 	if a.at(0) == "#" {
 		return one(int64(len(a.values) - 1))
@@ -206,6 +221,7 @@ func selectArgs(_ *frame, a args) []value.Value {
 
 // protected calls a function and returns its failure. Exceeded bounds end the whole call.
 func protected(fr *frame, a args) (result []value.Value) {
+	// The frames of the failed call have ended without restoring it.
 	depth := fr.depth
 	defer func() {
 		switch e := recover().(type) {
@@ -213,6 +229,7 @@ func protected(fr *frame, a args) (result []value.Value) {
 		case *value.Fault:
 			fr.depth = depth
 			result = []value.Value{false, e.Msg}
+		// *value.Exceeded passes: a script must not continue beyond its bounds.
 		default:
 			panic(e)
 		}
@@ -223,10 +240,12 @@ func protected(fr *frame, a args) (result []value.Value) {
 	return append([]value.Value{true}, fr.call(a.values[0], a.values[1:], 0)...)
 }
 
+// unpack implements unpack(t, i, j).
 func unpack(fr *frame, a args) []value.Value {
 	t := a.table(0)
 	from, to := a.integer(1, 1), a.integer(2, int64(t.Len()))
 	const most = 1000
+	// The second comparison catches a difference that overflows.
 	if to-from >= most || to < from-1 {
 		value.Failf("too many results to unpack")
 	}

@@ -8,6 +8,7 @@ import (
 	"cqld/udf/value"
 )
 
+// stringFunctions returns the functions of string. Strings are bytes; upper and lower change ASCII letters only.
 func stringFunctions() map[string]native {
 	mapped := func(f func(byte) byte) native {
 		return func(fr *frame, a args) []value.Value {
@@ -89,6 +90,7 @@ func bounds(n int, from, to int64) (int, int) {
 	return int(from - 1), int(to)
 }
 
+// repeatString implements string.rep(s, n, separator).
 func repeatString(fr *frame, a args) []value.Value {
 	s, n, separator := a.string(0), a.integer(1), ""
 	if a.at(2) != nil {
@@ -101,11 +103,13 @@ func repeatString(fr *frame, a args) []value.Value {
 	if n > 1<<40/size {
 		n = 1 << 40 / size // more than any limit
 	}
+	// Counted before it is allocated. The product cannot overflow, because n is bounded above.
 	fr.m.Alloc(n * size)
 	out := strings.Repeat(s+separator, int(n))
 	return one(out[:len(out)-len(separator)])
 }
 
+// reverse implements string.reverse.
 func reverse(fr *frame, a args) []value.Value {
 	s := a.string(0)
 	fr.m.Alloc(int64(len(s)))
@@ -160,6 +164,7 @@ func plainWidth(s string) bool {
 	return len(width) <= 2 && len(precision) <= 2 && !strings.Contains(precision, ".")
 }
 
+// formatOne formats an argument. flags begins with % and has been checked, so Sprintf interprets nothing else.
 func formatOne(flags string, verb byte, a args, i int) string {
 	if i >= len(a.values) {
 		a.bad(i, "no value")
@@ -170,6 +175,7 @@ func formatOne(flags string, verb byte, a args, i int) string {
 	case 'c':
 		return string([]byte{byte(a.integer(i))})
 	case 'x', 'X', 'o':
+		// C formats these as unsigned numbers.
 		return fmt.Sprintf(flags+string(verb), uint64(a.integer(i)))
 	case 'e', 'E', 'f', 'F', 'g', 'G':
 		if !strings.Contains(flags, ".") {

@@ -7,6 +7,7 @@ import (
 	"cqld/udf/value"
 )
 
+// tableFunctions returns the functions of table. Positions count from 1.
 func tableFunctions() map[string]native {
 	return map[string]native{
 		"insert": func(fr *frame, a args) []value.Value {
@@ -82,9 +83,11 @@ func sortTable(fr *frame, a args) []value.Value {
 	if fn := a.at(1); fn != nil {
 		less = func(x, y value.Value) bool { return truth(at(fr.call(fn, []value.Value{x, y}, 0), 0)) }
 	}
+	// A copy: a comparison may call the script, which may change the table.
 	list := slices.Clone(t.Values())
 	fr.m.Alloc(int64(16 * len(list)))
 	slices.SortStableFunc(list, func(x, y value.Value) int {
+		// A comparison that is not consistent gives some order; it neither fails nor loops.
 		fr.m.Step()
 		switch {
 		case less(x, y):

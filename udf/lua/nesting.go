@@ -2,9 +2,9 @@ package lua
 
 import "strings"
 
-// checkNesting refuses a body whose brackets and blocks are nested too deeply, before the parser keeps all of them
-// on its stack. Bodies with
-// other errors are left to the parser.
+// checkNesting refuses a body whose brackets and blocks are nested too deeply, before the parser keeps all of them on
+// its stack. Bodies with other errors are left to the parser. It need not be exact: it reads words and brackets, and
+// skips strings and comments.
 func checkNesting(body string) error {
 	depth := 0
 	for i, line := 0, 1; i < len(body); {
@@ -31,6 +31,7 @@ func checkNesting(body string) error {
 			}
 			change = blockChange(body[i:next])
 		}
+		// An end too many is an error that the parser reports.
 		if depth = max(depth+change, 0); depth > nestingMax {
 			return nestingError(line)
 		}
@@ -51,6 +52,7 @@ func blockChange(word string) int {
 	return 0
 }
 
+// isNamePart reports whether c may be part of a name or a number.
 func isNamePart(c byte) bool {
 	return c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' || c >= '0' && c <= '9'
 }

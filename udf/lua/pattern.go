@@ -6,7 +6,8 @@ import (
 	"cqld/udf/value"
 )
 
-// matcher matches a pattern of Lua. Each step is counted: patterns can backtrack exponentially.
+// matcher matches a pattern of Lua. Each step is counted: patterns can backtrack exponentially. It is recursive, and
+// the end of the pattern is the success.
 type matcher struct {
 	fr       *frame
 	src, pat string
@@ -28,7 +29,8 @@ const (
 	patternDepthMax = 200
 )
 
-// match returns the end of the match of the pattern from p on at s, or -1.
+// match returns the end of the match of the pattern from p on at s, or -1. Loops replace the recursion where nothing
+// can be tried again.
 func (m *matcher) match(s, p int) int {
 	m.depth++
 	defer func() { m.depth-- }()
@@ -91,6 +93,8 @@ func (m *matcher) match(s, p int) int {
 	return s
 }
 
+// capture begins a capture and matches the rest. It is removed if the rest does not match, so that other attempts do
+// not see it.
 func (m *matcher) capture(s, p, length int) int {
 	if len(m.captures) >= capturesMax {
 		value.Failf("too many captures")
@@ -104,6 +108,7 @@ func (m *matcher) capture(s, p, length int) int {
 	return r
 }
 
+// closeCapture ends the innermost open capture and matches the rest.
 func (m *matcher) closeCapture(s, p int) int {
 	for i := len(m.captures) - 1; i >= 0; i-- {
 		if m.captures[i].length == spanOpen {
@@ -119,6 +124,7 @@ func (m *matcher) closeCapture(s, p int) int {
 	return -1
 }
 
+// balanced matches %bxy at s and returns its end, or -1.
 func (m *matcher) balanced(s, p int) int {
 	if p+1 >= len(m.pat) {
 		value.Failf("malformed pattern (missing arguments to '%%b')")
@@ -130,6 +136,7 @@ func (m *matcher) balanced(s, p int) int {
 	for i := s + 1; i < len(m.src); i++ {
 		m.fr.m.Step()
 		switch m.src[i] {
+		// Tested first: with equal delimiters, the next one ends the match.
 		case m.pat[p+1]:
 			if depth--; depth == 0 {
 				return i + 1
@@ -141,6 +148,7 @@ func (m *matcher) balanced(s, p int) int {
 	return -1
 }
 
+// longest matches a class as often as possible, and then less often until the rest matches.
 func (m *matcher) longest(s, p, end, least int) int {
 	n := 0
 	for m.single(s+n, p, end) {
@@ -155,6 +163,7 @@ func (m *matcher) longest(s, p, end, least int) int {
 	return -1
 }
 
+// shortest matches a class as seldom as possible (-).
 func (m *matcher) shortest(s, p, end int) int {
 	for {
 		if r := m.match(s, end+1); r >= 0 {
@@ -187,6 +196,7 @@ func (m *matcher) classEnd(p int) int {
 		if p >= len(m.pat) {
 			value.Failf("malformed pattern (missing ']')")
 		}
+		// A bracket that comes first is a member of the set.
 		if m.pat[p] == ']' && !first {
 			m.fr.m.Work(int64(p-start) / setPerStep)
 			return p + 1
@@ -216,6 +226,7 @@ func (m *matcher) single(s, p, end int) bool {
 	return m.pat[p] == c
 }
 
+// inSet reports whether c is in the set between brackets.
 func inSet(c byte, set string) bool {
 	negated := strings.HasPrefix(set, "^")
 	if negated {
@@ -267,6 +278,7 @@ func inClass(c, class byte) bool {
 	default:
 		return class == c
 	}
+	// An upper-case letter is the complement of the class.
 	if class >= 'A' && class <= 'Z' {
 		return !in
 	}
@@ -293,6 +305,7 @@ func (m *matcher) result(i, start, end int) value.Value {
 	return m.src[c.start : c.start+c.length]
 }
 
+// results returns all captures, or the whole match.
 func (m *matcher) results(start, end int) []value.Value {
 	var out []value.Value
 	for i := range max(len(m.captures), 1) {
@@ -320,6 +333,8 @@ func (m *matcher) search(s int) (start, end int) {
 	return -1, -1
 }
 
+// newMatcher returns the matcher of find and similar functions, with the position in bytes from 0. It is not ok for a
+// position after the end.
 func newMatcher(fr *frame, a args) (m *matcher, start int, ok bool) {
 	m = &matcher{fr: fr, src: a.string(0), pat: a.string(1)}
 	at := a.integer(2, 1)
@@ -330,12 +345,14 @@ func newMatcher(fr *frame, a args) (m *matcher, start int, ok bool) {
 	return m, int(min(at, int64(len(m.src))+2) - 1), at <= int64(len(m.src))+1
 }
 
+// find implements string.find(s, pattern, init, plain).
 func find(fr *frame, a args) []value.Value {
 	m, at, ok := newMatcher(fr, a)
 	if !ok {
 		return one(nil)
 	}
 	fr.m.Work(int64(len(m.pat)) / 8)
+	// A pattern without special characters is searched as plain text, which is much faster.
 	if truth(a.at(3)) || !strings.ContainsAny(m.pat, "^$*+?.([%-") {
 		fr.m.Work(int64(len(m.src)) / 8)
 		if i := strings.Index(m.src[at:], m.pat); i >= 0 {
@@ -354,6 +371,7 @@ func find(fr *frame, a args) []value.Value {
 	return out
 }
 
+// matchPattern implements string.match(s, pattern, init).
 func matchPattern(fr *frame, a args) []value.Value {
 	m, at, ok := newMatcher(fr, a)
 	if !ok {
@@ -366,6 +384,7 @@ func matchPattern(fr *frame, a args) []value.Value {
 	return m.results(start, end)
 }
 
+// gmatch implements string.gmatch. The iterator keeps the position.
 func gmatch(fr *frame, a args) []value.Value {
 	m, at, _ := newMatcher(fr, args{a.name, []value.Value{a.at(0), a.at(1)}, fr.m})
 	return one(&builtin{"gmatch", func(*frame, []value.Value) []value.Value {
@@ -377,6 +396,7 @@ func gmatch(fr *frame, a args) []value.Value {
 			at = len(m.src) + 1
 			return nil
 		}
+		// A match of nothing must advance, or it would repeat for ever.
 		if at = end; end == start {
 			at++
 		}
@@ -384,6 +404,7 @@ func gmatch(fr *frame, a args) []value.Value {
 	}})
 }
 
+// gsub implements string.gsub(s, pattern, replacement, n).
 func gsub(fr *frame, a args) []value.Value {
 	m, _, _ := newMatcher(fr, args{a.name, []value.Value{a.at(0), a.at(1)}, fr.m})
 	limit := a.integer(3, int64(len(m.src)+1))
@@ -436,6 +457,7 @@ func (m *matcher) replacement(a args, start, end int) string {
 	default:
 		return m.expand(a.string(2), start, end)
 	}
+	// nil and false keep the match.
 	if !truth(v) {
 		return m.src[start:end]
 	}

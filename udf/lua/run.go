@@ -6,7 +6,7 @@ import (
 	"cqld/udf/value"
 )
 
-// box is a local variable, which closures share.
+// box is a local variable, which closures share. Every local variable has one, whether it is captured or not.
 type box struct{ v value.Value }
 
 // closure is a function value of a script.
@@ -15,13 +15,13 @@ type closure struct {
 	up    []*box
 }
 
-// builtin is a function of the library.
+// builtin is a function of the library. Its identity is its address, by which == compares functions.
 type builtin struct {
 	name string
 	call func(fr *frame, args []value.Value) []value.Value
 }
 
-// frame is a call in progress.
+// frame is a call in progress. The compiler has turned names into slots, so no name is looked up in a call.
 type frame struct {
 	m       *value.Meter
 	library *library
@@ -29,7 +29,8 @@ type frame struct {
 	up      []*box
 	varargs []value.Value
 	result  []value.Value
-	depth   int
+	// Number of calls around this one.
+	depth int
 }
 
 // slotBytes is what a local variable counts as, with its box and a number in it.
@@ -41,6 +42,7 @@ const callsMax = 150
 // Run calls the program with arguments and returns its first result. Errors are *value.Exceeded and *value.Fault.
 func (p *Program) Run(m *value.Meter, args []value.Value) (result value.Value, err error) {
 	defer value.Catch(&err)
+	// A frame outside of the script, from which the body is called.
 	fr := &frame{m: m, library: p.library}
 	return at(fr.enter(p.main, nil, args), 0), nil
 }
@@ -57,6 +59,7 @@ func (fr *frame) call(fn value.Value, args []value.Value, line int) []value.Valu
 	case *closure:
 		return fr.enter(fn.proto, fn.up, args)
 	case *builtin:
+		// Functions of the library call the script again, so they count too.
 		fr.depth++
 		if fr.depth > callsMax {
 			fail(line, "stack overflow")
@@ -85,6 +88,7 @@ func (fr *frame) enter(p *proto, up []*box, args []value.Value) []value.Value {
 	return next.result
 }
 
+// typeName returns what type(v) returns.
 func typeName(v value.Value) string {
 	switch v.(type) {
 	case nil:
@@ -101,6 +105,7 @@ func typeName(v value.Value) string {
 	return "number"
 }
 
+// index returns object[key]. There are no metatables.
 func index(m *value.Meter, object, key value.Value, line int) value.Value {
 	switch t := object.(type) {
 	case *value.Table:
@@ -118,6 +123,7 @@ func index(m *value.Meter, object, key value.Value, line int) value.Value {
 	return nil
 }
 
+// setIndex sets object[key]. The library is no table, so scripts cannot change it.
 func setIndex(m *value.Meter, object, key, v value.Value, line int) {
 	t, ok := object.(*value.Table)
 	if !ok {

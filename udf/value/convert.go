@@ -26,6 +26,8 @@ import (
 //	set                         table with the elements as keys, and true as values
 //	map                         table
 //	user-defined type           table with the fields by name
+//
+// b is valid for the type: it comes from a table or was validated. The result shares no memory with it.
 func FromCQL(m *Meter, t *types.Type, b []byte) Value {
 	if b == nil {
 		return nil
@@ -37,6 +39,7 @@ func FromCQL(m *Meter, t *types.Type, b []byte) Value {
 	case types.List, types.Set, types.Map, types.Tuple, types.UDT, types.Vector:
 		return tableFrom(m, t, b)
 	}
+	// Most types allow an empty value besides null. Scripts have none, so it is nil for all but text and collections.
 	if len(b) == 0 {
 		return nil
 	}
@@ -80,9 +83,11 @@ func FromCQL(m *Meter, t *types.Type, b []byte) Value {
 // wireDate returns the days since 1970-01-01.
 func wireDate(b []byte) Value {
 	c := wire.NewCursor(b)
+	// On the wire, 1970-01-01 is 2^31.
 	return int64(uint32(c.Int32())) - 1<<31
 }
 
+// tableFrom returns a collection, a tuple or a user-defined type as a table.
 func tableFrom(m *Meter, t *types.Type, b []byte) Value {
 	out := NewTable(m)
 	var key Value
@@ -90,6 +95,7 @@ func tableFrom(m *Meter, t *types.Type, b []byte) Value {
 		v := FromCQL(m, p.Type(), p.Bytes())
 		switch t.Kind() {
 		case types.Map:
+			// Keys and values alternate.
 			if p.Index()%2 == 0 {
 				key = v
 				continue
@@ -100,6 +106,7 @@ func tableFrom(m *Meter, t *types.Type, b []byte) Value {
 		case types.UDT:
 			out.Set(m, t.FieldNames()[p.Index()], v)
 		default:
+			// A tuple may have null fields: their keys are absent.
 			if v != nil {
 				out.Set(m, int64(p.Index()+1), v)
 			}
@@ -109,7 +116,7 @@ func tableFrom(m *Meter, t *types.Type, b []byte) Value {
 }
 
 // ToCQL returns a value of a script in the wire form of a CQL type; nil is null. It panics with a Fault if the type has
-// no such value.
+// no such value. Numbers are converted if they keep their value: a float without a fraction is an int.
 func ToCQL(m *Meter, t *types.Type, v Value) []byte {
 	if v == nil {
 		return nil
@@ -171,6 +178,7 @@ func Describe(v Value) string {
 	case *Table:
 		return "(a table)"
 	}
+	// Writing a large number takes time by the square of its digits, which a message is not worth.
 	const most = 1000
 	switch {
 	case IsNumber(v) && numberBytes(v) > most:
@@ -181,6 +189,7 @@ func Describe(v Value) string {
 	return "(a function)"
 }
 
+// textTo returns a string as text, ascii or blob. Numbers are not converted.
 func textTo(m *Meter, t *types.Type, v Value) []byte {
 	s, ok := v.(string)
 	if !ok {
@@ -197,6 +206,7 @@ func textTo(m *Meter, t *types.Type, v Value) []byte {
 			}
 		}
 	}
+	// Not nil for "", which is an empty text and not null.
 	return append([]byte{}, s...)
 }
 
@@ -214,6 +224,7 @@ func wholeNumber(m *Meter, v Value) *big.Int {
 		}
 	case *apd.Decimal:
 		m.Convert(v)
+		// Such a number cannot be computed here either.
 		if digitsOf(v) > digitsMax {
 			return nil
 		}
@@ -241,6 +252,7 @@ func allocNumber(m *Meter, v Value) {
 	}
 }
 
+// decimalTo returns a number as a decimal. A float becomes its shortest decimal text, so 0.1 is 0.1.
 func decimalTo(m *Meter, t *types.Type, v Value) []byte {
 	switch n := v.(type) {
 	case int64, *big.Int, *apd.Decimal:
@@ -256,6 +268,7 @@ func decimalTo(m *Meter, t *types.Type, v Value) []byte {
 	return nil
 }
 
+// integerTo returns a number as one of the integer types, a date, a time or a timestamp.
 func integerTo(m *Meter, t *types.Type, v Value) []byte {
 	n := wholeNumber(m, v)
 	if n == nil {
@@ -285,6 +298,7 @@ func integerTo(m *Meter, t *types.Type, v Value) []byte {
 	return t.AppendInt64(nil, x)
 }
 
+// tableTo returns a table as a collection, a tuple, a user-defined type or a duration.
 func tableTo(m *Meter, t *types.Type, v *Table) []byte {
 	var parts [][]byte
 	add := func(t *types.Type, v Value) {
@@ -311,6 +325,7 @@ func tableTo(m *Meter, t *types.Type, v *Table) []byte {
 		}
 	case types.Set, types.Map:
 		for k, e, at := v.Next(m, 0); at >= 0; k, e, at = v.Next(m, at) {
+			// t[x] = false removes x from a set, as t[x] = nil does.
 			if t.Kind() == types.Set && e == false {
 				continue
 			}
@@ -328,6 +343,7 @@ func tableTo(m *Meter, t *types.Type, v *Table) []byte {
 			add(e, v.Get(m, t.FieldNames()[i]))
 		}
 	}
+	// It sorts the elements of sets and maps, and refuses duplicates after conversion and nil in collections.
 	b, err := t.AppendParts(nil, parts)
 	if err != nil {
 		Failf("%v", err)
@@ -339,6 +355,7 @@ func tableTo(m *Meter, t *types.Type, v *Table) []byte {
 	return b
 }
 
+// durationTo returns a table as a duration. Absent parts are 0.
 func durationTo(m *Meter, t *types.Type, v *Table) []byte {
 	part := func(name string) int64 {
 		n := wholeNumber(m, v.Get(m, name))
@@ -355,6 +372,7 @@ func durationTo(m *Meter, t *types.Type, v *Table) []byte {
 		Failf("the result is out of the range of duration")
 	}
 	b := types.DurationValue{Months: int32(months), Days: int32(days), Nanos: part("nanoseconds")}.Append(nil)
+	// The signs of the three parts must be equal.
 	if err := t.Validate(b); err != nil {
 		Failf("%v", err)
 	}

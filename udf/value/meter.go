@@ -9,7 +9,7 @@ import (
 	"github.com/cockroachdb/apd/v3"
 )
 
-// Limits are the bounds of one call of a function.
+// Limits are the bounds of one call of a function. All of them are set by the configuration of the node.
 type Limits struct {
 	Steps int64 // operations
 	Bytes int64 // of memory, including what is no longer used
@@ -28,7 +28,7 @@ type Exceeded struct{ Reason string }
 // Error returns the reason.
 func (e *Exceeded) Error() string { return e.Reason }
 
-// Fault is the error of a call that failed, in the words of its language.
+// Fault is the error of a call that failed, in the words of its language. The client gets it as FUNCTION_FAILURE.
 type Fault struct{ Msg string }
 
 // Error returns the message.
@@ -43,7 +43,7 @@ func (e *Unavailable) Error() string { return e.Err.Error() }
 // Unwrap returns the reason.
 func (e *Unavailable) Unwrap() error { return e.Err }
 
-// Memory is what all calls of a node use together.
+// Memory is what all calls of a node use together. Its methods are safe for concurrent use.
 type Memory interface {
 	// Grow reserves n bytes more for the call, and may wait. Its errors are *Exceeded and *Unavailable.
 	Grow(n int64) error
@@ -52,7 +52,7 @@ type Memory interface {
 }
 
 // Meter counts what one call uses. Its methods panic with *Exceeded when a bound is reached; the interpreter recovers
-// it.
+// it. It belongs to one call, and is used by one goroutine.
 type Meter struct {
 	limits   Limits
 	steps    int64
@@ -126,6 +126,7 @@ func (m *Meter) Work(n int64) {
 	if m.steps > m.limits.Steps {
 		panic(&Exceeded{fmt.Sprintf("it executed more than %d operations", m.limits.Steps)})
 	}
+	// Reading the clock costs more than a step.
 	if before/stepsBetweenClocks != m.steps/stepsBetweenClocks {
 		if err := m.Late(); err != nil {
 			panic(err)
@@ -146,9 +147,11 @@ const bytesPerStep = 64
 
 // Alloc counts n bytes of memory before they are allocated.
 func (m *Meter) Alloc(n int64) {
+	// Subtracted, because the sum may overflow. A negative n is a product that has overflowed.
 	if n < 0 || n > m.limits.Bytes-m.bytes {
 		panic(&Exceeded{fmt.Sprintf("it allocated more than %d bytes", m.limits.Bytes)})
 	}
+	// Allocating takes time too.
 	m.Work(1 + n/bytesPerStep)
 	m.bytes += n
 	if m.bytes > m.reserved && m.memory != nil {
@@ -162,6 +165,7 @@ func (m *Meter) reserve(n int64) {
 	more := max(n, reservationMin, min(m.bytes/4, reservationMax))
 	err := m.Reserve(more)
 	var exceeded *Exceeded
+	// The reserve did not fit, but the allocation may.
 	if more > n && errors.As(err, &exceeded) {
 		more = n
 		err = m.Reserve(more)

@@ -23,6 +23,7 @@ const (
 	quotientSize     = 34  // significant digits of a quotient of decimals, as in IEEE 754's decimal128
 )
 
+// rank orders the kinds of numbers: an operation uses the greater one of its operands.
 type rank uint8
 
 const (
@@ -33,6 +34,7 @@ const (
 	ranksFloat
 )
 
+// rankOf returns the kind of a number.
 func rankOf(v Value) rank {
 	switch v.(type) {
 	case int64:
@@ -62,6 +64,7 @@ func ToFloat(m *Meter, v Value) float64 {
 		return f
 	case *apd.Decimal:
 		f, err := v.Float64()
+		// The exponent is out of the range of float64.
 		if err != nil && f == 0 {
 			return math.Inf(v.Sign())
 		}
@@ -72,6 +75,7 @@ func ToFloat(m *Meter, v Value) float64 {
 	return math.NaN()
 }
 
+// toBig returns an integer as a *big.Int.
 func toBig(v Value) *big.Int {
 	switch v := v.(type) {
 	case int64:
@@ -82,6 +86,7 @@ func toBig(v Value) *big.Int {
 	return new(big.Int)
 }
 
+// toDecimal returns a number that is no float as a decimal.
 func toDecimal(v Value) *apd.Decimal {
 	switch v := v.(type) {
 	case int64:
@@ -95,7 +100,7 @@ func toDecimal(v Value) *apd.Decimal {
 }
 
 // Arith computes a op b for the operators + - * / % ^ of Lua: / and ^ of integers are floats, % has the sign of the
-// divisor. Both must be numbers.
+// divisor. Both must be numbers. Large integers are an exception: their quotient is an integer if it is exact.
 func Arith(m *Meter, op byte, a, b Value) Value {
 	m.Step()
 	r := max(rankOf(a), rankOf(b))
@@ -110,6 +115,7 @@ func Arith(m *Meter, op byte, a, b Value) Value {
 	return arithFloat(op, ToFloat(m, a), ToFloat(m, b))
 }
 
+// arithInt computes + - * and % with wrap-around.
 func arithInt(op byte, a, b int64) Value {
 	switch op {
 	case '+':
@@ -122,16 +128,19 @@ func arithInt(op byte, a, b int64) Value {
 	if b == 0 {
 		Failf("attempt to perform 'n%%%%0'")
 	}
+	// The least integer modulo -1 would overflow.
 	if b == -1 {
 		return int64(0)
 	}
 	r := a % b
+	// Go's remainder has the sign of the dividend.
 	if r != 0 && (r^b) < 0 {
 		r += b
 	}
 	return r
 }
 
+// arithBig computes + - * / and %. Time and memory are counted before they are used.
 func arithBig(m *Meter, op byte, a, b *big.Int) Value {
 	m.Alloc(int64(a.BitLen()+b.BitLen())/8 + 32)
 	if op != '+' && op != '-' { // by the product of the words
@@ -162,14 +171,17 @@ func arithBig(m *Meter, op byte, a, b *big.Int) Value {
 			out.Add(out, b)
 		}
 	}
+	// Checked afterwards: the operands are bounded, so the result is at most twice as long.
 	if out.BitLen() > bitsMax {
 		Failf("integer has more than %d bits", bitsMax)
 	}
 	return out
 }
 
+// arithDecimal computes + - * / and %, exactly but for the quotient.
 func arithDecimal(m *Meter, op byte, a, b *apd.Decimal) Value {
 	m.Scan(a, b)
+	// An upper bound of the digits of any exact result: operands are brought to the same exponent.
 	digits := digitsOf(a) + digitsOf(b) + abs64(int64(a.Exponent)-int64(b.Exponent))
 	if digits > digitsMax {
 		Failf("decimal has more than %d digits", digitsMax)
@@ -235,8 +247,10 @@ func numberBytes(v Value) int64 {
 	return 8
 }
 
+// abs64 returns |n|.
 func abs64(n int64) int64 { return max(n, -n) }
 
+// arithFloat computes with IEEE 754; % has the sign of the divisor, as in Lua.
 func arithFloat(op byte, a, b float64) Value {
 	switch op {
 	case '+':
@@ -250,6 +264,7 @@ func arithFloat(op byte, a, b float64) Value {
 	case '^':
 		return math.Pow(a, b)
 	}
+	// r + b below would be infinite for operands of different signs, and so is the result of Lua.
 	if math.IsInf(b, 0) && !math.IsInf(a, 0) && a == a {
 		if a == 0 || (a < 0) == (b < 0) {
 			return a
@@ -265,6 +280,7 @@ func arithFloat(op byte, a, b float64) Value {
 
 // Compare compares two numbers exactly. ok is false if one is NaN or not a number.
 func Compare(m *Meter, a, b Value) (order int, ok bool) {
+	// The usual case is not counted: its time is constant.
 	if x, ok := a.(int64); ok {
 		if y, ok := b.(int64); ok {
 			return compareInts(x, y), true
@@ -286,6 +302,7 @@ func Compare(m *Meter, a, b Value) (order int, ok bool) {
 		return int(math.Copysign(1, fa)), true
 	case isB && math.IsInf(fb, 0):
 		return -int(math.Copysign(1, fb)), true
+	// A comparison as float64 would round: 2^53 and 2^53+1 differ.
 	case isA || isB:
 		return exactFloat(m, a).Cmp(exactFloat(m, b)), true
 	}
@@ -296,6 +313,7 @@ func Compare(m *Meter, a, b Value) (order int, ok bool) {
 	return toBig(a).Cmp(toBig(b)), true
 }
 
+// compareInts returns -1, 0 or 1.
 func compareInts(a, b int64) int {
 	switch {
 	case a < b:
@@ -306,6 +324,7 @@ func compareInts(a, b int64) int {
 	return 0
 }
 
+// compareFloats returns -1, 0 or 1 for numbers that are not NaN.
 func compareFloats(a, b float64) int {
 	switch {
 	case a < b:
@@ -341,6 +360,7 @@ func Equal(m *Meter, a, b Value) bool {
 	if order, ok := Compare(m, a, b); ok {
 		return order == 0
 	}
+	// A NaN, or a number and something else.
 	if rankOf(a) != notNumber || rankOf(b) != notNumber {
 		return false
 	}
@@ -370,6 +390,7 @@ func NumberText(m *Meter, v Value) string {
 	return numberText(v)
 }
 
+// numberText is NumberText without a meter, for numbers of bounded size.
 func numberText(v Value) string {
 	switch v := v.(type) {
 	case int64:
@@ -387,6 +408,7 @@ func numberText(v Value) string {
 	return ""
 }
 
+// floatText returns a float so that it is read back as the same float, and never as an integer.
 func floatText(v float64) string {
 	switch {
 	case v != v:

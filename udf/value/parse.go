@@ -24,7 +24,7 @@ func MayParse(m *Meter, s string) bool {
 	return true
 }
 
-// ParseInteger converts digits to an integer.
+// ParseInteger converts digits to an integer. It is not ok for anything but decimal digits with an optional sign.
 func ParseInteger(m *Meter, s string) (*big.Int, bool) {
 	if !MayParse(m, s) {
 		return nil, false

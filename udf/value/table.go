@@ -13,12 +13,15 @@ import (
 type Value = any
 
 // Table is an associative array. Its order of iteration is deterministic: the values of 1, 2, …, then other keys in the
-// order of their insertion. A table is used by one call only.
+// order of their insertion. A table is used by one call only. The list serves arrays without a map. Entries of removed
+// keys stay until the table ends, so positions of an iteration stay valid.
 type Table struct {
-	list    []Value // of the keys 1, 2, …; the last is not nil
+	list []Value // of the keys 1, 2, …; the last is not nil
+	// Positions in entries, by the comparable form of the key.
 	index   map[Value]int
 	entries []entry
-	live    int
+	// Number of entries with a value.
+	live int
 }
 
 type entry struct {
@@ -65,6 +68,7 @@ func keyOf(m *Meter, k Value) Value {
 	m.Scan(k)
 	switch k := k.(type) {
 	case float64:
+		// 1.0 and 1 are one key, as in Lua.
 		if k == math.Trunc(k) && math.Abs(k) < 1<<62 {
 			return int64(k)
 		}
@@ -78,11 +82,13 @@ func keyOf(m *Meter, k Value) Value {
 		m.Alloc(3 * numberBytes(k))
 		digits := k.Coeff.String()
 		all := len(digits)
+		// 1.0 and 1.00 are equal, and so must be their forms.
 		digits = strings.TrimRight(digits, "0")
 		exponent := int64(k.Exponent) + int64(all-len(digits))
 		switch {
 		case digits == "":
 			return int64(0)
+		// A fraction, or a number whose digits would take too much memory to write out.
 		case exponent < 0 || exponent > keyExponentMax:
 			return decimalKey{digits, exponent, k.Negative}
 		}
@@ -91,6 +97,7 @@ func keyOf(m *Meter, k Value) Value {
 		if k.Negative {
 			n.Neg(n)
 		}
+		// A whole decimal has the form of the integer.
 		return keyOf(m, n)
 	}
 	return k
@@ -121,6 +128,7 @@ func (t *Table) Set(m *Meter, k, v Value) {
 	i, ok := t.index[key]
 	switch {
 	case ok:
+		// The entry of a key that was removed is used again.
 		if t.entries[i].value == nil && v != nil {
 			t.live++
 		} else if t.entries[i].value != nil && v == nil {
@@ -133,6 +141,7 @@ func (t *Table) Set(m *Meter, k, v Value) {
 			t.index = map[Value]int{}
 		}
 		t.index[key] = len(t.entries)
+		// The key itself is kept, not its form: iterations return it.
 		t.entries = append(t.entries, entry{k, v})
 		t.live++
 	}
@@ -142,11 +151,13 @@ func (t *Table) Set(m *Meter, k, v Value) {
 func (t *Table) setListed(m *Meter, n int, v Value) {
 	if n <= len(t.list) {
 		t.list[n-1] = v
+		// Only values at the end can be cut off. A value that is removed in between leaves nil in the list.
 		for len(t.list) > 0 && t.list[len(t.list)-1] == nil {
 			t.list = t.list[:len(t.list)-1]
 		}
 		return
 	}
+	// The key was an entry while the list was shorter.
 	if i, ok := t.index[int64(n)]; ok && t.entries[i].value != nil {
 		t.entries[i].value = nil
 		t.live--
@@ -205,7 +216,7 @@ func (t *Table) After(m *Meter, k Value) (at int, ok bool) {
 	return len(t.list) + i + 1, ok
 }
 
-// Values returns the list for reading and sorting in place.
+// Values returns the list for reading and sorting in place. It may contain nil where values were removed.
 func (t *Table) Values() []Value { return t.list }
 
 // Remove removes the value of the key n, which is in the list, and moves the following ones.
