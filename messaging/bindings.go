@@ -26,6 +26,7 @@ type formerMember struct {
 }
 
 // Set replaces the members at time now of the monotonic clock. It returns true when a node has become a former member.
+// It keeps no reference to members. Ports do not matter: outgoing connections have any.
 func (b *Bindings) Set(members map[ring.NodeID]netip.AddrPort, now time.Duration) (left bool) {
 	next := make(map[ring.NodeID]netip.Addr, len(members))
 	addrs := make(map[netip.Addr]bool, len(members))
@@ -34,11 +35,13 @@ func (b *Bindings) Set(members map[ring.NodeID]netip.AddrPort, now time.Duration
 		addrs[next[id]] = true
 	}
 	former := map[ring.NodeID]formerMember{}
+	// Former members whose time is over are removed here, so the map stays small.
 	for id, f := range b.former {
 		if _, member := next[id]; !member && f.until > now {
 			former[id] = f
 		}
 	}
+	// A member with a new address is no former member: it is bound to the new one only.
 	for id, addr := range b.members {
 		if _, member := next[id]; !member {
 			former[id] = formerMember{addr, now + formerGrace}
@@ -54,7 +57,9 @@ func (b *Bindings) Known(addr netip.Addr) bool { return b.addrs[addr.Unmap()] }
 
 // Bound reports whether a peer that connects from addr may act as node id at time now of the monotonic clock.
 func (b *Bindings) Bound(id ring.NodeID, addr netip.Addr, now time.Duration) bool {
+	// The IPv4-in-IPv6 form is the same address.
 	addr = addr.Unmap()
+	// A present member is never bound to the address that it had before.
 	if a, ok := b.members[id]; ok {
 		return a == addr
 	}

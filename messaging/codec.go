@@ -7,8 +7,9 @@ import "cqld/internal/wire"
 //	envelope := length(4) kind(1) verb(1) id(8) timeout(4) [events] payload
 //
 // length counts the bytes that follow it. timeout, of a request, is the number of milliseconds after which its sender
-// no longer waits for the answer. kindTraced is added to the kinds of a traced request and of its answer. In
-// such an answer, the events of the node that answers precede the payload (Trace).
+// no longer waits for the answer. kindTraced is added to the kinds of a traced request and of its answer. In such an
+// answer, the events of the node that answers precede the payload (Trace). A payload that was received is valid until
+// the handler of the envelope returns.
 type envelope struct {
 	kind    envelopeKind
 	verb    Verb
@@ -18,6 +19,7 @@ type envelope struct {
 	payload []byte
 }
 
+// envelopeKind is part of the protocol: its numbers must not change within a version.
 type envelopeKind uint8
 
 const (
@@ -35,6 +37,7 @@ const kindTraced envelopeKind = 0x80
 
 const envelopeHeader = 4 + 1 + 1 + 8 + 4
 
+// appendEnvelope appends the encoding of e, and copies its payload.
 func appendEnvelope(dst []byte, e *envelope) []byte {
 	dst = wire.AppendUint32(dst, uint32(envelopeHeader-4+len(e.payload)))
 	kind := e.kind
@@ -47,8 +50,10 @@ func appendEnvelope(dst []byte, e *envelope) []byte {
 	return append(dst, e.payload...)
 }
 
+// consumeEnvelope decodes the next envelope, whose payload points into the bytes of c. An error is in c.
 func consumeEnvelope(c *wire.Cursor) envelope {
 	n := int(c.Uint32())
+	// The envelope has a cursor of its own, so that a malformed one cannot read into the next.
 	body := wire.NewCursor(c.Take(n))
 	kind := envelopeKind(body.Uint8())
 	e := envelope{kind: kind &^ kindTraced, verb: Verb(body.Uint8()), id: body.Uint64(), timeout: body.Uint32(),

@@ -12,7 +12,8 @@ type Connections struct {
 	ToEncrypted, ToPlain     int // that this node opened
 }
 
-// Connections returns the number of open connections.
+// Connections returns the number of open connections. The two directions are counted one after the other, so the sum is
+// no exact snapshot.
 func (t *StreamTransport) Connections() (c Connections) {
 	t.conns.mu.Lock()
 	for in := range t.conns.open {
@@ -44,6 +45,7 @@ func (t *StreamTransport) CloseRevoked() {
 	for _, c := range t.encrypted() {
 		if err := t.opts.Security.Revoked(c.ConnectionState()); err != nil {
 			t.log.Warn("internode connection closed", "peer", c.RemoteAddr(), "err", err)
+			// Not c.Close, which would send an alert and could wait for the peer.
 			_ = c.NetConn().Close() // it is closed even after an error
 		}
 	}

@@ -31,7 +31,7 @@ var errChecksum = errors.New("messaging: the checksum of a frame is wrong")
 // errFrameLength means that a frame is longer than the receiver allows, or too short to be one.
 var errFrameLength = errors.New("messaging: the length of a frame is out of bounds")
 
-// beginFrame appends the header of an empty frame.
+// beginFrame appends the header of an empty frame. The length counts the stamp already, so an empty frame is valid.
 func beginFrame(dst []byte) []byte {
 	return append(dst, 0, 0, 0, 0, 0, 0, 0, frameStamp, 0, 0, 0, 0, 0, 0, 0, 0)
 }
@@ -41,7 +41,8 @@ func setFrameLength(frame []byte) {
 	binary.BigEndian.PutUint32(frame[frameChecksum:], uint32(len(frame)-frameChecksum-frameLength))
 }
 
-// sealFrames sets stamps and checksums of consecutive frames, whose lengths are set.
+// sealFrames sets stamps and checksums of consecutive frames, whose lengths are set. The stamp is taken when the frames
+// are written, not when their messages were queued: the receiver's clock should not be late by the time in the queue.
 func sealFrames(frames []byte, stamp int64) {
 	for len(frames) > 0 {
 		n := frameChecksum + frameLength + int(binary.BigEndian.Uint32(frames[frameChecksum:]))
@@ -73,6 +74,7 @@ type frameReader struct {
 // connection ended between two frames.
 func (r *frameReader) next() ([]byte, error) {
 	r.release()
+	// The header is checked before anything of the body is read.
 	if err := r.fill(frameHeader); err != nil {
 		return nil, err
 	}
@@ -85,6 +87,7 @@ func (r *frameReader) next() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	// After this, the connection cannot be used: the length itself may be wrong.
 	if crc32.Checksum(frame[frameChecksum:], castagnoli) != binary.BigEndian.Uint32(frame) {
 		return nil, errChecksum
 	}
@@ -116,6 +119,7 @@ func (r *frameReader) fill(n int) error {
 	if have >= n {
 		return nil
 	}
+	// A read has filled the buffer, so a larger one brings more with the next read.
 	if full := r.end == len(r.buf); full && len(r.buf) < receiveBufferMax || n > len(r.buf) {
 		grown := make([]byte, min(max(2*len(r.buf), n, receiveBufferMin), receiveBufferMax))
 		copy(grown, r.buf[r.start:r.end])
@@ -126,6 +130,7 @@ func (r *frameReader) fill(n int) error {
 	r.start, r.end = 0, have
 	k, err := io.ReadAtLeast(r.src, r.buf[have:], n-have)
 	r.end += k
+	// The end is only regular between two frames.
 	if err == io.EOF && have > 0 {
 		err = io.ErrUnexpectedEOF
 	}
@@ -134,6 +139,7 @@ func (r *frameReader) fill(n int) error {
 
 // largeFrame reads a frame of n bytes, whose header is in the buffer, into memory of its own.
 func (r *frameReader) largeFrame(n int) ([]byte, error) {
+	// It may wait. Meanwhile the connection is not read, which slows its sender down.
 	body, err := r.memory.Admit(int64(n), true, r.abort, r.stop)
 	if err != nil {
 		return nil, fmt.Errorf("messaging: receive a frame of %d bytes: %w", n, err)
@@ -144,6 +150,7 @@ func (r *frameReader) largeFrame(n int) ([]byte, error) {
 	r.start += have
 	body.Received(have)
 	for have < n {
+		// In steps, so that the intake sees the progress.
 		k, err := io.ReadAtLeast(r.src, frame[have:], min(n-have, receiveBufferMin))
 		have += k
 		body.Received(k)

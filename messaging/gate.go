@@ -18,6 +18,7 @@ type gate struct {
 	next time.Time // when the next handshake of a stranger may begin
 }
 
+// newGate returns the gate of a transport.
 func newGate(l Limits) *gate {
 	g := &gate{members: make(chan struct{}, l.MemberHandshakes), strangers: make(chan struct{}, l.StrangerHandshakes)}
 	if l.StrangerHandshakeRate > 0 {
@@ -29,6 +30,7 @@ func newGate(l Limits) *gate {
 // enter waits until a handshake may begin; leave must be called at its end. It fails with errBusy if that is not before
 // ctx ends.
 func (g *gate) enter(ctx context.Context, member bool) (leave func(), err error) {
+	// A channel with a capacity is a semaphore here.
 	slots := g.members
 	if !member {
 		slots = g.strangers
@@ -54,10 +56,12 @@ func (g *gate) pace(ctx context.Context) error {
 		g.next = earliest
 	}
 	begin := g.next
+	// It would wait in vain, and take the turn of another one.
 	if begin.After(deadline) {
 		g.mu.Unlock()
 		return errBusy
 	}
+	// The turn is taken before the wait, so that others queue after it.
 	g.next = begin.Add(g.every)
 	g.mu.Unlock()
 	if !begin.After(now) {

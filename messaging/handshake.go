@@ -79,10 +79,12 @@ func readHandshake(r io.Reader) (version uint16, body []byte, err error) {
 	}
 	version = c.Uint16()
 	n := int(c.Uint16())
+	// The peer is not known yet, and gets no memory for a length that it only declares.
 	if n > handshakeBytes {
 		return 0, nil, fmt.Errorf("messaging: a handshake of %d bytes: at most %d are allowed", n, handshakeBytes)
 	}
 	rest := make([]byte, n+handshakeSum)
+	// Exactly the handshake is read: the next byte belongs to the first frame.
 	if _, err := io.ReadFull(r, rest); err != nil {
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
@@ -121,6 +123,7 @@ func (t *StreamTransport) accept(conn net.Conn, inbound *inboundConn) (ring.Node
 	if refusal != nil {
 		answer = append([]byte{handshakeRefused}, refusal.Error()...)
 	}
+	// Also a refusal is answered, so that the log of the peer names the reason.
 	if _, err := conn.Write(appendHandshake(nil, ProtocolVersion, answer)); err != nil {
 		return 0, err
 	}
@@ -130,7 +133,8 @@ func (t *StreamTransport) accept(conn net.Conn, inbound *inboundConn) (ring.Node
 	return from, conn.SetDeadline(time.Time{})
 }
 
-// checkHello checks a hello, and binds its connection. The refusals do not tell the cluster's name.
+// checkHello checks a hello, and binds its connection. The refusals do not tell the cluster's name. A peer that is not
+// bound is accepted here; what it may use is decided for each message.
 func (t *StreamTransport) checkHello(version uint16, body []byte, inbound *inboundConn) (ring.NodeID, error) {
 	if version != ProtocolVersion {
 		return 0, fmt.Errorf("internode protocol version %d is not %d", version, ProtocolVersion)
@@ -157,12 +161,14 @@ func (t *StreamTransport) open(ctx context.Context, addr netip.AddrPort, id ring
 	}
 	if s.Encrypts(addr) {
 		conn, err := t.openAs(ctx, addr, id, s.Client(addr))
+		// Only if the node sent no byte: a node that fails during TLS must not be reached without it.
 		if errors.Is(err, errNotTLS) && s.FallsBack(addr) {
 			return t.openAs(ctx, addr, id, nil)
 		}
 		return conn, err
 	}
 	conn, err := t.openAs(ctx, addr, id, nil)
+	// The node may require encryption, which this node cannot know.
 	if err != nil && unanswered(err) {
 		if encrypted, second := t.openAs(ctx, addr, id, s.Client(addr)); second == nil {
 			return encrypted, nil
@@ -179,7 +185,7 @@ func (t *StreamTransport) openAs(ctx context.Context, addr netip.AddrPort, id ri
 		return nil, err
 	}
 	conn := raw
-	// a closed connection has no deadline
+	// a closed connection has no deadline. A deadline in the past ends reads and writes that are in progress.
 	interrupt := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })
 	if config != nil {
 		conn, err = t.secureClient(ctx, raw, config, addr)
@@ -187,6 +193,7 @@ func (t *StreamTransport) openAs(ctx context.Context, addr netip.AddrPort, id ri
 	if err == nil {
 		err = alerted(t.introduce(conn, id))
 	}
+	// The function has run, so the connection has a deadline and cannot be used.
 	if !interrupt() && err == nil {
 		err = ctx.Err()
 	}

@@ -16,10 +16,11 @@ import (
 
 // inbound is the requests of one peer on one connection.
 type inbound struct {
-	t       *StreamTransport
-	link    *link
-	conn    *inboundConn
-	from    ring.NodeID // the id that the peer sent; the id of a member only while conn is bound
+	t    *StreamTransport
+	link *link
+	conn *inboundConn
+	from ring.NodeID // the id that the peer sent; the id of a member only while conn is bound
+	// A semaphore: one for each blocking request of the peer.
 	slots   chan struct{}
 	running sync.WaitGroup
 	// refused is the service of the first message that was refused because the peer is not known as a member.
@@ -30,6 +31,7 @@ type inbound struct {
 	cancels map[uint64]*env.Cancel
 }
 
+// newInbound returns the requests of a connection whose handshake is complete.
 func newInbound(t *StreamTransport, l *link, conn *inboundConn, from ring.NodeID) *inbound {
 	return &inbound{t: t, link: l, conn: conn, from: from, slots: make(chan struct{}, t.limits.Handlers),
 		cancels: map[uint64]*env.Cancel{}}
@@ -52,6 +54,7 @@ func (t *StreamTransport) serve(inbound *inboundConn) {
 	if err := l.read(in.receive); errors.Is(err, errChecksum) || errors.Is(err, errFrameLength) {
 		t.refused.note("frame", from, err)
 	}
+	// The order matters: the link is closed first, then running handlers are cancelled and awaited.
 	stop()
 	in.cancelAll()
 	in.running.Wait()
@@ -97,8 +100,10 @@ func (in *inbound) receive(e envelope) {
 	}
 	respond := in.responder(e.kind, e.verb, e.id, trace)
 	call := Call{From: in.from, Payload: e.payload, Trace: trace}
+	// Read once, so that one message is judged by one state.
 	bound := in.conn.bound.Load()
 	switch {
+	// Handlers of such verbs get the address and decide themselves, for example about a join request.
 	case service.Any != nil:
 		in.callAny(service, Sender{in.from, in.conn.addr, bound}, e.payload, respond)
 	case !bound:
@@ -106,6 +111,7 @@ func (in *inbound) receive(e envelope) {
 		respond(nil, &RemoteError{Code: CodeUnknownPeer, Message: errUnknownPeer.Error()})
 	case service.Handler == nil:
 		respond(nil, fmt.Errorf("messaging: no handler for verb %d", e.verb))
+	// It runs on the goroutine of the connection: without a copy, and in the order of arrival.
 	case !service.Blocking:
 		in.call(service, call, respond)
 	default:
@@ -140,6 +146,7 @@ func (in *inbound) respond(verb Verb, id uint64, trace *Trace, payload []byte, e
 		out.traced, out.payload = true, append(trace.appendTo(nil), out.payload...)
 	}
 	err = in.link.send(&out)
+	// The peer gets an error and need not wait for its timeout.
 	if errors.Is(err, errTooLarge) {
 		_ = in.link.send(&envelope{kind: failure, verb: verb, id: id, payload: appendFailure(nil, err)})
 	}
@@ -151,6 +158,7 @@ func (in *inbound) respond(verb Verb, id uint64, trace *Trace, payload []byte, e
 // dispatch gives a request that may block to a worker.
 func (in *inbound) dispatch(service *Service, e *envelope, call Call, respond Respond) {
 	select {
+	// Never waits: the connection's goroutine also receives cancel messages.
 	case in.slots <- struct{}{}:
 	default:
 		respond(nil, &RemoteError{Code: CodeOverloaded, Message: "too many requests of one peer"})
@@ -195,6 +203,7 @@ func (in *inbound) register(service *Service, e *envelope, respond Respond) (*en
 		return nil, respond
 	}
 	id := e.id
+	// The request also ends by itself when its sender no longer waits, even if no cancel message arrives.
 	c := (*env.Cancel)(nil).Child(in.t.clock, in.t.clock.Monotonic()+time.Duration(e.timeout)*time.Millisecond)
 	in.mu.Lock()
 	in.cancels[id] = c

@@ -33,10 +33,12 @@ type inboundConns struct {
 	self     ring.NodeID
 	open     map[*inboundConn]struct{}
 	unbound  int // number of unbound connections in open
-	opened   uint64
-	stopped  bool
+	// Number of the connection that was accepted last.
+	opened  uint64
+	stopped bool
 }
 
+// newInboundConns returns an empty set without bindings.
 func newInboundConns(l Limits, clock monotonicClock) *inboundConns {
 	return &inboundConns{limits: l, clock: clock, open: map[*inboundConn]struct{}{}}
 }
@@ -73,6 +75,7 @@ func (c *inboundConn) Read(b []byte) (int, error) {
 		return n, nil
 	}
 	n, err := c.Conn.Read(b)
+	// The bytes are dropped: nothing beyond the bound is processed.
 	if n > 0 && !c.bound.Load() && c.bytes.Add(int64(n)) > c.bytesMax() {
 		c.exceeded = true
 		return 0, errUnknownPeer
@@ -108,6 +111,7 @@ func (c *inboundConn) Close() error {
 // does not come from the address of a member. After stop, the connection itself is closed.
 func (s *inboundConns) add(conn net.Conn) *inboundConn {
 	c := &inboundConn{Conn: conn, set: s, early: true}
+	// Parsed from the text, because implementations of Network have types of their own.
 	if a, err := netip.ParseAddrPort(conn.RemoteAddr().String()); err == nil {
 		c.addr = a.Addr().Unmap()
 	}
@@ -125,8 +129,10 @@ func (s *inboundConns) add(conn net.Conn) *inboundConn {
 	c.number = s.opened
 	s.open[c] = struct{}{}
 	s.unbound++
+	// Set under the lock, so that remove finds it.
 	c.timer = time.AfterFunc(s.limits.UnknownPeerTime, func() { s.expire(c) })
 	s.mu.Unlock()
+	// Without the lock, which remove takes.
 	if oldest != nil {
 		_ = oldest.Close() // the connection is closed even after an error
 	}
@@ -162,9 +168,11 @@ func (s *inboundConns) expire(c *inboundConn) {
 	}
 }
 
+// remove removes a connection that is closed.
 func (s *inboundConns) remove(c *inboundConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// Close may be called several times.
 	if _, open := s.open[c]; !open {
 		return
 	}
@@ -180,6 +188,7 @@ func (s *inboundConns) remove(c *inboundConn) {
 func (s *inboundConns) state(c *inboundConn, id ring.NodeID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// A node that reached itself, by a wrong address.
 	if id != 0 && id == s.self {
 		return false
 	}
@@ -203,6 +212,7 @@ func (s *inboundConns) bindLocked(c *inboundConn) (ended bool) {
 	return was && !is
 }
 
+// setSelf sets the id of this node.
 func (s *inboundConns) setSelf(id ring.NodeID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

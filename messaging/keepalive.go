@@ -27,7 +27,7 @@ var (
 	errStuck  = errors.New("messaging: the peer does not read")
 )
 
-// start begins the checks of l.
+// start begins the checks of l. A keepalive that was stopped before does not start.
 func (k *keepalive) start(l *link) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -54,6 +54,7 @@ func (k *keepalive) check(l *link) {
 		l.t.log.Warn("internode connection closed", "peer", l.conn.RemoteAddr(), "err", err)
 		l.close()
 		return
+	// Only one side sends pings, and the pong is progress for both.
 	case quiet && l.bound == nil:
 		_ = l.send(&envelope{kind: ping}) // a full queue has bytes that the peer does not read
 	}
@@ -74,6 +75,7 @@ func (k *keepalive) compare(l *link) (quiet bool, err error) {
 	if received != k.received {
 		k.silent = 0
 	}
+	// A link with nothing to write is not stuck.
 	if written != k.written || !waiting {
 		k.stuck = 0
 	}

@@ -37,6 +37,7 @@ type link struct {
 	}
 }
 
+// newLink returns a link that does not write yet.
 func newLink(t *StreamTransport, conn net.Conn, bound *atomic.Bool) *link {
 	return &link{t: t, conn: conn, bound: bound, ready: make(chan struct{}, 1)}
 }
@@ -50,6 +51,7 @@ var errTooLarge = errors.New("messaging: the message is too large")
 // send queues e and copies its payload. It never waits.
 func (l *link) send(e *envelope) error {
 	size := envelopeHeader + len(e.payload)
+	// It would never fit, so the error is another one than for a full queue.
 	if size+frameStamp > l.t.limits.FrameBytes || size+frameHeader > l.t.limits.QueuedBytes {
 		return fmt.Errorf("%w: %d bytes", errTooLarge, len(e.payload))
 	}
@@ -62,6 +64,7 @@ func (l *link) send(e *envelope) error {
 		l.mu.Unlock()
 		return errQueueFull
 	}
+	// The first frame of each peer is always admitted: a slow peer must not silence the others.
 	if n := len(l.mu.buf) + l.mu.writing; n+size > frameTarget && !l.t.admits(int64(size)) {
 		l.mu.Unlock()
 		return errQueueFull
@@ -74,6 +77,7 @@ func (l *link) send(e *envelope) error {
 	l.mu.buf = appendEnvelope(l.mu.buf, e)
 	setFrameLength(l.mu.buf[l.mu.frame:])
 	l.t.queued.Add(int64(len(l.mu.buf) - before))
+	// Only the first sender after the writer became idle wakes it.
 	wake := l.mu.idle
 	l.mu.idle = false
 	l.mu.Unlock()
@@ -83,6 +87,7 @@ func (l *link) send(e *envelope) error {
 	return nil
 }
 
+// wake makes the writer look at the buffer. One value in the channel is enough for any number of senders.
 func (l *link) wake() {
 	select {
 	case l.ready <- struct{}{}:
@@ -102,6 +107,7 @@ func (l *link) run() (stop func()) {
 	return func() {
 		l.close()
 		writer.Wait()
+		// The writer has ended, so nothing else changes the counts.
 		l.dropQueued()
 	}
 }
@@ -169,6 +175,7 @@ func (l *link) write() error {
 
 // take returns what is queued, and leaves an empty buffer for what follows: written, which the writer has written.
 func (l *link) take(written []byte) (buf []byte, closed bool) {
+	// A burst must not leave every link with a large buffer.
 	if cap(written) > sendBufferKept {
 		written = nil
 	}
@@ -210,6 +217,7 @@ func (l *link) read(f func(envelope)) error {
 			return err
 		}
 		c := wire.NewCursor(frame)
+		// An unknown peer could move the clock of this node forward.
 		if stamp := c.Int64(); l.bound == nil || l.bound.Load() {
 			l.t.opts.observe(stamp)
 		}

@@ -25,6 +25,7 @@ func (TCP) Listen(at netip.AddrPort) (net.Listener, error) { return net.Listen("
 func (TCP) Dial(ctx context.Context, from netip.Addr, to netip.AddrPort) (net.Conn, error) {
 	d := net.Dialer{}
 	if from.IsValid() {
+		// Port 0: the system chooses one.
 		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
 	}
 	return d.DialContext(ctx, "tcp", to.String())

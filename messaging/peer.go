@@ -27,18 +27,21 @@ type peer struct {
 
 	mu struct {
 		sync.Mutex
-		link    *link // nil while not connected
+		link *link // nil while not connected
+		// Ids ascend over all connections of the peer, so that a late reply of a former one matches no request.
 		nextID  uint64
 		pending map[uint64]pendingRequest
 	}
 }
 
+// It ends exactly once, by the goroutine that takes it from the map.
 type pendingRequest struct {
 	reply    Reply
 	traced   func([]TraceEvent) // nil unless the request is traced
 	deadline time.Time
 }
 
+// newPeer returns a peer without a connection.
 func newPeer(t *StreamTransport, id ring.NodeID, addr netip.AddrPort) *peer {
 	p := &peer{t: t, id: id, addr: addr, done: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
@@ -74,12 +77,14 @@ func (p *peer) request(verb Verb, payload []byte, timeout time.Duration, traced 
 	}
 	p.mu.nextID++
 	id = p.mu.nextID
+	// Before it is sent: the reply may arrive before send returns.
 	p.mu.pending[id] = r
 	p.mu.Unlock()
 	p.t.awaited()
 	e := envelope{kind: request, verb: verb, id: id, timeout: timeoutMillis(timeout), traced: traced != nil,
 		payload: payload}
 	if err := l.send(&e); err != nil {
+		// Not if the connection has ended meanwhile, which has failed the request.
 		if r, ok := p.take(id); ok {
 			if errors.Is(err, errQueueFull) {
 				err = ErrOverloaded
@@ -98,6 +103,7 @@ func timeoutMillis(d time.Duration) uint32 {
 
 // cancelRequest cancels a request that has no reply yet.
 func (p *peer) cancelRequest(id uint64) {
+	// The request ends here, whether the peer gets the message or not.
 	r, ok := p.take(id)
 	if !ok {
 		return
@@ -147,6 +153,7 @@ func (p *peer) run() {
 		if p.ctx.Err() != nil {
 			return
 		}
+		// A connection that was used means that the node works; the next attempt comes soon.
 		if connected {
 			backoff = 10 * time.Millisecond
 		}
@@ -184,6 +191,7 @@ func (p *peer) connect() (connected bool, err error) {
 	p.mu.Lock()
 	p.mu.link = l
 	p.mu.Unlock()
+	// After the link is set, so that a caller that is notified can send.
 	p.t.notify(p.id, true)
 	err = l.read(p.receive)
 	p.mu.Lock()
@@ -191,6 +199,7 @@ func (p *peer) connect() (connected bool, err error) {
 	p.mu.Unlock()
 	interrupt()
 	stop()
+	// After stop, so that no reply is being handled.
 	p.failPending()
 	p.t.notify(p.id, false)
 	return true, err
@@ -222,7 +231,8 @@ func (p *peer) receive(e envelope) {
 	}
 }
 
-// failPending fails all pending requests: their connection has ended.
+// failPending fails all pending requests: their connection has ended. The error is ErrTimeout and not ErrUnreachable,
+// because the peer may have executed them.
 func (p *peer) failPending() {
 	p.mu.Lock()
 	lost := p.mu.pending
@@ -233,17 +243,20 @@ func (p *peer) failPending() {
 	}
 }
 
+// close ends the connection, and fails what is pending.
 func (p *peer) close() {
 	p.cancel()
 	<-p.done
 	p.failPending()
 }
 
+// decodeFailure is the inverse of appendFailure. An empty payload is an error without a code and a message.
 func decodeFailure(payload []byte) error {
 	c := wire.NewCursor(payload)
 	return &RemoteError{Code: c.Uint8(), Message: string(c.Rest())}
 }
 
+// appendFailure appends the payload of a failure. An error of this node has the code 0.
 func appendFailure(dst []byte, err error) []byte {
 	if r, ok := err.(*RemoteError); ok { //nolint:errorlint // a wrapped one is a failure of this node
 		return append(append(dst, r.Code), r.Message...)

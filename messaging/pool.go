@@ -34,6 +34,7 @@ type work struct {
 // first.
 const parkedMax = 16
 
+// newPool returns a pool without goroutines.
 func newPool(l Limits) *pool {
 	p := &pool{workers: l.Workers, waiting: l.WorkWaiting, bytes: l.WorkBytes}
 	p.mu.wake = sync.NewCond(&p.mu.Mutex)
@@ -48,6 +49,7 @@ func (p *pool) run(bytes int, f func()) error {
 	switch {
 	case p.mu.closed:
 		return ErrClosed
+	// A task that is larger than the bound runs alone.
 	case p.mu.tasks >= p.workers+p.waiting, p.mu.bytes > 0 && p.mu.bytes+bytes > p.bytes:
 		return ErrOverloaded
 	}
@@ -55,6 +57,7 @@ func (p *pool) run(bytes int, f func()) error {
 	p.mu.bytes += bytes
 	p.push(work{f, bytes})
 	switch {
+	// Counted here and not by the worker: the next task must not count on the same one.
 	case p.mu.parked > 0:
 		p.mu.parked--
 		p.mu.wake.Signal()
@@ -90,9 +93,11 @@ func (p *pool) work() {
 			p.mu.wake.Wait() // the goroutine that wakes a worker has already subtracted it from parked
 		}
 		w := p.mu.queue[p.mu.next]
+		// The queue must not keep the memory of a task that was taken.
 		p.mu.queue[p.mu.next] = work{}
 		p.mu.next++
 		p.mu.Unlock()
+		// A task must not panic: inbound.call recovers its handlers.
 		w.do()
 		p.mu.Lock()
 		p.giveBackLocked(w)

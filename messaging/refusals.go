@@ -23,6 +23,7 @@ type refusals struct {
 	logged   time.Time
 }
 
+// newRefusals returns counters that log to log.
 func newRefusals(log *slog.Logger, event string) *refusals {
 	return &refusals{log: log, event: event, byReason: map[string]uint64{}}
 }
@@ -55,6 +56,7 @@ func (r *refusals) report(what string, from ring.NodeID, err error) {
 	silent := r.silent
 	r.silent, r.logged = 0, now
 	r.mu.Unlock()
+	// Logged without the lock.
 	r.log.Warn(r.event, "what", what, "claimed node", from, "err", err, "reason", reasonOf(err), "not logged", silent)
 }
 

@@ -83,6 +83,7 @@ const recordHandshake = 22
 // secure authenticates the peer of an inbound connection, and returns the connection on which the hello follows. A
 // stranger that does not complete the handshake has received nothing but the certificate of this node.
 func (t *StreamTransport) secure(in *inboundConn) (net.Conn, error) {
+	// It covers TLS and the hello; accept removes it.
 	if err := in.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
 		return nil, err
 	}
@@ -92,6 +93,7 @@ func (t *StreamTransport) secure(in *inboundConn) (net.Conn, error) {
 	}
 	s := t.opts.Security
 	switch {
+	// Nothing is answered: the peer expects TLS, and would not understand a refusal.
 	case s == nil && first == recordHandshake:
 		return nil, &SecurityError{ReasonNoTLS, errNoTLS}
 	case s == nil:
@@ -115,6 +117,7 @@ func (t *StreamTransport) secure(in *inboundConn) (net.Conn, error) {
 		}
 		return nil, err
 	}
+	// Only now: CloseRevoked looks at certificates that were checked.
 	in.secured.Store(conn)
 	return conn, nil
 }
@@ -157,6 +160,7 @@ func (t *StreamTransport) secureClient(ctx context.Context, raw net.Conn, config
 	if err == nil {
 		return conn, nil
 	}
+	// A peer with TLS would have answered, be it with an alert.
 	if !counted.received && ctx.Err() == nil {
 		return nil, &SecurityError{ReasonNoTLS, fmt.Errorf("%w: %w", errNotTLS, err)}
 	}
@@ -172,6 +176,7 @@ func isSecurity(err error) bool {
 // alerted describes an error that follows the handshake: with TLS 1.3, a peer that refuses this node's certificate
 // reports that afterwards.
 func alerted(err error) error {
+	// crypto/tls reports an alert of the peer this way.
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "remote error" {
 		return &SecurityError{ReasonRefused, fmt.Errorf("the peer refused the certificate of this node: %w", err)}
@@ -205,6 +210,7 @@ type buffered struct {
 	r *bufio.Reader
 }
 
+// newBuffered returns c with a buffer for reading.
 func newBuffered(c net.Conn) *buffered { return &buffered{c, bufio.NewReaderSize(c, receiveBufferTLS)} }
 
 // Read implements net.Conn.

@@ -40,12 +40,13 @@ type Options struct {
 }
 
 // StreamTransport is the Transport over streams of frames: two nodes have two connections, and each sends its requests
-// on the one that it opened.
+// on the one that it opened. Lock order: setting, mu, then the locks of peers and links.
 type StreamTransport struct {
 	opts     Options
 	limits   Limits
 	log      *slog.Logger
 	listener net.Listener
+	// By verb. Constant once the transport is open.
 	services [256]Service
 	pool     *pool
 	memory   *intake.Intake // of large frames that are received
@@ -82,6 +83,7 @@ func NewStreamTransport(opts Options) *StreamTransport {
 		t.log = slog.New(slog.DiscardHandler)
 	}
 	t.mu.peers = map[ring.NodeID]*peer{}
+	// The prefix keeps the hash apart from other hashes of the name.
 	name := sha256.Sum256([]byte("cqld cluster " + opts.Cluster))
 	t.cluster, t.conns = clusterID(name[:]), newInboundConns(opts.Limits, t.clock)
 	t.gate = newGate(opts.Limits)
@@ -102,6 +104,7 @@ func (t *StreamTransport) reply(r pendingRequest, events []TraceEvent, payload [
 	r.end(events, payload, err)
 }
 
+// end reports the outcome. The events come first, as Tracer says.
 func (r pendingRequest) end(events []TraceEvent, payload []byte, err error) {
 	if r.traced != nil {
 		r.traced(events)
@@ -117,6 +120,7 @@ func (t *StreamTransport) SetSelf(id ring.NodeID) {
 	t.conns.setSelf(id)
 }
 
+// self returns the id of this node, or 0 while it has none.
 func (t *StreamTransport) self() ring.NodeID {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -135,6 +139,7 @@ func (t *StreamTransport) Open() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.mu.open = true
+	// Peers that were set before Open have waited for it.
 	for _, p := range t.mu.peers {
 		t.work.Go(p.run)
 	}
@@ -197,6 +202,7 @@ func (t *StreamTransport) awaited() {
 	}
 }
 
+// present returns the peers at present.
 func (t *StreamTransport) present() []*peer {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -212,6 +218,7 @@ func (t *StreamTransport) SetPeers(addrs map[ring.NodeID]netip.AddrPort) {
 	if t.conns.setMembers(addrs) {
 		t.clock.After(formerGrace+time.Second, t.conns.rebind)
 	}
+	// Without mu: close waits for replies, which may send messages.
 	for _, p := range t.dropPeers(addrs) {
 		p.close()
 	}
@@ -254,6 +261,7 @@ func (t *StreamTransport) nameOf(id ring.NodeID) string {
 	return "(no member)"
 }
 
+// peer returns a peer; nil if it is unknown or this node itself.
 func (t *StreamTransport) peer(id ring.NodeID) *peer {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -296,7 +304,7 @@ func (t *StreamTransport) RequestTraced(to ring.NodeID, verb Verb, payload []byt
 }
 
 // RequestAddr sends a request to the node that listens at addr and waits for the answer. It is for a node that is not a
-// member yet.
+// member yet. It opens a connection for the one request, and closes it.
 func (t *StreamTransport) RequestAddr(ctx context.Context, addr netip.AddrPort, verb Verb, payload []byte) ([]byte,
 	error) {
 	conn, err := t.open(ctx, addr, 0)
@@ -330,6 +338,7 @@ func (t *StreamTransport) RequestAddr(ctx context.Context, addr netip.AddrPort, 
 	switch {
 	case failed != nil:
 		err = failed
+	// Closing the link made read fail, which does not matter.
 	case answered:
 		return answer, nil
 	case ctx.Err() != nil:
@@ -348,6 +357,7 @@ func (t *StreamTransport) AskAddr(addr netip.AddrPort, verb Verb, payload []byte
 		rep(nil, ErrUnreachable)
 		return
 	}
+	// The caller may change it when AskAddr has returned.
 	payload = slices.Clone(payload)
 	t.work.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
@@ -386,18 +396,21 @@ func (t *StreamTransport) Close() {
 	}
 	t.conns.stop()
 	t.work.Wait()
+	// Last: handlers of connections may still use it until work has ended.
 	t.pool.close()
 }
 
 // dial connects from the address that this node listens on, so that firewalls and peers see one address of a node.
 func (t *StreamTransport) dial(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 	from := t.opts.Listen.Addr()
+	// The system chooses the address then.
 	if to.Addr().Is4() != from.Is4() || from.IsUnspecified() {
 		from = netip.Addr{}
 	}
 	return t.opts.Network.Dial(ctx, from, to)
 }
 
+// notify reports that the connection to a peer has opened or ended.
 func (t *StreamTransport) notify(id ring.NodeID, up bool) {
 	if t.opts.Connected != nil {
 		t.opts.Connected(id, up)

@@ -29,6 +29,7 @@ type Trace struct {
 	bytes  int
 }
 
+// newTrace returns a trace that begins now. Times are relative, because the clocks of nodes differ.
 func newTrace(clock env.Clock) *Trace { return &Trace{clock: clock, began: clock.Monotonic()} }
 
 // Add records an event at the current time. It drops events beyond the bounds.
@@ -67,7 +68,9 @@ func consumeTrace(c *wire.Cursor) []TraceEvent {
 	events := make([]TraceEvent, 0, n)
 	for i := 0; i < n && c.Err() == nil; i++ {
 		micros := c.Uvarint()
+		// One byte more than allowed is enough to see that it is too long.
 		activity := c.Take(int(min(c.Uvarint(), traceBytesMax+1)))
+		// A larger number would overflow a Duration.
 		if micros > uint64(time.Hour.Microseconds()) || len(activity) > traceBytesMax {
 			c.Fail(errTraceTooLong)
 			return nil
@@ -94,6 +97,7 @@ func Traced(t Transport, asked func(to ring.NodeID) func([]TraceEvent)) Transpor
 	return t
 }
 
+// tracedTransport is the Transport of Traced.
 type tracedTransport struct {
 	Transport
 	tracer Tracer
