@@ -11,7 +11,8 @@ import (
 	"cqld/storage/index"
 )
 
-// Keeper keeps the indexes of this node (index.Values).
+// Keeper keeps the indexes of this node (index.Values). Its methods are called by one step at a time, except Progress
+// and Rebuild.
 type Keeper interface {
 	Pending(tables []schema.StorageID) []index.Work
 	Build(table, id schema.StorageID) (more bool, err error)
@@ -39,7 +40,8 @@ type BuilderOptions struct {
 // Builder builds the indexes of this node, removes the entries of those that were dropped, fills graphs of vectors, and
 // looks for stale entries, one step at a time. Start begins, once the schema is known.
 type Builder struct {
-	o       BuilderOptions
+	o BuilderOptions
+	// Used by the running step only.
 	sweepAt time.Duration // monotonic; of the next step of the sweep
 	// throughput is BuilderLimits.BuildThroughput as it is now. rows, bytes and built count what builds have done.
 	throughput, rows, bytes, built atomic.Int64
@@ -120,16 +122,19 @@ func (b *Builder) Close() {
 
 // armLocked plans the next step.
 func (b *Builder) armLocked(after time.Duration) {
+	// A step that runs plans the next one itself.
 	if b.mu.closed || !b.mu.started || b.mu.running || b.mu.timer != nil {
 		return
 	}
 	b.mu.timer = b.o.Clock.After(after, func() {
 		b.mu.Lock()
 		b.mu.timer = nil
+		// Start may have planned another step since the timer fired.
 		begin := !b.mu.closed && !b.mu.running
 		b.mu.running = b.mu.running || begin
 		b.mu.Unlock()
 		if begin {
+			// Not in the goroutine of the clock, because the step reads the disk.
 			b.o.Run(b.step)
 		}
 	})
@@ -148,9 +153,11 @@ func (b *Builder) step() {
 func (b *Builder) work() time.Duration {
 	tables := b.o.Tables()
 	pending := b.o.Keeper.Pending(tables)
+	// Builds come first: searches by their indexes fail until they end.
 	if len(pending) == 0 {
 		return b.maintain(tables)
 	}
+	// One at a time, the oldest index first.
 	w := pending[0]
 	var err error
 	rest := b.o.Limits.BuildPause
@@ -184,6 +191,7 @@ func (b *Builder) build(w index.Work) (time.Duration, error) {
 	b.bytes.Add(read)
 	rest := b.o.Limits.BuildPause
 	if rate := b.throughput.Load(); rate > 0 {
+		// The step has read without a pause, so the rest makes up for it.
 		due := time.Duration(float64(read) / float64(rate) * float64(time.Second))
 		rest = max(rest, due-(b.o.Clock.Monotonic()-began))
 	}
@@ -211,6 +219,7 @@ func (b *Builder) maintain(tables []schema.StorageID) time.Duration {
 	return rest
 }
 
+// sweep does one step of the sweep, and returns how long to rest after it.
 func (b *Builder) sweep() time.Duration {
 	_, wrapped, err := b.o.Keeper.Sweep(b.o.Limits.SweepEntries, b.o.Clock.Now().Unix())
 	switch {

@@ -31,7 +31,7 @@ func bytesOf(list []index.Candidate) (n int) {
 	return n
 }
 
-// used returns the memory that the search uses.
+// used returns the memory that the search uses. It is computed from what the search holds, so it cannot drift from it.
 func (s *rowSequence) used() (n int) {
 	for _, x := range s.m.Plan.Nodes() {
 		n += bytesOf(x.Entries)
@@ -50,12 +50,14 @@ func (s *rowSequence) NoMemory(err error) error {
 	if s.reading == 0 {
 		return err
 	}
+	// Reads wait until one that runs has ended and its memory is used again.
 	s.full = true
 	return nil
 }
 
 // readMemory returns the memory that must be reserved before one more read by key starts, or 0.
 func (s *rowSequence) readMemory() int {
+	// The request has no Grow: nothing is reserved, and pages of reads have no bound.
 	if !s.m.Bounded {
 		return 0
 	}
@@ -78,8 +80,10 @@ func (s *rowSequence) enlarge(err error, size int) bool {
 	switch {
 	case !s.m.Bounded:
 		return false
+	// The replica says how large a page with the first row is.
 	case errors.As(err, &small):
 		s.readBytes = max(s.readBytes, small.Bytes)
+	// The merge of the replicas' pages needs more than the read had.
 	case errors.As(err, &needs):
 		s.readBytes = max(s.readBytes, 2*size, needs.Bytes/readCopies)
 	default:

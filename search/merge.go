@@ -10,7 +10,8 @@ import (
 	"cqld/watermark"
 )
 
-// candidate is a row, or a partition, that matches by the versions of some nodes.
+// candidate is a row, or a partition, that matches by the versions of some nodes. A candidate in the queue is named by
+// its position; key, kind and clustering are parsed from it.
 type candidate struct {
 	at         watermark.Position
 	key        row.PartitionKey
@@ -20,6 +21,7 @@ type candidate struct {
 	state      candidateState
 }
 
+// Only settled and read candidates enter the result.
 type candidateState uint8
 
 const (
@@ -31,14 +33,17 @@ const (
 
 // merge moves the watermark and adds the candidates up to it to the queue.
 func (s *rowSequence) merge() {
+	// The window has no further candidates.
 	if s.covered {
 		return
 	}
 	to := s.m.Plan.Reached()
+	// Not even one more position is covered by enough nodes.
 	if s.m.Plan.Compare(to, s.m.Plan.Mark()) <= 0 {
 		return
 	}
 	found := s.arrivals(to)
+	// One allocation for all of them.
 	memory := make([]candidate, len(found))
 	s.queue = slices.Grow(s.queue, len(found))
 	for i, at := range found {
@@ -47,10 +52,12 @@ func (s *rowSequence) merge() {
 		}
 	}
 	for _, n := range s.m.Plan.Nodes() {
+		// Their pages are in the queue now, or are not needed.
 		n.Entries = slices.DeleteFunc(n.Entries, func(c index.Candidate) bool {
 			return s.m.Plan.Compare(watermark.Position{Key: c.At}, to) <= 0
 		})
 	}
+	// Enough nodes have reported the end of the window.
 	if to.Place == watermark.AfterAll {
 		s.covered = true
 		if s.window < len(s.pieces) { // a later window continues there
@@ -76,6 +83,7 @@ func (s *rowSequence) arrivals(to watermark.Position) (out []watermark.Position)
 			}
 		}
 	}
+	// The candidates of each node are in order, but not the ones of several.
 	slices.SortFunc(out, s.m.Plan.Compare)
 	return slices.CompactFunc(out, func(a, b watermark.Position) bool { return bytes.Equal(a.Key, b.Key) })
 }
@@ -88,6 +96,7 @@ func (s *rowSequence) fill(c *candidate, at watermark.Position) (ok bool) {
 	if c.key, c.kind, c.clustering, ok = index.ParsePlace(place); !ok {
 		return false // of a node with a fault
 	}
+	// Which replicas count for the candidate depends on its piece.
 	i := slices.IndexFunc(s.pieces[:s.window], func(p piece) bool { return p.tokens.Contains(c.key.Token) })
 	if i < 0 {
 		return false
@@ -97,6 +106,7 @@ func (s *rowSequence) fill(c *candidate, at watermark.Position) (ok bool) {
 	}
 	equal := true
 	for _, n := range s.sets[s.pieces[i].set].nodes {
+		// The node has not come as far, and says nothing about this position.
 		if s.m.Plan.Compare(n.Position, at) < 0 {
 			continue
 		}
@@ -104,6 +114,7 @@ func (s *rowSequence) fill(c *candidate, at watermark.Position) (ok bool) {
 		if c.page == nil {
 			c.page = page
 		}
+		// A replica that has passed the position without the candidate has another version.
 		equal = equal && page != nil && bytes.Equal(page, c.page)
 	}
 	if c.page != nil && (equal || s.unsafe.TrustReplicas) {
@@ -113,7 +124,8 @@ func (s *rowSequence) fill(c *candidate, at watermark.Position) (ok bool) {
 	return true
 }
 
-// pageAt returns the page of a node's candidate at a position; nil if it has none.
+// pageAt returns the page of a node's candidate at a position; nil if it has none. The candidates of a node are sorted,
+// because its pages follow each other in order.
 func (s *rowSequence) pageAt(n *watermark.Node[index.Candidate], at watermark.Position) []byte {
 	i, found := slices.BinarySearchFunc(n.Entries, at, func(c index.Candidate, at watermark.Position) int {
 		return s.m.Plan.Compare(watermark.Position{Key: c.At}, at)

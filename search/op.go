@@ -20,7 +20,8 @@ type (
 	operation = watermark.Operation[entry, work]
 )
 
-// work is what a search asks others for: a page of a node, or the rows of a candidate.
+// work is what a search asks others for: a page of a node, or the rows of a candidate. Either page is set, or c with
+// cmd and size.
 type work struct {
 	page *PageRequest
 	c    *candidate // its rows are read by cmd, in a page of size bytes; size 0 means no bound
@@ -28,7 +29,8 @@ type work struct {
 	size int
 }
 
-// searchOp is a search. Its methods Perform and Finish are the Host of the operation.
+// searchOp is a search. Its methods Perform and Finish are the Host of the operation. The operation has the lock, the
+// timer and the plan; rowSequence is called under its lock.
 type searchOp struct {
 	operation
 	s    *Searcher
@@ -91,6 +93,7 @@ func (s *Searcher) Search(req *Request, done func(*Result, error)) {
 		done(nil, env.ErrCanceled)
 		return
 	}
+	// The last step that can refuse: from here on Finish is called once.
 	if err := s.c.ReserveRead(); err != nil {
 		done(nil, err)
 		return
@@ -151,6 +154,7 @@ func (op *searchOp) Perform(e *effect) {
 	}
 	op.s.counts.pages.Add(1)
 	q := e.Body.page
+	// The search's own: it also ends the requests when the search has its result.
 	q.Cancel = op.Cancel()
 	op.s.replicas.Page(n.ID, op.req.Trace, e.Epoch, q, op.s.c.Remaining(op.Deadline), func(page *Page, err error) {
 		if err != nil {
@@ -208,6 +212,7 @@ func owned(req *Request) *Request {
 	return &own
 }
 
+// cloneSlices returns a copy that shares no memory with in.
 func cloneSlices(in []row.Slice) []row.Slice {
 	out := slices.Clone(in)
 	for i := range out {
@@ -226,6 +231,7 @@ func (s *rowSequence) Advance(out []effect) ([]effect, watermark.Progress, error
 		return out, watermark.Complete, nil
 	}
 	out, reserves := s.startReads(out)
+	// Further pages would only find candidates beyond the limit.
 	if reserves || s.covered || len(s.queue) >= s.limit-s.out.rows {
 		return out, watermark.NeedsAnswers, nil
 	}
@@ -244,6 +250,7 @@ func (s *rowSequence) progress() (ended bool, err error) {
 		if len(s.queue) > 0 || !s.covered {
 			return s.partial(), nil
 		}
+		// The last window is covered, and all of its candidates are in the result.
 		if s.window == len(s.pieces) {
 			s.out.ended = true
 			return true, nil
@@ -257,6 +264,7 @@ func (s *rowSequence) progress() (ended bool, err error) {
 // partial reports whether the search made progress and used half of its time: the caller continues from that
 // position.
 func (s *rowSequence) partial() bool {
+	// A search that finds little in a large range would otherwise time out, and begin again at the same place.
 	half, mark := s.m.Now-s.m.Began >= s.req.Timeout/2, s.m.Plan.Mark()
 	progress := s.out.rows > 0 || mark.Place == watermark.AtKey &&
 		s.m.Plan.Compare(mark, watermark.Position{Key: s.req.From}) > 0
@@ -267,20 +275,22 @@ func (s *rowSequence) partial() bool {
 func (s *rowSequence) Request(from watermark.Position) work {
 	req := s.req
 	q := &PageRequest{
-		Table:    req.Table.StorageID,
-		Index:    req.Index,
-		Terms:    req.Terms,
-		Union:    req.Union,
-		Key:      req.Key,
-		Slices:   req.Slices,
-		Filter:   s.replicaFilter(),
+		Table:  req.Table.StorageID,
+		Index:  req.Index,
+		Terms:  req.Terms,
+		Union:  req.Union,
+		Key:    req.Key,
+		Slices: req.Slices,
+		Filter: s.replicaFilter(),
+		// One request for the whole window: a node leaves out tokens that it does not hold.
 		Tokens:   ring.Range{Start: s.pieces[0].tokens.Start, End: s.pieces[s.window-1].tokens.End},
 		Reversed: req.Reversed,
 		Order:    req.Order,
 		Near:     req.Near,
-		Limit:    min(s.limits.Candidates, s.limit-s.out.rows+1),
-		Now:      req.Now,
-		Moved:    s.m.Topology.Moved(),
+		// One more than wanted shows whether others follow.
+		Limit: min(s.limits.Candidates, s.limit-s.out.rows+1),
+		Now:   req.Now,
+		Moved: s.m.Topology.Moved(),
 	}
 	if from.Place == watermark.AtKey {
 		q.From = slices.Clone(from.Key)

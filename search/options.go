@@ -34,9 +34,10 @@ type Unsafe struct {
 
 // Searcher searches for clients of this node. Its methods may be called from any goroutine.
 type Searcher struct {
-	c           *coordinator.Coordinator
-	view        coordinator.View
-	replicas    Replicas
+	c        *coordinator.Coordinator
+	view     coordinator.View
+	replicas Replicas
+	// The same functions as on the replicas, so that both find the same terms.
 	definitions func(schema.StorageID) []index.Definition
 	clock       env.Clock
 	localDC     string

@@ -9,7 +9,7 @@ import (
 func AfterPartition(key row.PartitionKey) Position { return index.AppendPlaceEnd(nil, key) }
 
 // PositionOfScan returns a position in ByToken as a position of a scan. It is not ok if no partition is named by p,
-// which then lies between partitions.
+// which then lies between partitions. Its slices point into p.
 func PositionOfScan(p Position) (at *row.Position, ok bool) {
 	key, kind, clustering, ok := index.ParsePlace(p)
 	if !ok {

@@ -9,7 +9,7 @@ import (
 	"cqld/watermark"
 )
 
-// piece is a range of the ring with one replica set.
+// piece is a range of the ring with one replica set. Pieces are in token order and do not overlap.
 type piece struct {
 	tokens   ring.Range
 	replicas ring.ReplicaSet
@@ -18,6 +18,7 @@ type piece struct {
 
 // replicaSet is the replicas of some pieces.
 type replicaSet struct {
+	// Pieces with equal readers share one entry.
 	readers string // watermark.AppendReaders
 	nodes   []*watermark.Node[index.Candidate]
 }
@@ -25,6 +26,7 @@ type replicaSet struct {
 // rest returns the tokens of the request that are after its position.
 func (s *rowSequence) rest() ring.Range {
 	if s.req.Key.Bytes != nil {
+		// A range excludes its start: this one contains the token of the key only.
 		return ring.Range{Start: s.req.Key.Token - 1, End: s.req.Key.Token}
 	}
 	rest := s.req.Tokens
@@ -54,6 +56,7 @@ func (s *rowSequence) divide(rest ring.Range) error {
 		var last, readers []byte
 		for _, r := range s.m.Topology.Placement(replication).Ranges(rest) {
 			readers = watermark.AppendReaders(readers[:0], &r.Replicas)
+			// Adjacent ranges with the same replicas are one piece: with virtual nodes there are many.
 			if n := len(s.pieces); n > 0 && string(last) == string(readers) {
 				s.pieces[n-1].tokens.End = r.Range.End
 				continue
@@ -68,9 +71,11 @@ func (s *rowSequence) divide(rest ring.Range) error {
 // width returns how many pieces the next window has: as many as the rows found so far make necessary, and at most
 // twice as many as were searched before.
 func (s *rowSequence) width() int {
+	// The first row in another order may be anywhere on the ring.
 	if s.req.Order != ByToken {
 		return len(s.pieces)
 	}
+	// Without a row so far, the doubling below decides.
 	wanted := len(s.pieces)
 	if s.out.rows > 0 {
 		perPiece := float64(s.out.rows) / float64(max(s.searched, 1))
@@ -83,6 +88,7 @@ func (s *rowSequence) width() int {
 func (s *rowSequence) nextWindow() error {
 	s.searched += s.window
 	s.pieces = slices.Delete(s.pieces, 0, s.window)
+	// A range has moved since the search was planned, so the rest is divided again.
 	if s.m.Present.Moved() > s.m.Topology.Epoch() {
 		return s.Replan()
 	}

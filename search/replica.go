@@ -14,7 +14,7 @@ import (
 	"cqld/storage/index"
 )
 
-// PageRequest asks one node for its next candidates.
+// PageRequest asks one node for its next candidates. It must not be changed once it was passed to Replicas.
 type PageRequest struct {
 	Table    schema.StorageID
 	Index    schema.StorageID
@@ -77,6 +77,8 @@ func (r *Replica) page(epoch uint64, q *PageRequest) (*Page, error) {
 		return nil, err
 	}
 	topology := r.view.Topology()
+	// The coordinator has planned with a change of the ring that this node does not know: it could leave out tokens
+	// that it has begun to hold.
 	if q.Moved > topology.Moved() {
 		return nil, &coordinator.NotReplica{Epoch: topology.Epoch()}
 	}
@@ -92,10 +94,12 @@ func (r *Replica) page(epoch uint64, q *PageRequest) (*Page, error) {
 	}
 	if table.Replication.Class != ring.Local {
 		placement, self := topology.Placement(table.Replication), r.view.Self()
+		// A table of LocalStrategy is on this node as a whole.
 		query.Holds = func(t ring.Token) bool { return placement.Replicas(t).Contains(self) }
 	}
 	page, err := r.read(&query)
 	switch {
+	// The coordinator may ask another replica, and reports NotBuilt if too few are left.
 	case errors.Is(err, index.ErrNotBuilt):
 		return nil, &coordinator.ReplicaFailure{Reason: coordinator.FailureIndexNotAvailable, Message: err.Error()}
 	case err != nil:

@@ -11,7 +11,7 @@ import (
 	"cqld/watermark"
 )
 
-// output is the result that is being made.
+// output is the result that is being made. Its memory is used until the result is made.
 type output struct {
 	writer  row.PageWriter
 	rows    int
@@ -29,6 +29,7 @@ type output struct {
 // memory for one read at a time, and is called again after that.
 func (s *rowSequence) startReads(out []effect) (_ []effect, reserves bool) {
 	for i, c := range s.queue {
+		// Candidates beyond the limit are not read: those before them may all match.
 		if s.full || s.reading >= s.limits.ReadsInFlight || i >= s.limit-s.out.rows {
 			break
 		}
@@ -51,6 +52,7 @@ func (s *rowSequence) startReads(out []effect) (_ []effect, reserves bool) {
 // readLevel returns the level of a read of one partition that is not serial.
 func readLevel(c ring.Consistency) ring.Consistency {
 	switch c {
+	// The read of a candidate is no Paxos read: the level of its quorum is enough for what has been committed.
 	case ring.Serial:
 		return ring.Quorum
 	case ring.LocalSerial:
@@ -71,10 +73,12 @@ func (s *rowSequence) command(c *candidate) *row.ReadCommand {
 	if cmd.Slices == nil {
 		cmd.Slices = []row.Slice{row.AllRows()}
 	}
+	// The former result ended inside this partition. Its static row has been counted then.
 	if key, kind, clustering, ok := index.ParsePlace(req.From); ok && kind == row.KindRow &&
 		bytes.Equal(key.Bytes, c.key.Bytes) {
 		cmd.Slices, cmd.StaticCounts = row.SlicesAfter(cmd.Slices, clustering, req.Reversed), false
 	}
+	// One more than fits shows whether the partition ends with the result.
 	cmd.Limits.Rows = uint32(s.limit-s.out.rows) + 1
 	return cmd
 }
@@ -84,10 +88,12 @@ func (s *rowSequence) Fetched(w work, page []byte, err error) error {
 	s.reading--
 	switch {
 	case s.enlarge(err, w.size):
+		// startReads reads it again, with larger pages.
 		w.c.state = unsettled
 	case err != nil:
 		return err
 	default:
+		// The page belongs to the read.
 		w.c.page, w.c.state = slices.Clone(page), read
 	}
 	return nil
@@ -98,6 +104,7 @@ func (s *rowSequence) Fetched(w work, page []byte, err error) error {
 func (s *rowSequence) emit() (full bool, err error) {
 	for len(s.queue) > 0 {
 		c := s.queue[0]
+		// Results are in order, so later candidates wait for this one.
 		if c.state != settled && c.state != read {
 			return false, nil
 		}
@@ -125,6 +132,7 @@ func (s *rowSequence) addRows(c *candidate) (ended bool, err error) {
 	var last []byte // of the partition
 	o.reader.Reset(c.page)
 	for o.reader.NextPartition() {
+		// The static row in its newest version does not match, so neither does the partition.
 		if s.def.Partitions && !s.matches(c, row.KindHeader, &o.reader.Header) {
 			break
 		}
@@ -133,6 +141,7 @@ func (s *rowSequence) addRows(c *candidate) (ended bool, err error) {
 			if !o.row.Live(s.req.Now) || !s.def.Partitions && !s.matches(c, row.KindRow, &o.row) {
 				continue
 			}
+			// At least one row of each candidate is added, so that the search always advances.
 			if o.rows == s.limit || o.rows > before && o.writer.Len() >= s.limits.Bytes {
 				return true, nil
 			}
@@ -152,6 +161,7 @@ func (s *rowSequence) addRows(c *candidate) (ended bool, err error) {
 	if err := o.reader.Err(); err != nil {
 		return false, err
 	}
+	// All versions that matched were old ones.
 	if o.rows == before && c.state == read {
 		s.counts.stale++
 	}
@@ -186,6 +196,7 @@ func (s *rowSequence) matches(c *candidate, kind row.EntryKind, r *row.Row) bool
 	o.found.Reset()
 	s.def.Terms.Append(&o.found, &index.Source{Key: c.key, Kind: kind, Row: r}, s.req.Now)
 	switch s.req.Order {
+	// The term of the position must be one of the row: it is another candidate for each of its terms.
 	case ByTerm:
 		return s.def.HasTermOf(&o.found, Position(c.at.Key))
 	case ByScore:
@@ -207,6 +218,7 @@ func (s *rowSequence) matches(c *candidate, kind row.EntryKind, r *row.Row) bool
 // writePartition begins a partition unless it is the last one.
 func (s *rowSequence) writePartition(r *row.PageReader) {
 	o := &s.out
+	// Rows of a partition that follow each other share its header.
 	if o.open && bytes.Equal(o.key, r.Key.Bytes) {
 		return
 	}
@@ -225,6 +237,7 @@ func (s *rowSequence) makeResult() *Result {
 	}
 	r := &Result{Rows: o.rows, More: !o.ended, Scanned: o.scanned}
 	if r.More {
+		// Everything up to the watermark has been looked at, although it did not match.
 		if r.Next = o.next; len(s.queue) == 0 && !s.inside() && s.m.Plan.Mark().Place == watermark.AtKey {
 			r.Next = s.m.Plan.Mark().Key
 		}

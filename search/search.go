@@ -88,7 +88,8 @@ type Result struct {
 	Scanned int
 }
 
-// NotBuilt is the error of a search by an index that too few replicas have built.
+// NotBuilt is the error of a search by an index that too few replicas have built. Its index may be used again once
+// builds are complete.
 type NotBuilt struct {
 	Index schema.StorageID
 	// Nodes are the replicas that answered so.

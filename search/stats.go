@@ -14,6 +14,7 @@ type Stats struct {
 	Scanned uint64
 }
 
+// counters are the counts of a Searcher, as Stats names them.
 type counters struct {
 	searches, pages, rows, settled, reads, stale, scanned atomic.Uint64
 }

@@ -14,7 +14,8 @@ import (
 	"cqld/storage/index"
 )
 
-// Directory implements Replicas: it calls this node's Replica, and sends messages to those of the other nodes.
+// Directory implements Replicas: it calls this node's Replica, and sends messages to those of the other nodes. It has
+// no state of its own.
 type Directory struct {
 	self      func() ring.NodeID
 	replica   *Replica
@@ -46,6 +47,7 @@ func (d *Directory) Page(to ring.NodeID, trace coordinator.Trace, epoch uint64, 
 				done(nil, replica.FromRemote(err))
 				return
 			}
+			// The reply is only valid during the call, and the candidates point into it.
 			done(decodePage(slices.Clone(reply)))
 		})
 }
@@ -73,6 +75,7 @@ func Serve(transport messaging.Transport, r *Replica) {
 		}})
 }
 
+// appendPageRequest appends the request as Serve documents it. A read command carries the fields that both have.
 func appendPageRequest(dst []byte, epoch uint64, q *PageRequest) []byte {
 	dst = wire.AppendUvarint(wire.AppendUvarint(dst, epoch), q.Moved)
 	order := byte(q.Order)
@@ -86,6 +89,7 @@ func appendPageRequest(dst []byte, epoch uint64, q *PageRequest) []byte {
 		Table: q.Table, Key: q.Key, Range: row.KeyRange{Tokens: q.Tokens}, Slices: q.Slices, Reversed: q.Reversed,
 		Limits: row.Limits{Rows: uint32(q.Limit)}, Now: q.Now, Filter: q.Filter,
 	}
+	// A read command without slices would select no rows.
 	if cmd.Slices == nil {
 		cmd.Slices = []row.Slice{row.AllRows()}
 	}
@@ -102,6 +106,7 @@ func appendPageRequest(dst []byte, epoch uint64, q *PageRequest) []byte {
 // united is the bit in the order of a request that has a union. A node that does not know it refuses the order.
 const united = 0x80
 
+// appendTerms appends intervals. AppendBytes keeps nil apart from an empty bound.
 func appendTerms(dst []byte, terms []row.Slice) []byte {
 	dst = wire.AppendUvarint(dst, uint64(len(terms)))
 	for _, t := range terms {
@@ -110,6 +115,7 @@ func appendTerms(dst []byte, terms []row.Slice) []byte {
 	return dst
 }
 
+// consumeTerms decodes intervals, which point into the bytes of c.
 func consumeTerms(c *wire.Cursor) (terms []row.Slice) {
 	const sizeMin = 8
 	for n := c.Count(sizeMin); n > 0; n-- {
@@ -129,7 +135,9 @@ func decodePageRequest(payload []byte) (epoch uint64, q *PageRequest, err error)
 	var cmd row.ReadCommand
 	row.ConsumeReadCommand(&c, &cmd)
 	q.Table, q.Key, q.Tokens, q.Reversed = cmd.Table, cmd.Key, cmd.Range.Tokens, cmd.Reversed
+	// Another node may send any limit.
 	q.Limit, q.Now, q.Filter = int(min(cmd.Limits.Rows, pageLimitMax)), cmd.Now, cmd.Filter
+	// The inverse of what appendPageRequest does for all rows.
 	if q.Slices = cmd.Slices; len(q.Slices) == 1 && len(q.Slices[0].Start) == 0 && q.Slices[0].End == nil {
 		q.Slices = nil
 	}
@@ -142,6 +150,7 @@ func decodePageRequest(payload []byte) (epoch uint64, q *PageRequest, err error)
 	return epoch, q, c.Finish()
 }
 
+// appendPage appends the reply.
 func appendPage(dst []byte, p *Page) []byte {
 	var more byte
 	if p.More {
