@@ -1,5 +1,15 @@
 package cql
 
+// Statements that read and write rows. Their parts, by the place in the text:
+//
+//	SELECT  Selector …  FROM  QualifiedName  WHERE  Relation …  ORDER BY  Ordering …  LIMIT  Term
+//	INSERT  QualifiedName  (names)  VALUES  Term …  USING  Using
+//	UPDATE  QualifiedName  USING  Using  SET  Assignment …  WHERE  Relation …  IF  Condition …
+//	DELETE  DeleteTarget …  FROM  QualifiedName  USING  Using  WHERE  Relation …  IF  Condition …
+//
+// A Selector may name columns, and a Term may not. A Relation of WHERE selects rows by their stored values; a Condition
+// of IF decides whether the write is executed.
+
 // Select is SELECT … FROM …. It is also the SELECT of EXPLAIN.
 type Select struct {
 	JSON      bool

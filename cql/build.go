@@ -9,6 +9,21 @@ import (
 	"cqld/grammar"
 )
 
+// The builder is divided by the parts of the grammar. Each method is named after the rule whose context it converts:
+//
+//	build.go               the statement, CREATE, ALTER, DROP, names
+//	build_data.go          SELECT, INSERT, UPDATE, DELETE, BATCH, SET, IF, USING
+//	build_relation.go      WHERE
+//	build_selector.go      selectors of SELECT
+//	build_term.go          terms and literals
+//	build_type.go          types
+//	build_schema.go        types, indexes, functions, aggregates, DESCRIBE
+//	build_table.go         tables, views, properties
+//	build_extension.go     LIKE, CHECK, DEFAULT, COMMENT ON, SECURITY LABEL ON
+//	build_role.go          roles, users, permissions, identities
+//
+// What Cassandra's parser refuses with code instead of rules, the builder refuses with fail or failAt.
+
 // builder converts a parse tree to the AST. It visits the tree in the order of the text, so that bind markers are
 // numbered in that order. A text that the grammar accepts has a well-formed tree, so the builder never checks for
 // missing children.

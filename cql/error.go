@@ -9,6 +9,15 @@ import (
 	"cqld/grammar"
 )
 
+// Errors have the text of Cassandra's parser, which ANTLR 3 generates. It decides in other places than the parser of
+// ANTLR 4 that this package uses, so an error is made in three steps:
+//
+//	failure         where this parser stopped, and what it expected (halt.go)
+//	lookBack        where Cassandra's parser would have stopped instead
+//	failureError    the message, with the text around the token in brackets
+//
+// The messages are part of the compatibility with Cassandra.
+
 // SyntaxError is the error for a text that is not a CQL statement. Drivers show Msg to their users, so its text is
 // Cassandra's.
 type SyntaxError struct {

@@ -6,6 +6,15 @@ import (
 	"strings"
 )
 
+// Redaction works in three steps. Most texts end after the first one, without allocation:
+//
+//	1. suspicious     does the text mention a password, a role or a user, or begin as no usual statement?
+//	2. Parse          is it a statement? If not, redactInvalid removes all that may be a secret.
+//	3. secrets        which tokens are secrets: of statements about roles by their options (redact_spans.go), of
+//	                  others by the names of columns and fields (redact_columns.go)
+//
+// The steps work on tokens and on byte positions, so the rest of the text stays as it was written.
+
 // redacted replaces a secret. Cassandra uses the same text.
 const redacted = "*******"
 

@@ -7,6 +7,11 @@ import (
 	"github.com/antlr4-go/antlr/v4"
 )
 
+// Streams of characters for the lexer. ANTLR counts characters, so its positions are byte offsets for ASCII only:
+//
+//	ASCII text    asciiStream   no copy; tokens share memory with the text
+//	other text    runeStream    a copy as runes; positions are converted where bytes are needed
+
 // asciiStream is the character stream of an ASCII text. It returns parts of the text without copying, while
 // antlr.InputStream allocates a slice of runes first. The methods are the ones that antlr.CharStream requires.
 type asciiStream struct {

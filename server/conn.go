@@ -20,6 +20,17 @@ import (
 	"cqld/tlsconfig"
 )
 
+// The life of a connection:
+//
+//	accept ── TLS ── STARTUP ── [AUTH_RESPONSE …] ── READY ── requests … ── end
+//	          │         stageStartup  stageAuth      stageReady              │
+//	          └── HandshakeTimeout ──────────────────┘                       ├── the client disconnects
+//	                                                                         ├── an error of the protocol: linger
+//	                                                                         ├── fail: the socket or the server fails
+//	                                                                         └── drain: when it is quiet
+//
+// One goroutine reads (serve), workers execute, and package output writes. The reader is the last to end.
+
 // stage is the state of a connection's handshake.
 type stage uint32
 

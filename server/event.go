@@ -9,7 +9,7 @@ import (
 	"cqld/server/frame"
 )
 
-// eventStream is the stream id of events. A stream that no request may have (§2.3 of the specification).
+// eventStream is the stream id of events. No request has it: clients use 0 to 32767.
 const eventStream = -1
 
 // NotifySchema sends a schema change to the registered clients. It is called on every node, once the node itself has

@@ -113,7 +113,7 @@ func (r *reader) corrupt(message string) error {
 
 // handleWhole handles the payload of a self-contained segment.
 func (r *reader) handleWhole(payload []byte) error {
-	// Slices of an envelope follow each other without other segments in between (§2.2).
+	// Slices of an envelope follow each other without other segments in between.
 	if r.large.held != nil || r.large.skip > 0 {
 		return r.corrupt("self-contained frame received within a message that spans several")
 	}

@@ -131,7 +131,7 @@ func (c *conn) beginFraming() {
 	if c.compression == frame.LZ4 {
 		compressor = c.server.compressor
 	}
-	// The switch is queued after the answer, which is not framed (§2.2 of the specification of v5).
+	// The switch is queued after the answer, which is not framed.
 	c.out.Frame(compressor)
 }
 

@@ -7,6 +7,20 @@ import (
 	"cqld/ring"
 )
 
+// The fields of ERROR after <code><message>, by code:
+//
+//	unavailable           consistency, required, alive
+//	write timeout         consistency, received, blockfor, write type [contentions in v5, for CAS]
+//	read timeout          consistency, received, blockfor, data present
+//	read failure          consistency, received, blockfor, failures, data present
+//	write failure         consistency, received, blockfor, failures, write type
+//	function failure      keyspace, function, argument types
+//	CAS write unknown     consistency, received, blockfor
+//	already exists        keyspace, table
+//	unprepared            id
+//
+// All other errors end after the message.
+
 // ErrorCode is the code of an ERROR message. Codes from 0x1000 are errors of execution, and codes from 0x2000 errors of
 // statements.
 type ErrorCode int32

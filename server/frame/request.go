@@ -9,6 +9,15 @@ import (
 	"cqld/ring"
 )
 
+// Requests with a body of their own:
+//
+//	QUERY      long string, parameters
+//	PREPARE    long string [flags, keyspace in v5]
+//	EXECUTE    id [result metadata id in v5], parameters
+//	BATCH      type, n, n × (kind, text or id, values), parameters without values
+//
+// Each has a type with Consume, which the server uses, and Append, which clients and tests use.
+
 // Query is the body of QUERY. Reused from request to request; the byte slices in Params point into the body.
 type Query struct {
 	Query  string

@@ -150,7 +150,7 @@ func wholeEnvelopes(b []byte) int {
 	}
 }
 
-// appendSegment appends one segment. The fields are documented in §2.2 of the specification of v5.
+// appendSegment appends one segment.
 func appendSegment(dst, payload []byte, selfContained bool, lz4 *Compressor) []byte {
 	if lz4 == nil {
 		value := uint64(len(payload))

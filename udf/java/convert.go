@@ -7,6 +7,17 @@ import (
 	"cqld/udf/value"
 )
 
+// The conversions of this file are the assignment, invocation and casting conversions of the language, as far as the
+// types of kind.go need them:
+//
+//	widening     byte ▶ short ▶ int ▶ long ▶ float ▶ double; only integer to float changes the Go value
+//	unboxing     Integer to int and so on; fails with NullPointerException for null
+//	boxing       int to Integer; the Go value stays, and no widening precedes it
+//	narrowing    of a constant int that fits into byte or short, and of a character constant
+//	cast         of any number to any primitive number, with wrap-around or saturation
+//
+// Everything else is an error of the compilation, so no conversion can fail at execution but unboxing.
+
 // convert returns e as a value of type t by an assignment conversion: widening, boxing, unboxing, and narrowing of
 // constants. Conversions that only change the type return the same closure, because boxes and primitive values are the
 // same Go values. The error is Java's message.

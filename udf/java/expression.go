@@ -10,6 +10,16 @@ import (
 	"cqld/udf/value"
 )
 
+// Expressions, from the lowest precedence to the highest. Each level is compiled by a method that calls the next one:
+//
+//	expression    a ? b : c
+//	operation     || && | ^ & == != < > <= >= << >> >>> + - * / %     (levels)
+//	unary         - + ! ~ ++x --x (T) x
+//	postfix       .method(…) x++ x--
+//	primary       literals, variables, (…), new, constants and methods of classes
+//
+// Assignments are statements here, not expressions.
+
 // expr is a compiled expression with its type. Values of byte, short, int and long are int64 in the range of their
 // type, and those of float and double are float64.
 type expr struct {

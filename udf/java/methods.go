@@ -10,6 +10,17 @@ import (
 	"cqld/udf/value"
 )
 
+// The methods of objects that a body can call:
+//
+//	String       length, charAt, substring, indexOf, lastIndexOf, contains, startsWith, endsWith, replace, concat,
+//	             trim, toUpperCase, toLowerCase, equals, equalsIgnoreCase, compareTo, isEmpty, hashCode, toString
+//	List         get, set, add, contains, size, isEmpty
+//	Set          add, remove, contains, size, isEmpty
+//	Map          get, getOrDefault, put, putIfAbsent, remove, containsKey, keySet, values, size, isEmpty
+//
+// Boxes are in postfix.go, BigInteger and BigDecimal in static.go, tuples in tuple.go. A function that compiles methods
+// returns nil for a name or a number of arguments that it does not know, and the caller refuses the call.
+
 // units returns a string as Java has it: in UTF-16. Lengths and positions in Java count these units.
 func units(fr *frame, s string) []uint16 {
 	fr.m.Alloc(int64(3 * len(s)))

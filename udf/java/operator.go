@@ -9,6 +9,15 @@ import (
 	"cqld/udf/value"
 )
 
+// Binary operators. Both operands are promoted to one type first, as the language says:
+//
+//	int, long, float or double    the widest of the operands' types, but at least int
+//	String                        if + has a string on either side
+//	boolean                       for the logical operators, and for &, | and ^ of booleans
+//
+// The closures of an operator read both operands, count one step, and compute with int64 or float64. A result of type
+// int is wrapped to 32 bits and a float is rounded to 24 bits of precision after each operation.
+
 // promoted returns the type of arithmetic on two numbers.
 func promoted(a, b *jtype) *jtype { return primitive(max(a.kind, b.kind, kindInt)) }
 

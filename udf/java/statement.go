@@ -6,6 +6,17 @@ import (
 	"cqld/udf/value"
 )
 
+// Statements become closures that return a signal. A closure that returns proceed has completed normally; any other
+// signal ends the statements around it up to the one that handles it:
+//
+//	break       leaveLoop      handled by the innermost loop
+//	continue    nextRound      handled by the innermost loop
+//	return      leaveMethod    handled by Program.Run; the result is in the frame
+//
+// throw and failures are panics with *value.Fault, which Run recovers. The functions that compile statements also
+// report whether the statement can complete normally. The compiler needs that for two rules of the language: a
+// statement must be reachable, and a body must not end without return.
+
 // signal says how the enclosing statement continues.
 type signal uint8
 

@@ -12,6 +12,14 @@ import (
 	"cqld/udf/value"
 )
 
+// This file compiles what begins with the name of a class:
+//
+//	constants    Integer.MAX_VALUE, Math.PI, Double.NaN, java.math.BigInteger.ONE, Boolean.TRUE, …
+//	methods      of Math, the box classes, String, System, BigInteger, BigDecimal, and of udfContext
+//	new          ArrayList, HashSet, HashMap and their variants, BigInteger, BigDecimal, String, boxes
+//
+// Classes of java.lang need no package. java.math has none that is imported, as in the bodies of Cassandra.
+
 // static compiles a name that is not a variable: a constant or a method of a class, or a method of udfContext.
 func (c *compiler) static(t token) *expr {
 	path := t.text

@@ -11,6 +11,15 @@ import (
 	"cqld/udf/value"
 )
 
+// The compiler turns the syntax tree into closures: a statement becomes a stmt, an expression an expr or a multi. Names
+// are resolved here, not when the script runs:
+//
+//	local variable                        slot in frame.locals
+//	variable of an enclosing function     index in frame.up (an upvalue)
+//	anything else                         a name of the library; assignments to it are refused
+//
+// So a misspelled name is an error of CREATE FUNCTION, and calls share no state.
+
 // Program is a compiled function. It is immutable: calls share nothing. All state of a call is in its frames.
 type Program struct {
 	main    *proto

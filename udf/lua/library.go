@@ -9,6 +9,15 @@ import (
 	"cqld/udf/value"
 )
 
+// The library is a part of Lua's: what is deterministic and needs no host.
+//
+//	global    type tostring tonumber pairs ipairs next select error assert pcall unpack integer decimal
+//	string    len lower upper sub rep reverse byte char format find match gmatch gsub
+//	math      abs ceil floor max min sqrt exp sin cos atan log pow fmod idiv tointeger type huge pi …
+//	table     insert remove concat sort unpack pack
+//
+// integer and decimal are additions: they make exact numbers, as varint and decimal of CQL are.
+
 // library contains the functions that scripts can call. It is immutable. Programs may share one.
 type library struct {
 	globals map[string]value.Value

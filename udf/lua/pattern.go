@@ -6,6 +6,17 @@ import (
 	"cqld/udf/value"
 )
 
+// Patterns of Lua, as string.find, match, gmatch and gsub use them:
+//
+//	.  %a %d %l %s %u %w %x %p %c   classes; an upper-case letter is the complement
+//	[set] [^set]                    sets, with ranges and classes
+//	* + - ?                         repetitions of one class: most, at least one, least, at most one
+//	(…) ()                          captures, and captures of a position
+//	%bxy                            a balanced part between x and y
+//	^ $                             the beginning and the end
+//
+// There is no %f and no reference to a capture (%1) in a pattern: a digit after % is that digit.
+
 // matcher matches a pattern of Lua. Each step is counted: patterns can backtrack exponentially. It is recursive, and
 // the end of the pattern is the success.
 type matcher struct {

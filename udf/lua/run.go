@@ -6,6 +6,16 @@ import (
 	"cqld/udf/value"
 )
 
+// Values of a script at execution:
+//
+//	nil, boolean, string    nil, bool, string (bytes)
+//	number                  int64, float64, *big.Int, *apd.Decimal (package value)
+//	table                   *value.Table, or *namespace for a table of the library
+//	function                *closure of the script, *builtin of the library
+//
+// A call is a frame with a box for each local variable. A closure has the boxes of the variables that it captured, so
+// that it and its enclosing function see each other's assignments.
+
 // box is a local variable, which closures share. Every local variable has one, whether it is captured or not.
 type box struct{ v value.Value }
 
