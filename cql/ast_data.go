@@ -80,7 +80,8 @@ type Delete struct {
 	Conditions []Condition
 }
 
-// DeleteTarget is a column, an element of one (Key set) or a field of one (Field set).
+// DeleteTarget is a column, an element of one (Key set) or a field of one (Field set). At most one of Key and Field is
+// set.
 type DeleteTarget struct {
 	Column string
 	Key    Term
@@ -118,7 +119,7 @@ func (k BatchKind) String() string {
 	return ""
 }
 
-// Batch is BEGIN BATCH … APPLY BATCH.
+// Batch is BEGIN BATCH … APPLY BATCH. Statements of one batch may concern several tables.
 type Batch struct {
 	Kind       BatchKind
 	Using      Using
@@ -128,7 +129,7 @@ type Batch struct {
 // Use is USE keyspace.
 type Use struct{ Keyspace string }
 
-// Truncate is TRUNCATE [TABLE] t.
+// Truncate is TRUNCATE [TABLE] t. It removes all rows of a table.
 type Truncate struct {
 	Table   QualifiedName
 	Timeout Term // of USING TIMEOUT: nil, *Literal (duration) or *BindMarker
@@ -177,14 +178,16 @@ type TokenRelation struct {
 	Value    Term
 }
 
-// TupleRelation is (c, …) op (term, …). Value is *TupleLiteral or *BindMarker.
+// TupleRelation is (c, …) op (term, …). Value is *TupleLiteral or *BindMarker. It compares clustering columns together,
+// in their order.
 type TupleRelation struct {
 	Columns  []string
 	Operator Operator
 	Value    Term
 }
 
-// TupleInRelation is (c, …) IN ((…), …), or NOT IN. Every value is *TupleLiteral or *BindMarker.
+// TupleInRelation is (c, …) IN ((…), …), or NOT IN. Every value is *TupleLiteral or *BindMarker. In.Marker is one
+// marker for all tuples.
 type TupleInRelation struct {
 	Columns []string
 	Not     bool
@@ -223,13 +226,13 @@ type AddToColumn struct {
 	Value  Term
 }
 
-// SubtractFromColumn is c = c - term, or c -= term.
+// SubtractFromColumn is c = c - term, or c -= term. For a set or list it removes elements, for a map keys.
 type SubtractFromColumn struct {
 	Column string
 	Value  Term
 }
 
-// PrependToColumn is c = term + c.
+// PrependToColumn is c = term + c. Only lists can be extended in front.
 type PrependToColumn struct {
 	Column string
 	Value  Term

@@ -75,7 +75,8 @@ type CreateTableLike struct {
 	Properties  Properties
 }
 
-// ColumnDefinition is one column of CREATE TABLE or ALTER TABLE ADD.
+// ColumnDefinition is one column of CREATE TABLE or ALTER TABLE ADD. PrimaryKey means that the column alone is the
+// primary key.
 type ColumnDefinition struct {
 	Name        string
 	Type        TypeExpr
@@ -115,7 +116,7 @@ type PrimaryKey struct {
 	Clustering []string
 }
 
-// AlterTable is ALTER TABLE t action.
+// AlterTable is ALTER TABLE t action. Action is never nil.
 type AlterTable struct {
 	Table    QualifiedName
 	IfExists bool
@@ -127,7 +128,7 @@ type AlterTable struct {
 // *SetTableOptions.
 type AlterTableAction interface{ alterTable() }
 
-// AddColumns is ADD.
+// AddColumns is ADD. The columns have no PrimaryKey.
 type AddColumns struct {
 	IfNotExists bool
 	Columns     []ColumnDefinition
@@ -190,15 +191,15 @@ type DropTable struct {
 	IfExists bool
 }
 
-// CreateType is CREATE TYPE.
+// CreateType is CREATE TYPE. Fields are in the order of their encoding.
 type CreateType struct {
 	Type        QualifiedName
 	IfNotExists bool
 	Fields      []FieldDefinition
 }
 
-// FieldDefinition is a name with its type: a field of a user-defined type, or
-// an argument of a function.
+// FieldDefinition is a name with its type: a field of a user-defined type, or an argument of a function. The type is
+// resolved with the types of the keyspace.
 type FieldDefinition struct {
 	Name string
 	Type TypeExpr
@@ -268,7 +269,7 @@ func (k IndexTargetKind) String() string {
 	return ""
 }
 
-// IndexTarget is one column of CREATE INDEX.
+// IndexTarget is one column of CREATE INDEX. Without a kind, a collection is indexed by its values.
 type IndexTarget struct {
 	Kind   IndexTargetKind
 	Column string

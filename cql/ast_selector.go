@@ -12,7 +12,7 @@ type ColumnSelector struct{ Column string }
 // TermSelector is a literal or a bind marker: Term is *Literal or *BindMarker.
 type TermSelector struct{ Term Term }
 
-// CountAll is COUNT(*), or COUNT of a constant, which means the same.
+// CountAll is COUNT(*), or COUNT of a constant, which means the same. It has no argument in the AST.
 type CountAll struct{}
 
 // FunctionSelector is f(a, b). Aggregates are functions here; package query distinguishes them.
@@ -27,7 +27,7 @@ type CastSelector struct {
 	Type  TypeExpr
 }
 
-// TypeHintSelector is (type) x.
+// TypeHintSelector is (type) x. It selects among overloaded functions, as TypeHint does.
 type TypeHintSelector struct {
 	Type  TypeExpr
 	Value Selector
@@ -72,7 +72,7 @@ type FieldSelector struct {
 	Field string
 }
 
-// ElementSelector is x[key].
+// ElementSelector is x[key]. Key is a constant or a marker: it names no column.
 type ElementSelector struct {
 	Of  Selector
 	Key Term
@@ -84,7 +84,7 @@ type SliceSelector struct {
 	From, To Term
 }
 
-// ListSelector is [a, b] of selectors.
+// ListSelector is [a, b] of selectors. Like ListLiteral it may be a vector.
 type ListSelector struct{ Elements []Selector }
 
 // SetSelector is {a, b} of selectors. Without elements it may also be an empty map.

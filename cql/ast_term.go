@@ -6,7 +6,7 @@ package cql
 // argument that receives it.
 type Term interface{ term() }
 
-// LiteralKind is the syntactic kind of a literal.
+// LiteralKind is the syntactic kind of a literal. It follows from the spelling alone.
 type LiteralKind uint8
 
 // The kinds of literals.
@@ -35,7 +35,7 @@ type BindMarker struct {
 	Name  string // empty for ?
 }
 
-// ListLiteral is [a, b]: a list or a vector.
+// ListLiteral is [a, b]: a list or a vector. Which of the two it is depends on the type that is expected.
 type ListLiteral struct{ Elements []Term }
 
 // SetLiteral is {a, b}. Without elements it may also be an empty map.
@@ -47,7 +47,8 @@ type MapLiteral struct{ Entries []MapEntry }
 // MapEntry is one k: v.
 type MapEntry struct{ Key, Value Term }
 
-// UDTLiteral is {field: value, …}, with at least one field.
+// UDTLiteral is {field: value, …}, with at least one field. Fields are in the order of the text; fields that are not
+// named are null.
 type UDTLiteral struct{ Fields []UDTField }
 
 // UDTField is one field: value.
@@ -73,13 +74,13 @@ type TypeHint struct {
 	Value Term
 }
 
-// CastTerm is CAST(term AS type) in a place where no column may be named.
+// CastTerm is CAST(term AS type) in a place where no column may be named. It converts, unlike TypeHint.
 type CastTerm struct {
 	Value Term
 	Type  TypeExpr
 }
 
-// ArithmeticTerm is left op right.
+// ArithmeticTerm is left op right. Operators of one level are left-associative, and * / % bind more tightly than + -.
 type ArithmeticTerm struct {
 	Operator    Arithmetic
 	Left, Right Term

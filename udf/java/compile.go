@@ -107,6 +107,7 @@ type compiler struct {
 
 // Bounds of a body.
 const (
+	// Levels of blocks and expressions, and of operators and calls in a row.
 	nestingMax   = 100
 	variablesMax = 200
 )

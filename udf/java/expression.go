@@ -21,7 +21,8 @@ import (
 // Assignments are statements here, not expressions.
 
 // expr is a compiled expression with its type. Values of byte, short, int and long are int64 in the range of their
-// type, and those of float and double are float64.
+// type, and those of float and double are float64. An expression that is compiled is evaluated any number of times,
+// also concurrently, so eval keeps its state in the frame.
 type expr struct {
 	t        *jtype
 	eval     func(fr *frame) value.Value
@@ -115,7 +116,8 @@ func boxOf(t *jtype) *jtype {
 	return t
 }
 
-// fits reports whether a constant of type int can be converted to a narrower integer type.
+// fits reports whether a constant of type int can be converted to a narrower integer type. Only byte and short are
+// narrower than int.
 func fits(n int64, k kind) bool {
 	switch k {
 	case kindByte:
@@ -126,7 +128,8 @@ func fits(n int64, k kind) bool {
 	return false
 }
 
-// levels are the binary operators, from the lowest precedence to the highest.
+// levels are the binary operators, from the lowest precedence to the highest. The operators of one level associate to
+// the left.
 func levels() [][]string {
 	return [][]string{{"||"}, {"&&"}, {"|"}, {"^"}, {"&"}, {"==", "!="}, {"<", ">", "<=", ">="}, {"<<", ">>", ">>>"},
 		{"+", "-"}, {"*", "/", "%"}}
@@ -237,7 +240,8 @@ func (c *compiler) preIncrement() *expr {
 	}}
 }
 
-// castExpr compiles (T) x, or returns nil if the parenthesis is not a cast.
+// castExpr compiles (T) x, or returns nil if the parenthesis is not a cast. The position is restored if it is none: the
+// parenthesis then belongs to an expression.
 func (c *compiler) castExpr() *expr {
 	start := c.at
 	c.expect("(")
@@ -388,7 +392,8 @@ func (c *compiler) typeName() (t *jtype, ok bool) {
 }
 
 // closesType consumes the > at the end of the types of elements, which may be the first character of >> or >>>. Such a
-// symbol is divided for good: the tokens of a type may be read again, but never as those of an expression.
+// symbol is divided for good: the tokens of a type may be read again, but never as those of an expression. The lexer
+// reads >> as one symbol, although it may close two lists of types.
 func (c *compiler) closesType() bool {
 	t := c.peek()
 	if t.kind != tokenSymbol || t.text != ">" && t.text != ">>" && t.text != ">>>" {

@@ -6,7 +6,7 @@ import (
 	"cqld/types"
 )
 
-// kind is the kind of a Java type.
+// kind is the kind of a Java type. A kind and the bit boxed identify a class; type parameters are compared apart.
 type kind uint8
 
 // The numeric kinds are in the order of their widening conversions.
@@ -35,13 +35,14 @@ const (
 	kindVoid
 )
 
-// jtype is a Java type. It is immutable.
+// jtype is a Java type. It is immutable. Types are compared with equal: each use may have a value of its own.
 type jtype struct {
 	kind  kind
 	boxed bool // of numbers and booleans
 	// Type parameters of collections; empty for a raw type.
 	elems []*jtype
-	cql   *types.Type // of tuples, user-defined types and others
+	// nil for a raw type, such as a variable of type TupleValue before its value is known.
+	cql *types.Type // of tuples, user-defined types and others
 }
 
 // primitive returns the type of a kind that is no box, which includes classes.
@@ -86,7 +87,8 @@ func boxName(k kind) string {
 	return [...]string{"", "Byte", "Short", "Integer", "Long", "Float", "Double", "Boolean"}[k]
 }
 
-// className returns the name with the package, for exceptions.
+// className returns the name with the package, for exceptions. Messages of exceptions contain it, as a Java virtual
+// machine writes them.
 func (t *jtype) className() string {
 	switch {
 	case t.numeric() || t.kind == kindBoolean:

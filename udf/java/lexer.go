@@ -27,7 +27,8 @@ type token struct {
 	line int
 }
 
-// tokensMax bounds the tokens of a body.
+// tokensMax bounds the tokens of a body. It also bounds the time of the compilation, in which each token is read a few
+// times.
 const tokensMax = 20000
 
 // symbols are the operators and separators, longest first. The first match is the longest, so the order matters.
@@ -111,7 +112,7 @@ func symbolAt(s string) string {
 	return ""
 }
 
-// lexQuoted returns the value of the string or character literal at the beginning of s, and its length in s.
+// lexQuoted returns the value of the string or character literal at the beginning of s, and its length in s. Of octal escapes, only \0 is known.
 func lexQuoted(s string, line int) (string, int) {
 	var b strings.Builder
 	unclosed := "String literal is not properly closed by a double-quote"

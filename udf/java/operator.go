@@ -18,7 +18,8 @@ import (
 // The closures of an operator read both operands, count one step, and compute with int64 or float64. A result of type
 // int is wrapped to 32 bits and a float is rounded to 24 bits of precision after each operation.
 
-// promoted returns the type of arithmetic on two numbers.
+// promoted returns the type of arithmetic on two numbers. The kinds are ordered for this purpose. Boxes are unboxed by
+// the conversion.
 func promoted(a, b *jtype) *jtype { return primitive(max(a.kind, b.kind, kindInt)) }
 
 // undefined ends the compilation with Java's message for operands of wrong types.
@@ -280,7 +281,7 @@ func promotedChar(e *expr) *expr {
 	return &expr{t: primitive(kindInt), constant: e.constant, eval: e.eval}
 }
 
-// concat compiles + with a string.
+// concat compiles + with a string. The operands are evaluated before their texts are made, from left to right.
 func concat(a, b *expr) *expr {
 	return &expr{t: primitive(kindString), eval: func(fr *frame) value.Value {
 		s, t := text(fr.m, a.t, a.eval(fr)), text(fr.m, b.t, b.eval(fr))
@@ -289,7 +290,8 @@ func concat(a, b *expr) *expr {
 	}}
 }
 
-// text returns a value as String.valueOf does.
+// text returns a value as String.valueOf does. t distinguishes values that are the same Go type: int and char, float
+// and double.
 func text(m *value.Meter, t *jtype, v value.Value) string {
 	switch v := v.(type) {
 	case nil:

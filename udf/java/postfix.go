@@ -35,7 +35,8 @@ func (c *compiler) postfix(e *expr) *expr {
 	}
 }
 
-// arguments compiles the arguments of a call, after its opening parenthesis.
+// arguments compiles the arguments of a call, after its opening parenthesis. They are converted when the method is
+// known.
 func (c *compiler) arguments() []*expr {
 	var list []*expr
 	for !c.symbol(")") {
@@ -138,7 +139,7 @@ func argumentTypes(args []*expr) string {
 	return strings.Join(names, ", ")
 }
 
-// call is a method call that is compiled.
+// call is a method call that is compiled. on is nil for static methods and constructors.
 type call struct {
 	c    *compiler
 	on   *expr
@@ -157,7 +158,8 @@ func (m *call) arg(i int, t *jtype) func(fr *frame) value.Value {
 	return m.evaluated(convert(m.args[i], t, m.line).eval)
 }
 
-// evaluated returns an argument, which methods of objects evaluate before they look at the object.
+// evaluated returns an argument, which methods of objects evaluate before they look at the object. The result reads the
+// slot of the argument, so it may be called several times.
 func (m *call) evaluated(argument func(fr *frame) value.Value) func(fr *frame) value.Value {
 	// A static method: its arguments are evaluated where it uses them, in order.
 	if m.on == nil {
@@ -196,7 +198,8 @@ func (m *call) simple(t *jtype, f func(fr *frame, v value.Value) value.Value) *e
 	return &expr{t: t, eval: func(fr *frame) value.Value { return f(fr, m.object(fr)) }}
 }
 
-// deref returns the table of a collection, which must not be null.
+// deref returns the table of a collection, which must not be null. method is the one that Java calls implicitly, for
+// the message.
 func deref(v value.Value, e *expr, method string) *value.Table {
 	t, ok := v.(*value.Table)
 	if !ok {
@@ -247,7 +250,7 @@ func (m *call) equals() *expr {
 	}}
 }
 
-// compareTo compiles a.compareTo(b) of numbers.
+// compareTo compiles a.compareTo(b) of numbers. The argument is unboxed to t, and null fails.
 func (m *call) compareTo(t *jtype) *expr {
 	other := m.arg(0, t)
 	return &expr{t: primitive(kindInt), eval: func(fr *frame) value.Value {

@@ -102,7 +102,7 @@ func (c *compiler) block() (stmt, bool) {
 	return func(fr *frame) signal { return run(fr, list) }, ends
 }
 
-// scoped compiles the statement of if and loops.
+// scoped compiles the statement of if and loops. A declaration without a block is local to its branch or loop.
 func (c *compiler) scoped() (stmt, bool) {
 	c.open()
 	defer c.close()
@@ -121,7 +121,7 @@ func (c *compiler) returnStatement() (stmt, bool) {
 	}, false
 }
 
-// condition compiles an expression in parentheses.
+// condition compiles an expression in parentheses. Its value is a bool, also for the box Boolean, which fails for null.
 func (c *compiler) condition() *expr {
 	c.expect("(")
 	line := c.peek().line
@@ -148,7 +148,8 @@ func (c *compiler) ifStatement() (stmt, bool) {
 	}, thenEnds || ends
 }
 
-// loopBody compiles the body of a loop. broken reports whether it contains a break of this loop.
+// loopBody compiles the body of a loop. broken reports whether it contains a break of this loop. Whether the body
+// itself can complete does not matter: the loop can.
 func (c *compiler) loopBody() (body stmt, broken bool) {
 	// A break inside belongs to this loop, not to the one around it.
 	outer := c.broken
@@ -297,7 +298,8 @@ func (c *compiler) qualified() string {
 	return name
 }
 
-// simple compiles a declaration, an assignment or an expression, with a semicolon if it is a statement of its own.
+// simple compiles a declaration, an assignment or an expression, with a semicolon if it is a statement of its own. The
+// last part of for has no semicolon.
 func (c *compiler) simple(semicolon bool) (stmt, bool) {
 	end := func() {
 		if semicolon {
@@ -325,7 +327,7 @@ func (c *compiler) simple(semicolon bool) (stmt, bool) {
 	return func(fr *frame) signal { fr.m.Step(); e.eval(fr); return proceed }, true
 }
 
-// declares reports whether the next tokens are a type and a name.
+// declares reports whether the next tokens are a type and a name. It consumes nothing.
 func (c *compiler) declares() bool {
 	start := c.at
 	defer func() { c.at = start }()

@@ -20,7 +20,8 @@ import (
 //
 // Classes of java.lang need no package. java.math has none that is imported, as in the bodies of Cassandra.
 
-// static compiles a name that is not a variable: a constant or a method of a class, or a method of udfContext.
+// static compiles a name that is not a variable: a constant or a method of a class, or a method of udfContext. It
+// returns an expression or ends the compilation.
 func (c *compiler) static(t token) *expr {
 	path := t.text
 	// The whole path is read first: which part is a package, a class or a member is only clear at its end.
@@ -286,7 +287,8 @@ func (m *call) floor() *expr {
 	}}
 }
 
-// ofBoxClass compiles the static methods of Integer, Double, …: valueOf, parseX, toString, compare, sum, max, min.
+// ofBoxClass compiles the static methods of Integer, Double, …: valueOf, parseX, toString, compare, sum, max, min. It
+// returns nil for a method that k does not have.
 func (m *call) ofBoxClass(k kind) *expr {
 	parse := map[kind]string{kindInt: "parseInt", kindLong: "parseLong", kindDouble: "parseDouble",
 		kindShort: "parseShort", kindByte: "parseByte"}[k]
@@ -317,7 +319,8 @@ func (m *call) ofBoxClass(k kind) *expr {
 	return nil
 }
 
-// parse compiles Integer.parseInt and similar methods.
+// parse compiles Integer.parseInt and similar methods. The message is the one of NumberFormatException, with the text
+// shortened if it is long.
 func (m *call) parse(t *jtype) *expr {
 	in := m.arg(0, primitive(kindString))
 	bits := map[kind]int{kindByte: 8, kindShort: 16, kindInt: 32, kindLong: 64}[t.kind]
@@ -446,7 +449,7 @@ func (m *call) newBox(k kind) *expr {
 }
 
 // newCollection compiles new ArrayList<T>() and similar; with <> the type of the receiver decides. HashMap and HashSet
-// have the order of insertion here.
+// have the order of insertion here. All variants of a class behave like the one that keeps the order of insertion.
 func (c *compiler) newCollection(k kind, class string, line int) *expr {
 	t := &jtype{kind: k}
 	if c.symbol("<") {

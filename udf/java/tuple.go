@@ -57,7 +57,8 @@ func (m *call) ofTuple() *expr {
 	return nil
 }
 
-// field returns the key and the type of the field that the first argument names, which must be a constant.
+// field returns the key and the type of the field that the first argument names, which must be a constant. Positions
+// count from 0.
 func (m *call) field() (value.Value, *types.Type) {
 	of, arg := m.on.t.cql, m.args[0]
 	if arg.constant != nil {
@@ -82,7 +83,8 @@ func (m *call) field() (value.Value, *types.Type) {
 	return name, of.Elems()[i]
 }
 
-// accessor returns the Java type of getX and setX for a field of a CQL type; nil if X does not fit the field.
+// accessor returns the Java type of getX and setX for a field of a CQL type; nil if X does not fit the field. The names
+// are Cassandra's.
 func accessor(suffix string, cql *types.Type) *jtype {
 	kinds := map[string][]types.Kind{"Byte": {types.Tinyint}, "Short": {types.Smallint}, "Int": {types.Int},
 		"Long": {types.Bigint, types.Counter},

@@ -35,7 +35,8 @@ type proto struct {
 	body    []stmt
 }
 
-// capture is the origin of an upvalue: a local variable or an upvalue of the enclosing function.
+// capture is the origin of an upvalue: a local variable or an upvalue of the enclosing function. The index is a slot of
+// the enclosing function, or an index of its upvalues.
 type capture struct {
 	local bool
 	index int
@@ -104,7 +105,8 @@ func parseChunk(body string) ([]ast.Stmt, error) {
 	return chunk, nil
 }
 
-// syntaxError converts an error of the parser to the form of the other errors.
+// syntaxError converts an error of the parser to the form of the other errors. Messages of the parser have the token
+// near which it stopped.
 func syntaxError(err error) compileError {
 	var e *parse.Error
 	switch {
@@ -116,7 +118,7 @@ func syntaxError(err error) compileError {
 	return compileError{fmt.Sprintf("line %d: %s near '%s'", e.Pos.Line, e.Message, e.Token)}
 }
 
-// function compiles one function body.
+// function compiles one function body. It exists during compilation; finish makes a proto of it.
 type function struct {
 	// The enclosing function, nil for the body.
 	outer  *function
@@ -172,7 +174,8 @@ func (f *function) local(name string) (int, bool) {
 	return 0, false
 }
 
-// upvalue returns the index of a variable of an enclosing function.
+// upvalue returns the index of a variable of an enclosing function. It records the capture in this function and, if
+// needed, in the functions around it.
 func (f *function) upvalue(name string) (int, bool) {
 	if i, ok := f.upvalues[name]; ok {
 		return i, true
@@ -287,7 +290,8 @@ func (f *function) localAssign(s *ast.LocalAssignStmt) stmt {
 	}
 }
 
-// target assigns a value to a variable or a field. Its object and key are evaluated before the values.
+// target assigns a value to a variable or a field. Its object and key are evaluated before the values. The returned
+// function does the assignment.
 type target func(fr *frame) func(v value.Value)
 
 // target compiles the left side of an assignment.

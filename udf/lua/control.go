@@ -15,7 +15,7 @@ const (
 	leaveFunction
 )
 
-// stmt executes a statement.
+// stmt executes a statement. It is immutable, and may be executed concurrently.
 type stmt func(fr *frame) signal
 
 // run executes statements until one of them leaves the list.
@@ -76,7 +76,7 @@ func (f *function) while(s *ast.WhileStmt) stmt {
 	}
 }
 
-// repeat compiles repeat … until; the condition sees the variables of the body.
+// repeat compiles repeat … until; the condition sees the variables of the body. The body is executed at least once.
 func (f *function) repeat(s *ast.RepeatStmt) stmt {
 	f.loops++
 	f.open()

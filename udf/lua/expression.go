@@ -24,7 +24,8 @@ func at(vs []value.Value, i int) value.Value {
 	return nil
 }
 
-// list compiles expressions; the last one may have any number of values.
+// list compiles expressions; the last one may have any number of values. The caller of the result must not modify it:
+// it may be the arguments of the function.
 func (f *function) list(xs []ast.Expr) multi {
 	if len(xs) == 0 {
 		return func(*frame) []value.Value { return nil }
@@ -203,7 +204,7 @@ func (f *function) relation(x *ast.RelationalOpExpr) expr {
 	}
 }
 
-// compare orders two numbers or two strings. ok is false if one is NaN.
+// compare orders two numbers or two strings. ok is false if one is NaN. Other types, and a number with a string, fail.
 func compare(m *value.Meter, a, b value.Value, line int) (int, bool) {
 	if value.IsNumber(a) && value.IsNumber(b) {
 		return value.Compare(m, a, b)
@@ -234,7 +235,7 @@ func concat(m *value.Meter, a, b value.Value, line int) value.Value {
 	return s + t
 }
 
-// stringOf returns a string, or a number as text.
+// stringOf returns a string, or a number as text. The text of a number is counted, because exact numbers may be long.
 func stringOf(m *value.Meter, v value.Value) (string, bool) {
 	if s, ok := v.(string); ok {
 		return s, true
@@ -245,7 +246,7 @@ func stringOf(m *value.Meter, v value.Value) (string, bool) {
 	return "", false
 }
 
-// number returns a number, or the number that a string contains.
+// number returns a number, or the number that a string contains. White space around the number is ignored.
 func number(m *value.Meter, v value.Value) (value.Value, bool) {
 	if s, ok := v.(string); ok {
 		if !value.MayParse(m, s) {
@@ -269,7 +270,8 @@ func arith(m *value.Meter, op byte, a, b value.Value, line int) value.Value {
 	return value.Arith(m, op, x, y)
 }
 
-// parseNumber parses a number as Lua writes it.
+// parseNumber parses a number as Lua writes it. A number with a point or an exponent is a float, any other an integer.
+// Hexadecimal numbers are integers of 64 bits.
 func parseNumber(s string) (value.Value, bool) {
 	const longest = 400
 	// Go accepts more than Lua does: underscores, inf, nan, and hexadecimal exponents.

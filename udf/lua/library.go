@@ -24,13 +24,15 @@ type library struct {
 	strings *namespace
 }
 
-// namespace is a table of the library, as string or math. Scripts cannot change it.
+// namespace is a table of the library, as string or math. Scripts cannot change it. It is not a *value.Table, so
+// setIndex refuses it.
 type namespace struct{ members map[string]value.Value }
 
-// native is the implementation of a function of the library.
+// native is the implementation of a function of the library. It panics with *value.Fault or *value.Exceeded.
 type native func(fr *frame, a args) []value.Value
 
-// args are the arguments of a call, with the name of the function for messages.
+// args are the arguments of a call, with the name of the function for messages. Its methods count arguments from 0, and
+// messages from 1.
 type args struct {
 	name   string
 	values []value.Value
@@ -116,7 +118,7 @@ func (a args) number(i int) value.Value {
 	return n
 }
 
-// integer returns an integer argument, or the default value if it is absent.
+// integer returns an integer argument, or the default value if it is absent. A float without a fraction is an integer.
 func (a args) integer(i int, absent ...int64) int64 {
 	if a.at(i) == nil && len(absent) > 0 {
 		return absent[0]
@@ -228,7 +230,8 @@ func selectArgs(_ *frame, a args) []value.Value {
 	return a.values[min(n, int64(len(a.values))):]
 }
 
-// protected calls a function and returns its failure. Exceeded bounds end the whole call.
+// protected calls a function and returns its failure. Exceeded bounds end the whole call. It is pcall: true and the
+// results, or false and the message.
 func protected(fr *frame, a args) (result []value.Value) {
 	// The frames of the failed call have ended without restoring it.
 	depth := fr.depth
@@ -266,7 +269,8 @@ func unpack(fr *frame, a args) []value.Value {
 	return out
 }
 
-// exactInteger implements integer(x): a whole number without limit, as varint is.
+// exactInteger implements integer(x): a whole number without limit, as varint is. Arithmetic with it is exact, see
+// package value.
 func exactInteger(fr *frame, a args) []value.Value {
 	fr.m.Alloc(64)
 	if s, ok := a.at(0).(string); ok {
@@ -287,7 +291,8 @@ func exactInteger(fr *frame, a args) []value.Value {
 	return nil
 }
 
-// exactDecimal implements decimal(x): an exact decimal number.
+// exactDecimal implements decimal(x): an exact decimal number. A float is converted by its text, so decimal(0.1) is
+// 0.1.
 func exactDecimal(fr *frame, a args) []value.Value {
 	s := a.string(0)
 	d, ok := value.ParseDecimal(fr.m, s)
@@ -298,7 +303,7 @@ func exactDecimal(fr *frame, a args) []value.Value {
 }
 
 // toText returns a value as tostring shows it. Tables and functions have no addresses, which would differ between
-// calls.
+// calls. It never fails.
 func toText(m *value.Meter, v value.Value) string {
 	switch v := v.(type) {
 	case nil:

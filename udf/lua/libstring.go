@@ -74,7 +74,8 @@ func stringFunctions() map[string]native {
 	}
 }
 
-// bounds converts positions of Lua, from 1 and negative from the end, to those of a slice.
+// bounds converts positions of Lua, from 1 and negative from the end, to those of a slice. Positions out of range are
+// cut, and an empty range is 0, 0.
 func bounds(n int, from, to int64) (int, int) {
 	size := int64(n)
 	if from < 0 {
@@ -120,7 +121,8 @@ func reverse(fr *frame, a args) []value.Value {
 	return one(string(out))
 }
 
-// format implements string.format with %d %i %u %c %x %X %o %e %E %f %g %G %s %q %%.
+// format implements string.format with %d %i %u %c %x %X %o %e %E %f %g %G %s %q %%. Width and precision are bounded,
+// so a conversion cannot make a text of gigabytes.
 func format(fr *frame, a args) []value.Value {
 	in := a.string(0)
 	var out strings.Builder

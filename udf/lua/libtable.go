@@ -73,7 +73,8 @@ func tableFunctions() map[string]native {
 	}
 }
 
-// sortTable sorts the values of 1, 2, …. The order of equal values is their order before.
+// sortTable sorts the values of 1, 2, …. The order of equal values is their order before. Comparisons of the script
+// count as its calls.
 func sortTable(fr *frame, a args) []value.Value {
 	t := a.table(0)
 	less := func(x, y value.Value) bool {

@@ -41,7 +41,7 @@ func checkNesting(body string) error {
 	return nil
 }
 
-// blockChange returns by how much a word changes the number of open blocks.
+// blockChange returns by how much a word changes the number of open blocks. elseif and else continue a block.
 func blockChange(word string) int {
 	switch word {
 	case "do", "if", "function", "repeat": // while and for have do
@@ -57,7 +57,8 @@ func isNamePart(c byte) bool {
 	return c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' || c >= '0' && c <= '9'
 }
 
-// longBracket returns the number of equals signs in the long bracket at the beginning of s, or -1.
+// longBracket returns the number of equals signs in the long bracket at the beginning of s, or -1. s begins with a
+// bracket.
 func longBracket(s string) int {
 	n := 1
 	for n < len(s) && s[n] == '=' {
@@ -90,7 +91,8 @@ func afterComment(body string, i int) int {
 	return len(body)
 }
 
-// afterString returns the position after the string at i.
+// afterString returns the position after the string at i. A line break ends it: the parser reports that the string is
+// not closed.
 func afterString(body string, i int) int {
 	quote := body[i]
 	for i++; i < len(body) && body[i] != quote; i++ {

@@ -187,7 +187,7 @@ func (m *matcher) shortest(s, p, end int) int {
 	}
 }
 
-// classEnd returns the end of the character class at p.
+// classEnd returns the end of the character class at p. It fails for a class that does not end.
 func (m *matcher) classEnd(p int) int {
 	c, start := m.pat[p], p
 	p++
@@ -219,7 +219,7 @@ func (m *matcher) classEnd(p int) int {
 	}
 }
 
-// single reports whether the character at s is in the class between p and end.
+// single reports whether the character at s is in the class between p and end. It is false at the end of the subject.
 func (m *matcher) single(s, p, end int) bool {
 	if s >= len(m.src) {
 		return false
@@ -296,7 +296,8 @@ func inClass(c, class byte) bool {
 	return in
 }
 
-// result returns the i-th capture, or the whole match if there are no captures.
+// result returns the i-th capture, or the whole match if there are no captures. A capture of a position is an integer,
+// from 1.
 func (m *matcher) result(i, start, end int) value.Value {
 	if i >= len(m.captures) {
 		if i > 0 {
@@ -325,7 +326,8 @@ func (m *matcher) results(start, end int) []value.Value {
 	return out
 }
 
-// search returns the first match from s on; start is -1 if there is none. A match of nothing can be at the end.
+// search returns the first match from s on; start is -1 if there is none. A match of nothing can be at the end. The
+// captures of failed attempts are removed.
 func (m *matcher) search(s int) (start, end int) {
 	anchored := strings.HasPrefix(m.pat, "^")
 	p := 0
@@ -479,7 +481,7 @@ func (m *matcher) replacement(a args, start, end int) string {
 	return s
 }
 
-// expand replaces %0 … %9 in a replacement.
+// expand replaces %0 … %9 in a replacement. %0 is the whole match, and %1 too if there are no captures.
 func (m *matcher) expand(by string, start, end int) string {
 	var out strings.Builder
 	for i := 0; i < len(by); i++ {

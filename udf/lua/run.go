@@ -19,7 +19,7 @@ import (
 // box is a local variable, which closures share. Every local variable has one, whether it is captured or not.
 type box struct{ v value.Value }
 
-// closure is a function value of a script.
+// closure is a function value of a script. Two closures are equal only if they are the same object.
 type closure struct {
 	proto *proto
 	up    []*box
@@ -46,10 +46,12 @@ type frame struct {
 // slotBytes is what a local variable counts as, with its box and a number in it.
 const slotBytes = 32
 
-// callsMax bounds the depth of calls, so that recursion does not exhaust the stack.
+// callsMax bounds the depth of calls, so that recursion does not exhaust the stack. Each call takes several Go frames,
+// one for each level of closures in it.
 const callsMax = 150
 
 // Run calls the program with arguments and returns its first result. Errors are *value.Exceeded and *value.Fault.
+// Missing arguments are nil.
 func (p *Program) Run(m *value.Meter, args []value.Value) (result value.Value, err error) {
 	defer value.Catch(&err)
 	// A frame outside of the script, from which the body is called.
@@ -62,7 +64,7 @@ func fail(line int, format string, args ...any) {
 	value.Failf("line %d: %s", line, fmt.Sprintf(format, args...))
 }
 
-// call calls a function value.
+// call calls a function value. The list of arguments is counted as memory.
 func (fr *frame) call(fn value.Value, args []value.Value, line int) []value.Value {
 	fr.m.Alloc(int64(16 * (len(args) + 4)))
 	switch fn := fn.(type) {
