@@ -103,7 +103,6 @@ func AppendHeader(dst []byte, h Header) []byte {
 	if h.Response {
 		first |= directionBit
 	}
-	// Drivers refuse a response of a beta version without the flag.
 	if h.Version == V6 {
 		h.Flags |= FlagBeta
 	}

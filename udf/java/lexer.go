@@ -112,7 +112,8 @@ func symbolAt(s string) string {
 	return ""
 }
 
-// lexQuoted returns the value of the string or character literal at the beginning of s, and its length in s. Of octal escapes, only \0 is known.
+// lexQuoted returns the value of the string or character literal at the beginning of s, and its length in s. Of octal
+// escapes, only \0 is known.
 func lexQuoted(s string, line int) (string, int) {
 	var b strings.Builder
 	unclosed := "String literal is not properly closed by a double-quote"

@@ -343,7 +343,7 @@ func tableTo(m *Meter, t *types.Type, v *Table) []byte {
 			add(e, v.Get(m, t.FieldNames()[i]))
 		}
 	}
-	// It sorts the elements of sets and maps, and refuses duplicates after conversion and nil in collections.
+	// It sorts the elements of sets and maps, keeps the last of equal ones, and refuses null in a collection.
 	b, err := t.AppendParts(nil, parts)
 	if err != nil {
 		Failf("%v", err)

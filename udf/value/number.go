@@ -264,7 +264,7 @@ func arithFloat(op byte, a, b float64) Value {
 	case '^':
 		return math.Pow(a, b)
 	}
-	// r + b below would be infinite for operands of different signs, and so is the result of Lua.
+	// The remainder by an infinity is the dividend, or the divisor if the signs differ.
 	if math.IsInf(b, 0) && !math.IsInf(a, 0) && a == a {
 		if a == 0 || (a < 0) == (b < 0) {
 			return a

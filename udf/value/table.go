@@ -14,7 +14,7 @@ type Value = any
 
 // Table is an associative array. Its order of iteration is deterministic: the values of 1, 2, …, then other keys in the
 // order of their insertion. A table is used by one call only. The list serves arrays without a map. Entries of removed
-// keys stay until the table ends, so positions of an iteration stay valid.
+// keys stay until the table ends.
 type Table struct {
 	list []Value // of the keys 1, 2, …; the last is not nil
 	// Positions in entries, by the comparable form of the key.
@@ -45,7 +45,7 @@ func NewTable(m *Meter) *Table {
 // Len returns the number of the values of 1, 2, ….
 func (t *Table) Len() int { return len(t.list) }
 
-// Count returns the number of entries.
+// Count returns the number of entries. It also counts the nil that a removal leaves within the list.
 func (t *Table) Count() int { return len(t.list) + t.live }
 
 // bigKey and decimalKey are the comparable forms of keys: of an integer of more than 64 bits, and of a decimal without
