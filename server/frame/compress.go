@@ -114,8 +114,8 @@ func (c *Compressor) CompressBody(dst []byte, start int, algorithm Compression) 
 	return dst
 }
 
-// appendLZ4Block appends src as an LZ4 block that is smaller than src, or returns false if that is impossible. src
-// may be a part of dst.
+// appendLZ4Block appends src as an LZ4 block that is smaller than src, or returns false if that is impossible. src may
+// be a part of dst. The block has no size before it.
 func (c *Compressor) appendLZ4Block(dst, src []byte) ([]byte, bool) {
 	start := len(dst)
 	dst = slices.Grow(dst, lz4.CompressBlockBound(len(src)))
@@ -152,7 +152,7 @@ func DecompressedSize(body []byte, algorithm Compression, sizeMax int) (size int
 }
 
 // DecompressBody returns the decompressed body of a v3 or v4 envelope with FlagCompressed. A size above sizeMax fails
-// before the allocation.
+// before the allocation. The result is newly allocated, and belongs to the caller.
 func DecompressBody(body []byte, algorithm Compression, sizeMax int) ([]byte, error) {
 	size, err := DecompressedSize(body, algorithm, sizeMax)
 	if err != nil {
@@ -182,7 +182,8 @@ func checkDeclared(size, compressed, ratioMax, sizeMax int) error {
 	return nil
 }
 
-// appendLZ4Decompressed decompresses an LZ4 block of size bytes and appends the result.
+// appendLZ4Decompressed decompresses an LZ4 block of size bytes and appends the result. The error is ErrSegmentLZ4,
+// also for bodies of v3 and v4.
 func appendLZ4Decompressed(dst, block []byte, size int) ([]byte, error) {
 	// lz4 refuses an empty block.
 	if size == 0 {

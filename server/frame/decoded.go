@@ -52,7 +52,8 @@ func paramsBytes(c *wire.Cursor, v Version) int {
 	return c.ShortCount(4) * valueBytes
 }
 
-// countBatch consumes the statements of a batch, and returns the numbers of statements and values.
+// countBatch consumes the statements of a batch, and returns the numbers of statements and values. It reads the lengths
+// only, and copies nothing.
 func countBatch(c *wire.Cursor) (statements, values int) {
 	statements = c.ShortCount(batchStatementMin)
 	for range statements {

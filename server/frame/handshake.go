@@ -31,7 +31,7 @@ func AppendStringMap(dst []byte, pairs []StringPair) []byte {
 	return dst
 }
 
-// SupportedOption is one option of SUPPORTED and the values it may have.
+// SupportedOption is one option of SUPPORTED and the values it may have. Keys are upper case, as STARTUP has them.
 type SupportedOption struct {
 	Key    string
 	Values []string
@@ -73,7 +73,7 @@ const (
 // AboutNodes are the events that clients use one connection for. GracefulDisconnect is about the connection itself.
 const AboutNodes = TopologyChange | StatusChange | SchemaChangeEvent
 
-// ConsumeRegister consumes the body of REGISTER.
+// ConsumeRegister consumes the body of REGISTER. An unknown type fails with Cassandra's message.
 func ConsumeRegister(c *wire.Cursor) (events Events) {
 	for _, name := range c.StringList() {
 		switch name {
@@ -101,7 +101,7 @@ func GracefulDisconnectOption() SupportedOption {
 	return SupportedOption{Key: gracefulDisconnect, Values: []string{"true"}}
 }
 
-// AppendRegister appends the body of REGISTER.
+// AppendRegister appends the body of REGISTER. Clients use it, and tests.
 func AppendRegister(dst []byte, events Events) []byte {
 	var names []string
 	if events&TopologyChange != 0 {

@@ -11,7 +11,7 @@ type Column struct {
 	Type                  *types.Type
 }
 
-// RowsMetadata is the metadata of a Rows result.
+// RowsMetadata is the metadata of a Rows result. Columns is used for the number of columns even if they are not sent.
 type RowsMetadata struct {
 	Columns       []Column
 	PagingState   []byte // nil on the last page
@@ -91,7 +91,8 @@ type Prepared struct {
 	Result       []Column // nil if the statement returns no rows
 }
 
-// AppendPrepared appends the body of a Prepared result, without its kind.
+// AppendPrepared appends the body of a Prepared result, without its kind. The metadata of the markers precede the ones
+// of the result.
 func AppendPrepared(dst []byte, v Version, p *Prepared) []byte {
 	dst = wire.AppendShortBytes(dst, p.ID)
 	if v >= V5 {
@@ -115,7 +116,7 @@ func AppendPrepared(dst []byte, v Version, p *Prepared) []byte {
 	return AppendRowsMetadata(dst, v, &RowsMetadata{Columns: p.Result, NoMetadata: len(p.Result) == 0})
 }
 
-// ConsumePrepared decodes the body of a Prepared result after its kind.
+// ConsumePrepared decodes the body of a Prepared result after its kind. Clients use it, and tests.
 func ConsumePrepared(c *wire.Cursor, v Version) (p Prepared) {
 	p.ID = c.ShortBytes()
 	if v >= V5 {
@@ -162,6 +163,7 @@ func appendColumns(dst []byte, v Version, columns []Column, global bool) []byte 
 	return dst
 }
 
+// consumeColumns is the inverse of appendColumns. It fails for a number of columns that the bytes cannot hold.
 func consumeColumns(c *wire.Cursor, n int, global bool) []Column {
 	const columnMin = 2 + 2 // name and type id
 	// Checked before the allocation, because another node or a client may send any number.

@@ -116,7 +116,8 @@ const (
 	FlagBeta          Flags = 0x10 // requests of V6 and all responses to them
 )
 
-// ProtocolError is the error for input that the protocol does not allow. Its text is intended for the client.
+// ProtocolError is the error for input that the protocol does not allow. Its text is intended for the client. The
+// client gets it with CodeProtocolError.
 type ProtocolError struct{ Message string }
 
 func (e *ProtocolError) Error() string { return e.Message }

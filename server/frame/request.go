@@ -38,7 +38,7 @@ func (q *Query) Append(dst []byte, v Version) []byte {
 	return q.Params.append(dst, v)
 }
 
-// Prepare is the body of PREPARE.
+// Prepare is the body of PREPARE. The id of the statement depends on the keyspace, too.
 type Prepare struct {
 	Query    string
 	Keyspace string // v5; "" means the connection's keyspace
@@ -108,7 +108,7 @@ const (
 )
 
 // Batch is the body of BATCH. Its byte slices point into the input. Of Params, only consistency, serial consistency,
-// timestamp, keyspace and now-in-seconds are used.
+// timestamp, keyspace and now-in-seconds are used. Consume reuses the memory of Statements and of their values.
 type Batch struct {
 	Type       BatchType
 	Statements []BatchStatement
@@ -117,7 +117,8 @@ type Batch struct {
 	values []wire.Value // memory of Statements[i].Values
 }
 
-// BatchStatement is one statement of a batch: a text or, if ID is not nil, the id of a prepared statement.
+// BatchStatement is one statement of a batch: a text or, if ID is not nil, the id of a prepared statement. Its values
+// have no names: names in BATCH are broken in the protocol (CASSANDRA-10246).
 type BatchStatement struct {
 	Query  string
 	ID     []byte
@@ -132,7 +133,7 @@ const (
 // batchStatementMin is the minimum size of a statement: kind, id length, number of values.
 const batchStatementMin = 1 + 2 + 2
 
-// Consume decodes the body into b, reusing its slices.
+// Consume decodes the body into b, reusing its slices. The error is a *ProtocolError, or one of package wire.
 func (b *Batch) Consume(c *wire.Cursor, v Version) error {
 	b.Statements, b.values = b.Statements[:0], b.values[:0]
 	b.Type = BatchType(c.Uint8())

@@ -105,7 +105,8 @@ func ConsumeSchemaChange(c *wire.Cursor) (s SchemaChange) {
 	return s
 }
 
-// AppendSchemaEvent appends the body of a SCHEMA_CHANGE event.
+// AppendSchemaEvent appends the body of a SCHEMA_CHANGE event. Its body is the one of the result, after the type of the
+// event.
 func AppendSchemaEvent(dst []byte, v Version, s *SchemaChange) []byte {
 	dst = wire.AppendString(dst, "SCHEMA_CHANGE")
 	return s.append(dst, v)
@@ -164,7 +165,7 @@ func ConsumeEvent(c *wire.Cursor) (e Event) {
 	return e
 }
 
-// Result is a decoded RESULT.
+// Result is a decoded RESULT. Kind says which fields are set.
 type Result struct {
 	Kind     ResultKind
 	Keyspace string // Set_keyspace
@@ -176,7 +177,7 @@ type Result struct {
 	Rows     []byte // RowCount × Columns [bytes]
 }
 
-// ConsumeResult decodes the body of RESULT after its prefix.
+// ConsumeResult decodes the body of RESULT after its prefix. Byte slices point into the body.
 func ConsumeResult(c *wire.Cursor, v Version) (r Result) {
 	switch r.Kind = ResultKind(c.Int32()); r.Kind {
 	case KindVoid:

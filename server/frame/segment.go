@@ -93,7 +93,7 @@ func AppendSegmentPayload(dst, b []byte, h SegmentHeader) ([]byte, error) {
 }
 
 // SegmentPayload verifies the payload and trailer of a segment, which b must consist of, and returns the payload
-// without decompressing it.
+// without decompressing it. The payload points into b.
 func SegmentPayload(b []byte, h SegmentHeader) ([]byte, error) {
 	if len(b) != h.PayloadLength+SegmentTrailerSize {
 		return nil, wire.ErrShort
@@ -107,7 +107,8 @@ func SegmentPayload(b []byte, h SegmentHeader) ([]byte, error) {
 }
 
 // AppendSegments appends the segments for envelopes, a concatenation of whole ones: as many per segment as fit, and a
-// larger one in slices. lz4 is the compressor if LZ4 was negotiated, otherwise nil.
+// larger one in slices. lz4 is the compressor if LZ4 was negotiated, otherwise nil. The envelopes must be complete,
+// because their headers say where each ends.
 func AppendSegments(dst, envelopes []byte, lz4 *Compressor) []byte {
 	for len(envelopes) > 0 {
 		// Small envelopes share a segment, which saves checksums and headers.
@@ -136,6 +137,7 @@ func AppendSegmentSlice(dst, part []byte, lz4 *Compressor) []byte {
 }
 
 // wholeEnvelopes returns the size of the leading envelopes that fit into one segment, or 0 if the first one does not.
+// Usually everything fits, and no header is read.
 func wholeEnvelopes(b []byte) int {
 	if len(b) <= SegmentPayloadMax {
 		return len(b)

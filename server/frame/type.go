@@ -36,8 +36,8 @@ const (
 	typeTuple     = 0x0031
 )
 
-// scalarType returns the id of a native scalar type and the first version that has it. A type without one is sent as
-// a custom class.
+// scalarType returns the id of a native scalar type and the first version that has it. A type without one is sent as a
+// custom class. Older clients get the class name instead.
 func scalarType(k types.Kind) (id uint16, since Version, ok bool) {
 	switch k {
 	case types.Ascii:
@@ -131,7 +131,7 @@ func appendTypes(dst []byte, v Version, elems []*types.Type) []byte {
 const typeDepthMax = 64
 
 // ConsumeType decodes a type [option], or returns nil after an error. Collections and user-defined types are returned
-// unfrozen, because the option does not contain that.
+// unfrozen, because the option does not contain that. Clients use it, and tests; the server receives no types.
 func ConsumeType(c *wire.Cursor) *types.Type { return consumeType(c, typeDepthMax) }
 
 func consumeType(c *wire.Cursor, depth int) *types.Type {
