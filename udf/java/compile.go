@@ -86,11 +86,13 @@ func Compile(f Function) (p *Program, err error) {
 		}
 		var s stmt
 		s, ends = c.statement()
+		// The body is a block without braces.
 		body = append(body, s)
 	}
 	if ends {
 		invalid(c.peek().line, "This method must return a result of type %s", c.returns)
 	}
+	// No slot was used twice, so their number is the size of a frame.
 	return &Program{body: body, slots: c.slots, params: len(f.ArgNames)}, nil
 }
 

@@ -33,10 +33,12 @@ func convert(e *expr, t *jtype, line int) *expr {
 	switch {
 	case e.t.equal(t):
 		return e
+	// null belongs to every class.
 	case e.t.kind == kindNull && !t.isPrimitive():
 		return &expr{t: t, eval: e.eval}
 	// No conversion: null has no primitive value, and a class without methods takes only its own values.
 	case t.kind == kindOther || e.t.kind == kindNull || e.t.kind == kindVoid:
+	// Unboxing fails when it is executed, if the box is null.
 	case e.t.kind == t.kind && e.t.boxed && !t.boxed:
 		return &expr{t: t, eval: unbox(e)}
 	case e.t.kind == t.kind && t.boxed && !e.t.boxed:
@@ -67,6 +69,7 @@ func unbox(e *expr) func(fr *frame) value.Value {
 		kindBoolean: "boolean"}[e.t.kind]
 	return func(fr *frame) value.Value {
 		v := e.eval(fr)
+		// A box of a Go value that is not nil is the value itself.
 		if v == nil {
 			nullPointer(e, method+"Value()")
 		}
@@ -117,10 +120,12 @@ func cast(e *expr, t *jtype, line int) *expr {
 	if t.numeric() && !t.boxed {
 		e = promotedChar(e)
 	}
+	// A cast that is no conversion between numbers is an assignment conversion, or an error.
 	if !e.t.numeric() || !t.numeric() || t.boxed {
 		if e.t.kind == kindOther && t.boxed {
 			invalid(line, "Cannot cast from %s to %s", e.t, t)
 		}
+		// A primitive value is only cast to its own box, and the reverse.
 		if e.t.isPrimitive() != t.isPrimitive() && e.t.kind != t.kind {
 			invalid(line, "Cannot cast from %s to %s", e.t, t)
 		}

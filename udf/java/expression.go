@@ -52,6 +52,7 @@ func (c *compiler) expression() *expr {
 	if !c.symbol("?") {
 		return e
 	}
+	// Boolean is unboxed, and fails for null.
 	condition := convert(e, primitive(kindBoolean), line)
 	// Both are conditional expressions: the operator is right-associative.
 	then := c.expression()
@@ -100,7 +101,8 @@ func (c *compiler) conditionalType(a, b *expr, line int) *jtype {
 		}
 		return promoted(a.t, b.t)
 	}
-	// The two types have no type in common here; Java reports the one that does not match the receiver.
+	// The two types have no type in common here; Java reports the one that does not match the receiver. The result of
+	// such an expression is usually what the function returns.
 	if c.returns.kind == a.t.kind {
 		invalid(line, "Type mismatch: cannot convert from %s to %s", b.t, c.returns)
 	}
@@ -144,6 +146,7 @@ func (c *compiler) operation(level int) *expr {
 	e := c.operation(level + 1)
 	for n := 0; ; n++ {
 		t := c.peek()
+		// The lexer reads it as a name, so it would end the expression with an unclear message.
 		if t.kind == tokenName && t.text == "instanceof" {
 			unsupported(t.line, "instanceof")
 		}
@@ -155,6 +158,7 @@ func (c *compiler) operation(level int) *expr {
 			unsupported(t.line, "an expression with more than "+strconv.Itoa(nestingMax)+" operators in a row")
 		}
 		c.next()
+		// The right operand has a higher level, which makes the operators left-associative.
 		e = binary(t.text, e, c.operation(level+1), t.line)
 	}
 }
@@ -197,6 +201,7 @@ func (c *compiler) unary() *expr {
 			//nolint:forcetypeassert // by type
 			return &expr{t: in.t, eval: func(fr *frame) value.Value { return -in.eval(fr).(float64) }}
 		}
+		// Promotes byte and short to int, and wraps the least number.
 		return binary("-", constantInt(0), e, t.line)
 	case c.symbol("+"):
 		e := promotedChar(c.unary())
@@ -231,6 +236,7 @@ func (c *compiler) preIncrement() *expr {
 	if v == nil || !v.t.numeric() {
 		invalid(op.line, "Invalid argument to operation ++/--")
 	}
+	// The cast below is a part of the language's definition: ++ of a byte wraps to a byte.
 	c.assignable(v, op.line)
 	next := convert(cast(binary(op.text[:1], c.variableExpr(v), constantInt(1), op.line), v.t.unboxed(),
 		op.line), v.t, op.line)
@@ -272,6 +278,7 @@ func (c *compiler) primary() *expr {
 		s := t.text
 		return &expr{t: primitive(kindString), literal: true, eval: func(*frame) value.Value { return s }}
 	case tokenChar:
+		// The lexer has checked that it is one character.
 		r, _ := utf8.DecodeRuneInString(t.text)
 		e := constantInt(int64(r))
 		// Its constant is the number, so it can become a byte or a short.
@@ -296,6 +303,7 @@ func (c *compiler) primary() *expr {
 		return &expr{t: primitive(kindNull), eval: func(*frame) value.Value { return nil }}
 	case "new":
 		return c.newExpr(t.line)
+	// A body is a static method of a class that it cannot see.
 	case "this", "super":
 		unsupported(t.line, t.text)
 	}
@@ -308,6 +316,7 @@ func (c *compiler) primary() *expr {
 
 // intLiteral returns an int, or with the suffix L a long.
 func intLiteral(t token) *expr {
+	// Underscores separate digits.
 	text := strings.ReplaceAll(t.text, "_", "")
 	digits, long := strings.CutSuffix(strings.ToLower(text), "l")
 	base := 10
@@ -367,6 +376,7 @@ func (c *compiler) typeName() (t *jtype, ok bool) {
 	if name == "var" {
 		return nil, true
 	}
+	// A new value for each use: its elements are added below.
 	t = namedType(name)
 	if t == nil {
 		c.at = start

@@ -29,6 +29,7 @@ func undefined(op string, a, b *expr, line int) {
 
 // binary compiles a operation of two operands. Operands are evaluated from left to right.
 func binary(op string, a, b *expr, line int) *expr {
+	// A character that is added to a string stays a character.
 	if op != "+" || a.t.kind != kindString && b.t.kind != kindString {
 		a, b = promotedChar(a), promotedChar(b)
 	}
@@ -137,6 +138,7 @@ func logical(op string, a, b *expr, line int) *expr {
 		undefined(op, a, b, line)
 	}
 	x, y := unbox(a), unbox(b)
+	// The value of the first operand that decides.
 	stop := op == "||"
 	return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
 		fr.m.Step()
@@ -193,6 +195,7 @@ func shift(op string, a, b *expr, line int) *expr {
 		n, _ := x(fr).(int64)
 		by, _ := y(fr).(int64)
 		if t.kind == kindInt {
+			// A shift by 33 is a shift by 1.
 			by &= 31
 			switch op {
 			case "<<":
@@ -200,6 +203,7 @@ func shift(op string, a, b *expr, line int) *expr {
 			case ">>":
 				return int64(int32(n) >> by)
 			}
+			// >>> shifts zeros in, so it works on the unsigned form.
 			return int64(int32(uint32(n) >> by))
 		}
 		by &= 63
@@ -258,6 +262,7 @@ func comparison(op string, a, b *expr, line int) *expr {
 	x, y := convert(a, t, line), convert(b, t, line)
 	return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
 		fr.m.Step()
+		// Both have the promoted type.
 		order, ok := value.Compare(fr.m, x.eval(fr), y.eval(fr))
 		switch {
 		case !ok:

@@ -135,6 +135,7 @@ func (c *compiler) ifStatement() (stmt, bool) {
 	c.next()
 	condition := c.condition()
 	then, thenEnds := c.scoped()
+	// Without else, an if always can complete.
 	otherwise, ends := stmt(func(*frame) signal { return proceed }), true
 	if c.word("else") {
 		otherwise, ends = c.scoped()
@@ -200,6 +201,7 @@ func (c *compiler) forStatement() (stmt, bool) {
 	if !c.symbol(";") {
 		begin, _ = c.simple(true)
 	}
+	// Such a loop never completes, which the callers of this method do not expect.
 	if c.peek().text == ";" {
 		unsupported(line, "a loop without a condition")
 	}
@@ -229,6 +231,7 @@ func (c *compiler) forEach(line int) stmt {
 	if in.t.kind != kindList && in.t.kind != kindSet && in.t.kind != kindCollection {
 		invalid(line, "Can only iterate over an array or an instance of java.lang.Iterable")
 	}
+	// The element is a value in the slot of the variable, and is converted there.
 	element := &expr{t: in.t.elems[0]}
 	if t == nil {
 		t = element.t

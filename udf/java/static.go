@@ -35,6 +35,7 @@ func (c *compiler) static(t token) *expr {
 	}
 	class = strings.TrimPrefix(class, "java.lang.")
 	if c.peek().text != "(" {
+		// By convention it is a class, which the message says.
 		if class == "" && path[0] >= 'A' && path[0] <= 'Z' {
 			unsupported(t.line, "the class "+path)
 		}
@@ -85,6 +86,7 @@ func (c *compiler) static(t token) *expr {
 			e = m.decimalValueOf()
 		}
 	case "udfContext":
+		// The value has the type that the function returns, so its fields are known.
 		if m.is("newReturnTupleValue", 0) && c.returns.kind == kindTuple || m.is("newReturnUDTValue", 0) &&
 			c.returns.kind == kindUDT {
 			e = &expr{t: c.returns, eval: func(fr *frame) value.Value { return value.NewTable(fr.m) }}
@@ -331,6 +333,7 @@ func (m *call) parse(t *jtype) *expr {
 			value.Failf("java.lang.NumberFormatException: For input string: \"%.40s\"", s)
 		}
 		if t.kind == kindDouble {
+			// Double.parseDouble ignores white space around the number; Integer.parseInt does not.
 			x, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
 			// Go accepts hexadecimal numbers, underscores and Inf, which Java does not accept in this form.
 			if !ok || err != nil || strings.ContainsAny(s, "xX_iInN") {
@@ -433,6 +436,7 @@ func (m *call) newBox(k kind) *expr {
 		e = &expr{t: box(k), eval: func(fr *frame) value.Value {
 			fr.m.Step()
 			s, _ := in(fr).(string)
+			// Any other text is false, also null.
 			return len(s) == len("true") && strings.EqualFold(s, "true")
 		}}
 	case from.kind == kindString && k != kindFloat:
@@ -468,6 +472,7 @@ func (c *compiler) newCollection(k kind, class string, line int) *expr {
 	}
 	eval := func(fr *frame) value.Value { return value.NewTable(fr.m) }
 	e := &expr{t: t, eval: eval, effect: true}
+	// The receiver decides the types of <>; convert calls create.
 	if len(t.elems) == 0 {
 		e.create = func(to *jtype) *expr {
 			if to.kind != k {
