@@ -364,7 +364,7 @@ type DropAggregate struct {
 	HasArgs  bool
 }
 
-// CreateTrigger is CREATE TRIGGER. Triggers are Java classes; package query refuses them.
+// CreateTrigger is CREATE TRIGGER. A trigger is a Java class.
 type CreateTrigger struct {
 	IfNotExists bool
 	Name        string

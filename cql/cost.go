@@ -26,8 +26,7 @@ func ParseBytes(text string) (parsed, kept int) {
 		c := text[i]
 		switch {
 		case c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_':
-			// A run of letters and digits counts once. The lexer may split it, but only at characters that are counted
-			// below.
+			// A run of letters and digits counts once.
 			if !inside {
 				tokens++
 			}
@@ -59,7 +58,7 @@ func ParseBytes(text string) (parsed, kept int) {
 	}
 	// Parse refuses a text with more tokens before it builds anything.
 	tokens = min(tokens, tokensMax)
-	// The statement shares memory with the text, and its cache key is a copy of it.
+	// The statement shares memory with the text.
 	kept = tokens*tokenKept + 2*len(text)
 	parsed = tokens*tokenParsed + kept + max(min(operators, operatorsMax)-operatorsFree, 0)*operatorStack
 	if wide {
