@@ -198,7 +198,8 @@ func TestPagingStatesAreOurs(t *testing.T) {
 	}
 }
 
-// TestResultsOfOnePageContinueNothing checks that a statement whose result is one page refuses the state of another one.
+// TestResultsOfOnePageContinueNothing checks that a statement whose result is one page refuses the paging state of
+// another one.
 func TestResultsOfOnePageContinueNothing(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int, l int, c int, v int, PRIMARY KEY ((k, l), c))")
 	for c := range 4 {
@@ -223,8 +224,8 @@ func TestResultsOfOnePageContinueNothing(t *testing.T) {
 	}
 }
 
-// TestLimitOfLaterPages checks that a statement whose first page had no LIMIT, because the marker was unset, has the LIMIT
-// of a later page.
+// TestLimitOfLaterPages checks that a later page has its LIMIT although the first page had none, because its marker was
+// unset.
 func TestLimitOfLaterPages(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int, c int, PRIMARY KEY (k, c))")
 	for c := range 9 {

@@ -9,8 +9,8 @@ import (
 const (
 	fileLinesMax     = 600
 	functionLinesMax = 80
-	packageLinesMax  = 6200
-	columnsMax       = 120 // with tabs of four columns
+	packageLinesMax  = 5020 // without comments
+	columnsMax       = 120  // with tabs of four columns
 )
 
 // exceptions returns files and functions that may be larger, up to the given size. Sizes are only ever reduced.
@@ -18,17 +18,17 @@ func exceptions() map[string]int {
 	return map[string]int{}
 }
 
-// packageLimits returns packages with a limit of their own: those that must still be divided, and those that were
-// divided and must not grow again.
+// packageLimits returns packages with a limit of their own, in lines that are not comments: those that must still be
+// divided, and those that were divided and must not grow again.
 func packageLimits() map[string]int {
-	return map[string]int{"simulation": 9210, "storage": 4000, "schema": 6300, "query": 2160}
+	return map[string]int{"simulation": 8460, "storage": 2850, "schema": 5850, "query": 1850}
 }
 
 func TestFilesAndFunctionsStaySmall(t *testing.T) {
 	for pkg, r := range parsePackages(t) {
 		total := 0
 		for name, f := range r.files {
-			total += r.lines[name]
+			total += r.lines[name] - r.share[name].comments
 			if r.lines[name] > max(fileLinesMax, exceptions()[name]) {
 				t.Errorf("%s has %d lines: perhaps it is two", name, r.lines[name])
 			}

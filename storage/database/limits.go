@@ -7,9 +7,9 @@ const (
 	// waits for them. When a memtable is full, all writes wait until the rest of its log is on disk: 3 MiB instead of
 	// all of it.
 	LogBytesPerSync = 2 << 20
-	// indexBlocks is the size of a block of a file's index, in blocks of data. Only the index of a file that has several
-	// of them has two levels, and each seek searches both; with blocks as small as those of data, nearly all files had.
-	// 256 KiB describe about 60 MB of rows.
+	// indexBlocks is the size of a block of a file's index, in blocks of data. An index of several blocks has two
+	// levels, and each seek searches both; with blocks as small as data blocks, nearly all files had two. 256 KiB
+	// describe about 60 MB of rows.
 	indexBlocks = 16
 	// memTablesMax memtables may exist, of which one accepts writes and the others wait for a flush.
 	memTablesMax = 4
