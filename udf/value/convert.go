@@ -314,7 +314,7 @@ func tableTo(m *Meter, t *types.Type, v *Table) []byte {
 	case types.Duration:
 		return durationTo(m, t, v)
 	case types.List, types.Vector:
-		if v.Count() != v.Len() {
+		if !v.IsList() {
 			Failf("the result is not a list: it has keys other than 1, 2, …")
 		}
 		for _, e := range v.Values() {

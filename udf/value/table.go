@@ -14,9 +14,13 @@ type Value = any
 
 // Table is an associative array. Its order of iteration is deterministic: the values of 1, 2, …, then other keys in the
 // order of their insertion. A table is used by one call only. The list serves arrays without a map. Entries of removed
-// keys stay until the table ends.
+// keys, and places at the end of the list, stay until the table ends: a script may remove keys while it iterates, and
+// positions must not move then.
 type Table struct {
-	list []Value // of the keys 1, 2, …; the last is not nil
+	// Of the keys 1, 2, …. The values from length on are nil: their keys were removed, or are in entries.
+	list   []Value
+	length int // list[length-1] is not nil
+	holes  int // nil in list[:length]
 	// Positions in entries, by the comparable form of the key.
 	index   map[Value]int
 	entries []entry
@@ -43,10 +47,13 @@ func NewTable(m *Meter) *Table {
 }
 
 // Len returns the number of the values of 1, 2, ….
-func (t *Table) Len() int { return len(t.list) }
+func (t *Table) Len() int { return t.length }
 
-// Count returns the number of entries. It also counts the nil that a removal leaves within the list.
-func (t *Table) Count() int { return len(t.list) + t.live }
+// Count returns the number of keys that have a value.
+func (t *Table) Count() int { return t.length - t.holes + t.live }
+
+// IsList reports whether all keys are in 1, 2, …. One of them may have no value.
+func (t *Table) IsList() bool { return t.live == 0 }
 
 // bigKey and decimalKey are the comparable forms of keys: of an integer of more than 64 bits, and of a decimal without
 // trailing zeros.
@@ -106,7 +113,7 @@ func keyOf(m *Meter, k Value) Value {
 // Get returns the value of a key, or nil.
 func (t *Table) Get(m *Meter, k Value) Value {
 	key := keyOf(m, k)
-	if n, ok := key.(int64); ok && n >= 1 && n <= int64(len(t.list)) {
+	if n, ok := key.(int64); ok && n >= 1 && n <= int64(t.length) {
 		return t.list[n-1]
 	}
 	if i, ok := t.index[key]; ok {
@@ -121,7 +128,7 @@ func (t *Table) Set(m *Meter, k, v Value) {
 	if f, ok := key.(float64); key == nil || ok && f != f {
 		Failf("table index is nil or NaN")
 	}
-	if n, ok := key.(int64); ok && n >= 1 && n <= int64(len(t.list))+1 {
+	if n, ok := key.(int64); ok && n >= 1 && n <= int64(t.length)+1 {
 		t.setListed(m, int(n), v)
 		return
 	}
@@ -149,38 +156,60 @@ func (t *Table) Set(m *Meter, k, v Value) {
 
 // setListed sets the value of the key n, which is in the list or follows its end.
 func (t *Table) setListed(m *Meter, n int, v Value) {
-	if n <= len(t.list) {
+	if n <= t.length {
+		switch was := t.list[n-1]; {
+		case was == nil && v != nil:
+			t.holes--
+		case was != nil && v == nil:
+			t.holes++
+		}
 		t.list[n-1] = v
-		// Only values at the end can be cut off. A value that is removed in between leaves nil in the list.
-		for len(t.list) > 0 && t.list[len(t.list)-1] == nil {
-			t.list = t.list[:len(t.list)-1]
-		}
+		t.trim()
 		return
 	}
-	// The key was an entry while the list was shorter.
+	t.takeEntry(n) // the key was an entry while the list was shorter
+	if v != nil {
+		t.extend(m, v)
+		t.follow(m)
+	}
+}
+
+// takeEntry removes the entry of a key, and returns its value or nil.
+func (t *Table) takeEntry(n int) (v Value) {
 	if i, ok := t.index[int64(n)]; ok && t.entries[i].value != nil {
-		t.entries[i].value = nil
+		v, t.entries[i].value = t.entries[i].value, nil
 		t.live--
 	}
-	if v == nil {
-		return
+	return v
+}
+
+// follow moves entries to the list whose keys follow its end.
+func (t *Table) follow(m *Meter) {
+	for v := t.takeEntry(t.length + 1); v != nil; v = t.takeEntry(t.length + 1) {
+		t.extend(m, v)
 	}
-	m.Alloc(listedBytes)
-	t.list = append(t.list, v)
-	for next := int64(n) + 1; ; next++ { // the following keys move to the list
-		i, ok := t.index[next]
-		if !ok || t.entries[i].value == nil {
-			return
-		}
+}
+
+// extend adds a value that is not nil at the end of the list, in the place of one that was removed if there is any.
+func (t *Table) extend(m *Meter, v Value) {
+	if t.length == len(t.list) {
 		m.Alloc(listedBytes)
-		t.list = append(t.list, t.entries[i].value)
-		t.entries[i].value = nil
-		t.live--
+		t.list = append(t.list, nil)
+	}
+	t.list[t.length] = v
+	t.length++
+}
+
+// trim ends the list after its last value. The places remain.
+func (t *Table) trim() {
+	for t.length > 0 && t.list[t.length-1] == nil {
+		t.length--
+		t.holes--
 	}
 }
 
 // Append adds a value after the last one.
-func (t *Table) Append(m *Meter, v Value) { t.Set(m, int64(len(t.list)+1), v) }
+func (t *Table) Append(m *Meter, v Value) { t.Set(m, int64(t.length+1), v) }
 
 // Next returns the entry at a position and the following position, which is negative after the last entry. The first
 // position is 0. It counts the entries that were removed, over which it steps.
@@ -209,30 +238,39 @@ func (t *Table) After(m *Meter, k Value) (at int, ok bool) {
 		return 0, true
 	}
 	key := keyOf(m, k)
-	if n, ok := key.(int64); ok && n >= 1 && n <= int64(len(t.list)) {
+	n, listed := key.(int64)
+	listed = listed && n >= 1 && n <= int64(len(t.list))
+	i, entered := t.index[key]
+	// A key after the end of the list may have been in both. It is where its value is, or was last in the list.
+	if listed && (n <= int64(t.length) || !entered || t.entries[i].value == nil) {
 		return int(n), true
 	}
-	i, ok := t.index[key]
-	return len(t.list) + i + 1, ok
+	return len(t.list) + i + 1, entered
 }
 
 // Values returns the list for reading and sorting in place. It may contain nil where values were removed.
-func (t *Table) Values() []Value { return t.list }
+func (t *Table) Values() []Value { return t.list[:t.length] }
 
 // Remove removes the value of the key n, which is in the list, and moves the following ones.
 func (t *Table) Remove(m *Meter, n int) Value {
 	v := t.list[n-1]
-	m.Work(int64(len(t.list)-n) / 8)
-	copy(t.list[n-1:], t.list[n:])
-	t.list = t.list[:len(t.list)-1]
+	m.Work(int64(t.length-n) / 8)
+	copy(t.list[n-1:], t.list[n:t.length])
+	t.length--
+	t.list[t.length] = nil
+	if v == nil {
+		t.holes--
+	}
+	t.trim() // the value before the last one may have been nil
 	return v
 }
 
 // Insert inserts a value that is not nil at the key n, and moves the following ones.
 func (t *Table) Insert(m *Meter, n int, v Value) {
-	m.Alloc(listedBytes)
-	m.Work(int64(len(t.list)-n) / 8)
-	t.list = append(t.list, nil)
-	copy(t.list[n:], t.list[n-1:])
+	m.Work(int64(t.length-n) / 8)
+	t.takeEntry(t.length + 1) // the last value of the list moves to its key
+	t.extend(m, v)
+	copy(t.list[n:t.length], t.list[n-1:])
 	t.list[n-1] = v
+	t.follow(m)
 }
