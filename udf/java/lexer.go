@@ -141,17 +141,35 @@ func lexQuoted(s string, line int) (string, int) {
 				i += 4
 				break
 			}
-			plain := strings.IndexByte(`btnfr"'\0`, s[i])
+			if digits := octal(s[i:]); digits > 0 {
+				n, _ := strconv.ParseUint(s[i:i+digits], 8, 8)
+				b.WriteRune(rune(n))
+				i += digits - 1
+				break
+			}
+			plain := strings.IndexByte(`btnfr"'\`, s[i])
 			if plain < 0 {
 				unsupported(line, "the escape sequence \\"+s[i:i+1])
 			}
-			b.WriteByte("\b\t\n\f\r\"'\\\x00"[plain])
+			b.WriteByte("\b\t\n\f\r\"'\\"[plain])
 		default:
 			b.WriteByte(s[i])
 		}
 	}
 	invalid(line, "%s", unclosed)
 	return "", 0
+}
+
+// octal returns the number of digits of an octal escape: up to three, of which the first is 0 to 3 then (JLS 3.10.7).
+func octal(s string) (n int) {
+	most := 2
+	if s[0] <= '3' {
+		most = 3
+	}
+	for n < min(most, len(s)) && '0' <= s[n] && s[n] <= '7' {
+		n++
+	}
+	return n
 }
 
 // lexNumber returns the number at the beginning of s, with its suffix.

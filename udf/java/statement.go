@@ -205,6 +205,7 @@ func (c *compiler) forStatement() (stmt, bool) {
 	if c.peek().text == ";" {
 		unsupported(line, "a loop without a condition")
 	}
+	forever := c.peek().text == "true" && c.tokens[c.at+1].text == ";"
 	condition := convert(c.expression(), primitive(kindBoolean), line)
 	c.expect(";")
 	after := stmt(func(*frame) signal { return proceed })
@@ -212,8 +213,8 @@ func (c *compiler) forStatement() (stmt, bool) {
 		after, _ = c.simple(false)
 	}
 	c.expect(")")
-	body, _ := c.loopBody()
-	return loop(func(fr *frame) { begin(fr) }, condition, body, func(fr *frame) { after(fr) }), true
+	body, broken := c.loopBody()
+	return loop(func(fr *frame) { begin(fr) }, condition, body, func(fr *frame) { after(fr) }), !forever || broken
 }
 
 // forEach compiles for (T x : collection), or returns nil if it is another kind of loop.

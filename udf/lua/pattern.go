@@ -12,10 +12,10 @@ import (
 //	[set] [^set]                    sets, with ranges and classes
 //	* + - ?                         repetitions of one class: most, at least one, least, at most one
 //	(…) ()                          captures, and captures of a position
+//	%1 … %9                         the text of a capture before, again
 //	%bxy                            a balanced part between x and y
+//	%f[set]                         the place between a character outside the set and one inside
 //	^ $                             the beginning and the end
-//
-// There is no %f and no reference to a capture (%1) in a pattern: a digit after % is that digit.
 
 // matcher matches a pattern of Lua. Each step is counted: patterns can backtrack exponentially. It is recursive, and
 // the end of the pattern is the success.
@@ -66,12 +66,11 @@ func (m *matcher) match(s, p int) int {
 				return -1
 			}
 		case '%':
-			if p+1 < len(m.pat) && m.pat[p+1] == 'b' {
-				end := m.balanced(s, p+2)
+			if end, next, ok := m.escape(s, p+1); ok {
 				if end < 0 {
 					return -1
 				}
-				s, p = end, p+4
+				s, p = end, next
 				continue
 			}
 		}
@@ -133,6 +132,62 @@ func (m *matcher) closeCapture(s, p int) int {
 	}
 	value.Failf("invalid pattern capture")
 	return -1
+}
+
+// escape matches %b, %f and %1 at s; p is the position after the %. It returns the end of the match, or -1, and the
+// position of the rest of the pattern. ok is false for classes, which may be repeated.
+func (m *matcher) escape(s, p int) (end, next int, ok bool) {
+	if p >= len(m.pat) {
+		return 0, 0, false
+	}
+	switch c := m.pat[p]; {
+	case c == 'b':
+		return m.balanced(s, p+1), p + 3, true
+	case c == 'f':
+		end, next = m.frontier(s, p+1)
+		return end, next, true
+	case '0' <= c && c <= '9':
+		return m.again(s, int(c-'1')), p + 1, true
+	}
+	return 0, 0, false
+}
+
+// frontier matches %f[set], which begins at p, at s. Before the first character and after the last one is the character
+// 0, as in Lua.
+func (m *matcher) frontier(s, p int) (end, next int) {
+	if p >= len(m.pat) || m.pat[p] != '[' {
+		value.Failf("missing '[' after '%%f' in pattern")
+	}
+	next = m.classEnd(p)
+	m.fr.m.Work(2 * int64(next-p) / setPerStep)
+	set := m.pat[p+1 : next-1]
+	before, after := byte(0), byte(0)
+	if s > 0 {
+		before = m.src[s-1]
+	}
+	if s < len(m.src) {
+		after = m.src[s]
+	}
+	if inSet(before, set) || !inSet(after, set) {
+		return -1, next
+	}
+	return s, next
+}
+
+// again matches the text of capture n, which has ended, at s and returns its end, or -1.
+func (m *matcher) again(s, n int) int {
+	if n < 0 || n >= len(m.captures) || m.captures[n].length == spanOpen {
+		value.Failf("invalid capture index %%%d in pattern", n+1)
+	}
+	c := m.captures[n]
+	if c.length == spanPosition {
+		return -1 // no text is a position, as in Lua
+	}
+	m.fr.m.Work(int64(c.length) / setPerStep)
+	if !strings.HasPrefix(m.src[s:], m.src[c.start:c.start+c.length]) {
+		return -1
+	}
+	return s + c.length
 }
 
 // balanced matches %bxy at s and returns its end, or -1.
