@@ -250,6 +250,32 @@ func TestExpiredPropertiesAreAbsent(t *testing.T) {
 	}
 }
 
+// TestReplacedTicksDoNotKeepEntities checks that an entity that replaces a DateTime with a fraction below a millisecond
+// expires, whether or not it has another DateTime.
+func TestReplacedTicksDoNotKeepEntities(t *testing.T) {
+	r := newTestRing(t, 1)
+	r.create("Things")
+	precise := odata.Property{Name: "at", Value: odata.Value{Type: odata.DateTime, Int: 10_000_000*ticksPerMilliOf + 7}}
+	coarse := odata.Property{Name: "at", Value: odata.Value{Type: odata.DateTime, Int: 10_000_000 * ticksPerMilliOf}}
+	for name, properties := range map[string][]odata.Property{"none": nil, "coarse": {coarse}, "precise": {precise}} {
+		r.apply("things", op(entity.Insert, "p", name, precise))
+		replaced := op(entity.InsertOrReplace, "p", name, properties...)
+		replaced.TTL = 100
+		r.apply("things", replaced)
+		if e := r.get("things", "p", name); len(e.Properties) != len(properties) {
+			t.Errorf("%s: %s", name, show(e))
+		}
+	}
+	r.clock.offset.Store(int64(101 * time.Second))
+	for _, name := range []string{"none", "coarse", "precise"} {
+		r.absent("things", "p", name)
+		r.apply("things", op(entity.Insert, "p", name))
+	}
+}
+
+// ticksPerMilliOf is the number of ticks in a millisecond.
+const ticksPerMilliOf = 10_000
+
 // TestDroppedColumnsAreNoProperties checks that a dropped column's values disappear, and that it may be created again
 // with another type.
 func TestDroppedColumnsAreNoProperties(t *testing.T) {

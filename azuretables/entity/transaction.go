@@ -74,6 +74,7 @@ type write struct {
 type mark struct {
 	generation uint32
 	column     schema.ColumnID
+	ticks      bool // the value has ticks
 }
 
 // newTransaction returns a transaction for the pool.
@@ -440,7 +441,7 @@ func (t *transaction) addCells(c *change, timestamp int64, ttl int32) error {
 	for i := c.from; i < c.to; i++ {
 		w := &t.cells[i]
 		// Also for values that are not written, so that settle keeps their columns.
-		t.written[w.col.prop.index] = mark{generation: t.generation, column: w.col.ID}
+		t.written[w.col.prop.index] = mark{generation: t.generation, column: w.col.ID, ticks: w.rest != 0}
 		if w.text != nil {
 			if err := t.checkSame(c, w); err != nil {
 				return err
@@ -527,11 +528,14 @@ func (t *transaction) settle(c *change, timestamp int64, merge bool) error {
 	for i := 0; i < len(c.row.Cells); i++ {
 		cell := &c.row.Cells[i]
 		col := t.p.column(cell.Column)
-		if col == nil || col.ticks || !cell.Live(t.now) || !t.p.belongs(cell) {
+		if col == nil || !cell.Live(t.now) || !t.p.belongs(cell) {
 			continue
 		}
 		m := &t.written[col.prop.index]
 		switch {
+		// Ticks without their value show nothing, but a replaced entity must not exist because of them after its expiry.
+		case col.ticks && (merge || m.generation == t.generation && m.ticks):
+			continue
 		// The column is written with a new value.
 		case m.generation == t.generation && m.column == col.ID:
 			continue
