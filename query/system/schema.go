@@ -50,7 +50,7 @@ func (s *Source) keyspaceRows(b *builder, k *schema.Keyspace) {
 			case t.View == nil && b.table.Name == "tables":
 				b.add(tableValues(t))
 			case t.View != nil && b.table.Name == "views":
-				b.add(s.viewValues(t))
+				b.add(viewValues(k, t))
 			}
 		})
 	case "columns":
@@ -147,13 +147,14 @@ func blobMap(m map[string][]byte) []byte {
 	return b
 }
 
-// viewValues returns the definition of a view. The WHERE clause is null while the base table is not known.
-func (s *Source) viewValues(t *schema.Table) values {
+// viewValues returns the definition of a view in k. The base table is from k as well, and not from the current schema: a
+// result shows one moment. The WHERE clause is null if there is no base table.
+func viewValues(k *schema.Keyspace, t *schema.Table) values {
 	v := optionValues(t)
 	v["view_name"], v["base_table_name"], v["base_table_id"] = text(t.Name), text(t.View.Base), uuid(t.View.BaseID)
 	v["include_all_columns"] = boolean(t.View.All)
 	// The text of the clause is made from the columns of the base table.
-	if base := s.o.View.Schema().BaseOf(t); base != nil {
+	if base := k.Table(t.View.Base); base != nil && base.ID == t.View.BaseID {
 		v["where_clause"] = text(t.WhereText(base))
 	}
 	return v
