@@ -183,4 +183,10 @@ func TestMaskFunctionsNeedExecute(t *testing.T) {
 	}
 	mustRun(t, run, "root", "GRANT EXECUTE ON FUNCTION ks.m(int, int) TO bob")
 	mustRun(t, run, "bob", statements...)
+	mustRun(t, run, "root", "CREATE KEYSPACE other WITH replication = {'class': 'SimpleStrategy', "+
+		"'replication_factor': 1}")
+	if got := run("root", "CREATE TABLE other.b LIKE ks.masked"); !strings.Contains(got,
+		"Masking function ks.m of column v doesn't belong to the same keyspace as the table other.b") {
+		t.Errorf("a copy in another keyspace than the function, which would outlive it: %s", got)
+	}
 }
