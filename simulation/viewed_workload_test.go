@@ -54,7 +54,7 @@ func (w *vieweds) start() {
 		}
 		p := w.parts[client]
 		if p.pending == nil && w.rand.Chance(500) {
-			w.look(l, p, func(error) { end() })
+			w.look(l, p, operationTimeout, func(error) { end() })
 			return
 		}
 		if p.pending == nil {
@@ -116,7 +116,7 @@ func (w *vieweds) redefine(l *process, done func(error)) {
 }
 
 // look reads a partition of a view, and compares the rows that come from a partition of the base table with its model.
-func (w *vieweds) look(l *process, p *filteredPartition, done func(error)) {
+func (w *vieweds) look(l *process, p *filteredPartition, timeout time.Duration, done func(error)) {
 	w.tried++
 	name, began, now := viewedViews[w.rand.Intn(len(viewedViews))], p.changes, clock{l}.Now().Unix()
 	view := l.parts.View.Schema().Table(keyspace, name)
@@ -144,7 +144,7 @@ func (w *vieweds) look(l *process, p *filteredPartition, done func(error)) {
 			done(nil)
 			return
 		}
-		l.parts.Views.Read(&coordinator.ReadRequest{Command: cmd, Consistency: ring.Quorum, Timeout: operationTimeout},
+		l.parts.Views.Read(&coordinator.ReadRequest{Command: cmd, Consistency: ring.Quorum, Timeout: timeout},
 			func(page []byte, err error) {
 				if err == nil {
 					found, err = w.addView(found, view, p, cursor, page, now)
@@ -212,6 +212,9 @@ func (w *vieweds) compareView(p *filteredPartition, name, key string, found []st
 	}
 }
 
+// buildTimeout is for reads that wait until an index is built: the options may draw a row a step, and 30 ms between steps.
+const buildTimeout = 8 * time.Second
+
 // readBack makes the last changes, and then reads the views from every node until their indexes are built, and
 // afterwards.
 func (w *vieweds) readBack() {
@@ -227,12 +230,14 @@ func (w *vieweds) readBack() {
 			w.c.must(w.c.present()[0], "the last change of a viewed partition",
 				func(l *process, done func(error)) { w.write(l, p, done) })
 		}
-		w.c.everywhere("a read of a new view", func(l *process, done func(error)) { w.look(l, p, done) })
+		w.c.everywhere("a read of a new view", func(l *process, done func(error)) { w.look(l, p, buildTimeout, done) })
 	}
 	w.c.kernel.RunUntil(w.c.kernel.Now()+w.c.paced(20*time.Second), w.allBuilt)
 	for _, p := range w.parts {
 		for range 3 {
-			w.c.everywhere("a read of a view", func(l *process, done func(error)) { w.look(l, p, done) })
+			w.c.everywhere("a read of a view", func(l *process, done func(error)) {
+				w.look(l, p, operationTimeout, done)
+			})
 		}
 	}
 }
