@@ -31,6 +31,7 @@ func (p place) String() string {
 
 // at runs f as code of a place.
 func (l *process) at(p place, f func()) {
+	// Calls nest: the code of one place may synchronously call code that runs as another one.
 	before := l.place
 	l.place = p
 	defer func() { l.place = before }()
@@ -39,6 +40,7 @@ func (l *process) at(p place, f func()) {
 
 // block fails the run if code that blocks on the disk runs in a goroutine that must not block.
 func (l *process) block(what string) {
+	// A process that is being closed may block anywhere.
 	if l.place == mayBlock || !l.alive() {
 		return
 	}
@@ -75,7 +77,9 @@ func (t *Transport) Run(_ int, f func()) error {
 func (t *Transport) serve(verb messaging.Verb, from messaging.Sender, payload []byte, respond messaging.Respond) {
 	s, ok := t.services[verb]
 	switch {
+	// Without a service the message is lost, and the sender's request times out.
 	case !ok:
+	// Requests to join come from nodes that are not members yet.
 	case s.Any != nil:
 		t.process.at(onStream, func() { s.Any(from, payload, respond) })
 	case !from.Member:

@@ -20,10 +20,13 @@ func (w *wallClock) at(now time.Duration) time.Duration {
 
 // setDrift sets the drift from now on, in parts per million.
 func (w *wallClock) setDrift(now time.Duration, millionths int64) {
+	// The drift so far becomes part of the offset, so the clock does not jump when its rate changes.
 	w.offset, w.since, w.drift = w.at(now), now, millionths
 }
 
 // clock is a process's clock.
+// Its wall time differs from true time as the clock of the machine does. Its monotonic time is exact: faults change
+// only wall clocks. Its timers end with the process, and wait while the process is paused.
 type clock struct{ process *process }
 
 var _ env.Clock = clock{}

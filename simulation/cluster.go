@@ -15,14 +15,19 @@ import (
 
 // Cluster is one simulated cluster with the observations of a run.
 type Cluster struct {
-	options    Options
-	kernel     *kernel.Kernel
-	net        *Network
-	nodes      []*Node
-	failures   []string
-	counted    map[string]int // faults by kind, and other countable events
-	began      time.Duration  // when the clients started
-	healed     bool
+	options  Options
+	kernel   *kernel.Kernel
+	net      *Network
+	nodes    []*Node
+	failures []string
+	// counted shows that a run did something: tests require that each kind of fault and each rare event occurs in some
+	// seed.
+	counted map[string]int // faults by kind, and other countable events
+	began   time.Duration  // when the clients started
+	// healed is true from the end of the faults (heal). Clients then send no further requests, and parts of faults
+	// that are still scheduled (later) are skipped. A soak run sets it to false again each day.
+	healed bool
+	// Convergence by hints is not required of a run with losing, because the hints on that disk are lost, too.
 	losing     bool          // a disk has lost data, or will
 	crashed    time.Duration // when a member last crashed
 	workloads  []workload
@@ -31,6 +36,7 @@ type Cluster struct {
 	settled    bool // the cluster is healed and idle, and is being read
 	truncating int  // TRUNCATEs that have not succeeded: nodes may be waiting for their end
 	// The parts of a run.
+	// Each part refers to the cluster; only these four fields are shared between them.
 	nemesis  *nemesis
 	operator *operator
 	verify   *verifier
@@ -50,11 +56,14 @@ func NewCluster(o Options) *Cluster {
 	c.operator, c.verify = &operator{c: c}, &verifier{c: c}
 	c.nemesis = newNemesis(c)
 	c.net.far = o.Far
+	// Storage reports a fatal error from inside a call, possibly in one of its own goroutines. The process may not end
+	// inside that call, so the nemesis looks after each event whether one was reported.
 	k.AfterEvent, k.Steady, k.Text, c.meetings = c.nemesis.stopFatal, steady, o.Trace, newMeetings(k)
 	k.Overrun = func(label string) {
 		c.fail("more than %d events in one second, the last of which is %q: some work repeats itself",
 			kernel.EventsMost, label)
 	}
+	// A test may change the network or the kernel here, before the first event.
 	if o.Made != nil {
 		o.Made(c)
 	}
@@ -65,8 +74,10 @@ func NewCluster(o Options) *Cluster {
 		c.net.lossy = kernel.NewStream(o.Seed, "lose commits")
 	}
 	skew := kernel.NewStream(o.Seed, "skew")
+	// Each node serves before the next one starts. There are no faults yet, so no failure is excused.
 	for range o.Nodes {
 		n := newNode(c)
+		// Clocks differ by up to 400 ms from the start. The clock faults come in addition.
 		n.wall.offset = skew.Between(-200*time.Millisecond, 200*time.Millisecond)
 		c.nodes = append(c.nodes, n)
 		n.start()
@@ -76,6 +87,7 @@ func NewCluster(o Options) *Cluster {
 			return c
 		}
 	}
+	// Schema changes and clients begin when every node considers every other node alive.
 	k.RunUntil(k.Now()+c.paced(10*time.Second), c.allSeen)
 	c.makeSchema()
 	for _, kind := range o.kinds() {
@@ -83,6 +95,7 @@ func NewCluster(o Options) *Cluster {
 			c.workloads = append(c.workloads, kind.make(c))
 		}
 	}
+	// A misspelled name would otherwise make a run succeed that tests nothing.
 	if len(c.workloads) != len(o.Workloads) {
 		c.fail("not all of the workloads %v exist", o.Workloads)
 	}
@@ -96,6 +109,7 @@ func (c *Cluster) seeds(self *Node) (addrs []netip.AddrPort) {
 			addrs = append(addrs, n.addr)
 		}
 	}
+	// The machine's own address is last: it creates a cluster only if it knows no member to ask.
 	return append(addrs, self.addr)
 }
 
@@ -121,8 +135,11 @@ func (c *Cluster) makeSchema() {
 			continue
 		}
 		for _, t := range kind.tables {
+			// A copy, because the specifications are shared by all runs of the test process.
 			made := *t
 			made.Options.SpeculativeRetry = c.options.SpeculativeRetry
+			// In a soak run the absences of nodes are scaled. gc_grace must keep its relation to them: nodes are down
+			// for longer.
 			if c.options.TimeScale > 1 && made.Options.GCGraceSeconds == graveGrace {
 				made.Options.GCGraceSeconds = int32(c.scaled(graveGrace*time.Second) / time.Second)
 			}
@@ -131,6 +148,7 @@ func (c *Cluster) makeSchema() {
 	}
 }
 
+// change executes a schema change at the first node. It is for a cluster without faults, in which it must succeed.
 func (c *Cluster) change(change schema.Change) {
 	c.must(c.nodes[0], fmt.Sprintf("%T", change), func(l *process, done func(error)) {
 		l.soon(func() { l.cluster.StartSchema(change, done) })
@@ -164,6 +182,7 @@ type stats struct {
 
 func statsOf(p *assembly.Parts) stats {
 	o, h, x := p.Coordinator.Stats(), p.Hints.Stats(), p.Proposer.Stats()
+	// The fields are positional: their order is the order of the type.
 	return stats{o.ReadRepairs, o.ShortReads, o.Speculated, o.Replans + x.Replans, h.Stored, h.Replayed, h.Lost,
 		x.Shared, x.Unprepared}
 }
@@ -198,6 +217,8 @@ func (r *Result) add(o Result) {
 // Run executes the workloads and the nemesis, heals the cluster, waits for hints to be delivered, and checks the
 // results.
 func Run(o Options) Result {
+	// Drawn sizes of pages would break workloads that evaluate a partition in one page. PageBytes is drawn
+	// independently of the workloads so that the draws of seeds do not depend on them.
 	if o = o.withPoints(); o.wantsPartitions() {
 		o.PageBytes = 0
 	}
@@ -211,19 +232,25 @@ func Run(o Options) Result {
 	if o.Meet {
 		c.watch()
 	}
+	// The times of faults are relative to this moment, after the cluster was created.
 	c.began = c.kernel.Now()
 	c.nemesis.torment()
 	c.kernel.RunUntil(c.began+c.scaled(o.Faults), func() bool { return false })
+	// From here on, every request must succeed.
 	c.heal()
+	// Clients whose last request is in progress end with its answer, or when their patience ends.
 	c.kernel.RunUntil(c.kernel.Now()+time.Minute, func() bool {
 		return !slices.ContainsFunc(c.workloads, func(w workload) bool { return !w.idle() })
 	})
 	c.settle()
 	c.settled = true
+	// This comes before readBack, because reads at higher levels repair the differences that they find.
 	c.verify.convergeWithoutReads()
 	for _, w := range c.workloads {
 		w.readBack()
 	}
+	// After the workloads' own reads: a workload observes what its clients would, not the state after a complete
+	// repair.
 	c.verify.converge()
 	for _, w := range c.workloads {
 		w.check()
@@ -249,6 +276,8 @@ func (c *Cluster) result() Result {
 		if n.process == nil {
 			continue
 		}
+		// Only the last process of each node is counted; processes that ended before have taken their counts with
+		// them.
 		r.Stats.add(statsOf(n.process.parts))
 		n.crash(true)
 	}
@@ -260,19 +289,26 @@ func (c *Cluster) heal() {
 	c.healed = true
 	c.kernel.Trace("heal")
 	c.net.clearFaults()
+	// Points end, too: a healed network has no early timeouts and loses no commits. Data centers stay as far apart as
+	// they are.
 	c.net.early, c.net.lossy, c.net.late, c.net.far = nil, nil, nil, c.options.Far
 	for _, n := range c.nodes {
 		n.faults.heal()
+		// The correction is itself a jump, in either direction, up to the size of the preceding faults.
 		n.wall = wallClock{}
+		// A process with a failed disk would stop by itself, but up to half a second later (stopFatal).
 		if l := n.process; l != nil && (n.damaged || l.fatal.Load() != nil) {
+			// A crash is quicker than an orderly stop, and closes the engine and the Raft log just as well.
 			n.crash(true)
 		}
+		// Corrupt tables are never repaired in place: an operator replaces the node.
 		if n.damaged && !n.departed {
 			n.wipe()
 		}
 		if n.process != nil {
 			n.process.resume()
 		}
+		// It does nothing for a node that runs, has left or is dead.
 		n.start()
 	}
 }
@@ -299,12 +335,14 @@ func (c *Cluster) missing() (nodes []*Node) {
 
 // settle waits until the ring no longer changes and no hint is left.
 func (c *Cluster) settle() {
+	// Operations of the ring may be stuck because of a node that is permanently dead. Only an operator can end them.
 	c.operator.operate()
 	c.kernel.RunUntil(c.kernel.Now()+c.paced(2*time.Minute),
 		func() bool { return len(c.missing()) == 0 && c.operator.removed() })
 	for _, n := range c.missing() {
 		c.fail("node %d does not serve two minutes after all faults were healed", n.id)
 	}
+	// Nodes serve before all operations of the ring have ended; both are required, within a time limit each.
 	c.kernel.RunUntil(c.kernel.Now()+c.paced(2*time.Minute), func() bool {
 		return len(c.metadata().Topology.Operations()) == 0 && !c.operator.requesting() && c.operator.removed()
 	})
@@ -319,6 +357,7 @@ func (c *Cluster) settle() {
 	}
 	c.kernel.RunUntil(c.kernel.Now()+5*time.Second, func() bool { return false }) // for hints still in memory
 	c.kernel.RunUntil(c.kernel.Now()+c.paced(time.Minute), func() bool { return c.pendingHints() == 0 })
+	// Hints for nodes that have left do not count (pendingHints).
 	if n := c.pendingHints(); n > 0 {
 		c.fail("%d hint records are left a minute after all faults were healed", n)
 	}

@@ -17,7 +17,8 @@ import (
 
 // verifier checks a healed cluster: its replicas, its snapshots and the histories of its clients.
 type verifier struct {
-	c         *Cluster
+	c *Cluster
+	// snapshots grows during the faults; each is compared with its node at the end (checkSnapshots).
 	snapshots []*snapshot
 	excused   excuses
 }
@@ -37,6 +38,7 @@ func (v *verifier) converge() {
 	v.agree()
 	for _, k := range v.c.options.kinds() {
 		for _, t := range k.tables {
+			// A workload may have dropped its table.
 			if table := v.c.table(t.Table); table != nil {
 				v.readAll(table, func(*row.PageReader, *row.Row, bool) {})
 				v.compare(table)
@@ -50,11 +52,14 @@ func (v *verifier) converge() {
 func (v *verifier) convergeWithoutReads() {
 	c := v.c
 	switch {
+	// Hints alone are not required to suffice if they are disabled, if a disk with hints was lost, or if a node has
+	// left the ring with hints.
 	case c.options.ConvergeBy == ByHints && !c.options.Unsafe.Hints.Disabled && !c.losing && !v.excused.all:
 		v.agree()
 		v.awaitEqual("after all hints were delivered", &v.excused)
 	case c.options.ConvergeBy == ByRepair:
 		v.agree()
+		// Before the complete repair, which would leave nothing to do for one of some replicas.
 		v.repairSome()
 		for _, table := range c.tables() {
 			v.repairs(table)
@@ -75,6 +80,7 @@ func (c *Cluster) tables() (all []*schema.Table) {
 // repairs repairs a table of a healed cluster; a second repair must send no rows.
 func (v *verifier) repairs(table *schema.Table) {
 	c := v.c
+	// The second repair runs at another node: the result must not depend on the coordinator of the repair.
 	for second := range 2 {
 		c.mustWithin(5*time.Minute, c.present()[second%len(c.present())], "repairing table "+table.Name,
 			func(l *process, done func(error)) {
@@ -103,6 +109,7 @@ func (v *verifier) awaitEqual(when string, excused *excuses) {
 			c.count("converged " + when)
 			return
 		}
+		// Every attempt compares all tables again: what is applied meanwhile may make another table differ.
 		c.kernel.RunUntil(c.kernel.Now()+c.paced(2*time.Second), func() bool { return false })
 	}
 	for _, d := range different {
@@ -126,6 +133,7 @@ func (v *verifier) agree() {
 		}
 		return true
 	}
+	// newest stays the reference: no client proposes changes of the schema or the ring now.
 	c.kernel.RunUntil(c.kernel.Now()+c.paced(10*time.Second), same)
 	if !same() {
 		c.fail("ten seconds after all faults were healed, the nodes do not agree on schema and ring")
@@ -138,6 +146,7 @@ func (v *verifier) readAll(table *schema.Table, visit func(r *row.PageReader, x 
 	nodes := v.c.present()
 	p := &pager{table: table.StorageID}
 	for pages := 0; !p.done; pages++ {
+		// Each page is read by another coordinator. Replicas keep no state between pages.
 		ok := v.c.must(nodes[pages%len(nodes)], "reading table "+table.Name, func(l *process, done func(error)) {
 			l.coord.Read(&coordinator.ReadRequest{
 				Command: p.command(clock{l}.Now().Unix()), Consistency: ring.All, Timeout: 5 * operationTimeout,
@@ -171,6 +180,7 @@ func (v *verifier) differences(table *schema.Table, excused *excuses, scope *rep
 		if n.process == nil {
 			return nil // it did not start, which was recorded
 		}
+		// All replicas are read as of the same second, or expiring cells would make equal replicas differ.
 		now = max(now, clock{n.process}.Now().Unix())
 	}
 	for _, n := range c.present() {
@@ -181,6 +191,7 @@ func (v *verifier) differences(table *schema.Table, excused *excuses, scope *rep
 	}
 	for _, key := range slices.Sorted(maps.Keys(partitions)) {
 		byNode, token := partitions[key], row.NewPartitionKey([]byte(key)).Token
+		// A nil excuses excuses nothing.
 		if excused.has(tokenOf{table.StorageID, token}) {
 			continue
 		}
@@ -189,6 +200,7 @@ func (v *verifier) differences(table *schema.Table, excused *excuses, scope *rep
 			if !n.in(scope) {
 				continue
 			}
+			// A replica without the partition has no bytes, and differs from one that has it.
 			pages = append(pages, string(byNode[n.id]))
 			sizes = append(sizes, fmt.Sprintf("node %d has %d bytes", n.id, len(byNode[n.id])))
 		}
@@ -216,6 +228,8 @@ func dump(e *storage.Engine, node ring.NodeID, table *schema.Table, now int64,
 				into[key] = map[ring.NodeID][]byte{}
 			}
 			b := into[key][node]
+			// The header: the deletion of the partition and its static row, with its range tombstones. It is visited
+			// once for each partition, even if the partition continues on later pages.
 			if x == nil {
 				b = fmt.Append(row.AppendRow(b, &r.Header), r.RangeTombstones)
 			} else {

@@ -15,6 +15,8 @@ func (o Options) datacenterOf(machine int) string {
 	if len(o.Datacenters) == 0 {
 		return datacenterName(1)
 	}
+	// In rounds: one node for each data center whose factor exceeds the number of the round, until all factors are
+	// reached.
 	n := machine - 1
 	for round := 0; round < o.Factor; round++ {
 		for i, factor := range o.Datacenters {

@@ -30,6 +30,8 @@ const (
 	raftNoSpace
 )
 
+// any reports whether an operation of the disk may fail. A full or slow disk is not among these faults: storage must
+// continue with both.
 func (f *diskFaults) any() bool {
 	return f.syncs.Load() || f.writes.Load() || f.reads.Load() || f.raft.Load() != 0
 }
@@ -50,6 +52,7 @@ func (f *diskFaults) decideRaft(op faultfs.Op, name string) error {
 	switch what := f.raft.Load(); {
 	case what == raftSyncs && op == faultfs.OpSync && log, what == raftWrites && op == faultfs.OpWrite && log:
 		return errDisk
+	// Only this log meets ENOSPC itself. Storage's full disk is reported by space, before a write could fail.
 	case what == raftNoSpace && log && (op == faultfs.OpWrite || op == faultfs.OpCreate):
 		return syscall.ENOSPC
 	}
@@ -58,6 +61,8 @@ func (f *diskFaults) decideRaft(op faultfs.Op, name string) error {
 
 // decide implements the decision function of faultfs.
 func (f *diskFaults) decide(op faultfs.Op, name string) error {
+	// Only logs and tables fail. Pebble also writes manifests in the background, at times that do not depend on the
+	// seed.
 	log, table := strings.HasSuffix(name, ".log"), strings.HasSuffix(name, ".sst")
 	switch {
 	case op == faultfs.OpSync && log && f.syncs.Load(),
@@ -70,6 +75,7 @@ func (f *diskFaults) decide(op faultfs.Op, name string) error {
 
 // space returns the disk's free space, as reported to storage.
 func (f *diskFaults) space() (free, total int64) {
+	// Total and free bytes need only be on either side of storage's threshold.
 	if f.full.Load() {
 		return 0, 1 << 30
 	}
@@ -80,6 +86,7 @@ func (f *diskFaults) space() (free, total int64) {
 // open.
 func steady(what string) string {
 	if i := strings.Index(what, errDisk.Error()); i >= 0 {
+		// The text before Pebble's addition, and the error itself, remain.
 		if k := strings.Index(what[:i], "pebble: "); k >= 0 {
 			i = k
 		}

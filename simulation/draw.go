@@ -25,7 +25,9 @@ const (
 // restarts.
 func DrawnOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
+	// A stream of its own: the draws below do not change those of DefaultOptions for the same seed.
 	r := kernel.NewStream(seed, "drawn")
+	// A quarter of the seeds keep the shape of DefaultOptions.
 	if r.Chance(250) {
 		o.drawConditional(seed)
 		return o
@@ -49,9 +51,11 @@ func DrawnOptions(seed uint64) Options {
 	if r.Chance(600) {
 		o.drawRingChanges(r)
 	}
+	// With the faults that excuse hints, the comparison of a run by hints would skip many partitions.
 	if o.ConvergeBy == ByHints && r.Chance(500) {
 		o.spareHints()
 	}
+	// It is followed by drawConditional only, which replaces the workloads.
 	o.boundCost(r)
 	o.drawConditional(seed)
 	return o
@@ -61,6 +65,7 @@ func DrawnOptions(seed uint64) Options {
 // power cuts with commits at every level, and changes of the ring with three replicas. Commits are often lost, so that
 // decisions are for a long time in the state of acceptors alone.
 func (o *Options) drawConditional(seed uint64) {
+	// By the number of the seed and not by a draw, so that a range of consecutive seeds always contains them.
 	switch seed % 10 {
 	case 3:
 		o.FaultKinds, o.Points = []string{"power-all", "power-one", "power-torn"}, []string{"drop-hint", "lose-commits"}
@@ -84,9 +89,11 @@ func (o *Options) drawConditional(seed uint64) {
 
 // drawShape draws the numbers of nodes and replicas.
 func (o *Options) drawShape(r *kernel.Stream) {
+	// Three replicas are the usual number in production, so half of the seeds have it.
 	factors := []int{1, 2, 3, 3, 3, 3, 4, 5}
 	o.Datacenters, o.Factor = nil, factors[r.Intn(len(factors))]
 	if r.Chance(450) {
+		// The replication factors of the data centers. {3} is NetworkTopologyStrategy with one data center.
 		shapes := [][]int{{1, 1}, {2, 1}, {2, 2}, {3, 1}, {3, 2}, {3, 2}, {3, 3}, {1, 1, 1}, {2, 1, 1}, {3}}
 		o.Datacenters = slices.Clone(shapes[r.Intn(len(shapes))])
 		o.Factor = 0
@@ -98,6 +105,7 @@ func (o *Options) drawShape(r *kernel.Stream) {
 			o.Far %= 5 * time.Millisecond // otherwise a scan of the ring takes longer than operationTimeout
 		}
 	}
+	// With more nodes than replicas, coordinators that are not replicas, and nodes without a range, occur.
 	o.Nodes = max(3, o.Factor+r.Intn(3))
 	if o.Factor <= 3 && r.Chance(150) {
 		o.Nodes = 7 + r.Intn(4)

@@ -17,6 +17,7 @@ type tokenOf struct {
 // excuses contains the partitions that hints alone need not make equal on all replicas: those for which a hint was lost
 // and reported, and those that a process wrote to shortly before it ended, because its hints may be lost with it.
 type excuses struct {
+	// A place is a token of a table, not a key, because the callback for lost hints reports tokens.
 	places map[tokenOf]bool
 	tables map[schema.StorageID]bool // truncated tables: replicas may have late writes, whose hints are void
 	all    bool                      // a node has left the ring with its hints
@@ -68,10 +69,13 @@ func (l *process) touch(mutations []*row.Mutation) {
 	for _, m := range mutations {
 		p := tokenOf{m.Table, m.Key.Token}
 		l.touched[p] = c.kernel.Now()
+		// The coordinator that sent the mutation owes hints to the other replicas, so its end matters, not only this
+		// process's.
 		switch from := l.serving; {
 		case from == nil:
 		case from.alive():
 			from.touched[p] = c.kernel.Now()
+		// Its sender has ended while the message was under way, and its hints with it.
 		default:
 			c.verify.excused.add(p)
 		}

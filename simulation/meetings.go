@@ -76,8 +76,10 @@ func newMeetings(k *kernel.Kernel) *meetings {
 // before.
 func (m *meetings) begin(op string, most time.Duration) (end func()) {
 	u := &underway{op, m.kernel.Now() + most}
+	// Operations that have ended are removed only here: their time is enough to exclude them.
 	m.active = slices.DeleteFunc(m.active, func(o *underway) bool { return o.until < m.kernel.Now() })
 	for _, o := range m.active {
+		// Two operations of one kind are no pair.
 		if o.op != op {
 			m.met[pairOf(op, o.op)]++
 		}
@@ -115,6 +117,7 @@ func (c *Cluster) watch() {
 		switch {
 		case n.departed || n.dead:
 			continue
+		// The process was stopped, and its successor does not serve yet.
 		case !n.process.serves() && n.member && n.stopped:
 			down = true
 		case !n.process.serves() && n.member && n.incarnations > 0:
@@ -128,6 +131,7 @@ func (c *Cluster) watch() {
 		full = full || n.faults.full.Load()
 		leaving = leaving || n.leaving
 		off := n.wall.at(c.kernel.Now())
+		// Less is the skew that all runs have.
 		jumped = jumped || max(off, -off) > time.Second
 	}
 	moving := false
@@ -143,6 +147,8 @@ func (c *Cluster) watch() {
 	for _, n := range c.net.cut {
 		cut = cut || n > 0
 	}
+	// The order of the map does not matter: of two operations that are first seen in one poll, the second counts the
+	// pair.
 	for op, is := range map[string]bool{opRestart: down, opKill: killed, opPause: paused, opFullDisk: full,
 		opClock: jumped, opJoin: joining,
 		opReplace: replacing, opDecommission: leaving, opMove: moving, opPartition: cut,
@@ -180,6 +186,7 @@ func (l *process) cas(r *paxos.CASRequest, done func(applied bool, page []byte, 
 func MeetingOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
 	r := kernel.NewStream(seed, "meetings")
+	// Points would end operations early, or keep hints from existing.
 	o.Points, o.PageBytes, o.Meet = nil, 0, true
 	o.Nodes, o.Factor, o.Faults, o.Hurry = 5, 4, 8*time.Second, 4
 	o.Levels, o.TornWrites = true, true
@@ -188,6 +195,7 @@ func MeetingOptions(seed uint64) Options {
 	o.Workloads, o.Clients = []string{"cas", "counter", "batch", "churn", "reborn"}, 3
 	o.FaultKinds = []string{"kill", "restart", "pause", "isolate", "disk-full", "join", "leave", "move", "rebuild",
 		"repair", "snapshot", "clock-leap"}
+	// Not always: after a wiped disk, convergence by hints is no longer checked (convergeWithoutReads).
 	if r.Chance(700) {
 		o.FaultKinds = append(o.FaultKinds, "wiped-disk")
 	}

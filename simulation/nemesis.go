@@ -102,6 +102,8 @@ func plan(o Options) (faults []fault) {
 		return nil
 	}
 	at := r.Between(100*time.Millisecond, 500*time.Millisecond)
+	// All numbers are drawn before the selection by OnlyFaults, so an omitted fault does not move or change the
+	// others.
 	for number := 1; at < o.Faults; number++ {
 		f := fault{number: number, at: at, kind: kinds[r.Intn(len(kinds))]}
 		at += r.Between(50*time.Millisecond, 1200*time.Millisecond) / time.Duration(max(1, o.Hurry))
@@ -119,6 +121,7 @@ func (m *nemesis) torment() {
 		c.later(f.at, "fault", func() {
 			c.count(string(f.kind))
 			c.kernel.Trace(string(f.kind))
+			// A fault that cannot strike at the moment, such as at a node that is down, does nothing, but counts.
 			m.strikes[f.kind](kernel.NewStream(c.options.Seed, fmt.Sprint("fault ", f.number)))
 		})
 	}
@@ -133,10 +136,12 @@ func (m *nemesis) stopFatal() {
 		if l == nil || l.ending || l.fatal.Load() == nil {
 			continue
 		}
+		// Clients can no longer connect (serves). Requests in progress continue.
 		l.ending = true
 		c.count("nodes stopped by themselves")
 		c.kernel.Note("node", n.id, "stops:", *l.fatal.Load()) // storage's messages vary
 		c.kernel.After(m.random.Between(0, 500*time.Millisecond), "fatal", func() {
+			// Another fault may have ended it meanwhile.
 			if l.alive() {
 				n.crash(true)
 				c.kernel.After(c.scaled(m.random.Between(20*time.Millisecond, time.Second)), "restart", n.start)

@@ -33,6 +33,7 @@ func (f clockFaults) clockDrift(r *kernel.Stream) {
 func (f clockFaults) clockStrobe(r *kernel.Stream) {
 	n, by := f.c.any(r), r.Between(time.Millisecond, 500*time.Millisecond)
 	at := time.Duration(0)
+	// The number of jumps may be odd; the clock then remains off by one of them.
 	for range 10 + r.Intn(20) {
 		by = -by
 		f.c.later(at, "strobe", func() { n.wall.offset += by })

@@ -30,6 +30,7 @@ func (f storageFaults) strikes() map[faultKind]func(*kernel.Stream) {
 // slowDisk delays the completions of a disk.
 func (f storageFaults) slowDisk(r *kernel.Stream) {
 	n := f.c.any(r)
+	// The upper bound is below operationTimeout: one late write alone does not make a request time out.
 	n.faults.slow = r.Between(time.Millisecond, 600*time.Millisecond)
 	f.c.later(r.Between(100*time.Millisecond, 3*time.Second), "quick disk", func() { n.faults.slow = 0 })
 }
@@ -58,6 +59,7 @@ func (f storageFaults) raftWriteError(r *kernel.Stream) { f.raftFault(r, raftWri
 // raftFull makes the disk of the Raft log full: the node stops, and starts again when there is space.
 func (f storageFaults) raftFull(r *kernel.Stream) { f.raftFault(r, raftNoSpace) }
 
+// raftFault lets the disk of a Raft log fail in one way. A later fault of the same disk replaces an earlier one.
 func (f storageFaults) raftFault(r *kernel.Stream, what int32) {
 	n := f.c.any(r)
 	n.faults.raft.Store(what)
@@ -99,11 +101,13 @@ func (f storageFaults) flush(r *kernel.Stream) {
 func (f storageFaults) bitFlip(r *kernel.Stream) {
 	c := f.c
 	n := c.any(r)
+	// A node that has not joined has no data that must be detected as corrupt.
 	if !c.mayLose(n) || !n.process.serves() || n.faults.any() {
 		return
 	}
 	n.flush()
 	n.crash(true)
+	// One draw for all files: which bits flip in a table depends on its name, not on the other tables.
 	seed := r.Uint64()
 	flipped, err := damage.FlipBits(n.disk, dataDir, func(name string) damage.Rand {
 		return kernel.NewStream(seed, name)

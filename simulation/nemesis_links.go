@@ -31,6 +31,7 @@ func (f linkFaults) cut(r *kernel.Stream, links []link) {
 	for _, l := range links {
 		c.net.cut[l]++
 	}
+	// If the cluster is healed first, clearFaults empties the counts, and this part is skipped.
 	c.later(r.Between(100*time.Millisecond, 2500*time.Millisecond), "heal", func() {
 		for _, l := range links {
 			c.net.cut[l]--
@@ -59,6 +60,7 @@ func (f linkFaults) isolate(r *kernel.Stream) {
 
 // oneWay cuts one direction between two nodes, or all from one.
 func (f linkFaults) oneWay(r *kernel.Stream) {
+	// from and to may be equal: then nothing is cut, unless all are.
 	from, to, all := r.Intn(len(f.c.nodes)), r.Intn(len(f.c.nodes)), r.Chance(300)
 	f.cutBetween(r, func(a, b int) bool { return a == from && (all || b == to) })
 }
@@ -87,6 +89,7 @@ func (f linkFaults) bridge(r *kernel.Stream) {
 // ring connects each node only with its two neighbours, in a random order.
 func (f linkFaults) ring(r *kernel.Stream) {
 	place := make([]int, len(f.c.nodes))
+	// A random permutation (Fisher-Yates, inside out).
 	for i := range place {
 		k := r.Intn(i + 1)
 		place[i], place[k] = place[k], i

@@ -51,6 +51,7 @@ func (f processFaults) powerAll(r *kernel.Stream) {
 func (f processFaults) powerTorn(r *kernel.Stream) {
 	c := f.c
 	n := c.any(r)
+	// With a failed sync, the process has unsynced writes that it waits for when the power fails.
 	if r.Chance(700) {
 		n.faults.syncs.Store(true)
 	} else {
@@ -74,6 +75,7 @@ func (f processFaults) restartStorm(r *kernel.Stream) {
 	at := time.Duration(0)
 	for range 2 + r.Intn(6) {
 		n := nodes[r.Intn(len(nodes))]
+		// The process may still be starting, or be replaying its log, when it is ended again.
 		c.later(at, "storm", func() { n.crash(true) })
 		at += r.Between(time.Millisecond, 100*time.Millisecond)
 		c.later(at, "restart", n.start)
@@ -118,6 +120,7 @@ func (f processFaults) loseDatacenter(r *kernel.Stream) {
 	c := f.c
 	dc, d := datacenterName(1+r.Intn(max(1, len(c.options.Datacenters)))),
 		r.Between(500*time.Millisecond, 6*time.Second)
+	// Its end is not reported: the loss lasts exactly d.
 	c.meetings.begin(opDatacenterLoss, c.scaled(d))
 	for _, n := range c.nodes {
 		if n.dc == dc && !n.dead && !n.departed {

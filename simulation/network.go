@@ -22,7 +22,8 @@ type Network struct {
 	reply  func([]byte) []byte          // for tests: changes a reply; may be nil
 	nodes  map[ring.NodeID]*Node        // machines
 	byAddr map[netip.AddrPort]*Node
-	cut    map[link]int // by number of faults
+	// cut counts the faults that cut each direction of each link. A link works when its count is 0.
+	cut map[link]int // by number of faults
 
 	// Loss and Duplicates are per thousand messages; delays lie between the bounds.
 	Loss, Duplicates   int
@@ -39,6 +40,8 @@ type Network struct {
 // delayMax is the maximum delay of a message without faults.
 const delayMax = 3 * time.Millisecond
 
+// link is one direction between two machines, by the numbers of machines (Node.id), which need not be the IDs of
+// members.
 type link struct{ from, to ring.NodeID }
 
 func newNetwork(k *kernel.Kernel, seed uint64) *Network {
@@ -51,6 +54,7 @@ func newNetwork(k *kernel.Kernel, seed uint64) *Network {
 // clearFaults removes all faults of the network.
 func (n *Network) clearFaults() {
 	n.Loss, n.Duplicates, n.Slow = 0, 0, 0
+	// Delays vary by a factor of thirty even without faults, so messages between two nodes are not delivered in order.
 	n.DelayMin, n.DelayMax, n.SlowMax = 100*time.Microsecond, delayMax, time.Second
 	n.cpu, n.stall = 0, 0
 	clear(n.cut)
@@ -65,14 +69,18 @@ func (n *Network) refused(l link) bool {
 // carry delivers a message to the present process of a node, or loses it.
 func (n *Network) carry(l link, label string, payload []byte, deliver func(payload []byte)) {
 	copies := 1
+	// Cuts act when a message is sent. A message that is already under way when a link is cut still arrives.
 	if n.cut[l] > 0 || n.rand.Chance(n.Loss) {
 		copies = 0
 	} else if n.rand.Chance(n.Duplicates) {
 		copies = 2
 	}
+	// A message belongs to a connection with the present process. It does not reach a process that starts before it
+	// arrives.
 	target, stamp := n.nodes[l.to].process, int64(0)
 	from := n.nodes[l.from].process
 	if from != nil {
+		// Every message carries the sender's latest timestamp, as in package node.
 		stamp = from.hlc.Last()
 	}
 	for range copies {
@@ -83,12 +91,17 @@ func (n *Network) carry(l link, label string, payload []byte, deliver func(paylo
 		if n.nodes[l.from].dc != n.nodes[l.to].dc {
 			delay += n.far
 		}
+		// Each copy has its own bytes: handlers own their payload, and the sender may reuse its memory.
 		own := slices.Clone(payload)
+		// The contents of all messages are part of the trace, so two runs that differ in one byte are found by
+		// TestSimRepeats.
 		n.kernel.TraceBytes(own)
 		n.kernel.After(delay, fmt.Sprintf("%d>%d %s", l.from, l.to, label), func() {
 			if process := n.nodes[l.to].process; process == target && process != nil && process.transport.open {
 				n.onCPU(process, func() {
 					_ = process.hlc.Observe(stamp) // ignores a timestamp too far ahead, as package node does
+					// This covers the synchronous part of the handler only. Work that it queues for a worker has no
+					// sender.
 					process.serving = from
 					deliver(own)
 					process.serving = nil
@@ -108,6 +121,7 @@ func (n *Network) onCPU(l *process, f func()) {
 		l.do(f)
 		return
 	}
+	// The average is cpu. Work of one process queues up; processes of different nodes do not delay each other.
 	cost := n.work.Between(n.cpu/2, n.cpu*3/2)
 	if n.stall > 0 && n.work.Chance(stalls) {
 		cost += n.work.Between(0, 2*n.stall)
@@ -120,12 +134,14 @@ func (n *Network) onCPU(l *process, f func()) {
 	})
 }
 
+// note shows a message to the test, before the network may lose it.
 func (n *Network) note(verb messaging.Verb, payload []byte) {
 	if n.sent != nil {
 		n.sent(verb, payload)
 	}
 }
 
+// replied lets the test change the payload of a reply that has arrived.
 func (n *Network) replied(payload []byte) []byte {
 	if n.reply != nil {
 		return n.reply(payload)

@@ -18,17 +18,20 @@ import (
 
 // Node is one machine: its disk and its clock outlive its processes.
 type Node struct {
-	cluster      *Cluster
-	id           ring.NodeID // of the machine; its node ID is process.Self
-	dc           string      // data center
-	addr         netip.AddrPort
-	replace      string // the address of the node that this one replaces when it joins
-	member       bool   // it has joined before
-	disk         *vfs.MemFS
-	applied      uint64 // epoch of the latest metadata that a process with this disk has applied
-	faults       diskFaults
-	wall         wallClock
-	process      *process // nil while no process runs
+	cluster *Cluster
+	id      ring.NodeID // of the machine; its node ID is process.Self
+	dc      string      // data center
+	addr    netip.AddrPort
+	replace string // the address of the node that this one replaces when it joins
+	member  bool   // it has joined before
+	disk    *vfs.MemFS
+	// applied must never be later than what a new process with this disk serves by (process.listen).
+	applied uint64 // epoch of the latest metadata that a process with this disk has applied
+	faults  diskFaults
+	wall    wallClock
+	process *process // nil while no process runs
+	// incarnations is the number of processes started so far. It is part of the names of their random number streams,
+	// so a restarted process does not draw the numbers of its predecessor again.
 	incarnations int
 	damaged      bool // tables on the disk are corrupt
 	leaving      bool // it is being decommissioned
@@ -40,6 +43,7 @@ type Node struct {
 
 // Paths on a machine's disk, and addresses.
 const (
+	// Both directories are on one MemFS: a power cut hits storage and the Raft log at the same moment.
 	dataDir = "data"
 	raftDir = "raft"
 )
@@ -62,6 +66,7 @@ func newNode(c *Cluster) *Node {
 
 // addrOf returns the address of a new machine.
 func addrOf(id ring.NodeID) netip.AddrPort {
+	// The third byte is 0 in the first life of a machine; wipe increments it.
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(id >> 8), 0, byte(id)}), 7000)
 }
 
@@ -76,11 +81,13 @@ func (n *Node) start() {
 	if n.process != nil || n.departed || n.dead {
 		return
 	}
+	// This comes before open: a start that fails counts, too, and the next attempt draws other numbers.
 	n.incarnations++
 	l := &process{node: n, touched: map[tokenOf]time.Duration{}}
 	n.process = l
 	if err := l.open(); err != nil {
 		n.process = nil
+		// Without a failing disk there is no excuse for a process that does not start.
 		if !n.faults.any() && !n.damaged {
 			c.fail("node %d does not start: %v", n.id, err)
 			return
@@ -104,9 +111,11 @@ func (n *Node) crash(powerCut bool) {
 	if l == nil {
 		return
 	}
+	// The disk is copied first. What the closing process below still writes is then on the old copy only.
 	n.disk, n.stopped = n.afterCrash(powerCut), false
 	n.ended()
 	l.endTasks()
+	// The injected errors end so that Close can finish; it has no effect on the new copy of the disk.
 	l.disk.Fail(nil)
 	l.raftDisk.Fail(nil)
 	l.transport.close()
@@ -124,6 +133,7 @@ func (n *Node) afterCrash(powerCut bool) *vfs.MemFS {
 	case !n.cluster.options.TornWrites:
 		return n.disk.CrashClone(vfs.CrashCloneCfg{})
 	}
+	// A stream per crash: which sectors survive does not depend on the other faults of the run.
 	r := kernel.NewStream(n.cluster.options.Seed, fmt.Sprint("torn ", n.id, n.incarnations))
 	torn, files, err := damage.Tear(n.disk, []string{dataDir, raftDir}, r)
 	if err != nil {
@@ -137,8 +147,11 @@ func (n *Node) afterCrash(powerCut bool) *vfs.MemFS {
 // ended records that the process has ended.
 func (n *Node) ended() {
 	c := n.cluster
+	// This needs the process, so it comes before the field is cleared.
 	c.verify.excused.processEnded(n.process, c.kernel.Now())
 	n.process = nil
+	// crashed is for workloads that expect failures shortly after a member has ended; a departed node serves no
+	// request.
 	if !n.departed {
 		c.crashed = c.kernel.Now()
 	}
@@ -146,6 +159,7 @@ func (n *Node) ended() {
 
 // holders returns the machines with a replica of the token.
 func (c *Cluster) holders(token ring.Token) (nodes []*Node) {
+	// Natural replicas only: in a settled ring there are no pending ones.
 	set := c.metadata().Topology.Placement(c.replication()).Replicas(token)
 	for _, n := range c.nodes {
 		if n.process != nil && slices.Contains(set.Natural, n.process.Self()) {
@@ -161,11 +175,14 @@ func (n *Node) stop() {
 	if l == nil {
 		return
 	}
+	// An orderly stop needs a process that reacts and a disk that works. Otherwise an operator would send SIGKILL.
 	if l.paused || l.fatal.Load() != nil || n.faults.any() || n.damaged {
 		n.crash(false)
 		return
 	}
+	// meetings.watch distinguishes by this field between a restart and a kill.
 	n.stopped = true
+	// The process is alive during Stop: hints that it flushes and messages that it sends are still part of the run.
 	l.instance.Stop()
 	n.ended()
 	l.endTasks()
@@ -178,6 +195,7 @@ func (n *Node) stop() {
 // left reports whether a refusal means that the node was a member and no longer is.
 func (n *Node) left(err error) bool {
 	var refused *metadata.Refused
+	// Busy means that another operation of the ring is in progress: the node may try again.
 	if !errors.As(err, &refused) || n.process == nil || refused.Busy {
 		return false
 	}
@@ -194,9 +212,11 @@ func (n *Node) retire() {
 		return
 	}
 	n.retiring = true
+	// An operation to replace a node can be aborted. The dead node is still a member then.
 	if !n.leaving && n.replace != "" && n.cluster.memberAt(n.replace) {
 		n.cluster.kernel.After(time.Second, "retire", func() {
 			n.retiring = false
+			// wipe sets replace to the machine's own former address, but the dead node is still to be replaced.
 			replace := n.replace
 			n.crash(true)
 			n.wipe()
@@ -205,6 +225,8 @@ func (n *Node) retire() {
 		})
 		return
 	}
+	// From now on no test of the healed cluster requires this node. The process itself ends a second later, so that
+	// its last messages to the others are sent.
 	n.departed = true
 	n.cluster.verify.excused.left(n.process)
 	n.cluster.count("nodes left")
@@ -214,6 +236,7 @@ func (n *Node) retire() {
 // wipe gives the machine an empty disk and another address: it is now another node, which asks to replace the former
 // one.
 func (n *Node) wipe() {
+	// The removed safeguard: the Raft log and with it the identity of the node survive, and its data do not.
 	if n.cluster.options.Unsafe.BlankDisksServe {
 		if err := n.disk.RemoveAll(dataDir); err != nil {
 			n.cluster.fail("node %d cannot be wiped: %v", n.id, err)
@@ -223,6 +246,7 @@ func (n *Node) wipe() {
 	n.disk, n.applied, n.member, n.damaged = vfs.NewCrashableMem(), 0, false, false
 	n.replace = n.addr.String()
 	a := n.addr.Addr().As4()
+	// With the old address, the others could not distinguish the new node from the one that it replaces.
 	a[2]++
 	n.setAddr(netip.AddrPortFrom(netip.AddrFrom4(a), n.addr.Port()))
 	n.cluster.count("nodes replaced")
@@ -230,6 +254,7 @@ func (n *Node) wipe() {
 
 // flush flushes a running node's memtables.
 func (n *Node) flush() {
+	// A flush on a failing disk would end the process at a moment that depends on Pebble's goroutines.
 	if n.process == nil || n.process.fatal.Load() != nil || n.faults.any() {
 		return
 	}
@@ -238,6 +263,7 @@ func (n *Node) flush() {
 	}
 }
 
+// compact compacts the workloads' tables of a running node. The engine of the simulation compacts only on request.
 func (n *Node) compact() {
 	if n.process == nil || n.process.fatal.Load() != nil || n.faults.any() || n.damaged {
 		return

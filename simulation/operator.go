@@ -45,10 +45,12 @@ const (
 // joinNode adds a machine to the ring.
 func (op *operator) joinNode(*kernel.Stream) {
 	c := op.c
+	// A skipped fault keeps its number in the plan, so the draws of the others do not change.
 	if len(c.present()) >= max(c.options.NodesMost, nodesMost) {
 		return
 	}
 	n := newNode(c)
+	// The position in nodes is final: faults draw indexes into this list.
 	c.nodes = append(c.nodes, n)
 	n.start()
 }
@@ -62,6 +64,7 @@ func (op *operator) leaveNode(r *kernel.Stream) {
 			staying++
 		}
 	}
+	// staying includes n itself, so it must exceed the number of replicas.
 	if !n.process.serves() || n.damaged || n.leaving || staying <= n.replicasNearby() {
 		return
 	}
@@ -77,6 +80,7 @@ func (op *operator) decommission(n *Node) {
 		l.cluster.Operations().StartDecommission(false, func(err error) {
 			l.requests--
 			if err != nil {
+				// The refusal of a node that is no longer a member means that it has left.
 				n.leaving = n.left(err)
 				op.c.kernel.Trace(fmt.Sprint("leave ", n.id, err))
 			}
@@ -94,6 +98,7 @@ func (op *operator) moveNode(r *kernel.Stream) {
 	l := n.process
 	tokens := make([]ring.Token, c.options.Tokens)
 	for i := range tokens {
+		// Any token is valid. Two nodes draw the same one with negligible probability.
 		tokens[i] = ring.Token(r.Uint64())
 	}
 	l.soon(func() {
@@ -122,6 +127,7 @@ func (op *operator) removeNode(r *kernel.Stream) {
 	if !c.mayLose(n) || !n.process.serves() || staying <= c.options.Factor {
 		return
 	}
+	// The data of the node are lost with it. Only one node of a run may lose its data (mayLose).
 	c.losing = true
 	id := n.process.Self()
 	n.crash(true)
@@ -136,6 +142,7 @@ func (op *operator) remove(id ring.NodeID) {
 	if m := c.metadata(); m != nil && m.Topology.Node(id) == nil { // nil means that all are down
 		return
 	}
+	// The next attempt is scheduled first: the node that receives this one may end before it answers.
 	c.kernel.After(c.paced(operateEvery), "operator", func() { op.remove(id) })
 	for _, n := range c.present() {
 		if l := n.process; l.serves() {
@@ -171,6 +178,7 @@ func (op *operator) requesting() bool {
 
 // removed reports whether no member is permanently dead.
 func (op *operator) removed() bool {
+	// A member whose machine has no running process counts as dead.
 	ids := op.members()
 	return !slices.ContainsFunc(op.c.metadata().Topology.Nodes(),
 		func(n *ring.Node) bool { return !slices.Contains(ids, n.ID) })
@@ -187,17 +195,21 @@ func (op *operator) operate() {
 	last, since := "", c.kernel.Now()
 	var look func()
 	look = func() {
+		// A soak run begins the next day with new faults: the operator stops, and operate is called again at its end.
 		if op.operating = c.healed; !op.operating {
 			return
 		}
 		c.kernel.After(c.paced(operateEvery), "operator", look)
 		now := ""
+		// Any change of this text is progress.
 		for _, o := range c.metadata().Topology.Operations() {
 			now += fmt.Sprintln(o.ID, o.Phase, o.Known, o.Streamed, o.Compared)
 		}
 		if now != last {
 			last, since = now, c.kernel.Now()
 		}
+		// Without a dead member, an operation that does not end is a defect, which settle reports. It is not aborted
+		// here.
 		if now != "" && c.kernel.Now()-since > c.paced(stuckAfter) && !op.removed() {
 			since = c.kernel.Now()
 			c.count("operations aborted by the operator")
@@ -214,6 +226,7 @@ func (op *operator) abortOperation(*kernel.Stream) {
 	}
 }
 
+// abort sends the abort of an operation to the first serving node. It does nothing if there is none.
 func (op *operator) abort(operation uint64) {
 	c := op.c
 	for _, n := range c.present() {
@@ -239,6 +252,7 @@ func (op *operator) rebuildNode(r *kernel.Stream) {
 		return
 	}
 	l.soon(func() {
+		// A rebuild whose process ends never calls its callback; it counts as in progress for a minute at most.
 		met := c.meetings.begin(opRebuild, time.Minute)
 		l.moves.Rebuild(rebalance.RebuildOptions{}, func(err error) {
 			met()
@@ -262,6 +276,7 @@ func (op *operator) repairTable(r *kernel.Stream) {
 		return
 	}
 	table := tables[r.Intn(len(tables))]
+	// Without SkipDown, a repair fails while a replica is down.
 	job := repair.Job{Table: table.StorageID, Range: ring.FullRange(), SkipDown: r.Chance(500)}
 	kind := opRepair
 	if r.Chance(500) {
@@ -284,11 +299,13 @@ func (op *operator) repairTable(r *kernel.Stream) {
 
 // someReplicas draws the scope of a restricted repair: a data center, or two or more nodes.
 func (op *operator) someReplicas(r *kernel.Stream) (s repair.Scope) {
+	// With one data center, its scope would be that of a complete repair.
 	if n := len(op.c.options.Datacenters); n > 1 && r.Chance(700) {
 		s.Datacenters = []string{datacenterName(1 + r.Intn(n))}
 		return s
 	}
 	nodes := op.c.metadata().Topology.Nodes()
+	// At least two nodes, starting at any: a repair of one replica has nothing to compare.
 	first := r.Intn(len(nodes))
 	for i := range min(len(nodes), 2+r.Intn(max(1, len(nodes)-2))) {
 		s.Nodes = append(s.Nodes, nodes[(first+i)%len(nodes)].ID)

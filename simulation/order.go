@@ -22,6 +22,7 @@ func (o *order) tick() int64 {
 // stamp returns a timestamp after all earlier ones, as from a perfect clock. Workloads that do not test which of two
 // writes wins use it; others use the node's own clock (process.hlc).
 func (o *order) stamp() int64 {
+	// In microseconds, as all timestamps of CQL writes.
 	o.last = max(o.last+1, int64(o.kernel.Now()/time.Microsecond)+epoch*1_000_000)
 	return o.last
 }

@@ -31,6 +31,7 @@ func (p *pager) command(now int64) *row.ReadCommand {
 			p.cursor.One(*p.only)
 		}
 	}
+	// Each page may be read at another time, as the pages of a client are.
 	p.cursor.Command.Now = now
 	cmd := new(row.ReadCommand)
 	p.cursor.Next(cmd)

@@ -19,6 +19,7 @@ type point struct {
 func points() []point {
 	return []point{
 		{name: "drop-hint", set: func(o *Options) { o.HintLimits.BytesPerNode = 1 }}, // the limit admits no hint
+		// Points without options are examined where they act (Options.at).
 		{name: "early-timeout", set: func(*Options) {}},
 		{name: "one-row-pages", set: func(o *Options) {
 			if !o.wantsPartitions() {
@@ -62,6 +63,7 @@ func (o Options) memTableBytes() int64 {
 
 // losesCommits reports whether a request is the commit of a conditional change that gets lost.
 func (n *Network) losesCommits(verb messaging.Verb) bool {
+	// Eight of ten commits; a commit to the coordinator's own replica is no message, and is not lost.
 	return verb == messaging.VerbPaxosCommit && n.lossy != nil && n.lossy.Chance(800)
 }
 

@@ -33,11 +33,12 @@ import (
 // process is one process, from its start to its crash. Its scheduled events are discarded with it. Its parts are the
 // same as in package node, assembled in the same order, without the protocol servers.
 type process struct {
-	node      *Node
-	hlc       *env.HLC
-	disk      *faultfs.FS
-	raftDisk  *faultfs.FS
-	instance  *assembly.Instance
+	node     *Node
+	hlc      *env.HLC
+	disk     *faultfs.FS
+	raftDisk *faultfs.FS
+	instance *assembly.Instance
+	// The following fields are set by assembled, and nil before.
 	engine    *storage.Engine
 	transport *Transport
 	cluster   *cluster.Cluster
@@ -49,19 +50,24 @@ type process struct {
 	entities  *entity.Store // data of Azure Tables, created on demand
 	requests  int           // for operations of the ring, without an answer yet
 
+	// A spawned function runs as one event of its own (spawn.go).
 	goroutines []*spawned     // not executed yet, in the order of their starts
 	schedule   *kernel.Stream // draws when they run; nil means that none was started yet
 
 	place   place                     // the goroutine that would run this event's code in production
 	touched map[tokenOf]time.Duration // when this process, or a replica for it, last applied a mutation
-	serving *process                  // the process whose message is handled
+	// serving attributes the mutations that a replica applies to the coordinator's process (touch). It is nil outside
+	// the handling of a message.
+	serving *process // the process whose message is handled
 
 	tasks   []*task // waiting, in the order of their starts
 	running *task   // in this event
 
 	joined bool // the node is a member
 	paused bool
-	held   []func()              // events postponed until it continues
+	// held keeps the order of arrival.
+	held []func() // events postponed until it continues
+	// fatal is atomic because storage's goroutines set it. Only its first value counts.
 	fatal  atomic.Pointer[error] // the reason why the node must stop
 	ending bool                  // it will stop
 	dying  bool                  // it will be killed soon, and some of its messages arrive late (Network.late)
@@ -69,6 +75,8 @@ type process struct {
 	cpuFree time.Duration
 }
 
+// alive reports whether the process still runs. Events of a process that has ended are still in the queue; each checks
+// it.
 func (l *process) alive() bool { return l.node.process == l }
 
 // fail makes the node stop; storage's goroutines call it, too.
@@ -100,6 +108,7 @@ func (l *process) resume() {
 	l.paused = false
 	held := l.held
 	l.held = nil
+	// As separate events: one of them may pause or end the process again.
 	for _, f := range held {
 		l.soon(f)
 	}
@@ -124,6 +133,7 @@ func (l *process) serves() bool {
 	if l == nil || !l.joined || l.ending {
 		return false
 	}
+	// A joining node is a member, but has not received its ranges yet.
 	m := l.Topology().Node(l.Self())
 	return m != nil && m.State != ring.Joining
 }
@@ -139,6 +149,7 @@ func (l *process) open() error {
 		return err
 	}
 	l.hlc = env.NewHLC(clock{l}, stampAhead)
+	// Two wrappers around one disk, because the faults of the Raft log are switched separately.
 	l.disk, l.raftDisk = faultfs.Wrap(n.disk), faultfs.Wrap(n.disk)
 	if n.cluster.options.Unsafe.LyingDisks {
 		l.disk = faultfs.Wrap(faultfs.Unsynced{FS: n.disk})
@@ -147,10 +158,12 @@ func (l *process) open() error {
 	l.raftDisk.Fail(n.faults.decideRaft)
 	l.transport = newTransport(n.cluster.net, l)
 	var err error
+	// Open may have created some parts before it failed; close closes these.
 	if l.instance, err = assembly.Open(l.opening()); err != nil {
 		l.close()
 		return err
 	}
+	// Both repeat themselves with timers of this process, which end with it.
 	l.transport.connect()
 	l.soon(func() { l.instance.StartJoin(l.hasJoined) })
 	l.sweep()
@@ -170,9 +183,11 @@ func (l *process) close() {
 // opening returns the configuration of a process: as in package node, but with simulated disks and links.
 func (l *process) opening() assembly.Opening {
 	c := l.node.cluster
+	// Every part receives storage through the same wrapper, which delays completions and detects blocking calls.
 	store := func(e *storage.Engine) slowEngine { return slowEngine{e, l} }
 	return assembly.Opening{
 		Storage: storage.Options{
+			// An inline engine has no goroutines of its own: their progress would not depend on the seed.
 			Dir: dataDir, FS: l.disk, Clock: clock{l}, Inline: true, Sync: c.options.Unsafe.Sync, ShadowedRows: 2,
 			MemTableBytes: c.options.memTableBytes(), CacheBytes: 1 << 20, PageBytes: c.options.PageBytes,
 			FilterRows: c.options.FilterRows, OnFatal: l.fail, FreeSpace: l.node.faults.space,
@@ -182,6 +197,7 @@ func (l *process) opening() assembly.Opening {
 		Searches:  func(x *index.Values) assembly.SearchEngine { return slowIndexes{x, l} },
 		Store:     func(e *storage.Engine) assembly.Store { return store(e) },
 		TableInfo: l.tableInfo, Assembled: l.assembled, Changed: l.changed, Listen: l.listen,
+		// A function and not the method value: l.cluster is nil until assembled was called.
 		Begin:   func() { l.cluster.Begin() },
 		Retired: func() { l.node.retire() }, AutoRepair: (c.options.has("graves") || c.options.has("overflow")) &&
 			!c.options.Unsafe.NoAutoRepair, // for workloads that need it
@@ -194,6 +210,7 @@ func (l *process) opening() assembly.Opening {
 
 // assembled is the event that the parts exist, before they are used.
 func (l *process) assembled(i *assembly.Instance) error {
+	// The callbacks of the parts, such as Alive and hintLost, use these fields.
 	l.engine, l.cluster, l.parts = i.Engine, i.Cluster, i.Parts
 	l.coord, l.proposer, l.moves = i.Coordinator, i.Proposer, i.Movements
 	l.repairer = i.Repairer
@@ -203,11 +220,13 @@ func (l *process) assembled(i *assembly.Instance) error {
 // changed is the event that the process has applied metadata.
 func (l *process) changed(_, now *metadata.Metadata) {
 	l.node.applied = max(l.node.applied, now.Epoch)
+	// In production, goroutines run between two entries of the log. This is the place where the simulation lets them.
 	l.interleave()
 }
 
 // listen lets requests in. They must see all metadata on which an earlier process with the same disk has acted.
 func (l *process) listen() error {
+	// A node that served by older metadata could accept writes for ranges that it has already given up.
 	if epoch := l.cluster.Metadata().Epoch; epoch < l.node.applied {
 		l.node.cluster.fail("node %d serves by entry %d of the log, had applied %d", l.node.id, epoch, l.node.applied)
 	}
@@ -215,10 +234,12 @@ func (l *process) listen() error {
 	return nil
 }
 
+// clusterOptions returns the options of the Raft member and the failure detector of the process.
 func (l *process) clusterOptions() cluster.Options {
 	n, c := l.node, l.node.cluster
 	return cluster.Options{
 		Name: "sim", Dir: raftDir, FS: l.raftDisk, Network: l.transport, Clock: pacedClock{clock{l}},
+		// The incarnation of the process and, with an empty disk, its identity are drawn from this stream.
 		Rand:   kernel.NewStream(c.options.Seed, fmt.Sprint("cluster ", n.id, n.incarnations)),
 		Logger: slog.New(slog.DiscardHandler), Seeds: c.seeds(n), ReplicationFactor: c.options.Factor,
 		Base: schema.Initial(),
@@ -226,13 +247,17 @@ func (l *process) clusterOptions() cluster.Options {
 			Datacenter: n.dc, Rack: "r1", Internode: n.addr, Native: n.addr, NumTokens: c.options.Tokens,
 			Replace: n.replace,
 		},
+		// Post makes the loop of the cluster an event of the queue instead of a goroutine.
 		Fatal: l.fail, Post: l.soon, DeadAfter: c.scaled(30 * time.Second), // longer than any fault
 	}
 }
 
+// partsOptions returns the options of the parts above storage. Sizes are tiny, so that few rows fill several pages,
+// leaves and steps, and pauses fit into the seconds of a run.
 func (l *process) partsOptions() assembly.Options {
 	n, c := l.node, l.node.cluster
 	limits := c.options.Limits
+	// The default would exceed the time within which a healed cluster must settle.
 	limits.TruncationMost = truncationWait
 	return assembly.Options{
 		Clock: clock{l}, Run: l.spawn,
@@ -253,6 +278,7 @@ func (l *process) partsOptions() assembly.Options {
 		Search:  search.Options{Limits: search.Limits{Bytes: limits.ResultBytes}, Unsafe: c.options.Unsafe.Searches},
 		Streams: l.streamLimits(), Builder: search.BuilderLimits{BuildPause: c.options.BuildPause},
 		HintLost: l.hintLost,
+		// Leaves of a few rows make trees with several levels even for the small tables of a run.
 		Repair: repair.Limits{LeafBytes: 300, PageRows: 5, Timeout: operationTimeout,
 			RetryPause: 100 * time.Millisecond, Margin: repairMargin, PaxosMargin: c.options.PaxosMargin,
 			PaxosEvery: time.Millisecond},
@@ -267,6 +293,8 @@ func (l *process) partsOptions() assembly.Options {
 	}
 }
 
+// streamLimits returns the limits of streams. With SlowStreams, a stream of a few kilobytes takes seconds, so that
+// faults strike while it is in progress.
 func (l *process) streamLimits() rebalance.Limits {
 	limits := rebalance.Limits{TruncationWait: truncationWait}
 	if l.node.cluster.options.SlowStreams {
@@ -279,6 +307,7 @@ func (l *process) streamLimits() rebalance.Limits {
 func (l *process) hasJoined(err error) {
 	if err != nil {
 		l.node.cluster.kernel.Trace(fmt.Sprint("not joined ", l.node.id, err))
+		// A refusal can mean that the join was aborted, or that the node was removed, while it was down.
 		if l.node.left(err) {
 			l.node.retire()
 			return
@@ -291,6 +320,7 @@ func (l *process) hasJoined(err error) {
 
 // tableInfo is assembly.Opening.TableInfo.
 func (l *process) tableInfo(info tableinfo.Info) tableinfo.Info {
+	// The removed safeguard: tombstones are purged after gc_grace even if no repair has covered them.
 	if info.GC == tableinfo.GCRepair && l.node.cluster.options.Unsafe.PurgeUnrepaired {
 		info.GC = tableinfo.GCTimeout
 	}
@@ -306,6 +336,7 @@ type slowEngine struct {
 // SizeOf implements rebalance.StreamEngine and repair.Engine. The size of a range on disk depends on the progress of
 // storage's own goroutines: here it is an arbitrary size that is the same in every run.
 func (e slowEngine) SizeOf(table schema.StorageID, tokens ring.Range) (int64, error) {
+	// Sizes from 0 to 128 KiB, in every order of magnitude: callers decide by them where to split a range.
 	size := kernel.NewStream(uint64(table), fmt.Sprint("size ", tokens))
 	return int64(size.Intn(1 << (6 + size.Intn(12)))), nil
 }
@@ -315,9 +346,11 @@ func (e slowEngine) Apply(mutations []*row.Mutation, durable bool, done func(err
 	n := e.process.node
 	e.process.touch(mutations)
 	if n.cluster.options.Unsafe.TiesByArrival {
+		// The caller owns the slice.
 		mutations = slices.DeleteFunc(slices.Clone(mutations), e.firstCame)
 	}
 	return e.Engine.Apply(mutations, durable, func(err error) {
+		// The fault is examined at completion: a disk that became slow meanwhile delays this write, too.
 		if n.faults.slow == 0 {
 			e.process.at(inCommitter, func() { done(err) })
 			return

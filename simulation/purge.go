@@ -23,6 +23,7 @@ func (w *clients) purge(r *kernel.Stream, table *schema.Table, partition func(*k
 		job := repair.Job{Table: table.StorageID, Range: ring.FullRange(), SkipDown: true}
 		if r.Chance(800) {
 			token := partition(r).Token
+			// Start is exclusive: the range has this token alone.
 			job.Range = ring.Range{Start: token - 1, End: token}
 		}
 		if l := w.c.any(r).process; l.serves() {
@@ -32,6 +33,7 @@ func (w *clients) purge(r *kernel.Stream, table *schema.Table, partition func(*k
 				})
 			})
 		}
+		// The next one is scheduled whether or not this one could start; it ends when the cluster is healed (later).
 		w.purge(r, table, partition)
 	})
 }

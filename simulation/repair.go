@@ -25,8 +25,10 @@ func (v *verifier) repair(table *schema.Table) {
 		})
 	}
 	now := int64(epoch) + int64(c.kernel.Now()/time.Second)
+	// Each piece has the same replicas everywhere, so its roots can be compared.
 	for _, piece := range c.metadata().Topology.Placement(table.Replication).Ranges(ring.FullRange()) {
 		var roots []reading.LeafHash
+		// Start is exclusive.
 		for _, n := range c.holders(piece.Range.Start + 1) {
 			var root reading.LeafHash
 			cmd := &reading.HashCommand{Table: table.StorageID, Tokens: piece.Range, Leaves: 1, Now: now,
@@ -59,7 +61,9 @@ type graves struct {
 type grave struct {
 	partition  int
 	clustering string
-	added      int64 // 0 until all replicas have it
+	// added is 0 as long as some replica may lack the row. Only rows with added are in graves.rows.
+	added int64 // 0 until all replicas have it
+	// deleteCall is when its deletion was first sent, deleted when a quorum acknowledged it; 0 means never.
 	deleteCall int64
 	deleted    int64
 }
@@ -88,6 +92,7 @@ func (w *graves) start() {
 
 // absence repeatedly stops a node for longer than tombstones must be kept.
 func (w *graves) absence() {
+	// Nodes are absent one after the other: the next absence begins after the return.
 	n := w.c.any(w.rand)
 	w.c.later(w.rand.Between(2*time.Second, 8*time.Second), "absence", func() {
 		n.crash(w.rand.Chance(500))
@@ -160,6 +165,7 @@ func (w *graves) forget() {
 
 // bury deletes a row, individually or as a range, at QUORUM, once.
 func (w *graves) bury(l *process, g *grave, done func(error)) {
+	// A second deletion would hide the loss of the first one.
 	if g.deleteCall != 0 {
 		done(nil)
 		return
@@ -201,6 +207,7 @@ func (w *graves) judge(partition int, page []byte, began int64) {
 	var p row.PageReader
 	for p.Reset(page); p.NextPartition(); {
 		for r := row.NewRow(); p.NextRow(r); {
+			// The rows of this workload never expire.
 			if r.Live(0) {
 				seen[string(r.Clustering)] = true
 			}
@@ -209,9 +216,11 @@ func (w *graves) judge(partition int, page []byte, began int64) {
 	for _, g := range w.rows {
 		switch there := seen[g.clustering]; {
 		case g.partition != partition:
+		// A deletion at QUORUM is visible to each read at QUORUM or ALL that begins later.
 		case there && g.deleted != 0 && g.deleted < began:
 			w.c.fail("row %s of graves was resurrected: it was deleted at %d, and read at %d", g.clustering, g.deleted,
 				began)
+		// A row whose deletion was sent may be there or not.
 		case !there && g.added < began && g.deleteCall == 0:
 			w.c.fail("row %s of graves is missing: it was added at %d, and read at %d", g.clustering, g.added, began)
 		}

@@ -28,6 +28,8 @@ func (v *verifier) repairSome() {
 		case n.in(&scope):
 			in = append(in, n)
 		case n.process != nil:
+			// Paused, not ended: a repair of its scope must not contact it, and it continues with its state
+			// afterwards.
 			n.process.paused = true
 		}
 	}

@@ -22,16 +22,19 @@ func Shrink(o Options, tries int, fails func(Options) bool) Options {
 		o = smaller
 		return true
 	}
+	// The numbers of all faults, so that some can be omitted.
 	if o.OnlyFaults == nil {
 		o.OnlyFaults = []int{}
 		for _, f := range plan(o.withAllFaults()) {
 			o.OnlyFaults = append(o.OnlyFaults, f.number)
 		}
 	}
+	// First half of the faults at once, then quarters, and so on to single ones (delta debugging).
 	for part := (len(o.OnlyFaults) + 1) / 2; part > 0; part /= 2 {
 		for at := 0; at < len(o.OnlyFaults); {
 			less := o
 			less.OnlyFaults = slices.Delete(slices.Clone(o.OnlyFaults), at, min(at+part, len(o.OnlyFaults)))
+			// After a success, the next part has moved to position at.
 			if !try(less) {
 				at += part
 			}
@@ -77,6 +80,7 @@ func (o Options) withAllFaults() Options {
 
 // Command returns the command that repeats a run.
 func (o Options) Command() string {
+	// Only differences to what the seed draws become flags.
 	d := DrawnOptions(o.Seed)
 	args := []string{fmt.Sprintf("make sim SEED=%d N=1", o.Seed)}
 	var flags []string

@@ -43,6 +43,7 @@ func (v *verifier) snapshotNode(r *kernel.Stream) {
 	s := &snapshot{node: n, addr: n.addr, dir: fmt.Sprint("snapshot-", c.order.ticks, "-", len(v.snapshots)),
 		now: clock{n.process}.Now().Unix()}
 	var err error
+	// Contents and checkpoint are taken in one event: no write comes between them.
 	if s.rows, err = v.contents(n.process.engine, s.now); err != nil {
 		c.fail("node %d cannot read its tables: %v", n.id, err)
 		return
@@ -89,6 +90,7 @@ func (v *verifier) checkSnapshots() {
 
 func (v *verifier) checkSnapshot(s *snapshot) error {
 	l := s.node.process
+	// The clone has synced data only, as after a power cut: a snapshot must be durable when Checkpoint returns.
 	disk := s.node.disk.CrashClone(vfs.CrashCloneCfg{})
 	if _, err := disk.Stat(s.dir); err != nil {
 		return err
@@ -99,6 +101,7 @@ func (v *verifier) checkSnapshot(s *snapshot) error {
 	options.Table = func(id schema.StorageID) tableinfo.Info {
 		return assembly.TableInfo(metadata, true, id, l.instance.Repaired)
 	}
+	// The store has the keys of indexes, so it needs the same maintainers as the engine of a node.
 	index.Maintain(&options, index.NewPartitions(func(id schema.StorageID) bool {
 		return assembly.Ordered(metadata,
 			id)
@@ -109,6 +112,7 @@ func (v *verifier) checkSnapshot(s *snapshot) error {
 	if err != nil {
 		return err
 	}
+	// With the time of the snapshot: what has expired since is still counted.
 	found, err := v.contents(e, s.now)
 	if err != nil {
 		return errors.Join(err, e.Close())

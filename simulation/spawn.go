@@ -22,6 +22,8 @@ func (l *process) spawn(f func()) {
 		n := l.node
 		l.schedule = kernel.NewStream(n.cluster.options.Seed, fmt.Sprint("goroutines ", n.id, n.incarnations))
 	}
+	// Most goroutines run directly after the present event, some within milliseconds, and a few as if the scheduler
+	// had starved them. The chances are in a thousand.
 	delay := time.Duration(0)
 	switch {
 	case l.schedule.Chance(20):
@@ -32,6 +34,7 @@ func (l *process) spawn(f func()) {
 	s := &spawned{f: f}
 	l.goroutines = append(l.goroutines, s)
 	s.event = l.node.cluster.kernel.After(delay, "goroutine", func() {
+		// It has not run before: interleave cancels the event of a goroutine that it runs.
 		l.goroutines = slices.DeleteFunc(l.goroutines, func(o *spawned) bool { return o == s })
 		if l.alive() {
 			l.do(f)
@@ -43,12 +46,14 @@ func (l *process) spawn(f func()) {
 // entry of the metadata log, also while the log is replayed.
 func (l *process) interleave() {
 	for range len(l.goroutines) {
+		// A goroutine may start others, pause the process or end it, so the state is examined again each time.
 		if l.paused || len(l.goroutines) == 0 || !l.schedule.Chance(400) {
 			continue
 		}
 		i := l.schedule.Intn(len(l.goroutines))
 		s := l.goroutines[i]
 		l.goroutines = slices.Delete(l.goroutines, i, i+1)
+		// Stop returns false if its own event is the present one.
 		if s.event.Stop() {
 			l.node.cluster.kernel.Trace("goroutine between entries")
 			s.f()

@@ -13,6 +13,8 @@ import (
 // event queue controls it, too. It ends with its process.
 type task struct {
 	process *process
+	// next, stop and yield are the functions of iter.Pull: next continues the task until it waits, yield makes it
+	// wait.
 	next    func() (struct{}, bool)
 	stop    func()
 	yield   func(struct{}) bool
@@ -28,6 +30,8 @@ func (l *process) run(f func()) {
 	t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
 		defer func() {
 			if t.stopped {
+				// Deferred functions of f have run by then, as with runtime.Goexit. Another panic during the unwinding
+				// is lost, too.
 				_ = recover() // errStopped
 			}
 		}()
@@ -40,10 +44,12 @@ func (l *process) run(f func()) {
 
 func (t *task) goOn() {
 	l := t.process
+	// Wait uses this field to find its task: tasks run one at a time.
 	l.running = t
 	before := l.place
 	l.place = mayBlock
 	defer func() { l.place = before }()
+	// The task has returned.
 	if _, waits := t.next(); !waits {
 		l.tasks = slices.DeleteFunc(l.tasks, func(other *task) bool { return other == t })
 	}
@@ -53,6 +59,7 @@ func (t *task) goOn() {
 // endTasks ends the waiting tasks.
 func (l *process) endTasks() {
 	for _, t := range l.tasks {
+		// stop makes the pending yield return false, and Wait then panics with errStopped.
 		t.stopped = true
 		t.stop()
 	}
@@ -71,6 +78,7 @@ func (l *process) newWaiter() env.Waiter { return &taskWaiter{process: l} }
 // Wait implements env.Waiter.
 func (w *taskWaiter) Wait() {
 	if !w.signaled {
+		// Only the code of a task may wait: elsewhere running is nil, and an event that blocks would be a defect.
 		w.waiting = w.process.running
 		if !w.waiting.yield(struct{}{}) {
 			panic(errStopped)
@@ -81,9 +89,11 @@ func (w *taskWaiter) Wait() {
 
 // Signal implements env.Waiter.
 func (w *taskWaiter) Signal() {
+	// The signal may come before Wait, when the coordinator answers at once. Wait then returns immediately.
 	w.signaled = true
 	if t := w.waiting; t != nil {
 		w.waiting = nil
+		// Not at once: Signal is called in the middle of the coordinator's code.
 		w.process.soon(t.goOn)
 	}
 }

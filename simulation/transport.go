@@ -15,10 +15,14 @@ import (
 
 // Transport is one process's messaging.Transport, with the additional methods for its cluster.
 type Transport struct {
-	net      *Network
-	process  *process
-	open     bool // it listens
-	self     ring.NodeID
+	net     *Network
+	process *process
+	// open is false until the process has applied the metadata of its disk, and after its end. A closed transport
+	// still sends.
+	open bool // it listens
+	self ring.NodeID
+	// peers contains the addresses of the members as this process knows them. They may be out of date: a message then
+	// reaches another node, or none.
 	peers    map[ring.NodeID]netip.AddrPort
 	bindings messaging.Bindings       // which machines may act as which nodes
 	streams  map[ring.NodeID]*process // the process at the other end
@@ -67,6 +71,7 @@ func (t *Transport) connect() {
 		if t.net.cut[out] > 0 || t.net.cut[back] > 0 {
 			continue // a lost message does not show whether the peer is alive
 		}
+		// Processes are compared, not addresses: a peer that restarted between two checks has lost the stream's state.
 		was, is := t.streams[id], to.process
 		if is != nil && !is.transport.open {
 			is = nil
@@ -98,6 +103,8 @@ func (t *Transport) Send(to ring.NodeID, verb messaging.Verb, payload []byte) {
 	if !ok {
 		return
 	}
+	// The node ID is captured when the message is sent, the machine's address when it arrives. The receiver compares
+	// both with its bindings.
 	from := t.self
 	t.net.note(verb, payload)
 	t.net.carry(l, fmt.Sprint("send ", verb), payload, func(payload []byte) {
@@ -116,6 +123,7 @@ func (t *Transport) Request(to ring.NodeID, verb messaging.Verb, payload []byte,
 // AskAddr implements cluster.Network.
 func (t *Transport) AskAddr(addr netip.AddrPort, verb messaging.Verb, payload []byte, timeout time.Duration,
 	reply messaging.Reply) {
+	// An address that no machine ever had is unreachable, like one at which no process listens.
 	n := t.net.byAddr[addr]
 	if n == nil {
 		t.request(link{}, false, verb, payload, timeout, reply)
@@ -124,6 +132,9 @@ func (t *Transport) AskAddr(addr netip.AddrPort, verb messaging.Verb, payload []
 	t.request(link{t.process.node.id, n.id}, true, verb, payload, timeout, reply)
 }
 
+// request sends a request over a link, and calls reply exactly once in the process that sent it: with the answer, with
+// ErrTimeout, or with ErrUnreachable. A process that ends meanwhile receives no reply. known is false if there is no
+// link.
 func (t *Transport) request(l link, known bool, verb messaging.Verb, payload []byte, timeout time.Duration,
 	reply messaging.Reply) {
 	answered := false
@@ -132,17 +143,20 @@ func (t *Transport) request(l link, known bool, verb messaging.Verb, payload []b
 			return
 		}
 		t.process.do(func() {
+			// A duplicated request is executed twice and answered twice; an answer may also follow its timeout.
 			if !answered {
 				answered = true
 				t.process.at(onStream, func() { reply(payload, err) })
 			}
 		})
 	}
+	// ErrUnreachable certainly had no effect. A cut link is not refused: its requests are lost, and time out.
 	if !known || t.net.refused(l) {
 		t.net.kernel.After(time.Millisecond, "refused", func() { answer(nil, messaging.ErrUnreachable) })
 		return
 	}
 	t.net.kernel.After(t.earlyTimeout(timeout), "timeout", func() { answer(nil, messaging.ErrTimeout) })
+	// The timeout is already scheduled, so the sender waits as for any lost message.
 	if t.net.losesCommits(verb) {
 		return
 	}
@@ -151,6 +165,8 @@ func (t *Transport) request(l link, known bool, verb messaging.Verb, payload []b
 	deliver := func() {
 		t.net.carry(l, fmt.Sprint("request ", verb), payload, func(payload []byte) {
 			to := t.net.nodes[l.to].process.transport
+			// The link back has its own cuts, delays and losses: an executed request may appear as a timeout to its
+			// sender.
 			to.serve(verb, to.sender(from, t.process.node), payload, func(payload []byte, err error) {
 				t.net.carry(link{l.to, l.from}, fmt.Sprint("reply ", verb, err), payload, func(payload []byte) {
 					answer(t.net.replied(payload), err)
@@ -170,6 +186,7 @@ func (t *Transport) request(l link, known bool, verb messaging.Verb, payload []b
 // dropsRows reports whether a request to truncate drops rows: epoch, table, id (8), phase.
 func dropsRows(payload []byte) bool {
 	_, n := binary.Uvarint(payload)
+	// The two variable-length numbers are followed by eight bytes of the id, then by the phase.
 	_, m := binary.Uvarint(payload[n:])
 	return coordinator.TruncationPhase(payload[n+m+8]) == coordinator.TruncationApply
 }

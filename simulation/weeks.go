@@ -9,6 +9,7 @@ import (
 )
 
 // dayFaults is the length of a plan whose faults, stretched, fill a day.
+// soakTimeScale stretches the faults of 28.8 s to 24 h.
 const (
 	soakTimeScale = 3000
 	dayFaults     = 24 * time.Hour / soakTimeScale
@@ -70,9 +71,11 @@ func RunSoak(o Options, more func(day int, w Day) bool) {
 
 // day runs one day.
 func (c *Cluster) day(number int) {
+	// Wiped nodes were replaced on the day before, so that another node may lose its data now.
 	c.healed, c.losing = false, false
 	c.began = c.kernel.Now()
 	o := c.options
+	// Each day has its own plan.
 	o.Seed += uint64(number) << 32
 	c.nemesis.plan = plan(o)
 	for i := range c.nemesis.plan {
@@ -81,6 +84,7 @@ func (c *Cluster) day(number int) {
 	c.nemesis.torment()
 	c.kernel.RunUntil(c.began+c.scaled(c.options.Faults), func() bool { return false })
 	c.heal()
+	// The pauses of clients are scaled, too: a client may sleep for minutes before it finds the cluster healed.
 	c.kernel.RunUntil(c.kernel.Now()+time.Hour, func() bool {
 		return !slices.ContainsFunc(c.workloads, func(w workload) bool { return !w.idle() })
 	})
@@ -96,6 +100,7 @@ func (c *Cluster) day(number int) {
 func (c *Cluster) bury() {
 	c.nodes = slices.DeleteFunc(c.nodes, func(n *Node) bool {
 		over := n.process == nil && (n.departed || n.dead)
+		// Queued events may still refer to the machine, so its disk is released explicitly.
 		if over {
 			n.disk = nil
 		}
@@ -136,6 +141,7 @@ func (c *Cluster) remains() Day {
 			}
 		}
 	}
+	// Growth of any of these values from day to day is a leak.
 	w.Queued = c.kernel.Pending()
 	runtime.GC()
 	var m runtime.MemStats

@@ -29,6 +29,7 @@ type workload interface {
 
 // workloadKind is one entry of the list of workloads.
 type workloadKind struct {
+	// name is the name for the option -workloads, and for Options.Workloads.
 	name   string
 	tables []*schema.CreateTable
 	make   func(*Cluster) workload
@@ -96,6 +97,7 @@ func tables(t ...*schema.CreateTable) []*schema.CreateTable { return t }
 // simTable returns the schema of a table in the keyspace of the simulation.
 func simTable(name string, columns ...schema.ColumnSpec) *schema.CreateTable {
 	id := schema.UUID{}
+	// The ID is derived from the name, so equal seeds give equal tables.
 	copy(id[:], name)
 	return &schema.CreateTable{Keyspace: keyspace, Table: name, ID: id, Columns: columns,
 		Options: schema.DefaultOptions()}
@@ -124,9 +126,10 @@ const truncationWait = 15 * time.Second
 // clients are a workload's clients: each executes one operation after the other, at any running node, until the cluster
 // is healed.
 type clients struct {
-	c       *Cluster
-	name    string
-	rand    *kernel.Stream
+	c    *Cluster
+	name string
+	rand *kernel.Stream
+	// running counts the clients that have not ended: those before their first step included.
 	running int
 }
 
@@ -152,9 +155,11 @@ func (w *clients) runSteps(client int, pauseMax time.Duration, do step, steps in
 		w.running--
 		return
 	}
+	// All numbers of a step are drawn before it starts, in an order that does not depend on its duration.
 	node := w.c.nodes[w.rand.Intn(len(w.c.nodes))]
 	pause := w.c.scaled(w.rand.Between(time.Millisecond, pauseMax))
 	ended := false
+	// The request may end after the patience of its client, which has then begun another step.
 	end := func() bool {
 		if ended {
 			return false
@@ -169,6 +174,8 @@ func (w *clients) runSteps(client int, pauseMax time.Duration, do step, steps in
 		return
 	}
 	w.c.kernel.After(operationTimeout+500*time.Millisecond, "patience", func() { end() })
+	// A paused process accepts connections, as with SIGSTOP: the step waits until it continues, or until the client
+	// gives up.
 	l.do(func() { do(l, client, end) })
 }
 
@@ -191,11 +198,13 @@ func (c *Cluster) mustWithin(patience time.Duration, n *Node, what string, do fu
 	}
 	ended := false
 	var failure error
+	// do is called outside of an event. It may end at once, or in one of the events that RunUntil executes.
 	do(n.process, func(err error) { ended, failure = true, err })
 	if !ended {
 		c.kernel.RunUntil(c.kernel.Now()+c.paced(patience), func() bool { return ended })
 	}
 	switch {
+	// A late answer is ignored: the violation is recorded.
 	case !ended:
 		c.fail("%s at node %d gets no answer in a healed cluster", what, n.id)
 	case failure != nil:
@@ -227,6 +236,7 @@ func (l *process) partition(table *schema.Table, key row.PartitionKey) *row.Read
 // read executes a read as a client of the process does.
 func (l *process) read(cmd *row.ReadCommand, level ring.Consistency, done func(page []byte, err error)) {
 	req := &coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: operationTimeout}
+	// Reads at SERIAL and LOCAL_SERIAL complete unfinished Paxos rounds first, so the proposer executes them.
 	if level.IsSerial() {
 		l.proposer.Read(req, done)
 		return
