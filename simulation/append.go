@@ -22,11 +22,15 @@ import (
 // transactions of the partition, and read them at SERIAL. elle.Check checks the history.
 type appends struct {
 	clients
-	table   *schema.Table
+	table *schema.Table
+	// history is kept by partition: a conditional change is a transaction of one partition, so no order exists between
+	// two.
 	history [appendPartitions][]*elle.Transaction
-	value   int64
-	tried   int
-	acked   int
+	// value is the last appended value: each value is appended once in a run, so that a read identifies the appends it
+	// saw.
+	value int64
+	tried int
+	acked int
 }
 
 const (
@@ -42,6 +46,7 @@ func newAppends(c *Cluster) *appends {
 func (w *appends) start() {
 	w.purges(w.table, func(r *kernel.Stream) row.PartitionKey { return w.key(r.Intn(appendPartitions)) })
 	w.launch(appendClients, 120*time.Millisecond, func(l *process, _ int, end func() bool) {
+		// About a third of the transactions append to no list, and only read.
 		var lists []int
 		for i := range appendLists {
 			if w.rand.Chance(300) {
@@ -60,6 +65,7 @@ func (w *appends) counts() (tried, acked int) { return w.tried, w.acked }
 
 // run reads all lists of a partition and appends to some of them.
 func (w *appends) run(l *process, partition int, lists []int, end func(error) bool) {
+	// The transaction is in the history before it is sent: without an answer, it may still have taken effect.
 	t := &elle.Transaction{Call: w.c.order.tick(), Appends: map[string][]int64{}}
 	w.history[partition] = append(w.history[partition], t)
 	w.tried++
@@ -71,6 +77,7 @@ func (w *appends) run(l *process, partition int, lists []int, end func(error) bo
 	}
 	cmd := l.partition(w.table, w.key(partition))
 	done := func(read map[string][]int64, err error) {
+		// The client gave up earlier. For the checker, the outcome stays unknown.
 		if !end(err) {
 			return
 		}
@@ -93,6 +100,7 @@ func (w *appends) run(l *process, partition int, lists []int, end func(error) bo
 		})
 		return
 	}
+	// Update may be called in several attempts. The reads of the last one are the reads of the transaction.
 	var read map[string][]int64
 	l.cas(&paxos.CASRequest{
 		Command: cmd, Serial: ring.Serial, Consistency: w.commitLevel(), Contention: operationTimeout,
@@ -101,6 +109,7 @@ func (w *appends) run(l *process, partition int, lists []int, end func(error) bo
 			if read, err = listsOf(page); err != nil {
 				return nil, false, err
 			}
+			// The mutation replaces whole lists, so an append that was not seen would be lost, which elle.Check finds.
 			return w.mutation(cmd.Key, read, t.Appends, timestamp), true, nil
 		},
 	}, func(applied bool, _ []byte, err error) {
@@ -114,6 +123,7 @@ func (w *appends) run(l *process, partition int, lists []int, end func(error) bo
 
 func listName(i int) string { return "list" + strconv.Itoa(i) }
 
+// mutation returns the change that writes the lists of more, each as the values read followed by the values to append.
 func (w *appends) mutation(key row.PartitionKey, read, more map[string][]int64, timestamp int64) *row.Mutation {
 	m := &row.Mutation{}
 	m.Reset(w.table.StorageID, key)
@@ -167,6 +177,7 @@ func textRows(page []byte, now int64) (rows [][2]string, err error) {
 
 // listsOf returns the lists in a page. A missing list is empty; it was read nevertheless.
 func listsOf(page []byte) (map[string][]int64, error) {
+	// elle distinguishes a list that was read as empty from one that was not read.
 	lists := map[string][]int64{}
 	for i := range appendLists {
 		lists[listName(i)] = nil

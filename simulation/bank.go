@@ -22,6 +22,7 @@ type bank struct {
 }
 
 const (
+	// bankEach is the initial balance of each account. No transfer makes a balance negative.
 	bankAccounts = 4
 	bankEach     = 100
 	bankClients  = 3
@@ -49,6 +50,8 @@ func (w *bank) start() {
 	w.c.must(w.c.present()[0], "opening the bank", func(l *process, done func(error)) {
 		m := &row.Mutation{}
 		m.Reset(w.table.StorageID, w.key())
+		// Ballots are timestamps of the nodes' clocks: a timestamp of order could be later than the ballots of the
+		// first changes, which it would hide.
 		stamp := l.hlc.Next()
 		for i := range bankAccounts {
 			m.AddRow(textRow(w.table, strconv.Itoa(i), strconv.Itoa(bankEach), stamp))
@@ -82,6 +85,7 @@ func (w *bank) transfer(l *process, from, to, amount int, end func()) {
 		Command: w.command(l), Serial: ring.Serial, Consistency: w.commitLevel(), Contention: operationTimeout,
 		Timeout: operationTimeout,
 		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
+			// A wrong sum is not reported here: this attempt may fail. It is reported if the attempt was decided.
 			balances, wrong, err := balancesOf(page)
 			if shown = wrong; err != nil || balances[from] < amount {
 				return nil, false, err
@@ -110,6 +114,7 @@ func balancesOf(page []byte) (balances [bankAccounts]int, wrong string, err erro
 	if err != nil {
 		return balances, "", err
 	}
+	// A missing account counts as 0, and makes the sum wrong.
 	sum := 0
 	for _, r := range rows {
 		account, err := strconv.Atoi(r[0])

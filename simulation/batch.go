@@ -27,8 +27,9 @@ type logged struct {
 	name       string
 	partitions []int
 	one        bool // at level ONE
-	acked      bool
-	dropped    bool // certainly not written
+	// acked and dropped exclude each other; neither means that the outcome is unknown.
+	acked   bool
+	dropped bool // certainly not written
 }
 
 const (
@@ -52,6 +53,7 @@ func batchKey(partition int) row.PartitionKey {
 func (w *batches) step(l *process, _ int, end func() bool) {
 	b := &logged{name: fmt.Sprintf("%06d", len(w.all))}
 	for range 2 + w.rand.Intn(3) {
+		// A batch may have one partition only, if the draws are equal.
 		if p := w.rand.Intn(batchPartitions); !slices.Contains(b.partitions, p) {
 			b.partitions = append(b.partitions, p)
 		}
@@ -61,6 +63,7 @@ func (w *batches) step(l *process, _ int, end func() bool) {
 	if w.rand.Chance(300) {
 		req.Consistency, b.one = ring.One, true
 	}
+	// One timestamp for the whole batch. Each batch writes its own rows, so it never competes with another batch.
 	stamp := w.c.order.stamp()
 	for _, p := range b.partitions {
 		req.Mutations = append(req.Mutations, textChange(w.table, batchKey(p), b.name, b.name, stamp))
@@ -90,12 +93,14 @@ func (w *batches) readBack() {
 		}
 		return n
 	}
+	// A replayed batch is removed from the log when all its writes are acknowledged or stored as hints.
 	w.c.kernel.RunUntil(w.c.kernel.Now()+batchesDrained, func() bool { return held() == 0 })
 	if n := held(); n > 0 {
 		w.c.fail("%d batches are still stored %v after all faults were healed", n, batchesDrained)
 	}
 	w.c.settle() // the replay may have created hints
 	found := map[string]int{}
+	// At ALL: a row that any replica has is found.
 	whole := w.c.verify.readAll(w.table, func(_ *row.PageReader, r *row.Row, _ bool) {
 		if r != nil {
 			found[string(r.Clustering)]++

@@ -40,6 +40,7 @@ func (w *calm) start() { w.launch(calmClients, 15*time.Millisecond, w.step) }
 
 func (w *calm) counts() (tried, acked int) { return w.tried, w.acked }
 
+// step executes a request of a random kind, and fails the run if the request fails or is late without an excuse.
 func (w *calm) step(l *process, client int, end func() bool) {
 	kinds := []struct {
 		name string
@@ -59,6 +60,8 @@ func (w *calm) step(l *process, client int, end func() bool) {
 			w.acked++
 		}
 		end()
+		// Excused are requests whose coordinator has ended or has left, all requests after the end of the faults, and
+		// requests that began before a node's death could be noticed.
 		excused := l.node.process != l || !l.serves() || w.c.healed || w.c.crashed > 0 &&
 			began < w.c.crashed+noticedAfter
 		switch {
@@ -78,6 +81,7 @@ func (w *calm) key(client int) row.PartitionKey {
 
 func (w *calm) mutation() *row.Mutation {
 	stamp := w.c.order.stamp()
+	// The index after the last client selects the partitions that all clients share.
 	return textChange(w.table, w.key(calmClients), "r", strconv.FormatInt(stamp, 10), stamp)
 }
 
@@ -91,6 +95,7 @@ func (w *calm) serial(l *process, client int, done func(error)) {
 	l.read(l.partition(w.table, w.key(client)), ring.Serial, func(_ []byte, err error) { done(err) })
 }
 
+// scan reads the first page of the whole ring, which needs replicas of every range.
 func (w *calm) scan(l *process, _ int, done func(error)) {
 	p := &pager{table: w.table.StorageID}
 	l.read(p.command(clock{l}.Now().Unix()), ring.Quorum, func(_ []byte, err error) { done(err) })
@@ -128,6 +133,7 @@ func (w *calm) batch(l *process, _ int, done func(error)) {
 	}, done)
 }
 
+// There is nothing to read back: the contents of answers are not checked.
 func (w *calm) readBack() {}
 
 func (w *calm) check() {}

@@ -25,8 +25,9 @@ type casRegisters struct {
 	clients
 	table   *schema.Table
 	history []*history.ConditionalCall
-	seen    map[casClient]int64
-	acked   int
+	// seen is what each client last saw in each register: the value that its next change expects.
+	seen  map[casClient]int64
+	acked int
 }
 
 type casClient struct{ client, key int }
@@ -39,6 +40,8 @@ func (w *casRegisters) start() {
 	w.purges(w.table, func(r *kernel.Stream) row.PartitionKey { return w.partition(r.Intn(w.keys())) })
 	w.launch(w.c.options.Clients, 60*time.Millisecond, func(l *process, client int, end func() bool) {
 		key := w.rand.Intn(w.keys()) // few keys, so that clients contend
+		// At LOCAL_SERIAL, only the replicas of the coordinator's data center vote. Changes in two data centers would
+		// not be linearizable together.
 		if _, dc := w.serial(key); dc != "" && dc != l.node.dc {
 			end() // belongs to another data center
 			return
@@ -49,6 +52,7 @@ func (w *casRegisters) start() {
 		}
 		in := history.ConditionalInput{}
 		if w.rand.Chance(650) {
+			// The tick makes the value unique. Value 0 means a read.
 			in = history.ConditionalInput{Expect: w.seen[casClient{client, key}], Value: w.c.order.tick()}
 		}
 		w.run(l, client, key, in, func(error) bool { return end() })
@@ -65,6 +69,7 @@ func (w *casRegisters) serial(key int) (level ring.Consistency, dc string) {
 	if !w.c.options.Levels {
 		return ring.Serial, ""
 	}
+	// The same draws for each call: the level belongs to the partition, because levels must not be mixed within one.
 	r := kernel.NewStream(w.c.options.Seed, fmt.Sprint("serial ", key/2))
 	if r.Chance(600) {
 		return ring.Serial, ""
@@ -85,10 +90,13 @@ func (w *casRegisters) burst(l *process, client, key int, end func() bool) {
 		switch {
 		case w.rand.Chance(600):
 			in = history.ConditionalInput{Expect: expect, Value: w.c.order.tick()}
+			// The next change of the burst then depends on this one. Otherwise both expect the same value, and at most
+			// one applies.
 			if w.rand.Chance(700) {
 				expect = in.Value
 			}
 		case w.rand.Chance(300):
+			// key^1 is the other row of the partition. The last register may be alone in its partition.
 			at = min(key^1, w.keys()-1) // the other row
 		}
 		w.run(l, client, at, in, func(error) bool {
@@ -106,6 +114,7 @@ func (w *casRegisters) counts() (tried, acked int) { return len(w.history), w.ac
 func (w *casRegisters) run(l *process, client, key int, in history.ConditionalInput,
 	end func(error) bool) *history.ConditionalCall {
 	op := &history.ConditionalCall{Client: client, Key: key, Input: in, Call: w.c.order.tick()}
+	// The call is in the history before it is sent, because it may take effect without an answer.
 	w.history = append(w.history, op)
 	done := func(applied bool, page []byte, err error) {
 		if end(err) {
@@ -124,6 +133,7 @@ func (w *casRegisters) run(l *process, client, key int, in history.ConditionalIn
 		Timeout: operationTimeout,
 		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
 			found, err := valueOf(page)
+			// The condition is evaluated in each attempt. false ends the change without a mutation.
 			if err != nil || found != in.Expect {
 				return nil, false, err
 			}
@@ -143,6 +153,7 @@ func casRow(key int) string { return fmt.Sprint("r", key%2) }
 func (w *casRegisters) finish(op *history.ConditionalCall, applied bool, page []byte, err error) {
 	var found int64
 	if err == nil && !applied {
+		// A change that was not applied returns the row that did not meet its condition.
 		found, err = valueOf(page)
 	}
 	w.c.kernel.Trace(fmt.Sprint("end cas ", op.Client, op.Key, op.Input, applied, found, err))
@@ -151,7 +162,9 @@ func (w *casRegisters) finish(op *history.ConditionalCall, applied bool, page []
 		var timeout *coordinator.WriteTimeout
 		notMade := errors.As(err, &timeout) && timeout.Type == coordinator.WriteCAS &&
 			!slices.ContainsFunc(w.c.options.FaultKinds,
+				// Both kinds duplicate messages.
 				func(kind string) bool { return kind == "bad-links" || kind == "reorder" })
+		// A failed read constrains nothing.
 		op.Dropped = op.Input.Value == 0 || notMade || errors.Is(err, coordinator.ErrNotSent)
 		return
 	case applied:
@@ -173,6 +186,7 @@ func (w *casRegisters) readBack() {
 				done(nil)
 				return
 			}
+			// An additional client, after the last one of the run.
 			w.run(l, w.c.options.Clients, key, history.ConditionalInput{}, func(err error) bool {
 				done(err)
 				return true

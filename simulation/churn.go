@@ -29,6 +29,8 @@ func newChurn(c *Cluster) *churn { return &churn{clients: newClients(c, "churn")
 const churnClients = 2
 
 func (w *churn) start() {
+	// Each table is created, altered and dropped at most once, so that the acknowledged changes determine its final
+	// state.
 	w.launch(churnClients, 500*time.Millisecond, func(l *process, _ int, end func() bool) {
 		what, n := w.rand.Intn(10), w.rand.Intn(1+len(w.made))
 		var t *churned
@@ -37,6 +39,7 @@ func (w *churn) start() {
 		}
 		switch {
 		case t != nil && what < 3 && t.made && !t.dropping:
+			// Set before the outcome is known: from here on, the table may be missing.
 			t.dropping = true
 			w.change(l, &schema.DropTable{Keyspace: keyspace, Table: t.name, IfExists: true}, &t.dropped, end)
 		case t != nil && what < 6 && t.made && !t.dropping && !t.widening:
@@ -61,6 +64,7 @@ func (w *churn) change(l *process, change schema.Change, done *bool, end func() 
 	w.tried++
 	l.soon(func() {
 		met := w.c.meetings.begin(opSchema, 10*operationTimeout)
+		// An error does not mean that the change has no effect: the proposal may still be committed.
 		l.cluster.StartSchema(change, func(err error) {
 			met()
 			w.c.kernel.Trace(fmt.Sprintf("churn %T %v", change, err))

@@ -22,10 +22,12 @@ import (
 type contended struct {
 	clients
 	table *schema.Table
+	// made has no entry for a row whose change has no known outcome.
 	made  map[string]bool // by row: the answer to the client
 	acked []int           // by node
 	slow  time.Duration   // the longest change
 	tried int
+	// alive are the nodes without the victim: only their coordinators are compared.
 	alive []*Node
 }
 
@@ -50,10 +52,12 @@ func (w *contended) start() {
 		victim := w.rand.Intn(len(w.c.nodes))
 		w.alive = slices.Delete(w.alive, victim, victim+1)
 		w.c.kernel.After(w.rand.Between(0, time.Second), "kill for good", func() {
+			// The victim is killed for good. Requests are excused until the others have noticed.
 			w.c.crashed = w.c.kernel.Now()
 			w.c.nodes[victim].crash(false)
 		})
 	}
+	// Clients stay at one node each, unlike clients of other workloads, so that a starving coordinator is found.
 	for i, n := range w.c.nodes {
 		for range contendedClients {
 			w.running++
@@ -84,6 +88,7 @@ func (w *contended) step(i int, n *Node) {
 	cmd := l.partition(w.table, w.key())
 	cmd.Slices[0] = row.ExactRow([]byte(name))
 	ended := false
+	// A live coordinator must answer within its timeouts; only the clients of a dead one end here.
 	w.c.kernel.After(2*operationTimeout, "patience", func() {
 		if !ended && n.process != l { // the process of its node ended
 			ended = true
@@ -96,6 +101,7 @@ func (w *contended) step(i int, n *Node) {
 			Timeout: operationTimeout,
 			Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
 				rows, err := textRows(page, 0)
+				// The row cannot exist before: its name is new.
 				if err != nil || len(rows) > 0 {
 					return nil, false, err
 				}
@@ -131,6 +137,7 @@ func (w *contended) judge(i int, n *Node, name string, began time.Duration, appl
 	case errors.As(err, &unknown) && unknown.Received >= unknown.BlockFor:
 		w.c.fail("contended: an answer contradicts its text: %v, of %d", err, unknown.BlockFor)
 	case errors.As(err, &timeout) && timeout.Type == coordinator.WriteCAS:
+		// A WriteTimeout of type CAS means that the change was not and will not be made. CASUnknown is the other case.
 		w.made[name] = false
 	}
 	switch {
@@ -144,6 +151,7 @@ func (w *contended) judge(i int, n *Node, name string, began time.Duration, appl
 
 // readBack compares the rows with the answers.
 func (w *contended) readBack() {
+	// Sorted, because each read is an event of the trace.
 	for _, name := range slices.Sorted(maps.Keys(w.made)) {
 		w.c.must(w.c.present()[0], "row "+name, func(l *process, done func(error)) {
 			cmd := l.partition(w.table, w.key())

@@ -46,6 +46,7 @@ func (w *additions) counts() (tried, acked int) { return len(w.additions), w.ack
 
 func (w *additions) step(l *process, _ int, end func() bool) {
 	key := int64(w.rand.Intn(counterKeys))
+	// From -3 to 5, including 0: an addition of 0 must not disturb the count either.
 	delta := int64(w.rand.Intn(9) - 3)
 	if w.rand.Chance(300) {
 		w.read(l, key, ring.Quorum, func(error) { end() })
@@ -64,6 +65,7 @@ func (w *additions) step(l *process, _ int, end func() bool) {
 		case err == nil:
 			a.Returned = w.c.order.tick()
 			w.acked++
+		// Any other error leaves the outcome unknown: the addition counts once or not at all.
 		case errors.Is(err, coordinator.ErrNotSent):
 			a.Dropped = true
 		}
@@ -75,6 +77,8 @@ func counterKey(key int64) row.PartitionKey {
 	return row.NewPartitionKey([]byte("counter" + strconv.FormatInt(key, 10)))
 }
 
+// mutation returns an update of a counter: its cell contains the delta, and the replica that executes it makes a
+// shard.
 func (w *additions) mutation(a *history.Addition) *row.Mutation {
 	m := &row.Mutation{}
 	m.Reset(w.table.StorageID, counterKey(a.Key))
@@ -125,4 +129,5 @@ func (w *additions) readBack() {
 	}
 }
 
+// check does nothing: every read is checked when it ends.
 func (w *additions) check() {}

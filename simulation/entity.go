@@ -27,9 +27,11 @@ import (
 // key order, page by page: an insert that was acknowledged before a listing began must be in it, once.
 type entities struct {
 	clients
+	// history is kept by partition, because a transaction of Azure Tables has one partition.
 	history [entityPartitions][]*history.EntityCall
 	seen    map[entityClient]history.EntityRow // what a client last read
 	stamps  map[int64]int64                    // the Timestamp of each version that was seen
+	// inserts has the keys PartitionKey/RowKey. All of these partitions begin with "own", and the shared ones do not.
 	inserts map[string]*entityInsert
 	tried   int
 	acked   int
@@ -63,6 +65,7 @@ func newEntities(c *Cluster) *entities {
 
 // store returns the Azure Tables data of a process.
 func (w *entities) store(l *process) *entity.Store {
+	// The store belongs to the process: it ends with it.
 	if l.entities == nil {
 		n := l.node
 		l.entities = entity.New(entity.Options{
@@ -88,6 +91,7 @@ func (w *entities) start() {
 			w.insert(l, client, func() { end() })
 			return
 		case n < 18:
+			// The store blocks, so the operation runs as a task of the event queue.
 			l.run(func() {
 				w.c.kernel.Trace(fmt.Sprint("entity list ", w.list(l)))
 				end()
@@ -107,20 +111,24 @@ func (w *entities) start() {
 
 // transaction draws operations on different rows, based on what the client last read.
 func (w *entities) transaction(client, partition int) (ops []history.EntityOp) {
+	// A transaction may have each entity once.
 	count, first := 1, w.rand.Intn(history.EntityRows)
 	if w.rand.Chance(400) {
 		count = 2 + w.rand.Intn(history.EntityRows-1)
 	}
 	for i := range count {
+		// The version identifies the write: a read shows which operation wrote the entity.
 		op := history.EntityOp{Row: (first + i) % history.EntityRows, Version: w.c.order.tick()}
 		last := w.seen[entityClient{client, partition, op.Row}].Version
 		kinds := []entity.Kind{entity.Update, entity.Update, entity.Merge, entity.Merge, entity.Delete,
 			entity.InsertOrReplace, entity.InsertOrMerge, entity.Insert}
+		// The client believes that the entity does not exist. Most operations then insert; the others must be refused.
 		if last == 0 {
 			kinds = []entity.Kind{entity.Insert, entity.Insert, entity.Insert, entity.InsertOrReplace,
 				entity.InsertOrMerge, entity.Update, entity.Delete}
 		}
 		op.Kind = kinds[w.rand.Intn(len(kinds))]
+		// Without an ETag, an operation matches any version.
 		if op.Kind != entity.Insert && w.rand.Chance(700) {
 			op.Expect = last
 		}
@@ -133,6 +141,7 @@ func entityKey(partition int) string { return fmt.Sprint("shared", partition) }
 
 // run executes one operation on a partition.
 func (w *entities) run(l *process, client, partition int, in history.EntityInput, done func(error)) {
+	// A read without an answer constrains nothing, so it is dropped until it has one.
 	reads := in.Ops == nil && !in.Wipe
 	x := &history.EntityCall{In: in, Call: w.c.order.tick(), Out: history.EntityOutput{Failed: -1}, Dropped: reads}
 	w.history[partition] = append(w.history[partition], x)
@@ -149,6 +158,7 @@ func (w *entities) run(l *process, client, partition int, in history.EntityInput
 		}
 		var failed *entity.Failed
 		var refused *odata.Error
+		// A refusal is an answer that the checker explains, not an error: nothing was applied.
 		if errors.As(err, &failed) && errors.As(failed.Err, &refused) {
 			x.Out.Failed, x.Out.Code, err = failed.Index, refused.Code, nil
 		}
@@ -171,6 +181,7 @@ func (w *entities) apply(s *entity.Store, partition int, ops []history.EntityOp)
 		if op.Kind != entity.Delete {
 			o.Entity.Properties = append(o.Entity.Properties, numberProperty("version", op.Version))
 		}
+		// Operations that merge leave the property kept as it was; the others set it, too.
 		if op.Kind == entity.Insert || op.Kind == entity.Update || op.Kind == entity.InsertOrReplace {
 			o.Entity.Properties = append(o.Entity.Properties, numberProperty("kept", op.Version))
 		}
@@ -193,6 +204,8 @@ func numberProperty(name string, v int64) odata.Property {
 
 // stamped records the Timestamp of a version, which must be unique.
 func (w *entities) stamped(version, stamp int64) {
+	// The Timestamp is also the ETag. A read may see it before the write's answer arrives, so either is recorded
+	// first.
 	if was, ok := w.stamps[version]; ok && was != stamp {
 		w.c.fail("entity version %d has the Timestamps %d and %d", version, was, stamp)
 	}
@@ -218,6 +231,7 @@ func (w *entities) read(s *entity.Store, partition, only int) (rows [history.Ent
 		if err != nil {
 			return rows, err
 		}
+		// A partition must come as a whole, or the checker would take a part for the state of all rows.
 		if page.Next != nil {
 			return rows, errors.New("a part of the partition")
 		}
@@ -300,6 +314,7 @@ func (w *entities) list(l *process) error {
 	call, last := w.c.order.tick(), ""
 	w.tried++
 	listed := map[string]bool{}
+	// Each page is a request of its own, at the same node; entities may be inserted between two pages.
 	for {
 		page, err := w.store(l).Query(quorum(), keyspace, entityTable, q)
 		if err != nil {

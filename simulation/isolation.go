@@ -16,6 +16,7 @@ import (
 type isolation struct {
 	clients
 	table *schema.Table
+	// Values are timestamps, so a later write has a greater value.
 	least [isolationPartitions]int64 // minimum value that reads may return from now on
 	tried int
 	acked int
@@ -57,6 +58,7 @@ func (w *isolation) write(l *process, partition int, end func()) {
 		m.AddRow(textRow(w.table, strconv.Itoa(i), strconv.FormatInt(stamp, 10), stamp))
 	}
 	l.coord.Write(&coordinator.WriteRequest{
+		// One mutation: all rows of a partition in one batch are written atomically and in isolation.
 		Mutations: []*row.Mutation{m}, Consistency: ring.Quorum, Type: coordinator.WriteUnloggedBatch,
 		Timeout: operationTimeout,
 	}, func(err error) {
@@ -90,6 +92,7 @@ func (w *isolation) judge(partition int, page []byte, least int64) error {
 	if err != nil {
 		return err
 	}
+	// No row is correct only before the first write is known.
 	if len(rows) != isolationRows && (len(rows) != 0 || least != 0) {
 		w.c.fail("isolation %d: %d rows of %d are read: %v", partition, len(rows), isolationRows, rows)
 		return nil
@@ -107,6 +110,8 @@ func (w *isolation) judge(partition int, page []byte, least int64) error {
 	if found < least {
 		w.c.fail("isolation %d: %d is read, but %d was read or acknowledged before", partition, found, least)
 	}
+	// A value that one read has returned must not disappear again, even if its write was not acknowledged: a read at
+	// QUORUM repairs the replicas that it contacted.
 	w.least[partition] = max(w.least[partition], found)
 	return nil
 }

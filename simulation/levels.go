@@ -101,6 +101,8 @@ func (w *levelled) write(l *process, key int, deletion bool, level ring.Consiste
 func (w *levelled) read(l *process, key int, level ring.Consistency, done func(error)) {
 	w.tried++
 	at, h := history.LevelAt{Level: level, Datacenter: l.node.dc}, &w.history[key]
+	// The requirement is computed when the read begins: only writes that were acknowledged before are visible to it
+	// for certain.
 	call, least := w.c.order.tick(), h.Least(at, w.c.losing)
 	l.read(l.partition(w.table, w.key(key)), level, func(page []byte, err error) {
 		var found int64
@@ -133,6 +135,8 @@ func (w *levelled) readBack() {
 	for key := range levelledKeys {
 		h := &w.history[key]
 		for _, o := range h.Calls {
+			// Reads at ALL see every acknowledged write, and repair the replicas that lack it. Reads at ONE that
+			// follow must then see it, too.
 			if o.Returned != 0 && !(w.c.losing && h.Lossy(o)) {
 				o.Level.Level = ring.All
 			}

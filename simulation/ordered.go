@@ -31,7 +31,8 @@ type ordereds struct {
 
 // orderedPartition contains one partition's changes, in the order of their timestamps.
 type orderedPartition struct {
-	key     string
+	key string
+	// Timestamps are in the order of calls, because each partition has one client.
 	changes []*orderedChange
 }
 
@@ -68,6 +69,7 @@ func walkedTable() *schema.CreateTable {
 
 func newOrdereds(c *Cluster) *ordereds {
 	w := &ordereds{clients: newClients(c, "ordered"), table: c.table("ordered")}
+	// A table without ordered partitions is listed by a walk of the ring.
 	if w.rand.Chance(150) {
 		w.table = c.table("walked")
 	}
@@ -86,6 +88,7 @@ func (w *ordereds) step(l *process, client int, end func() bool) {
 		w.list(l, w.randomRequest(l), func(error) { end() })
 		return
 	}
+	// Each client has every third partition, so that neighbors in a listing belong to different clients.
 	own := w.rand.Intn(orderedPartitions/orderedClients)*orderedClients + client
 	w.change(l, w.partitions[own], func() { end() })
 }
@@ -131,6 +134,7 @@ func (w *ordereds) randomRequest(l *process) *listing.Request {
 	if w.rand.Chance(700) {
 		req.Limit = 1 + w.rand.Intn(30)
 	}
+	// The bounds may be in the wrong order: the interval is then empty.
 	bound := func() []byte { return []byte(w.partitions[w.rand.Intn(orderedPartitions)].key) }
 	if w.rand.Chance(500) {
 		req.Span.From = bound()
@@ -168,6 +172,7 @@ func (w *ordereds) compare(req *listing.Request, p *listing.Result, call, return
 		}
 		return bytes.Compare(a, b) < 0
 	}
+	// An empty page with more to come would not advance.
 	if p.More && len(p.Keys) == 0 || req.Limit > 0 && len(p.Keys) > req.Limit {
 		w.c.fail("%d partitions listed, more %v, of %+v", len(p.Keys), p.More, *req)
 		return
@@ -186,6 +191,7 @@ func (w *ordereds) compare(req *listing.Request, p *listing.Result, call, return
 		key := []byte(x.key)
 		switch {
 		case bytes.Compare(key, req.Span.From) < 0, req.Span.To != nil && bytes.Compare(key, req.Span.To) >= 0:
+		// The listing has not come to this key yet.
 		case p.More && before(p.Reached, key):
 		case !x.mustLive(call, returned):
 		case !slices.ContainsFunc(p.Keys, func(k []byte) bool { return bytes.Equal(k, key) }):
@@ -203,6 +209,8 @@ func (p *orderedPartition) mayLive(returned int64, anything bool) bool {
 
 // mustLive reports whether p has a live row, whichever of the changes in progress are visible.
 func (p *orderedPartition) mustLive(call, returned int64) bool {
+	// From the newest to the oldest. An older acknowledged write counts only if no later deletion may be visible; a
+	// later write, or one of the static row, does not remove it.
 	for _, x := range slices.Backward(p.changes) {
 		switch {
 		case x.skipped || x.call > returned:
@@ -253,6 +261,7 @@ func (w *ordereds) check() {
 			if !page.More {
 				break
 			}
+			// The smallest key after the last one.
 			q.From = append(page.Last, 0)
 		}
 		for _, p := range w.partitions {
@@ -260,6 +269,8 @@ func (w *ordereds) check() {
 				Table: w.table.StorageID, Key: row.NewPartitionKey([]byte(p.key)), Slices: []row.Slice{row.AllRows()},
 				Now: now,
 			})
+			// The index may contain partitions without a live row while they have other data, but Partitions returns
+			// live ones only.
 			if live := err == nil && liveRow(page, now); err != nil || live != listed[p.key] {
 				w.c.fail("node %d has a live row in %s: %v, its index has an entry: %v, %v", n.id, p.key, live,
 					listed[p.key], err)
@@ -268,6 +279,7 @@ func (w *ordereds) check() {
 	}
 }
 
+// liveRow reports whether a page has a live row at the time now.
 func liveRow(page []byte, now int64) bool {
 	var p row.PageReader
 	p.Reset(page)

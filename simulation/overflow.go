@@ -33,6 +33,7 @@ func (w *overflows) counts() (tried, acked int) { return w.made, len(w.acked) }
 
 func (w *overflows) step(l *process, _ int, end func() bool) {
 	w.made++
+	// A partition for each row: reads cannot be combined, and repairs must find each individually.
 	key := row.NewPartitionKey([]byte("overflow" + strconv.Itoa(w.made)))
 	m := &row.Mutation{}
 	m.Reset(w.table.StorageID, key)
@@ -62,6 +63,7 @@ func (w *overflows) readBack() {
 				return "", 0
 			}
 		}
+		// The order of the map does not matter: only whether any replica lacks a row is used.
 		for k, token := range w.acked {
 			for _, n := range w.c.holders(token) {
 				if partitions[k][n.id] == nil {

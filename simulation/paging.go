@@ -27,8 +27,9 @@ type pagings struct {
 
 // pagedPartition is a client's knowledge of its partition.
 type pagedPartition struct {
-	key     row.PartitionKey
-	model   model.Table
+	key   row.PartitionKey
+	model model.Table
+	// The client retries pending until it is acknowledged: only then is the state of the partition known.
 	pending *row.Mutation // until acknowledged
 	changes int
 }
@@ -79,6 +80,7 @@ func (w *pagings) randomChange(p *pagedPartition) *row.Mutation {
 		if a > b {
 			a, b = b, a
 		}
+		// The suffix makes the end follow all rows that begin with b.
 		m.AddRangeTombstone(row.RangeTombstone{Start: []byte(a), End: []byte(b + "\xff"), Deletion: deletion})
 	case 3, 4:
 		r := row.NewRow()
@@ -98,6 +100,7 @@ func (w *pagings) rowName(i int) string { return fmt.Sprintf("%02d", i) }
 // randomPager draws how a partition is read.
 func (w *pagings) randomPager(p *pagedPartition) *pager {
 	g := &pager{table: w.table.StorageID, only: &p.key, reversed: w.rand.Chance(400),
+		// The limit holds for one page; the pager continues until the slice is read.
 		limit: uint32(1 + w.rand.Intn(12))}
 	if w.rand.Chance(500) {
 		g.slice.Start = []byte(w.rowName(w.rand.Intn(pagingRows)))
@@ -117,6 +120,7 @@ func (w *pagings) write(l *process, p *pagedPartition, level ring.Consistency, d
 	m := p.pending
 	l.write(m, level, func(err error) {
 		w.c.kernel.Trace(fmt.Sprint("paging write ", err))
+		// A retry may be acknowledged twice.
 		if err == nil && p.pending == m {
 			w.acked++
 			p.model.Apply(m)

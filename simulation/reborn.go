@@ -67,8 +67,10 @@ func (w *reborn) counts() (tried, acked int) { return w.tried, w.acked }
 
 func (w *reborn) start() {
 	w.launch(rebornClients, 120*time.Millisecond, func(l *process, client int, end func() bool) {
+		// The table as this node knows it: it may have been dropped or replaced already.
 		table, next := l.Schema().Table(keyspace, rebornTable), func(error) { end() }
 		switch what := w.rand.Intn(100); {
+		// One operator, so that its commands do not overlap unless it gave up waiting.
 		case client == 0:
 			w.operate(l, table, what, next)
 		case table == nil:
@@ -121,6 +123,7 @@ func (w *reborn) change(l *process, change schema.Change, done func(error)) {
 func (w *reborn) create(l *process, done func(error)) {
 	w.made++
 	t := textTable(rebornTable)
+	// Every creation has a new ID, so a write to a former table cannot reach its successor.
 	copy(t.ID[:], fmt.Sprintf("reborn%010d", w.made))
 	t.IfNotExists = true
 	w.change(l, t, done)
@@ -131,6 +134,7 @@ func (w *reborn) truncate(l *process, table *schema.Table, done func(error)) {
 	t := &rebornTruncate{table: table.StorageID, call: w.c.order.tick(), began: w.c.kernel.Now()}
 	w.truncates = append(w.truncates, t)
 	w.c.truncating++
+	// Replicas may apply writes that overlap with the TRUNCATE after it, and the hints for the others are void.
 	w.c.verify.excused.truncated(table.StorageID)
 	w.c.meetings.begin(opTruncate, lingers)
 	l.coord.Truncate(table, operationTimeout, func(err error) {
@@ -162,6 +166,7 @@ func (w *reborn) write(l *process, table *schema.Table, done func(error)) {
 	if c := table.Column(rebornColumn); c != nil {
 		e.extra = true
 		r.Cells = append(r.Cells, row.Cell{Column: c.ID, Timestamp: e.stamp, Value: []byte("y")})
+		// Cells must be in the order of their columns.
 		r.Sort()
 	}
 	m := new(row.Mutation)
@@ -179,6 +184,7 @@ func (w *reborn) write(l *process, table *schema.Table, done func(error)) {
 		l.write(m, ring.Quorum, ended)
 		return
 	}
+	// A batch of one partition would not be logged.
 	other := textChange(table, row.NewPartitionKey([]byte("reborn beside")), fmt.Sprint(id), "x", e.stamp) // not read
 	l.parts.Batches.Write(&coordinator.WriteRequest{Mutations: []*row.Mutation{m, other}, Consistency: ring.Quorum,
 		Type:    coordinator.WriteBatch,
@@ -240,6 +246,8 @@ func (w *reborn) collect(table *schema.Table, page []byte, now int64, found map[
 			if err != nil {
 				return err
 			}
+			// A column that was dropped and added again hides the cells from before the DROP: their timestamps are not
+			// later than DroppedMicros.
 			shown := slices.ContainsFunc(r.Cells, func(c row.Cell) bool {
 				return column != nil && c.Column == column.ID && c.Timestamp > column.DroppedMicros
 			})
@@ -254,6 +262,7 @@ func (w *reborn) collect(table *schema.Table, page []byte, now int64, found map[
 // judge compares the rows of a read with those that were written.
 func (w *reborn) judge(table schema.StorageID, partition int, found map[int]bool, call int64) {
 	returned := w.c.order.tick()
+	// The partition of a row follows from its index.
 	for id := partition; id < len(w.rows); id += rebornPartitions {
 		e := w.rows[id]
 		switch {
@@ -300,6 +309,7 @@ func (w *reborn) mayBeTruncated(e *rebornRow, returned int64) bool {
 		case t.returned != 0:
 			return t.returned > e.call
 		}
+		// A TRUNCATE in progress may remove any row.
 		return !t.failed || e.began < t.ended+truncatedLate
 	})
 }

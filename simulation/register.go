@@ -75,6 +75,7 @@ func (w *registers) key(key int) row.PartitionKey {
 }
 
 func (w *registers) write(l *process, op *history.RegisterCall, level ring.Consistency, done func(error)) {
+	// Unique in the run, and in the order of calls.
 	op.Value = w.c.order.stamp()
 	stamp := op.Value
 	if w.skew != nil {
@@ -83,6 +84,7 @@ func (w *registers) write(l *process, op *history.RegisterCall, level ring.Consi
 	m := textChange(w.table, w.key(op.Key), "r", strconv.FormatInt(op.Value, 10), stamp)
 	l.coord.Write(&coordinator.WriteRequest{
 		Mutations: []*row.Mutation{m}, Consistency: level, Type: coordinator.WriteSimple, Timeout: operationTimeout,
+		// With write_ordering, the coordinator may replace Stamp by a later timestamp.
 		Ordered: w.skew != nil, Stamp: stamp,
 	}, done)
 }
@@ -146,6 +148,7 @@ func (w *registers) must(n *Node, key int, level ring.Consistency) {
 	if !ok {
 		return
 	}
+	// The register must have the newest acknowledged value, or a later one whose write had no known outcome.
 	var newest int64
 	for _, o := range w.history {
 		if o.Write && o.Key == key && o.Returned > 0 {

@@ -72,6 +72,7 @@ func (w *replications) drawn() ring.Replication {
 	}
 	var factors []ring.DatacenterFactor
 	for i := range o.Datacenters {
+		// A factor of 0 removes the data center from the replication.
 		if f := w.operator.Intn(w.c.nodesIn(datacenterName(i+1)) + 1); f > 0 {
 			factors = append(factors, ring.DatacenterFactor{Datacenter: datacenterName(i + 1), Factor: f})
 		}
@@ -133,6 +134,7 @@ func (w *replications) step(l *process, _ int, end func() bool) {
 // operate executes the operator's next command on any serving node.
 func (w *replications) operate() {
 	w.c.later(w.operator.Between(100*time.Millisecond, time.Second), "operator", func() {
+		// The next command does not wait for this one, so cleanups, repairs and changes overlap.
 		defer w.operate()
 		l := w.c.any(w.operator).process
 		what := w.operator.Intn(100)
@@ -167,6 +169,7 @@ func (w *replications) job() repair.Job {
 
 // cleanup makes a node drop the data of ranges that it no longer holds.
 func (w *replications) cleanup(l *process, done func(error)) {
+	// The difference may include other cleanups of the node that run meanwhile: it is only counted, not checked.
 	before := l.parts.Drops.Stats()
 	l.parts.Drops.Cleanup("", nil, nil, func(err error) {
 		after := l.parts.Drops.Stats()
@@ -187,7 +190,9 @@ func (w *replications) readBack() {
 	w.c.mustWithin(time.Minute, w.c.present()[0], "repairing replications", func(l *process, done func(error)) {
 		l.repairer.Start(w.job(), nil, func(_ repair.Report, err error) { done(err) })
 	})
+	// The repair has copied every row that any replica had. A row that is missing now was removed everywhere.
 	w.judge("after the replication to all nodes")
+	// A cleanup must keep everything now: each node is a replica of each row.
 	w.c.operator.restartAll(w.operator)
 	for _, n := range w.c.present() {
 		w.c.mustWithin(time.Minute, n, "cleaning up", func(l *process, done func(error)) { w.cleanup(l, done) })

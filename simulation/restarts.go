@@ -79,6 +79,7 @@ func (w *restarts) operate() {
 		defer w.operate()
 		m := w.c.metadata()
 		joining := slices.ContainsFunc(w.c.present(), func(n *Node) bool { return !n.member })
+		// m is nil if no process runs.
 		if m == nil || joining || len(m.Topology.Operations()) > 0 {
 			return
 		}
@@ -144,6 +145,8 @@ func (w *restarts) step(l *process, _ int, end func() bool) {
 // readBack restarts all nodes and compares the replicas with the acknowledged rows, then repairs, twice: the second
 // repair must find no difference.
 func (w *restarts) readBack() {
+	// No repair and no read at a consistency level has run yet: the rows must be there by writes, hints and streams
+	// alone.
 	w.judge("before the last restarts")
 	for range 2 {
 		w.c.operator.restartAll(w.operator)
@@ -188,6 +191,8 @@ func (w *restarts) judge(when string) {
 				has++
 			}
 		}
+		// A replica that lacked the write has a hint for it; but hints may be lost, so a quorum is all that is
+		// promised.
 		need := ring.QuorumOf(len(nodes))
 		if r.all {
 			need = len(nodes)

@@ -35,6 +35,7 @@ type richPartition struct {
 	model   *model.Table    // of done
 	maybe   []*row.Mutation // abandoned
 	pending *row.Mutation
+	// tries counts the attempts of the pending change, changes all changes that were drawn.
 	tries   int
 	changes int
 }
@@ -71,6 +72,7 @@ func (w *riches) counts() (tried, acked int) { return w.tried, w.acked }
 func (w *riches) start() {
 	w.launch(richClients, 40*time.Millisecond, func(l *process, client int, end func() bool) {
 		p := w.parts[client]
+		// The bound keeps the number of sets that compare tries at eight.
 		if p.pending != nil && p.tries > 1 && len(p.maybe) < richMaybe && w.rand.Chance(500) {
 			p.maybe, p.pending = append(p.maybe, p.pending), nil
 		}
@@ -88,6 +90,7 @@ func (w *riches) start() {
 // randomChange draws a change of a partition.
 func (w *riches) randomChange(l *process, p *richPartition) *row.Mutation {
 	p.changes++
+	// Some changes are up to a fifth of a second older than earlier ones, so they may have no effect.
 	stamp := w.c.order.stamp() - int64(w.rand.Intn(3))*100_000
 	now := clock{l}.Now().Unix()
 	deletion := row.Deletion{Timestamp: stamp, LocalTime: now}
@@ -113,6 +116,7 @@ func (w *riches) randomChange(l *process, p *richPartition) *row.Mutation {
 		r.Cells = append(r.Cells, w.cell(p, "s", nil, stamp, now))
 		m.AddHeader(r)
 		return m
+	// A new map replaces the old one: its deletion is one microsecond older than its elements.
 	case 5, 6: // the whole map
 		r.Complex = append(r.Complex, row.ComplexDeletion{Column: w.table.Column("m").ID,
 			Deletion: row.Deletion{Timestamp: stamp - 1, LocalTime: now}})
@@ -137,6 +141,7 @@ func (w *riches) elements(r *row.Row, p *richPartition, stamp, now int64) {
 			r.Cells = append(r.Cells, w.cell(p, "m", []byte{'a' + byte(i)}, stamp, now))
 		}
 	}
+	// A row without content would be no change.
 	if len(r.Cells) == 0 {
 		r.Cells = append(r.Cells, w.cell(p, "m", []byte{'a'}, stamp, now))
 	}
@@ -189,6 +194,7 @@ func (p *richPartition) confirm(m *row.Mutation) {
 // read reads a partition page by page and compares it with the model.
 func (w *riches) read(l *process, p *richPartition, level ring.Consistency, done func(error)) {
 	w.tried++
+	// The read is compared only if its client's knowledge has not changed meanwhile.
 	began, confirmed := p.changes, len(p.done)
 	now := clock{l}.Now().Unix()
 	g := &pager{table: w.table.StorageID, only: &p.key}
@@ -197,6 +203,7 @@ func (w *riches) read(l *process, p *richPartition, level ring.Consistency, done
 	next = func() {
 		l.coord.Read(&coordinator.ReadRequest{Command: g.command(now), Consistency: level, Timeout: operationTimeout},
 			func(page []byte, err error) {
+				// The header counts once, before all rows.
 				first := len(found) == 0
 				if err == nil {
 					err = g.took(page, func(r *row.PageReader, x *row.Row, _ bool) {
@@ -248,6 +255,7 @@ func (w *riches) compare(p *richPartition, found []string, now int64) error {
 	for i := range sets {
 		sets[i] = i
 	}
+	// Smaller sets first: the first that fits has the fewest abandoned changes.
 	slices.SortStableFunc(sets, func(a, b int) int { return bits.OnesCount(uint(a)) - bits.OnesCount(uint(b)) })
 	var want []string
 	for _, set := range sets {
@@ -270,6 +278,7 @@ func (w *riches) compare(p *richPartition, found []string, now int64) error {
 	case len(fits) == 0:
 		w.c.fail("rich: %s reads %q, not %q, nor that with any of %d changes that were given up", p.key.Bytes, found,
 			want, len(p.maybe))
+	// Only an unambiguous result shows which abandoned changes were applied. They are then permanent.
 	case len(fits) == 1 && fits[0] != 0:
 		for i, m := range slices.Clone(p.maybe) {
 			if fits[0]>>i&1 == 1 {
@@ -282,6 +291,7 @@ func (w *riches) compare(p *richPartition, found []string, now int64) error {
 
 // with returns the model with some of the abandoned changes.
 func (p *richPartition) with(set int) *model.Table {
+	// Timestamps decide, so the order in which changes are applied to the model does not matter.
 	t := new(model.Table)
 	for _, m := range p.done {
 		t.Apply(m)
@@ -317,6 +327,7 @@ func (w *riches) readBack() {
 		}
 		w.c.everywhere("a rich partition", func(l *process, done func(error)) { w.read(l, p, ring.Quorum, done) })
 		w.c.must(w.c.present()[0], "a rich partition", func(l *process, done func(error)) {
+			// Without writes, acked increases only with a comparison, and nothing is pending that could prevent one.
 			judged := w.acked
 			w.read(l, p, ring.All, func(err error) {
 				if err == nil && w.acked == judged {

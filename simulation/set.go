@@ -48,6 +48,7 @@ func (w *sets) step(l *process, _ int, end func() bool) {
 	switch {
 	case what < 5:
 		w.add(l, next)
+	// The victim may be a row whose addition is in progress, or failed.
 	case what < 7 && len(w.history.Elements) > 0:
 		w.delete(l, w.history.Elements[victim%uint64(len(w.history.Elements))], next)
 	default:
@@ -66,6 +67,7 @@ func (w *sets) add(l *process, next func()) {
 		Key: w.key(w.rand.Intn(setPartitions)), Clustering: fmt.Sprintf("%06d", w.rand.Intn(1_000_000)),
 		AddCall: w.c.order.tick(),
 	}
+	// The drawn row exists already: each is added once.
 	if !w.history.Add(e) {
 		next()
 		return

@@ -50,7 +50,10 @@ func (w *ties) key(key int) row.PartitionKey {
 
 func (w *ties) write(l *process, key int, done func(error)) {
 	w.tried++
+	// All writes of half a second share a timestamp.
 	stamp := w.c.order.stamp() / tiesGrain * tiesGrain
+	// The value begins with the timestamp, which has the same number of digits in every run, so values sort by
+	// timestamp first.
 	value := fmt.Sprintf("%d %03d", stamp, w.rand.Intn(1000))
 	l.write(textChange(w.table, w.key(key), "r", value, stamp), ring.Quorum, func(err error) {
 		w.c.kernel.Trace(fmt.Sprint("tie ", key, value, err))
@@ -76,6 +79,7 @@ func (w *ties) read(l *process, key int, level ring.Consistency, done func(error
 			for _, r := range rows {
 				found = r[1]
 			}
+			// The empty string, for no row, is less than every value.
 			if found < least {
 				w.c.fail("tie %d: %q is read, but %q was read or acknowledged before", key, found, least)
 			}

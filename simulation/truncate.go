@@ -99,6 +99,7 @@ func (w *truncates) again() {
 		w.c.kernel.Trace("truncate")
 		l := n.process
 		if w.c.options.LateTruncates && w.rand.Chance(400) {
+			// Requests of this process may be delayed beyond its end (Transport.request).
 			n.process.dying = true
 			w.c.later(w.rand.Between(5*time.Millisecond, 800*time.Millisecond), "kill the coordinator", func() {
 				n.crash(false)
@@ -108,6 +109,7 @@ func (w *truncates) again() {
 		}
 		l.do(func() {
 			l.coord.Truncate(w.table, truncateTimeout, func(err error) {
+				// The callback of a killed coordinator does not run: noteKilledCoordinators sets the end.
 				if t.end, t.ok = w.c.kernel.Now(), err == nil; t.ok {
 					w.c.truncating--
 				}
@@ -140,6 +142,7 @@ func (w *truncates) step(l *process, _ int, end func() bool) {
 	}
 	level := ring.Quorum
 	if w.c.options.LateTruncates && w.rand.Chance(500) {
+		// At ONE, a late TRUNCATE that reached a single replica is visible.
 		level = ring.One
 	}
 	w.read(l, w.rand.Intn(truncatePartitions), level, func(error) { end() })
@@ -157,6 +160,7 @@ func (w *truncates) add(l *process, end func() bool) {
 	r.Liveness.Timestamp = w.c.order.stamp()
 	m.AddRow(r)
 	level := ring.Quorum
+	// Only rows on all replicas must be found by reads at ONE.
 	if x.all = w.c.options.LateTruncates && w.rand.Chance(700); x.all {
 		level = ring.All
 	}
@@ -204,10 +208,12 @@ func (w *truncates) judge(partition int, page []byte, call, returned time.Durati
 // truncatedBefore reports whether a TRUNCATE certainly removed the row before a time.
 func (w *truncates) truncatedBefore(x *truncatedRow, before time.Duration) bool {
 	ended := x.end
+	// A write that failed may be applied later, when its messages arrive.
 	if !x.acked {
 		ended += truncateSettled
 	}
 	for _, t := range w.done {
+		// The write had ended when the TRUNCATE began, and the TRUNCATE when the read began.
 		if t.ok && t.end < before && ended < t.call {
 			return true
 		}
@@ -233,6 +239,7 @@ func (w *truncates) overtaken(failed *truncate, x *truncatedRow) bool {
 }
 
 func (w *truncates) readBack() {
+	// A repair must not bring back rows that one replica still had when the others were truncated.
 	w.c.verify.repair(w.table)
 	for partition := range truncatePartitions {
 		for _, n := range w.c.present() {

@@ -58,9 +58,11 @@ func (w *ttls) key(partition int) row.PartitionKey {
 func (w *ttls) write(l *process, partition int, ttl int32, end func()) {
 	w.tried++
 	stamp := w.c.order.stamp()
+	// The coordinator computes the expiry from its own clock, and replicas store it as a time.
 	e := &expiring{partition: partition, expiry: clock{l}.Now().Unix() + int64(ttl), call: w.c.order.tick()}
 	r := textRow(w.table, fmt.Sprintf("%06d", len(w.rows)), "x", stamp)
 	w.rows = append(w.rows, e)
+	// Row and cell expire together.
 	r.Liveness.TTL, r.Liveness.LocalTime = ttl, e.expiry
 	r.Cells[0].TTL, r.Cells[0].LocalTime = ttl, e.expiry
 	m := &row.Mutation{}
@@ -111,6 +113,7 @@ func (w *ttls) judge(partition int, now, call int64, page []byte) error {
 		}
 	}
 	var p row.PageReader
+	// More is known at the end of the page only.
 	for p.Reset(page); p.NextPartition(); {
 	}
 	for id, e := range w.rows {
