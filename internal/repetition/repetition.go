@@ -16,6 +16,7 @@ type Production struct {
 	// Setup returns the definitions that a statement of n repetitions needs, besides Schema. nil means none.
 	Setup func(n int) []string
 	// Text returns the statement with n repetitions.
+	// Text is called with any n. The statement may be invalid: the layers must also refuse it in linear time.
 	Text func(n int) string
 }
 
@@ -37,6 +38,7 @@ func Schema() []string {
 
 // All returns the productions.
 func All() []Production {
+	// The order is not fixed, because some productions come from the iteration of a map. Names identify them.
 	return slices.Concat(selectors(), terms(), relations(), modifications(), definitions(), roles(), lexemes())
 }
 
@@ -78,6 +80,7 @@ func (p Production) with(format, part, separator string) Production {
 	return p
 }
 
+// selectors returns the productions of the select clause, GROUP BY and ORDER BY.
 func selectors() []Production {
 	all := []Production{
 		of("root", "semicolons", "SELECT * FROM t WHERE k = 1%s", ";", ""),
@@ -146,8 +149,10 @@ func selectors() []Production {
 		of("selectors", "similarity", "SELECT similarity_cosine([%s], [1]) FROM t", "1.0", ", "))
 }
 
+// wideTable is the format of a table whose other columns are repeated, too.
 const wideTable = "CREATE TABLE wide (k int PRIMARY KEY, %s)"
 
+// terms returns the productions of values.
 func terms() []Production {
 	var all []Production
 	for _, op := range []string{"+", "-", "*", "/", "%"} {
@@ -219,6 +224,7 @@ func (p Production) tuple() Production {
 	return p.with("CREATE TABLE tu (k int PRIMARY KEY, f tuple<%s>)", "int", ", ")
 }
 
+// relations returns the productions of WHERE and IF: relations, tuples of columns, and conditions.
 func relations() []Production {
 	var all []Production
 	for name, part := range map[string]string{
@@ -230,6 +236,7 @@ func relations() []Production {
 		"groups":          "(v = # OR v = 1)",
 		"unknown columns": "w# = 1", "not null": "v IS NOT NULL", "markers": "v = ?",
 	} {
+		// Clustering columns are in table c. CONTAINS and other words have the letter, too.
 		table := "t"
 		if strings.Contains(part, "c") && !strings.Contains(part, "s ") && !strings.Contains(part, "CONTAINS") {
 			table = "c"
@@ -289,8 +296,11 @@ func (p Production) partitioned() Production {
 	return p
 }
 
+// modifications returns the productions of INSERT, UPDATE, DELETE and BATCH.
 func modifications() []Production {
+	// wide adds a table that has as many columns as the statement names.
 	wide := func(p Production) Production { return p.with(wideTable, "c# int", ", ") }
+	// pairs repeats the names of columns and their values.
 	pairs := func(rule, name, table, column, value string) Production {
 		return Production{Rule: rule, Name: name, Text: func(n int) string {
 			return "INSERT INTO " + table + " (k, " + times(n, column, ", ") + ") VALUES (1, " +
@@ -347,10 +357,12 @@ func modifications() []Production {
 	}
 }
 
+// definitions returns the productions of statements that change the schema, except roles.
 func definitions() []Production {
 	return slices.Concat(newTables(), changedTables(), otherDefinitions())
 }
 
+// newTables returns the productions of CREATE TABLE.
 func newTables() []Production {
 	return []Production{
 		of("createTable", "columns", "CREATE TABLE n (k int PRIMARY KEY, %s)", "c# int", ", "),
@@ -402,6 +414,7 @@ func newTables() []Production {
 	}
 }
 
+// changedTables returns the productions of ALTER TABLE, and of the options of tables and keyspaces.
 func changedTables() []Production {
 	return []Production{
 		of("term", "default", "CREATE TABLE n (k int PRIMARY KEY, v int DEFAULT %s)", "1", " + "),
@@ -433,6 +446,7 @@ func changedTables() []Production {
 	}
 }
 
+// otherDefinitions returns the productions of types, indexes, views, functions and aggregates.
 func otherDefinitions() []Production {
 	return []Production{
 		of("createType", "fields", "CREATE TYPE n (%s)", "f# int", ", "),
@@ -492,6 +506,8 @@ func (p Production) droppedTwice() Production {
 	return p
 }
 
+// roles returns the productions of statements about roles, permissions and identities. Passwords are among them,
+// because the redaction for logs examines these statements.
 func roles() []Production {
 	return []Production{
 		of("createRole", "options", "CREATE ROLE r WITH %s", "SUPERUSER = true", " AND "),
@@ -532,6 +548,7 @@ func roles() []Production {
 	}
 }
 
+// lexemes returns the productions of the lexer: long tokens, many tokens of one kind, and tokens that never end.
 func lexemes() []Production {
 	return []Production{
 		of("WHITESPACE", "spaces", "SELECT * FROM t %s", " ", ""),
