@@ -4,6 +4,7 @@ package damage
 
 // Rand returns random numbers.
 type Rand interface {
+	// Intn returns a number in [0, n).
 	Intn(n int) int
 	// Chance returns true with a probability of p in a thousand.
 	Chance(p int) bool

@@ -21,6 +21,7 @@ func FlipBits(disk *vfs.MemFS, directory string, draw func(name string) Rand) (f
 	return flipped, err
 }
 
+// flipBit changes one bit of a file. An empty file remains as it is.
 func flipBit(disk *vfs.MemFS, path string, r Rand) error {
 	f, err := disk.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
 	if err != nil {

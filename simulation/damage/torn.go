@@ -24,12 +24,14 @@ func Whole(disk *vfs.MemFS) *vfs.MemFS {
 // has its old or its new content; torn is the number of logs with new content. Only logs are torn, because Pebble's
 // other background writes do not depend on the seed alone.
 func Tear(disk *vfs.MemFS, directories []string, r Rand) (after *vfs.MemFS, torn int, err error) {
+	// The two extremes: the disk after a power cut that lost all unsynced writes, and after one that lost none.
 	synced, written := disk.CrashClone(vfs.CrashCloneCfg{}), Whole(disk)
 	for _, dir := range directories {
 		names, err := synced.List(dir)
 		if err != nil {
 			continue // it did not exist yet
 		}
+		// The random numbers are drawn in the order of the files.
 		slices.Sort(names)
 		for _, name := range names {
 			if !strings.HasSuffix(name, ".log") {
@@ -72,14 +74,18 @@ func tearFile(synced, written *vfs.MemFS, path string, r Rand) (changed bool, er
 func tornSectors(before, after []byte, r Rand) []byte {
 	torn := bytes.Clone(before)
 	sectors := (len(after) + sectorBytes - 1) / sectorBytes
+	// keep is the chance of each sector in a thousand: from none to all. A prefix is what a disk with an ordered queue
+	// leaves.
 	keep, prefix := r.Intn(1001), r.Chance(500)
 	first := len(before) / sectorBytes // the first sector that may be new
 	cut := first + r.Intn(sectors-min(first, sectors)+1)
 	for i := range sectors {
 		from, to := i*sectorBytes, min((i+1)*sectorBytes, len(after))
+		// Sectors before first are the same in both files, unless the last synced sector was extended.
 		if prefix && i >= cut || !prefix && !r.Chance(keep) {
 			continue
 		}
+		// A gap before a sector that was written reads as zeros.
 		if grow := to - len(torn); grow > 0 {
 			torn = append(torn, make([]byte, grow)...)
 		}
@@ -88,6 +94,7 @@ func tornSectors(before, after []byte, r Rand) []byte {
 	return torn
 }
 
+// content returns the content of a file.
 func content(fs *vfs.MemFS, path string) ([]byte, error) {
 	f, err := fs.Open(path)
 	if err != nil {

@@ -10,11 +10,13 @@ import (
 
 // Transaction is a transaction on lists. It reads lists, then appends to lists.
 type Transaction struct {
+	// Reads has an entry for each list that was read, also for empty ones.
 	Reads    map[string][]int64 // by list; nil if it did not return
 	Appends  map[string][]int64 // by list
 	Call     int64              // when it was called
 	Returned int64              // when it returned; 0 means that it is unknown whether it took effect
-	Failed   bool               // it certainly did not take effect
+	// A failed transaction must not be seen by any other.
+	Failed bool // it certainly did not take effect
 }
 
 // edgeKind is the reason why one transaction must precede another.
@@ -40,6 +42,7 @@ func Check(txns []*Transaction) (anomalies []string) {
 			}
 		}
 	}
+	// Without an order of versions there are no dependencies, so the graph is examined only if both find nothing.
 	anomalies = append(anomalies, g.orders()...)
 	anomalies = append(anomalies, g.reads()...)
 	if len(anomalies) > 0 {
@@ -49,16 +52,20 @@ func Check(txns []*Transaction) (anomalies []string) {
 	return g.cycles()
 }
 
+// appendedTo identifies an append: values are unique within a list.
 type appendedTo struct {
 	key   string
 	value int64
 }
 
+// appendGraph is the graph of the dependencies between transactions, which have their index in txns.
 type appendGraph struct {
-	txns   []*Transaction
+	txns []*Transaction
+	// writer is the transaction that appended a value.
 	writer map[appendedTo]int
 	order  map[string][]int64 // of the appends to each list
-	edges  []map[int]edgeKind
+	// edges has, for each transaction, its successors with all reasons why they come later.
+	edges []map[int]edgeKind
 }
 
 // orders finds the longest read of each list; all others must be prefixes of it.
@@ -66,6 +73,7 @@ func (g *appendGraph) orders() (anomalies []string) {
 	g.order = map[string][]int64{}
 	for _, t := range g.txns {
 		for key := range t.Appends {
+			// Every list has an order, if only an empty one: it may never have been read.
 			g.order[key] = g.order[key][:len(g.order[key]):len(g.order[key])]
 		}
 		for key, list := range t.Reads {
@@ -80,6 +88,7 @@ func (g *appendGraph) orders() (anomalies []string) {
 			if t.Returned == 0 {
 				continue
 			}
+			// A value that a transaction appended once and that is there twice was applied twice.
 			if sorted := slices.Sorted(slices.Values(list)); len(slices.Compact(sorted)) != len(list) {
 				anomalies = append(anomalies, fmt.Sprintf("duplicates: transaction %d read %s as %v", i, key, list))
 			}
@@ -110,6 +119,8 @@ func (g *appendGraph) reads() (anomalies []string) {
 				case g.txns[w].Failed:
 					anomalies = append(anomalies, fmt.Sprintf("G1a: transaction %d read %d in %s, of transaction %d "+
 						"that failed", i, v, key, w))
+				// Only the last value can show a part of a transaction: the appends of one transaction are adjacent in
+				// the order.
 				case n == len(list)-1 && w != i:
 					if all := g.txns[w].Appends[key]; all[len(all)-1] != v {
 						anomalies = append(anomalies, fmt.Sprintf("G1b: transaction %d read %s up to %d, the midst "+
@@ -126,6 +137,7 @@ func (g *appendGraph) reads() (anomalies []string) {
 func (g *appendGraph) connect() {
 	for _, key := range slices.Sorted(maps.Keys(g.order)) {
 		order := g.order[key]
+		// Neighbors suffice: paths have the other pairs.
 		for n := 1; n < len(order); n++ {
 			g.edge(g.writer[appendedTo{key, order[n-1]}], g.writer[appendedTo{key, order[n]}], edgeWW)
 		}
@@ -138,9 +150,11 @@ func (g *appendGraph) connect() {
 			if t.Returned == 0 {
 				continue
 			}
+			// The version that a transaction read ends with the append of its last value.
 			if read && len(list) > 0 {
 				g.edge(g.writer[appendedTo{key, list[len(list)-1]}], i, edgeWR)
 			}
+			// The next append overwrote the version that it read.
 			if read && len(list) < len(order) {
 				g.edge(i, g.writer[appendedTo{key, order[len(list)]}], edgeRW)
 			}
@@ -160,6 +174,7 @@ func (g *appendGraph) connect() {
 			}
 		}
 	}
+	// Strict serializability: an answer before a call orders two transactions, even if they share no list.
 	for i, a := range g.txns {
 		for k, b := range g.txns {
 			if a.Returned != 0 && a.Returned < b.Call {
@@ -169,6 +184,7 @@ func (g *appendGraph) connect() {
 	}
 }
 
+// edge adds a reason why a transaction precedes another. A transaction does not depend on itself.
 func (g *appendGraph) edge(from, to int, kind edgeKind) {
 	if from != to {
 		g.edges[from][to] |= kind
@@ -177,6 +193,7 @@ func (g *appendGraph) edge(from, to int, kind edgeKind) {
 
 // cycles finds transactions that precede themselves, with the smallest set of edge kinds.
 func (g *appendGraph) cycles() []string {
+	// In this order, the first cycle that is found gets the most specific name.
 	for _, c := range []struct {
 		name  string
 		kinds edgeKind
@@ -193,6 +210,7 @@ func (g *appendGraph) cycles() []string {
 				}
 				continue
 			}
+			// The cycle begins with the edge of this kind, and returns by the others.
 			for k, kind := range g.edges[i] {
 				if kind&c.once == 0 {
 					continue
@@ -210,7 +228,9 @@ func (g *appendGraph) cycles() []string {
 func (g *appendGraph) path(from, to int, kinds edgeKind) []int {
 	came := map[int]int{}
 	for queue := []int{from}; len(queue) > 0; queue = queue[1:] {
+		// Breadth-first, so the path has the fewest transactions.
 		for next, kind := range g.edges[queue[0]] {
+			// from is in came only when a cycle returns to it, so from may equal to.
 			if _, been := came[next]; been || kind&kinds == 0 {
 				continue
 			}

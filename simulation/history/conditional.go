@@ -11,9 +11,10 @@ type ConditionalCall struct {
 	Client, Key int
 	Input       ConditionalInput
 	Output      ConditionalOutput
-	Call        int64
-	Returned    int64 // 0 while unknown
-	Dropped     bool  // certainly did nothing
+	// Call and Returned are times in the order of observation. Returned is 0 while the outcome is unknown.
+	Call     int64
+	Returned int64 // 0 while unknown
+	Dropped  bool  // certainly did nothing
 }
 
 // ConditionalInput requests to change Expect to Value, or a read if Value is 0.
@@ -21,6 +22,8 @@ type ConditionalInput struct{ Expect, Value int64 }
 
 // ConditionalOutput is the answer: applied, or the value found.
 type ConditionalOutput struct {
+	// unknown means that no answer was received: the model may apply the change or not. It is set by CheckConditional
+	// only.
 	Applied, unknown bool
 	Found            int64
 }
@@ -41,6 +44,8 @@ func CheckConditional(calls []*ConditionalCall, key, clients int) string {
 			if returned = seen[c.Input.Value]; returned == 0 {
 				continue
 			}
+			// The client has continued meanwhile. Porcupine requires that the calls of one client do not overlap, so
+			// this call belongs to a client of its own.
 			client, output.unknown = clients+len(ops), true
 		}
 		ops = append(ops, porcupine.Operation{ClientId: client, Input: c.Input, Output: output, Call: c.Call,
@@ -58,6 +63,7 @@ func conditionalSeen(calls []*ConditionalCall, key int) map[int64]int64 {
 			continue
 		}
 		value := c.Output.Found
+		// The change shows that its expected value was there. The new value is proved by those who see it.
 		if c.Output.Applied {
 			value = c.Input.Expect
 		}
@@ -65,6 +71,8 @@ func conditionalSeen(calls []*ConditionalCall, key int) map[int64]int64 {
 			seen[value] = c.Returned
 		}
 	}
+	// A chain of changes without answers: a value that was seen proves the change that wrote it, and so the value that
+	// this change expected.
 	for i := len(calls) - 1; i >= 0; i-- { // successors come later
 		c := calls[i]
 		if c.Key != key || c.Returned != 0 || c.Input.Value == 0 || seen[c.Input.Value] == 0 {
@@ -77,6 +85,7 @@ func conditionalSeen(calls []*ConditionalCall, key int) map[int64]int64 {
 	return seen
 }
 
+// conditionalModel is a sequential register that begins with 0. Its state is the value.
 func conditionalModel() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return int64(0) },
@@ -92,6 +101,7 @@ func conditionalModel() porcupine.Model {
 			case out.Applied:
 				return false, now
 			}
+			// The change was refused: the value must differ from the expected one and be the one in the answer.
 			return now != in.Expect && out.Found == now, now
 		},
 		DescribeOperation: func(input, output any) string {

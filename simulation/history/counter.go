@@ -17,11 +17,13 @@ func CheckCounter(additions []*Addition, key, value, call, returned int64) strin
 		if a.Key != key || a.Dropped || a.Call > returned {
 			continue
 		}
+		// Acknowledged before the read began: it certainly counts.
 		if a.Returned != 0 && a.Returned < call {
 			least += a.Delta
 			most += a.Delta
 			continue
 		}
+		// It may count or not, so it extends the interval on one side.
 		least += min(a.Delta, 0)
 		most += max(a.Delta, 0)
 	}

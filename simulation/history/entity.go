@@ -25,6 +25,7 @@ type EntityCall struct {
 
 // EntityInput is a transaction, the deletion of a whole partition, or a read of a row or, if that is -1, of all.
 type EntityInput struct {
+	// The operations of a transaction are applied together or not at all.
 	Ops  []EntityOp
 	Wipe bool
 	Row  int
@@ -34,14 +35,16 @@ type EntityInput struct {
 
 // EntityOp is one operation, on a row with the version Expect unless that is 0.
 type EntityOp struct {
-	Row             int
-	Kind            entity.Kind
+	Row  int
+	Kind entity.Kind
+	// Version is what the operation writes, unique in a history.
 	Expect, Version int64
 }
 
 // EntityOutput is the answer: the rows read, or the operation that was refused and the reason.
 type EntityOutput struct {
-	Rows    [EntityRows]EntityRow
+	Rows [EntityRows]EntityRow
+	// Code is the reason of the refusal; it is set only if Failed is not -1.
 	Failed  int // -1 means none
 	Code    odata.Code
 	unknown bool
@@ -59,6 +62,7 @@ type entityState struct {
 
 // after returns the row after an operation, or the reason why it is refused.
 func (r EntityRow) after(op EntityOp) (EntityRow, odata.Code) {
+	// Existence is checked before the ETag: the code of a refusal depends on this order.
 	switch op.Kind {
 	case entity.Insert:
 		if r.Version != 0 {
@@ -76,6 +80,7 @@ func (r EntityRow) after(op EntityOp) (EntityRow, odata.Code) {
 		return r, odata.UpdateConditionNotSatisfied
 	case op.Kind == entity.Delete:
 		return EntityRow{}, ""
+	// The other property stays.
 	case op.Kind == entity.Merge, op.Kind == entity.InsertOrMerge:
 		return EntityRow{op.Version, r.Kept}, ""
 	}
@@ -84,6 +89,7 @@ func (r EntityRow) after(op EntityOp) (EntityRow, odata.Code) {
 
 // step is the transition of a sequential partition.
 func (s entityState) step(in EntityInput, out EntityOutput) (bool, entityState) {
+	// Arrays are values: this copies the rows.
 	next := s
 	switch {
 	case in.healed:
@@ -100,9 +106,12 @@ func (s entityState) step(in EntityInput, out EntityOutput) (bool, entityState) 
 	for i, op := range in.Ops {
 		var code odata.Code
 		if next.rows[op.Row], code = s.rows[op.Row].after(op); code != "" {
+			// A transaction without an answer may be refused only at the end: until then, it is ordered where it is
+			// applied.
 			return out.unknown && s.healed || out.Failed == i && out.Code == code, s
 		}
 	}
+	// All operations are possible, so the answer must not be a refusal.
 	return out.Failed < 0, next
 }
 
@@ -155,6 +164,7 @@ func entityOperations(calls []*EntityCall) (ops []porcupine.Operation) {
 				}
 			}
 		}
+		// Each call has a client of its own, because calls without an answer overlap with the next ones.
 		ops = append(ops, porcupine.Operation{ClientId: len(ops), Input: x.In, Output: out, Call: x.Call,
 			Return: returned})
 	}

@@ -25,6 +25,7 @@ type LevelAt struct {
 
 // groups returns how many replicas of each data center, and of all, have answered at least when a request succeeds.
 func (a LevelAt) groups(r ring.Replication) (each []int, all int) {
+	// All replicas are one group.
 	if r.Class != ring.NetworkTopology {
 		if a.Level != ring.Any {
 			all = a.Level.BlockFor(r, a.Datacenter)
@@ -43,6 +44,7 @@ func (a LevelAt) groups(r ring.Replication) (each []int, all int) {
 		all += each[i]
 	}
 	switch {
+	// The sum of the groups is all that these levels guarantee: ANY guarantees none, because a hint suffices.
 	case a.Level == ring.Any || a.Level.IsLocal() || a.Level == ring.EachQuorum:
 	default:
 		all = a.Level.BlockFor(r, a.Datacenter)
@@ -54,6 +56,7 @@ func (a LevelAt) groups(r ring.Replication) (each []int, all int) {
 func (a LevelAt) Overlaps(b LevelAt, r ring.Replication) bool {
 	eachA, allA := a.groups(r)
 	eachB, allB := b.groups(r)
+	// Two sets that are larger together than the whole have a common member. The same holds in each data center.
 	if allA+allB > r.Total() {
 		return true
 	}
@@ -72,6 +75,7 @@ func (a LevelAt) Overlaps(b LevelAt, r ring.Replication) bool {
 // LevelCall is a write or a deletion, or a read that returned it and therefore stored it on as many replicas as
 // answered.
 type LevelCall struct {
+	// Stamp is the timestamp and the value of the write, unique in the history of the row.
 	Stamp    int64
 	Deletion bool
 	Level    LevelAt

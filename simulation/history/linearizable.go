@@ -15,6 +15,7 @@ func linearizable(model porcupine.Model, ops []porcupine.Operation, what string)
 	switch porcupine.CheckOperationsTimeout(model, ops, checkTimeout) {
 	case porcupine.Illegal:
 		return fmt.Sprintf("%s is not linearizable over %d operations", what, len(ops))
+	// A history that is too hard to check must not pass: the workload then has too many calls in progress.
 	case porcupine.Unknown:
 		return fmt.Sprintf("%s: the checker did not finish over %d operations", what, len(ops))
 	}

@@ -8,9 +8,10 @@ import (
 
 // RegisterCall is one request of a client to a register.
 type RegisterCall struct {
-	Client   int
-	Key      int
-	Write    bool
+	Client int
+	Key    int
+	Write  bool
+	// Values are unique in a history, so a value identifies its write.
 	Value    int64 // written or read; 0 means never written
 	Call     int64
 	Returned int64 // 0 while unknown
@@ -53,11 +54,13 @@ func registerSeen(calls []*RegisterCall, key int) map[int64]int64 {
 	return seen
 }
 
+// registerInput is a write of value, or a read, which ignores value.
 type registerInput struct {
 	write bool
 	value int64
 }
 
+// registerModel is a sequential register that begins with 0. Its state is the value.
 func registerModel() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return int64(0) },

@@ -57,6 +57,7 @@ func (s *Set) Check(cmd *row.ReadCommand, page []byte, call, returned int64) (vi
 				continue
 			}
 			seen[e] = true
+			// A read may return a row whose addition or deletion is in progress.
 			if e.AddCall > returned || e.AddSkipped || e.Deleted != 0 && e.Deleted < call {
 				violations = append(violations, fmt.Sprintf("row %s/%s should not be there: %v, read from %d to %d",
 					p.Key.Bytes, r.Clustering, e, call, returned))
@@ -67,6 +68,7 @@ func (s *Set) Check(cmd *row.ReadCommand, page []byte, call, returned int64) (vi
 		return append(violations, fmt.Sprintf("a page that cannot be read: %v", err))
 	}
 	for _, e := range s.Elements {
+		// The element is in another partition, or on a later page.
 		if cmd.SinglePartition() && e.Key.Compare(cmd.Key) != 0 || p.More() && !covered(cmd, e, last) {
 			continue
 		}
@@ -89,6 +91,7 @@ func covered(cmd *row.ReadCommand, e, last *Element) bool {
 	if last == nil {
 		return false
 	}
+	// Only the rows of a partition are reversed, never the order of partitions.
 	if c := e.Key.Compare(last.Key); c != 0 {
 		return c < 0
 	}

@@ -11,6 +11,7 @@ import (
 // client or of the nemesis. Events with the same time are executed in the order in which they were scheduled.
 type Kernel struct {
 	// AfterEvent is called after every event.
+	// The functions below are never nil: New sets functions that do nothing.
 	AfterEvent func()
 	// Overrun is called once, with the label of the last event, if a second has more than EventsMost events.
 	Overrun func(label string)
@@ -19,11 +20,13 @@ type Kernel struct {
 	// Text receives the trace as text; nil means none.
 	Text io.Writer
 
-	now    time.Duration
-	queue  eventQueue
-	next   uint64
-	trace  uint64 // FNV-1a of all events so far
-	count  int
+	now   time.Duration
+	queue eventQueue
+	// next numbers the events as they are scheduled, which breaks ties of their times.
+	next  uint64
+	trace uint64 // FNV-1a of all events so far
+	count int
+	// second and events detect work that repeats itself: its events keep the time from advancing.
 	second int64 // of now
 	events int   // in that second
 	over   bool  // no further event is executed
@@ -35,14 +38,16 @@ const EventsMost = 300_000
 
 // Event is a scheduled event.
 type Event struct {
-	at      time.Duration
-	order   uint64
-	label   string
-	f       func()
+	at    time.Duration
+	order uint64
+	label string
+	f     func()
+	// done is set before the event is executed, so that Stop fails within the event itself.
 	done    bool
 	stopped bool
 }
 
+// eventQueue implements heap.Interface. Its first event is the next one.
 type eventQueue []*Event
 
 func (q eventQueue) Len() int { return len(q) }
@@ -54,6 +59,7 @@ func (q *eventQueue) Push(x any)   { *q = append(*q, x.(*Event)) }
 func (q *eventQueue) Pop() any {
 	old := *q
 	x := old[len(old)-1]
+	// An event refers to closures and so to whole processes: none must stay reachable.
 	old[len(old)-1] = nil
 	*q = old[:len(old)-1]
 	return x
@@ -71,6 +77,7 @@ func (k *Kernel) Now() time.Duration { return k.now }
 // After schedules f after d. The label describes the event in the trace.
 func (k *Kernel) After(d time.Duration, label string, f func()) *Event {
 	k.next++
+	// A negative delay counts as none: time never goes back.
 	e := &Event{at: k.now + max(d, 0), order: k.next, label: label, f: f}
 	heap.Push(&k.queue, e)
 	return e
@@ -79,6 +86,7 @@ func (k *Kernel) After(d time.Duration, label string, f func()) *Event {
 // Stop cancels the event; it returns false if the event was executed.
 func (e *Event) Stop() bool {
 	was := !e.done && !e.stopped
+	// The event stays in the queue, and is skipped when its time comes.
 	e.stopped = true
 	return was
 }
@@ -87,6 +95,7 @@ func (e *Event) Stop() bool {
 func (k *Kernel) RunUntil(end time.Duration, stop func() bool) {
 	for len(k.queue) > 0 && k.queue[0].at <= end && !k.over {
 		e := heap.Pop(&k.queue).(*Event)
+		// A stopped event does not advance the clock and is not in the trace.
 		if e.stopped {
 			continue
 		}
@@ -96,6 +105,7 @@ func (k *Kernel) RunUntil(end time.Duration, stop func() bool) {
 			k.Overrun(e.label)
 			return
 		}
+		// Before the event, so that the trace shows it above the occurrences in it.
 		k.Trace(e.label)
 		e.f()
 		k.AfterEvent()
@@ -103,6 +113,7 @@ func (k *Kernel) RunUntil(end time.Duration, stop func() bool) {
 			return
 		}
 	}
+	// The time end was reached without an event. It is not reached if stop ended the loop.
 	k.now = max(k.now, end)
 }
 
@@ -121,6 +132,7 @@ func (k *Kernel) Trace(what string) {
 		fmt.Fprintln(k.Text, k.now, what)
 	}
 	k.trace = fnv(k.trace, k.Steady(what))
+	// Equal occurrences at other times give another hash.
 	for n := uint64(k.now); n > 0; n >>= 8 {
 		k.trace = (k.trace ^ n&0xFF) * fnvPrime
 	}
@@ -157,6 +169,7 @@ const (
 	fnvPrime  = 0x100000001b3
 )
 
+// fnv continues the FNV-1a hash h with the bytes of s.
 func fnv[S ~string | ~[]byte](h uint64, s S) uint64 {
 	for i := range len(s) {
 		h = (h ^ uint64(s[i])) * fnvPrime

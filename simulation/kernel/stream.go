@@ -15,6 +15,7 @@ var _ env.Rand = (*Stream)(nil)
 // NewStream returns the stream with a name for a seed.
 func NewStream(seed uint64, name string) *Stream {
 	s := &Stream{state: fnv(fnvOffset, name) ^ seed*0x9e3779b97f4a7c15}
+	// The first number is discarded.
 	s.Uint64()
 	return s
 }

@@ -28,6 +28,7 @@ func (s *script) batches(*datadriven.TestData) {
 
 // handover makes leaving nodes hand over the batches and hints that they store.
 func (s *script) handover(d *datadriven.TestData) {
+	// Each node hands over on its own; the results come in the order in which messages are delivered.
 	for _, id := range nodes(d) {
 		s.c.Node(id).HandOver(func(err error) { s.c.printf("%d has handed over: %s", id, FormatError(err)) })
 	}

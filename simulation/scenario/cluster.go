@@ -26,9 +26,10 @@ import (
 
 // Options configures a Cluster.
 type Options struct {
-	Datacenters    []string // of the nodes
-	Racks          []string // of the nodes; nil means rack r1 for all
-	Owners         int      // the first Owners nodes own tokens; the others have not joined yet
+	Datacenters []string // of the nodes
+	Racks       []string // of the nodes; nil means rack r1 for all
+	// Owners is at most the number of nodes.
+	Owners         int // the first Owners nodes own tokens; the others have not joined yet
 	Replication    ring.Replication
 	Table          func(*schema.Options) // changes the options of the tables; nil means no change
 	Unsafe         coordinator.Unsafe
@@ -43,19 +44,22 @@ type Options struct {
 	ListingLimits  listing.Limits
 	SearchLimits   search.Limits
 	SearchUnsafe   search.Unsafe
-	PageBytes      int
-	Store          func(*storage.Engine) hints.Store // where hints and batches are stored; nil means the engine
+	// PageBytes bounds a page of storage; 0 means the default.
+	PageBytes int
+	Store     func(*storage.Engine) hints.Store // where hints and batches are stored; nil means the engine
 }
 
 // Cluster is a few nodes with real storage in memory, between which a test delivers messages. It is not safe for
 // concurrent use.
 type Cluster struct {
-	T        testing.TB
-	Clock    *testclock.Clock
-	Nodes    []*Node   // the ID of Nodes[i] is i+1
-	Flight   []*Letter // messages in flight, in the order in which they were sent
-	Cut      map[Link]bool
-	Schema   *schema.Schema
+	T     testing.TB
+	Clock *testclock.Clock
+	Nodes []*Node // the ID of Nodes[i] is i+1
+	// Flight is exported for tests that deliver, repeat or lose single messages.
+	Flight []*Letter // messages in flight, in the order in which they were sent
+	Cut    map[Link]bool
+	Schema *schema.Schema
+	// Table and Counters do not change: no command changes the schema.
 	Table    *schema.Table // ks.t, with text values
 	Counters *schema.Table // ks.n, with counters
 	Options  Options
@@ -64,8 +68,10 @@ type Cluster struct {
 	held    map[ring.NodeID]bool  // messages to these nodes wait
 	broken  map[ring.NodeID]error // the error of the node's replica
 	away    map[ring.NodeID]bool  // requests to these nodes fail immediately
-	log     strings.Builder
-	ops     int
+	// log has a line for everything that happened since the last Take; ops is the number of requests of clients so
+	// far.
+	log strings.Builder
+	ops int
 }
 
 // Link is the direction of messages from one node to another.
@@ -74,6 +80,7 @@ type Link struct{ From, To ring.NodeID }
 // Letter is a message in flight.
 type Letter struct {
 	Link
+	// What is the verb and, for a reply, its outcome, as scenario files show it.
 	What    string
 	deliver func()
 }
@@ -86,6 +93,7 @@ func New(t testing.TB, o Options) *Cluster {
 	}
 	c.Schema = Catalog(t, o)
 	c.Table, c.Counters = c.Schema.Table("ks", "t"), c.Schema.Table("ks", "n")
+	// The definitions of indexes exist before the nodes, whose engines build the indexes when they open.
 	c.define()
 	for i := range o.Datacenters {
 		c.Nodes = append(c.Nodes, c.newNode(ring.NodeID(i+1)))
@@ -93,6 +101,7 @@ func New(t testing.TB, o Options) *Cluster {
 	t1 := c.Topology(1, o.Datacenters, o.Owners)
 	for _, n := range c.Nodes {
 		n.Ring = t1
+		// Every node begins with the same topology, of epoch 1.
 		n.Start()
 	}
 	return c
@@ -111,6 +120,8 @@ func (c *Cluster) Topology(epoch uint64, datacenters []string, owners int) *ring
 		}
 		if i < owners {
 			for k := range 4 {
+				// The ring has four quarters, in each of which every owner has one token. Replicas of neighboring
+				// ranges differ.
 				step := (1 << 62) / uint64(owners)
 				n.Tokens = append(n.Tokens, ring.MinToken+ring.Token(uint64(k)<<62+uint64(i+1)*step))
 			}
@@ -126,6 +137,7 @@ func (c *Cluster) Topology(epoch uint64, datacenters []string, owners int) *ring
 func Catalog(t testing.TB, o Options) *schema.Schema {
 	text := types.Native(types.Text)
 	options := schema.DefaultOptions()
+	// Speculative reads would depend on measured latencies. Scenarios that test them set the option.
 	options.SpeculativeRetry = "NEVER"
 	if o.Table != nil {
 		o.Table(&options)
@@ -155,6 +167,7 @@ func AddRow(m *row.Mutation, table *schema.Table, clustering, value string, ts i
 
 // post sends a message.
 func (c *Cluster) post(l Link, what string, deliver func()) {
+	// A message that is lost shows in the output, so that a scenario cannot mistake it for one that was never sent.
 	if c.Cut[l] {
 		c.printf("%d>%d %s lost", l.From, l.To, what)
 		return
@@ -165,6 +178,7 @@ func (c *Cluster) post(l Link, what string, deliver func()) {
 // Deliver delivers at most n messages of the links that only accepts, in the order in which they were sent. A nil only
 // accepts all links. It returns early if no message can be delivered.
 func (c *Cluster) Deliver(n int, only func(Link) bool) {
+	// The list is searched again for each message, because delivering one may send others.
 	for range n {
 		i := slices.IndexFunc(c.Flight, func(l *Letter) bool { return !c.held[l.To] && (only == nil || only(l.Link)) })
 		if i < 0 {
@@ -172,6 +186,7 @@ func (c *Cluster) Deliver(n int, only func(Link) bool) {
 		}
 		l := c.Flight[i]
 		c.Flight = slices.Delete(c.Flight, i, i+1)
+		// The line comes before the effects of the message.
 		c.printf("%d>%d %s", l.From, l.To, l.What)
 		l.deliver()
 	}
@@ -182,6 +197,7 @@ func (c *Cluster) printf(format string, args ...any) { fmt.Fprintf(&c.log, forma
 
 // printCounts adds the counts that are not zero to the log, each name with a prefix.
 func (c *Cluster) printCounts(prefix string, counts any) {
+	// The fields of the struct are its printed form, Name:value, so new counts need no code here.
 	for _, f := range strings.Fields(strings.Trim(fmt.Sprintf("%+v", counts), "{}")) {
 		if !strings.HasSuffix(f, ":0") {
 			c.printf("%s%s", prefix, f)
@@ -193,6 +209,7 @@ func (c *Cluster) printCounts(prefix string, counts any) {
 func (c *Cluster) Take() string {
 	s := c.log.String()
 	c.log.Reset()
+	// The output of a command in a scenario file must not be empty.
 	if s == "" {
 		return "ok\n"
 	}

@@ -17,6 +17,7 @@ import (
 // deliver delivers messages of all links, or of the named ones.
 func (s *script) deliver(d *datadriven.TestData) {
 	links := parseLinks(d)
+	// Without n, messages that are sent meanwhile are delivered, too, until none is left.
 	s.c.Deliver(number(d, "n", 1_000_000), func(l Link) bool {
 		if len(links) == 0 {
 			return true
@@ -51,6 +52,7 @@ func (s *script) twice(d *datadriven.TestData) {
 	links := parseLinks(d)
 	for _, l := range slices.Clone(s.c.Flight) {
 		if links[l.Link] {
+			// The copy shares its function with the original: a handler must not depend on being called once.
 			s.c.Flight = append(s.c.Flight, l)
 		}
 	}
@@ -59,6 +61,7 @@ func (s *script) twice(d *datadriven.TestData) {
 // restart ends the processes of nodes and starts new ones, like a crash.
 func (s *script) restart(d *datadriven.TestData) {
 	for _, id := range nodes(d) {
+		// The new process must not draw the ballots and timestamps of its predecessor again. Skip runs no timers.
 		s.c.Clock.Skip(time.Microsecond)
 		s.c.Node(id).Start()
 	}
@@ -139,6 +142,7 @@ func (s *script) live(d *datadriven.TestData) {
 				continue
 			}
 			n.Down[id] = d.Cmd == "down"
+			// In a running node, package assembly calls NodeUp when the failure detector finds a node alive.
 			if d.Cmd == "up" {
 				n.Hints.NodeUp(id)
 			}
@@ -163,6 +167,7 @@ func (s *script) reach(d *datadriven.TestData) {
 // breaks makes the storage of nodes fail in the way that disk= names, or ends that (fix).
 func (s *script) breaks(d *datadriven.TestData) {
 	for _, id := range nodes(d) {
+		// A new fault replaces the former one. WriteKept and WriteLost hold for the next write only.
 		s.c.broken[id], s.c.Node(id).refusing = nil, nil
 		switch {
 		case d.Cmd == "fix":
@@ -170,9 +175,11 @@ func (s *script) breaks(d *datadriven.TestData) {
 			s.c.Node(id).Failing = WriteKept
 		case text(d, "disk", "") == "lost":
 			s.c.Node(id).Failing = WriteLost
+		// The node refuses writes itself, and answers reads.
 		case text(d, "disk", "") == "readonly":
 			s.c.Node(id).refusing = errors.New("read-only file system")
 		case text(d, "disk", "") == "full":
+			// Requests from other nodes fail with the error of a node that is out of space.
 			s.c.broken[id] = &messaging.RemoteError{Code: messaging.CodeOverloaded, Message: "the disk is full"}
 		default:
 			s.c.broken[id] = &messaging.RemoteError{Message: "injected disk error"}
@@ -183,6 +190,7 @@ func (s *script) breaks(d *datadriven.TestData) {
 // pages prints the answer of each node's storage to a read.
 func (s *script) pages(d *datadriven.TestData) {
 	for _, n := range s.c.Nodes {
+		// Directly from storage: a request would repair the replicas that it contacts.
 		page, err := n.Engine.Read(nil, s.command(d))
 		if err != nil {
 			s.t.Fatal(err)
@@ -216,6 +224,7 @@ func (s *script) stats(d *datadriven.TestData) {
 func (s *script) replicas(d *datadriven.TestData) {
 	for _, w := range words(d) {
 		k := row.NewPartitionKey([]byte(w))
+		// By the topology of node 1, which others may not have yet.
 		set := s.c.Nodes[0].Ring.Placement(s.c.Table.Replication).Replicas(k.Token)
 		s.c.printf("%s: %v", w, set.Natural)
 	}
@@ -229,9 +238,11 @@ func (s *script) ring(d *datadriven.TestData) {
 		if text(d, "phase", "streaming") == "switching" {
 			o.Phase, o.Switched = ring.Switching, t.Epoch()
 		}
+		// The topology of a decommission in progress: other nodes are pending replicas of the leaver's ranges.
 		t.Node(o.Node).State = ring.Leaving
 		t = ring.NewMovingTopology(t.Epoch(), t.Epoch(), t.Nodes(), []*ring.Operation{o})
 	}
+	// Only these nodes receive the topology; the others continue with their own, as if the metadata had not arrived.
 	for _, id := range list(d, "at") {
 		n, err := strconv.Atoi(id)
 		if err != nil {

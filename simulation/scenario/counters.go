@@ -26,6 +26,7 @@ func (s *script) count(d *datadriven.TestData) {
 		}
 		return row.Cell{Column: s.c.Counters.Column(column).ID, Value: wire.AppendInt64(nil, n)}
 	}
+	// Arguments of other forms, such as at= and cl=, are for the request.
 	for _, a := range d.CmdArgs {
 		r := row.NewRow()
 		switch {
@@ -62,6 +63,7 @@ func (s *script) counters(d *datadriven.TestData) {
 		p.Reset(page)
 		var parts []string
 		for p.NextPartition() {
+			// The counter in the static row.
 			if len(p.Header.Cells) > 0 {
 				parts = append(parts, "static"+shards(&p.Header))
 			}
@@ -81,6 +83,7 @@ func shards(r *row.Row) string {
 		if c.Tombstone {
 			continue
 		}
+		// The path of a cell is the node that owns the shard.
 		v := int64(binary.BigEndian.Uint64(c.Value))
 		sum += v
 		out += fmt.Sprintf(" n%d:%d", binary.BigEndian.Uint64(c.Path), v)

@@ -27,6 +27,7 @@ func FormatPage(page []byte) string {
 			parts = append(parts, "s"+cellText(&cell))
 		}
 		for _, t := range r.RangeTombstones {
+			// The suffix \xff ends a bound that includes all rows with its prefix (row.After). It is not printed.
 			parts = append(parts, fmt.Sprintf("[%s,%s)deleted@%d", t.Start, strings.TrimSuffix(string(t.End), "\xff"),
 				t.Deletion.Timestamp))
 		}
@@ -55,6 +56,7 @@ func FormatPage(page []byte) string {
 	return b.String()
 }
 
+// cellText formats a cell as =value@timestamp.
 func cellText(c *row.Cell) string {
 	if c.Tombstone {
 		return fmt.Sprintf("=deleted@%d", c.Timestamp)

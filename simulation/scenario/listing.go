@@ -36,6 +36,7 @@ func (s *script) have(d *datadriven.TestData) {
 			m.Reset(table.StorageID, row.NewPartitionKey([]byte(key)))
 			r := row.NewRow()
 			switch {
+			// The deletion of the partition, not of its row.
 			case d.Cmd == "gone":
 				r.Deletion = row.Deletion{Timestamp: ts, LocalTime: s.c.Clock.Now().Unix()}
 				m.AddHeader(r)
@@ -51,6 +52,7 @@ func (s *script) have(d *datadriven.TestData) {
 					s.t.Fatal(err)
 				}
 			}
+			// The inline engine calls check before Apply returns, so the partition exists for the next command.
 			check(s.c.Node(ring.NodeID(n)).Engine.Apply([]*row.Mutation{m}, true, check))
 		}
 	}
@@ -81,6 +83,7 @@ func (s *script) list(d *datadriven.TestData) {
 		if p.More {
 			b.WriteString("… ")
 		}
+		// The number shows how much of its index a listing reads, beyond what it returns.
 		done(fmt.Sprintf("%s(%d looked at)", b.String(), p.Scanned))
 	})
 }

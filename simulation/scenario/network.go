@@ -13,7 +13,8 @@ import (
 
 // postbox is a node's messaging.Transport.
 type postbox struct {
-	n       *Node
+	n *Node
+	// process is the process that sends. Replies and timeouts do not reach its successor.
 	process *process
 }
 
@@ -40,6 +41,7 @@ func (p *postbox) Run(_ int, f func()) error {
 func (p *postbox) Send(to ring.NodeID, verb messaging.Verb, payload []byte) {
 	payload = slices.Clone(payload)
 	p.n.c.post(Link{p.n.ID, to}, verbNames[verb], func() {
+		// The handlers of the process that runs when the message arrives: a restart replaces services.
 		p.n.c.Node(to).services[verb].Handler(p.n.ID, payload, func([]byte, error) {})
 	})
 }
@@ -48,18 +50,21 @@ func (p *postbox) Send(to ring.NodeID, verb messaging.Verb, payload []byte) {
 func (p *postbox) Request(to ring.NodeID, verb messaging.Verb, payload []byte, timeout time.Duration,
 	reply messaging.Reply) {
 	c, from := p.n.c, p.n.ID
+	// At once, without the clock: the sender knows that the request was not sent.
 	if c.away[to] {
 		c.printf("%d>%d %s unreachable", from, to, verbNames[verb])
 		reply(nil, messaging.ErrUnreachable)
 		return
 	}
 	answered := false
+	// The timer is not in Flight: it expires when a command advances the clock.
 	timer := c.Clock.After(timeout, func() {
 		if !answered && !p.process.ended {
 			answered = true
 			reply(nil, messaging.ErrTimeout)
 		}
 	})
+	// The reply is a message of its own, which a scenario can delay or lose.
 	back := func(payload []byte, err error) {
 		payload = slices.Clone(payload)
 		c.post(Link{to, from}, verbNames[verb]+" "+outcome(verb, payload, err), func() {
@@ -72,6 +77,7 @@ func (p *postbox) Request(to ring.NodeID, verb messaging.Verb, payload []byte, t
 	}
 	payload = slices.Clone(payload)
 	c.post(Link{from, to}, verbNames[verb], func() {
+		// The fault is examined when the request arrives.
 		if err := c.broken[to]; err != nil {
 			back(nil, err)
 			return

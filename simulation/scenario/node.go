@@ -39,11 +39,13 @@ type Node struct {
 	Failing  WriteFault           // of the next write; zero means that it does not fail
 	Ahead    time.Duration        // of its wall clock
 
-	c        *Cluster
+	c *Cluster
+	// services are the handlers of the present process; Start replaces all of them.
 	services map[messaging.Verb]messaging.Service
 	purge    *acceptor.Purge
 	process  *process
-	awaiting bool  // a node has joined and has not sent a heartbeat yet
+	awaiting bool // a node has joined and has not sent a heartbeat yet
+	// lowBound is in microseconds since the epoch, like ballots.
 	lowBound int64 // View.PaxosFloor
 	refusing error // error of writes to storage; nil means that they succeed
 }
@@ -98,6 +100,7 @@ func (n *Node) PaxosFloor(schema.StorageID) int64 { return n.lowBound }
 func (c *Cluster) newNode(id ring.NodeID) *Node {
 	n := &Node{c: c, ID: id, services: map[messaging.Verb]messaging.Service{}, Down: map[ring.NodeID]bool{}}
 	options := storage.Options{
+		// Storage survives restarts because the engine stays open, so syncs would prove nothing.
 		Dir: "data", FS: vfs.NewMem(), Clock: c.Clock, Inline: true, Sync: storage.SyncNone,
 		PageBytes: c.Options.PageBytes,
 	}
@@ -123,12 +126,14 @@ func (c *Cluster) newNode(id ring.NodeID) *Node {
 // Start ends the process of the node, if there is one, and starts a new one on the same storage.
 func (n *Node) Start() {
 	if n.process != nil {
+		// Timers and replies of the former process find this and do nothing.
 		n.process.ended = true
 	}
 	n.process = &process{}
 	o := n.c.Options
 	post := &postbox{n, n.process}
 	clock := processClock{n.c.Clock, n, n.process}
+	// n.Parts is created below, so the callback refers to n and not to its present coordinator.
 	local := replica.NewLocal(disk{n.Engine, n}, n, func(t coordinator.Truncation,
 		done func(error)) {
 		n.FollowTruncation(t, done)
@@ -142,6 +147,7 @@ func (n *Node) Start() {
 	if o.Store != nil {
 		store = o.Store(n.Engine)
 	}
+	// One clock for the timestamps of writes and for ballots, as in a running node.
 	stamps := env.NewHLC(clock, time.Minute)
 	n.Parts = NewParts(PartsOptions{
 		Coordinator: coordinator.Options{View: n, Replicas: replica.NewDirectory(local, post, n), Clock: clock,
@@ -166,6 +172,7 @@ func (n *Node) startPaxos(local *replica.Local, post *postbox, stamps coordinato
 	voter := acceptor.New(local, n, o.UnsafeAcceptor)
 	acceptor.Serve(post, voter)
 	n.purge = acceptor.NewPurge(acceptor.PurgeOptions{Acceptor: voter, Engine: n.Engine, Transport: post,
+		// Without goroutines, a step of a purge has ended when its call returns.
 		Clock: n.c.Clock, Run: func(f func()) { f() }, Streaming: func(schema.StorageID) bool { return false }})
 	n.Proposer = paxos.NewProposer(paxos.Options{View: n, Acceptors: acceptor.NewDirectory(voter, post, n),
 		Arbiters:    contention.NewClient(post),
@@ -191,6 +198,7 @@ type disk struct {
 	n *Node
 }
 
+// refused returns the error with which a write is refused before it begins, or nil.
 func (d disk) refused() error {
 	if d.n.refusing == nil && d.n.c.broken[d.n.ID] != nil {
 		return failure.ErrDiskFull
@@ -205,12 +213,14 @@ func (d disk) fail(mutations []*row.Mutation, done func(error),
 	if fault == 0 {
 		return false, nil
 	}
+	// The fault is for one write.
 	d.n.Failing = 0
 	failed := func(error) { done(errors.New("injected disk error")) }
 	if fault == WriteLost {
 		failed(nil)
 		return true, nil
 	}
+	// The write is executed, and its caller receives an error all the same.
 	return true, apply(mutations, true, failed)
 }
 

@@ -26,22 +26,25 @@ type Parts struct {
 // PartsOptions configures Parts. The protocols inherit unset options from Coordinator.
 type PartsOptions struct {
 	Coordinator coordinator.Options
-	Run         func(func())   // see hints.Options and batchlog.Options
-	Store       batchlog.Store // nil means that nothing is stored
-	Hints       hints.Options
-	Batches     batchlog.Options // without Holders, the replicas of Coordinator must store batches
-	Counters    counters.Options
-	Listing     listing.Options
-	Search      search.Options // without Replicas, there is no Searcher
+	Run         func(func()) // see hints.Options and batchlog.Options
+	// Store is where hints and batches are kept.
+	Store    batchlog.Store // nil means that nothing is stored
+	Hints    hints.Options
+	Batches  batchlog.Options // without Holders, the replicas of Coordinator must store batches
+	Counters counters.Options
+	Listing  listing.Options
+	Search   search.Options // without Replicas, there is no Searcher
 }
 
 // NewParts returns Parts, connected like those of a node in package assembly.
 func NewParts(o PartsOptions) *Parts {
 	p, c := &Parts{}, o.Coordinator
 	h := o.Hints
+	// All parts share the view, the clock and the replicas of the coordinator: a test sets them once.
 	h.View, h.Replicas, h.Clock, h.Store, h.Run, h.Rand, h.OnError = c.View, c.Replicas, c.Clock, o.Store, o.Run,
 		c.Rand, c.OnError
 	p.Hints = hints.New(h)
+	// Without a store, the coordinator runs without hints.
 	kept := o.Store != nil && !h.Unsafe.Disabled
 	if o.Store != nil {
 		c.Store = o.Store
@@ -49,6 +52,7 @@ func NewParts(o PartsOptions) *Parts {
 	if kept {
 		c.Hints = p.Hints
 	}
+	// The coordinator writes hints, and their replay uses the coordinator: Start closes this circle.
 	p.Coordinator = coordinator.New(c)
 	b := o.Batches
 	b.Coordinator, b.View, b.Clock, b.LocalDatacenter, b.Store, b.Run = p.Coordinator, c.View, c.Clock,
@@ -69,6 +73,7 @@ func NewParts(o PartsOptions) *Parts {
 	l := o.Listing
 	l.Coordinator, l.View, l.Clock, l.LocalDatacenter, l.Guard = p.Coordinator, c.View, c.Clock, c.LocalDatacenter,
 		c.Guard
+	// Listings and searches read several replicas like reads, so the safeguard is removed in all three.
 	l.Unsafe.OneSide = c.Unsafe.ReadOneSide
 	p.Lister = listing.New(l)
 	if f := o.Search; f.Replicas != nil {
@@ -94,6 +99,7 @@ func (p *Parts) Close() {
 
 // HandOver hands over batches and then hints, like package assembly before a node leaves.
 func (p *Parts) HandOver(done func(error)) {
+	// In this order, because a batch that is replayed may become hints.
 	p.Batches.HandOver(func(err error) {
 		if err != nil {
 			done(err)
@@ -115,6 +121,7 @@ type holders struct{ replicas coordinator.Replicas }
 // Keep implements batchlog.Holders.
 func (h holders) Keep(node ring.NodeID, _ coordinator.Trace, id coordinator.RequestID, encoded []byte,
 	timeout time.Duration, done func(error)) {
+	// A replica of another type is an error of the test, and panics.
 	h.replicas.Replica(node).(batchHolder).KeepBatch(id, encoded, timeout, done)
 }
 

@@ -23,6 +23,7 @@ func (s *script) cas(d *datadriven.TestData) {
 	key := row.NewPartitionKey([]byte(words(d)[0]))
 	wanted := text(d, "if", "")
 	var clustering, value string
+	// The only argument with a name of one letter is the row.
 	for _, a := range d.CmdArgs {
 		if len(a.Key) == 1 && len(a.Vals) == 1 {
 			clustering, value = a.Key, a.Vals[0]
@@ -44,6 +45,7 @@ func (s *script) cas(d *datadriven.TestData) {
 			}
 			m := &row.Mutation{}
 			m.Reset(s.c.Table.StorageID, key)
+			// An empty mutation is decided like any other: it has a ballot, and changes nothing.
 			if value != "nothing" {
 				AddRow(m, s.c.Table, clustering, value, timestamp)
 			}
@@ -81,6 +83,7 @@ func ValueIn(page []byte) string {
 // paxos prints the acceptors' states of a key: the promised, accepted and committed ballots. A ballot is printed as its
 // time since the start of the scenario (µs) and its node; #n is an update of n bytes.
 func (s *script) paxos(d *datadriven.TestData) {
+	// The acceptor keeps its state in this table, under the key of the partition.
 	table := schema.Initial().Table("system", "paxos")
 	for _, n := range s.c.Nodes {
 		cmd := s.command(d)
@@ -117,9 +120,11 @@ func acceptorText(table *schema.Table, page []byte) string {
 // paxosCell formats a cell of an acceptor's state.
 func paxosCell(table *schema.Table, c *row.Cell) string {
 	name := table.ColumnByID(c.Column).Name
+	// The clock of scenarios starts at this time.
 	at := time.UnixMicro(c.Timestamp).Sub(time.Unix(1_000_000, 0)).Microseconds()
 	switch name {
 	case "most_recent_commit", "proposal":
+		// The encoding of a proposal: its origin, three ballots, and a list of ballots come before the update.
 		cursor := wire.NewCursor(c.Value)
 		origin := time.UnixMicro(cursor.Varint()).Sub(time.Unix(1_000_000, 0)).Microseconds()
 		cursor.Uvarint()
@@ -135,6 +140,7 @@ func paxosCell(table *schema.Table, c *row.Cell) string {
 	}
 	short := map[string]string{"in_progress_ballot": "promised", "proposal_ballot": "accepted",
 		"most_recent_commit_at": "decided"}[name]
+	// The last byte of a ballot is the node that drew it: scenarios have fewer than 256 nodes.
 	return fmt.Sprintf("%s=%d/%d", short, at, c.Value[15])
 }
 

@@ -42,6 +42,7 @@ func (s *script) among(d *datadriven.TestData) []*Node {
 // forget prints the unsettled partitions of nodes up to the low bound and, without look, makes the nodes forget the
 // settled ones.
 func (s *script) forget(d *datadriven.TestData) {
+	// A purge has two steps: the first finds what must be settled, the second forgets.
 	steps := []bool{false, true}
 	look := slices.Contains(words(d), "look")
 	if look {
@@ -52,6 +53,7 @@ func (s *script) forget(d *datadriven.TestData) {
 			var keys []string // each step lists them
 			req := &acceptor.PurgeRequest{Epoch: n.Ring.Epoch(), Moved: n.Ring.Moved(), Table: s.c.Table.StorageID,
 				Tokens: ring.FullRange(), LowBound: n.lowBound, Forget: forget}
+			// The callback runs before Paxos returns (Node.startPaxos).
 			n.purge.Paxos(n.ID, req, time.Second, func(step acceptor.PurgeStep, err error) {
 				for _, k := range step.Unsettled {
 					keys = append(keys, string(k.Bytes))

@@ -29,6 +29,7 @@ func (s *script) mutation(d *datadriven.TestData, kind string) *row.Mutation {
 		m.AddRangeTombstone(row.RangeTombstone{
 			Start: []byte(text(d, "from", "")), End: row.After([]byte(text(d, "to", "z"))), Deletion: deletion,
 		})
+	// No row is named: the whole partition is deleted.
 	case kind == "delete" && len(bare) == 1:
 		r.Deletion = deletion
 		m.AddHeader(r)
@@ -40,6 +41,7 @@ func (s *script) mutation(d *datadriven.TestData, kind string) *row.Mutation {
 		}
 	default:
 		for _, a := range d.CmdArgs {
+			// Rows have names of one letter; longer names are arguments of the request.
 			if len(a.Vals) != 1 || len(a.Key) != 1 {
 				continue
 			}
@@ -57,10 +59,12 @@ func (s *script) stamp(d *datadriven.TestData) int64 {
 // begin assigns a number to a request and returns the function that logs its result.
 func (s *script) begin(what string) (done func(result string)) {
 	c := s.c
+	// Numbers distinguish the results of requests that are in progress together.
 	c.ops++
 	n := c.ops
 	called := false
 	return func(result string) {
+		// A protocol must answer once. The line makes the scenario fail, as no expected output contains it.
 		if called {
 			c.printf("%s %d: ANSWERED TWICE", what, n)
 		}
@@ -109,6 +113,7 @@ func (s *script) apply(d *datadriven.TestData) {
 			s.t.Fatal(err)
 		}
 		kind := "write"
+		// mutation must not see this word among the names of rows. It is restored below, for the next node.
 		for _, k := range []string{"delete", "static"} {
 			if d.HasArg(k) {
 				kind = k
@@ -146,6 +151,7 @@ func (s *script) command(d *datadriven.TestData) *row.ReadCommand {
 		Limits:       row.Limits{Rows: uint32(number(d, "limit", 0)), PerPartition: uint32(number(d, "per", 0))},
 		Now:          s.c.Clock.Now().Unix(),
 	}
+	// A static row counts as a row only if no rows are selected.
 	if d.HasArg("from") {
 		cmd.StaticCounts = false
 		cmd.Slices = []row.Slice{{Start: []byte(text(d, "from", "")), End: row.After([]byte(text(d, "to", "z")))}}

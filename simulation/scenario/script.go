@@ -17,7 +17,7 @@ import (
 // Run plays the scenario files of a directory. The output of a command is everything that happened since the previous
 // command. A line "1>2 …" is a message that arrived. Messages are delivered, and time passes, only by commands:
 //
-//	cluster nodes=4 rf=4 | dcs=(a,a,b) factors=(a=2,b=1) [racks=(r1,r1,r2)] [owners=3]
+//	cluster nodes=4 rf=4 | dcs=(a,a,b) factors=(a:2,b:1) [racks=(r1,r1,r2)] [owners=3]
 //	        [speculative_retry=…] [read_repair=NONE] [write_ordering=quorum] [unsafe=…]
 //	write|delete|static … [at=1] [cl=QUORUM] [timeout=2s]    requests of coordinator at
 //	read k [limit= per= reversed from= to= v=] | scan | batch | truncate
@@ -42,6 +42,7 @@ func Run(t *testing.T, dir string) {
 	datadriven.Walk(t, dir, func(t *testing.T, path string) {
 		s := &script{t: t}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			// A file may have several clusters, one after the other.
 			if d.Cmd == "cluster" {
 				s.start(d)
 				return "ok\n"
@@ -91,6 +92,7 @@ func text(d *datadriven.TestData, name, otherwise string) string {
 }
 
 // scanner makes ScanArgs panic when it fails.
+// A panic fails the test like Fatal, but also in helpers that have no testing.T.
 type scanner struct{ testing.TB }
 
 func (scanner) Helper()                           {}
@@ -158,15 +160,18 @@ func (s *script) start(d *datadriven.TestData) {
 		}
 		o.Replication = ring.NewNetworkTopology(all...)
 	}
+	// The tables of a cluster have the same options.
 	o.Table = func(t *schema.Options) {
 		t.SpeculativeRetry = strings.Join(strings.Fields(text(d, "speculative_retry", "NEVER")), "")
 		t.ReadRepair = text(d, "read_repair", "BLOCKING")
 		t.GCGraceSeconds = int32(number(d, "gc_grace", 864000))
 		t.WriteOrdering = text(d, "write_ordering", "")
 	}
+	// A scenario without a safeguard shows what the safeguard prevents.
 	if name := text(d, "unsafe", ""); name != "" && !o.removeSafeguard(name) {
 		s.t.Fatalf("no safeguard %q", name)
 	}
+	// 0 means the default for each limit.
 	o.HintLimits.BytesPerNode = int64(number(d, "hint_bytes", 0))
 	o.BatchLimits.Bytes = int64(number(d, "batch_bytes", 0))
 	o.CounterLimits.Names = number(d, "names", 0)

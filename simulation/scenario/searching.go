@@ -18,6 +18,7 @@ import (
 
 // The indexes of table t: of its regular and of its static column.
 const (
+	// The IDs are far above the IDs of the tables in the catalog.
 	indexOfV schema.StorageID = 1<<20 + iota
 	indexOfS
 	indexOfNear // of values of four bytes, as vectors of one dimension
@@ -34,6 +35,7 @@ func (c *Cluster) definitions(id schema.StorageID) []index.Definition {
 // define makes the definitions of the indexes of table t.
 func (c *Cluster) define() {
 	for id, name := range map[schema.StorageID]string{indexOfV: "v", indexOfS: "s"} {
+		// Both columns can be indexed.
 		d, _ := index.ColumnDefinition(id, c.Table, c.Table.Column(name).ID, index.Cell)
 		c.indexes = append(c.indexes, d)
 	}
@@ -50,6 +52,7 @@ func (n *Node) keepValues(o *storage.Options) {
 // buildValues builds the indexes of a node that has no rows.
 func (n *Node) buildValues() {
 	for _, d := range n.c.indexes {
+		// Without rows, the builds end at once, and every search may use the indexes.
 		for more := true; more; {
 			var err error
 			if more, err = n.Values.Build(n.c.Table.StorageID, d.ID); err != nil {
@@ -70,6 +73,7 @@ func (s *script) search(d *datadriven.TestData) {
 		Consistency: level(d), Timeout: duration(d, "timeout", "5s"), Now: s.c.Clock.Now().Unix(),
 		StaticCounts: true, Reversed: d.HasArg("reversed"), From: s.searched,
 	}
+	// The position is removed first: a search that fails cannot be continued.
 	if s.searched = nil; !d.HasArg("more") {
 		req.From = nil
 	}
@@ -77,6 +81,7 @@ func (s *script) search(d *datadriven.TestData) {
 	if d.HasArg("s") {
 		req.Index, value = indexOfS, text(d, "s", "")
 	}
+	// Terms are in the order-preserving encoding of the type of the column.
 	terms := func(value string) []row.Slice {
 		return []row.Slice{row.ExactRow(types.Native(types.Text).AppendOrdered(nil, []byte(value), false))}
 	}
@@ -104,6 +109,7 @@ func (s *script) search(d *datadriven.TestData) {
 			for ; r.NextRow(&x); rows++ {
 				fmt.Fprintf(&b, "%s/%s=%s ", r.Key.Bytes, x.Clustering, x.Cells[0].Value)
 			}
+			// A partition with only a static row.
 			if rows == 0 {
 				fmt.Fprintf(&b, "%s ", r.Key.Bytes)
 			}
