@@ -34,6 +34,7 @@ type appends struct {
 }
 
 const (
+	// Few lists and clients keep the graph of dependencies dense, so that a lost append soon closes a cycle.
 	appendPartitions = 2
 	appendLists      = 3
 	appendClients    = 4
@@ -43,6 +44,7 @@ func newAppends(c *Cluster) *appends {
 	return &appends{clients: newClients(c, "append"), table: c.table("appends")}
 }
 
+// start starts the clients, each of which changes or reads one partition at a time.
 func (w *appends) start() {
 	w.purges(w.table, func(r *kernel.Stream) row.PartitionKey { return w.key(r.Intn(appendPartitions)) })
 	w.launch(appendClients, 120*time.Millisecond, func(l *process, _ int, end func() bool) {
@@ -127,6 +129,7 @@ func listName(i int) string { return "list" + strconv.Itoa(i) }
 func (w *appends) mutation(key row.PartitionKey, read, more map[string][]int64, timestamp int64) *row.Mutation {
 	m := &row.Mutation{}
 	m.Reset(w.table.StorageID, key)
+	// Sorted: the bytes of the mutation are part of the trace.
 	for _, name := range slices.Sorted(maps.Keys(more)) {
 		var text []string
 		for _, list := range [][]int64{read[name], more[name]} {
@@ -198,6 +201,7 @@ func listsOf(page []byte) (map[string][]int64, error) {
 	return lists, nil
 }
 
+// readBack reads all lists from every node. The longest of these reads usually is the order of a list.
 func (w *appends) readBack() {
 	for partition := range appendPartitions {
 		w.c.everywhere(fmt.Sprint("lists ", partition), func(l *process, done func(error)) {
@@ -209,6 +213,7 @@ func (w *appends) readBack() {
 	}
 }
 
+// check checks each partition on its own.
 func (w *appends) check() {
 	for partition, txns := range w.history {
 		for _, anomaly := range elle.Check(txns) {

@@ -26,7 +26,8 @@ const (
 	bankAccounts = 4
 	bankEach     = 100
 	bankClients  = 3
-	bankOpenings = 10 // attempts
+	// bankOpenings is the number of attempts to write the accounts.
+	bankOpenings = 10
 )
 
 func newBank(c *Cluster) *bank {
@@ -132,6 +133,7 @@ func balancesOf(page []byte) (balances [bankAccounts]int, wrong string, err erro
 	return balances, wrong, nil
 }
 
+// read checks the sum of all accounts at a level.
 func (w *bank) read(l *process, level ring.Consistency, done func(error)) {
 	w.tried++
 	l.read(w.command(l), level, func(page []byte, err error) {

@@ -26,16 +26,19 @@ type batches struct {
 type logged struct {
 	name       string
 	partitions []int
-	one        bool // at level ONE
+	// one means level ONE, instead of QUORUM. With losing, such a batch may be lost although it was acknowledged.
+	one bool
 	// acked and dropped exclude each other; neither means that the outcome is unknown.
-	acked   bool
-	dropped bool // certainly not written
+	acked bool
+	// dropped means that it certainly was not written: the request was not sent.
+	dropped bool
 }
 
 const (
 	batchPartitions = 12
 	batchClients    = 3
-	batchesDrained  = 2 * time.Minute // heals, waits and retries
+	// batchesDrained bounds how long batches stay in the log of a healed cluster, with waits and retries.
+	batchesDrained = 2 * time.Minute
 )
 
 func newBatches(c *Cluster) *batches {
@@ -50,6 +53,7 @@ func batchKey(partition int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("batch" + strconv.Itoa(partition)))
 }
 
+// step writes a logged batch of one row in each of up to four partitions.
 func (w *batches) step(l *process, _ int, end func() bool) {
 	b := &logged{name: fmt.Sprintf("%06d", len(w.all))}
 	for range 2 + w.rand.Intn(3) {

@@ -49,8 +49,9 @@ func (l *process) block(what string) {
 
 // Work takes as long as a read from memory or, rarely, as a read that waits for a disk.
 const (
-	workMax     = 200 * time.Microsecond
-	workSlow    = 20 // in a thousand
+	workMax = 200 * time.Microsecond
+	// workSlow is the number of pieces of work in a thousand that wait for a disk.
+	workSlow    = 20
 	workSlowMax = 50 * time.Millisecond
 )
 
@@ -65,6 +66,7 @@ func (t *Transport) Run(_ int, f func()) error {
 	if n.work.Chance(workSlow) {
 		delay = n.work.Between(workMax, workSlowMax)
 	}
+	// The workers of a process are not limited in number here: each piece of work has its own delay.
 	n.kernel.After(delay, "work", func() {
 		if t.process.alive() {
 			n.onCPU(t.process, func() { t.process.at(mayBlock, f) })

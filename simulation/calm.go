@@ -79,6 +79,7 @@ func (w *calm) key(client int) row.PartitionKey {
 	return row.NewPartitionKey([]byte(fmt.Sprint("calm", client, w.rand.Intn(w.c.options.Keys))))
 }
 
+// mutation returns a write to one of the partitions that all clients share.
 func (w *calm) mutation() *row.Mutation {
 	stamp := w.c.order.stamp()
 	// The index after the last client selects the partitions that all clients share.
@@ -101,6 +102,7 @@ func (w *calm) scan(l *process, _ int, done func(error)) {
 	l.read(p.command(clock{l}.Now().Unix()), ring.Quorum, func(_ []byte, err error) { done(err) })
 }
 
+// change changes a row unconditionally in a round of Paxos.
 func (w *calm) change(l *process, client int, done func(error)) {
 	cmd := l.partition(w.table, w.key(client))
 	cmd.Slices[0] = row.ExactRow([]byte("r"))

@@ -30,12 +30,14 @@ type casRegisters struct {
 	acked int
 }
 
+// casClient identifies what one client knows of one register.
 type casClient struct{ client, key int }
 
 func newCASRegisters(c *Cluster) *casRegisters {
 	return &casRegisters{clients: newClients(c, "cas"), table: c.table("cas"), seen: map[casClient]int64{}}
 }
 
+// start starts the clients. A step is a burst, a conditional change or a read.
 func (w *casRegisters) start() {
 	w.purges(w.table, func(r *kernel.Stream) row.PartitionKey { return w.partition(r.Intn(w.keys())) })
 	w.launch(w.c.options.Clients, 60*time.Millisecond, func(l *process, client int, end func() bool) {
@@ -59,6 +61,7 @@ func (w *casRegisters) start() {
 	})
 }
 
+// partition returns the partition of a register: registers 2n and 2n+1 share one.
 func (w *casRegisters) partition(key int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("cas" + strconv.Itoa(key/2)))
 }
@@ -77,6 +80,7 @@ func (w *casRegisters) serial(key int) (level ring.Consistency, dc string) {
 	return ring.LocalSerial, datacenterName(1 + r.Intn(max(1, len(w.c.options.Datacenters))))
 }
 
+// keys returns the number of registers.
 func (w *casRegisters) keys() int { return cmp.Or(w.c.options.Registers, min(w.c.options.Keys, 3)) }
 
 // burst sends several requests for a partition at once: changes that depend on each other, competing changes, and

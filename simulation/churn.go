@@ -28,6 +28,7 @@ func newChurn(c *Cluster) *churn { return &churn{clients: newClients(c, "churn")
 
 const churnClients = 2
 
+// start starts the clients, which create a table or change one that exists.
 func (w *churn) start() {
 	// Each table is created, altered and dropped at most once, so that the acknowledged changes determine its final
 	// state.
@@ -82,9 +83,11 @@ func (w *churn) readBack() {}
 // check compares the schemas of all nodes with each other and with the acknowledged changes.
 func (w *churn) check() {
 	s := w.c.metadata().Schema
+	// Changes without an acknowledgment may have been made or not.
 	for _, t := range w.made {
 		table := s.Table(keyspace, t.name)
 		switch {
+		// made is set by the acknowledgment only.
 		case table == nil && t.made && !t.dropping:
 			w.c.fail("churn: table %s was created, but is missing", t.name)
 		case table != nil && t.dropped:

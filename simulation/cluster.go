@@ -20,23 +20,28 @@ type Cluster struct {
 	net      *Network
 	nodes    []*Node
 	failures []string
-	// counted shows that a run did something: tests require that each kind of fault and each rare event occurs in some
-	// seed.
-	counted map[string]int // faults by kind, and other countable events
-	began   time.Duration  // when the clients started
+	// counted counts the faults by kind, and other events. It shows that a run did something: tests require that some
+	// events occur in some seed.
+	counted map[string]int
+	// began is when the clients started. The nemesis strikes from began on.
+	began time.Duration
 	// healed is true from the end of the faults (heal). Clients then send no further requests, and parts of faults
 	// that are still scheduled (later) are skipped. A soak run sets it to false again each day.
 	healed bool
-	// Convergence by hints is not required of a run with losing, because the hints on that disk are lost, too.
-	losing     bool          // a disk has lost data, or will
-	crashed    time.Duration // when a member last crashed
-	workloads  []workload
-	machines   int // number of machines created
-	meetings   *meetings
-	settled    bool // the cluster is healed and idle, and is being read
-	truncating int  // TRUNCATEs that have not succeeded: nodes may be waiting for their end
-	// The parts of a run.
-	// Each part refers to the cluster; only these four fields are shared between them.
+	// losing means that a disk has lost data, or will. Convergence by hints is then not required, because the hints on
+	// that disk are lost, too.
+	losing bool
+	// crashed is when a member last crashed; 0 means never.
+	crashed   time.Duration
+	workloads []workload
+	// machines is the number of machines created so far. Machines that have left count, too.
+	machines int
+	meetings *meetings
+	// settled means that the cluster is healed and idle, and is being read.
+	settled bool
+	// truncating is the number of TRUNCATEs that have not succeeded: nodes may be waiting for their end.
+	truncating int
+	// The parts of a run. Each refers to the cluster, except order.
 	nemesis  *nemesis
 	operator *operator
 	verify   *verifier
@@ -162,16 +167,21 @@ func (c *Cluster) fail(format string, args ...any) {
 
 // Result is the result of a run.
 type Result struct {
-	Failures   []string
-	Trace      uint64 // hash of all events: equal for equal seeds
-	Events     int
-	Time       time.Duration  // simulated
-	Operations int            // of clients
-	Acked      int            // acknowledged operations
-	Met        map[pair]int   // operations that were in progress at the same time
-	Counted    map[string]int // faults by kind
-	Plan       []string       // the faults in order, with the numbers of the option -faults
-	Stats      stats          // of the nodes at the end
+	Failures []string
+	// Trace is the hash of all events: equal for equal seeds.
+	Trace  uint64
+	Events int
+	Time   time.Duration // simulated
+	// Operations is the number of requests of clients, and Acked how many of them were acknowledged. A run with few
+	// acknowledged ones has tested little.
+	Operations int
+	Acked      int // acknowledged operations
+	// Met counts the operations that were in progress at the same time, and Counted the faults by kind.
+	Met     map[pair]int
+	Counted map[string]int // faults by kind
+	// Plan contains the faults in order, with the numbers of the option -faults.
+	Plan  []string
+	Stats stats // of the nodes at the end
 }
 
 // stats contains counts of the coordinators that show whether rare code paths were executed.

@@ -23,9 +23,11 @@ type contended struct {
 	clients
 	table *schema.Table
 	// made has no entry for a row whose change has no known outcome.
-	made  map[string]bool // by row: the answer to the client
-	acked []int           // by node
-	slow  time.Duration   // the longest change
+	// made is the answer to the client, by row.
+	made map[string]bool
+	// acked counts the completed changes by node.
+	acked []int
+	slow  time.Duration // the longest change
 	tried int
 	// alive are the nodes without the victim: only their coordinators are compared.
 	alive []*Node

@@ -246,6 +246,7 @@ func dump(e *storage.Engine, node ring.NodeID, table *schema.Table, now int64,
 
 // rowsOf returns the rows of a table in one node's storage.
 func (v *verifier) rowsOf(n *Node, table *schema.Table) (map[string]bool, error) {
+	// Live rows only: tombstones and expired rows need not be the same on all replicas before a repair.
 	rows := map[string]bool{}
 	now := clock{n.process}.Now().Unix()
 	for p := (&pager{table: table.StorageID}); !p.done; {

@@ -44,6 +44,7 @@ func (w *additions) start() { w.launch(counterClients, 40*time.Millisecond, w.st
 
 func (w *additions) counts() (tried, acked int) { return len(w.additions), w.acked }
 
+// step adds to a counter, or reads one.
 func (w *additions) step(l *process, _ int, end func() bool) {
 	key := int64(w.rand.Intn(counterKeys))
 	// From -3 to 5, including 0: an addition of 0 must not disturb the count either.
@@ -89,6 +90,7 @@ func (w *additions) mutation(a *history.Addition) *row.Mutation {
 	return m
 }
 
+// read checks the value of a counter against the additions before and during the read.
 func (w *additions) read(l *process, key int64, level ring.Consistency, done func(error)) {
 	call := w.c.order.tick()
 	l.read(l.partition(w.table, counterKey(key)), level, func(page []byte, err error) {
@@ -108,6 +110,7 @@ func sumOf(page []byte) (sum int64) {
 		var r row.Row
 		for p.NextRow(&r) {
 			for i := range r.Cells {
+				// Each node has a shard with the sum of its own additions.
 				if c := &r.Cells[i]; !c.Tombstone && len(c.Value) == 8 {
 					sum += int64(binary.BigEndian.Uint64(c.Value))
 				}

@@ -152,6 +152,7 @@ func (o *Options) boundCost(r *kernel.Stream) {
 	if o.Nodes > 6 {
 		most, o.Faults = 3, 4*time.Second
 	}
+	// The workload cas stays, because drawRingChanges may have added it to coincide with changes of the ring.
 	for len(o.Workloads) > most {
 		i := r.Intn(len(o.Workloads))
 		if o.Workloads[i] == "cas" {

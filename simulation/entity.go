@@ -29,8 +29,10 @@ type entities struct {
 	clients
 	// history is kept by partition, because a transaction of Azure Tables has one partition.
 	history [entityPartitions][]*history.EntityCall
-	seen    map[entityClient]history.EntityRow // what a client last read
-	stamps  map[int64]int64                    // the Timestamp of each version that was seen
+	// seen is what a client last read, or wrote itself.
+	seen map[entityClient]history.EntityRow
+	// stamps is the Timestamp of each version that was seen.
+	stamps map[int64]int64
 	// inserts has the keys PartitionKey/RowKey. All of these partitions begin with "own", and the shared ones do not.
 	inserts map[string]*entityInsert
 	tried   int
@@ -43,6 +45,7 @@ const (
 	entityTable      = "entities"
 )
 
+// entityClient identifies what one client knows of one entity.
 type entityClient struct{ client, partition, row int }
 
 // entityInsert is an entity that stays.
@@ -82,6 +85,7 @@ func (w *entities) store(l *process) *entity.Store {
 
 func (w *entities) counts() (tried, acked int) { return w.tried, w.acked }
 
+// start starts the clients. A step inserts an entity that stays, lists all entities, reads, or executes a transaction.
 func (w *entities) start() {
 	w.launch(entityClients, 60*time.Millisecond, func(l *process, client int, end func() bool) {
 		partition := w.rand.Intn(entityPartitions)
@@ -137,6 +141,7 @@ func (w *entities) transaction(client, partition int) (ops []history.EntityOp) {
 	return ops
 }
 
+// entityKey returns the PartitionKey of a partition that clients share.
 func entityKey(partition int) string { return fmt.Sprint("shared", partition) }
 
 // run executes one operation on a partition.
@@ -255,6 +260,7 @@ func (w *entities) read(s *entity.Store, partition, only int) (rows [history.Ent
 	return rows, nil
 }
 
+// keyFilter returns a filter that compares PartitionKey.
 func keyFilter(op odata.Op, key string) odata.Expr {
 	return &odata.Comparison{Property: "PartitionKey", Op: op,
 		Value: odata.Value{Type: odata.String, Bytes: []byte(key)}}
@@ -262,11 +268,13 @@ func keyFilter(op odata.Op, key string) odata.Expr {
 
 // learn records what a client knows of rows after an answer.
 func (w *entities) learn(client, partition int, x *history.EntityCall) {
+	// A read shows the rows that it covers.
 	for at := range history.EntityRows {
 		if x.In.Ops == nil && (x.In.Row < 0 || x.In.Row == at) {
 			w.seen[entityClient{client, partition, at}] = x.Out.Rows[at]
 		}
 	}
+	// After a transaction, the client knows the rows that it wrote. After a refusal, it knows nothing new.
 	for _, op := range x.In.Ops {
 		k := entityClient{client, partition, op.Row}
 		switch {
@@ -281,6 +289,7 @@ func (w *entities) learn(client, partition int, x *history.EntityCall) {
 
 // insert inserts an entity that stays into one of the client's partitions.
 func (w *entities) insert(l *process, client int, next func()) {
+	// The tick is part of the key, so no two inserts have one key, and a refusal is always a violation.
 	x := &entityInsert{call: w.c.order.tick()}
 	key := fmt.Sprintf("own%d-%02d/%06d", client, w.rand.Intn(12), x.call)
 	w.inserts[key] = x

@@ -17,7 +17,8 @@ type isolation struct {
 	clients
 	table *schema.Table
 	// Values are timestamps, so a later write has a greater value.
-	least [isolationPartitions]int64 // minimum value that reads may return from now on
+	// least is the minimum value that reads may return from now on.
+	least [isolationPartitions]int64
 	tried int
 	acked int
 }
@@ -32,6 +33,7 @@ func newIsolation(c *Cluster) *isolation {
 	return &isolation{clients: newClients(c, "isolation"), table: c.table("isolation")}
 }
 
+// start starts the clients, each of which writes or reads a whole partition.
 func (w *isolation) start() {
 	w.launch(isolationClients, 60*time.Millisecond, func(l *process, _ int, end func() bool) {
 		partition := w.rand.Intn(isolationPartitions)
@@ -49,6 +51,7 @@ func (w *isolation) key(partition int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("isolation" + strconv.Itoa(partition)))
 }
 
+// write writes one new value to all rows of a partition.
 func (w *isolation) write(l *process, partition int, end func()) {
 	w.tried++
 	stamp := w.c.order.stamp()
@@ -71,10 +74,12 @@ func (w *isolation) write(l *process, partition int, end func()) {
 	})
 }
 
+// read reads a partition in either order, and checks that all of its rows have one value.
 func (w *isolation) read(l *process, partition int, level ring.Consistency, done func(error)) {
 	w.tried++
 	least := w.least[partition] // at the time of the request
 	cmd := l.partition(w.table, w.key(partition))
+	// A reversed read finds the rows in the other order, and must see the same write in all of them.
 	cmd.Reversed = w.rand.Chance(300)
 	l.read(cmd, level, func(page []byte, err error) {
 		w.c.kernel.Trace(fmt.Sprint("isolation read ", partition, len(page), err))

@@ -21,7 +21,8 @@ type levelled struct {
 	history [levelledKeys]history.Levels
 	tried   int
 	acked   int
-	judged  int // number of reads with a required value
+	// judged is the number of reads with a required value.
+	judged int
 }
 
 const (
@@ -49,6 +50,7 @@ func newLevelled(c *Cluster) *levelled {
 	return w
 }
 
+// start starts the clients. A write deletes the row with a chance of 15 %.
 func (w *levelled) start() {
 	w.launch(levelledClients, 40*time.Millisecond, func(l *process, _ int, end func() bool) {
 		key, next := w.rand.Intn(levelledKeys), func(error) { end() }
@@ -68,6 +70,7 @@ func (w *levelled) key(key int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("level" + strconv.Itoa(key)))
 }
 
+// write writes or deletes the row of a key at any level of writes.
 func (w *levelled) write(l *process, key int, deletion bool, level ring.Consistency, done func(error)) {
 	w.tried++
 	o := &history.LevelCall{
@@ -77,8 +80,10 @@ func (w *levelled) write(l *process, key int, deletion bool, level ring.Consiste
 		Call:     w.c.order.tick(),
 	}
 	h := &w.history[key]
+	// Recorded before it is sent: a read may see the write before it is acknowledged.
 	h.Calls = append(h.Calls, o)
 	m := textChange(w.table, w.key(key), "r", strconv.FormatInt(o.Stamp, 10), o.Stamp)
+	// The deletion replaces the mutation that was built above.
 	if deletion {
 		r := row.NewRow()
 		r.Clustering, r.Deletion = []byte("r"), row.Deletion{Timestamp: o.Stamp, LocalTime: clock{l}.Now().Unix()}
@@ -98,6 +103,7 @@ func (w *levelled) write(l *process, key int, deletion bool, level ring.Consiste
 	})
 }
 
+// read reads the row of a key at any level of reads, and checks it with the requirement at the time of its begin.
 func (w *levelled) read(l *process, key int, level ring.Consistency, done func(error)) {
 	w.tried++
 	at, h := history.LevelAt{Level: level, Datacenter: l.node.dc}, &w.history[key]

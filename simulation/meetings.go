@@ -46,6 +46,7 @@ func meetingOps() []string {
 // pair is two operations in the order of meetingOps.
 type pair struct{ a, b string }
 
+// pairOf returns the pair of two operations, whose order does not matter.
 func pairOf(a, b string) pair {
 	ops := meetingOps()
 	if slices.Index(ops, a) > slices.Index(ops, b) {
@@ -58,8 +59,9 @@ func pairOf(a, b string) pair {
 type meetings struct {
 	kernel *kernel.Kernel
 	active []*underway
-	state  map[string]*underway // of the operations that are polled
-	met    map[pair]int
+	// state contains the operations that are polled and in progress.
+	state map[string]*underway
+	met   map[pair]int
 }
 
 // underway is an operation from its begin to its end, or to its maximum duration.
@@ -68,6 +70,7 @@ type underway struct {
 	until time.Duration
 }
 
+// newMeetings returns empty counts. They are kept in every run, but polled operations only with Options.Meet (watch).
 func newMeetings(k *kernel.Kernel) *meetings {
 	return &meetings{kernel: k, state: map[string]*underway{}, met: map[pair]int{}}
 }

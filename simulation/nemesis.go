@@ -66,6 +66,7 @@ func newNemesis(c *Cluster) *nemesis {
 		random:  kernel.NewStream(c.options.Seed, "fatal"),
 		strikes: map[faultKind]func(*kernel.Stream){"snapshot": c.verify.snapshotNode},
 	}
+	// TestEveryFaultKindStrikes compares the names of these groups with faultKinds.
 	for _, group := range []map[faultKind]func(*kernel.Stream){
 		processFaults{c}.strikes(),
 		linkFaults{c}.strikes(),

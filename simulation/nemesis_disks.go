@@ -87,6 +87,7 @@ func (f storageFaults) flush(r *kernel.Stream) {
 	if r.Chance(700) {
 		nodes = []*Node{f.c.any(r)}
 	}
+	// A compaction drops purgeable tombstones and shadowed versions.
 	compact := r.Chance(400)
 	for _, n := range nodes {
 		n.flush()

@@ -91,6 +91,7 @@ func (f processFaults) restart(r *kernel.Stream) {
 		nodes = c.nodes // one after the other
 	}
 	at := time.Duration(0)
+	// Each is started again before the next one stops, but need not serve yet: two nodes may be missing at once.
 	for _, n := range nodes {
 		c.later(at, "stop", n.stop)
 		at += r.Between(10*time.Millisecond, 600*time.Millisecond)

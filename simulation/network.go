@@ -15,12 +15,17 @@ import (
 type Network struct {
 	kernel *kernel.Kernel
 	rand   *kernel.Stream
-	work   *kernel.Stream               // draws the duration of work that blocks
-	early  *kernel.Stream               // draws early timeouts; nil means none
-	lossy  *kernel.Stream               // draws lost commits; nil means none
-	sent   func(messaging.Verb, []byte) // for tests: called with every message; may be nil
-	reply  func([]byte) []byte          // for tests: changes a reply; may be nil
-	nodes  map[ring.NodeID]*Node        // machines
+	// work draws the duration of work that blocks. It is not rand, so that changes of the work do not change the
+	// messages.
+	work  *kernel.Stream
+	early *kernel.Stream // draws early timeouts; nil means none
+	lossy *kernel.Stream // draws lost commits; nil means none
+	// sent is for tests: it is called with every message, also with one that is lost. It may be nil.
+	sent func(messaging.Verb, []byte)
+	// reply is for tests: it changes a reply. It may be nil.
+	reply func([]byte) []byte
+	// nodes contains the machines by their numbers, byAddr by their present and former addresses.
+	nodes  map[ring.NodeID]*Node
 	byAddr map[netip.AddrPort]*Node
 	// cut counts the faults that cut each direction of each link. A link works when its count is 0.
 	cut map[link]int // by number of faults
@@ -44,6 +49,7 @@ const delayMax = 3 * time.Millisecond
 // members.
 type link struct{ from, to ring.NodeID }
 
+// newNetwork returns a network without faults and without machines.
 func newNetwork(k *kernel.Kernel, seed uint64) *Network {
 	n := &Network{kernel: k, rand: kernel.NewStream(seed, "network"), work: kernel.NewStream(seed, "work"),
 		nodes: map[ring.NodeID]*Node{}, byAddr: map[netip.AddrPort]*Node{}, cut: map[link]int{}}

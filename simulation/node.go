@@ -19,26 +19,34 @@ import (
 // Node is one machine: its disk and its clock outlive its processes.
 type Node struct {
 	cluster *Cluster
-	id      ring.NodeID // of the machine; its node ID is process.Self
-	dc      string      // data center
-	addr    netip.AddrPort
-	replace string // the address of the node that this one replaces when it joins
-	member  bool   // it has joined before
-	disk    *vfs.MemFS
-	// applied must never be later than what a new process with this disk serves by (process.listen).
-	applied uint64 // epoch of the latest metadata that a process with this disk has applied
+	// id is the number of the machine. Its node ID is process.Self, which differs once a machine has been wiped.
+	id   ring.NodeID
+	dc   string // data center
+	addr netip.AddrPort
+	// replace is the address of the node that this one replaces when it joins; empty means none.
+	replace string
+	// member means that a process with this disk has joined before.
+	member bool
+	disk   *vfs.MemFS
+	// applied is the epoch of the latest metadata that a process with this disk has applied. It must never be later
+	// than the metadata by which a new process with this disk serves (process.listen).
+	applied uint64
 	faults  diskFaults
 	wall    wallClock
 	process *process // nil while no process runs
 	// incarnations is the number of processes started so far. It is part of the names of their random number streams,
 	// so a restarted process does not draw the numbers of its predecessor again.
 	incarnations int
-	damaged      bool // tables on the disk are corrupt
-	leaving      bool // it is being decommissioned
-	retiring     bool // it knows that it is no longer a member
-	stopped      bool // the last process was stopped gracefully
-	departed     bool // it has left the ring
-	dead         bool // it is permanently off
+	// damaged means that tables on the disk are corrupt. The node may serve until it reads them.
+	damaged bool
+	// leaving means that the node is being decommissioned, and retiring that it knows that it is no longer a member.
+	leaving  bool
+	retiring bool
+	stopped  bool // the last process was stopped gracefully
+	// departed means that it has left the ring, and dead that it is permanently off. No process starts in either
+	// state.
+	departed bool
+	dead     bool
 }
 
 // Paths on a machine's disk, and addresses.
@@ -70,6 +78,7 @@ func addrOf(id ring.NodeID) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(id >> 8), 0, byte(id)}), 7000)
 }
 
+// setAddr gives the machine an address. Messages to a former address still reach it, as if the machine had several.
 func (n *Node) setAddr(a netip.AddrPort) {
 	n.addr = a
 	n.cluster.net.byAddr[a] = n
@@ -268,6 +277,7 @@ func (n *Node) compact() {
 	if n.process == nil || n.process.fatal.Load() != nil || n.faults.any() || n.damaged {
 		return
 	}
+	// Of all workloads, not only of those that run: a table that does not exist is skipped.
 	for _, kind := range workloadKinds() {
 		for _, t := range kind.tables {
 			if table := n.cluster.table(t.Table); table != nil {

@@ -317,6 +317,7 @@ func (op *operator) someReplicas(r *kernel.Stream) (s repair.Scope) {
 // they serve again.
 func (op *operator) restartAll(r *kernel.Stream) {
 	c := op.c
+	// How each node ends is drawn before any of them ends, in the order of the nodes.
 	end := map[*Node]func(){}
 	for _, n := range c.present() {
 		switch r.Intn(3) {
@@ -329,6 +330,7 @@ func (op *operator) restartAll(r *kernel.Stream) {
 		}
 	}
 	serving := func() bool { return len(c.missing()) == 0 && c.allSeen() }
+	// All nodes must see each other, not only serve: the caller sends requests that need every replica.
 	await := func() {
 		c.kernel.RunUntil(c.kernel.Now()+c.paced(time.Minute), serving)
 		for _, n := range c.missing() {

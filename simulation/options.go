@@ -20,9 +20,10 @@ import (
 
 // Options configure a run. The seed determines everything else.
 type Options struct {
-	Seed   uint64
-	Nodes  int
-	Factor int // replicas of every partition, over all data centers
+	Seed  uint64
+	Nodes int
+	// Factor is the number of replicas of every partition, over all data centers.
+	Factor int
 	// Datacenters contains the replication factor of each data center (dc1, dc2 and so on); empty means one data
 	// center, and SimpleStrategy. Their sum is Factor.
 	Datacenters []int
@@ -30,21 +31,29 @@ type Options struct {
 	Far time.Duration
 	// NodesMost bounds the members of the ring; zero means 6, or Nodes if that is more.
 	NodesMost int
-	Tokens    int // of each node
-	Clients   int
-	Keys      int
+	// Tokens is the number of tokens of each node.
+	Tokens int
+	// Clients and Keys are for workloads that do not fix the numbers of their clients and keys.
+	Clients int
+	Keys    int
 	// Registers is the number of rows that the workload cas changes, two in each partition; zero means at most three.
 	Registers int
-	Turns     int           // of each client, at most
-	Faults    time.Duration // how long the nemesis is active
+	// Turns bounds the steps of each client, and Faults is how long the nemesis is active, before TimeScale.
+	Turns  int
+	Faults time.Duration // how long the nemesis is active
 
-	Workloads  []string // names of workloadKinds and of Extra
+	// Workloads contains names of workloadKinds and of Extra, FaultKinds names of faultKinds. An unknown workload is a
+	// failure of the run; an unknown kind of fault never strikes.
+	Workloads  []string
 	FaultKinds []string // names of faultKinds
-	OnlyFaults []int    // numbers in the plan; nil means all
+	// OnlyFaults contains the numbers of the plan that strike. nil means all, and an empty list none.
+	OnlyFaults []int
 
 	// The following options are drawn from the seed, so that some runs execute rare code paths often.
-	PageBytes        int
-	FilterRows       int // that a page of a filtered read may omit
+	PageBytes int
+	// PageBytes bounds a page of storage; 0 means the default. FilterRows is how many rows a page of a filtered read
+	// may omit.
+	FilterRows       int
 	SpeculativeRetry string
 	Limits           coordinator.Limits
 	HintLimits       hints.Limits
@@ -65,7 +74,8 @@ type Options struct {
 	Meet bool
 	// TornWrites makes a power cut keep any subset of the unsynced 512-byte sectors.
 	TornWrites bool
-	Points     []string // names of points: rare code paths to be executed always
+	// Points contains names of points: rare code paths to be executed always.
+	Points []string
 	// Made is called with a new cluster, before any of its nodes starts; nil means no call.
 	Made func(*Cluster)
 	// Extra contains the workloads of a test, which run in addition to those of workloadKinds.
@@ -82,7 +92,8 @@ type Options struct {
 	// is how many entries and rows a search of a range examines alternately. Zero means the default.
 	BuildRows, RangeEntries int
 	BuildPause              time.Duration
-	Trace                   io.Writer // receives the trace as text; may be nil
+	// Trace makes a run much slower: every event is formatted.
+	Trace io.Writer // receives the trace as text; may be nil
 
 	Unsafe Unsafe
 }
@@ -128,7 +139,10 @@ type Unsafe struct {
 func DefaultOptions(seed uint64) Options {
 	o := Options{Seed: seed, Nodes: 4, Factor: 4, Tokens: 4, Clients: 6, Keys: 6, Turns: 10_000,
 		Faults: 6 * time.Second}
+	// Three ways of drawing keep the seeds that tests name: r for the oldest kinds, late for later ones, and a stream
+	// per kind for the newest ones. A new draw from r would change all draws after it.
 	r, late := kernel.NewStream(seed, "options"), kernel.NewStream(seed, "late options")
+	// Four replicas on four nodes are the default: with them, a node may lose its data (mayLose).
 	if r.Chance(150) {
 		o.Nodes, o.Factor = 3, 3
 	} else if r.Chance(150) {
@@ -148,6 +162,7 @@ func DefaultOptions(seed uint64) Options {
 			o.Workloads = append(o.Workloads, kind.name)
 		}
 	}
+	// A run without a workload would test nothing.
 	if len(o.Workloads) == 0 {
 		drawn := slices.DeleteFunc(workloadKinds(), func(k workloadKind) bool {
 			return k.explicit || k.late ||
@@ -155,6 +170,7 @@ func DefaultOptions(seed uint64) Options {
 		})
 		o.Workloads = []string{drawn[r.Intn(len(drawn))].name}
 	}
+	// The order of the list is part of what a seed draws, as with workloads.
 	for _, kind := range faultKinds() {
 		if kind.explicitOnly() || kind.drawn() {
 			continue

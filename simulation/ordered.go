@@ -36,12 +36,15 @@ type orderedPartition struct {
 	changes []*orderedChange
 }
 
+// orderedChange is one change of a partition.
 type orderedChange struct {
-	live    bool // it writes a live row; otherwise it deletes the partition, or writes its static row
+	// live means that it writes a live row; otherwise it deletes the partition (deletes), or writes its static row.
+	live    bool
 	deletes bool
 	call    int64
 	acked   int64 // 0 until acknowledged
-	skipped bool  // certainly without effect
+	// skipped means that it certainly had no effect.
+	skipped bool
 }
 
 const (
@@ -67,6 +70,7 @@ func walkedTable() *schema.CreateTable {
 	return t
 }
 
+// newOrdereds returns the workload for the table with ordered partitions or, in some seeds, for the one without.
 func newOrdereds(c *Cluster) *ordereds {
 	w := &ordereds{clients: newClients(c, "ordered"), table: c.table("ordered")}
 	// A table without ordered partitions is listed by a walk of the ring.
@@ -83,6 +87,7 @@ func (w *ordereds) start() { w.launch(orderedClients, 40*time.Millisecond, w.ste
 
 func (w *ordereds) counts() (tried, acked int) { return w.writes + w.lists, w.acked }
 
+// step lists keys, or changes a partition of the client.
 func (w *ordereds) step(l *process, client int, end func() bool) {
 	if w.rand.Chance(300) {
 		w.list(l, w.randomRequest(l), func(error) { end() })
@@ -100,6 +105,7 @@ func (w *ordereds) change(l *process, p *orderedPartition, next func()) {
 	m.Reset(w.table.StorageID, row.NewPartitionKey([]byte(p.key)))
 	r := row.NewRow()
 	x := &orderedChange{call: w.c.order.tick()}
+	// Half of the changes write a row, a tenth the static row, and the others delete the partition.
 	switch n := w.rand.Intn(10); {
 	case n < 5:
 		x.live = true
@@ -128,6 +134,7 @@ func (w *ordereds) change(l *process, p *orderedPartition, next func()) {
 	})
 }
 
+// randomRequest draws a listing: an interval of keys, its direction, and a limit.
 func (w *ordereds) randomRequest(l *process) *listing.Request {
 	req := w.request(l, ring.Quorum)
 	req.Reversed = w.rand.Chance(400)
@@ -145,6 +152,7 @@ func (w *ordereds) randomRequest(l *process) *listing.Request {
 	return req
 }
 
+// request returns a listing of all keys.
 func (w *ordereds) request(l *process, level ring.Consistency) *listing.Request {
 	return &listing.Request{Table: w.table, Consistency: level, Timeout: operationTimeout, Now: clock{l}.Now().Unix()}
 }

@@ -17,7 +17,8 @@ type overflows struct {
 	clients
 	table *schema.Table
 	made  int
-	acked map[string]ring.Token // keys
+	// acked contains the keys of acknowledged rows, with their tokens.
+	acked map[string]ring.Token
 }
 
 // overflowBound is how long after all nodes are back a replica may lack a row.
@@ -31,6 +32,7 @@ func (w *overflows) start() { w.launch(4, 40*time.Millisecond, w.step) }
 
 func (w *overflows) counts() (tried, acked int) { return w.made, len(w.acked) }
 
+// step writes one new row.
 func (w *overflows) step(l *process, _ int, end func() bool) {
 	w.made++
 	// A partition for each row: reads cannot be combined, and repairs must find each individually.

@@ -43,6 +43,7 @@ func (p *pager) command(now int64) *row.ReadCommand {
 func (p *pager) took(page []byte, visit func(r *row.PageReader, x *row.Row, continued bool)) error {
 	c := p.cursor
 	var x row.Row
+	// The cursor remembers the last row of the page, at which the next command continues.
 	for c.Page(page); c.NextPartition(); {
 		continued := c.At.Inside
 		if !continued {

@@ -47,6 +47,7 @@ func newPagings(c *Cluster) *pagings {
 	return w
 }
 
+// start starts the clients, one for each partition. A client reads only when no change of it is pending.
 func (w *pagings) start() {
 	w.launch(pagingClients, 30*time.Millisecond, func(l *process, client int, end func() bool) {
 		p := w.parts[client]
@@ -167,6 +168,7 @@ func (w *pagings) read(l *process, p *pagedPartition, g *pager, level ring.Consi
 	next()
 }
 
+// compare compares the rows of all pages with one read of the model.
 func (w *pagings) compare(p *pagedPartition, cmd *row.ReadCommand, rows [][2]string) error {
 	want, err := textRows(p.model.Read(cmd), cmd.Now)
 	if err == nil && !slices.Equal(rows, want) {

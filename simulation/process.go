@@ -38,7 +38,7 @@ type process struct {
 	disk     *faultfs.FS
 	raftDisk *faultfs.FS
 	instance *assembly.Instance
-	// The following fields are set by assembled, and nil before.
+	// The following fields are set by assembled, and nil before, except transport.
 	engine    *storage.Engine
 	transport *Transport
 	cluster   *cluster.Cluster
@@ -47,30 +47,37 @@ type process struct {
 	coord     *coordinator.Coordinator
 	proposer  *paxos.Proposer
 	repairer  *repair.Repairer
-	entities  *entity.Store // data of Azure Tables, created on demand
-	requests  int           // for operations of the ring, without an answer yet
+	// entities is the data of Azure Tables, created on demand.
+	entities *entity.Store
+	// requests is the number of operations of the ring that this process has been asked for and has not answered.
+	requests int
 
-	// A spawned function runs as one event of its own (spawn.go).
-	goroutines []*spawned     // not executed yet, in the order of their starts
+	// goroutines have not been executed yet, in the order of their starts. Each runs as an event of its own
+	// (spawn.go).
+	goroutines []*spawned
 	schedule   *kernel.Stream // draws when they run; nil means that none was started yet
 
-	place   place                     // the goroutine that would run this event's code in production
-	touched map[tokenOf]time.Duration // when this process, or a replica for it, last applied a mutation
-	// serving attributes the mutations that a replica applies to the coordinator's process (touch). It is nil outside
-	// the handling of a message.
-	serving *process // the process whose message is handled
+	// place is the goroutine that would run this event's code in production.
+	place place
+	// touched is when this process, or a replica for it, last applied a mutation of each place.
+	touched map[tokenOf]time.Duration
+	// serving is the process whose message is handled, or nil. It attributes the mutations that a replica applies to
+	// the coordinator's process (touch).
+	serving *process
 
 	tasks   []*task // waiting, in the order of their starts
 	running *task   // in this event
 
-	joined bool // the node is a member
+	// joined means that the node is a member. It is set once for each process.
+	joined bool
 	paused bool
-	// held keeps the order of arrival.
-	held []func() // events postponed until it continues
-	// fatal is atomic because storage's goroutines set it. Only its first value counts.
-	fatal  atomic.Pointer[error] // the reason why the node must stop
-	ending bool                  // it will stop
-	dying  bool                  // it will be killed soon, and some of its messages arrive late (Network.late)
+	// held contains the events postponed until the process continues, in the order of arrival.
+	held []func()
+	// fatal is the reason why the node must stop. Storage's goroutines set it, too. Only its first value counts.
+	fatal atomic.Pointer[error]
+	// ending means that the process will stop because of a fatal error.
+	ending bool
+	dying  bool // it will be killed soon, and some of its messages arrive late (Network.late)
 	// cpuFree is the time at which the process has completed its queued work (Network.onCPU).
 	cpuFree time.Duration
 }

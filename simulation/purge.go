@@ -18,6 +18,7 @@ func (w *clients) purges(table *schema.Table, partition func(*kernel.Stream) row
 	}
 }
 
+// purge schedules the next repair.
 func (w *clients) purge(r *kernel.Stream, table *schema.Table, partition func(*kernel.Stream) row.PartitionKey) {
 	w.c.later(r.Between(50*time.Millisecond, 800*time.Millisecond), "purge", func() {
 		job := repair.Job{Table: table.StorageID, Range: ring.FullRange(), SkipDown: true}

@@ -21,9 +21,10 @@ type reborn struct {
 	clients
 	rows      []*rebornRow
 	truncates []*rebornTruncate
-	made      int // number of tables
-	tried     int
-	acked     int
+	// made is the number of tables created so far.
+	made  int
+	tried int
+	acked int
 }
 
 // rebornRow is one row, which is written once.
@@ -34,7 +35,8 @@ type rebornRow struct {
 	began    time.Duration
 	returned int64 // 0 until acknowledged
 	ended    time.Duration
-	extra    bool // it has a value in the added and dropped column
+	// extra means that the row has a value in the column that is added and dropped.
+	extra bool
 }
 
 // rebornTruncate is one TRUNCATE.
@@ -65,6 +67,7 @@ func newReborn(c *Cluster) *reborn { return &reborn{clients: newClients(c, rebor
 
 func (w *reborn) counts() (tried, acked int) { return w.tried, w.acked }
 
+// start starts the clients. Client 0 is the operator.
 func (w *reborn) start() {
 	w.launch(rebornClients, 120*time.Millisecond, func(l *process, client int, end func() bool) {
 		// The table as this node knows it: it may have been dropped or replaced already.
@@ -92,6 +95,7 @@ func (w *reborn) operate(l *process, table *schema.Table, what int, done func(er
 		w.truncate(l, table, done)
 	case what < 28:
 		w.change(l, &schema.DropTable{Keyspace: keyspace, Table: rebornTable, IfExists: true}, done)
+	// The column is added if it is missing, and dropped otherwise.
 	case what < 34 && table.Column(rebornColumn) == nil:
 		w.change(l, &schema.AlterTable{Keyspace: keyspace, Table: rebornTable, AddIfNotExists: true,
 			Add: []schema.ColumnSpec{
@@ -104,6 +108,7 @@ func (w *reborn) operate(l *process, table *schema.Table, what int, done func(er
 	}
 }
 
+// change proposes a change of the schema.
 func (w *reborn) change(l *process, change schema.Change, done func(error)) {
 	w.tried++
 	l.soon(func() {
@@ -120,6 +125,7 @@ func (w *reborn) change(l *process, change schema.Change, done func(error)) {
 	})
 }
 
+// create creates the table with a new ID.
 func (w *reborn) create(l *process, done func(error)) {
 	w.made++
 	t := textTable(rebornTable)
@@ -129,6 +135,7 @@ func (w *reborn) create(l *process, done func(error)) {
 	w.change(l, t, done)
 }
 
+// truncate truncates the table, and records when.
 func (w *reborn) truncate(l *process, table *schema.Table, done func(error)) {
 	w.tried++
 	t := &rebornTruncate{table: table.StorageID, call: w.c.order.tick(), began: w.c.kernel.Now()}
@@ -136,6 +143,7 @@ func (w *reborn) truncate(l *process, table *schema.Table, done func(error)) {
 	w.c.truncating++
 	// Replicas may apply writes that overlap with the TRUNCATE after it, and the hints for the others are void.
 	w.c.verify.excused.truncated(table.StorageID)
+	// It is not ended: its messages may be in transit after its answer.
 	w.c.meetings.begin(opTruncate, lingers)
 	l.coord.Truncate(table, operationTimeout, func(err error) {
 		w.c.kernel.Trace(fmt.Sprint("truncate ", err))
@@ -198,6 +206,7 @@ func (w *reborn) read(l *process, table *schema.Table, partition int, level ring
 	key := w.key(partition)
 	p := &pager{table: table.StorageID, only: &key}
 	now := clock{l}.Now().Unix()
+	// Pages are read one after the other, by the coordinator of the first one.
 	var next func()
 	next = func() {
 		l.coord.Read(&coordinator.ReadRequest{Command: p.command(now), Consistency: level, Timeout: operationTimeout},
@@ -314,6 +323,7 @@ func (w *reborn) mayBeTruncated(e *rebornRow, returned int64) bool {
 	})
 }
 
+// readBack reads all rows at QUORUM from every node, and at ALL from one. The table may not exist at the end.
 func (w *reborn) readBack() {
 	table := w.c.table(rebornTable)
 	if table == nil {

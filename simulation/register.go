@@ -21,13 +21,15 @@ type registers struct {
 	table   *schema.Table
 	history []*history.RegisterCall
 	acked   int
-	skew    []time.Duration // of the clients' clocks; nil means timestamps in one global order (skewed.go)
+	// skew contains the offsets of the clients' clocks. nil means timestamps in one global order (skewed.go).
+	skew []time.Duration
 }
 
 func newRegisters(c *Cluster) *registers {
 	return &registers{clients: newClients(c, "register"), table: c.table("registers")}
 }
 
+// start starts the clients, half of whose steps are writes.
 func (w *registers) start() {
 	w.launch(w.c.options.Clients, 40*time.Millisecond, func(l *process, client int, end func() bool) {
 		w.run(l, client, w.rand.Intn(w.c.options.Keys), w.rand.Chance(500), ring.Quorum,
@@ -74,6 +76,7 @@ func (w *registers) key(key int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("register" + strconv.Itoa(key)))
 }
 
+// write writes a new value. Without skew, its timestamp is the value itself.
 func (w *registers) write(l *process, op *history.RegisterCall, level ring.Consistency, done func(error)) {
 	// Unique in the run, and in the order of calls.
 	op.Value = w.c.order.stamp()
@@ -96,6 +99,7 @@ func (w *registers) command(key int, l *process) *row.ReadCommand {
 	}
 }
 
+// read reads a register; done receives 0 if it was never written.
 func (w *registers) read(l *process, op *history.RegisterCall, level ring.Consistency, done func(int64, error)) {
 	l.coord.Read(&coordinator.ReadRequest{
 		Command: w.command(op.Key, l), Consistency: level, Timeout: operationTimeout,
@@ -115,6 +119,7 @@ func valueOf(page []byte) (value int64, err error) {
 	var r row.Row
 	for p.NextPartition() {
 		for p.NextRow(&r) {
+			// Both column v and the row are written by each write, so a row without its cell is damaged.
 			if len(r.Cells) != 1 {
 				return 0, fmt.Errorf("a register of %d cells", len(r.Cells))
 			}

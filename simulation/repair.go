@@ -61,8 +61,8 @@ type graves struct {
 type grave struct {
 	partition  int
 	clustering string
-	// added is 0 as long as some replica may lack the row. Only rows with added are in graves.rows.
-	added int64 // 0 until all replicas have it
+	// added is when all replicas had the row; graves.rows has only such rows.
+	added int64
 	// deleteCall is when its deletion was first sent, deleted when a quorum acknowledged it; 0 means never.
 	deleteCall int64
 	deleted    int64
@@ -70,7 +70,8 @@ type grave struct {
 
 const (
 	gravePartitions = 4
-	graveGrace      = 5 // seconds
+	// graveGrace is gc_grace of the table, in seconds. Every absence of a node is longer.
+	graveGrace = 5
 )
 
 // graveTable returns a table with tombstones that may be purged soon after they are repaired.
@@ -85,6 +86,7 @@ func newGraves(c *Cluster) *graves {
 	return &graves{clients: newClients(c, "graves"), table: c.table("graves")}
 }
 
+// start starts the clients, and the absences of nodes.
 func (w *graves) start() {
 	w.launch(4, 150*time.Millisecond, w.step)
 	w.absence()
@@ -117,6 +119,7 @@ func (w *graves) key(partition int) row.PartitionKey {
 	return row.NewPartitionKey(fmt.Append(nil, "grave", partition))
 }
 
+// step adds a row, deletes one, or reads a partition.
 func (w *graves) step(l *process, _ int, end func() bool) {
 	what, victim := w.rand.Intn(10), w.rand.Uint64()
 	next := func(error) { end() }
@@ -124,6 +127,7 @@ func (w *graves) step(l *process, _ int, end func() bool) {
 	case what < 4:
 		w.add(l, next)
 	case what < 7 && len(w.rows) > gravesKept:
+		// One of the oldest rows is deleted.
 		w.bury(l, w.rows[victim%16], next) // so that their number is bounded
 	case what < 7 && len(w.rows) > 0:
 		w.bury(l, w.rows[victim%uint64(len(w.rows))], next)
@@ -134,6 +138,7 @@ func (w *graves) step(l *process, _ int, end func() bool) {
 
 // add inserts a row on all replicas. A row that some replicas may lack is not checked.
 func (w *graves) add(l *process, done func(error)) {
+	// At ALL: the row is on every replica, so a replica that is down misses deletions only.
 	g := &grave{partition: w.rand.Intn(gravePartitions), clustering: fmt.Sprintf("%06d", w.made)}
 	w.made++
 	r := row.NewRow()
@@ -202,6 +207,7 @@ func (w *graves) look(l *process, partition int, level ring.Consistency, done fu
 	})
 }
 
+// judge checks a read that began at began: deleted rows must stay deleted, and all others must be there.
 func (w *graves) judge(partition int, page []byte, began int64) {
 	seen := map[string]bool{}
 	var p row.PageReader
@@ -227,9 +233,11 @@ func (w *graves) judge(partition int, page []byte, began int64) {
 	}
 }
 
+// readBack repairs the table, and reads every partition at ALL, where a resurrected row of any replica is visible.
 func (w *graves) readBack() {
 	for _, n := range w.c.present() {
 		if n.process != nil {
+			// Tests require that tombstones were purged: otherwise no row could be resurrected.
 			w.c.counted["purged"] += int(n.process.engine.Metrics().Purged)
 		}
 	}

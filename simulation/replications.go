@@ -21,6 +21,7 @@ func ReplicationsOptions(seed uint64) Options {
 	r := kernel.NewStream(seed, "replications options")
 	o.Nodes, o.Factor, o.Faults = 3+r.Intn(3), 3, 40*time.Second
 	o.Workloads, o.FaultKinds, o.Points = []string{"replications"}, nil, nil
+	// Two data centers of two or three nodes.
 	if r.Chance(400) {
 		o.Nodes, o.Datacenters, o.Factor = 4+r.Intn(3), []int{2, 2}, 4
 	}
@@ -48,6 +49,7 @@ type replications struct {
 // alteredKeyspace is the keyspace whose replication changes.
 const alteredKeyspace = "altered"
 
+// newReplications creates the keyspace and its table: the other tables are in another keyspace, which stays as it is.
 func newReplications(c *Cluster) *replications {
 	w := &replications{clients: newClients(c, "replications"),
 		operator: kernel.NewStream(c.options.Seed, "replications operator")}
@@ -113,6 +115,7 @@ func (w *replications) key(partition int) row.PartitionKey {
 	return row.NewPartitionKey(fmt.Append(nil, "replications", partition))
 }
 
+// start starts the clients and the operator.
 func (w *replications) start() {
 	w.launch(w.c.options.Clients, 200*time.Millisecond, w.step)
 	w.operate()
@@ -163,6 +166,7 @@ func (w *replications) operate() {
 	})
 }
 
+// job returns a repair of the whole table.
 func (w *replications) job() repair.Job {
 	return repair.Job{Table: w.table.StorageID, Range: ring.FullRange()}
 }

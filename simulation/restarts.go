@@ -21,6 +21,7 @@ import (
 func RestartsOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
 	r := kernel.NewStream(seed, "restarts options")
+	// Longer than other runs: joins and moves, one after the other, need seconds each.
 	o.Nodes, o.NodesMost, o.Faults = 3+r.Intn(4), 10, 16*time.Second
 	o.Factor = 2 + r.Intn(min(4, o.Nodes-1))
 	o.Workloads, o.FaultKinds = []string{"restarts"}, nil
@@ -45,10 +46,11 @@ func RestartsOptions(seed uint64) Options {
 // them.
 type restarts struct {
 	clients
-	table    *schema.Table
-	rows     []insertedRow
-	tried    int
-	shrinks  bool // the operator decommissions nodes until the ring has its original size
+	table *schema.Table
+	rows  []insertedRow
+	tried int
+	// shrinks means that the operator decommissions nodes until the ring has its original size.
+	shrinks  bool
 	operator *kernel.Stream
 }
 
@@ -67,6 +69,7 @@ func newRestarts(c *Cluster) *restarts {
 		operator: kernel.NewStream(c.options.Seed, "restarts operator")}
 }
 
+// start starts the clients and the operator.
 func (w *restarts) start() {
 	w.launch(w.c.options.Clients, 60*time.Millisecond, w.step)
 	w.operate()
@@ -112,6 +115,7 @@ func (w *restarts) step(l *process, _ int, end func() bool) {
 	w.tried++
 	r := insertedRow{partition: w.rand.Intn(restartPartitions), clustering: fmt.Sprintf("%06d", w.tried),
 		all: w.rand.Chance(700), conditional: w.rand.Chance(300)}
+	// Three of ten rows are written at QUORUM, so that replicas differ and hints have a purpose.
 	level := ring.Quorum
 	if r.all {
 		level = ring.All
@@ -132,6 +136,7 @@ func (w *restarts) step(l *process, _ int, end func() bool) {
 	l.proposer.CAS(&paxos.CASRequest{
 		Command: cmd, Serial: ring.Serial, Consistency: level, Contention: operationTimeout, Timeout: operationTimeout,
 		Update: func(_ []byte, timestamp int64) (*row.Mutation, bool, error) {
+			// The change has no condition: only the way of the write differs.
 			return textChange(w.table, cmd.Key, r.clustering, "conditional", timestamp), true, nil
 		},
 	}, func(applied bool, _ []byte, err error) {

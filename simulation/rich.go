@@ -30,10 +30,13 @@ type riches struct {
 
 // richPartition is a client's knowledge of its partition.
 type richPartition struct {
-	key     row.PartitionKey
-	done    []*row.Mutation // acknowledged, or seen
-	model   *model.Table    // of done
-	maybe   []*row.Mutation // abandoned
+	key row.PartitionKey
+	// done contains the changes that were acknowledged, or seen by a read.
+	done []*row.Mutation
+	// model is the state after done.
+	model *model.Table
+	// maybe contains abandoned changes: they were sent, and may be applied at any time.
+	maybe   []*row.Mutation
 	pending *row.Mutation
 	// tries counts the attempts of the pending change, changes all changes that were drawn.
 	tries   int
@@ -69,6 +72,8 @@ func newRiches(c *Cluster) *riches {
 
 func (w *riches) counts() (tried, acked int) { return w.tried, w.acked }
 
+// start starts the clients, one for each partition. A client abandons a change only after it has sent it at least
+// twice.
 func (w *riches) start() {
 	w.launch(richClients, 40*time.Millisecond, func(l *process, client int, end func() bool) {
 		p := w.parts[client]

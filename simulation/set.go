@@ -42,6 +42,7 @@ func (w *sets) counts() (tried, acked int) {
 	return len(w.history.Elements) + w.reads, acked
 }
 
+// step adds a row, deletes one, or reads.
 func (w *sets) step(l *process, _ int, end func() bool) {
 	what, victim := w.rand.Intn(10), w.rand.Uint64()
 	next := func() { end() }
@@ -62,6 +63,7 @@ func (w *sets) key(partition int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("set" + strconv.Itoa(partition)))
 }
 
+// add adds a row with a random name, which need not follow the rows before it.
 func (w *sets) add(l *process, next func()) {
 	e := &history.Element{
 		Key: w.key(w.rand.Intn(setPartitions)), Clustering: fmt.Sprintf("%06d", w.rand.Intn(1_000_000)),
@@ -101,12 +103,14 @@ func (w *sets) delete(l *process, e *history.Element, next func()) {
 		case err == nil:
 			e.Deleted = w.c.order.tick()
 		case errors.Is(err, coordinator.ErrNotSent):
+			// As if it had never been sent: another client may delete the row later.
 			e.DeleteCall = 0
 		}
 		next()
 	})
 }
 
+// write writes r as the row of an element.
 func (w *sets) write(l *process, e *history.Element, r *row.Row, done func(error)) {
 	m := &row.Mutation{}
 	m.Reset(w.table.StorageID, e.Key)
@@ -163,6 +167,7 @@ func (w *sets) readBack() {
 	}
 }
 
+// must reads in a healed cluster, where no request may fail.
 func (w *sets) must(n *Node, cmd *row.ReadCommand, level ring.Consistency) {
 	w.c.must(n, fmt.Sprintf("a set at %s", level), func(l *process, done func(error)) {
 		cmd.Now = clock{l}.Now().Unix()

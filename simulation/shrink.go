@@ -73,6 +73,7 @@ func Shrink(o Options, tries int, fails func(Options) bool) Options {
 	return o
 }
 
+// withAllFaults returns the options with the complete plan, which numbers the faults.
 func (o Options) withAllFaults() Options {
 	o.OnlyFaults = nil
 	return o

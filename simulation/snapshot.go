@@ -22,10 +22,13 @@ import (
 // snapshot is a copy of a node's storage, with the contents at the time of its creation.
 type snapshot struct {
 	node *Node
-	addr netip.AddrPort // of the node at that time: another node has another disk
+	// addr is the address of the node at that time. Another address means that the machine has another disk.
+	addr netip.AddrPort
 	dir  string
-	now  int64
-	rows map[schema.StorageID]map[string]string // by table and partition
+	// now is the time of the read, in seconds of the node's clock.
+	now int64
+	// rows contains the bytes of each partition (dump), by table and key.
+	rows map[schema.StorageID]map[string]string
 }
 
 // snapshotsMost bounds the snapshots of a run: each is read at the end.
@@ -63,6 +66,7 @@ func (v *verifier) contents(e *storage.Engine, now int64) (map[schema.StorageID]
 	k := v.c.metadata().Schema.Keyspace(keyspace)
 	for _, name := range k.TableNames() {
 		table := k.Table(name)
+		// dump sorts by node; there is one only.
 		into := map[string]map[ring.NodeID][]byte{}
 		if err := dump(e, 0, table, now, into); err != nil {
 			return nil, err
@@ -88,6 +92,7 @@ func (v *verifier) checkSnapshots() {
 	}
 }
 
+// checkSnapshot opens a snapshot as a restore would, and compares its rows with the rows that the node had.
 func (v *verifier) checkSnapshot(s *snapshot) error {
 	l := s.node.process
 	// The clone has synced data only, as after a power cut: a snapshot must be durable when Checkpoint returns.

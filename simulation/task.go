@@ -42,6 +42,7 @@ func (l *process) run(f func()) {
 	t.goOn()
 }
 
+// goOn runs the task until it waits again or ends.
 func (t *task) goOn() {
 	l := t.process
 	// Wait uses this field to find its task: tasks run one at a time.
@@ -73,6 +74,7 @@ type taskWaiter struct {
 	waiting  *task
 }
 
+// newWaiter returns a waiter for the tasks of the process, in place of one that blocks a goroutine.
 func (l *process) newWaiter() env.Waiter { return &taskWaiter{process: l} }
 
 // Wait implements env.Waiter.

@@ -17,7 +17,8 @@ import (
 type ties struct {
 	clients
 	table *schema.Table
-	least [tiesKeys]string // minimum that reads may return from now on
+	// least is the minimum that reads may return from now on; an empty text means no row.
+	least [tiesKeys]string
 	tried int
 	acked int
 }
@@ -31,6 +32,7 @@ const (
 
 func newTies(c *Cluster) *ties { return &ties{clients: newClients(c, "ties"), table: c.table("ties")} }
 
+// start starts the clients, half of whose steps are writes.
 func (w *ties) start() {
 	w.launch(tiesClients, 40*time.Millisecond, func(l *process, _ int, end func() bool) {
 		key, next := w.rand.Intn(tiesKeys), func(error) { end() }
@@ -48,6 +50,7 @@ func (w *ties) key(key int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("tie" + strconv.Itoa(key)))
 }
 
+// write writes a value with a timestamp that other writes share.
 func (w *ties) write(l *process, key int, done func(error)) {
 	w.tried++
 	// All writes of half a second share a timestamp.
@@ -65,6 +68,7 @@ func (w *ties) write(l *process, key int, done func(error)) {
 	})
 }
 
+// read checks that a read returns nothing older than what was read or acknowledged before it began.
 func (w *ties) read(l *process, key int, level ring.Consistency, done func(error)) {
 	w.tried++
 	least := w.least[key] // at the time of the request
@@ -115,6 +119,7 @@ func (e slowEngine) firstCame(m *row.Mutation) bool {
 	}
 	var entry row.Entry
 	stamp, _, _ := bytes.Cut([]byte(rows[0][1]), []byte(" "))
+	// The value of the entry begins with its timestamp: an equal one means a tie, and the replica keeps what it has.
 	for es := m.Entries(); es.Next(&entry); {
 		if bytes.Contains(entry.Value, append(stamp, ' ')) {
 			return true

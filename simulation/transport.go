@@ -23,12 +23,16 @@ type Transport struct {
 	self ring.NodeID
 	// peers contains the addresses of the members as this process knows them. They may be out of date: a message then
 	// reaches another node, or none.
-	peers    map[ring.NodeID]netip.AddrPort
-	bindings messaging.Bindings       // which machines may act as which nodes
-	streams  map[ring.NodeID]*process // the process at the other end
+	peers map[ring.NodeID]netip.AddrPort
+	// bindings says which machines may act as which nodes: a message of a node from another address is not of a
+	// member.
+	bindings messaging.Bindings
+	// streams contains the process at the other end of each stream; nil means that there is none.
+	streams  map[ring.NodeID]*process
 	services map[messaging.Verb]messaging.Service
 }
 
+// newTransport returns the transport of a process, which does not listen yet.
 func newTransport(net *Network, l *process) *Transport {
 	return &Transport{
 		net: net, process: l, peers: map[ring.NodeID]netip.AddrPort{}, streams: map[ring.NodeID]*process{},

@@ -30,15 +30,18 @@ type truncatedRow struct {
 	partition  int
 	clustering string
 	call, end  time.Duration // end is 0 while it is unknown
-	acked      bool
-	all        bool // at ALL, else at QUORUM
+	// acked means that the write succeeded. If end is set and acked is not, it may be applied until truncateSettled
+	// later.
+	acked bool
+	all   bool // at ALL, else at QUORUM
 }
 
 // truncate is one TRUNCATE.
 type truncate struct {
 	call, end time.Duration // end is 0 while in progress
 	ok        bool
-	by        *process // the coordinator's process
+	// by is the coordinator's process, whose end means that the TRUNCATE has failed.
+	by *process
 }
 
 const (
@@ -61,6 +64,7 @@ func newTruncates(c *Cluster) *truncates {
 		byKey: map[string]*truncatedRow{}}
 }
 
+// start slows down the network, and starts the clients and the truncations.
 func (w *truncates) start() {
 	// Some messages take long, but less than a coordinator waits: it knows of all messages in transit.
 	w.c.net.Slow, w.c.net.SlowMax = 100, operationTimeout/2
@@ -135,6 +139,7 @@ func (w *truncates) key(partition int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("truncate" + strconv.Itoa(partition)))
 }
 
+// step adds a row, or reads a partition.
 func (w *truncates) step(l *process, _ int, end func() bool) {
 	if w.rand.Intn(10) < 7 {
 		w.add(l, end)
@@ -148,6 +153,7 @@ func (w *truncates) step(l *process, _ int, end func() bool) {
 	w.read(l, w.rand.Intn(truncatePartitions), level, func(error) { end() })
 }
 
+// add writes one new row.
 func (w *truncates) add(l *process, end func() bool) {
 	x := &truncatedRow{partition: w.rand.Intn(truncatePartitions), clustering: fmt.Sprintf("%06d", len(w.rows)),
 		call: w.c.kernel.Now()}
@@ -171,6 +177,7 @@ func (w *truncates) add(l *process, end func() bool) {
 	})
 }
 
+// read reads the first page of a partition, and checks its rows.
 func (w *truncates) read(l *process, partition int, level ring.Consistency, done func(error)) {
 	call := w.c.kernel.Now()
 	l.read(l.partition(w.table, w.key(partition)), level, func(page []byte, err error) {
@@ -196,6 +203,7 @@ func (w *truncates) judge(partition int, page []byte, call, returned time.Durati
 		if x.partition != partition || x.end == 0 || p.More() && x.clustering > last { // it may be on the next page
 			continue
 		}
+		// Only one of the two can be certain: a row that a TRUNCATE may have removed can be read or not.
 		switch there := seen[x.clustering]; {
 		case there && w.truncatedBefore(x, call):
 			w.c.fail("row %s of truncates was resurrected: %+v, read from %v to %v", x.clustering, *x, call, returned)
@@ -238,6 +246,7 @@ func (w *truncates) overtaken(failed *truncate, x *truncatedRow) bool {
 	return slices.ContainsFunc(w.done, func(t *truncate) bool { return t.ok && t.call > failed.end && t.end < x.call })
 }
 
+// readBack repairs the table, which reads do not, and reads every partition from every node.
 func (w *truncates) readBack() {
 	// A repair must not bring back rows that one replica still had when the others were truncated.
 	w.c.verify.repair(w.table)

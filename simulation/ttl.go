@@ -29,7 +29,8 @@ type expiring struct {
 	expiry    int64
 	call      int64
 	written   int64 // 0 until acknowledged
-	skipped   bool  // certainly not written
+	// skipped means that it certainly was not written.
+	skipped bool
 }
 
 const (
@@ -39,6 +40,7 @@ const (
 
 func newTTLs(c *Cluster) *ttls { return &ttls{clients: newClients(c, "ttl"), table: c.table("ttls")} }
 
+// start starts the clients. Rows expire after one to six seconds, so most expire during a run.
 func (w *ttls) start() {
 	w.launch(ttlClients, 80*time.Millisecond, func(l *process, _ int, end func() bool) {
 		if w.rand.Chance(600) {
@@ -55,6 +57,7 @@ func (w *ttls) key(partition int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("ttl" + strconv.Itoa(partition)))
 }
 
+// write writes a row that expires after ttl seconds.
 func (w *ttls) write(l *process, partition int, ttl int32, end func()) {
 	w.tried++
 	stamp := w.c.order.stamp()
@@ -81,6 +84,7 @@ func (w *ttls) write(l *process, partition int, ttl int32, end func()) {
 	})
 }
 
+// read reads a partition as of the time of its coordinator's clock, and checks which rows have expired by that time.
 func (w *ttls) read(l *process, partition int, level ring.Consistency, done func(error)) {
 	w.tried++
 	call := w.c.order.tick()

@@ -29,10 +29,14 @@ func SoakOptions(seed uint64) Options {
 
 // Day contains the state at the end of a simulated day, when the cluster is healed and idle.
 type Day struct {
-	Failures                      []string
-	Nodes, Machines               int
-	Acked                         int // in total
-	Events                        int // in total
+	Failures        []string
+	Nodes, Machines int
+	// Acked is the number of acknowledged operations, and Events the number of events, both since the start of the
+	// run.
+	Acked  int
+	Events int // in total
+	// What is left over at the end of a day must not grow from day to day: goroutines, heap, disks, hints, events in
+	// the queue, requests in progress, files.
 	Goroutines                    int
 	HeapBytes, DiskBytes          uint64
 	Hints, Queued, Reading, Files int

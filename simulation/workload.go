@@ -45,6 +45,7 @@ type workloadKind struct {
 
 // workloadKinds returns the list. A new workload is a new line; the order affects only the draws of Options.Workloads.
 func workloadKinds() []workloadKind {
+	// First the oldest workloads, which seeds draw from the stream "options".
 	return []workloadKind{
 		{name: "register", tables: tables(textTable("registers")),
 			make: func(c *Cluster) workload { return newRegisters(c) }},
@@ -62,6 +63,7 @@ func workloadKinds() []workloadKind {
 		{name: "churn", make: func(c *Cluster) workload { return newChurn(c) }},
 		{name: "paging", tables: tables(textTable("pagings")),
 			make: func(c *Cluster) workload { return newPagings(c) }},
+		// Explicit workloads need options that no seed draws: a time scale, a fixed ring, or certain faults.
 		{name: "graves", tables: tables(graveTable()), make: func(c *Cluster) workload { return newGraves(c) },
 			explicit: true},
 		{name: "overflow", tables: tables(textTable("overflows")),
@@ -72,6 +74,7 @@ func workloadKinds() []workloadKind {
 			make: func(c *Cluster) workload { return newCalm(c) }, explicit: true},
 		{name: "contended", tables: tables(textTable("contended")),
 			make: func(c *Cluster) workload { return newContended(c) }, explicit: true},
+		// Later workloads, which do not change the draws of those before them.
 		{name: "ties", tables: tables(textTable("ties")), make: func(c *Cluster) workload { return newTies(c) },
 			late: true},
 		{name: "ordered", tables: tables(orderedTable(), walkedTable()),
@@ -150,6 +153,7 @@ func (w *clients) launch(n int, pauseMax time.Duration, do step) {
 	}
 }
 
+// runSteps executes a step of a client and schedules the next one. It ends with the faults, or after Turns steps.
 func (w *clients) runSteps(client int, pauseMax time.Duration, do step, steps int) {
 	if w.c.healed || steps == w.c.options.Turns {
 		w.running--
