@@ -24,6 +24,7 @@ type batches struct {
 
 // logged is one batch.
 type logged struct {
+	// name is the clustering of the batch's row in each of its partitions.
 	name       string
 	partitions []int
 	// one means level ONE, instead of QUORUM. With losing, such a batch may be lost although it was acknowledged.

@@ -26,7 +26,8 @@ type casRegisters struct {
 	table   *schema.Table
 	history []*history.ConditionalCall
 	// seen is what each client last saw in each register: the value that its next change expects.
-	seen  map[casClient]int64
+	seen map[casClient]int64
+	// acked is the number of changes that were applied.
 	acked int
 }
 

@@ -167,9 +167,12 @@ func (c *Cluster) fail(format string, args ...any) {
 
 // Result is the result of a run.
 type Result struct {
+	// Failures contains the violations, each with its simulated time; empty means that the run succeeded. The first
+	// one is the most informative: later ones may follow from it.
 	Failures []string
 	// Trace is the hash of all events: equal for equal seeds.
-	Trace  uint64
+	Trace uint64
+	// Events is the number of executed events.
 	Events int
 	Time   time.Duration // simulated
 	// Operations is the number of requests of clients, and Acked how many of them were acknowledged. A run with few
@@ -186,6 +189,9 @@ type Result struct {
 
 // stats contains counts of the coordinators that show whether rare code paths were executed.
 type stats struct {
+	// Each field is a sum over the nodes that run at the end: repairs by reads, additional reads for short results,
+	// speculative requests, new plans, hints stored, delivered and lost, and conditional changes that shared a round
+	// or needed no prepare.
 	ReadRepairs, ShortReads, Speculated, Replans, HintsStored, HintsReplayed, HintsLost, CASShared,
 	CASUnprepared uint64
 }

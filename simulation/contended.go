@@ -27,7 +27,8 @@ type contended struct {
 	made map[string]bool
 	// acked counts the completed changes by node.
 	acked []int
-	slow  time.Duration // the longest change
+	// slow is the longest duration of a change that is not excused.
+	slow  time.Duration
 	tried int
 	// alive are the nodes without the victim: only their coordinators are compared.
 	alive []*Node

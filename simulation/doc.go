@@ -17,4 +17,47 @@
 //
 // A workload (workload.go) is a file of its own and a line in workloadKinds: clients that send requests while the
 // nemesis is active, and a check of their observations. set.go is an example.
+//
+// # A run
+//
+//	NewCluster   nodes join one after the other; tables are created; workloads are made
+//	faults       clients send requests, the nemesis strikes: any request may fail, no result may be wrong
+//	heal         all faults end, nodes that are down start; clients stop
+//	settle       every node serves, operations of the ring end, hints are delivered, each within bounded virtual time
+//	converge     replicas are equal by hints, by a repair or by reads; every read succeeds
+//	check        workloads check their histories, and the verifier the snapshots
+//
+// # Determinism
+//
+// Two runs of one seed must have the same events, and the same bytes in all messages: TestSimRepeats compares the hash
+// of both. Code of this package therefore follows rules:
+//
+//   - Time is the kernel's. Nodes have it through clock, with the error of their machine.
+//   - Random numbers come from a kernel.Stream with a name of its own. A new draw belongs to a new stream, because it
+//     would change all later draws of an existing one, and with them the seeds that tests name.
+//   - Code that would run in another goroutine is an event: process.soon, process.spawn, or a task if it blocks.
+//   - Raft takes random numbers from the system. Tests replace these, too (run in sim_test.go).
+//   - The order of a map must not reach a message, an event or the trace.
+//   - Pebble's goroutines must not decide anything. Disk faults are on or off, and are never drawn in a call from
+//     Pebble.
+//   - Text that may differ between two runs, such as the name of a table file, is noted (Kernel.Note), not traced.
+//
+// # Outcomes
+//
+// A request ends in one of three ways. It is acknowledged; it certainly had no effect (coordinator.ErrNotSent); or its
+// outcome is unknown: it failed in another way, or its client did not wait. An unknown write may take effect at any
+// later time, or never. A workload must allow for all of these, and must not excuse more. What may excuse a violation
+// is recorded by the cluster: losing, crashed and healed, and the verifier's excuses.
+//
+// # Additions
+//
+// A new fault is a name in faultKinds and a method in the strikes of its group. A new workload or fault is marked as
+// drawn, so that the seeds of DefaultOptions do not change. Both need a line in the table of docs/MEETINGS.md
+// (TestEveryOperationIsClassified). A check needs a test that removes the safeguard that it watches (Unsafe): a check
+// that finds nothing then is no check.
+//
+// # Failures
+//
+// A failed run prints the command that repeats it (Options.Command). With -shrink, it also looks for fewer faults,
+// workloads, clients and turns that fail. TestSimTrace writes the events of a seed as text.
 package simulation

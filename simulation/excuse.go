@@ -19,8 +19,10 @@ type tokenOf struct {
 type excuses struct {
 	// A place is a token of a table, not a key, because the callback for lost hints reports tokens.
 	places map[tokenOf]bool
-	tables map[schema.StorageID]bool // truncated tables: replicas may have late writes, whose hints are void
-	all    bool                      // a node has left the ring with its hints
+	// tables contains truncated tables: replicas may have late writes, whose hints are void.
+	tables map[schema.StorageID]bool
+	// all means that a node has left the ring with its hints. Nothing is then compared after hints alone.
+	all bool
 }
 
 // truncated excuses a table.

@@ -17,7 +17,8 @@ import (
 // all data centers (history.Levels). In the healed cluster, every acknowledged write exists, whatever its level.
 type levelled struct {
 	clients
-	table   *schema.Table
+	table *schema.Table
+	// history is kept by key: each row has its own requirement.
 	history [levelledKeys]history.Levels
 	tried   int
 	acked   int

@@ -13,6 +13,8 @@ import (
 
 // The operations whose coincidences docs/MEETINGS.md lists.
 const (
+	// The names are the names of the table. An operation that lasts is polled (watch); one that a call starts is
+	// recorded by begin.
 	opJoin           = "join"
 	opDecommission   = "decommission"
 	opMove           = "move"
@@ -61,12 +63,14 @@ type meetings struct {
 	active []*underway
 	// state contains the operations that are polled and in progress.
 	state map[string]*underway
-	met   map[pair]int
+	// met counts how often one operation of the pair began while the other one was in progress.
+	met map[pair]int
 }
 
 // underway is an operation from its begin to its end, or to its maximum duration.
 type underway struct {
-	op    string
+	op string
+	// until is when the operation counts as ended at the latest; a time in the past means that it has ended.
 	until time.Duration
 }
 
@@ -132,6 +136,7 @@ func (c *Cluster) watch() {
 		}
 		paused = paused || n.process != nil && n.process.paused
 		full = full || n.faults.full.Load()
+		// A machine that is being decommissioned counts from the command on, before the ring has the operation.
 		leaving = leaving || n.leaving
 		off := n.wall.at(c.kernel.Now())
 		// Less is the skew that all runs have.

@@ -51,9 +51,11 @@ func faultKinds() []faultKind {
 
 // nemesis causes the faults of a run.
 type nemesis struct {
-	c      *Cluster
-	plan   []fault
-	random *kernel.Stream // of processes whose storage has failed
+	c *Cluster
+	// plan contains the faults in the order of their times.
+	plan []fault
+	// random draws when processes end whose storage has failed, and when they start again.
+	random *kernel.Stream
 	// strikes begin a fault of each kind, and schedule its end.
 	strikes map[faultKind]func(*kernel.Stream)
 }
@@ -82,6 +84,7 @@ func newNemesis(c *Cluster) *nemesis {
 // fault is one fault in the plan of a run. Its random numbers depend only on the seed and its number, so that others
 // can be omitted.
 type fault struct {
+	// number counts from 1, in the order of the complete plan: it stays when others are omitted.
 	number int
 	at     time.Duration
 	kind   faultKind
@@ -102,6 +105,7 @@ func plan(o Options) (faults []fault) {
 	if len(kinds) == 0 {
 		return nil
 	}
+	// The first fault strikes when clients are active.
 	at := r.Between(100*time.Millisecond, 500*time.Millisecond)
 	// All numbers are drawn before the selection by OnlyFaults, so an omitted fault does not move or change the
 	// others.

@@ -21,6 +21,7 @@ func (f clockFaults) strikes() map[faultKind]func(*kernel.Stream) {
 
 // clockJump changes a clock.
 func (f clockFaults) clockJump(r *kernel.Stream) {
+	// Offsets of several faults add up until the cluster is healed.
 	f.c.any(r).wall.offset += r.Between(-5*time.Second, 5*time.Second)
 }
 

@@ -38,6 +38,8 @@ func (f storageFaults) slowDisk(r *kernel.Stream) {
 // fsyncError makes the log's fsync fail: the node must stop, and must not acknowledge unsynced writes.
 func (f storageFaults) fsyncError(r *kernel.Stream) {
 	n := f.c.any(r)
+	// The process ends when its next sync fails; its successor starts after the fault, or retries until then
+	// (Node.start).
 	n.faults.syncs.Store(true)
 	f.c.later(r.Between(20*time.Millisecond, time.Second), "good disk", func() { n.faults.syncs.Store(false) })
 }

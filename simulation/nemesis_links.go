@@ -103,6 +103,7 @@ func (f linkFaults) ring(r *kernel.Stream) {
 // badLinks loses and duplicates messages for a while.
 func (f linkFaults) badLinks(r *kernel.Stream) {
 	c := f.c
+	// Up to a fifth of all messages each. A later fault of the network replaces these values, and its end resets them.
 	c.net.Loss, c.net.Duplicates = r.Intn(200), r.Intn(200)
 	c.later(r.Between(200*time.Millisecond, 2*time.Second), "good links", func() {
 		c.net.Loss, c.net.Duplicates = 0, 0

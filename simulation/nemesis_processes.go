@@ -27,6 +27,7 @@ func (f processFaults) strikes() map[faultKind]func(*kernel.Stream) {
 // kill kills a process and restarts it.
 func (f processFaults) kill(r *kernel.Stream) {
 	n := f.c.any(r)
+	// A node without a process is started again all the same, perhaps earlier than another fault has planned.
 	n.crash(false)
 	f.c.later(r.Between(20*time.Millisecond, 3*time.Second), "restart", n.start)
 }

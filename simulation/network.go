@@ -14,11 +14,13 @@ import (
 // Network transfers messages between the nodes, unreliably.
 type Network struct {
 	kernel *kernel.Kernel
-	rand   *kernel.Stream
+	// rand draws delays, losses and duplicates.
+	rand *kernel.Stream
 	// work draws the duration of work that blocks. It is not rand, so that changes of the work do not change the
 	// messages.
-	work  *kernel.Stream
-	early *kernel.Stream // draws early timeouts; nil means none
+	work *kernel.Stream
+	// early draws early timeouts, and lossy the commits that are lost. nil means none.
+	early *kernel.Stream
 	lossy *kernel.Stream // draws lost commits; nil means none
 	// sent is for tests: it is called with every message, also with one that is lost. It may be nil.
 	sent func(messaging.Verb, []byte)
@@ -33,10 +35,11 @@ type Network struct {
 	// Loss and Duplicates are per thousand messages; delays lie between the bounds.
 	Loss, Duplicates   int
 	DelayMin, DelayMax time.Duration
-	Slow               int // per thousand messages that take up to SlowMax
-	SlowMax            time.Duration
-	late               *kernel.Stream // draws truncation requests of dying processes that arrive late; nil means none
-	far                time.Duration  // additional delay of a message between data centers
+	// Slow and SlowMax make some messages late, so that later ones overtake them.
+	Slow    int // per thousand messages that take up to SlowMax
+	SlowMax time.Duration
+	late    *kernel.Stream // draws truncation requests of dying processes that arrive late; nil means none
+	far     time.Duration  // additional delay of a message between data centers
 	// cpu is the average processor time of a message or a piece of work; 0 means none. A process executes them one
 	// after the other. stall is the average time for which it gets no processor before some of them (stalls).
 	cpu, stall time.Duration

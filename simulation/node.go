@@ -27,11 +27,13 @@ type Node struct {
 	replace string
 	// member means that a process with this disk has joined before.
 	member bool
-	disk   *vfs.MemFS
+	// disk is replaced at the end of each process, by what the end left of it.
+	disk *vfs.MemFS
 	// applied is the epoch of the latest metadata that a process with this disk has applied. It must never be later
 	// than the metadata by which a new process with this disk serves (process.listen).
 	applied uint64
 	faults  diskFaults
+	// wall is an error of the machine: it outlives processes, and ends when the cluster is healed.
 	wall    wallClock
 	process *process // nil while no process runs
 	// incarnations is the number of processes started so far. It is part of the names of their random number streams,
@@ -58,6 +60,7 @@ const (
 
 // sweepEvery is the interval of storage's purges, and sweepBudget the work of one.
 const (
+	// sweepEvery is multiplied by Pace, as are the heartbeats.
 	sweepEvery  = time.Second
 	sweepBudget = 1000
 )

@@ -20,7 +20,9 @@ import (
 
 // Options configure a run. The seed determines everything else.
 type Options struct {
-	Seed  uint64
+	// Seed determines all random numbers of the run. Runs of one seed with different options are not related.
+	Seed uint64
+	// Nodes is the number of machines that join before the faults begin.
 	Nodes int
 	// Factor is the number of replicas of every partition, over all data centers.
 	Factor int
@@ -53,10 +55,14 @@ type Options struct {
 	PageBytes int
 	// PageBytes bounds a page of storage; 0 means the default. FilterRows is how many rows a page of a filtered read
 	// may omit.
-	FilterRows       int
+	FilterRows int
+	// SpeculativeRetry is the option speculative_retry of all tables.
 	SpeculativeRetry string
-	Limits           coordinator.Limits
-	HintLimits       hints.Limits
+	// Limits bounds the requests of each coordinator; zero fields mean the defaults, except TruncationMost
+	// (process.go).
+	Limits coordinator.Limits
+	// HintLimits bounds the hints of each node; zero fields mean the defaults.
+	HintLimits hints.Limits
 	// Levels makes conditional changes commit at levels that are drawn for each change, instead of QUORUM.
 	Levels bool
 	// SlowStreams makes streams use small blocks and take seconds, so that other events coincide with them.
@@ -100,7 +106,9 @@ type Options struct {
 
 // Unsafe contains the safeguards that tests remove: a run must then fail.
 type Unsafe struct {
-	Sync        storage.SyncMode
+	// Sync is how storage syncs its log; the zero value syncs every write before it is acknowledged.
+	Sync storage.SyncMode
+	// The following fields remove safeguards of other packages, which document them.
 	Coordinator coordinator.Unsafe
 	Paxos       assembly.PaxosUnsafe
 	Hints       hints.Unsafe
@@ -179,6 +187,7 @@ func DefaultOptions(seed uint64) Options {
 			o.FaultKinds = append(o.FaultKinds, string(kind))
 		}
 	}
+	// The default twice, so that a third of the seeds has it.
 	policies := []string{"99p", "99p", "ALWAYS", "NEVER", "5ms", "MIN(99p,20ms)"}
 	o.SpeculativeRetry = policies[r.Intn(len(policies))]
 	if r.Chance(300) {
@@ -186,6 +195,7 @@ func DefaultOptions(seed uint64) Options {
 	}
 	o.FilterRows = 2 + kernel.NewStream(seed, "filter rows").Intn(10)
 	if r.Chance(300) {
+		// Hints are then written in small pieces, and replayed slowly enough for faults to interrupt the replay.
 		o.HintLimits.BufferBytes = 200
 		o.HintLimits.BytesPerSecond = 100_000
 	}

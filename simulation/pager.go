@@ -9,14 +9,17 @@ import (
 
 // pager reads a table, or a partition, with as many commands as necessary, as requests do.
 type pager struct {
-	table    schema.StorageID
-	only     *row.PartitionKey // nil means the ring
+	table schema.StorageID
+	// only is the partition to read; nil means the whole ring.
+	only *row.PartitionKey
+	// slice selects rows; the zero value is all rows.
 	slice    row.Slice
 	reversed bool
 	limit    uint32 // rows of a page; 0 means no limit
 	filter   *row.Filter
 
-	cursor *scan.Cursor // nil before the first command
+	// cursor is the position of the next page; nil before the first command. done means that nothing is left.
+	cursor *scan.Cursor
 	done   bool
 }
 

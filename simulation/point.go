@@ -10,7 +10,8 @@ import (
 // point is a rare code path with the option that causes it. Seeds draw which points are enabled.
 type point struct {
 	name string
-	set  func(o *Options)
+	// set changes the options before the cluster is created.
+	set func(o *Options)
 	// drawn means that only DrawnOptions draws it.
 	drawn bool
 }

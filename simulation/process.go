@@ -33,7 +33,8 @@ import (
 // process is one process, from its start to its crash. Its scheduled events are discarded with it. Its parts are the
 // same as in package node, assembled in the same order, without the protocol servers.
 type process struct {
-	node     *Node
+	node *Node
+	// hlc issues the timestamps of writes and ballots, and follows the timestamps of received messages.
 	hlc      *env.HLC
 	disk     *faultfs.FS
 	raftDisk *faultfs.FS
@@ -70,6 +71,7 @@ type process struct {
 
 	// joined means that the node is a member. It is set once for each process.
 	joined bool
+	// paused means that the process executes nothing; its events are in held.
 	paused bool
 	// held contains the events postponed until the process continues, in the order of arrival.
 	held []func()

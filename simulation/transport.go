@@ -20,6 +20,7 @@ type Transport struct {
 	// open is false until the process has applied the metadata of its disk, and after its end. A closed transport
 	// still sends.
 	open bool // it listens
+	// self is 0 until the node is admitted.
 	self ring.NodeID
 	// peers contains the addresses of the members as this process knows them. They may be out of date: a message then
 	// reaches another node, or none.
@@ -28,7 +29,8 @@ type Transport struct {
 	// member.
 	bindings messaging.Bindings
 	// streams contains the process at the other end of each stream; nil means that there is none.
-	streams  map[ring.NodeID]*process
+	streams map[ring.NodeID]*process
+	// services contains the handlers, which the parts of the process register before it listens.
 	services map[messaging.Verb]messaging.Service
 }
 

@@ -18,6 +18,7 @@ import (
 type ttls struct {
 	clients
 	table *schema.Table
+	// rows are in the order of their clusterings, which are their indexes.
 	rows  []*expiring
 	tried int
 	acked int

@@ -32,7 +32,8 @@ type workloadKind struct {
 	// name is the name for the option -workloads, and for Options.Workloads.
 	name   string
 	tables []*schema.CreateTable
-	make   func(*Cluster) workload
+	// make is called after the tables exist and before any client starts.
+	make func(*Cluster) workload
 	// explicit means that it runs only if it is named, not drawn: it needs certain options.
 	explicit bool
 	// late means that it was added later: it is drawn from a stream of its own, like late faults.
@@ -131,6 +132,7 @@ const truncationWait = 15 * time.Second
 type clients struct {
 	c    *Cluster
 	name string
+	// rand is shared by the clients of the workload: their steps are events, one after the other.
 	rand *kernel.Stream
 	// running counts the clients that have not ended: those before their first step included.
 	running int
