@@ -44,7 +44,7 @@ func newAppends(c *Cluster) *appends {
 	return &appends{clients: newClients(c, "append"), table: c.table("appends")}
 }
 
-// start starts the clients, each of which changes or reads one partition at a time.
+// start starts the clients. A step changes or reads one partition.
 func (w *appends) start() {
 	w.purges(w.table, func(r *kernel.Stream) row.PartitionKey { return w.key(r.Intn(appendPartitions)) })
 	w.launch(appendClients, 120*time.Millisecond, func(l *process, _ int, end func() bool) {

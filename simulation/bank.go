@@ -81,7 +81,8 @@ func (w *bank) command(l *process) *row.ReadCommand {
 // that other proposers outvote may have read while their changes were reaching the replicas, and has no effect.
 func (w *bank) transfer(l *process, from, to, amount int, end func()) {
 	w.tried++
-	shown := "" // the error in the page of the last attempt
+	// shown describes the wrong sum in the page of the last attempt, or is empty.
+	shown := ""
 	l.cas(&paxos.CASRequest{
 		Command: w.command(l), Serial: ring.Serial, Consistency: w.commitLevel(), Contention: operationTimeout,
 		Timeout: operationTimeout,

@@ -19,10 +19,14 @@ import (
 type place uint8
 
 const (
-	mayBlock    place = iota // a worker, or a request's own goroutine
-	onStream                 // a peer's stream, with its heartbeats and writes
-	onTimer                  // a timer
-	inCommitter              // storage's committer, with all writes of the node
+	// mayBlock is a worker, or a request's own goroutine: others do not wait for it.
+	mayBlock place = iota
+	// onStream is the reader of a peer's stream. Heartbeats and writes of that peer wait until it returns.
+	onStream
+	// onTimer is the goroutine of a timer.
+	onTimer
+	// inCommitter is storage's committer. All writes of the node wait until it returns.
+	inCommitter
 )
 
 func (p place) String() string {

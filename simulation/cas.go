@@ -42,7 +42,8 @@ func newCASRegisters(c *Cluster) *casRegisters {
 func (w *casRegisters) start() {
 	w.purges(w.table, func(r *kernel.Stream) row.PartitionKey { return w.partition(r.Intn(w.keys())) })
 	w.launch(w.c.options.Clients, 60*time.Millisecond, func(l *process, client int, end func() bool) {
-		key := w.rand.Intn(w.keys()) // few keys, so that clients contend
+		// Few keys, so that clients contend.
+		key := w.rand.Intn(w.keys())
 		// At LOCAL_SERIAL, only the replicas of the coordinator's data center vote. Changes in two data centers would
 		// not be linearizable together.
 		if _, dc := w.serial(key); dc != "" && dc != l.node.dc {

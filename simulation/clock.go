@@ -8,9 +8,11 @@ import (
 
 // wallClock is a machine's clock: its difference to true time. It has an offset, drifts and jumps. Zero is correct.
 type wallClock struct {
+	// offset is the difference at the time since.
 	offset time.Duration
-	since  time.Duration // when the drift began
-	drift  int64         // parts per million
+	// since is when the drift began, and drift its rate in parts per million.
+	since time.Duration
+	drift int64 // parts per million
 }
 
 // at returns the difference to true time.

@@ -174,7 +174,8 @@ type Result struct {
 	Trace uint64
 	// Events is the number of executed events.
 	Events int
-	Time   time.Duration // simulated
+	// Time is the simulated time of the whole run, with its preparation.
+	Time time.Duration
 	// Operations is the number of requests of clients, and Acked how many of them were acknowledged. A run with few
 	// acknowledged ones has tested little.
 	Operations int
@@ -183,8 +184,9 @@ type Result struct {
 	Met     map[pair]int
 	Counted map[string]int // faults by kind
 	// Plan contains the faults in order, with the numbers of the option -faults.
-	Plan  []string
-	Stats stats // of the nodes at the end
+	Plan []string
+	// Stats are the sums over the nodes that run at the end.
+	Stats stats
 }
 
 // stats contains counts of the coordinators that show whether rare code paths were executed.
@@ -368,10 +370,12 @@ func (c *Cluster) settle() {
 	for _, o := range c.metadata().Topology.Operations() {
 		c.fail("two minutes after all faults were healed, %+v is still in progress", *o)
 	}
-	if c.truncating > 0 { // until then, reads and repairs do not repair the table
+	// Until a node has waited for the end of an unfinished TRUNCATE, reads and repairs do not repair the table there.
+	if c.truncating > 0 {
 		c.kernel.RunUntil(c.kernel.Now()+truncationWait, func() bool { return false })
 	}
-	c.kernel.RunUntil(c.kernel.Now()+5*time.Second, func() bool { return false }) // for hints still in memory
+	// Hints may still be in memory, where Pending does not count them.
+	c.kernel.RunUntil(c.kernel.Now()+5*time.Second, func() bool { return false })
 	c.kernel.RunUntil(c.kernel.Now()+c.paced(time.Minute), func() bool { return c.pendingHints() == 0 })
 	// Hints for nodes that have left do not count (pendingHints).
 	if n := c.pendingHints(); n > 0 {

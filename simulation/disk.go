@@ -16,11 +16,15 @@ var errDisk = errors.New("sim: input/output error")
 // diskFaults contains the faults of a machine's disk. Pebble's own goroutines use it, so its behaviour must not depend
 // on their timing: a fault is on or off, and no random numbers are drawn here.
 type diskFaults struct {
-	syncs, writes atomic.Bool // of the log
+	// syncs and writes fail operations of storage's log, and reads operations of its tables.
+	syncs, writes atomic.Bool
 	reads         atomic.Bool // of tables
-	full          atomic.Bool
-	raft          atomic.Int32  // the fault of the Raft log's disk
-	slow          time.Duration // delay of a write's completion
+	// full makes the disk report no free space.
+	full atomic.Bool
+	// raft is the fault of the Raft log's disk; 0 means none.
+	raft atomic.Int32
+	// slow is the delay of a write's completion. The write itself is on the disk at once. Only events use it.
+	slow time.Duration
 }
 
 // The faults of the Raft log's disk.

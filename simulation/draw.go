@@ -25,7 +25,7 @@ const (
 // restarts.
 func DrawnOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
-	// A stream of its own: the draws below do not change those of DefaultOptions for the same seed.
+	// A stream of its own: the draws below do not change the draws of DefaultOptions for the same seed.
 	r := kernel.NewStream(seed, "drawn")
 	// A quarter of the seeds keep the shape of DefaultOptions.
 	if r.Chance(250) {
@@ -102,7 +102,8 @@ func (o *Options) drawShape(r *kernel.Stream) {
 		}
 		o.Far = r.Between(0, 30*time.Millisecond)
 		if o.Limits.RangesInFlight == 1 {
-			o.Far %= 5 * time.Millisecond // otherwise a scan of the ring takes longer than operationTimeout
+			// Otherwise a scan of the ring, with one range at a time, takes longer than operationTimeout.
+			o.Far %= 5 * time.Millisecond
 		}
 	}
 	// With more nodes than replicas, coordinators that are not replicas, and nodes without a range, occur.

@@ -278,7 +278,8 @@ func (w *entities) learn(client, partition int, x *history.EntityCall) {
 	for _, op := range x.In.Ops {
 		k := entityClient{client, partition, op.Row}
 		switch {
-		case x.Out.Failed >= 0: // it will read
+		// It keeps what it believed. Its next read corrects that.
+		case x.Out.Failed >= 0:
 		case op.Kind == entity.Delete:
 			w.seen[k] = history.EntityRow{}
 		default:

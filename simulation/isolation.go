@@ -33,7 +33,7 @@ func newIsolation(c *Cluster) *isolation {
 	return &isolation{clients: newClients(c, "isolation"), table: c.table("isolation")}
 }
 
-// start starts the clients, each of which writes or reads a whole partition.
+// start starts the clients. A step writes or reads a whole partition.
 func (w *isolation) start() {
 	w.launch(isolationClients, 60*time.Millisecond, func(l *process, _ int, end func() bool) {
 		partition := w.rand.Intn(isolationPartitions)
@@ -77,7 +77,8 @@ func (w *isolation) write(l *process, partition int, end func()) {
 // read reads a partition in either order, and checks that all of its rows have one value.
 func (w *isolation) read(l *process, partition int, level ring.Consistency, done func(error)) {
 	w.tried++
-	least := w.least[partition] // at the time of the request
+	// As of the time of the request: what others read meanwhile does not bind it.
+	least := w.least[partition]
 	cmd := l.partition(w.table, w.key(partition))
 	// A reversed read finds the rows in the other order, and must see the same write in all of them.
 	cmd.Reversed = w.rand.Chance(300)

@@ -38,7 +38,8 @@ func (w *clients) commitLevel() ring.Consistency {
 	}
 	levels := history.WriteLevels()
 	if w.c.options.at("lose-commits") {
-		levels = []ring.Consistency{ring.Any, ring.One, ring.LocalOne} // the others would wait for lost commits
+		// All other levels would wait for lost commits, and time out.
+		levels = []ring.Consistency{ring.Any, ring.One, ring.LocalOne}
 	}
 	return levels[w.rand.Intn(len(levels))]
 }

@@ -144,7 +144,8 @@ func (m *nemesis) stopFatal() {
 		// Clients can no longer connect (serves). Requests in progress continue.
 		l.ending = true
 		c.count("nodes stopped by themselves")
-		c.kernel.Note("node", n.id, "stops:", *l.fatal.Load()) // storage's messages vary
+		// Noted, not traced: storage's messages vary with the files that are open.
+		c.kernel.Note("node", n.id, "stops:", *l.fatal.Load())
 		c.kernel.After(m.random.Between(0, 500*time.Millisecond), "fatal", func() {
 			// Another fault may have ended it meanwhile.
 			if l.alive() {

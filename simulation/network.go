@@ -38,8 +38,10 @@ type Network struct {
 	// Slow and SlowMax make some messages late, so that later ones overtake them.
 	Slow    int // per thousand messages that take up to SlowMax
 	SlowMax time.Duration
-	late    *kernel.Stream // draws truncation requests of dying processes that arrive late; nil means none
-	far     time.Duration  // additional delay of a message between data centers
+	// late draws truncation requests of dying processes that arrive late; nil means none.
+	late *kernel.Stream
+	// far is the additional delay of a message between data centers.
+	far time.Duration
 	// cpu is the average processor time of a message or a piece of work; 0 means none. A process executes them one
 	// after the other. stall is the average time for which it gets no processor before some of them (stalls).
 	cpu, stall time.Duration
@@ -108,7 +110,8 @@ func (n *Network) carry(l link, label string, payload []byte, deliver func(paylo
 		n.kernel.After(delay, fmt.Sprintf("%d>%d %s", l.from, l.to, label), func() {
 			if process := n.nodes[l.to].process; process == target && process != nil && process.transport.open {
 				n.onCPU(process, func() {
-					_ = process.hlc.Observe(stamp) // ignores a timestamp too far ahead, as package node does
+					// A timestamp too far ahead is ignored, as in package node.
+					_ = process.hlc.Observe(stamp)
 					// This covers the synchronous part of the handler only. Work that it queues for a worker has no
 					// sender.
 					process.serving = from

@@ -34,8 +34,9 @@ type Node struct {
 	applied uint64
 	faults  diskFaults
 	// wall is an error of the machine: it outlives processes, and ends when the cluster is healed.
-	wall    wallClock
-	process *process // nil while no process runs
+	wall wallClock
+	// process is nil while no process runs.
+	process *process
 	// incarnations is the number of processes started so far. It is part of the names of their random number streams,
 	// so a restarted process does not draw the numbers of its predecessor again.
 	incarnations int
@@ -44,7 +45,8 @@ type Node struct {
 	// leaving means that the node is being decommissioned, and retiring that it knows that it is no longer a member.
 	leaving  bool
 	retiring bool
-	stopped  bool // the last process was stopped gracefully
+	// stopped means that the last process was stopped gracefully.
+	stopped bool
 	// departed means that it has left the ring, and dead that it is permanently off. No process starts in either
 	// state.
 	departed bool
@@ -211,7 +213,8 @@ func (n *Node) left(err error) bool {
 	if !errors.As(err, &refused) || n.process == nil || refused.Busy {
 		return false
 	}
-	if n.process.Self() == 0 { // removed before it learned of its admission
+	// The node was removed before it learned of its admission, and so of its node ID.
+	if n.process.Self() == 0 {
 		return true
 	}
 	return n.cluster.metadata().Topology.Node(n.process.Self()) == nil

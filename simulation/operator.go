@@ -14,8 +14,9 @@ import (
 
 // operator executes the commands of an operator: changes of the ring, repairs, rebuilds and restarts.
 type operator struct {
-	c         *Cluster
-	operating bool // operate runs
+	c *Cluster
+	// operating means that operate has scheduled its next look.
+	operating bool
 }
 
 // strikes returns the faults by kind.
@@ -120,7 +121,8 @@ func (op *operator) removeNode(r *kernel.Stream) {
 	n := c.any(r)
 	staying := 0
 	for _, o := range c.present() {
-		if o.process.serves() && !o.leaving { // a joining one may still be stopped
+		// A joining node may still be stopped, and its join aborted, so it does not count.
+		if o.process.serves() && !o.leaving {
 			staying++
 		}
 	}
@@ -139,7 +141,8 @@ func (op *operator) removeNode(r *kernel.Stream) {
 // remove sends the removal of a dead node to any serving node, until it is no longer a member.
 func (op *operator) remove(id ring.NodeID) {
 	c := op.c
-	if m := c.metadata(); m != nil && m.Topology.Node(id) == nil { // nil means that all are down
+	// m is nil if all processes are down. The removal is then still to be made.
+	if m := c.metadata(); m != nil && m.Topology.Node(id) == nil {
 		return
 	}
 	// The next attempt is scheduled first: the node that receives this one may end before it answers.
@@ -268,7 +271,8 @@ func (op *operator) rebuildNode(r *kernel.Stream) {
 func (op *operator) repairTable(r *kernel.Stream) {
 	c := op.c
 	var tables []*schema.Table
-	if c.metadata() != nil { // nil means that no process runs
+	// The metadata is nil if no process runs.
+	if c.metadata() != nil {
 		tables = c.tables()
 	}
 	l := c.any(r).process
@@ -299,7 +303,7 @@ func (op *operator) repairTable(r *kernel.Stream) {
 
 // someReplicas draws the scope of a restricted repair: a data center, or two or more nodes.
 func (op *operator) someReplicas(r *kernel.Stream) (s repair.Scope) {
-	// With one data center, its scope would be that of a complete repair.
+	// With one data center, it would be a complete repair.
 	if n := len(op.c.options.Datacenters); n > 1 && r.Chance(700) {
 		s.Datacenters = []string{datacenterName(1 + r.Intn(n))}
 		return s
@@ -336,7 +340,8 @@ func (op *operator) restartAll(r *kernel.Stream) {
 		for _, n := range c.missing() {
 			c.fail("node %d does not serve a minute after a restart", n.id)
 		}
-		c.kernel.RunUntil(c.kernel.Now()+5*time.Second, func() bool { return false }) // background work
+		// Background work of the new processes, such as the replay of hints, begins before the caller checks anything.
+		c.kernel.RunUntil(c.kernel.Now()+5*time.Second, func() bool { return false })
 	}
 	if r.Chance(500) {
 		for _, n := range c.present() {

@@ -98,8 +98,8 @@ type Options struct {
 	// is how many entries and rows a search of a range examines alternately. Zero means the default.
 	BuildRows, RangeEntries int
 	BuildPause              time.Duration
-	// Trace makes a run much slower: every event is formatted.
-	Trace io.Writer // receives the trace as text; may be nil
+	// Trace receives the trace as text; nil means none. It makes a run much slower: every event is formatted.
+	Trace io.Writer
 
 	Unsafe Unsafe
 }
@@ -178,7 +178,6 @@ func DefaultOptions(seed uint64) Options {
 		})
 		o.Workloads = []string{drawn[r.Intn(len(drawn))].name}
 	}
-	// The order of the list is part of what a seed draws, as with workloads.
 	for _, kind := range faultKinds() {
 		if kind.explicitOnly() || kind.drawn() {
 			continue
@@ -203,7 +202,8 @@ func DefaultOptions(seed uint64) Options {
 		o.Limits.RoundRowsMax = 1
 	}
 	if r.Chance(200) {
-		o.HintLimits.BytesPerNode = int64(200 + r.Intn(2000)) // most hints are dropped
+		// A few hundred bytes hold some hints. Most are dropped, and repairs by reads must make up for them.
+		o.HintLimits.BytesPerNode = int64(200 + r.Intn(2000))
 	}
 	if r.Chance(200) {
 		o.HintLimits.Flush = r.Between(time.Millisecond, time.Second)

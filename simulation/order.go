@@ -9,8 +9,10 @@ import (
 // order numbers the events that clients observe, and issues the timestamps of their writes.
 type order struct {
 	kernel *kernel.Kernel
-	ticks  int64
-	last   int64 // the last timestamp
+	// ticks is the latest number issued by tick.
+	ticks int64
+	// last is the latest timestamp issued by stamp, in microseconds since 1970.
+	last int64
 }
 
 // tick returns the next time in the order in which clients observe events: real time for the checkers.

@@ -22,8 +22,9 @@ import (
 // the deletion. At the end, no node's partition index may lack a partition of which the node has rows.
 type ordereds struct {
 	clients
-	table      *schema.Table
-	partitions []*orderedPartition // by key
+	table *schema.Table
+	// partitions are in the order of their keys, which do not change.
+	partitions []*orderedPartition
 	writes     int
 	acked      int
 	lists      int
@@ -238,7 +239,8 @@ func (w *ordereds) readBack() {
 			w.c.must(n, fmt.Sprintf("a listing at %s", level), func(l *process, done func(error)) {
 				r := w.request(l, level)
 				if w.c.options.at("one-row-pages") {
-					r.Timeout = time.Minute // for as many pages as there are rows, one after the other
+					// For as many pages as there are rows, one after the other.
+					r.Timeout = time.Minute
 				}
 				w.list(l, r, done)
 			})

@@ -15,8 +15,9 @@ type pager struct {
 	// slice selects rows; the zero value is all rows.
 	slice    row.Slice
 	reversed bool
-	limit    uint32 // rows of a page; 0 means no limit
-	filter   *row.Filter
+	// limit is the maximum number of rows of a page; 0 means no limit.
+	limit  uint32
+	filter *row.Filter
 
 	// cursor is the position of the next page; nil before the first command. done means that nothing is left.
 	cursor *scan.Cursor

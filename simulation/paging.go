@@ -67,7 +67,9 @@ func (w *pagings) counts() (tried, acked int) { return w.tried, w.acked }
 // randomChange draws a change of a partition.
 func (w *pagings) randomChange(p *pagedPartition) *row.Mutation {
 	p.changes++
-	stamp := w.c.order.stamp() - int64(w.rand.Intn(3))*100_000 // up to a fifth of a second old
+	// A change may be up to a fifth of a second older than the last one, so that it has no effect on rows that are
+	// newer.
+	stamp := w.c.order.stamp() - int64(w.rand.Intn(3))*100_000
 	m := &row.Mutation{}
 	m.Reset(w.table.StorageID, p.key)
 	deletion := row.Deletion{Timestamp: stamp, LocalTime: stamp / 1_000_000}

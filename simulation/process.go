@@ -56,7 +56,8 @@ type process struct {
 	// goroutines have not been executed yet, in the order of their starts. Each runs as an event of its own
 	// (spawn.go).
 	goroutines []*spawned
-	schedule   *kernel.Stream // draws when they run; nil means that none was started yet
+	// schedule draws when they run; nil means that none was started yet.
+	schedule *kernel.Stream
 
 	// place is the goroutine that would run this event's code in production.
 	place place
@@ -66,8 +67,9 @@ type process struct {
 	// the coordinator's process (touch).
 	serving *process
 
-	tasks   []*task // waiting, in the order of their starts
-	running *task   // in this event
+	// tasks wait for answers, in the order of their starts. running is the task that this event executes, or nil.
+	tasks   []*task
+	running *task // in this event
 
 	// joined means that the node is a member. It is set once for each process.
 	joined bool
@@ -79,7 +81,8 @@ type process struct {
 	fatal atomic.Pointer[error]
 	// ending means that the process will stop because of a fatal error.
 	ending bool
-	dying  bool // it will be killed soon, and some of its messages arrive late (Network.late)
+	// dying means that the process will be killed soon, and that some of its messages arrive late (Network.late).
+	dying bool
 	// cpuFree is the time at which the process has completed its queued work (Network.onCPU).
 	cpuFree time.Duration
 }
@@ -182,7 +185,8 @@ func (l *process) open() error {
 // close closes the parts of the process.
 func (l *process) close() {
 	if l.instance.Cluster != nil {
-		_ = l.instance.Cluster.Close() // the disk may have failed
+		// The disk may have failed.
+		_ = l.instance.Cluster.Close()
 	}
 	if l.instance.Engine != nil {
 		_ = l.instance.Engine.Close()
@@ -271,7 +275,8 @@ func (l *process) partsOptions() assembly.Options {
 	return assembly.Options{
 		Clock: clock{l}, Run: l.spawn,
 		Note: func(message string) {
-			c.kernel.Note("node", n.id, "notes:", message) // it may contain file names
+			// Noted, not traced: the message may contain file names.
+			c.kernel.Note("node", n.id, "notes:", message)
 		},
 		Coordinator: coordinator.Options{
 			Rand:            kernel.NewStream(c.options.Seed, fmt.Sprint("coordinator ", n.id, n.incarnations)),
@@ -321,7 +326,8 @@ func (l *process) hasJoined(err error) {
 			l.node.retire()
 			return
 		}
-		l.fail(err) // as package node does: it is started again
+		// As package node does. The nemesis starts the process again.
+		l.fail(err)
 		return
 	}
 	l.joined, l.node.member = true, true

@@ -53,7 +53,8 @@ const (
 	rebornTable      = "reborn"
 	rebornColumn     = "extra"
 	rebornPartitions = 3
-	rebornClients    = 4 // the first is the operator
+	// The first client is the operator.
+	rebornClients = 4
 	// truncatedLate is how long after a failed TRUNCATE replicas may still remove rows, because requests may be in
 	// transit.
 	truncatedLate = 5 * time.Second
@@ -193,7 +194,8 @@ func (w *reborn) write(l *process, table *schema.Table, done func(error)) {
 		return
 	}
 	// A batch of one partition would not be logged.
-	other := textChange(table, row.NewPartitionKey([]byte("reborn beside")), fmt.Sprint(id), "x", e.stamp) // not read
+	// The second partition is never read.
+	other := textChange(table, row.NewPartitionKey([]byte("reborn beside")), fmt.Sprint(id), "x", e.stamp)
 	l.parts.Batches.Write(&coordinator.WriteRequest{Mutations: []*row.Mutation{m, other}, Consistency: ring.Quorum,
 		Type:    coordinator.WriteBatch,
 		Timeout: operationTimeout}, ended)

@@ -52,7 +52,8 @@ type graves struct {
 	table *schema.Table
 	rows  []*grave
 	reads int
-	made  int // number of rows
+	// made is the number of rows that were sent, and the clustering of the next one.
+	made int
 	// forgotten is the number of rows that are no longer checked.
 	forgotten int
 }

@@ -34,7 +34,8 @@ func (v *verifier) repairSome() {
 		}
 	}
 	var different []string
-	for i := range 5 { // batches that are replayed meanwhile can make them differ again
+	// Batches that are replayed meanwhile can make replicas differ again, so it tries several times.
+	for i := range 5 {
 		if different = nil; len(in) == 0 {
 			break
 		}

@@ -43,7 +43,8 @@ type replications struct {
 	rows     []insertedRow
 	tried    int
 	operator *kernel.Stream
-	factor   int // the last one drawn
+	// factor is the last one drawn; 0 before the first.
+	factor int
 }
 
 // alteredKeyspace is the keyspace whose replication changes.

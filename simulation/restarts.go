@@ -56,9 +56,10 @@ type restarts struct {
 
 // insertedRow is an acknowledged insertion.
 type insertedRow struct {
-	partition   int
-	clustering  string
-	all         bool // at ALL, else at QUORUM
+	partition  int
+	clustering string
+	// all means that it was written at ALL, else at QUORUM.
+	all         bool
 	conditional bool
 }
 
@@ -122,7 +123,8 @@ func (w *restarts) step(l *process, _ int, end func() bool) {
 	}
 	done := func(err error) {
 		if err == nil {
-			w.rows = append(w.rows, r) // even if its client did not wait for it
+			// Even if its client did not wait for the answer.
+			w.rows = append(w.rows, r)
 		}
 		end()
 	}

@@ -47,7 +47,8 @@ const (
 	richClients  = 3
 	richRows     = 8
 	richElements = 4
-	richMaybe    = 3 // maximum number of abandoned changes
+	// richMaybe is the maximum number of abandoned changes of a partition at a time.
+	richMaybe = 3
 )
 
 // richTable returns the schema of a table with a static column, a multi-cell map and a plain column.
@@ -121,8 +122,8 @@ func (w *riches) randomChange(l *process, p *richPartition) *row.Mutation {
 		r.Cells = append(r.Cells, w.cell(p, "s", nil, stamp, now))
 		m.AddHeader(r)
 		return m
-	// A new map replaces the old one: its deletion is one microsecond older than its elements.
-	case 5, 6: // the whole map
+	// The whole map is replaced: its deletion is one microsecond older than its new elements.
+	case 5, 6:
 		r.Complex = append(r.Complex, row.ComplexDeletion{Column: w.table.Column("m").ID,
 			Deletion: row.Deletion{Timestamp: stamp - 1, LocalTime: now}})
 		w.elements(r, p, stamp, now)

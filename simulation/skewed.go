@@ -17,7 +17,8 @@ func newSkewed(c *Cluster) *registers {
 	for client := range c.options.Clients {
 		skew := w.rand.Between(-skewMax, skewMax)
 		if client%3 == 2 {
-			skew = 0 // the client has no clock
+			// The client has no clock, and the node issues its timestamps.
+			skew = 0
 		}
 		w.skew = append(w.skew, skew)
 	}

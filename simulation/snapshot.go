@@ -124,7 +124,8 @@ func (v *verifier) checkSnapshot(s *snapshot) error {
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.rows)) {
 		if v.c.metadata().Schema.TableByStorage(id) == nil {
-			continue // dropped since
+			// The table was dropped since.
+			continue
 		}
 		if !maps.Equal(s.rows[id], found[id]) {
 			v.c.fail("the snapshot %s of node %d has other rows of table %d than the node had: %d partitions, not %d",

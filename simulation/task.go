@@ -30,9 +30,9 @@ func (l *process) run(f func()) {
 	t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
 		defer func() {
 			if t.stopped {
-				// Deferred functions of f have run by then, as with runtime.Goexit. Another panic during the unwinding
-				// is lost, too.
-				_ = recover() // errStopped
+				// The value is errStopped. Deferred functions of f have run by then. Another panic during the
+				// unwinding is lost, too.
+				_ = recover()
 			}
 		}()
 		t.yield = yield

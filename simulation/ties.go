@@ -71,7 +71,8 @@ func (w *ties) write(l *process, key int, done func(error)) {
 // read checks that a read returns nothing older than what was read or acknowledged before it began.
 func (w *ties) read(l *process, key int, level ring.Consistency, done func(error)) {
 	w.tried++
-	least := w.least[key] // at the time of the request
+	// As of the time of the request: what others read meanwhile does not bind it.
+	least := w.least[key]
 	l.read(l.partition(w.table, w.key(key)), level, func(page []byte, err error) {
 		w.c.kernel.Trace(fmt.Sprint("tie read ", key, err))
 		var rows [][2]string

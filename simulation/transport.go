@@ -17,9 +17,9 @@ import (
 type Transport struct {
 	net     *Network
 	process *process
-	// open is false until the process has applied the metadata of its disk, and after its end. A closed transport
-	// still sends.
-	open bool // it listens
+	// open means that the process listens: from when it has applied the metadata of its disk until its end. A transport
+	// that is not open can send.
+	open bool
 	// self is 0 until the node is admitted.
 	self ring.NodeID
 	// peers contains the addresses of the members as this process knows them. They may be out of date: a message then
@@ -75,7 +75,8 @@ func (t *Transport) connect() {
 		}
 		out, back := link{t.process.node.id, to.id}, link{to.id, t.process.node.id}
 		if t.net.cut[out] > 0 || t.net.cut[back] > 0 {
-			continue // a lost message does not show whether the peer is alive
+			// Messages that are lost do not show whether the peer is alive, so the stream stays as it was.
+			continue
 		}
 		// Processes are compared, not addresses: a peer that restarted between two checks has lost the stream's state.
 		was, is := t.streams[id], to.process
@@ -182,7 +183,8 @@ func (t *Transport) request(l link, known bool, verb messaging.Verb, payload []b
 	}
 	if t.net.late != nil && t.process.dying && verb == messaging.VerbTruncate && dropsRows(payload) &&
 		t.net.late.Chance(500) {
-		payload = slices.Clone(payload) // the caller may reuse its memory
+		// The caller may reuse the memory of payload before it is delivered.
+		payload = slices.Clone(payload)
 		t.net.kernel.After(t.net.late.Between(0, lateMax), "late", deliver)
 		return
 	}

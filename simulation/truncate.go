@@ -33,12 +33,14 @@ type truncatedRow struct {
 	// acked means that the write succeeded. If end is set and acked is not, it may be applied until truncateSettled
 	// later.
 	acked bool
-	all   bool // at ALL, else at QUORUM
+	// all means that it was written at ALL, else at QUORUM.
+	all bool
 }
 
 // truncate is one TRUNCATE.
 type truncate struct {
-	call, end time.Duration // end is 0 while in progress
+	// end is 0 while the TRUNCATE is in progress.
+	call, end time.Duration
 	ok        bool
 	// by is the coordinator's process, whose end means that the TRUNCATE has failed.
 	by *process

@@ -29,7 +29,8 @@ type expiring struct {
 	partition int
 	expiry    int64
 	call      int64
-	written   int64 // 0 until acknowledged
+	// written is when the write was acknowledged; 0 before.
+	written int64
 	// skipped means that it certainly was not written.
 	skipped bool
 }

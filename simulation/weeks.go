@@ -83,7 +83,8 @@ func (c *Cluster) day(number int) {
 	o.Seed += uint64(number) << 32
 	c.nemesis.plan = plan(o)
 	for i := range c.nemesis.plan {
-		c.nemesis.plan[i].number += number * 1_000_000 // different random numbers on each day
+		// A fault draws its random numbers by its number, so each day has its own.
+		c.nemesis.plan[i].number += number * 1_000_000
 	}
 	c.nemesis.torment()
 	c.kernel.RunUntil(c.began+c.scaled(c.options.Faults), func() bool { return false })

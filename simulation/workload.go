@@ -176,7 +176,8 @@ func (w *clients) runSteps(client int, pauseMax time.Duration, do step, steps in
 	}
 	l := node.process
 	if !l.serves() {
-		end() // the connection was refused
+		// The connection was refused. The client pauses, and tries another node in its next step.
+		end()
 		return
 	}
 	w.c.kernel.After(operationTimeout+500*time.Millisecond, "patience", func() { end() })
@@ -192,7 +193,8 @@ func (w *clients) idle() bool { return w.running == 0 }
 func (c *Cluster) must(n *Node, what string, do func(l *process, done func(error))) bool {
 	patience := 10 * time.Second
 	if c.options.at("one-row-pages") {
-		patience = time.Minute // for as many pages as there are rows
+		// A read takes as many requests as there are rows.
+		patience = time.Minute
 	}
 	return c.mustWithin(patience, n, what, do)
 }

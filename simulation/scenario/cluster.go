@@ -120,7 +120,7 @@ func (c *Cluster) Topology(epoch uint64, datacenters []string, owners int) *ring
 		}
 		if i < owners {
 			for k := range 4 {
-				// The ring has four quarters, in each of which every owner has one token. Replicas of neighboring
+				// The ring has four quarters. Every owner has one token in each. Replicas of neighboring
 				// ranges differ.
 				step := (1 << 62) / uint64(owners)
 				n.Tokens = append(n.Tokens, ring.MinToken+ring.Token(uint64(k)<<62+uint64(i+1)*step))
