@@ -81,6 +81,7 @@ func (w *contended) key() row.PartitionKey { return row.NewPartitionKey([]byte("
 // step executes one change through a node, and then the next one.
 func (w *contended) step(i int, n *Node) {
 	l := n.process
+	// Turns bounds the changes of all clients together, unlike in other workloads.
 	if w.c.healed || w.tried >= w.c.options.Turns || !l.serves() {
 		w.running--
 		return
@@ -129,6 +130,7 @@ func (w *contended) judge(i int, n *Node, name string, began time.Duration, appl
 	var unknown *coordinator.CASUnknown
 	var timeout *coordinator.WriteTimeout
 	switch {
+	// The name of the row is new, so its condition holds whatever happened to other changes.
 	case err == nil && !applied:
 		w.c.fail("contended: row %s exists before its change was applied", name)
 	case err == nil:

@@ -94,6 +94,7 @@ func (w *entities) start() {
 		case n < 12:
 			w.insert(l, client, func() { end() })
 			return
+		// Client operations of the store block, so each runs in a task.
 		case n < 18:
 			// The store blocks, so the operation runs as a task of the event queue.
 			l.run(func() {
@@ -183,6 +184,8 @@ func (w *entities) apply(s *entity.Store, partition int, ops []history.EntityOp)
 	for _, op := range ops {
 		o := entity.Operation{Kind: op.Kind, Conditional: op.Expect != 0, Match: w.stamps[op.Expect],
 			Entity: odata.Entity{PartitionKey: entityKey(partition), RowKey: fmt.Sprint(op.Row)}}
+		// Match is the Timestamp of the version that the client expects, as a client of Azure Tables sends it in an
+		// ETag.
 		if op.Kind != entity.Delete {
 			o.Entity.Properties = append(o.Entity.Properties, numberProperty("version", op.Version))
 		}
@@ -220,6 +223,7 @@ func (w *entities) stamped(version, stamp int64) {
 // read reads a row, or all rows of a partition.
 func (w *entities) read(s *entity.Store, partition, only int) (rows [history.EntityRows]history.EntityRow, err error) {
 	var found []odata.Entity
+	// A missing row is not an error: it reads as the zero EntityRow.
 	if only >= 0 {
 		e, err := s.Get(quorum(), keyspace, entityTable, entityKey(partition), fmt.Sprint(only), nil)
 		var refused *odata.Error
@@ -244,6 +248,7 @@ func (w *entities) read(s *entity.Store, partition, only int) (rows [history.Ent
 	}
 	for _, e := range found {
 		var at int
+		// Rows of shared partitions have small numbers as RowKey.
 		if _, err := fmt.Sscan(e.RowKey, &at); err != nil || at >= history.EntityRows {
 			return rows, fmt.Errorf("row %q", e.RowKey)
 		}
@@ -316,6 +321,7 @@ func (w *entities) insert(l *process, client int, next func()) {
 // list lists all entities, or those from a partition key on, and compares them with the acknowledged ones.
 func (w *entities) list(l *process) error {
 	q := &entity.Query{Top: 1 + w.rand.Intn(40)}
+	// The filter is a lower bound of the PartitionKey, which is also a lower bound of the whole key.
 	from := ""
 	if w.rand.Chance(300) {
 		from = fmt.Sprintf("own%d", w.rand.Intn(entityClients))
@@ -332,6 +338,7 @@ func (w *entities) list(l *process) error {
 		}
 		for _, e := range page.Entities {
 			key := e.PartitionKey + "/" + e.RowKey
+			// Key order, across pages: no entity may be listed twice.
 			if key <= last {
 				w.c.fail("entity %s is listed behind %s", key, last)
 			}
@@ -346,6 +353,7 @@ func (w *entities) list(l *process) error {
 		}
 	}
 	w.acked++
+	// An insert without an acknowledgment, or acknowledged during the listing, may be in it or not.
 	for _, key := range slices.Sorted(maps.Keys(w.inserts)) {
 		if x := w.inserts[key]; x.acked != 0 && x.acked < call && key >= from && !listed[key] {
 			w.c.fail("entity %s was inserted at %d, and a listing that began at %d has it not", key, x.acked, call)

@@ -233,6 +233,7 @@ func (op *operator) abortOperation(*kernel.Stream) {
 func (op *operator) abort(operation uint64) {
 	c := op.c
 	for _, n := range c.present() {
+		// One node is enough: the abort is a change of the metadata, which all nodes receive.
 		if l := n.process; l.serves() {
 			l.soon(func() {
 				l.cluster.Operations().StartAbort(operation, func(err error) {

@@ -124,6 +124,7 @@ func (w *ordereds) change(l *process, p *orderedPartition, next func()) {
 	w.writes++
 	l.write(m, ring.Quorum, func(err error) {
 		switch {
+		// The order of acknowledgments may differ from the order of timestamps.
 		case err == nil:
 			x.acked = w.c.order.tick()
 			w.acked++

@@ -55,6 +55,7 @@ func (w *overflows) step(l *process, _ int, end func() bool) {
 // readBack reads each replica individually: a read through a coordinator would repair differences.
 func (w *overflows) readBack() {
 	lacking := func() (key string, node int) {
+		// The rows of this workload are never deleted, so any content of a partition is its row.
 		partitions := map[string]map[ring.NodeID][]byte{}
 		for _, n := range w.c.present() {
 			if n.process == nil {
@@ -77,6 +78,7 @@ func (w *overflows) readBack() {
 	}
 	until := w.c.kernel.Now() + w.c.paced(overflowBound)
 	for w.c.kernel.Now() < until {
+		// Repairs start automatically when hints were dropped. The workload only waits for them.
 		if key, _ := lacking(); key == "" {
 			return
 		}

@@ -137,6 +137,7 @@ func (w *pagings) write(l *process, p *pagedPartition, level ring.Consistency, d
 func (w *pagings) read(l *process, p *pagedPartition, g *pager, level ring.Consistency, done func(error)) {
 	w.tried++
 	began := p.changes
+	// whole is the same read in one command, which the model executes. All pages have its time.
 	whole := &row.ReadCommand{
 		Table: g.table, Key: p.key, Slices: []row.Slice{g.slice}, Reversed: g.reversed, Now: clock{l}.Now().Unix(),
 	}
@@ -181,6 +182,7 @@ func (w *pagings) compare(p *pagedPartition, cmd *row.ReadCommand, rows [][2]str
 
 // readBack completes the last changes, and reads all partitions from every node.
 func (w *pagings) readBack() {
+	// An unknown change would make the model wrong, so it is written again first.
 	for _, p := range w.parts {
 		if p.pending != nil {
 			w.c.must(w.c.present()[0], "the last change of a partition",

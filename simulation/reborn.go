@@ -207,6 +207,7 @@ func (w *reborn) read(l *process, table *schema.Table, partition int, level ring
 	call, found := w.c.order.tick(), map[int]bool{}
 	key := w.key(partition)
 	p := &pager{table: table.StorageID, only: &key}
+	// All pages are read as of one time.
 	now := clock{l}.Now().Unix()
 	// Pages are read one after the other, by the coordinator of the first one.
 	var next func()

@@ -180,6 +180,7 @@ func (w *graves) bury(l *process, g *grave, done func(error)) {
 	d := row.Deletion{Timestamp: w.c.order.stamp(), LocalTime: clock{l}.Now().Unix()}
 	m := new(row.Mutation)
 	m.Reset(w.table.StorageID, w.key(g.partition))
+	// Both forms of deletion must be purged and repaired alike.
 	if w.rand.Chance(500) {
 		exact := row.ExactRow([]byte(g.clustering))
 		m.AddRangeTombstone(row.RangeTombstone{Start: exact.Start, End: exact.End, Deletion: d})

@@ -160,6 +160,8 @@ func (w *replications) operate() {
 					})
 			})
 		case what < 65:
+			// Errors are expected, for example while nodes are down. A cleanup that fails must have dropped nothing
+			// that is needed.
 			l.do(func() { w.cleanup(l, func(error) {}) })
 		default:
 			l.do(func() { l.repairer.Start(w.job(), nil, func(repair.Report, error) {}) })
@@ -219,6 +221,7 @@ func (w *replications) judge(when string) {
 		}
 		stored[n] = rows
 	}
+	// Every present node must have every row, whatever replicas the row had when it was written.
 	for _, r := range w.rows {
 		name := string(w.key(r.partition).Bytes) + "/" + r.clustering
 		lacking := slices.DeleteFunc(w.c.present(), func(n *Node) bool { return stored[n][name] })

@@ -87,6 +87,7 @@ func (w *restarts) operate() {
 		if m == nil || joining || len(m.Topology.Operations()) > 0 {
 			return
 		}
+		// The ring grows and shrinks between two sizes, and does not rest at either.
 		size := len(w.c.present())
 		switch {
 		case size <= w.c.options.Nodes:

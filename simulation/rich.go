@@ -115,6 +115,7 @@ func (w *riches) randomChange(l *process, p *richPartition) *row.Mutation {
 		m.AddRangeTombstone(row.RangeTombstone{Start: []byte(w.rowName(from)),
 			End: []byte(w.rowName(from + 1 + w.rand.Intn(4))), Deletion: deletion})
 		return m
+	// The row is deleted, with all of its elements.
 	case 2:
 		r.Deletion = deletion
 	case 3, 4:
@@ -131,6 +132,8 @@ func (w *riches) randomChange(l *process, p *richPartition) *row.Mutation {
 		w.elements(r, p, stamp, now)
 	default:
 		r.Cells = append(r.Cells, w.cell(p, "v", nil, stamp, now))
+		// With a row marker as INSERT writes it, or without one as UPDATE does: a row without a marker exists by its
+		// cells only.
 		if w.rand.Chance(500) {
 			r.Liveness.Timestamp = stamp
 		}
@@ -161,6 +164,7 @@ func (w *riches) cell(p *richPartition, column string, path []byte, stamp, now i
 	case 0:
 		c.Tombstone, c.LocalTime, c.Value = true, now, nil
 	case 1:
+		// LocalTime of an expiring cell is its expiry, and of a tombstone its deletion.
 		c.TTL = int32(1 + w.rand.Intn(5))
 		c.LocalTime = now + int64(c.TTL)
 	}
@@ -173,6 +177,7 @@ func (w *riches) rowName(i int) string { return fmt.Sprintf("%02d", i) }
 func (w *riches) write(l *process, p *richPartition, done func(error)) {
 	w.tried++
 	p.tries++
+	// The client may abandon the change before the answer arrives: confirm finds it then among the abandoned ones.
 	m := p.pending
 	l.write(m, ring.Quorum, func(err error) {
 		w.c.kernel.Trace(fmt.Sprint("rich write ", p.changes, err))

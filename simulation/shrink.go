@@ -11,6 +11,7 @@ import (
 // Shrink reduces the options of a run that fails while the run still fails: fewer faults, workloads, clients and turns,
 // each by half. fails runs options; it is called at most tries times.
 func Shrink(o Options, tries int, fails func(Options) bool) Options {
+	// try runs smaller options, and keeps them if they still fail.
 	try := func(smaller Options) bool {
 		if tries == 0 {
 			return false
@@ -40,6 +41,7 @@ func Shrink(o Options, tries int, fails func(Options) bool) Options {
 			}
 		}
 	}
+	// Workloads one by one: a run needs one at least.
 	for i := 0; i < len(o.Workloads) && len(o.Workloads) > 1; {
 		less := o
 		less.Workloads = slices.Delete(slices.Clone(o.Workloads), i, i+1)
@@ -54,6 +56,7 @@ func Shrink(o Options, tries int, fails func(Options) bool) Options {
 			i++
 		}
 	}
+	// The number of clients is halved while the run fails.
 	for smaller := true; smaller; {
 		less := o
 		less.Clients = (o.Clients + 1) / 2
@@ -65,6 +68,7 @@ func Shrink(o Options, tries int, fails func(Options) bool) Options {
 			break
 		}
 	}
+	// So is the time of faults. Its plan is a prefix of the former one.
 	for smaller := true; smaller; {
 		less := o
 		less.Faults = o.Faults / 2
@@ -85,6 +89,7 @@ func (o Options) Command() string {
 	d := DrawnOptions(o.Seed)
 	args := []string{fmt.Sprintf("make sim SEED=%d N=1", o.Seed)}
 	var flags []string
+	// add appends a flag of the tests in sim_test.go.
 	add := func(differs bool, format string, value any) {
 		if differs {
 			flags = append(flags, fmt.Sprintf(format, value))

@@ -56,6 +56,7 @@ func (v *verifier) snapshotNode(r *kernel.Stream) {
 		return
 	}
 	c.count("snapshots made")
+	// A snapshot is complete when Checkpoint returns; it coincides with what begins shortly afterwards.
 	c.meetings.begin(opSnapshot, lingers)
 	v.snapshots = append(v.snapshots, s)
 }

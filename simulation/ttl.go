@@ -109,6 +109,7 @@ func (w *ttls) judge(partition int, now, call int64, page []byte) error {
 	}
 	seen := map[int]bool{}
 	for _, r := range rows {
+		// The clustering is the index of the row.
 		id, err := strconv.Atoi(r[0])
 		if err != nil {
 			return err

@@ -61,6 +61,7 @@ func RunSoak(o Options, more func(day int, w Day) bool) {
 		w.start()
 	}
 	for day := 1; ; day++ {
+		// Workloads continue with their histories: what was written on one day is checked on all later ones.
 		c.day(day)
 		report := c.remains()
 		if len(c.failures) > 0 || !more(day, report) {
@@ -126,6 +127,7 @@ func (c *Cluster) remains() Day {
 			continue
 		}
 		w.Stats.add(statsOf(n.process.parts))
+		// Requests without a result after all clients have ended were forgotten by their coordinator.
 		inFlight := n.process.coord.Load()
 		w.Reading += int(inFlight.Reads + inFlight.Writes)
 		for _, other := range c.present() {
@@ -133,6 +135,7 @@ func (c *Cluster) remains() Day {
 				w.Hints += n.process.parts.Hints.Pending(other.process.Self())
 			}
 		}
+		// The Raft log must be truncated, too, or it grows with each change of the ring.
 		for _, dir := range []string{dataDir, raftDir} {
 			names, err := n.disk.List(dir)
 			if err != nil {
@@ -148,6 +151,7 @@ func (c *Cluster) remains() Day {
 	}
 	// Growth of any of these values from day to day is a leak.
 	w.Queued = c.kernel.Pending()
+	// Only what is reachable counts.
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

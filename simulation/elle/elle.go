@@ -10,23 +10,29 @@ import (
 
 // Transaction is a transaction on lists. It reads lists, then appends to lists.
 type Transaction struct {
-	// Reads has an entry for each list that was read, also for empty ones.
-	Reads    map[string][]int64 // by list; nil if it did not return
-	Appends  map[string][]int64 // by list
-	Call     int64              // when it was called
-	Returned int64              // when it returned; 0 means that it is unknown whether it took effect
-	// A failed transaction must not be seen by any other.
-	Failed bool // it certainly did not take effect
+	// Reads has an entry for each list that was read, also for empty ones. It is nil if the transaction did not return.
+	Reads map[string][]int64
+	// Appends contains the appended values by list, in order.
+	Appends map[string][]int64
+	Call    int64
+	// Returned is when it returned; 0 means that it is unknown whether it took effect.
+	Returned int64
+	// Failed means that it certainly did not take effect. No other transaction may see its appends.
+	Failed bool
 }
 
 // edgeKind is the reason why one transaction must precede another.
 type edgeKind uint8
 
 const (
-	edgeWW   edgeKind = 1 << iota // appended before it
-	edgeWR                        // was read by it
-	edgeRW                        // did not see what it appended
-	edgeTime                      // had returned when it was called
+	// edgeWW: it appended to a list before the other transaction did.
+	edgeWW edgeKind = 1 << iota
+	// edgeWR: the other transaction read what it appended.
+	edgeWR
+	// edgeRW: it did not see what the other transaction appended (an anti-dependency).
+	edgeRW
+	// edgeTime: it had returned when the other transaction was called.
+	edgeTime
 )
 
 // Check returns the anomalies (Adya's phenomena) in a history of transactions. Each value is appended to a list once.
@@ -197,7 +203,8 @@ func (g *appendGraph) cycles() []string {
 	for _, c := range []struct {
 		name  string
 		kinds edgeKind
-		once  edgeKind // kind of which a cycle has one edge
+		// A cycle has exactly one edge of the kind once; 0 means that there is no such kind.
+		once edgeKind
 	}{
 		{"G0", edgeWW, 0}, {"G1c", edgeWW | edgeWR, 0}, {"G-single", edgeWW | edgeWR, edgeRW},
 		{"G0 in real time", edgeWW | edgeTime, 0}, {"G1c in real time", edgeWW | edgeWR | edgeTime, 0},
@@ -255,6 +262,7 @@ func (g *appendGraph) path(from, to int, kinds edgeKind) []int {
 func (g *appendGraph) describe(name string, path []int) string {
 	for _, i := range path {
 		for _, k := range path {
+			// Both transactions appended to the same version of a list, so one of the appends was overwritten.
 			for key, list := range g.txns[i].Reads {
 				other, read := g.txns[k].Reads[key]
 				if i < k && read && slices.Equal(list, other) && len(g.txns[i].Appends[key]) > 0 &&

@@ -26,37 +26,46 @@ import (
 
 // Options configures a Cluster.
 type Options struct {
-	Datacenters []string // of the nodes
-	Racks       []string // of the nodes; nil means rack r1 for all
-	// Owners is at most the number of nodes.
-	Owners         int // the first Owners nodes own tokens; the others have not joined yet
-	Replication    ring.Replication
-	Table          func(*schema.Options) // changes the options of the tables; nil means no change
+	// Datacenters and Racks contain a name for each node. Nil Racks mean rack r1 for all.
+	Datacenters []string
+	Racks       []string
+	// The first Owners nodes own tokens; the others have not joined yet. Owners is at most the number of nodes.
+	Owners      int
+	Replication ring.Replication
+	// Table changes the options of the tables; nil means no change.
+	Table func(*schema.Options)
+	// Fields of these types remove safeguards of their packages, or bound their work; zero values are the defaults.
 	Unsafe         coordinator.Unsafe
 	UnsafePaxos    paxos.Unsafe
 	UnsafeAcceptor acceptor.Unsafe
 	Limits         coordinator.Limits
 	HintLimits     hints.Limits
-	NoHints        bool
-	BatchLimits    batchlog.Limits
-	BatchUnsafe    batchlog.Unsafe
-	CounterLimits  counters.Limits
-	ListingLimits  listing.Limits
-	SearchLimits   search.Limits
-	SearchUnsafe   search.Unsafe
+	// NoHints makes nodes store no hints.
+	NoHints       bool
+	BatchLimits   batchlog.Limits
+	BatchUnsafe   batchlog.Unsafe
+	CounterLimits counters.Limits
+	ListingLimits listing.Limits
+	SearchLimits  search.Limits
+	SearchUnsafe  search.Unsafe
 	// PageBytes bounds a page of storage; 0 means the default.
 	PageBytes int
-	Store     func(*storage.Engine) hints.Store // where hints and batches are stored; nil means the engine
+	// Store returns where a node stores hints and batches; nil means its engine. A test can make this store fail.
+	Store func(*storage.Engine) hints.Store
 }
 
 // Cluster is a few nodes with real storage in memory, between which a test delivers messages. It is not safe for
 // concurrent use.
 type Cluster struct {
-	T     testing.TB
+	// T fails when the storage of a node fails, except by a fault of the test.
+	T testing.TB
+	// Clock is the time of all nodes, and stands still unless a test advances it.
 	Clock *testclock.Clock
-	Nodes []*Node // the ID of Nodes[i] is i+1
+	// The ID of Nodes[i] is i+1.
+	Nodes []*Node
 	// Flight is exported for tests that deliver, repeat or lose single messages.
 	Flight []*Letter // messages in flight, in the order in which they were sent
+	// Cut contains the links that lose messages.
 	Cut    map[Link]bool
 	Schema *schema.Schema
 	// Table and Counters do not change: no command changes the schema.
@@ -64,10 +73,14 @@ type Cluster struct {
 	Counters *schema.Table // ks.n, with counters
 	Options  Options
 
-	indexes []index.Definition    // of Table
-	held    map[ring.NodeID]bool  // messages to these nodes wait
-	broken  map[ring.NodeID]error // the error of the node's replica
-	away    map[ring.NodeID]bool  // requests to these nodes fail immediately
+	// indexes are the definitions of the indexes of Table.
+	indexes []index.Definition
+	// held contains nodes to which messages wait.
+	held map[ring.NodeID]bool
+	// broken is the error of the replica of each node that has one.
+	broken map[ring.NodeID]error
+	// away contains nodes to which requests fail immediately.
+	away map[ring.NodeID]bool
 	// log has a line for everything that happened since the last Take; ops is the number of requests of clients so
 	// far.
 	log strings.Builder

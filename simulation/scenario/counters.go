@@ -17,9 +17,12 @@ import (
 // count updates counters: "k1 a=1 b=-2 static=5" adds to those of the rows a and b and to the static one. "delete=a"
 // deletes a row at the timestamp ts.
 func (s *script) count(d *datadriven.TestData) {
+	// The first word is the key. All rows of the command are in its partition.
 	m := &row.Mutation{}
 	m.Reset(s.c.Counters.StorageID, row.NewPartitionKey([]byte(words(d)[0])))
 	cell := func(column, value string) row.Cell {
+		// An addition is a cell with the delta as its value, and without a timestamp: the leader replaces it by a
+		// shard.
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil {
 			s.t.Fatal(err)

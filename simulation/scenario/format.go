@@ -18,6 +18,7 @@ func FormatPage(page []byte) string {
 		if b.Len() > 0 {
 			b.WriteByte(' ')
 		}
+		// A partition without content shows as key{}.
 		fmt.Fprintf(&b, "%s{", r.Key.Bytes)
 		var parts []string
 		if r.Header.Deletion.Present() {
@@ -50,6 +51,7 @@ func FormatPage(page []byte) string {
 	if b.Len() == 0 {
 		b.WriteString("nothing")
 	}
+	// The page ended early: at a limit, or because of its size.
 	if r.More() {
 		b.WriteString(" more")
 	}
@@ -76,6 +78,7 @@ func FormatError(err error) string {
 		return "ok"
 	case casErrorText(err) != "":
 		return casErrorText(err)
+	// Exactly the fields that the native protocol sends, so a change of any of them changes a scenario's output.
 	case errors.As(err, &unavailable):
 		return fmt.Sprintf("Unavailable %s required=%d alive=%d", unavailable.Consistency, unavailable.Required,
 			unavailable.Alive)

@@ -61,6 +61,7 @@ func (s *script) have(d *datadriven.TestData) {
 // list lists partition keys: "list from=a to=x limit=3 reversed cl=ONE at=2 table=t".
 func (s *script) list(d *datadriven.TestData) {
 	done := s.begin("list")
+	// Without limit=, the listing returns all keys.
 	req := &listing.Request{
 		Table: s.tableOf(d), Limit: number(d, "limit", 0), Reversed: d.HasArg("reversed"), Consistency: level(d),
 		Timeout: duration(d, "timeout", "5s"), Now: s.c.Clock.Now().Unix(),

@@ -91,6 +91,7 @@ func outcome(verb messaging.Verb, payload []byte, err error) string {
 	switch {
 	case err != nil:
 		return "failed: " + err.Error()
+	// Only replies whose contents matter to scenarios are shown.
 	case verb == messaging.VerbRead:
 		return "page " + FormatPage(payload)
 	case verb == messaging.VerbNewest:

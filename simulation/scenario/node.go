@@ -30,24 +30,31 @@ import (
 // Node is a node of a Cluster. Parts, Proposer and the acceptor belong to its current process; the Engine outlives it.
 type Node struct {
 	*Parts
-	ID       ring.NodeID
-	Engine   *storage.Engine
+	ID     ring.NodeID
+	Engine *storage.Engine
+	// Values are the indexes of the node's rows, which outlive its processes, too.
 	Values   *index.Values
 	Proposer *paxos.Proposer
-	Ring     *ring.Topology       // from the view of this node
-	Down     map[ring.NodeID]bool // the nodes that this node considers down
-	Failing  WriteFault           // of the next write; zero means that it does not fail
-	Ahead    time.Duration        // of its wall clock
+	// Ring is the topology that this node knows.
+	Ring *ring.Topology
+	// Down contains the nodes that this node considers down.
+	Down map[ring.NodeID]bool
+	// Failing is the fault of the next write; zero means that it does not fail.
+	Failing WriteFault
+	// Ahead is how far the wall clock of the node is ahead of the time.
+	Ahead time.Duration
 
 	c *Cluster
 	// services are the handlers of the present process; Start replaces all of them.
 	services map[messaging.Verb]messaging.Service
 	purge    *acceptor.Purge
 	process  *process
-	awaiting bool // a node has joined and has not sent a heartbeat yet
+	// awaiting means that a node has joined the ring and has not sent a heartbeat yet (AwaitingFirstHeartbeat).
+	awaiting bool
 	// lowBound is in microseconds since the epoch, like ballots.
 	lowBound int64 // View.PaxosFloor
-	refusing error // error of writes to storage; nil means that they succeed
+	// refusing is the error of writes to storage; nil means that they succeed.
+	refusing error
 }
 
 // WriteFault is the effect of a write that fails after it began.
@@ -55,7 +62,9 @@ type WriteFault int
 
 // The faults.
 const (
-	WriteKept WriteFault = iota + 1 // the write is on disk despite the error
+	// WriteKept is a write that is on the disk although its caller receives an error.
+	WriteKept WriteFault = iota + 1
+	// WriteLost is a write that left nothing on the disk.
 	WriteLost
 )
 
@@ -108,6 +117,7 @@ func (c *Cluster) newNode(id ring.NodeID) *Node {
 		table := c.Schema.TableByStorage(id)
 		return table != nil && table.OrderedPartitions()
 	}))
+	// Both kinds of indexes are maintained by the engine, in the batch of each write.
 	n.keepValues(&options)
 	engine, err := storage.Open(options)
 	if err != nil {

@@ -26,14 +26,17 @@ type Parts struct {
 // PartsOptions configures Parts. The protocols inherit unset options from Coordinator.
 type PartsOptions struct {
 	Coordinator coordinator.Options
-	Run         func(func()) // see hints.Options and batchlog.Options
+	// Run starts background work (hints.Options, batchlog.Options).
+	Run func(func())
 	// Store is where hints and batches are kept.
-	Store    batchlog.Store // nil means that nothing is stored
-	Hints    hints.Options
-	Batches  batchlog.Options // without Holders, the replicas of Coordinator must store batches
+	Store batchlog.Store // nil means that nothing is stored
+	Hints hints.Options
+	// Without Holders, the replicas of Coordinator must store batches (batchHolder).
+	Batches  batchlog.Options
 	Counters counters.Options
 	Listing  listing.Options
-	Search   search.Options // without Replicas, there is no Searcher
+	// Without Replicas, there is no Searcher.
+	Search search.Options
 }
 
 // NewParts returns Parts, connected like those of a node in package assembly.

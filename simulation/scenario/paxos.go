@@ -34,6 +34,7 @@ func (s *script) cas(d *datadriven.TestData) {
 		serial = ring.LocalSerial
 	}
 	s.c.Node(ring.NodeID(number(d, "at", 1))).Proposer.CAS(&paxos.CASRequest{
+		// The read of a conditional update selects the row of its condition only.
 		Command: &row.ReadCommand{Table: s.c.Table.StorageID, Key: key,
 			Slices:       []row.Slice{row.ExactRow([]byte(clustering))},
 			StaticCounts: true, Now: s.c.Clock.Now().Unix()},
@@ -104,6 +105,7 @@ func acceptorText(table *schema.Table, page []byte) string {
 	var out []string
 	for r.NextPartition() {
 		for r.NextRow(&x) {
+			// In the order of the columns, so the output is stable.
 			for i := range x.Cells {
 				if c := &x.Cells[i]; !c.Tombstone {
 					out = append(out, paxosCell(table, c))

@@ -107,6 +107,7 @@ func (s *script) lines(d *datadriven.TestData) (all []*row.Mutation) {
 
 // apply changes the storage of the nodes that node= names.
 func (s *script) apply(d *datadriven.TestData) {
+	// Directly in storage, without a coordinator: the other replicas do not have the change, and no hint is written.
 	for _, id := range list(d, "node") {
 		n, err := strconv.Atoi(id)
 		if err != nil {
@@ -145,6 +146,7 @@ func without(args []datadriven.CmdArg, key string) (out []datadriven.CmdArg) {
 
 // command returns the read command of a line.
 func (s *script) command(d *datadriven.TestData) *row.ReadCommand {
+	// A read without bounds counts static rows, as SELECT without a condition on clustering columns does.
 	cmd := &row.ReadCommand{
 		Table: s.c.Table.StorageID, Slices: []row.Slice{row.AllRows()}, Reversed: d.HasArg("reversed"),
 		StaticCounts: true,

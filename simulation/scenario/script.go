@@ -59,9 +59,11 @@ func Run(t *testing.T, dir string) {
 
 // script is a file that is being played.
 type script struct {
-	searched search.Position // where the last search ended
+	// searched is where the last search ended; nil means that it cannot be continued.
+	searched search.Position
 	t        *testing.T
-	c        *Cluster
+	// c is the cluster of the last line cluster; nil before the first.
+	c *Cluster
 }
 
 // commands are the commands of scenario files, besides cluster.
@@ -185,6 +187,7 @@ func (s *script) start(d *datadriven.TestData) {
 
 // removeSafeguard removes a safeguard by name. It returns false if there is none of that name.
 func (o *Options) removeSafeguard(name string) bool {
+	// A name is the name of the field that removes the safeguard, in the Unsafe of its package.
 	switch name {
 	case "TrustReplicas":
 		o.SearchUnsafe.TrustReplicas = true
@@ -196,6 +199,7 @@ func (o *Options) removeSafeguard(name string) bool {
 		o.Unsafe.NoShortRead = true
 	case "NoHints":
 		o.NoHints = true
+	// Unlike other names, this one is not the name of the field.
 	case "NoBatchlog":
 		o.BatchUnsafe.Disabled = true
 	case "TruncationsByClock":
