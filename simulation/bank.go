@@ -25,7 +25,8 @@ const (
 	// bankEach is the initial balance of each account. No transfer makes a balance negative.
 	bankAccounts = 4
 	bankEach     = 100
-	bankClients  = 3
+	// All clients change the same partition, so rounds of Paxos contend.
+	bankClients = 3
 	// bankOpenings is the number of attempts to write the accounts.
 	bankOpenings = 10
 )

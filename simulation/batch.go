@@ -36,6 +36,7 @@ type logged struct {
 }
 
 const (
+	// More partitions than in other workloads, so that the partitions of a batch have different replicas.
 	batchPartitions = 12
 	batchClients    = 3
 	// batchesDrained bounds how long batches stay in the log of a healed cluster, with waits and retries.

@@ -26,6 +26,7 @@ type churned struct {
 
 func newChurn(c *Cluster) *churn { return &churn{clients: newClients(c, "churn")} }
 
+// Two clients, so that changes of the schema are concurrent.
 const churnClients = 2
 
 // start starts the clients, which create a table or change one that exists.

@@ -142,6 +142,7 @@ func (o *Options) spareHints() {
 
 // endsProcesses reports whether a kind of fault ends processes.
 func endsProcesses(kind string) bool {
+	// Faults of disks are among them, because a process whose storage fails stops.
 	return slices.Contains([]string{"kill", "power-one", "power-all", "power-torn", "restart", "restart-storm",
 		"fsync-error", "write-error",
 		"raft-fsync-error", "raft-write-error", "raft-full", "bit-flip"}, kind)
@@ -170,6 +171,7 @@ func (o Options) changesRing() bool {
 
 // changesMembers reports whether a kind of fault changes the ring.
 func changesMembers(kind string) bool {
+	// An aborted operation is no kind of its own: the fault abort needs one of these.
 	return slices.Contains([]string{"join", "leave", "move", "removenode", "wiped-disk"}, kind)
 }
 
@@ -177,6 +179,7 @@ func (o Options) restarts() bool { return slices.ContainsFunc(o.FaultKinds, ends
 
 // factors returns the replication factors of the data centers; a negative one means SimpleStrategy.
 func (o Options) factors() []int {
+	// The sign distinguishes SimpleStrategy from NetworkTopologyStrategy with one data center.
 	if len(o.Datacenters) == 0 {
 		return []int{-o.Factor}
 	}

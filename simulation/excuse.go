@@ -59,6 +59,7 @@ func (e *excuses) add(p tokenOf) {
 // processEnded excuses the recent writes of a process.
 func (e *excuses) processEnded(l *process, now time.Duration) {
 	for p, at := range l.touched {
+		// Older mutations have their hints on disk, or an answer of every replica.
 		if now-at <= hintWithin {
 			e.add(p)
 		}

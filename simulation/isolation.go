@@ -25,8 +25,9 @@ type isolation struct {
 
 const (
 	isolationPartitions = 3
-	isolationRows       = 4
-	isolationClients    = 4
+	// isolationRows must fit into one page (Options.wantsPartitions).
+	isolationRows    = 4
+	isolationClients = 4
 )
 
 func newIsolation(c *Cluster) *isolation {

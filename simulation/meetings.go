@@ -182,6 +182,7 @@ func (c *Cluster) pendingHints() (n int) {
 
 // cas executes a conditional change as a client of the process does.
 func (l *process) cas(r *paxos.CASRequest, done func(applied bool, page []byte, err error)) {
+	// A process that ends does not call end: the change then counts until its clients have given up.
 	end := l.node.cluster.meetings.begin(opConditional, 2*operationTimeout)
 	l.proposer.CAS(r, func(applied bool, page []byte, err error) {
 		end()

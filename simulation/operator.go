@@ -69,6 +69,7 @@ func (op *operator) leaveNode(r *kernel.Stream) {
 	if !n.process.serves() || n.damaged || n.leaving || staying <= n.replicasNearby() {
 		return
 	}
+	// From now on, the node is not counted among the nodes that stay (leaveNode, removeNode).
 	n.leaving = true
 	op.decommission(n)
 }

@@ -49,6 +49,7 @@ type orderedChange struct {
 }
 
 const (
+	// orderedPartitions is a multiple of orderedClients, because each client has its own partitions.
 	orderedPartitions = 90
 	orderedClients    = 3
 )

@@ -36,7 +36,8 @@ type pagedPartition struct {
 
 const (
 	pagingClients = 3
-	pagingRows    = 30
+	// pagingRows is the number of prefixes of rows. Each has up to four rows.
+	pagingRows = 30
 )
 
 func newPagings(c *Cluster) *pagings {

@@ -39,6 +39,7 @@ func ReplicationsOptions(seed uint64) Options {
 // is on every node after the keyspace is replicated to all nodes and repaired.
 type replications struct {
 	clients
+	// table is as it was when the workload was made: only its keyspace changes afterwards.
 	table    *schema.Table
 	rows     []insertedRow
 	tried    int

@@ -63,6 +63,7 @@ type insertedRow struct {
 	conditional bool
 }
 
+// restartPartitions is the number of partitions of the workloads restarts and replications.
 const restartPartitions = 24
 
 func newRestarts(c *Cluster) *restarts {

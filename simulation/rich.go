@@ -44,7 +44,8 @@ type richPartition struct {
 }
 
 const (
-	richClients  = 3
+	richClients = 3
+	// Rows and elements of maps are few, so that changes hit each other.
 	richRows     = 8
 	richElements = 4
 	// richMaybe is the maximum number of abandoned changes of a partition at a time.

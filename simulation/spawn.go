@@ -12,6 +12,7 @@ import (
 // pause, as one event. Its time is drawn: within the event that started it, between two entries of the metadata log;
 // immediately after it; or later.
 type spawned struct {
+	// f runs once, in event or within interleave.
 	f     func()
 	event *kernel.Event
 }

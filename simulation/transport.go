@@ -85,6 +85,7 @@ func (t *Transport) connect() {
 		}
 		if was != nil && was != is {
 			t.streams[id] = nil
+			// The end of the former stream is reported before the new stream.
 			t.process.cluster.StreamChanged(id, false)
 		}
 		if is != nil && was != is {

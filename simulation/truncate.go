@@ -51,6 +51,7 @@ const (
 	// truncateSettled is how long after the end of a write that was not acknowledged, or of a TRUNCATE that failed, its
 	// messages may still arrive.
 	truncateSettled = 5 * time.Second
+	// truncateTimeout is longer than operationTimeout: a TRUNCATE has two phases, and waits for slow messages.
 	truncateTimeout = 3 * time.Second
 )
 

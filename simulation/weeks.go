@@ -71,6 +71,7 @@ func RunSoak(o Options, more func(day int, w Day) bool) {
 			w.start()
 		}
 	}
+	// The result was checked day by day: the call only ends the processes.
 	c.result()
 }
 

@@ -14,7 +14,8 @@ type ConditionalCall struct {
 	// Call and Returned are times in the order of observation. Returned is 0 while the outcome is unknown.
 	Call     int64
 	Returned int64 // 0 while unknown
-	Dropped  bool  // certainly did nothing
+	// Dropped means that the call certainly did nothing: the checker leaves it out.
+	Dropped bool
 }
 
 // ConditionalInput requests to change Expect to Value, or a read if Value is 0.
@@ -73,7 +74,8 @@ func conditionalSeen(calls []*ConditionalCall, key int) map[int64]int64 {
 	}
 	// A chain of changes without answers: a value that was seen proves the change that wrote it, and so the value that
 	// this change expected.
-	for i := len(calls) - 1; i >= 0; i-- { // successors come later
+	// Successors come later in the list, so they are treated first.
+	for i := len(calls) - 1; i >= 0; i-- {
 		c := calls[i]
 		if c.Key != key || c.Returned != 0 || c.Input.Value == 0 || seen[c.Input.Value] == 0 {
 			continue

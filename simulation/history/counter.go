@@ -4,9 +4,11 @@ import "fmt"
 
 // Addition is one change of a counter.
 type Addition struct {
-	Key, Delta     int64
-	Call, Returned int64 // Returned is 0 while unknown
-	Dropped        bool  // certainly not counted
+	Key, Delta int64
+	// Returned is 0 while the outcome is unknown.
+	Call, Returned int64
+	// Dropped means that the addition certainly does not count.
+	Dropped bool
 }
 
 // CheckCounter checks a value of a counter that was read between two times: it lies between the additions acknowledged

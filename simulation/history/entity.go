@@ -16,11 +16,13 @@ const EntityRows = 4
 
 // EntityCall is one request of a client to a partition of entities.
 type EntityCall struct {
-	In       EntityInput
-	Out      EntityOutput
-	Call     int64
-	Returned int64 // 0 while unknown
-	Dropped  bool  // a read, or certainly without effect
+	In   EntityInput
+	Out  EntityOutput
+	Call int64
+	// Returned is 0 while the outcome is unknown.
+	Returned int64
+	// Dropped means a read, or a change that certainly had no effect. It has no influence if there is an answer.
+	Dropped bool
 }
 
 // EntityInput is a transaction, the deletion of a whole partition, or a read of a row or, if that is -1, of all.
@@ -45,7 +47,8 @@ type EntityOp struct {
 type EntityOutput struct {
 	Rows [EntityRows]EntityRow
 	// Code is the reason of the refusal; it is set only if Failed is not -1.
-	Failed  int // -1 means none
+	// Failed is the index of the operation that was refused; -1 means none.
+	Failed  int
 	Code    odata.Code
 	unknown bool
 }

@@ -80,9 +80,12 @@ type LevelCall struct {
 	Deletion bool
 	Level    LevelAt
 	Call     int64
-	Returned int64 // 0 while unknown
-	Dropped  bool  // certainly without effect
-	Read     bool  // a read
+	// Returned is 0 while the outcome is unknown.
+	Returned int64
+	// Dropped means that the call certainly had no effect.
+	Dropped bool
+	// Read means a read, whose Level is the level at which it stored the value again.
+	Read bool
 }
 
 // Levels is the history of one row that clients write, delete and read at all consistency levels. A read must return a

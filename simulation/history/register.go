@@ -12,10 +12,13 @@ type RegisterCall struct {
 	Key    int
 	Write  bool
 	// Values are unique in a history, so a value identifies its write.
-	Value    int64 // written or read; 0 means never written
-	Call     int64
-	Returned int64 // 0 while unknown
-	Dropped  bool  // certainly without effect
+	// Value was written or read; 0 means never written.
+	Value int64
+	Call  int64
+	// Returned is 0 while the outcome is unknown.
+	Returned int64
+	// Dropped means that the call certainly had no effect: the checker leaves it out.
+	Dropped bool
 }
 
 // CheckRegister passes the calls for a key to porcupine: a sequential register must be able to return the same answers.

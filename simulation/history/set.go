@@ -11,17 +11,20 @@ type Element struct {
 	Key        row.PartitionKey
 	Clustering string
 	AddCall    int64
-	Added      int64 // 0 until acknowledged
+	// Added is 0 until the addition was acknowledged, and DeleteCall until a deletion was sent.
+	Added      int64
 	DeleteCall int64 // 0 until a deletion was sent
 	Deleted    int64
-	AddSkipped bool // certainly not added
+	// AddSkipped means that the element certainly was not added.
+	AddSkipped bool
 }
 
 // Set is the history of rows in several partitions. A read must return every row that was acknowledged before the read
 // began and that it covers, and none that was deleted.
 type Set struct {
 	Elements []*Element
-	rows     map[string]*Element // by partition and clustering
+	// rows contains the elements by partition and clustering.
+	rows map[string]*Element
 }
 
 // Add adds an element. It returns false if the set contains its row.
@@ -52,7 +55,8 @@ func (s *Set) Check(cmd *row.ReadCommand, page []byte, call, returned int64) (vi
 			if e == nil {
 				return append(violations, fmt.Sprintf("a row that was never written: %q/%q", p.Key.Bytes, r.Clustering))
 			}
-			last = e // including deleted ones: the page covers the rows up to it
+			// Deleted rows are included: the page covers all rows up to the last one in it.
+			last = e
 			if !r.Live(cmd.Now) {
 				continue
 			}

@@ -23,13 +23,15 @@ type Kernel struct {
 	now   time.Duration
 	queue eventQueue
 	// next numbers the events as they are scheduled, which breaks ties of their times.
-	next  uint64
-	trace uint64 // FNV-1a of all events so far
+	next uint64
+	// trace is the FNV-1a hash of all events so far.
+	trace uint64
 	count int
 	// second and events detect work that repeats itself: its events keep the time from advancing.
 	second int64 // of now
 	events int   // in that second
-	over   bool  // no further event is executed
+	// over means that no further event is executed: RunUntil then only advances the time.
+	over bool
 }
 
 // EventsMost is the maximum number of events in one simulated second. Only work that repeats itself without end exceeds

@@ -64,12 +64,14 @@ type Cluster struct {
 	// The ID of Nodes[i] is i+1.
 	Nodes []*Node
 	// Flight is exported for tests that deliver, repeat or lose single messages.
-	Flight []*Letter // messages in flight, in the order in which they were sent
+	// Messages in Flight are in the order in which they were sent.
+	Flight []*Letter
 	// Cut contains the links that lose messages.
 	Cut    map[Link]bool
 	Schema *schema.Schema
 	// Table and Counters do not change: no command changes the schema.
-	Table    *schema.Table // ks.t, with text values
+	// Table is ks.t, with text values, and Counters ks.n, with counters.
+	Table    *schema.Table
 	Counters *schema.Table // ks.n, with counters
 	Options  Options
 

@@ -29,7 +29,8 @@ type PartsOptions struct {
 	// Run starts background work (hints.Options, batchlog.Options).
 	Run func(func())
 	// Store is where hints and batches are kept.
-	Store batchlog.Store // nil means that nothing is stored
+	// nil means that nothing is stored.
+	Store batchlog.Store
 	Hints hints.Options
 	// Without Holders, the replicas of Coordinator must store batches (batchHolder).
 	Batches  batchlog.Options

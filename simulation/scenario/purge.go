@@ -50,7 +50,8 @@ func (s *script) forget(d *datadriven.TestData) {
 	}
 	for _, n := range s.among(d) {
 		for _, forget := range steps {
-			var keys []string // each step lists them
+			// Each step lists the keys again.
+			var keys []string
 			req := &acceptor.PurgeRequest{Epoch: n.Ring.Epoch(), Moved: n.Ring.Moved(), Table: s.c.Table.StorageID,
 				Tokens: ring.FullRange(), LowBound: n.lowBound, Forget: forget}
 			// The callback runs before Paxos returns (Node.startPaxos).

@@ -158,7 +158,8 @@ func (s *script) command(d *datadriven.TestData) *row.ReadCommand {
 		cmd.StaticCounts = false
 		cmd.Slices = []row.Slice{{Start: []byte(text(d, "from", "")), End: row.After([]byte(text(d, "to", "z")))}}
 	}
-	if d.HasArg("v") { // WHERE v = … ALLOW FILTERING
+	// As WHERE v = … ALLOW FILTERING, in a table with one partition key column.
+	if d.HasArg("v") {
 		v := s.c.Table.Column("v")
 		cmd.StaticCounts, cmd.Filter = false, &row.Filter{PartitionKey: 1}
 		cmd.Filter.Add(row.Condition{Kind: v.Kind, Column: v.ID, Operator: row.FilterEqual, Type: v.Type,

@@ -21,7 +21,8 @@ const (
 	// The IDs are far above the IDs of the tables in the catalog.
 	indexOfV schema.StorageID = 1<<20 + iota
 	indexOfS
-	indexOfNear // of values of four bytes, as vectors of one dimension
+	// indexOfNear indexes values of four bytes, as vectors of one dimension.
+	indexOfNear
 )
 
 // definitions returns the indexes of a table.
