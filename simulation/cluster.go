@@ -179,10 +179,10 @@ type Result struct {
 	// Operations is the number of requests of clients, and Acked how many of them were acknowledged. A run with few
 	// acknowledged ones has tested little.
 	Operations int
-	Acked      int // acknowledged operations
+	Acked      int
 	// Met counts the operations that were in progress at the same time, and Counted the faults by kind.
 	Met     map[pair]int
-	Counted map[string]int // faults by kind
+	Counted map[string]int
 	// Plan contains the faults in order, with the numbers of the option -faults.
 	Plan []string
 	// Stats are the sums over the nodes that run at the end.

@@ -59,7 +59,7 @@ func (v *verifier) convergeWithoutReads() {
 		v.awaitEqual("after all hints were delivered", &v.excused)
 	case c.options.ConvergeBy == ByRepair:
 		v.agree()
-		// Before the complete repair, which would leave nothing to do for one of some replicas.
+		// Before the complete repair, which would leave no differences to this one.
 		v.repairSome()
 		for _, table := range c.tables() {
 			v.repairs(table)

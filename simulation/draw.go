@@ -89,7 +89,7 @@ func (o *Options) drawConditional(seed uint64) {
 
 // drawShape draws the numbers of nodes and replicas.
 func (o *Options) drawShape(r *kernel.Stream) {
-	// Three replicas are the usual number in production, so half of the seeds have it.
+	// Half of these seeds have three replicas.
 	factors := []int{1, 2, 3, 3, 3, 3, 4, 5}
 	o.Datacenters, o.Factor = nil, factors[r.Intn(len(factors))]
 	if r.Chance(450) {
@@ -106,7 +106,7 @@ func (o *Options) drawShape(r *kernel.Stream) {
 			o.Far %= 5 * time.Millisecond
 		}
 	}
-	// With more nodes than replicas, coordinators that are not replicas, and nodes without a range, occur.
+	// With more nodes than replicas, some coordinators are not replicas of the partition.
 	o.Nodes = max(3, o.Factor+r.Intn(3))
 	if o.Factor <= 3 && r.Chance(150) {
 		o.Nodes = 7 + r.Intn(4)

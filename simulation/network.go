@@ -21,7 +21,7 @@ type Network struct {
 	work *kernel.Stream
 	// early draws early timeouts, and lossy the commits that are lost. nil means none.
 	early *kernel.Stream
-	lossy *kernel.Stream // draws lost commits; nil means none
+	lossy *kernel.Stream
 	// sent is for tests: it is called with every message, also with one that is lost. It may be nil.
 	sent func(messaging.Verb, []byte)
 	// reply is for tests: it changes a reply. It may be nil.
@@ -30,7 +30,7 @@ type Network struct {
 	nodes  map[ring.NodeID]*Node
 	byAddr map[netip.AddrPort]*Node
 	// cut counts the faults that cut each direction of each link. A link works when its count is 0.
-	cut map[link]int // by number of faults
+	cut map[link]int
 
 	// Loss and Duplicates are per thousand messages; delays lie between the bounds.
 	Loss, Duplicates   int

@@ -19,7 +19,7 @@ import (
 // Node is one machine: its disk and its clock outlive its processes.
 type Node struct {
 	cluster *Cluster
-	// id is the number of the machine. Its node ID is process.Self, which differs once a machine has been wiped.
+	// id is the number of the machine. Its node ID is process.Self, which may differ.
 	id   ring.NodeID
 	dc   string // data center
 	addr netip.AddrPort
@@ -240,8 +240,7 @@ func (n *Node) retire() {
 		})
 		return
 	}
-	// From now on no test of the healed cluster requires this node. The process itself ends a second later, so that
-	// its last messages to the others are sent.
+	// From now on, nothing is required of this node. Its process ends a second later.
 	n.departed = true
 	n.cluster.verify.excused.left(n.process)
 	n.cluster.count("nodes left")

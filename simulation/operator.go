@@ -51,7 +51,7 @@ func (op *operator) joinNode(*kernel.Stream) {
 		return
 	}
 	n := newNode(c)
-	// The position in nodes is final: faults draw indexes into this list.
+	// At the end of the list: faults draw indexes into it.
 	c.nodes = append(c.nodes, n)
 	n.start()
 }

@@ -194,7 +194,7 @@ func DefaultOptions(seed uint64) Options {
 	}
 	o.FilterRows = 2 + kernel.NewStream(seed, "filter rows").Intn(10)
 	if r.Chance(300) {
-		// Hints are then written in small pieces, and replayed slowly enough for faults to interrupt the replay.
+		// Hints are then written in small pieces, and replayed at a low rate.
 		o.HintLimits.BufferBytes = 200
 		o.HintLimits.BytesPerSecond = 100_000
 	}

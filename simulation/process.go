@@ -69,7 +69,7 @@ type process struct {
 
 	// tasks wait for answers, in the order of their starts. running is the task that this event executes, or nil.
 	tasks   []*task
-	running *task // in this event
+	running *task
 
 	// joined means that the node is a member. It is set once for each process.
 	joined bool
