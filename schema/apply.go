@@ -15,6 +15,7 @@ import (
 // in Apply would let nodes of two versions disagree about the schema: such checks belong to the code that creates
 // changes (CheckParts).
 func Apply(s *Schema, c Change) (*Schema, error) {
+	// Every implementation of Change is a pointer type; a value would not implement the interface.
 	switch c := c.(type) {
 	case *CreateKeyspace:
 		return applyCreateKeyspace(s, c)
@@ -70,6 +71,7 @@ func applyCreateKeyspace(s *Schema, c *CreateKeyspace) (*Schema, error) {
 	if err := checkReplication(c.Replication); err != nil {
 		return nil, err
 	}
+	// The keyspace has no tables yet, so the next number in storage stays.
 	return s.with(NewKeyspace(c.Keyspace, c.Replication, c.DurableWrites)), nil
 }
 
@@ -85,6 +87,7 @@ func applyAlterKeyspace(s *Schema, c *AlterKeyspace) (*Schema, error) {
 	if err := old.checkOwnDefinition(); err != nil {
 		return nil, err
 	}
+	// The clone shares its tables with old. They are replaced below, never written.
 	k := old.clone()
 	if c.DurableWrites != nil {
 		k.DurableWrites = *c.DurableWrites
@@ -101,6 +104,7 @@ func applyAlterKeyspace(s *Schema, c *AlterKeyspace) (*Schema, error) {
 			k.tables[name] = &moved
 		}
 	}
+	// Unlike the properties above, extensions are merged: another protocol server may have set others.
 	k.Extensions = extend(old.Extensions, c.Extend)
 	if c.Comment != nil {
 		if err := k.setComment(c.Comment); err != nil {
@@ -121,6 +125,7 @@ func extend(old, set map[string][]byte) map[string][]byte {
 	if len(set) == 0 {
 		return old
 	}
+	// The result is a new map even if nothing differs; the caller compares contents, not pointers.
 	next := map[string][]byte{}
 	maps.Copy(next, old)
 	for name, value := range set {
@@ -164,6 +169,7 @@ func CheckKeyspaceName(name string) error {
 		return invalidf("Keyspace name must not be empty and must contain alphanumeric or underscore characters "+
 			"only (got \"%s\")", name)
 	}
+	// isWord has passed, so the name is ASCII and its bytes are its characters.
 	if len(name) > keyspaceNameMax {
 		return invalidf("Keyspace name must not be more than %d characters long (got %d characters for \"%s\")",
 			keyspaceNameMax, len(name), name)
@@ -174,6 +180,7 @@ func CheckKeyspaceName(name string) error {
 // isWord reports whether a name consists of ASCII letters, digits and underscores, and is not empty. Names of
 // keyspaces, tables and indexes do; names of columns need not.
 func isWord(name string) bool {
+	// All bytes of characters outside ASCII are at least 0x80, so bytes need not be decoded.
 	for i := 0; i < len(name); i++ {
 		c := name[i]
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' {
@@ -187,6 +194,7 @@ func isWord(name string) bool {
 // ring change without the schema.
 func checkReplication(r ring.Replication) error {
 	switch r.Class {
+	// A factor of zero is valid: only negative numbers are refused.
 	case ring.Simple:
 		if r.Factor < 0 {
 			return misconfiguredf("Replication factor must be non-negative, found %d", r.Factor)

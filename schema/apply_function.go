@@ -46,6 +46,7 @@ func applyCreateFunction(s *Schema, c *CreateFunction) (*Schema, error) {
 			return s, nil
 		}
 	}
+	// A replaced function keeps its signature, so aggregates find the new one by name and argument types.
 	next := k.clone()
 	next.functions[signature] = f
 	// Aggregates that end with f have its result type.
@@ -66,6 +67,7 @@ func NullDirective(calledOnNull bool) string {
 func (k *Keyspace) currentFunction(f *Function) (*Function, error) {
 	changed := *f
 	changed.ArgTypes = slices.Clone(f.ArgTypes)
+	// The list was cloned above: the elements of the Change must stay.
 	var err error
 	for i, t := range changed.ArgTypes {
 		if changed.ArgTypes[i], err = k.current(t); err != nil {
@@ -82,6 +84,7 @@ func compatible(t, old *types.Type) bool {
 	if t.Freeze().Equal(old.Freeze()) {
 		return true
 	}
+	// These kinds are stored alike: ASCII text is valid UTF-8, and both are bytes.
 	switch t.Kind() {
 	case types.Blob:
 		return old.Kind() == types.Ascii || old.Kind() == types.Text
@@ -107,6 +110,7 @@ func applyCreateAggregate(s *Schema, c *CreateAggregate) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
+	// It sets a.Returns, which the comparison with an existing aggregate needs. a is a copy by now.
 	if err := k.checkAggregate(a); err != nil {
 		return nil, err
 	}
@@ -143,6 +147,7 @@ func (k *Keyspace) currentAggregate(a *Aggregate) (*Aggregate, error) {
 			return nil, err
 		}
 	}
+	// Returns is not set here: it follows from the functions (checkAggregate).
 	changed.StateType, err = k.current(a.StateType)
 	return &changed, err
 }
@@ -153,12 +158,14 @@ func (k *Keyspace) checkAggregate(a *Aggregate) error {
 	// The state function has the state first, then the aggregate's arguments.
 	args := append([]*types.Type{a.StateType}, a.ArgTypes...)
 	state := k.StateOf(a)
+	// An aggregate with this signature gets its own message: only scalar functions can be called here.
 	if state == nil {
 		if k.Aggregate(a.StateFunction, args) != nil {
 			return invalidf("State function %s.%s isn't a scalar function", k.Name, FunctionText(a.StateFunction, args))
 		}
 		return invalidf("State function %s.%s doesn't exist", k.Name, FunctionText(a.StateFunction, args))
 	}
+	// The result of one call is the first argument of the next one. Frozen or not is no difference between values.
 	if !state.Returns.Freeze().Equal(a.StateType.Freeze()) {
 		return invalidf("State function %s.%s return type must be the same as the first argument type - check "+
 			"STYPE, argument and return types",
@@ -241,6 +248,7 @@ func (c *DropFunction) find(k *Keyspace) (string, error) {
 			"'DROP %s %s (type, type, ...)'. You can use cqlsh 'DESCRIBE %s %s' command to find all overloads",
 			what, c.Name, what, c.Name, what, c.Name)
 	}
+	// Not used without arguments, for which c.Args is nil.
 	signature := FunctionSignature(c.Name, c.Args)
 	switch {
 	// A kind that does not match is not found: DROP FUNCTION does not drop an aggregate.
@@ -278,6 +286,7 @@ func (c *DropFunction) text() string {
 func (k *Keyspace) aggregatesOf(f *Function) []string {
 	var names []string
 	for _, a := range k.Aggregates() {
+		// Pointers identify f: k contains one function for each signature.
 		if k.StateOf(a) == f || k.FinalOf(a) == f {
 			names = append(names, k.Name+"."+a.Name)
 		}
@@ -290,6 +299,7 @@ func (k *Keyspace) aggregatesOf(f *Function) []string {
 func (s *Schema) maskedBy(f *Function) []string {
 	var names []string
 	k := s.keyspaces[f.Keyspace]
+	// A mask names its function without argument types, so overloads cannot be told apart here.
 	for _, name := range k.TableNames() {
 		for _, col := range k.tables[name].Columns() {
 			if col.Mask != nil && col.Mask.Keyspace == f.Keyspace && col.Mask.Function == f.Name {

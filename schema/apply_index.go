@@ -23,6 +23,7 @@ func applyCreateIndex(s *Schema, c *CreateIndex) (*Schema, error) {
 		return nil, err
 	}
 	next := t.copyForChange()
+	// Only names that may collide are collected: the ones that begin with the name of the new index.
 	added, err := next.addIndex(c, k.IndexesCalled(c.baseName(t)))
 	if err != nil {
 		return nil, err
@@ -38,6 +39,7 @@ func applyCreateIndex(s *Schema, c *CreateIndex) (*Schema, error) {
 // addIndexes adds the indexes of a new table, whose numbers start at first, and returns the next free number. It looks
 // at the other indexes of the keyspace once. t is not part of k yet.
 func (t *Table) addIndexes(k *Keyspace, list []CreateIndex, first StorageID) (next StorageID, err error) {
+	// Names are unique in the keyspace, so the names of all tables count, and each new one at once.
 	taken := k.IndexesCalled("")
 	for i := range list {
 		added, err := t.addIndex(&list[i], taken)
@@ -79,6 +81,7 @@ func (t *Table) addIndex(c *CreateIndex, taken map[string]bool) (*Index, error) 
 	if err := ix.checkClass(t); err != nil {
 		return nil, err
 	}
+	// Seal sorts the list.
 	t.indexes = append(t.indexes, ix)
 	return ix, nil
 }
@@ -105,6 +108,7 @@ func (c *CreateIndex) index(t *Table, taken map[string]bool) (*Index, error) {
 	if col == nil {
 		return nil, invalidf("Undefined column name %s in table %s.%s", types.QuoteName(c.Column), t.Keyspace, t.Name)
 	}
+	// The column is recorded by id; its name is shown from the table (IndexTargetText).
 	ix := &Index{Name: c.Name, Kind: c.Class.kind(), Class: c.Class, Column: col.ID, Target: c.Target,
 		Options: c.Options}
 	// A column with several values has the target values if none is given.
@@ -120,6 +124,7 @@ func (c *CreateIndex) index(t *Table, taken map[string]bool) (*Index, error) {
 	if err := t.checkIndexTarget(col, ix.Target); err != nil {
 		return nil, err
 	}
+	// A given name was checked against taken by addIndex.
 	if ix.Name == "" {
 		ix.Name = unusedIndexName(c.baseName(t), taken)
 	}
@@ -166,6 +171,8 @@ func (t *Table) checkIndexTarget(col *Column, target IndexTarget) error {
 	if col.Kind == PartitionKey && len(t.PartitionKey) == 1 {
 		return invalidf("Cannot create secondary index on the only partition key column %s", types.QuoteName(col.Name))
 	}
+	// From here on the type of the column and the target must fit. A frozen collection is one value, which only full()
+	// indexes; a collection of several cells is indexed by its elements.
 	collection := col.Type.Kind().IsCollection()
 	switch {
 	case target == IndexFull && !(collection && col.Type.Frozen()):
@@ -194,6 +201,7 @@ func applyDropIndex(s *Schema, c *DropIndex) (*Schema, error) {
 		}
 		return nil, &NotFound{Keyspace: c.Keyspace, Name: c.Name, Index: true}
 	}
+	// The index is found by pointer in the copied list. t itself stays as it is.
 	next := t.copyForChange()
 	next.indexes = slices.DeleteFunc(next.indexes, func(o *Index) bool { return o == ix })
 	return s.with(s.keyspaces[c.Keyspace].withTable(next.Seal())), nil

@@ -28,6 +28,7 @@ func applyCreateTable(s *Schema, c *CreateTable) (*Schema, error) {
 	if other := s.tableByID(c.ID); other != nil {
 		return nil, invalidf("Table id %s is that of %s.%s already", c.ID, other.Keyspace, other.Name)
 	}
+	// The next number in storage is the table's, whether or not it has indexes.
 	t := &Table{ID: c.ID, StorageID: s.nextStorage, Keyspace: c.Keyspace, Name: c.Table, Compact: c.Compact,
 		Options: c.Options, Replication: k.Replication}
 	// Types may have been altered since the change was created.
@@ -85,6 +86,7 @@ func (t *Table) addColumns(specs []ColumnSpec) error {
 		return invalidf("Table '%s' would have %d columns; no more than %d are possible", t.Name, len(specs),
 			math.MaxUint16)
 	}
+	// Names are compared as stored, with case.
 	seen := make(map[string]bool, len(specs))
 	for _, spec := range specs {
 		if seen[spec.Name] {
@@ -97,6 +99,7 @@ func (t *Table) addColumns(specs []ColumnSpec) error {
 		t.NextColumn++
 		switch spec.Kind {
 		case PartitionKey:
+			// The spec's order within its kind is the position in the key.
 			col.Position = len(t.PartitionKey)
 			t.PartitionKey = append(t.PartitionKey, col)
 		case Clustering:
@@ -140,6 +143,7 @@ func (t *Table) validate() error {
 	if err := t.validateCounters(); err != nil {
 		return err
 	}
+	// Last, so that errors of the definition come before errors of its options.
 	return t.Options.Validate()
 }
 
@@ -186,6 +190,7 @@ func hasKind(t *types.Type, k types.Kind) bool {
 	if t.Kind() == k {
 		return true
 	}
+	// Elems of a user-defined type are its fields, so they are searched, too.
 	for _, e := range t.Elems() {
 		if hasKind(e, k) {
 			return true
@@ -203,6 +208,7 @@ func applyDropTable(s *Schema, c *DropTable) (*Schema, error) {
 		}
 		return nil, &NotFound{Keyspace: c.Keyspace, Name: c.Table}
 	}
+	// Tables and views share the map, so the statement for the other kind is refused here.
 	if k.tables[c.Table].View != nil {
 		return nil, invalidf("Cannot use DROP TABLE on a materialized view. Please use DROP MATERIALIZED VIEW instead.")
 	}
@@ -257,6 +263,7 @@ func applyAlterTable(s *Schema, c *AlterTable) (*Schema, error) {
 	default:
 		t.Options = t.Options.with(&c.Options, c.Set)
 	}
+	// Views restrict what may change in their base table. The columns of views are not adapted yet (withBase does it).
 	if err == nil {
 		err = checkAlterBase(old, t, c)
 	}
@@ -278,6 +285,7 @@ func applyAlterTable(s *Schema, c *AlterTable) (*Schema, error) {
 // byID) are old until Seal.
 func (t *Table) copyForChange() *Table {
 	c := *t
+	// The other slices and maps are computed by Seal, which replaces them.
 	c.PartitionKey = slices.Clone(t.PartitionKey)
 	c.Clustering = slices.Clone(t.Clustering)
 	c.Statics = slices.Clone(t.Statics)
@@ -310,6 +318,7 @@ func (t *Table) droppedByName() map[string]int {
 // alterAdd adds columns. Several columns in one statement are checked in their order, each against the ones before it.
 func (t *Table) alterAdd(specs []ColumnSpec, ifNotExists bool) error {
 	columns, dropped := t.columnsByName(), t.droppedByName()
+	// Determined before the loop, and extended by the columns that the loop adds.
 	counter := t.IsCounter()
 	for _, spec := range specs {
 		if columns[spec.Name] != nil {
@@ -335,6 +344,7 @@ func (t *Table) alterAdd(specs []ColumnSpec, ifNotExists bool) error {
 				return err
 			}
 		} else {
+			// NextColumn is one more than the greatest id, and must fit into 16 bits, too.
 			if t.NextColumn == math.MaxUint16 {
 				return invalidf("Table '%s' cannot have any more columns", t.Name)
 			}
@@ -370,6 +380,7 @@ func (c *Column) reuse(d *DroppedColumn) error {
 	case c.Type.Kind() == types.Counter:
 		return invalidf("Cannot re-add previously dropped counter column %s", c.Name)
 	}
+	// NextColumn stays: the id was assigned when the column was added for the first time.
 	c.ID, c.DroppedMicros = d.ID, d.Micros
 	return nil
 }
@@ -400,9 +411,11 @@ func (t *Table) alterDrop(c *AlterTable) error {
 		case col.Type.Kind() == types.UDT && col.Type.MultiCell():
 			return invalidf("Cannot drop non-frozen column %s of user type %s", name, col.Type)
 		}
+		// An index refers to its column by id, so it must be dropped first.
 		if names := t.dependent(col.ID); names != "" {
 			return invalidf("Cannot drop column %s because it has dependent secondary indexes (%s)", name, names)
 		}
+		// A second occurrence of the name in the same statement is not found.
 		delete(columns, name)
 		removed[col] = true
 		// One entry for each name. Its time never decreases: cells hidden by an earlier drop must not reappear after a
@@ -441,9 +454,11 @@ func (t *Table) alterRename(c *AlterTable) error {
 				"exists",
 				r.From, r.To, t.Keyspace, t.Name)
 		}
+		// Entries of an index contain ids, not names; the rule is Cassandra's.
 		if names := t.dependent(col.ID); names != "" {
 			return invalidf("Can't rename column %s because it has dependent secondary indexes (%s)", r.From, names)
 		}
+		// Columns are shared with the previous table: the column is replaced in the list of the copy.
 		renamed := *col
 		renamed.Name = r.To
 		// The constraint contains the column's name.
@@ -470,6 +485,7 @@ func (o Options) equal(p *Options) bool {
 		!maps.EqualFunc(o.Extensions, p.Extensions, func(a, b []byte) bool { return string(a) == string(b) }) {
 		return false
 	}
+	// The maps were compared above. o is a copy, as p needs to be, because both lose their maps.
 	q := *p
 	o.Caching, o.Compaction, o.Compression, o.Extensions = nil, nil, nil, nil
 	q.Caching, q.Compaction, q.Compression, q.Extensions = nil, nil, nil, nil

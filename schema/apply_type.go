@@ -24,6 +24,7 @@ func applyCreateType(s *Schema, c *CreateType) (*Schema, error) {
 		return nil, &Exists{Keyspace: keyspace, Table: name, Type: true}
 	}
 	seen := map[string]bool{}
+	// Names and types of fields are side by side.
 	for i, field := range c.Type.FieldNames() {
 		if seen[field] {
 			return nil, invalidf("Duplicate field name '%s' in type '%s'", field, name)
@@ -33,6 +34,7 @@ func applyCreateType(s *Schema, c *CreateType) (*Schema, error) {
 			return nil, err
 		}
 	}
+	// Only the type itself: no other type can contain it yet.
 	if err := checkExtent(c.Type); err != nil {
 		return nil, err
 	}
@@ -71,6 +73,7 @@ func extent(t *types.Type, depth int) (parts int, ok bool) {
 	if parts = 1; depth > typeDepthMax {
 		return parts, false
 	}
+	// The loop ends at the first part that exceeds a bound, so the work is bounded by typePartsMax.
 	for _, e := range t.Elems() {
 		n, ok := extent(e, depth+1)
 		if parts += n; !ok || parts > typePartsMax {
@@ -92,6 +95,7 @@ func errParts() error {
 func CheckParts(all ...*types.Type) error {
 	sum := 0
 	for _, t := range all {
+		// The number is incomplete for a type that exceeds its own bounds, which Apply refuses (checkExtent).
 		parts, _ := extent(t, 1)
 		if sum += parts; sum > tablePartsMax {
 			return errParts()
@@ -116,6 +120,7 @@ func (k *Keyspace) CheckFieldParts(name string, field *types.Type) error {
 	for _, t := range k.tables {
 		sum := 0
 		for _, c := range t.stored {
+			// Each occurrence gets the field once; types that do not contain the user-defined type do not grow.
 			if n := occurrences(c.Type, name); n > 0 {
 				parts, _ := extent(c.Type, 1)
 				sum += parts + n*added
@@ -149,6 +154,7 @@ func (k *Keyspace) checkExtents() error {
 		}
 	}
 	for _, name := range k.allNames() {
+		// Hidden columns of compact tables have native types, so all is enough.
 		for _, c := range k.tables[name].all {
 			if err := checkExtent(c.Type); err != nil {
 				return err
@@ -167,6 +173,7 @@ func (k *Keyspace) checkFieldType(t *types.Type) error {
 	case t.Kind() == types.UDT && t.MultiCell():
 		return invalidf("A user type cannot contain non-frozen UDTs")
 	}
+	// The other types of a field may contain user-defined types at any depth.
 	return k.checkTypesExist(t)
 }
 
@@ -217,6 +224,7 @@ func applyAlterType(s *Schema, c *AlterType) (*Schema, error) {
 		}
 		return nil, invalidf("Type %s.%s doesn't exist", c.Keyspace, c.Name)
 	}
+	// changed stays nil if there is nothing to do.
 	old := k.types[c.Name]
 	var changed *types.Type
 	var err error
@@ -237,6 +245,7 @@ func applyAlterType(s *Schema, c *AlterType) (*Schema, error) {
 	if err := checkExtent(changed); err != nil {
 		return nil, err
 	}
+	// Types, tables, functions and aggregates that contain the type get it expanded, so their sizes change, too.
 	next := k.withType(changed)
 	next.renameFieldComments(c.Name, c.Rename)
 	if err := next.checkExtents(); err != nil {
@@ -258,6 +267,7 @@ func (k *Keyspace) addField(old *types.Type, c *AlterType) (*types.Type, error) 
 	if err := k.checkFieldType(c.FieldType); err != nil {
 		return nil, err
 	}
+	// The definition of a type is expanded where it is used; a type that contains itself would have no end.
 	if uses(c.FieldType, c.Name) {
 		return nil, invalidf("Cannot add new field %s of type %s to user type %s.%s as it would create a circular "+
 			"reference",
@@ -311,6 +321,7 @@ func renameFields(old *types.Type, c *AlterType) (*types.Type, error) {
 			}
 			return nil, invalidf("Unkown field %s in user type %s.%s", r.From, c.Keyspace, old) // Cassandra's spelling
 		}
+		// The first field with the name is renamed, as a search in field order finds it.
 		fields[at[0]] = r.To
 		positions[r.From] = at[1:]
 		positions[r.To] = append(positions[r.To], at[0])
@@ -344,6 +355,7 @@ func applyDropType(s *Schema, c *DropType) (*Schema, error) {
 		return nil, invalidf("Cannot drop user type '%s.%s' as it is still used by functions %s",
 			c.Keyspace, c.Name, strings.Join(functions, ", "))
 	}
+	// The list is empty again before each kind of element: only one kind is reported.
 	var users []string
 	for _, name := range k.TypeNames() {
 		if name != c.Name && uses(k.types[name], c.Name) {
@@ -385,6 +397,7 @@ func uses(t *types.Type, name string) bool {
 // that is not linked yet.
 func (k *Keyspace) withType(u *types.Type) *Keyspace {
 	c := k.clone()
+	// replaceType returns a type itself if it does not contain u, so that unchanged elements stay shared.
 	for name, t := range k.types {
 		c.types[name] = replaceType(t, u)
 	}
@@ -401,6 +414,7 @@ func (t *Table) withType(u *types.Type) *Table {
 	if !slices.ContainsFunc(t.all, func(c *Column) bool { return uses(c.Type, u.UDTName()) }) {
 		return t
 	}
+	// c.Dropped is a copy with values, so its elements may be written; columns are pointers and are replaced.
 	c := t.copyForChange()
 	for _, list := range [...][]*Column{c.PartitionKey, c.Clustering, c.Statics, c.Regulars} {
 		for i, col := range list {
@@ -433,6 +447,7 @@ func replaceType(t, u *types.Type) *types.Type {
 // withParts returns t with its parts replaced, or t itself if none changes. The parts of the result are the return
 // values of replace, in order.
 func withParts(t *types.Type, replace func(*types.Type) *types.Type) *types.Type {
+	// The constructors are called only if a part differs: equal pointers mean equal types to the callers.
 	parts := make([]*types.Type, len(t.Elems()))
 	changed := false
 	for i, e := range t.Elems() {
@@ -449,6 +464,7 @@ func withParts(t *types.Type, replace func(*types.Type) *types.Type) *types.Type
 		return types.NewSet(parts[0], t.Frozen())
 	case types.Map:
 		return types.NewMap(parts[0], parts[1], t.Frozen())
+	// Tuples and vectors have no form that is not frozen, so their constructors do not ask.
 	case types.Tuple:
 		return types.NewTuple(parts...)
 	case types.Vector:

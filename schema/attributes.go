@@ -5,6 +5,7 @@ import "cqld/types"
 // Attributes are the optional properties of a column that package query stores as CQL text. They are immutable. An
 // empty text means that the column does not have the property; a column without any has nil Attributes.
 type Attributes struct {
+	// Check is stored as text, so that this package does not depend on the language of constraints.
 	Check   string `json:",omitempty"` // the constraints, without the word CHECK
 	Default string `json:",omitempty"` // the term of DEFAULT
 	Comment string `json:",omitempty"` // of COMMENT ON COLUMN
@@ -70,6 +71,7 @@ func (t *Table) alterAttributes(c *AttributesChange) error {
 			if old.Name != c.Column {
 				continue
 			}
+			// apply returns new attributes: the old ones are shared with the previous version of the column.
 			changed := *old
 			changed.Attributes = c.apply(old.Attributes)
 			list[i] = &changed
@@ -95,6 +97,7 @@ func (c *AttributesChange) apply(old *Attributes) *Attributes {
 			*x.field = *x.set
 		}
 	}
+	// Without this, a column that lost its last attribute would differ from one that never had any.
 	if a == (Attributes{}) {
 		return nil
 	}

@@ -14,10 +14,11 @@ import (
 // change marks the implementations.
 type Change interface{ change() }
 
-// CreateKeyspace creates a keyspace.
+// CreateKeyspace creates a keyspace. Apply fails if the replication is invalid (checkReplication).
 type CreateKeyspace struct {
-	Keyspace      string
-	IfNotExists   bool
+	Keyspace    string
+	IfNotExists bool
+	// Replication names data centers that need not exist.
 	Replication   ring.Replication
 	DurableWrites bool
 }
@@ -25,8 +26,9 @@ type CreateKeyspace struct {
 // AlterKeyspace changes the properties that are not nil.
 // A keyspace that does not exist is no error.
 type AlterKeyspace struct {
-	Keyspace      string
-	IfExists      bool
+	Keyspace string
+	IfExists bool
+	// Replication replaces the whole replication, not individual factors.
 	Replication   *ring.Replication
 	DurableWrites *bool
 	// Extend sets individual extensions and leaves the others unchanged; nil removes one.
@@ -48,7 +50,8 @@ type CreateTable struct {
 	Table       string
 	IfNotExists bool
 	// Unique among all tables of the schema. The number in storage is assigned by Apply.
-	ID      UUID
+	ID UUID
+	// Columns determine the ids: Apply assigns them in this order.
 	Columns []ColumnSpec // with the hidden ones of a compact table
 	Options Options
 	// The form that Columns have; zero for ordinary tables.
@@ -59,6 +62,7 @@ type CreateTable struct {
 // ColumnSpec defines a new column. It has no id: Apply assigns one.
 type ColumnSpec struct {
 	Name string
+	// For CreateTable any kind, for AlterTable.Add only Static and Regular.
 	Kind ColumnKind
 	// Descending; for clustering columns only.
 	Desc       bool
@@ -80,8 +84,10 @@ type AlterTable struct {
 
 	Drop         []string
 	DropIfExists bool
-	DropMicros   int64 // µs since 1970; cells with timestamps up to this one are dropped
+	// The node that creates the change reads its clock, so that all nodes hide the same cells.
+	DropMicros int64 // µs since 1970; cells with timestamps up to this one are dropped
 
+	// Renames apply in order: a later one sees the names that an earlier one has given.
 	Rename []Rename
 
 	DropCompact bool `json:",omitempty"` // DROP COMPACT STORAGE
@@ -89,6 +95,7 @@ type AlterTable struct {
 	Mask       *MaskChange       `json:",omitempty"`
 	Attributes *AttributesChange `json:",omitempty"`
 
+	// Names are as CREATE TABLE … WITH has them, or LabelOption.
 	Set []string // names of the options to take from Options
 	// Only the options in Set are used.
 	Options Options
@@ -99,6 +106,7 @@ type AlterTable struct {
 
 // Rename changes the name of a key column or of a field of a type.
 type Rename struct {
+	// Both are names as stored: unquoted, with case.
 	From, To string
 	Check    string `json:",omitempty"` // the constraints of the column with its new name
 }
@@ -122,6 +130,7 @@ type AlterType struct {
 	Name     string
 	IfExists bool
 
+	// The new field becomes the last one. Field is ignored if FieldType is nil.
 	Field            string
 	FieldType        *types.Type
 	FieldIfNotExists bool
@@ -144,9 +153,10 @@ type CreateIndex struct {
 	Name        string `json:",omitempty"` // empty means that Apply chooses one
 	IfNotExists bool
 	Class       IndexClass // zero means a class that does not exist, which Apply refuses
-	Column      string
-	Target      IndexTarget       // IndexSimple means the default of the column
-	Options     map[string]string `json:",omitempty"` // as in Index
+	// The name of the column as stored; hidden columns of compact tables are not found.
+	Column  string
+	Target  IndexTarget       // IndexSimple means the default of the column
+	Options map[string]string `json:",omitempty"` // as in Index
 }
 
 // DropIndex drops an index with its entries.
@@ -172,7 +182,8 @@ func (*DropIndex) change()      {}
 type CreateFunction struct {
 	OrReplace   bool
 	IfNotExists bool
-	Function    *Function
+	// Its types may be older versions of user-defined types: Apply replaces them by the current ones.
+	Function *Function
 }
 
 // CreateAggregate creates or replaces an aggregate. The type of its result follows from its functions:
@@ -180,11 +191,13 @@ type CreateFunction struct {
 type CreateAggregate struct {
 	OrReplace   bool
 	IfNotExists bool
-	Aggregate   *Aggregate
+	// Apply also checks that its functions exist, with fitting arguments.
+	Aggregate *Aggregate
 }
 
 // DropFunction drops a function or an aggregate.
 type DropFunction struct {
+	// Aggregate selects DROP AGGREGATE: the two statements do not drop each other's elements.
 	Aggregate bool
 	Keyspace  string
 	Name      string

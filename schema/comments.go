@@ -8,6 +8,7 @@ import (
 // Comment sets the comment on a keyspace, on one of its types (Type is set), or on a field of a type (both are set), or
 // its security label. An empty Text removes it. Comments on tables and columns are options and attributes.
 type Comment struct {
+	// Type and Field are names as stored. Field without Type does not occur.
 	Type, Field, Text string
 	// The text is a security label, not a comment.
 	Label bool `json:",omitempty"`
@@ -40,6 +41,7 @@ func (k *Keyspace) setComment(c *Comment) error {
 			return invalidf("Field '%s' doesn't exist in type '%s.%s'", c.Field, k.Name, c.Type)
 		}
 	}
+	// The clone owns the field, but not the map in it.
 	set := &k.comments
 	if c.Label {
 		set = &k.labels
@@ -50,6 +52,7 @@ func (k *Keyspace) setComment(c *Comment) error {
 		all = map[string]string{}
 	}
 	all[commentKey(c.Type, c.Field)] = c.Text
+	// No empty texts are stored: equal remarks have equal maps (sameComments).
 	if c.Text == "" {
 		delete(all, commentKey(c.Type, c.Field))
 	}
@@ -78,6 +81,7 @@ func (r *remarks) renameFieldComments(typeName string, renames []Rename) {
 func (r *remarks) dropTypeComments(typeName string) {
 	for _, set := range []*map[string]string{&r.comments, &r.labels} {
 		all := maps.Clone(*set)
+		// The NUL at the end of the prefix excludes types whose names begin with the name of this type.
 		maps.DeleteFunc(all, func(key, _ string) bool { return strings.HasPrefix(key, commentKey(typeName, "")) })
 		*set = all
 	}
@@ -91,6 +95,7 @@ func (r *remarks) sameComments(o *remarks) bool {
 // sameTypeComments reports whether a type and its fields have the same comments and labels in both keyspaces. The
 // fields are those that k has.
 func (k *Keyspace) sameTypeComments(o *Keyspace, typeName string) bool {
+	// The empty field is the type itself.
 	for _, field := range append([]string{""}, k.types[typeName].FieldNames()...) {
 		if k.Comment(typeName, field) != o.Comment(typeName, field) ||
 			k.Label(typeName, field) != o.Label(typeName, field) {

@@ -24,6 +24,7 @@ const (
 func (t *Table) Hides(c *Column) bool {
 	switch t.Compact {
 	case CompactDense:
+		// CompactColumns gives the empty type to the value of a table without other columns.
 		return c.Kind == Regular && c.Type.IsEmpty()
 	case CompactSparse:
 		return c.Kind == Clustering || c.Kind == Regular
@@ -43,6 +44,7 @@ func (t *Table) CompactValue() *Column {
 // them.
 func (t *Table) Flags() []string {
 	var flags []string
+	// Cassandra's comparator is composite with several clustering columns, and with CQL's own format of rows.
 	if t.Compact == NotCompact || t.Compact == CompactDense && len(t.Clustering) > 1 {
 		flags = append(flags, "compound")
 	}
@@ -58,6 +60,7 @@ func (t *Table) Flags() []string {
 // CompactColumns returns the columns of a new table with compact storage, with the hidden ones added, and its form. Key
 // columns come first in specs, which is changed. The error is *Invalid.
 func CompactColumns(specs []ColumnSpec) ([]ColumnSpec, Compact, error) {
+	// One pass collects what the rules below need; the first violation in column order is reported.
 	clustered, counters := false, false
 	var others []string
 	for i := range specs {
@@ -84,6 +87,7 @@ func CompactColumns(specs []ColumnSpec) ([]ColumnSpec, Compact, error) {
 	case clustered && len(others) == 0:
 		return append(specs, ColumnSpec{Name: unusedName(specs, "value", false), Kind: Regular, Type: types.Empty()}),
 			CompactDense, nil
+	// The only other column is the value, which the user has named.
 	case clustered:
 		return specs, CompactDense, nil
 	case len(others) == 0:
@@ -95,6 +99,7 @@ func CompactColumns(specs []ColumnSpec) ([]ColumnSpec, Compact, error) {
 // sparseColumns adds the hidden columns of a sparse table, and makes its regular columns static: the whole partition is
 // one row in CQL. Hidden names are Cassandra's, because DROP COMPACT STORAGE reveals them.
 func sparseColumns(specs []ColumnSpec, counters bool) []ColumnSpec {
+	// Counters cannot be mixed with other columns, not even with a hidden one (validateCounters).
 	value := types.Native(types.Blob)
 	if counters {
 		value = types.Native(types.Counter)
@@ -118,6 +123,7 @@ func unusedName(specs []ColumnSpec, base string, numbered bool) string {
 	for _, s := range specs {
 		used[s.Name] = true
 	}
+	// Numbers start at 1, with or without an unnumbered form.
 	if !numbered && !used[base] {
 		return base
 	}

@@ -8,9 +8,10 @@ import (
 
 // Event is one difference between two schemas, in the terms of a SCHEMA_CHANGE event of the protocol.
 type Event struct {
-	Change    string // CREATED, UPDATED, DROPPED
-	Target    string // KEYSPACE, TABLE, TYPE, FUNCTION, AGGREGATE
-	Keyspace  string
+	Change   string // CREATED, UPDATED, DROPPED
+	Target   string // KEYSPACE, TABLE, TYPE, FUNCTION, AGGREGATE
+	Keyspace string
+	// Name of the table, type, function or aggregate. Materialized views are tables here.
 	Name      string   // empty for KEYSPACE
 	Signature string   // of a FUNCTION or AGGREGATE: it identifies the element
 	Args      []string // the types of the arguments of a FUNCTION or AGGREGATE
@@ -35,6 +36,7 @@ const (
 // first.
 func Diff(before, after *Schema) []Event {
 	var events []Event
+	// By name, so that the order of events depends only on the schemas.
 	for _, name := range before.KeyspaceNames() {
 		if after.keyspaces[name] == nil {
 			events = append(events, Event{Change: Dropped, Target: TargetKeyspace, Keyspace: name})
@@ -64,10 +66,12 @@ func Diff(before, after *Schema) []Event {
 func diffKeyspace(events []Event, b, a *Keyspace) []Event {
 	// Dropped aggregates come before the functions that they call.
 	events = diffFunctionsDropped(events, b, a)
+	// Indexes and views are part of these: an index belongs to its table, and a view is a table.
 	dropped, changed := differentTables(b.sorted, a.sorted)
 	for _, t := range dropped {
 		events = append(events, Event{Change: Dropped, Target: TargetTable, Keyspace: a.Name, Name: t.Name})
 	}
+	// After the tables that may use the types.
 	for _, name := range b.TypeNames() {
 		if a.types[name] == nil {
 			events = append(events, Event{Change: Dropped, Target: TargetType, Keyspace: a.Name, Name: name})
@@ -105,9 +109,11 @@ func differentTables(old, now []*Table) (dropped, changed []*Table) {
 		case len(now) == 0 || len(old) > 0 && old[0].Name < now[0].Name:
 			dropped = append(dropped, old[0])
 			old = old[1:]
+		// A name that only now has is created.
 		case len(old) == 0 || now[0].Name < old[0].Name:
 			changed = append(changed, now[0])
 			now = now[1:]
+		// Both have the name, with different pointers. Whether the definition differs is for diffKeyspace to decide.
 		default:
 			if old[0].StorageID != now[0].StorageID {
 				dropped = append(dropped, old[0])
@@ -179,6 +185,8 @@ func (t *Table) sameDefinition(o *Table) bool {
 		xc.Type, yc.Type, xc.Mask, yc.Mask, xc.Attributes, yc.Attributes = nil, nil, nil, nil, nil, nil
 		return xc == yc && x.Type.Equal(y.Type) && x.Mask.Equal(y.Mask) && x.Attributes.Equal(y.Attributes)
 	}
+	// Only virtual tables come here, and tables with different digests. Ids are compared, too, because they are part of
+	// the encoding. Keyspace and name are the caller's to compare.
 	return t.Compact == o.Compact && t.NextColumn == o.NextColumn && slices.EqualFunc(t.all, o.all, same) &&
 		slices.EqualFunc(t.Dropped, o.Dropped, func(x, y DroppedColumn) bool {
 			return x.Micros == y.Micros && same(&x.Column, &y.Column)

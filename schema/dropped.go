@@ -19,6 +19,7 @@ func expandUserTypes(t *types.Type) *types.Type {
 		}
 		return types.NewTuple(fields...)
 	}
+	// Collections and tuples stay what they are; only the types in them are expanded.
 	return withParts(t, expandUserTypes)
 }
 
@@ -37,6 +38,7 @@ func readable(t, dropped *types.Type) bool {
 		return false
 	}
 	// The length of a value in storage must not depend on the drop.
+	// Multi-cell types were decided above: both types have one cell here.
 	return t.FixedLength() == dropped.FixedLength() && readsValues(t, dropped)
 }
 
@@ -47,6 +49,8 @@ func readsValues(t, o *types.Type) bool {
 		return true
 	}
 	from := o.Kind()
+	// Numbers and times of the same width, and texts whose encodings include each other. All other pairs of kinds are
+	// incompatible, also where their widths agree.
 	switch t.Kind() {
 	case types.Blob:
 		return true

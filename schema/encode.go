@@ -22,7 +22,9 @@ var ErrFormat = errors.New("schema: not an encoded schema or change")
 // encodedSchema is a schema without the keyspaces that the program defines itself. The encoding is JSON: unknown fields
 // are refused, so that an older version never drops what it does not know.
 type encodedSchema struct {
-	Format      int
+	// Format is formatVersion of the program that wrote the encoding.
+	Format int
+	// NextStorage is stored because numbers of dropped tables must not be used again; the tables do not show them.
 	NextStorage StorageID
 	// By name.
 	Keyspaces []encodedKeyspace
@@ -37,8 +39,9 @@ type encodedKeyspace struct {
 	// nil values do not occur.
 	Extensions map[string][]byte `json:",omitempty"`
 	// By commentKey.
-	Comments   map[string]string  `json:",omitempty"`
-	Labels     map[string]string  `json:",omitempty"` // security labels
+	Comments map[string]string `json:",omitempty"`
+	Labels   map[string]string `json:",omitempty"` // security labels
+	// In the order of their names. A type contains the types that it uses, so the order does not matter for decoding.
 	Types      []string           `json:",omitempty"` // classes
 	Tables     []encodedTable     `json:",omitempty"`
 	Functions  []encodedFunction  `json:",omitempty"`
@@ -48,12 +51,14 @@ type encodedKeyspace struct {
 // encodedTable is a table. The name of its keyspace is the keyspace's. Column order is the order of stored: key columns
 // first.
 type encodedTable struct {
-	ID        UUID
+	ID UUID
+	// The number is in the key of every row, so it is part of what nodes must agree on.
 	StorageID StorageID
 	Name      string
 	Columns   []encodedColumn
 	// With the times of their drops in Micros.
-	Dropped    []encodedColumn `json:",omitempty"`
+	Dropped []encodedColumn `json:",omitempty"`
+	// Greater than all ids in Columns and Dropped. Ids of dropped columns are not given to new names.
 	NextColumn ColumnID
 	Options    Options
 	// nil for ordinary tables.
@@ -64,6 +69,7 @@ type encodedTable struct {
 
 // encodedColumn is a column, or a dropped column.
 type encodedColumn struct {
+	// A dropped column and the column that was added again with its name have the same id.
 	ID   ColumnID
 	Name string
 	Kind ColumnKind
@@ -80,6 +86,7 @@ type encodedColumn struct {
 
 // encodedIndex is an index. Its kind follows from the class.
 type encodedIndex struct {
+	// From the counter of tables (NextStorage).
 	ID      StorageID
 	Name    string
 	Class   IndexClass
@@ -174,6 +181,7 @@ func Decode(b []byte) (*Schema, error) {
 		if keyspaces[k.Name] != nil || IsLocalSystem(k.Name) || IsVirtualSystem(k.Name) {
 			return nil, fmt.Errorf("%w: keyspace %q is not allowed", ErrFormat, k.Name)
 		}
+		// Two tables with the same number would share their rows.
 		for _, t := range k.tables {
 			own := []StorageID{t.StorageID}
 			for _, ix := range t.indexes {
@@ -189,6 +197,7 @@ func Decode(b []byte) (*Schema, error) {
 		}
 		keyspaces[k.Name] = k
 	}
+	// The program's own keyspaces are added last: their numbers are below FirstStorageID, and not in the encoding.
 	return build(keyspaces, max(e.NextStorage, FirstStorageID)).withOwn(), nil
 }
 
@@ -217,6 +226,7 @@ func checkFormat(version int) error {
 // decodeKeyspace decodes a keyspace. Types come first, because checks of tables and functions need them.
 func decodeKeyspace(e *encodedKeyspace) (*Keyspace, error) {
 	k := NewKeyspace(e.Name, e.Replication, e.DurableWrites)
+	// The decoder has allocated these maps, so the keyspace may keep them.
 	k.Extensions, k.comments, k.labels = e.Extensions, e.Comments, e.Labels
 	for _, class := range e.Types {
 		t, err := decodeType(class)
@@ -287,6 +297,7 @@ func decodeTable(e *encodedTable, k *Keyspace) (*Table, error) {
 		}
 		t.Dropped = append(t.Dropped, DroppedColumn{Column: *c, Micros: e.Dropped[i].Micros})
 	}
+	// Most of Apply's rules are not repeated: only what other code relies on without a check.
 	if len(t.PartitionKey) == 0 {
 		return nil, fmt.Errorf("%w: %s.%s has no partition key", ErrFormat, k.Name, t.Name)
 	}
@@ -308,6 +319,7 @@ func decodeIndex(e *encodedIndex) (*Index, error) {
 	if err := checkIndexEnums(e.Class, e.Target); err != nil {
 		return nil, err
 	}
+	// The kind is not encoded, so that it cannot contradict the class.
 	ix := &Index{ID: e.ID, Name: e.Name, Kind: e.Class.kind(), Class: e.Class, Column: e.Column, Target: e.Target,
 		Options: e.Options}
 	return ix, nil
@@ -315,6 +327,7 @@ func decodeIndex(e *encodedIndex) (*Index, error) {
 
 // checkIndexEnums refuses values that this version does not know.
 func checkIndexEnums(class IndexClass, target IndexTarget) error {
+	// Both enumerations start at 1: zero is a field that was missing.
 	if class < LegacyIndex || class > SASI || target < IndexSimple || target > IndexFull {
 		return fmt.Errorf("%w: index of class %d with target %d", ErrFormat, class, target)
 	}
@@ -357,6 +370,7 @@ func (t *Table) place(c *Column) error {
 	default:
 		return fmt.Errorf("%w: column %q has no kind", ErrFormat, c.Name)
 	}
+	// A gap or a wrong order would give values to the wrong key column.
 	if c.Position != position {
 		return fmt.Errorf("%w: column %q of %s.%s at position %d", ErrFormat, c.Name, t.Keyspace, t.Name, c.Position)
 	}

@@ -11,6 +11,7 @@ import (
 // separate, as class names in the order of its columns or fields. A new kind of change is a new field: older versions
 // refuse it (unmarshal).
 type encodedChange struct {
+	// The same version as a schema's: both encodings change together.
 	Format          int
 	Types           []string                `json:",omitempty"`
 	CreateKeyspace  *CreateKeyspace         `json:",omitempty"`
@@ -47,6 +48,7 @@ func (c ColumnSpec) MarshalJSON() ([]byte, error) {
 // EncodeChange encodes a change. It panics if the Change is not one of this package. It does not change c.
 func EncodeChange(c Change) []byte {
 	e := encodedChange{Format: formatVersion}
+	// Types are encoded apart: ColumnSpec.MarshalJSON omits them.
 	classes := func(specs []ColumnSpec) {
 		for _, s := range specs {
 			e.Types = append(e.Types, s.Type.DeclaredClass())
@@ -75,6 +77,7 @@ func EncodeChange(c Change) []byte {
 	case *DropView:
 		e.DropView = c
 	case *CreateType:
+		// The class contains the keyspace and the name.
 		e.CreateType = &CreateType{IfNotExists: c.IfNotExists}
 		e.Types = []string{c.Type.DeclaredClass()}
 	case *AlterType:
@@ -100,6 +103,7 @@ func EncodeChange(c Change) []byte {
 	default:
 		panic(fmt.Sprintf("schema: encode change %T", c))
 	}
+	// Exactly one field besides Format and Types is set now.
 	return marshal(e)
 }
 
@@ -127,6 +131,7 @@ func DecodeChange(b []byte) (Change, error) {
 
 // change returns the only change in e, with its types.
 func (e *encodedChange) change(decoded []*types.Type) (Change, error) {
+	// EncodeChange sets exactly one of them. Of several, the first in this order counts, on every node alike.
 	switch {
 	case e.CreateKeyspace != nil:
 		return e.CreateKeyspace, nil
@@ -167,6 +172,7 @@ func (e *encodedChange) change(decoded []*types.Type) (Change, error) {
 		return e.AlterType, nil
 	case e.DropType != nil:
 		return e.DropType, nil
+	// Apply would report an unknown class as a user's error; here it is the encoding of a newer version.
 	case e.CreateIndex != nil:
 		return e.CreateIndex, checkIndexEnums(e.CreateIndex.Class, e.CreateIndex.Target)
 	case e.DropIndex != nil:
@@ -183,6 +189,7 @@ func (e *encodedChange) change(decoded []*types.Type) (Change, error) {
 
 // giveTypes sets the types of columns, and checks their masks.
 func giveTypes(specs []ColumnSpec, decoded []*types.Type) error {
+	// Types are found by position only, so a missing one would shift all others.
 	if len(specs) != len(decoded) {
 		return fmt.Errorf("%w: %d types for %d columns", ErrFormat, len(decoded), len(specs))
 	}

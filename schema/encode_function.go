@@ -8,21 +8,24 @@ import (
 
 // encodedFunction is a Function with its types as class names. In a schema the keyspace is known from the place.
 type encodedFunction struct {
-	Keyspace     string `json:",omitempty"` // only in changes
-	Name         string
-	ArgNames     []string `json:",omitempty"`
+	Keyspace string `json:",omitempty"` // only in changes
+	Name     string
+	ArgNames []string `json:",omitempty"`
+	// Class names, in the order of ArgNames.
 	ArgTypes     []string `json:",omitempty"`
 	Returns      string
 	CalledOnNull bool `json:",omitempty"`
-	Language     string
-	Body         string
+	// Language and Body are as CREATE FUNCTION has them; decoding does not check them.
+	Language string
+	Body     string
 }
 
 // encodedAggregate is an Aggregate with its types as class names.
 type encodedAggregate struct {
-	Keyspace      string `json:",omitempty"` // only in changes
-	Name          string
-	ArgTypes      []string `json:",omitempty"`
+	Keyspace string `json:",omitempty"` // only in changes
+	Name     string
+	ArgTypes []string `json:",omitempty"`
+	// Functions are recorded by name: their argument types follow from StateType and ArgTypes.
 	StateFunction string
 	StateType     string
 	FinalFunction string `json:",omitempty"`
@@ -50,8 +53,9 @@ type encodedDropFunction struct {
 	Keyspace  string
 	Name      string
 	Args      []string `json:",omitempty"`
-	HasArgs   bool     `json:",omitempty"`
-	IfExists  bool     `json:",omitempty"`
+	// Distinguishes f() from f without arguments, for which Args is empty, too.
+	HasArgs  bool `json:",omitempty"`
+	IfExists bool `json:",omitempty"`
 }
 
 // classesOf returns the class names of types, with the names of fields.
@@ -126,6 +130,7 @@ func decodeAggregate(e *encodedAggregate, keyspace string) (*Aggregate, error) {
 	if a.StateType, err = decodeType(e.StateType); err != nil {
 		return nil, err
 	}
+	// Apply computes the result of a new aggregate. In a schema it must be there, which decodeFunctions checks.
 	if e.Returns != "" {
 		a.Returns, err = decodeType(e.Returns)
 	}
@@ -161,6 +166,7 @@ func decodeFunctions(e *encodedKeyspace, k *Keyspace) error {
 		if err != nil {
 			return err
 		}
+		// StateOf and FinalOf find functions by argument types, so this checks the arguments as well.
 		if k.HasSignature(a.Signature()) || k.StateOf(a) == nil || a.FinalFunction != "" && k.FinalOf(a) == nil ||
 			a.Returns == nil {
 			return fmt.Errorf("%w: aggregate %q", ErrFormat, a.Signature())

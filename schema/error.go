@@ -47,6 +47,7 @@ func (e *NotFound) Error() string {
 // Invalid means that a change violates a rule. Configuration is true if Cassandra answers with a configuration error,
 // and false for an invalid query. The message is for the client.
 type Invalid struct {
+	// Msg is the whole message.
 	Msg           string
 	Configuration bool
 }

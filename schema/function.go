@@ -14,9 +14,10 @@ import (
 type Function struct {
 	Keyspace, Name string
 	// As many as ArgTypes.
-	ArgNames     []string
-	ArgTypes     []*types.Type // as declared: collections and user-defined types are not frozen
-	Returns      *types.Type
+	ArgNames []string
+	ArgTypes []*types.Type // as declared: collections and user-defined types are not frozen
+	Returns  *types.Type
+	// CALLED ON NULL INPUT, not RETURNS NULL ON NULL INPUT.
 	CalledOnNull bool // otherwise the result is null if an argument is null
 	Language     string
 	Body         string
@@ -28,9 +29,11 @@ type Aggregate struct {
 	Keyspace, Name string
 	ArgTypes       []*types.Type
 	StateFunction  string // its arguments are the state and the aggregate's arguments
-	StateType      *types.Type
-	FinalFunction  string // its argument is the state; empty means the state is the result
-	Initial        []byte // the first state; nil is null
+	// STYPE. It is also the first argument of the state function and the argument of the final one.
+	StateType     *types.Type
+	FinalFunction string // its argument is the state; empty means the state is the result
+	// INITCOND, in wire form of StateType. An empty slice is a value of length zero.
+	Initial []byte // the first state; nil is null
 	// Of the final function or, without one, of the state function.
 	Returns *types.Type
 }
@@ -54,6 +57,7 @@ func FunctionSignature(name string, args []*types.Type) string {
 
 // thawedText returns the text of a type without any frozen, at any depth. User-defined types are their names.
 func thawedText(t *types.Type) string {
+	// Only these kinds have parts in their texts. User-defined types are shown by their names.
 	words := map[types.Kind]string{types.List: "list", types.Set: "set", types.Map: "map", types.Tuple: "tuple",
 		types.Vector: "vector"}
 	word, ok := words[t.Kind()]
@@ -89,6 +93,7 @@ func ArgumentTexts(args []*types.Type) []string {
 // is not written so. Only the outermost frozen is removed.
 func DeclaredText(t *types.Type) string {
 	text := t.String()
+	// The text of a frozen type is balanced: its last character closes the prefix.
 	if inner, ok := strings.CutPrefix(text, "frozen<"); ok {
 		return strings.TrimSuffix(inner, ">")
 	}
@@ -136,6 +141,7 @@ func (r *routines) Aggregates() []*Aggregate {
 }
 
 // FunctionsNamed returns the functions with a name, in the order of their signatures.
+// Functions returns a new slice, which DeleteFunc may change.
 func (r *routines) FunctionsNamed(name string) []*Function {
 	return slices.DeleteFunc(r.Functions(), func(f *Function) bool { return f.Name != name })
 }

@@ -40,10 +40,13 @@ type IndexTarget uint8
 // The targets. A column with a single value has the target IndexSimple, a non-frozen list or set IndexValues, a
 // non-frozen map one of IndexValues, IndexKeys and IndexEntries, and a frozen collection IndexFull.
 const (
+	// The value of a column with one value.
 	IndexSimple IndexTarget = iota + 1
 	IndexValues
 	IndexKeys
+	// Pairs of key and value of a map.
 	IndexEntries
+	// The value of a frozen collection as a whole.
 	IndexFull
 )
 
@@ -89,10 +92,12 @@ func (c IndexClass) kind() string {
 // Index is a secondary index of a table. It is immutable. A column that an index is on can neither be dropped nor
 // renamed.
 type Index struct {
-	ID     StorageID // of its entries; from the same counter as the StorageIDs of tables
-	Name   string    // unique in the keyspace
-	Kind   string    // as system_schema.indexes shows it
-	Class  IndexClass
+	ID   StorageID // of its entries; from the same counter as the StorageIDs of tables
+	Name string    // unique in the keyspace
+	// Computed from Class, and shown as Cassandra shows it: IndexComposites or IndexCustom.
+	Kind  string // as system_schema.indexes shows it
+	Class IndexClass
+	// By id, so that the definition does not change with the column's name.
 	Column ColumnID
 	Target IndexTarget
 	// Options are the options in WITH OPTIONS and, for a custom index, IndexClassOption with the class as it was
@@ -128,6 +133,7 @@ func (t *Table) Index(name string) *Index {
 // values(v), keys(m), entries(m) or full(f). The name is quoted where CQL needs it.
 func (t *Table) IndexTargetText(ix *Index) string {
 	name := ""
+	// The column exists: it cannot be dropped before its indexes.
 	if c := t.ColumnByID(ix.Column); c != nil {
 		name = types.QuoteName(c.Name)
 	}
@@ -148,6 +154,7 @@ func (t *Table) ShownOptions(ix *Index) map[string]string {
 
 // Index returns the index with this name and its table, or nil. Names of indexes are unique in the keyspace.
 func (k *Keyspace) Index(name string) (*Table, *Index) {
+	// There is no map by name: statements that name an index are rare.
 	for _, t := range k.tables {
 		if ix := t.Index(name); ix != nil {
 			return t, ix
@@ -170,6 +177,7 @@ func (s *Schema) IndexByStorage(id StorageID) (*Table, *Index) {
 	if t == nil {
 		return nil, nil
 	}
+	// byIndex and the tables are built together (replaceTables), so the index is found.
 	i := slices.IndexFunc(t.indexes, func(ix *Index) bool { return ix.ID == id })
 	return t, t.indexes[i]
 }
@@ -206,6 +214,7 @@ func IsDefaultIndexName(t *Table, col *Column, name string) bool {
 	if !ok {
 		return name == base
 	}
+	// unusedIndexName appends numbers from 1 on; zero and leading zeros are accepted here as well.
 	_, err := strconv.ParseUint(number, 10, 32)
 	return err == nil
 }
@@ -213,6 +222,7 @@ func IsDefaultIndexName(t *Table, col *Column, name string) bool {
 // defaultIndexName returns the name that CREATE INDEX chooses, without a number: table_column_idx. Characters that
 // names of indexes cannot have are left out.
 func defaultIndexName(t *Table, column string) string {
+	// Quoted names of columns may contain any characters, names of indexes only word characters (isWord).
 	word := func(text string) string {
 		return strings.Map(func(r rune) rune {
 			if r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {

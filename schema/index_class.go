@@ -76,6 +76,7 @@ func checkCustomColumn(name string) error {
 func (ix *Index) TermTypes(column *types.Type) []*types.Type {
 	//exhaustive:enforce
 	switch ix.Target {
+	// A list or set has one part, a map has two: the value is the last one in all of them.
 	case IndexValues:
 		return column.Elems()[len(column.Elems())-1:]
 	case IndexKeys:
@@ -113,6 +114,7 @@ func (ix *Index) checkSAI(t *Table) error {
 			return invalidf("Cannot create more than one storage-attached index on the same column: %s", col.Name)
 		}
 	}
+	// Present options are sorted into groups first, because unknown names are reported before other errors.
 	var analysis []string
 	var unknown []string
 	// Sorted, so that messages are always the same.
@@ -158,6 +160,7 @@ func checkAnalysis(ix *Index, analysis []string, terms []*types.Type) error {
 	if len(analysis) == 0 {
 		return nil
 	}
+	// The pair of an entry is not text, even if both parts are.
 	if len(terms) > 1 || !isText(terms[0]) {
 		return invalidf("CQL type %s cannot be analyzed.", termTypeText(terms))
 	}
@@ -196,6 +199,7 @@ func checkVectorOptions(ix *Index, terms []*types.Type) error {
 	case has(OptionSimilarity) && !slices.Contains([]string{"EUCLIDEAN", "DOT_PRODUCT", "COSINE"}, similarity):
 		return invalidf("Similarity function %s was not recognized for index null. Valid values are: EUCLIDEAN, "+
 			"DOT_PRODUCT, COSINE", similarity)
+	// The goal is checked and has no effect on results.
 	case has(OptionOptimizeFor) && goal != "LATENCY" && goal != "RECALL":
 		return invalidf("optimize_for '%s' was not recognized for index null. Valid values are: LATENCY, RECALL", goal)
 	}
@@ -257,6 +261,7 @@ func (ix *Index) checkSASI(t *Table) error {
 	if text, ok := ix.Options[OptionAnalyzed]; ok {
 		analyzed = strings.EqualFold(text, "true")
 	}
+	// The mode is compared without case, and the message has the user's spelling.
 	given, hasMode := ix.Options[OptionMode]
 	mode := strings.ToUpper(given)
 	switch {
@@ -264,6 +269,7 @@ func (ix *Index) checkSASI(t *Table) error {
 	default:
 		return misconfiguredf("Incorrect index mode: %s", given)
 	}
+	// SPARSE needs values that are not texts.
 	literal := ix.Literal(col)
 	// The amount of memory has no effect, but must be a number.
 	if text, ok := ix.Options[optionFlushMemory]; ok {
@@ -301,6 +307,7 @@ func checkSASIAnalyzer(ix *Index, class string, col *Column) error {
 	name, ok := strings.CutPrefix(class, SASIAnalyzerPackage)
 	// The standard analyzer has a prefix to these names.
 	lower, upper := "normalize_lowercase", "normalize_uppercase"
+	// Only Cassandra's own analyzers exist here: classes of users cannot be loaded.
 	switch {
 	case ok && name == SASINoOpAnalyzer:
 		return nil

@@ -12,8 +12,9 @@ import (
 // Keyspace is a namespace of tables, types and functions with the same replication. It is immutable once it is part of
 // a Schema. Until link has run it belongs to the function that builds it.
 type Keyspace struct {
-	Name          string
-	Replication   ring.Replication
+	Name        string
+	Replication ring.Replication
+	// False means that writes to the tables of the keyspace are not forced to disk (package replica).
 	DurableWrites bool
 	// Virtual marks a keyspace that Cassandra calls virtual: it is listed in system_virtual_schema and not in
 	// system_schema. Other system keyspaces may also have tables whose rows are computed when they are read; those have
@@ -28,6 +29,7 @@ type Keyspace struct {
 	remarks
 	routines
 
+	// Computed by link; a clone has copies of old values until then.
 	linked     bool       // link has set what follows
 	sorted     []*Table   // the tables and views, by name
 	digests    []digested // of the tables of sorted
@@ -77,6 +79,7 @@ func (k *Keyspace) TypeNames() []string { return slices.Sorted(maps.Keys(k.types
 
 // IsSystem reports whether a name is reserved for the system: users cannot create a keyspace with this name. The names
 // are Cassandra's.
+// The lists are fixed: a name that only begins with system_ is available to users.
 func IsSystem(keyspace string) bool {
 	return IsLocalSystem(keyspace) || IsReplicatedSystem(keyspace) || IsVirtualSystem(keyspace)
 }

@@ -22,6 +22,7 @@ type digested struct {
 // is not shared yet. After link it does not change.
 func (k *Keyspace) link() {
 	// splice has done this if one table has changed.
+	// A clone with several changed tables, or a keyspace that was built or decoded.
 	if !k.ordered {
 		k.sorted = k.sortTables()
 		k.digests = make([]digested, len(k.sorted))
@@ -36,6 +37,7 @@ func (k *Keyspace) link() {
 	// An old value belongs to the keyspace before the change.
 	k.definition = nil
 	if !IsLocalSystem(k.Name) && !IsVirtualSystem(k.Name) {
+		// encodeKeyspace reads a copy, so that k keeps its tables.
 		bare := *k
 		// The tables have digests of their own.
 		bare.tables, bare.sorted = nil, nil
@@ -47,6 +49,7 @@ func (k *Keyspace) link() {
 // linkViews gives each table its present views. A table whose views changed is copied, because other schemas share it.
 // Its digest stays: it does not depend on views.
 func (k *Keyspace) linkViews() {
+	// By name of the base table. sorted makes each list sorted, too, so that slices.Equal compares them.
 	views := map[string][]*Table{}
 	linked := false
 	for _, t := range k.sorted {
@@ -77,6 +80,7 @@ func (k *Keyspace) sortTables() []*Table {
 			sorted = append(sorted, t)
 		}
 	}
+	// Dropped tables were left out, replaced ones have their place. Fewer than k.tables means that one was added.
 	if len(sorted) == len(k.tables) {
 		return sorted
 	}
@@ -101,6 +105,7 @@ func (k *Keyspace) names(of func(*Table) bool) []string {
 // clone returns a copy whose maps may be changed. Tables, types and functions are shared, and so are the maps of
 // comments and extensions, which are only replaced.
 func (k *Keyspace) clone() *Keyspace {
+	// The lists of the old keyspace stay in the clone: link and splice derive the new ones from them.
 	c := *k
 	c.linked, c.ordered = false, false
 	c.tables = maps.Clone(k.tables)
@@ -146,6 +151,7 @@ func (k *Keyspace) splice(old *Keyspace, at int, replaced bool, list []*Table) {
 	if replaced {
 		after++
 	}
+	// Concat allocates: the lists of old belong to other schemas.
 	k.sorted = slices.Concat(old.sorted[:at], list, old.sorted[after:])
 	k.digests = make([]digested, 0, len(k.sorted))
 	k.digests = append(k.digests, old.digests[:at]...)
@@ -197,6 +203,7 @@ func (s *Schema) rebuilt(keyspaces map[string]*Keyspace, next StorageID) *Schema
 			n.replaceTables(nil, k.sorted)
 		}
 	}
+	// Last: it reads the linked keyspaces and nextStorage.
 	n.version = contentVersion(n)
 	return n
 }
@@ -237,6 +244,7 @@ func (s *Schema) replaceTables(old, now []*Table) {
 			s.byIndex[ix.ID] = t
 		}
 	}
+	// Views store no rows. A table that gets its first index or view joins indexed, and keeps its number.
 	s.stored = replaceIDs(s.stored, removed, added, func(t *Table) bool { return t.View == nil })
 	s.indexed = replaceIDs(s.indexed, removed, added, func(t *Table) bool { return len(t.indexes)+len(t.views) > 0 })
 }
@@ -281,6 +289,7 @@ func idsOf(tables []*Table, has func(*Table) bool) (ids []StorageID) {
 func contentVersion(s *Schema) UUID {
 	h := md5.New()
 	s.writeHeader(h)
+	// Each node defines the omitted keyspaces for itself; they may differ during an upgrade.
 	for _, name := range s.KeyspaceNames() {
 		if !IsLocalSystem(name) && !IsVirtualSystem(name) {
 			s.keyspaces[name].writeContent(h)

@@ -23,6 +23,7 @@ func (m *Mask) Equal(o *Mask) bool {
 	if m == nil || o == nil {
 		return m == o
 	}
+	// bytes.Equal alone takes nil and empty values for equal.
 	null := func(x, y []byte) bool { return (x == nil) == (y == nil) && bytes.Equal(x, y) }
 	return m.Function == o.Function && m.Keyspace == o.Keyspace && slices.Equal(m.Types, o.Types) &&
 		slices.EqualFunc(m.Args, o.Args, null)
@@ -42,6 +43,7 @@ func (t *Table) alterMask(c *MaskChange) error {
 			if old.Name != c.Column {
 				continue
 			}
+			// Seal sets Table.Masked afterwards.
 			masked := *old
 			masked.Mask = c.Mask
 			list[i] = &masked
