@@ -22,7 +22,8 @@ type Parts struct {
 	// The number of parts; twice the number of entries for a map.
 	n int
 	// The index of the current part; -1 before the first Next.
-	i     int
+	i int
+	// The current part, which points into the value.
 	bytes []byte
 }
 
@@ -30,6 +31,7 @@ type Parts struct {
 // without parts have none.
 func (t *Type) Parts(b []byte) Parts {
 	p := Parts{t: t, c: wire.NewCursor(b), n: len(t.elems), i: -1}
+	// n is the number of fields of a tuple or UDT here, and the factor 1 or 2 for the count of a collection.
 	switch {
 	case len(b) == 0:
 		p.n = 0
@@ -44,6 +46,7 @@ func (t *Type) Parts(b []byte) Parts {
 
 // Next advances to the next part and reports whether there is one.
 func (p *Parts) Next() bool {
+	// A failure of the cursor is sticky, so a malformed value ends the iteration.
 	if p.i+1 >= p.n || p.c.Err() != nil {
 		return false
 	}
@@ -109,6 +112,7 @@ func (t *Type) Len(b []byte) int {
 // At returns the i-th element of a list or vector, or field of a tuple or UDT. ok is false if there is none. A null
 // field is nil with ok true, and so is a field that is missing at the end. It takes time in proportion to i.
 func (t *Type) At(b []byte, i int) (part []byte, ok bool) {
+	// A negative index is out of range; it is not counted from the end.
 	if i < 0 {
 		return nil, false
 	}
@@ -126,6 +130,7 @@ func (t *Type) FieldIndex(name string) int { return slices.Index(t.fields, name)
 // Lookup finds key in a map and returns its value, or in a set and returns the element. Keys are compared as values of
 // their type, not as bytes. It reads all entries: values from clients need not be sorted.
 func (t *Type) Lookup(b, key []byte) (value []byte, ok bool) {
+	// The first element with the key is returned. Values that passed Normalize have one at most.
 	for p := t.Parts(b); p.Next(); {
 		if t.elems[0].Compare(p.Bytes(), key) != 0 {
 			// The value of a key that does not match.
@@ -162,12 +167,14 @@ func (t *Type) Contains(b, element []byte) bool {
 // For that, it sorts parts in place. Parts themselves are copied, and not validated. The error is a *MalformedError: a
 // null in a collection or vector, or a number of parts that the type does not allow.
 func (t *Type) AppendParts(dst []byte, parts [][]byte) ([]byte, error) {
+	// Parts of a tuple or UDT keep their order and may be null; a nil part becomes the length -1.
 	switch t.kind {
 	// Fewer parts than fields are valid.
 	case Tuple, UDT:
 		if len(parts) > len(t.elems) {
 			return nil, malformed(t, "Expected %d elements for %s but got %d", len(t.elems), t, len(parts))
 		}
+		// Only fields may be null: the wire form of a collection has no element without a length.
 		for _, p := range parts {
 			dst = wire.AppendBytes(dst, p)
 		}
@@ -203,6 +210,7 @@ func appendVector(t *Type, dst []byte, parts [][]byte) ([]byte, error) {
 	if len(parts) != t.dims {
 		return nil, malformed(t, "Invalid vector: expected %d elements, but given %d", t.dims, len(parts))
 	}
+	// Zero means that each element is preceded by its own length.
 	size := t.elems[0].FixedLength()
 	for _, p := range parts {
 		switch {
@@ -220,6 +228,7 @@ func appendVector(t *Type, dst []byte, parts [][]byte) ([]byte, error) {
 
 // sortSet sorts and removes equal elements, in place.
 func sortSet(t *Type, parts [][]byte) [][]byte {
+	// Stable: the first one written of several equal elements with different bytes stays.
 	slices.SortStableFunc(parts, t.elems[0].Compare)
 	return slices.CompactFunc(parts, func(a, b []byte) bool { return t.elems[0].Compare(a, b) == 0 })
 }
@@ -232,6 +241,7 @@ func sortMap(t *Type, parts [][]byte) [][]byte {
 	}
 	// Stable, so that the last of equal keys is the last one written.
 	slices.SortStableFunc(entries, func(a, b [2][]byte) int { return t.elems[0].Compare(a[0], b[0]) })
+	// entries contains copies of the slice headers, so parts may be overwritten.
 	kept := parts[:0]
 	for i, e := range entries {
 		if i+1 < len(entries) && t.elems[0].Compare(e[0], entries[i+1][0]) == 0 {
@@ -250,6 +260,7 @@ func (t *Type) Normalize(b []byte) []byte {
 		return b
 	}
 	var parts [][]byte
+	// Parts are normalized first: their order among each other is the order of their normal forms.
 	for p := t.Parts(b); p.Next(); {
 		parts = append(parts, p.Type().Normalize(p.Bytes()))
 	}
@@ -278,6 +289,7 @@ func isNormal(t *Type, b []byte) bool {
 		if len(part.elems) > 0 && len(v) > 0 && hasSorted(part) && !isNormal(part, v) {
 			return false
 		}
+		// Strictly ascending means sorted and without equal elements.
 		if t.kind == Set || t.kind == Map && p.Index()%2 == 0 {
 			if last != nil && part.Compare(last, v) >= 0 {
 				return false

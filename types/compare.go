@@ -14,6 +14,7 @@ import (
 // Equal does not mean the same bytes: see AppendOrdered for the values with several forms. Durations, which have no
 // order in CQL, compare as bytes.
 func (t *Type) Compare(a, b []byte) int {
+	// Before all kinds: null and the empty value may occur in values of every type.
 	if len(a) == 0 || len(b) == 0 {
 		return cmp.Compare(presence(a), presence(b))
 	}
@@ -37,6 +38,7 @@ func (t *Type) Compare(a, b []byte) int {
 	case Custom:
 		return compareLegacy(t, a, b)
 	}
+	// Ascii, blob, inet and text have the order of their bytes.
 	return bytes.Compare(a, b)
 }
 
@@ -115,6 +117,7 @@ func compareVarint(a, b []byte) int {
 		}
 		return c
 	}
+	// Same sign and length: two's complement has the order of unsigned bytes then.
 	return bytes.Compare(a, b)
 }
 
@@ -132,10 +135,12 @@ func compareDecimal(a, b []byte) int {
 	if signA != signB || signA == 0 {
 		return cmp.Compare(signA, signB)
 	}
+	// Digits begin with a digit that is not zero, so a larger exponent is a larger magnitude.
 	c := cmp.Compare(eA, eB)
 	if c == 0 {
 		c = bytes.Compare(digitsA, digitsB)
 	}
+	// The digits are magnitudes: of two negative numbers, the one with the larger magnitude is smaller.
 	return signA * c
 }
 
@@ -164,6 +169,7 @@ func compareFields(t *Type, a, b []byte) int {
 		if ca.Len() == 0 && cb.Len() == 0 {
 			return 0
 		}
+		// nil stands for a missing field, as for a null one.
 		var va, vb []byte
 		if ca.Len() > 0 {
 			va = ca.Bytes()

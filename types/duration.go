@@ -23,6 +23,7 @@ func DecodeDuration(b []byte) (d DurationValue, ok bool) {
 	if len(b) == 0 || validateDuration(Native(Duration), b) != nil {
 		return DurationValue{}, false
 	}
+	// The conversions to 32 bits are exact: validateDuration has checked the ranges.
 	c := wire.NewCursor(b)
 	return DurationValue{Months: int32(c.Vint()), Days: int32(c.Vint()), Nanos: c.Vint()}, true
 }
@@ -91,6 +92,7 @@ func (u durationUnit) String() string {
 // *ValueError.
 func ParseDuration(text string) (DurationValue, error) {
 	source, negative := strings.CutPrefix(text, "-")
+	// source is without the sign, which applies to all parts.
 	b := durationBuilder{source: source}
 	switch {
 	case !strings.HasPrefix(source, "P"):
@@ -119,7 +121,8 @@ func ParseDuration(text string) (DurationValue, error) {
 type durationBuilder struct {
 	source string
 	// The unit that was added last.
-	last   durationUnit
+	last durationUnit
+	// The sums, which are not negative. Their limits are in add.
 	months int64
 	days   int64
 	nanos  int64
@@ -141,6 +144,7 @@ func (b *durationBuilder) number(s string) int64 {
 		b.unreadable()
 		return 0
 	}
+	// allDigits has excluded signs, so that a number is never negative.
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {
 		b.unreadable()
@@ -160,6 +164,7 @@ func allDigits(s string) bool {
 
 // add adds n of a unit, which must be smaller than the previous one.
 func (b *durationBuilder) add(u durationUnit, n int64) {
+	// fail only records the error: last and the sum change afterwards, too, and are not used then.
 	switch {
 	case b.err != nil:
 		return
@@ -216,6 +221,7 @@ func (b *durationBuilder) parseUnits(s string) {
 		for digits < len(s) && s[digits] >= '0' && s[digits] <= '9' {
 			digits++
 		}
+		// Without digits number fails, so that each turn of the loop consumes something or ends it.
 		n := b.number(s[:digits])
 		s = s[digits:]
 		size := 0
@@ -261,6 +267,7 @@ func unitBySymbol(s string) durationUnit {
 // parseISO parses the text after P: nY nM nD T nH nM nS, all optional, in upper case. M is months before T and minutes
 // after it.
 func (b *durationBuilder) parseISO(s string) {
+	// A text such as PT without any part is accepted as the zero duration.
 	date, clock, hasT := strings.Cut(s, "T")
 	b.parseISOPart(date, "YMD", []durationUnit{unitYears, unitMonths, unitDays})
 	if hasT {
@@ -291,6 +298,7 @@ func (b *durationBuilder) parseAlternative(s string) {
 		b.unreadable()
 		return
 	}
+	// One unit for each group of digits in form.
 	units := []durationUnit{unitYears, unitMonths, unitDays, unitHours, unitMinutes, unitSeconds}
 	start := 1
 	// The end of the text ends the last part like a separator.
@@ -314,6 +322,7 @@ func (d DurationValue) AppendText(dst []byte) []byte {
 	if d.Months < 0 || d.Days < 0 || d.Nanos < 0 {
 		dst = append(dst, '-')
 	}
+	// All parts have the same sign, which is written once.
 	months, days, nanos := magnitude(int64(d.Months)), magnitude(int64(d.Days)), magnitude(d.Nanos)
 	dst = appendUnit(dst, &months, 12, "y")
 	dst = appendUnit(dst, &months, 1, "mo")

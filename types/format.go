@@ -45,6 +45,7 @@ func (t *Type) AppendText(dst, wire []byte) []byte {
 	// List is the first kind with parts.
 	case len(wire) == 0 && t.kind < List:
 		return dst
+	// Custom types, too: their literals have no quotes.
 	case t.kind >= List:
 		return t.AppendLiteral(dst, wire)
 	case t.Validate(wire) != nil:
@@ -55,6 +56,7 @@ func (t *Type) AppendText(dst, wire []byte) []byte {
 
 // appendScalarText appends the text of a valid, non-empty value of a scalar type, or of a custom type.
 func appendScalarText(t *Type, dst, wire []byte) []byte {
+	// A LexicalUUIDType has the text of a UUID. All other classes have no text but their bytes.
 	if t.kind == Custom {
 		if legacyKindOf(t) == lexicalUUID {
 			return appendUUIDText(dst, wire)
@@ -64,6 +66,7 @@ func appendScalarText(t *Type, dst, wire []byte) []byte {
 	switch t.kind {
 	case Ascii, Text:
 		return append(dst, wire...)
+	// The length of the value is the size of its kind, so one conversion serves all of them.
 	case Bigint, Counter, Int, Smallint, Tinyint:
 		return strconv.AppendInt(dst, signExtend(wire), 10)
 	case Boolean:
@@ -134,6 +137,7 @@ func appendInetText(dst, wire []byte) []byte {
 
 // appendUUIDText appends the 8-4-4-4-12 form of 16 bytes.
 func appendUUIDText(dst, wire []byte) []byte {
+	// The groups end at these bytes; the ones between the first and the last have two bytes.
 	for i, end := range []int{4, 6, 8, 10, 16} {
 		start := 0
 		if i > 0 {
@@ -148,6 +152,7 @@ func appendUUIDText(dst, wire []byte) []byte {
 // appendLiterals appends the parts in brackets, with their types' literals.
 func appendLiterals(t *Type, dst, b []byte, open, end byte) []byte {
 	dst = append(dst, open)
+	// A map has a colon after each key. All other parts are separated by commas.
 	for p := t.Parts(b); p.Next(); {
 		i := p.Index()
 		switch {

@@ -4,6 +4,13 @@ import "unicode/utf8"
 
 // AppendJSON appends a value in the form of SELECT JSON and to_json. Null, and floats that JSON does not have, become
 // null; the empty value of types such as numbers becomes "". An invalid value becomes a string with the blob.
+//
+//	numbers, boolean          as they are
+//	text and other scalars    a string
+//	timestamp                 a string, with a space between date and time
+//	list, set, tuple, vector  an array
+//	map                       an object, whose keys are strings
+//	UDT                       an object with all fields
 func (t *Type) AppendJSON(dst, wire []byte) []byte {
 	switch {
 	case wire == nil:
@@ -13,6 +20,7 @@ func (t *Type) AppendJSON(dst, wire []byte) []byte {
 	case t.Validate(wire) != nil:
 		return append(appendBlobText(append(dst, '"'), wire), '"')
 	}
+	// Numbers and booleans are written without quotes.
 	switch t.kind {
 	case Bigint, Boolean, Counter, Decimal, Int, Smallint, Tinyint, Varint:
 		return appendScalarText(t, dst, wire)
@@ -37,6 +45,7 @@ func (t *Type) AppendJSON(dst, wire []byte) []byte {
 // appendJSONFloat appends a number as Java prints it, or null.
 func appendJSONFloat(t *Type, dst, wire []byte) []byte {
 	start := len(dst)
+	// Java's texts of the special values end with letters that no number ends with.
 	dst = appendScalarText(t, dst, wire)
 	if c := dst[len(dst)-1]; c == 'N' || c == 'y' { // NaN, Infinity
 		return append(dst[:start], "null"...)
@@ -47,6 +56,7 @@ func appendJSONFloat(t *Type, dst, wire []byte) []byte {
 // appendJSONArray appends the parts as an array. A tuple always has all its fields.
 func appendJSONArray(t *Type, dst, wire []byte) []byte {
 	dst = append(dst, '[')
+	// The number of parts written, which the loop for missing fields continues.
 	n := 0
 	for p := t.Parts(wire); p.Next(); n++ {
 		if n > 0 {
@@ -93,6 +103,7 @@ func appendJSONMap(t *Type, dst, wire []byte) []byte {
 // appendJSONFields includes all fields, also the ones that are missing in a value written before ALTER TYPE.
 func appendJSONFields(t *Type, dst, wire []byte) []byte {
 	dst = append(dst, '{')
+	// Fields have positions: the type's names and types are side by side with the parts.
 	n := 0
 	field := func(i int, part []byte) {
 		if i > 0 {
@@ -114,6 +125,7 @@ func appendJSONFields(t *Type, dst, wire []byte) []byte {
 // quotes inside the string, so that INSERT JSON reads it back. Only upper-case letters make a name case-sensitive here,
 // as in Cassandra.
 func AppendJSONName(dst []byte, name string) []byte {
+	// A name with other special characters is read back in lower case, which it is already.
 	for i := range len(name) {
 		if c := name[i]; c >= 'A' && c <= 'Z' {
 			return appendJSONString(dst, []byte(`"`+name+`"`))
@@ -125,6 +137,7 @@ func AppendJSONName(dst []byte, name string) []byte {
 // appendJSONString appends s as a JSON string, with Cassandra's escapes.
 func appendJSONString(dst, s []byte) []byte {
 	dst = append(dst, '"')
+	// Characters beyond ASCII are written as they are, not as \u escapes.
 	for i := 0; i < len(s); {
 		c := s[i]
 		if c >= utf8.RuneSelf {

@@ -13,9 +13,11 @@ import (
 // JSONValue is a parsed JSON value. It keeps the text of numbers and the order of members. The zero JSONValue is null.
 // Numbers stay texts, because their precision depends on the type that they become.
 type JSONValue struct {
-	kind    jsonKind
-	text    string // number or string; true or false
-	list    []JSONValue
+	kind jsonKind
+	text string // number or string; true or false
+	// The elements of an array.
+	list []JSONValue
+	// In the order of the text, with duplicates: which one counts depends on the type.
 	members []JSONMember
 }
 
@@ -59,6 +61,7 @@ func (m *JSONMember) CQLName() string {
 // reason. Objects and arrays may be nested nestingMax deep.
 func ParseJSON(text []byte) (JSONValue, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
+	// Without it, numbers would become float64 and lose digits.
 	d.UseNumber()
 	v, err := parseJSON(d, 0)
 	if err == nil {
@@ -152,6 +155,7 @@ func (v *JSONValue) class() string {
 		return "ArrayList"
 	case jsonObject:
 		return "LinkedHashMap"
+	// A number with a point or exponent is a Double, whatever its value.
 	case jsonNumber:
 		if !v.isWhole() {
 			return "Double"
@@ -207,6 +211,7 @@ func (v *JSONValue) write(b *strings.Builder) {
 			return
 		}
 		b.WriteString(v.text)
+	// Booleans and strings.
 	default:
 		b.WriteString(v.text)
 	}

@@ -31,6 +31,7 @@ func fromJSON(t *Type, v *JSONValue, depth int) ([]byte, error) {
 	if t.kind == Custom {
 		return legacyFromJSON(t, v)
 	}
+	// At the bound, the string is refused below as a value of the wrong kind.
 	if v.kind == jsonString && depth < nestingMax {
 		inner, err := ParseJSON([]byte(v.text))
 		if err != nil {
@@ -63,6 +64,7 @@ func expected(t *Type, what string, v *JSONValue) error {
 // are Cassandra's.
 func scalarFromJSON(t *Type, v *JSONValue) ([]byte, error) {
 	isString := v.kind == jsonString
+	// A case that does not return falls to the message below, which names what the type expects.
 	switch t.kind {
 	case Varint, Decimal:
 		return exactFromJSON(t, v)
@@ -99,6 +101,7 @@ func scalarFromJSON(t *Type, v *JSONValue) ([]byte, error) {
 		}
 	case Blob:
 		return blobFromJSON(t, v)
+	// Texts, UUIDs, inet, dates, times and durations come from strings only.
 	default:
 		if isString {
 			return textFromJSON(t, v.text)
@@ -153,6 +156,7 @@ func textFromJSON(t *Type, text string) ([]byte, error) {
 
 // exactFromJSON converts to varint and decimal, which have one message for everything.
 func exactFromJSON(t *Type, v *JSONValue) ([]byte, error) {
+	// An empty string is refused for varint before FromText, which would make it the empty value.
 	if v.kind == jsonNumber || v.kind == jsonString && (v.text != "" || t.kind == Decimal) {
 		if b, err := t.FromText(v.text); err == nil {
 			return b, nil
@@ -190,6 +194,7 @@ func listFromJSON(t *Type, v *JSONValue, depth int) ([]byte, error) {
 		}
 		return nil, expected(t, "a list", v)
 	}
+	// Lists and sets have any number of elements.
 	switch n := len(v.list); {
 	case t.kind == Vector && n != t.dims:
 		return nil, invalid(t, "List had incorrect size: expected %d but given %d; %s", t.dims, n, v)
@@ -228,6 +233,7 @@ func mapFromJSON(t *Type, v *JSONValue, depth int) ([]byte, error) {
 		if m.Value.kind == jsonNull {
 			return nil, invalid(t, "Invalid null value in map")
 		}
+		// A key of a type with parts is JSON inside this string, which fromJSON parses.
 		key, err := fromJSON(t.elems[0], &JSONValue{kind: jsonString, text: m.Name}, depth)
 		if err != nil {
 			return nil, err
@@ -250,6 +256,7 @@ func fieldsFromJSON(t *Type, v *JSONValue, depth int) ([]byte, error) {
 	if v.kind != jsonObject {
 		return nil, expected(t, "a map", v)
 	}
+	// All fields, so that an object in any order becomes a value in the type's order.
 	parts := make([][]byte, len(t.elems))
 	for i := range v.members {
 		m := &v.members[i]

@@ -38,7 +38,8 @@ type legacyType struct {
 
 // component is the type of a component of a composite. Its order may be reversed, its wire form never is.
 type component struct {
-	t        *Type
+	t *Type
+	// Of ReversedType. It matters in the ordered form only.
 	reversed bool
 }
 
@@ -60,6 +61,7 @@ func newLegacy(class string, l *legacyType) *Type {
 // newComposite returns a CompositeType. Its name is built from the components, so that equal types have equal names.
 func newComposite(components []component) *Type {
 	classes := make([]string, len(components))
+	// With packages, however the class was written.
 	for i, c := range components {
 		classes[i] = c.class()
 	}
@@ -118,6 +120,7 @@ func (l *legacyType) comparator(c *wire.Cursor) (of component, form byte, ok boo
 		return component{}, 0, false
 	}
 	of, ok = componentOf(name)
+	// Other spellings of the class, such as additional spaces, could not be restored from the ordered form.
 	switch {
 	case !ok:
 		return component{}, 0, false
@@ -131,6 +134,7 @@ func (l *legacyType) comparator(c *wire.Cursor) (of component, form byte, ok boo
 
 // componentOf parses the class of a component, which must be known. The whole text must be the class.
 func componentOf(class string) (component, bool) {
+	// The type of a component is parsed as in a statement, with frozen types in vectors.
 	p := &classParser{text: class, freeze: true}
 	c := p.component(0)
 	p.space()
@@ -143,6 +147,7 @@ func componentOf(class string) (component, bool) {
 // Unknown reports whether t, or a part of it, is a class that is neither a CQL type nor one of Cassandra's legacy
 // types. Values of such a type are not checked, and sort as bytes.
 func (t *Type) Unknown() bool {
+	// Empty has no legacyType, and is known.
 	if t.kind == Custom && t.legacy == nil && !t.IsEmpty() {
 		return true
 	}
@@ -175,6 +180,7 @@ func validateLegacy(t *Type, b []byte) error {
 // legacyFromHex returns the value that a constant such as 0x00 contains. The error is a *ValueError.
 func legacyFromHex(t *Type, text string) ([]byte, error) {
 	b, err := Native(Blob).FromText(text)
+	// No bytes are the empty value, which all Custom types allow.
 	if err == nil && len(b) > 0 {
 		err = validateLegacy(t, b)
 	}
@@ -216,6 +222,7 @@ func compositeFromText(t *Type, fields []string) (b []byte, err error) {
 		if err != nil {
 			return nil, err
 		}
+		// Each component ends with the byte 0: the value is not a bound of a slice.
 		b = appendComponent(b, v)
 	}
 	return b, nil
@@ -227,6 +234,7 @@ func dynamicFromText(t *Type, fields []string) (b []byte, err error) {
 		name, value, _ := strings.Cut(f, "@")
 		var of component
 		ok := false
+		// A name of one character is an alias if the type has it; otherwise it can only be a class.
 		if len(name) == 1 {
 			of, ok = t.legacy.aliases[name[0]]
 		}
@@ -266,6 +274,7 @@ func legacyFromJSON(t *Type, v *JSONValue) ([]byte, error) {
 	switch {
 	case v.kind != jsonString:
 		return nil, expected(t, "a string", v)
+	// Values that FromText cannot express are written as blobs.
 	case legacyKindOf(t) != lexicalUUID && strings.HasPrefix(v.text, "0x"):
 		return legacyFromHex(t, v.text)
 	case t.IsEmpty() && v.text == "":

@@ -16,6 +16,7 @@ type LiteralKind uint8
 // The kinds that the grammar distinguishes. NaN and Infinity, with or without a minus sign, are float literals.
 const (
 	_ LiteralKind = iota
+	// In single quotes, or in dollar signs.
 	StringLiteral
 	IntegerLiteral
 	FloatLiteral
@@ -50,6 +51,7 @@ func (k LiteralKind) String() string {
 // Assigns reports whether a constant of that kind may be assigned to t. It knows nothing of the text: FromText may
 // still refuse it. Types with parts have literals of their own, except for the string form of a tuple.
 func (k LiteralKind) Assigns(t *Type) bool {
+	// These accept constants by their text, whatever the kind. Their FromText decides.
 	switch {
 	case t.kind == Custom:
 		return !t.IsEmpty()
@@ -93,6 +95,7 @@ func (k LiteralKind) Preferred(text string) *Type {
 		if _, err := Native(Ascii).FromText(text); err == nil {
 			return Native(Ascii)
 		}
+	// The grammar has checked the digits, so an error means that the number is out of range.
 	case IntegerLiteral:
 		if _, err := strconv.ParseInt(text, 10, 32); err == nil {
 			return Native(Int)
@@ -130,6 +133,7 @@ func preferredFloat(text string) *Type {
 	if err != nil {
 		return Native(Decimal)
 	}
+	// Compared as decimals, so that 1.50 and 1.5 are the same number.
 	nearest, err := decimalFromText(string(appendFloatText(nil, f, 64)))
 	if err != nil || Native(Decimal).Compare(exact, nearest) != 0 {
 		return Native(Decimal)
@@ -141,6 +145,7 @@ func preferredFloat(text string) *Type {
 // parameter, which only the caller knows. Error has the same text without the name.
 type ConstantError struct {
 	Kind LiteralKind
+	// The content of the constant, as in FromLiteral.
 	Text string
 	Type *Type
 }
@@ -193,6 +198,7 @@ func (t *Type) FromText(text string) ([]byte, error) {
 			}
 		}
 		return []byte(text), nil
+	// The text of a statement is valid UTF-8.
 	case Text:
 		return []byte(text), nil
 	case Bigint, Counter, Int, Smallint, Tinyint:
@@ -246,6 +252,7 @@ func tupleFromText(t *Type, text string) ([]byte, error) {
 	}
 	parts := make([][]byte, len(fields))
 	for i, f := range fields {
+		// The part stays nil, which is null.
 		if f == "@" {
 			continue
 		}
@@ -263,6 +270,7 @@ func splitFields(text string) (fields []string) {
 	if text == "" {
 		return nil
 	}
+	// Escapes are left in the fields: whether "@" is null depends on them.
 	start := 0
 	for i := range len(text) {
 		if text[i] == ':' && (i == 0 || text[i-1] != '\\') {
@@ -281,6 +289,7 @@ const literalDigitsMax = 1 << 14
 // integerFromText parses a number that fits the type's size.
 func integerFromText(t *Type, text string) ([]byte, error) {
 	size := fixedSize(t.kind)
+	// A plus sign is accepted, as in Java.
 	n, err := strconv.ParseInt(text, 10, 8*size)
 	if err != nil {
 		return nil, valueError(t.kind, "Unable to make %s from '%s'", javaInteger(size), text)
@@ -319,6 +328,7 @@ func uuidFromText(t *Type, text string) ([]byte, error) {
 	if len(text) != 36 || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
 		return nil, valueError(t.kind, "Unable to make UUID from '%s'", text)
 	}
+	// The places of the hyphens are known, so that exactly 32 digits remain.
 	digits := text[:8] + text[9:13] + text[14:18] + text[19:23] + text[24:]
 	b, err := hex.DecodeString(digits)
 	if err != nil {
@@ -334,6 +344,7 @@ func uuidFromText(t *Type, text string) ([]byte, error) {
 // may be in brackets and have a zone, which is dropped. An IPv4 address in IPv6 form has 4 bytes.
 func inetFromText(text string) ([]byte, error) {
 	source := text
+	// IPv4 addresses in brackets are accepted, too.
 	if strings.HasPrefix(source, "[") && strings.HasSuffix(source, "]") {
 		source = source[1 : len(source)-1]
 	}
@@ -363,6 +374,7 @@ func ipv4FromText(s string) ([]byte, bool) {
 		if last {
 			limit = 1 << (8 * (4 - i))
 		}
+		// Decimal only: a leading zero does not make a part octal.
 		n, err := strconv.ParseUint(p, 10, 64)
 		if err != nil || !allDigits(p) || n >= limit {
 			return nil, false
@@ -399,6 +411,7 @@ func temporalFromText(t *Type, text string) ([]byte, error) {
 		}
 		return appendBE64(nil, uint64(ms)), nil
 	}
+	// Duration is the only kind left.
 	d, err := ParseDuration(text)
 	if err != nil {
 		return nil, err

@@ -32,6 +32,7 @@ func (k Kind) IsNumber() bool {
 // rules are Cassandra's; both types must be numbers.
 func WidestNumber(a, b *Type) *Type {
 	size := max(numberSize(a), numberSize(b))
+	// size is also from an integer operand, whose width the result must have.
 	if !a.kind.IsInteger() || !b.kind.IsInteger() {
 		switch {
 		case size > 8:
@@ -73,6 +74,7 @@ func (t *Type) Int64(wire []byte) (v int64, ok bool) {
 	} else if len(wire) != fixedSize(t.kind) {
 		return 0, false
 	}
+	// Only a varint can be longer.
 	if len(wire) > 8 {
 		return 0, false
 	}
@@ -119,6 +121,7 @@ func AppendVarint(dst []byte, x *big.Int) []byte { return appendBig(dst, x) }
 // Float64 decodes any number to the nearest float64. ok is false for null, empty, other types and malformed bytes.
 // Numbers beyond its range become infinities.
 func (t *Type) Float64(wire []byte) (f float64, ok bool) {
+	// Validate accepts null and, for these kinds, the empty value; their lengths match no case and no conversion below.
 	switch {
 	case t.Validate(wire) != nil:
 		return 0, false
@@ -134,6 +137,7 @@ func (t *Type) Float64(wire []byte) (f float64, ok bool) {
 	if v, ok := t.Int64(wire); ok {
 		return float64(v), true
 	}
+	// A varint beyond 64 bits.
 	if x, ok := t.Big(wire); ok {
 		f, _ = new(big.Float).SetInt(x).Float64()
 		return f, true
@@ -165,6 +169,7 @@ func (t *Type) Decimal(wire []byte) (d *apd.Decimal, ok bool) {
 		if !ok || math.IsNaN(f) || math.IsInf(f, 0) {
 			return nil, false
 		}
+		// A float has the shortest text of 32 bits: 0.1 stays 0.1.
 		bits := 64
 		if t.kind == Float {
 			bits = 32
@@ -181,6 +186,7 @@ func (t *Type) Decimal(wire []byte) (d *apd.Decimal, ok bool) {
 
 // apdDecimal returns x × 10^exponent.
 func apdDecimal(x *big.Int, exponent int32) *apd.Decimal {
+	// apd keeps the sign apart from the coefficient.
 	d := &apd.Decimal{Exponent: exponent, Negative: x.Sign() < 0}
 	d.Coeff.SetMathBigInt(new(big.Int).Abs(x))
 	return d
@@ -202,6 +208,7 @@ func AppendDecimal(dst []byte, d *apd.Decimal) []byte {
 func appendMinimalInt64(dst []byte, v int64) []byte {
 	// v^v>>63 has the bits of v that differ from its sign. One more bit is for the sign.
 	n := bits.Len64(uint64(v^v>>63))/8 + 1
+	// The lower n bytes, the most significant first.
 	for i := n - 1; i >= 0; i-- {
 		dst = append(dst, byte(v>>(8*i)))
 	}

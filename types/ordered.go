@@ -13,6 +13,18 @@ import (
 //	value      03 body
 //	malformed  04 escaped bytes 00 01 bytes that are invalid for the type; kept, and sorted last
 //
+// Examples:
+//
+//	null                01
+//	int 1               03 80000001
+//	int 1, descending   FC 7FFFFFFE
+//	text 'a'            03 61 0001
+//	text 'a', NUL       03 61 00FF 0001
+//	varint 5            03 81 05
+//	varint -1           03 7E FF
+//	decimal 12.3        03 03 8000000002 0D 1F 00
+//	tuple (1, null)     03 0380000001 00
+//
 // Every body is self-delimiting: it has a fixed length, or a terminator after which no body continues. So no component
 // is a proper prefix of another, and components can be concatenated. Descending order inverts every byte, including the
 // tag. Hence a component begins with neither 00 nor FF. For any sequence of components p, p sorts before every longer
@@ -64,11 +76,13 @@ func (t *Type) AppendOrdered(dst, wire []byte, desc bool) []byte {
 // fraction (scale 0 if it is a whole number of moderate size), a NaN is Java's, a varint is minimal, a tuple has all
 // its fields.
 func (t *Type) ConsumeOrdered(dst, src []byte, desc bool) (wire, rest []byte, err error) {
+	// The reader inverts what it reads, so that all decoders below see the ascending form.
 	r := orderedReader{src: src}
 	if desc {
 		r.mask = 0xFF
 	}
 	wire, null := consumeOrdered(t, dst, &r)
+	// dst may contain a part of a value by now. The caller receives nil instead.
 	if r.bad {
 		return nil, nil, fmt.Errorf("%w of type %s", ErrOrdered, t)
 	}
@@ -97,6 +111,7 @@ func appendOrdered(t *Type, dst, wire []byte) []byte {
 		}
 		return appendOrderedFixed(append(dst, tagValue), t.kind, wire)
 	}
+	// The tag is appended before it is known whether the value is valid.
 	start := len(dst)
 	dst = append(dst, tagValue)
 	var ok bool
@@ -142,6 +157,7 @@ func appendOrderedFixed(dst []byte, k Kind, wire []byte) []byte {
 	// Dates are unsigned, with 1970 in the middle.
 	case Date:
 		return append(dst, wire...)
+	// Java's order, which differs from the order of the bits for negative numbers and for NaN.
 	case Float:
 		return appendBE32(dst, orderedFloat32(be32(wire)))
 	case Double:
@@ -178,6 +194,7 @@ func orderedFloat64(v uint64) uint64 {
 	if v&^(1<<63) > 0x7FF0000000000000 {
 		v = 0x7FF8000000000000
 	}
+	// All 64 bits: magnitude and sign of a negative number.
 	if v>>63 != 0 {
 		return ^v
 	}
@@ -232,6 +249,7 @@ func appendEscaped(dst, b []byte) []byte {
 		if i < 0 {
 			break
 		}
+		// The run before the zero is copied at once.
 		dst = append(append(dst, b[:i]...), escape, escapedZero)
 		b = b[i+1:]
 	}
@@ -248,9 +266,12 @@ func invert(b []byte) {
 // orderedReader consumes ordered bytes, inverted if mask is FF. The first failure is sticky: methods then return zeros
 // and consume nothing, so that callers need only check bad at the end, and in loops.
 type orderedReader struct {
-	src  []byte
+	// src is what is left. It is a part of the caller's slice and is never written.
+	src []byte
+	// 00 for ascending order, FF for descending order. Decoders of inverted parts flip it for a while.
 	mask byte
-	bad  bool
+	// Set by fail. The bytes are then not the ordered form of any value.
+	bad bool
 }
 
 // fail makes src empty, so that later reads fail at once.
@@ -297,6 +318,7 @@ func (r *orderedReader) raw(dst []byte, n int) []byte {
 		r.fail()
 		return dst
 	}
+	// The copy is inverted, not src.
 	start := len(dst)
 	dst = append(dst, r.src[:n]...)
 	if r.mask != 0 {
@@ -338,6 +360,7 @@ func consumeOrdered(t *Type, dst []byte, r *orderedReader) (wire []byte, null bo
 	case tagNull:
 		return dst, true
 	case tagEmpty:
+		// The zero-length value: nothing is appended.
 		return dst, false
 	case tagValue:
 		return consumeBody(t, dst, r), false
@@ -379,6 +402,7 @@ func consumeBody(t *Type, dst []byte, r *orderedReader) []byte {
 	case UUID:
 		dst = appendBE64(dst, unorderUUID(r.uint64()))
 		return r.raw(dst, 8)
+	// Both halves were changed by orderedTimeuuid, unlike the second half of a UUID.
 	case Timeuuid:
 		dst = appendBE64(dst, unreorderTimestamp(r.uint64()^1<<63))
 		return appendBE64(dst, r.uint64()^signBits)
@@ -395,5 +419,6 @@ func consumeBody(t *Type, dst []byte, r *orderedReader) []byte {
 	case Custom:
 		return consumeLegacy(t, dst, r)
 	}
+	// Ascii, blob, duration, inet and text.
 	return r.escaped(dst)
 }

@@ -39,6 +39,7 @@ func appendOrderedLegacy(t *Type, dst, b []byte) ([]byte, bool) {
 // appendComposite appends the components of a composite. Missing components at the end are valid.
 func (l *legacyType) appendComposite(dst, b []byte) ([]byte, bool) {
 	c := wire.NewCursor(b)
+	// Every component has at least three bytes, so the loop ends.
 	for i := 0; c.Len() > 0; i++ {
 		if i == len(l.components) {
 			return dst, false
@@ -48,6 +49,7 @@ func (l *legacyType) appendComposite(dst, b []byte) ([]byte, bool) {
 			return dst, false
 		}
 	}
+	// Shorter composites sort first: bodyEnd is less than every tag, inverted or not.
 	return append(dst, bodyEnd), true
 }
 
@@ -60,6 +62,7 @@ func (l *legacyType) appendDynamic(dst, b []byte) ([]byte, bool) {
 		if !ok {
 			return dst, false
 		}
+		// Collected for the end: the form must not decide before the values do.
 		forms = append(forms, form)
 		// Without the package, so that both forms of a class sort together.
 		dst = appendEscaped(dst, []byte(strings.TrimPrefix(of.class(), marshalPackage)))
@@ -72,6 +75,7 @@ func (l *legacyType) appendDynamic(dst, b []byte) ([]byte, bool) {
 
 // appendOrdered appends the next component of c: a length of 2 bytes, the value, and the byte that ends it.
 func (of component) appendOrdered(dst []byte, c *wire.Cursor) ([]byte, bool) {
+	// The value points into the composite; AppendOrdered copies it.
 	v := c.Take(int(c.Uint16()))
 	end := c.Uint8()
 	if c.Err() != nil {
@@ -90,6 +94,7 @@ func consumeLegacy(t *Type, dst []byte, r *orderedReader) []byte {
 	case lexicalUUID:
 		dst = appendBE64(dst, r.uint64()^1<<63)
 		return appendBE64(dst, r.uint64()^1<<63)
+	// Missing components at the end have no bytes in the wire form either.
 	case composite:
 		for i := 0; !r.end() && !r.bad; i++ {
 			if i == len(t.legacy.components) {
@@ -110,6 +115,7 @@ func (l *legacyType) consumeDynamic(dst []byte, r *orderedReader) []byte {
 	var classes []string
 	var values [][]byte
 	for !r.end() && !r.bad {
+		// A class that the writer knew and this program does not is an error: its values cannot be decoded.
 		class := string(r.escaped(nil))
 		of, ok := componentOf(class)
 		if !ok {
@@ -126,6 +132,7 @@ func (l *legacyType) consumeDynamic(dst []byte, r *orderedReader) []byte {
 			fallthrough
 		case formShort:
 			dst = append(wire.AppendUint16(dst, uint16(len(class))), class...)
+		// Every other byte is an alias. Whether the type still has it does not matter for the wire form.
 		default:
 			dst = wire.AppendUint16(dst, aliasFlag|uint16(form))
 		}

@@ -8,6 +8,14 @@ import (
 )
 
 // varintLong is the length from which the length has bytes of its own.
+//
+// The body of a varint is its length, then its minimal form. The length comes first, because a longer number is further
+// from zero; it is subtracted from a middle value for negative numbers.
+//
+//	00 length     negative, 127 bytes or more; the length in 4 bytes, inverted
+//	01 … 7E       negative, 126 bytes to 1
+//	81 … FE       not negative, 1 byte to 126
+//	FF length     not negative, 127 bytes or more; the length in 4 bytes
 const varintLong = 0x7F
 
 // appendOrderedVarint appends the body of a varint.
@@ -25,6 +33,7 @@ func appendOrderedVarint(dst, wire []byte) []byte {
 	default:
 		dst = appendBE32(append(dst, 0xFF), uint32(n))
 	}
+	// Of two numbers with the same sign and length, two's complement has the order of the bytes.
 	return append(dst, b...)
 }
 
@@ -47,6 +56,7 @@ func (r *orderedReader) varintSize() int {
 	default:
 		n = 0x7F - int(b)
 	}
+	// The bytes 7F and 80 are not written by the encoder.
 	if n == 0 {
 		r.fail()
 	}
@@ -55,6 +65,7 @@ func (r *orderedReader) varintSize() int {
 
 // minimalInt returns b without the leading bytes that only repeat the sign. b is not empty. The result is part of b.
 func minimalInt(b []byte) []byte {
+	// A leading byte is superfluous if the next one has the same sign bit and it consists of sign bits only.
 	for len(b) > 1 && (b[0] == 0 && b[1] < 0x80 || b[0] == 0xFF && b[1] >= 0x80) {
 		b = b[1:]
 	}
@@ -118,6 +129,7 @@ func decimalDigits(buf, wire []byte) (sign int, e int64, digits []byte, ok bool)
 	// Before trailing zeros are cut off: they are part of the number's length.
 	e = int64(len(digits)) - scale
 	digits = bytes.TrimRight(digits, "0")
+	// Only zero consists of zeros. Its scale is dropped: 0.00 equals 0.
 	if len(digits) == 0 {
 		return 0, 0, nil, true
 	}
@@ -142,6 +154,7 @@ func appendOrderedDecimal(dst, wire []byte) ([]byte, bool) {
 	// e is biased, so that it sorts as an unsigned number.
 	v := uint64(e + exponentBias)
 	dst = append(dst, byte(v>>32), byte(v>>24), byte(v>>16), byte(v>>8), byte(v))
+	// dd is at most 99, so its byte is 1 to 100.
 	for len(digits) > 1 {
 		dst = append(dst, (digits[0]-'0')*10+digits[1]-'0'+1)
 		digits = digits[2:]
@@ -182,6 +195,7 @@ func consumeOrderedDecimal(dst []byte, r *orderedReader) []byte {
 		if b == bodyEnd || r.bad {
 			break
 		}
+		// No pair has such a byte.
 		if b > 100 {
 			r.fail()
 			break
@@ -191,6 +205,7 @@ func consumeOrderedDecimal(dst []byte, r *orderedReader) []byte {
 	r.mask ^= flip
 	// The zero of an odd last pair.
 	digits = bytes.TrimRight(digits, "0")
+	// The encoder writes no leading zeros and no number without digits: each number has one form.
 	if len(digits) == 0 || digits[0] == '0' || r.bad {
 		r.fail()
 		return dst
@@ -214,6 +229,7 @@ func canonicalScale(digits []byte, scale int64) ([]byte, int32, bool) {
 		// The scale has 32 bits: a smaller one needs zeros in the digits.
 		zeros = math.MinInt32 - scale
 	}
+	// A hostile exponent would otherwise allocate up to 2^39 digits.
 	if zeros > digitsMax || scale > math.MaxInt32 {
 		return nil, 0, false
 	}
@@ -236,6 +252,7 @@ func appendDecimalDigits(dst []byte, negative bool, digits []byte, scale int32) 
 		}
 		return appendMinimalInt64(dst, v)
 	}
+	// digits contains only digits, so this does not fail.
 	x, _ := new(big.Int).SetString(string(digits), 10)
 	if negative {
 		x.Neg(x)

@@ -9,8 +9,10 @@ func appendOrderedCollection(t *Type, dst, b []byte) ([]byte, bool) {
 	// The count is bounded by the bytes that are there.
 	n := c.IntCount(4 * len(t.elems))
 	for range n {
+		// One type for a list or set, two for a map.
 		for _, e := range t.elems {
 			v := c.Bytes()
+			// The caller cuts off what was appended.
 			if c.Err() != nil {
 				return dst, false
 			}
@@ -27,6 +29,7 @@ func consumeOrderedCollection(t *Type, dst []byte, r *orderedReader) []byte {
 	start := len(dst)
 	dst = append(dst, 0, 0, 0, 0)
 	n := uint32(0)
+	// A damaged body has no end: r.bad stops the loop at the end of src.
 	for !r.end() && !r.bad {
 		for _, e := range t.elems {
 			dst = consumeElement(e, dst, r)
@@ -42,6 +45,7 @@ func (r *orderedReader) end() bool {
 	if len(r.src) == 0 || r.src[0]^r.mask != bodyEnd {
 		return false
 	}
+	// Consumed, so that a second call would look at the next component.
 	r.src = r.src[1:]
 	return true
 }
@@ -50,6 +54,7 @@ func (r *orderedReader) end() bool {
 func consumeElement(t *Type, dst []byte, r *orderedReader) []byte {
 	start := len(dst)
 	dst, null := consumeOrdered(t, append(dst, 0xFF, 0xFF, 0xFF, 0xFF), r)
+	// The length of a null stays -1.
 	if !null {
 		putBE32(dst[start:], uint32(len(dst)-start-4))
 	}
@@ -61,6 +66,7 @@ func consumeElement(t *Type, dst []byte, r *orderedReader) []byte {
 func appendOrderedFields(t *Type, dst, b []byte) ([]byte, bool) {
 	c := wire.NewCursor(b)
 	set := len(dst) // the end of the last field that is not null
+	// Null fields are appended, in case that a later one is not null.
 	for _, e := range t.elems {
 		if c.Len() == 0 {
 			break
@@ -88,6 +94,7 @@ func consumeOrderedFields(t *Type, dst []byte, r *orderedReader) []byte {
 		}
 		dst = consumeElement(t.elems[i], dst, r)
 	}
+	// The length -1, as in the wire form.
 	for ; i < len(t.elems); i++ {
 		dst = append(dst, 0xFF, 0xFF, 0xFF, 0xFF)
 	}
@@ -103,6 +110,7 @@ func appendOrderedVector(t *Type, dst, b []byte) ([]byte, bool) {
 		if c.Err() != nil {
 			return dst, false
 		}
+		// Elements have their tags, although they are never null: the form of an element is the same everywhere.
 		dst = appendOrdered(t.elems[0], dst, v)
 	}
 	return dst, c.Finish() == nil
@@ -135,6 +143,7 @@ func consumeOrderedVector(t *Type, dst []byte, r *orderedReader) []byte {
 // vectorElement consumes the next element of a vector's wire form. It returns nil after a failure of c. The element
 // points into the value.
 func vectorElement(t *Type, c *wire.Cursor) []byte {
+	// No length before the element.
 	if n := t.elems[0].FixedLength(); n != 0 {
 		return c.Take(n)
 	}

@@ -34,6 +34,7 @@ func skipOrdered(t *Type, r *orderedReader) {
 
 // skipBody skips a body. It is parallel to consumeBody.
 func skipBody(t *Type, r *orderedReader) {
+	// The size of the ordered form equals the size of the wire form for these kinds.
 	if n := fixedSize(t.kind); n != 0 {
 		r.skip(n)
 		return
@@ -61,6 +62,7 @@ func skipBody(t *Type, r *orderedReader) {
 		for i := 0; i < t.dims && !r.bad; i++ {
 			skipOrdered(t.elems[0], r)
 		}
+	// r continues after the value; the decoded bytes are dropped.
 	case Custom:
 		// Legacy types are rare: decoding them is good enough.
 		consumeLegacy(t, nil, r)
@@ -71,6 +73,7 @@ func skipBody(t *Type, r *orderedReader) {
 
 // skip skips n bytes.
 func (r *orderedReader) skip(n int) {
+	// n may come from damaged bytes.
 	if n < 0 || len(r.src) < n {
 		r.fail()
 		return
@@ -81,6 +84,7 @@ func (r *orderedReader) skip(n int) {
 // skipEscaped skips escaped bytes and their terminator.
 func (r *orderedReader) skipEscaped() {
 	for {
+		// A zero byte is always the first of two.
 		i := bytes.IndexByte(r.src, escape^r.mask)
 		if i < 0 || i+1 >= len(r.src) {
 			r.fail()

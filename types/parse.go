@@ -11,6 +11,7 @@ import (
 // types. The error is a *TypeError. The grammar of statements has a parser of its own, which this package cannot use.
 func ParseCQL(text string, udt func(keyspace, name string) (*Type, bool)) (*Type, error) {
 	p := cqlParser{text: text, udt: udt}
+	// A part of the text may be left if the grammar ended early.
 	t := p.parse(0)
 	p.space()
 	if p.err == nil && p.at < len(p.text) {
@@ -26,7 +27,8 @@ func ParseCQL(text string, udt func(keyspace, name string) (*Type, bool)) (*Type
 type cqlParser struct {
 	text string
 	// The position in text.
-	at  int
+	at int
+	// nil finds no types.
 	udt func(keyspace, name string) (*Type, bool)
 	err error
 }
@@ -75,6 +77,7 @@ func (p *cqlParser) quoted(q byte) string {
 			b.WriteByte(c)
 			continue
 		}
+		// A quote that is not doubled ends the text.
 		if p.at == len(p.text) || p.text[p.at] != q {
 			return b.String()
 		}
@@ -101,6 +104,7 @@ func (p *cqlParser) name() (name string, quoted bool) {
 		}
 		break
 	}
+	// An empty name: another character, or the end of the text.
 	if p.at == start {
 		p.fail("expected a type at %d", p.at)
 	}
@@ -127,6 +131,7 @@ func (p *cqlParser) parse(depth int) *Type {
 	if p.err != nil {
 		return Native(Blob)
 	}
+	// A name in quotes is always a user-defined type, also "int".
 	if !quoted {
 		switch name {
 		// Without <, these words may be names of user-defined types.
@@ -147,6 +152,7 @@ func (p *cqlParser) parse(depth int) *Type {
 func (p *cqlParser) parts(word string, depth int) *Type {
 	var elems []*Type
 	dims := 0
+	// Commas separate the parts; the number of parts is checked afterwards.
 	for p.err == nil {
 		// The second part of a vector is a number.
 		if word == "vector" && len(elems) == 1 {
@@ -173,6 +179,7 @@ func (p *cqlParser) parts(word string, depth int) *Type {
 		return Native(Blob)
 	}
 	switch word {
+	// The parts are frozen by the constructors, as CQL requires.
 	case "list":
 		return NewList(elems[0], false)
 	case "set":

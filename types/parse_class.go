@@ -90,6 +90,7 @@ func (t *Type) DeclaredClass() string {
 // writeClass writes FrozenType once, around the outermost frozen part, and, if declared is true, again in vectors.
 // inFrozen means that an outer part is frozen.
 func writeClass(t *Type, b *strings.Builder, inFrozen, declared bool) {
+	// Tuples and vectors are always frozen and have no FrozenType.
 	wrap := t.frozen && !inFrozen && (t.kind.IsCollection() || t.kind == UDT)
 	if wrap {
 		b.WriteString(marshalPackage + "FrozenType(")
@@ -111,6 +112,7 @@ func writeClass(t *Type, b *strings.Builder, inFrozen, declared bool) {
 		writeClass(t.elems[0], b, inner && !declared, declared)
 		// The spaces are Cassandra's.
 		b.WriteString(" , " + strconv.Itoa(t.dims) + ")")
+	// Keyspaces contain only word characters. Names of types and fields may contain anything, so they are hexadecimal.
 	case UDT:
 		b.WriteString(marshalPackage + "UserType(" + t.keyspace + "," + hex.EncodeToString([]byte(t.name)))
 		for i, e := range t.elems {
@@ -118,6 +120,7 @@ func writeClass(t *Type, b *strings.Builder, inFrozen, declared bool) {
 			writeClass(e, b, inner, declared)
 		}
 		b.WriteByte(')')
+	// As it was written, with or without a package.
 	case Custom:
 		b.WriteString(t.class)
 	default:
@@ -167,6 +170,7 @@ func parseClass(p *classParser) (*Type, error) {
 
 // classParser parses one class name. The first error is sticky.
 type classParser struct {
+	// The whole text, also for the messages. at is the position in it.
 	text   string
 	freeze bool // freeze types in vectors
 	at     int
@@ -211,6 +215,7 @@ func (p *classParser) word() string {
 	p.space()
 	start := p.at
 	for p.at < len(p.text) {
+		// The characters of Java names and packages, and of hexadecimal and decimal numbers.
 		c := p.text[p.at]
 		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
 			strings.IndexByte("._-+&$", c) >= 0 {
@@ -230,6 +235,7 @@ func (p *classParser) parse(depth int) *Type {
 	}
 	p.space()
 	start := p.at
+	// Kept for classes that are not known: start is where their text begins.
 	name := p.word()
 	if name == "" {
 		p.fail("expected a class name at %d", p.at)
@@ -309,6 +315,7 @@ func (p *classParser) parts(short string, depth int) *Type {
 	case short == "VectorType" && dims == 0:
 		p.fail("a vector needs its dimensions")
 	}
+	// Checked in any case, so that elems[0] and elems[1] exist below.
 	if len(elems) != want {
 		p.fail("%s takes %d types, not %d", short, want, len(elems))
 	}
@@ -341,6 +348,7 @@ func (p *classParser) userType(depth int) *Type {
 	name := p.hexWord()
 	var fields []string
 	var elems []*Type
+	// A type without fields is valid here.
 	for p.err == nil && p.next(',') {
 		fields = append(fields, p.hexWord())
 		p.expect(':')
@@ -365,6 +373,7 @@ func (p *classParser) hexWord() string {
 func (p *classParser) component(depth int) component {
 	p.space()
 	at := p.at
+	// parse would drop ReversedType, which is right for columns: their order is in the schema.
 	if strings.TrimPrefix(p.word(), marshalPackage) == reversedClass && p.next('(') {
 		c := component{t: Native(Blob)}
 		if depth > nestingMax {
@@ -411,6 +420,7 @@ func (p *classParser) dynamicComposite(depth int) *Type {
 				p.fail("an alias must be a single character, not %q", name)
 				break
 			}
+			// Of an alias that is given twice, the last class counts.
 			aliases[name[0]] = p.component(depth)
 			if !p.next(',') {
 				break
@@ -429,6 +439,7 @@ func (p *classParser) skipParameters() {
 	if p.at >= len(p.text) || p.text[p.at] != '(' {
 		return
 	}
+	// Quotes have no meaning in class names, so counting parentheses is enough.
 	for open := 0; p.at < len(p.text); {
 		switch p.text[p.at] {
 		case '(':

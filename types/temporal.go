@@ -19,8 +19,13 @@ const (
 // DaysFromCivil returns the number of days from 1970-01-01 to a date. It is negative before that day. The month is 1 to
 // 12; the day need not be in the month.
 // Years begin in March here, so that the leap day is the last of its year, and 400 years (an era) have always 146,097
-// days.
+// days. The constants of the formula:
+//
+//	146097   days in 400 years
+//	153      days in five months, from March or from August
+//	719468   days from March 1 of year 0 to 1970-01-01
 func DaysFromCivil(year int64, month, day int) int64 {
+	// January and February belong to the year before.
 	if month <= 2 {
 		year--
 	}
@@ -43,6 +48,7 @@ func CivilFromDays(days int64) (year int64, month, day int) {
 	dayOfYear := int(dayOfEra - (365*yearOfEra + yearOfEra/4 - yearOfEra/100))
 	monthFromMarch := (5*dayOfYear + 2) / 153
 	day = dayOfYear - (153*monthFromMarch+2)/5 + 1
+	// 0 is March, 10 and 11 are January and February of the next year.
 	month = (monthFromMarch+2)%12 + 1
 	year = yearOfEra + era*400
 	if month <= 2 {
@@ -76,6 +82,7 @@ func daysInMonth(year int64, month int) int {
 
 // DateFromMillis returns the day of a timestamp in UTC. ok is false if a date cannot represent it: dates have 32 bits.
 func DateFromMillis(ms int64) (date uint32, ok bool) {
+	// Rounded down: an instant before 1970 belongs to the day in which it is.
 	days := floorDiv(ms, millisPerDay) + dateEpoch
 	return uint32(days), days >= 0 && days < 1<<32
 }
@@ -97,10 +104,12 @@ func AddDuration(ms int64, d DurationValue) (sum int64, ok bool) {
 		days = DaysFromCivil(year, month, min(day, daysInMonth(year, month)))
 	}
 	days += int64(d.Days)
+	// The product of days may exceed an int64, for example of a timestamp near its limit.
 	sum, ok = millisFrom(days, rest)
 	if !ok {
 		return 0, false
 	}
+	// The quotient is rounded towards zero, for negative durations, too.
 	delta := d.Nanos / nanosPerMilli
 	// The sum must have moved in the direction of delta.
 	return sum + delta, (sum+delta < sum) == (delta < 0)
@@ -121,6 +130,7 @@ func millisFrom(days, ms int64) (int64, bool) {
 	if p/millisPerDay != days {
 		return 0, false
 	}
+	// An overflow moves the sum in the wrong direction.
 	s := p + ms
 	return s, (s < p) == (ms < 0)
 }
@@ -147,6 +157,7 @@ func TimeuuidMillis(wire []byte) (ms int64, ok bool) {
 	if len(wire) != 16 || wire[6]>>4 != 1 {
 		return 0, false
 	}
+	// 60 bits, so that the conversion cannot overflow.
 	ticks := int64(reorderTimestamp(be64(wire)) & (1<<60 - 1))
 	return (ticks + uuidEpochMillis*10000) / 10000, true
 }
@@ -171,6 +182,7 @@ func AppendMaxTimeuuid(dst []byte, ms int64) []byte {
 // ParseDate parses a date: yyyy-mm-dd, with a sign if the year has more than four digits, or the number of days. The
 // number has the form of stored dates: 2^31 is 1970-01-01. The error is a *ValueError.
 func ParseDate(text string) (uint32, error) {
+	// Tested first: 2020 is a number of days, not a year.
 	if isWholeNumber(text) {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n < 0 || n >= 1<<32 {
@@ -201,6 +213,7 @@ func parseISODate(s string) (year int64, month, day int, rest string, ok bool) {
 	if signed {
 		digits = s[1:]
 	}
+	// The number of digits of the year.
 	n := 0
 	for n < len(digits) && digits[n] >= '0' && digits[n] <= '9' {
 		n++
@@ -233,6 +246,7 @@ func ParseTime(text string) (int64, error) {
 		}
 		return n, nil
 	}
+	// Spaces around a time are accepted, around a number they are not.
 	nanos, ok := parseClock(strings.TrimSpace(text))
 	if !ok {
 		return 0, valueError(Time, "(TimeType) Unable to coerce '%s' to a formatted time (long)", text)
@@ -261,6 +275,7 @@ func parseClock(s string) (int64, bool) {
 
 // clockPart parses a number below limit.
 func clockPart(s string, limit int64) (int64, bool) {
+	// allDigits refuses the signs that ParseInt accepts.
 	n, err := strconv.ParseInt(s, 10, 32)
 	return n, err == nil && allDigits(s) && n < limit
 }
@@ -271,6 +286,7 @@ func fractionNanos(s string) (int64, bool) {
 		return 0, false
 	}
 	n, _ := strconv.ParseInt(s, 10, 64)
+	// Missing digits are zeros: .5 is 500,000,000 ns.
 	for range 9 - len(s) {
 		n *= 10
 	}

@@ -10,6 +10,7 @@ import (
 
 // floatFromText parses a float or double. Words for the special values are accepted without case.
 func floatFromText(t *Type, text string) ([]byte, error) {
+	// A float is parsed with 32 bits: rounding to a double first could round twice.
 	bits, word := 64, "double"
 	if t.kind == Float {
 		bits, word = 32, "float"
@@ -68,6 +69,7 @@ func isDecimalText(s string) bool {
 // the exponent's text. The digits begin with a minus sign for negative numbers. exponent is empty if there is none.
 func splitDecimal(s string) (digits string, point int, exponent string, ok bool) {
 	mantissa, hasExponent := s, false
+	// Without e or E, the whole text is the mantissa.
 	if i := strings.IndexAny(s, "eE"); i >= 0 {
 		mantissa, exponent, hasExponent = s[:i], s[i+1:], true
 	}
@@ -93,6 +95,7 @@ func decimalFromText(text string) ([]byte, error) {
 	if !ok || len(strings.TrimPrefix(digits, "-")) > literalDigitsMax {
 		return nil, valueError(Decimal, "unable to make BigDecimal from '%s'", text)
 	}
+	// Each digit after the point increases the scale, and a positive exponent reduces it.
 	scale := int64(point)
 	if exponent != "" {
 		e, err := strconv.ParseInt(exponent, 10, 64)
@@ -105,6 +108,7 @@ func decimalFromText(text string) ([]byte, error) {
 	if scale != int64(int32(scale)) {
 		return nil, valueError(Decimal, "unable to make BigDecimal from '%s'", text)
 	}
+	// splitDecimal has checked the digits. -0 becomes 0, because decimals have no negative zero.
 	x, _ := new(big.Int).SetString(digits, 10)
 	return appendBig(appendBE32(nil, uint32(scale)), x), nil
 }
@@ -136,6 +140,7 @@ func appendFloatText(dst []byte, f float64, bits int) []byte {
 	if bytes.IndexByte(b, '.') < 0 {
 		b = twoDigits(buf[:0], f, bits)
 	}
+	// FormatFloat always writes an exponent in this format.
 	mantissa, exponent, _ := bytes.Cut(b, []byte{'e'})
 	dst = append(append(dst, mantissa...), 'E')
 	// Without the plus sign and the leading zeros that Go writes.
@@ -150,6 +155,7 @@ func twoDigits(buf []byte, f float64, bits int) []byte {
 	if back, _ := strconv.ParseFloat(string(b), bits); back == f {
 		return b
 	}
+	// The shortest form, which parses back, with a zero after the point.
 	one := strconv.FormatFloat(f, 'e', -1, bits)
 	i := strings.IndexByte(one, 'e')
 	return append(append(append(buf[:0], one[:i]...), ".0"...), one[i:]...)
@@ -175,6 +181,7 @@ func appendDecimalText(dst, wire []byte) []byte {
 	n := int64(len(digits))
 	// The exponent of the first digit.
 	adjusted := n - 1 - scale
+	// The condition of BigDecimal.toString for the plain form.
 	if scale >= 0 && adjusted >= -6 {
 		// Digits before the point.
 		switch whole := n - scale; {
@@ -195,6 +202,7 @@ func appendDecimalText(dst, wire []byte) []byte {
 	if n > 1 {
 		dst = append(append(dst, '.'), digits[1:]...)
 	}
+	// Java writes no exponent of zero.
 	if adjusted == 0 {
 		return dst
 	}

@@ -25,6 +25,7 @@ func ParseTimestamp(text string) (int64, error) {
 		}
 		return ms, nil
 	}
+	// The form with a time is tried first. It needs no padding, which a date alone does.
 	c, rest, ok := parseDateTime(text)
 	// Not a date with a time: the whole text may be a date, perhaps with a zone.
 	if !ok {
@@ -67,6 +68,7 @@ func (c civilTime) millis(zone string) (int64, bool) {
 			return c.inZone(name, day)
 		}
 	}
+	// East of UTC, the same clock time is earlier.
 	shifted := ms - offset
 	// The difference must have moved in the direction of the offset.
 	return shifted, (shifted > ms) == (offset < 0)
@@ -82,6 +84,7 @@ func (c civilTime) inZone(name string, day int) (int64, bool) {
 	if !ok {
 		return 0, false
 	}
+	// zoneRegion has excluded names with dots, which could leave the directory of the database.
 	location, err := time.LoadLocation(region)
 	if err != nil {
 		return 0, false
@@ -112,6 +115,7 @@ func zoneRegion(name string) (string, bool) {
 	case "JST":
 		return "Asia/Tokyo", true
 	}
+	// Setting the bit makes letters lower case. The characters of the list are compared without it.
 	for i := range len(name) {
 		c := name[i] | 0x20
 		if (c < 'a' || c > 'z') && strings.IndexByte("/_-+0123456789", name[i]) < 0 {
@@ -133,7 +137,9 @@ func parseOffset(s string) (int64, bool) {
 	if len(s) < 3 || s[0] != '+' && s[0] != '-' || !allDigits(s[1:3]) {
 		return 0, false
 	}
+	// Ten hours have 600 minutes.
 	minutes := int64(s[1]-'0')*600 + int64(s[2]-'0')*60
+	// With or without the colon.
 	rest := strings.TrimPrefix(s[3:], ":")
 	switch {
 	case len(s) == 3:
@@ -155,6 +161,7 @@ func parseOffset(s string) (int64, bool) {
 // parseDateTime parses a date and a time at the front of s; the rest is the zone. Numbers may have fewer digits than
 // usual. Years before 1 have no such form.
 func parseDateTime(s string) (c civilTime, rest string, ok bool) {
+	// Failures are collected in p, and tested after the date and at the end.
 	p := numberParser{rest: s}
 	c.year = p.number(999999999)
 	p.expect('-')
@@ -165,6 +172,7 @@ func parseDateTime(s string) (c civilTime, rest string, ok bool) {
 	if p.bad || c.year < 1 || c.month < 1 || c.day < 1 || !p.next('T') && !p.next(' ') {
 		return c, "", false
 	}
+	// 24 is valid with 00:00 only, which the last test ensures.
 	hours := p.number(24)
 	p.expect(':')
 	minutes := p.number(59)
@@ -263,6 +271,7 @@ func AppendTimestampText(dst []byte, ms int64, separator byte) []byte {
 	if year < 1 {
 		year = 1 - year
 	}
+	// Also for years before the era, which have no sign.
 	if year > 9999 {
 		dst = append(dst, '+')
 	}

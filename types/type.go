@@ -46,18 +46,21 @@ const (
 // protocol v5 §6), which is also the form stored in cells. Equal types may have different pointers: Equal compares
 // them.
 type Type struct {
-	kind     Kind
-	frozen   bool
+	kind   Kind
+	frozen bool
+	// Shared between types, and never written.
 	elems    []*Type // list, set, vector: 1; map: key, value; tuple and UDT: one per field
 	keyspace string  // UDT
 	name     string  // UDT
 	// Of a UDT, in order; as many as elems.
 	fields []string
 	// Of a vector.
-	dims   int
+	dims int
+	// With or without its package, as it was written.
 	class  string      // custom
 	legacy *legacyType // custom, of a known class
-	text   string      // the result of String
+	// Computed by the constructor: messages, signatures and Equal use it often.
+	text string // the result of String
 	// whenFrozen is the result of Freeze of a UDT that is not frozen: it has as many parts, and is used at each
 	// use.
 	whenFrozen *Type
@@ -87,6 +90,7 @@ func (t *Type) MultiCell() bool {
 // HasDuration reports whether t is duration, or contains it. Such values have no order, so that they cannot be in keys
 // or be compared.
 func (t *Type) HasDuration() bool {
+	// hasDuration accepts a nil legacyType.
 	return t.kind == Duration || t.legacy.hasDuration() || slices.ContainsFunc(t.Elems(), (*Type).HasDuration)
 }
 
@@ -122,6 +126,7 @@ func (t *Type) Equal(o *Type) bool {
 		return false
 	}
 	// The text contains everything but the keyspace and the fields.
+	// Different types usually have different texts, so their parts are rarely compared.
 	return t.kind == o.kind && t.text == o.text && t.keyspace == o.keyspace && sameFields(t, o)
 }
 
@@ -208,6 +213,7 @@ func NewVector(elem *Type, dims int) *Type {
 // the slices.
 func NewUDT(keyspace, name string, fields []string, elems []*Type, frozen bool) *Type {
 	text := QuoteName(name)
+	// Fields of a type that is not frozen keep their declaration.
 	if frozen {
 		elems = frozenParts(elems)
 		text = "frozen<" + text + ">"
@@ -243,6 +249,7 @@ func (t *Type) Freeze() *Type {
 		return newParts(t.kind, kindWord(t.kind), true, t.elems[0])
 	case Map:
 		return NewMap(t.elems[0], t.elems[1], true)
+	// Shared by all uses of the type.
 	case UDT:
 		return t.whenFrozen
 	}
@@ -252,6 +259,7 @@ func (t *Type) Freeze() *Type {
 // newParts freezes the parts: a part is always stored as one value, and Cassandra prints it as frozen. word is the name
 // of the type in CQL.
 func newParts(k Kind, word string, frozen bool, elems ...*Type) *Type {
+	// elems stays as it is: it belongs to the caller.
 	parts := frozenParts(elems)
 	var b strings.Builder
 	if frozen {

@@ -29,6 +29,7 @@ func (t *Type) Validate(wire []byte) error {
 	if wire == nil {
 		return nil
 	}
+	// Kinds that do not allow it have messages of their own for a length of zero.
 	if len(wire) == 0 && t.kind.AllowsEmpty() {
 		return nil
 	}
@@ -122,6 +123,7 @@ func wrongLength(t *Type, n int) error {
 
 // validateText checks ASCII or UTF-8.
 func validateText(t *Type, wire []byte) error {
+	// A Java byte is signed: the message has the number as Java prints it.
 	if t.kind == Ascii {
 		for _, b := range wire {
 			if b >= 0x80 {
@@ -143,6 +145,7 @@ func validJavaText(b []byte) bool {
 	for len(b) > 0 {
 		// lower is the least second byte: it excludes forms that are longer than needed.
 		n, lower := 1, byte(0x80)
+		// C1 is not a lead byte: it would encode a character of one byte in two.
 		switch c := b[0]; {
 		case c < 0x80:
 		case c == 0xC0:
@@ -166,6 +169,7 @@ func validJavaText(b []byte) bool {
 		if len(b) < n {
 			return false
 		}
+		// The bound is for the second byte only.
 		for _, c := range b[1:n] {
 			if c < lower || c > 0xBF {
 				return false
@@ -179,6 +183,7 @@ func validJavaText(b []byte) bool {
 
 // validateDuration checks three vints: two of 32 bits and one of 64, all without different signs.
 func validateDuration(t *Type, b []byte) error {
+	// Each vint has at least one byte.
 	if len(b) < 3 {
 		return malformed(t, "Expected at least 3 bytes for a duration (%d)", len(b))
 	}
@@ -207,6 +212,7 @@ func validateCollection(t *Type, b []byte) error {
 		return malformed(t, "Not enough bytes to read a %s", word)
 	}
 	// A count that is too large ends at the first missing size.
+	// n is not used for an allocation.
 	for range n {
 		for _, e := range t.elems {
 			size := c.Int32()
@@ -234,6 +240,7 @@ func validateFields(t *Type, b []byte) error {
 		if c.Len() == 0 {
 			return nil
 		}
+		// Between one and three bytes are left, which is not a size.
 		if c.Len() < 4 {
 			return malformed(t, "Not enough bytes to read size of %s", fieldWord(t, i))
 		}
@@ -272,6 +279,7 @@ func fieldWord(t *Type, i int) string {
 
 // validateVector checks the elements of a vector, which must be all there. Null elements have no form.
 func validateVector(t *Type, b []byte) error {
+	// Every vector has bytes: its elements have a fixed length, or a length before them.
 	if len(b) == 0 {
 		return malformed(t, "Invalid empty vector value")
 	}
