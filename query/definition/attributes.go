@@ -18,6 +18,7 @@ import (
 func (d *Definer) attributes(keyspace, table string, spec *schema.ColumnSpec, def *cql.ColumnDefinition) error {
 	all := def.Constraints
 	// NOT NULL is also a constraint in CHECK: both spellings together are a duplicate.
+	// NOT NULL is stored as a constraint among the others.
 	if def.NotNull {
 		required := cql.Constraint{Function: cql.NotNullConstraint}
 		if slices.ContainsFunc(all, func(c cql.Constraint) bool { return c.Function == required.Function }) {
@@ -32,6 +33,7 @@ func (d *Definer) attributes(keyspace, table string, spec *schema.ColumnSpec, de
 	if err != nil {
 		return err
 	}
+	// The default is not checked against the constraints: INSERT checks the values that it writes.
 	value, err := d.defaultText(keyspace, col, def.Default)
 	if err != nil {
 		return err
@@ -80,6 +82,7 @@ func (d *Definer) alterConstraints(c *schema.AlterTable, t *schema.Table, a *cql
 	if col == nil {
 		return nil // Apply returns this error
 	}
+	// Without constraints, as for DROP CHECK, Define returns an empty text.
 	var err error
 	*c.Attributes.Check, err = constraint.Define(c.Keyspace, c.Table, col, a.Constraints)
 	return err
@@ -89,6 +92,7 @@ func (d *Definer) alterConstraints(c *schema.AlterTable, t *schema.Table, a *cql
 // the name of its column, so that the text changes with the name. Default values contain no names.
 func renames(t *schema.Table, a *cql.RenameColumns) (out []schema.Rename, err error) {
 	for _, r := range a.Renames {
+		// Later renames of the statement may use the new name. Apply checks them in order.
 		change := schema.Rename{From: r.From, To: r.To}
 		// Apply reports a column that does not exist, so that it is no error here.
 		if col := t.Column(r.From); col != nil && col.CheckText() != "" {
@@ -154,6 +158,7 @@ func (d *Definer) commentOn(stmt *cql.CommentOn) Definition {
 	case stmt.Kind == cql.CommentColumn && t.Column(stmt.Member) == nil:
 		return refuse(invalid.Errorf("Column '%s' doesn't exist in table '%s.%s'", stmt.Member, keyspace, name))
 	}
+	// The table was found above, so the change needs no IF EXISTS.
 	c := &schema.AlterTable{Keyspace: keyspace, Table: name}
 	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetTable,
 		Keyspace: keyspace, Name: name}}
@@ -180,6 +185,7 @@ func (d *Definer) commentOn(stmt *cql.CommentOn) Definition {
 // reports types and fields that do not exist.
 func (d *Definer) commentOnKeyspace(stmt *cql.CommentOn, keyspace string) Definition {
 	comment := schema.Comment{Text: stmt.Comment.Text, Label: stmt.Label}
+	// The event names the object that has the comment; a field has none, so its type is named.
 	event := schema.Event{Change: schema.Updated, Target: schema.TargetKeyspace, Keyspace: keyspace}
 	// The resource in the message depends on the object: types belong to the keyspace's tables for Cassandra.
 	what := "keyspace " + keyspace
@@ -215,6 +221,7 @@ func checkComment(stmt *cql.CommentOn) error {
 	if stmt.Label {
 		most = labelLengthMax
 	}
+	// The grammar has only strings and null here.
 	if stmt.Comment.Kind != cql.LiteralString {
 		return nil
 	}

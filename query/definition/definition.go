@@ -18,6 +18,7 @@ import (
 // Which checks are made here, and which are left to Apply, follows Cassandra's order of errors. If Apply reports an
 // error that comes first, Define returns the change without further checks, so that the client gets Apply's error.
 type Definer struct {
+	// The snapshot. nil is not allowed.
 	Schema *schema.Schema
 	// The members and data centers, for replication.
 	Topology  *ring.Topology
@@ -29,6 +30,7 @@ type Definer struct {
 	// The classes of indexes that may be created, and their bounds.
 	Indexes Indexes
 
+	// The native functions.
 	Functions *function.Library // for masks and INITCOND
 	Env       function.Env      // of functions in masks and INITCOND
 	// UserFunctions returns the user-defined functions in a keyspace with a name.
@@ -45,7 +47,7 @@ type Definer struct {
 }
 
 // Definition is the meaning of a statement: a change, the event for the client, and warnings. A nil Change means that
-// nothing changes. The event is only sent if Apply has changed something.
+// nothing changes. The event is only sent if Apply has changed something. A refused statement has only err.
 type Definition struct {
 	Change schema.Change
 	// For the client, with the result.
@@ -63,6 +65,7 @@ func refuse(err error) Definition { return Definition{err: err} }
 // A statement that is not a definition, or is not supported yet, is *invalid.Error. Guardrails are applied after all
 // other checks, except for the one on properties of tables.
 func (d *Definer) Define(stmt cql.Statement) (Definition, error) {
+	// The guardrails see the change as Apply will, with all names and types resolved.
 	def := d.guarding().apply(d.define(stmt))
 	return def, def.err
 }
@@ -110,6 +113,7 @@ func (d *Definer) define(stmt cql.Statement) Definition {
 		return d.createFunction(stmt)
 	case *cql.CreateAggregate:
 		return d.createAggregate(stmt)
+	// Both statements become one kind of change, which says what it drops.
 	case *cql.DropFunction:
 		return d.dropFunction(stmt.Name, stmt.Args, &schema.DropFunction{HasArgs: stmt.HasArgs,
 			IfExists: stmt.IfExists})

@@ -26,6 +26,7 @@ type Describer struct {
 	// caller must not continue with another snapshot.
 	From, Limit int
 
+	// The result of the present statement.
 	columns []Column
 	rows    [][][]byte
 	count   int // rows so far, with those that are not returned
@@ -42,6 +43,7 @@ type Column struct {
 func (d *Describer) Describe(stmt *cql.Describe) (columns []Column, rows [][][]byte, more bool, err error) {
 	// A Describer may be used again.
 	d.columns, d.rows, d.count = nil, nil, 0
+	// count includes the rows after the page, so it decides whether there are more.
 	err = d.describe(stmt)
 	return d.columns, d.rows, d.Limit > 0 && d.count > d.From+d.Limit, err
 }
@@ -51,6 +53,7 @@ func (d *Describer) describe(stmt *cql.Describe) error {
 	switch stmt.Kind {
 	case cql.DescribeCluster:
 		return d.describeCluster()
+	// Lists have no statements: three columns.
 	case cql.DescribeKeyspaces, cql.DescribeTables, cql.DescribeTypes, cql.DescribeFunctions, cql.DescribeAggregates:
 		d.textColumns("keyspace_name", "type", "name")
 		return d.list(stmt.Kind)
@@ -100,6 +103,7 @@ func (d *Describer) addRow(values ...string) {
 	if d.skips() {
 		return
 	}
+	// skips counts only the rows that it skips.
 	d.count++
 	row := make([][]byte, len(values))
 	for i, v := range values {
@@ -122,6 +126,7 @@ func (d *Describer) list(kind cql.DescribeKind) error {
 	if d.Keyspace != "" {
 		keyspaces = []string{d.Keyspace}
 	}
+	// With a keyspace in use, this is a single turn.
 	for _, keyspace := range keyspaces {
 		k := d.Schema.Keyspace(keyspace)
 		if k == nil {
@@ -184,6 +189,7 @@ func (d *Describer) element(stmt *cql.Describe) error {
 			return notInKeyspaces(name.Name)
 		}
 	}
+	// All other kinds are elements of a keyspace.
 	keyspace := name.Keyspace
 	if keyspace == "" {
 		keyspace = d.Keyspace
@@ -266,6 +272,7 @@ func (d *Describer) addKeyspace(k *schema.Keyspace, only bool) {
 	for _, a := range sortedAggregates(k) {
 		d.addAggregate(a)
 	}
+	// addTable adds the views, which TableNames omits.
 	for _, name := range ignoringCase(k.TableNames()) {
 		d.addTable(k, k.Table(name))
 	}
@@ -282,6 +289,7 @@ func (d *Describer) addTable(k *schema.Keyspace, t *schema.Table) {
 	for _, ix := range t.Indexes() {
 		d.addIndex(t, ix)
 	}
+	// After the indexes: both need only the table.
 	for _, v := range t.Views() {
 		d.addView(k, v)
 	}
@@ -332,6 +340,7 @@ func (d *Describer) describeCluster() error {
 	// The values are constants: cqld has one partitioner, and no snitch.
 	d.addRow(d.Cluster, "Murmur3Partitioner", "DynamicEndpointSnitch")
 	k := d.Schema.Keyspace(d.Keyspace)
+	// Without a keyspace in use, and for a dropped one, the column is missing, as for system keyspaces.
 	if k == nil || schema.IsSystem(d.Keyspace) {
 		return nil
 	}
@@ -355,6 +364,7 @@ func (d *Describer) ownership(k *schema.Keyspace) []byte {
 	var entries []entry
 	for _, token := range d.Topology.Tokens() {
 		replicas := placement.Replicas(token).Natural
+		// The value is a frozen list of text: a count, and each address with its length.
 		list := wire.AppendInt32(nil, int32(len(replicas)))
 		for _, id := range replicas {
 			list = wire.AppendBytes(list, []byte("/"+d.Topology.Node(id).Internode.String()))

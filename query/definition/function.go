@@ -35,6 +35,7 @@ func both(orReplace, ifNotExists bool) error {
 // unfrozen refuses a type that is written as frozen where it always is. what is the beginning of the message. Tuples
 // are exempt: frozen<tuple<…>> is their usual spelling.
 func unfrozen(what string, e *cql.TypeExpr) error {
+	// Only the outermost frozen is looked at: parts may be written as frozen.
 	if e.Frozen && e.Kind != cql.TypeTuple {
 		return invalid.Errorf("%s '%s' cannot be frozen; remove frozen<> modifier from '%s'", what, e.String(),
 			e.String())
@@ -78,6 +79,7 @@ func (d *Definer) createFunction(stmt *cql.CreateFunction) Definition {
 	if err := d.checkFunction(stmt, f); err != nil {
 		return refuse(err)
 	}
+	// Names and types stay side by side.
 	for i := range stmt.Args {
 		t, err := d.typeOf(keyspace, &stmt.Args[i].Type)
 		if err != nil {
@@ -176,6 +178,7 @@ func (d *Definer) createAggregate(stmt *cql.CreateAggregate) Definition {
 		return refuse(invalid.Configf("Keyspace %s doesn't exist", keyspace))
 	}
 	// The functions are found by name and types in the keyspace of the aggregate.
+	// Returns stays nil: Apply computes it from the functions.
 	a := &schema.Aggregate{Keyspace: keyspace, Name: stmt.Name.Name, StateFunction: stmt.StateFunction,
 		FinalFunction: stmt.FinalFunction}
 	if a.ArgTypes, err = d.argumentTypes(keyspace, stmt.Args); err != nil {
@@ -188,6 +191,7 @@ func (d *Definer) createAggregate(stmt *cql.CreateAggregate) Definition {
 	def := Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetAggregate,
 		Keyspace: keyspace,
 		Name:     a.Name, Args: eventTexts(a.ArgTypes)}}
+	// As for functions, an aggregate with these arguments will be replaced, or Apply refuses the statement.
 	if d.Schema.Keyspace(keyspace).Aggregate(a.Name, a.ArgTypes) != nil {
 		def.Event.Change = schema.Updated
 	}
@@ -207,6 +211,7 @@ func (d *Definer) createAggregate(stmt *cql.CreateAggregate) Definition {
 // initial evaluates INITCOND, and returns its value in wire form. nil means null, or no value: the state then begins as
 // null. The value is stored in the schema: functions in the term are evaluated once.
 func (d *Definer) initial(keyspace string, t *types.Type, written cql.Term) ([]byte, error) {
+	// Markers are refused before the term is compiled, whose errors would come first otherwise.
 	c := d.compiler(keyspace)
 	if term.HasMarker(written) {
 		return nil, invalid.Errorf("Invalid INITCOND: bind variables are not supported")
@@ -257,6 +262,7 @@ func (d *Definer) dropFunction(name cql.QualifiedName, args []cql.TypeExpr, c *s
 	event := schema.Event{Change: schema.Dropped, Target: schema.TargetFunction, Keyspace: keyspace, Name: c.Name}
 	// The event names the arguments, which the statement may omit if the name is unique. If it is not, Apply refuses
 	// the statement.
+	// nil without arguments, unless the name is unique.
 	dropped := c.Args
 	switch {
 	case c.Aggregate:
@@ -291,6 +297,7 @@ func eventTexts(args []*types.Type) []string {
 // quoted as well: its last character would become part of the delimiter.
 func functionText(f *schema.Function) string {
 	args := make([]string, len(f.ArgNames))
+	// Names and types are side by side.
 	for i, name := range f.ArgNames {
 		args[i] = types.QuoteName(name) + " " + schema.DeclaredText(f.ArgTypes[i])
 	}
@@ -366,6 +373,7 @@ func (d *Describer) functionsNamed(k *schema.Keyspace, kind cql.DescribeKind, na
 		}
 		return nil
 	}
+	// Overloads have rows of their own.
 	for _, a := range k.AggregatesNamed(name) {
 		d.addAggregate(a)
 	}

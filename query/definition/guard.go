@@ -25,6 +25,7 @@ func (g guarding) apply(def Definition) Definition {
 		return def
 	}
 	var err error
+	// A nil change, for example of DROP TRIGGER IF EXISTS, matches no case.
 	switch c := def.Change.(type) {
 	case *schema.CreateKeyspace:
 		err = g.keyspace(c)
@@ -71,6 +72,7 @@ func (g guarding) keyspace(c *schema.CreateKeyspace) error {
 	if err := g.replication(c.Keyspace, c.Replication); err != nil {
 		return err
 	}
+	// The new one. System keyspaces do not count.
 	count := 1
 	for _, name := range g.schema.KeyspaceNames() {
 		if !schema.IsSystem(name) {
@@ -96,6 +98,7 @@ func (g guarding) replication(keyspace string, r ring.Replication) error {
 			factors = append(factors, f.Factor)
 		}
 	}
+	// The first factor beyond a bound decides; factors that only warn do not end the loop.
 	for _, factor := range factors {
 		if err := g.Within(guardrail.MinimumReplicationFactor, int64(factor), keyspace); err != nil {
 			return err
@@ -113,6 +116,7 @@ func (g guarding) table(c *schema.CreateTable) error {
 	if k := g.schema.Keyspace(c.Keyspace); k == nil || k.Table(c.Table) != nil {
 		return nil
 	}
+	// Compact is set only if the statement asked for it, or the source of a LIKE has it.
 	if c.Compact != schema.NotCompact {
 		if err := g.Enabled(guardrail.CompactTables); err != nil {
 			return err
@@ -163,6 +167,7 @@ func (g guarding) options(o *schema.Options, created bool) error {
 			return err
 		}
 	}
+	// The guardrail is on windows that are never dropped, because nothing in them expires.
 	if created && o.DefaultTTL == 0 && strings.HasSuffix(o.Compaction["class"], "TimeWindowCompactionStrategy") {
 		return g.ZeroTTL()
 	}
@@ -189,6 +194,7 @@ func (g guarding) alter(c *schema.AlterTable) error {
 		}
 		return g.columns(c.Add)
 	}
+	// c.Options contains the values of the table with the ones of the statement.
 	if len(c.Set) > 0 {
 		// Other options do not make the strategy new.
 		return g.options(&c.Options, slices.Contains(c.Set, "compaction"))
@@ -208,6 +214,7 @@ func (g guarding) properties(p cql.Properties) (cql.Properties, error) {
 	}
 	// The warning lists the names in this order.
 	slices.Sort(names)
+	// The guard refuses, warns of or ignores names. A name in ignored is not in the result.
 	ignored, err := g.Permitted(guardrail.TableProperties, names...)
 	if err != nil || ignored == nil {
 		return p, err

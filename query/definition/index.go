@@ -46,6 +46,7 @@ func (d *Definer) createIndex(stmt *cql.CreateIndex) Definition {
 	if err := mayChange(keyspace, "ALTER", "table "+keyspace+"."+stmt.Table.Name); err != nil {
 		return refuse(err)
 	}
+	// An empty name stays empty: Apply chooses it.
 	c := &schema.CreateIndex{Keyspace: keyspace, Table: stmt.Table.Name, Name: stmt.Name, IfNotExists: stmt.IfNotExists}
 	// The class does not depend on the table, and its errors come before a missing table's.
 	if err := d.indexClass(c, stmt); err != nil {
@@ -65,6 +66,7 @@ func (d *Definer) createIndex(stmt *cql.CreateIndex) Definition {
 	if _, taken := d.Schema.Index(keyspace, c.Name); taken != nil {
 		return def
 	}
+	// The warning is part of the definition, because these guardrails are configured apart from Guard.
 	if err := d.Indexes.guard(&def, t, c.Name); err != nil {
 		return refuse(err)
 	}
@@ -102,6 +104,7 @@ func (d *Definer) indexClass(c *schema.CreateIndex, stmt *cql.CreateIndex) error
 		c.Class = schema.LegacyIndex
 		return d.Indexes.allow(c.Class)
 	}
+	// Without WITH OPTIONS the map is nil.
 	options, _, err := p.stringMap("options")
 	if err != nil {
 		return err
@@ -115,6 +118,7 @@ func (d *Definer) indexClass(c *schema.CreateIndex, stmt *cql.CreateIndex) error
 	c.Class = classNamed(using)
 	// The name stays as it was written: DESCRIBE shows it again.
 	c.Options = map[string]string{schema.IndexClassOption: using}
+	// Options of the statement cannot replace the class: its key was refused above.
 	maps.Copy(c.Options, options)
 	return d.Indexes.allow(c.Class)
 }
@@ -122,6 +126,7 @@ func (d *Definer) indexClass(c *schema.CreateIndex, stmt *cql.CreateIndex) error
 // classNamed returns the class with this name in USING, or zero. The short names of storage-attached indexes are
 // compared without case; full class names are not.
 func classNamed(name string) schema.IndexClass {
+	// SASI has no short name.
 	short := strings.ToLower(name)
 	switch {
 	case name == schema.SAIClassName, short == "sai", short == "storageattachedindex":
@@ -187,6 +192,7 @@ func indexTarget(c *schema.CreateIndex, t *schema.Table, stmt *cql.CreateIndex) 
 	}
 	columns := strings.Join(names, ", ")
 	// Lists have few columns.
+	// Names are compared quoted, which makes no difference.
 	duplicate := func(i int) bool { return slices.Contains(names[:i], names[i]) }
 	switch {
 	case c.Class == schema.LegacyIndex && len(names) == 0:
@@ -238,6 +244,7 @@ func indexesVector(c *schema.CreateIndex, t *schema.Table) bool {
 	if k := col.Type.Kind(); k == types.Vector || c.Target == schema.IndexFull {
 		return k == types.Vector
 	}
+	// Elems of a tuple or user-defined type are its fields, which are not indexed one by one.
 	return slices.ContainsFunc(col.Type.Elems(), func(e *types.Type) bool { return e.Kind() == types.Vector }) &&
 		col.Type.Kind().IsCollection()
 }

@@ -36,6 +36,7 @@ func (d *Definer) createKeyspace(stmt *cql.CreateKeyspace) Definition {
 	if _, ok := options["class"]; !ok && len(options) > 0 {
 		return refuse(invalid.Configf("Missing replication strategy class"))
 	}
+	// The replicated system keyspaces always exist, so that Apply refuses their names.
 	if schema.IsLocalSystem(stmt.Keyspace) || schema.IsVirtualSystem(stmt.Keyspace) {
 		return refuse(invalid.Errorf("System keyspace '%s' is not user-modifiable", stmt.Keyspace))
 	}
@@ -87,6 +88,7 @@ func (d *Definer) alterKeyspace(stmt *cql.AlterKeyspace) Definition {
 	}
 	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetKeyspace,
 		Keyspace: stmt.Keyspace}}
+	// The factors of data centers that the statement does not name come from the old replication.
 	old := d.Schema.Keyspace(stmt.Keyspace)
 	// Apply reports a missing keyspace. Empty options change nothing.
 	if old == nil || !given || len(options) == 0 {
@@ -151,6 +153,7 @@ func (x replications) parse(keyspace string, options map[string]string, previous
 
 // simple parses the options of SimpleStrategy: the factor, if there is one.
 func (x replications) simple(keyspace string, options map[string]string) (ring.Replication, error) {
+	// At least one, also before the first node owns tokens.
 	factor := min(defaultFactor, max(1, x.nodesIn("")))
 	// In sorted order, so that the same option is reported each time.
 	for _, name := range slices.Sorted(maps.Keys(options)) {
@@ -173,6 +176,7 @@ func (x replications) simple(keyspace string, options map[string]string) (ring.R
 func (x replications) network(keyspace string, options map[string]string,
 	previous ring.Replication) (ring.Replication, error) {
 	expand, given := options["replication_factor"]
+	// From here on, named contains the factor of each data center, as text.
 	named := maps.Clone(options)
 	delete(named, "replication_factor")
 	// From SimpleStrategy, without any factor: each data center gets the previous one.
@@ -187,6 +191,7 @@ func (x replications) network(keyspace string, options map[string]string,
 			}
 		}
 	}
+	// Data centers without nodes are unknown, so that a misspelled name is an error.
 	known := x.topology.Datacenters()
 	// Without any option each data center gets the default.
 	if given || len(named) == 0 {
@@ -264,6 +269,7 @@ func (x replications) warnings(keyspace string, r ring.Replication) []string {
 	if r.Class == ring.Simple {
 		warn(r.Factor, x.nodesIn(""), "")
 	}
+	// The list is empty for SimpleStrategy.
 	for _, f := range r.Datacenters {
 		warn(f.Factor, x.nodesIn(f.Datacenter), " for datacenter "+f.Datacenter)
 	}

@@ -31,6 +31,7 @@ func (d *Definer) createTableLike(stmt *cql.CreateTableLike) Definition {
 		return refuse(err)
 	}
 	// The errors about the source come before the errors about the target.
+	// nil also if the keyspace is missing, which has its own message.
 	source := d.Schema.Table(from, stmt.Source.Name)
 	switch {
 	case d.Schema.Keyspace(from) == nil || schema.IsLocalSystem(from) || schema.IsVirtualSystem(from):
@@ -54,6 +55,7 @@ func (d *Definer) createTableLike(stmt *cql.CreateTableLike) Definition {
 	if (properties{stmt.Properties}).has("id") {
 		return refuse(invalid.Configf("Cannot alter table id."))
 	}
+	// The options of the source take the place of the defaults.
 	if c.Options, _, err = tableOptions(source.Options, stmt.Properties); err != nil {
 		return refuse(err)
 	}
@@ -83,6 +85,7 @@ func (d *Definer) likeIndexes(def *Definition, c *schema.CreateTable, source *sc
 	// The names of all indexes in the target keyspace, with the names given below.
 	taken := d.Schema.Keyspace(c.Keyspace).IndexesCalled("")
 	for _, ix := range source.Indexes() {
+		// The column exists: an indexed column cannot be dropped.
 		col := source.ColumnByID(ix.Column)
 		// A class that is disabled now cannot be copied either.
 		if err := d.Indexes.allow(ix.Class); err != nil {
@@ -163,6 +166,7 @@ func (d *Definer) likeColumns(keyspace string, source *schema.Table, stmt *cql.C
 				}
 			}
 		}
+		// In the order of stored columns: key columns come first, as CreateTable requires.
 		specs = append(specs, spec)
 	}
 	if len(missing) > 0 {
@@ -196,6 +200,7 @@ func (d *Definer) missingTypes(keyspace, from string, t *types.Type) (missing []
 				keyspace, t.UDTName(), from)
 		}
 	}
+	// Also the parts of a type that exists: its fields may be user-defined types themselves.
 	for _, e := range t.Elems() {
 		all, err := d.missingTypes(keyspace, from, e)
 		if err != nil {

@@ -14,6 +14,7 @@ func (d *Definer) mask(keyspace, table, column string, t *types.Type, m *cql.Mas
 	if m == nil {
 		return nil, nil
 	}
+	// Before the function is looked up: while masking is disabled, every mask has this error.
 	if !d.Masking {
 		return nil, errMaskingDisabled()
 	}

@@ -22,6 +22,7 @@ func tableProperties() []string {
 // checked, also in combination (Validate). o is a copy of the caller's, whose maps are replaced, never changed. "id" is
 // accepted as a name and not read: it is no option.
 func tableOptions(o schema.Options, of cql.Properties) (schema.Options, []string, error) {
+	// Names are checked before any value.
 	p, err := newProperties(of, tableProperties()...)
 	if err != nil {
 		return o, nil, err
@@ -48,6 +49,7 @@ func tableOptions(o schema.Options, of cql.Properties) (schema.Options, []string
 	r.stringMap("caching", &o.Caching, schema.ParseCaching)
 	r.stringMap("compaction", &o.Compaction, schema.ParseCompaction)
 	r.stringMap("compression", &o.Compression, schema.ParseCompression)
+	// nil if the statement has none: the old extensions stay then. A given map replaces all of them.
 	var extensions map[string]string
 	if r.stringMap("extensions", &extensions, nil); extensions != nil {
 		o.Extensions = parseExtensions(extensions)
@@ -105,6 +107,7 @@ func (r *optionReader) text(name string, into *string, parse func(string) (strin
 	if !r.next(name) {
 		return
 	}
+	// The field may be changed although the value is invalid: the caller drops all options then.
 	*into, _, r.err = r.p.text(name)
 	if r.err == nil && parse != nil {
 		*into, r.err = parse(*into)
@@ -137,6 +140,7 @@ func parseMemtable(name string) (string, error) {
 func parseExtensions(m map[string]string) map[string][]byte {
 	out := make(map[string][]byte, len(m))
 	for name, text := range m {
+		// The form in which DESCRIBE shows extensions.
 		if digits, ok := strings.CutPrefix(text, "0x"); ok {
 			// An odd number of digits, or other characters, is text.
 			if b, err := hex.DecodeString(digits); err == nil {

@@ -14,6 +14,7 @@ type properties struct{ of cql.Properties }
 
 // newProperties refuses unknown names.
 func newProperties(of cql.Properties, known ...string) (properties, error) {
+	// The first unknown name in the order of the statement is reported. The parser refuses a name that occurs twice.
 	for _, p := range of {
 		if !slices.Contains(known, p.Name) {
 			return properties{}, syntaxf("Unknown property '%s'", p.Name)
@@ -35,6 +36,7 @@ func (p properties) text(name string) (value string, ok bool, err error) {
 	if !ok {
 		return "", false, nil
 	}
+	// Maps, sets and function calls are not literals.
 	l, isLiteral := t.(*cql.Literal)
 	if !isLiteral {
 		return "", true, syntaxf("Invalid value for property '%s'. It should be a string", name)
@@ -48,6 +50,7 @@ func (p properties) boolean(name string, otherwise bool) (bool, error) {
 	if err != nil || !ok {
 		return otherwise, err
 	}
+	// Numbers are accepted, as their text.
 	switch strings.ToLower(text) {
 	case "1", "true", "yes":
 		return true, nil
@@ -92,6 +95,7 @@ func (p properties) stringMap(name string) (m map[string]string, ok bool, err er
 		return nil, false, nil
 	}
 	m = map[string]string{}
+	// The parser cannot know whether {} is a map or a set.
 	switch t := t.(type) {
 	case *cql.MapLiteral:
 		for _, e := range t.Entries {

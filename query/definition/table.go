@@ -51,6 +51,7 @@ func (d *Definer) createTable(stmt *cql.CreateTable) Definition {
 		return refuse(err)
 	}
 	// The parts of all types together are bounded, so that no encoded definition is too large.
+	// Before the hidden columns of compact storage, whose types have one part each.
 	if c.Columns, err = b.columns(); err == nil {
 		err = schema.CheckParts(specTypes(c.Columns)...)
 	}
@@ -87,6 +88,7 @@ type tableBuilder struct {
 // checkForm performs the checks that need no schema: duplicate names, the number of primary keys, and duplicates in
 // CLUSTERING ORDER BY. A missing primary key is reported later, after errors in types.
 func (b *tableBuilder) checkForm() error {
+	// A clone, because a key that is written with its column is added.
 	keys := slices.Clone(b.stmt.PrimaryKeys)
 	b.at = make(map[string]int, len(b.stmt.Columns))
 	for i := range b.stmt.Columns {
@@ -120,6 +122,7 @@ func (b *tableBuilder) checkForm() error {
 // id returns the id in WITH, or a new one. An id in WITH is for restoring a table with its data's directory name; Apply
 // refuses one that is in use.
 func (b *tableBuilder) id() (schema.UUID, error) {
+	// The names were checked with the options.
 	p := properties{b.stmt.Options.Properties}
 	text, ok, err := p.text("id")
 	if err != nil {
@@ -158,6 +161,7 @@ func (b *tableBuilder) columns() ([]schema.ColumnSpec, error) {
 		// Cassandra's spelling
 		return nil, invalid.Errorf("No PRIMARY KEY specifed for table '%s' (exactly one required)", b.name)
 	}
+	// The order is checked before the columns of the key, as in Cassandra.
 	descending, err := b.clusteringOrder()
 	if err != nil {
 		return nil, err
@@ -185,6 +189,7 @@ func (b *tableBuilder) keyColumns(resolved []*types.Type, masks []*schema.Mask,
 	descending map[string]bool) ([]schema.ColumnSpec, error) {
 	specs := make([]schema.ColumnSpec, 0, len(b.stmt.Columns))
 	seen := map[string]bool{}
+	// The partition key first: the position decides the kind.
 	for i, name := range slices.Concat(b.key.Partition, b.key.Clustering) {
 		at, ok := b.at[name]
 		switch {
@@ -277,6 +282,7 @@ func (b *tableBuilder) clusteringOrder() (map[string]bool, error) {
 			invalid.Errorf("Only clustering key columns can be defined in CLUSTERING ORDER directive: [%s] are not "+
 				"clustering columns", strings.Join(unknownColumns, ", "))
 	}
+	// All names are clustering columns now, and none occurs twice (checkForm).
 	for i, o := range b.stmt.Options.ClusteringOrder {
 		if i >= len(b.key.Clustering) {
 			break
@@ -337,6 +343,7 @@ func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 	switch a := stmt.Action.(type) {
 	case *cql.AddColumns:
 		err = d.alterAdd(c, t, a)
+	// Dropped columns are checked by Apply, which knows the indexes and views at the time of the change.
 	case *cql.DropColumns:
 		err = d.alterDrop(c, a)
 	case *cql.RenameColumns:
@@ -410,6 +417,7 @@ func (d *Definer) alterDrop(c *schema.AlterTable, a *cql.DropColumns) error {
 	if a.Timestamp == nil {
 		return nil
 	}
+	// The grammar accepts integers of any length.
 	micros, err := strconv.ParseInt(a.Timestamp.Text, 10, 64)
 	if err != nil {
 		return invalid.Errorf("Invalid timestamp %s", a.Timestamp.Text)
@@ -432,6 +440,7 @@ func (d *Definer) alterOptions(c *schema.AlterTable, t *schema.Table, a *cql.Set
 	if _, _, err := tableOptions(schema.DefaultOptions(), given); err != nil || t == nil {
 		return err
 	}
+	// Apply takes only the options in Set, so that a concurrent change of other options stays.
 	c.Options, c.Set, err = tableOptions(t.Options, given)
 	return err
 }

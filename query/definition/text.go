@@ -33,6 +33,7 @@ func keyspaceText(k *schema.Keyspace) string {
 
 // replicationText returns the map of replication. The data centers are in the order of r.
 func replicationText(r ring.Replication) string {
+	// Without the package, as Cassandra shows it.
 	text := "{'class': '" + r.Class.ShortName() + "'"
 	if r.Class == ring.Simple {
 		text += ", 'replication_factor': '" + strconv.Itoa(r.Factor) + "'"
@@ -68,6 +69,7 @@ func typeText(k *schema.Keyspace, t *types.Type) string {
 	comments := commentText(cql.CommentType, name, k.Comment(t.UDTName(), ""))
 	labels := labelText(cql.CommentType, name, k.Label(t.UDTName(), ""))
 	var fields []string
+	// The statements for the type come before the ones for its fields.
 	for i, field := range t.FieldNames() {
 		fields = append(fields, "    "+types.QuoteName(field)+" "+t.Elems()[i].String())
 		comments += commentText(cql.CommentField, name+"."+types.QuoteName(field), k.Comment(t.UDTName(), field))
@@ -91,6 +93,7 @@ func tableText(k *schema.Keyspace, t *schema.Table, internals bool) string {
 			" WITH " + strings.Join(append(orderText(t), "comment = "+cql.QuoteString(t.Options.Comment)),
 			"\n    AND ") + ";\n*/"
 	}
+	// In Cassandra's order: storage, id, clustering order, options.
 	var with []string
 	if t.Compact != schema.NotCompact {
 		with = append(with, "COMPACT STORAGE")
@@ -165,6 +168,7 @@ func indexText(t *schema.Table, ix *schema.Index) string {
 		return "CREATE INDEX" + on + ";"
 	}
 	text := "CREATE CUSTOM INDEX" + on + " USING " + cql.QuoteString(ix.Options[schema.IndexClassOption])
+	// The map belongs to the schema.
 	options := maps.Clone(ix.Options)
 	delete(options, schema.IndexClassOption)
 	if len(options) > 0 {
@@ -201,6 +205,7 @@ func columnsText(t *schema.Table, internals bool) string {
 		if single && c.Kind == schema.PartitionKey {
 			line += " PRIMARY KEY"
 		}
+		// The key columns come first, in key order.
 		lines = append(lines, line)
 	}
 	if internals {
@@ -269,6 +274,7 @@ func primaryKeyText(t *schema.Table) string {
 // AND.
 func orderText(t *schema.Table) []string {
 	var parts []string
+	// Also a hidden clustering column, which only a table that is shown as a comment has.
 	for _, c := range t.Clustering {
 		order := " ASC"
 		if c.Desc {
@@ -308,6 +314,7 @@ func optionTexts(o *schema.Options) []string {
 		"read_repair = " + cql.QuoteString(o.ReadRepair),
 		"speculative_retry = " + cql.QuoteString(o.SpeculativeRetry),
 	}
+	// Cassandra would refuse these names.
 	usual := schema.DefaultOptions()
 	if o.TombstoneGC != usual.TombstoneGC {
 		texts = append(texts, "tombstone_gc = "+cql.QuoteString(o.TombstoneGC))

@@ -39,6 +39,7 @@ func (d *Definer) dropTrigger(stmt *cql.DropTrigger) Definition {
 		return refuse(&invalid.Unauthorized{Msg: "Only superusers are allowed to perfrom DROP TRIGGER queries"})
 	case err != nil:
 		return refuse(err)
+	// Neither the keyspace nor the table is looked up.
 	case stmt.IfExists:
 		return Definition{} // nothing changes
 	}

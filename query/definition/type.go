@@ -61,6 +61,7 @@ func (r *typeResolver) resolve(e *cql.TypeExpr, inFrozen bool) (*types.Type, err
 			return nil, err
 		}
 		return types.NewTuple(parts...), nil
+	// Whether the word frozen was written does not matter: vectors are always frozen.
 	case cql.TypeVector:
 		return r.vector(e)
 	case cql.TypeUser:
@@ -78,6 +79,7 @@ func customType(class string) (*types.Type, error) {
 	if name = strings.TrimSpace(name); !strings.Contains(name, ".") {
 		name = "org.apache.cassandra.db.marshal." + name
 	}
+	// The name decides before the result of the parser: abstract classes are unknown to it.
 	switch {
 	// Cassandra takes the empty class for BytesType.
 	case class == "":
@@ -190,6 +192,7 @@ func (r *typeResolver) collection(e *cql.TypeExpr, frozen bool) (*types.Type, er
 	if parts[0].Kind() == types.Duration {
 		return nil, invalid.Errorf("Durations are not allowed as map keys: %s", e.String())
 	}
+	// TypeMap is the only kind left.
 	return types.NewMap(parts[0], parts[1], frozen), nil
 }
 
@@ -246,6 +249,7 @@ func (d *Definer) createType(stmt *cql.CreateType) Definition {
 	if k.Type(name) != nil {
 		fields = nil
 	}
+	// A type without fields is a placeholder for a statement that Apply refuses or ignores.
 	def.Change = &schema.CreateType{IfNotExists: stmt.IfNotExists,
 		Type: types.NewUDT(keyspace, name, fields, elems, false)}
 	return def
@@ -264,6 +268,7 @@ func (d *Definer) alterType(stmt *cql.AlterType) Definition {
 	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetType,
 		Keyspace: keyspace, Name: stmt.Type.Name}}
 	k := d.Schema.Keyspace(keyspace)
+	// Apply reports it, or IF EXISTS allows it. FieldType is nil then, which Apply does not reach.
 	if k == nil || k.Type(c.Name) == nil {
 		return def
 	}

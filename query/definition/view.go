@@ -80,6 +80,7 @@ func (b *viewBuilder) build() error {
 func (b *viewBuilder) columns() error {
 	b.change.All = len(b.stmt.Columns) == 0
 	b.selected = b.base.Columns()
+	// The loop adds the named columns.
 	if !b.change.All {
 		b.selected = nil
 	}
@@ -150,6 +151,7 @@ func (b *viewBuilder) key() error {
 		if c.Kind == schema.Regular {
 			others = append(others, name)
 		}
+		// names is the partition key, then the clustering.
 		if i < len(b.stmt.PrimaryKey.Partition) {
 			b.change.Partition = append(b.change.Partition, c.ID)
 		} else {
@@ -180,6 +182,7 @@ func (b *viewBuilder) where() error {
 	w := &viewWhere{b: b, compiler: term.Compiler{Schema: b.d.Schema, Functions: b.d.Functions,
 		ResolveType: ResolveType,
 		Keyspace:    b.base.Keyspace, Table: b.base}, restricted: map[string]bool{}}
+	// Relations are added in the order of the statement, which DESCRIBE shows.
 	for _, r := range b.stmt.Where {
 		if err := w.add(r); err != nil {
 			return err
@@ -210,6 +213,7 @@ func (b *viewBuilder) where() error {
 // buckets. The hash is the hash code of a ByteBuffer with the name.
 func bucket(name string) int {
 	h := int32(1)
+	// ByteBuffer.hashCode starts at the last byte. Java's bytes are signed.
 	for i := len(name) - 1; i >= 0; i-- {
 		h = 31*h + int32(int8(name[i]))
 	}
@@ -265,6 +269,7 @@ func (w *viewWhere) add(r cql.Relation) error {
 	switch r := r.(type) {
 	case *cql.NotNullRelation:
 		return w.condition(r, []string{r.Column}, false, schema.ViewNotNull, nil)
+	// IN and BETWEEN are relations of their own kinds.
 	case *cql.ColumnRelation:
 		op, ok := viewOperator(r.Operator)
 		if !ok {
@@ -352,6 +357,7 @@ func viewOperator(o cql.Operator) (schema.ViewOperator, bool) {
 func relationOperator(op schema.ViewOperator, values [][]cql.Term) cql.Operator {
 	//exhaustive:ignore
 	switch op {
+	// IN with one value falls to the end.
 	case schema.ViewIn:
 		if len(values) != 1 {
 			return cql.OperatorInvalid
@@ -405,6 +411,7 @@ func (w *viewWhere) condition(r cql.Relation, names []string, tuple bool, op sch
 			return invalid.Errorf("Multi-column relations can only be applied to clustering columns but was applied "+
 				"to: %s", name)
 		}
+		// The schema has the ids; the merger and the terms need the columns.
 		columns, c.Columns = append(columns, column), append(c.Columns, column.ID)
 	}
 	// IN has several tuples; their values are concatenated.
@@ -447,6 +454,7 @@ func (w *viewWhere) condition(r cql.Relation, names []string, tuple bool, op sch
 // value evaluates a term that a column is compared with, in wire form. A null is nil. For CONTAINS the term has the
 // type of an element or key.
 func (w *viewWhere) value(column *schema.Column, op schema.ViewOperator, t cql.Term) ([]byte, error) {
+	// The receiver gives the term its type, and its name to messages.
 	receiver := w.compiler.Receiver(column.Name, column.Type)
 	if op == schema.ViewContains || op == schema.ViewContainsKey {
 		word := "CONTAINS"
@@ -533,6 +541,7 @@ func (d *Definer) alterView(stmt *cql.AlterMaterializedView) Definition {
 	if _, _, err := tableOptions(schema.DefaultOptions(), stmt.Options.Properties); err != nil {
 		return refuse(err)
 	}
+	// A table that is no view is left to Apply, which does not find it.
 	if t := d.Schema.Table(keyspace, name); t != nil {
 		if c.Options, c.Set, err = tableOptions(t.Options, stmt.Options.Properties); err != nil {
 			return refuse(err)
