@@ -21,6 +21,7 @@ func compileAssignment(in *term.Compiler, a cql.Assignment) (operation, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Before the value is compiled, so that a wrong value of a key column does not hide this error.
 	if col.Kind == schema.PartitionKey || col.Kind == schema.Clustering {
 		return nil, invalid.Errorf("PRIMARY KEY part %s found in SET part", col.Name)
 	}
@@ -138,6 +139,7 @@ func (c operationCompiler) addition(a *cql.AddToColumn, col *schema.Column) (ope
 		}
 		return nil, err
 	}
+	// Sets, maps and lists have one operation: it looks at the type when it is applied.
 	return &addElements{target{col}, t}, nil
 }
 
@@ -239,6 +241,7 @@ func (c operationCompiler) fieldAssignment(a *cql.SetField, col *schema.Column) 
 	if !typ.MultiCell() {
 		return nil, invalid.Errorf("Invalid operation (%s) for frozen UDT column %s", term.AssignmentText(a), col.Name)
 	}
+	// The index is the path of the cell. It stays, because new fields are added at the end.
 	i := typ.FieldIndex(a.Field)
 	if i < 0 {
 		return nil, invalid.Errorf("UDT column %s does not have a field named %s", col.Name, a.Field)

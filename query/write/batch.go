@@ -29,7 +29,7 @@ type Batch struct {
 }
 
 // Statement is one statement of a batch with its values. A BATCH message of the protocol contains statements with
-// values of their own; the statements of a BATCH in CQL share theirs.
+// values of their own; the statements of a BATCH in CQL share theirs. Both are only read.
 type Statement struct {
 	Modification *Modification
 	Values       []wire.Value
@@ -40,6 +40,7 @@ type Statement struct {
 func CompileBatch(c *term.Compiler, stmt *cql.Batch, compile func(cql.Statement) (*Modification, error)) (*Batch,
 	error) {
 	b := &Batch{kind: stmt.Kind}
+	// The grammar accepts the clause.
 	if stmt.Using.TTL != nil {
 		return nil, invalid.Errorf("Global TTL on the BATCH statement is not supported.")
 	}
@@ -85,6 +86,7 @@ func (writer *Writer) ExecuteBatch(r *request.Request, b *Batch, params *executi
 		// All statements refer to the same list by their markers' indexes.
 		statements[i] = Statement{m, params.Values}
 	}
+	// params is replaced, not changed: the caller's are shared.
 	params, err := params.WithTimeout(b.timeout, params.Values)
 	if err != nil {
 		return Outcome{}, err
@@ -217,6 +219,7 @@ func (w *writing) keyError(statements []Statement, err error) error {
 // Cassandra counts them (batchSize). An unlogged batch also gets a warning if it covers too many partitions: it is one
 // request of the coordinator that many replicas must answer, without the atomicity of a logged one.
 func (writer *Writer) checkBatch(r *request.Request, kind cql.BatchKind, c *changeSet) error {
+	// Tables and mutations are side by side.
 	size := 0
 	for i, m := range c.Mutations {
 		size += batchSize(c.Tables[i], m)

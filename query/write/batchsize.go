@@ -140,6 +140,7 @@ func batchSize(t *schema.Table, m *row.Mutation) int {
 		size += rangeTombstonesSize
 	}
 	// After the loop, because merging changes sizes of rows that were found before.
+	// The partition deletion and the first row size, for the header, are in size from the start.
 	for i := range rows.all {
 		size += rows.all[i].size
 	}
@@ -153,6 +154,7 @@ func cellsSize(t *schema.Table, r *row.Row) (size int) {
 		size += expiringMarkerSize
 	}
 	// A column with several cells counts once more than its cells, whether it is deleted or has elements.
+	// A set, because a column may be in both lists.
 	complex := map[schema.ColumnID]bool{}
 	for i := range r.Complex {
 		complex[r.Complex[i].Column] = true

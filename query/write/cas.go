@@ -76,6 +76,7 @@ func (writer *Writer) executeConditional(r *request.Request, statements []Statem
 		if !st.Modification.conditional() {
 			continue
 		}
+		// Permissions are checked before anything is proposed: the answer would show values.
 		masks, err := writer.o.Masks(r, st.Modification.conditions.masking)
 		if err != nil {
 			return Outcome{}, err
@@ -180,6 +181,7 @@ func (m *Modification) touchesStatic() bool {
 
 // checkLists refuses IN on key columns in a conditional statement, in Cassandra's words.
 func (x *cas) checkLists(m *Modification) error {
+	// An INSERT has no lists: only UPDATE and DELETE are refused here.
 	what := "deletions"
 	if m.kind != restriction.Delete {
 		what = "updates"
@@ -288,6 +290,7 @@ func (r *casRow) requireExistence(not bool) error {
 func (x *cas) command() *row.ReadCommand {
 	cmd := &row.ReadCommand{Table: x.table.StorageID, Key: x.key, StaticCounts: true, Now: x.now.Seconds}
 	var clusterings [][]byte
+	// The static row is not in x.rows: the header of the page has it.
 	for _, r := range x.rows {
 		clusterings = append(clusterings, r.clustering)
 	}
@@ -474,6 +477,7 @@ func (x *cas) result(applied bool, page []byte) (Outcome, error) {
 	if len(views) == 0 {
 		return out, nil
 	}
+	// Every row has the same columns.
 	shown := x.columns()
 	for _, c := range shown {
 		columns = append(columns, term.Spec{Keyspace: x.table.Keyspace, Table: x.table.Name, Name: c.Name,
@@ -514,6 +518,7 @@ func (x *cas) columns() []*schema.Column {
 // checkConditionalBatch refuses invalid batches with a condition. timestamp means that USING of the batch has one.
 // Batches without conditions pass. The partition is checked when keys are known (prepare).
 func checkConditionalBatch(statements []*Modification, timestamp bool) error {
+	// Statements without conditions must be on its table, too.
 	var first *Modification
 	for _, m := range statements {
 		if m.conditional() {

@@ -189,6 +189,7 @@ func (x *condition) Bind(s *term.Scope) (b boundCondition, err error) {
 		// Not nil even for null: nil would mean that the condition has no key, and sortConditions hashes it.
 		b.at = term.NotNil(v.Bytes)
 	}
+	// A marker may be bound to null, which only = and != compare.
 	if x.value != nil {
 		v, err := x.value.Eval(s)
 		// unset is never a value that can be compared. The first error stays: the key comes before the value.
@@ -276,6 +277,7 @@ func (b *boundCondition) actual(v *rowview.View) (value []byte, t *types.Type, e
 			value, _ = t.At(value, b.field)
 		}
 		return value, t.Elems()[b.field], nil
+	// The whole column.
 	case b.key == nil:
 		return value, t, nil
 	case t.Kind() == types.Map:
@@ -331,6 +333,7 @@ func compareCondition(t *types.Type, operator cql.Operator, value, wanted []byte
 		return ok, nil
 	}
 	// Types compare values, not bytes: for example, decimals 1.0 and 1.00 are equal.
+	// Neither is null here.
 	n := t.Compare(value, wanted)
 	switch operator {
 	case cql.Equal:

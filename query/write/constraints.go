@@ -14,6 +14,7 @@ import (
 // with a NOT NULL constraint: the values are only known at execution, but the columns are not.
 func (c *compiler) constraints(m *Modification) error {
 	for _, col := range c.Table.Columns() {
+		// nil if the column has none.
 		check, err := constraint.Compile(col)
 		if err != nil {
 			return err
@@ -69,6 +70,7 @@ func (w *writing) checkRow(m *Modification, kind schema.ColumnKind) error {
 		if col.Kind != kind {
 			continue
 		}
+		// A constrained column has one cell (schema.Constrainable).
 		at := slices.IndexFunc(w.row.Cells, func(c row.Cell) bool { return c.Column == col.ID })
 		switch {
 		// Deleting a column makes it null, which only NOT NULL forbids. Deleting the whole row is always allowed.

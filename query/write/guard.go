@@ -52,6 +52,7 @@ func (writer *Writer) guardWrites(r *request.Request, together ...*Modification)
 // guardRow applies the guardrails on values, and the bound of legacy indexes, to the row that m writes. kind is
 // schema.Static for the static row, else schema.Regular. It is called for each row, after its constraints.
 func (w *writing) guardRow(m *Modification, key row.PartitionKey, kind schema.ColumnKind) error {
+	// begin has set it only if some bound is configured.
 	if w.guard != nil {
 		operations := m.regular
 		if kind == schema.Static {

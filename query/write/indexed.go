@@ -25,6 +25,7 @@ func checkIndexed(t *schema.Table, kind schema.ColumnKind, r *row.Row) error {
 	if !largeRow(r) {
 		return nil
 	}
+	// One of the indexes may be on another column than the large one.
 	for _, x := range t.Indexes() {
 		c := t.ColumnByID(x.Column)
 		// Clustering columns belong to the rows, not to the static row.

@@ -101,6 +101,7 @@ func (j *jsonValues) eval(s *term.Scope, reserve func(copies, n int) error) erro
 		// Names are case-insensitive unless quoted in the object: CQLName applies that rule.
 		m := &members[i]
 		name := m.CQLName()
+		// Columns that compact storage hides are not among them.
 		at := slices.IndexFunc(j.columns, func(c *schema.Column) bool { return c.Name == name })
 		if at < 0 {
 			return invalid.Errorf("JSON values map contains unrecognized column: %s", name)

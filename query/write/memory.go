@@ -27,6 +27,7 @@ const (
 
 // Reserve implements operationMemory. Operations call it before they add many cells to the present row.
 func (w *writing) Reserve(n int) error {
+	// An estimate in bytes, which the row may not reach.
 	w.rowBytes += n
 	// The row's memory is reused for the next row: the largest row determines what is taken.
 	w.cellBytes = max(w.cellBytes, w.rowBytes)
@@ -102,6 +103,7 @@ func (w *writing) hold() error {
 	if err := w.request.Grow(n - w.reserved); err != nil {
 		return err
 	}
+	// Reservations only grow. They end with the request.
 	w.reserved = n
 	return nil
 }

@@ -85,6 +85,7 @@ func (writer *Writer) Compile(terms *term.Compiler, stmt cql.Statement) (m *Modi
 func (c *compiler) masksOfIndexed(m *Modification) *mask.Decision {
 	// Both lists: static columns may be masked, too.
 	var restricted []*schema.Column
+	// Without masks on such lists, executions decide nothing.
 	for _, list := range [][]operation{m.static, m.regular} {
 		for _, o := range list {
 			if byIndex(o) && o.Column().Mask != nil {
@@ -142,6 +143,7 @@ func (c *compiler) insert(stmt *cql.Insert) (*Modification, error) {
 	if len(stmt.Columns) != len(stmt.Values) {
 		return nil, invalid.Errorf("Unmatched column names/values")
 	}
+	// keys and m.regular together have a value for each name.
 	m := &Modification{kind: restriction.Insert, table: c.Table}
 	var names []string
 	keys := keyTerms{}
@@ -252,6 +254,7 @@ func (c *compiler) using(m *Modification, u cql.Using) (err error) {
 			return err
 		}
 	}
+	// Values are checked when they are evaluated (attributes).
 	if u.TTL != nil {
 		m.ttl, err = c.Term(u.TTL, c.Receiver("[ttl]", types.Native(types.Int)))
 	}
@@ -282,6 +285,7 @@ func (c *compiler) update(stmt *cql.Update) (*Modification, error) {
 		return nil, err
 	}
 	// A statement that neither changes nor tests regular columns may omit the clustering.
+	// IF EXISTS is no condition on regular columns.
 	onlyStatic := len(m.regular) == 0 && (!m.conditional() || !m.conditions.regular())
 	rs, err := restriction.Compile(c.Compiler, stmt.Where,
 		restriction.Options{Statement: restriction.Update, OnlyStatic: onlyStatic})

@@ -104,6 +104,7 @@ func (w *writing) attributes(m *Modification, fallback int64) error {
 	if err := w.checkAhead(m.table); err != nil {
 		return err
 	}
+	// Without USING TTL, the table's default stays.
 	if m.ttl == nil {
 		return nil
 	}
@@ -208,6 +209,7 @@ func (w *writing) build(m *Modification, add func(*row.Mutation) error) error {
 	if err != nil {
 		return err
 	}
+	// The slices are the same for each partition: IN on key and clustering columns is their product.
 	for _, key := range keys {
 		w.builder.Reset(m.table.StorageID, key)
 		if err := w.addChanges(m, key, slices); err != nil {
@@ -298,6 +300,7 @@ func (w *writing) buildSingle(m *Modification, add func(*row.Mutation) error) er
 	if w.key, w.values, err = m.where.SingleKey(&w.Scope, w.key[:0], w.values); err != nil {
 		return err
 	}
+	// The key points into w.key until the next statement.
 	key := row.PartitionKey{Token: ring.Murmur3(w.key), Bytes: w.key}
 	w.builder.Reset(m.table.StorageID, key)
 	if len(m.static) > 0 {
@@ -366,6 +369,7 @@ func (w *writing) addStatic(m *Modification, key row.PartitionKey) error {
 	if err := w.guardRow(m, key, schema.Static); err != nil {
 		return err
 	}
+	// Encoded rows have sorted cells.
 	w.row.Sort()
 	w.builder.AddHeader(&w.row)
 	return nil
@@ -449,6 +453,7 @@ func (w *writing) find(t *schema.Table, key row.PartitionKey, clustering []byte)
 	}
 	// The level of the write is the level of the read: at QUORUM, the read sees all writes that were acknowledged at
 	// QUORUM.
+	// A read in a conditional change needs no level of its own.
 	level := w.request.Consistency
 	if level == ring.Any {
 		return invalid.Errorf("ANY ConsistencyLevel is only supported for writes")

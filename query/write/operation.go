@@ -111,6 +111,7 @@ func (o *setValue) Apply(x *operationContext, r *row.Row) error {
 	if err != nil {
 		return err
 	}
+	// An unset value adds no cell, so the column keeps its value.
 	switch v.Kind {
 	case wire.ValueSet:
 		r.Cells = append(r.Cells, x.cell(o.col, nil, v.Bytes))
@@ -167,6 +168,7 @@ func (x *operationContext) addParts(col *schema.Column, b []byte, r *row.Row) er
 	if err := x.reserve(b); err != nil {
 		return err
 	}
+	// The value was validated, so it has no part of a wrong type.
 	for p := t.Parts(b); p.Next(); {
 		if p.Bytes() == nil {
 			return invalid.Errorf("null is not supported inside collections")
@@ -297,6 +299,7 @@ func (o *setKey) Apply(x *operationContext, r *row.Row) error {
 	if err != nil {
 		return err
 	}
+	// An unset value changes nothing.
 	switch v.Kind {
 	case wire.ValueSet:
 		r.Cells = append(r.Cells, x.cell(o.col, path, v.Bytes))
@@ -393,6 +396,7 @@ func (o *setField) Apply(x *operationContext, r *row.Row) error {
 	if err != nil {
 		return err
 	}
+	// An unset value changes nothing.
 	switch v.Kind {
 	case wire.ValueSet:
 		r.Cells = append(r.Cells, x.cell(o.col, rowview.FieldPath(o.field), v.Bytes))
@@ -414,6 +418,7 @@ func (o *deleteColumn) Apply(x *operationContext, r *row.Row) error {
 			Deletion: row.Deletion{Timestamp: x.Timestamp, LocalTime: x.Now}})
 		return nil
 	}
+	// Also a frozen collection, which is one cell.
 	r.Cells = append(r.Cells, x.tombstone(o.col, nil))
 	return nil
 }

@@ -95,6 +95,7 @@ func (writer *Writer) Execute(r *request.Request, m *Modification, params *execu
 	if err := m.checkConsistency(r.Consistency); err != nil {
 		return Outcome{}, err
 	}
+	// It is returned at the end: the mutations that the coordinator receives are copies.
 	w := writer.writings.Get().(*writing)
 	defer writer.putWriting(w)
 	// One moment: all rows of the statement expire together.
