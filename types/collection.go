@@ -255,6 +255,10 @@ func sortMap(t *Type, parts [][]byte) [][]byte {
 // Normalize returns a valid value in which the elements of all sets and the entries of all maps are sorted and unique,
 // which values from clients need not be. It returns b itself if it is normalized, which is the usual case and allocates
 // nothing.
+//
+//	set {2, 1, 2}       becomes {1, 2}
+//	map {b: 1, a: 2}    becomes {a: 2, b: 1}
+//	list [2, 1, 2]      stays, except for sets and maps in it
 func (t *Type) Normalize(b []byte) []byte {
 	if len(b) == 0 || !hasSorted(t) || isNormal(t, b) {
 		return b

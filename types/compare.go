@@ -13,6 +13,16 @@ import (
 //
 // Equal does not mean the same bytes: see AppendOrdered for the values with several forms. Durations, which have no
 // order in CQL, compare as bytes.
+//
+//	booleans, numbers    by value
+//	floats               as Java: -0 before 0, NaN last
+//	texts, blobs, inet   by bytes
+//	dates, times         by time
+//	uuid                 by version; version 1 by time
+//	timeuuid             by time, then by signed bytes
+//	lists, sets, maps    element by element; a beginning before the whole
+//	tuples, UDTs         field by field; a missing field is null
+//	vectors              element by element
 func (t *Type) Compare(a, b []byte) int {
 	// Before all kinds: null and the empty value may occur in values of every type.
 	if len(a) == 0 || len(b) == 0 {
@@ -94,6 +104,7 @@ func compareFixed(k Kind, a, b []byte) int {
 
 // compareHalves compares UUIDs by the numbers to which order maps them.
 func compareHalves(order func([]byte) (hi, lo uint64), a, b []byte) int {
+	// order is orderedUUID or orderedTimeuuid, so both orders agree with AppendOrdered.
 	hiA, loA := order(a)
 	hiB, loB := order(b)
 	if c := cmp.Compare(hiA, hiB); c != 0 {

@@ -90,6 +90,12 @@ func (u durationUnit) String() string {
 // ParseDuration parses the three forms of CQL: 1y2mo3w4d5h6m7s8ms9us10ns, ISO 8601 as P1Y2M3DT4H5M6S or P3W, and ISO
 // 8601's alternative P0001-02-03T04:05:06. Each may start with a minus sign, which applies to all parts. The error is a
 // *ValueError.
+//
+//	1y2mo                  14 months
+//	-2w                    -14 days
+//	P1Y2M3DT4H             14 months, 3 days, 4 hours
+//	P0001-02-03T04:00:00   the same
+//	1h1h, 1m1h             errors: a unit twice, and in the wrong order
 func ParseDuration(text string) (DurationValue, error) {
 	source, negative := strings.CutPrefix(text, "-")
 	// source is without the sign, which applies to all parts.

@@ -9,6 +9,10 @@ import (
 // AppendLiteral appends a value as Cassandra prints it: a CQL literal that FromLiteral, or a collection literal, parses
 // back. Null, and the empty value of types other than texts, are "null". Bytes that are not a value of the type are
 // printed as a blob. DESCRIBE and messages use it.
+//
+//	text 'it''s'          list ['a', 'b']       map {'k': 1}
+//	tuple (1, null)       UDT {f: 1}            blob 0x00ff
+//	timestamp '1970-01-01T00:00:00.000Z'
 func (t *Type) AppendLiteral(dst, wire []byte) []byte {
 	switch {
 	case wire == nil:
@@ -118,7 +122,7 @@ func appendQuoted(dst, text []byte) []byte {
 }
 
 // appendInetText formats IPv6 like Java: eight groups, without abbreviation. An IPv4 address in IPv6 form is printed as
-// IPv4.
+// IPv4. For example, ::1 is 0:0:0:0:0:0:0:1, and ::ffff:1.2.3.4 is 1.2.3.4.
 func appendInetText(dst, wire []byte) []byte {
 	// The length was validated.
 	a, _ := netip.AddrFromSlice(wire)

@@ -50,6 +50,9 @@ func (v *JSONValue) Members() (members []JSONMember, ok bool) {
 
 // CQLName returns the CQL name of the member: without its double quotes if it has them, otherwise in lower case.
 // Doubled quotes inside are kept.
+//
+//	"Id"       is the name id
+//	"\"Id\""   is the name Id
 func (m *JSONMember) CQLName() string {
 	if n := len(m.Name); n >= 2 && m.Name[0] == '"' && m.Name[n-1] == '"' {
 		return m.Name[1 : n-1]
@@ -173,6 +176,8 @@ func (v *JSONValue) class() string {
 
 // String returns the value as Cassandra's messages contain it, which is as Java prints it. It is not JSON: strings have
 // no quotes, and members are name=value.
+//
+//	{"a": [1, "x"], "b": null}   becomes {a=[1, x], b=null}
 func (v JSONValue) String() string {
 	var b strings.Builder
 	v.write(&b)

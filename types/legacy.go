@@ -229,6 +229,8 @@ func compositeFromText(t *Type, fields []string) (b []byte, err error) {
 }
 
 // dynamicFromText builds a dynamic composite. Each field is alias@value or class@value.
+//
+//	a@1:UTF8Type@x   is the alias a with 1, then the class UTF8Type with x
 func dynamicFromText(t *Type, fields []string) (b []byte, err error) {
 	for _, f := range fields {
 		name, value, _ := strings.Cut(f, "@")

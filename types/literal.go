@@ -88,6 +88,10 @@ func (k LiteralKind) Assigns(t *Type) bool {
 // Preferred returns the type of a constant whose context does not determine it: ascii before text, the first of int,
 // bigint and varint that can represent the number, and double, or decimal if that is more exact. text is as in
 // FromLiteral. Functions with several overloads are chosen by it.
+//
+//	'abc'         ascii      'é'                     text
+//	1             int        3000000000              bigint
+//	1.5           double     100000000000000000000   varint
 func (k LiteralKind) Preferred(text string) *Type {
 	//exhaustive:enforce
 	switch k {

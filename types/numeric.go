@@ -30,6 +30,12 @@ func (k Kind) IsNumber() bool {
 // WidestNumber returns the result type of an operation on numbers of two types: as wide as the wider operand, and with
 // a fraction if one of them has one. For example, bigint and float give double, varint and float give decimal. The
 // rules are Cassandra's; both types must be numbers.
+//
+//	tinyint, smallint   smallint
+//	int, counter        bigint
+//	int, float          float
+//	bigint, float       double
+//	varint, float       decimal
 func WidestNumber(a, b *Type) *Type {
 	size := max(numberSize(a), numberSize(b))
 	// size is also from an integer operand, whose width the result must have.

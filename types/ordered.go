@@ -178,6 +178,12 @@ func appendOrderedFixed(dst []byte, k Kind, wire []byte) []byte {
 // orderedFloat32 maps the bits of a float so that their unsigned order equals Java's Float.compare: -0 before 0, and
 // all NaNs equal and last. All bits of a negative number are inverted, and only the sign of others: larger magnitudes
 // of negative numbers sort first.
+//
+//	-1.0   BF800000 becomes 407FFFFF
+//	-0.0   80000000 becomes 7FFFFFFF
+//	0.0    00000000 becomes 80000000
+//	1.0    3F800000 becomes BF800000
+//	NaN    7FC00000 becomes FFC00000
 func orderedFloat32(v uint32) uint32 {
 	// More than the bits of infinity, apart from the sign, is a NaN.
 	if v&^(1<<31) > 0x7F800000 {
@@ -232,6 +238,9 @@ func orderedTimeuuid(wire []byte) (hi, lo uint64) {
 
 // reorderTimestamp converts time_low, time_mid, version and time_hi to version and timestamp: the parts of the
 // timestamp are in reverse order in a UUID.
+//
+//	in the UUID   time_low (32 bits)   time_mid (16)   version (4)   time_hi (12)
+//	result        version (4)   time_hi (12)   time_mid (16)   time_low (32)
 func reorderTimestamp(m uint64) uint64 { return m<<48 | m<<16&0xFFFF00000000 | m>>32 }
 
 // unreorderTimestamp is the inverse of reorderTimestamp.

@@ -72,7 +72,13 @@ func nativeClass(k Kind) string {
 
 // MarshalClass returns the type's Java class, as Cassandra uses it internally, and as clients see it if the native
 // protocol has no id for the type: "org.apache.cassandra.db.marshal.VectorType(….FloatType , 3)". Names of types and
-// fields are hexadecimal in it.
+// fields are hexadecimal in it. Without their package:
+//
+//	list<int>                   ListType(Int32Type)
+//	frozen<list<int>>           FrozenType(ListType(Int32Type))
+//	frozen<tuple<int, text>>    TupleType(Int32Type,UTF8Type)
+//	vector<float, 3>            VectorType(FloatType , 3)
+//	ks.t with the field f int   UserType(ks,74,66:Int32Type)
 func (t *Type) MarshalClass() string {
 	var b strings.Builder
 	writeClass(t, &b, false, false)

@@ -207,6 +207,11 @@ func ParseDate(text string) (uint32, error) {
 
 // parseISODate parses [sign]yyyy-mm-dd at the front of s. The day may be up to 31 in any month. A year of more than
 // four digits needs a sign; a plus sign is for such a year only. No year has more than nine digits.
+//
+//	2020-01-02     valid        +12020-01-02   valid
+//	-0001-01-02    valid        12020-01-02    no: a sign is missing
+//	2020-1-2       no: two digits are needed
+//	2020-02-31     valid here; callers check the day
 func parseISODate(s string) (year int64, month, day int, rest string, ok bool) {
 	signed := s != "" && (s[0] == '-' || s[0] == '+')
 	digits := s
@@ -308,7 +313,8 @@ func appendPadded(dst []byte, n int64, width int) []byte {
 	return append(dst, digits...)
 }
 
-// AppendTimeText appends a time of day as CQL prints it: hh:mm:ss.fffffffff, always with nine digits.
+// AppendTimeText appends a time of day as CQL prints it: hh:mm:ss.fffffffff, always with nine digits. For example,
+// 01:02:03.000000004.
 func AppendTimeText(dst []byte, nanos int64) []byte {
 	dst = append(appendPadded(dst, nanos/nanosPerHour, 2), ':')
 	dst = append(appendPadded(dst, nanos/nanosPerMinute%60, 2), ':')

@@ -116,6 +116,9 @@ func decimalFromText(text string) ([]byte, error) {
 // appendFloatText appends f as Java prints it: at least one digit on either side of the point, and an exponent below
 // 10^-3 and from 10^7 on. bits is 32 or 64. The digits are the fewest that parse back to f, as in Java since version
 // 19; earlier versions sometimes printed one more.
+//
+//	1       1.0        0.001    0.001
+//	1e7     1.0E7      0.0001   1.0E-4
 func appendFloatText(dst []byte, f float64, bits int) []byte {
 	switch {
 	case f != f:
@@ -164,6 +167,11 @@ func twoDigits(buf []byte, f float64, bits int) []byte {
 // appendDecimalText appends a decimal like Java's BigDecimal.toString: without an exponent if the scale is not negative
 // and the number is not below 10^-6, otherwise with one. wire has at least 4 bytes. The text is about as long as the
 // digits, whatever the scale.
+//
+//	digits 150, scale 2    1.50
+//	digits 0, scale 3      0.000
+//	digits 1, scale -3     1E+3
+//	digits 5, scale 7      5E-7
 func appendDecimalText(dst, wire []byte) []byte {
 	scale := int64(int32(be32(wire)))
 	unscaled := wire[4:]

@@ -243,6 +243,9 @@ func (p *numberParser) fraction() int64 {
 
 // AppendDateText appends a date as CQL prints it: yyyy-mm-dd, with a plus sign after the year 9999. Years before 0 have
 // a minus sign.
+//
+//	2^31            1970-01-01
+//	2^31 - 1        1969-12-31
 func AppendDateText(dst []byte, date uint32) []byte {
 	year, month, day := CivilFromDays(int64(date) - dateEpoch)
 	if year < 0 {

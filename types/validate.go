@@ -141,6 +141,14 @@ func validateText(t *Type, wire []byte) error {
 
 // validJavaText accepts the invalid UTF-8 that Cassandra accepts: C0 80 for NUL, single surrogates, and code points
 // above 10FFFF up to the limit of four bytes. Such text is stored and returned as it is.
+//
+//	00 … 7F    one byte
+//	C0         only C0 80
+//	C2 … DF    two bytes
+//	E0         three bytes, the second from A0 on
+//	E1 … EF    three bytes
+//	F0         four bytes, the second from 90 on
+//	F1 … F7    four bytes
 func validJavaText(b []byte) bool {
 	for len(b) > 0 {
 		// lower is the least second byte: it excludes forms that are longer than needed.
