@@ -14,6 +14,11 @@ import (
 // Every node applies the same changes in the same order, also changes from older versions of the program. A new check
 // in Apply would let nodes of two versions disagree about the schema: such checks belong to the code that creates
 // changes (CheckParts).
+//
+//	CREATE of an existing element    s with IF NOT EXISTS, otherwise *Exists or *Invalid
+//	ALTER or DROP of a missing one   s with IF EXISTS, otherwise *NotFound or *Invalid
+//	an equal definition              s
+//	others                           a schema with another version
 func Apply(s *Schema, c Change) (*Schema, error) {
 	// Every implementation of Change is a pointer type; a value would not implement the interface.
 	switch c := c.(type) {
@@ -121,6 +126,8 @@ func applyAlterKeyspace(s *Schema, c *AlterKeyspace) (*Schema, error) {
 
 // extend returns old with the extensions of set. A nil extension in set is removed. old is shared by other schemas and
 // is never changed; it is returned itself if set is empty.
+//
+//	old {a: 1, b: 2}, set {b: nil, c: 3}   becomes {a: 1, c: 3}
 func extend(old, set map[string][]byte) map[string][]byte {
 	if len(set) == 0 {
 		return old

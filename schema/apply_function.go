@@ -80,6 +80,10 @@ func (k *Keyspace) currentFunction(f *Function) (*Function, error) {
 
 // compatible reports whether values of type old can be read as values of type t, which may therefore replace it as the
 // type of a result. Frozen or not does not matter for values.
+//
+//	blob    ascii, text
+//	text    ascii
+//	others  themselves only
 func compatible(t, old *types.Type) bool {
 	if t.Freeze().Equal(old.Freeze()) {
 		return true

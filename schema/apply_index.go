@@ -146,6 +146,13 @@ func checkIndexName(t *Table, name string) error {
 
 // checkIndexTarget returns an error if a column cannot be indexed, or not with this target. The target is never zero:
 // index has replaced the default.
+//
+//	column                      targets
+//	one value                   simple
+//	list, set                   values
+//	map                         values, keys, entries
+//	frozen collection           full
+//	user-defined type           simple, if it is frozen
 func (t *Table) checkIndexTarget(col *Column, target IndexTarget) error {
 	// Durations have no order. The message depends on the outermost kind.
 	if hasKind(col.Type, types.Duration) {

@@ -118,6 +118,12 @@ func (t *Table) addColumns(specs []ColumnSpec) error {
 
 // validate checks the rules that hold for every table, also for altered ones and views. t is sealed. Rules between a
 // view and its base are in checkView.
+//
+//  1. the name of the table
+//  2. the partition key, and the types of key columns
+//  3. static columns need clustering columns
+//  4. counters are not mixed with other columns, and do not expire
+//  5. the options
 func (t *Table) validate() error {
 	if !isWord(t.Name) {
 		return misconfiguredf("%s.%s: Table name must not be empty or not contain non-alphanumeric-underscore "+
@@ -394,6 +400,10 @@ func kindWord(k ColumnKind) string {
 }
 
 // alterDrop removes columns and records their times. Cells stay in files, hidden, until they are purged.
+//
+//	DROP c              c is in Dropped, with the time of the drop
+//	ADD c again         c has its old id, and DroppedMicros
+//	DROP c again        the same entry in Dropped, with the later time
 func (t *Table) alterDrop(c *AlterTable) error {
 	columns, dropped := t.columnsByName(), t.droppedByName()
 	removed := map[*Column]bool{}

@@ -66,6 +66,10 @@ func checkExtent(t *types.Type) error {
 
 // extent returns the number of parts of a type at a depth, with the type itself. It is not ok, and the number is
 // incomplete, if a bound is exceeded. It stops there, so that its own time is bounded.
+//
+//	int                           1 part
+//	map<text, int>                3 parts
+//	list<frozen<list<int>>>       3 parts; the inner list is one level deeper because of frozen
 func extent(t *types.Type, depth int) (parts int, ok bool) {
 	if t.Frozen() {
 		depth++ // its class is nested in another class
@@ -307,6 +311,8 @@ func qualifiedText(t *types.Type) string {
 
 // renameFields returns the type with renamed fields, or nil if no name changes. Renames apply one after the other, so
 // that names may be swapped by a third one.
+//
+//	fields a, b: RENAME a TO x AND b TO a AND x TO b   swaps them
 func renameFields(old *types.Type, c *AlterType) (*types.Type, error) {
 	fields := slices.Clone(old.FieldNames())
 	positions := make(map[string][]int, len(fields)) // ascending; two fields may have one name in between

@@ -72,7 +72,13 @@ type ColumnSpec struct {
 }
 
 // AlterTable does one of: add columns, drop columns, rename key columns, drop compact storage, set the mask or
-// attributes of a column, set options, set extensions. The first that is present applies.
+// attributes of a column, set options, set extensions. The first that is present applies. The statements:
+//
+//	ADD, DROP, RENAME                             Add, Drop, Rename
+//	DROP COMPACT STORAGE                          DropCompact
+//	ALTER c MASKED WITH, DROP MASKED              Mask
+//	ALTER c CHECK, SET DEFAULT; COMMENT ON COLUMN Attributes
+//	WITH; COMMENT ON TABLE                        Set and Options
 type AlterTable struct {
 	Keyspace string
 	Table    string

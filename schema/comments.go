@@ -16,6 +16,10 @@ type Comment struct {
 
 // commentKey identifies the object of a comment or label within its keyspace. Names contain no NUL. The keyspace itself
 // has the key with two empty names.
+//
+//	keyspace   "\x00"
+//	type u     "u\x00"
+//	field u.f  "u\x00f"
 func commentKey(typeName, field string) string { return typeName + "\x00" + field }
 
 // remarks are comments and security labels by commentKey. The maps are never modified, only replaced: clones of a

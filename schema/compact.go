@@ -42,6 +42,12 @@ func (t *Table) CompactValue() *Column {
 
 // Flags returns the flags of t as system_schema.tables shows them, in order. Drivers derive the form of a table from
 // them.
+//
+//	ordinary table                      compound
+//	dense, one clustering column        dense
+//	dense, several clustering columns   compound, dense
+//	sparse                              none
+//	with counters                       also counter, before dense
 func (t *Table) Flags() []string {
 	var flags []string
 	// Cassandra's comparator is composite with several clustering columns, and with CQL's own format of rows.
@@ -59,6 +65,11 @@ func (t *Table) Flags() []string {
 
 // CompactColumns returns the columns of a new table with compact storage, with the hidden ones added, and its form. Key
 // columns come first in specs, which is changed. The error is *Invalid.
+//
+//	(k, c, v), key (k, c)      dense
+//	(k, c), key (k, c)         dense, with a hidden value
+//	(k, v, w), key (k)         sparse: v and w static, with hidden column1 and value
+//	(k, c, v, w), key (k, c)   error: two columns that are not part of the key
 func CompactColumns(specs []ColumnSpec) ([]ColumnSpec, Compact, error) {
 	// One pass collects what the rules below need; the first violation in column order is reported.
 	clustered, counters := false, false

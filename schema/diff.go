@@ -63,6 +63,11 @@ func Diff(before, after *Schema) []Event {
 
 // diffKeyspace adds the events of the contents of a keyspace: functions and aggregates are dropped before tables and
 // types, and created after them, because they use types.
+//
+//  1. dropped aggregates, then functions
+//  2. dropped tables, then types
+//  3. created and updated types, then tables
+//  4. created and updated functions, then aggregates
 func diffKeyspace(events []Event, b, a *Keyspace) []Event {
 	// Dropped aggregates come before the functions that they call.
 	events = diffFunctionsDropped(events, b, a)
@@ -100,6 +105,9 @@ func diffKeyspace(events []Event, b, a *Keyspace) []Event {
 
 // differentTables returns the tables of old that now does not have, and the tables of now that are not the same in old.
 // Both are sorted by name, and nearly all tables are the same. A table that was created again is in both results.
+//
+//	old   a   b   c       dropped   c
+//	now   a   b'  d       changed   b', d
 func differentTables(old, now []*Table) (dropped, changed []*Table) {
 	// A merge of the two sorted lists.
 	for len(old) > 0 || len(now) > 0 {

@@ -14,11 +14,30 @@
 // schema. Equal pointers therefore mean equal elements, which Diff and rebuilt rely on. Functions whose receiver "must
 // be a clone" write to it; all others only read.
 //
+// # Life of a change
+//
+//	statement ─▶ Change ─▶ EncodeChange ─▶ log ─▶ DecodeChange ─▶ Apply(s, c) ─▶ the next Schema ─▶ Diff ─▶ events
+//
+// Apply finds the keyspace, clones what the change touches, changes the clone and checks it. Keyspace.link then
+// completes the keyspace, and Schema.with builds the schema with it. A change of one table ends with the same steps
+// whatever it changes:
+//
+//  1. copyForChange copies the lists of the table; columns are replaced in them, never written.
+//  2. Table.Seal sorts the lists and computes the indexes of columns and the digest.
+//  3. Table.validate checks the rules that hold for every table.
+//  4. Keyspace.withTable or withBase puts the table, and its views, into a clone of the keyspace.
+//  5. Schema.with links the clone and computes the version.
+//
 // # Identity
 //
 // Names change, ids do not. A table has a UUID, which clients see, and a number in storage (StorageID), which is short
 // and in every key. Columns have ids within their table. None of these is used again, except by a column that is added
 // again with its old name.
+//
+// # Names of files
+//
+// Files named apply_… contain what Apply does with one kind of element, encode_… how it is stored, and options… the
+// options of tables. link.go and diff.go work on whole keyspaces.
 //
 // # Encoding
 //

@@ -44,6 +44,15 @@ func readable(t, dropped *types.Type) bool {
 
 // readsValues reports whether each value of type o is one of type t, as Cassandra's isValueCompatibleWith does. It is
 // not symmetric.
+//
+//	blob             every type
+//	text             ascii
+//	bigint           timestamp
+//	timestamp, time  bigint
+//	uuid             timeuuid
+//	date             int
+//	varint           int, bigint, timestamp
+//	tuple            tuples with as many or fewer fields, which it reads one by one
 func readsValues(t, o *types.Type) bool {
 	if t.Equal(o) {
 		return true

@@ -49,7 +49,7 @@ type encodedKeyspace struct {
 }
 
 // encodedTable is a table. The name of its keyspace is the keyspace's. Column order is the order of stored: key columns
-// first.
+// first. A new field must be omitted when empty, so that digests of older tables stay.
 type encodedTable struct {
 	ID UUID
 	// The number is in the key of every row, so it is part of what nodes must agree on.
@@ -161,7 +161,8 @@ func encodeColumn(c *Column) encodedColumn {
 // Decode decodes the output of Encode and adds the keyspaces that the program itself defines (Own). The replicated
 // system keyspaces are the encoded ones, even if this program would create a cluster with different ones. Errors are
 // ErrFormat. The input may come from a file or another node: the result is checked as far as other code relies on it,
-// so that it never panics later.
+// so that it never panics later. It checks what a wrong or hostile encoding could break: numbers and ids that occur
+// twice, positions of key columns, columns of indexes, base tables of views, functions of aggregates.
 func Decode(b []byte) (*Schema, error) {
 	var e encodedSchema
 	if err := unmarshal(b, &e); err != nil {

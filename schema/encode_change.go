@@ -10,6 +10,8 @@ import (
 // encodedChange is a Change in the Raft log. Besides Format, exactly one field is set. The types in a change are
 // separate, as class names in the order of its columns or fields. A new kind of change is a new field: older versions
 // refuse it (unmarshal).
+//
+//	{"Format":1,"DropTable":{"Keyspace":"ks","Table":"t","IfExists":false}}
 type encodedChange struct {
 	// The same version as a schema's: both encodings change together.
 	Format          int

@@ -47,6 +47,9 @@ func (a *Aggregate) Signature() string { return FunctionSignature(a.Name, a.ArgT
 // FunctionSignature returns the name of a function with the types of its arguments, as name(int, text). It contains no
 // frozen, so it is the same however the types are written. It is the key of a keyspace's functions, and is not quoted:
 // it is not CQL.
+//
+//	f(int, list<text>)   also of f(int, frozen<list<text>>)
+//	f()
 func FunctionSignature(name string, args []*types.Type) string {
 	texts := make([]string, len(args))
 	for i, t := range args {

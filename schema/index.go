@@ -130,7 +130,8 @@ func (t *Table) Index(name string) *Index {
 }
 
 // IndexTargetText returns the indexed target of an index of t as DESCRIBE and system_schema.indexes show it: v,
-// values(v), keys(m), entries(m) or full(f). The name is quoted where CQL needs it.
+// values(v), keys(m), entries(m) or full(f). The name is quoted where CQL needs it. The name is the column's present
+// one.
 func (t *Table) IndexTargetText(ix *Index) string {
 	name := ""
 	// The column exists: it cannot be dropped before its indexes.
@@ -208,6 +209,10 @@ func unusedIndexName(base string, taken map[string]bool) string {
 
 // IsDefaultIndexName reports whether an index on a column of t has the name that CREATE INDEX chooses, also with a
 // number. It cannot know whether the user wrote the name.
+//
+//	t_c_idx     yes
+//	t_c_idx_2   yes
+//	t_c_idx_a   no
 func IsDefaultIndexName(t *Table, col *Column, name string) bool {
 	base := defaultIndexName(t, col.Name)
 	number, ok := strings.CutPrefix(name, base+"_")

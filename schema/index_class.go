@@ -90,6 +90,9 @@ func (ix *Index) TermTypes(column *types.Type) []*types.Type {
 }
 
 // termTypeText returns the type of the terms as Cassandra's messages have it. Entries of a map are a composite there.
+//
+//	one term       text
+//	entries        'org.apache.cassandra.db.marshal.CompositeType(…UTF8Type,…Int32Type)'
 func termTypeText(terms []*types.Type) string {
 	if len(terms) == 1 {
 		return terms[0].String()
@@ -106,6 +109,13 @@ func isText(t *types.Type) bool { return t.Kind() == types.Text || t.Kind() == t
 
 // checkSAI checks the rules of storage-attached indexes, in Cassandra's order. It does not look for options of SASI:
 // they are unknown here.
+//
+//  1. another index of the same target
+//  2. unknown options
+//  3. analysis of key columns, then of values that are not text
+//  4. options of vectors
+//  5. types without support
+//  6. rules of vectors besides options
 func (ix *Index) checkSAI(t *Table) error {
 	col := t.ColumnByID(ix.Column)
 	// The same target with other options would be a second index of the same terms.
@@ -243,6 +253,12 @@ func (ix *Index) Literal(col *Column) bool {
 
 // checkSASI checks the rules of SSTable-attached secondary indexes, in Cassandra's order. All its errors are
 // configuration errors, unlike SAI's.
+//
+//  1. columns of several cells, partition keys
+//  2. the analyzer and its options
+//  3. the mode
+//  4. the amount of memory
+//  5. SPARSE with texts or analysis
 func (ix *Index) checkSASI(t *Table) error {
 	col := t.ColumnByID(ix.Column)
 	if col.Type.MultiCell() {

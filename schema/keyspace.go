@@ -102,6 +102,9 @@ func IsReplicatedSystem(keyspace string) bool {
 
 // checkOwnDefinition rejects changes of the keyspaces that the program itself defines. Nodes do not agree on them, and
 // Encode omits them.
+//
+//	system, system_schema, system_views, system_virtual_schema   refused
+//	system_auth, system_distributed, system_traces               passed: nodes agree on them
 func (k *Keyspace) checkOwnDefinition() error {
 	if IsLocalSystem(k.Name) || IsVirtualSystem(k.Name) {
 		return invalidf("%s keyspace is not user-modifiable.", k.Name)

@@ -143,6 +143,10 @@ func (k *Keyspace) position(name string) (at int, found bool) {
 
 // splice sets the lists of k to the lists of old, with the tables of list at a position, instead of the table there if
 // replaced. If old is not linked, link sorts.
+//
+//	old      a   b   c
+//	add bb   a   b   bb  c
+//	drop b   a   c
 func (k *Keyspace) splice(old *Keyspace, at int, replaced bool, list []*Table) {
 	if !old.linked {
 		return
@@ -218,6 +222,9 @@ func (k *Keyspace) tablesByName() []*Table {
 
 // replaceTables changes the indexes from tables of a keyspace to others, both sorted by name. Tables that are the same
 // are skipped. s is not shared yet, but the slices in it are.
+//
+//	old   a  b   d       removed   b, d
+//	now   a  b'  c       added     b', c
 func (s *Schema) replaceTables(old, now []*Table) {
 	var removed, added []*Table
 	for len(old) > 0 || len(now) > 0 {

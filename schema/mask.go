@@ -29,7 +29,8 @@ func (m *Mask) Equal(o *Mask) bool {
 		slices.EqualFunc(m.Args, o.Args, null)
 }
 
-// MaskChange sets the mask of a column, or removes it.
+// MaskChange sets the mask of a column, or removes it. The functions and their arguments were checked when the change
+// was made.
 type MaskChange struct {
 	Column   string
 	IfExists bool  // a column that does not exist is no error

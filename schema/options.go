@@ -20,29 +20,37 @@ type Options struct {
 	BloomFilterFPChance float64
 	// The keys "keys" and "rows_per_partition".
 	Caching map[string]string
-	CDC     bool
+	// Cassandra's change data capture.
+	CDC bool
+	// Of WITH comment or COMMENT ON TABLE: the last one counts.
 	Comment string
 	// With the full class name in "class".
 	Compaction map[string]string
 	// {"enabled": "false"} means none.
 	Compression map[string]string
-	Memtable    string
+	// The name of a configuration; "default" is the only one.
+	Memtable string
 	// 0 to 1.
 	CRCCheckChance float64
 	DefaultTTL     int32 // seconds
 	Extensions     map[string][]byte
 	// Seconds.
-	GCGraceSeconds        int32
-	IncrementalBackups    bool
-	MaxIndexInterval      int32
+	GCGraceSeconds     int32
+	IncrementalBackups bool
+	// Not less than MinIndexInterval.
+	MaxIndexInterval int32
+	// Milliseconds; zero or more.
 	MemtableFlushPeriodMs int32
-	MinIndexInterval      int32
-	ReadRepair            string // "BLOCKING" or "NONE"
+	// At least 1.
+	MinIndexInterval int32
+	ReadRepair       string // "BLOCKING" or "NONE"
 	// Canonical, as ParseSpeculativeRetry returns it.
 	SpeculativeRetry string
-	TombstoneGC      string // cqld: "repair", "timeout", "immediate", "disabled"
-	WriteOrdering    string // cqld: "" or "quorum"
-	Label            string `json:",omitempty"` // of SECURITY LABEL ON TABLE, which alone sets it
+	// When tombstones may be purged. The words are ScyllaDB's (ParseTombstoneGC).
+	TombstoneGC string // cqld: "repair", "timeout", "immediate", "disabled"
+	// With quorum, the coordinator moves the timestamps of writes after the timestamps of the current data.
+	WriteOrdering string // cqld: "" or "quorum"
+	Label         string `json:",omitempty"` // of SECURITY LABEL ON TABLE, which alone sets it
 }
 
 // LabelOption is the name of Options.Label in AlterTable.Set. It contains a space, so that WITH cannot name it.
@@ -78,6 +86,7 @@ func DefaultOptions() Options {
 
 // with returns o with the named options copied from p. Unknown names are ignored.
 func (o Options) with(p *Options, names []string) Options {
+	// The maps of p are shared with the result: maps of options are only replaced.
 	for _, name := range names {
 		switch name {
 		case "additional_write_policy":
@@ -155,6 +164,7 @@ func (o *Options) Validate() error {
 			"(got %s)",
 			FormatDouble(o.CRCCheckChance))
 	}
+	// Integers, in an order that decides which error is reported.
 	switch {
 	case o.DefaultTTL < 0:
 		return misconfiguredf("default_time_to_live must be greater than or equal to 0 (got %d)", o.DefaultTTL)
@@ -176,6 +186,9 @@ func (o *Options) Validate() error {
 
 // FormatDouble writes f as Java's Double.toString does: "1.0", "0.01", "6.71E-5". Java uses the exponent below 10^-3
 // and from 10^7 on.
+//
+//	0.5    0.5       0.0001     1.0E-4
+//	1      1.0       12345678   1.2345678E7
 func FormatDouble(f float64) string {
 	if a := math.Abs(f); a == 0 || a >= 1e-3 && a < 1e7 {
 		text := strconv.FormatFloat(f, 'f', -1, 64)

@@ -18,6 +18,10 @@ const compactionPackage = "org.apache.cassandra.db.compaction."
 // ParseCompaction checks the option compaction and returns it in the form that is shown: with the full class name and
 // the default thresholds. The option is stored and shown (docs/limits.md). m stays as it is. Errors are configuration
 // errors.
+//
+//	{class: LeveledCompactionStrategy, fanout_size: 5} becomes
+//	{class: org.apache.cassandra.db.compaction.LeveledCompactionStrategy, fanout_size: 5,
+//	 max_threshold: 32, min_threshold: 4}
 func ParseCompaction(m map[string]string) (map[string]string, error) {
 	class, ok := m["class"]
 	if !ok {
@@ -27,6 +31,7 @@ func ParseCompaction(m map[string]string) (map[string]string, error) {
 		class = compactionPackage + class
 	}
 	strategy := strings.TrimPrefix(class, compactionPackage)
+	// nil for an unknown strategy, which is not the same as one without options of its own.
 	known := compactionOptions(strategy)
 	// Classes of users cannot be loaded.
 	if known == nil || !strings.HasPrefix(class, compactionPackage) {
@@ -40,6 +45,7 @@ func ParseCompaction(m map[string]string) (map[string]string, error) {
 	}
 	// Values are checked before unknown names are reported, as in Cassandra.
 	var unknown []string
+	// In sorted order, so that the same of several errors is reported each time.
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		if name == "class" {
 			continue
@@ -90,6 +96,7 @@ func checkTogether(m map[string]string) error {
 				"threshold (got %d)", low, high)
 		}
 	}
+	// Only this strategy has these two options.
 	if m["class"] == compactionPackage+"LeveledCompactionStrategy" {
 		if err := checkLevels(m["sstable_size_in_mb"], m["fanout_size"]); err != nil {
 			return err
@@ -114,6 +121,7 @@ func checkTogether(m map[string]string) error {
 // fanout the factor between levels; empty texts are the defaults of this check.
 func checkLevels(size, fanout string) error {
 	const levels, sizeLeast, fanoutDefault = 8, 1, 10
+	// Texts were checked before, so that one that does not parse is an empty one.
 	number := func(text string, otherwise int64) *big.Int {
 		if n, err := javanumber.ParseInt(text, 32); err == nil {
 			otherwise = n
@@ -207,6 +215,7 @@ func compactionOptions(strategy string) map[string]optionCheck {
 		known["fanout_size"] = integerFrom(32, 1, "%s must be larger than 0, but was %d")
 		known["single_sstable_uplevel"] = anyValue
 		return known
+	// Sizes of windows are a number of units; both have no default here.
 	case "TimeWindowCompactionStrategy":
 		known := sizeTieredOptions() // of the newest window
 		known["compaction_window_unit"] = oneOf("MINUTES", "HOURS", "DAYS")
@@ -249,6 +258,7 @@ func sizeTieredOptions() map[string]optionCheck {
 		}
 		return nil
 	}
+	// That bucket_low is less than bucket_high is checked in checkTogether.
 	return map[string]optionCheck{
 		"bucket_low": float, "bucket_high": float,
 		"min_sstable_size": integerFrom(64, 0, "%s must be non negative: %d"),
@@ -257,6 +267,7 @@ func sizeTieredOptions() map[string]optionCheck {
 
 // unifiedOptions returns the options of UnifiedCompactionStrategy.
 func unifiedOptions() map[string]optionCheck {
+	// A check may be shared: it holds no state.
 	positive := integerFrom(32, 1, "Invalid configuration, %s should be positive: %d")
 	size := func(name, value string) error {
 		number, ok := strings.CutSuffix(value, "B")
@@ -317,6 +328,7 @@ func unifiedOptions() map[string]optionCheck {
 
 // checkScaling checks a list of elements like N, T4, L8 or plain numbers. Plain numbers may have a sign, others not.
 func checkScaling(_, value string) error {
+	// T is tiered, L is leveled, and N is neither.
 	for part := range strings.SplitSeq(value, ",") {
 		part = strings.TrimSpace(part)
 		number := part

@@ -12,6 +12,9 @@ import (
 
 // ParseCaching checks the option caching and returns it in the form that is shown. Missing keys mean that nothing is
 // cached, as in Cassandra.
+//
+//	{}                                becomes {keys: NONE, rows_per_partition: NONE}
+//	{keys: all, rows_per_partition: 10} becomes {keys: ALL, rows_per_partition: 10}
 func ParseCaching(m map[string]string) (map[string]string, error) {
 	out := map[string]string{"keys": "NONE", "rows_per_partition": "NONE"}
 	var unknown []string
@@ -35,6 +38,7 @@ func ParseCaching(m map[string]string) (map[string]string, error) {
 			if out[name] = upper; isNumber {
 				out[name] = strconv.FormatInt(n, 10)
 			}
+		// Reported after the errors of values.
 		default:
 			unknown = append(unknown, name)
 		}
@@ -51,6 +55,9 @@ const compressPackage = "org.apache.cassandra.io.compress."
 
 // ParseCompression checks the option compression and returns it in the form that is shown. An empty map, or enabled:
 // false alone, means no compression. The chunk length has a default, also for storage that does not use it.
+//
+//	{}                       becomes {enabled: false}
+//	{class: LZ4Compressor}   becomes {chunk_length_in_kb: 16, class: org.apache.cassandra.io.compress.LZ4Compressor}
 func ParseCompression(m map[string]string) (map[string]string, error) {
 	enabled := true
 	if text, ok := m["enabled"]; ok {
@@ -63,6 +70,7 @@ func ParseCompression(m map[string]string) (map[string]string, error) {
 		}
 		return map[string]string{"enabled": "false"}, nil
 	}
+	// Compression is enabled here, and needs a class.
 	class, ok := m["class"]
 	switch {
 	case !ok:
@@ -135,6 +143,7 @@ func compressorOptions(class string) []string {
 // Cassandra see them.
 func checkCompressor(name, value string) error {
 	n, err := javanumber.ParseInt(value, 32)
+	// n is used by the options that are numbers.
 	switch name {
 	case "compression_level":
 		if err != nil {
@@ -162,7 +171,8 @@ func checkCompressor(name, value string) error {
 // The levels of zstd: the compression levels that its library accepts.
 const zstdLevelMin, zstdLevelMax = -(1 << 17), 22
 
-// chunkLength parses chunk_length_in_kb, in KiB. It is a power of two whose number of bytes has 32 bits.
+// chunkLength parses chunk_length_in_kb, in KiB. It is a power of two whose number of bytes has 32 bits. For example 4,
+// 16 and 64.
 func chunkLength(text string) (int64, error) {
 	n, err := javanumber.ParseInt(text, 32)
 	switch {
@@ -181,6 +191,11 @@ func chunkLength(text string) (int64, error) {
 // ParseSpeculativeRetry checks the options speculative_retry and additional_write_policy and returns them in canonical
 // form: ALWAYS, NEVER, 99p, 50ms, MIN(99p,50ms). MIN and MAX take one percentile and one time. Both options have the
 // same messages, as in Cassandra.
+//
+//	99PERCENTILE     becomes 99p
+//	50.7ms           becomes 50ms
+//	none             becomes NEVER
+//	min(99p, 50ms)   becomes MIN(99p,50ms)
 func ParseSpeculativeRetry(text string) (string, error) {
 	upper := strings.ToUpper(strings.TrimSpace(text))
 	for _, function := range [...]string{"MIN", "MAX"} {
@@ -240,6 +255,7 @@ func parseRetryTerm(whole, term string) (string, error) {
 		return "", misconfiguredf("Invalid value %s for option 'speculative_retry'", whole)
 	}
 	// Fractions of milliseconds are cut off.
+	// A number without sign, so that it is not negative.
 	if fixed {
 		return strconv.FormatInt(int64(f), 10) + "ms", nil
 	}

@@ -16,8 +16,9 @@ type Schema struct {
 	// Tables and views.
 	byStorage map[StorageID]*Table
 	byIndex   map[StorageID]*Table // the tables of the indexes with these ids
-	stored    []StorageID          // the tables that store rows, ascending; schemas share it
-	indexed   []StorageID          // the tables with indexes or views, likewise
+	// Maps and lists are changed by replacing them (rebuilt).
+	stored  []StorageID // the tables that store rows, ascending; schemas share it
+	indexed []StorageID // the tables with indexes or views, likewise
 	// The number of the next table, view or index.
 	nextStorage StorageID
 	// Computed by contentVersion.
@@ -67,6 +68,7 @@ func (s *Schema) Dropped(id StorageID) bool {
 // NameOf returns the name of a table as operators know it: keyspace.table. If no table has the id, the text states
 // that.
 func (s *Schema) NameOf(id StorageID) string {
+	// Also for views, whose numbers are in entries of their indexes.
 	if t := s.byStorage[id]; t != nil {
 		return t.Keyspace + "." + t.Name
 	}
@@ -95,6 +97,7 @@ func (s *Schema) DroppedSince(old *Schema) (ids []StorageID, complete bool) {
 			ids = append(ids, id)
 		}
 	}
+	// Numbers that were assigned after old. The loop is as long as their number.
 	for id := old.nextStorage; id < s.nextStorage; id++ {
 		if s.Dropped(id) {
 			return ids, false

@@ -41,6 +41,7 @@ func (s *Schema) withSystem(wanted func(name string) bool) *Schema {
 // systemKeyspaces builds the keyspaces that the program defines. Replication factors are Cassandra's. Every call builds
 // new ones.
 func systemKeyspaces() []*Keyspace {
+	// Each node has its own rows of these, or computes them.
 	local := ring.Replication{Class: ring.Local}
 	simple := func(factor int) ring.Replication { return ring.Replication{Class: ring.Simple, Factor: factor} }
 	return []*Keyspace{
@@ -59,6 +60,7 @@ func systemOptions(table string) Options {
 	o := DefaultOptions()
 	o.GCGraceSeconds = 0
 	o.MemtableFlushPeriodMs = 3600000
+	// The maps of o are new, so that they may be written.
 	switch table {
 	case "batches":
 		o.Compaction["min_threshold"] = "2"
@@ -116,6 +118,7 @@ func systemKeyspace(name string, r ring.Replication, definition string, options 
 	var t *Table
 	for line := range strings.Lines(definition) {
 		line = strings.TrimRight(line, "\n")
+		// A tab at the beginning distinguishes lines with columns from headings.
 		columns, isColumns := strings.CutPrefix(line, "\t")
 		switch {
 		// The first line of each constant is empty.
@@ -139,6 +142,7 @@ func systemKeyspace(name string, r ring.Replication, definition string, options 
 			k.tables[table] = t
 		}
 	}
+	// All columns are in their lists now.
 	for _, t := range k.tables {
 		t.Seal()
 	}
@@ -148,6 +152,11 @@ func systemKeyspace(name string, r ring.Replication, definition string, options 
 
 // addSystemColumn parses "name type" or "name type K", where K is the letter of a kind. Ids are in the order of the
 // definition.
+//
+//	key text P                       the partition key
+//	index_name text C                a clustering column; D is descending
+//	ranges set<blob>                 a regular column
+//	options frozen<map<text, text>>  also regular: the last but one character is no space
 func (t *Table) addSystemColumn(spec string) {
 	name, text, ok := strings.Cut(spec, " ")
 	c := &Column{ID: t.NextColumn, Name: name, Kind: Regular, Position: -1}
@@ -155,6 +164,7 @@ func (t *Table) addSystemColumn(spec string) {
 	// The letter is the last character, after a space. Types may contain spaces, too.
 	rest := len(text) - 2
 	if rest > 0 && text[rest] == ' ' {
+		// Any other letter leaves a regular column.
 		switch text[rest+1] {
 		case 'P':
 			c.Kind, c.Position = PartitionKey, len(t.PartitionKey)
@@ -190,6 +200,7 @@ func parseSystemType(text string) (*types.Type, error) {
 		}
 		return t.Freeze(), nil
 	}
+	// Only the outermost <> is cut: splitTypes finds the parts.
 	word, inner, ok := strings.Cut(text, "<")
 	if !ok {
 		if t, found := types.NativeByName(text); found {
@@ -219,6 +230,8 @@ func parseSystemType(text string) (*types.Type, error) {
 }
 
 // splitTypes splits at commas outside of <>, and removes spaces around the parts.
+//
+//	text, frozen<map<int, text>>   becomes text and frozen<map<int, text>>
 func splitTypes(text string) []string {
 	var parts []string
 	depth, start := 0, 0

@@ -4,6 +4,16 @@ package schema
 // columns with their types. P marks the partition key, C a clustering column, D one in descending order, S a static
 // column. Names and types equal Cassandra 5.0's, because drivers and tools read them. A number is never used for
 // another table: nodes of several versions share these numbers with their data.
+//
+// The ranges of numbers:
+//
+//	1 … 23      system
+//	101 … 112   system_schema
+//	201 … 208   system_auth
+//	221 … 224   system_distributed
+//	241, 242    system_traces
+//	301 … 303   system_virtual_schema
+//	321 … 348   system_views
 
 // systemTables defines the keyspace system: one node's own view.
 const systemTables = `

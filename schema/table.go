@@ -18,6 +18,7 @@ type ColumnKind uint8
 
 // The kinds, in the order in which SELECT * shows them.
 const (
+	// All columns of the partition key determine the token.
 	PartitionKey ColumnKind = iota + 1
 	Clustering
 	Static
@@ -42,7 +43,8 @@ func (k ColumnKind) String() string {
 
 // Column is a column of a table. It is immutable, and shared by versions of its table.
 type Column struct {
-	ID       ColumnID
+	ID ColumnID
+	// As stored: unquoted, with case.
 	Name     string
 	Kind     ColumnKind
 	Position int // within the partition key or the clustering; otherwise -1
@@ -75,14 +77,16 @@ type Table struct {
 	PartitionKey []*Column
 	// In key order; empty if partitions have one row.
 	Clustering []*Column
-	Statics    []*Column // sorted by name
-	Regulars   []*Column // sorted by name
+	// Without key columns. Seal sorts both lists.
+	Statics  []*Column // sorted by name
+	Regulars []*Column // sorted by name
 	// One for each name, in the order of the first drops.
 	Dropped []DroppedColumn
 	// The id of the next new column.
 	NextColumn ColumnID
-	Options    Options
-	Compact    Compact
+	// Copied by value; its maps are shared.
+	Options Options
+	Compact Compact
 	// Its rows are computed, or come from other code than storage.
 	Virtual bool
 	View    *View // nil unless the table is a materialized view
@@ -94,11 +98,13 @@ type Table struct {
 
 	indexes []*Index // sorted by name
 
+	// Computed by Seal, like all fields below.
 	stored []*Column // all columns, with those that a compact table hides
 	// The columns in stored without hidden ones.
 	all []*Column
 	// Of all.
 	byName map[string]*Column
+	// It has NextColumn elements.
 	byID   []*Column      // index is the id; nil where dropped
 	digest [md5.Size]byte // of the encoded table; the hash of a schema is computed from these
 	// ordered is the result of OrderedPartitions.
@@ -112,6 +118,7 @@ func (t *Table) Seal() *Table {
 	byName := func(a, b *Column) int { return strings.Compare(a.Name, b.Name) }
 	slices.SortFunc(t.Statics, byName)
 	slices.SortFunc(t.Regulars, byName)
+	// Indexes are encoded in this order, and the digest depends on it.
 	t.sortIndexes()
 	t.stored = slices.Concat(t.PartitionKey, t.Clustering, t.Statics, t.Regulars)
 	// The clone is for DeleteFunc, which would change stored.
@@ -143,7 +150,7 @@ func (t *Table) Columns() []*Column { return t.all }
 func (t *Table) Column(name string) *Column { return t.byName[name] }
 
 // ColumnByID returns the column with this id, or nil if it was dropped or does not exist yet. Hidden columns are
-// included.
+// included. The lookup is an index into a slice, because it is done for every cell.
 func (t *Table) ColumnByID(id ColumnID) *Column {
 	if int(id) < len(t.byID) {
 		return t.byID[id]
@@ -161,6 +168,7 @@ func (t *Table) OrderedPartitions() bool { return t.ordered }
 
 // hasOrderedKey reports whether t has the primary key of the Azure Tables server.
 func hasOrderedKey(t *Table) bool {
+	// Exactly one column of each kind.
 	is := func(columns []*Column, name string) bool {
 		return len(columns) == 1 && columns[0].Name == name && columns[0].Type.Kind() == types.Text
 	}
@@ -172,6 +180,7 @@ func (c *Column) IsCounter() bool { return c.Type.Kind() == types.Counter }
 
 // IsCounter reports whether t is a counter table: one column is a counter, and therefore all are besides the key.
 func (t *Table) IsCounter() bool {
+	// Regulars first: most tables of counters have no static ones.
 	for _, c := range t.Regulars {
 		if c.IsCounter() {
 			return true

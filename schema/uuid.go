@@ -19,6 +19,7 @@ func (u UUID) String() string {
 // ParseUUID parses the 8-4-4-4-12 form, in lower or upper case.
 func ParseUUID(text string) (UUID, error) {
 	var u UUID
+	// hex accepts both cases.
 	b, err := hex.DecodeString(strings.ReplaceAll(text, "-", ""))
 	// The hyphens are removed wherever they are, so their places are checked apart.
 	if err != nil || len(b) != len(u) || len(text) != 36 ||
@@ -44,7 +45,8 @@ func nameUUID(name []byte) UUID {
 	return hashUUID(md5.Sum(name))
 }
 
-// hashUUID returns the version 3 UUID with a hash. Six bits of the hash become the version and variant.
+// hashUUID returns the version 3 UUID with a hash. Six bits of the hash become the version and variant: the version is
+// the upper half of byte 6, the variant the upper two bits of byte 8.
 func hashUUID(sum [md5.Size]byte) UUID {
 	u := UUID(sum)
 	u[6] = u[6]&0x0F | 0x30

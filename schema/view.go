@@ -27,12 +27,14 @@ type ViewOperator uint8
 
 // The operators.
 const (
+	// IS NOT NULL, on any column. It has no values.
 	ViewNotNull ViewOperator = iota + 1
 	ViewEqual
 	ViewLess
 	ViewLessOrEqual
 	ViewGreater
 	ViewGreaterOrEqual
+	// Several tuples of values; the columns must equal one of them.
 	ViewIn
 	ViewContains
 	ViewContainsKey
@@ -54,12 +56,13 @@ type ViewCondition struct {
 func (t *Table) IsView() bool { return t.View != nil }
 
 // WhereText returns the conditions as system_schema.views shows them, with the present names of columns. base is the
-// view's base table.
+// view's base table. For example: a IS NOT NULL AND (b, c) > (1, 2).
 func (t *Table) WhereText(base *Table) string {
 	var parts []string
 	for i := range t.View.Where {
 		c := &t.View.Where[i]
 		var names []string
+		// The columns exist: a base table with views loses none (checkAlterBase).
 		for _, id := range c.Columns {
 			if column := base.ColumnByID(id); column != nil {
 				names = append(names, types.QuoteName(column.Name))
@@ -77,6 +80,7 @@ func (t *Table) WhereText(base *Table) string {
 // ViewColumn returns the column of the view's key that is not a key column of the base table, or nil. There is at most
 // one (checkView). It is the base table's column.
 func (t *Table) ViewColumn(base *Table) *Column {
+	// Key columns of the base table are in the view's key, too; only a regular one is another.
 	for _, list := range [...][]*Column{t.PartitionKey, t.Clustering} {
 		for _, c := range list {
 			if from := base.ColumnByID(c.ID); from != nil && from.Kind == Regular {
@@ -110,14 +114,16 @@ type CreateView struct {
 	View        string
 	IfNotExists bool
 	ID          UUID
-	Base        string
-	BaseID      UUID
-	All         bool
-	Columns     []ColumnID // the selected ones; nil with All
-	Partition   []ColumnID
-	Clustering  []ViewClustering
-	Where       []ViewCondition
-	Options     Options
+	// The name is for messages and to find the table; BaseID decides whether it is the same table.
+	Base    string
+	BaseID  UUID
+	All     bool
+	Columns []ColumnID // the selected ones; nil with All
+	// The key, in key order.
+	Partition  []ColumnID
+	Clustering []ViewClustering
+	Where      []ViewCondition
+	Options    Options
 }
 
 // ViewClustering is a clustering column of a new view.
@@ -161,6 +167,7 @@ func applyCreateView(s *Schema, c *CreateView) (*Schema, error) {
 	if base == nil || base.View != nil {
 		return nil, invalidf("Base table '%s' doesn't exist", c.Base)
 	}
+	// Views and tables share one map of names.
 	switch old := k.tables[c.View]; {
 	case old == nil:
 	case old.View == nil:
@@ -200,6 +207,7 @@ func (t *Table) newView(c *CreateView, id StorageID) (*Table, error) {
 	v := &Table{ID: c.ID, StorageID: id, Keyspace: t.Keyspace, Name: c.View, Options: c.Options,
 		Replication: t.Replication,
 		View:        &View{Base: t.Name, BaseID: t.ID, All: c.All, Where: c.Where}}
+	// The first use of a column decides its place: the key comes first.
 	used := map[ColumnID]bool{}
 	add := func(id ColumnID, kind ColumnKind, desc bool) {
 		if used[id] || t.ColumnByID(id) == nil {
@@ -226,6 +234,7 @@ func (t *Table) newView(c *CreateView, id StorageID) (*Table, error) {
 	for _, id := range c.Columns {
 		add(id, Regular, false)
 	}
+	// The columns have only ids, kinds and orders until here.
 	v.follow(t)
 	if err := v.checkView(t); err != nil {
 		return nil, err
@@ -236,6 +245,10 @@ func (t *Table) newView(c *CreateView, id StorageID) (*Table, error) {
 // follow gives the columns of the view t the present definitions of the columns of its base table, and seals it. With
 // All, it also gets the columns that it does not have. It is called after every change of the base table. The view is
 // not shared yet.
+//
+//	base   k, c, v, w       view   v, k, c            of SELECT v, k, c
+//	base   k, c, v, w, x    view   v, k, c            the same
+//	base   k, c, v, w, x    view   v, k, c, w, x      of SELECT *
 func (t *Table) follow(base *Table) {
 	t.NextColumn = base.NextColumn
 	t.View.Base, t.View.BaseID = base.Name, base.ID
@@ -291,6 +304,7 @@ func (t *Table) checkView(base *Table) error {
 				base.Name)
 		}
 	}
+	// The conditions refer to the base table, not to the columns of the view.
 	for i := range t.View.Where {
 		if err := t.View.Where[i].check(base); err != nil {
 			return err
@@ -361,6 +375,7 @@ func (o *Options) checkView() error {
 	return nil
 }
 
+// graceReason is the end of two of Cassandra's messages.
 const graceReason = "since this value is used to TTL undelivered updates. Setting gc_grace_seconds too low might " +
 	"cause undelivered " +
 	"updates to expire before being replayed."
@@ -381,6 +396,7 @@ func applyDropView(s *Schema, c *DropView) (*Schema, error) {
 // table are found again by name.
 func (k *Keyspace) withBase(t *Table) *Keyspace {
 	c := k.withTable(t)
+	// The views belong to the keyspace of the table.
 	for _, v := range k.tables[t.Name].views {
 		// Views share their definitions with other schemas: both are copied.
 		view, definition := v.copyForChange(), *v.View
@@ -396,6 +412,7 @@ func checkAlterBase(old, t *Table, c *AlterTable) error {
 	if len(old.views) == 0 {
 		return nil
 	}
+	// A column that does not exist has an error of its own, or IF EXISTS allows it.
 	for _, name := range c.Drop {
 		if old.Column(name) != nil {
 			return invalidf("Cannot drop column %s on base table %s with materialized views", name, old.Name)
@@ -414,6 +431,7 @@ func (k *Keyspace) checkViews() error {
 		if t.View == nil {
 			continue
 		}
+		// Names and ids must agree: BaseOf and withBase use both.
 		base := k.tables[t.View.Base]
 		if base == nil || base.View != nil || base.ID != t.View.BaseID {
 			return fmt.Errorf("%w: the base table of view %q is missing", ErrFormat, t.Name)
