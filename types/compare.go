@@ -114,6 +114,9 @@ func compareHalves(order func([]byte) (hi, lo uint64), a, b []byte) int {
 }
 
 // compareVarint compares two's complement numbers of any length. Superfluous leading bytes do not count.
+//
+//	00 80   128: the leading 00 is needed, because 80 alone is -128
+//	00 7F   127, the same as 7F
 func compareVarint(a, b []byte) int {
 	a, b = minimalInt(a), minimalInt(b)
 	negative := a[0] >= 0x80

@@ -105,6 +105,9 @@ const aliasFlag = 0x8000
 // comparator consumes the beginning of a component of a dynamic composite. form is how the type is written: the alias,
 // formShort or formLong. ok is false for a class that is not known, or not written in one of these forms: the ordered
 // form could not restore it.
+//
+//	80 61                  the alias a
+//	00 08 "UTF8Type"       the class, without its package
 func (l *legacyType) comparator(c *wire.Cursor) (of component, form byte, ok bool) {
 	head := c.Uint16()
 	if c.Err() != nil {

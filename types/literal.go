@@ -270,6 +270,10 @@ func tupleFromText(t *Type, text string) ([]byte, error) {
 
 // splitFields splits a text at the colons that have no backslash before them. Backslashes stay. An empty text has no
 // fields.
+//
+//	1:2       "1", "2"
+//	a\:b:c    "a\:b", "c"
+//	1::2      "1", "", "2"
 func splitFields(text string) (fields []string) {
 	if text == "" {
 		return nil

@@ -63,6 +63,11 @@ func consumeElement(t *Type, dst []byte, r *orderedReader) []byte {
 
 // appendOrderedFields appends the fields of a tuple or UDT without its trailing nulls, which are equivalent to missing
 // fields: a value written before ALTER TYPE added a field keeps its key.
+//
+//	(1, 2)         03 80000001   03 80000002   00
+//	(1, null)      03 80000001   00
+//	(null, 2)      01   03 80000002   00
+//	(null, null)   00
 func appendOrderedFields(t *Type, dst, b []byte) ([]byte, bool) {
 	c := wire.NewCursor(b)
 	set := len(dst) // the end of the last field that is not null

@@ -112,6 +112,11 @@ func (p *cqlParser) name() (name string, quoted bool) {
 }
 
 // parse parses a type. After a failure it returns some type, so that callers need not check for nil.
+//
+//	int, "int"               the native type, and a user-defined type
+//	list<int>, list          the collection, and a user-defined type
+//	'Int32Type'              the class, which is int
+//	ks.u, u                  user-defined types
 func (p *cqlParser) parse(depth int) *Type {
 	if depth > nestingMax {
 		p.fail("types nested deeper than %d", nestingMax)

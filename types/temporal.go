@@ -93,6 +93,10 @@ func MillisFromDate(date uint32) int64 { return (int64(date) - dateEpoch) * mill
 // AddDuration adds a duration to a timestamp: first months, where a day beyond the month's end becomes its last, then
 // days, then time. ok is false if the sum exceeds the range of timestamps. Nanoseconds are cut off to milliseconds.
 // Negative durations subtract.
+//
+//	2024-01-31 + 1mo     2024-02-29
+//	2024-01-31 + 1mo1d   2024-03-01
+//	2024-03-31 - 1mo     2024-02-29
 func AddDuration(ms int64, d DurationValue) (sum int64, ok bool) {
 	days := floorDiv(ms, millisPerDay)
 	rest := ms - days*millisPerDay
@@ -260,7 +264,7 @@ func ParseTime(text string) (int64, error) {
 }
 
 // parseClock parses hh:mm:ss[.fffffffff]. The parts may have fewer digits, or leading zeros. 24:00:00 is not a time of
-// day.
+// day. Examples are 1:2:3 and 01:02:03.5.
 func parseClock(s string) (int64, bool) {
 	hours, s, ok1 := strings.Cut(s, ":")
 	minutes, s, ok2 := strings.Cut(s, ":")

@@ -98,6 +98,10 @@ func (c civilTime) inZone(name string, day int) (int64, bool) {
 // zoneRegion returns the IANA name for a zone name or a common abbreviation. All abbreviations follow their region's
 // daylight saving time, as in Java. Other names must contain a slash, and only characters of zone names: they become
 // file names in the database.
+//
+//	PST                America/Los_Angeles
+//	America/New_York   itself
+//	Berlin, ../x       refused
 func zoneRegion(name string) (string, bool) {
 	switch name {
 	case "UTC", "GMT", "UT":

@@ -240,6 +240,10 @@ func (t *Type) IsEmpty() bool { return t.kind == Custom && t.class == marshalPac
 
 // Freeze returns t with itself and all its parts frozen. The element types of vectors remain as they were declared.
 // Scalars are returned as they are.
+//
+//	list<set<int>>   is list<frozen<set<int>>> already
+//	map<int, text>   becomes frozen<map<int, text>>
+//	int, tuple<int>  stay
 func (t *Type) Freeze() *Type {
 	if t.frozen {
 		return t
