@@ -14,7 +14,7 @@ import (
 
 // attributes sets the attributes of a new column: its constraints and its default, in the form in which the schema
 // stores them. spec stays without attributes if the statement has neither. keyspace and table are for messages, and for
-// the resolution of functions.
+// the resolution of functions. NOT NULL with CHECK c > 0 is stored as "c > 0 AND NOT NULL".
 func (d *Definer) attributes(keyspace, table string, spec *schema.ColumnSpec, def *cql.ColumnDefinition) error {
 	all := def.Constraints
 	// NOT NULL is also a constraint in CHECK: both spellings together are a duplicate.
@@ -125,7 +125,11 @@ const (
 )
 
 // commentOn defines COMMENT ON and SECURITY LABEL ON. Null removes a comment or label: the text of a null literal is
-// empty. Comments on tables and columns are changes of the table, all others changes of the keyspace.
+// empty. Comments on tables and columns are changes of the table, all others changes of the keyspace. The changes:
+//
+//	keyspace, type, field   schema.AlterKeyspace with Comment
+//	table                   schema.AlterTable with the option comment, or schema.LabelOption
+//	column                  schema.AlterTable with Attributes
 func (d *Definer) commentOn(stmt *cql.CommentOn) Definition {
 	if stmt.Kind == cql.CommentKeyspace {
 		return d.commentOnKeyspace(stmt, stmt.Name.Name)

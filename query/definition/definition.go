@@ -48,6 +48,16 @@ type Definer struct {
 
 // Definition is the meaning of a statement: a change, the event for the client, and warnings. A nil Change means that
 // nothing changes. The event is only sent if Apply has changed something. A refused statement has only err.
+//
+// The events of the statements:
+//
+//	CREATE, ALTER, DROP KEYSPACE             CREATED, UPDATED, DROPPED KEYSPACE
+//	CREATE, ALTER, DROP TABLE                CREATED, UPDATED, DROPPED TABLE
+//	the same of MATERIALIZED VIEW            the same as of TABLE
+//	CREATE, DROP INDEX                       UPDATED TABLE
+//	CREATE, ALTER, DROP TYPE                 CREATED, UPDATED, DROPPED TYPE
+//	CREATE, DROP FUNCTION, AGGREGATE         CREATED or UPDATED, DROPPED FUNCTION, AGGREGATE
+//	COMMENT ON, SECURITY LABEL ON            UPDATED KEYSPACE, TABLE or TYPE
 type Definition struct {
 	Change schema.Change
 	// For the client, with the result.
@@ -144,6 +154,9 @@ func (d *Definer) KeyspaceOf(n cql.QualifiedName) (string, error) {
 // mayChange refuses changes of system keyspaces. permission and resource are for the message. The two messages are
 // Cassandra's: local and virtual keyspaces cannot be changed at all, a change of replicated ones is reported as a
 // missing permission.
+//
+//	system, system_schema, system_views, system_virtual_schema   "… keyspace is not user-modifiable."
+//	system_auth, system_distributed, system_traces               "Cannot ALTER <table ks.t>", for example
 func mayChange(keyspace, permission, resource string) error {
 	switch {
 	case schema.IsLocalSystem(keyspace), schema.IsVirtualSystem(keyspace):

@@ -258,6 +258,13 @@ func (d *Describer) elementOf(k *schema.Keyspace, kind cql.DescribeKind, name st
 
 // addKeyspace adds a keyspace and, unless only is set, its elements. Their order makes the statements executable from
 // the first to the last: types before their users, functions before aggregates, tables before their indexes and views.
+// For example:
+//
+//	keyspace_name | type     | name | create_statement
+//	ks            | keyspace | ks   | CREATE KEYSPACE …
+//	ks            | type     | u    | CREATE TYPE …
+//	ks            | table    | t    | CREATE TABLE …
+//	ks            | index    | i    | CREATE INDEX …
 func (d *Describer) addKeyspace(k *schema.Keyspace, only bool) {
 	d.addElement(k.Name, "keyspace", types.QuoteName(k.Name), func() string { return keyspaceText(k) })
 	if only {
@@ -310,6 +317,8 @@ func (d *Describer) addIndex(t *schema.Table, ix *schema.Index) {
 
 // typesInOrder returns the types of k, each after the types of its parts. Types of equal rank are in the order of their
 // names.
+//
+//	types a {f frozen<b>}, b {g int}   b, a
 func typesInOrder(k *schema.Keyspace) []*types.Type {
 	var ordered []*types.Type
 	placed := map[string]bool{}
@@ -355,6 +364,8 @@ func (d *Describer) describeCluster() error {
 
 // ownership returns a map from the last token of each range to the addresses of its replicas, in wire form. Addresses
 // begin with a slash, as Java prints them.
+//
+//	{'-9223372036854775808': ['/127.0.0.1', '/127.0.0.2'], '0': ['/127.0.0.2', '/127.0.0.1']}
 func (d *Describer) ownership(k *schema.Keyspace) []byte {
 	placement := d.Topology.Placement(k.Replication)
 	type entry struct {

@@ -67,7 +67,8 @@ func anyFrozen(list []cql.TypeExpr) error {
 }
 
 // createFunction defines a function. The body is compiled here, before the change, so that the client gets the
-// compiler's error.
+// compiler's error. The order of errors: the names and types as they are written (checkFunction), the types in the
+// keyspace, their size, the body.
 func (d *Definer) createFunction(stmt *cql.CreateFunction) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Name)
 	if err != nil {
@@ -238,6 +239,9 @@ func (d *Definer) compiler(keyspace string) *term.Compiler {
 }
 
 // dropFunction defines DROP FUNCTION and DROP AGGREGATE: c.Aggregate says which. The other fields of c are set here.
+//
+//	DROP FUNCTION f        f, if no other function or aggregate is called f
+//	DROP FUNCTION f(int)   this one
 func (d *Definer) dropFunction(name cql.QualifiedName, args []cql.TypeExpr, c *schema.DropFunction) Definition {
 	keyspace, err := d.KeyspaceOf(name)
 	if err != nil {
@@ -295,6 +299,12 @@ func eventTexts(args []*types.Type) []string {
 
 // functionText returns CREATE FUNCTION. The body is between $$, unless it contains $$. A body that ends with $ is
 // quoted as well: its last character would become part of the delimiter.
+//
+//	CREATE FUNCTION ks.f(a int)
+//	    RETURNS NULL ON NULL INPUT
+//	    RETURNS int
+//	    LANGUAGE lua
+//	    AS $$return a$$;
 func functionText(f *schema.Function) string {
 	args := make([]string, len(f.ArgNames))
 	// Names and types are side by side.
@@ -312,6 +322,12 @@ func functionText(f *schema.Function) string {
 }
 
 // aggregateText returns CREATE AGGREGATE. The functions have no keyspace: they are in the aggregate's.
+//
+//	CREATE AGGREGATE ks.a(int)
+//	    SFUNC f
+//	    STYPE int
+//	    FINALFUNC g
+//	    INITCOND 0;
 func aggregateText(a *schema.Aggregate) string {
 	text := fmt.Sprintf("CREATE AGGREGATE %s(%s)\n    SFUNC %s\n    STYPE %s", qualified(a.Keyspace, a.Name),
 		strings.Join(schema.ArgumentTexts(a.ArgTypes), ", "), types.QuoteName(a.StateFunction),

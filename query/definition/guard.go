@@ -20,6 +20,15 @@ type guarding struct {
 }
 
 // apply returns a definition, or its refusal by a guardrail. Changes without a guardrail pass.
+//
+//	CREATE KEYSPACE         replication, keyspaces
+//	ALTER KEYSPACE          replication
+//	DROP KEYSPACE           guardrail.DropKeyspace
+//	CREATE TABLE            compact tables, tables, columns, vectors, options
+//	ALTER TABLE             guardrail.AlterTable, columns, vectors, options
+//	DROP TABLE              guardrail.DropTruncateTable
+//	CREATE VIEW             views of the table
+//	CREATE and ALTER TYPE   fields
 func (g guarding) apply(def Definition) Definition {
 	if g.Guard == nil || def.err != nil {
 		return def

@@ -125,6 +125,10 @@ func (d *Definer) indexClass(c *schema.CreateIndex, stmt *cql.CreateIndex) error
 
 // classNamed returns the class with this name in USING, or zero. The short names of storage-attached indexes are
 // compared without case; full class names are not.
+//
+//	sai, StorageAttachedIndex, SAI's class name   schema.SAI
+//	SASI's class name                             schema.SASI
+//	others                                        0, which Apply refuses
 func classNamed(name string) schema.IndexClass {
 	// SASI has no short name.
 	short := strings.ToLower(name)
@@ -177,6 +181,11 @@ func (o *Indexes) guard(def *Definition, t *schema.Table, name string) error {
 
 // indexTarget sets the column and the target of an index. No class supports several columns: with more, or none, it
 // returns the error that Cassandra has for the class.
+//
+//	columns   legacy      SAI, SASI
+//	none      error       error
+//	one       accepted    accepted
+//	several   error       error: a duplicate first, then the number
 func indexTarget(c *schema.CreateIndex, t *schema.Table, stmt *cql.CreateIndex) error {
 	var names []string
 	for _, target := range stmt.Targets {
@@ -234,7 +243,7 @@ func targetKind(k cql.IndexTargetKind) schema.IndexTarget {
 }
 
 // indexesVector reports whether the terms of an index are vectors: the column is one, or a collection of vectors whose
-// elements are indexed.
+// elements are indexed. Without an explicit target, the values of a collection are indexed.
 func indexesVector(c *schema.CreateIndex, t *schema.Table) bool {
 	col := t.Column(c.Column)
 	if col == nil {

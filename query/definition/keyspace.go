@@ -173,6 +173,14 @@ func (x replications) simple(keyspace string, options map[string]string) (ring.R
 // network expands replication_factor to all data centers. In ALTER KEYSPACE, a data center that the keyspace already
 // has keeps its factor unless it is named, as in Cassandra: the shorthand must not remove replicas unexpectedly. A
 // factor of 0 removes a data center.
+//
+//	with the data centers dc1 and dc2     factors
+//	replication_factor: 3                 dc1: 3, dc2: 3
+//	replication_factor: 3, dc2: 1         dc1: 3, dc2: 1
+//	dc1: 3                                dc1: 3
+//	dc1: 3, dc2: 0                        dc1: 3
+//	ALTER of dc1: 3, replication_factor: 2   dc1: 3, dc2: 2
+//	none                                  dc1, dc2: defaultFactor, or the number of nodes
 func (x replications) network(keyspace string, options map[string]string,
 	previous ring.Replication) (ring.Replication, error) {
 	expand, given := options["replication_factor"]

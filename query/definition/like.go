@@ -81,6 +81,10 @@ func (d *Definer) createTableLike(stmt *cql.CreateTableLike) Definition {
 // likeIndexes adds the indexes of a table to a new one. An index whose name CREATE INDEX chose gets the name that it
 // chooses for the new table; another keeps its name if the keyspace has no index of that name, and otherwise gets a
 // number. Warnings appear once for each class.
+//
+//	index of s       index of t
+//	s_c_idx          t_c_idx, or t_c_idx_1 if that is taken
+//	name             name, or name_1 if that is taken
 func (d *Definer) likeIndexes(def *Definition, c *schema.CreateTable, source *schema.Table) error {
 	// The names of all indexes in the target keyspace, with the names given below.
 	taken := d.Schema.Keyspace(c.Keyspace).IndexesCalled("")
@@ -185,6 +189,9 @@ func usesUDT(t *types.Type) bool {
 
 // missingTypes returns the user-defined types within t that a keyspace does not have. One with other fields is an
 // error. Types are compared by text, which does not contain the keyspace; nested types are compared for themselves.
+//
+//	t uses u and w; the target has u with the same fields   w is missing
+//	the target has u with other fields                      an error
 func (d *Definer) missingTypes(keyspace, from string, t *types.Type) (missing []string, err error) {
 	if t.Kind() == types.UDT {
 		other := d.Schema.Keyspace(keyspace).Type(t.UDTName())

@@ -137,6 +137,9 @@ func parseMemtable(name string) (string, error) {
 
 // parseExtensions decodes blobs, and keeps other text as its bytes. Nothing here can be invalid: extensions belong to
 // tools.
+//
+//	'0x00ff'         the two bytes 00 and ff
+//	'0x0', 'text'    the bytes of the text
 func parseExtensions(m map[string]string) map[string][]byte {
 	out := make(map[string][]byte, len(m))
 	for name, text := range m {

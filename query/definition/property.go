@@ -31,6 +31,9 @@ func (p properties) has(name string) bool {
 
 // text returns the value of a property; ok is false if it is absent. Any literal is accepted: numbers and booleans are
 // their text.
+//
+//	'a'      "a"       1.5    "1.5"
+//	true     "true"    {}     an error
 func (p properties) text(name string) (value string, ok bool, err error) {
 	t, ok := p.of.Get(name)
 	if !ok {
@@ -89,6 +92,10 @@ func (p properties) double(name string, otherwise float64) (float64, error) {
 
 // stringMap returns the value of a property that is a map; ok is false if it is absent. The map is new: the caller may
 // change it. Keys and values may be any literals, and are their text.
+//
+//	{'a': 1, 'b': true}   becomes {a: 1, b: true}, all strings
+//	{}                    the empty map
+//	'a', {'a'}            errors
 func (p properties) stringMap(name string) (m map[string]string, ok bool, err error) {
 	t, ok := p.of.Get(name)
 	if !ok {

@@ -13,6 +13,16 @@ import (
 
 // createTable defines CREATE TABLE. The order of the steps is the order in which Cassandra reports errors: the form of
 // the statement, the options, the keyspace, the types, the key, and what the columns must have in common.
+//
+//  1. the form of the statement: columns, keys and order that occur twice (checkForm)
+//  2. the options in WITH (tableOptions)
+//  3. the permission (mayChange)
+//  4. the keyspace, and a table with the name: left to Apply
+//  5. the id in WITH
+//  6. the types and masks of all columns
+//  7. the primary key and CLUSTERING ORDER BY
+//  8. constraints and defaults
+//  9. static columns and counters (checkTogether)
 func (d *Definer) createTable(stmt *cql.CreateTable) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Table)
 	if err != nil {
@@ -263,6 +273,11 @@ func (b *tableBuilder) checkTogether(specs []schema.ColumnSpec, others int) erro
 
 // clusteringOrder returns for each clustering column whether it is descending. A directive must name the clustering
 // columns in their order; columns at the end may be missing, and are ascending.
+//
+//	PRIMARY KEY (k, a, b)
+//	CLUSTERING ORDER BY (a DESC)          a descending, b ascending
+//	CLUSTERING ORDER BY (b DESC)          error: a is missing
+//	CLUSTERING ORDER BY (b ASC, a ASC)    error: a must appear before b
 func (b *tableBuilder) clusteringOrder() (map[string]bool, error) {
 	descending := map[string]bool{}
 	clustering := make(map[string]bool, len(b.key.Clustering))

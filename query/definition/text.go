@@ -19,6 +19,8 @@ import (
 
 // keyspaceText returns CREATE KEYSPACE, with the comment and label of the keyspace. A virtual keyspace is a comment,
 // because no statement creates it.
+//
+//	CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', …}  AND durable_writes = true;
 func keyspaceText(k *schema.Keyspace) string {
 	if k.Virtual {
 		return "/*\nWarning: Keyspace " + types.QuoteName(k.Name) +
@@ -47,6 +49,8 @@ func replicationText(r ring.Replication) string {
 
 // commentText returns the statement that sets the comment on an object, in a line of its own, or nothing without a
 // comment. name is qualified and quoted.
+//
+//	COMMENT ON TYPE ks.u IS 'text';
 func commentText(kind cql.CommentKind, name, comment string) string {
 	if comment == "" {
 		return ""
@@ -64,6 +68,11 @@ func labelText(kind cql.CommentKind, name, label string) string {
 }
 
 // typeText returns CREATE TYPE, and the comments and labels of the type and its fields.
+//
+//	CREATE TYPE ks.u (
+//	    f int,
+//	    g text
+//	);
 func typeText(k *schema.Keyspace, t *types.Type) string {
 	name := qualified(t.UDTKeyspace(), t.UDTName())
 	comments := commentText(cql.CommentType, name, k.Comment(t.UDTName(), ""))
@@ -132,6 +141,14 @@ func tableText(k *schema.Keyspace, t *schema.Table, internals bool) string {
 }
 
 // viewText returns the definition of a view. base is the view's table, which has the columns of WHERE.
+//
+//	CREATE MATERIALIZED VIEW ks.v AS
+//	    SELECT *
+//	    FROM ks.t
+//	    WHERE a IS NOT NULL AND k IS NOT NULL
+//	    PRIMARY KEY (a, k)
+//	 WITH CLUSTERING ORDER BY (k ASC)
+//	    AND …;
 func viewText(base, t *schema.Table, internals bool) string {
 	columns := "*"
 	// SELECT * includes columns that are added later, so that it must not be expanded.
@@ -162,6 +179,9 @@ func viewText(base, t *schema.Table, internals bool) string {
 
 // indexText returns the statement that creates an index. The class of a custom index is among its options in the
 // schema, but follows USING in the statement.
+//
+//	CREATE INDEX i ON ks.t (values(c));
+//	CREATE CUSTOM INDEX i ON ks.t (c) USING 'sai' WITH OPTIONS = {'ascii': 'true'};
 func indexText(t *schema.Table, ix *schema.Index) string {
 	on := " " + types.QuoteName(ix.Name) + " ON " + qualified(t.Keyspace, t.Name) + " (" + t.IndexTargetText(ix) + ")"
 	if ix.Class == schema.LegacyIndex {
@@ -187,6 +207,12 @@ func droppedByName(t *schema.Table) []schema.DroppedColumn {
 // columnsText returns the list in parentheses: the columns, and the primary key unless it is written with its only
 // column. With internals, a column that was dropped and added again is listed as dropped, because ALTER statements
 // after the CREATE drop and add it. Columns that compact storage hides are omitted.
+//
+//	(                               (
+//	    k int PRIMARY KEY,              k int,
+//	    v text                          c int,
+//	)                                   PRIMARY KEY (k, c)
+//	                                )
 func columnsText(t *schema.Table, internals bool) string {
 	single := len(t.PartitionKey) == 1 && len(t.Clustering) == 0 // compact tables have a line for the key
 	wasDropped := func(name string) bool {
@@ -222,6 +248,8 @@ func columnsText(t *schema.Table, internals bool) string {
 
 // simpleFirst sorts single-cell columns before multi-cell columns, as Cassandra stores them. Both groups keep their
 // order.
+//
+//	a list<int>, b int, c text   becomes b, c, a
 func simpleFirst(columns []*schema.Column) []*schema.Column {
 	var simple, complex []*schema.Column
 	for _, c := range columns {
@@ -236,6 +264,9 @@ func simpleFirst(columns []*schema.Column) []*schema.Column {
 
 // columnText returns a column as CREATE TABLE and ALTER TABLE ADD define it. The constraint and the default are stored
 // as CQL.
+//
+//	c int static CHECK c > 0
+//	d text DEFAULT 'x'
 func columnText(c *schema.Column) string {
 	text := types.QuoteName(c.Name) + " " + c.Type.String()
 	if c.Kind == schema.Static {
@@ -253,6 +284,8 @@ func columnText(c *schema.Column) string {
 
 // primaryKeyText returns the key in parentheses. A partition key of several columns has its own. Hidden clustering
 // columns are omitted.
+//
+//	(k)   (k, c)   ((a, b), c)
 func primaryKeyText(t *schema.Table) string {
 	names := func(columns []*schema.Column) []string {
 		var list []string
@@ -272,6 +305,8 @@ func primaryKeyText(t *schema.Table) string {
 
 // orderText returns CLUSTERING ORDER BY if there are clustering columns. It is a list, because options are joined by
 // AND.
+//
+//	CLUSTERING ORDER BY (c ASC, d DESC)
 func orderText(t *schema.Table) []string {
 	var parts []string
 	// Also a hidden clustering column, which only a table that is shown as a comment has.
@@ -326,6 +361,8 @@ func optionTexts(o *schema.Options) []string {
 }
 
 // mapText returns a map literal of strings, sorted by key.
+//
+//	{'a': '1', 'b': '2'}
 func mapText(m map[string]string) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {

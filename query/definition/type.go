@@ -72,6 +72,12 @@ func (r *typeResolver) resolve(e *cql.TypeExpr, inFrozen bool) (*types.Type, err
 
 // customType resolves a class name in quotes. A class that stands for a CQL type is that type. The messages are
 // Cassandra's, and depend on whether the class is unknown, abstract, or has invalid parameters.
+//
+//	'Int32Type', with or without its package   int
+//	''                                         blob
+//	'NumberType'                               error: the class is abstract
+//	'Unknown'                                  error: no such class
+//	'CompositeType(Unknown)'                   error: invalid definition
 func customType(class string) (*types.Type, error) {
 	t, err := types.ParseClass(class)
 	// Only the name before the parameters, with Cassandra's package, is in messages.
@@ -159,6 +165,10 @@ const vectorDimensionsMax = 1 << 13 * 1024
 
 // collection resolves a list, set or map. frozen applies to the collection and to its parts. Elements of a collection
 // must be frozen, because a cell's path has one level.
+//
+//	list<list<int>>            error: the inner list is not frozen
+//	list<frozen<list<int>>>    valid
+//	frozen<list<list<int>>>    valid: frozen applies to the parts
 func (r *typeResolver) collection(e *cql.TypeExpr, frozen bool) (*types.Type, error) {
 	plain := *e
 	plain.Frozen = false

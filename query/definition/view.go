@@ -124,6 +124,11 @@ func (b *viewBuilder) column(name string) (*schema.Column, error) {
 
 // key converts PRIMARY KEY. It must contain the key of the base table, so that each row of the view belongs to one row
 // of the table, and at most one other column, because the old row must be found from one change of the table.
+//
+//	table (k, c), with the regular column v
+//	view  (v, k, c), (c, k), (k, v, c)   valid
+//	view  (v, k)                         error: c is missing
+//	view  (v, w, k, c)                   error: two other columns
 func (b *viewBuilder) key() error {
 	names := slices.Concat(b.stmt.PrimaryKey.Partition, b.stmt.PrimaryKey.Clustering)
 	var others []string
@@ -265,6 +270,13 @@ type viewWhere struct {
 }
 
 // add adds one relation. Its cases are the kinds that a view may have; the errors for the others are Cassandra's.
+//
+//	c IS NOT NULL                  ViewNotNull
+//	c = 1, c > 1, c CONTAINS 1     ViewEqual, ViewGreater, ViewContains
+//	c BETWEEN 1 AND 2              two conditions: >= and <=
+//	c IN (1, 2)                    ViewIn, with two values
+//	(a, b) IN ((1, 2), (3, 4))     ViewIn, with four values
+//	token(k) > 1, c NOT IN (1)     errors
 func (w *viewWhere) add(r cql.Relation) error {
 	switch r := r.(type) {
 	case *cql.NotNullRelation:
@@ -488,6 +500,11 @@ func (w *viewWhere) value(column *schema.Column, op schema.ViewOperator, t cql.T
 
 // conditionText returns the operator and the value of a relation so that it can be executed again. BETWEEN does not
 // occur: it was split.
+//
+//	a > 1                       > 1
+//	a IN ('x', 'y')             IN ('x', 'y')
+//	(a, b) = (1, 'x')           = (1, 'x')
+//	a IS NOT NULL               IS NOT NULL
 func conditionText(r cql.Relation) string {
 	switch r := r.(type) {
 	case *cql.ColumnRelation:
