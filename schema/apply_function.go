@@ -323,6 +323,7 @@ func (k *Keyspace) functionsUsing(typeName string) []string {
 			names = append(names, k.Name+"."+f.Name)
 		}
 	}
+	// Functions come first in the message, whatever their names.
 	for _, a := range k.Aggregates() {
 		if a.usesType(typeName) {
 			names = append(names, k.Name+"."+a.Name)

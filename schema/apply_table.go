@@ -169,6 +169,7 @@ func (t *Table) validateCounters() error {
 				t.Name, c.Name)
 		}
 	}
+	// An invalid query, not a configuration error as above: the codes differ.
 	if counter && t.Options.DefaultTTL > 0 {
 		return invalidf("Cannot set default_time_to_live on a table with counters")
 	}
@@ -180,6 +181,7 @@ func checkKeyType(name string, t *types.Type) error {
 	switch {
 	case t.Kind() == types.Counter:
 		return invalidf("counter type is not supported for PRIMARY KEY column '%s'", name)
+	// At any depth: a frozen collection is compared by its elements.
 	case hasKind(t, types.Duration):
 		return invalidf("duration type is not supported for PRIMARY KEY column '%s'", name)
 	case t.Kind().IsCollection() && t.MultiCell():

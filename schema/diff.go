@@ -151,6 +151,7 @@ func diffFunctionsDropped(events []Event, b, a *Keyspace) []Event {
 // diffFunctions adds the events of functions and aggregates that were created or changed, functions first.
 func diffFunctions(events []Event, b, a *Keyspace) []Event {
 	for _, f := range a.Functions() {
+		// A function that was replaced has the same signature and another pointer.
 		switch old := b.functions[f.Signature()]; {
 		case old == nil:
 			events = append(events, f.event(Created))

@@ -155,6 +155,7 @@ func decodeFunctions(e *encodedKeyspace, k *Keyspace) error {
 		if err != nil {
 			return err
 		}
+		// Functions and aggregates share the space of signatures.
 		if k.HasSignature(f.Signature()) {
 			return fmt.Errorf("%w: duplicate function %q", ErrFormat, f.Signature())
 		}

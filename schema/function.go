@@ -190,6 +190,7 @@ func replaceIn(list []*types.Type, u *types.Type) []*types.Type {
 func (r *routines) withFunctionTypes(u *types.Type) {
 	for key, f := range r.functions {
 		if f.usesType(u.UDTName()) {
+			// Replacing an entry of the map that is iterated is safe: no key is added.
 			changed := *f
 			changed.ArgTypes, changed.Returns = replaceIn(f.ArgTypes, u), replaceType(f.Returns, u)
 			r.functions[key] = &changed

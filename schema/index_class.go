@@ -235,6 +235,7 @@ func checkVector(ix *Index, t *types.Type) error {
 		return invalidf("SAI ANN indexes are only allowed on vector columns with float elements")
 	}
 	similarity := strings.ToUpper(ix.Options[OptionSimilarity])
+	// The cosine of vectors with one dimension is 1 or -1.
 	if t.Dimensions() == 1 && (similarity == "" || similarity == "COSINE") {
 		return invalidf("Cosine similarity is not supported for single-dimension vectors")
 	}

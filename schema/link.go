@@ -89,6 +89,7 @@ func (k *Keyspace) sortTables() []*Table {
 
 // names returns the names of the tables for which of returns true, sorted. It also works before link.
 func (k *Keyspace) names(of func(*Table) bool) []string {
+	// Of a clone, sorted is the list of the keyspace that was cloned.
 	sorted := k.sorted
 	if !k.linked {
 		sorted = k.sortTables()

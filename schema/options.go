@@ -60,6 +60,7 @@ const LabelOption = "security label"
 // change them.
 func DefaultOptions() Options {
 	return Options{
+		// Options that are not listed are empty or zero.
 		AdditionalWritePolicy: "99p",
 		AllowAutoSnapshot:     true,
 		BloomFilterFPChance:   0.01,
@@ -72,8 +73,9 @@ func DefaultOptions() Options {
 			"chunk_length_in_kb": "16",
 			"class":              "org.apache.cassandra.io.compress.LZ4Compressor",
 		},
-		Memtable:           "default",
-		CRCCheckChance:     1,
+		Memtable:       "default",
+		CRCCheckChance: 1,
+		// Ten days.
 		GCGraceSeconds:     864000,
 		IncrementalBackups: true,
 		MaxIndexInterval:   2048,
@@ -124,6 +126,7 @@ func (o Options) with(p *Options, names []string) Options {
 
 // withRest is the second half of with.
 func (o Options) withRest(p *Options, name string) Options {
+	// id is no option, and extensions were copied by with.
 	switch name {
 	case "gc_grace_seconds":
 		o.GCGraceSeconds = p.GCGraceSeconds

@@ -153,6 +153,7 @@ func commonCompactionOptions(name string) optionCheck {
 			}
 			return nil
 		}
+	// Their order and lower bounds are checked in checkTogether.
 	case "min_threshold", "max_threshold":
 		return func(name, value string) error {
 			if _, ok := javanumber.ParseUnsigned(value); !ok {
@@ -190,6 +191,7 @@ func commonCompactionOptions(name string) optionCheck {
 		}
 	case "provide_overlapping_tombstones":
 		return func(name, value string) error {
+			// The message has the upper case, as in Cassandra.
 			upper := strings.ToUpper(value)
 			if upper != "NONE" && upper != "ROW" && upper != "CELL" {
 				return misconfiguredf("Invalid value %s for '%s' compaction sub-option - must be one of the "+

@@ -182,6 +182,7 @@ func chunkLength(text string) (int64, error) {
 		return 0, misconfiguredf("Value of chunk_length_in_kb is too large (%d)", n)
 	case n <= 0:
 		return 0, misconfiguredf("Invalid negative or null chunk_length_in_kb")
+	// A power of two has one bit.
 	case n&(n-1) != 0:
 		return 0, misconfiguredf("chunk_length_in_kb must be a power of 2")
 	}

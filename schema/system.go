@@ -241,6 +241,7 @@ func splitTypes(text string) []string {
 			depth++
 		case c == '>':
 			depth--
+		// Commas at a greater depth separate the parts of a part.
 		case c == ',' && depth == 0:
 			parts = append(parts, strings.TrimSpace(text[start:i]))
 			start = i + 1

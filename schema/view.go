@@ -345,6 +345,7 @@ func applyAlterView(s *Schema, c *AlterView) (*Schema, error) {
 		return nil, &NotFound{Keyspace: c.Keyspace, Name: c.View, View: true}
 	}
 	old := k.tables[c.View]
+	// The definition (View) is shared: options are not part of it.
 	t := old.copyForChange()
 	t.Options = t.Options.with(&c.Options, c.Set)
 	if err := t.Options.checkView(); err != nil {
@@ -362,6 +363,7 @@ func applyAlterView(s *Schema, c *AlterView) (*Schema, error) {
 
 // checkView checks the options of an altered view, in Cassandra's words for ALTER.
 func (o *Options) checkView() error {
+	// Checked even if the statement does not set the option: all options of the view are.
 	if o.GCGraceSeconds == 0 {
 		return invalidf("Cannot alter gc_grace_seconds of a materialized view to 0, %s", graceReason)
 	}

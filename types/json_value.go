@@ -175,6 +175,7 @@ func blobFromJSON(t *Type, v *JSONValue) ([]byte, error) {
 		return nil, invalid(t, "Value '%s' is not a valid blob representation: "+
 			"String representation of blob is missing 0x prefix: %s", v, v.text)
 	}
+	// FromText removes the prefix.
 	b, err := t.FromText(v.text)
 	if err != nil {
 		return nil, invalid(t, "Value '%s' is not a valid blob representation: %v", v, err)

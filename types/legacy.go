@@ -72,6 +72,7 @@ func newComposite(components []component) *Type {
 // newDynamicComposite returns a DynamicCompositeType. Aliases are sorted for the same reason.
 func newDynamicComposite(aliases map[byte]component) *Type {
 	var names []byte
+	// The order of a map is random, and the name must not be.
 	for name := range aliases {
 		names = append(names, name)
 	}
@@ -199,6 +200,7 @@ func legacyFromText(t *Type, text string) ([]byte, error) {
 	if text == "" {
 		return []byte{}, nil
 	}
+	// Empty and unknown classes match no case.
 	switch legacyKindOf(t) {
 	case lexicalUUID:
 		b, err := Native(UUID).FromText(text)

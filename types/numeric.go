@@ -90,6 +90,7 @@ func (t *Type) Int64(wire []byte) (v int64, ok bool) {
 // AppendInt64 appends v as a value of an integer type. Values that do not fit are truncated, as in the arithmetic of
 // Java and therefore of CQL; FitsInt64 checks that. Kinds not listed have 8 bytes.
 func (t *Type) AppendInt64(dst []byte, v int64) []byte {
+	// The conversions keep the lower bytes.
 	switch t.kind {
 	case Varint:
 		return appendMinimalInt64(dst, v)

@@ -224,6 +224,7 @@ func (p *cqlParser) userType(name string) *Type {
 		keyspace = name
 		name, _ = p.name()
 	}
+	// The type is not frozen; frozen<> around it freezes it.
 	if p.udt != nil && p.err == nil {
 		if t, ok := p.udt(keyspace, name); ok {
 			return t

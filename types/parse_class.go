@@ -25,6 +25,7 @@ const nestingMax = 400
 
 // nativeClass returns the class of a native type without its package, or "" for other kinds.
 func nativeClass(k Kind) string {
+	// The names are Cassandra's and drivers'; some differ from the names in CQL, for example LongType for bigint.
 	switch k {
 	case Ascii:
 		return "AsciiType"
@@ -400,6 +401,7 @@ func (p *classParser) component(depth int) component {
 func (p *classParser) composite(depth int) *Type {
 	p.expect('(')
 	var components []component
+	// At least one component: without any, component fails.
 	for p.err == nil {
 		components = append(components, p.component(depth))
 		if !p.next(',') {

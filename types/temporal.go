@@ -272,6 +272,7 @@ func parseClock(s string) (int64, bool) {
 	if !ok1 || !ok2 {
 		return 0, false
 	}
+	// All parts are parsed before the results are tested together: a failure has no position.
 	h, ok1 := clockPart(hours, 24)
 	m, ok2 := clockPart(minutes, 60)
 	sec, ok3 := clockPart(seconds, 60)

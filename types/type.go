@@ -135,6 +135,7 @@ func sameFields(t, o *Type) bool {
 	if len(t.elems) != len(o.elems) || len(t.fields) != len(o.fields) {
 		return false
 	}
+	// The texts of types contain no definitions of user-defined types, so parts must be compared.
 	for i := range t.elems {
 		if !t.elems[i].Equal(o.elems[i]) {
 			return false

@@ -96,6 +96,7 @@ func validateFixed(t *Type, wire []byte) error {
 
 // wrongLength returns the error for a value of n bytes. Each type has a message of its own in Cassandra.
 func wrongLength(t *Type, n int) error {
+	// "or 0" is in the messages of kinds that allow the empty value.
 	switch t.kind {
 	case Boolean:
 		return malformed(t, "Expected 1 or 0 byte value (%d)", n)

@@ -18,7 +18,7 @@ import (
 // Which checks are made here, and which are left to Apply, follows Cassandra's order of errors. If Apply reports an
 // error that comes first, Define returns the change without further checks, so that the client gets Apply's error.
 type Definer struct {
-	// The snapshot. nil is not allowed.
+	// The snapshot. Define needs it; KeyspaceOf does not.
 	Schema *schema.Schema
 	// The members and data centers, for replication.
 	Topology  *ring.Topology

@@ -272,6 +272,7 @@ func columnText(c *schema.Column) string {
 	if c.Kind == schema.Static {
 		text += " static"
 	}
+	// Nothing for a column without a mask.
 	text += mask.Text(c)
 	if check := c.CheckText(); check != "" {
 		text += " CHECK " + check

@@ -132,6 +132,7 @@ func (r *typeResolver) parts(e *cql.TypeExpr) ([]*types.Type, error) {
 		if err != nil {
 			return nil, err
 		}
+		// Only at the first level: collections have refused counters themselves.
 		if t.Kind() == types.Counter {
 			return nil, invalid.Errorf("Counters are not allowed inside tuples")
 		}

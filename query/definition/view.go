@@ -397,6 +397,7 @@ func (w *viewWhere) unsupported(r *cql.ColumnRelation, name string, o cql.Operat
 	if err != nil {
 		return err
 	}
+	// The value is only compiled and evaluated for its errors.
 	if o == cql.Like {
 		if _, err := w.value(column, schema.ViewEqual, r.Value); err != nil {
 			return err
@@ -506,6 +507,7 @@ func (w *viewWhere) value(column *schema.Column, op schema.ViewOperator, t cql.T
 //	(a, b) = (1, 'x')           = (1, 'x')
 //	a IS NOT NULL               IS NOT NULL
 func conditionText(r cql.Relation) string {
+	// The columns are left out: their names may change, and WhereText adds them.
 	switch r := r.(type) {
 	case *cql.ColumnRelation:
 		return r.Operator.String() + " " + valueText(r.Value)

@@ -149,6 +149,7 @@ func (c operationCompiler) prepending(a *cql.PrependToColumn, col *schema.Column
 	if err != nil {
 		return nil, err
 	}
+	// Sets and maps have no beginning, and counters no c = value + c.
 	if col.Type.Kind() != types.List {
 		return nil, invalid.Errorf("Invalid operation (%s) for non list column %s", term.AssignmentText(a), col.Name)
 	}

@@ -378,6 +378,7 @@ func (x *cas) view(clustering []byte) *rowview.View {
 // first condition that does not hold, so that errors of later ones do not appear: Cassandra does the same.
 func (x *cas) holds() (bool, error) {
 	for _, r := range append([]casRow{x.static}, x.rows...) {
+		// nil for a row that does not exist, in which all columns are null.
 		v := x.view(r.clustering)
 		if r.exists && v == nil || r.notExists && v != nil {
 			return false, nil

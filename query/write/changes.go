@@ -78,6 +78,7 @@ func (c *changeSet) find(m *row.Mutation) *row.Mutation {
 		}
 		return nil
 	}
+	// No index yet: at most changesScanned mutations.
 	for _, x := range c.Mutations {
 		if x.Table == m.Table && bytes.Equal(x.Key.Bytes, m.Key.Bytes) {
 			return x

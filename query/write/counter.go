@@ -27,6 +27,7 @@ func (c *compiler) checkCounterConditions(conditions int) error {
 // checkCounterModification refuses, after the errors in WHERE, clauses that statements on counter tables must not have.
 // exists means IF EXISTS. Their order is Cassandra's.
 func (c *compiler) checkCounterModification(u cql.Using, exists bool) error {
+	// TIMEOUT is valid for counters.
 	switch {
 	case !isCounterTable(c.Table):
 		return nil

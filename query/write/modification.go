@@ -143,7 +143,7 @@ func (c *compiler) insert(stmt *cql.Insert) (*Modification, error) {
 	if len(stmt.Columns) != len(stmt.Values) {
 		return nil, invalid.Errorf("Unmatched column names/values")
 	}
-	// keys and m.regular together have a value for each name.
+	// keys, m.regular and m.static together get a value for each name.
 	m := &Modification{kind: restriction.Insert, table: c.Table}
 	var names []string
 	keys := keyTerms{}

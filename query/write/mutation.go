@@ -140,6 +140,7 @@ func (w *writing) ordered(t *schema.Table) bool {
 // checkAhead refuses a timestamp in the far future, or adds a warning: data with it cannot be overwritten before that
 // time. The bounds count from this node's clock, in Millis; zero means no bound.
 func (w *writing) checkAhead(t *schema.Table) error {
+	// In µs, like timestamps.
 	now, o := w.Millis*1000, &w.writer.o
 	switch {
 	case o.TimestampAheadMax > 0 && w.Timestamp > now+o.TimestampAheadMax.Microseconds():

@@ -247,6 +247,7 @@ func (o *removeKeys) Apply(x *operationContext, r *row.Row) error {
 	if err := x.reserve(v.Bytes); err != nil {
 		return err
 	}
+	// For a map, the value is a set of keys: both kinds have one wire form here.
 	for _, key := range term.SplitCollection(v.Bytes, 1) {
 		r.Cells = append(r.Cells, x.tombstone(o.col, rowview.ElementPath(o.col.Type, key)))
 	}
@@ -316,6 +317,7 @@ func mapKey(x *operationContext, col *schema.Column, key term.Term) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
+	// SET m[key] and DELETE c[key] share this function; a set only occurs in DELETE.
 	what := "map key"
 	if col.Type.Kind() == types.Set {
 		what = "set element"
@@ -379,6 +381,7 @@ func listIndex(x *operationContext, index term.Term) (i int, unset bool, err err
 	case v.Kind == wire.ValueNull || len(v.Bytes) != 4:
 		return 0, false, invalid.Errorf("Invalid null value for list index")
 	}
+	// An int has 4 bytes, which was checked above.
 	c := wire.NewCursor(v.Bytes)
 	return int(c.Int32()), false, nil
 }
@@ -451,6 +454,7 @@ func (o *deleteIndex) Apply(x *operationContext, r *row.Row) error {
 	if err != nil || unset {
 		return err
 	}
+	// The index counts the elements that earlier operations of the statement have left.
 	cells := x.existing(o.col, r)
 	if len(cells) == 0 {
 		return invalid.Errorf("Attempted to delete an element from a list which is null")
