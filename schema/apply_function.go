@@ -157,7 +157,10 @@ func (k *Keyspace) currentAggregate(a *Aggregate) (*Aggregate, error) {
 }
 
 // checkAggregate checks the functions of an aggregate, and sets the type of its result. a must be a copy. All functions
-// are in k, and found by their argument types.
+// are in k, and found by their argument types. For avg(int) with SFUNC f, STYPE s and FINALFUNC g:
+//
+//	f(s, int)   returns s
+//	g(s)        returns the result of the aggregate
 func (k *Keyspace) checkAggregate(a *Aggregate) error {
 	// The state function has the state first, then the aggregate's arguments.
 	args := append([]*types.Type{a.StateType}, a.ArgTypes...)
@@ -287,6 +290,9 @@ func (c *DropFunction) text() string {
 }
 
 // aggregatesOf returns the qualified names of the aggregates that call f, as state or final function.
+//
+//	f(s, int)   ks.a, if a(int) has SFUNC f and STYPE s
+//	f(s)        ks.a, if a has FINALFUNC f and STYPE s
 func (k *Keyspace) aggregatesOf(f *Function) []string {
 	var names []string
 	for _, a := range k.Aggregates() {

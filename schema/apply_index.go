@@ -58,6 +58,11 @@ func (t *Table) addIndexes(k *Keyspace, list []CreateIndex, first StorageID) (ne
 // addIndex adds an index, without a number, to a copy of a table that is sealed afterwards. taken contains the names in
 // use that begin with c.baseName(t). It returns nil if the index exists and c permits that. An index exists if it has
 // the name, or the same definition with another name.
+//
+//	index     name taken   same definition    result
+//	i ON c    no           no                 a new index
+//	i ON c    yes          any                *Invalid, or nil with IF NOT EXISTS
+//	ON c      no           yes                *Invalid, or nil with IF NOT EXISTS
 func (t *Table) addIndex(c *CreateIndex, taken map[string]bool) (*Index, error) {
 	if c.Name != "" && taken[c.Name] {
 		if c.IfNotExists {

@@ -416,6 +416,9 @@ func (k *Keyspace) withType(u *types.Type) *Keyspace {
 
 // withType returns t with the columns that contain u replaced, sealed, or t itself. Dropped columns change, too, where
 // their type still contains u (vectors).
+//
+//	u {a int} gets b:   c u, d list<frozen<u>>   both get a new type
+//	                    e int                    keeps its type
 func (t *Table) withType(u *types.Type) *Table {
 	if !slices.ContainsFunc(t.all, func(c *Column) bool { return uses(c.Type, u.UDTName()) }) {
 		return t

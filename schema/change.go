@@ -131,6 +131,9 @@ type CreateType struct {
 }
 
 // AlterType adds a field (FieldType is not nil) or renames fields. Renames apply in order.
+//
+//	ALTER TYPE u ADD f int         Field: f, FieldType: int
+//	ALTER TYPE u RENAME f TO g     Rename: {f g}
 type AlterType struct {
 	Keyspace string
 	Name     string

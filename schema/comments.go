@@ -66,6 +66,8 @@ func (k *Keyspace) setComment(c *Comment) error {
 
 // renameFieldComments moves the comments and labels of fields of a type to their new names, in the order of the
 // renames. r belongs to a clone.
+//
+//	RENAME a TO b AND b TO c   the comment on a moves to c
 func (r *remarks) renameFieldComments(typeName string, renames []Rename) {
 	for _, set := range []*map[string]string{&r.comments, &r.labels} {
 		// Of a nil map the clone is nil, and renames find nothing in it.

@@ -199,6 +199,11 @@ func (k *Keyspace) IndexesCalled(prefix string) map[string]bool {
 
 // unusedIndexName returns the name of a new index without a name: Cassandra's, with a number if that name is in use:
 // base, base_1, base_2. taken must contain all names that begin with base.
+//
+//	base         taken                  result
+//	t_c_idx      none                   t_c_idx
+//	t_c_idx      t_c_idx                t_c_idx_1
+//	t_c_idx      t_c_idx, t_c_idx_1     t_c_idx_2
 func unusedIndexName(base string, taken map[string]bool) string {
 	name := base
 	for n := 1; taken[name]; n++ {

@@ -260,6 +260,8 @@ func (s *Schema) replaceTables(old, now []*Table) {
 // replaceIDs returns the numbers in ids, ascending, which other schemas share, without the numbers of removed tables
 // and with the numbers of added ones, as far as has is true for them. A change of a table, whose number stays, copies
 // nothing.
+//
+//	ids 1024, 1025, 1027; removed 1025; added 1028   become 1024, 1027, 1028
 func replaceIDs(ids []StorageID, removed, added []*Table, has func(*Table) bool) []StorageID {
 	gone, come := idsOf(removed, has), idsOf(added, has)
 	if slices.Equal(gone, come) {

@@ -86,6 +86,10 @@ func (s *Schema) IndexedIDs() []StorageID { return s.indexed }
 // DroppedSince returns the stored tables of old, an earlier schema, that s does not have, ascending. complete is false
 // if tables or indexes were also created and dropped after old: their numbers are not in the list. The caller must then
 // look for data of all dropped numbers.
+//
+//	old   stored 1024, 1025                            nextStorage 1026
+//	s     stored 1024, 1026                            nextStorage 1027   1025, complete
+//	s     stored 1024; 1026 was created and dropped    nextStorage 1027   1025, not complete
 func (s *Schema) DroppedSince(old *Schema) (ids []StorageID, complete bool) {
 	// Both lists are ascending, so that one pass is enough.
 	now := s.stored

@@ -114,6 +114,12 @@ type Table struct {
 
 // Seal sorts the columns, builds the table's indexes and returns t. Every Table in a Schema is sealed. It must be
 // called after every change of the lists, on a table that is not shared.
+//
+//	stored   all columns: key, statics, regulars; the last two by name
+//	all      the ones that statements can name
+//	byName   of all
+//	byID     of stored, so that hidden columns are found
+//	digest   of the encoded table
 func (t *Table) Seal() *Table {
 	byName := func(a, b *Column) int { return strings.Compare(a.Name, b.Name) }
 	slices.SortFunc(t.Statics, byName)

@@ -17,6 +17,9 @@ func (u UUID) String() string {
 }
 
 // ParseUUID parses the 8-4-4-4-12 form, in lower or upper case.
+//
+//	00000000-0000-0000-0000-000000000001     valid
+//	000000000000-0000-0000-0000-00000001     an error: the hyphens are elsewhere
 func ParseUUID(text string) (UUID, error) {
 	var u UUID
 	// hex accepts both cases.

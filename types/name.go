@@ -8,6 +8,11 @@ import (
 
 // QuoteName returns a name as CQL prints it: in double quotes, unless it consists of lower-case letters, digits and
 // underscores, begins with a letter, and is not a reserved word. Double quotes in the name are doubled.
+//
+//	name, n_1          as they are
+//	Name, 1n, _n, ""   in double quotes
+//	a"b                "a""b"
+//	select             "select", because it is reserved
 func QuoteName(name string) string {
 	if isPlainName(name) && !keyword.Reserved(name) {
 		return name

@@ -114,6 +114,13 @@ func (t *Type) CustomClass() string { return t.class }
 
 // String returns the type in CQL's syntax: "map<text, frozen<list<int>>>". Names of user-defined types have no
 // keyspace.
+//
+//	varchar                        text
+//	tuple<int, text>               frozen<tuple<int, text>>
+//	list<list<int>> in a column    list<frozen<list<int>>>
+//	vector<float, 3>               vector<float, 3>
+//	the user-defined type "U"      "U"
+//	an unknown class               'com.example.T'
 func (t *Type) String() string { return t.text }
 
 // Equal reports whether both are the same type, including whether they are frozen. User-defined types are equal if

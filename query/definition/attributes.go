@@ -90,6 +90,8 @@ func (d *Definer) alterConstraints(c *schema.AlterTable, t *schema.Table, a *cql
 
 // renames returns the changes of names, and of the constraints that contain them. A constraint is stored as text with
 // the name of its column, so that the text changes with the name. Default values contain no names.
+//
+//	d int CHECK d > 0; RENAME d TO e   Check: e > 0
 func renames(t *schema.Table, a *cql.RenameColumns) (out []schema.Rename, err error) {
 	for _, r := range a.Renames {
 		// Later renames of the statement may use the new name. Apply checks them in order.

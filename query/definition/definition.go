@@ -140,6 +140,10 @@ func (d *Definer) define(stmt cql.Statement) Definition {
 
 // KeyspaceOf returns the keyspace of a name: its own, or the one in use. It does not check that the keyspace exists. It
 // needs no other field of d than Keyspace.
+//
+//	ks.t                        ks
+//	t, with a keyspace in use   this keyspace
+//	t, without one              an error
 func (d *Definer) KeyspaceOf(n cql.QualifiedName) (string, error) {
 	if n.Keyspace != "" {
 		return n.Keyspace, nil

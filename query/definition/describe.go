@@ -209,6 +209,13 @@ func noKeyspace() error { return invalid.Errorf("No keyspace specified and no cu
 
 // elementOf describes an element of a keyspace. DESCRIBE x without a kind finds tables, then views, then indexes, but
 // neither types nor functions, as in Cassandra.
+//
+//	DESCRIBE TABLE x               a table, with its indexes and views
+//	DESCRIBE MATERIALIZED VIEW x   a view
+//	DESCRIBE INDEX x               an index
+//	DESCRIBE TYPE x                a type, without the types in it
+//	DESCRIBE FUNCTION x            all functions with the name
+//	DESCRIBE x                     a table, a view or an index
 func (d *Describer) elementOf(k *schema.Keyspace, kind cql.DescribeKind, name string) error {
 	switch kind {
 	case cql.DescribeTable, cql.DescribeGeneric:

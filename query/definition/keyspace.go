@@ -152,6 +152,10 @@ func (x replications) parse(keyspace string, options map[string]string, previous
 }
 
 // simple parses the options of SimpleStrategy: the factor, if there is one.
+//
+//	replication_factor: 3   3
+//	none                    the number of nodes, at least 1 and at most defaultFactor
+//	others                  an error
 func (x replications) simple(keyspace string, options map[string]string) (ring.Replication, error) {
 	// At least one, also before the first node owns tokens.
 	factor := min(defaultFactor, max(1, x.nodesIn("")))
@@ -237,6 +241,11 @@ func (x replications) network(keyspace string, options map[string]string,
 }
 
 // parseFactor parses a replication factor. n/m is transient replication, which Cassandra has as an experiment.
+//
+//	3, +3     3
+//	0         0, for a data center without replicas
+//	-1, a     errors
+//	3/1       not supported
 func parseFactor(text string) (int, error) {
 	if strings.Contains(text, "/") {
 		return 0, invalid.NotSupported("Transient replication")

@@ -427,6 +427,9 @@ func specTypes(specs []schema.ColumnSpec) []*types.Type {
 
 // alterDrop sets the columns of ALTER TABLE DROP, and the time in µs up to which their cells are dropped: now, or USING
 // TIMESTAMP. Apply checks the columns.
+//
+//	DROP c                           now
+//	DROP c USING TIMESTAMP 1000      1000 µs after 1970: newer cells appear again if c is added again
 func (d *Definer) alterDrop(c *schema.AlterTable, a *cql.DropColumns) error {
 	c.Drop, c.DropIfExists, c.DropMicros = a.Columns, a.IfExists, d.NowMicros()
 	if a.Timestamp == nil {

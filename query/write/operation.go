@@ -17,6 +17,13 @@ import (
 
 // operation is the effect of one element of SET, VALUES or DELETE on a row. Operations are part of plans: immutable,
 // and without state of an execution. Column and Reads come from the embedded target or readingTarget.
+//
+//	c = v           setValue, setParts      c[k] = v     setKey, setIndex
+//	c = c + v       addElements             c.f = v      setField
+//	c = v + c       prependElements         DELETE c     deleteColumn
+//	c = c - v       removeKeys,             DELETE c[k]  deleteKey, deleteIndex
+//	                removeElements          DELETE c.f   deleteField
+//	counters        addToCounter            vectors      setVector, around another one
 type operation interface {
 	// Apply adds the cells and deletions of the operation to r. It appends, and changes nothing of earlier operations,
 	// except for addends of a counter. An unset value adds nothing. Cells may point into values of the scope.

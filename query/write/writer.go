@@ -51,6 +51,10 @@ func New(o Options) *Writer {
 
 // Outcome is what a client learns of a write that was executed: the rows of a conditional change. Other writes have no
 // columns, and the client receives a result without rows.
+//
+//	applied            [applied] = true
+//	not, row missing   [applied] = false
+//	not                [applied] = false and the current values, one row for each row with a condition
 type Outcome struct {
 	// The first one is [applied].
 	Columns []term.Spec
