@@ -19,8 +19,7 @@
 //	statement ─▶ Change ─▶ EncodeChange ─▶ log ─▶ DecodeChange ─▶ Apply(s, c) ─▶ the next Schema ─▶ Diff ─▶ events
 //
 // Apply finds the keyspace, clones what the change touches, changes the clone and checks it. Keyspace.link then
-// completes the keyspace, and Schema.with builds the schema with it. A change of one table ends with the same steps
-// whatever it changes:
+// completes the keyspace, and Schema.with builds the schema with it. ALTER TABLE, for example, takes these steps:
 //
 //  1. copyForChange copies the lists of the table; columns are replaced in them, never written.
 //  2. Table.Seal sorts the lists and computes the indexes of columns and the digest.

@@ -58,8 +58,8 @@ func readsValues(t, o *types.Type) bool {
 		return true
 	}
 	from := o.Kind()
-	// Numbers and times of the same width, and texts whose encodings include each other. All other pairs of kinds are
-	// incompatible, also where their widths agree.
+	// Kinds whose wire forms the other kind reads. All other pairs are incompatible, also where their widths agree.
+	// readable has compared the lengths, so that int and varint only meet as fields of tuples.
 	switch t.Kind() {
 	case types.Blob:
 		return true

@@ -88,7 +88,7 @@ func (d *Definer) alterKeyspace(stmt *cql.AlterKeyspace) Definition {
 	}
 	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetKeyspace,
 		Keyspace: stmt.Keyspace}}
-	// The factors of data centers that the statement does not name come from the old replication.
+	// With replication_factor, data centers that the statement does not name keep their old factors.
 	old := d.Schema.Keyspace(stmt.Keyspace)
 	// Apply reports a missing keyspace. Empty options change nothing.
 	if old == nil || !given || len(options) == 0 {
